@@ -1,0 +1,45 @@
+package crdt
+
+// NodeID is one incarnation of a writer. Whoever starts again takes a new one:
+// identities are never reused, or dots would be.
+type NodeID uint64
+
+// Kind names a data type on the wire. The numbers never change.
+type Kind uint8
+
+const (
+	KindGCounter Kind = iota + 1
+	KindPNCounter
+	KindGSet
+	KindFlag
+	KindLWWRegister
+	KindMVRegister
+	KindORSet
+	KindLWWMap
+	KindORMap
+	KindORMultiMap
+	KindPNCounterMap
+	KindVersionVector
+)
+
+// Value is a replicated value, or a delta of one: both are of the same type. The
+// replicator handles every data type through this interface and never looks
+// inside. A Value has a single owner and is not safe for concurrent use.
+type Value interface {
+	// Kind returns the data type.
+	Kind() Kind
+	// Join merges other into the receiver and reports whether that changed it.
+	// Other is left as it was and shares no memory with the receiver afterwards.
+	// It fails, and changes nothing, when other is of another type.
+	Join(other Value) (changed bool, err error)
+	// Clone returns a copy that shares no memory with the receiver.
+	Clone() Value
+	// Digest returns a hash of the content that does not depend on how the content
+	// came about: equal values have equal digests. It is kept up to date by every
+	// change, so asking costs nothing.
+	Digest() uint64
+	// Append appends the canonical encoding: equal values give equal bytes.
+	Append(b []byte) []byte
+	// Size returns about how many bytes Append would write.
+	Size() int
+}

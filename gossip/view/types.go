@@ -1,0 +1,146 @@
+// Package view is the pure core of membership: views, their agreement, and the
+// leases that rest on them (DESIGN section 4). A Core is stepped by events on
+// one thread; it owns no goroutine, clock, lock, socket or randomness.
+package view
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// NodeID is one incarnation of a node: random, new at every start, never reused.
+// The zero NodeID names nobody.
+type NodeID uint64
+
+// String returns the id as 16 hexadecimal digits.
+func (id NodeID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+
+// Epoch numbers the views of a cluster: generation<<32 | n. The zero Epoch is
+// before every view.
+type Epoch uint64
+
+// Generation returns the part of e that an emergency takeover or the forming of
+// a cluster opens anew.
+func (e Epoch) Generation() uint32 { return uint32(e >> 32) }
+
+// String returns generation.n.
+func (e Epoch) String() string {
+	return strconv.FormatUint(uint64(e.Generation()), 10) + "." + strconv.FormatUint(uint64(uint32(e)), 10)
+}
+
+// FirstEpoch returns the first epoch of a generation.
+func FirstEpoch(generation uint32) Epoch { return Epoch(generation)<<32 | 1 }
+
+// Status is where a member stands. It never goes back: a node that meets itself
+// with an earlier status was removed in between.
+type Status uint8
+
+const (
+	// Joining members know the view and answer the leader; they neither vote nor
+	// hold a lease.
+	Joining Status = iota + 1
+	// Up members vote and hold leases.
+	Up
+	// Leaving members still vote and hold leases; nothing new is placed on them.
+	Leaving
+)
+
+// String returns the status in lower case.
+func (s Status) String() string {
+	switch s {
+	case Joining:
+		return "joining"
+	case Up:
+		return "up"
+	case Leaving:
+		return "leaving"
+	}
+	return "status(" + strconv.Itoa(int(s)) + ")"
+}
+
+// Votes reports whether members of this status count in quorums and may hold
+// leases: up and leaving ones.
+func (s Status) Votes() bool { return s == Up || s == Leaving }
+
+// Node is what a node says of itself, constant for one incarnation.
+type Node struct {
+	ID NodeID
+	// Name is the stable label that survives restarts.
+	Name string
+	// Addr is the host:port at which the peer transport answers.
+	Addr string
+	// Roles is sorted and without repetitions.
+	Roles []string
+	// AppVersion orders releases of the application, "" where it does not say.
+	AppVersion string
+}
+
+// HasRole reports whether the node carries the role; every node carries "".
+func (n *Node) HasRole(role string) bool {
+	if role == "" {
+		return true
+	}
+	for _, r := range n.Roles {
+		if r == role {
+			return true
+		}
+	}
+	return false
+}
+
+// Member is a node that stands in a view.
+type Member struct {
+	Node
+	// Joined is the epoch of the view in which the member joined.
+	Joined Epoch
+	Status Status
+}
+
+// View is the agreed list of members. Views are immutable once published.
+type View struct {
+	// Cluster is drawn when a cluster forms; two clusters of one name differ in it.
+	Cluster uint64
+	Epoch   Epoch
+	// Members stand in order of seniority, the most senior first.
+	Members []Member
+}
+
+// Member returns the entry of id, or nil.
+func (v *View) Member(id NodeID) *Member {
+	if v == nil {
+		return nil
+	}
+	for i := range v.Members {
+		if v.Members[i].ID == id {
+			return &v.Members[i]
+		}
+	}
+	return nil
+}
+
+// WithRole returns the voting members that carry the role, most senior first.
+func (v *View) WithRole(role string) []Member {
+	if v == nil {
+		return nil
+	}
+	var out []Member
+	for i := range v.Members {
+		if v.Members[i].Status.Votes() && v.Members[i].HasRole(role) {
+			out = append(out, v.Members[i])
+		}
+	}
+	return out
+}
+
+// Oldest returns the most senior voting member that carries the role, or nil.
+func (v *View) Oldest(role string) *Member {
+	if v == nil {
+		return nil
+	}
+	for i := range v.Members {
+		if v.Members[i].Status.Votes() && v.Members[i].HasRole(role) {
+			return &v.Members[i]
+		}
+	}
+	return nil
+}
