@@ -1,0 +1,68 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers says which packages of ours each package may import. What is not named
+// is forbidden; "below" stands for a package's own subpackages.
+var layers = []struct {
+	pkg string
+	may []string
+}{
+	{"internal/clock", nil},
+	{"internal/wire", nil},
+	{"internal/lint", nil},
+	{"crdt", nil},
+	{"gossip/view", []string{"internal/clock", "internal/wire", "internal/invariant"}},
+	{"gossip/transport", []string{"gossip/view", "internal/clock", "internal/wire"}},
+	{"gossip", []string{"gossip", "internal/clock", "internal/wire"}},
+	{"replicator", []string{"replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
+	{"ddata", []string{"ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
+	{"sharding/protocol", []string{"gossip/view", "internal/clock", "internal/wire"}},
+	{"sharding", []string{"sharding", "ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
+	{"metrics", []string{".", "metrics", "sharding", "ddata", "replicator", "crdt", "gossip", "internal/clock"}},
+	{"internal/invariant", []string{"gossip/view", "sharding/protocol", "internal/clock"}},
+	{"internal/sim", []string{"internal", "crdt", "gossip/view", "gossip/transport", "replicator/core", "sharding/protocol",
+		"sharding/coordinator", "sharding/region", "sharding/strategy"}},
+	{".", []string{"sharding", "ddata", "replicator", "gossip", "crdt", "metrics", "internal/clock"}},
+}
+
+// TestImportsRunOneWay enforces DESIGN section 3: crdt <- replicator <- ddata <-
+// sharding, gossip <- replicator, gossip <- sharding; everything else sits on top.
+func TestImportsRunOneWay(t *testing.T) {
+	for _, f := range tree(t) {
+		may, ruled := allowed(f.pkg)
+		if !ruled || f.test {
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			target, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module)
+			if !ours {
+				continue
+			}
+			target = strings.TrimPrefix(target, "/")
+			if target == "" {
+				target = "."
+			}
+			ok := slices.ContainsFunc(may, func(dir string) bool { return in(target, dir) && (dir != "." || target == ".") })
+			if !ok {
+				t.Errorf("%s:%d: %s must not import %s", f.path, f.line(spec), f.pkg, target)
+			}
+		}
+	}
+}
+
+// allowed returns the rule with the longest matching package.
+func allowed(pkg string) (may []string, ruled bool) {
+	best := -1
+	for _, l := range layers {
+		match := pkg == l.pkg || l.pkg != "." && in(pkg, l.pkg)
+		if match && len(l.pkg) > best {
+			best, may, ruled = len(l.pkg), l.may, true
+		}
+	}
+	return may, ruled
+}

@@ -1,0 +1,95 @@
+package lint
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/peerage-go/peerage"
+
+// file is one parsed source file of the tree.
+type file struct {
+	path string // relative to the module's root, with slashes
+	pkg  string // directory of path, "." for the root
+	test bool
+	ast  *ast.File
+	fset *token.FileSet
+	src  []byte
+}
+
+func (f *file) line(n ast.Node) int { return f.fset.Position(n.Pos()).Line }
+
+// tree parses every Go file of the module. Other modules below it are left out.
+func tree(t *testing.T) []*file {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*file
+	fset := token.NewFileSet()
+	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return skipDir(root, p, d.Name())
+		}
+		if !strings.HasSuffix(p, ".go") {
+			return nil
+		}
+		src, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(fset, p, src, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		files = append(files, &file{
+			path: rel, pkg: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"),
+			ast: parsed, fset: fset, src: src,
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 10 {
+		t.Fatalf("only %d files found: the walk is broken", len(files))
+	}
+	return files
+}
+
+func skipDir(root, p, name string) error {
+	if p == root {
+		return nil
+	}
+	if strings.HasPrefix(name, ".") || name == "testdata" {
+		return filepath.SkipDir
+	}
+	if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil {
+		return filepath.SkipDir
+	}
+	return nil
+}
+
+// in reports whether pkg is dir or lies below it.
+func in(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
+
+// library reports whether the file is compiled into someone else's process.
+func (f *file) library() bool {
+	return !f.test && !in(f.pkg, "cmd") && !in(f.pkg, "examples") && !in(f.pkg, "bench")
+}
