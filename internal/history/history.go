@@ -1,0 +1,143 @@
+// Package history records what entities and callers did in real processes, and
+// checks afterwards what no single process can see: that no entity had two
+// instances acting, and how long each took to answer again after a kill.
+//
+// A process appends fixed-size records to a file of its own with one write each.
+// What was written survives SIGKILL, since it lies in the kernel's page cache.
+// Times are CLOCK_BOOTTIME, which all processes of one machine share.
+package history
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Op is the kind of a Record.
+type Op uint8
+
+const (
+	// Handled: an instance ran its handler from Start to End.
+	Handled Op = iota + 1
+	// Answered: a caller asked at Start and had its answer at End.
+	Answered
+	// Failed: a caller asked at Start and gave up at End.
+	Failed
+	// HandlerStarted: an instance began to run its handler; End is not set. A
+	// killed process leaves it without its Handled.
+	HandlerStarted
+)
+
+// Record is one line of a history.
+type Record struct {
+	Op Op
+	// Entity numbers the entity within the run.
+	Entity uint32
+	// Node is the incarnation that acted: the host of Handled, the caller of the rest.
+	Node uint64
+	// Term and Seq are the fencing token of the instance, for Handled.
+	Term, Seq uint64
+	// Value is the counter's value after the operation.
+	Value      uint64
+	Start, End clock.Instant
+}
+
+const recordBytes = 64
+
+func (r *Record) encode(b *[recordBytes]byte) {
+	b[0] = byte(r.Op)
+	binary.BigEndian.PutUint32(b[4:], r.Entity)
+	binary.BigEndian.PutUint64(b[8:], r.Node)
+	binary.BigEndian.PutUint64(b[16:], r.Term)
+	binary.BigEndian.PutUint64(b[24:], r.Seq)
+	binary.BigEndian.PutUint64(b[32:], r.Value)
+	binary.BigEndian.PutUint64(b[40:], uint64(r.Start))
+	binary.BigEndian.PutUint64(b[48:], uint64(r.End))
+}
+
+func decode(b []byte) (Record, error) {
+	r := Record{
+		Op:     Op(b[0]),
+		Entity: binary.BigEndian.Uint32(b[4:]),
+		Node:   binary.BigEndian.Uint64(b[8:]),
+		Term:   binary.BigEndian.Uint64(b[16:]),
+		Seq:    binary.BigEndian.Uint64(b[24:]),
+		Value:  binary.BigEndian.Uint64(b[32:]),
+		Start:  clock.Instant(binary.BigEndian.Uint64(b[40:])),
+		End:    clock.Instant(binary.BigEndian.Uint64(b[48:])),
+	}
+	if r.Op < Handled || r.Op > HandlerStarted {
+		return r, fmt.Errorf("history: record of unknown kind %d", r.Op)
+	}
+	return r, nil
+}
+
+// Writer appends records to a file. It is safe for concurrent use.
+type Writer struct {
+	mu  sync.Mutex
+	f   *os.File
+	err error
+}
+
+// Create opens a new history file. It fails if the file exists.
+func Create(path string) (*Writer, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &Writer{f: f}, nil
+}
+
+// Write appends one record with one system call. The first error sticks and is
+// returned by Close: a run with an incomplete history proves nothing.
+func (w *Writer) Write(r Record) {
+	var b [recordBytes]byte
+	r.encode(&b)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		_, w.err = w.f.Write(b[:])
+	}
+}
+
+// Close closes the file and returns the first error of any Write.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return errors.Join(w.err, w.f.Close())
+}
+
+// Read reads the records of a file. A last record that was cut off by a kill is
+// left out; any other damage is an error.
+func Read(path string) ([]Record, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []Record
+	for len(data) >= recordBytes {
+		r, err := decode(data[:recordBytes])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		out = append(out, r)
+		data = data[recordBytes:]
+	}
+	return out, nil
+}
+
+// Dump writes records one a line, for people.
+func Dump(w io.Writer, records []Record) error {
+	for _, r := range records {
+		if _, err := fmt.Fprintf(w, "%d..%d op=%d entity=%d node=%016x token=%d/%d value=%d\n",
+			r.Start, r.End, r.Op, r.Entity, r.Node, r.Term, r.Seq, r.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
