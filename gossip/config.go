@@ -1,0 +1,210 @@
+package gossip
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Config is how a node takes part in a cluster. The zero value is valid: a
+// cluster of one on a free port of the loopback interface. Durations and counts
+// that are zero take the default named at the field.
+//
+// The settings marked (equal) must be equal on all nodes; they are compared
+// before a node is let in, and a mismatch is logged on both sides with both values.
+type Config struct {
+	// Name is the stable label of the node: it survives restarts, and need not be
+	// unique. At most 128 printable bytes without spaces and slashes. Default: the
+	// advertised address.
+	Name string
+	// Cluster is the name of the cluster (equal): nodes of another name are
+	// refused. At most 128 printable bytes without spaces. Default: "peerage".
+	Cluster string
+	// Listen is the host:port to listen on; port 0 takes a free one. Default:
+	// "127.0.0.1:0".
+	Listen string
+	// Advertise is the host:port at which others reach this node. It must be given
+	// when Listen names no particular address ("0.0.0.0:7101"). Default: the address
+	// that is really listened on.
+	Advertise string
+	// Roles are the node's labels: at most 32, each of at most 64 bytes from
+	// a-z A-Z 0-9 . _ -.
+	Roles []string
+	// AppVersion orders releases of the application: at most 64 printable bytes.
+	AppVersion string
+
+	// ContactPoints are the host:port addresses at which other nodes of the cluster
+	// may be found, for ever probed with back-off until one lets this node in. The
+	// node's own address may be among them. Give all nodes the same list: which of
+	// them forms a new cluster is settled among the contact points. Host names are
+	// resolved again at every round.
+	ContactPoints []string
+	// ContactFunc names further contact points; it is called at every round, from
+	// one goroutine, and should honour ctx.
+	ContactFunc func(ctx context.Context) ([]string, error)
+	// Bootstrap tells this node to form a new cluster at once, whatever its contact
+	// points say. Two nodes told so form two clusters that never merge.
+	Bootstrap bool
+	// BootstrapExpect is how many contact points must answer, and agree, before the
+	// lowest of them forms a new cluster. Default: more than half of the contact
+	// points. Lower values risk two clusters when the network is split at the first
+	// start; higher ones wait for machines that may never come.
+	BootstrapExpect int
+	// SettleAfter is how long the set of answering contact points must stay the same
+	// before a cluster is formed of fewer than all of them. Default: 1 s.
+	SettleAfter time.Duration
+	// ReformAfter: a node without a lease whose whole view is proven dead, and that
+	// finds no cluster for so long, ends this incarnation, and the next one forms
+	// anew under the rule for a fresh node. It is the one place where availability
+	// is chosen over certainty. Default: 30 s; negative: never.
+	ReformAfter time.Duration
+	// MinGeneration is the lowest generation this node may form a cluster with:
+	// above those it has met in earlier incarnations. Otherwise the wall clock in
+	// seconds serves.
+	MinGeneration uint32
+
+	// Ping is P (equal): how often the leader pings every member. Default: 100 ms.
+	Ping time.Duration
+	// Lease is L (equal): how long a lease lasts. At least 4 P. A shorter lease
+	// makes takeovers after silence faster and pauses of the process costlier: with
+	// L = 1 s a process that stands still for less than 1 s - P loses nothing.
+	// Default: 1 s.
+	Lease time.Duration
+	// RemoveAfter (equal) is the silence after which a member is removed. It is
+	// longer than L plus P, and the window in which proofs of death may replace a
+	// quorum. Default: 2 s.
+	RemoveAfter time.Duration
+	// DriftPPM (equal) bounds by how much two clocks' rates may differ, in parts per
+	// million. Default: 1000, that is 1 ms per second.
+	DriftPPM int
+	// CrashEvidence (equal) sets how far proofs of death count. Default: full.
+	CrashEvidence view.CrashEvidence
+	// Oracle, if set, is asked about members that cannot be reached: an
+	// orchestrator's API, for example. It returns true only for a process that is
+	// certainly gone. It is called from goroutines of its own, at most one at a time
+	// per member, and should honour ctx.
+	Oracle func(ctx context.Context, n view.Node) (gone bool, err error)
+
+	// TLS turns mutual TLS on for all connections between peers.
+	TLS *tls.Config
+	// SecretKeys encrypt memberlist's gossip: AES keys of 16, 24 or 32 bytes. The
+	// first encrypts, all decrypt.
+	SecretKeys [][]byte
+	// InsecureTransport allows an address other than loopback with neither TLS nor
+	// SecretKeys.
+	InsecureTransport bool
+
+	// Handlers take the frames of the layers above. The kinds of this package,
+	// KindView and KindEvidence, are not among them. A handler must not block for
+	// long; frames that it cannot take yet it drops: every protocol retries.
+	Handlers map[transport.Kind]transport.Handler
+
+	// Logger gets warnings that an operator should see, and events at lower levels.
+	// Default: discard.
+	Logger *slog.Logger
+	// Clock is what leases are measured with. Default: clock.Boot, which counts
+	// suspend.
+	Clock clock.Clock
+	// Transport replaces the TCP transport: the in-memory one in tests. Its Self
+	// then sets the node's id and address, and Listen, Advertise, TLS and
+	// InsecureTransport mean nothing. The node closes it.
+	Transport transport.Transport
+	// Seed feeds random waits. Default: random.
+	Seed uint64
+	// NoDiscovery leaves memberlist out: nodes are then found at contact points and
+	// through views alone.
+	NoDiscovery bool
+	// Discovery tunes memberlist.
+	Discovery Discovery
+}
+
+// Discovery holds memberlist's pace. It decides nothing that matters for safety,
+// only how fast and at what price unknown nodes are found.
+type Discovery struct {
+	// ProbeInterval is memberlist's. Default: 1 s.
+	ProbeInterval time.Duration
+	// GossipInterval is memberlist's. Default: 200 ms.
+	GossipInterval time.Duration
+	// PushPullInterval is memberlist's. Default: 15 s.
+	PushPullInterval time.Duration
+	// RejoinInterval is how often contact points and recently lost addresses are
+	// joined again, so that a healed network ends in one cluster. Default: 2 s.
+	RejoinInterval time.Duration
+}
+
+// LAN returns the defaults written out, for machines in one data centre.
+func LAN() Config {
+	return Config{
+		Cluster: "peerage", Listen: "127.0.0.1:0",
+		SettleAfter: time.Second, ReformAfter: 30 * time.Second,
+		Ping: 100 * time.Millisecond, Lease: time.Second, RemoveAfter: 2 * time.Second,
+		DriftPPM: 1000,
+		Discovery: Discovery{
+			ProbeInterval: time.Second, GossipInterval: 200 * time.Millisecond,
+			PushPullInterval: 15 * time.Second, RejoinInterval: 2 * time.Second,
+		},
+	}
+}
+
+// Local returns settings for processes on one machine: discovery is livelier.
+func Local() Config {
+	c := LAN()
+	c.SettleAfter = 500 * time.Millisecond
+	c.Discovery.ProbeInterval = 500 * time.Millisecond
+	c.Discovery.GossipInterval = 100 * time.Millisecond
+	c.Discovery.RejoinInterval = time.Second
+	return c
+}
+
+// Test returns settings for tests in one process, on the in-memory transport:
+// Local with a quick ReformAfter, on the runtime's clock, which testing/synctest
+// drives. Call it inside the bubble.
+func Test() Config {
+	c := Local()
+	c.ReformAfter = 5 * time.Second
+	c.Clock = clock.Runtime()
+	return c
+}
+
+// withDefaults returns c with every zero setting replaced by its default.
+func (c Config) withDefaults() Config {
+	d := LAN()
+	orString(&c.Cluster, d.Cluster)
+	orString(&c.Listen, d.Listen)
+	orDuration(&c.SettleAfter, d.SettleAfter)
+	orDuration(&c.ReformAfter, d.ReformAfter)
+	orDuration(&c.Ping, d.Ping)
+	orDuration(&c.Lease, d.Lease)
+	orDuration(&c.RemoveAfter, d.RemoveAfter)
+	orDuration(&c.Discovery.ProbeInterval, d.Discovery.ProbeInterval)
+	orDuration(&c.Discovery.GossipInterval, d.Discovery.GossipInterval)
+	orDuration(&c.Discovery.PushPullInterval, d.Discovery.PushPullInterval)
+	orDuration(&c.Discovery.RejoinInterval, d.Discovery.RejoinInterval)
+	if c.DriftPPM == 0 {
+		c.DriftPPM = d.DriftPPM
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = clock.Boot()
+	}
+	return c
+}
+
+func orString(s *string, def string) {
+	if *s == "" {
+		*s = def
+	}
+}
+
+func orDuration(d *time.Duration, def time.Duration) {
+	if *d == 0 {
+		*d = def
+	}
+}

@@ -1,0 +1,102 @@
+package gossip
+
+import (
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Event is something that happened to this node. Events are delivered in order,
+// from one goroutine; see Node.Subscribe. Its implementations are the structs
+// below.
+type Event interface{ event() }
+
+// ViewChanged says that a newer view holds here. Views may be skipped when a
+// subscriber is slow; the newest always comes.
+type ViewChanged struct{ View *view.View }
+
+// LeaseChanged says that the lease became valid or invalid, or changed its
+// generation or kind; plain renewals are not told. LeaseValid, asked at every
+// dispatch, is what counts: this event follows it.
+type LeaseChanged struct {
+	Lease view.Lease
+	Valid bool
+}
+
+// Abandoned says that every instance that runs here must be dropped without
+// running user code. A lease of another generation becomes valid only after all
+// subscribers have returned from it.
+type Abandoned struct{}
+
+// Removed says that this incarnation is over. It is the last event apart from
+// those about peers.
+type Removed struct{ view.Removed }
+
+// PeerUp says that an outgoing connection to a peer stands.
+type PeerUp struct {
+	ID    view.NodeID
+	Class transport.Class
+}
+
+// PeerLost says that a connection with a peer broke. What was queued or in
+// flight may or may not have arrived.
+type PeerLost struct {
+	ID    view.NodeID
+	Class transport.Class
+	// Incoming is set when it was the peer's connection to us, on which answers
+	// come.
+	Incoming bool
+	Err      error
+}
+
+// PeerDead says that a peer's process is known to be gone (DESIGN 4.5). A proof
+// may be taken back when the peer is heard again: PeerAlive.
+type PeerDead struct {
+	ID   view.NodeID
+	Kind EvidenceKind
+}
+
+// PeerAlive takes PeerDead back.
+type PeerAlive struct{ ID view.NodeID }
+
+func (ViewChanged) event()  {}
+func (LeaseChanged) event() {}
+func (Abandoned) event()    {}
+func (Removed) event()      {}
+func (PeerUp) event()       {}
+func (PeerLost) event()     {}
+func (PeerDead) event()     {}
+func (PeerAlive) event()    {}
+
+// EvidenceKind says what proves that a process is gone, best first.
+type EvidenceKind uint8
+
+const (
+	// EvidenceGoodbye: the peer signed off.
+	EvidenceGoodbye EvidenceKind = iota + 1
+	// EvidenceOtherNode: another incarnation answers at its address.
+	EvidenceOtherNode
+	// EvidenceOracle: the application's oracle says so.
+	EvidenceOracle
+	// EvidenceRefused: its connection broke without a goodbye, and its address
+	// refuses connections.
+	EvidenceRefused
+	evidenceKinds
+)
+
+// String returns the kind in lower case.
+func (k EvidenceKind) String() string {
+	switch k {
+	case EvidenceGoodbye:
+		return "goodbye"
+	case EvidenceOtherNode:
+		return "other node"
+	case EvidenceOracle:
+		return "oracle"
+	case EvidenceRefused:
+		return "refused"
+	}
+	return "evidence(?)"
+}
+
+// certain reports whether proofs of this kind are never taken back.
+func (k EvidenceKind) certain() bool { return k == EvidenceGoodbye || k == EvidenceOtherNode }

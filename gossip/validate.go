@@ -1,0 +1,207 @@
+package gossip
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Limits of what a node says of itself.
+const (
+	nameBytesMax       = 128
+	roleBytesMax       = 64
+	rolesMax           = 32
+	appVersionBytesMax = 64
+	contactPointsMax   = 1024
+)
+
+// Problem is one thing wrong with a setting.
+type Problem struct {
+	// Setting is the field of Config.
+	Setting string
+	// Value is what was given.
+	Value string
+	// Why says what is wrong with it, and what would be right.
+	Why string
+}
+
+func (p Problem) String() string { return fmt.Sprintf("%s = %s: %s", p.Setting, p.Value, p.Why) }
+
+// ConfigError lists everything that is wrong with a Config.
+type ConfigError struct{ Problems []Problem }
+
+func (e *ConfigError) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
+	}
+	return "gossip: bad settings: " + strings.Join(lines, "; ")
+}
+
+// Validate returns nil, or a *ConfigError that names every problem at once. It
+// looks at the settings only: it resolves no name and opens no socket.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var e ConfigError
+	c.validateIdentity(&e)
+	if c.Transport == nil {
+		c.validateAddresses(&e)
+	}
+	c.validateContacts(&e)
+	c.validateTimes(&e)
+	c.validateKeys(&e)
+	for k := range c.Handlers {
+		if k == transport.KindView || k == transport.KindEvidence {
+			e.add("Handlers", strconv.Itoa(int(k)), "this kind belongs to package gossip")
+		}
+	}
+	if len(e.Problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(e.Problems, func(a, b Problem) int { return strings.Compare(a.Setting, b.Setting) })
+	return &e
+}
+
+func (e *ConfigError) add(setting, value, why string) {
+	e.Problems = append(e.Problems, Problem{setting, value, why})
+}
+
+func (e *ConfigError) check(ok bool, setting string, value any, why string) {
+	if ok {
+		return
+	}
+	if s, isString := value.(string); isString {
+		value = strconv.Quote(s)
+	}
+	e.add(setting, fmt.Sprint(value), why)
+}
+
+func (c *Config) validateIdentity(e *ConfigError) {
+	e.check(printable(c.Name, nameBytesMax, " /"), "Name", c.Name,
+		"a name has at most 128 printable bytes, no spaces, no slashes")
+	e.check(printable(c.Cluster, nameBytesMax, " "), "Cluster", c.Cluster,
+		"a cluster name has at most 128 printable bytes and no spaces")
+	e.check(printable(c.AppVersion, appVersionBytesMax, ""), "AppVersion", c.AppVersion,
+		"a version has at most 64 printable bytes")
+	e.check(len(c.Roles) <= rolesMax, "Roles", len(c.Roles), "a node carries at most 32 roles")
+	for _, r := range c.Roles {
+		e.check(r != "" && len(r) <= roleBytesMax && strings.Trim(r, roleBytes) == "", "Roles", r,
+			"a role has 1 to 64 bytes from a-z A-Z 0-9 . _ -")
+	}
+}
+
+const roleBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+func printable(s string, most int, without string) bool {
+	return len(s) <= most && !strings.ContainsAny(s, without) &&
+		!strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
+}
+
+func (c *Config) validateAddresses(e *ConfigError) {
+	host, err := splitAddr(c.Listen, true)
+	e.check(err == nil, "Listen", c.Listen, reason(err))
+	if err != nil {
+		return
+	}
+	if c.Advertise != "" {
+		adv, err := splitAddr(c.Advertise, true)
+		e.check(err == nil, "Advertise", c.Advertise, reason(err))
+		e.check(err != nil || !wildcard(adv), "Advertise", c.Advertise,
+			"others cannot dial an unspecified address: name the one at which they reach this node")
+	} else {
+		e.check(!wildcard(host), "Advertise", c.Advertise,
+			"Listen = "+c.Listen+" names no particular address, so Advertise must say where others reach this node")
+	}
+	open := c.TLS == nil && len(c.SecretKeys) == 0 && !c.InsecureTransport
+	e.check(!open || loopback(host), "Listen", c.Listen,
+		"not a loopback address, and neither TLS nor SecretKeys is set: anyone on the network could join; set one of them, or InsecureTransport")
+}
+
+func (c *Config) validateContacts(e *ConfigError) {
+	e.check(len(c.ContactPoints) <= contactPointsMax, "ContactPoints", len(c.ContactPoints), "at most 1024")
+	for _, p := range c.ContactPoints {
+		host, err := splitAddr(p, false)
+		e.check(err == nil, "ContactPoints", p, reason(err))
+		e.check(err != nil || !wildcard(host), "ContactPoints", p, "an unspecified address is nowhere: name a host")
+	}
+	e.check(c.BootstrapExpect >= 0, "BootstrapExpect", c.BootstrapExpect, "a count is not negative")
+	if c.ContactFunc == nil && c.BootstrapExpect > 1 {
+		e.check(c.BootstrapExpect <= len(c.ContactPoints)+1, "BootstrapExpect", c.BootstrapExpect,
+			fmt.Sprintf("there are only %d contact points, so that many can never answer", len(c.ContactPoints)))
+	}
+}
+
+func (c *Config) validateTimes(e *ConfigError) {
+	e.check(c.Ping >= time.Millisecond, "Ping", c.Ping, "at least 1ms")
+	e.check(c.Lease >= 4*c.Ping, "Lease", c.Lease,
+		fmt.Sprintf("at least 4 times Ping (%v), or one lost ping would pause the node", c.Ping))
+	e.check(c.RemoveAfter > c.Lease+c.Ping, "RemoveAfter", c.RemoveAfter,
+		fmt.Sprintf("more than Lease + Ping (%v): a member must not be removed while its lease runs", c.Lease+c.Ping))
+	e.check(c.RemoveAfter <= time.Hour, "RemoveAfter", c.RemoveAfter, "at most 1h")
+	e.check(c.SettleAfter > 0, "SettleAfter", c.SettleAfter, "a wait is positive")
+	e.check(c.DriftPPM > 0 && c.DriftPPM <= 100_000, "DriftPPM", c.DriftPPM, "between 1 and 100000")
+	e.check(c.CrashEvidence <= view.EvidenceOff, "CrashEvidence", c.CrashEvidence, "one of the three named values")
+	d := c.Discovery
+	for name, v := range map[string]time.Duration{"ProbeInterval": d.ProbeInterval, "GossipInterval": d.GossipInterval,
+		"PushPullInterval": d.PushPullInterval, "RejoinInterval": d.RejoinInterval} {
+		e.check(v >= 10*time.Millisecond, "Discovery."+name, v, "at least 10ms")
+	}
+}
+
+func (c *Config) validateKeys(e *ConfigError) {
+	for i, k := range c.SecretKeys {
+		n := len(k)
+		// The value is a secret, so its length stands in for it.
+		e.check(n == 16 || n == 24 || n == 32, "SecretKeys", fmt.Sprintf("[%d] of %d bytes", i, n),
+			"an AES key has 16, 24 or 32 bytes")
+	}
+}
+
+// splitAddr checks a host:port and returns the host.
+func splitAddr(addr string, portMayBeZero bool) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", fmt.Errorf("not a host:port: %v", err)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return "", fmt.Errorf("port %q is not a number from 0 to 65535", port)
+	}
+	if n == 0 && !portMayBeZero {
+		return "", fmt.Errorf("port 0 cannot be dialled")
+	}
+	if strings.ContainsAny(host, " /") {
+		return "", fmt.Errorf("host %q is not a host name or IP address", host)
+	}
+	return host, nil
+}
+
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func wildcard(host string) bool {
+	if host == "" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsUnspecified()
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
