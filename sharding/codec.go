@@ -1,0 +1,82 @@
+package sharding
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// Codec writes and reads requests or responses. Implementations are safe for
+// concurrent use. Append appends the encoding of v to b; Decode keeps nothing of
+// p, which is only valid during the call. A Decode that fails fails its message,
+// nothing else.
+type Codec[T any] interface {
+	Append(b []byte, v T) ([]byte, error)
+	Decode(p []byte) (T, error)
+}
+
+// Msgpack is the default codec: MessagePack by reflection.
+type Msgpack[T any] struct{}
+
+// Append appends v as MessagePack.
+func (Msgpack[T]) Append(b []byte, v T) ([]byte, error) {
+	p, err := msgpack.Marshal(v)
+	return append(b, p...), err
+}
+
+// Decode reads one MessagePack value.
+func (Msgpack[T]) Decode(p []byte) (v T, err error) {
+	err = msgpack.Unmarshal(p, &v)
+	return v, err
+}
+
+// JSON is a codec for payloads that other tools read too.
+type JSON[T any] struct{}
+
+// Append appends v as JSON.
+func (JSON[T]) Append(b []byte, v T) ([]byte, error) {
+	p, err := json.Marshal(v)
+	return append(b, p...), err
+}
+
+// Decode reads one JSON value.
+func (JSON[T]) Decode(p []byte) (v T, err error) {
+	err = json.Unmarshal(p, &v)
+	return v, err
+}
+
+// Raw is the codec of types whose messages are bytes already. It is the default
+// for []byte and string.
+type Raw[T ~[]byte | ~string] struct{}
+
+// Append appends v as it is.
+func (Raw[T]) Append(b []byte, v T) ([]byte, error) { return append(b, v...), nil }
+
+// Decode copies p.
+func (Raw[T]) Decode(p []byte) (T, error) { return T(append([]byte(nil), p...)), nil }
+
+// None is the codec of struct{}: nothing travels.
+type None struct{}
+
+// Append appends nothing.
+func (None) Append(b []byte, _ struct{}) ([]byte, error) { return b, nil }
+
+// Decode reads nothing.
+func (None) Decode(p []byte) (struct{}, error) {
+	if len(p) != 0 {
+		return struct{}{}, errors.New("bytes where none belong")
+	}
+	return struct{}{}, nil
+}
+
+// defaultCodec picks Raw for bytes and strings, None for struct{}, and Msgpack
+// for all else.
+func defaultCodec[T any]() Codec[T] {
+	for _, c := range []any{Raw[[]byte]{}, Raw[string]{}, None{}} {
+		if codec, ok := c.(Codec[T]); ok {
+			return codec
+		}
+	}
+	return Msgpack[T]{}
+}

@@ -1,0 +1,52 @@
+// Package sharding spreads stateful entities over the nodes of a cluster: each
+// id has at most one live instance, found by its id from everywhere (DESIGN
+// section 7).
+//
+// A program registers each entity type once, in a Registry, and keeps the Region
+// it gets: the handle through which messages are sent, for as long as the program
+// runs. Below it, one Sharding per incarnation of the node does the work; when a
+// node is removed and joins anew, the handle stays and the Sharding is replaced.
+//
+//	region, err := sharding.Register(registry, sharding.Type[Add, Total]{
+//		Name: "counter",
+//		New:  func(id string) sharding.Entity[Add, Total] { return &counter{} },
+//	})
+//	...
+//	total, err := region.Ref("alice").Ask(ctx, Add{1})
+//
+// # Delivery
+//
+// Tell and Ask deliver at most once. Messages from one sender (a goroutine that
+// waits for each call to return) to one entity are handled in the order they were
+// sent, whatever moves meanwhile; there may be gaps, never inversions. While a
+// shard has no known home its messages wait in a bounded buffer. A message that
+// cannot be delivered is never dropped silently: the asker gets an error, a tell
+// is counted with its reason in Stats.
+//
+// Between entities of one process no codec is used as long as the home is known:
+// a request must not be changed once it was sent.
+//
+// # Errors
+//
+//	error               meaning                                      retryable  what to do
+//	ErrUnknownType      the type is not registered at the home       no         deploy it everywhere, or give it a role
+//	ErrBadID            id empty or above Limits.IDBytes             no         fix the caller
+//	ErrTooLarge         payload above Limits.PayloadBytes            no         split it, or raise the limit everywhere
+//	ErrCodec            request or response did not encode/decode    no         fix the codec; compare versions
+//	ErrSettings         the nodes map ids to shards differently      no         give all nodes the same number of shards
+//	ErrMailboxFull      the entity has Limits.Mailbox waiting        yes        slow down
+//	ErrBufferFull       no room to buffer before ctx ended           yes        slow down; look why the shard has no home
+//	ErrNotReady         the node is not in a cluster (yet, again)    yes        wait; look at the node's view
+//	ErrNoHome           ctx ended before the shard had a home        yes        look at Explain and at the quorum
+//	ErrPaused           ctx ended while the home had no lease        maybe run  look at the quorum
+//	ErrNodeStopping     this node is shutting down, or closed        elsewhere  send from another node
+//	ErrMoved            the shard left before the message was taken  yes        ask again
+//	ErrNodeLost         the connection to the home broke             maybe run  ask again if the request may run twice
+//	ErrAbandoned        the instance was dropped with its lease      maybe run  ask again if the request may run twice
+//	ErrPanicked         the handler panicked (*PanicError)           no         fix the handler
+//	*HandlerError       the handler returned an error                no         it is the application's own answer
+//	context's errors    the deadline passed, or the caller gave up   maybe run  as ErrNodeLost
+//
+// Retryable tells the "yes" and "maybe run" rows from the others, OutcomeUnknown
+// the "maybe run" rows: there the handler may have run, and may even still run.
+package sharding

@@ -1,0 +1,85 @@
+package entity
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Token is the fencing token of one allocation of one shard. Tokens of a shard
+// only grow: term first, then seq. The zero Token is below every real one.
+type Token struct {
+	Term view.Epoch
+	Seq  uint64
+}
+
+// Less reports whether t is older than u.
+func (t Token) Less(u Token) bool { return t.Term < u.Term || t.Term == u.Term && t.Seq < u.Seq }
+
+// IsZero reports whether t was never given out.
+func (t Token) IsZero() bool { return t == Token{} }
+
+// Sender says who sent a message. Type and ID are empty when it came from
+// outside an entity.
+type Sender struct {
+	Node view.NodeID
+	Type string
+	ID   string
+}
+
+// Context is what a handler knows about the message in its hands. It is a
+// context.Context: it ends at the ask's deadline, and when the instance is
+// abandoned because the node lost its right to run it.
+//
+// A Context belongs to one call of Handle or OnStop: keep nothing of it behind
+// that call, and use it from one goroutine (Done, Err, Deadline and Value may be
+// used from several while the call lasts).
+type Context struct {
+	shard   *shardInfo
+	id      string
+	from    *Sender
+	expires time.Time
+	inner   lazyContext
+	leave   bool
+}
+
+var _ context.Context = (*Context)(nil)
+
+// ID returns the entity's id.
+func (c *Context) ID() string { return c.id }
+
+// Type returns the name of the entity's type.
+func (c *Context) Type() string { return c.shard.typ }
+
+// Shard returns the number of the entity's shard.
+func (c *Context) Shard() uint32 { return c.shard.number }
+
+// Token returns the fencing token of this instance's allocation. Hand it to
+// outside systems with every write and let them refuse lower ones: then even a
+// handler that was frozen in the middle cannot do harm when it thaws (G2).
+func (c *Context) Token() Token { return c.shard.token }
+
+// Sender returns who sent the message; Node is zero in OnStop.
+func (c *Context) Sender() Sender {
+	if c.from == nil {
+		return Sender{Node: c.shard.node}
+	}
+	return *c.from
+}
+
+// Self returns the identity under which this entity sends.
+func (c *Context) Self() Sender {
+	return Sender{Node: c.shard.node, Type: c.shard.typ, ID: c.id}
+}
+
+// Passivate asks for this instance to end after the current call: OnStop runs,
+// and the next message, if one waits or comes, meets a new instance.
+func (c *Context) Passivate() { c.leave = true }
+
+// Logger returns the node's logger with type, entity and shard attached. It is
+// built anew on each call.
+func (c *Context) Logger() *slog.Logger {
+	return c.shard.logger.With("type", c.shard.typ, "entity", c.id, "shard", c.shard.number)
+}

@@ -1,0 +1,82 @@
+package entity
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// shardInfo is what contexts of one shard share. It never changes.
+type shardInfo struct {
+	typ    string
+	number uint32
+	token  Token
+	node   view.NodeID
+	logger *slog.Logger
+	// base ends when the shard's instances are abandoned.
+	base context.Context
+}
+
+// lazyContext becomes a real context.Context when somebody first asks for one:
+// most handlers never do, and a timer per message would cost more than they.
+type lazyContext struct {
+	mu     sync.Mutex
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (l *lazyContext) get(base context.Context, expires time.Time) context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx == nil {
+		if expires.IsZero() {
+			l.ctx, l.cancel = context.WithCancel(base)
+		} else {
+			l.ctx, l.cancel = context.WithDeadline(base, expires)
+		}
+	}
+	return l.ctx
+}
+
+// end cancels the context, if one was made, and makes l ready for another.
+func (l *lazyContext) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel != nil {
+		l.cancel()
+	}
+	l.ctx, l.cancel = nil, nil
+}
+
+// Deadline returns when the asker gives up.
+func (c *Context) Deadline() (time.Time, bool) { return c.expires, !c.expires.IsZero() }
+
+// Done is closed at the deadline, when the instance is abandoned, and when the
+// call ends.
+func (c *Context) Done() <-chan struct{} { return c.inner.get(c.shard.base, c.expires).Done() }
+
+// Err says why Done was closed.
+func (c *Context) Err() error { return c.inner.get(c.shard.base, c.expires).Err() }
+
+// Value knows no keys but the package's own.
+func (c *Context) Value(key any) any {
+	if key == (selfKey{}) {
+		return c
+	}
+	return nil
+}
+
+type selfKey struct{}
+
+// From returns the Context of the handler that ctx belongs to, nil outside of
+// handlers.
+func From(ctx context.Context) *Context {
+	if c, ok := ctx.(*Context); ok {
+		return c
+	}
+	c, _ := ctx.Value(selfKey{}).(*Context)
+	return c
+}

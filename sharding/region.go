@@ -1,0 +1,88 @@
+package sharding
+
+import (
+	"context"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Region is the handle of one entity type on this node: messages to entities
+// everywhere go through it. It lives as long as the Registry, whatever happens to
+// the node meanwhile. All methods are safe for concurrent use.
+type Region[Req, Resp any] struct {
+	p *path[Req, Resp]
+}
+
+// Name returns the type's name.
+func (r *Region[Req, Resp]) Name() string { return r.p.name }
+
+// ShardOf returns the number of the shard that the entity id belongs to.
+func (r *Region[Req, Resp]) ShardOf(id string) uint32 { return shardOf(id, r.p.shards) }
+
+// Ref returns the address of one entity. It is cheap, never fails, and is valid
+// as long as the Region; an id that is no good is told by Tell and Ask.
+func (r *Region[Req, Resp]) Ref(id string) Ref[Req, Resp] {
+	return Ref[Req, Resp]{p: r.p, id: id, shard: shardOf(id, r.p.shards)}
+}
+
+// Tell is Ref(id).Tell.
+func (r *Region[Req, Resp]) Tell(ctx context.Context, id string, req Req) error {
+	return r.Ref(id).Tell(ctx, req)
+}
+
+// Ask is Ref(id).Ask.
+func (r *Region[Req, Resp]) Ask(ctx context.Context, id string, req Req, opts ...AskOption) (Resp, error) {
+	return r.Ref(id).Ask(ctx, req, opts...)
+}
+
+// Stats returns the counters and gauges of this type on this node.
+func (r *Region[Req, Resp]) Stats() Stats { return r.p.stats() }
+
+// Ref is the address of one entity. It is a small value: copy it freely. The
+// zero Ref is of no use.
+type Ref[Req, Resp any] struct {
+	p     *path[Req, Resp]
+	id    string
+	shard uint32
+}
+
+// ID returns the entity's id.
+func (f Ref[Req, Resp]) ID() string { return f.id }
+
+// Shard returns the number of the entity's shard.
+func (f Ref[Req, Resp]) Shard() uint32 { return f.shard }
+
+// Tell sends req and does not wait for it to be handled. It returns nil once the
+// message stands in order in a mailbox, a buffer or a connection's queue; it
+// waits for room there until ctx ends. The message is then delivered at most
+// once; what stops it later is counted in Stats.
+//
+// Called with the Context of a handler, the sender is that handler's entity.
+func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
+	return f.p.tell(ctx, f, req)
+}
+
+// Ask sends req and waits for the response until ctx ends. The deadline travels:
+// an ask whose time is up before its turn comes is not handled any more. When the
+// connection to the entity's home breaks, the ask fails at once with ErrNodeLost.
+//
+// Called with the Context of a handler, the sender is that handler's entity. An
+// entity that asks itself waits for its own deadline.
+func (f Ref[Req, Resp]) Ask(ctx context.Context, req Req, opts ...AskOption) (Resp, error) {
+	return f.p.ask(ctx, f, req, opts)
+}
+
+// AskOption changes how one Ask behaves.
+type AskOption struct{ retry bool }
+
+// Retry makes Ask send the request again whenever it fails in a way that is
+// Retryable, until ctx ends; so it needs a ctx with a deadline. The handler may
+// then run more than once for one Ask (at least once): use it for requests that
+// may be repeated. Order against other messages of the same sender is lost.
+func Retry() AskOption { return AskOption{retry: true} }
+
+// shardOf maps an id to its shard: a pure function, equal on all nodes and in
+// all releases.
+func shardOf(id string, shards uint32) uint32 {
+	return uint32(xxh3.HashString(id) % uint64(shards))
+}

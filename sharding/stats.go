@@ -1,0 +1,98 @@
+package sharding
+
+import "time"
+
+// Route is the way that a message took.
+type Route uint8
+
+const (
+	// RouteLocal: the home is this node.
+	RouteLocal Route = iota
+	// RouteRemote: the home is another node.
+	RouteRemote
+	// RouteBuffered: the message waited for its shard to have a home.
+	RouteBuffered
+	routes
+)
+
+// String returns the route in lower case.
+func (r Route) String() string {
+	return [...]string{"local", "remote", "buffered"}[r]
+}
+
+// Reason says why a message was dropped or an ask failed without its handler.
+type Reason uint8
+
+const (
+	DropMailboxFull  Reason = iota // the entity's mailbox was full
+	DropNotHome                    // the home had moved, and something later had left
+	DropAbandoned                  // the instance was dropped with its lease
+	DropExpired                    // the asker had given up
+	DropCodec                      // the payload did not decode
+	DropPanicked                   // the handler panicked
+	DropHandlerError               // a told request's handler returned an error
+	DropReplyUnsent                // the asker's node could not be reached
+	DropReplyLate                  // the asker had given up when the reply came
+	DropSettings                   // the sender maps ids to shards differently
+	DropUnknownType                // the type is not registered here
+	DropMalformed                  // the frame did not parse
+	DropClosed                     // the node was closed with messages in buffers
+	reasons
+)
+
+// String returns the reason in the form that metrics use.
+func (r Reason) String() string {
+	return [...]string{
+		"mailbox_full", "not_home", "abandoned", "expired", "codec", "panicked", "handler_error",
+		"reply_unsent", "reply_late", "settings", "unknown_type", "malformed", "closed",
+	}[r]
+}
+
+// Stats are the counters (since the program started) and gauges (now) of one
+// type on one node.
+type Stats struct {
+	Type string
+	Role string
+	// Hosting is false for proxies.
+	Hosting bool
+
+	// Sent counts messages of this node by route; Redirected those of them that
+	// came back from a node which was not the home and were sent again.
+	Sent       [routes]uint64
+	Redirected uint64
+	// Received counts messages from other nodes.
+	Received uint64
+	// Handled counts handler calls that ended, in error or not.
+	Handled uint64
+	// Dropped counts by reason.
+	Dropped [reasons]uint64
+	// Stale counts messages and orders with a token that is not the shard's.
+	Stale uint64
+	// HandoffsOut and HandoffsIn count shards stopped and started here by order of
+	// the coordinator; Forced those stops that took too long.
+	HandoffsOut, HandoffsIn, Forced uint64
+	// Abandoned counts instances dropped without running user code.
+	Abandoned uint64
+	// Passivated counts instances that ended for being idle or by their own wish.
+	Passivated uint64
+	// Duplicates counts instances that were found to live twice: always 0.
+	Duplicates uint64
+
+	// Shards and Entities are hosted here now.
+	Shards, Entities int
+	// Asks wait for their reply now.
+	Asks int
+	// Buffered messages, and their bytes, wait for a home now.
+	Buffered, BufferedBytes int
+	// Coordinating is set while this node coordinates the type.
+	Coordinating bool
+}
+
+// Observer is told of single events for histograms. It is called from the data
+// path: it must be quick and not block. Methods may be called concurrently.
+type Observer interface {
+	// AskDone is called at the end of each attempt of an Ask.
+	AskDone(typ string, r Route, took time.Duration, err error)
+	// HomeResolved is called when a shard whose messages waited has got its home.
+	HomeResolved(typ string, took time.Duration)
+}

@@ -1,0 +1,150 @@
+package sharding
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage/sharding/entity"
+)
+
+// These are the words of package entity that users of this package need.
+type (
+	// Entity is a stateful object with an id.
+	Entity[Req, Resp any] = entity.Entity[Req, Resp]
+	// Context is what a handler knows about the message in its hands.
+	Context = entity.Context
+	// Sender says who sent a message.
+	Sender = entity.Sender
+	// Token is the fencing token of one allocation of one shard.
+	Token = entity.Token
+	// Stopper is an Entity that wants to know of its orderly end.
+	Stopper = entity.Stopper
+)
+
+// Func makes an entity without state of a function.
+func Func[Req, Resp any](f func(*Context, Req) (Resp, error)) Entity[Req, Resp] {
+	return entity.Func[Req, Resp](f)
+}
+
+// Defaults of Type and Limits.
+const (
+	DefaultShards      = 256
+	DefaultStopTimeout = 10 * time.Second
+)
+
+// Type describes a type of entity. Name, Role and Shards, and how the messages
+// are encoded, must be equal on all nodes.
+type Type[Req, Resp any] struct {
+	// Name is the type's name in the cluster: 1 to 64 bytes.
+	Name string
+	// Role names the nodes that host it; "" is every node. Nodes without the role
+	// are proxies by themselves.
+	Role string
+	// Shards is the number of shards, at most 65,536; 0 means DefaultShards. About
+	// ten times the largest planned number of nodes: fewer leave nodes idle, more
+	// cost memory and traffic when nodes come and go (256 serve 25 nodes). It can
+	// only be changed with the whole cluster down.
+	Shards int
+	// New makes an instance. It must not block: what takes long belongs in the
+	// first message. It may be called again for an id whose instance has ended.
+	New func(id string) Entity[Req, Resp]
+	// ReqCodec and RespCodec encode what goes to other nodes. nil means Raw for
+	// []byte and string, None for struct{}, else Msgpack.
+	ReqCodec  Codec[Req]
+	RespCodec Codec[Resp]
+	// IdleTimeout ends an instance that had no message for so long; 0 never. Ends
+	// come up to a quarter of it late.
+	IdleTimeout time.Duration
+	// StopTimeout bounds the orderly stop of a shard: an instance that has not
+	// ended by then is abandoned. 0 means DefaultStopTimeout.
+	StopTimeout time.Duration
+	// RebalanceInterval is how often shards are evened out; 0 means the
+	// coordinator's default.
+	RebalanceInterval time.Duration
+	// MinMembers is the number of hosting nodes to wait for before the first shard
+	// is placed; 0 means 1.
+	MinMembers int
+	// Limits bounds queues and sizes; the zero value means the defaults.
+	Limits Limits
+}
+
+// Limits bounds what one type may hold on one node. Zero fields mean defaults.
+type Limits struct {
+	// Mailbox is how many messages may wait for one entity (1,000).
+	Mailbox int
+	// BufferMessages and BufferBytes bound what waits for shards without a known
+	// home, over all shards (100,000; 64 MiB); ShardMessages and ShardBytes for one
+	// shard (10,000; 16 MiB).
+	BufferMessages int
+	BufferBytes    int
+	ShardMessages  int
+	ShardBytes     int
+	// IDBytes bounds an entity id (256). PayloadBytes bounds an encoded request or
+	// response (256 KiB).
+	IDBytes      int
+	PayloadBytes int
+}
+
+func (l Limits) withDefaults() Limits {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{
+		{&l.Mailbox, 1000},
+		{&l.BufferMessages, 100_000}, {&l.BufferBytes, 64 << 20},
+		{&l.ShardMessages, 10_000}, {&l.ShardBytes, 16 << 20},
+		{&l.IDBytes, 256}, {&l.PayloadBytes, 256 << 10},
+	} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	return l
+}
+
+const (
+	nameBytesMax = 64
+	shardsMax    = 1 << 16
+	idBytesMax   = 4096
+	payloadMax   = 8 << 20
+)
+
+func (t *Type[Req, Resp]) withDefaults() {
+	if t.Shards == 0 {
+		t.Shards = DefaultShards
+	}
+	if t.StopTimeout == 0 {
+		t.StopTimeout = DefaultStopTimeout
+	}
+	if t.ReqCodec == nil {
+		t.ReqCodec = defaultCodec[Req]()
+	}
+	if t.RespCodec == nil {
+		t.RespCodec = defaultCodec[Resp]()
+	}
+	t.Limits = t.Limits.withDefaults()
+}
+
+// Validate reports everything that is wrong with the type at once.
+func (t *Type[Req, Resp]) Validate() error {
+	var wrong []string
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			wrong = append(wrong, fmt.Sprintf(format, args...))
+		}
+	}
+	l := t.Limits.withDefaults()
+	check(t.Name != "" && len(t.Name) <= nameBytesMax, "Name must have 1 to %d bytes, has %d", nameBytesMax, len(t.Name))
+	check(t.Shards >= 0 && t.Shards <= shardsMax, "Shards must be 1 to %d, is %d", shardsMax, t.Shards)
+	check(t.IdleTimeout >= 0, "IdleTimeout is negative")
+	check(t.StopTimeout >= 0, "StopTimeout is negative")
+	check(t.RebalanceInterval >= 0, "RebalanceInterval is negative")
+	check(t.MinMembers >= 0, "MinMembers is negative")
+	check(min(l.Mailbox, l.BufferMessages, l.BufferBytes, l.ShardMessages, l.ShardBytes) > 0, "Limits must be positive")
+	check(l.IDBytes > 0 && l.IDBytes <= idBytesMax, "Limits.IDBytes must be 1 to %d, is %d", idBytesMax, l.IDBytes)
+	check(l.PayloadBytes > 0 && l.PayloadBytes <= payloadMax, "Limits.PayloadBytes must be 1 to %d, is %d", payloadMax, l.PayloadBytes)
+	if wrong == nil {
+		return nil
+	}
+	return &TypeError{Type: t.Name, Wrong: wrong}
+}
