@@ -17,7 +17,7 @@ type Region[Req, Resp any] struct {
 func (r *Region[Req, Resp]) Name() string { return r.p.name }
 
 // ShardOf returns the number of the shard that the entity id belongs to.
-func (r *Region[Req, Resp]) ShardOf(id string) uint32 { return shardOf(id, r.p.shards) }
+func (r *Region[Req, Resp]) ShardOf(id string) ShardID { return shardOf(id, r.p.shards) }
 
 // Ref returns the address of one entity. It is cheap, never fails, and is valid
 // as long as the Region; an id that is no good is told by Tell and Ask.
@@ -43,14 +43,14 @@ func (r *Region[Req, Resp]) Stats() Stats { return r.p.stats() }
 type Ref[Req, Resp any] struct {
 	p     *path[Req, Resp]
 	id    string
-	shard uint32
+	shard ShardID
 }
 
 // ID returns the entity's id.
 func (f Ref[Req, Resp]) ID() string { return f.id }
 
 // Shard returns the number of the entity's shard.
-func (f Ref[Req, Resp]) Shard() uint32 { return f.shard }
+func (f Ref[Req, Resp]) Shard() ShardID { return f.shard }
 
 // Tell sends req and does not wait for it to be handled. It returns nil once the
 // message stands in order in a mailbox, a buffer or a connection's queue; it
@@ -83,6 +83,6 @@ func Retry() AskOption { return AskOption{retry: true} }
 
 // shardOf maps an id to its shard: a pure function, equal on all nodes and in
 // all releases.
-func shardOf(id string, shards uint32) uint32 {
-	return uint32(xxh3.HashString(id) % uint64(shards))
+func shardOf(id string, shards uint32) ShardID {
+	return ShardID(xxh3.HashString(id) % uint64(shards))
 }

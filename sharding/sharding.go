@@ -121,7 +121,7 @@ type TypeStatus struct {
 
 // ShardStatus is one shard as this node sees it.
 type ShardStatus struct {
-	Shard uint32
+	Shard ShardID
 	// Home is zero while it is unknown here.
 	Home  view.NodeID
 	Token Token
@@ -140,7 +140,7 @@ type TraceEvent struct {
 	// At is the time here, for people.
 	At    int64
 	Kind  string
-	Shard uint32
+	Shard ShardID
 	Node  view.NodeID
 	Token Token
 	Text  string
@@ -148,7 +148,7 @@ type TraceEvent struct {
 
 // Explain returns the newest events of a shard on this node, oldest first: why
 // it is where it is.
-func (s *Sharding) Explain(typ string, shard uint32) []TraceEvent { return nil }
+func (s *Sharding) Explain(typ string, shard ShardID) []TraceEvent { return nil }
 
 // Store keeps the records of coordinators of one role in replicated memory.
 type Store any

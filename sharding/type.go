@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // These are the words of package entity that users of this package need.
@@ -17,6 +18,8 @@ type (
 	Sender = entity.Sender
 	// Token is the fencing token of one allocation of one shard.
 	Token = entity.Token
+	// ShardID is the number of a shard.
+	ShardID = entity.ShardID
 	// Stopper is an Entity that wants to know of its orderly end.
 	Stopper = entity.Stopper
 )
@@ -40,7 +43,7 @@ type Type[Req, Resp any] struct {
 	// Role names the nodes that host it; "" is every node. Nodes without the role
 	// are proxies by themselves.
 	Role string
-	// Shards is the number of shards, at most 65,536; 0 means DefaultShards. About
+	// Shards is the number of shards, at most 32,768; 0 means DefaultShards. About
 	// ten times the largest planned number of nodes: fewer leave nodes idle, more
 	// cost memory and traffic when nodes come and go (256 serve 25 nodes). It can
 	// only be changed with the whole cluster down.
@@ -104,7 +107,7 @@ func (l Limits) withDefaults() Limits {
 
 const (
 	nameBytesMax = 64
-	shardsMax    = 1 << 16
+	shardsMax    = protocol.ShardsMax
 	idBytesMax   = 4096
 	payloadMax   = 8 << 20
 )

@@ -6,20 +6,14 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Token is the fencing token of one allocation of one shard. Tokens of a shard
-// only grow: term first, then seq. The zero Token is below every real one.
-type Token struct {
-	Term view.Epoch
-	Seq  uint64
-}
+// Token is the fencing token of one allocation of one shard: see protocol.Token.
+type Token = protocol.Token
 
-// Less reports whether t is older than u.
-func (t Token) Less(u Token) bool { return t.Term < u.Term || t.Term == u.Term && t.Seq < u.Seq }
-
-// IsZero reports whether t was never given out.
-func (t Token) IsZero() bool { return t == Token{} }
+// ShardID is the number of a shard.
+type ShardID = protocol.ShardID
 
 // Sender says who sent a message. Type and ID are empty when it came from
 // outside an entity.
@@ -54,7 +48,7 @@ func (c *Context) ID() string { return c.id }
 func (c *Context) Type() string { return c.shard.typ }
 
 // Shard returns the number of the entity's shard.
-func (c *Context) Shard() uint32 { return c.shard.number }
+func (c *Context) Shard() ShardID { return c.shard.number }
 
 // Token returns the fencing token of this instance's allocation. Hand it to
 // outside systems with every write and let them refuse lower ones: then even a
@@ -82,4 +76,9 @@ func (c *Context) Passivate() { c.leave = true }
 // built anew on each call.
 func (c *Context) Logger() *slog.Logger {
 	return c.shard.logger.With("type", c.shard.typ, "entity", c.id, "shard", c.shard.number)
+}
+
+// clear makes c ready for another instance.
+func (c *Context) clear() {
+	c.shard, c.id, c.from, c.expires, c.leave = nil, "", nil, time.Time{}, false
 }

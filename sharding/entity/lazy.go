@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -12,7 +13,7 @@ import (
 // shardInfo is what contexts of one shard share. It never changes.
 type shardInfo struct {
 	typ    string
-	number uint32
+	number ShardID
 	token  Token
 	node   view.NodeID
 	logger *slog.Logger
@@ -23,6 +24,8 @@ type shardInfo struct {
 // lazyContext becomes a real context.Context when somebody first asks for one:
 // most handlers never do, and a timer per message would cost more than they.
 type lazyContext struct {
+	// used is set once somebody asked; the runtime reads it when the call is over.
+	used   atomic.Bool
 	mu     sync.Mutex
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -31,6 +34,7 @@ type lazyContext struct {
 func (l *lazyContext) get(base context.Context, expires time.Time) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.used.Store(true)
 	if l.ctx == nil {
 		if expires.IsZero() {
 			l.ctx, l.cancel = context.WithCancel(base)
@@ -49,6 +53,7 @@ func (l *lazyContext) end() {
 		l.cancel()
 	}
 	l.ctx, l.cancel = nil, nil
+	l.used.Store(false)
 }
 
 // Deadline returns when the asker gives up.

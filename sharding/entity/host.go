@@ -1,0 +1,173 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Config is what a Host needs. Fields without a named default must be set.
+type Config[Req, Resp any] struct {
+	Type string
+	// Node is this incarnation of the node.
+	Node view.NodeID
+	// Shards is the number of shards of the type.
+	Shards uint32
+	New    func(id string) Entity[Req, Resp]
+	// Alive reports whether the node may run entities now: asked before every
+	// dispatch.
+	Alive   func() bool
+	Replies Replies[Resp]
+	// Mailbox is how many messages may wait for one entity.
+	Mailbox int
+	// IdleTimeout ends instances without mail; 0 never.
+	IdleTimeout time.Duration
+	// Epoch is the origin of Message.Expires.
+	Epoch    time.Time
+	Counters *Counters
+	Logger   *slog.Logger
+}
+
+// Host runs the entities of one type for one incarnation of a node. All methods
+// are safe for concurrent use. None but Close waits for user code.
+type Host[Req, Resp any] struct {
+	cfg    Config[Req, Resp]
+	shards []atomic.Pointer[Shard[Req, Resp]]
+
+	// mu serialises StartShard, StopShard, Abandon and Close; the data path never
+	// takes it.
+	mu     sync.Mutex
+	closed bool
+	base   context.Context
+	cancel context.CancelFunc
+
+	boxes    sync.Pool
+	contexts sync.Pool
+	// wake is set while a look at the parked instances is due.
+	wake atomic.Bool
+	// work counts goroutines and timers' functions.
+	work sync.WaitGroup
+	// sweeps counts the looks for idle instances: the clock of instance.used.
+	sweeps atomic.Uint32
+	stop   chan struct{}
+}
+
+// ErrClosed: the Host is closed.
+var ErrClosed = errors.New("entity: host closed")
+
+// NewHost returns a Host without shards. Close it.
+func NewHost[Req, Resp any](cfg Config[Req, Resp]) *Host[Req, Resp] {
+	h := &Host[Req, Resp]{
+		cfg:    cfg,
+		shards: make([]atomic.Pointer[Shard[Req, Resp]], cfg.Shards),
+		stop:   make(chan struct{}),
+	}
+	h.base, h.cancel = context.WithCancel(context.Background())
+	h.boxes.New = func() any { return new(box[Req]) }
+	h.contexts.New = func() any { return new(Context) }
+	if cfg.IdleTimeout > 0 {
+		h.work.Go(h.sweep)
+	}
+	return h
+}
+
+// Shard returns the shard if it is hosted here, nil otherwise. The shard may be
+// stopping; Deliver tells.
+func (h *Host[Req, Resp]) Shard(number ShardID) *Shard[Req, Resp] {
+	if number >= ShardID(len(h.shards)) {
+		return nil
+	}
+	return h.shards[number].Load()
+}
+
+// StartShard begins to host a shard under a token and returns it. Starting what
+// runs under the same token already is no error. A shard that still runs under
+// another token must be stopped or abandoned first.
+func (h *Host[Req, Resp]) StartShard(number ShardID, token Token) (*Shard[Req, Resp], error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, ErrClosed
+	}
+	if number >= ShardID(len(h.shards)) {
+		return nil, fmt.Errorf("entity: shard %d of %d", number, len(h.shards))
+	}
+	if old := h.shards[number].Load(); old != nil {
+		if old.info.token == token {
+			return old, nil
+		}
+		return nil, fmt.Errorf("entity: shard %d runs under token %v, not %v", number, old.info.token, token)
+	}
+	s := newShard(h, number, token)
+	h.shards[number].Store(s)
+	return s, nil
+}
+
+// Abandon drops every instance of every shard without running user code. When it
+// returns, no handler will begin; those that run are told through their context,
+// and their replies will say ErrAbandoned.
+func (h *Host[Req, Resp]) Abandon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.shards {
+		if s := h.shards[i].Load(); s != nil {
+			s.abandon()
+		}
+	}
+}
+
+// AbandonShard does for one shard what Abandon does for all.
+func (h *Host[Req, Resp]) AbandonShard(number ShardID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.Shard(number); s != nil {
+		s.abandon()
+	}
+}
+
+// Close abandons everything and waits until the Host's goroutines have ended. A
+// handler that ignores its context holds it up until ctx ends. Idempotent.
+func (h *Host[Req, Resp]) Close(ctx context.Context) error {
+	h.mu.Lock()
+	first := !h.closed
+	h.closed = true
+	h.mu.Unlock()
+	if first {
+		h.Abandon()
+		h.cancel()
+		close(h.stop)
+	}
+	ended := make(chan struct{})
+	go func() {
+		h.work.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("entity: handlers of %s still run: %w", h.cfg.Type, ctx.Err())
+	}
+}
+
+// Count returns how many shards are hosted here.
+func (h *Host[Req, Resp]) Count() int {
+	n := 0
+	for i := range h.shards {
+		if h.shards[i].Load() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// forget takes a shard that has ended out of the table.
+func (h *Host[Req, Resp]) forget(s *Shard[Req, Resp]) {
+	h.shards[s.info.number].CompareAndSwap(s, nil)
+}

@@ -1,0 +1,46 @@
+package entity
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// ReplyTo says where the answer to an ask goes. The zero ReplyTo is a tell's.
+type ReplyTo struct {
+	Node view.NodeID
+	// Call is the asker's own number for the ask, never 0.
+	Call uint64
+}
+
+// Message is one request on its way into a mailbox.
+type Message[Req any] struct {
+	Req   Req
+	Reply ReplyTo
+	// Expires is when the asker gives up, counted from Config.Epoch; 0 never.
+	Expires time.Duration
+	// From is shared and never changed; nil means this node, outside an entity.
+	From *Sender
+}
+
+// Replies takes the answers. Its methods are called from the goroutines that run
+// handlers; Reply may block for as long as the asker's node has no room, within
+// reason.
+type Replies[Resp any] interface {
+	// Reply answers an ask: exactly once for each that was delivered and has not
+	// been dropped by Abandon on an instance whose handler never returns.
+	Reply(to ReplyTo, resp Resp, err error)
+	// Cancelled reports whether nobody waits for the answer any more.
+	Cancelled(to ReplyTo) bool
+}
+
+// Counters are what a Host counts; they are its owner's, so that they outlive it.
+// Every field is safe for concurrent use.
+type Counters struct {
+	Handled, Passivated, Abandoned, Forced Counter
+	Expired, Panicked, HandlerErrors       Counter
+	// AbandonedTells counts messages without an asker that were dropped.
+	AbandonedTells Counter
+	// Entities is a gauge.
+	Entities Gauge
+}

@@ -1,0 +1,223 @@
+package entity
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// run works off the mailbox of one instance until it is empty. It is the body of
+// the instance's goroutine, entered with state running.
+func (s *Shard[Req, Resp]) run(in *instance[Req, Resp]) {
+	defer s.host.work.Done()
+	ctx := s.host.contexts.Get().(*Context)
+	ctx.shard, ctx.id = &s.info, in.id
+	r := runner[Req, Resp]{shard: s, in: in, ctx: ctx}
+	// A handler may end its goroutine (runtime.Goexit). Another one then goes on.
+	defer func() {
+		if !r.ended {
+			s.host.work.Add(1)
+			go s.resume(in, r.batch, r.next)
+		}
+	}()
+	r.loop()
+	r.ended = true
+	ctx.clear()
+	s.host.contexts.Put(ctx)
+}
+
+// resume is run for a goroutine that takes over a batch half done.
+func (s *Shard[Req, Resp]) resume(in *instance[Req, Resp], b *box[Req], next int) {
+	if b != nil {
+		s.mu.Lock()
+		s.putBack(in, b, next)
+		s.mu.Unlock()
+	}
+	s.run(in)
+}
+
+// runner is the state of one run.
+type runner[Req, Resp any] struct {
+	shard *Shard[Req, Resp]
+	in    *instance[Req, Resp]
+	ctx   *Context
+	batch *box[Req]
+	next  int
+	ended bool
+	// counted per batch, not per message: the counter is shared by all processors.
+	handled int
+}
+
+func (r *runner[Req, Resp]) loop() {
+	for r.take() {
+		for r.next < len(r.batch.msgs) {
+			if r.shard.gone.Load() {
+				r.dropRest()
+				return
+			}
+			if !r.shard.host.cfg.Alive() && r.park() {
+				return
+			}
+			if r.in.retire {
+				r.end()
+			}
+			r.in.left.Store(int32(len(r.batch.msgs) - r.next - 1))
+			r.next++
+			r.dispatch(&r.batch.msgs[r.next-1])
+		}
+		r.flushCount()
+	}
+}
+
+// take fetches the next batch; false means that the instance went to rest, or
+// ended, or was parked.
+func (r *runner[Req, Resp]) take() bool {
+	s, in := r.shard, r.in
+	s.mu.Lock()
+	if r.batch != nil {
+		s.giveBox(r.batch)
+		r.batch = nil
+	}
+	in.taken = 0
+	for !s.gone.Load() {
+		switch {
+		case in.retire, s.stopping != nil && in.box == nil && in.ent != nil:
+			if !s.host.cfg.Alive() {
+				s.parkLocked(in)
+				s.mu.Unlock()
+				return false
+			}
+			s.mu.Unlock()
+			r.end()
+			s.mu.Lock()
+		case in.box != nil:
+			r.batch, in.box, r.next = in.box, nil, 0
+			in.taken = uint32(len(r.batch.msgs))
+			in.left.Store(int32(in.taken))
+			s.mu.Unlock()
+			return true
+		default:
+			s.rest(in)
+			s.mu.Unlock()
+			return false
+		}
+	}
+	s.mu.Unlock()
+	return false
+}
+
+// rest ends the run of an instance without mail; called with the mutex.
+func (s *Shard[Req, Resp]) rest(in *instance[Req, Resp]) {
+	if s.gone.Load() {
+		return
+	}
+	in.state = resting
+	in.used = s.host.sweeps.Load()
+	s.busy--
+	if in.ent == nil {
+		s.remove(in)
+	}
+	s.stoppedMaybe()
+}
+
+func (s *Shard[Req, Resp]) remove(in *instance[Req, Resp]) {
+	delete(s.entities, in.id)
+	s.host.cfg.Counters.Entities.Add(-1)
+}
+
+// dispatch gives one message to the entity and answers it.
+func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
+	h := r.shard.host
+	if m.Reply.Call != 0 && r.expired(m) {
+		h.cfg.Counters.Expired.Add(1)
+		var none Resp
+		h.cfg.Replies.Reply(m.Reply, none, ErrExpired)
+		return
+	}
+	r.ctx.from, r.ctx.expires = m.From, time.Time{}
+	if m.Expires != 0 {
+		r.ctx.expires = h.cfg.Epoch.Add(m.Expires)
+	}
+	resp, err := r.call(m)
+	r.handled++
+	if r.ctx.inner.used.Load() {
+		r.ctx.inner.end()
+	}
+	r.answer(m, resp, err)
+	if r.ctx.leave {
+		r.ctx.leave, r.in.retire = false, true
+	}
+}
+
+// expired reports whether nobody waits for the answer any more.
+func (r *runner[Req, Resp]) expired(m *Message[Req]) bool {
+	h := r.shard.host
+	if m.Expires != 0 && time.Since(h.cfg.Epoch) >= m.Expires {
+		return true
+	}
+	return m.Reply.Node == h.cfg.Node && h.cfg.Replies.Cancelled(m.Reply)
+}
+
+func (r *runner[Req, Resp]) answer(m *Message[Req], resp Resp, err error) {
+	h := r.shard.host
+	if m.Reply.Call != 0 {
+		if r.shard.gone.Load() {
+			// The instance was abandoned under the handler: its successor knows nothing
+			// of what it did, so it must not look like success.
+			err = ErrAbandoned
+		}
+		h.cfg.Replies.Reply(m.Reply, resp, err)
+		return
+	}
+	if err != nil && !errors.Is(err, ErrPanicked) {
+		h.cfg.Counters.HandlerErrors.Add(1)
+	}
+}
+
+// call runs the handler and contains its panics.
+func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
+	done := false
+	defer func() {
+		if done {
+			return
+		}
+		v := recover()
+		err = r.panicked(v)
+		if v == nil {
+			// runtime.Goexit: nothing behind this call will run.
+			r.answer(m, resp, err)
+		}
+	}()
+	if r.in.ent == nil {
+		if r.in.ent = r.shard.host.cfg.New(r.in.id); r.in.ent == nil {
+			panic("New returned nil")
+		}
+	}
+	resp, err = r.in.ent.Handle(r.ctx, m.Req)
+	done = true
+	return resp, err
+}
+
+// panicked throws the broken instance away; the next message meets a new one.
+func (r *runner[Req, Resp]) panicked(v any) error {
+	h := r.shard.host
+	r.in.ent = nil
+	h.cfg.Counters.Panicked.Add(1)
+	if v == nil {
+		v = "handler ended its goroutine"
+	}
+	r.ctx.Logger().Error("sharding: handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	return &PanicError{Value: fmt.Sprint(v)}
+}
+
+// dropRest fails what the runner of an abandoned instance still holds.
+func (r *runner[Req, Resp]) dropRest() {
+	r.flushCount()
+	r.shard.fail(r.batch.msgs[r.next:])
+}
+
+func (r *runner[Req, Resp]) flushCount() {
+	r.shard.host.cfg.Counters.Handled.Add(r.handled)
+	r.handled = 0
+}

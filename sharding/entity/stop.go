@@ -1,0 +1,163 @@
+package entity
+
+import "time"
+
+// Stopped says that a shard has ended here.
+type Stopped struct {
+	Shard ShardID
+	Token Token
+	// Forced is set when its instances did not end in time and were abandoned.
+	Forced bool
+}
+
+// stopping is an orderly stop under way. It belongs to the shard's mutex.
+type stopping[Req, Resp any] struct {
+	done  func(Stopped)
+	timer *time.Timer
+	// waiting are resting instances whose OnStop has not been called.
+	waiting []*instance[Req, Resp]
+}
+
+// stopsAtOnce bounds how many OnStop hooks of one shard run side by side.
+const stopsAtOnce = 64
+
+// StopShard ends a shard in an orderly way: from now on it takes no message, what
+// stands in its mailboxes is handled, then every instance's OnStop is called.
+// done is called once, from another goroutine: when all is over, when timeout has
+// passed and the rest was abandoned, or at once if the shard does not run here
+// under the token. It is not called if the shard is abandoned meanwhile.
+//
+// Without a lease the stop waits: neither messages nor OnStop are run.
+func (h *Host[Req, Resp]) StopShard(number ShardID, token Token, timeout time.Duration, done func(Stopped)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.Shard(number)
+	if s == nil || s.info.token != token {
+		if !h.closed {
+			h.work.Go(func() { done(Stopped{Shard: number, Token: token}) })
+		}
+		return
+	}
+	s.stop(timeout, done)
+}
+
+// stop begins the orderly stop; a second one changes nothing.
+func (s *Shard[Req, Resp]) stop(timeout time.Duration, done func(Stopped)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone.Load() || s.stopping != nil {
+		return
+	}
+	st := &stopping[Req, Resp]{done: done}
+	s.stopping = st
+	st.timer = time.AfterFunc(timeout, func() { s.force(st) })
+	for _, in := range s.entities {
+		if in.state != resting {
+			continue
+		}
+		if _, ok := in.ent.(Stopper); ok {
+			st.waiting = append(st.waiting, in)
+		} else {
+			s.remove(in)
+		}
+	}
+	for range stopsAtOnce {
+		s.stopNext()
+	}
+	s.stoppedMaybe()
+}
+
+// stopNext lets one more resting instance end; called with the mutex.
+func (s *Shard[Req, Resp]) stopNext() {
+	st := s.stopping
+	if n := len(st.waiting); n > 0 {
+		in := st.waiting[n-1]
+		st.waiting = st.waiting[:n-1]
+		s.begin(in)
+	}
+}
+
+// stoppedMaybe finishes an orderly stop when nothing is left to wait for; called
+// with the mutex.
+func (s *Shard[Req, Resp]) stoppedMaybe() {
+	st := s.stopping
+	if st == nil || s.gone.Load() {
+		return
+	}
+	if len(st.waiting) > 0 {
+		s.stopNext()
+		return
+	}
+	if s.busy == 0 {
+		s.finish(false)
+	}
+}
+
+// force abandons what has not ended in time.
+func (s *Shard[Req, Resp]) force(st *stopping[Req, Resp]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone.Load() {
+		return
+	}
+	s.host.cfg.Counters.Forced.Add(1)
+	s.host.cfg.Logger.Warn("sharding: shard did not stop in time, instances abandoned",
+		"type", s.info.typ, "shard", s.info.number, "busy", s.busy)
+	s.finish(true)
+}
+
+// finish ends the shard and tells whoever ordered it; called with the mutex.
+func (s *Shard[Req, Resp]) finish(forced bool) {
+	st := s.stopping
+	s.dispose()
+	s.host.work.Go(func() {
+		st.done(Stopped{Shard: s.info.number, Token: s.info.token, Forced: forced})
+	})
+}
+
+// abandon drops all instances without running user code.
+func (s *Shard[Req, Resp]) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.gone.Load() {
+		s.dispose()
+	}
+}
+
+// dispose empties the shard for good; called with the mutex. What the runners
+// hold they drop themselves, before their next dispatch.
+func (s *Shard[Req, Resp]) dispose() {
+	s.gone.Store(true)
+	s.cancel()
+	if s.stopping != nil {
+		s.stopping.timer.Stop()
+	}
+	var lost []Message[Req]
+	for _, in := range s.entities {
+		if in.box != nil {
+			lost = append(lost, in.box.msgs...)
+			in.box = nil
+		}
+	}
+	s.host.cfg.Counters.Abandoned.Add(len(s.entities))
+	s.host.cfg.Counters.Entities.Add(-len(s.entities))
+	s.entities, s.parked, s.spare = nil, nil, nil
+	s.host.forget(s)
+	if len(lost) > 0 {
+		s.host.work.Go(func() { s.fail(lost) })
+	}
+}
+
+// fail answers messages that will not be handled.
+func (s *Shard[Req, Resp]) fail(msgs []Message[Req]) {
+	tells := 0
+	for _, m := range msgs {
+		if m.Reply.Call == 0 {
+			tells++
+			continue
+		}
+		var none Resp
+		s.host.cfg.Replies.Reply(m.Reply, none, ErrAbandoned)
+	}
+	s.host.cfg.Counters.AbandonedTells.Add(tells)
+}
