@@ -1,0 +1,217 @@
+package coordinator
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/mutant"
+	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// Config is what a Core needs to know at birth. Zero durations and counts take
+// the default named at the field. Type, Shards and Role must be equal on all
+// nodes that run the type.
+type Config struct {
+	Self view.NodeID
+	// Type is the name of the entity type.
+	Type string
+	// Role is the role whose members may host; "" is every member.
+	Role string
+	// Shards is the number of shards: 1 to protocol.ShardsMax.
+	Shards int
+	// Strategy places shards. Default: strategy.LeastShards{}.
+	Strategy strategy.Strategy
+	// MinMembers is how many regions must be here before the first allocation ever.
+	// A cluster in which a shard was allocated has passed it for good. Default: 1.
+	MinMembers int
+
+	// Resend is how long an order waits for its answer before it is sent again.
+	// Shorter heals losses faster and costs messages while handlers are slow to
+	// stop. Default: 200 ms.
+	Resend time.Duration
+	// BeginTimeout bounds the first phase of a move: routes closed everywhere. What
+	// runs over it is cancelled. Default: 5 s.
+	BeginTimeout time.Duration
+	// StopTimeout is what an owner gets to stop a shard's entities in. It is asked
+	// whether it still serves the shard a second after that. Default: 10 s.
+	StopTimeout time.Duration
+	// Rebalance is the interval between two looks at the balance. Default: 2 s.
+	Rebalance time.Duration
+	// RemoveAfter is the membership's: a member that answers nothing for that long is
+	// named in Yield. Default: 2 s.
+	RemoveAfter time.Duration
+	// RetryWrite is the wait before a read or write of unknown outcome is made again.
+	// Default: 50 ms.
+	RetryWrite time.Duration
+
+	// Mutant is for tests of the checkers and is zero otherwise.
+	Mutant mutant.Kind
+}
+
+// Event is what happens to a Core. Its implementations are the structs below.
+type Event interface{ event() }
+
+// Tick says that time has passed: the shell sends it at Core.Deadline or later.
+type Tick struct{}
+
+// ViewChanged brings a newer view. The shell gives the current one right after
+// New, and then each one in order; skipped ones do no harm.
+type ViewChanged struct{ View *view.View }
+
+// LeaseChanged says whether this node's lease is valid. Until the first one says
+// so, nothing is allocated.
+type LeaseChanged struct{ Valid bool }
+
+// Received is a message from a region. Only those of protocol.ToCoordinator
+// belong here.
+type Received struct {
+	From view.NodeID
+	Msg  protocol.Message
+}
+
+// WriteDone ends a Write.
+type WriteDone struct {
+	ID     uint64
+	Result Result
+	// Higher is the term that fenced it, with Fenced.
+	Higher view.Epoch
+}
+
+// ReadDone ends a Read.
+type ReadDone struct {
+	ID     uint64
+	Result Result
+	// Higher is the term that fenced it, with Fenced.
+	Higher view.Epoch
+	// Records are all records of the type.
+	Records []protocol.Record
+	// Regions and Proxies are the members of the two OR-sets.
+	Regions, Proxies []view.NodeID
+}
+
+// Silent names the members from which nothing is heard at present: shards are not
+// moved meanwhile. It replaces the former one. Optional.
+type Silent struct{ Nodes []view.NodeID }
+
+// Rebalance asks for a look at the balance now.
+type Rebalance struct{}
+
+func (Tick) event()         {}
+func (ViewChanged) event()  {}
+func (LeaseChanged) event() {}
+func (Received) event()     {}
+func (WriteDone) event()    {}
+func (ReadDone) event()     {}
+func (Silent) event()       {}
+func (Rebalance) event()    {}
+
+// Result is how a replicated operation ended.
+type Result uint8
+
+const (
+	// OK: acknowledged at its level.
+	OK Result = iota + 1
+	// Unknown: the level was not reached in time; it may have happened, and may still.
+	Unknown
+	// Fenced: a replica knows a higher term. Someone else is in office.
+	Fenced
+)
+
+// Effects is what a step asks the shell to do: Do in its order, which is the
+// order in which things must happen on the wire. Several steps may append to one
+// Effects before it is carried out. The shell empties it afterwards.
+type Effects struct {
+	Do    []Effect
+	Trace []TraceEvent
+}
+
+// Reset empties e and keeps its memory.
+func (e *Effects) Reset() {
+	clear(e.Do)
+	clear(e.Trace)
+	e.Do, e.Trace = e.Do[:0], e.Trace[:0]
+}
+
+// Effect is one thing to do. Its implementations are the structs below.
+type Effect interface{ effect() }
+
+// Send is a message for the region of a node, this one included: then the shell
+// hands it to its own region core, without the network. Delivery is not promised.
+type Send struct {
+	To  view.NodeID
+	Msg protocol.Message
+}
+
+// Write asks for all of this in one request, at level majority, under Fence{group
+// of the type, Term}; WriteDone answers. Regions and Proxies are added to their
+// OR-sets, Gone is taken out of both. Writes may be carried out side by side: what
+// they write does not depend on their order.
+//
+// S8 rests on it: no HostShards for a record leaves before WriteDone said OK.
+type Write struct {
+	ID      uint64
+	Term    view.Epoch
+	Records []protocol.Record
+	Regions []view.NodeID
+	Proxies []view.NodeID
+	Gone    []view.NodeID
+}
+
+// Read asks for the type's records and OR-sets at level majority under Fence{group
+// of the type, Term}: it raises the fence at every replica that it meets. ReadDone
+// answers.
+type Read struct {
+	ID   uint64
+	Term view.Epoch
+}
+
+// Yield asks the leader to end the lease of Subject, or of this node, whichever
+// has fewer working links: Subject answers nothing (DESIGN 4.4).
+type Yield struct{ Subject view.NodeID }
+
+func (Send) effect()  {}
+func (Write) effect() {}
+func (Read) effect()  {}
+func (Yield) effect() {}
+
+// TraceEvent is one line for logs, metrics and explain. Cores do not log.
+type TraceEvent struct {
+	// Kind is one of the Trace constants.
+	Kind string
+	// Shard is the shard it is about; only if HasShard.
+	Shard    protocol.ShardID
+	HasShard bool
+	// Node is the node it is about, zero if none.
+	Node view.NodeID
+	// Token is the allocation or move, or {term, 0}.
+	Token  protocol.Token
+	Detail string
+}
+
+// The kinds of TraceEvent.
+const (
+	TraceOffice       = "office taken"
+	TraceOfficeLeft   = "office left"
+	TraceRead         = "state read"
+	TraceCensus       = "census complete"
+	TraceClaim        = "claim adopted"
+	TraceClaimStale   = "claim ignored"
+	TraceRegistered   = "region registered"
+	TraceGone         = "region gone"
+	TraceChosen       = "home chosen"
+	TraceWritten      = "allocation written"
+	TraceWriteUnknown = "write outcome unknown"
+	TraceHosted       = "shard hosted"
+	TraceFreed        = "shard freed"
+	TraceMove         = "move begun"
+	TraceHandOff      = "handoff ordered"
+	TraceStopped      = "shard stopped"
+	TraceCancel       = "move cancelled"
+	TraceStillServed  = "shard still served"
+	TraceNoRegion     = "no region for shard"
+	TraceDrain        = "drain"
+	TraceDrained      = "drained"
+	TraceYield        = "member does not answer"
+	TraceStale        = "stale message ignored"
+)

@@ -1,0 +1,200 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Message is one of the structs of this file, by pointer. Messages are immutable
+// once sent: the simulator hands the same value to several receivers.
+type Message interface {
+	// Header returns the part that all messages share.
+	Header() *Head
+	kind() byte
+}
+
+// Head is the part that all messages share.
+type Head struct {
+	// Type is the name of the entity type.
+	Type string
+	// Term is the coordinator's: its own in what it sends, the one it is addressed
+	// under in what a region sends (zero if the region knows none).
+	Term view.Epoch
+	// View is the epoch of the sender's view. A receiver that is behind keeps the
+	// message until it has caught up.
+	View view.Epoch
+	// Seq makes, with Term, the stamp of what a coordinator sends. A region's answer
+	// carries the Seq of the order that it answers, zero if it answers none.
+	Seq uint64
+	// Probe asks for Seen at once: set on orders that are sent again, so that slow
+	// work is told from a link that carries nothing.
+	Probe bool
+}
+
+// Header returns h.
+func (h *Head) Header() *Head { return h }
+
+// Stamp returns (Term, Seq).
+func (h *Head) Stamp() Token { return Token{Term: h.Term, Seq: h.Seq} }
+
+// Register says that a region or proxy of the type is here.
+type Register struct {
+	Head
+	// Hosts is false for a proxy.
+	Hosts bool
+}
+
+// RegisterAck says that the sender is in office and has noted the region.
+type RegisterAck struct{ Head }
+
+// GetHome asks for the homes of shards; they are allocated if they have none. It
+// registers its sender as well.
+type GetHome struct {
+	Head
+	Hosts  bool
+	Shards []ShardID
+}
+
+// Homes publishes where shards are hosted.
+type Homes struct {
+	Head
+	Homes []Home
+}
+
+// HostShards tells a region to start shards. Sent for a shard that runs there
+// already it asks whether it still does.
+type HostShards struct {
+	Head
+	Shards []HostOrder
+}
+
+// ShardsHosted says that shards run here under these tokens.
+type ShardsHosted struct {
+	Head
+	Shards []ShardToken
+}
+
+// Begin says that moves begin: close the routes, send the markers. Tokens are
+// the stamps of the moves.
+type Begin struct {
+	Head
+	Shards []ShardToken
+}
+
+// BeginAck says that all this node ever sent over the closed routes is queued at
+// the owner. Tokens are the stamps of the moves.
+type BeginAck struct {
+	Head
+	Shards []ShardToken
+}
+
+// HandOff tells the owner to stop shards within a time, and to send their state
+// to the new home.
+type HandOff struct {
+	Head
+	Within time.Duration
+	Shards []HandOffOrder
+}
+
+// Stopped promises that these shards do not run here, and that nothing at or
+// below these tokens is ever started here again.
+type Stopped struct {
+	Head
+	Shards []ShardToken
+}
+
+// StoppedAck ends the repetition of Stopped.
+type StoppedAck struct {
+	Head
+	Shards []ShardToken
+}
+
+// CensusRequest asks a node what it hosts. From then on it refuses orders of
+// lower terms.
+type CensusRequest struct{ Head }
+
+// CensusReport is the answer. It registers its sender as well.
+type CensusReport struct {
+	Head
+	Hosts  bool
+	Claims []Claim
+}
+
+// Drain asks the coordinator to take all shards from the sender and to give it
+// none.
+type Drain struct{ Head }
+
+// Drained is the answer to Drain when nothing is left to take, or when no other
+// region can take what is left.
+type Drained struct {
+	Head
+	// Left is the number of shards that nobody else can take.
+	Left uint32
+}
+
+// Refused tells a coordinator that an order's term is below the receiver's
+// floor, which is in Head.Term: someone else has taken office.
+type Refused struct{ Head }
+
+// Seen answers a probe.
+type Seen struct{ Head }
+
+// ToCoordinator reports whether m is for a coordinator; the others are for
+// regions.
+func ToCoordinator(m Message) bool { return m.kind() < firstForRegion }
+
+// Name returns the name of m's type, for traces.
+func Name(m Message) string { return names[m.kind()] }
+
+const (
+	kindRegister byte = iota + 1
+	kindGetHome
+	kindShardsHosted
+	kindBeginAck
+	kindStopped
+	kindCensusReport
+	kindDrain
+	kindRefused
+	kindSeen
+	firstForRegion
+)
+
+const (
+	kindRegisterAck byte = iota + firstForRegion
+	kindHomes
+	kindHostShards
+	kindBegin
+	kindHandOff
+	kindStoppedAck
+	kindCensusRequest
+	kindDrained
+	kindsEnd
+)
+
+var names = [kindsEnd]string{
+	kindRegister: "Register", kindGetHome: "GetHome", kindShardsHosted: "ShardsHosted",
+	kindBeginAck: "BeginAck", kindStopped: "Stopped", kindCensusReport: "CensusReport",
+	kindDrain: "Drain", kindRefused: "Refused", kindSeen: "Seen",
+	kindRegisterAck: "RegisterAck", kindHomes: "Homes", kindHostShards: "HostShards",
+	kindBegin: "Begin", kindHandOff: "HandOff", kindStoppedAck: "StoppedAck",
+	kindCensusRequest: "CensusRequest", kindDrained: "Drained",
+}
+
+func (*Register) kind() byte      { return kindRegister }
+func (*GetHome) kind() byte       { return kindGetHome }
+func (*ShardsHosted) kind() byte  { return kindShardsHosted }
+func (*BeginAck) kind() byte      { return kindBeginAck }
+func (*Stopped) kind() byte       { return kindStopped }
+func (*CensusReport) kind() byte  { return kindCensusReport }
+func (*Drain) kind() byte         { return kindDrain }
+func (*Refused) kind() byte       { return kindRefused }
+func (*Seen) kind() byte          { return kindSeen }
+func (*RegisterAck) kind() byte   { return kindRegisterAck }
+func (*Homes) kind() byte         { return kindHomes }
+func (*HostShards) kind() byte    { return kindHostShards }
+func (*Begin) kind() byte         { return kindBegin }
+func (*HandOff) kind() byte       { return kindHandOff }
+func (*StoppedAck) kind() byte    { return kindStoppedAck }
+func (*CensusRequest) kind() byte { return kindCensusRequest }
+func (*Drained) kind() byte       { return kindDrained }

@@ -1,0 +1,125 @@
+package protocol
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Limits of the protocol.
+const (
+	// ShardsMax is the largest number of shards of one type. Every message holds
+	// that many entries at most, and so fits a control frame of 1 MiB.
+	ShardsMax = 1 << 15
+	// TypeBytesMax bounds the name of an entity type.
+	TypeBytesMax = 256
+)
+
+// ShardID is the number of a shard, from 0 to the type's number of shards less 1.
+type ShardID uint32
+
+// String returns the number.
+func (s ShardID) String() string { return strconv.FormatUint(uint64(s), 10) }
+
+// Token fences one allocation of one shard (G2): every later allocation has a
+// greater one. The zero Token is below every token that was ever given out.
+type Token struct {
+	// Term is the view epoch at which the coordinator that gave it took office.
+	Term view.Epoch
+	// Seq counts what that coordinator gave out in its term.
+	Seq uint64
+}
+
+// Compare returns -1, 0 or 1 as t is before, equal to or after u.
+func (t Token) Compare(u Token) int {
+	if c := cmp.Compare(t.Term, u.Term); c != 0 {
+		return c
+	}
+	return cmp.Compare(t.Seq, u.Seq)
+}
+
+// Less reports whether t is before u.
+func (t Token) Less(u Token) bool { return t.Compare(u) < 0 }
+
+// IsZero reports whether t is the zero Token.
+func (t Token) IsZero() bool { return t == Token{} }
+
+// Max returns the later of t and u.
+func (t Token) Max(u Token) Token {
+	if t.Less(u) {
+		return u
+	}
+	return t
+}
+
+// String returns term/seq.
+func (t Token) String() string { return t.Term.String() + "/" + strconv.FormatUint(t.Seq, 10) }
+
+// RecordState says what a record stands for.
+type RecordState uint8
+
+const (
+	// Allocated: the shard's home is Record.Home under Record.Token.
+	Allocated RecordState = iota + 1
+)
+
+// Record is the replicated entry of one shard: a value of the type's LWW-map,
+// ordered by Token. A record is written before anyone acts on it, and says where
+// the shard may run; where it does run only the hosts know (see the census).
+type Record struct {
+	Shard ShardID
+	Home  view.NodeID
+	Token Token
+	State RecordState
+}
+
+// ShardToken names one allocation of a shard, or one move of it.
+type ShardToken struct {
+	Shard ShardID
+	Token Token
+}
+
+// Home says that a shard is hosted by Node under Token.
+type Home struct {
+	Shard ShardID
+	Node  view.NodeID
+	Token Token
+}
+
+// HostOrder tells a region to start a shard under Token.
+type HostOrder struct {
+	Shard ShardID
+	Token Token
+	// From is the former home if the shard was handed off in order: its state may
+	// come from there. Zero otherwise.
+	From view.NodeID
+}
+
+// HandOffOrder tells the owner to stop a shard.
+type HandOffOrder struct {
+	Shard ShardID
+	// Token is that of the allocation: it and all below are to stop.
+	Token Token
+	// Move is the stamp of the move.
+	Move Token
+	// To is the new home if it is chosen already, zero otherwise.
+	To view.NodeID
+}
+
+// ClaimState says how far a shard lives on a node.
+type ClaimState uint8
+
+const (
+	// ClaimHosted: it runs, or is being started.
+	ClaimHosted ClaimState = iota + 1
+	// ClaimStopping: it is being stopped, and Stopped will follow.
+	ClaimStopping
+)
+
+// Claim is one line of a census report: this node hosts Shard under Token.
+type Claim struct {
+	Shard ShardID
+	Token Token
+	State ClaimState
+}

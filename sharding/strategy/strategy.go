@@ -1,0 +1,64 @@
+// Package strategy decides where shards live: LeastShards, ConsistentHashing, or
+// the application's own (DESIGN 7.4). It is pure: a strategy sees a snapshot and
+// answers, and the coordinator does the rest.
+package strategy
+
+import (
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// Strategy places shards. It is called on one thread, by the coordinator that is
+// in office, and must not keep or change what it is given. Equal input must give
+// equal output: a strategy has no clock and no randomness.
+type Strategy interface {
+	// Allocate names the region for a shard that has none. It must be one of
+	// s.Regions that is Eligible; any other answer makes the coordinator fall back
+	// to the most suitable one. Requester is the node that asked first, zero when
+	// nobody did.
+	Allocate(s *State, shard protocol.ShardID, requester view.NodeID) view.NodeID
+	// Rebalance names shards to move, in order of urgency, at most a round's worth;
+	// Allocate then says whither, with the shard counted out of its present home. It
+	// is called at every rebalance tick.
+	Rebalance(s *State) []protocol.ShardID
+}
+
+// State is a snapshot of who hosts what.
+type State struct {
+	// Regions are the hosting regions known to the coordinator, most senior first.
+	Regions []Region
+	// Moving counts the shards whose move is under way.
+	Moving int
+	// Unsettled says why this is no good time to move shards, "" if it is one: members
+	// join, are silent, or run different versions.
+	Unsettled string
+	// Shards is the type's number of shards.
+	Shards int
+}
+
+// Region is one hosting region.
+type Region struct {
+	Node view.NodeID
+	// Name is the node's stable label: it survives restarts.
+	Name string
+	// AppVersion is the node's version of the application.
+	AppVersion string
+	// Leaving regions lose their shards and get none.
+	Leaving bool
+	// Shards are those placed here, the longest placed first. A shard that moves
+	// hither is among them already.
+	Shards []protocol.ShardID
+}
+
+// Eligible reports whether r may be given shards.
+func (r *Region) Eligible() bool { return !r.Leaving }
+
+// Region returns the entry of node, or nil.
+func (s *State) Region(node view.NodeID) *Region {
+	for i := range s.Regions {
+		if s.Regions[i].Node == node {
+			return &s.Regions[i]
+		}
+	}
+	return nil
+}
