@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -28,6 +29,19 @@ const (
 	classes
 )
 
+// String returns the class in lower case, as in metrics.
+func (c Class) String() string {
+	switch c {
+	case Control:
+		return "control"
+	case Message:
+		return "message"
+	case Bulk:
+		return "bulk"
+	}
+	return "class(" + strconv.Itoa(int(c)) + ")"
+}
+
 // Kind says which part of Peerage a frame is for.
 type Kind uint8
 
@@ -37,7 +51,6 @@ const (
 	KindCoordinator
 	KindEntity
 	KindEvidence
-	kinds
 )
 
 // Peer is the far end of a connection, as it said in the handshake.
@@ -47,7 +60,7 @@ type Peer struct {
 	Addr string
 }
 
-// Errors of Send. All three mean that the frame was not queued.
+// Errors of Send. Each means that the frame was not queued.
 var (
 	// ErrQueueFull: the peer's queue is at its limit; try again later.
 	ErrQueueFull = errors.New("transport: send queue full")
@@ -59,20 +72,14 @@ var (
 	ErrFrameTooLarge = errors.New("transport: frame too large")
 )
 
-// RefusedError says why the far end refused a handshake, in its own words.
-type RefusedError struct {
-	Addr   string
-	Reason string
-}
-
-func (e *RefusedError) Error() string { return "transport: " + e.Addr + " refused us: " + e.Reason }
-
 // Handler takes one frame. It is called by the connection's reader, one frame at
-// a time per peer and class; it must not block for long, and payload is only
-// valid during the call.
+// a time per peer and class; it must not block for long, it must not call Close,
+// and payload is only valid during the call.
 type Handler func(from view.NodeID, payload []byte)
 
-// PeerEvent tells what happened to the connections with a peer.
+// PeerEvent tells what happened to the connections with a peer. Events are
+// delivered one at a time, in the order in which things happened; the first frame
+// of an accepted connection is handed out after its Accepted event.
 type PeerEvent struct {
 	Peer  Peer
 	Class Class
@@ -89,22 +96,35 @@ type PeerEventType uint8
 const (
 	// Connected: an outgoing connection stands, the handshake is done.
 	Connected PeerEventType = iota + 1
-	// Accepted: the peer has opened a connection to us; an older one of the same
-	// class has ended, and nothing read from it counts afterwards.
+	// Accepted: the peer has opened a connection to us. An older one of the same
+	// class has ended without an event of its own, and nothing read from it counts
+	// afterwards.
 	Accepted
 	// Lost: an outgoing connection broke. Frames that were queued or in flight may
-	// or may not have arrived; the queue was emptied.
+	// or may not have arrived; the queue was emptied. The next attempt to connect
+	// starts at once, and its outcome is the next event of this peer and class.
 	Lost
 	// AcceptedLost: the peer's connection to us broke or ended.
 	AcceptedLost
-	// Refused: a dial was answered with connection refused.
+	// Refused: a dial was answered with connection refused. The queue was emptied.
 	Refused
-	// DialFailed: a dial failed in another way.
+	// DialFailed: a dial or its handshake failed in another way (Err tells; it is a
+	// *RefusedError when the peer gave a reason). The queue was emptied.
 	DialFailed
 	// OtherNode: another incarnation, Peer, answered at the address of the node we
-	// looked for. Former holds the one that is gone for certain.
+	// looked for. Former holds the one that is gone for certain. The queue was
+	// emptied.
 	OtherNode
 )
+
+// String returns the type in lower case, as in logs.
+func (t PeerEventType) String() string {
+	names := [...]string{"", "connected", "accepted", "lost", "accepted lost", "refused", "dial failed", "other node"}
+	if t == 0 || int(t) >= len(names) {
+		return "event(" + strconv.Itoa(int(t)) + ")"
+	}
+	return names[t]
+}
 
 // Packet is a datagram for memberlist.
 type Packet struct {
@@ -119,27 +139,43 @@ type Transport interface {
 	// Self returns what this node says of itself in handshakes.
 	Self() Peer
 
+	// Counters returns the transport's counters; they are live.
+	Counters() *Counters
+
 	// Handle sets the handler of a kind. Frames of a kind without a handler are
 	// counted and dropped. Call it before Start.
 	Handle(Kind, Handler)
-	// Observe sets the listener of peer events; it must not block. Call it before
-	// Start.
+	// Observe sets the listener of peer events. It must not block nor call Close;
+	// it may call every other method. Call it before Start.
 	Observe(func(PeerEvent))
-	// Start begins to accept connections.
+	// Start begins to accept and to open connections.
 	Start() error
 
-	// Learn tells addresses of nodes. A node keeps its address for life.
+	// Learn tells addresses of nodes, and starts to keep a control connection to
+	// each of them; connections of the other classes are opened by the first Send.
+	// A node keeps its address for life: what is known already, this node itself and
+	// forgotten nodes are ignored. Nodes that connect to us are not learnt by that:
+	// the observer does so if it wants to.
 	Learn(...Peer)
+	// Unlearn closes the connections to nodes and stops looking for them. Their own
+	// connections to us stay; they may be learnt again.
+	Unlearn(...view.NodeID)
 	// Forget closes the connections of nodes and refuses them from now on: their
-	// incarnation is over.
+	// incarnation is over. Nothing that they sent is handed out afterwards, but for
+	// a handler that is already running. The newest Config.ForgottenMax are
+	// remembered.
 	Forget(...view.NodeID)
 
 	// Send queues a frame for a peer and never blocks. The payload is copied. It
 	// dials when needed; nil means queued, not delivered.
 	Send(to view.NodeID, c Class, k Kind, payload []byte) error
-	// WaitRoom blocks until the queue to the peer has room, the context ends, or
-	// the peer is forgotten.
+	// WaitRoom blocks until at most half of the queue to the peer is in use (a frame
+	// of any allowed size then fits), the context ends, or the peer is forgotten
+	// (ErrUnknownPeer).
 	WaitRoom(ctx context.Context, to view.NodeID, c Class) error
+	// Flush blocks until every queue has been handed to the operating system, or
+	// emptied by a loss. Call it between the end of sending and Close.
+	Flush(ctx context.Context) error
 	// Probe dials addr, shakes hands, hangs up and returns who answered: how nodes
 	// are found at contact points, and how evidence of death is gathered. An error
 	// is a *RefusedError, or wraps syscall.ECONNREFUSED when nothing listens there.
@@ -147,14 +183,17 @@ type Transport interface {
 
 	// WritePacket sends a datagram; loss is silent.
 	WritePacket(b []byte, addr string) error
-	// Packets delivers datagrams; full means dropped and counted.
+	// Packets delivers datagrams; full means dropped and counted. It is never
+	// closed.
 	Packets() <-chan Packet
 	// DialStream opens a raw stream for memberlist.
 	DialStream(addr string, timeout time.Duration) (net.Conn, error)
-	// Streams delivers the raw streams that others opened.
+	// Streams delivers the raw streams that others opened; full means closed and
+	// counted. It is never closed.
 	Streams() <-chan net.Conn
 
-	// Close ends all connections at once and waits until every goroutine of the
-	// transport has ended. Idempotent.
+	// Close ends all connections at once, raw streams included, and waits until
+	// every goroutine of the transport has ended; no handler or observer is called
+	// afterwards. Idempotent.
 	Close() error
 }

@@ -1,0 +1,128 @@
+package transport
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// acceptLoop takes what others dial. Until its handshake is done a connection is a
+// stranger: it has a slot, a deadline for all of the handshake together, and room
+// for one hello, and there are StrangersMax slots.
+func (e *engine) acceptLoop() {
+	wait := time.Duration(0)
+	for {
+		conn, err := e.net.accept()
+		if errors.Is(err, net.ErrClosed) || e.ctx.Err() != nil {
+			if err == nil {
+				_ = conn.Close() // came too late
+			}
+			return
+		}
+		if err != nil {
+			e.counters.AcceptErrors.Add(1)
+			e.log.line(slog.LevelWarn, "cannot accept connections", slog.Any("error", err))
+			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
+			if !e.sleep(wait) {
+				return
+			}
+			continue
+		}
+		wait = 0
+		e.admit(conn)
+	}
+}
+
+// sleep waits for d. It reports false when the engine is closing.
+func (e *engine) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-e.ctx.Done():
+		return false
+	}
+}
+
+// admit gives a new connection a slot and a goroutine, or closes it.
+func (e *engine) admit(conn net.Conn) {
+	if e.counters.Strangers.Add(1) > int64(e.cfg.StrangersMax) {
+		e.counters.Strangers.Add(-1)
+		e.turnAway(conn, errBusy)
+		_ = conn.Close() // it was told nothing, and is not tracked
+		return
+	}
+	if !e.track(conn) {
+		e.counters.Strangers.Add(-1)
+		_ = conn.Close() // the engine is closing
+		return
+	}
+	if !e.spawn(func() { e.meet(conn) }) {
+		e.counters.Strangers.Add(-1)
+		e.drop(conn)
+	}
+}
+
+// meet shakes hands with a stranger and serves it from then on.
+func (e *engine) meet(conn net.Conn) {
+	serve := e.introduce(conn)
+	e.counters.Strangers.Add(-1)
+	if serve != nil {
+		serve()
+		return
+	}
+	e.drop(conn)
+}
+
+// introduce is the acceptor's side of the handshake. It returns what to do with
+// the connection from now on, or nil to end it.
+func (e *engine) introduce(conn net.Conn) (serve func()) {
+	if err := conn.SetDeadline(time.Now().Add(e.cfg.HandshakeTimeout)); err != nil {
+		e.turnAway(conn, err)
+		return nil
+	}
+	h, refused, err := e.receive(conn)
+	switch {
+	case err != nil:
+		e.turnAway(conn, err)
+		return nil
+	case refused != nil:
+		e.refuse(conn, refused)
+		return nil
+	case h.want != 0 && h.want != e.self.ID:
+		_ = e.reply(conn, verdictOther, nil) // the dialler tries again if it is lost
+		return nil
+	case h.purpose == purposeProbe:
+		_ = e.reply(conn, verdictWelcome, nil) // as above
+		return nil
+	}
+	if e.counters.Accepted.Add(1) > int64(e.cfg.AcceptedMax) {
+		e.counters.Accepted.Add(-1)
+		e.refuse(conn, &refusal{FailBusy, "too many connections at " + e.self.String()})
+		return nil
+	}
+	if h.purpose == purposeStream {
+		return e.acceptStream(conn)
+	}
+	return e.acceptClass(conn, h)
+}
+
+// turnAway counts and logs a stranger that is no node of ours.
+func (e *engine) turnAway(conn net.Conn, err error) {
+	if e.ctx.Err() != nil {
+		return
+	}
+	f := classify(err)
+	e.counters.HandshakeFailures[f].Add(1)
+	e.log.line(slog.LevelInfo, "connection closed in the handshake", slog.String("from", conn.RemoteAddr().String()),
+		slog.String("failure", f.String()), slog.Any("error", err))
+}
+
+// refuse tells a node why it cannot be our peer.
+func (e *engine) refuse(conn net.Conn, r *refusal) {
+	e.counters.HandshakeFailures[r.code].Add(1)
+	e.log.refusal("refused a node", conn.RemoteAddr().String(), r)
+	_ = e.reply(conn, verdictRefused, r) // it is logged here in any case
+}

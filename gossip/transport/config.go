@@ -1,0 +1,166 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Limits on what a node says of itself, so that a hello is small.
+const (
+	nameBytesMax     = 128
+	addrBytesMax     = 256
+	settingsMax      = 64
+	settingNameMax   = 64
+	settingValueMax  = 256
+	reasonBytesMax   = 1024
+	helloBytesMax    = 32 << 10
+	packetBytesMax   = 65507
+	frameHeaderBytes = 5
+)
+
+// Config is what both transports need. Its zero value is not valid: ID, Name and
+// Cluster are required; every other field's zero value stands for its default.
+type Config struct {
+	// ID is this incarnation: random, new at every start.
+	ID view.NodeID
+	// Name is the stable label of the node, at most 128 bytes.
+	Name string
+	// Cluster is the name of the cluster, at most 128 bytes. Nodes of another
+	// cluster are refused, in both directions.
+	Cluster string
+	// Settings are what must be equal on every node, by name (at most 64 of them,
+	// names of 64 and values of 256 bytes). A node that differs is refused with a
+	// reason that names the setting and both values.
+	Settings map[string]string
+
+	// Control, Message and Bulk bound the classes. Defaults: frames of 1, 4 and
+	// 8 MiB; queues of 4, 16 and 32 MiB per peer.
+	Control, Message, Bulk ClassLimits
+
+	// DialTimeout bounds the opening of a connection, without the handshake. Default
+	// 1 s: a lost SYN is tried again by the kernel after 1 s, by us a little later.
+	DialTimeout time.Duration
+	// HandshakeTimeout bounds the handshake on both sides. Default 2 s. A shorter
+	// one frees the slots of silent strangers sooner, and fails honest peers on a
+	// machine that is short of CPU.
+	HandshakeTimeout time.Duration
+	// BackoffMin and BackoffMax bound the wait between attempts to connect: the
+	// first comes at once, the n-th after min(BackoffMin * 2^(n-2), BackoffMax), of
+	// which up to a quarter is taken off to spread the peers. Defaults 10 ms and
+	// 1 s: refusals come after 0, 10, 30, 70, 150 ms, so tens of milliseconds show
+	// several; and a returned peer is found within 1 s.
+	BackoffMin, BackoffMax time.Duration
+
+	// StrangersMax bounds the accepted connections whose handshake is not done yet;
+	// more are closed at once and counted. Default 256.
+	StrangersMax int
+	// AcceptedMax bounds the accepted connections and raw streams. Default 8192.
+	AcceptedMax int
+	// PeersMax bounds the nodes known at the same time. Default 4096.
+	PeersMax int
+	// ForgottenMax is how many forgotten nodes are remembered. Default 4096.
+	ForgottenMax int
+	// PacketsMax and StreamsMax bound the channels to memberlist. Defaults 1024
+	// and 128.
+	PacketsMax, StreamsMax int
+
+	// Logger takes what operators should know; nil discards.
+	Logger *slog.Logger
+}
+
+// ClassLimits bounds one class of traffic. The zero value stands for the class's
+// defaults.
+type ClassLimits struct {
+	// FrameBytesMax bounds a frame's payload. It must be equal on all nodes: a
+	// receiver closes a connection on which a larger frame is announced.
+	FrameBytesMax int
+	// QueueBytesMax bounds what waits for one peer, the bytes being written
+	// included: at least twice the largest frame. Each connected peer may cost this
+	// much memory while it reads too slowly.
+	QueueBytesMax int
+}
+
+func (c *Config) class(cl Class) *ClassLimits {
+	switch cl {
+	case Control:
+		return &c.Control
+	case Message:
+		return &c.Message
+	default:
+		return &c.Bulk
+	}
+}
+
+func orDefault[T int | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// withDefaults returns c with its zero fields filled in.
+func (c Config) withDefaults() Config {
+	for cl, frame := range [classes]int{1 << 20, 4 << 20, 8 << 20} {
+		l := c.class(Class(cl))
+		orDefault(&l.FrameBytesMax, frame)
+		orDefault(&l.QueueBytesMax, 4*l.FrameBytesMax)
+	}
+	orDefault(&c.DialTimeout, time.Second)
+	orDefault(&c.HandshakeTimeout, 2*time.Second)
+	orDefault(&c.BackoffMin, 10*time.Millisecond)
+	orDefault(&c.BackoffMax, time.Second)
+	orDefault(&c.StrangersMax, 256)
+	orDefault(&c.AcceptedMax, 8192)
+	orDefault(&c.PeersMax, 4096)
+	orDefault(&c.ForgottenMax, 4096)
+	orDefault(&c.PacketsMax, 1024)
+	orDefault(&c.StreamsMax, 128)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate reports all that is wrong with c at once, zero fields taken as their
+// defaults.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("transport: "+format, args...))
+		}
+	}
+	check(c.ID != 0, "ID is zero")
+	check(c.Name != "" && len(c.Name) <= nameBytesMax, "Name %q: 1 to %d bytes are allowed", c.Name, nameBytesMax)
+	check(c.Cluster != "" && len(c.Cluster) <= nameBytesMax, "Cluster %q: 1 to %d bytes are allowed", c.Cluster, nameBytesMax)
+	check(len(c.Settings) <= settingsMax, "Settings has %d entries, at most %d are allowed", len(c.Settings), settingsMax)
+	for name, value := range c.Settings {
+		check(name != "" && len(name) <= settingNameMax && len(value) <= settingValueMax,
+			"Settings[%q] = %q: name of 1 to %d bytes, value of at most %d", name, value, settingNameMax, settingValueMax)
+	}
+	for cl := range classes {
+		l := c.class(cl)
+		check(l.FrameBytesMax > 0 && l.FrameBytesMax <= 1<<30, "%v: FrameBytesMax %d is not within 1 and 2^30", cl, l.FrameBytesMax)
+		check(l.QueueBytesMax >= 2*(l.FrameBytesMax+frameHeaderBytes),
+			"%v: QueueBytesMax %d is less than twice the largest frame (%d)", cl, l.QueueBytesMax, l.FrameBytesMax)
+	}
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{{"DialTimeout", c.DialTimeout}, {"HandshakeTimeout", c.HandshakeTimeout}, {"BackoffMin", c.BackoffMin}} {
+		check(d.d > 0, "%s %v is negative", d.name, d.d)
+	}
+	check(c.BackoffMax >= c.BackoffMin, "BackoffMax %v is below BackoffMin %v", c.BackoffMax, c.BackoffMin)
+	for _, n := range []struct {
+		name string
+		n    int
+	}{{"StrangersMax", c.StrangersMax}, {"AcceptedMax", c.AcceptedMax}, {"PeersMax", c.PeersMax},
+		{"ForgottenMax", c.ForgottenMax}, {"PacketsMax", c.PacketsMax}, {"StreamsMax", c.StreamsMax}} {
+		check(n.n > 0, "%s %d is negative", n.name, n.n)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,115 @@
+package transport
+
+import "sync/atomic"
+
+// Counters counts what a transport does. All fields are live and safe to read at
+// any time; nothing is ever reset. Frames are counted once per batch, when it has
+// been written or handed out.
+type Counters struct {
+	// Class is indexed by Class.
+	Class [classes]ClassCounters
+	// Drops counts frames, packets and streams by DropReason.
+	Drops [drops]atomic.Uint64
+	// HandshakeFailures counts accepted connections that ended in the handshake, by
+	// Failure.
+	HandshakeFailures [failures]atomic.Uint64
+	// DialRefusals counts handshakes of ours that the far end refused, by Failure.
+	DialRefusals [failures]atomic.Uint64
+	// Dials counts attempts to connect, DialFailures those that failed for whatever
+	// reason.
+	Dials, DialFailures atomic.Uint64
+	// OversizeFrames and MalformedFrames count accepted connections that were closed
+	// for what came on them after a good handshake.
+	OversizeFrames, MalformedFrames atomic.Uint64
+	// Replaced counts accepted connections that a newer one of the same peer and
+	// class has ended.
+	Replaced atomic.Uint64
+	// AcceptErrors counts failures to accept, such as a lack of file descriptors.
+	AcceptErrors atomic.Uint64
+	// Strangers is the number of accepted connections in their handshake now.
+	Strangers atomic.Int64
+	// Accepted is the number of accepted connections and raw streams now.
+	Accepted atomic.Int64
+	// Peers is the number of nodes known now.
+	Peers atomic.Int64
+	// PacketsSent, PacketBytesSent, PacketsReceived and PacketBytesReceived count
+	// datagrams; the streams those opened and taken.
+	PacketsSent, PacketBytesSent         atomic.Uint64
+	PacketsReceived, PacketBytesReceived atomic.Uint64
+	StreamsDialled, StreamsAccepted      atomic.Uint64
+
+	queue func(Class) int
+}
+
+// QueueBytes returns the bytes that wait for all peers in a class now, those
+// being written included. It walks over the peers.
+func (c *Counters) QueueBytes(class Class) int {
+	if c.queue == nil {
+		return 0
+	}
+	return c.queue(class)
+}
+
+// Garbage returns how many accepted connections were closed because what came
+// was no handshake of ours, or did not come at all.
+func (c *Counters) Garbage() uint64 {
+	var n uint64
+	for _, f := range []Failure{FailNotOurs, FailMalformed, FailOversize, FailTimeout, FailHungUp, FailTLS} {
+		n += c.HandshakeFailures[f].Load()
+	}
+	return n
+}
+
+// ClassCounters counts the traffic of one class.
+type ClassCounters struct {
+	FramesSent, BytesSent         atomic.Uint64
+	FramesReceived, BytesReceived atomic.Uint64
+	// Connections is the number of outgoing connections now.
+	Connections atomic.Int64
+	// Lost counts outgoing connections that broke.
+	Lost atomic.Uint64
+	// Writes counts write calls, WriteNanos the time spent in them. WriteStalls
+	// counts those that took longer than 10 ms: the peer or the network is slow.
+	Writes, WriteNanos, WriteStalls atomic.Uint64
+}
+
+// DropReason says why a frame, packet or stream was dropped. The String forms are
+// the labels of metrics.
+type DropReason uint8
+
+const (
+	// DropQueueFull: Send returned ErrQueueFull.
+	DropQueueFull DropReason = iota
+	// DropUnknownPeer: Send returned ErrUnknownPeer.
+	DropUnknownPeer
+	// DropTooLarge: Send returned ErrFrameTooLarge.
+	DropTooLarge
+	// DropClosed: Send returned ErrClosed.
+	DropClosed
+	// DropLost: queued, or in the batch being written, when the connection broke.
+	DropLost
+	// DropDialFailed: queued when an attempt to connect failed.
+	DropDialFailed
+	// DropForgotten: queued when the peer was forgotten or unlearnt.
+	DropForgotten
+	// DropReplaced: received whole on a connection that a newer one had ended.
+	DropReplaced
+	// DropNoHandler: received, and nobody handles its kind.
+	DropNoHandler
+	// DropPacketQueue: a datagram that found Packets full.
+	DropPacketQueue
+	// DropPacketSend: a datagram too large, or refused by the operating system.
+	DropPacketSend
+	// DropStreamQueue: a raw stream that found Streams full.
+	DropStreamQueue
+	drops
+)
+
+// String returns the reason as a label.
+func (r DropReason) String() string {
+	if r >= drops {
+		return "unknown"
+	}
+	return [drops]string{"queue_full", "unknown_peer", "too_large", "closed", "lost", "dial_failed",
+		"forgotten", "replaced", "no_handler", "packet_queue", "packet_send", "stream_queue"}[r]
+}

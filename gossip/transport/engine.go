@@ -1,0 +1,233 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// network is what an engine needs of the world below: real sockets in TCP, an
+// in-memory one in Memory.
+type network interface {
+	// dial opens a connection, TLS included. It returns soon after ctx ends.
+	dial(ctx context.Context, addr string) (net.Conn, error)
+	// accept returns the next connection that others opened, or net.ErrClosed.
+	accept() (net.Conn, error)
+	// writePacket sends a datagram, blocking at most for its copy.
+	writePacket(b []byte, addr string) error
+	// readPacket fills b with the next datagram, or returns net.ErrClosed.
+	readPacket(b []byte) (int, net.Addr, error)
+	// close ends the listening; accept and readPacket return net.ErrClosed. The
+	// connections are closed by the engine.
+	close() error
+}
+
+// engine is what TCP and Memory have in common, which is all but the sockets:
+// the handshake, the links to peers, the accepted connections, the limits.
+//
+// Goroutines, all counted in wg: one accepts, one reads datagrams; per link one
+// that dials and writes, and one per standing connection that waits for its end;
+// per accepted connection one that shakes hands and then reads.
+type engine struct {
+	cfg      Config
+	self     identity
+	net      network
+	log      *limitedLogger
+	counters Counters
+	handlers [256]Handler
+	observer func(PeerEvent)
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	// mu guards the life cycle. Invariant: once closed, nothing is added to conns,
+	// and wg only goes down.
+	mu      sync.Mutex
+	started bool
+	closed  bool
+	conns   map[io.Closer]struct{}
+
+	// eventMu serialises what the observer sees with what happens: a change of the
+	// accepted table and its event are one step. The observer is called with it, so
+	// no method of Transport may take it. Lock order: eventMu, then any other.
+	eventMu sync.Mutex
+	// muted stops events and handlers: this node's process is dead (Memory).
+	muted atomic.Bool
+
+	acceptedMu sync.Mutex
+	accepted   map[connKey]*inbound
+
+	peers peerTable
+	// connections counts our handshakes, so that the far end can order them.
+	connections atomic.Uint64
+
+	packets chan Packet
+	streams chan net.Conn
+}
+
+// connKey names the one accepted connection that a peer may have per class.
+type connKey struct {
+	id    view.NodeID
+	class Class
+}
+
+// newEngine returns an engine that has not started. cfg must be valid and have
+// its defaults; addr is the address at which others reach this node.
+func newEngine(cfg Config, addr string, n network) *engine {
+	e := &engine{
+		cfg: cfg,
+		self: identity{
+			Peer:     Peer{ID: cfg.ID, Name: cfg.Name, Addr: addr},
+			cluster:  cfg.Cluster,
+			settings: cfg.Settings,
+		},
+		net:      n,
+		log:      newLimitedLogger(cfg.Logger.With(slog.String("node", cfg.Name))),
+		conns:    make(map[io.Closer]struct{}),
+		accepted: make(map[connKey]*inbound),
+		packets:  make(chan Packet, cfg.PacketsMax),
+		streams:  make(chan net.Conn, cfg.StreamsMax),
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.peers.init(cfg.ForgottenMax)
+	e.counters.queue = e.queueBytes
+	return e
+}
+
+// Self returns what this node says of itself in handshakes.
+func (e *engine) Self() Peer { return e.self.Peer }
+
+// Counters returns the transport's counters.
+func (e *engine) Counters() *Counters { return &e.counters }
+
+// Handle sets the handler of a kind. Call it before Start.
+func (e *engine) Handle(k Kind, h Handler) { e.handlers[k] = h }
+
+// Observe sets the listener of peer events. Call it before Start.
+func (e *engine) Observe(f func(PeerEvent)) { e.observer = f }
+
+// Start begins to accept and to open connections.
+func (e *engine) Start() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return ErrClosed
+	}
+	if e.started {
+		e.mu.Unlock()
+		return errors.New("transport: started twice")
+	}
+	e.started = true
+	e.mu.Unlock()
+
+	e.spawn(e.acceptLoop)
+	e.spawn(e.packetLoop)
+	for _, p := range e.peers.all() {
+		for c := range p.links {
+			p.links[c].start()
+		}
+	}
+	return nil
+}
+
+// Close ends everything and waits for it.
+func (e *engine) Close() error {
+	e.mu.Lock()
+	first := !e.closed
+	e.closed = true
+	conns := e.conns
+	if first {
+		e.conns = nil
+	}
+	e.mu.Unlock()
+	var err error
+	if first {
+		e.cancel()
+		err = e.net.close()
+		for c := range conns {
+			_ = c.Close() // it is going away, whatever it says
+		}
+		for _, p := range e.peers.allAfterClose() {
+			p.stop(DropClosed)
+		}
+	}
+	e.wg.Wait()
+	e.closeWaitingStreams()
+	return err
+}
+
+// spawn runs f on a goroutine that Close waits for. It reports false, and runs
+// nothing, before Start and after Close.
+func (e *engine) spawn(f func()) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || !e.started {
+		return false
+	}
+	e.wg.Add(1)
+	go func() {
+		defer e.wg.Done()
+		f()
+	}()
+	return true
+}
+
+// track makes Close close c. It reports false when Close has begun: then c is
+// the caller's to close.
+func (e *engine) track(c io.Closer) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return false
+	}
+	e.conns[c] = struct{}{}
+	return true
+}
+
+// drop closes c and forgets it.
+func (e *engine) drop(c io.Closer) {
+	e.untrack(c)
+	_ = c.Close() // nothing is left to be said on it
+}
+
+func (e *engine) untrack(c io.Closer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.conns, c)
+}
+
+// emit tells the observer, unless the transport is closing or live says that
+// the event is about something that no longer exists. The caller holds nothing.
+func (e *engine) emit(ev PeerEvent, live func() bool) {
+	e.eventMu.Lock()
+	defer e.eventMu.Unlock()
+	if live == nil || live() {
+		e.emitLocked(ev)
+	}
+}
+
+// emitLocked is emit with eventMu held.
+func (e *engine) emitLocked(ev PeerEvent) {
+	if e.observer == nil || e.muted.Load() || e.ctx.Err() != nil {
+		return
+	}
+	e.observer(ev)
+}
+
+// mute makes the engine that of a dead process: nothing reaches handlers or the
+// observer any more, but for a call that is already running.
+func (e *engine) mute() {
+	e.muted.Store(true)
+	e.acceptedMu.Lock()
+	defer e.acceptedMu.Unlock()
+	for _, in := range e.accepted {
+		in.ended.Store(true)
+	}
+}

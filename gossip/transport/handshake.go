@@ -1,0 +1,212 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+)
+
+var (
+	errNotOurs  = errors.New("transport: not the first bytes of a Peerage node")
+	errUnsorted = errors.New("transport: settings are not sorted")
+	errNobody   = errors.New("transport: a node without NodeID")
+	errBusy     = errors.New("transport: too many connections")
+)
+
+// otherNodeError: the node that answered is not the one we looked for.
+type otherNodeError struct{ peer Peer }
+
+func (e *otherNodeError) Error() string {
+	return fmt.Sprintf("transport: %s is node %v (%q) now", e.peer.Addr, e.peer.ID, e.peer.Name)
+}
+
+// connect dials addr and shakes hands for a purpose, looking for the node want
+// (zero: whoever answers). The connection is tracked: end it with drop. It has no
+// deadline any more.
+func (e *engine) connect(ctx context.Context, addr string, p purpose, want view.NodeID) (net.Conn, Peer, error) {
+	e.counters.Dials.Add(1)
+	conn, peer, err := e.tryConnect(ctx, addr, p, want)
+	if err != nil {
+		e.counters.DialFailures.Add(1)
+		var refused *RefusedError
+		if errors.As(err, &refused) && refused.Code < failures {
+			e.counters.DialRefusals[refused.Code].Add(1)
+		}
+	}
+	return conn, peer, err
+}
+
+func (e *engine) tryConnect(ctx context.Context, addr string, p purpose, want view.NodeID) (net.Conn, Peer, error) {
+	dialCtx, cancel := context.WithTimeout(ctx, e.cfg.DialTimeout)
+	defer cancel()
+	conn, err := e.net.dial(dialCtx, addr)
+	if err != nil {
+		return nil, Peer{}, fmt.Errorf("transport: dial %s: %w", addr, err)
+	}
+	if !e.track(conn) {
+		_ = conn.Close() // the engine is closing
+		return nil, Peer{}, ErrClosed
+	}
+	peer, err := e.greet(ctx, conn, addr, p, want)
+	if err != nil {
+		e.drop(conn)
+		return nil, Peer{}, err
+	}
+	return conn, peer, nil
+}
+
+// greet is the dialler's side of the handshake.
+func (e *engine) greet(ctx context.Context, conn net.Conn, addr string, p purpose, want view.NodeID) (Peer, error) {
+	deadline := time.Now().Add(e.cfg.HandshakeTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if err := conn.SetDeadline(deadline); err != nil {
+		return Peer{}, fmt.Errorf("transport: handshake with %s: %w", addr, err)
+	}
+	interrupted := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	a, err := e.exchange(conn, p, want)
+	if !interrupted() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return Peer{}, fmt.Errorf("transport: handshake with %s: %w", addr, err)
+	}
+	if a.verdict == verdictRefused {
+		return Peer{}, e.refused(addr, &a.refusal)
+	}
+	if r := incompatible(&e.self, &a.identity); r != nil {
+		return Peer{}, e.refused(addr, r)
+	}
+	if want != 0 && a.ID != want {
+		return Peer{}, &otherNodeError{peer: a.Peer}
+	}
+	return a.Peer, conn.SetDeadline(time.Time{})
+}
+
+// refused logs a refusal and returns it as an error.
+func (e *engine) refused(addr string, r *refusal) error {
+	e.log.refusal("refused by a node", addr, r)
+	return &RefusedError{Addr: addr, Code: r.code, Reason: r.reason}
+}
+
+// exchange sends the hello and reads the answer.
+func (e *engine) exchange(conn net.Conn, p purpose, want view.NodeID) (*answer, error) {
+	h := &hello{identity: e.self, purpose: p, number: e.connections.Add(1), want: want}
+	if _, err := conn.Write(appendHello(nil, h)); err != nil {
+		return nil, err
+	}
+	version, body, err := readPreluded(conn)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAnswer(version, body)
+}
+
+// readPreluded reads a prelude and its body, and not a byte more. Strangers are
+// cut off at the first bytes that are not ours.
+func readPreluded(conn net.Conn) (version int, body []byte, err error) {
+	var prelude [preludeBytes]byte
+	if _, err := io.ReadFull(conn, prelude[:len(magic)]); err != nil {
+		return 0, nil, err
+	}
+	if string(prelude[:len(magic)]) != magic {
+		return 0, nil, errNotOurs
+	}
+	if _, err := io.ReadFull(conn, prelude[len(magic):]); err != nil {
+		return 0, nil, err
+	}
+	version, n, err := decodePrelude(prelude[:])
+	if err != nil {
+		return version, nil, err
+	}
+	body = make([]byte, n) // at most helloBytesMax
+	_, err = io.ReadFull(conn, body)
+	return version, body, err
+}
+
+// receive is the acceptor's first half of the handshake: it reads the hello and
+// judges it. An error means that the far end is no node of ours, and is told
+// nothing.
+func (e *engine) receive(conn net.Conn) (*hello, *refusal, error) {
+	if t, ok := conn.(*tls.Conn); ok {
+		if err := t.HandshakeContext(e.ctx); err != nil {
+			return nil, nil, &tlsError{err}
+		}
+	}
+	version, body, err := readPreluded(conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	if version != wireVersion {
+		return nil, &refusal{FailVersion, fmt.Sprintf("wire version is %d at %s, %d at the one who dials",
+			wireVersion, &e.self, version)}, nil
+	}
+	h, err := decodeHello(body)
+	if err != nil {
+		return nil, nil, &malformedError{err}
+	}
+	if r := incompatible(&e.self, &h.identity); r != nil {
+		return h, r, nil
+	}
+	if e.peers.isForgotten(h.ID) {
+		return h, &refusal{FailForgotten, fmt.Sprintf("node %v of %s was removed; its incarnation is over", h.ID, &h.identity)}, nil
+	}
+	return h, nil, nil
+}
+
+// reply is the acceptor's second half.
+func (e *engine) reply(conn net.Conn, v verdict, r *refusal) error {
+	a := &answer{verdict: v, identity: e.self}
+	if r != nil {
+		a.refusal = *r
+	}
+	_, err := conn.Write(appendAnswer(nil, a))
+	return err
+}
+
+type malformedError struct{ err error }
+
+func (e *malformedError) Error() string { return "transport: malformed hello: " + e.err.Error() }
+func (e *malformedError) Unwrap() error { return e.err }
+
+type tlsError struct{ err error }
+
+func (e *tlsError) Error() string { return "transport: TLS handshake: " + e.err.Error() }
+func (e *tlsError) Unwrap() error { return e.err }
+
+// classify says what kind of stranger ended a handshake with err.
+func classify(err error) Failure {
+	var (
+		limit     *wire.LimitError
+		malformed *malformedError
+		secure    *tlsError
+	)
+	switch {
+	case errors.Is(err, errNotOurs):
+		return FailNotOurs
+	case errors.As(err, &malformed):
+		return FailMalformed
+	case errors.As(err, &limit):
+		return FailOversize
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return FailTimeout
+	case errors.Is(err, errBusy):
+		return FailBusy
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return FailHungUp
+	case errors.As(err, &secure):
+		return FailTLS
+	}
+	return FailOther
+}

@@ -1,0 +1,124 @@
+package transport
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+var errReplaced = errors.New("transport: replaced by a newer connection of the peer")
+
+// inbound is an accepted connection of one class from one peer.
+//
+// There is at most one per peer and class, and a newer one ends an older one. The
+// peer dials again when it believes that a connection is broken, and it may know
+// so before we do: bytes of the old one may still wait in our kernel. Were they
+// read after the first frames of the new one, frames would be handled out of
+// order. So, before the new connection is welcomed, which lets the peer send:
+//
+//	mark the old one as ended       (its reader looks before each frame)
+//	wait until its reader is between two frames
+//
+// and the old one hands out nothing ever after. Which of two is the newer is not
+// left to the order in which our goroutines run: the hello carries the dialler's
+// count of its attempts, and a lower one than the standing one's is refused.
+type inbound struct {
+	peer   Peer
+	class  Class
+	number uint64
+	conn   net.Conn
+
+	// ended: nothing of this connection counts any more.
+	ended atomic.Bool
+	// handing holds a token while frames are handed out. A channel, since the
+	// holder runs user code of any length, and Close must not wait for a lock.
+	handing chan struct{}
+}
+
+// end makes sure that no further frame is handed out, but for one that is being
+// handed out.
+func (in *inbound) end() {
+	in.ended.Store(true)
+	_ = in.conn.Close() // wakes the reader, which cleans up
+}
+
+// acceptClass registers the connection and returns its reader, or nil.
+func (e *engine) acceptClass(conn net.Conn, h *hello) func() {
+	in := &inbound{peer: h.Peer, class: Class(h.purpose), number: h.number, conn: conn, handing: make(chan struct{}, 1)}
+	if r := e.register(in); r != nil {
+		e.counters.Accepted.Add(-1)
+		if r != refusedByClosing {
+			e.refuse(conn, r)
+		}
+		return nil
+	}
+	err := conn.SetDeadline(time.Time{})
+	if err == nil {
+		err = e.reply(conn, verdictWelcome, nil)
+	}
+	if err != nil {
+		e.unregister(in, err)
+		return nil
+	}
+	return func() { e.unregister(in, e.read(in)) }
+}
+
+// refusedByClosing stands for a connection that came while we close.
+var refusedByClosing = &refusal{FailOther, "closing"}
+
+// register makes in the connection of its peer and class, and ends the former.
+func (e *engine) register(in *inbound) *refusal {
+	// Whoever replaces this one waits for our token, and so for the one that we wait
+	// for: nobody overtakes in a row of replacements.
+	in.handing <- struct{}{}
+	defer func() { <-in.handing }()
+	former, r := e.insert(in)
+	if r != nil {
+		return r
+	}
+	if former != nil {
+		e.counters.Replaced.Add(1)
+		former.end()
+		select {
+		case former.handing <- struct{}{}:
+		case <-e.ctx.Done():
+			return refusedByClosing
+		}
+	}
+	e.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: Accepted}, func() bool { return !in.ended.Load() })
+	return nil
+}
+
+// insert puts in into the table and returns the one it replaces.
+func (e *engine) insert(in *inbound) (*inbound, *refusal) {
+	key := connKey{in.peer.ID, in.class}
+	e.acceptedMu.Lock()
+	defer e.acceptedMu.Unlock()
+	if e.peers.isForgotten(in.peer.ID) { // since the handshake began
+		return nil, &refusal{FailForgotten, "node " + in.peer.ID.String() + " was removed; its incarnation is over"}
+	}
+	former := e.accepted[key]
+	if former != nil && in.number <= former.number {
+		return nil, &refusal{FailSuperseded, "a newer connection of this node stands"}
+	}
+	e.accepted[key] = in
+	return former, nil
+}
+
+// unregister ends in, and reports it unless a newer one has taken its place or
+// the peer was forgotten.
+func (e *engine) unregister(in *inbound, cause error) {
+	key := connKey{in.peer.ID, in.class}
+	e.drop(in.conn)
+	e.counters.Accepted.Add(-1)
+	e.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: AcceptedLost, Err: cause}, func() bool {
+		e.acceptedMu.Lock()
+		defer e.acceptedMu.Unlock()
+		if e.accepted[key] != in {
+			return false
+		}
+		delete(e.accepted, key)
+		return true
+	})
+}

@@ -1,0 +1,178 @@
+package transport
+
+import (
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// peerTable holds the nodes that are known, and those that are forgotten for
+// ever. Readers take no lock: Send looks up its peer in an immutable map.
+type peerTable struct {
+	byID atomic.Pointer[map[view.NodeID]*outgoing]
+
+	// mu orders the writers.
+	mu sync.Mutex
+	// forgotten holds the ids of ring, which overwrites its oldest.
+	// Invariant: no id is in byID and forgotten; len(forgotten) <= cap(ring).
+	forgotten map[view.NodeID]struct{}
+	ring      []view.NodeID
+	next      int
+}
+
+// outgoing is a known peer with our links to it.
+type outgoing struct {
+	Peer
+	links [classes]link
+}
+
+// stop ends the links and empties their queues; what waits in them is counted
+// with the reason.
+func (p *outgoing) stop(why DropReason) {
+	for c := range p.links {
+		p.links[c].stop(why)
+	}
+}
+
+func (t *peerTable) init(forgottenMax int) {
+	t.byID.Store(&map[view.NodeID]*outgoing{})
+	t.forgotten = make(map[view.NodeID]struct{})
+	t.ring = make([]view.NodeID, 0, forgottenMax)
+}
+
+func (t *peerTable) peer(id view.NodeID) *outgoing { return (*t.byID.Load())[id] }
+
+func (t *peerTable) all() map[view.NodeID]*outgoing { return *t.byID.Load() }
+
+// allAfterClose is all, complete once the engine's context has ended: addPeers
+// looks at it under the same lock.
+func (t *peerTable) allAfterClose() map[view.NodeID]*outgoing {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all()
+}
+
+func (t *peerTable) isForgotten(id view.NodeID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.forgotten[id]
+	return ok
+}
+
+// remember adds id to the forgotten. The caller holds mu.
+func (t *peerTable) remember(id view.NodeID) {
+	if _, ok := t.forgotten[id]; ok {
+		return
+	}
+	if len(t.ring) < cap(t.ring) {
+		t.ring = append(t.ring, id)
+	} else {
+		delete(t.forgotten, t.ring[t.next])
+		t.ring[t.next] = id
+		t.next = (t.next + 1) % len(t.ring)
+	}
+	t.forgotten[id] = struct{}{}
+}
+
+// Learn tells addresses of nodes.
+func (e *engine) Learn(peers ...Peer) {
+	for _, p := range e.addPeers(peers) {
+		p.links[Control].start()
+	}
+}
+
+func (e *engine) addPeers(peers []Peer) []*outgoing {
+	t := &e.peers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.ctx.Err() != nil {
+		return nil
+	}
+	var added []*outgoing
+	next := *t.byID.Load()
+	for _, p := range peers {
+		if _, gone := t.forgotten[p.ID]; gone || p.ID == e.self.ID || p.ID == 0 || next[p.ID] != nil {
+			continue
+		}
+		if len(next) >= e.cfg.PeersMax {
+			e.log.line(slog.LevelWarn, "too many peers known, one is ignored", slog.String("peer", p.Name), slog.Int("max", e.cfg.PeersMax))
+			continue
+		}
+		if added == nil {
+			next = maps.Clone(next)
+		}
+		o := &outgoing{Peer: p}
+		for c := range o.links {
+			o.links[c].init(e, p, Class(c))
+		}
+		next[p.ID] = o
+		added = append(added, o)
+	}
+	if added != nil {
+		t.byID.Store(&next)
+		e.counters.Peers.Store(int64(len(next)))
+	}
+	return added
+}
+
+// Unlearn closes the connections to nodes and stops looking for them.
+func (e *engine) Unlearn(ids ...view.NodeID) { e.removePeers(ids, false) }
+
+// Forget closes the connections of nodes and refuses them from now on.
+func (e *engine) Forget(ids ...view.NodeID) {
+	e.removePeers(ids, true)
+	e.acceptedMu.Lock()
+	defer e.acceptedMu.Unlock()
+	for _, id := range ids {
+		for c := range classes {
+			if in := e.accepted[connKey{id, c}]; in != nil {
+				delete(e.accepted, connKey{id, c})
+				in.end()
+			}
+		}
+	}
+}
+
+func (e *engine) removePeers(ids []view.NodeID, forever bool) {
+	t := &e.peers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := *t.byID.Load()
+	var gone []*outgoing
+	for _, id := range ids {
+		if forever && id != 0 && id != e.self.ID {
+			t.remember(id)
+		}
+		p := next[id]
+		if p == nil {
+			continue
+		}
+		if gone == nil {
+			next = maps.Clone(next)
+		}
+		delete(next, id)
+		gone = append(gone, p)
+	}
+	if gone == nil {
+		return
+	}
+	t.byID.Store(&next)
+	e.counters.Peers.Store(int64(len(next)))
+	for _, p := range gone {
+		p.stop(DropForgotten)
+	}
+}
+
+func (e *engine) queueBytes(c Class) int {
+	if c >= classes {
+		return 0
+	}
+	n := 0
+	for _, p := range e.peers.all() {
+		n += p.links[c].queued()
+	}
+	return n
+}

@@ -1,0 +1,101 @@
+package transport
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Failure says how a handshake failed. The String forms are the labels of metrics.
+// The numbers go over the wire and never change.
+type Failure uint8
+
+const (
+	// FailOther: in a way that has no name here.
+	FailOther Failure = iota
+	// FailNotOurs: the first bytes are not those of a Peerage node.
+	FailNotOurs
+	// FailMalformed: the hello cannot be decoded.
+	FailMalformed
+	// FailOversize: the hello declares more bytes than it may have.
+	FailOversize
+	// FailTimeout: it was not complete in time.
+	FailTimeout
+	// FailHungUp: the far end hung up in its middle.
+	FailHungUp
+	// FailTLS: the TLS handshake failed.
+	FailTLS
+	// FailBusy: too many connections, or too many strangers at once.
+	FailBusy
+	// FailVersion: another wire version.
+	FailVersion
+	// FailCluster: another cluster name.
+	FailCluster
+	// FailSetting: a setting that must be equal differs.
+	FailSetting
+	// FailForgotten: the incarnation of the one who dials is over.
+	FailForgotten
+	// FailSuperseded: a newer connection of that peer and class stands.
+	FailSuperseded
+	failures
+)
+
+// String returns the failure as a label.
+func (f Failure) String() string {
+	if f >= failures {
+		return "other"
+	}
+	return [failures]string{"other", "not_ours", "malformed", "oversize", "timeout", "hung_up", "tls", "busy",
+		"version", "cluster", "setting", "forgotten", "superseded"}[f]
+}
+
+// RefusedError says why a handshake was refused, in the words of the node that
+// refused.
+type RefusedError struct {
+	// Addr is the address that was dialled.
+	Addr   string
+	Code   Failure
+	Reason string
+}
+
+func (e *RefusedError) Error() string {
+	return "transport: refused by " + e.Addr + ": " + e.Reason
+}
+
+// refusal is the acceptor's reason, before it has an address.
+type refusal struct {
+	code   Failure
+	reason string
+}
+
+// incompatible compares what two nodes say of themselves and returns why they
+// cannot be peers, or nil. The words fit both sides: each value stands with the
+// name of its node.
+func incompatible(here, there *identity) *refusal {
+	if here.cluster != there.cluster {
+		return &refusal{FailCluster, fmt.Sprintf("cluster name is %q at %s, %q at %s", here.cluster, here, there.cluster, there)}
+	}
+	names := make([]string, 0, len(here.settings)+len(there.settings))
+	for name := range here.settings {
+		names = append(names, name)
+	}
+	for name := range there.settings {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		a, inA := here.settings[name]
+		b, inB := there.settings[name]
+		if a != b || inA != inB {
+			return &refusal{FailSetting, fmt.Sprintf("setting %s is %s at %s, %s at %s",
+				name, quoteOrUnset(a, inA), here, quoteOrUnset(b, inB), there)}
+		}
+	}
+	return nil
+}
+
+func quoteOrUnset(v string, set bool) string {
+	if !set {
+		return "not set"
+	}
+	return fmt.Sprintf("%q", v)
+}

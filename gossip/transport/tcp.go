@@ -1,0 +1,173 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// TCPConfig configures NewTCP. The zero values of its own fields stand for their
+// defaults.
+type TCPConfig struct {
+	Config
+
+	// Listen is the host:port to listen on, TCP and UDP. Port 0 takes a free one;
+	// Self().Addr tells which. Default 127.0.0.1:0.
+	Listen string
+	// Advertise is the host:port at which others reach this node, if that is not
+	// where it listens; required when Listen names no host, as in ":7101". Port 0
+	// stands for the port of Listen.
+	Advertise string
+	// TLS secures all TCP connections, accepted and dialled; nil sends in the clear.
+	// The config is used on both sides: for mutual TLS set Certificates (or
+	// GetCertificate and GetClientCertificate, which may reload files), RootCAs,
+	// ClientCAs and ClientAuth. ServerName defaults to the host dialled. Datagrams
+	// are not covered: memberlist encrypts those with its keyring.
+	TLS *tls.Config
+	// UnackedTimeout ends a connection on which sent bytes stay without
+	// acknowledgement for so long (TCP_USER_TIMEOUT; Linux only), and one that is
+	// idle and whose far end has vanished. Default 5 s. Without it a connection
+	// through a partition hangs for a quarter of an hour, and for up to a minute
+	// after its healing; a shorter one loses connections to long bursts of loss.
+	UnackedTimeout time.Duration
+}
+
+// TCP is the real Transport: one port, TCP for everything but memberlist's
+// datagrams. Build it with NewTCP. All methods are safe for concurrent use.
+type TCP struct {
+	*engine
+}
+
+var _ Transport = (*TCP)(nil)
+
+// NewTCP takes the port and returns a transport that accepts nothing before Start.
+// Close it even if it was never started. Errors: what Config.Validate says, and
+// those of net.Listen.
+func NewTCP(cfg TCPConfig) (*TCP, error) {
+	cfg.Config = cfg.Config.withDefaults()
+	orDefault(&cfg.UnackedTimeout, 5*time.Second)
+	if cfg.Listen == "" {
+		cfg.Listen = "127.0.0.1:0"
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s, err := listen(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	addr, err := advertised(cfg.Advertise, s.tcp.Addr().(*net.TCPAddr))
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return &TCP{newEngine(cfg.Config, addr, s)}, nil
+}
+
+// advertised returns the address at which others reach a node that listens on at.
+func advertised(advertise string, at *net.TCPAddr) (string, error) {
+	if advertise == "" {
+		if at.IP.IsUnspecified() {
+			return "", fmt.Errorf("transport: Listen is %v, every address of this host: set Advertise to the one that others reach", at)
+		}
+		return at.String(), nil
+	}
+	host, port, err := net.SplitHostPort(advertise)
+	if err != nil || host == "" {
+		return "", fmt.Errorf("transport: Advertise %q is not host:port", advertise)
+	}
+	if port == "0" {
+		port = strconv.Itoa(at.Port)
+	}
+	if addr := net.JoinHostPort(host, port); len(addr) <= addrBytesMax {
+		return addr, nil
+	}
+	return "", fmt.Errorf("transport: Advertise is longer than %d bytes", addrBytesMax)
+}
+
+// sockets is the network of real sockets.
+type sockets struct {
+	tcp    *net.TCPListener
+	udp    *net.UDPConn
+	tls    *tls.Config
+	dialer net.Dialer
+}
+
+// portTries bounds the search for a port that is free for both TCP and UDP.
+const portTries = 32
+
+// listen takes the same port for TCP and UDP.
+func listen(cfg *TCPConfig) (*sockets, error) {
+	keep := net.KeepAliveConfig{Enable: true, Idle: cfg.UnackedTimeout, Interval: time.Second, Count: 3}
+	s := &sockets{tls: cfg.TLS, dialer: net.Dialer{KeepAliveConfig: keep, Control: controlDialled(cfg.UnackedTimeout)}}
+	lc := net.ListenConfig{KeepAliveConfig: keep}
+	_, port, err := net.SplitHostPort(cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("transport: Listen %q is not host:port: %w", cfg.Listen, err)
+	}
+	for try := 1; ; try++ {
+		l, err := lc.Listen(context.Background(), "tcp", cfg.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("transport: %w", err)
+		}
+		s.tcp = l.(*net.TCPListener)
+		at := s.tcp.Addr().(*net.TCPAddr)
+		s.udp, err = net.ListenUDP("udp", &net.UDPAddr{IP: at.IP, Port: at.Port, Zone: at.Zone})
+		if err == nil {
+			return s, nil
+		}
+		err = errors.Join(fmt.Errorf("transport: %w", err), s.tcp.Close())
+		if port != "0" || try == portTries {
+			return nil, err
+		}
+	}
+}
+
+func (s *sockets) dial(ctx context.Context, addr string) (net.Conn, error) {
+	conn, err := s.dialer.DialContext(ctx, "tcp", addr)
+	if err != nil || s.tls == nil {
+		return conn, err
+	}
+	cfg := s.tls
+	if cfg.ServerName == "" && !cfg.InsecureSkipVerify {
+		cfg = cfg.Clone()
+		if cfg.ServerName, _, err = net.SplitHostPort(addr); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	secure := tls.Client(conn, cfg)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close() // it never stood
+		return nil, &tlsError{err}
+	}
+	return secure, nil
+}
+
+func (s *sockets) accept() (net.Conn, error) {
+	conn, err := s.tcp.Accept()
+	if err != nil || s.tls == nil {
+		return conn, err
+	}
+	return tls.Server(conn, s.tls), nil
+}
+
+func (s *sockets) writePacket(b []byte, addr string) error {
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		resolved, err := net.ResolveUDPAddr("udp", addr)
+		if err != nil {
+			return err
+		}
+		to = resolved.AddrPort()
+	}
+	_, err = s.udp.WriteToUDPAddrPort(b, to)
+	return err
+}
+
+func (s *sockets) readPacket(b []byte) (int, net.Addr, error) { return s.udp.ReadFrom(b) }
+
+func (s *sockets) close() error { return errors.Join(s.tcp.Close(), s.udp.Close()) }
