@@ -1,0 +1,32 @@
+package core
+
+// Stats is a snapshot of a core: gauges first, then counters since its birth.
+type Stats struct {
+	Keys    int
+	Bytes   int
+	Pending int
+	// Peers is the number of members the core speaks with; Settled reports whether
+	// it has caught up with the current view (quorum.go).
+	Peers   int
+	Settled bool
+	// LogEntries and LogBytes are own changes that some peer has not confirmed.
+	LogEntries, LogBytes int
+	// LagMax is the number of own changes that the slowest peer has not confirmed.
+	LagMax uint64
+
+	Updates, Reads uint64
+	DeltasSent     uint64 // entries, repetitions included
+	DeltasReceived uint64
+	DeltasResent   uint64
+	Gaps           uint64 // entries that came with a hole before them
+	Descents       uint64 // anti-entropy exchanges beyond the root digest
+	ValuesSent     uint64 // full values, by anti-entropy and repair
+	ValuesReceived uint64
+	Repairs        uint64 // values sent to stale replicas by reads
+	FencedHere     uint64 // requests of others refused by a fence here
+	Refused        uint64 // remote data refused at twice a limit, or undecodable
+	Transfers      uint64 // large messages sent in parts
+	ForeignFrames  uint64 // messages of nodes outside the view
+	LimitErrors    uint64
+	QuorumErrors   uint64
+}
