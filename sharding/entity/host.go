@@ -49,6 +49,7 @@ type Host[Req, Resp any] struct {
 
 	boxes    sync.Pool
 	contexts sync.Pool
+	queues   [queues]runQueue[Req, Resp]
 	// wake is set while a look at the parked instances is due.
 	wake atomic.Bool
 	// work counts goroutines and timers' functions.
@@ -71,6 +72,9 @@ func NewHost[Req, Resp any](cfg Config[Req, Resp]) *Host[Req, Resp] {
 	h.base, h.cancel = context.WithCancel(context.Background())
 	h.boxes.New = func() any { return new(box[Req]) }
 	h.contexts.New = func() any { return new(Context) }
+	for i := range h.queues {
+		h.queues[i].host = h
+	}
 	if cfg.IdleTimeout > 0 {
 		h.work.Go(h.sweep)
 	}

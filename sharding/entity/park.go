@@ -64,8 +64,7 @@ func (s *Shard[Req, Resp]) unpark() {
 	}
 	for _, in := range s.parked {
 		in.state = running
-		s.host.work.Add(1)
-		go s.run(in)
+		s.queue().push(task[Req, Resp]{s, in})
 	}
 	s.parked = nil
 }

@@ -7,34 +7,35 @@ import (
 	"time"
 )
 
-// run works off the mailbox of one instance until it is empty. It is the body of
-// the instance's goroutine, entered with state running.
-func (s *Shard[Req, Resp]) run(in *instance[Req, Resp]) {
-	defer s.host.work.Done()
-	ctx := s.host.contexts.Get().(*Context)
+// run works off the mailbox of one instance until it is empty, entered with state
+// running. ctx is the goroutine's own.
+func (s *Shard[Req, Resp]) run(in *instance[Req, Resp], ctx *Context) {
 	ctx.shard, ctx.id = &s.info, in.id
 	r := runner[Req, Resp]{shard: s, in: in, ctx: ctx}
-	// A handler may end its goroutine (runtime.Goexit). Another one then goes on.
-	defer func() {
-		if !r.ended {
-			s.host.work.Add(1)
-			go s.resume(in, r.batch, r.next)
-		}
-	}()
+	defer r.close()
 	r.loop()
 	r.ended = true
-	ctx.clear()
-	s.host.contexts.Put(ctx)
 }
 
-// resume is run for a goroutine that takes over a batch half done.
-func (s *Shard[Req, Resp]) resume(in *instance[Req, Resp], b *box[Req], next int) {
-	if b != nil {
-		s.mu.Lock()
-		s.putBack(in, b, next)
-		s.mu.Unlock()
+// close ends a run. If the handler ended the goroutine (runtime.Goexit), what it
+// left goes to another one.
+func (r *runner[Req, Resp]) close() {
+	r.ctx.clear()
+	if r.ended {
+		return
 	}
-	s.run(in)
+	s := r.shard
+	s.mu.Lock()
+	if s.gone.Load() {
+		s.mu.Unlock()
+		r.dropRest()
+		return
+	}
+	if r.batch != nil {
+		s.putBack(r.in, r.batch, r.next)
+	}
+	s.mu.Unlock()
+	s.queue().push(task[Req, Resp]{s, r.in})
 }
 
 // runner is the state of one run.
@@ -214,7 +215,9 @@ func (r *runner[Req, Resp]) panicked(v any) error {
 // dropRest fails what the runner of an abandoned instance still holds.
 func (r *runner[Req, Resp]) dropRest() {
 	r.flushCount()
-	r.shard.fail(r.batch.msgs[r.next:])
+	if r.batch != nil {
+		r.shard.fail(r.batch.msgs[r.next:])
+	}
 }
 
 func (r *runner[Req, Resp]) flushCount() {

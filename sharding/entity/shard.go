@@ -16,8 +16,8 @@ import (
 //	resting --mail, stop--> running --mailbox empty--> resting (or gone)
 //	running --no lease--> parked --Resume--> running
 //
-// A running instance owns a goroutine. The goroutine takes the whole mailbox
-// (a box) at once and works it off without the mutex; what arrives meanwhile
+// A running instance waits in a run queue or is in the hands of a goroutine. The
+// goroutine takes the whole mailbox (a box) at once and works it off without the mutex; what arrives meanwhile
 // gathers in the next box. So the mutex is taken once per batch on the receiving
 // side, and order is that of the appends.
 //
@@ -132,8 +132,11 @@ func (s *Shard[Req, Resp]) put(in *instance[Req, Resp], m Message[Req]) error {
 func (s *Shard[Req, Resp]) begin(in *instance[Req, Resp]) {
 	in.state = running
 	s.busy++
-	s.host.work.Add(1)
-	go s.run(in)
+	s.queue().push(task[Req, Resp]{s, in})
+}
+
+func (s *Shard[Req, Resp]) queue() *runQueue[Req, Resp] {
+	return &s.host.queues[s.info.number%queues]
 }
 
 // box is a mailbox's content. Boxes go from instance to instance, so that one at
@@ -141,10 +144,11 @@ func (s *Shard[Req, Resp]) begin(in *instance[Req, Resp]) {
 type box[Req any] struct{ msgs []Message[Req] }
 
 const (
+	// spareBoxesMax boxes of at most spareRoomMax messages stay with a shard; others
+	// go to a pool that the garbage collector empties: a burst must not be paid for
+	// with memory for ever.
 	spareBoxesMax = 4
-	// boxKeepMax bounds the room of a box that is kept: a burst must not be paid
-	// for with memory for ever.
-	boxKeepMax = 256
+	spareRoomMax  = 64
 )
 
 // takeBox is called with the mutex.
@@ -159,12 +163,9 @@ func (s *Shard[Req, Resp]) takeBox() *box[Req] {
 
 // giveBox is called with the mutex.
 func (s *Shard[Req, Resp]) giveBox(b *box[Req]) {
-	if cap(b.msgs) > boxKeepMax {
-		return
-	}
 	clear(b.msgs)
 	b.msgs = b.msgs[:0]
-	if len(s.spare) < spareBoxesMax {
+	if len(s.spare) < spareBoxesMax && cap(b.msgs) <= spareRoomMax {
 		s.spare = append(s.spare, b)
 		return
 	}
