@@ -1,78 +1,144 @@
-package replicator
+package core
 
 import (
-	"errors"
-	"time"
-
-	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/replicator/core"
+	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// What the core defines and callers need, under the names they use.
-type (
-	// Level says how many replicas a request needs, this one included.
-	Level = core.Level
-	// Op is a change of one key.
-	Op = core.Op
-	// Plan is a change that has been decided and cannot fail.
-	Plan = core.Plan
-	// Fence bars writers that have been replaced.
-	Fence = core.Fence
-	// Limits bound what a replicator holds.
-	Limits = core.Limits
-	// QuorumError says who answered when a level was not fulfilled in time.
-	QuorumError = core.QuorumError
-	// MembersError carries the numbers of ErrTooFewMembers.
-	MembersError = core.MembersError
-	// FencedError means that the writer has been replaced.
-	FencedError = core.FencedError
-	// LimitError means that a request would exceed one of Limits.
-	LimitError = core.LimitError
-	// KindError means that a key holds a value of another data type.
-	KindError = core.KindError
-	// TraceEvent is one line for logs and metrics.
-	TraceEvent = core.TraceEvent
-)
+// RequestID names a request between the core and its shell. Zero is not valid.
+type RequestID uint64
 
-// Levels, see core.Level.
-var (
-	// Local asks this replica alone. It never waits.
-	Local = core.Local
-	// All asks every voting member.
-	All = core.All
-)
+// Event is what happens to a Core. Its implementations are the structs below.
+type Event interface{ event() }
 
-// To asks n replicas, this one included.
-func To(n int) Level { return core.To(n) }
+// Tick says that time has passed: the shell sends it at Core.Deadline or later.
+type Tick struct{}
 
-// Majority asks min(N, max(N/2+1+plus, minCap)) of N voting members.
-func Majority(plus, minCap int) Level { return core.Majority(plus, minCap) }
-
-// Errors of requests; see the table in the package text.
-var (
-	ErrOutcomeUnknown = core.ErrOutcomeUnknown
-	ErrTooFewMembers  = core.ErrTooFewMembers
-	ErrLimit          = core.ErrLimit
-	ErrPlan           = core.ErrPlan
-	// ErrClosed means that the replicator has been closed. A write may or may not
-	// have been applied.
-	ErrClosed = errors.New("replicator: closed")
-)
-
-// Observer is told what a replicator does; nil functions are not called. All are
-// called from the replicator's goroutine and must not block.
-type Observer struct {
-	// Done is called for every finished request: op is "update" or "get", result
-	// is "ok", "unknown", "members", "fenced", "limit", "cancelled" or "error".
-	Done func(op string, level string, result string, took time.Duration)
-	// Sent is called for every frame that was handed to the transport, or refused
-	// by it.
-	Sent func(message string, bytes int, err error)
-	// Trace is called for every trace event of the core.
-	Trace func(TraceEvent)
+// Update changes the keys of Ops, all or none, here at once and then at as many
+// replicas as Level asks for. It is answered by one Reply.
+type Update struct {
+	ID    RequestID
+	Ops   []Op
+	Level Level
+	// Deadline is when an unfulfilled level is given up: the outcome is then
+	// unknown. Zero means Config.Timeout from now.
+	Deadline clock.Instant
+	// Fence makes replicas that know a higher term of the group refuse.
+	Fence Fence
 }
 
-// SendFunc queues a frame for a peer and never blocks. The payload is only valid
-// during the call.
-type SendFunc func(to view.NodeID, c transport.Class, payload []byte) error
+// Read asks for the values of Keys as of Level. It is answered by one Reply whose
+// Values stand in the order of Keys, nil for a key that does not exist.
+type Read struct {
+	ID       RequestID
+	Keys     []string
+	Level    Level
+	Deadline clock.Instant
+	// Fence raises the group's term at every replica that answers.
+	Fence Fence
+}
+
+// Cancel forgets a request: no Reply comes for it. What it has written stays.
+type Cancel struct{ ID RequestID }
+
+// Received is a message from a peer. Msg is not changed.
+type Received struct {
+	From view.NodeID
+	Msg  Message
+}
+
+// ViewChanged hands over a newer view. Older ones are ignored.
+type ViewChanged struct{ View *view.View }
+
+// PeerLost says that the connection to a peer broke: requests stop waiting for
+// it first and ask others at once.
+type PeerLost struct{ ID view.NodeID }
+
+// PeerUp says that a peer's connection stands.
+type PeerUp struct{ ID view.NodeID }
+
+func (Tick) event()        {}
+func (Update) event()      {}
+func (Read) event()        {}
+func (Cancel) event()      {}
+func (Received) event()    {}
+func (ViewChanged) event() {}
+func (PeerLost) event()    {}
+func (PeerUp) event()      {}
+
+// Op is a change of one key.
+type Op struct {
+	Key string
+	// Kind is the data type that the key has, or gets.
+	Kind crdt.Kind
+	// Plan decides what to do, looking at the key's value, which it must neither
+	// change nor keep; a key that does not exist shows as an empty value of Kind.
+	// All ops of a request are planned before the first is applied, so an error
+	// leaves everything as it was. A nil Apply in the plan means no change.
+	Plan func(current crdt.Value) (Plan, error)
+}
+
+// Plan is a change that has been decided and cannot fail.
+type Plan struct {
+	// Growth is about how many bytes the value may grow by: what the limits are
+	// checked against. A change that removes has 0 and always passes.
+	Growth int
+	// Apply changes value in place and returns the delta, which it must not touch
+	// again; nil means that nothing changed.
+	Apply func(value crdt.Value) (delta crdt.Value)
+}
+
+// Mutate returns an Op that needs no decision.
+func Mutate(key string, kind crdt.Kind, growth int, apply func(crdt.Value) crdt.Value) Op {
+	return Op{Key: key, Kind: kind, Plan: func(crdt.Value) (Plan, error) {
+		return Plan{Growth: growth, Apply: apply}, nil
+	}}
+}
+
+// Fence bars writers that have been replaced. The zero Fence is none.
+type Fence struct {
+	// Group names what the term counts, for example a coordinator.
+	Group string
+	// Term grows with every holder of the office.
+	Term uint64
+}
+
+// Zero reports whether there is no fence.
+func (f Fence) Zero() bool { return f.Group == "" && f.Term == 0 }
+
+// Effects is what a step asks the shell to do. The shell empties it between
+// steps. Reply is carried out after Send, though nothing depends on it: a reply
+// is only ever given for what other replicas have already confirmed.
+type Effects struct {
+	Send  []Send
+	Reply []Reply
+	// Changed names the keys whose value changed, without repetitions per step.
+	Changed []string
+	Trace   []TraceEvent
+}
+
+// Reset empties e and keeps its memory.
+func (e *Effects) Reset() {
+	clear(e.Send)
+	clear(e.Reply)
+	*e = Effects{Send: e.Send[:0], Reply: e.Reply[:0], Changed: e.Changed[:0], Trace: e.Trace[:0]}
+}
+
+// Send is a message to a peer. Delivery is not promised. Sends that share one
+// message share the pointer, so a shell may encode it once.
+type Send struct {
+	To view.NodeID
+	// Bulk messages go on the connection for transfers, others on the control one.
+	Bulk bool
+	Msg  Message
+}
+
+// Reply answers a request.
+type Reply struct {
+	ID RequestID
+	// Err is nil, or one of the errors of this package.
+	Err error
+	// Values of a Read are copies that belong to the receiver.
+	Values []crdt.Value
+}

@@ -1,21 +1,31 @@
-// Package replicator keeps CRDT values under keys, one replicator per role, and
-// spreads them to the members of the view that carry the role. It is the shell
-// of package replicator/core: one goroutine, the timers, the subscribers.
+// Package core is the pure core of a role's replicator: it holds keys with CRDT
+// values, spreads every change to the other members of the role, and answers
+// requests at the level they ask for (DESIGN section 6). A Core is stepped by
+// events on one thread; it owns no goroutine, clock, lock, socket or randomness.
 //
-// Applications use it through package ddata.
+// # How a change spreads
 //
-// # Errors
+// Every request that changes something becomes one entry of the core's own log:
+// the deltas of all its keys, under one sequence number. The log is a stream to
+// every other member: the members that a level needs get it in the same step,
+// the others within Config.BatchEvery. Receivers acknowledge what they applied;
+// gaps and losses are sent again. Nobody forwards another's entries, so no delta
+// ever returns to where it came from, and own updates never queue behind others'.
 //
-//	error               meaning                                 retry?  what to do
-//	ErrOutcomeUnknown   level not fulfilled in time; the        yes     write the same again, or read at the
-//	  (*QuorumError)    change may stand anywhere                       same level to learn the outcome
-//	ErrTooFewMembers    the view is smaller than the level      later   lower the level or wait for members
-//	*FencedError        a higher term exists                    never   step down
-//	ErrLimit            a limit of the configuration            no      write less, or raise the limit
-//	*KindError          the key holds another data type         no      use another key
-//	ErrPlan             the update's own function refused       -       see the wrapped error
-//	ErrClosed           the replicator is closed                no      -
+// A delta carries exactly the dots it witnesses, so entries may arrive in any
+// order, twice, or with holes between them: each is right on its own. A causal
+// gap cannot exist.
 //
-// A context that ends gives its own error, wrapped together with
-// ErrOutcomeUnknown once the change has been applied here.
-package replicator
+// What streams cannot mend (an origin that is gone, a log that was too short, a
+// newcomer) anti-entropy does: a root digest and the vector of what was seen, one
+// small message per round; then bucket digests; then the digests of keys; then
+// values. Its cost at rest does not depend on the number of keys.
+//
+// # Why a quorum stays a quorum across views
+//
+// A majority of one view need not meet a majority of the next. So a majority is
+// counted over the current view and over every former view from which some
+// member may still hold what the others have not: until the current members have
+// caught up ("settled"), a read must also hear, and a write must also reach, a
+// quorum of the former voters that are still there. See quorum.go.
+package core

@@ -1,0 +1,30 @@
+package core
+
+import "github.com/peerage-go/peerage/gossip/view"
+
+// TraceEvent is one line for logs, metrics and simulator output.
+type TraceEvent struct {
+	Kind   TraceKind
+	Peer   view.NodeID
+	Key    string
+	Bytes  int
+	Detail string
+}
+
+// TraceKind says what a TraceEvent is about.
+type TraceKind string
+
+// The trace kinds of this package.
+const (
+	TraceFenceRaised  TraceKind = "fence raised"
+	TraceFenceRefused TraceKind = "fence refused"
+	TraceResent       TraceKind = "deltas resent"
+	TraceLogCut       TraceKind = "log cut"
+	TraceDescend      TraceKind = "digests differ"
+	TraceSynced       TraceKind = "synced"
+	TraceSettled      TraceKind = "settled"
+	TraceRefused      TraceKind = "refused"
+	TraceRepair       TraceKind = "read repair"
+	TraceTransfer     TraceKind = "transfer"
+	TraceDropped      TraceKind = "dropped"
+)

@@ -1,0 +1,21 @@
+// Package replicator keeps CRDT values under keys, one replicator per role, and
+// spreads them to the members of the view that carry the role. It is the shell
+// of package replicator/core: one goroutine, the timers, the subscribers.
+//
+// Applications use it through package ddata.
+//
+// # Errors
+//
+//	error               meaning                                 retry?  what to do
+//	ErrOutcomeUnknown   level not fulfilled in time; the        yes     write the same again, or read at the
+//	  (*QuorumError)    change may stand anywhere                       same level to learn the outcome
+//	ErrTooFewMembers    the view is smaller than the level      later   lower the level or wait for members
+//	*FencedError        a higher term exists                    never   step down
+//	ErrLimit            a limit of the configuration            no      write less, or raise the limit
+//	*KindError          the key holds another data type         no      use another key
+//	ErrPlan             the update's own function refused       -       see the wrapped error
+//	ErrClosed           the replicator is closed                no      -
+//
+// A context that ends gives its own error, wrapped together with
+// ErrOutcomeUnknown once the change has been applied here.
+package replicator
