@@ -1,0 +1,115 @@
+package ddata
+
+import (
+	"context"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// Level says how many replicas a request needs, this one included.
+type Level = replicator.Level
+
+// The levels that most requests use. MajorityPlus and To make others.
+var (
+	// Local asks this replica alone. It never waits.
+	Local = replicator.Local
+	// Majority asks more than half of the voting members.
+	Majority = replicator.Majority(0, 0)
+	// All asks every voting member.
+	All = replicator.All
+)
+
+// MajorityPlus asks min(N, max(N/2+1+plus, minCap)) of N voting members.
+func MajorityPlus(plus, minCap int) Level { return replicator.Majority(plus, minCap) }
+
+// To asks n replicas.
+func To(n int) Level { return replicator.To(n) }
+
+// Replicator is what this package needs of one; *replicator.Replicator is it.
+type Replicator interface {
+	Self() view.NodeID
+	Update(ctx context.Context, ops []replicator.Op, level Level, opts ...replicator.Option) error
+	Get(ctx context.Context, keys []string, level Level, opts ...replicator.Option) ([]crdt.Value, error)
+	Keys(ctx context.Context, prefix string) ([]string, error)
+	Subscribe(pattern string, f func(replicator.Change)) (cancel func())
+}
+
+// Data is the typed face of one replicator. Safe for concurrent use.
+type Data struct {
+	r Replicator
+}
+
+// New returns the typed face of r. It needs no closing.
+func New(r Replicator) *Data { return &Data{r: r} }
+
+// Key names a value and its type: V is the value that Get returns, T the
+// transaction that Update hands to its function. The types of this package whose
+// names end in Key implement it.
+type Key[V, T any] interface {
+	// Name returns the name under which the replicator holds the key.
+	Name() string
+	kind() crdt.Kind
+	// value makes the typed face of v, which may be nil.
+	value(v crdt.Value) (V, error)
+	// tx makes a transaction over v, and the plan that it ends in.
+	tx(d *Data, v crdt.Value) (T, func() (replicator.Plan, error), error)
+}
+
+// Update changes the value of key as fn says, here first and then at as many
+// replicas as level asks for; nil means that so many have it. Fn runs on the
+// replicator's goroutine: it must be quick, must not block or use Data, and must
+// not keep its argument.
+func Update[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, fn func(T) error, opts ...replicator.Option) error {
+	return d.Update(ctx, level, []replicator.Op{Change(d, key, fn)}, opts...)
+}
+
+// Change returns the op of an Update, for requests of several keys.
+func Change[V, T any](d *Data, key Key[V, T], fn func(T) error) replicator.Op {
+	return replicator.Op{Key: key.Name(), Kind: key.kind(), Plan: func(v crdt.Value) (replicator.Plan, error) {
+		t, plan, err := key.tx(d, v)
+		if err != nil {
+			return replicator.Plan{}, err
+		}
+		if err := fn(t); err != nil {
+			return replicator.Plan{}, err
+		}
+		return plan()
+	}}
+}
+
+// Update makes the changes of all ops, or none; see Change. Each replica applies
+// them in one step.
+func (d *Data) Update(ctx context.Context, level Level, ops []replicator.Op, opts ...replicator.Option) error {
+	return d.r.Update(ctx, ops, level, opts...)
+}
+
+// Get returns the value of key as of level, empty if the key does not exist. It
+// is a copy: later changes do not show in it.
+func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opts ...replicator.Option) (V, error) {
+	vs, err := d.r.Get(ctx, []string{key.Name()}, level, opts...)
+	if err != nil {
+		var zero V
+		return zero, err
+	}
+	return key.value(vs[0])
+}
+
+// Subscribe calls fn with the value of key: first the one that exists now, if
+// any, then after changes. Changes that come while fn runs are coalesced, and fn
+// never sees an older state after a newer one. A value of another type than
+// key's is not shown. Cancel ends the subscription and does not wait for a
+// running fn.
+func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
+	return d.r.Subscribe(key.Name(), func(c replicator.Change) {
+		if v, err := key.value(c.Value); err == nil {
+			fn(v)
+		}
+	})
+}
+
+// Keys returns the names of all keys that begin with prefix, sorted.
+func (d *Data) Keys(ctx context.Context, prefix string) ([]string, error) {
+	return d.r.Keys(ctx, prefix)
+}
