@@ -1,0 +1,361 @@
+package crdt
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// Everything causal in this package, sets, maps, flags and registers, is one
+// structure: a set of live dots with a payload each, and the causal context, the
+// set of all dots ever seen. A dot binds to one payload for ever, so membership
+// can be decided on dots alone, and payloads are touched only where a dot comes or
+// goes:
+//
+//	live(A join B) = (A and B) or (A minus seen(B)) or (B minus seen(A))
+//	seen(A join B) = seen(A) or seen(B)
+//
+// A delta is a small value of the same kind. Its context holds exactly the dots it
+// witnesses: those it adds and those it replaces or removes. A version vector in
+// its place would claim all earlier dots of that writer as well, and the join
+// would then remove whatever the receiver has of them. (Akka #22890; GoAkt still
+// loses data that way.) Because contexts are exact sets and not vectors, deltas
+// may be lost, doubled and reordered: a gap stays a gap until something fills it.
+//
+// Tried and rejected: an element -> dots map joined element by element (a
+// converged join of 100,000 elements costs milliseconds instead of a microsecond);
+// a vector plus a cloud of loose dots (two forms of one fact, and compaction to
+// keep them apart); tombstones (they grow for ever).
+
+const (
+	pageBits = 10
+	pageLen  = 1 << pageBits
+	// nodesMax bounds the writers of one value: the upper 20 bits of a packed dot.
+	nodesMax = 1 << 20
+	seqBits  = 44
+)
+
+// packed is a dot whose writer is given by its index in the value's own table.
+// Indexes differ between processes and never leave them.
+type packed uint64
+
+func pack(ci int, seq uint64) packed { return packed(uint64(ci)<<seqBits | seq) }
+func (p packed) column() int         { return int(p >> seqBits) }
+func (p packed) seq() uint64         { return uint64(p) & seqMax }
+
+// slot holds the payload of one live dot. A free slot has the dot 0.
+type slot[P any] struct {
+	dot packed
+	val P
+}
+
+// causal is a set of live dots with payloads, and the causal context.
+//
+// Invariant: slots and live dots are in one-to-one relation; sum is the sum of
+// dotHash over live dots and spanHash over seen spans; bytes is the sum of the
+// payloads' encoded sizes.
+type causal[P any] struct {
+	columns []column
+	index   map[NodeID]int // nil while there are few columns
+	idle    int            // unused columns
+	pages   [][]slot[P]
+	slots   int // slots ever handed out
+	free    []uint32
+	live    int
+	sum     uint64
+	bytes   int
+	measure func(*P) (hash uint64, size int)
+	own     func(P) P // nil: payloads cannot be changed from outside
+	come    []arrival
+	gone    []uint32
+}
+
+// arrival is a dot to be taken over in a join.
+type arrival struct {
+	column int
+	seq    uint64
+	from   uint32 // slot in the other value
+}
+
+// linearMax is how many columns are searched without an index.
+const linearMax = 12
+
+// lookup returns the column of a writer, or -1.
+func (c *causal[P]) lookup(n NodeID) int {
+	if c.index != nil {
+		if i, ok := c.index[n]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range c.columns {
+		if c.columns[i].node == n && c.columns[i].used {
+			return i
+		}
+	}
+	return -1
+}
+
+// column returns the column of a writer and makes one where there is none.
+func (c *causal[P]) column(n NodeID) int {
+	if i := c.lookup(n); i >= 0 {
+		return i
+	}
+	i := len(c.columns)
+	if c.idle > 0 {
+		i = slices.IndexFunc(c.columns, func(x column) bool { return !x.used })
+		c.idle--
+		c.columns[i] = column{node: n, used: true}
+	} else {
+		if i >= nodesMax {
+			panic("crdt: more than a million writers in one value: prune those that are dead")
+		}
+		c.columns = append(c.columns, column{node: n, used: true})
+	}
+	if c.index == nil && len(c.columns) > linearMax {
+		c.index = make(map[NodeID]int, 2*len(c.columns))
+		for k := range c.columns {
+			if c.columns[k].used {
+				c.index[c.columns[k].node] = k
+			}
+		}
+	}
+	if c.index != nil {
+		c.index[n] = i
+	}
+	return i
+}
+
+// next draws the next dot of a writer and marks it as seen.
+func (c *causal[P]) next(n NodeID) (ci int, seq uint64) {
+	ci = c.column(n)
+	col := &c.columns[ci]
+	seq = col.seen.max() + 1
+	if seq > seqMax {
+		panic("crdt: a writer has used all its sequence numbers")
+	}
+	sum, _ := col.see(seq, seq)
+	c.sum += sum
+	return ci, seq
+}
+
+func (c *causal[P]) see(ci int, from, to uint64) bool {
+	sum, changed := c.columns[ci].see(from, to)
+	c.sum += sum
+	return changed
+}
+
+func (c *causal[P]) at(s uint32) *slot[P] { return &c.pages[s>>pageBits][s&(pageLen-1)] }
+
+// dot returns the dot in slot s.
+func (c *causal[P]) dot(s uint32) Dot {
+	p := c.at(s).dot
+	return Dot{c.columns[p.column()].node, p.seq()}
+}
+
+// insert makes a seen dot live.
+func (c *causal[P]) insert(ci int, seq uint64, val P) uint32 {
+	var s uint32
+	if n := len(c.free); n > 0 {
+		s = c.free[n-1]
+		c.free = c.free[:n-1]
+	} else {
+		s = uint32(c.slots)
+		if c.slots&(pageLen-1) == 0 {
+			c.pages = append(c.pages, c.newPage())
+		}
+		p := &c.pages[c.slots>>pageBits]
+		*p = append(*p, slot[P]{})
+		c.slots++
+	}
+	x := c.at(s)
+	x.dot, x.val = pack(ci, seq), val
+	c.columns[ci].put(seq, s)
+	hash, size := c.measure(&x.val)
+	c.sum += dotHash(c.columns[ci].node, seq, hash)
+	c.bytes += size
+	c.live++
+	return s
+}
+
+// newPage returns room for a page. Only the first page of a value starts small.
+func (c *causal[P]) newPage() []slot[P] {
+	if len(c.pages) == 0 {
+		return nil
+	}
+	return make([]slot[P], 0, pageLen)
+}
+
+// remove ends the dot in slot s. The payload is forgotten, the dot stays seen.
+func (c *causal[P]) remove(s uint32) {
+	x := c.at(s)
+	ci, seq := x.dot.column(), x.dot.seq()
+	hash, size := c.measure(&x.val)
+	c.sum -= dotHash(c.columns[ci].node, seq, hash)
+	c.bytes -= size
+	c.columns[ci].drop(seq)
+	*x = slot[P]{}
+	c.free = append(c.free, s)
+	c.live--
+}
+
+// redot gives slot s a new dot, seen before, in place of its own.
+func (c *causal[P]) redot(s uint32, ci int, seq uint64) {
+	x := c.at(s)
+	hash, _ := c.measure(&x.val)
+	old, oldSeq := x.dot.column(), x.dot.seq()
+	c.sum -= dotHash(c.columns[old].node, oldSeq, hash)
+	c.columns[old].drop(oldSeq)
+	x.dot = pack(ci, seq)
+	c.columns[ci].put(seq, s)
+	c.sum += dotHash(c.columns[ci].node, seq, hash)
+}
+
+func (c *causal[P]) owned(v P) P {
+	if c.own != nil {
+		return c.own(v)
+	}
+	return v
+}
+
+// hooks tell the type that uses a causal what a join changes. Arrivals are
+// reported first, so that a payload whose dot is replaced by another is never
+// absent in between.
+type hooks[P any] interface {
+	// arrived is called after a dot became live in slot s.
+	arrived(s uint32)
+	// leaving is called before the dot in slot s ends.
+	leaving(s uint32)
+}
+
+// join merges o into c.
+func (c *causal[P]) join(o *causal[P], h hooks[P]) (changed bool) {
+	c.come, c.gone = c.come[:0], c.gone[:0]
+	for i := range o.columns {
+		oc := &o.columns[i]
+		if !oc.used {
+			continue
+		}
+		ci := c.column(oc.node)
+		cc := &c.columns[ci]
+		cc.diff(oc,
+			func(seq uint64) {
+				s, _ := cc.get(seq)
+				c.gone = append(c.gone, s)
+			},
+			func(seq uint64) {
+				s, _ := oc.get(seq)
+				c.come = append(c.come, arrival{ci, seq, s})
+			})
+	}
+	for i := range o.columns {
+		if oc := &o.columns[i]; oc.used {
+			sum, more := c.columns[c.column(oc.node)].seeAll(oc.seen)
+			c.sum += sum
+			changed = changed || more
+		}
+	}
+	for _, a := range c.come {
+		h.arrived(c.insert(a.column, a.seq, c.owned(o.at(a.from).val)))
+	}
+	for _, s := range c.gone {
+		h.leaving(s)
+		c.remove(s)
+	}
+	changed = changed || len(c.come)+len(c.gone) > 0
+	if cap(c.come)+cap(c.gone) > pageLen {
+		c.come, c.gone = nil, nil
+	}
+	return changed
+}
+
+// diffBlock is column.diff for one block; a or b may be nil.
+func diffBlock(key uint64, seenA, seenB spans, a, b *block, gone, come func(seq uint64)) {
+	var liveA, liveB bitmap
+	if a != nil {
+		liveA = a.live()
+	}
+	if b != nil {
+		liveB = b.live()
+	}
+	maskA, maskB := seenA.mask(key), seenB.mask(key)
+	base := key << blockBits
+	for w := range liveA {
+		for x := liveA[w] &^ liveB[w] & maskB[w]; x != 0; x &= x - 1 {
+			gone(base + uint64(w<<6+bits.TrailingZeros64(x)))
+		}
+		for x := liveB[w] &^ maskA[w]; x != 0; x &= x - 1 {
+			come(base + uint64(w<<6+bits.TrailingZeros64(x)))
+		}
+	}
+}
+
+// order returns the indexes of the used columns, by writer.
+func (c *causal[P]) order() []int {
+	out := make([]int, 0, len(c.columns))
+	for i := range c.columns {
+		if c.columns[i].used {
+			out = append(out, i)
+		}
+	}
+	slices.SortFunc(out, func(a, b int) int {
+		return Dot{c.columns[a].node, 0}.Compare(Dot{c.columns[b].node, 0})
+	})
+	return out
+}
+
+// each calls f for the slot of every live dot, by writer and sequence.
+func (c *causal[P]) each(f func(s uint32)) {
+	for _, i := range c.order() {
+		c.columns[i].each(func(_ uint64, s uint32) { f(s) })
+	}
+}
+
+// copyInto makes d a copy of c that shares no memory with it.
+func (c *causal[P]) copyInto(d *causal[P]) {
+	*d = causal[P]{
+		idle: c.idle, slots: c.slots, live: c.live, sum: c.sum, bytes: c.bytes,
+		measure: d.measure, own: d.own,
+	}
+	d.columns = make([]column, len(c.columns))
+	for i := range c.columns {
+		d.columns[i] = c.columns[i].clone()
+	}
+	if c.index != nil {
+		d.index = make(map[NodeID]int, len(c.index))
+		for i := range d.columns {
+			if d.columns[i].used {
+				d.index[d.columns[i].node] = i
+			}
+		}
+	}
+	d.pages = make([][]slot[P], len(c.pages))
+	for i, p := range c.pages {
+		room := len(p)
+		if i > 0 {
+			room = pageLen
+		}
+		d.pages[i] = make([]slot[P], 0, room)
+		d.pages[i] = append(d.pages[i], p...)
+		for k := range d.pages[i] {
+			if c.own != nil && d.pages[i][k].dot != 0 {
+				d.pages[i][k].val = c.own(d.pages[i][k].val)
+			}
+		}
+	}
+	d.free = slices.Clone(c.free)
+}
+
+// wasteful reports whether most slots are free, so that a copy would give
+// memory back.
+func (c *causal[P]) wasteful() bool { return c.slots > 2*pageLen && c.live*4 < c.slots }
+
+// context returns a copy of the causal context.
+func (c *causal[P]) context() *Context {
+	x := &Context{}
+	for _, i := range c.order() {
+		if col := &c.columns[i]; len(col.seen) > 0 {
+			x.nodes = append(x.nodes, nodeSpans{col.node, col.seen.clone()})
+		}
+	}
+	return x
+}

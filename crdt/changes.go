@@ -1,0 +1,40 @@
+package crdt
+
+// Changes collects what joins really changed, as a caller sees it: an element
+// that lost one dot and kept another is not in it. Callers forward, notify and
+// count these and nothing else. The zero Changes is ready to use; several joins
+// may be collected in one, in their order.
+type Changes[K any] struct {
+	// Added are the keys or elements that were not there before.
+	Added []K
+	// Updated are the keys that were there and whose value is another now.
+	Updated []K
+	// Removed are the keys or elements that are gone.
+	Removed []K
+}
+
+// Empty reports whether nothing was collected.
+func (c *Changes[K]) Empty() bool { return len(c.Added)+len(c.Updated)+len(c.Removed) == 0 }
+
+// Reset empties c and keeps its memory.
+func (c *Changes[K]) Reset() {
+	c.Added, c.Updated, c.Removed = c.Added[:0], c.Updated[:0], c.Removed[:0]
+}
+
+func (c *Changes[K]) add(k K) {
+	if c != nil {
+		c.Added = append(c.Added, k)
+	}
+}
+
+func (c *Changes[K]) update(k K) {
+	if c != nil {
+		c.Updated = append(c.Updated, k)
+	}
+}
+
+func (c *Changes[K]) remove(k K) {
+	if c != nil {
+		c.Removed = append(c.Removed, k)
+	}
+}

@@ -1,0 +1,47 @@
+package crdt
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrTruncated means that an encoding ends inside a field.
+var ErrTruncated = errors.New("crdt: truncated encoding")
+
+// ErrMalformed means that an encoding is not what Append writes: a field of
+// another type, dots out of order, bytes left over, or live dots that the
+// context does not cover.
+var ErrMalformed = errors.New("crdt: malformed encoding")
+
+// KindError means that a value of one kind was met where another was due.
+type KindError struct {
+	Want, Got Kind
+}
+
+func (e *KindError) Error() string {
+	return fmt.Sprintf("crdt: kind %d where %d is due", e.Got, e.Want)
+}
+
+// LimitError means that an encoding declares more than its field may hold, or
+// more than the bytes that follow could hold.
+type LimitError struct {
+	Field    string
+	Declared uint64
+	Max      uint64
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("crdt: %s declares %d, at most %d fit", e.Field, e.Declared, e.Max)
+}
+
+// SkewError means that a remote timestamp lies further ahead of the local clock
+// than the limit allows. Taking it would pin the value until the local clock
+// gets there.
+type SkewError struct {
+	AheadMillis uint64
+	MaxMillis   uint64
+}
+
+func (e *SkewError) Error() string {
+	return fmt.Sprintf("crdt: timestamp is %d ms ahead of the local clock, at most %d ms are taken", e.AheadMillis, e.MaxMillis)
+}

@@ -1,0 +1,417 @@
+package crdt
+
+import (
+	"hash/maphash"
+	"iter"
+	"slices"
+)
+
+// ORSet is a set in which adding wins. Concurrent operations give:
+//
+//	Add(x) | Add(x)      x is in the set
+//	Add(x) | Remove(x)   x is in the set: a remove takes away only the adds it has seen
+//	Remove(x) | Remove(x)  x is gone
+//
+// It keeps no tombstones: its size is that of its elements and one interval per
+// writer. The zero ORSet is empty and ready to use, with DefaultCodec. It is not
+// safe for concurrent use.
+type ORSet[E comparable] struct {
+	elem *element[E] // nil: the default, not looked up yet
+	full *orset[E]   // nil: the set is empty, or the delta in one
+	one  oneDot[E]
+}
+
+// oneDot is the delta of one operation, kept without any index: an add of one
+// element, or a remove, with the dots that it replaces.
+type oneDot[E any] struct {
+	elem E
+	dot  Dot   // of elem; no element if its Seq is 0
+	gone Dot   // replaced or removed; none if its Seq is 0
+	more []Dot // further ones
+}
+
+func (o *oneDot[E]) empty() bool { return o.dot.Seq == 0 && o.gone.Seq == 0 }
+
+func (o *oneDot[E]) drop(d Dot) {
+	if o.gone.Seq == 0 {
+		o.gone = d
+	} else {
+		o.more = append(o.more, d)
+	}
+}
+
+// orset is a set with all its indexes.
+//
+// Invariant: the table has one entry per element, naming one of its slots; if the
+// element has further dots, extra lists their slots under the first.
+type orset[E comparable] struct {
+	causal[E]
+	elem  *element[E]
+	table table[E]
+	extra map[uint32][]uint32
+	slab  []ORSet[E]
+}
+
+// slabLen is how many deltas are allocated at once.
+const slabLen = 32
+
+// NewORSet returns an empty set with a codec of the caller's.
+func NewORSet[E comparable](c Codec[E]) *ORSet[E] {
+	return &ORSet[E]{elem: elementWith(c)}
+}
+
+func newORSet[E comparable](el *element[E]) *orset[E] {
+	f := &orset[E]{elem: el}
+	f.table.seed = maphash.MakeSeed()
+	f.measure = func(e *E) (uint64, int) { return f.elem.measure(*e) }
+	return f
+}
+
+// grown returns the indexed form and makes it if need be.
+func (s *ORSet[E]) grown() *orset[E] {
+	if s.full == nil {
+		s.full = newORSet(s.element())
+		s.full.applyOne(&s.one, nil)
+		s.one = oneDot[E]{}
+	}
+	return s.full
+}
+
+func (s *ORSet[E]) element() *element[E] {
+	if s.elem == nil {
+		s.elem = elementOf[E]()
+	}
+	return s.elem
+}
+
+// indexed returns the indexed form and leaves the set as it is.
+func (s *ORSet[E]) indexed() *orset[E] {
+	if s.full != nil {
+		return s.full
+	}
+	c := ORSet[E]{elem: s.elem, one: s.one}
+	return c.grown()
+}
+
+// Add puts e in, as a change made by node, and returns the delta. If e is there
+// already it gets a new dot in place of its old ones, so that this add wins over
+// removes that have not seen it. Only the incarnation node itself may call it.
+func (s *ORSet[E]) Add(node NodeID, e E) *ORSet[E] {
+	f := s.grown()
+	ci, seq := f.next(node)
+	d := f.delta()
+	d.one.elem, d.one.dot = e, Dot{node, seq}
+	h := f.table.hash(e)
+	at, ok := f.find(h, e)
+	if !ok {
+		f.table.put(h, f.insert(ci, seq, e))
+		return d
+	}
+	d.one.drop(f.dot(at))
+	f.redot(at, ci, seq)
+	if f.extra != nil {
+		for _, x := range f.extra[at] {
+			d.one.drop(f.dot(x))
+			f.remove(x)
+		}
+		delete(f.extra, at)
+	}
+	return d
+}
+
+// Remove takes e out and returns the delta, or nil if e is not there.
+func (s *ORSet[E]) Remove(e E) *ORSet[E] {
+	f := s.grown()
+	h := f.table.hash(e)
+	at, ok := f.find(h, e)
+	if !ok {
+		return nil
+	}
+	d := f.delta()
+	d.one.drop(f.dot(at))
+	if f.extra != nil {
+		for _, x := range f.extra[at] {
+			d.one.drop(f.dot(x))
+			f.remove(x)
+		}
+		delete(f.extra, at)
+	}
+	f.table.drop(h, at)
+	f.remove(at)
+	s.compact()
+	return d
+}
+
+// Clear takes out every element that is there and returns the delta, or nil.
+func (s *ORSet[E]) Clear() *ORSet[E] {
+	f := s.grown()
+	if f.live == 0 {
+		return nil
+	}
+	d := &ORSet[E]{elem: f.elem, full: newORSet(f.elem)}
+	for _, i := range f.order() {
+		col := &f.columns[i]
+		if runs := col.runs(); len(runs) > 0 {
+			sum, _ := d.full.columns[d.full.column(col.node)].seeAll(runs)
+			d.full.sum += sum
+		}
+	}
+	s.Merge(d, nil)
+	return d
+}
+
+// Contains reports whether e is in the set.
+func (s *ORSet[E]) Contains(e E) bool {
+	if s.full == nil {
+		return s.one.dot.Seq != 0 && s.one.elem == e
+	}
+	_, ok := s.full.find(s.full.table.hash(e), e)
+	return ok
+}
+
+// Len returns the number of elements.
+func (s *ORSet[E]) Len() int {
+	if s.full == nil {
+		return int(min(s.one.dot.Seq, 1))
+	}
+	return s.full.table.n
+}
+
+// All yields the elements, in no particular order. The set must not be changed
+// meanwhile; Elements returns a copy that stands for itself.
+func (s *ORSet[E]) All() iter.Seq[E] {
+	return func(yield func(E) bool) {
+		if s.full == nil {
+			if s.one.dot.Seq != 0 {
+				yield(s.one.elem)
+			}
+			return
+		}
+		for _, x := range s.full.table.entries {
+			if x != 0 && !yield(s.full.at(uint32(x)-1).val) {
+				return
+			}
+		}
+	}
+}
+
+// Elements returns the elements, in no particular order.
+func (s *ORSet[E]) Elements() []E { return slices.AppendSeq(make([]E, 0, s.Len()), s.All()) }
+
+// Merge joins other into the set and reports whether that changed anything, be it
+// the context alone. What it changed is added to ch, if that is not nil. Other may
+// be nil.
+func (s *ORSet[E]) Merge(other *ORSet[E], ch *Changes[E]) bool {
+	if other == nil || other == s || other.full == nil && other.one.empty() {
+		return false
+	}
+	f := s.grown()
+	var changed bool
+	if other.full == nil {
+		changed = f.applyOne(&other.one, ch)
+	} else {
+		changed = f.causal.join(&other.full.causal, orsetHooks[E]{f, ch})
+	}
+	s.compact()
+	return changed
+}
+
+// Context returns a copy of the causal context.
+func (s *ORSet[E]) Context() *Context { return s.indexed().context() }
+
+// compact gives memory back after many elements went.
+func (s *ORSet[E]) compact() {
+	if !s.full.wasteful() {
+		return
+	}
+	f := newORSet(s.full.elem)
+	f.join(&s.full.causal, orsetHooks[E]{f, nil})
+	s.full = f
+}
+
+// delta returns an empty set for the delta of one operation. Deltas are allocated
+// by the slab.
+func (f *orset[E]) delta() *ORSet[E] {
+	if len(f.slab) == 0 {
+		f.slab = make([]ORSet[E], slabLen)
+	}
+	d := &f.slab[0]
+	f.slab = f.slab[1:]
+	d.elem = f.elem
+	return d
+}
+
+// find returns the first slot of e.
+func (f *orset[E]) find(hash uint32, e E) (uint32, bool) {
+	t := &f.table
+	if len(t.entries) == 0 {
+		return 0, false
+	}
+	mask := uint64(len(t.entries) - 1)
+	for i := uint64(hash) & mask; ; i = (i + 1) & mask {
+		x := t.entries[i]
+		if x == 0 {
+			return 0, false
+		}
+		if uint32(x>>32) == hash && f.at(uint32(x)-1).val == e {
+			return uint32(x) - 1, true
+		}
+	}
+}
+
+// applyOne joins the delta of one operation.
+func (f *orset[E]) applyOne(o *oneDot[E], ch *Changes[E]) (changed bool) {
+	h := orsetHooks[E]{f, ch}
+	if o.dot.Seq != 0 {
+		ci := f.column(o.dot.Node)
+		if f.see(ci, o.dot.Seq, o.dot.Seq) {
+			changed = true
+			h.arrived(f.insert(ci, o.dot.Seq, o.elem))
+		}
+	}
+	if o.gone.Seq != 0 {
+		changed = f.dropDot(o.gone, h) || changed
+	}
+	for _, d := range o.more {
+		changed = f.dropDot(d, h) || changed
+	}
+	return changed
+}
+
+// dropDot joins the news that a dot is gone.
+func (f *orset[E]) dropDot(d Dot, h orsetHooks[E]) bool {
+	ci := f.column(d.Node)
+	if f.see(ci, d.Seq, d.Seq) {
+		return true
+	}
+	at, ok := f.columns[ci].get(d.Seq)
+	if !ok {
+		return false
+	}
+	h.leaving(at)
+	f.remove(at)
+	return true
+}
+
+// orsetHooks keep the index of elements in step with the live dots.
+type orsetHooks[E comparable] struct {
+	f  *orset[E]
+	ch *Changes[E]
+}
+
+func (h orsetHooks[E]) arrived(at uint32) {
+	f, e := h.f, h.f.at(at).val
+	hash := f.table.hash(e)
+	first, ok := f.find(hash, e)
+	if !ok {
+		f.table.put(hash, at)
+		h.ch.add(e)
+		return
+	}
+	if f.extra == nil {
+		f.extra = make(map[uint32][]uint32)
+	}
+	f.extra[first] = append(f.extra[first], at)
+}
+
+func (h orsetHooks[E]) leaving(at uint32) {
+	f, e := h.f, h.f.at(at).val
+	hash := f.table.hash(e)
+	first, _ := f.find(hash, e)
+	rest := f.extra[first]
+	if len(rest) == 0 {
+		f.table.drop(hash, at)
+		h.ch.remove(e)
+		return
+	}
+	delete(f.extra, first)
+	if first == at {
+		first, rest = rest[0], rest[1:]
+		f.table.move(hash, at, first)
+	} else {
+		i := slices.Index(rest, at)
+		rest = slices.Delete(rest, i, i+1)
+	}
+	if len(rest) > 0 {
+		f.extra[first] = rest
+	}
+}
+
+// Kind implements Value.
+func (s *ORSet[E]) Kind() Kind { return KindORSet }
+
+// Join implements Value.
+func (s *ORSet[E]) Join(other Value) (bool, error) {
+	o, ok := other.(*ORSet[E])
+	if !ok {
+		return false, &KindError{Want: s.Kind(), Got: other.Kind()}
+	}
+	return s.Merge(o, nil), nil
+}
+
+// Clone implements Value.
+func (s *ORSet[E]) Clone() Value {
+	if s.full == nil {
+		c := &ORSet[E]{elem: s.elem, one: s.one}
+		c.one.more = slices.Clone(s.one.more)
+		return c
+	}
+	f := newORSet(s.full.elem)
+	s.full.copyInto(&f.causal)
+	f.table = s.full.table.clone()
+	if len(s.full.extra) > 0 {
+		f.extra = make(map[uint32][]uint32, len(s.full.extra))
+		for k, v := range s.full.extra {
+			f.extra[k] = slices.Clone(v)
+		}
+	}
+	return &ORSet[E]{elem: f.elem, full: f}
+}
+
+// Digest implements Value.
+func (s *ORSet[E]) Digest() uint64 { return s.indexed().sum }
+
+// Append implements Value. An element with several dots is written once for each.
+func (s *ORSet[E]) Append(b []byte) []byte {
+	f := s.indexed()
+	b = slices.Grow(b, f.headSize()+f.bytes)
+	order := f.order()
+	b = f.appendHead(b, KindORSet, order, 1)
+	b = appendArrayLen(b, f.live)
+	for _, i := range order {
+		f.columns[i].each(func(_ uint64, at uint32) { b = f.elem.codec.Append(b, f.at(at).val) })
+	}
+	return b
+}
+
+// Size implements Value.
+func (s *ORSet[E]) Size() int {
+	if s.full == nil {
+		return 48 + 12*len(s.one.more)
+	}
+	return s.full.headSize() + s.full.bytes
+}
+
+// Decode replaces the set with an encoded one. On error it is left as it was. The
+// set keeps its codec.
+func (s *ORSet[E]) Decode(b []byte) error {
+	f := newORSet(s.element())
+	r := &reader{b: b}
+	live, n := f.readHead(r, KindORSet, 1)
+	if got := r.arrayLen("elements", 1); r.err == nil && got != n {
+		r.fail(ErrMalformed)
+	}
+	h := orsetHooks[E]{f, nil}
+	eachRead(live, func(ci int, seq uint64) bool {
+		e := f.elem.read(r)
+		if r.err == nil {
+			h.arrived(f.insert(ci, seq, e))
+		}
+		return r.err == nil
+	})
+	if err := r.done(); err != nil {
+		return err
+	}
+	s.full, s.one = f, oneDot[E]{}
+	return nil
+}
