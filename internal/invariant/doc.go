@@ -1,0 +1,30 @@
+// Package invariant holds the checkers of SCENARIOS.md: small machines that are
+// told what happened, one fact at a time on one common time axis, and answer
+// with a *Violation when it must not have happened. The simulator feeds them
+// after every event, tests of the shells from their observers, and the tests of
+// processes from recorded histories.
+//
+// A checker sees facts and no protocol: whatever the cores believe, these are
+// the promises. Checkers are not safe for concurrent use.
+package invariant
+
+import (
+	"fmt"
+	"time"
+)
+
+// Violation says which invariant broke, when and how.
+type Violation struct {
+	// ID is the invariant's name in SCENARIOS.md: "S1", "S6", ...
+	ID     string
+	At     time.Duration
+	Detail string
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%s broken at %v: %s", v.ID, v.At, v.Detail)
+}
+
+func broken(id string, at time.Duration, format string, args ...any) *Violation {
+	return &Violation{ID: id, At: at, Detail: fmt.Sprintf(format, args...)}
+}

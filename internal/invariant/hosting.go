@@ -1,0 +1,146 @@
+package invariant
+
+import (
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// Hosting checks where instances live: S1 (one live instance), S7 (one owner per
+// token, tokens grow), S11 (no start before the stop elsewhere). It rests on a
+// Membership for leases and views.
+//
+// An instance is live at a node from Started until Stopped, Abandoned or Gone,
+// and can act while the node's lease is valid. S1 in its effective form: at no
+// time can two of one shard act. S11 is stronger: as long as a member of the
+// newest view holds an instance, even without a lease, nobody else starts the
+// shard, because that member may resume.
+type Hosting struct {
+	members *Membership
+	shards  map[protocol.ShardID]*hosting
+	owners  map[shardToken]view.NodeID
+}
+
+type shardToken struct {
+	shard protocol.ShardID
+	token protocol.Token
+}
+
+type hosting struct {
+	live []instance
+	top  protocol.Token
+}
+
+type instance struct {
+	node  view.NodeID
+	token protocol.Token
+}
+
+// NewHosting returns a checker that has seen nothing.
+func NewHosting(m *Membership) *Hosting {
+	return &Hosting{members: m, shards: map[protocol.ShardID]*hosting{}, owners: map[shardToken]view.NodeID{}}
+}
+
+func (h *Hosting) shard(s protocol.ShardID) *hosting {
+	x := h.shards[s]
+	if x == nil {
+		x = &hosting{}
+		h.shards[s] = x
+	}
+	return x
+}
+
+// Started tells that a node began to host a shard under a token.
+func (h *Hosting) Started(at time.Duration, node view.NodeID, s protocol.ShardID, t protocol.Token) *Violation {
+	x, key := h.shard(s), shardToken{s, t}
+	if owner, ok := h.owners[key]; ok && owner != node {
+		return broken("S7", at, "shard %d token %v belongs to %v and starts at %v", s, t, owner, node)
+	}
+	h.owners[key] = node
+	if !x.top.Less(t) {
+		return broken("S7", at, "shard %d starts at %v with token %v, not above %v", s, node, t, x.top)
+	}
+	x.top = t
+	for _, o := range x.live {
+		if o.node == node {
+			return broken("S11", at, "shard %d starts twice at %v: %v and %v", s, node, o.token, t)
+		}
+		if h.members.Member(o.node) {
+			return broken("S11", at, "shard %d starts at %v (%v) while member %v still holds it (%v)", s, node, t, o.node, o.token)
+		}
+	}
+	x.live = append(x.live, instance{node, t})
+	return h.single(at, s, x)
+}
+
+// Stopped tells that a node no longer hosts a shard.
+func (h *Hosting) Stopped(node view.NodeID, s protocol.ShardID) {
+	x := h.shard(s)
+	x.live = slices.DeleteFunc(x.live, func(i instance) bool { return i.node == node })
+}
+
+// Abandoned tells that a node dropped all its instances, or that its process
+// ended.
+func (h *Hosting) Abandoned(node view.NodeID) {
+	for s := range h.shards {
+		h.Stopped(node, s)
+	}
+}
+
+// Resumed tells that a node's lease became valid after it had lapsed.
+func (h *Hosting) Resumed(at time.Duration, node view.NodeID) *Violation {
+	for _, s := range h.hosted(node) {
+		if b := h.single(at, s, h.shards[s]); b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// Acts tells that an instance begins to handle a message.
+func (h *Hosting) Acts(at time.Duration, node view.NodeID, s protocol.ShardID, t protocol.Token) *Violation {
+	x := h.shard(s)
+	if !h.members.Valid(at, node) {
+		return broken("S1", at, "shard %d acts at %v (%v) without a lease", s, node, t)
+	}
+	if !slices.Contains(x.live, instance{node, t}) {
+		return broken("S1", at, "shard %d acts at %v (%v) where it does not live: %v", s, node, t, x.live)
+	}
+	return h.single(at, s, x)
+}
+
+// Live returns the nodes that hold an instance of the shard.
+func (h *Hosting) Live(s protocol.ShardID) []view.NodeID {
+	var out []view.NodeID
+	for _, i := range h.shard(s).live {
+		out = append(out, i.node)
+	}
+	return out
+}
+
+func (h *Hosting) hosted(node view.NodeID) []protocol.ShardID {
+	var out []protocol.ShardID
+	for s, x := range h.shards {
+		if slices.ContainsFunc(x.live, func(i instance) bool { return i.node == node }) {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// single holds S1 in its effective form.
+func (h *Hosting) single(at time.Duration, s protocol.ShardID, x *hosting) *Violation {
+	var acting []instance
+	for _, i := range x.live {
+		if h.members.Valid(at, i.node) {
+			acting = append(acting, i)
+		}
+	}
+	if len(acting) > 1 {
+		return broken("S1", at, "shard %d lives twice: %v (%v) and %v (%v)", s, acting[0].node, acting[0].token, acting[1].node, acting[1].token)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package invariant
+
+import (
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Membership checks S6: one view per epoch; a node outside the newest committed
+// view holds no valid lease; at most one leader lease at a time.
+//
+// A lease is told with the common time at which it ends, so a clock that runs
+// fast or slow is the teller's business. Leases only ever end by themselves
+// between two facts, so checking at facts is checking always.
+type Membership struct {
+	views  map[clusterEpoch]*view.View
+	newest map[uint64]*view.View
+	nodes  map[view.NodeID]*standing
+	// order keeps the nodes as they came, so that reports repeat.
+	order []*standing
+}
+
+type clusterEpoch struct {
+	cluster uint64
+	epoch   view.Epoch
+}
+
+type standing struct {
+	id     view.NodeID
+	held   *view.View
+	until  time.Duration
+	leader bool
+	gone   bool
+}
+
+// NewMembership returns a checker that has seen nothing.
+func NewMembership() *Membership {
+	return &Membership{
+		views:  map[clusterEpoch]*view.View{},
+		newest: map[uint64]*view.View{},
+		nodes:  map[view.NodeID]*standing{},
+	}
+}
+
+func (m *Membership) node(id view.NodeID) *standing {
+	s := m.nodes[id]
+	if s == nil {
+		s = &standing{id: id}
+		m.nodes[id] = s
+		m.order = append(m.order, s)
+	}
+	return s
+}
+
+// Published tells that a node holds v as committed.
+func (m *Membership) Published(at time.Duration, id view.NodeID, v *view.View) *Violation {
+	n := m.node(id)
+	if h := n.held; h != nil && h.Cluster == v.Cluster && h.Epoch >= v.Epoch {
+		return broken("S6", at, "%v went from epoch %v back to %v", id, h.Epoch, v.Epoch)
+	}
+	n.held = v
+	key := clusterEpoch{v.Cluster, v.Epoch}
+	if known := m.views[key]; known == nil {
+		m.views[key] = v
+	} else if !SameView(known, v) {
+		return broken("S6", at, "two views of epoch %v: %v and %v", v.Epoch, known.Members, v.Members)
+	}
+	if newest := m.newest[v.Cluster]; newest == nil || newest.Epoch < v.Epoch {
+		m.newest[v.Cluster] = v
+		return m.outsiders(at, v)
+	}
+	return nil
+}
+
+// outsiders looks for valid leases outside the newest view.
+func (m *Membership) outsiders(at time.Duration, v *view.View) *Violation {
+	for _, n := range m.order {
+		if n.held == nil || n.held.Cluster != v.Cluster || !n.valid(at) {
+			continue
+		}
+		if b := outside(at, n, v); b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+func outside(at time.Duration, n *standing, v *view.View) *Violation {
+	if e := v.Member(n.id); e == nil || !e.Status.Votes() {
+		return broken("S6", at, "%v holds a lease until %v and is no voting member of the newest view %v", n.id, n.until, v.Epoch)
+	}
+	return nil
+}
+
+// Leased tells that a node's lease, or leader lease, now ends at until.
+func (m *Membership) Leased(at time.Duration, id view.NodeID, until time.Duration, leader bool) *Violation {
+	n := m.node(id)
+	n.until, n.leader = until, leader
+	if !n.valid(at) || n.held == nil {
+		return nil
+	}
+	newest := m.newest[n.held.Cluster]
+	if b := outside(at, n, newest); b != nil {
+		return b
+	}
+	if !leader {
+		return nil
+	}
+	for _, o := range m.order {
+		if o != n && o.leader && o.valid(at) && o.held != nil && o.held.Cluster == n.held.Cluster {
+			return broken("S6", at, "two leader leases: %v until %v and %v until %v", o.id, o.until, id, until)
+		}
+	}
+	return nil
+}
+
+// Gone tells that a process ended, or gave its incarnation up.
+func (m *Membership) Gone(id view.NodeID) { m.node(id).gone = true }
+
+// Valid reports whether the node's lease holds at a time.
+func (m *Membership) Valid(at time.Duration, id view.NodeID) bool {
+	n := m.nodes[id]
+	return n != nil && n.valid(at)
+}
+
+// LeaseEnd returns when the newest lease of a node ends.
+func (m *Membership) LeaseEnd(id view.NodeID) time.Duration { return m.node(id).until }
+
+// Newest returns the newest committed view that any node of the cluster held.
+func (m *Membership) Newest(cluster uint64) *view.View { return m.newest[cluster] }
+
+// Member reports whether a node that has not gone stands in the newest view of
+// the cluster it holds a view of.
+func (m *Membership) Member(id view.NodeID) bool {
+	n := m.nodes[id]
+	if n == nil || n.gone || n.held == nil {
+		return false
+	}
+	return m.newest[n.held.Cluster].Member(id) != nil
+}
+
+func (n *standing) valid(at time.Duration) bool { return !n.gone && at < n.until }
+
+// SameView reports whether two views are equal.
+func SameView(a, b *view.View) bool {
+	return a.Cluster == b.Cluster && a.Epoch == b.Epoch &&
+		slices.EqualFunc(a.Members, b.Members, func(x, y view.Member) bool {
+			return x.ID == y.ID && x.Joined == y.Joined && x.Status == y.Status
+		})
+}
