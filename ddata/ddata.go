@@ -2,6 +2,7 @@ package ddata
 
 import (
 	"context"
+	"time"
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/view"
@@ -38,11 +39,12 @@ type Replicator interface {
 
 // Data is the typed face of one replicator. Safe for concurrent use.
 type Data struct {
-	r Replicator
+	r      Replicator
+	stamps stamps
 }
 
 // New returns the typed face of r. It needs no closing.
-func New(r Replicator) *Data { return &Data{r: r} }
+func New(r Replicator) *Data { return &Data{r: r, stamps: stamps{wall: time.Now}} }
 
 // Key names a value and its type: V is the value that Get returns, T the
 // transaction that Update hands to its function. The types of this package whose

@@ -3,23 +3,15 @@ package core
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// Types makes and decodes values; see package crdt.
-type Types struct {
-	New    func(crdt.Kind) (crdt.Value, error)
-	Decode func(crdt.Kind, []byte) (crdt.Value, error)
-}
-
 // Config is what a Core needs to know at birth. The zero value of every field
-// but Self and Types means its documented default.
+// but Self means its documented default.
 type Config struct {
 	Self view.NodeID
 	// Role selects the members of the view that hold replicas; "" is all of them.
-	Role  string
-	Types Types
+	Role string
 	// Timeout ends requests without a deadline. Default 5 s.
 	Timeout time.Duration
 	// SpreadMax bounds the wait after which a request turns to members beyond those

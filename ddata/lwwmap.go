@@ -1,0 +1,125 @@
+package ddata
+
+import (
+	"iter"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// LWWMapKey names a map of which, entry by entry, the last write wins.
+type LWWMapKey[K comparable, V any] string
+
+// LWWMap is a state of a map, as Get and Subscribe give it. It never changes and
+// is safe for concurrent readers.
+type LWWMap[K comparable, V any] struct {
+	of   *crdt.LWWMap[string, string]
+	keys asString[K]
+	vals asString[V]
+}
+
+// LWWMapTx is a map in an Update: it shows the map as it was, and collects what
+// shall change. Several entries changed in one transaction travel in one write,
+// whose size does not depend on that of the map.
+type LWWMapTx[K comparable, V any] struct {
+	LWWMap[K, V]
+	d *Data
+	c changes[*crdt.LWWMap[string, string]]
+}
+
+// Name implements Key.
+func (k LWWMapKey[K, V]) Name() string { return string(k) }
+
+func (k LWWMapKey[K, V]) kind() crdt.Kind { return crdt.KindLWWMap }
+
+func (k LWWMapKey[K, V]) value(v crdt.Value) (m LWWMap[K, V], err error) {
+	if m.keys, err = stringly[K](); err != nil {
+		return m, err
+	}
+	if m.vals, err = stringly[V](); err != nil {
+		return m, err
+	}
+	m.of, err = valueAs[crdt.LWWMap[string, string]](v)
+	return m, err
+}
+
+func (k LWWMapKey[K, V]) tx(d *Data, v crdt.Value) (*LWWMapTx[K, V], func() (replicator.Plan, error), error) {
+	m, err := k.value(v)
+	t := &LWWMapTx[K, V]{LWWMap: m, d: d}
+	return t, t.c.plan, err
+}
+
+// Get returns the value of k.
+func (m LWWMap[K, V]) Get(k K) (v V, ok bool) {
+	if m.of == nil {
+		return v, false
+	}
+	str, ok := m.of.Get(m.keys.encode(k))
+	if !ok {
+		return v, false
+	}
+	v, err := m.vals.decode(str)
+	return v, err == nil
+}
+
+// Stamp returns the stamp of the entry of k, also if it has been deleted: what
+// SetAt must exceed to win.
+func (m LWWMap[K, V]) Stamp(k K) (crdt.Stamp, bool) {
+	if m.of == nil {
+		return crdt.Stamp{}, false
+	}
+	return m.of.Stamp(m.keys.encode(k))
+}
+
+// Len returns the number of entries.
+func (m LWWMap[K, V]) Len() int {
+	if m.of == nil {
+		return 0
+	}
+	return m.of.Len()
+}
+
+// All yields the entries, in no particular order. Entries that are not of the
+// key's types, written by somebody else under the same name, are left out.
+func (m LWWMap[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		if m.of == nil {
+			return
+		}
+		for ks, vs := range m.of.All() {
+			k, err1 := m.keys.decode(ks)
+			v, err2 := m.vals.decode(vs)
+			if err1 == nil && err2 == nil && !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+// Set asks for k to have the value v, as of now by this node's hybrid logical
+// clock: it wins over everything that this node has seen.
+func (t *LWWMapTx[K, V]) Set(k K, v V) { t.SetAt(k, v, t.d.stampAfter(t.seen(k))) }
+
+// Delete asks for the entry of k to end, as of now.
+func (t *LWWMapTx[K, V]) Delete(k K) { t.DeleteAt(k, t.d.stampAfter(t.seen(k))) }
+
+func (t *LWWMapTx[K, V]) seen(k K) crdt.Stamp {
+	s, _ := t.Stamp(k)
+	return s
+}
+
+// SetAt asks for k to have the value v under a stamp of the caller's. It does
+// nothing if the entry has that stamp or a newer one. It is for data whose order
+// is known without a clock, such as that of an elected writer (term, seq).
+func (t *LWWMapTx[K, V]) SetAt(k K, v V, at crdt.Stamp) {
+	ks, vs := t.keys.encode(k), t.vals.encode(v)
+	t.c.add(len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value {
+		return delta(m.Set(ks, vs, at))
+	})
+}
+
+// DeleteAt asks for the entry of k to end under a stamp of the caller's.
+func (t *LWWMapTx[K, V]) DeleteAt(k K, at crdt.Stamp) {
+	ks := t.keys.encode(k)
+	t.c.add(elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value { return delta(m.Delete(ks, at)) })
+}

@@ -1,0 +1,77 @@
+package ddata
+
+import (
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// changes collects what a transaction asks for; all of it is carried out at once
+// on a value of type C.
+type changes[C crdt.Value] struct {
+	steps  []func(C) crdt.Value
+	growth int
+	err    error
+}
+
+// add asks for one more step. It returns the step's delta, nil for none.
+func (c *changes[C]) add(growth int, step func(C) crdt.Value) {
+	c.growth += growth
+	c.steps = append(c.steps, step)
+}
+
+// fail makes the whole request fail.
+func (c *changes[C]) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+func (c *changes[C]) plan() (replicator.Plan, error) {
+	if c.err != nil || len(c.steps) == 0 {
+		return replicator.Plan{}, c.err
+	}
+	return replicator.Plan{Growth: c.growth, Apply: c.apply}, nil
+}
+
+func (c *changes[C]) apply(v crdt.Value) crdt.Value {
+	var sum crdt.Value
+	for _, step := range c.steps {
+		d := step(v.(C))
+		switch {
+		case d == nil:
+		case sum == nil:
+			sum = d
+		default:
+			// Both are deltas of one type, so the join cannot fail.
+			_, _ = sum.Join(d)
+		}
+	}
+	return sum
+}
+
+// delta hides a nil pointer of a concrete type, which would not equal nil as a
+// crdt.Value.
+func delta[T any, P interface {
+	*T
+	crdt.Value
+}](d P) crdt.Value {
+	if d == nil {
+		return nil
+	}
+	return d
+}
+
+// valueAs returns v as a C, a fresh one if v is nil.
+func valueAs[T any, P interface {
+	*T
+	crdt.Value
+}](v crdt.Value) (P, error) {
+	if v == nil {
+		return P(new(T)), nil
+	}
+	p, ok := v.(P)
+	if !ok {
+		return nil, &crdt.KindError{Want: P(new(T)).Kind(), Got: v.Kind()}
+	}
+	return p, nil
+}
