@@ -120,6 +120,16 @@ const patience = 30 * time.Second
 // await blocks until cond, which is called with n.mu, holds.
 func (n *node) await(what string, cond func() bool) {
 	n.w.Helper()
+	if !n.within(patience, cond) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.w.Fatalf("%s: never: %s\nevents: %s\n%d frames, the last: %.200q", n.Self().Name, what, n.story(),
+			len(n.frames), n.frames[max(0, len(n.frames)-3):])
+	}
+}
+
+// within is await with its own patience; it reports whether cond holds.
+func (n *node) within(patience time.Duration, cond func() bool) bool {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
@@ -127,22 +137,20 @@ func (n *node) await(what string, cond func() bool) {
 		ok, changed := cond(), n.changed
 		n.mu.Unlock()
 		if ok {
-			return
+			return true
 		}
 		select {
 		case <-changed:
 		case <-late.C:
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			n.w.Fatalf("%s: never: %s\nevents: %s\nframes: %.500q", n.Self().Name, what, n.story(), n.frames)
+			return false
 		}
 	}
 }
 
-// story prints the events. The caller holds mu.
+// story prints the newest events. The caller holds mu.
 func (n *node) story() string {
 	var b strings.Builder
-	for _, ev := range n.events {
+	for _, ev := range n.events[max(0, len(n.events)-20):] {
 		fmt.Fprintf(&b, "\n  %v %v node-%d err=%v", ev.Type, ev.Class, ev.Peer.ID, ev.Err)
 		if ev.Former != 0 {
 			fmt.Fprintf(&b, " former=%d", uint64(ev.Former))
