@@ -171,8 +171,8 @@ type StartShard struct {
 
 // StopShard stops a shard in order: running handlers finish, what is queued is
 // processed, the entities get their stop message, the state goes to To unless
-// that is zero. After Within they are stopped by force. ShardStopped answers,
-// always.
+// that is zero. After Within (zero: the type's own limit) they are stopped by
+// force. It may come before ShardStarted was answered. ShardStopped answers, always.
 type StopShard struct {
 	Shard  protocol.ShardID
 	Token  protocol.Token

@@ -1,24 +1,147 @@
 package region
 
-import "github.com/peerage-go/peerage/internal/clock"
+import (
+	"cmp"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
 
 // Core is one entity type on one node. It is not safe for concurrent use.
 type Core struct {
-	cfg Config
+	cfg    Config
+	floors *Floors
+	now    clock.Instant
+	out    *Effects
+
+	view  *view.View
+	lease bool
+	// held are messages that came before our view or lease allowed them.
+	held []Received
+
+	office link
+	routes []route
+	hosts  []host
+	// wanted, marked and hosting count the routes that messages wait for, the markers
+	// that are out, and the shards in any phase but none. Invariant: all exact.
+	wanted, marked, hosting int
+
+	drain      drainState
+	outbox     outbox
+	nextResend clock.Instant
 }
 
 // New returns a Core that has seen nothing yet. Floors are the node's for this
 // type: they outlive the Core, and whatever an earlier Core hosted must have been
 // stopped by the time another is made with them.
-func New(cfg Config, floors *Floors) *Core { return &Core{cfg: cfg} }
+func New(cfg Config, floors *Floors) *Core {
+	for _, d := range []struct {
+		at  *time.Duration
+		def time.Duration
+	}{
+		{&cfg.Resend, 200 * time.Millisecond}, {&cfg.Retry, 100 * time.Millisecond}, {&cfg.RetryMax, time.Second},
+	} {
+		*d.at = cmp.Or(*d.at, d.def)
+	}
+	cfg.Shards = min(max(cfg.Shards, 1), protocol.ShardsMax)
+	floors.inherit()
+	return &Core{cfg: cfg, floors: floors, routes: make([]route, cfg.Shards), hosts: make([]host, cfg.Shards)}
+}
 
 // Step handles one event and appends what is to be done to out. Now must not go
 // back between steps.
-func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {}
+func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
+	c.now, c.out = now, out
+	switch ev := ev.(type) {
+	case Tick:
+		c.tick()
+	case ViewChanged:
+		c.viewChanged(ev.View)
+	case LeaseChanged:
+		c.lease = ev.Valid
+		c.replay()
+	case Abandoned:
+		c.abandoned()
+	case Received:
+		c.received(ev)
+	case NeedHome:
+		c.needHome(ev.Shards)
+	case Misrouted:
+		c.misrouted(ev)
+	case ShardStarted:
+		c.shardStarted(ev.Shards)
+	case ShardStopped:
+		c.shardStopped(ev.Shards)
+	case MarkerAcked:
+		c.markerAcked(ev)
+	case Drain:
+		c.beginDrain()
+	}
+	c.finishDrain()
+	c.flush()
+	c.out = nil
+}
 
 // Deadline returns when the core next wants a Tick, clock.Never if it does not.
-func (c *Core) Deadline() clock.Instant { return clock.Never }
+func (c *Core) Deadline() clock.Instant {
+	d := clock.Never
+	if c.office.node == 0 {
+		return d
+	}
+	if !c.office.registered {
+		d = clock.Min(d, c.office.retry)
+	}
+	if c.waiting() {
+		d = clock.Min(d, c.nextResend)
+	}
+	return d
+}
 
-// Floors is what a node remembers of a type for the life of its incarnation. The
-// zero Floors is empty and ready. It belongs to one Core at a time.
-type Floors struct{}
+// waiting reports whether anything is to be said again until it is answered.
+func (c *Core) waiting() bool {
+	return c.wanted > 0 || c.marked > 0 || len(c.floors.unconfirmed) > 0 || c.drain.asking
+}
+
+// arm starts the resend timer when the first thing begins to wait.
+func (c *Core) arm() {
+	if !c.waiting() {
+		c.nextResend = c.now.Add(c.cfg.Resend)
+	}
+}
+
+func (c *Core) tick() {
+	if c.office.node == 0 {
+		return
+	}
+	if !c.office.registered && !c.now.Before(c.office.retry) {
+		c.register()
+	}
+	if c.waiting() && !c.now.Before(c.nextResend) {
+		c.nextResend = c.now.Add(c.cfg.Resend)
+		c.ask()
+		c.resendMarkers()
+		c.reportStopped()
+		c.askDrain()
+	}
+}
+
+// inRange refuses shard numbers beyond the type's.
+func (c *Core) inRange(from view.NodeID, s protocol.ShardID) bool {
+	if int(s) < c.cfg.Shards {
+		return true
+	}
+	c.trace(TraceUnknownShard, from, protocol.Token{}, s.String())
+	return false
+}
+
+func (c *Core) trace(kind string, n view.NodeID, t protocol.Token, detail string) {
+	c.out.Trace = append(c.out.Trace, TraceEvent{Kind: kind, Node: n, Token: t, Detail: detail})
+}
+
+func (c *Core) traceShard(kind string, id protocol.ShardID, n view.NodeID, t protocol.Token, detail string) {
+	c.out.Trace = append(c.out.Trace, TraceEvent{Kind: kind, Shard: id, HasShard: true, Node: n, Token: t, Detail: detail})
+}
+
+func (c *Core) do(e Effect) { c.out.Do = append(c.out.Do, e) }

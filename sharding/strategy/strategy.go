@@ -45,13 +45,15 @@ type Region struct {
 	AppVersion string
 	// Leaving regions lose their shards and get none.
 	Leaving bool
+	// Silent regions do not answer at present; they get no shards meanwhile.
+	Silent bool
 	// Shards are those placed here, the longest placed first. A shard that moves
 	// hither is among them already.
 	Shards []protocol.ShardID
 }
 
 // Eligible reports whether r may be given shards.
-func (r *Region) Eligible() bool { return !r.Leaving }
+func (r *Region) Eligible() bool { return !r.Leaving && !r.Silent }
 
 // Region returns the entry of node, or nil.
 func (s *State) Region(node view.NodeID) *Region {

@@ -1,0 +1,231 @@
+package coordinator
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// Allocation order.
+//
+//	choose:      the strategy names a region; the shard gets the next token
+//	Write:       the record, at majority, under our fence; many shards in one
+//	WriteDone:   HostShards to the region, again until answered
+//	ShardsHosted: Homes to who asked; to everyone if the shard had a home before
+//
+// Nothing waits for a timer: a new shard costs one majority write and one round
+// trip, and its askers get the answer in the step in which ShardsHosted comes in.
+//
+// A write of unknown outcome is made again with the same records: whether the
+// first one happened makes no difference, since a record is only a permission to
+// host under a token that exists once. What overtakes it (the home leaves the
+// view) draws a new token, and the old record loses against it wherever they meet.
+//
+// Rejected: to send HostShards beside the write. It saves a round trip of the
+// write, and a coordinator that is cut off in between leaves a host that no read
+// shows; the census finds it, but a census should not be the only line of defence.
+
+// getHome answers what is known and allocates what is not.
+func (c *Core) getHome(from view.NodeID, m *protocol.GetHome) {
+	c.register(from, m.Hosts, false)
+	for _, id := range m.Shards {
+		if int(id) >= len(c.shards) {
+			continue
+		}
+		s := &c.shards[id]
+		if s.served() {
+			c.outbox.homes.add(from, id)
+			continue
+		}
+		s.addWaiter(from)
+		c.dirty = c.dirty || s.phase == free
+	}
+}
+
+// place gives a home to every free shard that wants one.
+func (c *Core) place() {
+	if !c.dirty || !c.census.done || !c.lease {
+		return
+	}
+	c.dirty = false
+	var st *strategy.State
+	for i := range c.shards {
+		s := &c.shards[i]
+		if s.phase != free || !s.known && len(s.waiters) == 0 {
+			continue
+		}
+		if st == nil {
+			if st = c.state(); !c.enough(st) {
+				return
+			}
+		}
+		if !c.choose(st, protocol.ShardID(i)) {
+			return
+		}
+	}
+}
+
+// enough reports whether the minimum number of members is here, or was once.
+func (c *Core) enough(st *strategy.State) bool {
+	n := 0
+	for i := range st.Regions {
+		if st.Regions[i].Eligible() {
+			n++
+		}
+	}
+	c.settled = c.settled || n >= c.cfg.MinMembers
+	return c.settled && n > 0
+}
+
+// choose allocates one shard, or reports that no region can take it.
+func (c *Core) choose(st *strategy.State, id protocol.ShardID) bool {
+	s := &c.shards[id]
+	home := s.prefer
+	if r := st.Region(home); r == nil || !r.Eligible() {
+		home = c.ask(st, id)
+	}
+	if home == 0 {
+		c.traceShard(TraceNoRegion, id, 0, s.token, "")
+		return false
+	}
+	r := st.Region(home)
+	r.Shards = append(r.Shards, id)
+	s.home, s.token, s.prefer = home, c.next(), 0
+	c.traceShard(TraceChosen, id, home, s.token, "")
+	c.writes.records = append(c.writes.records, c.recordOf(id))
+	if c.cfg.Mutant.Is("HostShard before the ack") {
+		c.host(id)
+		return true
+	}
+	c.set(s, writing)
+	return true
+}
+
+// ask has the strategy name a region, and mistrusts the answer.
+func (c *Core) ask(st *strategy.State, id protocol.ShardID) view.NodeID {
+	var requester view.NodeID
+	if w := c.shards[id].waiters; len(w) > 0 {
+		requester = w[0]
+	}
+	home := c.cfg.Strategy.Allocate(st, id, requester)
+	if r := st.Region(home); r == nil || !r.Eligible() {
+		return strategy.MostSuitable(st)
+	}
+	return home
+}
+
+func (c *Core) recordOf(id protocol.ShardID) protocol.Record {
+	s := &c.shards[id]
+	return protocol.Record{Shard: id, Home: s.home, Token: s.token, State: protocol.Allocated}
+}
+
+// host orders the home to start the shard: the record stands at its level.
+func (c *Core) host(id protocol.ShardID) {
+	s := &c.shards[id]
+	c.set(s, starting)
+	s.sent = c.now
+	c.outbox.hosts.add(s.home, id)
+}
+
+// shardsHosted ends allocations, and answers whether a shard is still served.
+func (c *Core) shardsHosted(from view.NodeID, m *protocol.ShardsHosted) {
+	for _, st := range m.Shards {
+		if int(st.Shard) >= len(c.shards) {
+			continue
+		}
+		s := &c.shards[st.Shard]
+		switch {
+		case s.home != from || s.token != st.Token:
+		case s.phase == starting:
+			c.traceShard(TraceHosted, st.Shard, from, s.token, "")
+			c.hosted(st.Shard)
+		case s.phase == asking && m.Term == c.term && m.Seq >= s.asked:
+			c.traceShard(TraceStillServed, st.Shard, from, s.token, "")
+			c.hosted(st.Shard)
+		}
+	}
+}
+
+// hosted makes the shard's home public.
+func (c *Core) hosted(id protocol.ShardID) {
+	s := &c.shards[id]
+	c.set(s, hosted)
+	s.from = 0
+	if s.known {
+		c.publish(id)
+	}
+	c.answerWaiters(id)
+	s.known = true
+}
+
+func (c *Core) publish(id protocol.ShardID) {
+	for _, n := range c.registered() {
+		c.outbox.homes.add(n, id)
+	}
+}
+
+// publishServed tells everyone of everything that is served.
+func (c *Core) publishServed() {
+	for _, n := range c.registered() {
+		for i := range c.shards {
+			if c.shards[i].served() {
+				c.outbox.homes.add(n, protocol.ShardID(i))
+			}
+		}
+	}
+	for i := range c.shards {
+		if s := &c.shards[i]; s.served() {
+			s.waiters = nil
+		}
+	}
+}
+
+func (c *Core) answerWaiters(id protocol.ShardID) {
+	s := &c.shards[id]
+	for _, n := range s.waiters {
+		c.outbox.homes.add(n, id)
+	}
+	s.waiters = nil
+}
+
+// unhome frees a shard. What is written or ordered under its token is void.
+func (c *Core) unhome(s *shard) {
+	c.set(s, free)
+	s.home, s.from = 0, 0
+	c.dirty = true
+}
+
+// state builds what the strategy sees.
+func (c *Core) state() *strategy.State {
+	st := &strategy.State{Shards: len(c.shards), Unsettled: c.unsettled()}
+	index := map[view.NodeID]int{}
+	for _, m := range c.view.WithRole(c.cfg.Role) {
+		p := c.peers[m.ID]
+		if p == nil || !p.registered || !p.hosts {
+			continue
+		}
+		index[m.ID] = len(st.Regions)
+		st.Regions = append(st.Regions, strategy.Region{
+			Node: m.ID, Name: m.Name, AppVersion: m.AppVersion,
+			Leaving: m.Status == view.Leaving || p.draining, Silent: c.isSilent(m.ID),
+		})
+	}
+	for i := range c.shards {
+		s := &c.shards[i]
+		if s.phase.moves() || s.known && (s.phase == writing || s.phase == starting) {
+			st.Moving++
+		}
+		if at, ok := index[s.place()]; ok {
+			st.Regions[at].Shards = append(st.Regions[at].Shards, protocol.ShardID(i))
+		}
+	}
+	for i := range st.Regions {
+		slices.SortFunc(st.Regions[i].Shards, func(a, b protocol.ShardID) int {
+			return cmp.Or(c.shards[a].token.Compare(c.shards[b].token), cmp.Compare(a, b))
+		})
+	}
+	return st
+}

@@ -1,0 +1,213 @@
+package coordinator
+
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// census is how a coordinator learns, on taking office, what really runs.
+//
+// Invariants it rests on. A member that has reported accepts no order of a lower
+// term any more; so from the moment the last one has reported, nothing starts or
+// stops a shard but this coordinator, and what it has heard is complete:
+//
+//	on taking office:  Read under our fence; CensusRequest to every voting member
+//	                   of the role, again until it reports or leaves the view
+//	read done:         records become "recorded": served at once, confirmed by nobody
+//	report:            claims are noted (and served if above the record)
+//	Stopped:           noted too: it may have overtaken its node's report
+//	all reported, read done:
+//	    for every shard: claims that their own node has since stopped do not count;
+//	    the highest token left is the truth, the others are told to stop;
+//	    a record that nobody claims is wrong, and its shard is placed again
+//
+// The read is no part of the proof; it raises the fence, so that a predecessor's
+// writes fail, it lets known shards be served at once, and it tells which shards
+// were alive and must be placed without being asked for. To trust the read alone
+// was tried by Akka: a write that reached five of seven nodes, which then stopped
+// together, left its shard with two homes (#28856).
+type census struct {
+	// readID is that of the last Read; read is set when it was answered.
+	readID uint64
+	read   bool
+	// retry is when to read again, zero if not.
+	retry clock.Instant
+	// pending members have not reported. Invariant: all stand in the view.
+	pending []view.NodeID
+	claims  []claim
+	stops   []claim
+	done    bool
+}
+
+// claim is what a node said of a shard: that it has it, or that it has it no more.
+type claim struct {
+	node  view.NodeID
+	shard protocol.ShardID
+	token protocol.Token
+	state protocol.ClaimState
+}
+
+func (c *Core) startCensus() {
+	c.nextResend = c.now.Add(c.cfg.Resend)
+	c.readState()
+	c.widenCensus()
+}
+
+func (c *Core) readState() {
+	c.seq++
+	c.census.readID, c.census.retry = c.seq, 0
+	c.out.Do = append(c.out.Do, Read{ID: c.seq, Term: c.term})
+}
+
+// widenCensus asks the members that the census does not know yet, and forgets
+// those that have left the view.
+func (c *Core) widenCensus() {
+	if c.census.done || c.cfg.Mutant.Is("takeover without census") {
+		return
+	}
+	gone := func(n view.NodeID) bool { return c.view.Member(n) == nil }
+	c.census.pending = slices.DeleteFunc(c.census.pending, gone)
+	for _, m := range c.view.WithRole(c.cfg.Role) {
+		if p := c.peer(m.ID); !p.asked {
+			p.asked = true
+			c.census.pending = append(c.census.pending, m.ID)
+			c.sendCensus(m.ID, false)
+		}
+	}
+}
+
+func (c *Core) sendCensus(to view.NodeID, probe bool) {
+	m := &protocol.CensusRequest{Head: c.head()}
+	m.Probe = probe
+	c.send(to, m)
+}
+
+// readDone takes in the records. They only ever add what is not known better.
+func (c *Core) readDone(ev ReadDone) {
+	if c.term == 0 || ev.ID != c.census.readID || c.census.read {
+		return
+	}
+	switch ev.Result {
+	case Fenced:
+		c.overtaken(ev.Higher)
+		return
+	case Unknown:
+		c.census.retry = c.now.Add(c.cfg.RetryWrite)
+		return
+	}
+	c.census.read = true
+	c.trace(TraceRead, 0, c.termToken(), "")
+	for _, r := range ev.Records {
+		if int(r.Shard) >= len(c.shards) {
+			continue
+		}
+		if r.Token.Term > c.term {
+			c.overtaken(r.Token.Term)
+			return
+		}
+		c.record(r)
+	}
+	c.noteStored(ev.Regions, ev.Proxies)
+}
+
+func (c *Core) record(r protocol.Record) {
+	s := &c.shards[r.Shard]
+	c.settled = true
+	s.known = true
+	if s.token.Less(r.Token) {
+		s.token = r.Token
+		if c.view.Member(r.Home) != nil {
+			s.home = r.Home
+			c.set(s, recorded)
+			c.answerWaiters(r.Shard)
+		}
+	}
+}
+
+// censusReport notes one member's claims. Reports that come twice, or after the
+// end, say nothing new.
+func (c *Core) censusReport(from view.NodeID, m *protocol.CensusReport) {
+	c.register(from, m.Hosts, false)
+	if !slices.Contains(c.census.pending, from) || m.Term != c.term {
+		return
+	}
+	c.census.pending = without(c.census.pending, from)
+	for _, cl := range m.Claims {
+		if int(cl.Shard) >= len(c.shards) {
+			continue
+		}
+		c.census.claims = append(c.census.claims, claim{from, cl.Shard, cl.Token, cl.State})
+		c.record(protocol.Record{Shard: cl.Shard, Home: from, Token: cl.Token})
+	}
+}
+
+// finishCensus ends it once everyone has reported and the read is done.
+func (c *Core) finishCensus() {
+	if c.census.done || !c.census.read || len(c.census.pending) > 0 {
+		return
+	}
+	c.census.done, c.dirty = true, true
+	c.trace(TraceCensus, 0, c.termToken(), "")
+	records := make([]shard, len(c.shards))
+	copy(records, c.shards)
+	for i := range c.shards {
+		if c.shards[i].phase == recorded && !c.cfg.Mutant.Is("takeover without census") {
+			c.unhome(&c.shards[i])
+		}
+	}
+	c.adoptClaims(records)
+	for i := range c.shards {
+		if s := &c.shards[i]; s.phase == recorded {
+			c.set(s, hosted)
+		}
+	}
+	c.publishServed()
+	c.census.claims, c.census.stops = nil, nil
+}
+
+// adoptClaims makes the truth of the hosts the state: per shard the highest token.
+func (c *Core) adoptClaims(records []shard) {
+	claims := slices.DeleteFunc(c.census.claims, func(cl claim) bool {
+		return c.view.Member(cl.node) == nil || c.stoppedSince(cl)
+	})
+	slices.SortStableFunc(claims, func(a, b claim) int { return b.token.Compare(a.token) })
+	for _, cl := range claims {
+		s := &c.shards[cl.shard]
+		if s.phase != free {
+			c.strays = append(c.strays, stray{cl.node, cl.shard, cl.token})
+			c.traceShard(TraceClaimStale, cl.shard, cl.node, cl.token, "another home has a higher token")
+			continue
+		}
+		c.adopt(s, cl)
+		if r := &records[cl.shard]; r.home != cl.node || r.token != cl.token {
+			c.writes.rewrite = append(c.writes.rewrite, protocol.Record{
+				Shard: cl.shard, Home: cl.node, Token: cl.token, State: protocol.Allocated})
+		}
+	}
+}
+
+func (c *Core) adopt(s *shard, cl claim) {
+	s.home, s.token, s.known = cl.node, cl.token, true
+	c.traceShard(TraceClaim, cl.shard, cl.node, cl.token, "")
+	if cl.state == protocol.ClaimStopping {
+		// A predecessor ordered it. We order it again, so that it ends under our eyes.
+		s.move = c.next()
+		c.handOff(cl.shard)
+		return
+	}
+	c.set(s, hosted)
+}
+
+// stoppedSince reports whether the claim's own node has promised since that the
+// shard does not run there.
+func (c *Core) stoppedSince(cl claim) bool {
+	if c.cfg.Mutant.Is("Stopped forgotten in the census") {
+		return false
+	}
+	return slices.ContainsFunc(c.census.stops, func(st claim) bool {
+		return st.node == cl.node && st.shard == cl.shard && !st.token.Less(cl.token)
+	})
+}

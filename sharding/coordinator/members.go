@@ -1,0 +1,148 @@
+package coordinator
+
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// peer is a member as the coordinator knows it in this term.
+type peer struct {
+	// asked: the census has asked it.
+	asked bool
+	// registered regions and proxies are told of homes and of moves.
+	registered bool
+	hosts      bool
+	// draining members asked to be relieved of their shards.
+	draining bool
+	// owed is since when probes have gone unanswered, zero if none is out.
+	owed clock.Instant
+	// yielded is when the leader was last told.
+	yielded clock.Instant
+}
+
+// peer returns the entry of a member, made if need be.
+func (c *Core) peer(n view.NodeID) *peer {
+	p := c.peers[n]
+	if p == nil {
+		p = &peer{}
+		c.peers[n] = p
+	}
+	return p
+}
+
+// registered returns who is to be told of homes, most senior first.
+func (c *Core) registered() []view.NodeID {
+	var out []view.NodeID
+	for i := range c.view.Members {
+		n := c.view.Members[i].ID
+		if p := c.peers[n]; p != nil && p.registered {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// register notes a region or proxy. A new one, or one that says it knows nothing,
+// gets all that is served; and it takes part in the moves that are closing routes,
+// since it may hold routes of an earlier coordinator.
+func (c *Core) register(from view.NodeID, hosts, tellAll bool) {
+	p := c.peer(from)
+	if !p.registered || p.hosts != hosts {
+		p.registered, p.hosts = true, hosts
+		tellAll, c.dirty = true, true
+		c.noteRegistered(from, hosts)
+		c.trace(TraceRegistered, from, c.termToken(), "")
+		c.joinMoves(from)
+	}
+	if !tellAll {
+		return
+	}
+	for i := range c.shards {
+		if c.shards[i].served() {
+			c.outbox.homes.add(from, protocol.ShardID(i))
+		}
+	}
+}
+
+func (c *Core) joinMoves(from view.NodeID) {
+	for i := range c.shards {
+		if s := &c.shards[i]; s.phase == closing && !slices.Contains(s.closers, from) {
+			s.closers = append(s.closers, from)
+			c.outbox.begins.add(from, protocol.ShardID(i))
+		}
+	}
+}
+
+// dropGone takes in that members have left the view: what they hosted is free,
+// what they were to answer counts as answered.
+func (c *Core) dropGone() {
+	gone := func(n view.NodeID) bool { return c.view.Member(n) == nil }
+	for i := range c.shards {
+		id, s := protocol.ShardID(i), &c.shards[i]
+		s.waiters = slices.DeleteFunc(s.waiters, gone)
+		if s.home != 0 && gone(s.home) {
+			c.traceShard(TraceFreed, id, s.home, s.token, "its home left the view")
+			c.unhome(s)
+			s.from, s.prefer = 0, 0
+		}
+		if s.phase == closing {
+			s.closers = slices.DeleteFunc(s.closers, gone)
+			c.closed(id)
+		}
+	}
+	c.strays = slices.DeleteFunc(c.strays, func(st stray) bool { return gone(st.node) })
+	var left []view.NodeID
+	for n := range c.peers {
+		if gone(n) {
+			left = append(left, n)
+		}
+	}
+	slices.Sort(left)
+	for _, n := range left {
+		delete(c.peers, n)
+		c.noteGone(n)
+		c.trace(TraceGone, n, c.termToken(), "")
+	}
+}
+
+// answered notes that an order reached the member.
+func (c *Core) answered(from view.NodeID) {
+	if p := c.peer(from); p.owed != 0 {
+		p.owed, c.dirty = 0, true
+	}
+}
+
+// unanswered notes at a resend that orders are out to these members. When one has
+// answered nothing for RemoveAfter, the leader is asked to part us.
+func (c *Core) unanswered(nodes []view.NodeID) {
+	for i := range c.view.Members {
+		n := c.view.Members[i].ID
+		p := c.peers[n]
+		if p == nil {
+			continue
+		}
+		switch {
+		case n == c.cfg.Self || !slices.Contains(nodes, n):
+			p.owed = 0
+		case p.owed == 0:
+			p.owed = c.now
+		case c.now.Sub(p.owed) >= c.cfg.RemoveAfter && (p.yielded == 0 || c.now.Sub(p.yielded) >= c.cfg.RemoveAfter):
+			p.yielded = c.now
+			c.trace(TraceYield, n, c.termToken(), "")
+			c.out.Do = append(c.out.Do, Yield{Subject: n})
+		}
+	}
+}
+
+// isSilent reports whether a member is not to be given shards for now: it is said
+// to be silent, or two probes in a row had no answer.
+func (c *Core) isSilent(n view.NodeID) bool {
+	if n == c.cfg.Self {
+		return false
+	}
+	p := c.peers[n]
+	return slices.Contains(c.silent, n) || p != nil && p.owed != 0 && c.now.Sub(p.owed) >= c.cfg.Resend
+}

@@ -1,0 +1,159 @@
+package coordinator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// Handoff, for each shard of a batch (DESIGN 7.3):
+//
+//	closing:   Begin to every region and proxy; each closes its route, and answers
+//	           when the owner has confirmed its marker
+//	stopping:  all have answered or left: HandOff to the owner
+//	free:      Stopped came: choose (the home named before, if it still can), write,
+//	           HostShards, and Homes to everyone, which opens the routes
+//
+// Each phase has its own time-out. Over Begin the move is called off: nothing was
+// stopped, and Homes under a later stamp opens the routes again. Over HandOff the
+// owner is asked whether it still serves the shard (HostShards under the old
+// token): if hosted, routes open again; if Stopped, the move goes on. There is no
+// time-out over that question: without an answer nobody knows, and when the owner
+// leaves the view that is the answer.
+//
+// Stopped counts in every phase, from the shard's present home and at its token or
+// above, however late: it is a promise, not a reply. One from anywhere else, or
+// below, is about an earlier allocation and changes nothing (akka.net #8146 freed
+// the new home so). The sender hears StoppedAck in any case.
+//
+// Rejected: one timer over both phases and a worker per shard that hears the
+// answer, as in Akka; an answer to a dead worker left shards stopped that the
+// coordinator thought hosted (akka.net #7500).
+
+// stopGrace is what an owner gets on top of StopTimeout to say that it is done.
+const stopGrace = time.Second
+
+// startMove begins the move of a hosted shard if there is a better place.
+func (c *Core) startMove(st *strategy.State, id protocol.ShardID) bool {
+	s := &c.shards[id]
+	owner := st.Region(s.home)
+	if owner == nil || s.phase != hosted {
+		return false
+	}
+	owner.Shards = slices.DeleteFunc(owner.Shards, func(x protocol.ShardID) bool { return x == id })
+	target := c.ask(st, id)
+	if target == 0 || target == s.home {
+		owner.Shards = append(owner.Shards, id)
+		return false
+	}
+	to := st.Region(target)
+	to.Shards = append(to.Shards, id)
+	c.set(s, closing)
+	s.move, s.target, s.sent = c.next(), target, c.now
+	s.deadline = c.now.Add(c.cfg.BeginTimeout)
+	s.closers = c.registered()
+	c.traceShard(TraceMove, id, target, s.move, "")
+	for _, n := range s.closers {
+		c.outbox.begins.add(n, id)
+	}
+	return true
+}
+
+func (c *Core) beginAck(from view.NodeID, shards []protocol.ShardToken) {
+	for _, st := range shards {
+		if int(st.Shard) >= len(c.shards) {
+			continue
+		}
+		if s := &c.shards[st.Shard]; s.phase == closing && s.move == st.Token {
+			s.closers = without(s.closers, from)
+			c.closed(st.Shard)
+		}
+	}
+}
+
+// closed goes on to HandOff when the last route is closed.
+func (c *Core) closed(id protocol.ShardID) {
+	if s := &c.shards[id]; s.phase == closing && len(s.closers) == 0 {
+		c.handOff(id)
+	}
+}
+
+func (c *Core) handOff(id protocol.ShardID) {
+	s := &c.shards[id]
+	c.set(s, stopping)
+	s.sent, s.deadline = c.now, c.now.Add(c.cfg.StopTimeout+stopGrace)
+	c.traceShard(TraceHandOff, id, s.home, s.token, "")
+	c.outbox.handoffs.add(s.home, id)
+}
+
+// cancel calls a move off that has run over its time.
+func (c *Core) cancel(id protocol.ShardID) {
+	s := &c.shards[id]
+	stamp := c.next()
+	c.traceShard(TraceCancel, id, s.home, s.move, "in phase "+s.phase.String())
+	if s.phase == closing {
+		c.hosted(id)
+		return
+	}
+	s.asked = stamp.Seq
+	c.set(s, asking)
+	s.sent = c.now
+	c.outbox.hosts.add(s.home, id)
+}
+
+// stopped takes the promises in: those of homes free their shards.
+func (c *Core) stopped(from view.NodeID, shards []protocol.ShardToken) {
+	for _, st := range shards {
+		if int(st.Shard) >= len(c.shards) {
+			continue
+		}
+		c.outbox.acks.add(from, st)
+		c.strays = slices.DeleteFunc(c.strays, func(x stray) bool {
+			return x.node == from && x.shard == st.Shard && !st.Token.Less(x.token)
+		})
+		if !c.census.done {
+			c.census.stops = append(c.census.stops, claim{node: from, shard: st.Shard, token: st.Token})
+			continue
+		}
+		c.stoppedAt(from, st)
+	}
+}
+
+func (c *Core) stoppedAt(from view.NodeID, st protocol.ShardToken) {
+	s := &c.shards[st.Shard]
+	if s.phase == free {
+		return
+	}
+	if s.home != from || st.Token.Less(s.token) {
+		c.traceShard(TraceStale, st.Shard, from, st.Token, "Stopped of an earlier allocation")
+		if !c.cfg.Mutant.Is("ShardStopped matched without token") {
+			return
+		}
+	}
+	c.traceShard(TraceStopped, st.Shard, from, st.Token, "in phase "+s.phase.String())
+	inOrder, target := s.phase == stopping || s.phase == asking, s.target
+	c.unhome(s)
+	s.prefer, s.known = target, true
+	if inOrder {
+		s.from = from
+	}
+}
+
+// stray is a shard that a node claimed although another has it under a higher
+// token: it is told to stop until it says it has.
+type stray struct {
+	node  view.NodeID
+	shard protocol.ShardID
+	token protocol.Token
+}
+
+func (c *Core) sendStray(st stray, probe bool) {
+	m := &protocol.HandOff{Head: c.head(), Within: c.cfg.StopTimeout, Shards: []protocol.HandOffOrder{
+		{Shard: st.shard, Token: st.token, Move: protocol.Token{Term: c.term, Seq: c.seq}},
+	}}
+	m.Probe = probe
+	c.send(st.node, m)
+}

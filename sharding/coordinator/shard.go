@@ -1,0 +1,95 @@
+package coordinator
+
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// phase says where a shard stands:
+//
+//	free --choose--> writing --WriteDone--> starting --ShardsHosted--> hosted
+//	hosted --move--> closing --all BeginAcks--> stopping --Stopped--> free
+//	closing --time out--> hosted          stopping --time out--> asking
+//	asking --ShardsHosted--> hosted       asking --Stopped--> free
+//	any --home leaves the view, Stopped at its token or above--> free
+//
+// recorded exists while the census runs only: a home is known from the read, and
+// served, but nobody has confirmed it.
+type phase uint8
+
+const (
+	free phase = iota
+	recorded
+	writing
+	starting
+	hosted
+	closing
+	stopping
+	asking
+)
+
+var phaseNames = [...]string{"free", "recorded", "writing", "starting", "hosted", "closing", "stopping", "asking"}
+
+func (p phase) String() string { return phaseNames[p] }
+
+// waits reports whether a shard in this phase waits for answers to orders.
+func (p phase) waits() bool { return p == starting || p >= closing }
+
+// moves reports whether a shard in this phase is on its way out of its home.
+func (p phase) moves() bool { return p >= closing }
+
+// shard is what the coordinator knows of one shard. The zero shard was never
+// allocated as far as is known.
+type shard struct {
+	phase phase
+	// home and token are those of the newest allocation.
+	// Invariant: home is zero exactly if phase is free.
+	home  view.NodeID
+	token protocol.Token
+	// from is the home that handed the shard off for the present allocation.
+	from view.NodeID
+	// prefer is the home chosen when the move began, to which state was sent.
+	prefer view.NodeID
+	// known: it was allocated before, so it is placed again without being asked for,
+	// and all are told of its new home.
+	known bool
+	// waiters asked for the home and have not been answered.
+	waiters []view.NodeID
+	// sent is when the phase's order last left.
+	sent clock.Instant
+
+	// move is the stamp of the move, in phases closing, stopping, asking.
+	move protocol.Token
+	// target is where the move is to lead. Invariant: zero unless the phase moves.
+	target view.NodeID
+	// closers have not acknowledged Begin. Invariant: not empty exactly in closing.
+	closers []view.NodeID
+	// deadline ends phases closing and stopping.
+	deadline clock.Instant
+	// asked is the least Seq of an answer that counts in phase asking.
+	asked uint64
+}
+
+// served reports whether the home may be told to who asks.
+func (s *shard) served() bool { return s.phase == hosted || s.phase == recorded }
+
+// place returns where the shard counts for the strategy.
+func (s *shard) place() view.NodeID {
+	if s.target != 0 {
+		return s.target
+	}
+	return s.home
+}
+
+func (s *shard) addWaiter(n view.NodeID) {
+	if !slices.Contains(s.waiters, n) {
+		s.waiters = append(s.waiters, n)
+	}
+}
+
+func without(nodes []view.NodeID, n view.NodeID) []view.NodeID {
+	return slices.DeleteFunc(nodes, func(m view.NodeID) bool { return m == n })
+}

@@ -1,0 +1,86 @@
+package region
+
+import (
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// begin closes routes for moves (DESIGN 7.3, step 1):
+//
+//	open route:     CloseRoute with a marker, down the connection on which everything
+//	                before went; BeginAck when the owner has answered it
+//	marker out:     the marker again under the new move: nothing was sent since
+//	anything else:  BeginAck at once: nothing is under way to anybody
+//	home departed:  counts as the marker's answer
+//
+// Without the marker, a message of ours that is still in a socket to the old owner
+// could come out after one that waits here and goes to the new home (G3).
+//
+// A Begin from before the newest Homes belongs to a move that is over: it is not
+// answered, and nobody waits for the answer.
+func (c *Core) begin(from view.NodeID, m *protocol.Begin) {
+	for _, st := range m.Shards {
+		if !c.inRange(from, st.Shard) {
+			continue
+		}
+		r := &c.routes[st.Shard]
+		if st.Token.Less(r.stamp) || st.Token.Less(r.move) {
+			c.traceShard(TraceStaleToken, st.Shard, from, st.Token, "Begin")
+			continue
+		}
+		again := st.Token == r.move
+		r.move = st.Token
+		c.beginShard(from, st, again)
+	}
+}
+
+func (c *Core) beginShard(from view.NodeID, st protocol.ShardToken, again bool) {
+	r := &c.routes[st.Shard]
+	marker := Marker{Owner: r.home, Token: r.move}
+	switch {
+	case r.state == open && c.cfg.Mutant.Is("marker left out of Begin"):
+		c.closeRoute(st.Shard, nil)
+		c.outbox.begun.add(from, nil, st)
+	case r.state == open:
+		c.arm()
+		r.marker = r.home
+		c.marked++
+		c.closeRoute(st.Shard, &marker)
+	case r.marker != 0 && again:
+		// The resend timer sees to the marker.
+	case r.marker != 0:
+		c.do(SendMarker{Shard: st.Shard, Marker: marker})
+	default:
+		c.outbox.begun.add(from, nil, st)
+	}
+}
+
+func (c *Core) unmark(r *route) {
+	if r.marker != 0 {
+		r.marker = 0
+		c.marked--
+	}
+}
+
+func (c *Core) markerAcked(ev MarkerAcked) {
+	for _, st := range ev.Shards {
+		if int(st.Shard) >= len(c.routes) {
+			continue
+		}
+		if r := &c.routes[st.Shard]; r.marker == ev.From && r.marker != 0 && r.move == st.Token {
+			c.unmark(r)
+			c.outbox.begun.add(c.office.node, nil, st)
+		}
+	}
+}
+
+func (c *Core) resendMarkers() {
+	if c.marked == 0 {
+		return
+	}
+	for i := range c.routes {
+		if r := &c.routes[i]; r.marker != 0 {
+			c.do(SendMarker{Shard: protocol.ShardID(i), Marker: Marker{Owner: r.marker, Token: r.move}})
+		}
+	}
+}

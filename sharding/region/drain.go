@@ -1,0 +1,61 @@
+package region
+
+import (
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// drainState is the orderly end of hosting. From its begin no shard is started
+// here; the coordinator hands over what there is, and when it says that nothing
+// more can go, the rest (on the last node of a cluster: all) is stopped in order.
+type drainState struct {
+	on bool
+	// asking: Drain is repeated until Drained comes.
+	asking bool
+	// last: the coordinator takes no more; what is left stops here.
+	last bool
+	told bool
+}
+
+func (c *Core) beginDrain() {
+	if c.drain.on {
+		return
+	}
+	c.drain.on = true
+	if c.office.node == 0 || !c.cfg.Hosts {
+		c.drain.last = true
+		return
+	}
+	c.arm()
+	c.drain.asking = true
+	c.askDrain()
+}
+
+func (c *Core) askDrain() {
+	if c.drain.asking && c.office.node != 0 {
+		c.do(Send{To: c.office.node, Msg: &protocol.Drain{Head: c.head()}})
+	}
+}
+
+func (c *Core) drained(from view.NodeID) {
+	if c.drain.asking && from == c.office.node {
+		c.drain.asking, c.drain.last = false, true
+	}
+}
+
+// finishDrain stops what nobody takes, and says when nothing is left.
+func (c *Core) finishDrain() {
+	if !c.drain.last || c.drain.told {
+		return
+	}
+	for i := range c.hosts {
+		if h := &c.hosts[i]; c.lease && (h.phase == starting || h.phase == running) {
+			c.stop(StopShard{Shard: protocol.ShardID(i), Token: h.token})
+		}
+	}
+	if c.hosting == 0 {
+		c.drain.told = true
+		c.trace(TraceDrained, 0, protocol.Token{}, "")
+		c.do(Drained{})
+	}
+}

@@ -1,0 +1,160 @@
+package region
+
+import (
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// hostPhase says how far a shard lives here.
+type hostPhase uint8
+
+const (
+	none hostPhase = iota
+	starting
+	running
+	stopping
+)
+
+// host is one shard as a tenant of this node. The zero host is none.
+type host struct {
+	phase hostPhase
+	// token is that of the allocation. Invariant: zero exactly if phase is none, and
+	// above the shard's floor unless the phase is stopping.
+	token protocol.Token
+	// order is the stamp of the newest HostShards that was obeyed: a HandOff from
+	// before it was overtaken by it.
+	order protocol.Token
+	// next is a start that waits for the stop. Invariant: only while stopping.
+	next *protocol.HostOrder
+}
+
+// hostShards starts shards, or says that they run. A shard that is still stopping
+// is started when it has stopped, and confirmed only then: to confirm at once made
+// phantom shards in Akka (#32976).
+func (c *Core) hostShards(r Received, m *protocol.HostShards) {
+	if !c.lease {
+		c.hold(r, "lease")
+		return
+	}
+	for _, o := range m.Shards {
+		if c.inRange(r.From, o.Shard) {
+			c.hostShard(r.From, m, o)
+		}
+	}
+}
+
+func (c *Core) hostShard(from view.NodeID, m *protocol.HostShards, o protocol.HostOrder) {
+	h := &c.hosts[o.Shard]
+	running := h.phase != none && h.token == o.Token
+	if !running && !c.floors.Token(o.Shard).Less(o.Token) && !c.cfg.Mutant.Is("no token check") {
+		c.traceShard(TraceStaleToken, o.Shard, from, o.Token, "HostShards")
+		c.promise(from, o.Shard, o.Token)
+		return
+	}
+	if c.cfg.Hosts && !c.drain.on || running {
+		h.order = h.order.Max(m.Stamp())
+	} else {
+		c.promise(from, o.Shard, o.Token)
+		return
+	}
+	switch {
+	case h.phase == none:
+		c.start(o)
+	case running && h.phase == stopping:
+		// It is asked for while it stops: Stopped will say how that ended.
+	case running && h.phase == starting:
+	case running:
+		c.outbox.hosted.add(from, m.Header(), protocol.ShardToken{Shard: o.Shard, Token: o.Token})
+	case o.Token.Less(h.token):
+		c.promise(from, o.Shard, o.Token)
+	default:
+		if h.phase != stopping {
+			c.stop(StopShard{Shard: o.Shard, Token: h.token})
+		}
+		if h.next == nil || h.next.Token.Less(o.Token) {
+			h.next = &o
+		}
+	}
+}
+
+func (c *Core) start(o protocol.HostOrder) {
+	h := &c.hosts[o.Shard]
+	h.phase, h.token, h.next = starting, o.Token, nil
+	c.hosting++
+	c.floors.started(o.Shard, o.Token)
+	c.traceShard(TraceStart, o.Shard, o.From, o.Token, "")
+	c.do(StartShard{Shard: o.Shard, Token: o.Token, From: o.From})
+}
+
+func (c *Core) shardStarted(shards []protocol.ShardToken) {
+	for _, st := range shards {
+		if int(st.Shard) >= len(c.hosts) {
+			continue
+		}
+		h := &c.hosts[st.Shard]
+		if h.phase != starting || h.token != st.Token {
+			continue
+		}
+		h.phase = running
+		c.traceShard(TraceHosted, st.Shard, c.cfg.Self, st.Token, "")
+		c.openOwn(st.Shard)
+		c.outbox.hosted.add(c.office.node, nil, st)
+	}
+}
+
+// promise gives Stopped for a shard that does not run here under t or below: the
+// floor rises first, so that the promise holds whatever order comes late.
+func (c *Core) promise(to view.NodeID, s protocol.ShardID, t protocol.Token) {
+	if !c.cfg.Mutant.Is("Stopped without a floor") {
+		c.floors.raise(s, t)
+	}
+	floor := c.floors.Token(s)
+	if h := &c.hosts[s]; h.phase != none && !floor.Less(h.token) {
+		// Running under a later token: the promise is about t alone.
+		floor = t
+	}
+	c.outbox.stopped.add(to, nil, protocol.ShardToken{Shard: s, Token: floor.Max(t)})
+}
+
+// handOff stops shards, and promises the same for those that are not here. An
+// order that was overtaken by a later question is void: the answer was hosted.
+func (c *Core) handOff(r Received, m *protocol.HandOff) {
+	if !c.lease && c.hostsAny(m.Shards) {
+		// The type's stop handler is user code: without a lease it must not run.
+		c.hold(r, "lease")
+		return
+	}
+	for _, o := range m.Shards {
+		if !c.inRange(r.From, o.Shard) {
+			continue
+		}
+		h := &c.hosts[o.Shard]
+		switch {
+		case h.phase == none || o.Token.Less(h.token):
+			c.promise(r.From, o.Shard, o.Token)
+		case o.Move.Less(h.order):
+			c.traceShard(TraceStaleToken, o.Shard, r.From, o.Move, "HandOff overtaken")
+		case h.phase == stopping:
+			c.dropNext(o)
+		default:
+			c.stop(StopShard{Shard: o.Shard, Token: h.token, To: o.To, Within: m.Within})
+		}
+	}
+}
+
+// dropNext forgets a start that waits and is ended before it began.
+func (c *Core) dropNext(o protocol.HandOffOrder) {
+	if h := &c.hosts[o.Shard]; h.next != nil && !o.Token.Less(h.next.Token) {
+		c.floors.raise(o.Shard, o.Token)
+		h.next = nil
+	}
+}
+
+func (c *Core) hostsAny(shards []protocol.HandOffOrder) bool {
+	for _, o := range shards {
+		if int(o.Shard) < len(c.hosts) && c.hosts[o.Shard].phase != none {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,102 @@
+package region
+
+import (
+	"fmt"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// Check returns the first invariant of the core that does not hold. It is for
+// simulators and tests, between steps; it costs a pass over all shards.
+func (c *Core) Check() error {
+	wanted, marked, hosting := 0, 0, 0
+	for i := range c.routes {
+		id := protocol.ShardID(i)
+		if err := c.checkRoute(id); err != nil {
+			return err
+		}
+		if err := c.checkHost(id); err != nil {
+			return err
+		}
+		r := &c.routes[i]
+		if r.wanted {
+			wanted++
+		}
+		if r.marker != 0 {
+			marked++
+		}
+		if c.hosts[i].phase != none {
+			hosting++
+		}
+	}
+	if wanted != c.wanted || marked != c.marked || hosting != c.hosting {
+		return fmt.Errorf("region: counted %d wanted, %d marked, %d hosting; kept %d, %d, %d",
+			wanted, marked, hosting, c.wanted, c.marked, c.hosting)
+	}
+	if hosting != len(c.floors.running) {
+		return fmt.Errorf("region: %d shards live here, the floors say %d", hosting, len(c.floors.running))
+	}
+	return nil
+}
+
+func (c *Core) checkRoute(id protocol.ShardID) error {
+	r := &c.routes[id]
+	switch {
+	case r.state == open && c.view.Member(r.home) == nil:
+		return fmt.Errorf("region: the route of shard %v leads out of the view", id)
+	case r.state == open && r.wanted:
+		return fmt.Errorf("region: the home of shard %v is wanted although its route is open", id)
+	case r.marker != 0 && r.state != closed:
+		return fmt.Errorf("region: a marker for shard %v is out although its route is not closed", id)
+	}
+	return nil
+}
+
+func (c *Core) checkHost(id protocol.ShardID) error {
+	h := &c.hosts[id]
+	floor := c.floors.token[id]
+	switch {
+	case h.token.IsZero() != (h.phase == none):
+		return fmt.Errorf("region: shard %v in phase %d has token %v", id, h.phase, h.token)
+	case (h.phase == starting || h.phase == running) && !floor.Less(h.token):
+		return fmt.Errorf("region: shard %v runs under %v, at or below its floor %v", id, h.token, floor)
+	case h.next != nil && h.phase != stopping:
+		return fmt.Errorf("region: shard %v has a start waiting and is not stopping", id)
+	case floor.Less(c.floors.unconfirmed[id]):
+		return fmt.Errorf("region: Stopped of shard %v was promised above its floor", id)
+	}
+	return nil
+}
+
+// Registered reports whether the coordinator that the view elects knows this
+// region: then messages find their way, or will.
+func (c *Core) Registered() bool { return c.office.registered }
+
+// Coordinator returns who coordinates the type, zero if the view elects nobody.
+func (c *Core) Coordinator() view.NodeID { return c.office.node }
+
+// Hosted returns what lives here, by shard.
+func (c *Core) Hosted() []protocol.Claim {
+	var out []protocol.Claim
+	for i := range c.hosts {
+		if h := &c.hosts[i]; h.phase != none {
+			cl := protocol.Claim{Shard: protocol.ShardID(i), Token: h.token, State: protocol.ClaimHosted}
+			if h.phase == stopping {
+				cl.State = protocol.ClaimStopping
+			}
+			out = append(out, cl)
+		}
+	}
+	return out
+}
+
+// Route returns where messages for a shard go; ok is false while they are
+// buffered.
+func (c *Core) Route(s protocol.ShardID) (h protocol.Home, ok bool) {
+	if int(s) >= len(c.routes) {
+		return protocol.Home{}, false
+	}
+	r := &c.routes[s]
+	return protocol.Home{Shard: s, Node: r.home, Token: r.token}, r.state == open
+}

@@ -1,0 +1,201 @@
+package region
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// link is what a region knows of the coordinator that the view elects.
+type link struct {
+	// node is zero when the view elects nobody.
+	node view.NodeID
+	// term is the one under which we are registered, zero if none.
+	term       view.Epoch
+	registered bool
+	// retry is when to register again, wait the step after that.
+	retry clock.Instant
+	wait  time.Duration
+}
+
+// viewChanged finds the coordinator, ends what departed members held, and lets
+// waiting messages in. Every view is answered with Register: it costs one message,
+// and a coordinator that took office anew learns of proxies too.
+func (c *Core) viewChanged(v *view.View) {
+	if v == nil || c.view != nil && v.Epoch <= c.view.Epoch {
+		return
+	}
+	c.view = v
+	if n := protocol.Elect(v, c.cfg.Role); n != c.office.node || c.office.term.Generation() != v.Epoch.Generation() {
+		c.office = link{node: n}
+	}
+	c.office.wait = c.cfg.Retry
+	c.dropGone()
+	c.register()
+	c.askAll()
+	c.replay()
+}
+
+// register says that we are here, and arranges to say it again.
+func (c *Core) register() {
+	if c.office.node == 0 {
+		return
+	}
+	c.office.registered = false
+	h := c.head()
+	h.Term = c.office.term
+	c.do(Send{To: c.office.node, Msg: &protocol.Register{Head: h, Hosts: c.cfg.Hosts}})
+	c.office.retry = c.now.Add(c.office.wait)
+	c.office.wait = min(2*c.office.wait, c.cfg.RetryMax)
+}
+
+// heard notes that the elected coordinator is in office and knows us.
+func (c *Core) heard(from view.NodeID, term view.Epoch) {
+	if from != c.office.node {
+		return
+	}
+	if !c.office.registered || c.office.term != term {
+		c.trace(TraceRegistered, from, protocol.Token{Term: term}, "")
+	}
+	fresh := c.office.term != term
+	c.office.registered, c.office.term = true, term
+	if fresh {
+		c.askAll()
+		c.reportStopped()
+	}
+}
+
+// received sorts out what comes too early, from outside or from the past, and
+// dispatches. An order is obeyed only by a node that holds the coordinator's view
+// or a later one: whoever the coordinator took for gone is gone for us as well.
+func (c *Core) received(r Received) {
+	h := r.Msg.Header()
+	if c.view == nil || h.View > c.view.Epoch {
+		c.hold(r, "view")
+		return
+	}
+	if c.view.Member(r.From) == nil {
+		c.trace(TraceNotMember, r.From, h.Stamp(), protocol.Name(r.Msg))
+		return
+	}
+	if h.Term < c.floors.term && !c.cfg.Mutant.Is("no term check") {
+		c.refuse(r, h)
+		return
+	}
+	c.raiseTerm(h.Term)
+	if h.Probe {
+		c.do(Send{To: r.From, Msg: &protocol.Seen{Head: c.answer(h)}})
+	}
+	c.dispatch(r)
+}
+
+// refuse turns down what a replaced coordinator says, and tells it so.
+func (c *Core) refuse(r Received, h *protocol.Head) {
+	c.trace(TraceStaleTerm, r.From, h.Stamp(), protocol.Name(r.Msg))
+	switch r.Msg.(type) {
+	case *protocol.HostShards, *protocol.Begin, *protocol.HandOff, *protocol.CensusRequest:
+		c.do(Send{To: r.From, Msg: &protocol.Refused{Head: c.answer(h)}})
+	}
+}
+
+// raiseTerm obeys a higher term from now on. Starts that a lower one has ordered,
+// and that still wait for a stop, are dropped with it.
+func (c *Core) raiseTerm(term view.Epoch) {
+	if term <= c.floors.term {
+		return
+	}
+	c.floors.term = term
+	for i := range c.hosts {
+		c.hosts[i].next = nil
+	}
+}
+
+func (c *Core) dispatch(r Received) {
+	switch m := r.Msg.(type) {
+	case *protocol.RegisterAck:
+		c.heard(r.From, m.Term)
+	case *protocol.Homes:
+		c.homes(m)
+	case *protocol.HostShards:
+		c.hostShards(r, m)
+	case *protocol.Begin:
+		c.begin(r.From, m)
+	case *protocol.HandOff:
+		c.handOff(r, m)
+	case *protocol.StoppedAck:
+		for _, st := range m.Shards {
+			c.floors.confirmed(st.Shard, st.Token)
+		}
+	case *protocol.CensusRequest:
+		c.census(r.From, m)
+	case *protocol.Drained:
+		c.drained(r.From)
+	}
+}
+
+// census tells what lives here. Having raised the term already, we start and stop
+// nothing for a predecessor any more: what is reported stays true until the new
+// coordinator, or the end of a lease, changes it. Shards that are starting count:
+// nobody can call a start back.
+func (c *Core) census(from view.NodeID, m *protocol.CensusRequest) {
+	report := &protocol.CensusReport{Head: c.answer(&m.Head), Hosts: c.cfg.Hosts}
+	for i := range c.hosts {
+		h := &c.hosts[i]
+		if h.phase == none {
+			continue
+		}
+		cl := protocol.Claim{Shard: protocol.ShardID(i), Token: h.token, State: protocol.ClaimHosted}
+		if h.phase == stopping {
+			cl.State = protocol.ClaimStopping
+		}
+		report.Claims = append(report.Claims, cl)
+	}
+	c.trace(TraceCensus, from, protocol.Token{Term: m.Term}, "")
+	c.do(Send{To: from, Msg: report})
+	c.heard(from, m.Term)
+}
+
+const heldMax = 256
+
+// hold keeps a message until the view or the lease allows it. What does not fit is
+// sent again by its coordinator.
+func (c *Core) hold(r Received, why string) {
+	kind := TraceHeld
+	if len(c.held) >= heldMax {
+		kind = TraceHeldOver
+	} else {
+		c.held = append(c.held, r)
+	}
+	c.trace(kind, r.From, r.Msg.Header().Stamp(), protocol.Name(r.Msg)+" for want of "+why)
+}
+
+func (c *Core) replay() {
+	held := c.held
+	c.held = nil
+	for _, r := range held {
+		c.received(r)
+	}
+}
+
+// head is that of a message that answers none.
+func (c *Core) head() protocol.Head {
+	return protocol.Head{Type: c.cfg.Type, Term: c.floors.term, View: c.epoch()}
+}
+
+// answer is the head of an answer to an order.
+func (c *Core) answer(order *protocol.Head) protocol.Head {
+	h := c.head()
+	if order.Term == h.Term {
+		h.Seq = order.Seq
+	}
+	return h
+}
+
+func (c *Core) epoch() view.Epoch {
+	if c.view == nil {
+		return 0
+	}
+	return c.view.Epoch
+}

@@ -1,0 +1,87 @@
+package region
+
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// outbox gathers the answers of a step, so that those about a thousand shards
+// leave in one message. It goes out after everything else that the step does: a
+// route is closed before its closing is acknowledged.
+type outbox struct {
+	hosted, stopped, begun answers
+	needs                  []protocol.ShardID
+}
+
+// answers are entries of one kind of message, with who gets them.
+type answers struct {
+	list []answer
+}
+
+type answer struct {
+	to view.NodeID
+	// seq is echoed from the order, zero if it answers none.
+	seq uint64
+	st  protocol.ShardToken
+}
+
+// add notes an answer, to an order if there is one. To zero is nobody: then what
+// is owed is said when a coordinator is known.
+func (a *answers) add(to view.NodeID, order *protocol.Head, st protocol.ShardToken) {
+	if to == 0 {
+		return
+	}
+	e := answer{to: to, st: st}
+	if order != nil {
+		e.seq = order.Seq
+	}
+	if !slices.Contains(a.list[max(0, len(a.list)-1):], e) {
+		a.list = append(a.list, e)
+	}
+}
+
+// batchMax bounds the shards in one message.
+const batchMax = 1024
+
+// drain hands the entries out by receiver and order.
+func (a *answers) drain(send func(to view.NodeID, seq uint64, list []protocol.ShardToken)) {
+	slices.SortStableFunc(a.list, func(x, y answer) int {
+		switch {
+		case x.to != y.to && x.to < y.to, x.to == y.to && x.seq < y.seq:
+			return -1
+		case x.to == y.to && x.seq == y.seq:
+			return 0
+		}
+		return 1
+	})
+	for i := 0; i < len(a.list); {
+		first := a.list[i]
+		var list []protocol.ShardToken
+		for ; i < len(a.list) && len(list) < batchMax && a.list[i].to == first.to && a.list[i].seq == first.seq; i++ {
+			list = append(list, a.list[i].st)
+		}
+		send(first.to, first.seq, list)
+	}
+	a.list = a.list[:0]
+}
+
+func (c *Core) flush() {
+	o := &c.outbox
+	o.begun.drain(func(to view.NodeID, _ uint64, list []protocol.ShardToken) {
+		c.do(Send{To: to, Msg: &protocol.BeginAck{Head: c.head(), Shards: list}})
+	})
+	o.stopped.drain(func(to view.NodeID, _ uint64, list []protocol.ShardToken) {
+		c.do(Send{To: to, Msg: &protocol.Stopped{Head: c.head(), Shards: list}})
+	})
+	o.hosted.drain(func(to view.NodeID, seq uint64, list []protocol.ShardToken) {
+		h := c.head()
+		h.Seq = seq
+		c.do(Send{To: to, Msg: &protocol.ShardsHosted{Head: h, Shards: list}})
+	})
+	for list := range slices.Chunk(o.needs, batchMax) {
+		c.do(Send{To: c.office.node, Msg: &protocol.GetHome{Head: c.head(), Hosts: c.cfg.Hosts, Shards: slices.Clone(list)}})
+	}
+	o.needs = o.needs[:0]
+}
