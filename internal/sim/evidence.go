@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// links keeps a connection to every member and turns what happens to them into
+// facts about peers, as DESIGN 4.5 has it: a connection that broke and is then
+// refused, twice and 20 ms apart, proves death until the peer is heard again;
+// another incarnation at the address, and a goodbye, prove it for good.
+type links struct {
+	p        *proc
+	peers    map[nodeID]*link
+	reported []nodeID
+}
+
+type link struct {
+	met, member, up, in bool
+	proof, certain      bool
+	lostAt              instant // never while the link stands
+	refusals            int
+	firstRefusal        instant
+}
+
+const (
+	refusalsSpan     = 20 * time.Millisecond
+	refusalsReadOut  = 300 * time.Millisecond
+	unreachableAfter = 200 * time.Millisecond
+	keepEvery        = 20 * time.Millisecond
+)
+
+func (l *links) peer(id nodeID) *link {
+	x := l.peers[id]
+	if x == nil {
+		x = &link{lostAt: never}
+		l.peers[id] = x
+	}
+	return x
+}
+
+func (l *links) sorted() []nodeID {
+	ids := make([]nodeID, 0, len(l.peers))
+	for id := range l.peers {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// members takes a newer view: links to its members are kept up.
+func (l *links) members(v *view.View) {
+	for _, x := range l.peers {
+		x.member = false
+	}
+	for i := range v.Members {
+		if id := v.Members[i].ID; id != l.p.node.ID {
+			x := l.peer(id)
+			x.member = true
+			l.dial(id, x)
+			l.conclude(id, x)
+		}
+	}
+}
+
+func (l *links) dial(id nodeID, x *link) {
+	if to := l.p.w.byID[id]; to != nil && !x.certain {
+		l.p.dialed(to, transport.Control)
+		if !x.up && x.lostAt == never {
+			x.lostAt = l.p.w.now
+		}
+	}
+}
+
+// keep dials again what is down, and reports it.
+func (l *links) keep() {
+	p := l.p
+	p.w.after(keepEvery, func() {
+		if !p.alive || p.over {
+			return
+		}
+		p.run(l.tend)
+		l.keep()
+	})
+}
+
+func (l *links) tend() {
+	if l.p.over {
+		return
+	}
+	var down []nodeID
+	for _, id := range l.sorted() {
+		x := l.peers[id]
+		if !x.member || x.up {
+			continue
+		}
+		l.dial(id, x)
+		l.conclude(id, x)
+		if l.p.w.now.sub(x.lostAt) >= unreachableAfter {
+			down = append(down, id)
+		}
+	}
+	if !slices.Equal(down, l.reported) {
+		l.reported = down
+		l.p.step(view.Unreachable{Nodes: slices.Clone(down)})
+	}
+}
+
+// onPeer takes an event of the transport.
+func (p *proc) onPeer(typ transport.PeerEventType, class transport.Class, id, former nodeID) {
+	if p.over {
+		return
+	}
+	l := p.links()
+	if typ == transport.OtherNode {
+		l.prove(former, true, "other node")
+		return
+	}
+	x := l.peer(id)
+	control := class == transport.Control
+	switch typ {
+	case transport.Connected:
+		x.met = true
+		if control {
+			x.up, x.lostAt, x.refusals = true, never, 0
+		}
+		l.heard(id)
+		p.upperPeer(id, true)
+	case transport.Accepted:
+		x.met, x.in = true, true
+		l.heard(id)
+	case transport.Lost:
+		if control {
+			x.up = false
+			x.lostAt = min(x.lostAt, p.w.now)
+		}
+		p.upperPeer(id, false)
+	case transport.AcceptedLost:
+		x.in = false
+		l.conclude(id, x)
+	case transport.Refused:
+		if control {
+			l.refused(id, x)
+		}
+	case transport.DialFailed:
+		x.refusals = 0
+		x.lostAt = min(x.lostAt, p.w.now)
+	}
+}
+
+func (l *links) refused(id nodeID, x *link) {
+	now := l.p.w.now
+	x.lostAt = min(x.lostAt, now)
+	if x.refusals == 0 {
+		x.firstRefusal = now
+	}
+	x.refusals++
+	l.conclude(id, x)
+}
+
+func (l *links) conclude(id nodeID, x *link) {
+	if x.proof || !x.met || !x.member || x.lostAt == never || x.refusals < 2 {
+		return
+	}
+	now := l.p.w.now
+	if now.sub(x.firstRefusal) < refusalsSpan || x.in && now.sub(x.lostAt) < refusalsReadOut {
+		return
+	}
+	if l.p.w.swarm.lateProofs && l.p.w.netRand.chance(90) {
+		return // asked again at the next tick: late, and sometimes after the window
+	}
+	l.prove(id, false, "refused")
+}
+
+// prove tells the core of a death.
+func (l *links) prove(id nodeID, certain bool, why string) {
+	x := l.peers[id]
+	if x == nil || x.certain || x.proof && !certain {
+		return
+	}
+	x.proof, x.certain = true, certain
+	w := l.p.w
+	w.event(l.p, "proof", uint64(id), func() string { return w.name(id) + " " + why })
+	if q := w.byID[id]; q != nil && q.alive && !q.over {
+		w.hit(markWrongEvidence)
+		if !w.swarm.reject {
+			w.fail("evidence", "%s proves the living %s dead: %s", l.p.label, q.label, why)
+		}
+	}
+	if certain {
+		l.p.forgotten[id] = true
+	}
+	l.p.step(view.ProvenDead{Subject: id, Reason: why})
+}
+
+// heard takes a proof back that is not certain.
+func (l *links) heard(id nodeID) {
+	x := l.peers[id]
+	if x == nil {
+		return
+	}
+	x.refusals = 0
+	if x.proof && !x.certain {
+		x.proof = false
+		l.p.w.event(l.p, "alive", uint64(id), nil)
+		l.p.step(view.Alive{Subject: id})
+	}
+}

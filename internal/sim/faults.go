@@ -1,0 +1,277 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// planFaults keeps breaking things until the run's faults end.
+func (w *world) planFaults() {
+	w.after(w.faultRand.dur(0, 2*w.swarm.faultEvery), func() {
+		if w.calm {
+			return
+		}
+		w.fault()
+		w.planFaults()
+	})
+	if w.swarm.restartAll {
+		w.after(w.faultRand.dur(w.swarm.duration/4, w.swarm.duration), w.faultRestartAll)
+	}
+}
+
+// fault breaks one thing of a class that the swarm has on.
+func (w *world) fault() {
+	s := &w.swarm
+	kinds := []struct {
+		on bool
+		do func()
+	}{
+		{s.crash, w.faultCrash},
+		{s.pause, w.faultPause},
+		{s.slow, w.faultSlow},
+		{s.partition, w.faultPartition},
+		{s.partition, w.faultClog},
+		{s.flaky, w.faultFlaky},
+		{s.leave, w.faultLeave},
+	}
+	var on []func()
+	for _, k := range kinds {
+		if k.on {
+			on = append(on, k.do)
+		}
+	}
+	if len(on) > 0 {
+		on[w.faultRand.intn(len(on))]()
+	}
+}
+
+// running lists the processes that live.
+func (w *world) running() []*proc {
+	var ps []*proc
+	for i := range w.hosts {
+		if p := w.hosts[i].proc; p != nil {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+func (w *world) anyone() *proc {
+	ps := w.running()
+	if len(ps) == 0 {
+		return nil
+	}
+	return ps[w.faultRand.intn(len(ps))]
+}
+
+// instants of interest around a lease.
+func (w *world) span() time.Duration {
+	l := w.swarm.lease
+	return []time.Duration{l / 3, l * 9 / 10, l * 3 / 2, 3 * l, 8 * l}[w.faultRand.intn(5)] + w.faultRand.dur(0, l/5)
+}
+
+func (w *world) faultCrash() {
+	if p := w.anyone(); p != nil {
+		w.crashOne(p)
+	}
+}
+
+func (w *world) crashOne(p *proc) {
+	slot := p.slot
+	p.crash(w.swarm.powerLoss && w.faultRand.chance(40))
+	if w.swarm.restart || w.faultRand.chance(40) {
+		w.restartIn(slot, w.faultRand.dur(2*time.Millisecond, 3*time.Second))
+	}
+}
+
+func (w *world) restartIn(slot int, d time.Duration) {
+	w.after(d, func() {
+		if h := &w.hosts[slot]; h.proc == nil && !w.calm && !h.stay {
+			w.start(slot)
+		}
+	})
+}
+
+func (w *world) faultRestartAll() {
+	if w.calm {
+		return
+	}
+	w.hit(markRestartAll)
+	for _, p := range w.running() {
+		p.crash(false)
+		w.restartIn(p.slot, w.faultRand.dur(2*time.Millisecond, time.Second))
+	}
+}
+
+func (w *world) faultPause() {
+	if p := w.anyone(); p != nil {
+		w.pauseFor(p, w.span())
+	}
+}
+
+func (w *world) pauseFor(p *proc, d time.Duration) {
+	if p.paused {
+		return
+	}
+	p.pause()
+	w.after(d, func() {
+		if !w.calm {
+			p.resume()
+		}
+	})
+}
+
+func (w *world) faultSlow() {
+	p := w.anyone()
+	if p == nil {
+		return
+	}
+	p.cost = w.faultRand.dur(200*time.Microsecond, 4*time.Millisecond)
+	w.event(p, "slow", uint64(p.cost), nil)
+	w.after(w.faultRand.dur(50*time.Millisecond, 1500*time.Millisecond), func() { p.cost = 0 })
+}
+
+// blockKind draws how a path breaks.
+func (w *world) blockKind() block {
+	if w.swarm.reject && w.faultRand.coin() {
+		w.hit(markReject)
+		return reject
+	}
+	return drop
+}
+
+func (w *world) faultPartition() {
+	n := len(w.hosts)
+	if n < 2 {
+		return
+	}
+	side := map[int]bool{}
+	for _, i := range w.faultRand.subset(n, 1+w.faultRand.intn(n-1)) {
+		side[i] = true
+	}
+	oneWay := w.swarm.oneWay && w.faultRand.coin()
+	if oneWay {
+		w.hit(markOneWay)
+	}
+	kind := w.blockKind()
+	w.event(nil, "partition", uint64(len(side)), nil)
+	w.cutOff(side, kind, oneWay)
+	if w.faultRand.chance(20) {
+		// A bridge: one host still speaks with both sides.
+		b := w.faultRand.intn(n)
+		for i := range w.hosts {
+			w.setPath(b, i, open)
+			w.setPath(i, b, open)
+		}
+	}
+	w.healIn(w.span())
+}
+
+// healIn opens all paths, at once or one by one.
+func (w *world) healIn(d time.Duration) {
+	step := time.Duration(0)
+	if w.faultRand.coin() {
+		step = w.faultRand.dur(0, 200*time.Millisecond)
+	}
+	n := len(w.hosts)
+	for _, k := range w.faultRand.perm(n * n) {
+		w.after(d, func() {
+			if !w.calm {
+				w.setPath(k/n, k%n, open)
+			}
+		})
+		d += step / time.Duration(n)
+	}
+}
+
+func (w *world) faultClog() {
+	n := len(w.hosts)
+	kind := w.blockKind()
+	for range 1 + w.faultRand.intn(n) {
+		i, j := w.faultRand.intn(n), w.faultRand.intn(n)
+		w.setPath(i, j, kind)
+		if !w.swarm.oneWay {
+			w.setPath(j, i, kind)
+		}
+	}
+	w.event(nil, "clog", uint64(kind), nil)
+	w.healIn(w.span())
+}
+
+func (w *world) faultFlaky() {
+	all := w.conns()
+	if len(all) == 0 {
+		return
+	}
+	w.event(nil, "connections break", uint64(len(all)), nil)
+	for _, i := range w.faultRand.subset(len(all), 1+w.faultRand.intn(len(all))) {
+		all[i].breaks()
+	}
+}
+
+func (w *world) faultLeave() {
+	p := w.anyone()
+	if p == nil || p.member.leaving || p.member.view == nil {
+		return
+	}
+	w.leave(p)
+	if w.swarm.crash && w.faultRand.chance(25) {
+		w.after(w.faultRand.dur(0, w.swarm.lease/2), func() { p.crash(false) })
+	}
+	w.restartIn(p.slot, w.faultRand.dur(w.swarm.lease, 4*w.swarm.lease))
+}
+
+// leave takes a node out in order, as Node.Shutdown does.
+func (w *world) leave(p *proc) {
+	p.run(func() {
+		p.member.leaving = true
+		w.event(p, "leaves", 0, nil)
+		p.leaveUpper(func() { p.step(view.Leave{}) })
+	})
+}
+
+// aim strikes around the moments of propose and commit, where random faults are
+// too rare: some members are cut off or paused, others killed shortly after.
+func (w *world) aim(from *proc, next *view.View) {
+	if w.calm || !w.swarm.bursts || !w.faultRand.chance(25) {
+		return
+	}
+	w.hit(markBurst)
+	n := len(w.hosts)
+	w.event(from, "burst", uint64(next.Epoch), nil)
+	side := map[int]bool{}
+	for _, i := range w.faultRand.subset(n, w.faultRand.intn(n)) {
+		side[i] = true
+	}
+	start := w.faultRand.dur(0, 3*time.Millisecond)
+	pause := w.swarm.pause && w.faultRand.coin()
+	oneWay := w.swarm.oneWay && w.faultRand.coin()
+	lasts := w.span()
+	w.after(start, func() {
+		if w.calm {
+			return
+		}
+		if !pause {
+			w.cutOff(side, drop, oneWay)
+			w.healIn(lasts)
+			return
+		}
+		for i := range w.hosts {
+			if p := w.hosts[i].proc; side[i] && p != nil {
+				w.pauseFor(p, lasts)
+			}
+		}
+	})
+	if !w.swarm.crash {
+		return
+	}
+	kill := w.faultRand.dur(5*time.Millisecond, w.swarm.lease*3/2)
+	w.after(start+kill, func() {
+		for i := range w.hosts {
+			if p := w.hosts[i].proc; !w.calm && !side[i] && p != nil && w.faultRand.chance(60) {
+				w.crashOne(p)
+			}
+		}
+	})
+}

@@ -1,0 +1,224 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// membership is the driver of the view core: what the shell in package gossip
+// does around it, and nothing more.
+type membership struct {
+	core    *view.Core
+	fx      view.Effects
+	timer   timer
+	view    *view.View
+	lease   view.Lease
+	valid   bool
+	leaving bool
+	links   links
+	// mail is the time before which the subscribers see nothing newer.
+	mail instant
+}
+
+func (p *proc) links() *links { return &p.member.links }
+
+func (p *proc) startMembership() {
+	m := &p.member
+	s := &p.w.swarm
+	cfg := view.Config{
+		Self: p.node, Ping: s.ping, Lease: s.lease, RemoveAfter: s.removeAfter,
+		DriftPPM: s.driftPPM, Evidence: s.evidence, Seed: p.w.setRand.u64(),
+	}
+	p.w.tamperConfig(&cfg)
+	m.core = view.New(cfg, p.now())
+	if p.w.cfg.onView != nil {
+		p.w.cfg.onView(m.core)
+	}
+	m.timer = newTimer(p, func() { p.step(view.Tick{}) })
+	m.links = links{p: p, peers: map[nodeID]*link{}}
+	m.timer.set(m.core.Deadline())
+	p.links().keep()
+	p.askAround()
+}
+
+// step gives the view core one event and carries its effects out in the order of
+// their fields.
+func (p *proc) step(ev view.Event) {
+	m := &p.member
+	if p.over || !p.alive {
+		return
+	}
+	if _, tick := ev.(view.Tick); tick && p.now() < m.core.Deadline() {
+		m.timer.set(m.core.Deadline())
+		return
+	}
+	m.fx.Reset()
+	m.core.Step(p.now(), ev, &m.fx)
+	fx := &m.fx
+	for i := range fx.Trace {
+		p.w.viewTrace(p, &fx.Trace[i])
+	}
+	if fx.Lease != nil {
+		p.setLease(*fx.Lease)
+	}
+	if fx.Abandon {
+		p.abandon()
+	}
+	if fx.View != nil {
+		p.setView(fx.View)
+	}
+	if fx.Lease != nil {
+		p.w.checkLease(p)
+	}
+	sends := fx.Send
+	for _, s := range sends {
+		p.sendView(s)
+	}
+	if fx.Removed != nil {
+		p.removed(*fx.Removed)
+		return
+	}
+	m.timer.set(m.core.Deadline())
+}
+
+func (p *proc) sendView(s view.Send) {
+	msg := p.w.tamper(p, s.To, s.Msg)
+	if msg == nil {
+		return
+	}
+	p.w.watchView(p, s.To, msg)
+	p.w.event(p, "send", uint64(s.To), func() string { return p.w.name(s.To) + " " + p.w.messageText(msg) })
+	if s.To == p.node.ID {
+		p.w.fail("S9", "%s sends %T to itself", p.label, msg)
+	}
+	_ = p.send(s.To, transport.Control, frame{transport.KindView, msg})
+}
+
+// setLease takes a lease that the core gave or withdrew. LeaseValid is asked at
+// every dispatch; the upper layers hear of changes a little later.
+func (p *proc) setLease(l view.Lease) {
+	m := &p.member
+	m.lease = l
+	valid := p.leaseValid()
+	p.w.event(p, "lease", uint64(l.Until), func() string {
+		kind := "member"
+		if l.Leader {
+			kind = "leader"
+		}
+		return kind + " for " + l.Until.Sub(p.now()).String()
+	})
+	if valid != m.valid {
+		m.valid = valid
+		p.leaseTurned(valid)
+	}
+	if valid {
+		p.w.at(p.clk.when(l.Until), func() { p.run(p.lapse) })
+	}
+}
+
+// lapse tells the upper layers when a lease ran out by itself.
+func (p *proc) lapse() {
+	m := &p.member
+	if m.valid && !p.leaseValid() {
+		m.valid = false
+		p.leaseTurned(false)
+	}
+}
+
+func (p *proc) leaseTurned(valid bool) {
+	if valid {
+		p.w.hit(markLeaseResumed)
+	} else {
+		p.w.hit(markLeaseLapsed)
+	}
+	p.w.event(p, "lease valid", b2u(valid), nil)
+	p.tell(func() { p.upperLease(valid) })
+}
+
+func (p *proc) leaseValid() bool {
+	return p.alive && !p.over && p.member.lease.Valid(p.now())
+}
+
+// setView takes a newer view.
+func (p *proc) setView(v *view.View) {
+	p.member.view = v
+	p.w.event(p, "view", uint64(v.Epoch), func() string { return p.w.viewText(v) })
+	p.w.checkView(p, v)
+	p.links().members(v)
+	p.tell(func() { p.upperView(v) })
+}
+
+// tell delivers to the layers above, in order, from another goroutine.
+func (p *proc) tell(do func()) {
+	d := time.Duration(0)
+	if p.w.netRand.intn(8) == 0 {
+		d = p.w.netRand.dur(0, 8*time.Millisecond)
+	}
+	p.member.mail = max(p.member.mail, p.w.now.add(d))
+	p.w.at(p.member.mail, func() { p.run(do) })
+}
+
+// abandon drops every instance at once. The shell does so before a lease of the
+// new generation becomes valid for dispatch.
+func (p *proc) abandon() {
+	p.w.hit(markAbandoned)
+	p.w.event(p, "abandon", 0, nil)
+	p.abandonUpper()
+}
+
+// removed ends the incarnation; the root package starts the next one, unless the
+// node left of its own will.
+func (p *proc) removed(r view.Removed) {
+	w := p.w
+	w.event(p, "removed", uint64(r.Epoch), func() string { return r.Reason })
+	p.abandon()
+	p.over = true
+	slot := p.slot
+	left := p.member.leaving
+	if left {
+		w.hit(markLeft)
+		p.signOff()
+	}
+	w.after(w.faultRand.dur(time.Millisecond, 60*time.Millisecond), func() {
+		if !p.alive {
+			return
+		}
+		p.end()
+		w.event(p, "closed", 0, nil)
+		if left {
+			return
+		}
+		w.after(w.faultRand.dur(5*time.Millisecond, 800*time.Millisecond), func() {
+			if w.hosts[slot].proc == nil && !w.hosts[slot].down && !w.hosts[slot].stay {
+				w.hit(markRejoined)
+				w.start(slot)
+			}
+		})
+	})
+}
+
+// signOff says goodbye to all members, as a closing shell does.
+func (p *proc) signOff() {
+	v := p.member.view
+	if v == nil {
+		return
+	}
+	for i := range v.Members {
+		if id := v.Members[i].ID; id != p.node.ID {
+			_ = p.send(id, transport.Control, frame{transport.KindEvidence, nil})
+		}
+	}
+}
+
+func (p *proc) goodbye(from nodeID) { p.links().prove(from, true, "goodbye") }
+
+// leaseEnd is the true time at which the process's lease ends.
+func (p *proc) leaseEnd() instant {
+	if p.member.lease.Until == 0 {
+		return 0
+	}
+	return p.clk.when(min(p.member.lease.Until, clock.Never))
+}

@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+type nodeID = view.NodeID
+
+// proc is one process: one incarnation of a node, with its cores and the thin
+// drivers that carry out their effects as the shells do. Everything that happens
+// to it goes through run, so that a paused process handles nothing, and a slow
+// one handles late, in order.
+type proc struct {
+	w      *world
+	slot   int
+	label  string
+	node   view.Node
+	clk    localClock
+	born   instant
+	alive  bool
+	paused bool
+	// pausedAt is when the pause began.
+	pausedAt instant
+	// over is set when the incarnation was removed: its stack is closing.
+	over bool
+	// former is the newest view held here.
+	former *view.View
+
+	todo     []func()
+	draining bool
+	// cost is what handling one event takes; zero but for slow nodes.
+	cost time.Duration
+
+	out, in   map[peerClass]*conn
+	forgotten map[nodeID]bool
+	dialTries []int
+	dialNext  []instant
+
+	member membership
+	upper  upper
+}
+
+func (p *proc) now() clock.Instant { return p.clk.read(p.w.now) }
+
+// run does something in the process when it gets to it.
+func (p *proc) run(do func()) {
+	if !p.alive {
+		return
+	}
+	if !p.paused && p.cost == 0 && len(p.todo) == 0 {
+		do()
+		return
+	}
+	p.todo = append(p.todo, do)
+	p.drain(p.cost)
+}
+
+func (p *proc) drain(wait time.Duration) {
+	if p.draining || p.paused || len(p.todo) == 0 {
+		return
+	}
+	p.draining = true
+	p.w.after(wait, func() {
+		p.draining = false
+		if !p.alive || p.paused || len(p.todo) == 0 {
+			return
+		}
+		do := p.todo[0]
+		p.todo[0] = nil
+		p.todo = p.todo[1:]
+		do()
+		p.drain(p.cost)
+	})
+}
+
+// later does something on another goroutine of the process: a little later, and
+// not at all once it is dead.
+func (p *proc) later(d time.Duration, do func()) {
+	p.w.after(d, func() { p.run(do) })
+}
+
+func (p *proc) pause() {
+	p.paused, p.pausedAt = true, p.w.now
+	p.w.event(p, "paused", 0, nil)
+}
+
+func (p *proc) resume() {
+	if !p.alive || !p.paused {
+		return
+	}
+	p.paused = false
+	p.w.event(p, "resumed", uint64(len(p.todo)), nil)
+	p.w.checkPause(p)
+	p.drain(0)
+}
+
+// timer asks for one Tick at a deadline of a core. An earlier wish replaces a
+// later one; a later one waits until the earlier has fired.
+type timer struct {
+	p    *proc
+	want clock.Instant
+	fire func()
+}
+
+func newTimer(p *proc, fire func()) timer { return timer{p: p, want: clock.Never, fire: fire} }
+
+func (t *timer) set(i clock.Instant) {
+	if i >= t.want {
+		return
+	}
+	t.want = i
+	slack := time.Duration(t.p.w.netRand.u64() % uint64(t.p.w.swarm.ping/50))
+	t.p.w.at(t.p.clk.when(i).add(slack), func() {
+		if t.want != i {
+			return
+		}
+		t.p.run(func() {
+			if t.want == i {
+				t.want = clock.Never
+				t.fire()
+			}
+		})
+	})
+}
+
+// handle takes a frame that came from a peer.
+func (p *proc) handle(from nodeID, f frame) {
+	if p.over || p.forgotten[from] {
+		p.w.lost++
+		return
+	}
+	p.w.delivered++
+	p.links().heard(from)
+	switch f.kind {
+	case transport.KindView:
+		p.step(view.Received{From: from, Msg: f.msg.(view.Message)})
+	case transport.KindEvidence:
+		p.goodbye(from)
+	default:
+		p.upper.handle(from, f)
+	}
+}
+
+// start brings a process up on a host, as the first or a later incarnation.
+func (w *world) start(slot int) *proc {
+	h := &w.hosts[slot]
+	h.down = false
+	w.ids++
+	id := nodeID(w.setRand.u64()>>16<<16 | w.ids)
+	p := &proc{
+		w: w, slot: slot, label: label(slot, h.lives), born: w.now, alive: true,
+		node: view.Node{ID: id, Name: label(slot, 0), Addr: "10.0.0." + label(slot, 0) + ":7000"},
+		clk:  w.drawClock(),
+		out:  map[peerClass]*conn{}, in: map[peerClass]*conn{}, forgotten: map[nodeID]bool{},
+		dialTries: make([]int, len(w.hosts)), dialNext: make([]instant, len(w.hosts)),
+	}
+	h.lives++
+	h.proc = p
+	w.byID[id] = p
+	w.event(p, "started", uint64(id), nil)
+	p.startMembership()
+	p.startUpper()
+	return p
+}
+
+func (w *world) drawClock() localClock {
+	bound := int64(w.swarm.driftPPM)
+	ppm := int64(w.setRand.u64()%uint64(bound+1)) - bound/2
+	if w.swarm.driftBeyond && w.setRand.chance(50) {
+		ppm *= 30
+		w.hit(markDriftBeyond)
+		w.driftBroken = true
+	}
+	return localClock{origin: int64(w.setRand.u64() >> 14), ppm: ppm}
+}
+
+// crash ends a process with the loss of its memory; power takes the machine too.
+func (p *proc) crash(power bool) {
+	if !p.alive {
+		return
+	}
+	w := p.w
+	w.event(p, "crashed", b2u(power), nil)
+	w.hosts[p.slot].down = power
+	p.end()
+}
+
+// end takes the process away.
+func (p *proc) end() {
+	w := p.w
+	p.alive = false
+	w.hosts[p.slot].proc = nil
+	w.hosts[p.slot].former = append(w.hosts[p.slot].former, p.node)
+	p.todo = nil
+	w.members.Gone(p.node.ID)
+	p.endUpper()
+	w.gone(p)
+}
+
+func b2u(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/mutant"
+)
+
+// Config says which run to play. The zero Config plays seed 0.
+type Config struct {
+	// Seed decides everything: configuration, schedule, faults.
+	Seed uint64
+	// Nodes fixes the number of hosts, at most 26; 0 lets the seed draw 1 to 7.
+	Nodes int
+	// Trace, if set, gets one line per event.
+	Trace io.Writer
+	// Tail is how many of the newest lines a failure reports. It slows runs down, so
+	// Run plays a failed seed again with a tail of its own when it is 0.
+	Tail int
+	// ViewsOnly leaves the replicator and sharding out.
+	ViewsOnly bool
+	// Mutant plants a bug; tests of the checkers use it.
+	Mutant mutant.Kind
+
+	// onView, set by tests, gets every new view core: to plant bugs.
+	onView func(*view.Core)
+	again  bool
+}
+
+// Result tells how a run went.
+type Result struct {
+	Seed uint64
+	// Hash is the hash of all events: equal seeds give equal hashes.
+	Hash uint64
+	// Events counts traced events, Delivered handled frames.
+	Events, Delivered int
+	// Virtual is how much time passed in the run.
+	Virtual time.Duration
+	// Marks counts the rare states that were seen.
+	Marks Marks
+	// Nodes and Ending are what the seed drew.
+	Nodes  int
+	Ending string
+	// Failure is nil when every check held.
+	Failure *Failure
+}
+
+// Failure tells what broke and how to see it again.
+type Failure struct {
+	What string
+	// States are all processes at that moment, one a line.
+	States string
+	// Tail are the newest events.
+	Tail string
+	// Stack is set when a core panicked.
+	Stack string
+	// Replay is the command that plays the run again.
+	Replay string
+}
+
+func (f *Failure) Error() string {
+	s := f.What + "\n\nlast events:\n" + f.Tail + "\n\nstates:\n" + f.States
+	if f.Stack != "" {
+		s += "\n" + f.Stack
+	}
+	return s + "\nreplay: " + f.Replay
+}
+
+// Run plays one seed to its end. It is deterministic: the same Config, built from
+// the same commit, gives the same Result. It uses the calling goroutine only.
+func Run(cfg Config) Result {
+	w := newWorld(&cfg)
+	f := w.guarded()
+	r := Result{
+		Seed: cfg.Seed, Hash: w.hash, Events: w.lines, Delivered: w.delivered,
+		Virtual: time.Duration(w.now), Marks: Marks{}, Nodes: w.swarm.nodes, Ending: w.swarm.ending.String(),
+	}
+	for m, n := range w.marks {
+		if n > 0 {
+			r.Marks[mark(m).String()] = n
+		}
+	}
+	if f == nil {
+		return r
+	}
+	if cfg.Tail == 0 && !cfg.again {
+		again := cfg
+		again.Tail, again.again, again.Trace = 120, true, nil
+		return Run(again)
+	}
+	r.Failure = &Failure{
+		What: fmt.Sprintf("seed %d: %s", cfg.Seed, f.what), States: w.states(), Tail: w.lastLines(), Stack: f.stack,
+		Replay: fmt.Sprintf("PEERAGE_SEED=%d go test ./internal/sim -run TestSeeds -v", cfg.Seed),
+	}
+	return r
+}

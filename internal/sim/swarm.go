@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// swarm is the configuration that a seed draws first. Each class of fault is on
+// with probability one half (swarm testing, Groce 2012): a run in which
+// everything may happen hides what only a few faults together can show.
+type swarm struct {
+	nodes    int
+	duration time.Duration
+
+	ping, lease, removeAfter time.Duration
+	driftPPM                 int
+	evidence                 view.CrashEvidence
+
+	crash, powerLoss, restart, restartAll bool
+	pause, slow, partition, oneWay        bool
+	reject, flaky, join, leave, bursts    bool
+	driftBeyond, lateProofs               bool
+	// wrongEvidence is set when the run may prove a living process dead. What then
+	// breaks is documented; only the weaker checks hold.
+	wrongEvidence bool
+
+	datagrams                            bool
+	dropPercent, dupPercent, latePercent int
+	late, spike                          time.Duration
+	latencyMax                           time.Duration
+
+	faultEvery time.Duration
+	ending     ending
+
+	// For the layers above.
+	shards       int
+	entities     int
+	tellEvery    time.Duration
+	handleMax    time.Duration
+	minMembers   int
+	bufferMax    int
+	drain        bool
+	clientWrites bool
+}
+
+// ending is how a run ends: what liveness is asked of.
+type ending uint8
+
+const (
+	// endQuorum heals a random quorum and leaves the rest as broken as it is.
+	endQuorum ending = iota
+	// endSurvivor heals all, waits for calm, then kills all but one (G6).
+	endSurvivor
+	// endAll heals everything and starts what is down.
+	endAll
+)
+
+func (e ending) String() string { return [...]string{"quorum", "survivor", "all"}[e] }
+
+func drawSwarm(r *pcg, cfg *Config) swarm {
+	s := swarm{
+		nodes:       []int{1, 2, 2, 3, 3, 3, 4, 5, 5, 6, 7}[r.intn(11)],
+		duration:    r.dur(3*time.Second, 9*time.Second),
+		ping:        100 * time.Millisecond,
+		lease:       time.Second,
+		removeAfter: 2 * time.Second,
+		driftPPM:    []int{200, 1000, 1000, 10_000, 30_000}[r.intn(5)],
+		evidence:    []view.CrashEvidence{view.EvidenceFull, view.EvidenceFull, view.EvidenceFull, view.EvidenceWithinQuorum, view.EvidenceOff}[r.intn(5)],
+	}
+	if cfg.Nodes > 0 {
+		s.nodes = cfg.Nodes
+	}
+	if r.chance(25) {
+		s.ping, s.lease, s.removeAfter = 50*time.Millisecond, 400*time.Millisecond, 900*time.Millisecond
+	}
+	for _, on := range []*bool{&s.crash, &s.powerLoss, &s.restart, &s.restartAll, &s.pause, &s.slow, &s.partition, &s.oneWay,
+		&s.reject, &s.flaky, &s.join, &s.leave, &s.bursts, &s.driftBeyond, &s.lateProofs, &s.datagrams, &s.drain, &s.clientWrites} {
+		*on = r.coin()
+	}
+	s.restartAll = s.restartAll && r.chance(30)
+	s.driftBeyond = s.driftBeyond && r.chance(10)
+	s.reject = s.reject && r.chance(40)
+	s.dropPercent, s.dupPercent, s.latePercent = r.intn(12), r.intn(10), r.intn(10)
+	s.late = r.dur(10*time.Millisecond, 4*time.Second)
+	s.spike = r.dur(time.Millisecond, 400*time.Millisecond)
+	s.latencyMax = []time.Duration{300 * time.Microsecond, 2 * time.Millisecond, 20 * time.Millisecond}[r.intn(3)]
+	s.faultEvery = r.dur(60*time.Millisecond, 1500*time.Millisecond)
+	s.wrongEvidence = s.reject && s.evidence != view.EvidenceOff
+	s.ending = []ending{endQuorum, endQuorum, endQuorum, endSurvivor, endAll}[r.intn(5)]
+	if s.ending == endSurvivor {
+		s.evidence = view.EvidenceFull
+		s.wrongEvidence = s.reject
+	}
+	s.drawUpper(r)
+	return s
+}
+
+func (s *swarm) drawUpper(r *pcg) {
+	s.shards = []int{1, 2, 5, 8, 8, 16, 32}[r.intn(7)]
+	s.entities = r.between(1, 2*s.shards)
+	s.tellEvery = r.dur(15*time.Millisecond, 120*time.Millisecond)
+	s.handleMax = []time.Duration{0, 2 * time.Millisecond, 60 * time.Millisecond}[r.intn(3)]
+	s.minMembers = 1
+	if r.chance(20) {
+		s.minMembers = r.between(1, s.nodes)
+	}
+	s.bufferMax = []int{1, 8, 64, 64}[r.intn(4)]
+}

@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// tracer folds every event of a run into one hash, and writes a line for each
+// when somebody listens. Two runs of one seed must end with the same hash.
+type tracer struct {
+	hash  uint64
+	lines int
+	out   io.Writer
+	// tail keeps the newest lines for a failure report.
+	tail []string
+	keep int
+}
+
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+func (t *tracer) mix(v uint64) {
+	h := t.hash
+	for range 4 {
+		h = (h ^ v&0xffff) * fnvPrime
+		v >>= 16
+	}
+	t.hash = h
+}
+
+func (t *tracer) mixString(s string) {
+	h := t.hash
+	for i := 0; i < len(s); i++ {
+		h = (h ^ uint64(s[i])) * fnvPrime
+	}
+	t.hash = h
+}
+
+func (t *tracer) listening() bool { return t.out != nil || t.keep > 0 }
+
+// event records one thing that happened at node (a slot's letter and life, ""
+// for the world). detail is asked only when somebody listens.
+func (t *tracer) event(now instant, node, kind string, num uint64, detail func() string) {
+	t.lines++
+	t.mix(uint64(now))
+	t.mixString(node)
+	t.mixString(kind)
+	t.mix(num)
+	if !t.listening() {
+		return
+	}
+	text := ""
+	if detail != nil {
+		text = detail()
+	}
+	line := fmt.Sprintf("%10.3fms %-4s %-18s %s", float64(now)/1e6, node, kind, text)
+	if t.out != nil {
+		fmt.Fprintln(t.out, line)
+	}
+	if t.keep > 0 {
+		t.tail = append(t.tail, line)
+		if len(t.tail) > 2*t.keep {
+			t.tail = append(t.tail[:0], t.tail[len(t.tail)-t.keep:]...)
+		}
+	}
+}
+
+// lastLines returns up to keep lines.
+func (t *tracer) lastLines() string {
+	return strings.Join(t.tail[max(0, len(t.tail)-t.keep):], "\n")
+}
+
+// label names a slot and the count of its lives: a, b1, c2.
+func label(slot, life int) string {
+	if life == 0 {
+		return string(rune('a' + slot))
+	}
+	return fmt.Sprintf("%c%d", rune('a'+slot), life)
+}
+
+// names renders node ids by their labels.
+func (w *world) names(ids []view.NodeID) string {
+	var b strings.Builder
+	for i, id := range ids {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(w.name(id))
+	}
+	return b.String()
+}
+
+func (w *world) name(id view.NodeID) string {
+	if p := w.byID[id]; p != nil {
+		return p.label
+	}
+	return id.String()
+}
+
+// viewText renders a view: epoch[a b1* c], * joining, - leaving.
+func (w *world) viewText(v *view.View) string {
+	if v == nil {
+		return "none"
+	}
+	var b strings.Builder
+	// Generations carry the wall clock; the small part reads better.
+	fmt.Fprintf(&b, "%d.%d[", v.Epoch.Generation()-w.wallAtStart, uint32(v.Epoch))
+	for i := range v.Members {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(w.name(v.Members[i].ID))
+		switch v.Members[i].Status {
+		case view.Joining:
+			b.WriteByte('*')
+		case view.Leaving:
+			b.WriteByte('-')
+		}
+	}
+	b.WriteByte(']')
+	return b.String()
+}

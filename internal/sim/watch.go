@@ -1,0 +1,192 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/invariant"
+)
+
+// watched is what the simulator overhears of the view protocol, to judge from
+// outside whether a committed view had the right to be: who accepted what.
+type watched struct {
+	attempts map[attemptKey]*attempt
+	byEpoch  map[view.Epoch][]*attempt
+	// newest is the highest epoch of any view or attempt.
+	checked map[view.Epoch]bool
+}
+
+type attemptKey struct {
+	ballot view.Ballot
+	base   view.Epoch
+}
+
+type attempt struct {
+	base, next *view.View
+	leader     nodeID
+	emergency  bool
+	acks       map[nodeID]bool
+}
+
+func newWatched() watched {
+	return watched{map[attemptKey]*attempt{}, map[view.Epoch][]*attempt{}, map[view.Epoch]bool{}}
+}
+
+// watchView overhears one message.
+func (w *world) watchView(from *proc, to nodeID, msg view.Message) {
+	switch m := msg.(type) {
+	case *view.Accept:
+		w.watchAccept(from, m)
+	case *view.Pong:
+		if a := w.watch.attempts[attemptKey{m.Ballot, m.Accepted}]; m.Accepted != 0 && a != nil {
+			a.acks[from.node.ID] = true
+		}
+	case *view.Ping:
+		if m.Remaining > 0 {
+			w.watchGrant(from, to)
+		}
+	}
+}
+
+func (w *world) watchAccept(from *proc, m *view.Accept) {
+	key := attemptKey{m.Ping.Ballot, m.Base.Epoch}
+	a := w.watch.attempts[key]
+	if a == nil {
+		a = &attempt{base: m.Base, next: m.Next, leader: from.node.ID, emergency: m.Emergency, acks: map[nodeID]bool{from.node.ID: true}}
+		w.watch.attempts[key] = a
+		w.watch.byEpoch[m.Next.Epoch] = append(w.watch.byEpoch[m.Next.Epoch], a)
+		w.event(from, "proposes", uint64(m.Next.Epoch), func() string {
+			return w.viewText(m.Base) + " -> " + w.viewText(m.Next)
+		})
+		w.aim(from, m.Next)
+	} else if !invariant.SameView(a.next, m.Next) {
+		w.fail("S6", "%s proposes two views of epoch %v under one ballot", from.label, m.Next.Epoch)
+	}
+}
+
+// watchGrant holds the rule that no lease is granted to a member under removal.
+func (w *world) watchGrant(from *proc, to nodeID) {
+	v := from.member.view
+	if v == nil || v.Member(to) == nil {
+		return
+	}
+	if m := v.Member(to); !m.Status.Votes() {
+		w.fail("S6", "%s grants a lease to %s, which is joining", from.label, w.name(to))
+	}
+}
+
+// checkDecided asks, when a view is published for the first time, whether a plain
+// quorum of the view before it and one of itself accepted it, or, for a new
+// generation, whether all that did not accept were dead.
+func (w *world) checkDecided(p *proc, v *view.View) {
+	if w.watch.checked[v.Epoch] || w.swarm.wrongEvidence {
+		return
+	}
+	w.watch.checked[v.Epoch] = true
+	if p.former == nil || p.former.Cluster != v.Cluster {
+		if len(v.Members) == 1 {
+			return // a new cluster
+		}
+	} else if alone := (&attempt{base: p.former, next: v, acks: map[nodeID]bool{p.node.ID: true}}); w.rightful(alone) {
+		// The leader is a quorum by itself, and need not ask anyone.
+		w.noteDecision(alone)
+		return
+	}
+	for _, a := range w.watch.byEpoch[v.Epoch] {
+		if invariant.SameView(a.next, v) && w.rightful(a) {
+			w.noteDecision(a)
+			return
+		}
+	}
+	w.fail("S6", "%s publishes %s without a quorum: %s", p.label, w.viewText(v), w.attemptsText(v.Epoch))
+}
+
+func (w *world) rightful(a *attempt) bool {
+	acked := func(id nodeID) bool { return a.acks[id] }
+	inBase := invariant.PlainQuorum(a.base, acked) || w.restDead(a.base, acked)
+	inNext := invariant.PlainQuorum(a.next, acked) || w.restDead(a.next, acked)
+	return inBase && inNext
+}
+
+// restDead reports whether every member that did not accept is dead.
+func (w *world) restDead(v *view.View, acked func(nodeID) bool) bool {
+	for i := range v.Members {
+		id := v.Members[i].ID
+		if q := w.byID[id]; !acked(id) && q != nil && q.alive && !q.over {
+			return false
+		}
+	}
+	return w.swarm.evidence == view.EvidenceFull
+}
+
+func (w *world) noteDecision(a *attempt) {
+	if a.base.Epoch.Generation() != a.next.Epoch.Generation() {
+		w.hit(markEmergency)
+		if len(a.next.Members) == 1 && len(a.base.Members) > 1 {
+			w.hit(markSoleSurvivor)
+		}
+	}
+	voters, acks := 0, 0
+	for i := range a.base.Members {
+		if a.base.Members[i].Status.Votes() {
+			voters++
+			acks += int(b2u(a.acks[a.base.Members[i].ID]))
+		}
+	}
+	if 2*acks == voters {
+		w.hit(markHalfQuorum)
+	}
+}
+
+func (w *world) attemptsText(e view.Epoch) string {
+	s := ""
+	for _, a := range w.watch.byEpoch[e] {
+		s += fmt.Sprintf("%s -> %s by %s acks", w.viewText(a.base), w.viewText(a.next), w.name(a.leader))
+		for i := range a.base.Members {
+			if id := a.base.Members[i].ID; a.acks[id] {
+				s += " " + w.name(id)
+			}
+		}
+		s += "; "
+	}
+	return s
+}
+
+// checkView feeds the checkers a newly held view.
+func (w *world) checkView(p *proc, v *view.View) {
+	w.checkDecided(p, v)
+	p.former = v
+	if w.newest == nil || w.newest.Cluster != v.Cluster || w.newest.Epoch < v.Epoch {
+		w.newest = v
+		w.newestAt = w.now
+	}
+	w.judge(w.members.Published(time.Duration(w.now), p.node.ID, v))
+}
+
+// checkLease feeds the checkers a changed lease.
+func (w *world) checkLease(p *proc) {
+	was := w.members.Valid(time.Duration(w.now), p.node.ID)
+	w.judge(w.members.Leased(time.Duration(w.now), p.node.ID, time.Duration(p.leaseEnd()), p.member.lease.Leader))
+	if !was && p.leaseValid() {
+		w.judge(w.hosting.Resumed(time.Duration(w.now), p.node.ID))
+	}
+}
+
+// checkPause notes what a pause did.
+func (w *world) checkPause(p *proc) {
+	if p.member.valid && !p.leaseValid() {
+		w.hit(markPauseLapsed)
+	}
+}
+
+// viewTrace takes a trace event of the view core.
+func (w *world) viewTrace(p *proc, t *view.TraceEvent) {
+	w.tracer.event(w.now, p.label, t.Kind, uint64(t.Subject), func() string {
+		s := ""
+		if t.Subject != 0 {
+			s = w.name(t.Subject) + " "
+		}
+		return s + t.Detail
+	})
+}
