@@ -303,13 +303,6 @@ func (c *causal[P]) order() []int {
 	return out
 }
 
-// each calls f for the slot of every live dot, by writer and sequence.
-func (c *causal[P]) each(f func(s uint32)) {
-	for _, i := range c.order() {
-		c.columns[i].each(func(_ uint64, s uint32) { f(s) })
-	}
-}
-
 // copyInto makes d a copy of c that shares no memory with it.
 func (c *causal[P]) copyInto(d *causal[P]) {
 	*d = causal[P]{

@@ -38,3 +38,38 @@ func (c *Changes[K]) remove(k K) {
 		c.Removed = append(c.Removed, k)
 	}
 }
+
+// tracker finds out what happened to keys of which only parts are reported.
+type tracker[K comparable] struct {
+	has  func(K) bool // whether the key is there now
+	seen map[K]bool   // whether it was there at first
+	keys []K
+}
+
+// before notes a key that is about to change.
+func (t *tracker[K]) before(k K) {
+	if _, ok := t.seen[k]; ok {
+		return
+	}
+	if t.seen == nil {
+		t.seen = make(map[K]bool)
+	}
+	t.seen[k] = t.has(k)
+	t.keys = append(t.keys, k)
+}
+
+func (t *tracker[K]) report(ch *Changes[K]) {
+	if ch == nil {
+		return
+	}
+	for _, k := range t.keys {
+		switch was, is := t.seen[k], t.has(k); {
+		case !was && is:
+			ch.add(k)
+		case was && !is:
+			ch.remove(k)
+		case was && is:
+			ch.update(k)
+		}
+	}
+}

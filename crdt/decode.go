@@ -6,23 +6,39 @@ type decoder interface {
 	Decode(b []byte) error
 }
 
-// New returns an empty value of a kind, in the instantiation that Decode gives, or
-// nil for an unknown kind.
-func New(kind Kind) Value {
+// New returns an empty value of a kind, in the instantiation that Decode gives. It
+// fails with *KindError for an unknown kind.
+func New(kind Kind) (Value, error) {
 	if v := blank(kind); v != nil {
-		return v
+		return v, nil
 	}
-	return nil
+	return nil, &KindError{Want: kind}
 }
 
 func blank(kind Kind) decoder {
 	switch kind {
 	case KindGCounter:
 		return &GCounter{}
+	case KindPNCounter:
+		return &PNCounter{}
+	case KindGSet:
+		return &GSet[string]{}
+	case KindFlag:
+		return &Flag{}
+	case KindLWWRegister:
+		return &LWWRegister[string]{}
+	case KindMVRegister:
+		return &MVRegister[string]{}
 	case KindORSet:
 		return &ORSet[string]{}
 	case KindLWWMap:
 		return &LWWMap[string, string]{}
+	case KindORMap:
+		return &ORMap[string, string]{}
+	case KindORMultiMap:
+		return &ORMultiMap[string, string]{}
+	case KindPNCounterMap:
+		return &PNCounterMap[string]{}
 	case KindVersionVector:
 		return &VersionVector{}
 	}

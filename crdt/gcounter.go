@@ -1,5 +1,10 @@
 package crdt
 
+import (
+	"cmp"
+	"slices"
+)
+
 // GCounter counts up. Concurrent operations give:
 //
 //	Add(2) | Add(3)   5 more
@@ -7,7 +12,29 @@ package crdt
 // Each writer has an entry of its own, of which the greatest wins, so nothing is
 // counted twice however often a delta comes. The zero GCounter is 0 and ready to
 // use. It is not safe for concurrent use.
-type GCounter struct{ tally }
+//
+// A dead writer's entry is folded into that of a live one, the heir, before it can
+// be pruned. The fold is written down: the heir's entry grows by what the dead one
+// holds, and a record says how much of the dead entry now counts elsewhere. The
+// count is the sum of the entries less the sum of the records, so it is right in
+// every state: with the fold or without it, with two heirs at once, and when more
+// of the dead writer's counts turn up later. A delta that carries an heir's entry
+// always carries its records with it.
+//
+// Invariant: records are sorted by dead, then heir; sum is the sum of the hashes
+// of entries and records.
+type GCounter struct {
+	tally
+	folds []fold
+}
+
+// fold says how much of the dead writer's entry is in the heir's.
+type fold struct {
+	dead, heir NodeID
+	n          uint64
+}
+
+func (f fold) hash() uint64 { return mix(mix(uint64(f.dead), uint64(f.heir))^hashSpanKey, f.n) }
 
 // Add counts n more, as a change made by node, and returns the delta, or nil if n
 // is 0. Only the incarnation node itself may call it. A writer's count stays at its
@@ -20,8 +47,18 @@ func (c *GCounter) Add(node NodeID, n uint64) *GCounter {
 	if !c.raise(node, to) {
 		return nil
 	}
+	return c.entry(node)
+}
+
+// entry returns a writer's entry with all folds into it.
+func (c *GCounter) entry(node NodeID) *GCounter {
 	d := &GCounter{}
-	d.raise(node, to)
+	d.raise(node, c.get(node))
+	for _, f := range c.folds {
+		if f.heir == node {
+			d.record(f)
+		}
+	}
 	return d
 }
 
@@ -30,12 +67,123 @@ func (c *GCounter) Count() (sum uint64) {
 	for _, x := range c.items {
 		sum += x.n
 	}
+	for _, f := range c.folds {
+		sum -= f.n
+	}
 	return sum
+}
+
+// record keeps the greatest amount for each pair of dead and heir.
+func (c *GCounter) record(f fold) bool {
+	i, ok := slices.BinarySearchFunc(c.folds, f, func(a, b fold) int {
+		if a.dead != b.dead {
+			return cmp.Compare(a.dead, b.dead)
+		}
+		return cmp.Compare(a.heir, b.heir)
+	})
+	switch {
+	case ok && c.folds[i].n >= f.n:
+		return false
+	case ok:
+		c.sum -= c.folds[i].hash()
+		c.folds[i] = f
+	default:
+		c.folds = slices.Insert(c.folds, i, f)
+	}
+	c.sum += f.hash()
+	return true
+}
+
+// folded returns how much of a writer's entry counts elsewhere.
+func (c *GCounter) folded(dead NodeID) (n uint64) {
+	for _, f := range c.folds {
+		if f.dead == dead {
+			n += f.n
+		}
+	}
+	return n
+}
+
+// Fold implements Folder.
+func (c *GCounter) Fold(dead, heir NodeID) Value {
+	if d := c.fold(dead, heir); d != nil {
+		return d
+	}
+	return nil
+}
+
+func (c *GCounter) fold(dead, heir NodeID) *GCounter {
+	total, gone := c.get(dead), c.folded(dead)
+	if dead == heir || total <= gone || c.get(heir)+(total-gone) < total-gone {
+		return nil
+	}
+	rest := total - gone
+	c.raise(heir, c.get(heir)+rest)
+	f := fold{dead, heir, rest}
+	for _, x := range c.folds {
+		if x.dead == dead && x.heir == heir {
+			f.n += x.n
+		}
+	}
+	c.record(f)
+	return c.entry(heir)
 }
 
 // Merge joins other into c and reports whether that changed it. Other may be nil.
 func (c *GCounter) Merge(other *GCounter) bool {
-	return other != nil && other != c && c.join(&other.tally)
+	if other == nil || other == c {
+		return false
+	}
+	changed := c.join(&other.tally)
+	for _, f := range other.folds {
+		changed = c.record(f) || changed
+	}
+	return changed
+}
+
+// Garbage implements Pruner: the entries of dead writers that were folded whole,
+// and the records of it.
+func (c *GCounter) Garbage(dead func(NodeID) bool) (g Garbage) {
+	for _, x := range c.items {
+		if dead(x.node) && c.folded(x.node) == x.n {
+			g.add(tallyHash(x))
+		}
+	}
+	for _, f := range c.folds {
+		if dead(f.dead) && c.folded(f.dead) == c.get(f.dead) {
+			g.add(f.hash())
+		}
+	}
+	return g
+}
+
+// Prune implements Pruner.
+func (c *GCounter) Prune(agreed Garbage, dead func(NodeID) bool) bool {
+	if agreed.Items == 0 || c.Garbage(dead) != agreed {
+		return false
+	}
+	c.prune(dead)
+	return true
+}
+
+func (c *GCounter) prune(dead func(NodeID) bool) {
+	whole := func(n NodeID) bool { return dead(n) && c.get(n) > 0 && c.folded(n) == c.get(n) }
+	var gone []NodeID
+	for _, x := range c.items {
+		if whole(x.node) {
+			gone = append(gone, x.node)
+		}
+	}
+	for _, n := range gone {
+		c.drop(n)
+	}
+	c.folds = slices.DeleteFunc(c.folds, func(f fold) bool {
+		if slices.Contains(gone, f.dead) {
+			c.sum -= f.hash()
+			return true
+		}
+		return false
+	})
 }
 
 // Kind implements Value.
@@ -51,28 +199,58 @@ func (c *GCounter) Join(other Value) (bool, error) {
 }
 
 // Clone implements Value.
-func (c *GCounter) Clone() Value { return &GCounter{c.clone()} }
+func (c *GCounter) Clone() Value {
+	d := c.copy()
+	return &d
+}
+
+func (c *GCounter) copy() GCounter { return GCounter{c.clone(), slices.Clone(c.folds)} }
 
 // Digest implements Value.
 func (c *GCounter) Digest() uint64 { return c.sum }
 
-// Append implements Value.
+// Append implements Value: [kind, [node...], [count...], [dead, heir, n, ...]].
 func (c *GCounter) Append(b []byte) []byte {
-	return c.append(appendUint(appendArrayLen(b, 3), uint64(KindGCounter)))
+	b = c.append(appendUint(appendArrayLen(b, 4), uint64(KindGCounter)))
+	b = appendArrayLen(b, 3*len(c.folds))
+	for _, f := range c.folds {
+		b = appendUint(appendUint(appendUint(b, uint64(f.dead)), uint64(f.heir)), f.n)
+	}
+	return b
 }
 
 // Size implements Value.
-func (c *GCounter) Size() int { return c.size() }
+func (c *GCounter) Size() int { return c.size() + 1 + 27*len(c.folds) }
 
 // Decode replaces c with an encoded counter. On error it is left as it was.
 func (c *GCounter) Decode(b []byte) error {
 	r := &reader{b: b}
-	r.tuple(3)
-	readKind(r, KindGCounter)
-	t := readTally(r)
+	var d GCounter
+	d.read(r)
 	if err := r.done(); err != nil {
 		return err
 	}
-	c.tally = t
+	*c = d
 	return nil
 }
+
+func (c *GCounter) read(r *reader) {
+	r.tuple(4)
+	readKind(r, KindGCounter)
+	c.tally = readTally(r)
+	n := r.arrayLen("folds", 1)
+	if n%3 != 0 {
+		r.fail(ErrMalformed)
+	}
+	for ; n > 0 && r.err == nil; n -= 3 {
+		f := fold{NodeID(r.uint()), NodeID(r.uint()), r.uint()}
+		if last := len(c.folds) - 1; r.err == nil && (f.n == 0 || last >= 0 && !c.folds[last].before(f)) {
+			r.fail(ErrMalformed)
+		}
+		if r.err == nil {
+			c.record(f)
+		}
+	}
+}
+
+func (f fold) before(g fold) bool { return f.dead < g.dead || f.dead == g.dead && f.heir < g.heir }

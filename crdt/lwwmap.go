@@ -209,6 +209,17 @@ func (m *LWWMap[K, V]) entries() iter.Seq[*lwwEntry[K, V]] {
 	}
 }
 
+// Newest returns the greatest stamp in the map, or the zero Stamp. It looks at
+// every entry.
+func (m *LWWMap[K, V]) Newest() (s Stamp) {
+	for e := range m.entries() {
+		if e.stamp.Compare(s) > 0 {
+			s = e.stamp
+		}
+	}
+	return s
+}
+
 // Merge joins other into the map and reports whether that changed anything. What
 // it changed is added to ch, if that is not nil. Other may be nil.
 func (m *LWWMap[K, V]) Merge(other *LWWMap[K, V], ch *Changes[K]) (changed bool) {

@@ -1,7 +1,6 @@
 package crdt
 
 import (
-	"hash/maphash"
 	"iter"
 	"slices"
 )
@@ -21,50 +20,9 @@ type ORSet[E comparable] struct {
 	one  oneDot[E]
 }
 
-// oneDot is the delta of one operation, kept without any index: an add of one
-// element, or a remove, with the dots that it replaces.
-type oneDot[E any] struct {
-	elem E
-	dot  Dot   // of elem; no element if its Seq is 0
-	gone Dot   // replaced or removed; none if its Seq is 0
-	more []Dot // further ones
-}
-
-func (o *oneDot[E]) empty() bool { return o.dot.Seq == 0 && o.gone.Seq == 0 }
-
-func (o *oneDot[E]) drop(d Dot) {
-	if o.gone.Seq == 0 {
-		o.gone = d
-	} else {
-		o.more = append(o.more, d)
-	}
-}
-
-// orset is a set with all its indexes.
-//
-// Invariant: the table has one entry per element, naming one of its slots; if the
-// element has further dots, extra lists their slots under the first.
-type orset[E comparable] struct {
-	causal[E]
-	elem  *element[E]
-	table table[E]
-	extra map[uint32][]uint32
-	slab  []ORSet[E]
-}
-
-// slabLen is how many deltas are allocated at once.
-const slabLen = 32
-
 // NewORSet returns an empty set with a codec of the caller's.
 func NewORSet[E comparable](c Codec[E]) *ORSet[E] {
 	return &ORSet[E]{elem: elementWith(c)}
-}
-
-func newORSet[E comparable](el *element[E]) *orset[E] {
-	f := &orset[E]{elem: el}
-	f.table.seed = maphash.MakeSeed()
-	f.measure = func(e *E) (uint64, int) { return f.elem.measure(*e) }
-	return f
 }
 
 // grown returns the indexed form and makes it if need be.
@@ -109,35 +67,32 @@ func (s *ORSet[E]) Add(node NodeID, e E) *ORSet[E] {
 	}
 	d.one.drop(f.dot(at))
 	f.redot(at, ci, seq)
-	if f.extra != nil {
-		for _, x := range f.extra[at] {
-			d.one.drop(f.dot(x))
-			f.remove(x)
-		}
-		delete(f.extra, at)
-	}
+	f.eraseExtra(at, d)
 	return d
 }
 
 // Remove takes e out and returns the delta, or nil if e is not there.
-func (s *ORSet[E]) Remove(e E) *ORSet[E] {
-	f := s.grown()
-	h := f.table.hash(e)
-	at, ok := f.find(h, e)
-	if !ok {
-		return nil
-	}
-	d := f.delta()
-	d.one.drop(f.dot(at))
-	if f.extra != nil {
-		for _, x := range f.extra[at] {
-			d.one.drop(f.dot(x))
-			f.remove(x)
+func (s *ORSet[E]) Remove(e E) *ORSet[E] { return s.erase(e) }
+
+// replace is Add that takes out old in the same step.
+func (s *ORSet[E]) replace(node NodeID, e E, old ...E) *ORSet[E] {
+	d := s.Add(node, e)
+	for _, x := range old {
+		if x != e {
+			s.full.erase(x, d)
 		}
-		delete(f.extra, at)
 	}
-	f.table.drop(h, at)
-	f.remove(at)
+	s.compact()
+	return d
+}
+
+// erase takes out old and returns one delta, or nil if nothing was there.
+func (s *ORSet[E]) erase(old ...E) *ORSet[E] {
+	f := s.grown()
+	var d *ORSet[E]
+	for _, x := range old {
+		d = f.erase(x, d)
+	}
 	s.compact()
 	return d
 }
@@ -177,20 +132,15 @@ func (s *ORSet[E]) Len() int {
 	return s.full.table.n
 }
 
-// All yields the elements, in no particular order. The set must not be changed
-// meanwhile; Elements returns a copy that stands for itself.
+// All yields the elements, in no particular order; the order depends on nothing but
+// the operations so far. The set must not be changed meanwhile; Elements returns a
+// copy that stands for itself.
 func (s *ORSet[E]) All() iter.Seq[E] {
 	return func(yield func(E) bool) {
-		if s.full == nil {
-			if s.one.dot.Seq != 0 {
-				yield(s.one.elem)
-			}
-			return
-		}
-		for _, x := range s.full.table.entries {
-			if x != 0 && !yield(s.full.at(uint32(x)-1).val) {
-				return
-			}
+		if s.full != nil {
+			s.full.elements(yield)
+		} else if s.one.dot.Seq != 0 {
+			yield(s.one.elem)
 		}
 	}
 }
@@ -229,114 +179,6 @@ func (s *ORSet[E]) compact() {
 	s.full = f
 }
 
-// delta returns an empty set for the delta of one operation. Deltas are allocated
-// by the slab.
-func (f *orset[E]) delta() *ORSet[E] {
-	if len(f.slab) == 0 {
-		f.slab = make([]ORSet[E], slabLen)
-	}
-	d := &f.slab[0]
-	f.slab = f.slab[1:]
-	d.elem = f.elem
-	return d
-}
-
-// find returns the first slot of e.
-func (f *orset[E]) find(hash uint32, e E) (uint32, bool) {
-	t := &f.table
-	if len(t.entries) == 0 {
-		return 0, false
-	}
-	mask := uint64(len(t.entries) - 1)
-	for i := uint64(hash) & mask; ; i = (i + 1) & mask {
-		x := t.entries[i]
-		if x == 0 {
-			return 0, false
-		}
-		if uint32(x>>32) == hash && f.at(uint32(x)-1).val == e {
-			return uint32(x) - 1, true
-		}
-	}
-}
-
-// applyOne joins the delta of one operation.
-func (f *orset[E]) applyOne(o *oneDot[E], ch *Changes[E]) (changed bool) {
-	h := orsetHooks[E]{f, ch}
-	if o.dot.Seq != 0 {
-		ci := f.column(o.dot.Node)
-		if f.see(ci, o.dot.Seq, o.dot.Seq) {
-			changed = true
-			h.arrived(f.insert(ci, o.dot.Seq, o.elem))
-		}
-	}
-	if o.gone.Seq != 0 {
-		changed = f.dropDot(o.gone, h) || changed
-	}
-	for _, d := range o.more {
-		changed = f.dropDot(d, h) || changed
-	}
-	return changed
-}
-
-// dropDot joins the news that a dot is gone.
-func (f *orset[E]) dropDot(d Dot, h orsetHooks[E]) bool {
-	ci := f.column(d.Node)
-	if f.see(ci, d.Seq, d.Seq) {
-		return true
-	}
-	at, ok := f.columns[ci].get(d.Seq)
-	if !ok {
-		return false
-	}
-	h.leaving(at)
-	f.remove(at)
-	return true
-}
-
-// orsetHooks keep the index of elements in step with the live dots.
-type orsetHooks[E comparable] struct {
-	f  *orset[E]
-	ch *Changes[E]
-}
-
-func (h orsetHooks[E]) arrived(at uint32) {
-	f, e := h.f, h.f.at(at).val
-	hash := f.table.hash(e)
-	first, ok := f.find(hash, e)
-	if !ok {
-		f.table.put(hash, at)
-		h.ch.add(e)
-		return
-	}
-	if f.extra == nil {
-		f.extra = make(map[uint32][]uint32)
-	}
-	f.extra[first] = append(f.extra[first], at)
-}
-
-func (h orsetHooks[E]) leaving(at uint32) {
-	f, e := h.f, h.f.at(at).val
-	hash := f.table.hash(e)
-	first, _ := f.find(hash, e)
-	rest := f.extra[first]
-	if len(rest) == 0 {
-		f.table.drop(hash, at)
-		h.ch.remove(e)
-		return
-	}
-	delete(f.extra, first)
-	if first == at {
-		first, rest = rest[0], rest[1:]
-		f.table.move(hash, at, first)
-	} else {
-		i := slices.Index(rest, at)
-		rest = slices.Delete(rest, i, i+1)
-	}
-	if len(rest) > 0 {
-		f.extra[first] = rest
-	}
-}
-
 // Kind implements Value.
 func (s *ORSet[E]) Kind() Kind { return KindORSet }
 
@@ -351,8 +193,13 @@ func (s *ORSet[E]) Join(other Value) (bool, error) {
 
 // Clone implements Value.
 func (s *ORSet[E]) Clone() Value {
+	c := s.copy()
+	return &c
+}
+
+func (s *ORSet[E]) copy() ORSet[E] {
 	if s.full == nil {
-		c := &ORSet[E]{elem: s.elem, one: s.one}
+		c := ORSet[E]{elem: s.elem, one: s.one}
 		c.one.more = slices.Clone(s.one.more)
 		return c
 	}
@@ -361,22 +208,25 @@ func (s *ORSet[E]) Clone() Value {
 	f.table = s.full.table.clone()
 	if len(s.full.extra) > 0 {
 		f.extra = make(map[uint32][]uint32, len(s.full.extra))
-		for k, v := range s.full.extra {
+		for k, v := range s.full.extra { // order-free: copies a map
 			f.extra[k] = slices.Clone(v)
 		}
 	}
-	return &ORSet[E]{elem: f.elem, full: f}
+	return ORSet[E]{elem: f.elem, full: f}
 }
 
 // Digest implements Value.
 func (s *ORSet[E]) Digest() uint64 { return s.indexed().sum }
 
 // Append implements Value. An element with several dots is written once for each.
-func (s *ORSet[E]) Append(b []byte) []byte {
+func (s *ORSet[E]) Append(b []byte) []byte { return s.appendAs(b, KindORSet) }
+
+// appendAs writes the set as a value of one of the types that are made of it.
+func (s *ORSet[E]) appendAs(b []byte, k Kind) []byte {
 	f := s.indexed()
 	b = slices.Grow(b, f.headSize()+f.bytes)
 	order := f.order()
-	b = f.appendHead(b, KindORSet, order, 1)
+	b = f.appendHead(b, k, order, 1)
 	b = appendArrayLen(b, f.live)
 	for _, i := range order {
 		f.columns[i].each(func(_ uint64, at uint32) { b = f.elem.codec.Append(b, f.at(at).val) })
@@ -387,17 +237,23 @@ func (s *ORSet[E]) Append(b []byte) []byte {
 // Size implements Value.
 func (s *ORSet[E]) Size() int {
 	if s.full == nil {
-		return 48 + 12*len(s.one.more)
+		size := 0
+		if s.one.dot.Seq != 0 {
+			_, size = s.element().measure(s.one.elem)
+		}
+		return 48 + size + 16*len(s.one.more)
 	}
 	return s.full.headSize() + s.full.bytes
 }
 
 // Decode replaces the set with an encoded one. On error it is left as it was. The
 // set keeps its codec.
-func (s *ORSet[E]) Decode(b []byte) error {
+func (s *ORSet[E]) Decode(b []byte) error { return s.decodeAs(b, KindORSet) }
+
+func (s *ORSet[E]) decodeAs(b []byte, k Kind) error {
 	f := newORSet(s.element())
 	r := &reader{b: b}
-	live, n := f.readHead(r, KindORSet, 1)
+	live, n := f.readHead(r, k, 1)
 	if got := r.arrayLen("elements", 1); r.err == nil && got != n {
 		r.fail(ErrMalformed)
 	}

@@ -1,0 +1,169 @@
+package crdt
+
+import (
+	"bytes"
+	"hash/maphash"
+	"iter"
+	"slices"
+)
+
+// GSet is a set that only grows. Concurrent operations give:
+//
+//	Add(x) | Add(y)   both x and y
+//
+// It needs neither writers nor stamps. The zero GSet is empty and ready to use,
+// with DefaultCodec. It is not safe for concurrent use.
+//
+// Invariant: the table has one entry per element, sum is the sum of their hashes,
+// bytes that of their sizes.
+type GSet[E comparable] struct {
+	elem  *element[E]
+	table table[E]
+	list  []E
+	sum   uint64
+	bytes int
+}
+
+// NewGSet returns an empty set with a codec of the caller's.
+func NewGSet[E comparable](c Codec[E]) *GSet[E] { return &GSet[E]{elem: elementWith(c)} }
+
+func (s *GSet[E]) element() *element[E] {
+	if s.elem == nil {
+		s.elem = elementOf[E]()
+	}
+	return s.elem
+}
+
+// Add puts e in and returns the delta, or nil if it is there.
+func (s *GSet[E]) Add(e E) *GSet[E] {
+	if !s.insert(e) {
+		return nil
+	}
+	d := &GSet[E]{elem: s.elem}
+	d.insert(e)
+	return d
+}
+
+// gsetLinear is how many elements are searched without a table.
+const gsetLinear = 8
+
+func (s *GSet[E]) insert(e E) bool {
+	if s.Contains(e) {
+		return false
+	}
+	s.list = append(s.list, e)
+	switch n := len(s.list); {
+	case n == gsetLinear+1:
+		s.table.seed = maphash.MakeSeed()
+		for i, x := range s.list {
+			s.table.put(s.table.hash(x), uint32(i))
+		}
+	case n > gsetLinear:
+		s.table.put(s.table.hash(e), uint32(n-1))
+	}
+	hash, size := s.element().measure(e)
+	s.sum += mix(hash, hashIntKey)
+	s.bytes += size
+	return true
+}
+
+// Contains reports whether e is in the set.
+func (s *GSet[E]) Contains(e E) bool {
+	if len(s.list) <= gsetLinear {
+		return slices.Contains(s.list, e)
+	}
+	h := s.table.hash(e)
+	mask := uint64(len(s.table.entries) - 1)
+	for i := uint64(h) & mask; s.table.entries[i] != 0; i = (i + 1) & mask {
+		if x := s.table.entries[i]; uint32(x>>32) == h && s.list[uint32(x)-1] == e {
+			return true
+		}
+	}
+	return false
+}
+
+// Len returns the number of elements.
+func (s *GSet[E]) Len() int { return len(s.list) }
+
+// All yields the elements, in no particular order. The set must not be changed
+// meanwhile.
+func (s *GSet[E]) All() iter.Seq[E] { return slices.Values(s.list) }
+
+// Elements returns a copy of the elements, in no particular order.
+func (s *GSet[E]) Elements() []E { return slices.Clone(s.list) }
+
+// Merge joins other into the set and reports whether that changed it. The elements
+// that came are added to ch, if that is not nil. Other may be nil.
+func (s *GSet[E]) Merge(other *GSet[E], ch *Changes[E]) (changed bool) {
+	if other == nil || other == s {
+		return false
+	}
+	for _, e := range other.list {
+		if s.insert(e) {
+			ch.add(e)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// Kind implements Value.
+func (s *GSet[E]) Kind() Kind { return KindGSet }
+
+// Join implements Value.
+func (s *GSet[E]) Join(other Value) (bool, error) {
+	o, ok := other.(*GSet[E])
+	if !ok {
+		return false, &KindError{Want: s.Kind(), Got: other.Kind()}
+	}
+	return s.Merge(o, nil), nil
+}
+
+// Clone implements Value.
+func (s *GSet[E]) Clone() Value {
+	return &GSet[E]{elem: s.elem, table: s.table.clone(), list: slices.Clone(s.list), sum: s.sum, bytes: s.bytes}
+}
+
+// Digest implements Value.
+func (s *GSet[E]) Digest() uint64 { return s.sum }
+
+// Append implements Value: [kind, [element...]], the elements in the order of
+// their encodings.
+func (s *GSet[E]) Append(b []byte) []byte {
+	b = appendUint(appendArrayLen(b, 2), uint64(KindGSet))
+	b = appendArrayLen(b, len(s.list))
+	all := make([]byte, 0, s.bytes)
+	cuts := make([][]byte, len(s.list))
+	for i, e := range s.list {
+		n := len(all)
+		all = s.element().codec.Append(all, e)
+		cuts[i] = all[n:]
+	}
+	slices.SortFunc(cuts, bytes.Compare)
+	for _, c := range cuts {
+		b = append(b, c...)
+	}
+	return b
+}
+
+// Size implements Value.
+func (s *GSet[E]) Size() int { return s.bytes + 7 }
+
+// Decode replaces the set with an encoded one. On error it is left as it was. The
+// set keeps its codec.
+func (s *GSet[E]) Decode(b []byte) error {
+	c := &GSet[E]{elem: s.element()}
+	r := &reader{b: b}
+	r.tuple(2)
+	readKind(r, KindGSet)
+	for n := r.arrayLen("elements", 1); n > 0 && r.err == nil; n-- {
+		if e := c.elem.read(r); r.err == nil && !c.insert(e) {
+			r.fail(ErrMalformed)
+		}
+	}
+	if err := r.done(); err != nil {
+		return err
+	}
+	*s = *c
+	return nil
+}

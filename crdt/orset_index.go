@@ -1,0 +1,207 @@
+package crdt
+
+import (
+	"hash/maphash"
+	"slices"
+)
+
+// oneDot is the delta of one operation, kept without any index: an add of one
+// element, or a remove, with the dots that it replaces.
+type oneDot[E any] struct {
+	elem E
+	dot  Dot   // of elem; no element if its Seq is 0
+	gone Dot   // replaced or removed; none if its Seq is 0
+	more []Dot // further ones
+}
+
+func (o *oneDot[E]) empty() bool { return o.dot.Seq == 0 && o.gone.Seq == 0 }
+
+func (o *oneDot[E]) drop(d Dot) {
+	if o.gone.Seq == 0 {
+		o.gone = d
+	} else {
+		o.more = append(o.more, d)
+	}
+}
+
+// orset is a set with all its indexes.
+//
+// Invariant: the table has one entry per element, naming one of its slots; if the
+// element has further dots, extra lists their slots under the first.
+type orset[E comparable] struct {
+	causal[E]
+	elem  *element[E]
+	table table[E]
+	extra map[uint32][]uint32
+	slab  []ORSet[E]
+}
+
+// slabLen is how many deltas are allocated at once.
+const slabLen = 32
+
+func newORSet[E comparable](el *element[E]) *orset[E] {
+	f := &orset[E]{elem: el}
+	f.table.seed = maphash.MakeSeed()
+	f.measure = func(e *E) (uint64, int) { return f.elem.measure(*e) }
+	return f
+}
+
+// erase takes e out and adds that to d, which it makes if need be.
+func (f *orset[E]) erase(e E, d *ORSet[E]) *ORSet[E] {
+	h := f.table.hash(e)
+	at, ok := f.find(h, e)
+	if !ok {
+		return d
+	}
+	if d == nil {
+		d = f.delta()
+	}
+	d.one.drop(f.dot(at))
+	f.eraseExtra(at, d)
+	f.table.drop(h, at)
+	f.remove(at)
+	return d
+}
+
+// eraseExtra ends all dots of an element but the one in its first slot.
+func (f *orset[E]) eraseExtra(first uint32, d *ORSet[E]) {
+	if f.extra == nil {
+		return
+	}
+	for _, x := range f.extra[first] {
+		d.one.drop(f.dot(x))
+		f.remove(x)
+	}
+	delete(f.extra, first)
+}
+
+// delta returns an empty set for the delta of one operation. Deltas are allocated
+// by the slab.
+func (f *orset[E]) delta() *ORSet[E] {
+	if len(f.slab) == 0 {
+		f.slab = make([]ORSet[E], slabLen)
+	}
+	d := &f.slab[0]
+	f.slab = f.slab[1:]
+	d.elem = f.elem
+	return d
+}
+
+// find returns the first slot of e.
+func (f *orset[E]) find(hash uint32, e E) (uint32, bool) {
+	t := &f.table
+	if len(t.entries) == 0 {
+		return 0, false
+	}
+	mask := uint64(len(t.entries) - 1)
+	for i := uint64(hash) & mask; ; i = (i + 1) & mask {
+		x := t.entries[i]
+		if x == 0 {
+			return 0, false
+		}
+		if uint32(x>>32) == hash && f.at(uint32(x)-1).val == e {
+			return uint32(x) - 1, true
+		}
+	}
+}
+
+// applyOne joins the delta of one operation.
+func (f *orset[E]) applyOne(o *oneDot[E], ch *Changes[E]) (changed bool) {
+	h := orsetHooks[E]{f, ch}
+	if o.dot.Seq != 0 {
+		ci := f.column(o.dot.Node)
+		if f.see(ci, o.dot.Seq, o.dot.Seq) {
+			changed = true
+			h.arrived(f.insert(ci, o.dot.Seq, o.elem))
+		}
+	}
+	if o.gone.Seq != 0 {
+		changed = f.dropDot(o.gone, h) || changed
+	}
+	for _, d := range o.more {
+		changed = f.dropDot(d, h) || changed
+	}
+	return changed
+}
+
+// dropDot joins the news that a dot is gone.
+func (f *orset[E]) dropDot(d Dot, h orsetHooks[E]) bool {
+	ci := f.column(d.Node)
+	if f.see(ci, d.Seq, d.Seq) {
+		return true
+	}
+	at, ok := f.columns[ci].get(d.Seq)
+	if !ok {
+		return false
+	}
+	h.leaving(at)
+	f.remove(at)
+	return true
+}
+
+// orsetHooks keep the index of elements in step with the live dots.
+type orsetHooks[E comparable] struct {
+	f  *orset[E]
+	ch *Changes[E]
+}
+
+func (h orsetHooks[E]) arrived(at uint32) {
+	f, e := h.f, h.f.at(at).val
+	hash := f.table.hash(e)
+	first, ok := f.find(hash, e)
+	if !ok {
+		f.table.put(hash, at)
+		h.ch.add(e)
+		return
+	}
+	if f.extra == nil {
+		f.extra = make(map[uint32][]uint32)
+	}
+	f.extra[first] = append(f.extra[first], at)
+}
+
+func (h orsetHooks[E]) leaving(at uint32) {
+	f, e := h.f, h.f.at(at).val
+	hash := f.table.hash(e)
+	first, _ := f.find(hash, e)
+	rest := f.extra[first]
+	if len(rest) == 0 {
+		f.table.drop(hash, at)
+		h.ch.remove(e)
+		return
+	}
+	delete(f.extra, first)
+	if first == at {
+		first, rest = rest[0], rest[1:]
+		f.table.move(hash, at, first)
+	} else {
+		i := slices.Index(rest, at)
+		rest = slices.Delete(rest, i, i+1)
+	}
+	if len(rest) > 0 {
+		f.extra[first] = rest
+	}
+}
+
+// elements yields each element once, by slot.
+func (f *orset[E]) elements(yield func(E) bool) {
+	var doubles map[uint32]bool
+	for _, rest := range f.extra { // order-free: builds a set
+		for _, x := range rest {
+			if doubles == nil {
+				doubles = make(map[uint32]bool)
+			}
+			doubles[x] = true
+		}
+	}
+	for i, p := range f.pages {
+		for k := range p {
+			if p[k].dot == 0 || doubles[uint32(i<<pageBits+k)] {
+				continue
+			}
+			if !yield(p[k].val) {
+				return
+			}
+		}
+	}
+}

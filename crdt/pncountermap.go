@@ -1,0 +1,225 @@
+package crdt
+
+import "iter"
+
+// PNCounterMap is a map of counters that go up and down. Concurrent operations
+// give:
+//
+//	Add(k, 2) | Add(k, 3)    5 more
+//	Add(k, 2) | Remove(k)    k is there with all that the adding writer has ever
+//	                         counted under it; the shares of the others are gone
+//	Remove(k) | Remove(k)    k is gone
+//
+// A writer keeps one share per key, with one dot, and an Add that has not seen a
+// remove carries that share whole: this is the price of a size that does not grow
+// with the number of changes. A remove that everyone has seen is final: when the
+// key is used again it starts at 0, and no stale replica brings the old count back.
+// The zero PNCounterMap is empty and ready to use, with DefaultCodec. It is not
+// safe for concurrent use, reading included.
+//
+// Invariant: if groups is not nil it has the elements of set, by key; a key has at
+// most one share per writer.
+type PNCounterMap[K comparable] struct {
+	set    ORSet[share[K]]
+	groups map[K][]share[K] // nil: not built yet
+}
+
+// share is what one writer has counted under one key.
+type share[K comparable] struct {
+	key      K
+	node     NodeID
+	inc, dec uint64
+}
+
+// NewPNCounterMap returns an empty map with a codec of the caller's.
+func NewPNCounterMap[K comparable](c Codec[K]) *PNCounterMap[K] {
+	m := &PNCounterMap[K]{}
+	m.set.elem = elementWith[share[K]](shareCodec[K]{elementWith(c)})
+	return m
+}
+
+func (m *PNCounterMap[K]) inner() *ORSet[share[K]] {
+	if m.set.elem == nil {
+		m.set.elem = elementWith[share[K]](shareCodec[K]{elementOf[K]()})
+	}
+	return &m.set
+}
+
+// shareCodec writes [key, node, inc, dec]. The node keeps the equal shares of two
+// writers apart.
+type shareCodec[K comparable] struct{ key *element[K] }
+
+func (c shareCodec[K]) Append(b []byte, e share[K]) []byte {
+	b = c.key.codec.Append(appendArrayLen(b, 4), e.key)
+	return appendUint(appendUint(appendUint(b, uint64(e.node)), e.inc), e.dec)
+}
+
+func (c shareCodec[K]) Decode(b []byte) (e share[K], n int, err error) {
+	r := &reader{b: b}
+	r.tuple(4)
+	e.key = c.key.read(r)
+	e.node, e.inc, e.dec = NodeID(r.uint()), r.uint(), r.uint()
+	return e, len(b) - len(r.b), r.err
+}
+
+func (c shareCodec[K]) hash(e share[K]) uint64 {
+	k, _ := c.key.measure(e.key)
+	return mix(mix(k, uint64(e.node)), mix(e.inc, e.dec))
+}
+
+func (c shareCodec[K]) size(e share[K]) int {
+	_, k := c.key.measure(e.key)
+	return 1 + k + uintSize(uint64(e.node)) + uintSize(e.inc) + uintSize(e.dec)
+}
+
+func (m *PNCounterMap[K]) index() map[K][]share[K] {
+	if m.groups == nil {
+		m.groups = make(map[K][]share[K])
+		for e := range m.set.All() {
+			m.groups[e.key] = append(m.groups[e.key], e)
+		}
+	}
+	return m.groups
+}
+
+func (m *PNCounterMap[K]) left(e share[K]) {
+	g := m.groups[e.key]
+	for i := range g {
+		if g[i] == e {
+			g[i] = g[len(g)-1]
+			g = g[:len(g)-1]
+			break
+		}
+	}
+	if len(g) == 0 {
+		delete(m.groups, e.key)
+		return
+	}
+	m.groups[e.key] = g
+}
+
+// Add counts n under k, up or down, as a change made by node, and returns the
+// delta. An n of 0 makes the key appear. Only the incarnation node itself may call
+// it.
+func (m *PNCounterMap[K]) Add(node NodeID, k K, n int64) *PNCounterMap[K] {
+	now := share[K]{key: k, node: node}
+	var old []share[K]
+	for _, e := range m.index()[k] {
+		if e.node == node {
+			old = append(old, e)
+			now.inc, now.dec = max(now.inc, e.inc), max(now.dec, e.dec)
+		}
+	}
+	if n >= 0 {
+		now.inc += uint64(n)
+	} else {
+		now.dec += uint64(-n)
+	}
+	d := m.inner().replace(node, now, old...)
+	for _, e := range old {
+		m.left(e)
+	}
+	m.groups[k] = append(m.groups[k], now)
+	return &PNCounterMap[K]{set: *d}
+}
+
+// Remove takes k out and returns the delta, or nil if it is not there.
+func (m *PNCounterMap[K]) Remove(k K) *PNCounterMap[K] {
+	d := m.inner().erase(m.index()[k]...)
+	if d == nil {
+		return nil
+	}
+	delete(m.groups, k)
+	return &PNCounterMap[K]{set: *d}
+}
+
+// Count returns the count under k.
+func (m *PNCounterMap[K]) Count(k K) (n int64, ok bool) {
+	g, ok := m.index()[k]
+	for _, e := range g {
+		n += int64(e.inc - e.dec)
+	}
+	return n, ok
+}
+
+// Len returns the number of keys.
+func (m *PNCounterMap[K]) Len() int { return len(m.index()) }
+
+// All yields the keys with their counts, in no particular order. The map must not
+// be changed meanwhile.
+func (m *PNCounterMap[K]) All() iter.Seq2[K, int64] {
+	return func(yield func(K, int64) bool) {
+		m.index()
+		for e := range m.set.All() {
+			if m.groups[e.key][0] != e {
+				continue
+			}
+			if n, _ := m.Count(e.key); !yield(e.key, n) {
+				return
+			}
+		}
+	}
+}
+
+// Merge joins other into the map and reports whether that changed anything. The
+// keys whose counts it touched are added to ch, if that is not nil. Other may be
+// nil.
+func (m *PNCounterMap[K]) Merge(other *PNCounterMap[K], ch *Changes[K]) bool {
+	if other == nil || other == m {
+		return false
+	}
+	if m.groups == nil && ch == nil {
+		return m.inner().Merge(other.inner(), nil)
+	}
+	m.index()
+	var c Changes[share[K]]
+	changed := m.inner().Merge(other.inner(), &c)
+	t := tracker[K]{has: func(k K) bool { return len(m.groups[k]) > 0 }}
+	for _, e := range c.Added {
+		t.before(e.key)
+		m.groups[e.key] = append(m.groups[e.key], e)
+	}
+	for _, e := range c.Removed {
+		t.before(e.key)
+		m.left(e)
+	}
+	t.report(ch)
+	return changed
+}
+
+// Context returns a copy of the causal context.
+func (m *PNCounterMap[K]) Context() *Context { return m.inner().Context() }
+
+// Kind implements Value.
+func (m *PNCounterMap[K]) Kind() Kind { return KindPNCounterMap }
+
+// Join implements Value.
+func (m *PNCounterMap[K]) Join(other Value) (bool, error) {
+	o, ok := other.(*PNCounterMap[K])
+	if !ok {
+		return false, &KindError{Want: m.Kind(), Got: other.Kind()}
+	}
+	return m.Merge(o, nil), nil
+}
+
+// Clone implements Value.
+func (m *PNCounterMap[K]) Clone() Value { return &PNCounterMap[K]{set: m.inner().copy()} }
+
+// Digest implements Value.
+func (m *PNCounterMap[K]) Digest() uint64 { return m.inner().Digest() }
+
+// Append implements Value.
+func (m *PNCounterMap[K]) Append(b []byte) []byte { return m.inner().appendAs(b, KindPNCounterMap) }
+
+// Size implements Value.
+func (m *PNCounterMap[K]) Size() int { return m.inner().Size() }
+
+// Decode replaces the map with an encoded one. On error it is left as it was. The
+// map keeps its codec.
+func (m *PNCounterMap[K]) Decode(b []byte) error {
+	err := m.inner().decodeAs(b, KindPNCounterMap)
+	if err == nil {
+		m.groups = nil
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+package crdt
+
+import "slices"
+
+// Values remember more than their content: the context of writers that are dead,
+// tombstones, the entries of dead writers in counters. All of it may be forgotten
+// once every replica has it and nothing older is on its way; forgetting earlier
+// brings back what was removed. A value cannot know when that is, so pruning is a
+// question and an order. The question, to every replica: what could you forget of
+// these dead writers? If the answers are equal, all replicas have seen the same.
+// The order, to every replica, names that answer; who has changed since then does
+// nothing and is asked again. Whoever asks must make sure that
+//
+//   - the writers are dead for good, and frames from them are refused;
+//   - the answer of a replica comes after all that it sent before it, on each way
+//     between two replicas; values held by a queue or a transfer are replicas too.
+//
+// Tried and rejected: forgetting after a time (Akka: values "will not be correct"
+// after a pause longer than that), and markers inside the values (Akka #21647,
+// akka.net #8219: each merge path has to know them, and two prunings at once did
+// not).
+
+// Garbage is what a value could forget, as one number for comparison.
+type Garbage struct {
+	// Digest is equal for two values that could forget the same.
+	Digest uint64
+	// Items is the number of entries that would be freed.
+	Items int
+}
+
+func (g *Garbage) add(hash uint64) {
+	g.Digest += hash
+	g.Items++
+}
+
+// Pruner is a Value that remembers more than its content. All but GSet and
+// LWWRegister are.
+type Pruner interface {
+	Value
+	// Garbage returns what the value could forget if the writers for which dead
+	// returns true are gone for good.
+	Garbage(dead func(NodeID) bool) Garbage
+	// Prune forgets the garbage if it is the one that all replicas agreed upon,
+	// and reports whether it did. The content does not change, the digest does.
+	Prune(agreed Garbage, dead func(NodeID) bool) bool
+}
+
+// Folder is a Value whose dead writers' shares have to be moved to a live writer
+// before they can be pruned: a counter.
+type Folder interface {
+	Pruner
+	// Fold moves the share of a dead writer to heir, as a change made by heir, and
+	// returns the delta, or nil if there is nothing to move. The content does not
+	// change. Only the incarnation heir itself may call it.
+	Fold(dead, heir NodeID) Value
+}
+
+// garbage is the context of dead writers of which nothing is live. The context of
+// one that still has live dots stays: it costs one interval, less than its dots.
+func (c *causal[P]) garbage(dead func(NodeID) bool) (g Garbage) {
+	for i := range c.columns {
+		if col := &c.columns[i]; col.used && col.live == 0 && dead(col.node) {
+			g.add(col.seenHash())
+		}
+	}
+	return g
+}
+
+func (c *causal[P]) prune(agreed Garbage, dead func(NodeID) bool) bool {
+	if agreed.Items == 0 || c.garbage(dead) != agreed {
+		return false
+	}
+	for i := range c.columns {
+		col := &c.columns[i]
+		if !col.used || col.live > 0 || !dead(col.node) {
+			continue
+		}
+		c.sum -= col.seenHash()
+		delete(c.index, col.node)
+		*col = column{}
+		c.idle++
+	}
+	return true
+}
+
+// Garbage implements Pruner.
+func (s *ORSet[E]) Garbage(dead func(NodeID) bool) Garbage { return s.indexed().garbage(dead) }
+
+// Prune implements Pruner.
+func (s *ORSet[E]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
+	return s.grown().prune(agreed, dead)
+}
+
+// Garbage implements Pruner.
+func (f *Flag) Garbage(dead func(NodeID) bool) Garbage { return f.inner().Garbage(dead) }
+
+// Prune implements Pruner.
+func (f *Flag) Prune(agreed Garbage, dead func(NodeID) bool) bool {
+	return f.inner().Prune(agreed, dead)
+}
+
+// Garbage implements Pruner.
+func (r *MVRegister[V]) Garbage(dead func(NodeID) bool) Garbage { return r.set.Garbage(dead) }
+
+// Prune implements Pruner.
+func (r *MVRegister[V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
+	return r.set.Prune(agreed, dead)
+}
+
+// Garbage implements Pruner.
+func (m *ORMap[K, V]) Garbage(dead func(NodeID) bool) Garbage { return m.inner().Garbage(dead) }
+
+// Prune implements Pruner.
+func (m *ORMap[K, V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
+	return m.inner().Prune(agreed, dead)
+}
+
+// Garbage implements Pruner.
+func (m *ORMultiMap[K, V]) Garbage(dead func(NodeID) bool) Garbage { return m.inner().Garbage(dead) }
+
+// Prune implements Pruner.
+func (m *ORMultiMap[K, V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
+	return m.inner().Prune(agreed, dead)
+}
+
+// Garbage implements Pruner. The shares of a dead writer stay as long as their
+// keys do.
+func (m *PNCounterMap[K]) Garbage(dead func(NodeID) bool) Garbage { return m.inner().Garbage(dead) }
+
+// Prune implements Pruner.
+func (m *PNCounterMap[K]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
+	return m.inner().Prune(agreed, dead)
+}
+
+// Garbage implements Pruner: all tombstones, whoever wrote them.
+func (m *LWWMap[K, V]) Garbage(func(NodeID) bool) Garbage {
+	f := m.indexed()
+	return Garbage{Digest: f.tombs, Items: f.dead}
+}
+
+// Prune implements Pruner.
+func (m *LWWMap[K, V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
+	if agreed.Items == 0 || m.Garbage(dead) != agreed {
+		return false
+	}
+	return m.DropTombstones(func(K, Stamp) bool { return true }) > 0
+}
+
+// Garbage implements Pruner: the entries of dead writers.
+func (v *VersionVector) Garbage(dead func(NodeID) bool) (g Garbage) {
+	for _, x := range v.items {
+		if dead(x.node) {
+			g.add(tallyHash(x))
+		}
+	}
+	return g
+}
+
+// Prune implements Pruner.
+func (v *VersionVector) Prune(agreed Garbage, dead func(NodeID) bool) bool {
+	if agreed.Items == 0 || v.Garbage(dead) != agreed {
+		return false
+	}
+	for _, c := range slices.Clone(v.items) {
+		if dead(c.node) {
+			v.drop(c.node)
+		}
+	}
+	return true
+}

@@ -1,0 +1,268 @@
+package crdt
+
+import (
+	"iter"
+	"slices"
+)
+
+// A value of any size travels in chunks: small values of the same type whose join
+// is the whole. Each chunk's context covers exactly the dots that are in it, so
+// chunks may be lost, doubled, reordered and mixed with other deltas, and a
+// transfer may break off after any of them: what came is right as far as it goes,
+// and nothing is claimed that did not come.
+
+// splitter is a Value that can be cut. All types of this package are.
+type splitter interface {
+	split(bytesMax int) iter.Seq[Value]
+}
+
+// Split yields values whose join equals v, each encoded in at most bytesMax bytes,
+// or holding a single element that needs more. It yields at least one value. V
+// must not be changed meanwhile; the parts share no memory with it.
+func Split(v Value, bytesMax int) iter.Seq[Value] {
+	if s, ok := v.(splitter); ok {
+		return s.split(bytesMax)
+	}
+	return func(yield func(Value) bool) { yield(v.Clone()) }
+}
+
+// Chunks yields the encodings of the parts of v, see Split. Each can be decoded and
+// joined by itself, in any order.
+func Chunks(v Value, bytesMax int) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for part := range Split(v, bytesMax) {
+			if !yield(part.Append(nil)) {
+				return
+			}
+		}
+	}
+}
+
+const (
+	// splitHead bounds the bytes around the columns of a chunk, splitNode those of
+	// one writer, splitSpan those of one interval of context, splitRun those of
+	// one run of live dots.
+	splitHead = 40
+	splitNode = 9 + 4
+	splitSpan = 2 * 7
+	splitRun  = 2 * 7
+)
+
+// orsetParts builds the parts of a set, one after the other.
+type orsetParts[E comparable] struct {
+	s     *orset[E]
+	part  *orset[E]
+	size  int
+	max   int
+	yield func(*ORSet[E]) bool
+	sent  int
+	done  bool
+}
+
+func (p *orsetParts[E]) open() {
+	if p.part == nil {
+		p.part = newORSet(p.s.elem)
+		p.size = splitHead
+	}
+}
+
+func (p *orsetParts[E]) close() {
+	if p.part != nil && !p.done {
+		p.done = !p.yield(&ORSet[E]{elem: p.s.elem, full: p.part})
+		p.sent++
+	}
+	p.part = nil
+}
+
+// span sends one interval of one writer's context with the live dots in it, cut
+// where a part is full.
+func (p *orsetParts[E]) span(node NodeID, x span, seqs []uint64, slots []uint32) {
+	from := x.from
+	if p.size+splitNode+splitSpan > p.max {
+		p.close()
+	}
+	for i, seq := range seqs {
+		e := p.s.at(slots[i]).val
+		_, size := p.s.elem.measure(e)
+		size += splitRun
+		if p.part != nil && p.part.live > 0 && p.size+splitNode+splitSpan+size > p.max {
+			p.see(node, from, seq-1)
+			from = seq
+			p.close()
+		}
+		if p.done {
+			return
+		}
+		p.open()
+		ci := p.part.column(node)
+		p.part.see(ci, seq, seq)
+		orsetHooks[E]{p.part, nil}.arrived(p.part.insert(ci, seq, e))
+		p.size += size
+	}
+	p.see(node, from, x.to)
+}
+
+func (p *orsetParts[E]) see(node NodeID, from, to uint64) {
+	if to < from || p.done {
+		return
+	}
+	p.open()
+	p.part.see(p.part.column(node), from, to)
+	p.size += splitNode + splitSpan
+}
+
+func (s *ORSet[E]) parts(bytesMax int, yield func(*ORSet[E]) bool) {
+	f := s.indexed()
+	p := &orsetParts[E]{s: f, max: bytesMax, yield: yield}
+	for _, i := range f.order() {
+		col := &f.columns[i]
+		seqs, slots := make([]uint64, 0, col.live), make([]uint32, 0, col.live)
+		col.each(func(seq uint64, at uint32) { seqs, slots = append(seqs, seq), append(slots, at) })
+		for _, x := range col.seen {
+			n, _ := slices.BinarySearch(seqs, x.to+1)
+			p.span(col.node, x, seqs[:n], slots[:n])
+			seqs, slots = seqs[n:], slots[n:]
+		}
+	}
+	if p.sent == 0 {
+		p.open()
+	}
+	p.close()
+}
+
+func (s *ORSet[E]) split(bytesMax int) iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		s.parts(bytesMax, func(x *ORSet[E]) bool { return yield(x) })
+	}
+}
+
+func (f *Flag) split(bytesMax int) iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		f.inner().parts(bytesMax, func(x *ORSet[unit]) bool { return yield(&Flag{*x}) })
+	}
+}
+
+func (r *MVRegister[V]) split(bytesMax int) iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		r.set.parts(bytesMax, func(x *ORSet[V]) bool { return yield(&MVRegister[V]{*x}) })
+	}
+}
+
+func (m *ORMultiMap[K, V]) split(bytesMax int) iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		m.inner().parts(bytesMax, func(x *ORSet[pair[K, V]]) bool { return yield(&ORMultiMap[K, V]{set: *x}) })
+	}
+}
+
+func (m *PNCounterMap[K]) split(bytesMax int) iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		m.inner().parts(bytesMax, func(x *ORSet[share[K]]) bool { return yield(&PNCounterMap[K]{set: *x}) })
+	}
+}
+
+func (m *ORMap[K, V]) split(bytesMax int) iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		m.inner().parts(bytesMax, func(x *ORSet[leaf[V]]) bool { return yield(m.wrap(x)) })
+	}
+}
+
+func (s *GSet[E]) split(bytesMax int) iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		part := &GSet[E]{elem: s.element()}
+		for _, e := range s.list {
+			if _, n := s.elem.measure(e); len(part.list) > 0 && part.Size()+n > bytesMax {
+				if !yield(part) {
+					return
+				}
+				part = &GSet[E]{elem: s.elem}
+			}
+			part.insert(e)
+		}
+		yield(part)
+	}
+}
+
+func (m *LWWMap[K, V]) split(bytesMax int) iter.Seq[Value] {
+	const entryMax = 9 + 3*10 // the stamp, and its node in the table
+	return func(yield func(Value) bool) {
+		t := m.elements()
+		part, size := newLWWMap(t), splitHead
+		for e := range m.entries() {
+			_, n := t.key.measure(e.key)
+			if !e.dead {
+				_, v := t.val.measure(e.val)
+				n += v
+			}
+			if n += entryMax; part.table.n > 0 && size+n > bytesMax {
+				if !yield(&LWWMap[K, V]{types: t, full: part}) {
+					return
+				}
+				part, size = newLWWMap(t), splitHead
+			}
+			part.apply(e, nil)
+			size += n
+		}
+		yield(&LWWMap[K, V]{types: t, full: part})
+	}
+}
+
+func (v *VersionVector) split(bytesMax int) iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		per := max(1, (bytesMax-splitHead)/18)
+		for items := range slices.Chunk(v.items, per) {
+			part := &VersionVector{}
+			for _, c := range items {
+				part.raise(c.node, c.n)
+			}
+			if !yield(part) {
+				return
+			}
+		}
+		if len(v.items) == 0 {
+			yield(&VersionVector{})
+		}
+	}
+}
+
+func (c *GCounter) split(bytesMax int) iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		for part := range c.parts(bytesMax) {
+			if !yield(part) {
+				return
+			}
+		}
+	}
+}
+
+// parts keeps each entry together with the folds into it.
+func (c *GCounter) parts(bytesMax int) iter.Seq[*GCounter] {
+	return func(yield func(*GCounter) bool) {
+		part := &GCounter{}
+		for _, x := range c.items {
+			e := c.entry(x.node)
+			if len(part.items) > 0 && splitHead+part.Size()+e.Size() > bytesMax {
+				if !yield(part) {
+					return
+				}
+				part = &GCounter{}
+			}
+			part.Merge(e)
+		}
+		yield(part)
+	}
+}
+
+func (c *PNCounter) split(bytesMax int) iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		for part := range c.up.parts(bytesMax - splitHead) {
+			if !yield(&PNCounter{up: *part}) {
+				return
+			}
+		}
+		for part := range c.down.parts(bytesMax - splitHead) {
+			if len(part.items) > 0 && !yield(&PNCounter{down: *part}) {
+				return
+			}
+		}
+	}
+}
