@@ -68,6 +68,14 @@ type ProvenDead struct {
 // incarnation or a signed-off leave is never taken back.
 type Alive struct{ Subject NodeID }
 
+// Link says whether a control connection with Subject stands, both ends known
+// and nothing overdue. It is told at once on every change: a node that still
+// hears a peer denies others' proofs of its death.
+type Link struct {
+	Subject NodeID
+	Up      bool
+}
+
 // Unreachable reports the peers that this node can open no working link to. It
 // replaces the former report.
 type Unreachable struct{ Nodes []NodeID }
@@ -83,6 +91,7 @@ func (Contacts) event()    {}
 func (Leave) event()       {}
 func (ProvenDead) event()  {}
 func (Alive) event()       {}
+func (Link) event()        {}
 func (Unreachable) event() {}
 func (Yield) event()       {}
 
@@ -97,6 +106,9 @@ type Effects struct {
 	Abandon bool
 	// View is set when a newer view was committed or learnt here.
 	View *View
+	// Learn names nodes that the shell may have to reach although they stand in no
+	// view yet.
+	Learn []Node
 	// Removed is set once, last: this incarnation is over. The core ignores every
 	// later event.
 	Removed *Removed
@@ -106,7 +118,7 @@ type Effects struct {
 
 // Reset empties e and keeps its memory.
 func (e *Effects) Reset() {
-	*e = Effects{Send: e.Send[:0], Trace: e.Trace[:0]}
+	*e = Effects{Learn: e.Learn[:0], Send: e.Send[:0], Trace: e.Trace[:0]}
 }
 
 // Send is a control message to a peer. Delivery is not promised.

@@ -103,6 +103,18 @@ type View struct {
 	Epoch   Epoch
 	// Members stand in order of seniority, the most senior first.
 	Members []Member
+	// Forks lists the emergency takeovers of the view's lineage, oldest first.
+	Forks []Fork
+}
+
+// Fork is one emergency takeover in the history of a view: what tells two
+// lineages apart that meet after wrong evidence (lineage.go).
+type Fork struct {
+	// From is the epoch of the view that it stepped from, To the epoch it opened.
+	From, To Epoch
+	// Kept is how many members of the view From it kept, By who led it.
+	Kept int
+	By   NodeID
 }
 
 // Member returns the entry of id, or nil.

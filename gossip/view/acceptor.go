@@ -1,0 +1,149 @@
+package view
+
+import "github.com/peerage-go/peerage/internal/clock"
+
+// guard is the acceptor's promise to a leader: no other leader's ballot before
+// until, except when the leader is proven dead or has left the view. It is what
+// leader leases rest on.
+type guard struct {
+	leader NodeID
+	until  clock.Instant
+}
+
+// wouldPromise reports whether this acceptor may promise ballot to candidate, who
+// says that claimed are dead. A candidate's proof of the leader's death counts here
+// unless this node still hears the leader.
+func (c *Core) wouldPromise(candidate NodeID, b Ballot, claimed []NodeID) bool {
+	if b.Less(c.promised) || b == c.promised && b.Node != candidate {
+		return false
+	}
+	g := c.guard
+	if g.leader == candidate || g.leader == 0 || !c.now.Before(g.until) {
+		return true
+	}
+	if c.mutant == mutantIgnorePromise {
+		return true
+	}
+	if g.leader == c.self() {
+		return false
+	}
+	if c.dead(g.leader) {
+		return true
+	}
+	if c.cfg.Evidence == EvidenceOff {
+		return false
+	}
+	for _, id := range claimed {
+		if id == g.leader {
+			return !c.links[id]
+		}
+	}
+	return false
+}
+
+func (c *Core) onPreVote(from NodeID, m *PreVote) {
+	if !c.meet(from, m.Base) {
+		return
+	}
+	c.send(from, &PreVoted{
+		Ballot: m.Ballot, Base: m.Base.Epoch, Promised: c.promised,
+		Yes: c.wouldPromise(from, m.Ballot, m.Dead), Hears: c.hears(m.Dead),
+	})
+}
+
+func (c *Core) onPrepare(from NodeID, m *Prepare) {
+	if !c.meet(from, m.Base) {
+		return
+	}
+	if !c.wouldPromise(from, m.Ballot, m.Dead) {
+		c.send(from, &Nack{Ballot: m.Ballot, Promised: c.promised})
+		return
+	}
+	c.promise(m.Ballot)
+	reply := &Promised{
+		Ballot: m.Ballot, Base: m.Base.Epoch, Generation: c.generation,
+		T0: int64(c.now), Hears: c.hears(m.Dead),
+	}
+	if a := c.attempts[m.Base.Epoch]; a != nil {
+		reply.Accepted, reply.AcceptedBallot, reply.Emergency = a.next, a.ballot, a.emergency
+	}
+	c.send(from, reply)
+}
+
+// promise raises the promised ballot. A leader or candidate who promises another's
+// higher ballot drops its own attempts.
+func (c *Core) promise(b Ballot) {
+	if !c.promised.Less(b) {
+		return
+	}
+	c.promised = b
+	c.roundSeen = max(c.roundSeen, b.Round)
+	if b.Node != c.self() {
+		c.stepDown("promised a higher ballot")
+		c.cand = nil
+	}
+}
+
+// obey handles what pings and accepts have in common: it follows the sender's
+// ballot, or refuses it and reports false.
+func (c *Core) obey(from NodeID, p *Ping) bool {
+	if p.Ballot.Less(c.promised) {
+		c.send(from, &Nack{Ballot: p.Ballot, Promised: c.promised})
+		return false
+	}
+	c.promise(p.Ballot)
+	c.guard = guard{leader: from, until: c.now.Add(c.cfg.Lease + c.margin(c.cfg.Lease))}
+	if p.Life {
+		c.leader, c.cand, c.failures = from, nil, 0
+		c.vacantAt = c.guard.until
+	}
+	return true
+}
+
+func (c *Core) onPing(from NodeID, m *Ping) {
+	if c.view != nil && m.Cluster != c.view.Cluster {
+		c.trace("stranger", from, "ping of another cluster")
+		return
+	}
+	if m.View != nil && !c.meet(from, m.View) {
+		return
+	}
+	if c.view == nil {
+		return
+	}
+	if m.Epoch < c.view.Epoch {
+		c.send(from, &Decided{View: c.view})
+		return
+	}
+	if m.Epoch > c.view.Epoch {
+		// A promise is worth something only to a leader whose view is known: the
+		// answer to round 0 asks for it.
+		c.send(from, &Pong{Ballot: m.Ballot, Epoch: c.view.Epoch, T0: int64(c.now)})
+		return
+	}
+	if !c.obey(from, m) {
+		return
+	}
+	c.granted(m)
+	c.pong(from, m, 0)
+}
+
+// onAccept stores a proposed view. An accept for an epoch that is decided here is
+// answered with that view (meet) and stores nothing.
+func (c *Core) onAccept(from NodeID, m *Accept) {
+	if m.Next == nil || !c.meet(from, m.Base) || !c.obey(from, &m.Ping) {
+		return
+	}
+	base := m.Base.Epoch
+	c.attempts[base] = &attempt{ballot: m.Ping.Ballot, next: m.Next, emergency: m.Emergency}
+	c.generation = max(c.generation, m.Next.Epoch.Generation())
+	c.granted(&m.Ping)
+	c.pong(from, &m.Ping, base)
+}
+
+func (c *Core) pong(to NodeID, p *Ping, accepted Epoch) {
+	c.send(to, &Pong{
+		Ballot: p.Ballot, Epoch: c.view.Epoch, Round: p.Round, T0: int64(c.now),
+		Accepted: accepted, Unreachable: c.unreachable[:len(c.unreachable):len(c.unreachable)],
+	})
+}

@@ -1,0 +1,222 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// How a node takes office (DESIGN 4.1, 4.2).
+//
+//	stand      when the office is vacant, and all seniors are gone, silent or dead
+//	pre-vote   ask whether a quorum would promise; changes nothing anywhere
+//	prepare    raise the ballot: a quorum promises, and reports what it accepted
+//	office     carry on what was uncovered, or begin afresh
+//
+// Seniority is turned into time: a candidate waits one stagger for each senior that
+// is not proven dead. A senior that lives stands first, and its pings end the
+// vacancy; one that is silent costs its juniors a stagger. The proven dead cost
+// nothing, so the survivor of n-1 crashes stands in the step that brings the last
+// proof.
+//
+// Either phase needs a plain quorum of the view, or else a total one (emergency
+// takeover, DESIGN 4.1): then the living propose afresh, in a new generation.
+
+// candidacy is one attempt to take office.
+type candidacy struct {
+	ballot Ballot
+	base   Epoch
+	// preparing is set once the pre-vote is won.
+	preparing bool
+	began     clock.Instant
+	deadline  clock.Instant
+	yes       map[NodeID]bool
+	found     findings
+}
+
+// findings is what promises have uncovered.
+type findings struct {
+	attempt *attempt
+	// t0 holds the promisers' clocks, for their leases.
+	t0 map[NodeID]int64
+}
+
+// take notes a promise.
+func (f *findings) take(from NodeID, m *Promised) {
+	if f.t0 == nil {
+		f.t0 = map[NodeID]int64{}
+	}
+	f.t0[from] = m.T0
+	if m.Accepted != nil {
+		f.attempt = f.attempt.higher(&attempt{m.AcceptedBallot, m.Accepted, m.Emergency})
+	}
+}
+
+// stagger is what a candidate waits for each living senior.
+func (c *Core) stagger() time.Duration { return c.cfg.Lease / 4 }
+
+// standAt returns when this node stands for office if nothing happens before.
+func (c *Core) standAt() clock.Instant {
+	if !c.votes() || c.leaving && len(c.view.Members) > 1 {
+		return c.evidenceAt()
+	}
+	wait := time.Duration(0)
+	for i := range c.view.Members {
+		m := &c.view.Members[i]
+		if m.ID == c.self() {
+			break
+		}
+		if m.Status.Votes() && m.ID != c.leader && !c.dead(m.ID) {
+			wait += c.stagger()
+		}
+	}
+	return max(c.vacantAt.Add(wait), c.standAfter)
+}
+
+// evidenceAt is when a denied proof counts again.
+func (c *Core) evidenceAt() clock.Instant {
+	d := clock.Never
+	for _, p := range c.proofs { // order-free: a minimum
+		if p.deniedUntil.After(c.now) {
+			d = clock.Min(d, p.deniedUntil)
+		}
+	}
+	return d
+}
+
+// driveStand begins a candidacy when its time has come.
+func (c *Core) driveStand() bool {
+	at := c.standAt()
+	if at == clock.Never || c.now.Before(at) || !c.votes() || c.leaving && len(c.view.Members) > 1 {
+		return false
+	}
+	ballot := Ballot{Round: max(c.promised.Round, c.roundSeen) + 1, Node: c.self()}
+	c.cand = &candidacy{
+		ballot: ballot, base: c.view.Epoch, began: c.now,
+		deadline: c.now.Add(c.cfg.Ping), yes: map[NodeID]bool{},
+	}
+	if c.wouldPromise(c.self(), ballot, nil) {
+		c.cand.yes[c.self()] = true
+	}
+	if c.mutant == mutantNoPreVote {
+		c.prepare()
+		return true
+	}
+	dead := c.deadMembers()
+	c.toElectorate(&PreVote{Ballot: ballot, Base: c.view, Dead: dead})
+	c.trace("stands", c.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(dead)))
+	return true
+}
+
+// toElectorate sends a message to all members that are not proven dead.
+func (c *Core) toElectorate(m Message) {
+	for i := range c.view.Members {
+		if id := c.view.Members[i].ID; !c.dead(id) {
+			c.send(id, m)
+		}
+	}
+}
+
+func (c *Core) onPreVoted(from NodeID, m *PreVoted) {
+	cand := c.cand
+	if cand == nil || cand.preparing || cand.ballot != m.Ballot || cand.base != m.Base {
+		return
+	}
+	if c.deny(m.Hears) {
+		c.fail("a proof was denied")
+		return
+	}
+	if m.Yes {
+		cand.yes[from] = true
+	}
+	c.noteRound(m.Promised)
+}
+
+// noteRound makes this node's next ballot higher than one seen, without promising
+// anything.
+func (c *Core) noteRound(b Ballot) {
+	c.roundSeen = max(c.roundSeen, b.Round)
+	if c.cand != nil && c.cand.ballot.Less(b) {
+		c.fail("others have promised more")
+	}
+}
+
+func (c *Core) onPromised(from NodeID, m *Promised) {
+	c.generation = max(c.generation, m.Generation)
+	if o := c.office; o != nil && o.ballot == m.Ballot {
+		o.promised(c, from, m)
+		return
+	}
+	cand := c.cand
+	if cand == nil || !cand.preparing || cand.ballot != m.Ballot || cand.base != m.Base {
+		return
+	}
+	if c.deny(m.Hears) {
+		c.fail("a proof was denied")
+		return
+	}
+	cand.yes[from] = true
+	cand.found.take(from, m)
+}
+
+func (c *Core) onNack(m *Nack) {
+	mine := c.cand != nil && c.cand.ballot == m.Ballot || c.office != nil && c.office.ballot == m.Ballot
+	if !mine || !m.Ballot.Less(m.Promised) {
+		return
+	}
+	if c.office != nil {
+		c.roundSeen = max(c.roundSeen, m.Promised.Round)
+		c.stepDown("a member has promised a higher ballot")
+		return
+	}
+	c.noteRound(m.Promised)
+}
+
+// fail ends a candidacy and holds the next one back for a random time that grows
+// with the failures in a row.
+func (c *Core) fail(why string) {
+	c.trace("candidacy failed", c.self(), why)
+	c.cand = nil
+	c.failures++
+	wait := c.cfg.Ping/4 + c.upTo(c.cfg.Ping*time.Duration(min(c.failures, 5)))
+	c.standAfter = c.now.Add(wait)
+	if len(c.proofs) > 0 && c.evidenceAt() != clock.Never {
+		c.standAfter = max(c.standAfter, c.evidenceAt())
+	}
+}
+
+// driveCandidacy moves from pre-vote to prepare to office.
+func (c *Core) driveCandidacy() bool {
+	cand := c.cand
+	in := func(id NodeID) bool { return cand.yes[id] }
+	plain := c.plain(c.view, in)
+	total := !plain && c.total(in)
+	switch {
+	case !plain && !total:
+		if c.now.Before(cand.deadline) {
+			return false
+		}
+		c.fail("no quorum in time")
+	case !cand.preparing:
+		c.prepare()
+	default:
+		c.takeOffice(total)
+	}
+	return true
+}
+
+// prepare promises the ballot to itself and asks the others to.
+func (c *Core) prepare() {
+	cand := c.cand
+	if !c.promised.Less(cand.ballot) && c.promised != cand.ballot {
+		c.fail("promised a higher ballot meanwhile")
+		return
+	}
+	cand.preparing, cand.began = true, c.now
+	cand.deadline = c.now.Add(c.cfg.Ping)
+	cand.yes = map[NodeID]bool{c.self(): true}
+	c.promised = cand.ballot
+	cand.found.attempt = c.attempts[cand.base]
+	c.toElectorate(&Prepare{Ballot: cand.ballot, Base: c.view, Dead: c.deadMembers()})
+}

@@ -1,0 +1,252 @@
+package view
+
+import (
+	"errors"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/wire"
+)
+
+// ErrUnknownMessage means that a frame is of no kind known to this version.
+var ErrUnknownMessage = errors.New("view: unknown message")
+
+// Limits of what a frame may hold; the lists are bounded by the frame besides.
+const (
+	nameBytesMax   = 256
+	roleBytesMax   = 128
+	reasonBytesMax = 1024
+	// The least that the elements of lists take on the wire.
+	memberBytesMin = 8 + 1 + 1 + 1 + 1 + 1 + 1
+	forkBytesMin   = 4
+	idBytes        = 8
+)
+
+type tag byte
+
+const (
+	tagPing tag = iota + 1
+	tagPong
+	tagAccept
+	tagPreVote
+	tagPreVoted
+	tagPrepare
+	tagPromised
+	tagNack
+	tagDecided
+	tagJoinRequest
+	tagJoinRefused
+	tagLeaveRequest
+	tagYieldRequest
+	tagDoubt
+	tagDoubted
+)
+
+// Append appends the frame of a message. It panics on a Message that is none of
+// this package's.
+func Append(b []byte, msg Message) []byte {
+	w := writer{b}
+	switch m := msg.(type) {
+	case *Ping:
+		w.tag(tagPing).ping(m)
+	case *Pong:
+		w.tag(tagPong).ballot(m.Ballot).u(uint64(m.Epoch)).u(m.Round).i(m.T0).u(uint64(m.Accepted)).ids(m.Unreachable)
+	case *Accept:
+		w.tag(tagAccept).view(m.Base).view(m.Next).bool(m.Emergency).ping(&m.Ping)
+	case *PreVote:
+		w.tag(tagPreVote).ballot(m.Ballot).view(m.Base).ids(m.Dead)
+	case *PreVoted:
+		w.tag(tagPreVoted).ballot(m.Ballot).u(uint64(m.Base)).bool(m.Yes).ballot(m.Promised).ids(m.Hears)
+	case *Prepare:
+		w.tag(tagPrepare).ballot(m.Ballot).view(m.Base).ids(m.Dead)
+	case *Promised:
+		w.tag(tagPromised).ballot(m.Ballot).u(uint64(m.Base)).view(m.Accepted).ballot(m.AcceptedBallot).
+			bool(m.Emergency).u(uint64(m.Generation)).i(m.T0).ids(m.Hears)
+	case *Nack:
+		w.tag(tagNack).ballot(m.Ballot).ballot(m.Promised)
+	case *Decided:
+		w.tag(tagDecided).view(m.View)
+	case *JoinRequest:
+		w.tag(tagJoinRequest).node(&m.Node).u(uint64(m.Hops))
+	case *JoinRefused:
+		w.tag(tagJoinRefused).str(m.Reason)
+	case *LeaveRequest:
+		w.tag(tagLeaveRequest)
+	case *YieldRequest:
+		w.tag(tagYieldRequest).id(m.Subject)
+	case *Doubt:
+		w.tag(tagDoubt).ballot(m.Ballot).ids(m.Dead)
+	case *Doubted:
+		w.tag(tagDoubted).ballot(m.Ballot).ids(m.Asked).ids(m.Hears)
+	default:
+		panic("view: message of another package")
+	}
+	return w.b
+}
+
+// Decode reads a frame. It copies what it keeps, allocates no more than a small
+// multiple of the frame, and fails on anything left over.
+func Decode(frame []byte) (Message, error) {
+	r := reader{wire.NewReader(frame)}
+	msg := r.message()
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	return msg, nil
+}
+
+func (r reader) message() Message {
+	switch tag(r.Byte()) {
+	case tagPing:
+		return r.ping()
+	case tagPong:
+		return &Pong{Ballot: r.ballot(), Epoch: r.epoch(), Round: r.Uvarint(), T0: r.i(), Accepted: r.epoch(), Unreachable: r.ids()}
+	case tagAccept:
+		m := &Accept{Base: r.view(), Next: r.view(), Emergency: r.Bool()}
+		m.Ping = *r.ping()
+		return m
+	case tagPreVote:
+		return &PreVote{Ballot: r.ballot(), Base: r.view(), Dead: r.ids()}
+	case tagPreVoted:
+		return &PreVoted{Ballot: r.ballot(), Base: r.epoch(), Yes: r.Bool(), Promised: r.ballot(), Hears: r.ids()}
+	case tagPrepare:
+		return &Prepare{Ballot: r.ballot(), Base: r.view(), Dead: r.ids()}
+	case tagPromised:
+		return &Promised{Ballot: r.ballot(), Base: r.epoch(), Accepted: r.view(), AcceptedBallot: r.ballot(),
+			Emergency: r.Bool(), Generation: uint32(r.Uvarint()), T0: r.i(), Hears: r.ids()}
+	case tagNack:
+		return &Nack{Ballot: r.ballot(), Promised: r.ballot()}
+	case tagDecided:
+		return &Decided{View: r.view()}
+	case tagJoinRequest:
+		return &JoinRequest{Node: r.node(), Hops: uint8(min(r.Uvarint(), 255))}
+	case tagJoinRefused:
+		return &JoinRefused{Reason: r.String("reason", reasonBytesMax)}
+	case tagLeaveRequest:
+		return &LeaveRequest{}
+	case tagYieldRequest:
+		return &YieldRequest{Subject: r.id()}
+	case tagDoubt:
+		return &Doubt{Ballot: r.ballot(), Dead: r.ids()}
+	case tagDoubted:
+		return &Doubted{Ballot: r.ballot(), Asked: r.ids(), Hears: r.ids()}
+	}
+	r.Fail(ErrUnknownMessage)
+	return nil
+}
+
+// writer appends fields; each method returns the writer for the next.
+type writer struct{ b []byte }
+
+func (w *writer) tag(t tag) *writer    { w.b = append(w.b, byte(t)); return w }
+func (w *writer) u(v uint64) *writer   { w.b = wire.AppendUvarint(w.b, v); return w }
+func (w *writer) i(v int64) *writer    { w.b = wire.AppendU64(w.b, uint64(v)); return w }
+func (w *writer) bool(v bool) *writer  { w.b = wire.AppendBool(w.b, v); return w }
+func (w *writer) id(v NodeID) *writer  { w.b = wire.AppendU64(w.b, uint64(v)); return w }
+func (w *writer) str(s string) *writer { w.b = wire.AppendString(w.b, s); return w }
+
+func (w *writer) ballot(b Ballot) *writer { return w.u(b.Round).id(b.Node) }
+
+func (w *writer) ids(ids []NodeID) *writer {
+	w.u(uint64(len(ids)))
+	for _, id := range ids {
+		w.id(id)
+	}
+	return w
+}
+
+func (w *writer) ping(p *Ping) *writer {
+	return w.ballot(p.Ballot).i(int64(p.Cluster)).u(uint64(p.Epoch)).u(p.Round).i(p.Echo).
+		i(int64(p.Remaining)).bool(p.Life).view(p.View)
+}
+
+func (w *writer) node(n *Node) *writer {
+	w.id(n.ID).str(n.Name).str(n.Addr).str(n.AppVersion).u(uint64(len(n.Roles)))
+	for _, role := range n.Roles {
+		w.str(role)
+	}
+	return w
+}
+
+func (w *writer) view(v *View) *writer {
+	if w.bool(v != nil); v == nil {
+		return w
+	}
+	w.i(int64(v.Cluster)).u(uint64(v.Epoch)).u(uint64(len(v.Members)))
+	for i := range v.Members {
+		m := &v.Members[i]
+		w.node(&m.Node).u(uint64(m.Joined)).u(uint64(m.Status))
+	}
+	w.u(uint64(len(v.Forks)))
+	for _, f := range v.Forks {
+		w.u(uint64(f.From)).u(uint64(f.To)).u(uint64(f.Kept)).id(f.By)
+	}
+	return w
+}
+
+// reader reads fields.
+type reader struct{ *wire.Reader }
+
+func (r reader) i() int64     { return int64(r.U64()) }
+func (r reader) id() NodeID   { return NodeID(r.U64()) }
+func (r reader) epoch() Epoch { return Epoch(r.Uvarint()) }
+
+func (r reader) ballot() Ballot { return Ballot{Round: r.Uvarint(), Node: r.id()} }
+
+func (r reader) ids() []NodeID {
+	n := r.Count("ids", idBytes)
+	if n == 0 {
+		return nil
+	}
+	ids := make([]NodeID, n)
+	for i := range ids {
+		ids[i] = r.id()
+	}
+	return ids
+}
+
+func (r reader) ping() *Ping {
+	return &Ping{
+		Ballot: r.ballot(), Cluster: r.U64(), Epoch: r.epoch(), Round: r.Uvarint(), Echo: r.i(),
+		Remaining: time.Duration(r.i()), Life: r.Bool(), View: r.view(),
+	}
+}
+
+func (r reader) node() Node {
+	n := Node{
+		ID: r.id(), Name: r.String("name", nameBytesMax), Addr: r.String("address", nameBytesMax),
+		AppVersion: r.String("version", nameBytesMax),
+	}
+	if count := r.Count("roles", 1); count > 0 {
+		n.Roles = make([]string, count)
+		for i := range n.Roles {
+			n.Roles[i] = r.String("role", roleBytesMax)
+		}
+	}
+	return n
+}
+
+func (r reader) view() *View {
+	if !r.Bool() {
+		return nil
+	}
+	v := &View{Cluster: r.U64(), Epoch: r.epoch()}
+	members := r.Count("members", memberBytesMin)
+	if members > membersMax {
+		r.Fail(&wire.LimitError{Field: "members", Declared: uint64(members), Max: membersMax})
+		return nil
+	}
+	v.Members = make([]Member, 0, members)
+	for range members {
+		m := Member{Node: r.node(), Joined: r.epoch(), Status: Status(r.Uvarint())}
+		if m.Status < Joining || m.Status > Leaving {
+			r.Fail(&wire.LimitError{Field: "status", Declared: uint64(m.Status), Max: uint64(Leaving)})
+			return nil
+		}
+		v.Members = append(v.Members, m)
+	}
+	forks := r.Count("forks", forkBytesMin)
+	for range min(forks, 2*forksMax) {
+		v.Forks = append(v.Forks, Fork{From: r.epoch(), To: r.epoch(), Kept: int(r.Uvarint()), By: r.id()})
+	}
+	return v
+}

@@ -1,0 +1,367 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Core is the view and lease protocol of one node: acceptor, member, candidate
+// and leader in one state machine. It is stepped by one thread; none of its
+// methods is safe for concurrent use.
+//
+// Every step does two things. It takes in the event (the on... methods), which
+// only notes what is now known. Then it drives: as long as something can move on,
+// the part that this node plays now (joiner, member, candidate, leader) moves on.
+// Driving depends on what is known, never on which event brought it, so a lost
+// message, a late timer or a reordered answer needs no case of its own.
+type Core struct {
+	cfg Config
+	rng uint64
+	// now and out are those of the step under way.
+	now clock.Instant
+	out *Effects
+	// over is set when the incarnation has ended; nothing happens any more.
+	over bool
+
+	// view is the newest decided view known here, nil before the node is let in.
+	// Invariant: it has this node in it.
+	view *View
+	// joined and status are this node's own entry as met last. Invariant: they never
+	// go back.
+	joined Epoch
+	status Status
+	// gone remembers the members that later views left out, oldest first in goneOrder.
+	gone      map[NodeID]bool
+	goneOrder []NodeID
+
+	// promised is the highest ballot that this acceptor has promised. Invariant: it
+	// never goes down.
+	promised Ballot
+	// roundSeen is the highest round met in any ballot: the next one of ours is above.
+	roundSeen uint64
+	// attempts holds what was accepted per epoch. Invariant: no epoch before view's.
+	attempts map[Epoch]*attempt
+	// generation is the highest met in any view or attempt.
+	generation uint32
+	guard      guard
+
+	lease Lease
+	// grantedAt is when the newest grant was asked for: the t0 of the answer that it
+	// echoed; for a leader, when the newest round was sent that a plain quorum answered.
+	grantedAt clock.Instant
+
+	proofs      map[NodeID]*proof
+	links       map[NodeID]bool
+	unreachable []NodeID
+
+	// leader is whom this node follows, zero if nobody.
+	leader NodeID
+	// vacantAt is from when on the leader's office counts as vacant here.
+	vacantAt clock.Instant
+	// standAfter holds a candidate back after a failed attempt.
+	standAfter clock.Instant
+	failures   int
+
+	cand   *candidacy
+	office *office
+	entry  entry
+
+	leaving   bool
+	nextLeave clock.Instant
+
+	mutant mutant
+}
+
+// New returns a core without a view. It panics on a Config that cannot work: the
+// shell has checked it.
+func New(cfg Config, now clock.Instant) *Core {
+	if cfg.Self.ID == 0 || cfg.Ping <= 0 || cfg.Lease < 2*cfg.Ping || cfg.RemoveAfter < cfg.Lease || cfg.DriftPPM < 0 {
+		panic(fmt.Sprintf("view: bad config %+v", cfg))
+	}
+	return &Core{
+		cfg: cfg, rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now, vacantAt: now,
+		gone: map[NodeID]bool{}, attempts: map[Epoch]*attempt{},
+		proofs: map[NodeID]*proof{}, links: map[NodeID]bool{},
+	}
+}
+
+// Step takes in ev and appends what is to be done to out. It never fails; what
+// makes no sense is ignored.
+func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
+	if c.over {
+		return
+	}
+	c.now, c.out = now, out
+	c.take(ev)
+	// Each turn moves some part on for good (a phase, a view, a timer), so this ends;
+	// the bound turns a mistake into a trace instead of a hang.
+	for i := 0; !c.over && c.drive(); i++ {
+		if i == drivesMax {
+			c.trace("drive does not end", 0, "")
+			break
+		}
+	}
+	c.out = nil
+}
+
+const drivesMax = 64
+
+func (c *Core) take(ev Event) {
+	switch e := ev.(type) {
+	case Tick:
+	case Received:
+		c.receive(e.From, e.Msg)
+	case Form:
+		c.form(e.Generation)
+	case Contacts:
+		c.onContacts(e.Nodes)
+	case Leave:
+		c.onLeave()
+	case ProvenDead:
+		c.onProof(e.Subject, e.Reason)
+	case Alive:
+		delete(c.proofs, e.Subject)
+	case Link:
+		c.links[e.Subject] = e.Up
+		if !e.Up {
+			delete(c.links, e.Subject)
+		}
+	case Unreachable:
+		c.unreachable = append(c.unreachable[:0], e.Nodes...)
+	case Yield:
+		c.onYield(e.Subject, e.Reporter)
+	}
+}
+
+func (c *Core) receive(from NodeID, msg Message) {
+	switch m := msg.(type) {
+	case *Ping:
+		c.onPing(from, m)
+	case *Pong:
+		c.onPong(from, m)
+	case *Accept:
+		c.onAccept(from, m)
+	case *PreVote:
+		c.onPreVote(from, m)
+	case *PreVoted:
+		c.onPreVoted(from, m)
+	case *Prepare:
+		c.onPrepare(from, m)
+	case *Promised:
+		c.onPromised(from, m)
+	case *Nack:
+		c.onNack(m)
+	case *Decided:
+		c.meet(from, m.View)
+	case *JoinRequest:
+		c.onJoinRequest(m)
+	case *JoinRefused:
+		if c.view == nil {
+			c.end(0, "refused: "+m.Reason)
+		}
+	case *LeaveRequest:
+		c.onLeaveRequest(from)
+	case *YieldRequest:
+		if c.office != nil {
+			c.onYield(m.Subject, from)
+		}
+	case *Doubt:
+		c.onDoubt(from, m)
+	case *Doubted:
+		c.onDoubted(from, m)
+	}
+}
+
+// drive moves the part on that this node plays now, and reports whether it moved.
+func (c *Core) drive() bool {
+	moved := c.leaving && c.driveLeave()
+	switch {
+	case c.over:
+		return false
+	case c.view == nil:
+		return c.driveEntry() || moved
+	case c.office != nil:
+		return c.driveOffice() || moved
+	case c.cand != nil:
+		return c.driveCandidacy() || moved
+	}
+	return c.driveStand() || moved
+}
+
+// Deadline returns when the core next wants a Tick, Never if only an event can
+// move it. A Tick that comes early does nothing.
+func (c *Core) Deadline() clock.Instant {
+	if c.over {
+		return clock.Never
+	}
+	d := clock.Never
+	if c.leaving {
+		d = c.nextLeave
+	}
+	switch {
+	case c.view == nil:
+		return clock.Min(d, c.entryDeadline())
+	case c.office != nil:
+		return clock.Min(d, c.officeDeadline())
+	case c.cand != nil:
+		return clock.Min(d, c.cand.deadline)
+	}
+	return clock.Min(d, c.standAt())
+}
+
+// form makes this node the only member of a new cluster.
+func (c *Core) form(generation uint32) {
+	if c.view != nil || c.leaving {
+		return
+	}
+	c.generation = max(c.generation, generation, 1)
+	epoch := FirstEpoch(c.generation)
+	c.adopt(&View{
+		Cluster: c.random() | 1, Epoch: epoch,
+		Members: []Member{{Node: c.cfg.Self, Joined: epoch, Status: Up}},
+	})
+	c.trace("cluster formed", c.self(), "")
+}
+
+// adopt takes over a decided view that continues ours, or is our first.
+func (c *Core) adopt(v *View) {
+	me := v.Member(c.self())
+	if me == nil {
+		if c.view != nil {
+			c.end(v.Epoch, c.reasonLeftOut())
+		}
+		return
+	}
+	if c.view != nil && (me.Joined > c.joined || me.Status == Joining && c.status.Votes()) {
+		c.end(v.Epoch, "removed and let in again under the same id")
+		return
+	}
+	c.forgetLeftOut(v)
+	c.view, c.joined, c.status = v, me.Joined, me.Status
+	c.generation = max(c.generation, v.Epoch.Generation())
+	for base := range c.attempts { // order-free: each entry is judged by itself
+		if base < v.Epoch {
+			delete(c.attempts, base)
+		}
+	}
+	c.cand = nil
+	if v.Member(c.guard.leader) == nil {
+		c.guard = guard{} // it has left in order, or was removed: it leads no more
+	}
+	if c.leader == 0 || v.Member(c.leader) == nil {
+		c.leader, c.vacantAt = 0, min(c.vacantAt, c.now)
+	}
+	c.out.View = v
+	c.trace("view", 0, fmt.Sprintf("%d members", len(v.Members)))
+}
+
+func (c *Core) reasonLeftOut() string {
+	if c.leaving {
+		return "left"
+	}
+	return "left out of the view"
+}
+
+// goneMax bounds how many former members are remembered.
+const goneMax = 1024
+
+func (c *Core) forgetLeftOut(v *View) {
+	if c.view == nil {
+		return
+	}
+	for i := range c.view.Members {
+		id := c.view.Members[i].ID
+		if v.Member(id) != nil || c.gone[id] {
+			continue
+		}
+		delete(c.proofs, id)
+		delete(c.links, id)
+		c.gone[id] = true
+		c.goneOrder = append(c.goneOrder, id)
+		c.trace("left out", id, "")
+	}
+	for len(c.goneOrder) > goneMax {
+		delete(c.gone, c.goneOrder[0])
+		c.goneOrder = c.goneOrder[1:]
+	}
+}
+
+// meet learns a decided view from a peer and reports whether it is the one that
+// this node now holds. A peer with an older view, or of a lineage that yields, is
+// told ours.
+func (c *Core) meet(from NodeID, v *View) bool {
+	if v == nil {
+		return false
+	}
+	if c.view == nil {
+		c.adopt(v)
+		return c.view == v
+	}
+	switch compare(c.view, v) {
+	case same:
+		return true
+	case newer:
+		c.stepDown("a newer view was decided")
+		c.adopt(v)
+		return !c.over
+	case older, stands:
+		c.send(from, &Decided{View: c.view})
+	case yields:
+		c.end(v.Epoch, "another lineage of the cluster stands")
+	case stranger:
+		c.trace("stranger", from, "of another cluster")
+	}
+	return false
+}
+
+// end ends the incarnation: it abandons what runs and holds no lease.
+func (c *Core) end(epoch Epoch, reason string) {
+	c.over = true
+	c.lease = Lease{}
+	c.out.Lease, c.out.Abandon = &Lease{}, true
+	c.out.Removed = &Removed{Epoch: epoch, Reason: reason}
+	c.trace("removed", c.self(), reason)
+}
+
+func (c *Core) self() NodeID { return c.cfg.Self.ID }
+
+// votes reports whether this node is a voter of its view.
+func (c *Core) votes() bool { return c.view != nil && c.status.Votes() }
+
+func (c *Core) send(to NodeID, m Message) {
+	if to != c.self() && to != 0 {
+		c.out.Send = append(c.out.Send, Send{To: to, Msg: m})
+	}
+}
+
+func (c *Core) trace(kind string, subject NodeID, detail string) {
+	ev := TraceEvent{Kind: kind, Subject: subject, Detail: detail}
+	if c.view != nil {
+		ev.Epoch = c.view.Epoch
+	}
+	c.out.Trace = append(c.out.Trace, ev)
+}
+
+// margin is by how much a clock may run ahead of another over d.
+func (c *Core) margin(d time.Duration) time.Duration {
+	return time.Duration(int64(d)/1e6*int64(c.cfg.DriftPPM)) + time.Microsecond
+}
+
+// random draws from the seed: splitmix64.
+func (c *Core) random() uint64 {
+	c.rng += 0x9e3779b97f4a7c15
+	z := c.rng
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// upTo draws a random wait below d.
+func (c *Core) upTo(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(c.random() % uint64(d))
+}

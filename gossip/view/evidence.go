@@ -1,0 +1,178 @@
+package view
+
+import (
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// proof says that a peer's process is gone.
+type proof struct {
+	at     clock.Instant
+	reason string
+	// deniedUntil is set when a member still hears the peer: the proof does not
+	// count before.
+	deniedUntil clock.Instant
+}
+
+func (c *Core) onProof(id NodeID, reason string) {
+	if id == c.self() || c.cfg.Evidence == EvidenceOff || c.proofs[id] != nil {
+		return
+	}
+	if c.view == nil || c.view.Member(id) == nil {
+		return
+	}
+	c.proofs[id] = &proof{at: c.now, reason: reason}
+	c.trace("proven dead", id, reason)
+	if id == c.leader {
+		c.vacantAt = min(c.vacantAt, c.now)
+	}
+	if c.cand != nil {
+		// A candidate whose electorate has changed asks again, at once.
+		c.cand, c.standAfter = nil, 0
+	}
+}
+
+// dead reports whether id's death is proven, and denied by nobody.
+func (c *Core) dead(id NodeID) bool {
+	p := c.proofs[id]
+	return p != nil && !c.now.Before(p.deniedUntil)
+}
+
+// deny takes note that others hear nodes that are proven dead here.
+func (c *Core) deny(ids []NodeID) bool {
+	denied := false
+	for _, id := range ids {
+		if p := c.proofs[id]; p != nil {
+			p.deniedUntil = c.now.Add(c.cfg.Ping / 2)
+			denied = true
+			c.trace("proof denied", id, p.reason)
+		}
+	}
+	return denied
+}
+
+// deadMembers lists the members of the view whose death is proven.
+func (c *Core) deadMembers() []NodeID {
+	if len(c.proofs) == 0 {
+		return nil
+	}
+	var out []NodeID
+	for i := range c.view.Members {
+		if id := c.view.Members[i].ID; c.dead(id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// hears lists those of ids that this node has a link with, or is itself.
+func (c *Core) hears(ids []NodeID) []NodeID {
+	var out []NodeID
+	for _, id := range ids {
+		if id == c.self() || c.links[id] && c.proofs[id] == nil {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// inWindow reports whether, at a moment when all proofs of the view's dead were
+// already in this node's hands, nobody could have removed it for silence: less than
+// RemoveAfter (less the drift margin) had passed since its newest grant was asked
+// for. A node removed for silence that wakes and finds all others dead looks
+// exactly like a sole survivor; time is what tells them apart.
+func (c *Core) inWindow() bool {
+	if c.mutant == mutantLateEvidence {
+		return true
+	}
+	if c.grantedAt == 0 {
+		return false
+	}
+	last := clock.Instant(0)
+	for i := range c.view.Members {
+		if p := c.proofs[c.view.Members[i].ID]; p != nil {
+			last = max(last, p.at)
+		}
+	}
+	return last.Sub(c.grantedAt) < c.cfg.RemoveAfter-c.margin(c.cfg.RemoveAfter)
+}
+
+// total reports whether the set is a total quorum of the view that may be used.
+func (c *Core) total(in has) bool {
+	return c.cfg.Evidence == EvidenceFull && c.votes() && totalQuorum(c.view, in, c.dead) && c.inWindow()
+}
+
+// plain is plainQuorum, as it should be.
+func (c *Core) plain(v *View, in has) bool {
+	if c.mutant == mutantQuorumOfLiving || c.mutant == mutantDeadOutFirst {
+		living := *v
+		living.Members = slices.DeleteFunc(slices.Clone(v.Members), func(m Member) bool { return c.proofs[m.ID] != nil })
+		if c.mutant == mutantQuorumOfLiving {
+			living.Members = slices.DeleteFunc(living.Members, func(m Member) bool { return slices.Contains(c.unreachable, m.ID) })
+		}
+		v = &living
+	}
+	return plainQuorum(v, in)
+}
+
+// doubt is the question whether anyone still hears a member that is proven dead to
+// the leader. Proofs are facts about one node's connections; another may have one
+// that works. It costs a round trip, and at most doubtWait when a member is slow.
+type doubt struct {
+	asked    clock.Instant
+	waiting  []NodeID
+	answered map[NodeID]bool
+}
+
+func (c *Core) doubtWait() time.Duration { return c.cfg.Ping / 4 }
+
+// undoubted reports whether a proven death has stood the question of all members
+// that answer in time. It asks them the first time.
+func (c *Core) undoubted(id NodeID) bool {
+	o := c.office
+	d := o.doubts[id]
+	if d == nil {
+		d = &doubt{asked: c.now, waiting: c.witnesses(id), answered: map[NodeID]bool{}}
+		for _, w := range d.waiting {
+			c.send(w, &Doubt{Ballot: o.ballot, Dead: []NodeID{id}})
+		}
+		o.doubts[id] = d
+	}
+	missing := slices.ContainsFunc(d.waiting, func(w NodeID) bool { return !d.answered[w] && c.proofs[w] == nil })
+	return !missing || !c.now.Before(d.asked.Add(c.doubtWait()))
+}
+
+// witnesses lists the voters that may still hear a node.
+func (c *Core) witnesses(id NodeID) []NodeID {
+	var out []NodeID
+	for i := range c.view.Members {
+		m := &c.view.Members[i]
+		if m.Status.Votes() && m.ID != id && m.ID != c.self() && c.proofs[m.ID] == nil {
+			out = append(out, m.ID)
+		}
+	}
+	return out
+}
+
+func (c *Core) onDoubt(from NodeID, m *Doubt) {
+	c.send(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.hears(m.Dead)})
+}
+
+func (c *Core) onDoubted(from NodeID, m *Doubted) {
+	o := c.office
+	if o == nil || o.ballot != m.Ballot {
+		return
+	}
+	for _, id := range m.Asked {
+		if d := o.doubts[id]; d != nil {
+			d.answered[from] = true
+		}
+	}
+	if c.deny(m.Hears) {
+		for _, id := range m.Hears {
+			delete(o.doubts, id)
+		}
+	}
+}

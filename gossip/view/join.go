@@ -1,0 +1,149 @@
+package view
+
+import (
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// entry is how a node without a view tries to get in.
+type entry struct {
+	contacts []Node
+	next     clock.Instant
+	wait     time.Duration
+	turn     int
+}
+
+const (
+	// contactsAtOnce is how many contacts are asked at a time.
+	contactsAtOnce = 3
+	contactsMax    = 1024
+	joinsMax       = 1024
+	membersMax     = 2048
+	hopsMax        = 3
+)
+
+func (c *Core) onContacts(nodes []Node) {
+	if c.view != nil {
+		return
+	}
+	e := &c.entry
+	before := len(e.contacts)
+	for _, n := range nodes {
+		known := slices.ContainsFunc(e.contacts, func(k Node) bool { return k.ID == n.ID })
+		if n.ID != c.self() && n.ID != 0 && !known && len(e.contacts) < contactsMax {
+			e.contacts = append(e.contacts, n)
+		}
+	}
+	if len(e.contacts) > before {
+		// The new ones are asked first.
+		e.turn = before
+		e.next, e.wait = c.now, 0
+	}
+}
+
+// driveEntry asks contacts to be let in, again and again.
+func (c *Core) driveEntry() bool {
+	e := &c.entry
+	if len(e.contacts) == 0 || c.now.Before(e.next) {
+		return false
+	}
+	for range min(contactsAtOnce, len(e.contacts)) {
+		n := e.contacts[e.turn%len(e.contacts)]
+		e.turn++
+		c.out.Learn = append(c.out.Learn, n)
+		c.send(n.ID, &JoinRequest{Node: c.cfg.Self})
+	}
+	e.wait = min(max(2*e.wait, c.cfg.Ping/2), c.cfg.Lease)
+	e.next = c.now.Add(e.wait + c.upTo(e.wait/4))
+	return false
+}
+
+func (c *Core) entryDeadline() clock.Instant {
+	if len(c.entry.contacts) == 0 {
+		return clock.Never
+	}
+	return c.entry.next
+}
+
+// onJoinRequest queues a node that wants in, or passes the request on.
+func (c *Core) onJoinRequest(m *JoinRequest) {
+	if c.view == nil || m.Node.ID == 0 {
+		return
+	}
+	o := c.office
+	if o == nil {
+		if m.Hops < hopsMax && c.leader != 0 && c.leader != m.Node.ID {
+			c.send(c.leader, &JoinRequest{Node: m.Node, Hops: m.Hops + 1})
+		}
+		return
+	}
+	c.out.Learn = append(c.out.Learn, m.Node)
+	if c.gone[m.Node.ID] {
+		// A late request of a node that was removed: it never comes back.
+		c.send(m.Node.ID, &JoinRefused{Reason: "this incarnation was removed before"})
+		return
+	}
+	if c.view.Member(m.Node.ID) != nil || len(o.joins) >= joinsMax {
+		return // the rounds tell it the view
+	}
+	if slices.ContainsFunc(o.joins, func(n Node) bool { return n.ID == m.Node.ID }) {
+		return
+	}
+	o.joins = append(o.joins, m.Node)
+	if o.batchAt == 0 {
+		o.batchAt = c.now.Add(c.batchWait())
+	}
+}
+
+// onLeave gives the lease up for good and asks to be left out.
+func (c *Core) onLeave() {
+	if c.leaving {
+		return
+	}
+	c.leaving = true
+	if c.view == nil {
+		c.end(0, "left before it was let in")
+		return
+	}
+	c.lease = Lease{}
+	c.out.Lease = &Lease{}
+}
+
+// driveLeave repeats the wish to leave until a view leaves this node out. The last
+// member just goes.
+func (c *Core) driveLeave() bool {
+	if c.view == nil || c.now.Before(c.nextLeave) {
+		return false
+	}
+	c.nextLeave = c.now.Add(c.cfg.Ping)
+	if len(c.view.Members) == 1 {
+		c.end(c.view.Epoch, "left")
+		return true
+	}
+	if c.office == nil {
+		c.send(c.leader, &LeaveRequest{})
+	}
+	return false
+}
+
+func (c *Core) onLeaveRequest(from NodeID) {
+	if c.view == nil {
+		return
+	}
+	o := c.office
+	if c.view.Member(from) == nil {
+		if c.gone[from] {
+			c.send(from, &Decided{View: c.view})
+		}
+		return
+	}
+	if o == nil || o.leaves[from] {
+		return
+	}
+	o.leaves[from] = true
+	if o.batchAt == 0 {
+		o.batchAt = c.now.Add(c.batchWait())
+	}
+}

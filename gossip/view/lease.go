@@ -1,0 +1,107 @@
+package view
+
+import "github.com/peerage-go/peerage/internal/clock"
+
+// Leases, and why at most one node at a time may act on a member's place.
+//
+//	leader          ping, sent at s ───────────▶ member
+//	                                             promises: no other leader before receipt + L
+//	                ◀─────────── pong, sent at t0
+//	a plain quorum has answered the round of s: no other leader can be elected
+//	before s + L, so this is the leader lease
+//	                next ping: echo t0, r = what remains of the leader lease ──▶
+//	                                             lease until t0 + r
+//
+// t0 lies before the moment at which r was measured, so t0 + r lies before the end
+// of the leader lease, on whatever clock it is read: clocks are never compared, only
+// their rates matter, and margin() covers those. Invariants:
+//
+//   - no member's lease outlives its leader's lease;
+//   - two leader leases never overlap, since their quorums share a member that has
+//     promised, unless the former leader is proven dead;
+//   - a leader holds no lease before a prepare in its current view has come back
+//     free: an uncovered view may already have successors;
+//   - while a proposal is under way the round must be answered by a plain quorum of
+//     both views, and members that the proposal leaves out are granted nothing.
+//
+// Tried and rejected: counting the lease from the receipt of the answers (it then
+// outlives the promises), and from the sending of the first ping only (every change
+// of the view would pause everyone).
+
+// granted takes over what a ping grants. The echo is this node's own clock.
+func (c *Core) granted(p *Ping) {
+	if p.Remaining <= 0 || p.Echo == 0 || c.leaving || !c.votes() || p.Epoch != c.view.Epoch {
+		return
+	}
+	t0 := clock.Instant(p.Echo)
+	if t0.After(c.now) || p.Remaining > c.cfg.Lease {
+		c.trace("grant that cannot be", p.Ballot.Node, "")
+		return
+	}
+	c.hold(Lease{Until: t0.Add(p.Remaining), Generation: p.Epoch.Generation()}, t0)
+}
+
+// hold takes over a lease that was asked for at t0. A lease that had lapsed and
+// comes back in another generation finds the instances of the former one here:
+// they are abandoned.
+func (c *Core) hold(l Lease, t0 clock.Instant) {
+	c.grantedAt = max(c.grantedAt, t0)
+	if l.Generation == c.lease.Generation && !l.Until.After(c.lease.Until) && l.Leader == c.lease.Leader {
+		return
+	}
+	if c.lease.Generation != 0 && l.Generation != c.lease.Generation && !c.lease.Valid(c.now) {
+		c.out.Abandon = true
+	}
+	l.Until = max(l.Until, c.lease.Until)
+	c.lease = l
+	c.out.Lease = &l
+}
+
+// driveLeaderLease counts the rounds' answers and renews the leader lease.
+func (c *Core) driveLeaderLease() {
+	o := c.office
+	n := o.answeredRound(c)
+	if n == 0 {
+		return
+	}
+	sent := o.sentAt(n)
+	if c.mutant == mutantLeaseFromAck {
+		sent = c.now
+	}
+	if !o.free && c.mutant != mutantLeaseWhileCarrying {
+		return
+	}
+	first := !o.leaseUntil.After(c.now)
+	until := sent.Add(c.cfg.Lease - c.margin(c.cfg.Lease))
+	if !until.After(o.leaseUntil) || !until.After(c.now) {
+		return
+	}
+	o.leaseUntil = until
+	if first {
+		// Members' leases may have run out meanwhile: they are granted anew at once.
+		o.nextPing = c.now
+		c.trace("leader lease", c.self(), "")
+	}
+	c.grantedAt = max(c.grantedAt, sent)
+	if c.votes() && !c.leaving {
+		c.hold(Lease{Until: until, Generation: c.view.Epoch.Generation(), Leader: true}, sent)
+	}
+}
+
+// grant fills in what a ping to a member grants it.
+func (c *Core) grant(p *Ping, m *Member) {
+	o := c.office
+	peer := o.peers[m.ID]
+	if peer == nil || peer.t0 == 0 || !m.Status.Votes() || !o.leaseUntil.After(c.now) {
+		return
+	}
+	if !o.free && c.mutant != mutantLeaseWhileCarrying {
+		return
+	}
+	leftOut := o.leaves[m.ID] || peer.starved != 0 || o.proposal != nil && o.proposal.next.Member(m.ID) == nil
+	if leftOut && c.mutant != mutantLeaseToRemoved {
+		return
+	}
+	left := o.leaseUntil.Sub(c.now)
+	p.Echo, p.Remaining = peer.t0, max(left-c.margin(left), 0)
+}

@@ -1,0 +1,107 @@
+package view
+
+// Views of one cluster form a line, as long as evidence of death is right. When a
+// living node was proven dead, an emergency takeover may open a second line beside
+// the first. When the two meet, one must yield, and both sides must say the same:
+// the line without an emergency takeover at the point where they part stands;
+// between two with one, that which kept more members of the last common view,
+// then the higher epoch. The members of the other come back as new incarnations.
+//
+// A view carries the emergency takeovers of its history (Forks), which is all
+// that is needed: within a generation there is one view per epoch.
+
+// relation says how another view stands to ours.
+type relation uint8
+
+const (
+	same     relation = iota
+	newer             // the other continues our line
+	older             // ours continues the other's line
+	stands            // the lines have parted, ours stands
+	yields            // the lines have parted, ours yields
+	stranger          // the other is of another cluster
+)
+
+// compare tells how view b stands to view a.
+func compare(a, b *View) relation {
+	if a.Cluster != b.Cluster {
+		return stranger
+	}
+	fa, fb := part(a.Forks, b.Forks)
+	switch {
+	case fa == nil && fb == nil:
+		return byEpoch(a.Epoch, b.Epoch)
+	case fb == nil:
+		// a went through a takeover that b knows nothing of.
+		if b.Epoch <= fa.From {
+			return older
+		}
+		return yields
+	case fa == nil:
+		if a.Epoch <= fb.From {
+			return newer
+		}
+		return stands
+	case fa.From != fb.From:
+		// At the earlier point one line took over and the other stepped on in order.
+		if fa.From < fb.From {
+			return yields
+		}
+		return stands
+	}
+	if betterFork(fa, fb) {
+		return stands
+	}
+	return yields
+}
+
+func byEpoch(a, b Epoch) relation {
+	switch {
+	case a < b:
+		return newer
+	case a > b:
+		return older
+	}
+	return same
+}
+
+func betterFork(a, b *Fork) bool {
+	if a.Kept != b.Kept {
+		return a.Kept > b.Kept
+	}
+	if a.To != b.To {
+		return a.To > b.To
+	}
+	return a.By > b.By
+}
+
+// part returns the first takeovers behind the common history of two lines, nil
+// where a line has none. Lists may have lost their oldest entries.
+func part(a, b []Fork) (fa, fb *Fork) {
+	for len(a) > 0 && len(b) > 0 && a[0].To < b[0].To && len(a) > len(b) {
+		a = a[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && b[0].To < a[0].To && len(b) > len(a) {
+		b = b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	if len(a) > 0 {
+		fa = &a[0]
+	}
+	if len(b) > 0 {
+		fb = &b[0]
+	}
+	return fa, fb
+}
+
+// forksMax bounds the history that a view carries; the oldest entries go first.
+const forksMax = 128
+
+func withFork(forks []Fork, f Fork) []Fork {
+	if len(forks) >= forksMax {
+		forks = forks[len(forks)-forksMax+1:]
+	}
+	return append(forks[:len(forks):len(forks)], f)
+}

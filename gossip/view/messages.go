@@ -1,0 +1,144 @@
+package view
+
+import "time"
+
+// PreVote asks whether the receiver would promise a ballot, without changing
+// anything: to raise a ballot costs others something.
+type PreVote struct {
+	Ballot Ballot
+	// Base is the view that the candidate stands in; the receiver may learn it.
+	Base *View
+	// Dead lists the members whose death is proven to the candidate.
+	Dead []NodeID
+}
+
+// PreVoted answers PreVote.
+type PreVoted struct {
+	Ballot Ballot
+	Base   Epoch
+	Yes    bool
+	// Promised is the highest ballot that the receiver has promised.
+	Promised Ballot
+	// Hears lists those of the asked-about dead that the receiver has a link with.
+	Hears []NodeID
+}
+
+// Prepare asks for a promise to accept no lower ballot, and for what was accepted
+// on top of Base.
+type Prepare struct {
+	Ballot Ballot
+	Base   *View
+	Dead   []NodeID
+}
+
+// Promised answers Prepare with a promise.
+type Promised struct {
+	Ballot Ballot
+	Base   Epoch
+	// Accepted is what the receiver accepted on top of Base, nil if nothing.
+	Accepted *View
+	// AcceptedBallot and Emergency belong to Accepted.
+	AcceptedBallot Ballot
+	Emergency      bool
+	// Generation is the highest that the receiver has met in any view or attempt.
+	Generation uint32
+	// T0 is the receiver's clock at sending: a promise counts as an answer to a ping.
+	T0    int64
+	Hears []NodeID
+}
+
+// Nack refuses a message whose ballot is below one promised.
+type Nack struct {
+	Ballot   Ballot
+	Promised Ballot
+}
+
+// Ping keeps a leader in office and its members' leases alive.
+type Ping struct {
+	Ballot  Ballot
+	Cluster uint64
+	Epoch   Epoch
+	// Round numbers the leader's rounds of pings; the leader knows when it sent each.
+	Round uint64
+	// Echo is the T0 of the receiver's newest answer, 0 if there was none. The
+	// receiver's lease runs until Echo + Remaining on its own clock.
+	Echo int64
+	// Remaining is what remains of the leader's lease, 0 to grant nothing.
+	Remaining time.Duration
+	// Life is set while the sender holds the leader lease or took office less than
+	// two leases ago: only then does the ping count as a sign of a leader's life.
+	Life bool
+	// View is set when the receiver is not known to hold it.
+	View *View
+}
+
+// Pong answers Ping and Accept.
+type Pong struct {
+	Ballot Ballot
+	Epoch  Epoch
+	Round  uint64
+	// T0 is the sender's own clock at sending. It means nothing to anyone else.
+	T0 int64
+	// Accepted is the epoch of the attempt that was accepted, 0 after a plain ping.
+	Accepted Epoch
+	// Unreachable lists the peers that the sender can open no link to.
+	Unreachable []NodeID
+}
+
+// Accept proposes Next as the view after Base. It is a ping as well.
+type Accept struct {
+	Ping      Ping
+	Base      *View
+	Next      *View
+	Emergency bool
+}
+
+// Decided tells a view that has been committed: to members left out by it, and to
+// whoever speaks from an older one.
+type Decided struct{ View *View }
+
+// JoinRequest asks to be let in. A member that does not lead passes it on.
+type JoinRequest struct {
+	Node Node
+	// Hops counts how often it was passed on.
+	Hops uint8
+}
+
+// JoinRefused says that a node will never be let in under this NodeID.
+type JoinRefused struct{ Reason string }
+
+// LeaveRequest says that the sender has given its lease up for good and wants to
+// be left out of the next view.
+type LeaveRequest struct{}
+
+// YieldRequest passes a Yield event on to the leader.
+type YieldRequest struct{ Subject NodeID }
+
+// Doubt asks who still hears nodes that are proven dead to the leader.
+type Doubt struct {
+	Ballot Ballot
+	Dead   []NodeID
+}
+
+// Doubted answers Doubt with those of them that the sender has a link with.
+type Doubted struct {
+	Ballot Ballot
+	Asked  []NodeID
+	Hears  []NodeID
+}
+
+func (*PreVote) message()      {}
+func (*PreVoted) message()     {}
+func (*Prepare) message()      {}
+func (*Promised) message()     {}
+func (*Nack) message()         {}
+func (*Ping) message()         {}
+func (*Pong) message()         {}
+func (*Accept) message()       {}
+func (*Decided) message()      {}
+func (*JoinRequest) message()  {}
+func (*JoinRefused) message()  {}
+func (*LeaveRequest) message() {}
+func (*YieldRequest) message() {}
+func (*Doubt) message()        {}
+func (*Doubted) message()      {}

@@ -1,0 +1,308 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// How a view follows another (DESIGN 4.1).
+//
+//	propose   the leader, free in view e, builds e+1: removals, joins, status changes
+//	accept    sent to all members of e; each stores the attempt under e
+//	commit    a quorum of e and a quorum of e+1 have accepted
+//	tell      the next round carries the view; those left out are told as well
+//
+// A proposal never changes once it was sent: its accepts are repeated with every
+// round until it is committed or the leader steps down. What a former leader left
+// half-finished is carried forward before anything new is proposed, and then
+// prepared for again, since the view it led to may already have successors.
+//
+// Members of e+1 that are not in e have joined just now; they do not vote, so they
+// are not asked. They learn the view when it is committed.
+
+// proposal is a view on its way.
+type proposal struct {
+	base      Epoch
+	next      *View
+	emergency bool
+	// carried is set on another leader's attempt.
+	carried bool
+	// notBefore holds back the carrying of a removal for silence.
+	notBefore clock.Instant
+	accepted  map[NodeID]bool
+}
+
+// begin sends a proposal, at once if it may.
+func (c *Core) begin(p *proposal) {
+	o := c.office
+	p.base, p.accepted = c.view.Epoch, map[NodeID]bool{}
+	o.proposal, o.prep, o.batchAt = p, nil, 0
+	c.generation = max(c.generation, p.next.Epoch.Generation())
+	if c.now.Before(p.notBefore) {
+		return
+	}
+	c.acceptOwn()
+	c.sendRound()
+}
+
+func (c *Core) acceptOwn() {
+	p := c.office.proposal
+	c.attempts[p.base] = &attempt{ballot: c.office.ballot, next: p.next, emergency: p.emergency}
+	p.accepted[c.self()] = true
+}
+
+// carry begins another leader's attempt anew. A removal for silence waits until
+// the removed count on it no more (DESIGN 4.3).
+func (c *Core) carry(a *attempt) {
+	p := &proposal{next: a.next, emergency: a.emergency, carried: true}
+	for i := range c.view.Members {
+		if id := c.view.Members[i].ID; a.next.Member(id) == nil && !c.dead(id) {
+			p.notBefore = c.removeFrom(c.office.since)
+		}
+	}
+	c.trace("carries", a.ballot.Node, fmt.Sprintf("to %v", a.next.Epoch))
+	c.begin(p)
+}
+
+// takeOver proposes the view of an emergency takeover: those that answered, in a
+// new generation above every one that was ever met, so that no epoch, term or token
+// that the dead gave out is ever used again.
+func (c *Core) takeOver(answered map[NodeID]bool) {
+	generation := c.generation + 1
+	if c.mutant == mutantViewGeneration {
+		generation = c.view.Epoch.Generation() + 1
+	}
+	next := &View{Cluster: c.view.Cluster, Epoch: FirstEpoch(generation)}
+	if c.mutant == mutantEmergencyNextEpoch {
+		next.Epoch = c.view.Epoch + 1
+	}
+	for i := range c.view.Members {
+		if m := c.view.Members[i]; answered[m.ID] {
+			if m.Status == Joining {
+				m.Status = Up // every living member has answered: nobody has not heard of it
+			}
+			next.Members = append(next.Members, m)
+		}
+	}
+	next.Forks = withFork(c.view.Forks, Fork{From: c.view.Epoch, To: next.Epoch, Kept: len(next.Members), By: c.self()})
+	c.trace("emergency takeover", c.self(), fmt.Sprintf("%d of %d members answer", len(next.Members), len(c.view.Members)))
+	c.begin(&proposal{next: next, emergency: true})
+}
+
+// driveProposal commits when both quorums have accepted.
+func (c *Core) driveProposal() bool {
+	p := c.office.proposal
+	if c.now.Before(p.notBefore) {
+		return false
+	}
+	if !p.accepted[c.self()] {
+		c.acceptOwn()
+		c.sendRound()
+	}
+	in := func(id NodeID) bool { return p.accepted[id] }
+	if !c.step(p, in) {
+		return false
+	}
+	c.commit()
+	return true
+}
+
+// step reports whether a set carries the step to a proposed view.
+func (c *Core) step(p *proposal, in has) bool {
+	if c.plain(c.view, in) && c.plain(p.next, in) {
+		return true
+	}
+	return p.emergency && c.total(in) && allOf(p.next, in)
+}
+
+// commit takes over the proposed view and tells everyone.
+func (c *Core) commit() {
+	o, before := c.office, c.view
+	p := o.proposal
+	o.proposal = nil
+	c.trace("commits", 0, p.next.Epoch.String())
+	tell := p.next
+	for i := range before.Members {
+		if id := before.Members[i].ID; tell.Member(id) == nil && c.proofs[id] == nil {
+			c.send(id, &Decided{View: tell})
+		}
+	}
+	c.adopt(tell)
+	if c.over {
+		c.tellAll(tell)
+		return
+	}
+	o.free = !p.carried
+	c.settleIn(before)
+	c.sendRound()
+}
+
+// tellAll is a leaving leader's last word.
+func (c *Core) tellAll(v *View) {
+	for i := range v.Members {
+		c.send(v.Members[i].ID, &Decided{View: v})
+	}
+}
+
+// settleIn makes what the leader keeps per member fit the new view.
+func (c *Core) settleIn(before *View) {
+	o := c.office
+	for i := range before.Members {
+		id := before.Members[i].ID
+		if c.view.Member(id) == nil {
+			delete(o.peers, id)
+			delete(o.leaves, id)
+			delete(o.doubts, id)
+		}
+	}
+	for i := range c.view.Members {
+		m := &c.view.Members[i]
+		if o.peers[m.ID] == nil {
+			o.peers[m.ID] = &peer{answeredAt: c.now}
+		}
+	}
+	o.peers[c.self()].epoch = c.view.Epoch
+	if len(o.joins) > 0 || len(o.leaves) > 0 {
+		o.batchAt = c.now.Add(c.batchWait())
+	}
+}
+
+func (c *Core) batchWait() time.Duration { return c.cfg.Ping / 40 }
+
+// removeFrom is when a leader in office since then may remove for silence.
+func (c *Core) removeFrom(since clock.Instant) clock.Instant {
+	if c.mutant == mutantEarlyRemoval {
+		return since.Add(c.cfg.Ping)
+	}
+	return since.Add(c.cfg.RemoveAfter + c.margin(c.cfg.RemoveAfter))
+}
+
+// propose begins the next view if there is reason for one, and if a plain quorum of
+// it has answered the last round: a view that could not act is worse than a late one.
+func (c *Core) propose() bool {
+	o := c.office
+	next := c.buildNext()
+	if next == nil {
+		return false
+	}
+	answered := func(id NodeID) bool {
+		return id == c.self() || o.peers[id] != nil && o.peers[id].round+1 >= o.round && o.peers[id].t0 != 0
+	}
+	if !c.plain(next, answered) || !c.plain(c.view, answered) {
+		return false
+	}
+	c.begin(&proposal{next: next})
+	return true
+}
+
+// buildNext returns the next view, nil if nothing is to change now.
+func (c *Core) buildNext() *View {
+	o := c.office
+	if !c.changes() {
+		return nil
+	}
+	next := &View{Cluster: c.view.Cluster, Epoch: c.view.Epoch + 1, Forks: c.view.Forks}
+	changed := false
+	for i := range c.view.Members {
+		m := c.view.Members[i]
+		if c.drops(&m) {
+			changed = true
+			continue
+		}
+		next.Members = append(next.Members, m)
+	}
+	heard := c.allHeard(next)
+	for i := range next.Members {
+		m := &next.Members[i]
+		if m.Status == Joining && heard && o.peers[m.ID].epoch >= m.Joined {
+			m.Status, changed = Up, true
+		}
+	}
+	if len(o.joins) > 0 && !c.now.Before(o.batchAt) {
+		changed = c.letIn(next) || changed
+	}
+	if !changed {
+		return nil
+	}
+	return next
+}
+
+// changes reports whether anything may be about to change. It allocates nothing: it
+// is asked at every answer to a ping.
+func (c *Core) changes() bool {
+	o := c.office
+	if len(o.joins) > 0 && !c.now.Before(o.batchAt) {
+		return true
+	}
+	for i := range c.view.Members {
+		if m := &c.view.Members[i]; m.Status == Joining || c.drops(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// allHeard reports whether every voter that stays holds the current view: only then
+// do those who joined in it become up, so that no node ever votes that a living
+// voter has not heard of.
+func (c *Core) allHeard(next *View) bool {
+	for i := range next.Members {
+		m := &next.Members[i]
+		if m.Status.Votes() && m.ID != c.self() && c.office.peers[m.ID].epoch < c.view.Epoch {
+			return false
+		}
+	}
+	return true
+}
+
+// drops reports whether the next view leaves a member out.
+func (c *Core) drops(m *Member) bool {
+	o := c.office
+	if m.ID == c.self() {
+		return c.leaving && c.canGo()
+	}
+	p := o.peers[m.ID]
+	switch {
+	case o.leaves[m.ID]:
+		return !c.now.Before(o.batchAt)
+	case c.dead(m.ID):
+		return c.undoubted(m.ID)
+	case p.starved != 0:
+		return !c.now.Before(c.removeFrom(p.starved))
+	}
+	return !c.now.Before(c.removeFrom(max(p.answeredAt, o.since)))
+}
+
+// canGo reports whether a leaving leader leaves a voter behind that answers.
+func (c *Core) canGo() bool {
+	for i := range c.view.Members {
+		m := &c.view.Members[i]
+		if p := c.office.peers[m.ID]; m.ID != c.self() && m.Status.Votes() && !c.dead(m.ID) &&
+			!c.office.leaves[m.ID] && p.round+1 >= c.office.round && p.epoch == c.view.Epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// letIn appends the nodes that wait to be let in.
+func (c *Core) letIn(next *View) bool {
+	o := c.office
+	joins := o.joins
+	o.joins, o.batchAt = nil, 0
+	changed := false
+	for _, n := range joins {
+		if c.view.Member(n.ID) != nil || next.Member(n.ID) != nil || len(next.Members) >= membersMax {
+			continue
+		}
+		status := Joining
+		if c.mutant == mutantJoinerVotes {
+			status = Up
+		}
+		next.Members = append(next.Members, Member{Node: n, Joined: next.Epoch, Status: status})
+		changed = true
+	}
+	return changed
+}

@@ -1,0 +1,106 @@
+package view
+
+import (
+	"fmt"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// View returns the newest decided view known here, nil before the node is let in.
+func (c *Core) View() *View { return c.view }
+
+// Lease returns the lease as last granted.
+func (c *Core) Lease() Lease { return c.lease }
+
+// Leader returns the node that leads as far as is known here, and whether one does.
+func (c *Core) Leader() (NodeID, bool) { return c.leader, c.leader != 0 }
+
+// LeaderLease returns the end of the leader lease, 0 when this node does not lead
+// or holds none.
+func (c *Core) LeaderLease() clock.Instant {
+	if c.office == nil {
+		return 0
+	}
+	return c.office.leaseUntil
+}
+
+// Over reports whether the incarnation has ended.
+func (c *Core) Over() bool { return c.over }
+
+// State is what a node shows of its part in the protocol, for operators.
+type State struct {
+	// Part is "joiner", "member", "candidate", or "leader".
+	Part     string
+	Epoch    Epoch
+	Leader   NodeID
+	Promised Ballot
+	// Attempt is the epoch of a proposed view that is accepted here and not yet
+	// known as decided, 0 if none.
+	Attempt Epoch
+	// Dead lists the members whose death is proven here.
+	Dead []NodeID
+	// Waiting counts join and leave requests that wait, at the leader.
+	Waiting int
+	Leaving bool
+}
+
+// State returns a copy of what the core may show.
+func (c *Core) State() State {
+	s := State{Part: "joiner", Promised: c.promised, Leader: c.leader, Leaving: c.leaving}
+	if c.view == nil {
+		return s
+	}
+	s.Epoch, s.Part, s.Dead = c.view.Epoch, "member", c.deadMembers()
+	if a := c.attempts[c.view.Epoch]; a != nil {
+		s.Attempt = a.next.Epoch
+	}
+	switch {
+	case c.office != nil:
+		s.Part, s.Waiting = "leader", len(c.office.joins)+len(c.office.leaves)
+	case c.cand != nil:
+		s.Part = "candidate"
+	}
+	return s
+}
+
+// Check returns an error if an invariant does not hold. Tests and simulators call
+// it after every step.
+func (c *Core) Check() error {
+	switch {
+	case c.over:
+		if c.lease.Until != 0 {
+			return fmt.Errorf("%v holds a lease after its end", c.self())
+		}
+		return nil
+	case c.view == nil:
+		if c.lease.Until != 0 || c.office != nil || c.cand != nil {
+			return fmt.Errorf("%v acts without a view", c.self())
+		}
+		return nil
+	}
+	return c.checkMember()
+}
+
+func (c *Core) checkMember() error {
+	me := c.view.Member(c.self())
+	switch {
+	case me == nil:
+		return fmt.Errorf("%v holds view %v without itself", c.self(), c.view.Epoch)
+	case me.Status != c.status || me.Joined != c.joined:
+		return fmt.Errorf("%v is %v in its view and %v to itself", c.self(), me.Status, c.status)
+	case c.office != nil && c.office.ballot.Node != c.self():
+		return fmt.Errorf("%v leads with the ballot of %v", c.self(), c.office.ballot.Node)
+	case c.office != nil && c.office.ballot.Less(c.promised):
+		return fmt.Errorf("%v leads with a ballot below its promise", c.self())
+	case c.office != nil && c.cand != nil:
+		return fmt.Errorf("%v leads and stands at once", c.self())
+	case c.generation < c.view.Epoch.Generation():
+		return fmt.Errorf("%v has met generation %d, its view is %v", c.self(), c.generation, c.view.Epoch)
+	}
+	for base := range c.attempts { // order-free: any offender will do
+		if base < c.view.Epoch {
+			return fmt.Errorf("%v keeps an attempt on %v in view %v", c.self(), base, c.view.Epoch)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package view
+
+// A member may answer the leader and still be of no use: a coordinator cannot reach
+// it. Then one of the two must yield, the one with fewer working links (ties: the
+// junior). The leader ends its lease by granting it nothing, and removes it after
+// RemoveAfter, when the lease has certainly ended (DESIGN 4.4).
+
+func (c *Core) onYield(subject, reporter NodeID) {
+	if c.view == nil {
+		return
+	}
+	if c.office == nil {
+		if c.leader != 0 {
+			c.send(c.leader, &YieldRequest{Subject: subject})
+		}
+		return
+	}
+	if subject == reporter || c.view.Member(subject) == nil || c.view.Member(reporter) == nil {
+		return
+	}
+	loser := c.yields(subject, reporter)
+	c.trace("yields", loser, "cannot work with "+other(loser, subject, reporter).String())
+	if loser == c.self() {
+		c.stepDown("has fewer working links than a member")
+		c.standAfter = c.now.Add(2*c.cfg.Lease + c.cfg.RemoveAfter)
+		return
+	}
+	if p := c.office.peers[loser]; p.starved == 0 {
+		p.starved = c.now
+	}
+}
+
+func other(id, a, b NodeID) NodeID {
+	if id == a {
+		return b
+	}
+	return a
+}
+
+// yields picks the one of two members that goes.
+func (c *Core) yields(a, b NodeID) NodeID {
+	la, lb := c.workingLinks(a), c.workingLinks(b)
+	if la != lb {
+		if la < lb {
+			return a
+		}
+		return b
+	}
+	for i := range c.view.Members { // the first that is met is the senior one
+		switch c.view.Members[i].ID {
+		case a:
+			return b
+		case b:
+			return a
+		}
+	}
+	return a
+}
+
+// workingLinks counts the voters with which a member has a link that neither side
+// reports as broken.
+func (c *Core) workingLinks(id NodeID) int {
+	n := 0
+	for i := range c.view.Members {
+		m := &c.view.Members[i]
+		if m.ID != id && m.Status.Votes() && !c.reports(m.ID, id) && !c.reports(id, m.ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// reports says whether a reports that it cannot reach b.
+func (c *Core) reports(a, b NodeID) bool {
+	list := c.unreachable
+	if a != c.self() {
+		p := c.office.peers[a]
+		if p == nil {
+			return true
+		}
+		list = p.unreachable
+	}
+	for _, id := range list {
+		if id == b {
+			return true
+		}
+	}
+	return false
+}
