@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/transport"
@@ -20,7 +21,7 @@ import (
 type Config struct {
 	// Name is the stable label of the node: it survives restarts, and need not be
 	// unique. At most 128 printable bytes without spaces and slashes. Default: the
-	// advertised address.
+	// address of Advertise or Listen; with port 0, a part of the NodeID.
 	Name string
 	// Cluster is the name of the cluster (equal): nodes of another name are
 	// refused. At most 128 printable bytes without spaces. Default: "peerage".
@@ -207,4 +208,28 @@ func orDuration(d *time.Duration, def time.Duration) {
 	if *d == 0 {
 		*d = def
 	}
+}
+
+// settings are those that must be equal on all nodes of a cluster, besides its
+// name, by name: the handshake compares them and refuses with both values.
+func (c *Config) settings() map[string]string {
+	return map[string]string{
+		"Ping":          c.Ping.String(),
+		"Lease":         c.Lease.String(),
+		"RemoveAfter":   c.RemoveAfter.String(),
+		"DriftPPM":      strconv.Itoa(c.DriftPPM),
+		"CrashEvidence": evidenceLevel(c.CrashEvidence),
+	}
+}
+
+func evidenceLevel(e view.CrashEvidence) string {
+	switch e {
+	case view.EvidenceFull:
+		return "full"
+	case view.EvidenceWithinQuorum:
+		return "within quorum"
+	case view.EvidenceOff:
+		return "off"
+	}
+	return strconv.Itoa(int(e))
 }

@@ -2,7 +2,14 @@ package gossip
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
@@ -19,61 +26,340 @@ var (
 	ErrClosed = errors.New("gossip: closed")
 )
 
+// signOffMax bounds how long Close waits until its goodbyes are on their way.
+const signOffMax = 200 * time.Millisecond
+
 // Node is one incarnation of a node of a cluster. All methods are safe for
 // concurrent use.
+//
+// Goroutines: one loop, one that delivers events, one that resolves contact points
+// if that must be done again, those of the transport and of memberlist, and one per
+// contact point being looked at. Close ends them all.
 type Node struct {
-	cfg  Config
-	self view.Node
+	cfg       Config
+	self      view.Node
+	clock     clock.Clock
+	transport transport.Transport
+	discovery *discovery
+
+	view     atomic.Pointer[view.View]
+	lease    leaseCell
+	events   *dispatcher
+	inbox    *inbox
+	counters counters
+	recent   recentList
+	// doubted holds the nodes whose proof of death the next frame takes back;
+	// doubts is their number, so that frames cost one atomic load.
+	doubted sync.Map
+	doubts  atomic.Int32
+
+	ctx       context.Context
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+	stop      chan struct{}
+	loopEnded chan struct{}
+
+	// mu guards what ends and who waits.
+	mu      sync.Mutex
+	ended   *view.Removed
+	over    chan struct{}
+	closed  chan struct{}
+	changed chan struct{}
+	closing sync.Once
 }
 
 // Start checks cfg, opens the transport and begins to look for a cluster. It
 // does not wait until one is found: WaitUp does. It fails with a *ConfigError,
 // or when the address cannot be listened on. The context bounds starting only.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
-	return nil, errors.New("gossip: being written")
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := cfg.Validate(); err != nil {
+		if cfg.Transport != nil {
+			_ = cfg.Transport.Close()
+		}
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if cfg.Seed == 0 {
+		cfg.Seed = random()
+	}
+	if cfg.Transport == nil {
+		t, err := listen(&cfg, view.NodeID(random()))
+		if err != nil {
+			return nil, err
+		}
+		cfg.Transport = t
+	}
+	n := newNode(cfg)
+	if err := n.start(); err != nil {
+		n.cancel()
+		n.events.close()
+		_ = n.transport.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+// random returns a number that is never 0.
+func random() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return max(binary.LittleEndian.Uint64(b[:]), 1)
+}
+
+func newNode(cfg Config) *Node {
+	self := cfg.Transport.Self()
+	roles := slices.Clone(cfg.Roles)
+	slices.Sort(roles)
+	n := &Node{
+		cfg: cfg,
+		self: view.Node{
+			ID: self.ID, Name: self.Name, Addr: self.Addr,
+			Roles: slices.Compact(roles), AppVersion: cfg.AppVersion,
+		},
+		clock: cfg.Clock, transport: cfg.Transport,
+		events: newDispatcher(), inbox: newInbox(),
+		stop: make(chan struct{}), loopEnded: make(chan struct{}),
+		over: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	return n
+}
+
+// start sets the handlers, opens the transport, and starts the goroutines.
+func (n *Node) start() error {
+	t := n.transport
+	t.Handle(transport.KindView, n.takeView)
+	t.Handle(transport.KindEvidence, n.takeMessage)
+	for k, h := range n.cfg.Handlers {
+		t.Handle(k, n.noticing(h))
+	}
+	t.Observe(func(ev transport.PeerEvent) { n.inbox.put(linkIn{ev}) })
+	if err := t.Start(); err != nil {
+		return fmt.Errorf("gossip: %w", err)
+	}
+	l := newLoop(n)
+	if !n.cfg.NoDiscovery {
+		d, err := startDiscovery(&n.cfg, n.self, t, &n.counters, n.inbox.put)
+		if err != nil {
+			l.timer.Stop()
+			return err
+		}
+		n.discovery = d
+	}
+	n.resolveContacts()
+	go l.run()
+	n.inbox.signal()
+	return nil
+}
+
+// takeView is the transport's handler of the view protocol.
+func (n *Node) takeView(from view.NodeID, payload []byte) {
+	n.notice(from)
+	msg, err := view.Decode(payload)
+	if err != nil {
+		n.counters.malformed.Add(1)
+		return
+	}
+	n.counters.viewIn.add(len(payload))
+	if !n.inbox.putFrame(frameIn{from, msg}) {
+		n.counters.overflow.Add(1)
+	}
+}
+
+// takeMessage is the transport's handler of KindEvidence.
+func (n *Node) takeMessage(from view.NodeID, payload []byte) {
+	msg, err := decodeMessage(payload)
+	if err != nil {
+		n.counters.malformed.Add(1)
+		return
+	}
+	if _, bye := msg.(goodbye); !bye {
+		n.notice(from)
+	}
+	if !n.inbox.putFrame(messageIn{from, msg}) {
+		n.counters.overflow.Add(1)
+	}
+}
+
+// noticing wraps a handler so that a doubted node's frame takes the doubt back.
+func (n *Node) noticing(h transport.Handler) transport.Handler {
+	return func(from view.NodeID, payload []byte) {
+		n.notice(from)
+		h(from, payload)
+	}
+}
+
+// notice tells the loop of a sign of life from a node that was thought dead.
+func (n *Node) notice(from view.NodeID) {
+	if n.doubts.Load() == 0 {
+		return
+	}
+	if _, was := n.doubted.LoadAndDelete(from); was {
+		n.doubts.Add(-1)
+		n.inbox.put(heardIn{from})
+	}
+}
+
+// doubt marks and unmarks nodes for notice.
+func (n *Node) doubt(doubt, trust []view.NodeID) {
+	for _, id := range doubt {
+		if _, was := n.doubted.LoadOrStore(id, true); !was {
+			n.doubts.Add(1)
+		}
+	}
+	for _, id := range trust {
+		if _, was := n.doubted.LoadAndDelete(id); was {
+			n.doubts.Add(-1)
+		}
+	}
 }
 
 // Self returns what this node says of itself. Its address is the advertised one.
 func (n *Node) Self() view.Node { return n.self }
 
 // View returns the newest view known here, nil before the node is let in.
-func (n *Node) View() *view.View { return nil }
+func (n *Node) View() *view.View { return n.view.Load() }
 
 // Lease returns the lease as last granted; it may have run out.
-func (n *Node) Lease() view.Lease { return view.Lease{} }
+func (n *Node) Lease() view.Lease { return n.lease.load() }
 
 // LeaseValid reports whether this node may run entities now. It costs one clock
 // read and one atomic load.
-func (n *Node) LeaseValid() bool { return false }
+func (n *Node) LeaseValid() bool { return n.lease.valid(n.clock.Now()) }
 
 // Clock returns the clock that leases are measured with.
-func (n *Node) Clock() clock.Clock { return n.cfg.Clock }
+func (n *Node) Clock() clock.Clock { return n.clock }
 
 // Transport returns what frames are sent through.
-func (n *Node) Transport() transport.Transport { return nil }
+func (n *Node) Transport() transport.Transport { return n.transport }
 
 // Subscribe calls fn for every event from now on, in order, from one goroutine
 // shared by all subscribers: a slow one delays the others, and nothing else. The
 // current view, lease and end, as far as there are any, are told first. After
 // cancel no further call begins; one under way may still finish. cancel may be
-// called from fn.
-func (n *Node) Subscribe(fn func(Event)) (cancel func()) { return func() {} }
+// called from fn; Close may not.
+func (n *Node) Subscribe(fn func(Event)) (cancel func()) { return n.events.subscribe(fn) }
 
 // Yield says that this node, which coordinates something, gets no answer from
 // subject: the leader ends the lease of the one of the two with fewer working
-// links (DESIGN 4.4).
-func (n *Node) Yield(subject view.NodeID) {}
+// links (DESIGN 4.4). It does not block.
+func (n *Node) Yield(subject view.NodeID) {
+	n.inbox.put(call(func(l *loop) {
+		l.step(n.clock.Now(), view.Yield{Subject: subject, Reporter: n.self.ID})
+	}))
+}
 
 // WaitUp blocks until this node is up in a view and holds a lease. It fails with
 // the context's error, ErrRemoved or ErrClosed.
-func (n *Node) WaitUp(ctx context.Context) error { return ErrClosed }
+func (n *Node) WaitUp(ctx context.Context) error {
+	for {
+		n.mu.Lock()
+		changed := n.changed
+		n.mu.Unlock()
+		if m := n.View().Member(n.self.ID); m != nil && m.Status.Votes() && n.LeaseValid() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-n.closed:
+			return ErrClosed
+		case <-n.over:
+			return ErrRemoved
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// wakeWaiters makes WaitUp look again.
+func (n *Node) wakeWaiters() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// finish notes the end of this incarnation.
+func (n *Node) finish(r view.Removed) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended == nil {
+		n.ended = &r
+		close(n.over)
+	}
+}
+
+// Over is closed when this incarnation has been removed from its cluster.
+func (n *Node) Over() <-chan struct{} { return n.over }
 
 // Leave takes the node out of its view in order and returns when it is out; its
 // lease has then ended. The transport stays open until Close. It fails with the
-// context's error or ErrClosed; leaving goes on even so.
-func (n *Node) Leave(ctx context.Context) error { return ErrClosed }
+// context's error, and leaving goes on even so, or with ErrClosed. Drain first what
+// runs here: the lease is given up at once.
+func (n *Node) Leave(ctx context.Context) error {
+	n.inbox.put(call(func(l *loop) { l.step(n.clock.Now(), view.Leave{}) }))
+	select {
+	case <-n.over:
+		return nil
+	case <-n.closed:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // Close ends the incarnation at once: the lease is withdrawn, peers are told that
 // this process signs off (for at most 200 ms), connections and goroutines end.
 // Idempotent; every call returns when all is done.
-func (n *Node) Close() error { return nil }
+func (n *Node) Close() error {
+	n.closing.Do(n.shutdown)
+	<-n.closed
+	return nil
+}
+
+func (n *Node) shutdown() {
+	left := n.signOff()
+	close(n.stop)
+	<-n.loopEnded
+	n.cancel()
+	if n.discovery != nil {
+		n.discovery.close(left)
+	}
+	_ = n.transport.Close() // it is going away, whatever it says
+	n.wg.Wait()
+	n.events.close()
+	close(n.closed)
+}
+
+// signOff withdraws the lease and says goodbye to all peers. It reports whether
+// the node had left its cluster before.
+func (n *Node) signOff() (left bool) {
+	done := make(chan struct{})
+	n.inbox.put(call(func(l *loop) {
+		defer close(done)
+		left = l.over
+		l.end(n.clock.Now(), "closed")
+		l.signOff()
+	}))
+	<-done
+	ctx, cancel := context.WithTimeout(context.Background(), signOffMax)
+	defer cancel()
+	// Peers that do not take the goodbye in time find out by themselves.
+	_ = n.transport.Flush(ctx)
+	return left
+}
+
+// signOff says goodbye to every peer with a connection. From here on this
+// incarnation holds no lease and does nothing, so it is as good as dead: a planned
+// stop is no crash, and needs no time to be proven.
+func (l *loop) signOff() {
+	l.buf = appendMessage(l.buf[:0], goodbye{})
+	for id, p := range l.evidence.peers {
+		if p.out[transport.Control] {
+			_ = l.n.transport.Send(id, transport.Control, transport.KindEvidence, l.buf)
+		}
+	}
+}

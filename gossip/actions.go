@@ -1,0 +1,66 @@
+package gossip
+
+import (
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// actions is what the evidence and forming machines ask the loop to do.
+type actions struct {
+	// core are events for the view core.
+	core []view.Event
+	// events are for subscribers.
+	events []Event
+	send   []outgoing
+	learn  []transport.Peer
+	// unlearn and forget end the connections with nodes, for now and for ever.
+	unlearn, forget []view.NodeID
+	// doubt names nodes whose next sign of life must be told at once; trust ends it.
+	doubt, trust []view.NodeID
+	// probe names contact points to look at.
+	probe []string
+	// oracle names nodes to ask the oracle about.
+	oracle []view.Node
+	notes  []note
+	// over ends this incarnation, with the reason.
+	over string
+}
+
+// outgoing is a message of KindEvidence for a node.
+type outgoing struct {
+	to  view.NodeID
+	msg message
+}
+
+// note is a line for the log and for Status.
+type note struct {
+	kind    string
+	subject view.NodeID
+	detail  string
+	// warn is set on what an operator should read.
+	warn bool
+}
+
+func (a *actions) event(ev Event) { a.events = append(a.events, ev) }
+
+func (a *actions) note(kind string, subject view.NodeID, detail string) {
+	a.notes = append(a.notes, note{kind: kind, subject: subject, detail: detail})
+}
+
+func (a *actions) warn(kind string, detail string) {
+	a.notes = append(a.notes, note{kind: kind, detail: detail, warn: true})
+}
+
+func (a *actions) tell(to view.NodeID, m message) { a.send = append(a.send, outgoing{to, m}) }
+
+// reset empties a and keeps its memory.
+func (a *actions) reset() {
+	*a = actions{core: a.core[:0], events: a.events[:0], send: a.send[:0]}
+}
+
+// empty reports whether nothing is asked for.
+func (a *actions) empty() bool {
+	return len(a.core) == 0 && len(a.events) == 0 && len(a.send) == 0 && len(a.learn) == 0 &&
+		len(a.unlearn) == 0 && len(a.forget) == 0 && len(a.doubt) == 0 && len(a.trust) == 0 &&
+		len(a.probe) == 0 && len(a.oracle) == 0 && len(a.notes) == 0 && a.over == ""
+}

@@ -1,0 +1,319 @@
+package gossip
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// step does what is due.
+func (f *forming) step(now clock.Instant, a *actions) {
+	if now.Before(f.wake) {
+		return
+	}
+	for _, p := range slices.Clone(f.order) {
+		if !p.probing && !now.Before(p.next) {
+			f.visit(now, p, a)
+		}
+	}
+	if f.view == nil {
+		f.decide(now, a)
+	} else {
+		f.reform(now, a)
+	}
+	f.wake = f.nextWake(now)
+}
+
+// visit asks the node at a point, or looks who is there.
+func (f *forming) visit(now clock.Instant, p *point, a *actions) {
+	if p.peer != 0 && p.info != nil && now.Sub(p.infoAt) > 3*f.pace()+freshFor {
+		p.peer = 0
+		f.forget(p)
+	}
+	switch {
+	case f.view != nil && f.member(p.peer):
+		p.next = clock.Never
+	case p.peer != 0:
+		f.ask(now, p, a)
+	case p.listed || now.Before(p.keepUntil):
+		p.probing = true
+		a.probe = append(a.probe, p.addr)
+	default:
+		f.remove(p)
+	}
+}
+
+func (f *forming) member(id view.NodeID) bool { return id != 0 && f.view.Member(id) != nil }
+
+// decide forms a cluster, or takes a step towards it, when the rules allow.
+func (f *forming) decide(now clock.Instant, a *actions) {
+	if f.cfg.Bootstrap {
+		f.form(a)
+		return
+	}
+	if !f.resolved || f.knowsCluster(now) {
+		f.claim = nil
+		return
+	}
+	if len(f.own) == 0 && f.cfg.ContactFunc == nil && len(f.cfg.ContactPoints) == 0 {
+		f.form(a)
+		return
+	}
+	if f.claim != nil && now.Sub(f.claim.sentAt) > claimFor {
+		f.retryClaim(now)
+	}
+	candidates, answering := f.candidates(now)
+	why := f.eligible(now, candidates, answering)
+	if why != "" {
+		f.claim = nil
+		f.sayWaiting(now, why, a)
+		return
+	}
+	if f.claim == nil && !now.Before(f.claimNext) {
+		f.startClaim(now, answering, a)
+	}
+}
+
+// knowsCluster reports whether a node that was heard lately belongs to a cluster.
+func (f *forming) knowsCluster(now clock.Instant) bool {
+	for _, p := range f.order {
+		if p.fresh(now) && p.info.Cluster != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// candidates returns the contact points that anybody named, and those that
+// answer; this node is among both if it is one.
+func (f *forming) candidates(now clock.Instant) (all, answering []string) {
+	all = f.union()
+	for _, addr := range all {
+		if p := f.points[addr]; addr == f.self.Addr || p != nil && p.fresh(now) {
+			answering = append(answering, addr)
+		}
+	}
+	return all, answering
+}
+
+// eligible returns "" when this node may claim, and otherwise why not.
+func (f *forming) eligible(now clock.Instant, all, answering []string) string {
+	set := strings.Join(all, " ") + "|" + strings.Join(answering, " ")
+	if set != f.set {
+		f.set, f.setSince = set, now
+	}
+	expect := f.cfg.BootstrapExpect
+	if expect == 0 {
+		expect = len(all)/2 + 1
+	}
+	switch {
+	case !slices.Contains(all, f.self.Addr):
+		return "this node is no contact point itself; one of " + strings.Join(all, ", ") + " has to form the cluster"
+	case len(answering) < expect:
+		return fmt.Sprintf("%d of the contact points %s answer, %d are expected", len(answering), strings.Join(all, ", "), expect)
+	case answering[0] != f.self.Addr:
+		return answering[0] + " has to form the cluster"
+	case len(answering) == len(all) && f.agreed(all):
+		return ""
+	case now.Sub(f.setSince) < f.cfg.SettleAfter:
+		return "waiting for more contact points to answer"
+	}
+	return ""
+}
+
+// agreed reports whether all candidates know the same list.
+func (f *forming) agreed(all []string) bool {
+	for _, addr := range all {
+		if p := f.points[addr]; p != nil && !slices.Equal(p.info.Points, all) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *forming) startClaim(now clock.Instant, answering []string, a *actions) {
+	if f.promised(now) && f.promise.to != f.self.ID {
+		f.claimNext = f.promise.until
+		return
+	}
+	f.round++
+	f.claim = &claimed{round: f.round, sentAt: now, waiting: map[view.NodeID]bool{}}
+	f.promise.to, f.promise.until = f.self.ID, now.Add(promiseFor)
+	for _, addr := range answering {
+		if p := f.points[addr]; p != nil {
+			f.claim.waiting[p.peer] = true
+			a.tell(p.peer, claim{f.round})
+		}
+	}
+	if len(f.claim.waiting) == 0 {
+		f.form(a)
+	}
+}
+
+func (f *forming) promised(now clock.Instant) bool { return now.Before(f.promise.until) }
+
+// retryClaim gives a claim up for a random while, so that two of them part.
+func (f *forming) retryClaim(now clock.Instant) {
+	f.claim, f.wake = nil, now
+	if f.promise.to == f.self.ID {
+		f.promise.until = now
+	}
+	f.claimNext = now.Add(askEvery + time.Duration(f.rng.Int64N(int64(2*askEvery))))
+}
+
+// claimedBy answers another node's claim.
+func (f *forming) claimedBy(now clock.Instant, from view.NodeID, m claim, a *actions) {
+	why := f.objection(now, from)
+	if why == "" {
+		f.promise.to, f.promise.until = from, now.Add(promiseFor)
+	}
+	if len(why) > addrBytesMax {
+		why = why[:addrBytesMax]
+	}
+	a.tell(from, verdict{Round: m.Round, Granted: why == "", Why: why})
+	if f.view != nil {
+		a.tell(from, f.contact(false))
+	}
+}
+
+// objection returns "" when this node lets from form the cluster.
+func (f *forming) objection(now clock.Instant, from view.NodeID) string {
+	if f.view != nil {
+		return "I belong to a cluster"
+	}
+	if f.knowsCluster(now) {
+		return "I know a cluster"
+	}
+	if f.promised(now) && f.promise.to != from {
+		return "promised to another"
+	}
+	claimant := ""
+	for _, p := range f.order {
+		if p.peer == from {
+			claimant = p.addr
+		}
+	}
+	if claimant == "" {
+		return "I do not know you"
+	}
+	_, answering := f.candidates(now)
+	if len(answering) > 0 && compareAddrs(answering[0], claimant) < 0 {
+		return answering[0] + " is lower"
+	}
+	return ""
+}
+
+// judged takes the answer to a claim.
+func (f *forming) judged(now clock.Instant, from view.NodeID, m verdict, a *actions) {
+	c := f.claim
+	if c == nil || c.round != m.Round || !c.waiting[from] || f.view != nil {
+		return
+	}
+	if !m.Granted {
+		a.note("claim refused", from, m.Why)
+		f.retryClaim(now)
+		return
+	}
+	delete(c.waiting, from)
+	if len(c.waiting) == 0 && now.Sub(c.sentAt) <= claimFor {
+		f.form(a)
+	}
+}
+
+// form makes the core form a new cluster.
+func (f *forming) form(a *actions) {
+	f.claim = nil
+	generation := max(uint32(f.wall()), f.cfg.MinGeneration, 1)
+	a.core = append(a.core, view.Form{Generation: generation})
+	a.note("forming a new cluster", f.self.ID, strings.Join(f.union(), ", "))
+}
+
+// sayWaiting tells an operator now and then what a node waits for.
+func (f *forming) sayWaiting(now clock.Instant, why string, a *actions) {
+	if f.sayNext == 0 {
+		f.sayNext = now.Add(waitingEvery)
+	}
+	if now.Before(f.sayNext) {
+		return
+	}
+	f.sayNext = now.Add(waitingEvery)
+	var causes []string
+	for _, p := range f.order {
+		if p.listed && p.cause != "" {
+			causes = append(causes, p.addr+": "+p.cause)
+		}
+	}
+	if len(causes) > 0 {
+		why += " (" + strings.Join(causes, "; ") + ")"
+	}
+	a.warn("no cluster found yet", why)
+}
+
+// reform ends an incarnation whose whole view is dead for long enough (4.7).
+func (f *forming) reform(now clock.Instant, a *actions) {
+	if f.deadSince == 0 || f.cfg.ReformAfter < 0 || now.Sub(f.deadSince) < f.cfg.ReformAfter {
+		return
+	}
+	a.over = "the lease has ended, every other member is proven dead, and no cluster was found: forming anew"
+}
+
+// allDead takes whether every other member is proven dead.
+func (f *forming) allDead(now clock.Instant, dead bool) {
+	switch {
+	case !dead || f.live || f.view == nil:
+		f.deadSince = 0
+	case f.deadSince == 0:
+		f.deadSince, f.wake = now, now
+	}
+}
+
+// deadline returns when step is wanted next.
+func (f *forming) deadline() clock.Instant { return f.wake }
+
+func (f *forming) nextWake(now clock.Instant) clock.Instant {
+	d := clock.Never
+	for _, p := range f.order {
+		if !p.probing {
+			d = clock.Min(d, p.next)
+		}
+	}
+	if f.view != nil {
+		if f.deadSince != 0 && f.cfg.ReformAfter >= 0 {
+			d = clock.Min(d, f.deadSince.Add(f.cfg.ReformAfter))
+		}
+		return d
+	}
+	if f.claim != nil {
+		d = clock.Min(d, f.claim.sentAt.Add(claimFor+1))
+	} else if now.Before(f.claimNext) {
+		d = clock.Min(d, f.claimNext)
+	}
+	if at := f.setSince.Add(f.cfg.SettleAfter); f.setSince != 0 && now.Before(at) {
+		d = clock.Min(d, at)
+	}
+	if f.sayNext != 0 {
+		d = clock.Min(d, f.sayNext)
+	}
+	return d
+}
+
+const nothingListens = "nothing listens there"
+
+// causeOf puts an error of a probe into words for an operator.
+func causeOf(err error) string {
+	var refused *transport.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return "refused us: " + refused.Reason
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nothingListens + " (connection refused): the node is not started yet, or the address is wrong"
+	}
+	return err.Error()
+}

@@ -1,0 +1,82 @@
+package gossip
+
+import (
+	"crypto/tls"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+func TestValidateNamesEveryProblem(t *testing.T) {
+	for name, test := range map[string]struct {
+		cfg  Config
+		want []string // "Setting = value" prefixes, in order
+	}{
+		"zero value":    {Config{}, nil},
+		"LAN":           {LAN(), nil},
+		"Local":         {Local(), nil},
+		"name":          {Config{Name: "a b"}, []string{`Name = "a b"`}},
+		"long name":     {Config{Name: strings.Repeat("x", 129)}, []string{`Name = "xxx`}},
+		"control":       {Config{Cluster: "a\nb"}, []string{`Cluster = "a\nb"`}},
+		"role":          {Config{Roles: []string{"ok", "not ok", ""}}, []string{`Roles = "not ok"`, `Roles = ""`}},
+		"listen":        {Config{Listen: "nonsense"}, []string{`Listen = "nonsense"`}},
+		"listen port":   {Config{Listen: "127.0.0.1:99999"}, []string{`Listen = "127.0.0.1:99999"`}},
+		"open network":  {Config{Listen: "10.0.0.1:7101"}, []string{`Listen = "10.0.0.1:7101"`}},
+		"open, TLS":     {Config{Listen: "10.0.0.1:7101", TLS: &tls.Config{}}, nil},
+		"open, key":     {Config{Listen: "10.0.0.1:7101", SecretKeys: [][]byte{make([]byte, 32)}}, nil},
+		"open, said":    {Config{Listen: "10.0.0.1:7101", InsecureTransport: true}, nil},
+		"wildcard":      {Config{Listen: "0.0.0.0:7101", InsecureTransport: true}, []string{`Advertise = ""`}},
+		"wildcard told": {Config{Listen: ":7101", Advertise: "10.0.0.1:7101", InsecureTransport: true}, nil},
+		"advertise":     {Config{Advertise: "0.0.0.0:1"}, []string{`Advertise = "0.0.0.0:1"`}},
+		"contact":       {Config{ContactPoints: []string{"127.0.0.1:7101", "127.0.0.1", "h:0"}}, []string{`ContactPoints = "127.0.0.1"`, `ContactPoints = "h:0"`}},
+		"expect":        {Config{ContactPoints: []string{"h:1"}, BootstrapExpect: 3}, []string{`BootstrapExpect = 3`}},
+		"lease":         {Config{Lease: 300 * time.Millisecond}, []string{`Lease = 300ms`}},
+		"remove":        {Config{RemoveAfter: time.Second}, []string{`RemoveAfter = 1s`}},
+		"negative ping": {Config{Ping: -1}, []string{`Ping = -1ns`}},
+		"drift":         {Config{DriftPPM: -1}, []string{`DriftPPM = -1`}},
+		"evidence":      {Config{CrashEvidence: 9}, []string{`CrashEvidence = 9`}},
+		"key":           {Config{SecretKeys: [][]byte{make([]byte, 5)}}, []string{`SecretKeys = "[0] of 5 bytes"`}},
+		"handler":       {Config{Handlers: map[transport.Kind]transport.Handler{transport.KindView: nil}}, []string{`Handlers = 1`}},
+		"discovery":     {Config{Discovery: Discovery{ProbeInterval: 1}}, []string{`Discovery.ProbeInterval = 1ns`}},
+		"many at once": {Config{Name: "/", Listen: "x", Lease: 1, DriftPPM: 1 << 30},
+			[]string{`DriftPPM`, `Lease`, `Listen`, `Name`}},
+	} {
+		err := test.cfg.Validate()
+		var problems []Problem
+		var ce *ConfigError
+		if errors.As(err, &ce) {
+			problems = ce.Problems
+		}
+		if len(problems) != len(test.want) {
+			t.Errorf("%s: %d problems, want %d: %v", name, len(problems), len(test.want), err)
+			continue
+		}
+		for i, p := range problems {
+			if !strings.HasPrefix(p.String(), test.want[i]) {
+				t.Errorf("%s: problem %d is %q, want prefix %q", name, i, p, test.want[i])
+			}
+			if p.Why == "" {
+				t.Errorf("%s: problem %d does not say why", name, i)
+			}
+		}
+	}
+}
+
+func TestSecretsStayOutOfErrors(t *testing.T) {
+	err := Config{SecretKeys: [][]byte{[]byte("hunter2")}}.Validate()
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestDefaultsAreTheProfileLAN(t *testing.T) {
+	a, b := Config{}.withDefaults(), LAN().withDefaults()
+	if a.Ping != b.Ping || a.Lease != b.Lease || a.RemoveAfter != b.RemoveAfter || a.Discovery != b.Discovery ||
+		a.SettleAfter != b.SettleAfter || a.ReformAfter != b.ReformAfter || a.CrashEvidence != view.EvidenceFull {
+		t.Errorf("zero value gives %+v, LAN gives %+v", a, b)
+	}
+}

@@ -1,0 +1,241 @@
+package gossip
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"github.com/zeebo/xxh3"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+)
+
+// metaVersion is the first byte of memberlist's node metadata.
+const metaVersion = 1
+
+// rejoinFanout is how many addresses one round of re-joining tries: memberlist
+// dials them one after the other.
+const rejoinFanout = 3
+
+// discovery is memberlist, fed by our transport. It finds nodes and keeps their
+// addresses spread; it agrees on nothing. Its delegates run under memberlist's
+// locks, so they copy, enqueue and return.
+type discovery struct {
+	self    view.Node
+	post    func(input)
+	ml      *memberlist.Memberlist
+	tr      *gossipTransport
+	keyring *memberlist.Keyring
+
+	mu sync.Mutex
+	// addrs are the addresses to join again.
+	addrs []string
+
+	stop  chan struct{}
+	ended chan struct{}
+}
+
+// found is a node that memberlist knows to be there, as a hint.
+type found struct{ node view.Node }
+
+// faded is a node that memberlist believes gone, as a hint.
+type faded struct{ id view.NodeID }
+
+// startDiscovery creates the memberlist and begins to join addresses as
+// setAddrs names them.
+func startDiscovery(cfg *Config, self view.Node, t transport.Transport, st *counters, post func(input)) (*discovery, error) {
+	ip, port, err := advertised(self.Addr)
+	if err != nil {
+		return nil, err
+	}
+	d := &discovery{self: self, post: post, stop: make(chan struct{}), ended: make(chan struct{})}
+	d.tr = newGossipTransport(t, ip, port, st)
+	mc := d.config(cfg)
+	mc.Logger = bridgeLog(cfg.Logger, st)
+	if len(cfg.SecretKeys) > 0 {
+		d.keyring, err = memberlist.NewKeyring(cfg.SecretKeys, cfg.SecretKeys[0])
+		if err != nil {
+			return nil, err
+		}
+		mc.Keyring = d.keyring
+	}
+	if d.ml, err = memberlist.Create(mc); err != nil {
+		_ = d.tr.Shutdown()
+		return nil, fmt.Errorf("gossip: memberlist: %w", err)
+	}
+	go d.rejoin(cfg.Discovery.RejoinInterval)
+	return d, nil
+}
+
+// config follows reference/memberlist.md: a label always, no compression, the
+// incarnation in the name so that no name is ever used again.
+func (d *discovery) config(cfg *Config) *memberlist.Config {
+	mc := memberlist.DefaultLANConfig()
+	mc.Name = d.self.Name + "-" + d.self.ID.String()
+	mc.Transport = d.tr
+	mc.Label = "peerage-" + strconv.FormatUint(xxh3.HashString(cfg.Cluster), 16)
+	mc.EnableCompression = false
+	mc.DeadNodeReclaimTime = time.Second
+	mc.ProbeInterval = cfg.Discovery.ProbeInterval
+	mc.ProbeTimeout = cfg.Discovery.ProbeInterval / 2
+	mc.GossipInterval = cfg.Discovery.GossipInterval
+	mc.PushPullInterval = cfg.Discovery.PushPullInterval
+	mc.SuspicionMaxTimeoutMult = 2
+	mc.TCPTimeout = time.Second
+	mc.Delegate = d
+	mc.Events = d
+	mc.Alive = d
+	return mc
+}
+
+// NodeMeta implements memberlist.Delegate.
+func (d *discovery) NodeMeta(limit int) []byte {
+	meta := appendNode([]byte{metaVersion}, &d.self)
+	if len(meta) > limit {
+		// Roles are not needed to find a node: it tells them itself.
+		bare := view.Node{ID: d.self.ID, Name: d.self.Name, Addr: d.self.Addr}
+		meta = appendNode([]byte{metaVersion}, &bare)
+	}
+	return meta
+}
+
+func readMeta(meta []byte) (view.Node, error) {
+	r := wire.NewReader(meta)
+	if v := r.Byte(); v != metaVersion {
+		return view.Node{}, fmt.Errorf("gossip: metadata of version %d", v)
+	}
+	n := readNode(r)
+	return n, r.Done()
+}
+
+// NotifyMsg implements memberlist.Delegate: nothing of ours travels there.
+func (d *discovery) NotifyMsg([]byte) {}
+
+// GetBroadcasts implements memberlist.Delegate.
+func (d *discovery) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState implements memberlist.Delegate.
+func (d *discovery) LocalState(bool) []byte { return nil }
+
+// MergeRemoteState implements memberlist.Delegate.
+func (d *discovery) MergeRemoteState([]byte, bool) {}
+
+// NotifyAlive implements memberlist.AliveDelegate: nodes whose metadata we cannot
+// read are ignored.
+func (d *discovery) NotifyAlive(n *memberlist.Node) error {
+	_, err := readMeta(n.Meta)
+	return err
+}
+
+// NotifyJoin implements memberlist.EventDelegate.
+func (d *discovery) NotifyJoin(n *memberlist.Node) {
+	if node, err := readMeta(n.Meta); err == nil && node.ID != d.self.ID {
+		d.post(found{node})
+	}
+}
+
+// NotifyUpdate implements memberlist.EventDelegate.
+func (d *discovery) NotifyUpdate(n *memberlist.Node) { d.NotifyJoin(n) }
+
+// NotifyLeave implements memberlist.EventDelegate.
+func (d *discovery) NotifyLeave(n *memberlist.Node) {
+	if node, err := readMeta(n.Meta); err == nil && node.ID != d.self.ID {
+		d.post(faded{node.ID})
+	}
+}
+
+// setAddrs names the addresses to join when memberlist does not know them.
+func (d *discovery) setAddrs(addrs []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.addrs = addrs
+}
+
+// rejoin joins addresses that memberlist does not count among the living, again
+// and again: without it a healed network stays split (reference/memberlist.md).
+// While nobody else is known it tries quickly.
+func (d *discovery) rejoin(every time.Duration) {
+	defer close(d.ended)
+	wait := every / 32
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-d.stop:
+			return
+		case <-timer.C:
+		}
+		d.joinMissing()
+		if d.ml.NumMembers() > 1 || wait > every {
+			wait = every
+		} else {
+			wait = min(2*wait, every)
+		}
+		timer.Reset(wait + rand.N(wait/4+1))
+	}
+}
+
+func (d *discovery) joinMissing() {
+	d.mu.Lock()
+	missing := slices.Clone(d.addrs)
+	d.mu.Unlock()
+	if len(missing) == 0 {
+		return
+	}
+	known := map[string]bool{d.self.Addr: true}
+	for _, n := range d.ml.Members() {
+		known[n.FullAddress().Addr] = true
+	}
+	missing = slices.DeleteFunc(missing, func(a string) bool { return known[a] })
+	rand.Shuffle(len(missing), func(i, j int) { missing[i], missing[j] = missing[j], missing[i] })
+	if len(missing) > rejoinFanout {
+		missing = missing[:rejoinFanout]
+	}
+	if len(missing) > 0 {
+		// The error says that an address did not answer: the next round tries again.
+		_, _ = d.ml.Join(missing)
+	}
+}
+
+// close ends discovery. memberlist's Shutdown does not wait for its goroutines:
+// a probe under way may live on for some probe intervals, and touches nothing of
+// ours but the closed transport.
+func (d *discovery) close(left bool) {
+	close(d.stop)
+	if left {
+		// A best effort: others would find out without it.
+		_ = d.ml.Leave(100 * time.Millisecond)
+	}
+	_ = d.ml.Shutdown()
+	<-d.ended
+}
+
+// health returns memberlist's Lifeguard score: 0 is healthy.
+func (d *discovery) health() int { return d.ml.GetHealthScore() }
+
+// advertised splits an address for memberlist, which wants an IP address.
+func advertised(addr string) (net.IP, int, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, 0, fmt.Errorf("gossip: advertised address %q: %w", addr, err)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, 0, fmt.Errorf("gossip: advertised address %q: %w", addr, err)
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		return ip, int(n), nil
+	}
+	ips, err := net.LookupIP(host)
+	if err != nil || len(ips) == 0 {
+		return nil, 0, fmt.Errorf("gossip: advertised address %q does not resolve: %w", addr, err)
+	}
+	return ips[0], int(n), nil
+}

@@ -1,0 +1,209 @@
+package gossip
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+)
+
+// packetQueue is how many datagrams wait for memberlist; more are dropped.
+const packetQueue = 1024
+
+var errGossipClosed = errors.New("gossip: discovery is closed")
+
+// gossipTransport lets memberlist speak through our transport, on our port. It
+// follows the rules that memberlist does not write down: writing never blocks and
+// never fails because a peer is not there.
+type gossipTransport struct {
+	t    transport.Transport
+	ip   net.IP
+	port int
+	st   *counters
+
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+	stop    chan struct{}
+	pumps   sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	// open are the streams in memberlist's hands: closing them ends its waits.
+	open map[*gossipConn]struct{}
+}
+
+func newGossipTransport(t transport.Transport, ip net.IP, port int, st *counters) *gossipTransport {
+	g := &gossipTransport{
+		t: t, ip: ip, port: port, st: st,
+		packets: make(chan *memberlist.Packet, packetQueue),
+		streams: make(chan net.Conn),
+		stop:    make(chan struct{}),
+		open:    map[*gossipConn]struct{}{},
+	}
+	g.pumps.Go(g.pumpPackets)
+	g.pumps.Go(g.pumpStreams)
+	return g
+}
+
+func (g *gossipTransport) pumpPackets() {
+	for {
+		select {
+		case p, ok := <-g.t.Packets():
+			if !ok {
+				return
+			}
+			g.st.packetIn.add(len(p.Data))
+			select {
+			case g.packets <- &memberlist.Packet{Buf: p.Data, From: p.From, Timestamp: p.Time}:
+			default:
+				g.st.packetsDropped.Add(1)
+			}
+		case <-g.stop:
+			return
+		}
+	}
+}
+
+func (g *gossipTransport) pumpStreams() {
+	for {
+		select {
+		case c, ok := <-g.t.Streams():
+			if !ok {
+				return
+			}
+			wrapped := g.adopt(c)
+			if wrapped == nil {
+				continue
+			}
+			select {
+			case g.streams <- wrapped:
+			case <-g.stop:
+				_ = wrapped.Close()
+				return
+			}
+		case <-g.stop:
+			return
+		}
+	}
+}
+
+// adopt keeps an eye on a stream, or closes it and returns nil after Shutdown.
+func (g *gossipTransport) adopt(c net.Conn) *gossipConn {
+	w := &gossipConn{Conn: c, g: g}
+	g.mu.Lock()
+	closed := g.closed
+	if !closed {
+		g.open[w] = struct{}{}
+	}
+	g.mu.Unlock()
+	if closed {
+		_ = c.Close()
+		return nil
+	}
+	return w
+}
+
+// FinalAdvertiseAddr implements memberlist.Transport.
+func (g *gossipTransport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return g.ip, g.port, nil
+}
+
+// WriteTo implements memberlist.Transport.
+func (g *gossipTransport) WriteTo(b []byte, addr string) (time.Time, error) {
+	g.mu.Lock()
+	closed := g.closed
+	g.mu.Unlock()
+	if closed {
+		return time.Time{}, errGossipClosed
+	}
+	now := time.Now()
+	g.st.packetOut.add(len(b))
+	// A lost datagram is a lost datagram: an error of any kind would make memberlist
+	// give the probe up, and suspect nobody.
+	_ = g.t.WritePacket(b, addr)
+	return now, nil
+}
+
+// WriteToAddress implements memberlist.NodeAwareTransport.
+func (g *gossipTransport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	return g.WriteTo(b, a.Addr)
+}
+
+// DialTimeout implements memberlist.Transport.
+func (g *gossipTransport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	g.mu.Lock()
+	closed := g.closed
+	g.mu.Unlock()
+	if closed {
+		return nil, errGossipClosed
+	}
+	c, err := g.t.DialStream(addr, timeout)
+	if err != nil {
+		return nil, err
+	}
+	w := g.adopt(c)
+	if w == nil {
+		return nil, errGossipClosed
+	}
+	return w, nil
+}
+
+// DialAddressTimeout implements memberlist.NodeAwareTransport.
+func (g *gossipTransport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	return g.DialTimeout(a.Addr, timeout)
+}
+
+// PacketCh implements memberlist.Transport.
+func (g *gossipTransport) PacketCh() <-chan *memberlist.Packet { return g.packets }
+
+// StreamCh implements memberlist.Transport.
+func (g *gossipTransport) StreamCh() <-chan net.Conn { return g.streams }
+
+// Shutdown implements memberlist.Transport: it ends the pumps and closes every
+// stream. The transport below stays open.
+func (g *gossipTransport) Shutdown() error {
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return nil
+	}
+	g.closed = true
+	open := g.open
+	g.open = nil
+	g.mu.Unlock()
+	close(g.stop)
+	for c := range open {
+		_ = c.Conn.Close()
+	}
+	g.pumps.Wait()
+	return nil
+}
+
+// gossipConn is a stream in memberlist's hands.
+type gossipConn struct {
+	net.Conn
+	g *gossipTransport
+}
+
+func (c *gossipConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.g.st.streamIn.add(n)
+	return n, err
+}
+
+func (c *gossipConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.g.st.streamOut.add(n)
+	return n, err
+}
+
+func (c *gossipConn) Close() error {
+	c.g.mu.Lock()
+	delete(c.g.open, c)
+	c.g.mu.Unlock()
+	return c.Conn.Close()
+}

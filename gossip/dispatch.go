@@ -1,0 +1,194 @@
+package gossip
+
+import (
+	"slices"
+	"sync"
+)
+
+// dispatcher delivers events in order from one goroutine to all subscribers. Its
+// queue has no bound of its own: what may come in numbers is coalesced, so it
+// holds at most one ViewChanged and one LeaseChanged in a row, and events about
+// connections, whose number the peers bound. put never blocks.
+type dispatcher struct {
+	mu    sync.Mutex
+	queue []item
+	subs  []*subscription
+	wake  chan struct{}
+	done  chan struct{}
+	ended chan struct{}
+	// delivered and coalesced count events.
+	delivered, coalesced uint64
+	// What was delivered last, for subscribers that come later. Owned by the
+	// delivering goroutine.
+	view    *ViewChanged
+	lease   *LeaseChanged
+	removed *Removed
+}
+
+// item is an event for all subscribers, or, with sub set, for one; do runs after
+// all have seen the event.
+type item struct {
+	ev  Event
+	sub *subscription
+	do  func()
+}
+
+type subscription struct {
+	fn        func(Event)
+	cancelled bool
+	// live is set by the delivering goroutine once the subscriber has been told the
+	// state so far: from then on it gets the common events.
+	live bool
+}
+
+func newDispatcher() *dispatcher {
+	d := &dispatcher{wake: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
+	go d.run()
+	return d
+}
+
+// put queues an event for all; do, if set, runs in the delivering goroutine after
+// all subscribers have returned from it.
+func (d *dispatcher) put(ev Event, do func()) {
+	d.mu.Lock()
+	if last := len(d.queue) - 1; last >= 0 && d.queue[last].do == nil && d.queue[last].sub == nil &&
+		replaces(ev, d.queue[last].ev) {
+		d.queue[last] = item{ev: ev, do: do}
+		d.coalesced++
+	} else {
+		d.queue = append(d.queue, item{ev: ev, do: do})
+	}
+	d.mu.Unlock()
+	d.signal()
+}
+
+// replaces reports whether a makes b needless when it stands right behind it.
+func replaces(a, b Event) bool {
+	switch a.(type) {
+	case ViewChanged:
+		_, same := b.(ViewChanged)
+		return same
+	case LeaseChanged:
+		_, same := b.(LeaseChanged)
+		return same
+	}
+	return false
+}
+
+// subscribe queues the state so far for fn, behind everything queued, and then
+// the common events. The state is the one delivered last, not the newest, so that
+// fn sees no step back.
+func (d *dispatcher) subscribe(fn func(Event)) (cancel func()) {
+	s := &subscription{fn: fn}
+	d.mu.Lock()
+	d.queue = append(d.queue, item{sub: s, do: func() { d.welcome(s) }})
+	d.subs = append(d.subs, s)
+	d.mu.Unlock()
+	d.signal()
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		s.cancelled = true
+		d.subs = slices.DeleteFunc(d.subs, func(x *subscription) bool { return x == s })
+	}
+}
+
+// welcome tells a new subscriber the state so far.
+func (d *dispatcher) welcome(s *subscription) {
+	if d.view != nil {
+		d.tell(s, *d.view)
+	}
+	if d.lease != nil {
+		d.tell(s, *d.lease)
+	}
+	if d.removed != nil {
+		d.tell(s, *d.removed)
+	}
+	s.live = true
+}
+
+func (d *dispatcher) signal() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close delivers what is queued, ends the goroutine and waits for it.
+func (d *dispatcher) close() {
+	close(d.done)
+	<-d.ended
+}
+
+func (d *dispatcher) run() {
+	defer close(d.ended)
+	for {
+		select {
+		case <-d.wake:
+			d.drain()
+		case <-d.done:
+			d.drain()
+			return
+		}
+	}
+}
+
+func (d *dispatcher) drain() {
+	for {
+		d.mu.Lock()
+		batch := d.queue
+		d.queue = nil
+		d.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		for _, it := range batch {
+			d.deliver(it)
+		}
+	}
+}
+
+func (d *dispatcher) deliver(it item) {
+	if it.ev != nil {
+		d.remember(it.ev)
+		d.mu.Lock()
+		subs := slices.Clone(d.subs)
+		d.delivered++
+		d.mu.Unlock()
+		for _, s := range subs {
+			if s.live {
+				d.tell(s, it.ev)
+			}
+		}
+	}
+	if it.do != nil {
+		it.do()
+	}
+}
+
+func (d *dispatcher) remember(ev Event) {
+	switch ev := ev.(type) {
+	case ViewChanged:
+		d.view = &ev
+	case LeaseChanged:
+		d.lease = &ev
+	case Removed:
+		d.removed = &ev
+	}
+}
+
+func (d *dispatcher) tell(s *subscription, ev Event) {
+	d.mu.Lock()
+	gone := s.cancelled
+	d.mu.Unlock()
+	if !gone {
+		s.fn(ev)
+	}
+}
+
+// counts returns how many events were delivered, coalesced and wait.
+func (d *dispatcher) counts() (delivered, coalesced uint64, waiting int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.delivered, d.coalesced, len(d.queue)
+}

@@ -1,0 +1,130 @@
+package gossip
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// collect returns a subscriber that writes what it gets to a channel.
+func collect() (func(Event), chan string) {
+	ch := make(chan string, 1024)
+	return func(ev Event) {
+		switch ev := ev.(type) {
+		case ViewChanged:
+			ch <- fmt.Sprintf("view %v", uint64(ev.View.Epoch))
+		case LeaseChanged:
+			ch <- fmt.Sprintf("lease %v", ev.Valid)
+		default:
+			ch <- fmt.Sprintf("%T", ev)
+		}
+	}, ch
+}
+
+func drainAll(ch chan string) (out []string) {
+	close(ch)
+	for s := range ch {
+		out = append(out, s)
+	}
+	return out
+}
+
+func TestSubscribersSeeTheStateFirstAndNoStepBack(t *testing.T) {
+	d := newDispatcher()
+	early, earlyGot := collect()
+	d.subscribe(early)
+	d.put(ViewChanged{&view.View{Epoch: 1}}, nil)
+	d.put(LeaseChanged{Valid: true}, nil)
+	late, lateGot := collect()
+	d.subscribe(late)
+	d.put(ViewChanged{&view.View{Epoch: 2}}, nil)
+	d.put(Abandoned{}, nil)
+	d.close()
+	if got, want := drainAll(earlyGot), []string{"view 1", "lease true", "view 2", "gossip.Abandoned"}; !slices.Equal(got, want) {
+		t.Errorf("the early one saw %q, want %q", got, want)
+	}
+	if got, want := drainAll(lateGot), []string{"view 1", "lease true", "view 2", "gossip.Abandoned"}; !slices.Equal(got, want) {
+		t.Errorf("the late one saw %q, want %q", got, want)
+	}
+}
+
+func TestViewsAreCoalescedAbandonsAreNot(t *testing.T) {
+	d := newDispatcher()
+	gate := make(chan struct{})
+	fn, got := collect()
+	d.subscribe(func(ev Event) { <-gate; fn(ev) })
+	d.put(PeerUp{}, nil) // holds the goroutine while the rest queues up
+	for e := range 10 {
+		d.put(ViewChanged{&view.View{Epoch: view.Epoch(e)}}, nil)
+	}
+	d.put(Abandoned{}, nil)
+	d.put(Abandoned{}, nil)
+	close(gate)
+	d.close()
+	all := drainAll(got)
+	if n := len(all); all[n-1] != "gossip.Abandoned" || all[n-2] != "gossip.Abandoned" || all[n-3] != "view 9" {
+		t.Errorf("saw %q", all)
+	}
+	if len(all) > 13 {
+		t.Errorf("saw %d events", len(all))
+	}
+}
+
+func TestCancelEndsDelivery(t *testing.T) {
+	d := newDispatcher()
+	n := 0
+	var cancel func()
+	ready := make(chan struct{})
+	cancel = d.subscribe(func(Event) { <-ready; n++; cancel() })
+	close(ready)
+	for range 5 {
+		d.put(Abandoned{}, nil)
+	}
+	d.close()
+	if n != 1 {
+		t.Errorf("%d events were delivered after the first one cancelled", n-1)
+	}
+}
+
+// A lease of another generation must not run instances of the old one, so it
+// opens only when every subscriber has returned from Abandoned.
+func TestLeaseOpensAfterAbandonedIsDelivered(t *testing.T) {
+	d := newDispatcher()
+	var cell leaseCell
+	cell.set(view.Lease{Until: 100, Generation: 1}, 50)
+	if !cell.valid(60) || cell.valid(100) {
+		t.Fatal("a plain lease is wrong")
+	}
+	inside, leave := make(chan struct{}), make(chan struct{})
+	d.subscribe(func(ev Event) {
+		if _, ok := ev.(Abandoned); ok {
+			close(inside)
+			<-leave
+		}
+	})
+	cell.hold()
+	cell.set(view.Lease{Until: 200, Generation: 2}, 110)
+	d.put(Abandoned{}, cell.release)
+	<-inside
+	if cell.valid(120) {
+		t.Error("the lease is open while a subscriber still abandons")
+	}
+	close(leave)
+	d.close()
+	if !cell.valid(120) {
+		t.Error("the lease did not open")
+	}
+}
+
+func BenchmarkLeaseValid(b *testing.B) {
+	cfg := Config{}.withDefaults()
+	n := &Node{clock: cfg.Clock}
+	n.lease.set(view.Lease{Until: n.clock.Now().Add(1 << 60)}, n.clock.Now())
+	for b.Loop() {
+		if !n.LeaseValid() {
+			b.Fatal("not valid")
+		}
+	}
+}

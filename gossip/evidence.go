@@ -1,0 +1,383 @@
+package gossip
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// How many refusals, over which span, prove that a process is gone once its
+// connection has broken. A kernel whose process has died refuses every dial; a
+// single refusal may be a backlog that was full, or a listener that was not yet up.
+const (
+	refusalsMin  = 2
+	refusalsSpan = 20 * time.Millisecond
+	// When more than half of our links break at once, the fault is more likely ours:
+	// then more is asked for.
+	refusalsMinSuspectSelf  = 3
+	refusalsSpanSuspectSelf = 60 * time.Millisecond
+	selfSuspectWindow       = 150 * time.Millisecond
+	// readOut is how long a proof waits for the end of what the peer had already
+	// sent to us: each byte of it, read later, would take the proof back.
+	readOut = 300 * time.Millisecond
+)
+
+const (
+	// unreachableAfter is how long there must be no link to a member before it is
+	// reported: a connection that breaks and stands again at once is no news.
+	unreachableAfter = 200 * time.Millisecond
+	// unlearnAfter is how long a node that is no member is looked for in vain.
+	unlearnAfter = 5 * time.Second
+	// oracleEvery is how often the oracle is asked about an unreachable member.
+	oracleEvery = 500 * time.Millisecond
+)
+
+// evidence turns what happens to connections into facts about peers: gone, alive,
+// unreachable. It is a plain state machine; the loop owns it.
+//
+// A connection that breaks without a goodbye proves nothing yet: the transport
+// dials again at once and keeps dialling, and each outcome is an event. Refused
+// twice, refusalsSpan apart, with nothing left to read from the peer, is a proof of
+// the weakest kind; it is taken back when anything is heard from the peer. Another
+// incarnation at the address, and a goodbye, are certain. Nothing else proves
+// anything: not silence, not a time-out, not a refusal by a peer we never met.
+type evidence struct {
+	self   view.NodeID
+	oracle bool
+	count  *counters
+	peers  map[view.NodeID]*peerLinks
+	// down counts the peers with a lost link, so that nothing is scanned while all
+	// is well.
+	down int
+	// reported is what the core was last told is unreachable.
+	reported []view.NodeID
+}
+
+// peerLinks is what is known of one peer.
+type peerLinks struct {
+	node   view.Node
+	member bool
+	out    [transportClasses]bool
+	in     [transportClasses]bool
+	// met says that a connection with it stood once: only then is a refusal evidence.
+	met bool
+	// lostAt is when the control connection to it broke, or when it became a member
+	// without one; 0 while it stands. Invariant: counted in down iff not 0.
+	lostAt       clock.Instant
+	refusals     int
+	firstRefusal clock.Instant
+	proof        EvidenceKind
+	asking       bool
+	askNext      clock.Instant
+}
+
+const transportClasses = int(transport.Bulk) + 1
+
+func newEvidence(self view.NodeID, oracle bool, count *counters) *evidence {
+	return &evidence{self: self, oracle: oracle, count: count, peers: map[view.NodeID]*peerLinks{}}
+}
+
+// peer returns what is known of a node, which need not be a member.
+func (e *evidence) peer(p transport.Peer) *peerLinks {
+	l := e.peers[p.ID]
+	if l == nil {
+		l = &peerLinks{node: view.Node{ID: p.ID, Name: p.Name, Addr: p.Addr}}
+		e.peers[p.ID] = l
+	}
+	return l
+}
+
+// link takes an event of the transport.
+func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
+	if ev.Type == transport.OtherNode {
+		if p := e.peers[ev.Former]; p != nil {
+			e.prove(now, p, EvidenceOtherNode, a)
+		}
+		return
+	}
+	p := e.peer(ev.Peer)
+	stood := p.stands()
+	defer func() {
+		if p.stands() != stood {
+			a.core = append(a.core, view.Link{Subject: p.node.ID, Up: !stood})
+		}
+	}()
+	switch ev.Type {
+	case transport.Connected:
+		p.out[ev.Class], p.met = true, true
+		if ev.Class == transport.Control {
+			e.restored(p)
+		}
+		e.heard(p.node.ID, a)
+		a.event(PeerUp{p.node.ID, ev.Class})
+	case transport.Accepted:
+		p.in[ev.Class], p.met = true, true
+		e.heard(p.node.ID, a)
+	case transport.Lost:
+		p.out[ev.Class] = false
+		if ev.Class == transport.Control {
+			e.lost(now, p)
+		}
+		a.event(PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
+	case transport.AcceptedLost:
+		p.in[ev.Class] = false
+		a.event(PeerLost{ID: p.node.ID, Class: ev.Class, Incoming: true, Err: ev.Err})
+		e.conclude(now, p, a)
+	case transport.Refused:
+		e.refused(now, p, ev.Class, a)
+	case transport.DialFailed:
+		e.lost(now, p)
+		p.refusals = 0
+	}
+}
+
+// stands reports whether there are control connections in both directions.
+func (p *peerLinks) stands() bool { return p.out[transport.Control] && p.in[transport.Control] }
+
+func (e *evidence) lost(now clock.Instant, p *peerLinks) {
+	if p.lostAt == 0 {
+		p.lostAt = now
+		p.askNext = now.Add(unreachableAfter)
+		e.down++
+	}
+}
+
+func (e *evidence) restored(p *peerLinks) {
+	if p.lostAt != 0 {
+		p.lostAt, p.refusals = 0, 0
+		e.down--
+	}
+}
+
+func (e *evidence) refused(now clock.Instant, p *peerLinks, c transport.Class, a *actions) {
+	e.count.refused.Add(1)
+	if c != transport.Control {
+		return
+	}
+	e.lost(now, p)
+	if p.refusals == 0 {
+		p.firstRefusal = now
+	}
+	p.refusals++
+	e.conclude(now, p, a)
+}
+
+// conclude proves p gone when the refusals suffice.
+func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
+	if p.proof != 0 || !p.met || !p.member || p.lostAt == 0 {
+		return
+	}
+	least, span := refusalsMin, refusalsSpan
+	if e.suspectSelf(p) {
+		least, span = refusalsMinSuspectSelf, refusalsSpanSuspectSelf
+	}
+	if p.refusals < least || now.Sub(p.firstRefusal) < span {
+		return
+	}
+	if p.in != [transportClasses]bool{} && now.Sub(p.lostAt) < readOut {
+		return
+	}
+	e.prove(now, p, EvidenceRefused, a)
+}
+
+// suspectSelf reports whether more than half of our links to members, and not just
+// the only one, broke about when the one to p did.
+func (e *evidence) suspectSelf(p *peerLinks) bool {
+	links, together := 0, 0
+	for _, q := range e.peers {
+		if !q.member || !q.met {
+			continue
+		}
+		links++
+		if q.lostAt != 0 && q.lostAt.Sub(p.lostAt).Abs() < selfSuspectWindow {
+			together++
+		}
+	}
+	return links > 1 && 2*together > links
+}
+
+// prove takes a proof of p's death.
+func (e *evidence) prove(now clock.Instant, p *peerLinks, kind EvidenceKind, a *actions) {
+	if p.proof != 0 && (p.proof.certain() || !kind.certain()) {
+		return
+	}
+	first := p.proof == 0
+	p.proof = kind
+	e.lost(now, p)
+	e.count.evidence[kind].Add(1)
+	a.core = append(a.core, view.ProvenDead{Subject: p.node.ID, Reason: kind.String()})
+	if kind.certain() {
+		a.forget = append(a.forget, p.node.ID)
+	} else {
+		a.doubt = append(a.doubt, p.node.ID)
+	}
+	if first {
+		a.event(PeerDead{p.node.ID, kind})
+	}
+	a.note("proof of death", p.node.ID, kind.String())
+}
+
+// heard takes back a proof that is not certain: something came from the peer.
+func (e *evidence) heard(id view.NodeID, a *actions) {
+	p := e.peers[id]
+	if p == nil {
+		return
+	}
+	p.refusals = 0
+	if p.proof == 0 || p.proof.certain() {
+		return
+	}
+	p.proof = 0
+	e.count.evidenceBack.Add(1)
+	a.core = append(a.core, view.Alive{Subject: id})
+	a.trust = append(a.trust, id)
+	a.event(PeerAlive{id})
+	a.note("proof taken back", id, "heard of again")
+}
+
+// goodbye takes a peer's signing off.
+func (e *evidence) goodbye(now clock.Instant, id view.NodeID, a *actions) {
+	if p := e.peers[id]; p != nil {
+		e.prove(now, p, EvidenceGoodbye, a)
+	}
+}
+
+// oracleSaid takes the oracle's answer.
+func (e *evidence) oracleSaid(now clock.Instant, id view.NodeID, gone bool, a *actions) {
+	p := e.peers[id]
+	if p == nil {
+		return
+	}
+	p.asking = false
+	if gone && p.member && p.lostAt != 0 {
+		e.prove(now, p, EvidenceOracle, a)
+	}
+}
+
+// view takes the members of a newer view.
+func (e *evidence) view(now clock.Instant, v *view.View, a *actions) {
+	for _, p := range e.peers {
+		p.member = false
+	}
+	for i := range v.Members {
+		m := &v.Members[i]
+		if m.ID == e.self {
+			continue
+		}
+		p := e.peer(transport.Peer{ID: m.ID, Name: m.Name, Addr: m.Addr})
+		p.node, p.member = m.Node, true
+		if p.proof != 0 {
+			// The core takes no proofs about nodes that it does not know as members.
+			a.core = append(a.core, view.ProvenDead{Subject: m.ID, Reason: p.proof.String()})
+		}
+		if !p.out[transport.Control] {
+			e.lost(now, p)
+		}
+		e.conclude(now, p, a)
+	}
+}
+
+// tick does what is due: reports, the oracle, and forgetting strangers.
+func (e *evidence) tick(now clock.Instant, a *actions) {
+	var unreachable []view.NodeID
+	if e.down == 0 && len(e.reported) == 0 {
+		return
+	}
+	for id, p := range e.peers {
+		if p.lostAt == 0 {
+			continue
+		}
+		since := now.Sub(p.lostAt)
+		switch {
+		case !p.member:
+			if since >= unlearnAfter {
+				e.drop(p, a)
+			}
+			continue
+		case since >= unreachableAfter:
+			unreachable = append(unreachable, id)
+		}
+		e.conclude(now, p, a)
+		if e.oracle && !p.asking && p.proof == 0 && !now.Before(p.askNext) {
+			p.asking, p.askNext = true, now.Add(oracleEvery)
+			a.oracle = append(a.oracle, p.node)
+		}
+	}
+	e.report(unreachable, a)
+}
+
+// report tells the core when the unreachable members are others than before.
+func (e *evidence) report(unreachable []view.NodeID, a *actions) {
+	slices.Sort(unreachable)
+	if slices.Equal(unreachable, e.reported) {
+		return
+	}
+	e.reported = unreachable
+	a.core = append(a.core, view.Unreachable{Nodes: slices.Clone(unreachable)})
+}
+
+// drop stops looking for a node that is no member and does not answer.
+func (e *evidence) drop(p *peerLinks, a *actions) {
+	e.restored(p)
+	delete(e.peers, p.node.ID)
+	a.unlearn = append(a.unlearn, p.node.ID)
+}
+
+// deadline returns when tick is wanted next.
+func (e *evidence) deadline(now clock.Instant) clock.Instant {
+	d := clock.Never
+	if e.down == 0 {
+		return d
+	}
+	for _, p := range e.peers {
+		if p.lostAt == 0 {
+			continue
+		}
+		if !p.member {
+			d = clock.Min(d, p.lostAt.Add(unlearnAfter))
+			continue
+		}
+		if at := p.lostAt.Add(unreachableAfter); now.Before(at) {
+			d = clock.Min(d, at)
+		}
+		if p.refusals > 0 && p.proof == 0 {
+			for _, at := range []clock.Instant{p.firstRefusal.Add(refusalsSpan), p.firstRefusal.Add(refusalsSpanSuspectSelf), p.lostAt.Add(readOut)} {
+				if now.Before(at) {
+					d = clock.Min(d, at)
+				}
+			}
+		}
+		if e.oracle && !p.asking && p.proof == 0 {
+			d = clock.Min(d, p.askNext)
+		}
+	}
+	return d
+}
+
+// allDead reports whether every other member is proven dead; false if there is
+// none.
+func (e *evidence) allDead() bool {
+	members := 0
+	for _, p := range e.peers {
+		if !p.member {
+			continue
+		}
+		if p.proof == 0 {
+			return false
+		}
+		members++
+	}
+	return members > 0
+}
+
+// askOracle asks in the calling goroutine.
+func askOracle(ctx context.Context, oracle func(context.Context, view.Node) (bool, error), n view.Node) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	gone, err := oracle(ctx, n)
+	return gone && err == nil
+}

@@ -1,0 +1,429 @@
+package gossip
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+const (
+	// askEvery is the pace at which a node without a view asks contact points that
+	// answer.
+	askEvery = 100 * time.Millisecond
+	// freshFor is how long an answer counts.
+	freshFor = 10 * askEvery
+	// probeMin and probeMax bound the back-off towards contact points that do not
+	// answer.
+	probeMin = 20 * time.Millisecond
+	probeMax = time.Second
+	// claimFor is how long a claim may take; promiseFor is how long those who
+	// granted it grant no other. The gap covers clocks that run differently.
+	claimFor   = 300 * time.Millisecond
+	promiseFor = time.Second
+	// waitingEvery is how often a node that finds no cluster says so.
+	waitingEvery = 10 * time.Second
+	// formerFor is how long the address of a former member is tried.
+	formerFor = 10 * time.Minute
+	// strangersMax bounds the nodes that are known beside the contact points.
+	strangersMax = 1024
+)
+
+// forming decides when a node without a view forms a new cluster, and keeps
+// looking for clusters for as long as the node lives. It is a plain state machine;
+// the loop owns it.
+//
+// All nodes that were given the same contact points must end in one cluster,
+// whenever they start and whichever of them are there. So:
+//
+//  1. A node asks every contact point, for ever, who it is, which contact points it
+//     was given, and whether it belongs to a cluster. As soon as one does, the node
+//     asks to be let in there and forms nothing.
+//  2. The candidates are all contact points that anybody has named. The lowest of
+//     those that answer may form a cluster: at once if all of them answer and agree
+//     on the list, after SettleAfter without a change if at least BootstrapExpect do.
+//  3. Before it does, it claims: every answering candidate must promise, for a
+//     while, to let nobody else form one. Who knows a lower candidate, or has a view,
+//     or has promised, refuses. So two claims that both reach a majority of the
+//     contact points cannot both succeed, however late news travels.
+type forming struct {
+	self view.Node
+	cfg  *Config
+	rng  *rand.Rand
+	// wall returns the wall clock in seconds, for the generation.
+	wall func() int64
+
+	// own are the contact points as given and resolved; resolved is set once they are
+	// known.
+	own      []string
+	resolved bool
+	points   map[string]*point
+	// order holds the points sorted by address.
+	order []*point
+	// named caches union; nil when it must be made anew.
+	named []string
+	// wake is when step is wanted next; a step before that does nothing.
+	wake clock.Instant
+	// alias maps an address as listed to the one advertised by who answered there.
+	alias map[string]string
+
+	view *view.View
+	// live says that the node holds a lease.
+	live bool
+
+	// set is the last list of candidates and answers, unchanged since setSince.
+	set      string
+	setSince clock.Instant
+
+	claim     *claimed
+	claimNext clock.Instant
+	round     uint64
+	promise   struct {
+		to    view.NodeID
+		until clock.Instant
+	}
+
+	// deadSince is since when the lease has been gone and the whole view dead.
+	deadSince clock.Instant
+	// lostSince is since when the node has stood in a view without a lease.
+	lostSince clock.Instant
+	sayNext   clock.Instant
+	// foreign is the last foreign cluster that was warned of.
+	foreign uint64
+}
+
+// claimed is a claim under way.
+type claimed struct {
+	round   uint64
+	sentAt  clock.Instant
+	waiting map[view.NodeID]bool
+}
+
+// point is an address at which a node may be found.
+type point struct {
+	addr string
+	// listed is set on contact points, those that others have named included.
+	listed bool
+	// keepUntil makes the address of a former member be tried for a while.
+	keepUntil clock.Instant
+	peer      view.NodeID
+	info      *contact
+	infoAt    clock.Instant
+	probing   bool
+	next      clock.Instant
+	wait      time.Duration
+	// cause is why it last failed.
+	cause string
+}
+
+func (p *point) fresh(now clock.Instant) bool {
+	return p.info != nil && now.Sub(p.infoAt) <= freshFor
+}
+
+func newForming(self view.Node, cfg *Config, wall func() int64) *forming {
+	return &forming{
+		self: self, cfg: cfg, wall: wall,
+		rng:    rand.New(rand.NewPCG(cfg.Seed, uint64(self.ID))),
+		points: map[string]*point{},
+		alias:  map[string]string{},
+	}
+}
+
+// resolve takes the contact points, resolved to addresses.
+func (f *forming) resolve(now clock.Instant, addrs []string) {
+	f.own, f.resolved, f.named, f.wake = addrs, true, nil, now
+	for _, a := range addrs {
+		f.list(now, a)
+	}
+}
+
+// list makes sure that a contact point is looked at.
+func (f *forming) list(now clock.Instant, addr string) {
+	addr = f.canonical(addr)
+	if addr == f.self.Addr {
+		return
+	}
+	p := f.points[addr]
+	if p == nil {
+		p = f.add(&point{addr: addr, next: now})
+	}
+	if !p.listed {
+		p.listed, f.named, f.wake = true, nil, now
+	}
+}
+
+// add keeps a new point in order.
+func (f *forming) add(p *point) *point {
+	f.points[p.addr] = p
+	i, _ := slices.BinarySearchFunc(f.order, p.addr, func(q *point, addr string) int { return compareAddrs(q.addr, addr) })
+	f.order = slices.Insert(f.order, i, p)
+	return p
+}
+
+func (f *forming) remove(p *point) {
+	delete(f.points, p.addr)
+	f.order = slices.DeleteFunc(f.order, func(q *point) bool { return q == p })
+	f.named = nil
+}
+
+func (f *forming) canonical(addr string) string {
+	if a := f.alias[addr]; a != "" {
+		return a
+	}
+	return addr
+}
+
+// discovered takes a node that a connection has shown, or, as a hint, memberlist:
+// hints may be about an incarnation that is over.
+func (f *forming) discovered(now clock.Instant, n transport.Peer, hint bool) {
+	if n.ID == f.self.ID || n.Addr == f.self.Addr {
+		return
+	}
+	p := f.points[n.Addr]
+	if p == nil {
+		if len(f.points) >= strangersMax {
+			return
+		}
+		p = f.add(&point{addr: n.Addr, next: now})
+	}
+	if p.peer != n.ID && (p.peer == 0 || !hint) {
+		p.peer, p.next, f.wake = n.ID, now, now
+		f.forget(p)
+	}
+}
+
+// lost takes the news that no connection to a node stands.
+func (f *forming) lost(now clock.Instant, n transport.Peer) {
+	p := f.points[n.Addr]
+	if p == nil || p.peer != n.ID {
+		return
+	}
+	f.forget(p)
+	p.peer, p.wait, p.next = 0, 0, now.Add(probeMin)
+	f.wake = clock.Min(f.wake, p.next)
+	if !p.listed && !now.Before(p.keepUntil) {
+		f.remove(p)
+	}
+}
+
+// forget drops what a point's node has said.
+func (f *forming) forget(p *point) {
+	if p.info != nil {
+		p.info, f.named = nil, nil
+	}
+}
+
+// probed takes the outcome of a look at a contact point.
+func (f *forming) probed(now clock.Instant, addr string, who transport.Peer, err error, a *actions) {
+	p := f.points[addr]
+	if p == nil {
+		return
+	}
+	p.probing, f.wake = false, now
+	if err != nil {
+		p.wait = min(max(2*p.wait, probeMin), max(probeMax, f.pace()))
+		p.next = now.Add(p.wait)
+		f.failed(p, err, a)
+		return
+	}
+	p.wait, p.cause = 0, ""
+	if who.Addr != addr {
+		f.rename(p, who.Addr)
+	}
+	if who.ID == f.self.ID {
+		f.remove(p)
+		return
+	}
+	p.peer = who.ID
+	a.learn = append(a.learn, who)
+	f.ask(now, p, a)
+}
+
+// rename moves a point to the address that who answers there advertises.
+func (f *forming) rename(p *point, addr string) {
+	f.alias[p.addr] = addr
+	f.remove(p)
+	if known := f.points[addr]; known != nil {
+		p.listed = known.listed || p.listed
+		p.info, p.infoAt = known.info, known.infoAt
+		f.remove(known)
+	}
+	p.addr = addr
+	f.add(p)
+}
+
+// failed logs why a contact point does not answer, once per distinct cause.
+func (f *forming) failed(p *point, err error, a *actions) {
+	cause := causeOf(err)
+	if cause == p.cause {
+		return
+	}
+	p.cause = cause
+	if f.view == nil || !strings.HasPrefix(cause, nothingListens) {
+		a.warn("contact point does not answer", p.addr+": "+cause)
+	}
+}
+
+func (f *forming) ask(now clock.Instant, p *point, a *actions) {
+	a.tell(p.peer, f.contact(true))
+	p.next = now.Add(f.pace())
+}
+
+// pace is the interval between questions to one contact point.
+func (f *forming) pace() time.Duration {
+	if f.view == nil {
+		return askEvery
+	}
+	return f.cfg.Discovery.RejoinInterval
+}
+
+// contact says where this node stands.
+func (f *forming) contact(ask bool) *contact {
+	m := &contact{Ask: ask, From: f.self, Points: f.union()}
+	if len(m.Points) > contactPointsOnMsg {
+		m.Points = m.Points[:contactPointsOnMsg]
+	}
+	if f.view != nil {
+		m.Cluster, m.Epoch, m.Live = f.view.Cluster, f.view.Epoch, f.live
+		for i := range f.view.Members {
+			if len(m.Members) < contactMembersMax {
+				m.Members = append(m.Members, f.view.Members[i].Node)
+			}
+		}
+	}
+	return m
+}
+
+// union lists all contact points that anybody has named, sorted.
+func (f *forming) union() []string {
+	if f.named != nil {
+		return f.named
+	}
+	all := []string{}
+	for _, o := range f.own {
+		all = append(all, f.canonical(o))
+	}
+	for _, p := range f.order {
+		if p.listed {
+			all = append(all, p.addr)
+		}
+		if p.info != nil {
+			for _, q := range p.info.Points {
+				all = append(all, f.canonical(q))
+			}
+		}
+	}
+	slices.SortFunc(all, compareAddrs)
+	f.named = slices.Compact(all)
+	return f.named
+}
+
+// told takes what another node says of itself.
+func (f *forming) told(now clock.Instant, from view.NodeID, m *contact, a *actions) {
+	if m.From.ID != from || from == f.self.ID {
+		return
+	}
+	f.discovered(now, transport.Peer{ID: from, Name: m.From.Name, Addr: m.From.Addr}, false)
+	a.learn = append(a.learn, transport.Peer{ID: from, Name: m.From.Name, Addr: m.From.Addr})
+	p := f.points[m.From.Addr]
+	if p == nil {
+		return
+	}
+	news := !p.fresh(now)
+	if p.info == nil || !slices.Equal(p.info.Points, m.Points) {
+		f.named = nil
+	}
+	p.info, p.infoAt, p.cause = m, now, ""
+	p.next, f.wake = now.Add(f.pace()), now
+	if f.view == nil {
+		for _, q := range m.Points {
+			f.list(now, q)
+		}
+	}
+	if m.Ask {
+		a.tell(from, f.contact(false))
+	} else if news && f.view == nil {
+		// It may not know us: it should count us as soon as we count it.
+		a.tell(from, f.contact(false))
+	}
+	if m.Cluster != 0 {
+		f.foundCluster(now, m, a)
+	}
+	f.step(now, a)
+}
+
+// foundCluster makes use of the news that a node belongs to a cluster.
+func (f *forming) foundCluster(now clock.Instant, m *contact, a *actions) {
+	if f.view == nil {
+		f.claim = nil
+		nodes := []view.Node{m.From}
+		for _, n := range m.Members {
+			if n.ID != f.self.ID && n.ID != m.From.ID {
+				nodes = append(nodes, n)
+				a.learn = append(a.learn, transport.Peer{ID: n.ID, Name: n.Name, Addr: n.Addr})
+			}
+		}
+		a.core = append(a.core, view.Contacts{Nodes: nodes})
+		return
+	}
+	if m.Cluster == f.view.Cluster || !m.Live {
+		return
+	}
+	if f.lostSince != 0 && now.Sub(f.lostSince) > f.cfg.RemoveAfter+f.cfg.Lease {
+		a.over = "this node lost its quorum and found a live cluster of the same name at " + m.From.Addr
+		return
+	}
+	if f.foreign != m.Cluster {
+		f.foreign = m.Cluster
+		a.warn("another cluster of the same name", "at "+m.From.Addr+"; they never merge: stop the nodes of one of them")
+	}
+}
+
+// viewed takes a newer view.
+func (f *forming) viewed(now clock.Instant, v *view.View, a *actions) {
+	former := f.view
+	f.view, f.wake = v, now
+	for _, p := range f.order {
+		if former != nil && former.Member(p.peer) != nil && v.Member(p.peer) == nil {
+			// It may only have been cut off: a healed network must find together.
+			p.keepUntil, p.next = now.Add(formerFor), now
+		}
+	}
+	if former != nil {
+		return
+	}
+	f.claim = nil
+	// Those who ask and wait should not wait for their next question.
+	for _, p := range f.order {
+		if p.peer != 0 && p.fresh(now) && p.info.Cluster == 0 {
+			a.tell(p.peer, f.contact(false))
+		}
+	}
+}
+
+// leased takes the state of the lease.
+func (f *forming) leased(now clock.Instant, valid bool) {
+	f.live = valid
+	switch {
+	case valid:
+		f.lostSince, f.deadSince = 0, 0
+	case f.view != nil && f.lostSince == 0:
+		f.lostSince = now
+	}
+}
+
+// compareAddrs orders addresses: by number where they are numbers.
+func compareAddrs(a, b string) int {
+	x, errX := netip.ParseAddrPort(a)
+	y, errY := netip.ParseAddrPort(b)
+	if errX == nil && errY == nil {
+		return x.Compare(y)
+	}
+	return cmp.Compare(a, b)
+}

@@ -1,0 +1,66 @@
+package gossip
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// leaseCell publishes the lease. Readers ask valid at every dispatch to an entity:
+// one atomic load, no lock.
+//
+// A lease that comes back in another generation must not let instances of the old
+// one run, so it stays closed, on hold, until every subscriber has returned from
+// Abandoned.
+type leaseCell struct {
+	// until is the end of the lease, 0 while there is none or it is on hold.
+	until atomic.Int64
+
+	mu    sync.Mutex
+	lease view.Lease
+	// holds counts Abandoned events that are not yet delivered. Invariant: until is
+	// 0 while holds > 0.
+	holds int
+}
+
+// valid reports whether the lease may be used at now.
+func (c *leaseCell) valid(now clock.Instant) bool { return now.Before(clock.Instant(c.until.Load())) }
+
+// load returns the lease as last granted.
+func (c *leaseCell) load() view.Lease {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lease
+}
+
+// set takes over a lease.
+func (c *leaseCell) set(l view.Lease, now clock.Instant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lease = l
+	if c.holds == 0 && l.Valid(now) {
+		c.until.Store(int64(l.Until))
+	} else {
+		c.until.Store(0)
+	}
+}
+
+// hold closes the lease until release.
+func (c *leaseCell) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds++
+	c.until.Store(0)
+}
+
+// release ends one hold.
+func (c *leaseCell) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds--
+	if c.holds == 0 {
+		c.until.Store(int64(c.lease.Until))
+	}
+}

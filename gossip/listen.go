@@ -1,0 +1,45 @@
+package gossip
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// TransportConfig returns what a transport for this node needs to know, for those
+// who make one themselves to put into Transport. The id must be random and new at
+// every start.
+func (c Config) TransportConfig(id view.NodeID) transport.Config {
+	c = c.withDefaults()
+	return transport.Config{
+		ID: id, Name: c.nodeName(id), Cluster: c.Cluster,
+		Settings: c.settings(), Logger: c.Logger,
+	}
+}
+
+// nodeName returns the name, or its default.
+func (c *Config) nodeName(id view.NodeID) string {
+	switch {
+	case c.Name != "":
+		return c.Name
+	case c.Advertise != "" && !strings.HasSuffix(c.Advertise, ":0"):
+		return c.Advertise
+	case !strings.HasSuffix(c.Listen, ":0"):
+		return c.Listen
+	}
+	return "node-" + id.String()[:8]
+}
+
+// listen takes the port.
+func listen(c *Config, id view.NodeID) (transport.Transport, error) {
+	t, err := transport.NewTCP(transport.TCPConfig{
+		Config: c.TransportConfig(id),
+		Listen: c.Listen, Advertise: c.Advertise, TLS: c.TLS,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("gossip: Listen = %q: %w", c.Listen, err)
+	}
+	return t, nil
+}

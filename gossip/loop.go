@@ -1,0 +1,404 @@
+package gossip
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Inputs of the loop, beside those of discovery.
+type (
+	// frameIn is a message of the view protocol.
+	frameIn struct {
+		from view.NodeID
+		msg  view.Message
+	}
+	// messageIn is a message of KindEvidence.
+	messageIn struct {
+		from view.NodeID
+		msg  message
+	}
+	// linkIn is an event of the transport.
+	linkIn struct{ ev transport.PeerEvent }
+	// heardIn says that a doubted node sent something.
+	heardIn struct{ id view.NodeID }
+	// probedIn is the outcome of a look at a contact point.
+	probedIn struct {
+		addr string
+		who  transport.Peer
+		err  error
+	}
+	// resolvedIn names the contact points.
+	resolvedIn struct{ addrs []string }
+	// oracleIn is the oracle's answer.
+	oracleIn struct {
+		id   view.NodeID
+		gone bool
+	}
+	// call runs a function in the loop.
+	call func(*loop)
+)
+
+// loop owns the view core and the two machines beside it, evidence and forming.
+// One goroutine runs it; it waits for nothing but its inbox and its timer.
+type loop struct {
+	n        *Node
+	core     *view.Core
+	evidence *evidence
+	forming  *forming
+	acts     actions
+	out      view.Effects
+	buf      []byte
+	timer    *time.Timer
+	// over says that the incarnation has ended: the core is not stepped any more.
+	over bool
+	// told is the lease as last told to subscribers.
+	told  LeaseChanged
+	spare []input
+	// addrs is what discovery was last told to join.
+	addrs []string
+}
+
+func newLoop(n *Node) *loop {
+	cfg := &n.cfg
+	l := &loop{
+		n: n,
+		core: view.New(view.Config{
+			Self: n.self, Ping: cfg.Ping, Lease: cfg.Lease, RemoveAfter: cfg.RemoveAfter,
+			DriftPPM: cfg.DriftPPM, Evidence: cfg.CrashEvidence, Seed: cfg.Seed,
+		}, n.clock.Now()),
+		evidence: newEvidence(n.self.ID, cfg.Oracle != nil, &n.counters),
+		forming:  newForming(n.self, cfg, func() int64 { return time.Now().Unix() }),
+		timer:    time.NewTimer(time.Hour),
+	}
+	return l
+}
+
+// run is the loop's goroutine.
+func (l *loop) run() {
+	defer close(l.n.loopEnded)
+	defer l.timer.Stop()
+	for {
+		l.arm()
+		select {
+		case <-l.n.stop:
+			return
+		case <-l.n.inbox.wake:
+		case <-l.timer.C:
+		}
+		batch := l.n.inbox.take(l.spare)
+		for i, in := range batch {
+			l.take(in)
+			batch[i] = nil
+		}
+		l.spare = batch
+		l.due()
+	}
+}
+
+// arm sets the timer to the next deadline.
+func (l *loop) arm() {
+	now := l.n.clock.Now()
+	d := clock.Never
+	if !l.over {
+		d = clock.Min(l.core.Deadline(), clock.Min(l.evidence.deadline(now), l.forming.deadline()))
+		if l.told.Valid {
+			d = clock.Min(d, l.n.lease.load().Until)
+		}
+	}
+	wait := time.Hour
+	if d != clock.Never {
+		wait = min(max(d.Sub(now), 0), time.Hour)
+	}
+	l.timer.Reset(wait)
+}
+
+// due does what time has made due.
+func (l *loop) due() {
+	now := l.n.clock.Now()
+	if l.over {
+		return
+	}
+	if !now.Before(l.core.Deadline()) {
+		l.step(now, view.Tick{})
+	}
+	l.tellLease(now)
+	l.evidence.tick(now, &l.acts)
+	l.forming.allDead(now, l.evidence.allDead())
+	l.forming.step(now, &l.acts)
+	l.carryOut(now)
+}
+
+// take handles one input.
+func (l *loop) take(in input) {
+	now := l.n.clock.Now()
+	a := &l.acts
+	switch in := in.(type) {
+	case frameIn:
+		l.step(now, view.Received{From: in.from, Msg: in.msg})
+	case call:
+		in(l)
+	case linkIn:
+		l.link(now, in.ev)
+	case messageIn:
+		l.message(now, in)
+	case heardIn:
+		l.evidence.heard(in.id, a)
+	case probedIn:
+		l.forming.probed(now, in.addr, in.who, in.err, a)
+	case resolvedIn:
+		l.forming.resolve(now, in.addrs)
+		l.n.announce(l)
+	case oracleIn:
+		l.evidence.oracleSaid(now, in.id, in.gone, a)
+	case found:
+		l.n.counters.discovered.Add(1)
+		p := transport.Peer{ID: in.node.ID, Name: in.node.Name, Addr: in.node.Addr}
+		a.learn = append(a.learn, p)
+		l.forming.discovered(now, p, true)
+	case faded:
+		l.n.counters.faded.Add(1)
+	}
+	l.carryOut(now)
+}
+
+// link takes an event of the transport.
+func (l *loop) link(now clock.Instant, ev transport.PeerEvent) {
+	a := &l.acts
+	l.evidence.link(now, ev, a)
+	switch ev.Type {
+	case transport.Accepted:
+		a.learn = append(a.learn, ev.Peer)
+		l.forming.discovered(now, ev.Peer, false)
+	case transport.OtherNode:
+		a.learn = append(a.learn, ev.Peer)
+		l.forming.discovered(now, ev.Peer, false)
+	case transport.Refused, transport.DialFailed:
+		if ev.Class == transport.Control {
+			l.forming.lost(now, ev.Peer)
+		}
+	}
+}
+
+// message takes a message of KindEvidence.
+func (l *loop) message(now clock.Instant, in messageIn) {
+	a := &l.acts
+	switch m := in.msg.(type) {
+	case *contact:
+		l.forming.told(now, in.from, m, a)
+	case claim:
+		l.forming.claimedBy(now, in.from, m, a)
+	case verdict:
+		l.forming.judged(now, in.from, m, a)
+	case goodbye:
+		l.evidence.goodbye(now, in.from, a)
+	}
+}
+
+// carryOut does what the machines asked for, until they ask for nothing more.
+func (l *loop) carryOut(now clock.Instant) {
+	for range 8 {
+		a := l.acts
+		l.acts = actions{}
+		if a.empty() {
+			return
+		}
+		l.perform(now, &a)
+	}
+}
+
+func (l *loop) perform(now clock.Instant, a *actions) {
+	n := l.n
+	n.doubt(a.doubt, a.trust)
+	if len(a.learn) > 0 {
+		n.transport.Learn(a.learn...)
+	}
+	for _, ev := range a.core {
+		l.step(now, ev)
+	}
+	for _, o := range a.send {
+		l.buf = appendMessage(l.buf[:0], o.msg)
+		if n.transport.Send(o.to, transport.Control, transport.KindEvidence, l.buf) != nil {
+			n.counters.sendFailed.Add(1)
+		}
+	}
+	for _, ev := range a.events {
+		n.events.put(ev, nil)
+	}
+	if len(a.unlearn) > 0 {
+		n.transport.Unlearn(a.unlearn...)
+	}
+	if len(a.forget) > 0 {
+		n.transport.Forget(a.forget...)
+	}
+	for _, addr := range a.probe {
+		n.probe(addr)
+	}
+	for _, node := range a.oracle {
+		n.askOracle(node)
+	}
+	for _, x := range a.notes {
+		n.record(x.kind, x.subject, 0, x.detail, x.warn)
+	}
+	if a.over != "" {
+		l.end(now, a.over)
+	}
+}
+
+// step feeds the core and carries out its effects.
+func (l *loop) step(now clock.Instant, ev view.Event) {
+	if l.over {
+		return
+	}
+	l.n.counters.steps.Add(1)
+	l.out.Reset()
+	l.core.Step(now, ev, &l.out)
+	l.effects(now, &l.out)
+}
+
+// effects carries out what the core asks for, in the order of its fields: a lease
+// that has ended is withdrawn before anything is sent.
+func (l *loop) effects(now clock.Instant, out *view.Effects) {
+	n := l.n
+	if out.Abandon {
+		n.counters.abandons.Add(1)
+		n.lease.hold()
+	}
+	if out.Lease != nil {
+		n.lease.set(*out.Lease, now)
+	}
+	if out.Abandon {
+		n.events.put(Abandoned{}, n.lease.release)
+	}
+	l.tellLease(now)
+	if out.View != nil {
+		l.newView(now, out.View)
+	}
+	if out.Removed != nil {
+		l.removed(*out.Removed)
+	}
+	for i := range out.Learn {
+		x := &out.Learn[i]
+		n.transport.Learn(transport.Peer{ID: x.ID, Name: x.Name, Addr: x.Addr})
+	}
+	for _, s := range out.Send {
+		l.send(s)
+	}
+	for _, t := range out.Trace {
+		n.record(t.Kind, t.Subject, t.Epoch, t.Detail, false)
+	}
+}
+
+func (l *loop) send(s view.Send) {
+	l.buf = view.Append(l.buf[:0], s.Msg)
+	if l.n.transport.Send(s.To, transport.Control, transport.KindView, l.buf) != nil {
+		l.n.counters.sendFailed.Add(1)
+		return
+	}
+	l.n.counters.viewOut.add(len(l.buf))
+}
+
+// tellLease tells subscribers of a lease that came, went, or changed its kind.
+func (l *loop) tellLease(now clock.Instant) {
+	lease := l.n.Lease()
+	ev := LeaseChanged{Lease: lease, Valid: lease.Valid(now)}
+	if ev.Valid == l.told.Valid && (!ev.Valid ||
+		ev.Lease.Generation == l.told.Lease.Generation && ev.Lease.Leader == l.told.Lease.Leader) {
+		return
+	}
+	if l.told.Valid && !ev.Valid {
+		l.n.counters.leaseLost.Add(1)
+	}
+	l.told = ev
+	l.forming.leased(now, ev.Valid)
+	l.n.events.put(ev, nil)
+	l.n.wakeWaiters()
+}
+
+// newView publishes a view.
+func (l *loop) newView(now clock.Instant, v *view.View) {
+	n := l.n
+	n.counters.views.Add(1)
+	peers := make([]transport.Peer, 0, len(v.Members))
+	for i := range v.Members {
+		m := &v.Members[i]
+		if m.ID != n.self.ID {
+			peers = append(peers, transport.Peer{ID: m.ID, Name: m.Name, Addr: m.Addr})
+		}
+	}
+	n.transport.Learn(peers...)
+	n.view.Store(v)
+	n.events.put(ViewChanged{v}, nil)
+	l.evidence.view(now, v, &l.acts)
+	l.forming.viewed(now, v, &l.acts)
+	n.announce(l)
+	n.wakeWaiters()
+}
+
+// removed ends the incarnation as the core says.
+func (l *loop) removed(r view.Removed) {
+	l.over = true
+	l.n.lease.set(view.Lease{}, 0)
+	l.n.events.put(Removed{r}, nil)
+	l.n.finish(r)
+}
+
+// end ends the incarnation by this package's own decision.
+func (l *loop) end(now clock.Instant, why string) {
+	if l.over {
+		return
+	}
+	r := view.Removed{Reason: why}
+	if v := l.n.View(); v != nil {
+		r.Epoch = v.Epoch
+	}
+	l.effects(now, &view.Effects{Lease: &view.Lease{}, Abandon: true, Removed: &r})
+	l.n.record("removed", l.n.self.ID, r.Epoch, why, true)
+}
+
+// probe looks at a contact point in a goroutine of its own.
+func (n *Node) probe(addr string) {
+	n.counters.probes.Add(1)
+	n.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(n.ctx, 2*time.Second)
+		defer cancel()
+		who, err := n.transport.Probe(ctx, addr)
+		if err != nil {
+			n.counters.probesFailed.Add(1)
+		}
+		n.inbox.put(probedIn{addr, who, err})
+	})
+}
+
+func (n *Node) askOracle(node view.Node) {
+	n.wg.Go(func() {
+		n.inbox.put(oracleIn{node.ID, askOracle(n.ctx, n.cfg.Oracle, node)})
+	})
+}
+
+// record keeps a line for Status and logs it.
+func (n *Node) record(kind string, subject view.NodeID, epoch view.Epoch, detail string, warn bool) {
+	n.recent.add(Recent{Time: time.Now(), Kind: kind, Subject: subject, Epoch: epoch, Detail: detail})
+	level := slog.LevelDebug
+	if warn {
+		level = slog.LevelWarn
+	}
+	if !n.cfg.Logger.Enabled(n.ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("node", n.self.Name)}
+	if subject != 0 {
+		attrs = append(attrs, slog.String("subject", subject.String()))
+	}
+	if epoch != 0 {
+		attrs = append(attrs, slog.String("epoch", epoch.String()))
+	}
+	if detail != "" {
+		attrs = append(attrs, slog.String("detail", detail))
+	}
+	n.cfg.Logger.LogAttrs(n.ctx, level, kind, attrs...)
+}

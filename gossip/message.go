@@ -1,0 +1,167 @@
+package gossip
+
+import (
+	"fmt"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+)
+
+// Limits of the messages of KindEvidence. A frame that goes beyond them is
+// dropped and counted.
+const (
+	addrBytesMax       = 255
+	contactMembersMax  = 16
+	contactPointsOnMsg = 128
+)
+
+// message is one of the small messages that nodes exchange outside of views:
+// about where a cluster is, who may form one, and who signs off.
+type message interface{ tag() byte }
+
+const (
+	tagContact byte = iota + 1
+	tagClaim
+	tagVerdict
+	tagGoodbye
+)
+
+// contact says who a node is, which contact points it was given, and which
+// cluster it belongs to. That cluster names and settings agree, the handshake has
+// seen to.
+type contact struct {
+	// Ask wants a contact in return.
+	Ask  bool
+	From view.Node
+	// Points are the contact points the sender was given or has heard of, sorted.
+	Points []string
+	// Cluster is zero while the sender stands in no view.
+	Cluster uint64
+	Epoch   view.Epoch
+	// Live says that the sender holds a lease: its cluster can act.
+	Live bool
+	// Members are some of the sender's view, most senior first.
+	Members []view.Node
+}
+
+// claim asks for the exclusive promise to let its sender form the cluster.
+type claim struct{ Round uint64 }
+
+// verdict answers a claim.
+type verdict struct {
+	Round   uint64
+	Granted bool
+	// Why says, when not granted, who or what stands against it.
+	Why string
+}
+
+// goodbye signs off: the sender's incarnation is over, it holds no lease and
+// will never act again.
+type goodbye struct{}
+
+func (*contact) tag() byte { return tagContact }
+func (claim) tag() byte    { return tagClaim }
+func (verdict) tag() byte  { return tagVerdict }
+func (goodbye) tag() byte  { return tagGoodbye }
+
+// appendMessage appends the encoding of m: a tag and the fields.
+func appendMessage(b []byte, m message) []byte {
+	b = append(b, m.tag())
+	switch m := m.(type) {
+	case *contact:
+		b = appendContact(b, m)
+	case claim:
+		b = wire.AppendU64(b, m.Round)
+	case verdict:
+		b = wire.AppendU64(b, m.Round)
+		b = wire.AppendBool(b, m.Granted)
+		b = wire.AppendString(b, m.Why)
+	}
+	return b
+}
+
+// decodeMessage decodes a frame. The message shares no memory with it.
+func decodeMessage(frame []byte) (message, error) {
+	r := wire.NewReader(frame)
+	var m message
+	switch tag := r.Byte(); tag {
+	case tagContact:
+		m = readContact(r)
+	case tagClaim:
+		m = claim{Round: r.U64()}
+	case tagVerdict:
+		m = verdict{Round: r.U64(), Granted: r.Bool(), Why: r.String("why", addrBytesMax)}
+	case tagGoodbye:
+		m = goodbye{}
+	default:
+		return nil, fmt.Errorf("gossip: message of unknown tag %d", tag)
+	}
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func appendContact(b []byte, m *contact) []byte {
+	b = wire.AppendBool(b, m.Ask)
+	b = appendNode(b, &m.From)
+	b = wire.AppendUvarint(b, uint64(len(m.Points)))
+	for _, p := range m.Points {
+		b = wire.AppendString(b, p)
+	}
+	b = wire.AppendU64(b, m.Cluster)
+	b = wire.AppendU64(b, uint64(m.Epoch))
+	b = wire.AppendBool(b, m.Live)
+	b = wire.AppendUvarint(b, uint64(len(m.Members)))
+	for i := range m.Members {
+		b = appendNode(b, &m.Members[i])
+	}
+	return b
+}
+
+func readContact(r *wire.Reader) *contact {
+	m := &contact{Ask: r.Bool(), From: readNode(r)}
+	for range bounded(r, "points", 1, contactPointsOnMsg) {
+		m.Points = append(m.Points, r.String("point", addrBytesMax))
+	}
+	m.Cluster = r.U64()
+	m.Epoch = view.Epoch(r.U64())
+	m.Live = r.Bool()
+	for range bounded(r, "members", 12, contactMembersMax) {
+		m.Members = append(m.Members, readNode(r))
+	}
+	return m
+}
+
+func bounded(r *wire.Reader, field string, elemBytes, most int) int {
+	n := r.Count(field, elemBytes)
+	if n > most {
+		r.Fail(&wire.LimitError{Field: field, Declared: uint64(n), Max: uint64(most)})
+		return 0
+	}
+	return n
+}
+
+func appendNode(b []byte, n *view.Node) []byte {
+	b = wire.AppendU64(b, uint64(n.ID))
+	b = wire.AppendString(b, n.Name)
+	b = wire.AppendString(b, n.Addr)
+	b = wire.AppendUvarint(b, uint64(len(n.Roles)))
+	for _, role := range n.Roles {
+		b = wire.AppendString(b, role)
+	}
+	return wire.AppendString(b, n.AppVersion)
+}
+
+func readNode(r *wire.Reader) view.Node {
+	n := view.Node{
+		ID:   view.NodeID(r.U64()),
+		Name: r.String("name", addrBytesMax),
+		Addr: r.String("addr", addrBytesMax),
+	}
+	for range bounded(r, "roles", 1, rolesMax) {
+		n.Roles = append(n.Roles, r.String("role", roleBytesMax))
+	}
+	n.AppVersion = r.String("app version", appVersionBytesMax)
+	return n
+}

@@ -1,0 +1,113 @@
+package gossip
+
+import "sync/atomic"
+
+// Stats is a snapshot of a node's counters, for metrics. Counters only grow.
+type Stats struct {
+	// Members is the number of members of the view by status, 1-based as
+	// view.Status; index 0 counts all.
+	Members [4]int
+	// Epoch is that of the view, 0 without one.
+	Epoch uint64
+	// LeaseValid, Leader: this node holds a lease; it is the leader's.
+	LeaseValid, Leader bool
+	// Views counts views that were taken over; Abandons those times when running
+	// instances had to be dropped.
+	Views, Abandons uint64
+	// LeaseLost counts leases that ended while the node stood in a view.
+	LeaseLost uint64
+	// Evidence counts proofs of death by kind; EvidenceBack those taken back.
+	Evidence     map[EvidenceKind]uint64
+	EvidenceBack uint64
+	// Suspicions and Refutations are memberlist's: of others, and of this node.
+	Suspicions, Refutations uint64
+	// HealthScore is memberlist's Lifeguard score, 0 when healthy.
+	HealthScore int
+	// Discovered and Faded count memberlist's joins and leaves.
+	Discovered, Faded uint64
+	// PacketIn and the others are memberlist's traffic by channel.
+	PacketIn, PacketOut, StreamIn, StreamOut Traffic
+	// PacketsDropped counts datagrams that memberlist was too slow for.
+	PacketsDropped uint64
+	// ViewIn and ViewOut are the view protocol's traffic.
+	ViewIn, ViewOut Traffic
+	// FramesDropped counts frames of this package's kinds by reason.
+	FramesMalformed, FramesOverflow, SendFailed uint64
+	// Probes counts looks at contact points, ProbesFailed those that failed; Refusals
+	// counts dials to known nodes that were refused.
+	Probes, ProbesFailed, Refusals uint64
+	// EventsDelivered, EventsCoalesced and EventsWaiting describe the queue of
+	// events; InboxWaiting that of the core, with its highest level.
+	EventsDelivered, EventsCoalesced uint64
+	EventsWaiting                    int
+	InboxWaiting, InboxMax           int
+	// Steps counts the core's steps.
+	Steps uint64
+}
+
+// Traffic counts messages and their bytes.
+type Traffic struct{ Messages, Bytes uint64 }
+
+// traffic is a live Traffic.
+type traffic struct{ messages, bytes atomic.Uint64 }
+
+func (t *traffic) add(n int) {
+	t.messages.Add(1)
+	t.bytes.Add(uint64(max(n, 0)))
+}
+
+func (t *traffic) load() Traffic { return Traffic{t.messages.Load(), t.bytes.Load()} }
+
+// counters are the live ones, shared by the parts of a node.
+type counters struct {
+	views, abandons, leaseLost               atomic.Uint64
+	evidence                                 [evidenceKinds]atomic.Uint64
+	evidenceBack                             atomic.Uint64
+	suspicions, refutations                  atomic.Uint64
+	discovered, faded                        atomic.Uint64
+	packetIn, packetOut, streamIn, streamOut traffic
+	packetsDropped                           atomic.Uint64
+	viewIn, viewOut                          traffic
+	malformed, overflow, sendFailed          atomic.Uint64
+	probes, probesFailed, refused            atomic.Uint64
+	steps                                    atomic.Uint64
+}
+
+// Stats returns the counters as they stand. It costs some microseconds and
+// blocks nobody.
+func (n *Node) Stats() Stats {
+	c := &n.counters
+	s := Stats{
+		Views: c.views.Load(), Abandons: c.abandons.Load(), LeaseLost: c.leaseLost.Load(),
+		Evidence: map[EvidenceKind]uint64{}, EvidenceBack: c.evidenceBack.Load(),
+		Suspicions: c.suspicions.Load(), Refutations: c.refutations.Load(),
+		Discovered: c.discovered.Load(), Faded: c.faded.Load(),
+		PacketIn: c.packetIn.load(), PacketOut: c.packetOut.load(),
+		StreamIn: c.streamIn.load(), StreamOut: c.streamOut.load(),
+		PacketsDropped: c.packetsDropped.Load(),
+		ViewIn:         c.viewIn.load(), ViewOut: c.viewOut.load(),
+		FramesMalformed: c.malformed.Load(), FramesOverflow: c.overflow.Load(), SendFailed: c.sendFailed.Load(),
+		Probes: c.probes.Load(), ProbesFailed: c.probesFailed.Load(), Refusals: c.refused.Load(),
+		Steps: c.steps.Load(),
+	}
+	for k := EvidenceGoodbye; k < evidenceKinds; k++ {
+		s.Evidence[k] = c.evidence[k].Load()
+	}
+	if v := n.View(); v != nil {
+		s.Epoch = uint64(v.Epoch)
+		for i := range v.Members {
+			s.Members[0]++
+			if st := int(v.Members[i].Status); st < len(s.Members) {
+				s.Members[st]++
+			}
+		}
+	}
+	s.LeaseValid = n.LeaseValid()
+	s.Leader = s.LeaseValid && n.Lease().Leader
+	s.EventsDelivered, s.EventsCoalesced, s.EventsWaiting = n.events.counts()
+	s.InboxWaiting, s.InboxMax = n.inbox.counts()
+	if n.discovery != nil {
+		s.HealthScore = n.discovery.health()
+	}
+	return s
+}

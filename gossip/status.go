@@ -1,0 +1,186 @@
+package gossip
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// recentMax is how many events Status shows.
+const recentMax = 256
+
+// Recent is one of the last things that happened to a node.
+type Recent struct {
+	Time    time.Time
+	Kind    string
+	Subject view.NodeID `json:",omitzero"`
+	Epoch   view.Epoch  `json:",omitzero"`
+	Detail  string      `json:",omitempty"`
+}
+
+// recentList is a ring of the last events.
+type recentList struct {
+	mu   sync.Mutex
+	ring []Recent
+	next int
+}
+
+func (r *recentList) add(x Recent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ring) < recentMax {
+		r.ring = append(r.ring, x)
+		return
+	}
+	r.ring[r.next] = x
+	r.next = (r.next + 1) % recentMax
+}
+
+// list returns the events, the oldest first.
+func (r *recentList) list() []Recent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append(append([]Recent(nil), r.ring[r.next:]...), r.ring[:r.next]...)
+}
+
+// Status is what an operator wants to see of a node, for JSON.
+type Status struct {
+	Self    view.Node
+	Cluster string
+	// State is "looking for a cluster", "joining", "up", "paused", "leaving" or
+	// "over".
+	State string
+	// Over says why this incarnation has ended.
+	Over    string     `json:",omitempty"`
+	View    *view.View `json:",omitempty"`
+	Lease   LeaseStatus
+	Links   []LinkStatus
+	Contact []ContactStatus
+	Recent  []Recent
+}
+
+// LeaseStatus describes the lease at the moment of asking.
+type LeaseStatus struct {
+	Valid, Leader bool
+	Generation    uint32
+	// Left is how long it still runs.
+	Left time.Duration
+}
+
+// LinkStatus describes the connections with one peer.
+type LinkStatus struct {
+	Node   view.NodeID
+	Name   string
+	Addr   string
+	Member bool
+	// Out and In name the classes that are connected.
+	Out, In []string
+	// Dead is the kind of the proof that its process is gone, "" without one.
+	Dead string `json:",omitempty"`
+	// DownFor is for how long there has been no control connection to it.
+	DownFor time.Duration `json:",omitempty"`
+}
+
+// ContactStatus describes one contact point.
+type ContactStatus struct {
+	Addr string
+	// Node answers there, 0 if none does.
+	Node view.NodeID `json:",omitzero"`
+	// Cluster is the one that the node belongs to, 0 if none.
+	Cluster uint64 `json:",omitzero"`
+	// Cause is why it does not answer.
+	Cause string `json:",omitempty"`
+}
+
+// Status returns how the node stands. It waits for the node's loop, which never
+// blocks; after Close it returns what is left.
+func (n *Node) Status() Status {
+	s := Status{Self: n.self, Cluster: n.cfg.Cluster, View: n.View(), Recent: n.recent.list()}
+	done := make(chan struct{})
+	n.inbox.put(call(func(l *loop) {
+		defer close(done)
+		l.describe(&s)
+	}))
+	select {
+	case <-done:
+	case <-n.loopEnded:
+	}
+	lease := n.Lease()
+	s.Lease = LeaseStatus{Valid: n.LeaseValid(), Leader: lease.Leader, Generation: lease.Generation}
+	if s.Lease.Valid {
+		s.Lease.Left = lease.Until.Sub(n.clock.Now())
+	}
+	n.mu.Lock()
+	if n.ended != nil {
+		s.Over = n.ended.Reason
+	}
+	n.mu.Unlock()
+	s.State = state(&s)
+	return s
+}
+
+func state(s *Status) string {
+	if s.Over != "" {
+		return "over"
+	}
+	m := s.View.Member(s.Self.ID)
+	switch {
+	case m == nil:
+		return "looking for a cluster"
+	case m.Status == view.Up && !s.Lease.Valid:
+		return "paused"
+	}
+	return m.Status.String()
+}
+
+func (l *loop) describe(s *Status) {
+	now := l.n.clock.Now()
+	for _, id := range slices.Sorted(maps.Keys(l.evidence.peers)) {
+		p := l.evidence.peers[id]
+		link := LinkStatus{Node: id, Name: p.node.Name, Addr: p.node.Addr, Member: p.member,
+			Out: classNames(p.out), In: classNames(p.in)}
+		if p.proof != 0 {
+			link.Dead = p.proof.String()
+		}
+		if p.lostAt != 0 {
+			link.DownFor = now.Sub(p.lostAt)
+		}
+		s.Links = append(s.Links, link)
+	}
+	for _, p := range l.forming.order {
+		if !p.listed {
+			continue
+		}
+		c := ContactStatus{Addr: p.addr, Node: p.peer, Cause: p.cause}
+		if p.info != nil {
+			c.Cluster = p.info.Cluster
+		}
+		s.Contact = append(s.Contact, c)
+	}
+}
+
+func classNames(up [transportClasses]bool) []string {
+	var out []string
+	for c, ok := range up {
+		if ok {
+			out = append(out, transport.Class(c).String())
+		}
+	}
+	return out
+}
+
+// Handler returns a handler that answers with Status as JSON.
+func (n *Node) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		_ = enc.Encode(n.Status()) // the client has gone
+	})
+}

@@ -1,0 +1,131 @@
+package gossip
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain looks for goroutines that a closed node left behind. memberlist's last
+// probe may outlive it a little; goleak waits.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// eventually polls a condition of real nodes.
+func eventually(t *testing.T, most time.Duration, what string, ok func() bool) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		if time.Since(begin) > most {
+			t.Fatalf("after %v not %s", most, what)
+		}
+		<-tick.C
+	}
+	return time.Since(begin)
+}
+
+// freeAddrs returns addresses that were free a moment ago.
+func freeAddrs(t *testing.T, n int) []string {
+	t.Helper()
+	var out []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		out = append(out, l.Addr().String())
+	}
+	return out
+}
+
+func startTCP(t *testing.T, addr string, cfg Config) *member {
+	t.Helper()
+	cfg.Listen = addr
+	n, err := Start(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.Close() })
+	return &member{Node: n, addr: addr}
+}
+
+func TestThreeNodesOverTCP(t *testing.T) {
+	addrs := freeAddrs(t, 3)
+	begin := time.Now()
+	var ms []*member
+	for _, a := range addrs {
+		cfg := Local()
+		cfg.ContactPoints = addrs
+		cfg.SecretKeys = [][]byte{[]byte("0123456789abcdef")}
+		ms = append(ms, startTCP(t, a, cfg))
+	}
+	for _, m := range ms {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		if err := m.WaitUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	eventually(t, 10*time.Second, "one view of 3", func() bool { return agree(ms) })
+	t.Logf("3 nodes stand in one view after %v", time.Since(begin))
+	eventually(t, 10*time.Second, "all discovered by memberlist", func() bool {
+		return !slices.ContainsFunc(ms, func(m *member) bool { return m.discovery.ml.NumMembers() != 3 })
+	})
+
+	first, rest := leader(ms)
+	_ = first.Close()
+	took := eventually(t, 5*time.Second, "a view without the leader", func() bool { return agree(rest) })
+	t.Logf("view without the leader %v after it closed", took)
+	again := startTCP(t, first.addr, Config{ContactPoints: addrs, Discovery: Local().Discovery, SecretKeys: first.cfg.SecretKeys})
+	ms = append(rest, again)
+	took = eventually(t, 5*time.Second, "all three again", func() bool { return agree(ms) })
+	t.Logf("a new incarnation is in after %v", took)
+	if err := ms[0].Leave(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWrongSettingsAreToldOnBothSides(t *testing.T) {
+	addrs := freeAddrs(t, 3)
+	good := startTCP(t, addrs[0], Config{ContactPoints: addrs[:1]})
+	for _, test := range []struct {
+		cfg  Config
+		want []string
+	}{
+		{Config{Cluster: "other"}, []string{"cluster name", `"other"`, `"peerage"`}},
+		{Config{Lease: 1500 * time.Millisecond}, []string{"setting Lease", `"1.5s"`, `"1s"`}},
+	} {
+		test.cfg.ContactPoints = addrs[:1]
+		bad := startTCP(t, addrs[1], test.cfg)
+		eventually(t, 5*time.Second, "a clear line about "+strings.Join(test.want, " "), func() bool {
+			return slices.ContainsFunc(bad.recent.list(), func(r Recent) bool {
+				ok := true
+				for _, w := range test.want {
+					ok = ok && strings.Contains(r.Detail, w)
+				}
+				return ok
+			})
+		})
+		if bad.View() != nil || len(good.View().Members) != 1 {
+			t.Errorf("it was let in: %v", test.want)
+		}
+		_ = bad.Close()
+	}
+}
+
+func TestAnAddressInUseIsOneClearError(t *testing.T) {
+	addr := freeAddrs(t, 1)[0]
+	startTCP(t, addr, Config{})
+	_, err := Start(context.Background(), Config{Listen: addr})
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("Listen = %q", addr)) {
+		t.Errorf("the error is %v", err)
+	}
+}
