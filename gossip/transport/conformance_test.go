@@ -215,29 +215,37 @@ func TestOrderSurvivesReconnects(t *testing.T) {
 			}
 			last = i
 		}
-		for i := range 2000 {
-			for a.Send(2, Message, KindView, fmt.Appendf(nil, "%d %s", i, strings.Repeat("x", i%300))) != nil {
+		sent := 0
+		send := func() {
+			for a.Send(2, Message, KindView, fmt.Appendf(nil, "%d %s", sent, strings.Repeat("x", sent%300))) != nil {
 				if err := a.WaitRoom(w.ctx(), 2, Message); err != nil {
 					w.Fatal(err)
 				}
 			}
-			if i%100 == 50 {
-				w.poll("a loss", func() bool {
-					// One that is severed before its welcome ends as a failed dial.
-					severed = max(severed, b.sever(1, Message, severed))
-					return a.count(Lost, Message) > i/100
-				})
+			sent++
+		}
+		for loss := range 20 {
+			for range 100 {
+				send()
 			}
+			w.poll("a loss", func() bool {
+				if n := b.sever(1, Message, severed); n > 0 {
+					severed = n
+				} else {
+					send() // one severed before its welcome ends as a failed dial, and is not tried again
+				}
+				return a.count(Lost, Message) > loss
+			})
 		}
 		// The last loss may still be under way, and take the end with it.
-		for i := 2000; ; i++ {
-			a.send(b, Message, fmt.Sprintf("%d end", i))
+		for ; ; sent++ {
+			a.send(b, Message, fmt.Sprintf("%d end", sent))
 			end := func() bool { return len(b.frames) > 0 && strings.HasSuffix(b.frames[len(b.frames)-1], "end") }
 			if b.within(10*time.Millisecond, end) {
 				break
 			}
 		}
-		w.Logf("%d of 2000 frames came, %d losses", len(b.awaitFrames(1)), a.count(Lost, Message))
+		w.Logf("%d of %d frames came, %d losses", len(b.awaitFrames(1)), sent, a.count(Lost, Message))
 	})
 }
 
@@ -623,6 +631,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		b.Learn(a.Self())
 		a.send(b, Message, "x")
 		b.awaitFrames(1)
+		b.awaitEvent(Accepted, Control, 1)
 		s, err := a.DialStream(b.Self().Addr, time.Second)
 		if err != nil {
 			w.Fatal(err)
