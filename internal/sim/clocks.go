@@ -9,26 +9,32 @@ type localClock struct {
 	ppm    int64
 }
 
-// read returns what the clock shows at true time t.
+// read returns what the clock shows at true time t, exact for runs of hours.
 func (c localClock) read(t instant) clock.Instant {
-	return clock.Instant(c.origin + int64(t) + scale(int64(t), c.ppm))
+	return clock.Instant(c.origin + int64(t) + int64(t)*c.ppm/million)
 }
 
 // when returns the first true time at which the clock shows at least i.
 func (c localClock) when(i clock.Instant) instant {
-	if i == clock.Never {
+	x := int64(i) - c.origin
+	switch {
+	case i <= clock.Instant(c.origin):
+		return 0
+	case x > horizon:
 		return never
 	}
-	t := int64(i) - c.origin
-	guess := t - scale(t, c.ppm) + scale(scale(t, c.ppm), c.ppm)
-	for c.read(instant(guess)) < i {
-		guess++
-	}
-	for guess > 0 && c.read(instant(guess-1)) >= i {
+	guess := instant(x * million / (million + c.ppm))
+	for guess > 0 && c.read(guess-1) >= i {
 		guess--
 	}
-	return instant(guess)
+	for c.read(guess) < i {
+		guess++
+	}
+	return guess
 }
 
-// scale is x*ppm/1e6, without overflow for runs of up to a day.
-func scale(x, ppm int64) int64 { return x / 1_000_000 * ppm }
+const (
+	million = 1_000_000
+	// horizon is beyond the end of every run, and short enough not to overflow.
+	horizon = int64(1e12)
+)

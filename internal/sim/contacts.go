@@ -71,7 +71,7 @@ func (w *world) wallClock() uint32 {
 func (w *world) mayForm(p *proc) bool {
 	for i := range w.hosts {
 		q := w.hosts[i].proc
-		if w.hosts[i].stay && q == nil {
+		if !w.hosts[i].expected {
 			continue
 		}
 		if q == nil || q.paused || q.over || q.member.view != nil || w.blocked(p.slot, i) != open {
@@ -87,4 +87,59 @@ func (w *world) mayForm(p *proc) bool {
 	}
 	w.formedAt = w.wallClock()
 	return true
+}
+
+// regroup is what a node in a view does about nodes outside it: lineages that
+// wrong evidence has parted are made to meet, and a node that has lost its quorum
+// ends when it finds a live cluster, or when its whole view is dead for long.
+func (p *proc) regroup() {
+	m := &p.member
+	if m.view == nil || m.leaving {
+		return
+	}
+	now := p.w.now
+	if p.leaseValid() || !m.view.Member(p.node.ID).Status.Votes() {
+		m.lostSince = never
+	} else {
+		m.lostSince = min(m.lostSince, now)
+	}
+	if m.lostSince != never && p.allDead() {
+		m.deadSince = min(m.deadSince, now)
+	} else {
+		m.deadSince = never
+	}
+	if m.deadSince != never && now.sub(m.deadSince) > reformAfter {
+		p.removed(view.Removed{Reason: "its whole view is dead"})
+		return
+	}
+	if p.w.toldRand.intn(16) == 0 {
+		p.lookAround()
+	}
+}
+
+func (p *proc) allDead() bool {
+	v := p.member.view
+	for i := range v.Members {
+		if id := v.Members[i].ID; id != p.node.ID && !p.links().peer(id).proof {
+			return false
+		}
+	}
+	return len(v.Members) > 1
+}
+
+// lookAround asks one contact point which cluster it belongs to.
+func (p *proc) lookAround() {
+	w, m := p.w, &p.member
+	i := w.toldRand.intn(len(w.hosts))
+	q := w.hosts[i].proc
+	if q == nil || q == p || q.paused || q.over || q.member.view == nil || w.blocked(p.slot, i) != open || m.view.Member(q.node.ID) != nil {
+		return
+	}
+	theirs := q.member.view
+	switch {
+	case theirs.Cluster == m.view.Cluster && theirs.Epoch != m.view.Epoch:
+		p.sendView(view.Send{To: q.node.ID, Msg: &view.Decided{View: m.view}})
+	case theirs.Cluster != m.view.Cluster && q.leaseValid() && m.lostSince != never && w.now.sub(m.lostSince) > w.swarm.removeAfter+w.swarm.lease:
+		p.removed(view.Removed{Reason: "lost its quorum and found a live cluster"})
+	}
 }

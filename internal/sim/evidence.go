@@ -19,11 +19,13 @@ type links struct {
 }
 
 type link struct {
-	met, member, up, in bool
-	proof, certain      bool
-	lostAt              instant // never while the link stands
-	refusals            int
-	firstRefusal        instant
+	met, member, up bool
+	// in and inControl say that the peer's connections to us stand.
+	in, inControl  bool
+	proof, certain bool
+	lostAt         instant // never while the link stands
+	refusals       int
+	firstRefusal   instant
 }
 
 const (
@@ -103,6 +105,10 @@ func (l *links) tend() {
 			down = append(down, id)
 		}
 	}
+	l.p.regroup()
+	if l.p.over {
+		return
+	}
 	if !slices.Equal(down, l.reported) {
 		l.reported = down
 		l.p.step(view.Unreachable{Nodes: slices.Clone(down)})
@@ -120,7 +126,15 @@ func (p *proc) onPeer(typ transport.PeerEventType, class transport.Class, id, fo
 		return
 	}
 	x := l.peer(id)
-	control := class == transport.Control
+	stood := x.up && x.inControl
+	p.linkEvent(typ, class == transport.Control, id, x)
+	if stands := x.up && x.inControl; stands != stood {
+		p.step(view.Link{Subject: id, Up: stands})
+	}
+}
+
+func (p *proc) linkEvent(typ transport.PeerEventType, control bool, id nodeID, x *link) {
+	l := p.links()
 	switch typ {
 	case transport.Connected:
 		x.met = true
@@ -131,6 +145,7 @@ func (p *proc) onPeer(typ transport.PeerEventType, class transport.Class, id, fo
 		p.upperPeer(id, true)
 	case transport.Accepted:
 		x.met, x.in = true, true
+		x.inControl = x.inControl || control
 		l.heard(id)
 	case transport.Lost:
 		if control {
@@ -140,6 +155,7 @@ func (p *proc) onPeer(typ transport.PeerEventType, class transport.Class, id, fo
 		p.upperPeer(id, false)
 	case transport.AcceptedLost:
 		x.in = false
+		x.inControl = x.inControl && !control
 		l.conclude(id, x)
 	case transport.Refused:
 		if control {

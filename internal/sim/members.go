@@ -21,6 +21,9 @@ type membership struct {
 	links   links
 	// mail is the time before which the subscribers see nothing newer.
 	mail instant
+	// lostSince is when the lease was lost, deadSince when all other members were
+	// proven dead; never if not.
+	lostSince, deadSince instant
 }
 
 func (p *proc) links() *links { return &p.member.links }
@@ -38,6 +41,7 @@ func (p *proc) startMembership() {
 		p.w.cfg.onView(m.core)
 	}
 	m.timer = newTimer(p, func() { p.step(view.Tick{}) })
+	m.lostSince, m.deadSince = never, never
 	m.links = links{p: p, peers: map[nodeID]*link{}}
 	m.timer.set(m.core.Deadline())
 	p.links().keep()
@@ -173,6 +177,9 @@ func (p *proc) abandon() {
 // node left of its own will.
 func (p *proc) removed(r view.Removed) {
 	w := p.w
+	if p.over {
+		return
+	}
 	w.event(p, "removed", uint64(r.Epoch), func() string { return r.Reason })
 	p.abandon()
 	p.over = true

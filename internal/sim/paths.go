@@ -14,6 +14,9 @@ type host struct {
 	proc *proc
 	// down is a machine without power: nothing answers, not even a refusal.
 	down bool
+	// expected hosts must all answer before a cluster is formed: those that run from
+	// the beginning, and the others once they have been started.
+	expected bool
 	// stay keeps the host empty: its process is not started again.
 	stay    bool
 	block   []block

@@ -134,7 +134,9 @@ func (p *proc) handle(from nodeID, f frame) {
 		return
 	}
 	p.w.delivered++
-	p.links().heard(from)
+	if !p.w.swarm.datagrams || f.kind != transport.KindView {
+		p.links().heard(from)
+	}
 	switch f.kind {
 	case transport.KindView:
 		p.step(view.Received{From: from, Msg: f.msg.(view.Message)})
@@ -148,7 +150,7 @@ func (p *proc) handle(from nodeID, f frame) {
 // start brings a process up on a host, as the first or a later incarnation.
 func (w *world) start(slot int) *proc {
 	h := &w.hosts[slot]
-	h.down = false
+	h.down, h.expected = false, true
 	w.ids++
 	id := nodeID(w.setRand.u64()>>16<<16 | w.ids)
 	p := &proc{

@@ -126,6 +126,7 @@ func (w *world) run() {
 			w.hosts[i].stay = true
 			d = w.setRand.dur(0, w.swarm.duration/2)
 		}
+		w.hosts[i].expected = !w.hosts[i].stay
 		w.after(d, func() {
 			w.hosts[i].stay = false
 			if w.hosts[i].proc == nil {
