@@ -77,6 +77,9 @@ type Op struct {
 	// All ops of a request are planned before the first is applied, so an error
 	// leaves everything as it was. A nil Apply in the plan means no change.
 	Plan func(current crdt.Value) (Plan, error)
+	// Delete ends the key instead: its value is gone, whatever concurrent updates
+	// of it do, and the key may be created again. Kind and Plan are ignored.
+	Delete bool
 }
 
 // Plan is a change that has been decided and cannot fail.

@@ -1,18 +1,261 @@
 package core
 
-import "github.com/peerage-go/peerage/internal/clock"
+import (
+	"fmt"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
 
 // Core is the replicator of one role on one node. Not safe for concurrent use.
 type Core struct {
 	cfg Config
+	members
+	store  store
+	fences fences
+	log    ownLog
+	// tracks says what has been applied of every node's stream but the own one.
+	tracks map[view.NodeID]*track
+
+	requests map[RequestID]*request
+	// writes are the requests that wait for entries, in the order of their numbers;
+	// done ones are swept out when they are the most.
+	writes     []*request
+	writesDone int
+	timers     timers
+
+	batchAt  clock.Instant
+	gossipAt clock.Instant
+	// round counts anti-entropy rounds, steps the steps.
+	round, steps uint64
+	session      session
+	ids          uint64 // of sessions and transfers
+
+	stats Stats
+	// out is the effects of the step under way.
+	out *Effects
+	// shared is the newest run of entries made for sending: peers that stand at
+	// the same place get the same message.
+	shared *Deltas
 }
 
 // New returns a core without keys and without a view: until the first
 // ViewChanged only level Local can be fulfilled.
-func New(cfg Config) *Core { return &Core{cfg: cfg} }
+func New(cfg Config) *Core {
+	cfg = cfg.withDefaults()
+	return &Core{
+		cfg:      cfg,
+		members:  members{byID: map[view.NodeID]*peer{}},
+		fences:   fences{max: cfg.Limits.FenceGroups},
+		log:      ownLog{first: 1},
+		tracks:   map[view.NodeID]*track{},
+		requests: map[RequestID]*request{},
+		batchAt:  clock.Never,
+		gossipAt: clock.Never,
+	}
+}
 
 // Step handles one event. Now must not go back between calls.
-func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {}
+func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
+	c.out, c.shared = out, nil
+	c.steps++
+	switch ev := ev.(type) {
+	case Tick:
+	case Update:
+		c.onUpdate(now, ev)
+	case Read:
+		c.onRead(now, ev)
+	case Cancel:
+		c.forget(c.requests[ev.ID])
+	case Received:
+		c.onReceived(now, ev.From, ev.Msg)
+	case ViewChanged:
+		c.onView(now, ev.View)
+	case PeerLost:
+		c.onPeerLost(now, ev.ID)
+	case PeerUp:
+		c.onPeerUp(now, ev.ID)
+	default:
+		panic(fmt.Sprintf("replicator: unknown event %T", ev))
+	}
+	c.onTime(now)
+	c.out = nil
+}
+
+// onTime does all that is due. It runs in every step, so a late Tick harms
+// nothing but time.
+func (c *Core) onTime(now clock.Instant) {
+	if !now.Before(c.batchAt) {
+		c.batchAt = clock.Never
+		for _, p := range c.peers {
+			if !p.down {
+				c.push(now, p)
+			}
+		}
+	}
+	for _, p := range c.peers {
+		if !now.Before(p.resendAt) {
+			c.resend(now, p)
+		}
+		c.resendParts(now, p)
+	}
+	for len(c.timers) > 0 && !now.Before(c.timers[0].at) {
+		if r := c.requests[c.timers.pop().id]; r != nil {
+			c.onRequestTime(now, r)
+		}
+	}
+	if !now.Before(c.session.giveUpAt) && c.session.peer != 0 {
+		c.session = session{}
+	}
+	if !now.Before(c.gossipAt) {
+		c.gossip(now)
+	}
+}
 
 // Deadline returns when the core next wants a Tick, clock.Never if it does not.
-func (c *Core) Deadline() clock.Instant { return clock.Never }
+func (c *Core) Deadline() clock.Instant {
+	d := clock.Min(c.batchAt, c.gossipAt)
+	for _, p := range c.peers {
+		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))
+	}
+	if len(c.timers) > 0 {
+		d = clock.Min(d, c.timers[0].at)
+	}
+	if c.session.peer != 0 {
+		d = clock.Min(d, c.session.giveUpAt)
+	}
+	return d
+}
+
+func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
+	p := c.byID[from]
+	if p == nil {
+		// Not of this view: a removed incarnation, or one that we have yet to hear
+		// of. What it wants to say it will say again.
+		c.stats.ForeignFrames++
+		return
+	}
+	switch m := m.(type) {
+	case *Deltas:
+		c.onDeltas(p, m)
+	case *Ack:
+		c.onAck(now, p, m)
+	case *ReadRequest:
+		c.onReadRequest(p, m)
+	case *ReadResult:
+		c.onReadResult(now, p, m)
+	case *Repair:
+		c.onRepair(p, m)
+	case *RepairAck:
+		c.onRepairAck(now, p, m)
+	case *Status:
+		c.onStatus(now, p, m)
+	case *Compare:
+		c.onCompare(p, m)
+	case *Differ:
+		c.onDiffer(now, p, m)
+	case *Fetch:
+		c.onFetch(p, m)
+	case *Values:
+		c.onValues(now, p, m)
+	case *Part:
+		c.onPart(now, p, m)
+	case *PartAck:
+		c.onPartAck(now, p, m)
+	}
+}
+
+func (c *Core) trace(e TraceEvent) { c.out.Trace = append(c.out.Trace, e) }
+
+// changed reports a key as changed, once per step.
+func (c *Core) changed(it *item) {
+	if it.marked != c.steps {
+		it.marked = c.steps
+		c.out.Changed = append(c.out.Changed, it.key)
+	}
+}
+
+// take merges items that another replica sent. It returns false if one of them
+// could not be taken: then its sender must not believe that it was.
+func (c *Core) take(p *peer, items []Item) (ok bool) {
+	ok = true
+	for i := range items {
+		if err := c.takeItem(&items[i]); err != nil {
+			ok = false
+			c.stats.Refused++
+			c.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Key: items[i].Key, Bytes: len(items[i].Bytes), Detail: err.Error()})
+		}
+	}
+	return ok
+}
+
+func (c *Core) takeItem(in *Item) error {
+	if err := c.roomFor(in); err != nil {
+		return err
+	}
+	var v crdt.Value
+	if in.Kind != 0 {
+		var err error
+		if v, err = crdt.Decode(in.Kind, in.Bytes); err != nil {
+			return err
+		}
+	}
+	it := c.store.obtain(in.Key)
+	if c.store.absorb(it, in.Gen, v) {
+		c.changed(it)
+	}
+	return nil
+}
+
+// roomFor checks what others send against twice the limits.
+func (c *Core) roomFor(in *Item) error {
+	l := &c.cfg.Limits
+	it := c.store.get(in.Key)
+	switch {
+	case len(in.Key) > l.KeyBytes*2:
+		return &LimitError{What: "KeyBytes", Limit: 2 * l.KeyBytes, Had: len(in.Key)}
+	case it == nil && c.store.keys >= 2*l.Keys:
+		return &LimitError{What: "Keys", Limit: 2 * l.Keys, Had: c.store.keys}
+	case len(in.Bytes) > 2*l.ValueBytes || it != nil && it.bytes > 2*l.ValueBytes:
+		return &LimitError{What: "ValueBytes", Limit: 2 * l.ValueBytes, Had: len(in.Bytes)}
+	case c.store.bytes+len(in.Bytes) > 2*l.TotalBytes:
+		return &LimitError{What: "TotalBytes", Limit: 2 * l.TotalBytes, Had: c.store.bytes}
+	}
+	return nil
+}
+
+// full returns the whole state of a key for the wire.
+func full(it *item) Item {
+	out := Item{Key: it.key, Gen: it.gen, Kind: it.kind()}
+	if it.value != nil {
+		out.Bytes = it.value.Append(make([]byte, 0, it.bytes))
+	}
+	return out
+}
+
+// Value returns the local value of key, nil if there is none. It belongs to the
+// core: it must not be changed, nor be kept beyond the next step.
+func (c *Core) Value(key string) crdt.Value { return c.store.value(key) }
+
+// Keys returns the names of all keys that begin with prefix, sorted.
+func (c *Core) Keys(prefix string) []string { return c.store.names(prefix) }
+
+// Digest returns a hash of everything that the core holds: replicas with equal
+// digests hold equal data.
+func (c *Core) Digest() uint64 { return c.store.root }
+
+// Term returns the highest term that the replica has seen of a fence's group.
+func (c *Core) Term(group string) uint64 { return c.fences.terms[group] }
+
+// Stats returns a snapshot.
+func (c *Core) Stats() Stats {
+	s := c.stats
+	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.requests)
+	s.Peers, s.Settled = len(c.peers), c.view != nil && len(c.former) == 0
+	s.LogEntries, s.LogBytes = len(c.log.entries), c.log.bytes
+	for _, p := range c.peers {
+		s.LagMax = max(s.LagMax, c.log.last()-p.acked)
+	}
+	return s
+}

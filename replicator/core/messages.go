@@ -1,12 +1,182 @@
 package core
 
+import "github.com/peerage-go/peerage/gossip/view"
+
 // Message is a message of the replicator protocol. Messages are immutable once
-// sent: the simulator hands the same value to several receivers.
+// sent: the simulator hands the same value to several receivers. Epoch is that of
+// the sender's view in every message that has one.
 type Message interface{ message() }
 
-// Append appends the encoding of m to b.
-func Append(b []byte, m Message) []byte { return b }
+// Deltas is a piece of the sender's own stream: entries From, From+1, ...
+type Deltas struct {
+	Epoch   view.Epoch
+	From    uint64
+	Entries []*Entry
+}
 
-// Decode reads one message. It allocates no more than the frame's size implies
-// and copies what it keeps.
-func Decode(frame []byte) (Message, error) { return nil, nil }
+// Ack answers Deltas: From..To are applied here, all up to Seen are, and so are
+// Lo..Hi beyond that if Lo is not 0. Refused entries are applied too, but they do
+// not count for their writer.
+type Ack struct {
+	Epoch    view.Epoch
+	From, To uint64
+	Seen     uint64
+	Lo, Hi   uint64
+	Refused  []Refusal
+}
+
+// Refusal says that entry Seq carried a fence below Higher.
+type Refusal struct {
+	Seq    uint64
+	Higher uint64
+}
+
+// ReadRequest asks for values that differ from the asker's, whose fingerprints
+// stand beside the keys.
+type ReadRequest struct {
+	Epoch  view.Epoch
+	ID     RequestID
+	Fence  Fence
+	Keys   []string
+	Prints []uint64
+}
+
+// ReadResult answers a ReadRequest, in its order. Items hold the values whose
+// fingerprints differ from the asker's and that exist here.
+type ReadResult struct {
+	Epoch  view.Epoch
+	ID     RequestID
+	Prints []uint64
+	Items  []Item
+	// Higher, if not 0, refuses the read: the fence's group is at that term.
+	Higher uint64
+}
+
+// Repair brings a replica that a read found stale up to date.
+type Repair struct {
+	ID    RequestID
+	Items []Item
+}
+
+// RepairAck says that a Repair has been applied.
+type RepairAck struct {
+	Epoch view.Epoch
+	ID    RequestID
+}
+
+// Seen is how much of a node's stream a replica has applied: all up to Seen, and
+// nothing above Top.
+type Seen struct {
+	Node      view.NodeID
+	Seen, Top uint64
+}
+
+// Status is the small message of an anti-entropy round.
+type Status struct {
+	Epoch view.Epoch
+	// CaughtUp is the epoch as of which the sender holds everything that a quorum
+	// of any former view has confirmed (quorum.go).
+	CaughtUp view.Epoch
+	Root     uint64
+	Keys     uint64
+	// Vector has the sender's own stream too. It is sorted by node.
+	Vector []Seen
+	Fences []Fence
+	// Reply asks for the receiver's Status.
+	Reply bool
+}
+
+// Compare carries the sums of the sender's buckets and asks which keys differ,
+// beginning with bucket Start.
+type Compare struct {
+	Session uint64
+	Start   int
+	Sums    []uint64
+}
+
+// Differ answers Compare with the fingerprints of all keys in the buckets that
+// differ. Next is the bucket to go on with, bucketCount when there is none. The
+// state of which it speaks contains what Vector says.
+type Differ struct {
+	Session uint64
+	Epoch   view.Epoch
+	Next    int
+	Vector  []Seen
+	Fences  []Fence
+	Keys    []string
+	Prints  []uint64
+}
+
+// Fetch asks for the values of keys.
+type Fetch struct {
+	Session uint64
+	Keys    []string
+}
+
+// Values answers Fetch with as many of its keys, from the first on, as fit.
+type Values struct {
+	Session uint64
+	// Answered is how many of the keys this answers; not all of them need to exist.
+	Answered int
+	Items    []Item
+}
+
+// Part is a piece of a message that is larger than a frame.
+type Part struct {
+	Transfer uint64
+	Index    int
+	// Total is the size of the whole message in bytes.
+	Total int
+	Data  []byte
+}
+
+// PartAck says that the parts before Next have arrived.
+type PartAck struct {
+	Transfer uint64
+	Next     int
+}
+
+func (*Deltas) message()      {}
+func (*Ack) message()         {}
+func (*ReadRequest) message() {}
+func (*ReadResult) message()  {}
+func (*Repair) message()      {}
+func (*RepairAck) message()   {}
+func (*Status) message()      {}
+func (*Compare) message()     {}
+func (*Differ) message()      {}
+func (*Fetch) message()       {}
+func (*Values) message()      {}
+func (*Part) message()        {}
+func (*PartAck) message()     {}
+
+// Name returns a message's name for the labels of metrics.
+func Name(m Message) string {
+	switch m.(type) {
+	case *Deltas:
+		return "deltas"
+	case *Ack:
+		return "ack"
+	case *ReadRequest:
+		return "read"
+	case *ReadResult:
+		return "read_result"
+	case *Repair:
+		return "repair"
+	case *RepairAck:
+		return "repair_ack"
+	case *Status:
+		return "status"
+	case *Compare:
+		return "compare"
+	case *Differ:
+		return "differ"
+	case *Fetch:
+		return "fetch"
+	case *Values:
+		return "values"
+	case *Part:
+		return "part"
+	}
+	return "part_ack"
+}

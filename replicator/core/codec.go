@@ -1,0 +1,299 @@
+package core
+
+import (
+	"fmt"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+)
+
+// Every message begins with its tag. The numbers never change.
+const (
+	tagDeltas byte = iota + 1
+	tagAck
+	tagReadRequest
+	tagReadResult
+	tagRepair
+	tagRepairAck
+	tagStatus
+	tagCompare
+	tagDiffer
+	tagFetch
+	tagValues
+	tagPart
+	tagPartAck
+)
+
+// Bounds of fields on the wire, whatever a peer's Limits.
+const (
+	groupBytesMax   = 255
+	messageBytesMax = 256 << 20
+)
+
+// Append appends the encoding of m to b.
+func Append(b []byte, m Message) []byte {
+	switch m := m.(type) {
+	case *Deltas:
+		return appendDeltas(append(b, tagDeltas), m)
+	case *Ack:
+		return appendAck(append(b, tagAck), m)
+	case *ReadRequest:
+		b = appendUs(append(b, tagReadRequest), uint64(m.Epoch), uint64(m.ID))
+		return appendPrints(appendFence(b, m.Fence), m.Keys, m.Prints)
+	case *ReadResult:
+		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), uint64(m.ID), m.Higher)
+		return appendItems(appendU64s(b, m.Prints), m.Items)
+	case *Repair:
+		return appendItems(appendUs(append(b, tagRepair), uint64(m.ID)), m.Items)
+	case *RepairAck:
+		return appendUs(append(b, tagRepairAck), uint64(m.Epoch), uint64(m.ID))
+	case *Status:
+		return appendStatus(append(b, tagStatus), m)
+	case *Compare:
+		return appendU64s(appendUs(append(b, tagCompare), m.Session, uint64(m.Start)), m.Sums)
+	case *Differ:
+		b = appendUs(append(b, tagDiffer), m.Session, uint64(m.Epoch), uint64(m.Next))
+		return appendPrints(appendFences(appendVector(b, m.Vector), m.Fences), m.Keys, m.Prints)
+	case *Fetch:
+		return appendKeys(appendUs(append(b, tagFetch), m.Session), m.Keys)
+	case *Values:
+		return appendItems(appendUs(append(b, tagValues), m.Session, uint64(m.Answered)), m.Items)
+	case *Part:
+		b = appendUs(append(b, tagPart), m.Transfer, uint64(m.Index), uint64(m.Total))
+		return wire.AppendBytes(b, m.Data)
+	case *PartAck:
+		return appendUs(append(b, tagPartAck), m.Transfer, uint64(m.Next))
+	}
+	panic(fmt.Sprintf("replicator: no encoding for %T", m))
+}
+
+func appendUs(b []byte, vs ...uint64) []byte {
+	for _, v := range vs {
+		b = wire.AppendUvarint(b, v)
+	}
+	return b
+}
+
+func appendU64s(b []byte, vs []uint64) []byte {
+	b = wire.AppendUvarint(b, uint64(len(vs)))
+	for _, v := range vs {
+		b = wire.AppendU64(b, v)
+	}
+	return b
+}
+
+func appendKeys(b []byte, keys []string) []byte {
+	b = wire.AppendUvarint(b, uint64(len(keys)))
+	for _, k := range keys {
+		b = wire.AppendString(b, k)
+	}
+	return b
+}
+
+func appendPrints(b []byte, keys []string, prints []uint64) []byte {
+	b = wire.AppendUvarint(b, uint64(len(keys)))
+	for i, k := range keys {
+		b = wire.AppendU64(wire.AppendString(b, k), prints[i])
+	}
+	return b
+}
+
+func appendFence(b []byte, f Fence) []byte {
+	return wire.AppendUvarint(wire.AppendString(b, f.Group), f.Term)
+}
+
+func appendFences(b []byte, fs []Fence) []byte {
+	b = wire.AppendUvarint(b, uint64(len(fs)))
+	for _, f := range fs {
+		b = appendFence(b, f)
+	}
+	return b
+}
+
+func appendItems(b []byte, items []Item) []byte {
+	b = wire.AppendUvarint(b, uint64(len(items)))
+	for i := range items {
+		it := &items[i]
+		b = append(wire.AppendUvarint(wire.AppendString(b, it.Key), it.Gen), byte(it.Kind))
+		b = wire.AppendBytes(b, it.Bytes)
+	}
+	return b
+}
+
+func appendVector(b []byte, vs []Seen) []byte {
+	b = wire.AppendUvarint(b, uint64(len(vs)))
+	for _, v := range vs {
+		b = appendUs(wire.AppendU64(b, uint64(v.Node)), v.Seen, v.Top-v.Seen)
+	}
+	return b
+}
+
+func appendDeltas(b []byte, m *Deltas) []byte {
+	b = appendUs(b, uint64(m.Epoch), m.From, uint64(len(m.Entries)))
+	for _, e := range m.Entries {
+		b = appendItems(appendFence(b, e.Fence), e.Items)
+	}
+	return b
+}
+
+func appendAck(b []byte, m *Ack) []byte {
+	b = appendUs(b, uint64(m.Epoch), m.From, m.To, m.Seen, m.Lo, m.Hi, uint64(len(m.Refused)))
+	for _, r := range m.Refused {
+		b = appendUs(b, r.Seq, r.Higher)
+	}
+	return b
+}
+
+func appendStatus(b []byte, m *Status) []byte {
+	b = wire.AppendU64(appendUs(b, uint64(m.Epoch), uint64(m.CaughtUp)), m.Root)
+	b = appendVector(wire.AppendUvarint(b, m.Keys), m.Vector)
+	return wire.AppendBool(appendFences(b, m.Fences), m.Reply)
+}
+
+// Decode reads one message. It allocates no more than a small multiple of the
+// frame's size; strings and bytes that the message keeps are copies, except that
+// Bytes and Data alias the frame.
+func Decode(frame []byte) (Message, error) {
+	r := wire.NewReader(frame)
+	m := decode(r)
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func decode(r *wire.Reader) Message {
+	switch tag := r.Byte(); tag {
+	case tagDeltas:
+		return readDeltas(r)
+	case tagAck:
+		return readAck(r)
+	case tagReadRequest:
+		m := &ReadRequest{Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Fence: readFence(r)}
+		m.Keys, m.Prints = readPrints(r)
+		return m
+	case tagReadResult:
+		return &ReadResult{Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r)}
+	case tagRepair:
+		return &Repair{ID: RequestID(r.Uvarint()), Items: readItems(r)}
+	case tagRepairAck:
+		return &RepairAck{Epoch: readEpoch(r), ID: RequestID(r.Uvarint())}
+	case tagStatus:
+		return readStatus(r)
+	case tagCompare:
+		return &Compare{Session: r.Uvarint(), Start: readInt(r, "bucket", bucketCount), Sums: readU64s(r)}
+	case tagDiffer:
+		m := &Differ{Session: r.Uvarint(), Epoch: readEpoch(r), Next: readInt(r, "bucket", bucketCount), Vector: readVector(r), Fences: readFences(r)}
+		m.Keys, m.Prints = readPrints(r)
+		return m
+	case tagFetch:
+		return &Fetch{Session: r.Uvarint(), Keys: readKeys(r)}
+	case tagValues:
+		return &Values{Session: r.Uvarint(), Answered: readInt(r, "answered", messageBytesMax), Items: readItems(r)}
+	case tagPart:
+		return &Part{Transfer: r.Uvarint(), Index: readInt(r, "part", messageBytesMax), Total: readInt(r, "total", messageBytesMax), Data: r.Bytes("part", messageBytesMax)}
+	case tagPartAck:
+		return &PartAck{Transfer: r.Uvarint(), Next: readInt(r, "part", messageBytesMax)}
+	default:
+		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagPartAck)})
+		return nil
+	}
+}
+
+func readEpoch(r *wire.Reader) view.Epoch { return view.Epoch(r.Uvarint()) }
+
+func readInt(r *wire.Reader, field string, most int) int {
+	v := r.Uvarint()
+	if v > uint64(most) {
+		r.Fail(&wire.LimitError{Field: field, Declared: v, Max: uint64(most)})
+		return 0
+	}
+	return int(v)
+}
+
+func readU64s(r *wire.Reader) []uint64 {
+	out := make([]uint64, r.Count("numbers", 8))
+	for i := range out {
+		out[i] = r.U64()
+	}
+	return out
+}
+
+func readKeys(r *wire.Reader) []string {
+	out := make([]string, r.Count("keys", 1))
+	for i := range out {
+		out[i] = r.String("key", keyBytesMax)
+	}
+	return out
+}
+
+func readPrints(r *wire.Reader) ([]string, []uint64) {
+	n := r.Count("keys", 9)
+	keys, prints := make([]string, n), make([]uint64, n)
+	for i := range keys {
+		keys[i], prints[i] = r.String("key", keyBytesMax), r.U64()
+	}
+	return keys, prints
+}
+
+func readFence(r *wire.Reader) Fence {
+	return Fence{Group: r.String("group", groupBytesMax), Term: r.Uvarint()}
+}
+
+func readFences(r *wire.Reader) []Fence {
+	out := make([]Fence, r.Count("fences", 2))
+	for i := range out {
+		out[i] = readFence(r)
+	}
+	return out
+}
+
+func readItems(r *wire.Reader) []Item {
+	out := make([]Item, r.Count("items", 4))
+	for i := range out {
+		out[i] = Item{Key: r.String("key", keyBytesMax), Gen: r.Uvarint(), Kind: crdt.Kind(r.Byte()), Bytes: r.Bytes("value", messageBytesMax)}
+	}
+	return out
+}
+
+func readVector(r *wire.Reader) []Seen {
+	out := make([]Seen, r.Count("vector", 10))
+	for i := range out {
+		out[i] = Seen{Node: view.NodeID(r.U64()), Seen: r.Uvarint()}
+		out[i].Top = out[i].Seen + r.Uvarint()
+		if out[i].Top < out[i].Seen {
+			r.Fail(&wire.LimitError{Field: "top", Declared: out[i].Top, Max: out[i].Seen})
+		}
+	}
+	return out
+}
+
+func readDeltas(r *wire.Reader) *Deltas {
+	m := &Deltas{Epoch: readEpoch(r), From: r.Uvarint()}
+	n := r.Count("entries", 3)
+	if m.From == 0 || m.From+uint64(n) < m.From {
+		r.Fail(&wire.LimitError{Field: "from", Declared: m.From, Max: 1<<64 - 1 - uint64(n)})
+		return m
+	}
+	m.Entries = make([]*Entry, n)
+	for i := range m.Entries {
+		m.Entries[i] = &Entry{Fence: readFence(r), Items: readItems(r)}
+	}
+	return m
+}
+
+func readAck(r *wire.Reader) *Ack {
+	m := &Ack{Epoch: readEpoch(r), From: r.Uvarint(), To: r.Uvarint(), Seen: r.Uvarint(), Lo: r.Uvarint(), Hi: r.Uvarint()}
+	m.Refused = make([]Refusal, r.Count("refused", 2))
+	for i := range m.Refused {
+		m.Refused[i] = Refusal{Seq: r.Uvarint(), Higher: r.Uvarint()}
+	}
+	return m
+}
+
+func readStatus(r *wire.Reader) *Status {
+	m := &Status{Epoch: readEpoch(r), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
+	m.Vector, m.Fences, m.Reply = readVector(r), readFences(r), r.Bool()
+	return m
+}

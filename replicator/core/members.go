@@ -1,0 +1,179 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// peer is another member of the view with the role, voting or joining: both are
+// kept up to date, only voting ones count.
+type peer struct {
+	id view.NodeID
+	// down: its connection was lost and has not come back.
+	down bool
+
+	// The stream to it. Invariant: acked < next <= log.last()+1; acked is the
+	// highest entry up to which the peer holds everything it can get by stream.
+	acked, next uint64
+	resendAt    clock.Instant
+	backoff     int
+
+	// What its newest Status said.
+	caughtUp view.Epoch
+	// differed counts its Statuses in a row that differed from our state.
+	differed int
+	// synced is the newest view in which we took over its whole state.
+	synced view.Epoch
+
+	out outgoing
+	in  incoming
+}
+
+// members is what the core knows of the view.
+type members struct {
+	view   *view.View
+	epoch  view.Epoch
+	voters []view.NodeID   // with the role, self included if it votes
+	former [][]view.NodeID // kept sets, see quorum.go
+	// caughtUp is the newest view with which this replica has caught up.
+	caughtUp view.Epoch
+	peers    []*peer // sorted by seniority
+	byID     map[view.NodeID]*peer
+}
+
+func (c *Core) present(id view.NodeID) bool { return id == c.cfg.Self || c.byID[id] != nil }
+
+func (c *Core) linked(id view.NodeID) bool {
+	p := c.byID[id]
+	return p != nil && !p.down
+}
+
+// quorums returns what a request at level needs now.
+func (c *Core) quorums(level Level) []quorum {
+	return jointQuorums(level, c.voters, c.former, c.present)
+}
+
+func (c *Core) onView(now clock.Instant, v *view.View) {
+	if v == nil || c.view != nil && v.Epoch <= c.epoch {
+		return
+	}
+	old, oldVoters := c.view, c.voters
+	c.view, c.epoch = v, v.Epoch
+	c.voters = nil
+	for _, m := range v.WithRole(c.cfg.Role) {
+		c.voters = append(c.voters, m.ID)
+	}
+	c.keepFormer(old, oldVoters)
+	c.enlist(now, v)
+	c.dropGoneStreams()
+	if len(c.peers) == 0 {
+		c.former = nil
+	}
+	c.catchUp(now)
+	c.recount(now)
+	for _, p := range c.peers {
+		c.sendStatus(p, true)
+	}
+	c.gossipAt = now.Add(c.roundWait())
+}
+
+// keepFormer adds the voters of the view before to the kept sets.
+func (c *Core) keepFormer(old *view.View, voters []view.NodeID) {
+	switch {
+	case old == nil:
+		// A newcomer has not seen the view before its own. What the others may have
+		// confirmed among themselves counts over them.
+		voters = slices.DeleteFunc(slices.Clone(c.voters), func(id view.NodeID) bool { return id == c.cfg.Self })
+	case c.epoch.Generation() == old.Epoch.Generation() && c.epoch > old.Epoch+1:
+		voters = slices.Clone(voters)
+		for _, id := range c.voters {
+			if !slices.Contains(voters, id) {
+				voters = append(voters, id)
+			}
+		}
+	case slices.Equal(voters, c.voters):
+		return
+	}
+	if len(voters) == 0 || len(voters) == 1 && voters[0] == c.cfg.Self {
+		return
+	}
+	if len(c.former) == formerMax {
+		c.former = c.former[1:]
+	}
+	c.former = append(c.former, voters)
+}
+
+// enlist makes the peers those of v, keeping what is known of old ones.
+func (c *Core) enlist(now clock.Instant, v *view.View) {
+	was := c.byID
+	c.peers, c.byID = nil, map[view.NodeID]*peer{}
+	for i := range v.Members {
+		m := &v.Members[i]
+		if m.ID == c.cfg.Self || !m.HasRole(c.cfg.Role) {
+			continue
+		}
+		p := was[m.ID]
+		if p == nil {
+			// What was logged before it came, it takes over by anti-entropy.
+			p = &peer{id: m.ID, acked: c.log.last(), next: c.log.last() + 1, resendAt: clock.Never}
+		}
+		c.peers = append(c.peers, p)
+		c.byID[m.ID] = p
+	}
+}
+
+// dropGoneStreams forgets the streams and sessions of nodes that left the view.
+// Their place in the vector stays until everybody has caught up.
+func (c *Core) dropGoneStreams() {
+	if c.session.peer != 0 && c.byID[c.session.peer] == nil {
+		c.session = session{}
+	}
+}
+
+// catchUp re-evaluates whether this replica has caught up with the view and
+// whether the view is settled.
+func (c *Core) catchUp(now clock.Instant) {
+	if c.view == nil {
+		return
+	}
+	if c.caughtUp < c.epoch && c.hasCaughtUp() {
+		c.caughtUp = c.epoch
+		for _, p := range c.peers {
+			c.sendStatus(p, false)
+		}
+	}
+	if len(c.former) == 0 || !c.settled() {
+		return
+	}
+	c.former = nil
+	c.trace(TraceEvent{Kind: TraceSettled})
+	c.recount(now)
+}
+
+func (c *Core) hasCaughtUp() bool {
+	synced := func(id view.NodeID) bool {
+		p := c.byID[id]
+		return id == c.cfg.Self || p != nil && p.synced >= c.epoch
+	}
+	if len(c.former) < formerMax && allMet(jointQuorums(Majority(0, 0), nil, c.former, c.present)[1:], synced) {
+		return true
+	}
+	for _, p := range c.peers {
+		if p.synced >= c.epoch && p.caughtUp >= c.epoch {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Core) settled() bool {
+	n := 0
+	for _, id := range c.voters {
+		if p := c.byID[id]; id == c.cfg.Self && c.caughtUp >= c.epoch || p != nil && p.caughtUp >= c.epoch {
+			n++
+		}
+	}
+	return n >= settledBy(len(c.voters))
+}

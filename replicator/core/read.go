@@ -1,0 +1,195 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Reads
+//
+//	reading:    ask as many members as the level needs what they hold beyond us;
+//	            merge what they send
+//	repairing:  freeze the merged values; members that held exactly these are
+//	            holders; the others get the values; answer when holders, with this
+//	            replica, fulfil the level
+//
+// So what a majority read has returned stands at a majority, and no later read
+// returns less (the write-back of Attiya, Bar-Noy and Dolev's register). In the
+// usual case all answers are equal, nothing but fingerprints travels, and the
+// second phase costs nothing.
+
+func (c *Core) onRead(now clock.Instant, ev Read) {
+	c.stats.Reads++
+	if err := c.admit(ev.Level, ev.Fence, len(ev.Keys)); err != nil {
+		c.reply(ev.ID, nil, err)
+		return
+	}
+	r := &request{id: ev.ID, level: ev.Level, fence: ev.Fence, keys: ev.Keys}
+	if ev.Level.alone() {
+		c.freeze(r)
+		c.reply(r.id, r.values, nil)
+		return
+	}
+	c.begin(now, r, ev.Deadline)
+	c.startReading(now, r)
+}
+
+func (c *Core) startReading(now clock.Instant, r *request) {
+	r.phase, r.spread = reading, false
+	clear(r.answers)
+	r.held = map[view.NodeID][]uint64{}
+	r.spreadAt = now.Add(min(c.cfg.SpreadMax, r.deadline.Sub(now)/5))
+	c.timers.push(r.spreadAt, r.id)
+	c.ask(r, targets(c.quorums(r.level), c.counts(r), c.linked))
+	c.advance(now, r)
+}
+
+// ask sends the request to members.
+func (c *Core) ask(r *request, to []view.NodeID) {
+	if len(to) == 0 {
+		return
+	}
+	m := &ReadRequest{Epoch: c.epoch, ID: r.id, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys))}
+	for i, k := range r.keys {
+		m.Prints[i] = c.store.print(k)
+	}
+	for _, id := range to {
+		p := c.byID[id]
+		if p == nil {
+			continue
+		}
+		c.send(p, m)
+		if !slices.Contains(r.asked, id) {
+			r.asked = append(r.asked, id)
+		}
+	}
+}
+
+func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
+	out := &ReadResult{Epoch: c.epoch, ID: m.ID}
+	higher, ok := c.passFence(p.id, m.Fence)
+	if !ok {
+		out.Higher = higher
+		c.send(p, out)
+		return
+	}
+	out.Prints = make([]uint64, len(m.Keys))
+	for i, k := range m.Keys {
+		it := c.store.get(k)
+		if it == nil {
+			continue
+		}
+		if out.Prints[i] = it.print; it.print != m.Prints[i] {
+			out.Items = append(out.Items, full(it))
+			c.stats.ValuesSent++
+		}
+	}
+	c.send(p, out)
+}
+
+func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
+	took := c.take(p, m.Items)
+	c.stats.ValuesReceived += uint64(len(m.Items))
+	r := c.requests[m.ID]
+	if r == nil || r.phase == writing || !slices.Contains(r.asked, p.id) {
+		return
+	}
+	if m.Higher > r.fence.Term && !r.fence.Zero() {
+		c.fences.raise(Fence{Group: r.fence.Group, Term: m.Higher})
+		c.finish(r, &FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: m.Higher})
+		return
+	}
+	if len(m.Prints) != len(r.keys) || !took {
+		return
+	}
+	if r.phase == reading {
+		r.answers[p.id] = m.Epoch
+		r.held[p.id] = m.Prints
+		c.advance(now, r)
+		return
+	}
+	if r.held[p.id] == nil {
+		r.held[p.id] = m.Prints
+		c.hold(r, p, m.Epoch)
+		c.advance(now, r)
+	}
+}
+
+// freeze fixes what the read returns.
+func (c *Core) freeze(r *request) {
+	r.prints = make([]uint64, len(r.keys))
+	r.values = make([]crdt.Value, len(r.keys))
+	for i, k := range r.keys {
+		it := c.store.get(k)
+		if it == nil {
+			continue
+		}
+		if r.prints[i] = it.print; it.value != nil && r.isRead() {
+			r.values[i] = it.value.Clone()
+		}
+	}
+}
+
+// startRepairing turns the answers into holders and repairs.
+func (c *Core) startRepairing(now clock.Instant, r *request) {
+	c.freeze(r)
+	r.phase = repairing
+	answered := r.answers
+	r.answers = map[view.NodeID]view.Epoch{}
+	r.repairs = c.repairsFor(r)
+	for _, p := range c.peers {
+		if epoch, ok := answered[p.id]; ok {
+			c.hold(r, p, epoch)
+		}
+	}
+	c.advance(now, r)
+}
+
+// repairsFor returns the values that some of those that answered lack.
+func (c *Core) repairsFor(r *request) []Item {
+	var out []Item
+	for i, k := range r.keys {
+		stale := false
+		for _, held := range r.held { // order-free: any of them will do
+			stale = stale || held[i] != r.prints[i]
+		}
+		if it := c.store.get(k); stale && it != nil {
+			out = append(out, full(it))
+		}
+	}
+	return out
+}
+
+// hold notes that a member holds what the read returns, or makes it so.
+func (c *Core) hold(r *request, p *peer, epoch view.Epoch) {
+	if slices.Equal(r.held[p.id], r.prints) {
+		r.answers[p.id] = epoch
+		return
+	}
+	if r.repairs == nil || len(r.repairs) < len(r.keys) {
+		r.repairs = c.repairsFor(r)
+	}
+	c.stats.Repairs++
+	c.trace(TraceEvent{Kind: TraceRepair, Peer: p.id})
+	c.send(p, &Repair{ID: r.id, Items: r.repairs})
+}
+
+func (c *Core) onRepair(p *peer, m *Repair) {
+	if !c.take(p, m.Items) {
+		return
+	}
+	c.stats.ValuesReceived += uint64(len(m.Items))
+	c.send(p, &RepairAck{Epoch: c.epoch, ID: m.ID})
+}
+
+func (c *Core) onRepairAck(now clock.Instant, p *peer, m *RepairAck) {
+	r := c.requests[m.ID]
+	if r == nil || r.phase != repairing || r.held[p.id] == nil {
+		return
+	}
+	r.answers[p.id] = m.Epoch
+	c.advance(now, r)
+}

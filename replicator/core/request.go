@@ -1,0 +1,283 @@
+package core
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// phase is where a request stands.
+type phase uint8
+
+const (
+	// writing waits for replicas to apply an entry.
+	writing phase = iota
+	// reading waits for replicas to say what they hold.
+	reading
+	// repairing waits for replicas that were found stale to catch up.
+	repairing
+)
+
+// request is an Update or Read that waits for other replicas.
+//
+// Invariant: only answers that were given in this core's view or an earlier one
+// count (quorum.go).
+type request struct {
+	id       RequestID
+	level    Level
+	fence    Fence
+	phase    phase
+	done     bool
+	deadline clock.Instant
+	// spreadAt is when it turns to members beyond those it needs; spread: it has.
+	spreadAt clock.Instant
+	spread   bool
+	resendAt clock.Instant
+	backoff  int
+	// answers holds who has answered in this phase, and in which view.
+	answers map[view.NodeID]view.Epoch
+
+	// Of an Update: its entry, and the keys on which it had no effect. Those may
+	// stand here alone, so they are read back at the level once the entry is done.
+	seq    uint64
+	entry  *Entry
+	echoes []string
+
+	// Of a read: what it asked for, whom, what they hold, and what it will return.
+	keys   []string
+	asked  []view.NodeID
+	held   map[view.NodeID][]uint64
+	prints []uint64
+	values []crdt.Value
+	// repairs are the values sent to stale replicas.
+	repairs []Item
+}
+
+func (r *request) isRead() bool { return r.entry == nil && r.echoes == nil }
+
+// counts returns whether a node's answer counts now.
+func (c *Core) counts(r *request) func(view.NodeID) bool {
+	return func(id view.NodeID) bool {
+		if id == c.cfg.Self {
+			return true
+		}
+		epoch, ok := r.answers[id]
+		return ok && epoch <= c.epoch
+	}
+}
+
+// admit refuses what cannot be done, before anything is.
+func (c *Core) admit(level Level, f Fence, keys int) error {
+	l := &c.cfg.Limits
+	if !level.alone() {
+		if n := len(c.voters); n == 0 || level.Need(n) > n {
+			return &MembersError{Level: level, Need: level.Need(n), Have: n}
+		}
+	}
+	switch {
+	case keys > l.RequestOps:
+		return &LimitError{What: "RequestOps", Limit: l.RequestOps, Had: keys}
+	case len(c.requests) >= l.Pending:
+		return &LimitError{What: "Pending", Limit: l.Pending, Had: len(c.requests)}
+	case c.fences.full(f):
+		return &LimitError{What: "FenceGroups", Limit: l.FenceGroups, Had: l.FenceGroups}
+	case len(f.Group) > groupBytesMax:
+		return &LimitError{What: "fence group bytes", Limit: groupBytesMax, Had: len(f.Group)}
+	}
+	if higher, ok := c.passFence(c.cfg.Self, f); !ok {
+		return &FencedError{Group: f.Group, Term: f.Term, Higher: higher}
+	}
+	return nil
+}
+
+// begin registers a request.
+func (c *Core) begin(now clock.Instant, r *request, deadline clock.Instant) {
+	if deadline == 0 {
+		deadline = now.Add(c.cfg.Timeout)
+	}
+	r.deadline = deadline
+	r.spreadAt = now.Add(min(c.cfg.SpreadMax, deadline.Sub(now)/5))
+	r.resendAt = now.Add(c.cfg.ResendAfter)
+	r.answers = map[view.NodeID]view.Epoch{}
+	c.requests[r.id] = r
+	c.timers.push(deadline, r.id)
+	c.timers.push(r.spreadAt, r.id)
+	c.timers.push(r.resendAt, r.id)
+}
+
+// finish answers a request.
+func (c *Core) finish(r *request, err error) {
+	c.forget(r)
+	values := r.values
+	if err != nil || !r.isRead() {
+		values = nil
+	}
+	c.reply(r.id, values, err)
+}
+
+func (c *Core) reply(id RequestID, values []crdt.Value, err error) {
+	switch {
+	case errors.Is(err, ErrLimit):
+		c.stats.LimitErrors++
+	case errors.Is(err, ErrOutcomeUnknown):
+		c.stats.QuorumErrors++
+	}
+	c.out.Reply = append(c.out.Reply, Reply{ID: id, Err: err, Values: values})
+}
+
+// forget ends a request without an answer.
+func (c *Core) forget(r *request) {
+	if r == nil || r.done {
+		return
+	}
+	r.done = true
+	delete(c.requests, r.id)
+	if r.entry == nil {
+		return
+	}
+	if c.writesDone++; c.writesDone > 32 && c.writesDone*2 > len(c.writes) {
+		c.writes = slices.DeleteFunc(c.writes, func(r *request) bool { return r.done })
+		c.writesDone = 0
+	}
+}
+
+// onRequestTime does what is due for a request.
+func (c *Core) onRequestTime(now clock.Instant, r *request) {
+	if !now.Before(r.deadline) {
+		c.finish(r, shortfall(r.level, c.quorums(r.level), c.counts(r)))
+		return
+	}
+	if !r.spread && !now.Before(r.spreadAt) {
+		c.spread(now, r)
+	}
+	if !now.Before(r.resendAt) {
+		r.backoff = min(r.backoff+1, backoffMax)
+		r.resendAt = now.Add(c.wait(r.backoff))
+		c.timers.push(r.resendAt, r.id)
+		c.again(now, r)
+	}
+}
+
+// spread turns to every member that counts.
+func (c *Core) spread(now clock.Instant, r *request) {
+	r.spread = true
+	if r.phase == writing {
+		c.offer(now, r, true)
+		return
+	}
+	c.ask(r, c.unanswered(r))
+}
+
+// again repeats what has not been answered.
+func (c *Core) again(now clock.Instant, r *request) {
+	switch r.phase {
+	case writing:
+		c.offer(now, r, r.spread)
+	case reading:
+		again := slices.DeleteFunc(c.unanswered(r), func(id view.NodeID) bool { return !slices.Contains(r.asked, id) })
+		c.ask(r, again)
+	case repairing:
+		for _, id := range c.unanswered(r) {
+			if p := c.byID[id]; p != nil && r.held[id] != nil {
+				c.send(p, &Repair{ID: r.id, Items: r.repairs})
+			}
+		}
+	}
+}
+
+// unanswered returns the members of the request's quorums that have not
+// answered in this phase.
+func (c *Core) unanswered(r *request) []view.NodeID {
+	var out []view.NodeID
+	for _, q := range c.quorums(r.level) {
+		for _, id := range q.members {
+			if _, ok := r.answers[id]; !ok && id != c.cfg.Self && !slices.Contains(out, id) {
+				out = append(out, id)
+			}
+		}
+	}
+	return out
+}
+
+// advance moves a request on if enough have answered.
+func (c *Core) advance(now clock.Instant, r *request) {
+	if r.done || !allMet(c.quorums(r.level), c.counts(r)) {
+		return
+	}
+	switch {
+	case r.phase == writing && len(r.echoes) == 0, r.phase == repairing:
+		c.finish(r, nil)
+	case r.phase == writing:
+		r.keys = r.echoes
+		c.startReading(now, r)
+	default:
+		c.startRepairing(now, r)
+	}
+}
+
+// recount re-evaluates every request after a change of the view, and turns to
+// the members that count now.
+func (c *Core) recount(now clock.Instant) {
+	ids := make([]RequestID, 0, len(c.requests))
+	for id := range c.requests {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if r := c.requests[id]; r != nil {
+			c.advance(now, r)
+		}
+		if r := c.requests[id]; r != nil {
+			c.reach(now, r)
+		}
+	}
+}
+
+// reach turns to as many members as the request still needs.
+func (c *Core) reach(now clock.Instant, r *request) {
+	if r.phase == writing {
+		c.offer(now, r, r.spread)
+		return
+	}
+	asked := func(id view.NodeID) bool { return slices.Contains(r.asked, id) && c.linked(id) || c.counts(r)(id) }
+	c.ask(r, targets(c.quorums(r.level), asked, c.linked))
+}
+
+func (c *Core) onPeerLost(now clock.Instant, id view.NodeID) {
+	p := c.byID[id]
+	if p == nil || p.down {
+		return
+	}
+	p.down = true
+	ids := make([]RequestID, 0, len(c.requests))
+	for rid, r := range c.requests {
+		if _, answered := r.answers[id]; !answered {
+			ids = append(ids, rid)
+		}
+	}
+	slices.Sort(ids)
+	for _, rid := range ids {
+		if r := c.requests[rid]; r != nil && !r.spread {
+			c.spread(now, r)
+		}
+	}
+}
+
+func (c *Core) onPeerUp(now clock.Instant, id view.NodeID) {
+	p := c.byID[id]
+	if p == nil {
+		return
+	}
+	p.down, p.backoff = false, 0
+	// What was in flight on the former connection may be lost.
+	c.rewind(p)
+	c.push(now, p)
+}
+
+const backoffMax = 4
+
+func (c *Core) wait(backoff int) time.Duration { return c.cfg.ResendAfter << min(backoff, backoffMax) }

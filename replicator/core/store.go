@@ -1,0 +1,184 @@
+package core
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/zeebo/xxh3"
+)
+
+// bucketCount is the fan-out of the digest tree's only inner level. With n keys
+// a difference costs 8 bytes per bucket, once, and about n/256 key digests.
+const bucketCount = 256
+
+// item is what the store holds for one key.
+type item struct {
+	key string
+	// gen counts the deletions of the key. A higher generation replaces a lower one
+	// whole; within one, values join.
+	gen uint64
+	// value is nil for a key that has been deleted.
+	value crdt.Value
+	hash  uint64 // of the key
+	// print is the item's part of its bucket's sum: what replicas compare.
+	print uint64
+	bytes int
+	// marked is the step in which the item was last reported as changed.
+	marked uint64
+}
+
+// kind returns the value's data type, 0 for a deleted key.
+func (it *item) kind() crdt.Kind {
+	if it.value == nil {
+		return 0
+	}
+	return it.value.Kind()
+}
+
+type bucket struct {
+	items map[string]*item
+	sum   uint64
+}
+
+// store holds the keys and the sums of their fingerprints. The zero store is
+// empty.
+//
+// Invariant: sum of a bucket is the sum of its items' prints, root that of all
+// buckets' sums; bytes is the sum of the items' bytes, and keys counts the items.
+type store struct {
+	buckets [bucketCount]bucket
+	root    uint64
+	bytes   int
+	keys    int
+}
+
+func bucketOf(hash uint64) int { return int(hash >> 56) }
+
+// keyCostBytes is about what a key costs beside its name and value.
+const keyCostBytes = 128
+
+func (s *store) get(key string) *item { return s.buckets[bucketOf(xxh3.HashString(key))].items[key] }
+
+// value returns the live value of key, or nil.
+func (s *store) value(key string) crdt.Value {
+	if it := s.get(key); it != nil {
+		return it.value
+	}
+	return nil
+}
+
+// print returns the fingerprint of key, 0 if it does not exist.
+func (s *store) print(key string) uint64 {
+	if it := s.get(key); it != nil {
+		return it.print
+	}
+	return 0
+}
+
+// obtain returns the item of key, a new one if there is none.
+func (s *store) obtain(key string) *item {
+	h := xxh3.HashString(key)
+	b := &s.buckets[bucketOf(h)]
+	if it := b.items[key]; it != nil {
+		return it
+	}
+	if b.items == nil {
+		b.items = map[string]*item{}
+	}
+	it := &item{key: strings.Clone(key), hash: h}
+	b.items[it.key] = it
+	s.keys++
+	s.bytes += len(key) + keyCostBytes
+	return it
+}
+
+// settle brings the sums up to date after a change of it.
+func (s *store) settle(it *item) {
+	var size int
+	print := fingerprint(it.hash, it.gen, 0, 0)
+	if it.value != nil {
+		size = it.value.Size()
+		print = fingerprint(it.hash, it.gen, it.value.Kind(), it.value.Digest())
+	}
+	b := &s.buckets[bucketOf(it.hash)]
+	b.sum += print - it.print
+	s.root += print - it.print
+	s.bytes += size - it.bytes
+	it.print, it.bytes = print, size
+}
+
+// fingerprint mixes all that distinguishes one state of a key from another. It
+// is never 0, which stands for a key that does not exist.
+func fingerprint(key, gen uint64, kind crdt.Kind, digest uint64) uint64 {
+	hi, lo := bits.Mul64(key^0x9e3779b97f4a7c15, digest^bits.RotateLeft64(gen+1, 17)^uint64(kind)<<56^0xd6e8feb86659fd93)
+	h := hi ^ lo ^ bits.RotateLeft64(digest, 29) + gen*0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return max(h^h>>29, 1)
+}
+
+// absorb merges what another replica holds for a key and reports whether that
+// changed anything here. The order in which states replace each other, and so
+// the outcome, is the same at every replica: generation first, then data type
+// (two nodes that create one key with two types: the lower number stands), then
+// the join.
+func (s *store) absorb(it *item, gen uint64, v crdt.Value) (changed bool) {
+	switch {
+	case gen < it.gen:
+		return false
+	case gen > it.gen:
+		it.gen, it.value = gen, v
+		changed = true
+	case v == nil:
+		changed = it.print == 0
+	case it.value == nil:
+		it.value = v
+		changed = true
+	case it.value.Kind() != v.Kind():
+		if changed = v.Kind() < it.value.Kind(); changed {
+			it.value = v
+		}
+	default:
+		// The kinds are equal, so the join cannot fail.
+		changed, _ = it.value.Join(v)
+	}
+	if changed {
+		s.settle(it)
+	}
+	return changed
+}
+
+// sums returns the sums of all buckets.
+func (s *store) sums() []uint64 {
+	out := make([]uint64, bucketCount)
+	for i := range s.buckets {
+		out[i] = s.buckets[i].sum
+	}
+	return out
+}
+
+// sorted returns the items of a bucket in the order of their keys.
+func (b *bucket) sorted() []*item {
+	out := make([]*item, 0, len(b.items))
+	for _, it := range b.items {
+		out = append(out, it)
+	}
+	slices.SortFunc(out, func(a, b *item) int { return strings.Compare(a.key, b.key) })
+	return out
+}
+
+// names returns the names of the live keys that begin with prefix, sorted.
+func (s *store) names(prefix string) []string {
+	var out []string
+	for i := range s.buckets {
+		for key, it := range s.buckets[i].items {
+			if it.value != nil && strings.HasPrefix(key, prefix) {
+				out = append(out, key)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,175 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+func (c *Core) onUpdate(now clock.Instant, u Update) {
+	c.stats.Updates++
+	if err := c.admit(u.Level, u.Fence, len(u.Ops)); err != nil {
+		c.reply(u.ID, nil, err)
+		return
+	}
+	plans, err := c.plan(u.Ops)
+	if err != nil {
+		c.reply(u.ID, nil, err)
+		return
+	}
+	entry, echoes := c.apply(u.Ops, plans)
+	entry.Fence = u.Fence
+	r := &request{id: u.ID, level: u.Level, fence: u.Fence, echoes: echoes}
+	if len(entry.Items) > 0 {
+		r.entry = entry
+		r.seq = c.append(now, entry)
+	}
+	if u.Level.alone() || len(u.Ops) == 0 {
+		c.reply(u.ID, nil, nil)
+		return
+	}
+	c.begin(now, r, u.Deadline)
+	if r.entry == nil {
+		r.keys = echoes
+		c.startReading(now, r)
+		return
+	}
+	c.writes = append(c.writes, r)
+	c.offer(now, r, false)
+	c.advance(now, r)
+}
+
+// plan decides all ops before the first is applied.
+func (c *Core) plan(ops []Op) ([]Plan, error) {
+	l := &c.cfg.Limits
+	plans := make([]Plan, len(ops))
+	fresh, growth := 0, 0
+	for i := range ops {
+		op := &ops[i]
+		if len(op.Key) > l.KeyBytes {
+			return nil, &LimitError{What: "KeyBytes", Limit: l.KeyBytes, Had: len(op.Key)}
+		}
+		it := c.store.get(op.Key)
+		if op.Delete {
+			continue
+		}
+		p, size, err := decide(op, it)
+		if err != nil {
+			return nil, err
+		}
+		plans[i] = p
+		if it == nil {
+			fresh++
+		}
+		if growth += p.Growth; p.Growth > 0 && size+p.Growth > l.ValueBytes {
+			return nil, &LimitError{What: "ValueBytes", Limit: l.ValueBytes, Had: size + p.Growth}
+		}
+	}
+	switch {
+	case fresh > 0 && c.store.keys+fresh > l.Keys:
+		return nil, &LimitError{What: "Keys", Limit: l.Keys, Had: c.store.keys + fresh}
+	case growth > l.RequestBytes:
+		return nil, &LimitError{What: "RequestBytes", Limit: l.RequestBytes, Had: growth}
+	case growth > 0 && c.store.bytes+growth > l.TotalBytes:
+		return nil, &LimitError{What: "TotalBytes", Limit: l.TotalBytes, Had: c.store.bytes + growth}
+	}
+	return plans, nil
+}
+
+// decide plans one op on it, which may be nil, and returns the value's size.
+func decide(op *Op, it *item) (p Plan, size int, err error) {
+	var current crdt.Value
+	if it != nil && it.value != nil {
+		current, size = it.value, it.bytes
+		if current.Kind() != op.Kind {
+			return p, 0, &KindError{Key: op.Key, Have: current.Kind(), Want: op.Kind}
+		}
+	} else if current, err = crdt.New(op.Kind); err != nil {
+		return p, 0, fmt.Errorf("%w: key %q: %w", ErrPlan, op.Key, err)
+	}
+	if op.Plan == nil {
+		return p, size, nil
+	}
+	if p, err = op.Plan(current); err != nil {
+		return p, size, fmt.Errorf("%w: key %q: %w", ErrPlan, op.Key, err)
+	}
+	return p, size, nil
+}
+
+// apply carries the plans out here and returns the entry that says so, and the
+// keys on which nothing changed.
+func (c *Core) apply(ops []Op, plans []Plan) (entry *Entry, echoes []string) {
+	entry = &Entry{}
+	for i := range ops {
+		op := &ops[i]
+		it := c.store.get(op.Key)
+		delta := c.applyOne(op, plans[i], it)
+		switch {
+		case delta != nil:
+			entry.Items = append(entry.Items, *delta)
+		case !slices.Contains(echoes, op.Key):
+			echoes = append(echoes, op.Key)
+		}
+	}
+	return entry, echoes
+}
+
+func (c *Core) applyOne(op *Op, p Plan, it *item) *Item {
+	if op.Delete {
+		if it == nil || it.value == nil {
+			return nil
+		}
+		c.store.absorb(it, it.gen+1, nil)
+		c.changed(it)
+		return &Item{Key: it.key, Gen: it.gen}
+	}
+	if p.Apply == nil {
+		return nil
+	}
+	var v crdt.Value
+	if it != nil && it.value != nil {
+		v = it.value
+	} else {
+		// The kind has been tried by decide.
+		v, _ = crdt.New(op.Kind)
+	}
+	d := p.Apply(v)
+	if d == nil {
+		return nil
+	}
+	it = c.store.obtain(op.Key)
+	it.value = v
+	c.store.settle(it)
+	c.changed(it)
+	return &Item{Key: it.key, Gen: it.gen, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
+}
+
+// offer sends a request's entry to the members that it still needs, or to all
+// that count.
+func (c *Core) offer(now clock.Instant, r *request, all bool) {
+	var to []view.NodeID
+	if all {
+		to = c.unanswered(r)
+	} else {
+		to = targets(c.quorums(r.level), c.counts(r), c.linked)
+	}
+	for _, id := range to {
+		p := c.byID[id]
+		switch {
+		case p == nil:
+		case r.seq > p.acked && r.seq >= p.next:
+			c.push(now, p)
+			if r.seq >= p.next {
+				// The stream to it is full: this entry goes past.
+				c.send(p, &Deltas{Epoch: c.epoch, From: r.seq, Entries: []*Entry{r.entry}})
+			}
+		case r.seq <= p.acked:
+			// It may have the entry, but not in a way that counts: its answer was
+			// lost, or it came after the entry was logged.
+			c.send(p, &Deltas{Epoch: c.epoch, From: r.seq, Entries: []*Entry{r.entry}})
+		}
+	}
+}
