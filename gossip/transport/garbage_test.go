@@ -1,0 +1,314 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/wire"
+)
+
+// stranger opens a bare connection to n.
+func (w *world) stranger(n *node) net.Conn {
+	w.Helper()
+	var from network = &sockets{}
+	if w.net != nil {
+		h := &memHost{n: w.net, addr: "192.0.2.1:9", ready: sync.NewCond(&w.net.mu)}
+		from = h
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := from.dial(ctx, n.Self().Addr)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// hung blocks until the far end has hung up, and returns what it sent before.
+func (w *world) hung(conn net.Conn) []byte {
+	w.Helper()
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		w.Fatal(err)
+	}
+	sent, err := io.ReadAll(conn)
+	if e, ok := err.(net.Error); ok && e.Timeout() {
+		w.Fatalf("the far end did not hang up; it sent %q", sent)
+	}
+	return sent
+}
+
+func quickHandshake(c *Config) { c.HandshakeTimeout = 100 * time.Millisecond }
+
+// validHello returns the bytes of a good hello, changed by f.
+func validHello(f func(*hello)) []byte {
+	h := &hello{identity: identity{Peer: Peer{ID: 9, Name: "nine", Addr: "192.0.2.1:9"}, cluster: "test",
+		settings: map[string]string{"lease": "1s"}}, number: 1}
+	if f != nil {
+		f(h)
+	}
+	return appendHello(nil, h)
+}
+
+func TestGarbageCostsACountedClosedConnection(t *testing.T) {
+	random := make([]byte, 4096)
+	for i := range random {
+		random[i] = byte(i*7 + i/256 + 1)
+	}
+	for name, c := range map[string]struct {
+		bytes  []byte
+		hangUp bool
+		want   Failure
+	}{
+		"HTTP":                       {[]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), false, FailNotOurs},
+		"TLS hello":                  {[]byte{0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03}, false, FailNotOurs},
+		"random bytes":               {random, false, FailNotOurs},
+		"nothing":                    {nil, false, FailTimeout},
+		"nothing, then hang up":      {nil, true, FailHungUp},
+		"half a prelude":             {[]byte(magic + "\x00"), false, FailTimeout},
+		"half a prelude, hang up":    {[]byte(magic + "\x00"), true, FailHungUp},
+		"huge length":                {[]byte(magic + "\x00\x01\xff\xff\xff\xff"), false, FailOversize},
+		"huge length of a version 9": {[]byte(magic + "\x00\x09\xff\xff\xff\xff"), false, FailOversize},
+		"an empty hello":             {appendPrelude(nil, 0), false, FailMalformed},
+		"a hello of zeroes":          {append(appendPrelude(nil, 100), make([]byte, 100)...), false, FailMalformed},
+		"half a hello":               {validHello(nil)[:20], false, FailTimeout},
+		"half a hello, hang up":      {validHello(nil)[:20], true, FailHungUp},
+		"nobody's hello":             {validHello(func(h *hello) { h.ID = 0 }), false, FailMalformed},
+		"a purpose of the future":    {validHello(func(h *hello) { h.purpose = 77 }), false, FailMalformed},
+		"too long a name":            {validHello(func(h *hello) { h.Name = strings.Repeat("x", 129) }), false, FailMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			everywhere(t, func(w *world) {
+				b := w.start(2, quickHandshake)
+				conn := w.stranger(b)
+				if _, err := conn.Write(c.bytes); err != nil {
+					w.Fatal(err)
+				}
+				if c.hangUp {
+					_ = conn.Close()
+				} else if sent := w.hung(conn); len(sent) > 0 {
+					w.Errorf("a stranger was told %q", sent)
+				}
+				w.poll("counted as "+c.want.String(), func() bool { return b.Counters().HandshakeFailures[c.want].Load() == 1 })
+				if n := b.Counters().Garbage(); n != 1 {
+					w.Errorf("%d garbage connections counted", n)
+				}
+				w.poll("the slot is free", func() bool { return b.Counters().Strangers.Load() == 0 })
+				a := w.start(1)
+				if _, err := a.Probe(w.ctx(), b.Self().Addr); err != nil {
+					w.Errorf("afterwards: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAnotherWireVersionIsToldBothVersions(t *testing.T) {
+	everywhere(t, func(w *world) {
+		b := w.start(2)
+		conn := w.stranger(b)
+		h := validHello(nil)
+		h[len(magic)+1] = 9
+		if _, err := conn.Write(h); err != nil {
+			w.Fatal(err)
+		}
+		sent := w.hung(conn)
+		if len(sent) < preludeBytes {
+			w.Fatalf("answer %q", sent)
+		}
+		version, n, err := decodePrelude(sent[:preludeBytes])
+		if err != nil || version != wireVersion || n != len(sent)-preludeBytes {
+			w.Fatalf("prelude: %d, %d, %v", version, n, err)
+		}
+		a, err := decodeAnswer(version, sent[preludeBytes:])
+		if err != nil || a.verdict != verdictRefused || a.refusal.code != FailVersion {
+			w.Fatalf("answer %+v, %v", a, err)
+		}
+		if want := `wire version is 1 at "node-2" (` + b.Self().Addr + `), 9 at the one who dials`; a.refusal.reason != want {
+			w.Errorf("reason %q, want %q", a.refusal.reason, want)
+		}
+		w.poll("counted", func() bool { return b.Counters().HandshakeFailures[FailVersion].Load() == 1 })
+	})
+}
+
+// A refusal of any version can be read; anything else of another version cannot.
+func TestAnswersOfOtherVersions(t *testing.T) {
+	body := appendAnswer(nil, &answer{verdict: verdictRefused, refusal: refusal{FailVersion, "no"}})[preludeBytes:]
+	if a, err := decodeAnswer(9, body); err != nil || a.refusal.reason != "no" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	body = appendAnswer(nil, &answer{verdict: verdictWelcome, identity: identity{Peer: Peer{ID: 1}}})[preludeBytes:]
+	if _, err := decodeAnswer(9, body); err == nil {
+		t.Error("a welcome of version 9 was understood")
+	}
+}
+
+func TestASlowHelloIsCutOffThoughBytesKeepComing(t *testing.T) {
+	everywhere(t, func(w *world) {
+		b := w.start(2, quickHandshake)
+		conn := w.stranger(b)
+		stop := make(chan struct{})
+		var dripping sync.WaitGroup
+		dripping.Go(func() {
+			tick := time.NewTicker(5 * time.Millisecond)
+			defer tick.Stop()
+			for _, x := range validHello(nil) {
+				select {
+				case <-tick.C:
+				case <-stop:
+					return
+				}
+				if _, err := conn.Write([]byte{x}); err != nil {
+					return
+				}
+			}
+		})
+		w.hung(conn)
+		close(stop)
+		dripping.Wait()
+		w.poll("counted", func() bool { return b.Counters().HandshakeFailures[FailTimeout].Load() == 1 })
+	})
+}
+
+func TestStrangersHaveAFixedNumberOfSlots(t *testing.T) {
+	everywhere(t, func(w *world) {
+		b := w.start(2, func(c *Config) { c.StrangersMax = 3; c.HandshakeTimeout = patience })
+		var slots []net.Conn
+		for range 3 {
+			slots = append(slots, w.stranger(b))
+		}
+		w.poll("all slots taken", func() bool { return b.Counters().Strangers.Load() == 3 })
+		w.hung(w.stranger(b))
+		if n := b.Counters().HandshakeFailures[FailBusy].Load(); n != 1 {
+			w.Errorf("%d counted as busy", n)
+		}
+		for _, c := range slots {
+			_ = c.Close()
+		}
+		w.poll("slots free", func() bool { return b.Counters().Strangers.Load() == 0 })
+		a := w.start(1)
+		if _, err := a.Probe(w.ctx(), b.Self().Addr); err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+func TestAcceptedConnectionsAreBounded(t *testing.T) {
+	everywhere(t, func(w *world) {
+		a, b := w.start(1), w.start(2, func(c *Config) { c.AcceptedMax = 2 })
+		for range 2 {
+			s, err := a.DialStream(b.Self().Addr, time.Second)
+			if err != nil {
+				w.Fatal(err)
+			}
+			defer s.Close()
+		}
+		_, err := a.DialStream(b.Self().Addr, time.Second)
+		if r, ok := err.(*RefusedError); !ok || r.Code != FailBusy {
+			w.Errorf("a third one: %v", err)
+		}
+	})
+}
+
+// The log names what happened, and cannot be flooded.
+func TestTheLogIsBounded(t *testing.T) {
+	var mu sync.Mutex
+	var out bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &out}, nil))
+	w := &world{T: t}
+	b := w.start(2, func(c *Config) { c.Logger = logger })
+	for range 3 * logBurst {
+		conn := w.stranger(b)
+		if _, err := conn.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		w.hung(conn)
+	}
+	w.poll("all counted", func() bool { return b.Counters().Garbage() == 3*logBurst })
+	mu.Lock()
+	defer mu.Unlock()
+	if n := strings.Count(out.String(), "failure=not_ours"); n != logBurst {
+		t.Errorf("%d lines, want %d\n%s", n, logBurst, out.String())
+	}
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}
+
+func FuzzHello(f *testing.F) {
+	f.Add(validHello(nil)[preludeBytes:])
+	f.Fuzz(func(t *testing.T, body []byte) {
+		h, err := decodeHello(body)
+		if err != nil {
+			return
+		}
+		again := appendHello(nil, h)
+		if !bytes.Equal(again[preludeBytes:], body) {
+			// A number may be written in more bytes than it needs; its meaning must stay.
+			h2, err := decodeHello(again[preludeBytes:])
+			if err != nil || h2.Peer != h.Peer || h2.number != h.number || len(h2.settings) != len(h.settings) {
+				t.Fatalf("%x came back as %x", body, again)
+			}
+		}
+	})
+}
+
+func FuzzAnswer(f *testing.F) {
+	f.Add(uint16(1), appendAnswer(nil, &answer{verdict: verdictWelcome, identity: identity{Peer: Peer{ID: 1}}})[preludeBytes:])
+	f.Add(uint16(2), appendAnswer(nil, &answer{verdict: verdictRefused, refusal: refusal{FailCluster, "why"}})[preludeBytes:])
+	f.Fuzz(func(t *testing.T, version uint16, body []byte) {
+		a, err := decodeAnswer(int(version), body)
+		if err == nil && a.verdict != verdictRefused && (version != wireVersion || a.ID == 0) {
+			t.Fatalf("took %+v of version %d", a, version)
+		}
+	})
+}
+
+func FuzzPrelude(f *testing.F) {
+	f.Add(appendPrelude(nil, 5))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, n, err := decodePrelude(b); err == nil && n > helloBytesMax {
+			t.Fatalf("%d bytes are allowed", n)
+		}
+	})
+}
+
+// FuzzHandshake lets a whole node take arbitrary bytes.
+func FuzzHandshake(f *testing.F) {
+	f.Add(validHello(nil))
+	f.Add(append(validHello(nil), appendFrame(nil, KindView, []byte("x"))...))
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Add(wire.AppendU64([]byte(magic), 1<<63))
+	net := NewNetwork(NetworkConfig{})
+	tr, err := net.Transport(MemoryConfig{Config: Config{ID: 2, Name: "b", Cluster: "test",
+		Settings: map[string]string{"lease": "1s"}, HandshakeTimeout: time.Minute}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = tr.Close() })
+	if err := tr.Start(); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		w := &world{T: t, net: net}
+		conn := w.stranger(&node{Transport: tr, e: tr.engine, w: w})
+		_, _ = conn.Write(b) // it may be cut off in the middle
+		_ = conn.Close()
+		w.poll("it ends", func() bool { return tr.counters.Strangers.Load() == 0 && tr.counters.Accepted.Load() == 0 })
+	})
+}

@@ -1,0 +1,109 @@
+package transport
+
+import (
+	"bytes"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// feed gives b the stream in pieces as large as its space or the next of sizes,
+// and returns the frames that came out.
+func feed(t interface{ Fatalf(string, ...any) }, b *frameBuffer, stream []byte, sizes func() int) (kinds []Kind, payloads [][]byte, err error) {
+	received, before := 0, len(b.buf)
+	for len(stream) > 0 {
+		space := b.space()
+		if len(space) == 0 {
+			t.Fatalf("no space")
+		}
+		n := copy(space, stream[:min(len(stream), max(1, sizes()))])
+		stream = stream[n:]
+		received += n
+		b.received(n)
+		for {
+			k, p, ok, err := b.next()
+			if err != nil {
+				return kinds, payloads, err
+			}
+			if !ok {
+				break
+			}
+			kinds = append(kinds, k)
+			payloads = append(payloads, append([]byte(nil), p...))
+		}
+		if len(b.buf) > max(readBytesMax, 2*received, before) {
+			t.Fatalf("%d bytes of memory for %d received", len(b.buf), received)
+		}
+	}
+	return kinds, payloads, nil
+}
+
+func TestFramesSurviveAnyCutting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var stream []byte
+		var want [][]byte
+		for i := range rapid.IntRange(0, 30).Draw(t, "frames") {
+			n := rapid.SampledFrom([]int{0, 1, 100, 4091, 4092, 70000, 200000}).Draw(t, "bytes")
+			p := bytes.Repeat([]byte{byte(i)}, n)
+			want = append(want, p)
+			stream = appendFrame(stream, Kind(i%3+1), p)
+		}
+		kinds, got, err := feed(t, newFrameBuffer(1<<20), stream, func() int {
+			return rapid.SampledFrom([]int{1, 3, 1000, 5000, 1 << 20}).Draw(t, "piece")
+		})
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%d frames of %d, %v", len(got), len(want), err)
+		}
+		for i := range want {
+			if !bytes.Equal(got[i], want[i]) || kinds[i] != Kind(i%3+1) {
+				t.Fatalf("frame %d of %d bytes came as %d bytes of kind %d", i, len(want[i]), len(got[i]), kinds[i])
+			}
+		}
+	})
+}
+
+func TestADeclaredLengthAllocatesNothing(t *testing.T) {
+	b := newFrameBuffer(8 << 20)
+	stream := []byte{0, 0x7f, 0xff, 0xff, 1} // 8 MiB are announced, and never come
+	if _, _, err := feed(t, b, stream, func() int { return 1 }); err != nil || len(b.buf) != readBytesMin {
+		t.Errorf("%d bytes of memory, %v", len(b.buf), err)
+	}
+}
+
+func TestALargeBufferGoesWhenItIsNotNeeded(t *testing.T) {
+	b := newFrameBuffer(8 << 20)
+	big := appendFrame(nil, 1, make([]byte, 1<<20))
+	all := func() int { return 1 << 30 }
+	if _, p, err := feed(t, b, big, all); err != nil || len(p) != 1 {
+		t.Fatal(err)
+	}
+	if len(b.buf) < 1<<20 {
+		t.Fatalf("%d bytes of memory", len(b.buf))
+	}
+	for range 20 {
+		if _, _, err := feed(t, b, appendFrame(nil, 1, []byte("small")), all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(b.buf) > readBytesMax {
+		t.Errorf("%d bytes of memory after small frames", len(b.buf))
+	}
+}
+
+func FuzzFrames(f *testing.F) {
+	f.Add(appendFrame(appendFrame(nil, 1, []byte("one")), 2, nil), 3)
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1}, 1)
+	f.Fuzz(func(t *testing.T, stream []byte, piece int) {
+		kinds, payloads, err := feed(t, newFrameBuffer(1<<16), stream, func() int { return piece })
+		var again []byte
+		for i := range payloads {
+			again = appendFrame(again, kinds[i], payloads[i])
+		}
+		if !bytes.HasPrefix(stream, again) {
+			t.Fatalf("%x became %x", stream, again)
+		}
+		if rest := len(stream) - len(again); err == nil && rest > frameHeaderBytes+1<<16 {
+			t.Fatalf("%d bytes wait", rest)
+		}
+	})
+}
