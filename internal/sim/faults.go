@@ -224,8 +224,8 @@ func (w *world) faultLeave() {
 
 // leave takes a node out in order, as Node.Shutdown does.
 func (w *world) leave(p *proc) {
+	p.member.leaving = true
 	p.run(func() {
-		p.member.leaving = true
 		w.event(p, "leaves", 0, nil)
 		p.leaveUpper(func() { p.step(view.Leave{}) })
 	})

@@ -88,10 +88,14 @@ func (w *world) checkDecided(p *proc, v *view.View) {
 		if len(v.Members) == 1 {
 			return // a new cluster
 		}
-	} else if alone := (&attempt{base: p.former, next: v, acks: map[nodeID]bool{p.node.ID: true}}); w.rightful(alone) {
-		// The leader is a quorum by itself, and need not ask anyone.
-		w.noteDecision(alone)
+	} else if w.decidedAlone(p, p.former, v) {
 		return
+	}
+	for _, a := range w.watch.byEpoch[v.Epoch-1] {
+		// Two steps at once: the view between them was never published.
+		if w.rightful(a) && w.decidedAlone(p, a.next, v) {
+			return
+		}
 	}
 	for _, a := range w.watch.byEpoch[v.Epoch] {
 		if invariant.SameView(a.next, v) && w.rightful(a) {
@@ -100,6 +104,17 @@ func (w *world) checkDecided(p *proc, v *view.View) {
 		}
 	}
 	w.fail("S6", "%s publishes %s without a quorum: %s", p.label, w.viewText(v), w.attemptsText(v.Epoch))
+}
+
+// decidedAlone reports whether the leader is a quorum by itself, so that it need
+// not ask anyone.
+func (w *world) decidedAlone(p *proc, base, v *view.View) bool {
+	a := &attempt{base: base, next: v, acks: map[nodeID]bool{p.node.ID: true}}
+	if !w.rightful(a) {
+		return false
+	}
+	w.noteDecision(a)
+	return true
 }
 
 func (w *world) rightful(a *attempt) bool {
