@@ -26,39 +26,35 @@ var (
 	ErrPanicked     = entity.ErrPanicked
 )
 
-// HandlerError is an error that a handler returned. It looks the same to askers
-// on all nodes: only the text travels. On the handler's own node Unwrap also
-// gives the error itself.
-type HandlerError struct {
-	Text  string
-	cause error
-}
+// HandlerError is an error that a handler returned. Only its text travels, and it
+// looks the same to askers on all nodes, the handler's own included.
+type HandlerError struct{ Text string }
 
 func (e *HandlerError) Error() string { return e.Text }
 
-// Unwrap returns the handler's error, nil when it came from another node.
-func (e *HandlerError) Unwrap() error { return e.cause }
+// PanicError is what the asker gets when a handler panicked; it matches
+// ErrPanicked.
+type PanicError = entity.PanicError
 
 // Retryable reports whether the same call may succeed when it is made again.
 // See OutcomeUnknown for whether that may run the handler twice.
-func Retryable(err error) bool {
-	for _, r := range []error{
-		ErrMailboxFull, ErrBufferFull, ErrNotReady, ErrNoHome, ErrMoved,
-	} {
-		if errors.Is(err, r) {
-			return true
-		}
-	}
-	return OutcomeUnknown(err)
-}
+func Retryable(err error) bool { return notRun(err) || OutcomeUnknown(err) }
 
 // OutcomeUnknown reports whether the handler may have run, or may still run,
 // although the call failed.
 func OutcomeUnknown(err error) bool {
-	for _, u := range []error{
-		ErrPaused, ErrNodeLost, ErrAbandoned, context.DeadlineExceeded, context.Canceled,
-	} {
-		if errors.Is(err, u) {
+	return !notRun(err) && isOne(err, ErrPaused, ErrNodeLost, ErrAbandoned, context.DeadlineExceeded, context.Canceled)
+}
+
+// notRun reports whether err says for certain that the handler did not run, and
+// that it may the next time.
+func notRun(err error) bool {
+	return isOne(err, ErrMailboxFull, ErrBufferFull, ErrNotReady, ErrNoHome, ErrMoved)
+}
+
+func isOne(err error, targets ...error) bool {
+	for _, t := range targets {
+		if errors.Is(err, t) {
 			return true
 		}
 	}

@@ -1,37 +1,261 @@
 package sharding
 
-import "context"
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
 
-// dataPath is a path without its types of messages.
-type dataPath interface {
-	describe() *typeInfo
-	stats() Stats
-}
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/zeebo/xxh3"
+)
 
-// typeInfo is what the shell needs to know of a type.
+// typeInfo is what does not depend on a type's messages.
 type typeInfo struct {
 	name, role string
 	shards     uint32
-	proxy      bool
+	// proxy: never hosts, whatever the node's roles.
+	proxy       bool
+	stopTimeout time.Duration
+	rebalance   time.Duration
+	minMembers  int
+	strategy    Strategy
 }
 
-// path moves the messages of one type.
+// path moves the messages of one type, for the life of the Registry: it is what a
+// Region points to. Its router knows where they go; what is here depends on the
+// types of the messages: codecs, asks, and the entities that run here.
 type path[Req, Resp any] struct {
-	typeInfo
+	*router
+	typ   Type[Req, Resp]
+	epoch time.Time
+	calls calls[Resp]
+
+	// locals[i] is shard i while it runs here and its route is open and empty:
+	// senders deliver to it without a look at the route.
+	locals []atomic.Pointer[entity.Shard[Req, Resp]]
+	// host runs the entities of the present incarnation; nil for proxies.
+	host atomic.Pointer[entity.Host[Req, Resp]]
+	// senders are the nodes' Senders, so that messages from outside entities share
+	// one.
+	senders  sync.Map
+	frames   sync.Pool
+	entities entity.Counters
 }
 
 func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
-	return &path[Req, Resp]{typeInfo: typeInfo{name: t.Name, role: t.Role, shards: uint32(t.Shards), proxy: t.New == nil}}
+	info := typeInfo{
+		name: t.Name, role: t.Role, shards: uint32(t.Shards), proxy: t.New == nil,
+		stopTimeout: t.StopTimeout, rebalance: t.RebalanceInterval, minMembers: t.MinMembers, strategy: t.Strategy,
+	}
+	p := &path[Req, Resp]{
+		router: newRouter(info, t.Limits, &counters{}),
+		typ:    t, epoch: time.Now(),
+		locals: make([]atomic.Pointer[entity.Shard[Req, Resp]], t.Shards),
+	}
+	p.inner = p
+	p.frames.New = func() any { return new([]byte) }
+	return p
 }
 
 func (p *path[Req, Resp]) describe() *typeInfo { return &p.typeInfo }
 
-func (p *path[Req, Resp]) stats() Stats { return Stats{Type: p.name} }
-
-func (p *path[Req, Resp]) tell(ctx context.Context, f Ref[Req, Resp], req Req) error {
-	return ErrNotReady
+func (p *path[Req, Resp]) check(ctx context.Context, id string) error {
+	if id == "" || len(id) > p.limits.IDBytes {
+		return ErrBadID
+	}
+	return ctx.Err()
 }
 
-func (p *path[Req, Resp]) ask(ctx context.Context, f Ref[Req, Resp], req Req, opts []AskOption) (resp Resp, err error) {
-	return resp, ErrNotReady
+func (p *path[Req, Resp]) tell(ctx context.Context, f Ref[Req, Resp], req Req) error {
+	if err := p.check(ctx, f.id); err != nil {
+		return err
+	}
+	return p.send(ctx, f, req, 0)
+}
+
+// send takes a request to its shard, or its way there, waiting for room until ctx
+// ends.
+func (p *path[Req, Resp]) send(ctx context.Context, f Ref[Req, Resp], req Req, call uint64) error {
+	for {
+		if s := p.locals[f.shard].Load(); s != nil {
+			if done, err := p.sendLocal(ctx, s, f, req, call); done {
+				return err
+			}
+		}
+		if err := p.sendEncoded(ctx, f, req, call); err != errRunsHere {
+			return err
+		}
+	}
+}
+
+// sendLocal reports false when the shard takes nothing more.
+func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Resp], f Ref[Req, Resp], req Req, call uint64) (done bool, err error) {
+	m := entity.Message[Req]{Req: req}
+	if call != 0 {
+		m.Reply = entity.ReplyTo{Node: s.Node(), Call: call}
+		if t, ok := ctx.Deadline(); ok {
+			m.Expires = max(t.Sub(p.epoch), 1)
+		}
+	}
+	if c := entity.From(ctx); c != nil {
+		m.From = c.Sending()
+	}
+	for {
+		switch err := s.Deliver(f.id, m); err {
+		case nil:
+			p.counters.sent(RouteLocal, f.shard)
+			return true, nil
+		case ErrMailboxFull:
+			if s.WaitRoom(ctx, f.id) != nil {
+				return true, giveUp(ErrMailboxFull, ctx)
+			}
+		default:
+			return false, nil
+		}
+	}
+}
+
+func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req Req, call uint64) error {
+	buf := p.frames.Get().(*[]byte)
+	frame, err := p.encode((*buf)[:0], ctx, f, req, call)
+	if err != nil {
+		p.frames.Put(buf)
+		return err
+	}
+	it := item{frame: frame, call: call}
+	if call != 0 {
+		it.expires, _ = ctx.Deadline()
+	}
+	kept, err := p.post(ctx, &p.routes[f.shard], it)
+	if !kept {
+		*buf = frame
+	} else {
+		*buf = nil
+	}
+	p.frames.Put(buf)
+	return err
+}
+
+func (p *path[Req, Resp]) encode(b []byte, ctx context.Context, f Ref[Req, Resp], req Req, call uint64) ([]byte, error) {
+	var from *Sender
+	if c := entity.From(ctx); c != nil {
+		from = c.Sending()
+	}
+	b = appendRequest(b, p.name, f.shard, f.id, call, from)
+	head := len(b)
+	b, err := p.typ.ReqCodec.Append(b, req)
+	if err != nil {
+		return nil, &codecError{err}
+	}
+	if len(b)-head > p.limits.PayloadBytes {
+		return nil, ErrTooLarge
+	}
+	return b, nil
+}
+
+// codecError says what the codec complained of; it matches ErrCodec.
+type codecError struct{ cause error }
+
+func (e *codecError) Error() string   { return ErrCodec.Error() + ": " + e.cause.Error() }
+func (e *codecError) Unwrap() []error { return []error{ErrCodec, e.cause} }
+
+// publish lets local senders find the shard that runs here.
+func (p *path[Req, Resp]) publish(shard ShardID, token Token) bool {
+	h := p.host.Load()
+	if h == nil {
+		return false
+	}
+	s := h.Shard(shard)
+	if s == nil || s.Token() != token || !s.Open() {
+		return false
+	}
+	p.locals[shard].Store(s)
+	return true
+}
+
+func (p *path[Req, Resp]) hide(shard ShardID) { p.locals[shard].Store(nil) }
+
+func (p *path[Req, Resp]) move(call uint64, node view.NodeID) bool { return p.calls.move(call, node) }
+
+func (p *path[Req, Resp]) failAsk(call uint64, err error) bool {
+	var none Resp
+	return call != 0 && p.calls.finish(call, none, err)
+}
+
+// deliver hands a request to the shard that runs here under its token.
+func (p *path[Req, Resp]) deliver(from view.NodeID, q *request) bool {
+	h := p.host.Load()
+	if h == nil {
+		return false
+	}
+	s := h.Shard(q.shard)
+	if s == nil {
+		return false
+	}
+	if s.Token() != q.token {
+		p.counters.stale.Add(1)
+		return false
+	}
+	if ShardID(xxh3.Hash(q.id)%uint64(p.shards)) != q.shard {
+		p.fail(from, q, codeSettings, DropSettings, "")
+		return true
+	}
+	req, err := decode(p.typ.ReqCodec, q.payload)
+	if err != nil {
+		p.fail(from, q, codeCodec, DropCodec, err.Error())
+		return true
+	}
+	m := entity.Message[Req]{Req: req, From: p.sender(from, q)}
+	if q.call != 0 {
+		m.Reply = entity.ReplyTo{Node: from, Call: q.call}
+		if q.left > 0 {
+			m.Expires = time.Since(p.epoch) + q.left
+		}
+	}
+	switch s.DeliverTo(q.id, m) {
+	case nil:
+		return true
+	case entity.ErrMailboxFull:
+		p.fail(from, q, codeMailboxFull, DropMailboxFull, "")
+		return true
+	}
+	return false
+}
+
+// sender returns who sent q; messages from outside entities share one per node.
+func (p *path[Req, Resp]) sender(from view.NodeID, q *request) *Sender {
+	if q.fromTyp != nil {
+		return &Sender{Node: from, Type: string(q.fromTyp), ID: string(q.fromID)}
+	}
+	if s, ok := p.senders.Load(from); ok {
+		return s.(*Sender)
+	}
+	s, _ := p.senders.LoadOrStore(from, &Sender{Node: from})
+	return s.(*Sender)
+}
+
+// fail ends a request that is not handled: its asker is told, or it is counted.
+func (p *path[Req, Resp]) fail(from view.NodeID, q *request, c code, why Reason, text string) {
+	p.counters.drop(why, 1)
+	inc := p.now.Load()
+	if q.call == 0 || inc == nil {
+		return
+	}
+	if from == inc.self {
+		p.failAsk(q.call, c.err(text))
+		return
+	}
+	inc.out.send(from, append(appendReply(nil, p.name, q.call, c), cutText(text)...))
+}
+
+// decode keeps a codec that panics from taking a connection's reader down.
+func decode[T any](c Codec[T], payload []byte) (v T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &PanicError{Value: "codec"}
+		}
+	}()
+	return c.Decode(payload)
 }

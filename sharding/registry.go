@@ -58,7 +58,7 @@ func (r *Registry) add(p dataPath) error {
 	}
 	r.types[name] = p
 	if r.now != nil {
-		return r.now.serve(p)
+		r.now.serve(p)
 	}
 	return nil
 }

@@ -2,11 +2,20 @@ package sharding
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/sharding/region"
 )
 
 // Links is what Sharding sends through: the part of transport.Transport that it
@@ -34,6 +43,8 @@ type Config struct {
 	// Store returns where the coordinators of a role keep their records. It is asked
 	// only for roles that this node carries.
 	Store func(role string) Store
+	// RemoveAfter is the membership's.
+	RemoveAfter time.Duration
 	// Yield asks the leader to decide between this node and one that does not
 	// answer; nil never asks.
 	Yield func(subject view.NodeID)
@@ -50,105 +61,204 @@ type Config struct {
 // Whoever owns the node forwards what happens to it: the events of gossip to the
 // methods of the same names, the frames to HandleCoordinator and HandleEntity.
 type Sharding struct {
-	cfg Config
+	cfg  Config
+	log  *slog.Logger
+	ctx  context.Context
+	end  context.CancelFunc
+	work sync.WaitGroup
+	out  outbox
+
+	// paths is read for every frame, and replaced when a type is added.
+	paths atomic.Pointer[map[string]dataPath]
+
+	mu     sync.Mutex
+	closed bool
+	shells map[string]*shell
+	view   *view.View
+	// floors outlive the shells of a type.
+	floors map[string]*region.Floors
+	silent map[view.NodeID]bool
+
+	// ready is sticky.
+	ready atomic.Bool
+
+	malformed, unknown, unsent, overrun atomic.Uint64
 }
 
 // Start begins to serve the types of cfg.Registry. It does not block and does not
 // wait for a view. It fails when another Sharding serves the Registry.
 func Start(cfg Config) (*Sharding, error) {
-	s := &Sharding{cfg: cfg}
-	_, err := cfg.Registry.attach(s)
-	return s, err
+	s := &Sharding{
+		cfg: cfg, log: cfg.Logger,
+		shells: map[string]*shell{}, floors: map[string]*region.Floors{}, silent: map[view.NodeID]bool{},
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	s.out = outbox{links: cfg.Links, ctx: s.ctx, work: &s.work, lost: func(n int) { s.unsent.Add(uint64(n)) }}
+	s.paths.Store(&map[string]dataPath{})
+	paths, err := cfg.Registry.attach(s)
+	if err != nil {
+		s.end()
+		return nil, err
+	}
+	for _, p := range paths {
+		s.serve(p)
+	}
+	s.work.Go(s.look)
+	return s, nil
 }
 
-func (s *Sharding) serve(p dataPath) error { return nil }
+// path returns the path of a type, nil if the type is not registered.
+func (s *Sharding) path(typ []byte) dataPath { return (*s.paths.Load())[string(typ)] }
 
-// ViewChanged says that a newer view holds. It does not block.
-func (s *Sharding) ViewChanged(v *view.View) {}
+// serve makes a registered type take part.
+func (s *Sharding) serve(p dataPath) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	info := p.describe()
+	if old := s.shells[info.name]; old != nil {
+		// Others knew the type before we did.
+		old.retire()
+	}
+	paths := maps.Clone(*s.paths.Load())
+	paths[info.name] = p
+	sh := s.newShell(*info, p)
+	s.shells[info.name] = sh
+	p.attach(sh.inc, s.hosts(info), s.log)
+	s.paths.Store(&paths)
+	s.begin(sh)
+}
 
-// LeaseChanged says that the lease became valid or ended, or changed its
-// generation. It does not block.
-func (s *Sharding) LeaseChanged(l view.Lease, valid bool) {}
-
-// Abandoned drops every instance that runs here, without running user code: when
-// it returns, no handler will begin.
-func (s *Sharding) Abandoned() {}
+// hosts reports whether this node hosts a type.
+func (s *Sharding) hosts(info *typeInfo) bool { return !info.proxy && s.cfg.Self.HasRole(info.role) }
 
 // PeerUp says that an outgoing connection to a peer stands.
-func (s *Sharding) PeerUp(id view.NodeID, c transport.Class) {}
+func (s *Sharding) PeerUp(id view.NodeID, c transport.Class) {
+	switch c {
+	case transport.Message:
+		for _, p := range *s.paths.Load() {
+			if inc := p.base().now.Load(); inc != nil {
+				p.base().peerUp(inc, id)
+			}
+		}
+	case transport.Control:
+		s.hearing(id, true)
+	}
+}
 
-// PeerLost says that a connection with a peer broke: asks that were on their way
-// to it fail before PeerLost returns.
-func (s *Sharding) PeerLost(id view.NodeID, c transport.Class) {}
+// PeerLost says that a connection with a peer broke, in either direction, or that
+// the peer is proven dead: asks that were on their way to it fail before PeerLost
+// returns.
+func (s *Sharding) PeerLost(id view.NodeID, c transport.Class) {
+	switch c {
+	case transport.Message:
+		for _, p := range *s.paths.Load() {
+			p.lost(id)
+		}
+	case transport.Control:
+		s.hearing(id, false)
+	}
+}
+
+// hearing notes whether a peer is heard of, and tells the coordinators: they move
+// nothing while someone is silent.
+func (s *Sharding) hearing(id view.NodeID, heard bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.silent[id] == !heard {
+		return
+	}
+	if heard {
+		delete(s.silent, id)
+	} else {
+		s.silent[id] = true
+	}
+	s.tellSilent()
+}
+
+// tellSilent is called with the mutex.
+func (s *Sharding) tellSilent() {
+	nodes := slices.Sorted(maps.Keys(s.silent))
+	for _, sh := range s.shells {
+		sh.inbox.put(coordinator.Silent{Nodes: nodes})
+	}
+}
 
 // HandleCoordinator takes a frame of KindCoordinator. It keeps nothing of
 // payload and does not block; when too much waits the frame is dropped and
 // counted: the protocol repeats itself.
-func (s *Sharding) HandleCoordinator(from view.NodeID, payload []byte) {}
+func (s *Sharding) HandleCoordinator(from view.NodeID, payload []byte) {
+	m, err := protocol.Decode(payload)
+	if err != nil {
+		s.malformed.Add(1)
+		return
+	}
+	if sh := s.shellFor(from, m); sh != nil && !sh.inbox.putFrame(received{from, m}) {
+		s.overrun.Add(1)
+	}
+}
 
-// HandleEntity takes a frame of KindEntity. It keeps nothing of payload. Frames
-// of one peer must come in the order in which they were sent, one at a time.
-func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {}
+// lookEvery is how often routes are looked at that wait for a connection.
+const lookEvery = 50 * time.Millisecond
 
-// Drain hands all shards off to other nodes, in order, and returns when this node
-// hosts none, or ctx ends. Messages are served all the while; afterwards this
-// node is a proxy. Leave the cluster after it.
-func (s *Sharding) Drain(ctx context.Context) error { return nil }
+var hello = []byte{byte(frameHello)}
 
-// Close ends everything at once and waits until all goroutines have ended.
-// Instances that still run are abandoned. The Regions answer ErrNotReady until
-// another Sharding is started with the Registry. Idempotent.
-func (s *Sharding) Close() error {
+const helloClass = transport.Message
+
+// look keeps asking for connections that routes wait for. A frame makes the
+// transport dial; PeerUp, or the answer, lets the routes flow.
+func (s *Sharding) look() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		down := map[view.NodeID]bool{}
+		for _, p := range *s.paths.Load() {
+			if inc := p.base().now.Load(); inc != nil {
+				for _, n := range p.base().look(inc) {
+					down[n] = true
+				}
+			}
+		}
+		for n := range down {
+			_ = s.cfg.Links.Send(n, transport.Message, transport.KindEntity, hello)
+		}
+	}
+}
+
+// Close ends everything at once and waits until all goroutines have ended, at
+// most as long as ctx. Instances that still run are abandoned; a handler that
+// ignores the end of its Context makes Close fail with the context's error. The
+// Regions answer ErrNotReady until another Sharding is started with the Registry.
+// Idempotent.
+func (s *Sharding) Close(ctx context.Context) error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	shells := slices.Collect(maps.Values(s.shells))
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
 	s.cfg.Registry.detach(s)
-	return nil
+	s.end()
+	var errs []error
+	for _, sh := range shells {
+		sh.inbox.close()
+		<-sh.ended
+		if sh.path != nil {
+			errs = append(errs, sh.path.detach(ctx))
+		}
+	}
+	s.work.Wait()
+	return errors.Join(errs...)
 }
-
-// Ready reports whether every type has met its coordinator here.
-func (s *Sharding) Ready() bool { return false }
-
-// TypeStatus is what a node knows about one type.
-type TypeStatus struct {
-	Type         string
-	Role         string
-	Hosting      bool
-	Registered   bool
-	Coordinator  view.NodeID
-	Coordinating bool
-	// Term is that of the newest coordinator heard of.
-	Term   view.Epoch
-	Shards []ShardStatus
-}
-
-// ShardStatus is one shard as this node sees it.
-type ShardStatus struct {
-	Shard ShardID
-	// Home is zero while it is unknown here.
-	Home  view.NodeID
-	Token Token
-	// State is "local", "remote", "unknown", "closed", "starting", or "stopping".
-	State    string
-	Entities int
-	Buffered int
-}
-
-// Status returns what this node knows about all types, sorted by name. It asks
-// no other node.
-func (s *Sharding) Status() []TypeStatus { return nil }
-
-// TraceEvent is one line of a shard's history.
-type TraceEvent struct {
-	// At is the time here, for people.
-	At    int64
-	Kind  string
-	Shard ShardID
-	Node  view.NodeID
-	Token Token
-	Text  string
-}
-
-// Explain returns the newest events of a shard on this node, oldest first: why
-// it is where it is.
-func (s *Sharding) Explain(typ string, shard ShardID) []TraceEvent { return nil }
-
-// Store keeps the records of coordinators of one role in replicated memory.
-type Store any

@@ -36,7 +36,7 @@ const (
 	DropSettings                   // the sender maps ids to shards differently
 	DropUnknownType                // the type is not registered here
 	DropMalformed                  // the frame did not parse
-	DropClosed                     // the node was closed with messages in buffers
+	DropTooLarge                   // the frame is above the transport's limit
 	reasons
 )
 
@@ -44,7 +44,7 @@ const (
 func (r Reason) String() string {
 	return [...]string{
 		"mailbox_full", "not_home", "abandoned", "expired", "codec", "panicked", "handler_error",
-		"reply_unsent", "reply_late", "settings", "unknown_type", "malformed", "closed",
+		"reply_unsent", "reply_late", "settings", "unknown_type", "malformed", "too_large",
 	}[r]
 }
 
@@ -60,6 +60,8 @@ type Stats struct {
 	// came back from a node which was not the home and were sent again.
 	Sent       [routes]uint64
 	Redirected uint64
+	// NodeLost counts asks that failed because the connection to the home broke.
+	NodeLost uint64
 	// Received counts messages from other nodes.
 	Received uint64
 	// Handled counts handler calls that ended, in error or not.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/peerage-go/peerage/sharding/entity"
 	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // These are the words of package entity that users of this package need.
@@ -18,6 +19,8 @@ type (
 	Sender = entity.Sender
 	// Token is the fencing token of one allocation of one shard.
 	Token = entity.Token
+	// Strategy decides which node hosts which shard.
+	Strategy = strategy.Strategy
 	// ShardID is the number of a shard.
 	ShardID = entity.ShardID
 	// Stopper is an Entity that wants to know of its orderly end.
@@ -61,6 +64,10 @@ type Type[Req, Resp any] struct {
 	// StopTimeout bounds the orderly stop of a shard: an instance that has not
 	// ended by then is abandoned. 0 means DefaultStopTimeout.
 	StopTimeout time.Duration
+	// Strategy decides which node hosts which shard; nil means
+	// strategy.LeastShards{}. It runs on the coordinator's node, so it must be equal
+	// on all nodes of the role.
+	Strategy Strategy
 	// RebalanceInterval is how often shards are evened out; 0 means the
 	// coordinator's default.
 	RebalanceInterval time.Duration

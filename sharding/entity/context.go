@@ -3,6 +3,7 @@ package entity
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -36,6 +37,7 @@ type Context struct {
 	from    *Sender
 	expires time.Time
 	inner   lazyContext
+	self    atomic.Pointer[Sender]
 	leave   bool
 }
 
@@ -68,6 +70,18 @@ func (c *Context) Self() Sender {
 	return Sender{Node: c.shard.node, Type: c.shard.typ, ID: c.id}
 }
 
+// Sending returns Self as the messages that the handler sends carry it: shared
+// and never changed.
+func (c *Context) Sending() *Sender {
+	s := c.self.Load()
+	if s == nil {
+		self := c.Self()
+		s = &self
+		c.self.Store(s)
+	}
+	return s
+}
+
 // Passivate asks for this instance to end after the current call: OnStop runs,
 // and the next message, if one waits or comes, meets a new instance.
 func (c *Context) Passivate() { c.leave = true }
@@ -81,4 +95,5 @@ func (c *Context) Logger() *slog.Logger {
 // clear makes c ready for another instance.
 func (c *Context) clear() {
 	c.shard, c.id, c.from, c.expires, c.leave = nil, "", nil, time.Time{}, false
+	c.self.Store(nil)
 }

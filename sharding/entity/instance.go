@@ -21,6 +21,8 @@ type instance[Req, Resp any] struct {
 	taken uint32
 	left  atomic.Int32
 	state state
+	// waited: senders wait for room in this mailbox; see Shard.waiters.
+	waited atomic.Bool
 	// retire asks the runner to end the instance before the next message.
 	retire bool
 }

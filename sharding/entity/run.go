@@ -66,6 +66,7 @@ func (r *runner[Req, Resp]) loop() {
 			r.in.left.Store(int32(len(r.batch.msgs) - r.next - 1))
 			r.next++
 			r.dispatch(&r.batch.msgs[r.next-1])
+			r.wakeHalfway()
 		}
 		r.flushCount()
 	}
@@ -81,6 +82,7 @@ func (r *runner[Req, Resp]) take() bool {
 		r.batch = nil
 	}
 	in.taken = 0
+	s.wake(in)
 	for !s.gone.Load() {
 		switch {
 		case in.retire, s.stopping != nil && in.box == nil && in.ent != nil:

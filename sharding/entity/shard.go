@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/peerage-go/peerage/gossip/view"
 )
 
 // Shard is a hosted shard: a map of instances under one mutex, which is also the
@@ -41,6 +43,8 @@ type Shard[Req, Resp any] struct {
 	busy   int
 	parked []*instance[Req, Resp]
 	spare  []*box[Req]
+	// waiters are closed when the mailbox may have room.
+	waiters map[*instance[Req, Resp]]chan struct{}
 	// stopping is set while an orderly stop is under way.
 	stopping *stopping[Req, Resp]
 }
@@ -58,6 +62,16 @@ func (s *Shard[Req, Resp]) Number() ShardID { return s.info.number }
 
 // Token returns the token under which it is hosted.
 func (s *Shard[Req, Resp]) Token() Token { return s.info.token }
+
+// Open reports whether the shard takes messages.
+func (s *Shard[Req, Resp]) Open() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entities != nil && s.stopping == nil
+}
+
+// Node returns the incarnation of the node that hosts it.
+func (s *Shard[Req, Resp]) Node() view.NodeID { return s.info.node }
 
 // Entities returns the number of instances, running or at rest.
 func (s *Shard[Req, Resp]) Entities() int {

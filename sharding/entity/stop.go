@@ -50,6 +50,7 @@ func (s *Shard[Req, Resp]) stop(timeout time.Duration, done func(Stopped)) {
 	}
 	st := &stopping[Req, Resp]{done: done}
 	s.stopping = st
+	s.wakeAll()
 	st.timer = time.AfterFunc(timeout, func() { s.force(st) })
 	for _, in := range s.entities {
 		if in.state != resting {
@@ -142,6 +143,7 @@ func (s *Shard[Req, Resp]) dispose() {
 	s.host.cfg.Counters.Abandoned.Add(len(s.entities))
 	s.host.cfg.Counters.Entities.Add(-len(s.entities))
 	s.entities, s.parked, s.spare = nil, nil, nil
+	s.wakeAll()
 	s.host.forget(s)
 	if len(lost) > 0 {
 		s.host.work.Go(func() { s.fail(lost) })

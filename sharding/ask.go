@@ -1,0 +1,155 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/entity"
+)
+
+// The pauses between the attempts of an Ask with Retry.
+const (
+	retryFirst = time.Millisecond
+	retryMax   = 50 * time.Millisecond
+)
+
+func (p *path[Req, Resp]) ask(ctx context.Context, f Ref[Req, Resp], req Req, opts []AskOption) (Resp, error) {
+	if err := p.check(ctx, f.id); err != nil {
+		var none Resp
+		return none, err
+	}
+	retry := false
+	for _, o := range opts {
+		retry = retry || o.retry
+	}
+	for pause := retryFirst; ; pause = min(2*pause, retryMax) {
+		resp, err := p.askObserved(ctx, f, req)
+		if err == nil || !retry || !Retryable(err) || ctx.Err() != nil {
+			return resp, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return resp, err
+		}
+	}
+}
+
+func (p *path[Req, Resp]) askObserved(ctx context.Context, f Ref[Req, Resp], req Req) (Resp, error) {
+	inc := p.now.Load()
+	if inc == nil || inc.observer == nil {
+		return p.askOnce(ctx, f, req)
+	}
+	route := RouteRemote
+	if p.locals[f.shard].Load() != nil {
+		route = RouteLocal
+	}
+	start := time.Now()
+	resp, err := p.askOnce(ctx, f, req)
+	inc.observer.AskDone(p.name, route, time.Since(start), err)
+	return resp, err
+}
+
+func (p *path[Req, Resp]) askOnce(ctx context.Context, f Ref[Req, Resp], req Req) (resp Resp, err error) {
+	var node view.NodeID
+	if s := p.locals[f.shard].Load(); s != nil {
+		node = s.Node()
+	}
+	c := p.calls.begin(f.shard, node)
+	// An ask that is over before it left has its answer in the call.
+	if err = p.send(ctx, f, req, c.number); err == nil || errors.Is(err, errNobodyWaits) {
+		select {
+		case <-c.done:
+			resp, err = c.resp, c.err
+			p.calls.release(c)
+			return resp, err
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	at, cancelled := p.calls.cancel(c)
+	if !cancelled {
+		<-c.done
+		resp, err = c.resp, c.err
+	} else if err == ctx.Err() {
+		err = p.whyLate(at, err)
+	}
+	p.calls.release(c)
+	return resp, err
+}
+
+// whyLate says what an ask was waiting for when its context ended.
+func (p *path[Req, Resp]) whyLate(at view.NodeID, err error) error {
+	inc := p.now.Load()
+	switch {
+	case inc == nil:
+		return &gaveUpError{ErrNotReady, err}
+	case at == 0:
+		return &gaveUpError{ErrNoHome, err}
+	case at == inc.self && !inc.alive():
+		return &gaveUpError{ErrPaused, err}
+	}
+	return err
+}
+
+// replies gives the answers of one incarnation's handlers to their askers.
+type replies[Req, Resp any] struct {
+	p   *path[Req, Resp]
+	inc *incarnation
+}
+
+// Cancelled is asked for askers on this node only.
+func (r *replies[Req, Resp]) Cancelled(to entity.ReplyTo) bool { return !r.p.calls.waits(to.Call) }
+
+// Reply answers an ask.
+func (r *replies[Req, Resp]) Reply(to entity.ReplyTo, resp Resp, err error) {
+	if to.Node == r.inc.self {
+		c, text := codeOf(err)
+		if !r.p.calls.finish(to.Call, resp, c.err(text)) {
+			r.p.counters.drop(DropReplyLate, 1)
+		}
+		return
+	}
+	if err == entity.ErrExpired {
+		// The asker's own clock has told it.
+		return
+	}
+	buf := r.p.frames.Get().(*[]byte)
+	*buf = r.p.encodeReply((*buf)[:0], to.Call, resp, err)
+	r.inc.out.send(to.Node, *buf)
+	r.p.frames.Put(buf)
+}
+
+func (p *path[Req, Resp]) encodeReply(b []byte, call uint64, resp Resp, err error) []byte {
+	c, text := codeOf(err)
+	if c != codeOK {
+		return append(appendReply(b, p.name, call, c), text...)
+	}
+	b = appendReply(b, p.name, call, codeOK)
+	head := len(b)
+	out, err := p.typ.RespCodec.Append(b, resp)
+	switch {
+	case err != nil:
+		return append(appendReply(b[:0], p.name, call, codeCodec), cutText(err.Error())...)
+	case len(out)-head > p.limits.PayloadBytes:
+		return appendReply(b[:0], p.name, call, codeTooLarge)
+	}
+	return out
+}
+
+// replied takes the reply to an ask of this node.
+func (p *path[Req, Resp]) replied(r *reply) {
+	var resp Resp
+	err := r.code.err(string(r.payload))
+	if r.code == codeOK && p.calls.waits(r.call) {
+		var bad error
+		if resp, bad = decode(p.typ.RespCodec, r.payload); bad != nil {
+			err = &codecError{bad}
+		}
+	}
+	if !p.calls.finish(r.call, resp, err) {
+		p.counters.drop(DropReplyLate, 1)
+	}
+}

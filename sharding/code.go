@@ -1,0 +1,77 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/peerage-go/peerage/sharding/entity"
+)
+
+// code says in one byte how an ask ended. The numbers never change.
+type code byte
+
+const (
+	codeOK code = iota
+	codeHandler
+	codePanicked
+	codeMailboxFull
+	codeAbandoned
+	codeExpired
+	codeCodec
+	codeSettings
+	codeUnknownType
+	codeTooLarge
+	codes
+)
+
+// textMax bounds the text of an error that travels.
+const textMax = 1024
+
+// codeOf turns an error of the entity runtime, or of a handler, into what
+// travels.
+func codeOf(err error) (code, string) {
+	var panicked *entity.PanicError
+	switch {
+	case err == nil:
+		return codeOK, ""
+	case errors.As(err, &panicked):
+		return codePanicked, cutText(panicked.Value)
+	case err == entity.ErrMailboxFull:
+		return codeMailboxFull, ""
+	case err == entity.ErrAbandoned:
+		return codeAbandoned, ""
+	case err == entity.ErrExpired:
+		return codeExpired, ""
+	}
+	return codeHandler, cutText(err.Error())
+}
+
+func cutText(s string) string { return s[:min(len(s), textMax)] }
+
+// err turns what travelled back into an error.
+func (c code) err(text string) error {
+	switch c {
+	case codeOK:
+		return nil
+	case codeHandler:
+		return &HandlerError{Text: text}
+	case codePanicked:
+		return &PanicError{Value: text}
+	case codeMailboxFull:
+		return ErrMailboxFull
+	case codeAbandoned:
+		return ErrAbandoned
+	case codeExpired:
+		return context.DeadlineExceeded
+	case codeCodec:
+		return fmt.Errorf("%w at the home: %s", ErrCodec, text)
+	case codeSettings:
+		return ErrSettings
+	case codeUnknownType:
+		return ErrUnknownType
+	case codeTooLarge:
+		return fmt.Errorf("%w: the response", ErrTooLarge)
+	}
+	return errMalformed
+}

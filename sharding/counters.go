@@ -1,0 +1,43 @@
+package sharding
+
+import "sync/atomic"
+
+// counters are those of one type, for the life of the program.
+type counters struct {
+	stripes    [stripes]stripe
+	dropped    [reasons]atomic.Uint64
+	redirected atomic.Uint64
+	nodeLost   atomic.Uint64
+	received   atomic.Uint64
+	stale      atomic.Uint64
+	in, out    atomic.Uint64
+	duplicates atomic.Uint64
+}
+
+// stripe holds what is counted for every message, apart per group of shards:
+// processors that work on different shards do not meet at a counter.
+type stripe struct {
+	sent [routes]atomic.Uint64
+	_    [64]byte
+}
+
+const stripes = 16
+
+func (c *counters) sent(r Route, shard ShardID) { c.stripes[shard%stripes].sent[r].Add(1) }
+
+func (c *counters) drop(r Reason, n uint64) { c.dropped[r].Add(n) }
+
+// fill copies the counters into s.
+func (c *counters) fill(s *Stats) {
+	for i := range c.stripes {
+		for r := range s.Sent {
+			s.Sent[r] += c.stripes[i].sent[r].Load()
+		}
+	}
+	for i := range s.Dropped {
+		s.Dropped[i] += c.dropped[i].Load()
+	}
+	s.Redirected, s.Received, s.Stale = c.redirected.Load(), c.received.Load(), c.stale.Load()
+	s.HandoffsIn, s.HandoffsOut = c.in.Load(), c.out.Load()
+	s.Duplicates, s.NodeLost = c.duplicates.Load(), c.nodeLost.Load()
+}

@@ -1,0 +1,135 @@
+package sharding
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/ddata"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// DataStore returns a Store in the distributed data of a role. The records of a
+// type are one LWW-map from shard to home, ordered by token, and two OR-sets of
+// nodes (DESIGN 7.1): a write costs what it changes.
+func DataStore(self view.NodeID, d *ddata.Data) Store { return dataStore{self, d} }
+
+type dataStore struct {
+	self view.NodeID
+	d    *ddata.Data
+}
+
+// storePrefix keeps the coordinators' keys apart from the application's.
+const storePrefix = "peerage/sharding/"
+
+func shardsKey(typ string) ddata.LWWMapKey[string, string] {
+	return ddata.LWWMapKey[string, string](storePrefix + typ + "/shards")
+}
+
+func regionsKey(typ string) ddata.ORSetKey[string] {
+	return ddata.ORSetKey[string](storePrefix + typ + "/regions")
+}
+
+func proxiesKey(typ string) ddata.ORSetKey[string] {
+	return ddata.ORSetKey[string](storePrefix + typ + "/proxies")
+}
+
+func fence(typ string, term view.Epoch) replicator.Option {
+	return replicator.WithFence(replicator.Fence{Group: storePrefix + typ, Term: uint64(term)})
+}
+
+// Write implements Store.
+func (s dataStore) Write(ctx context.Context, typ string, w coordinator.Write) error {
+	var ops []replicator.Op
+	if len(w.Records) > 0 {
+		ops = append(ops, ddata.Change(s.d, shardsKey(typ), func(m *ddata.LWWMapTx[string, string]) error {
+			for _, r := range w.Records {
+				at := crdt.Stamp{Time: uint64(r.Token.Term), Node: crdt.NodeID(s.self), Seq: r.Token.Seq}
+				m.SetAt(shardKey(r.Shard), appendRecord(r), at)
+			}
+			return nil
+		}))
+	}
+	sets := func(key ddata.ORSetKey[string], add []view.NodeID) {
+		if len(add)+len(w.Gone) == 0 {
+			return
+		}
+		ops = append(ops, ddata.Change(s.d, key, func(set *ddata.ORSetTx[string]) error {
+			for _, n := range add {
+				if e := nodeKey(n); !set.Contains(e) {
+					set.Add(e)
+				}
+			}
+			for _, n := range w.Gone {
+				set.Remove(nodeKey(n))
+			}
+			return nil
+		}))
+	}
+	sets(regionsKey(typ), w.Regions)
+	sets(proxiesKey(typ), w.Proxies)
+	return s.d.Update(ctx, ddata.Majority, ops, fence(typ, w.Term))
+}
+
+// Read implements Store.
+func (s dataStore) Read(ctx context.Context, typ string, term view.Epoch) (Records, error) {
+	var found Records
+	m, err := ddata.Get(ctx, s.d, shardsKey(typ), ddata.Majority, fence(typ, term))
+	if err != nil {
+		return found, err
+	}
+	for k, v := range m.All() {
+		if r, ok := readRecord(k, v); ok {
+			found.Shards = append(found.Shards, r)
+		}
+	}
+	if found.Regions, err = s.nodes(ctx, regionsKey(typ), fence(typ, term)); err != nil {
+		return found, err
+	}
+	found.Proxies, err = s.nodes(ctx, proxiesKey(typ), fence(typ, term))
+	return found, err
+}
+
+func (s dataStore) nodes(ctx context.Context, key ddata.ORSetKey[string], opt replicator.Option) ([]view.NodeID, error) {
+	set, err := ddata.Get(ctx, s.d, key, ddata.Majority, opt)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []view.NodeID
+	for e := range set.All() {
+		if len(e) == 8 {
+			nodes = append(nodes, view.NodeID(binary.BigEndian.Uint64([]byte(e))))
+		}
+	}
+	return nodes, nil
+}
+
+func shardKey(s ShardID) string { return string(binary.BigEndian.AppendUint32(nil, uint32(s))) }
+
+func nodeKey(n view.NodeID) string { return string(wire.AppendU64(nil, uint64(n))) }
+
+func appendRecord(r protocol.Record) string {
+	b := wire.AppendU64(nil, uint64(r.Home))
+	b = wire.AppendU64(b, uint64(r.Token.Term))
+	b = wire.AppendUvarint(b, r.Token.Seq)
+	return string(append(b, byte(r.State)))
+}
+
+// readRecord reads one entry; one that is none of ours is left out.
+func readRecord(key, value string) (protocol.Record, bool) {
+	if len(key) != 4 {
+		return protocol.Record{}, false
+	}
+	in := wire.NewReader([]byte(value))
+	r := protocol.Record{
+		Shard: ShardID(binary.BigEndian.Uint32([]byte(key))),
+		Home:  view.NodeID(in.U64()),
+		Token: Token{Term: view.Epoch(in.U64()), Seq: in.Uvarint()},
+		State: protocol.RecordState(in.Byte()),
+	}
+	return r, in.Done() == nil
+}

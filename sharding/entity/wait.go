@@ -1,0 +1,61 @@
+package entity
+
+import "context"
+
+// WaitRoom blocks until the entity's mailbox may have room, or the shard takes
+// nothing more, or ctx ends; then it returns the context's error. Who is woken may
+// find the mailbox full again.
+func (s *Shard[Req, Resp]) WaitRoom(ctx context.Context, id string) error {
+	s.mu.Lock()
+	in := s.entities[id]
+	if in == nil || s.stopping != nil || !in.full(s.host.cfg.Mailbox) {
+		s.mu.Unlock()
+		return nil
+	}
+	ch := s.waiters[in]
+	if ch == nil {
+		if s.waiters == nil {
+			s.waiters = map[*instance[Req, Resp]]chan struct{}{}
+		}
+		ch = make(chan struct{})
+		s.waiters[in] = ch
+		in.waited.Store(true)
+	}
+	s.mu.Unlock()
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// wake lets those who wait for room look again; called with the mutex.
+func (s *Shard[Req, Resp]) wake(in *instance[Req, Resp]) {
+	if !in.waited.Load() {
+		return
+	}
+	in.waited.Store(false)
+	if ch := s.waiters[in]; ch != nil {
+		close(ch)
+		delete(s.waiters, in)
+	}
+}
+
+// wakeAll is wake for every instance; called with the mutex.
+func (s *Shard[Req, Resp]) wakeAll() {
+	for _, ch := range s.waiters {
+		close(ch)
+	}
+	s.waiters = nil
+}
+
+// wakeHalfway wakes those who wait for room in the middle of a batch, so that
+// they fill the next one while the rest of this one is worked off.
+func (r *runner[Req, Resp]) wakeHalfway() {
+	if r.next == len(r.batch.msgs)/2 && r.in.waited.Load() {
+		r.shard.mu.Lock()
+		r.shard.wake(r.in)
+		r.shard.mu.Unlock()
+	}
+}

@@ -1,0 +1,313 @@
+package sharding
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// This file holds what the shell orders of the routes, and what comes back over
+// the connections. The essay above route says why the order holds.
+
+// closeRoute closes a route. With an owner, a marker with token goes down the
+// connection to it behind everything that was sent there.
+func (r *router) closeRoute(inc *incarnation, shard ShardID, owner view.NodeID, token Token) {
+	rt := &r.routes[shard]
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.open, rt.suspended, rt.asked = false, false, false
+	r.inner.hide(shard)
+	if owner != 0 {
+		r.sendMarker(inc, shard, owner, token)
+	}
+	if len(rt.buf) > 0 {
+		r.ask(inc, rt)
+	}
+}
+
+// sendMarker queues a marker, or answers it if the owner is this node: what was
+// sent here is in mailboxes already. A marker that finds no room is not sent; the
+// core sends it again.
+func (r *router) sendMarker(inc *incarnation, shard ShardID, owner view.NodeID, token Token) {
+	if owner == inc.self {
+		inc.acked(owner, shard, token)
+		return
+	}
+	_ = inc.send(owner, appendMarker(nil, frameMarker, r.name, shard, token))
+}
+
+// resendMarker sends the marker of a closed route again.
+func (r *router) resendMarker(inc *incarnation, shard ShardID, owner view.NodeID, token Token) {
+	rt := &r.routes[shard]
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	r.sendMarker(inc, shard, owner, token)
+}
+
+// openRoute opens a route, or turns it to another home, and lets the buffer flow.
+func (r *router) openRoute(inc *incarnation, shard ShardID, home view.NodeID, token Token) {
+	rt := &r.routes[shard]
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.open && rt.home == home && rt.token == token && !rt.suspended {
+		return
+	}
+	if rt.settle.waiting() && rt.settle.owner != home {
+		// What is still out at the former home will be refused there, or is lost with
+		// it; it must not hold up the new home.
+		r.sortBack(rt)
+	}
+	r.inner.hide(shard)
+	if rt.asked && inc.observer != nil && len(rt.buf) > 0 {
+		inc.observer.HomeResolved(r.name, time.Since(rt.since))
+	}
+	rt.open, rt.suspended, rt.asked = true, false, false
+	rt.home, rt.token = home, token
+	r.flow(inc, rt)
+}
+
+// flow lets the buffer out, in order, as far as there is room; called with the
+// mutex. When the buffer is empty and the shard runs here, local senders get to
+// see it.
+func (r *router) flow(inc *incarnation, rt *route) {
+	for len(rt.buf) > 0 {
+		if !rt.open || rt.suspended || rt.settle.waiting() || rt.flushing {
+			return
+		}
+		it := &rt.buf[0]
+		switch err := r.flowOne(inc, rt, it); {
+		case errors.Is(err, transport.ErrQueueFull):
+			r.flowLater(inc, rt)
+			return
+		case errors.Is(err, errNobodyWaits):
+			r.counters.drop(DropExpired, 1)
+		case errors.Is(err, transport.ErrFrameTooLarge):
+			r.counters.drop(DropTooLarge, 1)
+			r.inner.failAsk(it.call, ErrTooLarge)
+		case err != nil:
+			rt.suspended = true
+			return
+		}
+		r.hold(rt, -1, -len(it.frame))
+		rt.buf[0] = item{}
+		rt.buf = rt.buf[1:]
+	}
+	rt.buf = nil
+	if rt.open && rt.home == inc.self && !rt.settle.waiting() {
+		rt.suspended = !r.inner.publish(rt.shard, rt.token)
+	}
+}
+
+// errNotYet: the shard is said to run here, and does not.
+var errNotYet = errors.New("sharding: home is not ready")
+
+func (r *router) flowOne(inc *incarnation, rt *route, it *item) error {
+	if it.returned {
+		r.counters.redirected.Add(1)
+	}
+	if rt.home != inc.self {
+		return r.leave(inc, rt, it)
+	}
+	if it.call != 0 && !r.inner.move(it.call, inc.self) {
+		return errNobodyWaits
+	}
+	stamp(it.frame, rt.token, rt.sent+1)
+	if it.call != 0 && !it.expires.IsZero() {
+		stampLeft(it.frame, max(time.Until(it.expires), 1))
+	}
+	q, err := parseRequest(it.frame)
+	if err != nil || !r.inner.deliver(inc.self, &q) {
+		return errNotYet
+	}
+	rt.sent++
+	return nil
+}
+
+// flowLater goes on with the buffer when the connection has room; called with the
+// mutex.
+func (r *router) flowLater(inc *incarnation, rt *route) {
+	rt.flushing = true
+	home := rt.home
+	inc.work.Go(func() {
+		err := inc.links.WaitRoom(inc.ctx, home, transport.Message)
+		rt.mu.Lock()
+		defer rt.mu.Unlock()
+		rt.flushing = false
+		if inc.ctx.Err() != nil {
+			return
+		}
+		if err != nil && rt.home == home {
+			rt.suspended = true
+			return
+		}
+		r.flow(inc, rt)
+	})
+}
+
+// refused takes a request back that this node sent to the wrong home.
+func (r *router) refused(inc *incarnation, from view.NodeID, q *request, frame []byte) {
+	rt := &r.routes[q.shard]
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	current := rt.home == from && rt.token == q.token || rt.settle.owner == from
+	if !current {
+		r.giveBack(q.call)
+		return
+	}
+	it := item{frame: slices.Clone(frame), call: q.call, number: q.number, returned: true}
+	if q.call != 0 {
+		if !r.inner.move(q.call, 0) {
+			// It still stands for its number: what is behind it may go back.
+			it.call = callGone
+		}
+		if q.left != 0 {
+			it.expires = time.Now().Add(q.left)
+		}
+	}
+	rt.back = append(rt.back, it)
+	if rt.settle.waiting() {
+		return
+	}
+	if rt.open {
+		rt.open, rt.suspended, rt.asked = false, false, true
+		r.inner.hide(rt.shard)
+		inc.misrouted(rt.shard, rt.token)
+	}
+	rt.settle = settling{owner: from, token: Token{Seq: r.markers.Add(1)}}
+	r.sendMarker(inc, rt.shard, from, rt.settle.token)
+}
+
+// callGone stands in for the number of an ask that nobody waits for.
+const callGone = ^uint64(0)
+
+// giveBack ends a refused request that cannot be sent again without overtaking.
+func (r *router) giveBack(call uint64) {
+	if call == 0 {
+		r.counters.drop(DropNotHome, 1)
+		return
+	}
+	r.inner.failAsk(call, ErrMoved)
+}
+
+// markerAcked takes the answer to a marker: one of the route's own, or one that
+// the core waits for.
+func (r *router) markerAcked(inc *incarnation, from view.NodeID, m marker) {
+	if m.token.Term != 0 {
+		inc.acked(from, m.shard, m.token)
+		return
+	}
+	rt := &r.routes[m.shard]
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.settle.owner == from && rt.settle.token == m.token {
+		r.sortBack(rt)
+		r.flow(inc, rt)
+	}
+}
+
+// sortBack ends the wait for refusals: what may go back to the head of the buffer
+// does, the rest is given up; called with the mutex.
+func (r *router) sortBack(rt *route) {
+	rt.settle = settling{}
+	again, lost := sortReturned(rt.back, rt.sent)
+	rt.back = nil
+	for _, it := range lost {
+		if it.call != callGone {
+			r.giveBack(it.call)
+		}
+	}
+	again = slices.DeleteFunc(slices.Clone(again), func(it item) bool { return it.call == callGone })
+	if len(again) == 0 {
+		return
+	}
+	bytes := 0
+	for _, it := range again {
+		bytes += len(it.frame)
+	}
+	if len(rt.buf) == 0 {
+		rt.since = time.Now()
+	}
+	// These had room once; the limits hold up new ones.
+	r.hold(rt, len(again), bytes)
+	rt.buf = append(again, rt.buf...)
+}
+
+// peerLost suspends the routes to a node whose connection broke.
+func (r *router) peerLost(inc *incarnation, peer view.NodeID) {
+	for i := range r.routes {
+		rt := &r.routes[i]
+		rt.mu.Lock()
+		if rt.settle.owner == peer {
+			// No answer will come over what is gone.
+			r.sortBack(rt)
+			r.flow(inc, rt)
+		}
+		if rt.open && rt.home == peer {
+			rt.suspended = true
+		}
+		rt.mu.Unlock()
+	}
+}
+
+// peerUp lets the routes to a node flow again.
+func (r *router) peerUp(inc *incarnation, peer view.NodeID) {
+	for i := range r.routes {
+		rt := &r.routes[i]
+		rt.mu.Lock()
+		if rt.suspended && rt.home == peer {
+			rt.suspended = false
+			r.flow(inc, rt)
+		}
+		rt.mu.Unlock()
+	}
+}
+
+// look finds what waits for others: homes of suspended routes, and markers of
+// settling ones, which are sent again. The shell calls it now and then.
+func (r *router) look(inc *incarnation) (down []view.NodeID) {
+	for i := range r.routes {
+		rt := &r.routes[i]
+		rt.mu.Lock()
+		if rt.settle.waiting() {
+			r.sendMarker(inc, rt.shard, rt.settle.owner, rt.settle.token)
+		}
+		switch {
+		case rt.suspended && rt.home == inc.self:
+			rt.suspended = false
+			r.flow(inc, rt)
+		case rt.suspended && !slices.Contains(down, rt.home):
+			down = append(down, rt.home)
+		}
+		rt.mu.Unlock()
+	}
+	return down
+}
+
+// closeAll forgets all homes: the incarnation is over. Buffers stay.
+func (r *router) closeAll() {
+	for i := range r.routes {
+		rt := &r.routes[i]
+		rt.mu.Lock()
+		r.inner.hide(rt.shard)
+		r.sortBack(rt)
+		rt.open, rt.suspended, rt.asked = false, false, false
+		rt.home, rt.token = 0, Token{}
+		rt.mu.Unlock()
+	}
+	r.room.ring()
+}
+
+// reask tells a new incarnation which shards messages wait for.
+func (r *router) reask(inc *incarnation) {
+	for i := range r.routes {
+		rt := &r.routes[i]
+		rt.mu.Lock()
+		if len(rt.buf) > 0 {
+			r.ask(inc, rt)
+		}
+		rt.mu.Unlock()
+	}
+}

@@ -1,0 +1,96 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// Records is all that the store knows of a type.
+type Records struct {
+	Shards           []protocol.Record
+	Regions, Proxies []view.NodeID
+}
+
+// Store keeps the records of the coordinators of one role in replicated memory.
+// DataStore makes one of a role's ddata. Methods are called from goroutines of
+// their own, several at a time.
+//
+// A call that may have happened only in part, or may still happen, fails with any
+// error; one that was fenced by a higher term fails with a *replicator.FencedError.
+type Store interface {
+	// Write does what w says in one request, at level majority, under a fence of the
+	// type and w.Term.
+	Write(ctx context.Context, typ string, w coordinator.Write) error
+	// Read returns what a majority knows of the type, and raises the type's fence to
+	// term at every replica that answers.
+	Read(ctx context.Context, typ string, term view.Epoch) (Records, error)
+}
+
+// storeTimeout bounds one read or write; what is not known by then is tried again.
+const storeTimeout = 500 * time.Millisecond
+
+func (sh *shell) stepCoordinator(ev coordinator.Event) {
+	if sh.coord == nil {
+		return
+	}
+	sh.coord.Step(sh.s.cfg.Clock.Now(), ev, &sh.cooOut)
+	for _, t := range sh.cooOut.Trace {
+		sh.note(traceLine{coordinator: true, kind: t.Kind, shard: t.Shard, hasShard: t.HasShard, node: t.Node, token: t.Token, detail: t.Detail})
+	}
+	for _, e := range sh.cooOut.Do {
+		sh.doCoordinator(e)
+	}
+	sh.cooOut.Reset()
+}
+
+func (sh *shell) doCoordinator(e coordinator.Effect) {
+	switch e := e.(type) {
+	case coordinator.Send:
+		sh.send(e.To, e.Msg)
+	case coordinator.Write:
+		sh.s.work.Go(func() { sh.write(e) })
+	case coordinator.Read:
+		sh.s.work.Go(func() { sh.read(e) })
+	case coordinator.Yield:
+		if sh.s.cfg.Yield != nil {
+			sh.s.cfg.Yield(e.Subject)
+		}
+	}
+}
+
+func (sh *shell) write(w coordinator.Write) {
+	ctx, cancel := context.WithTimeout(sh.s.ctx, storeTimeout)
+	defer cancel()
+	result, higher := outcome(sh.store().Write(ctx, sh.info.name, w))
+	sh.inbox.put(coordinator.WriteDone{ID: w.ID, Result: result, Higher: higher})
+}
+
+func (sh *shell) read(r coordinator.Read) {
+	ctx, cancel := context.WithTimeout(sh.s.ctx, storeTimeout)
+	defer cancel()
+	found, err := sh.store().Read(ctx, sh.info.name, r.Term)
+	result, higher := outcome(err)
+	sh.inbox.put(coordinator.ReadDone{
+		ID: r.ID, Result: result, Higher: higher,
+		Records: found.Shards, Regions: found.Regions, Proxies: found.Proxies,
+	})
+}
+
+func (sh *shell) store() Store { return sh.s.cfg.Store(sh.info.role) }
+
+func outcome(err error) (coordinator.Result, view.Epoch) {
+	var fenced *replicator.FencedError
+	switch {
+	case err == nil:
+		return coordinator.OK, 0
+	case errors.As(err, &fenced):
+		return coordinator.Fenced, view.Epoch(fenced.Higher)
+	}
+	return coordinator.Unknown, 0
+}

@@ -1,0 +1,242 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// router holds the routes of one type: one per shard, for the life of the
+// Registry. It moves encoded requests; what they contain and how they run here is
+// the business of its path.
+type router struct {
+	typeInfo
+	limits   Limits
+	routes   []route
+	counters *counters
+	// inner is the typed side.
+	inner inner
+	// now is the incarnation that serves the type, nil while there is none.
+	now atomic.Pointer[incarnation]
+
+	// held is what all buffers hold.
+	heldMessages, heldBytes atomic.Int64
+	// markers numbers the routes' own markers.
+	markers atomic.Uint64
+	room    bell
+}
+
+// inner is what a router needs of the typed side.
+type inner interface {
+	// publish makes local senders find the shard that runs here, hide undoes it.
+	// Both are called with the route's mutex.
+	publish(shard ShardID, token Token) (hosted bool)
+	hide(shard ShardID)
+	// deliver hands a request to the shard that runs here, whoever sent it. It
+	// reports false when the shard does not run here under that token.
+	deliver(from view.NodeID, q *request) (hosted bool)
+	// move notes where an ask is, failAsk ends it. Both report whether somebody waits.
+	move(call uint64, node view.NodeID) bool
+	failAsk(call uint64, err error) bool
+}
+
+// incarnation is what a router needs of the Sharding that serves it.
+type incarnation struct {
+	self  view.NodeID
+	links Links
+	ctx   context.Context
+	work  *sync.WaitGroup
+	// need, misrouted and acked tell the shell; they do not block.
+	need      func(ShardID)
+	misrouted func(ShardID, Token)
+	acked     func(from view.NodeID, shard ShardID, token Token)
+	// out sends answers; it does not block either.
+	out      *outbox
+	observer Observer
+	// alive reports whether the lease holds.
+	alive func() bool
+}
+
+func (n *incarnation) send(to view.NodeID, frame []byte) error {
+	return n.links.Send(to, transport.Message, transport.KindEntity, frame)
+}
+
+func newRouter(info typeInfo, limits Limits, c *counters) *router {
+	r := &router{typeInfo: info, limits: limits, counters: c, routes: make([]route, info.shards)}
+	for i := range r.routes {
+		r.routes[i].shard = ShardID(i)
+	}
+	return r
+}
+
+// post sends an encoded request on its way: over the connection, or into the
+// buffer, which then keeps the frame. It waits for room until ctx ends.
+// errRunsHere means that the shard has come to run here meanwhile, errNobodyWaits
+// that the ask is over.
+func (r *router) post(ctx context.Context, rt *route, it item) (kept bool, err error) {
+	for {
+		inc := r.now.Load()
+		home := view.NodeID(0)
+		if kept, home, err = r.try(inc, rt, &it); !mayWait(err) {
+			return kept, err
+		}
+		if errors.Is(err, transport.ErrQueueFull) {
+			// An error other than the context's means that the peer is gone: look again.
+			_ = inc.links.WaitRoom(ctx, home, transport.Message)
+			if ctx.Err() != nil {
+				return false, giveUp(ErrBufferFull, ctx)
+			}
+			continue
+		}
+		heard := r.room.listen()
+		// Room may have come between the attempt and listen.
+		if kept, _, err = r.try(r.now.Load(), rt, &it); !mayWait(err) {
+			return kept, err
+		}
+		if errors.Is(err, transport.ErrQueueFull) {
+			continue
+		}
+		select {
+		case <-heard:
+		case <-ctx.Done():
+			return false, giveUp(err, ctx)
+		}
+	}
+}
+
+// errRunsHere: the shard runs on this node, try again past the route.
+var errRunsHere = errors.New("sharding: shard runs here")
+
+// errNobodyWaits: the asker has given up meanwhile, or knows that the node is
+// lost.
+var errNobodyWaits = errors.New("sharding: nobody waits")
+
+// mayWait reports whether the obstacle passes.
+func mayWait(err error) bool {
+	return err != nil && isOne(err, transport.ErrQueueFull, ErrBufferFull, ErrNotReady)
+}
+
+func giveUp(err error, ctx context.Context) error {
+	return &gaveUpError{err: err, cause: ctx.Err()}
+}
+
+// gaveUpError says what a call was waiting for when its context ended.
+type gaveUpError struct{ err, cause error }
+
+func (e *gaveUpError) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
+func (e *gaveUpError) Unwrap() []error { return []error{e.err, e.cause} }
+
+// try makes one attempt at post and returns the home that it went, or did not go,
+// to.
+func (r *router) try(inc *incarnation, rt *route, it *item) (kept bool, home view.NodeID, err error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if inc == nil || r.now.Load() != inc {
+		return false, 0, ErrNotReady
+	}
+	if !rt.free() {
+		kept, err = r.keep(inc, rt, it)
+		return kept, 0, err
+	}
+	if rt.home == inc.self {
+		if r.inner.publish(rt.shard, rt.token) {
+			return false, rt.home, errRunsHere
+		}
+		rt.suspended = true
+		kept, err = r.keep(inc, rt, it)
+		return kept, 0, err
+	}
+	switch err = r.leave(inc, rt, it); {
+	case err == nil:
+		r.counters.sent(RouteRemote, rt.shard)
+		return false, rt.home, nil
+	case isOne(err, transport.ErrQueueFull, errNobodyWaits, transport.ErrFrameTooLarge):
+		return false, rt.home, err
+	}
+	// The peer is unknown or the transport is closed: wait for it, or another home.
+	rt.suspended = true
+	kept, err = r.keep(inc, rt, it)
+	return kept, 0, err
+}
+
+// leave queues a request on the connection to the home; called with the mutex.
+func (r *router) leave(inc *incarnation, rt *route, it *item) error {
+	stamp(it.frame, rt.token, rt.sent+1)
+	if it.call != 0 {
+		if !it.expires.IsZero() {
+			stampLeft(it.frame, max(time.Until(it.expires), 1))
+		}
+		if !r.inner.move(it.call, rt.home) {
+			return errNobodyWaits
+		}
+	}
+	if err := inc.send(rt.home, it.frame); err != nil {
+		if it.call != 0 && !r.inner.move(it.call, 0) {
+			return errNobodyWaits
+		}
+		return err
+	}
+	rt.sent++
+	return nil
+}
+
+// keep appends a request to the buffer; called with the mutex.
+func (r *router) keep(inc *incarnation, rt *route, it *item) (bool, error) {
+	if !r.roomFor(rt, len(it.frame)) && !(r.sweep(rt) && r.roomFor(rt, len(it.frame))) {
+		return false, ErrBufferFull
+	}
+	if len(rt.buf) == 0 {
+		rt.since = time.Now()
+	}
+	r.hold(rt, 1, len(it.frame))
+	rt.buf = append(rt.buf, *it)
+	r.counters.sent(RouteBuffered, rt.shard)
+	r.ask(inc, rt)
+	return true, nil
+}
+
+// ask tells the shell, once per close, that messages wait for a home.
+func (r *router) ask(inc *incarnation, rt *route) {
+	if !rt.open && !rt.asked {
+		rt.asked = true
+		inc.need(rt.shard)
+	}
+}
+
+func (r *router) roomFor(rt *route, bytes int) bool {
+	return len(rt.buf) < r.limits.ShardMessages && rt.bytes+bytes <= r.limits.ShardBytes &&
+		r.heldMessages.Load() < int64(r.limits.BufferMessages) &&
+		r.heldBytes.Load()+int64(bytes) <= int64(r.limits.BufferBytes)
+}
+
+func (r *router) hold(rt *route, messages, bytes int) {
+	rt.bytes += bytes
+	r.heldMessages.Add(int64(messages))
+	r.heldBytes.Add(int64(bytes))
+	if messages < 0 {
+		r.room.ring()
+	}
+}
+
+// sweep takes asks that nobody waits for out of a full buffer, and reports
+// whether there were any; called with the mutex.
+func (r *router) sweep(rt *route) bool {
+	kept := rt.buf[:0]
+	for _, it := range rt.buf {
+		if it.call != 0 && !r.inner.move(it.call, 0) {
+			r.hold(rt, -1, -len(it.frame))
+			r.counters.drop(DropExpired, 1)
+			continue
+		}
+		kept = append(kept, it)
+	}
+	swept := len(kept) < len(rt.buf)
+	clear(rt.buf[len(kept):])
+	rt.buf = kept
+	return swept
+}

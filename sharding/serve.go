@@ -1,0 +1,166 @@
+package sharding
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/entity"
+)
+
+// dataPath is a path without its types of messages.
+type dataPath interface {
+	describe() *typeInfo
+	base() *router
+	stats() Stats
+
+	// attach begins to serve for an incarnation, detach ends it: asks that are out
+	// fail, instances are abandoned, what is in buffers stays for the next one.
+	attach(inc *incarnation, hosts bool, logger *slog.Logger)
+	detach(ctx context.Context) error
+
+	// These are what the shell does to the entities that run here.
+	startShard(shard ShardID, token Token) error
+	stopShard(shard ShardID, token Token, within time.Duration, done func(entity.Stopped))
+	abandon()
+	resume()
+	hosted(shard ShardID) Token
+	population(shard ShardID) int
+
+	// These are for frames.
+	deliver(from view.NodeID, q *request) (hosted bool)
+	fail(from view.NodeID, q *request, c code, why Reason, text string)
+	replied(r *reply)
+	lost(peer view.NodeID)
+}
+
+func (p *path[Req, Resp]) base() *router { return p.router }
+
+func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logger) {
+	if hosts {
+		p.host.Store(entity.NewHost(entity.Config[Req, Resp]{
+			Type: p.name, Node: inc.self, Shards: p.shards, New: p.typ.New,
+			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc},
+			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
+			Epoch: p.epoch, Counters: &p.entities, Logger: logger,
+		}))
+	}
+	p.now.Store(inc)
+	p.reask(inc)
+	p.room.ring()
+}
+
+func (p *path[Req, Resp]) detach(ctx context.Context) error {
+	inc := p.now.Swap(nil)
+	if inc == nil {
+		return nil
+	}
+	p.closeAll()
+	h := p.host.Swap(nil)
+	if h != nil {
+		h.Abandon()
+	}
+	p.failCalls(inc.self, ErrAbandoned)
+	p.failCalls(0, ErrNodeLost)
+	p.senders.Clear()
+	if h == nil {
+		return nil
+	}
+	return h.Close(ctx)
+}
+
+func (p *path[Req, Resp]) failCalls(node view.NodeID, err error) {
+	n := p.calls.failNode(node, err)
+	p.counters.nodeLost.Add(uint64(n))
+}
+
+func (p *path[Req, Resp]) startShard(shard ShardID, token Token) error {
+	h := p.host.Load()
+	if h == nil {
+		return entity.ErrClosed
+	}
+	_, err := h.StartShard(shard, token)
+	if err == nil {
+		p.counters.in.Add(1)
+	}
+	return err
+}
+
+func (p *path[Req, Resp]) stopShard(shard ShardID, token Token, within time.Duration, done func(entity.Stopped)) {
+	p.counters.out.Add(1)
+	if h := p.host.Load(); h != nil {
+		h.StopShard(shard, token, within, done)
+		return
+	}
+	done(entity.Stopped{Shard: shard, Token: token})
+}
+
+// abandon drops all instances here. The asks that their handlers hold fail at
+// once: the handlers' own answers would not count.
+func (p *path[Req, Resp]) abandon() {
+	inc, h := p.now.Load(), p.host.Load()
+	if inc == nil || h == nil {
+		return
+	}
+	for i := range p.locals {
+		p.locals[i].Store(nil)
+	}
+	h.Abandon()
+	p.calls.failNode(inc.self, ErrAbandoned)
+}
+
+func (p *path[Req, Resp]) resume() {
+	if h := p.host.Load(); h != nil {
+		h.Resume()
+	}
+}
+
+// hosted returns the token under which a shard runs here, zero if it does not.
+func (p *path[Req, Resp]) hosted(shard ShardID) Token {
+	if h := p.host.Load(); h != nil {
+		if s := h.Shard(shard); s != nil {
+			return s.Token()
+		}
+	}
+	return Token{}
+}
+
+func (p *path[Req, Resp]) population(shard ShardID) int {
+	if h := p.host.Load(); h != nil {
+		if s := h.Shard(shard); s != nil {
+			return s.Entities()
+		}
+	}
+	return 0
+}
+
+// lost ends the asks that were on their way to a node, or back, and holds back
+// what would follow them.
+func (p *path[Req, Resp]) lost(peer view.NodeID) {
+	inc := p.now.Load()
+	if inc == nil {
+		return
+	}
+	// First the routes: an ask that fails may be made again at once.
+	p.peerLost(inc, peer)
+	p.failCalls(peer, ErrNodeLost)
+}
+
+func (p *path[Req, Resp]) stats() Stats {
+	s := Stats{Type: p.name, Role: p.role}
+	p.counters.fill(&s)
+	e := &p.entities
+	s.Handled, s.Passivated, s.Abandoned, s.Forced = e.Handled.Load(), e.Passivated.Load(), e.Abandoned.Load(), e.Forced.Load()
+	s.Dropped[DropExpired] += e.Expired.Load()
+	s.Dropped[DropPanicked] += e.Panicked.Load()
+	s.Dropped[DropHandlerError] += e.HandlerErrors.Load()
+	s.Dropped[DropAbandoned] += e.AbandonedTells.Load()
+	s.Entities = e.Entities.Load()
+	if h := p.host.Load(); h != nil {
+		s.Hosting, s.Shards = true, h.Count()
+	}
+	s.Asks = p.calls.count()
+	s.Buffered, s.BufferedBytes = int(p.heldMessages.Load()), int(p.heldBytes.Load())
+	return s
+}

@@ -1,0 +1,273 @@
+package sharding
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/sharding/region"
+)
+
+// shell runs the region core and, on nodes of the type's role, the coordinator
+// core of one type, in one goroutine. It carries out their effects in order and
+// decides nothing.
+type shell struct {
+	s    *Sharding
+	info typeInfo
+	// path is nil for a type that others run and this node does not know: its region
+	// answers a census and hosts nothing.
+	path  dataPath
+	inc   *incarnation
+	inbox *inbox
+	ended chan struct{}
+	trace *traceRing
+
+	region *region.Core
+	coord  *coordinator.Core
+	regOut region.Effects
+	cooOut coordinator.Effects
+	// own are messages between the two cores of this node.
+	own []own
+
+	view       atomic.Pointer[view.View]
+	registered atomic.Bool
+	term       atomic.Uint64
+	draining   bool
+	drained    chan struct{}
+}
+
+// received is a decoded message of another node.
+type received struct {
+	from view.NodeID
+	msg  protocol.Message
+}
+
+// own is a message from one core of this node to the other.
+type own struct{ msg protocol.Message }
+
+// These are what else happens to a shell; events of one core go as they are.
+type (
+	viewChanged  struct{ view *view.View }
+	leaseChanged struct{ valid bool }
+	abandoned    struct{ done chan struct{} }
+	call0        func(*shell)
+)
+
+func (sh *shell) run() {
+	defer close(sh.ended)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var batch []any
+	for {
+		select {
+		case <-sh.s.ctx.Done():
+			return
+		case <-sh.inbox.signal:
+		case <-timer.C:
+			sh.tick()
+		}
+		batch = sh.inbox.take(batch)
+		for i, ev := range batch {
+			if _, ok := ev.(stop); ok {
+				return
+			}
+			sh.handle(ev)
+			batch[i] = nil
+		}
+		timer.Reset(sh.untilNext())
+	}
+}
+
+// untilNext returns how long the cores can wait.
+func (sh *shell) untilNext() time.Duration {
+	next := sh.region.Deadline()
+	if sh.coord != nil {
+		next = clock.Min(next, sh.coord.Deadline())
+	}
+	if next == clock.Never {
+		return time.Hour
+	}
+	return max(next.Sub(sh.s.cfg.Clock.Now()), 0)
+}
+
+func (sh *shell) tick() {
+	now := sh.s.cfg.Clock.Now()
+	if !now.Before(sh.region.Deadline()) {
+		sh.stepRegion(region.Tick{})
+	}
+	if sh.coord != nil && !now.Before(sh.coord.Deadline()) {
+		sh.stepCoordinator(coordinator.Tick{})
+	}
+	sh.settle()
+}
+
+// handle gives one event to the cores that it concerns, and what they say to
+// each other in turn.
+func (sh *shell) handle(ev any) {
+	switch ev := ev.(type) {
+	case viewChanged:
+		sh.view.Store(ev.view)
+		sh.stepRegion(region.ViewChanged{View: ev.view})
+		sh.stepCoordinator(coordinator.ViewChanged{View: ev.view})
+	case leaseChanged:
+		sh.stepRegion(region.LeaseChanged{Valid: ev.valid})
+		sh.stepCoordinator(coordinator.LeaseChanged{Valid: ev.valid})
+	case abandoned:
+		sh.stepRegion(region.Abandoned{})
+		sh.settle()
+		close(ev.done)
+	case received:
+		sh.receive(ev.from, ev.msg)
+	case call0:
+		ev(sh)
+	case region.Event:
+		sh.stepRegion(ev)
+	case coordinator.Event:
+		sh.stepCoordinator(ev)
+	}
+	sh.settle()
+}
+
+// receive takes a message to the core that it is for.
+func (sh *shell) receive(from view.NodeID, m protocol.Message) {
+	if protocol.ToCoordinator(m) {
+		sh.stepCoordinator(coordinator.Received{From: from, Msg: m})
+		return
+	}
+	sh.stepRegion(region.Received{From: from, Msg: m})
+}
+
+// settle delivers what the cores of this node said to each other.
+func (sh *shell) settle() {
+	for len(sh.own) > 0 {
+		m := sh.own[0]
+		sh.own = sh.own[1:]
+		sh.receive(sh.s.cfg.Self.ID, m.msg)
+	}
+	sh.own = nil
+}
+
+func (sh *shell) stepRegion(ev region.Event) {
+	sh.region.Step(sh.s.cfg.Clock.Now(), ev, &sh.regOut)
+	for _, t := range sh.regOut.Trace {
+		sh.note(traceLine{kind: t.Kind, shard: t.Shard, hasShard: t.HasShard, node: t.Node, token: t.Token, detail: t.Detail})
+	}
+	for _, e := range sh.regOut.Do {
+		sh.doRegion(e)
+	}
+	sh.regOut.Reset()
+}
+
+func (sh *shell) doRegion(e region.Effect) {
+	switch e := e.(type) {
+	case region.Send:
+		sh.send(e.To, e.Msg)
+	case region.AbandonAll:
+		sh.abandonAll()
+	case region.Drained:
+		sh.finishDrain()
+	case region.StartShard:
+		sh.startShard(e)
+	case region.StopShard:
+		sh.stopShard(e)
+	default:
+		sh.doRoute(e)
+	}
+}
+
+func (sh *shell) doRoute(e region.Effect) {
+	if sh.path == nil {
+		sh.ackForUnknown(e)
+		return
+	}
+	r := sh.path.base()
+	switch e := e.(type) {
+	case region.CloseRoute:
+		var m region.Marker
+		if e.Marker != nil {
+			m = *e.Marker
+		}
+		r.closeRoute(sh.inc, e.Shard, m.Owner, m.Token)
+	case region.SendMarker:
+		r.resendMarker(sh.inc, e.Shard, e.Owner, e.Token)
+	case region.OpenRoute:
+		r.openRoute(sh.inc, e.Shard, e.Home, e.Token)
+	}
+}
+
+// ackForUnknown answers the markers of a type that this node sends nothing to.
+func (sh *shell) ackForUnknown(e region.Effect) {
+	if c, ok := e.(region.CloseRoute); ok && c.Marker != nil {
+		sh.inbox.put(region.MarkerAcked{From: c.Marker.Owner, Shards: []protocol.ShardToken{{Shard: c.Shard, Token: c.Marker.Token}}})
+	}
+}
+
+func (sh *shell) send(to view.NodeID, m protocol.Message) {
+	if to == sh.s.cfg.Self.ID {
+		if sh.coord != nil || !protocol.ToCoordinator(m) {
+			sh.own = append(sh.own, own{m})
+		}
+		return
+	}
+	// Not queued is as good as lost: the cores repeat what is not answered.
+	_ = sh.s.cfg.Links.Send(to, transport.Control, transport.KindCoordinator, protocol.Append(nil, m))
+}
+
+func (sh *shell) startShard(e region.StartShard) {
+	if sh.path == nil {
+		return
+	}
+	if err := sh.path.startShard(e.Shard, e.Token); err != nil {
+		// The core and the host disagree: fence and stop the shard, never the process.
+		sh.path.base().counters.duplicates.Add(1)
+		sh.s.log.Error("sharding: shard could not be started", "type", sh.info.name, "shard", e.Shard, "token", e.Token, "error", err)
+		sh.inbox.put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: e.Shard, Token: e.Token}}})
+		return
+	}
+	sh.inbox.put(region.ShardStarted{Shards: []protocol.ShardToken{{Shard: e.Shard, Token: e.Token}}})
+}
+
+func (sh *shell) stopShard(e region.StopShard) {
+	done := func(st entity.Stopped) {
+		sh.inbox.put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: st.Shard, Token: st.Token}}})
+	}
+	if sh.path == nil {
+		done(entity.Stopped{Shard: e.Shard, Token: e.Token})
+		return
+	}
+	sh.path.stopShard(e.Shard, e.Token, e.Within, done)
+}
+
+func (sh *shell) abandonAll() {
+	if sh.path != nil {
+		sh.path.abandon()
+	}
+}
+
+func (sh *shell) finishDrain() {
+	select {
+	case <-sh.drained:
+	default:
+		close(sh.drained)
+	}
+}
+
+// note keeps a trace event, and what it tells about this node.
+func (sh *shell) note(t traceLine) {
+	t.at = time.Now()
+	sh.trace.add(t)
+	switch t.kind {
+	case region.TraceRegistered:
+		sh.registered.Store(true)
+		sh.term.Store(uint64(t.token.Term))
+	case region.TraceStaleTerm, region.TraceStaleToken:
+		if sh.path != nil {
+			sh.path.base().counters.stale.Add(1)
+		}
+	}
+}

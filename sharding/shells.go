@@ -1,0 +1,204 @@
+package sharding
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/sharding/region"
+)
+
+// typesMax bounds the types that others can make this node know.
+const typesMax = 1024
+
+// newShell makes the shell of a type; called with the mutex.
+func (s *Sharding) newShell(info typeInfo, p dataPath) *shell {
+	sh := &shell{
+		s: s, info: info, path: p,
+		inbox: newInbox(), ended: make(chan struct{}), drained: make(chan struct{}), trace: &traceRing{},
+	}
+	sh.inc = s.incarnation(sh)
+	floors := s.floors[info.name]
+	if floors == nil {
+		floors = &region.Floors{}
+		s.floors[info.name] = floors
+	}
+	hosts := p != nil && s.hosts(&info)
+	sh.region = region.New(region.Config{
+		Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards), Hosts: hosts,
+	}, floors)
+	if p != nil && s.cfg.Self.HasRole(info.role) && s.cfg.Store != nil {
+		sh.coord = coordinator.New(coordinator.Config{
+			Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards),
+			Strategy: info.strategy, MinMembers: info.minMembers,
+			StopTimeout: info.stopTimeout, Rebalance: info.rebalance, RemoveAfter: s.cfg.RemoveAfter,
+		})
+	}
+	return sh
+}
+
+// begin starts a shell with what is known already; called with the mutex.
+func (s *Sharding) begin(sh *shell) {
+	if s.view != nil {
+		sh.inbox.put(viewChanged{s.view})
+	}
+	sh.inbox.put(leaseChanged{s.cfg.LeaseValid()})
+	go sh.run()
+}
+
+func (s *Sharding) incarnation(sh *shell) *incarnation {
+	return &incarnation{
+		self: s.cfg.Self.ID, links: s.cfg.Links, ctx: s.ctx, work: &s.work,
+		alive: s.cfg.LeaseValid, out: &s.out, observer: s.cfg.Observer,
+		need: func(shard ShardID) { sh.inbox.put(region.NeedHome{Shards: []ShardID{shard}}) },
+		misrouted: func(shard ShardID, t Token) {
+			sh.inbox.put(region.Misrouted{Shard: shard, Token: t})
+		},
+		acked: func(from view.NodeID, shard ShardID, t Token) {
+			sh.inbox.put(region.MarkerAcked{From: from, Shards: []protocol.ShardToken{{Shard: shard, Token: t}}})
+		},
+	}
+}
+
+// shellFor returns the shell that a message is for. A node must answer the census
+// of a type that it does not know, since it might have known it: it gets a region
+// that hosts nothing.
+func (s *Sharding) shellFor(from view.NodeID, m protocol.Message) *shell {
+	typ := m.Header().Type
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh := s.shells[typ]
+	if sh != nil || s.closed || protocol.ToCoordinator(m) || len(s.shells) >= typesMax {
+		return sh
+	}
+	sh = s.newShell(typeInfo{name: typ, role: s.roleOf(from), shards: protocol.ShardsMax, proxy: true}, nil)
+	s.shells[typ] = sh
+	s.begin(sh)
+	return sh
+}
+
+// roleOf guesses the role of a type whose coordinator is at a node.
+func (s *Sharding) roleOf(node view.NodeID) string {
+	for _, role := range append([]string{""}, s.cfg.Self.Roles...) {
+		if protocol.Elect(s.view, role) == node {
+			return role
+		}
+	}
+	return ""
+}
+
+// retire ends a shell whose type has become known; called with the mutex.
+func (sh *shell) retire() {
+	sh.inbox.close()
+	sh.inbox.mu.Lock()
+	sh.inbox.events = append(sh.inbox.events, stop{})
+	sh.inbox.mu.Unlock()
+	select {
+	case sh.inbox.signal <- struct{}{}:
+	default:
+	}
+	<-sh.ended
+}
+
+// stop ends a shell's goroutine.
+type stop struct{}
+
+// all returns the shells, sorted by type.
+func (s *Sharding) all() []*shell {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*shell
+	for _, name := range slices.Sorted(maps.Keys(s.shells)) {
+		out = append(out, s.shells[name])
+	}
+	return out
+}
+
+// ViewChanged says that a newer view holds. Asks that wait for nodes that left
+// fail before it returns.
+func (s *Sharding) ViewChanged(v *view.View) {
+	s.mu.Lock()
+	old := s.view
+	s.view = v
+	var gone []view.NodeID
+	if old != nil {
+		for _, m := range old.Members {
+			if v.Member(m.ID) == nil {
+				gone = append(gone, m.ID)
+				delete(s.silent, m.ID)
+			}
+		}
+	}
+	for _, sh := range s.shells {
+		sh.inbox.put(viewChanged{v})
+	}
+	s.tellSilent()
+	s.mu.Unlock()
+	for _, id := range gone {
+		for _, p := range *s.paths.Load() {
+			p.lost(id)
+		}
+	}
+}
+
+// LeaseChanged says that the lease became valid or ended, or changed its
+// generation.
+func (s *Sharding) LeaseChanged(valid bool) {
+	for _, sh := range s.all() {
+		sh.inbox.put(leaseChanged{valid})
+		if valid && sh.path != nil {
+			sh.path.resume()
+		}
+	}
+}
+
+// Abandoned drops every instance that runs here, without running user code: when
+// it returns, no handler will begin, and no shard that was to be started before
+// will be.
+func (s *Sharding) Abandoned() {
+	var waits []*shell
+	var done []chan struct{}
+	for _, sh := range s.all() {
+		if sh.path != nil {
+			sh.path.abandon()
+		}
+		ch := make(chan struct{})
+		if sh.inbox.put(abandoned{ch}) {
+			waits, done = append(waits, sh), append(done, ch)
+		}
+	}
+	for i, sh := range waits {
+		select {
+		case <-done[i]:
+		case <-sh.ended:
+		}
+	}
+}
+
+// Drain hands all shards off to other nodes, in order, and returns when this node
+// hosts none, or no other node can take what is left, or ctx ends. Messages are
+// served all the while; afterwards this node is a proxy. Leave the cluster after
+// it.
+func (s *Sharding) Drain(ctx context.Context) error {
+	shells := s.all()
+	for _, sh := range shells {
+		sh.inbox.put(region.Drain{})
+	}
+	for _, sh := range shells {
+		if sh.path == nil || !s.hosts(&sh.info) {
+			continue
+		}
+		select {
+		case <-sh.drained:
+		case <-sh.ended:
+			return ErrNodeStopping
+		case <-ctx.Done():
+			return fmt.Errorf("sharding: %s still hosts %d shards: %w", sh.info.name, sh.path.stats().Shards, ctx.Err())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package sharding
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// TypeStatus is what a node knows about one type.
+type TypeStatus struct {
+	Type    string
+	Role    string
+	Hosting bool
+	// Registered is set once a coordinator has acknowledged this node's region.
+	Registered bool
+	// Coordinator is the node whose office it is in the present view.
+	Coordinator  view.NodeID
+	Coordinating bool
+	// Term is that of the newest coordinator heard of.
+	Term   view.Epoch
+	Shards []ShardStatus
+}
+
+// ShardStatus is one shard as this node sees it.
+type ShardStatus struct {
+	Shard ShardID
+	// Home is zero while it is unknown here, or was never asked for.
+	Home  view.NodeID
+	Token Token
+	// Route is "unknown", "closed", "suspended", "local" or "remote".
+	Route string
+	// Entities live here, Buffered messages wait here.
+	Entities int
+	Buffered int
+}
+
+// TraceEvent is one line of a shard's history.
+type TraceEvent struct {
+	// At is the time here, for people.
+	At time.Time
+	// By is "region" or "coordinator".
+	By     string
+	Kind   string
+	Shard  ShardID
+	Node   view.NodeID
+	Token  Token
+	Detail string
+}
+
+// Ready reports whether every registered type has met its coordinator. Once
+// true it stays so: a type that is added later, or a coordinator that is being
+// replaced, does not take a node out of service.
+func (s *Sharding) Ready() bool {
+	if s.ready.Load() {
+		return true
+	}
+	for _, sh := range s.all() {
+		if sh.path != nil && !sh.registered.Load() {
+			return false
+		}
+	}
+	s.ready.Store(true)
+	return true
+}
+
+// Status returns what this node knows about all types, sorted by name. It asks
+// no other node.
+func (s *Sharding) Status() []TypeStatus {
+	var out []TypeStatus
+	for _, sh := range s.all() {
+		if sh.path != nil {
+			out = append(out, sh.status())
+		}
+	}
+	return out
+}
+
+func (sh *shell) status() TypeStatus {
+	t := TypeStatus{
+		Type: sh.info.name, Role: sh.info.role, Hosting: sh.s.hosts(&sh.info),
+		Registered: sh.registered.Load(), Term: view.Epoch(sh.term.Load()),
+		Coordinator: protocol.Elect(sh.view.Load(), sh.info.role),
+	}
+	t.Coordinating = t.Coordinator == sh.s.cfg.Self.ID
+	r := sh.path.base()
+	t.Shards = make([]ShardStatus, len(r.routes))
+	for i := range r.routes {
+		rt := &r.routes[i]
+		rt.mu.Lock()
+		t.Shards[i] = ShardStatus{
+			Shard: rt.shard, Home: rt.home, Token: rt.token,
+			Route: rt.state(sh.s.cfg.Self.ID), Buffered: len(rt.buf),
+		}
+		rt.mu.Unlock()
+		t.Shards[i].Entities = sh.path.population(ShardID(i))
+	}
+	return t
+}
+
+// Explain returns the newest events of a shard on this node, oldest first, with
+// those that concern all shards: why it is where it is. The coordinator's node
+// knows most.
+func (s *Sharding) Explain(typ string, shard ShardID) []TraceEvent {
+	s.mu.Lock()
+	sh := s.shells[typ]
+	s.mu.Unlock()
+	if sh == nil {
+		return nil
+	}
+	return sh.trace.of(shard)
+}

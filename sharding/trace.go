@@ -1,0 +1,62 @@
+package sharding
+
+import (
+	"sync"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// traceLine is one trace event of a core.
+type traceLine struct {
+	at          time.Time
+	coordinator bool
+	kind        string
+	shard       ShardID
+	hasShard    bool
+	node        view.NodeID
+	token       Token
+	detail      string
+}
+
+// traceMax is how many events of a type are kept.
+const traceMax = 4096
+
+// traceRing keeps the newest events of one type.
+type traceRing struct {
+	mu    sync.Mutex
+	lines []traceLine
+	next  int
+}
+
+func (t *traceRing) add(l traceLine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lines) < traceMax {
+		t.lines = append(t.lines, l)
+		return
+	}
+	t.lines[t.next] = l
+	t.next = (t.next + 1) % traceMax
+}
+
+// of returns the events about a shard, and those about no shard, oldest first.
+func (t *traceRing) of(shard ShardID) []TraceEvent {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []TraceEvent
+	for i := range t.lines {
+		l := &t.lines[(t.next+i)%len(t.lines)]
+		if l.hasShard && l.shard != shard {
+			continue
+		}
+		who := "region"
+		if l.coordinator {
+			who = "coordinator"
+		}
+		out = append(out, TraceEvent{
+			At: l.at, By: who, Kind: l.kind, Shard: shard, Node: l.node, Token: l.token, Detail: l.detail,
+		})
+	}
+	return out
+}
