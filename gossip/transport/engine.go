@@ -50,7 +50,7 @@ type engine struct {
 	// mu guards the life cycle. Invariant: once closed, nothing is added to conns,
 	// and wg only goes down.
 	mu      sync.Mutex
-	started bool
+	started atomic.Bool // written with mu
 	closed  bool
 	conns   map[io.Closer]struct{}
 
@@ -120,11 +120,11 @@ func (e *engine) Start() error {
 		e.mu.Unlock()
 		return ErrClosed
 	}
-	if e.started {
+	if e.started.Load() {
 		e.mu.Unlock()
 		return errors.New("transport: started twice")
 	}
-	e.started = true
+	e.started.Store(true)
 	e.mu.Unlock()
 
 	e.spawn(e.acceptLoop)
@@ -168,7 +168,7 @@ func (e *engine) Close() error {
 func (e *engine) spawn(f func()) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || !e.started {
+	if e.closed || !e.started.Load() {
 		return false
 	}
 	e.wg.Add(1)

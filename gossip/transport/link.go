@@ -89,7 +89,7 @@ func (l *link) start() {
 }
 
 func (l *link) startLocked() {
-	if l.started || l.stopped || !l.interestedLocked() {
+	if l.started || l.stopped || !l.e.started.Load() || !l.interestedLocked() {
 		return
 	}
 	l.ctx, l.cancel = context.WithCancel(l.e.ctx)

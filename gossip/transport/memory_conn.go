@@ -192,10 +192,16 @@ func (c *memConn) goneLocked() bool {
 	return c.closed || c.host.dead && c.network().hosts[c.host.addr] != c.host
 }
 
-// breakLocked ends this end with an error.
+// breakLocked ends this end with an error. What it sent and is held back is never
+// sent again.
 func (c *memConn) breakLocked(cause error) {
 	if c.failed == nil {
 		c.failed = cause
+	}
+	to := c.peer
+	for k := len(to.in); k > 0 && to.in[k-1].held; k-- {
+		to.inBytes -= len(to.in[k-1].data)
+		to.in = to.in[:k-1]
 	}
 	c.cond.Broadcast()
 }
@@ -268,7 +274,7 @@ func (c *memConn) releaseLocked(way Path) {
 			continue
 		}
 		if to.goneLocked() {
-			c.breakLocked(syscall.ECONNRESET)
+			c.breakLocked(syscall.ECONNRESET) // drops what is held
 			return
 		}
 		if i > 0 {
@@ -296,7 +302,6 @@ func (c *memConn) closeLocked() {
 	}
 	c.closed = true
 	c.in, c.inBytes = nil, 0
-	c.stalled = time.Time{}
 	c.cond.Broadcast()
 	c.peer.cond.Broadcast()
 	c.peer.probeLocked()

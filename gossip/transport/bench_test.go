@@ -1,0 +1,284 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// The raw anchors run in the same benchmark run as ours, on the same loopback:
+// only the ratio counts.
+//
+//	go test -run '^$' -bench . -benchtime 2s ./gossip/transport
+
+const (
+	benchSenders = 64
+	benchPayload = 100
+)
+
+// rawPair returns the two ends of a loopback connection.
+func rawPair(b *testing.B) (dialled, accepted net.Conn) {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	if dialled, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		b.Fatal(err)
+	}
+	if accepted, err = l.Accept(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { dialled.Close(); accepted.Close() })
+	return dialled, accepted
+}
+
+// rawCount reads frames until total have come.
+func rawCount(b *testing.B, conn net.Conn, total int) {
+	r := bufio.NewReaderSize(conn, 64<<10)
+	for range total {
+		head, err := r.Peek(4)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		if _, err := r.Discard(4 + int(binary.BigEndian.Uint32(head))); err != nil {
+			b.Error(err)
+			return
+		}
+	}
+}
+
+func reportRate(b *testing.B, frames int) {
+	b.ReportMetric(float64(frames)/b.Elapsed().Seconds()/1e6, "Mframes/s")
+}
+
+// BenchmarkRawOneWay is one goroutine, a buffered writer, a buffered reader.
+func BenchmarkRawOneWay(b *testing.B) {
+	out, in := rawPair(b)
+	var frame [4 + benchPayload]byte
+	binary.BigEndian.PutUint32(frame[:], benchPayload)
+	var done sync.WaitGroup
+	done.Go(func() { rawCount(b, in, b.N) })
+	b.ResetTimer()
+	w := bufio.NewWriterSize(out, 64<<10)
+	for range b.N {
+		if _, err := w.Write(frame[:]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	done.Wait()
+	reportRate(b, b.N)
+}
+
+// BenchmarkRawOneWay64 is 64 goroutines that copy into one buffer under a lock, and
+// one that writes it.
+func BenchmarkRawOneWay64(b *testing.B) {
+	out, in := rawPair(b)
+	var (
+		mu   sync.Mutex
+		buf  []byte
+		room = sync.NewCond(&mu)
+		some = make(chan struct{}, 1)
+	)
+	var done sync.WaitGroup
+	done.Go(func() { rawCount(b, in, b.N) })
+	done.Go(func() {
+		var spare []byte
+		for left := b.N * (4 + benchPayload); left > 0; {
+			<-some
+			mu.Lock()
+			batch := buf
+			buf = spare[:0]
+			room.Broadcast()
+			mu.Unlock()
+			if _, err := out.Write(batch); err != nil {
+				b.Error(err)
+				return
+			}
+			left -= len(batch)
+			spare = batch
+		}
+	})
+	b.ResetTimer()
+	var senders sync.WaitGroup
+	var payload [benchPayload]byte
+	for s := range benchSenders {
+		senders.Go(func() {
+			for range share(b.N, s) {
+				mu.Lock()
+				for len(buf) > 1<<20 {
+					room.Wait()
+				}
+				buf = binary.BigEndian.AppendUint32(buf, benchPayload)
+				buf = append(buf, payload[:]...)
+				mu.Unlock()
+				select {
+				case some <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	senders.Wait()
+	done.Wait()
+	reportRate(b, b.N)
+}
+
+// share splits n among the senders.
+func share(n, sender int) int {
+	k := n / benchSenders
+	if sender < n%benchSenders {
+		k++
+	}
+	return k
+}
+
+// benchPair returns two started transports that know each other; got is called
+// for each frame that reaches the second.
+func benchPair(b *testing.B, got, back Handler) (x, y *TCP) {
+	b.Helper()
+	mk := func(id view.NodeID, name string, h Handler) *TCP {
+		tr, err := NewTCP(TCPConfig{Config: Config{ID: id, Name: name, Cluster: "bench"}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { tr.Close() })
+		tr.Handle(KindEntity, h)
+		if err := tr.Start(); err != nil {
+			b.Fatal(err)
+		}
+		return tr
+	}
+	x, y = mk(1, "x", back), mk(2, "y", got)
+	x.Learn(y.Self())
+	y.Learn(x.Self())
+	return x, y
+}
+
+func BenchmarkOneWay64(b *testing.B) {
+	var received atomic.Int64
+	var total atomic.Int64
+	all := make(chan struct{}, 1)
+	x, _ := benchPair(b, func(view.NodeID, []byte) {
+		if received.Add(1) == total.Load() {
+			all <- struct{}{}
+		}
+	}, nil)
+	total.Store(1)
+	if err := x.Send(2, Message, KindEntity, nil); err != nil { // opens the connection
+		b.Fatal(err)
+	}
+	<-all
+	received.Store(0)
+	total.Store(int64(b.N))
+	b.ReportAllocs()
+	b.ResetTimer()
+	var senders sync.WaitGroup
+	for s := range benchSenders {
+		senders.Go(func() {
+			var payload [benchPayload]byte
+			for range share(b.N, s) {
+				for x.Send(2, Message, KindEntity, payload[:]) != nil {
+					if err := x.WaitRoom(context.Background(), 2, Message); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	senders.Wait()
+	<-all
+	reportRate(b, b.N)
+}
+
+// reportTimes reports the median and the 99th percentile.
+func reportTimes(b *testing.B, times []time.Duration) {
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1e3, "p50-µs")
+	b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds())/1e3, "p99-µs")
+}
+
+func BenchmarkRawPingPong(b *testing.B) {
+	out, in := rawPair(b)
+	go func() {
+		var frame [4 + benchPayload]byte
+		for {
+			if _, err := io.ReadFull(in, frame[:]); err != nil {
+				return
+			}
+			if _, err := in.Write(frame[:]); err != nil {
+				return
+			}
+		}
+	}()
+	var frame [4 + benchPayload]byte
+	times := make([]time.Duration, 0, b.N)
+	for b.Loop() {
+		since := time.Now()
+		if _, err := out.Write(frame[:]); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.ReadFull(out, frame[:]); err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, time.Since(since))
+	}
+	reportTimes(b, times)
+}
+
+func BenchmarkPingPong(b *testing.B) {
+	back := make(chan struct{}, 1)
+	var y *TCP
+	x, y := benchPair(b, func(from view.NodeID, p []byte) {
+		if err := y.Send(from, Message, KindEntity, p); err != nil {
+			b.Error(err)
+		}
+	}, func(view.NodeID, []byte) { back <- struct{}{} })
+	var payload [benchPayload]byte
+	times := make([]time.Duration, 0, 1<<20)
+	b.ReportAllocs()
+	for b.Loop() {
+		since := time.Now()
+		if err := x.Send(2, Message, KindEntity, payload[:]); err != nil {
+			b.Fatal(err)
+		}
+		<-back
+		times = append(times, time.Since(since))
+	}
+	reportTimes(b, times)
+}
+
+// BenchmarkSend is the cost of queueing, without anybody who writes.
+func BenchmarkSend(b *testing.B) {
+	tr, err := NewTCP(TCPConfig{Config: Config{ID: 1, Name: "x", Cluster: "bench"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer tr.Close()
+	tr.Learn(Peer{ID: 2, Name: "y", Addr: "127.0.0.1:1"})
+	l := &tr.peers.peer(2).links[Message]
+	var payload [benchPayload]byte
+	b.ReportAllocs()
+	for b.Loop() {
+		if tr.Send(2, Message, KindEntity, payload[:]) != nil {
+			l.mu.Lock()
+			l.buf, l.frames = l.buf[:0], 0
+			l.mu.Unlock()
+		}
+	}
+}
