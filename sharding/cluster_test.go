@@ -1,0 +1,390 @@
+package sharding
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// cluster is some nodes' shardings over a network and a store under a test's
+// control: views and leases are what the test says.
+type cluster struct {
+	t     testing.TB
+	mu    sync.Mutex
+	epoch view.Epoch
+	nodes []*node
+	store *memStore
+	cuts  map[[2]view.NodeID]bool
+	// holds keep the frames of a direction until released.
+	holds map[[2]view.NodeID][]func()
+	delay time.Duration
+}
+
+type node struct {
+	c     *cluster
+	self  view.Node
+	reg   *Registry
+	s     *Sharding
+	lease atomic.Bool
+	dead  atomic.Bool
+	pipes map[view.NodeID]*pipe
+}
+
+// pipe carries the frames of one direction, in order, from a goroutine.
+type pipe struct {
+	mu    sync.Mutex
+	queue []func()
+	run   bool
+}
+
+func newCluster(t testing.TB) *cluster {
+	return &cluster{
+		t: t, epoch: view.FirstEpoch(1), store: &memStore{},
+		cuts: map[[2]view.NodeID]bool{}, holds: map[[2]view.NodeID][]func(){},
+	}
+}
+
+func (c *cluster) add(name string, roles ...string) *node {
+	n := &node{
+		c: c, reg: &Registry{}, pipes: map[view.NodeID]*pipe{},
+		self: view.Node{ID: view.NodeID(len(c.nodes) + 1), Name: name, Roles: roles},
+	}
+	n.lease.Store(true)
+	c.nodes = append(c.nodes, n)
+	return n
+}
+
+// start gives the node its sharding; types may be registered before or after.
+func (n *node) start() {
+	var err error
+	cfg := Config{
+		Registry: n.reg, Self: n.self, Links: links{n}, LeaseValid: n.lease.Load, Clock: clock.Runtime(),
+		Store: func(string) Store { return n.c.store }, Logger: testLogger(n.self.Name),
+	}
+	n.s, err = Start(cfg)
+	if err != nil {
+		n.c.t.Fatal(err)
+	}
+	n.c.t.Cleanup(func() {
+		if err := n.s.Close(context.Background()); err != nil {
+			n.c.t.Error(err)
+		}
+	})
+}
+
+func testLogger(name string) *slog.Logger {
+	if os.Getenv("PEERAGE_LOG") == "" {
+		return nil
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", name)
+}
+
+// install gives all living nodes a new view of the nodes named.
+func (c *cluster) install(members ...*node) {
+	c.mu.Lock()
+	c.epoch++
+	v := &view.View{Cluster: 1, Epoch: c.epoch}
+	for _, n := range members {
+		v.Members = append(v.Members, view.Member{Node: n.self, Joined: view.FirstEpoch(1), Status: view.Up})
+	}
+	c.mu.Unlock()
+	for _, n := range members {
+		if !n.dead.Load() {
+			n.s.ViewChanged(v)
+		}
+	}
+}
+
+// kill ends a node as a crash does: the others see their connections break.
+func (c *cluster) kill(n *node) {
+	n.dead.Store(true)
+	n.lease.Store(false)
+	for _, o := range c.nodes {
+		if o != n && !o.dead.Load() && o.s != nil {
+			o.s.PeerLost(n.self.ID, transport.Message)
+		}
+	}
+}
+
+// hold keeps what is sent from a to b until release.
+func (c *cluster) hold(a, b *node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds[[2]view.NodeID{a.self.ID, b.self.ID}] = []func(){}
+}
+
+func (c *cluster) release(a, b *node) {
+	c.mu.Lock()
+	key := [2]view.NodeID{a.self.ID, b.self.ID}
+	held := c.holds[key]
+	delete(c.holds, key)
+	c.mu.Unlock()
+	for _, f := range held {
+		a.pipe(b.self.ID).push(f)
+	}
+}
+
+type links struct{ n *node }
+
+func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, payload []byte) error {
+	n := l.n
+	if n.dead.Load() {
+		return transport.ErrClosed
+	}
+	var target *node
+	for _, o := range n.c.nodes {
+		if o.self.ID == to {
+			target = o
+		}
+	}
+	if target == nil || target.dead.Load() {
+		return transport.ErrUnknownPeer
+	}
+	frame := append([]byte(nil), payload...)
+	deliver := func() {
+		if n.c.delay > 0 {
+			time.Sleep(n.c.delay)
+		}
+		if target.dead.Load() || n.dead.Load() || target.s == nil {
+			return
+		}
+		if k == transport.KindEntity {
+			target.s.HandleEntity(n.self.ID, frame)
+		} else {
+			target.s.HandleCoordinator(n.self.ID, frame)
+		}
+	}
+	key := [2]view.NodeID{n.self.ID, to}
+	n.c.mu.Lock()
+	if held, on := n.c.holds[key]; on && class == transport.Message {
+		n.c.holds[key] = append(held, deliver)
+		n.c.mu.Unlock()
+		return nil
+	}
+	n.c.mu.Unlock()
+	n.pipe(to<<8|view.NodeID(class)).push(deliver)
+	return nil
+}
+
+func (l links) WaitRoom(ctx context.Context, _ view.NodeID, _ transport.Class) error { return ctx.Err() }
+
+func (n *node) pipe(to view.NodeID) *pipe {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	p := n.pipes[to]
+	if p == nil {
+		p = &pipe{}
+		n.pipes[to] = p
+	}
+	return p
+}
+
+func (p *pipe) push(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue = append(p.queue, f)
+	if !p.run {
+		p.run = true
+		go p.work()
+	}
+}
+
+func (p *pipe) work() {
+	for {
+		p.mu.Lock()
+		if len(p.queue) == 0 {
+			p.run = false
+			p.mu.Unlock()
+			return
+		}
+		f := p.queue[0]
+		p.queue = p.queue[1:]
+		p.mu.Unlock()
+		f()
+	}
+}
+
+// memStore is a Store that every node can reach.
+type memStore struct {
+	mu     sync.Mutex
+	terms  map[string]view.Epoch
+	shards map[string]map[ShardID]protocol.Record
+	delay  time.Duration
+}
+
+func (m *memStore) fence(typ string, term view.Epoch) error {
+	if m.terms == nil {
+		m.terms, m.shards = map[string]view.Epoch{}, map[string]map[ShardID]protocol.Record{}
+	}
+	if term < m.terms[typ] {
+		return &replicator.FencedError{Term: uint64(term), Higher: uint64(m.terms[typ])}
+	}
+	m.terms[typ] = term
+	return nil
+}
+
+func (m *memStore) Write(_ context.Context, typ string, w coordinator.Write) error {
+	if m.delay > 0 {
+		time.Sleep(m.delay)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.fence(typ, w.Term); err != nil {
+		return err
+	}
+	if m.shards[typ] == nil {
+		m.shards[typ] = map[ShardID]protocol.Record{}
+	}
+	for _, r := range w.Records {
+		if m.shards[typ][r.Shard].Token.Less(r.Token) {
+			m.shards[typ][r.Shard] = r
+		}
+	}
+	return nil
+}
+
+func (m *memStore) Read(_ context.Context, typ string, term view.Epoch) (Records, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.fence(typ, term); err != nil {
+		return Records{}, err
+	}
+	var r Records
+	for _, rec := range m.shards[typ] {
+		r.Shards = append(r.Shards, rec)
+	}
+	return r, nil
+}
+
+// say is a request of the tests' entity: it notes n, in the order of arrival.
+type say struct {
+	From string
+	N    int
+}
+
+// heard is its answer: where it was handled, and how often so far.
+type heard struct {
+	Node  view.NodeID
+	Count int
+}
+
+// ear is the tests' entity. The journal outlives its instances.
+type ear struct {
+	id    string
+	j     *journal
+	count int
+}
+
+// journal is what all instances of all nodes have handled.
+type journal struct {
+	mu    sync.Mutex
+	lines map[string][]say
+	live  map[string]view.NodeID
+	homes map[string][]view.NodeID
+	bad   []string
+	gate  chan struct{}
+}
+
+func newJournal() *journal {
+	return &journal{lines: map[string][]say{}, live: map[string]view.NodeID{}, homes: map[string][]view.NodeID{}}
+}
+
+func (e *ear) Handle(ctx *Context, s say) (heard, error) {
+	e.j.mu.Lock()
+	e.j.lines[e.id] = append(e.j.lines[e.id], s)
+	if h := e.j.homes[e.id]; len(h) == 0 || h[len(h)-1] != ctx.Self().Node {
+		e.j.homes[e.id] = append(h, ctx.Self().Node)
+	}
+	gate := e.j.gate
+	e.j.mu.Unlock()
+	if s.N == stuck && gate != nil {
+		<-gate
+	}
+	e.count++
+	return heard{ctx.Self().Node, e.count}, nil
+}
+
+const stuck = -1
+
+// checkOrder fails the test if a sender's numbers went down at any entity.
+func (j *journal) checkOrder(t testing.TB) {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for id, lines := range j.lines {
+		last := map[string]int{}
+		for _, l := range lines {
+			if l.N <= last[l.From] {
+				t.Errorf("%s: %s's %d came behind %d", id, l.From, l.N, last[l.From])
+			}
+			last[l.From] = l.N
+		}
+	}
+}
+
+func (j *journal) count(id string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.lines[id])
+}
+
+// register gives a node the tests' type.
+func (n *node) register(j *journal, change func(*Type[say, heard])) *Region[say, heard] {
+	t := Type[say, heard]{
+		Name: "ear", Shards: 16,
+		New: func(id string) Entity[say, heard] { return &ear{id: id, j: j} },
+	}
+	if change != nil {
+		change(&t)
+	}
+	r, err := Register(n.reg, t)
+	if err != nil {
+		n.c.t.Fatal(err)
+	}
+	return r
+}
+
+// three starts a cluster of three nodes that host the tests' type.
+func three(t testing.TB, j *journal, change func(*Type[say, heard])) (*cluster, []*node, []*Region[say, heard]) {
+	c := newCluster(t)
+	var nodes []*node
+	var regions []*Region[say, heard]
+	for i := range 3 {
+		n := c.add(fmt.Sprintf("n%d", i+1))
+		nodes = append(nodes, n)
+		regions = append(regions, n.register(j, change))
+		n.start()
+	}
+	c.install(nodes...)
+	return c, nodes, regions
+}
+
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// dump logs what every node knows.
+func (c *cluster) dump(t testing.TB) {
+	for _, n := range c.nodes {
+		for _, ty := range n.s.Status() {
+			for _, s := range ty.Shards {
+				t.Logf("%s: shard %d at %v under %v, %s, %d entities, %d buffered, hosted here under %v", n.self.Name, s.Shard, s.Home, s.Token,
+					s.Route, s.Entities, s.Buffered, n.s.path([]byte(ty.Type)).hosted(s.Shard))
+			}
+		}
+	}
+}
