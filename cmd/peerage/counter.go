@@ -1,0 +1,68 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/history"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// add is the request of a counter: by how much to raise it, 0 to read it.
+type add struct {
+	N uint64 `msgpack:"n" json:"n"`
+}
+
+// total is its response.
+type total struct {
+	Total uint64 `msgpack:"total" json:"total"`
+	// Node and Term and Seq tell which instance answered.
+	Node string `msgpack:"node" json:"node"`
+	Term string `msgpack:"term" json:"term"`
+	Seq  uint64 `msgpack:"seq" json:"seq"`
+}
+
+// counter is the entity of the node command: a number in memory, which starts at
+// zero again when its host is killed.
+type counter struct {
+	entity  uint32
+	node    uint64
+	name    string
+	sum     uint64
+	clock   clock.Clock
+	history *history.Writer // nil when nobody asked for one
+}
+
+// Handle raises the counter. What it does is on record before the answer leaves.
+func (c *counter) Handle(ctx *sharding.Context, req add) (total, error) {
+	token := ctx.Token()
+	r := history.Record{
+		Op: history.HandlerStarted, Entity: c.entity, Node: c.node,
+		Term: uint64(token.Term), Seq: token.Seq, Start: c.clock.Now(),
+	}
+	c.record(r)
+	c.sum += req.N
+	r.Op, r.Value, r.End = history.Handled, c.sum, c.clock.Now()
+	c.record(r)
+	return total{Total: c.sum, Node: c.name, Term: token.Term.String(), Seq: token.Seq}, nil
+}
+
+func (c *counter) record(r history.Record) {
+	if c.history != nil {
+		c.history.Write(r)
+	}
+}
+
+// entityNumber reads the number off ids of the form counter-17; others are 0.
+func entityNumber(id string) uint32 {
+	digits, ok := strings.CutPrefix(id, "counter-")
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
+}

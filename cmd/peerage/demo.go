@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// demoConfig is what the flags of `peerage demo` say.
+type demoConfig struct {
+	nodes    int
+	counters int
+	shards   int
+	every    time.Duration
+	atOnce   bool
+	enforce  bool
+	keep     bool
+}
+
+func (c *demoConfig) validate() error {
+	var errs []error
+	if c.nodes < 2 || c.nodes > 9 {
+		errs = append(errs, fmt.Errorf("--nodes is %d: choose 2 to 9", c.nodes))
+	}
+	if c.counters < 1 || c.counters > 10_000 {
+		errs = append(errs, fmt.Errorf("--counters is %d: choose 1 to 10000", c.counters))
+	}
+	if c.shards < 1 || c.shards > 4096 {
+		errs = append(errs, fmt.Errorf("--shards is %d: choose 1 to 4096", c.shards))
+	}
+	if c.every < time.Millisecond || c.every > time.Second {
+		errs = append(errs, fmt.Errorf("--every is %v: choose 1ms to 1s", c.every))
+	}
+	return errors.Join(errs...)
+}
+
+const demoUsage = `usage: peerage demo [flags]
+
+Starts node processes on 127.0.0.1, has them ask counters that are spread over
+all of them, kills all processes but one with SIGKILL, and shows who takes over.
+Ends with a verdict and exit code 0 if no counter ever had two live instances,
+none stayed unanswered, and every request is accounted for.
+
+`
+
+func demo(args []string, stdout, stderr io.Writer) int {
+	var cfg demoConfig
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, demoUsage); flags.PrintDefaults() }
+	flags.IntVar(&cfg.nodes, "nodes", 5, "how many processes to start")
+	flags.IntVar(&cfg.counters, "counters", 64, "how many counters to ask")
+	flags.IntVar(&cfg.shards, "shards", 64, "how many shards they are grouped in")
+	flags.DurationVar(&cfg.every, "every", 10*time.Millisecond, "how often each counter is asked by somebody")
+	flags.BoolVar(&cfg.atOnce, "at-once", false, "kill all but one at the same instant, not one after another")
+	flags.BoolVar(&cfg.enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound (300 ms, 500 ms for an emergency takeover)")
+	flags.BoolVar(&cfg.keep, "keep", false, "keep the recorded histories and say where they are")
+	if err := flags.Parse(args); err != nil {
+		return exitUsage
+	}
+	if err := cfg.validate(); err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// However the run hangs, it ends within a minute.
+	ctx, cancel := context.WithTimeout(ctx, 55*time.Second)
+	defer cancel()
+	return runDemo(ctx, cfg, stdout, stderr)
+}
+
+func runDemo(ctx context.Context, cfg demoConfig, stdout, stderr io.Writer) int {
+	dir, err := os.MkdirTemp("", "peerage-demo-")
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFailed
+	}
+	if cfg.keep {
+		fmt.Fprintln(stdout, "histories are kept in", dir)
+	} else {
+		defer os.RemoveAll(dir)
+	}
+	c := &demoCluster{cfg: cfg, dir: dir}
+	defer c.stop()
+	screen := newScreen(stdout, c)
+	defer screen.close()
+
+	kills, err := c.script(ctx, screen)
+	screen.close()
+	if err != nil {
+		if context.Cause(ctx) != nil {
+			err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
+		}
+		fmt.Fprintln(stderr, "demo:", err)
+		return exitFailed
+	}
+	c.stop()
+	v, err := c.verdict(kills)
+	if err != nil {
+		fmt.Fprintln(stderr, "demo:", err)
+		return exitFailed
+	}
+	return v.print(stdout, cfg)
+}
+
+// kill is one disturbance: the processes that were killed at one instant.
+type kill struct {
+	names []string
+	at    clock.Instant
+	// emergency says that no majority of the view outlived it.
+	emergency bool
+}
+
+// demoCluster is the processes of one run.
+type demoCluster struct {
+	cfg demoConfig
+	dir string
+
+	mu    sync.Mutex // the screen looks on
+	nodes []*process
+}
+
+// started returns the processes started so far, the most senior first.
+func (c *demoCluster) started() []*process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[:len(c.nodes):len(c.nodes)]
+}
+
+// script is the demo's story: start, warm up, kill, let the survivor serve.
+func (c *demoCluster) script(ctx context.Context, screen *screen) ([]kill, error) {
+	if err := c.start(ctx); err != nil {
+		return nil, err
+	}
+	screen.event("%d nodes are up: asking %d counters every %v", c.cfg.nodes, c.cfg.counters, c.cfg.every)
+	if err := c.settle(ctx, c.cfg.nodes); err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, 3*time.Second); err != nil {
+		return nil, err
+	}
+	var kills []kill
+	for left := c.cfg.nodes; left > 1; {
+		n := 1
+		if c.cfg.atOnce {
+			n = left - 1
+		}
+		k, err := c.killSenior(n, left)
+		if err != nil {
+			return nil, err
+		}
+		kills = append(kills, k)
+		screen.event("SIGKILL: %v", k.names)
+		left -= n
+		if err := c.settle(ctx, left); err != nil {
+			return nil, err
+		}
+		if err := pause(ctx, 2*time.Second); err != nil {
+			return nil, err
+		}
+	}
+	return kills, nil
+}
+
+func (c *demoCluster) start(ctx context.Context) error {
+	load := []string{"--load-counters", strconv.Itoa(c.cfg.counters), "--shards", strconv.Itoa(c.cfg.shards),
+		"--load-every", c.cfg.every.String()}
+	for i := range c.cfg.nodes {
+		args := load
+		if i == 0 {
+			args = append([]string{"--bootstrap"}, args...)
+		} else {
+			first, _ := c.nodes[0].snapshot()
+			args = append([]string{"--join", first.Listen}, args...)
+		}
+		p, err := start(string(rune('a'+i)), c.dir, args...)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.nodes = append(c.nodes, p)
+		c.mu.Unlock()
+		select {
+		case <-p.ready:
+		case <-p.gone:
+			return p.failure()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		// Seniority follows the order of joining: the names tell who is senior.
+		if err := c.settle(ctx, i+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits until every living node sees exactly n members and holds a lease.
+func (c *demoCluster) settle(ctx context.Context, n int) error {
+	for {
+		settled := true
+		for _, p := range c.nodes {
+			r, alive := p.snapshot()
+			if !alive {
+				continue
+			}
+			select {
+			case <-p.gone:
+				return p.failure()
+			default:
+			}
+			settled = settled && r.Members == n && r.Lease
+		}
+		if settled {
+			return nil
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return fmt.Errorf("waiting until all of %d nodes see each other: %w", n, err)
+		}
+	}
+}
+
+// killSenior kills the n most senior of the left living nodes at one instant.
+func (c *demoCluster) killSenior(n, left int) (kill, error) {
+	k := kill{emergency: 2*(left-n) < left || left == 2}
+	var victims []*process
+	for _, p := range c.nodes {
+		if _, alive := p.snapshot(); alive && len(victims) < n {
+			victims = append(victims, p)
+			k.names = append(k.names, p.name)
+		}
+	}
+	k.at = clock.Boot().Now()
+	for _, p := range victims {
+		if err := p.kill(); err != nil {
+			return k, fmt.Errorf("killing %s: %w", p.name, err)
+		}
+	}
+	return k, nil
+}
+
+// stop ends every process that still runs. It may be called again.
+func (c *demoCluster) stop() {
+	for _, p := range c.nodes {
+		p.stop(5 * time.Second)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/peerage-go/peerage/sharding"
+)
+
+const (
+	askPatience  = 5 * time.Second
+	bodyBytesMax = 64 << 10
+)
+
+// handler is the HTTP API of a node.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/counters/{id}/ask", s.ask)
+	mux.HandleFunc("POST /v1/counters/{id}/tell", s.tell)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
+	mux.Handle("/", s.node.Handler()) // healthz, readyz, status
+	return mux
+}
+
+func (s *server) ask(w http.ResponseWriter, r *http.Request) {
+	req, ok := readAdd(w, r)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askPatience)
+	defer cancel()
+	t, err := s.counters.Ask(ctx, r.PathValue("id"), req)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer(w, http.StatusOK, t)
+}
+
+func (s *server) tell(w http.ResponseWriter, r *http.Request) {
+	req, ok := readAdd(w, r)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askPatience)
+	defer cancel()
+	if err := s.counters.Tell(ctx, r.PathValue("id"), req); err != nil {
+		refuse(w, err)
+		return
+	}
+	answer(w, http.StatusAccepted, struct{}{})
+}
+
+func readAdd(w http.ResponseWriter, r *http.Request) (add, bool) {
+	var req add
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyBytesMax))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
+		answer(w, http.StatusBadRequest, failure{Error: `the body must be like {"n": 3}: ` + err.Error()})
+		return req, false
+	}
+	return req, true
+}
+
+// failure is the body of an answer that is none.
+type failure struct {
+	Error string `json:"error"`
+	// Retryable says whether the same request may succeed when it is sent again,
+	// OutcomeUnknown whether it may have been carried out.
+	Retryable      bool `json:"retryable"`
+	OutcomeUnknown bool `json:"outcome_unknown"`
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	f := failure{Error: err.Error(), Retryable: sharding.Retryable(err), OutcomeUnknown: sharding.OutcomeUnknown(err)}
+	code := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, sharding.ErrBadID), errors.Is(err, sharding.ErrTooLarge):
+		code = http.StatusBadRequest
+	case errors.Is(err, context.DeadlineExceeded):
+		code = http.StatusGatewayTimeout
+	case f.Retryable:
+		code = http.StatusServiceUnavailable
+	}
+	answer(w, code, f)
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	// The client may be gone; there is nobody left to tell.
+	_ = json.NewEncoder(w).Encode(body)
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+// load asks counters again and again: one caller per counter, which retries
+// until it has an answer or its patience ends.
+type load struct {
+	counters int
+	// every is the time between two asks of one counter by anybody; each of the n
+	// members asks it every n times that.
+	every   time.Duration
+	members func() int
+	ask     func(ctx context.Context, id string) (total uint64, err error)
+	reason  func(error) string
+	node    func() uint64
+	clock   clock.Clock
+	history *history.Writer
+
+	asked, answered, gaveUp atomic.Uint64
+	mu                      sync.Mutex
+	tries                   map[string]uint64
+}
+
+const (
+	// attemptPatience ends an attempt that hangs; the caller tries again.
+	attemptPatience = 2 * time.Second
+	callerPatience  = 10 * time.Second
+	// retryAfter is the pause before an attempt that follows a failed one.
+	retryAfter = 5 * time.Millisecond
+)
+
+func counterID(i int) string { return fmt.Sprintf("counter-%d", i) }
+
+// run asks until ctx ends, and returns when the last caller has stopped.
+func (l *load) run(ctx context.Context) {
+	var callers sync.WaitGroup
+	for i := range l.counters {
+		callers.Go(func() { l.caller(ctx, i) })
+	}
+	callers.Wait()
+}
+
+func (l *load) caller(ctx context.Context, i int) {
+	for ctx.Err() == nil {
+		wait := l.every * time.Duration(max(l.members(), 1))
+		if pause(ctx, wait) != nil {
+			return
+		}
+		l.request(ctx, i)
+	}
+}
+
+// request is one request of one caller, with its retries.
+func (l *load) request(ctx context.Context, i int) {
+	l.asked.Add(1)
+	start := l.clock.Now()
+	r := history.Record{Op: history.Failed, Entity: uint32(i), Start: start}
+	patience, cancel := context.WithTimeout(ctx, callerPatience)
+	defer cancel()
+	for {
+		attempt, done := context.WithTimeout(patience, attemptPatience)
+		total, err := l.ask(attempt, counterID(i))
+		done()
+		if err == nil {
+			r.Op, r.Value = history.Answered, total
+			break
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		l.tried(err)
+		if pause(patience, retryAfter) != nil {
+			break
+		}
+	}
+	r.Node, r.End = l.node(), l.clock.Now()
+	l.history.Write(r)
+	if r.Op == history.Answered {
+		l.answered.Add(1)
+		return
+	}
+	l.gaveUp.Add(1)
+}
+
+func (l *load) tried(err error) {
+	reason := l.reason(err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		reason = "deadline"
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tries == nil {
+		l.tries = map[string]uint64{}
+	}
+	l.tries[reason]++
+}
+
+func (l *load) totals() loadTotals {
+	l.mu.Lock()
+	tries := maps.Clone(l.tries)
+	l.mu.Unlock()
+	return loadTotals{Asked: l.asked.Load(), Answered: l.answered.Load(), GaveUp: l.gaveUp.Load(), Tries: tries}
+}

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/history"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+const nodeUsage = `usage: peerage node [flags]
+
+Runs one node that hosts counters, as a server: POST /v1/counters/ID/ask and
+/tell with {"n": 3}, GET /healthz, /readyz, /metrics, /status. Ends in order on
+SIGTERM and Ctrl-C.
+
+`
+
+// nodeConfig is what the flags of `peerage node` say.
+type nodeConfig struct {
+	gossip gossip.Config
+	http   string
+	shards int
+	log    string
+
+	printAddresses bool
+	printStats     time.Duration
+	untilStdin     bool
+	history        string
+	loadCounters   int
+	loadEvery      time.Duration
+}
+
+// list is a flag that may be given several times, or with commas.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+func (l *list) Set(v string) error {
+	for _, part := range strings.Split(v, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			return errors.New("is empty")
+		} else {
+			*l = append(*l, part)
+		}
+	}
+	return nil
+}
+
+func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
+	c := &nodeConfig{gossip: gossip.Local()}
+	flags := flag.NewFlagSet("node", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, nodeUsage); flags.PrintDefaults() }
+	flags.StringVar(&c.gossip.Name, "name", "", "stable label of the node (default: its address)")
+	flags.StringVar(&c.gossip.Cluster, "cluster", "peerage", "name of the cluster; nodes of another name are refused")
+	flags.StringVar(&c.gossip.Listen, "listen", "127.0.0.1:0", "`host:port` for peers; port 0 takes a free one")
+	flags.StringVar(&c.gossip.Advertise, "advertise", "", "`host:port` at which peers reach this node (default: the one it listens on)")
+	flags.Var((*list)(&c.gossip.ContactPoints), "join", "`host:port` of other nodes; may be repeated")
+	flags.Var((*list)(&c.gossip.Roles), "role", "a role of this node; may be repeated")
+	flags.BoolVar(&c.gossip.Bootstrap, "bootstrap", false, "form a new cluster at once")
+	flags.IntVar(&c.gossip.BootstrapExpect, "bootstrap-expect", 0, "how many contact points must agree before the lowest of them forms a cluster")
+	flags.BoolVar(&c.gossip.InsecureTransport, "insecure-transport", false, "allow an address other than loopback without TLS")
+	flags.StringVar(&c.http, "http", "127.0.0.1:0", "`host:port` of the HTTP API")
+	flags.IntVar(&c.shards, "shards", sharding.DefaultShards, "number of shards of the counters; equal on all nodes")
+	flags.StringVar(&c.log, "log", "info", "least level that is logged: debug, info, warn, error")
+	flags.BoolVar(&c.printAddresses, "print-addresses", false, "write one line of JSON with the addresses to standard output")
+	flags.DurationVar(&c.printStats, "print-stats", 0, "write a line of JSON with statistics this often (0 never)")
+	flags.BoolVar(&c.untilStdin, "until-stdin-closes", false, "end when standard input does")
+	flags.StringVar(&c.history, "history", "", "record every handler run and request in this new `file`")
+	flags.IntVar(&c.loadCounters, "load-counters", 0, "ask so many counters again and again")
+	flags.DurationVar(&c.loadEvery, "load-every", 10*time.Millisecond, "how often each of them is asked by some node")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return c, nil
+}
+
+func node(args []string, stdout, stderr io.Writer) int {
+	cfg, err := parseNode(args, stderr)
+	if err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(stderr, "peerage node:", err)
+		}
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if cfg.untilStdin {
+		ctx = untilClosed(ctx, os.Stdin)
+	}
+	if err := serveNode(ctx, cfg, stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "peerage node:", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// untilClosed ends the context when r does.
+func untilClosed(ctx context.Context, r io.Reader) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		// Whatever ends the input, an error included, it is over.
+		_, _ = io.Copy(io.Discard, r)
+	}()
+	return ctx
+}
+
+// server is a running `peerage node`.
+type server struct {
+	cfg      *nodeConfig
+	node     *peerage.Node
+	counters *sharding.Region[add, total]
+	registry *prometheus.Registry
+	log      *slog.Logger
+	history  *history.Writer
+	load     *load
+}
+
+func serveNode(ctx context.Context, cfg *nodeConfig, stdout, stderr io.Writer) (err error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.log)); err != nil {
+		return fmt.Errorf("--log is %q: choose debug, info, warn or error", cfg.log)
+	}
+	s := &server{
+		cfg: cfg, registry: prometheus.NewRegistry(),
+		log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+	}
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if cfg.history != "" {
+		if s.history, err = history.Create(cfg.history); err != nil {
+			return fmt.Errorf("--history: %w", err)
+		}
+		defer func() { err = errors.Join(err, s.history.Close()) }()
+	}
+	web, err := net.Listen("tcp", cfg.http)
+	if err != nil {
+		return fmt.Errorf("--http %s: %w", cfg.http, err)
+	}
+	defer web.Close()
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	api := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := api.Serve(web); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("the HTTP API ended", "err", err)
+		}
+	}()
+	defer api.Close()
+	return s.serve(ctx, web.Addr().String(), stdout)
+}
+
+func (s *server) start(ctx context.Context) error {
+	boot := clock.Boot()
+	var err error
+	s.node, err = peerage.New(peerage.Config{Gossip: s.cfg.gossip, Logger: s.log, Registerer: s.registry})
+	if err != nil {
+		return err
+	}
+	s.counters, err = sharding.Register(s.node.Registry(), sharding.Type[add, total]{
+		Name: "counter", Shards: s.cfg.shards,
+		New: func(id string) sharding.Entity[add, total] {
+			self := s.node.Self()
+			return &counter{
+				entity: entityNumber(id), node: uint64(self.ID), name: self.Name,
+				clock: boot, history: s.history,
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if s.cfg.loadCounters > 0 {
+		if s.history == nil {
+			return errors.New("--load-counters needs --history")
+		}
+		s.load = &load{
+			counters: s.cfg.loadCounters, every: s.cfg.loadEvery,
+			members: func() int { return s.members() },
+			ask: func(ctx context.Context, id string) (uint64, error) {
+				t, err := s.counters.Ask(ctx, id, add{N: 1})
+				return t.Total, err
+			},
+			reason: reasonOf, node: func() uint64 { return uint64(s.node.Self().ID) },
+			clock: boot, history: s.history,
+		}
+	}
+	return s.node.Start(ctx)
+}
+
+// serve runs until ctx ends, then stops the node in order.
+func (s *server) serve(ctx context.Context, web string, stdout io.Writer) error {
+	if s.cfg.printAddresses {
+		if err := writeReport(stdout, s.report("ready", s.node.Self().Addr, web)); err != nil {
+			return err
+		}
+	}
+	s.log.Info("serving", "node", s.node.Self().ID, "name", s.node.Self().Name, "listen", s.node.Self().Addr, "http", web)
+	loaded := make(chan struct{})
+	go func() {
+		defer close(loaded)
+		if s.load != nil {
+			s.load.run(ctx)
+		}
+	}()
+	s.printStats(ctx, stdout)
+	<-loaded
+	stop, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := s.node.Shutdown(stop)
+	if s.cfg.printStats > 0 {
+		err = errors.Join(err, writeReport(stdout, s.report("stats", "", "")))
+	}
+	return err
+}
+
+// printStats writes statistics as often as asked for, and returns when ctx ends.
+func (s *server) printStats(ctx context.Context, stdout io.Writer) {
+	if s.cfg.printStats <= 0 {
+		<-ctx.Done()
+		return
+	}
+	tick := time.NewTicker(s.cfg.printStats)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := writeReport(stdout, s.report("stats", "", "")); err != nil {
+				s.log.Error("cannot report", "err", err)
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *server) members() int {
+	if v := s.node.View(); v != nil {
+		return len(v.Members)
+	}
+	return 0
+}
+
+func (s *server) report(kind, listen, web string) report {
+	self := s.node.Self()
+	r := report{Kind: kind, Name: self.Name, Node: self.ID.String(), Listen: listen, HTTP: web, Lease: s.node.LeaseValid()}
+	if v := s.node.View(); v != nil {
+		r.Members, r.Epoch = len(v.Members), v.Epoch.String()
+	}
+	r.Leader = s.node.Lease().Leader
+	st := s.counters.Stats()
+	r.Shards, r.Entities = st.Shards, st.Entities
+	if s.load != nil {
+		r.Load = s.load.totals()
+	}
+	return r
+}
+
+// reasonOf names an error for the counts of failed attempts.
+func reasonOf(err error) string {
+	for _, r := range []struct {
+		err  error
+		name string
+	}{
+		{sharding.ErrNodeLost, "node lost"}, {sharding.ErrMoved, "moved"}, {sharding.ErrNoHome, "no home"},
+		{sharding.ErrPaused, "paused"}, {sharding.ErrNotReady, "not ready"}, {sharding.ErrAbandoned, "abandoned"},
+		{sharding.ErrMailboxFull, "mailbox full"}, {sharding.ErrBufferFull, "buffer full"},
+		{sharding.ErrNodeStopping, "node stopping"}, {sharding.ErrUnknownType, "unknown type"},
+	} {
+		if errors.Is(err, r.err) {
+			return r.name
+		}
+	}
+	return strconv.Quote(err.Error())
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// process is a node process that the demo started.
+type process struct {
+	name    string
+	history string
+	cmd     *exec.Cmd
+	stdin   io.Closer
+	stderr  tail
+
+	mu       sync.Mutex
+	last     report
+	lastAt   time.Time
+	ids      map[uint64]bool // every incarnation that the process has had
+	ready    chan struct{}   // closed when addresses are known
+	gone     chan struct{}   // closed when the process was waited for
+	killedAt clock.Instant   // zero while it lives
+	waitErr  error
+}
+
+// start runs this program again as a node. The child ends by itself when its
+// standard input closes, so it never outlives us, however we end.
+func start(name, dir string, args ...string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{
+		name: name, history: filepath.Join(dir, name+".history"),
+		ids: map[uint64]bool{}, ready: make(chan struct{}), gone: make(chan struct{}),
+	}
+	args = append([]string{"node", "--name", name, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+		"--print-addresses", "--print-stats", "50ms", "--until-stdin-closes", "--history", p.history, "--log", "warn"}, args...)
+	p.cmd = exec.Command(self, args...)
+	p.cmd.Stderr = &p.stderr
+	p.cmd.SysProcAttr = childAttr()
+	p.stdin, err = p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go p.follow(out)
+	return p, nil
+}
+
+func (p *process) follow(out io.Reader) {
+	err := readReports(out, p.got)
+	waitErr := p.cmd.Wait()
+	p.mu.Lock()
+	if p.waitErr = waitErr; err != nil {
+		p.waitErr = err
+	}
+	p.mu.Unlock()
+	close(p.gone)
+}
+
+func (p *process) got(r report) {
+	var id uint64
+	if _, err := fmt.Sscanf(r.Node, "%x", &id); err != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ids[id] = true
+	if r.Kind == "ready" {
+		p.last = r
+		close(p.ready)
+		return
+	}
+	r.Listen, r.HTTP = p.last.Listen, p.last.HTTP
+	p.last, p.lastAt = r, time.Now()
+}
+
+// kill ends the process with SIGKILL and notes when.
+func (p *process) kill() error {
+	p.mu.Lock()
+	p.killedAt = clock.Boot().Now()
+	p.mu.Unlock()
+	return p.cmd.Process.Kill()
+}
+
+func (p *process) snapshot() (report, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last, p.killedAt == 0
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.gone:
+		return false
+	default:
+		_, alive := p.snapshot()
+		return alive
+	}
+}
+
+// stop asks the process to end in order, and kills it if it does not within d.
+func (p *process) stop(d time.Duration) {
+	p.stdin.Close()
+	select {
+	case <-p.gone:
+	case <-time.After(d):
+		// It is gone when Wait says so, whatever Kill answers.
+		_ = p.cmd.Process.Kill()
+		<-p.gone
+	}
+}
+
+// failure describes a process that ended by itself.
+func (p *process) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Errorf("node %s ended: %v\n%s", p.name, p.waitErr, p.stderr.String())
+}
+
+// tail keeps the last part of what is written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+const tailBytes = 8 << 10
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf.Write(b)
+	if over := t.buf.Len() - tailBytes; over > 0 {
+		t.buf.Next(over)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buf.String()
+}

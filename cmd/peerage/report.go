@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// report is one line that a node process writes for whoever started it.
+type report struct {
+	// Kind is "ready" once, then "stats" again and again.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Node is the current incarnation, in hexadecimal.
+	Node   string `json:"node"`
+	Listen string `json:"listen,omitempty"`
+	HTTP   string `json:"http,omitempty"`
+
+	Members  int    `json:"members,omitempty"`
+	Epoch    string `json:"epoch,omitempty"`
+	Leader   bool   `json:"leader,omitempty"`
+	Lease    bool   `json:"lease,omitempty"`
+	Shards   int    `json:"shards,omitempty"`
+	Entities int    `json:"entities,omitempty"`
+
+	Load loadTotals `json:"load"`
+}
+
+// loadTotals counts what the callers of one process saw since its start.
+type loadTotals struct {
+	// Asked counts requests begun, Answered those with an answer, Gave up those
+	// whose caller stopped trying.
+	Asked    uint64 `json:"asked"`
+	Answered uint64 `json:"answered"`
+	GaveUp   uint64 `json:"gave_up"`
+	// Tries counts failed attempts by reason; a caller that retries may still have
+	// had its answer.
+	Tries map[string]uint64 `json:"tries,omitempty"`
+}
+
+func (t *loadTotals) add(o loadTotals) {
+	t.Asked += o.Asked
+	t.Answered += o.Answered
+	t.GaveUp += o.GaveUp
+	for reason, n := range o.Tries {
+		if t.Tries == nil {
+			t.Tries = map[string]uint64{}
+		}
+		t.Tries[reason] += n
+	}
+}
+
+func writeReport(w io.Writer, r report) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
+
+// readReports hands every report of r to got until r ends. A last line that was
+// cut off by a kill is left out.
+func readReports(r io.Reader, got func(report)) error {
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var rep report
+		if err := json.Unmarshal(line, &rep); err != nil {
+			return fmt.Errorf("a node wrote %q: %w", line, err)
+		}
+		got(rep)
+	}
+}

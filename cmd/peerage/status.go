@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/peerage-go/peerage"
+)
+
+const statusUsage = `usage: peerage status --http host:port [--json]
+
+Prints what a node knows: its view, who leads, its lease, where shards live.
+
+`
+
+func status(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("status", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, statusUsage); flags.PrintDefaults() }
+	addr := flags.String("http", "127.0.0.1:8101", "`host:port` of the node's HTTP API")
+	raw := flags.Bool("json", false, "print the JSON as it comes")
+	if err := flags.Parse(args); err != nil {
+		return exitUsage
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	body, err := fetch(ctx, "http://"+*addr+"/status")
+	if err != nil {
+		fmt.Fprintln(stderr, "peerage status:", err)
+		return exitFailed
+	}
+	if *raw {
+		fmt.Fprintln(stdout, strings.TrimSpace(string(body)))
+		return exitOK
+	}
+	var s peerage.Status
+	if err := json.Unmarshal(body, &s); err != nil {
+		fmt.Fprintf(stderr, "peerage status: %s answers, but not like a node: %v\n", *addr, err)
+		return exitFailed
+	}
+	printStatus(stdout, &s)
+	return exitOK
+}
+
+const statusBytesMax = 16 << 20
+
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, statusBytesMax))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s: %s", url, resp.Status, strings.TrimSpace(string(body)))
+	}
+	return body, nil
+}
+
+func printStatus(w io.Writer, s *peerage.Status) {
+	fmt.Fprintf(w, "node %s (%s) at %s, cluster %s\n", s.Name, s.Node, s.Addr, s.Cluster)
+	fmt.Fprintf(w, "lease: %s\n", s.Lease)
+	if s.View == nil {
+		fmt.Fprintln(w, "in no view yet")
+		return
+	}
+	fmt.Fprintf(w, "view %s:\n", s.View.Epoch)
+	t := tabwriter.NewWriter(w, 2, 8, 2, ' ', 0)
+	for i, m := range s.View.Members {
+		mark := ""
+		if m.ID == s.Leader {
+			mark = "leader"
+		}
+		fmt.Fprintf(t, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\n", i+1, m.Name, m.ID, m.Addr, m.Status, strings.Join(m.Roles, ","), mark)
+	}
+	t.Flush()
+	for _, typ := range s.Types {
+		fmt.Fprintf(w, "type %s: %d of %d shards here, %d entities\n", typ.Name, typ.Shards, typ.ShardsTotal, typ.Entities)
+		for _, h := range typ.Homes {
+			fmt.Fprintf(w, "  %s: %d shards %v\n", h.Node, len(h.Shards), h.Shards)
+		}
+	}
+}

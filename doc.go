@@ -1,0 +1,31 @@
+// Package peerage is cluster sharding without a database. A service embeds it,
+// every process becomes a peer, and stateful entities addressed by id are spread
+// over the peers: each id has at most one live instance in the cluster.
+//
+// A Node is one process taking part. New checks its settings, Start joins or
+// forms the cluster, and package sharding registers the types of entities in the
+// node's Registry:
+//
+//	node, err := peerage.Start(ctx, peerage.Config{})
+//	...
+//	counters, err := sharding.Register(node.Registry(), sharding.Type[Add, Total]{
+//		Name: "counter",
+//		New:  func(id string) sharding.Entity[Add, Total] { return &counter{} },
+//	})
+//	...
+//	total, err := counters.Ask(ctx, "alice", Add{N: 1})
+//
+// A node that was removed from its cluster (it was silent for too long, or cut
+// off) drops its entities and joins again by itself, as a new incarnation. The
+// Registry, the Regions and the Node stay the same meanwhile.
+//
+// # Errors
+//
+//	error         meaning                                   retryable  what to do
+//	*gossip.ConfigError  settings that cannot work, all of them  no  mend them
+//	ErrStarted    Start was called before                   no         call it once
+//	ErrClosed     Shutdown or Close was called              no         make a new Node
+//
+// Those of messages stand in package sharding, those of replicated data in
+// package ddata.
+package peerage

@@ -1,0 +1,84 @@
+package peerage
+
+import (
+	"fmt"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/metrics"
+	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// exporter connects the node's layers to its metrics, if there are to be any.
+type exporter struct {
+	node *Node
+	all  *metrics.Exporter // nil without a Registerer
+}
+
+func newExporter(n *Node) *exporter {
+	e := &exporter{node: n}
+	if n.cfg.Registerer != nil {
+		e.all = metrics.New(metrics.Source{Gossip: e.gossip, Replicators: e.replicators, Types: e.types, Ready: n.Ready})
+	}
+	return e
+}
+
+func (e *exporter) register() error {
+	if e.all == nil {
+		return nil
+	}
+	if err := e.node.cfg.Registerer.Register(e.all); err != nil {
+		return fmt.Errorf("peerage: Registerer refuses the metrics (is another node registered with it?): %w", err)
+	}
+	return nil
+}
+
+func (e *exporter) unregister() {
+	if e.all != nil {
+		e.node.cfg.Registerer.Unregister(e.all)
+	}
+}
+
+func (e *exporter) gossip() *gossip.Node {
+	if s := e.node.stack.Load(); s != nil {
+		return s.gossip
+	}
+	return nil
+}
+
+func (e *exporter) replicators() map[string]replicator.Stats {
+	s := e.node.stack.Load()
+	if s == nil {
+		return nil
+	}
+	out := make(map[string]replicator.Stats, len(s.replicators))
+	for role, r := range s.replicators {
+		out[role] = r.Stats()
+	}
+	return out
+}
+
+func (e *exporter) types() []sharding.Stats {
+	var out []sharding.Stats
+	for _, name := range e.node.registry.Types() {
+		if st, ok := e.node.registry.Stats(name); ok {
+			out = append(out, st)
+		}
+	}
+	return out
+}
+
+// shardingObserver returns who is told of single asks, nil for nobody.
+func (e *exporter) shardingObserver() sharding.Observer {
+	if e.all == nil {
+		return nil
+	}
+	return e.all
+}
+
+func (e *exporter) replicatorObserver(role string) replicator.Observer {
+	if e.all == nil {
+		return replicator.Observer{}
+	}
+	return e.all.Replicator(role)
+}

@@ -1,0 +1,98 @@
+package metrics
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// clusterSeries are about this build, this node and its membership.
+func clusterSeries() []series {
+	version, revision := build()
+	return []series{
+		gauge("build_info", "Constant 1, labelled with what is running.", func(_ *scrape, emit emitter) {
+			emit(1, version, revision, runtime.Version())
+		}, "version", "revision", "goversion"),
+		gauge("node_info", "Constant 1 on each node, to join names to instances.", func(s *scrape, emit emitter) {
+			if s.node != nil {
+				emit(1, s.node.Self().Name, s.node.Self().AppVersion)
+			}
+		}, "node", "app_version"),
+		gauge("ready", "1 when the node holds a lease and every type has met its coordinator; the same as /readyz.",
+			func(s *scrape, emit emitter) { emit(boolean(s.ready)) }),
+		gauge("cluster_members", "Members of the view that this node holds, by status.", func(s *scrape, emit emitter) {
+			for _, st := range []view.Status{view.Joining, view.Up, view.Leaving} {
+				emit(float64(s.gossip.Members[st]), st.String())
+			}
+		}, "state"),
+		gauge("view_epoch", "Epoch of the view that this node holds: generation times 2^32 plus number.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.Epoch)) }),
+		gauge("cluster_quorum", "1 while this node holds a valid lease, which rests on a majority of the view.",
+			func(s *scrape, emit emitter) { emit(boolean(s.gossip.LeaseValid)) }),
+		gauge("cluster_leader", "1 on the node that holds the leader's lease.",
+			func(s *scrape, emit emitter) { emit(boolean(s.gossip.Leader)) }),
+		counter("cluster_views_total", "Views taken over.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.Views)) }),
+		counter("cluster_lease_lost_total", "Leases that ended while the node stood in a view: every entity here paused.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.LeaseLost)) }),
+		counter("cluster_abandons_total", "Times when all instances here had to be dropped.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.Abandons)) }),
+		counter("cluster_evidence_total", "Proofs that a peer's process is gone, by kind.", func(s *scrape, emit emitter) {
+			for kind := gossip.EvidenceGoodbye; kind <= gossip.EvidenceRefused; kind++ {
+				emit(float64(s.gossip.Evidence[kind]), kind.String())
+			}
+		}, "kind"),
+		counter("cluster_evidence_withdrawn_total", "Proofs taken back since the peer was heard again.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.EvidenceBack)) }),
+		counter("cluster_suspicions_total", "memberlist's suspicions: of others, and refuted ones of this node.", func(s *scrape, emit emitter) {
+			emit(float64(s.gossip.Suspicions), "raised")
+			emit(float64(s.gossip.Refutations), "refuted")
+		}, "outcome"),
+		gauge("cluster_health_score", "memberlist's Lifeguard score; 0 is healthy.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.HealthScore)) }),
+		counter("gossip_bytes_total", "Bytes of memberlist and of the view protocol.", func(s *scrape, emit emitter) {
+			gossipTraffic(s, func(t gossip.Traffic) uint64 { return t.Bytes }, emit)
+		}, "direction", "channel"),
+		counter("gossip_messages_total", "Messages of memberlist and of the view protocol.", func(s *scrape, emit emitter) {
+			gossipTraffic(s, func(t gossip.Traffic) uint64 { return t.Messages }, emit)
+		}, "direction", "channel"),
+		counter("gossip_messages_dropped_total", "Messages of membership that were dropped, by reason.", func(s *scrape, emit emitter) {
+			emit(float64(s.gossip.FramesMalformed), "decode")
+			emit(float64(s.gossip.FramesOverflow), "queue_full")
+			emit(float64(s.gossip.PacketsDropped), "packet_queue_full")
+			emit(float64(s.gossip.SendFailed), "send_failed")
+		}, "reason"),
+		gauge("gossip_queue_length", "Events that wait for the view core.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.InboxWaiting)) }),
+	}
+}
+
+func gossipTraffic(s *scrape, of func(gossip.Traffic) uint64, emit emitter) {
+	g := &s.gossip
+	for _, t := range []struct {
+		direction, channel string
+		traffic            gossip.Traffic
+	}{
+		{"received", "packet", g.PacketIn}, {"sent", "packet", g.PacketOut},
+		{"received", "stream", g.StreamIn}, {"sent", "stream", g.StreamOut},
+		{"received", "view", g.ViewIn}, {"sent", "view", g.ViewOut},
+	} {
+		emit(float64(of(t.traffic)), t.direction, t.channel)
+	}
+}
+
+func build() (version, revision string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown", "unknown"
+	}
+	version, revision = info.Main.Version, "unknown"
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			revision = s.Value
+		}
+	}
+	return version, revision
+}

@@ -1,0 +1,75 @@
+package metrics
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// ddataSeries are about the replicators, one a role.
+func ddataSeries() []series {
+	g := func(name, help string, of func(*replicator.Stats) float64) series {
+		return gauge(name, help, perRole(of), "role")
+	}
+	c := func(name, help string, of func(*replicator.Stats) float64) series {
+		return counter(name, help, perRole(of), "role")
+	}
+	return []series{
+		g("ddata_keys", "Keys held here.", func(s *replicator.Stats) float64 { return float64(s.Keys) }),
+		g("ddata_state_bytes", "Encoded size of all values held here.", func(s *replicator.Stats) float64 { return float64(s.Bytes) }),
+		g("ddata_pending", "Reads and writes that wait for other replicas.", func(s *replicator.Stats) float64 { return float64(s.Pending) }),
+		g("ddata_replication_lag", "Own changes that the slowest peer has not confirmed.", func(s *replicator.Stats) float64 { return float64(s.LagMax) }),
+		g("ddata_log_bytes", "Bytes of own changes that some peer has not confirmed.", func(s *replicator.Stats) float64 { return float64(s.LogBytes) }),
+		counter("ddata_deltas_total", "Deltas sent and received, repetitions included.", func(s *scrape, emit emitter) {
+			s.eachRole(func(role string, r *replicator.Stats) {
+				emit(float64(r.DeltasSent), role, "sent")
+				emit(float64(r.DeltasReceived), role, "received")
+			})
+		}, "role", "direction"),
+		c("ddata_delta_gaps_total", "Deltas that came with a hole before them; the hole was asked for.", func(s *replicator.Stats) float64 { return float64(s.Gaps) }),
+		counter("ddata_full_syncs_total", "Whole values sent and received, by anti-entropy and repair.", func(s *scrape, emit emitter) {
+			s.eachRole(func(role string, r *replicator.Stats) {
+				emit(float64(r.ValuesSent), role, "sent")
+				emit(float64(r.ValuesReceived), role, "received")
+			})
+		}, "role", "direction"),
+		c("ddata_repairs_total", "Values sent to stale replicas by reads.", func(s *replicator.Stats) float64 { return float64(s.Repairs) }),
+		c("ddata_fenced_total", "Requests of replaced writers that were refused here.", func(s *replicator.Stats) float64 { return float64(s.FencedHere) }),
+		c("ddata_limit_errors_total", "Writes that a limit refused.", func(s *replicator.Stats) float64 { return float64(s.LimitErrors) }),
+		c("ddata_quorum_errors_total", "Requests whose level was not fulfilled in time.", func(s *replicator.Stats) float64 { return float64(s.QuorumErrors) }),
+		counter("ddata_bytes_total", "Bytes of the replicators' frames.", func(s *scrape, emit emitter) {
+			s.eachRole(func(role string, r *replicator.Stats) {
+				emit(float64(r.BytesSent), role, "sent")
+				emit(float64(r.BytesReceived), role, "received")
+			})
+		}, "role", "direction"),
+		counter("ddata_frames_dropped_total", "Frames that were dropped, by reason.", func(s *scrape, emit emitter) {
+			s.eachRole(func(role string, r *replicator.Stats) {
+				emit(float64(r.InboxDropped), role, "queue_full")
+				emit(float64(r.FramesBad), role, "decode")
+				emit(float64(r.SendRefused), role, "send_refused")
+				emit(float64(r.ForeignFrames), role, "foreign")
+			})
+		}, "role", "reason"),
+	}
+}
+
+func perRole(of func(*replicator.Stats) float64) func(*scrape, emitter) {
+	return func(s *scrape, emit emitter) {
+		s.eachRole(func(role string, r *replicator.Stats) { emit(of(r), role) })
+	}
+}
+
+// eachRole goes over the replicators in order of their roles; the one of all
+// members is labelled "all".
+func (s *scrape) eachRole(f func(role string, r *replicator.Stats)) {
+	for _, role := range slices.Sorted(maps.Keys(s.replicators)) {
+		r := s.replicators[role]
+		label := role
+		if label == "" {
+			label = "all"
+		}
+		f(label, &r)
+	}
+}

@@ -1,0 +1,106 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+const namespace = "peerage"
+
+// Source is where the numbers come from. Its functions are called at every
+// scrape, from any goroutine.
+type Source struct {
+	// Gossip returns the current incarnation, nil while there is none.
+	Gossip func() *gossip.Node
+	// Replicators returns the statistics of every role's replicator.
+	Replicators func() map[string]replicator.Stats
+	// Types returns the statistics of every entity type, sorted by name.
+	Types func() []sharding.Stats
+	// Ready is the same answer as that of /readyz.
+	Ready func() bool
+}
+
+// Exporter is a prometheus.Collector over a Source. It also observes single
+// events of the layers above gossip, for the histograms. All methods are safe for
+// concurrent use.
+type Exporter struct {
+	source Source
+	series []series
+	hist   histograms
+}
+
+// series is one metric family that is read from the source.
+type series struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(s *scrape, emit emitter)
+}
+
+// emitter hands out one value; the labels stand in the order of the family's.
+type emitter func(value float64, labels ...string)
+
+// scrape is what one scrape reads from the source, once for all families.
+type scrape struct {
+	ready       bool
+	node        *gossip.Node
+	gossip      gossip.Stats
+	replicators map[string]replicator.Stats
+	types       []sharding.Stats
+}
+
+// New returns an Exporter. Register it with a prometheus.Registerer.
+func New(source Source) *Exporter {
+	e := &Exporter{source: source, hist: newHistograms()}
+	e.series = append(e.series, clusterSeries()...)
+	e.series = append(e.series, transportSeries()...)
+	e.series = append(e.series, ddataSeries()...)
+	e.series = append(e.series, shardingSeries()...)
+	return e
+}
+
+func counter(name, help string, read func(*scrape, emitter), labels ...string) series {
+	return newSeries(prometheus.CounterValue, name, help, read, labels)
+}
+
+func gauge(name, help string, read func(*scrape, emitter), labels ...string) series {
+	return newSeries(prometheus.GaugeValue, name, help, read, labels)
+}
+
+func newSeries(kind prometheus.ValueType, name, help string, read func(*scrape, emitter), labels []string) series {
+	return series{prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil), kind, read}
+}
+
+// Describe implements prometheus.Collector.
+func (e *Exporter) Describe(out chan<- *prometheus.Desc) {
+	for _, s := range e.series {
+		out <- s.desc
+	}
+	e.hist.describe(out)
+}
+
+// Collect implements prometheus.Collector.
+func (e *Exporter) Collect(out chan<- prometheus.Metric) {
+	s := &scrape{
+		ready: e.source.Ready(), node: e.source.Gossip(),
+		replicators: e.source.Replicators(), types: e.source.Types(),
+	}
+	if s.node != nil {
+		s.gossip = s.node.Stats()
+	}
+	for _, fam := range e.series {
+		fam.read(s, func(value float64, labels ...string) {
+			out <- prometheus.MustNewConstMetric(fam.desc, fam.kind, value, labels...)
+		})
+	}
+	e.hist.collect(out)
+}
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,110 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// requestBuckets run from 100 µs to 10 s.
+func requestBuckets() []float64 {
+	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+}
+
+// histograms are fed by single events.
+type histograms struct {
+	asks       *prometheus.HistogramVec
+	outcomes   *prometheus.CounterVec
+	resolution *prometheus.HistogramVec
+	ddata      *prometheus.HistogramVec
+	ddataOps   *prometheus.CounterVec
+}
+
+func newHistograms() histograms {
+	return histograms{
+		asks: histogram("client_request_duration_seconds",
+			"Time of one attempt of an Ask, buffering included.", "type", "route", "outcome"),
+		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "client_requests_total", Help: "Attempts of Asks that ended, by outcome.",
+		}, []string{"type", "outcome"}),
+		resolution: histogram("region_home_resolution_seconds",
+			"From a shard whose messages wait to its known home.", "type"),
+		ddata: histogram("ddata_operation_duration_seconds",
+			"Time of a read or write of replicated data, as its caller sees it.", "role", "op", "consistency"),
+		ddataOps: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "ddata_operations_total", Help: "Reads and writes of replicated data that ended, by result.",
+		}, []string{"role", "op", "consistency", "result"}),
+	}
+}
+
+func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace, Name: name, Help: help, Buckets: requestBuckets(),
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+	}, labels)
+}
+
+func (h *histograms) all() []prometheus.Collector {
+	return []prometheus.Collector{h.asks, h.outcomes, h.resolution, h.ddata, h.ddataOps}
+}
+
+func (h *histograms) describe(out chan<- *prometheus.Desc) {
+	for _, c := range h.all() {
+		c.Describe(out)
+	}
+}
+
+func (h *histograms) collect(out chan<- prometheus.Metric) {
+	for _, c := range h.all() {
+		c.Collect(out)
+	}
+}
+
+var _ sharding.Observer = (*Exporter)(nil)
+
+// AskDone implements sharding.Observer.
+func (e *Exporter) AskDone(typ string, r sharding.Route, took time.Duration, err error) {
+	o := outcome(err)
+	e.hist.asks.WithLabelValues(typ, r.String(), o).Observe(took.Seconds())
+	e.hist.outcomes.WithLabelValues(typ, o).Inc()
+}
+
+// HomeResolved implements sharding.Observer.
+func (e *Exporter) HomeResolved(typ string, took time.Duration) {
+	e.hist.resolution.WithLabelValues(typ).Observe(took.Seconds())
+}
+
+// outcome groups an ask's end the way that alerts need it.
+func outcome(err error) string {
+	var handler *sharding.HandlerError
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.As(err, &handler):
+		return "error"
+	case errors.Is(err, sharding.ErrMailboxFull), errors.Is(err, sharding.ErrBufferFull):
+		return "overloaded"
+	case errors.Is(err, sharding.ErrMoved), errors.Is(err, sharding.ErrAbandoned):
+		return "fenced"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	}
+	return "unavailable"
+}
+
+// Replicator returns an observer of the replicator of a role.
+func (e *Exporter) Replicator(role string) replicator.Observer {
+	return replicator.Observer{
+		Done: func(op, level, result string, took time.Duration) {
+			e.hist.ddata.WithLabelValues(role, op, level).Observe(took.Seconds())
+			e.hist.ddataOps.WithLabelValues(role, op, level, result).Inc()
+		},
+	}
+}

@@ -1,0 +1,71 @@
+package metrics
+
+import "github.com/peerage-go/peerage/sharding"
+
+// shardingSeries are about the entity types on this node.
+func shardingSeries() []series {
+	return []series{
+		gauge("coordinator_active", "1 while this node coordinates the type.",
+			perType(func(t *sharding.Stats) float64 { return boolean(t.Coordinating) }), "type"),
+		gauge("region_shards", "Shards hosted here.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Shards) }), "type"),
+		gauge("region_entities", "Live entities here.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Entities) }), "type"),
+		counter("region_messages_total", "Messages sent from this node, by the way they took.", func(s *scrape, emit emitter) {
+			for i := range s.types {
+				t := &s.types[i]
+				for route := range t.Sent {
+					emit(float64(t.Sent[route]), t.Type, sharding.Route(route).String())
+				}
+				emit(float64(t.Redirected), t.Type, "redirected")
+			}
+		}, "type", "route"),
+		counter("region_messages_received_total", "Messages that came from other nodes.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Received) }), "type"),
+		counter("region_messages_dropped_total", "Messages that were dropped, by reason.", func(s *scrape, emit emitter) {
+			for i := range s.types {
+				t := &s.types[i]
+				for reason := range t.Dropped {
+					emit(float64(t.Dropped[reason]), t.Type, sharding.Reason(reason).String())
+				}
+			}
+		}, "type", "reason"),
+		gauge("region_buffered_messages", "Messages held while their shard has no home.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Buffered) }), "type"),
+		gauge("region_buffered_bytes", "The same in bytes.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.BufferedBytes) }), "type"),
+		counter("region_handoffs_total", "Shards started and stopped here by order of the coordinator.", func(s *scrape, emit emitter) {
+			for i := range s.types {
+				t := &s.types[i]
+				emit(float64(t.HandoffsIn), t.Type, "in", "ok")
+				emit(float64(t.HandoffsOut-min(t.Forced, t.HandoffsOut)), t.Type, "out", "ok")
+				emit(float64(t.Forced), t.Type, "out", "forced")
+			}
+		}, "type", "direction", "result"),
+		counter("fence_rejections_total", "Messages and orders with a token that is not the shard's.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Stale) }), "type"),
+		counter("duplicate_activations_total", "Instances that were found to live twice; must stay 0.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Duplicates) }), "type"),
+		counter("entity_handled_total", "Handler calls that ended.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Handled) }), "type"),
+		counter("entity_deactivations_total", "Instances that ended, by reason.", func(s *scrape, emit emitter) {
+			for i := range s.types {
+				emit(float64(s.types[i].Passivated), s.types[i].Type, "idle")
+				emit(float64(s.types[i].Abandoned), s.types[i].Type, "fenced")
+			}
+		}, "type", "reason"),
+		counter("entity_panics_total", "Handler panics that were contained.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Dropped[sharding.DropPanicked]) }), "type"),
+		gauge("client_asks", "Asks that wait for their reply.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Asks) }), "type"),
+	}
+}
+
+// perType reads one number of every type.
+func perType(of func(*sharding.Stats) float64) func(*scrape, emitter) {
+	return func(s *scrape, emit emitter) {
+		for i := range s.types {
+			emit(of(&s.types[i]), s.types[i].Type)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package metrics
+
+import "github.com/peerage-go/peerage/gossip/transport"
+
+// classNames are the labels of the transport's classes.
+func classNames() map[transport.Class]string {
+	return map[transport.Class]string{transport.Control: "control", transport.Message: "message", transport.Bulk: "bulk"}
+}
+
+// transportSeries are about the connections between peers.
+func transportSeries() []series {
+	names := classNames()
+	return []series{
+		gauge("transport_connections", "Connections that stand: outgoing by class, accepted ones altogether.", func(s *scrape, emit emitter) {
+			c := s.counters()
+			if c == nil {
+				return
+			}
+			for class := transport.Control; class <= transport.Bulk; class++ {
+				emit(float64(c.Class[class].Connections.Load()), "out", names[class])
+			}
+			emit(float64(c.Accepted.Load()), "in", "all")
+		}, "direction", "class"),
+		counter("transport_bytes_total", "Bytes of frames, framing included.", func(s *scrape, emit emitter) {
+			s.eachClass(func(class string, c *transport.ClassCounters) {
+				emit(float64(c.BytesSent.Load()), "sent", class)
+				emit(float64(c.BytesReceived.Load()), "received", class)
+			})
+		}, "direction", "class"),
+		counter("transport_frames_total", "Frames.", func(s *scrape, emit emitter) {
+			s.eachClass(func(class string, c *transport.ClassCounters) {
+				emit(float64(c.FramesSent.Load()), "sent", class)
+				emit(float64(c.FramesReceived.Load()), "received", class)
+			})
+		}, "direction", "class"),
+		counter("transport_connections_lost_total", "Outgoing connections that broke.", func(s *scrape, emit emitter) {
+			s.eachClass(func(class string, c *transport.ClassCounters) { emit(float64(c.Lost.Load()), class) })
+		}, "class"),
+		gauge("transport_send_queue_bytes", "Bytes that wait for all peers.", func(s *scrape, emit emitter) {
+			if c := s.counters(); c != nil {
+				for class := transport.Control; class <= transport.Bulk; class++ {
+					emit(float64(c.QueueBytes(class)), names[class])
+				}
+			}
+		}, "class"),
+		counter("transport_write_seconds_total", "Time that writers spent in writes to sockets.", func(s *scrape, emit emitter) {
+			s.eachClass(func(class string, c *transport.ClassCounters) { emit(float64(c.WriteNanos.Load())/1e9, class) })
+		}, "class"),
+		counter("transport_frames_dropped_total", "Frames, packets and streams that were dropped, by reason.", func(s *scrape, emit emitter) {
+			if c := s.counters(); c != nil {
+				for r := range c.Drops {
+					emit(float64(c.Drops[r].Load()), transport.DropReason(r).String())
+				}
+			}
+		}, "reason"),
+		counter("transport_handshake_failures_total", "Accepted connections that ended in the handshake, by reason.", func(s *scrape, emit emitter) {
+			if c := s.counters(); c != nil {
+				for f := range c.HandshakeFailures {
+					emit(float64(c.HandshakeFailures[f].Load()), transport.Failure(f).String())
+				}
+			}
+		}, "reason"),
+		counter("transport_garbage_total", "Accepted connections on which no handshake of ours came.", func(s *scrape, emit emitter) {
+			if c := s.counters(); c != nil {
+				emit(float64(c.Garbage()))
+			}
+		}),
+		counter("transport_dials_total", "Attempts to connect, by result.", func(s *scrape, emit emitter) {
+			if c := s.counters(); c != nil {
+				failed := c.DialFailures.Load()
+				emit(float64(c.Dials.Load()-min(failed, c.Dials.Load())), "ok")
+				emit(float64(failed), "failed")
+			}
+		}, "result"),
+	}
+}
+
+// counters returns the transport's counters, nil when there is none or it has none.
+func (s *scrape) counters() *transport.Counters {
+	if s.node == nil {
+		return nil
+	}
+	if t, ok := s.node.Transport().(interface{ Counters() *transport.Counters }); ok {
+		return t.Counters()
+	}
+	return nil
+}
+
+func (s *scrape) eachClass(f func(class string, c *transport.ClassCounters)) {
+	c := s.counters()
+	if c == nil {
+		return
+	}
+	names := classNames()
+	for class := transport.Control; class <= transport.Bulk; class++ {
+		f(names[class], &c.Class[class])
+	}
+}

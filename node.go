@@ -1,0 +1,260 @@
+package peerage
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// Errors of this package; the package comment has the table.
+var (
+	// ErrStarted: Start was called before.
+	ErrStarted = errors.New("peerage: started already")
+	// ErrClosed: the node was shut down or closed.
+	ErrClosed = errors.New("peerage: closed")
+)
+
+// Node is one process taking part in a cluster, through all its incarnations.
+// All methods are safe for concurrent use.
+//
+// A supervisor goroutine owns the life cycle: it runs one stack (gossip,
+// replicators, sharding) at a time and, when that stack's incarnation was
+// removed, builds the next with a new NodeID at the same address.
+type Node struct {
+	cfg      Config
+	registry *sharding.Registry
+	exporter *exporter
+
+	stack atomic.Pointer[stack] // nil before Start and between incarnations
+	self  atomic.Pointer[view.Node]
+
+	mu      sync.Mutex
+	started bool
+	// Invariant: quit is closed once, by the first of Shutdown and Close.
+	closing bool
+	quit    chan struct{}
+	done    chan struct{} // closed when the supervisor has ended
+}
+
+// New checks cfg and returns a node that does nothing yet: register types, then
+// Start it. It fails with a *gossip.ConfigError that names everything wrong.
+func New(cfg Config) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		cfg: cfg.withDefaults(), registry: new(sharding.Registry),
+		quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	n.exporter = newExporter(n)
+	if err := n.exporter.register(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// Start is New and Node.Start in one.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	n, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.Start(ctx)
+}
+
+// Start opens the node's port and begins to look for its cluster, or forms one.
+// It does not wait until one is found: WaitReady does, and messages sent before
+// wait or fail as package sharding says. It fails when the address cannot be
+// listened on; the node is then closed. The context bounds starting only.
+func (n *Node) Start(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.closing:
+		return ErrClosed
+	case n.started:
+		return ErrStarted
+	}
+	n.started = true
+	first, err := startStack(ctx, n, n.cfg.Gossip)
+	if err != nil {
+		n.closing = true
+		close(n.quit)
+		close(n.done)
+		n.exporter.unregister()
+		return err
+	}
+	n.adopt(first)
+	go n.supervise(first)
+	return nil
+}
+
+func (n *Node) adopt(s *stack) {
+	self := s.gossip.Self()
+	n.self.Store(&self)
+	n.stack.Store(s)
+}
+
+// supervise replaces stacks whose incarnation is over until the node closes.
+func (n *Node) supervise(s *stack) {
+	defer close(n.done)
+	backoff := rejoin{base: n.cfg.RejoinAfter}
+	for {
+		began := time.Now()
+		select {
+		case <-n.quit:
+			s.close()
+			return
+		case <-s.over:
+		}
+		n.stack.CompareAndSwap(s, nil)
+		s.close()
+		if n.cfg.RejoinAfter < 0 {
+			<-n.quit
+			return
+		}
+		next, ok := n.rejoin(s, &backoff, time.Since(began))
+		if !ok {
+			return
+		}
+		s = next
+	}
+}
+
+// rejoin starts the next incarnation at the same address, however long that
+// takes. It reports false when the node closes meanwhile.
+func (n *Node) rejoin(old *stack, b *rejoin, lived time.Duration) (*stack, bool) {
+	cfg := old.nextConfig()
+	for {
+		select {
+		case <-time.After(b.next(lived)):
+		case <-n.quit:
+			return nil, false
+		}
+		lived = 0
+		s, err := startStack(context.Background(), n, cfg)
+		if err != nil {
+			n.cfg.Logger.Warn("cannot join again", "err", err)
+			continue
+		}
+		n.cfg.Logger.Info("joining again as a new incarnation", "node", s.gossip.Self().ID, "former", old.gossip.Self().ID)
+		n.adopt(s)
+		return s, true
+	}
+}
+
+// rejoin is the pause between incarnations: it doubles while they die young.
+type rejoin struct {
+	base   time.Duration
+	factor int
+}
+
+func (r *rejoin) next(lived time.Duration) time.Duration {
+	if lived > rejoinFactorMax*r.base {
+		r.factor = 0
+	}
+	r.factor = min(max(2*r.factor, 1), rejoinFactorMax)
+	return time.Duration(r.factor) * r.base
+}
+
+// Registry returns where the entity types of this node are registered. It is the
+// same for the node's whole life; types may be added before and after Start.
+func (n *Node) Registry() *sharding.Registry { return n.registry }
+
+// Self returns the current, or last, incarnation; the zero Node before Start.
+func (n *Node) Self() view.Node {
+	if self := n.self.Load(); self != nil {
+		return *self
+	}
+	return view.Node{}
+}
+
+// View returns the newest view known here, nil while the node is in none.
+func (n *Node) View() *view.View {
+	if s := n.stack.Load(); s != nil {
+		return s.gossip.View()
+	}
+	return nil
+}
+
+// Lease returns the lease as last granted; it may have run out.
+func (n *Node) Lease() view.Lease {
+	if s := n.stack.Load(); s != nil {
+		return s.gossip.Lease()
+	}
+	return view.Lease{}
+}
+
+// LeaseValid reports whether this node may run entities now.
+func (n *Node) LeaseValid() bool {
+	s := n.stack.Load()
+	return s != nil && s.gossip.LeaseValid()
+}
+
+// WaitReady blocks until the node is ready in the sense of Ready, the context
+// ends, or the node is closed.
+func (n *Node) WaitReady(ctx context.Context) error {
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for !n.Ready() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-n.quit:
+			return ErrClosed
+		}
+	}
+	return nil
+}
+
+const readyPoll = 2 * time.Millisecond
+
+// Ready reports whether the node is up in a view with a lease, and every
+// registered type has met its coordinator.
+func (n *Node) Ready() bool {
+	s := n.stack.Load()
+	return s != nil && s.gossip.LeaseValid() && s.sharding.Ready()
+}
+
+// Shutdown stops the node in order: its shards are handed over with everything
+// that waits for them, it leaves the view, and then closes. When ctx ends before
+// that it closes at once and returns the context's error. Idempotent.
+func (n *Node) Shutdown(ctx context.Context) error {
+	var err error
+	if s := n.stack.Load(); s != nil && n.LeaseValid() {
+		err = errors.Join(s.sharding.Drain(ctx), s.gossip.Leave(ctx))
+	}
+	if errors.Is(err, gossip.ErrClosed) || errors.Is(err, gossip.ErrRemoved) {
+		err = nil // somebody else was faster; there is nothing left to leave
+	}
+	return errors.Join(err, n.Close())
+}
+
+// Close stops the node at once: instances are dropped without running user code,
+// peers are told that the process goes. It returns when every goroutine of the
+// node has ended. Idempotent.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	first := !n.closing
+	if first {
+		n.closing = true
+		close(n.quit)
+		if !n.started {
+			close(n.done)
+		}
+	}
+	n.mu.Unlock()
+	<-n.done
+	n.stack.Store(nil)
+	if first {
+		n.exporter.unregister()
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package peerage
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/peerage-go/peerage/ddata"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// stack is one incarnation of a node: gossip at the bottom, a replicator per
+// role on it, sharding on top. It forwards events and frames between the layers
+// and decides nothing.
+type stack struct {
+	node        *Node
+	cfg         gossip.Config
+	gossip      *gossip.Node
+	replicators map[string]*replicator.Replicator
+	data        map[string]*ddata.Data
+	sharding    *sharding.Sharding
+
+	lastView atomic.Pointer[view.View]
+	over     chan struct{} // closed when the incarnation was removed
+	overOnce sync.Once
+	cancel   func()
+}
+
+// startStack starts the layers from the bottom up. Frames and events that come
+// before the layers above stand are dropped, or told again by Subscribe.
+func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error) {
+	s := &stack{
+		node: n, cfg: cfg, over: make(chan struct{}),
+		replicators: map[string]*replicator.Replicator{}, data: map[string]*ddata.Data{},
+	}
+	var up atomic.Bool
+	cfg.Handlers = map[transport.Kind]transport.Handler{
+		transport.KindReplicator:  gate(&up, s.handleReplicator),
+		transport.KindCoordinator: gate(&up, func(from view.NodeID, p []byte) { s.sharding.HandleCoordinator(from, p) }),
+		transport.KindEntity:      gate(&up, func(from view.NodeID, p []byte) { s.sharding.HandleEntity(from, p) }),
+	}
+	var err error
+	if s.gossip, err = gossip.Start(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if err = s.startUpper(); err != nil {
+		s.close()
+		return nil, err
+	}
+	up.Store(true)
+	s.cancel = s.gossip.Subscribe(s.event)
+	return s, nil
+}
+
+// gate drops frames until the layers that take them stand.
+func gate(up *atomic.Bool, h transport.Handler) transport.Handler {
+	return func(from view.NodeID, payload []byte) {
+		if up.Load() {
+			h(from, payload)
+		}
+	}
+}
+
+func (s *stack) startUpper() error {
+	self := s.gossip.Self()
+	for _, role := range s.roles() {
+		s.replicators[role] = s.newReplicator(role)
+		s.data[role] = ddata.New(s.replicators[role])
+	}
+	var err error
+	s.sharding, err = sharding.Start(sharding.Config{
+		Registry: s.node.registry, Self: self, Links: s.gossip.Transport(),
+		LeaseValid: s.gossip.LeaseValid, Clock: s.gossip.Clock(), RemoveAfter: s.cfg.RemoveAfter,
+		Store: s.store, Yield: s.gossip.Yield,
+		Logger: s.node.cfg.Logger, Observer: s.node.exporter.shardingObserver(),
+	})
+	return err
+}
+
+// event forwards what happens to the incarnation, in order.
+func (s *stack) event(e gossip.Event) {
+	switch e := e.(type) {
+	case gossip.ViewChanged:
+		s.lastView.Store(e.View)
+		for _, role := range s.roles() {
+			s.replicators[role].SetView(e.View)
+		}
+		s.sharding.ViewChanged(e.View)
+	case gossip.LeaseChanged:
+		s.sharding.LeaseChanged(e.Valid)
+	case gossip.Abandoned:
+		s.sharding.Abandoned()
+	case gossip.Removed:
+		s.sharding.Abandoned()
+		s.node.cfg.Logger.Warn("removed from the cluster", "node", s.gossip.Self().ID, "epoch", e.Epoch, "reason", e.Reason)
+		s.overOnce.Do(func() { close(s.over) })
+	case gossip.PeerUp:
+		for _, role := range s.roles() {
+			s.replicators[role].PeerUp(e.ID)
+		}
+		s.sharding.PeerUp(e.ID, e.Class)
+	case gossip.PeerDead:
+		s.sharding.PeerLost(e.ID, transport.Message)
+	case gossip.PeerLost:
+		for _, role := range s.roles() {
+			s.replicators[role].PeerLost(e.ID)
+		}
+		s.sharding.PeerLost(e.ID, e.Class)
+	}
+}
+
+// roles returns the replicators' roles in a fixed order.
+func (s *stack) roles() []string { return append([]string{""}, s.gossip.Self().Roles...) }
+
+// nextConfig is how the next incarnation starts: at the same address, with the
+// members of the last view as further contact points, and never told to form a
+// cluster by itself again.
+func (s *stack) nextConfig() gossip.Config {
+	cfg := s.cfg
+	self := s.gossip.Self()
+	cfg.Listen, cfg.Advertise, cfg.Bootstrap = samePort(cfg.Listen, self.Addr), self.Addr, false
+	known := map[string]bool{self.Addr: true}
+	for _, c := range cfg.ContactPoints {
+		known[c] = true
+	}
+	if v := s.lastView.Load(); v != nil {
+		cfg.MinGeneration = max(cfg.MinGeneration, v.Epoch.Generation())
+		for _, m := range v.Members {
+			if !known[m.Addr] {
+				cfg.ContactPoints = append(cfg.ContactPoints[:len(cfg.ContactPoints):len(cfg.ContactPoints)], m.Addr)
+			}
+		}
+	}
+	return cfg
+}
+
+// samePort replaces port 0 of the address to listen on by the port that was taken,
+// so that an incarnation is found where the last one was.
+func samePort(listen, taken string) string {
+	if listen == "" {
+		return taken
+	}
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || port != "0" {
+		return listen
+	}
+	if _, port, err = net.SplitHostPort(taken); err != nil {
+		return listen
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// close ends the layers from the top down and waits for their goroutines.
+func (s *stack) close() {
+	if s.cancel != nil {
+		s.cancel()
+	}
+	if s.sharding != nil {
+		// A handler that ignores the end of its Context is left behind in the end.
+		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+		s.logClose("sharding", s.sharding.Close(ctx))
+		cancel()
+	}
+	for _, r := range s.replicators {
+		s.logClose("replicator", r.Close())
+	}
+	s.logClose("gossip", s.gossip.Close())
+}
+
+const closePatience = 5 * time.Second
+
+func (s *stack) logClose(layer string, err error) {
+	if err != nil {
+		s.node.cfg.Logger.Warn("layer did not close cleanly", "layer", layer, "err", err)
+	}
+}

@@ -1,0 +1,173 @@
+package peerage
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// Status is what a node knows about itself and its cluster, for people and
+// programs that look from outside. It is the body of GET /status.
+type Status struct {
+	Name    string `json:"name"`
+	Node    string `json:"node"`
+	Addr    string `json:"addr"`
+	Cluster string `json:"cluster"`
+	Ready   bool   `json:"ready"`
+	// Lease says in words whether this node may run entities.
+	Lease string `json:"lease"`
+	// Leader is the member whose lease all others hang on, "" if none is known.
+	Leader string      `json:"leader,omitempty"`
+	View   *ViewStatus `json:"view,omitempty"`
+	// Types are the registered entity types, by name.
+	Types []TypeStatus `json:"types"`
+}
+
+// ViewStatus is the agreed list of members.
+type ViewStatus struct {
+	Epoch string `json:"epoch"`
+	// Members stand in order of seniority.
+	Members []MemberStatus `json:"members"`
+}
+
+// MemberStatus is one member of the view.
+type MemberStatus struct {
+	Name       string   `json:"name"`
+	ID         string   `json:"id"`
+	Addr       string   `json:"addr"`
+	Status     string   `json:"status"`
+	Roles      []string `json:"roles,omitempty"`
+	AppVersion string   `json:"app_version,omitempty"`
+}
+
+// TypeStatus is one entity type as this node sees it.
+type TypeStatus struct {
+	Name string `json:"name"`
+	Role string `json:"role,omitempty"`
+	// Coordinator is the node that places the type's shards.
+	Coordinator string `json:"coordinator,omitempty"`
+	// Shards and Entities are hosted here; ShardsTotal is the number of shards.
+	Shards      int `json:"shards"`
+	ShardsTotal int `json:"shards_total"`
+	Entities    int `json:"entities"`
+	// Homes says where shards live, as far as this node knows.
+	Homes []HomeStatus `json:"homes"`
+}
+
+// HomeStatus lists the shards of one home.
+type HomeStatus struct {
+	Node   string             `json:"node"`
+	Shards []sharding.ShardID `json:"shards"`
+}
+
+// Status returns a snapshot. It asks no other node.
+func (n *Node) Status() Status {
+	self := n.Self()
+	st := Status{Name: self.Name, Node: self.ID.String(), Addr: self.Addr, Cluster: n.cfg.Gossip.Cluster, Lease: "none", Ready: n.Ready()}
+	s := n.stack.Load()
+	if s == nil {
+		return st
+	}
+	st.Lease = s.leaseInWords()
+	v := s.gossip.View()
+	if v != nil {
+		st.View = viewStatus(v)
+	}
+	if leader := s.gossip.Status().Protocol.Leader; leader != 0 {
+		st.Leader = leader.String()
+	}
+	st.Types = s.typeStatus(v)
+	return st
+}
+
+func (s *stack) leaseInWords() string {
+	l, now := s.gossip.Lease(), s.gossip.Clock().Now()
+	switch {
+	case l.Until == 0:
+		return "none"
+	case !l.Valid(now):
+		return "ended " + now.Sub(l.Until).Round(time.Millisecond).String() + " ago"
+	case l.Leader:
+		return "valid, the leader's, for " + l.Until.Sub(now).Round(time.Millisecond).String()
+	}
+	return "valid for " + l.Until.Sub(now).Round(time.Millisecond).String()
+}
+
+func viewStatus(v *view.View) *ViewStatus {
+	out := &ViewStatus{Epoch: v.Epoch.String()}
+	for i := range v.Members {
+		m := &v.Members[i]
+		out.Members = append(out.Members, MemberStatus{
+			Name: m.Name, ID: m.ID.String(), Addr: m.Addr, Status: m.Status.String(),
+			Roles: m.Roles, AppVersion: m.AppVersion,
+		})
+	}
+	return out
+}
+
+func (s *stack) typeStatus(v *view.View) []TypeStatus {
+	var out []TypeStatus
+	for _, t := range s.sharding.Status() {
+		st := TypeStatus{Name: t.Type, Role: t.Role, ShardsTotal: len(t.Shards)}
+		if t.Coordinator != 0 {
+			st.Coordinator = t.Coordinator.String()
+		}
+		if stats, ok := s.node.registry.Stats(t.Type); ok {
+			st.Shards, st.Entities = stats.Shards, stats.Entities
+		}
+		homes := map[view.NodeID][]sharding.ShardID{}
+		for _, sh := range t.Shards {
+			if sh.Home != 0 {
+				homes[sh.Home] = append(homes[sh.Home], sh.Shard)
+			}
+		}
+		if v != nil {
+			for i := range v.Members {
+				m := &v.Members[i]
+				if shards := homes[m.ID]; len(shards) > 0 {
+					st.Homes = append(st.Homes, HomeStatus{Node: m.Name + " (" + m.ID.String() + ")", Shards: shards})
+				}
+			}
+		}
+		out = append(out, st)
+	}
+	return out
+}
+
+// Handler returns the node's pages for probes and people: GET /healthz answers
+// while the node is not closed, GET /readyz while it is Ready, GET /status with a
+// Status as JSON. It changes nothing.
+func (n *Node) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case <-n.quit:
+			http.Error(w, "closed", http.StatusServiceUnavailable)
+		default:
+			writeText(w, "ok\n")
+		}
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !n.Ready() {
+			http.Error(w, "not ready: see /status", http.StatusServiceUnavailable)
+			return
+		}
+		writeText(w, "ready\n")
+	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		// The client may be gone; there is nobody left to tell.
+		_ = enc.Encode(n.Status())
+	})
+	return mux
+}
+
+func writeText(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte(text)) // as above
+}
