@@ -105,11 +105,22 @@ func (c *Core) stepDown(why string) {
 	c.trace("steps down", c.self(), why)
 }
 
+// graceFrom returns the moment from which the leader has two leases of time to get
+// one of its own. While it carries a removal it may hold none, and must wait: if its
+// grace ran out in that wait, it would step down, carry the same attempt again, and
+// so for ever (found by internal/sim, seed 136 of its time).
+func (o *office) graceFrom() clock.Instant {
+	if o.proposal != nil {
+		return max(o.since, o.proposal.notBefore)
+	}
+	return o.since
+}
+
 // driveOffice does what the leader's office asks for now.
 func (c *Core) driveOffice() bool {
 	o := c.office
 	c.driveLeaderLease()
-	if c.now.Sub(max(o.leaseUntil, o.since.Add(c.cfg.Lease))) > c.cfg.Lease {
+	if c.now.Sub(max(o.leaseUntil, o.graceFrom().Add(c.cfg.Lease))) > c.cfg.Lease {
 		c.stepDown("no lease for too long")
 		c.standAfter = c.now.Add(c.cfg.Ping + c.upTo(c.cfg.Lease))
 		return true
@@ -175,7 +186,7 @@ func (c *Core) sendRound() {
 	o.nextPing = c.now.Add(c.cfg.Ping)
 	// The leader is an acceptor too, and has answered its own round.
 	c.guard = guard{leader: c.self(), until: c.now.Add(c.cfg.Lease + c.margin(c.cfg.Lease))}
-	life := o.leaseUntil.After(c.now) || c.now.Sub(o.since) < 2*c.cfg.Lease
+	life := o.leaseUntil.After(c.now) || c.now.Sub(o.graceFrom()) < 2*c.cfg.Lease
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
 		if m.ID == c.self() {

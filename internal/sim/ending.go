@@ -69,7 +69,7 @@ func (w *world) drawQuorum() map[int]bool {
 				return false
 			}
 		}
-		return true
+		return w.known(in)
 	}
 	if !enough() {
 		return nil
@@ -83,6 +83,17 @@ func (w *world) drawQuorum() map[int]bool {
 		}
 	}
 	return in
+}
+
+// known reports whether one of the hosts holds the newest view. A quorum of it that
+// has not heard of it must find a quorum of the view before as well.
+func (w *world) known(in map[int]bool) bool {
+	for _, p := range w.running() {
+		if v := p.member.view; in[p.slot] && v != nil && v.Epoch == w.newest.Epoch && v.Cluster == w.newest.Cluster {
+			return true
+		}
+	}
+	return false
 }
 
 // heal mends the hosts in q among each other and cuts them off from the rest.
@@ -234,9 +245,11 @@ func (w *world) operator() {
 
 // endSurvivor kills all but one in a calm cluster (G6).
 func (w *world) endSurvivor() {
-	w.swarm.lateProofs = false
-	w.until(w.now.add(w.swarm.removeAfter))
-	if !w.whole(w.all()) {
+	// G6 promises nothing when proofs come late, and a late frame of the dead takes
+	// them back.
+	w.swarm.lateProofs, w.swarm.datagrams = false, false
+	w.until(w.now.add(w.swarm.removeAfter + w.swarm.late))
+	if !w.untilTrue(healBound, 50*time.Millisecond, func() bool { return w.whole(w.all()) }) {
 		w.fail("L1", "the calm cluster came apart")
 	}
 	for i := range w.hosts {
