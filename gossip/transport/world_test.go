@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	*testing.T
 	net *Network // nil on sockets
+	tls *tls.Config
 }
 
 // everywhere runs a test in both worlds.
@@ -60,7 +62,7 @@ func (w *world) make(id view.NodeID, listen string, with ...configure) *node {
 	}
 	n := &node{w: w, changed: make(chan struct{})}
 	if w.net == nil {
-		tr, err := NewTCP(TCPConfig{Config: cfg, Listen: listen})
+		tr, err := NewTCP(TCPConfig{Config: cfg, Listen: listen, TLS: w.tls})
 		if err != nil {
 			w.Fatal(err)
 		}
