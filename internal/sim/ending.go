@@ -46,43 +46,40 @@ func (w *world) drawQuorum() map[int]bool {
 	if w.newest == nil || w.swarm.wrongEvidence {
 		return nil
 	}
-	views := []*view.View{w.newest}
-	for e, as := range w.watch.byEpoch {
-		for _, a := range as {
-			if e > w.newest.Epoch {
-				views = append(views, a.next)
-			}
-		}
-	}
 	in := map[int]bool{}
 	for _, p := range w.running() {
 		if m := w.newest.Member(p.node.ID); m != nil && m.Status == view.Up && !p.over && !p.member.leaving {
 			in[p.slot] = true
 		}
 	}
-	enough := func() bool {
-		for _, v := range views {
-			if !invariant.PlainQuorum(v, func(id nodeID) bool {
-				q := w.byID[id]
-				return q != nil && q.alive && !q.over && in[q.slot]
-			}) {
-				return false
-			}
-		}
-		return w.known(in)
-	}
-	if !enough() {
+	if !w.enough(in) {
 		return nil
 	}
 	for _, slot := range w.faultRand.perm(len(w.hosts)) {
 		if in[slot] && w.faultRand.coin() {
 			delete(in, slot)
-			if !enough() {
+			if !w.enough(in) {
 				in[slot] = true
 			}
 		}
 	}
 	return in
+}
+
+// enough reports whether the processes on these hosts can go on by themselves.
+func (w *world) enough(in map[int]bool) bool {
+	has := func(id nodeID) bool {
+		q := w.byID[id]
+		return q != nil && q.alive && !q.over && in[q.slot]
+	}
+	for e, attempts := range w.watch.byEpoch {
+		for _, a := range attempts {
+			if e > w.newest.Epoch && !invariant.PlainQuorum(a.next, has) {
+				return false
+			}
+		}
+	}
+	return invariant.PlainQuorum(w.newest, has) && w.known(in)
 }
 
 // known reports whether one of the hosts holds the newest view. A quorum of it that
@@ -130,6 +127,12 @@ func (w *world) endQuorum(q map[int]bool) {
 		}
 	}
 	if !w.untilTrue(healBound, 50*time.Millisecond, func() bool { return w.whole(q) }) {
+		if !w.enough(q) {
+			// A proposal that was made from what was heard before the cut counts on more.
+			w.event(nil, "quorum overtaken", 0, nil)
+			w.endAll()
+			return
+		}
 		w.fail("L6", "the healed quorum %v does not act within %v", w.labels(q), healBound)
 	}
 	w.settled("quorum", w.now.sub(cut))
