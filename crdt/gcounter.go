@@ -19,7 +19,7 @@ import (
 // count is the sum of the entries less the sum of the records, so it is right in
 // every state: with the fold or without it, with two heirs at once, and when more
 // of the dead writer's counts turn up later. A delta that carries an heir's entry
-// always carries its records with it.
+// always carries its records and the dead entries with it.
 //
 // Invariant: records are sorted by dead, then heir; sum is the sum of the hashes
 // of entries and records.
@@ -50,16 +50,24 @@ func (c *GCounter) Add(node NodeID, n uint64) *GCounter {
 	return c.entry(node)
 }
 
-// entry returns a writer's entry with all folds into it.
+// entry returns a writer's entry with all that it stands on: the folds into it, and
+// the entries that were folded.
 func (c *GCounter) entry(node NodeID) *GCounter {
 	d := &GCounter{}
-	d.raise(node, c.get(node))
+	c.enter(d, node)
+	return d
+}
+
+func (c *GCounter) enter(d *GCounter, node NodeID) {
+	if !d.raise(node, c.get(node)) {
+		return
+	}
 	for _, f := range c.folds {
 		if f.heir == node {
 			d.record(f)
+			c.enter(d, f.dead)
 		}
 	}
-	return d
 }
 
 // Count returns the sum over all writers, modulo 2^64.

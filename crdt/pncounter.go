@@ -55,7 +55,7 @@ func (c *PNCounter) Fold(dead, heir NodeID) Value {
 // Garbage implements Pruner.
 func (c *PNCounter) Garbage(dead func(NodeID) bool) Garbage {
 	g, h := c.up.Garbage(dead), c.down.Garbage(dead)
-	return Garbage{Digest: g.Digest + mix(h.Digest, hashSpanKey), Items: g.Items + h.Items}
+	return Garbage{Digest: g.Digest + h.Digest*hashKey0, Items: g.Items + h.Items}
 }
 
 // Prune implements Pruner.
@@ -84,7 +84,7 @@ func (c *PNCounter) Join(other Value) (bool, error) {
 func (c *PNCounter) Clone() Value { return &PNCounter{c.up.copy(), c.down.copy()} }
 
 // Digest implements Value.
-func (c *PNCounter) Digest() uint64 { return c.up.sum + mix(c.down.sum, hashSpanKey) }
+func (c *PNCounter) Digest() uint64 { return c.up.sum + c.down.sum*hashKey0 }
 
 // Append implements Value: the two counters, one after the other.
 func (c *PNCounter) Append(b []byte) []byte {

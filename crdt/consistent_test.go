@@ -1,0 +1,136 @@
+package crdt
+
+import "fmt"
+
+// consistent checks the invariants that a value's fields state.
+func consistent(v Value) error {
+	switch v := v.(type) {
+	case *ORSet[string]:
+		return consistentSet(v)
+	case *Flag:
+		return consistentSet(&v.set)
+	case *MVRegister[string]:
+		return consistentSet(&v.set)
+	case *ORMultiMap[string, string]:
+		return consistentSet(&v.set)
+	case *PNCounterMap[string]:
+		return consistentSet(&v.set)
+	case *ORMap[string, string]:
+		return consistentSet(&v.set)
+	case *LWWMap[string, string]:
+		return consistentLWW(v)
+	case *GCounter:
+		return consistentTally(v)
+	}
+	return nil
+}
+
+func consistentSet[E comparable](s *ORSet[E]) error {
+	f := s.full
+	if f == nil {
+		return nil
+	}
+	live, sum, size := 0, uint64(0), 0
+	var err error
+	fail := func(format string, args ...any) {
+		if err == nil {
+			err = fmt.Errorf(format, args...)
+		}
+	}
+	for ci := range f.columns {
+		c := &f.columns[ci]
+		if !c.used {
+			if len(c.seen) > 0 || len(c.blocks) > 0 {
+				fail("unused column with content")
+			}
+			continue
+		}
+		for i, x := range c.seen {
+			if x.from < 1 || x.to < x.from || i > 0 && c.seen[i-1].to+1 >= x.from {
+				fail("context not canonical: %v", c.seen)
+			}
+		}
+		sum += c.seenHash()
+		n := 0
+		c.each(func(seq uint64, at uint32) {
+			n++
+			if f.at(at).dot != pack(ci, seq) {
+				fail("slot %d holds another dot than %d", at, seq)
+			}
+			if !c.seen.has(seq) {
+				fail("dot %d is live and was not seen", seq)
+			}
+			h, b := f.elem.measure(f.at(at).val)
+			sum += dotHash(c.node, seq, h)
+			size += b
+		})
+		for i := range c.blocks {
+			b := &c.blocks[i]
+			if b.n == 0 || (b.dense != nil) == (b.sparse != nil) || i > 0 && c.blocks[i-1].key >= b.key {
+				fail("block %d of %d is malformed", i, c.node)
+			}
+		}
+		if n != c.live {
+			fail("column says %d live, has %d", c.live, n)
+		}
+		live += n
+	}
+	if live != f.live || sum != f.sum || size != f.bytes || f.slots != f.live+len(f.free) {
+		fail("live %d/%d, digest %x/%x, bytes %d/%d, slots %d, free %d", f.live, live, f.sum, sum, f.bytes, size, f.slots, len(f.free))
+	}
+	doubles := 0
+	for _, rest := range f.extra {
+		doubles += len(rest)
+		if len(rest) == 0 {
+			fail("empty list of further dots")
+		}
+	}
+	elems := s.Elements()
+	if f.table.n+doubles != f.live || len(elems) != f.table.n {
+		fail("table has %d, %d doubles, %d live, %d elements", f.table.n, doubles, f.live, len(elems))
+	}
+	for _, e := range elems {
+		if !s.Contains(e) {
+			fail("element %v is there and not found", e)
+		}
+	}
+	return err
+}
+
+func consistentLWW(m *LWWMap[string, string]) error {
+	f := m.full
+	if f == nil {
+		return nil
+	}
+	g := newLWWMap(f.types)
+	n := 0
+	for e := range m.entries() {
+		n++
+		g.account(e, 1)
+		if m.entry(e.key) != e {
+			return fmt.Errorf("entry %s is there and not found", e.key)
+		}
+	}
+	if g.sum != f.sum || g.tombs != f.tombs || g.bytes != f.bytes || g.dead != f.dead || n != f.table.n {
+		return fmt.Errorf("sums %x/%x, tombs %x/%x, bytes %d/%d, dead %d/%d, entries %d/%d",
+			f.sum, g.sum, f.tombs, g.tombs, f.bytes, g.bytes, f.dead, g.dead, f.table.n, n)
+	}
+	return nil
+}
+
+func consistentTally(c *GCounter) error {
+	var sum uint64
+	for _, x := range c.items {
+		sum += tallyHash(x)
+	}
+	for _, f := range c.folds {
+		sum += f.hash()
+		if c.folded(f.dead) > c.get(f.dead)+f.n {
+			return fmt.Errorf("more folded than there was: %+v", f)
+		}
+	}
+	if sum != c.sum {
+		return fmt.Errorf("digest %x, must be %x", c.sum, sum)
+	}
+	return nil
+}
