@@ -2,15 +2,56 @@ package replicator
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator/core"
 )
 
 // Replicator holds the keys of one role on one node. All methods are safe for
 // concurrent use.
 type Replicator struct {
 	cfg Config
+
+	mu      sync.Mutex
+	inbox   []job
+	frames  int // of the jobs, those that are frames
+	dropped uint64
+	nextID  core.RequestID
+	closing bool
+	last    Stats // of the time when it was closed
+
+	wake chan struct{}
+	quit chan struct{}
+	done chan struct{}
+
+	// What follows belongs to the goroutine.
+	loop loop
+}
+
+// job is something for the goroutine to do: exactly one of its fields is set.
+type job struct {
+	event  core.Event
+	waiter *waiter // with event, for a request
+	frame  []byte
+	from   view.NodeID
+	call   func()
+}
+
+// waiter is a request that somebody waits for.
+type waiter struct {
+	id      core.RequestID
+	op      string
+	level   Level
+	started clock.Instant
+	reply   chan core.Reply
 }
 
 // Option changes one request.
@@ -26,7 +67,29 @@ type request struct {
 func WithFence(f Fence) Option { return func(r *request) { r.fence = f } }
 
 // New starts a replicator. It ends with Close.
-func New(cfg Config) *Replicator { return &Replicator{cfg: cfg} }
+func New(cfg Config) *Replicator {
+	cfg = cfg.withDefaults()
+	r := &Replicator{cfg: cfg, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	r.loop.init(r)
+	go r.loop.run()
+	return r
+}
+
+func (c Config) withDefaults() Config {
+	if c.Clock == nil {
+		c.Clock = clock.Runtime()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Inbox <= 0 {
+		c.Inbox = 4096
+	}
+	if c.Seed == 0 {
+		c.Seed = uint64(c.Self)
+	}
+	return c
+}
 
 // Self returns the incarnation whose dots and counters the replicator writes.
 func (r *Replicator) Self() view.NodeID { return r.cfg.Self }
@@ -34,23 +97,98 @@ func (r *Replicator) Self() view.NodeID { return r.cfg.Self }
 // HandleFrame takes the payload of a frame, without the role. It never blocks:
 // when the inbox is full the frame is dropped and counted, and its sender
 // repeats it. The payload is copied.
-func (r *Replicator) HandleFrame(from view.NodeID, payload []byte) {}
+func (r *Replicator) HandleFrame(from view.NodeID, payload []byte) {
+	r.post(job{frame: append([]byte{}, payload...), from: from})
+}
 
 // SetView hands over a newer view; older ones are ignored.
-func (r *Replicator) SetView(v *view.View) {}
+func (r *Replicator) SetView(v *view.View) { r.post(job{event: core.ViewChanged{View: v}}) }
 
 // PeerLost says that the connection to a peer broke.
-func (r *Replicator) PeerLost(id view.NodeID) {}
+func (r *Replicator) PeerLost(id view.NodeID) { r.post(job{event: core.PeerLost{ID: id}}) }
 
 // PeerUp says that a peer's connection stands.
-func (r *Replicator) PeerUp(id view.NodeID) {}
+func (r *Replicator) PeerUp(id view.NodeID) { r.post(job{event: core.PeerUp{ID: id}}) }
+
+// post queues a job. Frames are bounded by Config.Inbox, requests by the callers
+// that wait for them and Limits.Pending; events are few. It returns false when
+// the replicator is closed.
+func (r *Replicator) post(j job) bool {
+	r.mu.Lock()
+	if r.closing {
+		r.mu.Unlock()
+		return false
+	}
+	if j.frame != nil {
+		if r.frames >= r.cfg.Inbox {
+			r.dropped++
+			r.mu.Unlock()
+			return true
+		}
+		r.frames++
+	}
+	r.inbox = append(r.inbox, j)
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// call runs f on the goroutine and waits for it.
+func (r *Replicator) call(ctx context.Context, f func()) error {
+	ran := make(chan struct{})
+	if !r.post(job{call: func() { defer close(ran); f() }}) {
+		return ErrClosed
+	}
+	select {
+	case <-ran:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.done:
+		return ErrClosed
+	}
+}
 
 // Update changes the keys of ops, all or none, here first and then at as many
 // replicas as level asks for. It blocks until the level is fulfilled, refused,
 // or given up at the context's deadline; a nil error means fulfilled. The plans
 // run on the replicator's goroutine: they must be quick and must not call it.
 func (r *Replicator) Update(ctx context.Context, ops []Op, level Level, opts ...Option) error {
-	return ErrClosed
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	safe := make([]Op, len(ops))
+	for i := range ops {
+		safe[i] = ops[i]
+		if plan := ops[i].Plan; plan != nil {
+			safe[i].Plan = func(v crdt.Value) (Plan, error) { return contained(plan, v) }
+		}
+	}
+	_, err := r.do(ctx, "update", level, func(id core.RequestID, deadline clock.Instant) core.Event {
+		return core.Update{ID: id, Ops: safe, Level: level, Deadline: deadline, Fence: options(opts).fence}
+	})
+	return err
+}
+
+// contained turns a panic of the caller's function into an error: it runs on a
+// goroutine that is not the caller's.
+func contained(plan func(crdt.Value) (Plan, error), v crdt.Value) (p Plan, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("panic: %v", x)
+		}
+	}()
+	return plan(v)
+}
+
+func options(opts []Option) (req request) {
+	for _, o := range opts {
+		o(&req)
+	}
+	return req
 }
 
 // Get returns the values of keys as of level, nil for one that does not exist.
@@ -58,33 +196,132 @@ func (r *Replicator) Update(ctx context.Context, ops []Op, level Level, opts ...
 // lack something get it, before Get returns: of two reads at majority, one after
 // the other, the second never sees less. The values are copies.
 func (r *Replicator) Get(ctx context.Context, keys []string, level Level, opts ...Option) ([]crdt.Value, error) {
-	return nil, ErrClosed
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	reply, err := r.do(ctx, "get", level, func(id core.RequestID, deadline clock.Instant) core.Event {
+		return core.Read{ID: id, Keys: keys, Level: level, Deadline: deadline, Fence: options(opts).fence}
+	})
+	return reply.Values, err
+}
+
+// do runs a request.
+func (r *Replicator) do(ctx context.Context, op string, level Level, event func(core.RequestID, clock.Instant) core.Event) (core.Reply, error) {
+	w := &waiter{op: op, level: level, started: r.cfg.Clock.Now(), reply: make(chan core.Reply, 1)}
+	deadline := w.started.Add(r.timeout())
+	if d, ok := ctx.Deadline(); ok {
+		deadline = w.started.Add(max(time.Until(d), 1))
+	}
+	r.mu.Lock()
+	r.nextID++
+	w.id = r.nextID
+	r.mu.Unlock()
+	if !r.post(job{event: event(w.id, deadline), waiter: w}) {
+		return core.Reply{}, ErrClosed
+	}
+	select {
+	case reply := <-w.reply:
+		return reply, reply.Err
+	case <-r.done:
+		return w.afterClose()
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		// The core gives up at the same instant, and knows who has answered.
+		select {
+		case reply := <-w.reply:
+			return reply, reply.Err
+		case <-r.done:
+			return w.afterClose()
+		}
+	}
+	r.post(job{event: core.Cancel{ID: w.id}, waiter: w})
+	if op == "get" {
+		return core.Reply{}, ctx.Err()
+	}
+	return core.Reply{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
+}
+
+func (w *waiter) afterClose() (core.Reply, error) {
+	select {
+	case reply := <-w.reply:
+		return reply, reply.Err
+	default:
+		return core.Reply{}, ErrClosed
+	}
+}
+
+func (r *Replicator) timeout() time.Duration {
+	if r.cfg.Timeout > 0 {
+		return r.cfg.Timeout
+	}
+	return 5 * time.Second
 }
 
 // View calls f with the local value of key, nil if there is none, on the
 // replicator's goroutine: no copy is made. F must be quick, must not change or
 // keep the value, and must not call the replicator.
 func (r *Replicator) View(ctx context.Context, key string, f func(crdt.Value)) error {
-	return ErrClosed
+	var panicked any
+	err := r.call(ctx, func() {
+		defer func() { panicked = recover() }()
+		f(r.loop.core.Value(key))
+	})
+	if err == nil && panicked != nil {
+		panic(panicked)
+	}
+	return err
 }
 
 // Keys returns the names of all keys that begin with prefix, sorted.
-func (r *Replicator) Keys(ctx context.Context, prefix string) ([]string, error) {
-	return nil, ErrClosed
+func (r *Replicator) Keys(ctx context.Context, prefix string) (keys []string, err error) {
+	err = r.call(ctx, func() { keys = r.loop.core.Keys(prefix) })
+	if err != nil {
+		return nil, err
+	}
+	return keys, nil
 }
 
 // Subscribe calls f for the key named pattern, or for every key that begins with
 // it when it ends in "*": first with each value that exists now, then after
 // changes. Changes that come while f runs are coalesced: f sees the newest state,
-// never an older one after a newer one, and a slow f holds nothing up. F runs on
-// the subscription's own goroutine, one call at a time. cancel ends the
-// subscription and does not wait for a running f.
-func (r *Replicator) Subscribe(pattern string, f func(Change)) (cancel func()) { return func() {} }
+// never an older one after a newer one, and a slow f holds nothing up. A key that
+// has been deleted shows as a nil value. F runs on the subscription's own
+// goroutine, one call at a time. Cancel ends the subscription and does not wait
+// for a running f.
+func (r *Replicator) Subscribe(pattern string, f func(Change)) (cancel func()) {
+	prefix, isPrefix := strings.CutSuffix(pattern, "*")
+	s := &subscription{r: r, name: prefix, prefix: isPrefix, f: f, dirty: map[string]struct{}{},
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	if !r.post(job{call: func() { r.loop.subscribe(s) }}) {
+		return func() {}
+	}
+	return func() {
+		s.end()
+		r.post(job{call: func() { r.loop.unsubscribe(s) }})
+	}
+}
 
 // Stats returns a snapshot.
-func (r *Replicator) Stats() Stats { return Stats{} }
+func (r *Replicator) Stats() (s Stats) {
+	if err := r.call(context.Background(), func() { s = r.loop.snapshot() }); err == nil {
+		return s
+	}
+	<-r.done
+	return r.last
+}
 
 // Close ends the replicator and its subscriptions at once: requests under way
 // return ErrClosed. It waits until its goroutines have ended, except for a
-// subscriber's function that does not return. Idempotent.
-func (r *Replicator) Close() error { return nil }
+// subscriber's function that has not returned. Idempotent.
+func (r *Replicator) Close() error {
+	r.mu.Lock()
+	first := !r.closing
+	r.closing = true
+	r.mu.Unlock()
+	if first {
+		close(r.quit)
+	}
+	<-r.done
+	return nil
+}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/peerage-go/peerage/crdt"
@@ -137,7 +138,8 @@ func (c *Core) applyOne(op *Op, p Plan, it *item) *Item {
 		v, _ = crdt.New(op.Kind)
 	}
 	d := p.Apply(v)
-	if d == nil {
+	if d == nil || reflect.ValueOf(d).IsZero() {
+		// Also a nil of a concrete type, which an Apply returns all too easily.
 		return nil
 	}
 	it = c.store.obtain(op.Key)

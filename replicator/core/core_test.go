@@ -1,0 +1,198 @@
+package core
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+var majority = Majority(0, 0)
+
+func TestUpdateIsReadBackEverywhere(t *testing.T) {
+	w := newWorld(t, 1, 5, nil)
+	if r := w.reply(1, w.update(1, majority, Fence{}, addTo(1, "users", "ada"), count(1, "hits", 3))); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for _, id := range w.order {
+		r := w.reply(id, w.read(id, majority, Fence{}, "users", "hits", "none"))
+		if r.Err != nil || !slices.Equal(elements(r.Values[0]), []string{"ada"}) || r.Values[1].(*crdt.GCounter).Count() != 3 || r.Values[2] != nil {
+			t.Errorf("node %v read %v, %v", id, r.Values, r.Err)
+		}
+	}
+}
+
+func TestMajorityWriteTakesOneRoundTrip(t *testing.T) {
+	w := newWorld(t, 1, 5, nil)
+	w.run(time.Second)
+	w.delayMax = 1 // every hop takes 1 ns
+	start := w.now
+	rid := w.update(1, majority, Fence{}, addTo(1, "k", "e"))
+	w.run(10)
+	if _, ok := w.nodes[1].replies[rid]; !ok {
+		t.Errorf("not answered %v after it began, at 1 ns a hop", w.now.Sub(start))
+	}
+}
+
+func TestUnreachedLevelIsOutcomeUnknown(t *testing.T) {
+	w := newWorld(t, 1, 5, nil)
+	w.cut = func(a, b view.NodeID) bool { return (a <= 2) != (b <= 2) }
+	r := w.reply(1, w.update(1, majority, Fence{}, addTo(1, "k", "e")))
+	var q *QuorumError
+	if !errors.Is(r.Err, ErrOutcomeUnknown) || !errors.As(r.Err, &q) {
+		t.Fatalf("err = %v", r.Err)
+	}
+	if q.Need != 3 || q.Got != 2 || !slices.Equal(q.Missing, []view.NodeID{3, 4, 5}) {
+		t.Errorf("%+v", q)
+	}
+	if got := elements(w.nodes[1].core.Value("k")); !slices.Equal(got, []string{"e"}) {
+		t.Errorf("the change does not stand here: %v", got)
+	}
+	w.cut = nil
+	w.settle(3 * time.Second)
+	// The same change again has no effect here, and yet answers for the level.
+	if r := w.reply(1, w.update(1, majority, Fence{}, setIn(1, "m", "a", "b", 1, 1))); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
+
+func TestRepeatedWriteWithoutEffectIsConfirmedAtTheLevel(t *testing.T) {
+	w := newWorld(t, 1, 3, func(c *Config) { c.NoGossip = true })
+	w.cut = func(a, b view.NodeID) bool { return a == 1 || b == 1 }
+	op := setIn(1, "m", "k", "v", 7, 1)
+	if r := w.reply(1, w.update(1, majority, Fence{}, op)); !errors.Is(r.Err, ErrOutcomeUnknown) {
+		t.Fatal(r.Err)
+	}
+	if r := w.reply(1, w.update(1, majority, Fence{}, op)); !errors.Is(r.Err, ErrOutcomeUnknown) {
+		t.Fatalf("a write that nobody else has was confirmed: %v", r.Err)
+	}
+	w.cut = nil
+	if r := w.reply(1, w.update(1, majority, Fence{}, op)); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	w.crash(1)
+	r := w.reply(2, w.read(2, majority, Fence{}, "m"))
+	if v, _ := r.Values[0].(*crdt.LWWMap[string, string]).Get("k"); v != "v" {
+		t.Errorf("read %q", v)
+	}
+}
+
+func TestImpossibleLevelsFailAtOnce(t *testing.T) {
+	w := newWorld(t, 1, 3, nil)
+	for _, level := range []Level{To(4)} {
+		rid := w.update(1, level, Fence{}, addTo(1, "k", "e"))
+		if r := w.nodes[1].replies[rid]; !errors.Is(r.Err, ErrTooFewMembers) {
+			t.Errorf("%v: %v", level, r.Err)
+		}
+	}
+	if w.nodes[1].core.Value("k") != nil {
+		t.Error("something was written")
+	}
+	lone := w.start(9)
+	for _, level := range []Level{majority, All, To(2)} {
+		rid := w.read(9, level, Fence{}, "k")
+		if r := lone.replies[rid]; !errors.Is(r.Err, ErrTooFewMembers) {
+			t.Errorf("without a view, %v: %v", level, r.Err)
+		}
+	}
+	if r := lone.replies[w.update(9, Local, Fence{}, addTo(9, "k", "e"))]; r.Err != nil {
+		t.Error(r.Err)
+	}
+}
+
+func TestReadRepairsBothSidesBeforeItAnswers(t *testing.T) {
+	w := newWorld(t, 1, 3, func(c *Config) { c.NoStream, c.NoGossip = true, true })
+	w.update(3, Local, Fence{}, addTo(3, "k", "e"))
+	w.cut = func(a, b view.NodeID) bool { return a == 2 || b == 2 }
+	if r := w.reply(1, w.read(1, majority, Fence{}, "k")); r.Err != nil || len(elements(r.Values[0])) != 1 {
+		t.Fatalf("%v %v", r.Values, r.Err)
+	}
+	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	if r := w.reply(1, w.read(1, majority, Fence{}, "k")); r.Err != nil || len(elements(r.Values[0])) != 1 {
+		t.Fatalf("%v %v", r.Values, r.Err)
+	}
+	if got := elements(w.nodes[2].core.Value("k")); len(got) != 1 {
+		t.Error("the stale replica that was counted has not been repaired")
+	}
+}
+
+func TestLostPeerMakesARequestTurnToOthersAtOnce(t *testing.T) {
+	w := newWorld(t, 1, 5, func(c *Config) { c.BatchEvery = time.Hour; c.SpreadMax = time.Hour })
+	w.run(2 * time.Second)
+	w.crash(2)
+	w.crash(3)
+	rid := w.update(1, majority, Fence{}, addTo(1, "k", "e"))
+	w.run(5 * time.Millisecond)
+	if _, ok := w.nodes[1].replies[rid]; ok {
+		t.Fatal("answered without the most senior two")
+	}
+	w.step(1, PeerLost{ID: 2})
+	w.run(5 * time.Millisecond)
+	if r, ok := w.nodes[1].replies[rid]; !ok || r.Err != nil {
+		t.Errorf("not answered after a peer was lost: %v", r.Err)
+	}
+}
+
+func TestErrorInOneOpChangesNothing(t *testing.T) {
+	w := newWorld(t, 1, 1, nil)
+	bad := errors.New("no")
+	rid := w.update(1, Local, Fence{}, addTo(1, "a", "e"), Op{Key: "b", Kind: crdt.KindGSet, Plan: func(crdt.Value) (Plan, error) { return Plan{}, bad }})
+	if r := w.nodes[1].replies[rid]; !errors.Is(r.Err, bad) || !errors.Is(r.Err, ErrPlan) {
+		t.Errorf("err = %v", r.Err)
+	}
+	w.update(1, Local, Fence{}, addTo(1, "c", "e"))
+	rid = w.update(1, Local, Fence{}, addTo(1, "a", "e"), count(1, "c", 1))
+	var k *KindError
+	if r := w.nodes[1].replies[rid]; !errors.As(r.Err, &k) {
+		t.Errorf("err = %v", r.Err)
+	}
+	if got := w.nodes[1].core.Keys(""); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("keys = %q", got)
+	}
+}
+
+func TestLimitsRefuseWritersAndKeepRemovalsPossible(t *testing.T) {
+	w := newWorld(t, 1, 1, func(c *Config) {
+		c.Limits = Limits{Keys: 2, ValueBytes: 200, TotalBytes: 10000, KeyBytes: 10, RequestOps: 2}
+	})
+	do := func(ops ...Op) error { return w.nodes[1].replies[w.update(1, Local, Fence{}, ops...)].Err }
+	for i, c := range []struct {
+		ops  []Op
+		what string
+	}{
+		{[]Op{addTo(1, "a", "1234567890")}, ""},
+		{[]Op{addTo(1, "a", string(make([]byte, 190)))}, "ValueBytes"},
+		{[]Op{addTo(1, "a-long-name-", "x")}, "KeyBytes"},
+		{[]Op{addTo(1, "b", "x"), addTo(1, "c", "x")}, "Keys"},
+		{[]Op{addTo(1, "a", "x"), addTo(1, "a", "y"), addTo(1, "a", "z")}, "RequestOps"},
+		{[]Op{removeFrom("a", "1234567890")}, ""},
+	} {
+		err := do(c.ops...)
+		var l *LimitError
+		if c.what == "" && err != nil || c.what != "" && (!errors.As(err, &l) || l.What != c.what || !errors.Is(err, ErrLimit)) {
+			t.Errorf("%d: %v, want %q", i, err, c.what)
+		}
+	}
+}
+
+func TestDeleteEndsAKeyAndItMayComeAgain(t *testing.T) {
+	w := newWorld(t, 1, 3, nil)
+	w.reply(1, w.update(1, All, Fence{}, addTo(1, "k", "old")))
+	// Node 3 adds while it cannot hear of the deletion: the deletion wins.
+	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	w.update(3, Local, Fence{}, addTo(3, "k", "late"))
+	w.reply(1, w.update(1, majority, Fence{}, Op{Key: "k", Delete: true}))
+	w.cut = nil
+	w.settle(5 * time.Second)
+	if v := w.nodes[3].core.Value("k"); v != nil {
+		t.Errorf("the key lives on with %v", elements(v))
+	}
+	w.reply(2, w.update(2, All, Fence{}, addTo(2, "k", "new")))
+	w.settle(5 * time.Second)
+	if got := elements(w.nodes[1].core.Value("k")); !slices.Equal(got, []string{"new"}) {
+		t.Errorf("created again: %v", got)
+	}
+}

@@ -1,0 +1,238 @@
+package replicator
+
+import (
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator/core"
+)
+
+// loop is the goroutine's own state: it steps the core and carries its effects
+// out.
+type loop struct {
+	r       *Replicator
+	core    *core.Core
+	out     core.Effects
+	waiters map[core.RequestID]*waiter
+	subs    subscriptions
+	stats   Stats
+	warned  clock.Instant
+
+	// The newest message encoded: sends of one message to several peers follow
+	// each other.
+	encoded core.Message
+	frame   []byte
+}
+
+func (l *loop) init(r *Replicator) {
+	c := &r.cfg
+	l.r = r
+	l.waiters = map[core.RequestID]*waiter{}
+	l.subs.exact = map[string][]*subscription{}
+	l.core = core.New(core.Config{Self: c.Self, Role: c.Role, Timeout: c.Timeout, BatchEvery: c.BatchEvery,
+		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, Seed: c.Seed, Limits: c.Limits})
+}
+
+// run steps the core until the replicator is closed. A bug in the core ends this
+// replicator and not the process.
+func (l *loop) run() {
+	defer l.end()
+	defer func() {
+		if x := recover(); x != nil {
+			l.r.cfg.Logger.Error("replicator: broken, closing it", "role", l.r.cfg.Role, "panic", x, "stack", string(debug.Stack()))
+		}
+	}()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(l.untilDeadline())
+		select {
+		case <-l.r.quit:
+			return
+		case <-timer.C:
+			l.step(core.Tick{})
+		case <-l.r.wake:
+			l.drain()
+		}
+	}
+}
+
+func (l *loop) untilDeadline() time.Duration {
+	d := l.core.Deadline()
+	if d == clock.Never {
+		return time.Hour
+	}
+	return max(d.Sub(l.r.cfg.Clock.Now()), 0)
+}
+
+func (l *loop) drain() {
+	r := l.r
+	r.mu.Lock()
+	jobs := r.inbox
+	r.inbox, r.frames = nil, 0
+	r.mu.Unlock()
+	for i := range jobs {
+		l.do(&jobs[i])
+	}
+}
+
+func (l *loop) do(j *job) {
+	switch {
+	case j.call != nil:
+		j.call()
+	case j.frame != nil:
+		l.receive(j.from, j.frame)
+	case j.waiter != nil:
+		l.request(j)
+	default:
+		l.step(j.event)
+	}
+}
+
+func (l *loop) request(j *job) {
+	if _, cancel := j.event.(core.Cancel); cancel {
+		if l.waiters[j.waiter.id] != nil {
+			delete(l.waiters, j.waiter.id)
+			l.observe(j.waiter, "cancelled")
+		}
+	} else {
+		l.waiters[j.waiter.id] = j.waiter
+	}
+	l.step(j.event)
+}
+
+func (l *loop) receive(from view.NodeID, frame []byte) {
+	l.stats.FramesReceived++
+	l.stats.BytesReceived += uint64(len(frame))
+	m, err := core.Decode(frame)
+	if err != nil {
+		l.stats.FramesBad++
+		l.warn("replicator: bad frame", "from", from, "error", err)
+		return
+	}
+	l.step(core.Received{From: from, Msg: m})
+}
+
+func (l *loop) step(ev core.Event) {
+	l.core.Step(l.r.cfg.Clock.Now(), ev, &l.out)
+	for i := range l.out.Send {
+		l.send(&l.out.Send[i])
+	}
+	l.encoded = nil
+	for i := range l.out.Reply {
+		l.answer(&l.out.Reply[i])
+	}
+	l.subs.changed(l.out.Changed)
+	for i := range l.out.Trace {
+		l.trace(&l.out.Trace[i])
+	}
+	l.out.Reset()
+}
+
+func (l *loop) send(s *core.Send) {
+	if s.Msg != l.encoded {
+		l.frame = core.Append(appendRole(l.frame[:0], l.r.cfg.Role), s.Msg)
+		l.encoded = s.Msg
+	}
+	class := transport.Control
+	if s.Bulk {
+		class = transport.Bulk
+	}
+	err := l.r.cfg.Send(s.To, class, l.frame)
+	if err != nil {
+		l.stats.SendRefused++
+	} else {
+		l.stats.FramesSent++
+		l.stats.BytesSent += uint64(len(l.frame))
+	}
+	if f := l.r.cfg.Observer.Sent; f != nil {
+		f(core.Name(s.Msg), len(l.frame), err)
+	}
+	if cap(l.frame) > 1<<20 {
+		l.frame, l.encoded = nil, nil
+	}
+}
+
+func (l *loop) answer(rep *core.Reply) {
+	w := l.waiters[rep.ID]
+	if w == nil {
+		return
+	}
+	delete(l.waiters, rep.ID)
+	w.reply <- *rep
+	l.observe(w, result(rep.Err))
+}
+
+func (l *loop) observe(w *waiter, result string) {
+	if f := l.r.cfg.Observer.Done; f != nil {
+		f(w.op, w.level.Name(), result, l.r.cfg.Clock.Now().Sub(w.started))
+	}
+}
+
+// result names an error for the labels of metrics.
+func result(err error) string {
+	var fenced *FencedError
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, ErrOutcomeUnknown):
+		return "unknown"
+	case errors.Is(err, ErrTooFewMembers):
+		return "members"
+	case errors.As(err, &fenced):
+		return "fenced"
+	case errors.Is(err, ErrLimit):
+		return "limit"
+	}
+	return "error"
+}
+
+func (l *loop) trace(e *TraceEvent) {
+	if f := l.r.cfg.Observer.Trace; f != nil {
+		f(*e)
+	}
+	switch e.Kind {
+	case core.TraceRefused:
+		l.warn("replicator: refused what a peer sent", "peer", e.Peer, "key", e.Key, "bytes", e.Bytes, "why", e.Detail)
+	case core.TraceLogCut:
+		l.warn("replicator: a peer is so far behind that it must compare everything", "peer", e.Peer)
+	}
+}
+
+// warnEvery keeps a peer that misbehaves from filling the log.
+const warnEvery = 10 * time.Second
+
+func (l *loop) warn(msg string, args ...any) {
+	now := l.r.cfg.Clock.Now()
+	if l.warned != 0 && now.Sub(l.warned) < warnEvery {
+		return
+	}
+	l.warned = now
+	l.r.cfg.Logger.Warn(msg, append([]any{"role", l.r.cfg.Role}, args...)...)
+}
+
+func (l *loop) snapshot() Stats {
+	s := l.stats
+	s.Stats = l.core.Stats()
+	s.Subscribers = l.subs.n
+	l.r.mu.Lock()
+	s.InboxDropped = l.r.dropped
+	l.r.mu.Unlock()
+	return s
+}
+
+// end lets everybody go.
+func (l *loop) end() {
+	r := l.r
+	r.mu.Lock()
+	r.closing = true
+	r.inbox = nil
+	r.mu.Unlock()
+	r.last = l.snapshot()
+	l.subs.close()
+	close(r.done)
+}

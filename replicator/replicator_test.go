@@ -1,0 +1,293 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator/core"
+)
+
+// mesh connects replicators in memory.
+type mesh struct {
+	mu    sync.Mutex
+	nodes map[view.NodeID]*Replicator
+	cut   map[view.NodeID]bool
+}
+
+// newMesh starts n replicators in one view.
+func newMesh(t *testing.T, n int, tweak func(*Config)) *mesh {
+	m := &mesh{nodes: map[view.NodeID]*Replicator{}, cut: map[view.NodeID]bool{}}
+	v := &view.View{Epoch: view.FirstEpoch(1)}
+	for i := range n {
+		id := view.NodeID(i + 1)
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id, Roles: []string{"r"}}, Status: view.Up})
+		cfg := Config{Self: id, Role: "r", Send: func(to view.NodeID, _ transport.Class, frame []byte) error { return m.send(t, id, to, frame) }}
+		if tweak != nil {
+			tweak(&cfg)
+		}
+		m.nodes[id] = New(cfg)
+	}
+	for _, r := range m.nodes {
+		r.SetView(v)
+		t.Cleanup(func() { r.Close() })
+	}
+	return m
+}
+
+func (m *mesh) send(t *testing.T, from, to view.NodeID, frame []byte) error {
+	m.mu.Lock()
+	r := m.nodes[to]
+	lost := m.cut[from] || m.cut[to]
+	m.mu.Unlock()
+	role, payload, err := SplitRole(frame)
+	if err != nil || role != "r" {
+		t.Errorf("frame of role %q, %v", role, err)
+	}
+	if r == nil {
+		return transport.ErrUnknownPeer
+	}
+	if !lost {
+		r.HandleFrame(from, payload)
+	}
+	return nil
+}
+
+func (m *mesh) isolate(id view.NodeID, cut bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cut[id] = cut
+}
+
+func addTo(id view.NodeID, key, e string) Op {
+	return core.Mutate(key, crdt.KindORSet, len(e)+24, func(v crdt.Value) crdt.Value {
+		return v.(*crdt.ORSet[string]).Add(crdt.NodeID(id), e)
+	})
+}
+
+func elements(v crdt.Value) []string {
+	if v == nil {
+		return nil
+	}
+	return slices.Sorted(slices.Values(v.(*crdt.ORSet[string]).Elements()))
+}
+
+func TestUpdateAndGetAtEveryLevel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 3, nil)
+		for i, level := range []Level{Local, To(2), Majority(0, 0), Majority(1, 2), All} {
+			e := fmt.Sprint("e", i)
+			if err := m.nodes[1].Update(t.Context(), []Op{addTo(1, "k", e)}, level); err != nil {
+				t.Fatalf("%v: %v", level, err)
+			}
+			vs, err := m.nodes[1].Get(t.Context(), []string{"k"}, level)
+			if err != nil || !slices.Contains(elements(vs[0]), e) {
+				t.Fatalf("%v: %v, %v", level, vs, err)
+			}
+		}
+		vs, err := m.nodes[3].Get(t.Context(), []string{"k", "none"}, Majority(0, 0))
+		if err != nil || len(elements(vs[0])) != 5 || vs[1] != nil {
+			t.Errorf("%v, %v", vs, err)
+		}
+	})
+}
+
+func TestDeadlineOfTheContextIsTheRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 3, nil)
+		m.isolate(1, true)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		err := m.nodes[1].Update(ctx, []Op{addTo(1, "k", "e")}, Majority(0, 0))
+		var q *QuorumError
+		if !errors.As(err, &q) || q.Need != 2 || q.Got != 1 || !errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("err = %v", err)
+		}
+		if took := time.Since(start); took != 300*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestCancelReturnsAtOnceAndLeavesTheChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 3, nil)
+		m.isolate(1, true)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		err := m.nodes[1].Update(ctx, []Op{addTo(1, "k", "e")}, All)
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("err = %v", err)
+		}
+		if _, err := m.nodes[1].Get(ctx, []string{"k"}, Local); !errors.Is(err, context.Canceled) {
+			t.Errorf("get with an ended context: %v", err)
+		}
+		synctest.Wait()
+		if s := m.nodes[1].Stats(); s.Pending != 0 || s.Keys != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestFencedWriterGetsTheHigherTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 3, nil)
+		if _, err := m.nodes[2].Get(t.Context(), []string{"k"}, Majority(0, 0), WithFence(Fence{Group: "g", Term: 7})); err != nil {
+			t.Fatal(err)
+		}
+		err := m.nodes[1].Update(t.Context(), []Op{addTo(1, "k", "e")}, Majority(0, 0), WithFence(Fence{Group: "g", Term: 5}))
+		var f *FencedError
+		if !errors.As(err, &f) || f.Higher != 7 || f.Term != 5 || f.Group != "g" {
+			t.Errorf("err = %v", err)
+		}
+	})
+}
+
+func TestSubscribersSeeTheCurrentValueThenCoalescedChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 2, nil)
+		must(t, m.nodes[1].Update(t.Context(), []Op{addTo(1, "a/1", "x")}, All))
+		var sizes []int
+		var keys []string
+		release := make(chan struct{})
+		cancel := m.nodes[2].Subscribe("a/*", func(c Change) {
+			keys = append(keys, c.Key)
+			sizes = append(sizes, len(elements(c.Value)))
+			<-release
+		})
+		synctest.Wait()
+		// The subscriber is stuck in the first value: nothing waits for it.
+		for i := range 50 {
+			must(t, m.nodes[1].Update(t.Context(), []Op{addTo(1, "a/1", fmt.Sprint(i)), addTo(1, "b", "y")}, All))
+		}
+		close(release)
+		synctest.Wait()
+		if !slices.Equal(sizes, []int{1, 51}) || !slices.Equal(keys, []string{"a/1", "a/1"}) {
+			t.Errorf("saw %v of %v", sizes, keys)
+		}
+		cancel()
+		must(t, m.nodes[1].Update(t.Context(), []Op{addTo(1, "a/2", "x")}, All))
+		synctest.Wait()
+		if len(keys) != 2 {
+			t.Errorf("saw %v after the end", keys)
+		}
+	})
+}
+
+func TestSubscribersSeeNoStateAfterANewerOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 3, nil)
+		last, calls := 0, 0
+		m.nodes[3].Subscribe("k", func(c Change) {
+			n := len(elements(c.Value))
+			if n < last {
+				t.Errorf("%d elements after %d", n, last)
+			}
+			last, calls = n, calls+1
+		})
+		for i := range 100 {
+			must(t, m.nodes[view.NodeID(i%3+1)].Update(t.Context(), []Op{addTo(view.NodeID(i%3+1), "k", fmt.Sprint(i))}, Local))
+			if i%10 == 0 {
+				synctest.Wait()
+			}
+		}
+		<-time.After(time.Second)
+		synctest.Wait()
+		if last != 100 || calls > 100 {
+			t.Errorf("saw %d elements in %d calls", last, calls)
+		}
+	})
+}
+
+func TestPanicInAPlanIsTheCallersError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 1, nil)
+		op := Op{Key: "k", Kind: crdt.KindORSet, Plan: func(crdt.Value) (Plan, error) { panic("oops") }}
+		if err := m.nodes[1].Update(t.Context(), []Op{op}, Local); !errors.Is(err, ErrPlan) {
+			t.Errorf("err = %v", err)
+		}
+		must(t, m.nodes[1].Update(t.Context(), []Op{addTo(1, "k", "e")}, Local))
+	})
+}
+
+func TestCloseEndsRequestsSubscribersAndGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 3, nil)
+		m.isolate(1, true)
+		r := m.nodes[1]
+		r.Subscribe("*", func(Change) {})
+		r.Subscribe("k", func(Change) {})
+		got := make(chan error, 1)
+		go func() { got <- r.Update(t.Context(), []Op{addTo(1, "k", "e")}, All) }()
+		synctest.Wait()
+		must(t, r.Close())
+		must(t, r.Close())
+		if err := <-got; !errors.Is(err, ErrClosed) {
+			t.Errorf("err = %v", err)
+		}
+		if err := r.Update(t.Context(), []Op{addTo(1, "k", "e")}, Local); !errors.Is(err, ErrClosed) {
+			t.Errorf("after close: %v", err)
+		}
+		if s := r.Stats(); s.Keys != 1 {
+			t.Errorf("stats after close: %+v", s.Stats)
+		}
+		r.Subscribe("k", func(Change) {})()
+		r.HandleFrame(2, []byte("late"))
+		r.SetView(nil)
+	})
+}
+
+func TestObserverIsToldOfRequestsAndFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done []string
+		sent := map[string]int{}
+		m := newMesh(t, 2, func(c *Config) {
+			if c.Self == 1 {
+				c.Observer.Done = func(op, level, result string, took time.Duration) {
+					done = append(done, op+" "+level+" "+result)
+				}
+				c.Observer.Sent = func(message string, bytes int, err error) { sent[message] += bytes }
+			}
+		})
+		must(t, m.nodes[1].Update(t.Context(), []Op{addTo(1, "k", "e")}, All))
+		_, err := m.nodes[1].Get(t.Context(), []string{"k"}, To(3))
+		if !errors.Is(err, ErrTooFewMembers) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if !slices.Equal(done, []string{"update all ok", "get to members"}) || sent["deltas"] == 0 || sent["status"] == 0 {
+			t.Errorf("%q %v", done, sent)
+		}
+	})
+}
+
+func TestBadFramesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 2, nil)
+		m.nodes[1].HandleFrame(2, []byte{255, 1, 2})
+		m.nodes[1].HandleFrame(2, nil)
+		m.nodes[1].HandleFrame(77, core.Append(nil, &core.RepairAck{}))
+		if s := m.nodes[1].Stats(); s.FramesBad != 2 || s.ForeignFrames != 1 {
+			t.Errorf("bad %d, foreign %d", s.FramesBad, s.ForeignFrames)
+		}
+		if _, _, err := SplitRole([]byte{200, 1}); !errors.Is(err, ErrFrame) {
+			t.Error(err)
+		}
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
