@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -138,7 +137,7 @@ func readPreluded(conn net.Conn) (version int, body []byte, err error) {
 // judges it. An error means that the far end is no node of ours, and is told
 // nothing.
 func (e *engine) receive(conn net.Conn) (*hello, *refusal, error) {
-	if t, ok := conn.(*tls.Conn); ok {
+	if t, ok := conn.(secureConn); ok {
 		if err := t.HandshakeContext(e.ctx); err != nil {
 			return nil, nil, &tlsError{err}
 		}

@@ -144,15 +144,23 @@ func (s *sockets) dial(ctx context.Context, addr string) (net.Conn, error) {
 		_ = conn.Close() // it never stood
 		return nil, &tlsError{err}
 	}
-	return secure, nil
+	return secureConn{secure}, nil
 }
+
+// secureConn is a TLS connection that closes without a word. A close-notify could
+// wait 5 s for a peer that does not read, and we need none: frames tell their
+// length.
+type secureConn struct{ *tls.Conn }
+
+// Close closes the connection below.
+func (c secureConn) Close() error { return c.NetConn().Close() }
 
 func (s *sockets) accept() (net.Conn, error) {
 	conn, err := s.tcp.Accept()
 	if err != nil || s.tls == nil {
 		return conn, err
 	}
-	return tls.Server(conn, s.tls), nil
+	return secureConn{tls.Server(conn, s.tls)}, nil
 }
 
 func (s *sockets) writePacket(b []byte, addr string) error {
@@ -164,7 +172,7 @@ func (s *sockets) writePacket(b []byte, addr string) error {
 		}
 		to = resolved.AddrPort()
 	}
-	_, err = s.udp.WriteToUDPAddrPort(b, to)
+	_, err = s.udp.WriteToUDPAddrPort(b, netip.AddrPortFrom(to.Addr().Unmap(), to.Port()))
 	return err
 }
 
