@@ -128,14 +128,32 @@ func (f *forming) eligible(now clock.Instant, all, answering []string) string {
 	return ""
 }
 
-// agreed reports whether all candidates know the same list.
+// agreed reports whether all candidates were given the same list. Whether a list
+// names its own node makes no difference.
 func (f *forming) agreed(all []string) bool {
+	if !sameBut(f.given(), all, f.self.Addr) {
+		return false
+	}
 	for _, addr := range all {
-		if p := f.points[addr]; p != nil && !slices.Equal(p.info.Points, all) {
+		if p := f.points[addr]; p != nil && !sameBut(p.info.Points, all, addr) {
 			return false
 		}
 	}
 	return true
+}
+
+// sameBut reports whether list holds all, but perhaps for own.
+func sameBut(list, all []string, own string) bool {
+	i := 0
+	for _, addr := range all {
+		switch {
+		case i < len(list) && list[i] == addr:
+			i++
+		case addr != own:
+			return false
+		}
+	}
+	return i == len(list)
 }
 
 func (f *forming) startClaim(now clock.Instant, answering []string, a *actions) {
@@ -302,6 +320,13 @@ func (f *forming) nextWake(now clock.Instant) clock.Instant {
 		d = clock.Min(d, f.sayNext)
 	}
 	return d
+}
+
+// errMute is the cause when a contact point can be reached, and does not answer.
+type errMute struct{ self string }
+
+func (e errMute) Error() string {
+	return "it can be reached, but its answers do not arrive: can it reach this node at " + e.self + ", which it advertises?"
 }
 
 const nothingListens = "nothing listens there"

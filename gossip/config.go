@@ -85,10 +85,12 @@ type Config struct {
 	DriftPPM int
 	// CrashEvidence (equal) sets how far proofs of death count. Default: full.
 	CrashEvidence view.CrashEvidence
-	// Oracle, if set, is asked about members that cannot be reached: an
-	// orchestrator's API, for example. It returns true only for a process that is
-	// certainly gone. It is called from goroutines of its own, at most one at a time
-	// per member, and should honour ctx.
+	// Oracle, if set, is asked about members that cannot be reached, and about all of
+	// them while this node has lost its lease: an orchestrator's API, for example. It
+	// returns true only for a process that is certainly gone. It is called from
+	// goroutines of its own, at most one at a time per member, and should honour ctx.
+	// Only what it says within RemoveAfter of this node's last lease can replace a
+	// quorum.
 	Oracle func(ctx context.Context, n view.Node) (gone bool, err error)
 
 	// TLS turns mutual TLS on for all connections between peers.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -37,6 +36,9 @@ type discovery struct {
 	mu sync.Mutex
 	// addrs are the addresses to join again.
 	addrs []string
+	// alive counts the nodes at each address that memberlist takes for living. It is
+	// kept here because memberlist's own records change under their readers.
+	alive map[string]int
 
 	stop  chan struct{}
 	ended chan struct{}
@@ -55,7 +57,7 @@ func startDiscovery(cfg *Config, self view.Node, t transport.Transport, st *coun
 	if err != nil {
 		return nil, err
 	}
-	d := &discovery{self: self, post: post, stop: make(chan struct{}), ended: make(chan struct{})}
+	d := &discovery{self: self, post: post, alive: map[string]int{}, stop: make(chan struct{}), ended: make(chan struct{})}
 	d.tr = newGossipTransport(t, ip, port, st)
 	mc := d.config(cfg)
 	mc.Logger = bridgeLog(cfg.Logger, st)
@@ -137,16 +139,24 @@ func (d *discovery) NotifyAlive(n *memberlist.Node) error {
 // NotifyJoin implements memberlist.EventDelegate.
 func (d *discovery) NotifyJoin(n *memberlist.Node) {
 	if node, err := readMeta(n.Meta); err == nil && node.ID != d.self.ID {
+		d.mu.Lock()
+		d.alive[node.Addr]++
+		d.mu.Unlock()
 		d.post(found{node})
 	}
 }
 
-// NotifyUpdate implements memberlist.EventDelegate.
-func (d *discovery) NotifyUpdate(n *memberlist.Node) { d.NotifyJoin(n) }
+// NotifyUpdate implements memberlist.EventDelegate: our metadata never changes.
+func (d *discovery) NotifyUpdate(*memberlist.Node) {}
 
 // NotifyLeave implements memberlist.EventDelegate.
 func (d *discovery) NotifyLeave(n *memberlist.Node) {
 	if node, err := readMeta(n.Meta); err == nil && node.ID != d.self.ID {
+		d.mu.Lock()
+		if d.alive[node.Addr]--; d.alive[node.Addr] <= 0 {
+			delete(d.alive, node.Addr)
+		}
+		d.mu.Unlock()
 		d.post(faded{node.ID})
 	}
 }
@@ -173,7 +183,7 @@ func (d *discovery) rejoin(every time.Duration) {
 		case <-timer.C:
 		}
 		d.joinMissing()
-		if d.ml.NumMembers() > 1 || wait > every {
+		if d.others() > 0 || wait > every {
 			wait = every
 		} else {
 			wait = min(2*wait, every)
@@ -184,16 +194,13 @@ func (d *discovery) rejoin(every time.Duration) {
 
 func (d *discovery) joinMissing() {
 	d.mu.Lock()
-	missing := slices.Clone(d.addrs)
+	var missing []string
+	for _, a := range d.addrs {
+		if d.alive[a] == 0 && a != d.self.Addr {
+			missing = append(missing, a)
+		}
+	}
 	d.mu.Unlock()
-	if len(missing) == 0 {
-		return
-	}
-	known := map[string]bool{d.self.Addr: true}
-	for _, n := range d.ml.Members() {
-		known[n.FullAddress().Addr] = true
-	}
-	missing = slices.DeleteFunc(missing, func(a string) bool { return known[a] })
 	rand.Shuffle(len(missing), func(i, j int) { missing[i], missing[j] = missing[j], missing[i] })
 	if len(missing) > rejoinFanout {
 		missing = missing[:rejoinFanout]
@@ -202,6 +209,13 @@ func (d *discovery) joinMissing() {
 		// The error says that an address did not answer: the next round tries again.
 		_, _ = d.ml.Join(missing)
 	}
+}
+
+// others returns at how many other addresses nodes live.
+func (d *discovery) others() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.alive)
 }
 
 // close ends discovery. memberlist's Shutdown does not wait for its goroutines:

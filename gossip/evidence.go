@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -55,6 +56,9 @@ type evidence struct {
 	down int
 	// reported is what the core was last told is unreachable.
 	reported []view.NodeID
+	// paused says that this node stands in a view without a lease: it cannot work,
+	// perhaps because others are gone without a word.
+	paused bool
 }
 
 // peerLinks is what is known of one peer.
@@ -65,14 +69,18 @@ type peerLinks struct {
 	in     [transportClasses]bool
 	// met says that a connection with it stood once: only then is a refusal evidence.
 	met bool
+	// reached says that we had a connection to it once.
+	reached bool
 	// lostAt is when the control connection to it broke, or when it became a member
 	// without one; 0 while it stands. Invariant: counted in down iff not 0.
 	lostAt       clock.Instant
 	refusals     int
 	firstRefusal clock.Instant
 	proof        EvidenceKind
-	asking       bool
-	askNext      clock.Instant
+	// warned says that the operator was told of its wrong address.
+	warned  bool
+	asking  bool
+	askNext clock.Instant
 }
 
 const transportClasses = int(transport.Bulk) + 1
@@ -95,6 +103,7 @@ func (e *evidence) peer(p transport.Peer) *peerLinks {
 func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 	if ev.Type == transport.OtherNode {
 		if p := e.peers[ev.Former]; p != nil {
+			e.misled(p, fmt.Sprintf("%q answers there", ev.Peer.Name), a)
 			e.prove(now, p, EvidenceOtherNode, a)
 		}
 		return
@@ -108,7 +117,7 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 	}()
 	switch ev.Type {
 	case transport.Connected:
-		p.out[ev.Class], p.met = true, true
+		p.out[ev.Class], p.met, p.reached = true, true, true
 		if ev.Class == transport.Control {
 			e.restored(p)
 		}
@@ -128,11 +137,24 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 		a.event(PeerLost{ID: p.node.ID, Class: ev.Class, Incoming: true, Err: ev.Err})
 		e.conclude(now, p, a)
 	case transport.Refused:
+		e.misled(p, "nothing listens there", a)
 		e.refused(now, p, ev.Class, a)
 	case transport.DialFailed:
+		e.misled(p, fmt.Sprint(ev.Err), a)
 		e.lost(now, p)
 		p.refusals = 0
 	}
+}
+
+// misled tells the operator, once per node, of one that is connected to us and was
+// never reached at the address it advertises.
+func (e *evidence) misled(p *peerLinks, why string, a *actions) {
+	if p.warned || p.reached || !p.in[transport.Control] {
+		return
+	}
+	p.warned = true
+	a.warn("a node does not answer at the address it advertises",
+		fmt.Sprintf("%q advertises %s: %s; check its Advertise and Listen", p.node.Name, p.node.Addr, why))
 }
 
 // stands reports whether there are control connections in both directions.
@@ -253,7 +275,7 @@ func (e *evidence) oracleSaid(now clock.Instant, id view.NodeID, gone bool, a *a
 		return
 	}
 	p.asking = false
-	if gone && p.member && p.lostAt != 0 {
+	if gone && p.member && (p.lostAt != 0 || e.paused) {
 		e.prove(now, p, EvidenceOracle, a)
 	}
 }
@@ -281,14 +303,20 @@ func (e *evidence) view(now clock.Instant, v *view.View, a *actions) {
 	}
 }
 
+// leased takes the state of this node's lease.
+func (e *evidence) leased(valid, inView bool) { e.paused = inView && !valid }
+
 // tick does what is due: reports, the oracle, and forgetting strangers.
 func (e *evidence) tick(now clock.Instant, a *actions) {
 	var unreachable []view.NodeID
-	if e.down == 0 && len(e.reported) == 0 {
+	if e.idle() && len(e.reported) == 0 {
 		return
 	}
 	for id, p := range e.peers {
 		if p.lostAt == 0 {
+			if e.paused && p.member {
+				e.ask(now, p, a)
+			}
 			continue
 		}
 		since := now.Sub(p.lostAt)
@@ -302,12 +330,21 @@ func (e *evidence) tick(now clock.Instant, a *actions) {
 			unreachable = append(unreachable, id)
 		}
 		e.conclude(now, p, a)
-		if e.oracle && !p.asking && p.proof == 0 && !now.Before(p.askNext) {
-			p.asking, p.askNext = true, now.Add(oracleEvery)
-			a.oracle = append(a.oracle, p.node)
-		}
+		e.ask(now, p, a)
 	}
 	e.report(unreachable, a)
+}
+
+// idle reports whether nothing can be due.
+func (e *evidence) idle() bool { return e.down == 0 && !(e.paused && e.oracle) }
+
+// ask asks the oracle about a member that does not answer, or, while this node has
+// no lease, about any: the proofs of a total quorum must come within RemoveAfter.
+func (e *evidence) ask(now clock.Instant, p *peerLinks, a *actions) {
+	if e.oracle && !p.asking && p.proof == 0 && !now.Before(p.askNext) {
+		p.asking, p.askNext = true, now.Add(oracleEvery)
+		a.oracle = append(a.oracle, p.node)
+	}
 }
 
 // report tells the core when the unreachable members are others than before.
@@ -330,11 +367,14 @@ func (e *evidence) drop(p *peerLinks, a *actions) {
 // deadline returns when tick is wanted next.
 func (e *evidence) deadline(now clock.Instant) clock.Instant {
 	d := clock.Never
-	if e.down == 0 {
+	if e.idle() {
 		return d
 	}
 	for _, p := range e.peers {
 		if p.lostAt == 0 {
+			if e.paused && e.oracle && p.member && !p.asking && p.proof == 0 {
+				d = clock.Min(d, p.askNext)
+			}
 			continue
 		}
 		if !p.member {

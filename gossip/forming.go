@@ -29,8 +29,12 @@ const (
 	promiseFor = time.Second
 	// waitingEvery is how often a node that finds no cluster says so.
 	waitingEvery = 10 * time.Second
-	// formerFor is how long the address of a former member is tried.
+	// formerFor is how long the address of a former member is tried, namedFor that of
+	// a contact point since another node last named it.
 	formerFor = 10 * time.Minute
+	namedFor  = 10 * time.Second
+	// muteAfter is how long a contact point may leave questions without an answer.
+	muteAfter = 2 * time.Second
 	// strangersMax bounds the nodes that are known beside the contact points.
 	strangersMax = 1024
 )
@@ -108,16 +112,19 @@ type claimed struct {
 // point is an address at which a node may be found.
 type point struct {
 	addr string
-	// listed is set on contact points, those that others have named included.
+	// listed is set on this node's own contact points.
 	listed bool
-	// keepUntil makes the address of a former member be tried for a while.
+	// keepUntil makes it be tried for a while: a former member, or a contact point
+	// that another node has named.
 	keepUntil clock.Instant
 	peer      view.NodeID
 	info      *contact
 	infoAt    clock.Instant
-	probing   bool
-	next      clock.Instant
-	wait      time.Duration
+	// askedAt is since when its node has been asked without an answer.
+	askedAt clock.Instant
+	probing bool
+	next    clock.Instant
+	wait    time.Duration
 	// cause is why it last failed.
 	cause string
 }
@@ -138,24 +145,26 @@ func newForming(self view.Node, cfg *Config, wall func() int64) *forming {
 // resolve takes the contact points, resolved to addresses.
 func (f *forming) resolve(now clock.Instant, addrs []string) {
 	f.own, f.resolved, f.named, f.wake = addrs, true, nil, now
+	for _, p := range f.order {
+		p.listed = false
+	}
 	for _, a := range addrs {
-		f.list(now, a)
+		if p := f.lookAt(now, a); p != nil {
+			p.listed = true
+		}
 	}
 }
 
-// list makes sure that a contact point is looked at.
-func (f *forming) list(now clock.Instant, addr string) {
+// lookAt makes sure that an address is looked at, and returns its point: nil for
+// our own, and when there are too many.
+func (f *forming) lookAt(now clock.Instant, addr string) *point {
 	addr = f.canonical(addr)
-	if addr == f.self.Addr {
-		return
-	}
 	p := f.points[addr]
-	if p == nil {
+	if p == nil && addr != f.self.Addr && len(f.points) < strangersMax+contactPointsMax {
 		p = f.add(&point{addr: addr, next: now})
+		f.wake = now
 	}
-	if !p.listed {
-		p.listed, f.named, f.wake = true, nil, now
-	}
+	return p
 }
 
 // add keeps a new point in order.
@@ -193,7 +202,7 @@ func (f *forming) discovered(now clock.Instant, n transport.Peer, hint bool) {
 		p = f.add(&point{addr: n.Addr, next: now})
 	}
 	if p.peer != n.ID && (p.peer == 0 || !hint) {
-		p.peer, p.next, f.wake = n.ID, now, now
+		p.peer, p.next, p.askedAt, f.wake = n.ID, now, 0, now
 		f.forget(p)
 	}
 }
@@ -205,7 +214,7 @@ func (f *forming) lost(now clock.Instant, n transport.Peer) {
 		return
 	}
 	f.forget(p)
-	p.peer, p.wait, p.next = 0, 0, now.Add(probeMin)
+	p.peer, p.wait, p.next, p.askedAt = 0, 0, now.Add(probeMin), 0
 	f.wake = clock.Min(f.wake, p.next)
 	if !p.listed && !now.Before(p.keepUntil) {
 		f.remove(p)
@@ -232,7 +241,7 @@ func (f *forming) probed(now clock.Instant, addr string, who transport.Peer, err
 		f.failed(p, err, a)
 		return
 	}
-	p.wait, p.cause = 0, ""
+	p.wait = 0
 	if who.Addr != addr {
 		f.rename(p, who.Addr)
 	}
@@ -271,6 +280,12 @@ func (f *forming) failed(p *point, err error, a *actions) {
 }
 
 func (f *forming) ask(now clock.Instant, p *point, a *actions) {
+	if p.askedAt == 0 {
+		p.askedAt = now
+	}
+	if now.Sub(p.askedAt) > muteAfter && f.view == nil {
+		f.failed(p, errMute{f.self.Addr}, a)
+	}
 	a.tell(p.peer, f.contact(true))
 	p.next = now.Add(f.pace())
 }
@@ -285,7 +300,7 @@ func (f *forming) pace() time.Duration {
 
 // contact says where this node stands.
 func (f *forming) contact(ask bool) *contact {
-	m := &contact{Ask: ask, From: f.self, Points: f.union()}
+	m := &contact{Ask: ask, From: f.self, Points: f.given()}
 	if len(m.Points) > contactPointsOnMsg {
 		m.Points = m.Points[:contactPointsOnMsg]
 	}
@@ -300,19 +315,25 @@ func (f *forming) contact(ask bool) *contact {
 	return m
 }
 
-// union lists all contact points that anybody has named, sorted.
+// given lists this node's own contact points, sorted. Others are told these and
+// no more: what is heard from others and passed on would never die out.
+func (f *forming) given() []string {
+	out := make([]string, 0, len(f.own))
+	for _, o := range f.own {
+		out = append(out, f.canonical(o))
+	}
+	slices.SortFunc(out, compareAddrs)
+	return slices.Compact(out)
+}
+
+// union lists all contact points that this node and those that answer were given,
+// sorted.
 func (f *forming) union() []string {
 	if f.named != nil {
 		return f.named
 	}
-	all := []string{}
-	for _, o := range f.own {
-		all = append(all, f.canonical(o))
-	}
+	all := f.given()
 	for _, p := range f.order {
-		if p.listed {
-			all = append(all, p.addr)
-		}
 		if p.info != nil {
 			for _, q := range p.info.Points {
 				all = append(all, f.canonical(q))
@@ -339,11 +360,13 @@ func (f *forming) told(now clock.Instant, from view.NodeID, m *contact, a *actio
 	if p.info == nil || !slices.Equal(p.info.Points, m.Points) {
 		f.named = nil
 	}
-	p.info, p.infoAt, p.cause = m, now, ""
+	p.info, p.infoAt, p.askedAt, p.cause = m, now, 0, ""
 	p.next, f.wake = now.Add(f.pace()), now
 	if f.view == nil {
 		for _, q := range m.Points {
-			f.list(now, q)
+			if p := f.lookAt(now, q); p != nil {
+				p.keepUntil = now.Add(namedFor)
+			}
 		}
 	}
 	if m.Ask {

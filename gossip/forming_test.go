@@ -252,7 +252,7 @@ func TestNodesThatStartTogetherFormOneCluster(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 5, 10, 30} {
 		for _, spread := range []time.Duration{0, 10 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second} {
 			var worst time.Duration
-			for seed := range uint64(20) {
+			for seed := range uint64(max(3, 20-size)) {
 				w := newTown(t, seed)
 				all := addrsOf(size)
 				points := all[:min(size, []int{3, 5, size}[seed%3])]

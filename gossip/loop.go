@@ -315,6 +315,7 @@ func (l *loop) tellLease(now clock.Instant) {
 	}
 	l.told = ev
 	l.forming.leased(now, ev.Valid)
+	l.evidence.leased(ev.Valid, l.n.View() != nil)
 	l.n.events.put(ev, nil)
 	l.n.wakeWaiters()
 }

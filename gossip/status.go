@@ -57,12 +57,14 @@ type Status struct {
 	// "over".
 	State string
 	// Over says why this incarnation has ended.
-	Over    string     `json:",omitempty"`
-	View    *view.View `json:",omitempty"`
-	Lease   LeaseStatus
-	Links   []LinkStatus
-	Contact []ContactStatus
-	Recent  []Recent
+	Over  string     `json:",omitempty"`
+	View  *view.View `json:",omitempty"`
+	Lease LeaseStatus
+	// Protocol is the node's part in the agreement on views.
+	Protocol view.State
+	Links    []LinkStatus
+	Contact  []ContactStatus
+	Recent   []Recent
 }
 
 // LeaseStatus describes the lease at the moment of asking.
@@ -141,6 +143,7 @@ func state(s *Status) string {
 
 func (l *loop) describe(s *Status) {
 	now := l.n.clock.Now()
+	s.Protocol = l.core.State()
 	for _, id := range slices.Sorted(maps.Keys(l.evidence.peers)) {
 		p := l.evidence.peers[id]
 		link := LinkStatus{Node: id, Name: p.node.Name, Addr: p.node.Addr, Member: p.member,

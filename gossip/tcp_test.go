@@ -77,7 +77,7 @@ func TestThreeNodesOverTCP(t *testing.T) {
 	eventually(t, 10*time.Second, "one view of 3", func() bool { return agree(ms) })
 	t.Logf("3 nodes stand in one view after %v", time.Since(begin))
 	eventually(t, 10*time.Second, "all discovered by memberlist", func() bool {
-		return !slices.ContainsFunc(ms, func(m *member) bool { return m.discovery.ml.NumMembers() != 3 })
+		return !slices.ContainsFunc(ms, func(m *member) bool { return m.discovery.others() != 2 })
 	})
 
 	first, rest := leader(ms)
@@ -105,15 +105,7 @@ func TestWrongSettingsAreToldOnBothSides(t *testing.T) {
 	} {
 		test.cfg.ContactPoints = addrs[:1]
 		bad := startTCP(t, addrs[1], test.cfg)
-		eventually(t, 5*time.Second, "a clear line about "+strings.Join(test.want, " "), func() bool {
-			return slices.ContainsFunc(bad.recent.list(), func(r Recent) bool {
-				ok := true
-				for _, w := range test.want {
-					ok = ok && strings.Contains(r.Detail, w)
-				}
-				return ok
-			})
-		})
+		told(t, bad, test.want...)
 		if bad.View() != nil || len(good.View().Members) != 1 {
 			t.Errorf("it was let in: %v", test.want)
 		}
@@ -127,5 +119,26 @@ func TestAnAddressInUseIsOneClearError(t *testing.T) {
 	_, err := Start(context.Background(), Config{Listen: addr})
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("Listen = %q", addr)) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// told waits until a node's operator is told of something with all the words.
+func told(t *testing.T, m *member, words ...string) {
+	t.Helper()
+	eventually(t, 10*time.Second, "a line with "+strings.Join(words, ", "), func() bool {
+		return slices.ContainsFunc(m.recent.list(), func(r Recent) bool {
+			return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(r.Kind+" "+r.Detail, w) })
+		})
+	})
+}
+
+func TestAWrongAdvertiseIsToldOnBothSides(t *testing.T) {
+	addrs := freeAddrs(t, 3)
+	good := startTCP(t, addrs[0], Config{Name: "good", ContactPoints: addrs[:1]})
+	bad := startTCP(t, addrs[1], Config{Name: "bad", ContactPoints: addrs[:1], Advertise: addrs[2]})
+	told(t, good, `"bad" advertises `+addrs[2], "nothing listens there")
+	told(t, bad, addrs[0], "its answers do not arrive", addrs[2])
+	if len(good.View().Members) != 1 {
+		t.Error("it was let in")
 	}
 }

@@ -1,0 +1,270 @@
+package gossip
+
+import (
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// A host that loses power sends no proof: it is removed for silence, and no sooner.
+func TestPowerOffIsSilence(t *testing.T) {
+	for _, who := range []string{"member", "leader"} {
+		t.Run(who, func(t *testing.T) {
+			inBubble(t, func(c *cluster) {
+				ms := c.form(5)
+				pass(5 * time.Second)
+				first, rest := leader(ms)
+				victim := rest[0]
+				if who == "leader" {
+					victim = first
+				}
+				victim.dead = true
+				c.net.PowerOff(victim.addr)
+				left := slices.DeleteFunc(slices.Clone(ms), func(m *member) bool { return m == victim })
+				took := c.settled(10*time.Second, left...)
+				t.Logf("view without the dead after %v", took)
+				if took < 1800*time.Millisecond || took > 3500*time.Millisecond {
+					t.Errorf("RemoveAfter is 2s, and L is 1s")
+				}
+			})
+		})
+	}
+}
+
+// A firewall that rejects in the name of living hosts breaks what CrashEvidence
+// rests on, as the docs say. With Off, and with WithinQuorum, a minority never goes
+// on; the majority always does.
+func TestARejectingFirewall(t *testing.T) {
+	for _, level := range []view.CrashEvidence{view.EvidenceOff, view.EvidenceWithinQuorum} {
+		t.Run(evidenceLevel(level), func(t *testing.T) {
+			inBubble(t, func(c *cluster) {
+				addrs := memAddrs(5)
+				for _, a := range addrs {
+					c.add(a, Config{ContactPoints: addrs, CrashEvidence: level})
+				}
+				ms := c.nodes
+				c.settled(5*time.Second, ms...)
+				pass(3 * time.Second)
+				c.net.Split(transport.Rejected, addrs[:2], addrs[2:])
+				took := c.settled(10*time.Second, ms[2:]...)
+				t.Logf("the majority goes on after %v", took)
+				c.until(5*time.Second, "the minority stops", func() bool { return !ms[0].LeaseValid() && !ms[1].LeaseValid() })
+				pass(10 * time.Second)
+				if ms[0].LeaseValid() || ms[1].LeaseValid() {
+					t.Error("the minority holds leases again")
+				}
+			})
+		})
+	}
+}
+
+// One member's links to another are cut, and the leader reaches both: a proof that
+// others deny removes nobody.
+func TestAProofIsDeniedByWhoStillHears(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		ms := c.form(3)
+		pass(3 * time.Second)
+		_, rest := leader(ms)
+		c.net.SetPaths(rest[0].addr, rest[1].addr, transport.Path{Cut: transport.Rejected})
+		pass(5 * time.Second)
+		c.settled(time.Second, ms...)
+	})
+}
+
+// The process stands still for longer than it may. It holds no lease when it goes
+// on, it is told that it was removed, and the cluster has gone on without it.
+func TestALongPauseEndsInRemoval(t *testing.T) {
+	for _, who := range []string{"member", "leader"} {
+		t.Run(who, func(t *testing.T) {
+			inBubble(t, func(c *cluster) {
+				ms := c.form(5)
+				pass(5 * time.Second)
+				first, rest := leader(ms)
+				victim := rest[0]
+				if who == "leader" {
+					victim = first
+				}
+				left := slices.DeleteFunc(slices.Clone(ms), func(m *member) bool { return m == victim })
+				c.net.Pause(victim.addr)
+				c.settled(10*time.Second, left...)
+				pass(5 * time.Second)
+				c.net.Resume(victim.addr)
+				again := c.restarted(victim, 5*time.Second)
+				if again == victim {
+					t.Fatal("it came back under its old id")
+				}
+				t.Logf("all together again after %v", c.settled(5*time.Second, append(left, again)...))
+			})
+		})
+	}
+}
+
+// A shorter pause costs a pause, never a removal.
+func TestAFalseAlarmRemovesNobody(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		ms := c.form(3)
+		pass(3 * time.Second)
+		_, rest := leader(ms)
+		for range 5 {
+			c.net.Pause(rest[0].addr)
+			pass(1500 * time.Millisecond)
+			if rest[0].LeaseValid() {
+				t.Error("it holds a lease after 1.5 L without its leader")
+			}
+			c.net.Resume(rest[0].addr)
+			pass(2 * time.Second)
+		}
+		c.settled(time.Second, ms...)
+		if s := rest[0].Stats(); s.LeaseLost != 5 || s.Abandons != 0 {
+			t.Errorf("lost %d leases, abandoned %d times", s.LeaseLost, s.Abandons)
+		}
+	})
+}
+
+// All but one lose power at once. Nothing proves it, so the survivor waits until an
+// oracle speaks.
+func TestAnOracleSpeaksForHostsWithoutPower(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		addrs := memAddrs(3)
+		known := make(chan struct{})
+		oracle := func(ctx context.Context, n view.Node) (bool, error) {
+			select {
+			case <-known:
+				return true, nil
+			default:
+				return false, nil
+			}
+		}
+		for _, a := range addrs {
+			c.add(a, Config{ContactPoints: addrs, Oracle: oracle})
+		}
+		ms := c.nodes
+		c.settled(5*time.Second, ms...)
+		pass(5 * time.Second)
+		for _, m := range ms[1:] {
+			m.dead = true
+			c.net.PowerOff(m.addr)
+		}
+		close(known)
+		took := c.settled(3*time.Second, ms[0])
+		t.Logf("alone %v after the others lost power", took)
+	})
+}
+
+// A whole view but one dies so that the proofs come too late to count: after
+// ReformAfter the survivor ends its incarnation, and the next one waits for enough
+// contact points.
+func TestReformingAfterLateProofs(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		ms := c.form(3)
+		pass(5 * time.Second)
+		for _, m := range ms[1:] {
+			c.net.SetPaths(ms[0].addr, m.addr, transport.Path{Cut: transport.Dropped})
+		}
+		pass(5 * time.Second)
+		c.crash(ms[1], ms[2])
+		c.net.Heal()
+		c.until(30*time.Second, "over", func() bool {
+			select {
+			case <-ms[0].Over():
+				return true
+			default:
+				return false
+			}
+		})
+		if ms[0].LeaseValid() {
+			t.Error("it holds a lease")
+		}
+		_ = ms[0].Close()
+		a := c.add(memAddrs(3)[0], Config{ContactPoints: memAddrs(3)})
+		b := c.add(memAddrs(3)[1], Config{ContactPoints: memAddrs(3)})
+		c.settled(5*time.Second, a, b)
+	})
+}
+
+func TestEventsTellTheStory(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		ms := c.form(3)
+		pass(3 * time.Second)
+		first, rest := leader(ms)
+		c.crash(first)
+		c.settled(5*time.Second, rest...)
+		if err := rest[0].Leave(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		_ = rest[0].Close()
+		var got []string
+		var epoch view.Epoch
+		close(rest[0].events)
+		for ev := range rest[0].events {
+			switch ev := ev.(type) {
+			case ViewChanged:
+				if ev.View.Epoch < epoch {
+					t.Errorf("view %v after %v", ev.View.Epoch, epoch)
+				}
+				epoch = ev.View.Epoch
+			case LeaseChanged:
+				got = append(got, map[bool]string{true: "lease", false: "no lease"}[ev.Valid])
+			case PeerDead:
+				got = append(got, "dead")
+			case Abandoned:
+				got = append(got, "abandoned")
+			case Removed:
+				got = append(got, "removed: "+ev.Reason)
+			}
+		}
+		got = slices.Compact(got)
+		if want := []string{"lease", "dead", "lease", "no lease", "abandoned", "removed: left"}; !slices.Equal(got, want) &&
+			!slices.Equal(got, []string{"lease", "dead", "no lease", "abandoned", "removed: left"}) {
+			t.Errorf("events %q, want %q", got, want)
+		}
+	})
+}
+
+func TestStatusIsJSON(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		ms := c.form(3)
+		pass(time.Second)
+		w := httptest.NewRecorder()
+		ms[0].Handler().ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		var s Status
+		if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.State != "up" || !s.Lease.Valid || len(s.View.Members) != 3 || len(s.Links) != 2 || len(s.Contact) != 2 {
+			t.Errorf("status is %s", w.Body)
+		}
+		for _, l := range s.Links {
+			if !slices.Contains(l.Out, "control") || !slices.Contains(l.In, "control") {
+				t.Errorf("link %+v", l)
+			}
+		}
+	})
+}
+
+func TestCloseIsQuietAndFinal(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		m := c.add("10.0.0.1:7101", Config{ContactPoints: []string{"10.0.0.9:7101"}})
+		pass(time.Second)
+		waiting := make(chan error)
+		go func() { waiting <- m.WaitUp(context.Background()) }()
+		_ = m.Close()
+		_ = m.Close()
+		if err := <-waiting; err != ErrClosed && err != ErrRemoved {
+			t.Errorf("WaitUp returned %v", err)
+		}
+		if err := m.Leave(context.Background()); err != nil && err != ErrClosed {
+			t.Errorf("Leave returned %v", err)
+		}
+		if s := m.Status(); s.State != "over" {
+			t.Errorf("state is %q", s.State)
+		}
+		m.Yield(1)
+	})
+}

@@ -1,0 +1,230 @@
+package gossip
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// court is an evidence machine with n peers that are members, all connected.
+type court struct {
+	*evidence
+	now   clock.Instant
+	count counters
+	said  []string
+}
+
+func newCourt(n int) *court {
+	c := &court{now: clock.Instant(time.Second)}
+	c.evidence = newEvidence(100, true, &c.count)
+	v := &view.View{Members: []view.Member{{Node: view.Node{ID: 100}}}}
+	for i := range n {
+		p := c.peerOf(i + 1)
+		c.on(p, transport.Connected)
+		c.on(p, transport.Accepted)
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: p.ID, Name: p.Name, Addr: p.Addr}, Status: view.Up})
+	}
+	c.run(func(a *actions) { c.view(c.now, v, a) })
+	c.said = nil
+	return c
+}
+
+func (c *court) peerOf(i int) transport.Peer {
+	return transport.Peer{ID: view.NodeID(i), Name: fmt.Sprint("n", i), Addr: fmt.Sprintf("10.0.0.%d:1", i)}
+}
+
+func (c *court) run(do func(*actions)) {
+	var a actions
+	do(&a)
+	for _, ev := range a.core {
+		switch ev := ev.(type) {
+		case view.ProvenDead:
+			c.said = append(c.said, fmt.Sprintf("dead %d: %s", uint64(ev.Subject), ev.Reason))
+		case view.Alive:
+			c.said = append(c.said, fmt.Sprintf("alive %d", uint64(ev.Subject)))
+		case view.Unreachable:
+			c.said = append(c.said, fmt.Sprintf("unreachable %d", len(ev.Nodes)))
+		}
+	}
+	for _, n := range a.oracle {
+		c.said = append(c.said, fmt.Sprintf("oracle %d", uint64(n.ID)))
+	}
+}
+
+func (c *court) on(p transport.Peer, types ...transport.PeerEventType) {
+	for _, ty := range types {
+		c.run(func(a *actions) { c.link(c.now, transport.PeerEvent{Peer: p, Class: transport.Control, Type: ty}, a) })
+	}
+}
+
+func (c *court) pass(d time.Duration) {
+	c.now = c.now.Add(d)
+	c.run(func(a *actions) { c.tick(c.now, a) })
+}
+
+// expect compares what was said since the last time.
+func (c *court) expect(t *testing.T, what string, want ...string) {
+	t.Helper()
+	var got []string
+	for _, s := range c.said {
+		if !strings.HasPrefix(s, "oracle") || slices.ContainsFunc(want, func(w string) bool { return strings.HasPrefix(w, "oracle") }) {
+			got = append(got, s)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: said %q, want %q", what, got, want)
+	}
+	c.said = nil
+}
+
+const (
+	lost         = transport.Lost
+	acceptedLost = transport.AcceptedLost
+	refused      = transport.Refused
+)
+
+func TestRefusedTwiceAfterALossProvesACrash(t *testing.T) {
+	c := newCourt(4)
+	p := c.peerOf(1)
+	c.on(p, lost, acceptedLost, refused)
+	c.expect(t, "one refusal")
+	c.pass(10 * time.Millisecond)
+	c.on(p, refused)
+	c.expect(t, "two, too close")
+	c.pass(15 * time.Millisecond)
+	c.expect(t, "two, and time has passed", "dead 1: refused")
+	c.on(p, refused, refused)
+	c.expect(t, "it is told once")
+	c.on(p, transport.Connected)
+	c.expect(t, "it answers after all", "alive 1")
+}
+
+func TestWhatProvesNothing(t *testing.T) {
+	for name, do := range map[string]func(*court, transport.Peer){
+		"time-outs": func(c *court, p transport.Peer) {
+			c.on(p, lost, acceptedLost, transport.DialFailed)
+			c.pass(time.Second)
+			c.on(p, transport.DialFailed)
+		},
+		"a refusal, then a time-out, then a refusal": func(c *court, p transport.Peer) {
+			c.on(p, lost, acceptedLost, refused)
+			c.pass(100 * time.Millisecond)
+			c.on(p, transport.DialFailed, refused)
+		},
+		"a loss, and connected again": func(c *court, p transport.Peer) {
+			c.on(p, lost, acceptedLost, refused, transport.Connected, lost, refused)
+			c.pass(time.Millisecond)
+		},
+		"refused while its bytes still come": func(c *court, p transport.Peer) {
+			c.on(p, lost, refused)
+			c.pass(100 * time.Millisecond)
+			c.on(p, refused)
+		},
+		"refused, and never met": func(c *court, _ transport.Peer) {
+			stranger := c.peerOf(9)
+			v := &view.View{Members: []view.Member{{Node: view.Node{ID: 9, Addr: stranger.Addr}, Status: view.Up}}}
+			c.run(func(a *actions) { c.view(c.now, v, a) })
+			c.on(stranger, refused)
+			c.pass(time.Second)
+			c.on(stranger, refused)
+		},
+	} {
+		c := newCourt(4)
+		do(c, c.peerOf(1))
+		c.said = slices.DeleteFunc(c.said, func(s string) bool { return strings.HasPrefix(s, "unreachable") })
+		c.expect(t, name)
+	}
+}
+
+func TestAStalledIncomingConnectionDelaysAProofOnly(t *testing.T) {
+	c := newCourt(4)
+	p := c.peerOf(1)
+	c.on(p, lost, refused)
+	c.pass(30 * time.Millisecond)
+	c.on(p, refused)
+	c.expect(t, "its bytes may still come")
+	c.pass(readOut)
+	c.expect(t, "they would have come", "dead 1: refused", "unreachable 1")
+}
+
+func TestCertainProofsAreNeverTakenBack(t *testing.T) {
+	c := newCourt(4)
+	p := c.peerOf(1)
+	c.run(func(a *actions) {
+		c.link(c.now, transport.PeerEvent{Peer: c.peerOf(7), Former: p.ID, Type: transport.OtherNode}, a)
+	})
+	c.expect(t, "another incarnation answers", "dead 1: other node")
+	c.on(p, transport.Accepted)
+	c.expect(t, "a late connection of the old one")
+	c.run(func(a *actions) { c.goodbye(c.now, c.peerOf(2).ID, a) })
+	c.expect(t, "signed off", "dead 2: goodbye")
+	c.run(func(a *actions) { c.heard(c.peerOf(2).ID, a) })
+	c.expect(t, "a late frame")
+}
+
+func TestWhenMostLinksBreakAtOnceMoreIsAsked(t *testing.T) {
+	c := newCourt(3)
+	for i := 1; i <= 2; i++ {
+		c.on(c.peerOf(i), lost, acceptedLost, refused)
+	}
+	c.pass(25 * time.Millisecond)
+	for i := 1; i <= 2; i++ {
+		c.on(c.peerOf(i), refused)
+	}
+	c.expect(t, "what would do for one is not enough")
+	c.pass(40 * time.Millisecond)
+	for i := 1; i <= 2; i++ {
+		c.on(c.peerOf(i), refused)
+	}
+	c.expect(t, "refused thrice", "dead 1: refused", "dead 2: refused")
+}
+
+func TestTheOracleIsAskedAboutTheUnreachable(t *testing.T) {
+	c := newCourt(3)
+	p := c.peerOf(1)
+	c.on(p, lost, acceptedLost, transport.DialFailed)
+	c.pass(unreachableAfter)
+	c.expect(t, "unreachable for a while", "unreachable 1", "oracle 1")
+	c.pass(time.Second)
+	c.expect(t, "one question at a time")
+	c.run(func(a *actions) { c.oracleSaid(c.now, p.ID, false, a) })
+	c.pass(time.Second)
+	c.expect(t, "it asks again", "oracle 1")
+	c.run(func(a *actions) { c.oracleSaid(c.now, p.ID, true, a) })
+	c.expect(t, "it says so", "dead 1: oracle")
+	c.run(func(a *actions) { c.oracleSaid(c.now, c.peerOf(2).ID, true, a) })
+	c.expect(t, "it says so of a node that is connected")
+}
+
+func TestUnreachableIsToldOnChange(t *testing.T) {
+	c := newCourt(3)
+	c.on(c.peerOf(1), lost)
+	c.pass(unreachableAfter / 2)
+	c.expect(t, "too early")
+	c.pass(unreachableAfter / 2)
+	c.expect(t, "one", "unreachable 1")
+	c.pass(time.Second)
+	c.expect(t, "no change")
+	c.on(c.peerOf(1), transport.Connected)
+	c.pass(time.Millisecond)
+	c.expect(t, "back", "unreachable 0")
+}
+
+// A proof that came before the node stood in a view is told when it does: the core
+// takes none about strangers.
+func TestAnEarlyProofIsToldAgain(t *testing.T) {
+	c := newCourt(1)
+	p := c.peerOf(5)
+	c.on(p, transport.Connected, transport.Accepted)
+	c.run(func(a *actions) { c.goodbye(c.now, p.ID, a) })
+	c.said = nil
+	v := &view.View{Members: []view.Member{{Node: view.Node{ID: p.ID, Addr: p.Addr}, Status: view.Joining}}}
+	c.run(func(a *actions) { c.view(c.now, v, a) })
+	c.expect(t, "the view has it", "dead 5: goodbye")
+}
