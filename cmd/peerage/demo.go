@@ -105,8 +105,9 @@ func runDemo(ctx context.Context, cfg demoConfig, stdout, stderr io.Writer) int 
 		fmt.Fprintln(stderr, "demo:", err)
 		return exitFailed
 	}
+	survivor := c.survivor()
 	c.stop()
-	v, err := c.verdict(kills)
+	v, err := c.verdict(kills, survivor)
 	if err != nil {
 		fmt.Fprintln(stderr, "demo:", err)
 		return exitFailed
@@ -175,7 +176,7 @@ func (c *demoCluster) script(ctx context.Context, screen *screen) ([]kill, error
 
 func (c *demoCluster) start(ctx context.Context) error {
 	load := []string{"--load-counters", strconv.Itoa(c.cfg.counters), "--shards", strconv.Itoa(c.cfg.shards),
-		"--load-every", c.cfg.every.String()}
+		"--min-members", strconv.Itoa(c.cfg.nodes), "--load-every", c.cfg.every.String()}
 	for i := range c.cfg.nodes {
 		args := load
 		if i == 0 {
@@ -248,6 +249,16 @@ func (c *demoCluster) killSenior(n, left int) (kill, error) {
 		}
 	}
 	return k, nil
+}
+
+// survivor returns the newest report of the process that was not killed.
+func (c *demoCluster) survivor() report {
+	for _, p := range c.nodes {
+		if r, alive := p.snapshot(); alive {
+			return r
+		}
+	}
+	return report{}
 }
 
 // stop ends every process that still runs. It may be called again.

@@ -65,7 +65,9 @@ func (l *load) caller(ctx context.Context, i int) {
 func (l *load) request(ctx context.Context, i int) {
 	l.asked.Add(1)
 	start := l.clock.Now()
-	r := history.Record{Op: history.Failed, Entity: uint32(i), Start: start}
+	r := history.Record{Op: history.Asked, Entity: uint32(i), Node: l.node(), Start: start}
+	l.history.Write(r)
+	r.Op = history.Failed
 	patience, cancel := context.WithTimeout(ctx, callerPatience)
 	defer cancel()
 	for {
@@ -77,7 +79,7 @@ func (l *load) request(ctx context.Context, i int) {
 			break
 		}
 		if ctx.Err() != nil {
-			break
+			return // the process ends, nobody has given up
 		}
 		l.tried(err)
 		if pause(patience, retryAfter) != nil {

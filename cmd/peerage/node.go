@@ -39,7 +39,9 @@ type nodeConfig struct {
 	gossip gossip.Config
 	http   string
 	shards int
-	log    string
+	// minMembers is how many nodes must be there before the first shard is placed.
+	minMembers int
+	log        string
 
 	printAddresses bool
 	printStats     time.Duration
@@ -81,6 +83,7 @@ func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
 	flags.BoolVar(&c.gossip.InsecureTransport, "insecure-transport", false, "allow an address other than loopback without TLS")
 	flags.StringVar(&c.http, "http", "127.0.0.1:0", "`host:port` of the HTTP API")
 	flags.IntVar(&c.shards, "shards", sharding.DefaultShards, "number of shards of the counters; equal on all nodes")
+	flags.IntVar(&c.minMembers, "min-members", 1, "how many nodes to wait for before the first counter is placed")
 	flags.StringVar(&c.log, "log", "info", "least level that is logged: debug, info, warn, error")
 	flags.BoolVar(&c.printAddresses, "print-addresses", false, "write one line of JSON with the addresses to standard output")
 	flags.DurationVar(&c.printStats, "print-stats", 0, "write a line of JSON with statistics this often (0 never)")
@@ -181,7 +184,7 @@ func (s *server) start(ctx context.Context) error {
 		return err
 	}
 	s.counters, err = sharding.Register(s.node.Registry(), sharding.Type[add, total]{
-		Name: "counter", Shards: s.cfg.shards,
+		Name: "counter", Shards: s.cfg.shards, MinMembers: s.cfg.minMembers,
 		New: func(id string) sharding.Entity[add, total] {
 			self := s.node.Self()
 			return &counter{

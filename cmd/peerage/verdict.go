@@ -38,8 +38,8 @@ type verdict struct {
 }
 
 // verdict reads the histories of all processes, the killed ones' too.
-func (c *demoCluster) verdict(kills []kill) (*verdict, error) {
-	v := &verdict{kills: kills}
+func (c *demoCluster) verdict(kills []kill, survivor report) (*verdict, error) {
+	v := &verdict{kills: kills, survivor: survivor.Name, survivorShards: survivor.Shards}
 	var records []history.Record
 	byName := map[string]*process{}
 	for _, p := range c.nodes {
@@ -49,11 +49,8 @@ func (c *demoCluster) verdict(kills []kill) (*verdict, error) {
 		}
 		records = append(records, h...)
 		byName[p.name] = p
-		r, alive := p.snapshot()
+		r, _ := p.snapshot()
 		v.load.add(r.Load)
-		if alive {
-			v.survivor, v.survivorShards = p.name, r.Shards
-		}
 	}
 	v.doubles = history.Doubles(records)
 	killed := map[uint64]bool{}
@@ -76,7 +73,7 @@ func (c *demoCluster) verdict(kills []kill) (*verdict, error) {
 func (v *verdict) count(records []history.Record, killed map[uint64]bool, counters int) {
 	last := v.kills[len(v.kills)-1].at
 	served := map[uint32]bool{}
-	var answered, failed uint64
+	var asked, answered, failed uint64
 	for _, r := range records {
 		switch r.Op {
 		case history.Handled:
@@ -88,6 +85,8 @@ func (v *verdict) count(records []history.Record, killed map[uint64]bool, counte
 			}
 		case history.Failed:
 			failed++
+		case history.Asked:
+			asked++
 		}
 	}
 	for i := range uint32(counters) {
@@ -96,16 +95,14 @@ func (v *verdict) count(records []history.Record, killed map[uint64]bool, counte
 		}
 	}
 	// The histories outlive the killed, their last totals may lag behind them.
-	v.load.Answered, v.load.GaveUp = answered, failed
-	if done := answered + failed; v.load.Asked > done {
-		v.lost = v.load.Asked - done
-	}
+	v.load.Asked, v.load.Answered, v.load.GaveUp = asked, answered, failed
+	v.lost = asked - answered - failed
 }
 
 // print writes the verdict and returns the exit code that says the same.
 func (v *verdict) print(w io.Writer, cfg demoConfig) int {
 	fmt.Fprintf(w, "\nVerdict\n")
-	fmt.Fprintf(w, "  requests         %d answered, %d given up by their callers, %d whose caller was killed; %d handler runs\n",
+	fmt.Fprintf(w, "  requests         %d answered, %d given up by their callers, %d whose caller's process ended first; %d handler runs\n",
 		v.load.Answered, v.load.GaveUp, v.lost, v.handled)
 	fmt.Fprintf(w, "  failed attempts  %s\n", reasons(v.load.Tries))
 	errs := v.failures(cfg)
@@ -139,6 +136,9 @@ func (v *verdict) failures(cfg demoConfig) error {
 	}
 	if v.survivorShards < v.shards {
 		errs = append(errs, fmt.Errorf("the survivor serves %d shards, the counters live in %d", v.survivorShards, v.shards))
+	}
+	if n := v.load.GaveUp; n > 0 {
+		errs = append(errs, fmt.Errorf("%d requests were given up after %v of retries", n, callerPatience))
 	}
 	if v.load.Answered == 0 {
 		errs = append(errs, errors.New("nothing was ever answered"))

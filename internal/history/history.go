@@ -31,6 +31,9 @@ const (
 	// HandlerStarted: an instance began to run its handler; End is not set. A
 	// killed process leaves it without its Handled.
 	HandlerStarted
+	// Asked: a caller began a request at Start. Without Answered or Failed its
+	// process was killed, or ended, before the answer.
+	Asked
 )
 
 // Record is one line of a history.
@@ -71,7 +74,7 @@ func decode(b []byte) (Record, error) {
 		Start:  clock.Instant(binary.BigEndian.Uint64(b[40:])),
 		End:    clock.Instant(binary.BigEndian.Uint64(b[48:])),
 	}
-	if r.Op < Handled || r.Op > HandlerStarted {
+	if r.Op < Handled || r.Op > Asked {
 		return r, fmt.Errorf("history: record of unknown kind %d", r.Op)
 	}
 	return r, nil
