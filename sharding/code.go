@@ -31,18 +31,19 @@ const textMax = 1024
 // codeOf turns an error of the entity runtime, or of a handler, into what
 // travels.
 func codeOf(err error) (code, string) {
-	var panicked *entity.PanicError
 	switch {
 	case err == nil:
 		return codeOK, ""
-	case errors.As(err, &panicked):
-		return codePanicked, cutText(panicked.Value)
 	case err == entity.ErrMailboxFull:
 		return codeMailboxFull, ""
 	case err == entity.ErrAbandoned:
 		return codeAbandoned, ""
 	case err == entity.ErrExpired:
 		return codeExpired, ""
+	}
+	var panicked *entity.PanicError
+	if errors.As(err, &panicked) {
+		return codePanicked, cutText(panicked.Value)
 	}
 	return codeHandler, cutText(err.Error())
 }

@@ -1,0 +1,76 @@
+package sharding
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestRequestsSurviveTheTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shard := ShardID(rapid.Uint32().Draw(t, "shard"))
+		typ := rapid.StringN(1, -1, nameBytesMax).Draw(t, "type")
+		id := rapid.StringN(1, -1, idBytesMax).Draw(t, "id")
+		call := rapid.Uint64().Draw(t, "call")
+		token := Token{Term: 7, Seq: rapid.Uint64().Draw(t, "seq")}
+		payload := rapid.SliceOf(rapid.Byte()).Draw(t, "payload")
+		var from *Sender
+		if rapid.Bool().Draw(t, "from an entity") {
+			from = &Sender{Type: "t", ID: rapid.StringN(1, -1, 300).Draw(t, "sender")}
+		}
+		frame := append(appendRequest(nil, typ, shard, id, call, from), payload...)
+		stamp(frame, token, 99)
+		if call != 0 {
+			stampLeft(frame, time.Minute)
+		}
+		q, err := parseRequest(frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.shard != shard || string(q.typ) != typ || string(q.id) != id || q.call != call || q.token != token ||
+			q.number != 99 || !bytes.Equal(q.payload, payload) || call != 0 && q.left != time.Minute {
+			t.Fatalf("%+v came back", q)
+		}
+		if from != nil && string(q.fromID) != from.ID || from == nil && q.fromTyp != nil {
+			t.Fatalf("sender %q/%q came back", q.fromTyp, q.fromID)
+		}
+		known, inner, q2, err := parseRefused(appendRefused(nil, token, frame))
+		if err != nil || known != token || !bytes.Equal(inner, frame) || q2.number != 99 {
+			t.Fatalf("refused: %v %+v %v", known, q2, err)
+		}
+	})
+}
+
+func TestRepliesAndMarkersSurviveTheTrip(t *testing.T) {
+	r, err := parseReply(append(appendReply(nil, "typ", 1<<40, codeHandler), "text"...))
+	if err != nil || r.call != 1<<40 || string(r.typ) != "typ" || r.code != codeHandler || string(r.payload) != "text" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	m, err := parseMarker(appendMarker(nil, frameMarker, "typ", 5, Token{Term: 3, Seq: 4}))
+	if err != nil || m.shard != 5 || m.token != (Token{Term: 3, Seq: 4}) || string(m.typ) != "typ" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// FuzzHandleEntity gives a node whatever bytes: nothing panics, nothing is
+// answered with more than it came with and a little.
+func FuzzHandleEntity(f *testing.F) {
+	f.Add([]byte{byte(frameHello)})
+	f.Add(append(appendRequest(nil, "ear", 3, "e", 0, nil), 1, 2, 3))
+	f.Add(append(appendRequest(nil, "ear", 3, "e", 7, &Sender{Type: "t", ID: "i"}), 1, 2, 3))
+	f.Add(appendReply(nil, "ear", 1<<32, codeOK))
+	f.Add(appendMarker(nil, frameMarker, "ear", 3, Token{}))
+	f.Add(appendMarker(nil, frameMarkerAck, "ear", 3, Token{}))
+	f.Add(appendRefused(nil, Token{}, appendRequest(nil, "ear", 3, "e", 0, nil)))
+	c := newCluster(f)
+	n := c.add("n")
+	n.register(newJournal(), nil)
+	n.start()
+	c.install(n)
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		n.s.HandleEntity(9, frame)
+		n.s.HandleCoordinator(9, frame)
+	})
+}

@@ -1,0 +1,344 @@
+package sharding
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"pgregory.net/rapid"
+)
+
+// world is a router with one route, and all that is around it: two possible homes
+// at the far ends of connections that the test moves frame by frame.
+type world struct {
+	t   *rapid.T
+	r   *router
+	inc *incarnation
+	rt  *route
+
+	owner view.NodeID
+	token Token
+	seq   uint64
+	// there and back are the connections; broken ones take nothing.
+	there, back map[view.NodeID][][]byte
+	down        map[view.NodeID]bool
+
+	sent, lost int
+	taken      []int
+	// moving is the marker of the core that is out.
+	moving Token
+	acked  bool
+	trace  []string
+}
+
+const self view.NodeID = 1
+
+func newWorld(t *rapid.T) *world {
+	w := &world{t: t, there: map[view.NodeID][][]byte{}, back: map[view.NodeID][][]byte{}, down: map[view.NodeID]bool{}}
+	w.r = newRouter(typeInfo{name: "t", shards: 1}, Limits{}.withDefaults(), &counters{})
+	w.r.inner = w
+	w.inc = &incarnation{
+		self: self, links: w, ctx: context.Background(), work: &sync.WaitGroup{},
+		need: func(ShardID) {}, misrouted: func(ShardID, Token) {},
+		acked: func(_ view.NodeID, _ ShardID, token Token) { w.acked = w.acked || token == w.moving },
+	}
+	w.r.now.Store(w.inc)
+	w.rt = &w.r.routes[0]
+	return w
+}
+
+func (w *world) note(format string, args ...any) { w.trace = append(w.trace, fmt.Sprintf(format, args...)) }
+
+// These make world the router's inner and links.
+
+func (w *world) publish(ShardID, Token) bool { return false }
+func (w *world) hide(ShardID)                {}
+func (w *world) deliver(_ view.NodeID, q *request) bool {
+	if w.owner != self || q.token != w.token {
+		return false
+	}
+	w.take(q)
+	return true
+}
+func (w *world) move(uint64, view.NodeID) bool { return true }
+func (w *world) failAsk(uint64, error) bool    { return true }
+
+func (w *world) Send(to view.NodeID, _ transport.Class, _ transport.Kind, frame []byte) error {
+	if w.down[to] {
+		w.count(frame)
+		return nil
+	}
+	w.there[to] = append(w.there[to], slices.Clone(frame))
+	return nil
+}
+
+func (w *world) WaitRoom(context.Context, view.NodeID, transport.Class) error { return nil }
+
+// count notes a message that a broken connection took with it.
+func (w *world) count(frame []byte) {
+	if k := frameKind(frame[0]); k == frameTell || k == frameRefused {
+		w.lost++
+	}
+}
+
+func (w *world) take(q *request) {
+	n := int(binary.BigEndian.Uint64(q.payload))
+	w.note("taken %d", n)
+	if len(w.taken) > 0 && w.taken[len(w.taken)-1] >= n {
+		w.t.Fatalf("%d came behind %d\n%s", n, w.taken[len(w.taken)-1], w.trace)
+	}
+	w.taken = append(w.taken, n)
+}
+
+// These are what may happen.
+
+func (w *world) send() {
+	w.sent++
+	frame := appendRequest(nil, "t", 0, "e", 0, nil)
+	frame = binary.BigEndian.AppendUint64(frame, uint64(w.sent))
+	w.note("send %d", w.sent)
+	if _, err := w.r.post(context.Background(), w.rt, item{frame: frame}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// arrive hands the next frame to a far end.
+func (w *world) arrive(n view.NodeID) {
+	if len(w.there[n]) == 0 {
+		return
+	}
+	f := w.there[n][0]
+	w.there[n] = w.there[n][1:]
+	switch frameKind(f[0]) {
+	case frameTell:
+		q, err := parseRequest(f)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if n == w.owner && q.token == w.token {
+			w.take(&q)
+			return
+		}
+		w.note("%d refuses %d", n, binary.BigEndian.Uint64(q.payload))
+		w.back[n] = append(w.back[n], appendRefused(nil, Token{}, f))
+	case frameMarker:
+		m, err := parseMarker(f)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.back[n] = append(w.back[n], appendMarker(nil, frameMarkerAck, "t", m.shard, m.token))
+	}
+}
+
+// answer hands the next frame of a far end to the router.
+func (w *world) answer(n view.NodeID) {
+	if len(w.back[n]) == 0 {
+		return
+	}
+	f := w.back[n][0]
+	w.back[n] = w.back[n][1:]
+	switch frameKind(f[0]) {
+	case frameRefused:
+		_, inner, q, err := parseRefused(f)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.r.refused(w.inc, n, &q, inner)
+	case frameMarkerAck:
+		m, err := parseMarker(f)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.note("marker %v answered by %d", m.token, n)
+		w.r.markerAcked(w.inc, n, m)
+	}
+}
+
+// abandon ends the owner's hosting without a word to anybody.
+func (w *world) abandon() {
+	w.note("abandoned")
+	w.owner = 0
+}
+
+// place gives the shard to a node and publishes it, as a coordinator does when
+// nobody hosts the shard.
+func (w *world) place(n view.NodeID) {
+	if w.owner != 0 {
+		return
+	}
+	w.seq++
+	w.owner, w.token = n, Token{Term: 1, Seq: w.seq}
+	w.note("placed at %d", n)
+	w.r.openRoute(w.inc, 0, n, w.token)
+}
+
+// begin closes the route for a move; finish ends the move when the marker was
+// answered.
+func (w *world) begin() {
+	if w.owner == 0 || w.moving != (Token{}) {
+		return
+	}
+	w.seq++
+	w.moving, w.acked = Token{Term: 1, Seq: w.seq}, false
+	w.note("begin, marker %v to %d", w.moving, w.owner)
+	w.r.closeRoute(w.inc, 0, w.owner, w.moving)
+}
+
+func (w *world) finish(n view.NodeID) {
+	switch {
+	case w.moving == (Token{}):
+		return
+	case w.owner == 0 || w.down[w.owner]:
+	case !w.acked:
+		w.r.resendMarker(w.inc, 0, w.owner, w.moving)
+		return
+	}
+	w.moving, w.owner = Token{}, 0
+	w.place(n)
+}
+
+// cut breaks the connections with a node.
+func (w *world) cut(n view.NodeID) {
+	w.note("connection to %d lost", n)
+	for _, f := range slices.Concat(w.there[n], w.back[n]) {
+		w.count(f)
+	}
+	w.there[n], w.back[n] = nil, nil
+	w.down[n] = true
+	w.r.peerLost(w.inc, n)
+}
+
+func (w *world) mend(n view.NodeID) {
+	if w.down[n] {
+		w.down[n] = false
+		w.note("connection to %d stands", n)
+		w.r.peerUp(w.inc, n)
+	}
+}
+
+func (w *world) drain() {
+	for range 50 {
+		for _, n := range []view.NodeID{2, 3} {
+			w.mend(n)
+			for len(w.there[n])+len(w.back[n]) > 0 {
+				w.arrive(n)
+				w.answer(n)
+			}
+		}
+		w.r.look(w.inc)
+		w.finish(2)
+		w.place(2)
+	}
+}
+
+// TestRouteKeepsOrder moves one route through everything that can happen to it:
+// whatever the schedule, the numbers that homes take only grow, and each message
+// is taken, counted as dropped, or was on a connection that broke.
+func TestRouteKeepsOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		nodes := []view.NodeID{2, 3}
+		weights := rapid.SampledFrom([]string{"sssaaarrbfpx", "ssssssaarrbfpxcm", "sssarbf", "ssssssssaarrxp"}).Draw(t, "mix")
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			n := rapid.SampledFrom(nodes).Draw(t, "node")
+			switch weights[rapid.IntRange(0, len(weights)-1).Draw(t, "what")] {
+			case 's':
+				w.send()
+			case 'a':
+				w.arrive(n)
+			case 'r':
+				w.answer(n)
+			case 'b':
+				w.begin()
+			case 'f':
+				w.finish(n)
+			case 'p':
+				w.place(rapid.SampledFrom([]view.NodeID{1, 2, 3}).Draw(t, "home"))
+			case 'x':
+				w.abandon()
+			case 'c':
+				w.cut(n)
+			case 'm':
+				w.mend(n)
+			}
+		}
+		w.drain()
+		dropped := int(w.r.counters.dropped[DropNotHome].Load())
+		if w.sent != len(w.taken)+dropped+w.lost || w.r.heldMessages.Load() != 0 || w.r.heldBytes.Load() != 0 {
+			t.Fatalf("%d sent, %d taken, %d dropped, %d lost, %d still held\n%s", w.sent, len(w.taken), dropped, w.lost, w.r.heldMessages.Load(), w.trace)
+		}
+	})
+}
+
+// What was refused together goes back together, in order.
+func TestRefusedMessagesGoToTheNewHomeInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.place(2)
+		for range 10 {
+			w.send()
+		}
+		for range 4 {
+			w.arrive(2)
+		}
+		w.abandon()
+		w.drain()
+		if len(w.taken) != 10 {
+			t.Fatalf("%d of 10 taken: %v", len(w.taken), w.trace)
+		}
+	})
+}
+
+// The shard is placed anew at the very node that refuses, while the refusals are
+// on their way: what waits must wait for them.
+func TestRefusedMessagesGoBackToTheSameHomeInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.place(2)
+		for range 10 {
+			w.send()
+		}
+		w.abandon()
+		for range 10 {
+			w.arrive(2)
+		}
+		w.answer(2)
+		w.send()
+		w.place(2)
+		w.drain()
+		if len(w.taken) != 11 {
+			t.Fatalf("%d of 11 taken: %v", len(w.taken), w.trace)
+		}
+	})
+}
+
+func TestSortReturned(t *testing.T) {
+	items := func(numbers ...uint64) (out []item) {
+		for _, n := range numbers {
+			out = append(out, item{number: n})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		back        []item
+		sent        uint64
+		again, lost int
+	}{
+		{items(), 5, 0, 0},
+		{items(5), 5, 1, 0},
+		{items(3, 4, 5), 5, 3, 0},
+		{items(3, 5), 5, 1, 1},
+		{items(3, 4), 5, 0, 2},
+		{items(1, 2, 4, 5), 5, 2, 2},
+	} {
+		again, lost := sortReturned(c.back, c.sent)
+		if len(again) != c.again || len(lost) != c.lost {
+			t.Errorf("back %v of %d: %d again, %d lost; want %d, %d", c.back, c.sent, len(again), len(lost), c.again, c.lost)
+		}
+	}
+}
