@@ -26,9 +26,17 @@ func (c *Core) beginDrain() {
 		c.drain.last = true
 		return
 	}
-	c.arm()
-	c.drain.asking = true
-	c.askDrain()
+	c.renewDrain()
+}
+
+// renewDrain tells a coordinator that has just taken office, even when an earlier
+// one has said Drained: nobody else would tell it not to place shards here.
+func (c *Core) renewDrain() {
+	if c.drain.on && c.cfg.Hosts {
+		c.arm()
+		c.drain.asking = true
+		c.askDrain()
+	}
 }
 
 func (c *Core) askDrain() {

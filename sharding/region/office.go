@@ -32,6 +32,10 @@ func (c *Core) viewChanged(v *view.View) {
 		c.office = link{node: n}
 	}
 	c.office.wait = c.cfg.Retry
+	if c.nextResend == 0 {
+		// Floors may have brought something to report along.
+		c.nextResend = c.now.Add(c.cfg.Resend)
+	}
 	c.dropGone()
 	c.register()
 	c.askAll()
@@ -64,6 +68,7 @@ func (c *Core) heard(from view.NodeID, term view.Epoch) {
 	if fresh {
 		c.askAll()
 		c.reportStopped()
+		c.renewDrain()
 	}
 }
 
