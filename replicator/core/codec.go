@@ -51,14 +51,14 @@ func Append(b []byte, m Message) []byte {
 	case *Status:
 		return appendStatus(append(b, tagStatus), m)
 	case *Compare:
-		return appendU64s(appendUs(append(b, tagCompare), m.Session, uint64(m.Start)), m.Sums)
+		return appendU64s(appendUs(append(b, tagCompare), m.Session, m.Ask, uint64(m.Start)), m.Sums)
 	case *Differ:
-		b = appendUs(append(b, tagDiffer), m.Session, uint64(m.Epoch), uint64(m.Next))
+		b = appendUs(append(b, tagDiffer), m.Session, m.Ask, uint64(m.Epoch), uint64(m.Next))
 		return appendPrints(appendFences(appendVector(b, m.Vector), m.Fences), m.Keys, m.Prints)
 	case *Fetch:
-		return appendKeys(appendUs(append(b, tagFetch), m.Session), m.Keys)
+		return appendKeys(appendUs(append(b, tagFetch), m.Session, m.Ask), m.Keys)
 	case *Values:
-		return appendItems(appendUs(append(b, tagValues), m.Session, uint64(m.Answered)), m.Items)
+		return appendItems(appendUs(append(b, tagValues), m.Session, m.Ask, uint64(m.Answered)), m.Items)
 	case *Part:
 		b = appendUs(append(b, tagPart), m.Transfer, uint64(m.Index), uint64(m.Total))
 		return wire.AppendBytes(b, m.Data)
@@ -182,15 +182,15 @@ func decode(r *wire.Reader) Message {
 	case tagStatus:
 		return readStatus(r)
 	case tagCompare:
-		return &Compare{Session: r.Uvarint(), Start: readInt(r, "bucket", bucketCount), Sums: readU64s(r)}
+		return &Compare{Session: r.Uvarint(), Ask: r.Uvarint(), Start: readInt(r, "bucket", bucketCount), Sums: readU64s(r)}
 	case tagDiffer:
-		m := &Differ{Session: r.Uvarint(), Epoch: readEpoch(r), Next: readInt(r, "bucket", bucketCount), Vector: readVector(r), Fences: readFences(r)}
+		m := &Differ{Session: r.Uvarint(), Ask: r.Uvarint(), Epoch: readEpoch(r), Next: readInt(r, "bucket", bucketCount), Vector: readVector(r), Fences: readFences(r)}
 		m.Keys, m.Prints = readPrints(r)
 		return m
 	case tagFetch:
-		return &Fetch{Session: r.Uvarint(), Keys: readKeys(r)}
+		return &Fetch{Session: r.Uvarint(), Ask: r.Uvarint(), Keys: readKeys(r)}
 	case tagValues:
-		return &Values{Session: r.Uvarint(), Answered: readInt(r, "answered", messageBytesMax), Items: readItems(r)}
+		return &Values{Session: r.Uvarint(), Ask: r.Uvarint(), Answered: readInt(r, "answered", messageBytesMax), Items: readItems(r)}
 	case tagPart:
 		return &Part{Transfer: r.Uvarint(), Index: readInt(r, "part", messageBytesMax), Total: readInt(r, "total", messageBytesMax), Data: r.Bytes("part", messageBytesMax)}
 	case tagPartAck:

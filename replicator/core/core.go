@@ -105,9 +105,7 @@ func (c *Core) onTime(now clock.Instant) {
 			c.onRequestTime(now, r)
 		}
 	}
-	if !now.Before(c.session.giveUpAt) && c.session.peer != 0 {
-		c.session = session{}
-	}
+	c.retrySession(now)
 	if !now.Before(c.gossipAt) {
 		c.gossip(now)
 	}
@@ -123,7 +121,7 @@ func (c *Core) Deadline() clock.Instant {
 		d = clock.Min(d, c.timers[0].at)
 	}
 	if c.session.peer != 0 {
-		d = clock.Min(d, c.session.giveUpAt)
+		d = clock.Min(d, c.session.retryAt)
 	}
 	return d
 }

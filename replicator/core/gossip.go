@@ -32,15 +32,22 @@ type session struct {
 	peer view.NodeID
 	// epoch is the older one of the two sides' views at its beginning, vector and
 	// fences what the peer held then.
-	epoch    view.Epoch
-	vector   []Seen
-	fences   []Fence
-	begun    bool
-	next     int
-	want     []string
-	bytes    int
-	giveUpAt clock.Instant
+	epoch  view.Epoch
+	vector []Seen
+	fences []Fence
+	begun  bool
+	next   int
+	want   []string
+	bytes  int
+	// ask numbers the newest question, retryAt is when it is asked again, tries how
+	// often it was.
+	ask     uint64
+	retryAt clock.Instant
+	tries   int
 }
+
+// sessionTriesMax ends a session whose peer does not answer.
+const sessionTriesMax = 8
 
 // gossip is one round.
 func (c *Core) gossip(now clock.Instant) {
@@ -104,7 +111,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	} else {
 		p.differed++
 		if c.session.peer == 0 && c.mustPull(m, p) {
-			c.startSession(now, p, m)
+			c.startSession(now, p)
 		}
 		c.catchUp(now)
 	}
@@ -167,26 +174,50 @@ func (c *Core) forgotten() bool {
 	return c.caughtUp >= c.epoch
 }
 
-func (c *Core) startSession(now clock.Instant, p *peer, m *Status) {
+func (c *Core) startSession(now clock.Instant, p *peer) {
 	c.ids++
 	c.stats.Descents++
 	c.trace(TraceEvent{Kind: TraceDescend, Peer: p.id})
 	p.differed = 0
 	c.session = session{id: c.ids, peer: p.id, epoch: c.epoch}
-	c.compare(now, p)
+	c.question(now, p)
 }
 
-func (c *Core) compare(now clock.Instant, p *peer) {
+// question asks the peer for what the session needs next.
+func (c *Core) question(now clock.Instant, p *peer) {
 	s := &c.session
-	s.giveUpAt = now.Add(20 * c.cfg.ResendAfter)
-	c.send(p, &Compare{Session: s.id, Start: s.next, Sums: c.store.sums()})
+	s.retryAt = now.Add(c.wait(s.tries))
+	s.tries++
+	if len(s.want) > 0 {
+		c.send(p, &Fetch{Session: s.id, Ask: s.ask, Keys: s.want[:min(len(s.want), fetchKeysMax)]})
+		return
+	}
+	c.send(p, &Compare{Session: s.id, Ask: s.ask, Start: s.next, Sums: c.store.sums()})
+}
+
+// retrySession asks again, or gives the session up.
+func (c *Core) retrySession(now clock.Instant) {
+	s := &c.session
+	if s.peer == 0 || now.Before(s.retryAt) {
+		return
+	}
+	p := c.byID[s.peer]
+	if p == nil || s.tries >= sessionTriesMax {
+		*s = session{}
+		return
+	}
+	if len(p.in.open) > 0 && p.in.open[len(p.in.open)-1].got != nil {
+		// The answer is coming in, in parts.
+		s.tries = 0
+	}
+	c.question(now, p)
 }
 
 func (c *Core) onCompare(p *peer, m *Compare) {
 	if len(m.Sums) != bucketCount {
 		return
 	}
-	out := &Differ{Session: m.Session, Epoch: c.epoch, Next: bucketCount, Vector: c.vector(), Fences: c.fences.all()}
+	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: c.epoch, Next: bucketCount, Vector: c.vector(), Fences: c.fences.all()}
 	size := 0
 	for i := m.Start; i < bucketCount; i++ {
 		b := &c.store.buckets[i]
@@ -206,17 +237,17 @@ func (c *Core) onCompare(p *peer, m *Compare) {
 	c.send(p, out)
 }
 
-// current returns the session if a message from p belongs to it.
-func (c *Core) current(p *peer, id uint64) *session {
-	if c.session.peer != p.id || c.session.id != id {
+// current returns the session if a message from p answers its newest question.
+func (c *Core) current(p *peer, id, ask uint64) *session {
+	if c.session.peer != p.id || c.session.id != id || c.session.ask != ask {
 		return nil
 	}
 	return &c.session
 }
 
 func (c *Core) onDiffer(now clock.Instant, p *peer, m *Differ) {
-	s := c.current(p, m.Session)
-	if s == nil || len(s.want) > 0 {
+	s := c.current(p, m.Session, m.Ask)
+	if s == nil {
 		return
 	}
 	if !s.begun {
@@ -242,11 +273,10 @@ func (c *Core) pull(now clock.Instant, p *peer) {
 	case s.bytes > c.cfg.Limits.RoundBytes && c.caughtUp >= c.epoch:
 		// Enough for this round; the rest differs in the next one too.
 		*s = session{}
-	case len(s.want) > 0:
-		s.giveUpAt = now.Add(20 * c.cfg.ResendAfter)
-		c.send(p, &Fetch{Session: s.id, Keys: s.want[:min(len(s.want), fetchKeysMax)]})
-	case s.next < bucketCount:
-		c.compare(now, p)
+	case len(s.want) > 0 || s.next < bucketCount:
+		s.ask++
+		s.tries = 0
+		c.question(now, p)
 	default:
 		done := *s
 		*s = session{}
@@ -257,7 +287,7 @@ func (c *Core) pull(now clock.Instant, p *peer) {
 }
 
 func (c *Core) onFetch(p *peer, m *Fetch) {
-	out := &Values{Session: m.Session}
+	out := &Values{Session: m.Session, Ask: m.Ask}
 	size := 0
 	for _, k := range m.Keys {
 		it := c.store.get(k)
@@ -277,7 +307,7 @@ func (c *Core) onFetch(p *peer, m *Fetch) {
 func (c *Core) onValues(now clock.Instant, p *peer, m *Values) {
 	took := c.take(p, m.Items)
 	c.stats.ValuesReceived += uint64(len(m.Items))
-	s := c.current(p, m.Session)
+	s := c.current(p, m.Session, m.Ask)
 	if s == nil || m.Answered == 0 || m.Answered > len(s.want) {
 		return
 	}

@@ -87,9 +87,11 @@ type Status struct {
 }
 
 // Compare carries the sums of the sender's buckets and asks which keys differ,
-// beginning with bucket Start.
+// beginning with bucket Start. Ask numbers the questions of a session: its answer
+// repeats it, so that an answer that comes twice is taken once.
 type Compare struct {
 	Session uint64
+	Ask     uint64
 	Start   int
 	Sums    []uint64
 }
@@ -99,6 +101,7 @@ type Compare struct {
 // state of which it speaks contains what Vector says.
 type Differ struct {
 	Session uint64
+	Ask     uint64
 	Epoch   view.Epoch
 	Next    int
 	Vector  []Seen
@@ -110,12 +113,14 @@ type Differ struct {
 // Fetch asks for the values of keys.
 type Fetch struct {
 	Session uint64
+	Ask     uint64
 	Keys    []string
 }
 
 // Values answers Fetch with as many of its keys, from the first on, as fit.
 type Values struct {
 	Session uint64
+	Ask     uint64
 	// Answered is how many of the keys this answers; not all of them need to exist.
 	Answered int
 	Items    []Item

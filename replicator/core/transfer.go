@@ -28,6 +28,9 @@ type sending struct {
 	next   int
 	at     clock.Instant
 	misses int
+	// jumped is one above the part that was last repeated because a later one had
+	// arrived before it.
+	jumped int
 }
 
 func (s *sending) parts() int { return (len(s.whole) + s.part - 1) / s.part }
@@ -150,6 +153,11 @@ func (c *Core) onPartAck(now clock.Instant, p *peer, m *PartAck) {
 		return
 	}
 	s := p.out.queue[0]
+	if m.Next == s.acked && s.jumped <= m.Next && s.next > s.acked+1 {
+		// Something came after a hole.
+		s.jumped, s.next = m.Next+1, m.Next
+		c.sendParts(now, p, s)
+	}
 	if m.Next <= s.acked || m.Next > s.parts() {
 		return
 	}

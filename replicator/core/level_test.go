@@ -1,0 +1,135 @@
+package core
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+func TestLevelNeed(t *testing.T) {
+	for _, c := range []struct {
+		level Level
+		n     int
+		want  int
+	}{
+		{Local, 0, 1}, {Local, 5, 1},
+		{To(0), 5, 1}, {To(1), 5, 1}, {To(3), 5, 3}, {To(5), 3, 5},
+		{All, 1, 1}, {All, 7, 7},
+		{Majority(0, 0), 1, 1}, {Majority(0, 0), 2, 2}, {Majority(0, 0), 3, 2}, {Majority(0, 0), 4, 3}, {Majority(0, 0), 5, 3}, {Majority(0, 0), 9, 5},
+		{Majority(0, 5), 3, 3}, {Majority(0, 5), 6, 5}, {Majority(0, 5), 9, 5}, {Majority(0, 5), 11, 6},
+		{Majority(1, 0), 3, 3}, {Majority(1, 0), 5, 4}, {Majority(1, 0), 9, 6}, {Majority(9, 0), 9, 9},
+		{Majority(2, 5), 5, 5}, {Majority(2, 5), 9, 7}, {Majority(-3, 0), 5, 3},
+	} {
+		if got := c.level.Need(c.n); got != c.want {
+			t.Errorf("%v of %d: need %d, want %d", c.level, c.n, got, c.want)
+		}
+	}
+}
+
+func TestMajoritiesOfOneViewMeet(t *testing.T) {
+	for n := 1; n <= 100; n++ {
+		if need := Majority(0, 0).Need(n); 2*need <= n {
+			t.Errorf("two sets of %d of %d need not meet", need, n)
+		}
+		if caught := settledBy(n); caught+majorityOf(n) <= n {
+			t.Errorf("with %d of %d caught up, a majority may have none of them", caught, n)
+		}
+	}
+}
+
+func TestLevelNames(t *testing.T) {
+	for level, want := range map[Level]string{Local: "local", To(3): "to(3)", All: "all", Majority(0, 0): "majority", Majority(1, 5): "majority(+1, min 5)"} {
+		if level.String() != want {
+			t.Errorf("%q, want %q", level, want)
+		}
+	}
+}
+
+func ids(n ...view.NodeID) []view.NodeID { return n }
+
+func among(list ...view.NodeID) func(view.NodeID) bool {
+	return func(id view.NodeID) bool { return slices.Contains(list, id) }
+}
+
+func TestJointQuorums(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		voters  []view.NodeID
+		former  [][]view.NodeID
+		present []view.NodeID
+		have    []view.NodeID
+		met     bool
+	}{
+		{"a majority", ids(1, 2, 3), nil, ids(1, 2, 3), ids(1, 2), true},
+		{"no majority", ids(1, 2, 3), nil, ids(1, 2, 3), ids(1), false},
+		{"newcomers alone do not speak for the former view", ids(1, 2, 3, 4, 5), [][]view.NodeID{ids(1, 2, 3)}, ids(1, 2, 3, 4, 5), ids(3, 4, 5), false},
+		{"newcomers with a former majority", ids(1, 2, 3, 4, 5), [][]view.NodeID{ids(1, 2, 3)}, ids(1, 2, 3, 4, 5), ids(2, 3, 4), true},
+		{"two of five removed: all three that are left", ids(3, 4, 5), [][]view.NodeID{ids(1, 2, 3, 4, 5)}, ids(3, 4, 5), ids(3, 4), false},
+		{"two of five removed: all three answer", ids(3, 4, 5), [][]view.NodeID{ids(1, 2, 3, 4, 5)}, ids(3, 4, 5), ids(3, 4, 5), true},
+		{"the last survivor", ids(5), [][]view.NodeID{ids(1, 2, 3, 4, 5)}, ids(5), ids(5), true},
+		{"one after another", ids(3, 4, 5), [][]view.NodeID{ids(1, 2, 3, 4, 5), ids(2, 3, 4, 5)}, ids(3, 4, 5), ids(4, 5), false},
+		{"a member that only joins does not count", ids(1, 2), [][]view.NodeID{ids(1)}, ids(1, 2, 3), ids(1, 3), false},
+	} {
+		qs := jointQuorums(majority, c.voters, c.former, among(c.present...))
+		if got := allMet(qs, among(c.have...)); got != c.met {
+			t.Errorf("%s: met %t, want %t", c.name, got, c.met)
+		}
+	}
+	if qs := jointQuorums(All, ids(1, 2), [][]view.NodeID{ids(1, 2, 3)}, among(1, 2, 3)); len(qs) != 1 {
+		t.Error("only majorities are joint")
+	}
+}
+
+func TestTargetsPreferLinkedThenSenior(t *testing.T) {
+	q := []quorum{{members: ids(1, 2, 3, 4, 5), need: 3}}
+	for _, c := range []struct {
+		have, up, want []view.NodeID
+	}{
+		{ids(1), ids(2, 3, 4, 5), ids(2, 3)},
+		{ids(4), ids(1, 2, 3, 5), ids(1, 2)},
+		{ids(1), ids(4, 5), ids(4, 5)},
+		{ids(1), ids(5), ids(5, 2)},
+		{ids(1, 2, 3), ids(4, 5), nil},
+	} {
+		if got := targets(q, among(c.have...), among(c.up...)); !slices.Equal(got, c.want) {
+			t.Errorf("have %v, up %v: %v, want %v", c.have, c.up, got, c.want)
+		}
+	}
+	joint := []quorum{{members: ids(1, 2, 3, 4, 5), need: 3}, {members: ids(4, 5), need: 2}}
+	if got := targets(joint, among(1), among(2, 3, 4, 5)); !slices.Equal(got, ids(2, 3, 4, 5)) {
+		t.Errorf("joint: %v", got)
+	}
+}
+
+func TestShortfallNamesWhoIsMissing(t *testing.T) {
+	qs := []quorum{{members: ids(1, 2, 3), need: 2}, {members: ids(2, 3), need: 2}}
+	e := shortfall(majority, qs, among(1, 2))
+	if e.Need != 2 || e.Got != 2 || !slices.Equal(e.Missing, ids(3)) {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestTrackNeverClaimsMoreThanWasApplied(t *testing.T) {
+	var tr track
+	applied := map[uint64]bool{}
+	for i, step := range [][2]uint64{{1, 2}, {5, 6}, {4, 4}, {9, 9}, {3, 3}, {7, 8}, {1, 9}, {12, 20}, {15, 16}, {10, 11}} {
+		tr.add(step[0], step[1])
+		for s := step[0]; s <= step[1]; s++ {
+			applied[s] = true
+		}
+		for s := uint64(1); s <= tr.seen; s++ {
+			if !applied[s] {
+				t.Fatalf("step %d: claims %d: %+v", i, s, tr)
+			}
+		}
+		for s := tr.lo; s != 0 && s <= tr.hi; s++ {
+			if !applied[s] {
+				t.Fatalf("step %d: claims %d: %+v", i, s, tr)
+			}
+		}
+	}
+	if tr.seen != 20 || tr.lo != 0 {
+		t.Errorf("%+v", tr)
+	}
+}
