@@ -53,11 +53,6 @@ func (a *actions) warn(kind string, detail string) {
 
 func (a *actions) tell(to view.NodeID, m message) { a.send = append(a.send, outgoing{to, m}) }
 
-// reset empties a and keeps its memory.
-func (a *actions) reset() {
-	*a = actions{core: a.core[:0], events: a.events[:0], send: a.send[:0]}
-}
-
 // empty reports whether nothing is asked for.
 func (a *actions) empty() bool {
 	return len(a.core) == 0 && len(a.events) == 0 && len(a.send) == 0 && len(a.learn) == 0 &&

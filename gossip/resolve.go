@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,13 +36,15 @@ func isPlain(addr string) bool {
 func (n *Node) resolveLoop() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	// Each name's last cause, so that an operator reads it once.
+	causes := map[string]string{}
 	for {
 		select {
 		case <-n.ctx.Done():
 			return
 		case <-timer.C:
 		}
-		if addrs := n.resolveOnce(); len(addrs) > 0 {
+		if addrs := n.resolveOnce(causes); len(addrs) > 0 {
 			n.inbox.put(resolvedIn{addrs})
 		}
 		wait := resolveLate
@@ -54,30 +57,39 @@ func (n *Node) resolveLoop() {
 
 // resolveOnce returns what resolves now. A name that does not resolve is warned of
 // and left out: the next round tries again.
-func (n *Node) resolveOnce() []string {
+func (n *Node) resolveOnce(causes map[string]string) []string {
+	failed := func(what, name string, err error) {
+		cause := ""
+		if err != nil {
+			cause = err.Error()
+		}
+		if cause != causes[name] && cause != "" {
+			n.record(what, 0, 0, strings.TrimPrefix(name+": "+cause, ": "), true)
+		}
+		causes[name] = cause
+	}
 	ctx, cancel := context.WithTimeout(n.ctx, 5*time.Second)
 	defer cancel()
 	names := slices.Clone(n.cfg.ContactPoints)
 	if n.cfg.ContactFunc != nil {
 		more, err := n.cfg.ContactFunc(ctx)
-		if err != nil && n.View() == nil {
-			n.record("contact points cannot be listed", 0, 0, err.Error(), true)
-		}
+		failed("contact points cannot be listed", "", err)
 		names = append(names, more...)
 	}
 	var out []string
 	for _, name := range names {
-		addrs, err := resolveName(ctx, name)
-		if err != nil && n.View() == nil {
-			n.record("contact point does not resolve", 0, 0, name+": "+err.Error(), true)
-		}
+		addrs, err := resolveName(ctx, name, n.self.Addr)
+		failed("contact point does not resolve", name, err)
 		out = append(out, addrs...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-func resolveName(ctx context.Context, addr string) ([]string, error) {
+// resolveName returns the addresses that a host:port stands for. Where a name has
+// addresses of both families, those of the family that this node advertises count:
+// the two would be taken for two contact points, and one of them might never answer.
+func resolveName(ctx context.Context, addr, self string) ([]string, error) {
 	if isPlain(addr) {
 		return []string{addr}, nil
 	}
@@ -89,11 +101,28 @@ func resolveName(ctx context.Context, addr string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if own, err := netip.ParseAddrPort(self); err == nil {
+		ips = ofFamily(ips, own.Addr().Unmap().Is4())
+	}
 	var out []string
 	for _, ip := range ips {
 		out = append(out, net.JoinHostPort(ip.Unmap().String(), port))
 	}
 	return out, nil
+}
+
+// ofFamily returns the addresses of one family, or all if there are none of it.
+func ofFamily(ips []netip.Addr, v4 bool) []netip.Addr {
+	var out []netip.Addr
+	for _, ip := range ips {
+		if ip.Unmap().Is4() == v4 {
+			out = append(out, ip)
+		}
+	}
+	if len(out) == 0 {
+		return ips
+	}
+	return out
 }
 
 // announce names to discovery the addresses to join: contact points, members,

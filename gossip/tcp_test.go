@@ -142,3 +142,14 @@ func TestAWrongAdvertiseIsToldOnBothSides(t *testing.T) {
 		t.Error("it was let in")
 	}
 }
+
+func TestContactPointsByNameAndFunction(t *testing.T) {
+	addrs := freeAddrs(t, 3)
+	_, port, _ := net.SplitHostPort(addrs[0])
+	a := startTCP(t, addrs[0], Config{ContactPoints: []string{"localhost:" + port}})
+	b := startTCP(t, addrs[1], Config{ContactPoints: []string{"localhost:" + port, "does-not-exist.invalid:1"}})
+	c := startTCP(t, addrs[2], Config{ContactFunc: func(context.Context) ([]string, error) { return addrs[:1], nil }})
+	ms := []*member{a, b, c}
+	eventually(t, 10*time.Second, "one view of 3", func() bool { return agree(ms) })
+	told(t, b, "contact point does not resolve", "does-not-exist.invalid:1")
+}

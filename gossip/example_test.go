@@ -1,0 +1,46 @@
+package gossip_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+)
+
+// A node can be used for membership alone.
+func Example() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	a, err := gossip.Start(ctx, gossip.Config{Name: "a"}) // no contact points: it forms a cluster
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer a.Close()
+	if err := a.WaitUp(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	b, err := gossip.Start(ctx, gossip.Config{Name: "b", ContactPoints: []string{a.Self().Addr}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer b.Close()
+	if err := b.WaitUp(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range b.View().Members {
+		fmt.Println(m.Name, m.Status)
+	}
+	fmt.Println("b may run entities:", b.LeaseValid())
+	fmt.Println("b left:", b.Leave(ctx) == nil, b.LeaseValid())
+	// Output:
+	// a up
+	// b up
+	// b may run entities: true
+	// b left: true false
+}
