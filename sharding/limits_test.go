@@ -101,7 +101,7 @@ func TestBuffersKeepTheirCap(t *testing.T) {
 		if err := <-waited; err != nil {
 			t.Error(err)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if got := j.count(idIn(r, 0)); got != 6 {
 			t.Errorf("%d of 6 handled", got)
 		}
@@ -240,10 +240,10 @@ func TestDrainLosesNothing(t *testing.T) {
 				if _, err := regions[n%3].Ask(within(t, time.Second), fmt.Sprint("e", n%50), say{fmt.Sprint(n), 1}); err != nil {
 					t.Errorf("ask %d: %v", n, err)
 				}
-				time.Sleep(100 * time.Microsecond)
+				pass(100 * time.Microsecond)
 			}
 		}()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		for _, n := range nodes[:2] {
 			start := time.Now()
 			if err := n.s.Drain(within(t, 10*time.Second)); err != nil {

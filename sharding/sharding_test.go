@@ -32,7 +32,7 @@ func TestFirstMessagesWaitForTheirHome(t *testing.T) {
 				}
 			}
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		total := 0
 		for i := range 10 {
@@ -160,7 +160,7 @@ func TestCrashFailsAsksAtOnceAndRetriesFindTheNewHome(t *testing.T) {
 			}
 			answer <- got
 		}()
-		time.Sleep(100 * time.Millisecond)
+		pass(100 * time.Millisecond)
 		var rest []*node
 		for _, n := range nodes {
 			if !n.dead.Load() {
@@ -216,14 +216,14 @@ func TestHandoffLosesAndInvertsNothing(t *testing.T) {
 							t.Error(err)
 						}
 					}
-					time.Sleep(5 * time.Millisecond)
+					pass(5 * time.Millisecond)
 				}
 			})
 		}
-		time.Sleep(500 * time.Millisecond)
+		pass(500 * time.Millisecond)
 		c.install(c.nodes...)
 		wg.Wait()
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		synctest.Wait()
 		moved := 0
 		for e := range ids {

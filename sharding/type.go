@@ -116,7 +116,7 @@ const (
 	nameBytesMax = 64
 	shardsMax    = protocol.ShardsMax
 	idBytesMax   = 4096
-	payloadMax   = 8 << 20
+	payloadMax   = 3 << 20
 )
 
 func (t *Type[Req, Resp]) withDefaults() {

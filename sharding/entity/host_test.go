@@ -208,7 +208,7 @@ func TestLapseInsideABatchNeedsNoResume(t *testing.T) {
 		r.expectLog(t, "a:-2")
 		deliver(t, s, "a", ask(8, 5))
 		r.alive.Store(true)
-		time.Sleep(2 * parkedLook)
+		pass(2 * parkedLook)
 		r.expectLog(t, "a:-2", "a:5", "a:6", "a:7", "a:8")
 	})
 }
@@ -311,7 +311,7 @@ func TestStopWithoutLeaseWaits(t *testing.T) {
 		r.alive.Store(false)
 		done := make(chan Stopped, 1)
 		r.StopShard(1, s.Token(), time.Minute, func(s Stopped) { done <- s })
-		time.Sleep(time.Second)
+		pass(time.Second)
 		r.expectLog(t, "a:1")
 		r.alive.Store(true)
 		if got := <-done; got.Forced {
@@ -374,7 +374,7 @@ func TestCancelledAndExpiredAsksDoNoWork(t *testing.T) {
 		late := ask(2, 2)
 		late.Expires = time.Second
 		deliver(t, s, "a", ask(-2, 1), late, ask(3, cancelled))
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		close(r.gate)
 		r.expectReply(t, 2, ErrExpired)
 		r.expectReply(t, cancelled, ErrExpired)
@@ -392,9 +392,9 @@ func TestPassivation(t *testing.T) {
 		if r.values[3] != 7 || s.Entities() != 1 {
 			t.Errorf("sum %d, %d entities", r.values[3], s.Entities())
 		}
-		time.Sleep(50 * time.Second)
+		pass(50 * time.Second)
 		deliver(t, s, "b", ask(1, 4))
-		time.Sleep(40 * time.Second)
+		pass(40 * time.Second)
 		r.expectLog(t, "a:5", "a:-3", "a:stop", "a:7", "b:1", "a:stop")
 		if s.Entities() != 1 || r.counters.Passivated.Load() != 2 {
 			t.Errorf("%d entities, %d passivated", s.Entities(), r.counters.Passivated.Load())
@@ -415,3 +415,6 @@ func TestTokenOfAnotherAllocationIsRefused(t *testing.T) {
 		t.Error("shard 4 of 0 to 3 was started")
 	}
 }
+
+// pass lets the bubble's time pass.
+func pass(d time.Duration) { <-time.After(d) }
