@@ -75,8 +75,7 @@ func TestSilentMemberAndSilentLeaderAreReplaced(t *testing.T) {
 	for _, silent := range []NodeID{1, 3} {
 		w := cluster(t, 5)
 		w.run(time.Second)
-		w.nodes[silent].paused = true
-		w.cut = func(from, to NodeID) bool { return to == silent }
+		w.pause(silent)
 		took := w.until(10*time.Second, "view without the silent", func() bool {
 			for _, n := range w.living() {
 				if v := n.core.View(); n.id != silent && (len(v.Members) != 4 || !w.holds(n)) {
@@ -86,11 +85,7 @@ func TestSilentMemberAndSilentLeaderAreReplaced(t *testing.T) {
 			return true
 		})
 		t.Logf("silence of %v: %v", silent, took)
-		w.cut = nil
-		w.nodes[silent].paused = false
-		for _, f := range w.nodes[silent].held {
-			f()
-		}
+		w.resume(silent)
 		w.until(5*time.Second, "the silent one learns that it is out", func() bool { return w.nodes[silent].removed != nil })
 	}
 }

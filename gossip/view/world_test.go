@@ -3,7 +3,7 @@ package view
 import (
 	"container/heap"
 	"fmt"
-	"slices"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -14,34 +14,67 @@ const (
 	testPing   = 100 * time.Millisecond
 	testLease  = time.Second
 	testRemove = 2 * time.Second
+	testDrift  = 1000
 )
 
-// world runs cores on virtual time over a network that a test shapes.
+// world runs cores on virtual time, one event after the other, over a network that
+// a test or a seed shapes. now is the true time; each node has a clock of its own.
 type world struct {
-	t       *testing.T
-	now     time.Duration
-	nodes   map[NodeID]*simNode
-	order   []NodeID
-	queue   eventQueue
-	seq     int
-	rng     uint64
-	latency time.Duration
+	t     testing.TB
+	seed  uint64
+	rng   *rand.Rand
+	now   time.Duration
+	nodes map[NodeID]*simNode
+	order []NodeID
+	queue eventQueue
+	seq   int
+
+	// cfg is what new cores get, but for Self and Seed.
+	cfg    Config
+	mutant mutant
+	// latency is how long a message takes, jitter what is drawn on top.
+	latency, jitter time.Duration
+	// dropPct and dupPct are the shares of messages lost and doubled, in percent.
+	dropPct, dupPct int
+	// viaCodec sends messages as frames.
+	viaCodec bool
 	// cut decides whether a message gets lost.
 	cut func(from, to NodeID) bool
-	log []string
+	// sent sees every message before it is sent.
+	sent func(from, to NodeID, m Message)
+	// removed sees every node whose incarnation ends.
+	removed func(n *simNode)
+	// traced sees every trace event.
+	traced func(n *simNode, e *TraceEvent)
+
+	truth  *truth
+	hash   uint64
+	marks  map[string]int
+	log    []string
+	quiet  bool
+	failed string
+	lastID NodeID
 }
 
+// simNode is one incarnation.
 type simNode struct {
 	id      NodeID
+	name    int
 	core    *Core
 	down    bool
 	paused  bool
 	held    []func()
+	armed   clock.Instant
 	ticks   int
 	views   []*View
 	removed *Removed
 	lease   Lease
-	skew    time.Duration
+	abandon int
+	// origin and ppm make its clock.
+	origin time.Duration
+	ppm    int64
+	links  map[NodeID]bool
+	broken []NodeID
 }
 
 type queued struct {
@@ -52,45 +85,71 @@ type queued struct {
 
 type eventQueue []queued
 
-func (q eventQueue) Len() int           { return len(q) }
-func (q eventQueue) Less(i, j int) bool { return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq }
-func (q eventQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *eventQueue) Push(x any)        { *q = append(*q, x.(queued)) }
+func (q eventQueue) Len() int { return len(q) }
+func (q eventQueue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *eventQueue) Push(x any)   { *q = append(*q, x.(queued)) }
 func (q *eventQueue) Pop() any {
 	old := *q
 	x := old[len(old)-1]
+	old[len(old)-1] = queued{}
 	*q = old[:len(old)-1]
 	return x
 }
 
-func newWorld(t *testing.T) *world {
-	return &world{t: t, nodes: map[NodeID]*simNode{}, latency: 200 * time.Microsecond, rng: 1}
+func newWorld(t testing.TB) *world { return newSeededWorld(t, 1) }
+
+func newSeededWorld(t testing.TB, seed uint64) *world {
+	w := &world{
+		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), nodes: map[NodeID]*simNode{},
+		cfg:     Config{Ping: testPing, Lease: testLease, RemoveAfter: testRemove, DriftPPM: testDrift},
+		latency: 200 * time.Microsecond, viaCodec: true, marks: map[string]int{}, hash: 14695981039346656037,
+	}
+	w.truth = newTruth(w)
+	return w
 }
 
 func (w *world) at(d time.Duration, run func()) {
 	w.seq++
-	heap.Push(&w.queue, queued{w.now + d, w.seq, run})
+	heap.Push(&w.queue, queued{w.now + max(d, 0), w.seq, run})
 }
 
-// clock is a node's own clock: skewed, never the same as another's.
-func (w *world) clock(n *simNode) clock.Instant {
-	return clock.Instant(w.now + time.Hour + n.skew)
+// clock is a node's own clock: another origin and another rate than every other's.
+func (w *world) clock(n *simNode) clock.Instant { return n.clockAt(w.now) }
+
+func (n *simNode) clockAt(t time.Duration) clock.Instant {
+	return clock.Instant(time.Hour + n.origin + t + time.Duration(int64(t)/1e6*n.ppm))
+}
+
+// trueTime is when a node's clock shows i.
+func (n *simNode) trueTime(i clock.Instant) time.Duration {
+	own := time.Duration(i) - time.Hour - n.origin
+	return time.Duration(int64(own) - int64(float64(own)*float64(n.ppm)/float64(1e6+n.ppm)))
 }
 
 func (w *world) add(id NodeID) *simNode {
-	n := &simNode{id: id, skew: time.Duration(id) * time.Minute}
-	n.core = New(Config{
-		Self: Node{ID: id, Name: fmt.Sprintf("n%d", id), Addr: fmt.Sprintf("10.0.0.%d:1", id)},
-		Ping: testPing, Lease: testLease, RemoveAfter: testRemove, DriftPPM: 1000, Seed: uint64(id) * 77,
-	}, w.clock(n))
+	return w.addNode(id, int(id), time.Duration(id)*time.Minute, int64(id)%7*60-180)
+}
+
+func (w *world) addNode(id NodeID, name int, origin time.Duration, ppm int64) *simNode {
+	n := &simNode{id: id, name: name, origin: origin, ppm: ppm, links: map[NodeID]bool{}}
+	cfg := w.cfg
+	cfg.Self = Node{ID: id, Name: fmt.Sprintf("n%d", name), Addr: fmt.Sprintf("10.0.0.%d:1", name)}
+	cfg.Seed = uint64(id)*77 + w.seed
+	n.core = New(cfg, w.clock(n))
+	n.core.mutant = w.mutant
 	w.nodes[id] = n
 	w.order = append(w.order, id)
+	w.lastID = max(w.lastID, id)
 	return n
 }
 
+// step hands an event to a node: later, if it is paused.
 func (w *world) step(id NodeID, ev Event) {
 	n := w.nodes[id]
-	if n.down {
+	if n == nil || n.down || n.removed != nil {
 		return
 	}
 	if n.paused {
@@ -98,24 +157,39 @@ func (w *world) step(id NodeID, ev Event) {
 		return
 	}
 	var out Effects
+	before := n.core.View()
 	n.core.Step(w.clock(n), ev, &out)
+	w.mix(uint64(w.now), uint64(id), uint64(len(out.Send)))
 	w.effects(n, &out)
-	if err := n.core.Check(); err != nil {
-		w.fail("%v", err)
-	}
-	w.checkLeases()
+	w.truth.check(n, before, &out)
 	w.arm(n)
+	if out.Removed != nil && w.removed != nil {
+		w.removed(n)
+	}
 }
 
+func (w *world) mix(vs ...uint64) {
+	for _, v := range vs {
+		w.hash = (w.hash ^ v) * 1099511628211
+		w.hash ^= w.hash >> 29
+	}
+}
+
+// arm sets the one timer that a node has.
 func (w *world) arm(n *simNode) {
-	n.ticks++
-	mine := n.ticks
 	d := n.core.Deadline()
+	if d == n.armed {
+		return
+	}
+	n.armed = d
+	n.ticks++
 	if d == clock.Never {
 		return
 	}
-	w.at(max(d.Sub(w.clock(n)), 0), func() {
+	mine := n.ticks
+	w.at(n.trueTime(d)-w.now+1, func() {
 		if n.ticks == mine {
+			n.armed = 0
 			w.step(n.id, Tick{})
 		}
 	})
@@ -125,149 +199,158 @@ func (w *world) effects(n *simNode, out *Effects) {
 	if out.Lease != nil {
 		n.lease = *out.Lease
 	}
+	if out.Abandon {
+		n.abandon++
+	}
 	if out.View != nil {
 		n.views = append(n.views, out.View)
 	}
 	if out.Removed != nil {
 		n.removed = out.Removed
 	}
-	for _, e := range out.Trace {
-		w.log = append(w.log, fmt.Sprintf("%9.3fms %v %s %v %v %s", float64(w.now)/1e6, n.id, e.Kind, e.Subject, e.Epoch, e.Detail))
+	for i := range out.Trace {
+		w.trace(n, &out.Trace[i])
 	}
 	for _, s := range out.Send {
-		frame := Append(nil, s.Msg)
-		from, to := n.id, s.To
-		if w.cut != nil && w.cut(from, to) {
-			continue
-		}
-		w.at(w.latency, func() {
-			if w.nodes[to] == nil || w.nodes[to].down {
-				return
-			}
-			msg, err := Decode(frame)
-			if err != nil {
-				w.fail("%T does not decode: %v", s.Msg, err)
-			}
-			w.step(to, Received{From: from, Msg: msg})
-		})
+		w.transmit(n.id, s.To, s.Msg)
 	}
+}
+
+func (w *world) trace(n *simNode, e *TraceEvent) {
+	w.marks[e.Kind]++
+	w.mix(uint64(len(e.Kind)), uint64(e.Subject), uint64(e.Epoch))
+	if !w.quiet {
+		w.note("%d %s %d %v %s", n.id, e.Kind, uint64(e.Subject), e.Epoch, e.Detail)
+	}
+	if w.traced != nil {
+		w.traced(n, e)
+	}
+}
+
+func (w *world) note(format string, args ...any) {
+	if w.quiet {
+		return
+	}
+	w.log = append(w.log, fmt.Sprintf("%10.3fms ", float64(w.now)/1e6)+fmt.Sprintf(format, args...))
+}
+
+// chance draws true in pct of 100 cases.
+func (w *world) chance(pct int) bool { return pct > 0 && w.rng.IntN(100) < pct }
+
+func (w *world) between(lo, hi time.Duration) time.Duration {
+	if hi <= lo {
+		return lo
+	}
+	return lo + time.Duration(w.rng.Int64N(int64(hi-lo)))
+}
+
+func (w *world) transmit(from, to NodeID, msg Message) {
+	if from == to {
+		w.fail("%d sends to itself: %T", from, msg)
+	}
+	if w.sent != nil {
+		w.sent(from, to, msg)
+	}
+	if w.cut != nil && w.cut(from, to) || w.chance(w.dropPct) {
+		return
+	}
+	w.deliver(w.latency+w.between(0, w.jitter), from, to, msg)
+	if w.chance(w.dupPct) {
+		w.deliver(w.latency+w.between(0, 20*w.jitter), from, to, msg)
+	}
+}
+
+func (w *world) deliver(after time.Duration, from, to NodeID, msg Message) {
+	var frame []byte
+	if w.viaCodec {
+		frame = Append(nil, msg)
+	}
+	w.at(after, func() {
+		if n := w.nodes[to]; n == nil || n.down {
+			return
+		}
+		msg := msg
+		if frame != nil {
+			m, err := Decode(frame)
+			if err != nil {
+				w.fail("%T does not decode: %v", msg, err)
+			}
+			msg = m
+		}
+		w.step(to, Received{From: from, Msg: msg})
+	})
+}
+
+// next runs the next event, if there is one before end.
+func (w *world) next(end time.Duration) bool {
+	if len(w.queue) == 0 || w.queue[0].at > end {
+		return false
+	}
+	q := heap.Pop(&w.queue).(queued)
+	w.now = q.at
+	q.run()
+	return true
 }
 
 // run lets d pass.
 func (w *world) run(d time.Duration) {
 	end := w.now + d
-	for len(w.queue) > 0 && w.queue[0].at <= end {
-		q := heap.Pop(&w.queue).(queued)
-		w.now = q.at
-		q.run()
+	for w.next(end) {
 	}
 	w.now = end
 }
 
 // until runs until a condition holds, and returns how long that took.
 func (w *world) until(most time.Duration, what string, ok func() bool) time.Duration {
-	w.t.Helper()
+	if w.t != nil {
+		w.t.Helper()
+	}
 	began := w.now
 	for !ok() {
-		if w.now-began > most || len(w.queue) == 0 {
+		if !w.next(began + most) {
 			w.fail("not within %v: %s", most, what)
 		}
-		q := heap.Pop(&w.queue).(queued)
-		w.now = q.at
-		q.run()
 	}
 	return w.now - began
 }
 
+// failure is what a world without a test panics with.
+type failure struct{ text string }
+
 func (w *world) fail(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if w.t == nil {
+		panic(failure{text})
+	}
 	w.t.Helper()
 	for _, line := range w.log[max(0, len(w.log)-80):] {
 		w.t.Log(line)
 	}
-	for _, id := range w.order {
-		n := w.nodes[id]
-		w.t.Logf("%v down=%v paused=%v %+v lease until %v", id, n.down, n.paused, n.core.State(), n.lease)
-	}
-	w.t.Fatalf(format, args...)
+	w.t.Log(w.states())
+	w.t.Fatal(text)
 }
 
-// holds reports whether a node's lease is valid by its own clock.
-func (w *world) holds(n *simNode) bool { return !n.down && n.lease.Valid(w.clock(n)) }
-
-// checkLeases checks that whoever holds a lease stands in the newest view.
-func (w *world) checkLeases() {
-	var newest *View
-	for _, id := range w.order {
-		if v := w.nodes[id].core.View(); v != nil && (newest == nil || v.Epoch > newest.Epoch) {
-			newest = v
-		}
-	}
-	leaders := 0
+func (w *world) states() string {
+	s := ""
 	for _, id := range w.order {
 		n := w.nodes[id]
-		if !w.holds(n) {
+		if n.down || n.removed != nil {
+			s += fmt.Sprintf("%d down=%v removed=%v\n", id, n.down, n.removed)
 			continue
 		}
-		if newest.Member(id) == nil {
-			w.fail("%v is outside the newest view %v and holds a lease", id, newest.Epoch)
-		}
-		if n.core.LeaderLease().After(w.clock(n)) {
-			leaders++
-		}
+		s += fmt.Sprintf("%d paused=%v %+v lease ends in %v, view %s\n", id, n.paused, n.core.State(),
+			n.core.Lease().Until.Sub(w.clock(n)), viewText(n.core.View()))
 	}
-	if leaders > 1 {
-		w.fail("%d leader leases at once", leaders)
-	}
+	return s
 }
 
-// cluster forms a cluster of n nodes with ids 1 to n, in that order of seniority.
-func cluster(t *testing.T, n int) *world {
-	w := newWorld(t)
-	w.add(1)
-	w.step(1, Form{Generation: 100})
-	for id := NodeID(2); id <= NodeID(n); id++ {
-		w.add(id)
-		w.step(id, Contacts{Nodes: []Node{w.nodes[1].core.cfg.Self}})
-		w.until(time.Second, fmt.Sprintf("node %d is up", id), func() bool { return w.allUp(int(id)) })
+func viewText(v *View) string {
+	if v == nil {
+		return "none"
 	}
-	w.until(time.Second, "all hold leases", func() bool { return w.allHold() })
-	return w
-}
-
-func (w *world) living() []*simNode {
-	var out []*simNode
-	for _, id := range w.order {
-		if n := w.nodes[id]; !n.down && n.removed == nil {
-			out = append(out, n)
-		}
+	s := v.Epoch.String() + "{"
+	for _, m := range v.Members {
+		s += fmt.Sprintf(" %d%s", uint64(m.ID), map[Status]string{Joining: "j", Up: "", Leaving: "l"}[m.Status])
 	}
-	return out
-}
-
-// allUp reports whether all living nodes hold one view of n up members.
-func (w *world) allUp(n int) bool {
-	for _, x := range w.living() {
-		v := x.core.View()
-		if v == nil || len(v.Members) != n || slices.ContainsFunc(v.Members, func(m Member) bool { return m.Status != Up }) {
-			return false
-		}
-	}
-	return true
-}
-
-func (w *world) allHold() bool {
-	return !slices.ContainsFunc(w.living(), func(n *simNode) bool { return !w.holds(n) })
-}
-
-// kill crashes nodes; the living have the proof after the delay.
-func (w *world) kill(proofAfter time.Duration, ids ...NodeID) {
-	for _, id := range ids {
-		w.nodes[id].down = true
-	}
-	for _, n := range w.living() {
-		for _, id := range ids {
-			w.step(n.id, Link{Subject: id, Up: false})
-			w.at(proofAfter, func() { w.step(n.id, ProvenDead{Subject: id, Reason: "refused"}) })
-		}
-	}
+	return s + " }"
 }

@@ -1,0 +1,221 @@
+package view
+
+import (
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// truth judges a run from outside, on true time.
+type truth struct {
+	w *world
+	// decided holds the views that were published, per epoch, of each cluster.
+	decided map[epochOf]*View
+	newest  map[uint64]*View
+	// accepted holds who accepted what.
+	accepted map[step]*acceptance
+	byNext   map[epochOf][]*acceptance
+	// leaderEnd is until when, in true time, a node's leader lease has run at most.
+	leaderEnd map[NodeID]time.Duration
+	dead      map[NodeID]bool
+	// wrongEvidence is set in tests where living nodes are proven dead: lineages may
+	// part, so the checks that need one line are off.
+	wrongEvidence bool
+}
+
+type epochOf struct {
+	cluster uint64
+	epoch   Epoch
+}
+
+type step struct {
+	cluster uint64
+	base    Epoch
+	ballot  Ballot
+}
+
+type acceptance struct {
+	base, next *View
+	emergency  bool
+	by         map[NodeID]bool
+}
+
+func newTruth(w *world) *truth {
+	return &truth{
+		w: w, decided: map[epochOf]*View{}, newest: map[uint64]*View{}, accepted: map[step]*acceptance{},
+		byNext: map[epochOf][]*acceptance{}, leaderEnd: map[NodeID]time.Duration{}, dead: map[NodeID]bool{},
+	}
+}
+
+// check is called after every step of a node.
+func (x *truth) check(n *simNode, before *View, out *Effects) {
+	if err := n.core.Check(); err != nil {
+		x.w.fail("%v", err)
+	}
+	x.noteAttempts(n)
+	if out.View != nil {
+		x.checkView(n, before, out.View)
+	}
+	if out.Lease != nil {
+		x.checkLease(n, *out.Lease)
+	}
+	if x.wrongEvidence {
+		return
+	}
+	x.checkOutsiders()
+	x.checkLeaders()
+}
+
+func (x *truth) noteAttempts(n *simNode) {
+	for base, a := range n.core.attempts { // order-free: sets are filled
+		v := n.core.view
+		if v == nil || v.Epoch != base {
+			continue
+		}
+		key := step{v.Cluster, base, a.ballot}
+		acc := x.accepted[key]
+		if acc == nil {
+			acc = &acceptance{base: v, next: a.next, emergency: a.emergency, by: map[NodeID]bool{}}
+			x.accepted[key] = acc
+			at := epochOf{a.next.Cluster, a.next.Epoch}
+			x.byNext[at] = append(x.byNext[at], acc)
+		} else if !sameView(acc.next, a.next) {
+			x.w.fail("ballot %v proposes two views on %v: %s and %s", a.ballot, base, viewText(acc.next), viewText(a.next))
+		}
+		acc.by[n.id] = true
+	}
+}
+
+func sameView(a, b *View) bool {
+	return a == b || a.Cluster == b.Cluster && a.Epoch == b.Epoch && slices.Equal(a.Forks, b.Forks) &&
+		slices.EqualFunc(a.Members, b.Members, func(m, o Member) bool {
+			return m.ID == o.ID && m.Joined == o.Joined && m.Status == o.Status
+		})
+}
+
+// checkView holds that there is one view per epoch, and that each follows from one
+// before it by a quorum or a proof.
+func (x *truth) checkView(n *simNode, before, v *View) {
+	at := epochOf{v.Cluster, v.Epoch}
+	if known := x.decided[at]; known != nil {
+		if !sameView(known, v) && !x.wrongEvidence {
+			x.w.fail("two views of one epoch: %s and %s", viewText(known), viewText(v))
+		}
+		return
+	}
+	first := before == nil && len(v.Members) == 1 && v.Members[0].ID == n.id
+	if !first && !x.wrongEvidence && !x.follows(n, before, v) {
+		x.w.fail("%d publishes %s without a quorum", n.id, viewText(v))
+	}
+	x.w.note("%d publishes %s", n.id, viewText(v))
+	x.decided[at] = v
+	if top := x.newest[v.Cluster]; top == nil || top.Epoch < v.Epoch {
+		x.newest[v.Cluster] = v
+	}
+}
+
+func (x *truth) follows(n *simNode, before, v *View) bool {
+	for _, acc := range x.byNext[epochOf{v.Cluster, v.Epoch}] {
+		if sameView(acc.next, v) && x.rightful(acc) {
+			return true
+		}
+	}
+	if before == nil {
+		return false
+	}
+	// A leader that is a quorum by itself proposes and commits in one step, so nobody
+	// sees its attempt; it may even do so twice.
+	alone := map[NodeID]bool{n.id: true}
+	bases := []*View{before}
+	for _, acc := range x.accepted {
+		if acc.base == before {
+			bases = append(bases, acc.next)
+		}
+	}
+	return slices.ContainsFunc(bases, func(base *View) bool {
+		return x.rightful(&acceptance{base: base, next: v, emergency: base.Epoch.Generation() != v.Epoch.Generation(), by: alone})
+	})
+}
+
+// rightful reports whether those who accepted carry the step.
+func (x *truth) rightful(a *acceptance) bool {
+	in := func(id NodeID) bool { return a.by[id] }
+	if plainQuorum(a.base, in) && plainQuorum(a.next, in) {
+		return true
+	}
+	rest := func(v *View) bool {
+		return !slices.ContainsFunc(v.Members, func(m Member) bool { return !a.by[m.ID] && !x.dead[m.ID] })
+	}
+	return a.emergency && x.w.cfg.Evidence == EvidenceFull && rest(a.base) && rest(a.next)
+}
+
+// checkLease holds a new lease against the leader's that granted it.
+func (x *truth) checkLease(n *simNode, l Lease) {
+	if l.Until == 0 {
+		return
+	}
+	end := n.trueTime(l.Until)
+	if n.core.office != nil && l.Leader {
+		x.leaderEnd[n.id] = max(x.leaderEnd[n.id], n.trueTime(n.core.LeaderLease()))
+		return
+	}
+	if leader := n.core.guard.leader; end > x.w.now && !l.Leader && n.core.office == nil && leader != 0 {
+		if most := x.leaderEnd[leader]; end > most+time.Microsecond && end > x.latestLeader()+time.Microsecond {
+			x.w.fail("the lease of %d ends %v after its leader's (%d)", n.id, end-most, leader)
+		}
+	}
+}
+
+func (x *truth) latestLeader() time.Duration {
+	most := time.Duration(0)
+	for _, end := range x.leaderEnd { // order-free: a maximum
+		most = max(most, end)
+	}
+	return most
+}
+
+// checkOutsiders holds that whoever holds a lease stands in the newest view.
+func (x *truth) checkOutsiders() {
+	for _, id := range x.w.order {
+		n := x.w.nodes[id]
+		if n.down || n.removed != nil || n.core.view == nil || !x.w.holds(n) {
+			continue
+		}
+		newest := x.newest[n.core.view.Cluster]
+		m := newest.Member(id)
+		if m == nil || !m.Status.Votes() {
+			x.w.fail("%d holds a lease for %v and is no voter of the newest view %s", id, n.core.Lease().Until.Sub(x.w.clock(n)), viewText(newest))
+		}
+	}
+}
+
+// checkLeaders holds that there is at most one leader lease.
+func (x *truth) checkLeaders() {
+	leader := NodeID(0)
+	for _, id := range x.w.order {
+		n := x.w.nodes[id]
+		if n.down || n.removed != nil || n.core.office == nil {
+			continue
+		}
+		until := n.core.LeaderLease()
+		if until != 0 {
+			x.leaderEnd[id] = max(x.leaderEnd[id], n.trueTime(until))
+		}
+		if !until.After(x.w.clock(n)) {
+			continue
+		}
+		if leader != 0 {
+			x.w.fail("%d and %d hold leader leases at once", leader, id)
+		}
+		leader = id
+	}
+}
+
+// holds reports whether a node's lease is valid by its own clock. A paused node
+// counts: it may wake at any instant.
+func (w *world) holds(n *simNode) bool {
+	return !n.down && n.removed == nil && n.core.Lease().Valid(w.clock(n))
+}
+
+var _ = clock.Never
