@@ -111,6 +111,12 @@ func (h *Hosting) Acts(at time.Duration, node view.NodeID, s protocol.ShardID, t
 	return h.single(at, s, x)
 }
 
+// WasStarted reports whether the shard was ever started under the token.
+func (h *Hosting) WasStarted(s protocol.ShardID, t protocol.Token) bool {
+	_, ok := h.owners[shardToken{s, t}]
+	return ok
+}
+
 // Live returns the nodes that hold an instance of the shard.
 func (h *Hosting) Live(s protocol.ShardID) []view.NodeID {
 	var out []view.NodeID

@@ -59,10 +59,11 @@ func (w *world) story(p *proc) []view.Node {
 	return told
 }
 
-// wallClock is what a forming node takes its generation from: seconds, so that
-// later is greater as long as clusters form more than a second apart.
+// wallClock is what a forming node takes its generation from. Its seconds pass
+// faster here, in which takeovers follow each other without a rest: each opens a
+// generation of its own, and a fresh cluster must be above them.
 func (w *world) wallClock() uint32 {
-	return w.wallAtStart + uint32(w.now/instant(time.Second))
+	return w.wallAtStart + uint32(w.now/instant(10*time.Millisecond))
 }
 
 // mayForm is the forming rule of DESIGN 4.7 with all hosts as contact points and
@@ -81,7 +82,7 @@ func (w *world) mayForm(p *proc) bool {
 			return false
 		}
 	}
-	// Two of a mind in one second would share a generation.
+	// Two of a mind at one moment would share a generation.
 	if w.formedAt != 0 && w.wallClock() <= w.formedAt {
 		return false
 	}

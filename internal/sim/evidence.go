@@ -127,13 +127,14 @@ func (p *proc) onPeer(typ transport.PeerEventType, class transport.Class, id, fo
 	}
 	x := l.peer(id)
 	stood := x.up && x.inControl
-	p.linkEvent(typ, class == transport.Control, id, x)
+	p.linkEvent(typ, class, id, x)
 	if stands := x.up && x.inControl; stands != stood {
 		p.step(view.Link{Subject: id, Up: stands})
 	}
 }
 
-func (p *proc) linkEvent(typ transport.PeerEventType, control bool, id nodeID, x *link) {
+func (p *proc) linkEvent(typ transport.PeerEventType, class transport.Class, id nodeID, x *link) {
+	control := class == transport.Control
 	l := p.links()
 	switch typ {
 	case transport.Connected:
@@ -142,7 +143,7 @@ func (p *proc) linkEvent(typ transport.PeerEventType, control bool, id nodeID, x
 			x.up, x.lostAt, x.refusals = true, never, 0
 		}
 		l.heard(id)
-		p.upperPeer(id, true)
+		p.upperPeer(id, class, true)
 	case transport.Accepted:
 		x.met, x.in = true, true
 		x.inControl = x.inControl || control
@@ -152,9 +153,10 @@ func (p *proc) linkEvent(typ transport.PeerEventType, control bool, id nodeID, x
 			x.up = false
 			x.lostAt = min(x.lostAt, p.w.now)
 		}
-		p.upperPeer(id, false)
+		p.upperPeer(id, class, false)
 	case transport.AcceptedLost:
 		x.in = false
+		p.upperPeer(id, class, false)
 		x.inControl = x.inControl && !control
 		l.conclude(id, x)
 	case transport.Refused:
@@ -210,6 +212,7 @@ func (l *links) prove(id nodeID, certain bool, why string) {
 		l.p.forgotten[id] = true
 	}
 	l.p.step(view.ProvenDead{Subject: id, Reason: why})
+	l.p.upperPeer(id, transport.Message, false)
 }
 
 // heard takes a proof back that is not certain.

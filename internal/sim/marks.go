@@ -30,6 +30,24 @@ const (
 	markAbandoned
 	markRestartAll
 	markOperator
+	markBufferFull
+	markMisrouted
+	markForced
+	markDrained
+	markMove
+	markMoveCancelled
+	markClaim
+	markClaimStale
+	markStillServed
+	markWriteUnknown
+	markYield
+	markStaleTerm
+	markStaleToken
+	markHeld
+	markFenced
+	markLogCut
+	markReadRepair
+	markDescend
 	marksEnd
 )
 
@@ -58,6 +76,24 @@ var markNames = [...]string{
 	markAbandoned:      "instances abandoned",
 	markRestartAll:     "restart of all",
 	markOperator:       "stranded until restarted",
+	markBufferFull:     "buffer full",
+	markMisrouted:      "message refused by a node that is not the home",
+	markForced:         "shard stopped by force",
+	markDrained:        "drained",
+	markMove:           "move begun",
+	markMoveCancelled:  "move cancelled",
+	markClaim:          "claim adopted in census",
+	markClaimStale:     "stale claim ignored",
+	markStillServed:    "shard still served after a cancel",
+	markWriteUnknown:   "write outcome unknown",
+	markYield:          "coordinator asks for a lease to end",
+	markStaleTerm:      "stale term refused",
+	markStaleToken:     "stale token refused",
+	markHeld:           "order held for a later view",
+	markFenced:         "fence refused",
+	markLogCut:         "delta log cut",
+	markReadRepair:     "read repair",
+	markDescend:        "digests differ",
 }
 
 // String returns the mark's name.

@@ -24,6 +24,8 @@ type membership struct {
 	// lostSince is when the lease was lost, deadSince when all other members were
 	// proven dead; never if not.
 	lostSince, deadSince instant
+	// abandoning counts the abandonments under way: meanwhile no lease is valid.
+	abandoning int
 }
 
 func (p *proc) links() *links { return &p.member.links }
@@ -132,6 +134,17 @@ func (p *proc) lapse() {
 	}
 }
 
+// regain tells them when a lease counts again that had to wait for the end of an
+// abandonment.
+func (p *proc) regain() {
+	m := &p.member
+	if !m.valid && p.leaseValid() {
+		m.valid = true
+		p.leaseTurned(true)
+		p.w.at(p.clk.when(m.lease.Until), func() { p.run(p.lapse) })
+	}
+}
+
 func (p *proc) leaseTurned(valid bool) {
 	if valid {
 		p.w.hit(markLeaseResumed)
@@ -143,7 +156,7 @@ func (p *proc) leaseTurned(valid bool) {
 }
 
 func (p *proc) leaseValid() bool {
-	return p.alive && !p.over && p.member.lease.Valid(p.now())
+	return p.alive && !p.over && p.member.abandoning == 0 && p.member.lease.Valid(p.now())
 }
 
 // setView takes a newer view.

@@ -25,6 +25,8 @@ type proc struct {
 	paused bool
 	// pausedAt is when the pause began.
 	pausedAt instant
+	// pausedUntil is when the newest pause ended.
+	pausedUntil instant
 	// over is set when the incarnation was removed: its stack is closing.
 	over bool
 	// former is the newest view held here.
@@ -93,6 +95,7 @@ func (p *proc) resume() {
 		return
 	}
 	p.paused = false
+	p.pausedUntil = p.w.now
 	p.w.event(p, "resumed", uint64(len(p.todo)), nil)
 	p.w.checkPause(p)
 	p.drain(0)

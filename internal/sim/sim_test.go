@@ -2,7 +2,9 @@ package sim
 
 import (
 	"flag"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -37,7 +39,18 @@ func TestSeeds(t *testing.T) {
 			n = 200
 		}
 	}
-	campaign(t, Config{}, 0, n)
+	marks := campaign(t, Config{}, 0, n)
+	for _, name := range slices.Sorted(maps.Keys(marks)) {
+		t.Logf("%8d %s", marks[name], name)
+	}
+	if n < 2000 {
+		return
+	}
+	for _, name := range markNames {
+		if marks[name] == 0 {
+			t.Errorf("no run has seen: %s", name)
+		}
+	}
 }
 
 // campaign plays seeds and reports the first few failures.

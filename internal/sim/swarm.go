@@ -34,14 +34,15 @@ type swarm struct {
 	ending     ending
 
 	// For the layers above.
-	shards       int
-	entities     int
-	tellEvery    time.Duration
-	handleMax    time.Duration
-	minMembers   int
-	bufferMax    int
-	drain        bool
-	clientWrites bool
+	shards                  int
+	entities                int
+	tellEvery               time.Duration
+	handleMax               time.Duration
+	minMembers              int
+	bufferMax               int
+	drain                   bool
+	beginTimeout, rebalance time.Duration
+	clientWrites            bool
 }
 
 // ending is how a run ends: what liveness is asked of.
@@ -105,5 +106,7 @@ func (s *swarm) drawUpper(r *pcg) {
 	if r.chance(20) {
 		s.minMembers = r.between(1, s.nodes)
 	}
+	s.beginTimeout = []time.Duration{5 * time.Second, time.Second, 300 * time.Millisecond}[r.intn(3)]
+	s.rebalance = []time.Duration{2 * time.Second, 300 * time.Millisecond, 300 * time.Millisecond}[r.intn(3)]
 	s.bufferMax = []int{1, 8, 64, 64}[r.intn(4)]
 }

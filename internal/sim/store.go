@@ -1,0 +1,315 @@
+package sim
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator/core"
+	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// replica is the driver of the replicator core, and of the coordinator's store
+// in it, as sharding.DataStore keeps it.
+type replica struct {
+	u       *upper
+	core    *core.Core
+	fx      core.Effects
+	timer   timer
+	view    *view.View
+	ids     core.RequestID
+	answers map[core.RequestID]func(core.Reply)
+	chats   uint64
+}
+
+const (
+	storeTimeout = 500 * time.Millisecond
+	keyShards    = "t/shards"
+	keyRegions   = "t/regions"
+	keyProxies   = "t/proxies"
+	keyClient    = "client"
+	fenceGroup   = "t"
+)
+
+func (r *replica) start(u *upper) {
+	r.u = u
+	r.core = core.New(core.Config{
+		Self: u.p.node.ID, Seed: u.p.w.setRand.u64(),
+	})
+	r.answers = map[core.RequestID]func(core.Reply){}
+	r.timer = newTimer(u.p, func() { r.step(core.Tick{}) })
+	r.timer.set(r.core.Deadline())
+}
+
+func (r *replica) step(ev core.Event) {
+	u := r.u
+	if !u.on {
+		return
+	}
+	r.core.Step(u.p.now(), ev, &r.fx)
+	for _, s := range r.fx.Send {
+		class := transport.Control
+		if s.Bulk {
+			class = transport.Bulk
+		}
+		u.p.w.event(u.p, "replicate", uint64(s.To), func() string { return fmt.Sprintf("%s %T", u.p.w.name(s.To), s.Msg) })
+		if w := u.p.w; w.swarm.datagrams && w.byID[s.To] != nil && !u.p.forgotten[s.To] {
+			w.datagram(u.p, w.byID[s.To], frame{transport.KindReplicator, s.Msg})
+			continue
+		}
+		_ = u.p.send(s.To, class, frame{transport.KindReplicator, s.Msg})
+	}
+	for i := range r.fx.Trace {
+		t := &r.fx.Trace[i]
+		u.p.w.noteUpper(string(t.Kind))
+	}
+	replies := slices.Clone(r.fx.Reply)
+	r.fx.Reset()
+	for _, a := range replies {
+		answer := r.answers[a.ID]
+		delete(r.answers, a.ID)
+		if answer != nil {
+			answer(a)
+		}
+	}
+	r.timer.set(r.core.Deadline())
+}
+
+func (r *replica) received(from nodeID, m any) {
+	if msg, ok := m.(core.Message); ok {
+		r.step(core.Received{From: from, Msg: msg})
+	}
+}
+
+func (r *replica) setView(v *view.View) { r.step(core.ViewChanged{View: v}) }
+
+func (r *replica) peer(id nodeID, up bool) {
+	if up {
+		r.step(core.PeerUp{ID: id})
+	} else {
+		r.step(core.PeerLost{ID: id})
+	}
+}
+
+func (r *replica) ask(answer func(core.Reply)) core.RequestID {
+	r.ids++
+	r.answers[r.ids] = answer
+	return r.ids
+}
+
+func (r *replica) fence(term view.Epoch) core.Fence {
+	return core.Fence{Group: fenceGroup, Term: uint64(term)}
+}
+
+// write performs a coordinator's write and answers it.
+func (r *replica) write(w coordinator.Write) {
+	u := r.u
+	if !u.on {
+		return
+	}
+	id := r.ask(func(a core.Reply) {
+		result, higher := outcome(a.Err)
+		u.put(func() {
+			if result == coordinator.OK {
+				u.p.w.acknowledged(w)
+			}
+			u.stepCoordinator(coordinator.WriteDone{ID: w.ID, Result: result, Higher: higher})
+		})
+	})
+	level := core.Majority(0, 0)
+	if u.p.w.cfg.Mutant.Is("ack on local write") {
+		level = core.Local
+	}
+	r.step(core.Update{ID: id, Ops: r.ops(w), Level: level, Fence: r.fence(w.Term), Deadline: u.p.now().Add(storeTimeout)})
+}
+
+func (r *replica) ops(w coordinator.Write) []core.Op {
+	self := crdt.NodeID(r.u.p.node.ID)
+	var ops []core.Op
+	if len(w.Records) > 0 {
+		ops = append(ops, core.Mutate(keyShards, crdt.KindLWWMap, 64*len(w.Records), func(v crdt.Value) crdt.Value {
+			m := v.(*crdt.LWWMap[string, string])
+			var delta crdt.Value
+			for _, rec := range w.Records {
+				at := crdt.Stamp{Time: uint64(rec.Token.Term), Node: self, Seq: rec.Token.Seq}
+				delta = joined(delta, m.Set(shardKey(rec.Shard), recordText(rec), at))
+			}
+			return delta
+		}))
+	}
+	sets := func(key string, add []nodeID) {
+		if len(add)+len(w.Gone) == 0 {
+			return
+		}
+		ops = append(ops, core.Mutate(key, crdt.KindORSet, 64*len(add), func(v crdt.Value) crdt.Value {
+			s := v.(*crdt.ORSet[string])
+			var delta crdt.Value
+			for _, n := range add {
+				if !s.Contains(nodeKey(n)) {
+					delta = joined(delta, s.Add(self, nodeKey(n)))
+				}
+			}
+			for _, n := range w.Gone {
+				delta = joined(delta, s.Remove(nodeKey(n)))
+			}
+			return delta
+		}))
+	}
+	sets(keyRegions, w.Regions)
+	sets(keyProxies, w.Proxies)
+	return ops
+}
+
+// joined merges deltas of one type; nil is none.
+func joined[T interface {
+	comparable
+	crdt.Value
+}](all crdt.Value, d T) crdt.Value {
+	var none T
+	if d == none {
+		return all
+	}
+	if all == nil {
+		return d
+	}
+	if _, err := all.Join(d); err != nil {
+		panic(err)
+	}
+	return all
+}
+
+// read performs a coordinator's read and answers it.
+func (r *replica) read(c coordinator.Read) {
+	u := r.u
+	if !u.on {
+		return
+	}
+	id := r.ask(func(a core.Reply) {
+		done := coordinator.ReadDone{ID: c.ID}
+		done.Result, done.Higher = outcome(a.Err)
+		if a.Err == nil {
+			done.Records = records(a.Values[0])
+			done.Regions, done.Proxies = nodesOf(a.Values[1]), nodesOf(a.Values[2])
+		}
+		u.put(func() { u.stepCoordinator(done) })
+	})
+	r.step(core.Read{
+		ID: id, Keys: []string{keyShards, keyRegions, keyProxies}, Level: core.Majority(0, 0),
+		Fence: r.fence(c.Term), Deadline: u.p.now().Add(storeTimeout),
+	})
+}
+
+func outcome(err error) (coordinator.Result, view.Epoch) {
+	var fenced *core.FencedError
+	switch {
+	case err == nil:
+		return coordinator.OK, 0
+	case errors.As(err, &fenced):
+		return coordinator.Fenced, view.Epoch(fenced.Higher)
+	}
+	return coordinator.Unknown, 0
+}
+
+func shardKey(s protocol.ShardID) string {
+	return string(binary.BigEndian.AppendUint32(nil, uint32(s)))
+}
+
+func nodeKey(n nodeID) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
+
+func recordText(r protocol.Record) string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(r.Home))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Token.Term))
+	b = binary.BigEndian.AppendUint64(b, r.Token.Seq)
+	return string(append(b, byte(r.State)))
+}
+
+func records(v crdt.Value) []protocol.Record {
+	m, ok := v.(*crdt.LWWMap[string, string])
+	if !ok || m == nil {
+		return nil
+	}
+	var out []protocol.Record
+	for k, text := range m.All() {
+		b := []byte(text)
+		out = append(out, protocol.Record{
+			Shard: protocol.ShardID(binary.BigEndian.Uint32([]byte(k))),
+			Home:  nodeID(binary.BigEndian.Uint64(b)),
+			Token: protocol.Token{Term: view.Epoch(binary.BigEndian.Uint64(b[8:])), Seq: binary.BigEndian.Uint64(b[16:])},
+			State: protocol.RecordState(b[24]),
+		})
+	}
+	slices.SortFunc(out, func(a, b protocol.Record) int { return int(a.Shard) - int(b.Shard) })
+	return out
+}
+
+func nodesOf(v crdt.Value) []nodeID {
+	s, ok := v.(*crdt.ORSet[string])
+	if !ok || s == nil {
+		return nil
+	}
+	var out []nodeID
+	for e := range s.All() {
+		out = append(out, nodeID(binary.BigEndian.Uint64([]byte(e))))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// chat is an application that writes and reads at majority, for S4.
+func (r *replica) chat() {
+	u := r.u
+	w := u.p.w
+	if !w.swarm.clientWrites {
+		return
+	}
+	w.after(w.setRand.dur(50*time.Millisecond, 600*time.Millisecond), func() {
+		if !u.on || w.calm {
+			return
+		}
+		u.p.run(r.say)
+		r.chat()
+	})
+}
+
+func (r *replica) say() {
+	u := r.u
+	w := u.p.w
+	if !u.on || r.view == nil {
+		return
+	}
+	deadline := u.p.now().Add(storeTimeout)
+	if w.setRand.coin() {
+		r.chats++
+		word := fmt.Sprintf("%s/%d", u.p.label, r.chats)
+		op := core.Mutate(keyClient, crdt.KindORSet, 64, func(v crdt.Value) crdt.Value {
+			return v.(*crdt.ORSet[string]).Add(crdt.NodeID(u.p.node.ID), word)
+		})
+		id := r.ask(func(a core.Reply) {
+			if a.Err == nil {
+				w.durable.Acked(word, w.swarmVoters(r.view))
+			}
+		})
+		level := core.Majority(0, 0)
+		if w.cfg.Mutant.Is("ack on local write") {
+			level = core.Local
+		}
+		r.step(core.Update{ID: id, Ops: []core.Op{op}, Level: level, Deadline: deadline})
+		return
+	}
+	begun := w.durable.Begin()
+	id := r.ask(func(a core.Reply) {
+		if a.Err != nil {
+			return
+		}
+		s, _ := a.Values[0].(*crdt.ORSet[string])
+		has := func(word string) bool { return s != nil && s.Contains(word) }
+		w.judge(w.durable.Read(time.Duration(w.now), begun, has, w.present))
+	})
+	r.step(core.Read{ID: id, Keys: []string{keyClient}, Level: core.Majority(0, 0), Deadline: deadline})
+}
