@@ -7,15 +7,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/gossip/transport"
 )
 
 // Config is how a node is set up. The zero Config is valid: a cluster of one on
 // a free port of the loopback interface.
 type Config struct {
 	// Gossip says how the node takes part in a cluster: its name, addresses,
-	// contact points, roles, and the pace of leases. Its Handlers, Logger and
-	// MinGeneration are set by the node.
+	// contact points, roles, and the pace of leases. Its Handlers, Logger,
+	// Transport and MinGeneration are set by the node.
 	Gossip gossip.Config
+	// Network, if set, carries everything in memory instead of TCP: for tests of
+	// programs that embed Peerage. Gossip.Transport is then set by the node;
+	// Gossip.Listen names the address in that network. See
+	// transport.Network for the faults it can play, and gossip.Test for settings that
+	// work in a bubble of testing/synctest.
+	Network *transport.Network
 	// RejoinAfter is the pause before a removed node joins again as a new
 	// incarnation. It doubles with each removal that follows soon, up to 30 times
 	// itself. Default: 200 ms. Negative: never; the node then stays without a
@@ -42,9 +49,12 @@ func (c Config) withDefaults() Config {
 		c.RejoinAfter = defaultRejoinAfter
 	}
 	c.Gossip.Logger = c.Logger
+	if c.Network != nil {
+		c.Gossip.InsecureTransport = true // nothing leaves the process
+	}
 	return c
 }
 
 // Validate reports everything that is wrong with the settings at once, each
 // fault with the setting's name, its value and why.
-func (c Config) Validate() error { return c.Gossip.Validate() }
+func (c Config) Validate() error { return c.withDefaults().Gossip.Validate() }

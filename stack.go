@@ -2,6 +2,7 @@ package peerage
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,9 @@ func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error)
 		transport.KindEntity:      gate(&up, func(from view.NodeID, p []byte) { s.sharding.HandleEntity(from, p) }),
 	}
 	var err error
+	if cfg.Transport, err = n.transport(&cfg); err != nil {
+		return nil, err
+	}
 	if s.gossip, err = gossip.Start(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -56,6 +60,16 @@ func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error)
 	up.Store(true)
 	s.cancel = s.gossip.Subscribe(s.event)
 	return s, nil
+}
+
+// transport makes the next incarnation's end of the network in memory, nil for TCP.
+func (n *Node) transport(cfg *gossip.Config) (transport.Transport, error) {
+	if n.cfg.Network == nil {
+		return nil, nil
+	}
+	return n.cfg.Network.Transport(transport.MemoryConfig{
+		Config: cfg.TransportConfig(view.NodeID(rand.Uint64() | 1)), Listen: cfg.Listen,
+	})
 }
 
 // gate drops frames until the layers that take them stand.
