@@ -15,9 +15,6 @@ func (w *world) planFaults() {
 		w.fault()
 		w.planFaults()
 	})
-	if w.swarm.restartAll {
-		w.after(w.faultRand.dur(w.swarm.duration/4, w.swarm.duration), w.faultRestartAll)
-	}
 }
 
 // fault breaks one thing of a class that the swarm has on.

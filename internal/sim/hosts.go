@@ -133,7 +133,11 @@ func (u *upper) dispatch(h *hosted) {
 		}
 	}
 	h.busySince = w.now
-	p.later(w.netRand.dur(0, w.swarm.handleMax), func() {
+	takes := time.Duration(0)
+	if w.netRand.intn(8) == 0 {
+		takes = w.netRand.dur(0, w.swarm.handleMax)
+	}
+	p.later(takes, func() {
 		h.busySince = never
 		if !h.gone {
 			u.dispatch(h)

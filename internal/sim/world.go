@@ -135,6 +135,9 @@ func (w *world) run() {
 		})
 	}
 	w.planFaults()
+	if w.swarm.restartAll {
+		w.after(w.faultRand.dur(w.swarm.duration/4, w.swarm.duration), w.faultRestartAll)
+	}
 	w.until(instant(w.swarm.duration))
 	w.calm = true
 	w.finish()
