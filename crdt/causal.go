@@ -138,6 +138,14 @@ func (c *causal[P]) next(n NodeID) (ci int, seq uint64) {
 	return ci, seq
 }
 
+// peek returns the sequence that next would draw.
+func (c *causal[P]) peek(n NodeID) uint64 {
+	if i := c.lookup(n); i >= 0 {
+		return c.columns[i].seen.max() + 1
+	}
+	return 1
+}
+
 func (c *causal[P]) see(ci int, from, to uint64) bool {
 	sum, changed := c.columns[ci].see(from, to)
 	c.sum += sum

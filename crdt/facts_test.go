@@ -178,7 +178,7 @@ func (r *replica) write(e lwwEntry[string, string]) facts {
 type tallies struct {
 	log   *map[account][]int64
 	known map[account]int
-	heirs map[NodeID]map[NodeID]bool // heir -> dead
+	heirs map[account]map[account]bool // heir -> dead
 }
 
 type account struct {
@@ -194,7 +194,7 @@ func newTallies() func() facts {
 func plainFacts(f func() facts) func() func() facts { return func() func() facts { return f } }
 
 func emptyTallies(log *map[account][]int64) *tallies {
-	return &tallies{log, map[account]int{}, map[NodeID]map[NodeID]bool{}}
+	return &tallies{log, map[account]int{}, map[account]map[account]bool{}}
 }
 
 func (f *tallies) join(o facts) {
@@ -209,9 +209,9 @@ func (f *tallies) join(o facts) {
 	}
 }
 
-func (f *tallies) fold(heir, dead NodeID) {
+func (f *tallies) fold(heir, dead account) {
 	if f.heirs[heir] == nil {
-		f.heirs[heir] = map[NodeID]bool{}
+		f.heirs[heir] = map[account]bool{}
 	}
 	f.heirs[heir][dead] = true
 }
@@ -228,9 +228,9 @@ func (f *tallies) enter(out *tallies, a account) {
 		return
 	}
 	out.known[a] = f.known[a]
-	for d := range f.heirs[a.node] {
-		out.fold(a.node, d)
-		f.enter(out, account{d, a.down})
+	for d := range f.heirs[a] {
+		out.fold(a, d)
+		f.enter(out, d)
 	}
 }
 

@@ -152,17 +152,38 @@ func (c *GCounter) Merge(other *GCounter) bool {
 // Garbage implements Pruner: the entries of dead writers that were folded whole,
 // and the records of it.
 func (c *GCounter) Garbage(dead func(NodeID) bool) (g Garbage) {
+	gone := c.whole(dead)
 	for _, x := range c.items {
-		if dead(x.node) && c.folded(x.node) == x.n {
+		if slices.Contains(gone, x.node) {
 			g.add(tallyHash(x))
 		}
 	}
 	for _, f := range c.folds {
-		if dead(f.dead) && c.folded(f.dead) == c.get(f.dead) {
+		if slices.Contains(gone, f.dead) {
 			g.add(f.hash())
 		}
 	}
 	return g
+}
+
+// whole returns the dead writers of which all counts elsewhere, once. One that has
+// inherited from a writer that has to stay stays too: its entry stands on that
+// record. So does one that several heirs have folded at the same time.
+func (c *GCounter) whole(dead func(NodeID) bool) (gone []NodeID) {
+	for _, x := range c.items {
+		if dead(x.node) && c.folded(x.node) == x.n {
+			gone = append(gone, x.node)
+		}
+	}
+	for before := -1; before != len(gone); {
+		before = len(gone)
+		for _, f := range c.folds {
+			if !slices.Contains(gone, f.dead) {
+				gone = slices.DeleteFunc(gone, func(n NodeID) bool { return n == f.heir })
+			}
+		}
+	}
+	return gone
 }
 
 // Prune implements Pruner.
@@ -175,13 +196,7 @@ func (c *GCounter) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 }
 
 func (c *GCounter) prune(dead func(NodeID) bool) {
-	whole := func(n NodeID) bool { return dead(n) && c.get(n) > 0 && c.folded(n) == c.get(n) }
-	var gone []NodeID
-	for _, x := range c.items {
-		if whole(x.node) {
-			gone = append(gone, x.node)
-		}
-	}
+	gone := c.whole(dead)
 	for _, n := range gone {
 		c.drop(n)
 	}

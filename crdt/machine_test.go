@@ -15,7 +15,8 @@ func TestReplicasAgreeWithTheFacts(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				w := newWorld(sub, rapid.IntRange(2, 4).Draw(t, "replicas"))
-				script := rapid.SliceOfN(rapid.Byte(), 0, 400).Draw(t, "script")
+				length := rapid.IntRange(10, 400).Draw(t, "length")
+				script := rapid.SliceOfN(rapid.Byte(), length, length).Draw(t, "script")
 				if err := w.run(script); err != nil {
 					t.Fatal(err)
 				}

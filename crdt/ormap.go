@@ -33,7 +33,8 @@ type leaf[V comparable] struct {
 	path     string // the keys, encoded as an array
 	field    field
 	val      V      // of a register or an element
-	node     NodeID // of a counter's share
+	node     NodeID // of a counter's share, see share
+	born     uint64
 	inc, dec uint64
 }
 

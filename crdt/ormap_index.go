@@ -103,13 +103,13 @@ func (m *ORMap[K, V]) left(e leaf[V]) {
 }
 
 // leafCodec writes [path, field, ...]: a value for registers and elements, nothing
-// for flags, node, up and down for counters.
+// for flags, node, born, inc and dec for counters.
 type leafCodec[K, V comparable] struct {
 	key *element[K]
 	val *element[V]
 }
 
-var leafLen = [...]int{fieldRegister: 3, fieldElement: 3, fieldFlag: 2, fieldCounter: 5}
+var leafLen = [...]int{fieldRegister: 3, fieldElement: 3, fieldFlag: 2, fieldCounter: 6}
 
 func (c leafCodec[K, V]) Append(b []byte, e leaf[V]) []byte {
 	b = append(appendArrayLen(b, leafLen[e.field]), e.path...)
@@ -118,7 +118,8 @@ func (c leafCodec[K, V]) Append(b []byte, e leaf[V]) []byte {
 	case fieldRegister, fieldElement:
 		b = c.val.codec.Append(b, e.val)
 	case fieldCounter:
-		b = appendUint(appendUint(appendUint(b, uint64(e.node)), e.inc), e.dec)
+		b = appendUint(appendUint(b, uint64(e.node)), e.born)
+		b = appendUint(appendUint(b, e.inc), e.dec)
 	}
 	return b
 }
@@ -136,7 +137,7 @@ func (c leafCodec[K, V]) Decode(b []byte) (e leaf[V], n int, err error) {
 	case e.field == fieldRegister || e.field == fieldElement:
 		e.val = c.val.read(r)
 	case e.field == fieldCounter:
-		e.node, e.inc, e.dec = NodeID(r.uint()), r.uint(), r.uint()
+		e.node, e.born, e.inc, e.dec = NodeID(r.uint()), r.uint(), r.uint(), r.uint()
 	}
 	return e, len(b) - len(r.b), r.err
 }

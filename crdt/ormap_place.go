@@ -76,8 +76,11 @@ func (p Place[K, V]) Increment(node NodeID, n int64) *ORMap[K, V] {
 	for _, e := range p.leaves(fieldCounter) {
 		if e.node == node {
 			old = append(old, e)
-			now.inc, now.dec = max(now.inc, e.inc), max(now.dec, e.dec)
+			now.born, now.inc, now.dec = e.born, e.inc, e.dec
 		}
+	}
+	if len(old) == 0 {
+		now.born = p.m.inner().grown().peek(node)
 	}
 	if n >= 0 {
 		now.inc += uint64(n)
@@ -88,11 +91,8 @@ func (p Place[K, V]) Increment(node NodeID, n int64) *ORMap[K, V] {
 }
 
 // Count returns the count of the counter here.
-func (p Place[K, V]) Count() (n int64) {
-	for _, e := range p.leaves(fieldCounter) {
-		n += int64(e.inc - e.dec)
-	}
-	return n
+func (p Place[K, V]) Count() int64 {
+	return total(p.leaves(fieldCounter), func(e *leaf[V]) part { return part{e.node, e.born, e.inc, e.dec} })
 }
 
 // Enable switches the flag here on.

@@ -17,18 +17,47 @@ import "iter"
 // The zero PNCounterMap is empty and ready to use, with DefaultCodec. It is not
 // safe for concurrent use, reading included.
 //
-// Invariant: if groups is not nil it has the elements of set, by key; a key has at
-// most one share per writer.
+// Invariant: if groups is not nil it has the elements of set, by key.
 type PNCounterMap[K comparable] struct {
 	set    ORSet[share[K]]
 	groups map[K][]share[K] // nil: not built yet
 }
 
-// share is what one writer has counted under one key.
+// share is what one writer has counted under one key since the key was last
+// removed. Who has missed a change may hold an older share of that writer as well;
+// only the youngest counts.
 type share[K comparable] struct {
 	key      K
 	node     NodeID
+	born     uint64 // sequence of the writer's dot that began the share
 	inc, dec uint64
+}
+
+// part is the share of one writer in a counter.
+type part struct {
+	node     NodeID
+	born     uint64
+	inc, dec uint64
+}
+
+// younger reports whether p came after q, a part of the same writer.
+func (p part) younger(q part) bool {
+	return p.born > q.born || p.born == q.born && p.inc+p.dec > q.inc+q.dec
+}
+
+// total sums up the youngest part of each writer. There are few.
+func total[S any](shares []S, of func(*S) part) (sum int64) {
+	for i := range shares {
+		p, last := of(&shares[i]), true
+		for j := range shares {
+			q := of(&shares[j])
+			last = last && (q.node != p.node || !q.younger(p))
+		}
+		if last {
+			sum += int64(p.inc - p.dec)
+		}
+	}
+	return sum
 }
 
 // NewPNCounterMap returns an empty map with a codec of the caller's.
@@ -45,31 +74,31 @@ func (m *PNCounterMap[K]) inner() *ORSet[share[K]] {
 	return &m.set
 }
 
-// shareCodec writes [key, node, inc, dec]. The node keeps the equal shares of two
-// writers apart.
+// shareCodec writes [key, node, born, inc, dec].
 type shareCodec[K comparable] struct{ key *element[K] }
 
 func (c shareCodec[K]) Append(b []byte, e share[K]) []byte {
-	b = c.key.codec.Append(appendArrayLen(b, 4), e.key)
-	return appendUint(appendUint(appendUint(b, uint64(e.node)), e.inc), e.dec)
+	b = c.key.codec.Append(appendArrayLen(b, 5), e.key)
+	b = appendUint(appendUint(b, uint64(e.node)), e.born)
+	return appendUint(appendUint(b, e.inc), e.dec)
 }
 
 func (c shareCodec[K]) Decode(b []byte) (e share[K], n int, err error) {
 	r := &reader{b: b}
-	r.tuple(4)
+	r.tuple(5)
 	e.key = c.key.read(r)
-	e.node, e.inc, e.dec = NodeID(r.uint()), r.uint(), r.uint()
+	e.node, e.born, e.inc, e.dec = NodeID(r.uint()), r.uint(), r.uint(), r.uint()
 	return e, len(b) - len(r.b), r.err
 }
 
 func (c shareCodec[K]) hash(e share[K]) uint64 {
 	k, _ := c.key.measure(e.key)
-	return mix(mix(k, uint64(e.node)), mix(e.inc, e.dec))
+	return mix(mix(mix(k, uint64(e.node)), e.born), mix(e.inc, e.dec))
 }
 
 func (c shareCodec[K]) size(e share[K]) int {
 	_, k := c.key.measure(e.key)
-	return 1 + k + uintSize(uint64(e.node)) + uintSize(e.inc) + uintSize(e.dec)
+	return 1 + k + uintSize(uint64(e.node)) + uintSize(e.born) + uintSize(e.inc) + uintSize(e.dec)
 }
 
 func (m *PNCounterMap[K]) index() map[K][]share[K] {
@@ -107,8 +136,11 @@ func (m *PNCounterMap[K]) Add(node NodeID, k K, n int64) *PNCounterMap[K] {
 	for _, e := range m.index()[k] {
 		if e.node == node {
 			old = append(old, e)
-			now.inc, now.dec = max(now.inc, e.inc), max(now.dec, e.dec)
+			now.born, now.inc, now.dec = e.born, e.inc, e.dec
 		}
+	}
+	if len(old) == 0 {
+		now.born = m.inner().grown().peek(node)
 	}
 	if n >= 0 {
 		now.inc += uint64(n)
@@ -136,10 +168,7 @@ func (m *PNCounterMap[K]) Remove(k K) *PNCounterMap[K] {
 // Count returns the count under k.
 func (m *PNCounterMap[K]) Count(k K) (n int64, ok bool) {
 	g, ok := m.index()[k]
-	for _, e := range g {
-		n += int64(e.inc - e.dec)
-	}
-	return n, ok
+	return total(g, func(e *share[K]) part { return part{e.node, e.born, e.inc, e.dec} }), ok
 }
 
 // Len returns the number of keys.

@@ -51,7 +51,8 @@ type Folder interface {
 	Pruner
 	// Fold moves the share of a dead writer to heir, as a change made by heir, and
 	// returns the delta, or nil if there is nothing to move. The content does not
-	// change. Only the incarnation heir itself may call it.
+	// change. Only the incarnation heir itself may call it. Two heirs at the same time
+	// do no harm, but keep the entry from ever being pruned: let one member do it.
 	Fold(dead, heir NodeID) Value
 }
 

@@ -120,36 +120,57 @@ func multiSubject() *subject {
 	return s
 }
 
-// tally payloads are "place/#node/inc/dec": a share of a counter.
+// share counts n in the share of r at a place. The payload of a share is
+// "place/#node/born/inc/dec"; a share begins anew when the last one is gone.
 func (r *replica) share(place string, n int64) facts {
 	mine := fmt.Sprintf("%s/#%d/", place, r.node)
-	inc, dec := uint64(0), uint64(0)
+	born, inc, dec := int64(r.seq)+1, int64(0), int64(0)
 	for _, p := range r.know.(*dotFacts).payloads(under(mine)) {
-		parts := strings.Split(p, "/")
-		inc, _ = strconv.ParseUint(parts[len(parts)-2], 10, 64)
-		dec, _ = strconv.ParseUint(parts[len(parts)-1], 10, 64)
+		_, born, inc, dec = readShare(p)
 	}
 	if n >= 0 {
-		inc += uint64(n)
+		inc += n
 	} else {
-		dec += uint64(-n)
+		dec -= n
 	}
-	return r.change(fmt.Sprintf("%s%d/%d", mine, inc, dec), under(mine))
+	return r.change(fmt.Sprintf("%s%d/%d/%d", mine, born, inc, dec), under(mine))
 }
 
-// sums replaces the shares among payloads by one sum per place.
+func readShare(p string) (owner string, born, inc, dec int64) {
+	parts := strings.Split(p, "/")
+	n := len(parts)
+	number := func(i int) int64 {
+		x, err := strconv.ParseInt(parts[i], 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		return x
+	}
+	return strings.Join(parts[:n-3], "/"), number(n - 3), number(n - 2), number(n - 1)
+}
+
+// sums replaces the shares among payloads by one sum per place, of the youngest
+// share of each writer.
 func sums(live []string) string {
 	var out []string
-	count := map[string]int64{}
+	youngest := map[string]string{}
 	for _, p := range live {
-		place, share, ok := strings.Cut(p, "/#")
-		if !ok {
+		if !strings.Contains(p, "/#") {
 			out = append(out, p)
 			continue
 		}
-		parts := strings.Split(share, "/")
-		inc, _ := strconv.ParseInt(parts[1], 10, 64)
-		dec, _ := strconv.ParseInt(parts[2], 10, 64)
+		owner, born, inc, dec := readShare(p)
+		if old, ok := youngest[owner]; ok {
+			if _, b, i, d := readShare(old); b > born || b == born && i+d > inc+dec {
+				continue
+			}
+		}
+		youngest[owner] = p
+	}
+	count := map[string]int64{}
+	for owner, p := range youngest {
+		_, _, inc, dec := readShare(p)
+		place, _, _ := strings.Cut(owner, "/#")
 		count[place] += inc - dec
 	}
 	for place, n := range count {

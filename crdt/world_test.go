@@ -245,6 +245,9 @@ func (w *world) prune() {
 		if r != w.reps[0] {
 			agreed = p.Garbage(dead)
 		}
+		if r == w.reps[0] {
+			w.prunedFolds(r.v)
+		}
 		if p.Prune(agreed, dead) != (agreed.Items > 0) {
 			w.failf("prune of %d items did not do what it says", agreed.Items)
 		}
@@ -260,6 +263,47 @@ func (w *world) prune() {
 		if !same(r.v, w.reps[0].v) {
 			w.failf("pruning made equal replicas differ")
 		}
+	}
+}
+
+// prunedFolds tells the facts that the folded shares of the dead are their heirs' own
+// now. All replicas know all, and are about to forget where it came from.
+func (w *world) prunedFolds(v Value) {
+	part := func(c *GCounter, down bool) {
+		k := w.reps[0].know.(*tallies)
+		whole := c.whole(func(n NodeID) bool { return w.dead[n] })
+		gone := func(n NodeID) bool { return slices.Contains(whole, n) }
+		for _, f := range c.folds {
+			heir := account{f.heir, down}
+			if gone(f.dead) && !gone(f.heir) { // changes that nobody knows are lost
+				n := int64(f.n)
+				if down {
+					n = -n
+				}
+				(*k.log)[heir] = append((*k.log)[heir][:k.known[heir]], n)
+				k.known[heir]++
+			}
+		}
+		for _, r := range w.reps {
+			k := r.know.(*tallies)
+			for _, f := range c.folds {
+				if gone(f.dead) {
+					delete(k.known, account{f.dead, down})
+					delete(k.heirs, account{f.dead, down})
+					delete(k.heirs[account{f.heir, down}], account{f.dead, down})
+				}
+				if heir := (account{f.heir, down}); gone(f.dead) && !gone(f.heir) {
+					k.known[heir] = len((*k.log)[heir])
+				}
+			}
+		}
+	}
+	switch c := v.(type) {
+	case *GCounter:
+		part(c, false)
+	case *PNCounter:
+		part(&c.up, false)
+		part(&c.down, true)
 	}
 }
 
@@ -281,12 +325,27 @@ func (w *world) fold(i int) {
 			w.failf("fold: the delta is not the change")
 		}
 		k, heir := w.reps[i].know.(*tallies), w.reps[i].node
-		k.fold(heir, n)
-		carried := k.entry(account{heir, false})
-		carried.join(k.entry(account{heir, true}))
+		carried := emptyTallies(k.log)
+		for _, down := range []bool{false, true} {
+			if folds(delta, down) {
+				k.fold(account{heir, down}, account{n, down})
+				carried.join(k.entry(account{heir, down}))
+			}
+		}
 		w.bag = append(w.bag, message{w.wire(delta), carried})
 		w.check(w.reps[i])
 	}
+}
+
+// folds reports whether the delta of a fold moves anything on that side.
+func folds(delta Value, down bool) bool {
+	switch d := delta.(type) {
+	case *GCounter:
+		return !down
+	case *PNCounter:
+		return !down && len(d.up.folds) > 0 || down && len(d.down.folds) > 0
+	}
+	return false
 }
 
 func sortedNodes(m map[NodeID]bool) []NodeID {
