@@ -315,3 +315,69 @@ func TestCampaign(t *testing.T) {
 		t.Error("the campaign did not see what it is for")
 	}
 }
+
+// Terms come to newcomers with the state: a replaced writer finds nobody who has
+// not heard of its successor.
+func TestNewcomersLearnTermsBeforeTheyCount(t *testing.T) {
+	w := newWorld(t, 1, 3, nil)
+	w.reply(1, w.read(1, majority, Fence{Group: "g", Term: 7}, "k"))
+	w.start(4)
+	w.start(5)
+	w.setView(w.next(add(view.Up, 4, 5)))
+	w.run(time.Second)
+	w.cut = func(a, b view.NodeID) bool { return (a <= 2) != (b <= 2) }
+	w.nodes[3].core.fences = fences{max: 10} // a writer that knows nothing
+	r := w.reply(3, w.update(3, majority, Fence{Group: "g", Term: 5}, addTo(3, "k", "e")))
+	var f *FencedError
+	if !errors.As(r.Err, &f) {
+		t.Errorf("err = %v", r.Err)
+	}
+}
+
+// A write of which one part had no effect here is confirmed only when that part
+// stands at the level too.
+func TestPartWithoutEffectIsConfirmedToo(t *testing.T) {
+	w := newWorld(t, 1, 3, func(c *Config) { c.NoStream, c.NoGossip = true, true })
+	w.cut = func(a, b view.NodeID) bool { return true }
+	w.update(1, Local, Fence{}, setIn(1, "m", "k", "v", 7, 1))
+	w.cut = nil
+	if r := w.reply(1, w.update(1, majority, Fence{}, setIn(1, "m", "k", "v", 7, 1), addTo(1, "s", "e"))); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	w.crash(1)
+	r := w.reply(2, w.read(2, majority, Fence{}, "m", "s"))
+	if r.Values[0] == nil || r.Values[1] == nil {
+		t.Errorf("confirmed and lost: %v", r.Values)
+	}
+}
+
+// An answer that comes twice must not make a session believe that it has what
+// the second one would have brought.
+func TestDoubledAnswerOfASessionIsTakenOnce(t *testing.T) {
+	c := newWorld(t, 1, 2, func(c *Config) { c.NoStream = true }).nodes[1].core
+	var out Effects
+	tell := func(m Message) []Send {
+		out.Reset()
+		c.Step(1, Received{From: 2, Msg: m}, &out)
+		return out.Send
+	}
+	ask := tell(&Status{Epoch: c.epoch, Root: 99})[0].Msg.(*Compare)
+	keys := make([]string, fetchKeysMax+10)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%06d", i)
+	}
+	fetch := tell(&Differ{Session: ask.Session, Ask: ask.Ask, Epoch: c.epoch, Next: bucketCount, Keys: keys, Prints: make([]uint64, len(keys))})
+	if len(fetch) != 0 {
+		t.Fatal("keys that exist nowhere were wanted")
+	}
+	ask = tell(&Status{Epoch: c.epoch, Root: 99})[0].Msg.(*Compare)
+	prints := slices.Repeat([]uint64{1}, len(keys))
+	first := tell(&Differ{Session: ask.Session, Ask: ask.Ask, Epoch: c.epoch, Next: bucketCount, Keys: keys, Prints: prints})[0].Msg.(*Fetch)
+	answer := &Values{Session: ask.Session, Ask: first.Ask, Answered: 10}
+	if len(tell(answer)) != 1 {
+		t.Fatal("the session did not go on")
+	}
+	if got := tell(answer); len(got) != 0 || len(c.session.want) != len(keys)-10 {
+		t.Errorf("the same answer counted twice: %d keys left of %d", len(c.session.want), len(keys))
+	}
+}

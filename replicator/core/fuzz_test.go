@@ -1,0 +1,94 @@
+package core
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// samples has one message of each type, with every field in use.
+func samples() []Message {
+	v := &crdt.ORSet[string]{}
+	v.Add(1, "e")
+	items := []Item{{Key: "k", Gen: 2, Kind: crdt.KindORSet, Bytes: v.Append(nil)}, {Key: "gone", Gen: 9, Bytes: []byte{}}}
+	vector := []Seen{{Node: 1, Seen: 4, Top: 9}, {Node: 2, Seen: 5, Top: 5}}
+	fences := []Fence{{Group: "g", Term: 8}}
+	return []Message{
+		&Deltas{Epoch: 1 << 33, From: 3, Entries: []*Entry{{Fence: fences[0], Items: items}, {Items: []Item{}}}},
+		&Ack{Epoch: 2, From: 3, To: 4, Seen: 1, Lo: 3, Hi: 4, Refused: []Refusal{{Seq: 3, Higher: 8}}},
+		&ReadRequest{Epoch: 2, ID: 7, Fence: fences[0], Keys: []string{"a", ""}, Prints: []uint64{1, 0}},
+		&ReadResult{Epoch: 2, ID: 7, Prints: []uint64{3}, Items: items, Higher: 4},
+		&Repair{ID: 7, Items: items},
+		&RepairAck{Epoch: 2, ID: 7},
+		&Status{Epoch: 2, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true},
+		&Compare{Session: 1, Ask: 2, Start: 3, Sums: []uint64{1, 2}},
+		&Differ{Session: 1, Ask: 2, Epoch: 4, Next: 256, Vector: vector, Fences: fences, Keys: []string{"k"}, Prints: []uint64{5}},
+		&Fetch{Session: 1, Ask: 2, Keys: []string{"k"}},
+		&Values{Session: 1, Ask: 2, Answered: 1, Items: items},
+		&Part{Transfer: 1, Index: 2, Total: 3000, Data: []byte("data")},
+		&PartAck{Transfer: 1, Next: 2},
+	}
+}
+
+func TestMessagesSurviveTheWire(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range samples() {
+		got, err := Decode(Append(nil, m))
+		if err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%T: %v\n%+v\n%+v", m, err, got, m)
+		}
+		names[Name(m)] = true
+	}
+	if len(names) != 13 {
+		t.Errorf("%d names for 13 messages", len(names))
+	}
+}
+
+func TestTruncatedMessagesAreErrors(t *testing.T) {
+	for _, m := range samples() {
+		frame := Append(nil, m)
+		for i := range frame {
+			if got, err := Decode(frame[:i]); err == nil {
+				t.Errorf("%T cut to %d of %d bytes decodes to %+v", m, i, len(frame), got)
+			}
+		}
+		if _, err := Decode(append(frame, 0)); err == nil {
+			t.Errorf("%T with a byte too many decodes", m)
+		}
+	}
+}
+
+// FuzzDecode: what decodes encodes to something that decodes to the same, and no
+// frame of a member, however odd, breaks a core.
+func FuzzDecode(f *testing.F) {
+	for _, m := range samples() {
+		f.Add(Append(nil, m))
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		m, err := Decode(frame)
+		if err != nil {
+			return
+		}
+		again, err := Decode(Append(nil, m))
+		if err != nil || !bytes.Equal(Append(nil, again), Append(nil, m)) {
+			t.Fatalf("%+v becomes %+v, %v", m, again, err)
+		}
+		c := New(Config{Self: 1, Limits: Limits{FrameBytes: 512}})
+		var out Effects
+		step := func(ev Event) {
+			c.Step(1, ev, &out)
+			c.checkInvariants()
+			out.Reset()
+		}
+		step(ViewChanged{View: &view.View{Epoch: 1, Members: []view.Member{member(1, view.Up), member(2, view.Up)}}})
+		step(Update{ID: 7, Ops: []Op{addTo(1, "k", "e")}, Level: All, Fence: Fence{Group: "g", Term: 2}})
+		step(Read{ID: 8, Keys: []string{"k"}, Level: All})
+		step(Received{From: 2, Msg: &Status{Epoch: 1, Root: 1}})
+		step(Received{From: 2, Msg: m})
+		step(Received{From: 2, Msg: m})
+		step(Tick{})
+	})
+}
