@@ -47,14 +47,24 @@ func (JSON[T]) Decode(p []byte) (v T, err error) {
 }
 
 // Raw is the codec of types whose messages are bytes already. It is the default
-// for []byte and string.
-type Raw[T ~[]byte | ~string] struct{}
+// for []byte.
+type Raw[T ~[]byte] struct{}
 
 // Append appends v as it is.
 func (Raw[T]) Append(b []byte, v T) ([]byte, error) { return append(b, v...), nil }
 
 // Decode copies p.
-func (Raw[T]) Decode(p []byte) (T, error) { return T(append([]byte(nil), p...)), nil }
+func (Raw[T]) Decode(p []byte) (T, error) { return append(make(T, 0, len(p)), p...), nil }
+
+// Text is the codec of types whose messages are strings. It is the default for
+// string.
+type Text[T ~string] struct{}
+
+// Append appends v as it is.
+func (Text[T]) Append(b []byte, v T) ([]byte, error) { return append(b, v...), nil }
+
+// Decode copies p.
+func (Text[T]) Decode(p []byte) (T, error) { return T(p), nil }
 
 // None is the codec of struct{}: nothing travels.
 type None struct{}
@@ -70,10 +80,10 @@ func (None) Decode(p []byte) (struct{}, error) {
 	return struct{}{}, nil
 }
 
-// defaultCodec picks Raw for bytes and strings, None for struct{}, and Msgpack
+// defaultCodec picks Raw for bytes, Text for strings, None for struct{}, and Msgpack
 // for all else.
 func defaultCodec[T any]() Codec[T] {
-	for _, c := range []any{Raw[[]byte]{}, Raw[string]{}, None{}} {
+	for _, c := range []any{Raw[[]byte]{}, Text[string]{}, None{}} {
 		if codec, ok := c.(Codec[T]); ok {
 			return codec
 		}

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,8 +39,8 @@ type path[Req, Resp any] struct {
 	// host runs the entities of the present incarnation; nil for proxies.
 	host atomic.Pointer[entity.Host[Req, Resp]]
 	// senders are the nodes' Senders, so that messages from outside entities share
-	// one.
-	senders  sync.Map
+	// one; the map is replaced when a node is new.
+	senders  atomic.Pointer[map[view.NodeID]*Sender]
 	frames   sync.Pool
 	entities entity.Counters
 }
@@ -229,11 +230,17 @@ func (p *path[Req, Resp]) sender(from view.NodeID, q *request) *Sender {
 	if q.fromTyp != nil {
 		return &Sender{Node: from, Type: string(q.fromTyp), ID: string(q.fromID)}
 	}
-	if s, ok := p.senders.Load(from); ok {
-		return s.(*Sender)
+	for {
+		known := p.senders.Load()
+		if known != nil && (*known)[from] != nil {
+			return (*known)[from]
+		}
+		more := map[view.NodeID]*Sender{from: {Node: from}}
+		if known != nil {
+			maps.Copy(more, *known)
+		}
+		p.senders.CompareAndSwap(known, &more)
 	}
-	s, _ := p.senders.LoadOrStore(from, &Sender{Node: from})
-	return s.(*Sender)
 }
 
 // fail ends a request that is not handled: its asker is told, or it is counted.

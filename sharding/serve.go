@@ -63,7 +63,7 @@ func (p *path[Req, Resp]) detach(ctx context.Context) error {
 	}
 	p.failCalls(inc.self, ErrAbandoned)
 	p.failCalls(0, ErrNodeLost)
-	p.senders.Clear()
+	p.senders.Store(nil)
 	if h == nil {
 		return nil
 	}

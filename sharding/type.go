@@ -55,7 +55,7 @@ type Type[Req, Resp any] struct {
 	// first message. It may be called again for an id whose instance has ended.
 	New func(id string) Entity[Req, Resp]
 	// ReqCodec and RespCodec encode what goes to other nodes. nil means Raw for
-	// []byte and string, None for struct{}, else Msgpack.
+	// []byte, Text for string, None for struct{}, else Msgpack.
 	ReqCodec  Codec[Req]
 	RespCodec Codec[Resp]
 	// IdleTimeout ends an instance that had no message for so long; 0 never. Ends

@@ -1,0 +1,159 @@
+package sharding_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/sharding"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// Deposit is a request of the examples' account.
+type Deposit struct{ Cents int }
+
+// Balance is its response.
+type Balance struct{ Cents int }
+
+type account struct{ cents int }
+
+func (a *account) Handle(_ *sharding.Context, d Deposit) (Balance, error) {
+	if a.cents+d.Cents < 0 {
+		return Balance{}, errors.New("not enough")
+	}
+	a.cents += d.Cents
+	return Balance{a.cents}, nil
+}
+
+// alone starts a cluster of one node with a type; it is what the examples share.
+func alone[Req, Resp any](t sharding.Type[Req, Resp]) (*sharding.Region[Req, Resp], context.Context, func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	node, err := peerage.New(peerage.Config{})
+	if err != nil {
+		panic(err)
+	}
+	region, err := sharding.Register(node.Registry(), t)
+	if err != nil {
+		panic(err)
+	}
+	if err := node.Start(ctx); err != nil {
+		panic(err)
+	}
+	return region, ctx, func() { cancel(); _ = node.Close() }
+}
+
+func ExampleRegister() {
+	accounts, ctx, done := alone(sharding.Type[Deposit, Balance]{
+		Name: "account",
+		New:  func(id string) sharding.Entity[Deposit, Balance] { return &account{} },
+	})
+	defer done()
+
+	alice := accounts.Ref("alice")
+	_ = alice.Tell(ctx, Deposit{100})
+	balance, err := alice.Ask(ctx, Deposit{20})
+	fmt.Println(balance.Cents, err)
+
+	_, err = alice.Ask(ctx, Deposit{-500})
+	var said *sharding.HandlerError
+	fmt.Println(errors.As(err, &said), err, sharding.Retryable(err))
+	// Output:
+	// 120 <nil>
+	// true not enough false
+}
+
+func ExampleFunc() {
+	greeters, ctx, done := alone(sharding.Type[string, string]{
+		Name: "greeter",
+		New: func(id string) sharding.Entity[string, string] {
+			return sharding.Func(func(_ *sharding.Context, name string) (string, error) {
+				return id + " greets " + name, nil
+			})
+		},
+	})
+	defer done()
+	fmt.Println(greeters.Ask(ctx, "ada", "grace"))
+	// Output: ada greets grace <nil>
+}
+
+func ExampleRetry() {
+	counters, ctx, done := alone(sharding.Type[int, int]{
+		Name: "counter",
+		New: func(string) sharding.Entity[int, int] {
+			return sharding.Func(func(_ *sharding.Context, n int) (int, error) { return n + 1, nil })
+		},
+	})
+	defer done()
+	// While a home dies and a new one is found, the request is made again.
+	fmt.Println(counters.Ask(ctx, "x", 1, sharding.Retry()))
+	// Output: 2 <nil>
+}
+
+// session says goodbye when it was idle for too long, or moves.
+type session struct{ hits int }
+
+func (s *session) Handle(ctx *sharding.Context, page string) (int, error) {
+	if page == "/logout" {
+		ctx.Passivate()
+	}
+	s.hits++
+	return s.hits, nil
+}
+
+func (s *session) OnStop(ctx *sharding.Context) { fmt.Println(ctx.ID(), "ends after", s.hits) }
+
+func ExampleStopper() {
+	sessions, ctx, done := alone(sharding.Type[string, int]{
+		Name: "session", IdleTimeout: time.Hour,
+		New: func(string) sharding.Entity[string, int] { return &session{} },
+	})
+	defer done()
+	s := sessions.Ref("ada")
+	_, _ = s.Ask(ctx, "/")
+	_, _ = s.Ask(ctx, "/logout")
+	hits, _ := s.Ask(ctx, "/") // a new session
+	fmt.Println(hits)
+	// Output:
+	// ada ends after 2
+	// 1
+}
+
+func ExampleContext() {
+	locks, ctx, done := alone(sharding.Type[string, bool]{
+		Name: "lock",
+		New: func(string) sharding.Entity[string, bool] {
+			return sharding.Func(func(ctx *sharding.Context, _ string) (bool, error) {
+				// An outside system that refuses lower tokens cannot be harmed by a node
+				// that was frozen and does not know that it was replaced.
+				return !ctx.Token().IsZero() && ctx.Shard() < 256, nil
+			})
+		},
+	})
+	defer done()
+	fmt.Println(locks.Ask(ctx, "x", "acquire"))
+	// Output: true <nil>
+}
+
+func ExampleStartProxy() {
+	var registry sharding.Registry
+	accounts, err := sharding.StartProxy(&registry, sharding.Type[Deposit, Balance]{Name: "account", Role: "backend"})
+	fmt.Println(accounts.Name(), err)
+	// Output: account <nil>
+}
+
+func ExampleType() {
+	var registry sharding.Registry
+	_, err := sharding.Register(&registry, sharding.Type[Deposit, Balance]{
+		Name: "account", Role: "backend", Shards: 1000,
+		New:         func(string) sharding.Entity[Deposit, Balance] { return &account{} },
+		ReqCodec:    sharding.JSON[Deposit]{},
+		IdleTimeout: 10 * time.Minute,
+		Strategy:    strategy.LeastShards{},
+		MinMembers:  3,
+		Limits:      sharding.Limits{Mailbox: 100},
+	})
+	fmt.Println(err, registry.Types())
+	// Output: <nil> [account]
+}
