@@ -22,6 +22,8 @@ type demoConfig struct {
 	counters int
 	shards   int
 	every    time.Duration
+	warmUp   time.Duration
+	between  time.Duration
 	atOnce   bool
 	enforce  bool
 	keep     bool
@@ -40,6 +42,11 @@ func (c *demoConfig) validate() error {
 	}
 	if c.every < time.Millisecond || c.every > time.Second {
 		errs = append(errs, fmt.Errorf("--every is %v: choose 1ms to 1s", c.every))
+	}
+	for name, d := range map[string]time.Duration{"warm-up": c.warmUp, "between": c.between} {
+		if d < 100*time.Millisecond || d > 20*time.Second {
+			errs = append(errs, fmt.Errorf("--%s is %v: choose 100ms to 20s", name, d))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -62,6 +69,8 @@ func demo(args []string, stdout, stderr io.Writer) int {
 	flags.IntVar(&cfg.counters, "counters", 64, "how many counters to ask")
 	flags.IntVar(&cfg.shards, "shards", 64, "how many shards they are grouped in")
 	flags.DurationVar(&cfg.every, "every", 10*time.Millisecond, "how often each counter is asked by somebody")
+	flags.DurationVar(&cfg.warmUp, "warm-up", 3*time.Second, "how long to ask before the first kill")
+	flags.DurationVar(&cfg.between, "between", 2*time.Second, "how long to ask after each kill")
 	flags.BoolVar(&cfg.atOnce, "at-once", false, "kill all but one at the same instant, not one after another")
 	flags.BoolVar(&cfg.enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound (300 ms, 500 ms for an emergency takeover)")
 	flags.BoolVar(&cfg.keep, "keep", false, "keep the recorded histories and say where they are")
@@ -148,7 +157,7 @@ func (c *demoCluster) script(ctx context.Context, screen *screen) ([]kill, error
 	if err := c.settle(ctx, c.cfg.nodes); err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, 3*time.Second); err != nil {
+	if err := pause(ctx, c.cfg.warmUp); err != nil {
 		return nil, err
 	}
 	var kills []kill
@@ -167,7 +176,7 @@ func (c *demoCluster) script(ctx context.Context, screen *screen) ([]kill, error
 		if err := c.settle(ctx, left); err != nil {
 			return nil, err
 		}
-		if err := pause(ctx, 2*time.Second); err != nil {
+		if err := pause(ctx, c.cfg.between); err != nil {
 			return nil, err
 		}
 	}

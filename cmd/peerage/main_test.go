@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestMain lets the test binary stand in for the command: the demo starts its own
+// executable again, with the arguments of a node.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "node" {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func TestDemoOnRealProcesses(t *testing.T) {
+	for name, args := range map[string][]string{
+		"one after another": {"--nodes", "3", "--between", "700ms"},
+		"at once":           {"--nodes", "3", "--at-once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			args := append([]string{"demo", "--warm-up", "700ms", "--counters", "16", "--shards", "16"}, args...)
+			code := run(args, &out, &errs)
+			if code != exitOK {
+				t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
+			}
+			for _, want := range []string{"PASS", "doubles          0", "16 of 16 counters answered"} {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("the verdict does not say %q:\n%s", want, out.String())
+				}
+			}
+		})
+	}
+}
+
+func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want []string
+	}{
+		{nil, []string{"usage: peerage"}},
+		{[]string{"dance"}, []string{`no command "dance"`}},
+		{[]string{"demo", "--nodes", "1", "--every", "0s"}, []string{"--nodes is 1", "--every is 0s"}},
+		{[]string{"node", "extra"}, []string{`unexpected argument "extra"`}},
+		{[]string{"node", "--name", "a b"}, []string{"Name", `"a b"`}},
+		{[]string{"node", "--listen", "nowhere"}, []string{"Listen", "nowhere"}},
+		{[]string{"node", "--listen", "127.0.0.1:99999"}, []string{"Listen", "99999"}},
+		{[]string{"node", "--listen", "0.0.0.0:7101", "--advertise", "10.1.2.3:7101"}, []string{"InsecureTransport"}},
+		{[]string{"node", "--role", "back end"}, []string{"Roles", "back end"}},
+		{[]string{"node", "--join", "10.0.0.1"}, []string{"ContactPoints", "10.0.0.1"}},
+		{[]string{"node", "--http", "nowhere"}, []string{"--http nowhere"}},
+		{[]string{"node", "--log", "loud"}, []string{"--log", "loud"}},
+		{[]string{"node", "--load-counters", "3"}, []string{"--history"}},
+		{[]string{"status", "--http", "127.0.0.1:1"}, []string{"refused"}},
+		{[]string{"sim", "--seeds", "0"}, []string{"--seeds"}},
+	} {
+		t.Run(fmt.Sprint(tc.args), func(t *testing.T) {
+			var out, errs bytes.Buffer
+			if code := run(tc.args, &out, &errs); code == exitOK {
+				t.Fatalf("exit code 0:\n%s", out.String())
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(errs.String(), want) {
+					t.Errorf("does not say %q:\n%s", want, errs.String())
+				}
+			}
+			if n := strings.Count(strings.TrimSpace(errs.String()), "\n"); tc.args != nil && tc.args[0] == "node" && n > 0 {
+				t.Errorf("one error takes %d lines:\n%s", n+1, errs.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startNode runs `peerage node` as a process of its own and returns where it
+// listens. The process ends with the test.
+func startNode(t *testing.T, args ...string) report {
+	t.Helper()
+	args = append([]string{"node", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--print-addresses", "--until-stdin-closes", "--log", "error"}, args...)
+	cmd := exec.Command(os.Args[0], args...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("node ended with %v:\n%s", err, errs.String())
+		}
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("no addresses: %v\n%s", err, errs.String())
+	}
+	var r report
+	if err := json.Unmarshal(line, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func post(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	resp, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(answer)
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for !ok() {
+		if pause(ctx, 10*time.Millisecond) != nil {
+			t.Fatal("never: ", what)
+		}
+	}
+}
+
+func TestNodesServeCountersOverHTTP(t *testing.T) {
+	a := startNode(t, "--name", "a", "--bootstrap", "--role", "backend")
+	b := startNode(t, "--name", "b", "--join", a.Listen)
+	for _, n := range []report{a, b} {
+		eventually(t, n.Name+" is ready", func() bool {
+			code, _ := get(t, "http://"+n.HTTP+"/readyz")
+			return code == http.StatusOK
+		})
+		if code, body := get(t, "http://"+n.HTTP+"/healthz"); code != http.StatusOK {
+			t.Errorf("healthz of %s: %d %s", n.Name, code, body)
+		}
+	}
+	if code, body := post(t, "http://"+a.HTTP+"/v1/counters/x/ask", `{"n": 2}`); code != http.StatusOK || !strings.Contains(body, `"total":2`) {
+		t.Errorf("ask: %d %s", code, body)
+	}
+	if code, body := post(t, "http://"+b.HTTP+"/v1/counters/x/tell", `{"n": 3}`); code != http.StatusAccepted {
+		t.Errorf("tell: %d %s", code, body)
+	}
+	eventually(t, "the told request counts", func() bool {
+		_, body := post(t, "http://"+b.HTTP+"/v1/counters/x/ask", ``)
+		return strings.Contains(body, `"total":5`)
+	})
+	if code, body := post(t, "http://"+a.HTTP+"/v1/counters/x/ask", `{"m": 2}`); code != http.StatusBadRequest || !strings.Contains(body, "must be like") {
+		t.Errorf("wrong body: %d %s", code, body)
+	}
+	checkStatus(t, a)
+	_, metrics := get(t, "http://"+a.HTTP+"/metrics")
+	for _, want := range []string{
+		`peerage_cluster_members{state="up"} 2`, `peerage_cluster_quorum 1`, `peerage_region_entities{type="counter"}`,
+		`peerage_region_messages_total{route="local",type="counter"}`, `peerage_ddata_operation_duration_seconds_count`,
+		`peerage_gossip_bytes_total{channel="view",direction="sent"}`, `peerage_region_messages_dropped_total`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics has no %s", want)
+		}
+	}
+}
+
+func checkStatus(t *testing.T, a report) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := run([]string{"status", "--http", a.HTTP}, &out, &errs); code != exitOK {
+		t.Fatalf("status: %d %s", code, errs.String())
+	}
+	for _, want := range []string{"node a (" + a.Node + ")", "leader", "backend", "  2  b", "type counter: "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("status does not say %q:\n%s", want, out.String())
+		}
+	}
+}
