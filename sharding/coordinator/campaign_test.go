@@ -85,7 +85,7 @@ func (w *world) heal() {
 			n.setLease(true)
 		}
 	}
-	w.at(0, w.sweep)
+	w.every(100*time.Millisecond, w.sweep)
 }
 
 // sweep removes from the view what is dead, as the leader does; the last resort
@@ -153,7 +153,7 @@ func (w *world) strike(r *rand.Rand) {
 		return
 	}
 	after := time.Duration(r.IntN(80)) * time.Millisecond
-	switch r.IntN(11) {
+	switch r.IntN(13) {
 	case 0, 1:
 		n.leave("crash")
 		w.at(after, func() { w.bury(n.id) })
@@ -189,6 +189,12 @@ func (w *world) strike(r *rand.Rand) {
 	case 10:
 		w.logf("an emergency takeover without deaths")
 		w.remove(true)
+	case 11, 12:
+		// The office moves on while its orders are under way.
+		if b := w.inOffice(); b != nil && w.cur.Member(b.id) != nil {
+			w.status(b.id, view.Leaving)
+			b.startDrain(false)
+		}
 	}
 }
 

@@ -109,6 +109,7 @@ func (c *Core) settle() {
 	c.finishCensus()
 	c.place()
 	c.relieve()
+	c.tellDrained()
 	c.flushWrites()
 	c.flush()
 }

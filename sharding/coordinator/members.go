@@ -17,6 +17,8 @@ type peer struct {
 	hosts      bool
 	// draining members asked to be relieved of their shards.
 	draining bool
+	// told: the last Drain was answered.
+	told bool
 	// owed is since when probes have gone unanswered, zero if none is out.
 	owed clock.Instant
 	// yielded is when the leader was last told.

@@ -36,8 +36,9 @@ type node struct {
 	tenants map[protocol.ShardID]*tenant
 	lanes   map[view.NodeID]*lane
 	routes  []*pipe
-	drained bool
-	yields  []view.NodeID
+	// draining: asked to; drained: done.
+	draining, drained bool
+	yields            []view.NodeID
 }
 
 // tenant is a hosted shard.
@@ -284,4 +285,12 @@ func (n *node) awaitDrained(tries int) {
 			n.awaitDrained(tries + 1)
 		}
 	})
+}
+
+// drain asks for relief and stays in the view.
+func (n *node) drain() {
+	if n.alive {
+		n.draining = true
+		n.stepRegion(region.Drain{})
+	}
 }

@@ -52,35 +52,51 @@ func (c *Core) leaving(n view.NodeID) bool {
 }
 
 // drainRequest takes all shards from a member, at once and in bulk. Asked again,
-// it says whether that is done.
+// it says again whether that is done.
 func (c *Core) drainRequest(from view.NodeID) {
 	p := c.peer(from)
 	if !p.draining {
 		p.draining, c.dirty = true, true
 		c.trace(TraceDrain, from, c.termToken(), "")
 	}
-	if !c.census.done {
+	p.told = false
+}
+
+// tellDrained answers the draining members from which nothing more can be taken.
+// It runs behind relieve: what can move has begun to.
+func (c *Core) tellDrained() {
+	if !c.canMove() {
 		return
 	}
-	// What can move has to begin first: then what is left is left for good.
-	c.relieve()
-	left, going := uint32(0), false
-	for i := range c.shards {
-		s := &c.shards[i]
-		if s.home != from {
+	for i := range c.view.Members {
+		n := c.view.Members[i].ID
+		p := c.peers[n]
+		if p == nil || !p.draining || p.told {
 			continue
 		}
-		if s.phase == hosted {
+		left, going := c.tenants(n)
+		if going || left > 0 && c.elsewhere() {
+			continue
+		}
+		p.told = true
+		c.trace(TraceDrained, n, c.termToken(), "")
+		c.send(n, &protocol.Drained{Head: c.head(), Left: left})
+	}
+}
+
+// tenants counts the shards that are hosted at a member, and reports whether any
+// is on its way there or away.
+func (c *Core) tenants(n view.NodeID) (left uint32, going bool) {
+	for i := range c.shards {
+		switch s := &c.shards[i]; {
+		case s.home != n:
+		case s.phase == hosted:
 			left++
-		} else {
+		default:
 			going = true
 		}
 	}
-	if going || left > 0 && c.elsewhere() {
-		return
-	}
-	c.trace(TraceDrained, from, c.termToken(), "")
-	c.send(from, &protocol.Drained{Head: c.head(), Left: left})
+	return left, going
 }
 
 // elsewhere reports whether any region can take shards.
