@@ -59,6 +59,12 @@ func (h *Hosting) Started(at time.Duration, node view.NodeID, s protocol.ShardID
 		return broken("S7", at, "shard %d token %v belongs to %v and starts at %v", s, t, owner, node)
 	}
 	h.owners[key] = node
+	if !h.members.Member(node) {
+		// A late order on a node that was removed and does not know it yet: it holds no
+		// lease (S6) and never will again, so the instance never acts.
+		x.live = append(x.live, instance{node, t})
+		return h.single(at, s, x)
+	}
 	if !x.top.Less(t) {
 		return broken("S7", at, "shard %d starts at %v with token %v, not above %v", s, node, t, x.top)
 	}

@@ -186,6 +186,11 @@ func (w *world) everyone() map[int]bool {
 	for i := range w.hosts {
 		q[i] = true
 	}
+	for _, p := range w.running() {
+		if p.member.leaving {
+			p.crash(false)
+		}
+	}
 	w.openAll()
 	w.heal(q)
 	for i := range w.hosts {
