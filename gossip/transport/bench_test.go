@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -213,21 +217,93 @@ func reportTimes(b *testing.B, times []time.Duration) {
 	b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds())/1e3, "p99-µs")
 }
 
-func BenchmarkRawPingPong(b *testing.B) {
-	out, in := rawPair(b)
-	go func() {
-		var frame [4 + benchPayload]byte
-		for {
-			if _, err := io.ReadFull(in, frame[:]); err != nil {
-				return
-			}
-			if _, err := in.Write(frame[:]); err != nil {
-				return
-			}
+// echoEnv makes this test binary an echo server: "raw", or "peerage".
+const echoEnv = "PEERAGE_TRANSPORT_ECHO"
+
+// echoMain serves until its standard input ends. It prints its address first.
+func echoMain(mode string) {
+	if mode == "raw" {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			panic(err)
 		}
-	}()
+		fmt.Println(l.Addr())
+		go func() {
+			in, err := l.Accept()
+			if err != nil {
+				panic(err)
+			}
+			var frame [4 + benchPayload]byte
+			for {
+				if _, err := io.ReadFull(in, frame[:]); err != nil {
+					return
+				}
+				if _, err := in.Write(frame[:]); err != nil {
+					return
+				}
+			}
+		}()
+	} else {
+		tr, err := NewTCP(TCPConfig{Config: Config{ID: 2, Name: "y", Cluster: "bench"}})
+		if err != nil {
+			panic(err)
+		}
+		tr.Observe(func(ev PeerEvent) {
+			if ev.Type == Accepted {
+				tr.Learn(ev.Peer)
+			}
+		})
+		tr.Handle(KindEntity, func(from view.NodeID, p []byte) {
+			if err := tr.Send(from, Message, KindEntity, p); err != nil {
+				panic(err)
+			}
+		})
+		if err := tr.Start(); err != nil {
+			panic(err)
+		}
+		fmt.Println(tr.Self().Addr)
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// startEcho starts an echo server in a process of its own and returns its address.
+func startEcho(b *testing.B, mode string) string {
+	b.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), echoEnv+"="+mode)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // it ends with its input
+	})
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return strings.TrimSpace(addr)
+}
+
+// BenchmarkRawPingPong is one frame at a time between two processes, each of one
+// goroutine that writes and reads.
+func BenchmarkRawPingPong(b *testing.B) {
+	out, err := net.Dial("tcp", startEcho(b, "raw"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer out.Close()
 	var frame [4 + benchPayload]byte
-	times := make([]time.Duration, 0, b.N)
+	times := make([]time.Duration, 0, 1<<20)
 	for b.Loop() {
 		since := time.Now()
 		if _, err := out.Write(frame[:]); err != nil {
@@ -241,14 +317,19 @@ func BenchmarkRawPingPong(b *testing.B) {
 	reportTimes(b, times)
 }
 
+// BenchmarkPingPong is the same between two transports.
 func BenchmarkPingPong(b *testing.B) {
 	back := make(chan struct{}, 1)
-	var y *TCP
-	x, y := benchPair(b, func(from view.NodeID, p []byte) {
-		if err := y.Send(from, Message, KindEntity, p); err != nil {
-			b.Error(err)
-		}
-	}, func(view.NodeID, []byte) { back <- struct{}{} })
+	x, err := NewTCP(TCPConfig{Config: Config{ID: 1, Name: "x", Cluster: "bench"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer x.Close()
+	x.Handle(KindEntity, func(view.NodeID, []byte) { back <- struct{}{} })
+	if err := x.Start(); err != nil {
+		b.Fatal(err)
+	}
+	x.Learn(Peer{ID: 2, Name: "y", Addr: startEcho(b, "peerage")})
 	var payload [benchPayload]byte
 	times := make([]time.Duration, 0, 1<<20)
 	b.ReportAllocs()

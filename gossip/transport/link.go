@@ -60,6 +60,7 @@ type link struct {
 	// call. Lock order: link.mu, then engine.mu.
 	mu sync.Mutex
 	queue
+	direct direct
 	// idle: the owner waits for wake.
 	idle bool
 	// started: the owner goroutine exists. cancel ends its dials and waits.
@@ -231,6 +232,7 @@ func (l *link) connect() (net.Conn, error) {
 		return nil, ErrClosed
 	}
 	l.conn, l.broken = conn, nil
+	l.direct.try = directTry(conn, &l.direct.buf)
 	return conn, nil
 }
 
@@ -250,7 +252,7 @@ func (l *link) serve(conn net.Conn) error {
 	counters.Connections.Add(-1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.conn = nil
+	l.conn, l.direct.try = nil, nil
 	return l.broken
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +16,13 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(echoEnv); mode != "" {
+		echoMain(mode)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // world is where a conformance test runs: on sockets, or in memory and in a
 // bubble of virtual time.

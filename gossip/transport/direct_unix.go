@@ -1,0 +1,32 @@
+//go:build unix
+
+package transport
+
+import (
+	"net"
+	"syscall"
+)
+
+// directTry returns a function that writes what of *buf the socket of conn takes
+// at once, and returns how much that was; nil if conn is no bare socket. Errors
+// are left to the next ordinary write.
+func directTry(conn net.Conn, buf *[]byte) func() int {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	n := 0
+	write := func(fd uintptr) bool {
+		n, _ = syscall.Write(int(fd), *buf)
+		return true // never wait
+	}
+	return func() int {
+		n = 0
+		_ = raw.Write(write) // a closed connection takes nothing
+		return max(n, 0)
+	}
+}
