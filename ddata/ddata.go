@@ -111,6 +111,17 @@ func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
 	})
 }
 
+// Delete returns the op that ends keys, for Data.Update: their values are gone,
+// whatever updates of them run at the same time elsewhere, and the keys may be
+// created again.
+func Delete(names ...string) []replicator.Op {
+	ops := make([]replicator.Op, len(names))
+	for i, name := range names {
+		ops[i] = replicator.Op{Key: name, Delete: true}
+	}
+	return ops
+}
+
 // Keys returns the names of all keys that begin with prefix, sorted.
 func (d *Data) Keys(ctx context.Context, prefix string) ([]string, error) {
 	return d.r.Keys(ctx, prefix)

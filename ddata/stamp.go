@@ -7,21 +7,26 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 )
 
-// stamps gives out stamps that only grow: milliseconds of the wall clock in the
-// upper 48 bits, a counter below. They never fall behind a stamp that was seen,
-// whatever the wall clock says.
+// stamps gives out the stamps of last-write-wins data: a hybrid logical clock,
+// and a number of its own for each stamp.
 type stamps struct {
 	mu   sync.Mutex
-	last uint64
+	hlc  crdt.HLC
+	seq  uint64
 	wall func() time.Time
 }
 
 // stampAfter returns a stamp of this node, newer than seen and than every stamp
-// given out before.
+// given out before. A seen stamp from a clock that runs far ahead pulls up the
+// entry that is written over it, and not this node's clock with all that it will
+// ever write.
 func (d *Data) stampAfter(seen crdt.Stamp) crdt.Stamp {
 	s := &d.stamps
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = max(uint64(s.wall().UnixMilli())<<16, s.last+1, seen.Time+1)
-	return crdt.Stamp{Time: s.last, Node: crdt.NodeID(d.r.Self())}
+	wall := s.wall()
+	// An error means too far ahead: the clock does not follow.
+	_ = s.hlc.Observe(seen.Time, wall)
+	s.seq++
+	return crdt.Stamp{Time: max(s.hlc.Tick(wall), seen.Time+1), Node: crdt.NodeID(d.r.Self()), Seq: s.seq}
 }

@@ -1,0 +1,95 @@
+package ddata
+
+import (
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// counterGrowthBytes is what a writer's entry in a counter takes at most.
+const counterGrowthBytes = 24
+
+// GCounterKey names a counter that only grows.
+type GCounterKey string
+
+// GCounter is a state of a GCounterKey's counter. It never changes.
+type GCounter struct{ of *crdt.GCounter }
+
+// GCounterTx is a counter in an Update.
+type GCounterTx struct {
+	GCounter
+	d *Data
+	c changes[*crdt.GCounter]
+}
+
+// Name implements Key.
+func (k GCounterKey) Name() string { return string(k) }
+
+func (k GCounterKey) kind() crdt.Kind { return crdt.KindGCounter }
+
+func (k GCounterKey) value(v crdt.Value) (GCounter, error) {
+	of, err := valueAs[crdt.GCounter](v)
+	return GCounter{of}, err
+}
+
+func (k GCounterKey) tx(d *Data, v crdt.Value) (*GCounterTx, func() (replicator.Plan, error), error) {
+	of, err := k.value(v)
+	t := &GCounterTx{GCounter: of, d: d}
+	return t, t.c.plan, err
+}
+
+// Count returns the sum of all that was added anywhere, as far as it is known here.
+func (c GCounter) Count() uint64 {
+	if c.of == nil {
+		return 0
+	}
+	return c.of.Count()
+}
+
+// Add asks for n to be added.
+func (t *GCounterTx) Add(n uint64) {
+	node := crdt.NodeID(t.d.r.Self())
+	t.c.add(counterGrowthBytes, func(c *crdt.GCounter) crdt.Value { return delta(c.Add(node, n)) })
+}
+
+// PNCounterKey names a counter that goes up and down.
+type PNCounterKey string
+
+// PNCounter is a state of a PNCounterKey's counter. It never changes.
+type PNCounter struct{ of *crdt.PNCounter }
+
+// PNCounterTx is a counter in an Update.
+type PNCounterTx struct {
+	PNCounter
+	d *Data
+	c changes[*crdt.PNCounter]
+}
+
+// Name implements Key.
+func (k PNCounterKey) Name() string { return string(k) }
+
+func (k PNCounterKey) kind() crdt.Kind { return crdt.KindPNCounter }
+
+func (k PNCounterKey) value(v crdt.Value) (PNCounter, error) {
+	of, err := valueAs[crdt.PNCounter](v)
+	return PNCounter{of}, err
+}
+
+func (k PNCounterKey) tx(d *Data, v crdt.Value) (*PNCounterTx, func() (replicator.Plan, error), error) {
+	of, err := k.value(v)
+	t := &PNCounterTx{PNCounter: of, d: d}
+	return t, t.c.plan, err
+}
+
+// Count returns the sum of all that was added anywhere, as far as it is known here.
+func (c PNCounter) Count() int64 {
+	if c.of == nil {
+		return 0
+	}
+	return c.of.Count()
+}
+
+// Add asks for n, which may be negative, to be added.
+func (t *PNCounterTx) Add(n int64) {
+	node := crdt.NodeID(t.d.r.Self())
+	t.c.add(2*counterGrowthBytes, func(c *crdt.PNCounter) crdt.Value { return delta(c.Add(node, n)) })
+}

@@ -1,0 +1,49 @@
+package ddata
+
+import (
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// FlagKey names a switch. Switching on wins over switching off at the same time.
+type FlagKey string
+
+// Flag is a state of a switch. It never changes.
+type Flag struct{ of *crdt.Flag }
+
+// FlagTx is a switch in an Update.
+type FlagTx struct {
+	Flag
+	d *Data
+	c changes[*crdt.Flag]
+}
+
+// Name implements Key.
+func (k FlagKey) Name() string { return string(k) }
+
+func (k FlagKey) kind() crdt.Kind { return crdt.KindFlag }
+
+func (k FlagKey) value(v crdt.Value) (Flag, error) {
+	of, err := valueAs[crdt.Flag](v)
+	return Flag{of}, err
+}
+
+func (k FlagKey) tx(d *Data, v crdt.Value) (*FlagTx, func() (replicator.Plan, error), error) {
+	of, err := k.value(v)
+	t := &FlagTx{Flag: of, d: d}
+	return t, t.c.plan, err
+}
+
+// Enabled reports whether the switch is on.
+func (f Flag) Enabled() bool { return f.of != nil && f.of.Enabled() }
+
+// Enable asks for the switch to be on.
+func (t *FlagTx) Enable() {
+	node := crdt.NodeID(t.d.r.Self())
+	t.c.add(elementOverheadBytes, func(f *crdt.Flag) crdt.Value { return delta(f.Enable(node)) })
+}
+
+// Disable asks for the switch to be off.
+func (t *FlagTx) Disable() {
+	t.c.add(0, func(f *crdt.Flag) crdt.Value { return delta(f.Disable()) })
+}

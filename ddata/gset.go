@@ -1,0 +1,75 @@
+package ddata
+
+import (
+	"iter"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// GSetKey names a set to which elements are only ever added.
+type GSetKey[E comparable] string
+
+// GSet is a state of a set, as Get and Subscribe give it. It never changes and is
+// safe for concurrent readers.
+type GSet[E comparable] struct {
+	of  *crdt.GSet[string]
+	enc asString[E]
+}
+
+// GSetTx is a set in an Update.
+type GSetTx[E comparable] struct {
+	GSet[E]
+	c changes[*crdt.GSet[string]]
+}
+
+// Name implements Key.
+func (k GSetKey[E]) Name() string { return string(k) }
+
+func (k GSetKey[E]) kind() crdt.Kind { return crdt.KindGSet }
+
+func (k GSetKey[E]) value(v crdt.Value) (s GSet[E], err error) {
+	if s.enc, err = stringly[E](); err != nil {
+		return s, err
+	}
+	s.of, err = valueAs[crdt.GSet[string]](v)
+	return s, err
+}
+
+func (k GSetKey[E]) tx(_ *Data, v crdt.Value) (*GSetTx[E], func() (replicator.Plan, error), error) {
+	s, err := k.value(v)
+	t := &GSetTx[E]{GSet: s}
+	return t, t.c.plan, err
+}
+
+// Contains reports whether e is an element.
+func (s GSet[E]) Contains(e E) bool { return s.of != nil && s.of.Contains(s.enc.encode(e)) }
+
+// Len returns the number of elements.
+func (s GSet[E]) Len() int {
+	if s.of == nil {
+		return 0
+	}
+	return s.of.Len()
+}
+
+// All yields the elements, in no particular order. Elements that are not of type
+// E, written by somebody else under the same key, are left out.
+func (s GSet[E]) All() iter.Seq[E] {
+	return func(yield func(E) bool) {
+		if s.of == nil {
+			return
+		}
+		for str := range s.of.All() {
+			if e, err := s.enc.decode(str); err == nil && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// Add asks for e to be added.
+func (t *GSetTx[E]) Add(e E) {
+	str := t.enc.encode(e)
+	t.c.add(len(str)+elementOverheadBytes, func(s *crdt.GSet[string]) crdt.Value { return delta(s.Add(str)) })
+}

@@ -1,0 +1,114 @@
+package ddata
+
+import (
+	"iter"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// ORMultiMapKey names a map from keys to sets of values. An addition wins over a
+// removal that did not see it.
+type ORMultiMapKey[K, V comparable] string
+
+// ORMultiMap is a state of such a map, as Get and Subscribe give it. It never
+// changes and is safe for concurrent readers.
+type ORMultiMap[K, V comparable] struct {
+	of   *crdt.ORMultiMap[string, string]
+	keys asString[K]
+	vals asString[V]
+}
+
+// ORMultiMapTx is such a map in an Update.
+type ORMultiMapTx[K, V comparable] struct {
+	ORMultiMap[K, V]
+	d *Data
+	c changes[*crdt.ORMultiMap[string, string]]
+}
+
+// Name implements Key.
+func (k ORMultiMapKey[K, V]) Name() string { return string(k) }
+
+func (k ORMultiMapKey[K, V]) kind() crdt.Kind { return crdt.KindORMultiMap }
+
+func (k ORMultiMapKey[K, V]) value(v crdt.Value) (m ORMultiMap[K, V], err error) {
+	if m.keys, err = stringly[K](); err != nil {
+		return m, err
+	}
+	if m.vals, err = stringly[V](); err != nil {
+		return m, err
+	}
+	m.of, err = valueAs[crdt.ORMultiMap[string, string]](v)
+	return m, err
+}
+
+func (k ORMultiMapKey[K, V]) tx(d *Data, v crdt.Value) (*ORMultiMapTx[K, V], func() (replicator.Plan, error), error) {
+	m, err := k.value(v)
+	t := &ORMultiMapTx[K, V]{ORMultiMap: m, d: d}
+	return t, t.c.plan, err
+}
+
+// Values returns the values of k, in no particular order.
+func (m ORMultiMap[K, V]) Values(k K) []V {
+	if m.of == nil {
+		return nil
+	}
+	var out []V
+	for _, s := range m.of.Values(m.keys.encode(k)) {
+		if v, err := m.vals.decode(s); err == nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Contains reports whether v is one of the values of k.
+func (m ORMultiMap[K, V]) Contains(k K, v V) bool {
+	return m.of != nil && m.of.Contains(m.keys.encode(k), m.vals.encode(v))
+}
+
+// Len returns the number of pairs.
+func (m ORMultiMap[K, V]) Len() int {
+	if m.of == nil {
+		return 0
+	}
+	return m.of.Len()
+}
+
+// All yields the pairs, in no particular order. Pairs that are not of the key's
+// types, written by somebody else under the same name, are left out.
+func (m ORMultiMap[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		if m.of == nil {
+			return
+		}
+		for ks, vs := range m.of.All() {
+			k, err1 := m.keys.decode(ks)
+			v, err2 := m.vals.decode(vs)
+			if err1 == nil && err2 == nil && !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+// Add asks for v to be among the values of k.
+func (t *ORMultiMapTx[K, V]) Add(k K, v V) {
+	ks, vs, node := t.keys.encode(k), t.vals.encode(v), crdt.NodeID(t.d.r.Self())
+	t.c.add(len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.ORMultiMap[string, string]) crdt.Value {
+		return delta(m.Add(node, ks, vs))
+	})
+}
+
+// Remove asks for v to be removed from the values of k, as far as it has been
+// seen here.
+func (t *ORMultiMapTx[K, V]) Remove(k K, v V) {
+	ks, vs := t.keys.encode(k), t.vals.encode(v)
+	t.c.add(0, func(m *crdt.ORMultiMap[string, string]) crdt.Value { return delta(m.Remove(ks, vs)) })
+}
+
+// RemoveKey asks for all values of k seen here to be removed.
+func (t *ORMultiMapTx[K, V]) RemoveKey(k K) {
+	ks := t.keys.encode(k)
+	t.c.add(0, func(m *crdt.ORMultiMap[string, string]) crdt.Value { return delta(m.RemoveKey(ks)) })
+}

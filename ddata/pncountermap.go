@@ -1,0 +1,88 @@
+package ddata
+
+import (
+	"iter"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// PNCounterMapKey names a map of counters that go up and down.
+type PNCounterMapKey[K comparable] string
+
+// PNCounterMap is a state of a map of counters, as Get and Subscribe give it. It
+// never changes and is safe for concurrent readers.
+type PNCounterMap[K comparable] struct {
+	of   *crdt.PNCounterMap[string]
+	keys asString[K]
+}
+
+// PNCounterMapTx is a map of counters in an Update.
+type PNCounterMapTx[K comparable] struct {
+	PNCounterMap[K]
+	d *Data
+	c changes[*crdt.PNCounterMap[string]]
+}
+
+// Name implements Key.
+func (k PNCounterMapKey[K]) Name() string { return string(k) }
+
+func (k PNCounterMapKey[K]) kind() crdt.Kind { return crdt.KindPNCounterMap }
+
+func (k PNCounterMapKey[K]) value(v crdt.Value) (m PNCounterMap[K], err error) {
+	if m.keys, err = stringly[K](); err != nil {
+		return m, err
+	}
+	m.of, err = valueAs[crdt.PNCounterMap[string]](v)
+	return m, err
+}
+
+func (k PNCounterMapKey[K]) tx(d *Data, v crdt.Value) (*PNCounterMapTx[K], func() (replicator.Plan, error), error) {
+	m, err := k.value(v)
+	t := &PNCounterMapTx[K]{PNCounterMap: m, d: d}
+	return t, t.c.plan, err
+}
+
+// Count returns the count of k, and whether there is a counter for it.
+func (m PNCounterMap[K]) Count(k K) (int64, bool) {
+	if m.of == nil {
+		return 0, false
+	}
+	return m.of.Count(m.keys.encode(k))
+}
+
+// Len returns the number of counters.
+func (m PNCounterMap[K]) Len() int {
+	if m.of == nil {
+		return 0
+	}
+	return m.of.Len()
+}
+
+// All yields the counters, in no particular order. Keys that are not of type K,
+// written by somebody else under the same name, are left out.
+func (m PNCounterMap[K]) All() iter.Seq2[K, int64] {
+	return func(yield func(K, int64) bool) {
+		if m.of == nil {
+			return
+		}
+		for s, n := range m.of.All() {
+			if k, err := m.keys.decode(s); err == nil && !yield(k, n) {
+				return
+			}
+		}
+	}
+}
+
+// Add asks for n, which may be negative, to be added to the counter of k.
+func (t *PNCounterMapTx[K]) Add(k K, n int64) {
+	s, node := t.keys.encode(k), crdt.NodeID(t.d.r.Self())
+	t.c.add(len(s)+2*elementOverheadBytes, func(m *crdt.PNCounterMap[string]) crdt.Value { return delta(m.Add(node, s, n)) })
+}
+
+// Remove asks for the counter of k to end. What others add at the same time
+// starts a new one.
+func (t *PNCounterMapTx[K]) Remove(k K) {
+	s := t.keys.encode(k)
+	t.c.add(0, func(m *crdt.PNCounterMap[string]) crdt.Value { return delta(m.Remove(s)) })
+}

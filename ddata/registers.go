@@ -1,0 +1,134 @@
+package ddata
+
+import (
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// LWWRegisterKey names one value of which the last write wins.
+type LWWRegisterKey[V any] string
+
+// LWWRegister is a state of a register. It never changes.
+type LWWRegister[V any] struct {
+	of  *crdt.LWWRegister[string]
+	enc asString[V]
+}
+
+// LWWRegisterTx is a register in an Update.
+type LWWRegisterTx[V any] struct {
+	LWWRegister[V]
+	d *Data
+	c changes[*crdt.LWWRegister[string]]
+}
+
+// Name implements Key.
+func (k LWWRegisterKey[V]) Name() string { return string(k) }
+
+func (k LWWRegisterKey[V]) kind() crdt.Kind { return crdt.KindLWWRegister }
+
+func (k LWWRegisterKey[V]) value(v crdt.Value) (r LWWRegister[V], err error) {
+	if r.enc, err = stringly[V](); err != nil {
+		return r, err
+	}
+	r.of, err = valueAs[crdt.LWWRegister[string]](v)
+	return r, err
+}
+
+func (k LWWRegisterKey[V]) tx(d *Data, v crdt.Value) (*LWWRegisterTx[V], func() (replicator.Plan, error), error) {
+	r, err := k.value(v)
+	t := &LWWRegisterTx[V]{LWWRegister: r, d: d}
+	return t, t.c.plan, err
+}
+
+// Value returns the value, and whether there is one of type V.
+func (r LWWRegister[V]) Value() (v V, ok bool) {
+	if r.of == nil {
+		return v, false
+	}
+	s, ok := r.of.Value()
+	if !ok {
+		return v, false
+	}
+	v, err := r.enc.decode(s)
+	return v, err == nil
+}
+
+// Stamp returns the stamp of the value, the zero Stamp if there is none.
+func (r LWWRegister[V]) Stamp() crdt.Stamp {
+	if r.of == nil {
+		return crdt.Stamp{}
+	}
+	return r.of.Stamp()
+}
+
+// Set asks for the value to be v, as of now by this node's hybrid logical clock.
+func (t *LWWRegisterTx[V]) Set(v V) { t.SetAt(v, t.d.stampAfter(t.Stamp())) }
+
+// SetAt asks for the value to be v under a stamp of the caller's. It does nothing
+// if the value has that stamp or a newer one.
+func (t *LWWRegisterTx[V]) SetAt(v V, at crdt.Stamp) {
+	s := t.enc.encode(v)
+	t.c.add(len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string]) crdt.Value { return delta(r.Set(s, at)) })
+}
+
+// MVRegisterKey names one value that keeps all of several that were written at
+// the same time, for the application to choose from.
+type MVRegisterKey[V comparable] string
+
+// MVRegister is a state of a register. It never changes.
+type MVRegister[V comparable] struct {
+	of  *crdt.MVRegister[string]
+	enc asString[V]
+}
+
+// MVRegisterTx is a register in an Update.
+type MVRegisterTx[V comparable] struct {
+	MVRegister[V]
+	d *Data
+	c changes[*crdt.MVRegister[string]]
+}
+
+// Name implements Key.
+func (k MVRegisterKey[V]) Name() string { return string(k) }
+
+func (k MVRegisterKey[V]) kind() crdt.Kind { return crdt.KindMVRegister }
+
+func (k MVRegisterKey[V]) value(v crdt.Value) (r MVRegister[V], err error) {
+	if r.enc, err = stringly[V](); err != nil {
+		return r, err
+	}
+	r.of, err = valueAs[crdt.MVRegister[string]](v)
+	return r, err
+}
+
+func (k MVRegisterKey[V]) tx(d *Data, v crdt.Value) (*MVRegisterTx[V], func() (replicator.Plan, error), error) {
+	r, err := k.value(v)
+	t := &MVRegisterTx[V]{MVRegister: r, d: d}
+	return t, t.c.plan, err
+}
+
+// Values returns the values: none, one, or those that were written at the same
+// time.
+func (r MVRegister[V]) Values() []V {
+	if r.of == nil {
+		return nil
+	}
+	var out []V
+	for _, s := range r.of.Values() {
+		if v, err := r.enc.decode(s); err == nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Set asks for v to replace all values seen here.
+func (t *MVRegisterTx[V]) Set(v V) {
+	s, node := t.enc.encode(v), crdt.NodeID(t.d.r.Self())
+	t.c.add(len(s)+elementOverheadBytes, func(r *crdt.MVRegister[string]) crdt.Value { return delta(r.Set(node, s)) })
+}
+
+// Clear asks for all values seen here to be removed.
+func (t *MVRegisterTx[V]) Clear() {
+	t.c.add(0, func(r *crdt.MVRegister[string]) crdt.Value { return delta(r.Clear()) })
+}
