@@ -125,6 +125,11 @@ func (s *stack) event(e gossip.Event) {
 		for _, role := range s.roles() {
 			s.replicators[role].PeerLost(e.ID)
 		}
+		if e.Incoming && e.Class == transport.Control {
+			// No silence: the peer opens another, of which no PeerUp tells. Taken for
+			// silence, it would keep shards away from the peer for ever.
+			break
+		}
 		s.sharding.PeerLost(e.ID, e.Class)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/invariant"
 )
 
 // memberlist is modelled as an adversary: it tells each node its own story, late,
@@ -138,7 +139,7 @@ func (p *proc) lookAround() {
 	}
 	theirs := q.member.view
 	switch {
-	case theirs.Cluster == m.view.Cluster && theirs.Epoch != m.view.Epoch:
+	case theirs.Cluster == m.view.Cluster && !invariant.SameView(theirs, m.view):
 		p.sendView(view.Send{To: q.node.ID, Msg: &view.Decided{View: m.view}})
 	case theirs.Cluster != m.view.Cluster && q.leaseValid() && m.lostSince != never && w.now.sub(m.lostSince) > w.swarm.removeAfter+w.swarm.lease:
 		p.removed(view.Removed{Reason: "lost its quorum and found a live cluster"})

@@ -156,7 +156,11 @@ func (p *proc) linkEvent(typ transport.PeerEventType, class transport.Class, id 
 		p.upperPeer(id, class, false)
 	case transport.AcceptedLost:
 		x.in = false
-		p.upperPeer(id, class, false)
+		if !control {
+			// Answers come on it. Of a control connection the loss is no silence: the
+			// peer opens another, of which nobody here would be told.
+			p.upperPeer(id, class, false)
+		}
 		x.inControl = x.inControl && !control
 		l.conclude(id, x)
 	case transport.Refused:
