@@ -1,0 +1,151 @@
+package protocol
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+)
+
+// samples holds every message with every field set.
+func samples() []Message {
+	h := Head{Type: "counter", Term: 7<<32 | 3, View: 7<<32 | 4, Seq: 99, Probe: true}
+	t1, t2 := Token{7<<32 | 3, 5}, Token{7<<32 | 3, 6}
+	sts := []ShardToken{{1, t1}, {ShardsMax - 1, t2}}
+	return []Message{
+		&Register{h, true},
+		&GetHome{h, true, []ShardID{0, 5, ShardsMax - 1}},
+		&ShardsHosted{h, sts},
+		&BeginAck{h, sts},
+		&Stopped{h, sts},
+		&CensusReport{h, true, []Claim{{1, t1, ClaimHosted}, {2, t2, ClaimStopping}}},
+		&Drain{h},
+		&Refused{h},
+		&Seen{h},
+		&RegisterAck{h},
+		&Homes{h, []Home{{1, 11, t1}, {2, 12, t2}}},
+		&HostShards{h, []HostOrder{{1, t1, 0}, {2, t2, 12}}},
+		&Begin{h, sts},
+		&HandOff{h, 10 * time.Second, []HandOffOrder{{1, t1, t2, 12}}},
+		&StoppedAck{h, sts},
+		&CensusRequest{h},
+		&Drained{h, 17},
+	}
+}
+
+func TestEveryMessageSurvivesTheWire(t *testing.T) {
+	seen := map[byte]bool{}
+	for _, m := range samples() {
+		seen[m.kind()] = true
+		got, err := Decode(Append(nil, m))
+		if err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%s: got %+v, %v; want %+v", Name(m), got, err, m)
+		}
+		if forRegion := m.kind() >= firstForRegion; ToCoordinator(m) == forRegion {
+			t.Errorf("%s goes the wrong way", Name(m))
+		}
+	}
+	for k := byte(1); k < kindsEnd; k++ {
+		if !seen[k] {
+			t.Errorf("kind %d (%s) has no sample", k, names[k])
+		}
+	}
+}
+
+func TestShortenedFramesAreRefused(t *testing.T) {
+	for _, m := range samples() {
+		frame := Append(nil, m)
+		for n := range frame {
+			if got, err := Decode(frame[:n]); err == nil {
+				t.Errorf("%s cut to %d of %d bytes decodes to %+v", Name(m), n, len(frame), got)
+			}
+		}
+		if _, err := Decode(append(frame, 0)); !errors.Is(err, wire.ErrTrailing) {
+			t.Errorf("%s with a byte behind: %v", Name(m), err)
+		}
+	}
+}
+
+func TestLimitsAreRefused(t *testing.T) {
+	var limit *wire.LimitError
+	for _, m := range []Message{
+		&GetHome{Shards: []ShardID{ShardsMax}},
+		&GetHome{Shards: make([]ShardID, ShardsMax+1)},
+		&CensusReport{Claims: []Claim{{State: 9}}},
+		&Register{Head: Head{Type: string(make([]byte, TypeBytesMax+1))}},
+	} {
+		if _, err := Decode(Append(nil, m)); !errors.As(err, &limit) {
+			t.Errorf("%s: %v", Name(m), err)
+		}
+	}
+	if _, err := Decode([]byte{250, 0, 0, 0, 0, 0}); !errors.As(err, &limit) {
+		t.Errorf("unknown kind: %v", err)
+	}
+}
+
+// A full report of the largest type fits a control frame of 1 MiB.
+func TestTheLargestMessageFitsAFrame(t *testing.T) {
+	report := &CensusReport{}
+	for i := range ShardID(ShardsMax) {
+		report.Claims = append(report.Claims, Claim{i, Token{1 << 63, 1 << 40}, ClaimHosted})
+	}
+	if n := len(Append(nil, report)); n > 1<<20 {
+		t.Errorf("a census report of %d shards has %d bytes", ShardsMax, n)
+	}
+}
+
+func TestTokensAreOrderedByTermThenSeq(t *testing.T) {
+	order := []Token{{}, {1, 0}, {1, 9}, {2, 1}, {1 << 32, 0}}
+	for i, a := range order {
+		for j, b := range order {
+			if a.Less(b) != (i < j) || a.Max(b) != order[max(i, j)] {
+				t.Errorf("%v and %v", a, b)
+			}
+		}
+	}
+}
+
+func TestElect(t *testing.T) {
+	m := func(id view.NodeID, s view.Status, roles ...string) view.Member {
+		return view.Member{Node: view.Node{ID: id, Roles: roles}, Status: s}
+	}
+	for _, c := range []struct {
+		name    string
+		members []view.Member
+		want    view.NodeID
+	}{
+		{"nobody", nil, 0},
+		{"the most senior", []view.Member{m(1, view.Up, "a"), m(2, view.Up, "a")}, 1},
+		{"of the role", []view.Member{m(1, view.Up, "b"), m(2, view.Up, "a")}, 2},
+		{"not one that joins", []view.Member{m(1, view.Joining, "a"), m(2, view.Up, "a")}, 2},
+		{"not one that leaves", []view.Member{m(1, view.Leaving, "a"), m(2, view.Up, "a")}, 2},
+		{"unless all leave", []view.Member{m(1, view.Joining, "a"), m(2, view.Leaving, "a"), m(3, view.Leaving, "a")}, 2},
+		{"nobody of the role", []view.Member{m(1, view.Up, "b")}, 0},
+	} {
+		if got := Elect(&view.View{Members: c.members}, "a"); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+	if Elect(nil, "a") != 0 {
+		t.Error("no view elects somebody")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, m := range samples() {
+		f.Add(Append(nil, m))
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		m, err := Decode(frame)
+		if err != nil {
+			return
+		}
+		again, err := Decode(Append(nil, m))
+		if err != nil || !reflect.DeepEqual(m, again) {
+			t.Fatalf("%+v comes back as %+v, %v", m, again, err)
+		}
+	})
+}
