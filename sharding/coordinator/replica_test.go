@@ -84,6 +84,9 @@ func (n *node) end(id uint64, r coordinator.Result, higher view.Epoch) {
 func (n *node) ask(to view.NodeID, id uint64, term view.Epoch, records []protocol.Record) {
 	dest := n.w.node(to)
 	n.hop(to, func() {
+		if n.w.unstored != nil && n.w.unstored(to) {
+			return
+		}
 		if term < dest.store.fence {
 			higher := dest.store.fence
 			dest.hop(n.id, func() { n.end(id, coordinator.Fenced, higher) })

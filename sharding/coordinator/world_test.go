@@ -105,6 +105,9 @@ type world struct {
 	// arrive, and after how long.
 	hook func(from, to view.NodeID, m protocol.Message) (copies int, delay time.Duration)
 
+	// unstored replicas take no writes.
+	unstored func(view.NodeID) bool
+
 	check  checker
 	nextID view.NodeID
 	lines  []string
