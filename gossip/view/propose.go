@@ -44,6 +44,7 @@ func (c *Core) begin(p *proposal) {
 		return
 	}
 	c.acceptOwn()
+	c.trace("proposes", 0, p.next.Epoch.String())
 	c.sendRound()
 }
 

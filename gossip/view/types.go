@@ -6,6 +6,7 @@ package view
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // NodeID is one incarnation of a node: random, new at every start, never reused.
@@ -14,6 +15,17 @@ type NodeID uint64
 
 // String returns the id as 16 hexadecimal digits.
 func (id NodeID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+
+// MarshalText writes the id as String does: as a number it would lose digits in
+// JSON.
+func (id NodeID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (id *NodeID) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 16, 64)
+	*id = NodeID(n)
+	return err
+}
 
 // Epoch numbers the views of a cluster: generation<<32 | n. The zero Epoch is
 // before every view.
@@ -26,6 +38,21 @@ func (e Epoch) Generation() uint32 { return uint32(e >> 32) }
 // String returns generation.n.
 func (e Epoch) String() string {
 	return strconv.FormatUint(uint64(e.Generation()), 10) + "." + strconv.FormatUint(uint64(uint32(e)), 10)
+}
+
+// MarshalText writes the epoch as String does.
+func (e Epoch) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (e *Epoch) UnmarshalText(text []byte) error {
+	generation, n, _ := strings.Cut(string(text), ".")
+	g, err := strconv.ParseUint(generation, 10, 32)
+	if err != nil {
+		return err
+	}
+	low, err := strconv.ParseUint(n, 10, 32)
+	*e = Epoch(g<<32 | low)
+	return err
 }
 
 // FirstEpoch returns the first epoch of a generation.
@@ -56,6 +83,20 @@ func (s Status) String() string {
 		return "leaving"
 	}
 	return "status(" + strconv.Itoa(int(s)) + ")"
+}
+
+// MarshalText writes the status as String does.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (s *Status) UnmarshalText(text []byte) error {
+	for _, known := range []Status{Joining, Up, Leaving} {
+		if known.String() == string(text) {
+			*s = known
+			return nil
+		}
+	}
+	return fmt.Errorf("view: unknown status %q", text)
 }
 
 // Votes reports whether members of this status count in quorums and may hold

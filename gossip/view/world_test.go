@@ -54,6 +54,10 @@ type world struct {
 	quiet  bool
 	failed string
 	lastID NodeID
+	// events counts what has run; calm and calmAt are the last point looked at, to
+	// catch a core that asks for a timer over and over.
+	events, calm int
+	calmAt       time.Duration
 }
 
 // simNode is one incarnation.
@@ -120,7 +124,7 @@ func (w *world) at(d time.Duration, run func()) {
 func (w *world) clock(n *simNode) clock.Instant { return n.clockAt(w.now) }
 
 func (n *simNode) clockAt(t time.Duration) clock.Instant {
-	return clock.Instant(time.Hour + n.origin + t + time.Duration(int64(t)/1e6*n.ppm))
+	return clock.Instant(time.Hour + n.origin + t + time.Duration(int64(t)*n.ppm/1e6))
 }
 
 // trueTime is when a node's clock shows i.
@@ -187,7 +191,7 @@ func (w *world) arm(n *simNode) {
 		return
 	}
 	mine := n.ticks
-	w.at(n.trueTime(d)-w.now+1, func() {
+	w.at(max(n.trueTime(d)-w.now, 0)+1, func() {
 		if n.ticks == mine {
 			n.armed = 0
 			w.step(n.id, Tick{})
@@ -288,6 +292,12 @@ func (w *world) next(end time.Duration) bool {
 	}
 	q := heap.Pop(&w.queue).(queued)
 	w.now = q.at
+	if w.events++; w.events-w.calm > 20_000 {
+		if w.now-w.calmAt < 50*time.Millisecond {
+			w.fail("runs hot: 20,000 events in %v", w.now-w.calmAt)
+		}
+		w.calm, w.calmAt = w.events, w.now
+	}
 	q.run()
 	return true
 }

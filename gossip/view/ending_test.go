@@ -1,0 +1,152 @@
+package view
+
+import (
+	"slices"
+	"time"
+)
+
+// How a seed ends: liveness the hard way. "Heal everything, then look" hides
+// livelocks, so a quorum is picked, faults stop inside it, and the rest stays
+// crashed, paused or cut off.
+func (s *swarm) end() {
+	s.ending = true
+	v := s.newestView()
+	if v == nil {
+		return
+	}
+	if s.chance(30) {
+		s.endMinority(v)
+		return
+	}
+	quorum := s.pickQuorum(v)
+	if quorum == nil {
+		s.marks["no quorum left"]++
+		return
+	}
+	s.endQuorum(v, quorum)
+}
+
+func (s *swarm) newestView() *View {
+	var newest *View
+	for _, v := range s.truth.newest { // order-free: a maximum; there is one cluster
+		if newest == nil || newest.Epoch < v.Epoch {
+			newest = v
+		}
+	}
+	return newest
+}
+
+// pickQuorum draws living voters that are a plain quorum of the newest view and of
+// every attempt under way on it, nil if those who live are none.
+func (s *swarm) pickQuorum(v *View) map[NodeID]bool {
+	nexts := []*View{v}
+	var ids []NodeID
+	for _, n := range s.living() {
+		held := n.core.View()
+		if held == nil || v.Member(n.id) == nil || n.core.leaving {
+			continue
+		}
+		ids = append(ids, n.id)
+		for _, a := range n.core.attempts { // order-free: all are collected
+			nexts = append(nexts, a.next)
+		}
+	}
+	in := map[NodeID]bool{}
+	enough := func() bool {
+		return !slices.ContainsFunc(nexts, func(v *View) bool { return !plainQuorum(v, func(id NodeID) bool { return in[id] }) })
+	}
+	s.rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	for _, id := range ids {
+		if in[id] = true; enough() {
+			return in
+		}
+	}
+	return nil
+}
+
+func (s *swarm) soothe() {
+	s.jitter = min(s.jitter, 5*time.Millisecond)
+	s.dupPct = min(s.dupPct, 5)
+}
+
+// endQuorum stops faults inside a quorum and asks it to serve and to let in.
+func (s *swarm) endQuorum(v *View, in map[NodeID]bool) {
+	s.marks["ends with a quorum"]++
+	for _, n := range s.living() {
+		switch {
+		case in[n.id]:
+			s.resume(n.id)
+		case s.chance(30):
+			s.die(n)
+		case s.chance(30):
+			s.pause(n.id)
+		}
+	}
+	oneWay := s.rng.IntN(3)
+	out := func(id NodeID) bool { return !in[id] && v.Member(id) != nil }
+	s.wall = func(from, to NodeID) bool {
+		switch oneWay {
+		case 1:
+			return out(from)
+		case 2:
+			return out(to)
+		}
+		return out(from) != out(to)
+	}
+	s.blocked = map[[2]NodeID]time.Duration{}
+	s.dropPct = min(s.dropPct, 5)
+	s.soothe()
+	s.note("ends: quorum %v of %s, one way %d", in, viewText(v), oneWay)
+	s.names++
+	joiner := s.names
+	s.arrive(joiner)
+	bound := 6*(s.cfg.RemoveAfter+s.cfg.Lease) + time.Duration(len(s.order))*time.Second/4
+	s.until(bound, "the quorum serves", func() bool { return s.serves(in, joiner) })
+	s.marks["slowest end"] = max(s.marks["slowest end"], int(s.now/time.Millisecond))
+}
+
+// serves reports whether every living node of the quorum, and the joiner, hold a
+// lease in one view. A node that was removed comes back as a new incarnation, which
+// then must serve in its place.
+func (s *swarm) serves(in map[NodeID]bool, joiner int) bool {
+	var v *View
+	joined := false
+	for _, n := range s.living() {
+		if s.wall(n.id, 0) || s.wall(0, n.id) {
+			continue // outside
+		}
+		held := n.core.View()
+		if held == nil || !s.holds(n) || v != nil && !sameView(v, held) {
+			return false
+		}
+		v = held
+		joined = joined || n.name == joiner
+	}
+	if v == nil || !joined {
+		return false
+	}
+	return !slices.ContainsFunc(v.Members, func(m Member) bool {
+		n := s.nodes[m.ID]
+		return m.Status != Up || n.down || n.paused
+	})
+}
+
+// endMinority cuts a minority off and asks it to stop in time.
+func (s *swarm) endMinority(v *View) {
+	s.marks["ends with a minority"]++
+	side := map[NodeID]bool{}
+	for i := range v.Members {
+		if side[v.Members[i].ID] = s.chance(50); plainQuorum(v, func(id NodeID) bool { return side[id] }) {
+			delete(side, v.Members[i].ID)
+		}
+	}
+	s.wall = func(from, to NodeID) bool { return side[from] != side[to] }
+	s.note("ends: %v is cut off", side)
+	l := s.cfg.Lease
+	s.run(l + 2*time.Duration(int64(l)/1e6*int64(s.cfg.DriftPPM)) + s.latency + 20*s.jitter + time.Millisecond)
+	for _, n := range s.living() {
+		if held := n.core.View(); side[n.id] && held != nil && held.Epoch == v.Epoch && s.holds(n) {
+			s.fail("%d holds a lease in a minority for more than L", n.id)
+		}
+	}
+}
