@@ -100,7 +100,7 @@ func (p *proc) regroup() {
 		return
 	}
 	now := p.w.now
-	if p.leaseValid() || !m.view.Member(p.node.ID).Status.Votes() {
+	if p.leaseValid() {
 		m.lostSince = never
 	} else {
 		m.lostSince = min(m.lostSince, now)

@@ -277,6 +277,10 @@ func (w *world) endSurvivor() {
 	from := w.now
 	q := map[int]bool{left.slot: true}
 	if !w.untilTrue(survivorBound, 10*time.Millisecond, func() bool { return w.whole(q) }) {
+		if left.leaseEnd().add(-w.swarm.lease + w.swarm.removeAfter*9/10) < left.member.lastProof {
+			w.event(left, "proof after the window", 0, nil)
+			return
+		}
 		w.fail("G6", "the survivor %s does not act within %v of the last crash", left.label, survivorBound)
 	}
 	w.settled("survivor", w.now.sub(from))

@@ -26,6 +26,8 @@ type membership struct {
 	lostSince, deadSince instant
 	// abandoning counts the abandonments under way: meanwhile no lease is valid.
 	abandoning int
+	// lastProof is when the newest proof of a death came.
+	lastProof instant
 }
 
 func (p *proc) links() *links { return &p.member.links }

@@ -69,7 +69,7 @@ func (u *upper) frame(to nodeID, f *entityFrame) error {
 // post sends a message on its way, or drops it when there is no room.
 func (u *upper) post(m *message) {
 	rt := &u.routes[m.shard]
-	if !rt.free() {
+	if !rt.free() && !(rt.open && u.p.w.cfg.Mutant.Is("flushed after a direct send")) {
 		u.keep(rt, m)
 		return
 	}

@@ -17,10 +17,17 @@ func envUint(name string) (uint64, bool) {
 	return v, err == nil
 }
 
+// viewsOnly reports whether PEERAGE_VIEWS asks for the view cores alone: ten times
+// as many runs in the same time.
+func viewsOnly() bool {
+	v, _ := envUint("PEERAGE_VIEWS")
+	return v != 0
+}
+
 // TestSeeds plays seeds 0 to n-1, or the one in PEERAGE_SEED with its trace.
 func TestSeeds(t *testing.T) {
 	if seed, ok := envUint("PEERAGE_SEED"); ok {
-		cfg := Config{Seed: seed}
+		cfg := Config{Seed: seed, ViewsOnly: viewsOnly()}
 		if testing.Verbose() {
 			cfg.Trace = os.Stdout
 		}
@@ -39,11 +46,11 @@ func TestSeeds(t *testing.T) {
 			n = 200
 		}
 	}
-	marks := campaign(t, Config{}, 0, n)
+	marks := campaign(t, Config{ViewsOnly: viewsOnly()}, 0, n)
 	for _, name := range slices.Sorted(maps.Keys(marks)) {
 		t.Logf("%8d %s", marks[name], name)
 	}
-	if n < 2000 {
+	if n < 2000 || viewsOnly() {
 		return
 	}
 	for _, name := range markNames {
@@ -81,4 +88,28 @@ func campaign(t *testing.T, cfg Config, first uint64, n int) Marks {
 	took := time.Since(start)
 	t.Logf("%d seeds, %d events, %v of virtual time in %v: %.1f seeds/s", n, events, virtual.Round(time.Second), took.Round(time.Millisecond), float64(n)/took.Seconds())
 	return marks
+}
+
+// TestSameSeedSameTrace plays seeds twice: the hash of all events must not differ,
+// with and without somebody listening.
+func TestSameSeedSameTrace(t *testing.T) {
+	for seed := range uint64(40) {
+		a := Run(Config{Seed: seed})
+		b := Run(Config{Seed: seed, Tail: 10})
+		if a.Hash != b.Hash || a.Events != b.Events {
+			t.Errorf("seed %d: %d events with hash %016x, then %d with %016x", seed, a.Events, a.Hash, b.Events, b.Hash)
+		}
+	}
+}
+
+// TestSeedsDiffer proves that the hash sees anything at all.
+func TestSeedsDiffer(t *testing.T) {
+	seen := map[uint64]uint64{}
+	for seed := range uint64(20) {
+		h := Run(Config{Seed: seed}).Hash
+		if other, ok := seen[h]; ok {
+			t.Errorf("seeds %d and %d have one hash", other, seed)
+		}
+		seen[h] = seed
+	}
 }
