@@ -1,0 +1,128 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// source is a node with two types and one replicator, and no gossip under it.
+func source() Source {
+	counters := sharding.Stats{Type: "counter", Shards: 3, Entities: 7, Coordinating: true, HandoffsOut: 5, Forced: 2}
+	counters.Sent[sharding.RouteRemote] = 11
+	counters.Dropped[sharding.DropMailboxFull] = 13
+	return Source{
+		Gossip:      func() *gossip.Node { return nil },
+		Replicators: func() map[string]replicator.Stats { return map[string]replicator.Stats{"": {BytesSent: 17}} },
+		Types:       func() []sharding.Stats { return []sharding.Stats{counters, {Type: "other"}} },
+		Ready:       func() bool { return true },
+	}
+}
+
+func TestValuesComeFromTheSource(t *testing.T) {
+	want := `
+		# HELP peerage_ready 1 when the node holds a lease and every type has met its coordinator; the same as /readyz.
+		# TYPE peerage_ready gauge
+		peerage_ready 1
+		# HELP peerage_region_entities Live entities here.
+		# TYPE peerage_region_entities gauge
+		peerage_region_entities{type="counter"} 7
+		peerage_region_entities{type="other"} 0
+		# HELP peerage_region_handoffs_total Shards started and stopped here by order of the coordinator.
+		# TYPE peerage_region_handoffs_total counter
+		peerage_region_handoffs_total{direction="in",result="ok",type="counter"} 0
+		peerage_region_handoffs_total{direction="in",result="ok",type="other"} 0
+		peerage_region_handoffs_total{direction="out",result="forced",type="counter"} 2
+		peerage_region_handoffs_total{direction="out",result="forced",type="other"} 0
+		peerage_region_handoffs_total{direction="out",result="ok",type="counter"} 3
+		peerage_region_handoffs_total{direction="out",result="ok",type="other"} 0
+	`
+	if err := testutil.CollectAndCompare(New(source()), strings.NewReader(want),
+		"peerage_ready", "peerage_region_entities", "peerage_region_handoffs_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+// An increase() alert cannot see a counter's first appearance: every combination
+// is there at 0 before anything happens.
+func TestCountersAreThereBeforeTheyCount(t *testing.T) {
+	r := prometheus.NewRegistry()
+	r.MustRegister(New(source()))
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := map[string]int{}
+	for _, f := range families {
+		series[f.GetName()] = len(f.GetMetric())
+	}
+	for name, want := range map[string]int{
+		"peerage_duplicate_activations_total":   2,
+		"peerage_region_messages_dropped_total": 2 * len(sharding.Stats{}.Dropped),
+		"peerage_region_messages_total":         2 * (len(sharding.Stats{}.Sent) + 1),
+	} {
+		if series[name] != want {
+			t.Errorf("%s has %d series, want %d", name, series[name], want)
+		}
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	for want, err := range map[string]error{
+		"ok": nil, "error": &sharding.HandlerError{Text: "no"}, "overloaded": sharding.ErrMailboxFull,
+		"fenced": sharding.ErrMoved, "canceled": context.Canceled, "timeout": context.DeadlineExceeded,
+		"unavailable": errors.Join(errors.New("at c"), sharding.ErrNodeLost),
+	} {
+		if got := outcome(err); got != want {
+			t.Errorf("outcome(%v) = %s, want %s", err, got, want)
+		}
+	}
+}
+
+var documented = regexp.MustCompile("(?m)^\\| `(peerage_[a-z_]+)` \\| (gauge|counter|histogram) \\|")
+
+// TestCatalogueMatches compares docs/METRICS.md with what is exported.
+func TestCatalogueMatches(t *testing.T) {
+	doc, err := os.ReadFile("../docs/METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, m := range documented.FindAllStringSubmatch(string(doc), -1) {
+		told = append(told, m[1])
+	}
+	descs := make(chan *prometheus.Desc, 1000)
+	e := New(source())
+	e.AskDone("counter", sharding.RouteLocal, time.Millisecond, nil)
+	e.Describe(descs)
+	close(descs)
+	var exported []string
+	name := regexp.MustCompile(`fqName: "([^"]+)"`)
+	for d := range descs {
+		exported = append(exported, name.FindStringSubmatch(d.String())[1])
+	}
+	slices.Sort(told)
+	slices.Sort(exported)
+	for _, n := range exported {
+		if !slices.Contains(told, n) {
+			t.Errorf("%s is exported and not in docs/METRICS.md", n)
+		}
+	}
+	for _, n := range told {
+		if !slices.Contains(exported, n) {
+			t.Errorf("%s is in docs/METRICS.md and not exported", n)
+		}
+	}
+}
