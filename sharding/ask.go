@@ -59,7 +59,7 @@ func (p *path[Req, Resp]) askOnce(ctx context.Context, f Ref[Req, Resp], req Req
 	}
 	c := p.calls.begin(f.shard, node)
 	// An ask that is over before it left has its answer in the call.
-	if err = p.send(ctx, f, req, c.number); err == nil || errors.Is(err, errNobodyWaits) {
+	if err = p.send(ctx, f, req, c.number, node); err == nil || errors.Is(err, errNobodyWaits) {
 		select {
 		case <-c.done:
 			resp, err = c.resp, c.err

@@ -31,6 +31,8 @@ type cluster struct {
 	// holds keep the frames of a direction until released.
 	holds map[[2]view.NodeID][]func()
 	delay time.Duration
+	// loss may eat a frame of class Bulk.
+	loss func() bool
 }
 
 type node struct {
@@ -153,6 +155,9 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 	if target == nil || target.dead.Load() {
 		return transport.ErrUnknownPeer
 	}
+	if class == transport.Bulk && n.c.loss != nil && n.c.loss() {
+		return nil
+	}
 	frame := append([]byte(nil), payload...)
 	deliver := func() {
 		if n.c.delay > 0 {
@@ -175,11 +180,13 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 		return nil
 	}
 	n.c.mu.Unlock()
-	n.pipe(to<<8|view.NodeID(class)).push(deliver)
+	n.pipe(to<<8 | view.NodeID(class)).push(deliver)
 	return nil
 }
 
-func (l links) WaitRoom(ctx context.Context, _ view.NodeID, _ transport.Class) error { return ctx.Err() }
+func (l links) WaitRoom(ctx context.Context, _ view.NodeID, _ transport.Class) error {
+	return ctx.Err()
+}
 
 func (n *node) pipe(to view.NodeID) *pipe {
 	n.c.mu.Lock()

@@ -22,6 +22,7 @@ const (
 	codeSettings
 	codeUnknownType
 	codeTooLarge
+	codeRestore
 	codes
 )
 
@@ -40,6 +41,9 @@ func codeOf(err error) (code, string) {
 		return codeAbandoned, ""
 	case err == entity.ErrExpired:
 		return codeExpired, ""
+	}
+	if errors.Is(err, entity.ErrRestore) {
+		return codeRestore, cutText(err.Error())
 	}
 	var panicked *entity.PanicError
 	if errors.As(err, &panicked) {
@@ -73,6 +77,9 @@ func (c code) err(text string) error {
 		return ErrUnknownType
 	case codeTooLarge:
 		return fmt.Errorf("%w: the response", ErrTooLarge)
+	}
+	if c == codeRestore {
+		return fmt.Errorf("%w: %s", ErrRestore, text)
 	}
 	return errMalformed
 }

@@ -11,6 +11,9 @@ type counters struct {
 	received   atomic.Uint64
 	stale      atomic.Uint64
 	in, out    atomic.Uint64
+
+	statesIn, statesOut, statesLost atomic.Uint64
+
 	duplicates atomic.Uint64
 }
 

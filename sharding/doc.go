@@ -43,6 +43,7 @@
 //	ErrMoved            the shard left before the message was taken  yes        ask again
 //	ErrNodeLost         the connection to the home broke             maybe run  ask again if the request may run twice
 //	ErrAbandoned        the instance was dropped with its lease      maybe run  ask again if the request may run twice
+//	ErrRestore          the state that came with a move was not taken back  no  fix Restore; the state is kept
 //	ErrPanicked         the handler panicked (*PanicError)           no         fix the handler
 //	*HandlerError       the handler returned an error                no         it is the application's own answer
 //	context's errors    the deadline passed, or the caller gave up   maybe run  as ErrNodeLost

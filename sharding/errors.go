@@ -24,6 +24,7 @@ var (
 	ErrNodeLost     = errors.New("sharding: connection to the home was lost, outcome unknown")
 	ErrAbandoned    = entity.ErrAbandoned
 	ErrPanicked     = entity.ErrPanicked
+	ErrRestore      = entity.ErrRestore
 )
 
 // HandlerError is an error that a handler returned. Only its text travels, and it

@@ -21,6 +21,9 @@ import (
 //	marker     kind 1 | shard 4 | token 16 | type           (markerAck likewise)
 //	hello      kind 1                                         (helloAck likewise)
 //
+//	state      kind 1 | shard 4 | token 16 | type | id | state   (class Bulk)
+//	stateEnd   kind 1 | shard 4 | token 16 | type | count 4      (stateAck: without count)
+//
 // Strings have their length in front. number counts what left for the shard from
 // this node; the home gives it back when it refuses. left is in nanoseconds, 0 for
 // no deadline: clocks of two nodes are never compared.
@@ -35,6 +38,9 @@ const (
 	frameMarkerAck
 	frameHello
 	frameHelloAck
+	frameState
+	frameStateEnd
+	frameStateAck
 )
 
 const (

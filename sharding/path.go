@@ -73,14 +73,17 @@ func (p *path[Req, Resp]) tell(ctx context.Context, f Ref[Req, Resp], req Req) e
 	if err := p.check(ctx, f.id); err != nil {
 		return err
 	}
-	return p.send(ctx, f, req, 0)
+	return p.send(ctx, f, req, 0, 0)
 }
 
 // send takes a request to its shard, or its way there, waiting for room until ctx
-// ends.
-func (p *path[Req, Resp]) send(ctx context.Context, f Ref[Req, Resp], req Req, call uint64) error {
+// ends. at is where the table of calls believes the call to be.
+func (p *path[Req, Resp]) send(ctx context.Context, f Ref[Req, Resp], req Req, call uint64, at view.NodeID) error {
 	for {
 		if s := p.locals[f.shard].Load(); s != nil {
+			if call != 0 && s.Node() != at && !p.calls.move(call, s.Node()) {
+				return errNobodyWaits
+			}
 			if done, err := p.sendLocal(ctx, s, f, req, call); done {
 				return err
 			}

@@ -23,6 +23,8 @@ func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 		err = s.handleMarker(from, payload)
 	case frameMarkerAck:
 		err = s.handleMarkerAck(from, payload)
+	case frameState, frameStateEnd, frameStateAck:
+		err = s.handleState(from, payload)
 	case frameHello:
 		s.out.send(from, []byte{byte(frameHelloAck)})
 	case frameHelloAck:

@@ -52,7 +52,9 @@ func newWorld(t *rapid.T) *world {
 	return w
 }
 
-func (w *world) note(format string, args ...any) { w.trace = append(w.trace, fmt.Sprintf(format, args...)) }
+func (w *world) note(format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf(format, args...))
+}
 
 // These make world the router's inner and links.
 

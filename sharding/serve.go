@@ -21,8 +21,8 @@ type dataPath interface {
 	detach(ctx context.Context) error
 
 	// These are what the shell does to the entities that run here.
-	startShard(shard ShardID, token Token) error
-	stopShard(shard ShardID, token Token, within time.Duration, done func(entity.Stopped))
+	startShard(shard ShardID, token Token, states map[string][]byte) error
+	stopShard(shard ShardID, token Token, within time.Duration, keep bool, done func(entity.Stopped))
 	abandon()
 	resume()
 	hosted(shard ShardID) Token
@@ -75,22 +75,22 @@ func (p *path[Req, Resp]) failCalls(node view.NodeID, err error) {
 	p.counters.nodeLost.Add(uint64(n))
 }
 
-func (p *path[Req, Resp]) startShard(shard ShardID, token Token) error {
+func (p *path[Req, Resp]) startShard(shard ShardID, token Token, states map[string][]byte) error {
 	h := p.host.Load()
 	if h == nil {
 		return entity.ErrClosed
 	}
-	_, err := h.StartShard(shard, token)
+	_, err := h.StartShard(shard, token, states)
 	if err == nil {
 		p.counters.in.Add(1)
 	}
 	return err
 }
 
-func (p *path[Req, Resp]) stopShard(shard ShardID, token Token, within time.Duration, done func(entity.Stopped)) {
+func (p *path[Req, Resp]) stopShard(shard ShardID, token Token, within time.Duration, keep bool, done func(entity.Stopped)) {
 	p.counters.out.Add(1)
 	if h := p.host.Load(); h != nil {
-		h.StopShard(shard, token, within, done)
+		h.StopShard(shard, token, within, keep, done)
 		return
 	}
 	done(entity.Stopped{Shard: shard, Token: token})
@@ -156,6 +156,8 @@ func (p *path[Req, Resp]) stats() Stats {
 	s.Dropped[DropPanicked] += e.Panicked.Load()
 	s.Dropped[DropHandlerError] += e.HandlerErrors.Load()
 	s.Dropped[DropAbandoned] += e.AbandonedTells.Load()
+	s.StatesIn, s.StatesOut = p.counters.statesIn.Load(), p.counters.statesOut.Load()
+	s.StatesLost = p.counters.statesLost.Load() + e.StatesLost.Load()
 	s.Entities = e.Entities.Load()
 	if h := p.host.Load(); h != nil {
 		s.Hosting, s.Shards = true, h.Count()

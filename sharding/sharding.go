@@ -79,6 +79,9 @@ type Sharding struct {
 	floors map[string]*region.Floors
 	silent map[view.NodeID]bool
 
+	// departures are the transfers that wait for their ack, arrivals what came in.
+	departures departures
+	arrivals   arrivals
 	// ready is sticky.
 	ready atomic.Bool
 

@@ -222,7 +222,9 @@ func (sh *shell) startShard(e region.StartShard) {
 	if sh.path == nil {
 		return
 	}
-	if err := sh.path.startShard(e.Shard, e.Token); err != nil {
+	states := sh.s.arrivals.take(arrivalKey{sh.info.name, e.Shard, e.From}, e.Token)
+	sh.path.base().counters.statesIn.Add(uint64(len(states)))
+	if err := sh.path.startShard(e.Shard, e.Token, states); err != nil {
 		// The core and the host disagree: fence and stop the shard, never the process.
 		sh.path.base().counters.duplicates.Add(1)
 		sh.s.log.Error("sharding: shard could not be started", "type", sh.info.name, "shard", e.Shard, "token", e.Token, "error", err)
@@ -240,7 +242,17 @@ func (sh *shell) stopShard(e region.StopShard) {
 		done(entity.Stopped{Shard: e.Shard, Token: e.Token})
 		return
 	}
-	sh.path.stopShard(e.Shard, e.Token, e.Within, done)
+	keep := e.To != 0 && e.To != sh.s.cfg.Self.ID
+	if !keep {
+		sh.path.stopShard(e.Shard, e.Token, e.Within, false, done)
+		return
+	}
+	// The new home has the states before anybody hears of the stop, so it never has
+	// to wait for them.
+	sh.path.stopShard(e.Shard, e.Token, e.Within, true, func(st entity.Stopped) {
+		sh.transfer(e.To, st, e.Within)
+		done(st)
+	})
 }
 
 func (sh *shell) abandonAll() {

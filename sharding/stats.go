@@ -73,6 +73,9 @@ type Stats struct {
 	// HandoffsOut and HandoffsIn count shards stopped and started here by order of
 	// the coordinator; Forced those stops that took too long.
 	HandoffsOut, HandoffsIn, Forced uint64
+	// StatesOut and StatesIn count entities' states sent with moving shards and taken
+	// in; StatesLost those that should have travelled and did not.
+	StatesOut, StatesIn, StatesLost uint64
 	// Abandoned counts instances dropped without running user code.
 	Abandoned uint64
 	// Passivated counts instances that ended for being idle or by their own wish.

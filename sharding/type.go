@@ -25,6 +25,8 @@ type (
 	ShardID = entity.ShardID
 	// Stopper is an Entity that wants to know of its orderly end.
 	Stopper = entity.Stopper
+	// Snapshotter is an Entity whose state goes with it when its shard moves.
+	Snapshotter = entity.Snapshotter
 )
 
 // Func makes an entity without state of a function.

@@ -27,7 +27,7 @@ func benchHost(b testing.TB, mailbox int) (*Host[int, int], *Counters, sink) {
 		New: func(string) Entity[int, int] { return nothing{} },
 	})
 	for i := range 256 {
-		if _, err := h.StartShard(ShardID(i), Token{Term: 1}); err != nil {
+		if _, err := h.StartShard(ShardID(i), Token{Term: 1}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

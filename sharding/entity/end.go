@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// end finishes the instance in an orderly way: OnStop, if it has one. The next
-// message meets a new instance. Called by the runner, with a lease.
-func (r *runner[Req, Resp]) end() {
+// end finishes the instance in an orderly way: Snapshot if its state is to travel,
+// OnStop, if it has them. The next message meets a new instance. Called by the
+// runner, with a lease.
+func (r *runner[Req, Resp]) end(travels bool) {
 	ent := r.in.ent
 	// First, so that an OnStop that ends its goroutine is not called again.
 	r.in.ent, r.in.retire = nil, false
@@ -16,22 +17,29 @@ func (r *runner[Req, Resp]) end() {
 		return
 	}
 	r.shard.host.cfg.Counters.Passivated.Add(1)
-	stopper, ok := ent.(Stopper)
-	if !ok {
+	stopper, stops := ent.(Stopper)
+	keeper, keeps := ent.(Snapshotter)
+	if !stops && !(keeps && travels) {
 		return
 	}
-	r.ctx.from, r.ctx.expires = nil, time.Time{}
+	r.about(nil, time.Time{})
 	defer func() {
-		if r.ctx.inner.used.Load() {
-			r.ctx.inner.end()
-		}
-		r.ctx.leave = false
+		r.over()
+		r.in.retire = false
 		if v := recover(); v != nil {
 			r.shard.host.cfg.Counters.Panicked.Add(1)
-			r.ctx.Logger().Error("sharding: OnStop panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			if keeps && travels {
+				r.shard.host.cfg.Counters.StatesLost.Add(1)
+			}
+			r.ctx.Logger().Error("sharding: the end of an instance panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		}
 	}()
-	stopper.OnStop(r.ctx)
+	if keeps && travels {
+		r.snapshot(keeper)
+	}
+	if stops {
+		stopper.OnStop(r.ctx)
+	}
 }
 
 // sweepsPerTimeout sets how late an idle instance may end: a quarter of the

@@ -18,6 +18,20 @@ type Stopper interface {
 	OnStop(ctx *Context)
 }
 
+// Snapshotter is an Entity whose state goes with it when its shard moves in
+// order: a rebalance, a drain, a rolling restart. The new home's instance gets it
+// before its first message. State is not kept when the process dies, when a lease
+// is lost, or when the instance is passivated: write down there what must last.
+type Snapshotter interface {
+	// Snapshot returns the state, after the last message and before OnStop; nil is no
+	// state. On an error nothing travels, and the loss is counted.
+	Snapshot(ctx *Context) ([]byte, error)
+	// Restore takes the state on a new instance. On an error the message that woke
+	// the entity fails with ErrRestore, and the next one tries again: state is never
+	// thrown away in silence. It must not keep state.
+	Restore(ctx *Context, state []byte) error
+}
+
 // Func makes an Entity without state of a function.
 type Func[Req, Resp any] func(ctx *Context, req Req) (Resp, error)
 

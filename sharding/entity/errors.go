@@ -15,6 +15,8 @@ var (
 	ErrAbandoned = errors.New("sharding: instance was abandoned, outcome unknown")
 	// ErrPanicked: the handler, or the factory, panicked.
 	ErrPanicked = errors.New("sharding: handler panicked")
+	// ErrRestore: the state that came with a move could not be restored.
+	ErrRestore = errors.New("sharding: state was not restored")
 	// ErrExpired: the ask's deadline had passed before its turn came.
 	ErrExpired = errors.New("sharding: deadline passed before the message was handled")
 )

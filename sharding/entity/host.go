@@ -90,10 +90,11 @@ func (h *Host[Req, Resp]) Shard(number ShardID) *Shard[Req, Resp] {
 	return h.shards[number].Load()
 }
 
-// StartShard begins to host a shard under a token and returns it. Starting what
+// StartShard begins to host a shard under a token and returns it. States, which
+// may be nil, came with it from its former home; the Host keeps them. Starting what
 // runs under the same token already is no error. A shard that still runs under
 // another token must be stopped or abandoned first.
-func (h *Host[Req, Resp]) StartShard(number ShardID, token Token) (*Shard[Req, Resp], error) {
+func (h *Host[Req, Resp]) StartShard(number ShardID, token Token, states map[string][]byte) (*Shard[Req, Resp], error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -109,6 +110,7 @@ func (h *Host[Req, Resp]) StartShard(number ShardID, token Token) (*Shard[Req, R
 		return nil, fmt.Errorf("entity: shard %d runs under token %v, not %v", number, old.info.token, token)
 	}
 	s := newShard(h, number, token)
+	s.carry = states
 	h.shards[number].Store(s)
 	return s, nil
 }

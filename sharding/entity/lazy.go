@@ -23,8 +23,12 @@ type shardInfo struct {
 
 // lazyContext becomes a real context.Context when somebody first asks for one:
 // most handlers never do, and a timer per message would cost more than they.
+//
+// A Context that was asked is not used again for another message. Package context
+// itself looks at parents later, from goroutines and timers of its own, and must
+// find there what it found before.
 type lazyContext struct {
-	// used is set once somebody asked; the runtime reads it when the call is over.
+	// used is set once somebody asked.
 	used   atomic.Bool
 	mu     sync.Mutex
 	ctx    context.Context
@@ -45,15 +49,23 @@ func (l *lazyContext) get(base context.Context, expires time.Time) context.Conte
 	return l.ctx
 }
 
-// end cancels the context, if one was made, and makes l ready for another.
+// end cancels the context, if one was made.
 func (l *lazyContext) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cancel != nil {
 		l.cancel()
 	}
-	l.ctx, l.cancel = nil, nil
-	l.used.Store(false)
+}
+
+// value asks the context, if one was made.
+func (l *lazyContext) value(key any) any {
+	if !l.used.Load() {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ctx.Value(key)
 }
 
 // Deadline returns when the asker gives up.
@@ -66,12 +78,12 @@ func (c *Context) Done() <-chan struct{} { return c.inner.get(c.shard.base, c.ex
 // Err says why Done was closed.
 func (c *Context) Err() error { return c.inner.get(c.shard.base, c.expires).Err() }
 
-// Value knows no keys but the package's own.
+// Value knows no keys but those of package context and this one.
 func (c *Context) Value(key any) any {
 	if key == (selfKey{}) {
 		return c
 	}
-	return nil
+	return c.inner.value(key)
 }
 
 type selfKey struct{}

@@ -39,6 +39,8 @@ type Replies[Resp any] interface {
 type Counters struct {
 	Handled, Passivated, Abandoned, Forced Counter
 	Expired, Panicked, HandlerErrors       Counter
+	// StatesLost counts states that should have travelled and did not.
+	StatesLost Counter
 	// AbandonedTells counts messages without an asker that were dropped.
 	AbandonedTells Counter
 	// Entities is a gauge.

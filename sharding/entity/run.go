@@ -8,19 +8,37 @@ import (
 )
 
 // run works off the mailbox of one instance until it is empty, entered with state
-// running. ctx is the goroutine's own.
-func (s *Shard[Req, Resp]) run(in *instance[Req, Resp], ctx *Context) {
-	ctx.shard, ctx.id = &s.info, in.id
+// running. ctx is one that nobody uses; run returns one like it.
+func (s *Shard[Req, Resp]) run(in *instance[Req, Resp], ctx *Context) *Context {
 	r := runner[Req, Resp]{shard: s, in: in, ctx: ctx}
 	defer r.close()
 	r.loop()
 	r.ended = true
+	r.ctx.clear()
+	return r.ctx
+}
+
+// about sets the Context to a message.
+func (r *runner[Req, Resp]) about(from *Sender, expires time.Time) {
+	r.ctx.shard, r.ctx.id = &r.shard.info, r.in.id
+	r.ctx.from, r.ctx.expires = from, expires
+}
+
+// over ends the use of the Context for a message.
+func (r *runner[Req, Resp]) over() {
+	if r.ctx.leave {
+		r.in.retire = true
+	}
+	if r.ctx.inner.used.Load() {
+		r.ctx.inner.end()
+		r.ctx = new(Context)
+	}
+	r.ctx.leave = false
 }
 
 // close ends a run. If the handler ended the goroutine (runtime.Goexit), what it
 // left goes to another one.
 func (r *runner[Req, Resp]) close() {
-	r.ctx.clear()
 	if r.ended {
 		return
 	}
@@ -61,7 +79,7 @@ func (r *runner[Req, Resp]) loop() {
 				return
 			}
 			if r.in.retire {
-				r.end()
+				r.end(false)
 			}
 			r.in.left.Store(int32(len(r.batch.msgs) - r.next - 1))
 			r.next++
@@ -91,8 +109,9 @@ func (r *runner[Req, Resp]) take() bool {
 				s.mu.Unlock()
 				return false
 			}
+			travels := s.stopping != nil && s.stopping.keep && !in.retire
 			s.mu.Unlock()
-			r.end()
+			r.end(travels)
 			s.mu.Lock()
 		case in.box != nil:
 			r.batch, in.box, r.next = in.box, nil, 0
@@ -138,19 +157,15 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 		h.cfg.Replies.Reply(m.Reply, none, ErrExpired)
 		return
 	}
-	r.ctx.from, r.ctx.expires = m.From, time.Time{}
+	var expires time.Time
 	if m.Expires != 0 {
-		r.ctx.expires = h.cfg.Epoch.Add(m.Expires)
+		expires = h.cfg.Epoch.Add(m.Expires)
 	}
+	r.about(m.From, expires)
 	resp, err := r.call(m)
 	r.handled++
-	if r.ctx.inner.used.Load() {
-		r.ctx.inner.end()
-	}
+	r.over()
 	r.answer(m, resp, err)
-	if r.ctx.leave {
-		r.ctx.leave, r.in.retire = false, true
-	}
 }
 
 // expired reports whether nobody waits for the answer any more.
@@ -193,13 +208,31 @@ func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 		}
 	}()
 	if r.in.ent == nil {
-		if r.in.ent = r.shard.host.cfg.New(r.in.id); r.in.ent == nil {
-			panic("New returned nil")
+		if err := r.create(); err != nil {
+			done = true
+			return resp, err
 		}
 	}
 	resp, err = r.in.ent.Handle(r.ctx, m.Req)
 	done = true
 	return resp, err
+}
+
+// create makes the instance, and gives it the state that came with a move.
+func (r *runner[Req, Resp]) create() error {
+	ent := r.shard.host.cfg.New(r.in.id)
+	if ent == nil {
+		panic("New returned nil")
+	}
+	if state, ok := r.shard.carried(r.in.id); ok {
+		if err := restore(r.ctx, ent, state); err != nil {
+			r.ctx.Logger().Error("sharding: state was not restored", "error", err)
+			return fmt.Errorf("%w: %w", ErrRestore, err)
+		}
+		r.shard.restored(r.in.id)
+	}
+	r.in.ent = ent
+	return nil
 }
 
 // panicked throws the broken instance away; the next message meets a new one.

@@ -80,12 +80,12 @@ func (q *runQueue[Req, Resp]) pop(first bool) (t task[Req, Resp], ok bool) {
 func (q *runQueue[Req, Resp]) work() {
 	defer q.host.work.Done()
 	ctx := q.host.contexts.Get().(*Context)
-	defer q.host.contexts.Put(ctx)
+	defer func() { q.host.contexts.Put(ctx) }()
 	for first := true; ; first = false {
 		t, ok := q.pop(first)
 		if !ok {
 			return
 		}
-		t.s.run(t.in, ctx)
+		ctx = t.s.run(t.in, ctx)
 	}
 }

@@ -45,6 +45,8 @@ type Shard[Req, Resp any] struct {
 	spare  []*box[Req]
 	// waiters are closed when the mailbox may have room.
 	waiters map[*instance[Req, Resp]]chan struct{}
+	// carry holds the states that came with the shard, until their entities wake.
+	carry map[string][]byte
 	// stopping is set while an orderly stop is under way.
 	stopping *stopping[Req, Resp]
 }

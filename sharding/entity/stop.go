@@ -6,14 +6,20 @@ import "time"
 type Stopped struct {
 	Shard ShardID
 	Token Token
+	// States are those of the instances, and those that were never restored here, if
+	// they were to be kept. They belong to the receiver.
+	States map[string][]byte
 	// Forced is set when its instances did not end in time and were abandoned.
 	Forced bool
 }
 
 // stopping is an orderly stop under way. It belongs to the shard's mutex.
 type stopping[Req, Resp any] struct {
-	done  func(Stopped)
-	timer *time.Timer
+	done func(Stopped)
+	// keep: instances that have a state are asked for it, and it gathers in states.
+	keep   bool
+	states map[string][]byte
+	timer  *time.Timer
 	// waiting are resting instances whose OnStop has not been called.
 	waiting []*instance[Req, Resp]
 }
@@ -27,8 +33,11 @@ const stopsAtOnce = 64
 // passed and the rest was abandoned, or at once if the shard does not run here
 // under the token. It is not called if the shard is abandoned meanwhile.
 //
+// With keep, instances that are Snapshotters are asked for their state, and done
+// gets it.
+//
 // Without a lease the stop waits: neither messages nor OnStop are run.
-func (h *Host[Req, Resp]) StopShard(number ShardID, token Token, timeout time.Duration, done func(Stopped)) {
+func (h *Host[Req, Resp]) StopShard(number ShardID, token Token, timeout time.Duration, keep bool, done func(Stopped)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.Shard(number)
@@ -38,17 +47,22 @@ func (h *Host[Req, Resp]) StopShard(number ShardID, token Token, timeout time.Du
 		}
 		return
 	}
-	s.stop(timeout, done)
+	s.stop(timeout, keep, done)
 }
 
 // stop begins the orderly stop; a second one changes nothing.
-func (s *Shard[Req, Resp]) stop(timeout time.Duration, done func(Stopped)) {
+func (s *Shard[Req, Resp]) stop(timeout time.Duration, keep bool, done func(Stopped)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone.Load() || s.stopping != nil {
 		return
 	}
-	st := &stopping[Req, Resp]{done: done}
+	st := &stopping[Req, Resp]{done: done, keep: keep}
+	if keep {
+		st.states, s.carry = s.carry, nil
+	} else {
+		s.host.cfg.Counters.StatesLost.Add(len(s.carry))
+	}
 	s.stopping = st
 	s.wakeAll()
 	st.timer = time.AfterFunc(timeout, func() { s.force(st) })
@@ -56,7 +70,7 @@ func (s *Shard[Req, Resp]) stop(timeout time.Duration, done func(Stopped)) {
 		if in.state != resting {
 			continue
 		}
-		if _, ok := in.ent.(Stopper); ok {
+		if needsEnd(in.ent, keep) {
 			st.waiting = append(st.waiting, in)
 		} else {
 			s.remove(in)
@@ -112,7 +126,7 @@ func (s *Shard[Req, Resp]) finish(forced bool) {
 	st := s.stopping
 	s.dispose()
 	s.host.work.Go(func() {
-		st.done(Stopped{Shard: s.info.number, Token: s.info.token, Forced: forced})
+		st.done(Stopped{Shard: s.info.number, Token: s.info.token, Forced: forced, States: st.states})
 	})
 }
 
@@ -142,7 +156,7 @@ func (s *Shard[Req, Resp]) dispose() {
 	}
 	s.host.cfg.Counters.Abandoned.Add(len(s.entities))
 	s.host.cfg.Counters.Entities.Add(-len(s.entities))
-	s.entities, s.parked, s.spare = nil, nil, nil
+	s.entities, s.parked, s.spare, s.carry = nil, nil, nil, nil
 	s.wakeAll()
 	s.host.forget(s)
 	if len(lost) > 0 {

@@ -1,0 +1,64 @@
+package entity
+
+import "fmt"
+
+// needsEnd reports whether an instance has something to do at the end.
+func needsEnd(ent any, travels bool) bool {
+	if _, ok := ent.(Stopper); ok {
+		return true
+	}
+	_, ok := ent.(Snapshotter)
+	return ok && travels
+}
+
+// snapshot asks the instance for its state, to go with the shard.
+func (r *runner[Req, Resp]) snapshot(ent Snapshotter) {
+	state, err := ent.Snapshot(r.ctx)
+	if err != nil {
+		r.shard.host.cfg.Counters.StatesLost.Add(1)
+		r.ctx.Logger().Error("sharding: no snapshot, the entity moves without its state", "error", err)
+		return
+	}
+	s := r.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stopping
+	if st == nil || state == nil {
+		return
+	}
+	if st.states == nil {
+		st.states = map[string][]byte{}
+	}
+	st.states[r.in.id] = state
+}
+
+// carried returns the state that came with the shard for an entity.
+func (s *Shard[Req, Resp]) carried(id string) ([]byte, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st := s.stopping; st != nil && st.keep {
+		state, ok := st.states[id]
+		return state, ok
+	}
+	state, ok := s.carry[id]
+	return state, ok
+}
+
+// restored forgets a state that its entity has taken.
+func (s *Shard[Req, Resp]) restored(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.carry, id)
+	if st := s.stopping; st != nil {
+		delete(st.states, id)
+	}
+}
+
+// restore gives a new instance its state.
+func restore(ctx *Context, ent any, state []byte) error {
+	keeper, ok := ent.(Snapshotter)
+	if !ok {
+		return fmt.Errorf("%T takes no state, and one of %d bytes came", ent, len(state))
+	}
+	return keeper.Restore(ctx, state)
+}

@@ -1,0 +1,268 @@
+package sharding
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+	"github.com/peerage-go/peerage/sharding/entity"
+)
+
+// A shard that moves in order takes its entities' states along:
+//
+//	old home: stop the entities, gather the states
+//	          send state, state, ..., stateEnd(count)       class Bulk
+//	new home: keep them; all there? send stateAck
+//	old home: stateAck, or too late -> Stopped, to the coordinator
+//
+// and from there the move goes on as ever: write, HostShard, start. So the new home
+// has the states before it is asked to start, and never waits. What was lost is
+// sent again as a whole until it is acknowledged: states are kept by entity id, so
+// that changes nothing. If the new home dies, or another one is chosen, the states
+// are lost and counted: then the move was not in order after all.
+//
+// The other way round, the new home fetching at its start, was rejected: it
+// lengthens the time in which nobody serves the shard, and the old home must keep
+// states for a node that may never come.
+
+// transferResend is how long the old home waits for the ack of all it has sent.
+const transferResend = 500 * time.Millisecond
+
+// transfer sends the states of a stopped shard to its new home, and returns when
+// they have arrived or the time is up.
+func (sh *shell) transfer(to view.NodeID, st entity.Stopped, within time.Duration) {
+	if len(st.States) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(sh.s.ctx, within)
+	defer cancel()
+	arrived := sh.s.departures.expect(departure{sh.info.name, st.Shard, st.Token})
+	defer sh.s.departures.forget(departure{sh.info.name, st.Shard, st.Token})
+	c := sh.path.base().counters
+	for {
+		err := sh.sendStates(ctx, to, st)
+		select {
+		case <-arrived:
+			c.statesOut.Add(uint64(len(st.States)))
+			return
+		case <-ctx.Done():
+		case <-time.After(transferResend):
+			if v := sh.view.Load(); v.Member(to) != nil {
+				continue
+			}
+			err = transport.ErrUnknownPeer
+		}
+		c.statesLost.Add(uint64(len(st.States)))
+		sh.s.log.Error("sharding: states did not reach the new home", "type", sh.info.name,
+			"shard", st.Shard, "to", to, "states", len(st.States), "error", errors.Join(err, ctx.Err()))
+		return
+	}
+}
+
+func (sh *shell) sendStates(ctx context.Context, to view.NodeID, st entity.Stopped) error {
+	var frame []byte
+	for _, id := range slices.Sorted(maps.Keys(st.States)) {
+		frame = appendState(frame[:0], sh.info.name, st.Shard, st.Token, id, st.States[id])
+		err := sh.sendBulk(ctx, to, frame)
+		if errors.Is(err, transport.ErrFrameTooLarge) {
+			sh.path.base().counters.statesLost.Add(1)
+			sh.s.log.Error("sharding: state too large to travel", "type", sh.info.name, "entity", id, "bytes", len(st.States[id]))
+			delete(st.States, id)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	frame = appendMarker(frame[:0], frameStateEnd, sh.info.name, st.Shard, st.Token)
+	return sh.sendBulk(ctx, to, binary.BigEndian.AppendUint32(frame, uint32(len(st.States))))
+}
+
+// sendBulk waits for room.
+func (sh *shell) sendBulk(ctx context.Context, to view.NodeID, frame []byte) error {
+	for {
+		err := sh.s.cfg.Links.Send(to, transport.Bulk, transport.KindEntity, frame)
+		if !errors.Is(err, transport.ErrQueueFull) {
+			return err
+		}
+		if err := sh.s.cfg.Links.WaitRoom(ctx, to, transport.Bulk); err != nil {
+			return err
+		}
+	}
+}
+
+func appendState(b []byte, typ string, shard ShardID, token Token, id string, state []byte) []byte {
+	b = appendMarker(b, frameState, typ, shard, token)
+	b = wire.AppendString(b, id)
+	return append(b, state...)
+}
+
+// handleState takes the frames of a transfer, of both sides.
+func (s *Sharding) handleState(from view.NodeID, frame []byte) error {
+	if len(frame) < numberAt {
+		return errMalformed
+	}
+	typ, rest, ok := cut(frame[numberAt:], nameBytesMax)
+	if !ok {
+		return errMalformed
+	}
+	shard, token := ShardID(binary.BigEndian.Uint32(frame[shardAt:])), readToken(frame[termAt:])
+	key := arrivalKey{string(typ), shard, from}
+	switch frameKind(frame[0]) {
+	case frameStateAck:
+		s.departures.done(departure{string(typ), shard, token})
+	case frameState:
+		id, state, ok := cut(rest, idBytesMax)
+		if !ok {
+			return errMalformed
+		}
+		s.arrivals.add(key, token, string(id), slices.Clone(state))
+	case frameStateEnd:
+		if len(rest) != 4 {
+			return errMalformed
+		}
+		if s.arrivals.complete(key, token, int(binary.BigEndian.Uint32(rest))) {
+			s.out.send(from, appendMarker(nil, frameStateAck, string(typ), shard, token))
+		}
+	}
+	return nil
+}
+
+// departure names a transfer on the side of the old home.
+type departure struct {
+	typ   string
+	shard ShardID
+	token Token
+}
+
+// departures are the transfers that wait for their ack.
+type departures struct {
+	mu    sync.Mutex
+	waits map[departure]chan struct{}
+}
+
+func (d *departures) expect(t departure) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waits == nil {
+		d.waits = map[departure]chan struct{}{}
+	}
+	ch := make(chan struct{})
+	d.waits[t] = ch
+	return ch
+}
+
+func (d *departures) done(t departure) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ch := d.waits[t]; ch != nil {
+		close(ch)
+		delete(d.waits, t)
+	}
+}
+
+func (d *departures) forget(t departure) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.waits, t)
+}
+
+// arrivalKey names what came for a shard from its former home.
+type arrivalKey struct {
+	typ   string
+	shard ShardID
+	from  view.NodeID
+}
+
+// arrival is a transfer on the side of the new home.
+type arrival struct {
+	token    Token
+	states   map[string][]byte
+	bytes    int
+	complete bool
+	since    time.Time
+}
+
+// arrivals are the states that wait for their shard to be started here.
+type arrivals struct {
+	mu    sync.Mutex
+	all   map[arrivalKey]*arrival
+	bytes int
+}
+
+const (
+	// arrivalsBytesMax bounds what waits, over all types.
+	arrivalsBytesMax = 1 << 30
+	// arrivalMax is how long states wait for the start of their shard.
+	arrivalMax = time.Minute
+)
+
+// add keeps one state. Those of an older allocation give way to those of a newer.
+func (a *arrivals) add(k arrivalKey, token Token, id string, state []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	got := a.all[k]
+	if got == nil || got.token.Less(token) {
+		a.expire()
+		a.drop(k)
+		got = &arrival{token: token, states: map[string][]byte{}, since: time.Now()}
+		a.all[k] = got
+	}
+	if got.token != token || a.bytes+len(state) > arrivalsBytesMax {
+		return
+	}
+	got.bytes += len(state) - len(got.states[id])
+	a.bytes += len(state) - len(got.states[id])
+	got.states[id] = state
+}
+
+// complete reports whether all states of a transfer are here.
+func (a *arrivals) complete(k arrivalKey, token Token, count int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	got := a.all[k]
+	if got == nil || got.token != token || len(got.states) != count {
+		return false
+	}
+	got.complete = true
+	return true
+}
+
+// take hands out what came for an allocation of a shard from its former home.
+func (a *arrivals) take(k arrivalKey, token Token) map[string][]byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	got := a.all[k]
+	a.drop(k)
+	if got == nil || !got.complete || !got.token.Less(token) {
+		return nil
+	}
+	return got.states
+}
+
+// drop is called with the mutex.
+func (a *arrivals) drop(k arrivalKey) {
+	if a.all == nil {
+		a.all = map[arrivalKey]*arrival{}
+	}
+	if got := a.all[k]; got != nil {
+		a.bytes -= got.bytes
+		delete(a.all, k)
+	}
+}
+
+// expire drops what nobody came for; called with the mutex.
+func (a *arrivals) expire() {
+	for k, got := range a.all {
+		if time.Since(got.since) > arrivalMax {
+			a.drop(k)
+		}
+	}
+}
