@@ -54,6 +54,7 @@ type lwwMap[K comparable, V any] struct {
 	tombs uint64
 	bytes int
 	slab  []LWWMap[K, V]
+	batch int // length of the last slab
 }
 
 // NewLWWMap returns an empty map with codecs of the caller's.
@@ -121,7 +122,7 @@ func (m *LWWMap[K, V]) write(e lwwEntry[K, V]) *LWWMap[K, V] {
 	d := f.delta()
 	d.one = e
 	if !e.dead {
-		d.one.val = f.types.val.own(e.val)
+		d.one.val, e.val = f.types.val.own(e.val), f.types.val.own(e.val)
 	}
 	f.put(h, at, ok, e)
 	return d
@@ -282,7 +283,8 @@ func (f *lwwMap[K, V]) find(hash uint32, k K) (uint32, bool) {
 
 func (f *lwwMap[K, V]) delta() *LWWMap[K, V] {
 	if len(f.slab) == 0 {
-		f.slab = make([]LWWMap[K, V], slabLen)
+		f.batch = min(2*f.batch+1, slabMax)
+		f.slab = make([]LWWMap[K, V], f.batch)
 	}
 	d := &f.slab[0]
 	f.slab = f.slab[1:]

@@ -34,10 +34,11 @@ type orset[E comparable] struct {
 	table table[E]
 	extra map[uint32][]uint32
 	slab  []ORSet[E]
+	batch int // length of the last slab
 }
 
-// slabLen is how many deltas are allocated at once.
-const slabLen = 32
+// slabMax is how many deltas are allocated at once by a busy value.
+const slabMax = 31
 
 func newORSet[E comparable](el *element[E]) *orset[E] {
 	f := &orset[E]{elem: el}
@@ -76,10 +77,11 @@ func (f *orset[E]) eraseExtra(first uint32, d *ORSet[E]) {
 }
 
 // delta returns an empty set for the delta of one operation. Deltas are allocated
-// by the slab.
+// by the slab, of which the size follows the number of operations.
 func (f *orset[E]) delta() *ORSet[E] {
 	if len(f.slab) == 0 {
-		f.slab = make([]ORSet[E], slabLen)
+		f.batch = min(2*f.batch+1, slabMax)
+		f.slab = make([]ORSet[E], f.batch)
 	}
 	d := &f.slab[0]
 	f.slab = f.slab[1:]
