@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -138,7 +140,8 @@ func (c Config) Validate() error {
 	check(c.Name != "" && len(c.Name) <= nameBytesMax, "Name %q: 1 to %d bytes are allowed", c.Name, nameBytesMax)
 	check(c.Cluster != "" && len(c.Cluster) <= nameBytesMax, "Cluster %q: 1 to %d bytes are allowed", c.Cluster, nameBytesMax)
 	check(len(c.Settings) <= settingsMax, "Settings has %d entries, at most %d are allowed", len(c.Settings), settingsMax)
-	for name, value := range c.Settings {
+	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
+		value := c.Settings[name]
 		check(name != "" && len(name) <= settingNameMax && len(value) <= settingValueMax,
 			"Settings[%q] = %q: name of 1 to %d bytes, value of at most %d", name, value, settingNameMax, settingValueMax)
 	}

@@ -3,6 +3,7 @@ package transport
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -93,13 +94,8 @@ func appendIdentity(b []byte, id *identity) []byte {
 	b = wire.AppendU64(b, uint64(id.ID))
 	b = wire.AppendString(b, id.Name)
 	b = wire.AppendString(b, id.Addr)
-	names := make([]string, 0, len(id.settings))
-	for name := range id.settings {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	b = wire.AppendUvarint(b, uint64(len(names)))
-	for _, name := range names {
+	b = wire.AppendUvarint(b, uint64(len(id.settings)))
+	for _, name := range slices.Sorted(maps.Keys(id.settings)) {
 		b = wire.AppendString(b, name)
 		b = wire.AppendString(b, id.settings[name])
 	}

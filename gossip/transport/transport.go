@@ -2,6 +2,21 @@
 // stream per peer and class, and the raw packets and streams that memberlist
 // needs, all on one port (DESIGN 4.8). TCP is the real one; Memory is for tests
 // and behaves the same, with faults on request.
+//
+// Both are the same engine over different sockets. Read in this order: hello.go
+// and handshake.go (what is said first), link.go (the life of a connection),
+// writer.go and direct.go (the send queue), inbound.go and reader.go (what is
+// accepted), memory.go (the network for tests).
+//
+// Errors:
+//
+//	error                 meaning                              what to do
+//	ErrQueueFull          the peer reads too slowly            WaitRoom, or drop; retryable
+//	ErrUnknownPeer        never learnt, unlearnt or forgotten  learn it, if it lives; else give up
+//	ErrFrameTooLarge      above the class's limit              split; never retryable
+//	ErrClosed             Close was called                     give up
+//	*RefusedError         the far end said no, and why         mend the setting it names
+//	syscall.ECONNREFUSED  nobody listens there                 evidence of a crash, or too early
 package transport
 
 import (
