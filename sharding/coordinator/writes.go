@@ -36,9 +36,9 @@ type writes struct {
 func (c *Core) noteRegistered(n view.NodeID, hosts bool) {
 	w := &c.writes
 	if hosts {
-		w.regions = addOnce(w.regions, n)
+		w.regions, w.proxies = addOnce(w.regions, n), without(w.proxies, n)
 	} else {
-		w.proxies = addOnce(w.proxies, n)
+		w.regions, w.proxies = without(w.regions, n), addOnce(w.proxies, n)
 	}
 }
 
