@@ -102,6 +102,12 @@ func holdsSlice(t reflect.Type) bool {
 	return false
 }
 
+// MsgpackLen returns the length of the msgpack value at the front of b. It refuses
+// values that nest deeper than 32 levels or declare more than b can hold, and
+// allocates next to nothing: call it before handing bytes from elsewhere to a
+// msgpack library, which may allocate what five bytes declare.
+func MsgpackLen(b []byte) (int, error) { return skip(b, depthMax) }
+
 // skip returns the length of the msgpack value at the front of b. It refuses
 // what nests deeper than depth and counts that cannot fit into b.
 func skip(b []byte, depth int) (int, error) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/peerage-go/peerage/crdt"
 )
 
 // Codec writes and reads requests or responses. Implementations are safe for
@@ -25,8 +27,16 @@ func (Msgpack[T]) Append(b []byte, v T) ([]byte, error) {
 	return append(b, p...), err
 }
 
-// Decode reads one MessagePack value.
+// Decode reads one MessagePack value. What it declares is checked against p
+// before anything is allocated.
 func (Msgpack[T]) Decode(p []byte) (v T, err error) {
+	n, err := crdt.MsgpackLen(p)
+	if err != nil {
+		return v, err
+	}
+	if n != len(p) {
+		return v, errors.New("bytes behind the value")
+	}
 	err = msgpack.Unmarshal(p, &v)
 	return v, err
 }
