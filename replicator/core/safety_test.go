@@ -59,7 +59,9 @@ func TestAckFromALaterViewWaitsForIt(t *testing.T) {
 		w.step(id, ViewChanged{View: v2})
 	}
 	w.run(time.Second)
-	w.cut = func(a, b view.NodeID) bool { return a == 1 && b > 2 || b == 1 && a > 2 || a == 2 && b > 2 || b == 2 && a > 2 }
+	w.cut = func(a, b view.NodeID) bool {
+		return a == 1 && b > 2 || b == 1 && a > 2 || a == 2 && b > 2 || b == 2 && a > 2
+	}
 	rid := w.update(1, majority, Fence{}, addTo(1, "k", "e"))
 	w.run(20 * time.Millisecond)
 	if _, ok := w.nodes[1].replies[rid]; ok {

@@ -1,0 +1,145 @@
+package core
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// registerModel is one register: reads return what was written last.
+var registerModel = porcupine.Model{
+	Init: func() any { return "" },
+	Step: func(state, input, output any) (bool, any) {
+		if v := input.(string); v != "" {
+			return true, v
+		}
+		return output == state, state
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%q -> %q", input, output) },
+}
+
+// history records operations on one register.
+type history struct {
+	*campaign
+	ops     []porcupine.Operation
+	clients int
+	// open counts operations under way: the search through their orders grows
+	// exponentially with it.
+	open int
+}
+
+const openMax = 5
+
+const registerKey = "register"
+
+// write reads at majority, which brings the newest stamp here, and writes with a
+// higher one: the two phases of a multi-writer register.
+func (h *history) write() {
+	if h.open >= openMax {
+		return
+	}
+	h.open++
+	id := h.order[h.rng.IntN(len(h.order))]
+	h.n++
+	value := fmt.Sprint(id, "/", h.n)
+	op := porcupine.Operation{ClientId: h.clients, Input: value, Output: "", Call: int64(h.now), Return: math.MaxInt64}
+	h.clients++
+	h.onAnswer(id, h.read(id, majority, Fence{}, registerKey), func(r Reply) {
+		if r.Err != nil {
+			h.open--
+			return // nothing was written
+		}
+		rid := h.update(id, majority, Fence{}, setRegister(id, value))
+		at := len(h.ops)
+		h.ops = append(h.ops, op)
+		h.onAnswer(id, rid, func(r Reply) {
+			h.open--
+			if r.Err == nil {
+				h.ops[at].Return = int64(h.now)
+			}
+		})
+	})
+}
+
+func setRegister(id view.NodeID, value string) Op {
+	return Mutate(registerKey, crdt.KindLWWRegister, 64, func(v crdt.Value) crdt.Value {
+		r := v.(*crdt.LWWRegister[string])
+		return r.Set(value, crdt.Stamp{Time: r.Stamp().Time + 1, Node: crdt.NodeID(id)})
+	})
+}
+
+func (h *history) readBack() {
+	if h.open >= openMax {
+		return
+	}
+	h.open++
+	id := h.order[h.rng.IntN(len(h.order))]
+	call, client := int64(h.now), h.clients
+	h.clients++
+	h.onAnswer(id, h.read(id, majority, Fence{}, registerKey), func(r Reply) {
+		h.open--
+		if r.Err != nil {
+			return
+		}
+		got := ""
+		if r.Values[0] != nil {
+			got, _ = r.Values[0].(*crdt.LWWRegister[string]).Value()
+		}
+		h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: "", Output: got, Call: call, Return: int64(h.now)})
+	})
+}
+
+// decided returns the history without the writes that neither were confirmed nor
+// ever read: they may never have happened, and would only widen the search.
+func (h *history) decided() (out []porcupine.Operation) {
+	read := map[any]bool{}
+	for _, op := range h.ops {
+		read[op.Output] = true
+	}
+	for _, op := range h.ops {
+		if op.Input == "" || op.Return != math.MaxInt64 || read[op.Input] {
+			out = append(out, op)
+		}
+	}
+	return out
+}
+
+// Majority reads and writes make a linearizable register, across views, crashes,
+// partitions, loss and duplication.
+func TestMajorityRegistersAreLinearizable(t *testing.T) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 15
+	}
+	total := 0
+	for seed := range seeds {
+		h := &history{campaign: &campaign{world: newWorld(t, seed, 3, nil), o: oracle{}, nextID: 10}}
+		h.drop, h.dup = 0.05*float64(seed%2), 0.05
+		h.delayMax = time.Duration(1+h.rng.IntN(10)) * time.Millisecond
+		for range 200 {
+			switch k := h.rng.IntN(16); {
+			case k < 6:
+				h.write()
+			case k < 12:
+				h.readBack()
+			case k < 14:
+				h.change()
+			default:
+				h.fault()
+			}
+			h.run(time.Duration(h.rng.IntN(12)) * time.Millisecond)
+		}
+		h.cut = nil
+		h.run(3 * time.Second)
+		total += len(h.ops)
+		if res := porcupine.CheckOperationsTimeout(registerModel, h.decided(), 20*time.Second); res != porcupine.Ok {
+			t.Fatalf("seed %d: %s: %d operations", seed, res, len(h.ops))
+		}
+	}
+	t.Logf("%d operations in %d histories", total, seeds)
+}
