@@ -92,6 +92,7 @@ func (c *Core) obey(from NodeID, p *Ping) bool {
 		return false
 	}
 	c.promise(p.Ballot)
+	c.heardAt = c.now
 	c.guard = guard{leader: from, until: c.now.Add(c.cfg.Lease + c.margin(c.cfg.Lease))}
 	if p.Life {
 		c.leader, c.cand, c.failures = from, nil, 0
@@ -144,6 +145,6 @@ func (c *Core) onAccept(from NodeID, m *Accept) {
 func (c *Core) pong(to NodeID, p *Ping, accepted Epoch) {
 	c.send(to, &Pong{
 		Ballot: p.Ballot, Epoch: c.view.Epoch, Round: p.Round, T0: int64(c.now),
-		Accepted: accepted, Unreachable: c.unreachable[:len(c.unreachable):len(c.unreachable)],
+		Accepted: accepted, Unreachable: c.unreachable,
 	})
 }

@@ -58,21 +58,60 @@ func (c *Core) stagger() time.Duration { return c.cfg.Lease / 4 }
 
 // standAt returns when this node stands for office if nothing happens before.
 func (c *Core) standAt() clock.Instant {
-	if !c.votes() || c.leaving && len(c.view.Members) > 1 {
-		return c.evidenceAt()
+	if !c.votes() {
+		return c.heardAt.Add(c.joinerPatience())
 	}
-	wait := time.Duration(0)
+	wait := c.stagger() * time.Duration(min(c.seniors(), staggersMax))
+	if c.leaving {
+		// Only if nobody else does: its first deed is to leave.
+		wait += 2 * c.cfg.Lease
+	}
+	at := max(c.vacantAt.Add(wait), c.standAfter)
+	if g := c.guard; g.leader != 0 && g.leader != c.self() && !c.dead(g.leader) && c.mutant != mutantPromiseSelf {
+		at = max(at, g.until)
+	}
+	return at
+}
+
+// staggersMax bounds the wait of the very junior.
+const staggersMax = 16
+
+// ahead remembers how many seniors there are to wait for.
+type ahead struct {
+	view    *View
+	leader  NodeID
+	seniors int
+}
+
+// seniors counts the voters ahead of this node that may live, without the leader
+// that it has lost. It is asked after every step, so it is remembered while nobody
+// is proven dead.
+func (c *Core) seniors() int {
+	a := &c.ahead
+	if a.view == c.view && a.leader == c.leader && len(c.proofs) == 0 {
+		return a.seniors
+	}
+	n := 0
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
 		if m.ID == c.self() {
 			break
 		}
 		if m.Status.Votes() && m.ID != c.leader && !c.dead(m.ID) {
-			wait += c.stagger()
+			n++
 		}
 	}
-	return max(c.vacantAt.Add(wait), c.standAfter)
+	*a = ahead{c.view, c.leader, n}
+	if len(c.proofs) > 0 {
+		a.view = nil
+	}
+	return n
 }
+
+// joinerPatience is how long a joining member waits for a leader. The view that let
+// it in may have died with all who knew it; it holds no lease and has promised
+// nothing that matters, so it may come back as a new incarnation.
+func (c *Core) joinerPatience() time.Duration { return 2 * (c.cfg.RemoveAfter + c.cfg.Lease) }
 
 // evidenceAt is when a denied proof counts again.
 func (c *Core) evidenceAt() clock.Instant {
@@ -87,9 +126,16 @@ func (c *Core) evidenceAt() clock.Instant {
 
 // driveStand begins a candidacy when its time has come.
 func (c *Core) driveStand() bool {
-	at := c.standAt()
-	if at == clock.Never || c.now.Before(at) || !c.votes() || c.leaving && len(c.view.Members) > 1 {
+	if c.now.Before(c.standAt()) {
 		return false
+	}
+	if !c.votes() {
+		if c.mutant == mutantPatientJoiner {
+			c.heardAt = c.now
+			return false
+		}
+		c.end(c.view.Epoch, "nobody leads the view that let it in")
+		return true
 	}
 	ballot := Ballot{Round: max(c.promised.Round, c.roundSeen) + 1, Node: c.self()}
 	c.cand = &candidacy{
@@ -209,8 +255,10 @@ func (c *Core) driveCandidacy() bool {
 // prepare promises the ballot to itself and asks the others to.
 func (c *Core) prepare() {
 	cand := c.cand
-	if !c.promised.Less(cand.ballot) && c.promised != cand.ballot {
-		c.fail("promised a higher ballot meanwhile")
+	if !c.wouldPromise(c.self(), cand.ballot, nil) && c.mutant != mutantPromiseSelf {
+		// It has promised a higher ballot since, or a leader has been heard: the quorum
+		// of the pre-vote does not free this node from a promise of its own.
+		c.fail("bound by a promise")
 		return
 	}
 	cand.preparing, cand.began = true, c.now

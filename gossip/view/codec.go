@@ -39,6 +39,8 @@ const (
 	tagYieldRequest
 	tagDoubt
 	tagDoubted
+	tagContest
+	tagContested
 )
 
 // Append appends the frame of a message. It panics on a Message that is none of
@@ -77,6 +79,10 @@ func Append(b []byte, msg Message) []byte {
 		w.tag(tagDoubt).ballot(m.Ballot).ids(m.Dead)
 	case *Doubted:
 		w.tag(tagDoubted).ballot(m.Ballot).ids(m.Asked).ids(m.Hears)
+	case *Contest:
+		w.tag(tagContest).view(m.View).i(int64(m.Nonce))
+	case *Contested:
+		w.tag(tagContested).view(m.View).i(int64(m.Nonce))
 	default:
 		panic("view: message of another package")
 	}
@@ -129,6 +135,10 @@ func (r reader) message() Message {
 		return &Doubt{Ballot: r.ballot(), Dead: r.ids()}
 	case tagDoubted:
 		return &Doubted{Ballot: r.ballot(), Asked: r.ids(), Hears: r.ids()}
+	case tagContest:
+		return &Contest{View: r.view(), Nonce: r.U64()}
+	case tagContested:
+		return &Contested{View: r.view(), Nonce: r.U64()}
 	}
 	r.Fail(ErrUnknownMessage)
 	return nil

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
@@ -52,9 +53,15 @@ type Core struct {
 	// echoed; for a leader, when the newest round was sent that a plain quorum answered.
 	grantedAt clock.Instant
 
-	proofs      map[NodeID]*proof
-	links       map[NodeID]bool
+	// proofs holds the proven deaths of members, early those of nodes that stand in no
+	// view known here yet.
+	proofs map[NodeID]*proof
+	early  map[NodeID]*proof
+	links  map[NodeID]bool
+	// unreachable is never changed in place: answers that were sent share it.
 	unreachable []NodeID
+	// heardAt is when a leader was last heard.
+	heardAt clock.Instant
 
 	// leader is whom this node follows, zero if nobody.
 	leader NodeID
@@ -64,9 +71,11 @@ type Core struct {
 	standAfter clock.Instant
 	failures   int
 
-	cand   *candidacy
-	office *office
-	entry  entry
+	cand    *candidacy
+	office  *office
+	entry   entry
+	contest contest
+	ahead   ahead
 
 	leaving   bool
 	nextLeave clock.Instant
@@ -83,7 +92,7 @@ func New(cfg Config, now clock.Instant) *Core {
 	return &Core{
 		cfg: cfg, rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now, vacantAt: now,
 		gone: map[NodeID]bool{}, attempts: map[Epoch]*attempt{},
-		proofs: map[NodeID]*proof{}, links: map[NodeID]bool{},
+		proofs: map[NodeID]*proof{}, early: map[NodeID]*proof{}, links: map[NodeID]bool{},
 	}
 }
 
@@ -122,20 +131,24 @@ func (c *Core) take(ev Event) {
 	case ProvenDead:
 		c.onProof(e.Subject, e.Reason)
 	case Alive:
-		delete(c.proofs, e.Subject)
+		c.onAlive(e.Subject)
 	case Link:
 		c.links[e.Subject] = e.Up
 		if !e.Up {
 			delete(c.links, e.Subject)
 		}
 	case Unreachable:
-		c.unreachable = append(c.unreachable[:0], e.Nodes...)
+		c.unreachable = slices.Clone(e.Nodes)
 	case Yield:
 		c.onYield(e.Subject, e.Reporter)
 	}
 }
 
 func (c *Core) receive(from NodeID, msg Message) {
+	if !speaksForItself(from, msg) {
+		c.trace("message under another's ballot", from, "")
+		return
+	}
 	switch m := msg.(type) {
 	case *Ping:
 		c.onPing(from, m)
@@ -171,6 +184,10 @@ func (c *Core) receive(from NodeID, msg Message) {
 		c.onDoubt(from, m)
 	case *Doubted:
 		c.onDoubted(from, m)
+	case *Contest:
+		c.onContest(from, m)
+	case *Contested:
+		c.onContested(from, m)
 	}
 }
 
@@ -239,7 +256,11 @@ func (c *Core) adopt(v *View) {
 		return
 	}
 	c.forgetLeftOut(v)
+	if c.view == nil {
+		c.heardAt = c.now
+	}
 	c.view, c.joined, c.status = v, me.Joined, me.Status
+	c.countEarlyProofs()
 	c.generation = max(c.generation, v.Epoch.Generation())
 	for base := range c.attempts { // order-free: each entry is judged by itself
 		if base < v.Epoch {
@@ -309,7 +330,7 @@ func (c *Core) meet(from NodeID, v *View) bool {
 	case older, stands:
 		c.send(from, &Decided{View: c.view})
 	case yields:
-		c.end(v.Epoch, "another lineage of the cluster stands")
+		c.challenge(from, v)
 	case stranger:
 		c.trace("stranger", from, "of another cluster")
 	}
@@ -319,7 +340,7 @@ func (c *Core) meet(from NodeID, v *View) bool {
 // end ends the incarnation: it abandons what runs and holds no lease.
 func (c *Core) end(epoch Epoch, reason string) {
 	c.over = true
-	c.lease = Lease{}
+	c.lease, c.office, c.cand = Lease{}, nil, nil
 	c.out.Lease, c.out.Abandon = &Lease{}, true
 	c.out.Removed = &Removed{Epoch: epoch, Reason: reason}
 	c.trace("removed", c.self(), reason)

@@ -74,7 +74,7 @@ func (s *swarm) endQuorum(v *View, in map[NodeID]bool) {
 	s.marks["ends with a quorum"]++
 	for _, n := range s.living() {
 		switch {
-		case in[n.id]:
+		case in[n.id] || v.Member(n.id) == nil:
 			s.resume(n.id)
 		case s.chance(30):
 			s.die(n)

@@ -17,13 +17,18 @@ type proof struct {
 }
 
 func (c *Core) onProof(id NodeID, reason string) {
-	if id == c.self() || c.cfg.Evidence == EvidenceOff || c.proofs[id] != nil {
+	if id == c.self() || c.cfg.Evidence == EvidenceOff || c.proofs[id] != nil || c.gone[id] {
 		return
 	}
-	if c.view == nil || c.view.Member(id) == nil {
+	if c.view.Member(id) == nil {
+		// The view that has it as a member may be on its way here.
+		if c.early[id] == nil && len(c.early) < earlyMax {
+			c.early[id] = &proof{at: c.now, reason: reason}
+		}
 		return
 	}
 	c.proofs[id] = &proof{at: c.now, reason: reason}
+	c.stir()
 	c.trace("proven dead", id, reason)
 	if id == c.leader {
 		c.vacantAt = min(c.vacantAt, c.now)
@@ -31,6 +36,32 @@ func (c *Core) onProof(id NodeID, reason string) {
 	if c.cand != nil {
 		// A candidate whose electorate has changed asks again, at once.
 		c.cand, c.standAfter = nil, 0
+	}
+}
+
+// earlyMax bounds the proofs that are kept for nodes that stand in no view.
+const earlyMax = 1024
+
+// countEarlyProofs lets proofs count whose subjects the view has brought.
+func (c *Core) countEarlyProofs() {
+	if len(c.early) == 0 {
+		return
+	}
+	for i := range c.view.Members {
+		id := c.view.Members[i].ID
+		if p := c.early[id]; p != nil && c.proofs[id] == nil {
+			c.proofs[id] = p
+		}
+		delete(c.early, id)
+	}
+}
+
+// onAlive takes a proof back.
+func (c *Core) onAlive(id NodeID) {
+	delete(c.proofs, id)
+	delete(c.early, id)
+	if c.office != nil {
+		delete(c.office.doubts, id)
 	}
 }
 
@@ -101,6 +132,10 @@ func (c *Core) inWindow() bool {
 
 // total reports whether the set is a total quorum of the view that may be used.
 func (c *Core) total(in has) bool {
+	if c.leaving && c.mutant != mutantLeaverTakesOver {
+		// It may have been left out at its own wish, which no window shows.
+		return false
+	}
 	return c.cfg.Evidence == EvidenceFull && c.votes() && totalQuorum(c.view, in, c.dead) && c.inWindow()
 }
 
@@ -170,6 +205,7 @@ func (c *Core) onDoubted(from NodeID, m *Doubted) {
 			d.answered[from] = true
 		}
 	}
+	c.stir()
 	if c.deny(m.Hears) {
 		for _, id := range m.Hears {
 			delete(o.doubts, id)

@@ -118,7 +118,7 @@ func (c *Core) driveLeave() bool {
 		return false
 	}
 	c.nextLeave = c.now.Add(c.cfg.Ping)
-	if len(c.view.Members) == 1 {
+	if c.alone() {
 		c.end(c.view.Epoch, "left")
 		return true
 	}
@@ -126,6 +126,16 @@ func (c *Core) driveLeave() bool {
 		c.send(c.leader, &LeaveRequest{})
 	}
 	return false
+}
+
+// alone reports whether every other member is proven dead.
+func (c *Core) alone() bool {
+	for i := range c.view.Members {
+		if id := c.view.Members[i].ID; id != c.self() && !c.dead(id) {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Core) onLeaveRequest(from NodeID) {

@@ -22,7 +22,11 @@ import "github.com/peerage-go/peerage/internal/clock"
 //   - a leader holds no lease before a prepare in its current view has come back
 //     free: an uncovered view may already have successors;
 //   - while a proposal is under way the round must be answered by a plain quorum of
-//     both views, and members that the proposal leaves out are granted nothing.
+//     both views, and members that the proposal leaves out are granted nothing;
+//   - once it is committed, only rounds that left after the commit count. An answer to
+//     an earlier one may come from a member that does not know the view yet, and so
+//     still obeys a candidate of the old view that has found the attempt and carries
+//     it: that candidate would lead the new view while this lease runs.
 //
 // Tried and rejected: counting the lease from the receipt of the answers (it then
 // outlives the promises), and from the sending of the first ping only (every change
@@ -60,7 +64,11 @@ func (c *Core) hold(l Lease, t0 clock.Instant) {
 // driveLeaderLease counts the rounds' answers and renews the leader lease.
 func (c *Core) driveLeaderLease() {
 	o := c.office
-	n := o.answeredRound(c)
+	next := o.next
+	if c.mutant == mutantLeaseInOneView {
+		next = nil
+	}
+	n := o.now.answered(next, o.round, o.settled)
 	if n == 0 {
 		return
 	}
@@ -68,11 +76,14 @@ func (c *Core) driveLeaderLease() {
 	if c.mutant == mutantLeaseFromAck {
 		sent = c.now
 	}
+	until := sent.Add(c.cfg.Lease - c.margin(c.cfg.Lease))
+	if o.free || c.mutant != mutantCarryTires {
+		o.backedUntil = max(o.backedUntil, until)
+	}
 	if !o.free && c.mutant != mutantLeaseWhileCarrying {
 		return
 	}
 	first := !o.leaseUntil.After(c.now)
-	until := sent.Add(c.cfg.Lease - c.margin(c.cfg.Lease))
 	if !until.After(o.leaseUntil) || !until.After(c.now) {
 		return
 	}
@@ -89,16 +100,15 @@ func (c *Core) driveLeaderLease() {
 }
 
 // grant fills in what a ping to a member grants it.
-func (c *Core) grant(p *Ping, m *Member) {
+func (c *Core) grant(p *Ping, m *Member, peer *peer) {
 	o := c.office
-	peer := o.peers[m.ID]
 	if peer == nil || peer.t0 == 0 || !m.Status.Votes() || !o.leaseUntil.After(c.now) {
 		return
 	}
 	if !o.free && c.mutant != mutantLeaseWhileCarrying {
 		return
 	}
-	leftOut := o.leaves[m.ID] || peer.starved != 0 || o.proposal != nil && o.proposal.next.Member(m.ID) == nil
+	leftOut := len(o.leaves) > 0 && o.leaves[m.ID] || peer.starved != 0 || o.proposal != nil && !peer.stays
 	if leftOut && c.mutant != mutantLeaseToRemoved {
 		return
 	}

@@ -78,12 +78,7 @@ func betterFork(a, b *Fork) bool {
 // part returns the first takeovers behind the common history of two lines, nil
 // where a line has none. Lists may have lost their oldest entries.
 func part(a, b []Fork) (fa, fb *Fork) {
-	for len(a) > 0 && len(b) > 0 && a[0].To < b[0].To && len(a) > len(b) {
-		a = a[1:]
-	}
-	for len(a) > 0 && len(b) > 0 && b[0].To < a[0].To && len(b) > len(a) {
-		b = b[1:]
-	}
+	a, b = trim(a, b), trim(b, a)
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]
 	}
@@ -94,6 +89,14 @@ func part(a, b []Fork) (fa, fb *Fork) {
 		fb = &b[0]
 	}
 	return fa, fb
+}
+
+// trim drops the entries of a that b has lost, being full.
+func trim(a, b []Fork) []Fork {
+	for len(b) == forksMax && len(a) > 0 && a[0].To < b[0].To {
+		a = a[1:]
+	}
+	return a
 }
 
 // forksMax bounds the history that a view carries; the oldest entries go first.

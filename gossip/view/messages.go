@@ -127,6 +127,39 @@ type Doubted struct {
 	Hears  []NodeID
 }
 
+// Contest says that the sender's view should yield to that of the receiver, and
+// asks whether the receiver's lineage is alive: what made the sender think so may
+// have been the late word of the dead.
+type Contest struct {
+	View  *View
+	Nonce uint64
+}
+
+// Contested answers Contest.
+type Contested struct {
+	View  *View
+	Nonce uint64
+}
+
+// speaksForItself reports whether a message that carries its sender's ballot comes
+// from the ballot's owner.
+func speaksForItself(from NodeID, msg Message) bool {
+	switch m := msg.(type) {
+	case *Ping:
+		return m.Ballot.Node == from
+	case *Accept:
+		return m.Ping.Ballot.Node == from && m.Base != nil && m.Next != nil &&
+			m.Base.Cluster == m.Next.Cluster && m.Base.Epoch == m.Ping.Epoch && m.Base.Epoch < m.Next.Epoch
+	case *PreVote:
+		return m.Ballot.Node == from
+	case *Prepare:
+		return m.Ballot.Node == from
+	}
+	return true
+}
+
+func (*Contest) message()      {}
+func (*Contested) message()    {}
 func (*PreVote) message()      {}
 func (*PreVoted) message()     {}
 func (*Prepare) message()      {}

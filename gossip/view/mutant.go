@@ -34,5 +34,23 @@ const (
 	mutantIgnorePromise
 	// mutantNoPreVote raises ballots without asking first.
 	mutantNoPreVote
+	// mutantOldRounds counts rounds from before a commit for the new view alone.
+	mutantOldRounds
+	// mutantPromiseSelf lets a candidate promise itself what it promised another not to.
+	mutantPromiseSelf
+	// mutantStallRemoves lets a leader that slept remove whoever it did not hear.
+	mutantStallRemoves
+	// mutantSinceBegan counts a leader's term from the sending of its prepare.
+	mutantSinceBegan
+	// mutantCarryTires steps down while a carried removal waits.
+	mutantCarryTires
+	// mutantAskOnce sends a prepare in office only once.
+	mutantAskOnce
+	// mutantDeadSpeak yields to a late message of a lineage that has died.
+	mutantDeadSpeak
+	// mutantPatientJoiner lets a joiner wait for ever for a leader that has died.
+	mutantPatientJoiner
+	// mutantLeaverTakesOver lets a node that leaves count proofs for a quorum.
+	mutantLeaverTakesOver
 	mutants
 )

@@ -9,7 +9,9 @@ import (
 // office is what a node does as leader.
 type office struct {
 	ballot Ballot
-	// since is when its prepare was sent.
+	// since is when its prepare came back. The promises in it were given before, each
+	// behind the end of what it had promised a former leader; the prepare itself may
+	// have left long before that.
 	since clock.Instant
 	// free is set while a prepare in the current view has come back with nothing
 	// uncovered. Invariant: without it no lease is held or granted.
@@ -22,6 +24,19 @@ type office struct {
 	round    uint64
 	sent     [roundsKept]clock.Instant
 	nextPing clock.Instant
+	// now and next count the answers of the current view and of the proposed one.
+	now, next *tally
+	// settled is the newest round that left before the current view was committed:
+	// such a round counts no more.
+	settled uint64
+	// backedUntil is the end of the leader lease if it had not to be free for one: who
+	// is backed does not step down, though it may hold no lease yet.
+	backedUntil clock.Instant
+	// drivenAt is when the leader last did anything, wokeAt when it did so after a
+	// pause in which it could hear nobody.
+	drivenAt, wokeAt clock.Instant
+	// stirred is set when something may be about to change in the view.
+	stirred bool
 	// leaseUntil is the end of the leader lease. Invariant: it never goes back.
 	leaseUntil clock.Instant
 	peers      map[NodeID]*peer
@@ -49,6 +64,9 @@ type peer struct {
 	unreachable []NodeID
 	// starved is since when it is granted nothing, though it answers.
 	starved clock.Instant
+	// now and next report whether it votes in the current view and in the proposed
+	// one, stays whether it stands in the proposed one.
+	now, next, stays bool
 }
 
 // preparation is a prepare by a node that is in office already.
@@ -62,18 +80,22 @@ type preparation struct {
 func (c *Core) takeOffice(emergency bool) {
 	cand := c.cand
 	o := &office{
-		ballot: cand.ballot, since: cand.began, nextPing: c.now,
+		ballot: cand.ballot, since: c.now, nextPing: c.now, drivenAt: c.now, stirred: true,
 		peers: map[NodeID]*peer{}, leaves: map[NodeID]bool{}, doubts: map[NodeID]*doubt{},
+	}
+	if c.mutant == mutantSinceBegan {
+		o.since = cand.began
 	}
 	for i := range c.view.Members {
 		id := c.view.Members[i].ID
-		p := &peer{answeredAt: o.since}
+		p := &peer{answeredAt: o.since, now: c.view.Members[i].Status.Votes()}
 		if t0, ok := cand.found.t0[id]; ok {
 			p.t0, p.answeredAt, p.epoch = t0, c.now, c.view.Epoch
 		}
 		o.peers[id] = p
 	}
 	c.office, c.cand, c.failures, c.leader = o, nil, 0, c.self()
+	o.now = c.newTally(c.view)
 	for _, id := range c.deadMembers() {
 		// Whoever promised was asked about the dead, and hears none of them.
 		o.doubts[id] = &doubt{asked: cand.began, waiting: c.witnesses(id), answered: maps.Clone(cand.yes)}
@@ -105,22 +127,15 @@ func (c *Core) stepDown(why string) {
 	c.trace("steps down", c.self(), why)
 }
 
-// graceFrom returns the moment from which the leader has two leases of time to get
-// one of its own. While it carries a removal it may hold none, and must wait: if its
-// grace ran out in that wait, it would step down, carry the same attempt again, and
-// so for ever (found by internal/sim, seed 136 of its time).
-func (o *office) graceFrom() clock.Instant {
-	if o.proposal != nil {
-		return max(o.since, o.proposal.notBefore)
-	}
-	return o.since
-}
-
 // driveOffice does what the leader's office asks for now.
 func (c *Core) driveOffice() bool {
 	o := c.office
+	if c.now.Sub(o.drivenAt) > c.cfg.Lease/2 && c.mutant != mutantStallRemoves {
+		o.wokeAt = c.now
+	}
+	o.drivenAt = c.now
 	c.driveLeaderLease()
-	if c.now.Sub(max(o.leaseUntil, o.graceFrom().Add(c.cfg.Lease))) > c.cfg.Lease {
+	if c.now.Sub(max(o.backedUntil, o.since.Add(c.cfg.Lease))) > c.cfg.Lease {
 		c.stepDown("no lease for too long")
 		c.standAfter = c.now.Add(c.cfg.Ping + c.upTo(c.cfg.Lease))
 		return true
@@ -182,28 +197,52 @@ func (c *Core) officeDeadline() clock.Instant {
 func (c *Core) sendRound() {
 	o := c.office
 	o.round++
+	o.now.open(o.round)
+	o.next.open(o.round)
 	o.sent[o.round%roundsKept] = c.now
+	o.stirred = true
 	o.nextPing = c.now.Add(c.cfg.Ping)
 	// The leader is an acceptor too, and has answered its own round.
 	c.guard = guard{leader: c.self(), until: c.now.Add(c.cfg.Lease + c.margin(c.cfg.Lease))}
-	life := o.leaseUntil.After(c.now) || c.now.Sub(o.graceFrom()) < 2*c.cfg.Lease
+	life := o.backedUntil.After(c.now) || c.now.Sub(o.since) < 2*c.cfg.Lease
+	accepts := o.proposal != nil && !c.now.Before(o.proposal.notBefore)
+	pings := make([]Ping, len(c.view.Members)) // one piece of memory for all
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
 		if m.ID == c.self() {
 			continue
 		}
-		p := Ping{Ballot: o.ballot, Cluster: c.view.Cluster, Epoch: c.view.Epoch, Round: o.round, Life: life}
-		c.grant(&p, m)
-		if o.proposal != nil && !c.now.Before(o.proposal.notBefore) {
-			c.send(m.ID, &Accept{Ping: p, Base: c.view, Next: o.proposal.next, Emergency: o.proposal.emergency})
+		p, q := &pings[i], o.peers[m.ID]
+		*p = Ping{Ballot: o.ballot, Cluster: c.view.Cluster, Epoch: c.view.Epoch, Round: o.round, Life: life}
+		c.grant(p, m, q)
+		if accepts {
+			c.send(m.ID, &Accept{Ping: *p, Base: c.view, Next: o.proposal.next, Emergency: o.proposal.emergency})
 			continue
 		}
-		if q := o.peers[m.ID]; q == nil || q.epoch != c.view.Epoch {
+		if q.epoch != c.view.Epoch {
 			p.View = c.view
 		}
-		c.send(m.ID, &p)
+		c.send(m.ID, p)
+	}
+	if c.mutant != mutantAskOnce {
+		c.sendPrepare()
 	}
 	c.driveLeaderLease()
+}
+
+// sendPrepare asks those for a promise who have not given theirs, if a prepare is
+// under way in office.
+func (c *Core) sendPrepare() {
+	prep := c.office.prep
+	if prep == nil || prep.base != c.view.Epoch {
+		return
+	}
+	msg := &Prepare{Ballot: c.office.ballot, Base: c.view, Dead: c.deadMembers()}
+	for i := range c.view.Members {
+		if id := c.view.Members[i].ID; !prep.yes[id] && !c.dead(id) {
+			c.send(id, msg)
+		}
+	}
 }
 
 func (c *Core) onPong(from NodeID, m *Pong) {
@@ -216,40 +255,38 @@ func (c *Core) onPong(from NodeID, m *Pong) {
 		return
 	}
 	if m.Round >= p.round {
-		p.round, p.t0, p.answeredAt = m.Round, m.T0, c.now
-		p.unreachable = m.Unreachable
+		o.answer(from, p, m.Round)
+		p.t0, p.answeredAt, p.unreachable = m.T0, c.now, m.Unreachable
 	}
-	p.epoch = max(p.epoch, m.Epoch)
+	if m.Epoch > p.epoch {
+		p.epoch = m.Epoch
+		o.stirred = true
+	}
 	if o.proposal != nil && m.Accepted == o.proposal.base && m.Accepted != 0 {
 		o.proposal.accepted[from] = true
 	}
 }
 
+// answer notes that a member answered a round.
+func (o *office) answer(id NodeID, p *peer, round uint64) {
+	if p.now {
+		o.now.answer(id, p.round, round, o.round)
+	}
+	if p.next && o.next != nil {
+		o.next.answer(id, p.round, round, o.round)
+	}
+	p.round = round
+}
+
+// stir makes the leader look whether the view has to change.
+func (c *Core) stir() {
+	if c.office != nil {
+		c.office.stirred = true
+	}
+}
+
 // sentAt returns when a round left.
 func (o *office) sentAt(round uint64) clock.Instant { return o.sent[round%roundsKept] }
-
-// answeredRound returns the newest round that a plain quorum answered, of the
-// current view and of the proposed one; 0 if none of those remembered. An answer to
-// a later round renews the promise later, so it counts for earlier ones too.
-func (o *office) answeredRound(c *Core) uint64 {
-	oldest := uint64(1)
-	if o.round > roundsKept {
-		oldest = o.round - roundsKept + 1
-	}
-	for n := o.round; n >= oldest; n-- {
-		in := func(id NodeID) bool {
-			return id == c.self() || o.peers[id] != nil && o.peers[id].round >= n
-		}
-		if !c.plain(c.view, in) {
-			continue
-		}
-		if o.proposal != nil && c.mutant != mutantLeaseInOneView && !c.plain(o.proposal.next, in) {
-			continue
-		}
-		return n
-	}
-	return 0
-}
 
 // drivePreparation prepares in the view that a carried attempt led to.
 func (c *Core) drivePreparation() bool {
@@ -257,7 +294,7 @@ func (c *Core) drivePreparation() bool {
 	if o.prep == nil || o.prep.base != c.view.Epoch {
 		o.prep = &preparation{base: c.view.Epoch, yes: map[NodeID]bool{c.self(): true}}
 		o.prep.found.attempt = c.attempts[c.view.Epoch]
-		c.toElectorate(&Prepare{Ballot: o.ballot, Base: c.view, Dead: c.deadMembers()})
+		c.sendPrepare()
 	}
 	in := func(id NodeID) bool { return o.prep.yes[id] }
 	plain := c.plain(c.view, in)
@@ -272,7 +309,7 @@ func (c *Core) drivePreparation() bool {
 	case prep.found.attempt != nil && c.mutant != mutantDropAttempt:
 		c.carry(prep.found.attempt)
 	default:
-		o.free = true
+		o.free, o.stirred = true, true
 		o.nextPing = c.now
 		c.trace("free", c.self(), "")
 	}
@@ -286,12 +323,12 @@ func (o *office) promised(c *Core, from NodeID, m *Promised) {
 		if p.round == 0 {
 			p.t0 = m.T0
 		}
+		o.stirred = true
 	}
 	if c.deny(m.Hears) {
 		for _, id := range m.Hears {
 			delete(o.doubts, id)
 		}
-		return
 	}
 	for _, d := range o.doubts { // order-free: each is told the same
 		d.answered[from] = true

@@ -38,6 +38,7 @@ type proposal struct {
 func (c *Core) begin(p *proposal) {
 	o := c.office
 	p.base, p.accepted = c.view.Epoch, map[NodeID]bool{}
+	c.countBoth(p.next)
 	o.proposal, o.prep, o.batchAt = p, nil, 0
 	c.generation = max(c.generation, p.next.Epoch.Generation())
 	if c.now.Before(p.notBefore) {
@@ -46,6 +47,21 @@ func (c *Core) begin(p *proposal) {
 	c.acceptOwn()
 	c.trace("proposes", 0, p.next.Epoch.String())
 	c.sendRound()
+}
+
+// countBoth counts the answers in the proposed view as well.
+func (c *Core) countBoth(next *View) {
+	o := c.office
+	for _, p := range o.peers { // order-free: each is set by itself
+		p.next, p.stays = false, false
+	}
+	for i := range next.Members {
+		m := &next.Members[i]
+		if p := o.peers[m.ID]; p != nil {
+			p.stays, p.next = true, m.Status.Votes()
+		}
+	}
+	o.next = c.newTally(next)
 }
 
 func (c *Core) acceptOwn() {
@@ -164,6 +180,15 @@ func (c *Core) settleIn(before *View) {
 			o.peers[m.ID] = &peer{answeredAt: c.now}
 		}
 	}
+	for i := range c.view.Members {
+		m := &c.view.Members[i]
+		p := o.peers[m.ID]
+		p.now, p.next, p.stays = m.Status.Votes(), false, false
+	}
+	o.now, o.next, o.stirred = c.newTally(c.view), nil, true
+	if c.mutant != mutantOldRounds {
+		o.settled = o.round
+	}
 	o.peers[c.self()].epoch = c.view.Epoch
 	if len(o.joins) > 0 || len(o.leaves) > 0 {
 		o.batchAt = c.now.Add(c.batchWait())
@@ -184,6 +209,16 @@ func (c *Core) removeFrom(since clock.Instant) clock.Instant {
 // it has answered the last round: a view that could not act is worse than a late one.
 func (c *Core) propose() bool {
 	o := c.office
+	// Without a quorum nothing is proposed, and without a reason nothing is looked at:
+	// this is asked at every answer to a ping.
+	due := o.batchAt != 0 && !c.now.Before(o.batchAt)
+	if !o.stirred && !due && len(c.proofs) == 0 {
+		return false
+	}
+	if o.now.answered(nil, o.round, max(o.round, 2)-2) == 0 && o.round > 0 {
+		return false
+	}
+	o.stirred = false
 	next := c.buildNext()
 	if next == nil {
 		return false
@@ -273,6 +308,9 @@ func (c *Core) drops(m *Member) bool {
 	case p.starved != 0:
 		return !c.now.Before(c.removeFrom(p.starved))
 	}
+	if o.wokeAt != 0 && c.now.Before(o.wokeAt.Add(c.cfg.Ping)) {
+		return false // what it said meanwhile may still wait to be read
+	}
 	return !c.now.Before(c.removeFrom(max(p.answeredAt, o.since)))
 }
 
@@ -295,7 +333,7 @@ func (c *Core) letIn(next *View) bool {
 	o.joins, o.batchAt = nil, 0
 	changed := false
 	for _, n := range joins {
-		if c.view.Member(n.ID) != nil || next.Member(n.ID) != nil || len(next.Members) >= membersMax {
+		if c.view.Member(n.ID) != nil || next.Member(n.ID) != nil || c.gone[n.ID] || c.early[n.ID] != nil || len(next.Members) >= membersMax {
 			continue
 		}
 		status := Joining

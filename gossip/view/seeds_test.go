@@ -119,3 +119,28 @@ func TestSeedsRepeat(t *testing.T) {
 		}
 	}
 }
+
+// TestManySeeds plays on after failures and counts them by kind; for hunting.
+func TestManySeeds(t *testing.T) {
+	if *seedsFlag == 0 {
+		t.Skip("for hunting: give -seeds")
+	}
+	kinds := map[string][]uint64{}
+	for from := 1; from <= *seedsFlag; {
+		failed, wrong := playSeeds(from, *seedsFlag-from+1, honest, nil)
+		if wrong == "" {
+			break
+		}
+		kind := strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' {
+				return -1
+			}
+			return r
+		}, wrong)
+		kinds[kind[:min(len(kind), 60)]] = append(kinds[kind[:min(len(kind), 60)]], failed)
+		from = int(failed) + 1
+	}
+	for kind, seeds := range kinds {
+		t.Errorf("%d %s: %v", len(seeds), kind, seeds[:min(len(seeds), 12)])
+	}
+}

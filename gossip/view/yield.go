@@ -15,6 +15,10 @@ func (c *Core) onYield(subject, reporter NodeID) {
 		}
 		return
 	}
+	subjectPeer, reporterPeer := c.office.peers[subject], c.office.peers[reporter]
+	if subjectPeer != nil && subjectPeer.starved != 0 || reporterPeer != nil && reporterPeer.starved != 0 {
+		return // one of the two is going already
+	}
 	if subject == reporter || c.view.Member(subject) == nil || c.view.Member(reporter) == nil {
 		return
 	}
@@ -25,7 +29,7 @@ func (c *Core) onYield(subject, reporter NodeID) {
 		c.standAfter = c.now.Add(2*c.cfg.Lease + c.cfg.RemoveAfter)
 		return
 	}
-	if p := c.office.peers[loser]; p.starved == 0 {
+	if p := c.office.peers[loser]; p != nil {
 		p.starved = c.now
 	}
 }
@@ -63,11 +67,21 @@ func (c *Core) workingLinks(id NodeID) int {
 	n := 0
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
-		if m.ID != id && m.Status.Votes() && !c.reports(m.ID, id) && !c.reports(id, m.ID) {
+		if m.ID != id && m.Status.Votes() && c.heardLately(m.ID) && !c.reports(m.ID, id) && !c.reports(id, m.ID) {
 			n++
 		}
 	}
 	return n
+}
+
+// heardLately leaves the dead and the silent out of the count of links: some members
+// have noticed that theirs are broken, others have not yet.
+func (c *Core) heardLately(id NodeID) bool {
+	if id == c.self() {
+		return true
+	}
+	p := c.office.peers[id]
+	return p != nil && !c.dead(id) && c.now.Sub(p.answeredAt) < c.cfg.Lease
 }
 
 // reports says whether a reports that it cannot reach b.

@@ -1,0 +1,96 @@
+package view
+
+// tally counts which rounds of pings a plain quorum of one view has answered. An
+// answer to a later round renews the promise later, so it counts for earlier ones
+// too: what matters of a member is the newest round that it answered. The count is
+// kept up with every answer instead of being made anew, since a leader of a thousand
+// members gets ten thousand answers a second.
+type tally struct {
+	voters int
+	// selfVotes and selfSenior tell of the leader, which answers its own rounds.
+	selfVotes, selfSenior bool
+	senior                NodeID
+	seniorRound           uint64
+	// at counts the other voters by the newest round that they answered, for the
+	// newest roundsKept rounds.
+	at [roundsKept]int
+}
+
+// newTally starts a count for a view from what the leader knows of its members.
+func (c *Core) newTally(v *View) *tally {
+	o := c.office
+	t := &tally{}
+	for i := range v.Members {
+		m := &v.Members[i]
+		if !m.Status.Votes() {
+			continue
+		}
+		if t.voters++; t.voters == 1 {
+			t.senior = m.ID
+		}
+		if m.ID == c.self() {
+			t.selfVotes, t.selfSenior = true, t.voters == 1
+			continue
+		}
+		if p := o.peers[m.ID]; p != nil && p.round > 0 && p.round+roundsKept > o.round {
+			t.at[p.round%roundsKept]++
+			if m.ID == t.senior {
+				t.seniorRound = p.round
+			}
+		}
+	}
+	return t
+}
+
+// open makes room for a new round: those who have not answered since the round that
+// had its place are forgotten.
+func (t *tally) open(round uint64) {
+	if t != nil {
+		t.at[round%roundsKept] = 0
+	}
+}
+
+// answer moves a voter on from its former round.
+func (t *tally) answer(id NodeID, from, to, newest uint64) {
+	if from > 0 && from+roundsKept > newest {
+		t.at[from%roundsKept]--
+	}
+	if to > 0 && to+roundsKept > newest {
+		t.at[to%roundsKept]++
+	}
+	if id == t.senior {
+		t.seniorRound = to
+	}
+}
+
+// answered returns the newest round above floor that a plain quorum of both views
+// answered, 0 if there is none. other may be nil.
+func (t *tally) answered(other *tally, newest, floor uint64) uint64 {
+	if newest > roundsKept {
+		floor = max(floor, newest-roundsKept)
+	}
+	mine, others := t.own(), other.own()
+	for n := newest; n > floor; n-- {
+		mine += t.at[n%roundsKept]
+		if other != nil {
+			others += other.at[n%roundsKept]
+		}
+		if t.enough(mine, n) && (other == nil || other.enough(others, n)) {
+			return n
+		}
+	}
+	return 0
+}
+
+// own counts the leader itself.
+func (t *tally) own() int {
+	if t != nil && t.selfVotes {
+		return 1
+	}
+	return 0
+}
+
+// enough is plainQuorum on counts.
+func (t *tally) enough(yes int, round uint64) bool {
+	return 2*yes > t.voters || 2*yes == t.voters && (t.selfSenior || t.seniorRound >= round)
+}
