@@ -277,7 +277,7 @@ func (w *world) endSurvivor() {
 	from := w.now
 	q := map[int]bool{left.slot: true}
 	if !w.untilTrue(survivorBound, 10*time.Millisecond, func() bool { return w.whole(q) }) {
-		if left.leaseEnd().add(-w.swarm.lease + w.swarm.removeAfter*9/10) < left.member.lastProof {
+		if left.leaseEnd().add(-w.swarm.lease+w.swarm.removeAfter*9/10) < left.member.lastProof {
 			w.event(left, "proof after the window", 0, nil)
 			return
 		}
@@ -301,4 +301,8 @@ func (w *world) settled(what string, d time.Duration) {
 }
 
 // checkEnd holds what must be true of a whole run.
-func (w *world) checkEnd() {}
+func (w *world) checkEnd() {
+	if w.swarm.orderly && w.misplaced > 0 {
+		w.fail("G9", "planned moves lost %d messages", w.misplaced)
+	}
+}

@@ -70,7 +70,11 @@ func TestMutants(t *testing.T) {
 				cfg.Mutant, cfg.onView, cfg.ViewsOnly = mutant.Kind{}, plantView(m.viewNumber), true
 			}
 			start := time.Now()
-			for cfg.Seed = 0; cfg.Seed < 10_000; cfg.Seed++ {
+			limit := uint64(10_000)
+			if n, ok := envUint("PEERAGE_SEEDS"); ok {
+				limit = n
+			}
+			for cfg.Seed = 0; cfg.Seed < limit; cfg.Seed++ {
 				if r := Run(cfg); r.Failure != nil {
 					t.Logf("caught after %d seeds in %v: %s", cfg.Seed+1, time.Since(start).Round(time.Millisecond), r.Failure.What)
 					return

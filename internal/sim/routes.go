@@ -69,7 +69,7 @@ func (u *upper) frame(to nodeID, f *entityFrame) error {
 // post sends a message on its way, or drops it when there is no room.
 func (u *upper) post(m *message) {
 	rt := &u.routes[m.shard]
-	if !rt.free() && !(rt.open && u.p.w.cfg.Mutant.Is("flushed after a direct send")) {
+	if !rt.free() && !(rt.open && m.seq%2 == 0 && u.p.w.cfg.Mutant.Is("flushed after a direct send")) {
 		u.keep(rt, m)
 		return
 	}
@@ -226,6 +226,7 @@ func (u *upper) refused(from nodeID, f *entityFrame) {
 	rt := &u.routes[f.shard]
 	if !(rt.home == from && rt.token == f.token || rt.settleOwner == from) {
 		u.p.w.dropped++
+		u.p.w.misplaced++
 		return
 	}
 	rt.back = append(rt.back, f.msg)
@@ -264,6 +265,7 @@ func (u *upper) sortBack(rt *route) {
 		from--
 	}
 	u.p.w.dropped += from
+	u.p.w.misplaced += from
 	again := slices.Clone(rt.back[from:])
 	rt.back, rt.backNumbers = nil, nil
 	u.buffered += len(again)

@@ -21,6 +21,8 @@ type swarm struct {
 	pause, slow, partition, oneWay        bool
 	reject, flaky, join, leave, bursts    bool
 	driftBeyond, lateProofs               bool
+	// orderly runs see nothing unplanned: their moves must lose no message (G9).
+	orderly bool
 	// wrongEvidence is set when the run may prove a living process dead. What then
 	// breaks is documented; only the weaker checks hold.
 	wrongEvidence bool
@@ -79,6 +81,12 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 		&s.reject, &s.flaky, &s.join, &s.leave, &s.bursts, &s.driftBeyond, &s.lateProofs, &s.datagrams, &s.drain, &s.clientWrites} {
 		*on = r.coin()
 	}
+	if r.chance(15) {
+		// Only what is planned happens: joins, leaves, moves.
+		orderly := swarm{nodes: s.nodes, duration: s.duration, ping: s.ping, lease: s.lease, removeAfter: s.removeAfter,
+			driftPPM: s.driftPPM, evidence: s.evidence, orderly: true, join: s.join, leave: s.leave, drain: true, clientWrites: s.clientWrites}
+		s = orderly
+	}
 	s.restartAll = s.restartAll && r.chance(30)
 	s.driftBeyond = s.driftBeyond && r.chance(10)
 	s.reject = s.reject && r.chance(40)
@@ -89,6 +97,9 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.faultEvery = r.dur(60*time.Millisecond, 1500*time.Millisecond)
 	s.wrongEvidence = s.reject && s.evidence != view.EvidenceOff
 	s.ending = []ending{endQuorum, endQuorum, endQuorum, endSurvivor, endAll}[r.intn(5)]
+	if s.orderly {
+		s.ending = endAll
+	}
 	if s.ending == endSurvivor {
 		s.evidence = view.EvidenceFull
 		s.wrongEvidence = s.reject

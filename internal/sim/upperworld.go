@@ -20,6 +20,9 @@ type upperWorld struct {
 	written map[protocol.ShardToken]bool
 
 	told, handled, dropped int
+	// misplaced counts the messages that a wrong home refused and that could not go
+	// back without overtaking.
+	misplaced int
 }
 
 func (w *world) startUpperWorld() {

@@ -38,14 +38,13 @@ func (w *world) watchView(from *proc, to nodeID, msg view.Message) {
 	switch m := msg.(type) {
 	case *view.Accept:
 		w.watchAccept(from, m)
+		w.watchGrant(from, to, &m.Ping)
 	case *view.Pong:
 		if a := w.watch.attempts[attemptKey{m.Ballot, m.Accepted}]; m.Accepted != 0 && a != nil {
 			a.acks[from.node.ID] = true
 		}
 	case *view.Ping:
-		if m.Remaining > 0 {
-			w.watchGrant(from, to)
-		}
+		w.watchGrant(from, to, m)
 	}
 }
 
@@ -66,10 +65,13 @@ func (w *world) watchAccept(from *proc, m *view.Accept) {
 }
 
 // watchGrant holds the rule that no lease is granted to a member under removal.
-func (w *world) watchGrant(from *proc, to nodeID) {
+func (w *world) watchGrant(from *proc, to nodeID, m *view.Ping) {
 	v := from.member.view
-	if v == nil || v.Member(to) == nil {
+	if m.Remaining <= 0 || v == nil || v.Member(to) == nil {
 		return
+	}
+	if a := w.watch.attempts[attemptKey{m.Ballot, m.Epoch}]; a != nil && a.next.Member(to) == nil {
+		w.fail("S6", "%s grants a lease to %s, which its proposal leaves out", from.label, w.name(to))
 	}
 	if m := v.Member(to); !m.Status.Votes() {
 		w.fail("S6", "%s grants a lease to %s, which is joining", from.label, w.name(to))
@@ -109,7 +111,7 @@ func (w *world) checkDecided(p *proc, v *view.View) {
 // decidedAlone reports whether the leader is a quorum by itself, so that it need
 // not ask anyone.
 func (w *world) decidedAlone(p *proc, base, v *view.View) bool {
-	a := &attempt{base: base, next: v, acks: map[nodeID]bool{p.node.ID: true}}
+	a := &attempt{leader: p.node.ID, base: base, next: v, acks: map[nodeID]bool{p.node.ID: true}}
 	if !w.rightful(a) {
 		return false
 	}
@@ -119,9 +121,22 @@ func (w *world) decidedAlone(p *proc, base, v *view.View) bool {
 
 func (w *world) rightful(a *attempt) bool {
 	acked := func(id nodeID) bool { return a.acks[id] }
-	inBase := invariant.PlainQuorum(a.base, acked) || w.restDead(a.base, acked)
-	inNext := invariant.PlainQuorum(a.next, acked) || w.restDead(a.next, acked)
-	return inBase && inNext
+	inBase, inNext := invariant.PlainQuorum(a.base, acked), invariant.PlainQuorum(a.next, acked)
+	if inBase && inNext {
+		return true
+	}
+	// A total quorum opens a generation: no epoch, term or token of the dead is ever
+	// used again.
+	return (inBase || w.restDead(a.base, acked)) && (inNext || w.restDead(a.next, acked)) &&
+		a.next.Epoch.Generation() > a.base.Epoch.Generation() && w.inTime(a)
+}
+
+// inTime reports whether the proofs on which a takeover rests came before anyone
+// could have removed the one who takes over: its newest grant was asked for before
+// its lease ended.
+func (w *world) inTime(a *attempt) bool {
+	p := w.byID[a.leader]
+	return p == nil || p.member.lastProof <= p.leaseEnd().add(w.swarm.removeAfter)
 }
 
 // restDead reports whether every member that did not accept is dead.
@@ -171,12 +186,23 @@ func (w *world) attemptsText(e view.Epoch) string {
 // checkView feeds the checkers a newly held view.
 func (w *world) checkView(p *proc, v *view.View) {
 	w.checkDecided(p, v)
+	w.checkJoiners(p, v)
 	p.former = v
 	if w.newest == nil || w.newest.Cluster != v.Cluster || w.newest.Epoch < v.Epoch {
 		w.newest = v
 		w.newestAt = w.now
 	}
 	w.judge(w.members.Published(time.Duration(w.now), p.node.ID, v))
+}
+
+// checkJoiners holds that nobody votes that a living voter has not heard of: a
+// member that is new in a view is joining.
+func (w *world) checkJoiners(p *proc, v *view.View) {
+	for i := range v.Members {
+		if m := &v.Members[i]; m.Joined == v.Epoch && m.Status != view.Joining && len(v.Members) > 1 {
+			w.fail("S6", "%s publishes %s, in which %s votes at once", p.label, w.viewText(v), w.name(m.ID))
+		}
+	}
 }
 
 // checkLease feeds the checkers a changed lease.
@@ -197,6 +223,7 @@ func (w *world) checkPause(p *proc) {
 
 // viewTrace takes a trace event of the view core.
 func (w *world) viewTrace(p *proc, t *view.TraceEvent) {
+	w.noteView(p, t)
 	w.tracer.event(w.now, p.label, t.Kind, uint64(t.Subject), func() string {
 		s := ""
 		if t.Subject != 0 {
@@ -204,4 +231,23 @@ func (w *world) viewTrace(p *proc, t *view.TraceEvent) {
 		}
 		return s + t.Detail
 	})
+}
+
+// noteView marks what the view core's own words tell.
+func (w *world) noteView(p *proc, t *view.TraceEvent) {
+	switch t.Kind {
+	case "drive does not end":
+		w.fail("core", "%s: the view core drives in circles", p.label)
+	case "carries":
+		w.hit(markCarried)
+	case "left out":
+		q := w.byID[t.Subject]
+		switch {
+		case q == nil:
+		case !q.alive:
+			w.hit(markRemovedDead)
+		case !q.member.leaving:
+			w.hit(markRemovedSilent)
+		}
+	}
 }
