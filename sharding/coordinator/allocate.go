@@ -59,6 +59,7 @@ func (c *Core) place() {
 		}
 		if st == nil {
 			if st = c.state(); !c.enough(st) {
+				c.traceShard(TraceNoRegion, protocol.ShardID(i), 0, s.token, "too few regions")
 				return
 			}
 		}
@@ -88,7 +89,7 @@ func (c *Core) choose(st *strategy.State, id protocol.ShardID) bool {
 		home = c.ask(st, id)
 	}
 	if home == 0 {
-		c.traceShard(TraceNoRegion, id, 0, s.token, "")
+		c.traceShard(TraceNoRegion, id, 0, s.token, "none is eligible")
 		return false
 	}
 	r := st.Region(home)

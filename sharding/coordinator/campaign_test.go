@@ -10,6 +10,8 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/mutant"
+	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/region"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -185,7 +187,7 @@ func (w *world) strike(r *rand.Rand) {
 				w.cut[[2]view.NodeID{n.id, o.id}] = o != n
 			}
 		}
-		w.at(4*after, func() { clear(w.cut) })
+		w.at(10*after, func() { clear(w.cut) })
 	case 10:
 		w.logf("an emergency takeover without deaths")
 		w.remove(true)
@@ -243,4 +245,23 @@ func TestCampaign(t *testing.T) {
 	}
 	t.Logf("%d seeds, %d events, messages: %d sent, %d handled, %d lost", *seeds, steps, sent, done, dropped)
 	t.Logf("marks: %v", marks)
+	for _, rare := range []string{
+		coordinator.TraceCancel, coordinator.TraceClaim, coordinator.TraceWriteUnknown, coordinator.TraceYield,
+		coordinator.TraceStale, coordinator.TraceOfficeLeft, coordinator.TraceDrained, coordinator.TraceNoRegion,
+		region.TraceStaleTerm, region.TraceStaleToken, region.TraceHeld, region.TraceAbandoned, region.TraceNotMember,
+	} {
+		if marks[rare] == 0 && *seeds >= 1000 {
+			t.Errorf("never seen: %s", rare)
+		}
+	}
+}
+
+// One seed, one run: what differs between two of them would never be found again.
+func TestRunsRepeat(t *testing.T) {
+	for seed := range uint64(20) {
+		a, b := runSeed(seed+1, mutant.Kind{}, true), runSeed(seed+1, mutant.Kind{}, true)
+		if !slices.Equal(a.lines, b.lines) {
+			t.Errorf("seed %d runs differently the second time", seed+1)
+		}
+	}
 }

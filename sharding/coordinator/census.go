@@ -37,9 +37,11 @@ type census struct {
 	retry clock.Instant
 	// pending members have not reported. Invariant: all stand in the view.
 	pending []view.NodeID
-	claims  []claim
-	stops   []claim
-	done    bool
+	// stored are the records as the read found them.
+	stored map[protocol.ShardID]protocol.Record
+	claims []claim
+	stops  []claim
+	done   bool
 }
 
 // claim is what a node said of a shard: that it has it, or that it has it no more.
@@ -99,6 +101,7 @@ func (c *Core) readDone(ev ReadDone) {
 		return
 	}
 	c.census.read = true
+	c.census.stored = make(map[protocol.ShardID]protocol.Record, len(ev.Records))
 	c.trace(TraceRead, 0, c.termToken(), "")
 	for _, r := range ev.Records {
 		if int(r.Shard) >= len(c.shards) {
@@ -108,6 +111,7 @@ func (c *Core) readDone(ev ReadDone) {
 			c.overtaken(r.Token.Term)
 			return
 		}
+		c.census.stored[r.Shard] = r
 		c.record(r)
 	}
 	c.noteStored(ev.Regions, ev.Proxies)
@@ -150,26 +154,26 @@ func (c *Core) finishCensus() {
 		return
 	}
 	c.census.done, c.dirty = true, true
+	// What is published from here on overrides what was served on the records' word.
+	c.next()
 	c.trace(TraceCensus, 0, c.termToken(), "")
-	records := make([]shard, len(c.shards))
-	copy(records, c.shards)
 	for i := range c.shards {
 		if c.shards[i].phase == recorded && !c.cfg.Mutant.Is("takeover without census") {
 			c.unhome(&c.shards[i])
 		}
 	}
-	c.adoptClaims(records)
+	c.adoptClaims()
 	for i := range c.shards {
 		if s := &c.shards[i]; s.phase == recorded {
 			c.set(s, hosted)
 		}
 	}
 	c.publishServed()
-	c.census.claims, c.census.stops = nil, nil
+	c.census.claims, c.census.stops, c.census.stored = nil, nil, nil
 }
 
 // adoptClaims makes the truth of the hosts the state: per shard the highest token.
-func (c *Core) adoptClaims(records []shard) {
+func (c *Core) adoptClaims() {
 	claims := slices.DeleteFunc(c.census.claims, func(cl claim) bool {
 		return c.view.Member(cl.node) == nil || c.stoppedSince(cl)
 	})
@@ -182,7 +186,7 @@ func (c *Core) adoptClaims(records []shard) {
 			continue
 		}
 		c.adopt(s, cl)
-		if r := &records[cl.shard]; r.home != cl.node || r.token != cl.token {
+		if r := c.census.stored[cl.shard]; r.Home != cl.node || r.Token != cl.token {
 			c.writes.rewrite = append(c.writes.rewrite, protocol.Record{
 				Shard: cl.shard, Home: cl.node, Token: cl.token, State: protocol.Allocated})
 		}

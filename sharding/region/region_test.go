@@ -429,14 +429,27 @@ func TestBeginAndHomesInAnyOrder(t *testing.T) {
 
 func TestHomesNeverGoBack(t *testing.T) {
 	b := newBench(t, &Floors{})
-	old, tok := b.token(), b.token()
+	old := b.head()
+	tok := b.token()
 	b.homes(1, other, tok)
-	b.homes(1, boss, old)
+	b.hear(&protocol.Homes{Head: old, Homes: []protocol.Home{{Shard: 1, Node: boss, Token: old.Stamp()}}})
 	refuse[OpenRoute](b)
 	b.homes(1, 99, b.token()) // outside the view
 	refuse[OpenRoute](b)
 	b.homes(1, self, b.token()) // not running here
 	refuse[OpenRoute](b)
+}
+
+// A record that was served on taking office may be wrong: what the census found is
+// published later and wins, although its token is lower.
+func TestTheCensusOverridesTheRecord(t *testing.T) {
+	b := newBench(t, &Floors{})
+	truth, record := b.token(), b.token()
+	b.homes(1, other, record)
+	b.homes(1, boss, truth)
+	if o := want[OpenRoute](b); o.Home != boss || o.Token != truth {
+		t.Errorf("opened %+v", o)
+	}
 }
 
 func TestRouteClosesWhenItsHomeLeaves(t *testing.T) {

@@ -22,11 +22,11 @@ const (
 type route struct {
 	state routeState
 	// home and token are those last published; they stay while the route is closed.
-	// Invariant: while open, home stands in the view. token never falls.
+	// Invariant: while open, home stands in the view.
 	home  view.NodeID
 	token protocol.Token
 	// stamp is that of the newest Homes that was applied, move that of the newest
-	// Begin: the later of the two counts, in whatever order they come.
+	// Begin: the later of the two counts, in whatever order they come. Neither falls.
 	stamp, move protocol.Token
 	// marker is the owner whose answer to the marker of move is awaited, zero if none.
 	// Invariant: only while closed.
@@ -38,7 +38,8 @@ type route struct {
 }
 
 // homes takes in what a coordinator publishes. A home outside our view has gone
-// since, and one under a lower token than ours is old news.
+// since. Newer stamps win over higher tokens: a coordinator that has just taken
+// office may serve a record that its census then finds wrong.
 func (c *Core) homes(m *protocol.Homes) {
 	for _, h := range m.Homes {
 		if int(h.Shard) >= len(c.routes) {
@@ -46,7 +47,7 @@ func (c *Core) homes(m *protocol.Homes) {
 		}
 		r := &c.routes[h.Shard]
 		switch {
-		case h.Token.Less(r.token) || !r.move.Less(m.Stamp()):
+		case m.Stamp().Less(r.stamp) || !r.move.Less(m.Stamp()), m.Stamp() == r.stamp && h.Token.Less(r.token):
 			c.traceShard(TraceStaleToken, h.Shard, h.Node, h.Token, "Homes")
 		case c.view.Member(h.Node) == nil:
 		case h.Node == c.cfg.Self && !c.runs(h.Shard, h.Token):
