@@ -101,8 +101,28 @@ func (s *swarm) endQuorum(v *View, in map[NodeID]bool) {
 	joiner := s.names
 	s.arrive(joiner)
 	bound := 6*(s.cfg.RemoveAfter+s.cfg.Lease) + time.Duration(len(s.order))*time.Second/4
-	s.until(bound, "the quorum serves", func() bool { return s.serves(in, joiner) })
+	began := s.now
+	s.until(bound, "the quorum serves", func() bool {
+		if s.now-began > bound/2 && s.trapped(began) {
+			s.marks["trapped by a proposal made as the cut fell"]++
+			return true
+		}
+		return s.serves(in, joiner)
+	})
 	s.marks["slowest end"] = max(s.marks["slowest end"], int(s.now/time.Millisecond))
+}
+
+// trapped reports whether a view was proposed in the moment in which the leader
+// could not know yet who is cut off, and needs some of those. It may have been
+// chosen out there, so nobody may drop it: agreement has no way out but the heal.
+func (s *swarm) trapped(began time.Duration) bool {
+	for _, a := range s.truth.accepted { // order-free: any will do
+		in := func(id NodeID) bool { n := s.nodes[id]; return n != nil && !n.down && !s.wall(id, 0) && !s.wall(0, id) }
+		if a.since > began && a.since < began+2*s.cfg.Ping+20*s.jitter && !plainQuorum(a.next, in) {
+			return true
+		}
+	}
+	return false
 }
 
 // serves reports whether every living node of the quorum, and the joiner, hold a

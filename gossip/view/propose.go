@@ -252,7 +252,9 @@ func (c *Core) buildNext() *View {
 	heard := c.allHeard(next)
 	for i := range next.Members {
 		m := &next.Members[i]
-		if m.Status == Joining && heard && o.peers[m.ID].epoch >= m.Joined {
+		// A joiner that has fallen silent again would be a voter that only makes the
+		// quorum larger.
+		if p := o.peers[m.ID]; m.Status == Joining && heard && p.epoch >= m.Joined && p.round+1 >= o.round {
 			m.Status, changed = Up, true
 		}
 	}

@@ -39,6 +39,7 @@ type acceptance struct {
 	base, next *View
 	emergency  bool
 	by         map[NodeID]bool
+	since      time.Duration
 }
 
 func newTruth(w *world) *truth {
@@ -76,7 +77,7 @@ func (x *truth) noteAttempts(n *simNode) {
 		key := step{v.Cluster, base, a.ballot}
 		acc := x.accepted[key]
 		if acc == nil {
-			acc = &acceptance{base: v, next: a.next, emergency: a.emergency, by: map[NodeID]bool{}}
+			acc = &acceptance{base: v, next: a.next, emergency: a.emergency, by: map[NodeID]bool{}, since: x.w.now}
 			x.accepted[key] = acc
 			at := epochOf{a.next.Cluster, a.next.Epoch}
 			x.byNext[at] = append(x.byNext[at], acc)
@@ -158,6 +159,11 @@ func (x *truth) checkLease(n *simNode, l Lease) {
 	end := n.trueTime(l.Until)
 	if n.core.office != nil && l.Leader {
 		x.leaderEnd[n.id] = max(x.leaderEnd[n.id], n.trueTime(n.core.LeaderLease()))
+		return
+	}
+	if n.core.guard.leader == n.id {
+		// It led, and stepped down in the same step.
+		x.leaderEnd[n.id] = max(x.leaderEnd[n.id], end)
 		return
 	}
 	if leader := n.core.guard.leader; end > x.w.now && !l.Leader && n.core.office == nil && leader != 0 {
