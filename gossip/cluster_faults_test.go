@@ -64,6 +64,42 @@ func TestARejectingFirewall(t *testing.T) {
 	}
 }
 
+// With Full, the same firewall parts the cluster in two that both go on: the docs
+// name it as what breaks CrashEvidence. When it is gone, one of the two yields.
+func TestPartedLineagesEndInOne(t *testing.T) {
+	for _, cut := range []time.Duration{5 * time.Second, 2 * time.Minute} {
+		t.Run(cut.String(), func(t *testing.T) {
+			inBubble(t, func(c *cluster) {
+				addrs := memAddrs(5)
+				first, rest := leader(c.form(5))
+				ms := append([]*member{first}, rest...)
+				pass(3 * time.Second)
+				c.net.Split(transport.Rejected, []string{ms[0].addr, ms[1].addr}, []string{ms[2].addr, ms[3].addr, ms[4].addr})
+				c.settled(10*time.Second, ms[2:]...)
+				c.settled(10*time.Second, ms[:2]...)
+				pass(cut)
+				c.net.Heal()
+				healed := time.Now()
+				c.until(10*time.Second, "one cluster again", func() bool {
+					for i, m := range ms {
+						select {
+						case <-m.Over():
+							_ = m.Close()
+							ms[i] = c.add(m.addr, Config{ContactPoints: addrs})
+						default:
+						}
+					}
+					return agree(ms)
+				})
+				t.Logf("one cluster %v after the healing", time.Since(healed))
+				if time.Since(healed) > 5*time.Second {
+					t.Error("too slow")
+				}
+			})
+		})
+	}
+}
+
 // One member's links to another are cut, and the leader reaches both: a proof that
 // others deny removes nobody.
 func TestAProofIsDeniedByWhoStillHears(t *testing.T) {

@@ -395,7 +395,13 @@ func (f *forming) foundCluster(now clock.Instant, m *contact, a *actions) {
 		a.core = append(a.core, view.Contacts{Nodes: nodes})
 		return
 	}
-	if m.Cluster == f.view.Cluster || !m.Live {
+	if m.Cluster == f.view.Cluster {
+		if f.view.Member(m.From.ID) == nil && m.Epoch != f.view.Epoch {
+			a.show = append(a.show, m.From.ID)
+		}
+		return
+	}
+	if !m.Live {
 		return
 	}
 	if f.lostSince != 0 && now.Sub(f.lostSince) > f.cfg.RemoveAfter+f.cfg.Lease {

@@ -226,6 +226,9 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 			n.counters.sendFailed.Add(1)
 		}
 	}
+	for _, id := range a.show {
+		l.send(view.Send{To: id, Msg: &view.Decided{View: n.View()}})
+	}
 	for _, ev := range a.events {
 		n.events.put(ev, nil)
 	}

@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -94,8 +95,8 @@ type ContactStatus struct {
 	Addr string
 	// Node answers there, 0 if none does.
 	Node view.NodeID `json:",omitzero"`
-	// Cluster is the one that the node belongs to, 0 if none.
-	Cluster uint64 `json:",omitzero"`
+	// Cluster is the one that the node belongs to, in hexadecimal, "" if none.
+	Cluster string `json:",omitempty"`
 	// Cause is why it does not answer.
 	Cause string `json:",omitempty"`
 }
@@ -162,7 +163,7 @@ func (l *loop) describe(s *Status) {
 		}
 		c := ContactStatus{Addr: p.addr, Node: p.peer, Cause: p.cause}
 		if p.info != nil {
-			c.Cluster = p.info.Cluster
+			c.Cluster = clusterName(p.info.Cluster)
 		}
 		s.Contact = append(s.Contact, c)
 	}
@@ -186,4 +187,12 @@ func (n *Node) Handler() http.Handler {
 		enc.SetIndent("", "  ")
 		_ = enc.Encode(n.Status()) // the client has gone
 	})
+}
+
+// clusterName writes a cluster's id without losing digits in JSON.
+func clusterName(id uint64) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%016x", id)
 }

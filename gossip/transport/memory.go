@@ -146,11 +146,12 @@ func (h *memHost) dial(ctx context.Context, addr string) (net.Conn, error) {
 		there, back := n.path(h.addr, addr), n.path(addr, h.addr)
 		target := n.hosts[addr]
 		switch {
-		case h.stuck() || there.Cut == Dropped || back.Cut != Open,
-			target != nil && (target.dead || len(target.backlog) >= backlogMax):
+		case h.stuck() || there.Cut == Dropped:
 			n.changed.Wait()
-		case there.Cut == Rejected:
+		case there.Cut == Rejected: // whatever the way back: the firewall stands on this side of it
 			return nil, opError("dial", addr, os.NewSyscallError("connect", syscall.ECONNREFUSED))
+		case back.Cut != Open, target != nil && (target.dead || len(target.backlog) >= backlogMax):
+			n.changed.Wait()
 		case !travelled && there.Latency+back.Latency > 0:
 			travelled = true
 			n.mu.Unlock()
