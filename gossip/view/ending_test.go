@@ -77,7 +77,7 @@ func (s *swarm) endQuorum(v *View, in map[NodeID]bool) {
 		case in[n.id] || v.Member(n.id) == nil:
 			s.resume(n.id)
 		case s.chance(30):
-			s.die(n)
+			s.fell(n)
 		case s.chance(30):
 			s.pause(n.id)
 		}

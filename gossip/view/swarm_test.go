@@ -270,9 +270,13 @@ func (s *swarm) bridge(d time.Duration) {
 
 // die crashes a node and tells the others, sooner or later or never.
 func (s *swarm) die(n *simNode) {
-	if n.down || len(s.living()) < 2 && !s.ending {
+	if n.down || len(s.living()) < 2 || s.ending {
 		return
 	}
+	s.fell(n)
+}
+
+func (s *swarm) fell(n *simNode) {
 	s.crash(n.id)
 	for _, o := range s.living() {
 		if after, ok := s.proofAfter(); ok {
@@ -345,6 +349,7 @@ func (s *swarm) burst(n *simNode) {
 // would: a dead or cut-off peer is noticed within two seconds, a healed link too.
 func (s *swarm) watchLinks() {
 	for _, a := range s.living() {
+		s.show(a)
 		changed := false
 		for _, b := range s.order {
 			if a.id == b || a.paused {
@@ -357,6 +362,16 @@ func (s *swarm) watchLinks() {
 		}
 	}
 	s.at(100*time.Millisecond, s.watchLinks)
+}
+
+// show does what the shell does with nodes that discovery brings up: a node that no
+// leader serves shows its view to them.
+func (s *swarm) show(a *simNode) {
+	o, _ := s.some()
+	if a.paused || a.core.View() == nil || s.holds(a) || !s.chance(20) || a.core.View().Member(o.id) != nil {
+		return
+	}
+	s.transmit(a.id, o.id, &Decided{View: a.core.View()})
 }
 
 func (s *swarm) watchLink(a, b *simNode) bool {
