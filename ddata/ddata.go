@@ -13,11 +13,11 @@ import (
 type Level = replicator.Level
 
 // The levels that most requests use. MajorityPlus and To make others.
-var (
+const (
 	// Local asks this replica alone. It never waits.
 	Local = replicator.Local
 	// Majority asks more than half of the voting members.
-	Majority = replicator.Majority(0, 0)
+	Majority = replicator.PlainMajority
 	// All asks every voting member.
 	All = replicator.All
 )

@@ -10,25 +10,17 @@ import (
 type changes[C crdt.Value] struct {
 	steps  []func(C) crdt.Value
 	growth int
-	err    error
 }
 
-// add asks for one more step. It returns the step's delta, nil for none.
+// add asks for one more step, which returns its delta, nil for none.
 func (c *changes[C]) add(growth int, step func(C) crdt.Value) {
 	c.growth += growth
 	c.steps = append(c.steps, step)
 }
 
-// fail makes the whole request fail.
-func (c *changes[C]) fail(err error) {
-	if c.err == nil {
-		c.err = err
-	}
-}
-
 func (c *changes[C]) plan() (replicator.Plan, error) {
-	if c.err != nil || len(c.steps) == 0 {
-		return replicator.Plan{}, c.err
+	if len(c.steps) == 0 {
+		return replicator.Plan{}, nil
 	}
 	return replicator.Plan{Growth: c.growth, Apply: c.apply}, nil
 }

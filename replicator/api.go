@@ -36,9 +36,11 @@ type (
 )
 
 // Levels, see core.Level.
-var (
+const (
 	// Local asks this replica alone. It never waits.
 	Local = core.Local
+	// PlainMajority is Majority(0, 0).
+	PlainMajority = core.PlainMajority
 	// All asks every voting member.
 	All = core.All
 )

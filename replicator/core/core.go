@@ -89,9 +89,7 @@ func (c *Core) onTime(now clock.Instant) {
 	if !now.Before(c.batchAt) {
 		c.batchAt = clock.Never
 		for _, p := range c.peers {
-			if !p.down {
-				c.push(now, p)
-			}
+			c.flush(now, p)
 		}
 	}
 	for _, p := range c.peers {
@@ -133,6 +131,9 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 		// of. What it wants to say it will say again.
 		c.stats.ForeignFrames++
 		return
+	}
+	if p.down {
+		c.onPeerUp(now, from)
 	}
 	switch m := m.(type) {
 	case *Deltas:

@@ -196,3 +196,15 @@ func TestDeleteEndsAKeyAndItMayComeAgain(t *testing.T) {
 		t.Errorf("created again: %v", got)
 	}
 }
+
+// Nobody has to say that a link is up again: a peer whose connection was lost is
+// tried again, and its own messages show that it is there.
+func TestPeerThatWasLostIsStillFedWithoutBeingToldUp(t *testing.T) {
+	w := newWorld(t, 1, 2, func(c *Config) { c.NoGossip = true })
+	w.step(1, PeerLost{ID: 2})
+	w.update(1, Local, Fence{}, addTo(1, "k", "e"))
+	w.settle(3 * time.Second)
+	if w.nodes[1].core.byID[2].down {
+		t.Error("still down after it has answered")
+	}
+}

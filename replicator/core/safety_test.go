@@ -297,9 +297,9 @@ func runCampaign(t testing.TB, seed uint64) *campaign {
 // changing views. No member is lost while the view before is not settled: what a
 // level covers is members lost at once.
 func TestCampaign(t *testing.T) {
-	seeds := uint64(300)
+	seeds := uint64(150)
 	if testing.Short() {
-		seeds = 50
+		seeds = 30
 	}
 	var acked, failed, reads, views int
 	for seed := range seeds {

@@ -26,15 +26,14 @@ type world struct {
 	view  *view.View
 
 	// Faults.
-	drop, dup  float64
-	delayMax   time.Duration
-	cut        func(from, to view.NodeID) bool
-	dropKind   func(Message) bool
-	frames     int
-	bytes      int
-	tweak      func(*Config)
-	nextReq    RequestID
-	checkEvery func()
+	drop, dup float64
+	delayMax  time.Duration
+	cut       func(from, to view.NodeID) bool
+	dropKind  func(Message) bool
+	frames    int
+	bytes     int
+	tweak     func(*Config)
+	nextReq   RequestID
 }
 
 type simNode struct {

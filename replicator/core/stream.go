@@ -42,6 +42,16 @@ func (c *Core) trim() {
 	}
 }
 
+// flush pushes, unless the peer's link is down: then it is tried once in a while.
+func (c *Core) flush(now clock.Instant, p *peer) {
+	switch {
+	case !p.down:
+		c.push(now, p)
+	case p.resendAt == clock.Never:
+		p.resendAt = now.Add(c.wait(backoffMax))
+	}
+}
+
 // push sends a peer what it has not been sent, as far as the window allows.
 func (c *Core) push(now clock.Instant, p *peer) {
 	if c.cfg.NoStream {
@@ -80,6 +90,8 @@ func (c *Core) run(seq uint64) *Deltas {
 func (c *Core) resend(now clock.Instant, p *peer) {
 	p.resendAt = clock.Never
 	if p.acked+1 >= p.next {
+		// Nothing is under way: this is a peer whose link was down.
+		c.push(now, p)
 		return
 	}
 	if p.out.busy() {
@@ -168,9 +180,7 @@ func (c *Core) progress(now clock.Instant, p *peer, seen, lo, hi uint64) {
 		p.resendAt = now.Add(c.wait(0))
 	}
 	c.trim()
-	if !p.down {
-		c.push(now, p)
-	}
+	c.flush(now, p)
 }
 
 // seenOf returns how much of a node's stream has been applied here.
