@@ -133,8 +133,13 @@ func (c *causal[P]) next(n NodeID) (ci int, seq uint64) {
 	if seq > seqMax {
 		panic("crdt: a writer has used all its sequence numbers")
 	}
-	sum, _ := col.see(seq, seq)
-	c.sum += sum
+	if n := len(col.seen); n > 0 {
+		last := &col.seen[n-1]
+		c.sum += spanHash(col.node, last.from, seq) - spanHash(col.node, last.from, last.to)
+		last.to = seq
+	} else {
+		c.see(ci, seq, seq)
+	}
 	return ci, seq
 }
 

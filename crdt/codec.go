@@ -61,12 +61,9 @@ func (StringCodec) Decode(b []byte) (string, int, error) {
 
 func (StringCodec) hash(s string) uint64 { return xxh3.HashString(s) }
 
-func (StringCodec) size(s string) int {
-	if len(s) == uuidTextLen && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
-		return 18
-	}
-	return strSize(len(s))
-}
+// size is too high for UUIDs: looking closer would cost each operation more than a
+// better estimate is worth.
+func (StringCodec) size(s string) int { return strSize(len(s)) }
 
 // BytesCodec encodes byte slices. They are copied on the way in and on the way out.
 type BytesCodec struct{}
@@ -122,10 +119,14 @@ func (IntCodec[E]) Decode(b []byte) (E, int, error) {
 func (IntCodec[E]) hash(e E) uint64 { return mix(uint64(e), hashIntKey) }
 
 func (IntCodec[E]) size(e E) int {
-	if e >= -32 && e < 0 {
+	switch v := int64(e); {
+	case v >= 0:
+		return uintSize(uint64(v))
+	case v >= -32:
 		return 1
+	default: // one bit more than the number itself
+		return uintSize(max(uint64(^v)<<1, 0x80))
 	}
-	return uintSize(uint64(e) ^ uint64(int64(e)>>63))
 }
 
 // UintCodec encodes unsigned integers of any width.

@@ -326,9 +326,14 @@ func (f *lwwMap[K, V]) winsTie(e, old *lwwEntry[K, V]) bool {
 	if e.dead || old.dead {
 		return e.dead && !old.dead
 	}
+	if h, _ := f.types.val.measure(e.val); h == first(f.types.val.measure(old.val)) {
+		return false // the same entry again
+	}
 	c := f.types.val.codec
 	return bytes.Compare(c.Append(nil, e.val), c.Append(nil, old.val)) > 0
 }
+
+func first(hash uint64, _ int) uint64 { return hash }
 
 // put stores e, in slot at if the key has one.
 func (f *lwwMap[K, V]) put(h, at uint32, ok bool, e lwwEntry[K, V]) {

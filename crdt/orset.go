@@ -200,7 +200,9 @@ func (s *ORSet[E]) Clone() Value {
 func (s *ORSet[E]) copy() ORSet[E] {
 	if s.full == nil {
 		c := ORSet[E]{elem: s.elem, one: s.one}
-		c.one.more = slices.Clone(s.one.more)
+		if rest := slices.Clone(s.one.rest()); rest != nil {
+			c.one.more = &rest
+		}
 		return c
 	}
 	f := newORSet(s.full.elem)
@@ -241,7 +243,7 @@ func (s *ORSet[E]) Size() int {
 		if s.one.dot.Seq != 0 {
 			_, size = s.element().measure(s.one.elem)
 		}
-		return 48 + size + 16*len(s.one.more)
+		return 48 + size + 16*len(s.one.rest())
 	}
 	return s.full.headSize() + s.full.bytes
 }

@@ -9,18 +9,28 @@ import (
 // element, or a remove, with the dots that it replaces.
 type oneDot[E any] struct {
 	elem E
-	dot  Dot   // of elem; no element if its Seq is 0
-	gone Dot   // replaced or removed; none if its Seq is 0
-	more []Dot // further ones
+	dot  Dot    // of elem; no element if its Seq is 0
+	gone Dot    // replaced or removed; none if its Seq is 0
+	more *[]Dot // further ones, or nil
 }
 
 func (o *oneDot[E]) empty() bool { return o.dot.Seq == 0 && o.gone.Seq == 0 }
+
+func (o *oneDot[E]) rest() []Dot {
+	if o.more == nil {
+		return nil
+	}
+	return *o.more
+}
 
 func (o *oneDot[E]) drop(d Dot) {
 	if o.gone.Seq == 0 {
 		o.gone = d
 	} else {
-		o.more = append(o.more, d)
+		if o.more == nil {
+			o.more = new([]Dot)
+		}
+		*o.more = append(*o.more, d)
 	}
 }
 
@@ -109,6 +119,9 @@ func (f *orset[E]) find(hash uint32, e E) (uint32, bool) {
 
 // applyOne joins the delta of one operation.
 func (f *orset[E]) applyOne(o *oneDot[E], ch *Changes[E]) (changed bool) {
+	if f.applyAgain(o) {
+		return true
+	}
 	h := orsetHooks[E]{f, ch}
 	if o.dot.Seq != 0 {
 		ci := f.column(o.dot.Node)
@@ -120,10 +133,30 @@ func (f *orset[E]) applyOne(o *oneDot[E], ch *Changes[E]) (changed bool) {
 	if o.gone.Seq != 0 {
 		changed = f.dropDot(o.gone, h) || changed
 	}
-	for _, d := range o.more {
+	for _, d := range o.rest() {
 		changed = f.dropDot(d, h) || changed
 	}
 	return changed
+}
+
+// applyAgain joins the delta of an add of what is here, in its place and without
+// the index, if it replaces the one dot that the element has here by a new one. It
+// reports whether that is so.
+func (f *orset[E]) applyAgain(o *oneDot[E]) bool {
+	if o.dot.Seq == 0 || o.gone.Seq == 0 || o.more != nil || len(f.extra) > 0 {
+		return false
+	}
+	ci, old := f.lookup(o.dot.Node), f.lookup(o.gone.Node)
+	if ci < 0 || old < 0 || f.columns[ci].seen.has(o.dot.Seq) {
+		return false
+	}
+	at, ok := f.columns[old].get(o.gone.Seq)
+	if !ok || f.at(at).val != o.elem {
+		return false
+	}
+	f.see(ci, o.dot.Seq, o.dot.Seq)
+	f.redot(at, ci, o.dot.Seq)
+	return true
 }
 
 // dropDot joins the news that a dot is gone.
