@@ -52,7 +52,19 @@ func (s *swarm) pickQuorum(v *View) map[NodeID]bool {
 		}
 	}
 	in := map[NodeID]bool{}
+	knows := func() bool {
+		// Somebody in it must hold the view, or they must be a quorum of what they hold.
+		for id := range in { // order-free: any will do
+			held := s.nodes[id].core.View()
+			if held.Epoch == v.Epoch {
+				return true
+			}
+			nexts = append(nexts, held)
+		}
+		return false
+	}
 	enough := func() bool {
+		knows()
 		return !slices.ContainsFunc(nexts, func(v *View) bool { return !plainQuorum(v, func(id NodeID) bool { return in[id] }) })
 	}
 	s.rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
