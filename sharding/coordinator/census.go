@@ -143,6 +143,10 @@ func (c *Core) censusReport(from view.NodeID, m *protocol.CensusReport) {
 		if int(cl.Shard) >= len(c.shards) {
 			continue
 		}
+		if cl.Token.Term > c.term {
+			c.overtaken(cl.Token.Term)
+			return
+		}
 		c.census.claims = append(c.census.claims, claim{from, cl.Shard, cl.Token, cl.State})
 		c.record(protocol.Record{Shard: cl.Shard, Home: from, Token: cl.Token})
 	}

@@ -32,7 +32,7 @@ type host struct {
 // is started when it has stopped, and confirmed only then: to confirm at once made
 // phantom shards in Akka (#32976).
 func (c *Core) hostShards(r Received, m *protocol.HostShards) {
-	if !c.lease {
+	if !c.lease || c.view.Member(c.cfg.Self) == nil {
 		c.hold(r, "lease")
 		return
 	}
@@ -45,35 +45,38 @@ func (c *Core) hostShards(r Received, m *protocol.HostShards) {
 
 func (c *Core) hostShard(from view.NodeID, m *protocol.HostShards, o protocol.HostOrder) {
 	h := &c.hosts[o.Shard]
-	running := h.phase != none && h.token == o.Token
-	if !running && !c.floors.Token(o.Shard).Less(o.Token) && !c.cfg.Mutant.Is("no token check") {
+	same := h.phase != none && h.token == o.Token
+	if !same && !c.floors.Token(o.Shard).Less(o.Token) && !c.cfg.Mutant.Is("no token check") {
 		c.traceShard(TraceStaleToken, o.Shard, from, o.Token, "HostShards")
 		c.promise(from, o.Shard, o.Token)
 		return
 	}
-	if c.cfg.Hosts && !c.drain.on || running {
-		h.order = h.order.Max(m.Stamp())
-	} else {
+	takes := c.cfg.Hosts && !c.drain.on
+	if h.phase == none && !takes || h.phase != none && o.Token.Less(h.token) {
 		c.promise(from, o.Shard, o.Token)
 		return
 	}
+	h.order = h.order.Max(m.Stamp())
 	switch {
 	case h.phase == none:
 		c.start(o)
-	case running && h.phase == stopping:
-		// It is asked for while it stops: Stopped will say how that ended.
-	case running && h.phase == starting:
-	case running:
+	case same && h.phase == running:
 		c.outbox.hosted.add(from, m.Header(), protocol.ShardToken{Shard: o.Shard, Token: o.Token})
-	case o.Token.Less(h.token):
-		c.promise(from, o.Shard, o.Token)
+	case same:
+		// It starts: that is answered when it runs. Or it stops: Stopped will say so.
 	default:
-		if h.phase != stopping {
-			c.stop(StopShard{Shard: o.Shard, Token: h.token})
-		}
-		if h.next == nil || h.next.Token.Less(o.Token) {
-			h.next = &o
-		}
+		c.follow(o, takes)
+	}
+}
+
+// follow makes way for a later allocation than the one that lives here.
+func (c *Core) follow(o protocol.HostOrder, takes bool) {
+	h := &c.hosts[o.Shard]
+	if h.phase != stopping {
+		c.stop(StopShard{Shard: o.Shard, Token: h.token})
+	}
+	if takes && (h.next == nil || h.next.Token.Less(o.Token)) {
+		h.next = &o
 	}
 }
 

@@ -66,7 +66,7 @@ func (c *Core) runs(s protocol.ShardID, t protocol.Token) bool {
 // openOwn opens the route to a shard that runs here, without waiting to be told.
 func (c *Core) openOwn(s protocol.ShardID) {
 	h, r := &c.hosts[s], &c.routes[s]
-	if r.move.Less(h.order) {
+	if r.move.Less(h.order) && c.view.Member(c.cfg.Self) != nil {
 		r.stamp = r.stamp.Max(h.order)
 		c.openRoute(protocol.Home{Shard: s, Node: c.cfg.Self, Token: h.token})
 	}
