@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,8 @@ type cluster struct {
 	mu    sync.Mutex
 	epoch view.Epoch
 	nodes []*node
+	// started are those of the nodes that have a sharding.
+	started []*node
 	store *memStore
 	cuts  map[[2]view.NodeID]bool
 	// holds keep the frames of a direction until released.
@@ -80,6 +83,9 @@ func (n *node) start() {
 	if err != nil {
 		n.c.t.Fatal(err)
 	}
+	n.c.mu.Lock()
+	n.c.started = append(n.c.started, n)
+	n.c.mu.Unlock()
 	n.c.t.Cleanup(func() {
 		if err := n.s.Close(context.Background()); err != nil {
 			n.c.t.Error(err)
@@ -110,12 +116,19 @@ func (c *cluster) install(members ...*node) {
 	}
 }
 
+// up returns the nodes that were started, dead ones included.
+func (c *cluster) up() []*node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.started)
+}
+
 // kill ends a node as a crash does: the others see their connections break.
 func (c *cluster) kill(n *node) {
 	n.dead.Store(true)
 	n.lease.Store(false)
-	for _, o := range c.nodes {
-		if o != n && !o.dead.Load() && o.s != nil {
+	for _, o := range c.up() {
+		if o != n && !o.dead.Load() {
 			o.s.PeerLost(n.self.ID, transport.Message)
 		}
 	}
@@ -147,7 +160,7 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 		return transport.ErrClosed
 	}
 	var target *node
-	for _, o := range n.c.nodes {
+	for _, o := range n.c.up() {
 		if o.self.ID == to {
 			target = o
 		}
@@ -159,11 +172,12 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 		return nil
 	}
 	frame := append([]byte(nil), payload...)
+	due := time.Now().Add(n.c.delay)
 	deliver := func() {
-		if n.c.delay > 0 {
-			pass(n.c.delay)
+		if wait := time.Until(due); wait > 0 {
+			pass(wait)
 		}
-		if target.dead.Load() || n.dead.Load() || target.s == nil {
+		if target.dead.Load() || n.dead.Load() {
 			return
 		}
 		if k == transport.KindEntity {
