@@ -1,0 +1,163 @@
+package replicator
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/replicator/core"
+)
+
+// keysListedMax bounds an answer of Handler; the listing goes on with ?after=.
+const keysListedMax = 1000
+
+// Handler returns a handler by which operators look at what r holds. It only
+// reads. As JSON:
+//
+//	/       statistics and the lag of every peer
+//	/keys   names, sizes and digests of up to 1,000 keys; ?prefix= and ?after=
+//	/value  one value, ?key=
+//
+// Elements that an application did not write as strings show in their encoding.
+// It shows all data to whoever may call it: guard it as the data demands.
+func Handler(r *Replicator) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", r.serveStatus)
+	mux.HandleFunc("GET /keys", r.serveKeys)
+	mux.HandleFunc("GET /value", r.serveValue)
+	return mux
+}
+
+type statusPage struct {
+	Self  string     `json:"self"`
+	Role  string     `json:"role"`
+	Stats Stats      `json:"stats"`
+	Peers []peerPage `json:"peers"`
+}
+
+type peerPage struct {
+	ID       string `json:"id"`
+	Down     bool   `json:"down"`
+	Lag      uint64 `json:"lag"`
+	CaughtUp bool   `json:"caughtUp"`
+}
+
+type keyPage struct {
+	Key    string `json:"key"`
+	Kind   string `json:"kind"`
+	Bytes  int    `json:"bytes"`
+	Digest string `json:"digest"`
+	Value  any    `json:"value,omitempty"`
+}
+
+func (r *Replicator) serveStatus(w http.ResponseWriter, req *http.Request) {
+	page := statusPage{Self: r.cfg.Self.String(), Role: r.cfg.Role, Stats: r.Stats(), Peers: []peerPage{}}
+	var peers []core.PeerStats
+	err := r.call(req.Context(), func() { peers = r.loop.core.Peers() })
+	for _, p := range peers {
+		page.Peers = append(page.Peers, peerPage{p.ID.String(), p.Down, p.Lag, p.CaughtUp})
+	}
+	answer(w, page, err)
+}
+
+func (r *Replicator) serveKeys(w http.ResponseWriter, req *http.Request) {
+	page, after := []keyPage{}, req.FormValue("after")
+	err := r.call(req.Context(), func() {
+		names := r.loop.core.Keys(req.FormValue("prefix"))
+		from, found := slices.BinarySearch(names, after)
+		if found {
+			from++
+		}
+		for _, k := range names[from:min(len(names), from+keysListedMax)] {
+			page = append(page, r.describe(k))
+		}
+	})
+	answer(w, page, err)
+}
+
+func (r *Replicator) serveValue(w http.ResponseWriter, req *http.Request) {
+	var page keyPage
+	var v crdt.Value
+	err := r.call(req.Context(), func() {
+		key := req.FormValue("key")
+		page = r.describe(key)
+		if v = r.loop.core.Value(key); v != nil {
+			v = v.Clone()
+		}
+	})
+	if err == nil && v == nil {
+		http.Error(w, "no such key", http.StatusNotFound)
+		return
+	}
+	if v != nil {
+		page.Value = plain(v)
+	}
+	answer(w, page, err)
+}
+
+func (r *Replicator) describe(key string) keyPage {
+	s := r.loop.core.Key(key)
+	return keyPage{Key: key, Kind: kindName(s.Kind), Bytes: s.Bytes, Digest: strconv.FormatUint(s.Print, 16)}
+}
+
+func answer(w http.ResponseWriter, page any, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	// The client has gone if this fails.
+	_ = json.NewEncoder(w).Encode(page)
+}
+
+func kindName(k crdt.Kind) string {
+	names := [...]string{"deleted", "GCounter", "PNCounter", "GSet", "Flag", "LWWRegister", "MVRegister", "ORSet", "LWWMap", "ORMap", "ORMultiMap", "PNCounterMap", "VersionVector"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return fmt.Sprint("kind ", uint8(k))
+}
+
+// plain returns a value as JSON shows it best.
+func plain(v crdt.Value) any {
+	switch v := v.(type) {
+	case *crdt.GCounter:
+		return v.Count()
+	case *crdt.PNCounter:
+		return v.Count()
+	case *crdt.Flag:
+		return v.Enabled()
+	case *crdt.GSet[string]:
+		return slices.Sorted(v.All())
+	case *crdt.ORSet[string]:
+		return slices.Sorted(v.All())
+	case *crdt.LWWRegister[string]:
+		s, _ := v.Value()
+		return s
+	case *crdt.MVRegister[string]:
+		return slices.Sorted(slices.Values(v.Values()))
+	case *crdt.LWWMap[string, string]:
+		return maps.Collect(v.All())
+	case *crdt.PNCounterMap[string]:
+		return maps.Collect(v.All())
+	case *crdt.ORMultiMap[string, string]:
+		return pairs(v.All())
+	}
+	return fmt.Sprintf("%d bytes", v.Size())
+}
+
+func pairs(all iter.Seq2[string, string]) map[string][]string {
+	out := map[string][]string{}
+	for k, v := range all {
+		out[k] = append(out[k], v)
+	}
+	for _, vs := range out {
+		slices.Sort(vs)
+	}
+	return out
+}
