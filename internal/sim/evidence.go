@@ -26,6 +26,8 @@ type link struct {
 	lostAt         instant // never while the link stands
 	refusals       int
 	firstRefusal   instant
+	// proofAt is when a late proof comes.
+	proofAt instant
 }
 
 const (
@@ -191,10 +193,20 @@ func (l *links) conclude(id nodeID, x *link) {
 	if now.sub(x.firstRefusal) < refusalsSpan || x.in && now.sub(x.lostAt) < refusalsReadOut {
 		return
 	}
-	if l.p.w.swarm.lateProofs && l.p.w.netRand.chance(90) {
-		return // asked again at the next tick: late, and sometimes after the window
+	if l.p.w.swarm.lateProofs && now < x.late(l.p.w) {
+		return // asked again at the next tick
 	}
 	l.prove(id, false, "refused")
+}
+
+// late draws when a proof comes in runs in which they come late: at once, a little
+// later, or when the window in which they count may be over.
+func (x *link) late(w *world) instant {
+	if x.proofAt == 0 {
+		d := []time.Duration{0, w.swarm.lease / 4, 3 * w.swarm.removeAfter}[w.netRand.intn(3)]
+		x.proofAt = w.now.add(w.netRand.dur(0, d))
+	}
+	return x.proofAt
 }
 
 // prove tells the core of a death.
@@ -226,7 +238,7 @@ func (l *links) heard(id nodeID) {
 	if x == nil {
 		return
 	}
-	x.refusals = 0
+	x.refusals, x.proofAt = 0, 0
 	if x.proof && !x.certain {
 		x.proof = false
 		l.p.w.event(l.p, "alive", uint64(id), nil)

@@ -231,7 +231,7 @@ func (w *world) leave(p *proc) {
 // aim strikes around the moments of propose and commit, where random faults are
 // too rare: some members are cut off or paused, others killed shortly after.
 func (w *world) aim(from *proc, next *view.View) {
-	if w.calm || !w.swarm.bursts || !w.faultRand.chance(25) {
+	if w.calm || !w.swarm.bursts || !w.faultRand.chance(40) {
 		return
 	}
 	w.hit(markBurst)

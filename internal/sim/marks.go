@@ -48,6 +48,7 @@ const (
 	markLogCut
 	markReadRepair
 	markDescend
+	markLostInHandover
 	marksEnd
 )
 
@@ -75,6 +76,7 @@ var markNames = [...]string{
 	markDriftBeyond:    "drift beyond bound",
 	markAbandoned:      "instances abandoned",
 	markRestartAll:     "restart of all",
+	markLostInHandover: "message lost as the coordinator left",
 	markOperator:       "stranded until restarted",
 	markBufferFull:     "buffer full",
 	markMisrouted:      "message refused by a node that is not the home",
@@ -103,3 +105,6 @@ func (m mark) String() string { return markNames[m] }
 type Marks map[string]int
 
 func (w *world) hit(m mark) { w.marks[m]++ }
+
+// rareMarks are asked only of campaigns of tens of thousands of seeds.
+var rareMarks = []mark{markClaimStale, markStillServed, markStaleTerm}

@@ -11,14 +11,16 @@ import (
 // membership is the driver of the view core: what the shell in package gossip
 // does around it, and nothing more.
 type membership struct {
-	core    *view.Core
-	fx      view.Effects
-	timer   timer
-	view    *view.View
-	lease   view.Lease
-	valid   bool
-	leaving bool
-	links   links
+	core  *view.Core
+	fx    view.Effects
+	timer timer
+	view  *view.View
+	lease view.Lease
+	// leaseWas is when the lease ended that was held before the step under way.
+	leaseWas clock.Instant
+	valid    bool
+	leaving  bool
+	links    links
 	// mail is the time before which the subscribers see nothing newer.
 	mail instant
 	// lostSince is when the lease was lost, deadSince when all other members were
@@ -63,6 +65,7 @@ func (p *proc) step(ev view.Event) {
 		m.timer.set(m.core.Deadline())
 		return
 	}
+	m.leaseWas = m.lease.Until
 	m.fx.Reset()
 	m.core.Step(p.now(), ev, &m.fx)
 	fx := &m.fx

@@ -63,7 +63,6 @@ type peerClass struct {
 }
 
 const (
-	queueFramesMax   = 256
 	dialTimeout      = 500 * time.Millisecond
 	stallTimeoutMin  = 800 * time.Millisecond
 	stallTimeoutMax  = 3 * time.Second
@@ -84,7 +83,7 @@ func (p *proc) send(to view.NodeID, class transport.Class, f frame) error {
 		return nil
 	}
 	c := p.dialed(peer, class)
-	if len(c.pending) >= queueFramesMax {
+	if len(c.pending) >= w.swarm.queueFramesMax {
 		w.hit(markQueueFull)
 		return transport.ErrQueueFull
 	}

@@ -227,6 +227,9 @@ func (u *upper) refused(from nodeID, f *entityFrame) {
 	if !(rt.home == from && rt.token == f.token || rt.settleOwner == from) {
 		u.p.w.dropped++
 		u.p.w.misplaced++
+		u.p.w.event(u.p, "message lost", f.msg.seq, func() string {
+			return u.p.w.name(from) + " refused " + u.p.w.tokenText(f.token) + " of shard " + f.shard.String() + ", home is " + u.p.w.name(rt.home) + " " + u.p.w.tokenText(rt.token)
+		})
 		return
 	}
 	rt.back = append(rt.back, f.msg)
@@ -266,6 +269,9 @@ func (u *upper) sortBack(rt *route) {
 	}
 	u.p.w.dropped += from
 	u.p.w.misplaced += from
+	if from > 0 {
+		u.p.w.event(u.p, "messages lost", uint64(from), func() string { return "shard " + rt.shard.String() + ": something behind them was taken" })
+	}
 	again := slices.Clone(rt.back[from:])
 	rt.back, rt.backNumbers = nil, nil
 	u.buffered += len(again)

@@ -53,8 +53,8 @@ func TestSeeds(t *testing.T) {
 	if n < 2000 || viewsOnly() {
 		return
 	}
-	for _, name := range markNames {
-		if marks[name] == 0 {
+	for m, name := range markNames {
+		if marks[name] == 0 && (n >= 50_000 || !slices.Contains(rareMarks, mark(m))) {
 			t.Errorf("no run has seen: %s", name)
 		}
 	}

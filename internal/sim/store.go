@@ -41,6 +41,7 @@ func (r *replica) start(u *upper) {
 	r.u = u
 	r.core = core.New(core.Config{
 		Self: u.p.node.ID, Seed: u.p.w.setRand.u64(),
+		Limits: core.Limits{LogEntries: u.p.w.swarm.logEntries},
 	})
 	r.answers = map[core.RequestID]func(core.Reply){}
 	r.timer = newTimer(u.p, func() { r.step(core.Tick{}) })

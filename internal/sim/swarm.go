@@ -36,15 +36,16 @@ type swarm struct {
 	ending     ending
 
 	// For the layers above.
-	shards                  int
-	entities                int
-	tellEvery               time.Duration
-	handleMax               time.Duration
-	minMembers              int
-	bufferMax               int
-	drain                   bool
-	beginTimeout, rebalance time.Duration
-	clientWrites            bool
+	shards                     int
+	entities                   int
+	tellEvery                  time.Duration
+	handleMax                  time.Duration
+	minMembers                 int
+	bufferMax                  int
+	drain                      bool
+	beginTimeout, rebalance    time.Duration
+	queueFramesMax, logEntries int
+	clientWrites               bool
 }
 
 // ending is how a run ends: what liveness is asked of.
@@ -81,10 +82,10 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 		&s.reject, &s.flaky, &s.join, &s.leave, &s.bursts, &s.driftBeyond, &s.lateProofs, &s.datagrams, &s.drain, &s.clientWrites} {
 		*on = r.coin()
 	}
-	if r.chance(15) {
+	if r.chance(20) {
 		// Only what is planned happens: joins, leaves, moves.
 		orderly := swarm{nodes: s.nodes, duration: s.duration, ping: s.ping, lease: s.lease, removeAfter: s.removeAfter,
-			driftPPM: s.driftPPM, evidence: s.evidence, orderly: true, join: s.join, leave: s.leave, drain: true, clientWrites: s.clientWrites}
+			driftPPM: s.driftPPM, evidence: s.evidence, orderly: true, join: true, leave: s.leave && s.slow, drain: true, clientWrites: s.clientWrites}
 		s = orderly
 	}
 	s.restartAll = s.restartAll && r.chance(30)
@@ -98,6 +99,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.wrongEvidence = s.reject && s.evidence != view.EvidenceOff
 	s.ending = []ending{endQuorum, endQuorum, endQuorum, endSurvivor, endAll}[r.intn(5)]
 	if s.orderly {
+		s.spike = r.dur(100*time.Millisecond, 400*time.Millisecond)
 		s.ending = endAll
 	}
 	if s.ending == endSurvivor {
@@ -119,5 +121,7 @@ func (s *swarm) drawUpper(r *pcg) {
 	}
 	s.beginTimeout = []time.Duration{5 * time.Second, time.Second, 300 * time.Millisecond}[r.intn(3)]
 	s.rebalance = []time.Duration{2 * time.Second, 300 * time.Millisecond, 300 * time.Millisecond}[r.intn(3)]
+	s.queueFramesMax = []int{8, 64, 256, 256}[r.intn(4)]
+	s.logEntries = []int{0, 0, 4}[r.intn(3)]
 	s.bufferMax = []int{1, 8, 64, 64}[r.intn(4)]
 }

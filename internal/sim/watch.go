@@ -136,7 +136,7 @@ func (w *world) rightful(a *attempt) bool {
 // its lease ended.
 func (w *world) inTime(a *attempt) bool {
 	p := w.byID[a.leader]
-	return p == nil || p.member.lastProof <= p.leaseEnd().add(w.swarm.removeAfter)
+	return p == nil || p.member.lastProof <= p.clk.when(p.member.leaseWas).add(w.swarm.removeAfter)
 }
 
 // restDead reports whether every member that did not accept is dead.
