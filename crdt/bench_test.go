@@ -331,3 +331,64 @@ func heapNow() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// BenchmarkORSetDeltaWire is what a replicator pays per operation: the delta of a
+// re-add is encoded, and a peer decodes and joins it.
+func BenchmarkORSetDeltaWire(b *testing.B) {
+	s := benchSet(10_000)
+	peer := s.Clone().(*ORSet[string])
+	ids, order := benchIDs(10_000), scattered(10_000)
+	b.Run("append", func(b *testing.B) {
+		b.ReportAllocs()
+		d := s.Add(1, ids[0])
+		var buf []byte
+		for b.Loop() {
+			buf = d.Append(buf[:0])
+		}
+		b.ReportMetric(float64(len(buf)), "wireB")
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		buf := s.Add(1, ids[1]).Append(nil)
+		for b.Loop() {
+			if _, err := Decode(KindORSet, buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("all", func(b *testing.B) {
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			buf := s.Add(1, ids[order[i%10_000]]).Append(nil)
+			v, err := Decode(KindORSet, buf)
+			if err != nil {
+				b.Fatal(err)
+			}
+			peer.Join(v)
+			i++
+		}
+	})
+}
+
+func BenchmarkLWWMapDeltaWire(b *testing.B) {
+	m := benchMap(10_000)
+	d := m.Set(benchID(1), "other", Stamp{Time: 1 << 40, Node: 1, Seq: 1})
+	b.Run("append", func(b *testing.B) {
+		b.ReportAllocs()
+		var buf []byte
+		for b.Loop() {
+			buf = d.Append(buf[:0])
+		}
+		b.ReportMetric(float64(len(buf)), "wireB")
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		buf := d.Append(nil)
+		for b.Loop() {
+			if _, err := Decode(KindLWWMap, buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

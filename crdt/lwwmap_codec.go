@@ -81,7 +81,7 @@ func nodesOf[K comparable, V any](list []*lwwEntry[K, V]) []NodeID {
 // Decode replaces the map with an encoded one. On error it is left as it was. The
 // map keeps its codecs.
 func (m *LWWMap[K, V]) Decode(b []byte) error {
-	f := newLWWMap(m.elements())
+	t := m.elements()
 	r := &reader{b: b}
 	r.tuple(5)
 	readKind(r, KindLWWMap)
@@ -100,7 +100,7 @@ func (m *LWWMap[K, V]) Decode(b []byte) error {
 	for i := range list {
 		e := &list[i]
 		e.readStamp(stamps, nodes, &at)
-		e.key = f.types.key.read(r)
+		e.key = t.key.read(r)
 		if !e.dead {
 			live++
 		}
@@ -110,8 +110,15 @@ func (m *LWWMap[K, V]) Decode(b []byte) error {
 	}
 	for i := range list {
 		if e := &list[i]; !e.dead {
-			e.val = f.types.val.read(r)
+			e.val = t.val.read(r)
 		}
+	}
+	if n == 1 && list[0].stamp != (Stamp{}) && r.done() == nil {
+		m.full, m.one = nil, list[0]
+		return nil
+	}
+	f := newLWWMap(t)
+	for i := range list {
 		if r.err != nil || !f.addDecoded(&list[i]) {
 			r.fail(ErrMalformed)
 			return r.err

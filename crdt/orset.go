@@ -225,6 +225,9 @@ func (s *ORSet[E]) Append(b []byte) []byte { return s.appendAs(b, KindORSet) }
 
 // appendAs writes the set as a value of one of the types that are made of it.
 func (s *ORSet[E]) appendAs(b []byte, k Kind) []byte {
+	if s.full == nil && !s.one.empty() && s.one.more == nil {
+		return s.appendOne(b, k)
+	}
 	f := s.indexed()
 	b = slices.Grow(b, f.headSize()+f.bytes)
 	order := f.order()
@@ -253,6 +256,9 @@ func (s *ORSet[E]) Size() int {
 func (s *ORSet[E]) Decode(b []byte) error { return s.decodeAs(b, KindORSet) }
 
 func (s *ORSet[E]) decodeAs(b []byte, k Kind) error {
+	if s.decodeOne(b, k) {
+		return nil
+	}
 	f := newORSet(s.element())
 	r := &reader{b: b}
 	live, n := f.readHead(r, k, 1)
