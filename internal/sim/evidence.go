@@ -215,8 +215,10 @@ func (l *links) prove(id nodeID, certain bool, why string) {
 	if x == nil || x.certain || x.proof && !certain {
 		return
 	}
+	if !x.proof {
+		l.p.member.lastProof = l.p.w.now
+	}
 	x.proof, x.certain = true, certain
-	l.p.member.lastProof = l.p.w.now
 	w := l.p.w
 	w.event(l.p, "proof", uint64(id), func() string { return w.name(id) + " " + why })
 	if q := w.byID[id]; q != nil && q.alive && !q.over {

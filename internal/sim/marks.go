@@ -49,6 +49,7 @@ const (
 	markReadRepair
 	markDescend
 	markLostInHandover
+	markCircles
 	marksEnd
 )
 
@@ -77,6 +78,7 @@ var markNames = [...]string{
 	markAbandoned:      "instances abandoned",
 	markRestartAll:     "restart of all",
 	markLostInHandover: "message lost as the coordinator left",
+	markCircles:        "view core drove in circles",
 	markOperator:       "stranded until restarted",
 	markBufferFull:     "buffer full",
 	markMisrouted:      "message refused by a node that is not the home",
@@ -106,5 +108,6 @@ type Marks map[string]int
 
 func (w *world) hit(m mark) { w.marks[m]++ }
 
-// rareMarks are asked only of campaigns of tens of thousands of seeds.
-var rareMarks = []mark{markClaimStale, markStillServed, markStaleTerm}
+// rareMarks are asked only of campaigns of tens of thousands of seeds: two thousand
+// see them a few times at best.
+var rareMarks = []mark{markClaimStale, markStillServed, markStaleTerm, markCircles, markFenced, markLostInHandover, markLogCut, markForced}
