@@ -264,3 +264,29 @@ func TestChangeOfADeadWriterSpreads(t *testing.T) {
 		}
 	}
 }
+
+// The marks of S9: what a core holds for others stays bounded, whatever they do.
+func TestPeersThatNeverAnswerCostABoundedAmount(t *testing.T) {
+	w := newWorld(t, 1, 3, func(c *Config) {
+		c.Limits = Limits{LogEntries: 100, LogBytes: 1 << 16, Pending: 50, FrameBytes: 1024, Transfers: 2}
+	})
+	w.cut = func(a, b view.NodeID) bool { return true }
+	refused := 0
+	for i := range 300 {
+		rid := w.update(1, majority, Fence{}, addTo(1, fmt.Sprint("k", i), strings.Repeat("x", 2000)))
+		if r, ok := w.nodes[1].replies[rid]; ok && r.Err != nil {
+			refused++
+		}
+		c := w.nodes[1].core
+		if s := c.Stats(); s.LogEntries > 100 || s.LogBytes > 1<<16+2200 || s.Pending > 50 || len(c.peers[0].out.queue) > 2 {
+			t.Fatalf("%+v, %d transfers", s, len(c.peers[0].out.queue))
+		}
+	}
+	if refused != 250 {
+		t.Errorf("%d requests refused, want 250", refused)
+	}
+	w.run(10 * time.Second)
+	if s := w.nodes[1].core.Stats(); s.Pending != 0 || s.QuorumErrors != 50 {
+		t.Errorf("%+v", s)
+	}
+}

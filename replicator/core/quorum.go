@@ -30,6 +30,11 @@ import (
 // is there too: else a write could be confirmed by counting over a view behind
 // which others have already caught up.
 //
+// What it does not cover: members that are lost while the view before is not
+// settled count together with those lost before it, and a value that stood at no
+// survivor is gone. Settling takes a round trip where nothing is amiss, and as
+// long as a state transfer where a newcomer has to be filled and is needed for it.
+//
 // A member that is told of a view without having seen all views between counts
 // the voters of both ends as one kept set. Rejected: to let joiners refuse reads
 // until they are filled. It costs availability in exactly the moment (a node has
