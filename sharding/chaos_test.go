@@ -43,6 +43,9 @@ type witness struct {
 }
 
 func (w *witness) Handle(ctx *Context, s say) (heard, error) {
+	if lost := w.n.lostAt.Load(); lost != 0 && lost < time.Now().UnixNano() {
+		w.c.t.Errorf("%s runs on %s, whose lease has ended", w.id, w.n.self.Name)
+	}
 	for _, o := range w.c.up() {
 		if o == w.n || !o.lease.Load() {
 			continue
@@ -78,7 +81,9 @@ func (c *chaos) remove(n *node) {
 			c.alive = append(c.alive[:i:i], c.alive[i+1:]...)
 		}
 	}
-	n.lease.Store(false)
+	if n.lease.Load() {
+		n.setLease(false)
+	}
 	c.install(c.alive...)
 }
 
@@ -102,13 +107,19 @@ func (c *chaos) step() {
 		c.remove(n)
 	case k < 8:
 		n := c.some()
-		n.lease.Store(false)
+		n.setLease(false)
 		n.s.LeaseChanged(false)
 		pass(time.Duration(c.rnd.IntN(300)) * time.Millisecond)
-		n.lease.Store(true)
+		n.setLease(true)
 		n.s.LeaseChanged(true)
 	case k < 9:
 		c.some().s.Abandoned()
+	case len(c.alive) > 2:
+		// Cut off: it lives on and hears of nothing, while others take its shards.
+		n := c.some()
+		n.setLease(false)
+		n.s.LeaseChanged(false)
+		c.remove(n)
 	}
 }
 

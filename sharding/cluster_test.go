@@ -44,6 +44,8 @@ type node struct {
 	reg   *Registry
 	s     *Sharding
 	lease atomic.Bool
+	// lostAt is when the lease ended, in the bubble's nanoseconds; 0 while it holds.
+	lostAt atomic.Int64
 	dead  atomic.Bool
 	pipes map[view.NodeID]*pipe
 }
@@ -116,6 +118,15 @@ func (c *cluster) install(members ...*node) {
 	}
 }
 
+// setLease gives or takes the node's lease.
+func (n *node) setLease(valid bool) {
+	n.lostAt.Store(0)
+	if !valid {
+		n.lostAt.Store(time.Now().UnixNano())
+	}
+	n.lease.Store(valid)
+}
+
 // up returns the nodes that were started, dead ones included.
 func (c *cluster) up() []*node {
 	c.mu.Lock()
@@ -126,7 +137,7 @@ func (c *cluster) up() []*node {
 // kill ends a node as a crash does: the others see their connections break.
 func (c *cluster) kill(n *node) {
 	n.dead.Store(true)
-	n.lease.Store(false)
+	n.setLease(false)
 	for _, o := range c.up() {
 		if o != n && !o.dead.Load() {
 			o.s.PeerLost(n.self.ID, transport.Message)
