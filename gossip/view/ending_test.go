@@ -43,7 +43,7 @@ func (s *swarm) pickQuorum(v *View) map[NodeID]bool {
 	var ids []NodeID
 	for _, n := range s.living() {
 		held := n.core.View()
-		if held == nil || v.Member(n.id) == nil || n.core.leaving {
+		if held == nil || v.Member(n.id) == nil || n.leaves {
 			continue
 		}
 		ids = append(ids, n.id)

@@ -182,9 +182,9 @@ func (s *swarm) trouble() {
 		}
 	case 7:
 		if s.f.leaves && len(s.living()) > 1 {
-			s.step(n.id, Leave{})
+			s.leave(n)
 			if o, _ := s.some(); s.chance(30) && o != n && len(s.living()) > 2 {
-				s.step(o.id, Leave{})
+				s.leave(o)
 			}
 		}
 	case 8:
@@ -192,6 +192,11 @@ func (s *swarm) trouble() {
 			s.step(n.id, Yield{Subject: o.id, Reporter: n.id})
 		}
 	}
+}
+
+func (s *swarm) leave(n *simNode) {
+	n.leaves = true
+	s.step(n.id, Leave{})
 }
 
 // long draws how long a fault lasts: around the times that matter.

@@ -67,6 +67,7 @@ type simNode struct {
 	core    *Core
 	down    bool
 	paused  bool
+	leaves  bool
 	held    []func()
 	armed   clock.Instant
 	ticks   int

@@ -1,0 +1,73 @@
+package view
+
+import (
+	"testing"
+)
+
+var mutantNames = map[mutant]string{
+	mutantQuorumOfLiving: "quorum counted over the living", mutantLeaseFromAck: "leader lease counted from the receipt of answers",
+	mutantEarlyRemoval: "removal before the lease has ended", mutantDropAttempt: "half-finished attempt dropped",
+	mutantJoinerVotes: "joiner votes at once", mutantLateEvidence: "evidence counts after its window",
+	mutantViewGeneration: "generation from the view alone", mutantDeadOutFirst: "dead taken out before counting",
+	mutantLeaseWhileCarrying: "lease while an attempt is carried", mutantLeaseToRemoved: "lease to a member under removal",
+	mutantLeaseInOneView: "lease counted in one of two views", mutantEmergencyNextEpoch: "emergency view with the next epoch",
+	mutantIgnorePromise: "promise ignored", mutantNoPreVote: "takeover without pre-vote",
+	mutantOldRounds: "rounds from before the commit counted", mutantPromiseSelf: "candidate breaks its own promise",
+	mutantStallRemoves: "leader that slept removes", mutantSinceBegan: "term counted from the prepare",
+	mutantCarryTires: "carrying leader steps down", mutantAskOnce: "prepare sent once", mutantDeadSpeak: "yields to the dead",
+	mutantPatientJoiner: "joiner waits for ever", mutantLeaverTakesOver: "leaver takes over",
+}
+
+const mutantSeeds = 6000
+
+// TestMutants proves that the checks catch planted bugs: each by a scenario, or
+// else by seeds.
+func TestMutants(t *testing.T) {
+	for m := honest + 1; m < mutants; m++ {
+		t.Run(mutantNames[m], func(t *testing.T) {
+			if mutantNames[m] == "" {
+				t.Fatal("has no name")
+			}
+			for _, s := range scenarios {
+				if wrong := s.play(m); wrong != "" {
+					t.Logf("scenario %q: %s", s.name, wrong)
+					return
+				}
+			}
+			seed, wrong := playSeeds(1, mutantSeeds, m, nil)
+			if wrong == "" {
+				t.Fatalf("not caught by %d scenarios and %d seeds", len(scenarios), mutantSeeds)
+			}
+			t.Logf("seed %d: %s", seed, wrong)
+		})
+	}
+}
+
+// scenario is a directed trace. It runs with every mutant as well.
+type scenario struct {
+	name string
+	run  func(w *world)
+}
+
+// play runs a scenario on a world with a planted bug and returns what went wrong.
+func (s *scenario) play(m mutant) (wrong string) {
+	w := newWorld(nil)
+	w.mutant, w.quiet = m, true
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(failure)
+			if !ok {
+				panic(r)
+			}
+			wrong = f.text
+		}
+	}()
+	s.run(w)
+	return ""
+}
+
+func TestScenarios(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) { s.run(newWorld(t)) })
+	}
+}
