@@ -38,7 +38,17 @@ type Counters struct {
 	PacketsReceived, PacketBytesReceived atomic.Uint64
 	StreamsDialled, StreamsAccepted      atomic.Uint64
 
-	queue func(Class) int
+	queue        func(Class) int
+	certificates func() CertificateStats
+}
+
+// Certificates returns what is known of this node's own certificate; ok is false
+// without TLS, and where callbacks of the application choose the certificate.
+func (c *Counters) Certificates() (s CertificateStats, ok bool) {
+	if c.certificates == nil {
+		return CertificateStats{}, false
+	}
+	return c.certificates(), true
 }
 
 // QueueBytes returns the bytes that wait for all peers in a class now, those

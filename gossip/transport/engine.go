@@ -65,6 +65,13 @@ type engine struct {
 	accepted   map[connKey]*inbound
 
 	peers peerTable
+
+	// keys binds nodes to their certificates. certificates are our own, nil if they
+	// are not read from files; first is what was in use when this node started.
+	keys         *keyTable
+	certificates *Certificates
+	first        *certificate
+
 	// connections counts our handshakes, so that the far end can order them.
 	connections atomic.Uint64
 
@@ -97,8 +104,24 @@ func newEngine(cfg Config, addr string, n network) *engine {
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.peers.init(cfg.ForgottenMax)
+	e.keys = newKeyTable(cfg.PeersMax+cfg.ForgottenMax, e.meets)
 	e.counters.queue = e.queueBytes
 	return e
+}
+
+// meets reports whether id is this node, or known to it or connected to it.
+func (e *engine) meets(id view.NodeID) bool {
+	if id == e.self.ID || e.peers.peer(id) != nil {
+		return true
+	}
+	e.acceptedMu.Lock()
+	defer e.acceptedMu.Unlock()
+	for c := range classes {
+		if e.accepted[connKey{id, c}] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Self returns what this node says of itself in handshakes.

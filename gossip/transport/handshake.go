@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"syscall"
@@ -40,6 +41,7 @@ func (e *engine) connect(ctx context.Context, addr string, p purpose, want view.
 		if errors.As(err, &refused) && refused.Code < failures {
 			e.counters.DialRefusals[refused.Code].Add(1)
 		}
+		e.noteTLS(addr, err)
 	}
 	return conn, peer, err
 }
@@ -86,6 +88,9 @@ func (e *engine) greet(ctx context.Context, conn net.Conn, addr string, p purpos
 	if r := incompatible(&e.self, &a.identity); r != nil {
 		return Peer{}, e.refused(addr, r)
 	}
+	if r := e.identify(conn, &a.identity, acceptor); r != nil {
+		return Peer{}, e.refused(addr, r)
+	}
 	if want != 0 && a.ID != want {
 		return Peer{}, &otherNodeError{peer: a.Peer}
 	}
@@ -100,7 +105,11 @@ func (e *engine) refused(addr string, r *refusal) error {
 
 // exchange sends the hello and reads the answer.
 func (e *engine) exchange(conn net.Conn, p purpose, want view.NodeID) (*answer, error) {
-	h := &hello{identity: e.self, purpose: p, number: e.connections.Add(1), want: want}
+	self, err := e.present(conn, dialler)
+	if err != nil {
+		return nil, err
+	}
+	h := &hello{identity: self, purpose: p, number: e.connections.Add(1), want: want}
 	if _, err := conn.Write(appendHello(nil, h)); err != nil {
 		return nil, err
 	}
@@ -160,17 +169,69 @@ func (e *engine) receive(conn net.Conn) (*hello, *refusal, error) {
 	if e.peers.isForgotten(h.ID) {
 		return h, &refusal{FailForgotten, fmt.Sprintf("node %v of %s was removed; its incarnation is over", h.ID, &h.identity)}, nil
 	}
-	return h, nil, nil
+	if h.ID == e.self.ID && h.purpose < purpose(classes) { // a probe may meet itself, and memberlist too
+		return h, &refusal{FailIdentity, fmt.Sprintf("node %v is %s itself", h.ID, &e.self)}, nil
+	}
+	return h, e.identify(conn, &h.identity, dialler), nil
 }
 
 // reply is the acceptor's second half.
 func (e *engine) reply(conn net.Conn, v verdict, r *refusal) error {
-	a := &answer{verdict: v, identity: e.self}
+	a := &answer{verdict: v}
 	if r != nil {
 		a.refusal = *r
+	} else {
+		var err error
+		if a.identity, err = e.present(conn, acceptor); err != nil {
+			return err
+		}
 	}
 	_, err := conn.Write(appendAnswer(nil, a))
 	return err
+}
+
+// present returns what this node says of itself on conn.
+func (e *engine) present(conn net.Conn, who side) (identity, error) {
+	id := e.self
+	t, ok := conn.(secureConn)
+	if !ok || e.first == nil || e.first.key == e.certificates.current().key {
+		return id, nil
+	}
+	var err error
+	if id.proof, err = prove(e.first, t.ConnectionState(), who, id.ID); err != nil {
+		err = &tlsError{err}
+	}
+	return id, err
+}
+
+// identify binds the NodeID of the far end to its key, or says why it must not be.
+func (e *engine) identify(conn net.Conn, id *identity, who side) *refusal {
+	t, ok := conn.(secureConn)
+	if !ok {
+		return nil
+	}
+	s := t.ConnectionState()
+	if len(s.PeerCertificates) == 0 {
+		return &refusal{FailIdentity, fmt.Sprintf("%s has shown no certificate", id)}
+	}
+	key := hashKey(s.PeerCertificates[0].RawSubjectPublicKeyInfo)
+	if len(id.proof.key) > 0 {
+		var err error
+		if key, err = id.proof.verify(s, who, id.ID); err != nil {
+			return &refusal{FailIdentity, fmt.Sprintf("%s: %v", id, err)}
+		}
+	}
+	return e.keys.claim(id.ID, key)
+}
+
+// noteTLS logs a connection of ours that failed for certificates; of other
+// failures the events tell.
+func (e *engine) noteTLS(addr string, err error) {
+	var secure *tlsError
+	var alert *net.OpError
+	if errors.As(err, &secure) || errors.As(err, &alert) && alert.Op == "remote error" {
+		e.log.line(slog.LevelWarn, "TLS handshake with a node failed", slog.String("addr", addr), slog.Any("error", err))
+	}
 }
 
 type malformedError struct{ err error }

@@ -35,6 +35,9 @@ type identity struct {
 	Peer
 	cluster  string
 	settings map[string]string
+	// proof is set where the certificate shown is not the one that the node started
+	// with.
+	proof keyProof
 }
 
 // String names the node for people.
@@ -99,7 +102,8 @@ func appendIdentity(b []byte, id *identity) []byte {
 		b = wire.AppendString(b, name)
 		b = wire.AppendString(b, id.settings[name])
 	}
-	return b
+	b = wire.AppendString(b, string(id.proof.key))
+	return wire.AppendString(b, string(id.proof.signature))
 }
 
 func readIdentity(r *wire.Reader) identity {
@@ -124,6 +128,8 @@ func readIdentity(r *wire.Reader) identity {
 		}
 		id.settings[name], last = value, name
 	}
+	id.proof.key = []byte(r.String("key", keyBytesMax))
+	id.proof.signature = []byte(r.String("signature", keyBytesMax))
 	if id.ID == 0 {
 		r.Fail(errNobody)
 	}

@@ -36,6 +36,8 @@ const (
 	FailForgotten
 	// FailSuperseded: a newer connection of that peer and class stands.
 	FailSuperseded
+	// FailIdentity: the NodeID is bound to another certificate's key, or is our own.
+	FailIdentity
 	failures
 )
 
@@ -45,7 +47,7 @@ func (f Failure) String() string {
 		return "other"
 	}
 	return [failures]string{"other", "not_ours", "malformed", "oversize", "timeout", "hung_up", "tls", "busy",
-		"version", "cluster", "setting", "forgotten", "superseded"}[f]
+		"version", "cluster", "setting", "forgotten", "superseded", "identity"}[f]
 }
 
 // RefusedError says why a handshake was refused, in the words of the node that

@@ -23,11 +23,16 @@ type TCPConfig struct {
 	// where it listens; required when Listen names no host, as in ":7101". Port 0
 	// stands for the port of Listen.
 	Advertise string
-	// TLS secures all TCP connections, accepted and dialled; nil sends in the clear.
-	// The config is used on both sides: for mutual TLS set Certificates (or
-	// GetCertificate and GetClientCertificate, which may reload files), RootCAs,
-	// ClientCAs and ClientAuth. ServerName defaults to the host dialled. Datagrams
-	// are not covered: memberlist encrypts those with its keyring.
+	// Certificates secures all TCP connections, accepted and dialled, with mutual TLS
+	// 1.3; the files are read again when they change. Without them and TLS everything
+	// is sent in the clear. Datagrams are not covered either way: memberlist encrypts
+	// those with its keyring.
+	Certificates *Certificates
+	// TLS does the same with a config of the application's; not together with
+	// Certificates. It is used on both sides: set Certificates (or GetCertificate and
+	// GetClientCertificate), RootCAs, ClientCAs and ClientAuth, which must ask for a
+	// certificate. ServerName defaults to the host dialled. A node is bound to the
+	// key that it shows first: its callbacks must not change the key while it lives.
 	TLS *tls.Config
 	// UnackedTimeout ends a connection on which sent bytes stay without
 	// acknowledgement for so long (TCP_USER_TIMEOUT; Linux only), and one that is
@@ -54,7 +59,7 @@ func NewTCP(cfg TCPConfig) (*TCP, error) {
 	if cfg.Listen == "" {
 		cfg.Listen = "127.0.0.1:0"
 	}
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	s, err := listen(&cfg)
@@ -62,10 +67,40 @@ func NewTCP(cfg TCPConfig) (*TCP, error) {
 		return nil, err
 	}
 	addr, err := advertised(cfg.Advertise, s.tcp.Addr().(*net.TCPAddr))
+	if err == nil && cfg.Certificates != nil {
+		err = cfg.Certificates.covers(addr)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	return &TCP{newEngine(cfg.Config, addr, s)}, nil
+	e := newEngine(cfg.Config, addr, s)
+	e.secure(&cfg)
+	return &TCP{e}, nil
+}
+
+// validate is Config.Validate and the same for the fields of TCPConfig that no
+// socket is needed for.
+func (c *TCPConfig) validate() error {
+	err := c.Validate()
+	if c.TLS != nil && c.Certificates != nil {
+		return errors.Join(err, errors.New("transport: TLS and Certificates are both set: choose one"))
+	}
+	if c.TLS != nil {
+		err = errors.Join(err, checkTLS(c.TLS, time.Now()))
+	}
+	return err
+}
+
+// secure tells the engine whose certificate it shows.
+func (e *engine) secure(cfg *TCPConfig) {
+	if cfg.Certificates != nil {
+		e.certificates, e.first = cfg.Certificates, cfg.Certificates.current()
+		e.counters.certificates = cfg.Certificates.Stats
+		e.keys.claim(e.self.ID, e.first.key)
+	} else if leaf := staticLeaf(cfg.TLS); leaf != nil {
+		e.counters.certificates = func() CertificateStats { return CertificateStats{NotAfter: leaf.NotAfter} }
+		e.keys.claim(e.self.ID, hashKey(leaf.RawSubjectPublicKeyInfo))
+	}
 }
 
 // advertised returns the address at which others reach a node that listens on at.
@@ -91,9 +126,11 @@ func advertised(advertise string, at *net.TCPAddr) (string, error) {
 
 // sockets is the network of real sockets.
 type sockets struct {
-	tcp    *net.TCPListener
-	udp    *net.UDPConn
-	tls    *tls.Config
+	tcp *net.TCPListener
+	udp *net.UDPConn
+	// server and client return the configs of TLS; nil without it.
+	server *tls.Config
+	client func(host string) *tls.Config
 	dialer net.Dialer
 }
 
@@ -103,7 +140,8 @@ const portTries = 32
 // listen takes the same port for TCP and UDP.
 func listen(cfg *TCPConfig) (*sockets, error) {
 	keep := net.KeepAliveConfig{Enable: true, Idle: cfg.UnackedTimeout, Interval: time.Second, Count: 3}
-	s := &sockets{tls: cfg.TLS, dialer: net.Dialer{KeepAliveConfig: keep, Control: controlDialled(cfg.UnackedTimeout)}}
+	s := &sockets{dialer: net.Dialer{KeepAliveConfig: keep, Control: controlDialled(cfg.UnackedTimeout)}}
+	s.secure(cfg)
 	lc := net.ListenConfig{KeepAliveConfig: keep}
 	_, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
@@ -127,19 +165,34 @@ func listen(cfg *TCPConfig) (*sockets, error) {
 	}
 }
 
-func (s *sockets) dial(ctx context.Context, addr string) (net.Conn, error) {
-	conn, err := s.dialer.DialContext(ctx, "tcp", addr)
-	if err != nil || s.tls == nil {
-		return conn, err
-	}
-	cfg := s.tls
-	if cfg.ServerName == "" && !cfg.InsecureSkipVerify {
-		cfg = cfg.Clone()
-		if cfg.ServerName, _, err = net.SplitHostPort(addr); err != nil {
-			return nil, errors.Join(err, conn.Close())
+// secure sets the configs of TLS.
+func (s *sockets) secure(cfg *TCPConfig) {
+	switch {
+	case cfg.Certificates != nil:
+		s.server, s.client = cfg.Certificates.server(), cfg.Certificates.client
+	case cfg.TLS != nil:
+		s.server = cfg.TLS
+		s.client = func(host string) *tls.Config {
+			if cfg.TLS.ServerName != "" || cfg.TLS.InsecureSkipVerify {
+				return cfg.TLS
+			}
+			named := cfg.TLS.Clone()
+			named.ServerName = host
+			return named
 		}
 	}
-	secure := tls.Client(conn, cfg)
+}
+
+func (s *sockets) dial(ctx context.Context, addr string) (net.Conn, error) {
+	conn, err := s.dialer.DialContext(ctx, "tcp", addr)
+	if err != nil || s.client == nil {
+		return conn, err
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	secure := tls.Client(conn, s.client(host))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close() // it never stood
 		return nil, &tlsError{err}
@@ -157,10 +210,10 @@ func (c secureConn) Close() error { return c.NetConn().Close() }
 
 func (s *sockets) accept() (net.Conn, error) {
 	conn, err := s.tcp.Accept()
-	if err != nil || s.tls == nil {
+	if err != nil || s.server == nil {
 		return conn, err
 	}
-	return secureConn{tls.Server(conn, s.tls)}, nil
+	return secureConn{tls.Server(conn, s.server)}, nil
 }
 
 func (s *sockets) writePacket(b []byte, addr string) error {

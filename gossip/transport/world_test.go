@@ -28,8 +28,9 @@ func TestMain(m *testing.M) {
 // bubble of virtual time.
 type world struct {
 	*testing.T
-	net *Network // nil on sockets
-	tls *tls.Config
+	net          *Network // nil on sockets
+	tls          *tls.Config
+	certificates *Certificates
 }
 
 // everywhere runs a test in both worlds.
@@ -69,7 +70,7 @@ func (w *world) make(id view.NodeID, listen string, with ...configure) *node {
 	}
 	n := &node{w: w, changed: make(chan struct{})}
 	if w.net == nil {
-		tr, err := NewTCP(TCPConfig{Config: cfg, Listen: listen, TLS: w.tls})
+		tr, err := NewTCP(TCPConfig{Config: cfg, Listen: listen, TLS: w.tls, Certificates: w.certificates})
 		if err != nil {
 			w.Fatal(err)
 		}

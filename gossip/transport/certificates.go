@@ -1,0 +1,207 @@
+package transport
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// certificateBytesMax bounds each file.
+const certificateBytesMax = 1 << 20
+
+// CertificateFiles says where a node's certificate is. Cert, Key and CA are
+// required, in PEM. Key must belong to Cert; Cert must be signed by one of CA, for
+// servers as well as for clients.
+type CertificateFiles struct {
+	// Cert holds the node's certificate, then those between it and the CA, if any.
+	Cert string
+	// Key holds its private key.
+	Key string
+	// CA holds every authority whose certificates are believed. Use one that signs
+	// for this cluster alone: with Name empty, whoever holds a client certificate of
+	// it is let in. To change the authority, add the new one here on all nodes, then
+	// replace all certificates, then take the old one out.
+	CA string
+	// Name, if set, is a DNS name that the certificate of every node carries; it is
+	// asked of both sides. Empty: the certificate names the host at which its node
+	// is reached (Advertise), and the side that dials asks for that.
+	Name string
+	// CheckEvery is how often the files are looked at, at most: at handshakes, and
+	// when statistics are read. Default 1 s.
+	CheckEvery time.Duration
+	// Logger takes reloads, failures to reload and certificates about to expire; nil
+	// discards.
+	Logger *slog.Logger
+}
+
+// Certificates are a node's certificate, key and authorities, read from files and
+// read again when those change. Give it to TCPConfig.Certificates. Safe for
+// concurrent use; one may serve several transports.
+//
+// A change counts from the next handshake on. Connections that stand are left
+// alone: they outlive their certificate's expiry, and an authority's removal. If
+// the files cannot be used, as between the writing of a certificate and of its
+// key, what was read last stays in use and the failure is counted and logged once.
+// The files are compared as a whole, since times of modification repeat.
+type Certificates struct {
+	files CertificateFiles
+	log   *slog.Logger
+	inUse atomic.Pointer[certificate]
+
+	reloads, failures atomic.Uint64
+
+	// mu makes one goroutine look at the files; others go on with what is in use.
+	mu      sync.Mutex
+	checked time.Time
+	// failed is the last failure, so that it is counted once; warned says that the
+	// coming expiry of what is in use was logged.
+	failed string
+	warned bool
+}
+
+// CertificateStats is a snapshot for metrics.
+type CertificateStats struct {
+	// NotAfter is when the certificate in use expires.
+	NotAfter time.Time
+	// Reloads counts changes that were taken over, ReloadFailures those that could
+	// not be used.
+	Reloads, ReloadFailures uint64
+}
+
+// LoadCertificates reads the files. It blocks for that long. The error lists what
+// is wrong with them.
+func LoadCertificates(files CertificateFiles) (*Certificates, error) {
+	var errs []error
+	for _, f := range []struct{ field, path string }{{"Cert", files.Cert}, {"Key", files.Key}, {"CA", files.CA}} {
+		if f.path == "" {
+			errs = append(errs, fmt.Errorf("transport: CertificateFiles.%s is empty", f.field))
+		}
+	}
+	if files.CheckEvery < 0 {
+		errs = append(errs, fmt.Errorf("transport: CertificateFiles.CheckEvery %v is negative", files.CheckEvery))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	orDefault(&files.CheckEvery, time.Second)
+	if files.Logger == nil {
+		files.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Certificates{files: files, log: files.Logger, checked: time.Now()}
+	first, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	c.inUse.Store(first)
+	return c, nil
+}
+
+// Stats looks at the files if it is time to, and returns the counters.
+func (c *Certificates) Stats() CertificateStats {
+	return CertificateStats{NotAfter: c.current().leaf.NotAfter, Reloads: c.reloads.Load(), ReloadFailures: c.failures.Load()}
+}
+
+// current returns what is to be used now.
+func (c *Certificates) current() *certificate {
+	if c.mu.TryLock() {
+		defer c.mu.Unlock()
+		if now := time.Now(); now.Sub(c.checked) >= c.files.CheckEvery {
+			c.checked = now
+			c.check(now)
+		}
+	}
+	return c.inUse.Load()
+}
+
+// check takes the files over if they have changed. The caller holds mu.
+func (c *Certificates) check(now time.Time) {
+	former := c.inUse.Load()
+	next, err := c.read()
+	switch {
+	case err != nil:
+		if c.failed != err.Error() {
+			c.failed = err.Error()
+			c.failures.Add(1)
+			c.log.Error("certificate files cannot be used, the former stay in use",
+				slog.Any("error", err), slog.Time("expires", former.leaf.NotAfter))
+		}
+	case next.sum != former.sum:
+		c.inUse.Store(next)
+		c.failed, c.warned = "", false
+		c.reloads.Add(1)
+		c.log.Info("certificate files reloaded", slog.Time("expires", next.leaf.NotAfter), slog.Bool("new_key", next.key != former.key))
+	default:
+		c.failed = ""
+	}
+	c.warnOfExpiry(now)
+}
+
+// warnOfExpiry warns once of a certificate of whose life less than a fifth is
+// left: whoever renews them should have done so.
+func (c *Certificates) warnOfExpiry(now time.Time) {
+	leaf := c.inUse.Load().leaf
+	if left := leaf.NotAfter.Sub(now); !c.warned && left < leaf.NotAfter.Sub(leaf.NotBefore)/5 {
+		c.warned = true
+		c.log.Warn("the certificate expires soon and was not renewed", slog.Time("expires", leaf.NotAfter), slog.String("file", c.files.Cert))
+	}
+}
+
+// read reads and checks the files.
+func (c *Certificates) read() (*certificate, error) {
+	var parts [3][]byte
+	sum := sha256.New()
+	for i, path := range []string{c.files.Cert, c.files.Key, c.files.CA} {
+		b, err := readBounded(path)
+		if err != nil {
+			return nil, fmt.Errorf("transport: certificate files: %w", err)
+		}
+		parts[i] = b
+		fmt.Fprintf(sum, "%d:", len(b)) // a hash takes all
+		sum.Write(b)
+	}
+	cert, err := parseCertificate(parts[0], parts[1], parts[2])
+	if err == nil {
+		err = cert.check(c.files.Name, time.Now())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("transport: certificate %s, key %s, authorities %s: %w", c.files.Cert, c.files.Key, c.files.CA, err)
+	}
+	sum.Sum(cert.sum[:0])
+	return cert, nil
+}
+
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, certificateBytesMax+1))
+	if err == nil && len(b) > certificateBytesMax {
+		err = fmt.Errorf("%s is longer than %d bytes", path, certificateBytesMax)
+	}
+	return b, err
+}
+
+// server returns the config of accepted connections. The files are looked at by
+// each handshake, not by the one who accepts.
+func (c *Certificates) server() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return c.current().server(c.files.Name), nil
+	}}
+}
+
+// client returns the config of a connection to host.
+func (c *Certificates) client(host string) *tls.Config {
+	if c.files.Name != "" {
+		host = c.files.Name
+	}
+	return c.current().client(host)
+}
