@@ -46,6 +46,8 @@ type office struct {
 	leaves   map[NodeID]bool
 	// batchAt is when the joins and leaves that wait are proposed.
 	batchAt clock.Instant
+	// raiseAt is until when a joiner that could become up waits for others.
+	raiseAt clock.Instant
 	doubts  map[NodeID]*doubt
 }
 
@@ -181,6 +183,9 @@ func (c *Core) officeDeadline() clock.Instant {
 	d := o.nextPing
 	if o.batchAt.After(c.now) && o.proposal == nil {
 		d = clock.Min(d, o.batchAt)
+	}
+	if o.raiseAt.After(c.now) {
+		d = clock.Min(d, o.raiseAt)
 	}
 	if o.proposal != nil && o.proposal.notBefore.After(c.now) {
 		d = clock.Min(d, o.proposal.notBefore)

@@ -39,7 +39,7 @@ func (c *Core) begin(p *proposal) {
 	o := c.office
 	p.base, p.accepted = c.view.Epoch, map[NodeID]bool{}
 	c.countBoth(p.next)
-	o.proposal, o.prep, o.batchAt = p, nil, 0
+	o.proposal, o.prep, o.batchAt, o.raiseAt = p, nil, 0, 0
 	c.generation = max(c.generation, p.next.Epoch.Generation())
 	if c.now.Before(p.notBefore) {
 		return
@@ -211,7 +211,7 @@ func (c *Core) propose() bool {
 	o := c.office
 	// Without a quorum nothing is proposed, and without a reason nothing is looked at:
 	// this is asked at every answer to a ping.
-	due := o.batchAt != 0 && !c.now.Before(o.batchAt)
+	due := o.batchAt != 0 && !c.now.Before(o.batchAt) || o.raiseAt != 0 && !c.now.Before(o.raiseAt)
 	if !o.stirred && !due && len(c.proofs) == 0 {
 		return false
 	}
@@ -221,6 +221,9 @@ func (c *Core) propose() bool {
 	o.stirred = false
 	next := c.buildNext()
 	if next == nil {
+		if due {
+			o.batchAt, o.raiseAt = 0, 0
+		}
 		return false
 	}
 	answered := func(id NodeID) bool {
@@ -249,15 +252,7 @@ func (c *Core) buildNext() *View {
 		}
 		next.Members = append(next.Members, m)
 	}
-	heard := c.allHeard(next)
-	for i := range next.Members {
-		m := &next.Members[i]
-		// A joiner that has fallen silent again would be a voter that only makes the
-		// quorum larger.
-		if p := o.peers[m.ID]; m.Status == Joining && heard && p.epoch >= m.Joined && p.round+1 >= o.round {
-			m.Status, changed = Up, true
-		}
-	}
+	changed = c.raise(next) || changed
 	if len(o.joins) > 0 && !c.now.Before(o.batchAt) {
 		changed = c.letIn(next) || changed
 	}
@@ -265,6 +260,44 @@ func (c *Core) buildNext() *View {
 		return nil
 	}
 	return next
+}
+
+// raise makes joiners up: those that have answered in this view, once every voter
+// that stays has. The first of them waits a moment for the others.
+func (c *Core) raise(next *View) bool {
+	o := c.office
+	ready, late := 0, 0
+	for i := range next.Members {
+		if m := &next.Members[i]; m.Status == Joining {
+			if c.ready(m) {
+				ready++
+			} else {
+				late++
+			}
+		}
+	}
+	if ready == 0 || !c.allHeard(next) {
+		return false
+	}
+	if o.raiseAt == 0 {
+		o.raiseAt = c.now.Add(c.batchWait())
+	}
+	if late > 0 && c.now.Before(o.raiseAt) {
+		return false
+	}
+	for i := range next.Members {
+		if m := &next.Members[i]; m.Status == Joining && c.ready(m) {
+			m.Status = Up
+		}
+	}
+	return true
+}
+
+// ready reports whether a joiner has answered in its view, and lately: one that has
+// fallen silent again would be a voter that only makes the quorum larger.
+func (c *Core) ready(m *Member) bool {
+	p := c.office.peers[m.ID]
+	return p.epoch >= m.Joined && p.round+1 >= c.office.round
 }
 
 // changes reports whether anything may be about to change. It allocates nothing: it

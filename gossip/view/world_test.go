@@ -40,6 +40,8 @@ type world struct {
 	viaCodec bool
 	// cut decides whether a message gets lost.
 	cut func(from, to NodeID) bool
+	// lose decides by message.
+	lose func(from, to NodeID, m Message) bool
 	// sent sees every message before it is sent.
 	sent func(from, to NodeID, m Message)
 	// removed sees every node whose incarnation ends.
@@ -256,6 +258,9 @@ func (w *world) transmit(from, to NodeID, msg Message) {
 	if w.sent != nil {
 		w.sent(from, to, msg)
 	}
+	if w.lose != nil && w.lose(from, to, msg) {
+		return
+	}
 	if w.cut != nil && w.cut(from, to) || w.chance(w.dropPct) {
 		return
 	}
@@ -285,6 +290,9 @@ func (w *world) deliver(after time.Duration, from, to NodeID, msg Message) {
 		w.step(to, Received{From: from, Msg: msg})
 	})
 }
+
+// inject delivers a message now.
+func (w *world) inject(from, to NodeID, m Message) { w.step(to, Received{From: from, Msg: m}) }
 
 // next runs the next event, if there is one before end.
 func (w *world) next(end time.Duration) bool {
