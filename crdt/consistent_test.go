@@ -1,6 +1,9 @@
 package crdt
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // consistent checks the invariants that a value's fields state.
 func consistent(v Value) error {
@@ -21,6 +24,8 @@ func consistent(v Value) error {
 		return consistentLWW(v)
 	case *GCounter:
 		return consistentTally(v)
+	case *PNCounter:
+		return errors.Join(consistentTally(&v.up), consistentTally(&v.down))
 	}
 	return nil
 }
@@ -125,6 +130,9 @@ func consistentTally(c *GCounter) error {
 	}
 	for _, f := range c.folds {
 		sum += f.hash()
+		if c.get(f.dead) == 0 || c.get(f.heir) == 0 {
+			return fmt.Errorf("record without entries: %+v", f)
+		}
 	}
 	if sum != c.sum {
 		return fmt.Errorf("digest %x, must be %x", c.sum, sum)

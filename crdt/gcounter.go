@@ -21,7 +21,7 @@ import (
 // of the dead writer's counts turn up later. A delta that carries an heir's entry
 // always carries its records and the dead entries with it.
 //
-// Invariant: records are sorted by dead, then heir; sum is the sum of the hashes
+// Invariant: records are sorted by dead, then heir, and both have entries; sum is the sum of the hashes
 // of entries and records.
 type GCounter struct {
 	tally
@@ -267,7 +267,8 @@ func (c *GCounter) read(r *reader) {
 	}
 	for ; n > 0 && r.err == nil; n -= 3 {
 		f := fold{NodeID(r.uint()), NodeID(r.uint()), r.uint()}
-		if last := len(c.folds) - 1; r.err == nil && (f.n == 0 || last >= 0 && !c.folds[last].before(f)) {
+		sound := f.n > 0 && f.dead != f.heir && c.get(f.dead) > 0 && c.get(f.heir) > 0
+		if last := len(c.folds) - 1; r.err == nil && (!sound || last >= 0 && !c.folds[last].before(f)) {
 			r.fail(ErrMalformed)
 		}
 		if r.err == nil {

@@ -337,9 +337,10 @@ func first(hash uint64, _ int) uint64 { return hash }
 
 // put stores e, in slot at if the key has one.
 func (f *lwwMap[K, V]) put(h, at uint32, ok bool, e lwwEntry[K, V]) {
+	key, size := f.types.key.measure(e.key)
 	switch {
 	case ok:
-		f.account(f.at(at), -1)
+		f.accountFor(f.at(at), key, size, -1)
 	case len(f.free) > 0:
 		at = f.free[len(f.free)-1]
 		f.free = f.free[:len(f.free)-1]
@@ -350,7 +351,7 @@ func (f *lwwMap[K, V]) put(h, at uint32, ok bool, e lwwEntry[K, V]) {
 	}
 	x := f.at(at)
 	*x = e
-	f.account(x, 1)
+	f.accountFor(x, key, size, 1)
 }
 
 func (f *lwwMap[K, V]) newSlot() uint32 {
@@ -370,6 +371,11 @@ func (f *lwwMap[K, V]) newSlot() uint32 {
 // account adds an entry to the sums, or takes it away.
 func (f *lwwMap[K, V]) account(e *lwwEntry[K, V], sign int) {
 	hash, size := f.types.key.measure(e.key)
+	f.accountFor(e, hash, size, sign)
+}
+
+// accountFor is account for a key that was measured before.
+func (f *lwwMap[K, V]) accountFor(e *lwwEntry[K, V], hash uint64, size, sign int) {
 	if e.dead {
 		hash = mix(hash, stampHash(e.stamp))
 		f.dead += sign
