@@ -31,6 +31,8 @@ type proc struct {
 	over bool
 	// former is the newest view held here.
 	former *view.View
+	// met is the highest generation of an attempt that it proposed or accepted.
+	met uint32
 
 	todo     []func()
 	draining bool

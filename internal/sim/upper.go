@@ -130,7 +130,9 @@ func (u *upper) receive(from nodeID, m protocol.Message) {
 }
 
 func (u *upper) stepRegion(ev region.Event) {
+	floor := u.floors.Term()
 	u.region.Step(u.p.now(), ev, &u.regFx)
+	u.checkTerm(ev, floor)
 	if err := u.region.Check(); err != nil {
 		u.p.w.fail("core", "%s: %v", u.p.label, err)
 	}
@@ -155,6 +157,20 @@ func (u *upper) stepCoordinator(ev coordinator.Event) {
 		u.doCoordinator(e)
 	}
 	u.cooFx.Reset()
+}
+
+// checkTerm holds that orders below the term floor start and stop nothing (G2).
+func (u *upper) checkTerm(ev region.Event, floor view.Epoch) {
+	r, ok := ev.(region.Received)
+	if !ok || r.Msg.Header().Term >= floor {
+		return
+	}
+	for _, e := range u.regFx.Do {
+		switch e.(type) {
+		case region.StartShard, region.StopShard:
+			u.p.w.fail("S7", "%s obeys an order of term %v, its floor is %v", u.p.label, r.Msg.Header().Term, floor)
+		}
+	}
 }
 
 func (u *upper) doRegion(e region.Effect) {

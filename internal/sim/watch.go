@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -42,6 +43,7 @@ func (w *world) watchView(from *proc, to nodeID, msg view.Message) {
 	case *view.Pong:
 		if a := w.watch.attempts[attemptKey{m.Ballot, m.Accepted}]; m.Accepted != 0 && a != nil {
 			a.acks[from.node.ID] = true
+			from.met = max(from.met, a.next.Epoch.Generation())
 		}
 	case *view.Ping:
 		w.watchGrant(from, to, m)
@@ -58,10 +60,23 @@ func (w *world) watchAccept(from *proc, m *view.Accept) {
 		w.event(from, "proposes", uint64(m.Next.Epoch), func() string {
 			return w.viewText(m.Base) + " -> " + w.viewText(m.Next)
 		})
+		w.checkGeneration(from, m)
 		w.aim(from, m.Next)
 	} else if !invariant.SameView(a.next, m.Next) {
 		w.fail("S6", "%s proposes two views of epoch %v under one ballot", from.label, m.Next.Epoch)
 	}
+}
+
+// checkGeneration holds that a takeover opens a generation above every one that
+// its leader has met in a view or an attempt.
+func (w *world) checkGeneration(from *proc, m *view.Accept) {
+	g := m.Next.Epoch.Generation()
+	known := w.watch.byEpoch[m.Next.Epoch]
+	carried := len(known) > 1 && slices.ContainsFunc(known[:len(known)-1], func(a *attempt) bool { return invariant.SameView(a.next, m.Next) })
+	if g > m.Base.Epoch.Generation() && g <= from.met && !carried {
+		w.fail("S6", "%s takes over into generation %d, and has met %d", from.label, g, from.met)
+	}
+	from.met = max(from.met, g)
 }
 
 // watchGrant holds the rule that no lease is granted to a member under removal.
