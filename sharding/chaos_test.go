@@ -146,6 +146,7 @@ func runChaos(t *testing.T, seed uint64) {
 		region: map[*node]*Region[say, heard]{},
 	}
 	c.delay = time.Duration(c.rnd.IntN(3)) * 300 * time.Microsecond
+	c.slow = time.Duration(c.rnd.IntN(3)) * time.Millisecond
 	for range 3 {
 		c.join()
 	}

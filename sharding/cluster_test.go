@@ -29,11 +29,12 @@ type cluster struct {
 	nodes []*node
 	// started are those of the nodes that have a sharding.
 	started []*node
-	store *memStore
-	cuts  map[[2]view.NodeID]bool
+	store   *memStore
+	cuts    map[[2]view.NodeID]bool
 	// holds keep the frames of a direction until released.
 	holds map[[2]view.NodeID][]func()
-	delay time.Duration
+	// delay is the network's; entity messages take slow longer.
+	delay, slow time.Duration
 	// loss may eat a frame of class Bulk.
 	loss func() bool
 }
@@ -46,8 +47,8 @@ type node struct {
 	lease atomic.Bool
 	// lostAt is when the lease ended, in the bubble's nanoseconds; 0 while it holds.
 	lostAt atomic.Int64
-	dead  atomic.Bool
-	pipes map[view.NodeID]*pipe
+	dead   atomic.Bool
+	pipes  map[view.NodeID]*pipe
 }
 
 // pipe carries the frames of one direction, in order, from a goroutine.
@@ -184,6 +185,9 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 	}
 	frame := append([]byte(nil), payload...)
 	due := time.Now().Add(n.c.delay)
+	if class == transport.Message {
+		due = due.Add(n.c.slow)
+	}
 	deliver := func() {
 		if wait := time.Until(due); wait > 0 {
 			pass(wait)

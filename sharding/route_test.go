@@ -27,6 +27,9 @@ type world struct {
 	// there and back are the connections; broken ones take nothing.
 	there, back map[view.NodeID][][]byte
 	down        map[view.NodeID]bool
+	// full connections take nothing until relieved.
+	full   map[view.NodeID]bool
+	relief chan struct{}
 
 	sent, lost int
 	taken      []int
@@ -39,7 +42,7 @@ type world struct {
 const self view.NodeID = 1
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, there: map[view.NodeID][][]byte{}, back: map[view.NodeID][][]byte{}, down: map[view.NodeID]bool{}}
+	w := &world{t: t, there: map[view.NodeID][][]byte{}, back: map[view.NodeID][][]byte{}, down: map[view.NodeID]bool{}, full: map[view.NodeID]bool{}, relief: make(chan struct{})}
 	w.r = newRouter(typeInfo{name: "t", shards: 1}, Limits{}.withDefaults(), &counters{})
 	w.r.inner = w
 	w.inc = &incarnation{
@@ -71,6 +74,9 @@ func (w *world) move(uint64, view.NodeID) bool { return true }
 func (w *world) failAsk(uint64, error) bool    { return true }
 
 func (w *world) Send(to view.NodeID, _ transport.Class, _ transport.Kind, frame []byte) error {
+	if w.full[to] {
+		return transport.ErrQueueFull
+	}
 	if w.down[to] {
 		w.count(frame)
 		return nil
@@ -79,7 +85,25 @@ func (w *world) Send(to view.NodeID, _ transport.Class, _ transport.Kind, frame 
 	return nil
 }
 
-func (w *world) WaitRoom(context.Context, view.NodeID, transport.Class) error { return nil }
+func (w *world) WaitRoom(context.Context, view.NodeID, transport.Class) error {
+	<-w.relief
+	return nil
+}
+
+// fill makes the connections full, relieve gives them room and waits until who
+// waited for it is through.
+func (w *world) fill(n view.NodeID) {
+	w.note("connection to %d full", n)
+	w.full[n] = true
+}
+
+func (w *world) relieve() {
+	w.note("room everywhere")
+	clear(w.full)
+	close(w.relief)
+	w.inc.work.Wait()
+	w.relief = make(chan struct{})
+}
 
 // count notes a message that a broken connection took with it.
 func (w *world) count(frame []byte) {
@@ -100,6 +124,9 @@ func (w *world) take(q *request) {
 // These are what may happen.
 
 func (w *world) send() {
+	if w.full[w.rt.home] && w.rt.free() {
+		return // it would wait
+	}
 	w.sent++
 	frame := appendRequest(nil, "t", 0, "e", 0, nil)
 	frame = binary.BigEndian.AppendUint64(frame, uint64(w.sent))
@@ -225,6 +252,7 @@ func (w *world) mend(n view.NodeID) {
 
 func (w *world) drain() {
 	for range 50 {
+		w.relieve()
 		for _, n := range []view.NodeID{2, 3} {
 			w.mend(n)
 			for len(w.there[n])+len(w.back[n]) > 0 {
@@ -242,10 +270,17 @@ func (w *world) drain() {
 // whatever the schedule, the numbers that homes take only grow, and each message
 // is taken, counted as dropped, or was on a connection that broke.
 func TestRouteKeepsOrder(t *testing.T) {
+	// Overtaking takes a rare schedule: a planted one was found after 2,199.
+	for range 50 {
+		routeKeepsOrder(t)
+	}
+}
+
+func routeKeepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		nodes := []view.NodeID{2, 3}
-		weights := rapid.SampledFrom([]string{"sssaaarrbfpx", "ssssssaarrbfpxcm", "sssarbf", "ssssssssaarrxp"}).Draw(t, "mix")
+		weights := rapid.SampledFrom([]string{"sssaaarrbfpx", "ssssssaarrbfpxcm", "sssarbf", "ssssssssaarrxp", "sssssarbfpqqu", "ssssaarrbfpxqu"}).Draw(t, "mix")
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			n := rapid.SampledFrom(nodes).Draw(t, "node")
 			switch weights[rapid.IntRange(0, len(weights)-1).Draw(t, "what")] {
@@ -267,6 +302,10 @@ func TestRouteKeepsOrder(t *testing.T) {
 				w.cut(n)
 			case 'm':
 				w.mend(n)
+			case 'q':
+				w.fill(n)
+			case 'u':
+				w.relieve()
 			}
 		}
 		w.drain()

@@ -197,7 +197,9 @@ func TestHandoffLosesAndInvertsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		j := newJournal()
 		c := newCluster(t)
-		c.delay = 300 * time.Microsecond
+		// Entity messages are slower than orders: only the marker keeps HandOff behind
+		// what is on its way to the owner.
+		c.delay, c.slow = 300*time.Microsecond, 4*time.Millisecond
 		var regions []*Region[say, heard]
 		fast := func(ty *Type[say, heard]) { ty.RebalanceInterval = 200 * time.Millisecond }
 		for i := range 4 {

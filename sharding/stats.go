@@ -31,11 +31,8 @@ const (
 	DropCodec                      // the payload did not decode
 	DropPanicked                   // the handler panicked
 	DropHandlerError               // a told request's handler returned an error
-	DropReplyUnsent                // the asker's node could not be reached
 	DropReplyLate                  // the asker had given up when the reply came
 	DropSettings                   // the sender maps ids to shards differently
-	DropUnknownType                // the type is not registered here
-	DropMalformed                  // the frame did not parse
 	DropTooLarge                   // the frame is above the transport's limit
 	reasons
 )
@@ -44,7 +41,7 @@ const (
 func (r Reason) String() string {
 	return [...]string{
 		"mailbox_full", "not_home", "abandoned", "expired", "codec", "panicked", "handler_error",
-		"reply_unsent", "reply_late", "settings", "unknown_type", "malformed", "too_large",
+		"reply_late", "settings", "too_large",
 	}[r]
 }
 
@@ -91,6 +88,19 @@ type Stats struct {
 	Buffered, BufferedBytes int
 	// Coordinating is set while this node coordinates the type.
 	Coordinating bool
+}
+
+// FrameStats count what cannot be laid to a type's account, for one incarnation.
+type FrameStats struct {
+	// Malformed frames did not parse. UnknownType counts requests for types that are
+	// not registered here: their askers were told, tells were dropped.
+	Malformed, UnknownType uint64
+	// AnswersLost counts replies, refusals and answers to markers that found no way to
+	// their node: it was gone, or took nothing for too long.
+	AnswersLost uint64
+	// Overrun counts coordinators' messages dropped because too many waited; they come
+	// again.
+	Overrun uint64
 }
 
 // Observer is told of single events for histograms. It is called from the data

@@ -98,6 +98,14 @@ func (sh *shell) status() TypeStatus {
 	return t
 }
 
+// Frames returns what was counted about frames.
+func (s *Sharding) Frames() FrameStats {
+	return FrameStats{
+		Malformed: s.malformed.Load(), UnknownType: s.unknown.Load(),
+		AnswersLost: s.unsent.Load(), Overrun: s.overrun.Load(),
+	}
+}
+
 // Explain returns the newest events of a shard on this node, oldest first, with
 // those that concern all shards: why it is where it is. The coordinator's node
 // knows most.

@@ -425,6 +425,7 @@ func pass(d time.Duration) { <-time.After(d) }
 // once met a Context that was in use for another entity.
 func TestContextsAreNotUsedAgainOnceDerivedFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var kept []context.Context
 		h := NewHost(Config[int, int]{
 			Type: "t", Node: 7, Shards: 1, Mailbox: 10, Alive: func() bool { return true }, Replies: &rig{replies: map[uint64]error{}, values: map[uint64]int{}},
@@ -433,7 +434,9 @@ func TestContextsAreNotUsedAgainOnceDerivedFrom(t *testing.T) {
 				return Func[int, int](func(ctx *Context, _ int) (int, error) {
 					derived, cancel := context.WithTimeout(ctx, time.Minute)
 					_ = cancel // forgotten: its timer fires long after the call
+					mu.Lock()
 					kept = append(kept, derived)
+					mu.Unlock()
 					return 0, nil
 				})
 			},
@@ -451,7 +454,7 @@ func TestContextsAreNotUsedAgainOnceDerivedFrom(t *testing.T) {
 			if !errors.Is(ctx.Err(), context.Canceled) {
 				t.Errorf("context %d after its call: %v", i, ctx.Err())
 			}
-			if c := From(ctx); c == nil || c.ID() != fmt.Sprint("e", i%2) && len(kept) == 5 && c.Type() != "t" {
+			if c := From(ctx); c == nil || c.Type() != "t" {
 				t.Errorf("context %d belongs to %+v", i, c)
 			}
 		}
