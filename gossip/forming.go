@@ -396,7 +396,8 @@ func (f *forming) foundCluster(now clock.Instant, m *contact, a *actions) {
 		return
 	}
 	if m.Cluster == f.view.Cluster {
-		if f.view.Member(m.From.ID) == nil && m.Epoch != f.view.Epoch {
+		// Also when the epochs are equal: two takeovers may have opened one generation.
+		if f.view.Member(m.From.ID) == nil {
 			a.show = append(a.show, m.From.ID)
 		}
 		return
@@ -423,6 +424,10 @@ func (f *forming) viewed(now clock.Instant, v *view.View, a *actions) {
 			// It may only have been cut off: a healed network must find together.
 			p.keepUntil, p.next = now.Add(formerFor), now
 		}
+	}
+	if !f.live && f.lostSince == 0 {
+		// A joiner has never held a lease: its cluster may be lost before it gets one.
+		f.lostSince = now
 	}
 	if former != nil {
 		return
