@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -15,8 +14,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -106,8 +103,7 @@ func (a *authority) config(t *testing.T, p pair) *tls.Config {
 type certFiles struct {
 	t *testing.T
 	CertificateFiles
-	mu  sync.Mutex
-	out bytes.Buffer
+	logBook
 }
 
 func newCertFiles(t *testing.T, p pair, authorities ...*authority) *certFiles {
@@ -115,7 +111,7 @@ func newCertFiles(t *testing.T, p pair, authorities ...*authority) *certFiles {
 	dir := t.TempDir()
 	f := &certFiles{t: t, CertificateFiles: CertificateFiles{Cert: filepath.Join(dir, "tls.pem"),
 		Key: filepath.Join(dir, "tls.pem"), CA: filepath.Join(dir, "ca.pem"), CheckEvery: 1}}
-	f.Logger = slog.New(slog.NewTextHandler(lockedWriter{&f.mu, &f.out}, nil))
+	f.Logger = slog.New(slog.NewTextHandler(&f.logBook, nil))
 	f.replace(p)
 	f.trust(authorities...)
 	return f
@@ -164,13 +160,6 @@ func (f *certFiles) load() *Certificates {
 		f.t.Fatal(err)
 	}
 	return c
-}
-
-// logged returns how many lines hold s.
-func (f *certFiles) logged(s string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return strings.Count(f.out.String(), s)
 }
 
 func (w *world) secure(id int, cfg *tls.Config) *node {

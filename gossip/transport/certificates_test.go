@@ -114,7 +114,7 @@ func TestReloadDropsNothing(t *testing.T) {
 		s, ok := b.Counters().Certificates()
 		return ok && s == CertificateStats{NotAfter: ends.UTC(), Reloads: 1}
 	})
-	if fb.logged("certificate files reloaded") != 1 {
+	if fb.count("certificate files reloaded") != 1 {
 		t.Errorf("log:\n%s", fb.out.String())
 	}
 
@@ -188,7 +188,7 @@ func TestHalfAReloadKeepsTheFormer(t *testing.T) {
 	if s := c.Stats(); s.Reloads != 0 || s.ReloadFailures != 1 {
 		t.Errorf("%+v", s)
 	}
-	if n := f.logged("certificate files cannot be used"); n != 1 {
+	if n := f.count("certificate files cannot be used"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, f.out.String())
 	}
 	f.put(f.Key, next.key)
@@ -215,12 +215,12 @@ func TestExpiryIsWarnedOf(t *testing.T) {
 	c := f.load()
 	c.current()
 	c.current()
-	if n := f.logged("expires soon"); n != 1 {
+	if n := f.count("expires soon"); n != 1 {
 		t.Errorf("warned %d times", n)
 	}
 	f.replace(ca.issue(t))
 	c.current()
-	if n := f.logged("expires soon"); n != 1 {
+	if n := f.count("expires soon"); n != 1 {
 		t.Errorf("warned of a fresh one")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/wire"
@@ -86,7 +87,8 @@ func TestGarbageCostsACountedClosedConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			everywhere(t, func(w *world) {
-				b := w.start(2, quickHandshake)
+				var log logBook
+				b := w.start(2, quickHandshake, log.configure)
 				conn := w.stranger(b)
 				if _, err := conn.Write(c.bytes); err != nil {
 					w.Fatal(err)
@@ -99,6 +101,9 @@ func TestGarbageCostsACountedClosedConnection(t *testing.T) {
 				w.poll("counted as "+c.want.String(), func() bool { return b.Counters().HandshakeFailures[c.want].Load() == 1 })
 				if n := b.Counters().Garbage(); n != 1 {
 					w.Errorf("%d garbage connections counted", n)
+				}
+				if n := log.count("connection closed in the handshake", "failure="+c.want.String()+" "); n != 1 {
+					w.Errorf("logged %d times:\n%s", n, &log.out)
 				}
 				w.poll("the slot is free", func() bool { return b.Counters().Strangers.Load() == 0 })
 				a := w.start(1)
@@ -219,11 +224,9 @@ func TestAcceptedConnectionsAreBounded(t *testing.T) {
 
 // The log names what happened, and cannot be flooded.
 func TestTheLogIsBounded(t *testing.T) {
-	var mu sync.Mutex
-	var out bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &out}, nil))
+	var log logBook
 	w := &world{T: t}
-	b := w.start(2, func(c *Config) { c.Logger = logger })
+	b := w.start(2, log.configure)
 	for range 3 * logBurst {
 		conn := w.stranger(b)
 		if _, err := conn.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
@@ -232,22 +235,131 @@ func TestTheLogIsBounded(t *testing.T) {
 		w.hung(conn)
 	}
 	w.poll("all counted", func() bool { return b.Counters().Garbage() == 3*logBurst })
-	mu.Lock()
-	defer mu.Unlock()
-	if n := strings.Count(out.String(), "failure=not_ours"); n != logBurst {
-		t.Errorf("%d lines, want %d\n%s", n, logBurst, out.String())
+	if n := log.count("failure=not_ours"); n != logBurst {
+		t.Errorf("%d lines, want %d\n%s", n, logBurst, &log.out)
 	}
 }
 
-type lockedWriter struct {
-	mu *sync.Mutex
-	w  io.Writer
+// logBook is what a node has logged.
+type logBook struct {
+	mu  sync.Mutex
+	out bytes.Buffer
 }
 
-func (l lockedWriter) Write(b []byte) (int, error) {
+func (l *logBook) configure(c *Config) { c.Logger = slog.New(slog.NewTextHandler(l, nil)) }
+
+// Write takes a line.
+func (l *logBook) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.w.Write(b)
+	return l.out.Write(b)
+}
+
+// count returns how many lines hold all of parts.
+func (l *logBook) count(parts ...string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for line := range strings.Lines(l.out.String()) {
+		has := true
+		for _, p := range parts {
+			has = has && strings.Contains(line, p)
+		}
+		if has {
+			n++
+		}
+	}
+	return n
+}
+
+// Every way to fail has its counter and its line, and this table or the one of
+// garbage knows it.
+func TestEveryRefusalIsCountedAndLogged(t *testing.T) {
+	seen := map[Failure]bool{FailOther: true, FailTLS: true, // TestNodesWithoutAGoodCertificateStayOut
+		FailNotOurs: true, FailMalformed: true, FailOversize: true, FailTimeout: true, FailHungUp: true}
+	class := func(f func(*hello)) []byte {
+		return validHello(func(h *hello) { h.purpose, h.number = purpose(Message), 5; f(h) })
+	}
+	version := validHello(nil)
+	version[len(magic)+1] = 9
+	for _, c := range []struct {
+		code  Failure
+		bytes []byte
+		level string
+	}{
+		{FailVersion, version, "WARN"},
+		{FailCluster, class(func(h *hello) { h.cluster = "other" }), "WARN"},
+		{FailSetting, class(func(h *hello) { h.settings = map[string]string{"lease": "2s"} }), "WARN"},
+		{FailForgotten, class(func(h *hello) { h.ID = 66 }), "INFO"},
+		{FailSuperseded, class(func(h *hello) { h.ID, h.number = 7, 4 }), "INFO"},
+		{FailIdentity, class(func(h *hello) { h.ID = 2 }), "WARN"},
+		{FailBusy, class(func(h *hello) { h.ID = 8 }), "WARN"},
+	} {
+		seen[c.code] = true
+		t.Run(c.code.String(), func(t *testing.T) {
+			everywhere(t, func(w *world) {
+				var log logBook
+				b := w.start(2, log.configure, func(cfg *Config) {
+					cfg.AcceptedMax = 2
+					if c.code == FailBusy {
+						cfg.AcceptedMax = 1
+					}
+				})
+				b.Forget(66)
+				standing := w.stranger(b)
+				if _, err := standing.Write(class(func(h *hello) { h.ID = 7 })); err != nil {
+					w.Fatal(err)
+				}
+				b.awaitEvent(Accepted, Message, 7)
+				conn := w.stranger(b)
+				if _, err := conn.Write(c.bytes); err != nil {
+					w.Fatal(err)
+				}
+				sent := w.hung(conn)
+				if len(sent) < preludeBytes {
+					w.Fatalf("answer %q", sent)
+				}
+				a, err := decodeAnswer(wireVersion, sent[preludeBytes:])
+				if err != nil || a.verdict != verdictRefused || a.refusal.code != c.code {
+					w.Fatalf("answer %+v, %v", a, err)
+				}
+				if n := b.Counters().HandshakeFailures[c.code].Load(); n != 1 {
+					w.Errorf("counted %d", n)
+				}
+				if n := log.count("level="+c.level, "refused a node", "failure="+c.code.String()+" ", "reason="); n != 1 {
+					w.Errorf("logged %d times:\n%s", n, &log.out)
+				}
+			})
+		})
+	}
+	for f := range failures {
+		if !seen[f] {
+			t.Errorf("no test refuses as %v", f)
+		}
+	}
+}
+
+// A node that sends a good hello and then reads nothing gives its slot back: the
+// answer has a deadline too.
+func TestOneWhoDoesNotReadItsAnswerIsCutOff(t *testing.T) {
+	for name, p := range map[string]purpose{"class": purpose(Message), "stream": purposeStream, "probe": purposeProbe} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{T: t, net: NewNetwork(NetworkConfig{Seed: 1, SocketBytes: 16})}
+				b := w.start(2, quickHandshake)
+				conn := w.stranger(b)
+				if _, err := conn.Write(validHello(func(h *hello) { h.purpose = p })); err != nil {
+					t.Fatal(err)
+				}
+				w.poll("the slot is free", func() bool {
+					return b.Counters().Strangers.Load() == 0 && b.Counters().Accepted.Load() == 0
+				})
+				if n := b.Counters().HandshakeFailures[FailTimeout].Load(); n != 1 && p != purposeProbe {
+					t.Errorf("counted %d", n)
+				}
+			})
+		})
+	}
 }
 
 func FuzzHello(f *testing.F) {
@@ -289,6 +401,11 @@ func FuzzPrelude(f *testing.F) {
 }
 
 // FuzzHandshake lets a whole node take arbitrary bytes.
+//
+// It failed once with "context deadline exceeded" and no input: that is the fuzzer
+// of Go before 1.27, which may take the end of -fuzztime for a failure on a busy
+// machine (golang.org/issue/75804). Give a number of runs instead, as in
+// -fuzztime 100000x. (It could hang, too: see below.)
 func FuzzHandshake(f *testing.F) {
 	f.Add(validHello(nil))
 	f.Add(append(validHello(nil), appendFrame(nil, KindView, []byte("x"))...))
@@ -296,28 +413,36 @@ func FuzzHandshake(f *testing.F) {
 	f.Add(validHello(func(h *hello) { h.purpose = purposeProbe }))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Add(wire.AppendU64([]byte(magic), 1<<63))
-	net := NewNetwork(NetworkConfig{})
+	f.Add(append(validHello(func(h *hello) { h.purpose = purposeStream }), make([]byte, 8<<10)...))
+	net := NewNetwork(NetworkConfig{SocketBytes: 4 << 10})
 	tr, err := net.Transport(MemoryConfig{Config: Config{ID: 2, Name: "b", Cluster: "test",
 		Settings: map[string]string{"lease": "1s"}, HandshakeTimeout: time.Minute}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Cleanup(func() { _ = tr.Close() })
 	if err := tr.Start(); err != nil {
 		f.Fatal(err)
 	}
+	// A good hello may ask for a raw stream. Somebody must take it while its bytes
+	// are still being written: a socket holds only so many.
+	closed, taken := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(taken)
+		for {
+			select {
+			case s := <-tr.Streams():
+				_ = s.Close()
+			case <-closed:
+				return
+			}
+		}
+	}()
+	f.Cleanup(func() { _ = tr.Close(); close(closed); <-taken })
 	f.Fuzz(func(t *testing.T, b []byte) {
 		w := &world{T: t, net: net}
 		conn := w.stranger(&node{Transport: tr, e: tr.engine, w: w})
 		_, _ = conn.Write(b) // it may be cut off in the middle
 		_ = conn.Close()
-		w.poll("it ends", func() bool {
-			select {
-			case s := <-tr.Streams(): // a good hello may ask for one
-				_ = s.Close()
-			default:
-			}
-			return tr.counters.Strangers.Load() == 0 && tr.counters.Accepted.Load() == 0
-		})
+		w.poll("it ends", func() bool { return tr.counters.Strangers.Load() == 0 && tr.counters.Accepted.Load() == 0 })
 	})
 }

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -10,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"syscall"
@@ -84,10 +82,9 @@ func TestNodesWithoutAGoodCertificateStayOut(t *testing.T) {
 	f := newCertFiles(t, ca.sign(t, newKey(t), func(c *x509.Certificate) { c.DNSNames = []string{"peerage.example"} }), ca)
 	f.Name = "peerage.example"
 	named := func(c *x509.Certificate) { c.DNSNames = []string{"peerage.example"} }
-	var mu sync.Mutex
-	var out bytes.Buffer
+	var log logBook
 	w := &world{T: t}
-	b := w.withFiles(2, f, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(lockedWriter{&mu, &out}, nil)) })
+	b := w.withFiles(2, f, log.configure)
 	for name, c := range map[string]struct {
 		shown pair
 		want  string
@@ -106,10 +103,8 @@ func TestNodesWithoutAGoodCertificateStayOut(t *testing.T) {
 			(&world{T: t}).turnedAway(b, ca.client(t, c.shown), c.want)
 		})
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if n := strings.Count(out.String(), "failure=tls"); n != 6 {
-		t.Errorf("%d lines:\n%s", n, out.String())
+	if n := log.count("failure=tls"); n != 6 {
+		t.Errorf("%d lines:\n%s", n, &log.out)
 	}
 }
 
@@ -199,12 +194,9 @@ func TestMutualTLS(t *testing.T) {
 func TestANodeIDBelongsToOneKey(t *testing.T) {
 	w := &world{T: t}
 	ca := newAuthority(t)
-	var mu sync.Mutex
-	var out bytes.Buffer
+	var log logBook
 	a := w.withFiles(1, newCertFiles(t, ca.issue(t), ca))
-	b := w.withFiles(2, newCertFiles(t, ca.issue(t), ca), func(c *Config) {
-		c.Logger = slog.New(slog.NewTextHandler(lockedWriter{&mu, &out}, nil))
-	})
+	b := w.withFiles(2, newCertFiles(t, ca.issue(t), ca), log.configure)
 	a.Learn(b.Self())
 	a.send(b, Message, "x")
 	b.awaitFrames(1)
@@ -227,11 +219,9 @@ func TestANodeIDBelongsToOneKey(t *testing.T) {
 	if in, out := b.Counters().HandshakeFailures[FailIdentity].Load(), b.Counters().DialRefusals[FailIdentity].Load(); in != 3 || out != 1 {
 		t.Errorf("counted %d who dialled and %d who answered", in, out)
 	}
-	mu.Lock()
-	if n := strings.Count(out.String(), "is bound to the certificate key "+a.e.first.key.String()); n != 4 {
-		t.Errorf("%d lines:\n%s", n, out.String())
+	if n := log.count("is bound to the certificate key " + a.e.first.key.String()); n != 4 {
+		t.Errorf("%d lines:\n%s", n, &log.out)
 	}
-	mu.Unlock()
 	a.send(b, Message, "y")
 	b.awaitFrames(2)
 }

@@ -53,15 +53,21 @@ func (e *engine) acceptClass(conn net.Conn, h *hello) func() {
 		}
 		return nil
 	}
-	err := conn.SetDeadline(time.Time{})
-	if err == nil {
-		err = e.reply(conn, verdictWelcome, nil)
-	}
-	if err != nil {
+	if err := e.welcome(conn); err != nil {
+		e.turnAway(conn, err)
 		e.unregister(in, err)
 		return nil
 	}
 	return func() { e.unregister(in, e.read(in)) }
+}
+
+// welcome ends the handshake: what follows has no deadline. The answer still has,
+// since the far end may be one that does not read.
+func (e *engine) welcome(conn net.Conn) error {
+	if err := e.reply(conn, verdictWelcome, nil); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
 }
 
 // refusedByClosing stands for a connection that came while we close.

@@ -151,22 +151,26 @@ func (p keyProof) verify(s tls.ConnectionState, who side, id view.NodeID) (keyHa
 	if err != nil {
 		return keyHash{}, err
 	}
-	key, err := x509.ParsePKIXPublicKey(p.key)
-	if err != nil {
-		return keyHash{}, errProof
-	}
-	sum := sha256.Sum256(b)
-	ok := false
-	switch k := key.(type) {
-	case ed25519.PublicKey:
-		ok = ed25519.Verify(k, b, p.signature)
-	case *ecdsa.PublicKey:
-		ok = ecdsa.VerifyASN1(k, sum[:], p.signature)
-	case *rsa.PublicKey:
-		ok = rsa.VerifyPSS(k, crypto.SHA256, sum[:], p.signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
-	}
-	if !ok {
+	if !p.signs(b) {
 		return keyHash{}, errProof
 	}
 	return hashKey(p.key), nil
+}
+
+// signs reports whether p's signature is one of b by p's key.
+func (p keyProof) signs(b []byte) bool {
+	key, err := x509.ParsePKIXPublicKey(p.key)
+	if err != nil {
+		return false
+	}
+	sum := sha256.Sum256(b)
+	switch k := key.(type) {
+	case ed25519.PublicKey:
+		return ed25519.Verify(k, b, p.signature)
+	case *ecdsa.PublicKey:
+		return ecdsa.VerifyASN1(k, sum[:], p.signature)
+	case *rsa.PublicKey:
+		return rsa.VerifyPSS(k, crypto.SHA256, sum[:], p.signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
+	}
+	return false
 }

@@ -25,11 +25,8 @@ func (s *stream) Close() error {
 
 // acceptStream passes an accepted raw stream on to memberlist.
 func (e *engine) acceptStream(conn net.Conn) func() {
-	err := conn.SetDeadline(time.Time{})
-	if err == nil {
-		err = e.reply(conn, verdictWelcome, nil)
-	}
-	if err != nil {
+	if err := e.welcome(conn); err != nil {
+		e.turnAway(conn, err)
 		e.counters.Accepted.Add(-1)
 		return nil
 	}
