@@ -44,6 +44,22 @@ func scattered(n int) []int {
 	return out
 }
 
+// bothOrders runs f for the two ways to walk through n elements: as they were added, which the caches like, and as no cache can guess.
+func bothOrders(b *testing.B, f func(b *testing.B, n int, order []int)) {
+	for _, n := range benchSizes {
+		inOrder := make([]int, n)
+		for i := range inOrder {
+			inOrder[i] = i
+		}
+		for name, order := range map[string][]int{"inOrder": inOrder, "anyOrder": scattered(n)} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				f(b, n, order)
+			})
+		}
+	}
+}
+
 func bySize(b *testing.B, f func(b *testing.B, n int)) {
 	for _, n := range benchSizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -69,8 +85,8 @@ func BenchmarkORSetAddNew(b *testing.B) {
 }
 
 func BenchmarkORSetAddAgain(b *testing.B) {
-	bySize(b, func(b *testing.B, n int) {
-		s, ids, order, i := benchSet(n), benchIDs(n), scattered(n), 0
+	bothOrders(b, func(b *testing.B, n int, order []int) {
+		s, ids, i := benchSet(n), benchIDs(n), 0
 		for b.Loop() {
 			s.Add(NodeID(i%benchWriters+1), ids[order[i]])
 			if i++; i == n {
@@ -82,8 +98,8 @@ func BenchmarkORSetAddAgain(b *testing.B) {
 
 // BenchmarkORSetRemove takes out what is there, and counts only that.
 func BenchmarkORSetRemove(b *testing.B) {
-	bySize(b, func(b *testing.B, n int) {
-		full, ids, order, i := benchSet(n), benchIDs(n), scattered(n), 0
+	bothOrders(b, func(b *testing.B, n int, order []int) {
+		full, ids, i := benchSet(n), benchIDs(n), 0
 		s := full.Clone().(*ORSet[string])
 		for b.Loop() {
 			s.Remove(ids[order[i]])
@@ -97,8 +113,8 @@ func BenchmarkORSetRemove(b *testing.B) {
 }
 
 func BenchmarkORSetContains(b *testing.B) {
-	bySize(b, func(b *testing.B, n int) {
-		s, ids, order, i := benchSet(n), benchIDs(n), scattered(n), 0
+	bothOrders(b, func(b *testing.B, n int, order []int) {
+		s, ids, i := benchSet(n), benchIDs(n), 0
 		found := 0
 		for b.Loop() {
 			if s.Contains(ids[order[i]]) {
@@ -112,6 +128,41 @@ func BenchmarkORSetContains(b *testing.B) {
 			b.Fatal("nothing found")
 		}
 	})
+}
+
+// BenchmarkFloorMapGet is the floor of Contains: one look into a Go map. The key
+// that is asked for and the key in the map are two strings, as in life.
+func BenchmarkFloorMapGet(b *testing.B) {
+	bothOrders(b, func(b *testing.B, n int, order []int) {
+		m, ids, i, sum := benchGoMap(n), benchIDs(n), 0, uint64(0)
+		for b.Loop() {
+			sum += m[ids[order[i]]]
+			if i++; i == n {
+				i = 0
+			}
+		}
+	})
+}
+
+// BenchmarkFloorMapSet is the floor of a re-add and of LWWMap.Set.
+func BenchmarkFloorMapSet(b *testing.B) {
+	bothOrders(b, func(b *testing.B, n int, order []int) {
+		m, ids, i := benchGoMap(n), benchIDs(n), 0
+		for b.Loop() {
+			m[ids[order[i]]] = uint64(i)
+			if i++; i == n {
+				i = 0
+			}
+		}
+	})
+}
+
+func benchGoMap(n int) map[string]uint64 {
+	m := map[string]uint64{}
+	for i := range n {
+		m[benchID(i)] = uint64(i)
+	}
+	return m
 }
 
 // BenchmarkORSetApplyDelta joins the delta of a re-add of one element into a set
@@ -252,8 +303,8 @@ func benchMap(n int) *LWWMap[string, string] {
 }
 
 func BenchmarkLWWMapSet(b *testing.B) {
-	bySize(b, func(b *testing.B, n int) {
-		m, ids, order, i, tick := benchMap(n), benchIDs(n), scattered(n), 0, uint64(n+1)
+	bothOrders(b, func(b *testing.B, n int, order []int) {
+		m, ids, i, tick := benchMap(n), benchIDs(n), 0, uint64(n+1)
 		for b.Loop() {
 			tick++
 			m.Set(ids[order[i]], "other", Stamp{tick, 3, 1})

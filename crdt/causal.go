@@ -351,9 +351,9 @@ func (c *causal[P]) copyInto(d *causal[P]) {
 	d.free = slices.Clone(c.free)
 }
 
-// wasteful reports whether most slots are free, so that a copy would give
-// memory back.
-func (c *causal[P]) wasteful() bool { return c.slots > 2*pageLen && c.live*4 < c.slots }
+// wasteful reports whether most slots are free, so that a copy would give memory
+// back. The copy costs each of the removes before it a seventh of an add.
+func (c *causal[P]) wasteful() bool { return c.slots > 2*pageLen && c.live*8 < c.slots }
 
 // context returns a copy of the causal context.
 func (c *causal[P]) context() *Context {
