@@ -176,6 +176,7 @@ func (c *demoCluster) script(ctx context.Context, screen *screen) ([]kill, error
 		if err := c.settle(ctx, left); err != nil {
 			return nil, err
 		}
+		screen.event("failover: %d left, agreed and holding leases %v after the kill", left, clock.Boot().Now().Sub(k.at).Round(time.Millisecond))
 		if err := pause(ctx, c.cfg.between); err != nil {
 			return nil, err
 		}

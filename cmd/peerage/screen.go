@@ -107,7 +107,8 @@ func (s *screen) draw() {
 	}
 	s.erase()
 	var b strings.Builder
-	fmt.Fprintf(&b, "  %-5s %-9s %-7s %6s %9s %8s %8s\n", "node", "state", "members", "shards", "entities", "asks/s", "retries")
+	fmt.Fprintf(&b, "  %-5s %-9s %-7s %6s %9s %8s %8s %9s\n",
+		"node", "state", "members", "shards", "entities", "asks/s", "retries", "given up")
 	for _, r := range rows {
 		colour := "\x1b[32m"
 		switch {
@@ -116,8 +117,8 @@ func (s *screen) draw() {
 		case r.state != "leader" && r.state != "up":
 			colour = "\x1b[33m"
 		}
-		fmt.Fprintf(&b, "  %-5s %s %7d %6d %9d %8.0f %8d  %s\n", r.name, s.paint(colour, fmt.Sprintf("%-9s", r.state)),
-			r.members, r.shards, r.entities, r.rate, r.tries, s.paint("\x1b[36m", strings.Repeat("▇", min(r.shards, 64)/2)))
+		fmt.Fprintf(&b, "  %-5s %s %7d %6d %9d %8.0f %8d %9d  %s\n", r.name, s.paint(colour, fmt.Sprintf("%-9s", r.state)),
+			r.members, r.shards, r.entities, r.rate, r.tries, r.gaveUp, s.paint("\x1b[36m", strings.Repeat("▇", min(r.shards, 64)/2)))
 	}
 	s.drawn = len(rows) + 1
 	fmt.Fprint(s.out, b.String())
@@ -128,7 +129,7 @@ type row struct {
 	name, state               string
 	members, shards, entities int
 	rate                      float64
-	tries                     uint64
+	tries, gaveUp             uint64
 }
 
 func (s *screen) rows() []row {
@@ -156,6 +157,7 @@ func (s *screen) rows() []row {
 		for _, n := range r.Load.Tries {
 			out.tries += n
 		}
+		out.gaveUp = r.Load.GaveUp
 		rows = append(rows, out)
 	}
 	return rows
@@ -168,7 +170,8 @@ func plain(rows []row) string {
 			parts = append(parts, r.name+" killed")
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("%s %s shards=%d entities=%d asks/s=%.0f retries=%d", r.name, r.state, r.shards, r.entities, r.rate, r.tries))
+		parts = append(parts, fmt.Sprintf("%s %s shards=%d entities=%d asks/s=%.0f retries=%d given-up=%d",
+			r.name, r.state, r.shards, r.entities, r.rate, r.tries, r.gaveUp))
 	}
 	return strings.Join(parts, " | ")
 }
