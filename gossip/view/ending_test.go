@@ -54,7 +54,10 @@ func (s *swarm) pickQuorum(v *View) map[NodeID]bool {
 	in := map[NodeID]bool{}
 	knows := func() bool {
 		// Somebody in it must hold the view, or they must be a quorum of what they hold.
-		for id := range in { // order-free: any will do
+		for _, id := range ids {
+			if !in[id] {
+				continue
+			}
 			held := s.nodes[id].core.View()
 			if held.Epoch == v.Epoch {
 				return true
@@ -114,7 +117,7 @@ func (s *swarm) endQuorum(v *View, in map[NodeID]bool) {
 	s.arrive(joiner)
 	bound := 6*(s.cfg.RemoveAfter+s.cfg.Lease) + time.Duration(len(s.order))*time.Second/4
 	began := s.now
-	s.until(bound, "the quorum serves", func() bool {
+	s.must(bound, "the quorum serves", func() bool {
 		if s.now-began > bound/2 && s.trapped(began) {
 			s.marks["trapped by a proposal made as the cut fell"]++
 			return true

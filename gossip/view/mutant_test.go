@@ -55,11 +55,9 @@ func (s *scenario) play(m mutant) (wrong string) {
 	w.mutant, w.quiet = m, true
 	defer func() {
 		if r := recover(); r != nil {
-			f, ok := r.(failure)
-			if !ok {
-				panic(r)
+			if f, ok := r.(failure); ok && !f.setup {
+				wrong = f.text
 			}
-			wrong = f.text
 		}
 	}()
 	s.run(w)

@@ -15,6 +15,8 @@ var scenarios = []scenario{
 	{"a leader's term begins when its prepare has come back", lateOffice},
 	{"a survivor does not yield to the late word of the dead", lateWord},
 	{"leavers do not take over", leaversStay},
+	{"a new generation is above the attempts met", generationOfAttempts},
+	{"no lease while an attempt is carried", leaseWhileCarrying},
 	{"A48 pauses", pauses},
 	{"A49 three join while one hears nothing, the others die", deafWhileOthersJoin},
 	{"A50 a paused member is removed, the others die, it resumes", removedInItsSleep},
@@ -37,11 +39,8 @@ func oldRounds(w *world) {
 	var held [2]*Pong
 	proposed, open := false, false
 	w.lose = func(from, to NodeID, m Message) bool {
-		if a, ok := m.(*Accept); ok && from == 1 && a.Next.Member(5) != nil && a.Next.Member(5).Status == Up {
-			if !proposed && w.nodes[4].core.View().Epoch == a.Base.Epoch {
-				proposed = true
-			}
-			return open || to == 3
+		if a, ok := m.(*Accept); ok && from == 1 && raises(a, 5) {
+			proposed = true
 		}
 		if p, ok := m.(*Pong); ok && proposed && to == 1 && from >= 4 {
 			held[from-4] = p
@@ -72,10 +71,16 @@ func oldRounds(w *world) {
 		n := w.nodes[2]
 		return open && len(n.core.View().Members) == 5 && n.core.LeaderLease().After(w.clock(n))
 	})
-	if len(w.nodes[1].core.View().Members) != 5 {
+	if m := w.nodes[1].core.View().Member(5); m.Status != Up {
 		w.fail("1 has not committed")
 	}
 	w.run(2 * time.Second)
+}
+
+// raises reports whether a proposal makes a node up.
+func raises(a *Accept, id NodeID) bool {
+	m := a.Next.Member(id)
+	return m != nil && m.Status == Up
 }
 
 // oneView: 4 and 5 accept that they become voters, and are cut off; 2's answers reach
@@ -86,7 +91,7 @@ func oneView(w *world) {
 	w.run(time.Second)
 	proposedAt := time.Duration(0)
 	w.lose = func(from, to NodeID, m Message) bool {
-		if a, ok := m.(*Accept); ok && from == 1 && proposedAt == 0 && a.Next.Member(5) != nil && a.Next.Member(5).Status == Up {
+		if a, ok := m.(*Accept); ok && from == 1 && proposedAt == 0 && raises(a, 5) {
 			proposedAt = w.now
 		}
 		if proposedAt == 0 {
@@ -210,7 +215,7 @@ func lateWord(w *world) {
 		w.fail("3 has yielded to a view of the dead")
 	}
 	w.removed = func(n *simNode) { w.at(100*time.Millisecond, func() { w.join(n.id + 10) }) }
-	w.until(20*time.Second, "4 is back", func() bool { return w.allUp(2) && w.allHold() })
+	w.must(20*time.Second, "4 is back", func() bool { return w.allUp(2) && w.allHold() })
 }
 
 // leaversStay: 3 and 4 leave and do not hear that they have left. 5 joins, 1 and 2
@@ -254,7 +259,7 @@ func pauses(w *world) {
 			w.pause(id)
 			w.run(d)
 			w.resume(id)
-			took := w.until(10*time.Second, "five hold leases again", func() bool { return len(w.living()) == 5 && w.allUp(5) && w.allHold() })
+			took := w.must(10*time.Second, "five hold leases again", func() bool { return len(w.living()) == 5 && w.allUp(5) && w.allHold() })
 			if w.nodes[id].removed != nil && d < testRemove {
 				w.fail("a pause of %v cost %d its place", d, id)
 			}
@@ -309,11 +314,11 @@ func deafLeader(w *world) {
 	grow(w, 5)
 	w.run(time.Second)
 	w.cut = func(from, to NodeID) bool { return to == 1 }
-	lapsed := w.until(2*time.Second, "all leases end", func() bool { return !slices.ContainsFunc(w.living(), w.holds) })
-	took := w.until(10*time.Second, "the others serve", func() bool {
+	lapsed := w.must(2*time.Second, "all leases end", func() bool { return !slices.ContainsFunc(w.living(), w.holds) })
+	took := w.must(10*time.Second, "the others serve", func() bool {
 		return !slices.ContainsFunc(w.living(), func(n *simNode) bool { return n.id != 1 && !w.holds(n) })
 	})
-	gone := w.until(5*time.Second, "the deaf one is out", func() bool { return w.nodes[2].core.View().Member(1) == nil })
+	gone := w.must(5*time.Second, "the deaf one is out", func() bool { return w.nodes[2].core.View().Member(1) == nil })
 	if w.t != nil {
 		w.t.Logf("leases end %v after the cut, are back %v later; the deaf leader is out after another %v", lapsed, took, gone)
 	}
@@ -341,7 +346,7 @@ func oldMajority(w *world) {
 	w.until(4*time.Second, "the attempt is carried", func() bool { return w.marks["carries"] > 0 })
 	w.run(5 * time.Second)
 	w.cut = nil
-	w.until(5*time.Second, "the old majority learns that it is out", func() bool { return len(w.living()) == 2 && w.allHold() })
+	w.must(5*time.Second, "the old majority learns that it is out", func() bool { return len(w.living()) == 2 && w.allHold() })
 }
 
 func answersAgain(w *world) {
@@ -425,7 +430,7 @@ func oneByOne(w *world) {
 		for id := 1; id < n; id++ {
 			x.run(700 * time.Millisecond)
 			x.kill(30*time.Millisecond, NodeID(id))
-			x.until(time.Second, "the rest serves", func() bool { return x.allUp(n-id) && x.allHold() })
+			x.must(time.Second, "the rest serves", func() bool { return x.allUp(n-id) && x.allHold() })
 		}
 	}
 }
@@ -438,7 +443,7 @@ func exactlyHalf(w *world) {
 	if w.holds(w.nodes[3]) || w.holds(w.nodes[4]) {
 		w.fail("the half without the most senior holds leases")
 	}
-	w.until(4*time.Second, "the half with the most senior serves", func() bool {
+	w.must(4*time.Second, "the half with the most senior serves", func() bool {
 		return len(w.nodes[1].core.View().Members) == 2 && w.holds(w.nodes[1]) && w.holds(w.nodes[2])
 	})
 	w.run(3 * time.Second)
@@ -459,4 +464,30 @@ func windowOfTotal(w *world) {
 			x.fail("the proofs came after %v: takeover %v", late, took)
 		}
 	}
+}
+
+// generationOfAttempts: 2 takes over with 3 and dies before 3 hears of it.
+func generationOfAttempts(w *world) {
+	grow(w, 4)
+	w.run(time.Second)
+	w.lose = func(from, to NodeID, m Message) bool { return from == 2 && len(w.nodes[2].core.View().Members) == 2 }
+	w.kill(30*time.Millisecond, 1, 4)
+	w.until(time.Second, "2 has taken over", func() bool { return len(w.nodes[2].core.View().Members) == 2 })
+	w.kill(30*time.Millisecond, 2)
+	w.must(time.Second, "3 takes over", func() bool { return w.allUp(1) && w.allHold() })
+}
+
+// leaseWhileCarrying: 1 commits a view without 3 and is cut off before anyone hears of
+// it. 3 is elected by those who accepted its removal, and must carry that.
+func leaseWhileCarrying(w *world) {
+	grow(w, 4)
+	w.run(time.Second)
+	w.cut = func(from, to NodeID) bool {
+		return from == 1 && to == 3 || from == 3 && to == 1 || from == 1 && len(w.nodes[1].core.View().Members) == 3
+	}
+	w.until(4*time.Second, "3 is left out", func() bool { return len(w.nodes[1].core.View().Members) == 3 })
+	// 2 is next in seniority; it must not stand, and 4 not before 3.
+	w.lose = func(from, to NodeID, m Message) bool { _, ok := m.(*PreVote); return ok && from != 3 }
+	w.until(3*time.Second, "3 carries its own removal", func() bool { return w.marks["carries"] > 0 })
+	w.run(3 * time.Second)
 }

@@ -54,7 +54,7 @@ type world struct {
 	marks  map[string]int
 	log    []string
 	quiet  bool
-	failed string
+	setup  bool
 	lastID NodeID
 	// events counts what has run; calm and calmAt are the last point looked at, to
 	// catch a core that asks for a timer over and over.
@@ -319,27 +319,42 @@ func (w *world) run(d time.Duration) {
 	w.now = end
 }
 
-// until runs until a condition holds, and returns how long that took.
+// until runs until a condition holds, and returns how long that took. A scenario that
+// does not get there has not shown anything.
 func (w *world) until(most time.Duration, what string, ok func() bool) time.Duration {
+	w.setup = true
+	defer func() { w.setup = false }()
+	return w.must(most, what, ok)
+}
+
+// must is until for what the protocol owes.
+func (w *world) must(most time.Duration, what string, ok func() bool) time.Duration {
 	if w.t != nil {
 		w.t.Helper()
 	}
 	began := w.now
 	for !ok() {
 		if !w.next(began + most) {
-			w.fail("not within %v: %s", most, what)
+			text := fmt.Sprintf("not within %v: %s", most, what)
+			if w.setup && w.t == nil {
+				panic(failure{text, true})
+			}
+			w.fail("%s", text)
 		}
 	}
 	return w.now - began
 }
 
 // failure is what a world without a test panics with.
-type failure struct{ text string }
+type failure struct {
+	text  string
+	setup bool
+}
 
 func (w *world) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if w.t == nil {
-		panic(failure{text})
+		panic(failure{text, false})
 	}
 	w.t.Helper()
 	for _, line := range w.log[max(0, len(w.log)-80):] {
