@@ -69,6 +69,7 @@ func (r *replica) step(ev core.Event) {
 	for i := range r.fx.Trace {
 		t := &r.fx.Trace[i]
 		u.p.w.noteUpper(string(t.Kind))
+		u.p.w.event(u.p, string(t.Kind), uint64(t.Peer), func() string { return u.p.w.name(t.Peer) + " " + t.Key + " " + t.Detail })
 	}
 	replies := slices.Clone(r.fx.Reply)
 	r.fx.Reset()
@@ -293,6 +294,7 @@ func (r *replica) say() {
 		})
 		id := r.ask(func(a core.Reply) {
 			if a.Err == nil {
+				w.event(u.p, "word acknowledged", r.chats, func() string { return word + " in " + w.viewText(r.view) })
 				w.durable.Acked(word, w.swarmVoters(r.view))
 			}
 		})
@@ -310,6 +312,7 @@ func (r *replica) say() {
 		}
 		s, _ := a.Values[0].(*crdt.ORSet[string])
 		has := func(word string) bool { return s != nil && s.Contains(word) }
+		w.event(u.p, "words read", uint64(begun), func() string { return "in " + w.viewText(r.view) })
 		w.judge(w.durable.Read(time.Duration(w.now), begun, has, w.present))
 	})
 	r.step(core.Read{ID: id, Keys: []string{keyClient}, Level: core.Majority(0, 0), Deadline: deadline})
