@@ -64,7 +64,7 @@ func (c *Core) standAt() clock.Instant {
 	wait := c.stagger() * time.Duration(min(c.seniors(), staggersMax))
 	if c.leaving {
 		// Only if nobody else does: its first deed is to leave.
-		wait += 2 * c.cfg.Lease
+		wait += c.cfg.Lease
 	}
 	at := max(c.vacantAt.Add(wait), c.standAfter)
 	if g := c.guard; g.leader != 0 && g.leader != c.self() && !c.dead(g.leader) && c.mutant != mutantPromiseSelf {

@@ -78,6 +78,7 @@ type Core struct {
 	ahead   ahead
 
 	leaving   bool
+	leftAt    clock.Instant
 	nextLeave clock.Instant
 
 	mutant mutant

@@ -102,7 +102,7 @@ func (c *Core) onLeave() {
 	if c.leaving {
 		return
 	}
-	c.leaving = true
+	c.leaving, c.leftAt = true, c.now
 	if c.view == nil {
 		c.end(0, "left before it was let in")
 		return

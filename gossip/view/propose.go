@@ -349,8 +349,14 @@ func (c *Core) drops(m *Member) bool {
 	return !c.now.Before(c.removeFrom(max(p.answeredAt, o.since)))
 }
 
-// canGo reports whether a leaving leader leaves a voter behind that answers.
+// canGo reports whether a leaving leader leaves a voter behind that answers and
+// stays. It waits for others who leave at the same time to say so: if the last word
+// of the leader hands the office to leavers only, each of them waits in vain for
+// somebody else to stand first.
 func (c *Core) canGo() bool {
+	if c.now.Before(max(c.leftAt, c.office.since).Add(2 * c.cfg.Ping)) {
+		return false
+	}
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
 		if p := c.office.peers[m.ID]; m.ID != c.self() && m.Status.Votes() && !c.dead(m.ID) &&

@@ -1,0 +1,158 @@
+package view
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// history draws lines of views as they may grow: each continues another by steps in
+// order and takeovers, every takeover in a generation of its own.
+type history struct {
+	t          *rapid.T
+	generation uint32
+	lines      []*View
+}
+
+func (h *history) grow() {
+	from := h.lines[rapid.IntRange(0, len(h.lines)-1).Draw(h.t, "from")]
+	v := &View{Cluster: 1, Epoch: from.Epoch + Epoch(rapid.IntRange(0, 3).Draw(h.t, "steps")), Forks: from.Forks}
+	if rapid.Bool().Draw(h.t, "takeover") {
+		h.generation++
+		f := Fork{From: v.Epoch, To: FirstEpoch(h.generation), Kept: rapid.IntRange(1, 3).Draw(h.t, "kept"), By: NodeID(h.generation)}
+		v.Epoch, v.Forks = f.To, withFork(v.Forks, f)
+	}
+	h.lines = append(h.lines, v)
+}
+
+var mirror = map[relation]relation{same: same, newer: older, older: newer, stands: yields, yields: stands, stranger: stranger}
+
+func TestBothSidesAgreeWhoYields(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := &history{t: t, generation: 100, lines: []*View{{Cluster: 1, Epoch: FirstEpoch(100)}}}
+		for range rapid.IntRange(1, 8).Draw(t, "views") {
+			h.grow()
+		}
+		for _, a := range h.lines {
+			for _, b := range h.lines {
+				if ab, ba := compare(a, b), compare(b, a); ba != mirror[ab] {
+					t.Fatalf("%+v and %+v: %v and %v", a, b, ab, ba)
+				}
+			}
+		}
+	})
+}
+
+// TestWhoYieldsIsAnOrder: among lines that have parted somebody stands over all.
+func TestWhoYieldsIsAnOrder(t *testing.T) {
+	beats := func(a, b *View) bool { r := compare(a, b); return r == stands || r == older }
+	rapid.Check(t, func(t *rapid.T) {
+		h := &history{t: t, generation: 100, lines: []*View{{Cluster: 1, Epoch: FirstEpoch(100)}}}
+		for range rapid.IntRange(2, 7).Draw(t, "views") {
+			h.grow()
+		}
+		for _, a := range h.lines {
+			for _, b := range h.lines {
+				for _, c := range h.lines {
+					if beats(a, b) && beats(b, c) && beats(c, a) {
+						t.Fatalf("no end: %+v, %+v, %+v", a, b, c)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestLongHistoriesAreTrimmed(t *testing.T) {
+	v := &View{Cluster: 1, Epoch: FirstEpoch(1)}
+	var all []*View
+	for g := uint32(2); g < 3*forksMax; g++ {
+		f := Fork{From: v.Epoch, To: FirstEpoch(g), Kept: 1, By: NodeID(g)}
+		v = &View{Cluster: 1, Epoch: f.To, Forks: withFork(v.Forks, f)}
+		all = append(all, v)
+	}
+	last := all[len(all)-1]
+	if len(last.Forks) != forksMax {
+		t.Fatalf("%d forks", len(last.Forks))
+	}
+	for i := len(all) - forksMax + 1; i < len(all)-1; i++ {
+		if compare(all[i], last) != newer || compare(last, all[i]) != older {
+			t.Fatalf("%d: %v", i, compare(all[i], last))
+		}
+	}
+}
+
+// meeting parts a cluster by wrong evidence and heals it.
+func meeting(t *testing.T, n int, side func(NodeID) int, wrong func(of, about NodeID) bool) *world {
+	w := cluster(t, n)
+	w.truth.wrongEvidence = true
+	w.run(time.Second)
+	w.cut = func(from, to NodeID) bool { return side(from) != side(to) }
+	for _, a := range w.order {
+		for _, b := range w.order {
+			if side(a) != side(b) {
+				w.step(a, Link{Subject: b})
+				if wrong(a, b) {
+					w.step(a, ProvenDead{Subject: b, Reason: "wrong"})
+				}
+			}
+		}
+	}
+	w.run(4 * time.Second)
+	w.cut = nil
+	// Discovery brings the sides together: everybody shows its view to everybody.
+	show := func() {
+		for _, a := range w.living() {
+			for _, b := range w.living() {
+				if a.id != b.id && a.core.View() != nil {
+					w.transmit(a.id, b.id, &Decided{View: a.core.View()})
+				}
+			}
+		}
+	}
+	for range 5 {
+		show()
+		w.run(time.Second)
+	}
+	return w
+}
+
+func TestLineagesMeet(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		n     int
+		side  func(NodeID) int
+		wrong func(of, about NodeID) bool
+		stay  []NodeID
+	}{
+		{"a quorum against one that took over", 5, func(id NodeID) int { return b2i(id == 5) },
+			func(of, about NodeID) bool { return of == 5 }, []NodeID{1, 2, 3, 4}},
+		{"a quorum against the most senior, which took over", 5, func(id NodeID) int { return b2i(id == 1) },
+			func(of, about NodeID) bool { return of == 1 }, []NodeID{2, 3, 4, 5}},
+		{"two takeovers, the larger stands", 5, func(id NodeID) int { return int(id+1) / 2 },
+			func(of, about NodeID) bool { return true }, nil},
+		{"a minority that took over against one that did not", 4, func(id NodeID) int { return b2i(id > 2) },
+			func(of, about NodeID) bool { return of > 2 }, []NodeID{1, 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := meeting(t, c.n, c.side, c.wrong)
+			var stayed []NodeID
+			for _, n := range w.living() {
+				stayed = append(stayed, n.id)
+			}
+			if c.stay != nil && fmt.Sprint(stayed) != fmt.Sprint(c.stay) || len(stayed) == 0 || !w.allUp(len(stayed)) || !w.allHold() {
+				w.fail("%v stay", stayed)
+			}
+			t.Logf("%v stay: %s", stayed, viewText(w.nodes[stayed[0]].core.View()))
+		})
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,193 @@
+package view
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// unreachable tells a node's core whom it cannot reach.
+func (w *world) cannotReach(id NodeID, ids ...NodeID) { w.step(id, Unreachable{Nodes: ids}) }
+
+func TestTheOneWithFewerLinksYields(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		broken   map[NodeID][]NodeID
+		dead     NodeID
+		reporter NodeID
+		subject  NodeID
+		gone     NodeID
+	}{
+		{"a tie costs the junior", map[NodeID][]NodeID{2: {4}, 4: {2}}, 0, 2, 4, 4},
+		{"whoever reports it", map[NodeID][]NodeID{2: {4}, 4: {2}}, 0, 4, 2, 4},
+		{"one side's report is enough", map[NodeID][]NodeID{2: {4}}, 0, 2, 4, 4},
+		{"fewer links cost the senior", map[NodeID][]NodeID{2: {4, 5}, 4: {2}, 5: {2}}, 0, 2, 4, 2},
+		{"others' reports count", map[NodeID][]NodeID{2: {4}, 5: {2}}, 0, 2, 4, 2},
+		{"the silent do not count", map[NodeID][]NodeID{2: {4, 6}, 4: {2}}, 6, 2, 4, 4},
+		{"the leader may be the one", map[NodeID][]NodeID{1: {4, 5}, 4: {1}, 5: {1}}, 0, 4, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := cluster(t, 6)
+			w.run(time.Second)
+			if c.dead != 0 {
+				w.crash(c.dead)
+				w.run(testLease + testPing) // silent, and not removed yet
+			}
+			for id, ids := range c.broken {
+				w.cannotReach(id, ids...)
+			}
+			w.run(2 * testPing)
+			report := func() {
+				for _, n := range w.living() {
+					if n.id == c.reporter {
+						w.step(n.id, Yield{Subject: c.subject, Reporter: c.reporter})
+					}
+				}
+			}
+			for range 10 {
+				report()
+				w.run(testRemove)
+			}
+			for _, id := range []NodeID{c.reporter, c.subject} {
+				if out := w.nodes[id].removed != nil; out != (id == c.gone) {
+					w.fail("%d removed: %v", id, out)
+				}
+			}
+		})
+	}
+}
+
+// TestOneOfTwoYields reports the same broken link from both ends, again and again,
+// while the counts of links change: never do both go.
+func TestOneOfTwoYields(t *testing.T) {
+	w := cluster(t, 5)
+	w.run(time.Second)
+	w.cannotReach(2, 4, 5)
+	w.cannotReach(4, 2)
+	w.cannotReach(5, 2)
+	w.run(2 * testPing)
+	w.step(2, Yield{Subject: 4, Reporter: 2})
+	w.cannotReach(2)
+	w.cannotReach(4, 1, 2, 3)
+	w.run(2 * testPing)
+	w.step(4, Yield{Subject: 2, Reporter: 4})
+	w.run(5 * time.Second)
+	if w.nodes[2].removed == nil || w.nodes[4].removed != nil {
+		w.fail("2 removed: %v, 4 removed: %v", w.nodes[2].removed, w.nodes[4].removed)
+	}
+}
+
+func TestAStarvedMembersLeaseEndsBeforeItIsRemoved(t *testing.T) {
+	w := cluster(t, 3)
+	w.run(time.Second)
+	w.step(1, Yield{Subject: 3, Reporter: 1})
+	ended := w.until(2*testLease, "the lease ends", func() bool { return !w.holds(w.nodes[3]) })
+	gone := w.until(2*testRemove, "3 is out", func() bool { return w.nodes[3].removed != nil })
+	if ended > testLease || ended+gone < testRemove || ended+gone > testRemove+3*testPing {
+		w.fail("lease ended after %v, removed %v later", ended, gone)
+	}
+}
+
+func TestDenial(t *testing.T) {
+	for _, dead := range []NodeID{1, 3} {
+		w := cluster(t, 4)
+		w.run(time.Second)
+		prover := NodeID(2)
+		if dead == 3 {
+			prover = 1
+		}
+		// A wrong proof at one node, while the others hear the peer.
+		w.step(prover, ProvenDead{Subject: dead, Reason: "wrong"})
+		w.run(3 * time.Second)
+		if !w.allUp(4) || !w.allHold() || dead == 3 && w.marks["proof denied"] == 0 {
+			w.fail("a proof that others deny has had an effect")
+		}
+		// Nobody hears it any more: the proof counts.
+		w.crash(dead)
+		for _, n := range w.living() {
+			w.step(n.id, Link{Subject: dead})
+		}
+		took := w.must(2*time.Second, "the dead is out", func() bool { return w.allUp(3) && w.allHold() })
+		if took > 2*testPing {
+			w.fail("took %v", took)
+		}
+	}
+}
+
+func TestLateProofs(t *testing.T) {
+	// A proof that comes in the middle of the silence makes an end of it.
+	w := cluster(t, 3)
+	w.run(time.Second)
+	w.kill(700*time.Millisecond, 3)
+	took := w.must(time.Second, "the dead is out", func() bool { return w.allUp(2) })
+	if took > 800*time.Millisecond {
+		w.fail("took %v", took)
+	}
+	// A proof that comes before the view that has its subject is not forgotten.
+	w = cluster(t, 2)
+	w.run(time.Second)
+	w.lose = func(from, to NodeID, m Message) bool { return to == 2 }
+	w.join(3)
+	w.until(time.Second, "3 is let in", func() bool { return w.nodes[3].core.View() != nil })
+	w.crash(3)
+	w.step(2, ProvenDead{Subject: 3, Reason: "refused"})
+	w.lose = func(from, to NodeID, m Message) bool { return to == 2 && w.nodes[2].core.View().Member(3) != nil }
+	w.until(time.Second, "2 hears of 3", func() bool { return w.nodes[2].core.View().Member(3) != nil })
+	w.kill(30*time.Millisecond, 1)
+	w.must(time.Second, "2 takes over", func() bool { return w.allUp(1) && w.allHold() })
+}
+
+func TestThirtyJoinAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.jitter = 2 * time.Millisecond
+	w.add(1)
+	w.step(1, Form{Generation: 100})
+	for id := NodeID(2); id <= 31; id++ {
+		w.join(id)
+	}
+	took := w.must(5*time.Second, "31 are up", func() bool { return w.allUp(31) && w.allHold() })
+	epoch := uint32(w.nodes[1].core.View().Epoch)
+	t.Logf("31 members after %v, in %d views", took, epoch)
+	if epoch > 12 {
+		w.fail("%d views", epoch)
+	}
+}
+
+func TestSeveralLeaveAtOnce(t *testing.T) {
+	for _, leavers := range [][]NodeID{{1, 2}, {2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4, 5}} {
+		w := cluster(t, 5)
+		w.run(time.Second)
+		for _, id := range leavers {
+			w.step(id, Leave{})
+		}
+		took := w.must(3*time.Second, "they have left", func() bool {
+			left := !slices.ContainsFunc(leavers, func(id NodeID) bool { return w.nodes[id].removed == nil })
+			return left && w.allUp(5-len(leavers)) && w.allHold()
+		})
+		t.Logf("%v left in %v", leavers, took)
+	}
+	// The leader dies while all that remain leave.
+	w := cluster(t, 3)
+	w.run(time.Second)
+	w.step(2, Leave{})
+	w.step(3, Leave{})
+	w.kill(30*time.Millisecond, 1)
+	w.must(8*time.Second, "they have left", func() bool { return w.nodes[2].removed != nil && w.nodes[3].removed != nil })
+}
+
+// TestUnreachableIsNotShared: answers that were sent keep what they said.
+func TestUnreachableIsNotShared(t *testing.T) {
+	w := cluster(t, 3)
+	var pong *Pong
+	w.sent = func(from, to NodeID, m Message) {
+		if p, ok := m.(*Pong); ok && from == 2 && len(p.Unreachable) > 0 && pong == nil {
+			pong = p
+		}
+	}
+	w.cannotReach(2, 3)
+	w.run(2 * testPing)
+	w.cannotReach(2, 1)
+	if pong == nil || pong.Unreachable[0] != 3 {
+		t.Fatalf("the answer says %+v", pong)
+	}
+}
