@@ -1,0 +1,130 @@
+package invariant
+
+import (
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+func viewOf(epoch view.Epoch, ids ...view.NodeID) *view.View {
+	v := &view.View{Cluster: 1, Epoch: epoch}
+	for _, id := range ids {
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})
+	}
+	return v
+}
+
+func want(t *testing.T, v *Violation, id string) {
+	t.Helper()
+	switch {
+	case v == nil && id != "":
+		t.Errorf("nothing was seen, want %s", id)
+	case v != nil && v.ID != id:
+		t.Errorf("got %v, want %q", v, id)
+	}
+}
+
+func TestMembership(t *testing.T) {
+	m := NewMembership()
+	want(t, m.Published(1, 1, viewOf(5, 1, 2, 3)), "")
+	want(t, m.Published(1, 2, viewOf(5, 1, 2, 3)), "")
+	want(t, m.Published(2, 2, viewOf(4, 1, 2)), "S6") // back in time
+	want(t, m.Published(2, 3, viewOf(5, 1, 3)), "S6") // another view of the epoch
+	want(t, m.Leased(3, 1, 100, true), "")
+	want(t, m.Leased(3, 2, 100, true), "S6") // a second leader
+	want(t, m.Leased(3, 2, 100, false), "")
+	want(t, m.Published(50, 1, viewOf(6, 1, 3)), "S6") // 2 is out and holds a lease
+	want(t, m.Published(101, 3, viewOf(7, 1, 3)), "")  // it has ended
+	m.Gone(1)
+	if m.Valid(50, 1) || m.Member(1) {
+		t.Error("a process that has gone holds a lease")
+	}
+}
+
+func TestPlainQuorum(t *testing.T) {
+	v := viewOf(1, 1, 2, 3, 4)
+	v.Members = append(v.Members, view.Member{Node: view.Node{ID: 5}, Status: view.Joining})
+	for _, c := range []struct {
+		ids  []view.NodeID
+		want bool
+	}{
+		{[]view.NodeID{1, 2}, true}, {[]view.NodeID{2, 3}, false}, {[]view.NodeID{2, 3, 4}, true},
+		{[]view.NodeID{2, 3, 5}, false}, {[]view.NodeID{1}, false},
+	} {
+		has := map[view.NodeID]bool{}
+		for _, id := range c.ids {
+			has[id] = true
+		}
+		if got := PlainQuorum(v, func(id view.NodeID) bool { return has[id] }); got != c.want {
+			t.Errorf("%v: %v", c.ids, got)
+		}
+	}
+}
+
+func token(seq uint64) protocol.Token { return protocol.Token{Term: 1, Seq: seq} }
+
+func TestHosting(t *testing.T) {
+	m := NewMembership()
+	want(t, m.Published(0, 1, viewOf(5, 1, 2)), "")
+	want(t, m.Published(0, 2, viewOf(5, 1, 2)), "")
+	want(t, m.Leased(0, 1, time.Second, false), "")
+	want(t, m.Leased(0, 2, time.Second, false), "")
+	h := NewHosting(m)
+	want(t, h.Started(1, 1, 7, token(3)), "")
+	want(t, h.Acts(2, 1, 7, token(3)), "")
+	want(t, h.Acts(2, 2, 7, token(3)), "S1")             // it does not live there
+	want(t, h.Acts(2*time.Second, 1, 7, token(3)), "S1") // without a lease
+	want(t, h.Started(3, 2, 7, token(3)), "S7")          // one token, two owners
+	want(t, h.Started(3, 2, 7, token(2)), "S7")          // a token that does not grow
+	want(t, h.Started(3, 2, 7, token(4)), "S11")         // 1 has not stopped
+	h.Stopped(1, 7)
+	want(t, h.Started(4, 2, 7, token(5)), "")
+	if live := h.Live(7); len(live) != 1 || live[0] != 2 {
+		t.Errorf("live at %v", live)
+	}
+}
+
+func TestTwoThatActAtOnce(t *testing.T) {
+	m := NewMembership()
+	// Node 1 was left out wrongly and still holds a lease: what S6 forbids, S1 sees too.
+	m.Published(0, 1, viewOf(5, 1, 2))
+	m.Leased(0, 1, time.Second, false)
+	h := NewHosting(m)
+	want(t, h.Started(1, 1, 7, token(1)), "")
+	m.Published(2, 2, viewOf(6, 2))
+	m.Leased(2, 2, time.Second, false)
+	want(t, h.Started(3, 2, 7, token(2)), "S1")
+}
+
+func TestMessages(t *testing.T) {
+	m := NewMessages()
+	want(t, m.Processed(1, 1, 9, 0, 1), "")
+	want(t, m.Processed(2, 1, 9, 0, 4), "") // gaps are possible
+	want(t, m.Processed(3, 2, 9, 0, 4), "S2")
+	want(t, m.Processed(4, 2, 9, 0, 3), "S3")
+	want(t, m.Processed(5, 2, 9, 1, 1), "") // another entity
+}
+
+func TestDurable(t *testing.T) {
+	var d Durable
+	d.Acked("x", []view.NodeID{1, 2, 3})
+	begun := d.Begin()
+	d.Acked("later", []view.NodeID{1, 2, 3})
+	none := func(string) bool { return false }
+	lost := func(ids ...view.NodeID) func(view.NodeID) bool {
+		return func(id view.NodeID) bool {
+			for _, l := range ids {
+				if l == id {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	want(t, d.Read(1, begun, func(w string) bool { return w == "x" }, lost()), "")
+	want(t, d.Read(1, begun, none, lost(1)), "S4")
+	want(t, d.Read(1, begun, none, lost(1, 2)), "") // more than a majority covers
+	want(t, d.Read(1, 0, none, lost()), "")         // it began before
+}
