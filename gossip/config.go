@@ -124,6 +124,16 @@ type Config struct {
 	NoDiscovery bool
 	// Discovery tunes memberlist.
 	Discovery Discovery
+
+	// trace watches leases and views as they change, for tests that compare nodes.
+	trace tracer
+}
+
+// tracer is told, in the loop, of what must never contradict between nodes. Either
+// function may be nil.
+type tracer struct {
+	lease func(self view.NodeID, l view.Lease, held bool, from clock.Instant)
+	view  func(self view.NodeID, v *view.View)
 }
 
 // Discovery holds memberlist's pace. It decides nothing that matters for safety,

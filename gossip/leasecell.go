@@ -23,6 +23,10 @@ type leaseCell struct {
 	// holds counts Abandoned events that are not yet delivered. Invariant: until is
 	// 0 while holds > 0.
 	holds int
+	// trace, if set, is told of every change, after it has been made and before the
+	// loop sends anything that follows from it. From is when the change was
+	// decided, 0 if that is now.
+	trace func(l view.Lease, held bool, from clock.Instant)
 }
 
 // valid reports whether the lease may be used at now.
@@ -40,10 +44,18 @@ func (c *leaseCell) set(l view.Lease, now clock.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lease = l
+	until := clock.Instant(0)
 	if c.holds == 0 && l.Valid(now) {
-		c.until.Store(int64(l.Until))
-	} else {
-		c.until.Store(0)
+		until = l.Until
+	}
+	c.store(until, now)
+}
+
+// store publishes the end of the lease; mu is held.
+func (c *leaseCell) store(until, now clock.Instant) {
+	c.until.Store(int64(until))
+	if c.trace != nil {
+		c.trace(c.lease, until != 0, now)
 	}
 }
 
@@ -52,7 +64,7 @@ func (c *leaseCell) hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holds++
-	c.until.Store(0)
+	c.store(0, 0)
 }
 
 // release ends one hold.
@@ -61,6 +73,6 @@ func (c *leaseCell) release() {
 	defer c.mu.Unlock()
 	c.holds--
 	if c.holds == 0 {
-		c.until.Store(int64(c.lease.Until))
+		c.store(c.lease.Until, 0)
 	}
 }

@@ -336,6 +336,9 @@ func (l *loop) newView(now clock.Instant, v *view.View) {
 	}
 	n.transport.Learn(peers...)
 	n.view.Store(v)
+	if f := n.cfg.trace.view; f != nil {
+		f(n.self.ID, v)
+	}
 	n.events.put(ViewChanged{v}, nil)
 	l.evidence.view(now, v, &l.acts)
 	l.forming.viewed(now, v, &l.acts)

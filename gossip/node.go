@@ -125,6 +125,9 @@ func newNode(cfg Config) *Node {
 		over: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
+	if f := cfg.trace.lease; f != nil {
+		n.lease.trace = func(l view.Lease, held bool, from clock.Instant) { f(n.self.ID, l, held, from) }
+	}
 	return n
 }
 

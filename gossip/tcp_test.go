@@ -8,13 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-// TestMain looks for goroutines that a closed node left behind. memberlist's last
-// probe may outlive it a little; goleak waits.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // eventually polls a condition of real nodes.
 func eventually(t *testing.T, most time.Duration, what string, ok func() bool) time.Duration {
