@@ -2,6 +2,7 @@ package view
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/wire"
@@ -9,6 +10,20 @@ import (
 
 // ErrUnknownMessage means that a frame is of no kind known to this version.
 var ErrUnknownMessage = errors.New("view: unknown message")
+
+// ErrBadView means that a frame holds a view that no node can have proposed: without
+// members or epoch, or with a member twice.
+var ErrBadView = errors.New("view: no such view can be")
+
+// distinct reports whether there are members, each once and with an id.
+func distinct(members []Member) bool {
+	ids := make([]NodeID, len(members))
+	for i := range members {
+		ids[i] = members[i].ID
+	}
+	slices.Sort(ids)
+	return len(ids) > 0 && ids[0] != 0 && len(slices.Compact(ids)) == len(members)
+}
 
 // Limits of what a frame may hold; the lists are bounded by the frame besides.
 const (
@@ -93,7 +108,7 @@ func Append(b []byte, msg Message) []byte {
 // multiple of the frame, and fails on anything left over.
 func Decode(frame []byte) (Message, error) {
 	r := reader{wire.NewReader(frame)}
-	msg := r.message()
+	msg := r.message() // what it returns after a failure is dropped
 	if err := r.Done(); err != nil {
 		return nil, err
 	}
@@ -254,8 +269,16 @@ func (r reader) view() *View {
 		}
 		v.Members = append(v.Members, m)
 	}
+	if v.Epoch == 0 || !distinct(v.Members) {
+		r.Fail(ErrBadView)
+		return nil
+	}
 	forks := r.Count("forks", forkBytesMin)
-	for range min(forks, 2*forksMax) {
+	if forks > forksMax {
+		r.Fail(&wire.LimitError{Field: "forks", Declared: uint64(forks), Max: forksMax})
+		return nil
+	}
+	for range forks {
 		v.Forks = append(v.Forks, Fork{From: r.epoch(), To: r.epoch(), Kept: int(r.Uvarint()), By: r.id()})
 	}
 	return v

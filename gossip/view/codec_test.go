@@ -1,0 +1,116 @@
+package view
+
+import (
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func sampleView() *View {
+	return &View{
+		Cluster: 7, Epoch: FirstEpoch(1_700_000_000) + 3,
+		Members: []Member{
+			{Node: Node{ID: 1, Name: "a", Addr: "10.0.0.1:7000", Roles: []string{"x", "y"}, AppVersion: "1.2"}, Joined: FirstEpoch(9), Status: Up},
+			{Node: Node{ID: 2, Name: "b", Addr: "[::1]:1"}, Joined: FirstEpoch(9) + 1, Status: Joining},
+			{Node: Node{ID: 3}, Status: Leaving},
+		},
+		Forks: []Fork{{From: 1, To: 2, Kept: 3, By: 4}},
+	}
+}
+
+func samples() []Message {
+	b, v := Ballot{Round: 3, Node: 9}, sampleView()
+	ping := Ping{Ballot: b, Cluster: 7, Epoch: 5, Round: 6, Echo: -7, Remaining: time.Second, Life: true}
+	withView := ping
+	withView.View = v
+	return []Message{
+		&ping, &withView, &Pong{Ballot: b, Epoch: 1, Round: 2, T0: 3, Accepted: 4, Unreachable: []NodeID{5, 6}}, &Pong{},
+		&Accept{Ping: ping, Base: v, Next: v, Emergency: true}, &PreVote{Ballot: b, Base: v, Dead: []NodeID{1}},
+		&PreVoted{Ballot: b, Base: 1, Yes: true, Promised: b, Hears: []NodeID{2}}, &Prepare{Ballot: b, Base: v},
+		&Promised{Ballot: b, Base: 1, Accepted: v, AcceptedBallot: b, Emergency: true, Generation: 1 << 31, T0: 1, Hears: []NodeID{3}},
+		&Nack{Ballot: b, Promised: b}, &Decided{View: v}, &JoinRequest{Node: v.Members[0].Node, Hops: 2}, &JoinRefused{Reason: "no"},
+		&LeaveRequest{}, &YieldRequest{Subject: 1}, &Doubt{Ballot: b, Dead: []NodeID{1}}, &Doubted{Ballot: b, Asked: []NodeID{1}, Hears: []NodeID{1}},
+		&Contest{View: v, Nonce: 1}, &Contested{View: v, Nonce: 1},
+	}
+}
+
+func TestMessagesSurviveTheirFrames(t *testing.T) {
+	for _, m := range samples() {
+		got, err := Decode(Append(nil, m))
+		if err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%T: %v\n%+v\n%+v", m, err, m, got)
+		}
+	}
+}
+
+func TestCutFramesFail(t *testing.T) {
+	for _, m := range samples() {
+		frame := Append(nil, m)
+		for n := range frame {
+			if _, err := Decode(frame[:n]); err == nil {
+				t.Errorf("%T: %d of %d bytes decode", m, n, len(frame))
+			}
+		}
+		if _, err := Decode(append(frame, 0)); err == nil {
+			t.Errorf("%T: decodes with a byte too many", m)
+		}
+	}
+}
+
+func TestViewsThatCannotBe(t *testing.T) {
+	for name, spoil := range map[string]func(*View){
+		"a member twice":   func(v *View) { v.Members[1].ID = v.Members[0].ID },
+		"a nameless id":    func(v *View) { v.Members[1].ID = 0 },
+		"no status":        func(v *View) { v.Members[1].Status = 0 },
+		"unknown status":   func(v *View) { v.Members[1].Status = 9 },
+		"a name too long":  func(v *View) { v.Members[1].Name = strings.Repeat("x", nameBytesMax+1) },
+		"no members":       func(v *View) { v.Members = nil },
+		"no epoch":         func(v *View) { v.Epoch = 0 },
+		"too many forks":   func(v *View) { v.Forks = make([]Fork, 2*forksMax) },
+		"too many members": func(v *View) { v.Members = make([]Member, membersMax+1) },
+	} {
+		v := sampleView()
+		spoil(v)
+		for i := range v.Members {
+			if name == "too many members" {
+				v.Members[i] = Member{Node: Node{ID: NodeID(i + 1)}, Status: Up}
+			}
+		}
+		if _, err := Decode(Append(nil, &Decided{View: v})); err == nil {
+			t.Errorf("%s: decodes", name)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, m := range samples() {
+		f.Add(Append(nil, m))
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		m, err := Decode(frame)
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > uint64(64*len(frame)+64<<10) {
+			t.Fatalf("%d bytes allocated for a frame of %d", got, len(frame))
+		}
+		if err != nil {
+			return
+		}
+		again, err := Decode(Append(nil, m))
+		if err != nil || !reflect.DeepEqual(again, m) {
+			t.Fatalf("%+v and then %+v, %v", m, again, err)
+		}
+		// A core takes anything that decodes.
+		w := newWorld(t)
+		w.quiet = true
+		grow(w, 2)
+		w.truth.wrongEvidence = true
+		for _, from := range []NodeID{1, 9} {
+			var out Effects
+			w.nodes[2].core.Step(w.clock(w.nodes[2]), Received{From: from, Msg: m}, &out)
+		}
+	})
+}

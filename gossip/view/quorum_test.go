@@ -1,0 +1,141 @@
+package view
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// viewOf builds a view from a word: u up, j joining, l leaving; ids from 1.
+func viewOf(word string) *View {
+	v := &View{Cluster: 1, Epoch: FirstEpoch(1)}
+	for i, r := range word {
+		v.Members = append(v.Members, Member{Node: Node{ID: NodeID(i + 1)}, Status: map[rune]Status{'u': Up, 'j': Joining, 'l': Leaving}[r]})
+	}
+	return v
+}
+
+func setOf(ids ...NodeID) has {
+	return func(id NodeID) bool {
+		for _, x := range ids {
+			if x == id {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func TestPlainQuorum(t *testing.T) {
+	for _, c := range []struct {
+		view string
+		in   []NodeID
+		want bool
+	}{
+		{"u", []NodeID{1}, true}, {"u", nil, false},
+		{"uu", []NodeID{1}, true}, {"uu", []NodeID{2}, false}, {"uu", []NodeID{1, 2}, true},
+		{"uuu", []NodeID{1}, false}, {"uuu", []NodeID{2, 3}, true},
+		{"uuuu", []NodeID{1, 4}, true}, {"uuuu", []NodeID{2, 3}, false}, {"uuuu", []NodeID{2, 3, 4}, true},
+		{"uujj", []NodeID{2, 3, 4}, false}, {"uujj", []NodeID{1}, true},
+		{"juu", []NodeID{2}, true}, {"juu", []NodeID{1, 3}, false}, // the most senior voter counts
+		{"luu", []NodeID{1, 2}, true}, {"lu", []NodeID{1}, true},
+		{"jj", []NodeID{1, 2}, false}, {"", nil, false}, {"uuu", []NodeID{7, 8, 9}, false},
+	} {
+		if got := plainQuorum(viewOf(c.view), setOf(c.in...)); got != c.want {
+			t.Errorf("%s %v: %v", c.view, c.in, got)
+		}
+	}
+}
+
+func TestTotalQuorum(t *testing.T) {
+	for _, c := range []struct {
+		view     string
+		in, dead []NodeID
+		want     bool
+	}{
+		{"uuu", []NodeID{3}, []NodeID{1, 2}, true}, {"uuu", []NodeID{3}, []NodeID{1}, false},
+		{"uuj", []NodeID{2}, []NodeID{1}, false}, {"uuj", []NodeID{2, 3}, []NodeID{1}, true},
+		{"uuj", []NodeID{3}, []NodeID{1, 2}, false}, {"uu", nil, []NodeID{1, 2}, false},
+	} {
+		if got := totalQuorum(viewOf(c.view), setOf(c.in...), setOf(c.dead...)); got != c.want {
+			t.Errorf("%s in %v dead %v: %v", c.view, c.in, c.dead, got)
+		}
+	}
+}
+
+func drawSet(t *rapid.T, n int, name string) has {
+	bits := rapid.Uint64().Draw(t, name)
+	return func(id NodeID) bool { return id >= 1 && int(id) <= n && bits>>id&1 == 1 }
+}
+
+// TestPlainQuorumsMeet: two plain quorums share a voter, and a total quorum shares
+// one with every plain quorum that is not dead to the last.
+func TestPlainQuorumsMeet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 9).Draw(t, "n")
+		word := rapid.StringOfN(rapid.RuneFrom([]rune("uuujl")), n, n, -1).Draw(t, "view")
+		v, a, b, dead := viewOf(word), drawSet(t, n, "a"), drawSet(t, n, "b"), drawSet(t, n, "dead")
+		shares := func(in, other has) bool {
+			for i := range v.Members {
+				if m := &v.Members[i]; m.Status.Votes() && in(m.ID) && other(m.ID) {
+					return true
+				}
+			}
+			return false
+		}
+		if plainQuorum(v, a) && plainQuorum(v, b) && !shares(a, b) {
+			t.Fatalf("%s: two plain quorums do not meet", word)
+		}
+		alive := func(id NodeID) bool { return !dead(id) }
+		if totalQuorum(v, a, dead) && plainQuorum(v, b) && !shares(a, b) && shares(b, func(id NodeID) bool { return alive(id) && !a(id) }) {
+			t.Fatalf("%s: a total quorum misses a living member of a plain one", word)
+		}
+	})
+}
+
+// TestTallyCountsLikePlainQuorum: what the leader keeps up answer by answer is what
+// counting anew would give.
+func TestTallyCountsLikePlainQuorum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 7).Draw(t, "n")
+		word := "u" + rapid.StringOfN(rapid.RuneFrom([]rune("uuujl")), n-1, n-1, -1).Draw(t, "view")
+		other := rapid.StringOfN(rapid.RuneFrom([]rune("uuujl")), n, n, -1).Draw(t, "next")
+		self := NodeID(rapid.IntRange(1, n).Draw(t, "self"))
+		v, next := viewOf(word), viewOf(other)
+		c := New(Config{Self: Node{ID: self}, Ping: testPing, Lease: testLease, RemoveAfter: testRemove}, 1)
+		o := &office{peers: map[NodeID]*peer{}}
+		c.office, c.view = o, v
+		for i := range v.Members {
+			o.peers[v.Members[i].ID] = &peer{now: v.Members[i].Status.Votes(), next: next.Members[i].Status.Votes()}
+		}
+		o.now, o.next = c.newTally(v), c.newTally(next)
+		for range rapid.IntRange(0, 200).Draw(t, "events") {
+			if rapid.IntRange(0, 2).Draw(t, "what") == 0 {
+				o.round++
+				o.now.open(o.round)
+				o.next.open(o.round)
+			} else if id := NodeID(rapid.IntRange(1, n).Draw(t, "who")); id != self {
+				p := o.peers[id]
+				o.answer(id, p, p.round+uint64(rapid.IntRange(0, int(o.round-p.round)).Draw(t, "round")))
+			}
+			if rapid.IntRange(0, 20).Draw(t, "restart") == 0 {
+				o.now, o.next = c.newTally(v), c.newTally(next)
+			}
+			slow := func(both bool) uint64 {
+				for r := o.round; r > 0 && r+roundsKept > o.round; r-- {
+					in := func(id NodeID) bool { return id == self || o.peers[id].round >= r }
+					if plainQuorum(v, in) && (!both || plainQuorum(next, in)) {
+						return r
+					}
+				}
+				return 0
+			}
+			if got, want := o.now.answered(nil, o.round, 0), slow(false); got != want {
+				t.Fatalf("%s: %d, counted anew %d", word, got, want)
+			}
+			if got, want := o.now.answered(o.next, o.round, 0), slow(true); got != want {
+				t.Fatalf("%s %s: %d, counted anew %d", word, other, got, want)
+			}
+		}
+	})
+}
