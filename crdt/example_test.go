@@ -368,3 +368,29 @@ func ExampleLimitError() {
 	fmt.Println(errors.As(err, &limit), limit.Field)
 	// Output: true elements
 }
+
+func ExampleCausal() {
+	var m crdt.ORMultiMap[string, int]
+	m.Add(ann, "k", 1)
+	m.Add(ann, "k", 2)
+	var c crdt.Causal = &m
+	fmt.Println(c.Seen(ann), c.Context().Len())
+	// Output: 2 2
+}
+
+func ExampleKindError() {
+	var set crdt.ORSet[string]
+	_, err := set.Join(&crdt.Flag{})
+	var kind *crdt.KindError
+	fmt.Println(errors.As(err, &kind) && kind.Want == crdt.KindORSet)
+	// Output: true
+}
+
+func ExampleSkewError() {
+	var clock crdt.HLC
+	wall := time.UnixMilli(0)
+	err := clock.Check(1000<<16, wall)
+	var skew *crdt.SkewError
+	fmt.Println(errors.As(err, &skew) && skew.AheadMillis == 1000)
+	// Output: true
+}
