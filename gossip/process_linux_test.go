@@ -1,0 +1,175 @@
+package gossip
+
+import (
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// processesEnv set to "all" runs every scenario; otherwise the quick ones run.
+const processesEnv = "PEERAGE_PROCESSES"
+
+// atOnce is how many scenarios run at a time: they mostly wait.
+const atOnce = 4
+
+// scenario is what happens to five processes that stand in one view, by seniority.
+// That safety held all the while is checked when it is over.
+type scenario struct {
+	name     string
+	quick    bool
+	evidence view.CrashEvidence
+	play     func(l *lab, ps []*proc)
+}
+
+func scenarios() []scenario {
+	all := []scenario{
+		{name: "kill member", play: func(l *lab, ps []*proc) { killed(l, ps, ps[2:3]) }},
+		{name: "kill leader", quick: true, play: func(l *lab, ps []*proc) { killed(l, ps, ps[:1]) }},
+		{name: "kill all but the youngest", play: func(l *lab, ps []*proc) { killed(l, ps, ps[:4]) }},
+		{name: "drop, the leader in the minority", quick: true, play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], dropped) }},
+		{name: "drop, the leader in the majority", play: func(l *lab, ps []*proc) { parted(l, ps[3:], ps[:3], dropped) }},
+		{name: "reject, evidence off", evidence: view.EvidenceOff, play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], rejected) }},
+		{name: "reject, evidence within quorum", quick: true, evidence: view.EvidenceWithinQuorum,
+			play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], rejected) }},
+		{name: "reject, evidence full", play: rejectedInFull},
+		{name: "one way, the leader hears nothing", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[1:], ps[:1])) }},
+		{name: "one way, the leader is not heard", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[:1], ps[1:])) }},
+		{name: "one way, a member is not heard", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[4:], ps[:4])) }},
+		{name: "no datagrams", play: noDatagrams},
+		{name: "a fifth of all packets is lost", play: lossy},
+	}
+	for _, d := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, 10 * time.Second} {
+		all = append(all,
+			scenario{name: "stop leader for " + d.String(), quick: d == 1500*time.Millisecond,
+				play: func(l *lab, ps []*proc) { stopped(l, ps, ps[0], d) }},
+			scenario{name: "stop member for " + d.String(), play: func(l *lab, ps []*proc) { stopped(l, ps, ps[3], d) }})
+	}
+	return all
+}
+
+// Real processes, each on a host of its own, and what happens to processes and
+// networks. Nothing here is timed, but for deadlines that a broken node would miss.
+func TestProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes: not in short mode")
+	}
+	needNetwork(t)
+	var group sync.WaitGroup
+	turns := make(chan struct{}, atOnce)
+	for _, s := range scenarios() {
+		if !s.quick && os.Getenv(processesEnv) != "all" {
+			continue
+		}
+		group.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			t.Run(s.name, func(t *testing.T) {
+				l := newLab(t, &network{})
+				ps := l.form(5, s.evidence)
+				pass(3 * time.Second) // proofs of death count in full only after a while
+				s.play(l, ps)
+			})
+		})
+	}
+	group.Wait()
+}
+
+func without(ps, gone []*proc) []*proc {
+	return slices.DeleteFunc(slices.Clone(ps), func(p *proc) bool { return slices.Contains(gone, p) })
+}
+
+// killed: the others go on, and the dead come back as new processes.
+func killed(l *lab, ps, victims []*proc) {
+	var ends sync.WaitGroup
+	for _, p := range victims {
+		ends.Go(p.kill)
+	}
+	ends.Wait()
+	left := without(ps, victims)
+	l.t.Logf("view without the dead after %v", l.settled(left...))
+	for _, p := range victims {
+		left = append(left, l.start(p.host, p.spec))
+	}
+	l.t.Logf("all are back after %v", l.settled(left...))
+}
+
+// stopped: whoever stands still for long is replaced, and comes back.
+func stopped(l *lab, ps []*proc, victim *proc, d time.Duration) {
+	victim.signal(syscall.SIGSTOP)
+	pass(d)
+	if d > 5*time.Second {
+		l.t.Logf("view without the stopped one after %v more", l.settled(without(ps, []*proc{victim})...))
+	}
+	victim.signal(syscall.SIGCONT)
+	l.t.Logf("all are in one view %v after it goes on", l.settled(ps...))
+}
+
+// parted: the majority goes on, the minority holds nothing, and after the healing
+// there is one cluster.
+func parted(l *lab, minority, majority []*proc, how func(a, b []*proc) []string) {
+	l.wall(append(how(minority, majority), how(majority, minority)...)...)
+	l.t.Logf("the majority goes on after %v", l.settled(majority...))
+	l.until(lately, "the minority stops", func() bool { return !minority[0].leased() && !minority[1].leased() })
+	pass(2 * time.Second)
+	for _, p := range minority {
+		if p.leased() {
+			l.t.Errorf("%s holds a lease in the minority", p.spec.Addr)
+		}
+	}
+	l.wall()
+	l.t.Logf("one cluster %v after the healing", l.settled(append(majority, minority...)...))
+}
+
+// rejectedInFull: what the docs say of CrashEvidence and such a firewall. Both sides
+// have proofs that the other is dead, both go on, and one yields when they meet.
+func rejectedInFull(l *lab, ps []*proc) {
+	l.parted = true
+	a, b := ps[:2], ps[2:]
+	l.wall(append(rejected(a, b), rejected(b, a)...)...)
+	l.t.Logf("the larger side goes on after %v", l.settled(b...))
+	l.t.Logf("the smaller side goes on after %v more", l.settled(a...))
+	l.wall()
+	l.t.Logf("one cluster %v after the healing", l.settled(ps...))
+}
+
+// oneWay: whatever view they agree on meanwhile, all are in one when it is over.
+func oneWay(l *lab, ps []*proc, rules []string) {
+	l.wall(rules...)
+	lone := ps[0]
+	if rules[0] == dropped(ps[4:], ps[:4])[0] {
+		lone = ps[4]
+	}
+	others := without(ps, []*proc{lone})
+	l.t.Logf("the others go on after %v", l.settled(others...))
+	l.until(lately, "the lone one stops", func() bool { return !lone.leased() })
+	l.wall()
+	l.t.Logf("all are in one view %v after the healing", l.settled(ps...))
+}
+
+// noDatagrams: memberlist alone speaks UDP, and it only helps.
+func noDatagrams(l *lab, ps []*proc) {
+	l.wall("meta l4proto udp drop")
+	epoch := ps[0].standing().Epoch
+	pass(5 * time.Second)
+	l.settled(ps...)
+	l.t.Logf("view %v became %v", epoch, ps[0].standing().Epoch)
+	killed(l, ps, ps[:1])
+}
+
+// lossy: things still happen, however slowly.
+func lossy(l *lab, ps []*proc) {
+	l.wall("numgen random mod 5 == 0 drop")
+	pass(5 * time.Second)
+	ps[1].kill()
+	left := without(ps, ps[1:2])
+	l.until(lately, "the dead is in no view", func() bool {
+		return !slices.ContainsFunc(left, func(p *proc) bool { return p.standing() == nil || p.standing().Member(ps[1].id()) != nil })
+	})
+	l.wall()
+	l.t.Logf("all others are in one view %v after the last loss", l.settled(left...))
+}
