@@ -254,6 +254,7 @@ func (n *Node) Close() error {
 	<-n.done
 	n.stack.Store(nil)
 	if first {
+		n.registry.Close()
 		n.exporter.unregister()
 	}
 	return nil

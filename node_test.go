@@ -56,8 +56,11 @@ func TestOneNodeOverTCP(t *testing.T) {
 	if families, err := registry.Gather(); err != nil || len(families) != 0 {
 		t.Errorf("%d metric families are left behind, %v", len(families), err)
 	}
-	if _, err := counters.Ask(ctx, "x", add{1}); err == nil {
-		t.Error("a closed node answers")
+	if _, err := counters.Ask(ctx, "x", add{1}); !errors.Is(err, sharding.ErrNodeStopping) {
+		t.Errorf("ask at a closed node: %v", err)
+	}
+	if err := counters.Tell(ctx, "x", add{1}); !errors.Is(err, sharding.ErrNodeStopping) {
+		t.Errorf("tell at a closed node: %v", err)
 	}
 }
 

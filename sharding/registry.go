@@ -13,7 +13,20 @@ type Registry struct {
 	mu    sync.Mutex
 	types map[string]dataPath
 	// now is the Sharding that serves the types, nil while there is none.
-	now *Sharding
+	now    *Sharding
+	closed bool
+}
+
+// Close says that no further Sharding will serve the types: Tell and Ask fail
+// with ErrNodeStopping from now on instead of waiting for one. Close the Sharding
+// first. Idempotent.
+func (r *Registry) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	for _, p := range r.types { // order-free: each is closed by itself
+		p.base().close()
+	}
 }
 
 // Register adds a type that this node hosts if it carries the type's role, and
@@ -57,6 +70,9 @@ func (r *Registry) add(p dataPath) error {
 		r.types = map[string]dataPath{}
 	}
 	r.types[name] = p
+	if r.closed {
+		p.base().close()
+	}
 	if r.now != nil {
 		r.now.serve(p)
 	}

@@ -23,6 +23,8 @@ type router struct {
 	inner inner
 	// now is the incarnation that serves the type, nil while there is none.
 	now atomic.Pointer[incarnation]
+	// closed is set when the Registry is closed: there will be no further incarnation.
+	closed atomic.Bool
 
 	// held is what all buffers hold.
 	heldMessages, heldBytes atomic.Int64
@@ -72,6 +74,12 @@ func newRouter(info typeInfo, limits Limits, c *counters) *router {
 		r.routes[i].shard = ShardID(i)
 	}
 	return r
+}
+
+// close ends the waiting of senders for good.
+func (r *router) close() {
+	r.closed.Store(true)
+	r.room.ring()
 }
 
 // post sends an encoded request on its way: over the connection, or into the
@@ -136,6 +144,9 @@ func (e *gaveUpError) Unwrap() []error { return []error{e.err, e.cause} }
 func (r *router) try(inc *incarnation, rt *route, it *item) (kept bool, home view.NodeID, err error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
+	if r.closed.Load() {
+		return false, 0, ErrNodeStopping
+	}
 	if inc == nil || r.now.Load() != inc {
 		return false, 0, ErrNotReady
 	}
