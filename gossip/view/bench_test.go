@@ -1,0 +1,117 @@
+package view
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// leading returns a core that leads a view of n up members at rest, and their ids.
+func leading(n int) (*Core, []NodeID, clock.Instant) {
+	now := clock.Instant(time.Hour)
+	c := New(Config{Self: Node{ID: 1}, Ping: testPing, Lease: testLease, RemoveAfter: testRemove, DriftPPM: testDrift}, now)
+	var out Effects
+	c.Step(now, Form{Generation: 1}, &out)
+	v := &View{Cluster: c.view.Cluster, Epoch: c.view.Epoch + 1, Members: c.view.Members[:1:1]}
+	var ids []NodeID
+	for i := 2; i <= n; i++ {
+		v.Members = append(v.Members, Member{Node: Node{ID: NodeID(i), Name: "n", Addr: "a"}, Joined: v.Epoch, Status: Up})
+		ids = append(ids, NodeID(i))
+	}
+	c.adopt0(v, now)
+	c.settleIn(c.view)
+	return c, ids, now
+}
+
+// round lets a round pass: the tick that sends it and every answer to it.
+func round(c *Core, ids []NodeID, now clock.Instant, out *Effects, pong *Pong) clock.Instant {
+	now = now.Add(testPing)
+	out.Reset()
+	c.Step(now, Tick{}, out)
+	*pong = Pong{Ballot: c.office.ballot, Epoch: c.view.Epoch, Round: c.office.round, T0: 1}
+	for _, id := range ids {
+		now++
+		c.Step(now, Received{From: id, Msg: pong}, out)
+		c.Deadline()
+	}
+	return now
+}
+
+func BenchmarkLeaderRound(b *testing.B) {
+	for _, n := range []int{5, 100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			c, ids, now := leading(n)
+			var out Effects
+			var pong Pong
+			b.ReportAllocs()
+			for b.Loop() {
+				now = round(c, ids, now, &out, &pong)
+			}
+			if !c.lease.Valid(now) || len(c.view.Members) != n {
+				b.Fatal("does not lead")
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/member")
+		})
+	}
+}
+
+func BenchmarkMemberPing(b *testing.B) {
+	for _, n := range []int{5, 100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			l, _, now := leading(n)
+			c := New(Config{Self: Node{ID: NodeID(n)}, Ping: testPing, Lease: testLease, RemoveAfter: testRemove}, now)
+			c.adopt0(l.view, now)
+			var out Effects
+			ping := &Ping{Ballot: l.office.ballot, Cluster: l.view.Cluster, Epoch: l.view.Epoch, Life: true, Remaining: testLease / 2}
+			b.ReportAllocs()
+			for b.Loop() {
+				now = now.Add(testPing)
+				out.Reset()
+				ping.Round, ping.Echo = ping.Round+1, int64(now)
+				c.Step(now, Received{From: 1, Msg: ping}, &out)
+				c.Deadline()
+			}
+			if !c.lease.Valid(now) {
+				b.Fatal("holds no lease")
+			}
+		})
+	}
+}
+
+func (c *Core) adopt0(v *View, now clock.Instant) {
+	var out Effects
+	c.now, c.out = now, &out
+	c.adopt(v)
+}
+
+// TestARoundAllocatesItsMessages: a leader at rest allocates one piece of memory for
+// the pings of a round and one for the lease it publishes, whatever the size.
+func TestARoundAllocatesItsMessages(t *testing.T) {
+	for _, n := range []int{5, 1000} {
+		c, ids, now := leading(n)
+		var out Effects
+		var pong Pong
+		for range 10 {
+			now = round(c, ids, now, &out, &pong)
+		}
+		events := make([]Event, len(ids))
+		for i, id := range ids {
+			events[i] = Received{From: id, Msg: &pong}
+		}
+		got := testing.AllocsPerRun(20, func() {
+			now = now.Add(testPing)
+			out.Reset()
+			c.Step(now, Tick{}, &out)
+			pong.Round = c.office.round
+			for _, ev := range events {
+				now++
+				c.Step(now, ev, &out)
+			}
+		})
+		if got > 3 {
+			t.Errorf("%d members: %v allocations in a round", n, got)
+		}
+	}
+}
