@@ -2,7 +2,6 @@ package transport
 
 import (
 	"crypto/ed25519"
-	"crypto/sha256"
 	"crypto/x509"
 	"testing"
 )
@@ -18,11 +17,8 @@ func FuzzKeyProof(f *testing.F) {
 	f.Add([]byte("x"), []byte{})
 	f.Fuzz(func(t *testing.T, spki, signature []byte) {
 		p := keyProof{spki, signature}
-		if p.signs([]byte("statement")) && hashKey(spki) != sha256.Sum256(key) {
-			return // some key of the fuzzer's own, well: it holds it
-		}
-		if p.signs([]byte("another statement")) && p.signs([]byte("statement")) {
-			t.Fatalf("%x signs everything", spki)
+		if p.signs([]byte("another statement")) && hashKey(spki) == hashKey(key) {
+			t.Fatalf("%x was never signed", signature)
 		}
 	})
 }

@@ -31,6 +31,8 @@ type world struct {
 	net          *Network // nil on sockets
 	tls          *tls.Config
 	certificates *Certificates
+	unacked      time.Duration
+	in           *netns // where the sockets are; nil for the process's own
 }
 
 // everywhere runs a test in both worlds.
@@ -70,10 +72,15 @@ func (w *world) make(id view.NodeID, listen string, with ...configure) *node {
 	}
 	n := &node{w: w, changed: make(chan struct{})}
 	if w.net == nil {
-		tr, err := NewTCP(TCPConfig{Config: cfg, Listen: listen, TLS: w.tls, Certificates: w.certificates})
+		var tr *TCP
+		var err error
+		w.in.do(func() {
+			tr, err = NewTCP(TCPConfig{Config: cfg, Listen: listen, TLS: w.tls, Certificates: w.certificates, UnackedTimeout: w.unacked})
+		})
 		if err != nil {
 			w.Fatal(err)
 		}
+		tr.net = w.in.dialling(tr.net)
 		n.Transport, n.e = tr, tr.engine
 	} else {
 		tr, err := w.net.Transport(MemoryConfig{Config: cfg, Listen: listen})
