@@ -36,8 +36,9 @@ type Node struct {
 
 	mu      sync.Mutex
 	started bool
-	// Invariant: quit is closed once, by the first of Shutdown and Close.
-	closing bool
+	// leaving is set by Shutdown, closing by Close. Invariant: quit is closed once,
+	// together with closing.
+	leaving, closing bool
 	quit    chan struct{}
 	done    chan struct{} // closed when the supervisor has ended
 }
@@ -227,6 +228,9 @@ func (n *Node) Ready() bool {
 // that waits for them, it leaves the view, and then closes. When ctx ends before
 // that it closes at once and returns the context's error. Idempotent.
 func (n *Node) Shutdown(ctx context.Context) error {
+	n.mu.Lock()
+	n.leaving = true
+	n.mu.Unlock()
 	var err error
 	if s := n.stack.Load(); s != nil && n.LeaseValid() {
 		err = errors.Join(s.sharding.Drain(ctx), s.gossip.Leave(ctx))
@@ -235,6 +239,13 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		err = nil // somebody else was faster; there is nothing left to leave
 	}
 	return errors.Join(err, n.Close())
+}
+
+// isClosing reports whether the node's end was asked for.
+func (n *Node) isClosing() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.leaving || n.closing
 }
 
 // Close stops the node at once: instances are dropped without running user code,

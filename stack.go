@@ -2,6 +2,7 @@ package peerage
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -112,7 +113,7 @@ func (s *stack) event(e gossip.Event) {
 		s.sharding.Abandoned()
 	case gossip.Removed:
 		s.sharding.Abandoned()
-		s.node.cfg.Logger.Warn("removed from the cluster", "node", s.gossip.Self().ID, "epoch", e.Epoch, "reason", e.Reason)
+		s.logEnd(e.Removed)
 		s.overOnce.Do(func() { close(s.over) })
 	case gossip.PeerUp:
 		for _, role := range s.roles() {
@@ -132,6 +133,16 @@ func (s *stack) event(e gossip.Event) {
 		}
 		s.sharding.PeerLost(e.ID, e.Class)
 	}
+}
+
+// logEnd tells operators of an end that nobody here wished for.
+func (s *stack) logEnd(r view.Removed) {
+	level := slog.LevelWarn
+	if s.node.isClosing() {
+		level = slog.LevelInfo
+	}
+	s.node.cfg.Logger.Log(context.Background(), level, "this incarnation is over",
+		"node", s.gossip.Self().ID, "epoch", r.Epoch, "reason", r.Reason)
 }
 
 // roles returns the replicators' roles in a fixed order.

@@ -354,6 +354,9 @@ func (l *loop) removed(r view.Removed) {
 	l.n.finish(r)
 }
 
+// reasonClosed is the end that the node's owner asked for.
+const reasonClosed = "closed"
+
 // end ends the incarnation by this package's own decision.
 func (l *loop) end(now clock.Instant, why string) {
 	if l.over {
@@ -364,7 +367,7 @@ func (l *loop) end(now clock.Instant, why string) {
 		r.Epoch = v.Epoch
 	}
 	l.effects(now, &view.Effects{Lease: &view.Lease{}, Abandon: true, Removed: &r})
-	l.n.record("removed", l.n.self.ID, r.Epoch, why, true)
+	l.n.record("removed", l.n.self.ID, r.Epoch, why, why != reasonClosed)
 }
 
 // probe looks at a contact point in a goroutine of its own.

@@ -344,7 +344,7 @@ func (n *Node) signOff() (left bool) {
 	n.inbox.put(call(func(l *loop) {
 		defer close(done)
 		left = l.over
-		l.end(n.clock.Now(), "closed")
+		l.end(n.clock.Now(), reasonClosed)
 		l.signOff()
 	}))
 	<-done
