@@ -83,9 +83,15 @@ func (c *Core) onView(now clock.Instant, v *view.View) {
 func (c *Core) keepFormer(old *view.View, voters []view.NodeID) {
 	switch {
 	case old == nil:
-		// A newcomer has not seen the view before its own. What the others may have
-		// confirmed among themselves counts over them.
-		voters = slices.DeleteFunc(slices.Clone(c.voters), func(id view.NodeID) bool { return id == c.cfg.Self })
+		// A newcomer has not seen the views before its own, of which the others may
+		// still keep sets: any one of them may alone hold what was confirmed there. So
+		// it needs each voter that is present, or one replica that has caught up.
+		for _, id := range c.voters {
+			if id != c.cfg.Self {
+				c.former = append(c.former, []view.NodeID{id})
+			}
+		}
+		return
 	case c.epoch.Generation() == old.Epoch.Generation() && c.epoch > old.Epoch+1:
 		voters = slices.Clone(voters)
 		for _, id := range c.voters {
@@ -99,7 +105,7 @@ func (c *Core) keepFormer(old *view.View, voters []view.NodeID) {
 	if len(voters) == 0 || len(voters) == 1 && voters[0] == c.cfg.Self {
 		return
 	}
-	if len(c.former) == formerMax {
+	if len(c.former) >= formerMax {
 		c.former = c.former[1:]
 	}
 	c.former = append(c.former, voters)

@@ -35,6 +35,12 @@ import (
 // survivor is gone. Settling takes a round trip where nothing is amiss, and as
 // long as a state transfer where a newcomer has to be filled and is needed for it.
 //
+// A newcomer counts every voter of its first view as a kept set of its own: it
+// does not know which sets the others still keep. One set of all voters was the
+// first rule; a joiner then caught up with two of three while the third, cut off
+// with a removed member, held what those two had confirmed in the view before
+// (internal/sim, seed 4443 of its time: S4).
+//
 // A member that is told of a view without having seen all views between counts
 // the voters of both ends as one kept set. Rejected: to let joiners refuse reads
 // until they are filled. It costs availability in exactly the moment (a node has
