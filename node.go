@@ -116,7 +116,7 @@ func (n *Node) supervise(s *stack) {
 		}
 		n.stack.CompareAndSwap(s, nil)
 		s.close()
-		if n.cfg.RejoinAfter < 0 {
+		if n.cfg.RejoinAfter < 0 || n.isClosing() {
 			<-n.quit
 			return
 		}
