@@ -7,6 +7,27 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
+// What a proof of death does, and what it does not (DESIGN 4.5).
+//
+//   - It speeds removal up: the dead go without the wait of RemoveAfter, once nobody
+//     who answers in time has said that he still hears them (doubt).
+//   - It frees acceptors from what they promised the dead leader.
+//   - With EvidenceFull it allows a total quorum, and so the emergency takeover.
+//
+// The takeover is the dangerous part. All members that are not proven dead must
+// answer, and then they go on without the majority. If the proofs are true, the only
+// way to be wrong is that somebody removed the candidate before he died, and let
+// others in who live. Removal at the member's own wish and by proof are out of the
+// question; removal for silence takes RemoveAfter. So a candidate counts proofs only
+// if all of them were in its hands before RemoveAfter had passed since its newest
+// grant was asked for (inWindow). What comes later is worth nothing, for ever: time
+// does not tell any more whether it was removed in between.
+//
+// It proposes afresh, not what it uncovers: whoever accepted that and lives is in the
+// total quorum, so nothing that was committed on the strength of it has a living
+// voter. A joiner may know such a view; it gives up waiting and comes back
+// (joinerPatience), and yields whenever lineages meet (contest.go).
+
 // proof says that a peer's process is gone.
 type proof struct {
 	at     clock.Instant

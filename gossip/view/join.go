@@ -7,6 +7,27 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
+// How a node gets in and out (DESIGN 4.1).
+//
+//	ask      JoinRequest to a few contacts at a time, passed on to the leader
+//	joining  the leader lets in whoever has asked within a few milliseconds, all at
+//	         once; joiners know the view and answer, they neither vote nor hold leases
+//	up       in a later view, when the joiner and every voter that stays have answered
+//	         in the view in which it is joining
+//
+// Why two steps: a voter that some living voter has not heard of could form a quorum
+// that the other knows nothing of. So a voter that hears nothing holds joiners up,
+// until it answers or is removed for its silence.
+//
+// A NodeID is let in once. A request that comes late, after the node was removed, is
+// refused where that is remembered; where it is not, the node meets itself in a view
+// as joining after it was up, and ends (adopt). Requests live in one leader's office
+// and die with it: joiners ask again.
+//
+// Whoever leaves gives its lease up first, so that it can be left out at once. It may
+// still vote and even lead, last of all, to let others go; but it counts no proofs for
+// a quorum, since a view without it may exist that no window shows (total).
+
 // entry is how a node without a view tries to get in.
 type entry struct {
 	contacts []Node

@@ -52,5 +52,7 @@ const (
 	mutantPatientJoiner
 	// mutantLeaverTakesOver lets a node that leaves count proofs for a quorum.
 	mutantLeaverTakesOver
+	// mutantSoonRemoval removes when the lease has ended, sooner than the window.
+	mutantSoonRemoval
 	mutants
 )

@@ -14,6 +14,14 @@ import (
 //	commit    a quorum of e and a quorum of e+1 have accepted
 //	tell      the next round carries the view; those left out are told as well
 //
+// Carrying. An attempt that a prepare uncovers may have been chosen by a quorum that
+// is silent now, so it is proposed again as it is, whatever the new leader thinks of
+// it; even if it leaves the new leader out. If it leaves out somebody not proven dead,
+// it waits for RemoveAfter first: old leases may still run, and the one left out may
+// count on that window. All that time the leader is backed by answers and holds no
+// lease. Such a view may have successors already, so the leader prepares again in it,
+// repeating the question every round, and only when nothing is uncovered is it free.
+//
 // A proposal never changes once it was sent: its accepts are repeated with every
 // round until it is committed or the leader steps down. What a former leader left
 // half-finished is carried forward before anything new is proposed, and then
@@ -201,6 +209,9 @@ func (c *Core) batchWait() time.Duration { return c.cfg.Ping / 40 }
 func (c *Core) removeFrom(since clock.Instant) clock.Instant {
 	if c.mutant == mutantEarlyRemoval {
 		return since.Add(c.cfg.Ping)
+	}
+	if c.mutant == mutantSoonRemoval {
+		return since.Add(c.cfg.Lease + c.margin(c.cfg.Lease))
 	}
 	return since.Add(c.cfg.RemoveAfter + c.margin(c.cfg.RemoveAfter))
 }

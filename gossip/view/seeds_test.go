@@ -126,7 +126,7 @@ func TestManySeeds(t *testing.T) {
 		t.Skip("for hunting: give -seeds")
 	}
 	kinds := map[string][]uint64{}
-	for from := 1; from <= *seedsFlag; {
+	for from := int(max(*seedFlag, 1)); from <= *seedsFlag; {
 		failed, wrong := playSeeds(from, *seedsFlag-from+1, honest, nil)
 		if wrong == "" {
 			break
