@@ -160,6 +160,21 @@ func TestAnotherIncarnationAtTheAddressIsTold(t *testing.T) {
 	})
 }
 
+// A wrong address, forged or misconfigured, is no proof of a crash: whoever answers
+// there says nothing about a node that was never met there.
+func TestAWrongAddressProvesNothing(t *testing.T) {
+	everywhere(t, func(w *world) {
+		a, b := w.start(1), w.start(2)
+		a.Learn(Peer{ID: 7, Name: "seven", Addr: b.Self().Addr})
+		if ev := a.awaitEvent(OtherNode, Control, 2); ev.Former != 0 {
+			w.Errorf("node %d was never met there: %+v", ev.Former, ev)
+		}
+		if ev := a.awaitEvent(DialFailed, Control, 7); ev.Err == nil || !strings.Contains(ev.Err.Error(), `("node-2") now`) {
+			w.Errorf("%+v", ev)
+		}
+	})
+}
+
 func TestForgottenNodesStayOut(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.start(1), w.start(2)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -52,6 +53,8 @@ type link struct {
 	peer  Peer
 	class Class
 	limit ClassLimits
+	// reached says that a connection to the peer, of any class, stood once.
+	reached *atomic.Bool
 
 	// wake carries one token for the owner goroutine.
 	wake chan struct{}
@@ -77,8 +80,8 @@ type link struct {
 	broken error
 }
 
-func (l *link) init(e *engine, p Peer, c Class) {
-	l.e, l.peer, l.class, l.limit = e, p, c, *e.cfg.class(c)
+func (l *link) init(e *engine, p Peer, c Class, reached *atomic.Bool) {
+	l.e, l.peer, l.class, l.limit, l.reached = e, p, c, *e.cfg.class(c), reached
 	l.wake = make(chan struct{}, 1)
 }
 
@@ -241,6 +244,7 @@ func (l *link) connect() (net.Conn, error) {
 func (l *link) serve(conn net.Conn) error {
 	counters := &l.e.counters.Class[l.class]
 	counters.Connections.Add(1)
+	l.reached.Store(true)
 	l.emit(PeerEvent{Peer: l.peer, Class: l.class, Type: Connected})
 	watched := make(chan struct{})
 	if !l.e.spawn(func() { defer close(watched); l.watch(conn) }) {
@@ -304,7 +308,14 @@ func (l *link) failed(cause error) {
 	why := l.whyLocked(DropDialFailed)
 	l.mu.Unlock()
 	l.countDrops(why, n)
-	l.emit(failureEvent(l.peer, l.class, cause))
+	ev := failureEvent(l.peer, l.class, cause)
+	if ev.Type == OtherNode && !l.reached.Load() {
+		// The peer may never have been there: whoever told us the address was wrong, or
+		// lied. That another one answers proves nothing.
+		l.emit(PeerEvent{Peer: l.peer, Class: l.class, Type: DialFailed, Err: cause})
+		ev.Former = 0
+	}
+	l.emit(ev)
 }
 
 // failureEvent returns what a failed attempt to reach p says about p.

@@ -26,7 +26,8 @@ type peerTable struct {
 // outgoing is a known peer with our links to it.
 type outgoing struct {
 	Peer
-	links [classes]link
+	links   [classes]link
+	reached atomic.Bool
 }
 
 // stop ends the links and empties their queues; what waits in them is counted
@@ -106,7 +107,7 @@ func (e *engine) addPeers(peers []Peer) []*outgoing {
 		}
 		o := &outgoing{Peer: p}
 		for c := range o.links {
-			o.links[c].init(e, p, Class(c))
+			o.links[c].init(e, p, Class(c), &o.reached)
 		}
 		next[p.ID] = o
 		added = append(added, o)

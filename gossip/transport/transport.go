@@ -101,7 +101,7 @@ type PeerEvent struct {
 	Type  PeerEventType
 	// Err is the cause of Lost, DialFailed.
 	Err error
-	// Former is set on OtherNode.
+	// Former may be set on OtherNode.
 	Former view.NodeID
 }
 
@@ -127,8 +127,9 @@ const (
 	// *RefusedError when the peer gave a reason). The queue was emptied.
 	DialFailed
 	// OtherNode: another incarnation, Peer, answered at the address of the node we
-	// looked for. Former holds the one that is gone for certain. The queue was
-	// emptied.
+	// looked for. Former holds that one, which is gone for certain, if a connection to
+	// it at this address stood once. Otherwise Former is zero, and a DialFailed of the
+	// node has come just before: it may never have been there. The queue was emptied.
 	OtherNode
 )
 
