@@ -157,6 +157,21 @@ func BenchmarkFloorMapSet(b *testing.B) {
 	})
 }
 
+// BenchmarkFloorMapGetSerial is a look into a Go map that cannot begin before the last
+// one has ended: the latency of its cache misses, which short loops hide by working
+// on several steps at once, and which longer operations pay in full.
+func BenchmarkFloorMapGetSerial(b *testing.B) {
+	bothOrders(b, func(b *testing.B, n int, order []int) {
+		m, ids, i, zero := benchGoMap(n), benchIDs(n), 0, 0
+		for b.Loop() {
+			zero = int(m[ids[order[i+zero]]] >> 63)
+			if i++; i == n {
+				i = 0
+			}
+		}
+	})
+}
+
 func benchGoMap(n int) map[string]uint64 {
 	m := map[string]uint64{}
 	for i := range n {
