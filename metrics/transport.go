@@ -72,6 +72,16 @@ func transportSeries() []series {
 				emit(float64(failed), "failed")
 			}
 		}, "result"),
+		gauge("transport_certificate_expiry_timestamp_seconds", "When the certificate in use expires; absent without TLS.", func(s *scrape, emit emitter) {
+			if cert, ok := s.certificates(); ok {
+				emit(float64(cert.NotAfter.Unix()))
+			}
+		}),
+		counter("transport_certificate_reloads_total", "Changes of the certificate files: taken over, or not to be used.", func(s *scrape, emit emitter) {
+			cert, _ := s.certificates()
+			emit(float64(cert.Reloads), "ok")
+			emit(float64(cert.ReloadFailures), "failed")
+		}, "result"),
 	}
 }
 
@@ -84,6 +94,15 @@ func (s *scrape) counters() *transport.Counters {
 		return t.Counters()
 	}
 	return nil
+}
+
+// certificates returns what is known of the node's certificate; ok is false
+// without TLS.
+func (s *scrape) certificates() (stats transport.CertificateStats, ok bool) {
+	if c := s.counters(); c != nil {
+		return c.Certificates()
+	}
+	return transport.CertificateStats{}, false
 }
 
 func (s *scrape) eachClass(f func(class string, c *transport.ClassCounters)) {
