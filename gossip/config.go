@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"net"
 	"strconv"
 	"time"
 
@@ -39,15 +40,28 @@ type Config struct {
 	// AppVersion orders releases of the application: at most 64 printable bytes.
 	AppVersion string
 
-	// ContactPoints are the host:port addresses at which other nodes of the cluster
-	// may be found, for ever probed with back-off until one lets this node in. The
-	// node's own address may be among them. Give all nodes the same list: which of
-	// them forms a new cluster is settled among the contact points. Host names are
-	// resolved again at every round.
+	// ContactPoints are where other nodes of the cluster may be found, for ever probed
+	// with back-off until one lets this node in: at most 1024, each
+	//
+	//	10.0.0.7:7101                  an address,
+	//	peers.example:7101             all addresses of a host name (A, AAAA), or
+	//	srv:_peerage._tcp.example      all targets of SRV records, each with its port;
+	//	                               priority and weight do not matter.
+	//
+	// Names are looked up again at every round: every second without a view, every 10 s
+	// with one. One that does not resolve is logged, and stands for what it stood for
+	// before.
+	//
+	// The node's own address may be among them. Give all nodes the same list: which of
+	// them forms a new cluster is settled among the contact points. What names stand
+	// for grows while hosts come up, and half of few is less than half of all: with
+	// names, set BootstrapExpect.
 	ContactPoints []string
-	// ContactFunc names further contact points; it is called at every round, from
-	// one goroutine, and should honour ctx.
+	// ContactFunc names further contact points, in the same forms; it is called at
+	// every round, from one goroutine, and should honour ctx.
 	ContactFunc func(ctx context.Context) ([]string, error)
+	// Resolver looks the names of contact points up. Default: net.DefaultResolver.
+	Resolver Resolver
 	// Bootstrap tells this node to form a new cluster at once, whatever its contact
 	// points say. Two nodes told so form two clusters that never merge.
 	Bootstrap bool
@@ -206,6 +220,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.Boot()
+	}
+	if c.Resolver == nil {
+		c.Resolver = net.DefaultResolver
 	}
 	return c
 }

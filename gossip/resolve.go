@@ -2,9 +2,12 @@ package gossip
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -33,18 +36,55 @@ func isPlain(addr string) bool {
 	return err == nil
 }
 
+// Resolver looks names up. *net.Resolver is one. Its methods are called from one
+// goroutine of each node, and should honour ctx.
+type Resolver interface {
+	// LookupNetIP returns the addresses of a host; network is "ip".
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+	// LookupSRV returns the records of name; service and proto are empty.
+	LookupSRV(ctx context.Context, service, proto, name string) (cname string, addrs []*net.SRV, err error)
+}
+
+var _ Resolver = (*net.Resolver)(nil)
+
+// srvPrefix marks a contact point that is the name of SRV records.
+const srvPrefix = "srv:"
+
+// resolving turns contact points into addresses, round after round. The goroutine
+// of resolveLoop owns it.
+type resolving struct {
+	resolver Resolver
+	// self is the address that this node advertises.
+	self string
+	// warn tells the operator; causes holds each name's last cause, so that it is told
+	// once.
+	warn   func(what, detail string)
+	causes map[string]string
+	// last holds what each name of the last round stood for when it last resolved,
+	// listed what the function last named.
+	last   map[string][]string
+	listed []string
+}
+
+func (n *Node) newResolving() *resolving {
+	return &resolving{
+		resolver: n.cfg.Resolver, self: n.self.Addr,
+		warn:   func(what, detail string) { n.record(what, 0, 0, detail, true) },
+		causes: map[string]string{}, last: map[string][]string{},
+	}
+}
+
 func (n *Node) resolveLoop() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	// Each name's last cause, so that an operator reads it once.
-	causes := map[string]string{}
+	r := n.newResolving()
 	for {
 		select {
 		case <-n.ctx.Done():
 			return
 		case <-timer.C:
 		}
-		if addrs := n.resolveOnce(causes); len(addrs) > 0 {
+		if addrs := r.once(n.ctx, n.cfg.ContactPoints, n.cfg.ContactFunc); len(addrs) > 0 {
 			n.inbox.put(resolvedIn{addrs})
 		}
 		wait := resolveLate
@@ -55,53 +95,90 @@ func (n *Node) resolveLoop() {
 	}
 }
 
-// resolveOnce returns what resolves now. A name that does not resolve is warned of
-// and left out: the next round tries again.
-func (n *Node) resolveOnce(causes map[string]string) []string {
-	failed := func(what, name string, err error) {
-		cause := ""
-		if err != nil {
-			cause = err.Error()
-		}
-		if cause != causes[name] && cause != "" {
-			n.record(what, 0, 0, strings.TrimPrefix(name+": "+cause, ": "), true)
-		}
-		causes[name] = cause
-	}
-	ctx, cancel := context.WithTimeout(n.ctx, 5*time.Second)
+// once is a round: it returns what the names stand for now. A name that does not
+// resolve is warned of, and counts as what it stood for before: a name server that
+// is down must not make a node forget where its cluster is.
+func (r *resolving) once(ctx context.Context, names []string, more func(context.Context) ([]string, error)) []string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	names := slices.Clone(n.cfg.ContactPoints)
-	if n.cfg.ContactFunc != nil {
-		more, err := n.cfg.ContactFunc(ctx)
-		failed("contact points cannot be listed", "", err)
-		names = append(names, more...)
+	names = slices.Clone(names)
+	if more != nil {
+		extra, err := more(ctx)
+		r.told("contact points cannot be listed", "", err)
+		if err == nil {
+			r.listed = extra
+		}
+		names = append(names, r.listed...)
 	}
 	var out []string
+	last := map[string][]string{}
 	for _, name := range names {
-		addrs, err := resolveName(ctx, name, n.self.Addr)
-		failed("contact point does not resolve", name, err)
+		addrs, err := r.lookUp(ctx, name)
+		r.told("contact point does not resolve", name, err)
+		if len(addrs) == 0 {
+			addrs = r.last[name]
+		}
+		if !isPlain(name) {
+			last[name] = addrs
+		}
 		out = append(out, addrs...)
 	}
+	r.last = last
 	slices.Sort(out)
-	return slices.Compact(out)
+	out = slices.Compact(out)
+	if len(out) > contactPointsMax {
+		r.told("contact points are too many", "", fmt.Errorf("%d; the first %d count", len(out), contactPointsMax))
+		out = out[:contactPointsMax]
+	}
+	return out
 }
 
-// resolveName returns the addresses that a host:port stands for. Where a name has
-// addresses of both families, those of the family that this node advertises count:
-// the two would be taken for two contact points, and one of them might never answer.
-func resolveName(ctx context.Context, addr, self string) ([]string, error) {
-	if isPlain(addr) {
-		return []string{addr}, nil
+// told tells the operator of a failure with a name, once per cause.
+func (r *resolving) told(what, name string, err error) {
+	cause := ""
+	if err != nil {
+		cause = strings.TrimPrefix(name+": "+err.Error(), ": ")
 	}
-	host, port, err := net.SplitHostPort(addr)
+	key := what + " " + name
+	if cause == "" {
+		delete(r.causes, key)
+		return
+	}
+	if cause == r.causes[key] {
+		return
+	}
+	if len(r.causes) > 2*contactPointsMax {
+		clear(r.causes) // names of a function that come and go
+	}
+	r.causes[key] = cause
+	r.warn(what, cause)
+}
+
+// lookUp returns the addresses that a contact point stands for. It may return some
+// together with an error about others.
+func (r *resolving) lookUp(ctx context.Context, name string) ([]string, error) {
+	if isPlain(name) {
+		return []string{name}, nil
+	}
+	if srv, is := strings.CutPrefix(name, srvPrefix); is {
+		return r.lookUpSRV(ctx, srv)
+	}
+	host, port, err := net.SplitHostPort(name)
 	if err != nil {
 		return nil, err
 	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	return r.lookUpHost(ctx, host, port)
+}
+
+// lookUpHost returns the addresses of a host. Where it has some of both families,
+// those of the family that this node advertises count: the two would be taken for
+// two contact points, and one of them might never answer.
+func (r *resolving) lookUpHost(ctx context.Context, host, port string) ([]string, error) {
+	ips, err := r.resolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return nil, err
 	}
-	if own, err := netip.ParseAddrPort(self); err == nil {
+	if own, err := netip.ParseAddrPort(r.self); err == nil {
 		ips = ofFamily(ips, own.Addr().Unmap().Is4())
 	}
 	var out []string
@@ -109,6 +186,25 @@ func resolveName(ctx context.Context, addr, self string) ([]string, error) {
 		out = append(out, net.JoinHostPort(ip.Unmap().String(), port))
 	}
 	return out, nil
+}
+
+// lookUpSRV returns the addresses of all targets, whatever their priority and
+// weight: contact points are equals. The target "." says that there is none
+// (RFC 2782).
+func (r *resolving) lookUpSRV(ctx context.Context, name string) ([]string, error) {
+	_, targets, failed := r.resolver.LookupSRV(ctx, "", "", name)
+	var out []string
+	for _, t := range targets {
+		if t.Target == "." || t.Port == 0 {
+			continue
+		}
+		addrs, err := r.lookUpHost(ctx, t.Target, strconv.Itoa(int(t.Port)))
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("target %s: %w", t.Target, err))
+		}
+		out = append(out, addrs...)
+	}
+	return out, failed
 }
 
 // ofFamily returns the addresses of one family, or all if there are none of it.

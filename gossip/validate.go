@@ -20,6 +20,7 @@ const (
 	rolesMax           = 32
 	appVersionBytesMax = 64
 	contactPointsMax   = 1024
+	dnsNameBytesMax    = 253
 )
 
 // Problem is one thing wrong with a setting.
@@ -126,13 +127,20 @@ func (c *Config) validateAddresses(e *ConfigError) {
 
 func (c *Config) validateContacts(e *ConfigError) {
 	e.check(len(c.ContactPoints) <= contactPointsMax, "ContactPoints", len(c.ContactPoints), "at most 1024")
+	fixed := c.ContactFunc == nil
 	for _, p := range c.ContactPoints {
+		fixed = fixed && isPlain(p)
+		if srv, is := strings.CutPrefix(p, srvPrefix); is {
+			e.check(srv != "" && len(srv) <= dnsNameBytesMax && !strings.ContainsAny(srv, " :/"), "ContactPoints", p,
+				"srv: is followed by the name of SRV records and nothing else: their targets name the ports")
+			continue
+		}
 		host, err := splitAddr(p, false)
 		e.check(err == nil, "ContactPoints", p, reason(err))
 		e.check(err != nil || !wildcard(host), "ContactPoints", p, "an unspecified address is nowhere: name a host")
 	}
 	e.check(c.BootstrapExpect >= 0, "BootstrapExpect", c.BootstrapExpect, "a count is not negative")
-	if c.ContactFunc == nil && c.BootstrapExpect > 1 {
+	if fixed && c.BootstrapExpect > 1 {
 		e.check(c.BootstrapExpect <= len(c.ContactPoints)+1, "BootstrapExpect", c.BootstrapExpect,
 			fmt.Sprintf("there are only %d contact points, so that many can never answer", len(c.ContactPoints)))
 	}
