@@ -23,6 +23,9 @@ const (
 	tagValues
 	tagPart
 	tagPartAck
+	tagPrepare
+	tagPrepared
+	tagCommit
 )
 
 // Bounds of fields on the wire, whatever a peer's Limits.
@@ -42,10 +45,10 @@ func Append(b []byte, m Message) []byte {
 		b = appendUs(append(b, tagReadRequest), uint64(m.Epoch), uint64(m.ID))
 		return appendPrints(appendFence(b, m.Fence), m.Keys, m.Prints)
 	case *ReadResult:
-		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), uint64(m.ID), m.Higher)
+		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), m.Floor, uint64(m.ID), m.Higher)
 		return appendItems(appendU64s(b, m.Prints), m.Items)
 	case *Repair:
-		return appendItems(appendUs(append(b, tagRepair), uint64(m.ID)), m.Items)
+		return appendItems(appendUs(append(b, tagRepair), uint64(m.ID), m.Floor), m.Items)
 	case *RepairAck:
 		return appendUs(append(b, tagRepairAck), uint64(m.Epoch), uint64(m.ID))
 	case *Status:
@@ -58,12 +61,22 @@ func Append(b []byte, m Message) []byte {
 	case *Fetch:
 		return appendKeys(appendUs(append(b, tagFetch), m.Session, m.Ask), m.Keys)
 	case *Values:
-		return appendItems(appendUs(append(b, tagValues), m.Session, m.Ask, uint64(m.Answered)), m.Items)
+		return appendItems(appendUs(append(b, tagValues), m.Floor, m.Session, m.Ask, uint64(m.Answered)), m.Items)
 	case *Part:
 		b = appendUs(append(b, tagPart), m.Transfer, uint64(m.Index), uint64(m.Total))
 		return wire.AppendBytes(b, m.Data)
 	case *PartAck:
 		return appendUs(append(b, tagPartAck), m.Transfer, uint64(m.Next))
+	case *Prepare:
+		return appendDrops(appendUs(append(b, tagPrepare), uint64(m.Epoch), m.Floor, m.Attempt), m.Drops)
+	case *Prepared:
+		b = appendUs(append(b, tagPrepared), uint64(m.Epoch), m.Floor, m.Attempt, uint64(len(m.Agreed)))
+		for _, ok := range m.Agreed {
+			b = wire.AppendBool(b, ok)
+		}
+		return b
+	case *Commit:
+		return appendDrops(appendUs(append(b, tagCommit), m.Floor), m.Drops)
 	}
 	panic(fmt.Sprintf("replicator: no encoding for %T", m))
 }
@@ -130,7 +143,7 @@ func appendVector(b []byte, vs []Seen) []byte {
 }
 
 func appendDeltas(b []byte, m *Deltas) []byte {
-	b = appendUs(b, uint64(m.Epoch), m.From, uint64(len(m.Entries)))
+	b = appendUs(b, uint64(m.Epoch), m.Floor, m.From, uint64(len(m.Entries)))
 	for _, e := range m.Entries {
 		b = appendItems(appendFence(b, e.Fence), e.Items)
 	}
@@ -146,7 +159,7 @@ func appendAck(b []byte, m *Ack) []byte {
 }
 
 func appendStatus(b []byte, m *Status) []byte {
-	b = wire.AppendU64(appendUs(b, uint64(m.Epoch), uint64(m.CaughtUp)), m.Root)
+	b = wire.AppendU64(appendUs(b, uint64(m.Epoch), m.Floor, uint64(m.CaughtUp)), m.Root)
 	b = appendVector(wire.AppendUvarint(b, m.Keys), m.Vector)
 	return wire.AppendBool(appendFences(b, m.Fences), m.Reply)
 }
@@ -174,9 +187,9 @@ func decode(r *wire.Reader) Message {
 		m.Keys, m.Prints = readPrints(r)
 		return m
 	case tagReadResult:
-		return &ReadResult{Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r)}
+		return &ReadResult{Epoch: readEpoch(r), Floor: r.Uvarint(), ID: RequestID(r.Uvarint()), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r)}
 	case tagRepair:
-		return &Repair{ID: RequestID(r.Uvarint()), Items: readItems(r)}
+		return &Repair{ID: RequestID(r.Uvarint()), Floor: r.Uvarint(), Items: readItems(r)}
 	case tagRepairAck:
 		return &RepairAck{Epoch: readEpoch(r), ID: RequestID(r.Uvarint())}
 	case tagStatus:
@@ -190,13 +203,24 @@ func decode(r *wire.Reader) Message {
 	case tagFetch:
 		return &Fetch{Session: r.Uvarint(), Ask: r.Uvarint(), Keys: readKeys(r)}
 	case tagValues:
-		return &Values{Session: r.Uvarint(), Ask: r.Uvarint(), Answered: readInt(r, "answered", messageBytesMax), Items: readItems(r)}
+		return &Values{Floor: r.Uvarint(), Session: r.Uvarint(), Ask: r.Uvarint(), Answered: readInt(r, "answered", messageBytesMax), Items: readItems(r)}
 	case tagPart:
 		return &Part{Transfer: r.Uvarint(), Index: readInt(r, "part", messageBytesMax), Total: readInt(r, "total", messageBytesMax), Data: r.Bytes("part", messageBytesMax)}
 	case tagPartAck:
 		return &PartAck{Transfer: r.Uvarint(), Next: readInt(r, "part", messageBytesMax)}
+	case tagPrepare:
+		return &Prepare{Epoch: readEpoch(r), Floor: r.Uvarint(), Attempt: r.Uvarint(), Drops: readDrops(r)}
+	case tagPrepared:
+		m := &Prepared{Epoch: readEpoch(r), Floor: r.Uvarint(), Attempt: r.Uvarint()}
+		m.Agreed = make([]bool, r.Count("answers", 1))
+		for i := range m.Agreed {
+			m.Agreed[i] = r.Bool()
+		}
+		return m
+	case tagCommit:
+		return &Commit{Floor: r.Uvarint(), Drops: readDrops(r)}
 	default:
-		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagPartAck)})
+		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagCommit)})
 		return nil
 	}
 }
@@ -270,7 +294,7 @@ func readVector(r *wire.Reader) []Seen {
 }
 
 func readDeltas(r *wire.Reader) *Deltas {
-	m := &Deltas{Epoch: readEpoch(r), From: r.Uvarint()}
+	m := &Deltas{Epoch: readEpoch(r), Floor: r.Uvarint(), From: r.Uvarint()}
 	n := r.Count("entries", 3)
 	if m.From == 0 || m.From+uint64(n) < m.From {
 		r.Fail(&wire.LimitError{Field: "from", Declared: m.From, Max: 1<<64 - 1 - uint64(n)})
@@ -293,7 +317,27 @@ func readAck(r *wire.Reader) *Ack {
 }
 
 func readStatus(r *wire.Reader) *Status {
-	m := &Status{Epoch: readEpoch(r), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
+	m := &Status{Epoch: readEpoch(r), Floor: r.Uvarint(), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
 	m.Vector, m.Fences, m.Reply = readVector(r), readFences(r), r.Bool()
 	return m
+}
+
+func appendDrops(b []byte, ds []Drop) []byte {
+	b = wire.AppendUvarint(b, uint64(len(ds)))
+	for i := range ds {
+		d := &ds[i]
+		b = append(wire.AppendString(b, d.Key), byte(d.Kind))
+		b = wire.AppendU64(appendUs(b, d.Gen, uint64(d.Garbage.Items)), d.Garbage.Digest)
+	}
+	return b
+}
+
+func readDrops(r *wire.Reader) []Drop {
+	out := make([]Drop, r.Count("drops", 12))
+	for i := range out {
+		d := &out[i]
+		d.Key, d.Kind, d.Gen = r.String("key", keyBytesMax), crdt.Kind(r.Byte()), r.Uvarint()
+		d.Garbage.Items, d.Garbage.Digest = readInt(r, "garbage", messageBytesMax), r.U64()
+	}
+	return out
 }

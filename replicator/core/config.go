@@ -28,6 +28,11 @@ type Config struct {
 	// GossipEvery is how often a digest goes to one peer. All peers are compared
 	// once in GossipEvery times their number. Default 500 ms.
 	GossipEvery time.Duration
+	// PruneEvery is how often the most senior voter looks for what all replicas may
+	// forget (prune.go). Default 1 s.
+	PruneEvery time.Duration
+	// Expire ends keys that nobody has changed for a while (expire.go).
+	Expire []Expiry
 	// Seed feeds the order in which peers are gossiped with.
 	Seed   uint64
 	Limits Limits
@@ -67,6 +72,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.BatchEvery, 3*time.Millisecond)
 	orDefault(&c.ResendAfter, 50*time.Millisecond)
 	orDefault(&c.GossipEvery, 500*time.Millisecond)
+	orDefault(&c.PruneEvery, time.Second)
 	l := &c.Limits
 	orDefault(&l.KeyBytes, 512)
 	l.KeyBytes = min(l.KeyBytes, keyBytesMax)

@@ -30,9 +30,12 @@ type Core struct {
 	// round counts anti-entropy rounds, steps the steps.
 	round, steps uint64
 	session      session
-	ids          uint64 // of sessions and transfers
+	forgetting
+	ids uint64 // of sessions and transfers
 
 	stats Stats
+	// now is the time of the step under way.
+	now clock.Instant
 	// out is the effects of the step under way.
 	out *Effects
 	// shared is the newest run of entries made for sending: peers that stand at
@@ -45,20 +48,21 @@ type Core struct {
 func New(cfg Config) *Core {
 	cfg = cfg.withDefaults()
 	return &Core{
-		cfg:      cfg,
-		members:  members{byID: map[view.NodeID]*peer{}},
-		fences:   fences{max: cfg.Limits.FenceGroups},
-		log:      ownLog{first: 1},
-		tracks:   map[view.NodeID]*track{},
-		requests: map[RequestID]*request{},
-		batchAt:  clock.Never,
-		gossipAt: clock.Never,
+		cfg:        cfg,
+		members:    members{byID: map[view.NodeID]*peer{}},
+		fences:     fences{max: cfg.Limits.FenceGroups},
+		log:        ownLog{first: 1},
+		tracks:     map[view.NodeID]*track{},
+		requests:   map[RequestID]*request{},
+		batchAt:    clock.Never,
+		gossipAt:   clock.Never,
+		forgetting: forgetting{virgin: true, pruneAt: clock.Never},
 	}
 }
 
 // Step handles one event. Now must not go back between calls.
 func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
-	c.out, c.shared = out, nil
+	c.out, c.shared, c.now = out, nil, now
 	c.steps++
 	switch ev := ev.(type) {
 	case Tick:
@@ -107,11 +111,15 @@ func (c *Core) onTime(now clock.Instant) {
 	if !now.Before(c.gossipAt) {
 		c.gossip(now)
 	}
+	if c.planPrune(now); !now.Before(c.pruneAt) {
+		c.prune(now)
+		c.planPrune(now)
+	}
 }
 
 // Deadline returns when the core next wants a Tick, clock.Never if it does not.
 func (c *Core) Deadline() clock.Instant {
-	d := clock.Min(c.batchAt, c.gossipAt)
+	d := clock.Min(c.batchAt, clock.Min(c.gossipAt, c.pruneAt))
 	for _, p := range c.peers {
 		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))
 	}
@@ -137,15 +145,21 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 	}
 	switch m := m.(type) {
 	case *Deltas:
-		c.onDeltas(p, m)
+		if c.levelWith(p, m.Floor) {
+			c.onDeltas(p, m)
+		}
 	case *Ack:
 		c.onAck(now, p, m)
 	case *ReadRequest:
 		c.onReadRequest(p, m)
 	case *ReadResult:
-		c.onReadResult(now, p, m)
+		if c.levelWith(p, m.Floor) {
+			c.onReadResult(now, p, m)
+		}
 	case *Repair:
-		c.onRepair(p, m)
+		if c.levelWith(p, m.Floor) {
+			c.onRepair(p, m)
+		}
 	case *RepairAck:
 		c.onRepairAck(now, p, m)
 	case *Status:
@@ -157,11 +171,22 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 	case *Fetch:
 		c.onFetch(p, m)
 	case *Values:
-		c.onValues(now, p, m)
+		if c.levelWith(p, m.Floor) {
+			c.onValues(now, p, m)
+		} else if c.current(p, m.Session, m.Ask) != nil {
+			// What it has told about its keys is out of date.
+			c.session = session{}
+		}
 	case *Part:
 		c.onPart(now, p, m)
 	case *PartAck:
 		c.onPartAck(now, p, m)
+	case *Prepare:
+		c.onPrepare(p, m)
+	case *Prepared:
+		c.onPrepared(now, p, m)
+	case *Commit:
+		c.onCommit(now, p, m)
 	}
 }
 
@@ -169,6 +194,7 @@ func (c *Core) trace(e TraceEvent) { c.out.Trace = append(c.out.Trace, e) }
 
 // changed reports a key as changed, once per step.
 func (c *Core) changed(it *item) {
+	it.changedAt = c.now
 	if it.marked != c.steps {
 		it.marked = c.steps
 		c.out.Changed = append(c.out.Changed, it.key)
@@ -179,6 +205,7 @@ func (c *Core) changed(it *item) {
 // could not be taken: then its sender must not believe that it was.
 func (c *Core) take(p *peer, items []Item) (ok bool) {
 	ok = true
+	c.virgin = c.virgin && len(items) == 0
 	for i := range items {
 		if err := c.takeItem(&items[i]); err != nil {
 			ok = false
@@ -252,6 +279,7 @@ func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.requests)
 	s.Peers, s.Settled = len(c.peers), c.view != nil && len(c.former) == 0
+	s.Tombstones, s.Floor = c.store.tombs, c.floor
 	s.LogEntries, s.LogBytes = len(c.log.entries), c.log.bytes
 	for _, p := range c.peers {
 		s.LagMax = max(s.LagMax, c.log.last()-p.acked)

@@ -16,20 +16,24 @@ func samples() []Message {
 	items := []Item{{Key: "k", Gen: 2, Kind: crdt.KindORSet, Bytes: v.Append(nil)}, {Key: "gone", Gen: 9, Bytes: []byte{}}}
 	vector := []Seen{{Node: 1, Seen: 4, Top: 9}, {Node: 2, Seen: 5, Top: 5}}
 	fences := []Fence{{Group: "g", Term: 8}}
+	drops := []Drop{{Key: "k", Gen: 2}, {Key: "m", Kind: crdt.KindORSet, Garbage: crdt.Garbage{Digest: 9, Items: 1}}}
 	return []Message{
-		&Deltas{Epoch: 1 << 33, From: 3, Entries: []*Entry{{Fence: fences[0], Items: items}, {Items: []Item{}}}},
+		&Deltas{Epoch: 1 << 33, Floor: 1, From: 3, Entries: []*Entry{{Fence: fences[0], Items: items}, {Items: []Item{}}}},
 		&Ack{Epoch: 2, From: 3, To: 4, Seen: 1, Lo: 3, Hi: 4, Refused: []Refusal{{Seq: 3, Higher: 8}}},
 		&ReadRequest{Epoch: 2, ID: 7, Fence: fences[0], Keys: []string{"a", ""}, Prints: []uint64{1, 0}},
-		&ReadResult{Epoch: 2, ID: 7, Prints: []uint64{3}, Items: items, Higher: 4},
-		&Repair{ID: 7, Items: items},
+		&ReadResult{Epoch: 2, Floor: 9, ID: 7, Prints: []uint64{3}, Items: items, Higher: 4},
+		&Repair{ID: 7, Floor: 8, Items: items},
 		&RepairAck{Epoch: 2, ID: 7},
-		&Status{Epoch: 2, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true},
+		&Status{Epoch: 2, Floor: 6, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true},
 		&Compare{Session: 1, Ask: 2, Start: 3, Sums: []uint64{1, 2}},
 		&Differ{Session: 1, Ask: 2, Epoch: 4, Next: 256, Vector: vector, Fences: fences, Keys: []string{"k"}, Prints: []uint64{5}},
 		&Fetch{Session: 1, Ask: 2, Keys: []string{"k"}},
-		&Values{Session: 1, Ask: 2, Answered: 1, Items: items},
+		&Values{Floor: 5, Session: 1, Ask: 2, Answered: 1, Items: items},
 		&Part{Transfer: 1, Index: 2, Total: 3000, Data: []byte("data")},
 		&PartAck{Transfer: 1, Next: 2},
+		&Prepare{Epoch: 2, Floor: 3, Attempt: 4, Drops: drops},
+		&Prepared{Epoch: 2, Floor: 3, Attempt: 4, Agreed: []bool{true, false}},
+		&Commit{Floor: 1, Drops: drops},
 	}
 }
 
@@ -42,8 +46,8 @@ func TestMessagesSurviveTheWire(t *testing.T) {
 		}
 		names[Name(m)] = true
 	}
-	if len(names) != 13 {
-		t.Errorf("%d names for 13 messages", len(names))
+	if len(names) != 16 {
+		t.Errorf("%d names for 16 messages", len(names))
 	}
 }
 

@@ -77,7 +77,7 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 	if c.cfg.NoGossip {
 		return
 	}
-	c.send(p, &Status{Epoch: c.epoch, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
+	c.send(p, &Status{Epoch: c.epoch, Floor: c.floor, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
 		Vector: c.vector(), Fences: c.fences.all(), Reply: reply})
 }
 
@@ -104,6 +104,13 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)
 	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {
 		c.progress(now, p, m.Vector[i].Seen, 0, 0)
+	}
+	if !c.levelWith(p, m.Floor) {
+		// What differs because of that says nothing.
+		if m.Reply {
+			c.sendStatus(p, false)
+		}
+		return
 	}
 	if m.Root == c.store.root {
 		p.differed = 0
@@ -287,7 +294,7 @@ func (c *Core) pull(now clock.Instant, p *peer) {
 }
 
 func (c *Core) onFetch(p *peer, m *Fetch) {
-	out := &Values{Session: m.Session, Ask: m.Ask}
+	out := &Values{Floor: c.floor, Session: m.Session, Ask: m.Ask}
 	size := 0
 	for _, k := range m.Keys {
 		it := c.store.get(k)

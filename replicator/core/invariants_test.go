@@ -19,6 +19,18 @@ func (c *Core) checkInvariants() {
 		root += b.sum
 	}
 	must(root == c.store.root && keys == c.store.keys && bytes == c.store.bytes, "store: root, keys %d %d, bytes %d %d", keys, c.store.keys, bytes, c.store.bytes)
+	suspects, tombs := 0, 0
+	for i := range c.store.buckets {
+		if c.store.buckets[i].suspect {
+			suspects++
+		}
+		for _, it := range c.store.buckets[i].items {
+			if it.value == nil {
+				tombs++
+			}
+		}
+	}
+	must(suspects == c.store.suspects && tombs == c.store.tombs, "store: %d suspects, %d tombstones, counted %d and %d", c.store.suspects, c.store.tombs, suspects, tombs)
 	size := 0
 	for _, e := range c.log.entries {
 		size += e.size()

@@ -27,6 +27,9 @@ type peer struct {
 	// synced is the newest view in which we took over its whole state.
 	synced view.Epoch
 
+	// floor is the highest at which it was seen (prune.go).
+	floor uint64
+
 	out outgoing
 	in  incoming
 }
@@ -68,6 +71,8 @@ func (c *Core) onView(now clock.Instant, v *view.View) {
 	c.keepFormer(old, oldVoters)
 	c.enlist(now, v)
 	c.dropGoneStreams()
+	c.cycle, c.tired = pruning{}, 0
+	c.store.suspectAll()
 	if len(c.peers) == 0 {
 		c.former = nil
 	}

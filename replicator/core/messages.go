@@ -4,12 +4,13 @@ import "github.com/peerage-go/peerage/gossip/view"
 
 // Message is a message of the replicator protocol. Messages are immutable once
 // sent: the simulator hands the same value to several receivers. Epoch is that of
-// the sender's view in every message that has one.
+// the sender's view in every message that has one, Floor that of the state it speaks of (prune.go).
 type Message interface{ message() }
 
 // Deltas is a piece of the sender's own stream: entries From, From+1, ...
 type Deltas struct {
 	Epoch   view.Epoch
+	Floor   uint64
 	From    uint64
 	Entries []*Entry
 }
@@ -45,6 +46,7 @@ type ReadRequest struct {
 // fingerprints differ from the asker's and that exist here.
 type ReadResult struct {
 	Epoch  view.Epoch
+	Floor  uint64
 	ID     RequestID
 	Prints []uint64
 	Items  []Item
@@ -55,6 +57,7 @@ type ReadResult struct {
 // Repair brings a replica that a read found stale up to date.
 type Repair struct {
 	ID    RequestID
+	Floor uint64
 	Items []Item
 }
 
@@ -74,6 +77,7 @@ type Seen struct {
 // Status is the small message of an anti-entropy round.
 type Status struct {
 	Epoch view.Epoch
+	Floor uint64
 	// CaughtUp is the epoch as of which the sender holds everything that a quorum
 	// of any former view has confirmed (quorum.go).
 	CaughtUp view.Epoch
@@ -119,6 +123,7 @@ type Fetch struct {
 
 // Values answers Fetch with as many of its keys, from the first on, as fit.
 type Values struct {
+	Floor   uint64
 	Session uint64
 	Ask     uint64
 	// Answered is how many of the keys this answers; not all of them need to exist.
@@ -141,6 +146,28 @@ type PartAck struct {
 	Next     int
 }
 
+// Prepare asks which of Drops the receiver holds too.
+type Prepare struct {
+	Epoch   view.Epoch
+	Floor   uint64
+	Attempt uint64
+	Drops   []Drop
+}
+
+// Prepared answers Prepare, in its order.
+type Prepared struct {
+	Epoch   view.Epoch
+	Floor   uint64
+	Attempt uint64
+	Agreed  []bool
+}
+
+// Commit orders its receiver to forget Drops, by which it comes to stand at Floor.
+type Commit struct {
+	Floor uint64
+	Drops []Drop
+}
+
 func (*Deltas) message()      {}
 func (*Ack) message()         {}
 func (*ReadRequest) message() {}
@@ -154,6 +181,9 @@ func (*Fetch) message()       {}
 func (*Values) message()      {}
 func (*Part) message()        {}
 func (*PartAck) message()     {}
+func (*Prepare) message()     {}
+func (*Prepared) message()    {}
+func (*Commit) message()      {}
 
 // Name returns a message's name for the labels of metrics.
 func Name(m Message) string {
@@ -182,6 +212,12 @@ func Name(m Message) string {
 		return "values"
 	case *Part:
 		return "part"
+	case *Prepare:
+		return "prepare"
+	case *Prepared:
+		return "prepared"
+	case *Commit:
+		return "commit"
 	}
 	return "part_ack"
 }

@@ -69,7 +69,7 @@ func (c *Core) ask(r *request, to []view.NodeID) {
 }
 
 func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
-	out := &ReadResult{Epoch: c.epoch, ID: m.ID}
+	out := &ReadResult{Epoch: c.epoch, Floor: c.floor, ID: m.ID}
 	higher, ok := c.passFence(p.id, m.Fence)
 	if !ok {
 		out.Higher = higher
@@ -174,7 +174,7 @@ func (c *Core) hold(r *request, p *peer, epoch view.Epoch) {
 	}
 	c.stats.Repairs++
 	c.trace(TraceEvent{Kind: TraceRepair, Peer: p.id})
-	c.send(p, &Repair{ID: r.id, Items: r.repairs})
+	c.send(p, &Repair{ID: r.id, Floor: c.floor, Items: r.repairs})
 }
 
 func (c *Core) onRepair(p *peer, m *Repair) {

@@ -183,7 +183,10 @@ func (c *Core) again(now clock.Instant, r *request) {
 	case repairing:
 		for _, id := range c.unanswered(r) {
 			if p := c.byID[id]; p != nil && r.held[id] != nil {
-				c.send(p, &Repair{ID: r.id, Items: r.repairs})
+				if r.repairs == nil {
+					r.repairs = c.repairsFor(r)
+				}
+				c.send(p, &Repair{ID: r.id, Floor: c.floor, Items: r.repairs})
 			}
 		}
 	}

@@ -34,6 +34,8 @@ type world struct {
 	bytes     int
 	tweak     func(*Config)
 	nextReq   RequestID
+	// afterStep is called after every step.
+	afterStep func(*simNode)
 }
 
 type simNode struct {
@@ -148,6 +150,12 @@ func (w *world) step(id view.NodeID, ev Event) {
 	var out Effects
 	n.core.Step(w.now, ev, &out)
 	n.core.checkInvariants()
+	if n.core.stats.FloorGaps > 0 {
+		w.t.Fatalf("node %v missed a commit", id)
+	}
+	if w.afterStep != nil {
+		w.afterStep(n)
+	}
 	for _, s := range out.Send {
 		w.post(id, s.To, s.Msg)
 	}

@@ -2,9 +2,13 @@ package core
 
 // Stats is a snapshot of a core: gauges first, then counters since its birth.
 type Stats struct {
-	Keys    int
-	Bytes   int
-	Pending int
+	Keys  int
+	Bytes int
+	// Tombstones are the keys that have been deleted and not yet forgotten
+	// everywhere; Floor counts the rounds of forgetting (prune.go).
+	Tombstones int
+	Floor      uint64
+	Pending    int
 	// Peers is the number of members the core speaks with; Settled reports whether
 	// it has caught up with the current view (quorum.go).
 	Peers   int
@@ -27,6 +31,11 @@ type Stats struct {
 	Refused        uint64 // remote data refused at twice a limit, or undecodable
 	Transfers      uint64 // large messages sent in parts
 	ForeignFrames  uint64 // messages of nodes outside the view
+	Rounds         uint64 // of forgetting that this replica has taken part in
+	Pruned         uint64 // tombstones, shares and contexts that were forgotten here
+	Unlevel        uint64 // messages refused because of another floor
+	FloorGaps      uint64 // commits that were missed, which cannot be
+	Expired        uint64 // keys that this replica ended for idleness
 	LimitErrors    uint64
 	QuorumErrors   uint64
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/zeebo/xxh3"
 )
 
@@ -27,6 +28,10 @@ type item struct {
 	bytes int
 	// marked is the step in which the item was last reported as changed.
 	marked uint64
+	// changedAt is when it was last reported as changed.
+	changedAt clock.Instant
+	// tomb: counted among the deleted keys.
+	tomb bool
 }
 
 // kind returns the value's data type, 0 for a deleted key.
@@ -40,6 +45,8 @@ func (it *item) kind() crdt.Kind {
 type bucket struct {
 	items map[string]*item
 	sum   uint64
+	// suspect: something in it may be there to forget (prune.go).
+	suspect bool
 }
 
 // store holds the keys and the sums of their fingerprints. The zero store is
@@ -52,6 +59,9 @@ type store struct {
 	root    uint64
 	bytes   int
 	keys    int
+	// suspects counts the buckets that are suspect, tombs the deleted keys.
+	suspects int
+	tombs    int
 }
 
 func bucketOf(hash uint64) int { return int(hash >> 56) }
@@ -94,8 +104,44 @@ func (s *store) obtain(key string) *item {
 	return it
 }
 
+// suspect marks a bucket as worth a look.
+func (s *store) suspect(b *bucket) {
+	if !b.suspect {
+		b.suspect = true
+		s.suspects++
+	}
+}
+
+// suspectAll marks all buckets that hold anything.
+func (s *store) suspectAll() {
+	for i := range s.buckets {
+		if b := &s.buckets[i]; len(b.items) > 0 {
+			s.suspect(b)
+		}
+	}
+}
+
+// remove takes an item out, as if the key had never been there.
+func (s *store) remove(it *item) {
+	b := &s.buckets[bucketOf(it.hash)]
+	b.sum -= it.print
+	s.root -= it.print
+	s.keys--
+	s.bytes -= len(it.key) + keyCostBytes + it.bytes
+	if it.tomb {
+		s.tombs--
+	}
+	delete(b.items, it.key)
+}
+
 // settle brings the sums up to date after a change of it.
 func (s *store) settle(it *item) {
+	if tomb := it.value == nil; tomb != it.tomb {
+		it.tomb = tomb
+		if s.tombs++; !tomb {
+			s.tombs -= 2
+		}
+	}
 	var size int
 	print := fingerprint(it.hash, it.gen, 0, 0)
 	if it.value != nil {
@@ -103,6 +149,7 @@ func (s *store) settle(it *item) {
 		print = fingerprint(it.hash, it.gen, it.value.Kind(), it.value.Digest())
 	}
 	b := &s.buckets[bucketOf(it.hash)]
+	s.suspect(b)
 	b.sum += print - it.print
 	s.root += print - it.print
 	s.bytes += size - it.bytes

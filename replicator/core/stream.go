@@ -73,7 +73,7 @@ func (c *Core) run(seq uint64) *Deltas {
 	if s := c.shared; s != nil && s.From == seq && s.From+uint64(len(s.Entries))-1 == c.log.last() {
 		return s
 	}
-	m := &Deltas{Epoch: c.epoch, From: seq}
+	m := &Deltas{Epoch: c.epoch, Floor: c.floor, From: seq}
 	for size := 0; ; seq++ {
 		e := c.log.at(seq)
 		if e == nil || size > 0 && size+e.size() > c.cfg.Limits.FrameBytes {

@@ -26,5 +26,7 @@ const (
 	TraceRefused      TraceKind = "refused"
 	TraceRepair       TraceKind = "read repair"
 	TraceTransfer     TraceKind = "transfer"
+	TracePruned       TraceKind = "pruned"
+	TraceExpired      TraceKind = "expired"
 	TraceDropped      TraceKind = "dropped"
 )

@@ -166,12 +166,12 @@ func (c *Core) offer(now clock.Instant, r *request, all bool) {
 			c.push(now, p)
 			if r.seq >= p.next {
 				// The stream to it is full: this entry goes past.
-				c.send(p, &Deltas{Epoch: c.epoch, From: r.seq, Entries: []*Entry{r.entry}})
+				c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, From: r.seq, Entries: []*Entry{r.entry}})
 			}
 		case r.seq <= p.acked:
 			// It may have the entry, but not in a way that counts: its answer was
 			// lost, or it came after the entry was logged.
-			c.send(p, &Deltas{Epoch: c.epoch, From: r.seq, Entries: []*Entry{r.entry}})
+			c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, From: r.seq, Entries: []*Entry{r.entry}})
 		}
 	}
 }

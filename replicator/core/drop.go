@@ -1,0 +1,139 @@
+package core
+
+import (
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// commit forgets what all replicas have, and raises the floor.
+func (c *Core) commit(now clock.Instant, drops []Drop) {
+	byKey := make(map[string]*Drop, len(drops))
+	for i := range drops {
+		byKey[drops[i].Key] = &drops[i]
+	}
+	if c.blunder != blunderOldLog {
+		c.rewriteLog(byKey)
+	}
+	for i := range drops {
+		c.drop(&drops[i])
+	}
+	c.floor++
+	c.virgin = false
+	c.list = drops
+	c.shared = nil
+	c.stats.Rounds++
+	c.trace(TraceEvent{Kind: TracePruned, Bytes: len(drops)})
+	for _, r := range c.requests { // order-free: clears only
+		r.repairs = nil
+	}
+}
+
+// drop applies one line of a commit. Values that have changed since they were
+// agreed upon keep their garbage until a later round.
+func (c *Core) drop(d *Drop) {
+	it := c.store.get(d.Key)
+	switch {
+	case it == nil:
+	case d.Kind != 0:
+		p, ok := it.value.(crdt.Pruner)
+		if ok && it.gen == 0 && it.kind() == d.Kind && p.Prune(d.Garbage, c.dead) {
+			c.store.settle(it)
+			c.stats.Pruned += uint64(d.Garbage.Items)
+		}
+	case it.gen < d.Gen:
+		// Written here without knowledge of a deletion that all others had seen.
+		if it.value != nil {
+			c.changed(it)
+		}
+		c.store.remove(it)
+	default:
+		if c.blunder == blunderNoRebase && it.value != nil {
+			return
+		}
+		it.gen -= d.Gen
+		c.stats.Pruned++
+		if it.gen == 0 && it.value == nil {
+			c.store.remove(it)
+			return
+		}
+		c.store.settle(it)
+	}
+}
+
+// rewriteLog makes the own log fit for the new floor: what was logged before a
+// tombstone must not be sent again without it.
+func (c *Core) rewriteLog(byKey map[string]*Drop) {
+	done := map[*Entry]*Entry{}
+	rewrite := func(e *Entry) *Entry {
+		if got := done[e]; got != nil {
+			return got
+		}
+		done[e] = c.rewritten(e, byKey)
+		return done[e]
+	}
+	for i, e := range c.log.entries {
+		n := rewrite(e)
+		c.log.bytes += n.size() - e.size()
+		c.log.entries[i] = n
+	}
+	for _, r := range c.writes {
+		if !r.done {
+			r.entry = rewrite(r.entry)
+		}
+	}
+}
+
+// rewritten returns e as it must be sent after the commit: e itself if nothing in
+// it is concerned.
+func (c *Core) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
+	concerned := false
+	for i := range e.Items {
+		concerned = concerned || byKey[e.Items[i].Key] != nil
+	}
+	if !concerned {
+		return e
+	}
+	out := &Entry{Fence: e.Fence}
+	for _, in := range e.Items {
+		d := byKey[in.Key]
+		switch {
+		case d == nil:
+		case d.Kind != 0:
+			in = c.overtaken(in, d)
+		case in.Gen < d.Gen:
+			// All have the deletion.
+			continue
+		default:
+			if in.Gen -= d.Gen; in.Gen == 0 && in.Kind == 0 {
+				continue
+			}
+		}
+		out.Items = append(out.Items, in)
+	}
+	return out
+}
+
+// overtaken puts, in a delta of a map, the tombstones that stand here in place of
+// older entries.
+func (c *Core) overtaken(in Item, d *Drop) Item {
+	here, ok := c.store.value(in.Key).(*crdt.LWWMap[string, string])
+	if !ok || in.Gen != 0 || in.Kind != d.Kind {
+		return in
+	}
+	v, err := crdt.Decode(in.Kind, in.Bytes)
+	if err != nil {
+		return in
+	}
+	delta, changed := v.(*crdt.LWWMap[string, string]), false
+	for k := range v.Clone().(*crdt.LWWMap[string, string]).All() {
+		if _, live := here.Get(k); live {
+			continue
+		}
+		stands, _ := here.Stamp(k)
+		changed = delta.Delete(k, stands) != nil || changed
+	}
+	if changed {
+		in.Bytes = delta.Append(nil)
+	}
+	return in
+}
