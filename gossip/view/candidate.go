@@ -59,7 +59,7 @@ func (c *Core) stagger() time.Duration { return c.cfg.Lease / 4 }
 // standAt returns when this node stands for office if nothing happens before.
 func (c *Core) standAt() clock.Instant {
 	if !c.votes() {
-		return c.heardAt.Add(c.joinerPatience())
+		return clock.Min(max(c.heardAt.Add(c.joinerPatience()/2), c.nextAsk), c.heardAt.Add(c.joinerPatience()))
 	}
 	wait := c.stagger() * time.Duration(min(c.seniors(), staggersMax))
 	if c.leaving {
@@ -108,6 +108,27 @@ func (c *Core) seniors() int {
 	return n
 }
 
+// driveJoiner asks for news, and in the end gives up. The joiner may have become a
+// voter without hearing of it, or have been left out: who knows better says so.
+func (c *Core) driveJoiner() bool {
+	if !c.now.Before(c.heardAt.Add(c.joinerPatience())) && c.mutant != mutantPatientJoiner {
+		c.end(c.view.Epoch, "nobody leads the view that let it in")
+		return true
+	}
+	c.nextAsk = c.now.Add(c.cfg.Lease / 2)
+	if c.mutant == mutantPatientJoiner {
+		c.heardAt = c.now
+	}
+	for i := range min(len(c.view.Members), joinerAsks) {
+		c.send(c.view.Members[i].ID, &Decided{View: c.view})
+	}
+	return false
+}
+
+// joinerAsks is how many members a joiner asks for news, again and again once half its
+// patience is over.
+const joinerAsks = 32
+
 // joinerPatience is how long a joining member waits for a leader. The view that let
 // it in may have died with all who knew it; it holds no lease and has promised
 // nothing that matters, so it may come back as a new incarnation.
@@ -130,12 +151,7 @@ func (c *Core) driveStand() bool {
 		return false
 	}
 	if !c.votes() {
-		if c.mutant == mutantPatientJoiner {
-			c.heardAt = c.now
-			return false
-		}
-		c.end(c.view.Epoch, "nobody leads the view that let it in")
-		return true
+		return c.driveJoiner()
 	}
 	ballot := Ballot{Round: max(c.promised.Round, c.roundSeen) + 1, Node: c.self()}
 	c.cand = &candidacy{

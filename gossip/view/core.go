@@ -62,6 +62,8 @@ type Core struct {
 	unreachable []NodeID
 	// heardAt is when a leader was last heard.
 	heardAt clock.Instant
+	// nextAsk is when a joiner that hears of no leader asks for news again.
+	nextAsk clock.Instant
 
 	// leader is whom this node follows, zero if nobody.
 	leader NodeID

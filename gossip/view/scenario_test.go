@@ -14,6 +14,7 @@ var scenarios = []scenario{
 	{"a leader that slept removes nobody for its own silence", stalledLeader},
 	{"a leader's term begins when its prepare has come back", lateOffice},
 	{"a survivor does not yield to the late word of the dead", lateWord},
+	{"a joiner whose view has died comes back", orphan},
 	{"leavers do not take over", leaversStay},
 	{"a new generation is above the attempts met", generationOfAttempts},
 	{"no lease while an attempt is carried", leaseWhileCarrying},
@@ -216,6 +217,16 @@ func lateWord(w *world) {
 	}
 	w.removed = func(n *simNode) { w.at(100*time.Millisecond, func() { w.join(n.id + 10) }) }
 	w.must(20*time.Second, "4 is back", func() bool { return w.allUp(2) && w.allHold() })
+}
+
+// orphan: 1 lets 2 in and dies before 2 is up. Nobody is left to tell.
+func orphan(w *world) {
+	grow(w, 1)
+	w.lose = func(from, to NodeID, m Message) bool { _, ok := m.(*Pong); return ok && from == 2 }
+	w.join(2)
+	w.until(time.Second, "2 is let in", func() bool { return w.nodes[2].core.View() != nil })
+	w.crash(1)
+	w.must(10*time.Second, "2 gives up", func() bool { return w.nodes[2].removed != nil })
 }
 
 // leaversStay: 3 and 4 leave and do not hear that they have left. 5 joins, 1 and 2

@@ -325,6 +325,9 @@ func (s *swarm) aim(n *simNode, e *TraceEvent) {
 }
 
 func (s *swarm) burst(n *simNode) {
+	if s.ending {
+		return
+	}
 	s.marks["burst"]++
 	s.note("burst at %d", n.id)
 	for _, o := range s.living() {

@@ -129,7 +129,13 @@ func (x *truth) follows(n *simNode, before, v *View) bool {
 	// sees its attempt; it may even do so twice.
 	alone := map[NodeID]bool{n.id: true}
 	bases := []*View{before}
-	for _, acc := range x.accepted {
+	for _, acc := range x.byNext[epochOf{v.Cluster, v.Epoch - 1}] {
+		// Or it has heard of a view and gone on from there in the same step.
+		if x.rightful(acc) {
+			bases = append(bases, acc.next)
+		}
+	}
+	for _, acc := range x.accepted { // order-free: any will do
 		if acc.base == before {
 			bases = append(bases, acc.next)
 		}
