@@ -42,6 +42,8 @@ type TCPConfig struct {
 	UnackedTimeout time.Duration
 }
 
+const unackedDefault = 5 * time.Second
+
 // TCP is the real Transport: one port, TCP for everything but memberlist's
 // datagrams. Build it with NewTCP. All methods are safe for concurrent use.
 type TCP struct {
@@ -55,7 +57,7 @@ var _ Transport = (*TCP)(nil)
 // those of net.Listen.
 func NewTCP(cfg TCPConfig) (*TCP, error) {
 	cfg.Config = cfg.Config.withDefaults()
-	orDefault(&cfg.UnackedTimeout, 5*time.Second)
+	orDefault(&cfg.UnackedTimeout, unackedDefault)
 	if cfg.Listen == "" {
 		cfg.Listen = "127.0.0.1:0"
 	}
