@@ -281,6 +281,23 @@ func (c *causal[P]) join(o *causal[P], h hooks[P]) (changed bool) {
 	return changed
 }
 
+// room returns an error if a join of c and o would have more than most writers.
+func (c *causal[P]) room(o *causal[P], most int) error {
+	n := len(c.columns) - c.idle + len(o.columns) - o.idle
+	if n <= most {
+		return nil
+	}
+	for i := range o.columns {
+		if o.columns[i].used && c.lookup(o.columns[i].node) >= 0 {
+			n--
+		}
+	}
+	if n > most {
+		return &LimitError{Field: "writers", Declared: uint64(n), Max: uint64(most)}
+	}
+	return nil
+}
+
 // diffBlock is column.diff for one block; a or b may be nil.
 func diffBlock(key uint64, seenA, seenB spans, a, b *block, gone, come func(seq uint64)) {
 	var liveA, liveB bitmap

@@ -45,3 +45,11 @@ type SkewError struct {
 func (e *SkewError) Error() string {
 	return fmt.Sprintf("crdt: timestamp is %d ms ahead of the local clock, at most %d ms are taken", e.AheadMillis, e.MaxMillis)
 }
+
+// mismatch is the error of joining v with a value of another type, or with none.
+func mismatch(v, other Value) error {
+	if other == nil {
+		return &KindError{Want: v.Kind()}
+	}
+	return &KindError{Want: v.Kind(), Got: other.Kind()}
+}

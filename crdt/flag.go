@@ -62,9 +62,12 @@ func (f *Flag) Kind() Kind { return KindFlag }
 func (f *Flag) Join(other Value) (bool, error) {
 	o, ok := other.(*Flag)
 	if !ok {
-		return false, &KindError{Want: f.Kind(), Got: other.Kind()}
+		return false, mismatch(f, other)
 	}
-	return f.Merge(o), nil
+	if o == nil {
+		return false, nil
+	}
+	return f.set.joinWith(&o.set, func() bool { return f.Merge(o) })
 }
 
 // Clone implements Value.

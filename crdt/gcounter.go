@@ -216,7 +216,7 @@ func (c *GCounter) Kind() Kind { return KindGCounter }
 func (c *GCounter) Join(other Value) (bool, error) {
 	o, ok := other.(*GCounter)
 	if !ok {
-		return false, &KindError{Want: c.Kind(), Got: other.Kind()}
+		return false, mismatch(c, other)
 	}
 	return c.Merge(o), nil
 }

@@ -114,7 +114,7 @@ func (s *GSet[E]) Kind() Kind { return KindGSet }
 func (s *GSet[E]) Join(other Value) (bool, error) {
 	o, ok := other.(*GSet[E])
 	if !ok {
-		return false, &KindError{Want: s.Kind(), Got: other.Kind()}
+		return false, mismatch(s, other)
 	}
 	return s.Merge(o, nil), nil
 }

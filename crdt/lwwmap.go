@@ -395,7 +395,7 @@ func (m *LWWMap[K, V]) Kind() Kind { return KindLWWMap }
 func (m *LWWMap[K, V]) Join(other Value) (bool, error) {
 	o, ok := other.(*LWWMap[K, V])
 	if !ok {
-		return false, &KindError{Want: m.Kind(), Got: other.Kind()}
+		return false, mismatch(m, other)
 	}
 	return m.Merge(o, nil), nil
 }

@@ -77,7 +77,7 @@ func (r *LWWRegister[V]) Kind() Kind { return KindLWWRegister }
 func (r *LWWRegister[V]) Join(other Value) (bool, error) {
 	o, ok := other.(*LWWRegister[V])
 	if !ok {
-		return false, &KindError{Want: r.Kind(), Got: other.Kind()}
+		return false, mismatch(r, other)
 	}
 	return r.Merge(o), nil
 }

@@ -53,9 +53,12 @@ func (r *MVRegister[V]) Kind() Kind { return KindMVRegister }
 func (r *MVRegister[V]) Join(other Value) (bool, error) {
 	o, ok := other.(*MVRegister[V])
 	if !ok {
-		return false, &KindError{Want: r.Kind(), Got: other.Kind()}
+		return false, mismatch(r, other)
 	}
-	return r.Merge(o, nil), nil
+	if o == nil {
+		return false, nil
+	}
+	return r.set.joinWith(&o.set, func() bool { return r.Merge(o, nil) })
 }
 
 // Clone implements Value.

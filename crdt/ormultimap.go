@@ -242,9 +242,12 @@ func (m *ORMultiMap[K, V]) Kind() Kind { return KindORMultiMap }
 func (m *ORMultiMap[K, V]) Join(other Value) (bool, error) {
 	o, ok := other.(*ORMultiMap[K, V])
 	if !ok {
-		return false, &KindError{Want: m.Kind(), Got: other.Kind()}
+		return false, mismatch(m, other)
 	}
-	return m.Merge(o, nil), nil
+	if o == nil {
+		return false, nil
+	}
+	return m.set.joinWith(&o.set, func() bool { return m.Merge(o, nil) })
 }
 
 // Clone implements Value.

@@ -150,7 +150,7 @@ func (s *ORSet[E]) Elements() []E { return slices.AppendSeq(make([]E, 0, s.Len()
 
 // Merge joins other into the set and reports whether that changed anything, be it
 // the context alone. What it changed is added to ch, if that is not nil. Other may
-// be nil.
+// be nil. It panics if the two have more than a million writers; Join fails then.
 func (s *ORSet[E]) Merge(other *ORSet[E], ch *Changes[E]) bool {
 	if other == nil || other == s || other.full == nil && other.one.empty() {
 		return false
@@ -186,9 +186,19 @@ func (s *ORSet[E]) Kind() Kind { return KindORSet }
 func (s *ORSet[E]) Join(other Value) (bool, error) {
 	o, ok := other.(*ORSet[E])
 	if !ok {
-		return false, &KindError{Want: s.Kind(), Got: other.Kind()}
+		return false, mismatch(s, other)
 	}
-	return s.Merge(o, nil), nil
+	return s.joinWith(o, func() bool { return s.Merge(o, nil) })
+}
+
+// joinWith calls merge unless other would bring too many writers.
+func (s *ORSet[E]) joinWith(other *ORSet[E], merge func() bool) (bool, error) {
+	if s.full != nil && other != nil && other.full != nil {
+		if err := s.full.room(&other.full.causal, nodesMax); err != nil {
+			return false, err
+		}
+	}
+	return merge(), nil
 }
 
 // Clone implements Value.

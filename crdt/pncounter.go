@@ -75,7 +75,7 @@ func (c *PNCounter) Kind() Kind { return KindPNCounter }
 func (c *PNCounter) Join(other Value) (bool, error) {
 	o, ok := other.(*PNCounter)
 	if !ok {
-		return false, &KindError{Want: c.Kind(), Got: other.Kind()}
+		return false, mismatch(c, other)
 	}
 	return c.Merge(o), nil
 }

@@ -226,9 +226,12 @@ func (m *PNCounterMap[K]) Kind() Kind { return KindPNCounterMap }
 func (m *PNCounterMap[K]) Join(other Value) (bool, error) {
 	o, ok := other.(*PNCounterMap[K])
 	if !ok {
-		return false, &KindError{Want: m.Kind(), Got: other.Kind()}
+		return false, mismatch(m, other)
 	}
-	return m.Merge(o, nil), nil
+	if o == nil {
+		return false, nil
+	}
+	return m.set.joinWith(&o.set, func() bool { return m.Merge(o, nil) })
 }
 
 // Clone implements Value.

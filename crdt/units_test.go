@@ -2,6 +2,7 @@ package crdt
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -346,6 +347,40 @@ func TestManyWriters(t *testing.T) {
 	}
 	if n := len(s.full.columns); n > 560 {
 		t.Fatalf("%d columns: those of the dead are not used again", n)
+	}
+}
+
+// TestTooManyWriters is what keeps peers from filling a value with writers.
+func TestTooManyWriters(t *testing.T) {
+	var a, b ORSet[int]
+	for i := range NodeID(40) {
+		a.Add(i, 1)
+		b.Add(i+20, 1)
+	}
+	var limit *LimitError
+	if err := a.full.room(&b.full.causal, 59); !errors.As(err, &limit) || limit.Declared != 60 {
+		t.Fatalf("59 writers at most: %v", err)
+	}
+	if err := a.full.room(&b.full.causal, 60); err != nil {
+		t.Fatalf("60 writers at most: %v", err)
+	}
+}
+
+// TestJoinWithNothing joins nil pointers of every type.
+func TestJoinWithNothing(t *testing.T) {
+	for _, x := range [][2]Value{
+		{&GCounter{}, (*GCounter)(nil)}, {&PNCounter{}, (*PNCounter)(nil)}, {&GSet[int]{}, (*GSet[int])(nil)},
+		{&Flag{}, (*Flag)(nil)}, {&LWWRegister[int]{}, (*LWWRegister[int])(nil)}, {&MVRegister[int]{}, (*MVRegister[int])(nil)},
+		{&ORSet[int]{}, (*ORSet[int])(nil)}, {&LWWMap[int, int]{}, (*LWWMap[int, int])(nil)}, {&ORMap[int, int]{}, (*ORMap[int, int])(nil)},
+		{&ORMultiMap[int, int]{}, (*ORMultiMap[int, int])(nil)}, {&PNCounterMap[int]{}, (*PNCounterMap[int])(nil)},
+		{&VersionVector{}, (*VersionVector)(nil)},
+	} {
+		if changed, err := x[0].Join(x[1]); changed || err != nil {
+			t.Errorf("kind %d joined with nothing: %v, %v", x[0].Kind(), changed, err)
+		}
+		if _, err := x[0].Join(nil); err == nil {
+			t.Errorf("kind %d joined with no Value at all", x[0].Kind())
+		}
 	}
 }
 

@@ -169,7 +169,7 @@ func (v *VersionVector) Kind() Kind { return KindVersionVector }
 func (v *VersionVector) Join(other Value) (bool, error) {
 	o, ok := other.(*VersionVector)
 	if !ok {
-		return false, &KindError{Want: v.Kind(), Got: other.Kind()}
+		return false, mismatch(v, other)
 	}
 	return v.Merge(o), nil
 }
