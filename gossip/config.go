@@ -109,8 +109,8 @@ type Config struct {
 
 	// TLS turns mutual TLS on for all connections between peers.
 	TLS *tls.Config
-	// SecretKeys encrypt memberlist's gossip: AES keys of 16, 24 or 32 bytes. The
-	// first encrypts, all decrypt.
+	// SecretKeys encrypt memberlist's gossip: at most 16 AES keys of 16, 24 or 32
+	// bytes. The first encrypts, all decrypt. Node.RotateKeys changes them.
 	SecretKeys [][]byte
 	// InsecureTransport allows an address other than loopback with neither TLS nor
 	// SecretKeys.

@@ -31,7 +31,7 @@ type discovery struct {
 	post    func(input)
 	ml      *memberlist.Memberlist
 	tr      *gossipTransport
-	keyring *memberlist.Keyring
+	keyring keyring
 
 	mu sync.Mutex
 	// addrs are the addresses to join again.
@@ -62,11 +62,10 @@ func startDiscovery(cfg *Config, self view.Node, t transport.Transport, st *coun
 	mc := d.config(cfg)
 	mc.Logger = bridgeLog(cfg.Logger, st)
 	if len(cfg.SecretKeys) > 0 {
-		d.keyring, err = memberlist.NewKeyring(cfg.SecretKeys, cfg.SecretKeys[0])
-		if err != nil {
+		if err := d.keyring.open(cfg.SecretKeys); err != nil {
 			return nil, err
 		}
-		mc.Keyring = d.keyring
+		mc.Keyring = d.keyring.ring
 	}
 	if d.ml, err = memberlist.Create(mc); err != nil {
 		_ = d.tr.Shutdown()

@@ -13,6 +13,7 @@
 //	*ConfigError   Start refused the settings; every problem is named. Fix and start again.
 //	ErrNotJoined   the node stands in no view yet. Retry after WaitUp.
 //	ErrRemoved     this incarnation is over. Start a new one.
+//	ErrNoKeys      RotateKeys on a node without encryption. Restart it with SecretKeys.
 //	ErrClosed      Close was called.
 //
 // Errors of sending are those of package transport.

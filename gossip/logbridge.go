@@ -32,6 +32,8 @@ func (b *logBridge) Write(line []byte) (int, error) {
 		b.st.suspicions.Add(1)
 	case bytes.Contains(text, []byte("Refuting")):
 		b.st.refutations.Add(1)
+	case bytes.Contains(text, []byte("keys could decrypt")):
+		b.st.undecryptable.Add(1)
 	}
 	if b.l.Enabled(context.Background(), level) {
 		if i := bytes.Index(text, []byte("memberlist: ")); i >= 0 {

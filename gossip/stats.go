@@ -21,6 +21,9 @@ type Stats struct {
 	EvidenceBack uint64
 	// Suspicions and Refutations are memberlist's: of others, and of this node.
 	Suspicions, Refutations uint64
+	// Undecryptable counts what no key of the ring decrypts: somebody gossips with
+	// another one (Node.RotateKeys), or without.
+	Undecryptable uint64
 	// HealthScore is memberlist's Lifeguard score, 0 when healthy.
 	HealthScore int
 	// Discovered and Faded count memberlist's joins and leaves.
@@ -63,7 +66,7 @@ type counters struct {
 	views, abandons, leaseLost               atomic.Uint64
 	evidence                                 [evidenceKinds]atomic.Uint64
 	evidenceBack                             atomic.Uint64
-	suspicions, refutations                  atomic.Uint64
+	suspicions, refutations, undecryptable   atomic.Uint64
 	discovered, faded                        atomic.Uint64
 	packetIn, packetOut, streamIn, streamOut traffic
 	packetsDropped                           atomic.Uint64
@@ -81,7 +84,8 @@ func (n *Node) Stats() Stats {
 		Views: c.views.Load(), Abandons: c.abandons.Load(), LeaseLost: c.leaseLost.Load(),
 		Evidence: map[EvidenceKind]uint64{}, EvidenceBack: c.evidenceBack.Load(),
 		Suspicions: c.suspicions.Load(), Refutations: c.refutations.Load(),
-		Discovered: c.discovered.Load(), Faded: c.faded.Load(),
+		Undecryptable: c.undecryptable.Load(),
+		Discovered:    c.discovered.Load(), Faded: c.faded.Load(),
 		PacketIn: c.packetIn.load(), PacketOut: c.packetOut.load(),
 		StreamIn: c.streamIn.load(), StreamOut: c.streamOut.load(),
 		PacketsDropped: c.packetsDropped.Load(),

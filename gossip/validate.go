@@ -21,6 +21,7 @@ const (
 	appVersionBytesMax = 64
 	contactPointsMax   = 1024
 	dnsNameBytesMax    = 253
+	secretKeysMax      = 16
 )
 
 // Problem is one thing wrong with a setting.
@@ -164,6 +165,7 @@ func (c *Config) validateTimes(e *ConfigError) {
 }
 
 func (c *Config) validateKeys(e *ConfigError) {
+	e.check(len(c.SecretKeys) <= secretKeysMax, "SecretKeys", len(c.SecretKeys), "at most 16: every one is tried")
 	for i, k := range c.SecretKeys {
 		n := len(k)
 		// The value is a secret, so its length stands in for it.
