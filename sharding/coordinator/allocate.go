@@ -30,7 +30,9 @@ import (
 
 // getHome answers what is known and allocates what is not.
 func (c *Core) getHome(from view.NodeID, m *protocol.GetHome) {
-	c.register(from, m.Hosts, false)
+	if !c.register(from, m.Hosts, &m.Settings, false) {
+		return
+	}
 	for _, id := range m.Shards {
 		if int(id) >= len(c.shards) {
 			continue
@@ -51,6 +53,10 @@ func (c *Core) place() {
 		return
 	}
 	c.dirty = false
+	if c.foreignHosts() {
+		c.trace(TraceNoRegion, 0, c.termToken(), "a node hosts shards under other settings")
+		return
+	}
 	var st *strategy.State
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -201,7 +207,7 @@ func (c *Core) unhome(s *shard) {
 
 // state builds what the strategy sees.
 func (c *Core) state() *strategy.State {
-	st := &strategy.State{Shards: len(c.shards), Unsettled: c.unsettled()}
+	st := &strategy.State{Shards: len(c.shards), Unsettled: c.unsettled(), Wanted: c.wanted}
 	index := map[view.NodeID]int{}
 	for _, m := range c.view.WithRole(c.cfg.Role) {
 		p := c.peers[m.ID]
@@ -212,6 +218,7 @@ func (c *Core) state() *strategy.State {
 		st.Regions = append(st.Regions, strategy.Region{
 			Node: m.ID, Name: m.Name, AppVersion: m.AppVersion,
 			Leaving: m.Status == view.Leaving || p.draining, Silent: c.isSilent(m.ID),
+			Capacity: max(p.settings.Capacity, 1),
 		})
 	}
 	for i := range c.shards {

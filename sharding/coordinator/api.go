@@ -94,6 +94,11 @@ type ReadDone struct {
 // moved meanwhile. It replaces the former one. Optional.
 type Silent struct{ Nodes []view.NodeID }
 
+// Wanted says where the application wants shards, by name of node: all of it, in
+// place of the former one. The map is not changed any more. It is followed at once
+// by a look at the balance.
+type Wanted struct{ Names map[protocol.ShardID]string }
+
 // Rebalance asks for a look at the balance now.
 type Rebalance struct{}
 
@@ -105,6 +110,7 @@ func (WriteDone) event()    {}
 func (ReadDone) event()     {}
 func (Silent) event()       {}
 func (Rebalance) event()    {}
+func (Wanted) event()       {}
 
 // Result is how a replicated operation ended.
 type Result uint8
@@ -198,6 +204,7 @@ const (
 	TraceClaim        = "claim adopted"
 	TraceClaimStale   = "claim ignored"
 	TraceRegistered   = "region registered"
+	TraceRefused      = "region refused"
 	TraceGone         = "region gone"
 	TraceChosen       = "home chosen"
 	TraceWritten      = "allocation written"

@@ -134,7 +134,10 @@ func (c *Core) record(r protocol.Record) {
 // censusReport notes one member's claims. Reports that come twice, or after the
 // end, say nothing new.
 func (c *Core) censusReport(from view.NodeID, m *protocol.CensusReport) {
-	c.register(from, m.Hosts, false)
+	if !c.register(from, m.Hosts, &m.Settings, false) {
+		// What it hosts counts all the same: it runs, and nothing else may.
+		c.peer(from).foreign = len(m.Claims) > 0
+	}
 	if !slices.Contains(c.census.pending, from) || m.Term != c.term {
 		return
 	}

@@ -21,6 +21,7 @@ type Core struct {
 	view   *view.View
 	lease  bool
 	silent []view.NodeID
+	wanted map[protocol.ShardID]string
 	// held are messages from nodes whose view is newer than ours.
 	held []Received
 
@@ -94,6 +95,9 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	case Silent:
 		c.silent, c.dirty = ev.Nodes, true
 	case Rebalance:
+		c.rebalance()
+	case Wanted:
+		c.wanted = ev.Names
 		c.rebalance()
 	}
 	c.settle()

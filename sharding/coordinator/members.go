@@ -15,6 +15,11 @@ type peer struct {
 	// registered regions and proxies are told of homes and of moves.
 	registered bool
 	hosts      bool
+	settings   protocol.Settings
+	// refused is how its settings differ from ours: it is not registered.
+	refused protocol.Conflict
+	// foreign: it hosts shards under such settings.
+	foreign bool
 	// draining members asked to be relieved of their shards.
 	draining bool
 	// told: the last Drain was answered.
@@ -49,9 +54,16 @@ func (c *Core) registered() []view.NodeID {
 
 // register notes a region or proxy. A new one, or one that says it knows nothing,
 // gets all that is served; and it takes part in the moves that are closing routes,
-// since it may hold routes of an earlier coordinator.
-func (c *Core) register(from view.NodeID, hosts, tellAll bool) {
+// since it may hold routes of an earlier coordinator. It reports false for one
+// whose settings are not ours, which is told so.
+func (c *Core) register(from view.NodeID, hosts bool, settings *protocol.Settings, tellAll bool) bool {
 	p := c.peer(from)
+	if !c.agrees(from, p, settings) {
+		return false
+	}
+	if p.settings != *settings {
+		p.settings, c.dirty = *settings, true
+	}
 	if !p.registered || p.hosts != hosts {
 		p.registered, p.hosts = true, hosts
 		tellAll, c.dirty = true, true
@@ -60,13 +72,45 @@ func (c *Core) register(from view.NodeID, hosts, tellAll bool) {
 		c.joinMoves(from)
 	}
 	if !tellAll {
-		return
+		return true
 	}
 	for i := range c.shards {
 		if c.shards[i].served() {
 			c.outbox.homes.add(from, protocol.ShardID(i))
 		}
 	}
+	return true
+}
+
+// agrees refuses a region or proxy that maps ids to shards, or shards to nodes,
+// by other settings than ours.
+func (c *Core) agrees(from view.NodeID, p *peer, settings *protocol.Settings) bool {
+	ours := protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role}
+	conflict := ours.Compare(settings)
+	if conflict != p.refused {
+		p.refused = conflict
+		if conflict != (protocol.Conflict{}) {
+			c.trace(TraceRefused, from, c.termToken(), conflict.String())
+		}
+	}
+	if conflict == (protocol.Conflict{}) {
+		return true
+	}
+	p.registered = false
+	c.send(from, &protocol.RegisterRefused{Head: c.head(), Conflict: conflict.Swap()})
+	return false
+}
+
+// foreignHosts reports whether shards run somewhere that were cut by other
+// settings than ours. An entity of theirs may belong to any of our shards, so
+// nothing new is placed meanwhile: better no home than two.
+func (c *Core) foreignHosts() bool {
+	for _, p := range c.peers { // order-free: any will do
+		if p.foreign {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Core) joinMoves(from view.NodeID) {

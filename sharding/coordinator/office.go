@@ -105,8 +105,9 @@ func (c *Core) dispatch(from view.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.Register:
 		// A region that is registered under this term knows all that was published.
-		c.register(from, m.Hosts, m.Term != c.term)
-		c.send(from, &protocol.RegisterAck{Head: c.head()})
+		if c.register(from, m.Hosts, &m.Settings, m.Term != c.term) {
+			c.send(from, &protocol.RegisterAck{Head: c.head()})
+		}
 	case *protocol.GetHome:
 		c.getHome(from, m)
 	case *protocol.ShardsHosted:

@@ -75,7 +75,7 @@ func (c *Core) tellDrained() {
 			continue
 		}
 		left, going := c.tenants(n)
-		if going || left > 0 && c.elsewhere() {
+		if going || left > 0 && p.registered && c.elsewhere() {
 			continue
 		}
 		p.told = true

@@ -30,9 +30,9 @@ func readBody(r *wire.Reader, kind byte, h Head) Message {
 	}
 	switch kind {
 	case kindRegister:
-		return &Register{Head: h, Hosts: r.Bool()}
+		return &Register{Head: h, Hosts: r.Bool(), Settings: readSettings(r)}
 	case kindGetHome:
-		return &GetHome{Head: h, Hosts: r.Bool(), Shards: readList(r, 1, readShard)}
+		return &GetHome{Head: h, Hosts: r.Bool(), Settings: readSettings(r), Shards: readList(r, 1, readShard)}
 	case kindShardsHosted:
 		return &ShardsHosted{Head: h, Shards: readList(r, 3, readShardToken)}
 	case kindBeginAck:
@@ -40,7 +40,7 @@ func readBody(r *wire.Reader, kind byte, h Head) Message {
 	case kindStopped:
 		return &Stopped{Head: h, Shards: readList(r, 3, readShardToken)}
 	case kindCensusReport:
-		return &CensusReport{Head: h, Hosts: r.Bool(), Claims: readList(r, 4, readClaim)}
+		return &CensusReport{Head: h, Hosts: r.Bool(), Settings: readSettings(r), Claims: readList(r, 4, readClaim)}
 	case kindDrain:
 		return &Drain{Head: h}
 	case kindRefused:
@@ -70,6 +70,11 @@ func readForRegion(r *wire.Reader, kind byte, h Head) Message {
 		return &CensusRequest{Head: h}
 	case kindDrained:
 		return &Drained{Head: h, Left: uint32(min(r.Uvarint(), math.MaxUint32))}
+	case kindRegisterRefused:
+		return &RegisterRefused{Head: h, Conflict: Conflict{
+			Setting: r.String("setting", TypeBytesMax),
+			Here:    r.String("value", TypeBytesMax), There: r.String("value", TypeBytesMax),
+		}}
 	}
 	return nil
 }

@@ -9,9 +9,9 @@ func Append(b []byte, m Message) []byte {
 	b = appendHead(b, m.Header())
 	switch m := m.(type) {
 	case *Register:
-		return wire.AppendBool(b, m.Hosts)
+		return appendSettings(wire.AppendBool(b, m.Hosts), &m.Settings)
 	case *GetHome:
-		b = wire.AppendBool(b, m.Hosts)
+		b = appendSettings(wire.AppendBool(b, m.Hosts), &m.Settings)
 		return appendList(b, m.Shards, appendShard)
 	case *ShardsHosted:
 		return appendList(b, m.Shards, appendShardToken)
@@ -20,7 +20,7 @@ func Append(b []byte, m Message) []byte {
 	case *Stopped:
 		return appendList(b, m.Shards, appendShardToken)
 	case *CensusReport:
-		b = wire.AppendBool(b, m.Hosts)
+		b = appendSettings(wire.AppendBool(b, m.Hosts), &m.Settings)
 		return appendList(b, m.Claims, appendClaim)
 	case *Homes:
 		return appendList(b, m.Homes, appendHome)
@@ -33,6 +33,10 @@ func Append(b []byte, m Message) []byte {
 		return appendList(b, m.Shards, appendHandOffOrder)
 	case *StoppedAck:
 		return appendList(b, m.Shards, appendShardToken)
+	case *RegisterRefused:
+		b = wire.AppendString(b, m.Conflict.Setting)
+		b = wire.AppendString(b, m.Conflict.Here)
+		return wire.AppendString(b, m.Conflict.There)
 	case *Drained:
 		return wire.AppendUvarint(b, uint64(m.Left))
 	}

@@ -42,7 +42,17 @@ func (h *Head) Stamp() Token { return Token{Term: h.Term, Seq: h.Seq} }
 type Register struct {
 	Head
 	// Hosts is false for a proxy.
-	Hosts bool
+	Hosts    bool
+	Settings Settings
+}
+
+// RegisterRefused says that the sender's settings of the type are not those of
+// the receiver's node, which is not registered: it is told of no homes, and gets
+// no shards. The coordinator sends it, or the shell of a node that should
+// coordinate the type and does not run it.
+type RegisterRefused struct {
+	Head
+	Conflict Conflict
 }
 
 // RegisterAck says that the sender is in office and has noted the region.
@@ -52,8 +62,9 @@ type RegisterAck struct{ Head }
 // registers its sender as well.
 type GetHome struct {
 	Head
-	Hosts  bool
-	Shards []ShardID
+	Hosts    bool
+	Settings Settings
+	Shards   []ShardID
 }
 
 // Homes publishes where shards are hosted.
@@ -117,8 +128,9 @@ type CensusRequest struct{ Head }
 // CensusReport is the answer. It registers its sender as well.
 type CensusReport struct {
 	Head
-	Hosts  bool
-	Claims []Claim
+	Hosts    bool
+	Settings Settings
+	Claims   []Claim
 }
 
 // Drain asks the coordinator to take all shards from the sender and to give it
@@ -169,6 +181,7 @@ const (
 	kindStoppedAck
 	kindCensusRequest
 	kindDrained
+	kindRegisterRefused
 	kindsEnd
 )
 
@@ -179,6 +192,7 @@ var names = [kindsEnd]string{
 	kindRegisterAck: "RegisterAck", kindHomes: "Homes", kindHostShards: "HostShards",
 	kindBegin: "Begin", kindHandOff: "HandOff", kindStoppedAck: "StoppedAck",
 	kindCensusRequest: "CensusRequest", kindDrained: "Drained",
+	kindRegisterRefused: "RegisterRefused",
 }
 
 func (*Register) kind() byte      { return kindRegister }
@@ -198,3 +212,5 @@ func (*HandOff) kind() byte       { return kindHandOff }
 func (*StoppedAck) kind() byte    { return kindStoppedAck }
 func (*CensusRequest) kind() byte { return kindCensusRequest }
 func (*Drained) kind() byte       { return kindDrained }
+
+func (*RegisterRefused) kind() byte { return kindRegisterRefused }

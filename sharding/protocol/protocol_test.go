@@ -14,14 +14,16 @@ import (
 func samples() []Message {
 	h := Head{Type: "counter", Term: 7<<32 | 3, View: 7<<32 | 4, Seq: 99, Probe: true}
 	t1, t2 := Token{7<<32 | 3, 5}, Token{7<<32 | 3, 6}
+	s := Settings{256, "backend", 150}
 	sts := []ShardToken{{1, t1}, {ShardsMax - 1, t2}}
 	return []Message{
-		&Register{h, true},
-		&GetHome{h, true, []ShardID{0, 5, ShardsMax - 1}},
+		&Register{h, true, s},
+		&RegisterRefused{h, Conflict{"role", "a", "b"}},
+		&GetHome{h, true, s, []ShardID{0, 5, ShardsMax - 1}},
 		&ShardsHosted{h, sts},
 		&BeginAck{h, sts},
 		&Stopped{h, sts},
-		&CensusReport{h, true, []Claim{{1, t1, ClaimHosted}, {2, t2, ClaimStopping}}},
+		&CensusReport{h, true, s, []Claim{{1, t1, ClaimHosted}, {2, t2, ClaimStopping}}},
 		&Drain{h},
 		&Refused{h},
 		&Seen{h},
@@ -83,6 +85,27 @@ func TestLimitsAreRefused(t *testing.T) {
 	}
 	if _, err := Decode([]byte{250, 0, 0, 0, 0, 0}); !errors.As(err, &limit) {
 		t.Errorf("unknown kind: %v", err)
+	}
+}
+
+func TestSettingsAreCompared(t *testing.T) {
+	mine := Settings{Shards: 256, Role: "a", Capacity: 1}
+	for _, c := range []struct {
+		theirs Settings
+		want   string
+	}{
+		{Settings{256, "a", 9}, ""},
+		{Settings{}, ""},
+		{Settings{128, "b", 1}, "number of shards is 256 here, 128 there"},
+		{Settings{256, "", 1}, `role is "a" here, "" there`},
+	} {
+		got := mine.Compare(&c.theirs)
+		if got == (Conflict{}) != (c.want == "") || c.want != "" && got.String() != c.want {
+			t.Errorf("%+v: %v, want %q", c.theirs, got, c.want)
+		}
+		if back := c.theirs.Compare(&mine); back != got.Swap() {
+			t.Errorf("%+v: the other side sees %v, not %v", c.theirs, back, got.Swap())
+		}
 	}
 }
 

@@ -22,6 +22,10 @@ type Config struct {
 	// role and does not run the type still makes such a Core when a message for the
 	// type comes: a census waits for every member of the role.
 	Hosts bool
+	// Foreign: this is such a Core of a type that the node does not run.
+	Foreign bool
+	// Capacity is how much this node can carry, in relation to others; 0 counts as 1.
+	Capacity uint32
 
 	// Resend is how long markers and Stopped wait for their answer before they are
 	// sent again. Default: 200 ms.
@@ -213,6 +217,7 @@ type TraceEvent struct {
 // The kinds of TraceEvent. Those of refusals are counted by their kind.
 const (
 	TraceRegistered   = "registered"
+	TraceRefused      = "registration refused"
 	TraceStart        = "shard start"
 	TraceHosted       = "shard hosted"
 	TraceStop         = "shard stop"

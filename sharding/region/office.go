@@ -15,6 +15,8 @@ type link struct {
 	// term is the one under which we are registered, zero if none.
 	term       view.Epoch
 	registered bool
+	// refused is why the coordinator did not register us, as far as it said.
+	refused protocol.Conflict
 	// retry is when to register again, wait the step after that.
 	retry clock.Instant
 	wait  time.Duration
@@ -50,9 +52,32 @@ func (c *Core) register() {
 	c.office.registered = false
 	h := c.head()
 	h.Term = c.office.term
-	c.do(Send{To: c.office.node, Msg: &protocol.Register{Head: h, Hosts: c.cfg.Hosts}})
+	c.do(Send{To: c.office.node, Msg: &protocol.Register{Head: h, Hosts: c.cfg.Hosts, Settings: c.settings()}})
 	c.office.retry = c.now.Add(c.office.wait)
 	c.office.wait = min(2*c.office.wait, c.cfg.RetryMax)
+}
+
+// settings are what must be equal on all nodes, and what this one can carry.
+func (c *Core) settings() protocol.Settings {
+	if c.cfg.Foreign {
+		return protocol.Settings{}
+	}
+	return protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role, Capacity: c.cfg.Capacity}
+}
+
+// registerRefused notes why we are not registered. We go on asking: the other side may
+// be the one that is restarted with other settings.
+func (c *Core) registerRefused(from view.NodeID, why protocol.Conflict) {
+	if from != c.office.node {
+		return
+	}
+	// A census counts as an acquaintance; this overrides it.
+	c.office.registered = false
+	if why == c.office.refused {
+		return
+	}
+	c.office.refused = why
+	c.trace(TraceRefused, from, protocol.Token{Term: c.office.term}, why.String())
 }
 
 // heard notes that the elected coordinator is in office and knows us.
@@ -64,7 +89,7 @@ func (c *Core) heard(from view.NodeID, term view.Epoch) {
 		c.trace(TraceRegistered, from, protocol.Token{Term: term}, "")
 	}
 	fresh := c.office.term != term
-	c.office.registered, c.office.term = true, term
+	c.office.registered, c.office.term, c.office.refused = true, term, protocol.Conflict{}
 	if fresh {
 		c.askAll()
 		c.reportStopped()
@@ -77,6 +102,12 @@ func (c *Core) heard(from view.NodeID, term view.Epoch) {
 // or a later one: whoever the coordinator took for gone is gone for us as well.
 func (c *Core) received(r Received) {
 	h := r.Msg.Header()
+	if m, is := r.Msg.(*protocol.RegisterRefused); is {
+		// It orders nothing and comes without a term from a node that has no
+		// coordinator.
+		c.registerRefused(r.From, m.Conflict)
+		return
+	}
 	if c.view == nil || h.View > c.view.Epoch {
 		c.hold(r, "view")
 		return
@@ -145,7 +176,7 @@ func (c *Core) dispatch(r Received) {
 // coordinator, or the end of a lease, changes it. Shards that are starting count:
 // nobody can call a start back.
 func (c *Core) census(from view.NodeID, m *protocol.CensusRequest) {
-	report := &protocol.CensusReport{Head: c.answer(&m.Head), Hosts: c.cfg.Hosts}
+	report := &protocol.CensusReport{Head: c.answer(&m.Head), Hosts: c.cfg.Hosts, Settings: c.settings()}
 	for i := range c.hosts {
 		h := &c.hosts[i]
 		if h.phase == none {

@@ -81,7 +81,7 @@ func (c *Core) flush() {
 		c.do(Send{To: to, Msg: &protocol.ShardsHosted{Head: h, Shards: list}})
 	})
 	for list := range slices.Chunk(o.needs, batchMax) {
-		c.do(Send{To: c.office.node, Msg: &protocol.GetHome{Head: c.head(), Hosts: c.cfg.Hosts, Shards: slices.Clone(list)}})
+		c.do(Send{To: c.office.node, Msg: &protocol.GetHome{Head: c.head(), Hosts: c.cfg.Hosts, Settings: c.settings(), Shards: slices.Clone(list)}})
 	}
 	o.needs = o.needs[:0]
 }

@@ -1,6 +1,6 @@
-// Package strategy decides where shards live: LeastShards, ConsistentHashing, or
-// the application's own (DESIGN 7.4). It is pure: a strategy sees a snapshot and
-// answers, and the coordinator does the rest.
+// Package strategy decides where shards live: LeastShards, Weighted,
+// ConsistentHashing, External, or the application's own (DESIGN 7.4). It is pure: a
+// strategy sees a snapshot and answers, and the coordinator does the rest.
 package strategy
 
 import (
@@ -34,6 +34,9 @@ type State struct {
 	Unsettled string
 	// Shards is the type's number of shards.
 	Shards int
+	// Wanted are the names of the nodes where the application wants shards, as far as
+	// it said. Only External looks at it.
+	Wanted map[protocol.ShardID]string
 }
 
 // Region is one hosting region.
@@ -43,6 +46,9 @@ type Region struct {
 	Name string
 	// AppVersion is the node's version of the application.
 	AppVersion string
+	// Capacity is how much the node says it can carry, in relation to others; 1 if it
+	// says nothing.
+	Capacity uint32
 	// Leaving regions lose their shards and get none.
 	Leaving bool
 	// Silent regions do not answer at present; they get no shards meanwhile.

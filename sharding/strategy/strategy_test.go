@@ -128,7 +128,7 @@ func TestLeastShardsConverges(t *testing.T) {
 
 // Scenario A9.
 func TestNothingMovesAtABadTime(t *testing.T) {
-	for _, st := range []Strategy{LeastShards{}, &ConsistentHashing{}} {
+	for _, st := range []Strategy{LeastShards{}, Weighted{}, &ConsistentHashing{}} {
 		s := sized(9, 0, 0)
 		s.Unsettled = "a member is joining"
 		if m := st.Rebalance(s); m != nil {

@@ -1,0 +1,94 @@
+package coordinator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+func (b *bench) register(from view.NodeID, shards uint32, capacity uint32) *bench {
+	b.t.Helper()
+	return b.hear(from, &protocol.Register{
+		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: shards, Capacity: capacity},
+	})
+}
+
+// A region with another number of shards is told so, gets nothing, and hears
+// nothing; with the right one it is taken in.
+func TestOtherSettingsAreRefused(t *testing.T) {
+	b := newBench(t, Config{Shards: 4}, 1).settle(nil, nil)
+	b.view(1, 2)
+	b.register(2, 8, 0).none(count[*protocol.RegisterAck])
+	m := one[*protocol.RegisterRefused](b)
+	if got := m.Conflict.String(); got != "number of shards is 8 here, 4 there" {
+		t.Errorf("the region is told: %s", got)
+	}
+	if !b.traced(TraceRefused) {
+		t.Error("no trace of it")
+	}
+	b.hear(2, &protocol.GetHome{
+		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 8}, Shards: all(4),
+	}).none(count[Write])
+	b.ask(1, all(4)...)
+	for _, r := range one[Write](b).Records {
+		if r.Home != 1 {
+			t.Errorf("shard %v goes to %v, which was refused", r.Shard, r.Home)
+		}
+	}
+	b.register(2, 4, 0)
+	one[*protocol.RegisterAck](b)
+}
+
+// A coordinator that finds shards cut by other settings places nothing: an entity
+// might live in one of theirs.
+func TestNothingIsPlacedBesideForeignShards(t *testing.T) {
+	b := newBench(t, Config{Shards: 4}, 1, 2)
+	b.step(ReadDone{ID: b.c.census.readID, Result: OK})
+	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 4}})
+	b.hear(2, &protocol.CensusReport{
+		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 8},
+		Claims: []protocol.Claim{{Shard: 6, Token: protocol.Token{Term: 1, Seq: 1}, State: protocol.ClaimHosted}},
+	})
+	one[*protocol.RegisterRefused](b)
+	b.ask(1, 2).none(count[Write])
+	// Its going ends it.
+	b.view(1)
+	one[Write](b)
+}
+
+// What a region can carry reaches the strategy.
+func TestCapacityReachesTheStrategy(t *testing.T) {
+	b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, nil)
+	b.register(2, 4, 250)
+	st := b.c.state()
+	if st.Regions[0].Capacity != 1 || st.Regions[1].Capacity != 250 {
+		t.Errorf("capacities %d and %d", st.Regions[0].Capacity, st.Regions[1].Capacity)
+	}
+}
+
+// A8: the application's word moves shards at once; to a node that is not there yet
+// it moves them when that has come.
+func TestExternalPlacesAreFollowed(t *testing.T) {
+	b := newBench(t, Config{Shards: 2, Strategy: strategy.External{}, Rebalance: time.Second}, 1, 2).settle(nil, nil)
+	b.ask(1, 0, 1)
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
+	b.step(Wanted{Names: map[protocol.ShardID]string{0: view.NodeID(2).String(), 1: view.NodeID(3).String()}})
+	for _, m := range find[*protocol.Begin](b) {
+		if len(m.Shards) != 1 || m.Shards[0].Shard != 0 {
+			t.Errorf("moves %v, want shard 0 alone", m.Shards)
+		}
+	}
+	if count[*protocol.Begin](b) != 2 {
+		t.Fatalf("begins %+v", b.did)
+	}
+	b.view(1, 2, 3)
+	b.register(3, 2, 0)
+	b.now = b.now.Add(2 * time.Second)
+	b.step(Tick{})
+	if id := protocol.ShardID(1); b.c.shards[id].phase != closing || b.c.shards[id].target != 3 {
+		t.Errorf("shard 1 in phase %v, to %v", b.c.shards[id].phase, b.c.shards[id].target)
+	}
+}

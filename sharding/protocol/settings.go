@@ -1,0 +1,62 @@
+package protocol
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/peerage-go/peerage/internal/wire"
+)
+
+// Settings are what a node says of the type when it registers. The zero value
+// says that it does not run the type.
+type Settings struct {
+	// Shards and Role must be equal on all nodes.
+	Shards uint32
+	Role   string
+	// Capacity is the node's own: how many shards it can carry, in relation to
+	// others. Zero counts as one.
+	Capacity uint32
+}
+
+// Conflict is a setting that must be equal and is not. The zero value says that
+// there is none.
+type Conflict struct {
+	// Setting is its name, "" for none; Here and There are the values of the two.
+	Setting, Here, There string
+}
+
+// String says which setting differs, and both values.
+func (c Conflict) String() string {
+	return c.Setting + " is " + c.Here + " here, " + c.There + " there"
+}
+
+// Swap returns the conflict as the other side sees it.
+func (c Conflict) Swap() Conflict { return Conflict{Setting: c.Setting, Here: c.There, There: c.Here} }
+
+// Compare returns the first setting of here that there does not share. What does
+// not run the type conflicts with nothing.
+func (s *Settings) Compare(there *Settings) Conflict {
+	switch {
+	case s.Shards == 0 || there.Shards == 0:
+		return Conflict{}
+	case s.Shards != there.Shards:
+		return Conflict{"number of shards", strconv.Itoa(int(s.Shards)), strconv.Itoa(int(there.Shards))}
+	case s.Role != there.Role:
+		return Conflict{"role", strconv.Quote(s.Role), strconv.Quote(there.Role)}
+	}
+	return Conflict{}
+}
+
+func appendSettings(b []byte, s *Settings) []byte {
+	b = wire.AppendUvarint(b, uint64(s.Shards))
+	b = wire.AppendString(b, s.Role)
+	return wire.AppendUvarint(b, uint64(s.Capacity))
+}
+
+func readSettings(r *wire.Reader) Settings {
+	return Settings{
+		Shards:   uint32(min(r.Uvarint(), math.MaxUint32)),
+		Role:     r.String("role", TypeBytesMax),
+		Capacity: uint32(min(r.Uvarint(), math.MaxUint32)),
+	}
+}

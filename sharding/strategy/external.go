@@ -1,0 +1,62 @@
+package strategy
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// External puts shards where the application says: State.Wanted, which it sets by
+// the Place method of the type's Registry. A shard that nobody placed, or whose
+// node is not there, goes to the node that asked for it first, or else to the
+// most suitable one; when its node appears it moves there at the next round.
+//
+// The application decides when a move is due, so there is no waiting for a good
+// time. The zero External has the defaults. It is immutable.
+type External struct {
+	// Limit is the number of shards that one round may move. Default: 1000.
+	Limit int
+}
+
+// Allocate returns the wanted region, or else the requester.
+func (e External) Allocate(s *State, shard protocol.ShardID, requester view.NodeID) view.NodeID {
+	if r := s.wanted(shard); r != nil {
+		return r.Node
+	}
+	if r := s.Region(requester); r != nil && r.Eligible() {
+		return requester
+	}
+	return MostSuitable(s)
+}
+
+// Rebalance returns the shards that are not where they are wanted, by number.
+func (e External) Rebalance(s *State) []protocol.ShardID {
+	var out []protocol.ShardID
+	for i := range s.Regions {
+		for _, shard := range s.Regions[i].Shards {
+			if r := s.wanted(shard); r != nil && r != &s.Regions[i] {
+				out = append(out, shard)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out[:min(len(out), cmp.Or(e.Limit, 1000))]
+}
+
+// wanted returns the region where the application wants a shard, nil if it did
+// not say, or if that region can take none. Of two of one name the more senior
+// counts.
+func (s *State) wanted(shard protocol.ShardID) *Region {
+	name, said := s.Wanted[shard]
+	if !said {
+		return nil
+	}
+	for i := range s.Regions {
+		if r := &s.Regions[i]; r.Name == name && r.Eligible() {
+			return r
+		}
+	}
+	return nil
+}

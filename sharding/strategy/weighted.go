@@ -1,0 +1,97 @@
+package strategy
+
+import (
+	"cmp"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// Weighted gives each region shards in proportion to the capacity of its node:
+// of 100 shards, regions of capacities 1, 1 and 2 get 25, 25 and 50.
+//
+//	place:     where (shards + 1) / capacity is least
+//	rebalance: from the region with the greatest shards / capacity, its longest
+//	           placed shard first, while it would still have the greater load
+//	           behind the move: a/A > (b+1)/B
+//
+// So it ends: every move lowers the greater of two loads. Loads are compared as
+// products of integers, without rounding. Versions and leaving regions count as in
+// LeastShards. The zero Weighted has the defaults. It is immutable.
+type Weighted struct {
+	// AbsoluteLimit and RelativeLimit bound what one round may move; see LeastShards.
+	// Defaults: 1000 and 0.1.
+	AbsoluteLimit int
+	RelativeLimit float64
+}
+
+// Allocate returns the region that is least loaded, for its capacity, with one
+// shard more.
+func (w Weighted) Allocate(s *State, _ protocol.ShardID, _ view.NodeID) view.NodeID {
+	if r := lightest(s); r != nil {
+		return r.Node
+	}
+	return 0
+}
+
+// Rebalance returns the shards of one round; none while an earlier round runs or
+// the time is not good.
+func (w Weighted) Rebalance(s *State) []protocol.ShardID {
+	if s.Moving > 0 || s.Unsettled != "" {
+		return nil
+	}
+	plan := State{Regions: append([]Region(nil), s.Regions...)}
+	total := 0
+	for i := range plan.Regions {
+		total += len(plan.Regions[i].Shards)
+	}
+	limit := LeastShards(w).limit(total)
+	var out []protocol.ShardID
+	for len(out) < limit {
+		from, to := heaviest(&plan), lightest(&plan)
+		if from == nil || to == nil || load(from, 0, to) <= load(to, 1, from) {
+			break
+		}
+		shard := from.Shards[0]
+		out = append(out, shard)
+		from.Shards = from.Shards[1:]
+		to.Shards = append(to.Shards[:len(to.Shards):len(to.Shards)], shard)
+	}
+	return out
+}
+
+// load is what r has, and more, in a measure that can be compared with o's.
+func load(r *Region, more int, o *Region) uint64 {
+	return uint64(len(r.Shards)+more) * uint64(max(o.Capacity, 1))
+}
+
+// lightest returns where a shard adds least, among the regions of the newest
+// version; the more senior of equals.
+func lightest(s *State) *Region {
+	var best *Region
+	for i := range s.Regions {
+		r := &s.Regions[i]
+		if !r.Eligible() {
+			continue
+		}
+		if best == nil || cmp.Or(CompareVersions(best.AppVersion, r.AppVersion), cmp.Compare(load(r, 1, best), load(best, 1, r))) < 0 {
+			best = r
+		}
+	}
+	return best
+}
+
+// heaviest returns the staying region with the greatest load that has a shard.
+func heaviest(s *State) *Region {
+	var worst *Region
+	for i := range s.Regions {
+		r := &s.Regions[i]
+		if r.Leaving || len(r.Shards) == 0 {
+			continue
+		}
+		if worst == nil || load(r, 0, worst) > load(worst, 0, r) {
+			worst = r
+		}
+	}
+	return worst
+}
