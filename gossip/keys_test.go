@@ -3,7 +3,6 @@ package gossip
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -100,51 +99,59 @@ func TestWrongKeysChangeNothing(t *testing.T) {
 	})
 }
 
-// From any ring to any other, keys that stay are there all the while; readers are
-// unlocked, as memberlist's are.
+// From any ring to any other and back, keys that stay are there all the while;
+// readers are unlocked, as memberlist's are.
 func TestRotationNeverMissesAKeyThatStays(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	var k keyring
-	if err := k.open(testKeys(0, 1)); err != nil {
-		t.Fatal(err)
-	}
-	for range 300 {
-		before := k.keys()
-		ids := rng.Perm(6)[:1+rng.IntN(5)]
-		after := testKeys(ids...)
+	for range 100 {
+		before, after := testKeys(rng.Perm(6)[:1+rng.IntN(5)]...), testKeys(rng.Perm(6)[:1+rng.IntN(5)]...)
+		var k keyring
+		if err := k.open(before); err != nil {
+			t.Fatal(err)
+		}
 		var stay [][]byte
 		for _, key := range before {
 			if holds(after, key) {
 				stay = append(stay, key)
 			}
 		}
-		stop := make(chan struct{})
+		primaries := append([][]byte{before[0], after[0]}, stay...)
+		began, stop := make(chan struct{}), make(chan struct{})
 		var reader sync.WaitGroup
-		reader.Go(func() {
-			for {
-				ring := k.ring.GetKeys()
-				for _, key := range stay {
-					if !holds(ring, key) {
-						t.Errorf("from %d to %v: a key that stays is missing", len(before), ids)
-						return
-					}
-				}
-				if !holds(before, ring[0]) && !bytes.Equal(ring[0], after[0]) {
-					t.Errorf("from %d to %v: a new key encrypts before its turn", len(before), ids)
-				}
-				select {
-				case <-stop:
-					return
-				default:
-				}
+		reader.Go(func() { readRing(t, k.ring.GetKeys, stay, primaries, began, stop) })
+		<-began
+		for range 20 {
+			k.rotate(after)
+			if got := k.keys(); !bytes.Equal(got[0], after[0]) || len(got) != len(after) ||
+				slices.ContainsFunc(after, func(key []byte) bool { return !holds(got, key) }) {
+				t.Errorf("want %v, got %v", after, got)
 			}
-		})
-		k.rotate(after)
+			k.rotate(before)
+		}
 		close(stop)
 		reader.Wait()
-		got := k.keys()
-		if !bytes.Equal(got[0], after[0]) || len(got) != len(after) || slices.ContainsFunc(after, func(key []byte) bool { return !holds(got, key) }) {
-			t.Fatal(fmt.Sprintf("want %v, got %v", after, got))
+	}
+}
+
+// readRing looks for keys as memberlist does when it decrypts, until stop.
+func readRing(t *testing.T, ring func() [][]byte, stay, primaries [][]byte, began, stop chan struct{}) {
+	for first := true; ; first = false {
+		keys := ring()
+		for _, key := range stay {
+			if !holds(keys, key) {
+				t.Errorf("a key that stays is missing from %v", keys)
+			}
+		}
+		if !holds(primaries, keys[0]) {
+			t.Errorf("%v encrypts before its turn", keys[0][0])
+		}
+		if first {
+			close(began)
+		}
+		select {
+		case <-stop:
+			return
+		default:
 		}
 	}
 }
