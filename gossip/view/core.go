@@ -78,6 +78,8 @@ type Core struct {
 	entry   entry
 	contest contest
 	ahead   ahead
+	// farewell is set when this node has left as leader, and only tells so.
+	farewell *farewell
 
 	leaving   bool
 	leftAt    clock.Instant
@@ -106,10 +108,18 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 		return
 	}
 	c.now, c.out = now, out
+	if c.farewell != nil {
+		if m, ok := ev.(Received); ok {
+			c.onFarewell(m.From, m.Msg)
+		}
+		c.driveFarewell()
+		c.out = nil
+		return
+	}
 	c.take(ev)
 	// Each turn moves some part on for good (a phase, a view, a timer), so this ends;
 	// the bound turns a mistake into a trace instead of a hang.
-	for i := 0; !c.over && c.drive(); i++ {
+	for i := 0; !c.over && c.farewell == nil && c.drive(); i++ {
 		if i == drivesMax {
 			c.trace("drive does not end", 0, "")
 			break
@@ -170,7 +180,9 @@ func (c *Core) receive(from NodeID, msg Message) {
 	case *Nack:
 		c.onNack(m)
 	case *Decided:
-		c.meet(from, m.View)
+		if c.meet(from, m.View) && m.View.Member(from) == nil {
+			c.send(from, &Decided{View: c.view}) // a leader's farewell wants to be answered
+		}
 	case *JoinRequest:
 		c.onJoinRequest(m)
 	case *JoinRefused:
@@ -215,6 +227,9 @@ func (c *Core) drive() bool {
 func (c *Core) Deadline() clock.Instant {
 	if c.over {
 		return clock.Never
+	}
+	if c.farewell != nil {
+		return clock.Min(c.farewell.next, c.farewell.until)
 	}
 	d := clock.Never
 	if c.leaving {

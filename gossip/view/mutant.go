@@ -54,5 +54,7 @@ const (
 	mutantLeaverTakesOver
 	// mutantSoonRemoval removes when the lease has ended, sooner than the window.
 	mutantSoonRemoval
+	// mutantNoFarewell lets a leader go the moment it has committed its leave.
+	mutantNoFarewell
 	mutants
 )

@@ -154,6 +154,10 @@ func (c *Core) commit() {
 			c.send(id, &Decided{View: tell})
 		}
 	}
+	if c.leaving && tell.Member(c.self()) == nil && c.mutant != mutantNoFarewell {
+		c.sayFarewell(tell)
+		return
+	}
 	c.adopt(tell)
 	if c.over {
 		c.tellAll(tell)
@@ -164,7 +168,7 @@ func (c *Core) commit() {
 	c.sendRound()
 }
 
-// tellAll is a leaving leader's last word.
+// tellAll is the last word of a leader that a view which it carried leaves out.
 func (c *Core) tellAll(v *View) {
 	for i := range v.Members {
 		c.send(v.Members[i].ID, &Decided{View: v})

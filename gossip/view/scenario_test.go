@@ -15,6 +15,7 @@ var scenarios = []scenario{
 	{"a leader's term begins when its prepare has come back", lateOffice},
 	{"a survivor does not yield to the late word of the dead", lateWord},
 	{"a joiner whose view has died comes back", orphan},
+	{"a leaving leader tells until it is heard", farewellHeard},
 	{"leavers do not take over", leaversStay},
 	{"a new generation is above the attempts met", generationOfAttempts},
 	{"no lease while an attempt is carried", leaseWhileCarrying},
@@ -227,6 +228,26 @@ func orphan(w *world) {
 	w.until(time.Second, "2 is let in", func() bool { return w.nodes[2].core.View() != nil })
 	w.crash(1)
 	w.must(10*time.Second, "2 gives up", func() bool { return w.nodes[2].removed != nil })
+}
+
+// farewellHeard: 1 leaves and removes the silent 2 in one view; its last word to 3 gets
+// lost, and 2 wakes up to hear it.
+func farewellHeard(w *world) {
+	grow(w, 3)
+	w.run(time.Second)
+	w.pause(2)
+	w.run(testRemove - testPing)
+	w.step(1, Leave{})
+	left := time.Duration(0)
+	w.lose = func(from, to NodeID, m Message) bool {
+		if _, ok := m.(*Decided); ok && from == 1 && to == 3 && left == 0 {
+			left = w.now
+		}
+		return left != 0 && w.now < left+400*time.Millisecond && from == 1 && to == 3
+	}
+	w.until(4*time.Second, "1 has committed its leave", func() bool { return left != 0 })
+	w.resume(2)
+	w.must(4*time.Second, "3 serves", func() bool { return w.nodes[1].removed != nil && w.holds(w.nodes[3]) })
 }
 
 // leaversStay: 3 and 4 leave and do not hear that they have left. 5 joins, 1 and 2

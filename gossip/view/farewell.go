@@ -1,0 +1,56 @@
+package view
+
+import "github.com/peerage-go/peerage/internal/clock"
+
+// A leader that leaves commits the view without itself, and then is the only one who
+// knows. If it went at once and its last word got lost, those who stay might be no
+// quorum of the view that they hold, and the one that was decided would be known to
+// nobody. So it stays for a moment, without lease or vote, and tells the view until
+// a plain quorum of it has answered.
+
+// farewell is what a leader does after it has left.
+type farewell struct {
+	view  *View
+	knows map[NodeID]bool
+	next  clock.Instant
+	until clock.Instant
+}
+
+func (c *Core) sayFarewell(v *View) {
+	c.office, c.cand = nil, nil
+	c.farewell = &farewell{view: v, knows: map[NodeID]bool{}, until: c.now.Add(2 * c.cfg.RemoveAfter)}
+	c.driveFarewell()
+}
+
+// onFarewell takes a message: whoever holds the view says so, and whoever does not is
+// told.
+func (c *Core) onFarewell(from NodeID, msg Message) {
+	f := c.farewell
+	switch m := msg.(type) {
+	case *Decided:
+		if m.View != nil && m.View.Cluster == f.view.Cluster && m.View.Epoch >= f.view.Epoch {
+			f.knows[from] = true
+		}
+	case *PreVote, *Prepare, *LeaveRequest, *JoinRequest:
+		if f.view.Member(from) != nil {
+			c.send(from, &Decided{View: f.view})
+		}
+	}
+}
+
+func (c *Core) driveFarewell() {
+	f := c.farewell
+	if plainQuorum(f.view, func(id NodeID) bool { return f.knows[id] }) || !c.now.Before(f.until) {
+		c.end(f.view.Epoch, "left")
+		return
+	}
+	if c.now.Before(f.next) {
+		return
+	}
+	f.next = c.now.Add(c.cfg.Ping / 2)
+	for i := range f.view.Members {
+		if id := f.view.Members[i].ID; !f.knows[id] && !c.dead(id) {
+			c.send(id, &Decided{View: f.view})
+		}
+	}
+}
