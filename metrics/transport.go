@@ -9,6 +9,10 @@ func classNames() map[transport.Class]string {
 
 // transportSeries are about the connections between peers.
 func transportSeries() []series {
+	return append(connectionSeries(), certificateSeries()...)
+}
+
+func connectionSeries() []series {
 	names := classNames()
 	return []series{
 		gauge("transport_connections", "Connections that stand: outgoing by class, accepted ones altogether.", func(s *scrape, emit emitter) {
@@ -72,6 +76,11 @@ func transportSeries() []series {
 				emit(float64(failed), "failed")
 			}
 		}, "result"),
+	}
+}
+
+func certificateSeries() []series {
+	return []series{
 		gauge("transport_certificate_expiry_timestamp_seconds", "When the certificate in use expires; absent without TLS.", func(s *scrape, emit emitter) {
 			if cert, ok := s.certificates(); ok {
 				emit(float64(cert.NotAfter.Unix()))

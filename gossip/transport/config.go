@@ -43,10 +43,10 @@ type Config struct {
 	// 8 MiB; queues of 4, 16 and 32 MiB per peer.
 	Control, Message, Bulk ClassLimits
 
-	// DialTimeout bounds the opening of a connection, without the handshake. Default
+	// DialTimeout bounds the opening of a connection, without TLS and handshake. Default
 	// 1 s: a lost SYN is tried again by the kernel after 1 s, by us a little later.
 	DialTimeout time.Duration
-	// HandshakeTimeout bounds the handshake on both sides. Default 2 s. A shorter
+	// HandshakeTimeout bounds the handshake, TLS included, on both sides. Default 2 s. A shorter
 	// one frees the slots of silent strangers sooner, and fails honest peers on a
 	// machine that is short of CPU.
 	HandshakeTimeout time.Duration

@@ -15,7 +15,8 @@ import (
 // network is what an engine needs of the world below: real sockets in TCP, an
 // in-memory one in Memory.
 type network interface {
-	// dial opens a connection, TLS included. It returns soon after ctx ends.
+	// dial opens a connection, without a word of TLS on it yet. It returns soon after
+	// ctx ends.
 	dial(ctx context.Context, addr string) (net.Conn, error)
 	// accept returns the next connection that others opened, or net.ErrClosed.
 	accept() (net.Conn, error)

@@ -75,7 +75,7 @@ func (e *engine) greet(ctx context.Context, conn net.Conn, addr string, p purpos
 		return Peer{}, fmt.Errorf("transport: handshake with %s: %w", addr, err)
 	}
 	interrupted := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	a, err := e.exchange(conn, p, want)
+	a, err := e.exchange(ctx, conn, p, want)
 	if !interrupted() {
 		err = ctx.Err()
 	}
@@ -103,8 +103,23 @@ func (e *engine) refused(addr string, r *refusal) error {
 	return &RefusedError{Addr: addr, Code: r.code, Reason: r.reason}
 }
 
+// secured does the handshake of TLS, where there is one.
+func secured(ctx context.Context, conn net.Conn) error {
+	t, ok := conn.(secureConn)
+	if !ok {
+		return nil
+	}
+	if err := t.HandshakeContext(ctx); err != nil {
+		return &tlsError{err}
+	}
+	return nil
+}
+
 // exchange sends the hello and reads the answer.
-func (e *engine) exchange(conn net.Conn, p purpose, want view.NodeID) (*answer, error) {
+func (e *engine) exchange(ctx context.Context, conn net.Conn, p purpose, want view.NodeID) (*answer, error) {
+	if err := secured(ctx, conn); err != nil {
+		return nil, err
+	}
 	self, err := e.present(conn, dialler)
 	if err != nil {
 		return nil, err
@@ -146,10 +161,8 @@ func readPreluded(conn net.Conn) (version int, body []byte, err error) {
 // judges it. An error means that the far end is no node of ours, and is told
 // nothing.
 func (e *engine) receive(conn net.Conn) (*hello, *refusal, error) {
-	if t, ok := conn.(secureConn); ok {
-		if err := t.HandshakeContext(e.ctx); err != nil {
-			return nil, nil, &tlsError{err}
-		}
+	if err := secured(e.ctx, conn); err != nil {
+		return nil, nil, err
 	}
 	version, body, err := readPreluded(conn)
 	if err != nil {

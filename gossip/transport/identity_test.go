@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -388,4 +390,26 @@ func TestASlowTLSHandshakeIsCutOff(t *testing.T) {
 	}
 	w.hung(conn)
 	w.poll("counted", func() bool { return b.Counters().HandshakeFailures[FailTimeout].Load() == 1 })
+}
+
+// Who accepts and never says a word of TLS is given up too, and does not hold up
+// Close.
+func TestADialIntoSilenceEnds(t *testing.T) {
+	w := &world{T: t}
+	ca := newAuthority(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // its backlog accepts
+	a := w.withFiles(1, newCertFiles(t, ca.issue(t), ca), quickHandshake)
+	if _, err := a.Probe(w.ctx(), l.Addr().String()); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	b := w.withFiles(2, newCertFiles(t, ca.issue(t), ca), func(c *Config) { c.HandshakeTimeout = time.Hour })
+	b.Learn(Peer{ID: 3, Addr: l.Addr().String()})
+	w.poll("it waits", func() bool { return b.Counters().Dials.Load() == 1 })
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
 }

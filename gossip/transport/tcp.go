@@ -194,12 +194,7 @@ func (s *sockets) dial(ctx context.Context, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	secure := tls.Client(conn, s.client(host))
-	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close() // it never stood
-		return nil, &tlsError{err}
-	}
-	return secureConn{secure}, nil
+	return secureConn{tls.Client(conn, s.client(host))}, nil
 }
 
 // secureConn is a TLS connection that closes without a word. A close-notify could
