@@ -124,7 +124,6 @@ func (s *swarm) endQuorum(v *View, in map[NodeID]bool) {
 		}
 		return s.serves(in, joiner)
 	})
-	s.marks["slowest end"] = max(s.marks["slowest end"], int(s.now/time.Millisecond))
 }
 
 // trapped reports whether a view was proposed in the moment in which the leader

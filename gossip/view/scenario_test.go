@@ -247,7 +247,7 @@ func farewellHeard(w *world) {
 	}
 	w.until(4*time.Second, "1 has committed its leave", func() bool { return left != 0 })
 	w.resume(2)
-	w.must(4*time.Second, "3 serves", func() bool { return w.nodes[1].removed != nil && w.holds(w.nodes[3]) })
+	w.must(6*time.Second, "3 leads", func() bool { return w.nodes[3].core.LeaderLease().After(w.clock(w.nodes[3])) })
 }
 
 // leaversStay: 3 and 4 leave and do not hear that they have left. 5 joins, 1 and 2
