@@ -39,6 +39,8 @@ type Context struct {
 	inner   lazyContext
 	self    atomic.Pointer[Sender]
 	leave   bool
+	// message is set while a message is in hand; stash and unstash are orders.
+	message, stash, unstash bool
 }
 
 var _ context.Context = (*Context)(nil)
@@ -95,5 +97,6 @@ func (c *Context) Logger() *slog.Logger {
 // clear makes c ready for another instance.
 func (c *Context) clear() {
 	c.shard, c.id, c.from, c.expires, c.leave = nil, "", nil, time.Time{}, false
+	c.message, c.stash, c.unstash = false, false, false
 	c.self.Store(nil)
 }

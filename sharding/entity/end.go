@@ -13,6 +13,7 @@ func (r *runner[Req, Resp]) end(travels bool) {
 	ent := r.in.ent
 	// First, so that an OnStop that ends its goroutine is not called again.
 	r.in.ent, r.in.retire = nil, false
+	defer r.unload()
 	if ent == nil {
 		return
 	}
@@ -39,6 +40,15 @@ func (r *runner[Req, Resp]) end(travels bool) {
 	}
 	if stops {
 		stopper.OnStop(r.ctx)
+	}
+}
+
+// unload ends the timers and the stash of the instance that has ended.
+func (r *runner[Req, Resp]) unload() {
+	r.shard.mu.Lock()
+	defer r.shard.mu.Unlock()
+	if !r.shard.gone.Load() {
+		r.shard.unload(r.in)
 	}
 }
 
@@ -73,10 +83,10 @@ func (s *Shard[Req, Resp]) sweep(now uint32) {
 		return
 	}
 	for _, in := range s.entities {
-		if in.state != resting || now-in.used <= sweepsPerTimeout {
+		if in.state != resting || uint16(now)-in.used <= sweepsPerTimeout {
 			continue
 		}
-		if _, ok := in.ent.(Stopper); ok {
+		if _, ok := in.ent.(Stopper); ok || in.stashed() {
 			in.retire = true
 			s.begin(in)
 			continue

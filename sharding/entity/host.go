@@ -24,6 +24,11 @@ type Config[Req, Resp any] struct {
 	// dispatch.
 	Alive   func() bool
 	Replies Replies[Resp]
+	// Control tells control messages, which are handled before all others; nil: none
+	// are. It is called by senders and must be quick.
+	Control func(Req) bool
+	// Supervision says what a panic does.
+	Supervision Supervision
 	// Mailbox is how many messages may wait for one entity.
 	Mailbox int
 	// IdleTimeout ends instances without mail; 0 never.

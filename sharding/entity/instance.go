@@ -13,16 +13,18 @@ type instance[Req, Resp any] struct {
 	ent Entity[Req, Resp]
 	// box holds what waits; nil when nothing does.
 	box *box[Req]
-	// used is the sweep at which the instance had its last message.
-	used uint32
+	// extra is nil for those who never needed any of it.
+	extra *extra[Req]
 	// taken is the size of the batch that the runner holds, left how much of it has
 	// not begun. taken is an upper bound that costs nothing to read; left is exact
 	// and shared between two processors, so it is asked only when it matters.
 	taken uint32
 	left  atomic.Int32
+	// flags may be read without the mutex.
+	flags atomic.Uint32
+	// used is the sweep, modulo 2^16, at which the instance had its last message.
+	used  uint16
 	state state
-	// waited: senders wait for room in this mailbox; see Shard.waiters.
-	waited atomic.Bool
 	// retire asks the runner to end the instance before the next message.
 	retire bool
 }
@@ -33,13 +35,30 @@ const (
 	resting state = iota
 	running
 	parked
+	// holding: it pauses after a panic.
+	holding
 )
 
-// full reports whether max messages wait already.
-func (in *instance[Req, Resp]) full(max int) bool {
+const (
+	// flagWaited: senders wait for room in this mailbox; see Shard.waiters.
+	flagWaited uint32 = 1 << iota
+	// flagControl: control messages came while the runner holds a batch.
+	flagControl
+	// flagListens: a receive time-out is set.
+	flagListens
+)
+
+func (in *instance[Req, Resp]) has(flag uint32) bool { return in.flags.Load()&flag != 0 }
+
+// full reports whether max messages wait already. Control messages have a count of
+// their own, so that a full mailbox does not hold them up.
+func (in *instance[Req, Resp]) full(max int, control bool) bool {
+	if control {
+		return in.box != nil && in.box.control >= max
+	}
 	n := 0
 	if in.box != nil {
-		n = len(in.box.msgs)
+		n = len(in.box.msgs) - in.box.control
 	}
 	return n+int(in.taken) >= max && n+int(in.left.Load()) >= max
 }

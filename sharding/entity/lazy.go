@@ -19,6 +19,7 @@ type shardInfo struct {
 	logger *slog.Logger
 	// base ends when the shard's instances are abandoned.
 	base context.Context
+	ops  shardOps
 }
 
 // lazyContext becomes a real context.Context when somebody first asks for one:

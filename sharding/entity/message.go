@@ -21,6 +21,8 @@ type Message[Req any] struct {
 	Expires time.Duration
 	// From is shared and never changed; nil means this node, outside an entity.
 	From *Sender
+	// timer is set when this is not a message but a timer that has run out.
+	timer *timer
 }
 
 // Replies takes the answers. Its methods are called from the goroutines that run

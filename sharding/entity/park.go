@@ -33,11 +33,11 @@ func (s *Shard[Req, Resp]) parkLocked(in *instance[Req, Resp]) {
 func (s *Shard[Req, Resp]) putBack(in *instance[Req, Resp], b *box[Req], next int) {
 	in.taken = 0
 	in.left.Store(0)
-	n := copy(b.msgs, b.msgs[next:])
-	clear(b.msgs[n:])
-	b.msgs = b.msgs[:n]
+	b.skip(next)
 	if in.box != nil {
-		b.msgs = append(b.msgs, in.box.msgs...)
+		n := in.box.control
+		b.insertControl(0, in.box.msgs[:n]...)
+		b.msgs = append(b.msgs, in.box.msgs[n:]...)
 		s.giveBox(in.box)
 	}
 	in.box = b

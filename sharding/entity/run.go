@@ -3,7 +3,6 @@ package entity
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 )
 
@@ -33,7 +32,7 @@ func (r *runner[Req, Resp]) over() {
 		r.ctx.inner.end()
 		r.ctx = new(Context)
 	}
-	r.ctx.leave = false
+	r.ctx.leave, r.ctx.stash, r.ctx.unstash, r.ctx.message = false, false, false, false
 }
 
 // close ends a run. If the handler ended the goroutine (runtime.Goexit), what it
@@ -66,11 +65,15 @@ type runner[Req, Resp any] struct {
 	ended bool
 	// counted per batch, not per message: the counter is shared by all processors.
 	handled int
+	// broken asks for a new look at the instance: it panicked.
+	broken bool
+	// touched is set once a message was handled; timers are none.
+	touched bool
 }
 
 func (r *runner[Req, Resp]) loop() {
 	for r.take() {
-		for r.next < len(r.batch.msgs) {
+		for r.batch != nil && r.next < len(r.batch.msgs) {
 			if r.shard.gone.Load() {
 				r.dropRest()
 				return
@@ -78,8 +81,15 @@ func (r *runner[Req, Resp]) loop() {
 			if !r.shard.host.cfg.Alive() && r.park() {
 				return
 			}
-			if r.in.retire {
-				r.end(false)
+			if r.in.retire || r.broken {
+				if !r.giveBack() {
+					r.dropRest()
+					return
+				}
+				break
+			}
+			if r.in.has(flagControl) {
+				r.takeControl()
 			}
 			r.in.left.Store(int32(len(r.batch.msgs) - r.next - 1))
 			r.next++
@@ -88,6 +98,20 @@ func (r *runner[Req, Resp]) loop() {
 		}
 		r.flushCount()
 	}
+}
+
+// giveBack puts what is left of the batch back, so that take looks at the instance
+// before the next message; false means that the shard is gone.
+func (r *runner[Req, Resp]) giveBack() bool {
+	s := r.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone.Load() {
+		return false
+	}
+	s.putBack(r.in, r.batch, r.next)
+	r.batch = nil
+	return true
 }
 
 // take fetches the next batch; false means that the instance went to rest, or
@@ -99,10 +123,13 @@ func (r *runner[Req, Resp]) take() bool {
 		s.giveBox(r.batch)
 		r.batch = nil
 	}
-	in.taken = 0
+	in.taken, r.broken = 0, false
 	s.wake(in)
 	for !s.gone.Load() {
 		switch {
+		case s.held(in):
+			s.mu.Unlock()
+			return false
 		case in.retire, s.stopping != nil && in.box == nil && in.ent != nil:
 			if !s.host.cfg.Alive() {
 				s.parkLocked(in)
@@ -117,10 +144,13 @@ func (r *runner[Req, Resp]) take() bool {
 			r.batch, in.box, r.next = in.box, nil, 0
 			in.taken = uint32(len(r.batch.msgs))
 			in.left.Store(int32(in.taken))
+			if in.has(flagControl) {
+				in.flags.And(^flagControl)
+			}
 			s.mu.Unlock()
 			return true
 		default:
-			s.rest(in)
+			s.rest(in, r.touched)
 			s.mu.Unlock()
 			return false
 		}
@@ -130,12 +160,14 @@ func (r *runner[Req, Resp]) take() bool {
 }
 
 // rest ends the run of an instance without mail; called with the mutex.
-func (s *Shard[Req, Resp]) rest(in *instance[Req, Resp]) {
+func (s *Shard[Req, Resp]) rest(in *instance[Req, Resp], touched bool) {
 	if s.gone.Load() {
 		return
 	}
 	in.state = resting
-	in.used = s.host.sweeps.Load()
+	if touched {
+		in.used = uint16(s.host.sweeps.Load())
+	}
 	s.busy--
 	if in.ent == nil {
 		s.remove(in)
@@ -144,6 +176,9 @@ func (s *Shard[Req, Resp]) rest(in *instance[Req, Resp]) {
 }
 
 func (s *Shard[Req, Resp]) remove(in *instance[Req, Resp]) {
+	if stash := in.bare(); len(stash) > 0 {
+		s.host.work.Go(func() { s.fail(stash, ErrNotHosted) })
+	}
 	delete(s.entities, in.id)
 	s.host.cfg.Counters.Entities.Add(-1)
 }
@@ -151,6 +186,9 @@ func (s *Shard[Req, Resp]) remove(in *instance[Req, Resp]) {
 // dispatch gives one message to the entity and answers it.
 func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 	h := r.shard.host
+	if m.timer != nil && !r.due(m.timer) {
+		return
+	}
 	if m.Reply.Call != 0 && r.expired(m) {
 		h.cfg.Counters.Expired.Add(1)
 		var none Resp
@@ -162,10 +200,20 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 		expires = h.cfg.Epoch.Add(m.Expires)
 	}
 	r.about(m.From, expires)
+	r.ctx.message = m.timer == nil
 	resp, err := r.call(m)
-	r.handled++
+	if m.timer == nil {
+		r.handled++
+		r.touched = true
+		if r.in.has(flagListens) {
+			r.hear()
+		}
+	}
+	stashed := (r.ctx.stash || r.ctx.unstash) && r.setAside(m, errors.Is(err, ErrPanicked))
 	r.over()
-	r.answer(m, resp, err)
+	if !stashed {
+		r.answer(m, resp, err)
+	}
 }
 
 // expired reports whether nobody waits for the answer any more.
@@ -213,7 +261,11 @@ func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 			return resp, err
 		}
 	}
-	resp, err = r.in.ent.Handle(r.ctx, m.Req)
+	if m.timer != nil {
+		err = r.onTimer(m.timer.name)
+	} else {
+		resp, err = r.in.ent.Handle(r.ctx, m.Req)
+	}
 	done = true
 	return resp, err
 }
@@ -235,23 +287,11 @@ func (r *runner[Req, Resp]) create() error {
 	return nil
 }
 
-// panicked throws the broken instance away; the next message meets a new one.
-func (r *runner[Req, Resp]) panicked(v any) error {
-	h := r.shard.host
-	r.in.ent = nil
-	h.cfg.Counters.Panicked.Add(1)
-	if v == nil {
-		v = "handler ended its goroutine"
-	}
-	r.ctx.Logger().Error("sharding: handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	return &PanicError{Value: fmt.Sprint(v)}
-}
-
 // dropRest fails what the runner of an abandoned instance still holds.
 func (r *runner[Req, Resp]) dropRest() {
 	r.flushCount()
 	if r.batch != nil {
-		r.shard.fail(r.batch.msgs[r.next:])
+		r.shard.fail(r.batch.msgs[r.next:], ErrAbandoned)
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 // mutex of all their mailboxes. It is held for the length of a look-up and an
 // append, never while user code runs.
 //
-// An instance is in one of three states, and only these transitions exist:
+// An instance is in one of four states, and only these transitions exist:
 //
 //	resting --mail, stop--> running --mailbox empty--> resting (or gone)
 //	running --no lease--> parked --Resume--> running
+//	running --panic, with back-off--> holding --time, stop--> running
 //
 // A running instance waits in a run queue or is in the hands of a goroutine. The
 // goroutine takes the whole mailbox (a box) at once and works it off without the mutex; what arrives meanwhile
@@ -39,7 +40,7 @@ type Shard[Req, Resp any] struct {
 
 	mu       sync.Mutex
 	entities map[string]*instance[Req, Resp]
-	// busy counts instances that run or are parked.
+	// busy counts instances that run, are parked or are holding.
 	busy   int
 	parked []*instance[Req, Resp]
 	spare  []*box[Req]
@@ -55,7 +56,7 @@ func newShard[Req, Resp any](h *Host[Req, Resp], number ShardID, token Token) *S
 	s := &Shard[Req, Resp]{host: h, entities: map[string]*instance[Req, Resp]{}}
 	base, cancel := context.WithCancel(h.base)
 	s.cancel = cancel
-	s.info = shardInfo{typ: h.cfg.Type, number: number, token: token, node: h.cfg.Node, logger: h.cfg.Logger, base: base}
+	s.info = shardInfo{typ: h.cfg.Type, number: number, token: token, node: h.cfg.Node, logger: h.cfg.Logger, base: base, ops: s}
 	return s
 }
 
@@ -94,29 +95,32 @@ func (s *Shard[Req, Resp]) IDs() []string {
 }
 
 // Deliver appends m to the mailbox of the entity id and never blocks. It fails
-// with ErrNotHosted when the shard takes nothing more, and ErrMailboxFull.
+// with ErrNotHosted when the shard takes nothing more, and ErrMailboxFull. Control
+// messages stand before all others.
 func (s *Shard[Req, Resp]) Deliver(id string, m Message[Req]) error {
+	control := s.isControl(&m.Req)
 	s.mu.Lock()
 	in := s.entities[id]
 	if in == nil || s.stopping != nil {
-		return s.deliverNew(id, m)
+		return s.deliverNew(id, m, control)
 	}
-	return s.put(in, m)
+	return s.put(in, m, control)
 }
 
 // DeliverTo is Deliver for an id that lies in someone else's buffer: it is copied
 // only when the instance is new.
 func (s *Shard[Req, Resp]) DeliverTo(id []byte, m Message[Req]) error {
+	control := s.isControl(&m.Req)
 	s.mu.Lock()
 	in := s.entities[string(id)]
 	if in == nil || s.stopping != nil {
-		return s.deliverNew(string(id), m)
+		return s.deliverNew(string(id), m, control)
 	}
-	return s.put(in, m)
+	return s.put(in, m, control)
 }
 
 // deliverNew is called with the mutex and gives it back.
-func (s *Shard[Req, Resp]) deliverNew(id string, m Message[Req]) error {
+func (s *Shard[Req, Resp]) deliverNew(id string, m Message[Req], control bool) error {
 	if s.entities == nil || s.stopping != nil {
 		s.mu.Unlock()
 		return ErrNotHosted
@@ -124,19 +128,24 @@ func (s *Shard[Req, Resp]) deliverNew(id string, m Message[Req]) error {
 	in := &instance[Req, Resp]{id: strings.Clone(id)}
 	s.entities[in.id] = in
 	s.host.cfg.Counters.Entities.Add(1)
-	return s.put(in, m)
+	return s.put(in, m, control)
 }
 
 // put is called with the mutex and gives it back.
-func (s *Shard[Req, Resp]) put(in *instance[Req, Resp], m Message[Req]) error {
-	if in.full(s.host.cfg.Mailbox) {
+func (s *Shard[Req, Resp]) put(in *instance[Req, Resp], m Message[Req], control bool) error {
+	if in.full(s.host.cfg.Mailbox, control) {
 		s.mu.Unlock()
 		return ErrMailboxFull
 	}
 	if in.box == nil {
 		in.box = s.takeBox()
 	}
-	in.box.msgs = append(in.box.msgs, m)
+	if control {
+		in.box.insertControl(0, m)
+		in.flags.Or(flagControl)
+	} else {
+		in.box.msgs = append(in.box.msgs, m)
+	}
 	if in.state == resting {
 		s.begin(in)
 	}
@@ -153,37 +162,4 @@ func (s *Shard[Req, Resp]) begin(in *instance[Req, Resp]) {
 
 func (s *Shard[Req, Resp]) queue() *runQueue[Req, Resp] {
 	return &s.host.queues[s.info.number%queues]
-}
-
-// box is a mailbox's content. Boxes go from instance to instance, so that one at
-// rest owns none.
-type box[Req any] struct{ msgs []Message[Req] }
-
-const (
-	// spareBoxesMax boxes of at most spareRoomMax messages stay with a shard; others
-	// go to a pool that the garbage collector empties: a burst must not be paid for
-	// with memory for ever.
-	spareBoxesMax = 4
-	spareRoomMax  = 64
-)
-
-// takeBox is called with the mutex.
-func (s *Shard[Req, Resp]) takeBox() *box[Req] {
-	if n := len(s.spare); n > 0 {
-		b := s.spare[n-1]
-		s.spare = s.spare[:n-1]
-		return b
-	}
-	return s.host.boxes.Get().(*box[Req])
-}
-
-// giveBox is called with the mutex.
-func (s *Shard[Req, Resp]) giveBox(b *box[Req]) {
-	clear(b.msgs)
-	b.msgs = b.msgs[:0]
-	if len(s.spare) < spareBoxesMax && cap(b.msgs) <= spareRoomMax {
-		s.spare = append(s.spare, b)
-		return
-	}
-	s.host.boxes.Put(b)
 }

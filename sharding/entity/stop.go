@@ -67,6 +67,8 @@ func (s *Shard[Req, Resp]) stop(timeout time.Duration, keep bool, done func(Stop
 	s.wakeAll()
 	st.timer = time.AfterFunc(timeout, func() { s.force(st) })
 	for _, in := range s.entities {
+		in.stopTimers()
+		s.release(in)
 		if in.state != resting {
 			continue
 		}
@@ -149,9 +151,13 @@ func (s *Shard[Req, Resp]) dispose() {
 	}
 	var lost []Message[Req]
 	for _, in := range s.entities {
+		lost = append(lost, in.bare()...)
 		if in.box != nil {
 			lost = append(lost, in.box.msgs...)
 			in.box = nil
+		}
+		if in.state == holding {
+			in.extra.hold.Stop()
 		}
 	}
 	s.host.cfg.Counters.Abandoned.Add(len(s.entities))
@@ -160,20 +166,22 @@ func (s *Shard[Req, Resp]) dispose() {
 	s.wakeAll()
 	s.host.forget(s)
 	if len(lost) > 0 {
-		s.host.work.Go(func() { s.fail(lost) })
+		s.host.work.Go(func() { s.fail(lost, ErrAbandoned) })
 	}
 }
 
 // fail answers messages that will not be handled.
-func (s *Shard[Req, Resp]) fail(msgs []Message[Req]) {
+func (s *Shard[Req, Resp]) fail(msgs []Message[Req], err error) {
 	tells := 0
 	for _, m := range msgs {
 		if m.Reply.Call == 0 {
-			tells++
+			if m.timer == nil {
+				tells++
+			}
 			continue
 		}
 		var none Resp
-		s.host.cfg.Replies.Reply(m.Reply, none, ErrAbandoned)
+		s.host.cfg.Replies.Reply(m.Reply, none, err)
 	}
 	s.host.cfg.Counters.AbandonedTells.Add(tells)
 }

@@ -8,7 +8,7 @@ import "context"
 func (s *Shard[Req, Resp]) WaitRoom(ctx context.Context, id string) error {
 	s.mu.Lock()
 	in := s.entities[id]
-	if in == nil || s.stopping != nil || !in.full(s.host.cfg.Mailbox) {
+	if in == nil || s.stopping != nil || !in.full(s.host.cfg.Mailbox, false) && !in.full(s.host.cfg.Mailbox, true) {
 		s.mu.Unlock()
 		return nil
 	}
@@ -19,7 +19,7 @@ func (s *Shard[Req, Resp]) WaitRoom(ctx context.Context, id string) error {
 		}
 		ch = make(chan struct{})
 		s.waiters[in] = ch
-		in.waited.Store(true)
+		in.flags.Or(flagWaited)
 	}
 	s.mu.Unlock()
 	select {
@@ -32,10 +32,10 @@ func (s *Shard[Req, Resp]) WaitRoom(ctx context.Context, id string) error {
 
 // wake lets those who wait for room look again; called with the mutex.
 func (s *Shard[Req, Resp]) wake(in *instance[Req, Resp]) {
-	if !in.waited.Load() {
+	if !in.has(flagWaited) {
 		return
 	}
-	in.waited.Store(false)
+	in.flags.And(^flagWaited)
 	if ch := s.waiters[in]; ch != nil {
 		close(ch)
 		delete(s.waiters, in)
@@ -53,7 +53,7 @@ func (s *Shard[Req, Resp]) wakeAll() {
 // wakeHalfway wakes those who wait for room in the middle of a batch, so that
 // they fill the next one while the rest of this one is worked off.
 func (r *runner[Req, Resp]) wakeHalfway() {
-	if r.next == len(r.batch.msgs)/2 && r.in.waited.Load() {
+	if r.next == len(r.batch.msgs)/2 && r.in.has(flagWaited) {
 		r.shard.mu.Lock()
 		r.shard.wake(r.in)
 		r.shard.mu.Unlock()

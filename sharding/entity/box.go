@@ -1,0 +1,96 @@
+package entity
+
+import "slices"
+
+// box is a mailbox's content. Boxes go from instance to instance, so that one at
+// rest owns none.
+type box[Req any] struct {
+	msgs []Message[Req]
+	// control of the first msgs are control messages.
+	control int
+}
+
+const (
+	// spareBoxesMax boxes of at most spareRoomMax messages stay with a shard; others
+	// go to a pool that the garbage collector empties: a burst must not be paid for
+	// with memory for ever.
+	spareBoxesMax = 4
+	spareRoomMax  = 64
+)
+
+// takeBox is called with the mutex.
+func (s *Shard[Req, Resp]) takeBox() *box[Req] {
+	if n := len(s.spare); n > 0 {
+		b := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return b
+	}
+	return s.host.boxes.Get().(*box[Req])
+}
+
+// giveBox is called with the mutex.
+func (s *Shard[Req, Resp]) giveBox(b *box[Req]) {
+	clear(b.msgs)
+	b.msgs, b.control = b.msgs[:0], 0
+	if len(s.spare) < spareBoxesMax && cap(b.msgs) <= spareRoomMax {
+		s.spare = append(s.spare, b)
+		return
+	}
+	s.host.boxes.Put(b)
+}
+
+func (b *box[Req]) insert(at int, msgs []Message[Req]) {
+	b.msgs = slices.Insert(b.msgs, at, msgs...)
+}
+
+// insertControl puts control messages behind those that are there already, not
+// before position at.
+func (b *box[Req]) insertControl(at int, msgs ...Message[Req]) {
+	at = max(at, b.control)
+	b.insert(at, msgs)
+	b.control = at + len(msgs)
+}
+
+// skip drops the first n messages.
+func (b *box[Req]) skip(n int) {
+	kept := copy(b.msgs, b.msgs[n:])
+	clear(b.msgs[kept:])
+	b.msgs = b.msgs[:kept]
+	b.control = max(b.control-n, 0)
+}
+
+// isControl asks the type whether a request is a control message. A function that
+// panics says no: it may be called by the reader of a connection.
+func (s *Shard[Req, Resp]) isControl(req *Req) (control bool) {
+	if s.host.cfg.Control == nil {
+		return false
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			control = false
+			s.host.cfg.Counters.Panicked.Add(1)
+		}
+	}()
+	return s.host.cfg.Control(*req)
+}
+
+// takeControl moves the control messages that came meanwhile in front of what is
+// left of the batch, behind those that are there already.
+func (r *runner[Req, Resp]) takeControl() {
+	s, in := r.shard, r.in
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in.flags.And(^flagControl)
+	if in.box == nil {
+		return
+	}
+	n := in.box.control
+	r.batch.insertControl(r.next, in.box.msgs[:n]...)
+	in.box.skip(n)
+	if len(in.box.msgs) == 0 {
+		s.giveBox(in.box)
+		in.box = nil
+	}
+	r.recount()
+	s.wake(in)
+}
