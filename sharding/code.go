@@ -23,6 +23,7 @@ const (
 	codeUnknownType
 	codeTooLarge
 	codeRestore
+	codeMoved
 	codes
 )
 
@@ -39,6 +40,8 @@ func codeOf(err error) (code, string) {
 		return codeMailboxFull, ""
 	case err == entity.ErrAbandoned:
 		return codeAbandoned, ""
+	case err == entity.ErrNotHosted:
+		return codeMoved, ""
 	case err == entity.ErrExpired:
 		return codeExpired, ""
 	}
@@ -77,6 +80,9 @@ func (c code) err(text string) error {
 		return ErrUnknownType
 	case codeTooLarge:
 		return fmt.Errorf("%w: the response", ErrTooLarge)
+	}
+	if c == codeMoved {
+		return ErrMoved
 	}
 	if c == codeRestore {
 		return fmt.Errorf("%w: %s", ErrRestore, text)

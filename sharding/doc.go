@@ -44,6 +44,9 @@
 //	ErrNodeLost         the connection to the home broke             maybe run  ask again if the request may run twice
 //	ErrAbandoned        the instance was dropped with its lease      maybe run  ask again if the request may run twice
 //	ErrRestore          the state that came with a move was not taken back  no  fix Restore; the state is kept
+//	ErrTimer            to a handler: time not positive, or too many timers  no  fix the handler
+//	ErrStash            to a handler: no message in hand to put aside  no  fix the handler
+//	ErrStashFull        to a handler: Limits.Mailbox messages put aside  yes  refuse the message
 //	ErrPanicked         the handler panicked (*PanicError)           no         fix the handler
 //	*HandlerError       the handler returned an error                no         it is the application's own answer
 //	context's errors    the deadline passed, or the caller gave up   maybe run  as ErrNodeLost

@@ -25,6 +25,9 @@ var (
 	ErrAbandoned    = entity.ErrAbandoned
 	ErrPanicked     = entity.ErrPanicked
 	ErrRestore      = entity.ErrRestore
+	ErrTimer        = entity.ErrTimer
+	ErrStash        = entity.ErrStash
+	ErrStashFull    = entity.ErrStashFull
 )
 
 // HandlerError is an error that a handler returned. Only its text travels, and it

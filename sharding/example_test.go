@@ -136,6 +136,74 @@ func ExampleContext() {
 	// Output: true <nil>
 }
 
+// door lets people in while it is open, and closes by itself.
+type door struct {
+	open   bool
+	closed chan string
+}
+
+func (d *door) Handle(ctx *sharding.Context, what string) (string, error) {
+	switch {
+	case what == "open":
+		d.open = true
+		ctx.Unstash()
+		return "opened", ctx.After("close", time.Millisecond)
+	case !d.open:
+		return "", ctx.Stash() // handled when the door is open
+	}
+	fmt.Println(what, "came in")
+	return "", nil
+}
+
+func (d *door) OnTimer(ctx *sharding.Context, name string) error {
+	d.open = false
+	d.closed <- ctx.ID() + ": " + name
+	return nil
+}
+
+func ExampleTimerHandler() {
+	closed := make(chan string)
+	doors, ctx, done := alone(sharding.Type[string, string]{
+		Name: "door",
+		New:  func(string) sharding.Entity[string, string] { return &door{closed: closed} },
+	})
+	defer done()
+	front := doors.Ref("front door")
+	_ = front.Tell(ctx, "ada")
+	_ = front.Tell(ctx, "open")
+	fmt.Println(<-closed)
+	// Output:
+	// ada came in
+	// front door: close
+}
+
+func ExampleSupervision() {
+	workers, ctx, done := alone(sharding.Type[string, string]{
+		Name: "worker",
+		New: func(string) sharding.Entity[string, string] {
+			return sharding.Func(func(_ *sharding.Context, job string) (string, error) {
+				if job == "" {
+					panic("no job")
+				}
+				return job + " done", nil
+			})
+		},
+		Supervision: sharding.Supervision{
+			OnPanic:    sharding.RestartOnPanic,
+			BackoffMin: time.Millisecond, BackoffMax: time.Second,
+		},
+		// Jobs without a name overtake the others.
+		Control: func(job string) bool { return job == "" },
+	})
+	defer done()
+	_, err := workers.Ask(ctx, "w", "")
+	fmt.Println(err)
+	fmt.Println(workers.Ask(ctx, "w", "dig"))
+	// Output:
+	// sharding: handler panicked: no job
+	// dig done <nil>
+}
+
 func ExampleStartProxy() {
 	var registry sharding.Registry
 	accounts, err := sharding.StartProxy(&registry, sharding.Type[Deposit, Balance]{Name: "account", Role: "backend"})

@@ -27,7 +27,22 @@ type (
 	Stopper = entity.Stopper
 	// Snapshotter is an Entity whose state goes with it when its shard moves.
 	Snapshotter = entity.Snapshotter
+	// TimerHandler is an Entity that sets timers.
+	TimerHandler = entity.TimerHandler
+	// Supervision is how a type treats panics.
+	Supervision = entity.Supervision
 )
+
+// What Supervision may say of an instance whose handler panicked.
+const (
+	RestartOnPanic = entity.Restart
+	ResumeOnPanic  = entity.Resume
+	StopOnPanic    = entity.Stop
+)
+
+// ReceiveTimeout is the name with which OnTimer is called when no message came for
+// as long as Context.ReceiveTimeout was told.
+const ReceiveTimeout = entity.ReceiveTimeout
 
 // Func makes an entity without state of a function.
 func Func[Req, Resp any](f func(*Context, Req) (Resp, error)) Entity[Req, Resp] {
@@ -63,6 +78,13 @@ type Type[Req, Resp any] struct {
 	// IdleTimeout ends an instance that had no message for so long; 0 never. Ends
 	// come up to a quarter of it late.
 	IdleTimeout time.Duration
+	// Control tells control messages: an entity handles them before all others, in
+	// the order in which they came, and they have as much room in its mailbox as the
+	// others. nil: none are. It is called for every message by its sender or the
+	// reader of a connection: it must be quick and not block.
+	Control func(Req) bool
+	// Supervision says what a panic does; the zero value makes a new instance at once.
+	Supervision Supervision
 	// StopTimeout bounds the orderly stop of a shard: an instance that has not
 	// ended by then is abandoned. 0 means DefaultStopTimeout.
 	StopTimeout time.Duration
@@ -149,6 +171,8 @@ func (t *Type[Req, Resp]) Validate() error {
 	check(t.Name != "" && len(t.Name) <= nameBytesMax, "Name must have 1 to %d bytes, has %d", nameBytesMax, len(t.Name))
 	check(t.Shards >= 0 && t.Shards <= shardsMax, "Shards must be 1 to %d, is %d", shardsMax, t.Shards)
 	check(t.IdleTimeout >= 0, "IdleTimeout is negative")
+	supervision := t.Supervision.Validate()
+	check(supervision == nil, "%v", supervision)
 	check(t.StopTimeout >= 0, "StopTimeout is negative")
 	check(t.RebalanceInterval >= 0, "RebalanceInterval is negative")
 	check(t.MinMembers >= 0, "MinMembers is negative")
