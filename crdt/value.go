@@ -30,7 +30,8 @@ type Value interface {
 	Kind() Kind
 	// Join merges other into the receiver and reports whether that changed it.
 	// Other is left as it was and shares no memory with the receiver afterwards.
-	// It fails, and changes nothing, when other is of another type.
+	// It fails, and changes nothing, with *KindError when other is of another type
+	// and with *LimitError when it would bring more than a million writers together.
 	Join(other Value) (changed bool, err error)
 	// Clone returns a copy that shares no memory with the receiver.
 	Clone() Value
