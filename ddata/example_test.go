@@ -255,3 +255,40 @@ func ExampleDelete() {
 	fmt.Println(len(keys), err)
 	// Output: 0 <nil>
 }
+
+func ExampleORMapKey() {
+	nodes, done := cluster(3)
+	defer done()
+	rooms := ddata.ORMapKey[string, string]("rooms")
+	_ = ddata.Update(ctx, nodes[0], rooms, ddata.All, func(m *ddata.ORMapTx[string, string]) error {
+		m.At("blue", "guests").Add("ada")
+		m.At("blue", "guests").Add("grace")
+		m.At("blue", "visits").Increment(2)
+		m.At("blue", "title").Set("Blue room")
+		m.At("red", "open").Enable()
+		return nil
+	})
+	_ = ddata.Update(ctx, nodes[1], rooms, ddata.All, func(m *ddata.ORMapTx[string, string]) error {
+		m.At("blue", "visits").Increment(1)
+		m.Remove("red")
+		return nil
+	})
+	m, _ := ddata.Get(ctx, nodes[2], rooms, ddata.Local)
+	guests := m.At("blue", "guests").Elements()
+	slices.Sort(guests)
+	fmt.Println(m.Keys(), guests, m.At("blue", "visits").Count(), m.At("blue", "title").Values(), m.At("red").Exists())
+	// Output: [blue] [ada grace] 3 [Blue room] false
+}
+
+func ExampleData_Status() {
+	nodes, done := cluster(3)
+	defer done()
+	users := ddata.ORSetKey[string]("users")
+	_ = ddata.Update(ctx, nodes[0], users, ddata.All, func(s *ddata.ORSetTx[string]) error {
+		s.Add("ada")
+		return nil
+	})
+	s, err := nodes[0].Status(ctx)
+	fmt.Println(s.Keys, s.Tombstones, len(s.Replicas), s.Replicas[0].Connected, s.Replicas[0].Lag, err)
+	// Output: 1 0 2 true 0 <nil>
+}

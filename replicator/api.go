@@ -21,6 +21,8 @@ type (
 	Fence = core.Fence
 	// Limits bound what a replicator holds.
 	Limits = core.Limits
+	// Expiry ends idle keys with a prefix.
+	Expiry = core.Expiry
 	// QuorumError says who answered when a level was not fulfilled in time.
 	QuorumError = core.QuorumError
 	// MembersError carries the numbers of ErrTooFewMembers.
@@ -31,6 +33,8 @@ type (
 	LimitError = core.LimitError
 	// KindError means that a key holds a value of another data type.
 	KindError = core.KindError
+	// PeerStats is what a replicator knows of another member with the role.
+	PeerStats = core.PeerStats
 	// TraceEvent is one line for logs and metrics.
 	TraceEvent = core.TraceEvent
 )

@@ -41,6 +41,13 @@ type Config struct {
 	// of members: with 5 members and the default of 500 ms, within 2.5 s. At rest
 	// it costs one frame of about 50 bytes and 12 per member every GossipEvery.
 	GossipEvery time.Duration
+	// PruneEvery is how often the most senior voter of the role looks for tombstones
+	// and for remains of removed members that all replicas may forget. Longer keeps
+	// them longer and says less; at rest it costs nothing. Default 1 s.
+	PruneEvery time.Duration
+	// Expire ends keys that nobody has changed for a while: at the latest PruneEvery
+	// after the time for every 4,096 keys. Equal at all members of the role.
+	Expire []Expiry
 	// Seed feeds the order in which peers are gossiped with. Default: from Self.
 	Seed uint64
 	// Inbox bounds the frames that wait for the replicator's goroutine; more are

@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator/core"
 )
 
 // keysListedMax bounds an answer of Handler; the listing goes on with ?after=.
@@ -56,9 +55,8 @@ type keyPage struct {
 }
 
 func (r *Replicator) serveStatus(w http.ResponseWriter, req *http.Request) {
-	page := statusPage{Self: r.cfg.Self.String(), Role: r.cfg.Role, Stats: r.Stats(), Peers: []peerPage{}}
-	var peers []core.PeerStats
-	err := r.call(req.Context(), func() { peers = r.loop.core.Peers() })
+	stats, peers, err := r.Status(req.Context())
+	page := statusPage{Self: r.cfg.Self.String(), Role: r.cfg.Role, Stats: stats, Peers: []peerPage{}}
 	for _, p := range peers {
 		page.Peers = append(page.Peers, peerPage{p.ID.String(), p.Down, p.Lag, p.CaughtUp})
 	}

@@ -34,7 +34,7 @@ func (l *loop) init(r *Replicator) {
 	l.waiters = map[core.RequestID]*waiter{}
 	l.subs.exact = map[string][]*subscription{}
 	l.core = core.New(core.Config{Self: c.Self, Role: c.Role, Timeout: c.Timeout, BatchEvery: c.BatchEvery,
-		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, Seed: c.Seed, Limits: c.Limits})
+		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, PruneEvery: c.PruneEvery, Expire: c.Expire, Seed: c.Seed, Limits: c.Limits})
 }
 
 // run steps the core until the replicator is closed. A bug in the core ends this

@@ -311,6 +311,13 @@ func (r *Replicator) Stats() (s Stats) {
 	return r.last
 }
 
+// Status returns a snapshot of the replicator and of what it knows of the others,
+// the most senior first.
+func (r *Replicator) Status(ctx context.Context) (s Stats, peers []PeerStats, err error) {
+	err = r.call(ctx, func() { s, peers = r.loop.snapshot(), r.loop.core.Peers() })
+	return s, peers, err
+}
+
 // Close ends the replicator and its subscriptions at once: requests under way
 // return ErrClosed. It waits until its goroutines have ended, except for a
 // subscriber's function that has not returned. Idempotent.

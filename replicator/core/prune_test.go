@@ -50,6 +50,9 @@ func (r *reaper) watch(n *simNode) {
 	if r.seen[n.id] == nil {
 		r.seen[n.id], r.gone[n.id], r.counts[n.id] = map[string]map[string]bool{}, map[string]bool{}, map[string]uint64{}
 	}
+	if n.core.stats.FloorGaps > 0 {
+		r.broken = fmt.Sprintf("node %v missed a commit", n.id)
+	}
 	for _, key := range reaperKeys {
 		v := n.core.Value(key)
 		if c, ok := v.(*crdt.GCounter); ok {

@@ -150,9 +150,6 @@ func (w *world) step(id view.NodeID, ev Event) {
 	var out Effects
 	n.core.Step(w.now, ev, &out)
 	n.core.checkInvariants()
-	if n.core.stats.FloorGaps > 0 {
-		w.t.Fatalf("node %v missed a commit", id)
-	}
 	if w.afterStep != nil {
 		w.afterStep(n)
 	}
