@@ -104,16 +104,6 @@ func (p *process) snapshot() (report, bool) {
 	return p.last, p.killedAt == 0
 }
 
-func (p *process) alive() bool {
-	select {
-	case <-p.gone:
-		return false
-	default:
-		_, alive := p.snapshot()
-		return alive
-	}
-}
-
 // stop asks the process to end in order, and kills it if it does not within d.
 func (p *process) stop(d time.Duration) {
 	p.stdin.Close()

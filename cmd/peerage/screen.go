@@ -25,7 +25,6 @@ type screen struct {
 	began   time.Time
 
 	mu       sync.Mutex
-	events   []string
 	drawn    int // lines of the table that stand on the terminal
 	before   map[string]uint64
 	beforeAt time.Time
