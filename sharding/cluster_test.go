@@ -45,6 +45,9 @@ type node struct {
 	reg   *Registry
 	s     *Sharding
 	lease atomic.Bool
+	// log is the test's own, nil for the common one; capacity is the node's.
+	log      *slog.Logger
+	capacity uint32
 	// lostAt is when the lease ended, in the bubble's nanoseconds; 0 while it holds.
 	lostAt atomic.Int64
 	dead   atomic.Bool
@@ -81,6 +84,10 @@ func (n *node) start() {
 	cfg := Config{
 		Registry: n.reg, Self: n.self, Links: links{n}, LeaseValid: n.lease.Load, Clock: clock.Runtime(),
 		Store: func(string) Store { return n.c.store }, Logger: testLogger(n.self.Name),
+		Capacity: n.capacity,
+	}
+	if n.log != nil {
+		cfg.Logger = n.log
 	}
 	n.s, err = Start(cfg)
 	if err != nil {

@@ -35,6 +35,9 @@ type Config struct {
 	// Links sends frames. The frames of KindCoordinator and KindEntity that arrive
 	// go to HandleCoordinator and HandleEntity.
 	Links Links
+	// Capacity is how many shards this node can carry, in relation to others, for
+	// strategy.Weighted: a node of 200 gets twice as many as one of 100. 0 counts as 1.
+	Capacity uint32
 	// LeaseValid reports whether this node may run entities now. It is asked before
 	// every dispatch and must be as cheap as an atomic load.
 	LeaseValid func() bool
@@ -201,7 +204,11 @@ func (s *Sharding) HandleCoordinator(from view.NodeID, payload []byte) {
 		s.malformed.Add(1)
 		return
 	}
-	if sh := s.shellFor(from, m); sh != nil && !sh.inbox.putFrame(received{from, m}) {
+	sh := s.shellFor(from, m)
+	if sh == nil || sh.path == nil {
+		s.unregistered(from, m)
+	}
+	if sh != nil && !sh.inbox.putFrame(received{from, m}) {
 		s.overrun.Add(1)
 	}
 }

@@ -36,9 +36,11 @@ type shell struct {
 
 	view       atomic.Pointer[view.View]
 	registered atomic.Bool
-	term       atomic.Uint64
-	draining   bool
-	drained    chan struct{}
+	// refused is why the coordinator does not register this node, nil if it does.
+	refused  atomic.Pointer[string]
+	term     atomic.Uint64
+	draining bool
+	drained  chan struct{}
 }
 
 // received is a decoded message of another node.
@@ -273,6 +275,7 @@ func (sh *shell) finishDrain() {
 func (sh *shell) note(t traceLine) {
 	t.at = time.Now()
 	sh.trace.add(t)
+	sh.noteSettings(&t)
 	switch t.kind {
 	case region.TraceRegistered:
 		sh.registered.Store(true)

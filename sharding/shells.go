@@ -29,7 +29,8 @@ func (s *Sharding) newShell(info typeInfo, p dataPath) *shell {
 	}
 	hosts := p != nil && s.hosts(&info)
 	sh.region = region.New(region.Config{
-		Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards), Hosts: hosts,
+		Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards),
+		Hosts: hosts, Foreign: p == nil, Capacity: s.cfg.Capacity,
 	}, floors)
 	if p != nil && s.cfg.Self.HasRole(info.role) && s.cfg.Store != nil {
 		sh.coord = coordinator.New(coordinator.Config{
@@ -75,10 +76,7 @@ func (s *Sharding) shellFor(from view.NodeID, m protocol.Message) *shell {
 	if sh != nil || s.closed || protocol.ToCoordinator(m) || len(s.shells) >= typesMax {
 		return sh
 	}
-	sh = s.newShell(typeInfo{name: typ, role: s.roleOf(from), shards: protocol.ShardsMax, proxy: true}, nil)
-	s.shells[typ] = sh
-	s.begin(sh)
-	return sh
+	return s.addForeign(typ, s.roleOf(from))
 }
 
 // roleOf guesses the role of a type whose coordinator is at a node.

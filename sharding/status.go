@@ -14,6 +14,12 @@ type TypeStatus struct {
 	Hosting bool
 	// Registered is set once a coordinator has acknowledged this node's region.
 	Registered bool
+	// Refused says why the coordinator does not register this node: a setting that
+	// must be equal on all nodes, and the two values. "" if it does.
+	Refused string
+	// Unregistered: this node should know the type, by its role, and does not. All
+	// below is zero then.
+	Unregistered bool
 	// Coordinator is the node whose office it is in the present view.
 	Coordinator  view.NodeID
 	Coordinating bool
@@ -71,6 +77,8 @@ func (s *Sharding) Status() []TypeStatus {
 	for _, sh := range s.all() {
 		if sh.path != nil {
 			out = append(out, sh.status())
+		} else if sh.s.cfg.Self.HasRole(sh.info.role) {
+			out = append(out, TypeStatus{Type: sh.info.name, Role: sh.info.role, Unregistered: true})
 		}
 	}
 	return out
@@ -81,6 +89,9 @@ func (sh *shell) status() TypeStatus {
 		Type: sh.info.name, Role: sh.info.role, Hosting: sh.s.hosts(&sh.info),
 		Registered: sh.registered.Load(), Term: view.Epoch(sh.term.Load()),
 		Coordinator: protocol.Elect(sh.view.Load(), sh.info.role),
+	}
+	if why := sh.refused.Load(); why != nil {
+		t.Refused = *why
 	}
 	t.Coordinating = t.Coordinator == sh.s.cfg.Self.ID
 	r := sh.path.base()

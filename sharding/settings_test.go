@@ -1,0 +1,107 @@
+package sharding
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// logbook is a log that tests read while it is written.
+type logbook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logbook) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// A node whose type has another number of shards is refused when it registers:
+// both sides say which setting differs and both values, and the cluster goes on
+// without it.
+func TestOtherNumberOfShardsIsRefusedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		var logs [3]logbook
+		var nodes []*node
+		var regions []*Region[say, heard]
+		for i := range 3 {
+			n := c.add("n")
+			n.log = logs[i].logger()
+			nodes = append(nodes, n)
+			regions = append(regions, n.register(j, func(ty *Type[say, heard]) {
+				if i == 2 {
+					ty.Shards = 8
+				}
+			}))
+			n.start()
+		}
+		c.install(nodes...)
+		pass(2 * time.Second)
+		for i, want := range []string{"number of shards is 16 here, 8 there", "", "number of shards is 8 here, 16 there"} {
+			if got := nodes[i].s.Status()[0].Refused; i > 0 && got != want {
+				t.Errorf("node %d: status says %q, want %q", i+1, got, want)
+			}
+			if n := logs[i].count(want); want != "" && n != 1 {
+				t.Errorf("node %d: %q stands %d times in the log", i+1, want, n)
+			}
+		}
+		if nodes[2].s.Ready() || !nodes[0].s.Ready() {
+			t.Error("the refused node must not be ready, the others must")
+		}
+		for i := range 32 {
+			h, err := regions[i%2].Ask(context.Background(), string(rune('a'+i)), say{"x", 1})
+			if err != nil || h.Node == nodes[2].self.ID {
+				t.Errorf("asked at node %d: %+v, %v", i%2+1, h, err)
+			}
+		}
+	})
+}
+
+// The node whose turn it is to coordinate does not run the type: both sides say so.
+func TestUnregisteredTypeIsVisible(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		var logs [2]logbook
+		a, b := c.add("a"), c.add("b")
+		a.log, b.log = logs[0].logger(), logs[1].logger()
+		r := b.register(j, nil)
+		a.start()
+		b.start()
+		c.install(a, b)
+		pass(2 * time.Second)
+		st := a.s.Status()
+		if len(st) != 1 || !st[0].Unregistered || st[0].Type != "ear" {
+			t.Errorf("the node without the type says %+v", st)
+		}
+		if n := logs[0].count("entity type is not registered on this node"); n != 1 {
+			t.Errorf("it stands %d times in its log", n)
+		}
+		if got := b.s.Status()[0].Refused; !strings.Contains(got, "type is registered here, not") || logs[1].count(got[:20]) != 1 {
+			t.Errorf("the other node says %q", got)
+		}
+		// Registered late, it takes office, and all is well.
+		a.register(j, nil)
+		pass(3 * time.Second)
+		if _, err := r.Ask(context.Background(), "x", say{"y", 1}); err != nil {
+			t.Error(err)
+		}
+		if got := b.s.Status()[0].Refused; got != "" {
+			t.Errorf("still refused: %s", got)
+		}
+	})
+}
