@@ -71,7 +71,7 @@ func TestProcesses(t *testing.T) {
 			t.Run(s.name, func(t *testing.T) {
 				l := newLab(t, &network{})
 				ps := l.form(5, s.evidence)
-				pass(3 * time.Second) // proofs of death count in full only after a while
+				pass(3 * time.Second) // as in the middle of a life
 				s.play(l, ps)
 			})
 		})
