@@ -38,7 +38,8 @@ type PeerUp struct {
 }
 
 // PeerLost says that a connection with a peer broke. What was queued or in
-// flight may or may not have arrived.
+// flight may or may not have arrived. For class Message it is also said of each
+// failed attempt to connect: what was queued for it is lost.
 type PeerLost struct {
 	ID    view.NodeID
 	Class transport.Class

@@ -138,11 +138,22 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 		e.conclude(now, p, a)
 	case transport.Refused:
 		e.misled(p, "nothing listens there", a)
+		undialled(p, ev, a)
 		e.refused(now, p, ev.Class, a)
 	case transport.DialFailed:
 		e.misled(p, fmt.Sprint(ev.Err), a)
+		undialled(p, ev, a)
 		e.lost(now, p)
 		p.refusals = 0
+	}
+}
+
+// undialled reports a failed attempt to connect: what was queued for it is gone
+// with it, as if a connection had broken, and asks among it must not wait for their
+// deadlines.
+func undialled(p *peerLinks, ev transport.PeerEvent, a *actions) {
+	if ev.Class == transport.Message {
+		a.event(PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
 	}
 }
 

@@ -228,3 +228,24 @@ func TestAnEarlyProofIsToldAgain(t *testing.T) {
 	c.run(func(a *actions) { c.view(c.now, v, a) })
 	c.expect(t, "the view has it", "dead 5: goodbye")
 }
+
+// A dial of class Message that fails empties the queue behind it: whoever sent by
+// it must hear at once, or asks wait for their deadlines. Control says it by itself.
+func TestFailedMessageDialsAreLosses(t *testing.T) {
+	e := newEvidence(1, false, &counters{})
+	a := &actions{}
+	p := transport.Peer{ID: 2, Name: "two"}
+	for _, ty := range []transport.PeerEventType{transport.Refused, transport.DialFailed} {
+		for _, class := range []transport.Class{transport.Message, transport.Control} {
+			e.link(5, transport.PeerEvent{Peer: p, Class: class, Type: ty}, a)
+		}
+	}
+	if len(a.events) != 2 {
+		t.Fatalf("%v", a.events)
+	}
+	for _, ev := range a.events {
+		if l, ok := ev.(PeerLost); !ok || l.ID != 2 || l.Class != transport.Message || l.Incoming {
+			t.Errorf("%+v", ev)
+		}
+	}
+}
