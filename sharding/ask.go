@@ -74,6 +74,7 @@ func (p *path[Req, Resp]) askOnce(ctx context.Context, f Ref[Req, Resp], req Req
 		<-c.done
 		resp, err = c.resp, c.err
 	} else if err == ctx.Err() {
+		p.callOff(at, c.number, err)
 		err = p.whyLate(at, err)
 	}
 	p.calls.release(c)
@@ -100,8 +101,13 @@ type replies[Req, Resp any] struct {
 	inc *incarnation
 }
 
-// Cancelled is asked for askers on this node only.
-func (r *replies[Req, Resp]) Cancelled(to entity.ReplyTo) bool { return !r.p.calls.waits(to.Call) }
+// Cancelled reports whether the asker is known to have given up.
+func (r *replies[Req, Resp]) Cancelled(to entity.ReplyTo) bool {
+	if to.Node == r.inc.self {
+		return !r.p.calls.waits(to.Call)
+	}
+	return r.p.gone.take(to)
+}
 
 // Reply answers an ask.
 func (r *replies[Req, Resp]) Reply(to entity.ReplyTo, resp Resp, err error) {

@@ -18,6 +18,7 @@ import (
 //	ask        kind 1 | shard 4 | token 16 | number 8 | call 8 | left 8 | type | id | sender | payload
 //	reply      kind 1 | call 8 | type | code 1 | payload or text
 //	refused    kind 1 | known token 16 | the request's frame
+//	cancel     kind 1 | call 8 | type
 //	marker     kind 1 | shard 4 | token 16 | type           (markerAck likewise)
 //	hello      kind 1                                         (helloAck likewise)
 //
@@ -41,6 +42,7 @@ const (
 	frameState
 	frameStateEnd
 	frameStateAck
+	frameCancel
 )
 
 const (
@@ -166,6 +168,23 @@ func cut(p []byte, max int) (s, rest []byte, ok bool) {
 		return nil, nil, false
 	}
 	return p[w : w+int(n)], p[w+int(n):], true
+}
+
+func appendCancel(b []byte, typ string, call uint64) []byte {
+	b = append(b, byte(frameCancel))
+	b = binary.BigEndian.AppendUint64(b, call)
+	return wire.AppendString(b, typ)
+}
+
+func parseCancel(frame []byte) (typ []byte, call uint64, err error) {
+	if len(frame) < 9 {
+		return nil, 0, errMalformed
+	}
+	typ, rest, ok := cut(frame[9:], nameBytesMax)
+	if !ok || len(rest) != 0 {
+		return nil, 0, errMalformed
+	}
+	return typ, binary.BigEndian.Uint64(frame[1:]), nil
 }
 
 // reply is a parsed reply. typ and payload alias the frame.

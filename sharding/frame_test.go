@@ -48,6 +48,10 @@ func TestRepliesAndMarkersSurviveTheTrip(t *testing.T) {
 	if err != nil || r.call != 1<<40 || string(r.typ) != "typ" || r.code != codeHandler || string(r.payload) != "text" {
 		t.Errorf("%+v, %v", r, err)
 	}
+	typ, call, err := parseCancel(appendCancel(nil, "typ", 1<<40))
+	if err != nil || string(typ) != "typ" || call != 1<<40 {
+		t.Errorf("%q, %d, %v", typ, call, err)
+	}
 	m, err := parseMarker(appendMarker(nil, frameMarker, "typ", 5, Token{Term: 3, Seq: 4}))
 	if err != nil || m.shard != 5 || m.token != (Token{Term: 3, Seq: 4}) || string(m.typ) != "typ" {
 		t.Errorf("%+v, %v", m, err)
@@ -61,6 +65,7 @@ func FuzzHandleEntity(f *testing.F) {
 	f.Add(append(appendRequest(nil, "ear", 3, "e", 0, nil), 1, 2, 3))
 	f.Add(append(appendRequest(nil, "ear", 3, "e", 7, &Sender{Type: "t", ID: "i"}), 1, 2, 3))
 	f.Add(appendReply(nil, "ear", 1<<32, codeOK))
+	f.Add(appendCancel(nil, "ear", 1<<32))
 	f.Add(appendMarker(nil, frameMarker, "ear", 3, Token{}))
 	f.Add(appendMarker(nil, frameMarkerAck, "ear", 3, Token{}))
 	f.Add(appendRefused(nil, Token{}, appendRequest(nil, "ear", 3, "e", 0, nil)))

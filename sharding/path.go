@@ -40,7 +40,9 @@ type path[Req, Resp any] struct {
 	host atomic.Pointer[entity.Host[Req, Resp]]
 	// senders are the nodes' Senders, so that messages from outside entities share
 	// one; the map is replaced when a node is new.
-	senders  atomic.Pointer[map[view.NodeID]*Sender]
+	senders atomic.Pointer[map[view.NodeID]*Sender]
+	// gone are the asks of other nodes that nobody waits for any more.
+	gone     cancels
 	frames   sync.Pool
 	entities entity.Counters
 }

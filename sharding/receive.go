@@ -25,6 +25,8 @@ func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 		err = s.handleMarkerAck(from, payload)
 	case frameState, frameStateEnd, frameStateAck:
 		err = s.handleState(from, payload)
+	case frameCancel:
+		err = s.handleCancel(from, payload)
 	case frameHello:
 		s.out.send(from, []byte{byte(frameHelloAck)})
 	case frameHelloAck:
@@ -69,6 +71,19 @@ func (s *Sharding) handleReply(frame []byte) error {
 	}
 	if p := s.path(r.typ); p != nil {
 		p.replied(&r)
+	}
+	return nil
+}
+
+// handleCancel notes that an ask's asker has given up. The ask came before it, on
+// the same connection.
+func (s *Sharding) handleCancel(from view.NodeID, frame []byte) error {
+	typ, call, err := parseCancel(frame)
+	if err != nil {
+		return err
+	}
+	if p := s.path(typ); p != nil {
+		p.cancelled(from, call)
 	}
 	return nil
 }

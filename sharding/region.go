@@ -62,8 +62,9 @@ func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
 	return f.p.tell(ctx, f, req)
 }
 
-// Ask sends req and waits for the response until ctx ends. The deadline travels:
-// an ask whose time is up before its turn comes is not handled any more. When the
+// Ask sends req and waits for the response until ctx ends. The deadline travels,
+// and so does the news that ctx was cancelled: an ask whose time is up, or whose
+// asker has given up, before its turn comes is not handled any more. When the
 // connection to the entity's home breaks, the ask fails at once with ErrNodeLost.
 //
 // Called with the Context of a handler, the sender is that handler's entity. An

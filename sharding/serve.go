@@ -32,6 +32,7 @@ type dataPath interface {
 	deliver(from view.NodeID, q *request) (hosted bool)
 	fail(from view.NodeID, q *request, c code, why Reason, text string)
 	replied(r *reply)
+	cancelled(from view.NodeID, call uint64)
 	lost(peer view.NodeID)
 }
 

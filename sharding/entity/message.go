@@ -32,7 +32,8 @@ type Replies[Resp any] interface {
 	// Reply answers an ask: exactly once for each that was delivered and has not
 	// been dropped by Abandon on an instance whose handler never returns.
 	Reply(to ReplyTo, resp Resp, err error)
-	// Cancelled reports whether nobody waits for the answer any more.
+	// Cancelled reports whether nobody is known to wait for the answer any more. It
+	// is asked once for each ask, just before its turn.
 	Cancelled(to ReplyTo) bool
 }
 

@@ -222,7 +222,7 @@ func (r *runner[Req, Resp]) expired(m *Message[Req]) bool {
 	if m.Expires != 0 && time.Since(h.cfg.Epoch) >= m.Expires {
 		return true
 	}
-	return m.Reply.Node == h.cfg.Node && h.cfg.Replies.Cancelled(m.Reply)
+	return h.cfg.Replies.Cancelled(m.Reply)
 }
 
 func (r *runner[Req, Resp]) answer(m *Message[Req], resp Resp, err error) {

@@ -1,0 +1,117 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/peerage-go/peerage/sharding/entity"
+)
+
+// An asker on another node that gives up is heard of at the home: its ask, which
+// waits behind a slow one, is never handled.
+func TestCancelledRemoteAsksDoNoWork(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j := newJournal()
+		j.gate = make(chan struct{})
+		_, nodes, regions := three(t, j, nil)
+		first, err := regions[0].Ask(within(t, 5*time.Second), "e", say{"x", 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		remote := regions[first.Node%3]
+		if nodes[first.Node%3].self.ID == first.Node {
+			t.Fatal("the asker must be another node")
+		}
+		if _, err := remote.Ask(within(t, 5*time.Second), "e", say{"y", 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Tell(t.Context(), "e", say{"y", stuck}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, err := remote.Ask(ctx, "e", say{"y", 2})
+			ended <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled ask: %v", err)
+		}
+		synctest.Wait()
+		close(j.gate)
+		if _, err := remote.Ask(within(t, 5*time.Second), "e", say{"y", 3}); err != nil {
+			t.Fatal(err)
+		}
+		if n := j.count("e"); n != 4 {
+			t.Errorf("%d messages handled, want 4: %v", n, j.lines["e"])
+		}
+	})
+}
+
+func TestCancelsAreBoundedAndForgetTheOldest(t *testing.T) {
+	var c cancels
+	for i := range cancelsMax + 10 {
+		c.add(entity.ReplyTo{Node: 1, Call: uint64(i)})
+	}
+	if len(c.asks) != cancelsMax || c.take(entity.ReplyTo{Node: 1, Call: 9}) || !c.take(entity.ReplyTo{Node: 1, Call: 10}) {
+		t.Errorf("%d kept", len(c.asks))
+	}
+	if c.take(entity.ReplyTo{Node: 1, Call: 10}) || c.take(entity.ReplyTo{Node: 2, Call: 11}) {
+		t.Error("taken twice, or for another node")
+	}
+}
+
+// A request under another token than the shard's is one that is late, from before a
+// move away and back, or that went out before its sender knew: it must not be
+// handled, since what left behind it may have been handled elsewhere. It goes back.
+func TestRequestsUnderAnotherTokenAreRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j := newJournal()
+		c := newCluster(t)
+		n, o := c.add("n"), c.add("o")
+		r := n.register(j, nil)
+		other := o.register(j, nil)
+		n.start()
+		o.start()
+		c.install(n, o)
+		shard := ShardID(0)
+		for ; ; shard++ {
+			got, err := r.Ask(within(t, 5*time.Second), idIn(r, shard), say{"x", 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Node == n.self.ID {
+				break
+			}
+		}
+		id := idIn(r, shard)
+		token := n.s.path([]byte("ear")).hosted(shard)
+		payload, err := other.p.typ.ReqCodec.Append(nil, say{"y", 9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, wrong := range []Token{{}, {Term: token.Term, Seq: token.Seq - 1}, {Term: token.Term, Seq: token.Seq + 1}, {Term: token.Term + 1, Seq: token.Seq}} {
+			for _, call := range []uint64{0, 1 << 40} {
+				frame := append(appendRequest(nil, "ear", shard, id, call, nil), payload...)
+				stamp(frame, wrong, 1)
+				n.s.HandleEntity(o.self.ID, frame)
+			}
+			synctest.Wait()
+			if s := r.Stats(); j.count(id) != 1 || s.Stale != uint64(2*i+2) {
+				t.Errorf("token %v of %v: %d messages handled, %d stale", wrong, token, j.count(id), s.Stale)
+			}
+		}
+		frame := append(appendRequest(nil, "ear", shard, id, 0, nil), payload...)
+		stamp(frame, token, 1)
+		n.s.HandleEntity(o.self.ID, frame)
+		synctest.Wait()
+		if j.count(id) != 2 {
+			t.Error("the shard's own token was refused")
+		}
+	})
+}
