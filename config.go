@@ -23,6 +23,10 @@ type Config struct {
 	// transport.Network for the faults it can play, and gossip.Test for settings that
 	// work in a bubble of testing/synctest.
 	Network *transport.Network
+	// Capacity is how many shards the node can carry, in relation to others: for
+	// entity types whose strategy is strategy.Weighted. Give a machine of twice the
+	// size twice the number, say 200 and 100. Default: 1.
+	Capacity uint32
 	// RejoinAfter is the pause before a removed node joins again as a new
 	// incarnation. It doubles with each removal that follows soon, up to 30 times
 	// itself. Default: 200 ms. Negative: never; the node then stays without a

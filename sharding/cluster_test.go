@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -266,6 +267,34 @@ type memStore struct {
 	terms  map[string]view.Epoch
 	shards map[string]map[ShardID]protocol.Record
 	delay  time.Duration
+	// wanted is what Place said, for all types; watchers are told of it.
+	wanted   map[ShardID]string
+	watchers []func(map[ShardID]string)
+}
+
+func (m *memStore) Place(_ context.Context, _ string, wanted map[ShardID]string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := maps.Clone(wanted)
+	for shard, name := range m.wanted {
+		if _, said := wanted[shard]; !said {
+			next[shard] = name
+		}
+	}
+	maps.DeleteFunc(next, func(_ ShardID, name string) bool { return name == "" })
+	m.wanted = next
+	for _, fn := range m.watchers {
+		fn(next)
+	}
+	return nil
+}
+
+func (m *memStore) WatchPlaces(_ string, fn func(map[ShardID]string)) (cancel func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.watchers = append(m.watchers, fn)
+	fn(m.wanted)
+	return func() {}
 }
 
 func (m *memStore) fence(typ string, term view.Epoch) error {

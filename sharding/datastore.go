@@ -38,6 +38,10 @@ func proxiesKey(typ string) ddata.ORSetKey[string] {
 	return ddata.ORSetKey[string](storePrefix + typ + "/proxies")
 }
 
+func placesKey(typ string) ddata.LWWMapKey[string, string] {
+	return ddata.LWWMapKey[string, string](storePrefix + typ + "/places")
+}
+
 func fence(typ string, term view.Epoch) replicator.Option {
 	return replicator.WithFence(replicator.Fence{Group: storePrefix + typ, Term: uint64(term)})
 }
@@ -106,6 +110,33 @@ func (s dataStore) nodes(ctx context.Context, key ddata.ORSetKey[string], opt re
 		}
 	}
 	return nodes, nil
+}
+
+// Place implements Placer.
+func (s dataStore) Place(ctx context.Context, typ string, wanted map[ShardID]string) error {
+	return ddata.Update(ctx, s.d, placesKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
+		for shard, name := range wanted {
+			if name == "" {
+				m.Delete(shardKey(shard))
+				continue
+			}
+			m.Set(shardKey(shard), name)
+		}
+		return nil
+	})
+}
+
+// WatchPlaces implements Placer.
+func (s dataStore) WatchPlaces(typ string, fn func(map[ShardID]string)) (cancel func()) {
+	return ddata.Subscribe(s.d, placesKey(typ), func(m ddata.LWWMap[string, string]) {
+		wanted := map[ShardID]string{}
+		for k, name := range m.All() {
+			if len(k) == 4 {
+				wanted[ShardID(binary.BigEndian.Uint32([]byte(k)))] = name
+			}
+		}
+		fn(wanted)
+	})
 }
 
 func shardKey(s ShardID) string { return string(binary.BigEndian.AppendUint32(nil, uint32(s))) }

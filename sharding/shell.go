@@ -62,6 +62,7 @@ type (
 
 func (sh *shell) run() {
 	defer close(sh.ended)
+	defer sh.watchPlaces()()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var batch []any
