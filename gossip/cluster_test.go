@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -280,13 +281,16 @@ func TestLeave(t *testing.T) {
 		pass(time.Second)
 		first, rest := leader(ms)
 		leave := func(m *member) {
+			begin := time.Now()
 			if err := m.Leave(context.Background()); err != nil {
 				t.Error(err)
 			}
 			if m.LeaseValid() {
 				t.Error("it left and holds a lease")
 			}
+			left := time.Now()
 			_ = m.Close()
+			t.Logf("%s is out after %v, and closed %v later", m.addr, left.Sub(begin), time.Since(left))
 		}
 		begin := time.Now()
 		leave(rest[0])
@@ -404,6 +408,21 @@ func TestAPauseCostsNothing(t *testing.T) {
 		c.settled(5*time.Second, ms...)
 		if now := ms[0].View(); now.Epoch != epoch && len(now.Members) != 5 {
 			t.Errorf("view %v became %v", epoch, now.Epoch)
+		}
+	})
+}
+
+func TestAfterCloseEverythingIsClosed(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		ms := c.form(2)
+		_ = ms[1].Close()
+		for range 10 {
+			if err := ms[1].Leave(context.Background()); !errors.Is(err, ErrClosed) {
+				t.Errorf("Leave: %v", err)
+			}
+			if err := ms[1].WaitUp(context.Background()); !errors.Is(err, ErrClosed) {
+				t.Errorf("WaitUp: %v", err)
+			}
 		}
 	})
 }

@@ -42,6 +42,9 @@ type discovery struct {
 
 	stop  chan struct{}
 	ended chan struct{}
+	// left is closed when memberlist has told that it leaves, or never will.
+	leaving sync.Once
+	left    chan struct{}
 }
 
 // found is a node that memberlist knows to be there, as a hint.
@@ -57,7 +60,7 @@ func startDiscovery(cfg *Config, self view.Node, t transport.Transport, st *coun
 	if err != nil {
 		return nil, err
 	}
-	d := &discovery{self: self, post: post, alive: map[string]int{}, stop: make(chan struct{}), ended: make(chan struct{})}
+	d := &discovery{self: self, post: post, alive: map[string]int{}, stop: make(chan struct{}), ended: make(chan struct{}), left: make(chan struct{})}
 	d.tr = newGossipTransport(t, ip, port, st)
 	mc := d.config(cfg)
 	mc.Logger = bridgeLog(cfg.Logger, st)
@@ -217,15 +220,31 @@ func (d *discovery) others() int {
 	return len(d.alive)
 }
 
+// leaveMax bounds how long memberlist may spread that this node has left.
+const leaveMax = 100 * time.Millisecond
+
+// leave lets memberlist begin to tell others that this node leaves. It does not wait:
+// a round of gossip passes before anybody is told, and close waits for it.
+func (d *discovery) leave() {
+	d.leaving.Do(func() {
+		go func() {
+			defer close(d.left)
+			// A best effort: others would find out without it.
+			_ = d.ml.Leave(leaveMax)
+		}()
+	})
+}
+
 // close ends discovery. memberlist's Shutdown does not wait for its goroutines:
 // a probe under way may live on for some probe intervals, and touches nothing of
 // ours but the closed transport.
 func (d *discovery) close(left bool) {
 	close(d.stop)
 	if left {
-		// A best effort: others would find out without it.
-		_ = d.ml.Leave(100 * time.Millisecond)
+		d.leave()
 	}
+	d.leaving.Do(func() { close(d.left) })
+	<-d.left
 	_ = d.ml.Shutdown()
 	<-d.ended
 }

@@ -272,7 +272,7 @@ func (n *Node) WaitUp(ctx context.Context) error {
 		case <-n.closed:
 			return ErrClosed
 		case <-n.over:
-			return ErrRemoved
+			return n.unlessClosed(ErrRemoved)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -301,18 +301,33 @@ func (n *Node) finish(r view.Removed) {
 func (n *Node) Over() <-chan struct{} { return n.over }
 
 // Leave takes the node out of its view in order and returns when it is out; its
-// lease has then ended. The transport stays open until Close. It fails with the
+// lease has then ended. The leader waits 2 P before it goes, so that others who leave
+// with it go first. The transport stays open until Close. It fails with the
 // context's error, and leaving goes on even so, or with ErrClosed. Drain first what
 // runs here: the lease is given up at once.
 func (n *Node) Leave(ctx context.Context) error {
 	n.inbox.put(call(func(l *loop) { l.step(n.clock.Now(), view.Leave{}) }))
+	if n.discovery != nil {
+		n.discovery.leave()
+	}
 	select {
 	case <-n.over:
-		return nil
+		return n.unlessClosed(nil)
 	case <-n.closed:
 		return ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// unlessClosed returns err, but ErrClosed after Close, which ends the incarnation
+// as well.
+func (n *Node) unlessClosed(err error) error {
+	select {
+	case <-n.closed:
+		return ErrClosed
+	default:
+		return err
 	}
 }
 
