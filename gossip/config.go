@@ -107,13 +107,17 @@ type Config struct {
 	// quorum.
 	Oracle func(ctx context.Context, n view.Node) (gone bool, err error)
 
-	// TLS turns mutual TLS on for all connections between peers.
+	// Certificates turns mutual TLS on for all connections between peers, with files
+	// that are read again when they change: transport.LoadCertificates.
+	Certificates *transport.Certificates
+	// TLS does the same with a config of the application's own; not together with
+	// Certificates.
 	TLS *tls.Config
 	// SecretKeys encrypt memberlist's gossip: at most 16 AES keys of 16, 24 or 32
 	// bytes. The first encrypts, all decrypt. Node.RotateKeys changes them.
 	SecretKeys [][]byte
-	// InsecureTransport allows an address other than loopback with neither TLS nor
-	// SecretKeys.
+	// InsecureTransport allows an address other than loopback with neither
+	// Certificates, TLS nor SecretKeys.
 	InsecureTransport bool
 
 	// Handlers take the frames of the layers above. The kinds of this package,
@@ -128,7 +132,7 @@ type Config struct {
 	// suspend.
 	Clock clock.Clock
 	// Transport replaces the TCP transport: the in-memory one in tests. Its Self
-	// then sets the node's id and address, and Listen, Advertise, TLS and
+	// then sets the node's id and address, and Listen, Advertise, Certificates, TLS and
 	// InsecureTransport mean nothing. The node closes it.
 	Transport transport.Transport
 	// Seed feeds random waits. Default: random.

@@ -27,6 +27,8 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		"listen port":   {Config{Listen: "127.0.0.1:99999"}, []string{`Listen = "127.0.0.1:99999"`}},
 		"open network":  {Config{Listen: "10.0.0.1:7101"}, []string{`Listen = "10.0.0.1:7101"`}},
 		"open, TLS":     {Config{Listen: "10.0.0.1:7101", TLS: &tls.Config{}}, nil},
+		"open, files":   {Config{Listen: "10.0.0.1:7101", Certificates: &transport.Certificates{}}, nil},
+		"two TLS":       {Config{TLS: &tls.Config{}, Certificates: &transport.Certificates{}}, []string{`TLS = "set"`}},
 		"open, key":     {Config{Listen: "10.0.0.1:7101", SecretKeys: [][]byte{make([]byte, 32)}}, nil},
 		"open, said":    {Config{Listen: "10.0.0.1:7101", InsecureTransport: true}, nil},
 		"wildcard":      {Config{Listen: "0.0.0.0:7101", InsecureTransport: true}, []string{`Advertise = ""`}},

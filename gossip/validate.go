@@ -121,9 +121,10 @@ func (c *Config) validateAddresses(e *ConfigError) {
 		e.check(!wildcard(host), "Advertise", c.Advertise,
 			"Listen = "+c.Listen+" names no particular address, so Advertise must say where others reach this node")
 	}
-	open := c.TLS == nil && len(c.SecretKeys) == 0 && !c.InsecureTransport
+	e.check(c.TLS == nil || c.Certificates == nil, "TLS", "set", "Certificates is set as well: choose one")
+	open := c.TLS == nil && c.Certificates == nil && len(c.SecretKeys) == 0 && !c.InsecureTransport
 	e.check(!open || loopback(host), "Listen", c.Listen,
-		"not a loopback address, and neither TLS nor SecretKeys is set: anyone on the network could join; set one of them, or InsecureTransport")
+		"not a loopback address, and neither Certificates, TLS nor SecretKeys is set: anyone on the network could join; set one of them, or InsecureTransport")
 }
 
 func (c *Config) validateContacts(e *ConfigError) {
