@@ -201,7 +201,7 @@ func (e *evidence) refused(now clock.Instant, p *peerLinks, c transport.Class, a
 
 // conclude proves p gone when the refusals suffice.
 func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
-	if p.proof != 0 || !p.met || !p.member || p.lostAt == 0 {
+	if p.proof != 0 || !p.reached || !p.member || p.lostAt == 0 {
 		return
 	}
 	least, span := refusalsMin, refusalsSpan
