@@ -88,6 +88,7 @@ func newLab(t *testing.T, net *network) *lab {
 
 func (l *lab) close() {
 	for _, p := range l.procs {
+		p.accuse()
 		p.kill()
 	}
 	found := contradictions(l.histories())
@@ -206,6 +207,23 @@ func (p *proc) kill() {
 	<-p.read
 	_ = p.cmd.Wait() // killed, as it will say
 	_ = p.stdin.Close()
+}
+
+// accuse fails the test if the process ended by itself, or raced.
+func (p *proc) accuse() {
+	p.mu.Lock()
+	lives := p.killed == clock.Never
+	p.mu.Unlock()
+	select {
+	case <-p.read:
+		if lives {
+			p.lab.t.Errorf("%s ended by itself:\n%s", p.spec.Addr, p.tail.lines(60))
+		}
+	default:
+	}
+	if text := p.tail.lines(1 << 20); strings.Contains(text, "DATA RACE") {
+		p.lab.t.Errorf("%s:\n%s", p.spec.Addr, text)
+	}
 }
 
 func (p *proc) signal(s os.Signal) {
