@@ -48,6 +48,9 @@ type Config struct {
 	// Expire ends keys that nobody has changed for a while: at the latest PruneEvery
 	// after the time for every 4,096 keys. Equal at all members of the role.
 	Expire []Expiry
+	// Durable keeps some keys in a file, see OpenDurable; nil keeps none. It is used by
+	// one replicator at a time.
+	Durable *Durable
 	// Seed feeds the order in which peers are gossiped with. Default: from Self.
 	Seed uint64
 	// Inbox bounds the frames that wait for the replicator's goroutine; more are
@@ -65,6 +68,9 @@ type Stats struct {
 	SendRefused                   uint64
 	FramesSent, BytesSent         uint64
 	FramesReceived, BytesReceived uint64
+	// DurableWrites counts syncs of the file of durable keys, DurableErrors those that
+	// failed: nothing was acknowledged then, and it is tried again.
+	DurableWrites, DurableErrors uint64
 	// FramesBad counts frames that could not be decoded.
 	FramesBad uint64
 }

@@ -21,6 +21,7 @@ type loop struct {
 	subs    subscriptions
 	stats   Stats
 	warned  clock.Instant
+	disk    disk
 
 	// The newest message encoded: sends of one message to several peers follow
 	// each other.
@@ -34,7 +35,7 @@ func (l *loop) init(r *Replicator) {
 	l.waiters = map[core.RequestID]*waiter{}
 	l.subs.exact = map[string][]*subscription{}
 	l.core = core.New(core.Config{Self: c.Self, Role: c.Role, Timeout: c.Timeout, BatchEvery: c.BatchEvery,
-		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, PruneEvery: c.PruneEvery, Expire: c.Expire, Seed: c.Seed, Limits: c.Limits})
+		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, PruneEvery: c.PruneEvery, Expire: c.Expire, Seed: c.Seed, Limits: c.Limits, Keep: l.disk.keep(c.Durable)})
 }
 
 // run steps the core until the replicator is closed. A bug in the core ends this
@@ -46,6 +47,7 @@ func (l *loop) run() {
 			l.r.cfg.Logger.Error("replicator: broken, closing it", "role", l.r.cfg.Role, "panic", x, "stack", string(debug.Stack()))
 		}
 	}()
+	l.restore()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -55,6 +57,7 @@ func (l *loop) run() {
 			return
 		case <-timer.C:
 			l.step(core.Tick{})
+			l.carryOut()
 		case <-l.r.wake:
 			l.drain()
 		}
@@ -62,7 +65,7 @@ func (l *loop) run() {
 }
 
 func (l *loop) untilDeadline() time.Duration {
-	d := l.core.Deadline()
+	d := clock.Min(l.core.Deadline(), l.disk.writeAt)
 	if d == clock.Never {
 		return time.Hour
 	}
@@ -78,6 +81,7 @@ func (l *loop) drain() {
 	for i := range jobs {
 		l.do(&jobs[i])
 	}
+	l.carryOut()
 }
 
 func (l *loop) do(j *job) {
@@ -119,6 +123,17 @@ func (l *loop) receive(from view.NodeID, frame []byte) {
 
 func (l *loop) step(ev core.Event) {
 	l.core.Step(l.r.cfg.Clock.Now(), ev, &l.out)
+	if l.disk.to == nil {
+		l.carryOut()
+	}
+}
+
+// carryOut does what the steps since the last time have asked for. With durable keys
+// several steps share one sync of the disk, which comes first.
+func (l *loop) carryOut() {
+	if err := l.save(); err != nil {
+		l.retract(err)
+	}
 	for i := range l.out.Send {
 		l.send(&l.out.Send[i])
 	}
@@ -228,6 +243,10 @@ func (l *loop) snapshot() Stats {
 // end lets everybody go.
 func (l *loop) end() {
 	r := l.r
+	if l.disk.to != nil {
+		// An error is counted, and warned about.
+		_ = l.flushDisk(r.cfg.Clock.Now())
+	}
 	r.mu.Lock()
 	r.closing = true
 	r.inbox = nil

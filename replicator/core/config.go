@@ -33,6 +33,9 @@ type Config struct {
 	PruneEvery time.Duration
 	// Expire ends keys that nobody has changed for a while (expire.go).
 	Expire []Expiry
+	// Keep names keys of which nothing is ever forgotten, because old copies of them
+	// may come back; nil is none. One member that keeps a key makes all keep it.
+	Keep func(key string) bool
 	// Seed feeds the order in which peers are gossiped with.
 	Seed   uint64
 	Limits Limits

@@ -194,6 +194,9 @@ func (c *Core) trace(e TraceEvent) { c.out.Trace = append(c.out.Trace, e) }
 
 // changed reports a key as changed, once per step.
 func (c *Core) changed(it *item) {
+	if c.out == nil {
+		return // in Restore: nobody can have seen anything else
+	}
 	it.changedAt = c.now
 	if it.marked != c.steps {
 		it.marked = c.steps
@@ -249,6 +252,27 @@ func (c *Core) roomFor(in *Item) error {
 		return &LimitError{What: "TotalBytes", Limit: 2 * l.TotalBytes, Had: c.store.bytes}
 	}
 	return nil
+}
+
+// Restore takes items in that an earlier incarnation has kept, before the first
+// Step. They are merged with what others hold, and spread by anti-entropy.
+func (c *Core) Restore(items []Item) error {
+	for i := range items {
+		if err := c.takeItem(&items[i]); err != nil {
+			return fmt.Errorf("key %q: %w", items[i].Key, err)
+		}
+	}
+	return nil
+}
+
+// State returns the whole state of a key for storing it; ok is false if there is
+// none.
+func (c *Core) State(key string) (in Item, ok bool) {
+	it := c.store.get(key)
+	if it == nil {
+		return Item{}, false
+	}
+	return full(it), true
 }
 
 // full returns the whole state of a key for the wire.

@@ -42,6 +42,9 @@ func (c *Core) expire(now clock.Instant) {
 		c.idleCursor = (c.idleCursor + 1) % bucketCount
 		looked += len(b.items)
 		for _, it := range b.sorted() {
+			if it.changedAt == 0 {
+				it.changedAt = now // restored
+			}
 			after := c.expiry(it.key)
 			if it.value == nil || after <= 0 || now.Sub(it.changedAt) < after {
 				continue

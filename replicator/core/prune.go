@@ -182,6 +182,9 @@ func (c *Core) candidates(now clock.Instant) (out []Drop) {
 }
 
 func (c *Core) candidate(it *item) (d Drop, ok bool) {
+	if c.kept(it.key) {
+		return d, false
+	}
 	if it.gen > 0 {
 		return Drop{Key: it.key, Gen: it.gen}, true
 	}
@@ -194,6 +197,8 @@ func (c *Core) candidate(it *item) (d Drop, ok bool) {
 	return Drop{Key: it.key, Kind: it.kind(), Garbage: g}, g.Items > 0
 }
 
+func (c *Core) kept(key string) bool { return c.cfg.Keep != nil && c.cfg.Keep(key) }
+
 // counter is a value with shares of writers.
 type counter interface {
 	crdt.Folder
@@ -204,7 +209,7 @@ type counter interface {
 // change like any other.
 func (c *Core) foldShares(now clock.Instant, it *item) {
 	f, ok := it.value.(counter)
-	if !ok {
+	if !ok || c.kept(it.key) {
 		return
 	}
 	e := &Entry{}
@@ -238,7 +243,7 @@ func (c *Core) onPrepare(p *peer, m *Prepare) {
 func (c *Core) agrees(d *Drop) bool {
 	it := c.store.get(d.Key)
 	switch {
-	case it == nil:
+	case it == nil || c.kept(d.Key):
 		return false
 	case d.Kind == 0:
 		return it.gen >= d.Gen

@@ -1,0 +1,201 @@
+package replicator
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator/core"
+	"go.etcd.io/bbolt"
+)
+
+func openDurable(t *testing.T, path string, sync time.Duration) *Durable {
+	t.Helper()
+	d, err := OpenDurable(DurableConfig{Path: path, Owner: "c/r", Prefixes: []string{"keep/"}, Sync: sync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// durableCluster starts a mesh of n replicators with a file each.
+func durableCluster(t *testing.T, dir string, sync time.Duration, ids ...view.NodeID) (m *mesh, stop func()) {
+	m = &mesh{nodes: map[view.NodeID]*Replicator{}, cut: map[view.NodeID]bool{}}
+	v := &view.View{Epoch: view.FirstEpoch(uint32(ids[0]))}
+	var files []*Durable
+	for i, id := range ids {
+		d := openDurable(t, filepath.Join(dir, fmt.Sprint("file", i)), sync)
+		files = append(files, d)
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id, Roles: []string{"r"}}, Status: view.Up})
+		m.mu.Lock()
+		m.nodes[id] = New(Config{Self: id, Role: "r", Durable: d, PruneEvery: 10 * time.Millisecond, GossipEvery: 20 * time.Millisecond,
+			Send: func(to view.NodeID, _ transport.Class, frame []byte) error { return m.send(t, id, to, frame) }})
+		m.mu.Unlock()
+	}
+	for _, r := range m.nodes {
+		r.SetView(v)
+	}
+	return m, func() {
+		for _, r := range m.nodes {
+			r.Close()
+		}
+		for _, d := range files {
+			d.Close()
+		}
+	}
+}
+
+func deleteOp(key string) Op { return Op{Key: key, Delete: true} }
+
+// The whole cluster stops and starts again: durable keys are there, at all members,
+// what was deleted is not, and others are gone.
+func TestRestartOfAllBringsDurableKeysBack(t *testing.T) {
+	for _, sync := range []time.Duration{0, 5 * time.Millisecond} {
+		dir := t.TempDir()
+		m, stop := durableCluster(t, dir, sync, 1, 2, 3)
+		level := Majority(0, 0)
+		for i := range 10 {
+			id := view.NodeID(i%3 + 1)
+			if err := m.nodes[id].Update(t.Context(), []Op{addTo(id, "keep/set", fmt.Sprint(i)), addTo(id, "lose/set", "e"), addTo(id, "keep/gone", "e")}, level); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.nodes[2].Update(t.Context(), []Op{deleteOp("keep/gone"), core.Mutate("keep/set", crdt.KindORSet, 0, func(v crdt.Value) crdt.Value {
+			return v.(*crdt.ORSet[string]).Remove("0")
+		})}, All); err != nil {
+			t.Fatal(err)
+		}
+		if s := m.nodes[1].Stats(); sync == 0 && s.DurableWrites == 0 || s.DurableErrors > 0 {
+			t.Errorf("%d writes, %d errors", s.DurableWrites, s.DurableErrors)
+		}
+		stop()
+		for round := range view.NodeID(2) {
+			m, stop = durableCluster(t, dir, sync, 11+10*round, 12+10*round, 13+10*round)
+			for id, r := range m.nodes {
+				vs, err := r.Get(t.Context(), []string{"keep/set", "keep/gone", "lose/set"}, level)
+				if err != nil || !slices.Equal(elements(vs[0]), strings.Split("1 2 3 4 5 6 7 8 9", " ")) || vs[1] != nil || vs[2] != nil {
+					t.Errorf("sync %v: node %v: %v %v", sync, id, vs, err)
+				}
+			}
+			stop()
+		}
+	}
+}
+
+// One member was away while keys and elements were deleted: its file is old, and
+// brings nothing back.
+func TestOldFileBringsNothingBack(t *testing.T) {
+	dir := t.TempDir()
+	m, stop := durableCluster(t, dir, 0, 1, 2, 3)
+	if err := m.nodes[1].Update(t.Context(), []Op{addTo(1, "keep/a", "e"), addTo(1, "keep/b", "x"), addTo(1, "keep/b", "y")}, All); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	m, stop = durableCluster(t, dir, 0, 11, 12)
+	if err := m.nodes[11].Update(t.Context(), []Op{deleteOp("keep/a"), core.Mutate("keep/b", crdt.KindORSet, 0, func(v crdt.Value) crdt.Value {
+		return v.(*crdt.ORSet[string]).Remove("x")
+	})}, All); err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		// Nobody here has a reason of its own to wait for the third member.
+		if s := m.nodes[11].Stats(); s.Tombstones != 1 || s.Pruned != 0 {
+			t.Fatalf("durable keys were forgotten: %+v", s.Stats)
+		}
+	}
+	stop()
+	m, stop = durableCluster(t, dir, 0, 21, 22, 23)
+	defer stop()
+	vs, err := m.nodes[23].Get(t.Context(), []string{"keep/a", "keep/b"}, All)
+	if err != nil || vs[0] != nil || !slices.Equal(elements(vs[1]), []string{"y"}) {
+		t.Errorf("%v %v", vs, err)
+	}
+}
+
+func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good")
+	d := openDurable(t, good, 0)
+	s := &crdt.ORSet[string]{}
+	for i := range 2000 {
+		s.Add(1, fmt.Sprint("element ", i))
+	}
+	if err := d.write([]core.Item{{Key: "keep/x", Gen: 3, Kind: crdt.KindORSet, Bytes: s.Append(nil)}, {Key: "keep/y", Gen: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenDurable(DurableConfig{Path: good, Owner: "c/r", Prefixes: []string{""}, OpenWait: time.Millisecond}); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("a file that is open: %v", err)
+	}
+	d.Close()
+	whole, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := slices.Clone(whole)
+	flipped[strings.Index(string(whole), "element 1500")] ^= 1
+	other := filepath.Join(dir, "other")
+	db, err := bbolt.Open(other, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	foreign, _ := os.ReadFile(other)
+	for name, c := range map[string]struct {
+		bytes []byte
+		owner string
+		want  string
+	}{
+		"a flipped bit":              {flipped, "c/r", "wrong checksum"},
+		"cut in half":                {whole[:len(whole)/2], "c/r", "damaged"},
+		"cut after the first pages":  {whole[:8192], "c/r", "damaged"},
+		"empty":                      {nil, "c/r", "damaged"},
+		"text":                       {[]byte(strings.Repeat("not a database\n", 1000)), "c/r", "damaged or not"},
+		"somebody else's bbolt file": {foreign, "c/r", "not a file of durable keys"},
+		"another owner":              {whole, "c/other", `belongs to "c/r"`},
+	} {
+		// A path of its own: a reader that broke off may still hold a lock on the last.
+		path := filepath.Join(dir, "bad "+name)
+		if err := os.WriteFile(path, c.bytes, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := OpenDurable(DurableConfig{Path: path, Owner: c.owner, Prefixes: []string{""}})
+		if !errors.Is(err, ErrDurable) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			d.Close()
+		}
+		if now, _ := os.ReadFile(path); string(now) != string(c.bytes) {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
+	if _, err := OpenDurable(DurableConfig{}); !errors.Is(err, ErrDurable) {
+		t.Errorf("no path: %v", err)
+	}
+}
+
+// Nothing is acknowledged that is not on the disk.
+func TestChangeThatCannotBeStoredIsNotConfirmed(t *testing.T) {
+	d := openDurable(t, filepath.Join(t.TempDir(), "file"), 0)
+	r := New(Config{Self: 1, Durable: d, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	defer r.Close()
+	if err := r.Update(t.Context(), []Op{addTo(1, "keep/k", "e")}, Local); err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	err := r.Update(t.Context(), []Op{addTo(1, "keep/k", "f")}, Local)
+	if !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, ErrDurable) {
+		t.Errorf("err = %v", err)
+	}
+	if s := r.Stats(); s.DurableErrors == 0 {
+		t.Error("not counted")
+	}
+}
