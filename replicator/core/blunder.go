@@ -14,5 +14,10 @@ const (
 	blunderOldLog
 	// blunderNoRebase leaves a key that was created again in its generation.
 	blunderNoRebase
+	// blunderForgetKept forgets what old files may bring back.
+	blunderForgetKept
 	blunders
+
+	// blunderOwnIdleness counts own changes only when it ends idle keys.
+	blunderOwnIdleness
 )

@@ -36,6 +36,8 @@ type Core struct {
 	stats Stats
 	// now is the time of the step under way.
 	now clock.Instant
+	// remote: the step handles a message.
+	remote bool
 	// out is the effects of the step under way.
 	out *Effects
 	// shared is the newest run of entries made for sending: peers that stand at
@@ -63,6 +65,7 @@ func New(cfg Config) *Core {
 // Step handles one event. Now must not go back between calls.
 func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.out, c.shared, c.now = out, nil, now
+	c.remote = false
 	c.steps++
 	switch ev := ev.(type) {
 	case Tick:
@@ -73,6 +76,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	case Cancel:
 		c.forget(c.requests[ev.ID])
 	case Received:
+		c.remote = true
 		c.onReceived(now, ev.From, ev.Msg)
 	case ViewChanged:
 		c.onView(now, ev.View)
@@ -197,7 +201,9 @@ func (c *Core) changed(it *item) {
 	if c.out == nil {
 		return // in Restore: nobody can have seen anything else
 	}
-	it.changedAt = c.now
+	if c.blunder != blunderOwnIdleness || !c.remote {
+		it.changedAt = c.now
+	}
 	if it.marked != c.steps {
 		it.marked = c.steps
 		c.out.Changed = append(c.out.Changed, it.key)

@@ -197,7 +197,9 @@ func (c *Core) candidate(it *item) (d Drop, ok bool) {
 	return Drop{Key: it.key, Kind: it.kind(), Garbage: g}, g.Items > 0
 }
 
-func (c *Core) kept(key string) bool { return c.cfg.Keep != nil && c.cfg.Keep(key) }
+func (c *Core) kept(key string) bool {
+	return c.cfg.Keep != nil && c.cfg.Keep(key) && c.blunder != blunderForgetKept
+}
 
 // counter is a value with shares of writers.
 type counter interface {

@@ -20,11 +20,14 @@ type reaper struct {
 	seen map[view.NodeID]map[string]map[string]bool
 	gone map[view.NodeID]map[string]bool
 	// ended are facts that some replica was told to end.
-	ended  map[string]bool
-	counts map[view.NodeID]map[string]uint64
-	issued map[string]uint64
-	sure   map[string]uint64
-	broken string
+	ended     map[string]bool
+	counts    map[view.NodeID]map[string]uint64
+	unwatched map[view.NodeID]bool
+	issued    map[string]uint64
+	sure      map[string]uint64
+	broken    string
+	// file is what a node that is gone has kept; it comes back with a newcomer.
+	file []Item
 }
 
 // facts returns what a value shows.
@@ -43,10 +46,13 @@ func facts(key string, v crdt.Value) map[string]bool {
 	return out
 }
 
-var reaperKeys = []string{"s0", "s1", "m0", "m1", "d0", "d1", "dm", "c0", "c1"}
+var reaperKeys = []string{"s0", "s1", "m0", "m1", "d0", "d1", "dm", "c0", "c1", "keep"}
 
 // watch compares what a replica shows with what it has shown before.
 func (r *reaper) watch(n *simNode) {
+	if r.unwatched[n.id] && n.core.caughtUp == 0 {
+		return
+	}
 	if r.seen[n.id] == nil {
 		r.seen[n.id], r.gone[n.id], r.counts[n.id] = map[string]map[string]bool{}, map[string]bool{}, map[string]uint64{}
 	}
@@ -71,7 +77,7 @@ func (r *reaper) watch(n *simNode) {
 		for f := range r.seen[n.id][key] {
 			if !now[f] {
 				r.gone[n.id][f] = true
-				if key[0] != 'd' && !r.ended[f] {
+				if key[0] != 'd' && key != "keep" && !r.ended[f] {
 					r.broken = fmt.Sprintf("node %v: %s went without having been ended", n.id, f)
 				}
 			}
@@ -88,7 +94,7 @@ func (r *reaper) act() {
 	r.n++
 	e := fmt.Sprintf("%d", r.n)
 	level := []Level{Local, majority}[r.rng.IntN(2)]
-	set, m := r.pick("s0", "s1", "d0", "d1"), r.pick("m0", "m1", "dm")
+	set, m := r.pick("s0", "s1", "d0", "d1", "keep"), r.pick("m0", "m1", "dm")
 	switch k := r.rng.IntN(12); {
 	case k < 4:
 		r.update(id, level, Fence{}, addTo(id, set, e))
@@ -106,7 +112,7 @@ func (r *reaper) act() {
 		r.endEntry(id, m)
 		r.update(id, level, Fence{}, deleteIn(id, m, r.field(), uint64(r.n)))
 	case k < 10:
-		r.update(id, level, Fence{}, Op{Key: r.pick("d0", "d1", "dm"), Delete: true})
+		r.update(id, level, Fence{}, Op{Key: r.pick("d0", "d1", "dm", "keep"), Delete: true})
 	default:
 		key, n := r.pick("c0", "c1"), uint64(r.rng.IntN(9)+1)
 		r.issued[key] += n
@@ -115,6 +121,24 @@ func (r *reaper) act() {
 				r.sure[key] += n
 			}
 		})
+	}
+}
+
+// change also takes a file from a node, or gives it to a newcomer.
+func (r *reaper) change() {
+	old := slices.Clone(r.order)
+	if in, ok := r.nodes[old[r.rng.IntN(len(old))]].core.State("keep"); ok && r.rng.IntN(6) == 0 {
+		r.file = []Item{in}
+	}
+	r.campaign.change()
+	for _, id := range r.order {
+		if !slices.Contains(old, id) {
+			if err := r.nodes[id].core.Restore(r.file); err != nil {
+				r.t.Fatal(err)
+			}
+			// What it has from a file it shows before it hears of anything newer.
+			r.unwatched[id] = true
+		}
 	}
 }
 
@@ -154,9 +178,12 @@ func litter(c *Core) string {
 }
 
 func runReaper(t testing.TB, seed uint64, b blunder) *reaper {
-	tweak := func(c *Config) { c.PruneEvery = 20 * time.Millisecond }
+	tweak := func(c *Config) {
+		c.PruneEvery = 20 * time.Millisecond
+		c.Keep = func(key string) bool { return key == "keep" }
+	}
 	r := &reaper{campaign: &campaign{world: newWorld(t, seed, 4, tweak), o: oracle{}, nextID: 10},
-		seen: map[view.NodeID]map[string]map[string]bool{}, gone: map[view.NodeID]map[string]bool{}, ended: map[string]bool{},
+		seen: map[view.NodeID]map[string]map[string]bool{}, gone: map[view.NodeID]map[string]bool{}, ended: map[string]bool{}, unwatched: map[view.NodeID]bool{},
 		counts: map[view.NodeID]map[string]uint64{}, issued: map[string]uint64{}, sure: map[string]uint64{}}
 	r.afterStep = func(n *simNode) {
 		n.core.blunder = b
@@ -198,7 +225,11 @@ func (r *reaper) end() {
 	}
 	for _, id := range r.order {
 		c := r.nodes[id].core
-		if l := litter(c); l != "" || c.store.tombs > 0 {
+		tombs := c.store.tombs
+		if it := c.store.get("keep"); it != nil && it.value == nil {
+			tombs--
+		}
+		if l := litter(c); l != "" || tombs > 0 {
 			r.broken = fmt.Sprintf("node %v never forgets %s\n%s", id, l, r.states())
 			return
 		}

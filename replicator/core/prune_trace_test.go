@@ -252,11 +252,20 @@ func TestLeaderIsLostAfterItsFirstCommit(t *testing.T) {
 	}
 }
 
-func TestIdleKeysExpire(t *testing.T) {
+// A leader that sees only its own changes ends keys that others are busy with.
+func TestExpiryCountsEverybodysChanges(t *testing.T) {
+	w := expiryWorld(t, blunderOwnIdleness)
+	if !slices.Contains(w.nodes[1].traces, TraceEvent{Kind: TraceExpired, Key: "tmp/busy"}) {
+		t.Error("the mutant was not seen")
+	}
+}
+
+func expiryWorld(t *testing.T, b blunder) *world {
 	w := newWorld(t, 1, 3, func(c *Config) {
 		c.PruneEvery = 20 * time.Millisecond
 		c.Expire = []Expiry{{Prefix: "tmp/", After: time.Second}, {Prefix: "tmp/keep/", After: 0}}
 	})
+	w.nodes[1].core.blunder = b
 	w.reply(2, w.update(2, All, Fence{}, addTo(2, "tmp/a", "e"), addTo(2, "tmp/busy", "e"), addTo(2, "tmp/keep/b", "e"), addTo(2, "c", "e")))
 	w.nodes[3].changed = map[string]int{}
 	for i := range 30 {
@@ -264,10 +273,18 @@ func TestIdleKeysExpire(t *testing.T) {
 		w.update(3, Local, Fence{}, addTo(3, "tmp/busy", fmt.Sprint(i)))
 	}
 	w.run(100 * time.Millisecond)
+	return w
+}
+
+func TestIdleKeysExpire(t *testing.T) {
+	w := expiryWorld(t, blunderNone)
 	for _, id := range w.order {
 		if got := w.nodes[id].core.Keys(""); !slices.Equal(got, []string{"c", "tmp/busy", "tmp/keep/b"}) {
 			t.Errorf("node %v: %v", id, got)
 		}
+	}
+	if slices.Contains(w.nodes[1].traces, TraceEvent{Kind: TraceExpired, Key: "tmp/busy"}) {
+		t.Error("a key that is in use has ended")
 	}
 	if n := w.nodes[3].changed["tmp/a"]; n != 1 {
 		t.Errorf("subscribers were told %d times that the key has ended", n)
