@@ -10,7 +10,8 @@ import (
 
 // One test for each hazard of reference/crdt.md section 3, by its number, with the
 // public bugs that gave them their place in the list. Number 21, majorities while
-// members change, is about quorums and is tested in package replicator.
+// members change, is about quorums: TestMajorityReadAfterMembersJoined in
+// replicator/core tests it.
 
 const (
 	na NodeID = iota + 1
