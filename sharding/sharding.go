@@ -85,6 +85,7 @@ type Sharding struct {
 	// departures are the transfers that wait for their ack, arrivals what came in.
 	departures departures
 	arrivals   arrivals
+	queries    queries
 	// ready is sticky.
 	ready atomic.Bool
 
@@ -202,6 +203,10 @@ func (s *Sharding) HandleCoordinator(from view.NodeID, payload []byte) {
 	m, err := protocol.Decode(payload)
 	if err != nil {
 		s.malformed.Add(1)
+		return
+	}
+	if protocol.IsQuery(m) {
+		s.handleQuery(from, m)
 		return
 	}
 	sh := s.shellFor(from, m)

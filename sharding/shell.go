@@ -33,6 +33,9 @@ type shell struct {
 	cooOut coordinator.Effects
 	// own are messages between the two cores of this node.
 	own []own
+	// regionTerm and officeTerm are the terms of which the cores spoke last.
+	regionTerm, officeTerm view.Epoch
+	inOffice               atomic.Bool
 
 	view       atomic.Pointer[view.View]
 	registered atomic.Bool
@@ -275,6 +278,7 @@ func (sh *shell) finishDrain() {
 // note keeps a trace event, and what it tells about this node.
 func (sh *shell) note(t traceLine) {
 	t.at = time.Now()
+	sh.noteTerm(&t)
 	sh.trace.add(t)
 	sh.noteSettings(&t)
 	switch t.kind {
@@ -286,4 +290,20 @@ func (sh *shell) note(t traceLine) {
 			sh.path.base().counters.stale.Add(1)
 		}
 	}
+}
+
+// noteTerm dates an event by the term in which it happened: its token may be older.
+func (sh *shell) noteTerm(t *traceLine) {
+	term := &sh.regionTerm
+	if t.coordinator {
+		term = &sh.officeTerm
+		switch t.kind {
+		case coordinator.TraceOffice:
+			sh.inOffice.Store(true)
+		case coordinator.TraceOfficeLeft:
+			sh.inOffice.Store(false)
+		}
+	}
+	*term = max(*term, t.token.Term)
+	t.term = *term
 }

@@ -43,8 +43,12 @@ type ShardStatus struct {
 
 // TraceEvent is one line of a shard's history.
 type TraceEvent struct {
-	// At is the time here, for people.
+	// At is the time there, for people.
 	At time.Time
+	// On is the node that saw it; zero is this one.
+	On view.NodeID
+	// Term is the one that the node obeyed, or held office in, at the time.
+	Term view.Epoch
 	// By is "region" or "coordinator".
 	By     string
 	Kind   string

@@ -5,11 +5,14 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // traceLine is one trace event of a core.
 type traceLine struct {
-	at          time.Time
+	at time.Time
+	// term is the one that the core obeyed, or held office in, at the time.
+	term        view.Epoch
 	coordinator bool
 	kind        string
 	shard       ShardID
@@ -40,6 +43,25 @@ func (t *traceRing) add(l traceLine) {
 	t.next = (t.next + 1) % traceMax
 }
 
+// events returns the events about a shard, and those about no shard, oldest first,
+// as they travel: the newest ones that an answer has room for.
+func (t *traceRing) events(shard ShardID) []protocol.Event {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []protocol.Event
+	for i := range t.lines {
+		l := &t.lines[(t.next+i)%len(t.lines)]
+		if l.hasShard && l.shard != shard {
+			continue
+		}
+		out = append(out, protocol.Event{
+			Term: l.term, Unix: l.at.UnixNano(), Coordinator: l.coordinator, HasShard: l.hasShard,
+			Node: l.node, Token: l.token, Kind: l.kind, Detail: l.detail,
+		})
+	}
+	return out[max(0, len(out)-protocol.EventsMax):]
+}
+
 // of returns the events about a shard, and those about no shard, oldest first.
 func (t *traceRing) of(shard ShardID) []TraceEvent {
 	t.mu.Lock()
@@ -55,7 +77,7 @@ func (t *traceRing) of(shard ShardID) []TraceEvent {
 			who = "coordinator"
 		}
 		out = append(out, TraceEvent{
-			At: l.at, By: who, Kind: l.kind, Shard: shard, Node: l.node, Token: l.token, Detail: l.detail,
+			At: l.at, Term: l.term, By: who, Kind: l.kind, Shard: shard, Node: l.node, Token: l.token, Detail: l.detail,
 		})
 	}
 	return out

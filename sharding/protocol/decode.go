@@ -69,7 +69,11 @@ func readForRegion(r *wire.Reader, kind byte, h Head) Message {
 	case kindCensusRequest:
 		return &CensusRequest{Head: h}
 	case kindDrained:
-		return &Drained{Head: h, Left: uint32(min(r.Uvarint(), math.MaxUint32))}
+		return &Drained{Head: h, Left: readUint32(r)}
+	case kindQuery:
+		return readQuery(r, h)
+	case kindAnswer:
+		return readAnswer(r, h)
 	case kindRegisterRefused:
 		return &RegisterRefused{Head: h, Conflict: Conflict{
 			Setting: r.String("setting", TypeBytesMax),
@@ -112,6 +116,14 @@ func readShard(r *wire.Reader) ShardID {
 		return 0
 	}
 	return ShardID(v)
+}
+
+func readUint32(r *wire.Reader) uint32 {
+	v := r.Uvarint()
+	if v > math.MaxUint32 {
+		r.Fail(&wire.LimitError{Field: "number", Declared: v, Max: math.MaxUint32})
+	}
+	return uint32(v)
 }
 
 func readToken(r *wire.Reader) Token {

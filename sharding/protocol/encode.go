@@ -37,6 +37,10 @@ func Append(b []byte, m Message) []byte {
 		b = wire.AppendString(b, m.Conflict.Setting)
 		b = wire.AppendString(b, m.Conflict.Here)
 		return wire.AppendString(b, m.Conflict.There)
+	case *Query:
+		return appendQuery(b, m)
+	case *Answer:
+		return appendAnswer(b, m)
 	case *Drained:
 		return wire.AppendUvarint(b, uint64(m.Left))
 	}

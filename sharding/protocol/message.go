@@ -153,7 +153,7 @@ type Refused struct{ Head }
 type Seen struct{ Head }
 
 // ToCoordinator reports whether m is for a coordinator; the others are for
-// regions.
+// regions, or for the shell: see IsQuery.
 func ToCoordinator(m Message) bool { return m.kind() < firstForRegion }
 
 // Name returns the name of m's type, for traces.
@@ -182,6 +182,10 @@ const (
 	kindCensusRequest
 	kindDrained
 	kindRegisterRefused
+	// Those behind it are for the shell.
+	kindQueries
+	kindQuery
+	kindAnswer
 	kindsEnd
 )
 
@@ -193,6 +197,7 @@ var names = [kindsEnd]string{
 	kindBegin: "Begin", kindHandOff: "HandOff", kindStoppedAck: "StoppedAck",
 	kindCensusRequest: "CensusRequest", kindDrained: "Drained",
 	kindRegisterRefused: "RegisterRefused",
+	kindQuery:           "Query", kindAnswer: "Answer",
 }
 
 func (*Register) kind() byte      { return kindRegister }
@@ -214,3 +219,5 @@ func (*CensusRequest) kind() byte { return kindCensusRequest }
 func (*Drained) kind() byte       { return kindDrained }
 
 func (*RegisterRefused) kind() byte { return kindRegisterRefused }
+func (*Query) kind() byte           { return kindQuery }
+func (*Answer) kind() byte          { return kindAnswer }

@@ -3,6 +3,7 @@ package protocol
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,12 +36,17 @@ func samples() []Message {
 		&StoppedAck{h, sts},
 		&CensusRequest{h},
 		&Drained{h, 17},
+		&Query{h, 3, 5, true},
+		&Answer{h, 3, true, true, true, s, 7, []ShardLoad{{1, t1, 9}}, []Event{{7, -1, true, true, 11, t2, "kind", "detail"}}},
 	}
 }
 
 func TestEveryMessageSurvivesTheWire(t *testing.T) {
 	seen := map[byte]bool{}
 	for _, m := range samples() {
+		if IsQuery(m) == (m.kind() < kindQuery) {
+			t.Errorf("%s: IsQuery says %v", Name(m), IsQuery(m))
+		}
 		seen[m.kind()] = true
 		got, err := Decode(Append(nil, m))
 		if err != nil || !reflect.DeepEqual(got, m) {
@@ -51,7 +57,7 @@ func TestEveryMessageSurvivesTheWire(t *testing.T) {
 		}
 	}
 	for k := byte(1); k < kindsEnd; k++ {
-		if !seen[k] {
+		if !seen[k] && k != kindQueries {
 			t.Errorf("kind %d (%s) has no sample", k, names[k])
 		}
 	}
@@ -117,6 +123,22 @@ func TestTheLargestMessageFitsAFrame(t *testing.T) {
 	}
 	if n := len(Append(nil, report)); n > 1<<20 {
 		t.Errorf("a census report of %d shards has %d bytes", ShardsMax, n)
+	}
+	stats := &Answer{}
+	for i := range ShardID(ShardsMax) {
+		stats.Shards = append(stats.Shards, ShardLoad{i, Token{1 << 63, 1 << 40}, 1 << 31})
+	}
+	history, text := &Answer{}, strings.Repeat("x", 1000)
+	for range EventsMax + 5 {
+		history.Events = append(history.Events, Event{Token: Token{1 << 63, 1 << 40}, Kind: text, Detail: text})
+	}
+	for _, m := range []*Answer{stats, history} {
+		if n := len(Append(nil, m)); n > 1<<20 {
+			t.Errorf("an answer of %d shards and %d events has %d bytes", len(m.Shards), len(m.Events), n)
+		}
+		if _, err := Decode(Append(nil, m)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"math"
 	"strconv"
 
 	"github.com/peerage-go/peerage/internal/wire"
@@ -55,8 +54,8 @@ func appendSettings(b []byte, s *Settings) []byte {
 
 func readSettings(r *wire.Reader) Settings {
 	return Settings{
-		Shards:   uint32(min(r.Uvarint(), math.MaxUint32)),
+		Shards:   readUint32(r),
 		Role:     r.String("role", TypeBytesMax),
-		Capacity: uint32(min(r.Uvarint(), math.MaxUint32)),
+		Capacity: readUint32(r),
 	}
 }

@@ -1,0 +1,100 @@
+package sharding
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// History is what the nodes remember of a shard.
+type History struct {
+	Type  string
+	Shard ShardID
+	// Events are those of all nodes that answered, in one order: see Explain.
+	Events []TraceEvent
+	// Failed are the members that did not answer in time.
+	Failed []NodeFailure
+}
+
+// Explain asks all members why a shard is where it is: what each of them remembers
+// of it, and of what concerns all shards, up to its newest 1,024 events.
+//
+// Events are merged by term, then token, then time. Terms and tokens are given out
+// in the order of events, so clocks that differ between nodes only decide between
+// events of one token; and what one node saw stays in the order in which it saw
+// it. For time-outs and errors see Cluster.
+func (r *Registry) Explain(ctx context.Context, typ string, shard ShardID) (History, error) {
+	h := History{Type: typ, Shard: shard}
+	s, p, err := r.serving(typ)
+	if err != nil {
+		return h, err
+	}
+	v, answers, failed, err := s.survey(ctx, p, &protocol.Query{Head: protocol.Head{Type: typ}, Shard: shard, HasShard: true})
+	if err != nil {
+		return h, err
+	}
+	h.Failed = failed
+	var lists [][]TraceEvent
+	for i := range v.Members {
+		id := v.Members[i].ID
+		if a := answers[id]; a != nil {
+			lists = append(lists, traceEvents(id, shard, a.Events))
+		}
+	}
+	h.Events = merge(lists)
+	return h, nil
+}
+
+func traceEvents(on view.NodeID, shard ShardID, events []protocol.Event) []TraceEvent {
+	var out []TraceEvent
+	for _, e := range events {
+		by := "region"
+		if e.Coordinator {
+			by = "coordinator"
+		}
+		out = append(out, TraceEvent{
+			At: time.Unix(0, e.Unix), On: on, Term: e.Term, By: by, Kind: e.Kind, Shard: shard,
+			Node: e.Node, Token: e.Token, Detail: e.Detail,
+		})
+	}
+	return out
+}
+
+// merge puts the nodes' lists into one order. An event counts as no earlier, by
+// term, token and time, than what its node saw before it: a shard that is stopped
+// in term 3 has a token of term 2, and its end stands in term 3 all the same.
+func merge(lists [][]TraceEvent) []TraceEvent {
+	type place struct {
+		term  view.Epoch
+		token Token
+		at    time.Time
+		event TraceEvent
+	}
+	compare := func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.term, b.term), a.token.Compare(b.token))
+	}
+	var all []place
+	for _, list := range lists {
+		var last place
+		for _, e := range list {
+			p := place{term: e.Term, token: e.Token, at: e.At, event: e}
+			if compare(p, last) < 0 {
+				p.term, p.token = last.term, last.token
+			}
+			if compare(p, last) == 0 && p.at.Before(last.at) {
+				p.at = last.at
+			}
+			all, last = append(all, p), p
+		}
+	}
+	slices.SortStableFunc(all, func(a, b place) int { return cmp.Or(compare(a, b), a.at.Compare(b.at)) })
+	var out []TraceEvent
+	for _, p := range all {
+		out = append(out, p.event)
+	}
+	return out
+}

@@ -1,0 +1,121 @@
+package protocol
+
+import (
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+)
+
+// EventsMax bounds the events of one Answer, eventTextMax the bytes of each text
+// in them.
+const (
+	EventsMax    = 1024
+	eventTextMax = 256
+)
+
+// Query asks the shell of a node what it knows of a type. It concerns neither
+// core: what the answer says is for people and programs that look, and nothing is
+// decided by it.
+type Query struct {
+	Head
+	// ID comes back in the Answer.
+	ID uint64
+	// Shard, if HasShard, limits the question to one shard, and asks for its events.
+	Shard    ShardID
+	HasShard bool
+}
+
+// Answer answers a Query.
+type Answer struct {
+	Head
+	ID uint64
+	// Known is false on a node that does not run the type: all else is zero then.
+	Known bool
+	// Hosts is false for proxies. Office is set while the node's coordinator is in
+	// office.
+	Hosts, Office bool
+	Settings      Settings
+	// Buffered counts the messages that wait there for a home.
+	Buffered uint64
+	// Shards run there; only the one asked for, if it does, when the query had one.
+	Shards []ShardLoad
+	// Events are the newest about the shard asked for, oldest first.
+	Events []Event
+}
+
+// ShardLoad is a shard that runs on a node.
+type ShardLoad struct {
+	Shard    ShardID
+	Token    Token
+	Entities uint32
+}
+
+// Event is one line of a node's history of a shard.
+type Event struct {
+	// Term is the one that the node obeyed, or held office in, at the time.
+	Term view.Epoch
+	// Unix is the node's wall clock in nanoseconds: for people, not for order.
+	Unix int64
+	// Coordinator: seen by the coordinator, not the region.
+	Coordinator bool
+	// HasShard is false for what concerns all shards.
+	HasShard bool
+	Node     view.NodeID
+	Token    Token
+	Kind     string
+	Detail   string
+}
+
+// IsQuery reports whether m is a Query or an Answer: those are for the shell.
+func IsQuery(m Message) bool { return m.kind() > kindQueries }
+
+func appendQuery(b []byte, m *Query) []byte {
+	b = wire.AppendUvarint(b, m.ID)
+	return wire.AppendBool(appendShard(b, m.Shard), m.HasShard)
+}
+
+func readQuery(r *wire.Reader, h Head) *Query {
+	return &Query{Head: h, ID: r.Uvarint(), Shard: readShard(r), HasShard: r.Bool()}
+}
+
+func appendAnswer(b []byte, m *Answer) []byte {
+	b = wire.AppendUvarint(b, m.ID)
+	b = wire.AppendBool(wire.AppendBool(wire.AppendBool(b, m.Known), m.Hosts), m.Office)
+	b = appendSettings(b, &m.Settings)
+	b = wire.AppendUvarint(b, m.Buffered)
+	b = appendList(b, m.Shards, func(b []byte, s ShardLoad) []byte {
+		return wire.AppendUvarint(appendToken(appendShard(b, s.Shard), s.Token), uint64(s.Entities))
+	})
+	return appendList(b, m.Events[max(0, len(m.Events)-EventsMax):], appendEvent)
+}
+
+func readAnswer(r *wire.Reader, h Head) *Answer {
+	m := &Answer{
+		Head: h, ID: r.Uvarint(), Known: r.Bool(), Hosts: r.Bool(), Office: r.Bool(),
+		Settings: readSettings(r), Buffered: r.Uvarint(),
+		Shards: readList(r, 4, func(r *wire.Reader) ShardLoad {
+			return ShardLoad{Shard: readShard(r), Token: readToken(r), Entities: readUint32(r)}
+		}),
+		Events: readList(r, 17, readEvent),
+	}
+	if len(m.Events) > EventsMax {
+		r.Fail(&wire.LimitError{Field: "events", Declared: uint64(len(m.Events)), Max: EventsMax})
+	}
+	return m
+}
+
+func appendEvent(b []byte, e Event) []byte {
+	b = wire.AppendUvarint(b, uint64(e.Term))
+	b = wire.AppendU64(b, uint64(e.Unix))
+	b = wire.AppendBool(wire.AppendBool(b, e.Coordinator), e.HasShard)
+	b = appendToken(wire.AppendU64(b, uint64(e.Node)), e.Token)
+	b = wire.AppendString(b, e.Kind[:min(len(e.Kind), eventTextMax)])
+	return wire.AppendString(b, e.Detail[:min(len(e.Detail), eventTextMax)])
+}
+
+func readEvent(r *wire.Reader) Event {
+	return Event{
+		Term: view.Epoch(r.Uvarint()), Unix: int64(r.U64()), Coordinator: r.Bool(), HasShard: r.Bool(),
+		Node: view.NodeID(r.U64()), Token: readToken(r),
+		Kind: r.String("kind", eventTextMax), Detail: r.String("detail", eventTextMax),
+	}
+}

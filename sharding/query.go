@@ -1,0 +1,246 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// queryTimeout is what a query gets when its context has no deadline, queryAgain
+// how long it waits before it asks those again who have not answered.
+const (
+	queryTimeout = 3 * time.Second
+	queryAgain   = 500 * time.Millisecond
+)
+
+// ErrNoAnswer is a node's failure to answer a query in time.
+var ErrNoAnswer = errors.New("sharding: node did not answer in time")
+
+// ClusterStats is what the members of a cluster say of one type: each for itself,
+// at about the same time.
+type ClusterStats struct {
+	Type string
+	// View is the one whose members were asked.
+	View view.Epoch
+	// Nodes are the members that run the type or send to it, most senior first.
+	Nodes []NodeStats
+	// Failed are the members that did not answer in time.
+	Failed []NodeFailure
+	// Unregistered are members of the type's role that do not run it.
+	Unregistered []view.NodeID
+}
+
+// NodeStats is one node's part.
+type NodeStats struct {
+	Node view.NodeID
+	Name string
+	// Hosts is false for proxies.
+	Hosts bool
+	// Coordinating is set on the node that places the shards.
+	Coordinating bool
+	Capacity     uint32
+	// Buffered messages wait there for a home.
+	Buffered uint64
+	// Shards run there, by number.
+	Shards []ShardStats
+}
+
+// ShardStats is one shard that runs.
+type ShardStats struct {
+	Shard    ShardID
+	Token    Token
+	Entities int
+}
+
+// NodeFailure is a node whose part of an answer is missing.
+type NodeFailure struct {
+	Node view.NodeID
+	Name string
+	Err  error
+	// Shards are those that the asking node believes to be there.
+	Shards []ShardID
+}
+
+// Totals returns how many shards and entities run on the nodes that answered.
+func (c *ClusterStats) Totals() (shards, entities int) {
+	for i := range c.Nodes {
+		shards += len(c.Nodes[i].Shards)
+		for _, s := range c.Nodes[i].Shards {
+			entities += s.Entities
+		}
+	}
+	return shards, entities
+}
+
+// Cluster asks all members of the view about a type: the regions, their shards and
+// the number of entities in them. Nodes that do not answer until ctx ends, or for
+// 3 s if it has no deadline, are in Failed with their shards; the rest is there all
+// the same. It fails with ErrUnknownType and ErrNotReady. It may be asked on every
+// node that knows the type, and changes nothing.
+func (r *Registry) Cluster(ctx context.Context, typ string) (ClusterStats, error) {
+	s, p, err := r.serving(typ)
+	if err != nil {
+		return ClusterStats{}, err
+	}
+	v, answers, failed, err := s.survey(ctx, p, &protocol.Query{Head: protocol.Head{Type: typ}})
+	c := ClusterStats{Type: typ, Failed: failed}
+	if err != nil {
+		return c, err
+	}
+	c.View = v.Epoch
+	for i := range v.Members {
+		m := &v.Members[i]
+		a := answers[m.ID]
+		switch {
+		case a == nil:
+		case a.Known:
+			c.Nodes = append(c.Nodes, nodeStats(m, a))
+		case m.HasRole(p.describe().role):
+			c.Unregistered = append(c.Unregistered, m.ID)
+		}
+	}
+	return c, nil
+}
+
+func nodeStats(m *view.Member, a *protocol.Answer) NodeStats {
+	n := NodeStats{
+		Node: m.ID, Name: m.Name, Hosts: a.Hosts, Coordinating: a.Office,
+		Capacity: max(a.Settings.Capacity, 1), Buffered: a.Buffered,
+	}
+	for _, s := range a.Shards {
+		n.Shards = append(n.Shards, ShardStats{Shard: s.Shard, Token: s.Token, Entities: int(s.Entities)})
+	}
+	return n
+}
+
+// Location says where an entity's shard runs.
+type Location struct {
+	Shard ShardID
+	Node  view.NodeID
+	Name  string
+	Token Token
+}
+
+// Where finds the node at which the shard of an entity runs, by asking all
+// members. By the time the answer is read it may have moved. It fails with
+// ErrNoHome when it runs nowhere, as far as is known: the error then names the
+// nodes that did not answer. A message to the entity would give it a home; Where
+// does not. Otherwise it fails as Cluster, and with ErrBadID.
+func (r *Registry) Where(ctx context.Context, typ, id string) (Location, error) {
+	s, p, err := r.serving(typ)
+	if err != nil {
+		return Location{}, err
+	}
+	if id == "" || len(id) > p.base().limits.IDBytes {
+		return Location{}, ErrBadID
+	}
+	at := Location{Shard: shardOf(id, p.describe().shards)}
+	v, answers, failed, err := s.survey(ctx, p, &protocol.Query{Head: protocol.Head{Type: typ}, Shard: at.Shard, HasShard: true})
+	if err != nil {
+		return at, err
+	}
+	for i := range v.Members {
+		m := &v.Members[i]
+		// A shard in the middle of a move is in one place at most; should two claim it,
+		// the higher token is right.
+		if a := answers[m.ID]; a != nil && len(a.Shards) > 0 && at.Token.Less(a.Shards[0].Token) {
+			at.Node, at.Name, at.Token = m.ID, m.Name, a.Shards[0].Token
+		}
+	}
+	if at.Node == 0 {
+		err := fmt.Errorf("%w: shard %v", ErrNoHome, at.Shard)
+		for _, f := range failed {
+			err = fmt.Errorf("%w; %s (%v): %w", err, f.Name, f.Node, f.Err)
+		}
+		return at, err
+	}
+	return at, nil
+}
+
+// survey asks all members of the view and waits for their answers.
+func (s *Sharding) survey(ctx context.Context, p dataPath, q *protocol.Query) (*view.View, map[view.NodeID]*protocol.Answer, []NodeFailure, error) {
+	s.mu.Lock()
+	v := s.view
+	s.mu.Unlock()
+	if v == nil {
+		return nil, nil, nil, ErrNotReady
+	}
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, queryTimeout)
+		defer cancel()
+	}
+	id, ch, end := s.queries.begin(len(v.Members))
+	defer end()
+	q.ID = id
+	answers := map[view.NodeID]*protocol.Answer{}
+	if v.Member(s.cfg.Self.ID) != nil {
+		answers[s.cfg.Self.ID] = s.answer(q)
+	}
+	if err := s.collect(ctx, v, q, ch, answers); err != nil {
+		return nil, nil, nil, err
+	}
+	return v, answers, missing(v, answers, p), nil
+}
+
+// collect sends the question, again and again, until all have answered or ctx
+// ends.
+func (s *Sharding) collect(ctx context.Context, v *view.View, q *protocol.Query, ch <-chan answered, answers map[view.NodeID]*protocol.Answer) error {
+	frame := protocol.Append(nil, q)
+	again := time.NewTicker(queryAgain)
+	defer again.Stop()
+	ask := true
+	for len(answers) < len(v.Members) {
+		for i := range v.Members {
+			if n := v.Members[i].ID; ask && n != s.cfg.Self.ID && answers[n] == nil {
+				// What cannot be sent now may be sent the next time.
+				_ = s.cfg.Links.Send(n, transport.Control, transport.KindCoordinator, frame)
+			}
+		}
+		ask = false
+		select {
+		case a := <-ch:
+			if v.Member(a.from) != nil && a.Type == q.Type {
+				answers[a.from] = a.Answer
+			}
+		case <-again.C:
+			ask = true
+		case <-s.ctx.Done():
+			return ErrNodeStopping
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// missing lists who has not answered, and what should be there.
+func missing(v *view.View, answers map[view.NodeID]*protocol.Answer, p dataPath) []NodeFailure {
+	var out []NodeFailure
+	for i := range v.Members {
+		m := &v.Members[i]
+		if answers[m.ID] == nil {
+			out = append(out, NodeFailure{Node: m.ID, Name: m.Name, Err: ErrNoAnswer})
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	r := p.base()
+	for i := range r.routes {
+		rt := &r.routes[i]
+		rt.mu.Lock()
+		home := rt.home
+		rt.mu.Unlock()
+		if at := slices.IndexFunc(out, func(f NodeFailure) bool { return f.Node == home }); at >= 0 {
+			out[at].Shards = append(out[at].Shards, rt.shard)
+		}
+	}
+	return out
+}

@@ -1,0 +1,173 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// fill makes every shard of the tests' type live.
+func fill(t *testing.T, r *Region[say, heard], n int) {
+	t.Helper()
+	for i := range 100 {
+		if _, err := r.Ask(context.Background(), fmt.Sprint("e", i), say{"x", n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestClusterTellsOfAllNodes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, nodes, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.MinMembers = 3 })
+		proxy, other := c.add("proxy"), c.add("other")
+		_, err := StartProxy(proxy.reg, Type[say, heard]{Name: "ear", Shards: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxy.start()
+		other.start()
+		c.install(append(nodes, proxy, other)...)
+		fill(t, regions[0], 1)
+		got, err := proxy.reg.Cluster(context.Background(), "ear")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shards, entities := got.Totals(); shards != 16 || entities != 100 {
+			t.Errorf("%d shards, %d entities", shards, entities)
+		}
+		if len(got.Failed) > 0 || !slices.Equal(got.Unregistered, []view.NodeID{other.self.ID}) || got.View != c.epoch {
+			t.Errorf("failed %v, unregistered %v, view %v", got.Failed, got.Unregistered, got.View)
+		}
+		for i, n := range got.Nodes {
+			if n.Node != c.nodes[i].self.ID || n.Hosts != (i < 3) || n.Coordinating != (i == 0) || (len(n.Shards) > 0) != (i < 3) {
+				t.Errorf("node %d: %+v", i+1, n)
+			}
+		}
+	})
+}
+
+// A11: a node that hangs is reported with its shards within the time-out, and the
+// others' part is there.
+func TestQueriesReportNodesThatHang(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, nodes, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.MinMembers = 3 })
+		fill(t, regions[0], 1)
+		hangs := nodes[2]
+		hangs.dead.Store(true) // no view says so yet
+		for _, limit := range []time.Duration{time.Second, 0} {
+			ctx, cancel := context.Background(), func() {}
+			if limit > 0 {
+				ctx, cancel = context.WithTimeout(ctx, limit)
+			}
+			start := time.Now()
+			got, err := nodes[0].reg.Cluster(ctx, "ear")
+			cancel()
+			if took := time.Since(start); err != nil || took != limit && took != queryTimeout {
+				t.Errorf("took %v: %v", took, err)
+			}
+			shards, _ := got.Totals()
+			if len(got.Nodes) != 2 || len(got.Failed) != 1 || got.Failed[0].Node != hangs.self.ID || !errors.Is(got.Failed[0].Err, ErrNoAnswer) ||
+				len(got.Failed[0].Shards) == 0 || shards+len(got.Failed[0].Shards) != 16 {
+				t.Errorf("%d nodes with %d shards, failed %+v", len(got.Nodes), shards, got.Failed)
+			}
+		}
+	})
+}
+
+func TestWhereFindsTheHome(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, nodes, regions := three(t, newJournal(), nil)
+		ctx := context.Background()
+		at, err := nodes[1].reg.Where(ctx, "ear", "ada")
+		if !errors.Is(err, ErrNoHome) || at.Shard != regions[0].ShardOf("ada") {
+			t.Errorf("before any message: %+v, %v", at, err)
+		}
+		h, err := regions[0].Ask(ctx, "ada", say{"x", 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, err = nodes[1].reg.Where(ctx, "ear", "ada"); err != nil || at.Node != h.Node || at.Token.IsZero() || at.Name == "" {
+			t.Errorf("%+v, %v; it answered from %v", at, err, h.Node)
+		}
+		for _, x := range []struct {
+			typ, id string
+			err     error
+		}{{"ear", "", ErrBadID}, {"nose", "ada", ErrUnknownType}} {
+			if _, err := nodes[1].reg.Where(ctx, x.typ, x.id); !errors.Is(err, x.err) {
+				t.Errorf("%q of %q: %v", x.id, x.typ, err)
+			}
+		}
+	})
+}
+
+// Whoever is asked, a shard's history is the same, from its first allocation over
+// the crash of coordinator and home to the next.
+func TestExplainMergesWhatAllNodesSaw(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, nodes, regions := three(t, newJournal(), nil)
+		ctx := context.Background()
+		if _, err := regions[2].Ask(ctx, "ada", say{"x", 1}); err != nil {
+			t.Fatal(err)
+		}
+		shard := regions[0].ShardOf("ada")
+		home, _ := nodes[0].reg.Where(ctx, "ear", "ada")
+		c.kill(nodes[0])
+		c.install(nodes[1], nodes[2])
+		pass(time.Second)
+		if home.Node == nodes[0].self.ID {
+			if _, err := regions[2].Ask(ctx, "ada", say{"x", 2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		one, err := nodes[1].reg.Explain(ctx, "ear", shard)
+		two, err2 := nodes[2].reg.Explain(ctx, "ear", shard)
+		if err != nil || err2 != nil || len(one.Failed)+len(two.Failed) > 0 {
+			t.Fatal(err, err2, one.Failed, two.Failed)
+		}
+		if !slices.Equal(one.Events, two.Events) {
+			t.Errorf("the nodes tell\n%v\nand\n%v", one.Events, two.Events)
+		}
+		var term view.Epoch
+		kinds := map[string]bool{}
+		for _, e := range one.Events {
+			if e.Term < term || e.On == 0 {
+				t.Errorf("out of order, or of nobody: %+v", e)
+			}
+			term, kinds[e.By+" "+e.Kind] = e.Term, true
+		}
+		for _, k := range []string{"coordinator office taken", "coordinator census complete", "region census answered", "region route opened"} {
+			if !kinds[k] {
+				t.Errorf("no %q among %v", k, kinds)
+			}
+		}
+	})
+}
+
+// Clocks that differ change nothing between tokens, nor what one node saw in order.
+func TestMergeGoesByTermTokenTime(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	ev := func(on view.NodeID, term view.Epoch, tokenTerm view.Epoch, seq uint64, s int, kind string) TraceEvent {
+		return TraceEvent{On: on, Term: term, Token: Token{Term: tokenTerm, Seq: seq}, At: at(s), Kind: kind}
+	}
+	got := merge([][]TraceEvent{
+		{ // the coordinator, whose clock is far behind
+			ev(1, 2, 2, 0, 1, "office"), ev(1, 2, 2, 5, 2, "chosen"), ev(1, 2, 2, 5, 3, "written"), ev(1, 2, 2, 7, 4, "move"),
+		},
+		{ // the home, whose clock goes back once
+			ev(2, 1, 1, 3, 90, "hosted before"), ev(2, 2, 2, 5, 95, "hosted"), ev(2, 2, 2, 7, 97, "closed"), ev(2, 2, 1, 3, 96, "stopped"),
+		},
+	})
+	var kinds []string
+	for _, e := range got {
+		kinds = append(kinds, e.Kind)
+	}
+	want := []string{"hosted before", "office", "chosen", "written", "hosted", "move", "closed", "stopped"}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("got %v, want %v", kinds, want)
+	}
+}
