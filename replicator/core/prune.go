@@ -40,8 +40,9 @@ import (
 //
 // The next round begins only when all members of the view stand at the same floor.
 // Hence nobody is ever behind by more than one commit, and everybody keeps the
-// newest list for those who are. A newcomer that has not taken anything yet takes
-// the floor with the list, and has nothing to forget.
+// newest list for those who are. A newcomer that has not taken anything yet, but for
+// what other newcomers wrote themselves, takes the floor with the list, and has
+// nothing to forget.
 //
 // Why two leaders do no harm: both need an answer of every member of their view,
 // given in that view and at that floor; who has answered in the later view refuses
@@ -299,6 +300,8 @@ func (c *Core) levelWith(p *peer, floor uint64) bool {
 	switch {
 	case floor == c.floor, c.blunder == blunderNoFloor:
 		return true
+	case floor < c.floor && p.floor >= c.floor:
+		// A late frame of one that has come up meanwhile.
 	case floor < c.floor:
 		c.send(p, &Commit{Floor: c.floor, Drops: c.list})
 	default:
@@ -313,7 +316,8 @@ func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 	switch {
 	case m.Floor <= c.floor:
 		return
-	case c.virgin:
+	case c.virgin, c.floor == 0 && m.Floor > 1:
+		// All that is here was written here, or by newcomers to newcomers.
 		c.virgin, c.floor, c.list = false, m.Floor, m.Drops
 	default:
 		if m.Floor != c.floor+1 {
