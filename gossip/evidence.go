@@ -20,7 +20,7 @@ const (
 	// When more than half of our links break at once, the fault is more likely ours:
 	// then more is asked for.
 	refusalsMinSuspectSelf  = 3
-	refusalsSpanSuspectSelf = 60 * time.Millisecond
+	refusalsSpanSuspectSelf = 50 * time.Millisecond
 	selfSuspectWindow       = 150 * time.Millisecond
 	// readOut is how long a proof waits for the end of what the peer had already
 	// sent to us: each byte of it, read later, would take the proof back.

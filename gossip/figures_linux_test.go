@@ -42,7 +42,7 @@ func figures() []figure {
 		out = append(out,
 			figure{"SIGKILL member", goal, n, func(l *lab, n int) time.Duration { return killTime(l, n, 1, 2) }},
 			figure{"SIGKILL leader", goal, n, func(l *lab, n int) time.Duration { return killTime(l, n, 0, 1) }},
-			figure{"SIGKILL n-1", "", n, func(l *lab, n int) time.Duration { return killTime(l, n, 0, n-1) }})
+			figure{"SIGKILL n-1", goal, n, func(l *lab, n int) time.Duration { return killTime(l, n, 0, n-1) }})
 	}
 	slices.SortStableFunc(out, func(a, b figure) int { return cmp.Or(cmp.Compare(a.name, b.name), a.nodes-b.nodes) })
 	return out
