@@ -1,8 +1,10 @@
 package peerage
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -47,6 +49,11 @@ type MemberStatus struct {
 type TypeStatus struct {
 	Name string `json:"name"`
 	Role string `json:"role,omitempty"`
+	// Refused says why the coordinator does not register this node: a setting that
+	// must be equal on all nodes, and the two values.
+	Refused string `json:"refused,omitempty"`
+	// Unregistered: this node carries the type's role and does not run the type.
+	Unregistered bool `json:"unregistered,omitempty"`
 	// Coordinator is the node that places the type's shards.
 	Coordinator string `json:"coordinator,omitempty"`
 	// Shards and Entities are hosted here; ShardsTotal is the number of shards.
@@ -111,7 +118,7 @@ func viewStatus(v *view.View) *ViewStatus {
 func (s *stack) typeStatus(v *view.View) []TypeStatus {
 	var out []TypeStatus
 	for _, t := range s.sharding.Status() {
-		st := TypeStatus{Name: t.Type, Role: t.Role, ShardsTotal: len(t.Shards)}
+		st := TypeStatus{Name: t.Type, Role: t.Role, ShardsTotal: len(t.Shards), Refused: t.Refused, Unregistered: t.Unregistered}
 		if t.Coordinator != 0 {
 			st.Coordinator = t.Coordinator.String()
 		}
@@ -139,7 +146,11 @@ func (s *stack) typeStatus(v *view.View) []TypeStatus {
 
 // Handler returns the node's pages for probes and people: GET /healthz answers
 // while the node is not closed, GET /readyz while it is Ready, GET /status with a
-// Status as JSON. It changes nothing.
+// Status as JSON. Three more ask all nodes of the cluster, and answer in JSON within
+// 3 s whatever they do: GET /shards?type=T with the regions, shards and numbers of
+// entities (sharding.ClusterStats), GET /where?type=T&id=E with the home of an
+// entity (sharding.Location), and GET /explain?type=T&shard=N, or &id=E, with why a
+// shard is where it is (sharding.History). It changes nothing.
 func (n *Node) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -157,14 +168,23 @@ func (n *Node) Handler() http.Handler {
 		}
 		writeText(w, "ready\n")
 	})
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		// The client may be gone; there is nobody left to tell.
-		_ = enc.Encode(n.Status())
-	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.Status()) })
+	mux.HandleFunc("GET /shards", n.askAll(func(ctx context.Context, typ string, _ url.Values) (any, error) {
+		return n.registry.Cluster(ctx, typ)
+	}))
+	mux.HandleFunc("GET /where", n.askAll(func(ctx context.Context, typ string, q url.Values) (any, error) {
+		return n.registry.Where(ctx, typ, q.Get("id"))
+	}))
+	mux.HandleFunc("GET /explain", n.askAll(n.explain))
 	return mux
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	// The client may be gone; there is nobody left to tell.
+	_ = enc.Encode(v)
 }
 
 func writeText(w http.ResponseWriter, text string) {

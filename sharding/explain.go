@@ -3,6 +3,8 @@ package sharding
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,14 +12,17 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
+// ErrNoShard is the error of a shard number that the type does not have.
+var ErrNoShard = errors.New("sharding: no such shard")
+
 // History is what the nodes remember of a shard.
 type History struct {
-	Type  string
-	Shard ShardID
+	Type  string  `json:"type"`
+	Shard ShardID `json:"shard"`
 	// Events are those of all nodes that answered, in one order: see Explain.
-	Events []TraceEvent
+	Events []TraceEvent `json:"events"`
 	// Failed are the members that did not answer in time.
-	Failed []NodeFailure
+	Failed []NodeFailure `json:"failed,omitempty"`
 }
 
 // Explain asks all members why a shard is where it is: what each of them remembers
@@ -32,6 +37,9 @@ func (r *Registry) Explain(ctx context.Context, typ string, shard ShardID) (Hist
 	s, p, err := r.serving(typ)
 	if err != nil {
 		return h, err
+	}
+	if n := p.describe().shards; uint32(shard) >= n {
+		return h, fmt.Errorf("%w: %s has %d shards, not %v", ErrNoShard, typ, n, shard)
 	}
 	v, answers, failed, err := s.survey(ctx, p, &protocol.Query{Head: protocol.Head{Type: typ}, Shard: shard, HasShard: true})
 	if err != nil {
@@ -97,4 +105,16 @@ func merge(lists [][]TraceEvent) []TraceEvent {
 		out = append(out, p.event)
 	}
 	return out
+}
+
+// ShardOf returns the number of the shard that an entity id belongs to. It fails
+// with ErrUnknownType.
+func (r *Registry) ShardOf(typ, id string) (ShardID, error) {
+	r.mu.Lock()
+	p := r.types[typ]
+	r.mu.Unlock()
+	if p == nil {
+		return 0, ErrUnknownType
+	}
+	return shardOf(id, p.describe().shards), nil
 }

@@ -30,7 +30,7 @@ type Placer interface {
 // at State.Wanted as well. A name that no member has is remembered, and obeyed when
 // it appears.
 //
-// It fails with ErrUnknownType, ErrNotReady while the node is in no cluster,
+// It fails with ErrUnknownType, ErrNoShard, ErrNotReady while the node is in no cluster,
 // ErrNoRole on nodes that do not carry the type's role, and with the errors of
 // package replicator, among which ErrOutcomeUnknown is no failure.
 func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]string) error {
@@ -41,7 +41,7 @@ func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]str
 	info := p.describe()
 	for shard := range wanted {
 		if uint32(shard) >= info.shards {
-			return fmt.Errorf("sharding: shard %v: %s has %d shards", shard, typ, info.shards)
+			return fmt.Errorf("%w: %s has %d shards, not %v", ErrNoShard, typ, info.shards, shard)
 		}
 	}
 	placer := s.placer(info.role)

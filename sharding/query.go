@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,37 +26,37 @@ var ErrNoAnswer = errors.New("sharding: node did not answer in time")
 // ClusterStats is what the members of a cluster say of one type: each for itself,
 // at about the same time.
 type ClusterStats struct {
-	Type string
+	Type string `json:"type"`
 	// View is the one whose members were asked.
-	View view.Epoch
+	View view.Epoch `json:"view"`
 	// Nodes are the members that run the type or send to it, most senior first.
-	Nodes []NodeStats
+	Nodes []NodeStats `json:"nodes"`
 	// Failed are the members that did not answer in time.
-	Failed []NodeFailure
+	Failed []NodeFailure `json:"failed,omitempty"`
 	// Unregistered are members of the type's role that do not run it.
-	Unregistered []view.NodeID
+	Unregistered []view.NodeID `json:"unregistered,omitempty"`
 }
 
 // NodeStats is one node's part.
 type NodeStats struct {
-	Node view.NodeID
-	Name string
+	Node view.NodeID `json:"node"`
+	Name string      `json:"name"`
 	// Hosts is false for proxies.
-	Hosts bool
+	Hosts bool `json:"hosts"`
 	// Coordinating is set on the node that places the shards.
-	Coordinating bool
-	Capacity     uint32
+	Coordinating bool   `json:"coordinating"`
+	Capacity     uint32 `json:"capacity"`
 	// Buffered messages wait there for a home.
-	Buffered uint64
+	Buffered uint64 `json:"buffered"`
 	// Shards run there, by number.
-	Shards []ShardStats
+	Shards []ShardStats `json:"shards"`
 }
 
 // ShardStats is one shard that runs.
 type ShardStats struct {
-	Shard    ShardID
-	Token    Token
-	Entities int
+	Shard    ShardID `json:"shard"`
+	Token    Token   `json:"token"`
+	Entities int     `json:"entities"`
 }
 
 // NodeFailure is a node whose part of an answer is missing.
@@ -65,6 +66,16 @@ type NodeFailure struct {
 	Err  error
 	// Shards are those that the asking node believes to be there.
 	Shards []ShardID
+}
+
+// MarshalJSON writes the error as its text.
+func (f NodeFailure) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Node   view.NodeID `json:"node"`
+		Name   string      `json:"name"`
+		Error  string      `json:"error"`
+		Shards []ShardID   `json:"shards"`
+	}{f.Node, f.Name, f.Err.Error(), f.Shards})
 }
 
 // Totals returns how many shards and entities run on the nodes that answered.
@@ -121,10 +132,10 @@ func nodeStats(m *view.Member, a *protocol.Answer) NodeStats {
 
 // Location says where an entity's shard runs.
 type Location struct {
-	Shard ShardID
-	Node  view.NodeID
-	Name  string
-	Token Token
+	Shard ShardID     `json:"shard"`
+	Node  view.NodeID `json:"node"`
+	Name  string      `json:"name"`
+	Token Token       `json:"token"`
 }
 
 // Where finds the node at which the shard of an entity runs, by asking all

@@ -44,18 +44,18 @@ type ShardStatus struct {
 // TraceEvent is one line of a shard's history.
 type TraceEvent struct {
 	// At is the time there, for people.
-	At time.Time
+	At time.Time `json:"at"`
 	// On is the node that saw it; zero is this one.
-	On view.NodeID
+	On view.NodeID `json:"on"`
 	// Term is the one that the node obeyed, or held office in, at the time.
-	Term view.Epoch
+	Term view.Epoch `json:"term"`
 	// By is "region" or "coordinator".
-	By     string
-	Kind   string
-	Shard  ShardID
-	Node   view.NodeID
-	Token  Token
-	Detail string
+	By     string      `json:"by"`
+	Kind   string      `json:"kind"`
+	Shard  ShardID     `json:"shard"`
+	Node   view.NodeID `json:"node,omitzero"`
+	Token  Token       `json:"token"`
+	Detail string      `json:"detail,omitempty"`
 }
 
 // Ready reports whether every registered type has met its coordinator. Once

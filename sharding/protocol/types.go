@@ -56,6 +56,9 @@ func (t Token) Max(u Token) Token {
 // String returns term/seq.
 func (t Token) String() string { return t.Term.String() + "/" + strconv.FormatUint(t.Seq, 10) }
 
+// MarshalText writes the token as String does.
+func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
 // RecordState says what a record stands for.
 type RecordState uint8
 
