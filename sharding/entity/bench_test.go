@@ -18,14 +18,18 @@ type sink struct{ ch chan struct{} }
 func (s sink) Reply(ReplyTo, int, error) { s.ch <- struct{}{} }
 func (s sink) Cancelled(ReplyTo) bool    { return false }
 
-func benchHost(b testing.TB, mailbox int) (*Host[int, int], *Counters, sink) {
+func benchHost(b testing.TB, mailbox int, change ...func(*Config[int, int])) (*Host[int, int], *Counters, sink) {
 	c := &Counters{}
 	s := sink{make(chan struct{}, 1)}
-	h := NewHost(Config[int, int]{
+	cfg := Config[int, int]{
 		Type: "t", Node: 1, Shards: 256, Mailbox: mailbox, Alive: func() bool { return true }, Replies: s, Counters: c,
 		Epoch: time.Now(), Logger: slog.New(slog.DiscardHandler),
 		New: func(string) Entity[int, int] { return nothing{} },
-	})
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	h := NewHost(cfg)
 	for i := range 256 {
 		if _, err := h.StartShard(ShardID(i), Token{Term: 1}, nil); err != nil {
 			b.Fatal(err)
@@ -39,23 +43,27 @@ func BenchmarkTell(b *testing.B) {
 	for _, entities := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("entities=%d", entities), func(b *testing.B) {
 			h, c, _ := benchHost(b, 1000)
-			ids := make([]string, entities)
-			for i := range ids {
-				ids[i] = fmt.Sprintf("entity-%d", i)
-			}
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				s := h.Shard(ShardID(i % entities % 256))
-				for s.Deliver(ids[i%entities], Message[int]{Req: i}) != nil {
-					runtime.Gosched()
-				}
-				i++
-			}
-			for c.Handled.Load() < uint64(i) {
-				runtime.Gosched()
-			}
+			tellAll(b, h, c, entities)
 		})
+	}
+}
+
+func tellAll(b *testing.B, h *Host[int, int], c *Counters, entities int) {
+	ids := make([]string, entities)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("entity-%d", i)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		s := h.Shard(ShardID(i % entities % 256))
+		for s.Deliver(ids[i%entities], Message[int]{Req: i}) != nil {
+			runtime.Gosched()
+		}
+		i++
+	}
+	for c.Handled.Load() < uint64(i) {
+		runtime.Gosched()
 	}
 }
 

@@ -23,7 +23,7 @@ func (r *runner[Req, Resp]) end(travels bool) {
 	if !stops && !(keeps && travels) {
 		return
 	}
-	r.about(nil, time.Time{})
+	r.about(nil, r.endBy())
 	defer func() {
 		r.over()
 		r.in.retire = false
@@ -43,11 +43,21 @@ func (r *runner[Req, Resp]) end(travels bool) {
 	}
 }
 
+// endBy returns when an instance that ends by itself must have ended; zero if the
+// end of its shard bounds it.
+func (r *runner[Req, Resp]) endBy() time.Time {
+	if !r.alone || r.shard.host.cfg.StopTimeout <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(r.shard.host.cfg.StopTimeout)
+}
+
 // unload ends the timers and the stash of the instance that has ended.
 func (r *runner[Req, Resp]) unload() {
 	r.shard.mu.Lock()
 	defer r.shard.mu.Unlock()
-	if !r.shard.gone.Load() {
+	r.bound()
+	if !r.shard.gone.Load() && r.in.state != loose {
 		r.shard.unload(r.in)
 	}
 }

@@ -1,11 +1,15 @@
 package entity
 
-import "time"
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/sharding/entity/evict"
+)
 
 // extra is what an instance has beyond a mailbox: timers, a stash, the memory of
 // its panics. It is made when first needed, so that those who need none of it do
 // not pay. It belongs to the shard's mutex.
-type extra[Req any] struct {
+type extra[Req, Resp any] struct {
 	timers map[string]*timer
 	// stash holds what Context.Stash put aside, oldest first.
 	stash []Message[Req]
@@ -17,12 +21,16 @@ type extra[Req any] struct {
 	until  time.Time
 	rested time.Time
 	hold   *time.Timer
+	// place is that in the shard's order; its Value is nil while it has none. leaving:
+	// it had to go, and ends when its mail is worked off.
+	place   evict.Node[*instance[Req, Resp]]
+	leaving bool
 }
 
 // more returns the instance's extra; called with the mutex.
-func (in *instance[Req, Resp]) more() *extra[Req] {
+func (in *instance[Req, Resp]) more() *extra[Req, Resp] {
 	if in.extra == nil {
-		in.extra = &extra[Req]{}
+		in.extra = &extra[Req, Resp]{}
 	}
 	return in.extra
 }

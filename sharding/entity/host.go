@@ -33,6 +33,10 @@ type Config[Req, Resp any] struct {
 	Mailbox int
 	// IdleTimeout ends instances without mail; 0 never.
 	IdleTimeout time.Duration
+	// Passivation limits the number of instances.
+	Passivation Passivation
+	// StopTimeout bounds the end of a passivated instance; 0: it may take for ever.
+	StopTimeout time.Duration
 	// Epoch is the origin of Message.Expires.
 	Epoch    time.Time
 	Counters *Counters
@@ -62,6 +66,8 @@ type Host[Req, Resp any] struct {
 	// sweeps counts the looks for idle instances: the clock of instance.used.
 	sweeps atomic.Uint32
 	stop   chan struct{}
+	// hosted counts shards.
+	hosted atomic.Int32
 }
 
 // ErrClosed: the Host is closed.
@@ -79,6 +85,9 @@ func NewHost[Req, Resp any](cfg Config[Req, Resp]) *Host[Req, Resp] {
 	h.contexts.New = func() any { return new(Context) }
 	for i := range h.queues {
 		h.queues[i].host = h
+	}
+	if cfg.Passivation.Limit > 0 {
+		h.work.Go(h.shrink)
 	}
 	if cfg.IdleTimeout > 0 {
 		h.work.Go(h.sweep)
@@ -117,6 +126,7 @@ func (h *Host[Req, Resp]) StartShard(number ShardID, token Token, states map[str
 	s := newShard(h, number, token)
 	s.carry = states
 	h.shards[number].Store(s)
+	h.hosted.Add(1)
 	return s, nil
 }
 
@@ -180,5 +190,7 @@ func (h *Host[Req, Resp]) Count() int {
 
 // forget takes a shard that has ended out of the table.
 func (h *Host[Req, Resp]) forget(s *Shard[Req, Resp]) {
-	h.shards[s.info.number].CompareAndSwap(s, nil)
+	if h.shards[s.info.number].CompareAndSwap(s, nil) {
+		h.hosted.Add(-1)
+	}
 }

@@ -14,7 +14,7 @@ type instance[Req, Resp any] struct {
 	// box holds what waits; nil when nothing does.
 	box *box[Req]
 	// extra is nil for those who never needed any of it.
-	extra *extra[Req]
+	extra *extra[Req, Resp]
 	// taken is the size of the batch that the runner holds, left how much of it has
 	// not begun. taken is an upper bound that costs nothing to read; left is exact
 	// and shared between two processors, so it is asked only when it matters.
@@ -37,6 +37,8 @@ const (
 	parked
 	// holding: it pauses after a panic.
 	holding
+	// loose: it was passivated, did not end in time, and is no more in the map.
+	loose
 )
 
 const (

@@ -69,6 +69,10 @@ type runner[Req, Resp any] struct {
 	broken bool
 	// touched is set once a message was handled; timers are none.
 	touched bool
+	// bound is called, with the mutex, when the instance has ended.
+	bound func()
+	// alone: the instance ends by itself, not with its shard.
+	alone bool
 }
 
 func (r *runner[Req, Resp]) loop() {
@@ -125,7 +129,7 @@ func (r *runner[Req, Resp]) take() bool {
 	}
 	in.taken, r.broken = 0, false
 	s.wake(in)
-	for !s.gone.Load() {
+	for !s.gone.Load() && in.state != loose {
 		switch {
 		case s.held(in):
 			s.mu.Unlock()
@@ -136,10 +140,14 @@ func (r *runner[Req, Resp]) take() bool {
 				s.mu.Unlock()
 				return false
 			}
+			r.alone = s.stopping == nil
+			r.bound = s.ending(in)
 			travels := s.stopping != nil && s.stopping.keep && !in.retire
 			s.mu.Unlock()
 			r.end(travels)
 			s.mu.Lock()
+		case in.box == nil && in.leaving():
+			in.retire = true
 		case in.box != nil:
 			r.batch, in.box, r.next = in.box, nil, 0
 			in.taken = uint32(len(r.batch.msgs))
@@ -169,8 +177,11 @@ func (s *Shard[Req, Resp]) rest(in *instance[Req, Resp], touched bool) {
 		in.used = uint16(s.host.sweeps.Load())
 	}
 	s.busy--
-	if in.ent == nil {
+	switch {
+	case in.ent == nil:
 		s.remove(in)
+	case s.order != nil:
+		s.place(in)
 	}
 	s.stoppedMaybe()
 }
@@ -179,6 +190,7 @@ func (s *Shard[Req, Resp]) remove(in *instance[Req, Resp]) {
 	if stash := in.bare(); len(stash) > 0 {
 		s.host.work.Go(func() { s.fail(stash, ErrNotHosted) })
 	}
+	s.displace(in)
 	delete(s.entities, in.id)
 	s.host.cfg.Counters.Entities.Add(-1)
 }

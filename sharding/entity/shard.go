@@ -7,16 +7,18 @@ import (
 	"sync/atomic"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/entity/evict"
 )
 
 // Shard is a hosted shard: a map of instances under one mutex, which is also the
 // mutex of all their mailboxes. It is held for the length of a look-up and an
 // append, never while user code runs.
 //
-// An instance is in one of four states, and only these transitions exist:
+// An instance is in one of five states, and only these transitions exist:
 //
 //	resting --mail, stop--> running --mailbox empty--> resting (or gone)
 //	running --no lease--> parked --Resume--> running
+//	running --OnStop too slow--> loose (gone, and a new one takes its place)
 //	running --panic, with back-off--> holding --time, stop--> running
 //
 // A running instance waits in a run queue or is in the hands of a goroutine. The
@@ -46,6 +48,9 @@ type Shard[Req, Resp any] struct {
 	spare  []*box[Req]
 	// waiters are closed when the mailbox may have room.
 	waiters map[*instance[Req, Resp]]chan struct{}
+	// order is nil without a limit; room is the share of it that order was told.
+	order evict.Policy[*instance[Req, Resp]]
+	room  int
 	// carry holds the states that came with the shard, until their entities wake.
 	carry map[string][]byte
 	// stopping is set while an orderly stop is under way.
@@ -54,6 +59,10 @@ type Shard[Req, Resp any] struct {
 
 func newShard[Req, Resp any](h *Host[Req, Resp], number ShardID, token Token) *Shard[Req, Resp] {
 	s := &Shard[Req, Resp]{host: h, entities: map[string]*instance[Req, Resp]{}}
+	if h.cfg.Passivation.Limit > 0 {
+		s.room = h.share()
+		s.order = evict.New[*instance[Req, Resp]](h.cfg.Passivation.Strategy, s.room)
+	}
 	base, cancel := context.WithCancel(h.base)
 	s.cancel = cancel
 	s.info = shardInfo{typ: h.cfg.Type, number: number, token: token, node: h.cfg.Node, logger: h.cfg.Logger, base: base, ops: s}
@@ -148,6 +157,9 @@ func (s *Shard[Req, Resp]) put(in *instance[Req, Resp], m Message[Req], control 
 	}
 	if in.state == resting {
 		s.begin(in)
+	}
+	if s.order != nil {
+		s.touch(in)
 	}
 	s.mu.Unlock()
 	return nil

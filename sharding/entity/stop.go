@@ -162,7 +162,7 @@ func (s *Shard[Req, Resp]) dispose() {
 	}
 	s.host.cfg.Counters.Abandoned.Add(len(s.entities))
 	s.host.cfg.Counters.Entities.Add(-len(s.entities))
-	s.entities, s.parked, s.spare, s.carry = nil, nil, nil, nil
+	s.entities, s.parked, s.spare, s.carry, s.order = nil, nil, nil, nil, nil
 	s.wakeAll()
 	s.host.forget(s)
 	if len(lost) > 0 {

@@ -93,7 +93,7 @@ func (r *runner[Req, Resp]) panicked(v any) error {
 }
 
 // pause notes a panic; called with the mutex.
-func (x *extra[Req]) pause(sup Supervision, now time.Time) {
+func (x *extra[Req, Resp]) pause(sup Supervision, now time.Time) {
 	if now.Sub(x.rested) > sup.BackoffMax {
 		x.panics = 0
 	}

@@ -1,0 +1,141 @@
+package entity
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage/sharding/entity/evict"
+	"github.com/zeebo/xxh3"
+)
+
+// Passivation says how many instances of a type a node keeps, and which go first.
+//
+// The limit is divided evenly over the shards that the node hosts, and each shard
+// gives up its own: the mutex that a message takes anyway guards the order, and
+// senders to different shards do not meet. One order for the whole node was the
+// other choice: it would use the room better when shards are of unequal weight, at
+// the price of one lock that every message takes. With shards of equal weight, and
+// hashed ids make them so, the difference is small.
+type Passivation struct {
+	// Limit is how many instances a node may have; 0 is no limit. There is at least
+	// one for each shard. It may be passed for up to a second when shards come, and
+	// by the instances that are handling messages, or ending.
+	Limit int
+	// Strategy chooses who ends when the limit is passed. Instances with mail end
+	// when they have worked it off, and stay if they are used again before.
+	Strategy evict.Spec
+}
+
+// Validate reports what is wrong.
+func (p Passivation) Validate() error {
+	if p.Limit < 0 {
+		return fmt.Errorf("limit of %d instances", p.Limit)
+	}
+	return p.Strategy.Validate()
+}
+
+// shrinkEvery is how often shards are made to keep to their share.
+const shrinkEvery = time.Second
+
+// share returns how many instances each shard may have.
+func (h *Host[Req, Resp]) share() int {
+	return max(h.cfg.Passivation.Limit/max(int(h.hosted.Load()), 1), 1)
+}
+
+// shrink makes the shards keep to their shares until the Host is closed: each got
+// smaller when others came.
+func (h *Host[Req, Resp]) shrink() {
+	tick := time.NewTicker(shrinkEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-h.stop:
+			return
+		case <-tick.C:
+		}
+		for i := range h.shards {
+			if s := h.shards[i].Load(); s != nil {
+				s.mu.Lock()
+				if s.order != nil {
+					s.keepTo(h.share())
+				}
+				s.mu.Unlock()
+			}
+		}
+	}
+}
+
+// touch notes a message for an instance in the shard's order, and ends others if
+// there are too many; called with the mutex.
+func (s *Shard[Req, Resp]) touch(in *instance[Req, Resp]) {
+	if !s.place(in) {
+		s.order.Touch(&in.extra.place)
+	}
+	s.keepTo(s.host.share())
+}
+
+// place gives an instance a place in the order, if it has none; called with the
+// mutex.
+func (s *Shard[Req, Resp]) place(in *instance[Req, Resp]) bool {
+	x := in.more()
+	if s.order == nil || x.place.Value != nil {
+		return false
+	}
+	x.place.Value, x.place.Hash, x.leaving = in, xxh3.HashString(in.id), false
+	s.order.Add(&x.place)
+	return true
+}
+
+// keepTo ends instances until there are no more than n; called with the mutex.
+// Without a lease nothing ends. One that has put messages aside stays, for this
+// time: the next instance would only put them aside again.
+func (s *Shard[Req, Resp]) keepTo(n int) {
+	if n != s.room {
+		s.room = n
+		s.order.Resize(n)
+	}
+	if s.order.Len() <= n || s.stopping != nil || !s.host.cfg.Alive() {
+		return
+	}
+	for s.order.Len() > n {
+		place := s.order.Evict()
+		in := place.Value
+		if in.stashed() {
+			s.order.Add(place)
+			return
+		}
+		place.Value = nil
+		s.dismiss(in)
+	}
+}
+
+// dismiss ends an instance that had to go, now or when it has worked off its mail;
+// called with the mutex.
+func (s *Shard[Req, Resp]) dismiss(in *instance[Req, Resp]) {
+	_, stops := in.ent.(Stopper)
+	switch {
+	case in.state != resting:
+		in.extra.leaving = true
+	case stops:
+		in.retire = true
+		s.begin(in)
+	default:
+		s.host.cfg.Counters.Passivated.Add(1)
+		s.remove(in)
+	}
+}
+
+// leaving reports whether the instance was to end once its mail is worked off;
+// called with the mutex.
+func (in *instance[Req, Resp]) leaving() bool {
+	return in.extra != nil && in.extra.leaving && in.ent != nil && !in.stashed()
+}
+
+// displace takes an instance that is no more out of the order; called with the
+// mutex.
+func (s *Shard[Req, Resp]) displace(in *instance[Req, Resp]) {
+	if x := in.extra; s.order != nil && x != nil && x.place.Value != nil {
+		s.order.Remove(&x.place)
+		x.place.Value = nil
+	}
+}
