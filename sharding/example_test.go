@@ -204,6 +204,32 @@ func ExampleSupervision() {
 	// dig done <nil>
 }
 
+// page says which pages a node no longer keeps.
+type page struct{ ended chan string }
+
+func (p page) Handle(*sharding.Context, string) (string, error) { return "shown", nil }
+
+func (p page) OnStop(ctx *sharding.Context) { p.ended <- ctx.ID() }
+
+func ExamplePassivation() {
+	ended := make(chan string, 10)
+	pages, ctx, done := alone(sharding.Type[string, string]{
+		Name: "page", Shards: 1,
+		New: func(string) sharding.Entity[string, string] { return page{ended} },
+		Passivation: sharding.Passivation{
+			Limit:    2,
+			Strategy: sharding.Eviction{Kind: sharding.EvictSegmentedLRU},
+		},
+	})
+	defer done()
+	for _, id := range []string{"home", "home", "a", "b", "b"} {
+		_, _ = pages.Ask(ctx, id, "show")
+	}
+	// "home" was shown before "a", but twice.
+	fmt.Println(<-ended, "is no longer kept")
+	// Output: a is no longer kept
+}
+
 func ExampleStartProxy() {
 	var registry sharding.Registry
 	accounts, err := sharding.StartProxy(&registry, sharding.Type[Deposit, Balance]{Name: "account", Role: "backend"})

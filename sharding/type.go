@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/sharding/entity/evict"
 	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -31,6 +32,19 @@ type (
 	TimerHandler = entity.TimerHandler
 	// Supervision is how a type treats panics.
 	Supervision = entity.Supervision
+	// Passivation says how many instances of a type a node keeps, and which go first.
+	Passivation = entity.Passivation
+	// Eviction chooses which instances go first.
+	Eviction = evict.Spec
+)
+
+// The strategies of an Eviction; package evict says what each is good for.
+const (
+	EvictLRU          = evict.LRU
+	EvictSegmentedLRU = evict.SegmentedLRU
+	EvictMRU          = evict.MRU
+	EvictLFU          = evict.LFU
+	EvictTinyLFU      = evict.TinyLFU
 )
 
 // What Supervision may say of an instance whose handler panicked.
@@ -78,6 +92,9 @@ type Type[Req, Resp any] struct {
 	// IdleTimeout ends an instance that had no message for so long; 0 never. Ends
 	// come up to a quarter of it late.
 	IdleTimeout time.Duration
+	// Passivation limits how many instances a node keeps; the zero value does not.
+	// Messages for an instance that ends wait for the next one.
+	Passivation Passivation
 	// Control tells control messages: an entity handles them before all others, in
 	// the order in which they came, and they have as much room in its mailbox as the
 	// others. nil: none are. It is called for every message by its sender or the
@@ -85,8 +102,10 @@ type Type[Req, Resp any] struct {
 	Control func(Req) bool
 	// Supervision says what a panic does; the zero value makes a new instance at once.
 	Supervision Supervision
-	// StopTimeout bounds the orderly stop of a shard: an instance that has not
-	// ended by then is abandoned. 0 means DefaultStopTimeout.
+	// StopTimeout bounds the orderly stop of a shard, and the end of an instance that
+	// is passivated. One that has not ended by then is abandoned: its Context ends, and
+	// another instance may take its place, so OnStop must return when its Context
+	// ends. 0 means DefaultStopTimeout.
 	StopTimeout time.Duration
 	// Strategy decides which node hosts which shard; nil means
 	// strategy.LeastShards{}. It runs on the coordinator's node, so it must be equal
@@ -173,6 +192,8 @@ func (t *Type[Req, Resp]) Validate() error {
 	check(t.IdleTimeout >= 0, "IdleTimeout is negative")
 	supervision := t.Supervision.Validate()
 	check(supervision == nil, "%v", supervision)
+	passivation := t.Passivation.Validate()
+	check(passivation == nil, "Passivation: %v", passivation)
 	check(t.StopTimeout >= 0, "StopTimeout is negative")
 	check(t.RebalanceInterval >= 0, "RebalanceInterval is negative")
 	check(t.MinMembers >= 0, "MinMembers is negative")
