@@ -20,4 +20,6 @@ const (
 
 	// blunderOwnIdleness counts own changes only when it ends idle keys.
 	blunderOwnIdleness
+	// blunderNoTerms commits without the fences.
+	blunderNoTerms
 )

@@ -74,9 +74,9 @@ func Append(b []byte, m Message) []byte {
 		for _, ok := range m.Agreed {
 			b = wire.AppendBool(b, ok)
 		}
-		return b
+		return appendFences(b, m.Fences)
 	case *Commit:
-		return appendDrops(appendUs(append(b, tagCommit), m.Floor), m.Drops)
+		return appendFences(appendDrops(appendUs(append(b, tagCommit), m.Floor), m.Drops), m.Fences)
 	}
 	panic(fmt.Sprintf("replicator: no encoding for %T", m))
 }
@@ -216,9 +216,10 @@ func decode(r *wire.Reader) Message {
 		for i := range m.Agreed {
 			m.Agreed[i] = r.Bool()
 		}
+		m.Fences = readFences(r)
 		return m
 	case tagCommit:
-		return &Commit{Floor: r.Uvarint(), Drops: readDrops(r)}
+		return &Commit{Floor: r.Uvarint(), Drops: readDrops(r), Fences: readFences(r)}
 	default:
 		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagCommit)})
 		return nil

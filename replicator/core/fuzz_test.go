@@ -32,8 +32,8 @@ func samples() []Message {
 		&Part{Transfer: 1, Index: 2, Total: 3000, Data: []byte("data")},
 		&PartAck{Transfer: 1, Next: 2},
 		&Prepare{Epoch: 2, Floor: 3, Attempt: 4, Drops: drops},
-		&Prepared{Epoch: 2, Floor: 3, Attempt: 4, Agreed: []bool{true, false}},
-		&Commit{Floor: 1, Drops: drops},
+		&Prepared{Epoch: 2, Floor: 3, Attempt: 4, Agreed: []bool{true, false}, Fences: fences},
+		&Commit{Floor: 1, Drops: drops, Fences: fences},
 	}
 }
 

@@ -160,12 +160,14 @@ type Prepared struct {
 	Floor   uint64
 	Attempt uint64
 	Agreed  []bool
+	Fences  []Fence
 }
 
 // Commit orders its receiver to forget Drops, by which it comes to stand at Floor.
 type Commit struct {
-	Floor uint64
-	Drops []Drop
+	Floor  uint64
+	Drops  []Drop
+	Fences []Fence
 }
 
 func (*Deltas) message()      {}

@@ -44,6 +44,11 @@ import (
 // what other newcomers wrote themselves, takes the floor with the list, and has
 // nothing to forget.
 //
+// Terms. A replaced writer's orders are older than what its successor deleted, and
+// until now the tombstones kept them down. So answers and commits carry the fences:
+// who stands at the new floor knows every term that a member knew before it, and
+// lets nothing older be written.
+//
 // Why two leaders do no harm: both need an answer of every member of their view,
 // given in that view and at that floor; who has answered in the later view refuses
 // the leader of the former one, and who has committed answers nobody at the old
@@ -144,7 +149,7 @@ func (c *Core) level(now clock.Instant) bool {
 	for _, p := range c.peers {
 		if p.floor != c.floor {
 			all = false
-			c.send(p, &Commit{Floor: c.floor, Drops: c.list})
+			c.send(p, c.newest())
 		}
 		all = all && !p.down
 	}
@@ -235,11 +240,20 @@ func (c *Core) onPrepare(p *peer, m *Prepare) {
 		return
 	}
 	c.virgin = false
-	out := &Prepared{Epoch: c.epoch, Floor: c.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops))}
+	out := &Prepared{Epoch: c.epoch, Floor: c.floor, Attempt: m.Attempt, Agreed: make([]bool, len(m.Drops)), Fences: c.fences.all()}
 	for i := range m.Drops {
 		out.Agreed[i] = c.agrees(&m.Drops[i])
 	}
 	c.send(p, out)
+}
+
+// newest returns the commit that led to the floor.
+func (c *Core) newest() *Commit {
+	m := &Commit{Floor: c.floor, Drops: c.list, Fences: c.fences.all()}
+	if c.blunder == blunderNoTerms {
+		m.Fences = nil
+	}
+	return m
 }
 
 // agrees reports whether this replica has what d wants to forget.
@@ -262,6 +276,7 @@ func (c *Core) onPrepared(now clock.Instant, p *peer, m *Prepared) {
 	if m.Attempt != s.attempt || s.attempt == 0 || m.Epoch != c.epoch || m.Floor != c.floor || len(m.Agreed) != len(s.drops) {
 		return
 	}
+	c.takeFences(p.id, m.Fences)
 	s.heard[p.id] = true
 	for i, ok := range m.Agreed {
 		s.agreed[i] = s.agreed[i] && ok
@@ -289,7 +304,7 @@ func (c *Core) decide(now clock.Instant) {
 	c.tired = 0
 	c.commit(now, drops)
 	for _, p := range c.peers {
-		c.send(p, &Commit{Floor: c.floor, Drops: c.list})
+		c.send(p, c.newest())
 	}
 }
 
@@ -303,7 +318,7 @@ func (c *Core) levelWith(p *peer, floor uint64) bool {
 	case floor < c.floor && p.floor >= c.floor:
 		// A late frame of one that has come up meanwhile.
 	case floor < c.floor:
-		c.send(p, &Commit{Floor: c.floor, Drops: c.list})
+		c.send(p, c.newest())
 	default:
 		c.sendStatus(p, false)
 	}
@@ -313,6 +328,7 @@ func (c *Core) levelWith(p *peer, floor uint64) bool {
 
 func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 	p.floor = max(p.floor, m.Floor)
+	c.takeFences(p.id, m.Fences)
 	switch {
 	case m.Floor <= c.floor:
 		return

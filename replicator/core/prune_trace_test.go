@@ -324,3 +324,30 @@ func TestNewcomersMeetBeforeTheyLearnTheFloor(t *testing.T) {
 	}
 	w.forgotten()
 }
+
+// A coordinator that has been replaced, and does not know, writes again what its
+// successor has deleted, after everybody has forgotten the deletion.
+func TestReplacedWriterFindsItsTermBarredWhenTombstonesAreGone(t *testing.T) {
+	old, successor := Fence{Group: "g", Term: 5}, Fence{Group: "g", Term: 7}
+	back := func(b blunder) bool {
+		w := pruneWorld(t, 3)
+		w.nodes[1].core.blunder, w.nodes[2].core.blunder = b, b
+		w.reply(3, w.update(3, All, old, setIn(3, "shards", "s", "home", 5, 1)))
+		// The deletion reaches node 3 as a value, and no digest with the terms comes.
+		w.dropKind = func(m Message) bool { _, delta := m.(*Deltas); return delta }
+		w.update(2, Local, successor, deleteIn(2, "shards", "s", 7))
+		w.reply(3, w.read(3, All, Fence{}, "shards"))
+		w.run(30 * time.Millisecond)
+		if w.nodes[3].core.floor == 0 {
+			t.Fatal("not the situation that this test is about")
+		}
+		w.reply(3, w.update(3, Local, old, setIn(3, "shards", "s", "home", 5, 2)))
+		return w.nodes[3].core.Value("shards").(*crdt.LWWMap[string, string]).Len() > 0
+	}
+	if back(blunderNone) {
+		t.Error("what a successor has deleted was written again under the old term")
+	}
+	if !back(blunderNoTerms) {
+		t.Error("the mutant was not seen")
+	}
+}
