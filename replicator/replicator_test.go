@@ -291,3 +291,36 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Forgetting is nothing that a subscriber sees; the end of an idle key is, once.
+func TestSubscribersSeeNoForgettingAndOneExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 3, func(c *Config) {
+			c.PruneEvery = 50 * time.Millisecond
+			c.Expire = []Expiry{{Prefix: "tmp/", After: time.Second}}
+		})
+		var mu sync.Mutex
+		seen := map[string][]int{}
+		defer m.nodes[3].Subscribe("*", func(c Change) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[c.Key] = append(seen[c.Key], len(elements(c.Value)))
+		})()
+		for _, op := range []Op{addTo(1, "tmp/a", "e"), addTo(1, "b", "e"), addTo(1, "b", "f"), {Key: "b", Delete: true}, addTo(1, "b", "g")} {
+			if err := m.nodes[1].Update(t.Context(), []Op{op}, All); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(seen["b"], []int{1, 2, 0, 1}) || !slices.Equal(seen["tmp/a"], []int{1, 0}) {
+			t.Errorf("%v", seen)
+		}
+		if s := m.nodes[3].Stats(); s.Rounds == 0 || s.Tombstones != 0 || s.Keys != 1 {
+			t.Errorf("%d rounds, %d tombstones, %d keys", s.Rounds, s.Tombstones, s.Keys)
+		}
+	})
+}
