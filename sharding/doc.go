@@ -26,6 +26,24 @@
 // Between entities of one process no codec is used as long as the home is known:
 // a request must not be changed once it was sent.
 //
+// # Where shards live
+//
+// One node per type, the most senior of the type's role, decides; Type.Strategy says
+// how. strategy.LeastShards, the default, evens numbers out; Weighted gives each
+// node its part by Config.Capacity; ConsistentHashing keeps shards in place while
+// nodes come and go; External follows the application (Registry.Place); and anything
+// with the two methods of Strategy will do. Strategies run on the deciding node
+// alone, and none of them can break single instance: it never rests on their answer.
+//
+// A node whose type has another number of shards, or another role, is refused when
+// it registers: both sides log the setting and the two values, TypeStatus.Refused
+// shows it, and messages from there fail with ErrSettings. A type that is missing on
+// a node of its role is logged there, and shown as TypeStatus.Unregistered.
+//
+// Registry.Cluster, Where and Explain ask all nodes: what runs where, where an
+// entity is, and why. What nodes that hang would have said is missing from the
+// answer, and the answer says so.
+//
 // # Errors
 //
 //	error               meaning                                      retryable  what to do
@@ -47,6 +65,9 @@
 //	ErrTimer            to a handler: time not positive, or too many timers  no  fix the handler
 //	ErrStash            to a handler: no message in hand to put aside  no  fix the handler
 //	ErrStashFull        to a handler: Limits.Mailbox messages put aside  yes  refuse the message
+//	ErrNoRole           Place on a node without the type's role      elsewhere  call it on a node of the role
+//	ErrNoShard          the type has no shard of that number         no         fix the caller
+//	ErrNoAnswer         a node did not answer a query in time        yes        look at that node
 //	ErrPanicked         the handler panicked (*PanicError)           no         fix the handler
 //	*HandlerError       the handler returned an error                no         it is the application's own answer
 //	context's errors    the deadline passed, or the caller gave up   maybe run  as ErrNodeLost

@@ -3,6 +3,7 @@ package sharding
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,9 @@ type router struct {
 	// markers numbers the routes' own markers.
 	markers atomic.Uint64
 	room    bell
+	// differs is how this node's settings differ from the coordinator's, nil if they
+	// do not: no shard will ever have a home for it.
+	differs atomic.Pointer[string]
 }
 
 // inner is what a router needs of the typed side.
@@ -198,6 +202,9 @@ func (r *router) leave(inc *incarnation, rt *route, it *item) error {
 
 // keep appends a request to the buffer; called with the mutex.
 func (r *router) keep(inc *incarnation, rt *route, it *item) (bool, error) {
+	if why := r.differs.Load(); why != nil {
+		return false, fmt.Errorf("%w: %s", ErrSettings, *why)
+	}
 	if !r.roomFor(rt, len(it.frame)) && !(r.sweep(rt) && r.roomFor(rt, len(it.frame))) {
 		return false, ErrBufferFull
 	}

@@ -3,6 +3,7 @@ package sharding
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -67,6 +68,51 @@ func TestOtherNumberOfShardsIsRefusedAtOnce(t *testing.T) {
 			h, err := regions[i%2].Ask(context.Background(), string(rune('a'+i)), say{"x", 1})
 			if err != nil || h.Node == nodes[2].self.ID {
 				t.Errorf("asked at node %d: %+v, %v", i%2+1, h, err)
+			}
+		}
+	})
+}
+
+// Messages of a refused node fail at once, and say why.
+func TestMessagesOfARefusedNodeFail(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		a, b := c.add("a"), c.add("b")
+		a.register(j, nil)
+		r := b.register(j, func(ty *Type[say, heard]) { ty.Shards = 8 })
+		a.start()
+		b.start()
+		c.install(a, b)
+		pass(time.Second)
+		start := time.Now()
+		_, err := r.Ask(context.Background(), "x", say{"y", 1})
+		if !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "8 here, 16 there") || time.Since(start) > 0 || Retryable(err) {
+			t.Errorf("ask after %v: %v", time.Since(start), err)
+		}
+		if err := r.Tell(context.Background(), "x", say{"y", 1}); !errors.Is(err, ErrSettings) {
+			t.Errorf("tell: %v", err)
+		}
+	})
+}
+
+// One type with two roles has two coordinators that have nothing to do with each
+// other: both say so.
+func TestTwoRolesOfOneTypeAreFound(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		var logs [2]logbook
+		for i, role := range []string{"a", "b"} {
+			n := c.add(role, role)
+			n.log = logs[i].logger()
+			n.register(j, func(ty *Type[say, heard]) { ty.Role = role })
+			n.start()
+		}
+		c.install(c.nodes...)
+		pass(time.Second)
+		for i, want := range []string{`role is \"a\" here, \"b\" there`, `role is \"b\" here, \"a\" there`} {
+			// The log quotes quotes.
+			if logs[i].count(want) != 1 {
+				t.Errorf("node %d does not log %s: %s", i+1, want, logs[i].text.String())
 			}
 		}
 	})

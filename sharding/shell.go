@@ -36,6 +36,8 @@ type shell struct {
 	// regionTerm and officeTerm are the terms of which the cores spoke last.
 	regionTerm, officeTerm view.Epoch
 	inOffice               atomic.Bool
+	// greeted are the members outside the role that were told our settings.
+	greeted map[view.NodeID]bool
 
 	view       atomic.Pointer[view.View]
 	registered atomic.Bool
@@ -120,6 +122,7 @@ func (sh *shell) handle(ev any) {
 		sh.view.Store(ev.view)
 		sh.stepRegion(region.ViewChanged{View: ev.view})
 		sh.stepCoordinator(coordinator.ViewChanged{View: ev.view})
+		sh.greet(ev.view)
 	case leaseChanged:
 		sh.stepRegion(region.LeaseChanged{Valid: ev.valid})
 		sh.stepCoordinator(coordinator.LeaseChanged{Valid: ev.valid})

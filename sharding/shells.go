@@ -28,6 +28,9 @@ func (s *Sharding) newShell(info typeInfo, p dataPath) *shell {
 		s.floors[info.name] = floors
 	}
 	hosts := p != nil && s.hosts(&info)
+	if p != nil {
+		p.base().differs.Store(nil)
+	}
 	sh.region = region.New(region.Config{
 		Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards),
 		Hosts: hosts, Foreign: p == nil, Capacity: s.cfg.Capacity,
