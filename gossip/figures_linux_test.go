@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,6 +45,9 @@ func figures() []figure {
 			figure{"SIGKILL leader", goal, n, func(l *lab, n int) time.Duration { return killTime(l, n, 0, 1) }},
 			figure{"SIGKILL n-1", goal, n, func(l *lab, n int) time.Duration { return killTime(l, n, 0, n-1) }})
 	}
+	out = append(out,
+		figure{"SIGSTOP member", "at most 2.3 s", 5, func(l *lab, n int) time.Duration { return stopTime(l, n, 1) }},
+		figure{"SIGSTOP leader", "at most 3.3 s", 5, func(l *lab, n int) time.Duration { return stopTime(l, n, 0) }})
 	slices.SortStableFunc(out, func(a, b figure) int { return cmp.Or(cmp.Compare(a.name, b.name), a.nodes-b.nodes) })
 	return out
 }
@@ -119,6 +123,17 @@ func killTime(l *lab, n, first, last int) time.Duration {
 		p.kill()
 	}
 	left := without(ps, ps[first:last])
+	l.settled(left...)
+	return since(left, began, func(v *view.View) bool { return len(v.Members) == len(left) })
+}
+
+// stopTime is from the stop of one to a view of the others.
+func stopTime(l *lab, n, which int) time.Duration {
+	ps := l.form(n, view.EvidenceFull)
+	pass(time.Second)
+	began := l.clock.Now()
+	ps[which].signal(syscall.SIGSTOP)
+	left := without(ps, ps[which:which+1])
 	l.settled(left...)
 	return since(left, began, func(v *view.View) bool { return len(v.Members) == len(left) })
 }
