@@ -61,8 +61,8 @@ func (b *box[Req]) skip(n int) {
 
 // isControl asks the type whether a request is a control message. A function that
 // panics says no: it may be called by the reader of a connection.
-func (s *Shard[Req, Resp]) isControl(req *Req) (control bool) {
-	if s.host.cfg.Control == nil {
+func (s *Shard[Req, Resp]) isControl(m *Message[Req]) (control bool) {
+	if s.host.cfg.Control == nil || m.Start {
 		return false
 	}
 	defer func() {
@@ -71,7 +71,7 @@ func (s *Shard[Req, Resp]) isControl(req *Req) (control bool) {
 			s.host.cfg.Counters.Panicked.Add(1)
 		}
 	}()
-	return s.host.cfg.Control(*req)
+	return s.host.cfg.Control(m.Req)
 }
 
 // takeControl moves the control messages that came meanwhile in front of what is

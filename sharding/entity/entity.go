@@ -10,6 +10,14 @@ type Entity[Req, Resp any] interface {
 	Handle(ctx *Context, req Req) (Resp, error)
 }
 
+// Starter is an Entity that has something to do before its first message: to set
+// timers, to fetch what it needs.
+type Starter interface {
+	// OnStart is called on a new instance, after Restore. On an error the message that
+	// woke the entity fails with it, and the next one tries again with another instance.
+	OnStart(ctx *Context) error
+}
+
 // Stopper is an Entity that wants to know of its orderly end: passivation, a
 // move to another node, a drain. OnStop is not called when the process dies,
 // when the handler panicked, or when the node lost its lease: what must survive

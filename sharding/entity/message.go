@@ -21,6 +21,9 @@ type Message[Req any] struct {
 	Expires time.Duration
 	// From is shared and never changed; nil means this node, outside an entity.
 	From *Sender
+	// Start asks for an instance and nothing else; Req is not looked at. It is answered
+	// with ErrStarted.
+	Start bool
 	// timer is set when this is not a message but a timer that has run out.
 	timer *timer
 }

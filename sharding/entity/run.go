@@ -212,10 +212,12 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 		expires = h.cfg.Epoch.Add(m.Expires)
 	}
 	r.about(m.From, expires)
-	r.ctx.message = m.timer == nil
+	r.ctx.message = m.timer == nil && !m.Start
 	resp, err := r.call(m)
 	if m.timer == nil {
-		r.handled++
+		if !m.Start {
+			r.handled++
+		}
 		r.touched = true
 		if r.in.has(flagListens) {
 			r.hear()
@@ -273,26 +275,38 @@ func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 			return resp, err
 		}
 	}
-	if m.timer != nil {
+	switch {
+	case m.timer != nil:
 		err = r.onTimer(m.timer.name)
-	} else {
+	case m.Start:
+		err = ErrStarted
+	default:
 		resp, err = r.in.ent.Handle(r.ctx, m.Req)
 	}
 	done = true
 	return resp, err
 }
 
-// create makes the instance, and gives it the state that came with a move.
+// create makes the instance, gives it the state that came with a move, and lets it
+// begin.
 func (r *runner[Req, Resp]) create() error {
 	ent := r.shard.host.cfg.New(r.in.id)
 	if ent == nil {
 		panic("New returned nil")
 	}
-	if state, ok := r.shard.carried(r.in.id); ok {
+	state, carried := r.shard.carried(r.in.id)
+	if carried {
 		if err := restore(r.ctx, ent, state); err != nil {
 			r.ctx.Logger().Error("sharding: state was not restored", "error", err)
 			return fmt.Errorf("%w: %w", ErrRestore, err)
 		}
+	}
+	if starter, ok := ent.(Starter); ok {
+		if err := starter.OnStart(r.ctx); err != nil {
+			return err
+		}
+	}
+	if carried {
 		r.shard.restored(r.in.id)
 	}
 	r.in.ent = ent

@@ -107,7 +107,7 @@ func (s *Shard[Req, Resp]) IDs() []string {
 // with ErrNotHosted when the shard takes nothing more, and ErrMailboxFull. Control
 // messages stand before all others.
 func (s *Shard[Req, Resp]) Deliver(id string, m Message[Req]) error {
-	control := s.isControl(&m.Req)
+	control := s.isControl(&m)
 	s.mu.Lock()
 	in := s.entities[id]
 	if in == nil || s.stopping != nil {
@@ -119,7 +119,7 @@ func (s *Shard[Req, Resp]) Deliver(id string, m Message[Req]) error {
 // DeliverTo is Deliver for an id that lies in someone else's buffer: it is copied
 // only when the instance is new.
 func (s *Shard[Req, Resp]) DeliverTo(id []byte, m Message[Req]) error {
-	control := s.isControl(&m.Req)
+	control := s.isControl(&m)
 	s.mu.Lock()
 	in := s.entities[string(id)]
 	if in == nil || s.stopping != nil {
