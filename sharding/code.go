@@ -24,6 +24,7 @@ const (
 	codeTooLarge
 	codeRestore
 	codeMoved
+	codeStarted
 	codes
 )
 
@@ -40,6 +41,8 @@ func codeOf(err error) (code, string) {
 		return codeMailboxFull, ""
 	case err == entity.ErrAbandoned:
 		return codeAbandoned, ""
+	case err == entity.ErrStarted:
+		return codeStarted, ""
 	case err == entity.ErrNotHosted:
 		return codeMoved, ""
 	case err == entity.ErrExpired:
@@ -60,7 +63,7 @@ func cutText(s string) string { return s[:min(len(s), textMax)] }
 // err turns what travelled back into an error.
 func (c code) err(text string) error {
 	switch c {
-	case codeOK:
+	case codeOK, codeStarted:
 		return nil
 	case codeHandler:
 		return &HandlerError{Text: text}

@@ -230,6 +230,35 @@ func ExamplePassivation() {
 	// Output: a is no longer kept
 }
 
+// poller works by itself, without being asked.
+type poller struct{ polled chan string }
+
+func (p *poller) OnStart(ctx *sharding.Context) error { return ctx.Every("poll", time.Millisecond) }
+
+func (p *poller) OnTimer(ctx *sharding.Context, _ string) error {
+	select {
+	case p.polled <- ctx.ID():
+	default:
+	}
+	return nil
+}
+
+func (p *poller) Handle(*sharding.Context, struct{}) (struct{}, error) { return struct{}{}, nil }
+
+func ExampleRegion_StartEntity() {
+	polled := make(chan string)
+	pollers, ctx, done := alone(sharding.Type[struct{}, struct{}]{
+		Name: "poller",
+		New:  func(string) sharding.Entity[struct{}, struct{}] { return &poller{polled} },
+	})
+	defer done()
+	fmt.Println(pollers.StartEntity(ctx, "mail"))
+	fmt.Println(<-polled)
+	// Output:
+	// <nil>
+	// mail
+}
+
 func ExampleStartProxy() {
 	var registry sharding.Registry
 	accounts, err := sharding.StartProxy(&registry, sharding.Type[Deposit, Balance]{Name: "account", Role: "backend"})

@@ -14,8 +14,8 @@ import (
 // fixed size, so that shard, token, number and remaining time can be filled in at
 // the moment of sending, when the rest was encoded long before:
 //
-//	tell       kind 1 | shard 4 | token 16 | number 8 | type | id | sender | payload
-//	ask        kind 1 | shard 4 | token 16 | number 8 | call 8 | left 8 | type | id | sender | payload
+//	tell       kind 1 | shard 4 | token 16 | number 8 | type | id | flags 1 | sender | payload
+//	ask        kind 1 | shard 4 | token 16 | number 8 | call 8 | left 8 | type | id | flags 1 | sender | payload
 //	reply      kind 1 | call 8 | type | code 1 | payload or text
 //	refused    kind 1 | known token 16 | the request's frame
 //	cancel     kind 1 | call 8 | type
@@ -60,9 +60,25 @@ const (
 
 var errMalformed = errors.New("sharding: malformed frame")
 
+// The flags of a request.
+const (
+	flagSender byte = 1 << iota
+	flagStart
+	flagsKnown = flagSender | flagStart
+)
+
 // appendRequest appends all of a request but its payload; token, number and left
 // are filled in by stamp.
 func appendRequest(b []byte, typ string, shard ShardID, id string, call uint64, from *Sender) []byte {
+	return appendFlagged(b, typ, shard, id, call, from, 0)
+}
+
+// appendStart is appendRequest for what only asks for an instance. It has no payload.
+func appendStart(b []byte, typ string, shard ShardID, id string, call uint64, from *Sender) []byte {
+	return appendFlagged(b, typ, shard, id, call, from, flagStart)
+}
+
+func appendFlagged(b []byte, typ string, shard ShardID, id string, call uint64, from *Sender, flags byte) []byte {
 	var head [askHead]byte
 	head[0] = byte(frameTell)
 	n := tellHead
@@ -75,9 +91,9 @@ func appendRequest(b []byte, typ string, shard ShardID, id string, call uint64, 
 	b = wire.AppendString(b, typ)
 	b = wire.AppendString(b, id)
 	if from == nil || from.Type == "" {
-		return append(b, 0)
+		return append(b, flags)
 	}
-	b = append(b, 1)
+	b = append(b, flags|flagSender)
 	b = wire.AppendString(b, from.Type)
 	return wire.AppendString(b, from.ID)
 }
@@ -106,6 +122,8 @@ type request struct {
 	fromTyp []byte
 	fromID  []byte
 	payload []byte
+	// start: only an instance is asked for.
+	start bool
 }
 
 func parseRequest(frame []byte) (q request, err error) {
@@ -130,12 +148,13 @@ func parseRequest(frame []byte) (q request, err error) {
 	var ok [2]bool
 	q.typ, p, ok[0] = cut(p, nameBytesMax)
 	q.id, p, ok[1] = cut(p, idBytesMax)
-	if !ok[0] || !ok[1] || len(p) == 0 || p[0] > 1 {
+	if !ok[0] || !ok[1] || len(p) == 0 || p[0] > flagsKnown {
 		return q, errMalformed
 	}
-	flag := p[0]
+	flags := p[0]
+	q.start = flags&flagStart != 0
 	q.payload = p[1:]
-	if flag == 1 {
+	if flags&flagSender != 0 {
 		q.fromTyp, p, ok[0] = cut(q.payload, nameBytesMax)
 		q.fromID, q.payload, ok[1] = cut(p, idBytesMax)
 		if !ok[0] || !ok[1] {

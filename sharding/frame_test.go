@@ -36,6 +36,10 @@ func TestRequestsSurviveTheTrip(t *testing.T) {
 		if from != nil && string(q.fromID) != from.ID || from == nil && q.fromTyp != nil {
 			t.Fatalf("sender %q/%q came back", q.fromTyp, q.fromID)
 		}
+		begun, err := parseRequest(appendStart(nil, typ, shard, id, call, from))
+		if err != nil || !begun.start || q.start || len(begun.payload) != 0 || !bytes.Equal(begun.fromID, q.fromID) {
+			t.Fatalf("start: %+v, %v", begun, err)
+		}
 		known, inner, q2, err := parseRefused(appendRefused(nil, token, frame))
 		if err != nil || known != token || !bytes.Equal(inner, frame) || q2.number != 99 {
 			t.Fatalf("refused: %v %+v %v", known, q2, err)

@@ -98,7 +98,7 @@ func (p *path[Req, Resp]) send(ctx context.Context, f Ref[Req, Resp], req Req, c
 
 // sendLocal reports false when the shard takes nothing more.
 func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Resp], f Ref[Req, Resp], req Req, call uint64) (done bool, err error) {
-	m := entity.Message[Req]{Req: req}
+	m := entity.Message[Req]{Req: req, Start: f.start}
 	if call != 0 {
 		m.Reply = entity.ReplyTo{Node: s.Node(), Call: call}
 		if t, ok := ctx.Deadline(); ok {
@@ -148,6 +148,9 @@ func (p *path[Req, Resp]) encode(b []byte, ctx context.Context, f Ref[Req, Resp]
 	var from *Sender
 	if c := entity.From(ctx); c != nil {
 		from = c.Sending()
+	}
+	if f.start {
+		return appendStart(b, p.name, f.shard, f.id, call, from), nil
 	}
 	b = appendRequest(b, p.name, f.shard, f.id, call, from)
 	head := len(b)
@@ -208,12 +211,16 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, q *request) bool {
 		p.fail(from, q, codeSettings, DropSettings, "")
 		return true
 	}
-	req, err := decode(p.typ.ReqCodec, q.payload)
+	var req Req
+	var err error
+	if !q.start {
+		req, err = decode(p.typ.ReqCodec, q.payload)
+	}
 	if err != nil {
 		p.fail(from, q, codeCodec, DropCodec, err.Error())
 		return true
 	}
-	m := entity.Message[Req]{Req: req, From: p.sender(from, q)}
+	m := entity.Message[Req]{Req: req, Start: q.start, From: p.sender(from, q)}
 	if q.call != 0 {
 		m.Reply = entity.ReplyTo{Node: from, Call: q.call}
 		if q.left > 0 {

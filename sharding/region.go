@@ -35,6 +35,11 @@ func (r *Region[Req, Resp]) Ask(ctx context.Context, id string, req Req, opts ..
 	return r.Ref(id).Ask(ctx, req, opts...)
 }
 
+// StartEntity is Ref(id).Start.
+func (r *Region[Req, Resp]) StartEntity(ctx context.Context, id string, opts ...AskOption) error {
+	return r.Ref(id).Start(ctx, opts...)
+}
+
 // Stats returns the counters and gauges of this type on this node.
 func (r *Region[Req, Resp]) Stats() Stats { return r.p.stats() }
 
@@ -44,6 +49,8 @@ type Ref[Req, Resp any] struct {
 	p     *path[Req, Resp]
 	id    string
 	shard ShardID
+	// start marks a Ref that Start sends to.
+	start bool
 }
 
 // ID returns the entity's id.
@@ -71,6 +78,16 @@ func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
 // entity that asks itself waits for its own deadline.
 func (f Ref[Req, Resp]) Ask(ctx context.Context, req Req, opts ...AskOption) (Resp, error) {
 	return f.p.ask(ctx, f, req, opts)
+}
+
+// Start makes sure that the entity has an instance, without a message for it. It
+// returns nil once the instance lives, after its OnStart if it is a Starter, and else
+// what Ask would. The instance then ends like any other.
+func (f Ref[Req, Resp]) Start(ctx context.Context, opts ...AskOption) error {
+	var none Req
+	f.start = true
+	_, err := f.p.ask(ctx, f, none, opts)
+	return err
 }
 
 // AskOption changes how one Ask behaves.

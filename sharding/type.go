@@ -24,6 +24,8 @@ type (
 	Strategy = strategy.Strategy
 	// ShardID is the number of a shard.
 	ShardID = entity.ShardID
+	// Starter is an Entity that has something to do before its first message.
+	Starter = entity.Starter
 	// Stopper is an Entity that wants to know of its orderly end.
 	Stopper = entity.Stopper
 	// Snapshotter is an Entity whose state goes with it when its shard moves.
