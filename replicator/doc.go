@@ -14,6 +14,8 @@
 //	ErrLimit            a limit of the configuration            no      write less, or raise the limit
 //	*KindError          the key holds another data type         no      use another key
 //	ErrPlan             the update's own function refused       -       see the wrapped error
+//	ErrDurable          the file of durable keys is damaged,    no      OpenDurable: restore the file, or remove
+//	                    foreign, held, or cannot be written             it; in a request: see ErrOutcomeUnknown
 //	ErrClosed           the replicator is closed                no      -
 //
 // A context that ends gives its own error, wrapped together with

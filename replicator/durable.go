@@ -23,7 +23,9 @@ type DurableConfig struct {
 	// Owner is what the file belongs to, such as "cluster/role": a file of another
 	// owner is refused.
 	Owner string
-	// Prefixes select the keys. At least one; "" is every key.
+	// Prefixes select the keys. At least one; "" is every key. They must be equal at
+	// all members of the role: what a member without a file forgets, the file of
+	// another may bring back.
 	Prefixes []string
 	// Sync is how much later than its acknowledgement a change may reach the disk. 0,
 	// the default, writes and syncs before anything is acknowledged, to callers and to

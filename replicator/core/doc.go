@@ -21,6 +21,12 @@
 // small message per round; then bucket digests; then the digests of keys; then
 // values. Its cost at rest does not depend on the number of keys.
 //
+// # What is forgotten
+//
+// Tombstones of keys and map entries, and what removed incarnations leave in
+// values, end when every member of the view has said that it has them, and no
+// frame from before that is taken any more. See prune.go.
+//
 // # Why a quorum stays a quorum across views
 //
 // A majority of one view need not meet a majority of the next. So a majority is
