@@ -272,9 +272,9 @@ func (r *reaper) clean() bool {
 // replicas forget; nothing comes back, nothing goes that was not ended, no counter
 // shrinks or counts twice, and in the end nothing is remembered.
 func TestForgettingCampaign(t *testing.T) {
-	seeds := uint64(60)
+	seeds := uint64(25)
 	if testing.Short() {
-		seeds = 15
+		seeds = 8
 	}
 	var rounds, pruned, unlevel uint64
 	views := 0
