@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/mutant"
 	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/region"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -30,6 +31,14 @@ func draw(seed uint64) plan {
 		startDelay: time.Millisecond, stopDelay: 5 * time.Millisecond,
 		traffic: 2 * time.Millisecond, coordinator: quick(),
 		strategy: strategy.LeastShards{RelativeLimit: 0.5},
+	}
+	switch seed % 6 {
+	case 1:
+		p.strategy = strategy.Weighted{RelativeLimit: 0.5}
+	case 3:
+		p.strategy = &strategy.ConsistentHashing{}
+	case 5:
+		p.strategy = strategy.External{}
 	}
 	if on() {
 		p.drop = 0.1 * r.Float64()
@@ -62,6 +71,7 @@ func runSeed(seed uint64, m mutant.Kind, loud bool) *world {
 	w.run(time.Duration(r.IntN(40)) * time.Millisecond)
 	for range 2 + r.IntN(8) {
 		w.strike(r)
+		w.wish(r)
 		w.run(time.Duration(r.ExpFloat64() * float64(60*time.Millisecond)))
 		if w.check.err != nil {
 			return w
@@ -197,6 +207,27 @@ func (w *world) strike(r *rand.Rand) {
 			w.status(b.id, view.Leaving)
 			b.startDrain(false)
 		}
+	}
+}
+
+// wish has the application want some shards elsewhere, on nodes that may not be
+// there; it reaches the nodes one by one.
+func (w *world) wish(r *rand.Rand) {
+	if _, external := w.plan.strategy.(strategy.External); !external {
+		return
+	}
+	names := map[protocol.ShardID]string{}
+	for i := range w.plan.shards {
+		if r.IntN(2) == 0 {
+			names[protocol.ShardID(i)] = fmt.Sprintf("n%d", 1+r.IntN(8))
+		}
+	}
+	for _, n := range w.nodes {
+		w.at(time.Duration(r.IntN(20))*time.Millisecond, func() {
+			if n.alive {
+				n.stepCoordinator(coordinator.Wanted{Names: names})
+			}
+		})
 	}
 }
 

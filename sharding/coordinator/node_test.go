@@ -62,7 +62,7 @@ func newNode(w *world, id view.NodeID, host bool) *node {
 		n.coord = coordinator.New(cfg)
 	}
 	n.rc = region.Config{
-		Self: id, Type: typeName, Role: "backend", Shards: w.plan.shards, Hosts: host, Mutant: w.plan.mutant,
+		Self: id, Type: typeName, Role: "backend", Shards: w.plan.shards, Hosts: host, Mutant: w.plan.mutant, Capacity: uint32(id % 3),
 		Resend: 20 * time.Millisecond, Retry: 10 * time.Millisecond, RetryMax: 80 * time.Millisecond,
 	}
 	n.reg = region.New(n.rc, n.floors)
