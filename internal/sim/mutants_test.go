@@ -58,6 +58,9 @@ var mutants = []struct {
 // TestMutants proves that the checks see what they are for. Deep mutants are
 // played only with PEERAGE_MUTANTS=1.
 func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thread plays the same seeds as in the long run: nothing for the race detector to see")
+	}
 	all, _ := envUint("PEERAGE_MUTANTS")
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
@@ -69,10 +72,7 @@ func TestMutants(t *testing.T) {
 				cfg.Mutant, cfg.onView, cfg.ViewsOnly = mutant.Kind{}, plantView(m.viewNumber), true
 			}
 			start := time.Now()
-			limit := uint64(10_000)
-			if n, ok := envUint("PEERAGE_SEEDS"); ok {
-				limit = n
-			}
+			const limit = 10_000
 			for cfg.Seed = 0; cfg.Seed < limit; cfg.Seed++ {
 				if r := Run(cfg); r.Failure != nil {
 					t.Logf("caught after %d seeds in %v: %s", cfg.Seed+1, time.Since(start).Round(time.Millisecond), r.Failure.What)

@@ -95,7 +95,7 @@ func TestCalm(t *testing.T) {
 		return
 	}
 	bad, moves, sent := 0, 0, 0
-	for seed := range uint64(*seeds / 3) {
+	for seed := range uint64(seedsNow() / 3) {
 		w := runCalm(seed+1, mutant.Kind{}, false)
 		moves, sent = moves+w.check.marks["move begun"], sent+w.check.sent
 		if w.check.err != nil {
@@ -105,5 +105,5 @@ func TestCalm(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d seeds, %d moves, %d messages, none lost", *seeds/3, moves, sent)
+	t.Logf("%d seeds, %d moves, %d messages, none lost", seedsNow()/3, moves, sent)
 }
