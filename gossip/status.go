@@ -23,7 +23,19 @@ type Recent struct {
 	Subject view.NodeID `json:",omitzero"`
 	Epoch   view.Epoch  `json:",omitzero"`
 	Detail  string      `json:",omitempty"`
+	// Repeated is how often the same came again with little in between; Time is that
+	// of the first.
+	Repeated int `json:",omitempty"`
 }
+
+// same reports whether two events differ in nothing but time.
+func (r *Recent) same(x *Recent) bool {
+	return r.Kind == x.Kind && r.Subject == x.Subject && r.Epoch == x.Epoch && r.Detail == x.Detail
+}
+
+// repeatsSought is among how many of the last events a repetition is looked for: a
+// protocol that tries again and again must not push everything else out.
+const repeatsSought = 8
 
 // recentList is a ring of the last events.
 type recentList struct {
@@ -35,6 +47,12 @@ type recentList struct {
 func (r *recentList) add(x Recent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for back := 1; back <= min(repeatsSought, len(r.ring)); back++ {
+		if old := &r.ring[(r.next-back+len(r.ring))%len(r.ring)]; old.same(&x) {
+			old.Repeated++
+			return
+		}
+	}
 	if len(r.ring) < recentMax {
 		r.ring = append(r.ring, x)
 		return
