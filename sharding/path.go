@@ -98,7 +98,10 @@ func (p *path[Req, Resp]) send(ctx context.Context, f Ref[Req, Resp], req Req, c
 
 // sendLocal reports false when the shard takes nothing more.
 func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Resp], f Ref[Req, Resp], req Req, call uint64) (done bool, err error) {
-	m := entity.Message[Req]{Req: req, Start: f.start}
+	m := entity.Message[Req]{Req: req}
+	if f.start {
+		m = m.ForStart()
+	}
 	if call != 0 {
 		m.Reply = entity.ReplyTo{Node: s.Node(), Call: call}
 		if t, ok := ctx.Deadline(); ok {
@@ -220,7 +223,10 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, q *request) bool {
 		p.fail(from, q, codeCodec, DropCodec, err.Error())
 		return true
 	}
-	m := entity.Message[Req]{Req: req, Start: q.start, From: p.sender(from, q)}
+	m := entity.Message[Req]{Req: req, From: p.sender(from, q)}
+	if q.start {
+		m = m.ForStart()
+	}
 	if q.call != 0 {
 		m.Reply = entity.ReplyTo{Node: from, Call: q.call}
 		if q.left > 0 {

@@ -62,7 +62,7 @@ func (b *box[Req]) skip(n int) {
 // isControl asks the type whether a request is a control message. A function that
 // panics says no: it may be called by the reader of a connection.
 func (s *Shard[Req, Resp]) isControl(m *Message[Req]) (control bool) {
-	if s.host.cfg.Control == nil || m.Start {
+	if s.host.cfg.Control == nil || m.timer != nil {
 		return false
 	}
 	defer func() {

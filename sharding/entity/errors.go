@@ -17,7 +17,7 @@ var (
 	ErrPanicked = errors.New("sharding: handler panicked")
 	// ErrRestore: the state that came with a move could not be restored.
 	ErrRestore = errors.New("sharding: state was not restored")
-	// ErrStarted is the good answer to a Message with Start.
+	// ErrStarted is the good answer to a Message ForStart.
 	ErrStarted = errors.New("entity: instance lives")
 	// ErrExpired: the ask's deadline had passed before its turn came.
 	ErrExpired = errors.New("sharding: deadline passed before the message was handled")

@@ -21,11 +21,15 @@ type Message[Req any] struct {
 	Expires time.Duration
 	// From is shared and never changed; nil means this node, outside an entity.
 	From *Sender
-	// Start asks for an instance and nothing else; Req is not looked at. It is answered
-	// with ErrStarted.
-	Start bool
-	// timer is set when this is not a message but a timer that has run out.
+	// timer is set when this is no request: a timer that has run out, or ForStart.
 	timer *timer
+}
+
+// ForStart returns m as one that asks for an instance and nothing else: Req is not
+// looked at. It is answered with ErrStarted.
+func (m Message[Req]) ForStart() Message[Req] {
+	m.timer = &timer{begins: true}
+	return m
 }
 
 // Replies takes the answers. Its methods are called from the goroutines that run

@@ -212,12 +212,10 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 		expires = h.cfg.Epoch.Add(m.Expires)
 	}
 	r.about(m.From, expires)
-	r.ctx.message = m.timer == nil && !m.Start
+	r.ctx.message = m.timer == nil
 	resp, err := r.call(m)
 	if m.timer == nil {
-		if !m.Start {
-			r.handled++
-		}
+		r.handled++
 		r.touched = true
 		if r.in.has(flagListens) {
 			r.hear()
@@ -276,12 +274,12 @@ func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 		}
 	}
 	switch {
-	case m.timer != nil:
-		err = r.onTimer(m.timer.name)
-	case m.Start:
-		err = ErrStarted
-	default:
+	case m.timer == nil:
 		resp, err = r.in.ent.Handle(r.ctx, m.Req)
+	case m.timer.begins:
+		r.touched, err = true, ErrStarted
+	default:
+		err = r.onTimer(m.timer.name)
 	}
 	done = true
 	return resp, err

@@ -74,6 +74,8 @@ type timer struct {
 	queued bool
 	// stopped timers are forgotten wherever they are met.
 	stopped bool
+	// begins: it is no timer at all; see Message.ForStart.
+	begins bool
 }
 
 func (t *timer) stop() {
@@ -178,6 +180,9 @@ func (in *instance[Req, Resp]) quiet(t *timer) time.Duration {
 
 // due reports whether a timer that came out of the mailbox still counts.
 func (r *runner[Req, Resp]) due(t *timer) bool {
+	if t.begins {
+		return true
+	}
 	s := r.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
