@@ -1,0 +1,53 @@
+package sharding_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/sharding"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+func ExampleRegistry() {
+	ctx := context.Background()
+	node, err := peerage.Start(ctx, peerage.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer node.Close()
+	registry := node.Registry()
+	accounts, err := sharding.Register(registry, sharding.Type[Deposit, Balance]{
+		Name: "account", Shards: 8, Strategy: strategy.External{},
+		New: func(string) sharding.Entity[Deposit, Balance] { return &account{} },
+	})
+	if err != nil {
+		panic(err)
+	}
+	if err := node.WaitReady(ctx); err != nil {
+		panic(err)
+	}
+	// The application knows best where Alice's shard belongs.
+	shard := accounts.ShardOf("alice")
+	fmt.Println("placed:", registry.Place(ctx, "account", map[sharding.ShardID]string{shard: node.Self().Name}))
+	_, _ = accounts.Ask(ctx, "alice", Deposit{5})
+
+	at, err := registry.Where(ctx, "account", "alice")
+	fmt.Println("found:", at.Node == node.Self().ID, err)
+	all, _ := registry.Cluster(ctx, "account")
+	shards, entities := all.Totals()
+	fmt.Println("cluster:", len(all.Nodes), "node", shards, "shard", entities, "entity", len(all.Failed), "failed")
+	history, _ := registry.Explain(ctx, "account", shard)
+	for _, e := range history.Events {
+		if e.By == "coordinator" && e.Token == at.Token {
+			fmt.Println("explain:", e.Kind)
+		}
+	}
+	// Output:
+	// placed: <nil>
+	// found: true <nil>
+	// cluster: 1 node 1 shard 1 entity 0 failed
+	// explain: home chosen
+	// explain: allocation written
+	// explain: shard hosted
+}
