@@ -2,7 +2,8 @@ package entity
 
 // Entity is a stateful object with an id. The runtime calls its methods one at a
 // time, never two at once, so it needs no lock. A handler that panics ends its
-// instance: the asker gets an error and the next message meets a new one.
+// instance, unless the type's Supervision says otherwise: the asker gets an error and
+// the next message meets a new one.
 type Entity[Req, Resp any] interface {
 	// Handle takes one request. Of an ask, the response or the error goes back to
 	// the asker; of a tell, both are discarded and an error is counted. It should
