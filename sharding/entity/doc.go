@@ -3,7 +3,9 @@
 // it one message at a time, and ends it.
 //
 // An entity at rest is a small struct in its shard's map. It owns no goroutine,
-// no channel and no timer; a goroutine runs while its mailbox is not empty.
+// no channel and no timer of its own; a goroutine runs while its mailbox is not empty.
+// Timers, a stash, pauses after panics and a place in the order of passivation cost
+// only the entities that have them.
 //
 // The runtime knows nothing of the cluster. Whoever owns the Host tells it which
 // shards to start and stop, and whether the node's lease holds; before every
