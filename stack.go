@@ -155,6 +155,7 @@ func (s *stack) nextConfig() gossip.Config {
 	cfg := s.cfg
 	self := s.gossip.Self()
 	cfg.Listen, cfg.Advertise, cfg.Bootstrap = samePort(cfg.Listen, self.Addr), self.Addr, false
+	cfg.SecretKeys = s.gossip.SecretKeys() // they may have been rotated
 	known := map[string]bool{self.Addr: true}
 	for _, c := range cfg.ContactPoints {
 		known[c] = true

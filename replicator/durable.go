@@ -13,6 +13,7 @@ import (
 	"github.com/peerage-go/peerage/replicator/core"
 	"github.com/zeebo/xxh3"
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 )
 
 // DurableConfig says which keys of a replicator outlive a stop of all its members.
@@ -106,7 +107,7 @@ func (d *Durable) open() (err error) {
 	}
 	d.db, err = bbolt.Open(d.cfg.Path, 0o600, &bbolt.Options{Timeout: d.cfg.OpenWait})
 	switch {
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, berrors.ErrTimeout):
 		return errors.New("another process has it open")
 	case err != nil:
 		return fmt.Errorf("damaged or not a file of durable keys: %w", err)

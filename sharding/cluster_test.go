@@ -32,8 +32,6 @@ type cluster struct {
 	started []*node
 	store   *memStore
 	cuts    map[[2]view.NodeID]bool
-	// holds keep the frames of a direction until released.
-	holds map[[2]view.NodeID][]func()
 	// delay is the network's; entity messages take slow longer.
 	delay, slow time.Duration
 	// loss may eat a frame of class Bulk.
@@ -65,7 +63,7 @@ type pipe struct {
 func newCluster(t testing.TB) *cluster {
 	return &cluster{
 		t: t, epoch: view.FirstEpoch(1), store: &memStore{},
-		cuts: map[[2]view.NodeID]bool{}, holds: map[[2]view.NodeID][]func(){},
+		cuts: map[[2]view.NodeID]bool{},
 	}
 }
 
@@ -154,24 +152,6 @@ func (c *cluster) kill(n *node) {
 	}
 }
 
-// hold keeps what is sent from a to b until release.
-func (c *cluster) hold(a, b *node) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.holds[[2]view.NodeID{a.self.ID, b.self.ID}] = []func(){}
-}
-
-func (c *cluster) release(a, b *node) {
-	c.mu.Lock()
-	key := [2]view.NodeID{a.self.ID, b.self.ID}
-	held := c.holds[key]
-	delete(c.holds, key)
-	c.mu.Unlock()
-	for _, f := range held {
-		a.pipe(b.self.ID).push(f)
-	}
-}
-
 type links struct{ n *node }
 
 func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, payload []byte) error {
@@ -209,14 +189,6 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 			target.s.HandleCoordinator(n.self.ID, frame)
 		}
 	}
-	key := [2]view.NodeID{n.self.ID, to}
-	n.c.mu.Lock()
-	if held, on := n.c.holds[key]; on && class == transport.Message {
-		n.c.holds[key] = append(held, deliver)
-		n.c.mu.Unlock()
-		return nil
-	}
-	n.c.mu.Unlock()
 	n.pipe(to<<8 | view.NodeID(class)).push(deliver)
 	return nil
 }
@@ -366,7 +338,6 @@ type journal struct {
 	lines map[string][]say
 	live  map[string]view.NodeID
 	homes map[string][]view.NodeID
-	bad   []string
 	gate  chan struct{}
 }
 

@@ -42,10 +42,9 @@ type shell struct {
 	view       atomic.Pointer[view.View]
 	registered atomic.Bool
 	// refused is why the coordinator does not register this node, nil if it does.
-	refused  atomic.Pointer[string]
-	term     atomic.Uint64
-	draining bool
-	drained  chan struct{}
+	refused atomic.Pointer[string]
+	term    atomic.Uint64
+	drained chan struct{}
 }
 
 // received is a decoded message of another node.

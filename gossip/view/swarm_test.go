@@ -57,8 +57,14 @@ func newSwarm(seed uint64, m mutant) *swarm {
 	s.mutant = m
 	s.quiet = true
 	on := func() bool { return s.chance(50) }
+	often := func() bool {
+		if on() {
+			return true
+		}
+		return on()
+	}
 	s.f = faults{
-		nodes: 1 + s.rng.IntN(7), crash: on(), pause: on(), cut: on(), oneWay: on(), bridge: on(), bursts: on() || on(),
+		nodes: 1 + s.rng.IntN(7), crash: on(), pause: on(), cut: on(), oneWay: on(), bridge: on(), bursts: often(),
 		joins: on(), leaves: on(), yields: on(), slow: s.chance(20), eager: s.chance(10), proofs: proofMode(s.rng.IntN(4)),
 		rejoin: on(), length: s.between(4*time.Second, 12*time.Second), every: s.between(150*time.Millisecond, 1500*time.Millisecond),
 	}
