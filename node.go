@@ -39,8 +39,8 @@ type Node struct {
 	// leaving is set by Shutdown, closing by Close. Invariant: quit is closed once,
 	// together with closing.
 	leaving, closing bool
-	quit    chan struct{}
-	done    chan struct{} // closed when the supervisor has ended
+	quit             chan struct{}
+	done             chan struct{} // closed when the supervisor has ended
 }
 
 // New checks cfg and returns a node that does nothing yet: register types, then

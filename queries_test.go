@@ -54,7 +54,9 @@ func TestPagesThatAskAllNodes(t *testing.T) {
 		if text := get("/where?type=counter&id=7", &where); where.Node == "" {
 			t.Error(text)
 		}
-		var history struct{ Events []struct{ Kind, Token string } }
+		var history struct {
+			Events []struct{ Kind, Token string }
+		}
 		if text := get("/explain?type=counter&id=7", &history); !strings.Contains(text, `"kind": "shard hosted"`) || len(history.Events) < 5 {
 			t.Error(text)
 		}

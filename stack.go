@@ -124,7 +124,9 @@ func (s *stack) event(e gossip.Event) {
 		s.sharding.PeerLost(e.ID, transport.Message)
 	case gossip.PeerLost:
 		for _, role := range s.roles() {
-			s.replicators[role].PeerLost(e.ID)
+			if e.Class != transport.Message { // replicators use the other two
+				s.replicators[role].PeerLost(e.ID)
+			}
 		}
 		if e.Incoming && e.Class == transport.Control {
 			// No silence: the peer opens another, of which no PeerUp tells. Taken for
