@@ -115,14 +115,14 @@ func (e *engine) turnAway(conn net.Conn, err error) {
 		return
 	}
 	f := classify(err)
-	e.counters.HandshakeFailures[f].Add(1)
 	e.log.line(slog.LevelInfo, "connection closed in the handshake", slog.String("from", conn.RemoteAddr().String()),
 		slog.String("failure", f.String()), slog.Any("error", err))
+	e.counters.HandshakeFailures[f].Add(1) // last: whoever sees the count finds the line
 }
 
 // refuse tells a node why it cannot be our peer.
 func (e *engine) refuse(conn net.Conn, r *refusal) {
-	e.counters.HandshakeFailures[r.code].Add(1)
 	e.log.refusal("refused a node", conn.RemoteAddr().String(), r)
+	e.counters.HandshakeFailures[r.code].Add(1) // as above
 	_ = e.reply(conn, verdictRefused, r) // it is logged here in any case
 }
