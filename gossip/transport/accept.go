@@ -124,5 +124,5 @@ func (e *engine) turnAway(conn net.Conn, err error) {
 func (e *engine) refuse(conn net.Conn, r *refusal) {
 	e.log.refusal("refused a node", conn.RemoteAddr().String(), r)
 	e.counters.HandshakeFailures[r.code].Add(1) // as above
-	_ = e.reply(conn, verdictRefused, r) // it is logged here in any case
+	_ = e.reply(conn, verdictRefused, r)        // it is logged here in any case
 }
