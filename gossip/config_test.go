@@ -20,7 +20,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		"LAN":           {LAN(), nil},
 		"Local":         {Local(), nil},
 		"name":          {Config{Name: "a b"}, []string{`Name = "a b"`}},
-		"long name":     {Config{Name: strings.Repeat("x", 129)}, []string{`Name = "xxx`}},
+		"long name":     {Config{Name: strings.Repeat("y", 129)}, []string{`Name = "yyy`}},
 		"control":       {Config{Cluster: "a\nb"}, []string{`Cluster = "a\nb"`}},
 		"role":          {Config{Roles: []string{"ok", "not ok", ""}}, []string{`Roles = "not ok"`, `Roles = ""`}},
 		"listen":        {Config{Listen: "nonsense"}, []string{`Listen = "nonsense"`}},

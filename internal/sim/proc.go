@@ -34,7 +34,7 @@ type proc struct {
 	// met is the highest generation of an attempt that it proposed or accepted.
 	met uint32
 
-	todo     []func()
+	waiting     []func()
 	draining bool
 	// cost is what handling one event takes; zero but for slow nodes.
 	cost time.Duration
@@ -55,27 +55,27 @@ func (p *proc) run(do func()) {
 	if !p.alive {
 		return
 	}
-	if !p.paused && p.cost == 0 && len(p.todo) == 0 {
+	if !p.paused && p.cost == 0 && len(p.waiting) == 0 {
 		do()
 		return
 	}
-	p.todo = append(p.todo, do)
+	p.waiting = append(p.waiting, do)
 	p.drain(p.cost)
 }
 
 func (p *proc) drain(wait time.Duration) {
-	if p.draining || p.paused || len(p.todo) == 0 {
+	if p.draining || p.paused || len(p.waiting) == 0 {
 		return
 	}
 	p.draining = true
 	p.w.after(wait, func() {
 		p.draining = false
-		if !p.alive || p.paused || len(p.todo) == 0 {
+		if !p.alive || p.paused || len(p.waiting) == 0 {
 			return
 		}
-		do := p.todo[0]
-		p.todo[0] = nil
-		p.todo = p.todo[1:]
+		do := p.waiting[0]
+		p.waiting[0] = nil
+		p.waiting = p.waiting[1:]
 		do()
 		p.drain(p.cost)
 	})
@@ -98,7 +98,7 @@ func (p *proc) resume() {
 	}
 	p.paused = false
 	p.pausedUntil = p.w.now
-	p.w.event(p, "resumed", uint64(len(p.todo)), nil)
+	p.w.event(p, "resumed", uint64(len(p.waiting)), nil)
 	p.w.checkPause(p)
 	p.drain(0)
 }
@@ -202,7 +202,7 @@ func (p *proc) end() {
 	p.alive = false
 	w.hosts[p.slot].proc = nil
 	w.hosts[p.slot].former = append(w.hosts[p.slot].former, p.node)
-	p.todo = nil
+	p.waiting = nil
 	w.members.Gone(p.node.ID)
 	p.endUpper()
 	w.gone(p)
