@@ -34,7 +34,7 @@ type proc struct {
 	// met is the highest generation of an attempt that it proposed or accepted.
 	met uint32
 
-	waiting     []func()
+	waiting  []func()
 	draining bool
 	// cost is what handling one event takes; zero but for slow nodes.
 	cost time.Duration
