@@ -28,7 +28,6 @@ type stack struct {
 	data        map[string]*ddata.Data
 	sharding    *sharding.Sharding
 
-	lastView atomic.Pointer[view.View]
 	over     chan struct{} // closed when the incarnation was removed
 	overOnce sync.Once
 	cancel   func()
@@ -102,7 +101,6 @@ func (s *stack) startUpper() error {
 func (s *stack) event(e gossip.Event) {
 	switch e := e.(type) {
 	case gossip.ViewChanged:
-		s.lastView.Store(e.View)
 		for _, role := range s.roles() {
 			s.replicators[role].SetView(e.View)
 		}
@@ -162,8 +160,8 @@ func (s *stack) nextConfig() gossip.Config {
 	for _, c := range cfg.ContactPoints {
 		known[c] = true
 	}
-	if v := s.lastView.Load(); v != nil {
-		cfg.MinGeneration = max(cfg.MinGeneration, v.Epoch.Generation())
+	if v := s.gossip.View(); v != nil {
+		cfg.MinGeneration = max(cfg.MinGeneration, v.Epoch.Generation()+1) // above those it has met
 		for _, m := range v.Members {
 			if !known[m.Addr] {
 				cfg.ContactPoints = append(cfg.ContactPoints[:len(cfg.ContactPoints):len(cfg.ContactPoints)], m.Addr)

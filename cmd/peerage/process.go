@@ -23,7 +23,6 @@ type process struct {
 
 	mu       sync.Mutex
 	last     report
-	lastAt   time.Time
 	ids      map[uint64]bool // every incarnation that the process has had
 	ready    chan struct{}   // closed when addresses are known
 	gone     chan struct{}   // closed when the process was waited for
@@ -87,7 +86,7 @@ func (p *process) got(r report) {
 		return
 	}
 	r.Listen, r.HTTP = p.last.Listen, p.last.HTTP
-	p.last, p.lastAt = r, time.Now()
+	p.last = r
 }
 
 // kill ends the process with SIGKILL and notes when.

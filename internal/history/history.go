@@ -11,7 +11,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 
@@ -132,15 +131,4 @@ func Read(path string) ([]Record, error) {
 		data = data[recordBytes:]
 	}
 	return out, nil
-}
-
-// Dump writes records one a line, for people.
-func Dump(w io.Writer, records []Record) error {
-	for _, r := range records {
-		if _, err := fmt.Fprintf(w, "%d..%d op=%d entity=%d node=%016x token=%d/%d value=%d\n",
-			r.Start, r.End, r.Op, r.Entity, r.Node, r.Term, r.Seq, r.Value); err != nil {
-			return err
-		}
-	}
-	return nil
 }
