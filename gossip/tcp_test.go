@@ -61,13 +61,7 @@ func TestThreeNodesOverTCP(t *testing.T) {
 		cfg.SecretKeys = [][]byte{[]byte("0123456789abcdef")}
 		ms = append(ms, startTCP(t, a, cfg))
 	}
-	for _, m := range ms {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		if err := m.WaitUp(ctx); err != nil {
-			t.Fatal(err)
-		}
-		cancel()
-	}
+	waitUp(t, ms...)
 	eventually(t, 10*time.Second, "one view of 3", func() bool { return agree(ms) })
 	t.Logf("3 nodes stand in one view after %v", time.Since(begin))
 	eventually(t, 10*time.Second, "all discovered by memberlist", func() bool {
@@ -90,6 +84,7 @@ func TestThreeNodesOverTCP(t *testing.T) {
 func TestWrongSettingsAreToldOnBothSides(t *testing.T) {
 	addrs := freeAddrs(t, 3)
 	good := startTCP(t, addrs[0], Config{ContactPoints: addrs[:1]})
+	waitUp(t, good)
 	for _, test := range []struct {
 		cfg  Config
 		want []string
@@ -116,6 +111,18 @@ func TestAnAddressInUseIsOneClearError(t *testing.T) {
 	}
 }
 
+// waitUp returns when the nodes stand in a view: what they show before that is nil.
+func waitUp(t *testing.T, ms ...*member) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for _, m := range ms {
+		if err := m.WaitUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // told waits until a node's operator is told of something with all the words.
 func told(t *testing.T, m *member, words ...string) {
 	t.Helper()
@@ -129,6 +136,7 @@ func told(t *testing.T, m *member, words ...string) {
 func TestAWrongAdvertiseIsToldOnBothSides(t *testing.T) {
 	addrs := freeAddrs(t, 3)
 	good := startTCP(t, addrs[0], Config{Name: "good", ContactPoints: addrs[:1]})
+	waitUp(t, good)
 	bad := startTCP(t, addrs[1], Config{Name: "bad", ContactPoints: addrs[:1], Advertise: addrs[2]})
 	told(t, good, `"bad" advertises `+addrs[2], "nothing listens there")
 	told(t, bad, addrs[0], "its answers do not arrive", addrs[2])
