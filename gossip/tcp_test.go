@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -25,12 +26,18 @@ func eventually(t *testing.T, most time.Duration, what string, ok func() bool) t
 	return time.Since(begin)
 }
 
-// freeAddrs returns addresses that were free a moment ago.
+// freeAddrs returns addresses that were free a moment ago. They are of a host of this
+// process alone: connections that other processes open from 127.0.0.1 do not take them.
 func freeAddrs(t *testing.T, n int) []string {
+	t.Helper()
+	return freeAddrsOf(t, fmt.Sprintf("127.0.0.%d", 2+os.Getpid()%250), n)
+}
+
+func freeAddrsOf(t *testing.T, host string, n int) []string {
 	t.Helper()
 	var out []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +153,7 @@ func TestAWrongAdvertiseIsToldOnBothSides(t *testing.T) {
 }
 
 func TestContactPointsByNameAndFunction(t *testing.T) {
-	addrs := freeAddrs(t, 3)
+	addrs := freeAddrsOf(t, "127.0.0.1", 3) // what "localhost" resolves to
 	_, port, _ := net.SplitHostPort(addrs[0])
 	a := startTCP(t, addrs[0], Config{ContactPoints: []string{"localhost:" + port}})
 	b := startTCP(t, addrs[1], Config{ContactPoints: []string{"localhost:" + port, "does-not-exist.invalid:1"}})
