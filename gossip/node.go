@@ -257,6 +257,17 @@ func (n *Node) Yield(subject view.NodeID) {
 	}))
 }
 
+// AnnounceLeave says that this node will leave: the views that follow show it as
+// view.Leaving on every node, within a few round trips while somebody leads, so that
+// coordinators place nothing new on it. It keeps its vote and its lease, and goes on
+// serving, until Leave or Close. It cannot be taken back for this incarnation. It does
+// not block; the wish is repeated until a view shows it. Idempotent.
+//
+// To drain: AnnounceLeave, hand over what runs here, Leave, Close.
+func (n *Node) AnnounceLeave() {
+	n.inbox.put(call(func(l *loop) { l.step(n.clock.Now(), view.AnnounceLeave{}) }))
+}
+
 // WaitUp blocks until this node is up in a view and holds a lease. It fails with
 // the context's error, ErrRemoved or ErrClosed.
 func (n *Node) WaitUp(ctx context.Context) error {
@@ -304,7 +315,7 @@ func (n *Node) Over() <-chan struct{} { return n.over }
 // lease has then ended. The leader waits 2 P before it goes, so that others who leave
 // with it go first. The transport stays open until Close. It fails with the
 // context's error, and leaving goes on even so, or with ErrClosed. Drain first what
-// runs here: the lease is given up at once.
+// runs here, after AnnounceLeave: the lease is given up at once.
 func (n *Node) Leave(ctx context.Context) error {
 	n.inbox.put(call(func(l *loop) { l.step(n.clock.Now(), view.Leave{}) }))
 	if n.discovery != nil {

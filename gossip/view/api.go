@@ -58,6 +58,11 @@ type Contacts struct{ Nodes []Node }
 // Leave asks the leader to take this node out of the view, in order.
 type Leave struct{}
 
+// AnnounceLeave says that this node will leave: the views that follow show it as
+// leaving, which changes nothing but where others place things. It is never taken
+// back.
+type AnnounceLeave struct{}
+
 // ProvenDead says that a peer's process is known to be gone (4.5).
 type ProvenDead struct {
 	Subject NodeID
@@ -84,16 +89,17 @@ type Unreachable struct{ Nodes []NodeID }
 // has fewer working links: a coordinator cannot reach Subject (4.4).
 type Yield struct{ Subject, Reporter NodeID }
 
-func (Tick) event()        {}
-func (Received) event()    {}
-func (Form) event()        {}
-func (Contacts) event()    {}
-func (Leave) event()       {}
-func (ProvenDead) event()  {}
-func (Alive) event()       {}
-func (Link) event()        {}
-func (Unreachable) event() {}
-func (Yield) event()       {}
+func (Tick) event()          {}
+func (Received) event()      {}
+func (Form) event()          {}
+func (Contacts) event()      {}
+func (Leave) event()         {}
+func (AnnounceLeave) event() {}
+func (ProvenDead) event()    {}
+func (Alive) event()         {}
+func (Link) event()          {}
+func (Unreachable) event()   {}
+func (Yield) event()         {}
 
 // Effects is what a step asks the shell to do. The shell empties it between
 // steps and carries out its parts in the order of the fields: a lease that has

@@ -56,6 +56,7 @@ const (
 	tagDoubted
 	tagContest
 	tagContested
+	tagLeaveNotice
 )
 
 // Append appends the frame of a message. It panics on a Message that is none of
@@ -98,6 +99,8 @@ func Append(b []byte, msg Message) []byte {
 		w.tag(tagContest).view(m.View).i(int64(m.Nonce))
 	case *Contested:
 		w.tag(tagContested).view(m.View).i(int64(m.Nonce))
+	case *LeaveNotice:
+		w.tag(tagLeaveNotice)
 	default:
 		panic("view: message of another package")
 	}
@@ -154,6 +157,8 @@ func (r reader) message() Message {
 		return &Contest{View: r.view(), Nonce: r.U64()}
 	case tagContested:
 		return &Contested{View: r.view(), Nonce: r.U64()}
+	case tagLeaveNotice:
+		return &LeaveNotice{}
 	}
 	r.Fail(ErrUnknownMessage)
 	return nil

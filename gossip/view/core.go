@@ -84,6 +84,9 @@ type Core struct {
 	leaving   bool
 	leftAt    clock.Instant
 	nextLeave clock.Instant
+	// announced is set once this node has said that it will leave.
+	announced    bool
+	nextAnnounce clock.Instant
 
 	mutant mutant
 }
@@ -139,6 +142,8 @@ func (c *Core) take(ev Event) {
 		c.form(e.Generation)
 	case Contacts:
 		c.onContacts(e.Nodes)
+	case AnnounceLeave:
+		c.announced = true
 	case Leave:
 		c.onLeave()
 	case ProvenDead:
@@ -191,6 +196,8 @@ func (c *Core) receive(from NodeID, msg Message) {
 		}
 	case *LeaveRequest:
 		c.onLeaveRequest(from)
+	case *LeaveNotice:
+		c.onLeaveNotice(from)
 	case *YieldRequest:
 		if c.office != nil {
 			c.onYield(m.Subject, from)
@@ -209,6 +216,7 @@ func (c *Core) receive(from NodeID, msg Message) {
 // drive moves the part on that this node plays now, and reports whether it moved.
 func (c *Core) drive() bool {
 	moved := c.leaving && c.driveLeave()
+	moved = !c.over && c.driveAnnounce() || moved
 	switch {
 	case c.over:
 		return false
@@ -234,6 +242,9 @@ func (c *Core) Deadline() clock.Instant {
 	d := clock.Never
 	if c.leaving {
 		d = c.nextLeave
+	}
+	if c.announces() {
+		d = clock.Min(d, c.nextAnnounce)
 	}
 	switch {
 	case c.view == nil:
@@ -269,7 +280,7 @@ func (c *Core) adopt(v *View) {
 		}
 		return
 	}
-	if c.view != nil && (me.Joined > c.joined || me.Status == Joining && c.status.Votes()) {
+	if c.view != nil && (me.Joined > c.joined || me.Status < c.status) {
 		c.end(v.Epoch, "removed and let in again under the same id")
 		return
 	}

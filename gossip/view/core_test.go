@@ -105,3 +105,68 @@ func TestLeaving(t *testing.T) {
 		w.fail("the last member did not just go")
 	}
 }
+
+// TestAnnouncedLeave: a member that announces its leave, the leader as well, is shown
+// as leaving within a few round trips; it keeps vote and lease until it leaves, and
+// comes out in order.
+func TestAnnouncedLeave(t *testing.T) {
+	for _, id := range []NodeID{1, 3} {
+		w := cluster(t, 3)
+		w.run(time.Second)
+		w.step(id, AnnounceLeave{})
+		w.step(id, AnnounceLeave{})
+		took := w.must(testPing, "all see it leaving", func() bool { return w.shown(id, Leaving) })
+		t.Logf("%d is shown as leaving after %v", id, took)
+		before := w.nodes[1].core.View().Epoch
+		w.run(10 * time.Second)
+		v := w.nodes[2].core.View()
+		if v.Epoch != before || !w.allHold() || len(v.Members) != 3 {
+			w.fail("the wish changes more than the status: %s", viewText(v))
+		}
+		if part := w.nodes[1].core.State().Part; part != "leader" {
+			w.fail("the most senior member is a %s", part)
+		}
+		w.step(id, Leave{})
+		w.must(3*time.Second, "has left", func() bool { return w.nodes[id].removed != nil && w.allUp(2) && w.allHold() })
+	}
+}
+
+// TestAnnouncedLeaveSurvivesTheLeader: the wish dies with the leader's office, and is
+// told to the next one.
+func TestAnnouncedLeaveSurvivesTheLeader(t *testing.T) {
+	w := cluster(t, 4)
+	w.run(time.Second)
+	w.lose = func(from, to NodeID, m Message) bool { _, ok := m.(*LeaveNotice); return ok && to == 1 }
+	w.step(4, AnnounceLeave{})
+	w.run(time.Second)
+	if w.shown(4, Leaving) {
+		w.fail("the wish got lost, and yet 4 is leaving")
+	}
+	w.kill(30*time.Millisecond, 1)
+	w.must(time.Second, "4 is leaving", func() bool { return w.shown(4, Leaving) && w.allHold() })
+	w.kill(30*time.Millisecond, 2, 3)
+	w.must(time.Second, "4 goes on alone, still leaving", func() bool {
+		v := w.nodes[4].core.View()
+		return len(v.Members) == 1 && w.shown(4, Leaving) && w.allHold()
+	})
+}
+
+// TestJoinerAnnouncesItsLeave: who announces before it is up is shown as leaving once
+// it is.
+func TestJoinerAnnouncesItsLeave(t *testing.T) {
+	w := cluster(t, 2)
+	w.add(3)
+	w.step(3, AnnounceLeave{})
+	w.step(3, Contacts{Nodes: w.contacts()})
+	w.must(time.Second, "3 is leaving", func() bool { return w.shown(3, Leaving) && w.allHold() })
+}
+
+// shown reports whether all living nodes show a member so.
+func (w *world) shown(id NodeID, s Status) bool {
+	for _, n := range w.living() {
+		if m := n.core.View().Member(id); m == nil || m.Status != s {
+			return false
+		}
+	}
+	return true
+}

@@ -161,7 +161,7 @@ func (s *swarm) serves(in map[NodeID]bool, joiner int) bool {
 	}
 	return !slices.ContainsFunc(v.Members, func(m Member) bool {
 		n := s.nodes[m.ID]
-		return m.Status != Up || n.down || n.paused
+		return !m.Status.Votes() || n.down || n.paused
 	})
 }
 

@@ -111,6 +111,9 @@ type JoinRefused struct{ Reason string }
 // be left out of the next view.
 type LeaveRequest struct{}
 
+// LeaveNotice says that the sender will leave, and is to be shown as leaving.
+type LeaveNotice struct{}
+
 // YieldRequest passes a Yield event on to the leader.
 type YieldRequest struct{ Subject NodeID }
 
@@ -172,6 +175,7 @@ func (*Decided) message()      {}
 func (*JoinRequest) message()  {}
 func (*JoinRefused) message()  {}
 func (*LeaveRequest) message() {}
+func (*LeaveNotice) message()  {}
 func (*YieldRequest) message() {}
 func (*Doubt) message()        {}
 func (*Doubted) message()      {}

@@ -44,6 +44,8 @@ type office struct {
 	proposal *proposal
 	joins    []Node
 	leaves   map[NodeID]bool
+	// notices holds who has said that it will leave.
+	notices map[NodeID]bool
 	// batchAt is when the joins and leaves that wait are proposed.
 	batchAt clock.Instant
 	// raiseAt is until when a joiner that could become up waits for others.
@@ -83,7 +85,7 @@ func (c *Core) takeOffice(emergency bool) {
 	cand := c.cand
 	o := &office{
 		ballot: cand.ballot, since: c.now, nextPing: c.now, drivenAt: c.now, stirred: true,
-		peers: map[NodeID]*peer{}, leaves: map[NodeID]bool{}, doubts: map[NodeID]*doubt{},
+		peers: map[NodeID]*peer{}, leaves: map[NodeID]bool{}, notices: map[NodeID]bool{}, doubts: map[NodeID]*doubt{},
 	}
 	if c.mutant == mutantSinceBegan {
 		o.since = cand.began

@@ -183,6 +183,7 @@ func (c *Core) settleIn(before *View) {
 		if c.view.Member(id) == nil {
 			delete(o.peers, id)
 			delete(o.leaves, id)
+			delete(o.notices, id)
 			delete(o.doubts, id)
 		}
 	}
@@ -196,13 +197,16 @@ func (c *Core) settleIn(before *View) {
 		m := &c.view.Members[i]
 		p := o.peers[m.ID]
 		p.now, p.next, p.stays = m.Status.Votes(), false, false
+		if m.Status == Leaving {
+			delete(o.notices, m.ID)
+		}
 	}
 	o.now, o.next, o.stirred = c.newTally(c.view), nil, true
 	if c.mutant != mutantOldRounds {
 		o.settled = o.round
 	}
 	o.peers[c.self()].epoch = c.view.Epoch
-	if len(o.joins) > 0 || len(o.leaves) > 0 {
+	if len(o.joins) > 0 || len(o.leaves) > 0 || len(o.notices) > 0 {
 		o.batchAt = c.now.Add(c.batchWait())
 	}
 }
@@ -265,6 +269,9 @@ func (c *Core) buildNext() *View {
 			changed = true
 			continue
 		}
+		if c.turnsLeaving(&m) {
+			m.Status, changed = Leaving, true
+		}
 		next.Members = append(next.Members, m)
 	}
 	changed = c.raise(next) || changed
@@ -323,7 +330,7 @@ func (c *Core) changes() bool {
 		return true
 	}
 	for i := range c.view.Members {
-		if m := &c.view.Members[i]; m.Status == Joining || c.drops(m) {
+		if m := &c.view.Members[i]; m.Status == Joining || c.turnsLeaving(m) || c.drops(m) {
 			return true
 		}
 	}

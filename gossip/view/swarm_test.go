@@ -187,7 +187,10 @@ func (s *swarm) trouble() {
 			s.arrive(s.names)
 		}
 	case 7:
-		if s.f.leaves && len(s.living()) > 1 {
+		if s.f.leaves && s.chance(40) {
+			s.step(n.id, AnnounceLeave{})
+			s.marks["announces its leave"]++
+		} else if s.f.leaves && len(s.living()) > 1 {
 			s.leave(n)
 			if o, _ := s.some(); s.chance(30) && o != n && len(s.living()) > 2 {
 				s.leave(o)

@@ -98,6 +98,13 @@ func sameView(a, b *View) bool {
 // checkView holds that there is one view per epoch, and that each follows from one
 // before it by a quorum or a proof.
 func (x *truth) checkView(n *simNode, before, v *View) {
+	if before != nil {
+		for i := range v.Members {
+			if m := before.Member(v.Members[i].ID); m != nil && m.Joined == v.Members[i].Joined && v.Members[i].Status < m.Status {
+				x.w.fail("%d goes back from %v to %v in %s", m.ID, m.Status, v.Members[i].Status, viewText(v))
+			}
+		}
+	}
 	at := epochOf{v.Cluster, v.Epoch}
 	if known := x.decided[at]; known != nil {
 		if !sameView(known, v) && !x.wrongEvidence {

@@ -1,0 +1,46 @@
+package view
+
+// A member that is about to leave says so first (AnnounceLeave): it is shown as
+// leaving in the views that follow, so that nothing new is placed on it while it
+// hands over what it has. That is all: it votes, holds its lease and may lead until
+// it leaves (Leave). A leaving member never becomes up again, since a status never
+// goes back; who changes its mind starts a new incarnation.
+//
+// The wish is repeated until a view shows it: it lives in one leader's office and
+// dies with it, as join requests do.
+
+// driveAnnounce tells the leader of the wish, again and again until a view shows it.
+func (c *Core) driveAnnounce() bool {
+	if !c.announces() || c.now.Before(c.nextAnnounce) {
+		return false
+	}
+	c.nextAnnounce = c.now.Add(c.cfg.Ping)
+	if c.office == nil {
+		c.send(c.leader, &LeaveNotice{})
+		return false
+	}
+	c.onLeaveNotice(c.self())
+	return true
+}
+
+// announces reports whether this node waits for a view that shows it as leaving.
+func (c *Core) announces() bool {
+	return c.announced && !c.leaving && c.view != nil && c.status == Up
+}
+
+func (c *Core) onLeaveNotice(from NodeID) {
+	o := c.office
+	m := c.view.Member(from)
+	if o == nil || m == nil || m.Status == Leaving || o.notices[from] {
+		return
+	}
+	o.notices[from] = true
+	if o.batchAt == 0 {
+		o.batchAt = c.now.Add(c.batchWait())
+	}
+}
+
+// turnsLeaving reports whether the next view shows a member as leaving.
+func (c *Core) turnsLeaving(m *Member) bool {
+	return m.Status == Up && c.office.notices[m.ID] && !c.now.Before(c.office.batchAt)
+}
