@@ -115,7 +115,7 @@ func (s *Sharding) answer(q *protocol.Query) *protocol.Answer {
 	}
 	stats := sh.path.stats()
 	a.Known, a.Hosts, a.Office = true, s.hosts(&sh.info), sh.inOffice.Load()
-	a.Settings = protocol.Settings{Shards: sh.info.shards, Role: sh.info.role, Capacity: s.cfg.Capacity}
+	a.Settings = protocol.Settings{Shards: sh.info.shards, Role: sh.info.role, Capacity: s.cfg.Capacity, ShardOf: sh.info.print}
 	a.Buffered = uint64(stats.Buffered)
 	for i := range sh.info.shards {
 		shard := ShardID(i)

@@ -16,7 +16,7 @@ const (
 )
 
 func (p *path[Req, Resp]) ask(ctx context.Context, f Ref[Req, Resp], req Req, opts []AskOption) (Resp, error) {
-	if err := p.check(ctx, f.id); err != nil {
+	if err := p.check(ctx, f); err != nil {
 		var none Resp
 		return none, err
 	}

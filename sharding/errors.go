@@ -13,7 +13,7 @@ var (
 	ErrBadID        = errors.New("sharding: entity id is empty or too long")
 	ErrTooLarge     = errors.New("sharding: payload too large")
 	ErrCodec        = errors.New("sharding: codec failed")
-	ErrSettings     = errors.New("sharding: nodes disagree about the number of shards")
+	ErrSettings     = errors.New("sharding: nodes disagree about the shards of ids")
 	ErrMailboxFull  = entity.ErrMailboxFull
 	ErrBufferFull   = errors.New("sharding: buffer full")
 	ErrNotReady     = errors.New("sharding: node is not in a cluster")

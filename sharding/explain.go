@@ -116,5 +116,5 @@ func (r *Registry) ShardOf(typ, id string) (ShardID, error) {
 	if p == nil {
 		return 0, ErrUnknownType
 	}
-	return shardOf(id, p.describe().shards), nil
+	return p.describe().extract.of(id), nil
 }

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -9,13 +10,15 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/entity"
-	"github.com/zeebo/xxh3"
 )
 
 // typeInfo is what does not depend on a type's messages.
 type typeInfo struct {
 	name, role string
 	shards     uint32
+	extract    extractor
+	// print is the extractor's fingerprint.
+	print uint64
 	// proxy: never hosts, whatever the node's roles.
 	proxy       bool
 	stopTimeout time.Duration
@@ -57,6 +60,8 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 		typ:    t, epoch: time.Now(),
 		locals: make([]atomic.Pointer[entity.Shard[Req, Resp]], t.Shards),
 	}
+	p.extract = extractor{info.shards, t.ShardOf}
+	p.print = p.extract.fingerprint()
 	p.inner = p
 	p.frames.New = func() any { return new([]byte) }
 	return p
@@ -64,15 +69,18 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 
 func (p *path[Req, Resp]) describe() *typeInfo { return &p.typeInfo }
 
-func (p *path[Req, Resp]) check(ctx context.Context, id string) error {
-	if id == "" || len(id) > p.limits.IDBytes {
+func (p *path[Req, Resp]) check(ctx context.Context, f Ref[Req, Resp]) error {
+	switch {
+	case f.id == "" || len(f.id) > p.limits.IDBytes:
 		return ErrBadID
+	case f.shard == noShard:
+		return fmt.Errorf("%w: ShardOf has none for %q", ErrNoShard, f.id)
 	}
 	return ctx.Err()
 }
 
 func (p *path[Req, Resp]) tell(ctx context.Context, f Ref[Req, Resp], req Req) error {
-	if err := p.check(ctx, f.id); err != nil {
+	if err := p.check(ctx, f); err != nil {
 		return err
 	}
 	return p.send(ctx, f, req, 0, 0)
@@ -210,7 +218,7 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, q *request) bool {
 		p.counters.stale.Add(1)
 		return false
 	}
-	if ShardID(xxh3.Hash(q.id)%uint64(p.shards)) != q.shard {
+	if p.extract.ofBytes(q.id) != q.shard {
 		p.fail(from, q, codeSettings, DropSettings, "")
 		return true
 	}

@@ -151,7 +151,7 @@ func (r *Registry) Where(ctx context.Context, typ, id string) (Location, error) 
 	if id == "" || len(id) > p.base().limits.IDBytes {
 		return Location{}, ErrBadID
 	}
-	at := Location{Shard: shardOf(id, p.describe().shards)}
+	at := Location{Shard: p.describe().extract.of(id)}
 	v, answers, failed, err := s.survey(ctx, p, &protocol.Query{Head: protocol.Head{Type: typ}, Shard: at.Shard, HasShard: true})
 	if err != nil {
 		return at, err

@@ -1,10 +1,6 @@
 package sharding
 
-import (
-	"context"
-
-	"github.com/zeebo/xxh3"
-)
+import "context"
 
 // Region is the handle of one entity type on this node: messages to entities
 // everywhere go through it. It lives as long as the Registry, whatever happens to
@@ -16,13 +12,15 @@ type Region[Req, Resp any] struct {
 // Name returns the type's name.
 func (r *Region[Req, Resp]) Name() string { return r.p.name }
 
-// ShardOf returns the number of the shard that the entity id belongs to.
-func (r *Region[Req, Resp]) ShardOf(id string) ShardID { return shardOf(id, r.p.shards) }
+// ShardOf returns the number of the shard that the entity id belongs to. If the
+// type's ShardOf gives it none, the result is no shard's number, and Tell and Ask
+// fail with ErrNoShard.
+func (r *Region[Req, Resp]) ShardOf(id string) ShardID { return r.p.extract.of(id) }
 
 // Ref returns the address of one entity. It is cheap, never fails, and is valid
 // as long as the Region; an id that is no good is told by Tell and Ask.
 func (r *Region[Req, Resp]) Ref(id string) Ref[Req, Resp] {
-	return Ref[Req, Resp]{p: r.p, id: id, shard: shardOf(id, r.p.shards)}
+	return Ref[Req, Resp]{p: r.p, id: id, shard: r.p.extract.of(id)}
 }
 
 // Tell is Ref(id).Tell.
@@ -98,9 +96,3 @@ type AskOption struct{ retry bool }
 // then run more than once for one Ask (at least once): use it for requests that
 // may be repeated. Order against other messages of the same sender is lost.
 func Retry() AskOption { return AskOption{retry: true} }
-
-// shardOf maps an id to its shard: a pure function, equal on all nodes and in
-// all releases.
-func shardOf(id string, shards uint32) ShardID {
-	return ShardID(xxh3.HashString(id) % uint64(shards))
-}

@@ -33,11 +33,11 @@ func (s *Sharding) newShell(info typeInfo, p dataPath) *shell {
 	}
 	sh.region = region.New(region.Config{
 		Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards),
-		Hosts: hosts, Foreign: p == nil, Capacity: s.cfg.Capacity,
+		Hosts: hosts, Foreign: p == nil, Capacity: s.cfg.Capacity, ShardOf: info.print,
 	}, floors)
 	if p != nil && s.cfg.Self.HasRole(info.role) && s.cfg.Store != nil {
 		sh.coord = coordinator.New(coordinator.Config{
-			Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards),
+			Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards), ShardOf: info.print,
 			Strategy: info.strategy, MinMembers: info.minMembers,
 			StopTimeout: info.stopTimeout, Rebalance: info.rebalance, RemoveAfter: s.cfg.RemoveAfter,
 		})

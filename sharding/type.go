@@ -84,6 +84,11 @@ type Type[Req, Resp any] struct {
 	// cost memory and traffic when nodes come and go (256 serve 25 nodes). It can
 	// only be changed with the whole cluster down.
 	Shards int
+	// ShardOf says to which shard, of 0 to Shards-1, an id belongs; nil means a good
+	// hash, which is right unless entities must live together. It must be pure and
+	// equal on all nodes: they compare what it answers for a thousand ids. An id that
+	// it has no shard for, or panics at, fails with ErrNoShard.
+	ShardOf func(id string) ShardID
 	// New makes an instance. It must not block: what takes long belongs in the
 	// first message. It may be called again for an id whose instance has ended.
 	New func(id string) Entity[Req, Resp]

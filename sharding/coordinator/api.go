@@ -20,6 +20,8 @@ type Config struct {
 	Role string
 	// Shards is the number of shards: 1 to protocol.ShardsMax.
 	Shards int
+	// ShardOf is the fingerprint of the function from id to shard.
+	ShardOf uint64
 	// Strategy places shards. Default: strategy.LeastShards{}.
 	Strategy strategy.Strategy
 	// MinMembers is how many regions must be here before the first allocation ever.

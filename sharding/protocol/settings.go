@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/peerage-go/peerage/internal/wire"
@@ -15,6 +16,9 @@ type Settings struct {
 	// Capacity is the node's own: how many shards it can carry, in relation to
 	// others. Zero counts as one.
 	Capacity uint32
+	// ShardOf tells the functions from id to shard apart; it must be equal on all
+	// nodes, and is zero for the default.
+	ShardOf uint64
 }
 
 // Conflict is a setting that must be equal and is not. The zero value says that
@@ -42,14 +46,25 @@ func (s *Settings) Compare(there *Settings) Conflict {
 		return Conflict{"number of shards", strconv.Itoa(int(s.Shards)), strconv.Itoa(int(there.Shards))}
 	case s.Role != there.Role:
 		return Conflict{"role", strconv.Quote(s.Role), strconv.Quote(there.Role)}
+	case s.ShardOf != there.ShardOf:
+		return Conflict{"function from id to shard", functionName(s.ShardOf), functionName(there.ShardOf)}
 	}
 	return Conflict{}
+}
+
+// functionName is what a conflict calls a function.
+func functionName(print uint64) string {
+	if print == 0 {
+		return "the hash"
+	}
+	return fmt.Sprintf("custom (%016x)", print)
 }
 
 func appendSettings(b []byte, s *Settings) []byte {
 	b = wire.AppendUvarint(b, uint64(s.Shards))
 	b = wire.AppendString(b, s.Role)
-	return wire.AppendUvarint(b, uint64(s.Capacity))
+	b = wire.AppendUvarint(b, uint64(s.Capacity))
+	return wire.AppendU64(b, s.ShardOf)
 }
 
 func readSettings(r *wire.Reader) Settings {
@@ -57,5 +72,6 @@ func readSettings(r *wire.Reader) Settings {
 		Shards:   readUint32(r),
 		Role:     r.String("role", TypeBytesMax),
 		Capacity: readUint32(r),
+		ShardOf:  r.U64(),
 	}
 }

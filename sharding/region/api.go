@@ -26,6 +26,8 @@ type Config struct {
 	Foreign bool
 	// Capacity is how much this node can carry, in relation to others; 0 counts as 1.
 	Capacity uint32
+	// ShardOf is the fingerprint of the function from id to shard.
+	ShardOf uint64
 
 	// Resend is how long markers and Stopped wait for their answer before they are
 	// sent again. Default: 200 ms.

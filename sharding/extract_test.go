@@ -1,0 +1,84 @@
+package sharding
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// byTenant keeps the entities of one tenant, the first letter, together.
+func byTenant(id string) ShardID { return ShardID(id[0] - 'a') }
+
+func TestShardOfKeepsEntitiesTogether(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, nodes, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.ShardOf = byTenant })
+		for _, r := range regions {
+			home := map[byte]bool{}
+			for _, id := range []string{"a1", "a2", "a3"} {
+				got, err := r.Ask(within(t, 5*time.Second), id, say{"x", 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				home[byte(got.Node)] = true
+			}
+			if len(home) != 1 {
+				t.Errorf("one tenant lives on %d nodes", len(home))
+			}
+			// 16 shards: there is none for z, nor for a number.
+			for _, id := range []string{"zoe", "7"} {
+				if _, err := r.Ask(within(t, time.Second), id, say{}); !errors.Is(err, ErrNoShard) {
+					t.Errorf("Ask %s: %v", id, err)
+				}
+				if err := r.Tell(within(t, time.Second), id, say{}); !errors.Is(err, ErrNoShard) {
+					t.Errorf("Tell %s: %v", id, err)
+				}
+			}
+		}
+		if got, err := nodes[0].reg.ShardOf("ear", "c9"); got != 2 || err != nil {
+			t.Errorf("ShardOf c9 = %v, %v", got, err)
+		}
+	})
+}
+
+// A function that panics at an id that another node sent costs that message, and
+// not the reader of the connection.
+func TestShardOfThatPanicsIsContained(t *testing.T) {
+	e := extractor{shards: 4, custom: func(id string) ShardID { return ShardID(id[9]) }}
+	if got := e.ofBytes([]byte("short")); got != noShard {
+		t.Errorf("shard %v", got)
+	}
+}
+
+func TestDifferentShardOfIsRefusedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		var nodes []*node
+		for i := range 2 {
+			n := c.add("n")
+			nodes = append(nodes, n)
+			n.register(j, func(ty *Type[say, heard]) {
+				if i == 1 {
+					ty.ShardOf = byTenant
+				}
+			})
+			n.start()
+		}
+		c.install(nodes...)
+		pass(2 * time.Second)
+		if got := nodes[1].s.Status()[0].Refused; !strings.HasPrefix(got, "function from id to shard is custom (") || !strings.HasSuffix(got, "here, the hash there") {
+			t.Errorf("status says %q", got)
+		}
+	})
+}
+
+func TestFingerprintsTellFunctionsApart(t *testing.T) {
+	by := func(k int) extractor {
+		return extractor{shards: 64, custom: func(id string) ShardID { return ShardID(len(id) * k % 64) }}
+	}
+	a, b, hash := by(1), by(3), extractor{shards: 64}
+	again := by(1)
+	if a.fingerprint() == b.fingerprint() || a.fingerprint() != again.fingerprint() || hash.fingerprint() != 0 {
+		t.Error("a fingerprint must depend on the answers and nothing else")
+	}
+}
