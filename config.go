@@ -1,7 +1,10 @@
 package peerage
 
 import (
+	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +35,14 @@ type Config struct {
 	// itself. Default: 200 ms. Negative: never; the node then stays without a
 	// cluster and its Regions answer ErrNotReady.
 	RejoinAfter time.Duration
+	// Data sets up the distributed data of roles, by role: "" is the data of all
+	// members, AnyRole that of each role which is not named. Default: in memory, for
+	// ever. See DataConfig.
+	Data map[string]DataConfig
+	// DataDir is the directory for the files of durable keys, one for each role:
+	// "all.keys", and "role-" before the role's name. Each node needs one of its own. It
+	// must exist. A file belongs to one cluster, role and Gossip.Name.
+	DataDir string
 	// Logger gets warnings that an operator should see, and events at lower levels.
 	// Default: discard.
 	Logger *slog.Logger
@@ -61,4 +72,18 @@ func (c Config) withDefaults() Config {
 
 // Validate reports everything that is wrong with the settings at once, each
 // fault with the setting's name, its value and why.
-func (c Config) Validate() error { return c.withDefaults().Gossip.Validate() }
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	err := c.Gossip.Validate()
+	data := c.dataProblems()
+	if len(data) == 0 {
+		return err
+	}
+	var all gossip.ConfigError
+	if e := (*gossip.ConfigError)(nil); errors.As(err, &e) {
+		all.Problems = e.Problems
+	}
+	all.Problems = append(all.Problems, data...)
+	slices.SortStableFunc(all.Problems, func(a, b gossip.Problem) int { return strings.Compare(a.Setting, b.Setting) })
+	return &all
+}

@@ -19,11 +19,29 @@
 // off) drops its entities and joins again by itself, as a new incarnation. The
 // Registry, the Regions and the Node stay the same meanwhile.
 //
+// # Distributed data
+//
+// Node.Data gives the replicated data of a role, for the application's own use (package
+// ddata). It lives in memory, as long as one replica does. Config.Data names keys that a
+// file on each node keeps as well, so that they are there again after all nodes have
+// stopped or lost power, and keys that end when nobody has changed them for a while:
+//
+//	peerage.Config{
+//		Gossip:  gossip.Config{Name: "a", ...},   // the files belong to this name
+//		DataDir: "/var/lib/service",              // must exist; one per node
+//		Data: map[string]peerage.DataConfig{"": {
+//			Durable: []string{"accounts/"},
+//			Expire:  []replicator.Expiry{{Prefix: "sessions/", After: time.Hour}},
+//		}},
+//	}
+//
 // # Errors
 //
 //	error         meaning                                   retryable  what to do
 //	*gossip.ConfigError  settings that cannot work, all of them  no  mend them
 //	ErrStarted    Start was called before                   no         call it once
+//	replicator.ErrDurable  a file of durable keys is damaged,    no  restore it from a copy, or remove it:
+//	              of another node, or in use                           the other nodes have the rest
 //	ErrClosed     Shutdown or Close was called              no         make a new Node
 //
 // Those of messages stand in package sharding, those of replicated data in

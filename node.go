@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -30,6 +31,8 @@ type Node struct {
 	cfg      Config
 	registry *sharding.Registry
 	exporter *exporter
+	// files of durable keys, by role; set by Start, closed with the last incarnation.
+	files map[string]*replicator.Durable
 
 	stack atomic.Pointer[stack] // nil before Start and between incarnations
 	self  atomic.Pointer[view.Node]
@@ -72,7 +75,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 // Start opens the node's port and begins to look for its cluster, or forms one.
 // It does not wait until one is found: WaitReady does, and messages sent before
 // wait or fail as package sharding says. It fails when the address cannot be
-// listened on; the node is then closed. The context bounds starting only.
+// listened on, or a file of durable keys cannot be used (replicator.ErrDurable); the
+// node is then closed. The context bounds starting only.
 func (n *Node) Start(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,8 +87,9 @@ func (n *Node) Start(ctx context.Context) error {
 		return ErrStarted
 	}
 	n.started = true
-	first, err := startStack(ctx, n, n.cfg.Gossip)
+	first, err := n.startFirst(ctx)
 	if err != nil {
+		n.closeFiles()
 		n.closing = true
 		close(n.quit)
 		close(n.done)
@@ -96,6 +101,14 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
+// startFirst opens what all incarnations share, and starts the first.
+func (n *Node) startFirst(ctx context.Context) (*stack, error) {
+	if err := n.openFiles(); err != nil {
+		return nil, err
+	}
+	return startStack(ctx, n, n.cfg.Gossip)
+}
+
 func (n *Node) adopt(s *stack) {
 	self := s.gossip.Self()
 	n.self.Store(&self)
@@ -105,6 +118,7 @@ func (n *Node) adopt(s *stack) {
 // supervise replaces stacks whose incarnation is over until the node closes.
 func (n *Node) supervise(s *stack) {
 	defer close(n.done)
+	defer n.closeFiles()
 	backoff := rejoin{base: n.cfg.RejoinAfter}
 	for {
 		began := time.Now()

@@ -12,12 +12,14 @@ import (
 // spans all members.
 func (s *stack) newReplicator(role string) *replicator.Replicator {
 	links := s.gossip.Transport()
+	data := s.node.cfg.dataOf(role)
 	return replicator.New(replicator.Config{
 		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), Logger: s.node.cfg.Logger,
 		Send: func(to view.NodeID, c transport.Class, payload []byte) error {
 			return links.Send(to, c, transport.KindReplicator, payload)
 		},
 		Observer: s.node.exporter.replicatorObserver(role),
+		Expire:   data.expiry(), Durable: s.node.files[role],
 	})
 }
 

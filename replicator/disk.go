@@ -17,6 +17,9 @@ type disk struct {
 	to      *Durable
 	dirty   map[string]struct{}
 	writeAt clock.Instant
+	// broken is why the file could not be taken in whole. Nothing is written then: it
+	// would go over what was not read.
+	broken error
 }
 
 // keep returns what the core must know of it.
@@ -36,6 +39,7 @@ func (l *loop) restore() {
 	// The file has been read once, by OpenDurable: only limits are likely to stand in
 	// the way.
 	if err := l.disk.to.read(func(it core.Item) error { return l.core.Restore([]core.Item{it}) }); err != nil {
+		l.disk.broken = fmt.Errorf("%w: %s: not taken in whole, so nothing is written to it: %w", ErrDurable, l.disk.to.cfg.Path, err)
 		l.r.cfg.Logger.Error("replicator: durable keys are incomplete", "role", l.r.cfg.Role, "error", err)
 		l.stats.DurableErrors++
 	}
@@ -67,6 +71,10 @@ func (l *loop) flushDisk(now clock.Instant) error {
 	d := &l.disk
 	if len(d.dirty) == 0 {
 		return nil
+	}
+	if d.broken != nil {
+		d.writeAt = now.Add(diskRetry)
+		return d.broken
 	}
 	var items []core.Item
 	for _, k := range slices.Sorted(maps.Keys(d.dirty)) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,8 @@ type DurableConfig struct {
 	// all members of the role: what a member without a file forgets, the file of
 	// another may bring back.
 	Prefixes []string
+	// Except are prefixes of keys that are not kept although Prefixes have them.
+	Except []string
 	// Sync is how much later than its acknowledgement a change may reach the disk. 0,
 	// the default, writes and syncs before anything is acknowledged, to callers and to
 	// other replicas: a majority write is then on the disks of a majority, for a sync
@@ -157,12 +160,8 @@ func (d *Durable) load(tx *bbolt.Tx, f func(core.Item) error) error {
 
 // covers reports whether a key is to be kept.
 func (d *Durable) covers(key string) bool {
-	for _, p := range d.cfg.Prefixes {
-		if strings.HasPrefix(key, p) {
-			return true
-		}
-	}
-	return false
+	begins := func(p string) bool { return strings.HasPrefix(key, p) }
+	return slices.ContainsFunc(d.cfg.Prefixes, begins) && !slices.ContainsFunc(d.cfg.Except, begins)
 }
 
 // write stores items and syncs the file.

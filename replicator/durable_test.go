@@ -199,3 +199,39 @@ func TestChangeThatCannotBeStoredIsNotConfirmed(t *testing.T) {
 		t.Error("not counted")
 	}
 }
+
+// A file that does not fit into the limits is not taken in whole. It is left as it is,
+// and nothing is confirmed that would have to be written over it.
+func TestFileThatDoesNotFitIsLeftAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	d := openDurable(t, path, 0)
+	var items []core.Item
+	for i := range 10 {
+		s := &crdt.ORSet[string]{}
+		s.Add(1, "e")
+		items = append(items, core.Item{Key: fmt.Sprint("keep/", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)})
+	}
+	if err := d.write(items); err != nil {
+		t.Fatal(err)
+	}
+	r := New(Config{Self: 2, Durable: d, Limits: Limits{Keys: 2}, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	if err := r.Update(t.Context(), []Op{deleteOp("keep/0")}, Local); !errors.Is(err, ErrDurable) || !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("err = %v", err)
+	}
+	if s := r.Stats(); s.DurableErrors == 0 {
+		t.Error("not counted")
+	}
+	r.Close()
+	d.Close()
+	d = openDurable(t, path, 0)
+	defer d.Close()
+	n := 0
+	if err := d.read(func(it core.Item) error {
+		if it.Kind != 0 {
+			n++
+		}
+		return nil
+	}); n != len(items) || err != nil {
+		t.Errorf("%d keys are left, %v", n, err)
+	}
+}

@@ -23,27 +23,29 @@ type dataStore struct {
 	d    *ddata.Data
 }
 
-// storePrefix keeps the coordinators' keys apart from the application's.
-const storePrefix = "peerage/sharding/"
+// StorePrefix begins the names of the keys in which coordinators keep their records.
+// They hold for one life of a cluster: they must neither outlive it on a disk nor
+// expire.
+const StorePrefix = "peerage/sharding/"
 
 func shardsKey(typ string) ddata.LWWMapKey[string, string] {
-	return ddata.LWWMapKey[string, string](storePrefix + typ + "/shards")
+	return ddata.LWWMapKey[string, string](StorePrefix + typ + "/shards")
 }
 
 func regionsKey(typ string) ddata.ORSetKey[string] {
-	return ddata.ORSetKey[string](storePrefix + typ + "/regions")
+	return ddata.ORSetKey[string](StorePrefix + typ + "/regions")
 }
 
 func proxiesKey(typ string) ddata.ORSetKey[string] {
-	return ddata.ORSetKey[string](storePrefix + typ + "/proxies")
+	return ddata.ORSetKey[string](StorePrefix + typ + "/proxies")
 }
 
 func placesKey(typ string) ddata.LWWMapKey[string, string] {
-	return ddata.LWWMapKey[string, string](storePrefix + typ + "/places")
+	return ddata.LWWMapKey[string, string](StorePrefix + typ + "/places")
 }
 
 func fence(typ string, term view.Epoch) replicator.Option {
-	return replicator.WithFence(replicator.Fence{Group: storePrefix + typ, Term: uint64(term)})
+	return replicator.WithFence(replicator.Fence{Group: StorePrefix + typ, Term: uint64(term)})
 }
 
 // Write implements Store.
