@@ -48,7 +48,6 @@ const (
 	markLogCut
 	markReadRepair
 	markDescend
-	markLostInHandover
 	markCircles
 	marksEnd
 )
@@ -77,7 +76,6 @@ var markNames = [...]string{
 	markDriftBeyond:    "drift beyond bound",
 	markAbandoned:      "instances abandoned",
 	markRestartAll:     "restart of all",
-	markLostInHandover: "message lost as the coordinator left",
 	markCircles:        "view core drove in circles",
 	markOperator:       "stranded until restarted",
 	markBufferFull:     "buffer full",
@@ -110,4 +108,4 @@ func (w *world) hit(m mark) { w.marks[m]++ }
 
 // rareMarks are asked only of campaigns of tens of thousands of seeds: two thousand
 // see them a few times at best.
-var rareMarks = []mark{markClaimStale, markStillServed, markStaleTerm, markCircles, markFenced, markLostInHandover, markLogCut, markForced}
+var rareMarks = []mark{markClaimStale, markStillServed, markStaleTerm, markCircles, markFenced, markLogCut, markForced}

@@ -27,7 +27,9 @@ type Config struct {
 
 	// onView, set by tests, gets every new view core: to plant bugs.
 	onView func(*view.Core)
-	again  bool
+	// orderly, set by tests, has nothing happen but joins, leaves and moves.
+	orderly bool
+	again   bool
 }
 
 // Result tells how a run went.
@@ -91,9 +93,13 @@ func Run(cfg Config) Result {
 		again.Tail, again.again, again.Trace = 120, true, nil
 		return Run(again)
 	}
+	test := "TestSeeds"
+	if cfg.orderly {
+		test = "TestOrderly"
+	}
 	r.Failure = &Failure{
 		What: fmt.Sprintf("seed %d: %s", cfg.Seed, f.what), States: w.states(), Tail: w.lastLines(), Stack: f.stack,
-		Replay: fmt.Sprintf("PEERAGE_SEED=%d go test ./internal/sim -run TestSeeds -v", cfg.Seed),
+		Replay: fmt.Sprintf("PEERAGE_SEED=%d go test ./internal/sim -run %s -v", cfg.Seed, test),
 	}
 	return r
 }

@@ -26,14 +26,7 @@ func viewsOnly() bool {
 
 // TestSeeds plays seeds 0 to n-1, or the one in PEERAGE_SEED with its trace.
 func TestSeeds(t *testing.T) {
-	if seed, ok := envUint("PEERAGE_SEED"); ok {
-		cfg := Config{Seed: seed, ViewsOnly: viewsOnly()}
-		if testing.Verbose() {
-			cfg.Trace = os.Stdout
-		}
-		if r := Run(cfg); r.Failure != nil {
-			t.Fatal(r.Failure)
-		}
+	if replay(t, Config{ViewsOnly: viewsOnly()}) {
 		return
 	}
 	n := *seedsFlag
@@ -58,6 +51,23 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("no run has seen: %s", name)
 		}
 	}
+}
+
+// replay plays the seed in PEERAGE_SEED, if there is one, with its trace.
+func replay(t *testing.T, cfg Config) bool {
+	t.Helper()
+	seed, ok := envUint("PEERAGE_SEED")
+	if !ok {
+		return false
+	}
+	cfg.Seed = seed
+	if testing.Verbose() {
+		cfg.Trace = os.Stdout
+	}
+	if r := Run(cfg); r.Failure != nil {
+		t.Fatal(r.Failure)
+	}
+	return true
 }
 
 // campaign plays seeds and reports the first few failures.
@@ -112,4 +122,20 @@ func TestSeedsDiffer(t *testing.T) {
 		}
 		seen[h] = seed
 	}
+}
+
+// TestOrderly plays runs in which nothing unplanned happens: nodes join, leave
+// and move shards, the coordinator's own among them, and no message may be lost.
+func TestOrderly(t *testing.T) {
+	if replay(t, Config{orderly: true}) {
+		return
+	}
+	n := 400
+	if v, ok := envUint("PEERAGE_SEEDS"); ok {
+		n = int(v)
+	}
+	if testing.Short() {
+		n = 40
+	}
+	campaign(t, Config{orderly: true}, 1_000_000, n)
 }

@@ -82,10 +82,10 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 		&s.reject, &s.flaky, &s.join, &s.leave, &s.bursts, &s.driftBeyond, &s.lateProofs, &s.datagrams, &s.drain, &s.clientWrites} {
 		*on = r.coin()
 	}
-	if r.chance(20) {
+	if r.chance(20) || cfg.orderly {
 		// Only what is planned happens: joins, leaves, moves.
 		orderly := swarm{nodes: s.nodes, duration: s.duration, ping: s.ping, lease: s.lease, removeAfter: s.removeAfter,
-			driftPPM: s.driftPPM, evidence: s.evidence, orderly: true, join: true, leave: s.leave && s.slow, drain: true, clientWrites: s.clientWrites}
+			driftPPM: s.driftPPM, evidence: s.evidence, orderly: true, join: true, leave: s.leave && s.slow || cfg.orderly, drain: true, clientWrites: s.clientWrites}
 		s = orderly
 	}
 	s.restartAll = s.restartAll && r.chance(30)

@@ -16,8 +16,8 @@ import (
 //
 //	on taking office:  Read under our fence; CensusRequest to every voting member
 //	                   of the role, again until it reports or leaves the view
-//	read done:         records become "recorded": served at once, confirmed by nobody
-//	report:            claims are noted (and served if above the record)
+//	read done:         records become "recorded": known, and served to nobody
+//	report:            claims are noted, and served at once if no record is above
 //	Stopped:           noted too: it may have overtaken its node's report
 //	all reported, read done:
 //	    for every shard: claims that their own node has since stopped do not count;
@@ -25,8 +25,11 @@ import (
 //	    a record that nobody claims is wrong, and its shard is placed again
 //
 // The read is no part of the proof; it raises the fence, so that a predecessor's
-// writes fail, it lets known shards be served at once, and it tells which shards
-// were alive and must be placed without being asked for. To trust the read alone
+// writes fail, and it tells which shards were alive and must be placed without
+// being asked for. To serve a record before its home has confirmed it was tried:
+// a predecessor that left in the middle of a move leaves records of homes that
+// never started, which refuse what comes, and some of it could not be put back in
+// order (G9). A home that does not report serves nobody either. To trust the read alone
 // was tried by Akka: a write that reached five of seven nodes, which then stopped
 // together, left its shard with two homes (#28856).
 type census struct {
@@ -126,8 +129,25 @@ func (c *Core) record(r protocol.Record) {
 		if c.view.Member(r.Home) != nil {
 			s.home = r.Home
 			c.set(s, recorded)
-			c.answerWaiters(r.Shard)
 		}
+	}
+}
+
+// serve lets a claim be told to who asks, unless a higher token is known.
+func (c *Core) serve(cl claim) {
+	c.record(protocol.Record{Shard: cl.shard, Home: cl.node, Token: cl.token})
+	s := &c.shards[cl.shard]
+	if cl.state == protocol.ClaimHosted && s.home == cl.node && s.token == cl.token && !c.stoppedSince(cl) {
+		c.set(s, claimed)
+		c.answerWaiters(cl.shard)
+	}
+}
+
+// unserve takes in during the census that a shard stopped.
+func (c *Core) unserve(st claim) {
+	c.census.stops = append(c.census.stops, st)
+	if s := &c.shards[st.shard]; s.phase == claimed && s.home == st.node && !st.token.Less(s.token) {
+		c.set(s, recorded)
 	}
 }
 
@@ -150,8 +170,9 @@ func (c *Core) censusReport(from view.NodeID, m *protocol.CensusReport) {
 			c.overtaken(cl.Token.Term)
 			return
 		}
-		c.census.claims = append(c.census.claims, claim{from, cl.Shard, cl.Token, cl.State})
-		c.record(protocol.Record{Shard: cl.Shard, Home: from, Token: cl.Token})
+		noted := claim{from, cl.Shard, cl.Token, cl.State}
+		c.census.claims = append(c.census.claims, noted)
+		c.serve(noted)
 	}
 }
 
@@ -161,17 +182,18 @@ func (c *Core) finishCensus() {
 		return
 	}
 	c.census.done, c.dirty = true, true
-	// What is published from here on overrides what was served on the records' word.
+	// What is published from here on overrides what was served on one claim's word.
 	c.next()
 	c.trace(TraceCensus, 0, c.termToken(), "")
 	for i := range c.shards {
-		if c.shards[i].phase == recorded && !c.cfg.Mutant.Is("takeover without census") {
+		if p := c.shards[i].phase; (p == recorded || p == claimed) && !c.cfg.Mutant.Is("takeover without census") {
 			c.unhome(&c.shards[i])
 		}
 	}
 	c.adoptClaims()
 	for i := range c.shards {
-		if s := &c.shards[i]; s.phase == recorded {
+		if s := &c.shards[i]; s.phase == recorded || s.phase == claimed {
+			// Only with the mutant.
 			c.set(s, hosted)
 		}
 	}

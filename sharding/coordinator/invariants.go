@@ -58,9 +58,9 @@ func (c *Core) checkShard(id protocol.ShardID) error {
 		return fail("token is from the future")
 	case s.phase == writing && !c.beingWritten(id, s.token):
 		return fail("nobody writes its record")
-	case !c.census.done && s.phase != free && s.phase != recorded:
+	case !c.census.done && s.phase > claimed:
 		return fail("acted upon before the census is through")
-	case c.census.done && s.phase == recorded:
+	case c.census.done && (s.phase == recorded || s.phase == claimed):
 		return fail("recorded after the census")
 	case s.served() && len(s.waiters) > 0:
 		return fail("served, and someone still waits")

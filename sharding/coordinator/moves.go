@@ -115,7 +115,7 @@ func (c *Core) stopped(from view.NodeID, shards []protocol.ShardToken) {
 			return x.node == from && x.shard == st.Shard && !st.Token.Less(x.token)
 		})
 		if !c.census.done {
-			c.census.stops = append(c.census.stops, claim{node: from, shard: st.Shard, token: st.Token})
+			c.unserve(claim{node: from, shard: st.Shard, token: st.Token})
 			continue
 		}
 		c.stoppedAt(from, st)

@@ -60,6 +60,26 @@ func (c *Core) drainRequest(from view.NodeID) {
 		c.trace(TraceDrain, from, c.termToken(), "")
 	}
 	p.told = false
+	c.sound()
+}
+
+// sound asks the members that have not said what they are: those that do not run
+// the type answer only when they are asked. Drain is repeated, and so is this.
+func (c *Core) sound() {
+	if !c.census.done {
+		return
+	}
+	for i := range c.view.Members {
+		if m := &c.view.Members[i]; m.Status == view.Up && m.HasRole(c.cfg.Role) && c.unsaid(m.ID) {
+			c.sendCensus(m.ID, false)
+		}
+	}
+}
+
+// unsaid reports whether a member has neither registered nor been refused.
+func (c *Core) unsaid(n view.NodeID) bool {
+	p := c.peers[n]
+	return p == nil || !p.registered && p.refused == (protocol.Conflict{})
 }
 
 // tellDrained answers the draining members from which nothing more can be taken.
@@ -99,11 +119,17 @@ func (c *Core) tenants(n view.NodeID) (left uint32, going bool) {
 	return left, going
 }
 
-// elsewhere reports whether any region can take shards.
+// elsewhere reports whether any region can take shards, or may be able to soon: a
+// silent one, or a member that is joining or has not said yet what it is. Those
+// either come or leave the view, so nobody waits for them for ever; and whoever
+// drains has a time-out of its own.
 func (c *Core) elsewhere() bool {
-	st := c.state()
-	for i := range st.Regions {
-		if st.Regions[i].Eligible() {
+	for i := range c.view.Members {
+		m := &c.view.Members[i]
+		if !m.HasRole(c.cfg.Role) || c.leaving(m.ID) {
+			continue
+		}
+		if p := c.peers[m.ID]; c.unsaid(m.ID) || p.registered && p.hosts {
 			return true
 		}
 	}

@@ -16,13 +16,14 @@ import (
 //	asking --ShardsHosted--> hosted       asking --Stopped--> free
 //	any --home leaves the view, Stopped at its token or above--> free
 //
-// recorded exists while the census runs only: a home is known from the read, and
-// served, but nobody has confirmed it.
+// recorded and claimed exist while the census runs only: a home is known from the
+// read, and not served before it says itself that it has the shard.
 type phase uint8
 
 const (
 	free phase = iota
 	recorded
+	claimed
 	writing
 	starting
 	hosted
@@ -31,7 +32,7 @@ const (
 	asking
 )
 
-var phaseNames = [...]string{"free", "recorded", "writing", "starting", "hosted", "closing", "stopping", "asking"}
+var phaseNames = [...]string{"free", "recorded", "claimed", "writing", "starting", "hosted", "closing", "stopping", "asking"}
 
 func (p phase) String() string { return phaseNames[p] }
 
@@ -74,7 +75,7 @@ type shard struct {
 }
 
 // served reports whether the home may be told to who asks.
-func (s *shard) served() bool { return s.phase == hosted || s.phase == recorded }
+func (s *shard) served() bool { return s.phase == hosted || s.phase == claimed }
 
 // place returns where the shard counts for the strategy.
 func (s *shard) place() view.NodeID {
