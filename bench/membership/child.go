@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+)
+
+// childEnv carries a childSpec: who finds it set is a child process.
+const childEnv = "PEERAGE_BENCH_MEMBERSHIP"
+
+// childSpec says what a child process is: a node at an address, or a burner.
+type childSpec struct {
+	Addr     string
+	Contacts []string
+	Burn     bool
+}
+
+// Kinds of report.
+const (
+	reportView    = "view"
+	reportLease   = "lease"
+	reportRemoved = "removed"
+	reportStats   = "stats"
+)
+
+// report is one line that a node process writes.
+type report struct {
+	Kind string
+	Time time.Time
+	Node string
+	// Members is the number of members of a view, Leader who leads it.
+	Members int    `json:",omitempty"`
+	Epoch   string `json:",omitempty"`
+	// Valid, of a lease.
+	Valid  bool   `json:",omitempty"`
+	Leader bool   `json:",omitempty"`
+	Why    string `json:",omitempty"`
+	// Counters of the process, over all its incarnations.
+	Stats counted `json:",omitzero"`
+}
+
+// counted are counters of one process.
+type counted struct {
+	// Suspicions are memberlist's, Proofs our own of death; Back those taken back.
+	Suspicions, Refutations, Proofs, Back, LeaseLost uint64
+	// Standstill is the longest time that a timer of 20 ms came late: how long the
+	// machine let the process wait.
+	Standstill time.Duration
+}
+
+func (c *counted) add(o counted) {
+	c.Suspicions += o.Suspicions
+	c.Refutations += o.Refutations
+	c.Proofs += o.Proofs
+	c.Back += o.Back
+	c.LeaseLost += o.LeaseLost
+	c.Standstill = max(c.Standstill, o.Standstill)
+}
+
+// runChild is a child process; it ends with its standard input.
+func runChild(text string) {
+	var spec childSpec
+	if err := json.Unmarshal([]byte(text), &spec); err != nil {
+		panic(err)
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	if spec.Burn {
+		burn()
+	}
+	c := &child{spec: spec, out: json.NewEncoder(os.Stdout)}
+	go c.watchTimers()
+	for {
+		c.live()
+		<-time.After(rejoinAfter)
+	}
+}
+
+// burn uses one core.
+func burn() {
+	for x := uint64(1); x != 0; {
+		x = x*6364136223846793005 + 1
+	}
+}
+
+// rejoinAfter is the pause between incarnations, as of package peerage.
+const rejoinAfter = 200 * time.Millisecond
+
+// child is a node process.
+type child struct {
+	spec childSpec
+
+	mu         sync.Mutex
+	out        *json.Encoder
+	standstill time.Duration
+	former     counted
+}
+
+// live is one incarnation: default settings but for addresses.
+func (c *child) live() {
+	n, err := gossip.Start(context.Background(), gossip.Config{
+		Listen: c.spec.Addr, ContactPoints: c.spec.Contacts,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		c.put(report{Kind: reportRemoved, Why: err.Error()})
+		return
+	}
+	n.Subscribe(func(ev gossip.Event) { c.event(n, ev) })
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for over := false; !over; {
+		select {
+		case <-tick.C:
+			c.stats(n, false)
+		case <-n.Over():
+			over = true
+		}
+	}
+	_ = n.Close()
+	c.stats(n, true)
+}
+
+func (c *child) event(n *gossip.Node, ev gossip.Event) {
+	r := report{Node: n.Self().ID.String()}
+	switch ev := ev.(type) {
+	case gossip.ViewChanged:
+		r.Kind, r.Members, r.Epoch = reportView, len(ev.View.Members), ev.View.Epoch.String()
+	case gossip.LeaseChanged:
+		r.Kind, r.Valid, r.Leader = reportLease, ev.Valid, ev.Lease.Leader
+	case gossip.Removed:
+		r.Kind, r.Why, r.Epoch = reportRemoved, ev.Reason, ev.Epoch.String()
+	default:
+		return
+	}
+	c.put(r)
+}
+
+func (c *child) stats(n *gossip.Node, last bool) {
+	s := n.Stats()
+	now := counted{Suspicions: s.Suspicions, Refutations: s.Refutations, Back: s.EvidenceBack, LeaseLost: s.LeaseLost}
+	for _, proofs := range s.Evidence {
+		now.Proofs += proofs
+	}
+	c.mu.Lock()
+	now.Standstill = c.standstill
+	now.add(c.former)
+	if last {
+		c.former = now
+	}
+	c.mu.Unlock()
+	c.put(report{Kind: reportStats, Node: n.Self().ID.String(), Stats: now})
+}
+
+func (c *child) put(r report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.Time = time.Now()
+	if c.out.Encode(r) != nil {
+		os.Exit(1) // the parent has gone
+	}
+}
+
+// watchTimers measures how late timers come.
+func (c *child) watchTimers() {
+	const every = 20 * time.Millisecond
+	for {
+		began := time.Now()
+		<-time.After(every)
+		late := time.Since(began) - every
+		c.mu.Lock()
+		c.standstill = max(c.standstill, late)
+		c.mu.Unlock()
+	}
+}

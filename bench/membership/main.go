@@ -1,0 +1,125 @@
+// Command membership counts false removals: it runs a cluster of real processes,
+// membership only, on one machine that is kept busy, kills none of them, and counts
+// what the nodes believe of each other.
+//
+//	go run ./bench/membership --nodes 9 --for 1h --burn 2
+//
+// It prints a line every minute to standard error, and at the end one line of JSON
+// and one of a Markdown table to standard output. It exits with 1 when a node was
+// removed, a view lacked a living node, or a process ended by itself.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+)
+
+// options say what is measured.
+type options struct {
+	nodes, burn int
+	lasting     time.Duration
+	settle      time.Duration
+}
+
+func main() {
+	if child := os.Getenv(childEnv); child != "" {
+		runChild(child)
+		return
+	}
+	var o options
+	flag.IntVar(&o.nodes, "nodes", 9, "node processes")
+	flag.DurationVar(&o.lasting, "for", time.Hour, "how long to count")
+	flag.IntVar(&o.burn, "burn", 2, "processes that only burn CPU, at the nodes' priority")
+	flag.DurationVar(&o.settle, "settle", 2*time.Minute, "how long the nodes may take to form one cluster before that")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	sum, err := measure(ctx, o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "membership:", err)
+		os.Exit(2)
+	}
+	line, _ := json.Marshal(sum)
+	fmt.Println(string(line))
+	fmt.Print(sum.row())
+	if sum.Removed+sum.ShortViews+sum.Ended > 0 {
+		os.Exit(1)
+	}
+}
+
+// measure runs the cluster and returns what was counted. An interrupt ends it early.
+func measure(ctx context.Context, o options) (summary, error) {
+	addrs, err := freeAddrs(o.nodes)
+	if err != nil {
+		return summary{}, err
+	}
+	t := newTally(o.nodes)
+	defer t.stop()
+	for _, a := range addrs {
+		if err := t.start(childSpec{Addr: a, Contacts: addrs}); err != nil {
+			return summary{}, err
+		}
+	}
+	if err := t.formed(ctx, o.settle); err != nil {
+		return summary{}, err
+	}
+	for range o.burn {
+		if err := t.start(childSpec{Burn: true}); err != nil {
+			return summary{}, err
+		}
+	}
+	return t.count(ctx, o)
+}
+
+var errNotFormed = errors.New("the nodes did not come to stand in one view")
+
+// formed waits until every node stands in a view of all, with a lease.
+func (t *tally) formed(ctx context.Context, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for !t.settled() {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return errNotFormed
+		}
+	}
+	return nil
+}
+
+// count lets time pass and returns what happened in it.
+func (t *tally) count(ctx context.Context, o options) (summary, error) {
+	t.begin()
+	began, cpu := time.Now(), readCPU()
+	var loads loadAverages
+	end := time.NewTimer(o.lasting)
+	defer end.Stop()
+	minute := time.NewTicker(time.Minute)
+	defer minute.Stop()
+	for going := true; going; {
+		select {
+		case <-end.C:
+			going = false
+		case <-ctx.Done():
+			going = false
+		case <-minute.C:
+			loads.add()
+			s := t.summary()
+			fmt.Fprintf(os.Stderr, "%s after %v: removed %d, short views %d, pauses %d, suspicions %d, proofs %d, busy %.1f %%, load %.1f\n",
+				time.Now().Format(time.TimeOnly), time.Since(began).Round(time.Second), s.Removed, s.ShortViews, s.Pauses, s.Suspicions, s.Proofs, 100*readCPU().busySince(cpu), loads.last())
+		}
+	}
+	loads.add()
+	s := t.summary()
+	s.Nodes, s.Burners, s.Seconds = o.nodes, o.burn, time.Since(began).Seconds()
+	s.Busy, s.LoadMean, s.LoadMost = readCPU().busySince(cpu), loads.mean(), loads.most()
+	return s, nil
+}
