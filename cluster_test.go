@@ -64,14 +64,18 @@ func inBubble(t *testing.T, nodes int, test func(*cluster)) {
 
 func pass(d time.Duration) { <-time.After(d) }
 
-func (c *cluster) add(i int) *member {
+func (c *cluster) add(i int) *member { return c.addWith(i, peerage.Config{}, nil) }
+
+// addWith starts a node with settings of its own, and more types.
+func (c *cluster) addWith(i int, own peerage.Config, more func(*peerage.Node)) *member {
 	cfg := gossip.Test()
 	cfg.Listen = fmt.Sprintf("10.0.0.%d:7101", i+1)
 	cfg.Bootstrap = i == 0
-	if i > 0 {
-		cfg.ContactPoints = []string{"10.0.0.1:7101"}
+	for _, m := range c.nodes {
+		cfg.ContactPoints = append(cfg.ContactPoints, m.addr)
 	}
-	n, err := peerage.New(peerage.Config{Gossip: cfg, Network: c.net})
+	own.Gossip, own.Network = cfg, c.net
+	n, err := peerage.New(own)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -82,6 +86,9 @@ func (c *cluster) add(i int) *member {
 	})
 	if err != nil {
 		c.t.Fatal(err)
+	}
+	if more != nil {
+		more(n)
 	}
 	if err := n.Start(context.Background()); err != nil {
 		c.t.Fatal(err)

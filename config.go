@@ -43,6 +43,10 @@ type Config struct {
 	// "all.keys", and "role-" before the role's name. Each node needs one of its own. It
 	// must exist. A file belongs to one cluster, role and Gossip.Name.
 	DataDir string
+	// LameDuck is how long Drain goes on sending what callers in this process ask
+	// for, after readiness went false: give load balancers the time to notice, say
+	// 5 s. Shards are handed over meanwhile. Default: 0.
+	LameDuck time.Duration
 	// Logger gets warnings that an operator should see, and events at lower levels.
 	// Default: discard.
 	Logger *slog.Logger

@@ -35,6 +35,10 @@
 //		}},
 //	}
 //
+// Node.Drain takes a node out of its cluster in order and keeps the process,
+// Node.Shutdown drains and closes, Node.Close goes at once. Node.Ready says what a
+// probe for readiness needs to know, and why it cannot dead-lock a rolling update.
+//
 // # Errors
 //
 //	error         meaning                                   retryable  what to do
@@ -42,7 +46,7 @@
 //	ErrStarted    Start was called before                   no         call it once
 //	replicator.ErrDurable  a file of durable keys is damaged,    no  restore it from a copy, or remove it:
 //	              of another node, or in use                           the other nodes have the rest
-//	ErrClosed     Shutdown or Close was called              no         make a new Node
+//	ErrClosed     Drain, Shutdown or Close was called       no         make a new Node
 //
 // Those of messages stand in package sharding, those of replicated data in
 // package ddata.

@@ -17,7 +17,7 @@ import (
 var (
 	// ErrStarted: Start was called before.
 	ErrStarted = errors.New("peerage: started already")
-	// ErrClosed: the node was shut down or closed.
+	// ErrClosed: the node was drained, shut down or closed.
 	ErrClosed = errors.New("peerage: closed")
 )
 
@@ -39,11 +39,12 @@ type Node struct {
 
 	mu      sync.Mutex
 	started bool
-	// leaving is set by Shutdown, closing by Close. Invariant: quit is closed once,
-	// together with closing.
-	leaving, closing bool
-	quit             chan struct{}
-	done             chan struct{} // closed when the supervisor has ended
+	// closing is set by Close. Invariant: quit is closed once, together with closing.
+	closing bool
+	drain   *drainage     // nil until the first Drain or Shutdown
+	lame    chan struct{} // closed together with setting drain
+	quit    chan struct{}
+	done    chan struct{} // closed when the supervisor has ended
 }
 
 // New checks cfg and returns a node that does nothing yet: register types, then
@@ -54,7 +55,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg.withDefaults(), registry: new(sharding.Registry),
-		quit: make(chan struct{}), done: make(chan struct{}),
+		lame: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.exporter = newExporter(n)
 	if err := n.exporter.register(); err != nil {
@@ -81,7 +82,7 @@ func (n *Node) Start(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.closing:
+	case n.closing, n.drain != nil:
 		return ErrClosed
 	case n.started:
 		return ErrStarted
@@ -109,10 +110,22 @@ func (n *Node) startFirst(ctx context.Context) (*stack, error) {
 	return startStack(ctx, n, n.cfg.Gossip)
 }
 
+// adopt is called with the mutex.
 func (n *Node) adopt(s *stack) {
 	self := s.gossip.Self()
 	n.self.Store(&self)
 	n.stack.Store(s)
+}
+
+// adoptNext makes s the node's stack, unless the node has begun to end meanwhile.
+func (n *Node) adoptNext(s *stack) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closing || n.drain != nil {
+		return false
+	}
+	n.adopt(s)
+	return true
 }
 
 // supervise replaces stacks whose incarnation is over until the node closes.
@@ -130,8 +143,7 @@ func (n *Node) supervise(s *stack) {
 		}
 		n.stack.CompareAndSwap(s, nil)
 		s.close()
-		if n.cfg.RejoinAfter < 0 || n.isClosing() {
-			<-n.quit
+		if n.cfg.RejoinAfter < 0 {
 			return
 		}
 		next, ok := n.rejoin(s, &backoff, time.Since(began))
@@ -143,12 +155,14 @@ func (n *Node) supervise(s *stack) {
 }
 
 // rejoin starts the next incarnation at the same address, however long that
-// takes. It reports false when the node closes meanwhile.
+// takes. It reports false when the node drains or closes meanwhile.
 func (n *Node) rejoin(old *stack, b *rejoin, lived time.Duration) (*stack, bool) {
 	cfg := old.nextConfig()
 	for {
 		select {
 		case <-time.After(b.next(lived)):
+		case <-n.lame:
+			return nil, false
 		case <-n.quit:
 			return nil, false
 		}
@@ -159,7 +173,10 @@ func (n *Node) rejoin(old *stack, b *rejoin, lived time.Duration) (*stack, bool)
 			continue
 		}
 		n.cfg.Logger.Info("joining again as a new incarnation", "node", s.gossip.Self().ID, "former", old.gossip.Self().ID)
-		n.adopt(s)
+		if !n.adoptNext(s) {
+			s.close()
+			return nil, false
+		}
 		return s, true
 	}
 }
@@ -212,8 +229,8 @@ func (n *Node) LeaseValid() bool {
 	return s != nil && s.gossip.LeaseValid()
 }
 
-// WaitReady blocks until the node is ready in the sense of Ready, the context
-// ends, or the node is closed.
+// WaitReady blocks until the node is ready in the sense of Ready. It fails with the
+// context's error, or with ErrClosed when the node drains or is closed.
 func (n *Node) WaitReady(ctx context.Context) error {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
@@ -222,6 +239,8 @@ func (n *Node) WaitReady(ctx context.Context) error {
 		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-n.lame:
+			return ErrClosed
 		case <-n.quit:
 			return ErrClosed
 		}
@@ -231,25 +250,33 @@ func (n *Node) WaitReady(ctx context.Context) error {
 
 const readyPoll = 2 * time.Millisecond
 
-// Ready reports whether the node is up in a view with a lease, and every
-// registered type has met its coordinator.
+// Ready reports whether the node should get requests from outside: it holds a
+// lease, every registered type has met its coordinator once, and it does not drain.
+//
+// A rolling update waits for the new node's readiness before it takes the next old
+// one, so readiness must never wait for what only that next step can bring. It does
+// not ask for a number of members (Type.MinMembers counts for shards, not for
+// readiness), for other nodes to be ready, for shards to have homes, or for
+// rebalancing to end; a type that only the new nodes know, while the old node whose
+// turn it is to coordinate it does not, counts as met; and what was met once stays
+// so, whoever takes office later. What it does ask for comes from the members that
+// are there: silent ones are removed, and nobody waits for them. A type whose
+// settings contradict those of the running nodes keeps a node from being ready: that
+// update is to stop, and Status says which setting it is.
+//
+// Nodes find each other before they are ready: publish the addresses of those that
+// are not (publishNotReadyAddresses of a headless service), and let the first ones
+// of a cluster start together (podManagementPolicy: Parallel).
 func (n *Node) Ready() bool {
 	s := n.stack.Load()
-	return s != nil && s.gossip.LeaseValid() && s.sharding.Ready()
+	return s != nil && !n.Draining() && s.gossip.LeaseValid() && s.sharding.Ready()
 }
 
-// Shutdown stops the node in order: its shards are handed over with everything
-// that waits for them, it leaves the view, and then closes. When ctx ends before
-// that it closes at once and returns the context's error. Idempotent.
+// Shutdown is Drain, then Close. When ctx ends before the node is out it closes at
+// once and returns the context's error. Idempotent.
 func (n *Node) Shutdown(ctx context.Context) error {
-	n.mu.Lock()
-	n.leaving = true
-	n.mu.Unlock()
-	var err error
-	if s := n.stack.Load(); s != nil && n.LeaseValid() {
-		err = errors.Join(s.sharding.Drain(ctx), s.gossip.Leave(ctx))
-	}
-	if errors.Is(err, gossip.ErrClosed) || errors.Is(err, gossip.ErrRemoved) {
+	err := n.Drain(ctx)
+	if errors.Is(err, ErrClosed) || errors.Is(err, gossip.ErrClosed) || errors.Is(err, gossip.ErrRemoved) {
 		err = nil // somebody else was faster; there is nothing left to leave
 	}
 	return errors.Join(err, n.Close())
@@ -259,7 +286,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 func (n *Node) isClosing() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.leaving || n.closing
+	return n.drain != nil || n.closing
 }
 
 // Close stops the node at once: instances are dropped without running user code,
@@ -275,7 +302,12 @@ func (n *Node) Close() error {
 			close(n.done)
 		}
 	}
+	drain := n.drain
 	n.mu.Unlock()
+	if drain != nil {
+		drain.cancel()
+		<-drain.done
+	}
 	<-n.done
 	n.stack.Store(nil)
 	if first {

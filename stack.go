@@ -112,7 +112,7 @@ func (s *stack) event(e gossip.Event) {
 	case gossip.Removed:
 		s.sharding.Abandoned()
 		s.logEnd(e.Removed)
-		s.overOnce.Do(func() { close(s.over) })
+		s.end()
 	case gossip.PeerUp:
 		for _, role := range s.roles() {
 			s.replicators[role].PeerUp(e.ID)
@@ -134,6 +134,9 @@ func (s *stack) event(e gossip.Event) {
 		s.sharding.PeerLost(e.ID, e.Class)
 	}
 }
+
+// end says that the incarnation is over. Idempotent.
+func (s *stack) end() { s.overOnce.Do(func() { close(s.over) }) }
 
 // logEnd tells operators of an end that nobody here wished for.
 func (s *stack) logEnd(r view.Removed) {

@@ -19,6 +19,8 @@ type Status struct {
 	Addr    string `json:"addr"`
 	Cluster string `json:"cluster"`
 	Ready   bool   `json:"ready"`
+	// Draining: Drain or Shutdown was called.
+	Draining bool `json:"draining,omitempty"`
 	// Lease says in words whether this node may run entities.
 	Lease string `json:"lease"`
 	// Leader is the member whose lease all others hang on, "" if none is known.
@@ -73,7 +75,7 @@ type HomeStatus struct {
 // Status returns a snapshot. It asks no other node.
 func (n *Node) Status() Status {
 	self := n.Self()
-	st := Status{Name: self.Name, Node: self.ID.String(), Addr: self.Addr, Cluster: n.cfg.Gossip.Cluster, Lease: "none", Ready: n.Ready()}
+	st := Status{Name: self.Name, Node: self.ID.String(), Addr: self.Addr, Cluster: n.cfg.Gossip.Cluster, Lease: "none", Ready: n.Ready(), Draining: n.Draining()}
 	s := n.stack.Load()
 	if s == nil {
 		return st
@@ -161,13 +163,7 @@ func (n *Node) Handler() http.Handler {
 			writeText(w, "ok\n")
 		}
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !n.Ready() {
-			http.Error(w, "not ready: see /status", http.StatusServiceUnavailable)
-			return
-		}
-		writeText(w, "ready\n")
-	})
+	mux.HandleFunc("GET /readyz", n.readyz)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.Status()) })
 	mux.HandleFunc("GET /shards", n.askAll(func(ctx context.Context, typ string, _ url.Values) (any, error) {
 		return n.registry.Cluster(ctx, typ)

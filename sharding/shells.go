@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/coordinator"
@@ -202,4 +203,30 @@ func (s *Sharding) Drain(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// WaitAnswered waits until no ask of this node waits for its answer, at most until
+// ctx ends. Close the Registry first, or new ones keep coming.
+func (s *Sharding) WaitAnswered(ctx context.Context) {
+	tick := time.NewTicker(answeredPoll)
+	defer tick.Stop()
+	for s.asking() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+const answeredPoll = time.Millisecond
+
+// asking reports whether an ask of this node waits for its answer.
+func (s *Sharding) asking() bool {
+	for _, p := range *s.paths.Load() {
+		if p.stats().Asks > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -58,20 +59,29 @@ type TraceEvent struct {
 	Detail string      `json:"detail,omitempty"`
 }
 
-// Ready reports whether every registered type has met its coordinator. Once
-// true it stays so: a type that is added later, or a coordinator that is being
-// replaced, does not take a node out of service.
+// Ready reports whether every registered type has met its coordinator, or has been
+// told that the node whose turn it is does not know the type: that node is of an older
+// version, and goes only when this one is ready. Once true it stays so: a type that
+// is added later, or a coordinator that is being replaced, does not take a node out
+// of service.
 func (s *Sharding) Ready() bool {
 	if s.ready.Load() {
 		return true
 	}
 	for _, sh := range s.all() {
-		if sh.path != nil && !sh.registered.Load() {
+		if sh.path != nil && !sh.registered.Load() && !sh.aheadOfCoordinator() {
 			return false
 		}
 	}
 	s.ready.Store(true)
 	return true
+}
+
+// aheadOfCoordinator reports whether the node that should coordinate the type does
+// not run it.
+func (sh *shell) aheadOfCoordinator() bool {
+	why := sh.refused.Load()
+	return why != nil && strings.HasPrefix(*why, settingType)
 }
 
 // Status returns what this node knows about all types, sorted by name. It asks

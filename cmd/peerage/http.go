@@ -24,6 +24,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("POST /v1/counters/{id}/ask", s.ask)
 	mux.HandleFunc("POST /v1/counters/{id}/tell", s.tell)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
+	mux.HandleFunc("POST /drain", s.drain)
 	mux.Handle("/", s.node.Handler()) // healthz, readyz, status
 	return mux
 }
@@ -57,6 +58,26 @@ func (s *server) tell(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusAccepted, struct{}{})
 }
 
+// drained is the body of the answer to POST /drain.
+type drained struct {
+	Name string `json:"name"`
+	Node string `json:"node"`
+	// TookMS is how long the caller waited, in milliseconds.
+	TookMS float64 `json:"took_ms"`
+}
+
+// drain takes the node out of its cluster and answers when it is out. The process
+// goes on, ready for nothing: end it, or let whoever watches /readyz do so.
+func (s *server) drain(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	if err := s.node.Drain(r.Context()); err != nil {
+		answer(w, http.StatusServiceUnavailable, failure{Error: err.Error(), Retryable: true})
+		return
+	}
+	self := s.node.Self()
+	answer(w, http.StatusOK, drained{Name: self.Name, Node: self.ID.String(), TookMS: float64(time.Since(began).Microseconds()) / 1000})
+}
+
 func readAdd(w http.ResponseWriter, r *http.Request) (add, bool) {
 	var req add
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyBytesMax))
@@ -85,6 +106,8 @@ func refuse(w http.ResponseWriter, err error) {
 		code = http.StatusBadRequest
 	case errors.Is(err, context.DeadlineExceeded):
 		code = http.StatusGatewayTimeout
+	case errors.Is(err, sharding.ErrNodeStopping): // for who reaches other nodes at this address
+		f.Retryable, code = true, http.StatusServiceUnavailable
 	case f.Retryable:
 		code = http.StatusServiceUnavailable
 	}

@@ -19,6 +19,7 @@ const usage = `usage: peerage <command> [flags]
   demo      start five node processes, kill four of them, show who takes over
   node      run one node as a server with an HTTP API
   status    print what a node knows about its cluster
+  drain     hand over what a node hosts, and take it out of its cluster
   sim       run seeds of the simulator
 
 Each command explains itself with --help.
@@ -32,7 +33,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	commands := map[string]func(args []string, stdout, stderr io.Writer) int{
-		"demo": demo, "node": node, "status": status, "sim": simulate,
+		"demo": demo, "node": node, "status": status, "drain": drainNode, "sim": simulate,
 	}
 	switch args[0] {
 	case "help", "--help", "-h":

@@ -29,8 +29,8 @@ import (
 const nodeUsage = `usage: peerage node [flags]
 
 Runs one node that hosts counters, as a server: POST /v1/counters/ID/ask and
-/tell with {"n": 3}, GET /healthz, /readyz, /metrics, /status. Ends in order on
-SIGTERM and Ctrl-C.
+/tell with {"n": 3}, GET /healthz, /readyz, /metrics, /status, POST /drain. On
+SIGTERM and Ctrl-C it drains, then ends; a second of them ends it at once.
 
 `
 
@@ -41,6 +41,7 @@ type nodeConfig struct {
 	shards int
 	// minMembers is how many nodes must be there before the first shard is placed.
 	minMembers int
+	lameDuck   time.Duration
 	log        string
 
 	printAddresses bool
@@ -84,6 +85,7 @@ func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
 	flags.StringVar(&c.http, "http", "127.0.0.1:0", "`host:port` of the HTTP API")
 	flags.IntVar(&c.shards, "shards", sharding.DefaultShards, "number of shards of the counters; equal on all nodes")
 	flags.IntVar(&c.minMembers, "min-members", 1, "how many nodes to wait for before the first counter is placed")
+	flags.DurationVar(&c.lameDuck, "lame-duck", 0, "how long to go on serving HTTP after /readyz went false, so that load balancers notice")
 	flags.StringVar(&c.log, "log", "info", "least level that is logged: debug, info, warn, error")
 	flags.BoolVar(&c.printAddresses, "print-addresses", false, "write one line of JSON with the addresses to standard output")
 	flags.DurationVar(&c.printStats, "print-stats", 0, "write a line of JSON with statistics this often (0 never)")
@@ -108,8 +110,8 @@ func node(args []string, stdout, stderr io.Writer) int {
 		}
 		return exitUsage
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, unhook := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer unhook()
 	if cfg.untilStdin {
 		ctx = untilClosed(ctx, os.Stdin)
 	}
@@ -179,7 +181,7 @@ func serveNode(ctx context.Context, cfg *nodeConfig, stdout, stderr io.Writer) (
 func (s *server) start(ctx context.Context) error {
 	boot := clock.Boot()
 	var err error
-	s.node, err = peerage.New(peerage.Config{Gossip: s.cfg.gossip, Logger: s.log, Registerer: s.registry})
+	s.node, err = peerage.New(peerage.Config{Gossip: s.cfg.gossip, LameDuck: s.cfg.lameDuck, Logger: s.log, Registerer: s.registry})
 	if err != nil {
 		return err
 	}
@@ -214,7 +216,8 @@ func (s *server) start(ctx context.Context) error {
 	return s.node.Start(ctx)
 }
 
-// serve runs until ctx ends, then stops the node in order.
+// serve runs until ctx ends, then stops the node in order. The HTTP API answers
+// until the node is out, and requests that wait then have their answers first.
 func (s *server) serve(ctx context.Context, web string, stdout io.Writer) error {
 	if s.cfg.printAddresses {
 		if err := writeReport(stdout, s.report("ready", s.node.Self().Addr, web)); err != nil {
@@ -231,9 +234,20 @@ func (s *server) serve(ctx context.Context, web string, stdout io.Writer) error 
 	}()
 	s.printStats(ctx, stdout)
 	<-loaded
-	stop, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	return s.stop(stdout)
+}
+
+// stopPatience bounds draining on top of the lame duck.
+const stopPatience = 10 * time.Second
+
+func (s *server) stop(stdout io.Writer) error {
+	again, unhook := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer unhook()
+	stop, cancel := context.WithTimeout(again, s.cfg.lameDuck+stopPatience)
 	defer cancel()
+	began := time.Now()
 	err := s.node.Shutdown(stop)
+	s.log.Info("stopped", "took", time.Since(began), "err", err)
 	if s.cfg.printStats > 0 {
 		err = errors.Join(err, writeReport(stdout, s.report("stats", "", "")))
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -123,6 +124,44 @@ func TestNodesServeCountersOverHTTP(t *testing.T) {
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("/metrics has no %s", want)
+		}
+	}
+}
+
+// The node leaves by `peerage drain`, its process stays, and nothing is lost to the
+// callers of the others; then SIGTERM ends it.
+func TestDrainByCommand(t *testing.T) {
+	a := startNode(t, "--name", "a", "--bootstrap")
+	b := startNode(t, "--name", "b", "--join", a.Listen)
+	ready := func(n report) bool {
+		code, _ := get(t, "http://"+n.HTTP+"/readyz")
+		return code == http.StatusOK
+	}
+	eventually(t, "both are ready", func() bool { return ready(a) && ready(b) })
+	for i := range 50 {
+		if code, body := post(t, fmt.Sprintf("http://%s/v1/counters/x%d/ask", a.HTTP, i), `{"n": 1}`); code != http.StatusOK {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	for range 2 { // it may be asked again
+		var out, errs bytes.Buffer
+		if code := run([]string{"drain", a.HTTP}, &out, &errs); code != exitOK || !strings.Contains(out.String(), "a ("+a.Node+") has left") {
+			t.Fatalf("drain: %d %s%s", code, out.String(), errs.String())
+		}
+	}
+	if code, body := get(t, "http://"+a.HTTP+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
+		t.Errorf("/readyz of the drained: %d %s", code, body)
+	}
+	if code, body := post(t, "http://"+a.HTTP+"/v1/counters/x/ask", ``); code != http.StatusServiceUnavailable || !strings.Contains(body, "node is stopping") {
+		t.Errorf("ask at the drained: %d %s", code, body)
+	}
+	eventually(t, "the other is alone", func() bool {
+		_, body := get(t, "http://"+b.HTTP+"/status")
+		return ready(b) && !strings.Contains(body, a.Node)
+	})
+	for i := range 50 {
+		if code, body := post(t, fmt.Sprintf("http://%s/v1/counters/x%d/ask", b.HTTP, i), ``); code != http.StatusOK {
+			t.Errorf("%d %s", code, body)
 		}
 	}
 }

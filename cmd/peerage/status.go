@@ -31,7 +31,7 @@ func status(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	body, err := fetch(ctx, "http://"+*addr+"/status")
+	body, err := fetch(ctx, http.MethodGet, "http://"+*addr+"/status")
 	if err != nil {
 		fmt.Fprintln(stderr, "peerage status:", err)
 		return exitFailed
@@ -51,8 +51,8 @@ func status(args []string, stdout, stderr io.Writer) int {
 
 const statusBytesMax = 16 << 20
 
-func fetch(ctx context.Context, url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+func fetch(ctx context.Context, method, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return nil, err
 	}

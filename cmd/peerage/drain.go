@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+)
+
+const drainUsage = `usage: peerage drain [flags] HOST:PORT
+
+Takes the node with the HTTP API at HOST:PORT out of its cluster, in order: it is
+ready no more, its shards are handed over with everything that waits for them, and
+it leaves. The process goes on without a cluster; end it with SIGTERM. Asked again,
+it answers the same. Exit code 1 if the node did not answer, or not in time; it goes
+on draining even so.
+
+`
+
+func drainNode(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("drain", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, drainUsage); flags.PrintDefaults() }
+	patience := flags.Duration("timeout", time.Minute, "how long to wait until the node is out")
+	if err := flags.Parse(args); err != nil {
+		return exitUsage
+	}
+	if flags.NArg() != 1 {
+		fmt.Fprintln(stderr, "peerage drain: name one node by the host:port of its HTTP API")
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, *patience)
+	defer cancel()
+	d, err := drainAt(ctx, flags.Arg(0))
+	if err != nil {
+		fmt.Fprintln(stderr, "peerage drain:", err)
+		return exitFailed
+	}
+	fmt.Fprintf(stdout, "%s (%s) has left its cluster, %.0f ms after it was asked\n", d.Name, d.Node, d.TookMS)
+	return exitOK
+}
+
+// drainAt drains the node whose HTTP API is at addr, and waits until it is out.
+func drainAt(ctx context.Context, addr string) (drained, error) {
+	var d drained
+	body, err := fetch(ctx, http.MethodPost, "http://"+addr+"/drain")
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(body, &d); err != nil {
+		return d, fmt.Errorf("%s answers, but not like a node: %s", addr, strings.TrimSpace(string(body)))
+	}
+	return d, nil
+}

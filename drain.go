@@ -1,0 +1,192 @@
+package peerage
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// drainage is the one drain of a node, however often it is asked for.
+type drainage struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // set before done is closed
+}
+
+// Drain takes the node out of its cluster in order, and keeps the process:
+//
+//  1. Ready is false at once, and the node says to its peers that it leaves:
+//     nothing new is placed here.
+//  2. Its shards are handed over in bulk, with everything that waits for them.
+//     Senders everywhere, here too, go on meanwhile and are not failed.
+//  3. When Config.LameDuck has passed since the call, the Regions of this node
+//     refuse what is sent here with sharding.ErrNodeStopping, and asks sent before
+//     get their answers, for at most 5 s.
+//  4. It leaves the view. It does not join again; Close and Shutdown end the rest.
+//
+// The last node of a cluster has nobody to hand over to: its entities are stopped
+// in order. A node that has no lease, nor gets one back within the time of a lease,
+// has nothing that it may hand over: it just ends.
+//
+// Drain returns when the node is out, with the context's error when ctx ends before:
+// draining goes on even so. Idempotent: later and concurrent calls wait for the same
+// drain. It fails with ErrClosed when the node was closed first, and with
+// gossip.ErrRemoved when the cluster removed it before all was handed over.
+func (n *Node) Drain(ctx context.Context) error {
+	d, err := n.beginDrain()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-d.done:
+		return d.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (n *Node) beginDrain() (*drainage, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.drain != nil {
+		return n.drain, nil
+	}
+	if n.closing {
+		return nil, ErrClosed
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.drain = &drainage{cancel: cancel, done: make(chan struct{})}
+	close(n.lame)
+	go n.runDrain(ctx, n.drain, n.stack.Load())
+	return n.drain, nil
+}
+
+// Draining reports whether Drain or Shutdown was called.
+func (n *Node) Draining() bool {
+	select {
+	case <-n.lame:
+		return true
+	default:
+		return false
+	}
+}
+
+func (n *Node) runDrain(ctx context.Context, d *drainage, s *stack) {
+	defer close(d.done)
+	defer d.cancel()
+	if s != nil {
+		d.err = s.leave(ctx, n.cfg.LameDuck)
+		s.end()
+	}
+	n.registry.Close()
+}
+
+// leave takes the incarnation out of the cluster in order.
+func (s *stack) leave(ctx context.Context, lameDuck time.Duration) error {
+	serve := time.NewTimer(lameDuck)
+	defer serve.Stop()
+	if !s.regain(ctx) {
+		return nil
+	}
+	s.announce(ctx)
+	if err := s.handOver(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-serve.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.node.registry.Close()
+	answers, done := context.WithTimeout(ctx, answersPatience)
+	s.sharding.WaitAnswered(answers)
+	done()
+	return s.gossip.Leave(ctx)
+}
+
+// handOver drains the sharding, as long as the incarnation lasts.
+func (s *stack) handOver(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-s.over:
+			cancel(gossip.ErrRemoved)
+		case <-ctx.Done():
+		}
+	}()
+	err := s.sharding.Drain(ctx)
+	if err != nil && context.Cause(ctx) == gossip.ErrRemoved {
+		err = gossip.ErrRemoved
+	}
+	cancel(nil)
+	<-watched
+	return err
+}
+
+// answersPatience is how long asks that were sent from here may hold a drain up.
+const answersPatience = 5 * time.Second
+
+// regainPatience is the default time of a lease.
+const regainPatience = time.Second
+
+// regain waits for a lease that has lapsed; false means that there is none to come.
+func (s *stack) regain(ctx context.Context) bool {
+	if s.gossip.LeaseValid() {
+		return true
+	}
+	if s.gossip.View() == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(s.cfg.Lease, regainPatience))
+	defer cancel()
+	return poll(ctx, s.gossip.LeaseValid)
+}
+
+// announce says that this node leaves, and waits a little until its view shows it:
+// an office that it holds has then passed on before shards begin to move. Without an
+// answer draining begins all the same.
+func (s *stack) announce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, announcePatience)
+	defer cancel()
+	s.gossip.AnnounceLeave()
+	self := s.gossip.Self().ID
+	poll(ctx, func() bool {
+		v := s.gossip.View()
+		m := v.Member(self)
+		return m == nil || m.Status == view.Leaving
+	})
+}
+
+const announcePatience = 250 * time.Millisecond
+
+// poll waits until ok, or ctx ends.
+func poll(ctx context.Context, ok func() bool) bool {
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// readyz answers probes for readiness; see Handler.
+func (n *Node) readyz(w http.ResponseWriter, _ *http.Request) {
+	switch {
+	case n.Ready():
+		writeText(w, "ready\n")
+	case n.Draining():
+		http.Error(w, "draining", http.StatusServiceUnavailable)
+	default:
+		http.Error(w, "not ready: see /status", http.StatusServiceUnavailable)
+	}
+}

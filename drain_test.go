@@ -1,0 +1,288 @@
+package peerage_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// traffic is callers at several nodes that ask without retries and note who failed.
+type traffic struct {
+	quit chan struct{}
+	wg   sync.WaitGroup
+
+	mu     sync.Mutex
+	asked  int
+	failed []string
+}
+
+// load asks 30 counters in turn from each node, until stop.
+func load(ms ...*member) *traffic {
+	t := &traffic{quit: make(chan struct{})}
+	for _, m := range ms {
+		t.wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-t.quit:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+				_, err := m.counters.Ask(ctx, fmt.Sprint("id", i%30), add{1})
+				cancel()
+				t.mu.Lock()
+				t.asked++
+				if err != nil {
+					t.failed = append(t.failed, fmt.Sprintf("%s: %v", m.addr, err))
+				}
+				t.mu.Unlock()
+			}
+		})
+	}
+	return t
+}
+
+// stop ends the load and fails the test if anything failed.
+func (t *traffic) stop(tb testing.TB) {
+	tb.Helper()
+	close(t.quit)
+	t.wg.Wait()
+	if t.asked < 50 {
+		tb.Errorf("only %d asks: the load shows nothing", t.asked)
+	}
+	if len(t.failed) > 0 {
+		tb.Errorf("%d of %d asks failed: %v", len(t.failed), t.asked, t.failed[:min(5, len(t.failed))])
+	}
+}
+
+func page(n *peerage.Node, path string) (int, string) {
+	w := httptest.NewRecorder()
+	n.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	return w.Code, w.Body.String()
+}
+
+func TestDrainKeepsTheProcess(t *testing.T) {
+	inBubble(t, 3, func(c *cluster) {
+		out := c.nodes[0] // leader and coordinator
+		l := load(c.nodes[1:]...)
+		pass(100 * time.Millisecond)
+		if _, err := out.ask("mine", 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := out.Drain(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		pass(100 * time.Millisecond)
+		l.stop(t)
+		c.ready(c.nodes[1:]...)
+		if out.Ready() || !out.Draining() || out.View() != nil {
+			t.Errorf("ready %v, draining %v, view %v after Drain", out.Ready(), out.Draining(), out.View())
+		}
+		if code, body := page(out.Node, "/readyz"); code != 503 || !strings.Contains(body, "draining") {
+			t.Errorf("/readyz: %d %s", code, body)
+		}
+		if code, _ := page(out.Node, "/healthz"); code != 200 {
+			t.Errorf("/healthz of a drained node: %d: it would be killed", code)
+		}
+		if _, err := out.counters.Ask(context.Background(), "x", add{1}); !errors.Is(err, sharding.ErrNodeStopping) {
+			t.Errorf("ask at a drained node: %v", err)
+		}
+		if err := out.Drain(context.Background()); err != nil {
+			t.Errorf("Drain again: %v", err)
+		}
+		if err := out.WaitReady(context.Background()); !errors.Is(err, peerage.ErrClosed) {
+			t.Errorf("WaitReady at a drained node: %v", err)
+		}
+		if err := out.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := c.nodes[1].Close(); err != nil {
+			t.Error(err)
+		}
+		if err := c.nodes[1].Drain(context.Background()); !errors.Is(err, peerage.ErrClosed) {
+			t.Errorf("Drain after Close: %v", err)
+		}
+	})
+}
+
+// The context bounds the wait, not the drain.
+func TestDrainGoesOnWithoutItsCaller(t *testing.T) {
+	inBubble(t, 2, func(c *cluster) {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := c.nodes[1].Drain(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Drain = %v", err)
+		}
+		c.until(10*time.Second, "the node has left", func() bool { return c.nodes[1].View() == nil })
+		c.ready(c.nodes[0])
+	})
+}
+
+func TestGracefulStopFailsNoAsk(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		nodes       int
+		stop, serve []int
+	}{
+		{"the newest", 3, []int{2}, []int{0, 1}},
+		{"the coordinator's", 3, []int{0}, []int{1, 2}},
+		{"two at once", 4, []int{0, 2}, []int{1, 3}},
+		{"all but the newest", 4, []int{0, 1, 2}, []int{3}},
+		{"all but the oldest", 4, []int{1, 2, 3}, []int{0}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, tc.nodes, func(c *cluster) {
+				var stay []*member
+				for _, i := range tc.serve {
+					stay = append(stay, c.nodes[i])
+				}
+				l := load(stay...)
+				pass(100 * time.Millisecond)
+				var wg sync.WaitGroup
+				begin := time.Now()
+				for _, i := range tc.stop {
+					wg.Go(func() {
+						if err := c.nodes[i].Shutdown(context.Background()); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				if took := time.Since(begin); took > time.Second {
+					t.Errorf("took %v of virtual time", took)
+				}
+				pass(100 * time.Millisecond)
+				l.stop(t)
+				c.ready(stay...)
+			})
+		})
+	}
+}
+
+func TestAllDrainAtOnce(t *testing.T) {
+	inBubble(t, 3, func(c *cluster) {
+		for i := range 30 {
+			if _, err := c.nodes[0].ask(fmt.Sprint("id", i), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var wg sync.WaitGroup
+		begin := time.Now()
+		for _, m := range c.nodes {
+			wg.Go(func() {
+				if err := m.Shutdown(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("took %v of virtual time", took)
+		}
+	})
+}
+
+// What a node has sent before it goes arrives: nothing is lost in its queues.
+func TestShutdownDeliversWhatWasTold(t *testing.T) {
+	inBubble(t, 3, func(c *cluster) {
+		for i := range 30 {
+			if _, err := c.nodes[0].ask(fmt.Sprint("id", i), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// A node that says a lot at its last moment.
+		const each = 100
+		for range each {
+			for i := range 30 {
+				if err := c.nodes[2].counters.Tell(context.Background(), fmt.Sprint("id", i), add{1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := c.nodes[2].Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		var handled uint64
+		for _, m := range c.nodes {
+			handled += m.counters.Stats().Handled
+		}
+		if want := uint64(30 + 30*each); handled != want {
+			t.Errorf("%d of %d messages were handled", handled, want)
+		}
+	})
+}
+
+// A lame duck sends for its callers until load balancers have noticed.
+func TestLameDuckServesItsCallers(t *testing.T) {
+	inBubble(t, 2, func(c *cluster) {
+		out := c.addWith(2, peerage.Config{LameDuck: 3 * time.Second}, nil)
+		c.ready(c.nodes...)
+		l := load(out)
+		pass(100 * time.Millisecond)
+		done := make(chan error)
+		go func() { done <- out.Drain(context.Background()) }()
+		c.until(time.Second, "readiness is gone", func() bool { code, _ := page(out.Node, "/readyz"); return code == 503 })
+		c.until(time.Second, "the shards have moved", func() bool { return out.counters.Stats().Shards == 0 })
+		pass(1500 * time.Millisecond)
+		l.stop(t)
+		begin := time.Now()
+		if err := <-done; err != nil || time.Since(begin) < 100*time.Millisecond {
+			t.Errorf("Drain ended %v after the load: %v", time.Since(begin), err)
+		}
+	})
+}
+
+// The update waits for each new node's readiness before it takes an old one: also
+// when the new version brings a type that the old one, which coordinates, does not
+// know, and types that want more members than there will ever be.
+func TestReadinessCannotDeadLockARollingUpdate(t *testing.T) {
+	inBubble(t, 3, func(c *cluster) {
+		old := slices.Clone(c.nodes)
+		var later []*sharding.Region[add, tally]
+		newer := func(n *peerage.Node) {
+			r, err := sharding.Register(n.Registry(), sharding.Type[add, tally]{
+				Name: "new in this version", Shards: 4,
+				New: func(string) sharding.Entity[add, tally] { return &counter{node: n} },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			later = append(later, r)
+			if _, err := sharding.Register(n.Registry(), sharding.Type[add, tally]{
+				Name: "never enough members", MinMembers: 100,
+				New: func(string) sharding.Entity[add, tally] { return &counter{node: n} },
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var now []*member
+		for i, m := range old {
+			next := c.addWith(3+i, peerage.Config{}, newer)
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			if err := next.WaitReady(ctx); err != nil {
+				t.Fatalf("new node %d is not ready while old ones run: %v\n%+v", i, err, next.Status())
+			}
+			if err := m.Shutdown(ctx); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			now = append(now, next)
+		}
+		c.ready(now...)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if _, err := later[0].Ask(ctx, "x", add{1}); err != nil {
+			t.Errorf("the new type after the update: %v", err)
+		}
+	})
+}
