@@ -30,6 +30,8 @@ type Config struct {
 	// DriftPPM bounds by how much two clocks' rates may differ, in parts per million.
 	DriftPPM int
 	Evidence CrashEvidence
+	// Partition is the policy of DESIGN 4.6, KeepMajority if nil.
+	Partition Policy
 	// Seed feeds the core's random waits and its new cluster's id; cores have no
 	// randomness of their own.
 	Seed uint64

@@ -88,6 +88,9 @@ type Core struct {
 	announced    bool
 	nextAnnounce clock.Instant
 
+	// silence is kept for AssumeCrash alone, nil otherwise.
+	silence *silence
+
 	mutant mutant
 }
 
@@ -97,8 +100,11 @@ func New(cfg Config, now clock.Instant) *Core {
 	if cfg.Self.ID == 0 || cfg.Ping <= 0 || cfg.Lease < 2*cfg.Ping || cfg.RemoveAfter < cfg.Lease || cfg.DriftPPM < 0 {
 		panic(fmt.Sprintf("view: bad config %+v", cfg))
 	}
+	if cfg.Partition == nil {
+		cfg.Partition = KeepMajority{}
+	}
 	return &Core{
-		cfg: cfg, rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now, vacantAt: now,
+		cfg: cfg, silence: newSilence(cfg.Partition), rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now, vacantAt: now,
 		gone: map[NodeID]bool{}, attempts: map[Epoch]*attempt{},
 		proofs: map[NodeID]*proof{}, early: map[NodeID]*proof{}, links: map[NodeID]bool{},
 	}
@@ -152,6 +158,7 @@ func (c *Core) take(ev Event) {
 		c.onAlive(e.Subject)
 	case Link:
 		c.links[e.Subject] = e.Up
+		c.signOfLife(e.Subject) // up, or up until now
 		if !e.Up {
 			delete(c.links, e.Subject)
 		}
@@ -167,6 +174,7 @@ func (c *Core) receive(from NodeID, msg Message) {
 		c.trace("message under another's ballot", from, "")
 		return
 	}
+	c.signOfLife(from)
 	switch m := msg.(type) {
 	case *Ping:
 		c.onPing(from, m)
@@ -216,7 +224,7 @@ func (c *Core) receive(from NodeID, msg Message) {
 // drive moves the part on that this node plays now, and reports whether it moved.
 func (c *Core) drive() bool {
 	moved := c.leaving && c.driveLeave()
-	moved = !c.over && c.driveAnnounce() || moved
+	moved = !c.over && (c.driveAnnounce() || c.driveAssume()) || moved
 	switch {
 	case c.over:
 		return false
@@ -246,6 +254,7 @@ func (c *Core) Deadline() clock.Instant {
 	if c.announces() {
 		d = clock.Min(d, c.nextAnnounce)
 	}
+	d = clock.Min(d, c.assumeAt())
 	switch {
 	case c.view == nil:
 		return clock.Min(d, c.entryDeadline())
@@ -289,6 +298,7 @@ func (c *Core) adopt(v *View) {
 		c.heardAt = c.now
 	}
 	c.view, c.joined, c.status = v, me.Joined, me.Status
+	c.meetMembers(v)
 	c.countEarlyProofs()
 	c.generation = max(c.generation, v.Epoch.Generation())
 	for base := range c.attempts { // order-free: each entry is judged by itself

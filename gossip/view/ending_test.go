@@ -14,6 +14,10 @@ func (s *swarm) end() {
 	if v == nil {
 		return
 	}
+	if s.truth.wrongEvidence {
+		s.endHealed()
+		return
+	}
 	if s.chance(30) {
 		s.endMinority(v)
 		return
@@ -68,7 +72,7 @@ func (s *swarm) pickQuorum(v *View) map[NodeID]bool {
 	}
 	enough := func() bool {
 		knows()
-		return !slices.ContainsFunc(nexts, func(v *View) bool { return !plainQuorum(v, func(id NodeID) bool { return in[id] }) })
+		return !slices.ContainsFunc(nexts, func(v *View) bool { return !s.quorum(v, func(id NodeID) bool { return in[id] }) })
 	}
 	s.rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	for _, id := range ids {
@@ -82,6 +86,28 @@ func (s *swarm) pickQuorum(v *View) map[NodeID]bool {
 func (s *swarm) soothe() {
 	s.jitter = min(s.jitter, 5*time.Millisecond)
 	s.dupPct = min(s.dupPct, 5)
+}
+
+// endHealed heals everything, and asks for one cluster.
+func (s *swarm) endHealed() {
+	s.marks["ends healed"]++
+	s.blocked = map[[2]NodeID]time.Duration{}
+	s.dropPct = min(s.dropPct, 5)
+	s.soothe()
+	for _, n := range s.living() {
+		s.resume(n.id)
+	}
+	s.must(2*s.policy().(AssumeCrash).After+12*(s.cfg.RemoveAfter+s.cfg.Lease), "one cluster", func() bool {
+		l := s.living()
+		if !slices.ContainsFunc(l, func(n *simNode) bool { return n.core.View() != nil }) {
+			s.marks["no cluster left"]++
+			return true
+		}
+		return !slices.ContainsFunc(l, func(n *simNode) bool {
+			v := n.core.View()
+			return !s.holds(n) || !sameView(v, l[0].core.View()) || len(v.Members) != len(l)
+		})
+	})
 }
 
 // endQuorum stops faults inside a quorum and asks it to serve and to let in.
@@ -132,7 +158,7 @@ func (s *swarm) endQuorum(v *View, in map[NodeID]bool) {
 func (s *swarm) trapped(began time.Duration) bool {
 	for _, a := range s.truth.accepted { // order-free: any will do
 		in := func(id NodeID) bool { n := s.nodes[id]; return n != nil && !n.down && !s.wall(id, 0) && !s.wall(0, id) }
-		if a.since > began && a.since < began+2*s.cfg.Ping+20*s.jitter && !plainQuorum(a.next, in) {
+		if a.since > began && a.since < began+2*s.cfg.Ping+20*s.jitter && !s.quorum(a.next, in) {
 			return true
 		}
 	}
@@ -170,7 +196,7 @@ func (s *swarm) endMinority(v *View) {
 	s.marks["ends with a minority"]++
 	side := map[NodeID]bool{}
 	for i := range v.Members {
-		if side[v.Members[i].ID] = s.chance(50); plainQuorum(v, func(id NodeID) bool { return side[id] }) {
+		if side[v.Members[i].ID] = s.chance(50); s.quorum(v, func(id NodeID) bool { return side[id] }) {
 			delete(side, v.Members[i].ID)
 		}
 	}

@@ -32,13 +32,18 @@ import (
 type proof struct {
 	at     clock.Instant
 	reason string
+	// assumed is set on what AssumeCrash only assumes.
+	assumed bool
 	// deniedUntil is set when a member still hears the peer: the proof does not
 	// count before.
 	deniedUntil clock.Instant
 }
 
 func (c *Core) onProof(id NodeID, reason string) {
-	if id == c.self() || c.cfg.Evidence == EvidenceOff || c.proofs[id] != nil || c.gone[id] {
+	if id == c.self() || c.cfg.Evidence == EvidenceOff || c.gone[id] {
+		return
+	}
+	if p := c.proofs[id]; p != nil && !p.assumed {
 		return
 	}
 	if c.view.Member(id) == nil {
@@ -48,9 +53,14 @@ func (c *Core) onProof(id NodeID, reason string) {
 		}
 		return
 	}
-	c.proofs[id] = &proof{at: c.now, reason: reason}
+	c.proveDead(id, &proof{at: c.now, reason: reason})
+}
+
+// proveDead takes a member for dead.
+func (c *Core) proveDead(id NodeID, p *proof) {
+	c.proofs[id] = p
 	c.stir()
-	c.trace("proven dead", id, reason)
+	c.trace("proven dead", id, p.reason)
 	if id == c.leader {
 		c.vacantAt = min(c.vacantAt, c.now)
 	}
@@ -157,10 +167,11 @@ func (c *Core) total(in has) bool {
 		// It may have been left out at its own wish, which no window shows.
 		return false
 	}
-	return c.cfg.Evidence == EvidenceFull && c.votes() && totalQuorum(c.view, in, c.dead) && c.inWindow()
+	return c.cfg.Evidence == EvidenceFull && c.votes() && totalQuorum(c.view, in, c.dead) && (c.inWindow() || c.assumes()) &&
+		c.cfg.Partition.Survives(c.view, func(id NodeID) bool { return in(id) && !c.dead(id) })
 }
 
-// plain is plainQuorum, as it should be.
+// plain asks the policy whether a set is a plain quorum.
 func (c *Core) plain(v *View, in has) bool {
 	if c.mutant == mutantQuorumOfLiving || c.mutant == mutantDeadOutFirst {
 		living := *v
@@ -170,7 +181,7 @@ func (c *Core) plain(v *View, in has) bool {
 		}
 		v = &living
 	}
-	return plainQuorum(v, in)
+	return c.cfg.Partition.Quorum(v, in)
 }
 
 // doubt is the question whether anyone still hears a member that is proven dead to

@@ -40,7 +40,7 @@ func (c *Core) onFarewell(from NodeID, msg Message) {
 
 func (c *Core) driveFarewell() {
 	f := c.farewell
-	if plainQuorum(f.view, func(id NodeID) bool { return f.knows[id] }) || !c.now.Before(f.until) {
+	if c.plain(f.view, func(id NodeID) bool { return f.knows[id] }) || !c.now.Before(f.until) {
 		c.end(f.view.Epoch, "left")
 		return
 	}

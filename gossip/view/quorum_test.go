@@ -41,7 +41,7 @@ func TestPlainQuorum(t *testing.T) {
 		{"luu", []NodeID{1, 2}, true}, {"lu", []NodeID{1}, true},
 		{"jj", []NodeID{1, 2}, false}, {"", nil, false}, {"uuu", []NodeID{7, 8, 9}, false},
 	} {
-		if got := plainQuorum(viewOf(c.view), setOf(c.in...)); got != c.want {
+		if got := (KeepMajority{}).Quorum(viewOf(c.view), setOf(c.in...)); got != c.want {
 			t.Errorf("%s %v: %v", c.view, c.in, got)
 		}
 	}
@@ -83,11 +83,12 @@ func TestPlainQuorumsMeet(t *testing.T) {
 			}
 			return false
 		}
-		if plainQuorum(v, a) && plainQuorum(v, b) && !shares(a, b) {
-			t.Fatalf("%s: two plain quorums do not meet", word)
+		p := drawPolicy(t)
+		if p.Quorum(v, a) && p.Quorum(v, b) && !shares(a, b) {
+			t.Fatalf("%v: %s: two plain quorums do not meet", p, word)
 		}
 		alive := func(id NodeID) bool { return !dead(id) }
-		if totalQuorum(v, a, dead) && plainQuorum(v, b) && !shares(a, b) && shares(b, func(id NodeID) bool { return alive(id) && !a(id) }) {
+		if totalQuorum(v, a, dead) && p.Quorum(v, b) && !shares(a, b) && shares(b, func(id NodeID) bool { return alive(id) && !a(id) }) {
 			t.Fatalf("%s: a total quorum misses a living member of a plain one", word)
 		}
 	})
@@ -102,7 +103,8 @@ func TestTallyCountsLikePlainQuorum(t *testing.T) {
 		other := rapid.StringOfN(rapid.RuneFrom([]rune("uuujl")), n, n, -1).Draw(t, "next")
 		self := NodeID(rapid.IntRange(1, n).Draw(t, "self"))
 		v, next := viewOf(word), viewOf(other)
-		c := New(Config{Self: Node{ID: self}, Ping: testPing, Lease: testLease, RemoveAfter: testRemove}, 1)
+		p := drawPolicy(t)
+		c := New(Config{Self: Node{ID: self}, Partition: p, Ping: testPing, Lease: testLease, RemoveAfter: testRemove}, 1)
 		o := &office{peers: map[NodeID]*peer{}}
 		c.office, c.view = o, v
 		for i := range v.Members {
@@ -115,8 +117,8 @@ func TestTallyCountsLikePlainQuorum(t *testing.T) {
 				o.now.open(o.round)
 				o.next.open(o.round)
 			} else if id := NodeID(rapid.IntRange(1, n).Draw(t, "who")); id != self {
-				p := o.peers[id]
-				o.answer(id, p, p.round+uint64(rapid.IntRange(0, int(o.round-p.round)).Draw(t, "round")))
+				x := o.peers[id]
+				o.answer(id, x, x.round+uint64(rapid.IntRange(0, int(o.round-x.round)).Draw(t, "round")))
 			}
 			if rapid.IntRange(0, 20).Draw(t, "restart") == 0 {
 				o.now, o.next = c.newTally(v), c.newTally(next)
@@ -124,14 +126,14 @@ func TestTallyCountsLikePlainQuorum(t *testing.T) {
 			slow := func(both bool) uint64 {
 				for r := o.round; r > 0 && r+roundsKept > o.round; r-- {
 					in := func(id NodeID) bool { return id == self || o.peers[id].round >= r }
-					if plainQuorum(v, in) && (!both || plainQuorum(next, in)) {
+					if p.Quorum(v, in) && (!both || p.Quorum(next, in)) {
 						return r
 					}
 				}
 				return 0
 			}
 			if got, want := o.now.answered(nil, o.round, 0), slow(false); got != want {
-				t.Fatalf("%s: %d, counted anew %d", word, got, want)
+				t.Fatalf("%v: %s: %d, counted anew %d", p, word, got, want)
 			}
 			if got, want := o.now.answered(o.next, o.round, 0), slow(true); got != want {
 				t.Fatalf("%s %s: %d, counted anew %d", word, other, got, want)

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -102,6 +103,24 @@ func (s *swarm) draw(on func() bool) {
 		s.cfg.RemoveAfter = s.cfg.Lease + s.between(0, 3*s.cfg.Lease)
 	}
 	s.cfg.Evidence = [...]CrashEvidence{EvidenceFull, EvidenceFull, EvidenceFull, EvidenceFull, EvidenceWithinQuorum, EvidenceOff}[s.rng.IntN(6)]
+	if s.chance(50) {
+		s.drawPolicy()
+	}
+}
+
+// drawPolicy takes one of the policies that are not the default. With AssumeCrash the
+// lineages part by design: the checks that need one line are off, and what is left to
+// show is that a healed network ends in one cluster.
+func (s *swarm) drawPolicy() {
+	after := s.cfg.RemoveAfter + s.cfg.Lease + s.between(time.Millisecond, 4*time.Second)
+	all := []Policy{
+		StaticQuorum{1 + s.rng.IntN(5)}, StaticQuorum{1 + s.rng.IntN(5)}, KeepOldest{}, KeepOldest{}, weighted{}, AssumeCrash{After: after},
+	}
+	s.cfg.Partition = all[s.rng.IntN(len(all))]
+	if _, assumes := s.cfg.Partition.(AssumeCrash); assumes {
+		s.cfg.Evidence, s.truth.wrongEvidence = EvidenceFull, true
+	}
+	s.marks["policy "+strings.Fields(s.policy().String())[0]]++
 }
 
 func (s *swarm) isCut(from, to NodeID) bool {
@@ -385,7 +404,7 @@ func (s *swarm) watchLinks() {
 // leader serves shows its view to them.
 func (s *swarm) show(a *simNode) {
 	o, _ := s.some()
-	if a.paused || a.core.View() == nil || s.holds(a) || !s.chance(20) || a.core.View().Member(o.id) != nil {
+	if a.paused || a.core.View() == nil || s.holds(a) && !s.truth.wrongEvidence || !s.chance(20) || a.core.View().Member(o.id) != nil {
 		return
 	}
 	s.transmit(a.id, o.id, &Decided{View: a.core.View()})

@@ -6,6 +6,12 @@ package view
 // kept up with every answer instead of being made anew, since a leader of a thousand
 // members gets ten thousand answers a second.
 type tally struct {
+	view   *View
+	peers  map[NodeID]*peer
+	self   NodeID
+	policy Policy
+	// count is the policy if numbers are enough for it.
+	count  counted
 	voters int
 	// selfVotes and selfSenior tell of the leader, which answers its own rounds.
 	selfVotes, selfSenior bool
@@ -19,7 +25,8 @@ type tally struct {
 // newTally starts a count for a view from what the leader knows of its members.
 func (c *Core) newTally(v *View) *tally {
 	o := c.office
-	t := &tally{}
+	t := &tally{view: v, peers: o.peers, self: c.self(), policy: c.cfg.Partition}
+	t.count, _ = t.policy.(counted)
 	for i := range v.Members {
 		m := &v.Members[i]
 		if !m.Status.Votes() {
@@ -69,12 +76,16 @@ func (t *tally) answered(other *tally, newest, floor uint64) uint64 {
 	if newest > roundsKept {
 		floor = max(floor, newest-roundsKept)
 	}
-	mine, others := t.own(), other.own()
+	mine, others, seen := t.own(), other.own(), -1
 	for n := newest; n > floor; n-- {
 		mine += t.at[n%roundsKept]
 		if other != nil {
 			others += other.at[n%roundsKept]
 		}
+		if seen == mine+others {
+			continue // nobody more than of the round after it
+		}
+		seen = mine + others
 		if t.enough(mine, n) && (other == nil || other.enough(others, n)) {
 			return n
 		}
@@ -90,7 +101,13 @@ func (t *tally) own() int {
 	return 0
 }
 
-// enough is plainQuorum on counts.
+// enough reports whether those who answered a round or a later one are a quorum.
 func (t *tally) enough(yes int, round uint64) bool {
-	return 2*yes > t.voters || 2*yes == t.voters && (t.selfSenior || t.seniorRound >= round)
+	if t.count != nil {
+		return t.count.enough(t.voters, yes, t.selfSenior || t.seniorRound >= round)
+	}
+	return t.policy.Quorum(t.view, func(id NodeID) bool {
+		p := t.peers[id]
+		return id == t.self || p != nil && p.round >= round
+	})
 }

@@ -61,10 +61,9 @@ func (x *truth) check(n *simNode, before *View, out *Effects) {
 	if out.Lease != nil {
 		x.checkLease(n, *out.Lease)
 	}
-	if x.wrongEvidence {
-		return
+	if !x.wrongEvidence {
+		x.checkOutsiders()
 	}
-	x.checkOutsiders()
 	x.checkLeaders()
 }
 
@@ -155,13 +154,13 @@ func (x *truth) follows(n *simNode, before, v *View) bool {
 // rightful reports whether those who accepted carry the step.
 func (x *truth) rightful(a *acceptance) bool {
 	in := func(id NodeID) bool { return a.by[id] }
-	if plainQuorum(a.base, in) && plainQuorum(a.next, in) {
+	if x.w.quorum(a.base, in) && x.w.quorum(a.next, in) {
 		return true
 	}
 	rest := func(v *View) bool {
 		return !slices.ContainsFunc(v.Members, func(m Member) bool { return !a.by[m.ID] && !x.dead[m.ID] })
 	}
-	return a.emergency && x.w.cfg.Evidence == EvidenceFull && rest(a.base) && rest(a.next)
+	return a.emergency && x.w.cfg.Evidence == EvidenceFull && rest(a.base) && rest(a.next) && x.w.policy().Survives(a.base, in)
 }
 
 // checkLease holds a new lease against the leader's that granted it.
@@ -224,7 +223,7 @@ func (x *truth) checkLeaders() {
 		if !until.After(x.w.clock(n)) {
 			continue
 		}
-		if leader != 0 {
+		if leader != 0 && !x.wrongEvidence {
 			x.w.fail("%d and %d hold leader leases at once", leader, id)
 		}
 		leader = id

@@ -388,3 +388,13 @@ func viewText(v *View) string {
 	}
 	return s + " }"
 }
+
+// policy is the one that the nodes have.
+func (w *world) policy() Policy {
+	if w.cfg.Partition == nil {
+		return KeepMajority{}
+	}
+	return w.cfg.Partition
+}
+
+func (w *world) quorum(v *View, in has) bool { return w.policy().Quorum(v, in) }

@@ -1,0 +1,101 @@
+package view
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// What AssumeCrash does: a node without a lease, that has been without for After,
+// takes members that it has not heard of for as long, and has no link with, for
+// crashed. From there on they are as the proven dead: not asked, and not needed for a
+// total quorum. The window of other proofs (inWindow) does not bind here: it guards
+// against going on beside a majority, which is what this policy accepts.
+
+// silence is what a node keeps of the members' signs of life, for AssumeCrash alone.
+type silence struct {
+	after time.Duration
+	// heard is when a member was last heard of, or when this node met it.
+	heard map[NodeID]clock.Instant
+}
+
+func newSilence(p Policy) *silence {
+	if a, ok := p.(AssumeCrash); ok {
+		return &silence{after: a.After, heard: map[NodeID]clock.Instant{}}
+	}
+	return nil
+}
+
+// signOfLife notes that a peer was heard of: what was assumed of it is wrong.
+func (c *Core) signOfLife(id NodeID) {
+	if c.silence == nil {
+		return
+	}
+	if c.view.Member(id) != nil {
+		c.silence.heard[id] = c.now
+	}
+	if p := c.proofs[id]; p != nil && p.assumed {
+		delete(c.proofs, id)
+		c.trace("not dead after all", id, "")
+	}
+}
+
+// meetMembers begins to listen to the members of a new view.
+func (c *Core) meetMembers(v *View) {
+	if c.silence == nil {
+		return
+	}
+	heard := make(map[NodeID]clock.Instant, len(v.Members))
+	for i := range v.Members {
+		id := v.Members[i].ID
+		if heard[id] = c.silence.heard[id]; heard[id] == 0 {
+			heard[id] = c.now
+		}
+	}
+	c.silence.heard = heard
+}
+
+// servedAt is when this node last had a leader, be it itself.
+func (c *Core) servedAt() clock.Instant { return max(c.grantedAt, c.heardAt) }
+
+// assumes reports whether the time has come to take silence for death.
+func (c *Core) assumes() bool {
+	return c.silence != nil && c.votes() && !c.lease.Valid(c.now) && !c.now.Before(c.servedAt().Add(c.silence.after))
+}
+
+// driveAssume takes the silent for dead.
+func (c *Core) driveAssume() bool {
+	if !c.assumes() {
+		return false
+	}
+	moved := false
+	for i := range c.view.Members {
+		if id := c.view.Members[i].ID; c.assumable(id) && !c.now.Before(c.silence.heard[id].Add(c.silence.after)) {
+			c.proveDead(id, &proof{at: c.now, reason: "assumed: silent for " + c.silence.after.String(), assumed: true})
+			moved = true
+		}
+	}
+	return moved
+}
+
+// assumable reports whether a member could be assumed dead.
+func (c *Core) assumable(id NodeID) bool {
+	return id != c.self() && !c.links[id] && c.proofs[id] == nil
+}
+
+// assumeAt returns when driveAssume next has something to do.
+func (c *Core) assumeAt() clock.Instant {
+	if c.silence == nil || !c.votes() {
+		return clock.Never
+	}
+	d := clock.Never
+	for i := range c.view.Members {
+		if id := c.view.Members[i].ID; c.assumable(id) {
+			d = clock.Min(d, c.silence.heard[id].Add(c.silence.after))
+		}
+	}
+	if d == clock.Never {
+		return d
+	}
+	return max(d, c.servedAt().Add(c.silence.after), c.lease.Until)
+}
