@@ -15,6 +15,8 @@ import (
 // silence is what a node keeps of the members' signs of life, for AssumeCrash alone.
 type silence struct {
 	after time.Duration
+	// since is when this node stood in a view first.
+	since clock.Instant
 	// heard is when a member was last heard of, or when this node met it.
 	heard map[NodeID]clock.Instant
 }
@@ -45,6 +47,9 @@ func (c *Core) meetMembers(v *View) {
 	if c.silence == nil {
 		return
 	}
+	if c.silence.since == 0 {
+		c.silence.since = c.now
+	}
 	heard := make(map[NodeID]clock.Instant, len(v.Members))
 	for i := range v.Members {
 		id := v.Members[i].ID
@@ -55,8 +60,9 @@ func (c *Core) meetMembers(v *View) {
 	c.silence.heard = heard
 }
 
-// servedAt is when this node last had a leader, be it itself.
-func (c *Core) servedAt() clock.Instant { return max(c.grantedAt, c.heardAt) }
+// servedAt is when this node was last granted a lease. Pings are not enough: a leader
+// that gathers no quorum sends them as well.
+func (c *Core) servedAt() clock.Instant { return max(c.grantedAt, c.silence.since) }
 
 // assumes reports whether the time has come to take silence for death.
 func (c *Core) assumes() bool {

@@ -263,7 +263,24 @@ func (c *Core) driveCandidacy() bool {
 	case !cand.preparing:
 		c.prepare()
 	default:
-		c.takeOffice(total)
+		return c.win(c.choose(in, plain, cand.found.attempt))
+	}
+	return true
+}
+
+// win goes the way that a quorum's promises have opened.
+func (c *Core) win(w way) bool {
+	switch w {
+	case wayWait:
+		if c.now.Before(c.cand.deadline) {
+			return false
+		}
+		c.fail("not all the living answer")
+	case wayNone:
+		c.fail("what was uncovered needs the dead")
+		c.standAfter = c.standAfter.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
+	default:
+		c.takeOffice(w)
 	}
 	return true
 }

@@ -99,7 +99,7 @@ func (s *swarm) endHealed() {
 	}
 	s.must(2*s.policy().(AssumeCrash).After+12*(s.cfg.RemoveAfter+s.cfg.Lease), "one cluster", func() bool {
 		l := s.living()
-		if !slices.ContainsFunc(l, func(n *simNode) bool { return n.core.View() != nil }) {
+		if !slices.ContainsFunc(l, func(n *simNode) bool { return n.core.View() != nil && !n.leaves }) {
 			s.marks["no cluster left"]++
 			return true
 		}
@@ -154,11 +154,17 @@ func (s *swarm) endQuorum(v *View, in map[NodeID]bool) {
 
 // trapped reports whether a view was proposed in the moment in which the leader
 // could not know yet who is cut off, and needs some of those. It may have been
-// chosen out there, so nobody may drop it: agreement has no way out but the heal.
+// chosen out there, so nobody may drop it: agreement has no way out but the heal. With
+// policies that may need more than a majority of a view that joiners have made larger,
+// the moment is longer: until those joiners have died.
 func (s *swarm) trapped(began time.Duration) bool {
+	moment := 2*s.cfg.Ping + 20*s.jitter
+	if s.policy() != (KeepMajority{}) {
+		moment = time.Hour
+	}
 	for _, a := range s.truth.accepted { // order-free: any will do
 		in := func(id NodeID) bool { n := s.nodes[id]; return n != nil && !n.down && !s.wall(id, 0) && !s.wall(0, id) }
-		if a.since > began && a.since < began+2*s.cfg.Ping+20*s.jitter && !s.quorum(a.next, in) {
+		if a.since > began && a.since < began+moment && !s.quorum(a.next, in) {
 			return true
 		}
 	}

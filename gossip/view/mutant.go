@@ -56,5 +56,7 @@ const (
 	mutantSoonRemoval
 	// mutantNoFarewell lets a leader go the moment it has committed its leave.
 	mutantNoFarewell
+	// mutantCarryHopeless carries an attempt that needs the dead.
+	mutantCarryHopeless
 	mutants
 )

@@ -81,7 +81,7 @@ type preparation struct {
 }
 
 // takeOffice follows a prepare that a quorum has promised.
-func (c *Core) takeOffice(emergency bool) {
+func (c *Core) takeOffice(w way) {
 	cand := c.cand
 	o := &office{
 		ballot: cand.ballot, since: c.now, nextPing: c.now, drivenAt: c.now, stirred: true,
@@ -105,10 +105,10 @@ func (c *Core) takeOffice(emergency bool) {
 		o.doubts[id] = &doubt{asked: cand.began, waiting: c.witnesses(id), answered: maps.Clone(cand.yes)}
 	}
 	c.trace("office", c.self(), "")
-	switch {
-	case emergency:
+	switch w {
+	case wayTakeOver:
 		c.takeOver(cand.yes)
-	case cand.found.attempt != nil && c.mutant != mutantDropAttempt:
+	case wayCarry:
 		c.carry(cand.found.attempt)
 	default:
 		o.free = true
@@ -144,6 +144,10 @@ func (c *Core) driveOffice() bool {
 		c.standAfter = c.now.Add(c.cfg.Ping + c.upTo(c.cfg.Lease))
 		return true
 	}
+	if o.proposal != nil && c.hopeless(o.proposal.next, o.proposal.emergency) && !c.mustTakeOver() {
+		c.makeRoom()
+		return true
+	}
 	if c.mustTakeOver() {
 		c.stepDown("the living are no quorum any more")
 		c.standAfter = c.now
@@ -172,11 +176,62 @@ func (c *Core) mustTakeOver() bool {
 		return false
 	}
 	living := func(id NodeID) bool { return !c.dead(id) }
-	if p := c.office.proposal; p != nil && p.emergency {
-		// A takeover needs all of those that it keeps: one more death, and it is begun anew.
-		return !allOf(p.next, living)
+	if p := c.office.proposal; p != nil {
+		// One death too many, and a takeover is begun anew, or an attempt taken over.
+		return c.hopeless(p.next, p.emergency) && c.total(living)
 	}
 	return !c.plain(c.view, living) && c.total(living)
+}
+
+// hopeless reports whether a view on top of ours can never be committed any more,
+// since too many of those who would have to accept it are dead. It may have been
+// committed before they died; so whoever finds it cannot drop it, but it does not bind
+// a total quorum: that goes on without the dead as if it had not found it (evidence.go).
+func (c *Core) hopeless(next *View, emergency bool) bool {
+	if len(c.proofs) == 0 {
+		return false
+	}
+	living := func(id NodeID) bool { return !c.dead(id) }
+	return !(c.plain(c.view, living) && c.plain(next, living)) && !(emergency && allOf(next, living))
+}
+
+// way says what a prepare that a quorum has answered leads to.
+type way uint8
+
+const (
+	// wayAfresh: nothing was uncovered.
+	wayAfresh way = iota
+	// wayCarry: an attempt was uncovered, to be carried on.
+	wayCarry
+	// wayTakeOver: an emergency takeover.
+	wayTakeOver
+	// wayWait: a takeover, if all the living answer.
+	wayWait
+	// wayNone: what was uncovered needs the dead, and this node cannot take over.
+	wayNone
+)
+
+// choose picks the way on from what a quorum has promised and uncovered.
+func (c *Core) choose(in has, plain bool, found *attempt) way {
+	switch {
+	case !plain:
+		return wayTakeOver
+	case found == nil || c.mutant == mutantDropAttempt:
+		return wayAfresh
+	case !c.hopeless(found.next, found.emergency) || c.mutant == mutantCarryHopeless:
+		return wayCarry
+	case c.total(in):
+		return wayTakeOver
+	case c.total(func(id NodeID) bool { return !c.dead(id) }):
+		return wayWait
+	}
+	return wayNone
+}
+
+// makeRoom leaves office for long enough that somebody else may try who can.
+func (c *Core) makeRoom() {
+	c.stepDown("what it carries needs the dead")
+	c.standAfter = c.now.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
 }
 
 // officeDeadline returns when the leader next wants to be driven.
@@ -309,16 +364,22 @@ func (c *Core) drivePreparation() bool {
 		return false
 	}
 	prep := o.prep
+	w := c.choose(in, plain, prep.found.attempt)
+	if w == wayWait {
+		return false
+	}
 	o.prep = nil
-	switch {
-	case !plain:
+	switch w {
+	case wayTakeOver:
 		c.takeOver(prep.yes)
-	case prep.found.attempt != nil && c.mutant != mutantDropAttempt:
+	case wayCarry:
 		c.carry(prep.found.attempt)
-	default:
+	case wayAfresh:
 		o.free, o.stirred = true, true
 		o.nextPing = c.now
 		c.trace("free", c.self(), "")
+	default:
+		c.makeRoom()
 	}
 	return true
 }

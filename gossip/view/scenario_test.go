@@ -19,6 +19,8 @@ var scenarios = []scenario{
 	{"leavers do not take over", leaversStay},
 	{"a new generation is above the attempts met", generationOfAttempts},
 	{"no lease while an attempt is carried", leaseWhileCarrying},
+	{"an attempt whose voters have died is taken over", hopelessAttempt},
+	{"an emergency view that keeps a dead member is taken over", hopelessTakeover},
 	{"A48 pauses", pauses},
 	{"A49 three join while one hears nothing, the others die", deafWhileOthersJoin},
 	{"A50 a paused member is removed, the others die, it resumes", removedInItsSleep},
@@ -522,4 +524,54 @@ func leaseWhileCarrying(w *world) {
 	w.lose = func(from, to NodeID, m Message) bool { _, ok := m.(*PreVote); return ok && from != 3 }
 	w.until(3*time.Second, "3 carries its own removal", func() bool { return w.marks["carries"] > 0 })
 	w.run(3 * time.Second)
+}
+
+// hopelessAttempt: 1 proposes to leave 4 and 5 out; 3 accepts, then 1 and 2 die. 3, 4
+// and 5 are a quorum of the old view and know that the others are dead, and the
+// attempt can never be committed: it must not be carried for ever.
+func hopelessAttempt(w *world) {
+	grow(w, 5)
+	w.run(time.Second)
+	w.cutOff(4, 5)
+	w.until(4*time.Second, "3 has accepted", func() bool { return w.nodes[3].core.attempts[w.nodes[3].core.view.Epoch] != nil })
+	w.crash(1, 2)
+	w.cut = nil
+	for _, n := range w.living() {
+		for _, id := range []NodeID{1, 2} {
+			w.step(n.id, Link{Subject: id, Up: false})
+			w.at(30*time.Millisecond, func() { w.step(n.id, ProvenDead{Subject: id, Reason: "refused"}) })
+		}
+	}
+	w.must(4*time.Second, "the rest serves", func() bool { return w.allUp(3) && w.allHold() })
+}
+
+// hopelessTakeover: 4 and 5 are cut off, and 4 is told that the others are dead. It
+// takes over with 5, which accepts; then 4 dies, and the network heals. 1 uncovers an
+// emergency view that keeps the dead 4, and is a plain quorum with the others.
+func hopelessTakeover(w *world) {
+	w.truth.wrongEvidence = true
+	grow(w, 5)
+	w.run(time.Second)
+	w.cutOff(4, 5)
+	for id := NodeID(1); id <= 3; id++ {
+		w.step(5, Link{Subject: id, Up: false})
+	}
+	w.lose = func(from, to NodeID, m Message) bool {
+		p, ok := m.(*Pong)
+		_, promised := m.(*Promised)
+		return ok && p.Accepted != 0 && to == 4 || promised && from == 3 // so that 5 is needed
+	}
+	for id := NodeID(1); id <= 3; id++ {
+		w.step(4, ProvenDead{Subject: id, Reason: "wrong"})
+	}
+	w.until(2*time.Second, "5 has accepted", func() bool { return w.nodes[5].core.attempts[w.nodes[5].core.view.Epoch] != nil })
+	w.cut = nil
+	w.kill(300*time.Millisecond, 4)
+	before := w.marks["office"]
+	w.run(2 * time.Second)
+	w.lose = nil
+	w.must(4*time.Second, "the rest serves", func() bool { return w.allUp(4) && w.allHold() })
+	if n := w.marks["office"] - before; n > 10 {
+		w.fail("it took %d leaders", n)
+	}
 }
