@@ -99,6 +99,10 @@ type Config struct {
 	DriftPPM int
 	// CrashEvidence (equal) sets how far proofs of death count. Default: full.
 	CrashEvidence view.CrashEvidence
+	// Partition (equal, by its String) says who goes on when the members cannot reach
+	// each other, and who stops: view.KeepMajority, view.StaticQuorum, view.KeepOldest,
+	// view.AssumeCrash, or the application's own. Default: view.KeepMajority.
+	Partition view.Policy
 	// Oracle, if set, is asked about members that cannot be reached, and about all of
 	// them while this node has lost its lease: an orchestrator's API, for example. It
 	// returns true only for a process that is certainly gone. It is called from
@@ -225,6 +229,9 @@ func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = clock.Boot()
 	}
+	if c.Partition == nil {
+		c.Partition = view.KeepMajority{}
+	}
 	if c.Resolver == nil {
 		c.Resolver = net.DefaultResolver
 	}
@@ -252,6 +259,7 @@ func (c *Config) settings() map[string]string {
 		"RemoveAfter":   c.RemoveAfter.String(),
 		"DriftPPM":      strconv.Itoa(c.DriftPPM),
 		"CrashEvidence": evidenceLevel(c.CrashEvidence),
+		"Partition":     c.Partition.String(),
 	}
 }
 

@@ -47,6 +47,13 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		"key":           {Config{SecretKeys: [][]byte{make([]byte, 5)}}, []string{`SecretKeys = "[0] of 5 bytes"`}},
 		"handler":       {Config{Handlers: map[transport.Kind]transport.Handler{transport.KindView: nil}}, []string{`Handlers = 1`}},
 		"discovery":     {Config{Discovery: Discovery{ProbeInterval: 1}}, []string{`Discovery.ProbeInterval = 1ns`}},
+		"static quorum": {Config{Partition: view.StaticQuorum{N: 3}}, nil},
+		"quorum of 0":   {Config{Partition: view.StaticQuorum{}}, []string{`Partition = "static quorum 0"`}},
+		"assume soon":   {Config{Partition: view.AssumeCrash{After: 3 * time.Second}}, []string{`Partition = "assume crash after 3s"`}},
+		"assume blindly": {Config{Partition: view.AssumeCrash{After: 10 * time.Second}, CrashEvidence: view.EvidenceOff},
+			[]string{`Partition = "assume crash after 10s"`}},
+		"own policy":    {Config{Partition: everyone{}}, nil},
+		"unsafe policy": {Config{Partition: anybody{}}, []string{`Partition = anybody`}},
 		"many at once": {Config{Name: "/", Listen: "x", Lease: 1, DriftPPM: 1 << 30},
 			[]string{`DriftPPM`, `Lease`, `Listen`, `Name`}},
 	} {
@@ -84,4 +91,31 @@ func TestDefaultsAreTheProfileLAN(t *testing.T) {
 		a.SettleAfter != b.SettleAfter || a.ReformAfter != b.ReformAfter || a.CrashEvidence != view.EvidenceFull {
 		t.Errorf("zero value gives %+v, LAN gives %+v", a, b)
 	}
+}
+
+// everyone is a policy that an application may bring: all must be there.
+type everyone struct{}
+
+func (everyone) String() string                                   { return "everyone" }
+func (everyone) Survives(*view.View, func(view.NodeID) bool) bool { return false }
+func (everyone) Quorum(v *view.View, in func(view.NodeID) bool) bool {
+	for _, m := range v.WithRole("") {
+		if !in(m.ID) {
+			return false
+		}
+	}
+	return true
+}
+
+// anybody is one that it may not.
+type anybody struct{ everyone }
+
+func (anybody) String() string { return "anybody" }
+func (anybody) Quorum(v *view.View, in func(view.NodeID) bool) bool {
+	for _, m := range v.Members {
+		if in(m.ID) {
+			return true
+		}
+	}
+	return false
 }

@@ -69,7 +69,7 @@ func newLoop(n *Node) *loop {
 		n: n,
 		core: view.New(view.Config{
 			Self: n.self, Ping: cfg.Ping, Lease: cfg.Lease, RemoveAfter: cfg.RemoveAfter,
-			DriftPPM: cfg.DriftPPM, Evidence: cfg.CrashEvidence, Seed: cfg.Seed,
+			DriftPPM: cfg.DriftPPM, Evidence: cfg.CrashEvidence, Partition: cfg.Partition, Seed: cfg.Seed,
 		}, n.clock.Now()),
 		evidence: newEvidence(n.self.ID, cfg.Oracle != nil, &n.counters),
 		forming:  newForming(n.self, cfg, func() int64 { return time.Now().Unix() }),

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
 )
 
 // eventually polls a condition of real nodes.
@@ -97,6 +99,7 @@ func TestWrongSettingsAreToldOnBothSides(t *testing.T) {
 		want []string
 	}{
 		{Config{Cluster: "other"}, []string{"cluster name", `"other"`, `"peerage"`}},
+		{Config{Partition: view.KeepOldest{}}, []string{"setting Partition", `"keep oldest"`, `"keep majority"`}},
 		{Config{Lease: 1500 * time.Millisecond}, []string{"setting Lease", `"1.5s"`, `"1s"`}},
 	} {
 		test.cfg.ContactPoints = addrs[:1]

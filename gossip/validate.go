@@ -58,6 +58,7 @@ func (c Config) Validate() error {
 	}
 	c.validateContacts(&e)
 	c.validateTimes(&e)
+	c.validatePartition(&e)
 	c.validateKeys(&e)
 	for k := range c.Handlers {
 		if k == transport.KindView || k == transport.KindEvidence {
@@ -163,6 +164,39 @@ func (c *Config) validateTimes(e *ConfigError) {
 		"PushPullInterval": d.PushPullInterval, "RejoinInterval": d.RejoinInterval} {
 		e.check(v >= 10*time.Millisecond, "Discovery."+name, v, "at least 10ms")
 	}
+}
+
+func (c *Config) validatePartition(e *ConfigError) {
+	name := c.Partition.String()
+	e.check(name != "" && printable(name, nameBytesMax, ""), "Partition", name,
+		"nodes compare its String, which has 1 to 128 printable bytes")
+	switch p := c.Partition.(type) {
+	case view.StaticQuorum:
+		e.check(p.N >= 1, "Partition", name, "N is at least 1")
+	case view.AssumeCrash:
+		e.check(p.After > c.RemoveAfter+c.Lease, "Partition", name,
+			fmt.Sprintf("After is more than RemoveAfter + Lease (%v): a majority must have had the time to go on first", c.RemoveAfter+c.Lease))
+		e.check(c.CrashEvidence == view.EvidenceFull, "Partition", name,
+			"it counts silence as evidence, so CrashEvidence must be full")
+	}
+	for n := 1; n <= policyVoters; n++ {
+		if err := view.VerifyPolicy(c.Partition, policySample(n)); err != nil {
+			e.add("Partition", name, "it lets two parts act at once, or none: "+err.Error())
+			return
+		}
+	}
+}
+
+// policyVoters is up to what size an application's own policy is tried out.
+const policyVoters = 5
+
+// policySample is a view of n plain members.
+func policySample(n int) *view.View {
+	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1)}
+	for i := range n {
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(i + 1)}, Joined: v.Epoch, Status: view.Up})
+	}
+	return v
 }
 
 func (c *Config) validateKeys(e *ConfigError) {
