@@ -26,6 +26,7 @@ const (
 	tagPrepare
 	tagPrepared
 	tagCommit
+	tagPacked
 )
 
 // Bounds of fields on the wire, whatever a peer's Limits.
@@ -59,7 +60,7 @@ func Append(b []byte, m Message) []byte {
 		b = appendUs(append(b, tagDiffer), m.Session, m.Ask, uint64(m.Epoch), uint64(m.Next))
 		return appendPrints(appendFences(appendVector(b, m.Vector), m.Fences), m.Keys, m.Prints)
 	case *Fetch:
-		return appendKeys(appendUs(append(b, tagFetch), m.Session, m.Ask), m.Keys)
+		return appendKeys(appendUs(append(b, tagFetch), m.Session, m.Ask, uint64(m.Credit)), m.Keys)
 	case *Values:
 		return appendItems(appendUs(append(b, tagValues), m.Floor, m.Session, m.Ask, uint64(m.Answered)), m.Items)
 	case *Part:
@@ -77,6 +78,8 @@ func Append(b []byte, m Message) []byte {
 		return appendFences(b, m.Fences)
 	case *Commit:
 		return appendFences(appendDrops(appendUs(append(b, tagCommit), m.Floor), m.Drops), m.Fences)
+	case *Packed:
+		return wire.AppendBytes(wire.AppendUvarint(append(b, tagPacked, m.Of), uint64(m.Raw)), m.Data)
 	}
 	panic(fmt.Sprintf("replicator: no encoding for %T", m))
 }
@@ -201,7 +204,7 @@ func decode(r *wire.Reader) Message {
 		m.Keys, m.Prints = readPrints(r)
 		return m
 	case tagFetch:
-		return &Fetch{Session: r.Uvarint(), Ask: r.Uvarint(), Keys: readKeys(r)}
+		return &Fetch{Session: r.Uvarint(), Ask: r.Uvarint(), Credit: readInt(r, "credit", messageBytesMax), Keys: readKeys(r)}
 	case tagValues:
 		return &Values{Floor: r.Uvarint(), Session: r.Uvarint(), Ask: r.Uvarint(), Answered: readInt(r, "answered", messageBytesMax), Items: readItems(r)}
 	case tagPart:
@@ -220,8 +223,10 @@ func decode(r *wire.Reader) Message {
 		return m
 	case tagCommit:
 		return &Commit{Floor: r.Uvarint(), Drops: readDrops(r), Fences: readFences(r)}
+	case tagPacked:
+		return &Packed{Of: r.Byte(), Raw: readInt(r, "packed", packRawMax), Data: r.Bytes("packed", messageBytesMax)}
 	default:
-		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagCommit)})
+		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagPacked)})
 		return nil
 	}
 }

@@ -42,6 +42,8 @@ type Config struct {
 	// NoStream and NoGossip switch one of the two ways of dissemination off. They
 	// exist to show that each of them converges alone.
 	NoStream, NoGossip bool
+	// NoPack sends everything uncompressed.
+	NoPack bool
 }
 
 // Limits bound what a Core holds. Zero means the default. Writers are refused at

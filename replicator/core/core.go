@@ -15,6 +15,7 @@ type Core struct {
 	store  store
 	fences fences
 	log    ownLog
+	packer packer
 	// tracks says what has been applied of every node's stream but the own one.
 	tracks map[view.NodeID]*track
 
@@ -30,6 +31,8 @@ type Core struct {
 	// round counts anti-entropy rounds, steps the steps.
 	round, steps uint64
 	session      session
+	// shunned is the source that has just failed us.
+	shunned view.NodeID
 	forgetting
 	ids uint64 // of sessions and transfers
 
@@ -130,10 +133,7 @@ func (c *Core) Deadline() clock.Instant {
 	if len(c.timers) > 0 {
 		d = clock.Min(d, c.timers[0].at)
 	}
-	if c.session.peer != 0 {
-		d = clock.Min(d, c.session.retryAt)
-	}
-	return d
+	return clock.Min(d, c.nextDue())
 }
 
 func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
@@ -146,6 +146,9 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 	}
 	if p.down {
 		c.onPeerUp(now, from)
+	}
+	if k, ok := m.(*Packed); ok {
+		m = c.onPacked(p, k)
 	}
 	switch m := m.(type) {
 	case *Deltas:
@@ -177,9 +180,8 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 	case *Values:
 		if c.levelWith(p, m.Floor) {
 			c.onValues(now, p, m)
-		} else if c.current(p, m.Session, m.Ask) != nil {
-			// What it has told about its keys is out of date.
-			c.session = session{}
+		} else {
+			c.unlevelLane(now, p, m)
 		}
 	case *Part:
 		c.onPart(now, p, m)

@@ -27,13 +27,14 @@ func samples() []Message {
 		&Status{Epoch: 2, Floor: 6, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true},
 		&Compare{Session: 1, Ask: 2, Start: 3, Sums: []uint64{1, 2}},
 		&Differ{Session: 1, Ask: 2, Epoch: 4, Next: 256, Vector: vector, Fences: fences, Keys: []string{"k"}, Prints: []uint64{5}},
-		&Fetch{Session: 1, Ask: 2, Keys: []string{"k"}},
+		&Fetch{Session: 1, Ask: 2, Credit: 99, Keys: []string{"k"}},
 		&Values{Floor: 5, Session: 1, Ask: 2, Answered: 1, Items: items},
 		&Part{Transfer: 1, Index: 2, Total: 3000, Data: []byte("data")},
 		&PartAck{Transfer: 1, Next: 2},
 		&Prepare{Epoch: 2, Floor: 3, Attempt: 4, Drops: drops},
 		&Prepared{Epoch: 2, Floor: 3, Attempt: 4, Agreed: []bool{true, false}, Fences: fences},
 		&Commit{Floor: 1, Drops: drops, Fences: fences},
+		&Packed{Of: 99, Raw: 300, Data: []byte("data")},
 	}
 }
 
@@ -46,8 +47,8 @@ func TestMessagesSurviveTheWire(t *testing.T) {
 		}
 		names[Name(m)] = true
 	}
-	if len(names) != 16 {
-		t.Errorf("%d names for 16 messages", len(names))
+	if len(names) != 17 {
+		t.Errorf("%d names for 17 messages", len(names))
 	}
 }
 

@@ -18,36 +18,11 @@ import (
 //	Status  ->            root, vector
 //	        <- Compare    sums of 256 buckets
 //	Differ  ->            fingerprints of the keys in buckets that differ
-//	        <- Fetch      keys, again and again
+//	        <- Fetch      keys, again and again, also to others (session.go)
 //	Values  ->            as many as fit into a frame
 //
 // Each side only pulls, so a value travels to whom it is new and nobody decides
-// for another. A replica runs one session at a time and pulls frame by frame: a
-// slow peer slows itself only.
-
-// session is a pull of everything that one peer holds beyond us. The zero
-// session is none.
-type session struct {
-	id   uint64
-	peer view.NodeID
-	// epoch is the older one of the two sides' views at its beginning, vector and
-	// fences what the peer held then.
-	epoch  view.Epoch
-	vector []Seen
-	fences []Fence
-	begun  bool
-	next   int
-	want   []string
-	bytes  int
-	// ask numbers the newest question, retryAt is when it is asked again, tries how
-	// often it was.
-	ask     uint64
-	retryAt clock.Instant
-	tries   int
-}
-
-// sessionTriesMax ends a session whose peer does not answer.
-const sessionTriesMax = 8
+// for another.
 
 // gossip is one round.
 func (c *Core) gossip(now clock.Instant) {
@@ -56,6 +31,7 @@ func (c *Core) gossip(now clock.Instant) {
 		return
 	}
 	c.round++
+	c.packer.rest()
 	if c.caughtUp < c.epoch || len(c.former) > 0 {
 		for _, p := range c.peers {
 			c.sendStatus(p, p.synced < c.epoch || p.caughtUp < c.epoch)
@@ -102,6 +78,7 @@ func (c *Core) vector() []Seen {
 func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	c.takeFences(p.id, m.Fences)
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)
+	p.keys = m.Keys
 	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {
 		c.progress(now, p, m.Vector[i].Seen, 0, 0)
 	}
@@ -118,7 +95,11 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	} else {
 		p.differed++
 		if c.session.peer == 0 && c.mustPull(m, p) {
-			c.startSession(now, p)
+			if p.id == c.shunned {
+				c.shunned = 0 // once: others may be quicker with their Status
+			} else {
+				c.startSession(now, p)
+			}
 		}
 		c.catchUp(now)
 	}
@@ -179,153 +160,4 @@ func (c *Core) forgotten() bool {
 		}
 	}
 	return c.caughtUp >= c.epoch
-}
-
-func (c *Core) startSession(now clock.Instant, p *peer) {
-	c.ids++
-	c.stats.Descents++
-	c.trace(TraceEvent{Kind: TraceDescend, Peer: p.id})
-	p.differed = 0
-	c.session = session{id: c.ids, peer: p.id, epoch: c.epoch}
-	c.question(now, p)
-}
-
-// question asks the peer for what the session needs next.
-func (c *Core) question(now clock.Instant, p *peer) {
-	s := &c.session
-	s.retryAt = now.Add(c.wait(s.tries))
-	s.tries++
-	if len(s.want) > 0 {
-		c.send(p, &Fetch{Session: s.id, Ask: s.ask, Keys: s.want[:min(len(s.want), fetchKeysMax)]})
-		return
-	}
-	c.send(p, &Compare{Session: s.id, Ask: s.ask, Start: s.next, Sums: c.store.sums()})
-}
-
-// retrySession asks again, or gives the session up.
-func (c *Core) retrySession(now clock.Instant) {
-	s := &c.session
-	if s.peer == 0 || now.Before(s.retryAt) {
-		return
-	}
-	p := c.byID[s.peer]
-	if p == nil || s.tries >= sessionTriesMax {
-		*s = session{}
-		return
-	}
-	if len(p.in.open) > 0 && p.in.open[len(p.in.open)-1].got != nil {
-		// The answer is coming in, in parts.
-		s.tries = 0
-	}
-	c.question(now, p)
-}
-
-func (c *Core) onCompare(p *peer, m *Compare) {
-	if len(m.Sums) != bucketCount {
-		return
-	}
-	out := &Differ{Session: m.Session, Ask: m.Ask, Epoch: c.epoch, Next: bucketCount, Vector: c.vector(), Fences: c.fences.all()}
-	size := 0
-	for i := m.Start; i < bucketCount; i++ {
-		b := &c.store.buckets[i]
-		if b.sum == m.Sums[i] {
-			continue
-		}
-		if size > c.cfg.Limits.FrameBytes/2 {
-			out.Next = i
-			break
-		}
-		for _, it := range b.sorted() {
-			out.Keys = append(out.Keys, it.key)
-			out.Prints = append(out.Prints, it.print)
-			size += len(it.key) + 10
-		}
-	}
-	c.send(p, out)
-}
-
-// current returns the session if a message from p answers its newest question.
-func (c *Core) current(p *peer, id, ask uint64) *session {
-	if c.session.peer != p.id || c.session.id != id || c.session.ask != ask {
-		return nil
-	}
-	return &c.session
-}
-
-func (c *Core) onDiffer(now clock.Instant, p *peer, m *Differ) {
-	s := c.current(p, m.Session, m.Ask)
-	if s == nil {
-		return
-	}
-	if !s.begun {
-		s.begun, s.vector, s.fences = true, m.Vector, m.Fences
-		s.epoch = min(s.epoch, m.Epoch)
-	}
-	s.next = m.Next
-	for i, k := range m.Keys {
-		if c.store.print(k) != m.Prints[i] {
-			s.want = append(s.want, k)
-		}
-	}
-	c.pull(now, p)
-}
-
-// fetchKeysMax bounds the keys of one Fetch.
-const fetchKeysMax = 1024
-
-// pull goes on with the session: next values, next buckets, or its end.
-func (c *Core) pull(now clock.Instant, p *peer) {
-	s := &c.session
-	switch {
-	case s.bytes > c.cfg.Limits.RoundBytes && c.caughtUp >= c.epoch:
-		// Enough for this round; the rest differs in the next one too.
-		*s = session{}
-	case len(s.want) > 0 || s.next < bucketCount:
-		s.ask++
-		s.tries = 0
-		c.question(now, p)
-	default:
-		done := *s
-		*s = session{}
-		c.trace(TraceEvent{Kind: TraceSynced, Peer: p.id, Bytes: done.bytes})
-		c.takeFences(p.id, done.fences)
-		c.caught(now, p, done.epoch, done.vector)
-	}
-}
-
-func (c *Core) onFetch(p *peer, m *Fetch) {
-	out := &Values{Floor: c.floor, Session: m.Session, Ask: m.Ask}
-	size := 0
-	for _, k := range m.Keys {
-		it := c.store.get(k)
-		if it != nil && size > 0 && size+it.bytes+len(k) > c.cfg.Limits.FrameBytes {
-			break
-		}
-		out.Answered++
-		if it != nil {
-			out.Items = append(out.Items, full(it))
-			size += it.bytes + len(k) + 12
-		}
-	}
-	c.stats.ValuesSent += uint64(len(out.Items))
-	c.send(p, out)
-}
-
-func (c *Core) onValues(now clock.Instant, p *peer, m *Values) {
-	took := c.take(p, m.Items)
-	c.stats.ValuesReceived += uint64(len(m.Items))
-	s := c.current(p, m.Session, m.Ask)
-	if s == nil || m.Answered == 0 || m.Answered > len(s.want) {
-		return
-	}
-	if !took {
-		// The session must not claim to have everything.
-		c.session = session{}
-		return
-	}
-	for i := range m.Items {
-		s.bytes += m.Items[i].size()
-	}
-	s.want = s.want[m.Answered:]
-	c.pull(now, p)
 }

@@ -52,31 +52,40 @@ func among(list ...view.NodeID) func(view.NodeID) bool {
 	return func(id view.NodeID) bool { return slices.Contains(list, id) }
 }
 
+func sets(list ...[]view.NodeID) (out []kept) {
+	for _, s := range list {
+		out = append(out, kept{members: s})
+	}
+	return out
+}
+
 func TestJointQuorums(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		voters  []view.NodeID
-		former  [][]view.NodeID
+		former  []kept
 		present []view.NodeID
 		have    []view.NodeID
 		met     bool
 	}{
 		{"a majority", ids(1, 2, 3), nil, ids(1, 2, 3), ids(1, 2), true},
 		{"no majority", ids(1, 2, 3), nil, ids(1, 2, 3), ids(1), false},
-		{"newcomers alone do not speak for the former view", ids(1, 2, 3, 4, 5), [][]view.NodeID{ids(1, 2, 3)}, ids(1, 2, 3, 4, 5), ids(3, 4, 5), false},
-		{"newcomers with a former majority", ids(1, 2, 3, 4, 5), [][]view.NodeID{ids(1, 2, 3)}, ids(1, 2, 3, 4, 5), ids(2, 3, 4), true},
-		{"two of five removed: all three that are left", ids(3, 4, 5), [][]view.NodeID{ids(1, 2, 3, 4, 5)}, ids(3, 4, 5), ids(3, 4), false},
-		{"two of five removed: all three answer", ids(3, 4, 5), [][]view.NodeID{ids(1, 2, 3, 4, 5)}, ids(3, 4, 5), ids(3, 4, 5), true},
-		{"the last survivor", ids(5), [][]view.NodeID{ids(1, 2, 3, 4, 5)}, ids(5), ids(5), true},
-		{"one after another", ids(3, 4, 5), [][]view.NodeID{ids(1, 2, 3, 4, 5), ids(2, 3, 4, 5)}, ids(3, 4, 5), ids(4, 5), false},
-		{"a member that only joins does not count", ids(1, 2), [][]view.NodeID{ids(1)}, ids(1, 2, 3), ids(1, 3), false},
+		{"newcomers alone do not speak for the former view", ids(1, 2, 3, 4, 5), sets(ids(1, 2, 3)), ids(1, 2, 3, 4, 5), ids(3, 4, 5), false},
+		{"newcomers with a former majority", ids(1, 2, 3, 4, 5), sets(ids(1, 2, 3)), ids(1, 2, 3, 4, 5), ids(2, 3, 4), true},
+		{"two of five removed: all three that are left", ids(3, 4, 5), sets(ids(1, 2, 3, 4, 5)), ids(3, 4, 5), ids(3, 4), false},
+		{"two of five removed: all three answer", ids(3, 4, 5), sets(ids(1, 2, 3, 4, 5)), ids(3, 4, 5), ids(3, 4, 5), true},
+		{"the last survivor", ids(5), sets(ids(1, 2, 3, 4, 5)), ids(5), ids(5), true},
+		{"one after another", ids(3, 4, 5), sets(ids(1, 2, 3, 4, 5), ids(2, 3, 4, 5)), ids(3, 4, 5), ids(4, 5), false},
+		{"all of a set: one is missing", ids(1, 2, 3, 4, 5), []kept{{members: ids(1, 2, 3, 6), all: true}}, ids(1, 2, 3, 4, 5), ids(2, 3, 4, 5), false},
+		{"all of a set: all that are left", ids(1, 2, 3, 4, 5), []kept{{members: ids(1, 2, 3, 6), all: true}}, ids(1, 2, 3, 4, 5), ids(1, 2, 3), true},
+		{"a member that only joins does not count", ids(1, 2), sets(ids(1)), ids(1, 2, 3), ids(1, 3), false},
 	} {
 		qs := jointQuorums(majority, c.voters, c.former, among(c.present...))
 		if got := allMet(qs, among(c.have...)); got != c.met {
 			t.Errorf("%s: met %t, want %t", c.name, got, c.met)
 		}
 	}
-	if qs := jointQuorums(All, ids(1, 2), [][]view.NodeID{ids(1, 2, 3)}, among(1, 2, 3)); len(qs) != 1 {
+	if qs := jointQuorums(All, ids(1, 2), sets(ids(1, 2, 3)), among(1, 2, 3)); len(qs) != 1 {
 		t.Error("only majorities are joint")
 	}
 }

@@ -22,6 +22,7 @@ type peer struct {
 
 	// What its newest Status said.
 	caughtUp view.Epoch
+	keys     uint64
 	// differed counts its Statuses in a row that differed from our state.
 	differed int
 	// synced is the newest view in which we took over its whole state.
@@ -38,12 +39,15 @@ type peer struct {
 type members struct {
 	view   *view.View
 	epoch  view.Epoch
-	voters []view.NodeID   // with the role, self included if it votes
-	former [][]view.NodeID // kept sets, see quorum.go
+	voters []view.NodeID // with the role, self included if it votes
+	former []kept        // see quorum.go
 	// caughtUp is the newest view with which this replica has caught up.
 	caughtUp view.Epoch
-	peers    []*peer // sorted by seniority
-	byID     map[view.NodeID]*peer
+	// behind: it has not caught up since it last kept a set, also if that was dropped
+	// because the view is settled without it.
+	behind bool
+	peers  []*peer // sorted by seniority
+	byID   map[view.NodeID]*peer
 }
 
 func (c *Core) present(id view.NodeID) bool { return id == c.cfg.Self || c.byID[id] != nil }
@@ -70,11 +74,11 @@ func (c *Core) onView(now clock.Instant, v *view.View) {
 	}
 	c.keepFormer(old, oldVoters)
 	c.enlist(now, v)
-	c.dropGoneStreams()
+	c.dropGoneLanes(now)
 	c.cycle, c.tired = pruning{}, 0
 	c.store.suspectAll()
 	if len(c.peers) == 0 {
-		c.former = nil
+		c.former, c.behind = nil, false
 	}
 	c.catchUp(now)
 	c.recount(now)
@@ -91,10 +95,9 @@ func (c *Core) keepFormer(old *view.View, voters []view.NodeID) {
 		// A newcomer has not seen the views before its own, of which the others may
 		// still keep sets: any one of them may alone hold what was confirmed there. So
 		// it needs each voter that is present, or one replica that has caught up.
-		for _, id := range c.voters {
-			if id != c.cfg.Self {
-				c.former = append(c.former, []view.NodeID{id})
-			}
+		others := slices.DeleteFunc(slices.Clone(c.voters), func(id view.NodeID) bool { return id == c.cfg.Self })
+		if len(others) > 0 {
+			c.former, c.behind = []kept{{members: others, all: true}}, true
 		}
 		return
 	case c.epoch.Generation() == old.Epoch.Generation() && c.epoch > old.Epoch+1:
@@ -110,10 +113,11 @@ func (c *Core) keepFormer(old *view.View, voters []view.NodeID) {
 	if len(voters) == 0 || len(voters) == 1 && voters[0] == c.cfg.Self {
 		return
 	}
-	if len(c.former) >= formerMax {
-		c.former = c.former[1:]
+	c.former = append(c.former, kept{members: voters})
+	if len(c.former) > formerMax {
+		c.former = append([]kept{merged(c.former[0], c.former[1], c.present)}, c.former[2:]...)
 	}
-	c.former = append(c.former, voters)
+	c.behind = true
 }
 
 // enlist makes the peers those of v, keeping what is known of old ones.
@@ -135,11 +139,13 @@ func (c *Core) enlist(now clock.Instant, v *view.View) {
 	}
 }
 
-// dropGoneStreams forgets the streams and sessions of nodes that left the view.
-// Their place in the vector stays until everybody has caught up.
-func (c *Core) dropGoneStreams() {
-	if c.session.peer != 0 && c.byID[c.session.peer] == nil {
-		c.session = session{}
+// dropGoneLanes ends what the session had open at nodes that left the view. Their
+// place in the vector stays until everybody has caught up.
+func (c *Core) dropGoneLanes(now clock.Instant) {
+	for _, l := range slices.Clone(c.session.lanes) {
+		if c.byID[l.peer] == nil {
+			c.laneLost(now, l.peer)
+		}
 	}
 }
 
@@ -150,7 +156,7 @@ func (c *Core) catchUp(now clock.Instant) {
 		return
 	}
 	if c.caughtUp < c.epoch && c.hasCaughtUp() {
-		c.caughtUp = c.epoch
+		c.caughtUp, c.behind = c.epoch, false
 		for _, p := range c.peers {
 			c.sendStatus(p, false)
 		}
@@ -168,7 +174,7 @@ func (c *Core) hasCaughtUp() bool {
 		p := c.byID[id]
 		return id == c.cfg.Self || p != nil && p.synced >= c.epoch
 	}
-	if len(c.former) < formerMax && allMet(jointQuorums(Majority(0, 0), nil, c.former, c.present)[1:], synced) {
+	if (len(c.former) > 0 || !c.behind) && allMet(jointQuorums(Majority(0, 0), nil, c.former, c.present)[1:], synced) {
 		return true
 	}
 	for _, p := range c.peers {

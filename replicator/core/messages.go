@@ -114,10 +114,12 @@ type Differ struct {
 	Prints  []uint64
 }
 
-// Fetch asks for the values of keys.
+// Fetch asks for the values of keys, of which the answer may have Credit bytes, or
+// one value that is larger.
 type Fetch struct {
 	Session uint64
 	Ask     uint64
+	Credit  int
 	Keys    []string
 }
 
@@ -187,9 +189,10 @@ func (*Prepare) message()     {}
 func (*Prepared) message()    {}
 func (*Commit) message()      {}
 
-// Name returns a message's name for the labels of metrics.
+// Name returns a message's name for the labels of metrics; a packed one has the name
+// of what is in it.
 func Name(m Message) string {
-	switch m.(type) {
+	switch m := m.(type) {
 	case *Deltas:
 		return "deltas"
 	case *Ack:
@@ -220,6 +223,8 @@ func Name(m Message) string {
 		return "prepared"
 	case *Commit:
 		return "commit"
+	case *Packed:
+		return m.name()
 	}
 	return "part_ack"
 }

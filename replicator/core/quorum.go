@@ -35,9 +35,8 @@ import (
 // survivor is gone. Settling takes a round trip where nothing is amiss, and as
 // long as a state transfer where a newcomer has to be filled and is needed for it.
 //
-// A newcomer counts every voter of its first view as a kept set of its own: it
-// does not know which sets the others still keep. One set of all voters was the
-// first rule; a joiner then caught up with two of three while the third, cut off
+// A newcomer needs all voters of its first view: it does not know which sets the
+// others still keep. A majority of them was the first rule; a joiner then caught up with two of three while the third, cut off
 // with a removed member, held what those two had confirmed in the view before
 // (internal/sim, seed 4443 of its time: S4).
 //
@@ -46,8 +45,27 @@ import (
 // until they are filled. It costs availability in exactly the moment (a node has
 // died, another comes) in which there is the least of it.
 
-// formerMax bounds the kept sets: views that change faster than members catch up.
+// formerMax bounds the kept sets. Views may change faster than members catch up: the
+// two oldest sets then become one, of which all members that are present are needed.
+// That is more than either of them asked for, and cannot be less.
 const formerMax = 16
+
+// kept is a set of former voters of which a majority is needed, or all.
+type kept struct {
+	members []view.NodeID
+	all     bool
+}
+
+// merged returns what a and b ask for, and more.
+func merged(a, b kept, present func(view.NodeID) bool) kept {
+	out := kept{all: true}
+	for _, id := range slices.Concat(a.members, b.members) {
+		if present(id) && !slices.Contains(out.members, id) {
+			out.members = append(out.members, id)
+		}
+	}
+	return out
+}
 
 // quorum is a set of nodes of which need must answer.
 type quorum struct {
@@ -73,14 +91,18 @@ func majorityOf(n int) int { return n/2 + 1 }
 
 // jointQuorums returns what a request at level needs: of the current voters, and
 // of the kept sets of former ones as far as they are still present.
-func jointQuorums(level Level, voters []view.NodeID, former [][]view.NodeID, present func(view.NodeID) bool) []quorum {
+func jointQuorums(level Level, voters []view.NodeID, former []kept, present func(view.NodeID) bool) []quorum {
 	out := []quorum{{members: voters, need: level.Need(len(voters))}}
 	if !level.joint() {
 		return out
 	}
 	for _, f := range former {
-		left := slices.DeleteFunc(slices.Clone(f), func(id view.NodeID) bool { return !present(id) })
-		out = append(out, quorum{members: left, need: min(majorityOf(len(f)), len(left))})
+		left := slices.DeleteFunc(slices.Clone(f.members), func(id view.NodeID) bool { return !present(id) })
+		need := len(left)
+		if !f.all {
+			need = min(majorityOf(len(f.members)), need)
+		}
+		out = append(out, quorum{members: left, need: need})
 	}
 	return out
 }

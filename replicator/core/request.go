@@ -256,6 +256,7 @@ func (c *Core) onPeerLost(now clock.Instant, id view.NodeID) {
 		return
 	}
 	p.down = true
+	c.laneLost(now, id)
 	ids := make([]RequestID, 0, len(c.requests))
 	for rid, r := range c.requests {
 		if _, answered := r.answers[id]; !answered {

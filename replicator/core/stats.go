@@ -24,6 +24,7 @@ type Stats struct {
 	DeltasResent   uint64
 	Gaps           uint64 // entries that came with a hole before them
 	Descents       uint64 // anti-entropy exchanges beyond the root digest
+	LanesDismissed uint64 // helpers of such an exchange that were late, gone or of no use
 	ValuesSent     uint64 // full values, by anti-entropy and repair
 	ValuesReceived uint64
 	Repairs        uint64 // values sent to stale replicas by reads

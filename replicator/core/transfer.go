@@ -47,6 +47,8 @@ func (o *outgoing) resendAt() clock.Instant {
 // incoming are the transfers from one peer that are not complete, oldest first.
 type incoming struct {
 	open []*receiving
+	// at is when the newest part came.
+	at clock.Instant
 }
 
 type receiving struct {
@@ -59,8 +61,14 @@ type receiving struct {
 // send hands a message to the shell, in parts if it must be.
 func (c *Core) send(p *peer, m Message) {
 	size := sizeOf(m)
+	bulk := bulky(m, size)
+	if c.packable(m, size) {
+		if k := c.packer.pack(m); k != nil {
+			m, size = k, len(k.Data)+64
+		}
+	}
 	if size <= c.cfg.Limits.FrameBytes {
-		c.out.Send = append(c.out.Send, Send{To: p.id, Bulk: bulky(m, size), Msg: m})
+		c.out.Send = append(c.out.Send, Send{To: p.id, Bulk: bulk, Msg: m})
 		return
 	}
 	if len(p.out.queue) >= c.cfg.Limits.Transfers {
@@ -178,6 +186,7 @@ func (c *Core) onPart(now clock.Instant, p *peer, m *Part) {
 	if m.Index == r.next && len(r.got)+len(m.Data) <= r.total && len(m.Data) > 0 {
 		r.got = append(r.got, m.Data...)
 		r.next++
+		p.in.at = now
 	}
 	c.send(p, &PartAck{Transfer: m.Transfer, Next: r.next})
 	if len(r.got) < r.total || r.got == nil {
