@@ -242,6 +242,7 @@ type memStore struct {
 	// wanted is what Place said, for all types; watchers are told of it.
 	wanted   map[ShardID]string
 	watchers []func(map[ShardID]string)
+	plans    planBook
 }
 
 func (m *memStore) Place(_ context.Context, _ string, wanted map[ShardID]string) error {

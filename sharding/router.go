@@ -64,6 +64,11 @@ type incarnation struct {
 	// out sends answers; it does not block either.
 	out      *outbox
 	observer Observer
+	// plans, office and members are for daemons: where plans are kept, nil where they
+	// cannot be; the term in which this node coordinates the type; the role's members.
+	plans   planStore
+	office  func() (term view.Epoch, holds bool)
+	members func() []view.NodeID
 	// alive reports whether the lease holds.
 	alive func() bool
 }

@@ -46,12 +46,16 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			Control: p.typ.Control, Supervision: p.typ.Supervision,
 			Passivation: p.typ.Passivation, StopTimeout: p.typ.StopTimeout,
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
+			Admit: p.typ.admit,
 			Epoch: p.epoch, Counters: &p.entities, Logger: logger,
 		}))
 	}
 	p.now.Store(inc)
 	p.reask(inc)
 	p.room.ring()
+	if hosts && p.typ.residents != nil {
+		inc.work.Go(func() { p.keepResidents(inc) })
+	}
 }
 
 func (p *path[Req, Resp]) detach(ctx context.Context) error {
@@ -86,6 +90,9 @@ func (p *path[Req, Resp]) startShard(shard ShardID, token Token, states map[stri
 	_, err := h.StartShard(shard, token, states)
 	if err == nil {
 		p.counters.in.Add(1)
+		if p.typ.residents != nil {
+			p.typ.residents.wake.ring()
+		}
 	}
 	return err
 }

@@ -36,6 +36,8 @@ type shell struct {
 	// regionTerm and officeTerm are the terms of which the cores spoke last.
 	regionTerm, officeTerm view.Epoch
 	inOffice               atomic.Bool
+	// officeNow is the term of the office while inOffice.
+	officeNow atomic.Uint64
 	// greeted are the members outside the role that were told our settings.
 	greeted map[view.NodeID]bool
 
@@ -301,6 +303,7 @@ func (sh *shell) noteTerm(t *traceLine) {
 		term = &sh.officeTerm
 		switch t.kind {
 		case coordinator.TraceOffice:
+			sh.officeNow.Store(uint64(t.token.Term))
 			sh.inOffice.Store(true)
 		case coordinator.TraceOfficeLeft:
 			sh.inOffice.Store(false)

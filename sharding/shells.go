@@ -58,6 +58,7 @@ func (s *Sharding) begin(sh *shell) {
 func (s *Sharding) incarnation(sh *shell) *incarnation {
 	return &incarnation{
 		self: s.cfg.Self.ID, links: s.cfg.Links, ctx: s.ctx, work: &s.work,
+		plans: s.plans(sh.info.role), office: sh.office, members: sh.members,
 		alive: s.cfg.LeaseValid, out: &s.out, observer: s.cfg.Observer,
 		need: func(shard ShardID) { sh.inbox.put(region.NeedHome{Shards: []ShardID{shard}}) },
 		misrouted: func(shard ShardID, t Token) {
@@ -67,6 +68,35 @@ func (s *Sharding) incarnation(sh *shell) *incarnation {
 			sh.inbox.put(region.MarkerAcked{From: from, Shards: []protocol.ShardToken{{Shard: shard, Token: t}}})
 		},
 	}
+}
+
+// plans returns where the plans of a role's daemons are kept, nil where they cannot
+// be.
+func (s *Sharding) plans(role string) planStore {
+	if !s.cfg.Self.HasRole(role) || s.cfg.Store == nil {
+		return nil
+	}
+	p, _ := s.cfg.Store(role).(planStore)
+	return p
+}
+
+// office returns the term of the office that this node's coordinator holds.
+func (sh *shell) office() (term view.Epoch, holds bool) {
+	return view.Epoch(sh.officeNow.Load()), sh.inOffice.Load()
+}
+
+// members returns the nodes of the type's role in the view.
+func (sh *shell) members() (nodes []view.NodeID) {
+	v := sh.view.Load()
+	if v == nil {
+		return nil
+	}
+	for i := range v.Members {
+		if v.Members[i].HasRole(sh.info.role) {
+			nodes = append(nodes, v.Members[i].ID)
+		}
+	}
+	return nodes
 }
 
 // shellFor returns the shell that a message is for. A node must answer the census

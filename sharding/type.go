@@ -126,6 +126,11 @@ type Type[Req, Resp any] struct {
 	MinMembers int
 	// Limits bounds queues and sizes; the zero value means the defaults.
 	Limits Limits
+
+	// residents are kept alive; nil: nobody is.
+	residents *residents
+	// admit refuses the start of an entity; nil: nobody is refused.
+	admit func(id string) error
 }
 
 // Limits bounds what one type may hold on one node. Zero fields mean defaults.

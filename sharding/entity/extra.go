@@ -25,6 +25,8 @@ type extra[Req, Resp any] struct {
 	// it had to go, and ends when its mail is worked off.
 	place   evict.Node[*instance[Req, Resp]]
 	leaving bool
+	// dismissed: it is to end before its next batch.
+	dismissed bool
 }
 
 // more returns the instance's extra; called with the mutex.

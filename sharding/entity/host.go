@@ -20,6 +20,8 @@ type Config[Req, Resp any] struct {
 	// Shards is the number of shards of the type.
 	Shards uint32
 	New    func(id string) Entity[Req, Resp]
+	// Admit refuses the start of an instance by its error; nil: all may start.
+	Admit func(id string) error
 	// Alive reports whether the node may run entities now: asked before every
 	// dispatch.
 	Alive   func() bool

@@ -148,6 +148,8 @@ func (r *runner[Req, Resp]) take() bool {
 			s.mu.Lock()
 		case in.box == nil && in.leaving():
 			in.retire = true
+		case in.extra != nil && in.extra.dismissed:
+			in.extra.dismissed, in.retire = false, in.ent != nil
 		case in.box != nil:
 			r.batch, in.box, r.next = in.box, nil, 0
 			in.taken = uint32(len(r.batch.msgs))
@@ -288,6 +290,11 @@ func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 // create makes the instance, gives it the state that came with a move, and lets it
 // begin.
 func (r *runner[Req, Resp]) create() error {
+	if admit := r.shard.host.cfg.Admit; admit != nil {
+		if err := admit(r.in.id); err != nil {
+			return err
+		}
+	}
 	ent := r.shard.host.cfg.New(r.in.id)
 	if ent == nil {
 		panic("New returned nil")

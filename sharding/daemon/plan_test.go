@@ -1,0 +1,233 @@
+package daemon
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+func TestPlansFollowEachOther(t *testing.T) {
+	members := []view.NodeID{1, 2}
+	s := &State{Acked: map[view.NodeID]Rev{1: {}, 2: {}}}
+	step := func(term view.Epoch, want Plan) {
+		t.Helper()
+		got, write := Next(s, term, 3, members)
+		if write != (want != Plan{}) || got != want {
+			t.Fatalf("plan %+v, %v, want %+v", got, write, want)
+		}
+		if write {
+			s.Plan = got
+		}
+	}
+	step(5, Plan{Rev{5, 1}, 3, false})
+	step(5, Plan{})
+	s.Acked[1] = Rev{5, 1}
+	step(5, Plan{})
+	s.Acked[2] = Rev{5, 1}
+	step(5, Plan{Rev{5, 2}, 3, true})
+	step(5, Plan{})
+	step(6, Plan{}) // a new term leaves what runs
+	s.Wish = 5
+	step(4, Plan{}) // one that was replaced writes nothing
+	step(6, Plan{Rev{6, 1}, 5, false})
+	s.Wish = 2 // another wish meanwhile asks for another stop
+	step(6, Plan{Rev{6, 2}, 2, false})
+	s.Acked[1], s.Acked[3] = Rev{6, 2}, Rev{5, 1}
+	step(6, Plan{})
+	members = []view.NodeID{1, 7} // 2 is out of the view, 7 does not host
+	step(6, Plan{Rev{6, 3}, 2, true})
+	if gone := Stale(s, members); len(gone) != 2 || slices.Contains(gone, 1) {
+		t.Errorf("stale are %v", gone)
+	}
+}
+
+// world is a register that holds what a majority holds, and nodes that look at it.
+type world struct {
+	rand  *rand.Rand
+	state State
+	nodes map[view.NodeID]*worker
+	// members is the view; coordinators that were replaced go on with an older one.
+	members []view.NodeID
+	term    view.Epoch
+	fence   view.Epoch
+	// pending are writes of coordinators that have not arrived.
+	pending []pending
+	next    view.NodeID
+	// skipAck is the mutant: a node acknowledges before it has ended its workers.
+	skipAck bool
+}
+
+type pending struct {
+	term view.Epoch
+	plan Plan
+}
+
+// worker is a node: what it has seen, and under which number of workers its
+// workers run.
+type worker struct {
+	plan    Plan
+	ready   bool
+	present bool
+	runs    map[int]int
+}
+
+func newWorld(seed uint64) *world {
+	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), nodes: map[view.NodeID]*worker{}, term: 1}
+	w.state.Acked = map[view.NodeID]Rev{}
+	for range 3 {
+		w.join()
+	}
+	return w
+}
+
+func (w *world) join() {
+	w.next++
+	w.nodes[w.next] = &worker{runs: map[int]int{}}
+	w.members = append(w.members, w.next)
+}
+
+// leave takes a node out of the view: its lease ended before, so it runs nothing.
+func (w *world) leave(i int) {
+	delete(w.nodes, w.members[i])
+	w.members = slices.Delete(slices.Clone(w.members), i, i+1)
+	w.term++
+}
+
+func (w *world) step() {
+	switch w.rand.IntN(12) {
+	case 0:
+		if w.rand.IntN(6) == 0 {
+			w.state.Wish = 1 + w.rand.IntN(4)
+		}
+	case 1:
+		if len(w.members) < 4 {
+			w.join()
+		}
+	case 2:
+		if len(w.members) > 1 && w.rand.IntN(6) == 0 {
+			w.leave(w.rand.IntN(len(w.members)))
+		}
+	case 3, 4:
+		w.office(w.term)
+	case 5:
+		w.deliver()
+	default:
+		w.node(w.members[w.rand.IntN(len(w.members))])
+	}
+}
+
+// office reads, fenced, and sends the next plan on its way.
+func (w *world) office(term view.Epoch) {
+	w.fence = max(w.fence, term)
+	if p, write := Next(&w.state, term, 2, w.members); write {
+		w.pending = append(w.pending, pending{term, p})
+	}
+}
+
+// deliver lets a write arrive, maybe late. A fenced one is merged all the same, as
+// the replicator does: its stamp orders it.
+func (w *world) deliver() {
+	if len(w.pending) == 0 {
+		return
+	}
+	i := w.rand.IntN(len(w.pending))
+	if p := w.pending[i].plan; p.Rev.Compare(w.state.Plan.Rev) > 0 {
+		w.state.Plan = p
+	}
+	w.pending = slices.Delete(w.pending, i, i+1)
+}
+
+func (w *world) node(id view.NodeID) {
+	n := w.nodes[id]
+	switch {
+	case !n.present:
+		n.present = true
+		w.state.Acked[id] = Rev{}
+		return
+	case !n.ready || w.rand.IntN(2) == 0:
+		n.ready = true
+		if w.state.Plan.Rev.Compare(n.plan.Rev) > 0 {
+			n.plan = w.state.Plan
+		}
+		return
+	}
+	if n.plan.Running {
+		i := w.rand.IntN(4)
+		if _, on := n.runs[i]; !on && n.plan.Runs(i) && !w.elsewhere(id, i) {
+			n.runs[i] = n.plan.Workers
+		}
+		return
+	}
+	if w.skipAck || len(n.runs) == 0 {
+		w.state.Acked[id] = n.plan.Rev
+	}
+	for i := range n.runs { // order-free: one of them ends
+		delete(n.runs, i)
+		break
+	}
+}
+
+// elsewhere: sharding keeps one instance of each worker.
+func (w *world) elsewhere(id view.NodeID, i int) bool {
+	for o, n := range w.nodes { // order-free: any will do
+		if _, on := n.runs[i]; on && o != id {
+			return true
+		}
+	}
+	return false
+}
+
+// check: all workers that run were told the same number.
+func (w *world) check() bool {
+	number := 0
+	for _, n := range w.nodes { // order-free: all are compared
+		for _, of := range n.runs { // order-free: all are compared
+			if number != 0 && number != of {
+				return false
+			}
+			number = of
+		}
+	}
+	return true
+}
+
+func play(seed uint64, mutant bool) (sound bool, changes int) {
+	w := newWorld(seed)
+	w.skipAck = mutant
+	for range 400 {
+		before := w.state.Plan
+		w.step()
+		if w.state.Plan != before {
+			changes++
+		}
+		if !w.check() {
+			return false, changes
+		}
+	}
+	return true, changes
+}
+
+func TestNoTwoNumbersOfWorkersRunAtOnce(t *testing.T) {
+	changes := 0
+	for seed := range uint64(2000) {
+		sound, n := play(seed, false)
+		if !sound {
+			t.Fatalf("seed %d: workers of two numbers run at once", seed)
+		}
+		changes += n
+	}
+	if changes < 10_000 {
+		t.Errorf("only %d plans in all: the test shows little", changes)
+	}
+}
+
+func TestTheCheckCatchesAnEarlyAck(t *testing.T) {
+	for seed := range uint64(2000) {
+		if sound, _ := play(seed, true); !sound {
+			return
+		}
+	}
+	t.Error("a node that acknowledges too early was not caught")
+}

@@ -1,0 +1,291 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding/daemon"
+)
+
+// planBook is the plans of a memStore, with the fence of the real one.
+type planBook struct {
+	mu       sync.Mutex
+	state    daemon.State
+	fence    view.Epoch
+	watchers []func(daemon.State)
+	// cut are nodes whose acknowledgements do not arrive.
+	cut map[view.NodeID]bool
+}
+
+// cutStore keeps a node's acknowledgements from arriving.
+func (c *cluster) cutStore(node view.NodeID, cut bool) {
+	c.store.plans.mu.Lock()
+	defer c.store.plans.mu.Unlock()
+	c.store.plans.cut = map[view.NodeID]bool{node: cut}
+}
+
+func (b *planBook) copy() daemon.State {
+	s := b.state
+	s.Acked = maps.Clone(s.Acked)
+	return s
+}
+
+func (b *planBook) change(fn func(*daemon.State)) {
+	b.mu.Lock()
+	if b.state.Acked == nil {
+		b.state.Acked = map[view.NodeID]daemon.Rev{}
+	}
+	fn(&b.state)
+	s, watchers := b.copy(), slices.Clone(b.watchers)
+	b.mu.Unlock()
+	for _, fn := range watchers {
+		fn(s)
+	}
+}
+
+func (m *memStore) readPlan(_ context.Context, _ string, term view.Epoch) (daemon.State, error) {
+	m.plans.mu.Lock()
+	defer m.plans.mu.Unlock()
+	m.plans.fence = max(m.plans.fence, term)
+	return m.plans.copy(), nil
+}
+
+func (m *memStore) writePlan(_ context.Context, _ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) (err error) {
+	m.plans.change(func(s *daemon.State) {
+		if term < m.plans.fence {
+			err = &replicator.FencedError{Term: uint64(term), Higher: uint64(m.plans.fence)}
+			return
+		}
+		s.Plan = p
+		for _, n := range gone {
+			delete(s.Acked, n)
+		}
+	})
+	return err
+}
+
+func (m *memStore) wish(_ context.Context, _ string, workers int) error {
+	m.plans.change(func(s *daemon.State) { s.Wish = workers })
+	return nil
+}
+
+func (m *memStore) ack(_ context.Context, _ string, node view.NodeID, rev daemon.Rev) error {
+	m.plans.mu.Lock()
+	cut := m.plans.cut[node]
+	m.plans.mu.Unlock()
+	if cut {
+		return replicator.ErrOutcomeUnknown
+	}
+	m.plans.change(func(s *daemon.State) {
+		if old := s.Acked[node]; old.Compare(rev) <= 0 {
+			s.Acked[node] = rev
+		}
+	})
+	return nil
+}
+
+func (m *memStore) watchPlan(_ string, fn func(daemon.State)) (cancel func()) {
+	m.plans.mu.Lock()
+	defer m.plans.mu.Unlock()
+	m.plans.watchers = append(m.plans.watchers, fn)
+	fn(m.plans.copy())
+	return func() {}
+}
+
+// crew notes which workers live, where, and of how many they were told to be.
+type crew struct {
+	mu    sync.Mutex
+	lives map[int]hand
+	wrong []string
+}
+
+type hand struct {
+	of   int
+	node view.NodeID
+}
+
+// toiler is a worker of a crew.
+type toiler struct {
+	crew   *crew
+	n, of  int
+	serves int
+}
+
+func (w *toiler) OnStart(ctx *Context) error {
+	w.crew.mu.Lock()
+	defer w.crew.mu.Unlock()
+	for n, other := range w.crew.lives { // order-free: all are compared
+		if n == w.n || other.of != w.of {
+			w.crew.wrong = append(w.crew.wrong, fmt.Sprintf("%d of %d starts on %v while %d of %d runs on %v", w.n, w.of, ctx.Self().Node, n, other.of, other.node))
+		}
+	}
+	w.crew.lives[w.n] = hand{w.of, ctx.Self().Node}
+	return nil
+}
+
+func (w *toiler) OnStop(*Context) {
+	w.crew.mu.Lock()
+	defer w.crew.mu.Unlock()
+	delete(w.crew.lives, w.n)
+}
+
+func (w *toiler) Handle(ctx *Context, what string) (string, error) {
+	if what == "end" {
+		ctx.Passivate()
+	}
+	w.serves++
+	return fmt.Sprintf("%d of %d, %d served", w.n, w.of, w.serves), nil
+}
+
+// shop is a cluster with a daemon.
+type shop struct {
+	*cluster
+	crew    *crew
+	daemons []*RunningDaemon[string, string]
+}
+
+func newShop(t *testing.T, nodes, workers int) *shop {
+	s := &shop{cluster: newCluster(t), crew: &crew{lives: map[int]hand{}}}
+	for i := range nodes {
+		s.hire(t, fmt.Sprintf("n%d", i+1), workers)
+	}
+	s.install(s.nodes...)
+	return s
+}
+
+func (s *shop) hire(t *testing.T, name string, workers int) {
+	n := s.add(name)
+	d, err := RegisterDaemon(n.reg, Daemon[string, string]{
+		Name: "crew", Workers: workers, MaxWorkers: 12,
+		New: func(n, of int) Entity[string, string] { return &toiler{crew: s.crew, n: n, of: of} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.daemons = append(s.daemons, d)
+	n.start()
+}
+
+// check asserts that exactly the workers of a number run, and how they are spread.
+func (s *shop) check(t *testing.T, when string, of, most int) {
+	t.Helper()
+	s.crew.mu.Lock()
+	defer s.crew.mu.Unlock()
+	for _, w := range s.crew.wrong {
+		t.Errorf("%s: %s", when, w)
+	}
+	perNode := map[view.NodeID]int{}
+	for n, h := range s.crew.lives { // order-free: each is checked by itself
+		perNode[h.node]++
+		if h.of != of || n >= of {
+			t.Errorf("%s: worker %d of %d lives, want those of %d", when, n, h.of, of)
+		}
+	}
+	if len(s.crew.lives) != of {
+		t.Errorf("%s: %d workers live, want %d", when, len(s.crew.lives), of)
+	}
+	for node, n := range perNode { // order-free: each is checked by itself
+		if n > most {
+			t.Errorf("%s: %d workers on %v, want at most %d", when, n, node, most)
+		}
+	}
+}
+
+func TestDaemonKeepsItsWorkersAliveAndSpread(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newShop(t, 3, 6)
+		pass(3 * time.Second)
+		s.check(t, "at the beginning", 6, 2)
+		for i, d := range s.daemons {
+			got, err := d.Worker(4).Ask(within(t, time.Second), "hello")
+			if want := fmt.Sprintf("4 of 6, %d served", i+1); err != nil || got != want || d.Workers() != 6 {
+				t.Errorf("from node %d: %q, %v; %d workers", i+1, got, err, d.Workers())
+			}
+		}
+		if _, err := s.daemons[0].Worker(5).Ask(within(t, time.Second), "end"); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		s.check(t, "after one ended by itself", 6, 2)
+
+		dead := s.nodes[2]
+		s.crew.mu.Lock()
+		maps.DeleteFunc(s.crew.lives, func(_ int, h hand) bool { return h.node == dead.self.ID })
+		s.crew.mu.Unlock()
+		s.kill(dead)
+		s.install(s.nodes[:2]...)
+		pass(2 * time.Second)
+		s.check(t, "after a node died", 6, 3)
+	})
+}
+
+func TestDaemonScalesWithoutTwoNumbersAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newShop(t, 3, 3)
+		pass(2 * time.Second)
+		for i, n := range []int{7, 12, 2, 5} {
+			by := s.daemons[i%len(s.daemons)]
+			if err := by.Scale(within(t, 10*time.Second), n); err != nil {
+				t.Fatal(err)
+			}
+			pass(2 * time.Second)
+			s.check(t, fmt.Sprint("after scaling to ", n), n, n)
+		}
+		_, err := s.daemons[0].Worker(5).Ask(within(t, time.Second), "hello")
+		if said := new(HandlerError); !errors.As(err, &said) || said.Text != ErrNoWorker.Error() {
+			t.Errorf("worker 5 of 5: %v", err)
+		}
+		if _, err := s.daemons[0].Worker(12).Ask(within(t, time.Second), "hello"); !errors.Is(err, ErrNoShard) {
+			t.Errorf("worker 12 of at most 12: %v", err)
+		}
+		for _, n := range []int{0, 13} {
+			if wrong := new(TypeError); !errors.As(s.daemons[0].Scale(context.Background(), n), &wrong) {
+				t.Errorf("Scale(%d) was taken", n)
+			}
+		}
+		// A node that comes later finds the number that counts, not its own.
+		s.hire(t, "late", 3)
+		s.install(s.nodes...)
+		pass(10 * time.Second)
+		s.check(t, "after a node came", 5, 5)
+	})
+}
+
+// The node in office dies in the middle of a change: its successor ends it.
+func TestDaemonScalingOutlivesItsCoordinator(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newShop(t, 3, 4)
+		pass(2 * time.Second)
+		// Cut off, the second node does not acknowledge: the change hangs.
+		s.cutStore(s.nodes[1].self.ID, true)
+		failed := s.daemons[2].Scale(within(t, time.Second), 6)
+		if !errors.Is(failed, context.DeadlineExceeded) {
+			t.Fatalf("scaled although a node did not answer: %v", failed)
+		}
+		dead := s.nodes[0]
+		s.kill(dead)
+		s.install(s.nodes[1:]...)
+		s.cutStore(s.nodes[1].self.ID, false)
+		pass(5 * time.Second)
+		s.crew.mu.Lock()
+		maps.DeleteFunc(s.crew.lives, func(_ int, h hand) bool { return h.node == dead.self.ID })
+		s.crew.mu.Unlock()
+		s.check(t, "after the coordinator died", 6, 6)
+	})
+}
+
+func TestDaemonThatIsWrongIsRefused(t *testing.T) {
+	_, err := RegisterDaemon(&Registry{}, Daemon[string, string]{Name: "d", Workers: -1, MaxWorkers: -5})
+	wrong := new(TypeError)
+	if !errors.As(err, &wrong) || len(wrong.Wrong) != 3 {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,33 @@
+package entity
+
+// Ensure starts the entity id if it has no instance, as a message would. It never
+// blocks, and does nothing where the shard takes nothing more.
+func (s *Shard[Req, Resp]) Ensure(id string) {
+	s.mu.Lock()
+	in := s.entities[id]
+	if in != nil {
+		s.mu.Unlock()
+		return
+	}
+	_ = s.deliverNew(id, Message[Req]{}.ForStart(), false)
+}
+
+// Dismiss ends the instance of id in an orderly way, when the messages in its hands
+// are done, and reports whether there is one still. It does not wait: ask again.
+func (s *Shard[Req, Resp]) Dismiss(id string) (there bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.entities[id]
+	if in == nil {
+		return false
+	}
+	switch {
+	case s.stopping != nil || !s.host.cfg.Alive():
+	case in.state == resting:
+		in.retire = true
+		s.begin(in)
+	default:
+		in.more().dismissed = true
+	}
+	return true
+}

@@ -1,0 +1,194 @@
+package sharding
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/daemon"
+)
+
+// planStore keeps a daemon's plan. All it does is at level majority.
+type planStore interface {
+	// readPlan is fenced unless term is zero, writePlan always.
+	readPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error)
+	writePlan(ctx context.Context, typ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) error
+	wish(ctx context.Context, typ string, workers int) error
+	ack(ctx context.Context, typ string, node view.NodeID, rev daemon.Rev) error
+	// watchPlan calls fn with what this node knows: now, and after changes.
+	watchPlan(typ string, fn func(daemon.State)) (cancel func())
+}
+
+// workerKeeper is the shell of package daemon: it follows the plan, ends workers
+// that must not run, says so, and writes plans while this node is in office.
+type workerKeeper struct {
+	name       string
+	first, max int
+	residents  *residents
+	registry   *Registry
+	// plan is the newest that was seen, nil before the first. It outlives incarnations:
+	// plans only grow.
+	plan atomic.Pointer[daemon.Plan]
+	// wish is the newest that was seen.
+	wish atomic.Int64
+	// changed rings when either changes.
+	changed bell
+	// knows: this incarnation has read the plan from a majority since it said that it
+	// is there. Nobody starts before.
+	knows atomic.Bool
+}
+
+// of names the worker of a shard.
+func (k *workerKeeper) of(s ShardID) []string {
+	if !runs(k.plan.Load(), int(s)) {
+		return nil
+	}
+	return []string{strconv.Itoa(int(s))}
+}
+
+// admit refuses the start of a worker that is not to run. An instance that it lets
+// start is in its shard's table already, so a plan that stops it afterwards finds it.
+func (k *workerKeeper) admit(id string) error {
+	n, err := strconv.Atoi(id)
+	if err != nil || !k.knows.Load() || !runs(k.plan.Load(), n) {
+		return ErrNoWorker
+	}
+	return nil
+}
+
+// see keeps the newer plan.
+func (k *workerKeeper) see(s daemon.State) {
+	k.wish.Store(int64(s.Wish))
+	for {
+		old := k.plan.Load()
+		if old != nil && old.Rev.Compare(s.Plan.Rev) >= 0 || s.Plan == (daemon.Plan{}) {
+			break
+		}
+		if k.plan.CompareAndSwap(old, &s.Plan) {
+			break
+		}
+	}
+	k.changed.ring()
+	k.residents.wake.ring()
+}
+
+// workforce is what the keeper needs of the path: its type's instances here.
+type workforce interface {
+	// dismiss ends all instances and reports how many there are still.
+	dismiss() int
+}
+
+// keeping is one incarnation's keeping of a daemon.
+type keeping struct {
+	k     *workerKeeper
+	inc   *incarnation
+	store planStore
+	hands workforce
+	// present: a majority knows that this node is there.
+	present bool
+	acked   daemon.Rev
+}
+
+// serve begins the keeping for an incarnation.
+func (k *workerKeeper) serve(inc *incarnation, hands workforce) (look func() (may, soon bool), end func()) {
+	kp := &keeping{k: k, inc: inc, store: inc.plans, hands: hands}
+	if kp.store == nil {
+		return func() (may, soon bool) { return false, false }, func() {}
+	}
+	cancel := kp.store.watchPlan(k.name, k.see)
+	return kp.look, func() {
+		k.knows.Store(false)
+		cancel()
+	}
+}
+
+// look does what is due. Its errors are those of a majority that cannot be
+// reached: the next look tries again.
+func (kp *keeping) look() (may, soon bool) {
+	ctx, cancel := context.WithTimeout(kp.inc.ctx, residentEvery)
+	defer cancel()
+	if !kp.present && kp.store.ack(ctx, kp.k.name, kp.inc.self, daemon.Rev{}) == nil {
+		kp.present = true
+	}
+	if kp.present && !kp.k.knows.Load() {
+		s, err := kp.store.readPlan(ctx, kp.k.name, 0)
+		if err == nil {
+			kp.k.see(s)
+			kp.k.knows.Store(true)
+		}
+	}
+	if !kp.k.knows.Load() {
+		return false, false
+	}
+	soon = kp.stop(ctx)
+	kp.govern(ctx)
+	return true, soon
+}
+
+// stop ends what must not run, and says so when it has ended; until then it
+// reports that it is busy.
+func (kp *keeping) stop(ctx context.Context) (busy bool) {
+	p := kp.k.plan.Load()
+	if p == nil || p.Running || kp.acked == p.Rev {
+		return false
+	}
+	if kp.hands.dismiss() > 0 {
+		return true
+	}
+	if kp.store.ack(ctx, kp.k.name, kp.inc.self, p.Rev) == nil {
+		kp.acked = p.Rev
+	}
+	return false
+}
+
+// govern writes the next plan, if this node is in office and one is due.
+func (kp *keeping) govern(ctx context.Context) {
+	term, inOffice := kp.inc.office()
+	p := kp.k.plan.Load()
+	if wish := int(kp.k.wish.Load()); !inOffice || p != nil && p.Running && (wish == 0 || wish == p.Workers) {
+		return
+	}
+	s, err := kp.store.readPlan(ctx, kp.k.name, term)
+	if err != nil {
+		return
+	}
+	s.Wish = min(s.Wish, kp.k.max)
+	members := kp.inc.members()
+	next, due := daemon.Next(&s, term, kp.k.first, members)
+	if !due || kp.store.writePlan(ctx, kp.k.name, term, next, daemon.Stale(&s, members)) != nil {
+		return
+	}
+	s.Plan = next
+	kp.k.see(s)
+}
+
+// scale says what is wished, and waits until the plan agrees.
+func (k *workerKeeper) scale(ctx context.Context, n int) error {
+	if n < 1 || n > k.max {
+		return &TypeError{Type: k.name, Wrong: []string{fmt.Sprintf("workers must be 1 to %d, not %d", k.max, n)}}
+	}
+	s, p, err := k.registry.serving(k.name)
+	if err != nil {
+		return err
+	}
+	store := s.plans(p.describe().role)
+	if store == nil {
+		return ErrNoRole
+	}
+	if err := store.wish(ctx, k.name, n); err != nil {
+		return err
+	}
+	for {
+		changed := k.changed.listen()
+		if p := k.plan.Load(); p != nil && p.Running && (p.Workers == n || k.wish.Load() != int64(n)) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package sharding
+
+import (
+	"context"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/ddata"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding/daemon"
+)
+
+// The state of a daemon is one LWW-map, so that one read sees all of it: the plan
+// and the acknowledgements, whose stamps are their revisions, and the wish.
+const (
+	planEntry = "plan"
+	wishEntry = "wish"
+	ackPrefix = "ack/"
+)
+
+func planKey(typ string) ddata.LWWMapKey[string, string] {
+	return ddata.LWWMapKey[string, string](storePrefix + typ + "/plan")
+}
+
+func (s dataStore) revStamp(r daemon.Rev) crdt.Stamp {
+	return crdt.Stamp{Time: uint64(r.Term), Node: crdt.NodeID(s.self), Seq: r.Seq}
+}
+
+func (s dataStore) readPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error) {
+	var opts []replicator.Option
+	if term != 0 {
+		opts = append(opts, fence(typ, term))
+	}
+	m, err := ddata.Get(ctx, s.d, planKey(typ), ddata.Majority, opts...)
+	return planState(m), err
+}
+
+func (s dataStore) writePlan(ctx context.Context, typ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) error {
+	return ddata.Update(ctx, s.d, planKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
+		m.SetAt(planEntry, appendPlan(p), s.revStamp(p.Rev))
+		for _, n := range gone {
+			m.Delete(ackPrefix + nodeKey(n))
+		}
+		return nil
+	}, fence(typ, term))
+}
+
+func (s dataStore) wish(ctx context.Context, typ string, workers int) error {
+	return ddata.Update(ctx, s.d, planKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
+		m.Set(wishEntry, string(wire.AppendUvarint(nil, uint64(workers))))
+		return nil
+	})
+}
+
+func (s dataStore) ack(ctx context.Context, typ string, node view.NodeID, rev daemon.Rev) error {
+	return ddata.Update(ctx, s.d, planKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
+		m.SetAt(ackPrefix+nodeKey(node), string(appendRev(nil, rev)), s.revStamp(rev))
+		return nil
+	})
+}
+
+func (s dataStore) watchPlan(typ string, fn func(daemon.State)) (cancel func()) {
+	return ddata.Subscribe(s.d, planKey(typ), func(m ddata.LWWMap[string, string]) { fn(planState(m)) })
+}
+
+// planState reads the map; entries that are none of ours are left out.
+func planState(m ddata.LWWMap[string, string]) daemon.State {
+	s := daemon.State{Acked: map[view.NodeID]daemon.Rev{}}
+	for k, v := range m.All() { // order-free: each entry stands for itself
+		in := wire.NewReader([]byte(v))
+		switch {
+		case k == planEntry:
+			p := daemon.Plan{Rev: readRev(in), Workers: int(in.Uvarint()), Running: in.Byte() != 0}
+			if in.Done() == nil {
+				s.Plan = p
+			}
+		case k == wishEntry:
+			if n := in.Uvarint(); in.Done() == nil && n <= shardsMax {
+				s.Wish = int(n)
+			}
+		case len(k) == len(ackPrefix)+8 && k[:len(ackPrefix)] == ackPrefix:
+			node := wire.NewReader([]byte(k[len(ackPrefix):])).U64()
+			if rev := readRev(in); in.Done() == nil {
+				s.Acked[view.NodeID(node)] = rev
+			}
+		}
+	}
+	return s
+}
+
+func appendPlan(p daemon.Plan) string {
+	b := appendRev(nil, p.Rev)
+	b = wire.AppendUvarint(b, uint64(p.Workers))
+	if p.Running {
+		return string(append(b, 1))
+	}
+	return string(append(b, 0))
+}
+
+func appendRev(b []byte, r daemon.Rev) []byte {
+	return wire.AppendUvarint(wire.AppendU64(b, uint64(r.Term)), r.Seq)
+}
+
+func readRev(in *wire.Reader) daemon.Rev {
+	return daemon.Rev{Term: view.Epoch(in.U64()), Seq: in.Uvarint()}
+}
