@@ -20,7 +20,7 @@ const (
 )
 
 func planKey(typ string) ddata.LWWMapKey[string, string] {
-	return ddata.LWWMapKey[string, string](storePrefix + typ + "/plan")
+	return ddata.LWWMapKey[string, string](StorePrefix + typ + "/plan")
 }
 
 func (s dataStore) revStamp(r daemon.Rev) crdt.Stamp {

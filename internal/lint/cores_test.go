@@ -17,6 +17,7 @@ var cores = []string{
 	"sharding/coordinator",
 	"sharding/region",
 	"sharding/strategy",
+	"sharding/daemon",
 }
 
 // impure are the imports that a core has no business with.
