@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -187,6 +188,80 @@ func TestAllDrainAtOnce(t *testing.T) {
 		wg.Wait()
 		if took := time.Since(begin); took > time.Second {
 			t.Errorf("took %v of virtual time", took)
+		}
+	})
+}
+
+// homes notes the nodes that answered, by entity.
+type homes struct {
+	mu   sync.Mutex
+	seen map[string]map[view.NodeID]bool
+}
+
+func (h *homes) note(id string, node view.NodeID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.seen[id] == nil {
+		h.seen[id] = map[view.NodeID]bool{}
+	}
+	h.seen[id][node] = true
+}
+
+// Five nodes are replaced one by one while others ask: no ask fails, and no shard
+// moves more than twice.
+func TestRollingRestartUnderLoad(t *testing.T) {
+	inBubble(t, 5, func(c *cluster) {
+		old := slices.Clone(c.nodes)
+		h := &homes{seen: map[string]map[view.NodeID]bool{}}
+		watch := func(m *member) (stop func()) {
+			l := load(m)
+			quit, done := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(done)
+				for i := 0; ; i++ {
+					select {
+					case <-quit:
+						return
+					case <-time.After(time.Millisecond):
+					}
+					id := fmt.Sprint("id", i%30)
+					if got, err := m.ask(id, 0); err != nil {
+						t.Error(err)
+					} else {
+						h.note(id, got.Node)
+					}
+				}
+			}()
+			return func() { close(quit); <-done; l.stop(t) }
+		}
+		stops := make([]func(), len(old))
+		for i, m := range old {
+			stops[i] = watch(m)
+		}
+		pass(time.Second)
+		for i, m := range old {
+			next := c.addWith(5+i, peerage.Config{}, nil)
+			if err := next.WaitReady(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			stops = append(stops, watch(next))
+			stops[i]()
+			if err := m.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+			pass(300 * time.Millisecond)
+		}
+		pass(5 * time.Second)
+		for _, stop := range stops[len(old):] {
+			stop()
+		}
+		for id, nodes := range h.seen {
+			if moves := len(nodes) - 1; moves > 2 {
+				t.Errorf("%s moved %d times: %v", id, moves, nodes)
+			}
+		}
+		if len(h.seen) != 30 {
+			t.Errorf("%d of 30 entities were seen", len(h.seen))
 		}
 	})
 }

@@ -23,8 +23,8 @@ type total struct {
 	Seq  uint64 `msgpack:"seq" json:"seq"`
 }
 
-// counter is the entity of the node command: a number in memory, which starts at
-// zero again when its host is killed.
+// counter is the entity of the node command: a number in memory. It goes with its
+// shard when that moves in order, and starts at zero again when its host is killed.
 type counter struct {
 	entity  uint32
 	node    uint64
@@ -46,6 +46,17 @@ func (c *counter) Handle(ctx *sharding.Context, req add) (total, error) {
 	r.Op, r.Value, r.End = history.Handled, c.sum, c.clock.Now()
 	c.record(r)
 	return total{Total: c.sum, Node: c.name, Term: token.Term.String(), Seq: token.Seq}, nil
+}
+
+// Snapshot gives the number to the next home.
+func (c *counter) Snapshot(*sharding.Context) ([]byte, error) {
+	return strconv.AppendUint(nil, c.sum, 10), nil
+}
+
+// Restore takes it there.
+func (c *counter) Restore(_ *sharding.Context, state []byte) (err error) {
+	c.sum, err = strconv.ParseUint(string(state), 10, 64)
+	return err
 }
 
 func (c *counter) record(r history.Record) {

@@ -21,6 +21,8 @@ type load struct {
 	// members asks it every n times that.
 	every   time.Duration
 	members func() int
+	// leaving is true once the node drains: nothing new is asked then.
+	leaving func() bool
 	ask     func(ctx context.Context, id string) (total uint64, err error)
 	reason  func(error) string
 	node    func() uint64
@@ -42,7 +44,8 @@ const (
 
 func counterID(i int) string { return fmt.Sprintf("counter-%d", i) }
 
-// run asks until ctx ends, and returns when the last caller has stopped.
+// run asks until ctx ends or the node drains, and returns when the last caller has
+// its answer.
 func (l *load) run(ctx context.Context) {
 	var callers sync.WaitGroup
 	for i := range l.counters {
@@ -54,7 +57,7 @@ func (l *load) run(ctx context.Context) {
 func (l *load) caller(ctx context.Context, i int) {
 	for ctx.Err() == nil {
 		wait := l.every * time.Duration(max(l.members(), 1))
-		if pause(ctx, wait) != nil {
+		if pause(ctx, wait) != nil || l.leaving() {
 			return
 		}
 		l.request(ctx, i)
@@ -68,7 +71,7 @@ func (l *load) request(ctx context.Context, i int) {
 	r := history.Record{Op: history.Asked, Entity: uint32(i), Node: l.node(), Start: start}
 	l.history.Write(r)
 	r.Op = history.Failed
-	patience, cancel := context.WithTimeout(ctx, callerPatience)
+	patience, cancel := context.WithTimeout(context.Background(), callerPatience)
 	defer cancel()
 	for {
 		attempt, done := context.WithTimeout(patience, attemptPatience)
@@ -78,10 +81,10 @@ func (l *load) request(ctx context.Context, i int) {
 			r.Op, r.Value = history.Answered, total
 			break
 		}
-		if ctx.Err() != nil {
+		l.tried(err)
+		if ctx.Err() != nil || l.leaving() {
 			return // the process ends, nobody has given up
 		}
-		l.tried(err)
 		if pause(patience, retryAfter) != nil {
 			break
 		}

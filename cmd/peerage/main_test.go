@@ -57,6 +57,7 @@ func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
 		{[]string{"node", "--log", "loud"}, []string{"--log", "loud"}},
 		{[]string{"node", "--load-counters", "3"}, []string{"--history"}},
 		{[]string{"status", "--http", "127.0.0.1:1"}, []string{"refused"}},
+		{[]string{"chaos", "--rounds", "0", "--faults", "flood"}, []string{"--rounds is 0", `"flood"`}},
 		{[]string{"drain"}, []string{"name one node"}},
 		{[]string{"drain", "127.0.0.1:1"}, []string{"refused"}},
 		{[]string{"sim", "--seeds", "0"}, []string{"--seeds"}},

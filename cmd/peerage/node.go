@@ -79,6 +79,7 @@ func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
 	flags.StringVar(&c.gossip.Advertise, "advertise", "", "`host:port` at which peers reach this node (default: the one it listens on)")
 	flags.Var((*list)(&c.gossip.ContactPoints), "join", "`host:port` of other nodes; may be repeated")
 	flags.Var((*list)(&c.gossip.Roles), "role", "a role of this node; may be repeated")
+	flags.StringVar(&c.gossip.AppVersion, "app-version", "", "release of the application: shards go to the newest")
 	flags.BoolVar(&c.gossip.Bootstrap, "bootstrap", false, "form a new cluster at once")
 	flags.IntVar(&c.gossip.BootstrapExpect, "bootstrap-expect", 0, "how many contact points must agree before the lowest of them forms a cluster")
 	flags.BoolVar(&c.gossip.InsecureTransport, "insecure-transport", false, "allow an address other than loopback without TLS")
@@ -204,7 +205,7 @@ func (s *server) start(ctx context.Context) error {
 		}
 		s.load = &load{
 			counters: s.cfg.loadCounters, every: s.cfg.loadEvery,
-			members: func() int { return s.members() },
+			members: s.members, leaving: s.node.Draining,
 			ask: func(ctx context.Context, id string) (uint64, error) {
 				t, err := s.counters.Ask(ctx, id, add{N: 1})
 				return t.Total, err

@@ -23,6 +23,7 @@ type process struct {
 
 	mu       sync.Mutex
 	last     report
+	heard    time.Time       // when last came
 	ids      map[uint64]bool // every incarnation that the process has had
 	ready    chan struct{}   // closed when addresses are known
 	gone     chan struct{}   // closed when the process was waited for
@@ -33,15 +34,20 @@ type process struct {
 // start runs this program again as a node. The child ends by itself when its
 // standard input closes, so it never outlives us, however we end.
 func start(name, dir string, args ...string) (*process, error) {
+	return startAt(name, filepath.Join(dir, name+".history"), "127.0.0.1:0", args...)
+}
+
+// startAt is start with a history file and an address of its own.
+func startAt(name, file, listen string, args ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	p := &process{
-		name: name, history: filepath.Join(dir, name+".history"),
+		name: name, history: file,
 		ids: map[uint64]bool{}, ready: make(chan struct{}), gone: make(chan struct{}),
 	}
-	args = append([]string{"node", "--name", name, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+	args = append([]string{"node", "--name", name, "--listen", listen, "--http", "127.0.0.1:0",
 		"--print-addresses", "--print-stats", "50ms", "--until-stdin-closes", "--history", p.history, "--log", "warn"}, args...)
 	p.cmd = exec.Command(self, args...)
 	p.cmd.Stderr = &p.stderr
@@ -86,7 +92,7 @@ func (p *process) got(r report) {
 		return
 	}
 	r.Listen, r.HTTP = p.last.Listen, p.last.HTTP
-	p.last = r
+	p.last, p.heard = r, time.Now()
 }
 
 // kill ends the process with SIGKILL and notes when.
@@ -101,6 +107,13 @@ func (p *process) snapshot() (report, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last, p.killedAt == 0
+}
+
+// lastHeard returns when the process wrote its newest report.
+func (p *process) lastHeard() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.heard
 }
 
 // stop asks the process to end in order, and kills it if it does not within d.

@@ -109,7 +109,7 @@ func (v *verdict) print(w io.Writer, cfg demoConfig) int {
 	for i, k := range v.kills {
 		f := v.failovers[i]
 		fmt.Fprintf(w, "  kill of %-10s %2d counters moved; first answer p50 %v, p99 %v, max %v (bound %v: %s)\n",
-			strings.Join(k.names, ","), f.Moved, round(f.Percentile(50)), round(f.Percentile(99)), round(f.Percentile(100)),
+			strings.Join(k.names, ","), f.Moved, rounded(f.Percentile(50)), rounded(f.Percentile(99)), rounded(f.Percentile(100)),
 			k.bound(), within(f.Percentile(99) <= k.bound()))
 	}
 	fmt.Fprintf(w, "  survivor         %s serves %d of %d shards, %d of %d counters answered\n",
@@ -150,7 +150,7 @@ func (v *verdict) failures(cfg demoConfig) error {
 			errs = append(errs, fmt.Errorf("after the kill of %v no survivor had an answer from counters %v", v.kills[i].names, f.Unanswered))
 		}
 		if p99 := f.Percentile(99); cfg.enforce && p99 > v.kills[i].bound() {
-			errs = append(errs, fmt.Errorf("after the kill of %v the p99 of first answers is %v, the bound %v", v.kills[i].names, round(p99), v.kills[i].bound()))
+			errs = append(errs, fmt.Errorf("after the kill of %v the p99 of first answers is %v, the bound %v", v.kills[i].names, rounded(p99), v.kills[i].bound()))
 		}
 	}
 	if moved == 0 {
@@ -173,7 +173,7 @@ func within(ok bool) string {
 	return "not met"
 }
 
-func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
 func reasons(tries map[string]uint64) string {
 	if len(tries) == 0 {

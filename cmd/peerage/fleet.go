@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/history"
+)
+
+// fleet is node processes that come and go: places a, b, c.., each with the process
+// that stands there now, and all that ever stood there.
+type fleet struct {
+	dir      string
+	counters int
+	shards   int
+	every    time.Duration
+	// version counts restarts when nodes are to say so (App versions), else 0.
+	version int
+
+	// minMembers is what the first processes wait for before a counter is placed.
+	minMembers int
+
+	now []*process // nil while nobody stands there
+	all []*process
+}
+
+func placeName(i int) string { return string(rune('a' + i)) }
+
+// start starts a process at a place that joins those that run, or forms the cluster.
+// listen is where it is to be reached, port 0 for any.
+func (f *fleet) start(i int, listen string) (*process, error) {
+	args := []string{"--load-counters", strconv.Itoa(f.counters), "--shards", strconv.Itoa(f.shards), "--load-every", f.every.String()}
+	if f.minMembers > 0 {
+		args = append(args, "--min-members", strconv.Itoa(f.minMembers))
+	}
+	if f.version > 0 {
+		args = append(args, "--app-version", strconv.Itoa(f.version))
+	}
+	found := false
+	for _, p := range f.now {
+		if p != nil {
+			r, _ := p.snapshot()
+			args, found = append(args, "--join", r.Listen), true
+		}
+	}
+	if !found {
+		args = append(args, "--bootstrap")
+	}
+	file := filepath.Join(f.dir, fmt.Sprintf("%s.%d.history", placeName(i), len(f.all)))
+	p, err := startAt(placeName(i), file, listen, args...)
+	if err != nil {
+		return nil, err
+	}
+	f.now[i], f.all = p, append(f.all, p)
+	return p, nil
+}
+
+// up starts the whole fleet, one after the other.
+func (f *fleet) up(ctx context.Context, nodes int) error {
+	f.now, f.minMembers = make([]*process, nodes), nodes
+	for i := range nodes {
+		p, err := f.start(i, "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		if err := p.waitReady(ctx); err != nil {
+			return err
+		}
+	}
+	f.minMembers = 0
+	return f.settle(ctx)
+}
+
+func (p *process) waitReady(ctx context.Context) error {
+	select {
+	case <-p.ready:
+		return nil
+	case <-p.gone:
+		return p.failure()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// living returns the places where a process stands.
+func (f *fleet) living() []int {
+	var out []int
+	for i, p := range f.now {
+		if p != nil {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// settle waits until every process has said, since now, that it sees exactly the
+// living and holds a lease.
+func (f *fleet) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, settlePatience)
+	defer cancel()
+	since := time.Now()
+	living := f.living()
+	for {
+		settled := true
+		for _, i := range living {
+			p := f.now[i]
+			select {
+			case <-p.gone:
+				return p.failure()
+			default:
+			}
+			r, _ := p.snapshot()
+			settled = settled && r.Members == len(living) && r.Lease && p.lastHeard().After(since)
+		}
+		if settled {
+			return nil
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return fmt.Errorf("waiting until all of %d nodes see each other: %w\n%s", len(living), err, f.describe())
+		}
+	}
+}
+
+const settlePatience = 30 * time.Second
+
+// describe says what each process reported last, and what it logged.
+func (f *fleet) describe() string {
+	out := ""
+	for _, i := range f.living() {
+		p := f.now[i]
+		r, _ := p.snapshot()
+		out += fmt.Sprintf("%s: %+v\n%s", p.name, r, p.stderr.String())
+	}
+	return out
+}
+
+// end ends every process that still runs.
+func (f *fleet) end() {
+	for _, p := range f.all {
+		if p.waitedFor() {
+			continue
+		}
+		// Gone meanwhile, or never held: both are as good.
+		_ = release(p.cmd.Process)
+		p.stop(5 * time.Second)
+	}
+}
+
+func (p *process) waitedFor() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// records reads the histories of all processes there ever were.
+func (f *fleet) records() ([]history.Record, error) {
+	var out []history.Record
+	for _, p := range f.all {
+		h, err := history.Read(p.history)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, h...)
+	}
+	return out, nil
+}
+
+// ids returns the incarnations of the process.
+func (p *process) nodeIDs() []uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []uint64
+	for id := range p.ids {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// totals sums what the callers of all processes saw.
+func (f *fleet) totals() loadTotals {
+	var t loadTotals
+	for _, p := range f.all {
+		r, _ := p.snapshot()
+		t.add(r.Load)
+	}
+	return t
+}

@@ -1,0 +1,168 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Span is a stretch of time, from From up to and without To.
+type Span struct{ From, To clock.Instant }
+
+func (s Span) touches(from, to clock.Instant) bool { return from.Before(s.To) && s.From.Before(to) }
+
+func touched(spans []Span, from, to clock.Instant) bool {
+	return slices.ContainsFunc(spans, func(s Span) bool { return s.touches(from, to) })
+}
+
+// Hold is a time during which the process of a node was held by the system.
+type Hold struct {
+	Node uint64
+	Span Span
+}
+
+// holdSlack is how long a process may still run after it was told to stop.
+const holdSlack = 100 * time.Millisecond
+
+// Late takes out what G1 does not cover: handlers that were running when their
+// process was held, and ended after it went on. It returns the records with those
+// runs ending where they began, and the runs as they were. A handler that begins
+// after its process was held is none of them, however soon.
+func Late(records []Record, holds []Hold) (rest, late []Record) {
+	rest = slices.Clone(records)
+	for i := range rest {
+		r := &rest[i]
+		if r.Op == Handled && slices.ContainsFunc(holds, func(h Hold) bool {
+			return h.Node == r.Node && r.Start.Before(h.Span.From.Add(holdSlack)) && h.Span.From.Before(r.End) && !r.End.Before(h.Span.To)
+		}) {
+			late = append(late, *r)
+			r.End = r.Start
+		}
+	}
+	return rest, late
+}
+
+// Loss is a handler run whose effect the next run of the same entity did not see:
+// a request that was acknowledged, or might have been, was lost.
+type Loss struct{ Before, After Record }
+
+func (l Loss) String() string {
+	return fmt.Sprintf("entity %d: node %016x (token %d/%d) counted to %d at %d, then node %016x (token %d/%d) counted %d at %d",
+		l.After.Entity, l.Before.Node, l.Before.Term, l.Before.Seq, l.Before.Value, l.Before.End,
+		l.After.Node, l.After.Term, l.After.Seq, l.After.Value, l.After.End)
+}
+
+// Losses returns the losses of entities that count their requests by one: within an
+// instance each run counts one more than the run before it, and so does the first
+// run of the next instance, since the state travels with the shard, unless the time
+// between the two touches one of rough: there processes were killed or held, and
+// what only lived in their memory went with them; a new count begins with 1 then.
+func Losses(records []Record, rough []Span) []Loss {
+	runs := handlerRuns(records)
+	runs = slices.DeleteFunc(runs, func(r Record) bool { return r.Op != Handled })
+	slices.SortStableFunc(runs, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Start, b.Start))
+	})
+	var out []Loss
+	for i := 1; i < len(runs); i++ {
+		a, b := runs[i-1], runs[i]
+		if a.Entity != b.Entity || b.Value == a.Value+1 {
+			continue
+		}
+		same := sameToken(a, b) && a.Node == b.Node
+		if !same && b.Value == 1 && touched(rough, a.End, b.Start) {
+			continue
+		}
+		out = append(out, Loss{a, b})
+	}
+	return out
+}
+
+// Unfounded returns the answers that no handler run explains: a caller was told a
+// count that no instance had reached between its question and its answer.
+func Unfounded(records []Record) []Record {
+	type key struct {
+		entity uint32
+		value  uint64
+	}
+	runs := map[key][]Record{}
+	for _, r := range records {
+		if r.Op == Handled {
+			k := key{r.Entity, r.Value}
+			runs[k] = append(runs[k], r)
+		}
+	}
+	var out []Record
+	for _, r := range records {
+		if r.Op != Answered {
+			continue
+		}
+		within := func(run Record) bool { return !run.Start.Before(r.Start) && !r.End.Before(run.End) }
+		if !slices.ContainsFunc(runs[key{r.Entity, r.Value}], within) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Gap is the longest time that an entity went without an answer to anybody.
+type Gap struct {
+	Entity uint32
+	Span   Span
+	// Open: no answer ended it before the end of the time looked at.
+	Open bool
+}
+
+// Length returns how long it lasted.
+func (g Gap) Length() time.Duration { return g.Span.To.Sub(g.Span.From) }
+
+// Gaps returns the longest gap of each entity 0..entities-1 within a span, in the
+// order of the entities. The edges of the span count as answers.
+func Gaps(records []Record, entities int, in Span) []Gap {
+	ends := make([][]clock.Instant, entities)
+	for _, r := range records {
+		if r.Op == Answered && int(r.Entity) < entities && in.From.Before(r.End) && r.End.Before(in.To) {
+			ends[r.Entity] = append(ends[r.Entity], r.End)
+		}
+	}
+	out := make([]Gap, entities)
+	for i := range out {
+		slices.Sort(ends[i])
+		out[i] = longest(uint32(i), ends[i], in)
+	}
+	return out
+}
+
+func longest(entity uint32, ends []clock.Instant, in Span) Gap {
+	g := Gap{Entity: entity, Span: Span{in.From, in.From}}
+	last := in.From
+	for _, end := range append(ends, in.To) {
+		if end.Sub(last) > g.Length() {
+			g.Span, g.Open = Span{last, end}, end == in.To
+		}
+		last = end
+	}
+	return g
+}
+
+// Homes returns, for each entity 0..entities-1, how many allocations of its shard
+// acted within a span: one more than the number of moves.
+func Homes(records []Record, entities int, in Span) []int {
+	type key struct {
+		entity    uint32
+		term, seq uint64
+	}
+	seen := map[key]bool{}
+	out := make([]int, entities)
+	for _, r := range records {
+		k := key{r.Entity, r.Term, r.Seq}
+		if r.Op == Handled && int(r.Entity) < entities && in.touches(r.Start, r.End) && !seen[k] {
+			seen[k] = true
+			out[r.Entity]++
+		}
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package history
+
+import (
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// count is a handler run that left a counter at a value.
+func count(entity uint32, node, term, value uint64, start, end clock.Instant) Record {
+	r := run(entity, node, term, 1, start, end)
+	r.Value = value
+	return r
+}
+
+func TestLossesAreFound(t *testing.T) {
+	rough := []Span{{100, 200}}
+	for name, tc := range map[string]struct {
+		records []Record
+		want    int
+	}{
+		"counting on":                          {[]Record{count(1, 1, 1, 1, 10, 11), count(1, 1, 1, 2, 12, 13)}, 0},
+		"out of order in the file":             {[]Record{count(1, 1, 1, 2, 12, 13), count(1, 1, 1, 1, 10, 11)}, 0},
+		"an orderly move carries the count":    {[]Record{count(1, 1, 1, 7, 10, 11), count(1, 2, 2, 8, 12, 13)}, 0},
+		"an orderly move loses the count":      {[]Record{count(1, 1, 1, 7, 10, 11), count(1, 2, 2, 1, 12, 13)}, 1},
+		"a crash takes the count":              {[]Record{count(1, 1, 1, 7, 110, 111), count(1, 2, 2, 1, 150, 151)}, 0},
+		"a crash before the last run":          {[]Record{count(1, 1, 1, 7, 210, 211), count(1, 2, 2, 1, 220, 221)}, 1},
+		"an instance forgets":                  {[]Record{count(1, 1, 1, 7, 110, 111), count(1, 1, 1, 7, 112, 113)}, 1},
+		"an instance starts over in a crash":   {[]Record{count(1, 1, 1, 7, 110, 111), count(1, 1, 1, 1, 112, 113)}, 1},
+		"a count out of nowhere":               {[]Record{count(1, 1, 1, 7, 110, 111), count(1, 2, 2, 9, 150, 151)}, 1},
+		"other entities have other counts":     {[]Record{count(1, 1, 1, 7, 10, 11), count(2, 1, 1, 1, 12, 13)}, 0},
+		"an unfinished run says nothing":       {[]Record{count(1, 1, 1, 7, 10, 11), {Op: HandlerStarted, Entity: 1, Node: 1, Term: 1, Seq: 1, Start: 12}}, 0},
+		"a run twice (two requests, one seen)": {[]Record{count(1, 1, 1, 1, 10, 11), count(1, 1, 1, 3, 12, 13)}, 1},
+	} {
+		if got := Losses(tc.records, rough); len(got) != tc.want {
+			t.Errorf("%s: %d losses, want %d: %v", name, len(got), tc.want, got)
+		}
+	}
+}
+
+func TestUnfoundedAnswersAreFound(t *testing.T) {
+	answer := func(value uint64, start, end clock.Instant) Record {
+		return Record{Op: Answered, Entity: 1, Node: 2, Value: value, Start: start, End: end}
+	}
+	records := []Record{
+		count(1, 1, 1, 1, 10, 11), answer(1, 8, 15),
+		answer(2, 8, 15),                             // nobody counted to 2
+		count(1, 1, 1, 3, 30, 31), answer(3, 40, 45), // counted before the question
+		count(1, 1, 1, 4, 60, 61), answer(4, 50, 55), // counted after the answer
+	}
+	got := Unfounded(records)
+	if len(got) != 3 || got[0].Value != 2 || got[1].Value != 3 || got[2].Value != 4 {
+		t.Errorf("unfounded: %v", got)
+	}
+}
+
+func TestGapsAreTheLongest(t *testing.T) {
+	answered := func(entity uint32, end clock.Instant) Record { return Record{Op: Answered, Entity: entity, End: end} }
+	records := []Record{
+		answered(0, 150), answered(0, 110), answered(0, 190), answered(0, 500),
+		answered(1, 130),
+	}
+	got := Gaps(records, 3, Span{100, 200})
+	for i, want := range []Gap{
+		{0, Span{110, 150}, false}, {1, Span{130, 200}, true}, {2, Span{100, 200}, true},
+	} {
+		if got[i] != want {
+			t.Errorf("gap of %d is %+v, want %+v", i, got[i], want)
+		}
+	}
+	if l := got[2].Length(); l != 100*time.Nanosecond {
+		t.Errorf("length %v", l)
+	}
+}
+
+func TestHomesCountsAllocations(t *testing.T) {
+	records := []Record{
+		count(0, 1, 1, 1, 10, 11), count(0, 1, 1, 2, 12, 13), count(0, 2, 2, 3, 14, 15), count(0, 1, 3, 4, 16, 17),
+		count(1, 1, 1, 1, 10, 11), count(1, 2, 2, 1, 90, 91),
+	}
+	if got := Homes(records, 2, Span{0, 50}); got[0] != 3 || got[1] != 1 {
+		t.Errorf("homes %v, want [3 1]", got)
+	}
+}
+
+func TestLateHandlersAreThoseThatWereHeld(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	holds := []Hold{{Node: 1, Span: Span{1000 * ms, 4000 * ms}}}
+	other := run(1, 2, 2, 1, 3000*ms, 3001*ms)
+	for name, tc := range map[string]struct {
+		held Record
+		late int
+		want int
+	}{
+		"running when held":          {run(1, 1, 1, 1, 999*ms, 4001*ms), 1, 0},
+		"before":                     {run(1, 1, 1, 1, 998*ms, 999*ms), 0, 0},
+		"begun after it went on":     {run(1, 1, 1, 1, 4001*ms, 4002*ms), 0, 1},
+		"begun while it was held":    {run(1, 1, 1, 1, 2500*ms, 4001*ms), 0, 1},
+		"another node was held":      {run(1, 3, 1, 1, 999*ms, 4001*ms), 0, 1},
+		"ended while it was held":    {run(1, 1, 1, 1, 999*ms, 3500*ms), 0, 1},
+		"a newer token, begun early": {run(1, 1, 9, 1, 999*ms, 4001*ms), 1, 1},
+	} {
+		rest, late := Late([]Record{tc.held, other}, holds)
+		if got := Doubles(rest); len(late) != tc.late || len(got) != tc.want {
+			t.Errorf("%s: %d late, %d doubles, want %d and %d", name, len(late), len(got), tc.late, tc.want)
+		}
+	}
+}
