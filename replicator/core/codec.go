@@ -27,6 +27,7 @@ const (
 	tagPrepared
 	tagCommit
 	tagPacked
+	tagFetchParts
 )
 
 // Bounds of fields on the wire, whatever a peer's Limits.
@@ -78,6 +79,9 @@ func Append(b []byte, m Message) []byte {
 		return appendFences(b, m.Fences)
 	case *Commit:
 		return appendFences(appendDrops(appendUs(append(b, tagCommit), m.Floor), m.Drops), m.Fences)
+	case *FetchParts:
+		b = wire.AppendString(appendUs(append(b, tagFetchParts), m.Session, m.Ask), m.Key)
+		return appendU64s(append(wire.AppendUvarint(b, m.Gen), byte(m.Kind), m.Grain), m.Sums)
 	case *Packed:
 		return wire.AppendBytes(wire.AppendUvarint(append(b, tagPacked, m.Of), uint64(m.Raw)), m.Data)
 	}
@@ -225,8 +229,12 @@ func decode(r *wire.Reader) Message {
 		return &Commit{Floor: r.Uvarint(), Drops: readDrops(r), Fences: readFences(r)}
 	case tagPacked:
 		return &Packed{Of: r.Byte(), Raw: readInt(r, "packed", packRawMax), Data: r.Bytes("packed", messageBytesMax)}
+	case tagFetchParts:
+		m := &FetchParts{Session: r.Uvarint(), Ask: r.Uvarint(), Key: r.String("key", keyBytesMax)}
+		m.Gen, m.Kind, m.Grain, m.Sums = r.Uvarint(), crdt.Kind(r.Byte()), r.Byte(), readU64s(r)
+		return m
 	default:
-		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagPacked)})
+		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagFetchParts)})
 		return nil
 	}
 }

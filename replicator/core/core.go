@@ -177,6 +177,8 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 		c.onDiffer(now, p, m)
 	case *Fetch:
 		c.onFetch(p, m)
+	case *FetchParts:
+		c.onFetchParts(p, m)
 	case *Values:
 		if c.levelWith(p, m.Floor) {
 			c.onValues(now, p, m)

@@ -34,6 +34,7 @@ func samples() []Message {
 		&Prepare{Epoch: 2, Floor: 3, Attempt: 4, Drops: drops},
 		&Prepared{Epoch: 2, Floor: 3, Attempt: 4, Agreed: []bool{true, false}, Fences: fences},
 		&Commit{Floor: 1, Drops: drops, Fences: fences},
+		&FetchParts{Session: 1, Ask: 2, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
 		&Packed{Of: 99, Raw: 300, Data: []byte("data")},
 	}
 }
@@ -47,8 +48,8 @@ func TestMessagesSurviveTheWire(t *testing.T) {
 		}
 		names[Name(m)] = true
 	}
-	if len(names) != 17 {
-		t.Errorf("%d names for 17 messages", len(names))
+	if len(names) != 18 {
+		t.Errorf("%d names for 18 messages", len(names))
 	}
 }
 

@@ -213,6 +213,8 @@ func Name(m Message) string {
 		return "differ"
 	case *Fetch:
 		return "fetch"
+	case *FetchParts:
+		return "fetch_parts"
 	case *Values:
 		return "values"
 	case *Part:

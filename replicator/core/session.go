@@ -17,6 +17,7 @@ import (
 //	any lane   Fetch, Values     the values; of a helper only those count that gave
 //	                             us the fingerprint that the source had told
 //	source     Fetch, Values     what no helper had in that state
+//	source     FetchParts, Values  of large values, the parts that differ (partial.go)
 //
 // So what a session claims in the end (that all that the source held is held here)
 // rests on nobody's word but the source's. Up to lanesMax peers serve, each with at
@@ -186,9 +187,23 @@ func (c *Core) fill(now clock.Instant, l *lane) bool {
 		return false
 	}
 	n := min(len(*from), s.chunk)
+	if own {
+		n = c.ownRun(n)
+	}
 	c.question(now, ask{peer: l.peer, keys: (*from)[:n:n], own: own, credit: credit})
 	*from = (*from)[n:]
 	return true
+}
+
+// ownRun returns how many of the first n own keys go into one question: one that is
+// asked for in parts goes alone.
+func (c *Core) ownRun(n int) int {
+	for i, w := range c.session.own[:n] {
+		if _, v := c.partial(w.key); v != nil {
+			return max(i, 1)
+		}
+	}
+	return n
 }
 
 // affords reports whether so much more may come under way.
@@ -220,6 +235,13 @@ func (c *Core) pose(now clock.Instant, a *ask) {
 	if len(a.keys) == 0 {
 		c.send(p, &Compare{Session: s.id, Ask: a.id, Start: s.next, Sums: c.store.sums()})
 		return
+	}
+	if a.own && len(a.keys) == 1 {
+		if m := c.askParts(a.keys[0].key); m != nil {
+			m.Ask = a.id
+			c.send(p, m)
+			return
+		}
 	}
 	m := &Fetch{Session: s.id, Ask: a.id, Credit: a.credit, Keys: make([]string, len(a.keys))}
 	for i := range a.keys {
@@ -264,7 +286,8 @@ func (c *Core) onDiffer(now clock.Instant, p *peer, m *Differ) {
 	s.next = max(s.next+1, m.Next)
 	for i, k := range m.Keys {
 		if c.store.print(k) != m.Prints[i] {
-			s.want = append(s.want, wanted{k, m.Prints[i]})
+			_, v := c.partial(k)
+			c.giveBack([]wanted{{k, m.Prints[i]}}, v != nil)
 		}
 	}
 	c.feed(now)
@@ -299,7 +322,7 @@ func (c *Core) onValues(now clock.Instant, p *peer, m *Values) {
 	c.feed(now)
 }
 
-// giveBack returns keys that were asked for and have not come.
+// giveBack puts keys where they will be asked for.
 func (c *Core) giveBack(keys []wanted, own bool) {
 	s := &c.session
 	if own {

@@ -26,6 +26,7 @@ type Stats struct {
 	Descents       uint64 // anti-entropy exchanges beyond the root digest
 	LanesDismissed uint64 // helpers of such an exchange that were late, gone or of no use
 	ValuesSent     uint64 // full values, by anti-entropy and repair
+	PartsSent      uint64 // values of which only the parts that differ were sent
 	ValuesReceived uint64
 	Repairs        uint64 // values sent to stale replicas by reads
 	FencedHere     uint64 // requests of others refused by a fence here

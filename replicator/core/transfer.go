@@ -85,7 +85,7 @@ func (c *Core) send(p *peer, m Message) {
 // bulky reports whether a message goes on the connection for transfers.
 func bulky(m Message, size int) bool {
 	switch m.(type) {
-	case *Compare, *Differ, *Fetch, *Values, *Part, *PartAck:
+	case *Compare, *Differ, *Fetch, *FetchParts, *Values, *Part, *PartAck:
 		return true
 	}
 	return size > 64<<10
@@ -110,6 +110,8 @@ func sizeOf(m Message) int {
 		n += keysSize(m.Keys, 10) + 24*len(m.Vector) + 24*len(m.Fences)
 	case *Fetch:
 		n += keysSize(m.Keys, 2)
+	case *FetchParts:
+		n += len(m.Key) + 8*len(m.Sums)
 	case *Values:
 		n += itemsSize(m.Items)
 	}
