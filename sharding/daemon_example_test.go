@@ -36,6 +36,9 @@ func ExampleRegisterDaemon() {
 	if err != nil {
 		panic(err)
 	}
+	if err := node.WaitReady(ctx); err != nil {
+		panic(err)
+	}
 	fmt.Println(readers.Scale(ctx, 3), readers.Workers())
 	fmt.Println(readers.Worker(1).Ask(ctx, 10, sharding.Retry()))
 	// Output:

@@ -23,6 +23,8 @@ type planBook struct {
 	watchers []func(daemon.State)
 	// cut are nodes whose acknowledgements do not arrive.
 	cut map[view.NodeID]bool
+	// late is how long after a change the nodes hear of it.
+	late time.Duration
 }
 
 // cutStore keeps a node's acknowledgements from arriving.
@@ -45,10 +47,18 @@ func (b *planBook) change(fn func(*daemon.State)) {
 	}
 	fn(&b.state)
 	s, watchers := b.copy(), slices.Clone(b.watchers)
-	b.mu.Unlock()
-	for _, fn := range watchers {
-		fn(s)
+	tell := func() {
+		for _, fn := range watchers {
+			fn(s)
+		}
 	}
+	if late := b.late; late > 0 {
+		b.mu.Unlock()
+		time.AfterFunc(late, tell)
+		return
+	}
+	b.mu.Unlock()
+	tell()
 }
 
 func (m *memStore) readPlan(_ context.Context, _ string, term view.Epoch) (daemon.State, error) {
@@ -288,4 +298,19 @@ func TestDaemonThatIsWrongIsRefused(t *testing.T) {
 	if !errors.As(err, &wrong) || len(wrong.Wrong) != 3 {
 		t.Errorf("%v", err)
 	}
+}
+
+// Scale must not take the time before this node hears of its own wish for the time
+// after somebody else's.
+func TestDaemonScaleWaitsForItsOwnWish(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newShop(t, 2, 3)
+		pass(2 * time.Second)
+		s.store.plans.mu.Lock()
+		s.store.plans.late = time.Second
+		s.store.plans.mu.Unlock()
+		if err := s.daemons[1].Scale(within(t, 10*time.Second), 4); err != nil || s.daemons[1].Workers() != 4 {
+			t.Errorf("Scale: %v, %d workers", err, s.daemons[1].Workers())
+		}
+	})
 }

@@ -182,8 +182,10 @@ func (k *workerKeeper) scale(ctx context.Context, n int) error {
 	}
 	for {
 		changed := k.changed.listen()
-		if p := k.plan.Load(); p != nil && p.Running && (p.Workers == n || k.wish.Load() != int64(n)) {
-			return nil
+		if p := k.plan.Load(); p != nil && p.Running {
+			if p.Workers == n || k.overtaken(ctx, store, n) {
+				return nil
+			}
 		}
 		select {
 		case <-changed:
@@ -191,4 +193,11 @@ func (k *workerKeeper) scale(ctx context.Context, n int) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// overtaken reports whether another number is wished by now. A majority is asked:
+// this node may not even have heard of its own wish.
+func (k *workerKeeper) overtaken(ctx context.Context, store planStore, n int) bool {
+	s, err := store.readPlan(ctx, k.name, 0)
+	return err == nil && s.Wish != n
 }
