@@ -16,6 +16,7 @@ var cores = []string{
 	"sharding/protocol",
 	"sharding/coordinator",
 	"sharding/region",
+	"sharding/reliable",
 	"sharding/strategy",
 	"sharding/daemon",
 }

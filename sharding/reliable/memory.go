@@ -1,0 +1,184 @@
+package reliable
+
+import "github.com/peerage-go/peerage/internal/mutant"
+
+// Verdict says what becomes of a copy.
+type Verdict uint8
+
+const (
+	// Run it, and call Ran.
+	Run Verdict = iota
+	// Duplicate: it ran before. Confirm it.
+	Duplicate
+	// Gap: one before it for the same entity is missing. Refuse it.
+	Gap
+	// Waiting: it was put aside, and its turn will come. Say nothing.
+	Waiting
+)
+
+// Memory is what one shard remembers of its producers. The zero Memory remembers
+// nothing and is ready. Its owner guards it.
+type Memory struct {
+	producers map[Producer]*past
+	// records counts those of all producers. Invariant: it is their sum, and at most
+	// RecordsMax unless a single producer has more.
+	records int
+	uses    uint64
+	// Forgotten counts producers that had to give way to others.
+	Forgotten uint64
+
+	mutant mutant.Kind
+}
+
+const (
+	// ProducersMax bounds the producers that a shard remembers.
+	ProducersMax = 1024
+	// RecordsMax bounds the records of a shard.
+	RecordsMax = 16_384
+)
+
+// past is what is known of one producer.
+type past struct {
+	floor uint64
+	last  map[string]*record
+	// order holds what was recorded, oldest first, for forgetting it.
+	order []recorded
+	used  uint64
+}
+
+type recorded struct {
+	seq uint64
+	id  string
+}
+
+// record is about one entity.
+type record struct {
+	// last is the highest number that ran or was put aside.
+	last uint64
+	// aside are numbers up to last that did not run to their end: true while they
+	// wait, false when that came to nothing and they may come again.
+	aside map[uint64]bool
+}
+
+// Check says what to do with a copy whose turn has come. resumed is set for one that
+// had been put aside.
+func (m *Memory) Check(id string, s Stamp, resumed bool) Verdict {
+	if resumed {
+		return Run
+	}
+	p := m.past(s.Producer)
+	if s.Floor > p.floor {
+		p.floor = s.Floor
+		m.trim(p)
+	}
+	if s.Seq < p.floor && !m.mutant.Is("floor ignored") {
+		return Duplicate
+	}
+	r := p.last[id]
+	if r == nil {
+		r = &record{}
+	}
+	waits, aside := r.aside[s.Seq]
+	switch {
+	case aside && waits:
+		return Waiting
+	case aside:
+		return Run
+	case s.Seq <= r.last && !m.mutant.Is("duplicates run"):
+		return Duplicate
+	case s.Prev > r.last && s.Prev >= p.floor && !m.mutant.Is("gaps run"):
+		return Gap
+	}
+	return Run
+}
+
+// Ran notes that a copy was handled, or put aside.
+func (m *Memory) Ran(id string, s Stamp, aside bool) {
+	p := m.past(s.Producer)
+	if s.Seq < p.floor {
+		return
+	}
+	r := p.last[id]
+	if r == nil {
+		r = &record{}
+		if p.last == nil {
+			p.last = map[string]*record{}
+		}
+		p.last[id] = r
+		m.records++
+	}
+	if s.Seq > r.last {
+		r.last = s.Seq
+		p.order = append(p.order, recorded{s.Seq, id})
+	}
+	delete(r.aside, s.Seq)
+	if aside {
+		if r.aside == nil {
+			r.aside = map[uint64]bool{}
+		}
+		r.aside[s.Seq] = true
+	}
+	m.makeRoom(s.Producer)
+}
+
+// All reports whether everything of a producer up to the last copy that ran for an
+// entity has run to its end.
+func (m *Memory) All(id string, n Producer) bool {
+	p := m.producers[n]
+	return p != nil && (p.last[id] == nil || len(p.last[id].aside) == 0)
+}
+
+// Undo notes that a copy that was put aside will not be handled after all.
+func (m *Memory) Undo(id string, s Stamp) {
+	if p := m.producers[s.Producer]; p != nil {
+		if r := p.last[id]; r != nil && r.aside[s.Seq] {
+			r.aside[s.Seq] = false
+		}
+	}
+}
+
+// Size returns the number of producers and records.
+func (m *Memory) Size() (producers, records int) { return len(m.producers), m.records }
+
+func (m *Memory) past(n Producer) *past {
+	p := m.producers[n]
+	if p == nil {
+		if m.producers == nil {
+			m.producers = map[Producer]*past{}
+		}
+		p = &past{}
+		m.producers[n] = p
+		m.makeRoom(n)
+	}
+	m.uses++
+	p.used = m.uses
+	return p
+}
+
+// trim forgets what lies below the floor.
+func (m *Memory) trim(p *past) {
+	for len(p.order) > 0 && p.order[0].seq < p.floor {
+		e := p.order[0]
+		if r := p.last[e.id]; r != nil && r.last == e.seq {
+			delete(p.last, e.id)
+			m.records--
+		}
+		p.order[0] = recorded{}
+		p.order = p.order[1:]
+	}
+}
+
+// makeRoom forgets the producers that were silent longest until the bounds hold.
+func (m *Memory) makeRoom(keep Producer) {
+	for len(m.producers) > 1 && (len(m.producers) > ProducersMax || m.records > RecordsMax) {
+		var oldest Producer
+		for n, p := range m.producers { // order-free: the minimum of distinct numbers
+			if n != keep && (oldest == 0 || p.used < m.producers[oldest].used) {
+				oldest = n
+			}
+		}
+		m.records -= len(m.producers[oldest].last)
+		delete(m.producers, oldest)
+		m.Forgotten++
+	}
+}
