@@ -36,6 +36,8 @@ type cluster struct {
 	delay, slow time.Duration
 	// loss may eat a frame of class Bulk.
 	loss func() bool
+	// eat may eat any frame of an entity's.
+	eat func(frame []byte) bool
 }
 
 type node struct {
@@ -169,6 +171,9 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 		return transport.ErrUnknownPeer
 	}
 	if class == transport.Bulk && n.c.loss != nil && n.c.loss() {
+		return nil
+	}
+	if k == transport.KindEntity && n.c.eat != nil && n.c.eat(payload) {
 		return nil
 	}
 	frame := append([]byte(nil), payload...)

@@ -15,6 +15,8 @@ type counters struct {
 	statesIn, statesOut, statesLost atomic.Uint64
 
 	duplicates atomic.Uint64
+
+	sureDone, sureGivenUp atomic.Uint64
 }
 
 // stripe holds what is counted for every message, apart per group of shards:

@@ -23,6 +23,9 @@
 // cannot be delivered is never dropped silently: the asker gets an error, a tell
 // is counted with its reason in Stats.
 //
+// A Reliable delivers at least once, and once as long as no home crashes: it sends
+// again what is not confirmed, and shards remember what has run (package reliable).
+//
 // Between entities of one process no codec is used as long as the home is known:
 // a request must not be changed once it was sent.
 //
@@ -68,6 +71,10 @@
 //	ErrNoRole           Place on a node without the type's role      elsewhere  call it on a node of the role
 //	ErrNoShard          the type has no shard of that number         no         fix the caller
 //	ErrNoAnswer         a node did not answer a query in time        yes        look at that node
+//	ErrWindowFull       to Reliable.Send: no room before ctx ended    yes        slow down; look which shard does not confirm
+//	ErrReliableClosed   the Reliable is closed                       no         make another
+//	ErrUnconfirmed      to Close: some messages were not confirmed   maybe run  Flush first
+//	ErrResultLost       to OnConfirm: handled, its answer got lost   no         it is confirmed
 //	ErrPanicked         the handler panicked (*PanicError)           no         fix the handler
 //	*HandlerError       the handler returned an error                no         it is the application's own answer
 //	context's errors    the deadline passed, or the caller gave up   maybe run  as ErrNodeLost

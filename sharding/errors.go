@@ -53,7 +53,7 @@ func OutcomeUnknown(err error) bool {
 // notRun reports whether err says for certain that the handler did not run, and
 // that it may the next time.
 func notRun(err error) bool {
-	return isOne(err, ErrMailboxFull, ErrBufferFull, ErrNotReady, ErrNoHome, ErrMoved)
+	return isOne(err, ErrMailboxFull, ErrBufferFull, ErrWindowFull, ErrNotReady, ErrNoHome, ErrMoved)
 }
 
 func isOne(err error, targets ...error) bool {

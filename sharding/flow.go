@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/reliable"
 )
 
 // This file holds what the shell orders of the routes, and what comes back over
@@ -99,6 +100,9 @@ func (r *router) flow(inc *incarnation, rt *route) {
 	if rt.open && rt.home == inc.self && !rt.settle.waiting() {
 		rt.suspended = !r.inner.publish(rt.shard, rt.token)
 	}
+	if rt.free() {
+		r.announce(reliable.Freed{Shard: rt.shard})
+	}
 }
 
 // errNotYet: the shard is said to run here, and does not.
@@ -154,6 +158,10 @@ func (r *router) refused(inc *incarnation, from view.NodeID, q *request, frame [
 	defer rt.mu.Unlock()
 	current := rt.home == from && rt.token == q.token || rt.settle.owner == from
 	if !current {
+		if q.sure != nil {
+			r.returned(q)
+			return
+		}
 		r.giveBack(q.call)
 		return
 	}
@@ -166,6 +174,9 @@ func (r *router) refused(inc *incarnation, from view.NodeID, q *request, frame [
 		if q.left != 0 {
 			it.expires = time.Now().Add(q.left)
 		}
+	}
+	if q.sure != nil {
+		it = r.returned(q)
 	}
 	rt.back = append(rt.back, it)
 	if rt.settle.waiting() {

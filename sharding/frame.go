@@ -19,6 +19,7 @@ import (
 //	reply      kind 1 | call 8 | type | code 1 | payload or text
 //	refused    kind 1 | known token 16 | the request's frame
 //	cancel     kind 1 | call 8 | type
+//	confirm    see frame_sure.go
 //	marker     kind 1 | shard 4 | token 16 | type           (markerAck likewise)
 //	hello      kind 1                                         (helloAck likewise)
 //
@@ -43,6 +44,7 @@ const (
 	frameStateEnd
 	frameStateAck
 	frameCancel
+	frameConfirm
 )
 
 const (
@@ -64,7 +66,8 @@ var errMalformed = errors.New("sharding: malformed frame")
 const (
 	flagSender byte = 1 << iota
 	flagStart
-	flagsKnown = flagSender | flagStart
+	flagSure
+	flagsKnown = flagSender | flagStart | flagSure
 )
 
 // appendRequest appends all of a request but its payload; token, number and left
@@ -124,6 +127,8 @@ type request struct {
 	payload []byte
 	// start: only an instance is asked for.
 	start bool
+	// sure is the stamp of a reliable message, nil for others.
+	sure []byte
 }
 
 func parseRequest(frame []byte) (q request, err error) {
@@ -160,6 +165,9 @@ func parseRequest(frame []byte) (q request, err error) {
 		if !ok[0] || !ok[1] {
 			return q, errMalformed
 		}
+	}
+	if flags&flagSure != 0 {
+		return q, q.cutSure()
 	}
 	return q, nil
 }

@@ -65,6 +65,8 @@ func TestRepliesAndMarkersSurviveTheTrip(t *testing.T) {
 // FuzzHandleEntity gives a node whatever bytes: nothing panics, nothing is
 // answered with more than it came with and a little.
 func FuzzHandleEntity(f *testing.F) {
+	f.Add(append(appendSure(nil, "nothing", 0, "a", nil), "x"...))
+	f.Add(appendConfirm(nil, "nothing", &confirmation{producer: 1, seq: 1, try: 1}))
 	f.Add([]byte{byte(frameHello)})
 	f.Add(append(appendRequest(nil, "ear", 3, "e", 0, nil), 1, 2, 3))
 	f.Add(append(appendRequest(nil, "ear", 3, "e", 7, &Sender{Type: "t", ID: "i"}), 1, 2, 3))

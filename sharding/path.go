@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/sharding/reliable"
 )
 
 // typeInfo is what does not depend on a type's messages.
@@ -163,7 +164,10 @@ func (p *path[Req, Resp]) encode(b []byte, ctx context.Context, f Ref[Req, Resp]
 	if f.start {
 		return appendStart(b, p.name, f.shard, f.id, call, from), nil
 	}
-	b = appendRequest(b, p.name, f.shard, f.id, call, from)
+	return p.appendPayload(appendRequest(b, p.name, f.shard, f.id, call, from), req)
+}
+
+func (p *path[Req, Resp]) appendPayload(b []byte, req Req) ([]byte, error) {
 	head := len(b)
 	b, err := p.typ.ReqCodec.Append(b, req)
 	if err != nil {
@@ -235,6 +239,10 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, q *request) bool {
 	if q.start {
 		m = m.ForStart()
 	}
+	if q.sure != nil {
+		stamp, _ := reliable.ParseStamp(q.sure) // parsed before
+		m.Reply = entity.ReplyTo{Node: from, Sure: &entity.Sure{Stamp: stamp}}
+	}
 	if q.call != 0 {
 		m.Reply = entity.ReplyTo{Node: from, Call: q.call}
 		if q.left > 0 {
@@ -271,6 +279,10 @@ func (p *path[Req, Resp]) sender(from view.NodeID, q *request) *Sender {
 
 // fail ends a request that is not handled: its asker is told, or it is counted.
 func (p *path[Req, Resp]) fail(from view.NodeID, q *request, c code, why Reason, text string) {
+	if q.sure != nil {
+		p.failSure(from, q, c, text)
+		return
+	}
 	p.counters.drop(why, 1)
 	inc := p.now.Load()
 	if q.call == 0 || inc == nil {

@@ -27,6 +27,8 @@ func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 		err = s.handleState(from, payload)
 	case frameCancel:
 		err = s.handleCancel(from, payload)
+	case frameConfirm:
+		err = s.handleConfirm(from, payload)
 	case frameHello:
 		s.out.send(from, []byte{byte(frameHelloAck)})
 	case frameHelloAck:

@@ -35,6 +35,8 @@ type router struct {
 	// differs is how this node's settings differ from the coordinator's, nil if they
 	// do not: no shard will ever have a home for it.
 	differs atomic.Pointer[string]
+	// lines are the reliable producers.
+	lines
 }
 
 // inner is what a router needs of the typed side.
@@ -89,6 +91,7 @@ func newRouter(info typeInfo, limits Limits, c *counters) *router {
 func (r *router) close() {
 	r.closed.Store(true)
 	r.room.ring()
+	r.eachLine(func(l *line) { l.room.ring() })
 }
 
 // post sends an encoded request on its way: over the connection, or into the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/sharding/reliable"
 )
 
 // dataPath is a path without its types of messages.
@@ -42,7 +43,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	if hosts {
 		p.host.Store(entity.NewHost(entity.Config[Req, Resp]{
 			Type: p.name, Node: inc.self, Shards: p.shards, New: p.typ.New,
-			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc},
+			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc}, Confirm: p.confirm(inc),
 			Control: p.typ.Control, Supervision: p.typ.Supervision,
 			Passivation: p.typ.Passivation, StopTimeout: p.typ.StopTimeout,
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
@@ -64,6 +65,7 @@ func (p *path[Req, Resp]) detach(ctx context.Context) error {
 		return nil
 	}
 	p.closeAll()
+	p.announce(reliable.Lost{})
 	h := p.host.Swap(nil)
 	if h != nil {
 		h.Abandon()
@@ -154,6 +156,7 @@ func (p *path[Req, Resp]) lost(peer view.NodeID) {
 	}
 	// First the routes: an ask that fails may be made again at once.
 	p.peerLost(inc, peer)
+	p.announce(reliable.Lost{Node: peer})
 	p.failCalls(peer, ErrNodeLost)
 }
 
@@ -173,6 +176,8 @@ func (p *path[Req, Resp]) stats() Stats {
 		s.Hosting, s.Shards = true, h.Count()
 	}
 	s.Asks = p.calls.count()
+	p.fillReliable(&s.Reliable)
+	s.Reliable.Repeated, s.Reliable.Forgotten = e.Repeated.Load(), e.Forgotten.Load()
 	s.Buffered, s.BufferedBytes = int(p.heldMessages.Load()), int(p.heldBytes.Load())
 	return s
 }

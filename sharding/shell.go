@@ -233,7 +233,7 @@ func (sh *shell) startShard(e region.StartShard) {
 		return
 	}
 	states := sh.s.arrivals.take(arrivalKey{sh.info.name, e.Shard, e.From}, e.Token)
-	sh.path.base().counters.statesIn.Add(uint64(len(states)))
+	sh.path.base().counters.statesIn.Add(uint64(entity.Travelling(states)))
 	if err := sh.path.startShard(e.Shard, e.Token, states); err != nil {
 		// The core and the host disagree: fence and stop the shard, never the process.
 		sh.path.base().counters.duplicates.Add(1)

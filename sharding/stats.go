@@ -86,6 +86,8 @@ type Stats struct {
 	Asks int
 	// Buffered messages, and their bytes, wait for a home now.
 	Buffered, BufferedBytes int
+	// Reliable is about reliable producers here, and messages of such that came here.
+	Reliable ReliableStats
 	// Coordinating is set while this node coordinates the type.
 	Coordinating bool
 }

@@ -50,7 +50,7 @@ func (sh *shell) transfer(to view.NodeID, st entity.Stopped, within time.Duratio
 		err := sh.sendStates(ctx, to, st)
 		select {
 		case <-arrived:
-			c.statesOut.Add(uint64(len(st.States)))
+			c.statesOut.Add(uint64(entity.Travelling(st.States)))
 			return
 		case <-ctx.Done():
 		case <-time.After(transferResend):
@@ -59,7 +59,7 @@ func (sh *shell) transfer(to view.NodeID, st entity.Stopped, within time.Duratio
 			}
 			err = transport.ErrUnknownPeer
 		}
-		c.statesLost.Add(uint64(len(st.States)))
+		c.statesLost.Add(uint64(entity.Travelling(st.States)))
 		sh.s.log.Error("sharding: states did not reach the new home", "type", sh.info.name,
 			"shard", st.Shard, "to", to, "states", len(st.States), "error", errors.Join(err, ctx.Err()))
 		return

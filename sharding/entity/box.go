@@ -59,10 +59,11 @@ func (b *box[Req]) skip(n int) {
 	b.control = max(b.control-n, 0)
 }
 
-// isControl asks the type whether a request is a control message. A function that
+// isControl asks the type whether a request is a control message. Reliable messages
+// are none: their order is promised. A function that
 // panics says no: it may be called by the reader of a connection.
 func (s *Shard[Req, Resp]) isControl(m *Message[Req]) (control bool) {
-	if s.host.cfg.Control == nil || m.timer != nil {
+	if s.host.cfg.Control == nil || m.timer != nil || m.Reply.Sure != nil {
 		return false
 	}
 	defer func() {

@@ -26,6 +26,8 @@ type Config[Req, Resp any] struct {
 	// dispatch.
 	Alive   func() bool
 	Replies Replies[Resp]
+	// Confirm takes the outcomes of reliable messages; it may be nil where none come.
+	Confirm Confirm
 	// Control tells control messages, which are handled before all others; nil: none
 	// are. It is called by senders and must be quick.
 	Control func(Req) bool
@@ -126,6 +128,7 @@ func (h *Host[Req, Resp]) StartShard(number ShardID, token Token, states map[str
 		return nil, fmt.Errorf("entity: shard %d runs under token %v, not %v", number, old.info.token, token)
 	}
 	s := newShard(h, number, token)
+	s.remember(states)
 	s.carry = states
 	h.shards[number].Store(s)
 	h.hosted.Add(1)

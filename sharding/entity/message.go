@@ -11,6 +11,9 @@ type ReplyTo struct {
 	Node view.NodeID
 	// Call is the asker's own number for the ask, never 0.
 	Call uint64
+	// Sure is set on the message of a reliable producer, which is no ask: its answer
+	// goes to Config.Confirm.
+	Sure *Sure
 }
 
 // Message is one request on its way into a mailbox.
@@ -53,6 +56,9 @@ type Counters struct {
 	StatesLost Counter
 	// AbandonedTells counts messages without an asker that were dropped.
 	AbandonedTells Counter
+	// Repeated counts copies of reliable messages that were not run again, Forgotten
+	// the producers that a shard had to forget.
+	Repeated, Forgotten Counter
 	// Entities is a gauge.
 	Entities Gauge
 }

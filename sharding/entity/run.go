@@ -203,6 +203,9 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 	if m.timer != nil && !r.due(m.timer) {
 		return
 	}
+	if m.Reply.Sure != nil && !r.admit(m) {
+		return
+	}
 	if m.Reply.Call != 0 && r.expired(m) {
 		h.cfg.Counters.Expired.Add(1)
 		var none Resp
@@ -225,8 +228,11 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 	}
 	stashed := (r.ctx.stash || r.ctx.unstash) && r.setAside(m, errors.Is(err, ErrPanicked))
 	r.over()
-	if !stashed {
+	switch {
+	case !stashed:
 		r.answer(m, resp, err)
+	case m.Reply.Sure != nil:
+		r.ran(m, true, nil)
 	}
 }
 
@@ -241,6 +247,10 @@ func (r *runner[Req, Resp]) expired(m *Message[Req]) bool {
 
 func (r *runner[Req, Resp]) answer(m *Message[Req], resp Resp, err error) {
 	h := r.shard.host
+	if m.Reply.Sure != nil {
+		r.ran(m, false, err)
+		return
+	}
 	if m.Reply.Call != 0 {
 		if r.shard.gone.Load() {
 			// The instance was abandoned under the handler: its successor knows nothing

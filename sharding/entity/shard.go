@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/entity/evict"
+	"github.com/peerage-go/peerage/sharding/reliable"
 )
 
 // Shard is a hosted shard: a map of instances under one mutex, which is also the
@@ -53,6 +54,8 @@ type Shard[Req, Resp any] struct {
 	room  int
 	// carry holds the states that came with the shard, until their entities wake.
 	carry map[string][]byte
+	// memory knows which reliable messages ran here, and in the homes before this one.
+	memory reliable.Memory
 	// stopping is set while an orderly stop is under way.
 	stopping *stopping[Req, Resp]
 }

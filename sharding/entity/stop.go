@@ -1,6 +1,10 @@
 package entity
 
-import "time"
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/sharding/reliable"
+)
 
 // Stopped says that a shard has ended here.
 type Stopped struct {
@@ -126,6 +130,7 @@ func (s *Shard[Req, Resp]) force(st *stopping[Req, Resp]) {
 // finish ends the shard and tells whoever ordered it; called with the mutex.
 func (s *Shard[Req, Resp]) finish(forced bool) {
 	st := s.stopping
+	s.handDown(st)
 	s.dispose()
 	s.host.work.Go(func() {
 		st.done(Stopped{Shard: s.info.number, Token: s.info.token, Forced: forced, States: st.states})
@@ -163,6 +168,7 @@ func (s *Shard[Req, Resp]) dispose() {
 	s.host.cfg.Counters.Abandoned.Add(len(s.entities))
 	s.host.cfg.Counters.Entities.Add(-len(s.entities))
 	s.entities, s.parked, s.spare, s.carry, s.order = nil, nil, nil, nil, nil
+	s.memory = reliable.Memory{}
 	s.wakeAll()
 	s.host.forget(s)
 	if len(lost) > 0 {
@@ -174,6 +180,10 @@ func (s *Shard[Req, Resp]) dispose() {
 func (s *Shard[Req, Resp]) fail(msgs []Message[Req], err error) {
 	tells := 0
 	for _, m := range msgs {
+		if m.Reply.Sure != nil {
+			s.refuse(&m)
+			continue
+		}
 		if m.Reply.Call == 0 {
 			if m.timer == nil {
 				tells++

@@ -50,7 +50,8 @@ type (
 		Try   uint32
 		Gap   bool
 	}
-	// Lost: what was on its way to a node may not have come.
+	// Lost: what was on its way to a node, or to all of them if Node is 0, may not have
+	// come.
 	Lost struct{ Node view.NodeID }
 	// Released: the owner is done with what it got as Done; only with KeepDone.
 	Released struct{ Messages, Bytes int }
@@ -226,7 +227,7 @@ func (s *Sender) refused(now clock.Instant, ev Refused) {
 
 func (s *Sender) lost(ev Lost) {
 	for _, c := range s.active {
-		from := slices.IndexFunc(c.items[:c.sent], func(it *item) bool { return it.at == ev.Node })
+		from := slices.IndexFunc(c.items[:c.sent], func(it *item) bool { return it.at == ev.Node || ev.Node == 0 })
 		if from < 0 {
 			continue
 		}

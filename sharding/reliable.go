@@ -1,0 +1,256 @@
+package sharding
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/sharding/reliable"
+)
+
+// The errors of Reliable; doc.go has the table.
+var (
+	ErrWindowFull     = errors.New("sharding: window of unconfirmed messages full")
+	ErrReliableClosed = errors.New("sharding: reliable producer is closed")
+	ErrUnconfirmed    = errors.New("sharding: closed with unconfirmed messages")
+	ErrResultLost     = reliable.ErrResultLost
+)
+
+// ReliableConfig bounds a Reliable. Zero fields mean defaults.
+type ReliableConfig[Req any] struct {
+	// Window is how far the newest message to a shard may be ahead of its oldest
+	// unconfirmed one (256; at most 4,096): what one shard that does not answer can
+	// hold. A larger one keeps a fast consumer busy over a slow network; a smaller one
+	// is less to run again after a crash.
+	Window int
+	// Messages and Bytes bound what is unconfirmed over all shards (10,000; 16 MiB of
+	// encoded messages).
+	Messages, Bytes int
+	// Resend is how long the oldest message for an entity may go without an answer
+	// before it is sent again (1 s); each further time takes twice as long, up to eight
+	// times. What is known to be lost is sent again at once, so this is for silence.
+	Resend time.Duration
+	// OnConfirm is told of every message that is over, one at a time, from a goroutine
+	// of the Reliable; nil: nobody is. The message counts as unconfirmed until it
+	// returns, so a slow OnConfirm slows Send down; it must not wait for Send, Flush or
+	// Close of the same Reliable. req is a copy. err is nil, or what the handler
+	// returned (*HandlerError, ErrPanicked); ErrResultLost when the message was handled
+	// and the answer got lost; ErrCodec or ErrTooLarge when it will never be handled.
+	OnConfirm func(id string, req Req, err error)
+}
+
+func (c ReliableConfig[Req]) withDefaults() ReliableConfig[Req] {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{{&c.Window, 256}, {&c.Messages, 10_000}, {&c.Bytes, 16 << 20}} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	if c.Resend == 0 {
+		c.Resend = time.Second
+	}
+	return c
+}
+
+// Validate reports everything that is wrong at once.
+func (c ReliableConfig[Req]) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	if c.Window < 0 || c.Window > reliable.WindowMax {
+		errs = append(errs, fmt.Errorf("sharding: Window must be 1 to %d, is %d", reliable.WindowMax, c.Window))
+	}
+	if c.Messages < 0 || c.Bytes < 0 || c.Resend < 0 {
+		errs = append(errs, errors.New("sharding: Messages, Bytes and Resend must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// Reliable delivers at least once, and once as long as homes do not crash: a message
+// is sent again until its home says that the handler ran, and a home runs none twice.
+//
+// What has run is remembered by the shard, and moves with it; so a message runs once
+// across rebalances, drains, lost connections and passivation. When a home crashes or
+// loses its lease, what it had run without the producer knowing runs again at the
+// next home. Messages to one entity run in the order of Send, and after a crash the
+// repetition begins with the oldest unconfirmed one and leaves none out.
+//
+// What is unconfirmed lives in the memory of this process and ends with it. A handler
+// that returns an error or panics has run: the message is confirmed with that error.
+// Nothing is said about order between a Reliable and Tell, Ask, or another Reliable.
+// A handler may stash; the message is confirmed when it has run in the end. Messages
+// of a Reliable are never control messages (Type.Control).
+//
+// A shard remembers 1,024 producers and 16,384 of their messages; what it has to
+// forget, those silent longest first, is counted in Stats. Make one Reliable for each
+// stream of work, not for each message.
+//
+// A Reliable outlives incarnations of the node, like its Region. All methods are safe
+// for concurrent use.
+type Reliable[Req any] struct {
+	l *line
+	// encode makes a frame of a message.
+	encode func(ctx context.Context, id string, req Req) (ShardID, []byte, error)
+}
+
+// Reliable returns a new producer. Close it. It fails when cfg is wrong.
+func (r *Region[Req, Resp]) Reliable(cfg ReliableConfig[Req]) (*Reliable[Req], error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	core := reliable.Config{
+		Producer: newProducer(), Window: cfg.Window, Messages: cfg.Messages, Bytes: cfg.Bytes,
+		Resend: cfg.Resend, KeepDone: cfg.OnConfirm != nil,
+	}
+	return &Reliable[Req]{l: newLine(r.p.router, core, r.p.confirmer(cfg.OnConfirm)), encode: r.p.encodeSure}, nil
+}
+
+// newProducer returns a number that no other producer has.
+func newProducer() reliable.Producer {
+	for {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // never fails
+		if n := reliable.Producer(binary.BigEndian.Uint64(b[:])); n != 0 {
+			return n
+		}
+	}
+}
+
+// Send takes a message into the window, and returns nil when it stands there: it will
+// be delivered as long as this process lives and Close is not called. While there is
+// no room it waits until ctx ends, and then fails with ErrWindowFull. It also fails
+// with ErrBadID, ErrNoShard, ErrCodec, ErrTooLarge, ErrReliableClosed, and with
+// ErrNodeStopping when the Registry is closed. The message is encoded before Send
+// returns, and may be changed after.
+//
+// Called with the Context of a handler, the sender is that handler's entity.
+func (s *Reliable[Req]) Send(ctx context.Context, id string, req Req) error {
+	shard, frame, err := s.encode(ctx, id, req)
+	if err != nil {
+		return err
+	}
+	return s.l.send(ctx, shard, id, frame)
+}
+
+// Flush waits until everything that was sent before it is confirmed, and OnConfirm
+// was told. It fails with ctx's error, ErrReliableClosed and ErrNodeStopping.
+func (s *Reliable[Req]) Flush(ctx context.Context) error { return s.l.flush(ctx) }
+
+// Unconfirmed returns how many messages are not over yet.
+func (s *Reliable[Req]) Unconfirmed() int { return s.l.unconfirmed() }
+
+// Close ends the producer. What is unconfirmed is not sent again, and may have run
+// or not; then Close fails with ErrUnconfirmed. Flush first. It waits for an OnConfirm
+// that runs. Idempotent.
+func (s *Reliable[Req]) Close() error {
+	if left := s.l.close(); left > 0 {
+		return fmt.Errorf("%w: %d", ErrUnconfirmed, left)
+	}
+	return nil
+}
+
+func (p *path[Req, Resp]) encodeSure(ctx context.Context, id string, req Req) (ShardID, []byte, error) {
+	f := Ref[Req, Resp]{p: p, id: id, shard: p.extract.of(id)}
+	if err := p.check(ctx, f); err != nil {
+		return 0, nil, err
+	}
+	var from *Sender
+	if c := entity.From(ctx); c != nil {
+		from = c.Sending()
+	}
+	b := appendSure(nil, p.name, f.shard, id, from)
+	b, err := p.appendPayload(b, req)
+	return f.shard, b, err
+}
+
+// confirmer turns what the core says into what the application is told.
+func (p *path[Req, Resp]) confirmer(tell func(string, Req, error)) func(reliable.Done) {
+	if tell == nil {
+		return nil
+	}
+	return func(d reliable.Done) {
+		q, err := parseRequest(d.Data)
+		if err != nil {
+			return
+		}
+		if req, err := decode(p.typ.ReqCodec, q.payload); err == nil {
+			tell(d.ID, req, d.Result)
+		} else {
+			tell(d.ID, req, &codecError{err})
+		}
+	}
+}
+
+// confirm tells the producer what became of a copy that was handled here, or not.
+func (p *path[Req, Resp]) confirm(inc *incarnation) entity.Confirm {
+	return func(to view.NodeID, shard ShardID, s *entity.Sure, o entity.Outcome, all bool, err error) {
+		c := confirmation{
+			shard: shard, producer: s.Stamp.Producer, seq: s.Stamp.Seq, try: s.Stamp.Try,
+			outcome: byte(o), all: all,
+		}
+		c.code, c.text = codeOf(err)
+		p.answerSure(inc, to, &c)
+	}
+}
+
+func (r *router) answerSure(inc *incarnation, to view.NodeID, c *confirmation) {
+	if to == inc.self {
+		r.settleSure(to, c)
+		return
+	}
+	inc.out.send(to, appendConfirm(nil, r.name, c))
+}
+
+// settleSure gives the word of a home to the producer.
+func (r *router) settleSure(from view.NodeID, c *confirmation) {
+	done := reliable.Confirmed{Shard: c.shard, Seq: c.seq, From: from, All: c.all}
+	switch c.outcome {
+	case byte(entity.SureHandled), outcomeGiven:
+		done.Result = c.code.err(c.text)
+	case byte(entity.SureRepeated):
+		done.Result = reliable.ErrResultLost
+	default:
+		r.tellOne(c.producer, reliable.Refused{
+			Shard: c.shard, Seq: c.seq, Try: c.try, Gap: c.outcome == byte(entity.SureGap),
+		})
+		return
+	}
+	r.tellOne(c.producer, done)
+}
+
+// failSure ends a copy that cannot be handled here: what will never decode is given
+// up, for the rest there may be better times.
+func (r *router) failSure(from view.NodeID, q *request, c code, text string) {
+	stamp, err := reliable.ParseStamp(q.sure)
+	inc := r.now.Load()
+	if err != nil || inc == nil {
+		return
+	}
+	answer := confirmation{
+		shard: q.shard, producer: stamp.Producer, seq: stamp.Seq, try: stamp.Try,
+		outcome: byte(entity.SureRefused), code: c, text: cutText(text),
+	}
+	if c == codeCodec {
+		answer.outcome = outcomeGiven
+	}
+	r.answerSure(inc, from, &answer)
+}
+
+// handleConfirm takes the answer to a reliable message.
+func (s *Sharding) handleConfirm(from view.NodeID, frame []byte) error {
+	typ, c, err := parseConfirm(frame)
+	if err != nil {
+		return err
+	}
+	if p := s.path(typ); p != nil && uint32(c.shard) < p.base().shards {
+		p.base().settleSure(from, &c)
+	}
+	return nil
+}
