@@ -76,7 +76,7 @@ func (r *chaosReport) service(c *chaosRun, records []history.Record) {
 // the kill on when their host was killed, the longest silence otherwise.
 func (c *chaosRun) recovery(records []history.Record, i int) []time.Duration {
 	ro, in := &c.rounds[i], c.watched(i)
-	if ro.Kind == faultKill || ro.Kind == faultKillMany {
+	if ro.Kind == faultKill || ro.Kind == faultKillMany || ro.Kind == faultKillRest {
 		killed := map[uint64]bool{}
 		for _, id := range ro.Nodes {
 			killed[id] = true

@@ -101,8 +101,8 @@ const (
 // bound is the advertised p99 of the time without an answer.
 func (r *round) bound() time.Duration {
 	switch {
-	case r.Kind == faultStop:
-		return boundSilent + time.Second // it may have been the leader
+	case r.Kind == faultStop, r.Kind == faultFreeze:
+		return boundFrozen
 	case !r.rough():
 		return boundOrderly
 	case r.Emergency:

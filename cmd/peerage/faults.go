@@ -19,6 +19,9 @@ const (
 	faultStop     faultKind = "stop"
 	faultDrain    faultKind = "drain"
 	faultRestart  faultKind = "restart"
+	// These two are for bench: all but one at once, and a hold that ends in removal.
+	faultKillRest faultKind = "kill-rest"
+	faultFreeze   faultKind = "freeze"
 
 	defaultFaults = "kill,kill-many,stop,drain,restart"
 )
@@ -29,7 +32,11 @@ var faults = map[faultKind]func(context.Context, *chaosRun, *round) error{
 	faultKillMany: func(ctx context.Context, c *chaosRun, r *round) error {
 		return c.kill(ctx, r, 1+c.rng.IntN(c.cfg.nodes-1))
 	},
-	faultStop: func(ctx context.Context, c *chaosRun, r *round) error { return c.hold(ctx, r) },
+	faultKillRest: func(ctx context.Context, c *chaosRun, r *round) error { return c.kill(ctx, r, c.cfg.nodes-1) },
+	faultStop: func(ctx context.Context, c *chaosRun, r *round) error {
+		return c.hold(ctx, r, heldMin+time.Duration(c.rng.Int64N(int64(heldMax-heldMin))))
+	},
+	faultFreeze: func(ctx context.Context, c *chaosRun, r *round) error { return c.hold(ctx, r, heldMax) },
 	faultDrain: func(ctx context.Context, c *chaosRun, r *round) error {
 		return c.drain(ctx, r, c.rng.IntN(c.cfg.nodes))
 	},
@@ -135,11 +142,10 @@ const (
 	heldMax = 4 * time.Second
 )
 
-// hold stops a process for a while that may be shorter or longer than its lease and
+// hold stops a process for a while, which may be shorter or longer than its lease and
 // the time after which it is removed, and lets it go on.
-func (c *chaosRun) hold(ctx context.Context, r *round) error {
+func (c *chaosRun) hold(ctx context.Context, r *round, d time.Duration) error {
 	p := c.fleet.now[c.rng.IntN(c.cfg.nodes)]
-	d := heldMin + time.Duration(c.rng.Int64N(int64(heldMax-heldMin)))
 	r.hurts(p)
 	r.HeldMS = float64(d.Milliseconds())
 	r.From = clock.Boot().Now()

@@ -20,6 +20,7 @@ const usage = `usage: peerage <command> [flags]
   node      run one node as a server with an HTTP API
   status    print what a node knows about its cluster
   drain     hand over what a node hosts, and take it out of its cluster
+  bench     measure messages, memory, failover and placement beside raw limits
   chaos     kill, hold, drain and restart node processes, and check what they did
   sim       run seeds of the simulator
 
@@ -34,7 +35,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	commands := map[string]func(args []string, stdout, stderr io.Writer) int{
-		"demo": demo, "node": node, "status": status, "chaos": chaos, "drain": drainNode, "sim": simulate,
+		"demo": demo, "node": node, "status": status, "chaos": chaos, "bench": bench, "drain": drainNode, "sim": simulate,
 	}
 	switch args[0] {
 	case "help", "--help", "-h":

@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-// TestMain lets the test binary stand in for the command: the demo starts its own
-// executable again, with the arguments of a node.
+// TestMain lets the test binary stand in for the command: demo, chaos and bench start
+// their own executable again, with a command and its arguments. Whatever is no flag of
+// the test binary is such a command: a child that ran the tests would start children.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "node" {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -58,6 +59,7 @@ func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
 		{[]string{"node", "--load-counters", "3"}, []string{"--history"}},
 		{[]string{"status", "--http", "127.0.0.1:1"}, []string{"refused"}},
 		{[]string{"chaos", "--rounds", "0", "--faults", "flood"}, []string{"--rounds is 0", `"flood"`}},
+		{[]string{"bench", "--only", "luck"}, []string{"luck", "remote-tell"}},
 		{[]string{"drain"}, []string{"name one node"}},
 		{[]string{"drain", "127.0.0.1:1"}, []string{"refused"}},
 		{[]string{"sim", "--seeds", "0"}, []string{"--seeds"}},

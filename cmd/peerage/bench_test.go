@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Every measure runs, and its row is in the table and in the JSON. What they come
+// to is not the test's business.
+func TestBenchMeasures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds of load; the run without -short plays them")
+	}
+	file := filepath.Join(t.TempDir(), "bench.json")
+	var out, errs bytes.Buffer
+	args := []string{"bench", "--quick", "--json", file, "--only", "remote-tell,remote-ask,local-tell,local-ask,idle,leave,balance,cold-start"}
+	if code := run(args, &out, &errs); code != exitOK {
+		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r benchReport
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Rows) != 17 {
+		t.Errorf("%d rows, want 17", len(r.Rows))
+	}
+	for _, row := range r.Rows {
+		if !strings.Contains(out.String(), "| "+row.Name+" |") {
+			t.Errorf("the table has no %s", row.Name)
+		}
+		if row.Value <= 0 && !strings.Contains(row.Name, "failed calls") && row.Unit != "apart" {
+			t.Errorf("%s: %v", row.Name, row.Value)
+		}
+	}
+}
