@@ -149,7 +149,7 @@ func appendRecord(r protocol.Record) string {
 	b := wire.AppendU64(nil, uint64(r.Home))
 	b = wire.AppendU64(b, uint64(r.Token.Term))
 	b = wire.AppendUvarint(b, r.Token.Seq)
-	return string(append(b, byte(r.State)))
+	return string(wire.AppendU64(append(b, byte(r.State)), uint64(r.From)))
 }
 
 // readRecord reads one entry; one that is none of ours is left out.
@@ -163,6 +163,7 @@ func readRecord(key, value string) (protocol.Record, bool) {
 		Home:  view.NodeID(in.U64()),
 		Token: Token{Term: view.Epoch(in.U64()), Seq: in.Uvarint()},
 		State: protocol.RecordState(in.Byte()),
+		From:  view.NodeID(in.U64()),
 	}
 	return r, in.Done() == nil
 }

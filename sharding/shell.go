@@ -185,6 +185,8 @@ func (sh *shell) doRegion(e region.Effect) {
 		sh.startShard(e)
 	case region.StopShard:
 		sh.stopShard(e)
+	case region.DropState:
+		sh.dropState(e)
 	default:
 		sh.doRoute(e)
 	}
@@ -260,7 +262,12 @@ func (sh *shell) stopShard(e region.StopShard) {
 	// The new home has the states before anybody hears of the stop, so it never has
 	// to wait for them.
 	sh.path.stopShard(e.Shard, e.Token, e.Within, true, func(st entity.Stopped) {
+		if st.States == nil {
+			// Stopped before, and sent to a home that has died since.
+			st.States = sh.s.arrivals.kept(arrivalKey{sh.info.name, st.Shard, sh.s.cfg.Self.ID}, st.Token)
+		}
 		sh.transfer(e.To, st, e.Within)
+		sh.keep(st)
 		done(st)
 	})
 }

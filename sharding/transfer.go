@@ -13,6 +13,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/sharding/region"
 )
 
 // A shard that moves in order takes its entities' states along:
@@ -25,8 +26,12 @@ import (
 // and from there the move goes on as ever: write, HostShard, start. So the new home
 // has the states before it is asked to start, and never waits. What was lost is
 // sent again as a whole until it is acknowledged: states are kept by entity id, so
-// that changes nothing. If the new home dies, or another one is chosen, the states
-// are lost and counted: then the move was not in order after all.
+// that changes nothing.
+//
+// Both keep the states, and their region cores know it, until the shard is seen to
+// live under a later token: a coordinator that takes office in between goes on where
+// its predecessor stopped. If the new home dies, or another one is chosen, the
+// states are lost and counted: then the move was not in order after all.
 //
 // The other way round, the new home fetching at its start, was rejected: it
 // lengthens the time in which nobody serves the shard, and the old home must keep
@@ -115,6 +120,7 @@ func (s *Sharding) handleState(from view.NodeID, frame []byte) error {
 	}
 	shard, token := ShardID(binary.BigEndian.Uint32(frame[shardAt:])), readToken(frame[termAt:])
 	key := arrivalKey{string(typ), shard, from}
+	// The core hears of it before the old home does, and so before its Stopped.
 	switch frameKind(frame[0]) {
 	case frameStateAck:
 		s.departures.done(departure{string(typ), shard, token})
@@ -129,10 +135,42 @@ func (s *Sharding) handleState(from view.NodeID, frame []byte) error {
 			return errMalformed
 		}
 		if s.arrivals.complete(key, token, int(binary.BigEndian.Uint32(rest))) {
+			s.stateHeld(key, token)
 			s.out.send(from, appendMarker(nil, frameStateAck, string(typ), shard, token))
 		}
 	}
 	return nil
+}
+
+// keep keeps the states of a shard that was stopped here, for a coordinator that
+// finds its move half done.
+func (sh *shell) keep(st entity.Stopped) {
+	key := arrivalKey{sh.info.name, st.Shard, sh.s.cfg.Self.ID}
+	if len(st.States) > 0 && sh.s.arrivals.put(key, st.Token, st.States) {
+		sh.inbox.put(region.StateHeld{Shard: st.Shard, Token: st.Token, From: key.from})
+	}
+}
+
+// stateHeld tells the region core that a shard's states have come.
+func (s *Sharding) stateHeld(k arrivalKey, token Token) {
+	s.mu.Lock()
+	sh := s.shells[k.typ]
+	s.mu.Unlock()
+	if sh != nil {
+		sh.inbox.put(region.StateHeld{Shard: k.shard, Token: token, From: k.from})
+	}
+}
+
+// dropState forgets states whose shard lives elsewhere, or here without them. Those
+// that were sent here for nothing are lost, unless their former home took its own.
+func (sh *shell) dropState(e region.DropState) {
+	n := sh.s.arrivals.discard(arrivalKey{sh.info.name, e.Shard, e.From}, e.Token)
+	if n == 0 || e.From == sh.s.cfg.Self.ID || e.Home == e.From {
+		return
+	}
+	sh.path.base().counters.statesLost.Add(uint64(n))
+	sh.s.log.Error("sharding: states came for nothing, the shard lives without them", "type", sh.info.name,
+		"shard", e.Shard, "at", e.Home, "states", n)
 }
 
 // departure names a transfer on the side of the old home.
@@ -200,7 +238,7 @@ type arrivals struct {
 const (
 	// arrivalsBytesMax bounds what waits, over all types.
 	arrivalsBytesMax = 1 << 30
-	// arrivalMax is how long states wait for the start of their shard.
+	// arrivalMax is how long part of a shard's states waits for the rest.
 	arrivalMax = time.Minute
 )
 
@@ -221,6 +259,45 @@ func (a *arrivals) add(k arrivalKey, token Token, id string, state []byte) {
 	got.bytes += len(state) - len(got.states[id])
 	a.bytes += len(state) - len(got.states[id])
 	got.states[id] = state
+}
+
+// put keeps the states of a whole shard, or reports that there is no room.
+func (a *arrivals) put(k arrivalKey, token Token, states map[string][]byte) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.drop(k)
+	got := &arrival{token: token, states: states, since: time.Now(), complete: true}
+	for _, state := range states { // order-free: a sum
+		got.bytes += len(state)
+	}
+	if a.bytes+got.bytes > arrivalsBytesMax {
+		return false
+	}
+	a.all[k] = got
+	a.bytes += got.bytes
+	return true
+}
+
+// kept returns what is kept of an allocation, and keeps it.
+func (a *arrivals) kept(k arrivalKey, token Token) map[string][]byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if got := a.all[k]; got != nil && got.token == token {
+		return got.states
+	}
+	return nil
+}
+
+// discard drops what is kept of an allocation and returns how many states it was.
+func (a *arrivals) discard(k arrivalKey, token Token) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	got := a.all[k]
+	if got == nil || got.token != token {
+		return 0
+	}
+	a.drop(k)
+	return len(got.states)
 }
 
 // complete reports whether all states of a transfer are here.
@@ -258,10 +335,11 @@ func (a *arrivals) drop(k arrivalKey) {
 	}
 }
 
-// expire drops what nobody came for; called with the mutex.
+// expire drops transfers that were given up half way; called with the mutex. Of
+// whole ones the region core says when they are of no use.
 func (a *arrivals) expire() {
 	for k, got := range a.all {
-		if time.Since(got.since) > arrivalMax {
+		if !got.complete && time.Since(got.since) > arrivalMax {
 			a.drop(k)
 		}
 	}

@@ -228,7 +228,7 @@ func recordText(r protocol.Record) string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(r.Home))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Token.Term))
 	b = binary.BigEndian.AppendUint64(b, r.Token.Seq)
-	return string(append(b, byte(r.State)))
+	return string(binary.BigEndian.AppendUint64(append(b, byte(r.State)), uint64(r.From)))
 }
 
 func records(v crdt.Value) []protocol.Record {
@@ -244,6 +244,7 @@ func records(v crdt.Value) []protocol.Record {
 			Home:  nodeID(binary.BigEndian.Uint64(b)),
 			Token: protocol.Token{Term: view.Epoch(binary.BigEndian.Uint64(b[8:])), Seq: binary.BigEndian.Uint64(b[16:])},
 			State: protocol.RecordState(b[24]),
+			From:  nodeID(binary.BigEndian.Uint64(b[25:])),
 		})
 	}
 	slices.SortFunc(out, func(a, b protocol.Record) int { return int(a.Shard) - int(b.Shard) })

@@ -126,7 +126,7 @@ func (c *Core) ask(st *strategy.State, id protocol.ShardID) view.NodeID {
 
 func (c *Core) recordOf(id protocol.ShardID) protocol.Record {
 	s := &c.shards[id]
-	return protocol.Record{Shard: id, Home: s.home, Token: s.token, State: protocol.Allocated}
+	return protocol.Record{Shard: id, Home: s.home, Token: s.token, State: protocol.Allocated, From: s.from}
 }
 
 // host orders the home to start the shard: the record stands at its level.

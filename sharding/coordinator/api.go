@@ -216,6 +216,7 @@ const (
 	TraceMove         = "move begun"
 	TraceHandOff      = "handoff ordered"
 	TraceStopped      = "shard stopped"
+	TraceResumed      = "move resumed"
 	TraceCancel       = "move cancelled"
 	TraceStillServed  = "shard still served"
 	TraceNoRegion     = "no region for shard"

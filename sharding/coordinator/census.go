@@ -44,6 +44,7 @@ type census struct {
 	stored map[protocol.ShardID]protocol.Record
 	claims []claim
 	stops  []claim
+	held   []heldAt
 	done   bool
 }
 
@@ -53,6 +54,8 @@ type claim struct {
 	shard protocol.ShardID
 	token protocol.Token
 	state protocol.ClaimState
+	// to is where the state goes of a shard that is stopping.
+	to view.NodeID
 }
 
 func (c *Core) startCensus() {
@@ -170,9 +173,14 @@ func (c *Core) censusReport(from view.NodeID, m *protocol.CensusReport) {
 			c.overtaken(cl.Token.Term)
 			return
 		}
-		noted := claim{from, cl.Shard, cl.Token, cl.State}
+		noted := claim{from, cl.Shard, cl.Token, cl.State, cl.To}
 		c.census.claims = append(c.census.claims, noted)
 		c.serve(noted)
+	}
+	for _, h := range m.Held {
+		if int(h.Shard) < len(c.shards) {
+			c.census.held = append(c.census.held, heldAt{from, h})
+		}
 	}
 }
 
@@ -197,12 +205,14 @@ func (c *Core) finishCensus() {
 			c.set(s, hosted)
 		}
 	}
+	c.resumeMoves()
 	c.publishServed()
-	c.census.claims, c.census.stops, c.census.stored = nil, nil, nil
+	c.census.claims, c.census.stops, c.census.held, c.census.stored = nil, nil, nil, nil
 }
 
 // adoptClaims makes the truth of the hosts the state: per shard the highest token.
 func (c *Core) adoptClaims() {
+	c.holdStopped()
 	claims := slices.DeleteFunc(c.census.claims, func(cl claim) bool {
 		return c.view.Member(cl.node) == nil || c.stoppedSince(cl)
 	})
@@ -228,6 +238,12 @@ func (c *Core) adopt(s *shard, cl claim) {
 	if cl.state == protocol.ClaimStopping {
 		// A predecessor ordered it. We order it again, so that it ends under our eyes.
 		s.move = c.next()
+		if s.target = cl.to; cl.to != 0 && c.view.Member(cl.to) == nil {
+			// The state was on its way to a member that has gone: to another, then.
+			if s.target = c.ask(c.state(), cl.shard); s.target == cl.node {
+				s.target = 0
+			}
+		}
 		c.handOff(cl.shard)
 		return
 	}

@@ -40,7 +40,7 @@ func readBody(r *wire.Reader, kind byte, h Head) Message {
 	case kindStopped:
 		return &Stopped{Head: h, Shards: readList(r, 3, readShardToken)}
 	case kindCensusReport:
-		return &CensusReport{Head: h, Hosts: r.Bool(), Settings: readSettings(r), Claims: readList(r, 4, readClaim)}
+		return readCensusReport(r, h)
 	case kindDrain:
 		return &Drain{Head: h}
 	case kindRefused:
@@ -146,10 +146,28 @@ func readHandOffOrder(r *wire.Reader) HandOffOrder {
 	return HandOffOrder{Shard: readShard(r), Token: readToken(r), Move: readToken(r), To: view.NodeID(r.U64())}
 }
 
+func readCensusReport(r *wire.Reader, h Head) *CensusReport {
+	m := &CensusReport{
+		Head: h, Hosts: r.Bool(), Settings: readSettings(r),
+		Claims: readList(r, 4, readClaim), Held: readList(r, 11, readHeld),
+	}
+	if len(m.Held) > HeldMax {
+		r.Fail(&wire.LimitError{Field: "held states", Declared: uint64(len(m.Held)), Max: HeldMax})
+	}
+	return m
+}
+
+func readHeld(r *wire.Reader) Held {
+	return Held{Shard: readShard(r), Token: readToken(r), From: view.NodeID(r.U64())}
+}
+
 func readClaim(r *wire.Reader) Claim {
 	c := Claim{Shard: readShard(r), Token: readToken(r), State: ClaimState(r.Byte())}
 	if c.State != ClaimHosted && c.State != ClaimStopping {
 		r.Fail(&wire.LimitError{Field: "claim state", Declared: uint64(c.State), Max: uint64(ClaimStopping)})
+	}
+	if c.State == ClaimStopping {
+		c.To = view.NodeID(r.U64())
 	}
 	return c
 }

@@ -21,7 +21,8 @@ func Append(b []byte, m Message) []byte {
 		return appendList(b, m.Shards, appendShardToken)
 	case *CensusReport:
 		b = appendSettings(wire.AppendBool(b, m.Hosts), &m.Settings)
-		return appendList(b, m.Claims, appendClaim)
+		b = appendList(b, m.Claims, appendClaim)
+		return appendList(b, m.Held[:min(len(m.Held), HeldMax)], appendHeld)
 	case *Homes:
 		return appendList(b, m.Homes, appendHome)
 	case *HostShards:
@@ -87,5 +88,13 @@ func appendHandOffOrder(b []byte, o HandOffOrder) []byte {
 }
 
 func appendClaim(b []byte, c Claim) []byte {
-	return append(appendToken(appendShard(b, c.Shard), c.Token), byte(c.State))
+	b = append(appendToken(appendShard(b, c.Shard), c.Token), byte(c.State))
+	if c.State == ClaimStopping {
+		b = wire.AppendU64(b, uint64(c.To))
+	}
+	return b
+}
+
+func appendHeld(b []byte, h Held) []byte {
+	return wire.AppendU64(appendToken(appendShard(b, h.Shard), h.Token), uint64(h.From))
 }

@@ -131,6 +131,8 @@ type CensusReport struct {
 	Hosts    bool
 	Settings Settings
 	Claims   []Claim
+	// Held are at most HeldMax.
+	Held []Held
 }
 
 // Drain asks the coordinator to take all shards from the sender and to give it

@@ -14,6 +14,9 @@ const (
 	ShardsMax = 1 << 15
 	// TypeBytesMax bounds the name of an entity type.
 	TypeBytesMax = 256
+	// HeldMax bounds the entries of CensusReport.Held: with ShardsMax claims beside
+	// them the report still fits a frame.
+	HeldMax = 4096
 )
 
 // ShardID is the number of a shard, from 0 to the type's number of shards less 1.
@@ -75,6 +78,9 @@ type Record struct {
 	Home  view.NodeID
 	Token Token
 	State RecordState
+	// From is the former home if the shard was handed off in order for this
+	// allocation, as in HostOrder.
+	From view.NodeID
 }
 
 // ShardToken names one allocation of a shard, or one move of it.
@@ -125,4 +131,15 @@ type Claim struct {
 	Shard ShardID
 	Token Token
 	State ClaimState
+	// To is where the state is sent, with ClaimStopping; zero if nowhere.
+	To view.NodeID
+}
+
+// Held is one line of a census report: the state of Shard, as it was at the end
+// of the allocation Token at From, waits at this node for the shard to be started
+// here.
+type Held struct {
+	Shard ShardID
+	Token Token
+	From  view.NodeID
 }

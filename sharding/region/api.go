@@ -84,6 +84,15 @@ type ShardStarted struct{ Shards []protocol.ShardToken }
 // state is on its way. It may also come unasked, when a shard had to be stopped.
 type ShardStopped struct{ Shards []protocol.ShardToken }
 
+// StateHeld says that the state of a shard, complete, waits at this node for the
+// shard to be started here: sent by its former home, From, at the end of the
+// allocation Token; or kept here by the former home itself.
+type StateHeld struct {
+	Shard protocol.ShardID
+	Token protocol.Token
+	From  view.NodeID
+}
+
 // MarkerAcked brings the owner's answer to Marker: all that this node sent before
 // it is queued at the entities. Tokens are those of the markers.
 type MarkerAcked struct {
@@ -104,6 +113,7 @@ func (NeedHome) event()     {}
 func (Misrouted) event()    {}
 func (ShardStarted) event() {}
 func (ShardStopped) event() {}
+func (StateHeld) event()    {}
 func (MarkerAcked) event()  {}
 func (Drain) event()        {}
 
@@ -200,7 +210,17 @@ func (OpenRoute) effect()  {}
 func (StartShard) effect() {}
 func (StopShard) effect()  {}
 func (AbandonAll) effect() {}
+func (DropState) effect()  {}
 func (Drained) effect()    {}
+
+// DropState says that what StateHeld told of a shard is of no use any more: the
+// shard lives at Home. It comes behind StartShard if that is this node.
+type DropState struct {
+	Shard protocol.ShardID
+	Token protocol.Token
+	From  view.NodeID
+	Home  view.NodeID
+}
 
 // TraceEvent is one line for logs, metrics and explain. Cores do not log.
 type TraceEvent struct {

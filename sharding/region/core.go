@@ -28,6 +28,9 @@ type Core struct {
 	// that are out, and the shards in any phase but none. Invariant: all exact.
 	wanted, marked, hosting int
 
+	// kept are the states that wait here, by shard; see held.go.
+	kept map[protocol.ShardID]protocol.Held
+
 	drain      drainState
 	outbox     outbox
 	nextResend clock.Instant
@@ -74,6 +77,8 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 		c.shardStarted(ev.Shards)
 	case ShardStopped:
 		c.shardStopped(ev.Shards)
+	case StateHeld:
+		c.stateHeld(protocol.Held(ev))
 	case MarkerAcked:
 		c.markerAcked(ev)
 	case Drain:

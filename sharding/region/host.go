@@ -1,6 +1,8 @@
 package region
 
 import (
+	"time"
+
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
@@ -24,6 +26,12 @@ type host struct {
 	// order is the stamp of the newest HostShards that was obeyed: a HandOff from
 	// before it was overtaken by it.
 	order protocol.Token
+	// to is where the state is sent. Invariant: zero unless stopping.
+	to view.NodeID
+	// again is where the state goes after that: to has gone from the view.
+	again view.NodeID
+	// within is how long that may take.
+	within time.Duration
 	// next is a start that waits for the stop. Invariant: only while stopping.
 	next *protocol.HostOrder
 }
@@ -87,6 +95,7 @@ func (c *Core) start(o protocol.HostOrder) {
 	c.floors.started(o.Shard, o.Token)
 	c.traceShard(TraceStart, o.Shard, o.From, o.Token, "")
 	c.do(StartShard{Shard: o.Shard, Token: o.Token, From: o.From})
+	c.dropState(o.Shard, c.cfg.Self, o.Token)
 }
 
 func (c *Core) shardStarted(shards []protocol.ShardToken) {
@@ -133,12 +142,16 @@ func (c *Core) handOff(r Received, m *protocol.HandOff) {
 		}
 		h := &c.hosts[o.Shard]
 		switch {
+		case h.phase == none && c.resend(o, m.Within):
 		case h.phase == none || o.Token.Less(h.token):
 			c.promise(r.From, o.Shard, o.Token)
 		case o.Move.Less(h.order):
 			c.traceShard(TraceStaleToken, o.Shard, r.From, o.Move, "HandOff overtaken")
 		case h.phase == stopping:
 			c.dropNext(o)
+			if h.to != 0 && o.To != 0 && c.view.Member(h.to) == nil {
+				h.again, h.within = o.To, m.Within
+			}
 		default:
 			c.stop(StopShard{Shard: o.Shard, Token: h.token, To: o.To, Within: m.Within})
 		}

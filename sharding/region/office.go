@@ -184,11 +184,16 @@ func (c *Core) census(from view.NodeID, m *protocol.CensusRequest) {
 		}
 		cl := protocol.Claim{Shard: protocol.ShardID(i), Token: h.token, State: protocol.ClaimHosted}
 		if h.phase == stopping {
-			cl.State = protocol.ClaimStopping
+			cl.State, cl.To = protocol.ClaimStopping, h.to
 		}
 		report.Claims = append(report.Claims, cl)
 	}
+	report.Held = c.heldStates()
 	c.trace(TraceCensus, from, protocol.Token{Term: m.Term}, "")
+	if c.drain.on && c.cfg.Hosts {
+		// Known before the census ends, or the first thing that comes is a shard.
+		c.do(Send{To: from, Msg: &protocol.Drain{Head: c.head()}})
+	}
 	c.do(Send{To: from, Msg: report})
 	c.heard(from, m.Term)
 }

@@ -80,6 +80,7 @@ func (c *Core) openRoute(h protocol.Home) {
 		return
 	}
 	r.state, r.home, r.token = open, h.Node, h.Token
+	c.dropState(h.Shard, h.Node, h.Token)
 	c.traceShard(TraceOpened, h.Shard, h.Node, h.Token, "")
 	c.do(OpenRoute{Shard: h.Shard, Home: h.Node, Token: h.Token})
 }

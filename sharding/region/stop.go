@@ -3,7 +3,8 @@ package region
 import "github.com/peerage-go/peerage/sharding/protocol"
 
 func (c *Core) stop(s StopShard) {
-	c.hosts[s.Shard].phase = stopping
+	h := &c.hosts[s.Shard]
+	h.phase, h.to, h.again = stopping, s.To, 0
 	c.traceShard(TraceStop, s.Shard, s.To, s.Token, "")
 	c.do(s)
 }
@@ -17,6 +18,10 @@ func (c *Core) shardStopped(shards []protocol.ShardToken) {
 		}
 		h := &c.hosts[st.Shard]
 		if h.phase == none || h.token != st.Token {
+			continue
+		}
+		if k, ok := c.kept[st.Shard]; ok && h.again != 0 && k.Token == h.token {
+			c.stop(StopShard{Shard: st.Shard, Token: h.token, To: h.again, Within: h.within})
 			continue
 		}
 		next := h.next

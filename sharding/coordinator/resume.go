@@ -1,0 +1,97 @@
+package coordinator
+
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// heldAt is a state that waits at a node, as its report says.
+type heldAt struct {
+	node view.NodeID
+	protocol.Held
+}
+
+// atHome reports whether the former home kept it.
+func (h *heldAt) atHome() int {
+	if h.node == h.From {
+		return 1
+	}
+	return 0
+}
+
+// resumeMoves carries on the moves that a predecessor left half done: a shard that
+// lives nowhere is placed where its state waits. A state may be taken only if it
+// is the newest there can be, or an older one would come back from the dead:
+//
+//   - it was left by the newest allocation that was ever written; or that one is of
+//     the very node that holds it, was to take it from there, and has not (it would
+//     not hold it any more);
+//   - nobody else has promised not to run the shard under a later token: somebody
+//     may have run it;
+//   - it is of this generation: what the dead have written may be known to nobody.
+func (c *Core) resumeMoves() {
+	held := slices.DeleteFunc(c.census.held, func(h heldAt) bool { return !c.newestState(&h) })
+	slices.SortStableFunc(held, func(a, b heldAt) int {
+		if a.Token != b.Token {
+			return b.Token.Compare(a.Token)
+		}
+		// Of two the one at the new home: the old one was to be relieved.
+		return a.atHome() - b.atHome()
+	})
+	for _, h := range held {
+		s := &c.shards[h.Shard]
+		if s.phase != free || s.from != 0 || c.view.Member(h.node) == nil {
+			continue
+		}
+		if c.leaving(h.node) {
+			c.sendOn(&h)
+			continue
+		}
+		s.prefer, s.from, s.known = h.node, h.From, true
+		c.traceShard(TraceResumed, h.Shard, h.node, h.Token, "its state waits there")
+	}
+}
+
+// sendOn has a former home that takes no shards send the state it kept to another:
+// the HandOff is ordered again.
+func (c *Core) sendOn(h *heldAt) {
+	st, s := c.state(), &c.shards[h.Shard]
+	target := c.ask(st, h.Shard)
+	if h.node != h.From || target == 0 || target == h.node || h.Token.Less(s.token) {
+		return
+	}
+	s.home, s.token, s.known = h.node, h.Token, true
+	s.move, s.target = c.next(), target
+	c.traceShard(TraceResumed, h.Shard, target, h.Token, "its state is sent there again")
+	c.handOff(h.Shard)
+}
+
+// holdStopped notes where the states are of shards that were stopping when their
+// node reported, and have stopped since: the other end may have reported before.
+func (c *Core) holdStopped() {
+	for _, cl := range c.census.claims {
+		if cl.to == 0 || !c.stoppedSince(cl) {
+			continue
+		}
+		at := cl.to
+		if c.view.Member(at) == nil {
+			at = cl.node
+		}
+		c.census.held = append(c.census.held, heldAt{at, protocol.Held{Shard: cl.shard, Token: cl.token, From: cl.node}})
+	}
+}
+
+func (c *Core) newestState(h *heldAt) bool {
+	r := c.census.stored[h.Shard]
+	switch {
+	case h.Token.Term.Generation() != c.term.Generation():
+		return false
+	case h.Token.Less(r.Token) && (r.Home != h.node || r.From != h.From):
+		return false
+	}
+	return !slices.ContainsFunc(c.census.stops, func(st claim) bool {
+		return st.shard == h.Shard && st.node != h.From && h.Token.Less(st.token)
+	})
+}

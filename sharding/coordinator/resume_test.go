@@ -1,0 +1,105 @@
+package coordinator
+
+import (
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// found is what a census brings beside the claims.
+type found struct {
+	stored []protocol.Record
+	held   map[view.NodeID]protocol.Held
+	stops  map[view.NodeID]protocol.Token
+}
+
+// takeOver has node 1 take office in a cluster of three, of generation 3, in which
+// shard 0 lives nowhere.
+func takeOver(t *testing.T, f found) *bench {
+	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
+	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: f.stored})
+	for n, tok := range f.stops {
+		b.hear(n, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: tok}}})
+	}
+	for _, m := range b.c.view.Members {
+		r := &protocol.CensusReport{Head: b.head(), Hosts: true}
+		if h, ok := f.held[m.ID]; ok {
+			r.Held = []protocol.Held{h}
+		}
+		b.hear(m.ID, r)
+	}
+	return b
+}
+
+// A predecessor died between the stop of a shard and its start elsewhere: it is
+// placed where its state waits, if that state is the newest there can be.
+func TestResumesMovesOnlyWithTheNewestState(t *testing.T) {
+	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: view.FirstEpoch(3), Seq: seq} }
+	old := protocol.Token{Term: view.FirstEpoch(2), Seq: 5}
+	held := map[view.NodeID]protocol.Held{3: {Token: tok(5), From: 2}}
+	at := func(home view.NodeID, t protocol.Token, from view.NodeID) []protocol.Record {
+		return []protocol.Record{{Home: home, Token: t, From: from, State: protocol.Allocated}}
+	}
+	for _, c := range []struct {
+		name string
+		f    found
+		want bool
+	}{
+		{"no write since", found{stored: at(2, tok(5), 0), held: held}, true},
+		{"its own allocation, not begun", found{stored: at(3, tok(8), 2), held: held}, true},
+		{"its own allocation, from elsewhere", found{stored: at(3, tok(8), 1), held: held}, false},
+		{"allocated to another since", found{stored: at(1, tok(8), 2), held: held}, false},
+		{"its former home has stopped", found{stored: at(2, tok(5), 0), held: held, stops: map[view.NodeID]protocol.Token{2: tok(5)}}, true},
+		{"another has stopped it since", found{stored: at(2, tok(5), 0), held: held, stops: map[view.NodeID]protocol.Token{1: tok(7)}}, false},
+		{"another generation", found{stored: at(2, old, 0), held: map[view.NodeID]protocol.Held{3: {Token: old, From: 2}}}, false},
+	} {
+		b := takeOver(t, c.f)
+		w := one[Write](b)
+		if r := w.Records[0]; (r.Home == 3 && r.From == 2) != c.want {
+			t.Errorf("%s: written %+v", c.name, r)
+		}
+	}
+}
+
+// The former home keeps the state too. When the new one has died, the shard goes
+// back to it; if it is to be relieved, it is told to send the state to another.
+func TestTheFormerHomeKeepsTheState(t *testing.T) {
+	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	f := found{
+		stored: []protocol.Record{{Home: 2, Token: tok, State: protocol.Allocated}},
+		held:   map[view.NodeID]protocol.Held{2: {Token: tok, From: 2}},
+	}
+	if r := one[Write](takeOver(t, f)).Records[0]; r.Home != 2 || r.From != 2 {
+		t.Errorf("written %+v", r)
+	}
+	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
+	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: f.stored})
+	b.hear(2, &protocol.Drain{Head: b.head()})
+	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{f.held[2]}})
+	o := one[*protocol.HandOff](b).Shards[0]
+	if o.To != 1 && o.To != 3 || o.Token != tok {
+		t.Fatalf("ordered %+v", o)
+	}
+	b.hear(2, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: tok}}})
+	if r := one[Write](b).Records[0]; r.Home != o.To || r.From != 2 {
+		t.Errorf("written %+v after %+v", r, o)
+	}
+}
+
+// A shard that was stopping when its node reported, and has stopped before the
+// census was through: its state is at the new home, which reported too early.
+func TestStoppedDuringTheCensusKeepsItsState(t *testing.T) {
+	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
+	b.step(ReadDone{ID: b.c.census.readID, Result: OK})
+	b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: []protocol.Claim{{Token: tok, State: protocol.ClaimStopping, To: 3}}})
+	b.hear(2, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: tok}}})
+	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	if r := one[Write](b).Records[0]; r.Home != 3 || r.From != 2 {
+		t.Errorf("written %+v", r)
+	}
+}

@@ -1,0 +1,68 @@
+package region
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// A shard that moves with its state is, between its stop at the old home and its
+// start at the new one, nothing but that state: it lies at both, and whoever
+// coordinates must know where. The coordinator that began the move does. If it
+// dies, its successor learns it from the census: each node tells what it holds
+// until it sees the shard live under a later token.
+
+// stateHeld notes what waits here: of two, that of the newer allocation.
+func (c *Core) stateHeld(s protocol.Held) {
+	if int(s.Shard) >= len(c.hosts) {
+		return
+	}
+	old, ok := c.kept[s.Shard]
+	if ok && s.Token.Less(old.Token) {
+		s, old = old, s
+	}
+	if ok && s != old {
+		c.do(DropState{Shard: old.Shard, Token: old.Token, From: old.From, Home: c.cfg.Self})
+	}
+	if c.kept == nil {
+		c.kept = map[protocol.ShardID]protocol.Held{}
+	}
+	c.kept[s.Shard] = s
+}
+
+// dropState forgets what is older than an allocation under which the shard lives.
+func (c *Core) dropState(s protocol.ShardID, home view.NodeID, t protocol.Token) {
+	if k, ok := c.kept[s]; ok && k.Token.Less(t) {
+		delete(c.kept, s)
+		c.do(DropState{Shard: s, Token: k.Token, From: k.From, Home: home})
+	}
+}
+
+// resend stops a shard once more that stopped here with its state, so that the
+// state goes to another home: the one that it was for has died.
+func (c *Core) resend(o protocol.HandOffOrder, within time.Duration) bool {
+	k, ok := c.kept[o.Shard]
+	if !ok || k.From != c.cfg.Self || k.Token != o.Token || o.To == 0 || o.To == c.cfg.Self {
+		return false
+	}
+	c.hosts[o.Shard].token = o.Token
+	c.hosting++
+	c.floors.started(o.Shard, o.Token)
+	c.stop(StopShard{Shard: o.Shard, Token: o.Token, To: o.To, Within: within})
+	return true
+}
+
+// heldStates lists what waits here, for the census. It is bounded: of what is
+// beyond, a new coordinator learns nothing.
+func (c *Core) heldStates() []protocol.Held {
+	var out []protocol.Held
+	for _, s := range slices.Sorted(maps.Keys(c.kept)) {
+		if len(out) < protocol.HeldMax {
+			out = append(out, c.kept[s])
+		}
+	}
+	return out
+}
