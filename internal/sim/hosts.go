@@ -45,6 +45,9 @@ func (u *upper) stopShard(e region.StopShard) {
 		return
 	}
 	h.stopping = true
+	if e.To == 0 && e.Within == 0 {
+		u.p.w.untaken[protocol.ShardToken{Shard: e.Shard, Token: e.Token}] = true
+	}
 	u.p.later(e.Within, func() {
 		if u.on && !h.gone {
 			u.p.w.hit(markForced)

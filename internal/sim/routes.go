@@ -225,8 +225,7 @@ func (u *upper) entityFrame(from nodeID, f *entityFrame) {
 func (u *upper) refused(from nodeID, f *entityFrame) {
 	rt := &u.routes[f.shard]
 	if !(rt.home == from && rt.token == f.token || rt.settleOwner == from) {
-		u.p.w.dropped++
-		u.p.w.misplaced++
+		u.p.w.misplace(f.shard, f.token, 1)
 		u.p.w.event(u.p, "message lost", f.msg.seq, func() string {
 			return u.p.w.name(from) + " refused " + u.p.w.tokenText(f.token) + " of shard " + f.shard.String() + ", home is " + u.p.w.name(rt.home) + " " + u.p.w.tokenText(rt.token)
 		})
@@ -267,8 +266,7 @@ func (u *upper) sortBack(rt *route) {
 	for want := rt.sent; from > 0 && rt.backNumbers[from-1] == want; want-- {
 		from--
 	}
-	u.p.w.dropped += from
-	u.p.w.misplaced += from
+	u.p.w.misplace(rt.shard, rt.token, from)
 	if from > 0 {
 		u.p.w.event(u.p, "messages lost", uint64(from), func() string { return "shard " + rt.shard.String() + ": something behind them was taken" })
 	}

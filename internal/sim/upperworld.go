@@ -23,11 +23,23 @@ type upperWorld struct {
 	// misplaced counts the messages that a wrong home refused and that could not go
 	// back without overtaking.
 	misplaced int
+	// untaken are the allocations that ended because nobody was left to take the
+	// shard: all members drain. Then messages have no place to go.
+	untaken map[protocol.ShardToken]bool
+}
+
+// misplace counts messages to an allocation that were lost because its node
+// refused them.
+func (w *world) misplace(s protocol.ShardID, t protocol.Token, n int) {
+	w.dropped += n
+	if !w.untaken[protocol.ShardToken{Shard: s, Token: t}] {
+		w.misplaced += n
+	}
 }
 
 func (w *world) startUpperWorld() {
 	w.messages = invariant.NewMessages()
-	w.written = map[protocol.ShardToken]bool{}
+	w.written, w.untaken = map[protocol.ShardToken]bool{}, map[protocol.ShardToken]bool{}
 }
 
 const (
