@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestGuaranteesNameRealTests checks that each test named in GUARANTEES.md and
-// docs/TESTING.md exists: a promise without its test is none.
+// TestGuaranteesNameRealTests checks that each test named in GUARANTEES.md,
+// docs/TESTING.md and docs/SCENARIOS.md exists: a promise without its test is none.
 func TestGuaranteesNameRealTests(t *testing.T) {
 	tests := map[string]bool{}
 	for _, f := range tree(t) {
@@ -23,7 +23,7 @@ func TestGuaranteesNameRealTests(t *testing.T) {
 		}
 	}
 	name := regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)`")
-	for _, page := range []string{"GUARANTEES.md", "docs/TESTING.md"} {
+	for _, page := range []string{"GUARANTEES.md", "docs/TESTING.md", "docs/SCENARIOS.md"} {
 		text, err := os.ReadFile("../../" + page)
 		if err != nil {
 			t.Fatal(err)
