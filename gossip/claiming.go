@@ -274,18 +274,21 @@ func (f *forming) sayWaiting(now clock.Instant, why string, a *actions) {
 	a.warn("no cluster found yet", why)
 }
 
-// reform ends an incarnation whose whole view is dead for long enough (4.7).
+// reform ends an incarnation whose view has been beyond help for long enough (4.7). The
+// next one is a fresh node: it joins whatever cluster lives, and otherwise forms one
+// with enough of the contact points, among them the others of the view, who come to
+// the same end, and those of the dead who have come back.
 func (f *forming) reform(now clock.Instant, a *actions) {
 	if f.deadSince == 0 || f.cfg.ReformAfter < 0 || now.Sub(f.deadSince) < f.cfg.ReformAfter {
 		return
 	}
-	a.over = "the lease has ended, every other member is proven dead, and no cluster was found: forming anew"
+	a.over = "the lease has ended, too many members are proven dead for a quorum, and no cluster was found: forming anew"
 }
 
-// allDead takes whether every other member is proven dead.
-func (f *forming) allDead(now clock.Instant, dead bool) {
+// beyondHelp takes whether the view can never act again.
+func (f *forming) beyondHelp(now clock.Instant, lost bool) {
 	switch {
-	case !dead || f.live || f.view == nil:
+	case !lost || f.live || f.view == nil:
 		f.deadSince = 0
 	case f.deadSince == 0:
 		f.deadSince, f.wake = now, now
@@ -316,7 +319,7 @@ func (f *forming) nextWake(now clock.Instant) clock.Instant {
 	if at := f.setSince.Add(f.cfg.SettleAfter); f.setSince != 0 && now.Before(at) {
 		d = clock.Min(d, at)
 	}
-	if f.sayNext != 0 {
+	if f.sayNext.After(now) { // it is not said while a cluster is known
 		d = clock.Min(d, f.sayNext)
 	}
 	return d

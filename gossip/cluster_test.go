@@ -71,7 +71,7 @@ func (c *cluster) add(addr string, cfg Config) *member {
 	if cfg.Clock == nil {
 		test := Test()
 		test.ContactPoints, test.Bootstrap, test.BootstrapExpect = cfg.ContactPoints, cfg.Bootstrap, cfg.BootstrapExpect
-		test.Partition = cfg.Partition
+		test.Partition, test.MinGeneration = cfg.Partition, cfg.MinGeneration
 		test.Handlers, test.Oracle, test.CrashEvidence, test.NoDiscovery = cfg.Handlers, cfg.Oracle, cfg.CrashEvidence, cfg.NoDiscovery
 		cfg = test
 	}

@@ -73,9 +73,11 @@ type Config struct {
 	// SettleAfter is how long the set of answering contact points must stay the same
 	// before a cluster is formed of fewer than all of them. Default: 1 s.
 	SettleAfter time.Duration
-	// ReformAfter: a node without a lease whose whole view is proven dead, and that
-	// finds no cluster for so long, ends this incarnation, and the next one forms
-	// anew under the rule for a fresh node. It is the one place where availability
+	// ReformAfter: a node without a lease that knows that so many of its view are dead
+	// that the rest can never be a quorum, and that finds no cluster for so long, ends
+	// this incarnation, and the next one joins or forms anew under the rule for a fresh
+	// node. The proofs have come too late for a takeover: a majority that lost power and
+	// is back as new incarnations, for example. It is the one place where availability
 	// is chosen over certainty. Default: 30 s; negative: never.
 	ReformAfter time.Duration
 	// MinGeneration is the lowest generation this node may form a cluster with:

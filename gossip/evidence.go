@@ -409,20 +409,14 @@ func (e *evidence) deadline(now clock.Instant) clock.Instant {
 	return d
 }
 
-// allDead reports whether every other member is proven dead; false if there is
-// none.
-func (e *evidence) allDead() bool {
-	members := 0
-	for _, p := range e.peers {
-		if !p.member {
-			continue
-		}
-		if p.proof == 0 {
-			return false
-		}
-		members++
-	}
-	return members > 0
+// beyondHelp reports whether the view can never act again: those of its members that
+// are not proven dead, if need be all of them, are no quorum. The dead do not return,
+// so waiting is in vain; one that is merely silent may still come back.
+func (e *evidence) beyondHelp(v *view.View, p view.Policy) bool {
+	return v != nil && !p.Quorum(v, func(id view.NodeID) bool {
+		peer := e.peers[id]
+		return peer == nil || peer.proof == 0
+	})
 }
 
 // askOracle asks in the calling goroutine.

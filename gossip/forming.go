@@ -93,7 +93,7 @@ type forming struct {
 		until clock.Instant
 	}
 
-	// deadSince is since when the lease has been gone and the whole view dead.
+	// deadSince is since when the lease has been gone and the view beyond help.
 	deadSince clock.Instant
 	// lostSince is since when the node has stood in a view without a lease.
 	lostSince clock.Instant

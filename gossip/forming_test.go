@@ -391,10 +391,10 @@ func TestReformAfterTheWholeViewIsDead(t *testing.T) {
 	w := newTown(t, 6)
 	n := w.start(0, "10.0.0.1:1", Config{Bootstrap: true, ReformAfter: 5 * time.Second})
 	w.run(time.Second)
-	n.f.allDead(w.now, true) // with a lease it means nothing
+	n.f.beyondHelp(w.now, true) // with a lease it means nothing
 	w.run(10 * time.Second)
 	n.f.leased(w.now, false)
-	n.f.allDead(w.now, true)
+	n.f.beyondHelp(w.now, true)
 	w.run(4 * time.Second)
 	if n.over != "" {
 		t.Fatalf("over too early: %q", n.over)

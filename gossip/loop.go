@@ -128,7 +128,9 @@ func (l *loop) due() {
 	}
 	l.tellLease(now)
 	l.evidence.tick(now, &l.acts)
-	l.forming.allDead(now, l.evidence.allDead())
+	if !l.told.Valid {
+		l.forming.beyondHelp(now, l.evidence.beyondHelp(l.n.View(), l.n.cfg.Partition) || l.core.BeyondHelp())
+	}
 	l.forming.step(now, &l.acts)
 	l.carryOut(now)
 }

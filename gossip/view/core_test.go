@@ -170,3 +170,27 @@ func (w *world) shown(id NodeID, s Status) bool {
 	}
 	return true
 }
+
+// TestADenialIsTracedOnce: 2 goes on hearing a member that is proven dead to the
+// leader, which asks twenty times a second.
+func TestADenialIsTracedOnce(t *testing.T) {
+	w := cluster(t, 3)
+	w.run(time.Second)
+	deny := func(n int) {
+		w.step(1, ProvenDead{Subject: 3, Reason: "refused"})
+		asked := 0
+		w.sent = func(from, to NodeID, m Message) {
+			if _, ok := m.(*Doubt); ok {
+				asked++
+			}
+		}
+		w.run(5 * time.Second)
+		if asked < 20 || w.marks["proof denied"] != n || !w.allUp(3) {
+			w.fail("asked %d times, traced %d denials, want %d", asked, w.marks["proof denied"], n)
+		}
+		w.step(1, Alive{Subject: 3})
+	}
+	deny(1)
+	w.run(2 * time.Second)
+	deny(2)
+}

@@ -107,9 +107,12 @@ func (c *Core) deny(ids []NodeID) bool {
 	denied := false
 	for _, id := range ids {
 		if p := c.proofs[id]; p != nil {
+			// It is asked again and again, and denied as often: that is one denial.
+			if p.deniedUntil == 0 || c.now.Sub(p.deniedUntil) > c.cfg.Lease {
+				c.trace("proof denied", id, p.reason)
+			}
 			p.deniedUntil = c.now.Add(c.cfg.Ping / 2)
 			denied = true
-			c.trace("proof denied", id, p.reason)
 		}
 	}
 	return denied

@@ -195,6 +195,17 @@ func (c *Core) hopeless(next *View, emergency bool) bool {
 	return !(c.plain(c.view, living) && c.plain(next, living)) && !(emergency && allOf(next, living))
 }
 
+// BeyondHelp reports whether what this node has accepted on top of its view can never
+// be committed any more, and it cannot take over either: waiting is in vain, though the
+// living may be a quorum of the view.
+func (c *Core) BeyondHelp() bool {
+	if c.over || c.view == nil || len(c.proofs) == 0 {
+		return false
+	}
+	a := c.attempts[c.view.Epoch]
+	return a != nil && c.hopeless(a.next, a.emergency) && !c.total(func(id NodeID) bool { return !c.dead(id) })
+}
+
 // way says what a prepare that a quorum has answered leads to.
 type way uint8
 

@@ -1,0 +1,64 @@
+package gossip
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+)
+
+// TestAMajorityThatLostPower: three of five vanish without a word, and come back as
+// new incarnations when their proofs of death are too late to count. The two that are
+// left are no quorum, and never will be; those that come back find a cluster that lets
+// nobody in. All five must end in one cluster, in a generation above the one that was
+// lost, although the wall clock is far below it.
+func TestAMajorityThatLostPower(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		addrs := memAddrs(5)
+		cfg := Config{ContactPoints: addrs, MinGeneration: 3_000_000_000}
+		for _, a := range addrs {
+			c.add(a, cfg)
+		}
+		ms := slices.Clone(c.nodes)
+		c.settled(10*time.Second, ms...)
+		pass(2 * time.Second)
+		met := ms[0].View().Epoch.Generation()
+		c.net.Split(transport.Dropped, addrs[:2], addrs[2:])
+		c.crash(ms[2:]...)
+		pass(time.Minute)
+		for _, m := range ms[:2] {
+			if m.LeaseValid() {
+				t.Errorf("%s holds a lease in a minority", m.addr)
+			}
+			select {
+			case <-m.Over():
+				t.Errorf("%s is over, and nothing is proven of the others", m.addr)
+			default:
+			}
+		}
+		c.net.Heal()
+		for i := 2; i < 5; i++ {
+			ms[i] = c.add(addrs[i], Config{ContactPoints: addrs})
+		}
+		back := time.Now()
+		for !agree(ms) && time.Since(back) < time.Minute {
+			for i, m := range ms[:2] {
+				select {
+				case <-m.Over():
+					_ = m.Close()
+					ms[i] = c.add(m.addr, Config{ContactPoints: addrs, MinGeneration: met + 1})
+				default:
+				}
+			}
+			pass(50 * time.Millisecond)
+		}
+		if !agree(ms) {
+			t.Fatalf("no cluster of five after a minute\n%s", c.describe())
+		}
+		if now := ms[0].View().Epoch.Generation(); now <= met {
+			t.Errorf("generation %d after %d", now, met)
+		}
+		t.Logf("one cluster %v after power came back", time.Since(back))
+	})
+}
