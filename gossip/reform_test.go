@@ -62,3 +62,45 @@ func TestAMajorityThatLostPower(t *testing.T) {
 		t.Logf("one cluster %v after power came back", time.Since(back))
 	})
 }
+
+// TestARemovedNodeRejoins with the floor that its next incarnation has (MinGeneration is
+// above what it has met): the floor is for forming only, so it joins the cluster that
+// lives in a lower generation; when it later forms one by itself, it is above.
+func TestARemovedNodeRejoins(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		cfg := Config{ContactPoints: memAddrs(3), MinGeneration: 3_000_000_000}
+		for _, a := range memAddrs(3) {
+			c.add(a, cfg)
+		}
+		ms := slices.Clone(c.nodes)
+		c.settled(10*time.Second, ms...)
+		pass(2 * time.Second)
+		met := ms[2].View().Epoch.Generation()
+		c.net.Split(transport.Dropped, memAddrs(3)[:2], memAddrs(3)[2:])
+		c.settled(10*time.Second, ms[:2]...)
+		c.net.Heal()
+		c.until(5*time.Second, "the third is out", func() bool {
+			select {
+			case <-ms[2].Over():
+				return true
+			default:
+				return false
+			}
+		})
+		_ = ms[2].Close()
+		cfg.MinGeneration = met + 1
+		ms[2] = c.add(memAddrs(3)[2], cfg)
+		c.settled(5*time.Second, ms...)
+		if now := ms[2].View().Epoch.Generation(); now != met {
+			t.Errorf("it stands in generation %d, the cluster that lives was of %d", now, met)
+		}
+		for _, m := range ms {
+			_ = m.Close()
+		}
+		alone := c.add("10.0.0.9:7101", Config{MinGeneration: met + 1})
+		c.settled(5*time.Second, alone)
+		if now := alone.View().Epoch.Generation(); now != met+1 {
+			t.Errorf("it formed generation %d after %d", now, met)
+		}
+	})
+}
