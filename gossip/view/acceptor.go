@@ -65,7 +65,7 @@ func (c *Core) onPrepare(from NodeID, m *Prepare) {
 		T0: int64(c.now), Hears: c.hears(m.Dead),
 	}
 	if a := c.attempts[m.Base.Epoch]; a != nil {
-		reply.Accepted, reply.AcceptedBallot, reply.Emergency = a.next, a.ballot, a.emergency
+		reply.Accepted, reply.AcceptedBallot, reply.Emergency = c.pack(a.next, c.view), a.ballot, a.emergency
 	}
 	c.send(from, reply)
 }
@@ -132,11 +132,15 @@ func (c *Core) onPing(from NodeID, m *Ping) {
 // onAccept stores a proposed view. An accept for an epoch that is decided here is
 // answered with that view (meet) and stores nothing.
 func (c *Core) onAccept(from NodeID, m *Accept) {
-	if m.Next == nil || !c.meet(from, m.Base) || !c.obey(from, &m.Ping) {
+	if m.Next == nil || !c.meet(from, m.Base) {
+		return
+	}
+	next := c.unpack(m.Next)
+	if next == nil || !c.obey(from, &m.Ping) {
 		return
 	}
 	base := m.Base.Epoch
-	c.attempts[base] = &attempt{ballot: m.Ping.Ballot, next: m.Next, emergency: m.Emergency}
+	c.attempts[base] = &attempt{ballot: m.Ping.Ballot, next: next, emergency: m.Emergency}
 	c.generation = max(c.generation, m.Next.Epoch.Generation())
 	c.granted(&m.Ping)
 	c.pong(from, &m.Ping, base)

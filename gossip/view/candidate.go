@@ -120,7 +120,7 @@ func (c *Core) driveJoiner() bool {
 		c.heardAt = c.now
 	}
 	for i := range min(len(c.view.Members), joinerAsks) {
-		c.send(c.view.Members[i].ID, &Decided{View: c.view})
+		c.send(c.view.Members[i].ID, &Decided{View: c.ref()})
 	}
 	return false
 }
@@ -165,9 +165,8 @@ func (c *Core) driveStand() bool {
 		c.prepare()
 		return true
 	}
-	dead := c.deadMembers()
-	c.toElectorate(&PreVote{Ballot: ballot, Base: c.view, Dead: dead})
-	c.trace("stands", c.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(dead)))
+	c.toElectorate(c.candidacyMessage(c.ref()))
+	c.trace("stands", c.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(c.deadMembers())))
 	return true
 }
 
@@ -206,6 +205,13 @@ func (c *Core) noteRound(b Ballot) {
 
 func (c *Core) onPromised(from NodeID, m *Promised) {
 	c.generation = max(c.generation, m.Generation)
+	if m.Accepted.packed() {
+		whole := *m
+		if whole.Accepted = c.unpack(m.Accepted); whole.Accepted == nil {
+			return
+		}
+		m = &whole
+	}
 	if o := c.office; o != nil && o.ballot == m.Ballot {
 		o.promised(c, from, m)
 		return
@@ -299,5 +305,5 @@ func (c *Core) prepare() {
 	cand.yes = map[NodeID]bool{c.self(): true}
 	c.promised = cand.ballot
 	cand.found.attempt = c.attempts[cand.base]
-	c.toElectorate(&Prepare{Ballot: cand.ballot, Base: c.view, Dead: c.deadMembers()})
+	c.toElectorate(c.candidacyMessage(c.ref()))
 }

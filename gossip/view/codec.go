@@ -57,6 +57,7 @@ const (
 	tagContest
 	tagContested
 	tagLeaveNotice
+	tagNeedView
 )
 
 // Append appends the frame of a message. It panics on a Message that is none of
@@ -101,6 +102,8 @@ func Append(b []byte, msg Message) []byte {
 		w.tag(tagContested).view(m.View).i(int64(m.Nonce))
 	case *LeaveNotice:
 		w.tag(tagLeaveNotice)
+	case *NeedView:
+		w.tag(tagNeedView).u(uint64(m.Epoch))
 	default:
 		panic("view: message of another package")
 	}
@@ -159,6 +162,8 @@ func (r reader) message() Message {
 		return &Contested{View: r.view(), Nonce: r.U64()}
 	case tagLeaveNotice:
 		return &LeaveNotice{}
+	case tagNeedView:
+		return &NeedView{Epoch: r.epoch()}
 	}
 	r.Fail(ErrUnknownMessage)
 	return nil
@@ -193,22 +198,6 @@ func (w *writer) node(n *Node) *writer {
 	w.id(n.ID).str(n.Name).str(n.Addr).str(n.AppVersion).u(uint64(len(n.Roles)))
 	for _, role := range n.Roles {
 		w.str(role)
-	}
-	return w
-}
-
-func (w *writer) view(v *View) *writer {
-	if w.bool(v != nil); v == nil {
-		return w
-	}
-	w.i(int64(v.Cluster)).u(uint64(v.Epoch)).u(uint64(len(v.Members)))
-	for i := range v.Members {
-		m := &v.Members[i]
-		w.node(&m.Node).u(uint64(m.Joined)).u(uint64(m.Status))
-	}
-	w.u(uint64(len(v.Forks)))
-	for _, f := range v.Forks {
-		w.u(uint64(f.From)).u(uint64(f.To)).u(uint64(f.Kept)).id(f.By)
 	}
 	return w
 }
@@ -253,38 +242,4 @@ func (r reader) node() Node {
 		}
 	}
 	return n
-}
-
-func (r reader) view() *View {
-	if !r.Bool() {
-		return nil
-	}
-	v := &View{Cluster: r.U64(), Epoch: r.epoch()}
-	members := r.Count("members", memberBytesMin)
-	if members > membersMax {
-		r.Fail(&wire.LimitError{Field: "members", Declared: uint64(members), Max: membersMax})
-		return nil
-	}
-	v.Members = make([]Member, 0, members)
-	for range members {
-		m := Member{Node: r.node(), Joined: r.epoch(), Status: Status(r.Uvarint())}
-		if m.Status < Joining || m.Status > Leaving {
-			r.Fail(&wire.LimitError{Field: "status", Declared: uint64(m.Status), Max: uint64(Leaving)})
-			return nil
-		}
-		v.Members = append(v.Members, m)
-	}
-	if v.Epoch == 0 || !distinct(v.Members) {
-		r.Fail(ErrBadView)
-		return nil
-	}
-	forks := r.Count("forks", forkBytesMin)
-	if forks > forksMax {
-		r.Fail(&wire.LimitError{Field: "forks", Declared: uint64(forks), Max: forksMax})
-		return nil
-	}
-	for range forks {
-		v.Forks = append(v.Forks, Fork{From: r.epoch(), To: r.epoch(), Kept: int(r.Uvarint()), By: r.id()})
-	}
-	return v
 }

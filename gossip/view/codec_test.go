@@ -20,6 +20,13 @@ func sampleView() *View {
 	}
 }
 
+func samplePacked() *View {
+	v := sampleView()
+	return &View{Cluster: 7, Epoch: v.Epoch, Forks: v.Forks, change: &change{
+		base: v.Epoch - 1, gone: []NodeID{4}, other: []statusOf{{2, Up}, {3, Leaving}}, added: v.Members[1:],
+	}}
+}
+
 func samples() []Message {
 	b, v := Ballot{Round: 3, Node: 9}, sampleView()
 	ping := Ping{Ballot: b, Cluster: 7, Epoch: 5, Round: 6, Echo: -7, Remaining: time.Second, Life: true}
@@ -32,7 +39,8 @@ func samples() []Message {
 		&Promised{Ballot: b, Base: 1, Accepted: v, AcceptedBallot: b, Emergency: true, Generation: 1 << 31, T0: 1, Hears: []NodeID{3}},
 		&Nack{Ballot: b, Promised: b}, &Decided{View: v}, &JoinRequest{Node: v.Members[0].Node, Hops: 2}, &JoinRefused{Reason: "no"},
 		&LeaveRequest{}, &YieldRequest{Subject: 1}, &Doubt{Ballot: b, Dead: []NodeID{1}}, &Doubted{Ballot: b, Asked: []NodeID{1}, Hears: []NodeID{1}},
-		&Contest{View: v, Nonce: 1}, &Contested{View: v, Nonce: 1}, &LeaveNotice{},
+		&Contest{View: v, Nonce: 1}, &Contested{View: v, Nonce: 1}, &LeaveNotice{}, &NeedView{Epoch: 3},
+		&Decided{View: samplePacked()}, &PreVote{Ballot: b, Base: &View{Cluster: 7, Epoch: 9, change: &change{base: 9}}},
 	}
 }
 

@@ -30,7 +30,7 @@ func (c *Core) challenge(from NodeID, v *View) {
 		return
 	}
 	c.contest = contest{with: from, nonce: c.random(), until: c.now.Add(c.cfg.Ping)}
-	c.send(from, &Contest{View: c.view, Nonce: c.contest.nonce})
+	c.send(from, &Contest{View: c.ref(), Nonce: c.contest.nonce})
 }
 
 func (c *Core) onContest(from NodeID, m *Contest) {
@@ -45,7 +45,7 @@ func (c *Core) onContest(from NodeID, m *Contest) {
 		c.yield(m.View)
 		return
 	}
-	c.send(from, &Contested{View: c.view, Nonce: m.Nonce})
+	c.send(from, &Contested{View: c.ref(), Nonce: m.Nonce})
 }
 
 func (c *Core) onContested(from NodeID, m *Contested) {

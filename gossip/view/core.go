@@ -29,6 +29,10 @@ type Core struct {
 	// view is the newest decided view known here, nil before the node is let in.
 	// Invariant: it has this node in it.
 	view *View
+	// before is the one before it, if it was held here.
+	before *View
+	// packFrom is packFrom, but in tests.
+	packFrom int
 	// joined and status are this node's own entry as met last. Invariant: they never
 	// go back.
 	joined Epoch
@@ -104,7 +108,7 @@ func New(cfg Config, now clock.Instant) *Core {
 		cfg.Partition = KeepMajority{}
 	}
 	return &Core{
-		cfg: cfg, silence: newSilence(cfg.Partition), rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now, vacantAt: now,
+		cfg: cfg, packFrom: packFrom, silence: newSilence(cfg.Partition), rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now, vacantAt: now,
 		gone: map[NodeID]bool{}, attempts: map[Epoch]*attempt{},
 		proofs: map[NodeID]*proof{}, early: map[NodeID]*proof{}, links: map[NodeID]bool{},
 	}
@@ -193,8 +197,8 @@ func (c *Core) receive(from NodeID, msg Message) {
 	case *Nack:
 		c.onNack(m)
 	case *Decided:
-		if c.meet(from, m.View) && m.View.Member(from) == nil {
-			c.send(from, &Decided{View: c.view}) // a leader's farewell wants to be answered
+		if c.meet(from, m.View) && c.view.Member(from) == nil {
+			c.send(from, &Decided{View: c.ref()}) // a leader's farewell wants to be answered
 		}
 	case *JoinRequest:
 		c.onJoinRequest(m)
@@ -204,6 +208,8 @@ func (c *Core) receive(from NodeID, msg Message) {
 		}
 	case *LeaveRequest:
 		c.onLeaveRequest(from)
+	case *NeedView:
+		c.onNeedView(from)
 	case *LeaveNotice:
 		c.onLeaveNotice(from)
 	case *YieldRequest:
@@ -297,6 +303,7 @@ func (c *Core) adopt(v *View) {
 	if c.view == nil {
 		c.heardAt = c.now
 	}
+	c.before = c.view
 	c.view, c.joined, c.status = v, me.Joined, me.Status
 	c.meetMembers(v)
 	c.countEarlyProofs()
@@ -356,15 +363,25 @@ func (c *Core) meet(from NodeID, v *View) bool {
 		return false
 	}
 	if c.view == nil {
-		c.adopt(v)
-		return c.view == v
+		whole := c.unpack(v)
+		if whole == nil {
+			c.ask(from, v)
+			return false
+		}
+		c.adopt(whole)
+		return c.view == whole
 	}
 	switch compare(c.view, v) {
 	case same:
 		return true
 	case newer:
+		whole := c.unpack(v)
+		if whole == nil {
+			c.ask(from, v)
+			return false
+		}
 		c.stepDown("a newer view was decided")
-		c.adopt(v)
+		c.adopt(whole)
 		return !c.over
 	case older, stands:
 		c.send(from, &Decided{View: c.view})

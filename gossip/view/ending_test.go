@@ -158,13 +158,16 @@ func (s *swarm) endQuorum(v *View, in map[NodeID]bool) {
 // policies that may need more than a majority of a view that joiners have made larger,
 // the moment is longer: until those joiners have died.
 func (s *swarm) trapped(began time.Duration) bool {
-	moment := 2*s.cfg.Ping + 20*s.jitter
+	from, to := began, began+2*s.cfg.Ping+20*s.jitter
 	if s.policy() != (KeepMajority{}) {
-		moment = time.Hour
+		from, to = 0, time.Hour
 	}
 	for _, a := range s.truth.accepted { // order-free: any will do
-		in := func(id NodeID) bool { n := s.nodes[id]; return n != nil && !n.down && !s.wall(id, 0) && !s.wall(0, id) }
-		if a.since > began && a.since < began+moment && !s.quorum(a.next, in) {
+		in := func(id NodeID) bool {
+			n := s.nodes[id]
+			return n != nil && !n.down && n.removed == nil && !s.wall(id, 0) && !s.wall(0, id)
+		}
+		if a.since > from && a.since < to && a.base.Epoch >= s.newestView().Epoch && !s.quorum(a.next, in) {
 			return true
 		}
 	}

@@ -10,15 +10,17 @@ import "github.com/peerage-go/peerage/internal/clock"
 
 // farewell is what a leader does after it has left.
 type farewell struct {
-	view  *View
-	knows map[NodeID]bool
-	next  clock.Instant
-	until clock.Instant
+	view *View
+	// packed is the view as it is told.
+	packed *View
+	knows  map[NodeID]bool
+	next   clock.Instant
+	until  clock.Instant
 }
 
 func (c *Core) sayFarewell(v *View) {
 	c.office, c.cand = nil, nil
-	c.farewell = &farewell{view: v, knows: map[NodeID]bool{}, until: c.now.Add(2 * c.cfg.RemoveAfter)}
+	c.farewell = &farewell{view: v, packed: c.pack(v, c.view), knows: map[NodeID]bool{}, until: c.now.Add(2 * c.cfg.RemoveAfter)}
 	c.driveFarewell()
 }
 
@@ -31,7 +33,7 @@ func (c *Core) onFarewell(from NodeID, msg Message) {
 		if m.View != nil && m.View.Cluster == f.view.Cluster && m.View.Epoch >= f.view.Epoch {
 			f.knows[from] = true
 		}
-	case *PreVote, *Prepare, *LeaveRequest, *JoinRequest:
+	case *PreVote, *Prepare, *LeaveRequest, *JoinRequest, *NeedView:
 		if f.view.Member(from) != nil {
 			c.send(from, &Decided{View: f.view})
 		}
@@ -50,7 +52,7 @@ func (c *Core) driveFarewell() {
 	f.next = c.now.Add(c.cfg.Ping / 2)
 	for i := range f.view.Members {
 		if id := f.view.Members[i].ID; !f.knows[id] && !c.dead(id) {
-			c.send(id, &Decided{View: f.view})
+			c.send(id, &Decided{View: f.packed})
 		}
 	}
 }

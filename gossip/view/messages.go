@@ -111,6 +111,10 @@ type JoinRefused struct{ Reason string }
 // be left out of the next view.
 type LeaveRequest struct{}
 
+// NeedView asks for a whole view: the sender cannot make use of one that was told as a
+// difference.
+type NeedView struct{ Epoch Epoch }
+
 // LeaveNotice says that the sender will leave, and is to be shown as leaving.
 type LeaveNotice struct{}
 
@@ -175,6 +179,7 @@ func (*Decided) message()      {}
 func (*JoinRequest) message()  {}
 func (*JoinRefused) message()  {}
 func (*LeaveRequest) message() {}
+func (*NeedView) message()     {}
 func (*LeaveNotice) message()  {}
 func (*YieldRequest) message() {}
 func (*Doubt) message()        {}

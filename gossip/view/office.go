@@ -42,8 +42,12 @@ type office struct {
 	peers      map[NodeID]*peer
 
 	proposal *proposal
-	joins    []Node
-	leaves   map[NodeID]bool
+	// former is the view that this leader led to the present one, packed the present one
+	// as it is told to who holds the former.
+	former, packed *View
+
+	joins  []Node
+	leaves map[NodeID]bool
 	// notices holds who has said that it will leave.
 	notices map[NodeID]bool
 	// batchAt is when the joins and leaves that wait are proposed.
@@ -66,6 +70,8 @@ type peer struct {
 	// epoch is the view that the member holds for certain.
 	epoch       Epoch
 	unreachable []NodeID
+	// whole is set when it has asked for whole views.
+	whole bool
 	// starved is since when it is granted nothing, though it answers.
 	starved clock.Instant
 	// now and next report whether it votes in the current view and in the proposed
@@ -277,30 +283,43 @@ func (c *Core) sendRound() {
 	o.nextPing = c.now.Add(c.cfg.Ping)
 	// The leader is an acceptor too, and has answered its own round.
 	c.guard = guard{leader: c.self(), until: c.now.Add(c.cfg.Lease + c.margin(c.cfg.Lease))}
-	life := o.backedUntil.After(c.now) || c.now.Sub(o.since) < 2*c.cfg.Lease
-	accepts := o.proposal != nil && !c.now.Before(o.proposal.notBefore)
 	pings := make([]Ping, len(c.view.Members)) // one piece of memory for all
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
 		if m.ID == c.self() {
 			continue
 		}
-		p, q := &pings[i], o.peers[m.ID]
-		*p = Ping{Ballot: o.ballot, Cluster: c.view.Cluster, Epoch: c.view.Epoch, Round: o.round, Life: life}
-		c.grant(p, m, q)
-		if accepts {
-			c.send(m.ID, &Accept{Ping: *p, Base: c.view, Next: o.proposal.next, Emergency: o.proposal.emergency})
-			continue
-		}
-		if q.epoch != c.view.Epoch {
-			p.View = c.view
-		}
-		c.send(m.ID, p)
+		c.send(m.ID, c.roundMessage(m, o.peers[m.ID], &pings[i]))
 	}
 	if c.mutant != mutantAskOnce {
 		c.sendPrepare()
 	}
 	c.driveLeaderLease()
+}
+
+// roundMessage is what a member is told in the present round; p is where a ping is put.
+func (c *Core) roundMessage(m *Member, q *peer, p *Ping) Message {
+	o := c.office
+	life := o.backedUntil.After(c.now) || c.now.Sub(o.since) < 2*c.cfg.Lease
+	*p = Ping{Ballot: o.ballot, Cluster: c.view.Cluster, Epoch: c.view.Epoch, Round: o.round, Life: life}
+	c.grant(p, m, q)
+	if o.proposal != nil && !c.now.Before(o.proposal.notBefore) {
+		a := &Accept{Ping: *p, Base: c.view, Next: o.proposal.packed, Emergency: o.proposal.emergency}
+		if !q.whole && (q.epoch == c.view.Epoch || m.Joined < c.view.Epoch) {
+			a.Base = c.ref()
+		}
+		return a
+	}
+	switch {
+	case q.epoch == c.view.Epoch:
+	case o.former != nil && q.epoch == o.former.Epoch && !q.whole:
+		p.View = o.packed
+	case q.whole || m.Joined >= c.view.Epoch:
+		p.View = c.view
+	default:
+		p.View = c.ref() // it may hold it, and asks if it does not
+	}
+	return p
 }
 
 // sendPrepare asks those for a promise who have not given theirs, if a prepare is
@@ -310,7 +329,7 @@ func (c *Core) sendPrepare() {
 	if prep == nil || prep.base != c.view.Epoch {
 		return
 	}
-	msg := &Prepare{Ballot: c.office.ballot, Base: c.view, Dead: c.deadMembers()}
+	msg := &Prepare{Ballot: c.office.ballot, Base: c.ref(), Dead: c.deadMembers()}
 	for i := range c.view.Members {
 		if id := c.view.Members[i].ID; !prep.yes[id] && !c.dead(id) {
 			c.send(id, msg)
@@ -332,7 +351,7 @@ func (c *Core) onPong(from NodeID, m *Pong) {
 		p.t0, p.answeredAt, p.unreachable = m.T0, c.now, m.Unreachable
 	}
 	if m.Epoch > p.epoch {
-		p.epoch = m.Epoch
+		p.epoch, p.whole = m.Epoch, false
 		o.stirred = true
 	}
 	if o.proposal != nil && m.Accepted == o.proposal.base && m.Accepted != 0 {

@@ -32,8 +32,10 @@ import (
 
 // proposal is a view on its way.
 type proposal struct {
-	base      Epoch
-	next      *View
+	base Epoch
+	next *View
+	// packed is next as it is sent to who holds the base.
+	packed    *View
 	emergency bool
 	// carried is set on another leader's attempt.
 	carried bool
@@ -45,7 +47,7 @@ type proposal struct {
 // begin sends a proposal, at once if it may.
 func (c *Core) begin(p *proposal) {
 	o := c.office
-	p.base, p.accepted = c.view.Epoch, map[NodeID]bool{}
+	p.base, p.accepted, p.packed = c.view.Epoch, map[NodeID]bool{}, c.pack(p.next, c.view)
 	c.countBoth(p.next)
 	o.proposal, o.prep, o.batchAt, o.raiseAt = p, nil, 0, 0
 	c.generation = max(c.generation, p.next.Epoch.Generation())
@@ -151,7 +153,7 @@ func (c *Core) commit() {
 	tell := p.next
 	for i := range before.Members {
 		if id := before.Members[i].ID; tell.Member(id) == nil && c.proofs[id] == nil {
-			c.send(id, &Decided{View: tell})
+			c.send(id, &Decided{View: p.packed})
 		}
 	}
 	if c.leaving && tell.Member(c.self()) == nil && c.mutant != mutantNoFarewell {
@@ -178,6 +180,7 @@ func (c *Core) tellAll(v *View) {
 // settleIn makes what the leader keeps per member fit the new view.
 func (c *Core) settleIn(before *View) {
 	o := c.office
+	o.former, o.packed = before, c.pack(c.view, before)
 	for i := range before.Members {
 		id := before.Members[i].ID
 		if c.view.Member(id) == nil {

@@ -83,6 +83,9 @@ func newSwarm(seed uint64, m mutant) *swarm {
 // draw sets up network and configuration.
 func (s *swarm) draw(on func() bool) {
 	s.viaCodec = s.chance(10)
+	if s.chance(50) {
+		s.packFrom = 2 + s.rng.IntN(4)
+	}
 	s.latency = s.between(50*time.Microsecond, 2*time.Millisecond)
 	if on() {
 		s.jitter = s.between(100*time.Microsecond, 10*time.Millisecond)

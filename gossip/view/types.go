@@ -146,6 +146,8 @@ type View struct {
 	Members []Member
 	// Forks lists the emergency takeovers of the view's lineage, oldest first.
 	Forks []Fork
+	// change is set on the wire alone, on views without members: diff.go.
+	change *change
 }
 
 // Fork is one emergency takeover in the history of a view: what tells two

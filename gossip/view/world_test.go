@@ -32,6 +32,8 @@ type world struct {
 	// cfg is what new cores get, but for Self and Seed.
 	cfg    Config
 	mutant mutant
+	// packFrom is from how many members on views are packed, 0 for what cores do.
+	packFrom int
 	// latency is how long a message takes, jitter what is drawn on top.
 	latency, jitter time.Duration
 	// dropPct and dupPct are the shares of messages lost and doubled, in percent.
@@ -147,6 +149,9 @@ func (w *world) addNode(id NodeID, name int, origin time.Duration, ppm int64) *s
 	cfg.Seed = uint64(id)*77 + w.seed
 	n.core = New(cfg, w.clock(n))
 	n.core.mutant = w.mutant
+	if w.packFrom > 0 {
+		n.core.packFrom = w.packFrom
+	}
 	w.nodes[id] = n
 	w.order = append(w.order, id)
 	w.lastID = max(w.lastID, id)

@@ -1,0 +1,119 @@
+package view
+
+import "github.com/peerage-go/peerage/internal/wire"
+
+// How views stand in frames: as none, whole, or as a change of another (diff.go).
+const (
+	viewNone byte = iota
+	viewWhole
+	viewChange
+)
+
+func (w *writer) view(v *View) *writer {
+	switch {
+	case v == nil:
+		w.b = append(w.b, viewNone)
+		return w
+	case v.change == nil:
+		w.b = append(w.b, viewWhole)
+		w.i(int64(v.Cluster)).u(uint64(v.Epoch)).members(v.Members)
+	default:
+		w.b = append(w.b, viewChange)
+		d := v.change
+		w.i(int64(v.Cluster)).u(uint64(v.Epoch)).u(uint64(d.base)).ids(d.gone).u(uint64(len(d.other)))
+		for _, s := range d.other {
+			w.id(s.id).u(uint64(s.status))
+		}
+		w.members(d.added)
+	}
+	w.u(uint64(len(v.Forks)))
+	for _, f := range v.Forks {
+		w.u(uint64(f.From)).u(uint64(f.To)).u(uint64(f.Kept)).id(f.By)
+	}
+	return w
+}
+
+func (w *writer) members(ms []Member) *writer {
+	w.u(uint64(len(ms)))
+	for i := range ms {
+		w.node(&ms[i].Node).u(uint64(ms[i].Joined)).u(uint64(ms[i].Status))
+	}
+	return w
+}
+
+func (r reader) view() *View {
+	v := &View{}
+	switch kind := r.Byte(); kind {
+	case viewNone:
+		return nil
+	case viewWhole:
+		v.Cluster, v.Epoch, v.Members = r.U64(), r.epoch(), r.members()
+		if v.Epoch == 0 || !distinct(v.Members) {
+			r.Fail(ErrBadView)
+			return nil
+		}
+	case viewChange:
+		v.Cluster, v.Epoch = r.U64(), r.epoch()
+		v.change = r.change()
+		if v.Epoch == 0 || v.change == nil || v.change.base > v.Epoch {
+			r.Fail(ErrBadView)
+			return nil
+		}
+	default:
+		r.Fail(ErrBadView)
+		return nil
+	}
+	v.Forks = r.forks()
+	return v
+}
+
+// statusBytesMin is the least that a member's new status takes.
+const statusBytesMin = idBytes + 1
+
+func (r reader) change() *change {
+	d := &change{base: r.epoch(), gone: r.ids()}
+	for range r.Count("statuses", statusBytesMin) {
+		d.other = append(d.other, statusOf{r.id(), r.status()})
+	}
+	if d.added = r.members(); len(d.added) == 0 {
+		d.added = nil
+	}
+	return d
+}
+
+func (r reader) status() Status {
+	s := Status(r.Uvarint())
+	if s < Joining || s > Leaving {
+		r.Fail(&wire.LimitError{Field: "status", Declared: uint64(s), Max: uint64(Leaving)})
+	}
+	return s
+}
+
+func (r reader) members() []Member {
+	n := r.Count("members", memberBytesMin)
+	if n > membersMax {
+		r.Fail(&wire.LimitError{Field: "members", Declared: uint64(n), Max: membersMax})
+		return nil
+	}
+	out := make([]Member, 0, n)
+	for range n {
+		out = append(out, Member{Node: r.node(), Joined: r.epoch(), Status: r.status()})
+		if r.Err() != nil {
+			return nil
+		}
+	}
+	return out
+}
+
+func (r reader) forks() []Fork {
+	n := r.Count("forks", forkBytesMin)
+	if n > forksMax {
+		r.Fail(&wire.LimitError{Field: "forks", Declared: uint64(n), Max: forksMax})
+		return nil
+	}
+	var out []Fork
+	for range n {
+		out = append(out, Fork{From: r.epoch(), To: r.epoch(), Kept: int(r.Uvarint()), By: r.id()})
+	}
+	return out
+}

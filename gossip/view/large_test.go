@@ -1,0 +1,174 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// large builds a cluster of n nodes that stand in one view already: letting a thousand
+// in one by one is another test's business.
+func large(w *world, n int) *world {
+	w.quiet, w.viaCodec = true, false
+	w.truth.wrongEvidence = true // its checks look at all nodes after every event
+	v := &View{Cluster: 1, Epoch: FirstEpoch(100)}
+	for id := NodeID(1); id <= NodeID(n); id++ {
+		v.Members = append(v.Members, Member{Node: w.add(id).core.cfg.Self, Joined: FirstEpoch(99), Status: Up})
+	}
+	for _, x := range w.order {
+		w.inject(v.Members[0].ID, x, &Decided{View: v})
+	}
+	w.until(time.Minute, "all hold leases", func() bool { return w.holds(w.nodes[NodeID(n)]) && w.allHold() })
+	return w
+}
+
+// traffic counts frames and their bytes by sender.
+type traffic struct {
+	frames, bytes map[NodeID]int
+	asked         int
+	// largest is the largest frame, by kind.
+	largest map[string]int
+}
+
+func (w *world) measure() *traffic {
+	t := &traffic{frames: map[NodeID]int{}, bytes: map[NodeID]int{}, largest: map[string]int{}}
+	sizes := map[*View]int{} // views are shared by many frames
+	w.sent = func(from, to NodeID, m Message) {
+		n := 0
+		if a, ok := m.(*Accept); ok {
+			small := *a
+			small.Base, small.Next = nil, nil
+			n = len(Append(nil, &small))
+			for _, v := range []*View{a.Base, a.Next} {
+				if sizes[v] == 0 {
+					sizes[v] = len(Append(nil, &Decided{View: v}))
+				}
+				n += sizes[v]
+			}
+		} else {
+			n = len(Append(nil, m))
+		}
+		kind := fmt.Sprintf("%T", m)
+		t.frames[from]++
+		t.bytes[from] += n
+		t.largest[kind] = max(t.largest[kind], n)
+		if _, ok := m.(*NeedView); ok {
+			t.asked++
+		}
+	}
+	return t
+}
+
+// TestAThousandMembers: one dies, and the view without it is committed everywhere
+// within 2 s, also if it was the leader. What the leader sends for that is bounded by
+// the members, not by their square.
+func TestAThousandMembers(t *testing.T) {
+	const n = 1000
+	for _, victim := range []NodeID{500, 1} {
+		t.Run(fmt.Sprintf("%d dies", victim), func(t *testing.T) {
+			w := newWorld(t)
+			w.cfg.Ping, w.cfg.Lease, w.cfg.RemoveAfter = 500*time.Millisecond, 5*time.Second, 10*time.Second
+			large(w, n)
+			w.run(time.Second)
+			sent := w.measure()
+			w.kill(30*time.Millisecond, victim)
+			took := w.must(2*time.Second, "all hold the view without it", func() bool {
+				return w.now%(10*time.Millisecond) < time.Millisecond && w.nodes[n].core.View().Member(victim) == nil &&
+					!slices.ContainsFunc(w.living(), func(x *simNode) bool { return len(x.core.View().Members) != n-1 })
+			})
+			leader := NodeID(1)
+			if victim == 1 {
+				leader = 2
+			}
+			per := sent.bytes[leader] / n
+			t.Logf("everywhere after %v; the leader sent %d frames, %d bytes per member; largest frames %v; %d asked for the whole",
+				took, sent.frames[leader], per, sent.largest, sent.asked)
+			if per > 2000 || sent.asked > 0 {
+				t.Errorf("the leader sent %d bytes per member, and %d asked for the whole view", per, sent.asked)
+			}
+			for _, kind := range []string{"*view.Accept", "*view.PreVote", "*view.Prepare", "*view.Decided"} {
+				if sent.largest[kind] > 1000 {
+					t.Errorf("a %s of %d bytes", kind, sent.largest[kind])
+				}
+			}
+		})
+	}
+}
+
+// TestWholeViewsOnRequest: a member that has missed a view cannot make use of a
+// difference from it, asks, and is told the whole.
+func TestWholeViewsOnRequest(t *testing.T) {
+	w := newWorld(t)
+	w.packFrom = 2
+	grow(w, 6)
+	w.run(time.Second)
+	w.cut = func(from, to NodeID) bool { return to == 6 }
+	w.kill(30*time.Millisecond, 5)
+	w.until(time.Second, "5 is out", func() bool { return len(w.nodes[1].core.View().Members) == 5 })
+	w.kill(30*time.Millisecond, 4)
+	w.until(time.Second, "4 is out", func() bool { return len(w.nodes[1].core.View().Members) == 4 })
+	asked := 0
+	w.sent = func(from, to NodeID, m Message) {
+		if _, ok := m.(*NeedView); ok && from == 6 {
+			asked++
+		}
+	}
+	w.cut = nil
+	w.must(2*testPing, "6 holds the view", func() bool { return w.allUp(4) })
+	if asked == 0 || asked > 2 {
+		w.fail("6 asked %d times", asked)
+	}
+	w.run(time.Second)
+	if !w.allHold() {
+		w.fail("6 holds no lease")
+	}
+}
+
+// TestDifferencesMakeTheView: what is packed and unpacked is the view, for every step
+// that a leader can make.
+func TestDifferencesMakeTheView(t *testing.T) {
+	base := viewOf("uuujuuulju")
+	c := New(Config{Self: Node{ID: 1}, Ping: testPing, Lease: testLease, RemoveAfter: testRemove}, 1)
+	c.view, c.packFrom = base, 1
+	next := func(edit func(v *View)) *View {
+		v := &View{Cluster: base.Cluster, Epoch: base.Epoch + 1, Members: slices.Clone(base.Members)}
+		edit(v)
+		return v
+	}
+	for name, v := range map[string]*View{
+		"none":   next(func(v *View) {}),
+		"gone":   next(func(v *View) { v.Members = slices.Delete(v.Members, 2, 4) }),
+		"first":  next(func(v *View) { v.Members = v.Members[1:] }),
+		"last":   next(func(v *View) { v.Members = v.Members[:8] }),
+		"status": next(func(v *View) { v.Members[3].Status, v.Members[4].Status = Up, Leaving }),
+		"new": next(func(v *View) {
+			v.Members = append(v.Members, Member{Node: Node{ID: 70}, Joined: v.Epoch, Status: Joining})
+		}),
+		"all": next(func(v *View) {
+			v.Members = append(slices.Delete(v.Members, 0, 1), Member{Node: Node{ID: 70}, Joined: v.Epoch, Status: Joining})
+			v.Members[2].Status = Up
+		}),
+		"itself": base,
+	} {
+		p := c.pack(v, base)
+		if !p.packed() {
+			t.Errorf("%s: not packed", name)
+		}
+		m, err := Decode(Append(nil, &Decided{View: p}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.unpack(m.(*Decided).View); got == nil || !sameView(got, v) {
+			t.Errorf("%s: %s became %v", name, viewText(v), got)
+		}
+	}
+	swapped := next(func(v *View) { v.Members[0], v.Members[1] = v.Members[1], v.Members[0] })
+	if c.pack(swapped, base).packed() {
+		t.Error("another order is packed")
+	}
+	stranger := &View{Cluster: 1, Epoch: base.Epoch + 1, change: &change{base: base.Epoch, gone: []NodeID{99}}}
+	if c.unpack(stranger) != nil {
+		t.Error("a difference that does not fit is applied")
+	}
+}
