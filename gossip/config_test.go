@@ -39,6 +39,8 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		"expect, names": {Config{ContactPoints: []string{"h:1"}, BootstrapExpect: 3}, nil},
 		"srv":           {Config{ContactPoints: []string{"srv:_peerage._tcp.example"}}, nil},
 		"bad srv":       {Config{ContactPoints: []string{"srv:", "srv:a.example:7101"}}, []string{`ContactPoints = "srv:"`, `ContactPoints = "srv:a.example:7101"`}},
+		"members":       {Config{Members: 1000}, nil},
+		"many members":  {Config{Members: 3000}, []string{`Members = 3000`}},
 		"lease":         {Config{Lease: 300 * time.Millisecond}, []string{`Lease = 300ms`}},
 		"remove":        {Config{RemoveAfter: time.Second}, []string{`RemoveAfter = 1s`}},
 		"negative ping": {Config{Ping: -1}, []string{`Ping = -1ns`}},
@@ -118,4 +120,17 @@ func (anybody) Quorum(v *view.View, in func(view.NodeID) bool) bool {
 		}
 	}
 	return false
+}
+
+func TestTimesGrowWithTheMembers(t *testing.T) {
+	for members, want := range map[int]time.Duration{0: 100, 3: 100, 200: 100, 300: 150, 1000: 500} {
+		c := Config{Members: members}.withDefaults()
+		p := want * time.Millisecond
+		if c.Ping != p || c.Lease != 10*p || c.RemoveAfter != 20*p {
+			t.Errorf("%d members: P %v, L %v, RemoveAfter %v", members, c.Ping, c.Lease, c.RemoveAfter)
+		}
+	}
+	if c := (Config{Members: 1000, Ping: time.Second}).withDefaults(); c.Ping != time.Second || c.Lease != 5*time.Second {
+		t.Errorf("what is set is kept: %v %v", c.Ping, c.Lease)
+	}
 }

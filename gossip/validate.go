@@ -150,6 +150,7 @@ func (c *Config) validateContacts(e *ConfigError) {
 }
 
 func (c *Config) validateTimes(e *ConfigError) {
+	e.check(c.Members >= 0 && c.Members <= membersMost, "Members", c.Members, "between 1 and 2048, or 0 for 200")
 	e.check(c.Ping >= time.Millisecond, "Ping", c.Ping, "at least 1ms")
 	e.check(c.Lease >= 4*c.Ping, "Lease", c.Lease,
 		fmt.Sprintf("at least 4 times Ping (%v), or one lost ping would pause the node", c.Ping))
