@@ -131,8 +131,10 @@ type Config struct {
 	// SecretKeys encrypt memberlist's gossip: at most 16 AES keys of 16, 24 or 32
 	// bytes. The first encrypts, all decrypt. Node.RotateKeys changes them.
 	SecretKeys [][]byte
-	// InsecureTransport allows an address other than loopback with neither
-	// Certificates, TLS nor SecretKeys.
+	// InsecureTransport says that the network is trusted: it allows an address other
+	// than loopback without Certificates or TLS, which protect connections, and without
+	// SecretKeys, which protect memberlist's datagrams (NoDiscovery sends none). What is
+	// set is used even so.
 	InsecureTransport bool
 
 	// Handlers take the frames of the layers above. The kinds of this package,
@@ -153,7 +155,7 @@ type Config struct {
 	// Seed feeds random waits. Default: random.
 	Seed uint64
 	// NoDiscovery leaves memberlist out: nodes are then found at contact points and
-	// through views alone.
+	// through views alone, and no datagram is sent or read.
 	NoDiscovery bool
 	// Discovery tunes memberlist.
 	Discovery Discovery

@@ -45,7 +45,7 @@ type nodeSpec struct {
 func (s *nodeSpec) config() Config {
 	cfg := Local()
 	cfg.Listen, cfg.ContactPoints, cfg.CrashEvidence = s.Addr, s.Contacts, s.Evidence
-	cfg.SecretKeys = [][]byte{[]byte("0123456789abcdef")}
+	cfg.SecretKeys, cfg.InsecureTransport = [][]byte{[]byte("0123456789abcdef")}, true
 	cfg.Clock = clock.Boot()
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	return cfg
