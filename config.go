@@ -20,6 +20,14 @@ type Config struct {
 	// contact points, roles, and the pace of leases. Its Handlers, Logger,
 	// Transport and MinGeneration are set by the node.
 	Gossip gossip.Config
+	// CertificateFiles, if set, turns mutual TLS on for all connections between nodes,
+	// with files that are read by New and again whenever they change: a renewed
+	// certificate counts from the next handshake on and drops no connection, and files
+	// that cannot be used leave the former in use, logged and counted
+	// (peerage_transport_certificate_reloads_total). It sets Gossip.Certificates; not
+	// together with that or Gossip.TLS. Off loopback set Gossip.SecretKeys as well:
+	// SECURITY.md. Its Logger is by default the node's.
+	CertificateFiles *transport.CertificateFiles
 	// Network, if set, carries everything in memory instead of TCP: for tests of
 	// programs that embed Peerage. Gossip.Transport is then set by the node;
 	// Gossip.Listen names the address in that network. See
@@ -74,12 +82,21 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// gossipConfig is Gossip as it will be once the certificates have been read.
+func (c *Config) gossipConfig() gossip.Config {
+	cfg := c.Gossip
+	if c.CertificateFiles != nil && cfg.Certificates == nil {
+		cfg.Certificates = new(transport.Certificates)
+	}
+	return cfg
+}
+
 // Validate reports everything that is wrong with the settings at once, each
 // fault with the setting's name, its value and why.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	err := c.Gossip.Validate()
-	data := c.dataProblems()
+	err := c.gossipConfig().Validate()
+	data := append(c.dataProblems(), c.certificateProblems()...)
 	if len(data) == 0 {
 		return err
 	}
@@ -90,4 +107,11 @@ func (c Config) Validate() error {
 	all.Problems = append(all.Problems, data...)
 	slices.SortStableFunc(all.Problems, func(a, b gossip.Problem) int { return strings.Compare(a.Setting, b.Setting) })
 	return &all
+}
+
+func (c *Config) certificateProblems() []gossip.Problem {
+	if c.CertificateFiles == nil || c.Gossip.Certificates == nil {
+		return nil
+	}
+	return []gossip.Problem{{Setting: "CertificateFiles", Value: "set", Why: "Gossip.Certificates is set as well: choose one"}}
 }

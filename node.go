@@ -31,6 +31,7 @@ type Node struct {
 	cfg      Config
 	registry *sharding.Registry
 	exporter *exporter
+	rotated  rotated
 	// files of durable keys, by role; set by Start, closed with the last incarnation.
 	files map[string]*replicator.Durable
 
@@ -48,13 +49,18 @@ type Node struct {
 }
 
 // New checks cfg and returns a node that does nothing yet: register types, then
-// Start it. It fails with a *gossip.ConfigError that names everything wrong.
+// Start it. It fails with a *gossip.ConfigError that names everything wrong, or with
+// what is wrong with the CertificateFiles.
 func New(cfg Config) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg = cfg.withDefaults()
+	if err := cfg.loadCertificates(); err != nil {
+		return nil, err
+	}
 	n := &Node{
-		cfg: cfg.withDefaults(), registry: new(sharding.Registry),
+		cfg: cfg, registry: new(sharding.Registry),
 		lame: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.exporter = newExporter(n)
@@ -115,6 +121,7 @@ func (n *Node) adopt(s *stack) {
 	self := s.gossip.Self()
 	n.self.Store(&self)
 	n.stack.Store(s)
+	n.catchUp(s)
 }
 
 // adoptNext makes s the node's stack, unless the node has begun to end meanwhile.

@@ -25,13 +25,10 @@ import (
 // cannot be turned on or off in a running node. The keys are copied. They are those
 // of this incarnation; SecretKeys hands them to the next one. It does not block.
 func (n *Node) RotateKeys(keys [][]byte) error {
-	var e ConfigError
-	cfg := Config{SecretKeys: keys}
-	cfg.validateKeys(&e)
-	e.check(len(keys) > 0, "SecretKeys", 0, "encryption cannot be turned off in a running node")
+	if err := CheckKeys(keys); err != nil {
+		return err
+	}
 	switch {
-	case len(e.Problems) > 0:
-		return &e
 	case len(n.cfg.SecretKeys) == 0:
 		return ErrNoKeys
 	case n.discovery == nil:
@@ -39,6 +36,19 @@ func (n *Node) RotateKeys(keys [][]byte) error {
 	}
 	n.discovery.keyring.rotate(keys)
 	n.record("keys rotated", 0, 0, "", false)
+	return nil
+}
+
+// CheckKeys returns nil if RotateKeys could take keys, or a *ConfigError that names
+// what is wrong with them, without the keys.
+func CheckKeys(keys [][]byte) error {
+	var e ConfigError
+	cfg := Config{SecretKeys: keys}
+	cfg.validateKeys(&e)
+	e.check(len(keys) > 0, "SecretKeys", 0, "encryption cannot be turned off in a running node")
+	if len(e.Problems) > 0 {
+		return &e
+	}
 	return nil
 }
 
