@@ -66,7 +66,8 @@ func startDiscovery(cfg *Config, self view.Node, t transport.Transport, st *coun
 	mc.Logger = bridgeLog(cfg.Logger, st)
 	if len(cfg.SecretKeys) > 0 {
 		if err := d.keyring.open(cfg.SecretKeys); err != nil {
-			return nil, err
+			_ = d.tr.Shutdown()
+			return nil, fmt.Errorf("gossip: SecretKeys: %w", err)
 		}
 		mc.Keyring = d.keyring.ring
 	}
@@ -220,20 +221,66 @@ func (d *discovery) others() int {
 	return len(d.alive)
 }
 
-// leaveMax bounds how long memberlist may spread that this node has left.
-const leaveMax = 100 * time.Millisecond
+// leaveMax bounds how long Close waits for a node to have heard from memberlist that
+// this one leaves; leaveTold is how many are told at once. They spread it.
+const (
+	leaveMax  = 100 * time.Millisecond
+	leaveTold = 3
+)
 
-// leave lets memberlist begin to tell others that this node leaves. It does not wait:
-// a round of gossip passes before anybody is told, and close waits for it.
+// leave lets memberlist tell others that this node leaves. It does not wait; close
+// does.
+//
+// memberlist's own Leave waits until the word has gone out several rounds of gossip
+// over, and up to the first round nobody is told: too long for a stop that is to take
+// milliseconds. But whatever waits to be gossiped also rides on pings, and who has
+// answered a ping has got it.
 func (d *discovery) leave() {
 	d.leaving.Do(func() {
 		go func() {
 			defer close(d.left)
-			// A best effort: others would find out without it.
-			_ = d.ml.Leave(leaveMax)
+			// It returns an error, since it does not wait: the word is in the queue.
+			_ = d.ml.Leave(time.Nanosecond)
+			d.tellSome()
 		}()
 	})
 }
+
+// tellSome pings some nodes, until the first has answered. A ping without an answer
+// lives on for memberlist's ProbeTimeout.
+func (d *discovery) tellSome() {
+	answered := make(chan error, leaveTold)
+	d.mu.Lock()
+	told := 0
+	for addr := range d.alive { // in any order
+		if told++; told > leaveTold {
+			break
+		}
+		go func() {
+			_, err := d.ml.Ping("", packetAddr(addr)) // "" is whoever is there
+			answered <- err
+		}()
+	}
+	d.mu.Unlock()
+	late := time.NewTimer(leaveMax)
+	defer late.Stop()
+	for range min(told, leaveTold) {
+		select {
+		case err := <-answered:
+			if err == nil {
+				return
+			}
+		case <-late.C:
+			return // a best effort: others would find out without it
+		}
+	}
+}
+
+// packetAddr is an address for memberlist.
+type packetAddr string
+
+func (packetAddr) Network() string  { return "udp" }
+func (a packetAddr) String() string { return string(a) }
 
 // close ends discovery. memberlist's Shutdown does not wait for its goroutines:
 // a probe under way may live on for some probe intervals, and touches nothing of

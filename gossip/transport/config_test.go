@@ -69,9 +69,14 @@ func TestKnownNodesAreABoundedNumber(t *testing.T) {
 	if n := a.Counters().Peers.Load(); n != 2 {
 		t.Errorf("%d known", n)
 	}
-	a.Learn(Peer{ID: 2, Addr: "127.0.0.1:2"})
-	if addr := a.e.peers.peer(2).Addr; addr != "127.0.0.1:1" {
-		t.Errorf("a node changed its address to %s", addr)
+	a.Learn(Peer{ID: 2, Addr: "127.0.0.1:2"}) // never reached where it was said to be
+	if addr, n := a.e.peers.peer(2).Addr, a.Counters().Peers.Load(); addr != "127.0.0.1:2" || n != 2 {
+		t.Errorf("a node is looked for at %s, %d known", addr, n)
+	}
+	a.e.peers.peer(2).reached.Store(true)
+	a.Learn(Peer{ID: 2, Addr: "127.0.0.1:3"})
+	if addr := a.e.peers.peer(2).Addr; addr != "127.0.0.1:2" {
+		t.Errorf("a node that was reached changed its address to %s", addr)
 	}
 }
 

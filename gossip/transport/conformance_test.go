@@ -175,6 +175,29 @@ func TestAWrongAddressProvesNothing(t *testing.T) {
 	})
 }
 
+// TestHearsayGivesWay: an address at which a node was never reached is replaced by
+// the next that is told; one at which it was reached stands.
+func TestHearsayGivesWay(t *testing.T) {
+	everywhere(t, func(w *world) {
+		a, b, c := w.start(1), w.start(2), w.start(3)
+		a.Learn(Peer{ID: 2, Name: "forged", Addr: c.Self().Addr})
+		a.awaitEvent(DialFailed, Control, 2)
+		a.Learn(b.Self())
+		a.awaitEvent(Connected, Control, 2)
+		a.send(b, Message, "to the right one")
+		b.awaitFrames(1)
+		a.Learn(Peer{ID: 2, Name: "forged", Addr: c.Self().Addr}, Peer{ID: 2})
+		a.send(b, Message, "again")
+		b.awaitFrames(2)
+		if n := a.count(Lost, Control) + a.count(Lost, Message); n != 0 {
+			w.Errorf("%d connections lost", n)
+		}
+		if n := a.Counters().Peers.Load(); n != 1 {
+			w.Errorf("%d peers known", n)
+		}
+	})
+}
+
 func TestForgottenNodesStayOut(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.start(1), w.start(2)

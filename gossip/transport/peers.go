@@ -30,6 +30,13 @@ type outgoing struct {
 	reached atomic.Bool
 }
 
+// keeps reports whether p, as told now, changes nothing: the same address, or another
+// one after the peer was met at the address we have. An address at which nobody of
+// that id ever answered is no more than hearsay.
+func (p *outgoing) keeps(told Peer) bool {
+	return p != nil && (told.Addr == p.Addr || told.Addr == "" || p.reached.Load())
+}
+
 // stop ends the links and empties their queues; what waits in them is counted
 // with the reason.
 func (p *outgoing) stop(why DropReason) {
@@ -95,10 +102,11 @@ func (e *engine) addPeers(peers []Peer) []*outgoing {
 	var added []*outgoing
 	next := *t.byID.Load()
 	for _, p := range peers {
-		if _, gone := t.forgotten[p.ID]; gone || p.ID == e.self.ID || p.ID == 0 || next[p.ID] != nil {
+		known := next[p.ID]
+		if _, gone := t.forgotten[p.ID]; gone || p.ID == e.self.ID || p.ID == 0 || known.keeps(p) {
 			continue
 		}
-		if len(next) >= e.cfg.PeersMax {
+		if known == nil && len(next) >= e.cfg.PeersMax {
 			e.log.line(slog.LevelWarn, "too many peers known, one is ignored", slog.String("peer", p.Name), slog.Int("max", e.cfg.PeersMax))
 			continue
 		}
@@ -108,6 +116,9 @@ func (e *engine) addPeers(peers []Peer) []*outgoing {
 		o := &outgoing{Peer: p}
 		for c := range o.links {
 			o.links[c].init(e, p, Class(c), &o.reached)
+		}
+		if known != nil {
+			known.stop(DropForgotten)
 		}
 		next[p.ID] = o
 		added = append(added, o)

@@ -169,8 +169,10 @@ type Transport interface {
 
 	// Learn tells addresses of nodes, and starts to keep a control connection to
 	// each of them; connections of the other classes are opened by the first Send.
-	// A node keeps its address for life: what is known already, this node itself and
-	// forgotten nodes are ignored. Nodes that connect to us are not learnt by that:
+	// A node keeps its address for life, so one at which it was reached stands; an
+	// address at which it never was gives way to what is told later, and what was
+	// queued is dropped (DropForgotten). This node itself and forgotten nodes are
+	// ignored. Nodes that connect to us are not learnt by that:
 	// the observer does so if it wants to.
 	Learn(...Peer)
 	// Unlearn closes the connections to nodes and stops looking for them. Their own

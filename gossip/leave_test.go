@@ -1,0 +1,128 @@
+package gossip
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// out makes a node leave and close, and returns how long each took.
+func (c *cluster) out(m *member) (leave, shut time.Duration) {
+	c.t.Helper()
+	began := time.Now()
+	if err := m.Leave(context.Background()); err != nil {
+		c.t.Error(err)
+	}
+	leave = time.Since(began)
+	if err := m.Close(); err != nil {
+		c.t.Error(err)
+	}
+	return leave, time.Since(began) - leave
+}
+
+// TestAPlannedStopIsQuick: nothing of it waits for a round of gossip, and what
+// memberlist knows is told all the same.
+func TestAPlannedStopIsQuick(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		ms := c.form(5)
+		pass(5 * time.Second)
+		for len(ms) > 0 {
+			first, rest := leader(ms)
+			who, m, left := "the leader", first, rest
+			if len(ms)%2 == 1 && len(rest) > 0 {
+				who, m, left = "a member", rest[0], append([]*member{first}, rest[1:]...)
+			}
+			leave, shut := c.out(m)
+			t.Logf("%s of %d: leave %v, close %v", who, len(ms), leave, shut)
+			// The leader waits 2 P for others who leave with it; nothing else waits.
+			if most := 20 * time.Millisecond; shut > most || leave > 300*time.Millisecond || who == "a member" && leave > 150*time.Millisecond {
+				t.Errorf("%s of %d: leave %v, close %v", who, len(ms), leave, shut)
+			}
+			if ms = left; len(ms) > 0 {
+				c.settled(5*time.Second, ms...)
+				for _, o := range ms {
+					c.until(3*time.Second, "memberlist knows", func() bool { return o.discovery.others() == len(ms)-1 })
+					if n := o.Stats().Suspicions; n != 0 {
+						t.Errorf("%s: %d suspicions", o.addr, n)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestSeveralLeaveAtOnce: the leader and two members, at the same instant; then all of
+// those that are left.
+func TestSeveralLeaveAtOnce(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		ms := c.form(5)
+		pass(3 * time.Second)
+		first, rest := leader(ms)
+		together := func(goes []*member) {
+			done := make(chan error)
+			for _, m := range goes {
+				go func() {
+					ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+					defer cancel()
+					err := m.Leave(ctx)
+					_ = m.Close()
+					done <- err
+				}()
+			}
+			for range goes {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		began := time.Now()
+		together([]*member{first, rest[0], rest[1]})
+		t.Logf("three of five left after %v", time.Since(began))
+		c.settled(2*time.Second, rest[2:]...)
+		began = time.Now()
+		together(rest[2:])
+		t.Logf("the last two left after %v", time.Since(began))
+	})
+}
+
+// TestARestartWithinASecond: a process that ends in order, or is killed, is there
+// again at the same address 200 ms later, as another node, with the others.
+func TestARestartWithinASecond(t *testing.T) {
+	for _, how := range []string{"closed", "left", "killed"} {
+		t.Run(how, func(t *testing.T) {
+			inBubble(t, func(c *cluster) {
+				ms := slices.Clone(c.form(3))
+				pass(3 * time.Second)
+				for round := range 3 {
+					first, rest := leader(ms)
+					m := rest[0]
+					if round == 1 {
+						m = first
+					}
+					switch how {
+					case "closed":
+						_ = m.Close()
+					case "left":
+						c.out(m)
+					case "killed":
+						c.crash(m)
+					}
+					pass(200 * time.Millisecond)
+					again := c.add(m.addr, Config{ContactPoints: memAddrs(3)})
+					for i := range ms {
+						if ms[i] == m {
+							ms[i] = again
+						}
+					}
+					t.Logf("one view of 3 again after %v", c.settled(5*time.Second, ms...))
+					if again.Self().ID == m.Self().ID || ms[0].View().Members[2].Status != view.Up {
+						t.Errorf("%v came back as %v", m.Self().ID, again.Self().ID)
+					}
+				}
+			})
+		})
+	}
+}
