@@ -8,6 +8,18 @@
 // Everything that needs agreement rests on views (package view). The memberlist
 // library inside gives discovery and hints, never agreement.
 //
+// # Links that are broken between some
+//
+// A member that the leader cannot hear is silent, whoever else hears it: it loses its
+// lease after L and its place after RemoveAfter. Two members that both reach the
+// leader but not each other keep leases and places: each reports the other in its
+// answers (Status shows the link as down), the leader collects the reports, and nobody
+// goes for a link that nobody needs. When a coordinator has had no answer over it for
+// RemoveAfter (Node.Yield), the leader counts: the one of the two with fewer working
+// links, among equals the junior, is granted no lease any more and is out RemoveAfter
+// later. It comes back as a new incarnation, and goes again if the link is still
+// broken and still needed.
+//
 // # Errors
 //
 //	*ConfigError   Start refused the settings; every problem is named. Fix and start again.

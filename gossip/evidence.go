@@ -49,8 +49,12 @@ const (
 type evidence struct {
 	self   view.NodeID
 	oracle bool
-	count  *counters
-	peers  map[view.NodeID]*peerLinks
+	// echoAfter is how long a challenged peer may take to answer; asked counts those
+	// that have not.
+	echoAfter time.Duration
+	asked     int
+	count     *counters
+	peers     map[view.NodeID]*peerLinks
 	// down counts the peers with a lost link, so that nothing is scanned while all
 	// is well.
 	down int
@@ -81,12 +85,16 @@ type peerLinks struct {
 	warned  bool
 	asking  bool
 	askNext clock.Instant
+	// askedAt is when it was challenged, 0 when no answer is awaited (counted in
+	// asked). mute says that one did not come.
+	askedAt clock.Instant
+	mute    bool
 }
 
 const transportClasses = int(transport.Bulk) + 1
 
-func newEvidence(self view.NodeID, oracle bool, count *counters) *evidence {
-	return &evidence{self: self, oracle: oracle, count: count, peers: map[view.NodeID]*peerLinks{}}
+func newEvidence(self view.NodeID, oracle bool, echoAfter time.Duration, count *counters) *evidence {
+	return &evidence{self: self, oracle: oracle, echoAfter: echoAfter, count: count, peers: map[view.NodeID]*peerLinks{}}
 }
 
 // peer returns what is known of a node, which need not be a member.
@@ -99,6 +107,13 @@ func (e *evidence) peer(p transport.Peer) *peerLinks {
 	return l
 }
 
+// vouched reports whether more than hearsay tells where a node is: the node itself,
+// or a view.
+func (e *evidence) vouched(id view.NodeID) bool {
+	p := e.peers[id]
+	return p != nil && (p.met || p.member)
+}
+
 // link takes an event of the transport.
 func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 	if ev.Type == transport.OtherNode {
@@ -109,6 +124,9 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 		return
 	}
 	p := e.peer(ev.Peer)
+	if ev.Type == transport.Accepted && !p.member {
+		p.node.Name, p.node.Addr = ev.Peer.Name, ev.Peer.Addr // its own word, not hearsay
+	}
 	stood := p.stands()
 	defer func() {
 		if p.stands() != stood {
@@ -117,14 +135,14 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 	}()
 	switch ev.Type {
 	case transport.Connected:
-		p.out[ev.Class], p.met, p.reached = true, true, true
+		p.out[ev.Class], p.met, p.reached, p.mute = true, true, true, false
 		if ev.Class == transport.Control {
 			e.restored(p)
 		}
 		e.heard(p.node.ID, a)
 		a.event(PeerUp{p.node.ID, ev.Class})
 	case transport.Accepted:
-		p.in[ev.Class], p.met = true, true
+		p.in[ev.Class], p.met, p.mute = true, true, false
 		e.heard(p.node.ID, a)
 	case transport.Lost:
 		p.out[ev.Class] = false
@@ -168,8 +186,12 @@ func (e *evidence) misled(p *peerLinks, why string, a *actions) {
 		fmt.Sprintf("%q advertises %s: %s; check its Advertise and Listen", p.node.Name, p.node.Addr, why))
 }
 
-// stands reports whether there are control connections in both directions.
-func (p *peerLinks) stands() bool { return p.out[transport.Control] && p.in[transport.Control] }
+// stands reports whether there are control connections in both directions, and the
+// peer, if it was challenged, has answered.
+func (p *peerLinks) stands() bool { return p.connected() && !p.mute }
+
+// connected reports whether there are control connections in both directions.
+func (p *peerLinks) connected() bool { return p.out[transport.Control] && p.in[transport.Control] }
 
 func (e *evidence) lost(now clock.Instant, p *peerLinks) {
 	if p.lostAt == 0 {
@@ -320,6 +342,7 @@ func (e *evidence) leased(valid, inView bool) { e.paused = inView && !valid }
 // tick does what is due: reports, the oracle, and forgetting strangers.
 func (e *evidence) tick(now clock.Instant, a *actions) {
 	var unreachable []view.NodeID
+	e.muted(now, a)
 	if e.idle() && len(e.reported) == 0 {
 		return
 	}
@@ -371,13 +394,14 @@ func (e *evidence) report(unreachable []view.NodeID, a *actions) {
 // drop stops looking for a node that is no member and does not answer.
 func (e *evidence) drop(p *peerLinks, a *actions) {
 	e.restored(p)
+	e.unask(p)
 	delete(e.peers, p.node.ID)
 	a.unlearn = append(a.unlearn, p.node.ID)
 }
 
 // deadline returns when tick is wanted next.
 func (e *evidence) deadline(now clock.Instant) clock.Instant {
-	d := clock.Never
+	d := e.answerDue()
 	if e.idle() {
 		return d
 	}

@@ -18,11 +18,14 @@ type court struct {
 	now   clock.Instant
 	count counters
 	said  []string
+	// linked is what the core was told of links, sent what peers were told.
+	linked []view.Link
+	sent   []outgoing
 }
 
 func newCourt(n int) *court {
 	c := &court{now: clock.Instant(time.Second)}
-	c.evidence = newEvidence(100, true, &c.count)
+	c.evidence = newEvidence(100, true, time.Second, &c.count)
 	v := &view.View{Members: []view.Member{{Node: view.Node{ID: 100}}}}
 	for i := range n {
 		p := c.peerOf(i + 1)
@@ -50,8 +53,11 @@ func (c *court) run(do func(*actions)) {
 			c.said = append(c.said, fmt.Sprintf("alive %d", uint64(ev.Subject)))
 		case view.Unreachable:
 			c.said = append(c.said, fmt.Sprintf("unreachable %d", len(ev.Nodes)))
+		case view.Link:
+			c.linked = append(c.linked, ev)
 		}
 	}
+	c.sent = append(c.sent, a.send...)
 	for _, n := range a.oracle {
 		c.said = append(c.said, fmt.Sprintf("oracle %d", uint64(n.ID)))
 	}
@@ -232,7 +238,7 @@ func TestAnEarlyProofIsToldAgain(t *testing.T) {
 // A dial of class Message that fails empties the queue behind it: whoever sent by
 // it must hear at once, or asks wait for their deadlines. Control says it by itself.
 func TestFailedMessageDialsAreLosses(t *testing.T) {
-	e := newEvidence(1, false, &counters{})
+	e := newEvidence(1, false, time.Second, &counters{})
 	a := &actions{}
 	p := transport.Peer{ID: 2, Name: "two"}
 	for _, ty := range []transport.PeerEventType{transport.Refused, transport.DialFailed} {

@@ -71,7 +71,7 @@ func newLoop(n *Node) *loop {
 			Self: n.self, Ping: cfg.Ping, Lease: cfg.Lease, RemoveAfter: cfg.RemoveAfter,
 			DriftPPM: cfg.DriftPPM, Evidence: cfg.CrashEvidence, Partition: cfg.Partition, Seed: cfg.Seed,
 		}, n.clock.Now()),
-		evidence: newEvidence(n.self.ID, cfg.Oracle != nil, &n.counters),
+		evidence: newEvidence(n.self.ID, cfg.Oracle != nil, cfg.Lease, &n.counters),
 		forming:  newForming(n.self, cfg, func() int64 { return time.Now().Unix() }),
 		timer:    time.NewTimer(time.Hour),
 	}
@@ -141,6 +141,8 @@ func (l *loop) take(in input) {
 	a := &l.acts
 	switch in := in.(type) {
 	case frameIn:
+		l.evidence.answered(in.from, a)
+		l.evidence.challenge(now, deadTold(in.msg), a)
 		l.step(now, view.Received{From: in.from, Msg: in.msg})
 	case call:
 		in(l)
@@ -160,7 +162,9 @@ func (l *loop) take(in input) {
 	case found:
 		l.n.counters.discovered.Add(1)
 		p := transport.Peer{ID: in.node.ID, Name: in.node.Name, Addr: in.node.Addr}
-		a.learn = append(a.learn, p)
+		if !l.evidence.vouched(p.ID) {
+			a.learn = append(a.learn, p)
+		}
 		l.forming.discovered(now, p, true)
 	case faded:
 		l.n.counters.faded.Add(1)
@@ -189,6 +193,7 @@ func (l *loop) link(now clock.Instant, ev transport.PeerEvent) {
 // message takes a message of KindEvidence.
 func (l *loop) message(now clock.Instant, in messageIn) {
 	a := &l.acts
+	l.evidence.answered(in.from, a)
 	switch m := in.msg.(type) {
 	case *contact:
 		l.forming.told(now, in.from, m, a)
@@ -198,6 +203,8 @@ func (l *loop) message(now clock.Instant, in messageIn) {
 		l.forming.judged(now, in.from, m, a)
 	case goodbye:
 		l.evidence.goodbye(now, in.from, a)
+	case echo:
+		a.tell(in.from, echoed{})
 	}
 }
 

@@ -16,7 +16,7 @@ const (
 )
 
 // message is one of the small messages that nodes exchange outside of views:
-// about where a cluster is, who may form one, and who signs off.
+// about where a cluster is, who may form one, who signs off, and who still answers.
 type message interface{ tag() byte }
 
 const (
@@ -24,6 +24,8 @@ const (
 	tagClaim
 	tagVerdict
 	tagGoodbye
+	tagEcho
+	tagEchoed
 )
 
 // contact says who a node is, which contact points it was given, and which
@@ -93,6 +95,10 @@ func decodeMessage(frame []byte) (message, error) {
 		m = verdict{Round: r.U64(), Granted: r.Bool(), Why: r.String("why", addrBytesMax)}
 	case tagGoodbye:
 		m = goodbye{}
+	case tagEcho:
+		m = echo{}
+	case tagEchoed:
+		m = echoed{}
 	default:
 		return nil, fmt.Errorf("gossip: message of unknown tag %d", tag)
 	}

@@ -3,6 +3,7 @@ package gossip
 import (
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -40,6 +41,10 @@ func scenarios() []scenario {
 		{name: "one way, the leader hears nothing", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[1:], ps[:1])) }},
 		{name: "one way, the leader is not heard", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[:1], ps[1:])) }},
 		{name: "one way, a member is not heard", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[4:], ps[:4])) }},
+		{name: "two members do not reach each other", play: indirect},
+		{name: "a member and the leader do not reach each other", play: func(l *lab, ps []*proc) {
+			oneWay(l, ps, append(dropped(ps[4:], ps[:1]), dropped(ps[:1], ps[4:])...))
+		}},
 		{name: "no datagrams", play: noDatagrams},
 		{name: "a fifth of all packets is lost", play: lossy},
 	}
@@ -141,7 +146,7 @@ func rejectedInFull(l *lab, ps []*proc) {
 func oneWay(l *lab, ps []*proc, rules []string) {
 	l.wall(rules...)
 	lone := ps[0]
-	if rules[0] == dropped(ps[4:], ps[:4])[0] {
+	if strings.HasPrefix(rules[0], "ip saddr "+ips(ps[4:])) {
 		lone = ps[4]
 	}
 	others := without(ps, []*proc{lone})
@@ -149,6 +154,19 @@ func oneWay(l *lab, ps []*proc, rules []string) {
 	l.until(lately, "the lone one stops", func() bool { return !lone.leased() })
 	l.wall()
 	l.t.Logf("all are in one view %v after the healing", l.settled(ps...))
+}
+
+// indirect: all reach the leader, so all stay, and keep their leases (doc.go).
+func indirect(l *lab, ps []*proc) {
+	l.wall(append(dropped(ps[3:4], ps[4:]), dropped(ps[4:], ps[3:4])...)...)
+	epoch := ps[0].standing().Epoch
+	pass(10 * time.Second) // longer than connections live without an acknowledgement
+	l.settled(ps...)
+	if now := ps[0].standing().Epoch; now != epoch {
+		l.t.Logf("view %v became %v", epoch, now)
+	}
+	l.wall()
+	l.settled(ps...)
 }
 
 // noDatagrams: memberlist alone speaks UDP, and it only helps.
