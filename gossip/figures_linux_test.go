@@ -31,23 +31,26 @@ type figure struct {
 	goal  string
 	nodes int
 	once  func(l *lab, n int) time.Duration
+	// walls says that every node is a host of its own, behind a firewall.
+	walls bool
 }
 
 func figures() []figure {
 	var out []figure
 	for n, goal := range map[int]string{3: "at most 1 s", 10: "at most 2 s", 30: "at most 4 s"} {
-		out = append(out, figure{"forming", goal, n, formingTime})
+		out = append(out, figure{"forming", goal, n, formingTime, false})
 	}
 	for _, n := range []int{3, 5, 10} {
 		const goal = "p50 <= 60 ms, p99 <= 200 ms"
 		out = append(out,
-			figure{"SIGKILL member", goal, n, func(l *lab, n int) time.Duration { return killTime(l, n, 1, 2) }},
-			figure{"SIGKILL leader", goal, n, func(l *lab, n int) time.Duration { return killTime(l, n, 0, 1) }},
-			figure{"SIGKILL n-1", goal, n, func(l *lab, n int) time.Duration { return killTime(l, n, 0, n-1) }})
+			figure{"SIGKILL member", goal, n, func(l *lab, n int) time.Duration { return killTime(l, n, 1, 2) }, false},
+			figure{"SIGKILL leader", goal, n, func(l *lab, n int) time.Duration { return killTime(l, n, 0, 1) }, false},
+			figure{"SIGKILL n-1", goal, n, func(l *lab, n int) time.Duration { return killTime(l, n, 0, n-1) }, false})
 	}
 	out = append(out,
-		figure{"SIGSTOP member", "at most 2.3 s", 5, func(l *lab, n int) time.Duration { return stopTime(l, n, 1) }},
-		figure{"SIGSTOP leader", "at most 3.3 s", 5, func(l *lab, n int) time.Duration { return stopTime(l, n, 0) }})
+		figure{"SIGSTOP member", "at most 2.3 s", 5, func(l *lab, n int) time.Duration { return stopTime(l, n, 1) }, false},
+		figure{"SIGSTOP leader", "at most 3.3 s", 5, func(l *lab, n int) time.Duration { return stopTime(l, n, 0) }, false})
+	out = append(out, wallFigures()...)
 	slices.SortStableFunc(out, func(a, b figure) int { return cmp.Or(cmp.Compare(a.name, b.name), a.nodes-b.nodes) })
 	return out
 }
@@ -71,7 +74,14 @@ func TestFigures(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%d", strings.ReplaceAll(f.name, " ", "_"), f.nodes), func(t *testing.T) {
 			var all []time.Duration
 			for i := range runs {
-				t.Run(fmt.Sprint(i), func(t *testing.T) { all = append(all, f.once(newLab(t, nil), f.nodes)) })
+				t.Run(fmt.Sprint(i), func(t *testing.T) {
+					var net *network
+					if f.walls {
+						needNetwork(t)
+						net = &network{}
+					}
+					all = append(all, f.once(newLab(t, net), f.nodes))
+				})
 			}
 			row := f.row(all)
 			t.Log(row)
@@ -136,6 +146,55 @@ func stopTime(l *lab, n, which int) time.Duration {
 	left := without(ps, ps[which:which+1])
 	l.settled(left...)
 	return since(left, began, func(v *view.View) bool { return len(v.Members) == len(left) })
+}
+
+// wallFigures are those of networks that fail: of five nodes, one is cut off, or one is
+// killed in a network that is bad for all.
+func wallFigures() []figure {
+	cut := func(name, goal string, which int, rules func(one, rest []*proc) []string) figure {
+		return figure{name, goal, 5, func(l *lab, n int) time.Duration { return cutTime(l, n, which, rules) }, true}
+	}
+	both := func(how func(a, b []*proc) []string) func(one, rest []*proc) []string {
+		return func(one, rest []*proc) []string { return append(how(one, rest), how(rest, one)...) }
+	}
+	bad := func(name, rule string) figure {
+		return figure{name, "", 5, func(l *lab, n int) time.Duration { return badTime(l, n, rule) }, true}
+	}
+	return []figure{
+		cut("DROP member", "at most 2.3 s", 1, both(dropped)),
+		cut("DROP leader", "at most 3.3 s", 0, both(dropped)),
+		cut("REJECT member", "", 1, both(rejected)),
+		cut("REJECT leader", "", 0, both(rejected)),
+		cut("one way, member not heard", "at most 2.3 s", 1, dropped),
+		bad("SIGKILL member, no UDP", "meta l4proto udp drop"),
+		bad("SIGKILL member, 20 % lost", "numgen random mod 5 == 0 drop"),
+	}
+}
+
+// cutTime is from the moment that one is cut off to a view of the others.
+func cutTime(l *lab, n, which int, rules func(one, rest []*proc) []string) time.Duration {
+	l.parted = true // under REJECT both sides go on, as the docs say
+	ps := l.form(n, view.EvidenceFull)
+	pass(time.Second)
+	one, left := ps[which:which+1], without(ps, ps[which:which+1])
+	began := l.clock.Now()
+	l.wall(rules(one, left)...)
+	l.settled(left...)
+	return since(left, began, func(v *view.View) bool { return len(v.Members) == len(left) })
+}
+
+// badTime is from the kill of a member to a view of the others, under a rule that was
+// there before.
+func badTime(l *lab, n int, rule string) time.Duration {
+	ps := l.form(n, view.EvidenceFull)
+	l.wall(rule)
+	pass(2 * time.Second)
+	began := l.clock.Now()
+	ps[1].kill()
+	left := without(ps, ps[1:2])
+	out := func(v *view.View) bool { return len(v.Members) == len(left) }
+	l.until(lately, "the dead is in no view", func() bool { return since(left, began, out) < lately })
+	return since(left, began, out)
 }
 
 // since returns when the last of ps, which are settled, had come to stand in a view

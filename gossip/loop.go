@@ -61,6 +61,8 @@ type loop struct {
 	spare []input
 	// addrs is what discovery was last told to join.
 	addrs []string
+	// accused holds the peers that were warned of.
+	accused map[view.NodeID]bool
 }
 
 func newLoop(n *Node) *loop {
@@ -298,10 +300,11 @@ func (l *loop) effects(now clock.Instant, out *view.Effects) {
 		n.transport.Learn(transport.Peer{ID: x.ID, Name: x.Name, Addr: x.Addr})
 	}
 	for _, s := range out.Send {
+		l.noticeRefusal(s)
 		l.send(s)
 	}
 	for _, t := range out.Trace {
-		n.record(t.Kind, t.Subject, t.Epoch, t.Detail, false)
+		n.record(t.Kind, t.Subject, t.Epoch, t.Detail, l.odd(t))
 	}
 }
 

@@ -36,6 +36,10 @@ type Stats struct {
 	ViewIn, ViewOut Traffic
 	// FramesDropped counts frames of this package's kinds by reason.
 	FramesMalformed, FramesOverflow, SendFailed uint64
+	// BallotsStale counts pings, prepares and accepts under a ballot below one promised
+	// here: a former leader, or a replay. Impostures counts messages that speak for
+	// another node, and grants that cannot be; Strangers those of another cluster.
+	BallotsStale, Impostures, Strangers uint64
 	// Probes counts looks at contact points, ProbesFailed those that failed; Refusals
 	// counts dials to known nodes that were refused.
 	Probes, ProbesFailed, Refusals uint64
@@ -72,6 +76,7 @@ type counters struct {
 	packetsDropped                           atomic.Uint64
 	viewIn, viewOut                          traffic
 	malformed, overflow, sendFailed          atomic.Uint64
+	stale, impostures, strangers             atomic.Uint64
 	probes, probesFailed, refused            atomic.Uint64
 	steps                                    atomic.Uint64
 }
@@ -91,6 +96,7 @@ func (n *Node) Stats() Stats {
 		PacketsDropped: c.packetsDropped.Load(),
 		ViewIn:         c.viewIn.load(), ViewOut: c.viewOut.load(),
 		FramesMalformed: c.malformed.Load(), FramesOverflow: c.overflow.Load(), SendFailed: c.sendFailed.Load(),
+		BallotsStale: c.stale.Load(), Impostures: c.impostures.Load(), Strangers: c.strangers.Load(),
 		Probes: c.probes.Load(), ProbesFailed: c.probesFailed.Load(), Refusals: c.refused.Load(),
 		Steps: c.steps.Load(),
 	}

@@ -61,6 +61,9 @@ func clusterSeries() []series {
 		counter("gossip_messages_dropped_total", "Messages of membership that were dropped, by reason.", func(s *scrape, emit emitter) {
 			emit(float64(s.gossip.FramesMalformed), "decode")
 			emit(float64(s.gossip.FramesOverflow), "queue_full")
+			emit(float64(s.gossip.BallotsStale), "stale_ballot")
+			emit(float64(s.gossip.Impostures), "imposture")
+			emit(float64(s.gossip.Strangers), "stranger")
 			emit(float64(s.gossip.PacketsDropped), "packet_queue_full")
 			emit(float64(s.gossip.SendFailed), "send_failed")
 		}, "reason"),
