@@ -18,7 +18,10 @@ const (
 	refusalsMin  = 2
 	refusalsSpan = 20 * time.Millisecond
 	// When more than half of our links break at once, the fault is more likely ours:
-	// then more is asked for.
+	// then more is asked for. What it guards against is a firewall of our own that
+	// rejects for an instant, while its rules are replaced: a card or cable that is gone
+	// gives time-outs, and no refusals. No span guards against one that goes on
+	// rejecting; CrashEvidence does. All of it is time that the last of n waits.
 	refusalsMinSuspectSelf  = 3
 	refusalsSpanSuspectSelf = 50 * time.Millisecond
 	selfSuspectWindow       = 150 * time.Millisecond
