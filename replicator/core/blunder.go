@@ -22,4 +22,30 @@ const (
 	blunderOwnIdleness
 	// blunderNoTerms commits without the fences.
 	blunderNoTerms
+	// blunderNoWriteBack answers a read without making sure that what it returns
+	// stands at the level.
+	blunderNoWriteBack
+	// blunderNoJoint counts majorities over the current view alone.
+	blunderNoJoint
+	// blunderLocalAck confirms a write that stands here.
+	blunderLocalAck
+	// blunderLiving counts majorities over those that can be reached.
+	blunderLiving
+	// blunderNoFence lets every term pass.
+	blunderNoFence
+	// blunderLaterView counts answers that were given in a later view.
+	blunderLaterView
+	// blunderSeenIsAck takes how far a stream has come for a confirmation.
+	blunderSeenIsAck
+	// blunderNoEcho confirms parts of a write that had no effect here.
+	blunderNoEcho
+	// blunderFewVoters lets a newcomer catch up with a majority of the voters.
+	blunderFewVoters
+	// blunderSettledIsCaughtUp takes the others' having caught up for the own.
+	blunderSettledIsCaughtUp
+	// blunderTrustHelpers takes whatever a helper sends for what the source holds.
+	blunderTrustHelpers
+	// blunderClaimRefused ends a session as if nothing had been refused.
+	blunderClaimRefused
+	blundersAll
 )

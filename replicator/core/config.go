@@ -44,6 +44,10 @@ type Config struct {
 	NoStream, NoGossip bool
 	// NoPack sends everything uncompressed.
 	NoPack bool
+
+	// Tests make small what only shows its faults when there is much of it: how many
+	// keys are asked for at a time, and from which size on a value is compared in parts.
+	fetchKeys, partialMin int
 }
 
 // Limits bound what a Core holds. Zero means the default. Writers are refused at
@@ -78,6 +82,8 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.ResendAfter, 50*time.Millisecond)
 	orDefault(&c.GossipEvery, 500*time.Millisecond)
 	orDefault(&c.PruneEvery, time.Second)
+	orDefault(&c.fetchKeys, fetchKeysMax)
+	orDefault(&c.partialMin, partialMin)
 	l := &c.Limits
 	orDefault(&l.KeyBytes, 512)
 	l.KeyBytes = min(l.KeyBytes, keyBytesMax)

@@ -52,7 +52,10 @@ func (h *history) write() {
 	if h.busy() {
 		return
 	}
-	id := h.order[h.rng.IntN(len(h.order))]
+	h.writeAt(h.order[h.rng.IntN(len(h.order))])
+}
+
+func (h *history) writeAt(id view.NodeID) {
 	h.open[id]++
 	h.n++
 	value := fmt.Sprint(id, "/", h.n)
@@ -86,7 +89,10 @@ func (h *history) readBack() {
 	if h.busy() {
 		return
 	}
-	id := h.order[h.rng.IntN(len(h.order))]
+	h.readAt(h.order[h.rng.IntN(len(h.order))])
+}
+
+func (h *history) readAt(id view.NodeID) {
 	h.open[id]++
 	call, client := int64(h.now), h.clients
 	h.clients++
@@ -118,6 +124,37 @@ func (h *history) decided() (out []porcupine.Operation) {
 	return out
 }
 
+// playRegisters is one random run with a bug in every core.
+func playRegisters(t *testing.T, seed uint64, b blunder) *history {
+	// Half of the runs spread nothing beyond what requests ask for: what is stale
+	// stays stale until a request finds it.
+	lazy := func(c *Config) {
+		if seed%2 == 0 {
+			c.NoStream, c.GossipEvery, c.SpreadMax, c.ResendAfter = true, time.Minute, time.Minute, 400*time.Millisecond
+		}
+	}
+	h := &history{campaign: &campaign{world: newWorld(t, seed, 3+int(seed%3), lazy), o: oracle{}, nextID: 10}, open: map[view.NodeID]int{}}
+	h.plant(b)
+	h.drop, h.dup = 0.07*float64(seed%4), 0.05
+	h.delayMax = time.Duration(1+h.rng.IntN(5)) * time.Millisecond
+	for range 200 {
+		switch k := h.rng.IntN(16); {
+		case k < 6:
+			h.write()
+		case k < 12:
+			h.readBack()
+		case k < 14:
+			h.change()
+		default:
+			h.fault()
+		}
+		h.run(time.Duration(h.rng.IntN(25)) * time.Millisecond)
+	}
+	h.cut = nil
+	h.run(3 * time.Second)
+	return h
+}
+
 // Majority reads and writes make a linearizable register, across views, crashes,
 // partitions, loss and duplication.
 func TestMajorityRegistersAreLinearizable(t *testing.T) {
@@ -127,31 +164,7 @@ func TestMajorityRegistersAreLinearizable(t *testing.T) {
 	}
 	total := 0
 	for seed := range seeds {
-		// Half of the runs spread nothing beyond what requests ask for: what is stale
-		// stays stale until a request finds it.
-		lazy := func(c *Config) {
-			if seed%2 == 0 {
-				c.NoStream, c.GossipEvery, c.SpreadMax, c.ResendAfter = true, time.Minute, time.Minute, 400*time.Millisecond
-			}
-		}
-		h := &history{campaign: &campaign{world: newWorld(t, seed, 3+int(seed%3), lazy), o: oracle{}, nextID: 10}, open: map[view.NodeID]int{}}
-		h.drop, h.dup = 0.07*float64(seed%4), 0.05
-		h.delayMax = time.Duration(1+h.rng.IntN(5)) * time.Millisecond
-		for range 200 {
-			switch k := h.rng.IntN(16); {
-			case k < 6:
-				h.write()
-			case k < 12:
-				h.readBack()
-			case k < 14:
-				h.change()
-			default:
-				h.fault()
-			}
-			h.run(time.Duration(h.rng.IntN(25)) * time.Millisecond)
-		}
-		h.cut = nil
-		h.run(3 * time.Second)
+		h := playRegisters(t, seed, blunderNone)
 		total += len(h.ops)
 		if res := porcupine.CheckOperationsTimeout(registerModel, h.decided(), 20*time.Second); res != porcupine.Ok {
 			t.Fatalf("seed %d: %s: %d operations", seed, res, len(h.ops))

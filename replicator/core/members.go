@@ -59,7 +59,14 @@ func (c *Core) linked(id view.NodeID) bool {
 
 // quorums returns what a request at level needs now.
 func (c *Core) quorums(level Level) []quorum {
-	return jointQuorums(level, c.voters, c.former, c.present)
+	voters, former := c.voters, c.former
+	switch c.blunder {
+	case blunderNoJoint:
+		former = nil
+	case blunderLiving:
+		voters = slices.DeleteFunc(slices.Clone(voters), func(id view.NodeID) bool { return id != c.cfg.Self && !c.linked(id) })
+	}
+	return jointQuorums(level, voters, former, c.present)
 }
 
 func (c *Core) onView(now clock.Instant, v *view.View) {
@@ -97,7 +104,7 @@ func (c *Core) keepFormer(old *view.View, voters []view.NodeID) {
 		// it needs each voter that is present, or one replica that has caught up.
 		others := slices.DeleteFunc(slices.Clone(c.voters), func(id view.NodeID) bool { return id == c.cfg.Self })
 		if len(others) > 0 {
-			c.former, c.behind = []kept{{members: others, all: true}}, true
+			c.former, c.behind = []kept{{members: others, all: c.blunder != blunderFewVoters}}, true
 		}
 		return
 	case c.epoch.Generation() == old.Epoch.Generation() && c.epoch > old.Epoch+1:
@@ -174,7 +181,7 @@ func (c *Core) hasCaughtUp() bool {
 		p := c.byID[id]
 		return id == c.cfg.Self || p != nil && p.synced >= c.epoch
 	}
-	if (len(c.former) > 0 || !c.behind) && allMet(jointQuorums(Majority(0, 0), nil, c.former, c.present)[1:], synced) {
+	if (len(c.former) > 0 || !c.behind || c.blunder == blunderSettledIsCaughtUp) && allMet(jointQuorums(Majority(0, 0), nil, c.former, c.present)[1:], synced) {
 		return true
 	}
 	for _, p := range c.peers {

@@ -35,7 +35,7 @@ func (*FetchParts) message() {}
 // partial returns the value of a key if it is to be compared in parts.
 func (c *Core) partial(key string) (it *item, v crdt.Partial) {
 	it = c.store.get(key)
-	if it == nil || it.bytes < partialMin {
+	if it == nil || it.bytes < c.cfg.partialMin {
 		return nil, nil
 	}
 	v, ok := it.value.(crdt.Partial)

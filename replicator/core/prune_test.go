@@ -179,6 +179,7 @@ func litter(c *Core) string {
 
 func runReaper(t testing.TB, seed uint64, b blunder) *reaper {
 	tweak := func(c *Config) {
+		small(seed)(c)
 		c.PruneEvery = 20 * time.Millisecond
 		c.Keep = func(key string) bool { return key == "keep" }
 	}

@@ -140,6 +140,10 @@ func (c *Core) startRepairing(now clock.Instant, r *request) {
 	answered := r.answers
 	r.answers = map[view.NodeID]view.Epoch{}
 	r.repairs = c.repairsFor(r)
+	if c.blunder == blunderNoWriteBack {
+		c.finish(r, nil)
+		return
+	}
 	for _, p := range c.peers {
 		if epoch, ok := answered[p.id]; ok {
 			c.hold(r, p, epoch)

@@ -66,7 +66,7 @@ func (c *Core) counts(r *request) func(view.NodeID) bool {
 			return true
 		}
 		epoch, ok := r.answers[id]
-		return ok && epoch <= c.epoch
+		return ok && (epoch <= c.epoch || c.blunder == blunderLaterView)
 	}
 }
 
@@ -212,7 +212,7 @@ func (c *Core) advance(now clock.Instant, r *request) {
 		return
 	}
 	switch {
-	case r.phase == writing && len(r.echoes) == 0, r.phase == repairing:
+	case r.phase == writing && (len(r.echoes) == 0 || c.blunder == blunderNoEcho), r.phase == repairing:
 		c.finish(r, nil)
 	case r.phase == writing:
 		r.keys = r.echoes

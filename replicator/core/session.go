@@ -85,7 +85,7 @@ type wanted struct {
 type lane struct {
 	peer  view.NodeID
 	heard clock.Instant
-	// took is about how long its slower answers took.
+	// took is about how long its slower answers to a Fetch took, 0 before the first.
 	took time.Duration
 	// late: a source that is asked for nothing any more that others could send.
 	late bool
@@ -108,7 +108,7 @@ func (c *Core) startSession(now clock.Instant, p *peer) {
 	c.trace(TraceEvent{Kind: TraceDescend, Peer: p.id})
 	p.differed = 0
 	c.shunned = 0
-	c.session = session{id: c.ids, peer: p.id, epoch: c.epoch, chunk: fetchKeysMax, lanes: []lane{{peer: p.id, heard: now}}}
+	c.session = session{id: c.ids, peer: p.id, epoch: c.epoch, chunk: c.cfg.fetchKeys, lanes: []lane{{peer: p.id, heard: now}}}
 	c.feed(now)
 }
 
@@ -267,7 +267,9 @@ func (c *Core) answered(now clock.Instant, p *peer, id, number uint64) (a ask, o
 	}
 	a = s.asks[i]
 	l := &s.lanes[slices.IndexFunc(s.lanes, func(l lane) bool { return l.peer == p.id })]
-	l.took = max(now.Sub(a.at), l.took/2)
+	if len(a.keys) > 0 {
+		l.took = max(now.Sub(a.at), l.took/2)
+	}
 	s.asks = slices.Delete(s.asks, i, i+1)
 	s.credit -= a.credit
 	return a, true
@@ -300,7 +302,7 @@ func (c *Core) onValues(now clock.Instant, p *peer, m *Values) {
 	switch {
 	case !ok:
 		return
-	case !took, m.Answered == 0, m.Answered > len(a.keys):
+	case !took && c.blunder != blunderClaimRefused, m.Answered == 0, m.Answered > len(a.keys):
 		// The session must not claim to have everything.
 		c.abandon()
 		return
@@ -312,11 +314,11 @@ func (c *Core) onValues(now clock.Instant, p *peer, m *Values) {
 	got, rest := a.keys[:m.Answered], a.keys[m.Answered:]
 	if len(rest) > 0 {
 		c.giveBack(rest, a.own)
-		s.chunk = min(max(2*m.Answered, fetchKeysMin), fetchKeysMax)
+		s.chunk = min(max(2*m.Answered, fetchKeysMin), c.cfg.fetchKeys)
 	} else if len(got) == s.chunk {
-		s.chunk = min(2*s.chunk, fetchKeysMax)
+		s.chunk = min(2*s.chunk, c.cfg.fetchKeys)
 	}
-	if p.id != s.peer {
+	if p.id != s.peer && c.blunder != blunderTrustHelpers {
 		c.judge(p, got)
 	}
 	c.feed(now)
@@ -375,13 +377,17 @@ func (c *Core) dismiss(id view.NodeID) {
 // in parts, or another one on its way before it, give it more time.
 func (c *Core) due(a *ask) clock.Instant {
 	since, wait := a.at, c.wait(a.tries-1)
-	if len(a.keys) > 0 {
-		wait *= 4
-	}
 	for i := range c.session.lanes {
-		if l := &c.session.lanes[i]; l.peer == a.peer {
-			since, wait = max(since, l.heard), max(wait, 4*l.took)
+		l := &c.session.lanes[i]
+		switch {
+		case l.peer != a.peer:
+			continue
+		case len(a.keys) > 0 && l.took == 0:
+			wait *= 4 // it may be much that comes, over a slow link
+		case len(a.keys) > 0:
+			wait = max(2*wait, 4*l.took)
 		}
+		since = max(since, l.heard)
 	}
 	return max(since, c.byID[a.peer].in.at).Add(wait)
 }

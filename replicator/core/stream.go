@@ -144,7 +144,11 @@ func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
 	}
 	// Only the entries that this very answer is about count for their writers: it
 	// names all of those among them that were refused. Seen does not.
-	for i := c.findWrite(m.From); i < len(c.writes) && c.writes[i].seq <= m.To; i++ {
+	from, to := m.From, m.To
+	if c.blunder == blunderSeenIsAck {
+		from, to = 0, m.Seen
+	}
+	for i := c.findWrite(from); i < len(c.writes) && c.writes[i].seq <= to; i++ {
 		r := c.writes[i]
 		if r.done || r.phase != writing {
 			continue

@@ -28,7 +28,7 @@ func (c *Core) onUpdate(now clock.Instant, u Update) {
 		r.entry = entry
 		r.seq = c.append(now, entry)
 	}
-	if u.Level.alone() || len(u.Ops) == 0 {
+	if u.Level.alone() || len(u.Ops) == 0 || c.blunder == blunderLocalAck {
 		c.reply(u.ID, nil, nil)
 		return
 	}
