@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -15,24 +16,38 @@ import (
 	"github.com/peerage-go/peerage/replicator/core"
 )
 
-// tcpNode is a replicator over a transport on loopback.
-type tcpNode struct {
+// benchNode is a replicator over a transport.
+type benchNode struct {
 	*Replicator
-	tr   *transport.TCP
+	tr   transport.Transport
 	pong chan struct{}
 }
 
 // startTCP starts n replicators in one view, over loopback sockets.
-func startTCP(tb testing.TB, n int) []*tcpNode {
-	nodes := make([]*tcpNode, n)
+func startTCP(tb testing.TB, n int) []*benchNode {
+	return startNodes(tb, n, func(c transport.Config) (transport.Transport, error) {
+		return transport.NewTCP(transport.TCPConfig{Config: c})
+	})
+}
+
+// startMemory is startTCP over the network in memory.
+func startMemory(tb testing.TB, n int) []*benchNode {
+	net := transport.NewNetwork(transport.NetworkConfig{})
+	return startNodes(tb, n, func(c transport.Config) (transport.Transport, error) {
+		return net.Transport(transport.MemoryConfig{Config: c})
+	})
+}
+
+func startNodes(tb testing.TB, n int, open func(transport.Config) (transport.Transport, error)) []*benchNode {
+	nodes := make([]*benchNode, n)
 	v := &view.View{Epoch: view.FirstEpoch(1)}
 	for i := range nodes {
 		id := view.NodeID(i + 1)
-		tr, err := transport.NewTCP(transport.TCPConfig{Config: transport.Config{ID: id, Name: fmt.Sprint("n", id), Cluster: "bench"}})
+		tr, err := open(transport.Config{ID: id, Name: fmt.Sprint("n", id), Cluster: "bench"})
 		if err != nil {
 			tb.Fatal(err)
 		}
-		node := &tcpNode{tr: tr, pong: make(chan struct{}, 1)}
+		node := &benchNode{tr: tr, pong: make(chan struct{}, 1)}
 		node.Replicator = New(Config{Self: id, Send: func(to view.NodeID, c transport.Class, p []byte) error {
 			return tr.Send(to, c, transport.KindReplicator, p)
 		}})
@@ -141,41 +156,87 @@ func BenchmarkMajorityConcurrent(b *testing.B) {
 	b.ReportMetric(float64(nodes[0].Stats().BytesSent-before)/float64(seq-1)/1000, "B/write")
 }
 
-// BenchmarkJoiner fills a newcomer with 100,000 keys, about 10 MB.
+// BenchmarkJoiner fills a newcomer with 100,000 keys, about 10 MB, from as many peers
+// as hold them. B/key is what all of them have sent, per key.
 func BenchmarkJoiner(b *testing.B) {
-	const keys = 100_000
-	for b.Loop() {
-		b.StopTimer()
-		nodes := startTCP(b, 2)
-		first, joiner := nodes[0], nodes[1]
-		lone := &view.View{Epoch: view.FirstEpoch(1) + 1, Members: []view.Member{{Node: view.Node{ID: 1}, Status: view.Up}}}
-		first.SetView(lone)
-		fill(b, first.Replicator, keys, 60)
-		b.StartTimer()
-		start := time.Now()
-		both := &view.View{Epoch: lone.Epoch + 1, Members: append(slices.Clone(lone.Members), view.Member{Node: view.Node{ID: 2}, Status: view.Joining})}
-		first.SetView(both)
-		joiner.SetView(both)
-		tick := time.NewTicker(2 * time.Millisecond)
-		for joiner.Stats().Keys < keys {
-			<-tick.C
-		}
-		tick.Stop()
-		b.ReportMetric(time.Since(start).Seconds(), "s/joiner")
-		b.ReportMetric(float64(first.Stats().BytesSent)/keys, "B/key")
-		for _, n := range nodes {
-			n.Close()
-			n.tr.Close()
-		}
+	for _, c := range []struct {
+		name  string
+		peers int
+		start func(testing.TB, int) []*benchNode
+	}{
+		{"tcp/peers=1", 1, startTCP},
+		{"memory/peers=1", 1, startMemory},
+		{"memory/peers=4", 4, startMemory},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmarkJoiner(b, c.start, c.peers) })
 	}
 }
 
+func benchmarkJoiner(b *testing.B, start func(testing.TB, int) []*benchNode, peers int) {
+	const keys = 100_000
+	var took time.Duration
+	var bytes uint64
+	for b.Loop() {
+		b.StopTimer()
+		nodes := start(b, peers+1)
+		joiner := nodes[peers]
+		before := &view.View{Epoch: view.FirstEpoch(1) + 1}
+		for i := range peers {
+			before.Members = append(before.Members, view.Member{Node: view.Node{ID: view.NodeID(i + 1)}, Status: view.Up})
+		}
+		for _, n := range nodes[:peers] {
+			n.SetView(before)
+		}
+		fill(b, nodes[0].Replicator, keys, 60)
+		for _, n := range nodes[:peers] {
+			// All have it all, and have been told so.
+			waitFor(func() bool { s := n.Stats(); return s.Keys == keys && s.LogEntries == 0 })
+		}
+		for _, n := range nodes[:peers] {
+			bytes -= n.Stats().BytesSent
+		}
+		after := &view.View{Epoch: before.Epoch + 1, Members: append(slices.Clone(before.Members), view.Member{Node: view.Node{ID: view.NodeID(peers + 1)}, Status: view.Joining})}
+		b.StartTimer()
+		begun := time.Now()
+		for _, n := range nodes {
+			n.SetView(after)
+		}
+		waitFor(func() bool { return joiner.Stats().Keys == keys })
+		took += time.Since(begun)
+		b.StopTimer()
+		for i, n := range nodes {
+			if i < peers {
+				bytes += n.Stats().BytesSent
+			}
+			n.Close()
+			n.tr.Close()
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric(took.Seconds()/float64(b.N), "s/joiner")
+	b.ReportMetric(float64(bytes)/keys/float64(b.N), "B/key")
+}
+
+// waitFor looks every other millisecond.
+func waitFor(ok func() bool) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		<-tick.C
+	}
+}
+
+// fill writes keys of which the values do not compress well.
 func fill(b *testing.B, r *Replicator, keys, bytes int) {
-	value := string(make([]byte, bytes))
+	rng := rand.New(rand.NewPCG(1, 1))
 	for i := 0; i < keys; i += 1000 {
 		ops := make([]Op, 1000)
 		for j := range ops {
-			ops[j] = setEntry(1, fmt.Sprintf("key-%08d", i+j), value, 1)
+			value := make([]byte, bytes)
+			for k := range value {
+				value[k] = byte(' ' + rng.IntN(64))
+			}
+			ops[j] = setEntry(1, fmt.Sprintf("key-%08d", i+j), string(value), 1)
 		}
 		fatal(b, r.Update(context.Background(), ops, Local))
 	}
