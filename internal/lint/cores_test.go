@@ -17,6 +17,7 @@ var cores = []string{
 	"sharding/coordinator",
 	"sharding/region",
 	"sharding/reliable",
+	"sharding/standby",
 	"sharding/strategy",
 	"sharding/daemon",
 }

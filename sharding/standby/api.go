@@ -1,0 +1,143 @@
+package standby
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/mutant"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// Config is what a Core needs to know at birth. Zero numbers take the default
+// named at the field.
+type Config struct {
+	Self view.NodeID
+	// Type and Role are the entity type's.
+	Type, Role string
+	// Mode and Replicas are the type's: how many nodes hold each copy, the home
+	// included. Fewer, if fewer are there. A Core that only holds for others need not
+	// know them.
+	Mode     Mode
+	Replicas int
+	// Resend is how long an unanswered message waits before it is sent again, at
+	// first; it doubles up to eight times as much. Default: 200 ms.
+	Resend time.Duration
+	// Grace is how long a collection that has enough answers waits for the others.
+	// Default: 500 ms.
+	Grace time.Duration
+	// BytesMax bounds the copies held here. Default: 1 GiB.
+	BytesMax int
+	// PageBytes is about the size of the largest message; one copy may exceed it.
+	// Default: 256 KiB.
+	PageBytes int
+
+	// Mutant is for tests of the checkers and is zero otherwise.
+	Mutant mutant.Kind
+}
+
+// Event is what happens to a Core. Its implementations are the structs below.
+type Event interface{ event() }
+
+// Tick says that time has passed: the shell sends it at Core.Deadline or later.
+type Tick struct{}
+
+// ViewChanged brings a newer view; skipped ones do no harm.
+type ViewChanged struct{ View *view.View }
+
+// Received is a message of another node, or of this one.
+type Received struct {
+	From view.NodeID
+	Msg  Message
+}
+
+// Begin says that this node becomes the home of a shard: Ready follows, unless End
+// or Deposed comes first.
+type Begin struct {
+	Shard protocol.ShardID
+	Token protocol.Token
+}
+
+// End says that this node is no longer the home of a shard under a token. The
+// copies that it holds stay.
+type End struct {
+	Shard protocol.ShardID
+	Token protocol.Token
+}
+
+// EndAll is End for every shard.
+type EndAll struct{}
+
+// Change brings the new state of an entity whose shard is ready here, with a
+// Version above all that it had: Kept follows.
+type Change struct {
+	Shard   protocol.ShardID
+	Token   protocol.Token
+	ID      string
+	Version uint64
+	State   []byte
+}
+
+func (Tick) event()        {}
+func (ViewChanged) event() {}
+func (Received) event()    {}
+func (Begin) event()       {}
+func (End) event()         {}
+func (EndAll) event()      {}
+func (Change) event()      {}
+
+// Effects is what a step asks the shell to do, in order. The shell empties it.
+type Effects struct{ Do []Effect }
+
+// Reset empties e and keeps its memory.
+func (e *Effects) Reset() {
+	clear(e.Do)
+	e.Do = e.Do[:0]
+}
+
+// Effect is one thing to do. Its implementations are the structs below.
+type Effect interface{ effect() }
+
+// Send is a message for a node, this one included: then it comes back as Received.
+// Delivery is not promised.
+type Send struct {
+	To  view.NodeID
+	Msg Message
+}
+
+// Ready says that the shard may start, and with which states. Copies is the
+// receiver's; their States are shared.
+type Ready struct {
+	Shard  protocol.ShardID
+	Token  protocol.Token
+	Copies map[string]Copy
+	// Short: so many holders were lost that acknowledged changes may be missing.
+	Short bool
+}
+
+// Kept says that enough holders have an entity's state up to Version.
+type Kept struct {
+	Shard   protocol.ShardID
+	Token   protocol.Token
+	ID      string
+	Version uint64
+}
+
+// Deposed says that a holder knows a higher token: nothing of this allocation will
+// be kept any more.
+type Deposed struct {
+	Shard protocol.ShardID
+	Token protocol.Token
+}
+
+// Refusal says, for counters, that this node refused a message of an older
+// allocation.
+type Refusal struct {
+	Shard protocol.ShardID
+	From  view.NodeID
+}
+
+func (Send) effect()    {}
+func (Ready) effect()   {}
+func (Kept) effect()    {}
+func (Deposed) effect() {}
+func (Refusal) effect() {}

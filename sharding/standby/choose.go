@@ -1,0 +1,71 @@
+package standby
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// Choose returns who holds the copies of a shard: the owner first, then members
+// of the role that are up, in the order of their rendezvous hashes, so that few
+// copies move when members come and go. Members on hosts that hold no copy yet go
+// first. There are replicas of them, or all there are.
+func Choose(v *view.View, role, typ string, shard protocol.ShardID, owner view.NodeID, replicas int) []view.NodeID {
+	type candidate struct {
+		id     view.NodeID
+		host   string
+		weight uint64
+	}
+	var all []candidate
+	used := map[string]bool{}
+	for _, m := range v.WithRole(role) {
+		switch {
+		case m.ID == owner:
+			used[host(m.Addr)] = true
+		case m.Status == view.Up:
+			all = append(all, candidate{m.ID, host(m.Addr), weigh(typ, shard, m.ID)})
+		}
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.id, b.id))
+	})
+	chosen := []view.NodeID{owner}
+	var rest []view.NodeID
+	for _, c := range all {
+		if len(chosen) < replicas && !used[c.host] {
+			used[c.host] = c.host != ""
+			chosen = append(chosen, c.id)
+			continue
+		}
+		rest = append(rest, c.id)
+	}
+	return append(chosen, rest[:max(0, min(replicas-len(chosen), len(rest)))]...)
+}
+
+// host returns the host of an address, "" if it does not tell.
+func host(addr string) string {
+	h, _, ok := strings.Cut(addr, ":")
+	if i := strings.LastIndexByte(addr, ':'); ok && i > 0 {
+		h = addr[:i]
+	}
+	return h
+}
+
+func weigh(typ string, shard protocol.ShardID, id view.NodeID) uint64 {
+	h := fnv.New64a()
+	b := wire.AppendString(nil, typ)
+	b = wire.AppendU64(b, uint64(shard))
+	h.Write(wire.AppendU64(b, uint64(id)))
+	x := h.Sum64()
+	// FNV leaves the high bits of like inputs alike.
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}

@@ -1,0 +1,169 @@
+package standby
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// ask is a question for one node's copies.
+type ask struct {
+	after string
+	done  bool
+	has   map[string]Tag
+	resend
+}
+
+// resend is when something unanswered goes out again.
+type resend struct {
+	at    clock.Instant
+	pause time.Duration
+}
+
+// sent notes that it went out now.
+func (r *resend) sent(c *Core, again bool) {
+	if !again || r.pause == 0 {
+		r.pause = c.cfg.Resend
+	} else {
+		r.pause = min(2*r.pause, 8*c.cfg.Resend)
+	}
+	r.at = c.now.Add(r.pause)
+	c.wake(r.at)
+}
+
+// due reports whether it is time; if not it asks for a Tick.
+func (r *resend) due(c *Core) bool {
+	if c.now.Before(r.at) {
+		c.wake(r.at)
+		return false
+	}
+	return true
+}
+
+// collect asks those that were not asked yet.
+func (o *owner) collect() {
+	for _, id := range union(o.c.members(), []view.NodeID{o.c.cfg.Self}) {
+		if o.asks[id] == nil {
+			a := &ask{has: map[string]Tag{}}
+			o.asks[id] = a
+			o.question(id, a, false)
+		}
+	}
+	o.collected()
+}
+
+func (o *owner) question(id view.NodeID, a *ask, again bool) {
+	a.sent(o.c, again)
+	o.c.send(id, Collect{Shard: o.shard, Token: o.token, After: a.after})
+}
+
+func (o *owner) reask() {
+	for _, id := range slices.Sorted(maps.Keys(o.asks)) {
+		if a := o.asks[id]; !a.done && o.c.present(id) && a.due(o.c) {
+			o.question(id, a, true)
+		}
+	}
+	o.collected()
+}
+
+func (o *owner) held(from view.NodeID, m Held) {
+	a := o.asks[from]
+	if a == nil || a.done || m.After != a.after || m.More && len(m.Copies) == 0 {
+		return
+	}
+	if m.Layout.newer(&o.seen) {
+		o.seen = m.Layout
+	}
+	for _, cp := range m.Copies {
+		a.has[cp.ID] = cp.Tag
+		a.after = max(a.after, cp.ID)
+		e := o.entries[cp.ID]
+		if e == nil || e.Tag.Less(cp.Tag) {
+			o.entries[cp.ID] = &entry{Copy: cp}
+		}
+	}
+	if m.More {
+		o.question(from, a, false)
+		return
+	}
+	a.done = true
+	o.collected()
+}
+
+// collected ends the collection when nobody is left to answer, or when enough have
+// answered and the others were given their time.
+func (o *owner) collected() {
+	heard := func(id view.NodeID) bool { return o.asks[id] != nil && o.asks[id].done }
+	all := true
+	for id, a := range o.asks { // order-free: all of them
+		all = all && (a.done || !o.c.present(id))
+	}
+	if o.c.view == nil || !heard(o.c.cfg.Self) {
+		return
+	}
+	if !all {
+		if !o.satisfied(heard) || o.seen.IsZero() {
+			o.graceAt = 0
+			return
+		}
+		if o.graceAt == 0 {
+			o.graceAt = o.c.now.Add(o.c.cfg.Grace)
+		}
+		if o.c.now.Before(o.graceAt) && !o.c.cfg.Mutant.Is("first answer is enough") {
+			o.c.wake(o.graceAt)
+			return
+		}
+	}
+	o.short = !o.satisfied(heard)
+	o.begin()
+}
+
+// satisfied reports whether of each set on which an acknowledgement may rest
+// enough have answered.
+func (o *owner) satisfied(heard func(view.NodeID) bool) bool {
+	if o.c.cfg.Mutant.Is("first answer is enough") {
+		return true
+	}
+	if len(o.seen.Before) > beforeMax {
+		return false
+	}
+	for _, set := range o.seen.sets() {
+		if count(set, heard) < enough(o.c.cfg.Mode, len(set)) {
+			return false
+		}
+	}
+	return true
+}
+
+// begin goes on with what was collected. Who answered is a holder of what it said.
+func (o *owner) begin() {
+	asks := o.asks
+	o.asks = nil
+	for id, a := range asks { // order-free: each by itself
+		if a.done {
+			o.peers[id] = &peer{acked: a.has}
+		}
+	}
+	if o.seen.IsZero() && len(o.entries) == 0 {
+		o.peers = map[view.NodeID]*peer{}
+		o.start()
+		return
+	}
+	o.propose()
+}
+
+// start lets the shard run.
+func (o *owner) start() {
+	if o.ready {
+		return
+	}
+	o.ready = true
+	copies := map[string]Copy{}
+	for id, e := range o.entries { // order-free: into a map
+		copies[id] = e.Copy
+	}
+	o.c.do(Ready{Shard: o.shard, Token: o.token, Copies: copies, Short: o.short})
+}

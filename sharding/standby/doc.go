@@ -1,0 +1,47 @@
+// Package standby is the core of replicated entity state (DESIGN 7.7): it keeps a
+// copy of every entity's newest state on R nodes, the home of its shard included,
+// and gives the next home what was acknowledged before.
+//
+// A Core serves one entity type on one node. It plays two parts: as a holder it
+// keeps copies for others, as an owner it looks after the shards that run here.
+// One node may be both for one shard: then it sends to itself.
+//
+// # The protocol
+//
+// It is Paxos in its vertical form: the tokens that the coordinator gives out are
+// the ballots, and there is one owner to a token.
+//
+//	collect   the new owner asks every member of the role for its copies. Whoever
+//	          answers has raised its fence: it refuses every lower token from then on.
+//	          Enough is: all members of the view have answered; or of each set of
+//	          holders that an acknowledgement may rest on, so many that every quorum
+//	          of the set has one among them.
+//	fill      the newest copy of each entity goes to the new holders, until a quorum
+//	          of them has all of them.
+//	announce  every member of the role is told the new layout: who holds. When all
+//	          those have answered who might otherwise vouch for the former layout, and
+//	          a quorum of the new one, the new layout is active. The shard may start.
+//	write     a change is kept when a quorum of the layout has it.
+//	change    when the view changes, the owner chooses holders anew: fill, announce,
+//	          activate; meanwhile a change must be kept by a quorum of both layouts.
+//
+// A layout that is not active yet is announced together with the sets that counted
+// before it (Layout.Before), so that a later owner that meets it asks both for
+// enough answers. An active layout was made known to every living member of the
+// former one: so whoever collects from the former one learns of it.
+//
+// A shard that never had state has no layout, and costs its owner the collection
+// and nothing else; the first change makes one.
+//
+// # What is promised
+//
+// Invariant: a change that was kept in Quorum mode is met by every later owner, as
+// long as fewer of its layout's holders are lost at once (before the layout is
+// renewed) than a quorum. With R = 3: one. An owner that cannot rule out that more
+// were lost says so (Ready.Short).
+//
+// Rejected: to keep state in the replicator. It has no owner and no fence per
+// shard, every node of a role keeps all of it, and its deltas are spread by gossip.
+// Rejected: the home counts no copy of its own. It needs one node more for the same
+// promise.
+package standby

@@ -1,0 +1,123 @@
+package standby
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// holder is what this node keeps of one shard for its owner.
+type holder struct {
+	// fence is the highest token met. Invariant: never falls.
+	fence  protocol.Token
+	layout Layout
+	copies map[string]Copy
+	// wanted are the fence and Write.For of the newest write: a layout before it was
+	// overtaken, and does not end what the write began.
+	wantedBy  protocol.Token
+	wantedFor uint64
+}
+
+// outside reports whether a layout has done with what this node keeps for another
+// one that is not newer than (t, seq).
+func (h *holder) outside(self view.NodeID, t protocol.Token, seq uint64) bool {
+	l := &h.layout
+	if !l.Active || slices.Contains(l.Members, self) {
+		return false
+	}
+	c := l.Token.Compare(t)
+	return c > 0 || c == 0 && l.Seq >= seq
+}
+
+// admit returns the holder for a message under a token, or refuses it.
+func (c *Core) admit(from view.NodeID, s protocol.ShardID, t protocol.Token) *holder {
+	h := c.holders[s]
+	if h == nil {
+		h = &holder{copies: map[string]Copy{}}
+		c.holders[s] = h
+	}
+	if t.Less(h.fence) && !c.cfg.Mutant.Is("no fence") {
+		c.do(Refusal{Shard: s, From: from})
+		c.send(from, Refused{Shard: s, Token: t, Fence: h.fence})
+		return nil
+	}
+	h.fence = h.fence.Max(t)
+	return h
+}
+
+func (c *Core) holderCollect(from view.NodeID, m Collect) {
+	h := c.admit(from, m.Shard, m.Token)
+	if h == nil {
+		return
+	}
+	answer := Held{Shard: m.Shard, Token: m.Token, After: m.After, Layout: h.layout}
+	size := 0
+	for _, id := range slices.Sorted(maps.Keys(h.copies)) {
+		if id <= m.After {
+			continue
+		}
+		cp := h.copies[id]
+		if size += cp.bytes(); size > c.cfg.PageBytes && len(answer.Copies) > 0 {
+			answer.More = true
+			break
+		}
+		answer.Copies = append(answer.Copies, cp)
+	}
+	c.send(from, answer)
+}
+
+func (c *Core) holderWrite(from view.NodeID, m Write) {
+	h := c.admit(from, m.Shard, m.Token)
+	if h == nil {
+		return
+	}
+	if h.outside(c.cfg.Self, m.Token, m.For) {
+		// A late one: nobody counts on it.
+		return
+	}
+	more := 0
+	for i := range m.Copies {
+		if old, ok := h.copies[m.Copies[i].ID]; !ok || old.Tag.Less(m.Copies[i].Tag) {
+			more += m.Copies[i].bytes()
+			if ok {
+				more -= old.bytes()
+			}
+		}
+	}
+	if more > 0 && c.bytes+more > c.cfg.BytesMax {
+		c.send(from, Ack{Shard: m.Shard, Token: m.Token, Seq: m.Seq, Full: true})
+		return
+	}
+	if h.wantedBy != m.Token {
+		h.wantedBy, h.wantedFor = m.Token, 0
+	}
+	h.wantedFor = max(h.wantedFor, m.For)
+	for _, cp := range m.Copies {
+		if old, ok := h.copies[cp.ID]; !ok || old.Tag.Less(cp.Tag) || c.cfg.Mutant.Is("older copy replaces newer") {
+			h.copies[cp.ID] = cp
+		}
+	}
+	c.bytes += more
+	c.send(from, Ack{Shard: m.Shard, Token: m.Token, Seq: m.Seq})
+}
+
+// holderAnnounce learns a layout. Who is not in an active one holds nothing more:
+// a quorum of it has everything.
+func (c *Core) holderAnnounce(from view.NodeID, m Announce) {
+	h := c.admit(from, m.Shard, m.Token)
+	if h == nil {
+		return
+	}
+	if m.Layout.newer(&h.layout) {
+		h.layout = m.Layout
+	}
+	if h.outside(c.cfg.Self, h.wantedBy, h.wantedFor) {
+		for _, cp := range h.copies { // order-free: a sum
+			c.bytes -= cp.bytes()
+		}
+		clear(h.copies)
+	}
+	c.send(from, Announced{Shard: m.Shard, Token: m.Token, Seq: m.Layout.Seq, Active: m.Layout.Active})
+}

@@ -1,0 +1,162 @@
+package standby
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// notice is what one node was told of our layouts.
+type notice struct {
+	// seq and active are those of the newest layout that it has confirmed.
+	seq    uint64
+	active bool
+	out    bool
+	resend
+}
+
+func (n *notice) knows(l *Layout) bool {
+	return n != nil && (n.seq > l.Seq || n.seq == l.Seq && (n.active || !l.Active))
+}
+
+// propose begins the way to a layout of the present view.
+func (o *owner) propose() {
+	o.seq++
+	o.next = Layout{Token: o.token, Seq: o.seq, Members: o.choose()}
+	if o.layout.IsZero() {
+		// Cut, it is still too long for satisfied.
+		sets := o.seen.sets()
+		o.next.Before = sets[:min(len(sets), beforeMax+1)]
+	} else {
+		o.next.Before = [][]view.NodeID{o.layout.Members}
+	}
+	o.announcing = false
+	for _, id := range o.next.Members {
+		p := o.peers[id]
+		if p == nil {
+			p = &peer{acked: map[string]Tag{}}
+			o.peers[id] = p
+		}
+		p.fill(o)
+	}
+	for _, id := range o.holders() {
+		if p := o.peers[id]; p != nil {
+			o.push(id, p)
+		}
+	}
+	o.forward()
+}
+
+// forward takes the next layout as far as it can go: filled, announced, active.
+func (o *owner) forward() {
+	if o.next.IsZero() {
+		o.tell()
+		return
+	}
+	if !o.announcing {
+		full := count(o.next.Members, func(id view.NodeID) bool { return len(o.peers[id].missing) == 0 })
+		if full < quorum(len(o.next.Members)) && !o.c.cfg.Mutant.Is("announce before filled") {
+			return
+		}
+		o.announcing = true
+	}
+	o.tell()
+	if o.vouched() {
+		o.activate()
+	}
+}
+
+// vouched reports whether nobody who may answer a later collection still believes
+// in what was before.
+func (o *owner) vouched() bool {
+	knows := func(id view.NodeID) bool { return o.told[id].knows(&o.next) }
+	if count(o.next.Members, knows) < quorum(len(o.next.Members)) {
+		return false
+	}
+	if o.c.cfg.Mutant.Is("former holders not told") {
+		return true
+	}
+	for _, id := range union(o.next.Before...) {
+		if o.c.present(id) && !knows(id) {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *owner) activate() {
+	o.layout, o.next = o.next, Layout{}
+	o.layout.Active, o.layout.Before = true, nil
+	o.announcing = false
+	for id := range o.peers { // order-free: deletes
+		if !slices.Contains(o.layout.Members, id) {
+			delete(o.peers, id)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(o.entries)) {
+		o.keepMaybe(o.entries[id])
+	}
+	o.start()
+	o.tell()
+}
+
+// newest returns the layout that is to be told.
+func (o *owner) newest() *Layout {
+	if o.announcing {
+		return &o.next
+	}
+	return &o.layout
+}
+
+// tell announces the newest layout to every member that does not know it.
+func (o *owner) tell() {
+	l := o.newest()
+	if l.IsZero() {
+		return
+	}
+	for _, id := range union(o.c.members(), l.Members) {
+		n := o.told[id]
+		if n == nil {
+			n = &notice{}
+			o.told[id] = n
+		}
+		n.out = !n.knows(l)
+		if n.out {
+			n.sent(o.c, false)
+			o.c.send(id, Announce{Shard: o.shard, Token: o.token, Layout: *l})
+		}
+	}
+}
+
+func (o *owner) retell() {
+	l := o.newest()
+	for _, id := range slices.Sorted(maps.Keys(o.told)) {
+		n := o.told[id]
+		if !o.c.present(id) {
+			delete(o.told, id)
+			continue
+		}
+		if !l.IsZero() && n.out && n.due(o.c) {
+			n.sent(o.c, true)
+			o.c.send(id, Announce{Shard: o.shard, Token: o.token, Layout: *l})
+		}
+	}
+	if o.announcing && o.vouched() {
+		o.activate()
+	}
+}
+
+func (o *owner) announced(from view.NodeID, m Announced) {
+	n := o.told[from]
+	if n == nil || m.Seq < n.seq {
+		return
+	}
+	n.active = m.Active || n.active && m.Seq == n.seq
+	n.seq = m.Seq
+	l := o.newest()
+	n.out = n.out && !n.knows(l)
+	if o.announcing && o.vouched() {
+		o.activate()
+	}
+}

@@ -1,0 +1,74 @@
+package standby
+
+import "github.com/peerage-go/peerage/sharding/protocol"
+
+// Message is one of the structs below. All are idempotent: they may be lost,
+// doubled and reordered.
+type Message interface{ message() }
+
+// Collect asks for copies, in pages: those behind After. It raises the fence.
+type Collect struct {
+	Shard protocol.ShardID
+	Token protocol.Token
+	After string
+}
+
+// Held answers Collect with one page.
+type Held struct {
+	Shard protocol.ShardID
+	Token protocol.Token
+	After string
+	// More: there are copies behind these.
+	More   bool
+	Layout Layout
+	Copies []Copy
+}
+
+// Write brings copies to a holder.
+type Write struct {
+	Shard protocol.ShardID
+	Token protocol.Token
+	// Seq numbers the writes of an owner.
+	Seq uint64
+	// For is the owner's newest layout: an older one does not end what this begins.
+	For    uint64
+	Copies []Copy
+}
+
+// Ack answers Write. Full: the holder has no room, and kept nothing.
+type Ack struct {
+	Shard protocol.ShardID
+	Token protocol.Token
+	Seq   uint64
+	Full  bool
+}
+
+// Announce tells a layout.
+type Announce struct {
+	Shard  protocol.ShardID
+	Token  protocol.Token
+	Layout Layout
+}
+
+// Announced answers Announce.
+type Announced struct {
+	Shard  protocol.ShardID
+	Token  protocol.Token
+	Seq    uint64
+	Active bool
+}
+
+// Refused answers whatever comes with a token below the holder's fence.
+type Refused struct {
+	Shard protocol.ShardID
+	Token protocol.Token
+	Fence protocol.Token
+}
+
+func (Collect) message()   {}
+func (Held) message()      {}
+func (Write) message()     {}
+func (Ack) message()       {}
+func (Announce) message()  {}
+func (Announced) message() {}
+func (Refused) message()   {}

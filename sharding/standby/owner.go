@@ -1,0 +1,145 @@
+package standby
+
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// owner is the part of a shard's home. It goes through collect.go, layout.go and
+// then serves: what changes is sent by peer.go.
+type owner struct {
+	c     *Core
+	shard protocol.ShardID
+	token protocol.Token
+
+	// asks are the collection's questions; nil when it is over.
+	asks map[view.NodeID]*ask
+	// graceAt is when a collection that has enough may end.
+	graceAt clock.Instant
+	seen    Layout
+	short   bool
+	ready   bool
+
+	entries map[string]*entry
+	// layout is active, next is on its way there: either may be zero.
+	layout, next Layout
+	seq          uint64
+	announcing   bool
+	peers        map[view.NodeID]*peer
+	told         map[view.NodeID]*notice
+	writes       uint64
+}
+
+// entry is one entity's newest state.
+type entry struct {
+	Copy
+	// kept is the version that the shell was told of.
+	kept uint64
+}
+
+func newOwner(c *Core, s protocol.ShardID, t protocol.Token) *owner {
+	return &owner{
+		c: c, shard: s, token: t, asks: map[view.NodeID]*ask{}, entries: map[string]*entry{},
+		peers: map[view.NodeID]*peer{}, told: map[view.NodeID]*notice{},
+	}
+}
+
+func (o *owner) change(ev *Change) {
+	e := o.entries[ev.ID]
+	if e == nil {
+		e = &entry{Copy: Copy{ID: ev.ID}}
+		o.entries[ev.ID] = e
+	}
+	tag := Tag{Token: o.token, Version: ev.Version}
+	if !e.Tag.Less(tag) {
+		return
+	}
+	e.Tag, e.State = tag, ev.State
+	if o.layout.IsZero() && o.next.IsZero() {
+		o.propose()
+	}
+	for _, id := range o.holders() {
+		p := o.peers[id]
+		p.mark(ev.ID)
+		o.push(id, p)
+	}
+}
+
+// holders returns who gets what changes: of both layouts.
+func (o *owner) holders() []view.NodeID {
+	all := union(o.layout.Members, o.next.Members)
+	return slices.DeleteFunc(all, func(id view.NodeID) bool { return !o.c.present(id) })
+}
+
+// keepMaybe tells the shell when enough holders have an entity's newest state, or
+// all that it was told to wait for.
+func (o *owner) keepMaybe(e *entry) {
+	if o.layout.IsZero() || e.Tag.Token != o.token {
+		return
+	}
+	v := o.keptBy(o.layout.Members, e)
+	if !o.next.IsZero() && !o.c.cfg.Mutant.Is("old layout alone") {
+		v = min(v, o.keptBy(o.next.Members, e))
+	}
+	if v > e.kept {
+		e.kept = v
+		o.c.do(Kept{Shard: o.shard, Token: o.token, ID: e.ID, Version: v})
+	}
+}
+
+// keptBy returns the version of this token that a quorum of a set has.
+func (o *owner) keptBy(set []view.NodeID, e *entry) uint64 {
+	var have []uint64
+	for _, id := range set {
+		v := uint64(0)
+		if p := o.peers[id]; p != nil && p.acked[e.ID].Token == o.token {
+			v = p.acked[e.ID].Version
+		}
+		have = append(have, v)
+	}
+	slices.Sort(have)
+	n := quorum(len(set))
+	if o.c.cfg.Mutant.Is("one copy is enough") {
+		n = 1
+	}
+	return have[len(have)-n]
+}
+
+func (o *owner) viewChanged() {
+	if o.asks != nil {
+		o.collect()
+		return
+	}
+	if o.layout.IsZero() && o.next.IsZero() {
+		return
+	}
+	newest := &o.layout
+	if !o.next.IsZero() {
+		newest = &o.next
+	}
+	if !slices.Equal(o.choose(), newest.Members) {
+		o.propose()
+		return
+	}
+	o.forward()
+}
+
+func (o *owner) choose() []view.NodeID {
+	return Choose(o.c.view, o.c.cfg.Role, o.c.cfg.Type, o.shard, o.c.cfg.Self, o.c.cfg.Replicas)
+}
+
+func (o *owner) tick() {
+	if o.asks != nil {
+		o.reask()
+		return
+	}
+	for _, id := range o.holders() {
+		if p := o.peers[id]; p != nil {
+			o.repush(id, p)
+		}
+	}
+	o.retell()
+}

@@ -1,0 +1,60 @@
+package standby
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+func samples() []Message {
+	token := protocol.Token{Term: view.FirstEpoch(2), Seq: 9}
+	layout := Layout{Token: token, Seq: 3, Members: []view.NodeID{1, 5}, Before: [][]view.NodeID{{1, 2}, {7}}}
+	copies := []Copy{{ID: "a", Tag: Tag{token, 4}, State: []byte("state")}, {ID: "gone", Tag: Tag{token, 1}}, {ID: "empty", Tag: Tag{token, 1}, State: []byte{}}}
+	return []Message{
+		Collect{Shard: 7, Token: token, After: "x"},
+		Held{Shard: 7, Token: token, After: "x", More: true, Layout: layout, Copies: copies},
+		Held{Shard: 7, Token: token},
+		Write{Shard: 7, Token: token, Seq: 12, For: 3, Copies: copies},
+		Ack{Shard: 7, Token: token, Seq: 12, Full: true},
+		Announce{Shard: 7, Token: token, Layout: Layout{Token: token, Seq: 1, Active: true, Members: []view.NodeID{3}}},
+		Announced{Shard: 7, Token: token, Seq: 3, Active: true},
+		Refused{Shard: 7, Token: token, Fence: protocol.Token{Term: 8, Seq: 1}},
+	}
+}
+
+func TestMessagesSurviveTheTrip(t *testing.T) {
+	for _, m := range samples() {
+		frame := Append(nil, m)
+		got, err := Decode(frame)
+		if err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%T: got %+v, %v; want %+v", m, got, err, m)
+		}
+		for n := range frame {
+			if _, err := Decode(frame[:n]); err == nil {
+				t.Errorf("%T cut to %d bytes decodes", m, n)
+			}
+		}
+		if _, err := Decode(append(frame, 0)); err == nil {
+			t.Errorf("%T with a trailing byte decodes", m)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, m := range samples() {
+		f.Add(Append(nil, m))
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		m, err := Decode(frame)
+		if err != nil {
+			return
+		}
+		again, err := Decode(Append(nil, m))
+		if err != nil || !reflect.DeepEqual(again, m) && !bytes.Equal(Append(nil, again), Append(nil, m)) {
+			t.Fatalf("%+v comes back as %+v, %v", m, again, err)
+		}
+	})
+}
