@@ -21,6 +21,7 @@ type histograms struct {
 	asks       *prometheus.HistogramVec
 	outcomes   *prometheus.CounterVec
 	resolution *prometheus.HistogramVec
+	kept       *prometheus.HistogramVec
 	ddata      *prometheus.HistogramVec
 	ddataOps   *prometheus.CounterVec
 }
@@ -34,6 +35,8 @@ func newHistograms() histograms {
 		}, []string{"type", "outcome"}),
 		resolution: histogram("region_home_resolution_seconds",
 			"From a shard whose messages wait to its known home.", "type"),
+		kept: histogram("entity_state_replication_lag_seconds",
+			"From a change of replicated entity state to its acknowledgement by enough nodes.", "type"),
 		ddata: histogram("ddata_operation_duration_seconds",
 			"Time of a read or write of replicated data, as its caller sees it.", "role", "op", "consistency"),
 		ddataOps: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -50,7 +53,7 @@ func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 }
 
 func (h *histograms) all() []prometheus.Collector {
-	return []prometheus.Collector{h.asks, h.outcomes, h.resolution, h.ddata, h.ddataOps}
+	return []prometheus.Collector{h.asks, h.outcomes, h.resolution, h.kept, h.ddata, h.ddataOps}
 }
 
 func (h *histograms) describe(out chan<- *prometheus.Desc) {
@@ -77,6 +80,13 @@ func (e *Exporter) AskDone(typ string, r sharding.Route, took time.Duration, err
 // HomeResolved implements sharding.Observer.
 func (e *Exporter) HomeResolved(typ string, took time.Duration) {
 	e.hist.resolution.WithLabelValues(typ).Observe(took.Seconds())
+}
+
+var _ sharding.StateObserver = (*Exporter)(nil)
+
+// StateKept implements sharding.StateObserver.
+func (e *Exporter) StateKept(typ string, lag time.Duration) {
+	e.hist.kept.WithLabelValues(typ).Observe(lag.Seconds())
 }
 
 // outcome groups an ask's end the way that alerts need it.

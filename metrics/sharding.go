@@ -7,8 +7,12 @@ func shardingSeries() []series {
 	return []series{
 		gauge("coordinator_active", "1 while this node coordinates the type.",
 			perType(func(t *sharding.Stats) float64 { return boolean(t.Coordinating) }), "type"),
-		gauge("region_shards", "Shards hosted here.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Shards) }), "type"),
+		gauge("region_shards", "Shards hosted here, and those whose states are kept here for another home.", func(s *scrape, emit emitter) {
+			for i := range s.types {
+				emit(float64(s.types[i].Shards), s.types[i].Type, "owner")
+				emit(float64(s.types[i].StandbyShards), s.types[i].Type, "standby")
+			}
+		}, "type", "role"),
 		gauge("region_entities", "Live entities here.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Entities) }), "type"),
 		counter("region_messages_total", "Messages sent from this node, by the way they took.", func(s *scrape, emit emitter) {
@@ -56,6 +60,25 @@ func shardingSeries() []series {
 		}, "type", "reason"),
 		counter("entity_panics_total", "Handler panics that were contained.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Dropped[sharding.DropPanicked]) }), "type"),
+		gauge("entity_state_bytes", "Bytes of replicated entity states held here, as home and as standby.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.StateBytes) }), "type"),
+		counter("entity_state_recoveries_total", "Instances of types with state that began, by where their state came from.", func(s *scrape, emit emitter) {
+			for i := range s.types {
+				emit(float64(s.types[i].StatesRecovered), s.types[i].Type, "standby")
+				emit(float64(s.types[i].StatesIn), s.types[i].Type, "handoff")
+				emit(float64(s.types[i].StatesCold), s.types[i].Type, "cold")
+			}
+		}, "type", "source"),
+		counter("entity_state_loss_total", "Shards started when so many standbys were lost that acknowledged states may be missing.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.StateLosses) }), "type"),
+		counter("entity_state_unkept_total", "Replies that failed since too few nodes had acknowledged the state in time.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.NotKept) }), "type"),
+		counter("region_state_transfer_bytes_total", "Bytes of frames that replicate entity states.", func(s *scrape, emit emitter) {
+			for i := range s.types {
+				emit(float64(s.types[i].StateBytesIn), s.types[i].Type, "in")
+				emit(float64(s.types[i].StateBytesOut), s.types[i].Type, "out")
+			}
+		}, "type", "direction"),
 		gauge("client_asks", "Asks that wait for their reply.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Asks) }), "type"),
 	}

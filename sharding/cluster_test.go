@@ -176,6 +176,12 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 	if k == transport.KindEntity && n.c.eat != nil && n.c.eat(payload) {
 		return nil
 	}
+	n.c.mu.Lock()
+	cut := n.c.cuts[[2]view.NodeID{n.self.ID, to}]
+	n.c.mu.Unlock()
+	if cut {
+		return nil
+	}
 	frame := append([]byte(nil), payload...)
 	due := time.Now().Add(n.c.delay)
 	if class == transport.Message {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/peerage-go/peerage/sharding/entity"
 )
@@ -25,6 +26,8 @@ const (
 	codeRestore
 	codeMoved
 	codeStarted
+	codeState
+	codeNotKept
 	codes
 )
 
@@ -47,6 +50,12 @@ func codeOf(err error) (code, string) {
 		return codeMoved, ""
 	case err == entity.ErrExpired:
 		return codeExpired, ""
+	}
+	if err == ErrNotKept {
+		return codeNotKept, ""
+	}
+	if errors.Is(err, ErrState) {
+		return codeState, cutText(strings.TrimPrefix(err.Error(), ErrState.Error()+": "))
 	}
 	if errors.Is(err, entity.ErrRestore) {
 		return codeRestore, cutText(err.Error())
@@ -83,6 +92,12 @@ func (c code) err(text string) error {
 		return ErrUnknownType
 	case codeTooLarge:
 		return fmt.Errorf("%w: the response", ErrTooLarge)
+	}
+	if c == codeState {
+		return fmt.Errorf("%w: %s", ErrState, text)
+	}
+	if c == codeNotKept {
+		return ErrNotKept
 	}
 	if c == codeMoved {
 		return ErrMoved

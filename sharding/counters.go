@@ -14,6 +14,9 @@ type counters struct {
 
 	statesIn, statesOut, statesLost atomic.Uint64
 
+	recovered, cold, stateLoss, notKept atomic.Uint64
+	stateBytesIn, stateBytesOut         atomic.Uint64
+
 	duplicates atomic.Uint64
 
 	sureDone, sureGivenUp atomic.Uint64
@@ -44,5 +47,8 @@ func (c *counters) fill(s *Stats) {
 	}
 	s.Redirected, s.Received, s.Stale = c.redirected.Load(), c.received.Load(), c.stale.Load()
 	s.HandoffsIn, s.HandoffsOut = c.in.Load(), c.out.Load()
+	s.StatesRecovered, s.StatesCold = c.recovered.Load(), c.cold.Load()
+	s.StateLosses, s.NotKept = c.stateLoss.Load(), c.notKept.Load()
+	s.StateBytesIn, s.StateBytesOut = c.stateBytesIn.Load(), c.stateBytesOut.Load()
 	s.Duplicates, s.NodeLost = c.duplicates.Load(), c.nodeLost.Load()
 }

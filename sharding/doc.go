@@ -65,6 +65,8 @@
 //	ErrNodeLost         the connection to the home broke             maybe run  ask again if the request may run twice
 //	ErrAbandoned        the instance was dropped with its lease      maybe run  ask again if the request may run twice
 //	ErrRestore          the state that came with a move was not taken back  no  fix Restore; the state is kept
+//	ErrState            the new state cannot be replicated; the change was undone  no  fix Snapshot, or raise Type.State's limits
+//	ErrNotKept          too few nodes acknowledged the new state in time  maybe run  look at the quorum; as ErrNodeLost
 //	ErrTimer            to a handler: time not positive, or too many timers  no  fix the handler
 //	ErrStash            to a handler: no message in hand to put aside  no  fix the handler
 //	ErrStashFull        to a handler: Limits.Mailbox messages put aside  yes  refuse the message

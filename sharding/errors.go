@@ -47,7 +47,7 @@ func Retryable(err error) bool { return notRun(err) || OutcomeUnknown(err) }
 // OutcomeUnknown reports whether the handler may have run, or may still run,
 // although the call failed.
 func OutcomeUnknown(err error) bool {
-	return !notRun(err) && isOne(err, ErrPaused, ErrNodeLost, ErrAbandoned, context.DeadlineExceeded, context.Canceled)
+	return !notRun(err) && isOne(err, ErrPaused, ErrNodeLost, ErrAbandoned, ErrNotKept, context.DeadlineExceeded, context.Canceled)
 }
 
 // notRun reports whether err says for certain that the handler did not run, and

@@ -47,6 +47,9 @@ const (
 	frameConfirm
 )
 
+// frameStandby carries a message of package standby: kind 1 | type | message.
+const frameStandby frameKind = 32
+
 const (
 	shardAt  = 1
 	termAt   = 5

@@ -26,7 +26,7 @@ func (b *inbox) put(ev any) bool {
 }
 
 // putFrame appends a message of another node unless too many wait.
-func (b *inbox) putFrame(m received) bool {
+func (b *inbox) putFrame(m any) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.frames >= framesMax {

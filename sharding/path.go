@@ -26,6 +26,7 @@ type typeInfo struct {
 	rebalance   time.Duration
 	minMembers  int
 	strategy    Strategy
+	state       Replicated
 }
 
 // path moves the messages of one type, for the life of the Registry: it is what a
@@ -55,6 +56,7 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 	info := typeInfo{
 		name: t.Name, role: t.Role, shards: uint32(t.Shards), proxy: t.New == nil,
 		stopTimeout: t.StopTimeout, rebalance: t.RebalanceInterval, minMembers: t.MinMembers, strategy: t.Strategy,
+		state: t.State,
 	}
 	p := &path[Req, Resp]{
 		router: newRouter(info, t.Limits, &counters{}),

@@ -25,6 +25,8 @@ func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 		err = s.handleMarkerAck(from, payload)
 	case frameState, frameStateEnd, frameStateAck:
 		err = s.handleState(from, payload)
+	case frameStandby:
+		err = s.handleStandby(from, payload)
 	case frameCancel:
 		err = s.handleCancel(from, payload)
 	case frameConfirm:

@@ -71,6 +71,8 @@ type incarnation struct {
 	plans   planStore
 	office  func() (term view.Epoch, holds bool)
 	members func() []view.NodeID
+	// keeper is nil unless the type's state is replicated.
+	keeper *stateKeeper
 	// alive reports whether the lease holds.
 	alive func() bool
 }

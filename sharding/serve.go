@@ -25,6 +25,7 @@ type dataPath interface {
 	startShard(shard ShardID, token Token, states map[string][]byte) error
 	stopShard(shard ShardID, token Token, within time.Duration, keep bool, done func(entity.Stopped))
 	abandon()
+	abandonShard(shard ShardID, token Token)
 	resume()
 	hosted(shard ShardID) Token
 	population(shard ShardID) int
@@ -41,7 +42,7 @@ func (p *path[Req, Resp]) base() *router { return p.router }
 
 func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logger) {
 	if hosts {
-		p.host.Store(entity.NewHost(entity.Config[Req, Resp]{
+		cfg := entity.Config[Req, Resp]{
 			Type: p.name, Node: inc.self, Shards: p.shards, New: p.typ.New,
 			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc}, Confirm: p.confirm(inc),
 			Control: p.typ.Control, Supervision: p.typ.Supervision,
@@ -49,7 +50,11 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
 			Admit: p.typ.admit,
 			Epoch: p.epoch, Counters: &p.entities, Logger: logger,
-		}))
+		}
+		if inc.keeper != nil {
+			cfg.Keeper = inc.keeper
+		}
+		p.host.Store(entity.NewHost(cfg))
 	}
 	p.now.Store(inc)
 	p.reask(inc)
@@ -122,6 +127,14 @@ func (p *path[Req, Resp]) abandon() {
 	p.calls.failNode(inc.self, ErrAbandoned)
 }
 
+// abandonShard drops the instances of one shard, if it runs under that token.
+func (p *path[Req, Resp]) abandonShard(shard ShardID, token Token) {
+	if h := p.host.Load(); h != nil && p.hosted(shard) == token {
+		p.locals[shard].Store(nil)
+		h.AbandonShard(shard)
+	}
+}
+
 func (p *path[Req, Resp]) resume() {
 	if h := p.host.Load(); h != nil {
 		h.Resume()
@@ -172,6 +185,9 @@ func (p *path[Req, Resp]) stats() Stats {
 	s.StatesIn, s.StatesOut = p.counters.statesIn.Load(), p.counters.statesOut.Load()
 	s.StatesLost = p.counters.statesLost.Load() + e.StatesLost.Load()
 	s.Entities = e.Entities.Load()
+	if inc := p.now.Load(); inc != nil && inc.keeper != nil {
+		s.StateBytes, s.StandbyShards = int(inc.keeper.held.Load()), int(inc.keeper.standing.Load())
+	}
 	if h := p.host.Load(); h != nil {
 		s.Hosting, s.Shards = true, h.Count()
 	}

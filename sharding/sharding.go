@@ -86,6 +86,8 @@ type Sharding struct {
 	departures departures
 	arrivals   arrivals
 	queries    queries
+	// keepers is read for every frame, and replaced when a type is added.
+	keepers atomic.Pointer[map[string]*stateKeeper]
 	// ready is sticky.
 	ready atomic.Bool
 
@@ -105,6 +107,7 @@ func Start(cfg Config) (*Sharding, error) {
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.out = outbox{links: cfg.Links, ctx: s.ctx, work: &s.work, lost: func(n int) { s.unsent.Add(uint64(n)) }}
 	s.paths.Store(&map[string]dataPath{})
+	s.keepers.Store(&map[string]*stateKeeper{})
 	paths, err := cfg.Registry.attach(s)
 	if err != nil {
 		s.end()
@@ -135,6 +138,7 @@ func (s *Sharding) serve(p dataPath) {
 	paths := maps.Clone(*s.paths.Load())
 	paths[info.name] = p
 	sh := s.newShell(*info, p)
+	s.replicate(sh)
 	s.shells[info.name] = sh
 	p.attach(sh.inc, s.hosts(info), s.log)
 	s.paths.Store(&paths)

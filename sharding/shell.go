@@ -27,6 +27,11 @@ type shell struct {
 	ended chan struct{}
 	trace *traceRing
 
+	// keeper is nil unless the type's state is replicated; recovering are the shards
+	// that wait for it before they start.
+	keeper     *stateKeeper
+	recovering map[ShardID]recovery
+
 	region *region.Core
 	coord  *coordinator.Core
 	regOut region.Effects
@@ -133,6 +138,10 @@ func (sh *shell) handle(ev any) {
 		close(ev.done)
 	case received:
 		sh.receive(ev.from, ev.msg)
+	case recovered:
+		sh.recovered(ev)
+	case outrun:
+		sh.outrun(ev)
 	case call0:
 		ev(sh)
 	case region.Event:
@@ -236,14 +245,22 @@ func (sh *shell) startShard(e region.StartShard) {
 	}
 	states := sh.s.arrivals.take(arrivalKey{sh.info.name, e.Shard, e.From}, e.Token)
 	sh.path.base().counters.statesIn.Add(uint64(entity.Travelling(states)))
-	if err := sh.path.startShard(e.Shard, e.Token, states); err != nil {
-		// The core and the host disagree: fence and stop the shard, never the process.
-		sh.path.base().counters.duplicates.Add(1)
-		sh.s.log.Error("sharding: shard could not be started", "type", sh.info.name, "shard", e.Shard, "token", e.Token, "error", err)
-		sh.inbox.put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: e.Shard, Token: e.Token}}})
+	if sh.keeper != nil {
+		sh.recover(e.Shard, e.Token, states)
 		return
 	}
-	sh.inbox.put(region.ShardStarted{Shards: []protocol.ShardToken{{Shard: e.Shard, Token: e.Token}}})
+	sh.startWith(e.Shard, e.Token, states)
+}
+
+func (sh *shell) startWith(shard ShardID, token Token, states map[string][]byte) {
+	if err := sh.path.startShard(shard, token, states); err != nil {
+		// The core and the host disagree: fence and stop the shard, never the process.
+		sh.path.base().counters.duplicates.Add(1)
+		sh.s.log.Error("sharding: shard could not be started", "type", sh.info.name, "shard", shard, "token", token, "error", err)
+		sh.inbox.put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: shard, Token: token}}})
+		return
+	}
+	sh.inbox.put(region.ShardStarted{Shards: []protocol.ShardToken{{Shard: shard, Token: token}}})
 }
 
 func (sh *shell) stopShard(e region.StopShard) {
@@ -253,6 +270,9 @@ func (sh *shell) stopShard(e region.StopShard) {
 	if sh.path == nil {
 		done(entity.Stopped{Shard: e.Shard, Token: e.Token})
 		return
+	}
+	if sh.keeper != nil {
+		done = sh.keptFirst(e, done)
 	}
 	keep := e.To != 0 && e.To != sh.s.cfg.Self.ID
 	if !keep {
@@ -273,6 +293,10 @@ func (sh *shell) stopShard(e region.StopShard) {
 }
 
 func (sh *shell) abandonAll() {
+	if sh.keeper != nil {
+		clear(sh.recovering)
+		sh.keeper.endAll()
+	}
 	if sh.path != nil {
 		sh.path.abandon()
 	}

@@ -165,6 +165,9 @@ func (s *Sharding) ViewChanged(v *view.View) {
 			}
 		}
 	}
+	for _, k := range *s.keepers.Load() {
+		k.in.put(viewChanged{v})
+	}
 	for _, sh := range s.shells {
 		sh.inbox.put(viewChanged{v})
 	}

@@ -73,6 +73,14 @@ type Stats struct {
 	// StatesOut and StatesIn count entities' states sent with moving shards and taken
 	// in; StatesLost those that should have travelled and did not.
 	StatesOut, StatesIn, StatesLost uint64
+	// StatesRecovered counts instances of a type with replicated state that began with
+	// what was kept, StatesCold those for which there was nothing.
+	StatesRecovered, StatesCold uint64
+	// StateLosses counts shards started when so many standbys were lost that
+	// acknowledged states may be missing; NotKept counts replies that became ErrNotKept.
+	StateLosses, NotKept uint64
+	// StateBytesIn and StateBytesOut count what replication sent and received.
+	StateBytesIn, StateBytesOut uint64
 	// Abandoned counts instances dropped without running user code.
 	Abandoned uint64
 	// Passivated counts instances that ended for being idle or by their own wish.
@@ -82,6 +90,9 @@ type Stats struct {
 
 	// Shards and Entities are hosted here now.
 	Shards, Entities int
+	// StateBytes is what this node holds of replicated states, as home and as standby;
+	// StandbyShards for how many shards it does so as standby alone.
+	StateBytes, StandbyShards int
 	// Asks wait for their reply now.
 	Asks int
 	// Buffered messages, and their bytes, wait for a home now.

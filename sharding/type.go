@@ -124,6 +124,8 @@ type Type[Req, Resp any] struct {
 	// MinMembers is the number of hosting nodes to wait for before the first shard
 	// is placed; 0 means 1.
 	MinMembers int
+	// State asks that the states of entities survive a crash; the zero value does not.
+	State Replicated
 	// Limits bounds queues and sizes; the zero value means the defaults.
 	Limits Limits
 
@@ -187,6 +189,7 @@ func (t *Type[Req, Resp]) withDefaults() {
 	if t.RespCodec == nil {
 		t.RespCodec = defaultCodec[Resp]()
 	}
+	t.State = t.State.withDefaults()
 	t.Limits = t.Limits.withDefaults()
 }
 
@@ -209,6 +212,8 @@ func (t *Type[Req, Resp]) Validate() error {
 	check(t.StopTimeout >= 0, "StopTimeout is negative")
 	check(t.RebalanceInterval >= 0, "RebalanceInterval is negative")
 	check(t.MinMembers >= 0, "MinMembers is negative")
+	state := t.State.validate()
+	check(state == nil, "%v", state)
 	check(min(l.Mailbox, l.BufferMessages, l.BufferBytes, l.ShardMessages, l.ShardBytes) > 0, "Limits must be positive")
 	check(l.IDBytes > 0 && l.IDBytes <= idBytesMax, "Limits.IDBytes must be 1 to %d, is %d", idBytesMax, l.IDBytes)
 	check(l.PayloadBytes > 0 && l.PayloadBytes <= payloadMax, "Limits.PayloadBytes must be 1 to %d, is %d", payloadMax, l.PayloadBytes)

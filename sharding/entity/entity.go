@@ -31,6 +31,10 @@ type Stopper interface {
 // order: a rebalance, a drain, a rolling restart. The new home's instance gets it
 // before its first message. State is not kept when the process dies, when a lease
 // is lost, or when the instance is passivated: write down there what must last.
+//
+// Of a type with replicated state the Snapshot is taken after every message instead,
+// and kept by several nodes; every new instance begins with the newest. The slice
+// that Snapshot returns must not be changed afterwards.
 type Snapshotter interface {
 	// Snapshot returns the state, after the last message and before OnStop; nil is no
 	// state. On an error nothing travels, and the loss is counted.

@@ -41,6 +41,8 @@ type Config[Req, Resp any] struct {
 	Passivation Passivation
 	// StopTimeout bounds the end of a passivated instance; 0: it may take for ever.
 	StopTimeout time.Duration
+	// Keeper replicates the states of the entities; nil: they live here alone.
+	Keeper Keeper
 	// Epoch is the origin of Message.Expires.
 	Epoch    time.Time
 	Counters *Counters

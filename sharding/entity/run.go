@@ -142,7 +142,7 @@ func (r *runner[Req, Resp]) take() bool {
 			}
 			r.alone = s.stopping == nil
 			r.bound = s.ending(in)
-			travels := s.stopping != nil && s.stopping.keep && !in.retire
+			travels := s.stopping != nil && s.stopping.keep && !in.retire && s.host.cfg.Keeper == nil
 			s.mu.Unlock()
 			r.end(travels)
 			s.mu.Lock()
@@ -227,6 +227,11 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 		}
 	}
 	stashed := (r.ctx.stash || r.ctx.unstash) && r.setAside(m, errors.Is(err, ErrPanicked))
+	if h.cfg.Keeper != nil {
+		r.keep(m, resp, err, stashed)
+		r.over()
+		return
+	}
 	r.over()
 	switch {
 	case !stashed:
@@ -252,17 +257,22 @@ func (r *runner[Req, Resp]) answer(m *Message[Req], resp Resp, err error) {
 		return
 	}
 	if m.Reply.Call != 0 {
-		if r.shard.gone.Load() {
-			// The instance was abandoned under the handler: its successor knows nothing
-			// of what it did, so it must not look like success.
-			err = ErrAbandoned
-		}
-		h.cfg.Replies.Reply(m.Reply, resp, err)
+		r.shard.reply(m.Reply, resp, err)
 		return
 	}
 	if err != nil && !errors.Is(err, ErrPanicked) {
 		h.cfg.Counters.HandlerErrors.Add(1)
 	}
+}
+
+// reply answers an ask.
+func (s *Shard[Req, Resp]) reply(to ReplyTo, resp Resp, err error) {
+	if s.gone.Load() {
+		// The instance was abandoned under the handler: its successor knows nothing
+		// of what it did, so it must not look like success.
+		err = ErrAbandoned
+	}
+	s.host.cfg.Replies.Reply(to, resp, err)
 }
 
 // call runs the handler and contains its panics.
@@ -311,9 +321,13 @@ func (r *runner[Req, Resp]) create() error {
 	}
 	state, carried := r.shard.carried(r.in.id)
 	if carried {
-		if err := restore(r.ctx, ent, state); err != nil {
-			r.ctx.Logger().Error("sharding: state was not restored", "error", err)
-			return fmt.Errorf("%w: %w", ErrRestore, err)
+		if err := r.restore(ent, state); err != nil {
+			return err
+		}
+	}
+	if r.shard.host.cfg.Keeper != nil {
+		if err := r.load(ent); err != nil {
+			return err
 		}
 	}
 	if starter, ok := ent.(Starter); ok {
@@ -325,6 +339,14 @@ func (r *runner[Req, Resp]) create() error {
 		r.shard.restored(r.in.id)
 	}
 	r.in.ent = ent
+	return nil
+}
+
+func (r *runner[Req, Resp]) restore(ent any, state []byte) error {
+	if err := restore(r.ctx, ent, state); err != nil {
+		r.ctx.Logger().Error("sharding: state was not restored", "error", err)
+		return fmt.Errorf("%w: %w", ErrRestore, err)
+	}
 	return nil
 }
 

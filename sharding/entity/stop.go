@@ -76,7 +76,7 @@ func (s *Shard[Req, Resp]) stop(timeout time.Duration, keep bool, done func(Stop
 		if in.state != resting {
 			continue
 		}
-		if needsEnd(in.ent, keep) {
+		if needsEnd(in.ent, keep && s.host.cfg.Keeper == nil) {
 			st.waiting = append(st.waiting, in)
 		} else {
 			s.remove(in)

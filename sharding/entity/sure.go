@@ -115,7 +115,7 @@ func (r *runner[Req, Resp]) admit(m *Message[Req]) bool {
 // that found no instance to handle it may come again.
 func (r *runner[Req, Resp]) ran(m *Message[Req], stashed bool, err error) {
 	s, sure := r.shard, m.Reply.Sure
-	failed := err != nil && r.in.ent == nil && !errors.Is(err, ErrPanicked)
+	failed := err != nil && r.in.ent == nil && !errors.Is(err, ErrPanicked) && !errors.Is(err, ErrState)
 	s.mu.Lock()
 	if s.gone.Load() || failed {
 		s.memory.Undo(r.in.id, sure.Stamp)

@@ -50,6 +50,14 @@ type Received struct {
 	Msg  Message
 }
 
+// Configured brings what a Core that only held for others did not know.
+type Configured struct {
+	Role     string
+	Mode     Mode
+	Replicas int
+	BytesMax int
+}
+
 // Begin says that this node becomes the home of a shard: Ready follows, unless End
 // or Deposed comes first.
 type Begin struct {
@@ -67,8 +75,11 @@ type End struct {
 // EndAll is End for every shard.
 type EndAll struct{}
 
-// Change brings the new state of an entity whose shard is ready here, with a
-// Version above all that it had: Kept follows.
+// Changes brings new states of entities whose shards are ready here: Kept follows
+// for each. Those of one shard travel together.
+type Changes []Change
+
+// Change is one of them. Version is above all that the entity had.
 type Change struct {
 	Shard   protocol.ShardID
 	Token   protocol.Token
@@ -80,10 +91,11 @@ type Change struct {
 func (Tick) event()        {}
 func (ViewChanged) event() {}
 func (Received) event()    {}
+func (Configured) event()  {}
 func (Begin) event()       {}
 func (End) event()         {}
 func (EndAll) event()      {}
-func (Change) event()      {}
+func (Changes) event()     {}
 
 // Effects is what a step asks the shell to do, in order. The shell empties it.
 type Effects struct{ Do []Effect }

@@ -57,6 +57,8 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 		c.each((*owner).viewChanged)
 	case Received:
 		c.received(ev)
+	case Configured:
+		c.cfg.Role, c.cfg.Mode, c.cfg.Replicas, c.cfg.BytesMax = ev.Role, ev.Mode, ev.Replicas, ev.BytesMax
 	case Begin:
 		c.begin(ev)
 	case End:
@@ -65,12 +67,30 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 		}
 	case EndAll:
 		clear(c.owners)
-	case Change:
-		if o := c.owners[ev.Shard]; o != nil && o.token == ev.Token && o.ready {
-			o.change(&ev)
-		}
+	case Changes:
+		c.changes(ev)
 	}
 	c.out = nil
+}
+
+// changes first notes all, then sends.
+func (c *Core) changes(all []Change) {
+	var touched []*owner
+	for i := range all {
+		o := c.owner(all[i].Shard, all[i].Token)
+		if o == nil || !o.ready {
+			continue
+		}
+		o.change(&all[i])
+		if !o.touched {
+			o.touched = true
+			touched = append(touched, o)
+		}
+	}
+	for _, o := range touched {
+		o.touched = false
+		o.pushAll()
+	}
 }
 
 // Deadline returns when a Tick is due.

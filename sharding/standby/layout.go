@@ -40,11 +40,7 @@ func (o *owner) propose() {
 		}
 		p.fill(o)
 	}
-	for _, id := range o.holders() {
-		if p := o.peers[id]; p != nil {
-			o.push(id, p)
-		}
-	}
+	o.pushAll()
 	o.forward()
 }
 

@@ -22,6 +22,8 @@ type owner struct {
 	seen    Layout
 	short   bool
 	ready   bool
+	// touched is set while a batch of changes is noted.
+	touched bool
 
 	entries map[string]*entry
 	// layout is active, next is on its way there: either may be zero.
@@ -62,9 +64,13 @@ func (o *owner) change(ev *Change) {
 		o.propose()
 	}
 	for _, id := range o.holders() {
-		p := o.peers[id]
-		p.mark(ev.ID)
-		o.push(id, p)
+		o.peers[id].mark(ev.ID)
+	}
+}
+
+func (o *owner) pushAll() {
+	for _, id := range o.holders() {
+		o.push(id, o.peers[id])
 	}
 }
 

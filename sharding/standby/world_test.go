@@ -92,15 +92,16 @@ type world struct {
 	cur    *view.View
 	shards []*truth
 	tokens uint64
-	cut    map[[2]view.NodeID]bool
-	err    error
-	lines  []string
+	// block, if set, says what is lost.
+	block func(from, to view.NodeID, m Message) bool
+	err   error
+	lines []string
 
 	acks, readies, shorts, losses int
 }
 
 func newWorld(seed uint64, p plan) *world {
-	w := &world{plan: p, rng: rand.New(rand.NewPCG(seed, 5)), now: 1, cut: map[[2]view.NodeID]bool{}}
+	w := &world{plan: p, rng: rand.New(rand.NewPCG(seed, 5)), now: 1}
 	for range p.shards {
 		w.shards = append(w.shards, &truth{readied: map[protocol.Token]uint64{}})
 	}
@@ -211,8 +212,14 @@ func (w *world) move(s protocol.ShardID) {
 	}
 	w.tokens++
 	t.token, t.ready = protocol.Token{Term: w.cur.Epoch, Seq: w.tokens}, false
-	t.home = w.cur.Members[w.rng.IntN(len(w.cur.Members))].ID
-	n := w.node(t.home)
+	w.home(s, w.cur.Members[w.rng.IntN(len(w.cur.Members))].ID)
+}
+
+// home sends a shard to a node.
+func (w *world) home(s protocol.ShardID, id view.NodeID) {
+	t := w.shards[s]
+	t.home = id
+	n := w.node(id)
 	if n.core.view == nil || n.core.view.Epoch < w.cur.Epoch {
 		n.step(ViewChanged{View: w.cur})
 	}
@@ -230,8 +237,10 @@ func (w *world) load() {
 		c := n.counters[s]
 		c.value++
 		// Ballast makes collections and fills take several pages.
-		n.step(Change{Shard: s, Token: c.token, ID: fmt.Sprint("ballast", c.value%7), Version: c.value, State: make([]byte, 60)})
-		n.step(Change{Shard: s, Token: c.token, ID: "count", Version: c.value, State: []byte{1}})
+		n.step(Changes{
+			{Shard: s, Token: c.token, ID: fmt.Sprint("ballast", c.value%7), Version: c.value, State: make([]byte, 60)},
+			{Shard: s, Token: c.token, ID: "count", Version: c.value, State: []byte{1}},
+		})
 	}
 }
 
@@ -279,15 +288,13 @@ func (n *simNode) do(e Effect) {
 
 func (w *world) send(from, to view.NodeID, m Message) {
 	deliver := func() {
-		if !w.cut[[2]view.NodeID{from, to}] {
-			w.node(to).step(Received{From: from, Msg: m})
-		}
+		w.node(to).step(Received{From: from, Msg: m})
 	}
 	if from == to {
 		w.at(0, deliver)
 		return
 	}
-	if w.rng.Float64() < w.drop {
+	if w.rng.Float64() < w.drop || w.block != nil && w.block(from, to, m) {
 		return
 	}
 	w.at(w.jitter(w.delay), deliver)

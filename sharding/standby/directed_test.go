@@ -1,0 +1,215 @@
+package standby
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/mutant"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// still is a world without accidents: one shard, three holders.
+func still(m string) *world {
+	p := plan{nodes: 3, shards: 1, replicas: 3, mode: Quorum, delay: time.Millisecond}
+	if m != "" {
+		p.mutant = mutant.Plant(m)
+	}
+	w := newWorld(1, p)
+	w.settle(time.Second)
+	w.run(50 * time.Millisecond)
+	return w
+}
+
+func (w *world) owner() *owner { return w.node(w.shards[0].home).core.owners[0] }
+
+// grow adds nodes until the owner wants a holder of them instead of another one.
+func (w *world) grow(former []view.NodeID) (newcomer view.NodeID) {
+	for range 40 {
+		n := w.join()
+		w.run(10 * time.Millisecond)
+		if o := w.owner(); slices.Contains(o.choose(), n.id) {
+			return n.id
+		}
+	}
+	return 0
+}
+
+// succeed kills the home, and gives its shard to another holder.
+func (w *world) succeed(to view.NodeID) {
+	t := w.shards[0]
+	w.node(t.home).alive = false
+	w.cur = &view.View{Cluster: 1, Epoch: w.cur.Epoch + 1, Members: slices.DeleteFunc(
+		slices.Clone(w.cur.Members), func(m view.Member) bool { return m.ID == t.home })}
+	w.tokens++
+	t.token, t.ready = protocol.Token{Term: w.cur.Epoch, Seq: w.tokens}, false
+	for _, m := range w.cur.Members {
+		w.node(m.ID).step(ViewChanged{View: w.cur})
+	}
+	w.home(0, to)
+}
+
+// The former holders do not hear of the new layout, and are the first to answer the
+// next owner: it must not believe them. So the layout may not be active before they
+// have heard of it.
+func TestFormerHoldersMustKnow(t *testing.T) {
+	run := func(m string) *world {
+		w := still(m)
+		o := w.owner()
+		former := slices.Clone(o.layout.Members)
+		w.block = func(from, to view.NodeID, m Message) bool {
+			_, news := m.(Announce)
+			return news && from == former[0] && slices.Contains(former, to)
+		}
+		newcomer := w.grow(former)
+		w.run(100 * time.Millisecond)
+		// From now on the newcomer alone keeps up with the home.
+		w.block = func(from, to view.NodeID, m Message) bool {
+			return from == former[0] && to != newcomer || to == former[0] && from != newcomer
+		}
+		w.run(100 * time.Millisecond)
+		w.block = func(from, to view.NodeID, m Message) bool {
+			return !slices.Contains(former, from) || !slices.Contains(former, to)
+		}
+		w.succeed(former[1])
+		w.run(200 * time.Millisecond)
+		w.block = nil
+		w.settle(5 * time.Second)
+		return w
+	}
+	bothWays(t, run, "former holders not told")
+}
+
+// While the layout changes, a change must be kept by both: what the former holders
+// alone have is gone as soon as the new ones count.
+func TestBothLayoutsMustKeep(t *testing.T) {
+	run := func(m string) *world {
+		w := still(m)
+		o := w.owner()
+		former := slices.Clone(o.layout.Members)
+		w.block = func(from, to view.NodeID, m Message) bool {
+			_, news := m.(Announce)
+			return news && from == former[0] && slices.Contains(former, to)
+		}
+		w.grow(former)
+		w.run(100 * time.Millisecond)
+		next := slices.Clone(o.next.Members)
+		announces := w.block
+		w.block = func(from, to view.NodeID, m Message) bool {
+			_, write := m.(Write)
+			return announces(from, to, m) || write && slices.Contains(next, to)
+		}
+		w.run(100 * time.Millisecond)
+		w.block = func(_, to view.NodeID, m Message) bool {
+			_, write := m.(Write)
+			return write && slices.Contains(next, to)
+		}
+		w.run(100 * time.Millisecond)
+		if i := slices.IndexFunc(next, func(id view.NodeID) bool { return id != former[0] }); i >= 0 {
+			w.succeed(next[i])
+		}
+		w.block = nil
+		w.settle(5 * time.Second)
+		return w
+	}
+	bothWays(t, run, "old layout alone")
+}
+
+// bothWays wants a run to pass, and to fail with the bug.
+func bothWays(t *testing.T, run func(string) *world, bug string) {
+	t.Helper()
+	if w := run(""); w.err != nil {
+		t.Errorf("%v\n%s", w.err, w.tail())
+	}
+	w := run(bug)
+	if w.err == nil {
+		t.Errorf("the bug %q is not caught\n%s", bug, w.tail())
+		return
+	}
+	t.Logf("%s: %v", bug, w.err)
+}
+
+// All holders die at once: the next owner finds nothing, and says so, since every
+// member of the role knew that there was something.
+func TestNothingLeftIsSaid(t *testing.T) {
+	w := still("")
+	for range 3 {
+		w.join()
+	}
+	w.settle(time.Second)
+	w.remove(true, w.owner().layout.Members...)
+	w.settle(5 * time.Second)
+	if w.err != nil || w.shorts != 1 || w.losses != 1 {
+		t.Errorf("%d starts were short, %d lost; %v\n%s", w.shorts, w.losses, w.err, w.tail())
+	}
+}
+
+// A holder without room keeps nothing and says so; it is asked again, and takes the
+// copy when there is room.
+func TestFullHolder(t *testing.T) {
+	w := still("")
+	o := w.owner()
+	full := w.node(o.layout.Members[1])
+	full.core.cfg.BytesMax = 1
+	before := full.core.Bytes()
+	n := w.node(w.shards[0].home)
+	n.step(Changes{{Shard: 0, Token: o.token, ID: "big", Version: 1, State: make([]byte, 500)}})
+	w.run(300 * time.Millisecond)
+	if full.core.Bytes() > before {
+		t.Errorf("a full holder went from %d to %d bytes", before, full.core.Bytes())
+	}
+	if e := o.entries["big"]; e.kept != 1 {
+		t.Error("the other holder was not enough")
+	}
+	full.core.cfg.BytesMax = 1 << 20
+	w.run(3 * time.Second)
+	if full.core.holders[0].copies["big"].Tag.Version != 1 {
+		t.Error("the holder did not get the copy when it had room")
+	}
+}
+
+// Choose spreads shards evenly, moves few copies when a member comes, and keeps
+// copies on different hosts while it can.
+func TestChoose(t *testing.T) {
+	v := &view.View{Epoch: 1}
+	for i := range 6 {
+		host := string(rune('a' + i/2))
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(i + 1), Addr: host + ":7000"}, Status: view.Up})
+	}
+	load := map[view.NodeID]int{}
+	const shards = 1200
+	before := map[int][]view.NodeID{}
+	for s := range shards {
+		got := Choose(v, "", "t", protocol.ShardID(s), 1, 3)
+		hosts := map[string]bool{}
+		for _, id := range got {
+			hosts[v.Member(id).Addr] = true
+			load[id]++
+		}
+		if len(got) != 3 || got[0] != 1 || len(hosts) != 3 {
+			t.Fatalf("shard %d: %v on %d hosts", s, got, len(hosts))
+		}
+		before[s] = got
+	}
+	for id := view.NodeID(3); id <= 6; id++ {
+		if load[id] < shards/2*8/10 || load[id] > shards/2*12/10 {
+			t.Errorf("%v holds %d of %d", id, load[id], shards)
+		}
+	}
+	v.Members = append(v.Members, view.Member{Node: view.Node{ID: 9, Addr: "d:7000"}, Status: view.Up})
+	moved := 0
+	for s := range shards {
+		for _, id := range Choose(v, "", "t", protocol.ShardID(s), 1, 3) {
+			if !slices.Contains(before[s], id) {
+				moved++
+			}
+		}
+	}
+	if moved > shards*2/4 {
+		t.Errorf("%d of %d copies move when a member comes", moved, 2*shards)
+	}
+	if got := Choose(v, "", "t", 0, 1, ReplicasAll); len(got) != 7 {
+		t.Errorf("all: %v", got)
+	}
+}
