@@ -23,6 +23,7 @@ type ORMap[K, V comparable] struct {
 	set  ORSet[leaf[V]]
 	keys *element[K]
 	root *branch[K, V] // nil: not built yet
+	tidy uint64        // see shares
 }
 
 // PlaceDepthMax is the greatest number of keys in the path of a place.

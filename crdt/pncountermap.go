@@ -21,6 +21,7 @@ import "iter"
 type PNCounterMap[K comparable] struct {
 	set    ORSet[share[K]]
 	groups map[K][]share[K] // nil: not built yet
+	tidy   uint64           // see shares
 }
 
 // share is what one writer has counted under one key since the key was last
@@ -46,7 +47,12 @@ func (p part) younger(q part) bool {
 }
 
 // total sums up the youngest part of each writer. There are few.
-func total[S any](shares []S, of func(*S) part) (sum int64) {
+func total[S any](shares []S, of func(*S) part) int64 {
+	inc, dec := upDown(shares, of)
+	return int64(inc - dec)
+}
+
+func upDown[S any](shares []S, of func(*S) part) (inc, dec uint64) {
 	for i := range shares {
 		p, last := of(&shares[i]), true
 		for j := range shares {
@@ -54,10 +60,11 @@ func total[S any](shares []S, of func(*S) part) (sum int64) {
 			last = last && (q.node != p.node || !q.younger(p))
 		}
 		if last {
-			sum += int64(p.inc - p.dec)
+			inc += p.inc
+			dec += p.dec
 		}
 	}
-	return sum
+	return inc, dec
 }
 
 // NewPNCounterMap returns an empty map with a codec of the caller's.

@@ -125,7 +125,7 @@ func (m *ORMultiMap[K, V]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 }
 
 // Garbage implements Pruner. The shares of a dead writer stay as long as their
-// keys do.
+// keys do; Gather puts them together.
 func (m *PNCounterMap[K]) Garbage(dead func(NodeID) bool) Garbage { return m.inner().Garbage(dead) }
 
 // Prune implements Pruner.
