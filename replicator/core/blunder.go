@@ -22,6 +22,9 @@ const (
 	blunderOwnIdleness
 	// blunderNoTerms commits without the fences.
 	blunderNoTerms
+	// blunderGatherUnchanged leaves shares apart where one of them has gone since all
+	// agreed to put them together.
+	blunderGatherUnchanged
 	// blunderNoWriteBack answers a read without making sure that what it returns
 	// stands at the level.
 	blunderNoWriteBack

@@ -342,16 +342,23 @@ func appendDrops(b []byte, ds []Drop) []byte {
 		d := &ds[i]
 		b = append(wire.AppendString(b, d.Key), byte(d.Kind))
 		b = wire.AppendU64(appendUs(b, d.Gen, uint64(d.Garbage.Items)), d.Garbage.Digest)
+		b = wire.AppendUvarint(b, uint64(len(d.Writers)))
+		for _, n := range d.Writers {
+			b = wire.AppendU64(b, uint64(n))
+		}
 	}
 	return b
 }
 
 func readDrops(r *wire.Reader) []Drop {
-	out := make([]Drop, r.Count("drops", 12))
+	out := make([]Drop, r.Count("drops", 13))
 	for i := range out {
 		d := &out[i]
 		d.Key, d.Kind, d.Gen = r.String("key", keyBytesMax), crdt.Kind(r.Byte()), r.Uvarint()
 		d.Garbage.Items, d.Garbage.Digest = readInt(r, "garbage", messageBytesMax), r.U64()
+		for range r.Count("writers", 8) {
+			d.Writers = append(d.Writers, crdt.NodeID(r.U64()))
+		}
 	}
 	return out
 }

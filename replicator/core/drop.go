@@ -34,6 +34,8 @@ func (c *Core) drop(d *Drop) {
 	it := c.store.get(d.Key)
 	switch {
 	case it == nil:
+	case len(d.Writers) > 0:
+		c.gather(d, it)
 	case d.Kind != 0:
 		p, ok := it.value.(crdt.Pruner)
 		if ok && it.gen == 0 && it.kind() == d.Kind && p.Prune(d.Garbage, c.dead) {

@@ -16,7 +16,8 @@ func samples() []Message {
 	items := []Item{{Key: "k", Gen: 2, Kind: crdt.KindORSet, Bytes: v.Append(nil)}, {Key: "gone", Gen: 9, Bytes: []byte{}}}
 	vector := []Seen{{Node: 1, Seen: 4, Top: 9}, {Node: 2, Seen: 5, Top: 5}}
 	fences := []Fence{{Group: "g", Term: 8}}
-	drops := []Drop{{Key: "k", Gen: 2}, {Key: "m", Kind: crdt.KindORSet, Garbage: crdt.Garbage{Digest: 9, Items: 1}}}
+	drops := []Drop{{Key: "k", Gen: 2}, {Key: "m", Kind: crdt.KindORSet, Garbage: crdt.Garbage{Digest: 9, Items: 1}},
+		{Key: "p", Kind: crdt.KindPNCounterMap, Garbage: crdt.Garbage{Digest: 7, Items: 1}, Writers: []crdt.NodeID{3, 4}}}
 	return []Message{
 		&Deltas{Epoch: 1 << 33, Floor: 1, From: 3, Entries: []*Entry{{Fence: fences[0], Items: items}, {Items: []Item{}}}},
 		&Ack{Epoch: 2, From: 3, To: 4, Seen: 1, Lo: 3, Hi: 4, Refused: []Refusal{{Seq: 3, Higher: 8}}},

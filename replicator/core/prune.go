@@ -62,10 +62,12 @@ import (
 type Drop struct {
 	Key string
 	// Kind 0 ends Gen generations of the key. Else it is the value's data type, and
-	// Garbage what the value, in generation 0, can do without.
+	// Garbage what the value, in generation 0, can do without. With Writers, Garbage is
+	// their shares in the value's counters, which are put together.
 	Kind    crdt.Kind
 	Gen     uint64
 	Garbage crdt.Garbage
+	Writers []crdt.NodeID
 }
 
 // Bounds of one round, and of one look at the store.
@@ -171,7 +173,7 @@ func (c *Core) candidates(now clock.Instant) (out []Drop) {
 				c.foldShares(now, it)
 				if d, ok := c.candidate(it); ok {
 					out = append(out, d)
-					size += len(d.Key) + 40
+					size += len(d.Key) + 40 + 8*len(d.Writers)
 				}
 			}
 			if len(out) == before {
@@ -196,8 +198,12 @@ func (c *Core) candidate(it *item) (d Drop, ok bool) {
 	}
 	p, ok := it.value.(crdt.Pruner)
 	if !ok || it.kind() == crdt.KindVersionVector {
-		// The entries of a vector are its content, whoever wrote them.
+		// The entries of a vector are its content, whoever wrote them: without one, what
+		// was compared with the vector before comes out otherwise. So they stay.
 		return d, false
+	}
+	if d, ok := c.loose(it); ok {
+		return d, true
 	}
 	g := p.Garbage(c.dead)
 	return Drop{Key: it.key, Kind: it.kind(), Garbage: g}, g.Items > 0
@@ -266,6 +272,9 @@ func (c *Core) agrees(d *Drop) bool {
 		return it.gen >= d.Gen
 	case it.gen != 0 || it.kind() != d.Kind:
 		return false
+	}
+	if len(d.Writers) > 0 {
+		return c.agreesToGather(d, it.value)
 	}
 	p, ok := it.value.(crdt.Pruner)
 	return ok && p.Garbage(c.dead) == d.Garbage

@@ -46,7 +46,33 @@ func facts(key string, v crdt.Value) map[string]bool {
 	return out
 }
 
-var reaperKeys = []string{"s0", "s1", "m0", "m1", "d0", "d1", "dm", "c0", "c1", "keep"}
+// total returns what counters show in sum.
+func total(v crdt.Value) (n uint64, ok bool) {
+	switch v := v.(type) {
+	case *crdt.GCounter:
+		return v.Count(), true
+	case *crdt.PNCounterMap[string]:
+		for _, c := range v.All() {
+			n += uint64(c)
+		}
+		return n, true
+	}
+	return 0, false
+}
+
+// countIn counts n under a key of a map of counters; 0 removes that.
+func countIn(id view.NodeID, key, k string, n int64) Op {
+	return Mutate(key, crdt.KindPNCounterMap, 64, func(v crdt.Value) crdt.Value {
+		if m := v.(*crdt.PNCounterMap[string]); n > 0 {
+			return m.Add(crdt.NodeID(id), k, n)
+		} else if d := m.Remove(k); d != nil {
+			return d
+		}
+		return nil
+	})
+}
+
+var reaperKeys = []string{"s0", "s1", "m0", "m1", "d0", "d1", "dm", "c0", "c1", "p0", "p1", "keep"}
 
 // watch compares what a replica shows with what it has shown before.
 func (r *reaper) watch(n *simNode) {
@@ -61,11 +87,11 @@ func (r *reaper) watch(n *simNode) {
 	}
 	for _, key := range reaperKeys {
 		v := n.core.Value(key)
-		if c, ok := v.(*crdt.GCounter); ok {
-			if got := c.Count(); got < r.counts[n.id][key] || got > r.issued[key] {
+		if got, ok := total(v); ok {
+			if got < r.counts[n.id][key] && key != "p1" || got > r.issued[key] {
 				r.broken = fmt.Sprintf("node %v: %s is %d after %d, of %d", n.id, key, got, r.counts[n.id][key], r.issued[key])
 			}
-			r.counts[n.id][key] = c.Count()
+			r.counts[n.id][key] = got
 			continue
 		}
 		now := facts(key, v)
@@ -95,7 +121,7 @@ func (r *reaper) act() {
 	e := fmt.Sprintf("%d", r.n)
 	level := []Level{Local, majority}[r.rng.IntN(2)]
 	set, m := r.pick("s0", "s1", "d0", "d1", "keep"), r.pick("m0", "m1", "dm")
-	switch k := r.rng.IntN(12); {
+	switch k := r.rng.IntN(15); {
 	case k < 4:
 		r.update(id, level, Fence{}, addTo(id, set, e))
 	case k < 6:
@@ -113,10 +139,16 @@ func (r *reaper) act() {
 		r.update(id, level, Fence{}, deleteIn(id, m, r.field(), uint64(r.n)))
 	case k < 10:
 		r.update(id, level, Fence{}, Op{Key: r.pick("d0", "d1", "dm", "keep"), Delete: true})
+	case k < 11:
+		r.update(id, level, Fence{}, countIn(id, "p1", r.field(), 0))
 	default:
-		key, n := r.pick("c0", "c1"), uint64(r.rng.IntN(9)+1)
+		key, n := r.pick("c0", "c1", "p0", "p1"), uint64(r.rng.IntN(9)+1)
 		r.issued[key] += n
-		r.onAnswer(id, r.update(id, majority, Fence{}, count(id, key, n)), func(rep Reply) {
+		op := count(id, key, n)
+		if key[0] == 'p' {
+			op = countIn(id, key, r.field(), int64(n))
+		}
+		r.onAnswer(id, r.update(id, majority, Fence{}, op), func(rep Reply) {
 			if rep.Err == nil {
 				r.sure[key] += n
 			}
@@ -235,7 +267,7 @@ func (r *reaper) end() {
 			return
 		}
 		for key, n := range r.sure {
-			if v, _ := c.Value(key).(*crdt.GCounter); v == nil || v.Count() < n {
+			if got, _ := total(c.Value(key)); got < n && key != "p1" {
 				r.broken = fmt.Sprintf("node %v: %s lost counts", id, key)
 			}
 		}

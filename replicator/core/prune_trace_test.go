@@ -351,3 +351,86 @@ func TestReplacedWriterFindsItsTermBarredWhenTombstonesAreGone(t *testing.T) {
 		t.Error("the mutant was not seen")
 	}
 }
+
+// akka #30138 and its like for maps: the shares of writers that are gone do not stay as
+// long as their keys. Fifty members come, count and go; no replica ever shows anything
+// but the sum, and what is left names two writers.
+func TestSharesOfManyDeadBecomeOne(t *testing.T) {
+	w := pruneWorld(t, 3)
+	sum, shown := int64(0), map[view.NodeID]int64{}
+	w.afterStep = func(n *simNode) {
+		m, _ := n.core.Value("hits").(*crdt.PNCounterMap[string])
+		if m == nil {
+			return
+		}
+		got, _ := m.Count("page")
+		if got < shown[n.id] || got > sum {
+			t.Fatalf("node %v shows %d after %d, of %d", n.id, got, shown[n.id], sum)
+		}
+		shown[n.id] = got
+	}
+	for id := view.NodeID(10); id < 60; id++ {
+		w.start(id)
+		w.setView(w.next(add(view.Up, id)))
+		w.run(100 * time.Millisecond)
+		sum += int64(id)
+		w.reply(id, w.update(id, majority, Fence{}, countIn(id, "hits", "page", int64(id))))
+		w.crash(id)
+		w.setView(w.next(remove(id)))
+		sum++
+		w.reply(2, w.update(2, majority, Fence{}, countIn(2, "hits", "page", 1)))
+	}
+	w.run(5 * time.Second)
+	w.forgotten()
+	for _, id := range w.order {
+		m := w.nodes[id].core.Value("hits").(*crdt.PNCounterMap[string])
+		got, _ := m.Count("page")
+		if ws := m.Context().Nodes(); got != sum || len(ws) > 2 {
+			t.Errorf("node %v: %d hits of %d, %d writers", id, got, sum, len(ws))
+		}
+	}
+}
+
+// Between its answer and the commit a member removes one of the counters whose shares
+// are to be put together. It must put the others together all the same: left apart, what
+// stands under one dot would not be equal everywhere.
+func TestMemberThatHasChangedSinceGathersAllTheSame(t *testing.T) {
+	after := func(b blunder) (counts []int64) {
+		w := pruneWorld(t, 5)
+		w.nodes[3].core.blunder = b
+		for _, id := range w.order {
+			w.reply(id, w.update(id, All, Fence{}, countIn(id, "hits", "a", 1), countIn(id, "hits", "b", int64(id))))
+		}
+		w.run(100 * time.Millisecond)
+		w.dropKind = func(m Message) bool { _, commit := m.(*Commit); return commit }
+		w.crash(4)
+		w.crash(5)
+		w.setView(w.next(remove(4, 5)))
+		for range 1000 {
+			if w.run(time.Millisecond); w.nodes[1].core.floor == 1 {
+				break
+			}
+		}
+		if w.nodes[1].core.floor != 1 || w.nodes[3].core.floor != 0 {
+			t.Fatal("not the situation that this test is about")
+		}
+		w.reply(3, w.update(3, Local, Fence{}, countIn(3, "hits", "a", 0)))
+		w.dropKind = nil
+		w.run(3 * time.Second)
+		for _, id := range w.order {
+			m := w.nodes[id].core.Value("hits").(*crdt.PNCounterMap[string])
+			n, _ := m.Count("b")
+			if _, there := m.Count("a"); there {
+				n = -1
+			}
+			counts = append(counts, n)
+		}
+		return counts
+	}
+	if got := after(blunderNone); !slices.Equal(got, []int64{15, 15, 15}) {
+		t.Errorf("%v", got)
+	}
+	if got := after(blunderGatherUnchanged); slices.Equal(got, []int64{15, 15, 15}) {
+		t.Errorf("the mutant was not seen")
+	}
+}
