@@ -55,6 +55,8 @@ type lwwMap[K comparable, V any] struct {
 	bytes int
 	slab  []LWWMap[K, V]
 	batch int // length of the last slab
+	// forgotten is the greatest stamp of a tombstone that was dropped here.
+	forgotten Stamp
 }
 
 // NewLWWMap returns an empty map with codecs of the caller's.
@@ -142,6 +144,17 @@ func (m *LWWMap[K, V]) Stamp(k K) (s Stamp, ok bool) {
 		return e.stamp, true
 	}
 	return s, false
+}
+
+// Forgotten returns the greatest stamp among the tombstones that this replica has
+// dropped, the zero Stamp if it has dropped none. It is not part of the value. A write to
+// a key without an entry that is to win over deletions which were seen here must be
+// above it: another replica may still hold the tombstone.
+func (m *LWWMap[K, V]) Forgotten() Stamp {
+	if m.full == nil {
+		return Stamp{}
+	}
+	return m.full.forgotten
 }
 
 func (m *LWWMap[K, V]) entry(k K) *lwwEntry[K, V] {
@@ -244,6 +257,9 @@ func (m *LWWMap[K, V]) DropTombstones(seen func(K, Stamp) bool) (dropped int) {
 		if !e.dead || !seen(e.key, e.stamp) {
 			continue
 		}
+		if e.stamp.Compare(f.forgotten) > 0 {
+			f.forgotten = e.stamp
+		}
 		f.account(e, -1)
 		f.table.drop(f.table.hash(e.key), s)
 		*e = lwwEntry[K, V]{}
@@ -252,6 +268,7 @@ func (m *LWWMap[K, V]) DropTombstones(seen func(K, Stamp) bool) (dropped int) {
 	}
 	if f.slots > 2*pageLen && f.table.n*4 < f.slots {
 		g := newLWWMap(f.types)
+		g.forgotten = f.forgotten
 		for e := range m.entries() {
 			g.apply(e, nil)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
@@ -174,4 +175,39 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// An entry was deleted by a clock far ahead of this node's, and its tombstone is
+// forgotten here, though not yet by a replica that was busy. What is set now has been
+// set after that deletion, and wins over it.
+func TestSetWinsOverADeletionThatIsForgottenHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := replicator.New(replicator.Config{Self: 7, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+		defer r.Close()
+		r.SetView(&view.View{Epoch: view.FirstEpoch(1), Members: []view.Member{{Node: view.Node{ID: 7}, Status: view.Up}}})
+		d, key := New(r), LWWMapKey[string, string]("k")
+		ahead := crdt.Stamp{Time: uint64(time.Now().Add(3*time.Second).UnixMilli()) << 16, Node: 9, Seq: 1}
+		elsewhere := &crdt.LWWMap[string, string]{}
+		elsewhere.Delete("a", ahead)
+		must(t, Update(t.Context(), d, key, Local, func(m *LWWMapTx[string, string]) error {
+			m.Set("other", "stays")
+			m.DeleteAt("a", ahead)
+			return nil
+		}))
+		for {
+			m, err := Get(t.Context(), d, key, Local)
+			must(t, err)
+			if _, remembered := m.Stamp("a"); !remembered {
+				break
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		must(t, Update(t.Context(), d, key, Local, func(m *LWWMapTx[string, string]) error { m.Set("a", "new"); return nil }))
+		m, err := Get(t.Context(), d, key, Local)
+		must(t, err)
+		elsewhere.Merge(m.of, nil)
+		if v, _ := elsewhere.Get("a"); v != "new" {
+			t.Errorf("the deletion has won: %q", v)
+		}
+	})
 }

@@ -97,14 +97,18 @@ func (m LWWMap[K, V]) All() iter.Seq2[K, V] {
 }
 
 // Set asks for k to have the value v, as of now by this node's hybrid logical
-// clock: it wins over everything that this node has seen.
+// clock: it wins over everything that this node has seen, deletions that it has
+// forgotten since included.
 func (t *LWWMapTx[K, V]) Set(k K, v V) { t.SetAt(k, v, t.d.stampAfter(t.seen(k))) }
 
 // Delete asks for the entry of k to end, as of now.
 func (t *LWWMapTx[K, V]) Delete(k K) { t.DeleteAt(k, t.d.stampAfter(t.seen(k))) }
 
 func (t *LWWMapTx[K, V]) seen(k K) crdt.Stamp {
-	s, _ := t.Stamp(k)
+	s, ok := t.Stamp(k)
+	if !ok {
+		return t.of.Forgotten()
+	}
 	return s
 }
 
