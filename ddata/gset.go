@@ -55,18 +55,7 @@ func (s GSet[E]) Len() int {
 
 // All yields the elements, in no particular order. Elements that are not of type
 // E, written by somebody else under the same key, are left out.
-func (s GSet[E]) All() iter.Seq[E] {
-	return func(yield func(E) bool) {
-		if s.of == nil {
-			return
-		}
-		for str := range s.of.All() {
-			if e, err := s.enc.decode(str); err == nil && !yield(e) {
-				return
-			}
-		}
-	}
-}
+func (s GSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of) }
 
 // Add asks for e to be added.
 func (t *GSetTx[E]) Add(e E) {

@@ -13,9 +13,8 @@ type LWWMapKey[K comparable, V any] string
 // LWWMap is a state of a map, as Get and Subscribe give it. It never changes and
 // is safe for concurrent readers.
 type LWWMap[K comparable, V any] struct {
-	of   *crdt.LWWMap[string, string]
-	keys asString[K]
-	vals asString[V]
+	mapping[K, V]
+	of *crdt.LWWMap[string, string]
 }
 
 // LWWMapTx is a map in an Update: it shows the map as it was, and collects what
@@ -33,10 +32,7 @@ func (k LWWMapKey[K, V]) Name() string { return string(k) }
 func (k LWWMapKey[K, V]) kind() crdt.Kind { return crdt.KindLWWMap }
 
 func (k LWWMapKey[K, V]) value(v crdt.Value) (m LWWMap[K, V], err error) {
-	if m.keys, err = stringly[K](); err != nil {
-		return m, err
-	}
-	if m.vals, err = stringly[V](); err != nil {
+	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
 	m.of, err = valueAs[crdt.LWWMap[string, string]](v)
@@ -81,20 +77,7 @@ func (m LWWMap[K, V]) Len() int {
 
 // All yields the entries, in no particular order. Entries that are not of the
 // key's types, written by somebody else under the same name, are left out.
-func (m LWWMap[K, V]) All() iter.Seq2[K, V] {
-	return func(yield func(K, V) bool) {
-		if m.of == nil {
-			return
-		}
-		for ks, vs := range m.of.All() {
-			k, err1 := m.keys.decode(ks)
-			v, err2 := m.vals.decode(vs)
-			if err1 == nil && err2 == nil && !yield(k, v) {
-				return
-			}
-		}
-	}
-}
+func (m LWWMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of) }
 
 // Set asks for k to have the value v, as of now by this node's hybrid logical
 // clock: it wins over everything that this node has seen, deletions that it has

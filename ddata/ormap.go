@@ -15,9 +15,8 @@ type ORMapKey[K, V comparable] string
 // ORMap is a state of such a map, as Get and Subscribe give it. It never changes
 // and is safe for concurrent readers.
 type ORMap[K, V comparable] struct {
-	of   *crdt.ORMap[string, string]
-	keys asString[K]
-	vals asString[V]
+	mapping[K, V]
+	of *crdt.ORMap[string, string]
 }
 
 // ORMapTx is such a map in an Update.
@@ -46,10 +45,7 @@ func (k ORMapKey[K, V]) Name() string { return string(k) }
 func (k ORMapKey[K, V]) kind() crdt.Kind { return crdt.KindORMap }
 
 func (k ORMapKey[K, V]) value(v crdt.Value) (m ORMap[K, V], err error) {
-	if m.keys, err = stringly[K](); err != nil {
-		return m, err
-	}
-	if m.vals, err = stringly[V](); err != nil {
+	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
 	if m.of, err = valueAs[crdt.ORMap[string, string]](v); err == nil {

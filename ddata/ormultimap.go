@@ -14,9 +14,8 @@ type ORMultiMapKey[K, V comparable] string
 // ORMultiMap is a state of such a map, as Get and Subscribe give it. It never
 // changes and is safe for concurrent readers.
 type ORMultiMap[K, V comparable] struct {
-	of   *crdt.ORMultiMap[string, string]
-	keys asString[K]
-	vals asString[V]
+	mapping[K, V]
+	of *crdt.ORMultiMap[string, string]
 }
 
 // ORMultiMapTx is such a map in an Update.
@@ -32,10 +31,7 @@ func (k ORMultiMapKey[K, V]) Name() string { return string(k) }
 func (k ORMultiMapKey[K, V]) kind() crdt.Kind { return crdt.KindORMultiMap }
 
 func (k ORMultiMapKey[K, V]) value(v crdt.Value) (m ORMultiMap[K, V], err error) {
-	if m.keys, err = stringly[K](); err != nil {
-		return m, err
-	}
-	if m.vals, err = stringly[V](); err != nil {
+	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
 	m.of, err = valueAs[crdt.ORMultiMap[string, string]](v)
@@ -77,20 +73,7 @@ func (m ORMultiMap[K, V]) Len() int {
 
 // All yields the pairs, in no particular order. Pairs that are not of the key's
 // types, written by somebody else under the same name, are left out.
-func (m ORMultiMap[K, V]) All() iter.Seq2[K, V] {
-	return func(yield func(K, V) bool) {
-		if m.of == nil {
-			return
-		}
-		for ks, vs := range m.of.All() {
-			k, err1 := m.keys.decode(ks)
-			v, err2 := m.vals.decode(vs)
-			if err1 == nil && err2 == nil && !yield(k, v) {
-				return
-			}
-		}
-	}
-}
+func (m ORMultiMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of) }
 
 // Add asks for v to be among the values of k.
 func (t *ORMultiMapTx[K, V]) Add(k K, v V) {

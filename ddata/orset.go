@@ -59,18 +59,7 @@ func (s ORSet[E]) Len() int {
 
 // All yields the elements, in no particular order. Elements that are not of type
 // E, written by somebody else under the same key, are left out.
-func (s ORSet[E]) All() iter.Seq[E] {
-	return func(yield func(E) bool) {
-		if s.of == nil {
-			return
-		}
-		for str := range s.of.All() {
-			if e, err := s.enc.decode(str); err == nil && !yield(e) {
-				return
-			}
-		}
-	}
-}
+func (s ORSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of) }
 
 // Elements returns the elements in a slice of the caller's.
 func (s ORSet[E]) Elements() []E {
