@@ -131,8 +131,15 @@ const joinerAsks = 32
 
 // joinerPatience is how long a joining member waits for a leader. The view that let
 // it in may have died with all who knew it; it holds no lease and has promised
-// nothing that matters, so it may come back as a new incarnation.
-func (c *Core) joinerPatience() time.Duration { return 2 * (c.cfg.RemoveAfter + c.cfg.Lease) }
+// nothing that matters, so it may come back as a new incarnation. One that has accepted
+// a view in which it votes may be needed to commit that, so it waits longer (seed 19579).
+func (c *Core) joinerPatience() time.Duration {
+	patience := 2 * (c.cfg.RemoveAfter + c.cfg.Lease)
+	if a := c.attempts[c.view.Epoch]; a != nil && a.next.Member(c.self()) != nil && a.next.Member(c.self()).Status.Votes() {
+		return 2 * patience
+	}
+	return patience
+}
 
 // evidenceAt is when a denied proof counts again.
 func (c *Core) evidenceAt() clock.Instant {
