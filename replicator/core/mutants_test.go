@@ -24,8 +24,9 @@ func TestEveryMutantIsCaught(t *testing.T) {
 	for b := blunderNone + 1; b < blunders; b++ {
 		caught[b] = true // TestForgettingCampaignCatchesBlunders
 	}
-	caught[blunderOwnIdleness] = true // TestExpiryCountsEverybodysChanges
-	caught[blunderNoTerms] = true     // TestReplacedWriterFindsItsTermBarredWhenTombstonesAreGone
+	caught[blunderOwnIdleness] = true     // TestExpiryCountsEverybodysChanges
+	caught[blunderNoTerms] = true         // TestReplacedWriterFindsItsTermBarredWhenTombstonesAreGone
+	caught[blunderGatherUnchanged] = true // TestMemberThatHasChangedSinceGathersAllTheSame
 	for _, c := range []struct {
 		blunder blunder
 		name    string
