@@ -38,6 +38,10 @@ type Config struct {
 	// entity types whose strategy is strategy.Weighted. Give a machine of twice the
 	// size twice the number, say 200 and 100. Default: 1.
 	Capacity uint32
+	// RememberedPerSecond is how many remembered entities (sharding.Type.Remember) the
+	// node starts per second, over all types. Default:
+	// sharding.DefaultRememberedPerSecond.
+	RememberedPerSecond int
 	// RejoinAfter is the pause before a removed node joins again as a new
 	// incarnation. It doubles with each removal that follows soon, up to 30 times
 	// itself. Default: 200 ms. Negative: never; the node then stays without a

@@ -38,6 +38,9 @@ type cluster struct {
 	loss func() bool
 	// eat may eat any frame of an entity's.
 	eat func(frame []byte) bool
+	// recordIn replaces store if it is set. perSecond is for Config.RememberedPerSecond.
+	recordIn  Store
+	perSecond int
 }
 
 type node struct {
@@ -84,8 +87,13 @@ func (n *node) start() {
 	var err error
 	cfg := Config{
 		Registry: n.reg, Self: n.self, Links: links{n}, LeaseValid: n.lease.Load, Clock: clock.Runtime(),
-		Store: func(string) Store { return n.c.store }, Logger: testLogger(n.self.Name),
-		Capacity: n.capacity,
+		Store: func(string) Store {
+			if n.c.recordIn != nil {
+				return n.c.recordIn
+			}
+			return n.c.store
+		}, Logger: testLogger(n.self.Name),
+		Capacity: n.capacity, RememberedPerSecond: n.c.perSecond,
 	}
 	if n.log != nil {
 		cfg.Logger = n.log

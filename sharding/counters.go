@@ -20,6 +20,8 @@ type counters struct {
 	duplicates atomic.Uint64
 
 	sureDone, sureGivenUp atomic.Uint64
+
+	recalled, rememberDropped, rememberFailed atomic.Uint64
 }
 
 // stripe holds what is counted for every message, apart per group of shards:

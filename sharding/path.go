@@ -47,8 +47,10 @@ type path[Req, Resp any] struct {
 	// one; the map is replaced when a node is new.
 	senders atomic.Pointer[map[view.NodeID]*Sender]
 	// gone are the asks of other nodes that nobody waits for any more.
-	gone     cancels
-	frames   sync.Pool
+	gone   cancels
+	frames sync.Pool
+	// memories is nil unless the type remembers its entities.
+	memories *memories
 	entities entity.Counters
 }
 
@@ -66,6 +68,9 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 	p.extract = extractor{info.shards, t.ShardOf}
 	p.print = p.extract.fingerprint()
 	p.inner = p
+	if t.Remember {
+		p.memories = newMemories()
+	}
 	p.frames.New = func() any { return new([]byte) }
 	return p
 }

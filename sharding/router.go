@@ -73,6 +73,10 @@ type incarnation struct {
 	members func() []view.NodeID
 	// keeper is nil unless the type's state is replicated.
 	keeper *stateKeeper
+	// remember keeps the remembered entities, nil where it cannot be; pace spreads their
+	// starts over time.
+	remember Rememberer
+	pace     *pace
 	// alive reports whether the lease holds.
 	alive func() bool
 }

@@ -44,7 +44,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	if hosts {
 		cfg := entity.Config[Req, Resp]{
 			Type: p.name, Node: inc.self, Shards: p.shards, New: p.typ.New,
-			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc}, Confirm: p.confirm(inc),
+			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc}, Confirm: p.confirm(inc), Lived: p.hook(),
 			Control: p.typ.Control, Supervision: p.typ.Supervision,
 			Passivation: p.typ.Passivation, StopTimeout: p.typ.StopTimeout,
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
@@ -57,6 +57,9 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 		p.host.Store(entity.NewHost(cfg))
 	}
 	p.now.Store(inc)
+	if hosts {
+		p.beginRemembering(inc)
+	}
 	p.reask(inc)
 	p.room.ring()
 	if hosts && p.typ.residents != nil {
@@ -99,6 +102,9 @@ func (p *path[Req, Resp]) startShard(shard ShardID, token Token, states map[stri
 		p.counters.in.Add(1)
 		if p.typ.residents != nil {
 			p.typ.residents.wake.ring()
+		}
+		if p.memories != nil {
+			p.memories.look.ring()
 		}
 	}
 	return err
@@ -193,6 +199,8 @@ func (p *path[Req, Resp]) stats() Stats {
 	}
 	s.Asks = p.calls.count()
 	p.fillReliable(&s.Reliable)
+	s.Activated = e.Activated.Load()
+	p.fillRemembered(&s.Remembered)
 	s.Reliable.Repeated, s.Reliable.Forgotten = e.Repeated.Load(), e.Forgotten.Load()
 	s.Buffered, s.BufferedBytes = int(p.heldMessages.Load()), int(p.heldBytes.Load())
 	return s

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -38,6 +39,10 @@ type Config struct {
 	// Capacity is how many shards this node can carry, in relation to others, for
 	// strategy.Weighted: a node of 200 gets twice as many as one of 100. 0 counts as 1.
 	Capacity uint32
+	// RememberedPerSecond is how many remembered entities this node starts per second,
+	// over all types; 0 means DefaultRememberedPerSecond. More brings them back sooner;
+	// fewer leave more of the node to those that live.
+	RememberedPerSecond int
 	// LeaseValid reports whether this node may run entities now. It is asked before
 	// every dispatch and must be as cheap as an atomic load.
 	LeaseValid func() bool
@@ -88,6 +93,7 @@ type Sharding struct {
 	queries    queries
 	// keepers is read for every frame, and replaced when a type is added.
 	keepers atomic.Pointer[map[string]*stateKeeper]
+	pace    pace
 	// ready is sticky.
 	ready atomic.Bool
 
@@ -108,6 +114,7 @@ func Start(cfg Config) (*Sharding, error) {
 	s.out = outbox{links: cfg.Links, ctx: s.ctx, work: &s.work, lost: func(n int) { s.unsent.Add(uint64(n)) }}
 	s.paths.Store(&map[string]dataPath{})
 	s.keepers.Store(&map[string]*stateKeeper{})
+	s.pace.every = time.Second / time.Duration(cmp.Or(max(cfg.RememberedPerSecond, 0), DefaultRememberedPerSecond))
 	paths, err := cfg.Registry.attach(s)
 	if err != nil {
 		s.end()

@@ -59,6 +59,7 @@ func (s *Sharding) incarnation(sh *shell) *incarnation {
 	return &incarnation{
 		self: s.cfg.Self.ID, links: s.cfg.Links, ctx: s.ctx, work: &s.work,
 		plans: s.plans(sh.info.role), office: sh.office, members: sh.members,
+		remember: s.rememberer(sh.info.role), pace: &s.pace,
 		alive: s.cfg.LeaseValid, out: &s.out, observer: s.cfg.Observer,
 		need: func(shard ShardID) { sh.inbox.put(region.NeedHome{Shards: []ShardID{shard}}) },
 		misrouted: func(shard ShardID, t Token) {

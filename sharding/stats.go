@@ -97,6 +97,10 @@ type Stats struct {
 	Asks int
 	// Buffered messages, and their bytes, wait for a home now.
 	Buffered, BufferedBytes int
+	// Activated counts instances that began here.
+	Activated uint64
+	// Remembered is about remembered entities.
+	Remembered RememberedStats
 	// Reliable is about reliable producers here, and messages of such that came here.
 	Reliable ReliableStats
 	// Coordinating is set while this node coordinates the type.

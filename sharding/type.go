@@ -129,6 +129,16 @@ type Type[Req, Resp any] struct {
 	// Limits bounds queues and sizes; the zero value means the defaults.
 	Limits Limits
 
+	// Remember makes the home of a shard start all entities that lived there, without
+	// a message: after a move, a crash, and a cold start of the cluster. An entity is
+	// remembered from its first message until it ends by Context.Passivate; so
+	// IdleTimeout and Passivation must be zero. A panic, whatever Supervision says, ends
+	// an instance, not the memory of it. Starts are spread evenly over time
+	// (Config.RememberedPerSecond). The memory is written behind the entities' backs:
+	// one that began less than a moment before its home crashed may be forgotten, one
+	// that passivated may come back. It stands in the data of the type's role, under
+	// RememberedPrefix.
+	Remember bool
 	// residents are kept alive; nil: nobody is.
 	residents *residents
 	// admit refuses the start of an entity; nil: nobody is refused.
@@ -209,6 +219,7 @@ func (t *Type[Req, Resp]) Validate() error {
 	check(supervision == nil, "%v", supervision)
 	passivation := t.Passivation.Validate()
 	check(passivation == nil, "Passivation: %v", passivation)
+	check(!t.Remember || t.IdleTimeout == 0 && t.Passivation.Limit == 0, "Remember wants no IdleTimeout and no Passivation: entities live until Context.Passivate")
 	check(t.StopTimeout >= 0, "StopTimeout is negative")
 	check(t.RebalanceInterval >= 0, "RebalanceInterval is negative")
 	check(t.MinMembers >= 0, "MinMembers is negative")

@@ -18,6 +18,9 @@ func (r *runner[Req, Resp]) end(travels bool) {
 		return
 	}
 	r.shard.host.cfg.Counters.Passivated.Add(1)
+	if r.alone {
+		r.lived(false)
+	}
 	stopper, stops := ent.(Stopper)
 	keeper, keeps := ent.(Snapshotter)
 	if !stops && !(keeps && travels) {
@@ -40,6 +43,16 @@ func (r *runner[Req, Resp]) end(travels bool) {
 	}
 	if stops {
 		stopper.OnStop(r.ctx)
+	}
+}
+
+// lived tells whoever remembers instances.
+func (r *runner[Req, Resp]) lived(lives bool) {
+	if lives {
+		r.shard.host.cfg.Counters.Activated.Add(1)
+	}
+	if f := r.shard.host.cfg.Lived; f != nil {
+		f(r.shard.info.number, r.in.id, lives)
 	}
 }
 

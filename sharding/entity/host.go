@@ -31,6 +31,9 @@ type Config[Req, Resp any] struct {
 	// Control tells control messages, which are handled before all others; nil: none
 	// are. It is called by senders and must be quick.
 	Control func(Req) bool
+	// Lived is told when an instance has begun (true), and when one has ended by its own
+	// wish; nil: nobody is. It is called by handlers' goroutines and must not block.
+	Lived func(shard ShardID, id string, lives bool)
 	// Supervision says what a panic does.
 	Supervision Supervision
 	// Mailbox is how many messages may wait for one entity.

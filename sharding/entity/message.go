@@ -59,6 +59,8 @@ type Counters struct {
 	// Repeated counts copies of reliable messages that were not run again, Forgotten
 	// the producers that a shard had to forget.
 	Repeated, Forgotten Counter
+	// Activated counts instances that began.
+	Activated Counter
 	// Entities is a gauge.
 	Entities Gauge
 }

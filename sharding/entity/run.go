@@ -339,6 +339,7 @@ func (r *runner[Req, Resp]) create() error {
 		r.shard.restored(r.in.id)
 	}
 	r.in.ent = ent
+	r.lived(true)
 	return nil
 }
 

@@ -1,0 +1,163 @@
+package sharding
+
+import (
+	"context"
+	"time"
+
+	"github.com/peerage-go/peerage/sharding/entity"
+)
+
+// beginRemembering starts what a type with Remember needs for an incarnation.
+func (p *path[Req, Resp]) beginRemembering(inc *incarnation) {
+	if p.memories == nil || inc.remember == nil {
+		return
+	}
+	inc.work.Go(func() { p.recall(inc) })
+	inc.work.Go(func() { p.record(inc) })
+}
+
+// lived is told of instances that begin and of those that end by their own wish.
+func (p *path[Req, Resp]) lived(shard ShardID, id string, lives bool) {
+	if !p.memories.note(shard, id, lives) {
+		p.counters.rememberDropped.Add(1)
+	}
+}
+
+// hook returns what the entity runtime tells of instances, nil if nobody listens.
+func (p *path[Req, Resp]) hook() func(ShardID, string, bool) {
+	if p.memories == nil {
+		return nil
+	}
+	return p.lived
+}
+
+// recall starts the remembered entities of the shards that have come to run here,
+// until the incarnation ends. It also asks for the homes of all shards: nobody else
+// does before the first message.
+func (p *path[Req, Resp]) recall(inc *incarnation) {
+	tick := time.NewTicker(rememberEvery)
+	defer tick.Stop()
+	for {
+		woken := p.memories.look.listen()
+		for i := range ShardID(p.shards) {
+			p.wantHome(inc, i)
+			if s := p.shardHere(inc, i); s != nil && p.memories.news(i, s.Token()) {
+				p.recallShard(inc, i, s)
+			}
+		}
+		select {
+		case <-inc.ctx.Done():
+			return
+		case <-woken:
+		case <-tick.C:
+		}
+	}
+}
+
+// shardHere returns the shard if it runs here now.
+func (p *path[Req, Resp]) shardHere(inc *incarnation, i ShardID) *entity.Shard[Req, Resp] {
+	h := p.host.Load()
+	if h == nil || p.now.Load() != inc {
+		return nil
+	}
+	return h.Shard(i)
+}
+
+// recallShard reads what is remembered of a shard and starts it. A read that fails is
+// made again by the next look.
+func (p *path[Req, Resp]) recallShard(inc *incarnation, i ShardID, s *entity.Shard[Req, Resp]) {
+	ctx, cancel := context.WithTimeout(inc.ctx, rememberTimeout)
+	defer cancel()
+	ids, err := inc.remember.Remembered(ctx, p.name, i)
+	if err != nil {
+		p.counters.rememberFailed.Add(1)
+		return
+	}
+	start := p.memories.learn(i, s.Token(), ids)
+	if len(start) == 0 {
+		return
+	}
+	inc.work.Go(func() {
+		for _, id := range start {
+			if !inc.pace.wait(inc.ctx) || p.shardHere(inc, i) != s {
+				return
+			}
+			if p.extract.of(id) == i && p.memories.holds(i, id) {
+				p.counters.recalled.Add(1)
+				s.Ensure(id)
+			}
+		}
+	})
+}
+
+// record writes the news until the incarnation ends.
+func (p *path[Req, Resp]) record(inc *incarnation) {
+	for {
+		woken := p.memories.work.listen()
+		failed := false
+		for _, b := range p.memories.take() {
+			failed = !p.recordBatch(inc, b) || failed
+		}
+		if !failed && p.memories.queued() > 0 {
+			continue
+		}
+		if failed {
+			// The store has trouble: what comes meanwhile is merged.
+			woken = nil
+		}
+		select {
+		case <-inc.ctx.Done():
+			return
+		case <-woken:
+		case <-time.After(rememberEvery):
+		}
+	}
+}
+
+func (p *path[Req, Resp]) recordBatch(inc *incarnation, b batch) (ok bool) {
+	if p.shardHere(inc, b.shard) == nil {
+		// Its next home decides who lives there.
+		b.remove = nil
+	}
+	if len(b.add)+len(b.remove) == 0 {
+		p.memories.written(b, true)
+		return true
+	}
+	ctx, cancel := context.WithTimeout(inc.ctx, rememberTimeout)
+	defer cancel()
+	err := inc.remember.Remember(ctx, p.name, b.shard, b.add, b.remove)
+	p.memories.written(b, err == nil)
+	if err != nil {
+		p.counters.rememberFailed.Add(1)
+	}
+	return err == nil
+}
+
+// rememberer returns where the remembered entities of a role are kept, nil where they
+// cannot be.
+func (s *Sharding) rememberer(role string) Rememberer {
+	if !s.cfg.Self.HasRole(role) || s.cfg.Store == nil {
+		return nil
+	}
+	r, _ := s.cfg.Store(role).(Rememberer)
+	return r
+}
+
+// RememberedStats are about the remembered entities of one type on one node.
+type RememberedStats struct {
+	// Recalled counts entities that were started because they are remembered.
+	Recalled uint64
+	// Waiting updates are not in the store yet; Dropped ones found no room to wait.
+	Waiting int
+	Dropped uint64
+	// Failed counts reads and writes of the store, which are made again.
+	Failed uint64
+}
+
+func (p *path[Req, Resp]) fillRemembered(s *RememberedStats) {
+	c := p.counters
+	s.Recalled, s.Dropped, s.Failed = c.recalled.Load(), c.rememberDropped.Load(), c.rememberFailed.Load()
+	if p.memories != nil {
+		s.Waiting = p.memories.queued()
+	}
+}

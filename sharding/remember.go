@@ -1,0 +1,218 @@
+package sharding
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Rememberer is a Store that also keeps which entities are remembered. That of
+// DataStore is one.
+type Rememberer interface {
+	// Remember adds ids to those of a shard and takes others away. Nil means that a
+	// majority has it.
+	Remember(ctx context.Context, typ string, shard ShardID, add, remove []string) error
+	// Remembered returns what a majority knows, in any order.
+	Remembered(ctx context.Context, typ string, shard ShardID) ([]string, error)
+}
+
+// memories are the remembered entities of one type, for one incarnation.
+//
+//	an instance begins   -> dirty (add)    -> written behind its back
+//	it passivates itself -> dirty (remove) -> written, if the shard is still here
+//	a shard starts here  -> read, then started one by one, as the node's limit allows
+//
+// The store is never waited for by an entity: what cannot be written now waits in
+// dirty, where later news of the same id replace earlier ones, and more than
+// dirtyMax ids are dropped and counted.
+type memories struct {
+	mu sync.Mutex
+	// dirty holds what is not written: true adds. Invariant: waiting is its size.
+	dirty   map[ShardID]map[string]bool
+	waiting int
+	// leaving are the removals that are being written.
+	leaving map[ShardID][]string
+	// known are the ids of hosted shards that are in the store, by allocation.
+	known map[ShardID]*knownIDs
+	work  bell
+	// look is rung when a shard has started.
+	look bell
+}
+
+type knownIDs struct {
+	token Token
+	ids   map[string]bool
+}
+
+const (
+	// dirtyMax bounds the updates of a type that wait for the store.
+	dirtyMax = 100_000
+	// dirtyBatch bounds one write.
+	dirtyBatch = 1000
+	// rememberEvery is how often homes and the store are looked at.
+	rememberEvery = 500 * time.Millisecond
+	// rememberTimeout bounds one read or write.
+	rememberTimeout = 2 * time.Second
+	// DefaultRememberedPerSecond is the default of Config.RememberedPerSecond.
+	DefaultRememberedPerSecond = 500
+)
+
+func newMemories() *memories {
+	return &memories{dirty: map[ShardID]map[string]bool{}, known: map[ShardID]*knownIDs{}, leaving: map[ShardID][]string{}}
+}
+
+// note takes the news of an instance that began, or wished to end. It is called by
+// handlers' goroutines and does not wait; false means that there was no room.
+func (m *memories) note(shard ShardID, id string, lives bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, waits := m.dirty[shard][id]
+	k := m.known[shard]
+	if !waits && lives && k != nil && k.ids[id] {
+		return true
+	}
+	if !waits && m.waiting >= dirtyMax {
+		return false
+	}
+	if k != nil && !lives {
+		delete(k.ids, id)
+	}
+	m.put(shard, id, lives)
+	m.work.ring()
+	return true
+}
+
+// put is called with the mutex.
+func (m *memories) put(shard ShardID, id string, lives bool) {
+	if m.dirty[shard] == nil {
+		m.dirty[shard] = map[string]bool{}
+	}
+	if _, waits := m.dirty[shard][id]; !waits {
+		m.waiting++
+	}
+	m.dirty[shard][id] = lives
+}
+
+// batch is one write.
+type batch struct {
+	shard       ShardID
+	add, remove []string
+}
+
+// take returns what is to be written, shard by shard.
+func (m *memories) take() (all []batch) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for shard, ids := range m.dirty { // order-free: every shard's write stands alone
+		b := batch{shard: shard}
+		for id, lives := range ids {
+			if len(b.add)+len(b.remove) >= dirtyBatch {
+				break
+			}
+			if lives {
+				b.add = append(b.add, id)
+			} else {
+				b.remove = append(b.remove, id)
+			}
+			delete(ids, id)
+			m.waiting--
+		}
+		m.leaving[shard] = b.remove
+		if len(ids) == 0 {
+			delete(m.dirty, shard)
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// written notes a write; one that failed waits again, behind what came meanwhile.
+func (m *memories) written(b batch, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.leaving, b.shard)
+	k := m.known[b.shard]
+	for _, id := range b.add {
+		_, newer := m.dirty[b.shard][id]
+		if ok && k != nil && !newer {
+			k.ids[id] = true
+		} else if !ok && !newer {
+			m.put(b.shard, id, true)
+		}
+	}
+	for _, id := range b.remove {
+		if _, newer := m.dirty[b.shard][id]; !ok && !newer {
+			m.put(b.shard, id, false)
+		}
+	}
+}
+
+// news reports whether a shard's allocation has not been read yet.
+func (m *memories) news(shard ShardID, token Token) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.known[shard]
+	return k == nil || k.token != token
+}
+
+// learn notes what the store knows of an allocation, and returns which of it are to
+// be started: not those that have wished to end meanwhile.
+func (m *memories) learn(shard ShardID, token Token, ids []string) (start []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := &knownIDs{token: token, ids: map[string]bool{}}
+	m.known[shard] = k
+	for _, id := range ids {
+		lives, waits := m.dirty[shard][id]
+		if waits && !lives || !waits && slices.Contains(m.leaving[shard], id) {
+			continue
+		}
+		k.ids[id] = true
+		start = append(start, id)
+	}
+	slices.Sort(start)
+	return start
+}
+
+// holds reports whether an entity is still to be started: it may have lived and
+// ended while it waited for its turn.
+func (m *memories) holds(shard ShardID, id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.known[shard]
+	return k != nil && k.ids[id]
+}
+
+func (m *memories) queued() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.waiting
+}
+
+// pace lets things happen at a limited rate, evenly: no bursts.
+type pace struct {
+	mu    sync.Mutex
+	every time.Duration
+	next  time.Time
+}
+
+// wait returns at the caller's turn, or false when ctx ends.
+func (p *pace) wait(ctx context.Context) bool {
+	p.mu.Lock()
+	now := time.Now()
+	if p.next.Before(now) {
+		p.next = now
+	}
+	turn := p.next
+	p.next = turn.Add(p.every)
+	p.mu.Unlock()
+	timer := time.NewTimer(time.Until(turn))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,70 @@
+package sharding
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/peerage-go/peerage/ddata"
+	"github.com/peerage-go/peerage/replicator"
+	"github.com/zeebo/xxh3"
+)
+
+// RememberedPrefix begins the keys under which remembered entities stand in the
+// distributed data of their type's role: the prefix to make durable if they are to
+// come back after all nodes were down at once. "remembered/", the type, the shard
+// and one of five parts follow.
+const RememberedPrefix = "peerage/remembered/"
+
+// rememberedParts is into how many OR-sets the ids of a shard are split: a change
+// costs what it changes, but a repair sends a whole value.
+const rememberedParts = 5
+
+func rememberedKey(typ string, shard ShardID, part uint64) ddata.ORSetKey[string] {
+	return ddata.ORSetKey[string](fmt.Sprintf("%s%s/%d/%d", RememberedPrefix, typ, shard, part))
+}
+
+// Remember implements Rememberer.
+func (s dataStore) Remember(ctx context.Context, typ string, shard ShardID, add, remove []string) error {
+	var adds, removes [rememberedParts][]string
+	for _, id := range add {
+		part := xxh3.HashString(id) % rememberedParts
+		adds[part] = append(adds[part], id)
+	}
+	for _, id := range remove {
+		part := xxh3.HashString(id) % rememberedParts
+		removes[part] = append(removes[part], id)
+	}
+	var ops []replicator.Op
+	for part := range uint64(rememberedParts) {
+		if len(adds[part])+len(removes[part]) == 0 {
+			continue
+		}
+		ops = append(ops, ddata.Change(s.d, rememberedKey(typ, shard, part), func(set *ddata.ORSetTx[string]) error {
+			for _, id := range adds[part] {
+				if !set.Contains(id) {
+					set.Add(id)
+				}
+			}
+			for _, id := range removes[part] {
+				set.Remove(id)
+			}
+			return nil
+		}))
+	}
+	return s.d.Update(ctx, ddata.Majority, ops)
+}
+
+// Remembered implements Rememberer.
+func (s dataStore) Remembered(ctx context.Context, typ string, shard ShardID) ([]string, error) {
+	var ids []string
+	for part := range uint64(rememberedParts) {
+		set, err := ddata.Get(ctx, s.d, rememberedKey(typ, shard, part), ddata.Majority)
+		if err != nil {
+			return nil, err
+		}
+		for id := range set.All() {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
