@@ -114,7 +114,7 @@ func (p *path[Req, Resp]) record(inc *incarnation) {
 	}
 }
 
-func (p *path[Req, Resp]) recordBatch(inc *incarnation, b batch) (ok bool) {
+func (p *path[Req, Resp]) recordBatch(inc *incarnation, b update) (ok bool) {
 	if p.shardHere(inc, b.shard) == nil {
 		// Its next home decides who lives there.
 		b.remove = nil

@@ -94,18 +94,18 @@ func (m *memories) put(shard ShardID, id string, lives bool) {
 	m.dirty[shard][id] = lives
 }
 
-// batch is one write.
-type batch struct {
+// update is one write.
+type update struct {
 	shard       ShardID
 	add, remove []string
 }
 
 // take returns what is to be written, shard by shard.
-func (m *memories) take() (all []batch) {
+func (m *memories) take() (all []update) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for shard, ids := range m.dirty { // order-free: every shard's write stands alone
-		b := batch{shard: shard}
+		b := update{shard: shard}
 		for id, lives := range ids {
 			if len(b.add)+len(b.remove) >= dirtyBatch {
 				break
@@ -128,7 +128,7 @@ func (m *memories) take() (all []batch) {
 }
 
 // written notes a write; one that failed waits again, behind what came meanwhile.
-func (m *memories) written(b batch, ok bool) {
+func (m *memories) written(b update, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.leaving, b.shard)
