@@ -96,13 +96,13 @@ func TestSingletonLivesOnTheMostSeniorNodeOfItsRole(t *testing.T) {
 				t.Errorf("from node %d: %+v, want node 2", i+1, got)
 			}
 		}
-		// Its node leaves: nobody lives twice.
+		// Its node leaves: the state goes to the heir, and nobody lives twice.
 		if err := th.nodes[1].s.Drain(within(t, 10*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		th.install(th.nodes[0], th.nodes[2], th.nodes[3])
-		if got := th.at(t, 0); got.Node != 3 {
-			t.Errorf("after the leave: %+v, want node 3", got)
+		if got := th.at(t, 0); got.Node != 3 || got.Count != 5 {
+			t.Errorf("after the leave: %+v, want node 3 and count 5", got)
 		}
 		// Its node dies: the next one begins by itself, without a message.
 		th.kill(th.nodes[2])

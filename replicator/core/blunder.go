@@ -28,6 +28,8 @@ const (
 	// blunderNoWriteBack answers a read without making sure that what it returns
 	// stands at the level.
 	blunderNoWriteBack
+	// blunderOldAnswers lets a read count answers from before the view was settled.
+	blunderOldAnswers
 	// blunderNoJoint counts majorities over the current view alone.
 	blunderNoJoint
 	// blunderLocalAck confirms a write that stands here.

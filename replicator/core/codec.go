@@ -44,10 +44,10 @@ func Append(b []byte, m Message) []byte {
 	case *Ack:
 		return appendAck(append(b, tagAck), m)
 	case *ReadRequest:
-		b = appendUs(append(b, tagReadRequest), uint64(m.Epoch), uint64(m.ID))
+		b = appendUs(append(b, tagReadRequest), uint64(m.Epoch), uint64(m.ID), m.Round)
 		return appendPrints(appendFence(b, m.Fence), m.Keys, m.Prints)
 	case *ReadResult:
-		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), m.Floor, uint64(m.ID), m.Higher)
+		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), m.Floor, uint64(m.ID), m.Round, m.Higher)
 		return appendItems(appendU64s(b, m.Prints), m.Items)
 	case *Repair:
 		return appendItems(appendUs(append(b, tagRepair), uint64(m.ID), m.Floor), m.Items)
@@ -190,11 +190,11 @@ func decode(r *wire.Reader) Message {
 	case tagAck:
 		return readAck(r)
 	case tagReadRequest:
-		m := &ReadRequest{Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Fence: readFence(r)}
+		m := &ReadRequest{Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Fence: readFence(r)}
 		m.Keys, m.Prints = readPrints(r)
 		return m
 	case tagReadResult:
-		return &ReadResult{Epoch: readEpoch(r), Floor: r.Uvarint(), ID: RequestID(r.Uvarint()), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r)}
+		return &ReadResult{Epoch: readEpoch(r), Floor: r.Uvarint(), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r)}
 	case tagRepair:
 		return &Repair{ID: RequestID(r.Uvarint()), Floor: r.Uvarint(), Items: readItems(r)}
 	case tagRepairAck:

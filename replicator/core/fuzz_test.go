@@ -21,8 +21,8 @@ func samples() []Message {
 	return []Message{
 		&Deltas{Epoch: 1 << 33, Floor: 1, From: 3, Entries: []*Entry{{Fence: fences[0], Items: items}, {Items: []Item{}}}},
 		&Ack{Epoch: 2, From: 3, To: 4, Seen: 1, Lo: 3, Hi: 4, Refused: []Refusal{{Seq: 3, Higher: 8}}},
-		&ReadRequest{Epoch: 2, ID: 7, Fence: fences[0], Keys: []string{"a", ""}, Prints: []uint64{1, 0}},
-		&ReadResult{Epoch: 2, Floor: 9, ID: 7, Prints: []uint64{3}, Items: items, Higher: 4},
+		&ReadRequest{Epoch: 2, ID: 7, Round: 3, Fence: fences[0], Keys: []string{"a", ""}, Prints: []uint64{1, 0}},
+		&ReadResult{Epoch: 2, Floor: 9, ID: 7, Round: 3, Prints: []uint64{3}, Items: items, Higher: 4},
 		&Repair{ID: 7, Floor: 8, Items: items},
 		&RepairAck{Epoch: 2, ID: 7},
 		&Status{Epoch: 2, Floor: 6, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true},

@@ -173,6 +173,7 @@ func (c *Core) catchUp(now clock.Instant) {
 	}
 	c.former = nil
 	c.trace(TraceEvent{Kind: TraceSettled})
+	c.askAgain(now)
 	c.recount(now)
 }
 

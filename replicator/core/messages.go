@@ -35,8 +35,10 @@ type Refusal struct {
 // ReadRequest asks for values that differ from the asker's, whose fingerprints
 // stand beside the keys.
 type ReadRequest struct {
-	Epoch  view.Epoch
-	ID     RequestID
+	Epoch view.Epoch
+	ID    RequestID
+	// Round tells the times apart at which one request asks (askAgain).
+	Round  uint64
 	Fence  Fence
 	Keys   []string
 	Prints []uint64
@@ -48,6 +50,7 @@ type ReadResult struct {
 	Epoch  view.Epoch
 	Floor  uint64
 	ID     RequestID
+	Round  uint64
 	Prints []uint64
 	Items  []Item
 	// Higher, if not 0, refuses the read: the fence's group is at that term.

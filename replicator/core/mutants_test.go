@@ -42,6 +42,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{blunderSeenIsAck, "a stream's progress as confirmation", lostNack},
 		{blunderNoEcho, "parts without effect are not confirmed", partWithoutEffect},
 		{blunderFewVoters, "a newcomer needs a majority", newcomerOfThree},
+		{blunderOldAnswers, "answers from before the view was settled", answerBeforeTheRest},
 		{blunderSettledIsCaughtUp, "settled is caught up", settledNewcomer},
 		{blunderTrustHelpers, "helpers are trusted", helpersOfAJoiner},
 		{blunderClaimRefused, "what was refused is claimed", refusedAndClaimed},
@@ -305,6 +306,47 @@ func refusedAndClaimed(_ *testing.T, b blunder) string {
 	tell(&Values{Session: ask.Session, Ask: fetch.Ask, Answered: 1, Items: []Item{{Key: "k", Kind: crdt.KindORSet, Bytes: []byte("nonsense")}}})
 	if c.caughtUp == v.Epoch {
 		return "caught up with one whose value was refused"
+	}
+	return ""
+}
+
+// answerBeforeTheRest: of voters 1, 3 and 4, a read of 4's was answered by 1 before 1
+// had what 3 and a member that is gone had confirmed in the view before. Then 1 and
+// 3 catch up, and the kept set is dropped: the old answer must not count by itself.
+func answerBeforeTheRest(t *testing.T, b blunder) string {
+	w := newWorld(t, 1, 3, nil).plant(b)
+	w.start(4)
+	w.setView(w.next(add(view.Joining, 4)))
+	w.run(2 * time.Second)
+	after := w.next(add(view.Up, 4))
+	remove(2)(after)
+	side := func(id view.NodeID) bool { return id == 2 || id == 3 }
+	w.cut = func(a, b view.NodeID) bool { return side(a) != side(b) }
+	w.view = after
+	w.step(1, ViewChanged{View: after})
+	w.step(4, ViewChanged{View: after})
+	w.run(10 * time.Millisecond)
+	if r := w.reply(3, w.update(3, majority, Fence{}, addTo(3, "k", "e"))); r.Err != nil {
+		return "the write of the former view failed: " + r.Err.Error()
+	}
+	rid := w.read(4, majority, Fence{}, "k")
+	w.run(50 * time.Millisecond)
+	if _, ok := w.nodes[4].replies[rid]; ok {
+		return "read without the kept set"
+	}
+	// 4 hears that the others have caught up, and nothing else of theirs for a second.
+	var from, to view.NodeID
+	w.cut = nil
+	w.posted = func(a, b view.NodeID, _ Message) { from, to = a, b }
+	w.dropKind = func(m Message) bool {
+		_, status := m.(*Status)
+		return !status && (from == 4 || to == 4)
+	}
+	w.step(3, ViewChanged{View: after})
+	w.run(time.Second)
+	w.dropKind = nil
+	if r := w.reply(4, rid); r.Err == nil && (r.Values[0] == nil || !r.Values[0].(*crdt.ORSet[string]).Contains("e")) {
+		return "a majority read misses what a majority had confirmed"
 	}
 	return ""
 }

@@ -30,6 +30,9 @@ import (
 // is there too: else a write could be confirmed by counting over a view behind
 // which others have already caught up.
 //
+// Reads that are under way when the kept sets are dropped ask anew: those who have
+// answered may have caught up since (read.go, askAgain).
+//
 // What it does not cover: members that are lost while the view before is not
 // settled count together with those lost before it, and a value that stood at no
 // survivor is gone. Settling takes a round trip where nothing is amiss, and as

@@ -48,8 +48,11 @@ type request struct {
 	echoes []string
 
 	// Of a read: what it asked for, whom, what they hold, and what it will return.
-	keys   []string
-	asked  []view.NodeID
+	keys  []string
+	asked []view.NodeID
+	// round counts how often it began to ask anew: answers to an earlier round do not
+	// count.
+	round  uint64
 	held   map[view.NodeID][]uint64
 	prints []uint64
 	values []crdt.Value
