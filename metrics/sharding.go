@@ -60,6 +60,14 @@ func shardingSeries() []series {
 		}, "type", "reason"),
 		counter("entity_panics_total", "Handler panics that were contained.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Dropped[sharding.DropPanicked]) }), "type"),
+		gauge("client_asks", "Asks that wait for their reply.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Asks) }), "type"),
+	}
+}
+
+// stateSeries are about the replicated states of entities.
+func stateSeries() []series {
+	return []series{
 		gauge("entity_state_bytes", "Bytes of replicated entity states held here, as home and as standby.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.StateBytes) }), "type"),
 		counter("entity_state_recoveries_total", "Instances of types with state that began, by where their state came from.", func(s *scrape, emit emitter) {
@@ -79,8 +87,6 @@ func shardingSeries() []series {
 				emit(float64(s.types[i].StateBytesOut), s.types[i].Type, "out")
 			}
 		}, "type", "direction"),
-		gauge("client_asks", "Asks that wait for their reply.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Asks) }), "type"),
 	}
 }
 
