@@ -54,7 +54,6 @@ type keptShard struct {
 	number   ShardID
 	token    Token
 	entities map[string]*keptEntity
-	bytes    int
 	// behind counts the entities whose newest version is not kept.
 	behind int
 	// leaving is set when the shard is to go once behind is zero, or at leaveAt.

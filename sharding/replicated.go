@@ -88,7 +88,7 @@ func (r Replicated) withDefaults() Replicated {
 func (r Replicated) validate() error {
 	if !r.on() {
 		if r != (Replicated{}) {
-			return fmt.Errorf("State wants Replicas")
+			return fmt.Errorf("Replicas must be set, as another field of State is")
 		}
 		return nil
 	}
