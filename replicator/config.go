@@ -27,7 +27,9 @@ type Config struct {
 	Observer Observer
 	Limits   Limits
 
-	// Timeout ends requests whose context has no deadline. Default 5 s.
+	// Timeout ends requests whose context has no deadline. Default 5 s. A request
+	// whose deadline passes while the process is stopped, so that it is noticed more
+	// than ResendAfter late, is asked once more and given 4 times ResendAfter.
 	Timeout time.Duration
 	// BatchEvery is how long a change waits for company on its way to members that
 	// no request waits for. Longer saves frames, shorter spreads faster. Default

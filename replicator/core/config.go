@@ -12,7 +12,9 @@ type Config struct {
 	Self view.NodeID
 	// Role selects the members of the view that hold replicas; "" is all of them.
 	Role string
-	// Timeout ends requests without a deadline. Default 5 s.
+	// Timeout ends requests without a deadline. Default 5 s. A request whose
+	// deadline passes while the process is stopped, so that it is noticed more than
+	// ResendAfter late, is asked once more and given 4 times ResendAfter.
 	Timeout time.Duration
 	// SpreadMax bounds the wait after which a request turns to members beyond those
 	// that its level needs: a fifth of its time, at most this. A lost peer makes it

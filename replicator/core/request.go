@@ -33,6 +33,8 @@ type request struct {
 	phase    phase
 	done     bool
 	deadline clock.Instant
+	// excused: the deadline has been put off (excuse).
+	excused bool
 	// spreadAt is when it turns to members beyond those it needs; spread: it has.
 	spreadAt clock.Instant
 	spread   bool
@@ -151,6 +153,9 @@ func (c *Core) forget(r *request) {
 // onRequestTime does what is due for a request.
 func (c *Core) onRequestTime(now clock.Instant, r *request) {
 	if !now.Before(r.deadline) {
+		if c.excuse(now, r) {
+			return
+		}
 		c.finish(r, shortfall(r.level, c.quorums(r.level), c.counts(r)))
 		return
 	}
@@ -164,6 +169,27 @@ func (c *Core) onRequestTime(now clock.Instant, r *request) {
 		c.again(now, r)
 	}
 }
+
+// excuse gives a request more time, once, when its deadline has passed while this
+// process did not run (it was stopped, or starved of CPU): its answers may be here
+// already and only wait to be read.
+func (c *Core) excuse(now clock.Instant, r *request) bool {
+	if r.excused || now.Sub(r.deadline) <= c.cfg.ResendAfter {
+		return false
+	}
+	r.excused = true
+	r.deadline = now.Add(c.wait(excuseBackoff))
+	c.timers.push(r.deadline, r.id)
+	if r.spread {
+		c.again(now, r)
+	} else {
+		c.spread(now, r)
+	}
+	return true
+}
+
+// excuseBackoff makes the time of an excuse four times ResendAfter.
+const excuseBackoff = 2
 
 // spread turns to every member that counts.
 func (c *Core) spread(now clock.Instant, r *request) {
