@@ -2,8 +2,10 @@ package sharding
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/entity"
 )
 
@@ -33,12 +35,20 @@ func (p *path[Req, Resp]) hook() func(ShardID, string, bool) {
 
 // recall starts the remembered entities of the shards that have come to run here,
 // until the incarnation ends. It also asks for the homes of all shards: nobody else
-// does before the first message.
+// does before the first message. What they remember is read once more when a node has
+// joined: after a restart of the cluster, one that comes late may have on its disk
+// what those that came first have never heard of.
 func (p *path[Req, Resp]) recall(inc *incarnation) {
 	tick := time.NewTicker(rememberEvery)
 	defer tick.Stop()
+	var before []view.NodeID
 	for {
 		woken := p.memories.look.listen()
+		now := inc.members()
+		if slices.ContainsFunc(now, func(n view.NodeID) bool { return !slices.Contains(before, n) }) {
+			p.memories.doubt()
+		}
+		before = now
 		for i := range ShardID(p.shards) {
 			p.wantHome(inc, i)
 			if s := p.shardHere(inc, i); s != nil && p.memories.news(i, s.Token()) {
@@ -68,8 +78,10 @@ func (p *path[Req, Resp]) shardHere(inc *incarnation, i ShardID) *entity.Shard[R
 func (p *path[Req, Resp]) recallShard(inc *incarnation, i ShardID, s *entity.Shard[Req, Resp]) {
 	ctx, cancel := context.WithTimeout(inc.ctx, rememberTimeout)
 	defer cancel()
+	p.memories.beginRead(i)
 	ids, err := inc.remember.Remembered(ctx, p.name, i)
 	if err != nil {
+		p.memories.endRead()
 		p.counters.rememberFailed.Add(1)
 		return
 	}

@@ -35,7 +35,11 @@ type memories struct {
 	leaving map[ShardID][]string
 	// known are the ids of hosted shards that are in the store, by allocation.
 	known map[ShardID]*knownIDs
-	work  bell
+	// reading is the shard whose ids are being read; ended are those of them that
+	// wished to end since, of which the read may not know.
+	reading ShardID
+	ended   map[string]bool
+	work    bell
 	// look is rung when a shard has started.
 	look bell
 }
@@ -43,6 +47,8 @@ type memories struct {
 type knownIDs struct {
 	token Token
 	ids   map[string]bool
+	// stale: to be read once more, since a node has come that may know others.
+	stale bool
 }
 
 const (
@@ -77,6 +83,9 @@ func (m *memories) note(shard ShardID, id string, lives bool) bool {
 	}
 	if k != nil && !lives {
 		delete(k.ids, id)
+	}
+	if !lives && m.ended != nil && m.reading == shard {
+		m.ended[id] = true
 	}
 	m.put(shard, id, lives)
 	m.work.ring()
@@ -148,29 +157,65 @@ func (m *memories) written(b update, ok bool) {
 	}
 }
 
-// news reports whether a shard's allocation has not been read yet.
+// news reports whether a shard's allocation is to be read.
 func (m *memories) news(shard ShardID, token Token) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.known[shard]
-	return k == nil || k.token != token
+	return k == nil || k.stale || k.token != token
+}
+
+// doubt has all shards read once more.
+func (m *memories) doubt() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.known { // order-free: each is marked by itself
+		k.stale = true
+	}
+}
+
+// beginRead says that a shard's ids are read from now on, until learn or endRead.
+func (m *memories) beginRead(shard ShardID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reading, m.ended = shard, map[string]bool{}
+	for _, id := range m.leaving[shard] {
+		m.ended[id] = true
+	}
+	if k := m.known[shard]; k != nil {
+		k.stale = false // doubts that come from now on are about the next read
+	}
+}
+
+// endRead gives a read up, which is made again.
+func (m *memories) endRead() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = nil
+	if k := m.known[m.reading]; k != nil {
+		k.stale = true
+	}
 }
 
 // learn notes what the store knows of an allocation, and returns which of it are to
-// be started: not those that have wished to end meanwhile.
+// be started: neither those that were before, nor those that have wished to end.
 func (m *memories) learn(shard ShardID, token Token, ids []string) (start []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := &knownIDs{token: token, ids: map[string]bool{}}
-	m.known[shard] = k
+	k := m.known[shard]
+	if k == nil || k.token != token {
+		k = &knownIDs{token: token, ids: map[string]bool{}}
+		m.known[shard] = k
+	}
 	for _, id := range ids {
 		lives, waits := m.dirty[shard][id]
-		if waits && !lives || !waits && slices.Contains(m.leaving[shard], id) {
+		if k.ids[id] || waits && !lives || !waits && m.ended[id] {
 			continue
 		}
 		k.ids[id] = true
 		start = append(start, id)
 	}
+	m.ended = nil
 	slices.Sort(start)
 	return start
 }

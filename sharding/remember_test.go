@@ -281,3 +281,31 @@ func TestRememberWantsNoOtherPassivation(t *testing.T) {
 		t.Error("an idle time-out is taken")
 	}
 }
+
+// A read that is made once more starts only what it finds anew: neither who runs, nor
+// who wished to end while it was under way.
+func TestSecondReadStartsOnlyWhatIsNew(t *testing.T) {
+	m, token := newMemories(), Token{Seq: 1}
+	m.beginRead(3)
+	if got := m.learn(3, token, []string{"a", "b"}); !slices.Equal(got, []string{"a", "b"}) || m.news(3, token) {
+		t.Fatalf("the first read starts %q", got)
+	}
+	m.doubt()
+	if !m.news(3, token) {
+		t.Fatal("a doubt is forgotten")
+	}
+	m.note(3, "b", false)
+	for _, b := range m.take() {
+		m.beginRead(3) // while it is being written
+		m.written(b, true)
+	}
+	if got := m.learn(3, token, []string{"a", "b", "c"}); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("the second read starts %q, want c", got)
+	}
+	m.doubt()
+	m.beginRead(3)
+	m.endRead()
+	if !m.news(3, token) {
+		t.Error("a read that failed is not made again")
+	}
+}
