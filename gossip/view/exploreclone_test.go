@@ -1,0 +1,122 @@
+package view
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// cloneCore copies a core between two steps. What is never changed in place (views,
+// attempts, messages) is shared.
+func cloneCore(c *Core) *Core {
+	d := *c
+	d.gone, d.links = maps.Clone(c.gone), maps.Clone(c.links)
+	d.goneOrder = slices.Clone(c.goneOrder)
+	d.attempts = maps.Clone(c.attempts)
+	d.proofs, d.early = cloneEach(c.proofs), cloneEach(c.early)
+	d.entry.contacts = slices.Clone(c.entry.contacts)
+	if c.cand != nil {
+		cand := *c.cand
+		cand.yes, cand.found = maps.Clone(c.cand.yes), c.cand.found.clone()
+		d.cand = &cand
+	}
+	if c.farewell != nil {
+		f := *c.farewell
+		f.knows = maps.Clone(f.knows)
+		d.farewell = &f
+	}
+	if c.silence != nil {
+		s := *c.silence
+		s.heard = maps.Clone(s.heard)
+		d.silence = &s
+	}
+	d.office = cloneOffice(c.office)
+	return &d
+}
+
+// cloneEach copies a map of things that are changed in place.
+func cloneEach[K comparable, V any](m map[K]*V) map[K]*V {
+	out := make(map[K]*V, len(m))
+	for k, v := range m { // order-free: each is copied by itself
+		dup := *v
+		out[k] = &dup
+	}
+	return out
+}
+
+func (f findings) clone() findings { return findings{f.attempt, maps.Clone(f.t0)} }
+
+func cloneOffice(o *office) *office {
+	if o == nil {
+		return nil
+	}
+	d := *o
+	d.peers, d.doubts = cloneEach(o.peers), cloneEach(o.doubts)
+	for _, q := range d.doubts { // order-free: each is copied by itself
+		q.answered = maps.Clone(q.answered)
+	}
+	d.leaves, d.notices = maps.Clone(o.leaves), maps.Clone(o.notices)
+	d.joins = slices.Clone(o.joins)
+	if o.prep != nil {
+		d.prep = &preparation{o.prep.base, maps.Clone(o.prep.yes), o.prep.found.clone()}
+	}
+	if o.proposal != nil {
+		p := *o.proposal
+		p.accepted = maps.Clone(p.accepted)
+		d.proposal = &p
+	}
+	d.now, d.next = o.now.clone(d.peers), o.next.clone(d.peers)
+	return &d
+}
+
+func (t *tally) clone(peers map[NodeID]*peer) *tally {
+	if t == nil {
+		return nil
+	}
+	d := *t
+	d.peers = peers
+	return &d
+}
+
+// clone copies what the truth of one branch has seen.
+func (x *truth) clone() *truth {
+	d := &truth{
+		w: x.w, decided: maps.Clone(x.decided), newest: maps.Clone(x.newest),
+		accepted: make(map[step]*acceptance, len(x.accepted)), byNext: make(map[epochOf][]*acceptance, len(x.byNext)),
+		leaderEnd: maps.Clone(x.leaderEnd), dead: maps.Clone(x.dead), wrongEvidence: x.wrongEvidence,
+	}
+	now := make(map[*acceptance]*acceptance, len(x.accepted))
+	for k, a := range x.accepted { // order-free: each is copied by itself
+		dup := *a
+		dup.by = maps.Clone(a.by)
+		d.accepted[k], now[a] = &dup, &dup
+	}
+	for k, list := range x.byNext { // order-free: each list is copied by itself
+		for _, a := range list {
+			d.byNext[k] = append(d.byNext[k], now[a])
+		}
+	}
+	return d
+}
+
+// TestExploreKnowsEveryField: whoever gives a core a field has to say how it is copied
+// (cloneCore) and what of it tells two states apart (encodeCore), and then counts here.
+func TestExploreKnowsEveryField(t *testing.T) {
+	for _, known := range []struct {
+		of     reflect.Type
+		fields int
+	}{
+		{reflect.TypeFor[Core](), 42}, {reflect.TypeFor[office](), 25}, {reflect.TypeFor[peer](), 10},
+		{reflect.TypeFor[proposal](), 7}, {reflect.TypeFor[candidacy](), 7}, {reflect.TypeFor[findings](), 2},
+		{reflect.TypeFor[preparation](), 3}, {reflect.TypeFor[proof](), 4}, {reflect.TypeFor[doubt](), 3},
+		{reflect.TypeFor[farewell](), 5}, {reflect.TypeFor[silence](), 3}, {reflect.TypeFor[entry](), 4},
+		{reflect.TypeFor[contest](), 3}, {reflect.TypeFor[guard](), 2}, {reflect.TypeFor[attempt](), 3},
+		{reflect.TypeFor[tally](), 11}, {reflect.TypeFor[View](), 5}, {reflect.TypeFor[Member](), 3},
+		{reflect.TypeFor[truth](), 8}, {reflect.TypeFor[acceptance](), 5},
+	} {
+		if got := known.of.NumField(); got != known.fields {
+			t.Errorf("%v has %d fields, %d are known to cloneCore and encodeCore", known.of, got, known.fields)
+		}
+	}
+}

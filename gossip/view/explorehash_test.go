@@ -1,0 +1,241 @@
+package view
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"maps"
+	"slices"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// digest names a state, or a part of one: equal states have equal digests, whichever
+// way led to them.
+type digest [16]byte
+
+func digestOf(b []byte) digest {
+	sum := sha256.Sum256(b)
+	return digest(sum[:16])
+}
+
+// encoder writes what tells two states apart. Left out is what follows from the rest
+// (caches, packed views) and what never changes in a run (the configuration).
+type encoder struct{ writer }
+
+func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+func (e *encoder) at(i clock.Instant) { e.i(int64(i)) }
+
+func (e *encoder) bools(vs ...bool) {
+	for _, v := range vs {
+		e.bool(v)
+	}
+}
+
+func (e *encoder) set(m map[NodeID]bool) {
+	e.u(uint64(len(m)))
+	for _, id := range sorted(m) {
+		e.id(id).bool(m[id])
+	}
+}
+
+func (e *encoder) seen(v *View) {
+	if v == nil {
+		e.u(0)
+		return
+	}
+	e.u(1).u(v.Cluster).u(uint64(v.Epoch)).u(uint64(len(v.Members)))
+	for i := range v.Members {
+		m := &v.Members[i]
+		e.id(m.ID).u(uint64(m.Joined)).u(uint64(m.Status))
+	}
+	e.u(uint64(len(v.Forks)))
+	for _, f := range v.Forks {
+		e.u(uint64(f.From)).u(uint64(f.To)).i(int64(f.Kept)).id(f.By)
+	}
+}
+
+func (e *encoder) try(a *attempt) {
+	e.bool(a != nil)
+	if a != nil {
+		e.ballot(a.ballot).bool(a.emergency)
+		e.seen(a.next)
+	}
+}
+
+func (e *encoder) found(f findings) {
+	e.try(f.attempt)
+	e.u(uint64(len(f.t0)))
+	for _, id := range sorted(f.t0) {
+		e.id(id).i(f.t0[id])
+	}
+}
+
+func (e *encoder) proven(m map[NodeID]*proof) {
+	e.u(uint64(len(m)))
+	for _, id := range sorted(m) {
+		p := m[id]
+		e.id(id).bool(p.assumed)
+		e.at(p.at)
+		e.at(p.deniedUntil)
+	}
+}
+
+// core writes a whole core.
+func (e *encoder) core(c *Core) {
+	e.bool(c.over)
+	if c.over {
+		return // it ignores whatever comes
+	}
+	e.at(c.Deadline()) // depends on when the last step was
+	e.u(c.rng)
+	e.seen(c.view)
+	e.seen(c.before)
+	e.u(uint64(c.joined)).u(uint64(c.status))
+	e.set(c.gone)
+	e.ballot(c.promised).u(c.roundSeen).u(uint64(c.generation))
+	e.u(uint64(len(c.attempts)))
+	for _, base := range sorted(c.attempts) {
+		e.u(uint64(base))
+		e.try(c.attempts[base])
+	}
+	e.id(c.guard.leader).id(c.leader)
+	e.lease(c.lease)
+	e.proven(c.proofs)
+	e.proven(c.early)
+	e.set(c.links)
+	e.ids(c.unreachable)
+	e.i(int64(c.failures))
+	for _, at := range []clock.Instant{
+		c.guard.until, c.grantedAt, c.heardAt, c.nextAsk, c.vacantAt, c.standAfter, c.leftAt, c.nextLeave, c.nextAnnounce,
+		c.entry.next, c.contest.until,
+	} {
+		e.at(at)
+	}
+	e.bools(c.leaving, c.announced)
+	for _, n := range c.entry.contacts {
+		e.id(n.ID)
+	}
+	e.i(int64(c.entry.turn)).i(int64(c.entry.wait))
+	e.id(c.contest.with).u(c.contest.nonce)
+	e.candidacy(c.cand)
+	e.office(c.office)
+	e.farewell(c.farewell)
+}
+
+func (e *encoder) lease(l Lease) {
+	e.at(l.Until)
+	e.u(uint64(l.Generation)).bool(l.Leader)
+}
+
+func (e *encoder) candidacy(c *candidacy) {
+	e.bool(c != nil)
+	if c == nil {
+		return
+	}
+	e.ballot(c.ballot).u(uint64(c.base)).bool(c.preparing)
+	e.at(c.began)
+	e.at(c.deadline)
+	e.set(c.yes)
+	e.found(c.found)
+}
+
+func (e *encoder) farewell(f *farewell) {
+	e.bool(f != nil)
+	if f == nil {
+		return
+	}
+	e.seen(f.view)
+	e.set(f.knows)
+	e.at(f.next)
+	e.at(f.until)
+}
+
+func (e *encoder) office(o *office) {
+	e.bool(o != nil)
+	if o == nil {
+		return
+	}
+	e.ballot(o.ballot).u(o.round).u(o.settled)
+	e.bools(o.free, o.stirred)
+	for i := uint64(0); i < min(o.round, roundsKept); i++ {
+		e.at(o.sentAt(o.round - i))
+		for _, t := range []*tally{o.now, o.next} {
+			if t != nil {
+				e.i(int64(t.at[(o.round-i)%roundsKept]))
+			}
+		}
+	}
+	for _, at := range []clock.Instant{
+		o.since, o.nextPing, o.backedUntil, o.drivenAt, o.wokeAt, o.leaseUntil, o.batchAt, o.raiseAt,
+	} {
+		e.at(at)
+	}
+	e.seen(o.former)
+	e.set(o.leaves)
+	e.set(o.notices)
+	for _, n := range o.joins {
+		e.id(n.ID)
+	}
+	e.peers(o.peers)
+	e.doubts(o.doubts)
+	e.bool(o.prep != nil)
+	if o.prep != nil {
+		e.u(uint64(o.prep.base))
+		e.set(o.prep.yes)
+		e.found(o.prep.found)
+	}
+	e.bool(o.proposal != nil)
+	if p := o.proposal; p != nil {
+		e.u(uint64(p.base))
+		e.seen(p.next)
+		e.bools(p.emergency, p.carried)
+		e.at(p.notBefore)
+		e.set(p.accepted)
+	}
+}
+
+func (e *encoder) peers(m map[NodeID]*peer) {
+	e.u(uint64(len(m)))
+	for _, id := range sorted(m) {
+		p := m[id]
+		e.id(id).i(p.t0).u(p.round).u(uint64(p.epoch)).ids(p.unreachable)
+		e.at(p.answeredAt)
+		e.at(p.starved)
+		e.bools(p.whole, p.now, p.next, p.stays)
+	}
+}
+
+func (e *encoder) doubts(m map[NodeID]*doubt) {
+	e.u(uint64(len(m)))
+	for _, id := range sorted(m) {
+		e.id(id).ids(m[id].waiting)
+		e.at(m[id].asked)
+		e.set(m[id].answered)
+	}
+}
+
+// truth writes what the checks know of a branch's past.
+func (e *encoder) truth(x *truth) {
+	e.u(uint64(len(x.decided)))
+	for _, at := range slices.SortedFunc(maps.Keys(x.decided), func(a, b epochOf) int {
+		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.epoch, b.epoch))
+	}) {
+		e.seen(x.decided[at])
+	}
+	e.u(uint64(len(x.accepted)))
+	for _, key := range slices.SortedFunc(maps.Keys(x.accepted), func(a, b step) int {
+		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.base, b.base),
+			cmp.Compare(a.ballot.Round, b.ballot.Round), cmp.Compare(a.ballot.Node, b.ballot.Node))
+	}) {
+		a := x.accepted[key]
+		e.u(key.cluster).u(uint64(key.base)).ballot(key.ballot).bool(a.emergency)
+		e.seen(a.next)
+		e.set(a.by)
+	}
+	e.u(uint64(len(x.leaderEnd)))
+	for _, id := range sorted(x.leaderEnd) {
+		e.id(id).i(int64(x.leaderEnd[id]))
+	}
+	e.set(x.dead)
+}
