@@ -149,7 +149,11 @@ func appendRecord(r protocol.Record) string {
 	b := wire.AppendU64(nil, uint64(r.Home))
 	b = wire.AppendU64(b, uint64(r.Token.Term))
 	b = wire.AppendUvarint(b, r.Token.Seq)
-	return string(wire.AppendU64(append(b, byte(r.State)), uint64(r.From)))
+	b = wire.AppendU64(append(b, byte(r.State)), uint64(r.From))
+	if r.Moves > 0 {
+		b = wire.AppendU64(append(b, r.Moves), uint64(r.Since))
+	}
+	return string(b)
 }
 
 // readRecord reads one entry; one that is none of ours is left out.
@@ -164,6 +168,9 @@ func readRecord(key, value string) (protocol.Record, bool) {
 		Token: Token{Term: view.Epoch(in.U64()), Seq: in.Uvarint()},
 		State: protocol.RecordState(in.Byte()),
 		From:  view.NodeID(in.U64()),
+	}
+	if in.Left() > 0 {
+		r.Moves, r.Since = in.Byte(), view.Epoch(in.U64())
 	}
 	return r, in.Done() == nil
 }

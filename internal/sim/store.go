@@ -228,7 +228,8 @@ func recordText(r protocol.Record) string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(r.Home))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Token.Term))
 	b = binary.BigEndian.AppendUint64(b, r.Token.Seq)
-	return string(binary.BigEndian.AppendUint64(append(b, byte(r.State)), uint64(r.From)))
+	b = binary.BigEndian.AppendUint64(append(b, byte(r.State)), uint64(r.From))
+	return string(binary.BigEndian.AppendUint64(append(b, r.Moves), uint64(r.Since)))
 }
 
 func records(v crdt.Value) []protocol.Record {
@@ -245,6 +246,7 @@ func records(v crdt.Value) []protocol.Record {
 			Token: protocol.Token{Term: view.Epoch(binary.BigEndian.Uint64(b[8:])), Seq: binary.BigEndian.Uint64(b[16:])},
 			State: protocol.RecordState(b[24]),
 			From:  nodeID(binary.BigEndian.Uint64(b[25:])),
+			Moves: b[33], Since: view.Epoch(binary.BigEndian.Uint64(b[34:])),
 		})
 	}
 	slices.SortFunc(out, func(a, b protocol.Record) int { return int(a.Shard) - int(b.Shard) })

@@ -101,6 +101,9 @@ func (c *Core) choose(st *strategy.State, id protocol.ShardID) bool {
 	r := st.Region(home)
 	r.Shards = append(r.Shards, id)
 	s.home, s.token, s.prefer = home, c.next(), 0
+	if s.known {
+		c.noteMove(s)
+	}
 	c.traceShard(TraceChosen, id, home, s.token, "")
 	c.writes.records = append(c.writes.records, c.recordOf(id))
 	if c.cfg.Mutant.Is("HostShard before the ack") {
@@ -126,7 +129,7 @@ func (c *Core) ask(st *strategy.State, id protocol.ShardID) view.NodeID {
 
 func (c *Core) recordOf(id protocol.ShardID) protocol.Record {
 	s := &c.shards[id]
-	return protocol.Record{Shard: id, Home: s.home, Token: s.token, State: protocol.Allocated, From: s.from}
+	return protocol.Record{Shard: id, Home: s.home, Token: s.token, State: protocol.Allocated, From: s.from, Moves: s.moves, Since: s.since}
 }
 
 // host orders the home to start the shard: the record stands at its level.
@@ -207,7 +210,7 @@ func (c *Core) unhome(s *shard) {
 
 // state builds what the strategy sees.
 func (c *Core) state() *strategy.State {
-	st := &strategy.State{Shards: len(c.shards), Unsettled: c.unsettled(), Wanted: c.wanted}
+	st := &strategy.State{Shards: len(c.shards), Unsettled: c.unsettled(), Wanted: c.wanted, Moved: map[protocol.ShardID]strategy.Moved{}}
 	index := map[view.NodeID]int{}
 	for _, m := range c.view.WithRole(c.cfg.Role) {
 		p := c.peers[m.ID]
@@ -216,7 +219,7 @@ func (c *Core) state() *strategy.State {
 		}
 		index[m.ID] = len(st.Regions)
 		st.Regions = append(st.Regions, strategy.Region{
-			Node: m.ID, Name: m.Name, AppVersion: m.AppVersion,
+			Node: m.ID, Name: m.Name, Joined: m.Joined, AppVersion: m.AppVersion,
 			Leaving: m.Status == view.Leaving || p.draining, Silent: c.isSilent(m.ID),
 			Capacity: max(p.settings.Capacity, 1),
 		})
@@ -225,6 +228,9 @@ func (c *Core) state() *strategy.State {
 		s := &c.shards[i]
 		if s.phase.moves() || s.known && (s.phase == writing || s.phase == starting) {
 			st.Moving++
+		}
+		if m := c.movedLately(s); m.Times > 0 {
+			st.Moved[protocol.ShardID(i)] = m
 		}
 		if at, ok := index[s.place()]; ok {
 			st.Regions[at].Shards = append(st.Regions[at].Shards, protocol.ShardID(i))

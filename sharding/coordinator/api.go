@@ -40,6 +40,10 @@ type Config struct {
 	StopTimeout time.Duration
 	// Rebalance is the interval between two looks at the balance. Default: 2 s.
 	Rebalance time.Duration
+	// Calm is how long a shard must stay where it is for its earlier moves to be
+	// forgotten (strategy.Moved). A rolling restart moves shards twice at most if no
+	// shard waits longer than that between its moves. Default: 10 min.
+	Calm time.Duration
 	// RemoveAfter is the membership's: a member that answers nothing for that long is
 	// named in Yield. Default: 2 s.
 	RemoveAfter time.Duration

@@ -118,6 +118,7 @@ func (c *Core) readDone(ev ReadDone) {
 			return
 		}
 		c.census.stored[r.Shard] = r
+		c.recall(r)
 		c.record(r)
 	}
 	c.noteStored(ev.Regions, ev.Proxies)
@@ -227,7 +228,7 @@ func (c *Core) adoptClaims() {
 		c.adopt(s, cl)
 		if r := c.census.stored[cl.shard]; r.Home != cl.node || r.Token != cl.token {
 			c.writes.rewrite = append(c.writes.rewrite, protocol.Record{
-				Shard: cl.shard, Home: cl.node, Token: cl.token, State: protocol.Allocated})
+				Shard: cl.shard, Home: cl.node, Token: cl.token, State: protocol.Allocated, Moves: s.moves, Since: s.since})
 		}
 	}
 }

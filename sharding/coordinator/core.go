@@ -65,6 +65,7 @@ func New(cfg Config) *Core {
 		{&cfg.Resend, 200 * time.Millisecond}, {&cfg.BeginTimeout, 5 * time.Second},
 		{&cfg.StopTimeout, 10 * time.Second}, {&cfg.Rebalance, 2 * time.Second},
 		{&cfg.RemoveAfter, 2 * time.Second}, {&cfg.RetryWrite, 50 * time.Millisecond},
+		{&cfg.Calm, 10 * time.Minute},
 	} {
 		*d.at = cmp.Or(*d.at, d.def)
 	}

@@ -20,6 +20,8 @@ type node struct {
 	alive bool
 	// version is the application's.
 	version string
+	// joined is the epoch of the view in which it joined.
+	joined view.Epoch
 
 	view  *view.View
 	lease bool
@@ -73,7 +75,7 @@ func newNode(w *world, id view.NodeID, host bool) *node {
 }
 
 func (n *node) member(s view.Status) view.Member {
-	return view.Member{Node: view.Node{ID: n.id, Name: n.name, Roles: n.roles, AppVersion: n.version}, Status: s}
+	return view.Member{Node: view.Node{ID: n.id, Name: n.name, Roles: n.roles, AppVersion: n.version}, Joined: n.joined, Status: s}
 }
 
 // learn brings a committed view, and with it a lease.

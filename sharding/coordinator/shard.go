@@ -59,6 +59,12 @@ type shard struct {
 	known bool
 	// waiters asked for the home and have not been answered.
 	waiters []view.NodeID
+	// moves counts the moves between which there was no time of calm, since is the
+	// view's epoch at the first of them, and movedAt when the last one was made, or we
+	// took office. They survive coordinators in the record: moved.go.
+	moves   uint8
+	since   view.Epoch
+	movedAt clock.Instant
 	// sent is when the phase's order last left.
 	sent clock.Instant
 

@@ -122,6 +122,7 @@ func newWorld(seed uint64, p plan) *world {
 	var members []view.Member
 	for i := range p.nodes + p.proxies {
 		n := w.newNode(i < p.nodes)
+		n.joined = view.FirstEpoch(7)
 		members = append(members, n.member(view.Up))
 	}
 	w.commit(&view.View{Cluster: 1, Epoch: view.FirstEpoch(7), Members: members})
@@ -254,6 +255,7 @@ func (w *world) status(id view.NodeID, s view.Status) {
 // join adds a fresh node, first joining, then up.
 func (w *world) join(host bool) *node {
 	n := w.newNode(host)
+	n.joined = w.cur.Epoch + 1
 	w.change(func(ms []view.Member) []view.Member { return append(ms, n.member(view.Joining)) })
 	w.at(4*w.plan.viewDelay, func() {
 		if n.alive {

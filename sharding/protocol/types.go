@@ -81,6 +81,11 @@ type Record struct {
 	// From is the former home if the shard was handed off in order for this
 	// allocation, as in HostOrder.
 	From view.NodeID
+	// Moves counts the shard's latest moves, those without a time of calm between
+	// them; Since is the view's epoch at the first of them. Only strategies look at
+	// them: nothing rests on their being right.
+	Moves uint8
+	Since view.Epoch
 }
 
 // ShardToken names one allocation of a shard, or one move of it.

@@ -17,6 +17,9 @@ import (
 //	phase 2, if phase 1 finds nothing: below = sum of max(0, optimal-1-size);
 //	         one shard of every region with size >= optimal, at most below
 //
+// Of a region's shards those go first that moved least, and those that moved twice
+// lately stay, unless a region has over twice its part, or none (see Moved).
+//
 // Both take at most limit shards; most imbalances end within two rounds. After
 // Pekko's LeastShardAllocationStrategy with limits, save that regions which leave
 // do not count as places: a place that gets nothing would keep the others
@@ -32,9 +35,10 @@ type LeastShards struct {
 	RelativeLimit float64
 }
 
-// Allocate returns the most suitable region.
-func (l LeastShards) Allocate(s *State, _ protocol.ShardID, _ view.NodeID) view.NodeID {
-	return MostSuitable(s)
+// Allocate returns the most suitable region; for a shard that moved lately, of those
+// that joined since and have room, if there are any.
+func (l LeastShards) Allocate(s *State, shard protocol.ShardID, _ view.NodeID) view.NodeID {
+	return MostSuitable(s.fresh(shard, alike))
 }
 
 // Rebalance returns the shards of one round; none while an earlier round runs or
@@ -54,10 +58,11 @@ func (l LeastShards) Rebalance(s *State) []protocol.ShardID {
 	}
 	optimal := (total + len(regions) - 1) / len(regions)
 	limit := l.limit(total)
-	if over := aboveOptimal(regions, optimal); len(over) > 0 {
+	movable := s.restless(regions, lopsided(regions, alike))
+	if over := aboveOptimal(regions, movable, optimal); len(over) > 0 {
 		return over[:min(len(over), limit)]
 	}
-	return towardsEmptiest(regions, optimal, limit)
+	return towardsEmptiest(regions, movable, optimal, limit)
 }
 
 func (l LeastShards) limit(total int) int {
@@ -65,24 +70,24 @@ func (l LeastShards) limit(total int) int {
 	return max(1, min(int(relative*float64(total)), absolute))
 }
 
-func aboveOptimal(regions []Region, optimal int) []protocol.ShardID {
+func aboveOptimal(regions []Region, movable [][]protocol.ShardID, optimal int) []protocol.ShardID {
 	var out []protocol.ShardID
 	for i := range regions {
 		if n := len(regions[i].Shards); n > optimal {
-			out = append(out, regions[i].Shards[:n-optimal]...)
+			out = append(out, movable[i][:min(len(movable[i]), n-optimal)]...)
 		}
 	}
 	return out
 }
 
-func towardsEmptiest(regions []Region, optimal, limit int) []protocol.ShardID {
+func towardsEmptiest(regions []Region, movable [][]protocol.ShardID, optimal, limit int) []protocol.ShardID {
 	below := 0
 	var out []protocol.ShardID
 	for i := range regions {
 		n := len(regions[i].Shards)
 		below += max(0, optimal-1-n)
-		if n >= optimal {
-			out = append(out, regions[i].Shards[0])
+		if n >= optimal && len(movable[i]) > 0 {
+			out = append(out, movable[i][0])
 		}
 	}
 	return out[:min(len(out), below, limit)]

@@ -34,6 +34,9 @@ type State struct {
 	Unsettled string
 	// Shards is the type's number of shards.
 	Shards int
+	// Moved says what the shards have been through that moved lately, and has no entry
+	// for the others.
+	Moved map[protocol.ShardID]Moved
 	// Wanted are the names of the nodes where the application wants shards, as far as
 	// it said. Only External looks at it.
 	Wanted map[protocol.ShardID]string
@@ -44,6 +47,8 @@ type Region struct {
 	Node view.NodeID
 	// Name is the node's stable label: it survives restarts.
 	Name string
+	// Joined is the epoch of the view in which the node joined.
+	Joined view.Epoch
 	// AppVersion is the node's version of the application.
 	AppVersion string
 	// Capacity is how much the node says it can carry, in relation to others; 1 if it

@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/protocol"
@@ -11,13 +12,13 @@ import (
 // of 100 shards, regions of capacities 1, 1 and 2 get 25, 25 and 50.
 //
 //	place:     where (shards + 1) / capacity is least
-//	rebalance: from the region with the greatest shards / capacity, its longest
-//	           placed shard first, while it would still have the greater load
+//	rebalance: from the region with the greatest shards / capacity, the shard that
+//	           moved least and was placed longest ago first, while it would still have the greater load
 //	           behind the move: a/A > (b+1)/B
 //
 // So it ends: every move lowers the greater of two loads. Loads are compared as
 // products of integers, without rounding. Versions and leaving regions count as in
-// LeastShards. The zero Weighted has the defaults. It is immutable.
+// LeastShards, and so do shards that moved twice lately. The zero Weighted has the defaults. It is immutable.
 type Weighted struct {
 	// AbsoluteLimit and RelativeLimit bound what one round may move; see LeastShards.
 	// Defaults: 1000 and 0.1.
@@ -26,9 +27,10 @@ type Weighted struct {
 }
 
 // Allocate returns the region that is least loaded, for its capacity, with one
-// shard more.
-func (w Weighted) Allocate(s *State, _ protocol.ShardID, _ view.NodeID) view.NodeID {
-	if r := lightest(s); r != nil {
+// shard more; for a shard that moved lately, of those that joined since and have
+// room, if there are any.
+func (w Weighted) Allocate(s *State, shard protocol.ShardID, _ view.NodeID) view.NodeID {
+	if r := lightest(s.fresh(shard, carries)); r != nil {
 		return r.Node
 	}
 	return 0
@@ -40,7 +42,8 @@ func (w Weighted) Rebalance(s *State) []protocol.ShardID {
 	if s.Moving > 0 || s.Unsettled != "" {
 		return nil
 	}
-	plan := State{Regions: append([]Region(nil), s.Regions...)}
+	plan := State{Regions: slices.DeleteFunc(slices.Clone(s.Regions), func(r Region) bool { return r.Leaving })}
+	movable := s.restless(plan.Regions, lopsided(plan.Regions, carries))
 	total := 0
 	for i := range plan.Regions {
 		total += len(plan.Regions[i].Shards)
@@ -52,9 +55,13 @@ func (w Weighted) Rebalance(s *State) []protocol.ShardID {
 		if from == nil || to == nil || load(from, 0, to) <= load(to, 1, from) {
 			break
 		}
-		shard := from.Shards[0]
-		out = append(out, shard)
-		from.Shards = from.Shards[1:]
+		at := slices.IndexFunc(plan.Regions, func(r Region) bool { return r.Node == from.Node })
+		if len(movable[at]) == 0 {
+			break
+		}
+		shard := movable[at][0]
+		out, movable[at] = append(out, shard), movable[at][1:]
+		from.Shards = from.Shards[1:] // what counts is how many are left
 		to.Shards = append(to.Shards[:len(to.Shards):len(to.Shards)], shard)
 	}
 	return out
