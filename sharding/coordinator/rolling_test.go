@@ -33,6 +33,18 @@ type roll struct {
 	strategy strategy.Strategy
 }
 
+// spread lets all replicas learn what any has, as anti-entropy does: the modelled
+// replicator has none, and replacing all its nodes would lose the records.
+func (s *script) spread() {
+	for _, from := range s.nodes {
+		for _, to := range s.nodes {
+			if from.alive && to.alive {
+				to.store.merge(from.store.all())
+			}
+		}
+	}
+}
+
 func (r *roll) restart(s *script, id view.NodeID) {
 	if r.before {
 		s.joinAs(r.version)
@@ -50,6 +62,7 @@ func (r *roll) restart(s *script, id view.NodeID) {
 		s.joinAs(r.version)
 		s.ms(r.up)
 	}
+	s.spread()
 }
 
 // play reports how often the shard that moved most did, and how even it ends.

@@ -58,16 +58,24 @@ func (l LeastShards) Rebalance(s *State) []protocol.ShardID {
 	}
 	optimal := (total + len(regions) - 1) / len(regions)
 	limit := l.limit(total)
-	movable := s.restless(regions, lopsided(regions, alike))
-	if over := aboveOptimal(regions, movable, optimal); len(over) > 0 {
-		return over[:min(len(over), limit)]
+	out := evenOut(regions, s.restless(regions, false), optimal, limit)
+	if len(out) == 0 && lopsided(regions, alike) {
+		out = evenOut(regions, s.restless(regions, true), optimal, limit)
 	}
-	return towardsEmptiest(regions, movable, optimal, limit)
+	return out
 }
 
 func (l LeastShards) limit(total int) int {
 	absolute, relative := cmp.Or(l.AbsoluteLimit, 1000), cmp.Or(l.RelativeLimit, 0.1)
 	return max(1, min(int(relative*float64(total)), absolute))
+}
+
+// evenOut is one round, with the shards of each region that may be moved.
+func evenOut(regions []Region, movable [][]protocol.ShardID, optimal, limit int) []protocol.ShardID {
+	if over := aboveOptimal(regions, movable, optimal); len(over) > 0 {
+		return over[:min(len(over), limit)]
+	}
+	return towardsEmptiest(regions, movable, optimal, limit)
 }
 
 func aboveOptimal(regions []Region, movable [][]protocol.ShardID, optimal int) []protocol.ShardID {

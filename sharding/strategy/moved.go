@@ -64,17 +64,24 @@ func (s *State) fresh(shard protocol.ShardID, capacity func(*Region) int) *State
 }
 
 // restless returns regions with the shards that a rebalance may take, those first
-// that moved least, and among them the longest placed. Shards that moved twice are
-// left out unless all may go; the number of shards of each region stays in sizes.
+// that moved least, and among them the longest placed. Unless all may go, those are
+// left out that moved twice, or once and nobody has joined since: that move would not
+// be the last.
 func (s *State) restless(regions []Region, all bool) (movable [][]protocol.ShardID) {
 	movable = make([][]protocol.ShardID, len(regions))
+	var youngest view.Epoch
+	for i := range regions {
+		if regions[i].Eligible() {
+			youngest = max(youngest, regions[i].Joined)
+		}
+	}
 	for i := range regions {
 		if len(s.Moved) == 0 {
 			movable[i] = regions[i].Shards
 			continue
 		}
 		for _, shard := range regions[i].Shards {
-			if all || s.Moved[shard].Times < movesMax {
+			if m := s.Moved[shard]; all || m.Times == 0 || m.Times < movesMax && youngest > m.Since {
 				movable[i] = append(movable[i], shard)
 			}
 		}

@@ -42,8 +42,17 @@ func (w Weighted) Rebalance(s *State) []protocol.ShardID {
 	if s.Moving > 0 || s.Unsettled != "" {
 		return nil
 	}
-	plan := State{Regions: slices.DeleteFunc(slices.Clone(s.Regions), func(r Region) bool { return r.Leaving })}
-	movable := s.restless(plan.Regions, lopsided(plan.Regions, carries))
+	regions := slices.DeleteFunc(slices.Clone(s.Regions), func(r Region) bool { return r.Leaving })
+	out := w.round(State{Regions: slices.Clone(regions)}, s.restless(regions, false))
+	if len(out) == 0 && lopsided(regions, carries) {
+		out = w.round(State{Regions: regions}, s.restless(regions, true))
+	}
+	return out
+}
+
+// round is one round, with the shards of each region that may be moved. It changes
+// the plan.
+func (w Weighted) round(plan State, movable [][]protocol.ShardID) []protocol.ShardID {
 	total := 0
 	for i := range plan.Regions {
 		total += len(plan.Regions[i].Shards)

@@ -1,0 +1,95 @@
+package strategy
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// joined sets in which epochs the regions joined.
+func joined(s *State, epochs ...view.Epoch) *State {
+	for i, e := range epochs {
+		s.Regions[i].Joined = e
+	}
+	return s
+}
+
+// A shard that moved goes where nobody restarts again, though another has fewer.
+func TestAShardThatMovedGoesToWhoJoinedSince(t *testing.T) {
+	for _, st := range []Strategy{LeastShards{}, Weighted{}} {
+		s := joined(sized(4, 3, 4), 1, 1, 5)
+		s.Moved = map[protocol.ShardID]Moved{0: {Times: 1, Since: 4}, 1: {Times: 1, Since: 5}}
+		for _, c := range []struct {
+			what  string
+			shard protocol.ShardID
+			edit  func()
+			want  view.NodeID
+		}{
+			{"moved before the third joined", 0, func() {}, 3},
+			{"moved since", 1, func() {}, 2},
+			{"did not move", 2, func() {}, 2},
+			{"the newcomer is silent", 0, func() { s.Regions[2].Silent = true }, 2},
+			{"the newcomer leaves", 0, func() { s.Regions[2].Silent, s.Regions[2].Leaving = false, true }, 2},
+			{"the newcomer is of an old version", 0, func() { s.Regions[2].Leaving, s.Regions[0].AppVersion, s.Regions[1].AppVersion = false, "2", "2" }, 2},
+		} {
+			c.edit()
+			if got := st.Allocate(s, c.shard, 0); got != c.want {
+				t.Errorf("%T: %s: goes to %v, want %v", st, c.what, got, c.want)
+			}
+		}
+	}
+}
+
+// A lone newcomer gets twice its part at most.
+func TestANewcomerHasRoomForTwiceItsPart(t *testing.T) {
+	s := joined(sized(10, 10, 0), 1, 1, 5)
+	s.Moved = map[protocol.ShardID]Moved{}
+	for shard := range protocol.ShardID(20) {
+		s.Moved[shard] = Moved{Times: 1, Since: 2}
+	}
+	for {
+		to := LeastShards{}.Allocate(s, 0, 0)
+		if to != 3 {
+			break
+		}
+		s.Regions[2].Shards = append(s.Regions[2].Shards, 0)
+	}
+	// 62 shards on three: a part is 21.
+	if n := len(s.Regions[2].Shards); n != 42 {
+		t.Errorf("the newcomer got %d", n)
+	}
+}
+
+// Rebalancing takes the shards that moved least, and leaves those in peace whose
+// move would not be the last, unless the imbalance is great.
+func TestRebalanceTakesWhatMovedLeast(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		sizes  []int
+		joined []view.Epoch
+		moved  map[protocol.ShardID]Moved
+		want   []protocol.ShardID
+	}{
+		{"nothing moved", []int{4, 2}, nil, nil, []protocol.ShardID{0}},
+		{"the longest placed moved", []int{4, 2}, nil, map[protocol.ShardID]Moved{0: {1, 1}, 1: {2, 1}}, []protocol.ShardID{2}},
+		{"moved once, and one joined since", []int{4, 2}, []view.Epoch{1, 3},
+			map[protocol.ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {1, 2}, 3: {2, 1}}, []protocol.ShardID{2}},
+		{"moved once, and nobody joined since", []int{4, 2}, []view.Epoch{1, 2},
+			map[protocol.ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {1, 2}, 3: {2, 1}}, nil},
+		{"all moved twice", []int{4, 2}, nil, map[protocol.ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {2, 2}, 3: {3, 1}}, nil},
+		{"all moved twice, and one region is empty", []int{4, 0}, nil,
+			map[protocol.ShardID]Moved{0: {3, 1}, 1: {2, 1}, 2: {2, 2}, 3: {3, 1}}, []protocol.ShardID{1}},
+		{"all moved twice, and one region has over twice its part", []int{9, 1, 1, 1}, nil,
+			map[protocol.ShardID]Moved{0: {3, 1}, 1: {2, 1}, 2: {2, 1}, 3: {2, 1}, 4: {2, 1}, 5: {2, 1}, 6: {2, 1}, 7: {2, 1}, 8: {2, 1}}, []protocol.ShardID{1}},
+	} {
+		for _, st := range []Strategy{LeastShards{}, Weighted{}} {
+			s := joined(sized(c.sizes...), c.joined...)
+			s.Moved = c.moved
+			if got := st.Rebalance(s); !slices.Equal(got, c.want) {
+				t.Errorf("%T: %s: moves %v, want %v", st, c.what, got, c.want)
+			}
+		}
+	}
+}
