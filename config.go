@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,15 @@ type Config struct {
 	// entity types whose strategy is strategy.Weighted. Give a machine of twice the
 	// size twice the number, say 200 and 100. Default: 1.
 	Capacity uint32
+	// MinMembers is how many members of the cluster, of whatever role, are to be up
+	// before the first shard of any entity type is placed. It saves moves when many
+	// nodes start at once, and keeps the first nodes of a restarted cluster from working
+	// with what only their disks hold: with durable data, give it a majority of the
+	// nodes. A cluster that once had as many goes on with fewer. Until then asks wait.
+	// It counts where the type is coordinated, so give all nodes the same.
+	// sharding.Type.MinMembers is that of one type, and counts the nodes that host it.
+	// Default: 1.
+	MinMembers int
 	// RememberedPerSecond is how many remembered entities (sharding.Type.Remember) the
 	// node starts per second, over all types. Default:
 	// sharding.DefaultRememberedPerSecond.
@@ -101,6 +111,9 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	err := c.gossipConfig().Validate()
 	data := append(c.dataProblems(), c.certificateProblems()...)
+	if c.MinMembers < 0 {
+		data = append(data, gossip.Problem{Setting: "MinMembers", Value: strconv.Itoa(c.MinMembers), Why: "must not be negative"})
+	}
 	if len(data) == 0 {
 		return err
 	}

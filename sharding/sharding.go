@@ -39,6 +39,10 @@ type Config struct {
 	// Capacity is how many shards this node can carry, in relation to others, for
 	// strategy.Weighted: a node of 200 gets twice as many as one of 100. 0 counts as 1.
 	Capacity uint32
+	// MinMembers is how many members of the cluster, of whatever role, are to be up
+	// before the first shard of any type is placed; 0 means 1. See Type.MinMembers for
+	// that of one type. It should be equal on all nodes: the coordinator's counts.
+	MinMembers int
 	// RememberedPerSecond is how many remembered entities this node starts per second,
 	// over all types; 0 means DefaultRememberedPerSecond. More brings them back sooner;
 	// fewer leave more of the node to those that live.

@@ -75,7 +75,7 @@ func (c *Core) place() {
 	}
 }
 
-// enough reports whether the minimum number of members is here, or was once.
+// enough reports whether the minimum numbers of members are here, or were once.
 func (c *Core) enough(st *strategy.State) bool {
 	n := 0
 	for i := range st.Regions {
@@ -83,8 +83,18 @@ func (c *Core) enough(st *strategy.State) bool {
 			n++
 		}
 	}
-	c.settled = c.settled || n >= c.cfg.MinMembers
+	c.settled = c.settled || n >= c.cfg.MinMembers && c.membersUp() >= c.cfg.MinMembersAll
 	return c.settled && n > 0
+}
+
+// membersUp counts the members of the view that are up, of any role.
+func (c *Core) membersUp() (n int) {
+	for i := range c.view.Members {
+		if c.view.Members[i].Status == view.Up {
+			n++
+		}
+	}
+	return n
 }
 
 // choose allocates one shard, or reports that no region can take it.

@@ -27,6 +27,9 @@ type Config struct {
 	// MinMembers is how many regions must be here before the first allocation ever.
 	// A cluster in which a shard was allocated has passed it for good. Default: 1.
 	MinMembers int
+	// MinMembersAll is the same for the members that are up, of whatever role, with or
+	// without a region. Default: 0.
+	MinMembersAll int
 
 	// Resend is how long an order waits for its answer before it is sent again.
 	// Shorter heals losses faster and costs messages while handlers are slow to
