@@ -102,7 +102,7 @@ func explore(t *testing.T, p plan, states int) *explorer {
 
 // TestExplore goes through everything that can happen to three cores within the bounds
 // of each plan. PEERAGE_EXPLORE=n gives each plan n faults of every kind, and eight
-// periods of pings: that takes hours, and gigabytes.
+// periods of pings.
 func TestExplore(t *testing.T) {
 	if s := os.Getenv("PEERAGE_EXPLORE"); s != "" {
 		exploreAtLength(t, s)
@@ -126,8 +126,14 @@ func exploreAtLength(t *testing.T, budget string) {
 	if err != nil || n < 1 {
 		t.Fatalf("PEERAGE_EXPLORE=%q is no number of faults", budget)
 	}
-	for _, p := range explorations() {
+	for i, p := range explorations() {
+		if i > 0 && len(p.wishes) == 0 {
+			continue // they differ in their faults only
+		}
 		p.faults, p.budget, p.span = []kind{crash, freeze, isolate, sever, hold}, n, 8*explorePing
+		if i == 0 {
+			p.name = "faults alone"
+		}
 		t.Run(p.name, func(t *testing.T) { explore(t, p, exploreLong) })
 	}
 }
