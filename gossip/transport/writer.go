@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
+	"runtime"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -115,8 +116,7 @@ func appendFrame(b []byte, k Kind, payload []byte) []byte {
 func (l *link) writeLoop(conn net.Conn) {
 	var batch []byte
 	for {
-		batch = l.take(batch)
-		if batch == nil {
+		if batch = l.take(batch); batch == nil {
 			return
 		}
 		if err := l.write(conn, batch); err != nil {
@@ -135,6 +135,9 @@ func (l *link) take(spare []byte) []byte {
 		l.idle = !l.writing
 		l.mu.Unlock()
 		<-l.wake
+		// Who woke us is often one of many that are about to send, and the scheduler
+		// lets us run before the others: they go first.
+		runtime.Gosched()
 		l.mu.Lock()
 	}
 	l.idle = false
@@ -153,6 +156,7 @@ func (l *link) take(spare []byte) []byte {
 	batch := l.buf
 	l.buf = spare[:0]
 	l.flight, l.flightFrames = len(batch), l.frames
+	l.direct.crowd = l.frames > 1
 	l.frames = 0
 	return batch
 }

@@ -1,0 +1,66 @@
+package transport
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// Senders that are ready at the same time share a write, though the first of them
+// finds the link at rest: on one processor none of them runs while another's frame
+// is written, so whoever writes must let them go first.
+func TestACrowdOfSendersSharesWrites(t *testing.T) {
+	everywhere(t, func(w *world) {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+		const rounds, crowd = 20, 64
+		a, b := w.start(1), w.start(2)
+		a.Learn(b.Self())
+		a.send(b, Message, "first")
+		b.awaitFrames(1)
+		before := a.Counters().Class[Message].Writes.Load()
+		for i := range rounds {
+			var start, senders sync.WaitGroup
+			start.Add(1)
+			for range crowd {
+				senders.Go(func() {
+					start.Wait()
+					a.send(b, Message, "x")
+				})
+			}
+			start.Done()
+			senders.Wait()
+			b.awaitFrames(1 + (i+1)*crowd)
+		}
+		writes := a.Counters().Class[Message].Writes.Load() - before
+		w.Logf("%d frames in %d writes", rounds*crowd, writes)
+		if writes > rounds*crowd/4 {
+			w.Errorf("%d frames of crowds of %d took %d writes", rounds*crowd, crowd, writes)
+		}
+	})
+}
+
+// After a crowd a link at rest is written to by its senders again.
+func TestDirectWritesComeBackAfterACrowd(t *testing.T) {
+	w := &world{T: t}
+	a, b := w.start(1), w.start(2)
+	a.Learn(b.Self())
+	a.send(b, Message, "first")
+	b.awaitFrames(1)
+	l := &a.e.peers.peer(2).links[Message]
+	l.mu.Lock()
+	l.direct.crowd = true
+	l.mu.Unlock()
+	w.poll("the link is idle", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.idle
+	})
+	a.rest(2, Message)
+	a.send(b, Message, "second")
+	b.awaitFrames(2)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.direct.try != nil && l.direct.crowd {
+		t.Error("a direct write did not end the crowd")
+	}
+}
