@@ -60,14 +60,12 @@ func (p *path[Req, Resp]) askOnce(ctx context.Context, f Ref[Req, Resp], req Req
 	c := p.calls.begin(f.shard, node)
 	// An ask that is over before it left has its answer in the call.
 	if err = p.send(ctx, f, req, c.number, node); err == nil || errors.Is(err, errNobodyWaits) {
-		select {
-		case <-c.done:
+		if c.await(ctx) {
 			resp, err = c.resp, c.err
 			p.calls.release(c)
 			return resp, err
-		case <-ctx.Done():
-			err = ctx.Err()
 		}
+		err = ctx.Err()
 	}
 	at, cancelled := p.calls.cancel(c)
 	if !cancelled {
@@ -146,10 +144,12 @@ func (p *path[Req, Resp]) encodeReply(b []byte, call uint64, resp Resp, err erro
 }
 
 // replied takes the reply to an ask of this node.
-func (p *path[Req, Resp]) replied(r *reply) {
+func (p *path[Req, Resp]) replied(r reply) {
 	var resp Resp
-	err := r.code.err(string(r.payload))
-	if r.code == codeOK && p.calls.waits(r.call) {
+	var err error
+	if r.code != codeOK {
+		err = r.code.err(string(r.payload))
+	} else if p.calls.waits(r.call) {
 		var bad error
 		if resp, bad = decode(p.typ.RespCodec, r.payload); bad != nil {
 			err = &codecError{bad}

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"context"
 	"sync"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -113,6 +114,22 @@ func (c *call[Resp]) settle(resp Resp, err error) {
 	c.open = false
 	c.resp, c.err = resp, err
 	c.done <- struct{}{}
+}
+
+// await blocks until the call is over, or ctx has ended: then it reports false. A
+// context that never ends needs no select, which costs as much as the rest.
+func (c *call[Resp]) await(ctx context.Context) bool {
+	ended := ctx.Done()
+	if ended == nil {
+		<-c.done
+		return true
+	}
+	select {
+	case <-c.done:
+		return true
+	case <-ended:
+		return false
+	}
 }
 
 // cancel closes a call whose asker has given up, and returns where its request

@@ -123,7 +123,7 @@ func (r *router) flowOne(inc *incarnation, rt *route, it *item) error {
 		stampLeft(it.frame, max(time.Until(it.expires), 1))
 	}
 	q, err := parseRequest(it.frame)
-	if err != nil || !r.inner.deliver(inc.self, &q) {
+	if err != nil || !r.inner.deliver(inc.self, q) {
 		return errNotYet
 	}
 	rt.sent++

@@ -353,7 +353,7 @@ func (r *router) sendSure(t *reliable.Transmit) (at view.NodeID, err error) {
 		return rt.home, err
 	}
 	q.token = rt.token
-	if !r.inner.deliver(inc.self, &q) {
+	if !r.inner.deliver(inc.self, q) {
 		rt.suspended = true
 		return 0, errNotYet
 	}

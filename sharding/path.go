@@ -216,7 +216,7 @@ func (p *path[Req, Resp]) failAsk(call uint64, err error) bool {
 }
 
 // deliver hands a request to the shard that runs here under its token.
-func (p *path[Req, Resp]) deliver(from view.NodeID, q *request) bool {
+func (p *path[Req, Resp]) deliver(from view.NodeID, q request) bool {
 	h := p.host.Load()
 	if h == nil {
 		return false
@@ -230,7 +230,7 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, q *request) bool {
 		return false
 	}
 	if p.extract.ofBytes(q.id) != q.shard {
-		p.fail(from, q, codeSettings, DropSettings, "")
+		p.fail(from, &q, codeSettings, DropSettings, "")
 		return true
 	}
 	var req Req
@@ -239,10 +239,10 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, q *request) bool {
 		req, err = decode(p.typ.ReqCodec, q.payload)
 	}
 	if err != nil {
-		p.fail(from, q, codeCodec, DropCodec, err.Error())
+		p.fail(from, &q, codeCodec, DropCodec, err.Error())
 		return true
 	}
-	m := entity.Message[Req]{Req: req, From: p.sender(from, q)}
+	m := entity.Message[Req]{Req: req, From: p.sender(from, &q)}
 	if q.start {
 		m = m.ForStart()
 	}
@@ -260,7 +260,7 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, q *request) bool {
 	case nil:
 		return true
 	case entity.ErrMailboxFull:
-		p.fail(from, q, codeMailboxFull, DropMailboxFull, "")
+		p.fail(from, &q, codeMailboxFull, DropMailboxFull, "")
 		return true
 	}
 	return false
@@ -300,6 +300,11 @@ func (p *path[Req, Resp]) fail(from view.NodeID, q *request, c code, why Reason,
 		return
 	}
 	inc.out.send(from, append(appendReply(nil, p.name, q.call, c), cutText(text)...))
+}
+
+// misdirected ends a request for a shard that this node's settings do not know.
+func (p *path[Req, Resp]) misdirected(from view.NodeID, q request) {
+	p.fail(from, &q, codeSettings, DropSettings, "")
 }
 
 // decode keeps a codec that panics from taking a connection's reader down.

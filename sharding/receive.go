@@ -59,10 +59,10 @@ func (s *Sharding) handleRequest(from view.NodeID, frame []byte) error {
 	r := p.base()
 	r.counters.received.Add(1)
 	if uint32(q.shard) >= r.shards {
-		p.fail(from, &q, codeSettings, DropSettings, "")
+		p.misdirected(from, q)
 		return nil
 	}
-	if !p.deliver(from, &q) {
+	if !p.deliver(from, q) {
 		s.out.send(from, appendRefused(nil, p.hosted(q.shard), frame))
 	}
 	return nil
@@ -74,7 +74,7 @@ func (s *Sharding) handleReply(frame []byte) error {
 		return err
 	}
 	if p := s.path(r.typ); p != nil {
-		p.replied(&r)
+		p.replied(r)
 	}
 	return nil
 }

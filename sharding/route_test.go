@@ -63,11 +63,11 @@ func (w *world) note(format string, args ...any) {
 
 func (w *world) publish(ShardID, Token) bool { return false }
 func (w *world) hide(ShardID)                {}
-func (w *world) deliver(_ view.NodeID, q *request) bool {
+func (w *world) deliver(_ view.NodeID, q request) bool {
 	if w.owner != self || q.token != w.token {
 		return false
 	}
-	w.take(q)
+	w.take(&q)
 	return true
 }
 func (w *world) move(uint64, view.NodeID) bool { return true }

@@ -31,9 +31,9 @@ type dataPath interface {
 	population(shard ShardID) int
 
 	// These are for frames.
-	deliver(from view.NodeID, q *request) (hosted bool)
-	fail(from view.NodeID, q *request, c code, why Reason, text string)
-	replied(r *reply)
+	deliver(from view.NodeID, q request) (hosted bool)
+	misdirected(from view.NodeID, q request)
+	replied(r reply)
 	cancelled(from view.NodeID, call uint64)
 	lost(peer view.NodeID)
 }
