@@ -109,13 +109,21 @@ func (r *replies[Req, Resp]) Cancelled(to entity.ReplyTo) bool {
 
 // Reply answers an ask.
 func (r *replies[Req, Resp]) Reply(to entity.ReplyTo, resp Resp, err error) {
-	if to.Node == r.inc.self {
-		c, text := codeOf(err)
-		if !r.p.calls.finish(to.Call, resp, c.err(text)) {
-			r.p.counters.drop(DropReplyLate, 1)
-		}
+	if to.Node != r.inc.self {
+		r.away(to, resp, err)
 		return
 	}
+	if err != nil {
+		c, text := codeOf(err)
+		err = c.err(text)
+	}
+	if !r.p.calls.finish(to.Call, resp, err) {
+		r.p.counters.drop(DropReplyLate, 1)
+	}
+}
+
+// away sends the answer to an asker on another node.
+func (r *replies[Req, Resp]) away(to entity.ReplyTo, resp Resp, err error) {
 	if err == entity.ErrExpired {
 		// The asker's own clock has told it.
 		return

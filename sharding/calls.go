@@ -100,20 +100,20 @@ func (t *calls[Resp]) waits(number uint64) bool {
 func (t *calls[Resp]) finish(number uint64, resp Resp, err error) bool {
 	p := t.part(number)
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	c := p.find(number)
+	if c != nil {
+		c.open = false
+		c.resp, c.err = resp, err
+	}
+	p.mu.Unlock()
 	if c == nil {
 		return false
 	}
-	c.settle(resp, err)
-	return true
-}
-
-// settle is called with the part's mutex.
-func (c *call[Resp]) settle(resp Resp, err error) {
-	c.open = false
-	c.resp, c.err = resp, err
+	// Behind the mutex, which the asker takes as soon as it runs. The slot is not given
+	// back before it has received this. No defer: what runs here is at the end of a young
+	// goroutine's small stack.
 	c.done <- struct{}{}
+	return true
 }
 
 // await blocks until the call is over, or ctx has ended: then it reports false. A
@@ -165,7 +165,9 @@ func (t *calls[Resp]) failNode(node view.NodeID, err error) (failed int) {
 		p.mu.Lock()
 		for _, c := range p.slots {
 			if c.open && c.node != 0 && (node == 0 || c.node == node) {
-				c.settle(none, err)
+				c.open = false
+				c.resp, c.err = none, err
+				c.done <- struct{}{}
 				failed++
 			}
 		}
