@@ -44,7 +44,7 @@
 // a node of its role is logged there, and shown as TypeStatus.Unregistered.
 //
 // Registry.Cluster, Where and Explain ask all nodes: what runs where, where an
-// entity is, and why. What nodes that hang would have said is missing from the
+// entity is and whether it lives, and why. What nodes that hang would have said is missing from the
 // answer, and the answer says so.
 //
 // # Errors

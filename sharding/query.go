@@ -130,18 +130,23 @@ func nodeStats(m *view.Member, a *protocol.Answer) NodeStats {
 	return n
 }
 
-// Location says where an entity's shard runs.
+// Location says where an entity's shard runs, and whether the entity does.
 type Location struct {
 	Shard ShardID     `json:"shard"`
 	Node  view.NodeID `json:"node"`
 	Name  string      `json:"name"`
 	Token Token       `json:"token"`
+	// Lives is set if the home has an instance of the entity, running or at rest.
+	// Without one, the next message makes one there.
+	Lives bool `json:"lives"`
 }
 
 // Where finds the node at which the shard of an entity runs, by asking all
-// members. By the time the answer is read it may have moved. It fails with
-// ErrNoHome when it runs nowhere, as far as is known: the error then names the
-// nodes that did not answer. A message to the entity would give it a home; Where
+// members; and the home says whether the entity lives. By the time the answer is
+// read it may have moved, or ended. It fails with ErrNoAnswer when it ran on a node
+// that does not answer, as far as this node knows: the Location names that node,
+// without a token. It fails with ErrNoHome when it runs nowhere, as far as is known:
+// the error then names the nodes that did not answer. A message to the entity would give it a home; Where
 // does not. Otherwise it fails as Cluster, and with ErrBadID.
 func (r *Registry) Where(ctx context.Context, typ, id string) (Location, error) {
 	s, p, err := r.serving(typ)
@@ -152,7 +157,7 @@ func (r *Registry) Where(ctx context.Context, typ, id string) (Location, error) 
 		return Location{}, ErrBadID
 	}
 	at := Location{Shard: p.describe().extract.of(id)}
-	v, answers, failed, err := s.survey(ctx, p, &protocol.Query{Head: protocol.Head{Type: typ}, Shard: at.Shard, HasShard: true})
+	v, answers, failed, err := s.survey(ctx, p, &protocol.Query{Head: protocol.Head{Type: typ}, Shard: at.Shard, HasShard: true, Entity: id})
 	if err != nil {
 		return at, err
 	}
@@ -161,17 +166,26 @@ func (r *Registry) Where(ctx context.Context, typ, id string) (Location, error) 
 		// A shard in the middle of a move is in one place at most; should two claim it,
 		// the higher token is right.
 		if a := answers[m.ID]; a != nil && len(a.Shards) > 0 && at.Token.Less(a.Shards[0].Token) {
-			at.Node, at.Name, at.Token = m.ID, m.Name, a.Shards[0].Token
+			at.Node, at.Name, at.Token, at.Lives = m.ID, m.Name, a.Shards[0].Token, a.Lives
 		}
 	}
 	if at.Node == 0 {
-		err := fmt.Errorf("%w: shard %v", ErrNoHome, at.Shard)
-		for _, f := range failed {
-			err = fmt.Errorf("%w; %s (%v): %w", err, f.Name, f.Node, f.Err)
-		}
-		return at, err
+		return nowhere(at, failed)
 	}
 	return at, nil
+}
+
+// nowhere is the answer of Where when no node said that it has the shard.
+func nowhere(at Location, failed []NodeFailure) (Location, error) {
+	err := fmt.Errorf("%w: shard %v", ErrNoHome, at.Shard)
+	for _, f := range failed {
+		if slices.Contains(f.Shards, at.Shard) {
+			at.Node, at.Name = f.Node, f.Name
+			return at, fmt.Errorf("%w: %s (%v), last known home of shard %v", f.Err, f.Name, f.Node, at.Shard)
+		}
+		err = fmt.Errorf("%w; %s (%v): %w", err, f.Name, f.Node, f.Err)
+	}
+	return at, err
 }
 
 // survey asks all members of the view and waits for their answers.

@@ -91,8 +91,18 @@ func TestWhereFindsTheHome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at, err = nodes[1].reg.Where(ctx, "ear", "ada"); err != nil || at.Node != h.Node || at.Token.IsZero() || at.Name == "" {
+		if at, err = nodes[1].reg.Where(ctx, "ear", "ada"); err != nil || at.Node != h.Node || at.Token.IsZero() || at.Name == "" || !at.Lives {
 			t.Errorf("%+v, %v; it answered from %v", at, err, h.Node)
+		}
+		// Others of the same shard have the same home, and no instance.
+		for i := range 1000 {
+			id := fmt.Sprint("nobody", i)
+			if regions[0].ShardOf(id) != at.Shard {
+				continue
+			}
+			if other, err := nodes[0].reg.Where(ctx, "ear", id); err != nil || other.Node != at.Node || other.Lives {
+				t.Errorf("%s, never spoken to: %+v, %v", id, other, err)
+			}
 		}
 		for _, x := range []struct {
 			typ, id string
@@ -101,6 +111,33 @@ func TestWhereFindsTheHome(t *testing.T) {
 			if _, err := nodes[1].reg.Where(ctx, x.typ, x.id); !errors.Is(err, x.err) {
 				t.Errorf("%q of %q: %v", x.id, x.typ, err)
 			}
+		}
+	})
+}
+
+// A home that hangs is named, within the time of a query.
+func TestWhereNamesAHomeThatHangs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, nodes, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.MinMembers = 3 })
+		fill(t, regions[0], 1)
+		hangs := nodes[2]
+		checked := 0
+		for i := range 64 {
+			id := fmt.Sprint("id", i)
+			if at, err := nodes[0].reg.Where(context.Background(), "ear", id); err != nil || at.Node != hangs.self.ID {
+				continue
+			}
+			checked++
+			hangs.dead.Store(true) // no view says so yet
+			start := time.Now()
+			at, err := nodes[0].reg.Where(context.Background(), "ear", id)
+			if !errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrNoHome) || at.Node != hangs.self.ID || at.Name == "" || at.Lives || time.Since(start) != queryTimeout {
+				t.Errorf("%+v, %v after %v", at, err, time.Since(start))
+			}
+			break
+		}
+		if checked == 0 {
+			t.Error("no entity is at the node that hangs")
 		}
 	})
 }

@@ -29,6 +29,7 @@ type dataPath interface {
 	resume()
 	hosted(shard ShardID) Token
 	population(shard ShardID) int
+	lives(shard ShardID, id string) bool
 
 	// These are for frames.
 	deliver(from view.NodeID, q request) (hosted bool)
@@ -164,6 +165,15 @@ func (p *path[Req, Resp]) population(shard ShardID) int {
 		}
 	}
 	return 0
+}
+
+func (p *path[Req, Resp]) lives(shard ShardID, id string) bool {
+	if h := p.host.Load(); h != nil {
+		if s := h.Shard(shard); s != nil {
+			return s.Lives(id)
+		}
+	}
+	return false
 }
 
 // lost ends the asks that were on their way to a node, or back, and holds back

@@ -95,6 +95,13 @@ func (s *Shard[Req, Resp]) Entities() int {
 	return len(s.entities)
 }
 
+// Lives reports whether the entity has an instance, running, at rest or stopping.
+func (s *Shard[Req, Resp]) Lives(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entities[id] != nil
+}
+
 // IDs returns the ids of the instances, in no order.
 func (s *Shard[Req, Resp]) IDs() []string {
 	s.mu.Lock()

@@ -36,8 +36,8 @@ func samples() []Message {
 		&StoppedAck{h, sts},
 		&CensusRequest{h},
 		&Drained{h, 17},
-		&Query{h, 3, 5, true},
-		&Answer{h, 3, true, true, true, s, 7, []ShardLoad{{1, t1, 9}}, []Event{{7, -1, true, true, 11, t2, "kind", "detail"}}},
+		&Query{h, 3, 5, true, "ada"},
+		&Answer{h, 3, true, true, true, s, 7, true, []ShardLoad{{1, t1, 9}}, []Event{{7, -1, true, true, 11, t2, "kind", "detail"}}},
 	}
 }
 

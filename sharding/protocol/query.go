@@ -22,7 +22,12 @@ type Query struct {
 	// Shard, if HasShard, limits the question to one shard, and asks for its events.
 	Shard    ShardID
 	HasShard bool
+	// Entity, if it is not empty, is an id of that shard: does its instance live?
+	Entity string
 }
+
+// EntityMax bounds Query.Entity, in bytes.
+const EntityMax = 1 << 12
 
 // Answer answers a Query.
 type Answer struct {
@@ -36,6 +41,8 @@ type Answer struct {
 	Settings      Settings
 	// Buffered counts the messages that wait there for a home.
 	Buffered uint64
+	// Lives: the instance that was asked for lives there.
+	Lives bool
 	// Shards run there; only the one asked for, if it does, when the query had one.
 	Shards []ShardLoad
 	// Events are the newest about the shard asked for, oldest first.
@@ -70,18 +77,18 @@ func IsQuery(m Message) bool { return m.kind() > kindQueries }
 
 func appendQuery(b []byte, m *Query) []byte {
 	b = wire.AppendUvarint(b, m.ID)
-	return wire.AppendBool(appendShard(b, m.Shard), m.HasShard)
+	return wire.AppendString(wire.AppendBool(appendShard(b, m.Shard), m.HasShard), m.Entity)
 }
 
 func readQuery(r *wire.Reader, h Head) *Query {
-	return &Query{Head: h, ID: r.Uvarint(), Shard: readShard(r), HasShard: r.Bool()}
+	return &Query{Head: h, ID: r.Uvarint(), Shard: readShard(r), HasShard: r.Bool(), Entity: r.String("entity", EntityMax)}
 }
 
 func appendAnswer(b []byte, m *Answer) []byte {
 	b = wire.AppendUvarint(b, m.ID)
 	b = wire.AppendBool(wire.AppendBool(wire.AppendBool(b, m.Known), m.Hosts), m.Office)
 	b = appendSettings(b, &m.Settings)
-	b = wire.AppendUvarint(b, m.Buffered)
+	b = wire.AppendBool(wire.AppendUvarint(b, m.Buffered), m.Lives)
 	b = appendList(b, m.Shards, func(b []byte, s ShardLoad) []byte {
 		return wire.AppendUvarint(appendToken(appendShard(b, s.Shard), s.Token), uint64(s.Entities))
 	})
@@ -91,7 +98,7 @@ func appendAnswer(b []byte, m *Answer) []byte {
 func readAnswer(r *wire.Reader, h Head) *Answer {
 	m := &Answer{
 		Head: h, ID: r.Uvarint(), Known: r.Bool(), Hosts: r.Bool(), Office: r.Bool(),
-		Settings: readSettings(r), Buffered: r.Uvarint(),
+		Settings: readSettings(r), Buffered: r.Uvarint(), Lives: r.Bool(),
 		Shards: readList(r, 4, func(r *wire.Reader) ShardLoad {
 			return ShardLoad{Shard: readShard(r), Token: readToken(r), Entities: readUint32(r)}
 		}),
