@@ -88,7 +88,7 @@ func (r Replicated) withDefaults() Replicated {
 func (r Replicated) validate() error {
 	if !r.on() {
 		if r != (Replicated{}) {
-			return fmt.Errorf("Replicas must be set, as another field of State is")
+			return fmt.Errorf("State.Replicas must be set, as another of its fields is")
 		}
 		return nil
 	}
