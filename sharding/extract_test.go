@@ -72,6 +72,33 @@ func TestDifferentShardOfIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
+// Who hosts must agree on what is kept; a proxy need not know.
+func TestDifferentKeepingIsRefusedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		var nodes []*node
+		for i := range 3 {
+			n := c.add("n")
+			nodes = append(nodes, n)
+			if i == 2 {
+				if _, err := StartProxy(n.reg, Type[say, heard]{Name: "ear", Shards: 16}); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				n.register(j, func(ty *Type[say, heard]) { ty.Remember = i == 1 })
+			}
+			n.start()
+		}
+		c.install(nodes...)
+		pass(2 * time.Second)
+		for i, want := range []string{"", "what is kept of entities is no state, remembered here, no state there", ""} {
+			if got := nodes[i].s.Status()[0].Refused; got != want {
+				t.Errorf("node %d: status says %q, want %q", i+1, got, want)
+			}
+		}
+	})
+}
+
 func TestFingerprintsTellFunctionsApart(t *testing.T) {
 	by := func(k int) extractor {
 		return extractor{shards: 64, custom: func(id string) ShardID { return ShardID(len(id) * k % 64) }}

@@ -20,6 +20,8 @@ type typeInfo struct {
 	extract    extractor
 	// print is the extractor's fingerprint.
 	print uint64
+	// keeps is what the nodes compare of State and Remember, "" for a proxy.
+	keeps string
 	// proxy: never hosts, whatever the node's roles.
 	proxy       bool
 	stopTimeout time.Duration
@@ -67,6 +69,7 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 	}
 	p.extract = extractor{info.shards, t.ShardOf}
 	p.print = p.extract.fingerprint()
+	p.keeps = t.keeps()
 	p.inner = p
 	if t.Remember {
 		p.memories = newMemories()

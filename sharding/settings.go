@@ -56,7 +56,7 @@ func (sh *shell) greet(v *view.View) {
 		sh.greeted[m.ID] = true
 		sh.send(m.ID, &protocol.Register{
 			Head:     protocol.Head{Type: sh.info.name, View: v.Epoch},
-			Settings: protocol.Settings{Shards: sh.info.shards, Role: sh.info.role, ShardOf: sh.info.print},
+			Settings: protocol.Settings{Shards: sh.info.shards, Role: sh.info.role, ShardOf: sh.info.print, Keeps: sh.info.keeps},
 		})
 	}
 }

@@ -34,11 +34,11 @@ func (s *Sharding) newShell(info typeInfo, p dataPath) *shell {
 	}
 	sh.region = region.New(region.Config{
 		Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards),
-		Hosts: hosts, Foreign: p == nil, Capacity: s.cfg.Capacity, ShardOf: info.print,
+		Hosts: hosts, Foreign: p == nil, Capacity: s.cfg.Capacity, ShardOf: info.print, Keeps: info.keeps,
 	}, floors)
 	if p != nil && s.cfg.Self.HasRole(info.role) && s.cfg.Store != nil {
 		sh.coord = coordinator.New(coordinator.Config{
-			Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards), ShardOf: info.print,
+			Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards), ShardOf: info.print, Keeps: info.keeps,
 			Strategy: info.strategy, MinMembers: info.minMembers, MinMembersAll: s.cfg.MinMembers,
 			StopTimeout: info.stopTimeout, Rebalance: info.rebalance, RemoveAfter: s.cfg.RemoveAfter,
 		})

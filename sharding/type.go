@@ -203,6 +203,22 @@ func (t *Type[Req, Resp]) withDefaults() {
 	t.Limits = t.Limits.withDefaults()
 }
 
+// keeps says what the nodes that host must agree on about what is kept of entities.
+func (t *Type[Req, Resp]) keeps() string {
+	if t.New == nil {
+		return ""
+	}
+	said := "no state"
+	if t.State.on() {
+		s := t.State.withDefaults()
+		said = fmt.Sprintf("%d replicas of states of %d bytes, mode %d", s.Replicas, s.StateBytes, s.Mode)
+	}
+	if t.Remember {
+		said += ", remembered"
+	}
+	return said
+}
+
 // Validate reports everything that is wrong with the type at once.
 func (t *Type[Req, Resp]) Validate() error {
 	var wrong []string

@@ -22,6 +22,8 @@ type Config struct {
 	Shards int
 	// ShardOf is the fingerprint of the function from id to shard.
 	ShardOf uint64
+	// Keeps is protocol.Settings.Keeps.
+	Keeps string
 	// Strategy places shards. Default: strategy.LeastShards{}.
 	Strategy strategy.Strategy
 	// MinMembers is how many regions must be here before the first allocation ever.

@@ -85,7 +85,7 @@ func (c *Core) register(from view.NodeID, hosts bool, settings *protocol.Setting
 // agrees refuses a region or proxy that maps ids to shards, or shards to nodes,
 // by other settings than ours.
 func (c *Core) agrees(from view.NodeID, p *peer, settings *protocol.Settings) bool {
-	ours := protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role, ShardOf: c.cfg.ShardOf}
+	ours := protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role, ShardOf: c.cfg.ShardOf, Keeps: c.cfg.Keeps}
 	conflict := ours.Compare(settings)
 	if conflict != p.refused {
 		p.refused = conflict

@@ -15,7 +15,7 @@ import (
 func samples() []Message {
 	h := Head{Type: "counter", Term: 7<<32 | 3, View: 7<<32 | 4, Seq: 99, Probe: true}
 	t1, t2 := Token{7<<32 | 3, 5}, Token{7<<32 | 3, 6}
-	s := Settings{256, "backend", 150, 1<<63 | 9}
+	s := Settings{256, "backend", 150, 1<<63 | 9, "no state"}
 	sts := []ShardToken{{1, t1}, {ShardsMax - 1, t2}}
 	return []Message{
 		&Register{h, true, s},
@@ -95,16 +95,17 @@ func TestLimitsAreRefused(t *testing.T) {
 }
 
 func TestSettingsAreCompared(t *testing.T) {
-	mine := Settings{Shards: 256, Role: "a", Capacity: 1}
+	mine := Settings{Shards: 256, Role: "a", Capacity: 1, Keeps: "no state"}
 	for _, c := range []struct {
 		theirs Settings
 		want   string
 	}{
-		{Settings{256, "a", 9, 0}, ""},
+		{Settings{256, "a", 9, 0, ""}, ""},
 		{Settings{}, ""},
-		{Settings{128, "b", 1, 0}, "number of shards is 256 here, 128 there"},
-		{Settings{256, "", 1, 0}, `role is "a" here, "" there`},
-		{Settings{256, "a", 1, 7}, "function from id to shard is the hash here, custom (0000000000000007) there"},
+		{Settings{128, "b", 1, 0, ""}, "number of shards is 256 here, 128 there"},
+		{Settings{256, "", 1, 0, ""}, `role is "a" here, "" there`},
+		{Settings{256, "a", 1, 0, "no state, remembered"}, "what is kept of entities is no state here, no state, remembered there"},
+		{Settings{256, "a", 1, 7, ""}, "function from id to shard is the hash here, custom (0000000000000007) there"},
 	} {
 		got := mine.Compare(&c.theirs)
 		if got == (Conflict{}) != (c.want == "") || c.want != "" && got.String() != c.want {

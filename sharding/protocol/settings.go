@@ -19,6 +19,9 @@ type Settings struct {
 	// ShardOf tells the functions from id to shard apart; it must be equal on all
 	// nodes, and is zero for the default.
 	ShardOf uint64
+	// Keeps says what is kept of the entities beyond their lives, in words; it must be
+	// equal on all nodes that host. "" is said by those that do not.
+	Keeps string
 }
 
 // Conflict is a setting that must be equal and is not. The zero value says that
@@ -48,6 +51,8 @@ func (s *Settings) Compare(there *Settings) Conflict {
 		return Conflict{"role", strconv.Quote(s.Role), strconv.Quote(there.Role)}
 	case s.ShardOf != there.ShardOf:
 		return Conflict{"function from id to shard", functionName(s.ShardOf), functionName(there.ShardOf)}
+	case s.Keeps != "" && there.Keeps != "" && s.Keeps != there.Keeps:
+		return Conflict{"what is kept of entities", s.Keeps, there.Keeps}
 	}
 	return Conflict{}
 }
@@ -60,11 +65,15 @@ func functionName(print uint64) string {
 	return fmt.Sprintf("custom (%016x)", print)
 }
 
+// keepsBytesMax bounds Settings.Keeps.
+const keepsBytesMax = 200
+
 func appendSettings(b []byte, s *Settings) []byte {
 	b = wire.AppendUvarint(b, uint64(s.Shards))
 	b = wire.AppendString(b, s.Role)
 	b = wire.AppendUvarint(b, uint64(s.Capacity))
-	return wire.AppendU64(b, s.ShardOf)
+	b = wire.AppendU64(b, s.ShardOf)
+	return wire.AppendString(b, s.Keeps)
 }
 
 func readSettings(r *wire.Reader) Settings {
@@ -73,5 +82,6 @@ func readSettings(r *wire.Reader) Settings {
 		Role:     r.String("role", TypeBytesMax),
 		Capacity: readUint32(r),
 		ShardOf:  r.U64(),
+		Keeps:    r.String("keeps", keepsBytesMax),
 	}
 }

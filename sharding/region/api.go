@@ -28,6 +28,8 @@ type Config struct {
 	Capacity uint32
 	// ShardOf is the fingerprint of the function from id to shard.
 	ShardOf uint64
+	// Keeps is protocol.Settings.Keeps.
+	Keeps string
 
 	// Resend is how long markers and Stopped wait for their answer before they are
 	// sent again. Default: 200 ms.

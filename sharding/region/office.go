@@ -62,7 +62,7 @@ func (c *Core) settings() protocol.Settings {
 	if c.cfg.Foreign {
 		return protocol.Settings{}
 	}
-	return protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role, Capacity: c.cfg.Capacity, ShardOf: c.cfg.ShardOf}
+	return protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role, Capacity: c.cfg.Capacity, ShardOf: c.cfg.ShardOf, Keeps: c.cfg.Keeps}
 }
 
 // registerRefused notes why we are not registered. We go on asking: the other side may
