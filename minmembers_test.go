@@ -10,8 +10,8 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// Config.MinMembers counts members of any role: the first shard of a type that only
-// one role hosts waits for others, and once there were enough, fewer do.
+// The first shard waits for Config.MinMembers members, and once there were enough,
+// fewer do.
 func TestMinMembersOfTheCluster(t *testing.T) {
 	inBubble(t, 0, func(c *cluster) {
 		own := peerage.Config{MinMembers: 3}
