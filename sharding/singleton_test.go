@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -160,6 +161,48 @@ func TestSingletonProxyOnly(t *testing.T) {
 		got, err := proxy.Ask(within(t, 5*time.Second), "where")
 		if err != nil || got.Node != b.self.ID {
 			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// A36: the three most senior of six crash at once.
+func TestA36SingletonOutlivesTheThreeMostSenior(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		th := newThrone(t, "ruler", "ruler", "ruler", "ruler", "ruler", "ruler")
+		th.at(t, 5)
+		for _, n := range th.nodes[:3] {
+			th.kill(n)
+		}
+		th.lives.Store(0)
+		before := th.starts.Load()
+		th.install(th.nodes[3:]...)
+		pass(2 * time.Second)
+		if n := th.starts.Load(); n != before+1 || th.twice.Load() {
+			t.Errorf("%d starts after the crash, want one; twice at once: %v", n-before, th.twice.Load())
+		}
+		if got := th.at(t, 5); got.Node != 4 {
+			t.Errorf("it lives on %v, want 4", got.Node)
+		}
+	})
+}
+
+// After akka #27487: several leave at once, and there are never two singletons.
+func TestSingletonWhenSeveralLeaveAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		th := newThrone(t, "ruler", "ruler", "ruler", "ruler")
+		th.at(t, 3)
+		var leaving sync.WaitGroup
+		for _, n := range th.nodes[:3] {
+			leaving.Go(func() {
+				if err := n.s.Drain(within(t, 20*time.Second)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		leaving.Wait()
+		th.install(th.nodes[3])
+		if got := th.at(t, 3); got.Node != 4 || th.twice.Load() {
+			t.Errorf("%+v, want node 4; twice at once: %v", got, th.twice.Load())
 		}
 	})
 }
