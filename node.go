@@ -257,7 +257,8 @@ func (n *Node) WaitReady(ctx context.Context) error {
 
 const readyPoll = 2 * time.Millisecond
 
-// Ready reports whether the node should get requests from outside: it holds a
+// Ready reports whether the node should get requests from outside: it stands in a
+// view and holds a
 // lease, every registered type has met its coordinator once, and it does not drain.
 //
 // A rolling update waits for the new node's readiness before it takes the next old
@@ -276,7 +277,7 @@ const readyPoll = 2 * time.Millisecond
 // of a cluster start together (podManagementPolicy: Parallel).
 func (n *Node) Ready() bool {
 	s := n.stack.Load()
-	return s != nil && !n.Draining() && s.gossip.LeaseValid() && s.sharding.Ready()
+	return s != nil && !n.Draining() && s.viewed.Load() && s.gossip.LeaseValid() && s.sharding.Ready()
 }
 
 // Shutdown is Drain, then Close. When ctx ends before the node is out it closes at

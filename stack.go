@@ -28,6 +28,9 @@ type stack struct {
 	data        map[string]*ddata.Data
 	sharding    *sharding.Sharding
 
+	// viewed: the layers above have their first view.
+	viewed atomic.Bool
+
 	over     chan struct{} // closed when the incarnation was removed
 	overOnce sync.Once
 	cancel   func()
@@ -106,6 +109,7 @@ func (s *stack) event(e gossip.Event) {
 			s.replicators[role].SetView(e.View)
 		}
 		s.sharding.ViewChanged(e.View)
+		s.viewed.Store(true)
 	case gossip.LeaseChanged:
 		s.sharding.LeaseChanged(e.Valid)
 	case gossip.Abandoned:
