@@ -258,8 +258,8 @@ func (n *Node) WaitReady(ctx context.Context) error {
 const readyPoll = 2 * time.Millisecond
 
 // Ready reports whether the node should get requests from outside: it stands in a
-// view and holds a
-// lease, every registered type has met its coordinator once, and it does not drain.
+// view and holds a lease, every registered type has met its coordinator once, and it
+// does not drain.
 //
 // A rolling update waits for the new node's readiness before it takes the next old
 // one, so readiness must never wait for what only that next step can bring. It does
