@@ -41,19 +41,7 @@ func batch[M any](t *testing.T, ctx context.Context, ref Ref[M, M], msg M) {
 // A told message costs no allocation of its own on its way to an entity of this
 // node. The slack is for what runs beside it.
 func TestLocalTellAllocatesNothing(t *testing.T) {
-	c := newCluster(t)
-	n := c.add("n1")
-	r, err := Register(n.reg, Type[int, int]{
-		Name: "nothing",
-		New: func(string) Entity[int, int] {
-			return Func(func(_ *Context, i int) (int, error) { return i, nil })
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.start()
-	c.install(n)
+	r := alone(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if _, err := r.Ask(ctx, "x", 1, Retry()); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // alone starts a cluster of one with a type whose entities do nothing.
-func alone(b *testing.B) *Region[int, int] {
+func alone(b testing.TB) *Region[int, int] {
 	c := newCluster(b)
 	n := c.add("n1")
 	r, err := Register(n.reg, Type[int, int]{

@@ -145,9 +145,9 @@ func (kp *keeping) stop(ctx context.Context) (busy bool) {
 
 // govern writes the next plan, if this node is in office and one is due.
 func (kp *keeping) govern(ctx context.Context) {
-	term, inOffice := kp.inc.office()
+	term := kp.inc.office()
 	p := kp.k.plan.Load()
-	if wish := int(kp.k.wish.Load()); !inOffice || p != nil && p.Running && (wish == 0 || wish == p.Workers) {
+	if wish := int(kp.k.wish.Load()); term == 0 || p != nil && p.Running && (wish == 0 || wish == p.Workers) {
 		return
 	}
 	s, err := kp.store.readPlan(ctx, kp.k.name, term)

@@ -68,9 +68,9 @@ type incarnation struct {
 	out      *outbox
 	observer Observer
 	// plans, office and members are for daemons: where plans are kept, nil where they
-	// cannot be; the term in which this node coordinates the type; the role's members.
+	// cannot be; the term in which this node coordinates the type, 0 if it does not; the role's members.
 	plans   planStore
-	office  func() (term view.Epoch, holds bool)
+	office  func() view.Epoch
 	members func() []view.NodeID
 	// keeper is nil unless the type's state is replicated.
 	keeper *stateKeeper

@@ -41,7 +41,7 @@ func (sh *shell) noteSettings(t *traceLine) {
 // that coordinates the type for another role refuses it, and says so. The two would
 // never meet otherwise, and there would be two of each entity.
 func (sh *shell) greet(v *view.View) {
-	if !sh.inOffice.Load() {
+	if sh.office() == 0 {
 		sh.greeted = nil
 		return
 	}

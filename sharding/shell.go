@@ -40,9 +40,8 @@ type shell struct {
 	own []own
 	// regionTerm and officeTerm are the terms of which the cores spoke last.
 	regionTerm, officeTerm view.Epoch
-	inOffice               atomic.Bool
-	// officeNow is the term of the office while inOffice.
-	officeNow atomic.Uint64
+	// inOffice is the term of the office that the coordinator holds, 0 for none.
+	inOffice atomic.Uint64
 	// greeted are the members outside the role that were told our settings.
 	greeted map[view.NodeID]bool
 
@@ -334,10 +333,9 @@ func (sh *shell) noteTerm(t *traceLine) {
 		term = &sh.officeTerm
 		switch t.kind {
 		case coordinator.TraceOffice:
-			sh.officeNow.Store(uint64(t.token.Term))
-			sh.inOffice.Store(true)
+			sh.inOffice.Store(uint64(t.token.Term))
 		case coordinator.TraceOfficeLeft:
-			sh.inOffice.Store(false)
+			sh.inOffice.Store(0)
 		}
 	}
 	*term = max(*term, t.token.Term)

@@ -81,10 +81,9 @@ func (s *Sharding) plans(role string) planStore {
 	return p
 }
 
-// office returns the term of the office that this node's coordinator holds.
-func (sh *shell) office() (term view.Epoch, holds bool) {
-	return view.Epoch(sh.officeNow.Load()), sh.inOffice.Load()
-}
+// office returns the term of the office that this node's coordinator holds, 0 for
+// none.
+func (sh *shell) office() view.Epoch { return view.Epoch(sh.inOffice.Load()) }
 
 // members returns the nodes of the type's role in the view.
 func (sh *shell) members() (nodes []view.NodeID) {

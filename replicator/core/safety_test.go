@@ -124,26 +124,8 @@ func TestReplacedWriterCompletesNothing(t *testing.T) {
 
 // An answer that was lost is not made up for by one that says less.
 func TestLostNackIsNotAnAck(t *testing.T) {
-	w := newWorld(t, 1, 3, nil)
-	w.reply(3, w.read(3, To(1), Fence{Group: "g", Term: 9}, "k"))
-	// Node 3 alone knows the higher term; node 2 hears nothing.
-	w.cut = func(a, b view.NodeID) bool { return a == 2 || b == 2 }
-	lost := 0
-	w.dropKind = func(m Message) bool {
-		a, ok := m.(*Ack)
-		if ok && len(a.Refused) > 0 && lost < 3 {
-			lost++
-			return true
-		}
-		return false
-	}
-	rid := w.update(1, majority, Fence{Group: "g", Term: 1}, addTo(1, "k", "e"))
-	w.run(20 * time.Millisecond)
-	w.update(1, Local, Fence{}, addTo(1, "k", "other"))
-	r := w.reply(1, rid)
-	var f *FencedError
-	if lost == 0 || !errors.As(r.Err, &f) {
-		t.Errorf("%d answers lost, err = %v", lost, r.Err)
+	if wrong := lostNack(t, blunderNone); wrong != "" {
+		t.Error(wrong)
 	}
 }
 
