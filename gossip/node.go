@@ -312,8 +312,8 @@ func (n *Node) finish(r view.Removed) {
 func (n *Node) Over() <-chan struct{} { return n.over }
 
 // Leave takes the node out of its view in order and returns when it is out; its
-// lease has then ended. The leader waits 2 P before it goes, so that others who leave
-// with it go first. The transport stays open until Close. It fails with the
+// lease has then ended. That takes a few round trips while a quorum answers, of the
+// leader as of any other. The transport stays open until Close. It fails with the
 // context's error, and leaving goes on even so, or with ErrClosed. Drain first what
 // runs here, after AnnounceLeave: the lease is given up at once.
 func (n *Node) Leave(ctx context.Context) error {

@@ -71,7 +71,8 @@ func (c *Core) onPrepare(from NodeID, m *Prepare) {
 }
 
 // promise raises the promised ballot. A leader or candidate who promises another's
-// higher ballot drops its own attempts.
+// higher ballot drops its own attempts, and whoever promises leaves the other the time
+// to make use of it: two candidates could outbid each other for ever.
 func (c *Core) promise(b Ballot) {
 	if !c.promised.Less(b) {
 		return
@@ -81,6 +82,9 @@ func (c *Core) promise(b Ballot) {
 	if b.Node != c.self() {
 		c.stepDown("promised a higher ballot")
 		c.cand = nil
+		if c.mutant != mutantOutbid {
+			c.standAfter = max(c.standAfter, c.now.Add(c.cfg.Ping/4+c.upTo(c.cfg.Ping)))
+		}
 	}
 }
 
@@ -95,6 +99,9 @@ func (c *Core) obey(from NodeID, p *Ping) bool {
 	c.heardAt = c.now
 	c.guard = guard{leader: from, until: c.now.Add(c.cfg.Lease + c.margin(c.cfg.Lease))}
 	if p.Life {
+		if c.leader != from {
+			c.wishAgain()
+		}
 		c.leader, c.cand, c.failures = from, nil, 0
 		c.vacantAt = c.guard.until
 	}

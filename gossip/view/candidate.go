@@ -62,7 +62,7 @@ func (c *Core) standAt() clock.Instant {
 		return clock.Min(max(c.heardAt.Add(c.joinerPatience()/2), c.nextAsk), c.heardAt.Add(c.joinerPatience()))
 	}
 	wait := c.stagger() * time.Duration(min(c.seniors(), staggersMax))
-	if c.leaving {
+	if c.leaving && !c.allLeave() {
 		// Only if nobody else does: its first deed is to leave.
 		wait += c.cfg.Lease
 	}

@@ -86,8 +86,9 @@ type Core struct {
 	farewell *farewell
 
 	leaving   bool
-	leftAt    clock.Instant
 	nextLeave clock.Instant
+	// leavers holds the members that have said that they leave while nobody led.
+	leavers map[NodeID]bool
 	// announced is set once this node has said that it will leave.
 	announced    bool
 	nextAnnounce clock.Instant
@@ -110,7 +111,7 @@ func New(cfg Config, now clock.Instant) *Core {
 	return &Core{
 		cfg: cfg, packFrom: packFrom, silence: newSilence(cfg.Partition), rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now, vacantAt: now,
 		gone: map[NodeID]bool{}, attempts: map[Epoch]*attempt{},
-		proofs: map[NodeID]*proof{}, early: map[NodeID]*proof{}, links: map[NodeID]bool{},
+		proofs: map[NodeID]*proof{}, early: map[NodeID]*proof{}, links: map[NodeID]bool{}, leavers: map[NodeID]bool{},
 	}
 }
 
@@ -319,6 +320,7 @@ func (c *Core) adopt(v *View) {
 	}
 	if c.leader == 0 || v.Member(c.leader) == nil {
 		c.leader, c.vacantAt = 0, min(c.vacantAt, c.now)
+		c.wishAgain()
 	}
 	c.out.View = v
 	c.trace("view", 0, fmt.Sprintf("%d members", len(v.Members)))
@@ -345,6 +347,7 @@ func (c *Core) forgetLeftOut(v *View) {
 		}
 		delete(c.proofs, id)
 		delete(c.links, id)
+		delete(c.leavers, id)
 		c.gone[id] = true
 		c.goneOrder = append(c.goneOrder, id)
 		c.trace("left out", id, "")

@@ -64,8 +64,9 @@ func (c *Core) proveDead(id NodeID, p *proof) {
 	if id == c.leader {
 		c.vacantAt = min(c.vacantAt, c.now)
 	}
-	if c.cand != nil {
-		// A candidate whose electorate has changed asks again, at once.
+	if c.cand != nil || id == c.promised.Node {
+		// A candidate whose electorate has changed asks again, at once, and nobody waits
+		// for a candidate that is dead.
 		c.cand, c.standAfter = nil, 0
 	}
 }

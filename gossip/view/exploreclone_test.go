@@ -11,7 +11,7 @@ import (
 // attempts, messages) is shared.
 func cloneCore(c *Core) *Core {
 	d := *c
-	d.gone, d.links = maps.Clone(c.gone), maps.Clone(c.links)
+	d.gone, d.links, d.leavers = maps.Clone(c.gone), maps.Clone(c.links), maps.Clone(c.leavers)
 	d.goneOrder = slices.Clone(c.goneOrder)
 	d.attempts = maps.Clone(c.attempts)
 	d.proofs, d.early = cloneEach(c.proofs), cloneEach(c.early)

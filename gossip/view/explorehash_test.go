@@ -104,10 +104,11 @@ func (e *encoder) core(c *Core) {
 	e.proven(c.proofs)
 	e.proven(c.early)
 	e.set(c.links)
+	e.set(c.leavers)
 	e.ids(c.unreachable)
 	e.i(int64(c.failures))
 	for _, at := range []clock.Instant{
-		c.guard.until, c.grantedAt, c.heardAt, c.nextAsk, c.vacantAt, c.standAfter, c.leftAt, c.nextLeave, c.nextAnnounce,
+		c.guard.until, c.grantedAt, c.heardAt, c.nextAsk, c.vacantAt, c.standAfter, c.nextLeave, c.nextAnnounce,
 		c.entry.next, c.contest.until,
 	} {
 		e.at(at)

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -76,6 +77,25 @@ func explorations() []plan {
 			name: "a member leaves", faults: []kind{crash, isolate, hold}, budget: 1, start: formed(3), span: 4 * explorePing,
 			wishes: []action{{leave, 2, 2}},
 		},
+		{
+			name: "the leader and a member leave", faults: []kind{crash, isolate, hold}, budget: 1, start: formed(3), span: 2 * explorePing,
+			wishes: []action{{leave, 0, 0}, {leave, 1, 1}},
+		},
+		under(KeepOldest{}, EvidenceFull),
+		under(StaticQuorum{2}, EvidenceFull),
+		under(StaticQuorum{3}, EvidenceFull),
+		under(weighted{}, EvidenceFull),
+		under(KeepMajority{}, EvidenceWithinQuorum),
+		under(KeepMajority{}, EvidenceOff),
+	}
+}
+
+// under is a fault of those that policies and evidence decide about.
+func under(p Policy, e CrashEvidence) plan {
+	return plan{
+		name:   fmt.Sprintf("%v, evidence %d", p, e),
+		faults: []kind{crash, isolate}, budget: 1, start: formed(3), span: 9 * explorePing,
+		cfg: func(c *Config) { c.Partition, c.Evidence = p, e },
 	}
 }
 
@@ -154,6 +174,7 @@ func TestExploreFindsMutants(t *testing.T) {
 		{mutantIgnorePromise, "a cut"},
 		{mutantPromiseSelf, "a freeze"},
 		{mutantCarryHopeless, "a member leaves"},
+		{mutantOutbid, "static quorum 3, evidence 0"},
 	} {
 		t.Run(mutantNames[is.m], func(t *testing.T) {
 			x, wrong := playMutant(is.m, is.by)

@@ -123,30 +123,63 @@ func (c *Core) onLeave() {
 	if c.leaving {
 		return
 	}
-	c.leaving, c.leftAt = true, c.now
+	c.leaving = true
 	if c.view == nil {
 		c.end(0, "left before it was let in")
 		return
 	}
 	c.lease = Lease{}
 	c.out.Lease = &Lease{}
+	if c.office != nil && c.office.batchAt == 0 {
+		c.office.batchAt = c.now.Add(c.batchWait())
+	}
 }
 
 // driveLeave repeats the wish to leave until a view leaves this node out. The last
 // member just goes.
 func (c *Core) driveLeave() bool {
-	if c.view == nil || c.now.Before(c.nextLeave) {
+	if c.view == nil {
 		return false
 	}
-	c.nextLeave = c.now.Add(c.cfg.Ping)
 	if c.alone() {
 		c.end(c.view.Epoch, "left")
 		return true
 	}
-	if c.office == nil {
+	if c.now.Before(c.nextLeave) {
+		return false
+	}
+	c.nextLeave = c.now.Add(c.cfg.Ping)
+	switch {
+	case c.office != nil:
+	case c.leader != 0:
 		c.send(c.leader, &LeaveRequest{})
+	default:
+		c.toElectorate(&LeaveRequest{})
 	}
 	return false
+}
+
+// wishAgain says at once to a new leader, or to all while there is none, that this node
+// wants to leave.
+func (c *Core) wishAgain() {
+	if c.leaving {
+		c.nextLeave = c.now
+	}
+	if c.announced {
+		c.nextAnnounce = c.now
+	}
+}
+
+// allLeave reports whether all voters that live, this one among them, are known to
+// leave: then there is nobody else to wait for who could lead.
+func (c *Core) allLeave() bool {
+	for i := range c.view.Members {
+		m := &c.view.Members[i]
+		if m.ID != c.self() && m.Status.Votes() && !c.leavers[m.ID] && !c.dead(m.ID) {
+			return false
+		}
+	}
+	return true
 }
 
 // alone reports whether every other member is proven dead.
@@ -170,7 +203,11 @@ func (c *Core) onLeaveRequest(from NodeID) {
 		}
 		return
 	}
-	if o == nil || o.leaves[from] {
+	if o == nil {
+		c.leavers[from] = true // whoever leads next is to know
+		return
+	}
+	if o.leaves[from] {
 		return
 	}
 	o.leaves[from] = true

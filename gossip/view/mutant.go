@@ -58,5 +58,7 @@ const (
 	mutantNoFarewell
 	// mutantCarryHopeless carries an attempt that needs the dead.
 	mutantCarryHopeless
+	// mutantOutbid lets a node stand at once against the candidate it has promised.
+	mutantOutbid
 	mutants
 )

@@ -105,6 +105,9 @@ func (c *Core) takeOffice(w way) {
 		o.peers[id] = p
 	}
 	c.office, c.cand, c.failures, c.leader = o, nil, 0, c.self()
+	if maps.Copy(o.leaves, c.leavers); len(o.leaves) > 0 {
+		o.batchAt = c.now.Add(c.batchWait())
+	}
 	o.now = c.newTally(c.view)
 	for _, id := range c.deadMembers() {
 		// Whoever promised was asked about the dead, and hears none of them.

@@ -228,7 +228,8 @@ func (c *Core) removeFrom(since clock.Instant) clock.Instant {
 }
 
 // propose begins the next view if there is reason for one, and if a plain quorum of
-// it has answered the last round: a view that could not act is worse than a late one.
+// it has answered the last round, and has not died since: a view that could not act is
+// worse than a late one.
 func (c *Core) propose() bool {
 	o := c.office
 	// Without a quorum nothing is proposed, and without a reason nothing is looked at:
@@ -249,7 +250,8 @@ func (c *Core) propose() bool {
 		return false
 	}
 	answered := func(id NodeID) bool {
-		return id == c.self() || o.peers[id] != nil && o.peers[id].round+1 >= o.round && o.peers[id].t0 != 0
+		p := o.peers[id]
+		return id == c.self() || p != nil && p.round+1 >= o.round && p.t0 != 0 && !c.dead(id)
 	}
 	if !c.plain(next, answered) || !c.plain(c.view, answered) {
 		return false
@@ -374,18 +376,19 @@ func (c *Core) drops(m *Member) bool {
 	return !c.now.Before(c.removeFrom(max(p.answeredAt, o.since)))
 }
 
-// canGo reports whether a leaving leader leaves a voter behind that answers and
-// stays. It waits for others who leave at the same time to say so: if the last word
-// of the leader hands the office to leavers only, each of them waits in vain for
-// somebody else to stand first.
+// canGo reports whether a leaving leader leaves a voter behind that answers and stays,
+// as far as it knows. Who leaves at the same moment goes in the same view. It does not
+// wait for those who may say so a moment later: they tell each other, and one of them
+// leads the rest out (allLeave).
 func (c *Core) canGo() bool {
-	if c.now.Before(max(c.leftAt, c.office.since).Add(2 * c.cfg.Ping)) {
+	o := c.office
+	if c.now.Before(o.batchAt) {
 		return false
 	}
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
-		if p := c.office.peers[m.ID]; m.ID != c.self() && m.Status.Votes() && !c.dead(m.ID) &&
-			!c.office.leaves[m.ID] && p.round+1 >= c.office.round && p.epoch == c.view.Epoch {
+		if p := o.peers[m.ID]; m.ID != c.self() && m.Status.Votes() && !c.dead(m.ID) &&
+			!o.leaves[m.ID] && p.round+1 >= o.round && p.epoch == c.view.Epoch {
 			return true
 		}
 	}
