@@ -297,7 +297,8 @@ func (r *router) look(inc *incarnation) (down []view.NodeID) {
 	return down
 }
 
-// closeAll forgets all homes: the incarnation is over. Buffers stay.
+// closeAll forgets all homes: the incarnation is over. Buffers stay for the next
+// one, unless there will be none.
 func (r *router) closeAll() {
 	for i := range r.routes {
 		rt := &r.routes[i]
@@ -308,7 +309,30 @@ func (r *router) closeAll() {
 		rt.home, rt.token = 0, Token{}
 		rt.mu.Unlock()
 	}
+	if r.closed.Load() {
+		r.giveUpBuffers()
+	}
 	r.room.ring()
+}
+
+// giveUpBuffers ends what no incarnation will ever take out of the buffers. The
+// Registry is closed and nothing serves the type, in whichever order: the later of
+// the two calls this, so nothing can come in any more.
+func (r *router) giveUpBuffers() {
+	for i := range r.routes {
+		rt := &r.routes[i]
+		rt.mu.Lock()
+		waiting := rt.buf
+		rt.buf = nil
+		for i := range waiting {
+			r.hold(rt, -1, -len(waiting[i].frame))
+		}
+		rt.mu.Unlock()
+		for _, it := range waiting {
+			r.counters.drop(DropNodeStopping, 1)
+			r.inner.failAsk(it.call, ErrNodeStopping)
+		}
+	}
 }
 
 // reask tells a new incarnation which shards messages wait for.

@@ -335,3 +335,39 @@ func TestEntitiesKnowWhoSent(t *testing.T) {
 		}
 	})
 }
+
+// What waits for a home when its node ends for good is told at once, whichever ends
+// first, and nothing stays in the buffers; a node that joins again keeps it all.
+func TestNobodyWaitsAtAClosedNode(t *testing.T) {
+	shut := map[string]func(n *node){
+		"node, registry": func(n *node) { n.s.Close(context.Background()); n.reg.Close() },
+		"registry, node": func(n *node) { n.reg.Close(); n.s.Close(context.Background()) },
+	}
+	for name, end := range shut {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				n := newCluster(t).add("n1")
+				r := n.register(newJournal(), func(*Type[say, heard]) {})
+				n.start()
+				if err := r.Tell(t.Context(), "a", say{"x", 1}); err != nil {
+					t.Fatal(err)
+				}
+				asked := make(chan error, 1)
+				go func() {
+					_, err := r.Ask(within(t, time.Hour), "a", say{"x", 2})
+					asked <- err
+				}()
+				pass(time.Second)
+				began := time.Now()
+				end(n)
+				if err := <-asked; !errors.Is(err, ErrNodeStopping) || OutcomeUnknown(err) || time.Since(began) > time.Second {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+				s := r.Stats()
+				if s.Buffered != 0 || s.BufferedBytes != 0 || s.Asks != 0 || s.Dropped[DropNodeStopping] != 2 {
+					t.Errorf("left behind: %+v", s)
+				}
+			})
+		})
+	}
+}

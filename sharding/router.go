@@ -94,9 +94,13 @@ func newRouter(info typeInfo, limits Limits, c *counters) *router {
 	return r
 }
 
-// close ends the waiting of senders for good.
+// close ends the waiting of senders for good. What is in buffers goes on as long as
+// an incarnation serves the type.
 func (r *router) close() {
 	r.closed.Store(true)
+	if r.now.Load() == nil {
+		r.giveUpBuffers()
+	}
 	r.room.ring()
 	r.eachLine(func(l *line) { l.room.ring() })
 }

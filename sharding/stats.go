@@ -34,6 +34,7 @@ const (
 	DropReplyLate                  // the asker had given up when the reply came
 	DropSettings                   // the sender maps ids to shards differently
 	DropTooLarge                   // the frame is above the transport's limit
+	DropNodeStopping               // it waited for a home when its node ended for good
 	reasons
 )
 
@@ -41,7 +42,7 @@ const (
 func (r Reason) String() string {
 	return [...]string{
 		"mailbox_full", "not_home", "abandoned", "expired", "codec", "panicked", "handler_error",
-		"reply_late", "settings", "too_large",
+		"reply_late", "settings", "too_large", "node_stopping",
 	}[r]
 }
 
