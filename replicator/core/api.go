@@ -118,14 +118,19 @@ type Effects struct {
 	Reply []Reply
 	// Changed names the keys whose value changed, without repetitions per step.
 	Changed []string
-	Trace   []TraceEvent
+	// Forgotten names deleted durable keys that are remembered no more.
+	Forgotten []string
+	// SetAside: what a file had brought was taken out, see retain.go. The file must be
+	// put aside, and written anew.
+	SetAside bool
+	Trace    []TraceEvent
 }
 
 // Reset empties e and keeps its memory.
 func (e *Effects) Reset() {
 	clear(e.Send)
 	clear(e.Reply)
-	*e = Effects{Send: e.Send[:0], Reply: e.Reply[:0], Changed: e.Changed[:0], Trace: e.Trace[:0]}
+	*e = Effects{Send: e.Send[:0], Reply: e.Reply[:0], Changed: e.Changed[:0], Forgotten: e.Forgotten[:0], Trace: e.Trace[:0]}
 }
 
 // Send is a message to a peer. Delivery is not promised. Sends that share one

@@ -50,6 +50,18 @@ const (
 	blunderSettledIsCaughtUp
 	// blunderTrustHelpers takes whatever a helper sends for what the source holds.
 	blunderTrustHelpers
+	// blunderNoHorizon takes in any file, however long it was away.
+	blunderNoHorizon
+	// blunderNewAges counts the age of deletions anew at every start.
+	blunderNewAges
+	// blunderWallAge lets deletions age while everybody is down.
+	blunderWallAge
+	// blunderUnconfirmed takes deletions of which others may not have heard for old ones.
+	blunderUnconfirmed
+	// blunderNotFresh lets who has just read its file take part at once.
+	blunderNotFresh
+	// blunderNoBase begins new durable keys in generation 0.
+	blunderNoBase
 	// blunderClaimRefused ends a session as if nothing had been refused.
 	blunderClaimRefused
 	blundersAll

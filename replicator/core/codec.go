@@ -47,10 +47,10 @@ func Append(b []byte, m Message) []byte {
 		b = appendUs(append(b, tagReadRequest), uint64(m.Epoch), uint64(m.ID), m.Round)
 		return appendPrints(appendFence(b, m.Fence), m.Keys, m.Prints)
 	case *ReadResult:
-		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), m.Floor, uint64(m.ID), m.Round, m.Higher)
+		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.ID), m.Round, m.Higher)
 		return appendItems(appendU64s(b, m.Prints), m.Items)
 	case *Repair:
-		return appendItems(appendUs(append(b, tagRepair), uint64(m.ID), m.Floor), m.Items)
+		return appendItems(appendUs(append(b, tagRepair), uint64(m.ID), m.Floor, m.Horizon), m.Items)
 	case *RepairAck:
 		return appendUs(append(b, tagRepairAck), uint64(m.Epoch), uint64(m.ID))
 	case *Status:
@@ -63,14 +63,14 @@ func Append(b []byte, m Message) []byte {
 	case *Fetch:
 		return appendKeys(appendUs(append(b, tagFetch), m.Session, m.Ask, uint64(m.Credit)), m.Keys)
 	case *Values:
-		return appendItems(appendUs(append(b, tagValues), m.Floor, m.Session, m.Ask, uint64(m.Answered)), m.Items)
+		return appendItems(appendUs(append(b, tagValues), m.Floor, m.Horizon, m.Session, m.Ask, uint64(m.Answered)), m.Items)
 	case *Part:
 		b = appendUs(append(b, tagPart), m.Transfer, uint64(m.Index), uint64(m.Total))
 		return wire.AppendBytes(b, m.Data)
 	case *PartAck:
 		return appendUs(append(b, tagPartAck), m.Transfer, uint64(m.Next))
 	case *Prepare:
-		return appendDrops(appendUs(append(b, tagPrepare), uint64(m.Epoch), m.Floor, m.Attempt), m.Drops)
+		return appendDrops(appendUs(append(b, tagPrepare), uint64(m.Epoch), m.Floor, m.Horizon, m.Attempt), m.Drops)
 	case *Prepared:
 		b = appendUs(append(b, tagPrepared), uint64(m.Epoch), m.Floor, m.Attempt, uint64(len(m.Agreed)))
 		for _, ok := range m.Agreed {
@@ -78,7 +78,7 @@ func Append(b []byte, m Message) []byte {
 		}
 		return appendFences(b, m.Fences)
 	case *Commit:
-		return appendFences(appendDrops(appendUs(append(b, tagCommit), m.Floor), m.Drops), m.Fences)
+		return appendFences(appendDrops(appendUs(append(b, tagCommit), m.Floor, m.Horizon, m.Base), m.Drops), m.Fences)
 	case *FetchParts:
 		b = wire.AppendString(appendUs(append(b, tagFetchParts), m.Session, m.Ask), m.Key)
 		return appendU64s(append(wire.AppendUvarint(b, m.Gen), byte(m.Kind), m.Grain), m.Sums)
@@ -150,7 +150,7 @@ func appendVector(b []byte, vs []Seen) []byte {
 }
 
 func appendDeltas(b []byte, m *Deltas) []byte {
-	b = appendUs(b, uint64(m.Epoch), m.Floor, m.From, uint64(len(m.Entries)))
+	b = appendUs(b, uint64(m.Epoch), m.Floor, m.Horizon, m.From, uint64(len(m.Entries)))
 	for _, e := range m.Entries {
 		b = appendItems(appendFence(b, e.Fence), e.Items)
 	}
@@ -166,9 +166,10 @@ func appendAck(b []byte, m *Ack) []byte {
 }
 
 func appendStatus(b []byte, m *Status) []byte {
-	b = wire.AppendU64(appendUs(b, uint64(m.Epoch), m.Floor, uint64(m.CaughtUp)), m.Root)
+	b = wire.AppendU64(appendUs(b, uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.CaughtUp)), m.Root)
 	b = appendVector(wire.AppendUvarint(b, m.Keys), m.Vector)
-	return wire.AppendBool(appendFences(b, m.Fences), m.Reply)
+	b = wire.AppendBool(appendFences(b, m.Fences), m.Reply)
+	return wire.AppendBool(appendUs(b, m.Base, m.Ends), m.Fresh)
 }
 
 // Decode reads one message. It allocates no more than a small multiple of the
@@ -194,9 +195,9 @@ func decode(r *wire.Reader) Message {
 		m.Keys, m.Prints = readPrints(r)
 		return m
 	case tagReadResult:
-		return &ReadResult{Epoch: readEpoch(r), Floor: r.Uvarint(), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r)}
+		return &ReadResult{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r)}
 	case tagRepair:
-		return &Repair{ID: RequestID(r.Uvarint()), Floor: r.Uvarint(), Items: readItems(r)}
+		return &Repair{ID: RequestID(r.Uvarint()), Floor: r.Uvarint(), Horizon: r.Uvarint(), Items: readItems(r)}
 	case tagRepairAck:
 		return &RepairAck{Epoch: readEpoch(r), ID: RequestID(r.Uvarint())}
 	case tagStatus:
@@ -210,13 +211,13 @@ func decode(r *wire.Reader) Message {
 	case tagFetch:
 		return &Fetch{Session: r.Uvarint(), Ask: r.Uvarint(), Credit: readInt(r, "credit", messageBytesMax), Keys: readKeys(r)}
 	case tagValues:
-		return &Values{Floor: r.Uvarint(), Session: r.Uvarint(), Ask: r.Uvarint(), Answered: readInt(r, "answered", messageBytesMax), Items: readItems(r)}
+		return &Values{Floor: r.Uvarint(), Horizon: r.Uvarint(), Session: r.Uvarint(), Ask: r.Uvarint(), Answered: readInt(r, "answered", messageBytesMax), Items: readItems(r)}
 	case tagPart:
 		return &Part{Transfer: r.Uvarint(), Index: readInt(r, "part", messageBytesMax), Total: readInt(r, "total", messageBytesMax), Data: r.Bytes("part", messageBytesMax)}
 	case tagPartAck:
 		return &PartAck{Transfer: r.Uvarint(), Next: readInt(r, "part", messageBytesMax)}
 	case tagPrepare:
-		return &Prepare{Epoch: readEpoch(r), Floor: r.Uvarint(), Attempt: r.Uvarint(), Drops: readDrops(r)}
+		return &Prepare{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), Attempt: r.Uvarint(), Drops: readDrops(r)}
 	case tagPrepared:
 		m := &Prepared{Epoch: readEpoch(r), Floor: r.Uvarint(), Attempt: r.Uvarint()}
 		m.Agreed = make([]bool, r.Count("answers", 1))
@@ -226,7 +227,7 @@ func decode(r *wire.Reader) Message {
 		m.Fences = readFences(r)
 		return m
 	case tagCommit:
-		return &Commit{Floor: r.Uvarint(), Drops: readDrops(r), Fences: readFences(r)}
+		return &Commit{Floor: r.Uvarint(), Horizon: r.Uvarint(), Base: r.Uvarint(), Drops: readDrops(r), Fences: readFences(r)}
 	case tagPacked:
 		return &Packed{Of: r.Byte(), Raw: readInt(r, "packed", packRawMax), Data: r.Bytes("packed", messageBytesMax)}
 	case tagFetchParts:
@@ -308,7 +309,7 @@ func readVector(r *wire.Reader) []Seen {
 }
 
 func readDeltas(r *wire.Reader) *Deltas {
-	m := &Deltas{Epoch: readEpoch(r), Floor: r.Uvarint(), From: r.Uvarint()}
+	m := &Deltas{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), From: r.Uvarint()}
 	n := r.Count("entries", 3)
 	if m.From == 0 || m.From+uint64(n) < m.From {
 		r.Fail(&wire.LimitError{Field: "from", Declared: m.From, Max: 1<<64 - 1 - uint64(n)})
@@ -331,8 +332,9 @@ func readAck(r *wire.Reader) *Ack {
 }
 
 func readStatus(r *wire.Reader) *Status {
-	m := &Status{Epoch: readEpoch(r), Floor: r.Uvarint(), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
+	m := &Status{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
 	m.Vector, m.Fences, m.Reply = readVector(r), readFences(r), r.Bool()
+	m.Base, m.Ends, m.Fresh = r.Uvarint(), r.Uvarint(), r.Bool()
 	return m
 }
 
@@ -341,7 +343,7 @@ func appendDrops(b []byte, ds []Drop) []byte {
 	for i := range ds {
 		d := &ds[i]
 		b = append(wire.AppendString(b, d.Key), byte(d.Kind))
-		b = wire.AppendU64(appendUs(b, d.Gen, uint64(d.Garbage.Items)), d.Garbage.Digest)
+		b = wire.AppendU64(appendUs(b, d.Gen, d.Since, uint64(d.Garbage.Items)), d.Garbage.Digest)
 		b = wire.AppendUvarint(b, uint64(len(d.Writers)))
 		for _, n := range d.Writers {
 			b = wire.AppendU64(b, uint64(n))
@@ -351,10 +353,10 @@ func appendDrops(b []byte, ds []Drop) []byte {
 }
 
 func readDrops(r *wire.Reader) []Drop {
-	out := make([]Drop, r.Count("drops", 13))
+	out := make([]Drop, r.Count("drops", 14))
 	for i := range out {
 		d := &out[i]
-		d.Key, d.Kind, d.Gen = r.String("key", keyBytesMax), crdt.Kind(r.Byte()), r.Uvarint()
+		d.Key, d.Kind, d.Gen, d.Since = r.String("key", keyBytesMax), crdt.Kind(r.Byte()), r.Uvarint(), r.Uvarint()
 		d.Garbage.Items, d.Garbage.Digest = readInt(r, "garbage", messageBytesMax), r.U64()
 		for range r.Count("writers", 8) {
 			d.Writers = append(d.Writers, crdt.NodeID(r.U64()))

@@ -35,9 +35,17 @@ type Config struct {
 	PruneEvery time.Duration
 	// Expire ends keys that nobody has changed for a while (expire.go).
 	Expire []Expiry
-	// Keep names keys of which nothing is ever forgotten, because old copies of them
-	// may come back; nil is none. One member that keeps a key makes all keep it.
+	// Keep names keys of which old copies may come back; nil is none. What they have of
+	// tombstones inside their values and of removed members is never forgotten, that they
+	// were deleted after Retain. One member that keeps a key makes all keep it.
 	Keep func(key string) bool
+	// Retain is for how long the deletion of a key in Keep is remembered at least, and so
+	// how long a file with old copies may be away and still be taken in (retain.go).
+	// Default 7 days; a negative one is for ever.
+	Retain time.Duration
+	// WallMillis is the wall clock, in milliseconds of Unix time, when the clock of the
+	// Instants stood at 0. Only Retain needs it.
+	WallMillis uint64
 	// Seed feeds the order in which peers are gossiped with.
 	Seed   uint64
 	Limits Limits
@@ -50,6 +58,8 @@ type Config struct {
 	// Tests make small what only shows its faults when there is much of it: how many
 	// keys are asked for at a time, and from which size on a value is compared in parts.
 	fetchKeys, partialMin int
+	// evenMargin is short where days must pass quickly.
+	evenMargin time.Duration
 }
 
 // Limits bound what a Core holds. Zero means the default. Writers are refused at
@@ -58,6 +68,7 @@ type Config struct {
 type Limits struct {
 	KeyBytes     int // of one key's name; default 512, at most 4096
 	Keys         int // default 1,000,000
+	Tombstones   int // deleted durable keys, which are forgotten earlier above it; default 100,000
 	ValueBytes   int // of one value; default 16 MiB
 	TotalBytes   int // of all values; default 1 GiB
 	RequestOps   int // keys in one request; default 4096
@@ -86,10 +97,15 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.PruneEvery, time.Second)
 	orDefault(&c.fetchKeys, fetchKeysMax)
 	orDefault(&c.partialMin, partialMin)
+	if c.Retain == 0 {
+		c.Retain = 7 * 24 * time.Hour
+	}
+	orDefault(&c.evenMargin, evenMargin)
 	l := &c.Limits
 	orDefault(&l.KeyBytes, 512)
 	l.KeyBytes = min(l.KeyBytes, keyBytesMax)
 	orDefault(&l.Keys, 1_000_000)
+	orDefault(&l.Tombstones, 100_000)
 	orDefault(&l.ValueBytes, 16<<20)
 	orDefault(&l.TotalBytes, 1<<30)
 	orDefault(&l.RequestOps, 4096)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/view"
@@ -34,6 +35,7 @@ type Core struct {
 	// shunned is the source that has just failed us.
 	shunned view.NodeID
 	forgetting
+	retaining
 	ids uint64 // of sessions and transfers
 
 	stats Stats
@@ -62,6 +64,7 @@ func New(cfg Config) *Core {
 		batchAt:    clock.Never,
 		gossipAt:   clock.Never,
 		forgetting: forgetting{virgin: true, pruneAt: clock.Never},
+		retaining:  retaining{ends: map[string]end{}, found: math.MaxUint64, ripenAt: clock.Never},
 	}
 }
 
@@ -70,6 +73,9 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.out, c.shared, c.now = out, nil, now
 	c.remote = false
 	c.steps++
+	if c.born == 0 {
+		c.born = now
+	}
 	switch ev := ev.(type) {
 	case Tick:
 	case Update:
@@ -118,6 +124,10 @@ func (c *Core) onTime(now clock.Instant) {
 	if !now.Before(c.gossipAt) {
 		c.gossip(now)
 	}
+	if c.planRipe(); !now.Before(c.ripenAt) {
+		c.ripen()
+		c.planRipe()
+	}
 	if c.planPrune(now); !now.Before(c.pruneAt) {
 		c.prune(now)
 		c.planPrune(now)
@@ -126,7 +136,7 @@ func (c *Core) onTime(now clock.Instant) {
 
 // Deadline returns when the core next wants a Tick, clock.Never if it does not.
 func (c *Core) Deadline() clock.Instant {
-	d := clock.Min(c.batchAt, clock.Min(c.gossipAt, c.pruneAt))
+	d := clock.Min(clock.Min(c.batchAt, c.ripenAt), clock.Min(c.gossipAt, c.pruneAt))
 	for _, p := range c.peers {
 		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))
 	}
@@ -152,7 +162,7 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 	}
 	switch m := m.(type) {
 	case *Deltas:
-		if c.levelWith(p, m.Floor) {
+		if c.levelWith(p, m.Floor, m.Horizon) {
 			c.onDeltas(p, m)
 		}
 	case *Ack:
@@ -160,11 +170,11 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 	case *ReadRequest:
 		c.onReadRequest(p, m)
 	case *ReadResult:
-		if c.levelWith(p, m.Floor) {
+		if c.levelWith(p, m.Floor, m.Horizon) {
 			c.onReadResult(now, p, m)
 		}
 	case *Repair:
-		if c.levelWith(p, m.Floor) {
+		if c.levelWith(p, m.Floor, m.Horizon) {
 			c.onRepair(p, m)
 		}
 	case *RepairAck:
@@ -180,7 +190,7 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 	case *FetchParts:
 		c.onFetchParts(p, m)
 	case *Values:
-		if c.levelWith(p, m.Floor) {
+		if c.levelWith(p, m.Floor, m.Horizon) {
 			c.onValues(now, p, m)
 		} else {
 			c.unlevelLane(now, p, m)
@@ -202,6 +212,7 @@ func (c *Core) trace(e TraceEvent) { c.out.Trace = append(c.out.Trace, e) }
 
 // changed reports a key as changed, once per step.
 func (c *Core) changed(it *item) {
+	c.noteEnd(it)
 	if c.out == nil {
 		return // in Restore: nobody can have seen anything else
 	}

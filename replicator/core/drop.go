@@ -17,6 +17,11 @@ func (c *Core) commit(now clock.Instant, drops []Drop) {
 	for i := range drops {
 		c.drop(&drops[i])
 	}
+	for i := range drops {
+		if d := &drops[i]; d.Since > 0 {
+			c.horizon, c.base = max(c.horizon, d.Since), max(c.base, d.Gen)
+		}
+	}
 	c.floor++
 	c.virgin = false
 	c.list = drops
@@ -34,6 +39,8 @@ func (c *Core) drop(d *Drop) {
 	it := c.store.get(d.Key)
 	switch {
 	case it == nil:
+	case d.Since > 0:
+		c.dropEnded(d, it)
 	case len(d.Writers) > 0:
 		c.gather(d, it)
 	case d.Kind != 0:
@@ -60,6 +67,21 @@ func (c *Core) drop(d *Drop) {
 		}
 		c.store.settle(it)
 	}
+}
+
+// dropEnded forgets a durable key. One that was created again stays as it is: old files
+// know its generations.
+func (c *Core) dropEnded(d *Drop, it *item) {
+	if it.gen > d.Gen || it.gen == d.Gen && it.value != nil {
+		return
+	}
+	if it.value != nil {
+		c.changed(it)
+	}
+	c.forgetEnd(it.key)
+	c.store.remove(it)
+	c.stats.Pruned++
+	c.out.Forgotten = append(c.out.Forgotten, it.key)
 }
 
 // rewriteLog makes the own log fit for the new floor: what was logged before a
@@ -102,6 +124,10 @@ func (c *Core) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
 		case d == nil:
 		case d.Kind != 0:
 			in = c.overtaken(in, d)
+		case d.Since > 0:
+			if in.Gen < d.Gen || in.Gen == d.Gen && in.Kind == 0 {
+				continue
+			}
 		case in.Gen < d.Gen:
 			// All have the deletion.
 			continue

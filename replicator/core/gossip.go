@@ -53,8 +53,9 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 	if c.cfg.NoGossip {
 		return
 	}
-	c.send(p, &Status{Epoch: c.epoch, Floor: c.floor, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
-		Vector: c.vector(), Fences: c.fences.all(), Reply: reply})
+	c.send(p, &Status{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
+		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
+		Base: c.base, Ends: c.endSum, Fresh: c.fresh})
 }
 
 // vector returns what has been seen of every stream, sorted by node.
@@ -82,12 +83,22 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {
 		c.progress(now, p, m.Vector[i].Seen, 0, 0)
 	}
-	if !c.levelWith(p, m.Floor) {
+	c.hearStanding(p, m)
+	if c.fresh {
+		if m.Reply {
+			c.sendStatus(p, false)
+		}
+		return
+	}
+	if !c.levelWith(p, m.Floor, m.Horizon) {
 		// What differs because of that says nothing.
 		if m.Reply {
 			c.sendStatus(p, false)
 		}
 		return
+	}
+	if m.Ends == c.endSum {
+		p.evenAt = now
 	}
 	if m.Root == c.store.root {
 		p.differed = 0
@@ -121,7 +132,16 @@ func (c *Core) mustPull(m *Status, p *peer) bool {
 		}
 		level = level && mine.Seen == s.Seen && mine.Top == s.Top
 	}
-	return level
+	return level && !c.lacksStream(m.Vector)
+}
+
+// lacksStream reports whether a vector has nothing of a stream that runs and of which
+// something has been applied here: the first entries are still on their way there.
+func (c *Core) lacksStream(vector []Seen) bool {
+	return slices.ContainsFunc(c.vector(), func(mine Seen) bool {
+		known := func(s Seen) bool { return s.Node == mine.Node }
+		return mine.Top > 0 && c.present(mine.Node) && !slices.ContainsFunc(vector, known)
+	})
 }
 
 // caught notes that everything a peer held when it said so is held here.

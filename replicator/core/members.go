@@ -30,6 +30,8 @@ type peer struct {
 
 	// floor is the highest at which it was seen (prune.go).
 	floor uint64
+	// evenAt is when its deleted durable keys were last the same as ours (retain.go).
+	evenAt clock.Instant
 
 	out outgoing
 	in  incoming
@@ -87,6 +89,7 @@ func (c *Core) onView(now clock.Instant, v *view.View) {
 	if len(c.peers) == 0 {
 		c.former, c.behind = nil, false
 	}
+	c.standAlone()
 	c.catchUp(now)
 	c.recount(now)
 	for _, p := range c.peers {

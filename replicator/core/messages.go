@@ -4,13 +4,15 @@ import "github.com/peerage-go/peerage/gossip/view"
 
 // Message is a message of the replicator protocol. Messages are immutable once
 // sent: the simulator hands the same value to several receivers. Epoch is that of
-// the sender's view in every message that has one, Floor that of the state it speaks of (prune.go).
+// the sender's view in every message that has one; Floor and Horizon are those of the state
+// that it speaks of (prune.go, retain.go).
 type Message interface{ message() }
 
 // Deltas is a piece of the sender's own stream: entries From, From+1, ...
 type Deltas struct {
 	Epoch   view.Epoch
 	Floor   uint64
+	Horizon uint64
 	From    uint64
 	Entries []*Entry
 }
@@ -47,21 +49,23 @@ type ReadRequest struct {
 // ReadResult answers a ReadRequest, in its order. Items hold the values whose
 // fingerprints differ from the asker's and that exist here.
 type ReadResult struct {
-	Epoch  view.Epoch
-	Floor  uint64
-	ID     RequestID
-	Round  uint64
-	Prints []uint64
-	Items  []Item
+	Epoch   view.Epoch
+	Floor   uint64
+	Horizon uint64
+	ID      RequestID
+	Round   uint64
+	Prints  []uint64
+	Items   []Item
 	// Higher, if not 0, refuses the read: the fence's group is at that term.
 	Higher uint64
 }
 
 // Repair brings a replica that a read found stale up to date.
 type Repair struct {
-	ID    RequestID
-	Floor uint64
-	Items []Item
+	ID      RequestID
+	Floor   uint64
+	Horizon uint64
+	Items   []Item
 }
 
 // RepairAck says that a Repair has been applied.
@@ -79,8 +83,9 @@ type Seen struct {
 
 // Status is the small message of an anti-entropy round.
 type Status struct {
-	Epoch view.Epoch
-	Floor uint64
+	Epoch   view.Epoch
+	Floor   uint64
+	Horizon uint64
 	// CaughtUp is the epoch as of which the sender holds everything that a quorum
 	// of any former view has confirmed (quorum.go).
 	CaughtUp view.Epoch
@@ -91,6 +96,9 @@ type Status struct {
 	Fences []Fence
 	// Reply asks for the receiver's Status.
 	Reply bool
+	// Base, Ends, the sum of its deleted durable keys, and Fresh are the sender's (retain.go).
+	Base, Ends uint64
+	Fresh      bool
 }
 
 // Compare carries the sums of the sender's buckets and asks which keys differ,
@@ -129,6 +137,7 @@ type Fetch struct {
 // Values answers Fetch with as many of its keys, from the first on, as fit.
 type Values struct {
 	Floor   uint64
+	Horizon uint64
 	Session uint64
 	Ask     uint64
 	// Answered is how many of the keys this answers; not all of them need to exist.
@@ -155,6 +164,7 @@ type PartAck struct {
 type Prepare struct {
 	Epoch   view.Epoch
 	Floor   uint64
+	Horizon uint64
 	Attempt uint64
 	Drops   []Drop
 }
@@ -170,9 +180,11 @@ type Prepared struct {
 
 // Commit orders its receiver to forget Drops, by which it comes to stand at Floor.
 type Commit struct {
-	Floor  uint64
-	Drops  []Drop
-	Fences []Fence
+	Base    uint64
+	Floor   uint64
+	Horizon uint64
+	Drops   []Drop
+	Fences  []Fence
 }
 
 func (*Deltas) message()      {}

@@ -45,6 +45,12 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{blunderOldAnswers, "answers from before the view was settled", answerBeforeTheRest},
 		{blunderSettledIsCaughtUp, "settled is caught up", settledNewcomer},
 		{blunderTrustHelpers, "helpers are trusted", helpersOfAJoiner},
+		{blunderNoHorizon, "any file is taken in", fileAwayTooLong},
+		{blunderNoBase, "new durable keys begin at 0", fileWithAForgottenDeletion},
+		{blunderNewAges, "deletions are young again at every start", restartsInTurn},
+		{blunderWallAge, "deletions age while everybody is down", downForMonths},
+		{blunderUnconfirmed, "deletions nobody has heard of are old", deletionNobodyHasHeardOf},
+		{blunderNotFresh, "who has read its file takes part at once", fileAwayTooLong},
 		{blunderClaimRefused, "what was refused is claimed", refusedAndClaimed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

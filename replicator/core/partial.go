@@ -63,7 +63,7 @@ func (c *Core) askParts(key string) *FetchParts {
 }
 
 func (c *Core) onFetchParts(p *peer, m *FetchParts) {
-	out := &Values{Floor: c.floor, Session: m.Session, Ask: m.Ask, Answered: 1}
+	out := &Values{Floor: c.floor, Horizon: c.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
 	if it := c.store.get(m.Key); it != nil {
 		in := c.partsBeyond(it, m)
 		if in == nil {

@@ -68,6 +68,9 @@ type Drop struct {
 	Gen     uint64
 	Garbage crdt.Garbage
 	Writers []crdt.NodeID
+	// Since, if not 0, says that it is the end of a durable key, and when the leader
+	// saw it (retain.go).
+	Since uint64
 }
 
 // Bounds of one round, and of one look at the store.
@@ -137,7 +140,7 @@ func (c *Core) prune(now clock.Instant) {
 	}
 	c.ids++
 	c.cycle = pruning{attempt: c.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[view.NodeID]bool{}}
-	m := &Prepare{Epoch: c.epoch, Floor: c.floor, Attempt: c.ids, Drops: drops}
+	m := &Prepare{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, Attempt: c.ids, Drops: drops}
 	for _, p := range c.peers {
 		c.send(p, m)
 	}
@@ -191,7 +194,7 @@ func (c *Core) candidates(now clock.Instant) (out []Drop) {
 
 func (c *Core) candidate(it *item) (d Drop, ok bool) {
 	if c.kept(it.key) {
-		return d, false
+		return c.ripe(it)
 	}
 	if it.gen > 0 {
 		return Drop{Key: it.key, Gen: it.gen}, true
@@ -242,7 +245,7 @@ func (c *Core) foldShares(now clock.Instant, it *item) {
 }
 
 func (c *Core) onPrepare(p *peer, m *Prepare) {
-	if m.Epoch != c.epoch || len(c.voters) == 0 || c.voters[0] != p.id || !c.levelWith(p, m.Floor) {
+	if m.Epoch != c.epoch || len(c.voters) == 0 || c.voters[0] != p.id || !c.levelWith(p, m.Floor, m.Horizon) {
 		return
 	}
 	c.virgin = false
@@ -255,7 +258,7 @@ func (c *Core) onPrepare(p *peer, m *Prepare) {
 
 // newest returns the commit that led to the floor.
 func (c *Core) newest() *Commit {
-	m := &Commit{Floor: c.floor, Drops: c.list, Fences: c.fences.all()}
+	m := &Commit{Base: c.base, Floor: c.floor, Horizon: c.horizon, Drops: c.list, Fences: c.fences.all()}
 	if c.blunder == blunderNoTerms {
 		m.Fences = nil
 	}
@@ -266,8 +269,10 @@ func (c *Core) newest() *Commit {
 func (c *Core) agrees(d *Drop) bool {
 	it := c.store.get(d.Key)
 	switch {
-	case it == nil || c.kept(d.Key):
+	case it == nil || c.kept(d.Key) != (d.Since > 0):
 		return false
+	case d.Since > 0:
+		return d.Kind == 0 && it.value == nil && it.gen == d.Gen
 	case d.Kind == 0:
 		return it.gen >= d.Gen
 	case it.gen != 0 || it.kind() != d.Kind:
@@ -319,9 +324,12 @@ func (c *Core) decide(now clock.Instant) {
 
 // levelWith reports whether state of a peer that stands at floor may be taken, and
 // sees to it that whoever is behind catches up.
-func (c *Core) levelWith(p *peer, floor uint64) bool {
+func (c *Core) levelWith(p *peer, floor, horizon uint64) bool {
 	p.floor = max(p.floor, floor)
 	switch {
+	case c.fresh, floor == c.floor && horizon != c.horizon:
+		// Whoever stands at the lower horizon, a Status tells.
+		c.sendStatus(p, horizon > c.horizon || c.fresh)
 	case floor == c.floor, c.blunder == blunderNoFloor:
 		return true
 	case floor < c.floor && p.floor >= c.floor:
@@ -343,13 +351,17 @@ func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 		return
 	case c.virgin, c.floor == 0 && m.Floor > 1:
 		// All that is here was written here, or by newcomers to newcomers.
+		c.raise(m.Horizon, m.Base)
+		if c.fresh {
+			c.establish()
+		}
 		c.virgin, c.floor, c.list = false, m.Floor, m.Drops
 	default:
 		if m.Floor != c.floor+1 {
 			// Not possible while members are what the view says; see above.
 			c.stats.FloorGaps++
 		}
-		c.floor = m.Floor - 1
+		c.floor, c.base = m.Floor-1, max(c.base, m.Base)
 		c.commit(now, m.Drops)
 	}
 	c.sendStatus(p, false)

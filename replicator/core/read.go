@@ -87,7 +87,7 @@ func (c *Core) askAgain(now clock.Instant) {
 }
 
 func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
-	out := &ReadResult{Epoch: c.epoch, Floor: c.floor, ID: m.ID, Round: m.Round}
+	out := &ReadResult{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round}
 	higher, ok := c.passFence(p.id, m.Fence)
 	if !ok {
 		out.Higher = higher
@@ -199,7 +199,7 @@ func (c *Core) hold(r *request, p *peer, epoch view.Epoch) {
 	}
 	c.stats.Repairs++
 	c.trace(TraceEvent{Kind: TraceRepair, Peer: p.id})
-	c.send(p, &Repair{ID: r.id, Floor: c.floor, Items: r.repairs})
+	c.send(p, &Repair{ID: r.id, Floor: c.floor, Horizon: c.horizon, Items: r.repairs})
 }
 
 func (c *Core) onRepair(p *peer, m *Repair) {

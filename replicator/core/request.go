@@ -88,6 +88,8 @@ func (c *Core) admit(level Level, f Fence, keys int) error {
 		return &LimitError{What: "RequestOps", Limit: l.RequestOps, Had: keys}
 	case len(c.requests) >= l.Pending:
 		return &LimitError{What: "Pending", Limit: l.Pending, Had: len(c.requests)}
+	case c.fresh && len(c.own) >= l.LogEntries:
+		return &LimitError{What: "LogEntries", Limit: l.LogEntries, Had: len(c.own)}
 	case c.fences.full(f):
 		return &LimitError{What: "FenceGroups", Limit: l.FenceGroups, Had: l.FenceGroups}
 	case len(f.Group) > groupBytesMax:
@@ -215,7 +217,7 @@ func (c *Core) again(now clock.Instant, r *request) {
 				if r.repairs == nil {
 					r.repairs = c.repairsFor(r)
 				}
-				c.send(p, &Repair{ID: r.id, Floor: c.floor, Items: r.repairs})
+				c.send(p, &Repair{ID: r.id, Floor: c.floor, Horizon: c.horizon, Items: r.repairs})
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func (c *Core) onCompare(p *peer, m *Compare) {
 }
 
 func (c *Core) onFetch(p *peer, m *Fetch) {
-	out := &Values{Floor: c.floor, Session: m.Session, Ask: m.Ask}
+	out := &Values{Floor: c.floor, Horizon: c.horizon, Session: m.Session, Ask: m.Ask}
 	size, most := 0, min(c.cfg.Limits.FrameBytes, m.Credit)
 	for _, k := range m.Keys {
 		it := c.store.get(k)

@@ -37,6 +37,8 @@ type Stats struct {
 	Pruned         uint64 // tombstones, shares and contexts that were forgotten here
 	Unlevel        uint64 // messages refused because of another floor
 	FloorGaps      uint64 // commits that were missed, which cannot be
+	SetAside       uint64 // durable keys that were taken out because their file was away for too long
+	LateHorizons   uint64 // files that came after one that was away for longer: what they deleted may be back
 	Expired        uint64 // keys that this replica ended for idleness
 	LimitErrors    uint64
 	QuorumErrors   uint64

@@ -14,6 +14,9 @@ const windowEntries = 4096
 // append adds an entry to the log and sees that everybody gets it.
 func (c *Core) append(now clock.Instant, e *Entry) uint64 {
 	seq := c.log.append(e)
+	if c.fresh {
+		c.own = append(c.own, e.Items...)
+	}
 	if len(c.peers) > 0 {
 		c.batchAt = clock.Min(c.batchAt, now.Add(c.cfg.BatchEvery))
 	}
@@ -73,7 +76,7 @@ func (c *Core) run(seq uint64) *Deltas {
 	if s := c.shared; s != nil && s.From == seq && s.From+uint64(len(s.Entries))-1 == c.log.last() {
 		return s
 	}
-	m := &Deltas{Epoch: c.epoch, Floor: c.floor, From: seq}
+	m := &Deltas{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, From: seq}
 	for size := 0; ; seq++ {
 		e := c.log.at(seq)
 		if e == nil || size > 0 && size+e.size() > c.cfg.Limits.FrameBytes {

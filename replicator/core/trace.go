@@ -29,4 +29,6 @@ const (
 	TracePruned       TraceKind = "pruned"
 	TraceExpired      TraceKind = "expired"
 	TraceDropped      TraceKind = "dropped"
+	TraceSetAside     TraceKind = "set aside"
+	TraceLateHorizon  TraceKind = "late horizon"
 )

@@ -142,7 +142,11 @@ func (c *Core) applyOne(op *Op, p Plan, it *item) *Item {
 		// Also a nil of a concrete type, which an Apply returns all too easily.
 		return nil
 	}
+	fresh := it == nil
 	it = c.store.obtain(op.Key)
+	if fresh && c.kept(op.Key) && c.blunder != blunderNoBase {
+		it.gen = c.base
+	}
 	it.value = v
 	c.store.settle(it)
 	c.changed(it)
@@ -166,12 +170,12 @@ func (c *Core) offer(now clock.Instant, r *request, all bool) {
 			c.push(now, p)
 			if r.seq >= p.next {
 				// The stream to it is full: this entry goes past.
-				c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, From: r.seq, Entries: []*Entry{r.entry}})
+				c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 			}
 		case r.seq <= p.acked:
 			// It may have the entry, but not in a way that counts: its answer was
 			// lost, or it came after the entry was logged.
-			c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, From: r.seq, Entries: []*Entry{r.entry}})
+			c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
 		}
 	}
 }
