@@ -19,7 +19,7 @@ import (
 const AnyRole = "*"
 
 // DataConfig sets up the distributed data of one role. The zero DataConfig keeps
-// everything in memory and for ever. Durable and Expire must be equal at all nodes that
+// everything in memory and for ever. Durable, Retain and Expire must be equal at all nodes that
 // carry the role.
 type DataConfig struct {
 	// Durable are the prefixes of the keys that outlive a stop of all nodes of the role:
@@ -33,6 +33,10 @@ type DataConfig struct {
 	// majority write then waits for a sync of the disk at a majority. See
 	// replicator.DurableConfig.
 	Sync time.Duration
+	// Retain is for how long a node may be away and its file of durable keys still be taken
+	// in; for so long deletions of durable keys are remembered. Default 7 days, at least an
+	// hour, negative for ever. See replicator.DurableConfig and replicator.Durable.
+	Retain time.Duration
 	// Expire deletes keys that nobody has changed for a while. The longest prefix
 	// decides; After 0 excepts a prefix.
 	Expire []replicator.Expiry
@@ -74,6 +78,9 @@ func (c *Config) dataProblems() (out []gossip.Problem) {
 		if d.Sync < 0 {
 			add(name+"Sync", d.Sync, "a delay is not negative")
 		}
+		if d.Retain > 0 && d.Retain < replicator.RetainMin {
+			add(name+"Retain", d.Retain, "clocks differ by minutes: at least "+replicator.RetainMin.String())
+		}
 		for i, e := range d.Expire {
 			switch {
 			case e.After < 0:
@@ -110,7 +117,7 @@ func (n *Node) openFiles() error {
 		file, err := replicator.OpenDurable(replicator.DurableConfig{
 			Path:     filepath.Join(n.cfg.DataDir, fileOf(role)),
 			Owner:    strings.Join([]string{n.clusterName(), role, n.cfg.Gossip.Name}, " "),
-			Prefixes: d.Durable, Except: []string{sharding.StorePrefix}, Sync: d.Sync,
+			Prefixes: d.Durable, Except: []string{sharding.StorePrefix}, Sync: d.Sync, Retain: d.Retain,
 		})
 		if err != nil {
 			return err

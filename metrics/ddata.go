@@ -34,6 +34,10 @@ func ddataSeries() []series {
 				emit(float64(r.ValuesReceived), role, "received")
 			})
 		}, "role", "direction"),
+		c("ddata_set_aside_keys_total", "Durable keys set aside since their file was away for too long.", func(s *replicator.Stats) float64 { return float64(s.SetAside) }),
+		c("ddata_late_horizons_total", "Files that came after one that was away for longer: what they had deleted may be back.", func(s *replicator.Stats) float64 { return float64(s.LateHorizons) }),
+		g("ddata_tombstones", "Deleted keys that are not yet forgotten.", func(s *replicator.Stats) float64 { return float64(s.Tombstones) }),
+		c("ddata_durable_errors_total", "Writes of the file of durable keys that failed, and files not taken in whole.", func(s *replicator.Stats) float64 { return float64(s.DurableErrors) }),
 		c("ddata_repairs_total", "Values sent to stale replicas by reads.", func(s *replicator.Stats) float64 { return float64(s.Repairs) }),
 		c("ddata_fenced_total", "Requests of replaced writers that were refused here.", func(s *replicator.Stats) float64 { return float64(s.FencedHere) }),
 		c("ddata_limit_errors_total", "Writes that a limit refused.", func(s *replicator.Stats) float64 { return float64(s.LimitErrors) }),

@@ -1,9 +1,11 @@
 package replicator
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator/core"
@@ -17,6 +19,8 @@ type disk struct {
 	to      *Durable
 	dirty   map[string]struct{}
 	writeAt clock.Instant
+	// stampAt is when the file next learns that it is still in use.
+	stampAt clock.Instant
 	// broken is why the file could not be taken in whole. Nothing is written then: it
 	// would go over what was not read.
 	broken error
@@ -24,11 +28,18 @@ type disk struct {
 
 // keep returns what the core must know of it.
 func (d *disk) keep(to *Durable) func(string) bool {
-	d.to, d.dirty, d.writeAt = to, map[string]struct{}{}, clock.Never
+	d.to, d.dirty, d.writeAt, d.stampAt = to, map[string]struct{}{}, clock.Never, clock.Never
 	if to == nil {
 		return nil
 	}
 	return to.covers
+}
+
+func (d *disk) retain() time.Duration {
+	if d.to == nil {
+		return 0
+	}
+	return d.to.cfg.Retain
 }
 
 // restore hands the file's content to the core.
@@ -38,7 +49,21 @@ func (l *loop) restore() {
 	}
 	// The file has been read once, by OpenDurable: only limits are likely to stand in
 	// the way.
-	if err := l.disk.to.read(func(it core.Item) error { return l.core.Restore([]core.Item{it}) }); err != nil {
+	var ended []core.Ended
+	err := l.disk.to.read(func(it core.Item) error {
+		if it.Kind == 0 && len(it.Bytes) > 0 {
+			e, err := readEnd(it)
+			if err != nil {
+				return err
+			}
+			ended, it.Bytes = append(ended, e), nil
+		}
+		return l.core.Restore([]core.Item{it})
+	})
+	memory, merr := l.disk.to.memory()
+	l.core.Recall(l.r.cfg.Clock.Now(), memory, ended)
+	l.disk.stampAt = l.r.cfg.Clock.Now().Add(stampEvery)
+	if err = errors.Join(err, merr); err != nil {
 		l.disk.broken = fmt.Errorf("%w: %s: not taken in whole, so nothing is written to it: %w", ErrDurable, l.disk.to.cfg.Path, err)
 		l.r.cfg.Logger.Error("replicator: durable keys are incomplete", "role", l.r.cfg.Role, "error", err)
 		l.stats.DurableErrors++
@@ -51,12 +76,18 @@ func (l *loop) save() error {
 	if d.to == nil {
 		return nil
 	}
-	for _, k := range l.out.Changed {
+	if l.out.SetAside {
+		l.putAside()
+	}
+	for _, k := range slices.Concat(l.out.Changed, l.out.Forgotten) {
 		if d.to.covers(k) {
 			d.dirty[k] = struct{}{}
 		}
 	}
 	now := l.r.cfg.Clock.Now()
+	if !now.Before(d.stampAt) {
+		return l.flushDisk(now)
+	}
 	if len(d.dirty) > 0 && d.writeAt == clock.Never {
 		d.writeAt = now.Add(d.to.cfg.Sync)
 	}
@@ -69,7 +100,11 @@ func (l *loop) save() error {
 // flushDisk writes all that is dirty.
 func (l *loop) flushDisk(now clock.Instant) error {
 	d := &l.disk
-	if len(d.dirty) == 0 {
+	if len(d.dirty) == 0 && now.Before(d.stampAt) {
+		return nil
+	}
+	d.stampAt = now.Add(stampEvery)
+	if d.broken != nil && len(d.dirty) == 0 {
 		return nil
 	}
 	if d.broken != nil {
@@ -77,15 +112,24 @@ func (l *loop) flushDisk(now clock.Instant) error {
 		return d.broken
 	}
 	var items []core.Item
+	var gone []string
 	for _, k := range slices.Sorted(maps.Keys(d.dirty)) {
-		if it, ok := l.core.State(k); ok {
-			items = append(items, it)
+		it, ok := l.core.State(k)
+		if !ok {
+			gone = append(gone, k)
+			continue
 		}
+		if e, ended := l.core.Ended(k); ended {
+			it.Bytes = appendEnd(nil, e)
+		}
+		items = append(items, it)
 	}
 	l.stats.DurableWrites++
-	if err := d.to.write(items); err != nil {
+	if err := d.to.write(l.core.Memory(now), items, gone...); err != nil {
 		l.stats.DurableErrors++
-		d.writeAt = now.Add(diskRetry)
+		if d.stampAt = now.Add(diskRetry); len(d.dirty) > 0 {
+			d.writeAt = d.stampAt
+		}
 		l.warn("replicator: cannot store durable keys", "error", err)
 		return err
 	}
@@ -96,6 +140,26 @@ func (l *loop) flushDisk(now clock.Instant) error {
 
 // diskRetry is the wait after a write that has failed.
 const diskRetry = warnEvery / 10
+
+// stampEvery is how often a file that is not written to learns that it is in use.
+const stampEvery = time.Minute
+
+// putAside keeps a copy of a file that was away for too long, and begins it anew.
+func (l *loop) putAside() {
+	d := &l.disk
+	path, err := d.to.setAside(time.Now())
+	if err != nil {
+		d.broken = fmt.Errorf("%w: %s: was away for too long and cannot be set aside, so nothing is written to it: %w", ErrDurable, d.to.cfg.Path, err)
+		l.r.cfg.Logger.Error("replicator: cannot set durable keys aside", "role", l.r.cfg.Role, "error", d.broken)
+		l.stats.DurableErrors++
+		return
+	}
+	l.r.cfg.Logger.Error("replicator: the file of durable keys was away for too long; it was set aside, and the others fill this node",
+		"role", l.r.cfg.Role, "file", d.to.cfg.Path, "copy", path, "keys", l.core.Stats().SetAside)
+	for _, k := range l.core.KeptKeys() {
+		d.dirty[k] = struct{}{}
+	}
+}
 
 // retract takes back what must not be said while the file is behind: answers to
 // others, who will ask again, and to callers, who learn that the outcome is unknown.

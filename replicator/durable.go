@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/replicator/core"
 	"github.com/zeebo/xxh3"
 	"go.etcd.io/bbolt"
@@ -37,6 +39,12 @@ type DurableConfig struct {
 	// (one for all changes that came meanwhile) of added latency. With 50 ms, a power
 	// cut of all members at once loses what was written in the last 50 ms.
 	Sync time.Duration
+	// Retain is for how long the deletion of a key is remembered at least, counted while
+	// members run: so long may a member be away and its file still be taken in. One that
+	// was away for longer, while others went on and forgot deletions, is set aside (see
+	// Durable). Longer costs about 200 bytes for each key deleted meanwhile. Default 7
+	// days, at least an hour; negative is for ever. Equal at all members.
+	Retain time.Duration
 	// OpenWait bounds the wait for a process that still has the file open. Default
 	// 5 s.
 	OpenWait time.Duration
@@ -45,15 +53,27 @@ type DurableConfig struct {
 // ErrDurable is wrapped by every error about the file of durable keys.
 var ErrDurable = errors.New("replicator: durable keys")
 
+// RetainMin is the least DurableConfig.Retain: clocks of members may differ by minutes.
+const RetainMin = time.Hour
+
 // Durable is an open file of durable keys. It serves one replicator after the
 // other, as incarnations of a node follow each other, and none of them closes it.
 //
 // Every write stores the whole value of each changed key: sets and maps of up to
 // some thousand entries are what it is for. A file may come back after any time and
 // in any cluster of its owner, so what it holds is merged, never taken for the
-// newest; and therefore durable keys keep their tombstones (prune.go in core): a key
-// costs about 200 bytes for ever, a removed map entry about 50. Prefer elements of a
-// set to keys that come and go.
+// newest. A deleted key is therefore remembered for Retain, at about 200 bytes, or
+// until there are Limits.Tombstones of them. What is removed inside a value costs
+// nothing, but for entries of LWWMaps, about 50 bytes for ever.
+//
+// A file whose node was away for so long that it may lack a deletion which all others
+// have forgotten is not merged: nobody could tell which of its keys are deleted ones.
+// It is copied to Path with ".aside-" and the time behind it, an error is logged and
+// counted (Stats.SetAside, ddata_set_aside_keys_total), and the node goes on, filled by
+// the others. The copy is a file like any other: what only it has can be read by a
+// cluster of one that is started on it. A cluster that was down as a whole loses
+// nothing so, after any time; let the members that went on longest be among the first
+// to start again.
 type Durable struct {
 	cfg DurableConfig
 	db  *bbolt.DB
@@ -64,6 +84,7 @@ var (
 	keyBucket  = []byte("keys")
 	formatKey  = []byte("format")
 	ownerKey   = []byte("owner")
+	memoryKey  = []byte("memory")
 	format     = []byte("durable keys 1")
 )
 
@@ -74,6 +95,9 @@ var (
 func OpenDurable(cfg DurableConfig) (*Durable, error) {
 	if cfg.Path == "" || len(cfg.Prefixes) == 0 {
 		return nil, fmt.Errorf("%w: Path and Prefixes are needed", ErrDurable)
+	}
+	if cfg.Retain > 0 && cfg.Retain < RetainMin {
+		return nil, fmt.Errorf("%w: Retain is %v, less than %v", ErrDurable, cfg.Retain, RetainMin)
 	}
 	if cfg.OpenWait <= 0 {
 		cfg.OpenWait = 5 * time.Second
@@ -164,11 +188,75 @@ func (d *Durable) covers(key string) bool {
 	return slices.ContainsFunc(d.cfg.Prefixes, begins) && !slices.ContainsFunc(d.cfg.Except, begins)
 }
 
-// write stores items and syncs the file.
-func (d *Durable) write(items []core.Item) error {
+// memory returns what the file says beside its keys.
+func (d *Durable) memory() (m core.Memory, err error) {
+	err = guarded(func() error {
+		return d.db.View(func(tx *bbolt.Tx) error {
+			r := wire.NewReader(tx.Bucket(metaBucket).Get(memoryKey))
+			if r.Left() > 0 {
+				m = core.Memory{Current: r.Uvarint(), Horizon: r.Uvarint(), Base: r.Uvarint(), Lived: r.Uvarint()}
+			}
+			return r.Done()
+		})
+	})
+	return m, err
+}
+
+func appendMemory(b []byte, m core.Memory) []byte {
+	for _, v := range []uint64{m.Current, m.Horizon, m.Base, m.Lived} {
+		b = wire.AppendUvarint(b, v)
+	}
+	return b
+}
+
+// setAside copies the file and empties it.
+func (d *Durable) setAside(now time.Time) (path string, err error) {
+	path = d.cfg.Path + ".aside-" + now.UTC().Format("20060102T150405.000000")
+	err = guarded(func() error {
+		if err := d.db.View(func(tx *bbolt.Tx) error { return tx.CopyFile(path, 0o600) }); err != nil {
+			return err
+		}
+		if err := synced(path); err != nil {
+			return err
+		}
+		return d.db.Update(func(tx *bbolt.Tx) error {
+			if err := tx.DeleteBucket(keyBucket); err != nil {
+				return err
+			}
+			_, err := tx.CreateBucket(keyBucket)
+			return errors.Join(err, tx.Bucket(metaBucket).Delete(memoryKey))
+		})
+	})
+	return path, err
+}
+
+// synced sees that a new file outlives a loss of power.
+func synced(path string) error {
+	for _, name := range []string{path, filepath.Dir(path)} {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write stores items, takes others out, and syncs the file.
+func (d *Durable) write(m core.Memory, items []core.Item, gone ...string) error {
 	err := guarded(func() error {
 		return d.db.Update(func(tx *bbolt.Tx) error {
 			b := tx.Bucket(keyBucket)
+			if err := tx.Bucket(metaBucket).Put(memoryKey, appendMemory(nil, m)); err != nil {
+				return err
+			}
+			for _, key := range gone {
+				if err := b.Delete([]byte(key)); err != nil {
+					return err
+				}
+			}
 			for _, it := range items {
 				if err := b.Put([]byte(it.Key), appendRecord(nil, it)); err != nil {
 					return err
@@ -185,6 +273,18 @@ func (d *Durable) write(items []core.Item) error {
 
 // Close closes the file. The replicator that uses it must have been closed before.
 func (d *Durable) Close() error { return d.db.Close() }
+
+// Of a deleted key, the value is when that was.
+
+func appendEnd(b []byte, e core.Ended) []byte {
+	return wire.AppendUvarint(wire.AppendUvarint(b, e.Since), e.Lived)
+}
+
+func readEnd(it core.Item) (e core.Ended, err error) {
+	r := wire.NewReader(it.Bytes)
+	e = core.Ended{Key: it.Key, Since: r.Uvarint(), Lived: r.Uvarint()}
+	return e, r.Done()
+}
 
 // appendRecord writes a checksum over key and rest, generation, kind, value.
 func appendRecord(b []byte, it core.Item) []byte {
@@ -204,8 +304,11 @@ func readRecord(key string, b []byte) (it core.Item, err error) {
 		return it, errors.New("cut short")
 	}
 	it = core.Item{Key: key, Gen: gen, Kind: crdt.Kind(b[8+n]), Bytes: append([]byte{}, b[9+n:]...)}
-	if it.Kind != 0 {
+	switch {
+	case it.Kind != 0:
 		_, err = crdt.Decode(it.Kind, it.Bytes)
+	case len(it.Bytes) > 0:
+		_, err = readEnd(it)
 	}
 	return it, err
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
@@ -28,16 +29,27 @@ func openDurable(t *testing.T, path string, sync time.Duration) *Durable {
 
 // durableCluster starts a mesh of n replicators with a file each.
 func durableCluster(t *testing.T, dir string, sync time.Duration, ids ...view.NodeID) (m *mesh, stop func()) {
+	return durableClusterWith(t, dir, sync, func(*Config, *DurableConfig) {}, ids...)
+}
+
+func durableClusterWith(t *testing.T, dir string, sync time.Duration, tweak func(*Config, *DurableConfig), ids ...view.NodeID) (m *mesh, stop func()) {
 	m = &mesh{nodes: map[view.NodeID]*Replicator{}, cut: map[view.NodeID]bool{}}
 	v := &view.View{Epoch: view.FirstEpoch(uint32(ids[0]))}
 	var files []*Durable
 	for i, id := range ids {
-		d := openDurable(t, filepath.Join(dir, fmt.Sprint("file", i)), sync)
+		file := DurableConfig{Path: filepath.Join(dir, fmt.Sprint("file", i)), Owner: "c/r", Prefixes: []string{"keep/"}, Sync: sync}
+		cfg := Config{Self: id, Role: "r", PruneEvery: 10 * time.Millisecond, GossipEvery: 20 * time.Millisecond,
+			Send: func(to view.NodeID, _ transport.Class, frame []byte) error { return m.send(t, id, to, frame) }}
+		tweak(&cfg, &file)
+		d, err := OpenDurable(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Durable = d
 		files = append(files, d)
 		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id, Roles: []string{"r"}}, Status: view.Up})
 		m.mu.Lock()
-		m.nodes[id] = New(Config{Self: id, Role: "r", Durable: d, PruneEvery: 10 * time.Millisecond, GossipEvery: 20 * time.Millisecond,
-			Send: func(to view.NodeID, _ transport.Class, frame []byte) error { return m.send(t, id, to, frame) }})
+		m.nodes[id] = New(cfg)
 		m.mu.Unlock()
 	}
 	for _, r := range m.nodes {
@@ -50,6 +62,92 @@ func durableCluster(t *testing.T, dir string, sync time.Duration, ids ...view.No
 		for _, d := range files {
 			d.Close()
 		}
+	}
+}
+
+// A member is away for longer than deletions of durable keys are remembered. Its file
+// is set aside, with a copy, an error in the log and a count; the others fill it, and
+// nothing that was deleted comes back. Afterwards it is a member like any other.
+func TestFileThatWasAwayTooLongIsSetAside(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := func(c *Config, d *DurableConfig) {
+			c.GossipEvery, c.PruneEvery, d.Retain = 20*time.Second, time.Minute, time.Hour
+		}
+		run := func(f func(m *mesh), ids ...view.NodeID) {
+			m, stop := durableClusterWith(t, dir, 0, cfg, ids...)
+			f(m)
+			stop()
+		}
+		update := func(r *Replicator, ops ...Op) {
+			t.Helper()
+			if err := r.Update(t.Context(), ops, All); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func(m *mesh, id view.NodeID, aside uint64) {
+			t.Helper()
+			vs, err := m.nodes[id].Get(t.Context(), []string{"keep/a", "keep/b"}, All)
+			if err != nil || vs[0] != nil || !slices.Equal(elements(vs[1]), []string{"e"}) {
+				t.Errorf("%v %v", vs, err)
+			}
+			if s := m.nodes[id].Stats(); s.SetAside != aside || s.DurableErrors > 0 {
+				t.Errorf("%d keys set aside, want %d; %d errors", s.SetAside, aside, s.DurableErrors)
+			}
+		}
+		run(func(m *mesh) {
+			update(m.nodes[1], addTo(1, "keep/a", "e"), addTo(1, "keep/b", "e"))
+			<-time.After(30 * time.Minute)
+		}, 1, 2, 3)
+		run(func(m *mesh) {
+			update(m.nodes[11], deleteOp("keep/a"))
+			<-time.After(30 * time.Minute)
+			if n := m.nodes[12].Stats().Tombstones; n != 1 {
+				t.Errorf("%d tombstones before the time", n)
+			}
+			<-time.After(90 * time.Minute)
+			if n := m.nodes[12].Stats().Tombstones; n != 0 {
+				t.Errorf("%d tombstones after the time", n)
+			}
+		}, 11, 12)
+		run(func(m *mesh) {
+			check(m, 23, 2)
+			<-time.After(30 * time.Minute)
+		}, 21, 22, 23)
+		run(func(m *mesh) { check(m, 33, 0) }, 31, 32, 33)
+		run(func(m *mesh) { check(m, 41, 0) }, 41)
+		copies, err := filepath.Glob(filepath.Join(dir, "file2.aside-*"))
+		if err != nil || len(copies) != 1 {
+			t.Fatalf("%q, %v", copies, err)
+		}
+		old := openDurable(t, copies[0], 0)
+		defer old.Close()
+		var keys []string
+		if err := old.read(func(it core.Item) error { keys = append(keys, it.Key); return nil }); err != nil || !slices.Equal(keys, []string{"keep/a", "keep/b"}) {
+			t.Errorf("the copy has %q, %v", keys, err)
+		}
+	})
+}
+
+// What cannot be set aside is not written over.
+func TestFileThatCannotBeSetAsideIsLeftAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := openDurable(t, filepath.Join(dir, "file"), 0)
+	defer d.Close()
+	if err := d.write(core.Memory{Current: 5}, []core.Item{{Key: "keep/x", Gen: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir, dir+"elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := d.setAside(time.Now()); err == nil {
+		t.Errorf("a copy at %s", path)
+	}
+	if m, err := d.memory(); err != nil || m.Current != 5 {
+		t.Errorf("%+v, %v", m, err)
 	}
 }
 
@@ -128,7 +226,7 @@ func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
 	for i := range 2000 {
 		s.Add(1, fmt.Sprint("element ", i))
 	}
-	if err := d.write([]core.Item{{Key: "keep/x", Gen: 3, Kind: crdt.KindORSet, Bytes: s.Append(nil)}, {Key: "keep/y", Gen: 1}}); err != nil {
+	if err := d.write(core.Memory{}, []core.Item{{Key: "keep/x", Gen: 3, Kind: crdt.KindORSet, Bytes: s.Append(nil)}, {Key: "keep/y", Gen: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := OpenDurable(DurableConfig{Path: good, Owner: "c/r", Prefixes: []string{""}, OpenWait: time.Millisecond}); err == nil || !strings.Contains(err.Error(), "another process") {
@@ -211,7 +309,7 @@ func TestFileThatDoesNotFitIsLeftAlone(t *testing.T) {
 		s.Add(1, "e")
 		items = append(items, core.Item{Key: fmt.Sprint("keep/", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)})
 	}
-	if err := d.write(items); err != nil {
+	if err := d.write(core.Memory{}, items); err != nil {
 		t.Fatal(err)
 	}
 	r := New(Config{Self: 2, Durable: d, Limits: Limits{Keys: 2}, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})

@@ -35,7 +35,8 @@ func (l *loop) init(r *Replicator) {
 	l.waiters = map[core.RequestID]*waiter{}
 	l.subs.exact = map[string][]*subscription{}
 	l.core = core.New(core.Config{Self: c.Self, Role: c.Role, Timeout: c.Timeout, BatchEvery: c.BatchEvery,
-		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, PruneEvery: c.PruneEvery, Expire: c.Expire, Seed: c.Seed, Limits: c.Limits, Keep: l.disk.keep(c.Durable)})
+		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, PruneEvery: c.PruneEvery, Expire: c.Expire, Seed: c.Seed, Limits: c.Limits, Keep: l.disk.keep(c.Durable),
+		Retain: l.disk.retain(), WallMillis: uint64(time.Now().UnixMilli() - int64(c.Clock.Now())/int64(time.Millisecond))})
 }
 
 // run steps the core until the replicator is closed. A bug in the core ends this
@@ -65,7 +66,7 @@ func (l *loop) run() {
 }
 
 func (l *loop) untilDeadline() time.Duration {
-	d := clock.Min(l.core.Deadline(), l.disk.writeAt)
+	d := clock.Min(l.core.Deadline(), clock.Min(l.disk.writeAt, l.disk.stampAt))
 	if d == clock.Never {
 		return time.Hour
 	}
@@ -213,6 +214,8 @@ func (l *loop) trace(e *TraceEvent) {
 	switch e.Kind {
 	case core.TraceRefused:
 		l.warn("replicator: refused what a peer sent", "peer", e.Peer, "key", e.Key, "bytes", e.Bytes, "why", e.Detail)
+	case core.TraceLateHorizon:
+		l.r.cfg.Logger.Error("replicator: durable keys that were deleted may be back: a member that was away for long founded the cluster before those that went on came", "role", l.r.cfg.Role)
 	case core.TraceLogCut:
 		l.warn("replicator: a peer is so far behind that it must compare everything", "peer", e.Peer)
 	}
@@ -244,7 +247,8 @@ func (l *loop) snapshot() Stats {
 func (l *loop) end() {
 	r := l.r
 	if l.disk.to != nil {
-		// An error is counted, and warned about.
+		// The file learns how long it was in use. An error is counted, and warned about.
+		l.disk.stampAt = 0
 		_ = l.flushDisk(r.cfg.Clock.Now())
 	}
 	r.mu.Lock()

@@ -77,13 +77,16 @@ func (c *Core) ask(r *request, to []view.NodeID) {
 func (c *Core) askAgain(now clock.Instant) {
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
 		r := c.requests[id]
-		if r.phase != reading || !r.level.joint() || c.blunder == blunderOldAnswers {
-			continue
+		if r.phase == reading && r.level.joint() && c.blunder != blunderOldAnswers {
+			c.askAnew(now, r)
 		}
-		r.round++
-		r.asked = nil
-		c.startReading(now, r)
 	}
+}
+
+func (c *Core) askAnew(now clock.Instant, r *request) {
+	r.round++
+	r.asked = nil
+	c.startReading(now, r)
 }
 
 func (c *Core) onReadRequest(p *peer, m *ReadRequest) {

@@ -279,6 +279,12 @@ func (c *Core) setAside() {
 		// It was decoded here before.
 		_ = c.takeItem(&c.own[i])
 	}
+	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
+		// Who was asked has answered what it has beyond what is gone.
+		if r := c.requests[id]; r.phase == reading {
+			c.askAnew(c.now, r)
+		}
+	}
 }
 
 // KeptKeys returns the durable keys, deleted ones too, sorted.

@@ -398,3 +398,28 @@ func filesAtRandom(t *testing.T, seed uint64) (aside, restored uint64) {
 	}
 	return aside, restored
 }
+
+// A read that began on what is set aside then is answered by what the others hold, and
+// a change made meanwhile stands.
+func TestReadBeganOnAFileThatIsSetAside(t *testing.T) {
+	for seed := range uint64(20) {
+		d := newDisks(t, blunderNone, 3)
+		d.rng = rand.New(rand.NewPCG(seed, 4))
+		d.boot(0, 1, 2)
+		d.do(0, All, d.put(0, "keep/a", "e"), d.put(0, "keep/b", "e"))
+		d.run(5 * time.Second)
+		d.stop(2)
+		d.do(0, majority, gone)
+		d.run(2 * testRetain)
+		d.boot(2)
+		id := d.at[2]
+		rid := d.read(id, majority, Fence{}, "keep/a", "keep/b")
+		d.do(2, All, d.put(2, "keep/c", "own"))
+		if r := d.reply(id, rid); r.Err != nil || r.Values[0] != nil || !slices.Equal(elements(r.Values[1]), []string{"e"}) {
+			t.Fatalf("seed %d: %v %v", seed, r.Values, r.Err)
+		}
+		if got := d.keys(); got != "keep/b[e] keep/c[own]" {
+			t.Fatalf("seed %d: %s", seed, got)
+		}
+	}
+}
