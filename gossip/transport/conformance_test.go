@@ -175,6 +175,21 @@ func TestAWrongAddressProvesNothing(t *testing.T) {
 	})
 }
 
+// A node that comes back at its address meets its former incarnation in the views of
+// others, at that same address: it does not dial itself, nor warn of itself.
+func TestAFormerIncarnationIsNotLookedForAtHome(t *testing.T) {
+	everywhere(t, func(w *world) {
+		a := w.start(1)
+		a.Learn(Peer{ID: 7, Name: "one, before", Addr: a.Self().Addr})
+		if ev := a.awaitEvent(DialFailed, Control, 7); !errors.Is(ev.Err, errOwnAddress) {
+			w.Errorf("%+v", ev)
+		}
+		if n := a.Counters().HandshakeFailures[FailIdentity].Load() + a.Counters().Dials.Load(); n != 0 {
+			w.Errorf("dialled itself, %d", n)
+		}
+	})
+}
+
 // TestHearsayGivesWay: an address at which a node was never reached is replaced by
 // the next that is told; one at which it was reached stands.
 func TestHearsayGivesWay(t *testing.T) {

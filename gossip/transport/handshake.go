@@ -20,6 +20,8 @@ var (
 	errUnsorted = errors.New("transport: settings are not sorted")
 	errNobody   = errors.New("transport: a node without NodeID")
 	errBusy     = errors.New("transport: too many connections")
+	// errOwnAddress: a node is looked for where this one listens.
+	errOwnAddress = errors.New("transport: this node's own address")
 )
 
 // otherNodeError: the node that answered is not the one we looked for.
@@ -33,6 +35,11 @@ func (e *otherNodeError) Error() string {
 // (zero: whoever answers). The connection is tracked: end it with drop. It has no
 // deadline any more.
 func (e *engine) connect(ctx context.Context, addr string, p purpose, want view.NodeID) (net.Conn, Peer, error) {
+	if want != 0 && want != e.self.ID && addr == e.self.Addr {
+		// A former incarnation at the same address, in the views of others: this node
+		// need not ask itself whether it is another.
+		return nil, Peer{}, fmt.Errorf("%w: node %v was looked for at %s", errOwnAddress, want, addr)
+	}
 	e.counters.Dials.Add(1)
 	conn, peer, err := e.tryConnect(ctx, addr, p, want)
 	if err != nil {
