@@ -1,22 +1,41 @@
 package coordinator_test
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// joinAs adds a fresh host of an application version.
-func (s *script) joinAs(version string) {
+// joinAs adds a fresh host of an application version, under a name of its own or
+// that of the one in whose place it comes.
+func (s *script) joinAs(version, name string) {
 	n := s.newNode(true)
-	n.version, n.joined = version, s.cur.Epoch+1
+	n.version, n.name, n.joined = version, cmp.Or(name, n.name), s.cur.Epoch+1
+	s.want(n)
 	s.change(func(ms []view.Member) []view.Member { return append(ms, n.member(view.Joining)) })
 	s.ms(20)
 	s.status(n.id, view.Up)
+}
+
+// want tells a node's coordinator that shard i belongs on the node of name i, if the
+// strategy is to hear of such wishes.
+func (s *script) want(n *node) {
+	if _, external := s.plan.strategy.(strategy.External); !external {
+		return
+	}
+	names := map[protocol.ShardID]string{}
+	for i := range s.plan.shards {
+		if i%6 > 0 { // some are placed by nobody
+			names[protocol.ShardID(i)] = fmt.Sprintf("n%d", i%6)
+		}
+	}
+	n.stepCoordinator(coordinator.Wanted{Names: names})
 }
 
 // roll is one rolling restart: each node in turn leaves in order, or is killed, and
@@ -47,7 +66,7 @@ func (s *script) spread() {
 
 func (r *roll) restart(s *script, id view.NodeID) {
 	if r.before {
-		s.joinAs(r.version)
+		s.joinAs(r.version, "")
 		s.ms(r.up)
 	}
 	if r.kill {
@@ -59,7 +78,7 @@ func (r *roll) restart(s *script, id view.NodeID) {
 	s.ms(r.down)
 	s.expect(s.cur.Member(id) == nil, "%d has not left", id)
 	if !r.before {
-		s.joinAs(r.version)
+		s.joinAs(r.version, s.node(id).name)
 		s.ms(r.up)
 	}
 	s.spread()
@@ -72,7 +91,15 @@ func (r *roll) play(t *testing.T) (moves, spread int) {
 	if !r.kill {
 		p.traffic = time.Millisecond
 	}
-	s := play(t, p).fill()
+	s := play(t, p)
+	for _, n := range s.nodes {
+		s.want(n)
+	}
+	s.fill().ms(400) // wishes may have come behind the first messages
+	before := make([]int, r.shards)
+	for i := range before {
+		before[i] = s.starts(protocol.ShardID(i))
+	}
 	for _, id := range r.order {
 		r.restart(s, id)
 	}
@@ -81,7 +108,7 @@ func (r *roll) play(t *testing.T) (moves, spread int) {
 	s.settled()
 	on := map[view.NodeID]int{}
 	for i := range protocol.ShardID(r.shards) {
-		moves = max(moves, s.starts(i)-1)
+		moves = max(moves, s.starts(i)-before[i])
 		on[s.home(i)]++
 	}
 	least, most := r.shards, 0
@@ -110,11 +137,29 @@ func TestRollingRestartMovesEveryShardTwiceAtMost(t *testing.T) {
 			}
 		}
 	}
+	for _, st := range []func() strategy.Strategy{
+		func() strategy.Strategy { return strategy.Weighted{} },
+		func() strategy.Strategy { return &strategy.ConsistentHashing{} },
+		func() strategy.Strategy { return strategy.External{} },
+	} {
+		for _, version := range []string{"", "2"} {
+			for _, order := range []string{"up", "mixed"} {
+				for _, before := range []bool{false, true} {
+					if _, ring := st().(*strategy.ConsistentHashing); ring && before {
+						continue // new names are a new ring
+					}
+					rolls = append(rolls, roll{
+						name:    fmt.Sprintf("%T, to version %q, %s, new process first: %v", st(), version, order, before),
+						version: version, order: orders[order], shards: 30, down: 400, up: 300, before: before, strategy: st(),
+					})
+				}
+			}
+		}
+	}
 	rolls = append(rolls,
 		roll{name: "killed", kill: true, order: orders["up"], shards: 30, down: 100, up: 300},
 		roll{name: "few shards", order: orders["up"], shards: 12, down: 100, up: 300},
 		roll{name: "many shards", order: orders["mixed"], shards: 200, down: 300, up: 300},
-		roll{name: "weighted", order: orders["up"], shards: 30, down: 100, up: 300, strategy: strategy.Weighted{}},
 	)
 	for _, r := range rolls {
 		t.Run(r.name, func(t *testing.T) {
@@ -127,5 +172,20 @@ func TestRollingRestartMovesEveryShardTwiceAtMost(t *testing.T) {
 				t.Errorf("ends with %d shards between the fullest and the emptiest of 5, a part is %d", spread, part)
 			}
 		})
+	}
+}
+
+// Senior has one place for everything: taken last, its node costs each shard one move,
+// taken first, as many moves as there are nodes.
+func TestRollingRestartTakesTheSeniorLast(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		order []view.NodeID
+		want  int
+	}{{"the most senior last", []view.NodeID{5, 4, 3, 2, 1}, 1}, {"the most senior first", []view.NodeID{1, 2, 3, 4, 5}, 5}} {
+		r := roll{order: c.order, shards: 3, down: 400, up: 300, strategy: strategy.Senior{}}
+		if moves, _ := r.play(t); moves != c.want {
+			t.Errorf("%s: %d moves, want %d", c.what, moves, c.want)
+		}
 	}
 }

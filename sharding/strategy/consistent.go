@@ -19,6 +19,12 @@ import (
 // the order of shard numbers, so the plan depends on the set of names alone, and
 // not on the order in which shards happened to be allocated.
 //
+// A shard that moved lately (see Moved) goes to the first point behind its own of a
+// region that joined since and has room, if there is one; and it is moved to its place
+// only if that move is the last, unless a region has over twice its part, or none. So a
+// rolling restart in which nodes keep their names moves no shard more than twice, and
+// some stay beside their place until they have rested. New names make a new ring.
+//
 // It keeps the last plan: use one value per entity type. The zero value has the
 // defaults.
 type ConsistentHashing struct {
@@ -33,20 +39,34 @@ type ConsistentHashing struct {
 	Limit int
 
 	names []string
+	ring  []point
 	homes []int
 }
 
-// Allocate returns the shard's place on the ring.
+// Allocate returns the shard's place on the ring; for a shard that moved lately, that
+// among the regions that joined since and have room, if there are any.
 func (h *ConsistentHashing) Allocate(s *State, shard protocol.ShardID, _ view.NodeID) view.NodeID {
 	places := h.plan(s)
 	if int(shard) >= len(h.homes) || len(places) == 0 {
 		return 0
 	}
-	return places[h.homes[shard]].Node
+	home := places[h.homes[shard]].Node
+	fresh := s.fresh(shard, alike)
+	if fresh == s || fresh.Region(home) != nil {
+		return home
+	}
+	at := h.behind(shard)
+	for i := range h.ring {
+		if n := places[h.ring[(at+i)%len(h.ring)].place].Node; fresh.Region(n) != nil {
+			return n
+		}
+	}
+	return home
 }
 
 // Rebalance returns the shards that are not at their place, by region and number;
-// none while an earlier round runs or the time is not good.
+// none while an earlier round runs or the time is not good, and of those that moved
+// lately only those whose move is the last, unless the balance is bad.
 func (h *ConsistentHashing) Rebalance(s *State) []protocol.ShardID {
 	if s.Moving > 0 || s.Unsettled != "" {
 		return nil
@@ -55,13 +75,27 @@ func (h *ConsistentHashing) Rebalance(s *State) []protocol.ShardID {
 	if len(places) == 0 {
 		return nil
 	}
+	stay := slices.DeleteFunc(slices.Clone(s.Regions), func(r Region) bool { return r.Leaving })
+	out := h.misplaced(s, places, false)
+	if len(out) == 0 && lopsided(stay, alike) {
+		out = h.misplaced(s, places, true)
+	}
+	return out
+}
+
+// misplaced returns the shards that a round moves; all ignores what moved lately.
+func (h *ConsistentHashing) misplaced(s *State, places []*Region, all bool) []protocol.ShardID {
 	limit := cmp.Or(h.Limit, 1000)
 	regions := slices.Clone(s.Regions)
 	slices.SortStableFunc(regions, func(a, b Region) int { return cmp.Compare(a.Name, b.Name) })
 	var out []protocol.ShardID
 	for _, r := range regions {
 		for _, shard := range slices.Sorted(slices.Values(r.Shards)) {
-			if int(shard) < len(h.homes) && places[h.homes[shard]].Node != r.Node && len(out) < limit {
+			if int(shard) >= len(h.homes) || len(out) == limit {
+				continue
+			}
+			home := places[h.homes[shard]]
+			if home.Node != r.Node && (all || s.Moved[shard].last(home)) {
 				out = append(out, shard)
 			}
 		}
@@ -78,7 +112,8 @@ func (h *ConsistentHashing) plan(s *State) []*Region {
 		names[i] = r.Name
 	}
 	if len(names) > 0 && (!slices.Equal(names, h.names) || len(h.homes) != s.Shards) {
-		h.names, h.homes = names, h.assign(names, s.Shards)
+		h.names = names
+		h.assign(s.Shards)
 	}
 	return places
 }
@@ -111,27 +146,35 @@ type point struct {
 	place int
 }
 
-func (h *ConsistentHashing) assign(names []string, shards int) []int {
+// assign plans the ring of h.names anew.
+func (h *ConsistentHashing) assign(shards int) {
 	virtual := cmp.Or(h.VirtualNodes, 100)
-	ring := make([]point, 0, virtual*len(names))
-	for i, name := range names {
+	h.ring = make([]point, 0, virtual*len(h.names))
+	for i, name := range h.names {
 		for v := range virtual {
-			ring = append(ring, point{hash(name, uint64(v)), i})
+			h.ring = append(h.ring, point{hash(name, uint64(v)), i})
 		}
 	}
-	slices.SortFunc(ring, func(a, b point) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.place, b.place)) })
+	slices.SortFunc(h.ring, func(a, b point) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.place, b.place)) })
 	factor := max(1, cmp.Or(h.LoadFactor, 1.25))
-	room := int(math.Ceil(factor * float64(shards) / float64(len(names))))
-	load, homes := make([]int, len(names)), make([]int, shards)
-	for s := range homes {
-		at, _ := slices.BinarySearchFunc(ring, hash("", uint64(s)), func(p point, t uint64) int { return cmp.Compare(p.at, t) })
-		for load[ring[at%len(ring)].place] >= room {
+	room := int(math.Ceil(factor * float64(shards) / float64(len(h.names))))
+	load := make([]int, len(h.names))
+	h.homes = make([]int, shards)
+	for s := range h.homes {
+		at := h.behind(protocol.ShardID(s))
+		for load[h.ring[at%len(h.ring)].place] >= room {
 			at++
 		}
-		homes[s] = ring[at%len(ring)].place
-		load[homes[s]]++
+		h.homes[s] = h.ring[at%len(h.ring)].place
+		load[h.homes[s]]++
 	}
-	return homes
+}
+
+// behind returns the index of the first point behind a shard's own, which may be one
+// round further.
+func (h *ConsistentHashing) behind(shard protocol.ShardID) int {
+	at, _ := slices.BinarySearchFunc(h.ring, hash("", uint64(shard)), func(p point, t uint64) int { return cmp.Compare(p.at, t) })
+	return at
 }
 
 // hash is FNV-1a over the name and the number, with the finalizer of SplitMix64,

@@ -14,7 +14,10 @@ import (
 // most suitable one; when its node appears it moves there at the next round.
 //
 // The application decides when a move is due, so there is no waiting for a good
-// time. The zero External has the defaults. It is immutable.
+// time, and what a shard has been through lately counts only where the application
+// has not spoken: a rolling restart moves a shard off its node and back, twice at most
+// if each node is back before the next one leaves, and so those that nobody placed. The
+// zero External has the defaults. It is immutable.
 type External struct {
 	// Limit is the number of shards that one round may move. Default: 1000.
 	Limit int
@@ -25,10 +28,11 @@ func (e External) Allocate(s *State, shard protocol.ShardID, requester view.Node
 	if r := s.wanted(shard); r != nil {
 		return r.Node
 	}
-	if r := s.Region(requester); r != nil && r.Eligible() {
+	fresh := s.fresh(shard, alike)
+	if r := fresh.Region(requester); r != nil && r.Eligible() {
 		return requester
 	}
-	return MostSuitable(s)
+	return MostSuitable(fresh)
 }
 
 // Rebalance returns the shards that are not where they are wanted, by number.

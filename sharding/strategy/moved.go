@@ -28,6 +28,12 @@ type Moved struct {
 // movesMax is how often a shard moves before it is left in peace for a while.
 const movesMax = 2
 
+// last reports whether a move to a region that nobody must make is the last one, as
+// far as one can know: the first, or the second, to a region that joined since.
+func (m Moved) last(to *Region) bool {
+	return m.Times == 0 || m.Times < movesMax && to.Joined > m.Since
+}
+
 // fresh returns what Allocate should choose from for a shard: if it moved lately,
 // the eligible regions of the newest version that joined since, unless they have
 // no room or there are none; then, and for other shards, all.

@@ -42,6 +42,83 @@ func TestAShardThatMovedGoesToWhoJoinedSince(t *testing.T) {
 	}
 }
 
+// hashed returns a ConsistentHashing and a state in which every shard is at its place.
+func hashed(regions, shards int) (*ConsistentHashing, *State) {
+	h, s := &ConsistentHashing{}, sized(make([]int, regions)...)
+	s.Shards = shards
+	for shard := range protocol.ShardID(shards) {
+		r := s.Region(h.Allocate(s, shard, 0))
+		r.Shards = append(r.Shards, shard)
+	}
+	return h, s
+}
+
+// On the ring a shard that moved goes to the next point of a region that joined since,
+// and what is beside its place stays there when the move would not be the last.
+func TestConsistentHashingLeavesInPeaceWhatMoved(t *testing.T) {
+	h, s := hashed(4, 40)
+	joined(s, 1, 1, 1, 9)
+	away := s.Regions[0].Shards
+	for i, shard := range away {
+		if at := h.Allocate(s, shard, 0); at != 1 {
+			t.Fatalf("shard %v at rest goes to %v, its place is 1", shard, at)
+		}
+		s.Moved = map[protocol.ShardID]Moved{shard: {Times: 1, Since: 4}}
+		if at := h.Allocate(s, shard, 0); at != 4 {
+			t.Errorf("shard %v moved, and goes to %v; 4 has joined since", shard, at)
+		}
+		// Two of them have gone to region 2.
+		if i < 2 {
+			s.Regions[0].Shards = s.Regions[0].Shards[1:]
+			s.Regions[1].Shards = append(s.Regions[1].Shards, shard)
+		}
+	}
+	once, twice := away[0], away[1]
+	for _, c := range []struct {
+		what  string
+		moved map[protocol.ShardID]Moved
+		join  view.Epoch
+		want  []protocol.ShardID
+	}{
+		{"neither moved lately", nil, 1, []protocol.ShardID{once, twice}},
+		{"their place is as old", map[protocol.ShardID]Moved{once: {1, 4}, twice: {2, 4}}, 1, nil},
+		{"their place is back", map[protocol.ShardID]Moved{once: {1, 4}, twice: {2, 4}}, 9, []protocol.ShardID{once}},
+	} {
+		s.Moved, s.Regions[0].Joined = c.moved, c.join
+		if got := h.Rebalance(s); !slices.Equal(got, c.want) {
+			t.Errorf("%s: moves %v, want %v", c.what, got, c.want)
+		}
+	}
+	for i := range s.Regions {
+		if i != 1 {
+			s.Regions[1].Shards = append(s.Regions[1].Shards, s.Regions[i].Shards...)
+			s.Regions[i].Shards = nil
+		}
+	}
+	for _, shard := range s.Regions[1].Shards {
+		s.Moved[shard] = Moved{Times: 3, Since: 10}
+	}
+	if got := h.Rebalance(s); len(got) < len(away) {
+		t.Errorf("a region of four has over twice its part, and %v move of %v", got, away)
+	}
+}
+
+// Where the application has not spoken, External spares a shard that moved; where it
+// has, it obeys.
+func TestExternalObeysWhateverMoved(t *testing.T) {
+	s := joined(sized(2, 1, 3), 1, 1, 5)
+	s.Moved = map[protocol.ShardID]Moved{0: {Times: 2, Since: 4}, 1: {Times: 1, Since: 4}}
+	s.Wanted = map[protocol.ShardID]string{0: "n02"}
+	if got := (External{}).Rebalance(s); !slices.Equal(got, []protocol.ShardID{0}) {
+		t.Errorf("moves %v, the application wants shard 0 at n02", got)
+	}
+	for _, requester := range []view.NodeID{0, 1, 3} {
+		if got := (External{}).Allocate(s, 1, requester); got != 3 {
+			t.Errorf("shard 1, asked for by %v, goes to %v; 3 has joined since it moved", requester, got)
+		}
+	}
+}
+
 // A lone newcomer gets twice its part at most.
 func TestANewcomerHasRoomForTwiceItsPart(t *testing.T) {
 	s := joined(sized(10, 10, 0), 1, 1, 5)

@@ -8,7 +8,9 @@ import (
 // Senior puts every shard on the most senior region, and the next one is its
 // heir: what must exist once, and seldom move, belongs there. A region that leaves
 // hands over to its heir; one that becomes the most senior because it registered
-// late is handed what the others hold. The zero Senior is ready. It is immutable.
+// late is handed what the others hold. What moved lately does not matter: a rolling
+// restart that begins with the most senior node moves all once per node, and one that
+// takes it last moves all once. The zero Senior is ready. It is immutable.
 type Senior struct{}
 
 // Allocate returns the most senior region that may be given shards, zero if there
