@@ -3,6 +3,7 @@ package sharding
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -37,7 +38,9 @@ func (p *path[Req, Resp]) hook() func(ShardID, string, bool) {
 // until the incarnation ends. It also asks for the homes of all shards: nobody else
 // does before the first message. What they remember is read once more when a node has
 // joined: after a restart of the cluster, one that comes late may have on its disk
-// what those that came first have never heard of.
+// what those that came first have never heard of. Several shards are read at a time: a
+// node that takes a thousand over would need a thousand round trips, one behind the
+// other.
 func (p *path[Req, Resp]) recall(inc *incarnation) {
 	tick := time.NewTicker(rememberEvery)
 	defer tick.Stop()
@@ -49,12 +52,19 @@ func (p *path[Req, Resp]) recall(inc *incarnation) {
 			p.memories.doubt()
 		}
 		before = now
+		var reads sync.WaitGroup
+		room := make(chan struct{}, recallsMax)
 		for i := range ShardID(p.shards) {
 			p.wantHome(inc, i)
 			if s := p.shardHere(inc, i); s != nil && p.memories.news(i, s.Token()) {
-				p.recallShard(inc, i, s)
+				room <- struct{}{}
+				reads.Go(func() {
+					p.recallShard(inc, i, s)
+					<-room
+				})
 			}
 		}
+		reads.Wait()
 		select {
 		case <-inc.ctx.Done():
 			return
@@ -81,7 +91,7 @@ func (p *path[Req, Resp]) recallShard(inc *incarnation, i ShardID, s *entity.Sha
 	p.memories.beginRead(i)
 	ids, err := inc.remember.Remembered(ctx, p.name, i)
 	if err != nil {
-		p.memories.endRead()
+		p.memories.endRead(i)
 		p.counters.rememberFailed.Add(1)
 		return
 	}

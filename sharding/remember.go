@@ -35,11 +35,10 @@ type memories struct {
 	leaving map[ShardID][]string
 	// known are the ids of hosted shards that are in the store, by allocation.
 	known map[ShardID]*knownIDs
-	// reading is the shard whose ids are being read; ended are those of them that
-	// wished to end since, of which the read may not know.
-	reading ShardID
-	ended   map[string]bool
-	work    bell
+	// reads has the shards whose ids are being read, and which of them have wished to
+	// end since, of which the read may not know.
+	reads map[ShardID]map[string]bool
+	work  bell
 	// look is rung when a shard has started.
 	look bell
 }
@@ -58,6 +57,8 @@ const (
 	dirtyBatch = 1000
 	// rememberEvery is how often homes and the store are looked at.
 	rememberEvery = 500 * time.Millisecond
+	// recallsMax is how many shards are read at a time.
+	recallsMax = 16
 	// rememberTimeout bounds one read or write.
 	rememberTimeout = 2 * time.Second
 	// DefaultRememberedPerSecond is the default of Config.RememberedPerSecond.
@@ -65,7 +66,10 @@ const (
 )
 
 func newMemories() *memories {
-	return &memories{dirty: map[ShardID]map[string]bool{}, known: map[ShardID]*knownIDs{}, leaving: map[ShardID][]string{}}
+	return &memories{
+		dirty: map[ShardID]map[string]bool{}, known: map[ShardID]*knownIDs{},
+		leaving: map[ShardID][]string{}, reads: map[ShardID]map[string]bool{},
+	}
 }
 
 // note takes the news of an instance that began, or wished to end. It is called by
@@ -84,8 +88,8 @@ func (m *memories) note(shard ShardID, id string, lives bool) bool {
 	if k != nil && !lives {
 		delete(k.ids, id)
 	}
-	if !lives && m.ended != nil && m.reading == shard {
-		m.ended[id] = true
+	if ended := m.reads[shard]; !lives && ended != nil {
+		ended[id] = true
 	}
 	m.put(shard, id, lives)
 	m.work.ring()
@@ -178,21 +182,22 @@ func (m *memories) doubt() {
 func (m *memories) beginRead(shard ShardID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.reading, m.ended = shard, map[string]bool{}
+	ended := map[string]bool{}
 	for _, id := range m.leaving[shard] {
-		m.ended[id] = true
+		ended[id] = true
 	}
+	m.reads[shard] = ended
 	if k := m.known[shard]; k != nil {
 		k.stale = false // doubts that come from now on are about the next read
 	}
 }
 
-// endRead gives a read up, which is made again.
-func (m *memories) endRead() {
+// endRead gives the read of a shard up, which is made again.
+func (m *memories) endRead(shard ShardID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ended = nil
-	if k := m.known[m.reading]; k != nil {
+	delete(m.reads, shard)
+	if k := m.known[shard]; k != nil {
 		k.stale = true
 	}
 }
@@ -209,13 +214,13 @@ func (m *memories) learn(shard ShardID, token Token, ids []string) (start []stri
 	}
 	for _, id := range ids {
 		lives, waits := m.dirty[shard][id]
-		if k.ids[id] || waits && !lives || !waits && m.ended[id] {
+		if k.ids[id] || waits && !lives || !waits && m.reads[shard][id] {
 			continue
 		}
 		k.ids[id] = true
 		start = append(start, id)
 	}
-	m.ended = nil
+	delete(m.reads, shard)
 	slices.Sort(start)
 	return start
 }

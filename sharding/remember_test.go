@@ -217,6 +217,28 @@ func TestRememberedEntitiesComeBackAfterAColdStart(t *testing.T) {
 	})
 }
 
+// TestShardsAreRecalledSideBySide: a store that takes a second to answer costs the node
+// that takes all shards over about one, not one for each shard.
+func TestShardsAreRecalledSideBySide(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDreams(t, 2, 10_000)
+		d.ask(t, someIDs(80), "hello")
+		pass(2 * time.Second)
+		d.diary.set(false, time.Second)
+		begin := time.Now()
+		d.kill(d.nodes[1])
+		d.kill(d.nodes[0])
+		d.install(d.join(t))
+		for d.alive(d.regions[2]) < 80 {
+			if took := time.Since(begin); took > 5*time.Second {
+				t.Fatalf("%d of 80 are back after %v", d.alive(d.regions[2]), took)
+			}
+			pass(10 * time.Millisecond)
+		}
+		t.Logf("after %v", time.Since(begin))
+	})
+}
+
 // TestASlowStoreHoldsNoEntityUp: what the store does not take waits and is merged; the
 // entities serve on.
 func TestASlowStoreHoldsNoEntityUp(t *testing.T) {
@@ -304,7 +326,7 @@ func TestSecondReadStartsOnlyWhatIsNew(t *testing.T) {
 	}
 	m.doubt()
 	m.beginRead(3)
-	m.endRead()
+	m.endRead(3)
 	if !m.news(3, token) {
 		t.Error("a read that failed is not made again")
 	}
