@@ -1,7 +1,10 @@
 package sharding
 
 import (
+	"bytes"
+	"errors"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -34,5 +37,89 @@ func FuzzMsgpack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte) {
 		_, _ = (Msgpack[map[string][]string]{}).Decode(p)
 		_, _ = (Msgpack[any]{}).Decode(p)
+	})
+}
+
+// command is one of several kinds of messages.
+type command interface{ apply(balance int) int }
+
+type put struct{ Cents int }
+
+func (p put) apply(balance int) int { return balance + p.Cents }
+
+type empty struct{}
+
+func (empty) apply(int) int { return 0 }
+
+// unnumbered is a kind that Kinds was not told of.
+type unnumbered struct{ empty }
+
+// noCodec writes nothing.
+type noCodec[T any] struct{}
+
+func (noCodec[T]) Append(b []byte, _ T) ([]byte, error) { return b, nil }
+
+func (noCodec[T]) Decode([]byte) (v T, err error) { return v, nil }
+
+func commands() Kinds[command] {
+	return Kinds[command]{1: Kind[command](Msgpack[put]{}), 7: Kind[command](noCodec[empty]{})}
+}
+
+func TestKindsSurviveTheTrip(t *testing.T) {
+	k := commands()
+	for _, v := range []command{put{5}, empty{}} {
+		p, err := k.Append([]byte("head"), v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := k.Decode(bytes.TrimPrefix(p, []byte("head")))
+		if got != v || err != nil {
+			t.Errorf("%#v came back as %#v, %v", v, got, err)
+		}
+	}
+	for _, v := range []command{nil, &put{5}, unnumbered{}} {
+		if _, err := k.Append(nil, v); !errors.Is(err, errKind) {
+			t.Errorf("%#v: %v", v, err)
+		}
+	}
+	for _, p := range [][]byte{nil, {2}, {1}, {1, 0xdd, 0xff, 0xff, 0xff, 0xff}} {
+		if v, err := k.Decode(p); err == nil {
+			t.Errorf("%x is %#v", p, v)
+		}
+	}
+}
+
+func TestKindsThatAreWrongAreRefused(t *testing.T) {
+	for want, k := range map[string]Kinds[command]{
+		"there are no kinds":  {},
+		"kind 3 is nil":       {3: nil},
+		"kinds 1 and 2 are":   {1: Kind[command](Msgpack[put]{}), 2: Kind[command](JSON[put]{})},
+		"string is an inter":  {1: Kind[command](Text[string]{})},
+		"command is an inter": {1: Kind[command](JSON[command]{})},
+	} {
+		_, err := Register(new(Registry), Type[command, int]{
+			Name: "x", ReqCodec: k, New: func(string) Entity[command, int] { return nil },
+		})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func FuzzKinds(f *testing.F) {
+	f.Add([]byte{1, 0x81, 0xa5, 'C', 'e', 'n', 't', 's', 5})
+	k := commands()
+	f.Fuzz(func(t *testing.T, p []byte) {
+		v, err := k.Decode(p)
+		if err != nil {
+			return
+		}
+		again, err := k.Append(nil, v)
+		if err != nil {
+			t.Fatalf("%#v does not go back: %v", v, err)
+		}
+		if got, err := k.Decode(again); got != v || err != nil {
+			t.Fatalf("%#v came back as %#v, %v", v, got, err)
+		}
 	})
 }

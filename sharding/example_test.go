@@ -64,6 +64,43 @@ func ExampleRegister() {
 	// true not enough false
 }
 
+// Command is what the examples' purse understands: messages of several kinds.
+type Command interface{ apply(cents int) int }
+
+// Put adds.
+type Put struct{ Cents int }
+
+func (p Put) apply(cents int) int { return cents + p.Cents }
+
+// Empty takes all.
+type Empty struct{}
+
+func (Empty) apply(int) int { return 0 }
+
+type purse struct{ cents int }
+
+func (p *purse) Handle(_ *sharding.Context, c Command) (int, error) {
+	p.cents = c.apply(p.cents)
+	return p.cents, nil
+}
+
+func ExampleKinds() {
+	purses, ctx, done := alone(sharding.Type[Command, int]{
+		Name: "purse",
+		New:  func(string) sharding.Entity[Command, int] { return &purse{} },
+		ReqCodec: sharding.Kinds[Command]{
+			1: sharding.Kind[Command](sharding.Msgpack[Put]{}),
+			2: sharding.Kind[Command](sharding.JSON[Empty]{}),
+		},
+	})
+	defer done()
+	fmt.Println(purses.Ask(ctx, "alice", Put{Cents: 5}))
+	fmt.Println(purses.Ask(ctx, "alice", Empty{}))
+	// Output:
+	// 5 <nil>
+	// 0 <nil>
+}
+
 func ExampleFunc() {
 	greeters, ctx, done := alone(sharding.Type[string, string]{
 		Name: "greeter",

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -93,7 +94,8 @@ type Type[Req, Resp any] struct {
 	// first message. It may be called again for an id whose instance has ended.
 	New func(id string) Entity[Req, Resp]
 	// ReqCodec and RespCodec encode what goes to other nodes. nil means Raw for
-	// []byte, Text for string, None for struct{}, else Msgpack.
+	// []byte, Text for string, None for struct{}, else Msgpack. Kinds is for an
+	// interface that several kinds of messages implement.
 	ReqCodec  Codec[Req]
 	RespCodec Codec[Resp]
 	// IdleTimeout ends an instance that had no message for so long; 0 never. Ends
@@ -241,6 +243,8 @@ func (t *Type[Req, Resp]) Validate() error {
 	check(t.MinMembers >= 0, "MinMembers is negative")
 	state := t.State.validate()
 	check(state == nil, "%v", state)
+	codec := cmp.Or(validCodec(t.ReqCodec), validCodec(t.RespCodec))
+	check(codec == nil, "codec: %v", codec)
 	check(min(l.Mailbox, l.BufferMessages, l.BufferBytes, l.ShardMessages, l.ShardBytes) > 0, "Limits must be positive")
 	check(l.IDBytes > 0 && l.IDBytes <= idBytesMax, "Limits.IDBytes must be 1 to %d, is %d", idBytesMax, l.IDBytes)
 	check(l.PayloadBytes > 0 && l.PayloadBytes <= payloadMax, "Limits.PayloadBytes must be 1 to %d, is %d", payloadMax, l.PayloadBytes)

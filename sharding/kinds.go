@@ -1,0 +1,121 @@
+package sharding
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// Kinds is the codec of a type with several kinds of messages: T is an interface
+// that all of them implement, and each kind has a number, which travels in one byte
+// before what the kind's own codec writes:
+//
+//	ReqCodec: sharding.Kinds[Command]{
+//		1: sharding.Kind[Command](sharding.Msgpack[Deposit]{}),
+//		2: sharding.Kind[Command](sharding.JSON[Close]{}),
+//	},
+//
+// The numbers must be equal on all nodes and never be used for another kind later;
+// nodes of an older version refuse a kind that they do not know with ErrCodec. Do not
+// change the map once it is in use.
+type Kinds[T any] map[uint8]KindCodec[T]
+
+// KindCodec writes and reads one kind of T; Kind makes it.
+type KindCodec[T any] interface {
+	Codec[T]
+	// kind is the type of what it writes.
+	kind() reflect.Type
+}
+
+// Kind makes the codec of one kind of T of a codec of that kind, K, which must
+// implement T and be no interface itself.
+func Kind[T, K any](c Codec[K]) KindCodec[T] { return kindCodec[T, K]{c} }
+
+type kindCodec[T, K any] struct{ codec Codec[K] }
+
+func (kindCodec[T, K]) kind() reflect.Type { return reflect.TypeFor[K]() }
+
+func (c kindCodec[T, K]) Append(b []byte, v T) ([]byte, error) {
+	k, ok := any(v).(K)
+	if !ok {
+		return b, errKind
+	}
+	return c.codec.Append(b, k)
+}
+
+func (c kindCodec[T, K]) Decode(p []byte) (none T, err error) {
+	k, err := c.codec.Decode(p)
+	if err != nil {
+		return none, err
+	}
+	v, ok := any(k).(T)
+	if !ok {
+		return none, errKind
+	}
+	return v, nil
+}
+
+var errKind = errors.New("no such kind of message")
+
+// Append appends the number of v's kind, and v. It fails for a kind that has none.
+func (k Kinds[T]) Append(b []byte, v T) ([]byte, error) {
+	typ := reflect.TypeOf(v)
+	for number, c := range k { // order-free: each kind stands there once
+		if c.kind() == typ {
+			return c.Append(append(b, number), v)
+		}
+	}
+	return b, fmt.Errorf("%w: %T", errKind, v)
+}
+
+// Decode reads one message. It fails for a number that no kind has.
+func (k Kinds[T]) Decode(p []byte) (none T, err error) {
+	if len(p) == 0 {
+		return none, errors.New("message without its kind")
+	}
+	c := k[p[0]]
+	if c == nil {
+		return none, fmt.Errorf("%w: number %d", errKind, p[0])
+	}
+	return c.Decode(p[1:])
+}
+
+// validate reports a kind that is nil, stands there twice, or is no T.
+func (k Kinds[T]) validate() error {
+	seen := map[reflect.Type]uint8{}
+	for _, number := range k.numbers() {
+		c := k[number]
+		if c == nil {
+			return fmt.Errorf("kind %d is nil", number)
+		}
+		typ := c.kind()
+		if typ.Kind() == reflect.Interface || !typ.AssignableTo(reflect.TypeFor[T]()) {
+			return fmt.Errorf("kind %d: %v is an interface, or no %v", number, typ, reflect.TypeFor[T]())
+		}
+		if first, twice := seen[typ]; twice {
+			return fmt.Errorf("kinds %d and %d are both %v", first, number, typ)
+		}
+		seen[typ] = number
+	}
+	if len(seen) == 0 {
+		return errors.New("there are no kinds")
+	}
+	return nil
+}
+
+func (k Kinds[T]) numbers() (all []uint8) {
+	for number := range k {
+		all = append(all, number)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// validCodec reports what a codec finds wrong with itself.
+func validCodec(c any) error {
+	if v, ok := c.(interface{ validate() error }); ok {
+		return v.validate()
+	}
+	return nil
+}
