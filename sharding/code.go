@@ -28,6 +28,7 @@ const (
 	codeStarted
 	codeState
 	codeNotKept
+	codeNoWorker
 	codes
 )
 
@@ -51,8 +52,11 @@ func codeOf(err error) (code, string) {
 	case err == entity.ErrExpired:
 		return codeExpired, ""
 	}
-	if err == ErrNotKept {
+	switch err {
+	case ErrNotKept:
 		return codeNotKept, ""
+	case ErrNoWorker:
+		return codeNoWorker, ""
 	}
 	if errors.Is(err, ErrState) {
 		return codeState, cutText(strings.TrimPrefix(err.Error(), ErrState.Error()+": "))
@@ -93,16 +97,16 @@ func (c code) err(text string) error {
 	case codeTooLarge:
 		return fmt.Errorf("%w: the response", ErrTooLarge)
 	}
-	if c == codeState {
+	switch c {
+	case codeState:
 		return fmt.Errorf("%w: %s", ErrState, text)
-	}
-	if c == codeNotKept {
+	case codeNotKept:
 		return ErrNotKept
-	}
-	if c == codeMoved {
+	case codeNoWorker:
+		return ErrNoWorker
+	case codeMoved:
 		return ErrMoved
-	}
-	if c == codeRestore {
+	case codeRestore:
 		return fmt.Errorf("%w: %s", ErrRestore, text)
 	}
 	return errMalformed

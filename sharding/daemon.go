@@ -119,7 +119,7 @@ func workerShard(id string) ShardID {
 
 // Worker returns the address of a worker. Messages wait while it moves, and fail
 // with ErrNoShard if its number is negative or not below MaxWorkers. An Ask of one
-// that is not to run fails with a HandlerError that has the text of ErrNoWorker.
+// that is not to run fails with ErrNoWorker.
 func (d *RunningDaemon[Req, Resp]) Worker(n int) Ref[Req, Resp] {
 	return d.region.Ref(strconv.Itoa(n))
 }

@@ -73,9 +73,10 @@
 //	ErrNoRole           Place on a node without the type's role      elsewhere  call it on a node of the role
 //	ErrNoShard          the type has no shard of that number         no         fix the caller
 //	ErrNoAnswer         a node did not answer a query in time        yes        look at that node
+//	ErrNoWorker         the daemon's worker is not to run (now)      yes        ask again; compare RunningDaemon.Workers
 //	ErrWindowFull       to Reliable.Send: no room before ctx ended    yes        slow down; look which shard does not confirm
 //	ErrReliableClosed   the Reliable is closed                       no         make another
-//	ErrUnconfirmed      to Close: some messages were not confirmed   maybe run  Flush first
+//	ErrUnconfirmed      to Close: of some messages nobody knows      no         Flush first
 //	ErrResultLost       to OnConfirm: handled, its answer got lost   no         it is confirmed
 //	ErrPanicked         the handler panicked (*PanicError)           no         fix the handler
 //	*HandlerError       the handler returned an error                no         it is the application's own answer

@@ -50,10 +50,10 @@ func OutcomeUnknown(err error) bool {
 	return !notRun(err) && isOne(err, ErrPaused, ErrNodeLost, ErrAbandoned, ErrNotKept, context.DeadlineExceeded, context.Canceled)
 }
 
-// notRun reports whether err says for certain that the handler did not run, and
-// that it may the next time.
+// notRun reports whether err says for certain that nothing was done, and that it may
+// be the next time.
 func notRun(err error) bool {
-	return isOne(err, ErrMailboxFull, ErrBufferFull, ErrWindowFull, ErrNotReady, ErrNoHome, ErrMoved)
+	return isOne(err, ErrMailboxFull, ErrBufferFull, ErrWindowFull, ErrStashFull, ErrNotReady, ErrNoHome, ErrNoAnswer, ErrNoWorker, ErrMoved)
 }
 
 func isOne(err error, targets ...error) bool {
