@@ -20,9 +20,9 @@ var shapes = map[string]func(i int) string{
 // TestSixHundredIDsSpreadEvenly: on three nodes no part is more than a tenth off. Not
 // every 600 ids are so lucky: pure chance is off by 5.8 % in the mean square.
 func TestSixHundredIDsSpreadEvenly(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		_, _, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.Shards = 0 })
-		for shape, id := range shapes {
+	for shape, id := range shapes {
+		bubble(t, func(t *testing.T) {
+			_, _, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.Shards = 0 })
 			on := map[view.NodeID]int{}
 			for i := range 600 {
 				got, err := regions[i%3].Ask(within(t, 5*time.Second), id(i), say{"x", 1})
@@ -37,8 +37,8 @@ func TestSixHundredIDsSpreadEvenly(t *testing.T) {
 					t.Errorf("%s: node %v has %d of 600", shape, n, has)
 				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // TestShardsOfIDsAreLikeChance: over 256 shards, chi squared of ids of any shape lies
