@@ -7,7 +7,8 @@ package entity
 type Entity[Req, Resp any] interface {
 	// Handle takes one request. Of an ask, the response or the error goes back to
 	// the asker; of a tell, both are discarded and an error is counted. It should
-	// return soon after ctx ends.
+	// return soon after ctx ends; an asker whose deadline has passed meanwhile gets its
+	// own context.DeadlineExceeded, not the handler's.
 	Handle(ctx *Context, req Req) (Resp, error)
 }
 

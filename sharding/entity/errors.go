@@ -19,8 +19,9 @@ var (
 	ErrRestore = errors.New("sharding: state was not restored")
 	// ErrStarted is the good answer to a Message ForStart.
 	ErrStarted = errors.New("entity: instance lives")
-	// ErrExpired: the ask's deadline had passed before its turn came.
-	ErrExpired = errors.New("sharding: deadline passed before the message was handled")
+	// ErrExpired: the ask's deadline had passed before its turn came, or the handler gave
+	// up when it passed.
+	ErrExpired = errors.New("sharding: deadline of the ask has passed")
 )
 
 // PanicError is what the asker gets when a handler panicked. The stack is logged

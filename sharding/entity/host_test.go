@@ -51,6 +51,11 @@ func (p *probe) Handle(ctx *Context, req int) (int, error) {
 	case -6:
 		<-ctx.Done()
 		return 0, ctx.Err()
+	case -7:
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		<-short.Done()
+		return 0, fmt.Errorf("database: %w", short.Err())
 	}
 	p.sum += req
 	return p.sum, nil
@@ -380,6 +385,24 @@ func TestCancelledAndExpiredAsksDoNoWork(t *testing.T) {
 		r.expectReply(t, 2, ErrExpired)
 		r.expectReply(t, cancelled, ErrExpired)
 		r.expectLog(t, "a:-2")
+	})
+}
+
+// A handler that hands its Context's end on has not answered: what the asker gets does
+// not depend on who looks at the clock first. A time-out of the handler's own is an
+// answer.
+func TestAHandlerThatGivesUpAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		s := r.start(t, 0)
+		for call, m := range []Message[int]{ask(-6, 1), ask(-7, 2), ask(-7, 3)} {
+			m.Expires = time.Since(r.cfg.Epoch) + []time.Duration{time.Second, time.Hour, time.Millisecond}[call]
+			deliver(t, s, "a", m)
+			pass(2 * time.Second)
+		}
+		r.expectReply(t, 1, ErrExpired)
+		r.expectReply(t, 2, context.DeadlineExceeded)
+		r.expectReply(t, 3, ErrExpired)
 	})
 }
 

@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -219,6 +220,10 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 	r.about(m.From, expires)
 	r.ctx.message = m.timer == nil
 	resp, err := r.call(m)
+	if m.Expires != 0 && errors.Is(err, context.DeadlineExceeded) && time.Since(h.cfg.Epoch) >= m.Expires {
+		// The handler hands on that its Context has ended: that is no answer of its own.
+		err = ErrExpired
+	}
 	if m.timer == nil {
 		r.handled++
 		r.touched = true
