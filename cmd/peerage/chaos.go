@@ -37,6 +37,7 @@ type chaosConfig struct {
 	nodes    int
 	counters int
 	shards   int
+	replicas int
 	every    time.Duration
 	calm     time.Duration
 	rolling  bool
@@ -59,6 +60,7 @@ func (c *chaosConfig) validate() error {
 	check(c.nodes >= 2 && c.nodes <= 9, "--nodes is %d: choose 2 to 9", c.nodes)
 	check(c.counters >= 1 && c.counters <= 1000, "--counters is %d: choose 1 to 1000", c.counters)
 	check(c.shards >= 1 && c.shards <= 4096, "--shards is %d: choose 1 to 4096", c.shards)
+	check(c.replicas >= 0 && c.replicas <= c.nodes, "--replicas is %d: choose 0 to --nodes, %d", c.replicas, c.nodes)
 	check(c.every >= time.Millisecond && c.every <= time.Second, "--every is %v: choose 1ms to 1s", c.every)
 	check(c.calm >= 0 && c.calm <= time.Minute, "--calm is %v: choose 0 to 1m", c.calm)
 	for _, k := range strings.Split(c.kinds, ",") {
@@ -78,6 +80,7 @@ func parseChaos(args []string, stderr io.Writer) (*chaosConfig, error) {
 	flags.IntVar(&c.nodes, "nodes", 5, "how many processes")
 	flags.IntVar(&c.counters, "counters", 32, "how many counters to ask")
 	flags.IntVar(&c.shards, "shards", 64, "how many shards they are grouped in")
+	flags.IntVar(&c.replicas, "replicas", 0, "how many processes keep each count: no kill of less than half of so many may lose one (0: its home alone)")
 	flags.DurationVar(&c.every, "every", 20*time.Millisecond, "how often each counter is asked by somebody")
 	flags.DurationVar(&c.calm, "calm", 300*time.Millisecond, "how long to ask undisturbed between faults")
 	flags.BoolVar(&c.rolling, "rolling", false, "replace the processes one by one instead: no ask may fail, no shard move more than twice")
@@ -138,7 +141,7 @@ type chaosRun struct {
 func runChaos(ctx context.Context, cfg *chaosConfig, dir string, stdout, stderr io.Writer) int {
 	c := &chaosRun{
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.seed, 0)), out: stdout, began: time.Now(),
-		fleet: &fleet{dir: dir, counters: cfg.counters, shards: cfg.shards, every: cfg.every},
+		fleet: &fleet{dir: dir, counters: cfg.counters, shards: cfg.shards, replicas: cfg.replicas, every: cfg.every},
 	}
 	if cfg.version {
 		c.fleet.version = 1
@@ -165,6 +168,9 @@ func runChaos(ctx context.Context, cfg *chaosConfig, dir string, stdout, stderr 
 // command is how to repeat the run.
 func (c *chaosConfig) command() string {
 	s := fmt.Sprintf("peerage chaos --seed %d --nodes %d --counters %d --shards %d --every %v --calm %v", c.seed, c.nodes, c.counters, c.shards, c.every, c.calm)
+	if c.replicas > 0 {
+		s += fmt.Sprintf(" --replicas %d", c.replicas)
+	}
 	if c.rolling {
 		return s + fmt.Sprintf(" --rolling --in-place=%v --new-version=%v", c.inPlace, c.version)
 	}

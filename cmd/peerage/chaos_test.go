@@ -104,6 +104,12 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			}
 			return r
 		}, chaosConfig{}, "acknowledged was lost", failed, exitFailed},
+		"a kill takes what copies should have kept": {func(_ *chaosRun, r []history.Record) []history.Record { return r },
+			chaosConfig{replicas: 3}, "majority of its 3 copies lived", failed, exitFailed},
+		"a kill takes more copies than may be": {func(c *chaosRun, r []history.Record) []history.Record {
+			c.rounds[0].Places = []string{"a", "b"}
+			return r
+		}, chaosConfig{replicas: 3}, "", passed, exitOK},
 		"an answer out of nowhere": {func(_ *chaosRun, r []history.Record) []history.Record {
 			return append(r, history.Record{Op: history.Answered, Node: 9, Value: 1000, Start: 3000 * ms, End: 3001 * ms})
 		}, chaosConfig{}, "counted by an instance", failed, exitFailed},

@@ -176,10 +176,14 @@ func (c *chaosRun) steps() int {
 
 // safety checks what must hold in every run.
 func (r *chaosReport) safety(c *chaosRun, records []history.Record) {
-	var rough []history.Span
+	var rough, beyond []history.Span
 	for i := range c.rounds {
-		if c.rounds[i].rough() {
-			rough = append(rough, c.rounds[i].span())
+		ro := &c.rounds[i]
+		if ro.rough() {
+			rough = append(rough, ro.span())
+		}
+		if 2*len(ro.Places) >= c.cfg.replicas {
+			beyond = append(beyond, ro.span())
 		}
 	}
 	handled, answered := 0, 0
@@ -194,8 +198,13 @@ func (r *chaosReport) safety(c *chaosRun, records []history.Record) {
 	rest, late := history.Late(records, c.holds())
 	r.LateHandlers = len(late)
 	r.add("no counter had two live instances", handled, lines(c, history.Doubles(rest), func(d history.Double) clock.Instant { return d.Again.Start }))
-	r.add("nothing acknowledged was lost by an instance or by an orderly move", handled,
-		lines(c, history.Losses(records, rough), func(l history.Loss) clock.Instant { return l.After.Start }))
+	after := func(l history.Loss) clock.Instant { return l.After.Start }
+	kept := c.cfg.replicas > 0
+	r.add("nothing acknowledged was lost by an instance or by an orderly move", handled, lines(c, history.Losses(records, rough, kept), after))
+	if kept {
+		r.add(fmt.Sprintf("nothing acknowledged was lost while a majority of its %d copies lived", c.cfg.replicas), answered,
+			lines(c, history.Forgotten(records, beyond), after))
+	}
 	unfounded := history.Unfounded(records)
 	var v []string
 	for _, u := range unfounded {

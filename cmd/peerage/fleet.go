@@ -18,6 +18,8 @@ type fleet struct {
 	counters int
 	shards   int
 	every    time.Duration
+	// replicas is how many processes keep each count.
+	replicas int
 	// version counts restarts when nodes are to say so (App versions), else 0.
 	version int
 
@@ -34,6 +36,9 @@ func placeName(i int) string { return string(rune('a' + i)) }
 // listen is where it is to be reached, port 0 for any.
 func (f *fleet) start(i int, listen string) (*process, error) {
 	args := []string{"--load-counters", strconv.Itoa(f.counters), "--shards", strconv.Itoa(f.shards), "--load-every", f.every.String()}
+	if f.replicas > 0 {
+		args = append(args, "--replicas", strconv.Itoa(f.replicas))
+	}
 	if f.minMembers > 0 {
 		args = append(args, "--min-members", strconv.Itoa(f.minMembers))
 	}

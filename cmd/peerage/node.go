@@ -41,8 +41,10 @@ type nodeConfig struct {
 	shards int
 	// minMembers is how many nodes must be there before the first shard is placed.
 	minMembers int
-	lameDuck   time.Duration
-	log        string
+	// replicas is how many nodes hold each count, 0 for the counter's home alone.
+	replicas int
+	lameDuck time.Duration
+	log      string
 
 	printAddresses bool
 	printStats     time.Duration
@@ -86,6 +88,7 @@ func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
 	flags.StringVar(&c.http, "http", "127.0.0.1:0", "`host:port` of the HTTP API")
 	flags.IntVar(&c.shards, "shards", sharding.DefaultShards, "number of shards of the counters; equal on all nodes")
 	flags.IntVar(&c.minMembers, "min-members", 1, "how many nodes to wait for before the first counter is placed")
+	flags.IntVar(&c.replicas, "replicas", 0, "how many nodes keep each count, so that it survives kills of less than half of them; equal on all nodes (0: its home alone)")
 	flags.DurationVar(&c.lameDuck, "lame-duck", 0, "how long to go on serving HTTP after /readyz went false, so that load balancers notice")
 	flags.StringVar(&c.log, "log", "info", "least level that is logged: debug, info, warn, error")
 	flags.BoolVar(&c.printAddresses, "print-addresses", false, "write one line of JSON with the addresses to standard output")
@@ -187,7 +190,7 @@ func (s *server) start(ctx context.Context) error {
 		return err
 	}
 	s.counters, err = sharding.Register(s.node.Registry(), sharding.Type[add, total]{
-		Name: "counter", Shards: s.cfg.shards, MinMembers: s.cfg.minMembers,
+		Name: "counter", Shards: s.cfg.shards, MinMembers: s.cfg.minMembers, State: sharding.Replicated{Replicas: s.cfg.replicas},
 		New: func(id string) sharding.Entity[add, total] {
 			self := s.node.Self()
 			return &counter{

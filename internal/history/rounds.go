@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -59,8 +60,9 @@ func (l Loss) String() string {
 // instance each run counts one more than the run before it, and so does the first
 // run of the next instance, since the state travels with the shard, unless the time
 // between the two touches one of rough: there processes were killed or held, and
-// what only lived in their memory went with them; a new count begins with 1 then.
-func Losses(records []Record, rough []Span) []Loss {
+// what only lived in their memory went with them; a new count begins with 1 then, or,
+// if counts are kept elsewhere, with any (Forgotten says whether it may).
+func Losses(records []Record, rough []Span, kept bool) []Loss {
 	runs := handlerRuns(records)
 	runs = slices.DeleteFunc(runs, func(r Record) bool { return r.Op != Handled })
 	slices.SortStableFunc(runs, func(a, b Record) int {
@@ -73,10 +75,51 @@ func Losses(records []Record, rough []Span) []Loss {
 			continue
 		}
 		same := sameToken(a, b) && a.Node == b.Node
-		if !same && b.Value == 1 && touched(rough, a.End, b.Start) {
+		if !same && (b.Value == 1 || kept) && touched(rough, a.End, b.Start) {
 			continue
 		}
 		out = append(out, Loss{a, b})
+	}
+	return out
+}
+
+// Forgotten returns the runs of entities that count their requests by one, and whose
+// counts are to survive kills, which did not see what had been acknowledged before
+// they began: Before is then the answer. What was acknowledged before a span of beyond
+// ended, in which more copies were lost than may be, binds nobody after it began.
+func Forgotten(records []Record, beyond []Span) []Loss {
+	runs := map[uint32][]Record{}
+	answers := map[uint32][]Record{}
+	for _, r := range records {
+		switch r.Op {
+		case Handled:
+			runs[r.Entity] = append(runs[r.Entity], r)
+		case Answered:
+			answers[r.Entity] = append(answers[r.Entity], r)
+		}
+	}
+	var out []Loss
+	for _, entity := range slices.Sorted(maps.Keys(runs)) {
+		out = append(out, forgotten(runs[entity], answers[entity], beyond)...)
+	}
+	return out
+}
+
+// forgotten looks at one entity.
+func forgotten(runs, answers []Record, beyond []Span) (out []Loss) {
+	slices.SortFunc(runs, func(a, b Record) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(answers, func(a, b Record) int { return cmp.Compare(a.End, b.End) })
+	var top Record // the highest count that was acknowledged and binds
+	for _, run := range runs {
+		for len(answers) > 0 && answers[0].End.Before(run.Start) {
+			if a := answers[0]; a.Value >= top.Value || touched(beyond, top.End, a.End) {
+				top = a
+			}
+			answers = answers[1:]
+		}
+		if run.Value <= top.Value && !touched(beyond, top.End, run.Start) {
+			out = append(out, Loss{top, run})
+		}
 	}
 	return out
 }

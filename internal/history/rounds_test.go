@@ -16,6 +16,13 @@ func count(entity uint32, node, term, value uint64, start, end clock.Instant) Re
 
 func TestLossesAreFound(t *testing.T) {
 	rough := []Span{{100, 200}}
+	moved := []Record{count(1, 1, 1, 7, 110, 111), count(1, 2, 2, 6, 150, 151)}
+	if got := Losses(moved, rough, true); len(got) != 0 {
+		t.Errorf("the crash took what was not acknowledged yet: %v", got)
+	}
+	if got := Losses(moved, nil, true); len(got) != 1 {
+		t.Errorf("an orderly move lost something: %v", got)
+	}
 	for name, tc := range map[string]struct {
 		records []Record
 		want    int
@@ -33,7 +40,34 @@ func TestLossesAreFound(t *testing.T) {
 		"an unfinished run says nothing":       {[]Record{count(1, 1, 1, 7, 10, 11), {Op: HandlerStarted, Entity: 1, Node: 1, Term: 1, Seq: 1, Start: 12}}, 0},
 		"a run twice (two requests, one seen)": {[]Record{count(1, 1, 1, 1, 10, 11), count(1, 1, 1, 3, 12, 13)}, 1},
 	} {
-		if got := Losses(tc.records, rough); len(got) != tc.want {
+		if got := Losses(tc.records, rough, false); len(got) != tc.want {
+			t.Errorf("%s: %d losses, want %d: %v", name, len(got), tc.want, got)
+		}
+	}
+}
+
+func TestForgottenAnswersAreFound(t *testing.T) {
+	beyond := []Span{{100, 200}}
+	told := func(entity uint32, value uint64, end clock.Instant) Record {
+		return Record{Op: Answered, Entity: entity, Value: value, Start: end - 1, End: end}
+	}
+	for name, tc := range map[string]struct {
+		records []Record
+		want    int
+	}{
+		"counting on":                         {[]Record{count(1, 1, 1, 7, 10, 11), told(1, 7, 20), count(1, 2, 2, 8, 30, 31)}, 0},
+		"an acknowledged count is gone":       {[]Record{count(1, 1, 1, 7, 10, 11), told(1, 7, 20), count(1, 2, 2, 7, 30, 31)}, 1},
+		"and all behind it count too":         {[]Record{told(1, 7, 20), count(1, 2, 2, 1, 30, 31), told(1, 1, 32), count(1, 2, 2, 2, 40, 41)}, 2},
+		"what nobody was told may go":         {[]Record{told(1, 6, 20), count(1, 1, 1, 7, 25, 26), count(1, 2, 2, 7, 30, 31)}, 0},
+		"told while the next one ran":         {[]Record{told(1, 7, 35), count(1, 2, 2, 7, 30, 36)}, 0},
+		"an older answer comes late":          {[]Record{told(1, 7, 20), told(1, 5, 21), count(1, 2, 2, 6, 30, 31)}, 1},
+		"too many copies were lost":           {[]Record{told(1, 7, 90), count(1, 2, 2, 1, 150, 151)}, 0},
+		"told while copies were being lost":   {[]Record{told(1, 7, 150), count(1, 2, 2, 1, 250, 251)}, 0},
+		"lost after that":                     {[]Record{told(1, 7, 90), told(1, 1, 210), count(1, 2, 2, 1, 250, 251)}, 1},
+		"a higher one from before binds none": {[]Record{told(1, 7, 90), told(1, 2, 210), count(1, 2, 2, 3, 250, 251), count(1, 2, 2, 2, 260, 261)}, 1},
+		"other entities have other counts":    {[]Record{told(1, 7, 20), count(2, 2, 2, 1, 30, 31)}, 0},
+	} {
+		if got := Forgotten(tc.records, beyond); len(got) != tc.want {
 			t.Errorf("%s: %d losses, want %d: %v", name, len(got), tc.want, got)
 		}
 	}
