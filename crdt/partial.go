@@ -138,6 +138,43 @@ func (m *PNCounterMap[K]) Part(want []bool, grain uint8) Value {
 	return &PNCounterMap[K]{set: *m.inner().cut(want, grain)}
 }
 
+// Grain implements Partial.
+func (m *ORMap[K, V]) Grain() uint8 { return m.inner().Grain() }
+
+// PartSums implements Partial.
+func (m *ORMap[K, V]) PartSums(n int, grain uint8) []uint64 { return m.inner().PartSums(n, grain) }
+
+// Part implements Partial.
+func (m *ORMap[K, V]) Part(want []bool, grain uint8) Value { return m.wrap(m.inner().cut(want, grain)) }
+
+// Grain implements Partial: the parts of a set that only grows go by its elements,
+// whatever the grain.
+func (s *GSet[E]) Grain() uint8 { return grainMin }
+
+// PartSums implements Partial.
+func (s *GSet[E]) PartSums(n int, _ uint8) []uint64 {
+	if n < 1 {
+		return nil
+	}
+	sums := make([]uint64, n)
+	for _, e := range s.list {
+		hash, _ := s.element().measure(e)
+		sums[partOf(0, hash, n)] += mix(hash, hashIntKey)
+	}
+	return sums
+}
+
+// Part implements Partial.
+func (s *GSet[E]) Part(want []bool, _ uint8) Value {
+	part := &GSet[E]{elem: s.element()}
+	for _, e := range s.list {
+		if hash, _ := s.elem.measure(e); want[partOf(0, hash, len(want))] {
+			part.insert(e)
+		}
+	}
+	return part
+}
+
 // Grain implements Partial: the parts of a map go by its keys, whatever the grain.
 func (m *LWWMap[K, V]) Grain() uint8 { return grainMin }
 

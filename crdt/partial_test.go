@@ -40,6 +40,21 @@ func partials() map[string]struct {
 				m.Add(node, name(rng, n), name(rng, 3))
 			}
 		}},
+		"GSet": {func() Partial { return &GSet[string]{} }, func(rng *rand.Rand, v Partial, node NodeID, n int) {
+			v.(*GSet[string]).Add(name(rng, n))
+		}},
+		"ORMap": {func() Partial { return &ORMap[string, string]{} }, func(rng *rand.Rand, v Partial, node NodeID, n int) {
+			switch m := v.(*ORMap[string, string]); rng.IntN(4) {
+			case 0:
+				m.Remove(name(rng, n))
+			case 1:
+				m.At(name(rng, n), "count").Increment(node, int64(rng.IntN(9)+1))
+			case 2:
+				m.At(name(rng, n), "title").Set(node, name(rng, n))
+			default:
+				m.At(name(rng, n), "tags").Add(node, name(rng, 3))
+			}
+		}},
 		"PNCounterMap": {func() Partial { return &PNCounterMap[string]{} }, func(rng *rand.Rand, v Partial, node NodeID, n int) {
 			if m := v.(*PNCounterMap[string]); rng.IntN(4) == 0 {
 				m.Remove(name(rng, n))

@@ -28,6 +28,8 @@ const (
 	tagCommit
 	tagPacked
 	tagFetchParts
+	tagReadParts
+	tagPartsResult
 )
 
 // Bounds of fields on the wire, whatever a peer's Limits.
@@ -45,10 +47,10 @@ func Append(b []byte, m Message) []byte {
 		return appendAck(append(b, tagAck), m)
 	case *ReadRequest:
 		b = appendUs(append(b, tagReadRequest), uint64(m.Epoch), uint64(m.ID), m.Round)
-		return appendPrints(appendFence(b, m.Fence), m.Keys, m.Prints)
+		return appendInts(appendPrints(appendFence(b, m.Fence), m.Keys, m.Prints), m.Large)
 	case *ReadResult:
 		b = appendUs(append(b, tagReadResult), uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.ID), m.Round, m.Higher)
-		return appendItems(appendU64s(b, m.Prints), m.Items)
+		return appendInts(appendItems(appendU64s(b, m.Prints), m.Items), m.Withheld)
 	case *Repair:
 		return appendItems(appendUs(append(b, tagRepair), uint64(m.ID), m.Floor, m.Horizon), m.Items)
 	case *RepairAck:
@@ -82,6 +84,12 @@ func Append(b []byte, m Message) []byte {
 	case *FetchParts:
 		b = wire.AppendString(appendUs(append(b, tagFetchParts), m.Session, m.Ask), m.Key)
 		return appendU64s(append(wire.AppendUvarint(b, m.Gen), byte(m.Kind), m.Grain), m.Sums)
+	case *ReadParts:
+		b = wire.AppendString(appendUs(append(b, tagReadParts), uint64(m.ID), m.Round, uint64(m.Index)), m.Key)
+		return appendU64s(append(wire.AppendUvarint(b, m.Gen), byte(m.Kind), m.Grain), m.Sums)
+	case *PartsResult:
+		b = appendUs(append(b, tagPartsResult), m.Floor, m.Horizon, uint64(m.Epoch), uint64(m.ID), m.Round, uint64(m.Index))
+		return wire.AppendBytes(appendItems(b, m.Items), m.Differ)
 	case *Packed:
 		return wire.AppendBytes(wire.AppendUvarint(append(b, tagPacked, m.Of), uint64(m.Raw)), m.Data)
 	}
@@ -99,6 +107,14 @@ func appendU64s(b []byte, vs []uint64) []byte {
 	b = wire.AppendUvarint(b, uint64(len(vs)))
 	for _, v := range vs {
 		b = wire.AppendU64(b, v)
+	}
+	return b
+}
+
+func appendInts(b []byte, vs []int) []byte {
+	b = wire.AppendUvarint(b, uint64(len(vs)))
+	for _, v := range vs {
+		b = wire.AppendUvarint(b, uint64(v))
 	}
 	return b
 }
@@ -193,9 +209,10 @@ func decode(r *wire.Reader) Message {
 	case tagReadRequest:
 		m := &ReadRequest{Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Fence: readFence(r)}
 		m.Keys, m.Prints = readPrints(r)
+		m.Large = readInts(r)
 		return m
 	case tagReadResult:
-		return &ReadResult{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r)}
+		return &ReadResult{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Higher: r.Uvarint(), Prints: readU64s(r), Items: readItems(r), Withheld: readInts(r)}
 	case tagRepair:
 		return &Repair{ID: RequestID(r.Uvarint()), Floor: r.Uvarint(), Horizon: r.Uvarint(), Items: readItems(r)}
 	case tagRepairAck:
@@ -234,8 +251,16 @@ func decode(r *wire.Reader) Message {
 		m := &FetchParts{Session: r.Uvarint(), Ask: r.Uvarint(), Key: r.String("key", keyBytesMax)}
 		m.Gen, m.Kind, m.Grain, m.Sums = r.Uvarint(), crdt.Kind(r.Byte()), r.Byte(), readU64s(r)
 		return m
+	case tagReadParts:
+		m := &ReadParts{ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Index: readInt(r, "index", messageBytesMax), Key: r.String("key", keyBytesMax)}
+		m.Gen, m.Kind, m.Grain, m.Sums = r.Uvarint(), crdt.Kind(r.Byte()), r.Byte(), readU64s(r)
+		return m
+	case tagPartsResult:
+		m := &PartsResult{Floor: r.Uvarint(), Horizon: r.Uvarint(), Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Round: r.Uvarint()}
+		m.Index, m.Items, m.Differ = readInt(r, "index", messageBytesMax), readItems(r), r.Bytes("differ", partsMax/8)
+		return m
 	default:
-		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagFetchParts)})
+		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagPartsResult)})
 		return nil
 	}
 }
@@ -255,6 +280,14 @@ func readU64s(r *wire.Reader) []uint64 {
 	out := make([]uint64, r.Count("numbers", 8))
 	for i := range out {
 		out[i] = r.U64()
+	}
+	return out
+}
+
+func readInts(r *wire.Reader) []int {
+	out := make([]int, r.Count("numbers", 1))
+	for i := range out {
+		out[i] = readInt(r, "number", messageBytesMax)
 	}
 	return out
 }

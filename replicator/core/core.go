@@ -173,6 +173,12 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 		if c.levelWith(p, m.Floor, m.Horizon) {
 			c.onReadResult(now, p, m)
 		}
+	case *ReadParts:
+		c.onReadParts(p, m)
+	case *PartsResult:
+		if c.levelWith(p, m.Floor, m.Horizon) {
+			c.onPartsResult(now, p, m)
+		}
 	case *Repair:
 		if c.levelWith(p, m.Floor, m.Horizon) {
 			c.onRepair(p, m)

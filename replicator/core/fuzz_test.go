@@ -21,8 +21,8 @@ func samples() []Message {
 	return []Message{
 		&Deltas{Epoch: 1 << 33, Floor: 1, From: 3, Entries: []*Entry{{Fence: fences[0], Items: items}, {Items: []Item{}}}},
 		&Ack{Epoch: 2, From: 3, To: 4, Seen: 1, Lo: 3, Hi: 4, Refused: []Refusal{{Seq: 3, Higher: 8}}},
-		&ReadRequest{Epoch: 2, ID: 7, Round: 3, Fence: fences[0], Keys: []string{"a", ""}, Prints: []uint64{1, 0}},
-		&ReadResult{Epoch: 2, Floor: 9, ID: 7, Round: 3, Prints: []uint64{3}, Items: items, Higher: 4},
+		&ReadRequest{Epoch: 2, ID: 7, Round: 3, Fence: fences[0], Keys: []string{"a", ""}, Prints: []uint64{1, 0}, Large: []int{1}},
+		&ReadResult{Epoch: 2, Floor: 9, ID: 7, Round: 3, Prints: []uint64{3}, Items: items, Higher: 4, Withheld: []int{0}},
 		&Repair{ID: 7, Floor: 8, Horizon: 2, Items: items},
 		&RepairAck{Epoch: 2, ID: 7},
 		&Status{Epoch: 2, Floor: 6, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true, Horizon: 1 << 40, Base: 3, Ends: 1 << 60, Fresh: true},
@@ -36,6 +36,8 @@ func samples() []Message {
 		&Prepared{Epoch: 2, Floor: 3, Attempt: 4, Agreed: []bool{true, false}, Fences: fences},
 		&Commit{Floor: 1, Horizon: 1 << 41, Base: 2, Drops: drops, Fences: fences},
 		&FetchParts{Session: 1, Ask: 2, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
+		&ReadParts{ID: 7, Round: 3, Index: 1, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
+		&PartsResult{Floor: 1, Horizon: 2, Epoch: 3, ID: 7, Round: 3, Index: 1, Items: items, Differ: []byte{2}},
 		&Packed{Of: 99, Raw: 300, Data: []byte("data")},
 	}
 }

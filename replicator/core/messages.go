@@ -44,6 +44,8 @@ type ReadRequest struct {
 	Fence  Fence
 	Keys   []string
 	Prints []uint64
+	// Large are the numbers of keys whose values the asker can compare in parts.
+	Large []int
 }
 
 // ReadResult answers a ReadRequest, in its order. Items hold the values whose
@@ -56,6 +58,9 @@ type ReadResult struct {
 	Round   uint64
 	Prints  []uint64
 	Items   []Item
+	// Withheld are the numbers of keys whose values differ, and are to be compared in
+	// parts.
+	Withheld []int
 	// Higher, if not 0, refuses the read: the fence's group is at that term.
 	Higher uint64
 }
@@ -232,6 +237,10 @@ func Name(m Message) string {
 		return "fetch_parts"
 	case *Values:
 		return "values"
+	case *ReadParts:
+		return "read_parts"
+	case *PartsResult:
+		return "parts_result"
 	case *Part:
 		return "part"
 	case *Prepare:

@@ -51,6 +51,10 @@ func (m *Packed) name() string {
 		return "fetch"
 	case tagValues:
 		return "values"
+	case tagReadParts:
+		return "read_parts"
+	case tagPartsResult:
+		return "parts_result"
 	}
 	return "packed"
 }

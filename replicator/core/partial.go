@@ -65,7 +65,7 @@ func (c *Core) askParts(key string) *FetchParts {
 func (c *Core) onFetchParts(p *peer, m *FetchParts) {
 	out := &Values{Floor: c.floor, Horizon: c.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
 	if it := c.store.get(m.Key); it != nil {
-		in := c.partsBeyond(it, m)
+		in, _ := c.partsBeyond(it, m)
 		if in == nil {
 			whole := full(it)
 			in = &whole
@@ -78,19 +78,20 @@ func (c *Core) onFetchParts(p *peer, m *FetchParts) {
 	c.send(p, out)
 }
 
-// partsBeyond returns the parts of it that differ from those of m, or nil.
-func (c *Core) partsBeyond(it *item, m *FetchParts) *Item {
+// partsBeyond returns the parts of it that differ from those of m and which ones they
+// are, or nil.
+func (c *Core) partsBeyond(it *item, m *FetchParts) (in *Item, differ []byte) {
 	v, ok := it.value.(crdt.Partial)
 	if !ok || it.gen != m.Gen || it.kind() != m.Kind || len(m.Sums) > partsMax {
-		return nil
+		return nil, nil
 	}
 	sums := v.PartSums(len(m.Sums), m.Grain)
 	if sums == nil {
-		return nil
+		return nil, nil
 	}
 	want := make([]bool, len(sums))
 	for i := range sums {
 		want[i] = sums[i] != m.Sums[i]
 	}
-	return &Item{Key: it.key, Gen: it.gen, Kind: it.kind(), Bytes: v.Part(want, m.Grain).Append(nil)}
+	return &Item{Key: it.key, Gen: it.gen, Kind: it.kind(), Bytes: v.Part(want, m.Grain).Append(nil)}, bitmapOf(want)
 }

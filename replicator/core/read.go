@@ -41,6 +41,7 @@ func (c *Core) onRead(now clock.Instant, ev Read) {
 func (c *Core) startReading(now clock.Instant, r *request) {
 	r.phase, r.spread = reading, false
 	clear(r.answers)
+	r.exchanges, r.withheld = nil, nil
 	r.held = map[view.NodeID][]uint64{}
 	r.spreadAt = now.Add(min(c.cfg.SpreadMax, r.deadline.Sub(now)/5))
 	c.timers.push(r.spreadAt, r.id)
@@ -53,7 +54,7 @@ func (c *Core) ask(r *request, to []view.NodeID) {
 	if len(to) == 0 {
 		return
 	}
-	m := &ReadRequest{Epoch: c.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys))}
+	m := &ReadRequest{Epoch: c.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: c.larges(r.keys)}
 	for i, k := range r.keys {
 		m.Prints[i] = c.store.print(k)
 	}
@@ -103,7 +104,13 @@ func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
 		if it == nil {
 			continue
 		}
-		if out.Prints[i] = it.print; it.print != m.Prints[i] {
+		out.Prints[i] = it.print
+		if it.print == m.Prints[i] {
+			continue
+		}
+		if _, v := c.partial(k); v != nil && slices.Contains(m.Large, i) {
+			out.Withheld = append(out.Withheld, i)
+		} else {
 			out.Items = append(out.Items, full(it))
 			c.stats.ValuesSent++
 		}
@@ -127,6 +134,12 @@ func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 		return
 	}
 	if r.phase == reading && m.Round != r.round {
+		return
+	}
+	if slices.ContainsFunc(m.Withheld, func(i int) bool { return i >= len(r.keys) }) {
+		return
+	}
+	if r.phase == reading && c.fetchWithheld(p, r, m) {
 		return
 	}
 	if r.phase == reading {
@@ -176,13 +189,17 @@ func (c *Core) startRepairing(now clock.Instant, r *request) {
 	c.advance(now, r)
 }
 
-// repairsFor returns the values that some of those that answered lack.
+// repairsFor returns the values that some of those that answered lack, but for large
+// ones.
 func (c *Core) repairsFor(r *request) []Item {
 	var out []Item
 	for i, k := range r.keys {
 		stale := false
 		for _, held := range r.held { // order-free: any of them will do
 			stale = stale || held[i] != r.prints[i]
+		}
+		if _, large := c.partial(k); large != nil {
+			continue
 		}
 		if it := c.store.get(k); stale && it != nil {
 			out = append(out, full(it))
@@ -200,9 +217,7 @@ func (c *Core) hold(r *request, p *peer, epoch view.Epoch) {
 	if r.repairs == nil || len(r.repairs) < len(r.keys) {
 		r.repairs = c.repairsFor(r)
 	}
-	c.stats.Repairs++
-	c.trace(TraceEvent{Kind: TraceRepair, Peer: p.id})
-	c.send(p, &Repair{ID: r.id, Floor: c.floor, Horizon: c.horizon, Items: r.repairs})
+	c.repair(r, p)
 }
 
 func (c *Core) onRepair(p *peer, m *Repair) {

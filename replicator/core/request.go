@@ -58,8 +58,11 @@ type request struct {
 	held   map[view.NodeID][]uint64
 	prints []uint64
 	values []crdt.Value
-	// repairs are the values sent to stale replicas.
+	// repairs are the values sent to stale replicas, but for large ones.
 	repairs []Item
+	// exchanges and withheld are about large values (readparts.go).
+	exchanges []*exchange
+	withheld  map[view.NodeID]*withheld
 }
 
 func (r *request) isRead() bool { return r.entry == nil && r.echoes == nil }
@@ -214,10 +217,7 @@ func (c *Core) again(now clock.Instant, r *request) {
 	case repairing:
 		for _, id := range c.unanswered(r) {
 			if p := c.byID[id]; p != nil && r.held[id] != nil {
-				if r.repairs == nil {
-					r.repairs = c.repairsFor(r)
-				}
-				c.send(p, &Repair{ID: r.id, Floor: c.floor, Horizon: c.horizon, Items: r.repairs})
+				c.repair(r, p)
 			}
 		}
 	}

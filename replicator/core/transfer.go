@@ -110,6 +110,10 @@ func sizeOf(m Message) int {
 		n += keysSize(m.Keys, 10) + 24*len(m.Vector) + 24*len(m.Fences)
 	case *Fetch:
 		n += keysSize(m.Keys, 2)
+	case *ReadParts:
+		n += len(m.Key) + 8*len(m.Sums)
+	case *PartsResult:
+		n += itemsSize(m.Items) + len(m.Differ)
 	case *FetchParts:
 		n += len(m.Key) + 8*len(m.Sums)
 	case *Values:
