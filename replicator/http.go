@@ -3,8 +3,6 @@ package replicator
 import (
 	"encoding/json"
 	"fmt"
-	"iter"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,9 +18,11 @@ const keysListedMax = 1000
 //
 //	/       statistics and the lag of every peer
 //	/keys   names, sizes and digests of up to 1,000 keys; ?prefix= and ?after=
-//	/value  one value, ?key=
+//	/value  one value, ?key=, of a large one the first MiB or so
 //
-// Elements that an application did not write as strings show in their encoding.
+// Elements are shown as text where they are text, else as what msgpack says that they
+// are, else as {"base64", "bytes"}. Since elements carry no type, a small number that is
+// also a letter shows as that.
 // It shows all data to whoever may call it: guard it as the data demands.
 func Handler(r *Replicator) http.Handler {
 	mux := http.NewServeMux()
@@ -52,6 +52,8 @@ type keyPage struct {
 	Bytes  int    `json:"bytes"`
 	Digest string `json:"digest"`
 	Value  any    `json:"value,omitempty"`
+	// Truncated: the value is larger than what is shown of it.
+	Truncated bool `json:"truncated,omitempty"`
 }
 
 func (r *Replicator) serveStatus(w http.ResponseWriter, req *http.Request) {
@@ -93,7 +95,9 @@ func (r *Replicator) serveValue(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if v != nil {
-		page.Value = plain(v)
+		show := &shower{left: shownBytesMax}
+		page.Value = show.value(v)
+		page.Truncated = show.cut
 	}
 	answer(w, page, err)
 }
@@ -119,43 +123,4 @@ func kindName(k crdt.Kind) string {
 		return names[k]
 	}
 	return fmt.Sprint("kind ", uint8(k))
-}
-
-// plain returns a value as JSON shows it best.
-func plain(v crdt.Value) any {
-	switch v := v.(type) {
-	case *crdt.GCounter:
-		return v.Count()
-	case *crdt.PNCounter:
-		return v.Count()
-	case *crdt.Flag:
-		return v.Enabled()
-	case *crdt.GSet[string]:
-		return slices.Sorted(v.All())
-	case *crdt.ORSet[string]:
-		return slices.Sorted(v.All())
-	case *crdt.LWWRegister[string]:
-		s, _ := v.Value()
-		return s
-	case *crdt.MVRegister[string]:
-		return slices.Sorted(slices.Values(v.Values()))
-	case *crdt.LWWMap[string, string]:
-		return maps.Collect(v.All())
-	case *crdt.PNCounterMap[string]:
-		return maps.Collect(v.All())
-	case *crdt.ORMultiMap[string, string]:
-		return pairs(v.All())
-	}
-	return fmt.Sprintf("%d bytes", v.Size())
-}
-
-func pairs(all iter.Seq2[string, string]) map[string][]string {
-	out := map[string][]string{}
-	for k, v := range all {
-		out[k] = append(out[k], v)
-	}
-	for _, vs := range out {
-		slices.Sort(vs)
-	}
-	return out
 }

@@ -27,6 +27,10 @@ func TestLargeValueIsMendedInParts(t *testing.T) {
 			func(id view.NodeID, i int) Op {
 				return setIn(id, "k", fmt.Sprint("element-", i*n/differ+int(id)), "new", 2, uint64(i+1))
 			}},
+		{"GSet", func(i int) Op { return largeKinds()["GSet"](1, fmt.Sprint("element-", i)) },
+			func(id view.NodeID, i int) Op { return largeKinds()["GSet"](id, fmt.Sprint("new-", id, i)) }},
+		{"ORMap", func(i int) Op { return largeKinds()["ORMap"](1, fmt.Sprint("element-", i)) },
+			func(id view.NodeID, i int) Op { return largeKinds()["ORMap"](id, fmt.Sprint("new-", id, i)) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, 1, 2, nil)
