@@ -127,7 +127,7 @@ func (r *runner[Req, Resp]) undo(why error) {
 // load gives a new instance the state that the Keeper has.
 func (r *runner[Req, Resp]) load(ent any) error {
 	if _, ok := ent.(Snapshotter); !ok {
-		return fmt.Errorf("%w: %T is no Snapshotter, and its type wants replicated state", ErrState, ent)
+		return fmt.Errorf("%w: %T is no Snapshotter (Snapshot(*Context) ([]byte, error), Restore(*Context, []byte) error), and its type wants replicated state", ErrState, ent)
 	}
 	state, ok := r.shard.host.cfg.Keeper.Load(r.shard.info.number, r.shard.info.token, r.in.id)
 	if !ok {
