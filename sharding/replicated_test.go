@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -377,6 +378,28 @@ func TestReplicatedStateThatDoesNotFit(t *testing.T) {
 		say("panic", "", ErrPanicked)
 		say("leave", "1234567", nil)
 		say("8", "12345678", nil)
+	})
+}
+
+// An entity that cannot tell its state is refused, before it has handled anything,
+// and the error says what it lacks.
+func TestReplicatedStateNeedsASnapshotter(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		n := c.add("n1")
+		r, err := Register(n.reg, Type[say, heard]{
+			Name: "mute", State: Replicated{Replicas: 3},
+			New: func(string) Entity[say, heard] { return struct{ Entity[say, heard] }{} },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.start()
+		c.install(n)
+		_, err = r.Ask(within(t, 10*time.Second), "x", say{})
+		if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "Snapshot(*Context) ([]byte, error)") {
+			t.Errorf("%v", err)
+		}
 	})
 }
 
