@@ -122,8 +122,7 @@ func (r *router) flowOne(inc *incarnation, rt *route, it *item) error {
 	if it.call != 0 && !it.expires.IsZero() {
 		stampLeft(it.frame, max(time.Until(it.expires), 1))
 	}
-	q, err := parseRequest(it.frame)
-	if err != nil || !r.inner.deliver(inc.self, q) {
+	if hosted, err := r.inner.deliver(inc.self, it.frame); err != nil || !hosted {
 		return errNotYet
 	}
 	rt.sent++

@@ -134,13 +134,38 @@ type request struct {
 	sure []byte
 }
 
-func parseRequest(frame []byte) (q request, err error) {
-	n := tellHead
+// requestHead is the length of the head of fixed size of a request.
+func requestHead(frame []byte) int {
 	if frameKind(frame[0]) == frameAsk {
-		n = askHead
+		return askHead
 	}
+	return tellHead
+}
+
+// requestType returns the type of a request without a look at the rest.
+func requestType(frame []byte) ([]byte, error) {
+	n := requestHead(frame)
 	if len(frame) < n {
-		return q, errMalformed
+		return nil, errMalformed
+	}
+	typ, _, ok := cut(frame[n:], nameBytesMax)
+	if !ok {
+		return nil, errMalformed
+	}
+	return typ, nil
+}
+
+func parseRequest(frame []byte) (q request, err error) {
+	err = q.parse(frame)
+	return q, err
+}
+
+// parse is parseRequest in place: a request is large, and to copy it costs as much as
+// to parse it.
+func (q *request) parse(frame []byte) error {
+	n := requestHead(frame)
+	if len(frame) < n {
+		return errMalformed
 	}
 	q.shard = ShardID(binary.BigEndian.Uint32(frame[shardAt:]))
 	q.token = readToken(frame[termAt:])
@@ -149,7 +174,7 @@ func parseRequest(frame []byte) (q request, err error) {
 		q.call = binary.BigEndian.Uint64(frame[callAt:])
 		q.left = time.Duration(binary.BigEndian.Uint64(frame[leftAt:]))
 		if q.call == 0 || q.left < 0 {
-			return q, errMalformed
+			return errMalformed
 		}
 	}
 	p := frame[n:]
@@ -157,7 +182,7 @@ func parseRequest(frame []byte) (q request, err error) {
 	q.typ, p, ok[0] = cut(p, nameBytesMax)
 	q.id, p, ok[1] = cut(p, idBytesMax)
 	if !ok[0] || !ok[1] || len(p) == 0 || p[0] > flagsKnown {
-		return q, errMalformed
+		return errMalformed
 	}
 	flags := p[0]
 	q.start = flags&flagStart != 0
@@ -166,13 +191,13 @@ func parseRequest(frame []byte) (q request, err error) {
 		q.fromTyp, p, ok[0] = cut(q.payload, nameBytesMax)
 		q.fromID, q.payload, ok[1] = cut(p, idBytesMax)
 		if !ok[0] || !ok[1] {
-			return q, errMalformed
+			return errMalformed
 		}
 	}
 	if flags&flagSure != 0 {
-		return q, q.cutSure()
+		return q.cutSure()
 	}
-	return q, nil
+	return nil
 }
 
 func readToken(b []byte) Token {

@@ -352,8 +352,8 @@ func (r *router) sendSure(t *reliable.Transmit) (at view.NodeID, err error) {
 		}
 		return rt.home, err
 	}
-	q.token = rt.token
-	if !r.inner.deliver(inc.self, q) {
+	stamp(t.Data, rt.token, rt.sent)
+	if hosted, err := r.inner.deliver(inc.self, t.Data); err != nil || !hosted {
 		rt.suspended = true
 		return 0, errNotYet
 	}

@@ -3,7 +3,6 @@ package sharding
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,9 +44,8 @@ type path[Req, Resp any] struct {
 	locals []atomic.Pointer[entity.Shard[Req, Resp]]
 	// host runs the entities of the present incarnation; nil for proxies.
 	host atomic.Pointer[entity.Host[Req, Resp]]
-	// senders are the nodes' Senders, so that messages from outside entities share
-	// one; the map is replaced when a node is new.
-	senders atomic.Pointer[map[view.NodeID]*Sender]
+	// senders are the nodes' Senders, so that messages from outside entities share one.
+	senders [64]atomic.Pointer[Sender]
 	// gone are the asks of other nodes that nobody waits for any more.
 	gone   cancels
 	frames sync.Pool
@@ -218,8 +216,23 @@ func (p *path[Req, Resp]) failAsk(call uint64, err error) bool {
 	return call != 0 && p.calls.finish(call, none, err)
 }
 
-// deliver hands a request to the shard that runs here under its token.
-func (p *path[Req, Resp]) deliver(from view.NodeID, q request) bool {
+// deliver takes a request, of this node or another. It reports false when its shard
+// does not run here under its token.
+func (p *path[Req, Resp]) deliver(from view.NodeID, frame []byte) (hosted bool, err error) {
+	var q request
+	if err := q.parse(frame); err != nil {
+		return false, err
+	}
+	if uint32(q.shard) >= p.shards {
+		// That node's settings differ.
+		p.fail(from, &q, codeSettings, DropSettings, "")
+		return true, nil
+	}
+	return p.hand(from, &q), nil
+}
+
+// hand hands a request to the shard that runs here under its token.
+func (p *path[Req, Resp]) hand(from view.NodeID, q *request) bool {
 	h := p.host.Load()
 	if h == nil {
 		return false
@@ -233,7 +246,7 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, q request) bool {
 		return false
 	}
 	if p.extract.ofBytes(q.id) != q.shard {
-		p.fail(from, &q, codeSettings, DropSettings, "")
+		p.fail(from, q, codeSettings, DropSettings, "")
 		return true
 	}
 	var req Req
@@ -242,10 +255,10 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, q request) bool {
 		req, err = decode(p.typ.ReqCodec, q.payload)
 	}
 	if err != nil {
-		p.fail(from, &q, codeCodec, DropCodec, err.Error())
+		p.fail(from, q, codeCodec, DropCodec, err.Error())
 		return true
 	}
-	m := entity.Message[Req]{Req: req, From: p.sender(from, &q)}
+	m := entity.Message[Req]{Req: req, From: p.sender(from, q)}
 	if q.start {
 		m = m.ForStart()
 	}
@@ -259,11 +272,11 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, q request) bool {
 			m.Expires = time.Since(p.epoch) + q.left
 		}
 	}
-	switch s.DeliverTo(q.id, m) {
+	switch s.DeliverTo(q.id, &m) {
 	case nil:
 		return true
 	case entity.ErrMailboxFull:
-		p.fail(from, &q, codeMailboxFull, DropMailboxFull, "")
+		p.fail(from, q, codeMailboxFull, DropMailboxFull, "")
 		return true
 	}
 	return false
@@ -274,17 +287,14 @@ func (p *path[Req, Resp]) sender(from view.NodeID, q *request) *Sender {
 	if q.fromTyp != nil {
 		return &Sender{Node: from, Type: string(q.fromTyp), ID: string(q.fromID)}
 	}
-	for {
-		known := p.senders.Load()
-		if known != nil && (*known)[from] != nil {
-			return (*known)[from]
-		}
-		more := map[view.NodeID]*Sender{from: {Node: from}}
-		if known != nil {
-			maps.Copy(more, *known)
-		}
-		p.senders.CompareAndSwap(known, &more)
+	// Two nodes may share a place: then a message makes a Sender now and then.
+	place := &p.senders[uint64(from)%uint64(len(p.senders))]
+	known := place.Load()
+	if known == nil || known.Node != from {
+		known = &Sender{Node: from}
+		place.Store(known)
 	}
+	return known
 }
 
 // fail ends a request that is not handled: its asker is told, or it is counted.
@@ -303,11 +313,6 @@ func (p *path[Req, Resp]) fail(from view.NodeID, q *request, c code, why Reason,
 		return
 	}
 	inc.out.send(from, append(appendReply(nil, p.name, q.call, c), cutText(text)...))
-}
-
-// misdirected ends a request for a shard that this node's settings do not know.
-func (p *path[Req, Resp]) misdirected(from view.NodeID, q request) {
-	p.fail(from, &q, codeSettings, DropSettings, "")
 }
 
 // decode keeps a codec that panics from taking a connection's reader down.

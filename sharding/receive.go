@@ -1,6 +1,8 @@
 package sharding
 
 import (
+	"encoding/binary"
+
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
@@ -44,26 +46,35 @@ func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 }
 
 func (s *Sharding) handleRequest(from view.NodeID, frame []byte) error {
+	typ, err := requestType(frame)
+	if err != nil {
+		return err
+	}
+	p := s.path(typ)
+	if p == nil {
+		return s.unknownType(from, frame)
+	}
+	hosted, err := p.deliver(from, frame)
+	if err != nil {
+		return err
+	}
+	p.base().counters.received.Add(1)
+	if !hosted {
+		shard := ShardID(binary.BigEndian.Uint32(frame[shardAt:]))
+		s.out.send(from, appendRefused(nil, p.hosted(shard), frame))
+	}
+	return nil
+}
+
+// unknownType answers a request of a type that is not registered here.
+func (s *Sharding) unknownType(from view.NodeID, frame []byte) error {
 	q, err := parseRequest(frame)
 	if err != nil {
 		return err
 	}
-	p := s.path(q.typ)
-	if p == nil {
-		s.unknown.Add(1)
-		if q.call != 0 {
-			s.out.send(from, appendReply(nil, string(q.typ), q.call, codeUnknownType))
-		}
-		return nil
-	}
-	r := p.base()
-	r.counters.received.Add(1)
-	if uint32(q.shard) >= r.shards {
-		p.misdirected(from, q)
-		return nil
-	}
-	if !p.deliver(from, q) {
-		s.out.send(from, appendRefused(nil, p.hosted(q.shard), frame))
+	s.unknown.Add(1)
+	if q.call != 0 {
+		s.out.send(from, appendReply(nil, string(q.typ), q.call, codeUnknownType))
 	}
 	return nil
 }

@@ -63,12 +63,13 @@ func (w *world) note(format string, args ...any) {
 
 func (w *world) publish(ShardID, Token) bool { return false }
 func (w *world) hide(ShardID)                {}
-func (w *world) deliver(_ view.NodeID, q request) bool {
-	if w.owner != self || q.token != w.token {
-		return false
+func (w *world) deliver(_ view.NodeID, frame []byte) (bool, error) {
+	q, err := parseRequest(frame)
+	if err != nil || w.owner != self || q.token != w.token {
+		return false, err
 	}
 	w.take(&q)
-	return true
+	return true, nil
 }
 func (w *world) move(uint64, view.NodeID) bool { return true }
 func (w *world) failAsk(uint64, error) bool    { return true }

@@ -46,9 +46,9 @@ type inner interface {
 	publish(shard ShardID, token Token) (hosted bool)
 	hide(shard ShardID)
 	// deliver hands a request to the shard that runs here, whoever sent it. It
-	// reports false when the shard does not run here under that token. The request goes
-	// by value: a pointer through an interface would put it on the heap.
-	deliver(from view.NodeID, q request) (hosted bool)
+	// reports false when the shard does not run here under that token, and an error when
+	// the frame is malformed. It keeps nothing of the frame.
+	deliver(from view.NodeID, frame []byte) (hosted bool, err error)
 	// move notes where an ask is, failAsk ends it. Both report whether somebody waits.
 	move(call uint64, node view.NodeID) bool
 	failAsk(call uint64, err error) bool

@@ -32,8 +32,7 @@ type dataPath interface {
 	lives(shard ShardID, id string) bool
 
 	// These are for frames.
-	deliver(from view.NodeID, q request) (hosted bool)
-	misdirected(from view.NodeID, q request)
+	deliver(from view.NodeID, frame []byte) (hosted bool, err error)
 	replied(r reply)
 	cancelled(from view.NodeID, call uint64)
 	lost(peer view.NodeID)
@@ -81,7 +80,6 @@ func (p *path[Req, Resp]) detach(ctx context.Context) error {
 	}
 	p.failCalls(inc.self, ErrAbandoned)
 	p.failCalls(0, ErrNodeLost)
-	p.senders.Store(nil)
 	if h == nil {
 		return nil
 	}

@@ -9,7 +9,8 @@ func (s *Shard[Req, Resp]) Ensure(id string) {
 		s.mu.Unlock()
 		return
 	}
-	_ = s.deliverNew(id, Message[Req]{}.ForStart(), false)
+	m := Message[Req]{}.ForStart()
+	_ = s.deliverNew(id, &m, false)
 }
 
 // Dismiss ends the instance of id in an orderly way, when the messages in its hands

@@ -121,15 +121,15 @@ func (s *Shard[Req, Resp]) Deliver(id string, m Message[Req]) error {
 	s.mu.Lock()
 	in := s.entities[id]
 	if in == nil || s.stopping != nil {
-		return s.deliverNew(id, m, control)
+		return s.deliverNew(id, &m, control)
 	}
-	return s.put(in, m, control)
+	return s.put(in, &m, control)
 }
 
 // DeliverTo is Deliver for an id that lies in someone else's buffer: it is copied
-// only when the instance is new.
-func (s *Shard[Req, Resp]) DeliverTo(id []byte, m Message[Req]) error {
-	control := s.isControl(&m)
+// only when the instance is new. It keeps nothing of m but a copy.
+func (s *Shard[Req, Resp]) DeliverTo(id []byte, m *Message[Req]) error {
+	control := s.isControl(m)
 	s.mu.Lock()
 	in := s.entities[string(id)]
 	if in == nil || s.stopping != nil {
@@ -139,7 +139,7 @@ func (s *Shard[Req, Resp]) DeliverTo(id []byte, m Message[Req]) error {
 }
 
 // deliverNew is called with the mutex and gives it back.
-func (s *Shard[Req, Resp]) deliverNew(id string, m Message[Req], control bool) error {
+func (s *Shard[Req, Resp]) deliverNew(id string, m *Message[Req], control bool) error {
 	if s.entities == nil || s.stopping != nil {
 		s.mu.Unlock()
 		return ErrNotHosted
@@ -151,7 +151,7 @@ func (s *Shard[Req, Resp]) deliverNew(id string, m Message[Req], control bool) e
 }
 
 // put is called with the mutex and gives it back.
-func (s *Shard[Req, Resp]) put(in *instance[Req, Resp], m Message[Req], control bool) error {
+func (s *Shard[Req, Resp]) put(in *instance[Req, Resp], m *Message[Req], control bool) error {
 	if in.full(s.host.cfg.Mailbox, control) {
 		s.mu.Unlock()
 		return ErrMailboxFull
@@ -160,10 +160,10 @@ func (s *Shard[Req, Resp]) put(in *instance[Req, Resp], m Message[Req], control 
 		in.box = s.takeBox()
 	}
 	if control {
-		in.box.insertControl(0, m)
+		in.box.insertControl(0, *m)
 		in.flags.Or(flagControl)
 	} else {
-		in.box.msgs = append(in.box.msgs, m)
+		in.box.msgs = append(in.box.msgs, *m)
 	}
 	if in.state == resting {
 		s.begin(in)
