@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -165,9 +166,14 @@ func (p *path[Req, Resp]) encodeSure(ctx context.Context, id string, req Req) (S
 	if c := entity.From(ctx); c != nil {
 		from = c.Sending()
 	}
-	b := appendSure(nil, p.name, f.shard, id, from)
-	b, err := p.appendPayload(b, req)
-	return f.shard, b, err
+	buf := p.frames.Get().(*[]byte)
+	defer p.frames.Put(buf)
+	b, err := p.appendPayload(appendSure((*buf)[:0], p.name, f.shard, id, from), req)
+	if err != nil {
+		return 0, nil, err
+	}
+	*buf = b
+	return f.shard, slices.Clone(b), nil
 }
 
 // confirmer turns what the core says into what the application is told.
@@ -205,7 +211,8 @@ func (r *router) answerSure(inc *incarnation, to view.NodeID, c *confirmation) {
 		r.settleSure(to, c)
 		return
 	}
-	inc.out.send(to, appendConfirm(nil, r.name, c))
+	b := make([]byte, 0, confirmHead+binary.MaxVarintLen16+len(r.name)+len(c.text))
+	inc.out.send(to, appendConfirm(b, r.name, c))
 }
 
 // settleSure gives the word of a home to the producer.

@@ -17,7 +17,7 @@ import (
 func tcpPair(b testing.TB) *Region[[]byte, []byte] {
 	store := &memStore{}
 	ty := Type[[]byte, []byte]{
-		Name: "raw", Role: "host",
+		Name: "raw", Role: "host", Limits: Limits{Mailbox: 1 << 20},
 		New: func(string) Entity[[]byte, []byte] {
 			return Func(func(_ *Context, p []byte) ([]byte, error) { return p[:1], nil })
 		},
