@@ -39,6 +39,11 @@ type Config struct {
 	Roles []string
 	// AppVersion orders releases of the application: at most 64 printable bytes.
 	AppVersion string
+	// Metadata is what the node says of itself besides, for whoever reads views: a zone, a
+	// machine's name. It stands in every view, so it is small: at most 8 entries and 256
+	// bytes in all, keys of the same bytes as roles, values printable. It does not change
+	// while the node runs.
+	Metadata map[string]string
 
 	// ContactPoints are where other nodes of the cluster may be found, for ever probed
 	// with back-off until one lets this node in: at most 1024, each

@@ -3,6 +3,8 @@ package gossip
 import (
 	"slices"
 	"sync"
+
+	"github.com/peerage-go/peerage/gossip/view"
 )
 
 // dispatcher delivers events in order from one goroutine to all subscribers. Its
@@ -21,8 +23,11 @@ type dispatcher struct {
 	// What was delivered last, for subscribers that come later. Owned by the
 	// delivering goroutine.
 	view    *ViewChanged
+	leader  *LeaderChanged
 	lease   *LeaseChanged
 	removed *Removed
+	// why tells why members went.
+	why func(view.NodeID) view.Departure
 }
 
 // item is an event for all subscribers, or, with sub set, for one; do runs after
@@ -41,8 +46,8 @@ type subscription struct {
 	live bool
 }
 
-func newDispatcher() *dispatcher {
-	d := &dispatcher{wake: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
+func newDispatcher(why func(view.NodeID) view.Departure) *dispatcher {
+	d := &dispatcher{why: why, wake: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
 	go d.run()
 	return d
 }
@@ -67,6 +72,9 @@ func replaces(a, b Event) bool {
 	switch a.(type) {
 	case ViewChanged:
 		_, same := b.(ViewChanged)
+		return same
+	case LeaderChanged:
+		_, same := b.(LeaderChanged)
 		return same
 	case LeaseChanged:
 		_, same := b.(LeaseChanged)
@@ -97,6 +105,12 @@ func (d *dispatcher) subscribe(fn func(Event)) (cancel func()) {
 func (d *dispatcher) welcome(s *subscription) {
 	if d.view != nil {
 		d.tell(s, *d.view)
+		for _, ev := range story(nil, d.view.View, d.why) {
+			d.tell(s, ev)
+		}
+	}
+	if d.leader != nil {
+		d.tell(s, *d.leader)
 	}
 	if d.lease != nil {
 		d.tell(s, *d.lease)
@@ -149,20 +163,34 @@ func (d *dispatcher) drain() {
 }
 
 func (d *dispatcher) deliver(it item) {
-	if it.ev != nil {
-		d.remember(it.ev)
-		d.mu.Lock()
-		subs := slices.Clone(d.subs)
-		d.delivered++
-		d.mu.Unlock()
-		for _, s := range subs {
-			if s.live {
-				d.tell(s, it.ev)
-			}
+	if v, is := it.ev.(ViewChanged); is {
+		var before *view.View
+		if d.view != nil {
+			before = d.view.View
 		}
+		d.tellAll(v)
+		for _, ev := range story(before, v.View, d.why) {
+			d.tellAll(ev)
+		}
+	} else if it.ev != nil {
+		d.tellAll(it.ev)
 	}
 	if it.do != nil {
 		it.do()
+	}
+}
+
+// tellAll tells an event to all subscribers that know the state before it.
+func (d *dispatcher) tellAll(ev Event) {
+	d.remember(ev)
+	d.mu.Lock()
+	subs := slices.Clone(d.subs)
+	d.delivered++
+	d.mu.Unlock()
+	for _, s := range subs {
+		if s.live {
+			d.tell(s, ev)
+		}
 	}
 }
 
@@ -170,6 +198,8 @@ func (d *dispatcher) remember(ev Event) {
 	switch ev := ev.(type) {
 	case ViewChanged:
 		d.view = &ev
+	case LeaderChanged:
+		d.leader = &ev
 	case LeaseChanged:
 		d.lease = &ev
 	case Removed:

@@ -32,7 +32,7 @@ func drainAll(ch chan string) (out []string) {
 }
 
 func TestSubscribersSeeTheStateFirstAndNoStepBack(t *testing.T) {
-	d := newDispatcher()
+	d := newDispatcher(new(departures).of)
 	early, earlyGot := collect()
 	d.subscribe(early)
 	d.put(ViewChanged{&view.View{Epoch: 1}}, nil)
@@ -51,7 +51,7 @@ func TestSubscribersSeeTheStateFirstAndNoStepBack(t *testing.T) {
 }
 
 func TestViewsAreCoalescedAbandonsAreNot(t *testing.T) {
-	d := newDispatcher()
+	d := newDispatcher(new(departures).of)
 	gate := make(chan struct{})
 	fn, got := collect()
 	d.subscribe(func(ev Event) { <-gate; fn(ev) })
@@ -73,7 +73,7 @@ func TestViewsAreCoalescedAbandonsAreNot(t *testing.T) {
 }
 
 func TestCancelEndsDelivery(t *testing.T) {
-	d := newDispatcher()
+	d := newDispatcher(new(departures).of)
 	n := 0
 	var cancel func()
 	ready := make(chan struct{})
@@ -91,7 +91,7 @@ func TestCancelEndsDelivery(t *testing.T) {
 // A lease of another generation must not run instances of the old one, so it
 // opens only when every subscriber has returned from Abandoned.
 func TestLeaseOpensAfterAbandonedIsDelivered(t *testing.T) {
-	d := newDispatcher()
+	d := newDispatcher(new(departures).of)
 	var cell leaseCell
 	cell.set(view.Lease{Until: 100, Generation: 1}, 50)
 	if !cell.valid(60) || cell.valid(100) {

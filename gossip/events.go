@@ -1,6 +1,8 @@
 package gossip
 
 import (
+	"time"
+
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 )
@@ -14,13 +16,67 @@ type Event interface{ event() }
 // subscriber is slow; the newest always comes.
 type ViewChanged struct{ View *view.View }
 
-// LeaseChanged says that the lease became valid or invalid, or changed its
-// generation or kind; plain renewals are not told. LeaseValid, asked at every
+// LeaseChanged says that the lease became valid (this node resumes) or invalid (it
+// pauses), or changed its generation or kind; plain renewals are not told. LeaseValid, asked at every
 // dispatch, is what counts: this event follows it.
 type LeaseChanged struct {
 	Lease view.Lease
 	Valid bool
 }
+
+// MemberJoined says that a node has become a member with a vote: it may hold a lease
+// from now on. The events about members follow the ViewChanged in which they show, and
+// compare it with the last ViewChanged that was delivered: who came and went between two
+// of those is not told. The first ViewChanged that a subscriber gets is followed by one
+// for each member.
+type MemberJoined struct {
+	Member view.Member
+	Epoch  view.Epoch
+}
+
+// MemberLeft says that a member with a vote has left at its own wish.
+type MemberLeft struct {
+	// Member is its last entry.
+	Member view.Member
+	// Epoch is that of the view without it.
+	Epoch view.Epoch
+}
+
+// MemberRemoved says that a member with a vote was removed. All nodes are told the same
+// Cause and Evidence, those for which the leader removed it. A node that did not hold
+// the view in which that happened, but goes on with a later one, tells what it knows
+// itself: view.CauseDead, or the zero Cause.
+type MemberRemoved struct {
+	// Member is its last entry.
+	Member view.Member
+	// Epoch is that of the view without it.
+	Epoch view.Epoch
+	Cause view.Cause
+	// Evidence is what proved its death, an EvidenceKind's String; "" for other causes.
+	Evidence string
+}
+
+// LeaderChanged says whom this node follows as leader: Leader is 0 while it knows of
+// none. A leader that has fallen silent stays until there is another.
+type LeaderChanged struct {
+	Leader view.NodeID
+	Epoch  view.Epoch
+}
+
+// QuorumLost says that this node has no lease (LeaseChanged came first), and that it
+// will not soon have one: the members that it reaches are no quorum of its view by its
+// partition policy, or nobody has led a quorum for RemoveAfter. It is told once, until
+// QuorumRegained or Removed.
+type QuorumLost struct {
+	Epoch view.Epoch
+	// For is for how long there has been no lease.
+	For time.Duration
+	// Reachable are this node and the members with links both ways, by seniority.
+	Reachable []view.NodeID
+}
+
+// QuorumRegained takes QuorumLost back: this node holds a lease again.
+type QuorumRegained struct{ Epoch view.Epoch }
 
 // Abandoned says that every instance that runs here must be dropped without
 // running user code. A lease of another generation becomes valid only after all
@@ -59,14 +115,20 @@ type PeerDead struct {
 // PeerAlive takes PeerDead back.
 type PeerAlive struct{ ID view.NodeID }
 
-func (ViewChanged) event()  {}
-func (LeaseChanged) event() {}
-func (Abandoned) event()    {}
-func (Removed) event()      {}
-func (PeerUp) event()       {}
-func (PeerLost) event()     {}
-func (PeerDead) event()     {}
-func (PeerAlive) event()    {}
+func (ViewChanged) event()    {}
+func (MemberJoined) event()   {}
+func (MemberLeft) event()     {}
+func (MemberRemoved) event()  {}
+func (LeaderChanged) event()  {}
+func (QuorumLost) event()     {}
+func (QuorumRegained) event() {}
+func (LeaseChanged) event()   {}
+func (Abandoned) event()      {}
+func (Removed) event()        {}
+func (PeerUp) event()         {}
+func (PeerLost) event()       {}
+func (PeerDead) event()       {}
+func (PeerAlive) event()      {}
 
 // EvidenceKind says what proves that a process is gone, best first.
 type EvidenceKind uint8

@@ -59,6 +59,9 @@ type loop struct {
 	// told is the lease as last told to subscribers.
 	told  LeaseChanged
 	spare []input
+	// leader is the one that subscribers were told last.
+	leader view.NodeID
+	quorum quorum
 	// addrs is what discovery was last told to join.
 	addrs []string
 	// accused holds the peers that were warned of.
@@ -111,6 +114,7 @@ func (l *loop) arm() {
 		if l.told.Valid {
 			d = clock.Min(d, l.n.lease.load().Until)
 		}
+		d = clock.Min(d, l.quorum.due(l.n.cfg.RemoveAfter))
 	}
 	wait := time.Hour
 	if d != clock.Never {
@@ -135,6 +139,7 @@ func (l *loop) due() {
 	}
 	l.forming.step(now, &l.acts)
 	l.carryOut(now)
+	l.tellQuorum(now)
 }
 
 // take handles one input.
@@ -295,6 +300,7 @@ func (l *loop) effects(now clock.Instant, out *view.Effects) {
 	if out.Removed != nil {
 		l.removed(*out.Removed)
 	}
+	l.tellLeader()
 	for i := range out.Learn {
 		x := &out.Learn[i]
 		n.transport.Learn(transport.Peer{ID: x.ID, Name: x.Name, Addr: x.Addr})
@@ -329,6 +335,7 @@ func (l *loop) tellLease(now clock.Instant) {
 		l.n.counters.leaseLost.Add(1)
 	}
 	l.told = ev
+	l.quorum.leased(now, ev.Valid)
 	l.forming.leased(now, ev.Valid)
 	l.evidence.leased(ev.Valid, l.n.View() != nil)
 	l.n.events.put(ev, nil)
@@ -347,7 +354,8 @@ func (l *loop) newView(now clock.Instant, v *view.View) {
 		}
 	}
 	n.transport.Learn(peers...)
-	n.view.Store(v)
+	before := n.view.Swap(v)
+	l.noteDepartures(before, v)
 	if f := n.cfg.trace.view; f != nil {
 		f(n.self.ID, v)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,8 @@ type Node struct {
 	inbox    *inbox
 	counters counters
 	recent   recentList
+	// departures is filled by the loop and read where events are delivered.
+	departures departures
 	// doubted holds the nodes whose proof of death the next frame takes back;
 	// doubts is their number, so that frames cost one atomic load.
 	doubted sync.Map
@@ -119,13 +122,14 @@ func newNode(cfg Config) *Node {
 		cfg: cfg,
 		self: view.Node{
 			ID: self.ID, Name: self.Name, Addr: self.Addr,
-			Roles: slices.Compact(roles), AppVersion: cfg.AppVersion,
+			Roles: slices.Compact(roles), AppVersion: cfg.AppVersion, Metadata: maps.Clone(cfg.Metadata),
 		},
 		clock: cfg.Clock, transport: cfg.Transport,
-		events: newDispatcher(), inbox: newInbox(),
-		stop: make(chan struct{}), loopEnded: make(chan struct{}),
+		inbox: newInbox(),
+		stop:  make(chan struct{}), loopEnded: make(chan struct{}),
 		over: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
 	}
+	n.events = newDispatcher(n.departures.of)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	if f := cfg.trace.lease; f != nil {
 		n.lease.trace = func(l view.Lease, held bool, from clock.Instant) { f(n.self.ID, l, held, from) }
@@ -243,7 +247,7 @@ func (n *Node) Transport() transport.Transport { return n.transport }
 
 // Subscribe calls fn for every event from now on, in order, from one goroutine
 // shared by all subscribers: a slow one delays the others, and nothing else. The
-// current view, lease and end, as far as there are any, are told first. After
+// current view, leader, lease and end, as far as there are any, are told first. After
 // cancel no further call begins; one under way may still finish. cancel may be
 // called from fn; Close may not.
 func (n *Node) Subscribe(fn func(Event)) (cancel func()) { return n.events.subscribe(fn) }

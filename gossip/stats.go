@@ -16,6 +16,8 @@ type Stats struct {
 	Views, Abandons uint64
 	// LeaseLost counts leases that ended while the node stood in a view.
 	LeaseLost uint64
+	// QuorumLost counts how often the quorum was lost (event QuorumLost).
+	QuorumLost uint64
 	// Evidence counts proofs of death by kind; EvidenceBack those taken back.
 	Evidence     map[EvidenceKind]uint64
 	EvidenceBack uint64
@@ -67,7 +69,7 @@ func (t *traffic) load() Traffic { return Traffic{t.messages.Load(), t.bytes.Loa
 
 // counters are the live ones, shared by the parts of a node.
 type counters struct {
-	views, abandons, leaseLost               atomic.Uint64
+	views, abandons, leaseLost, quorumLost   atomic.Uint64
 	evidence                                 [evidenceKinds]atomic.Uint64
 	evidenceBack                             atomic.Uint64
 	suspicions, refutations, undecryptable   atomic.Uint64
@@ -86,7 +88,7 @@ type counters struct {
 func (n *Node) Stats() Stats {
 	c := &n.counters
 	s := Stats{
-		Views: c.views.Load(), Abandons: c.abandons.Load(), LeaseLost: c.leaseLost.Load(),
+		Views: c.views.Load(), Abandons: c.abandons.Load(), LeaseLost: c.leaseLost.Load(), QuorumLost: c.quorumLost.Load(),
 		Evidence: map[EvidenceKind]uint64{}, EvidenceBack: c.evidenceBack.Load(),
 		Suspicions: c.suspicions.Load(), Refutations: c.refutations.Load(),
 		Undecryptable: c.undecryptable.Load(),

@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -19,6 +20,8 @@ const (
 	roleBytesMax       = 64
 	rolesMax           = 32
 	appVersionBytesMax = 64
+	metadataMax        = 8
+	metadataBytesMax   = 256
 	contactPointsMax   = 1024
 	dnsNameBytesMax    = 253
 	secretKeysMax      = 16
@@ -53,6 +56,7 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	var e ConfigError
 	c.validateIdentity(&e)
+	c.validateMetadata(&e)
 	if c.Transport == nil {
 		c.validateAddresses(&e)
 	}
@@ -98,6 +102,19 @@ func (c *Config) validateIdentity(e *ConfigError) {
 		e.check(r != "" && len(r) <= roleBytesMax && strings.Trim(r, roleBytes) == "", "Roles", r,
 			"a role has 1 to 64 bytes from a-z A-Z 0-9 . _ -")
 	}
+}
+
+func (c *Config) validateMetadata(e *ConfigError) {
+	size := 0
+	for _, k := range slices.Sorted(maps.Keys(c.Metadata)) {
+		value := c.Metadata[k]
+		size += len(k) + len(value)
+		e.check(k != "" && len(k) <= roleBytesMax && strings.Trim(k, roleBytes) == "", "Metadata", k,
+			"a key has 1 to 64 bytes from a-z A-Z 0-9 . _ -")
+		e.check(printable(value, metadataBytesMax, ""), "Metadata", k+"="+value, "a value is printable")
+	}
+	e.check(len(c.Metadata) <= metadataMax, "Metadata", len(c.Metadata), "at most 8 entries")
+	e.check(size <= metadataBytesMax, "Metadata", fmt.Sprint(size, " bytes"), "keys and values have at most 256 bytes in all: every view carries them")
 }
 
 const roleBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"

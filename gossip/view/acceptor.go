@@ -83,7 +83,7 @@ func (c *Core) promise(b Ballot) {
 		c.stepDown("promised a higher ballot")
 		c.cand = nil
 		if c.mutant != mutantOutbid {
-			c.standAfter = max(c.standAfter, c.now.Add(c.cfg.Ping/4+c.upTo(c.cfg.Ping)))
+			c.giveWay = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
 		}
 	}
 }

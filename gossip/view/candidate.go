@@ -70,6 +70,9 @@ func (c *Core) standAt() clock.Instant {
 	if g := c.guard; g.leader != 0 && g.leader != c.self() && !c.dead(g.leader) && c.mutant != mutantPromiseSelf {
 		at = max(at, g.until)
 	}
+	if p := c.promised.Node; c.giveWay.After(at) && c.view.Member(p) != nil && !c.dead(p) {
+		at = c.giveWay
+	}
 	return at
 }
 

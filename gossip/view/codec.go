@@ -2,6 +2,7 @@ package view
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -30,8 +31,9 @@ const (
 	nameBytesMax   = 256
 	roleBytesMax   = 128
 	reasonBytesMax = 1024
+	metadataMax    = 64
 	// The least that the elements of lists take on the wire.
-	memberBytesMin = 8 + 1 + 1 + 1 + 1 + 1 + 1
+	memberBytesMin = 8 + 1 + 1 + 1 + 1 + 1 + 1 + 1
 	forkBytesMin   = 4
 	idBytes        = 8
 )
@@ -199,6 +201,12 @@ func (w *writer) node(n *Node) *writer {
 	for _, role := range n.Roles {
 		w.str(role)
 	}
+	w.u(uint64(len(n.Metadata)))
+	if len(n.Metadata) > 0 {
+		for _, key := range slices.Sorted(maps.Keys(n.Metadata)) {
+			w.str(key).str(n.Metadata[key])
+		}
+	}
 	return w
 }
 
@@ -241,5 +249,27 @@ func (r reader) node() Node {
 			n.Roles[i] = r.String("role", roleBytesMax)
 		}
 	}
+	n.Metadata = r.metadata()
 	return n
+}
+
+func (r reader) metadata() map[string]string {
+	count := r.Count("metadata", 2)
+	if count == 0 {
+		return nil
+	}
+	if count > metadataMax {
+		r.Fail(&wire.LimitError{Field: "metadata", Declared: uint64(count), Max: metadataMax})
+		return nil
+	}
+	out, last := make(map[string]string, count), ""
+	for i := range count {
+		key := r.String("metadata key", roleBytesMax)
+		if i > 0 && key <= last { // sorted, so equal nodes have equal bytes
+			r.Fail(ErrBadView)
+			return nil
+		}
+		out[key], last = r.String("metadata", nameBytesMax), key
+	}
+	return out
 }

@@ -12,11 +12,12 @@ func sampleView() *View {
 	return &View{
 		Cluster: 7, Epoch: FirstEpoch(1_700_000_000) + 3,
 		Members: []Member{
-			{Node: Node{ID: 1, Name: "a", Addr: "10.0.0.1:7000", Roles: []string{"x", "y"}, AppVersion: "1.2"}, Joined: FirstEpoch(9), Status: Up},
+			{Node: Node{ID: 1, Name: "a", Addr: "10.0.0.1:7000", Roles: []string{"x", "y"}, AppVersion: "1.2", Metadata: map[string]string{"rack": "b7", "a": ""}}, Joined: FirstEpoch(9), Status: Up},
 			{Node: Node{ID: 2, Name: "b", Addr: "[::1]:1"}, Joined: FirstEpoch(9) + 1, Status: Joining},
 			{Node: Node{ID: 3}, Status: Leaving},
 		},
 		Forks: []Fork{{From: 1, To: 2, Kept: 3, By: 4}},
+		Out:   []Departure{{ID: 8, Cause: CauseDead, Evidence: "refused"}, {ID: 9, Cause: CauseLeft}},
 	}
 }
 
@@ -76,6 +77,14 @@ func TestViewsThatCannotBe(t *testing.T) {
 		"a name too long":  func(v *View) { v.Members[1].Name = strings.Repeat("x", nameBytesMax+1) },
 		"no members":       func(v *View) { v.Members = nil },
 		"no epoch":         func(v *View) { v.Epoch = 0 },
+		"an unknown cause": func(v *View) { v.Out[0].Cause = causes },
+		"a long evidence":  func(v *View) { v.Out[0].Evidence = strings.Repeat("x", evidenceBytesMax+1) },
+		"much metadata": func(v *View) {
+			v.Members[0].Metadata = map[string]string{}
+			for i := range metadataMax + 1 {
+				v.Members[0].Metadata[string(rune('a'+i))] = ""
+			}
+		},
 		"too many forks":   func(v *View) { v.Forks = make([]Fork, 2*forksMax) },
 		"too many members": func(v *View) { v.Members = make([]Member, membersMax+1) },
 	} {

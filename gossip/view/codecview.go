@@ -30,7 +30,7 @@ func (w *writer) view(v *View) *writer {
 	for _, f := range v.Forks {
 		w.u(uint64(f.From)).u(uint64(f.To)).u(uint64(f.Kept)).id(f.By)
 	}
-	return w
+	return w.departures(v.Out)
 }
 
 func (w *writer) members(ms []Member) *writer {
@@ -63,7 +63,7 @@ func (r reader) view() *View {
 		r.Fail(ErrBadView)
 		return nil
 	}
-	v.Forks = r.forks()
+	v.Forks, v.Out = r.forks(), r.departures()
 	return v
 }
 

@@ -75,7 +75,9 @@ type Core struct {
 	vacantAt clock.Instant
 	// standAfter holds a candidate back after a failed attempt.
 	standAfter clock.Instant
-	failures   int
+	// giveWay is until when the candidate that was promised last may make use of it.
+	giveWay  clock.Instant
+	failures int
 
 	cand    *candidacy
 	office  *office
@@ -292,7 +294,7 @@ func (c *Core) adopt(v *View) {
 	me := v.Member(c.self())
 	if me == nil {
 		if c.view != nil {
-			c.end(v.Epoch, c.reasonLeftOut())
+			c.end(v.Epoch, c.reasonLeftOut(v))
 		}
 		return
 	}
@@ -326,9 +328,18 @@ func (c *Core) adopt(v *View) {
 	c.trace("view", 0, fmt.Sprintf("%d members", len(v.Members)))
 }
 
-func (c *Core) reasonLeftOut() string {
+func (c *Core) reasonLeftOut(v *View) string {
 	if c.leaving {
 		return "left"
+	}
+	for _, d := range v.Out {
+		if d.ID != c.self() {
+			continue
+		}
+		if d.Evidence != "" {
+			return "left out of the view: " + d.Cause.String() + ", " + d.Evidence
+		}
+		return "left out of the view: " + d.Cause.String()
 	}
 	return "left out of the view"
 }

@@ -48,7 +48,11 @@ func (c *Core) pack(v, base *View) *View {
 	if d == nil || len(d.gone)+len(d.other)+2*len(d.added) > len(v.Members)/2 {
 		return v
 	}
-	return &View{Cluster: v.Cluster, Epoch: v.Epoch, Forks: v.Forks, change: d}
+	packed := &View{Cluster: v.Cluster, Epoch: v.Epoch, Forks: v.Forks, change: d}
+	if v != base {
+		packed.Out = v.Out
+	}
+	return packed
 }
 
 // ref returns this node's view for those who are thought to hold it.
@@ -112,7 +116,7 @@ func continues(base, v *View) bool {
 
 // apply works the members out, nil if the difference does not fit the base.
 func (d *change) apply(v, base *View) *View {
-	out := &View{Cluster: v.Cluster, Epoch: v.Epoch, Forks: v.Forks}
+	out := &View{Cluster: v.Cluster, Epoch: v.Epoch, Forks: v.Forks, Out: v.Out}
 	out.Members = make([]Member, 0, len(base.Members)+len(d.added))
 	gone, other := 0, 0
 	for i := range base.Members {

@@ -64,9 +64,8 @@ func (c *Core) proveDead(id NodeID, p *proof) {
 	if id == c.leader {
 		c.vacantAt = min(c.vacantAt, c.now)
 	}
-	if c.cand != nil || id == c.promised.Node {
-		// A candidate whose electorate has changed asks again, at once, and nobody waits
-		// for a candidate that is dead.
+	if c.cand != nil {
+		// A candidate whose electorate has changed asks again, at once.
 		c.cand, c.standAfter = nil, 0
 	}
 }

@@ -49,6 +49,7 @@ func (e *encoder) seen(v *View) {
 		m := &v.Members[i]
 		e.id(m.ID).u(uint64(m.Joined)).u(uint64(m.Status))
 	}
+	e.departures(v.Out)
 	e.u(uint64(len(v.Forks)))
 	for _, f := range v.Forks {
 		e.u(uint64(f.From)).u(uint64(f.To)).i(int64(f.Kept)).id(f.By)
@@ -108,7 +109,7 @@ func (e *encoder) core(c *Core) {
 	e.ids(c.unreachable)
 	e.i(int64(c.failures))
 	for _, at := range []clock.Instant{
-		c.guard.until, c.grantedAt, c.heardAt, c.nextAsk, c.vacantAt, c.standAfter, c.nextLeave, c.nextAnnounce,
+		c.guard.until, c.grantedAt, c.heardAt, c.nextAsk, c.vacantAt, c.standAfter, c.giveWay, c.nextLeave, c.nextAnnounce,
 		c.entry.next, c.contest.until,
 	} {
 		e.at(at)

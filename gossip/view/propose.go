@@ -106,12 +106,15 @@ func (c *Core) takeOver(answered map[NodeID]bool) {
 		next.Epoch = c.view.Epoch + 1
 	}
 	for i := range c.view.Members {
-		if m := c.view.Members[i]; answered[m.ID] {
-			if m.Status == Joining {
-				m.Status = Up // every living member has answered: nobody has not heard of it
-			}
-			next.Members = append(next.Members, m)
+		m := c.view.Members[i]
+		if !answered[m.ID] {
+			next.Out = append(next.Out, c.departed(m.ID))
+			continue
 		}
+		if m.Status == Joining {
+			m.Status = Up // every living member has answered: nobody has not heard of it
+		}
+		next.Members = append(next.Members, m)
 	}
 	next.Forks = withFork(c.view.Forks, Fork{From: c.view.Epoch, To: next.Epoch, Kept: len(next.Members), By: c.self()})
 	c.trace("emergency takeover", c.self(), fmt.Sprintf("%d of %d members answer", len(next.Members), len(c.view.Members)))
@@ -270,8 +273,12 @@ func (c *Core) buildNext() *View {
 	changed := false
 	for i := range c.view.Members {
 		m := c.view.Members[i]
-		if c.drops(&m) {
-			changed = true
+		if why := c.drops(&m); why != 0 {
+			d := Departure{ID: m.ID, Cause: why}
+			if why == CauseDead {
+				d = c.departed(m.ID)
+			}
+			next.Out, changed = append(next.Out, d), true
 			continue
 		}
 		if c.turnsLeaving(&m) {
@@ -335,7 +342,7 @@ func (c *Core) changes() bool {
 		return true
 	}
 	for i := range c.view.Members {
-		if m := &c.view.Members[i]; m.Status == Joining || c.turnsLeaving(m) || c.drops(m) {
+		if m := &c.view.Members[i]; m.Status == Joining || c.turnsLeaving(m) || c.drops(m) != 0 {
 			return true
 		}
 	}
@@ -355,25 +362,25 @@ func (c *Core) allHeard(next *View) bool {
 	return true
 }
 
-// drops reports whether the next view leaves a member out.
-func (c *Core) drops(m *Member) bool {
+// drops says why the next view leaves a member out, 0 if it does not.
+func (c *Core) drops(m *Member) Cause {
 	o := c.office
 	if m.ID == c.self() {
-		return c.leaving && c.canGo()
+		return CauseLeft.when(c.leaving && c.canGo())
 	}
 	p := o.peers[m.ID]
 	switch {
 	case o.leaves[m.ID]:
-		return !c.now.Before(o.batchAt)
+		return CauseLeft.when(!c.now.Before(o.batchAt))
 	case c.dead(m.ID):
-		return c.undoubted(m.ID)
+		return CauseDead.when(c.undoubted(m.ID))
 	case p.starved != 0:
-		return !c.now.Before(c.removeFrom(p.starved))
+		return CauseYielded.when(!c.now.Before(c.removeFrom(p.starved)))
 	}
 	if o.wokeAt != 0 && c.now.Before(o.wokeAt.Add(c.cfg.Ping)) {
-		return false // what it said meanwhile may still wait to be read
+		return 0 // what it said meanwhile may still wait to be read
 	}
-	return !c.now.Before(c.removeFrom(max(p.answeredAt, o.since)))
+	return CauseSilent.when(!c.now.Before(c.removeFrom(max(p.answeredAt, o.since))))
 }
 
 // canGo reports whether a leaving leader leaves a voter behind that answers and stays,

@@ -88,7 +88,7 @@ func (x *truth) noteAttempts(n *simNode) {
 }
 
 func sameView(a, b *View) bool {
-	return a == b || a.Cluster == b.Cluster && a.Epoch == b.Epoch && slices.Equal(a.Forks, b.Forks) &&
+	return a == b || a.Cluster == b.Cluster && a.Epoch == b.Epoch && slices.Equal(a.Forks, b.Forks) && slices.Equal(a.Out, b.Out) &&
 		slices.EqualFunc(a.Members, b.Members, func(m, o Member) bool {
 			return m.ID == o.ID && m.Joined == o.Joined && m.Status == o.Status
 		})

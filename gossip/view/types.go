@@ -114,6 +114,9 @@ type Node struct {
 	Roles []string
 	// AppVersion orders releases of the application, "" where it does not say.
 	AppVersion string
+	// Metadata is what the application says of the node, for others to read. It must
+	// not be changed.
+	Metadata map[string]string `json:",omitempty"`
 }
 
 // HasRole reports whether the node carries the role; every node carries "".
@@ -146,6 +149,8 @@ type View struct {
 	Members []Member
 	// Forks lists the emergency takeovers of the view's lineage, oldest first.
 	Forks []Fork
+	// Out lists the members of the view before that this one leaves out, and why.
+	Out []Departure `json:",omitempty"`
 	// change is set on the wire alone, on views without members: diff.go.
 	change *change
 }

@@ -1,0 +1,118 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Cause says why a member was left out of a view. The zero Cause is not known.
+type Cause uint8
+
+const (
+	// CauseLeft: at its own wish.
+	CauseLeft Cause = iota + 1
+	// CauseDead: its process was proven gone.
+	CauseDead
+	// CauseSilent: it had not answered the leader for RemoveAfter.
+	CauseSilent
+	// CauseYielded: it answered, and another member that needed it could not reach it.
+	CauseYielded
+	// CauseAssumed: it was silent, and AssumeCrash took that for a crash.
+	CauseAssumed
+	causes
+)
+
+// String returns the cause in lower case, "unknown" for the zero Cause.
+func (c Cause) String() string {
+	switch c {
+	case 0:
+		return "unknown"
+	case CauseLeft:
+		return "left"
+	case CauseDead:
+		return "dead"
+	case CauseSilent:
+		return "silent"
+	case CauseYielded:
+		return "yielded"
+	case CauseAssumed:
+		return "assumed dead"
+	}
+	return "cause(" + strconv.Itoa(int(c)) + ")"
+}
+
+// MarshalText writes the cause as String does.
+func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (c *Cause) UnmarshalText(text []byte) error {
+	for known := Cause(0); known < causes; known++ {
+		if known.String() == string(text) {
+			*c = known
+			return nil
+		}
+	}
+	return fmt.Errorf("view: unknown cause %q", text)
+}
+
+// Departure is a member that a view leaves out, and why. It is part of what the members
+// agree on: all of them are told the same.
+type Departure struct {
+	ID    NodeID
+	Cause Cause
+	// Evidence is what proved the death, in the words of the leader's ProvenDead; "" for
+	// other causes.
+	Evidence string `json:",omitempty"`
+}
+
+// evidenceBytesMax bounds Departure.Evidence.
+const evidenceBytesMax = 64
+
+// when returns the cause if it applies, else none.
+func (c Cause) when(applies bool) Cause {
+	if applies {
+		return c
+	}
+	return 0
+}
+
+// departed returns the departure of a member whose death is proven or assumed here.
+func (c *Core) departed(id NodeID) Departure {
+	d := Departure{ID: id, Cause: CauseDead}
+	if p := c.proofs[id]; p != nil {
+		d.Evidence = p.reason[:min(len(p.reason), evidenceBytesMax)]
+		if p.assumed {
+			d.Cause = CauseAssumed
+		}
+	}
+	return d
+}
+
+func (w *writer) departures(out []Departure) *writer {
+	w.u(uint64(len(out)))
+	for _, d := range out {
+		w.id(d.ID).u(uint64(d.Cause)).str(d.Evidence)
+	}
+	return w
+}
+
+// departureBytesMin is the least that a departure takes on the wire.
+const departureBytesMin = idBytes + 2
+
+func (r reader) departures() []Departure {
+	n := r.Count("departures", departureBytesMin)
+	if n > membersMax {
+		r.Fail(ErrBadView)
+		return nil
+	}
+	var out []Departure
+	for range n {
+		d := Departure{ID: r.id(), Cause: Cause(min(r.Uvarint(), uint64(causes))), Evidence: r.String("evidence", evidenceBytesMax)}
+		if d.Cause >= causes {
+			r.Fail(ErrBadView)
+			return nil
+		}
+		out = append(out, d)
+	}
+	return out
+}
