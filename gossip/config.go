@@ -101,14 +101,15 @@ type Config struct {
 	Members int
 	// Ping is P (equal): how often the leader pings every member. Default: 100 ms.
 	Ping time.Duration
-	// Lease is L (equal): how long a lease lasts. At least 4 P. A shorter lease
+	// Lease is L (equal): how long a lease lasts. At least 4.5 P, and the drift of
+	// clocks on top: with less, one lost ping would pause the node. A shorter lease
 	// makes takeovers after silence faster and pauses of the process costlier: with
 	// L = 1 s a process that stands still for less than 1 s - P loses nothing.
 	// Default: 1 s.
 	Lease time.Duration
 	// RemoveAfter (equal) is the silence after which a member is removed. It is
 	// longer than L plus P, and the window in which proofs of death may replace a
-	// quorum. Default: 2 s.
+	// quorum: with CrashEvidence full at least 350 ms plus 3 P. Default: 2 s.
 	RemoveAfter time.Duration
 	// DriftPPM (equal) bounds by how much two clocks' rates may differ, in parts per
 	// million. Default: 1000, that is 1 ms per second.

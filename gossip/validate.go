@@ -177,18 +177,45 @@ func (c *Config) validateContacts(e *ConfigError) {
 func (c *Config) validateTimes(e *ConfigError) {
 	e.check(c.Members >= 0 && c.Members <= membersMost, "Members", c.Members, "between 1 and 2048, or 0 for 200")
 	e.check(c.Ping >= time.Millisecond, "Ping", c.Ping, "at least 1ms")
-	e.check(c.Lease >= 4*c.Ping, "Lease", c.Lease,
-		fmt.Sprintf("at least 4 times Ping (%v), or one lost ping would pause the node", c.Ping))
-	e.check(c.RemoveAfter > c.Lease+c.Ping, "RemoveAfter", c.RemoveAfter,
-		fmt.Sprintf("more than Lease + Ping (%v): a member must not be removed while its lease runs", c.Lease+c.Ping))
+	c.validateLease(e)
 	e.check(c.RemoveAfter <= time.Hour, "RemoveAfter", c.RemoveAfter, "at most 1h")
 	e.check(c.SettleAfter > 0, "SettleAfter", c.SettleAfter, "a wait is positive")
-	e.check(c.DriftPPM > 0 && c.DriftPPM <= 100_000, "DriftPPM", c.DriftPPM, "between 1 and 100000")
+	e.check(c.DriftPPM > 0 && c.DriftPPM <= driftMax, "DriftPPM", c.DriftPPM, "between 1 and 100000")
 	e.check(c.CrashEvidence <= view.EvidenceOff, "CrashEvidence", c.CrashEvidence, "one of the three named values")
 	d := c.Discovery
 	for name, v := range map[string]time.Duration{"ProbeInterval": d.ProbeInterval, "GossipInterval": d.GossipInterval,
 		"PushPullInterval": d.PushPullInterval, "RejoinInterval": d.RejoinInterval} {
 		e.check(v >= 10*time.Millisecond, "Discovery."+name, v, "at least 10ms")
+	}
+}
+
+// driftMax is the highest DriftPPM: a tenth.
+const driftMax = 100_000
+
+// validateLease compares P, L, RemoveAfter and the clocks' error m per unit of time.
+//
+// Round k leaves at kP. Its ping echoes the answer to round k-1, sent about (k-1)P, and
+// grants what remains of the leader lease, (k-1)P + L - mL - kP, less the margin for the
+// member's clock; so the lease ends at (k-2)P + L - 2mL at the earliest, by a fast clock
+// mL before that. If ping k+1 is lost, the next renewal comes at (k+2)P: that is in time
+// if L - 3mL > 4P, by as much as timers and messages may be late. That is to be P/2.
+//
+// No lease outlives the leader's newest word by more than L, so RemoveAfter >= L is
+// safe. It is also the window of proofs: the newest grant is at most 3P old, a lost ping
+// included, when all others crash, and the proof takes refusalsSpanSuspectSelf, or
+// readOut while there is something left to read.
+func (c *Config) validateLease(e *ConfigError) {
+	ppm := time.Duration(min(max(c.DriftPPM, 0), driftMax))
+	drift := func(d time.Duration) time.Duration { return d / 1_000_000 * ppm }
+	least := 4*c.Ping + c.Ping/2
+	e.check(c.Lease-3*drift(c.Lease) >= least, "Lease", c.Lease,
+		fmt.Sprintf("less 3 times what clocks may drift in it (DriftPPM), at least 4.5 times Ping (%v), or one lost ping would pause the node", least))
+	e.check(c.RemoveAfter-drift(c.RemoveAfter) > c.Lease+c.Ping, "RemoveAfter", c.RemoveAfter,
+		fmt.Sprintf("less what clocks may drift in it (DriftPPM), more than Lease + Ping (%v): a member must not be removed while its lease runs", c.Lease+c.Ping))
+	if c.CrashEvidence == view.EvidenceFull {
+		window := 3*c.Ping + refusalsSpanSuspectSelf + readOut
+		e.check(c.RemoveAfter-drift(c.RemoveAfter) >= window, "RemoveAfter", c.RemoveAfter,
+			fmt.Sprintf("less what clocks may drift in it (DriftPPM), at least %v, in which a crash is proven: later proofs cannot replace a quorum, as CrashEvidence full promises", window))
 	}
 }
 

@@ -37,6 +37,8 @@ func clusterSeries() []series {
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.Views)) }),
 		counter("cluster_lease_lost_total", "Leases that ended while the node stood in a view: every entity here paused.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.LeaseLost)) }),
+		counter("cluster_quorum_lost_total", "Times when this node could reach no quorum, or nobody led one for RemoveAfter.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.QuorumLost)) }),
 		counter("cluster_abandons_total", "Times when all instances here had to be dropped.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.Abandons)) }),
 		counter("cluster_evidence_total", "Proofs that a peer's process is gone, by kind.", func(s *scrape, emit emitter) {

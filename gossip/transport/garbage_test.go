@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -136,7 +137,7 @@ func TestAnotherWireVersionIsToldBothVersions(t *testing.T) {
 		if err != nil || a.verdict != verdictRefused || a.refusal.code != FailVersion {
 			w.Fatalf("answer %+v, %v", a, err)
 		}
-		if want := `wire version is 1 at "node-2" (` + b.Self().Addr + `), 9 at the one who dials`; a.refusal.reason != want {
+		if want := fmt.Sprintf(`wire version is %d at "node-2" (%s), 9 at the one who dials`, wireVersion, b.Self().Addr); a.refusal.reason != want {
 			w.Errorf("reason %q, want %q", a.refusal.reason, want)
 		}
 		w.poll("counted", func() bool { return b.Counters().HandshakeFailures[FailVersion].Load() == 1 })
