@@ -25,9 +25,7 @@ type benchNode struct {
 
 // startTCP starts n replicators in one view, over loopback sockets.
 func startTCP(tb testing.TB, n int) []*benchNode {
-	return startNodes(tb, n, func(c transport.Config) (transport.Transport, error) {
-		return transport.NewTCP(transport.TCPConfig{Config: c})
-	})
+	return startNodes(tb, n, openTCP)
 }
 
 // startMemory is startTCP over the network in memory.
@@ -40,46 +38,62 @@ func startMemory(tb testing.TB, n int) []*benchNode {
 
 func startNodes(tb testing.TB, n int, open func(transport.Config) (transport.Transport, error)) []*benchNode {
 	nodes := make([]*benchNode, n)
-	v := &view.View{Epoch: view.FirstEpoch(1)}
+	peers := make([]transport.Peer, n)
 	for i := range nodes {
-		id := view.NodeID(i + 1)
-		tr, err := open(transport.Config{ID: id, Name: fmt.Sprint("n", id), Cluster: "bench"})
+		node, err := newBenchNode(view.NodeID(i+1), n, open)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		node := &benchNode{tr: tr, pong: make(chan struct{}, n)}
-		node.Replicator = New(Config{Self: id, Send: func(to view.NodeID, c transport.Class, p []byte) error {
-			return tr.Send(to, c, transport.KindReplicator, p)
-		}})
-		tr.Handle(transport.KindReplicator, func(from view.NodeID, p []byte) {
-			if _, payload, err := SplitRole(p); err == nil {
-				node.HandleFrame(from, payload)
-			}
-		})
-		// The raw round trip of the same connections, for comparison.
-		tr.Handle(transport.KindEvidence, func(from view.NodeID, p []byte) {
-			if p[0] == 0 {
-				_ = tr.Send(from, transport.Control, transport.KindEvidence, []byte{1})
-				return
-			}
-			node.pong <- struct{}{}
-		})
-		if err := tr.Start(); err != nil {
-			tb.Fatal(err)
-		}
-		tb.Cleanup(func() { node.Close(); tr.Close() })
-		nodes[i] = node
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})
+		tb.Cleanup(node.stop)
+		nodes[i], peers[i] = node, node.tr.Self()
 	}
-	for _, a := range nodes {
-		for _, b := range nodes {
-			if a != b {
-				a.tr.Learn(b.tr.Self())
-			}
-		}
-		a.SetView(v)
+	for _, node := range nodes {
+		node.meet(peers)
 	}
 	return nodes
+}
+
+// newBenchNode starts a replicator, one of n, that knows nobody.
+func newBenchNode(id view.NodeID, n int, open func(transport.Config) (transport.Transport, error)) (*benchNode, error) {
+	tr, err := open(transport.Config{ID: id, Name: fmt.Sprint("n", id), Cluster: "bench"})
+	if err != nil {
+		return nil, err
+	}
+	node := &benchNode{tr: tr, pong: make(chan struct{}, n)}
+	node.Replicator = New(Config{Self: id, Send: func(to view.NodeID, c transport.Class, p []byte) error {
+		return tr.Send(to, c, transport.KindReplicator, p)
+	}})
+	tr.Handle(transport.KindReplicator, func(from view.NodeID, p []byte) {
+		if _, payload, err := SplitRole(p); err == nil {
+			node.HandleFrame(from, payload)
+		}
+	})
+	// The raw round trip of the same connections, for comparison.
+	tr.Handle(transport.KindEvidence, func(from view.NodeID, p []byte) {
+		if p[0] == 0 {
+			_ = tr.Send(from, transport.Control, transport.KindEvidence, []byte{1})
+			return
+		}
+		node.pong <- struct{}{}
+	})
+	return node, tr.Start()
+}
+
+// meet tells a node of all others, and the view of all of them.
+func (n *benchNode) meet(peers []transport.Peer) {
+	v := &view.View{Epoch: view.FirstEpoch(1)}
+	for _, p := range peers {
+		if p.ID != n.tr.Self().ID {
+			n.tr.Learn(p)
+		}
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: p.ID}, Status: view.Up})
+	}
+	n.SetView(v)
+}
+
+func (n *benchNode) stop() {
+	n.Close()
+	n.tr.Close()
 }
 
 func fatal(tb testing.TB, err error) {
@@ -106,29 +120,32 @@ func setEntry(id view.NodeID, key, k string, seq uint64) Op {
 // from each of them. With 5 nodes in one process on 2 cores the exchange with two others takes twice the round trip.
 func BenchmarkMajority(b *testing.B) {
 	for _, n := range []int{3, 5} {
-		b.Run(fmt.Sprint("nodes=", n), func(b *testing.B) {
-			nodes := startTCP(b, n)
-			ctx := context.Background()
-			fatal(b, nodes[0].Update(ctx, []Op{setEntry(1, "m", "k", 1)}, All))
-			var writes, raw, exchange []time.Duration
-			seq := uint64(1)
-			b.ReportAllocs()
-			for b.Loop() {
-				seq++
-				start := time.Now()
-				fatal(b, nodes[0].Update(ctx, []Op{setEntry(1, "m", "k", seq)}, Majority(0, 0)))
-				writes = append(writes, time.Since(start))
-				raw = append(raw, nodes[0].ping(b, 1))
-				exchange = append(exchange, nodes[0].ping(b, n/2))
-			}
-			w, r, x := p50(writes), p50(raw), p50(exchange)
-			b.ReportMetric(float64(w.Microseconds()), "p50-write-µs")
-			b.ReportMetric(float64(r.Microseconds()), "p50-raw-µs")
-			b.ReportMetric(float64(x.Microseconds()), "p50-exchange-µs")
-			b.ReportMetric(float64(w)/float64(r), "p50-ratio")
-			b.ReportMetric(float64(w)/float64(x), "p50-ratio-exchange")
-		})
+		b.Run(fmt.Sprint("nodes=", n), func(b *testing.B) { majorityWrites(b, startTCP(b, n)[0], n) })
 	}
+}
+
+// majorityWrites measures majority writes of the first of n nodes, and raw frames in
+// turns with them.
+func majorityWrites(b *testing.B, first *benchNode, n int) {
+	ctx := context.Background()
+	fatal(b, first.Update(ctx, []Op{setEntry(1, "m", "k", 1)}, All))
+	var writes, raw, exchange []time.Duration
+	seq := uint64(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		seq++
+		start := time.Now()
+		fatal(b, first.Update(ctx, []Op{setEntry(1, "m", "k", seq)}, Majority(0, 0)))
+		writes = append(writes, time.Since(start))
+		raw = append(raw, first.ping(b, 1))
+		exchange = append(exchange, first.ping(b, n/2))
+	}
+	w, r, x := p50(writes), p50(raw), p50(exchange)
+	b.ReportMetric(float64(w.Microseconds()), "p50-write-µs")
+	b.ReportMetric(float64(r.Microseconds()), "p50-raw-µs")
+	b.ReportMetric(float64(x.Microseconds()), "p50-exchange-µs")
+	b.ReportMetric(float64(w)/float64(r), "p50-ratio")
+	b.ReportMetric(float64(w)/float64(x), "p50-ratio-exchange")
 }
 
 // ping sends a raw frame to each of the first others and waits for their answers.
