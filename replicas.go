@@ -19,6 +19,7 @@ func (s *stack) newReplicator(role string) *replicator.Replicator {
 			return links.Send(to, c, transport.KindReplicator, payload)
 		},
 		Observer: s.node.exporter.replicatorObserver(role),
+		Direct:   true, // the transport calls without a lock
 		Expire:   data.expiry(), Durable: s.node.files[role],
 	})
 }

@@ -60,7 +60,7 @@ func newBenchNode(id view.NodeID, n int, open func(transport.Config) (transport.
 		return nil, err
 	}
 	node := &benchNode{tr: tr, pong: make(chan struct{}, n)}
-	node.Replicator = New(Config{Self: id, Send: func(to view.NodeID, c transport.Class, p []byte) error {
+	node.Replicator = New(Config{Self: id, Direct: true, Send: func(to view.NodeID, c transport.Class, p []byte) error {
 		return tr.Send(to, c, transport.KindReplicator, p)
 	}})
 	tr.Handle(transport.KindReplicator, func(from view.NodeID, p []byte) {

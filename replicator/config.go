@@ -55,6 +55,11 @@ type Config struct {
 	Durable *Durable
 	// Seed feeds the order in which peers are gossiped with. Default: from Self.
 	Seed uint64
+	// Direct lets HandleFrame deal with small frames itself, and so call Send, on the
+	// goroutine of who calls it, when the replicator has nothing else to do. That is
+	// quicker by a change of goroutine. It must be false where HandleFrame is called with
+	// a lock held that Send takes.
+	Direct bool
 	// Inbox bounds the frames that wait for the replicator's goroutine; more are
 	// dropped and counted, and come again. Default 4096.
 	Inbox int

@@ -2,7 +2,6 @@ package replicator
 
 import (
 	"errors"
-	"runtime/debug"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/transport"
@@ -22,6 +21,9 @@ type loop struct {
 	stats   Stats
 	warned  clock.Instant
 	disk    disk
+	// timer fires at armed, or has.
+	timer *time.Timer
+	armed clock.Instant
 
 	// The newest message encoded: sends of one message to several peers follow
 	// each other.
@@ -32,6 +34,7 @@ type loop struct {
 func (l *loop) init(r *Replicator) {
 	c := &r.cfg
 	l.r = r
+	l.timer, l.armed = time.NewTimer(time.Hour), clock.Never
 	l.waiters = map[core.RequestID]*waiter{}
 	l.subs.exact = map[string][]*subscription{}
 	l.core = core.New(core.Config{Self: c.Self, Role: c.Role, Timeout: c.Timeout, BatchEvery: c.BatchEvery,
@@ -42,38 +45,51 @@ func (l *loop) init(r *Replicator) {
 // run steps the core until the replicator is closed. A bug in the core ends this
 // replicator and not the process.
 func (l *loop) run() {
-	defer l.end()
 	defer func() {
-		if x := recover(); x != nil {
-			l.r.cfg.Logger.Error("replicator: broken, closing it", "role", l.r.cfg.Role, "panic", x, "stack", string(debug.Stack()))
-		}
+		defer l.timer.Stop()
+		l.locked(l.end)
 	}()
-	l.restore()
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+	func() {
+		// New has taken it.
+		defer l.r.running.Unlock()
+		defer l.contain()
+		l.restore()
+		l.arm()
+	}()
 	for {
-		timer.Reset(l.untilDeadline())
 		select {
 		case <-l.r.quit:
 			return
-		case <-timer.C:
-			l.step(core.Tick{})
-			l.carryOut()
+		case <-l.timer.C:
+			l.locked(l.tick)
 		case <-l.r.wake:
-			l.drain()
+			l.locked(l.drain)
 		}
 	}
 }
 
-func (l *loop) untilDeadline() time.Duration {
+// locked runs f while nobody else steps the core.
+func (l *loop) locked(f func()) {
+	l.r.running.Lock()
+	defer l.r.running.Unlock()
+	defer l.contain()
+	f()
+}
+
+func (l *loop) deadline() clock.Instant {
 	d := clock.Min(l.core.Deadline(), clock.Min(l.disk.writeAt, l.disk.stampAt))
-	if d == clock.Never {
-		return time.Hour
-	}
-	return max(d.Sub(l.r.cfg.Clock.Now()), 0)
+	return clock.Min(d, l.r.cfg.Clock.Now().Add(time.Hour))
+}
+
+func (l *loop) tick() {
+	l.armed = clock.Never
+	l.step(core.Tick{})
+	l.carryOut()
+	l.arm()
 }
 
 func (l *loop) drain() {
+	defer l.arm()
 	r := l.r
 	r.mu.Lock()
 	jobs := r.inbox
@@ -135,6 +151,9 @@ func (l *loop) carryOut() {
 	if err := l.save(); err != nil {
 		l.retract(err)
 	}
+	// Before anybody can know of a change: else a subscriber that is ready meanwhile is
+	// shown the same state twice.
+	l.subs.changed(l.out.Changed)
 	for i := range l.out.Send {
 		l.send(&l.out.Send[i])
 	}
@@ -142,7 +161,6 @@ func (l *loop) carryOut() {
 	for i := range l.out.Reply {
 		l.answer(&l.out.Reply[i])
 	}
-	l.subs.changed(l.out.Changed)
 	for i := range l.out.Trace {
 		l.trace(&l.out.Trace[i])
 	}

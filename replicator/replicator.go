@@ -28,12 +28,14 @@ type Replicator struct {
 	closing bool
 	last    Stats // of the time when it was closed
 
-	wake chan struct{}
-	quit chan struct{}
-	done chan struct{}
+	wake     chan struct{}
+	quit     chan struct{}
+	quitOnce sync.Once
+	done     chan struct{}
 
-	// What follows belongs to the goroutine.
-	loop loop
+	// running is held by whoever steps the core; loop belongs to them (direct.go).
+	running sync.Mutex
+	loop    loop
 }
 
 // job is something for the goroutine to do: exactly one of its fields is set.
@@ -71,6 +73,7 @@ func New(cfg Config) *Replicator {
 	cfg = cfg.withDefaults()
 	r := &Replicator{cfg: cfg, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	r.loop.init(r)
+	r.running.Lock() // until the keys of the file are there
 	go r.loop.run()
 	return r
 }
@@ -96,8 +99,11 @@ func (r *Replicator) Self() view.NodeID { return r.cfg.Self }
 
 // HandleFrame takes the payload of a frame, without the role. It never blocks:
 // when the inbox is full the frame is dropped and counted, and its sender
-// repeats it. The payload is copied.
+// repeats it. The payload is only used during the call.
 func (r *Replicator) HandleFrame(from view.NodeID, payload []byte) {
+	if r.cfg.Direct && light(payload) && r.direct(&job{frame: payload, from: from}) {
+		return
+	}
 	r.post(job{frame: append([]byte{}, payload...), from: from})
 }
 
@@ -155,7 +161,7 @@ func (r *Replicator) call(ctx context.Context, f func()) error {
 // Update changes the keys of ops, all or none, here first and then at as many
 // replicas as level asks for. It blocks until the level is fulfilled, refused,
 // or given up at the context's deadline; a nil error means fulfilled. The plans
-// run on the replicator's goroutine: they must be quick and must not call it.
+// run while the replicator does nothing else: they must be quick and must not call it.
 func (r *Replicator) Update(ctx context.Context, ops []Op, level Level, opts ...Option) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -216,7 +222,8 @@ func (r *Replicator) do(ctx context.Context, op string, level Level, event func(
 	r.nextID++
 	w.id = r.nextID
 	r.mu.Unlock()
-	if !r.post(job{event: event(w.id, deadline), waiter: w}) {
+	j := job{event: event(w.id, deadline), waiter: w}
+	if !r.direct(&j) && !r.post(j) {
 		return core.Reply{}, ErrClosed
 	}
 	select {
@@ -323,12 +330,9 @@ func (r *Replicator) Status(ctx context.Context) (s Stats, peers []PeerStats, er
 // subscriber's function that has not returned. Idempotent.
 func (r *Replicator) Close() error {
 	r.mu.Lock()
-	first := !r.closing
 	r.closing = true
 	r.mu.Unlock()
-	if first {
-		close(r.quit)
-	}
+	r.quitOnce.Do(func() { close(r.quit) })
 	<-r.done
 	return nil
 }

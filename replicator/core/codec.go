@@ -188,6 +188,12 @@ func appendStatus(b []byte, m *Status) []byte {
 	return wire.AppendBool(appendUs(b, m.Base, m.Ends), m.Fresh)
 }
 
+// Light reports whether a frame holds a message that is dealt with in little time, if it
+// is small: one that makes nobody look through keys, or encode whole values.
+func Light(frame []byte) bool {
+	return len(frame) > 0 && (frame[0] == tagDeltas || frame[0] == tagAck || frame[0] == tagRepairAck)
+}
+
 // Decode reads one message. It allocates no more than a small multiple of the
 // frame's size; strings and bytes that the message keeps are copies, except that
 // Bytes and Data alias the frame.
