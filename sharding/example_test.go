@@ -267,6 +267,31 @@ func ExamplePassivation() {
 	// Output: a is no longer kept
 }
 
+// What lives on this node can be listed, and limited while it runs.
+func ExampleLocalShard() {
+	ended := make(chan string, 10)
+	pages, ctx, done := alone(sharding.Type[string, string]{
+		Name: "page", Shards: 1,
+		New:         func(string) sharding.Entity[string, string] { return page{ended} },
+		Passivation: sharding.Passivation{Limit: 100},
+	})
+	defer done()
+	for _, id := range []string{"home", "news", "about"} {
+		_, _ = pages.Ask(ctx, id, "show")
+	}
+	for _, s := range pages.Local() {
+		fmt.Println("shard", s.Shard, s.Entities)
+	}
+	fmt.Println(pages.SetEntityLimit(1)) // this node is short of memory
+	fmt.Println(<-ended, <-ended, "are no longer kept")
+	fmt.Println(pages.SetEntityLimit(0))
+	// Output:
+	// shard 0 [about home news]
+	// <nil>
+	// home news are no longer kept
+	// sharding: type page: limit of 0 instances: it must be positive, and the type must have one (Passivation)
+}
+
 // poller works by itself, without being asked.
 type poller struct{ polled chan string }
 

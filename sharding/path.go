@@ -52,6 +52,8 @@ type path[Req, Resp any] struct {
 	// memories is nil unless the type remembers its entities.
 	memories *memories
 	entities entity.Counters
+	// limit is the present one of Passivation.
+	limit atomic.Int64
 }
 
 func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
@@ -65,6 +67,7 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 		typ:    t, epoch: time.Now(),
 		locals: make([]atomic.Pointer[entity.Shard[Req, Resp]], t.Shards),
 	}
+	p.limit.Store(int64(t.Passivation.Limit))
 	p.extract = extractor{info.shards, t.ShardOf}
 	p.print = p.extract.fingerprint()
 	p.keeps = t.keeps()

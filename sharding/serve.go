@@ -46,7 +46,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			Type: p.name, Node: inc.self, Shards: p.shards, New: p.typ.New,
 			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc}, Confirm: p.confirm(inc), Lived: p.hook(),
 			Control: p.typ.Control, Supervision: p.typ.Supervision,
-			Passivation: p.typ.Passivation, StopTimeout: p.typ.StopTimeout,
+			Passivation: p.typ.Passivation, Limit: &p.limit, StopTimeout: p.typ.StopTimeout,
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
 			Admit: p.typ.admit,
 			Epoch: p.epoch, Counters: &p.entities, Logger: logger,

@@ -40,8 +40,10 @@ type Config[Req, Resp any] struct {
 	Mailbox int
 	// IdleTimeout ends instances without mail; 0 never.
 	IdleTimeout time.Duration
-	// Passivation limits the number of instances.
+	// Passivation limits the number of instances. Limit, if set, is where the present
+	// limit stands instead: it may change at any time, and must be positive.
 	Passivation Passivation
+	Limit       *atomic.Int64
 	// StopTimeout bounds the end of a passivated instance; 0: it may take for ever.
 	StopTimeout time.Duration
 	// Keeper replicates the states of the entities; nil: they live here alone.

@@ -39,7 +39,11 @@ const shrinkEvery = time.Second
 
 // share returns how many instances each shard may have.
 func (h *Host[Req, Resp]) share() int {
-	return max(h.cfg.Passivation.Limit/max(int(h.hosted.Load()), 1), 1)
+	limit := h.cfg.Passivation.Limit
+	if h.cfg.Limit != nil {
+		limit = int(h.cfg.Limit.Load())
+	}
+	return max(limit/max(int(h.hosted.Load()), 1), 1)
 }
 
 // shrink makes the shards keep to their shares until the Host is closed: each got

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,32 @@ func TestTheLimitIsDividedOverShards(t *testing.T) {
 		r.AbandonShard(1)
 		deliver(t, s, "e6", ask(1, 20))
 		r.expectIDs(t, s, "e4", "e5", "e6")
+	})
+}
+
+// The limit may change while instances live: they end soon, or there is room for more.
+func TestTheLimitChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var limit atomic.Int64
+		limit.Store(3)
+		r := newRig(t, func(c *Config[int, int]) { c.Passivation, c.Limit = Passivation{Limit: 1}, &limit })
+		s := r.start(t, 0)
+		call := uint64(0)
+		use := func(ids ...string) {
+			for _, id := range ids {
+				call++
+				deliver(t, s, id, ask(1, call))
+				synctest.Wait()
+			}
+		}
+		use("a", "b", "c", "d")
+		r.expectIDs(t, s, "b", "c", "d")
+		limit.Store(1)
+		pass(2 * shrinkEvery)
+		r.expectIDs(t, s, "d")
+		limit.Store(2)
+		use("e", "f")
+		r.expectIDs(t, s, "e", "f")
 	})
 }
 
