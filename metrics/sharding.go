@@ -48,7 +48,7 @@ func shardingSeries() []series {
 		}, "type", "direction", "result"),
 		counter("fence_rejections_total", "Messages and orders with a token that is not the shard's.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Stale) }), "type"),
-		counter("duplicate_activations_total", "Instances that were found to live twice; must stay 0.",
+		counter("duplicate_activations_total", "Shards that were found to live twice, on the node that found it; must stay 0.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Duplicates) }), "type"),
 		counter("entity_handled_total", "Handler calls that ended.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Handled) }), "type"),

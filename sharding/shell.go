@@ -323,7 +323,18 @@ func (sh *shell) note(t traceLine) {
 		if sh.path != nil {
 			sh.path.base().counters.stale.Add(1)
 		}
+	case coordinator.TraceDouble:
+		sh.double(&t)
 	}
+}
+
+// double tells of a shard that lives on two nodes: the lower token is told to stop.
+func (sh *shell) double(t *traceLine) {
+	if sh.path != nil {
+		sh.path.base().counters.duplicates.Add(1)
+	}
+	sh.s.log.Error("sharding: shard lives twice, the older one is told to stop",
+		"type", sh.info.name, "shard", t.shard, "node", t.node, "token", t.token)
 }
 
 // noteTerm dates an event by the term in which it happened: its token may be older.

@@ -86,7 +86,9 @@ type Stats struct {
 	Abandoned uint64
 	// Passivated counts instances that ended for being idle or by their own wish.
 	Passivated uint64
-	// Duplicates counts instances that were found to live twice: always 0.
+	// Duplicates counts shards that were found to live twice: by the coordinator, on its
+	// node, when it took office, or by their host. It stays 0 as long as single instance
+	// holds.
 	Duplicates uint64
 
 	// Shards and Entities are hosted here now.

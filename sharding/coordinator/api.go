@@ -214,6 +214,7 @@ const (
 	TraceCensus       = "census complete"
 	TraceClaim        = "claim adopted"
 	TraceClaimStale   = "claim ignored"
+	TraceDouble       = "shard lives twice"
 	TraceRegistered   = "region registered"
 	TraceRefused      = "region refused"
 	TraceGone         = "region gone"

@@ -222,7 +222,12 @@ func (c *Core) adoptClaims() {
 		s := &c.shards[cl.shard]
 		if s.phase != free {
 			c.strays = append(c.strays, stray{cl.node, cl.shard, cl.token})
-			c.traceShard(TraceClaimStale, cl.shard, cl.node, cl.token, "another home has a higher token")
+			kind := TraceClaimStale
+			if cl.state == protocol.ClaimHosted && s.phase == hosted && s.home != cl.node {
+				// What promises and leases are to prevent, unless a proof of death was wrong.
+				kind = TraceDouble
+			}
+			c.traceShard(kind, cl.shard, cl.node, cl.token, "another home has a higher token")
 			continue
 		}
 		c.adopt(s, cl)

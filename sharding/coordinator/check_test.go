@@ -36,7 +36,12 @@ func (c *checker) fail(format string, args ...any) {
 	}
 }
 
-func (c *checker) trace(_ *node, kind string) { c.marks[kind]++ }
+func (c *checker) trace(n *node, kind string) {
+	c.marks[kind]++
+	if kind == coordinator.TraceDouble {
+		c.fail("S1: %d finds a shard that lives twice, or takes one for it", n.id)
+	}
+}
 
 func (c *checker) written(records []protocol.Record) {
 	for _, r := range records {

@@ -246,6 +246,9 @@ func TestTheHighestClaimWins(t *testing.T) {
 	if h := b.c.Homes(); len(h) != 1 || h[0].Node != 2 {
 		t.Fatalf("homes %v", h)
 	}
+	if !b.traced(TraceDouble) {
+		t.Error("nobody is told that shard 1 lives twice")
+	}
 	b.now = b.now.Add(time.Second)
 	b.step(Tick{})
 	if o := one[*protocol.HandOff](b); o.Shards[0].Token.Seq != 7 {
