@@ -31,11 +31,16 @@ func ExampleCodec() {
 			return sharding.Func(func(_ *sharding.Context, p price) ([]byte, error) { return []byte{p.cents + 1}, nil })
 		},
 		ReqCodec:  priceCodec{},
-		RespCodec: sharding.Raw[[]byte]{}, // what []byte has by default; string has Text, struct{} None, others Msgpack
+		RespCodec: sharding.Raw[[]byte]{}, // what []byte has by default
 	})
 	defer done()
 	fmt.Println(shops.Ask(ctx, "corner", price{4}))
-	// Output: [5] <nil>
+	// string has Text by default, struct{} None, and all else Msgpack.
+	var defaults = []any{sharding.Text[string]{}, sharding.None{}, sharding.Msgpack[Deposit]{}}
+	fmt.Printf("%T\n", defaults[1])
+	// Output:
+	// [5] <nil>
+	// sharding.None
 }
 
 // Entities know who sent a message, and answer a tell with one of their own: it goes

@@ -277,3 +277,29 @@ func TestPauseHoldsAndAbandonDrops(t *testing.T) {
 		}
 	})
 }
+
+// A home that does not run the type, or no longer, says so: the asker gets one typed
+// error, and nothing is kept of the message.
+func TestAHomeWithoutTheTypeSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		n, o := c.add("n"), c.add("o")
+		r := n.register(newJournal(), nil)
+		n.start()
+		o.start() // without the type
+		c.install(n, o)
+		inc := r.p.now.Load()
+		call := r.p.calls.begin(3, o.self.ID)
+		frame := appendRequest(nil, "ear", 3, idIn(r, 3), call.number, nil)
+		stamp(frame, Token{Term: 1, Seq: 1}, 1)
+		if err := inc.send(o.self.ID, frame); err != nil {
+			t.Fatal(err)
+		}
+		if !call.await(within(t, 5*time.Second)) || !errors.Is(call.err, ErrUnknownType) || Retryable(call.err) {
+			t.Errorf("answered with %v", call.err)
+		}
+		if got := o.s.Frames().UnknownType; got != 1 {
+			t.Errorf("%d counted", got)
+		}
+	})
+}

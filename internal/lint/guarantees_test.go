@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestGuaranteesNameRealTests checks that each test named in GUARANTEES.md,
-// docs/TESTING.md and docs/SCENARIOS.md exists: a promise without its test is none.
+// TestGuaranteesNameRealTests checks that each test and Example named in
+// GUARANTEES.md and the pages of docs exists: a promise without its test is none.
 func TestGuaranteesNameRealTests(t *testing.T) {
 	tests := map[string]bool{}
 	for _, f := range tree(t) {
@@ -17,13 +17,13 @@ func TestGuaranteesNameRealTests(t *testing.T) {
 			continue
 		}
 		for _, decl := range f.ast.Decls {
-			if fn, ok := decl.(*ast.FuncDecl); ok && strings.HasPrefix(fn.Name.Name, "Test") {
+			if fn, ok := decl.(*ast.FuncDecl); ok && (strings.HasPrefix(fn.Name.Name, "Test") || strings.HasPrefix(fn.Name.Name, "Example")) {
 				tests[fn.Name.Name] = true
 			}
 		}
 	}
-	name := regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)`")
-	for _, page := range []string{"GUARANTEES.md", "docs/TESTING.md", "docs/SCENARIOS.md"} {
+	name := regexp.MustCompile("`((?:Test|Example)[A-Z][A-Za-z0-9_]*)`")
+	for _, page := range []string{"GUARANTEES.md", "docs/TESTING.md", "docs/SCENARIOS.md", "docs/FEATURES.md"} {
 		text, err := os.ReadFile("../../" + page)
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestGuaranteesNameRealTests(t *testing.T) {
 				t.Errorf("%s names %s, which does not exist", page, m[1])
 			}
 		}
-		if page == "GUARANTEES.md" && len(found) < 30 {
+		if (page == "GUARANTEES.md" || page == "docs/FEATURES.md") && len(found) < 30 {
 			t.Errorf("%s names %d tests only", page, len(found))
 		}
 	}

@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -169,4 +170,38 @@ func TestRebalanceTakesWhatMovedLeast(t *testing.T) {
 			}
 		}
 	}
+}
+
+// After a move, a shard goes to who has joined since and will not be restarted again.
+func ExampleMoved() {
+	s := sized(2, 0, 3)
+	s.Regions[2].Joined = 7
+	fmt.Println(LeastShards{}.Allocate(s, 0, 0))
+	s.Moved = map[protocol.ShardID]Moved{0: {Times: 1, Since: 5}}
+	fmt.Println(LeastShards{}.Allocate(s, 0, 0))
+	// Output:
+	// 0000000000000002
+	// 0000000000000003
+}
+
+// All on the most senior, and after it on its heir.
+func ExampleSenior() {
+	s := sized(0, 0)
+	fmt.Println(Senior{}.Allocate(s, 0, 0))
+	s.Regions[0].Leaving = true
+	fmt.Println(Senior{}.Allocate(s, 0, 0))
+	// Output:
+	// 0000000000000001
+	// 0000000000000002
+}
+
+// Each shard has its place on the ring of names: few move when a node comes.
+func ExampleConsistentHashing() {
+	h, s := hashed(3, 12)
+	fmt.Println("before:", len(h.Rebalance(s)), "to move")
+	s.Regions = append(s.Regions, Region{Node: 4, Name: "n04"})
+	fmt.Println("a fourth has come:", len(h.Rebalance(s)), "of 12 move")
+	// Output:
+	// before: 0 to move
+	// a fourth has come: 4 of 12 move
 }
