@@ -201,8 +201,8 @@ func TestSingletonWhenSeveralLeaveAtOnce(t *testing.T) {
 		}
 		leaving.Wait()
 		th.install(th.nodes[3])
-		if got := th.at(t, 3); got.Node != 4 || th.twice.Load() {
-			t.Errorf("%+v, want node 4; twice at once: %v", got, th.twice.Load())
+		if got := th.at(t, 3); got.Node != 4 || got.Count != 2 || th.twice.Load() {
+			t.Errorf("%+v, want node 4 and count 2; twice at once: %v", got, th.twice.Load())
 		}
 	})
 }

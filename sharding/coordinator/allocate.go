@@ -58,21 +58,53 @@ func (c *Core) place() {
 		return
 	}
 	var st *strategy.State
+	full := false
 	for i := range c.shards {
-		s := &c.shards[i]
-		if s.phase != free || !s.known && len(s.waiters) == 0 {
+		id, s := protocol.ShardID(i), &c.shards[i]
+		if s.phase != free || !s.known && len(s.waiters) == 0 || full && s.from == 0 {
 			continue
 		}
 		if st == nil {
-			if st = c.state(); !c.enough(st) {
-				c.traceShard(TraceNoRegion, protocol.ShardID(i), 0, s.token, "too few regions")
-				return
-			}
+			st = c.state()
 		}
-		if !c.choose(st, protocol.ShardID(i)) {
-			return
+		home := c.bearer(st, s)
+		if home == 0 && !full {
+			home = c.homeFor(st, id)
 		}
+		if home == 0 {
+			full = true
+			continue
+		}
+		c.choose(st, id, home)
 	}
+}
+
+// homeFor finds a region for a shard that nothing waits for anywhere. Zero: there
+// is none, nor for any other such shard.
+func (c *Core) homeFor(st *strategy.State, id protocol.ShardID) view.NodeID {
+	why := "too few regions"
+	if c.enough(st) {
+		if home := c.ask(st, id); home != 0 {
+			return home
+		}
+		why = "none is eligible"
+	}
+	c.traceShard(TraceNoRegion, id, 0, c.shards[id].token, why)
+	return 0
+}
+
+// bearer returns the region at which the state of a shard waits that is on its way,
+// zero if there is none. It comes before all others, also when it is to lose its
+// shards by now: a state that waits there can only be moved on with a shard that
+// lives. If the new home has gone, or is silent, the former one has kept the state.
+func (c *Core) bearer(st *strategy.State, s *shard) view.NodeID {
+	if r := st.Region(s.prefer); r != nil && !r.Silent && (!r.Leaving || s.from != 0) {
+		return s.prefer
+	}
+	if r := st.Region(s.from); r != nil && r.Eligible() {
+		return s.from
+	}
+	return 0
 }
 
 // enough reports whether the minimum numbers of members are here, or were once.
@@ -97,17 +129,9 @@ func (c *Core) membersUp() (n int) {
 	return n
 }
 
-// choose allocates one shard, or reports that no region can take it.
-func (c *Core) choose(st *strategy.State, id protocol.ShardID) bool {
+// choose allocates one shard.
+func (c *Core) choose(st *strategy.State, id protocol.ShardID, home view.NodeID) {
 	s := &c.shards[id]
-	home := s.prefer
-	if r := st.Region(home); r == nil || !r.Eligible() {
-		home = c.ask(st, id)
-	}
-	if home == 0 {
-		c.traceShard(TraceNoRegion, id, 0, s.token, "none is eligible")
-		return false
-	}
 	r := st.Region(home)
 	r.Shards = append(r.Shards, id)
 	s.home, s.token, s.prefer = home, c.next(), 0
@@ -118,10 +142,9 @@ func (c *Core) choose(st *strategy.State, id protocol.ShardID) bool {
 	c.writes.records = append(c.writes.records, c.recordOf(id))
 	if c.cfg.Mutant.Is("HostShard before the ack") {
 		c.host(id)
-		return true
+		return
 	}
 	c.set(s, writing)
-	return true
 }
 
 // ask has the strategy name a region, and mistrusts the answer.

@@ -227,6 +227,7 @@ const (
 	TraceHandOff      = "handoff ordered"
 	TraceStopped      = "shard stopped"
 	TraceResumed      = "move resumed"
+	TraceRetarget     = "move turned to another"
 	TraceCancel       = "move cancelled"
 	TraceStillServed  = "shard still served"
 	TraceNoRegion     = "no region for shard"

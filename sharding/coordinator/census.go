@@ -246,9 +246,7 @@ func (c *Core) adopt(s *shard, cl claim) {
 		s.move = c.next()
 		if s.target = cl.to; cl.to != 0 && c.view.Member(cl.to) == nil {
 			// The state was on its way to a member that has gone: to another, then.
-			if s.target = c.ask(c.state(), cl.shard); s.target == cl.node {
-				s.target = 0
-			}
+			c.retarget(cl.shard)
 		}
 		c.handOff(cl.shard)
 		return

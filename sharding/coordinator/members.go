@@ -134,9 +134,13 @@ func (c *Core) dropGone() {
 			c.unhome(s)
 			s.from, s.prefer = 0, 0
 		}
-		if s.phase == closing {
+		switch {
+		case s.phase == closing:
 			s.closers = slices.DeleteFunc(s.closers, gone)
 			c.closed(id)
+		case s.phase == stopping && s.target != 0 && gone(s.target):
+			c.retarget(id)
+			c.handOff(id)
 		}
 	}
 	c.strays = slices.DeleteFunc(c.strays, func(st stray) bool { return gone(st.node) })

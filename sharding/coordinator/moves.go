@@ -74,11 +74,30 @@ func (c *Core) beginAck(from view.NodeID, shards []protocol.ShardToken) {
 	}
 }
 
-// closed goes on to HandOff when the last route is closed.
+// closed goes on to HandOff when the last route is closed. If the new home has gone
+// meanwhile, or is to lose its shards, another one is named, or the move is off.
 func (c *Core) closed(id protocol.ShardID) {
-	if s := &c.shards[id]; s.phase == closing && len(s.closers) == 0 {
-		c.handOff(id)
+	s := &c.shards[id]
+	if s.phase != closing || len(s.closers) > 0 {
+		return
 	}
+	if c.leaving(s.target) || c.view.Member(s.target) == nil {
+		if c.retarget(id); s.target == 0 {
+			c.cancel(id)
+			return
+		}
+	}
+	c.handOff(id)
+}
+
+// retarget names another new home for a move that is under way. Zero is nobody: a
+// former home that has begun to stop keeps the state then, and may get the shard back.
+func (c *Core) retarget(id protocol.ShardID) {
+	s := &c.shards[id]
+	if s.target = c.ask(c.state(), id); s.target == s.home {
+		s.target = 0
+	}
+	c.traceShard(TraceRetarget, id, s.target, s.move, "")
 }
 
 func (c *Core) handOff(id protocol.ShardID) {

@@ -105,10 +105,12 @@ func (c *Core) tellDrained() {
 }
 
 // tenants counts the shards that are hosted at a member, and reports whether any
-// is on its way there or away.
+// is on its way there or away. A state that waits there counts, too.
 func (c *Core) tenants(n view.NodeID) (left uint32, going bool) {
 	for i := range c.shards {
 		switch s := &c.shards[i]; {
+		case s.target == n, s.phase == free && s.from != 0 && s.prefer == n:
+			going = true
 		case s.home != n:
 		case s.phase == hosted:
 			left++

@@ -45,7 +45,7 @@ func (c *Core) resumeMoves() {
 		if s.phase != free || s.from != 0 || c.view.Member(h.node) == nil {
 			continue
 		}
-		if c.leaving(h.node) {
+		if c.leaving(h.node) && h.node == h.From {
 			c.sendOn(&h)
 			continue
 		}
@@ -59,7 +59,7 @@ func (c *Core) resumeMoves() {
 func (c *Core) sendOn(h *heldAt) {
 	st, s := c.state(), &c.shards[h.Shard]
 	target := c.ask(st, h.Shard)
-	if h.node != h.From || target == 0 || target == h.node || h.Token.Less(s.token) {
+	if target == 0 || target == h.node || h.Token.Less(s.token) {
 		return
 	}
 	s.home, s.token, s.known = h.node, h.Token, true

@@ -60,6 +60,7 @@ func (c *Core) finishDrain() {
 		if h := &c.hosts[i]; c.lease && (h.phase == starting || h.phase == running) {
 			c.stop(StopShard{Shard: protocol.ShardID(i), Token: h.token})
 		}
+		c.giveUp(protocol.ShardID(i))
 	}
 	if c.hosting == 0 {
 		c.drain.told = true

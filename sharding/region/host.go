@@ -32,6 +32,9 @@ type host struct {
 	again view.NodeID
 	// within is how long that may take.
 	within time.Duration
+	// stranded: it has stopped, to has gone from the view, and its state waits here
+	// for another home to be named. Invariant: only while stopping.
+	stranded bool
 	// next is a start that waits for the stop. Invariant: only while stopping.
 	next *protocol.HostOrder
 }
@@ -59,7 +62,7 @@ func (c *Core) hostShard(from view.NodeID, m *protocol.HostShards, o protocol.Ho
 		c.promise(from, o.Shard, o.Token)
 		return
 	}
-	takes := c.cfg.Hosts && !c.drain.on
+	takes := c.takes(o.Shard)
 	if h.phase == none && !takes || h.phase != none && o.Token.Less(h.token) {
 		c.promise(from, o.Shard, o.Token)
 		return
@@ -72,9 +75,17 @@ func (c *Core) hostShard(from view.NodeID, m *protocol.HostShards, o protocol.Ho
 		c.outbox.hosted.add(from, m.Header(), protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 	case same:
 		// It starts: that is answered when it runs. Or it stops: Stopped will say so.
+		c.giveUp(o.Shard)
 	default:
 		c.follow(o, takes)
 	}
+}
+
+// takes reports whether a shard may be started here. A node that drains still takes
+// one whose state waits here, as long as it can be moved on: or the state were lost.
+func (c *Core) takes(s protocol.ShardID) bool {
+	_, bears := c.kept[s]
+	return c.cfg.Hosts && (!c.drain.on || bears && !c.drain.last)
 }
 
 // follow makes way for a later allocation than the one that lives here.
@@ -147,6 +158,9 @@ func (c *Core) handOff(r Received, m *protocol.HandOff) {
 			c.promise(r.From, o.Shard, o.Token)
 		case o.Move.Less(h.order):
 			c.traceShard(TraceStaleToken, o.Shard, r.From, o.Move, "HandOff overtaken")
+		case h.phase == stopping && h.stranded:
+			c.dropNext(o)
+			c.turn(o, m.Within)
 		case h.phase == stopping:
 			c.dropNext(o)
 			if h.to != 0 && o.To != 0 && c.view.Member(h.to) == nil {

@@ -63,6 +63,8 @@ func (c *Core) checkHost(id protocol.ShardID) error {
 		return fmt.Errorf("region: shard %v runs under %v, at or below its floor %v", id, h.token, floor)
 	case h.next != nil && h.phase != stopping:
 		return fmt.Errorf("region: shard %v has a start waiting and is not stopping", id)
+	case h.stranded && h.phase != stopping:
+		return fmt.Errorf("region: shard %v is stranded and is not stopping", id)
 	case floor.Less(c.floors.unconfirmed[id]):
 		return fmt.Errorf("region: Stopped of shard %v was promised above its floor", id)
 	}

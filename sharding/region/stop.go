@@ -1,10 +1,14 @@
 package region
 
-import "github.com/peerage-go/peerage/sharding/protocol"
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
 
 func (c *Core) stop(s StopShard) {
 	h := &c.hosts[s.Shard]
-	h.phase, h.to, h.again = stopping, s.To, 0
+	h.phase, h.to, h.again, h.stranded = stopping, s.To, 0, false
 	c.traceShard(TraceStop, s.Shard, s.To, s.Token, "")
 	c.do(s)
 }
@@ -20,15 +24,41 @@ func (c *Core) shardStopped(shards []protocol.ShardToken) {
 		if h.phase == none || h.token != st.Token {
 			continue
 		}
-		if k, ok := c.kept[st.Shard]; ok && h.again != 0 && k.Token == h.token {
-			c.stop(StopShard{Shard: st.Shard, Token: h.token, To: h.again, Within: h.within})
+		if k, ok := c.kept[st.Shard]; ok && k.Token == h.token && h.to != 0 && c.view.Member(h.to) == nil {
+			if h.stranded = true; h.again != 0 {
+				c.turn(protocol.HandOffOrder{Shard: st.Shard, To: h.again}, h.within)
+			}
 			continue
 		}
-		next := h.next
-		c.traceShard(TraceStopped, st.Shard, c.cfg.Self, st.Token, "")
-		c.end(st.Shard)
-		c.outbox.stopped.add(c.office.node, nil, protocol.ShardToken{Shard: st.Shard, Token: c.floors.Token(st.Shard)})
-		c.startNext(next)
+		c.finishStop(st.Shard)
+	}
+}
+
+func (c *Core) finishStop(s protocol.ShardID) {
+	h := &c.hosts[s]
+	next := h.next
+	c.traceShard(TraceStopped, s, c.cfg.Self, h.token, "")
+	c.end(s)
+	c.outbox.stopped.add(c.office.node, nil, protocol.ShardToken{Shard: s, Token: c.floors.Token(s)})
+	c.startNext(next)
+}
+
+// turn sends the state of a stranded shard to another home. If none is named, the
+// stop is over, and the state stays here for whoever gets the shard. An order from
+// before the coordinator saw the former one go changes nothing.
+func (c *Core) turn(o protocol.HandOffOrder, within time.Duration) {
+	switch h := &c.hosts[o.Shard]; {
+	case o.To == 0:
+		c.finishStop(o.Shard)
+	case c.view.Member(o.To) != nil:
+		c.stop(StopShard{Shard: o.Shard, Token: h.token, To: o.To, Within: within})
+	}
+}
+
+// giveUp ends the stop of a stranded shard that nobody turns to another home.
+func (c *Core) giveUp(s protocol.ShardID) {
+	if c.hosts[s].stranded {
+		c.finishStop(s)
 	}
 }
 
@@ -51,7 +81,7 @@ func (c *Core) end(s protocol.ShardID) {
 // startNext starts what waited for the stop, unless the lease went meanwhile: then
 // the order comes again.
 func (c *Core) startNext(o *protocol.HostOrder) {
-	if o != nil && c.lease && !c.drain.on && c.floors.Token(o.Shard).Less(o.Token) {
+	if o != nil && c.lease && c.takes(o.Shard) && c.floors.Token(o.Shard).Less(o.Token) {
 		c.start(*o)
 	}
 }
