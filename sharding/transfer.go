@@ -165,7 +165,7 @@ func (s *Sharding) stateHeld(k arrivalKey, token Token) {
 // that were sent here for nothing are lost, unless their former home took its own.
 func (sh *shell) dropState(e region.DropState) {
 	n := sh.s.arrivals.discard(arrivalKey{sh.info.name, e.Shard, e.From}, e.Token)
-	if n == 0 || e.From == sh.s.cfg.Self.ID || e.Home == e.From {
+	if n == 0 || e.Home == 0 || e.From == sh.s.cfg.Self.ID || e.Home == e.From {
 		return
 	}
 	sh.path.base().counters.statesLost.Add(uint64(n))

@@ -247,6 +247,8 @@ func (c *Core) adopt(s *shard, cl claim) {
 		if s.target = cl.to; cl.to != 0 && c.view.Member(cl.to) == nil {
 			// The state was on its way to a member that has gone: to another, then.
 			c.retarget(cl.shard)
+			c.turn(cl.shard)
+			return
 		}
 		c.handOff(cl.shard)
 		return

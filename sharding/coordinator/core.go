@@ -156,7 +156,7 @@ func (c *Core) set(s *shard, p phase) {
 		c.open++
 	}
 	if !p.moves() {
-		s.move, s.target, s.closers, s.asked, s.deadline = protocol.Token{}, 0, nil, 0, 0
+		s.move, s.target, s.closers, s.asked, s.turned, s.deadline = protocol.Token{}, 0, nil, 0, 0, 0
 	}
 }
 

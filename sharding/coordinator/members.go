@@ -140,7 +140,7 @@ func (c *Core) dropGone() {
 			c.closed(id)
 		case s.phase == stopping && s.target != 0 && gone(s.target):
 			c.retarget(id)
-			c.handOff(id)
+			c.turn(id)
 		}
 	}
 	c.strays = slices.DeleteFunc(c.strays, func(st stray) bool { return gone(st.node) })

@@ -100,6 +100,14 @@ func (c *Core) retarget(id protocol.ShardID) {
 	c.traceShard(TraceRetarget, id, s.target, s.move, "")
 }
 
+// turn orders the owner to send the state to the home that has been named since it
+// was told to stop. It may have stopped already: it keeps the state, and stops again.
+// Only an answer to this order counts, or the state might be where nobody looks.
+func (c *Core) turn(id protocol.ShardID) {
+	c.shards[id].turned = c.next().Seq
+	c.handOff(id)
+}
+
 func (c *Core) handOff(id protocol.ShardID) {
 	s := &c.shards[id]
 	c.set(s, stopping)
@@ -124,8 +132,8 @@ func (c *Core) cancel(id protocol.ShardID) {
 }
 
 // stopped takes the promises in: those of homes free their shards.
-func (c *Core) stopped(from view.NodeID, shards []protocol.ShardToken) {
-	for _, st := range shards {
+func (c *Core) stopped(from view.NodeID, m *protocol.Stopped) {
+	for _, st := range m.Shards {
 		if int(st.Shard) >= len(c.shards) {
 			continue
 		}
@@ -137,13 +145,17 @@ func (c *Core) stopped(from view.NodeID, shards []protocol.ShardToken) {
 			c.unserve(claim{node: from, shard: st.Shard, token: st.Token})
 			continue
 		}
-		c.stoppedAt(from, st)
+		c.stoppedAt(from, m, st)
 	}
 }
 
-func (c *Core) stoppedAt(from view.NodeID, st protocol.ShardToken) {
+func (c *Core) stoppedAt(from view.NodeID, m *protocol.Stopped, st protocol.ShardToken) {
 	s := &c.shards[st.Shard]
 	if s.phase == free {
+		return
+	}
+	if s.phase == stopping && s.turned != 0 && (m.Term != c.term || m.Seq < s.turned) {
+		c.traceShard(TraceStale, st.Shard, from, st.Token, "Stopped before the move was turned to another home")
 		return
 	}
 	if s.home != from || st.Token.Less(s.token) {

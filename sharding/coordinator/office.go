@@ -117,7 +117,7 @@ func (c *Core) dispatch(from view.NodeID, m protocol.Message) {
 		c.answered(from)
 		c.beginAck(from, m.Shards)
 	case *protocol.Stopped:
-		c.stopped(from, m.Shards)
+		c.stopped(from, m)
 	case *protocol.CensusReport:
 		c.answered(from)
 		c.censusReport(from, m)

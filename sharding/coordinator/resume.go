@@ -65,7 +65,7 @@ func (c *Core) sendOn(h *heldAt) {
 	s.home, s.token, s.known = h.node, h.Token, true
 	s.move, s.target = c.next(), target
 	c.traceShard(TraceResumed, h.Shard, target, h.Token, "its state is sent there again")
-	c.handOff(h.Shard)
+	c.turn(h.Shard)
 }
 
 // holdStopped notes where the states are of shards that were stopping when their

@@ -79,11 +79,13 @@ func TestTheFormerHomeKeepsTheState(t *testing.T) {
 	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
 	b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
 	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{f.held[2]}})
-	o := one[*protocol.HandOff](b).Shards[0]
+	order := one[*protocol.HandOff](b)
+	o := order.Shards[0]
 	if o.To != 1 && o.To != 3 || o.Token != tok {
 		t.Fatalf("ordered %+v", o)
 	}
-	b.hear(2, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: tok}}})
+	b.stopped(2, tok, 0).none(count[Write])
+	b.stopped(2, tok, order.Seq)
 	if r := one[Write](b).Records[0]; r.Home != o.To || r.From != 2 {
 		t.Errorf("written %+v after %+v", r, o)
 	}

@@ -76,6 +76,10 @@ type shard struct {
 	closers []view.NodeID
 	// deadline ends phases closing and stopping.
 	deadline clock.Instant
+	// turned is the least Seq of an order to stop the shard that counts as obeyed in
+	// phase stopping: those before it sent the state to a home that has gone. Zero
+	// while the home is the first that was named.
+	turned uint64
 	// asked is the least Seq of an answer that counts in phase asking.
 	asked uint64
 }

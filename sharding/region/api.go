@@ -216,7 +216,8 @@ func (DropState) effect()  {}
 func (Drained) effect()    {}
 
 // DropState says that what StateHeld told of a shard is of no use any more: the
-// shard lives at Home. It comes behind StartShard if that is this node.
+// shard lives at Home, or if that is zero, a later state has come in its place. It
+// comes behind StartShard if Home is this node.
 type DropState struct {
 	Shard protocol.ShardID
 	Token protocol.Token

@@ -58,7 +58,7 @@ func (c *Core) finishDrain() {
 	}
 	for i := range c.hosts {
 		if h := &c.hosts[i]; c.lease && (h.phase == starting || h.phase == running) {
-			c.stop(StopShard{Shard: protocol.ShardID(i), Token: h.token})
+			c.stop(StopShard{Shard: protocol.ShardID(i), Token: h.token}, 0)
 		}
 		c.giveUp(protocol.ShardID(i))
 	}

@@ -3,7 +3,6 @@ package region
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/protocol"
@@ -25,7 +24,7 @@ func (c *Core) stateHeld(s protocol.Held) {
 		s, old = old, s
 	}
 	if ok && s != old {
-		c.do(DropState{Shard: old.Shard, Token: old.Token, From: old.From, Home: c.cfg.Self})
+		c.do(DropState{Shard: old.Shard, Token: old.Token, From: old.From})
 	}
 	if c.kept == nil {
 		c.kept = map[protocol.ShardID]protocol.Held{}
@@ -42,8 +41,8 @@ func (c *Core) dropState(s protocol.ShardID, home view.NodeID, t protocol.Token)
 }
 
 // resend stops a shard once more that stopped here with its state, so that the
-// state goes to another home: the one that it was for has died.
-func (c *Core) resend(o protocol.HandOffOrder, within time.Duration) bool {
+// state goes to another home: the one that it was for has died, or takes nothing.
+func (c *Core) resend(o protocol.HandOffOrder, order turning) bool {
 	k, ok := c.kept[o.Shard]
 	if !ok || k.From != c.cfg.Self || k.Token != o.Token || o.To == 0 || o.To == c.cfg.Self {
 		return false
@@ -51,7 +50,7 @@ func (c *Core) resend(o protocol.HandOffOrder, within time.Duration) bool {
 	c.hosts[o.Shard].token = o.Token
 	c.hosting++
 	c.floors.started(o.Shard, o.Token)
-	c.stop(StopShard{Shard: o.Shard, Token: o.Token, To: o.To, Within: within})
+	c.stop(StopShard{Shard: o.Shard, Token: o.Token, To: o.To, Within: order.within}, order.seq)
 	return true
 }
 

@@ -28,15 +28,24 @@ type host struct {
 	order protocol.Token
 	// to is where the state is sent. Invariant: zero unless stopping.
 	to view.NodeID
-	// again is where the state goes after that: to has gone from the view.
-	again view.NodeID
-	// within is how long that may take.
-	within time.Duration
+	// answers is the Seq of the order that the stop answers, zero if it is of no
+	// coordinator's of this term.
+	answers uint64
+	// again is the order that takes the state elsewhere after that: to has gone from
+	// the view.
+	again turning
 	// stranded: it has stopped, to has gone from the view, and its state waits here
 	// for another home to be named. Invariant: only while stopping.
 	stranded bool
 	// next is a start that waits for the stop. Invariant: only while stopping.
 	next *protocol.HostOrder
+}
+
+// turning is an order to send a state that waits here to another home.
+type turning struct {
+	to     view.NodeID
+	seq    uint64
+	within time.Duration
 }
 
 // hostShards starts shards, or says that they run. A shard that is still stopping
@@ -59,12 +68,12 @@ func (c *Core) hostShard(from view.NodeID, m *protocol.HostShards, o protocol.Ho
 	same := h.phase != none && h.token == o.Token
 	if !same && !c.floors.Token(o.Shard).Less(o.Token) && !c.cfg.Mutant.Is("no token check") {
 		c.traceShard(TraceStaleToken, o.Shard, from, o.Token, "HostShards")
-		c.promise(from, o.Shard, o.Token)
+		c.promise(from, nil, protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 		return
 	}
 	takes := c.takes(o.Shard)
 	if h.phase == none && !takes || h.phase != none && o.Token.Less(h.token) {
-		c.promise(from, o.Shard, o.Token)
+		c.promise(from, nil, protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 		return
 	}
 	h.order = h.order.Max(m.Stamp())
@@ -92,7 +101,7 @@ func (c *Core) takes(s protocol.ShardID) bool {
 func (c *Core) follow(o protocol.HostOrder, takes bool) {
 	h := &c.hosts[o.Shard]
 	if h.phase != stopping {
-		c.stop(StopShard{Shard: o.Shard, Token: h.token})
+		c.stop(StopShard{Shard: o.Shard, Token: h.token}, 0)
 	}
 	if takes && (h.next == nil || h.next.Token.Less(o.Token)) {
 		h.next = &o
@@ -125,18 +134,19 @@ func (c *Core) shardStarted(shards []protocol.ShardToken) {
 	}
 }
 
-// promise gives Stopped for a shard that does not run here under t or below: the
-// floor rises first, so that the promise holds whatever order comes late.
-func (c *Core) promise(to view.NodeID, s protocol.ShardID, t protocol.Token) {
+// promise gives Stopped for a shard that does not run here under the token or
+// below, in answer to an order unless that is nil: the floor rises first, so that the
+// promise holds whatever order comes late.
+func (c *Core) promise(to view.NodeID, order *protocol.Head, st protocol.ShardToken) {
 	if !c.cfg.Mutant.Is("Stopped without a floor") {
-		c.floors.raise(s, t)
+		c.floors.raise(st.Shard, st.Token)
 	}
-	floor := c.floors.Token(s)
-	if h := &c.hosts[s]; h.phase != none && !floor.Less(h.token) {
-		// Running under a later token: the promise is about t alone.
-		floor = t
+	floor := c.floors.Token(st.Shard)
+	if h := &c.hosts[st.Shard]; h.phase != none && !floor.Less(h.token) {
+		// Running under a later token: the promise is about this one alone.
+		floor = st.Token
 	}
-	c.outbox.stopped.add(to, nil, protocol.ShardToken{Shard: s, Token: floor.Max(t)})
+	c.outbox.stopped.add(to, order, protocol.ShardToken{Shard: st.Shard, Token: floor.Max(st.Token)})
 }
 
 // handOff stops shards, and promises the same for those that are not here. An
@@ -148,27 +158,26 @@ func (c *Core) handOff(r Received, m *protocol.HandOff) {
 		return
 	}
 	for _, o := range m.Shards {
-		if !c.inRange(r.From, o.Shard) {
-			continue
+		if c.inRange(r.From, o.Shard) {
+			c.handOffShard(r.From, m, o)
 		}
-		h := &c.hosts[o.Shard]
-		switch {
-		case h.phase == none && c.resend(o, m.Within):
-		case h.phase == none || o.Token.Less(h.token):
-			c.promise(r.From, o.Shard, o.Token)
-		case o.Move.Less(h.order):
-			c.traceShard(TraceStaleToken, o.Shard, r.From, o.Move, "HandOff overtaken")
-		case h.phase == stopping && h.stranded:
-			c.dropNext(o)
-			c.turn(o, m.Within)
-		case h.phase == stopping:
-			c.dropNext(o)
-			if h.to != 0 && o.To != 0 && c.view.Member(h.to) == nil {
-				h.again, h.within = o.To, m.Within
-			}
-		default:
-			c.stop(StopShard{Shard: o.Shard, Token: h.token, To: o.To, Within: m.Within})
-		}
+	}
+}
+
+func (c *Core) handOffShard(from view.NodeID, m *protocol.HandOff, o protocol.HandOffOrder) {
+	h := &c.hosts[o.Shard]
+	order := turning{o.To, m.Seq, m.Within}
+	switch {
+	case h.phase == none && c.resend(o, order):
+	case h.phase == none || o.Token.Less(h.token):
+		c.promise(from, m.Header(), protocol.ShardToken{Shard: o.Shard, Token: o.Token})
+	case o.Move.Less(h.order):
+		c.traceShard(TraceStaleToken, o.Shard, from, o.Move, "HandOff overtaken")
+	case h.phase == stopping:
+		c.dropNext(o)
+		c.goOn(o.Shard, order)
+	default:
+		c.stop(StopShard{Shard: o.Shard, Token: h.token, To: o.To, Within: m.Within}, m.Seq)
 	}
 }
 

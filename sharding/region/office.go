@@ -144,7 +144,7 @@ func (c *Core) raiseTerm(term view.Epoch) {
 	}
 	c.floors.term = term
 	for i := range c.hosts {
-		c.hosts[i].next = nil
+		c.hosts[i].next, c.hosts[i].answers, c.hosts[i].again.seq = nil, 0, 0
 	}
 }
 

@@ -72,8 +72,10 @@ func (c *Core) flush() {
 	o.begun.drain(func(to view.NodeID, _ uint64, list []protocol.ShardToken) {
 		c.do(Send{To: to, Msg: &protocol.BeginAck{Head: c.head(), Shards: list}})
 	})
-	o.stopped.drain(func(to view.NodeID, _ uint64, list []protocol.ShardToken) {
-		c.do(Send{To: to, Msg: &protocol.Stopped{Head: c.head(), Shards: list}})
+	o.stopped.drain(func(to view.NodeID, seq uint64, list []protocol.ShardToken) {
+		h := c.head()
+		h.Seq = seq
+		c.do(Send{To: to, Msg: &protocol.Stopped{Head: h, Shards: list}})
 	})
 	o.hosted.drain(func(to view.NodeID, seq uint64, list []protocol.ShardToken) {
 		h := c.head()

@@ -1,14 +1,11 @@
 package region
 
-import (
-	"time"
+import "github.com/peerage-go/peerage/sharding/protocol"
 
-	"github.com/peerage-go/peerage/sharding/protocol"
-)
-
-func (c *Core) stop(s StopShard) {
+// stop begins the stop of a shard, in answer to the order with that Seq, if any.
+func (c *Core) stop(s StopShard, order uint64) {
 	h := &c.hosts[s.Shard]
-	h.phase, h.to, h.again, h.stranded = stopping, s.To, 0, false
+	h.phase, h.to, h.answers, h.again, h.stranded = stopping, s.To, order, turning{}, false
 	c.traceShard(TraceStop, s.Shard, s.To, s.Token, "")
 	c.do(s)
 }
@@ -25,8 +22,8 @@ func (c *Core) shardStopped(shards []protocol.ShardToken) {
 			continue
 		}
 		if k, ok := c.kept[st.Shard]; ok && k.Token == h.token && h.to != 0 && c.view.Member(h.to) == nil {
-			if h.stranded = true; h.again != 0 {
-				c.turn(protocol.HandOffOrder{Shard: st.Shard, To: h.again}, h.within)
+			if h.stranded = true; h.again.to != 0 {
+				c.turn(st.Shard, h.again)
 			}
 			continue
 		}
@@ -34,24 +31,42 @@ func (c *Core) shardStopped(shards []protocol.ShardToken) {
 	}
 }
 
+// finishStop says that a shard has stopped: to the order that asked for it, so that a
+// coordinator which has named another home since knows which of its orders was obeyed.
 func (c *Core) finishStop(s protocol.ShardID) {
 	h := &c.hosts[s]
 	next := h.next
+	order := protocol.Head{Seq: h.answers}
 	c.traceShard(TraceStopped, s, c.cfg.Self, h.token, "")
 	c.end(s)
-	c.outbox.stopped.add(c.office.node, nil, protocol.ShardToken{Shard: s, Token: c.floors.Token(s)})
+	c.outbox.stopped.add(c.office.node, &order, protocol.ShardToken{Shard: s, Token: c.floors.Token(s)})
 	c.startNext(next)
+}
+
+// goOn takes an order for a shard that is stopping: the same again, or to send the
+// state elsewhere since the home that it was for has gone.
+func (c *Core) goOn(s protocol.ShardID, order turning) {
+	switch h := &c.hosts[s]; {
+	case h.stranded:
+		c.turn(s, order)
+	case h.to == order.to:
+		h.answers = order.seq
+	case h.to != 0 && order.to != 0 && c.view.Member(h.to) == nil:
+		h.again = order
+	}
 }
 
 // turn sends the state of a stranded shard to another home. If none is named, the
 // stop is over, and the state stays here for whoever gets the shard. An order from
 // before the coordinator saw the former one go changes nothing.
-func (c *Core) turn(o protocol.HandOffOrder, within time.Duration) {
-	switch h := &c.hosts[o.Shard]; {
-	case o.To == 0:
-		c.finishStop(o.Shard)
-	case c.view.Member(o.To) != nil:
-		c.stop(StopShard{Shard: o.Shard, Token: h.token, To: o.To, Within: within})
+func (c *Core) turn(s protocol.ShardID, order turning) {
+	h := &c.hosts[s]
+	switch {
+	case order.to == 0:
+		h.answers = order.seq
+		c.finishStop(s)
+	case c.view.Member(order.to) != nil:
+		c.stop(StopShard{Shard: s, Token: h.token, To: order.to, Within: order.within}, order.seq)
 	}
 }
 

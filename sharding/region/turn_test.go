@@ -1,0 +1,107 @@
+package region
+
+import (
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// send tells the node to stop a shard and to send its state to another.
+func (b *bench) send(s protocol.ShardID, t protocol.Token, to view.NodeID) *bench {
+	b.t.Helper()
+	h := b.head()
+	return b.hear(&protocol.HandOff{Head: h, Within: time.Second, Shards: []protocol.HandOffOrder{{Shard: s, Token: t, Move: h.Stamp(), To: to}}})
+}
+
+// keep is what the shell says when a shard has stopped and its state is kept.
+func (b *bench) keep(s protocol.ShardID, t protocol.Token) *bench {
+	b.t.Helper()
+	return b.step(StateHeld{Shard: s, Token: t, From: self}).step(ShardStopped{Shards: st(s, t)})
+}
+
+// A node that drains starts a shard whose state waits there, until it was told that
+// nothing more can go: from there the shard can be moved on.
+func TestADrainingNodeTakesWhatWaitsThere(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		b := newBench(t, &Floors{})
+		b.run(5)
+		b.step(Drain{}).step(StateHeld{Shard: 1, Token: b.token(), From: other})
+		if last {
+			b.hear(&protocol.Drained{Head: b.head(), Left: 1})
+		}
+		b.hostShard(1, b.token())
+		if last {
+			refuse[StartShard](b)
+			want[*protocol.Stopped](b)
+			continue
+		}
+		want[StartShard](b)
+		b.hostShard(2, b.token())
+		refuse[StartShard](b)
+	}
+}
+
+// The home to which a state was sent has died: Stopped is not said before another
+// one has it, or the coordinator knows of none.
+func TestAStrandedStateGoesToAnother(t *testing.T) {
+	const third view.NodeID = 4
+	b := newBench(t, &Floors{})
+	b.view(boss, self, other, third)
+	tok := b.run(1)
+	b.send(1, tok, other)
+	b.view(boss, self, third).keep(1, tok)
+	refuse[*protocol.Stopped](b)
+	b.send(1, tok, other)
+	refuse[StopShard](b)
+	b.send(1, tok, third)
+	if s := want[StopShard](b); s.To != third || s.Token != tok {
+		t.Errorf("%+v", s)
+	}
+	seq := b.seq
+	b.keep(1, tok)
+	if m := want[*protocol.Stopped](b); m.Seq != seq || m.Shards[0].Token != tok {
+		t.Errorf("%+v answers, want %d", m, seq)
+	}
+	// To whoever asks later, too.
+	b.send(1, tok, boss)
+	if s := want[StopShard](b); s.To != boss {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAStrandedStateStaysIfThereIsNoOther(t *testing.T) {
+	for name, end := range map[string]func(*bench, protocol.Token){
+		"told so":   func(b *bench, tok protocol.Token) { b.send(1, tok, 0) },
+		"asked":     func(b *bench, tok protocol.Token) { b.hostShard(1, tok) },
+		"abandoned": func(b *bench, _ protocol.Token) { b.step(Abandoned{}) },
+		"drained":   func(b *bench, _ protocol.Token) { b.step(Drain{}).hear(&protocol.Drained{Head: b.head()}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, &Floors{})
+			tok := b.run(1)
+			b.send(1, tok, other)
+			b.view(boss, self).keep(1, tok)
+			refuse[*protocol.Stopped](b)
+			end(b, tok)
+			want[*protocol.Stopped](b)
+			if len(b.c.Hosted()) > 0 || len(b.c.kept) != 1 {
+				t.Errorf("hosted %v, kept %v", b.c.Hosted(), b.c.kept)
+			}
+		})
+	}
+}
+
+// A stop that an earlier coordinator has ordered answers no order of this one.
+func TestAStopAnswersOnlyOrdersOfItsTerm(t *testing.T) {
+	b := newBench(t, &Floors{})
+	tok := b.run(1)
+	b.send(1, tok, other)
+	b.view(boss, self, other)
+	b.hear(&protocol.CensusRequest{Head: b.head()})
+	b.step(ShardStopped{Shards: st(1, tok)})
+	if m := want[*protocol.Stopped](b); m.Seq != 0 {
+		t.Errorf("answers %d", m.Seq)
+	}
+}
