@@ -198,6 +198,9 @@ func drainAndKillBearer(t *testing.T, after time.Duration, drains bool) (turned 
 			t.Errorf("%s was at node %v and counts %d, node 3 killed after %v, draining %v", id, at[id], n, after, drains)
 		}
 	}
+	if n := l.lost(); n != 0 {
+		t.Errorf("%d states are counted as lost", n)
+	}
 	return l.saw(coordinator.TraceRetarget)
 }
 
@@ -208,4 +211,40 @@ func (l *leavings) chose(n *node, id string) bool {
 	return slices.ContainsFunc(l.nodes[0].s.Explain("tally", shard), func(e TraceEvent) bool {
 		return e.Kind == coordinator.TraceChosen && e.Node == n.self.ID
 	})
+}
+
+// States that reach nobody are lost, and each is counted once: also when the node
+// that had them leaves before it sees the shard live elsewhere.
+func TestLostStatesAreCountedOnce(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			l := newLeavings(t, 3)
+			l.loss = func() bool { return true }
+			if late {
+				l.delay = 100 * time.Millisecond
+			}
+			had := 0
+			for _, id := range l.ids {
+				if got, err := l.regions[0].Ask(within(t, 10*time.Second), id, 0); err != nil {
+					t.Fatal(err)
+				} else if got.Node == 2 {
+					had++
+				}
+			}
+			if err := l.nodes[1].s.Drain(within(t, time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			l.loss = nil
+			l.remove(l.nodes[1])
+			gone := 0
+			for _, id := range l.ids {
+				if l.add(t, 2, id) == 1 {
+					gone++
+				}
+			}
+			if n := l.lost(); had == 0 || gone != had || n != uint64(had) {
+				t.Errorf("%d entities lived on the node that left, %d live without their state, %d are counted", had, gone, n)
+			}
+		})
+	}
 }

@@ -285,8 +285,7 @@ func (sh *shell) stopShard(e region.StopShard) {
 			// Stopped before, and sent to a home that has died since.
 			st.States = sh.s.arrivals.kept(arrivalKey{sh.info.name, st.Shard, sh.s.cfg.Self.ID}, st.Token)
 		}
-		sh.transfer(e.To, st, e.Within)
-		sh.keep(st)
+		sh.keep(st, sh.transfer(e.To, st, e.Within))
 		done(st)
 	})
 }
@@ -305,6 +304,9 @@ func (sh *shell) finishDrain() {
 	select {
 	case <-sh.drained:
 	default:
+		if sh.path != nil {
+			sh.loseKept()
+		}
 		close(sh.drained)
 	}
 }

@@ -72,7 +72,11 @@ type Stats struct {
 	// the coordinator; Forced those stops that took too long.
 	HandoffsOut, HandoffsIn, Forced uint64
 	// StatesOut and StatesIn count entities' states sent with moving shards and taken
-	// in; StatesLost those that should have travelled and did not.
+	// in; StatesLost those without which a shard lives on although it was moved in
+	// order, each once, where that was seen: at its old home if they reached no other, at
+	// the new one if it did not take them. It may count a state that was not lost, when
+	// the coordinator has passed over a new home that was silent; and what dies with the
+	// node that alone had it is counted by nobody.
 	StatesOut, StatesIn, StatesLost uint64
 	// StatesRecovered counts instances of a type with replicated state that began with
 	// what was kept, StatesCold those for which there was nothing.

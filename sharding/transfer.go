@@ -30,8 +30,14 @@ import (
 //
 // Both keep the states, and their region cores know it, until the shard is seen to
 // live under a later token: a coordinator that takes office in between goes on where
-// its predecessor stopped. If the new home dies, or another one is chosen, the
-// states are lost and counted: then the move was not in order after all.
+// its predecessor stopped. If the new home dies before it has them, they go to another
+// one; if it begins to leave, it starts the shard all the same, and passes it on.
+//
+// A state is lost when its shard lives without it. Of those that never arrived the old
+// home knows that, when it sees the shard live, or ends itself; of those that were not
+// taken the new home does. The latter cannot know that the old one has sent them
+// elsewhere since, or has taken its own back: what it counts then is no loss. That
+// happens when a coordinator passes a silent new home over, and hardly ever.
 //
 // The other way round, the new home fetching at its start, was rejected: it
 // lengthens the time in which nobody serves the shard, and the old home must keep
@@ -42,21 +48,20 @@ const transferResend = 500 * time.Millisecond
 
 // transfer sends the states of a stopped shard to its new home, and returns when
 // they have arrived or the time is up.
-func (sh *shell) transfer(to view.NodeID, st entity.Stopped, within time.Duration) {
+func (sh *shell) transfer(to view.NodeID, st entity.Stopped, within time.Duration) (arrived bool) {
 	if len(st.States) == 0 {
-		return
+		return true
 	}
 	ctx, cancel := context.WithTimeout(sh.s.ctx, within)
 	defer cancel()
-	arrived := sh.s.departures.expect(departure{sh.info.name, st.Shard, st.Token})
+	acked := sh.s.departures.expect(departure{sh.info.name, st.Shard, st.Token})
 	defer sh.s.departures.forget(departure{sh.info.name, st.Shard, st.Token})
-	c := sh.path.base().counters
 	for {
 		err := sh.sendStates(ctx, to, st)
 		select {
-		case <-arrived:
-			c.statesOut.Add(uint64(entity.Travelling(st.States)))
-			return
+		case <-acked:
+			sh.path.base().counters.statesOut.Add(uint64(entity.Travelling(st.States)))
+			return true
 		case <-ctx.Done():
 		case <-time.After(transferResend):
 			if v := sh.view.Load(); v.Member(to) != nil {
@@ -64,10 +69,18 @@ func (sh *shell) transfer(to view.NodeID, st entity.Stopped, within time.Duratio
 			}
 			err = transport.ErrUnknownPeer
 		}
-		c.statesLost.Add(uint64(entity.Travelling(st.States)))
-		sh.s.log.Error("sharding: states did not reach the new home", "type", sh.info.name,
-			"shard", st.Shard, "to", to, "states", len(st.States), "error", errors.Join(err, ctx.Err()))
-		return
+		sh.s.log.Warn("sharding: states did not reach the new home", "type", sh.info.name,
+			"shard", st.Shard, "to", to, "states", entity.Travelling(st.States), "error", errors.Join(err, ctx.Err()))
+		return false
+	}
+}
+
+// lose counts states that a shard lives without.
+func (sh *shell) lose(states map[string][]byte, shard ShardID, why string) {
+	n := entity.Travelling(states)
+	sh.path.base().counters.statesLost.Add(uint64(n))
+	if n > 0 {
+		sh.s.log.Error("sharding: states are lost: "+why, "type", sh.info.name, "shard", shard, "states", n)
 	}
 }
 
@@ -143,11 +156,16 @@ func (s *Sharding) handleState(from view.NodeID, frame []byte) error {
 }
 
 // keep keeps the states of a shard that was stopped here, for a coordinator that
-// finds its move half done.
-func (sh *shell) keep(st entity.Stopped) {
+// finds its move half done, or turns it to another home.
+func (sh *shell) keep(st entity.Stopped, arrived bool) {
+	if len(st.States) == 0 {
+		return
+	}
 	key := arrivalKey{sh.info.name, st.Shard, sh.s.cfg.Self.ID}
-	if len(st.States) > 0 && sh.s.arrivals.put(key, st.Token, st.States) {
+	if sh.s.arrivals.put(key, st.Token, st.States, arrived) {
 		sh.inbox.put(region.StateHeld{Shard: st.Shard, Token: st.Token, From: key.from})
+	} else if !arrived {
+		sh.lose(st.States, st.Shard, "they did not arrive, and there is no room for them here")
 	}
 }
 
@@ -161,16 +179,23 @@ func (s *Sharding) stateHeld(k arrivalKey, token Token) {
 	}
 }
 
-// dropState forgets states whose shard lives elsewhere, or here without them. Those
-// that were sent here for nothing are lost, unless their former home took its own.
+// dropState forgets states whose shard lives elsewhere, or here without them.
 func (sh *shell) dropState(e region.DropState) {
-	n := sh.s.arrivals.discard(arrivalKey{sh.info.name, e.Shard, e.From}, e.Token)
-	if n == 0 || e.Home == 0 || e.From == sh.s.cfg.Self.ID || e.Home == e.From {
-		return
+	got := sh.s.arrivals.discard(arrivalKey{sh.info.name, e.Shard, e.From}, e.Token)
+	switch {
+	case got == nil || e.Home == 0:
+	case e.From == sh.s.cfg.Self.ID && !got.arrived:
+		sh.lose(got.states, e.Shard, "they reached no other node, and the shard lives on "+e.Home.String())
+	case e.From != sh.s.cfg.Self.ID && e.Home != e.From:
+		sh.lose(got.states, e.Shard, "they came for nothing, the shard lives on "+e.Home.String())
 	}
-	sh.path.base().counters.statesLost.Add(uint64(n))
-	sh.s.log.Error("sharding: states came for nothing, the shard lives without them", "type", sh.info.name,
-		"shard", e.Shard, "at", e.Home, "states", n)
+}
+
+// loseKept counts what this node, which leaves, has kept alone.
+func (sh *shell) loseKept() {
+	for k, states := range sh.s.arrivals.alone(sh.info.name, sh.s.cfg.Self.ID) {
+		sh.lose(states, k.shard, "they reached no other node, and this one leaves")
+	}
 }
 
 // departure names a transfer on the side of the old home.
@@ -225,7 +250,9 @@ type arrival struct {
 	states   map[string][]byte
 	bytes    int
 	complete bool
-	since    time.Time
+	// arrived: these are kept by the old home, and the new one has them.
+	arrived bool
+	since   time.Time
 }
 
 // arrivals are the states that wait for their shard to be started here.
@@ -262,11 +289,11 @@ func (a *arrivals) add(k arrivalKey, token Token, id string, state []byte) {
 }
 
 // put keeps the states of a whole shard, or reports that there is no room.
-func (a *arrivals) put(k arrivalKey, token Token, states map[string][]byte) bool {
+func (a *arrivals) put(k arrivalKey, token Token, states map[string][]byte, arrived bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.drop(k)
-	got := &arrival{token: token, states: states, since: time.Now(), complete: true}
+	got := &arrival{token: token, states: states, since: time.Now(), complete: true, arrived: arrived}
 	for _, state := range states { // order-free: a sum
 		got.bytes += len(state)
 	}
@@ -288,16 +315,31 @@ func (a *arrivals) kept(k arrivalKey, token Token) map[string][]byte {
 	return nil
 }
 
-// discard drops what is kept of an allocation and returns how many states it was.
-func (a *arrivals) discard(k arrivalKey, token Token) int {
+// discard drops what is kept of an allocation and returns it, nil if nothing is.
+func (a *arrivals) discard(k arrivalKey, token Token) *arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	got := a.all[k]
 	if got == nil || got.token != token {
-		return 0
+		return nil
 	}
 	a.drop(k)
-	return len(got.states)
+	return got
+}
+
+// alone returns what was kept of a type's shards by their old home, self, and never
+// arrived; once.
+func (a *arrivals) alone(typ string, self view.NodeID) map[arrivalKey]map[string][]byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := map[arrivalKey]map[string][]byte{}
+	for k, got := range a.all {
+		if k.typ == typ && k.from == self && !got.arrived {
+			got.arrived = true
+			out[k] = got.states
+		}
+	}
+	return out
 }
 
 // complete reports whether all states of a transfer are here.

@@ -131,8 +131,7 @@ func (c *Core) dropGone() {
 		s.waiters = slices.DeleteFunc(s.waiters, gone)
 		if s.home != 0 && gone(s.home) {
 			c.traceShard(TraceFreed, id, s.home, s.token, "its home left the view")
-			c.unhome(s)
-			s.from, s.prefer = 0, 0
+			c.orphan(s)
 		}
 		switch {
 		case s.phase == closing:
@@ -156,6 +155,17 @@ func (c *Core) dropGone() {
 		c.noteGone(n)
 		c.trace(TraceGone, n, c.termToken(), "")
 	}
+}
+
+// orphan frees a shard whose home has gone. If it was stopping there, its state may
+// have reached the new home: that one gets it, and finds out.
+func (c *Core) orphan(s *shard) {
+	from, target := s.home, s.target
+	if s.phase != stopping && s.phase != asking || c.view.Member(target) == nil {
+		from, target = 0, 0
+	}
+	c.unhome(s)
+	s.from, s.prefer = from, target
 }
 
 // answered notes that an order reached the member.

@@ -125,6 +125,22 @@ func TestAMoveTurnsWhenItsNewHomeDies(t *testing.T) {
 	}
 }
 
+// The former home dies before it can say that the shard has stopped: its state may
+// be at the new one, which gets the shard.
+func TestAStateThatCameFromTheDeadIsTaken(t *testing.T) {
+	b, _, to := handedOff(t)
+	b.view(1, 3, 4)
+	if r := one[Write](b).Records[0]; r.Home != to || r.From != 2 {
+		t.Errorf("written %+v, want %v from 2", r, to)
+	}
+	// Not so if it was not stopping.
+	b, _, _, _ = leaver(t)
+	b.view(1, 3, 4)
+	if r := one[Write](b).Records[0]; r.From != 0 {
+		t.Errorf("written %+v", r)
+	}
+}
+
 // A successor finds a state at its new home, which drains: it is placed there, if the
 // former home has gone or may not say it again.
 func TestResumesAMoveToANodeThatDrains(t *testing.T) {

@@ -30,6 +30,8 @@ type Core struct {
 
 	// kept are the states that wait here, by shard; see held.go.
 	kept map[protocol.ShardID]protocol.Held
+	// sent says to whom a state was sent that was left by an allocation of this node.
+	sent map[protocol.ShardID]view.NodeID
 
 	drain      drainState
 	outbox     outbox

@@ -36,15 +36,32 @@ func (c *Core) stateHeld(s protocol.Held) {
 func (c *Core) dropState(s protocol.ShardID, home view.NodeID, t protocol.Token) {
 	if k, ok := c.kept[s]; ok && k.Token.Less(t) {
 		delete(c.kept, s)
+		delete(c.sent, s)
 		c.do(DropState{Shard: s, Token: k.Token, From: k.From, Home: home})
 	}
+}
+
+// noteSent notes where the state of a shard went that has stopped here.
+func (c *Core) noteSent(s protocol.ShardID, to view.NodeID) {
+	delete(c.sent, s)
+	if _, keeps := c.kept[s]; !keeps {
+		return
+	}
+	if c.sent == nil {
+		c.sent = map[protocol.ShardID]view.NodeID{}
+	}
+	c.sent[s] = to
 }
 
 // resend stops a shard once more that stopped here with its state, so that the
 // state goes to another home: the one that it was for has died, or takes nothing.
 func (c *Core) resend(o protocol.HandOffOrder, order turning) bool {
 	k, ok := c.kept[o.Shard]
-	if !ok || k.From != c.cfg.Self || k.Token != o.Token || o.To == 0 || o.To == c.cfg.Self {
+	if !ok || k.From != c.cfg.Self || k.Token != o.Token || o.To == c.cfg.Self || c.view.Member(o.To) == nil {
+		return false
+	}
+	if c.sent[o.Shard] == o.To {
+		// The same order again, and late: this was tried.
 		return false
 	}
 	c.hosts[o.Shard].token = o.Token

@@ -37,6 +37,7 @@ func (c *Core) finishStop(s protocol.ShardID) {
 	h := &c.hosts[s]
 	next := h.next
 	order := protocol.Head{Seq: h.answers}
+	c.noteSent(s, h.to)
 	c.traceShard(TraceStopped, s, c.cfg.Self, h.token, "")
 	c.end(s)
 	c.outbox.stopped.add(c.office.node, &order, protocol.ShardToken{Shard: s, Token: c.floors.Token(s)})

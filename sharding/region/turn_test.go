@@ -64,7 +64,12 @@ func TestAStrandedStateGoesToAnother(t *testing.T) {
 	if m := want[*protocol.Stopped](b); m.Seq != seq || m.Shards[0].Token != tok {
 		t.Errorf("%+v answers, want %d", m, seq)
 	}
-	// To whoever asks later, too.
+	// The same order once more was late, and is answered; another one is obeyed.
+	b.send(1, tok, third)
+	refuse[StopShard](b)
+	if m := want[*protocol.Stopped](b); m.Seq != b.seq {
+		t.Errorf("%+v answers, want %d", m, b.seq)
+	}
 	b.send(1, tok, boss)
 	if s := want[StopShard](b); s.To != boss {
 		t.Errorf("%+v", s)
