@@ -42,10 +42,14 @@
 // it registers: both sides log the setting and the two values, TypeStatus.Refused
 // shows it, and messages from there fail with ErrSettings. A type that is missing on
 // a node of its role is logged there, and shown as TypeStatus.Unregistered.
+// A refused node that becomes the most senior of its role coordinates all the same:
+// then those with the other settings are refused. What lives there goes on, and
+// nothing starts anywhere before that has ended, so there are never two of an entity.
 //
 // Registry.Cluster, Where and Explain ask all nodes: what runs where, where an
-// entity is and whether it lives, and why. What nodes that hang would have said is missing from the
-// answer, and the answer says so.
+// entity is and whether it lives, and why. What nodes that hang would have said is
+// missing from the answer, and the answer says so; those to whom the connection is
+// lost are not waited for.
 //
 // # Errors
 //

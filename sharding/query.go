@@ -14,10 +14,14 @@ import (
 )
 
 // queryTimeout is what a query gets when its context has no deadline, queryAgain
-// how long it waits before it asks those again who have not answered.
+// how long it waits before it asks those again who have not answered. When only
+// those are missing to whom the connection is lost, or who have left the view, it
+// waits queryGrace for one to come back; it looks every queryLook.
 const (
 	queryTimeout = 3 * time.Second
 	queryAgain   = 500 * time.Millisecond
+	queryGrace   = 200 * time.Millisecond
+	queryLook    = 50 * time.Millisecond
 )
 
 // ErrNoAnswer is a node's failure to answer a query in time.
@@ -92,7 +96,7 @@ func (c *ClusterStats) Totals() (shards, entities int) {
 // Cluster asks all members of the view about a type: the regions, their shards and
 // the number of entities in them. Nodes that do not answer until ctx ends, or for
 // 3 s if it has no deadline, are in Failed with their shards; the rest is there all
-// the same. It fails with ErrUnknownType and ErrNotReady. It may be asked on every
+// the same. Nobody waits longer than a moment for those to whom the connection is lost. It fails with ErrUnknownType and ErrNotReady. It may be asked on every
 // node that knows the type, and changes nothing.
 func (r *Registry) Cluster(ctx context.Context, typ string) (ClusterStats, error) {
 	s, p, err := r.serving(typ)
@@ -214,12 +218,15 @@ func (s *Sharding) survey(ctx context.Context, p dataPath, q *protocol.Query) (*
 	return v, answers, missing(v, answers, p), nil
 }
 
-// collect sends the question, again and again, until all have answered or ctx
-// ends.
+// collect sends the question, again and again, until all have answered that can, or
+// ctx ends.
 func (s *Sharding) collect(ctx context.Context, v *view.View, q *protocol.Query, ch <-chan answered, answers map[view.NodeID]*protocol.Answer) error {
 	frame := protocol.Append(nil, q)
 	again := time.NewTicker(queryAgain)
 	defer again.Stop()
+	look := time.NewTicker(queryLook)
+	defer look.Stop()
+	var lost time.Time
 	ask := true
 	for len(answers) < len(v.Members) {
 		for i := range v.Members {
@@ -236,6 +243,15 @@ func (s *Sharding) collect(ctx context.Context, v *view.View, q *protocol.Query,
 			}
 		case <-again.C:
 			ask = true
+		case now := <-look.C:
+			switch {
+			case !s.allLost(v, answers):
+				lost = time.Time{}
+			case lost.IsZero():
+				lost = now
+			case now.Sub(lost) >= queryGrace:
+				return nil
+			}
 		case <-s.ctx.Done():
 			return ErrNodeStopping
 		case <-ctx.Done():
@@ -243,6 +259,20 @@ func (s *Sharding) collect(ctx context.Context, v *view.View, q *protocol.Query,
 		}
 	}
 	return nil
+}
+
+// allLost reports whether no answer can come at present: the connections to all who
+// have not answered are lost, or the view is without them by now.
+func (s *Sharding) allLost(v *view.View, answers map[view.NodeID]*protocol.Answer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range v.Members {
+		n := v.Members[i].ID
+		if answers[n] == nil && !s.silent[n] && s.view.Member(n) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // missing lists who has not answered, and what should be there.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
@@ -138,6 +139,51 @@ func TestWhereNamesAHomeThatHangs(t *testing.T) {
 		}
 		if checked == 0 {
 			t.Error("no entity is at the node that hangs")
+		}
+	})
+}
+
+// A member whose process has died is named as soon as the connection to it is lost
+// for good; the view need not say so yet. Nobody waits for the time-out.
+func TestQueriesDoNotWaitForTheLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, nodes, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.MinMembers = 3 })
+		fill(t, regions[0], 1)
+		id := "id0"
+		for i := 0; ; i++ {
+			id = fmt.Sprint("id", i)
+			if at, err := nodes[0].reg.Where(t.Context(), "ear", id); err != nil {
+				t.Fatal(err)
+			} else if at.Node == nodes[2].self.ID {
+				break
+			}
+		}
+		c.kill(nodes[2])
+		nodes[0].s.PeerLost(nodes[2].self.ID, transport.Control)
+		start := time.Now()
+		at, err := nodes[0].reg.Where(t.Context(), "ear", id)
+		if !errors.Is(err, ErrNoAnswer) || at.Node != nodes[2].self.ID || time.Since(start) > 2*queryGrace {
+			t.Errorf("%+v, %v after %v", at, err, time.Since(start))
+		}
+		start = time.Now()
+		got, err := nodes[0].reg.Cluster(t.Context(), "ear")
+		if err != nil || len(got.Nodes) != 2 || len(got.Failed) != 1 || got.Failed[0].Node != nodes[2].self.ID || time.Since(start) > 2*queryGrace {
+			t.Errorf("%+v, %v after %v", got, err, time.Since(start))
+		}
+		// One that comes back in time is waited for.
+		n1, n2 := nodes[0].self.ID, nodes[1].self.ID
+		nodes[0].s.PeerLost(n2, transport.Control)
+		c.mu.Lock()
+		c.cuts[[2]view.NodeID{n1, n2}] = true
+		c.mu.Unlock()
+		time.AfterFunc(queryGrace/2, func() {
+			c.mu.Lock()
+			delete(c.cuts, [2]view.NodeID{n1, n2})
+			c.mu.Unlock()
+			nodes[0].s.PeerUp(n2, transport.Control)
+		})
+		if got, err := nodes[0].reg.Cluster(t.Context(), "ear"); err != nil || len(got.Nodes) != 2 {
+			t.Errorf("%+v, %v", got, err)
 		}
 	})
 }

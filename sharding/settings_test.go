@@ -151,3 +151,60 @@ func TestUnregisteredTypeIsVisible(t *testing.T) {
 		}
 	})
 }
+
+// A node whose settings are refused can be the most senior of its role one day, and
+// coordinates then. It harms nothing that lives: what runs under the other settings
+// goes on where it is, for those who reach it, and nothing starts beside it, since an
+// entity of the other settings' shards may belong to any of its own. When it has
+// gone, the others go on as before.
+func TestARefusedNodeInOfficeStartsNothingBesideTheOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		a, odd, b := c.add("a"), c.add("odd"), c.add("b")
+		c.nodes = []*node{a, odd, b}
+		var regions []*Region[say, heard]
+		for _, n := range c.nodes {
+			regions = append(regions, n.register(j, func(ty *Type[say, heard]) {
+				if n == odd {
+					ty.Shards = 8
+				}
+			}))
+			n.start()
+		}
+		c.install(a, odd, b)
+		pass(time.Second)
+		ids, at := make([]string, 40), map[string]*node{}
+		for i := range ids {
+			ids[i] = string(rune('A' + i))
+			h, err := regions[0].Ask(within(t, 5*time.Second), ids[i], say{"a", 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at[ids[i]] = c.nodes[h.Node-1]
+		}
+		c.kill(a)
+		c.install(odd, b)
+		pass(2 * time.Second)
+		if odd.s.Status()[0].Coordinator != odd.self.ID || b.s.Status()[0].Refused == "" {
+			t.Fatal("the odd node is not in office")
+		}
+		for i, id := range ids {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			if h, err := regions[1].Ask(ctx, id, say{"odd", i + 1}); err == nil && (h.Node != b.self.ID || at[id] != b) {
+				t.Errorf("%s, which was at %s, answers at %v while nobody knows who has it", id, at[id].self.Name, h.Node)
+			}
+			cancel()
+		}
+		// The odd one leaves, and b coordinates.
+		c.kill(odd)
+		c.install(b)
+		pass(2 * time.Second)
+		for _, id := range ids {
+			before := j.count(id)
+			h, err := regions[2].Ask(within(t, 5*time.Second), id, say{"b", 1})
+			if err != nil || at[id] == b && h.Count != before+1 || at[id] != b && h.Count != 1 {
+				t.Errorf("%s, which was at %s and handled %d messages, counts %d: %v", id, at[id].self.Name, before, h.Count, err)
+			}
+		}
+	})
+}
