@@ -20,6 +20,14 @@
 // later. It comes back as a new incarnation, and goes again if the link is still
 // broken and still needed.
 //
+// # Events
+//
+// Node.Subscribe tells, in order: views (ViewChanged), members that come and go with the
+// reason and the evidence (MemberJoined, MemberLeft, MemberRemoved), the leader
+// (LeaderChanged), the lease as it pauses and resumes (LeaseChanged), the quorum
+// (QuorumLost, QuorumRegained), what became of connections (PeerUp, PeerLost, PeerDead,
+// PeerAlive), and the end (Abandoned, Removed). Node.Handler shows the last of them.
+//
 // # Errors
 //
 //	*ConfigError   Start refused the settings; every problem is named. Fix and start again.

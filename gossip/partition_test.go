@@ -16,10 +16,10 @@ func TestPartitionPolicies(t *testing.T) {
 		few, many    bool // who goes on
 		afterHealing time.Duration
 	}{
-		{nil, false, true, 10 * time.Second},
-		{view.StaticQuorum{N: 4}, false, false, 10 * time.Second},
-		{view.KeepOldest{}, true, false, 10 * time.Second},
-		{view.AssumeCrash{After: 10 * time.Second}, true, true, 30 * time.Second},
+		{nil, false, true, healsWithin},
+		{view.StaticQuorum{N: 4}, false, false, healsWithin},
+		{view.KeepOldest{}, true, false, healsWithin},
+		{view.AssumeCrash{After: 10 * time.Second}, true, true, healsWithin},
 	} {
 		name := view.Policy(view.KeepMajority{})
 		if test.policy != nil {

@@ -34,6 +34,7 @@ func scenarios() []scenario {
 		{name: "kill all but the youngest", play: func(l *lab, ps []*proc) { killed(l, ps, ps[:4]) }},
 		{name: "drop, the leader in the minority", quick: true, play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], dropped) }},
 		{name: "drop, the leader in the majority", play: func(l *lab, ps []*proc) { parted(l, ps[3:], ps[:3], dropped) }},
+		{name: "drop, joins and leaves on both sides", quick: true, play: comingAndGoing},
 		{name: "reject, evidence off", evidence: view.EvidenceOff, play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], rejected) }},
 		{name: "reject, evidence within quorum", quick: true, evidence: view.EvidenceWithinQuorum,
 			play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], rejected) }},
@@ -128,6 +129,26 @@ func parted(l *lab, minority, majority []*proc, how func(a, b []*proc) []string)
 	}
 	l.wall()
 	l.t.Logf("one cluster %v after the healing", l.settled(append(majority, minority...)...))
+}
+
+// comingAndGoing (A38): the leader leaves as it is cut off, with one that dies and wants
+// in again; on the other side one leaves and comes back. When it is over all are in one
+// view.
+func comingAndGoing(l *lab, ps []*proc) {
+	a, b := ps[:2], ps[2:]
+	l.wall(append(dropped(a, b), dropped(b, a)...)...)
+	ps[0].signal(syscall.SIGUSR1)
+	ps[4].signal(syscall.SIGUSR1)
+	ps[1].kill()
+	ps[1] = l.start(ps[1].host, ps[1].spec)
+	l.t.Logf("the majority goes on after %v", l.settled(b...))
+	for _, p := range a {
+		if p.leased() {
+			l.t.Errorf("%s holds a lease in the minority", p.spec.Addr)
+		}
+	}
+	l.wall()
+	l.t.Logf("one cluster %v after the healing", l.settled(ps...))
 }
 
 // rejectedInFull: what the docs say of CrashEvidence and such a firewall. Both sides

@@ -6,7 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -106,6 +108,8 @@ func runNode(text string) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
+	leave := make(chan os.Signal, 1)
+	signal.Notify(leave, syscall.SIGUSR1) // then it comes back, as a new incarnation
 	log := &recorder{clock: clock.Boot(), out: json.NewEncoder(os.Stdout)}
 	cfg := spec.config()
 	cfg.trace = tracer{
@@ -124,7 +128,16 @@ func runNode(text string) {
 			continue
 		}
 		log.put(record{Node: n.self.ID, Event: recordStart})
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			select {
+			case <-leave:
+				_ = n.Leave(ctx)
+			case <-ctx.Done():
+			}
+		}()
 		<-n.Over()
+		cancel()
 		if v := n.View(); v != nil {
 			cfg.MinGeneration = max(cfg.MinGeneration, v.Epoch.Generation())
 		}

@@ -1,0 +1,187 @@
+package gossip_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// two starts a cluster of two on a network in memory.
+func two(ctx context.Context, configure func(*gossip.Config)) (network *transport.Network, a, b *gossip.Node, err error) {
+	network = transport.NewNetwork(transport.NetworkConfig{Seed: 1})
+	start := func(id view.NodeID, addr string, contacts ...string) (*gossip.Node, error) {
+		cfg := gossip.Test()
+		cfg.Name, cfg.ContactPoints = addr, contacts
+		if configure != nil {
+			configure(&cfg)
+		}
+		t, err := network.Transport(transport.MemoryConfig{Config: cfg.TransportConfig(id), Listen: addr})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Transport = t
+		n, err := gossip.Start(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		return n, n.WaitUp(ctx)
+	}
+	if a, err = start(1, "10.0.0.1:7101"); err != nil {
+		return nil, nil, nil, err
+	}
+	b, err = start(2, "10.0.0.2:7101", "10.0.0.1:7101")
+	return network, a, b, err
+}
+
+// What happens to the cluster is told in order. Here one of two nodes crashes.
+func ExampleNode_Subscribe() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	network, a, b, err := two(ctx, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer a.Close()
+	defer b.Close()
+	alone := make(chan struct{})
+	stop := a.Subscribe(func(ev gossip.Event) {
+		switch ev := ev.(type) {
+		case gossip.MemberJoined:
+			fmt.Println(ev.Member.Name, "joined")
+		case gossip.MemberLeft:
+			fmt.Println(ev.Member.Name, "left")
+		case gossip.MemberRemoved:
+			fmt.Printf("%s was removed: %v, %s\n", ev.Member.Name, ev.Cause, ev.Evidence)
+			close(alone)
+		case gossip.LeaderChanged:
+			fmt.Println("the leader is", ev.Leader)
+		case gossip.LeaseChanged:
+			// Pause, or resume, what runs here: ev.Valid.
+		case gossip.QuorumLost:
+			// Tell the operator that only ev.Reachable can be reached.
+		case gossip.Removed:
+			// This incarnation is over, for ev.Reason.
+		}
+	})
+	network.Crash("10.0.0.2:7101")
+	<-alone
+	stop()
+	// Output:
+	// 10.0.0.1:7101 joined
+	// 10.0.0.2:7101 joined
+	// the leader is 0000000000000001
+	// 10.0.0.2:7101 was removed: dead, refused
+}
+
+// Everything that is wrong with the settings is said at once.
+func ExampleConfig_Validate() {
+	err := gossip.Config{Name: "a b", Lease: 200 * time.Millisecond, Listen: "0.0.0.0:7101"}.Validate()
+	var e *gossip.ConfigError
+	if errors.As(err, &e) {
+		for _, p := range e.Problems {
+			fmt.Println(p.Setting, "=", p.Value)
+		}
+	}
+	// Output:
+	// Advertise = ""
+	// Lease = 200ms
+	// Listen = "0.0.0.0:7101"
+	// Name = "a b"
+	// SecretKeys = 0
+}
+
+// Roles, metadata and the release of the application stand in every view.
+func ExampleConfig_metadata() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, a, b, err := two(ctx, func(c *gossip.Config) {
+		c.Roles, c.AppVersion = []string{"billing"}, "1.4.0"
+		c.Metadata = map[string]string{"zone": "b"}
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer a.Close()
+	defer b.Close()
+	for _, m := range b.View().WithRole("billing") {
+		fmt.Println(m.Name, m.AppVersion, m.Metadata["zone"])
+	}
+	// Output:
+	// 10.0.0.1:7101 1.4.0 b
+	// 10.0.0.2:7101 1.4.0 b
+}
+
+// The handler answers with Status; put a password in front of it.
+func ExampleNode_Handler() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, a, b, err := two(ctx, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer a.Close()
+	defer b.Close()
+	w := httptest.NewRecorder()
+	a.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/membership", nil))
+	var s gossip.Status
+	if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.State, len(s.View.Members), s.Lease.Leader, s.Protocol.Part)
+	// Output: up 2 true leader
+}
+
+// Counters for a metrics library of the application's own; package metrics exports all of
+// them to Prometheus.
+func ExampleNode_Stats() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, a, b, err := two(ctx, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer a.Close()
+	defer b.Close()
+	s := a.Stats()
+	fmt.Println(s.Members[view.Up], s.LeaseValid, s.Leader, s.LeaseLost, s.Evidence[gossip.EvidenceRefused])
+	// Output: 2 true true 0 0
+}
+
+// An orchestrator's API as the oracle: what it says of a process that has certainly gone
+// counts as proof. Nobody else can know of a host that has lost power.
+func ExampleConfig_oracle() {
+	goneFromTheAPI := map[string]bool{"10.0.0.2:7101": true}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	network, a, b, err := two(ctx, func(c *gossip.Config) {
+		c.Oracle = func(_ context.Context, n view.Node) (bool, error) { return goneFromTheAPI[n.Addr], nil }
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer a.Close()
+	defer b.Close()
+	removed := make(chan gossip.MemberRemoved, 1)
+	a.Subscribe(func(ev gossip.Event) {
+		if e, is := ev.(gossip.MemberRemoved); is {
+			removed <- e
+		}
+	})
+	network.PowerOff("10.0.0.2:7101")
+	e := <-removed
+	fmt.Println(e.Member.Name, e.Cause != view.CauseLeft)
+	// Output: 10.0.0.2:7101 true
+}

@@ -1,0 +1,82 @@
+package view
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestA38JoinsAndLeavesDuringAPartition: five nodes are cut in two, for less than a lease
+// and for long. Meanwhile a node wants in on either side, and somebody leaves: a node of
+// the side that stops, one of the side that goes on, the leader in the moment of the cut,
+// or everybody of the smaller side. The checks of every step hold that there is one view
+// per epoch and no lease outside the newest. After the healing all who live, those that
+// were removed as new incarnations, stand in one view within 5 s, and whoever left is out.
+func TestA38JoinsAndLeavesDuringAPartition(t *testing.T) {
+	leavers := map[string][]NodeID{
+		"nobody leaves": nil, "the leader leaves": {1}, "the second leaves": {2}, "the last leaves": {5}, "the last two leave": {4, 5},
+		"the first and the last leave": {1, 5},
+	}
+	for _, first := range []int{2, 3} { // how many stand on the side of the leader
+		for who, goes := range leavers {
+			for _, cut := range []time.Duration{300 * time.Millisecond, 1200 * time.Millisecond, 2500 * time.Millisecond, 20 * time.Second} {
+				for _, joinAfter := range []time.Duration{0, 50 * time.Millisecond, 1100 * time.Millisecond, 4 * time.Second} {
+					if joinAfter > cut {
+						continue
+					}
+					t.Run(fmt.Sprintf("%d-%d for %v, %s, joins after %v", first, 5-first, cut, who, joinAfter), func(t *testing.T) {
+						joinsAndLeaves(newWorld(t), first, goes, cut, joinAfter)
+					})
+				}
+			}
+		}
+	}
+}
+
+// joinsAndLeaves plays one of them. Nodes 6 and 7 want in, on the side of the leader and
+// on the other.
+func joinsAndLeaves(w *world, first int, goes []NodeID, cut, joinAfter time.Duration) {
+	w.quiet = true
+	grow(w, 5)
+	w.run(time.Second)
+	side := map[NodeID]bool{6: true}
+	for id := 1; id <= first; id++ {
+		side[NodeID(id)] = true
+	}
+	next := NodeID(100)
+	w.removed = func(n *simNode) {
+		if n.leaves {
+			return
+		}
+		next++
+		id, at := next, side[n.id]
+		w.at(200*time.Millisecond, func() { side[id] = at; w.join(id); w.askAgain(id) })
+	}
+	w.cut = func(from, to NodeID) bool { return side[from] != side[to] }
+	w.at(joinAfter, func() {
+		for id := NodeID(6); id <= 7; id++ {
+			w.join(id)
+			w.askAgain(id)
+		}
+	})
+	for _, id := range goes {
+		w.nodes[id].leaves = true
+		w.step(id, Leave{})
+	}
+	w.run(cut)
+	w.cut = nil
+	left := 7 - len(goes)
+	took := w.must(5*time.Second, "one view again", func() bool {
+		return len(w.living()) == left && w.allUp(left) && w.allHold()
+	})
+	w.t.Logf("one view of %d after %v", left, took)
+}
+
+// askAgain names contacts to a node without a view, again and again, as the shell does.
+func (w *world) askAgain(id NodeID) {
+	if n := w.nodes[id]; n.down || n.removed != nil || n.core.View() != nil {
+		return
+	}
+	w.step(id, Contacts{Nodes: w.contacts()})
+	w.at(500*time.Millisecond, func() { w.askAgain(id) })
+}
