@@ -95,7 +95,7 @@ func ExampleNode_Status() {
 	_, err := visits.Ask(ctx, "/", struct{}{})
 	check(err)
 	s := node.Status()
-	fmt.Println(s.Name, s.Ready, s.Leader == s.Node)
+	fmt.Println(s.Cluster, s.Name, s.Ready, s.Leader == s.Node)
 	for _, m := range s.View.Members {
 		fmt.Println(m.Name, m.Status, m.Roles)
 	}
@@ -103,7 +103,7 @@ func ExampleNode_Status() {
 		fmt.Println(t.Name, t.Shards, "of", t.ShardsTotal, "shards here,", t.Entities, "entity, at", len(t.Homes), "home")
 	}
 	// Output:
-	// a true true
+	// peerage a true true
 	// a up [web]
 	// visits 1 of 4 shards here, 1 entity, at 1 home
 }

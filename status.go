@@ -75,7 +75,7 @@ type HomeStatus struct {
 // Status returns a snapshot. It asks no other node.
 func (n *Node) Status() Status {
 	self := n.Self()
-	st := Status{Name: self.Name, Node: self.ID.String(), Addr: self.Addr, Cluster: n.cfg.Gossip.Cluster, Lease: "none", Ready: n.Ready(), Draining: n.Draining()}
+	st := Status{Name: self.Name, Node: self.ID.String(), Addr: self.Addr, Cluster: n.clusterName(), Lease: "none", Ready: n.Ready(), Draining: n.Draining()}
 	s := n.stack.Load()
 	if s == nil {
 		return st

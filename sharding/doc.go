@@ -14,6 +14,8 @@
 //	...
 //	total, err := region.Ref("alice").Ask(ctx, Add{1})
 //
+// Kinds is the codec for a type that takes several kinds of messages.
+//
 // # Delivery
 //
 // Tell and Ask deliver at most once. Messages from one sender (a goroutine that
@@ -26,8 +28,10 @@
 // A Reliable delivers at least once, and once as long as no home crashes: it sends
 // again what is not confirmed, and shards remember what has run (package reliable).
 //
-// Between entities of one process no codec is used as long as the home is known:
-// a request must not be changed once it was sent.
+// Within one process no codec is used as long as the home is known, and nothing is
+// copied: a request must not be changed once it was sent, and a response must share
+// nothing with the entity that a later message changes. Hand out a copy of a map or a
+// slice, not the entity's own.
 //
 // # Where shards live
 //
