@@ -104,6 +104,11 @@ func (c *Core) bearer(st *strategy.State, s *shard) view.NodeID {
 	if r := st.Region(s.from); r != nil && r.Eligible() {
 		return s.from
 	}
+	if r := st.Region(s.prefer); r != nil && s.from != 0 {
+		// The former home takes nothing: then a moment of silence is waited for. The new
+		// one is heard again, or leaves the view.
+		return s.prefer
+	}
 	return 0
 }
 
