@@ -61,6 +61,11 @@ func (r *router) openRoute(inc *incarnation, shard ShardID, home view.NodeID, to
 		// it; it must not hold up the new home.
 		r.sortBack(rt)
 	}
+	if old := rt.home; rt.open && !rt.suspended && old != home && old != inc.self && !rt.settle.waiting() {
+		// It turns without a marker: a coordinator that has just taken office may not know
+		// that this node sends. What the old home refuses goes first.
+		r.settleWith(inc, rt, old)
+	}
 	r.inner.hide(shard)
 	if rt.asked && inc.observer != nil && len(rt.buf) > 0 {
 		inc.observer.HomeResolved(r.name, time.Since(rt.since))
@@ -186,8 +191,14 @@ func (r *router) refused(inc *incarnation, from view.NodeID, q *request, frame [
 		r.inner.hide(rt.shard)
 		inc.misrouted(rt.shard, rt.token)
 	}
-	rt.settle = settling{owner: from, token: Token{Seq: r.markers.Add(1)}}
-	r.sendMarker(inc, rt.shard, from, rt.settle.token)
+	r.settleWith(inc, rt, from)
+}
+
+// settleWith waits for all that a node refuses of what it was sent; called with the
+// mutex.
+func (r *router) settleWith(inc *incarnation, rt *route, owner view.NodeID) {
+	rt.settle = settling{owner: owner, token: Token{Seq: r.markers.Add(1)}}
+	r.sendMarker(inc, rt.shard, owner, rt.settle.token)
 }
 
 // callGone stands in for the number of an ask that nobody waits for.
@@ -213,8 +224,17 @@ func (r *router) markerAcked(inc *incarnation, from view.NodeID, m marker) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if rt.settle.owner == from && rt.settle.token == m.token {
-		r.sortBack(rt)
-		r.flow(inc, rt)
+		r.settled(inc, rt)
+	}
+}
+
+// settled lets go on what waited for refusals; called with the mutex. The core may have
+// closed the route meanwhile, when there was nothing to ask a home for.
+func (r *router) settled(inc *incarnation, rt *route) {
+	r.sortBack(rt)
+	r.flow(inc, rt)
+	if len(rt.buf) > 0 {
+		r.ask(inc, rt)
 	}
 }
 
@@ -252,8 +272,7 @@ func (r *router) peerLost(inc *incarnation, peer view.NodeID) {
 		rt.mu.Lock()
 		if rt.settle.owner == peer {
 			// No answer will come over what is gone.
-			r.sortBack(rt)
-			r.flow(inc, rt)
+			r.settled(inc, rt)
 		}
 		if rt.open && rt.home == peer {
 			rt.suspended = true

@@ -27,7 +27,8 @@ import (
 //     left behind it was refused too. To know that, the route closes at the first
 //     refusal, sends a marker of its own (settle) to the node that refused, and
 //     sorts what came back when the answer comes: connections keep order, so by then
-//     every refusal has come. Until then nothing leaves.
+//     every refusal has come. Until then nothing leaves. It does the same when it is
+//     turned to another home without having been closed.
 //  5. When the connection to the home breaks, what was on it may or may not have
 //     arrived, and nothing of it comes back. The route keeps its home and waits
 //     (suspended) until a new connection stands, or the home changes. The receiver

@@ -359,6 +359,76 @@ func TestRefusedMessagesGoBackToTheSameHomeInOrder(t *testing.T) {
 	})
 }
 
+// A coordinator that has just taken office moves a shard without a Begin for this node,
+// of which it has not heard yet: the route turns while messages are on their way to the
+// old home, which refuses them. They go to the new one, in order (seed 1000340 of the
+// simulator's TestOrderly).
+func TestTurnedRouteLosesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.place(2)
+		for range 5 {
+			w.send()
+		}
+		for range rapid.IntRange(0, 5).Draw(t, "taken") {
+			w.arrive(2)
+		}
+		w.abandon()
+		w.place(rapid.SampledFrom([]view.NodeID{1, 3}).Draw(t, "to"))
+		for range 2 {
+			w.send()
+		}
+		w.drain()
+		if len(w.taken) != 7 {
+			t.Fatalf("%d of 7 taken: %v", len(w.taken), w.trace)
+		}
+	})
+}
+
+// The old home is lost before it has answered: the new one is not held up.
+func TestTurnedRouteDoesNotWaitForTheLost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.place(2)
+		w.send()
+		if w.abandon(); rapid.Bool().Draw(t, "before") {
+			w.cut(2)
+		}
+		w.place(3)
+		w.send()
+		if !w.down[2] {
+			w.cut(2)
+		}
+		w.arrive(3)
+		if len(w.taken) != 1 || w.taken[0] != 2 {
+			t.Fatalf("taken %v: %v", w.taken, w.trace)
+		}
+	})
+}
+
+// What comes back to a route that was closed meanwhile, with an empty buffer, asks for a
+// home (seed 1000328 of the simulator's TestOrderly: nobody did, for ever).
+func TestReturnedMessagesAskForAHome(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, asked := newWorld(t), 0
+		w.inc.need = func(ShardID) { asked++ }
+		w.place(2)
+		w.send()
+		w.abandon()
+		w.arrive(2)
+		w.r.closeRoute(w.inc, 0, 0, Token{})
+		w.answer(2)
+		w.arrive(2)
+		if asked > 0 || len(w.rt.buf) > 0 {
+			t.Fatalf("too early: %v", w.trace)
+		}
+		w.answer(2)
+		if asked != 1 || len(w.rt.buf) != 1 {
+			t.Fatalf("asked for %d times, %d wait: %v", asked, len(w.rt.buf), w.trace)
+		}
+	})
+}
+
 func TestSortReturned(t *testing.T) {
 	items := func(numbers ...uint64) (out []item) {
 		for _, n := range numbers {
