@@ -3,6 +3,7 @@ package sharding
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -93,12 +94,19 @@ type dreams struct {
 	*cluster
 	diary   *diary
 	regions []*Region[string, string]
+	// shards and shardOf are those of the nodes that join from now on.
+	shards  int
+	shardOf func(string) ShardID
 	mu      sync.Mutex
 	begun   []time.Time
 }
 
 func newDreams(t *testing.T, nodes int, perSecond int) *dreams {
-	d := &dreams{cluster: newCluster(t), diary: &diary{}}
+	return newDreamsOf(t, nodes, perSecond, 8)
+}
+
+func newDreamsOf(t *testing.T, nodes, perSecond, shards int) *dreams {
+	d := &dreams{cluster: newCluster(t), diary: &diary{}, shards: shards}
 	d.diary.memStore = d.store
 	d.recordIn, d.perSecond = d.diary, perSecond
 	for range nodes {
@@ -111,7 +119,7 @@ func newDreams(t *testing.T, nodes int, perSecond int) *dreams {
 func (d *dreams) join(t *testing.T) *node {
 	n := d.add("n")
 	r, err := Register(n.reg, Type[string, string]{
-		Name: "sleeper", Shards: 8, Remember: true,
+		Name: "sleeper", Shards: d.shards, ShardOf: d.shardOf, Remember: true,
 		New: func(string) Entity[string, string] {
 			return &sleeper{func() {
 				d.mu.Lock()
@@ -190,6 +198,119 @@ func TestRememberedEntitiesComeBackWithoutAMessage(t *testing.T) {
 			t.Errorf("%+v", st.Remembered)
 		}
 	})
+}
+
+// TestA30TenThousandPerShardComeBackAtTheirRate (A30): a node with 10,000 entities in
+// each of its shards crashes. All come back without a message, no faster than the rate,
+// and meanwhile others are served at once: those that never went, those that are back,
+// and those that are not yet.
+func TestA30TenThousandPerShardComeBackAtTheirRate(t *testing.T) {
+	const perSecond, perShard = 500, 10_000
+	bubble(t, func(t *testing.T) {
+		d := newDreamsOf(t, 2, perSecond, 2)
+		ids := d.idsPerShard(perShard)
+		d.ask(t, ids, "hello")
+		pass(5 * time.Second) // written behind their backs
+		lost := d.regions[1].Stats().Entities
+		if all := d.alive(d.regions...); all != 2*perShard || lost != perShard {
+			t.Fatalf("%d live, %d of them where the crash is to be", all, lost)
+		}
+		crash := time.Now()
+		d.kill(d.nodes[1])
+		d.install(d.nodes[0])
+		d.servedMeanwhile(t, ids, crash.Add(perShard/perSecond*time.Second/2))
+		if n := d.alive(d.regions[0]); n < perShard+perShard/3 || n > perShard*7/4 {
+			t.Errorf("%d live at half time", n)
+		}
+		pass(perShard/perSecond*time.Second + 5*time.Second)
+		if n := d.alive(d.regions[0]); n != 2*perShard {
+			t.Errorf("%d of %d live in the end", n, 2*perShard)
+		}
+		begun := d.since(crash)
+		for i := perSecond + perSecond/5; i < len(begun); i++ {
+			// A fifth more: the probes' own, which are started by their messages.
+			if took := begun[i].Sub(begun[i-perSecond-perSecond/5]); took < time.Second {
+				t.Fatalf("%d began within %v", perSecond+perSecond/5, took)
+			}
+		}
+	})
+}
+
+// idsPerShard returns n ids of each shard, those of all shards in turn.
+func (d *dreams) idsPerShard(n int) (ids []string) {
+	have := map[ShardID]int{}
+	for i := 0; len(ids) < n*d.shards; i++ {
+		id := fmt.Sprint("e", i)
+		if s := d.regions[0].ShardOf(id); have[s] < n {
+			have[s]++
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// servedMeanwhile asks some entities until a moment, and wants each answer at once.
+func (d *dreams) servedMeanwhile(t *testing.T, ids []string, until time.Time) {
+	pass(time.Second) // the crash is known
+	for i := 0; time.Now().Before(until); i += 97 {
+		begin := time.Now()
+		d.ask(t, ids[i%len(ids):][:1], "hello")
+		if took := time.Since(begin); took > 50*time.Millisecond {
+			t.Errorf("%s is served after %v", ids[i%len(ids)], took)
+		}
+		pass(50 * time.Millisecond)
+	}
+}
+
+// TestRememberedEntitiesStartInTheirNewShardOnly (A33, akka #22289): after a stop of
+// all, the application maps ids to other shards. What the store keeps under the old
+// shards starts nothing there; asked for, each entity runs once, where it belongs, and
+// is remembered there.
+func TestRememberedEntitiesStartInTheirNewShardOnly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDreams(t, 2, 0)
+		ids := someIDs(60)
+		d.ask(t, ids, "hello")
+		pass(2 * time.Second)
+		was := d.regions[0]
+		d.shards = 7
+		d.restart(t)
+		pass(5 * time.Second)
+		stay := 0
+		for _, id := range ids {
+			stay += map[bool]int{true: 1}[was.ShardOf(id) == d.regions[0].ShardOf(id)]
+		}
+		if n := d.alive(d.regions...); stay == 0 || stay == len(ids) || n != stay {
+			t.Errorf("%d began by themselves, %d of %d ids are of the shard they were of", n, stay, len(ids))
+		}
+		d.ask(t, ids, "hello")
+		pass(2 * time.Second)
+		if n := d.alive(d.regions...); n != len(ids) {
+			t.Errorf("%d live, of %d ids", n, len(ids))
+		}
+		d.restart(t)
+		pass(5 * time.Second)
+		if n := d.alive(d.regions...); n != len(ids) {
+			t.Errorf("%d of %d came back to their new shards", n, len(ids))
+		}
+	})
+}
+
+// restart ends all nodes and starts two others, which know of the entities only.
+func (d *dreams) restart(t *testing.T) {
+	for _, n := range d.nodes {
+		if !n.dead.Load() {
+			d.kill(n)
+		}
+	}
+	first := len(d.nodes)
+	d.store.mu.Lock()
+	d.store.shards, d.store.terms = nil, nil
+	d.store.mu.Unlock()
+	d.regions = nil
+	d.join(t)
+	d.join(t)
+	d.install(d.nodes[first:]...)
 }
 
 // TestRememberedEntitiesComeBackAfterAColdStart: all nodes end, others begin with what
