@@ -5,25 +5,31 @@
 //
 // # What is real and what is modelled
 //
-// The four cores are the real ones. The drivers around them (members.go, store.go,
-// upper.go, routes.go, hosts.go) do what the shells do with their effects, and
-// nothing more. The network keeps the promises of gossip/transport (net.go), and
-// in some runs carries control messages as datagrams that are lost, doubled and
-// late. memberlist is an adversary (contacts.go); crash evidence follows DESIGN 4.5
-// (evidence.go); entities are queues with handlers that take time.
+// The four cores are the real ones. The drivers around them (members.go, layers.go,
+// store.go, upper.go, routes.go, hosts.go, asks.go, states.go) do what the shells do
+// with their effects, and nothing more. The network keeps the promises of
+// gossip/transport (net.go), and in some runs carries control messages as datagrams
+// that are lost, doubled and late. memberlist is an adversary (contacts.go); crash
+// evidence follows DESIGN 4.5 (evidence.go); entities are queues with handlers that
+// take time, and a state that is the history of what they handled.
 //
-// Not modelled: codecs, TLS, the bytes of frames, asks, passivation, remembered
-// entities, transfer of entity state, durable keys, chunks of large values, roles
-// and proxies, more than one entity type.
+// A seed draws one or two entity types of one or two roles, each role with its own
+// replicator; which hosts carry the second role; which are proxies; asks with deadlines
+// beside tells; whether entities have a state that moves with them; a partition policy.
+//
+// Not modelled: codecs, TLS, the bytes of frames, passivation, remembered entities,
+// replicated state (package standby has a simulator of its own), durable keys, chunks
+// of large values, nodes with a role that do not run its types.
 //
 // # A run
 //
-// A seed draws a configuration (swarm.go): each class of fault is on or off. For
-// some virtual seconds faults strike (faults.go), some of them aimed at the moments
-// in which a view is proposed. Then one of three endings asks for liveness
-// (ending.go). The checkers of package invariant are told every fact as it happens;
-// the first violation ends the run. A failure prints the newest events, the states
-// of all processes side by side, and the line that replays it.
+// A seed draws a configuration (swarm.go, swarmtypes.go): each class of fault is on or
+// off. For some virtual seconds faults strike (faults.go), some of them aimed at the
+// moments in which a view is proposed or committed, a shard moves, or an office is
+// taken (strikes.go). Then one of three endings asks for liveness (ending.go). The
+// checkers of package invariant are told every fact as it happens; the first violation
+// ends the run. A failure prints the newest events, the states of all processes side by
+// side, and the line that replays it.
 //
 // Marks (marks.go) count rare states; a campaign that has not seen all of them has
 // shown little.

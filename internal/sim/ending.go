@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/internal/invariant"
 )
 
 // How a run ends is how liveness is asked for, the hard way: a random quorum is
@@ -74,12 +73,12 @@ func (w *world) enough(in map[int]bool) bool {
 	}
 	for e, attempts := range w.watch.byEpoch {
 		for _, a := range attempts {
-			if e > w.newest.Epoch && !invariant.PlainQuorum(a.next, has) {
+			if e > w.newest.Epoch && !w.quorum(a.next, has) {
 				return false
 			}
 		}
 	}
-	return invariant.PlainQuorum(w.newest, has) && w.known(in)
+	return w.quorum(w.newest, has) && w.known(in)
 }
 
 // known reports whether one of the hosts holds the newest view. A quorum of it that
@@ -302,6 +301,7 @@ func (w *world) settled(what string, d time.Duration) {
 
 // checkEnd holds what must be true of a whole run.
 func (w *world) checkEnd() {
+	w.checkAsks()
 	if w.swarm.orderly && w.misplaced > 0 {
 		w.fail("G9", "planned moves lost %d messages", w.misplaced)
 	}

@@ -31,6 +31,7 @@ func (w *world) fault() {
 		{s.partition, w.faultClog},
 		{s.flaky, w.faultFlaky},
 		{s.leave, w.faultLeave},
+		{s.aim == aimRemoval, w.faultDeaf},
 	}
 	var on []func()
 	for _, k := range kinds {
@@ -207,9 +208,20 @@ func (w *world) faultFlaky() {
 	}
 }
 
+// faultLeave has one node leave, and often a second one with it.
 func (w *world) faultLeave() {
-	p := w.anyone()
-	if p == nil || p.member.leaving || p.member.view == nil {
+	for {
+		if p := w.anyone(); p != nil {
+			w.faultLeaveOf(p)
+		}
+		if w.swarm.orderly || !w.faultRand.chance(30) {
+			return
+		}
+	}
+}
+
+func (w *world) faultLeaveOf(p *proc) {
+	if p.member.leaving || p.member.view == nil {
 		return
 	}
 	w.leave(p)
@@ -224,7 +236,27 @@ func (w *world) leave(p *proc) {
 	p.member.leaving = true
 	p.run(func() {
 		w.event(p, "leaves", 0, nil)
-		p.leaveUpper(func() { p.step(view.Leave{}) })
+		if !w.swarm.announce {
+			p.leaveUpper(func() { p.step(view.Leave{}) })
+			return
+		}
+		p.step(view.AnnounceLeave{})
+		p.whenLeaving(announcePatience, func() { p.leaveUpper(func() { p.step(view.Leave{}) }) })
+	})
+}
+
+const announcePatience = 250 * time.Millisecond
+
+// whenLeaving goes on when the process's view shows that it leaves, or patience ends.
+func (p *proc) whenLeaving(patience time.Duration, then func()) {
+	if m := p.member.view.Member(p.node.ID); patience <= 0 || m == nil || m.Status == view.Leaving {
+		then()
+		return
+	}
+	p.later(5*time.Millisecond, func() {
+		if !p.over {
+			p.whenLeaving(patience-5*time.Millisecond, then)
+		}
 	})
 }
 

@@ -1,9 +1,12 @@
 package sim
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/region"
@@ -14,11 +17,22 @@ import (
 type hosted struct {
 	shard    protocol.ShardID
 	token    protocol.Token
-	queue    []*message
+	queue    []queued
 	stopping bool
 	gone     bool
+	// to is where the state goes, within how long that may take.
+	to     nodeID
+	within time.Duration
+	// states are those of its entities, of a type that has them.
+	states map[int]uint64
 	// busySince is when the running handler began, never if none runs.
 	busySince instant
+}
+
+// queued is a message in a mailbox; an ask is not begun after it has expired.
+type queued struct {
+	*message
+	expires clock.Instant
 }
 
 const mailboxMax = 512
@@ -28,8 +42,19 @@ func (u *upper) startShard(e region.StartShard) {
 	if u.hosts[e.Shard] != nil {
 		w.fail("S11", "%s is told to start shard %d (%s), which runs there (%s)", p.label, e.Shard, w.tokenText(e.Token), w.tokenText(u.hosts[e.Shard].token))
 	}
-	w.judge(w.hosting.Started(time.Duration(w.now), p.node.ID, e.Shard, e.Token))
-	u.hosts[e.Shard] = &hosted{shard: e.Shard, token: e.Token, busySince: never}
+	t := w.types[u.number]
+	w.judge(t.hosting.Started(time.Duration(w.now), p.node.ID, e.Shard, e.Token))
+	h := &hosted{shard: e.Shard, token: e.Token, busySince: never, states: map[int]uint64{}}
+	u.hosts[e.Shard] = h
+	if u.spec.state {
+		if states := u.take(e); states != nil {
+			h.states = states
+		}
+		if w.members.Member(p.node.ID) {
+			u.checkStates(h)
+			t.ends[e.Shard] = howEnded{node: p.node.ID, token: e.Token, how: "not at all"}
+		}
+	}
 	u.put(func() {
 		u.stepRegion(region.ShardStarted{Shards: []protocol.ShardToken{{Shard: e.Shard, Token: e.Token}}})
 	})
@@ -37,24 +62,49 @@ func (u *upper) startShard(e region.StartShard) {
 
 func (u *upper) stopShard(e region.StopShard) {
 	h := u.hosts[e.Shard]
+	st := protocol.ShardToken{Shard: e.Shard, Token: e.Token}
 	if h == nil || h.token != e.Token {
-		u.told(e.Shard, e.Token)
+		if e.To == 0 || e.To == u.p.node.ID {
+			u.told(e.Shard, e.Token)
+			return
+		}
+		// Stopped before, and sent to a home that has died since.
+		u.transfer(st, e.To, u.kept(st), e.Within)
 		return
 	}
 	if h.stopping {
 		return
 	}
-	h.stopping = true
-	if e.To == 0 && e.Within == 0 {
-		u.p.w.untaken[protocol.ShardToken{Shard: e.Shard, Token: e.Token}] = true
+	h.stopping, h.to, h.within = true, e.To, e.Within
+	how := endedInOrder
+	if e.To == 0 {
+		how = "without a new home"
 	}
-	u.p.later(e.Within, func() {
+	if e.To == 0 && e.Within == 0 {
+		how = "nobody to take it"
+		u.p.w.types[u.number].untaken[st] = true
+	}
+	u.noteEnd(h, how)
+	u.p.later(cmp.Or(e.Within, stopTimeout), func() {
 		if u.on && !h.gone {
 			u.p.w.hit(markForced)
+			u.noteEnd(h, "forced")
 			u.finishStop(h)
 		}
 	})
 	u.stoppedMaybe(h)
+}
+
+// noteEnd notes how the newest instance of a shard ends.
+func (u *upper) noteEnd(h *hosted, how string) {
+	ends := u.p.w.types[u.number].ends
+	if e := ends[h.shard]; e.token == h.token && e.node == u.p.node.ID {
+		e.how, e.to = how, h.to
+		if e.begun == 0 {
+			e.begun = u.p.w.now
+		}
+		ends[h.shard] = e
+	}
 }
 
 func (u *upper) told(s protocol.ShardID, t protocol.Token) {
@@ -66,19 +116,43 @@ func (u *upper) told(s protocol.ShardID, t protocol.Token) {
 // stoppedMaybe ends a stop when the queue is empty. Without a lease it waits: the
 // stop handler does not run.
 func (u *upper) stoppedMaybe(h *hosted) {
-	if !h.stopping || h.gone || len(h.queue) > 0 || h.busySince != never || !u.p.leaseValid() {
+	if !h.stopping || h.gone || len(h.queue) > 0 || h.busySince != never {
 		return
 	}
+	if !u.p.leaseValid() && !u.p.w.cfg.Mutant.Is("stop handler without a lease") {
+		return
+	}
+	// The stop handler is code of the entity as well.
+	w := u.p.w
+	w.judge(w.types[u.number].hosting.Acts(time.Duration(w.now), u.p.node.ID, h.shard, h.token))
 	u.finishStop(h)
 }
 
 func (u *upper) finishStop(h *hosted) {
 	h.gone = true
-	u.p.w.dropped += len(h.queue)
-	h.queue = nil
+	u.fail(h)
 	u.hosts[h.shard] = nil
-	u.p.w.hosting.Stopped(u.p.node.ID, h.shard)
+	t := u.p.w.types[u.number]
+	t.hosting.Stopped(u.p.node.ID, h.shard)
+	if e := t.ends[h.shard]; e.token == h.token {
+		e.stopped = true
+		t.ends[h.shard] = e
+	}
+	if st := (protocol.ShardToken{Shard: h.shard, Token: h.token}); h.to != 0 && h.to != u.p.node.ID {
+		u.transfer(st, h.to, h.states, h.within)
+		return
+	}
 	u.told(h.shard, h.token)
+}
+
+// fail drops what waits in the mailboxes of a shard that has ended.
+func (u *upper) fail(h *hosted) {
+	queue := h.queue
+	h.queue = nil
+	u.p.w.dropped += len(queue)
+	for _, m := range queue {
+		u.reply(m.message, outcomeUnknown)
+	}
 }
 
 // dropInstances drops everything that runs here; no user code runs.
@@ -86,26 +160,30 @@ func (u *upper) dropInstances() {
 	for i, h := range u.hosts {
 		if h != nil {
 			h.gone = true
-			u.p.w.dropped += len(h.queue)
-			h.queue = nil
+			u.noteEnd(h, "abandoned")
+			u.fail(h)
 			u.hosts[i] = nil
 		}
 	}
-	u.p.w.hosting.Abandoned(u.p.node.ID)
+	u.p.w.types[u.number].hosting.Abandoned(u.p.node.ID)
 }
 
 // deliver puts a message into its entity's mailbox; false if the shard does not
 // take messages here under that token.
-func (u *upper) deliver(m *message, token protocol.Token) bool {
+func (u *upper) deliver(m *message, token protocol.Token, expires clock.Instant) bool {
 	h := u.hosts[m.shard]
 	if h == nil || h.token != token || h.stopping {
 		return false
 	}
 	if len(h.queue) >= mailboxMax {
 		u.p.w.dropped++
+		u.reply(m, refusedHere)
 		return true
 	}
-	h.queue = append(h.queue, m)
+	if u.p.w.cfg.Mutant.Is("answered before it ran") {
+		u.reply(m, answered)
+	}
+	h.queue = append(h.queue, queued{m, expires})
 	u.dispatch(h)
 	return true
 }
@@ -116,7 +194,7 @@ func (u *upper) dispatch(h *hosted) {
 		return
 	}
 	w, p := u.p.w, u.p
-	if !p.leaseValid() && !w.cfg.Mutant.Is("lease not checked") {
+	if !u.mayAct() {
 		return
 	}
 	if len(h.queue) == 0 {
@@ -125,16 +203,14 @@ func (u *upper) dispatch(h *hosted) {
 	}
 	m := h.queue[0]
 	h.queue = h.queue[1:]
-	at := time.Duration(w.now)
-	w.judge(w.hosting.Acts(at, p.node.ID, h.shard, h.token))
-	w.judge(w.messages.Processed(at, p.node.ID, m.sender, m.entity, m.seq))
-	w.checkStrict(p, h)
-	w.handled++
-	if m.probe {
-		if q := w.byID[m.sender]; q != nil {
-			q.upper.probed[m.shard] = true
-		}
+	if m.call != 0 && (u.gone[m.from()] || p.now() >= m.expires) {
+		// Cancelled asks do no work; their askers know it.
+		delete(u.gone, m.from())
+		w.hit(markAskExpired)
+		u.dispatch(h)
+		return
 	}
+	u.handleMessage(h, m.message)
 	h.busySince = w.now
 	takes := time.Duration(0)
 	if w.netRand.intn(8) == 0 {
@@ -142,23 +218,69 @@ func (u *upper) dispatch(h *hosted) {
 	}
 	p.later(takes, func() {
 		h.busySince = never
+		if !w.cfg.Mutant.Is("answered before it ran") {
+			u.reply(m.message, afterwards(h))
+		}
 		if !h.gone {
 			u.dispatch(h)
 		}
 	})
 }
 
+// mayAct reports whether the lease holds: by the clock, at every dispatch.
+func (u *upper) mayAct() bool {
+	switch m := u.p.w.cfg.Mutant; {
+	case m.Is("lease not checked"):
+		return true
+	case m.Is("lease checked by a timer"):
+		return u.p.member.valid && u.p.member.abandoning == 0
+	}
+	return u.p.leaseValid()
+}
+
+// afterwards is how an ask ended whose handler has returned: of an abandoned instance
+// the successor knows nothing.
+func afterwards(h *hosted) outcomeOf {
+	if h.gone {
+		return outcomeUnknown
+	}
+	return answered
+}
+
+// handleMessage has a handler begin to work on a message, and asks the checkers.
+func (u *upper) handleMessage(h *hosted, m *message) {
+	w, p := u.p.w, u.p
+	at, t := time.Duration(w.now), w.types[u.number]
+	w.judge(t.hosting.Acts(at, p.node.ID, h.shard, h.token))
+	w.judge(w.messages.Processed(at, p.node.ID, m.sender, u.number<<16|m.entity, m.seq))
+	if m.call != 0 {
+		w.judge(t.asks.Ran(at, invariant.Ask{Asker: m.sender, Call: m.call}))
+	}
+	w.checkStrict(u, h)
+	if u.spec.state {
+		h.states[m.entity] = t.states.Handled(m.entity, h.states[m.entity], uint64(m.sender)^m.seq)
+	}
+	w.handled++
+	if q := w.byID[m.sender]; m.probe && q != nil {
+		q.layers.types[u.number].probed[m.shard] = true
+	}
+}
+
 // checkStrict holds S1 in its strict form: no other process is inside a handler
 // of the shard, unless it was paused or is slow beyond all bounds.
-func (w *world) checkStrict(p *proc, h *hosted) {
+func (w *world) checkStrict(u *upper, h *hosted) {
+	p := u.p
 	if w.swarm.wrongEvidence || w.driftBroken {
 		return
 	}
 	for _, q := range w.running() {
-		if q == p || !q.upper.on || q.paused || q.cost > 0 {
+		if q == p || !q.layers.on || q.paused || q.cost > 0 {
 			continue
 		}
-		o := q.upper.hosts[h.shard]
+		if q.member.leaving && !w.swarm.drain {
+			continue // it goes in the middle of its work, as no Node does
+		}
+		o := q.layers.types[u.number].hosts[h.shard]
 		if o == nil || o.busySince == never || o.busySince < q.pausedUntil || w.now.sub(o.busySince) > 2*w.swarm.handleMax {
 			continue
 		}
@@ -175,7 +297,7 @@ func (u *upper) talk() {
 		}
 		u.p.run(func() {
 			if u.on && !u.p.over && !w.calm {
-				u.tell(w.setRand.intn(w.swarm.entities), false)
+				u.tell(w.setRand.intn(u.spec.entities), false)
 			}
 		})
 		u.talk()
@@ -184,41 +306,44 @@ func (u *upper) talk() {
 
 func (u *upper) tell(entity int, probe bool) {
 	u.seqs[entity]++
-	u.p.w.told++
-	u.post(&message{
+	w := u.p.w
+	w.told++
+	m := &message{
 		sender: u.p.node.ID, entity: entity, seq: u.seqs[entity], probe: probe,
-		shard: protocol.ShardID(entity % u.p.w.swarm.shards),
-	})
+		shard: protocol.ShardID(entity % u.spec.shards),
+	}
+	if !probe && w.swarm.askPercent > 0 && w.setRand.chance(w.swarm.askPercent) {
+		u.beginAsk(m)
+	}
+	u.post(m)
 }
 
 // acknowledged notes a write that reached its level.
-func (w *world) acknowledged(c coordinator.Write) {
+func (t *typeWorld) acknowledged(c coordinator.Write) {
 	for _, r := range c.Records {
-		w.written[protocol.ShardToken{Shard: r.Shard, Token: r.Token}] = true
+		t.written[protocol.ShardToken{Shard: r.Shard, Token: r.Token}] = true
 	}
 }
 
 // checkOrder holds S8: no HostShards leaves before its allocation is acknowledged,
 // unless it only asks whether a shard that was started is still served.
-func (w *world) checkOrder(p *proc, m protocol.Message) {
+func (w *world) checkOrder(u *upper, m protocol.Message) {
 	orders, ok := m.(*protocol.HostShards)
 	if !ok {
 		return
 	}
 	for _, o := range orders.Shards {
 		st := protocol.ShardToken{Shard: o.Shard, Token: o.Token}
-		if !w.written[st] && !w.hosting.WasStarted(o.Shard, o.Token) {
-			w.fail("S8", "%s orders shard %d (%s) before the allocation is acknowledged", p.label, o.Shard, w.tokenText(o.Token))
+		if t := w.types[u.number]; !t.written[st] && !t.hosting.WasStarted(o.Shard, o.Token) {
+			w.fail("S8", "%s orders shard %d (%s) before the allocation is acknowledged", u.p.label, o.Shard, w.tokenText(o.Token))
 		}
 	}
 }
 
-func (w *world) swarmVoters(v *view.View) []nodeID {
+func voters(v *view.View, role string) []nodeID {
 	var ids []nodeID
-	for i := range v.Members {
-		if v.Members[i].Status.Votes() {
-			ids = append(ids, v.Members[i].ID)
-		}
+	for _, m := range v.WithRole(role) {
+		ids = append(ids, m.ID)
 	}
 	return ids
 }

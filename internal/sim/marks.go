@@ -49,6 +49,17 @@ const (
 	markReadRepair
 	markDescend
 	markCircles
+	markStateSent
+	markStateArrived
+	markStateLost
+	markReplyLate
+	markAskExpired
+	markStrike
+	markRaiseAimed
+	markRemovalAimed
+	markProxy
+	markSecondRole
+	markPolicy
 	marksEnd
 )
 
@@ -96,6 +107,17 @@ var markNames = [...]string{
 	markLogCut:         "delta log cut",
 	markReadRepair:     "read repair",
 	markDescend:        "digests differ",
+	markStateSent:      "states sent to a new home",
+	markStateArrived:   "state arrived",
+	markStateLost:      "state lost with a process",
+	markReplyLate:      "reply to an ask that is over",
+	markAskExpired:     "ask not begun, its asker has given up",
+	markStrike:         "fault aimed at a move",
+	markRaiseAimed:     "fault aimed at new voters",
+	markRemovalAimed:   "fault aimed at a removal",
+	markProxy:          "a proxy was served",
+	markSecondRole:     "two roles served",
+	markPolicy:         "another partition policy",
 }
 
 // String returns the mark's name.

@@ -39,7 +39,7 @@ func (p *proc) startMembership() {
 	s := &p.w.swarm
 	cfg := view.Config{
 		Self: p.node, Ping: s.ping, Lease: s.lease, RemoveAfter: s.removeAfter,
-		DriftPPM: s.driftPPM, Evidence: s.evidence, Seed: p.w.setRand.u64(),
+		DriftPPM: s.driftPPM, Evidence: s.evidence, Partition: s.policy, Seed: p.w.setRand.u64(),
 	}
 	p.w.tamperConfig(&cfg)
 	m.core = view.New(cfg, p.now())

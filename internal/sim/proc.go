@@ -45,7 +45,7 @@ type proc struct {
 	dialNext  []instant
 
 	member membership
-	upper  upper
+	layers layers
 }
 
 func (p *proc) now() clock.Instant { return p.clk.read(p.w.now) }
@@ -148,7 +148,7 @@ func (p *proc) handle(from nodeID, f frame) {
 	case transport.KindEvidence:
 		p.goodbye(from)
 	default:
-		p.upper.handle(from, f)
+		p.handleUpper(from, f)
 	}
 }
 
@@ -160,7 +160,7 @@ func (w *world) start(slot int) *proc {
 	id := nodeID(w.setRand.u64()>>16<<16 | w.ids)
 	p := &proc{
 		w: w, slot: slot, label: label(slot, h.lives), born: w.now, alive: true,
-		node: view.Node{ID: id, Name: label(slot, 0), Addr: "10.0.0." + label(slot, 0) + ":7000"},
+		node: view.Node{ID: id, Name: label(slot, 0), Addr: "10.0.0." + label(slot, 0) + ":7000", Roles: w.swarm.rolesOf(slot)},
 		clk:  w.drawClock(),
 		out:  map[peerClass]*conn{}, in: map[peerClass]*conn{}, forgotten: map[nodeID]bool{},
 		dialTries: make([]int, len(w.hosts)), dialNext: make([]instant, len(w.hosts)),
@@ -170,7 +170,7 @@ func (w *world) start(slot int) *proc {
 	w.byID[id] = p
 	w.event(p, "started", uint64(id), nil)
 	p.startMembership()
-	p.startUpper()
+	p.startLayers()
 	return p
 }
 

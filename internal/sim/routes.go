@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/region"
 )
@@ -27,7 +28,7 @@ type route struct {
 	settleMark                       uint64
 }
 
-// message is one tell of a modelled sender.
+// message is one tell or ask of a modelled sender.
 type message struct {
 	sender nodeID
 	entity int
@@ -35,7 +36,11 @@ type message struct {
 	seq    uint64
 	// probe marks those that liveness waits for.
 	probe bool
+	// call is not 0 for an ask.
+	call uint64
 }
+
+func (m *message) from() callOf { return callOf{m.sender, m.call} }
 
 type entityOp uint8
 
@@ -46,23 +51,35 @@ const (
 	opMarkerAck
 	opHello
 	opHelloAck
+	opReply
+	opCancel
+	opStateAck
 )
 
 // entityFrame travels on message connections. Token is that of the route for a
 // tell; markers of routes themselves have a zero term.
 type entityFrame struct {
+	typ    int
 	op     entityOp
 	msg    *message
 	shard  protocol.ShardID
 	token  protocol.Token
 	number uint64
+	// call and outcome are those of a reply, or of an ask that is called off.
+	call    uint64
+	outcome outcomeOf
+	// left is what an ask's deadline leaves, by the sender's clock.
+	left time.Duration
 }
+
+func (f *entityFrame) ofType() int { return f.typ }
 
 func (r *route) free() bool {
 	return r.open && !r.suspended && r.settleOwner == 0 && len(r.buf) == 0 && !r.flushing
 }
 
 func (u *upper) frame(to nodeID, f *entityFrame) error {
+	f.typ = u.number
 	return u.p.send(to, transport.Message, frame{transport.KindEntity, f})
 }
 
@@ -74,7 +91,8 @@ func (u *upper) post(m *message) {
 		return
 	}
 	if rt.home == u.p.node.ID {
-		if !u.deliver(m, rt.token) {
+		u.at(m, rt.home)
+		if !u.deliver(m, rt.token, u.deadline(m)) {
 			rt.suspended = true
 			u.keep(rt, m)
 		}
@@ -83,7 +101,7 @@ func (u *upper) post(m *message) {
 	switch err := u.leaveRoute(rt, m); {
 	case err == nil:
 	case errors.Is(err, transport.ErrQueueFull):
-		u.p.w.dropped++
+		u.drop(m)
 	default:
 		rt.suspended = true
 		u.keep(rt, m)
@@ -91,7 +109,17 @@ func (u *upper) post(m *message) {
 }
 
 func (u *upper) leaveRoute(rt *route, m *message) error {
-	if err := u.frame(rt.home, &entityFrame{op: opTell, msg: m, shard: m.shard, token: rt.token, number: rt.sent + 1}); err != nil {
+	f := &entityFrame{op: opTell, msg: m, shard: m.shard, token: rt.token, number: rt.sent + 1}
+	if m.call != 0 {
+		c := u.calls[m.call]
+		if c == nil {
+			return nil // nobody waits
+		}
+		f.left = c.deadline.Sub(u.p.now())
+	}
+	u.at(m, rt.home)
+	if err := u.frame(rt.home, f); err != nil {
+		u.at(m, 0)
 		return err
 	}
 	rt.sent++
@@ -102,9 +130,10 @@ func (u *upper) keep(rt *route, m *message) {
 	w := u.p.w
 	if len(rt.buf) >= w.swarm.bufferMax {
 		w.hit(markBufferFull)
-		w.dropped++
+		u.drop(m)
 		return
 	}
+	u.at(m, 0)
 	u.buffered++
 	rt.buf = append(rt.buf, m)
 	u.need(rt)
@@ -150,6 +179,10 @@ func (u *upper) openRoute(rt *route, home nodeID, token protocol.Token) {
 	if rt.settleOwner != 0 && rt.settleOwner != home {
 		u.sortBack(rt)
 	}
+	if old := rt.home; rt.open && !rt.suspended && old != home && old != u.p.node.ID && rt.settleOwner == 0 {
+		// It turns without a Begin: what the old home refuses comes back first.
+		u.settleWith(rt, old)
+	}
 	rt.open, rt.suspended, rt.asked = true, false, false
 	rt.home, rt.token = home, token
 	u.flow(rt)
@@ -165,7 +198,8 @@ func (u *upper) flow(rt *route) {
 		var err error
 		if rt.home != u.p.node.ID {
 			err = u.leaveRoute(rt, m)
-		} else if u.deliver(m, rt.token) {
+		} else if u.deliver(m, rt.token, u.deadline(m)) {
+			u.at(m, rt.home)
 			rt.sent++
 		} else {
 			err = errNotYet
@@ -199,20 +233,35 @@ func (u *upper) flowLater(rt *route) {
 	})
 }
 
-// entityFrame takes what comes over a message connection.
-func (u *upper) entityFrame(from nodeID, f *entityFrame) {
+// entityFrame takes what comes over a message or bulk connection.
+func (u *upper) entityFrame(from nodeID, m typed) {
+	f, ok := m.(*entityFrame)
+	if !ok {
+		u.stateFrame(from, m.(*stateFrame))
+		return
+	}
 	switch f.op {
 	case opTell:
-		if !u.deliver(f.msg, f.token) {
+		expires := clock.Never
+		if f.msg.call != 0 {
+			expires = u.p.now().Add(f.left)
+		}
+		if !u.deliver(f.msg, f.token, expires) {
 			u.p.w.hit(markMisrouted)
 			back := *f
 			back.op = opRefused
-			_ = u.frame(from, &back)
+			u.answer(from, &back)
 		}
+	case opReply:
+		u.replied(f.call, f.outcome)
+	case opCancel:
+		u.gone[callOf{from, f.call}] = true
+	case opStateAck:
+		u.departed(protocol.ShardToken{Shard: f.shard, Token: f.token})
 	case opRefused:
 		u.refused(from, f)
 	case opMarker:
-		_ = u.frame(from, &entityFrame{op: opMarkerAck, shard: f.shard, token: f.token})
+		u.answer(from, &entityFrame{op: opMarkerAck, shard: f.shard, token: f.token})
 	case opMarkerAck:
 		u.markerAcked(from, f)
 	case opHello:
@@ -225,12 +274,13 @@ func (u *upper) entityFrame(from nodeID, f *entityFrame) {
 func (u *upper) refused(from nodeID, f *entityFrame) {
 	rt := &u.routes[f.shard]
 	if !(rt.home == from && rt.token == f.token || rt.settleOwner == from) {
-		u.p.w.misplace(f.shard, f.token, 1)
+		u.misplace(f.shard, f.token, []*message{f.msg})
 		u.p.w.event(u.p, "message lost", f.msg.seq, func() string {
 			return u.p.w.name(from) + " refused " + u.p.w.tokenText(f.token) + " of shard " + f.shard.String() + ", home is " + u.p.w.name(rt.home) + " " + u.p.w.tokenText(rt.token)
 		})
 		return
 	}
+	u.at(f.msg, 0)
 	rt.back = append(rt.back, f.msg)
 	rt.backNumbers = append(rt.backNumbers, f.number)
 	if rt.settleOwner != 0 {
@@ -241,9 +291,14 @@ func (u *upper) refused(from nodeID, f *entityFrame) {
 		shard, token := rt.shard, rt.token
 		u.put(func() { u.stepRegion(region.Misrouted{Shard: shard, Token: token}) })
 	}
+	u.settleWith(rt, from)
+}
+
+// settleWith waits for all that a node refuses of what it was sent.
+func (u *upper) settleWith(rt *route, owner nodeID) {
 	u.markers++
-	rt.settleOwner, rt.settleMark = from, u.markers
-	u.sendMarker(from, rt.shard, protocol.Token{Seq: rt.settleMark})
+	rt.settleOwner, rt.settleMark = owner, u.markers
+	u.sendMarker(owner, rt.shard, protocol.Token{Seq: rt.settleMark})
 }
 
 func (u *upper) markerAcked(from nodeID, f *entityFrame) {
@@ -266,7 +321,7 @@ func (u *upper) sortBack(rt *route) {
 	for want := rt.sent; from > 0 && rt.backNumbers[from-1] == want; want-- {
 		from--
 	}
-	u.p.w.misplace(rt.shard, rt.token, from)
+	u.misplace(rt.shard, rt.token, rt.back[:from])
 	if from > 0 {
 		u.p.w.event(u.p, "messages lost", uint64(from), func() string { return "shard " + rt.shard.String() + ": something behind them was taken" })
 	}
@@ -274,6 +329,9 @@ func (u *upper) sortBack(rt *route) {
 	rt.back, rt.backNumbers = nil, nil
 	u.buffered += len(again)
 	rt.buf = append(again, rt.buf...)
+	if len(again) > 0 {
+		u.need(rt)
+	}
 }
 
 func (u *upper) peerLost(peer nodeID) {
@@ -297,17 +355,6 @@ func (u *upper) peerUp(peer nodeID) {
 			u.flow(rt)
 		}
 	}
-}
-
-// look keeps asking for connections that routes wait for.
-func (u *upper) look() {
-	u.p.w.after(50*time.Millisecond, func() {
-		if !u.on {
-			return
-		}
-		u.p.run(u.lookOnce)
-		u.look()
-	})
 }
 
 func (u *upper) lookOnce() {

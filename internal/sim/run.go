@@ -30,6 +30,8 @@ type Config struct {
 	// orderly, set by tests, has nothing happen but joins, leaves and moves.
 	orderly bool
 	again   bool
+	// aim, set by tests, is what every run is made for.
+	aim aim
 }
 
 // Result tells how a run went.
@@ -94,8 +96,11 @@ func Run(cfg Config) Result {
 		return Run(again)
 	}
 	test := "TestSeeds"
-	if cfg.orderly {
+	switch {
+	case cfg.orderly:
 		test = "TestOrderly"
+	case cfg.aim != aimNone:
+		test = "TestAimed/" + cfg.aim.String()
 	}
 	r.Failure = &Failure{
 		What: fmt.Sprintf("seed %d: %s", cfg.Seed, f.what), States: w.states(), Tail: w.lastLines(), Stack: f.stack,

@@ -139,3 +139,24 @@ func TestOrderly(t *testing.T) {
 	}
 	campaign(t, Config{orderly: true}, 1_000_000, n)
 }
+
+// TestAimed plays runs that are made to bring a few members to one rare moment: two
+// bugs of the view core show themselves nowhere else.
+func TestAimed(t *testing.T) {
+	for name, a := range map[string]aim{"raise": aimRaise, "removal": aimRemoval} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{aim: a, ViewsOnly: viewsOnly()}
+			if replay(t, cfg) {
+				return
+			}
+			n := 150
+			if testing.Short() {
+				n = 20
+			}
+			marks := campaign(t, cfg, 2_000_000, n)
+			if seen := map[aim]mark{aimRaise: markRaiseAimed, aimRemoval: markRemovalAimed}[a]; marks[seen.String()] < n/4 {
+				t.Errorf("%d runs aimed %d times", n, marks[seen.String()])
+			}
+		})
+	}
+}

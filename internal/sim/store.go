@@ -18,11 +18,11 @@ import (
 // replica is the driver of the replicator core, and of the coordinator's store
 // in it, as sharding.DataStore keeps it.
 type replica struct {
-	u       *upper
+	p       *proc
+	role    int
 	core    *core.Core
 	fx      core.Effects
 	timer   timer
-	view    *view.View
 	ids     core.RequestID
 	answers map[core.RequestID]func(core.Reply)
 	chats   uint64
@@ -30,46 +30,47 @@ type replica struct {
 
 const (
 	storeTimeout = 500 * time.Millisecond
-	keyShards    = "t/shards"
-	keyRegions   = "t/regions"
-	keyProxies   = "t/proxies"
+	keyShards    = "/shards"
+	keyRegions   = "/regions"
+	keyProxies   = "/proxies"
 	keyClient    = "client"
-	fenceGroup   = "t"
 )
 
-func (r *replica) start(u *upper) {
-	r.u = u
+func (r *replica) start(p *proc, role int) {
+	r.p, r.role = p, role
 	r.core = core.New(core.Config{
-		Self: u.p.node.ID, Seed: u.p.w.setRand.u64(),
-		Limits: core.Limits{LogEntries: u.p.w.swarm.logEntries},
+		Self: p.node.ID, Role: p.w.swarm.roles[role], Seed: p.w.setRand.u64(),
+		Limits: core.Limits{LogEntries: p.w.swarm.logEntries},
 	})
 	r.answers = map[core.RequestID]func(core.Reply){}
-	r.timer = newTimer(u.p, func() { r.step(core.Tick{}) })
+	r.timer = newTimer(p, func() { r.step(core.Tick{}) })
 	r.timer.set(r.core.Deadline())
 }
 
 func (r *replica) step(ev core.Event) {
-	u := r.u
-	if !u.on {
+	p := r.p
+	w := p.w
+	if !p.layers.on {
 		return
 	}
-	r.core.Step(u.p.now(), ev, &r.fx)
+	r.core.Step(p.now(), ev, &r.fx)
 	for _, s := range r.fx.Send {
 		class := transport.Control
 		if s.Bulk {
 			class = transport.Bulk
 		}
-		u.p.w.event(u.p, "replicate", uint64(s.To), func() string { return fmt.Sprintf("%s %T", u.p.w.name(s.To), s.Msg) })
-		if w := u.p.w; w.swarm.datagrams && w.byID[s.To] != nil && !u.p.forgotten[s.To] {
-			w.datagram(u.p, w.byID[s.To], frame{transport.KindReplicator, s.Msg})
+		w.event(p, "replicate", uint64(s.To), func() string { return fmt.Sprintf("%s %T", w.name(s.To), s.Msg) })
+		f := frame{transport.KindReplicator, forRole{r.role, s.Msg}}
+		if w.swarm.datagrams && w.byID[s.To] != nil && !p.forgotten[s.To] {
+			w.datagram(p, w.byID[s.To], f)
 			continue
 		}
-		_ = u.p.send(s.To, class, frame{transport.KindReplicator, s.Msg})
+		_ = p.send(s.To, class, f)
 	}
 	for i := range r.fx.Trace {
 		t := &r.fx.Trace[i]
-		u.p.w.noteUpper(string(t.Kind))
-		u.p.w.event(u.p, string(t.Kind), uint64(t.Peer), func() string { return u.p.w.name(t.Peer) + " " + t.Key + " " + t.Detail })
+		w.noteUpper(string(t.Kind))
+		w.event(p, string(t.Kind), uint64(t.Peer), func() string { return w.name(t.Peer) + " " + t.Key + " " + t.Detail })
 	}
 	replies := slices.Clone(r.fx.Reply)
 	r.fx.Reset()
@@ -82,14 +83,6 @@ func (r *replica) step(ev core.Event) {
 	}
 	r.timer.set(r.core.Deadline())
 }
-
-func (r *replica) received(from nodeID, m any) {
-	if msg, ok := m.(core.Message); ok {
-		r.step(core.Received{From: from, Msg: msg})
-	}
-}
-
-func (r *replica) setView(v *view.View) { r.step(core.ViewChanged{View: v}) }
 
 func (r *replica) peer(id nodeID, up bool) {
 	if up {
@@ -105,13 +98,13 @@ func (r *replica) ask(answer func(core.Reply)) core.RequestID {
 	return r.ids
 }
 
-func (r *replica) fence(term view.Epoch) core.Fence {
-	return core.Fence{Group: fenceGroup, Term: uint64(term)}
+func (u *upper) fence(term view.Epoch) core.Fence {
+	return core.Fence{Group: u.spec.name, Term: uint64(term)}
 }
 
 // write performs a coordinator's write and answers it.
-func (r *replica) write(w coordinator.Write) {
-	u := r.u
+func (u *upper) write(w coordinator.Write) {
+	r := u.repl
 	if !u.on {
 		return
 	}
@@ -119,7 +112,7 @@ func (r *replica) write(w coordinator.Write) {
 		result, higher := outcome(a.Err)
 		u.put(func() {
 			if result == coordinator.OK {
-				u.p.w.acknowledged(w)
+				u.p.w.types[u.number].acknowledged(w)
 			}
 			u.stepCoordinator(coordinator.WriteDone{ID: w.ID, Result: result, Higher: higher})
 		})
@@ -128,14 +121,14 @@ func (r *replica) write(w coordinator.Write) {
 	if u.p.w.cfg.Mutant.Is("ack on local write") {
 		level = core.Local
 	}
-	r.step(core.Update{ID: id, Ops: r.ops(w), Level: level, Fence: r.fence(w.Term), Deadline: u.p.now().Add(storeTimeout)})
+	r.step(core.Update{ID: id, Ops: u.ops(w), Level: level, Fence: u.fence(w.Term), Deadline: u.p.now().Add(storeTimeout)})
 }
 
-func (r *replica) ops(w coordinator.Write) []core.Op {
-	self := crdt.NodeID(r.u.p.node.ID)
+func (u *upper) ops(w coordinator.Write) []core.Op {
+	self := crdt.NodeID(u.p.node.ID)
 	var ops []core.Op
 	if len(w.Records) > 0 {
-		ops = append(ops, core.Mutate(keyShards, crdt.KindLWWMap, 64*len(w.Records), func(v crdt.Value) crdt.Value {
+		ops = append(ops, core.Mutate(u.spec.name+keyShards, crdt.KindLWWMap, 64*len(w.Records), func(v crdt.Value) crdt.Value {
 			m := v.(*crdt.LWWMap[string, string])
 			var delta crdt.Value
 			for _, rec := range w.Records {
@@ -163,8 +156,8 @@ func (r *replica) ops(w coordinator.Write) []core.Op {
 			return delta
 		}))
 	}
-	sets(keyRegions, w.Regions)
-	sets(keyProxies, w.Proxies)
+	sets(u.spec.name+keyRegions, w.Regions)
+	sets(u.spec.name+keyProxies, w.Proxies)
 	return ops
 }
 
@@ -187,8 +180,8 @@ func joined[T interface {
 }
 
 // read performs a coordinator's read and answers it.
-func (r *replica) read(c coordinator.Read) {
-	u := r.u
+func (u *upper) read(c coordinator.Read) {
+	r, name := u.repl, u.spec.name
 	if !u.on {
 		return
 	}
@@ -202,8 +195,8 @@ func (r *replica) read(c coordinator.Read) {
 		u.put(func() { u.stepCoordinator(done) })
 	})
 	r.step(core.Read{
-		ID: id, Keys: []string{keyShards, keyRegions, keyProxies}, Level: core.Majority(0, 0),
-		Fence: r.fence(c.Term), Deadline: u.p.now().Add(storeTimeout),
+		ID: id, Keys: []string{name + keyShards, name + keyRegions, name + keyProxies}, Level: core.Majority(0, 0),
+		Fence: u.fence(c.Term), Deadline: u.p.now().Add(storeTimeout),
 	})
 }
 
@@ -268,37 +261,38 @@ func nodesOf(v crdt.Value) []nodeID {
 
 // chat is an application that writes and reads at majority, for S4.
 func (r *replica) chat() {
-	u := r.u
-	w := u.p.w
+	p := r.p
+	w := p.w
 	if !w.swarm.clientWrites {
 		return
 	}
 	w.after(w.setRand.dur(50*time.Millisecond, 600*time.Millisecond), func() {
-		if !u.on || w.calm {
+		if !p.layers.on || w.calm {
 			return
 		}
-		u.p.run(r.say)
+		p.run(r.say)
 		r.chat()
 	})
 }
 
 func (r *replica) say() {
-	u := r.u
-	w := u.p.w
-	if !u.on || r.view == nil {
+	p := r.p
+	w := p.w
+	v := p.layers.view
+	if !p.layers.on || v == nil {
 		return
 	}
-	deadline := u.p.now().Add(storeTimeout)
+	deadline := p.now().Add(storeTimeout)
 	if w.setRand.coin() {
 		r.chats++
-		word := fmt.Sprintf("%s/%d", u.p.label, r.chats)
+		word := fmt.Sprintf("%s/%d", p.label, r.chats)
 		op := core.Mutate(keyClient, crdt.KindORSet, 64, func(v crdt.Value) crdt.Value {
-			return v.(*crdt.ORSet[string]).Add(crdt.NodeID(u.p.node.ID), word)
+			return v.(*crdt.ORSet[string]).Add(crdt.NodeID(p.node.ID), word)
 		})
 		id := r.ask(func(a core.Reply) {
-			if a.Err == nil {
-				w.event(u.p, "word acknowledged", r.chats, func() string { return word + " in " + w.viewText(r.view) })
-				w.durable.Acked(word, w.swarmVoters(r.view))
+			if a.Err == nil && r.counts() {
+				w.event(p, "word acknowledged", r.chats, func() string { return word + " in " + w.viewText(p.layers.view) })
+				w.durable[r.role].Acked(word, voters(p.layers.view, w.swarm.roles[r.role]))
 			}
 		})
 		level := core.Majority(0, 0)
@@ -308,15 +302,21 @@ func (r *replica) say() {
 		r.step(core.Update{ID: id, Ops: []core.Op{op}, Level: level, Deadline: deadline})
 		return
 	}
-	begun := w.durable.Begin()
+	begun := w.durable[r.role].Begin()
 	id := r.ask(func(a core.Reply) {
-		if a.Err != nil {
+		if a.Err != nil || !r.counts() {
 			return
 		}
 		s, _ := a.Values[0].(*crdt.ORSet[string])
 		has := func(word string) bool { return s != nil && s.Contains(word) }
-		w.event(u.p, "words read", uint64(begun), func() string { return "in " + w.viewText(r.view) })
-		w.judge(w.durable.Read(time.Duration(w.now), begun, has, w.present))
+		w.event(p, "words read", uint64(begun), func() string { return "in " + w.viewText(p.layers.view) })
+		w.judge(w.durable[r.role].Read(time.Duration(w.now), begun, has, w.present))
 	})
 	r.step(core.Read{ID: id, Keys: []string{keyClient}, Level: core.Majority(0, 0), Deadline: deadline})
 }
+
+// counts reports whether S4 is asked of an operation that ends now: not of a process
+// without a lease. Members that were removed may still be a majority of the view that
+// they hold: of a role that was cut off as a whole, or when exactly half went on with the
+// most senior.
+func (r *replica) counts() bool { return r.p.leaseValid() }

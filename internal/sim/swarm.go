@@ -35,9 +35,21 @@ type swarm struct {
 	faultEvery time.Duration
 	ending     ending
 
-	// For the layers above.
-	shards                     int
-	entities                   int
+	// policy is the partition policy (DESIGN 4.6), nil for the default.
+	policy view.Policy
+	// announce: whoever leaves says so first, and its offices pass on before it goes.
+	// together: hosts that come late come at one moment, and what raises them to voters
+	// is aimed at. strikes: crashes and drains are aimed at moves of shards.
+	announce, together, strikes bool
+	aim                         aim
+
+	// For the layers above. hostRoles says which of roles each host carries, as bits.
+	roles     []string
+	hostRoles []int
+	types     []typeSpec
+	// askPercent of the messages are asks.
+	askPercent                 int
+	askMax                     time.Duration
 	tellEvery                  time.Duration
 	handleMax                  time.Duration
 	minMembers                 int
@@ -107,12 +119,14 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 		s.wrongEvidence = s.reject
 	}
 	s.drawUpper(r)
+	s.drawMore(newPCG(cfg.Seed, 5), cfg.aim)
 	return s
 }
 
 func (s *swarm) drawUpper(r *pcg) {
-	s.shards = []int{1, 2, 5, 8, 8, 16, 32}[r.intn(7)]
-	s.entities = r.between(1, 2*s.shards)
+	shards := []int{1, 2, 5, 8, 8, 16, 32}[r.intn(7)]
+	s.roles, s.hostRoles = []string{""}, make([]int, s.nodes)
+	s.types = []typeSpec{{name: "t", shards: shards, entities: r.between(1, 2*shards)}}
 	s.tellEvery = r.dur(15*time.Millisecond, 120*time.Millisecond)
 	s.handleMax = []time.Duration{0, 2 * time.Millisecond, 60 * time.Millisecond}[r.intn(3)]
 	s.minMembers = 1

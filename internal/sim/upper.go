@@ -10,24 +10,28 @@ import (
 	"github.com/peerage-go/peerage/sharding/region"
 )
 
-// upper is the driver of one entity type on one process: the region core, the
-// coordinator core and the replicator core, each carried out as the shells in
-// sharding and replicator do. What the shells do on goroutines of their own
+// upper is the driver of one entity type on one process: the region core and, where
+// the process carries the type's role, the coordinator core, each carried out as the
+// shells in sharding do. What the shells do on goroutines of their own
 // happens here a little later, in the order of each goroutine.
 type upper struct {
-	p  *proc
-	on bool
-
-	repl replica
+	p    *proc
+	on   bool
+	spec *typeSpec
+	// number is that of the type, repl the replicator of its role, nil where the
+	// process does not carry it.
+	number int
+	repl   *replica
 
 	floors *region.Floors
 	region *region.Core
 	regFx  region.Effects
 	regAt  timer
-	coord  *coordinator.Core
-	cooFx  coordinator.Effects
-	cooAt  timer
-	own    []protocol.Message
+	// coord is nil where the process does not carry the role.
+	coord *coordinator.Core
+	cooFx coordinator.Effects
+	cooAt timer
+	own   []protocol.Message
 	// inbox is the time before which the shell's goroutine sees nothing newer.
 	inbox instant
 
@@ -36,42 +40,55 @@ type upper struct {
 	markers  uint64
 	hosts    []*hosted
 	seqs     []uint64
-	silent   map[nodeID]bool
 	drained  func()
-	probed   map[protocol.ShardID]bool
+	// drainAt is when draining began, never if it did not.
+	drainAt instant
+	probed  map[protocol.ShardID]bool
+
+	calls map[uint64]*call
+	// outbox are answers that wait for room on the connections.
+	outbox map[nodeID][]*entityFrame
+	// gone are the asks whose askers have given up, as they told us.
+	gone     map[callOf]bool
+	arrivals map[arrivalKey]*arrival
+	// departures are the states under way to another home.
+	departures map[protocol.ShardToken]*departure
 }
 
-const typeName = "t"
-
-func (p *proc) startUpper() {
-	u := &p.upper
-	if p.w.cfg.ViewsOnly {
-		return
-	}
+func (p *proc) startUpper(number int) *upper {
 	s := &p.w.swarm
-	*u = upper{p: p, on: true, silent: map[nodeID]bool{}, floors: &region.Floors{}, probed: map[protocol.ShardID]bool{}}
-	u.repl.start(u)
+	spec := &s.types[number]
+	u := &upper{
+		p: p, on: true, spec: spec, number: number, repl: p.layers.stores[spec.role], drainAt: never,
+		floors: &region.Floors{}, probed: map[protocol.ShardID]bool{},
+		calls: map[uint64]*call{}, outbox: map[nodeID][]*entityFrame{}, gone: map[callOf]bool{},
+		arrivals: map[arrivalKey]*arrival{}, departures: map[protocol.ShardToken]*departure{},
+	}
+	role := s.roles[spec.role]
 	u.region = region.New(region.Config{
-		Self: p.node.ID, Type: typeName, Shards: s.shards, Hosts: true, Mutant: p.w.cfg.Mutant,
+		Self: p.node.ID, Type: spec.name, Role: role, Shards: spec.shards, Hosts: s.hosts(p.slot, spec), Mutant: p.w.cfg.Mutant,
 	}, u.floors)
-	u.coord = coordinator.New(coordinator.Config{
-		Self: p.node.ID, Type: typeName, Shards: s.shards, MinMembers: s.minMembers, RemoveAfter: s.removeAfter,
-		StopTimeout: 2 * time.Second, BeginTimeout: s.beginTimeout, Rebalance: s.rebalance, Mutant: p.w.cfg.Mutant,
-	})
+	if u.repl != nil {
+		u.coord = coordinator.New(coordinator.Config{
+			Self: p.node.ID, Type: spec.name, Role: role, Shards: spec.shards, MinMembers: s.minMembers, RemoveAfter: s.removeAfter,
+			StopTimeout: stopTimeout, BeginTimeout: s.beginTimeout, Rebalance: s.rebalance, Mutant: p.w.cfg.Mutant,
+		})
+	}
 	u.regAt = newTimer(p, u.tick)
 	u.cooAt = newTimer(p, u.tick)
-	u.routes = make([]route, s.shards)
+	u.routes = make([]route, spec.shards)
 	for i := range u.routes {
 		u.routes[i].shard = protocol.ShardID(i)
 	}
-	u.hosts = make([]*hosted, s.shards)
-	u.seqs = make([]uint64, s.entities)
+	u.hosts = make([]*hosted, spec.shards)
+	u.seqs = make([]uint64, spec.entities)
 	u.put(func() { u.lease(p.leaseValid()) })
 	u.arm()
-	u.look()
-	u.talk()
-	u.repl.chat()
+	return u
 }
+
+// stopTimeout is what an owner gets to stop a shard in.
+const stopTimeout = 2 * time.Second
 
 // put hands an event to the shell's goroutine.
 func (u *upper) put(do func()) {
@@ -94,7 +111,9 @@ func (u *upper) put(do func()) {
 
 func (u *upper) arm() {
 	u.regAt.set(u.region.Deadline())
-	u.cooAt.set(u.coord.Deadline())
+	if u.coord != nil {
+		u.cooAt.set(u.coord.Deadline())
+	}
 }
 
 func (u *upper) tick() {
@@ -105,7 +124,7 @@ func (u *upper) tick() {
 	if now >= u.region.Deadline() {
 		u.stepRegion(region.Tick{})
 	}
-	if now >= u.coord.Deadline() {
+	if u.coord != nil && now >= u.coord.Deadline() {
 		u.stepCoordinator(coordinator.Tick{})
 	}
 	u.settle()
@@ -146,6 +165,9 @@ func (u *upper) stepRegion(ev region.Event) {
 }
 
 func (u *upper) stepCoordinator(ev coordinator.Event) {
+	if u.coord == nil {
+		return
+	}
 	u.coord.Step(u.p.now(), ev, &u.cooFx)
 	if err := u.coord.Check(); err != nil {
 		u.p.w.fail("core", "%s: %v", u.p.label, err)
@@ -188,6 +210,8 @@ func (u *upper) doRegion(e region.Effect) {
 		u.startShard(e)
 	case region.StopShard:
 		u.stopShard(e)
+	case region.DropState:
+		u.dropState(e)
 	case region.CloseRoute:
 		u.closeRoute(&u.routes[e.Shard], e.Marker)
 	case region.SendMarker:
@@ -200,12 +224,12 @@ func (u *upper) doRegion(e region.Effect) {
 func (u *upper) doCoordinator(e coordinator.Effect) {
 	switch e := e.(type) {
 	case coordinator.Send:
-		u.p.w.checkOrder(u.p, e.Msg)
+		u.p.w.checkOrder(u, e.Msg)
 		u.send(e.To, e.Msg)
 	case coordinator.Write:
-		u.p.later(u.p.w.netRand.dur(0, time.Millisecond/4), func() { u.repl.write(e) })
+		u.p.later(u.p.w.netRand.dur(0, time.Millisecond/4), func() { u.write(e) })
 	case coordinator.Read:
-		u.p.later(u.p.w.netRand.dur(0, time.Millisecond/4), func() { u.repl.read(e) })
+		u.p.later(u.p.w.netRand.dur(0, time.Millisecond/4), func() { u.read(e) })
 	case coordinator.Yield:
 		u.p.later(0, func() { u.p.step(view.Yield{Subject: e.Subject, Reporter: u.p.node.ID}) })
 	}
@@ -228,6 +252,7 @@ func (u *upper) send(to nodeID, m protocol.Message) {
 func (u *upper) trace(kind string, shard protocol.ShardID, has bool, node nodeID, token protocol.Token, detail string) {
 	w := u.p.w
 	w.noteUpper(kind)
+	w.strike(u, kind, node)
 	w.event(u.p, kind, uint64(shard)<<32^uint64(node)^token.Seq, func() string {
 		s := ""
 		if has {
@@ -240,141 +265,7 @@ func (u *upper) trace(kind string, shard protocol.ShardID, has bool, node nodeID
 	})
 }
 
-// handle takes a frame of the upper layers.
-func (u *upper) handle(from nodeID, f frame) {
-	if !u.on {
-		return
-	}
-	switch m := f.msg.(type) {
-	case protocol.Message:
-		u.put(func() { u.receive(from, m) })
-	case *entityFrame:
-		u.entityFrame(from, m)
-	default:
-		u.repl.received(from, f.msg)
-	}
-}
-
-func (p *proc) upperView(v *view.View) {
-	u := &p.upper
-	if !u.on {
-		return
-	}
-	u.repl.setView(v)
-	old := u.repl.view
-	u.repl.view = v
-	u.put(func() {
-		u.stepRegion(region.ViewChanged{View: v})
-		u.stepCoordinator(coordinator.ViewChanged{View: v})
-	})
-	if old == nil {
-		return
-	}
-	for i := range old.Members {
-		if id := old.Members[i].ID; v.Member(id) == nil {
-			u.hearing(id, true)
-			u.peerLost(id)
-		}
-	}
-}
-
-func (p *proc) upperLease(valid bool) {
-	u := &p.upper
-	if !u.on {
-		return
-	}
-	u.put(func() { u.lease(valid) })
-	if valid {
-		for _, h := range u.hosts {
-			u.dispatch(h)
-		}
-	}
-}
-
 func (u *upper) lease(valid bool) {
 	u.stepRegion(region.LeaseChanged{Valid: valid})
 	u.stepCoordinator(coordinator.LeaseChanged{Valid: valid})
-}
-
-// abandonUpper drops all instances; a lease of the new generation is valid only
-// when that is done.
-func (p *proc) abandonUpper() {
-	u := &p.upper
-	if !u.on {
-		return
-	}
-	p.w.hosting.Abandoned(p.node.ID)
-	p.member.abandoning++
-	p.tell(func() {
-		u.dropInstances()
-		u.put(func() {
-			u.stepRegion(region.Abandoned{})
-			u.settle()
-			p.member.abandoning--
-			p.lapse()
-			p.regain()
-		})
-	})
-}
-
-func (p *proc) endUpper() {
-	u := &p.upper
-	if !u.on {
-		return
-	}
-	u.on = false
-	p.w.hosting.Abandoned(p.node.ID)
-}
-
-// leaveUpper drains, and leaves when the shards are gone, or patience is.
-func (p *proc) leaveUpper(then func()) {
-	u := &p.upper
-	if !u.on || !p.w.swarm.drain {
-		then()
-		return
-	}
-	left := false
-	leave := func() {
-		if !left && p.alive && !p.over {
-			left = true
-			then()
-		}
-	}
-	u.drained = func() {
-		p.w.hit(markDrained)
-		p.later(0, leave)
-	}
-	u.put(func() { u.stepRegion(region.Drain{}) })
-	p.later(2*time.Second, leave)
-}
-
-// upperPeer takes the coming and going of connections.
-func (p *proc) upperPeer(id nodeID, class transport.Class, up bool) {
-	u := &p.upper
-	if !u.on {
-		return
-	}
-	u.repl.peer(id, up)
-	switch {
-	case class == transport.Control:
-		u.hearing(id, up)
-	case class == transport.Message && up:
-		u.peerUp(id)
-	case class == transport.Message:
-		u.peerLost(id)
-	}
-}
-
-// hearing tells the coordinator who is silent.
-func (u *upper) hearing(id nodeID, heard bool) {
-	if u.silent[id] == !heard {
-		return
-	}
-	if heard {
-		delete(u.silent, id)
-	} else {
-		u.silent[id] = true
-	}
-	nodes := sortedIDs(u.silent)
-	u.put(func() { u.stepCoordinator(coordinator.Silent{Nodes: nodes}) })
 }

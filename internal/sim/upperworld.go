@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,31 +16,34 @@ import (
 // upperWorld is what the checkers of the upper layers know of the whole.
 type upperWorld struct {
 	messages *invariant.Messages
-	durable  invariant.Durable
-	// written are the allocations whose write was acknowledged.
-	written map[protocol.ShardToken]bool
+	// durable is by role, types by number.
+	durable []invariant.Durable
+	types   []*typeWorld
+	// lastDeath is when a process last ended that had not handed everything over, or a
+	// new generation began.
+	lastDeath instant
+	// calls numbers the asks, outcomes counts how they ended.
+	calls    uint64
+	outcomes [timedOut + 1]int
 
 	told, handled, dropped int
 	// misplaced counts the messages that a wrong home refused and that could not go
 	// back without overtaking.
 	misplaced int
-	// untaken are the allocations that ended because nobody was left to take the
-	// shard: all members drain. Then messages have no place to go.
-	untaken map[protocol.ShardToken]bool
-}
-
-// misplace counts messages to an allocation that were lost because its node
-// refused them.
-func (w *world) misplace(s protocol.ShardID, t protocol.Token, n int) {
-	w.dropped += n
-	if !w.untaken[protocol.ShardToken{Shard: s, Token: t}] {
-		w.misplaced += n
-	}
 }
 
 func (w *world) startUpperWorld() {
 	w.messages = invariant.NewMessages()
-	w.written, w.untaken = map[protocol.ShardToken]bool{}, map[protocol.ShardToken]bool{}
+	w.durable = make([]invariant.Durable, len(w.swarm.roles))
+	for range w.swarm.types {
+		w.types = append(w.types, &typeWorld{
+			hosting: invariant.NewHosting(w.members), states: invariant.NewStates(), asks: invariant.NewAsks(),
+			written: map[protocol.ShardToken]bool{}, untaken: map[protocol.ShardToken]bool{}, ends: map[protocol.ShardID]howEnded{},
+		})
+	}
+	if w.swarm.policy != nil {
+		w.hit(markPolicy)
+	}
 }
 
 const (
@@ -49,14 +53,15 @@ const (
 )
 
 // endUpperLiveness asks L1 and L6 of the hosts in q: every process among them gets
-// a message to every shard, each shard lives once, and replicas become equal.
+// a message to every shard of every type that q can host, each shard lives once, and
+// replicas become equal.
 func (w *world) endUpperLiveness(q map[int]bool) {
-	if w.cfg.ViewsOnly || w.swarm.minMembers > len(q) || w.swarm.wrongEvidence || w.driftBroken {
+	if w.cfg.ViewsOnly || w.swarm.wrongEvidence || w.driftBroken {
 		return
 	}
 	from := w.now
-	for _, p := range w.running() {
-		clear(p.upper.probed)
+	for _, u := range w.uppers(q) {
+		clear(u.probed)
 	}
 	next := w.now
 	if !w.untilTrue(servedBound, 20*time.Millisecond, func() bool {
@@ -64,74 +69,96 @@ func (w *world) endUpperLiveness(q map[int]bool) {
 			next = w.now.add(probeEvery)
 			w.probe(q)
 		}
-		return w.served(q)
+		return w.unserved(q) == ""
 	}) {
 		w.fail("L6", "not every shard is served %v after the cluster was whole: %s", servedBound, w.unserved(q))
 	}
+	w.noteServed(q)
 	w.event(nil, "settled: shards", uint64(w.now.sub(from)), func() string { return w.now.sub(from).String() })
 	if !w.untilTrue(convergeBound, 100*time.Millisecond, func() bool { return w.converged(q) }) {
 		w.fail("L2", "replicas differ %v after heal", convergeBound)
 	}
 }
 
+// uppers lists the drivers on the hosts in q.
+func (w *world) uppers(q map[int]bool) []*upper {
+	var all []*upper
+	for i := range w.hosts {
+		if p := w.hosts[i].proc; q[i] && p != nil && p.layers.on {
+			all = append(all, p.layers.types...)
+		}
+	}
+	return all
+}
+
+// hostable reports whether the hosts in q are enough for a type.
+func (w *world) hostable(t *typeSpec, q map[int]bool) bool {
+	n := 0
+	for i := range w.hosts {
+		n += int(b2u(q[i] && w.swarm.hosts(i, t)))
+	}
+	return n >= max(w.swarm.minMembers, 1)
+}
+
 // probe sends a message from each process to each shard that has not answered.
 func (w *world) probe(q map[int]bool) {
-	for i := range w.hosts {
-		p := w.hosts[i].proc
-		if !q[i] || p == nil || !p.upper.on {
-			continue
-		}
-		for s := range min(w.swarm.shards, w.swarm.entities) {
-			if !p.upper.probed[protocol.ShardID(s)] {
-				p.run(func() { p.upper.tell(s, true) })
+	for _, u := range w.uppers(q) {
+		for s := range min(u.spec.shards, u.spec.entities) {
+			if w.hostable(u.spec, q) && !u.probed[protocol.ShardID(s)] {
+				u.p.run(func() { u.tell(s, true) })
 			}
 		}
 	}
 }
 
-func (w *world) served(q map[int]bool) bool {
-	for i := range w.hosts {
-		p := w.hosts[i].proc
-		if !q[i] {
-			continue
-		}
-		if p == nil || !p.upper.on || len(p.upper.probed) < min(w.swarm.shards, w.swarm.entities) {
-			return false
-		}
-	}
-	return true
-}
-
+// unserved tells of what is not served in q, "" if all is.
 func (w *world) unserved(q map[int]bool) string {
 	var b strings.Builder
 	for i := range w.hosts {
-		p := w.hosts[i].proc
-		if !q[i] || p == nil || !p.upper.on {
-			continue
+		if p := w.hosts[i].proc; q[i] && (p == nil || !p.layers.on) {
+			fmt.Fprintf(&b, "%s is down; ", label(i, 0))
 		}
-		for s := range min(w.swarm.shards, w.swarm.entities) {
-			if !p.upper.probed[protocol.ShardID(s)] {
-				rt := &p.upper.routes[s]
-				fmt.Fprintf(&b, "%s -> %d (route open %v suspended %v home %s buf %d, live %v); ", p.label, s, rt.open, rt.suspended, w.name(rt.home), len(rt.buf), w.names(w.hosting.Live(protocol.ShardID(s))))
+	}
+	for _, u := range w.uppers(q) {
+		for s := range min(u.spec.shards, u.spec.entities) {
+			if !w.hostable(u.spec, q) || u.probed[protocol.ShardID(s)] {
+				continue
 			}
+			rt := &u.routes[s]
+			fmt.Fprintf(&b, "%s -> %s %d (route open %v suspended %v home %s buf %d, live %v); ", u.p.label, u.spec.name, s, rt.open, rt.suspended,
+				w.name(rt.home), len(rt.buf), w.names(w.types[u.number].hosting.Live(protocol.ShardID(s))))
 		}
 	}
 	return b.String()
 }
 
-// converged reports whether the replicas of q are equal (L2).
+// noteServed marks what a run has shown.
+func (w *world) noteServed(q map[int]bool) {
+	for _, u := range w.uppers(q) {
+		if w.hostable(u.spec, q) && !w.swarm.hosts(u.p.slot, u.spec) {
+			w.hit(markProxy)
+		}
+		if w.hostable(u.spec, q) && u.spec.role > 0 {
+			w.hit(markSecondRole)
+		}
+	}
+}
+
+// converged reports whether the replicas of q are equal, of each role (L2).
 func (w *world) converged(q map[int]bool) bool {
-	first, seen := uint64(0), false
-	for i := range w.hosts {
-		p := w.hosts[i].proc
-		if !q[i] || p == nil || !p.upper.on {
-			continue
+	for role := range w.swarm.roles {
+		first, seen := uint64(0), false
+		for i := range w.hosts {
+			p := w.hosts[i].proc
+			if !q[i] || p == nil || !p.layers.on || p.layers.stores[role] == nil {
+				continue
+			}
+			d := p.layers.stores[role].core.Digest()
+			if seen && d != first {
+				return false
+			}
+			first, seen = d, true
 		}
-		d := p.upper.repl.core.Digest()
-		if seen && d != first {
-			return false
-		}
-		first, seen = d, true
 	}
 	return true
 }
@@ -174,21 +201,25 @@ func (w *world) protocolText(m protocol.Message) string {
 
 // upperState is one process's part of a failure report.
 func (p *proc) upperState() string {
-	u := &p.upper
-	if !u.on {
-		return ""
-	}
 	var b strings.Builder
-	if t := u.coord.Term(); t != 0 {
-		fmt.Fprintf(&b, "coordinates in term %s ", p.w.tokenText(protocol.Token{Term: t}))
-	}
-	b.WriteString("hosts")
-	for i, h := range u.hosts {
-		if h != nil {
-			fmt.Fprintf(&b, " %d(%s q%d)", i, p.w.tokenText(h.token), len(h.queue))
+	for _, u := range p.layers.types {
+		fmt.Fprintf(&b, "| %s ", u.spec.name)
+		if u.coord != nil && u.coord.Term() != 0 {
+			fmt.Fprintf(&b, "coordinates in term %s ", p.w.tokenText(protocol.Token{Term: u.coord.Term()}))
+		}
+		b.WriteString("hosts")
+		for i, h := range u.hosts {
+			if h != nil {
+				fmt.Fprintf(&b, " %d(%s q%d)", i, p.w.tokenText(h.token), len(h.queue))
+			}
 		}
 	}
 	return b.String()
+}
+
+// everyID lists all processes that ever ran, in order.
+func (w *world) everyID() []nodeID {
+	return slices.Sorted(maps.Keys(w.byID))
 }
 
 func sortedIDs(set map[nodeID]bool) []nodeID {

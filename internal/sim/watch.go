@@ -62,6 +62,7 @@ func (w *world) watchAccept(from *proc, m *view.Accept) {
 		})
 		w.checkGeneration(from, m)
 		w.aim(from, m.Next)
+		w.aimAtRaise(from, m.Base, m.Next)
 	} else if !invariant.SameView(a.next, m.Next) {
 		w.fail("S6", "%s proposes two views of epoch %v under one ballot", from.label, m.Next.Epoch)
 	}
@@ -136,14 +137,19 @@ func (w *world) decidedAlone(p *proc, base, v *view.View) bool {
 
 func (w *world) rightful(a *attempt) bool {
 	acked := func(id nodeID) bool { return a.acks[id] }
-	inBase, inNext := invariant.PlainQuorum(a.base, acked), invariant.PlainQuorum(a.next, acked)
+	inBase, inNext := w.quorum(a.base, acked), w.quorum(a.next, acked)
 	if inBase && inNext {
 		return true
 	}
 	// A total quorum opens a generation: no epoch, term or token of the dead is ever
 	// used again.
 	return (inBase || w.restDead(a.base, acked)) && (inNext || w.restDead(a.next, acked)) &&
-		a.next.Epoch.Generation() > a.base.Epoch.Generation() && w.inTime(a)
+		a.next.Epoch.Generation() > a.base.Epoch.Generation() && w.inTime(a) && invariant.Survives(w.swarm.policy, a.base, acked)
+}
+
+// quorum is the quorum of the run's partition policy.
+func (w *world) quorum(v *view.View, has func(nodeID) bool) bool {
+	return invariant.Quorum(w.swarm.policy, v, has)
 }
 
 // inTime reports whether the proofs on which a takeover rests came before anyone
@@ -202,8 +208,12 @@ func (w *world) attemptsText(e view.Epoch) string {
 func (w *world) checkView(p *proc, v *view.View) {
 	w.checkDecided(p, v)
 	w.checkJoiners(p, v)
+	w.aimAtRemoval(p, p.former, v)
 	p.former = v
 	if w.newest == nil || w.newest.Cluster != v.Cluster || w.newest.Epoch < v.Epoch {
+		if w.newest != nil && w.newest.Epoch.Generation() != v.Epoch.Generation() {
+			w.lastDeath = w.now // what the dead had written may be known to nobody
+		}
 		w.newest = v
 		w.newestAt = w.now
 	}
@@ -225,7 +235,9 @@ func (w *world) checkLease(p *proc) {
 	was := w.members.Valid(time.Duration(w.now), p.node.ID)
 	w.judge(w.members.Leased(time.Duration(w.now), p.node.ID, time.Duration(p.leaseEnd()), p.member.lease.Leader))
 	if !was && p.leaseValid() {
-		w.judge(w.hosting.Resumed(time.Duration(w.now), p.node.ID))
+		for _, t := range w.types {
+			w.judge(t.hosting.Resumed(time.Duration(w.now), p.node.ID))
+		}
 	}
 }
 

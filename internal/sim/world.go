@@ -25,7 +25,6 @@ type world struct {
 	marks [marksEnd]int
 
 	members *invariant.Membership
-	hosting *invariant.Hosting
 	watch   watched
 	upperWorld
 
@@ -99,7 +98,6 @@ func newWorld(cfg *Config) *world {
 		watch:       newWatched(),
 		wallAtStart: 1_700_000_000,
 	}
-	w.hosting = invariant.NewHosting(w.members)
 	w.hash = fnvOffset
 	w.out, w.keep = cfg.Trace, cfg.Tail
 	w.swarm = drawSwarm(newPCG(cfg.Seed, 0), cfg)
@@ -119,12 +117,35 @@ func newWorld(cfg *Config) *world {
 // run plays the seed to its end.
 func (w *world) run() {
 	w.event(nil, "swarm", uint64(w.swarm.nodes), func() string { return fmt.Sprintf("%+v", w.swarm) })
-	late := w.swarm.join
+	w.startHosts()
+	w.planFaults()
+	if w.swarm.restartAll {
+		w.after(w.faultRand.dur(w.swarm.duration/4, w.swarm.duration), w.faultRestartAll)
+	}
+	w.until(instant(w.swarm.duration))
+	w.calm = true
+	w.finish()
+	w.checkEnd()
+}
+
+// startHosts starts the hosts, in runs with joins some of them late, and perhaps all
+// late ones at one moment.
+func (w *world) startHosts() {
+	s := &w.swarm
+	moment := w.setRand.dur(s.duration/4, s.duration/2)
 	for i := range w.hosts {
 		d := w.setRand.dur(0, 300*time.Millisecond)
-		if late && i > 0 && w.setRand.coin() && w.swarm.duration > 4*time.Second {
+		if late := w.setRand.coin(); s.join && i > 0 && s.duration > 4*time.Second && (late || s.aim == aimRaise) && (s.aim != aimRaise || i > 2) {
 			w.hosts[i].stay = true
-			d = w.setRand.dur(0, w.swarm.duration/2)
+			d = w.setRand.dur(0, s.duration/2)
+			if s.together {
+				d = moment
+				w.after(d+50*time.Millisecond, func() {
+					if p := w.hosts[i].proc; p != nil {
+						p.run(p.learn)
+					}
+				})
+			}
 		}
 		w.hosts[i].expected = !w.hosts[i].stay
 		w.after(d, func() {
@@ -134,14 +155,6 @@ func (w *world) run() {
 			}
 		})
 	}
-	w.planFaults()
-	if w.swarm.restartAll {
-		w.after(w.faultRand.dur(w.swarm.duration/4, w.swarm.duration), w.faultRestartAll)
-	}
-	w.until(instant(w.swarm.duration))
-	w.calm = true
-	w.finish()
-	w.checkEnd()
 }
 
 // until plays events up to a time.

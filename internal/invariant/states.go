@@ -1,0 +1,52 @@
+package invariant
+
+import "time"
+
+// States checks what becomes of the states of entities that move. A state is named by
+// its version: a number that every handled message changes, so that two states are
+// equal only if they hold the same messages in the same order. 0 is the state of an
+// entity that has handled nothing.
+//
+// An instance begins with the newest state there ever was, or with none. None is a
+// loss, which whoever knows the run excuses or not; an older state is never right: it
+// would bring back what was overwritten, and drop what was acknowledged.
+type States struct {
+	newest map[int]version
+}
+
+type version struct {
+	number uint64
+	// cold: an instance has begun without it since, and has handled nothing.
+	cold bool
+}
+
+// NewStates returns a checker that has seen nothing.
+func NewStates() *States { return &States{newest: map[int]version{}} }
+
+// Started tells that an instance of an entity begins with a state, and reports whether
+// a state was lost.
+func (s *States) Started(at time.Duration, entity int, number uint64) (lost bool, b *Violation) {
+	v := s.newest[entity]
+	switch {
+	case number == 0:
+		lost = v.number != 0 && !v.cold
+		v.cold = true
+		s.newest[entity] = v
+		return lost, nil
+	case number != v.number:
+		return false, broken("G9", at, "entity %d begins with state %x, the newest is %x", entity, number, v.number)
+	}
+	return false, nil
+}
+
+// Handled tells that an instance with a state handled a message, and returns its state
+// behind it.
+func (s *States) Handled(entity int, number, message uint64) uint64 {
+	next := (number ^ message) * 0x9e3779b97f4a7c15
+	next ^= next >> 29
+	if next == 0 {
+		next = 1
+	}
+	s.newest[entity] = version{number: next}
+	return next
+}

@@ -1,0 +1,294 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/replicator/core"
+	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/sharding/region"
+)
+
+// layers are what stands above the view core on one process: a replicator for each
+// role that it carries, and an upper for each entity type.
+type layers struct {
+	on bool
+	// stores are by role, nil for those that the process does not carry.
+	stores []*replica
+	types  []*upper
+	view   *view.View
+	silent map[nodeID]bool
+	// drained: everything was handed over before the process left.
+	drained bool
+}
+
+// forRole is a message of a role's replicator.
+type forRole struct {
+	role int
+	msg  core.Message
+}
+
+// typed is what travels on message and bulk connections.
+type typed interface{ ofType() int }
+
+func (p *proc) startLayers() {
+	if p.w.cfg.ViewsOnly {
+		return
+	}
+	s := &p.w.swarm
+	l := &p.layers
+	*l = layers{on: true, silent: map[nodeID]bool{}}
+	l.stores = make([]*replica, len(s.roles))
+	for role := range s.roles {
+		if s.hasRole(p.slot, role) {
+			l.stores[role] = &replica{}
+			l.stores[role].start(p, role)
+		}
+	}
+	for i := range s.types {
+		l.types = append(l.types, p.startUpper(i))
+	}
+	p.look()
+	for _, u := range l.types {
+		u.talk()
+	}
+	for _, r := range l.stores {
+		if r != nil {
+			r.chat()
+		}
+	}
+}
+
+// handleUpper takes a frame of the upper layers.
+func (p *proc) handleUpper(from nodeID, f frame) {
+	l := &p.layers
+	if !l.on {
+		return
+	}
+	switch m := f.msg.(type) {
+	case protocol.Message:
+		for _, u := range l.types {
+			if u.spec.name == m.Header().Type {
+				u.put(func() { u.receive(from, m) })
+			}
+		}
+	case forRole:
+		if r := l.stores[m.role]; r != nil {
+			r.step(core.Received{From: from, Msg: m.msg})
+		}
+	case typed:
+		l.types[m.ofType()].entityFrame(from, m)
+	}
+}
+
+func (p *proc) upperView(v *view.View) {
+	l := &p.layers
+	if !l.on {
+		return
+	}
+	for _, r := range l.stores {
+		if r != nil {
+			r.step(core.ViewChanged{View: v})
+		}
+	}
+	old := l.view
+	l.view = v
+	for _, u := range l.types {
+		u.put(func() {
+			u.stepRegion(region.ViewChanged{View: v})
+			u.stepCoordinator(coordinator.ViewChanged{View: v})
+		})
+	}
+	if old == nil {
+		return
+	}
+	for i := range old.Members {
+		if id := old.Members[i].ID; v.Member(id) == nil {
+			l.hearing(id, true)
+			l.peerLost(id)
+		}
+	}
+}
+
+func (p *proc) upperLease(valid bool) {
+	l := &p.layers
+	if !l.on {
+		return
+	}
+	for _, u := range l.types {
+		u.put(func() { u.lease(valid) })
+		if !valid {
+			continue
+		}
+		for _, h := range u.hosts {
+			u.dispatch(h)
+		}
+	}
+}
+
+// abandonUpper drops all instances; a lease of the new generation is valid only
+// when that is done.
+func (p *proc) abandonUpper() {
+	l := &p.layers
+	if !l.on {
+		return
+	}
+	p.w.abandoned(p)
+	for _, u := range l.types {
+		p.member.abandoning++
+		p.tell(func() {
+			u.dropInstances()
+			u.put(func() {
+				u.stepRegion(region.Abandoned{})
+				u.settle()
+				p.member.abandoning--
+				p.lapse()
+				p.regain()
+			})
+		})
+	}
+}
+
+func (p *proc) endUpper() {
+	l := &p.layers
+	if !l.on {
+		return
+	}
+	l.on = false
+	for _, u := range l.types {
+		u.on = false
+		p.w.types[u.number].asks.AskerGone(p.node.ID)
+	}
+	p.w.abandoned(p)
+}
+
+// abandoned tells the checkers that nothing of a process runs any more.
+func (w *world) abandoned(p *proc) {
+	if !p.layers.drained {
+		w.lastDeath = w.now
+	}
+	for _, t := range w.types {
+		t.hosting.Abandoned(p.node.ID)
+	}
+}
+
+// leaveUpper drains, and leaves when the shards are gone, or patience is.
+func (p *proc) leaveUpper(then func()) {
+	l := &p.layers
+	if !l.on || !p.w.swarm.drain {
+		then()
+		return
+	}
+	left := false
+	leave := func() {
+		if !left && p.alive && !p.over {
+			left = true
+			then()
+		}
+	}
+	more := len(l.types)
+	for _, u := range l.types {
+		u.drained = func() {
+			if more--; more == 0 {
+				l.drained = true
+				p.w.hit(markDrained)
+				p.waitAnswered(leave)
+			}
+		}
+		u.drainAt = p.w.now
+		u.put(func() { u.stepRegion(region.Drain{}) })
+	}
+	p.later(2*time.Second, leave)
+}
+
+// waitAnswered goes on when no ask of this process waits for its answer, as a
+// Node's Drain does.
+func (p *proc) waitAnswered(then func()) {
+	p.later(time.Millisecond, func() {
+		for _, u := range p.layers.types {
+			if u.on && len(u.calls) > 0 {
+				p.waitAnswered(then)
+				return
+			}
+		}
+		then()
+	})
+}
+
+// upperPeer takes the coming and going of connections.
+func (p *proc) upperPeer(id nodeID, class transport.Class, up bool) {
+	l := &p.layers
+	if !l.on {
+		return
+	}
+	for _, r := range l.stores {
+		if r != nil {
+			r.peer(id, up)
+		}
+	}
+	switch {
+	case class == transport.Control:
+		l.hearing(id, up)
+	case class == transport.Message && up:
+		for _, u := range l.types {
+			u.peerUp(id)
+		}
+	case class == transport.Message:
+		l.peerLost(id)
+	}
+}
+
+func (l *layers) peerLost(id nodeID) {
+	for _, u := range l.types {
+		u.peerLost(id)
+		u.failCalls(id)
+	}
+}
+
+// hearing tells the coordinators who is silent.
+func (l *layers) hearing(id nodeID, heard bool) {
+	if l.silent[id] == !heard {
+		return
+	}
+	if heard {
+		delete(l.silent, id)
+	} else {
+		l.silent[id] = true
+	}
+	nodes := sortedIDs(l.silent)
+	for _, u := range l.types {
+		u.put(func() { u.stepCoordinator(coordinator.Silent{Nodes: nodes}) })
+	}
+}
+
+// look keeps asking for connections that routes wait for.
+func (p *proc) look() {
+	p.w.after(50*time.Millisecond, func() {
+		if !p.layers.on {
+			return
+		}
+		p.run(func() {
+			for _, u := range p.layers.types {
+				u.lookOnce()
+			}
+		})
+		p.look()
+	})
+}
+
+// typeWorld is what the checkers know of one entity type.
+type typeWorld struct {
+	hosting *invariant.Hosting
+	states  *invariant.States
+	asks    *invariant.Asks
+	// written are the allocations whose write was acknowledged.
+	written map[protocol.ShardToken]bool
+	// untaken are the allocations that ended because nobody was left to take the
+	// shard: all members drain. Then messages have no place to go.
+	untaken map[protocol.ShardToken]bool
+	// ends tells of each shard how its newest instance ended.
+	ends map[protocol.ShardID]howEnded
+}

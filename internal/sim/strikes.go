@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/region"
+)
+
+// Uniform faults are too rare for the moments that matter. strike aims at the moves of
+// shards, aimAtRaise at the moment in which joiners become voters.
+
+// strike hits a move that has just begun a phase, or a census: whoever coordinates it, the old or
+// the new home, or anyone, crashes, is held, or begins to drain.
+func (w *world) strike(u *upper, kind string, node nodeID) {
+	if !w.swarm.strikes || w.calm || w.cfg.ViewsOnly {
+		return
+	}
+	percent := map[string]int{
+		coordinator.TraceHandOff: 6, coordinator.TraceMove: 6, region.TraceStart: 6, region.TraceStop: 6,
+		coordinator.TraceOffice: 20, region.TraceCensus: 10,
+	}[kind]
+	if percent == 0 || !w.faultRand.chance(percent) {
+		return
+	}
+	victim := u.p
+	switch w.faultRand.intn(3) {
+	case 0:
+		if q := w.byID[node]; q != nil && q.alive {
+			victim = q
+		}
+	case 1:
+		victim = w.anyone()
+	}
+	w.hit(markStrike)
+	w.after(w.faultRand.dur(0, 8*time.Millisecond), func() {
+		if w.calm || !victim.alive {
+			return
+		}
+		switch {
+		case w.swarm.crash && w.faultRand.chance(40):
+			w.crashOne(victim)
+		case w.swarm.pause && w.faultRand.chance(40):
+			w.pauseFor(victim, w.span())
+		case w.swarm.leave:
+			w.faultLeaveOf(victim)
+		}
+	})
+}
+
+// aimAtRaise strikes when members are raised to voters, where leases must count both
+// views: the leader loses one old member for good, hears the others late, and the new
+// voters hear it no more once they have accepted. What has been cut off then elects
+// its own as soon as it learns of the view, and the leader's lease must be over.
+func (w *world) aimAtRaise(from *proc, base, next *view.View) {
+	if w.calm || !w.swarm.together || !w.faultRand.chance(60) {
+		return
+	}
+	raised := map[int]bool{}
+	var old []int
+	for i := range next.Members {
+		m := &next.Members[i]
+		q := w.byID[m.ID]
+		if q == nil || q == from || !m.Status.Votes() {
+			continue
+		}
+		if b := base.Member(m.ID); b == nil || !b.Status.Votes() {
+			raised[q.slot] = true
+		} else {
+			old = append(old, q.slot)
+		}
+	}
+	if len(raised) == 0 || len(old) < 2 {
+		return
+	}
+	w.hit(markRaiseAimed)
+	w.event(from, "aimed at a raise", uint64(next.Epoch), nil)
+	deaf := old[w.faultRand.intn(len(old))]
+	w.setPath(from.slot, deaf, drop)
+	w.setPath(deaf, from.slot, drop)
+	late := slices.DeleteFunc(old, func(i int) bool { return i == deaf })
+	for _, i := range late {
+		w.setPath(i, from.slot, drop)
+		w.setPath(i, deaf, drop)
+		w.setPath(deaf, i, drop)
+	}
+	w.after(w.faultRand.dur(15*time.Millisecond, 80*time.Millisecond), func() {
+		for _, i := range slices.Sorted(maps.Keys(raised)) {
+			if w.calm {
+				return
+			}
+			w.setPath(from.slot, i, drop)
+			w.setPath(i, from.slot, drop)
+		}
+	})
+	l := w.swarm.lease
+	w.after(w.faultRand.dur(l*11/10, l*14/10), func() {
+		for _, i := range late {
+			if w.calm {
+				return
+			}
+			w.setPath(i, from.slot, open)
+			w.setPath(i, deaf, open)
+			w.setPath(deaf, i, open)
+		}
+	})
+	w.healIn(w.faultRand.dur(5*l/2, 4*l))
+}
+
+// aimAtRemoval strikes when a leader has committed a view that leaves a living member
+// out, before anyone hears of it: the leader is cut off, and the one that was left out
+// comes back to the others. Who leads them finds the view half done, and must not act
+// on it before it is known what has become of it.
+func (w *world) aimAtRemoval(p *proc, former, v *view.View) {
+	if w.calm || !w.swarm.bursts && w.swarm.aim != aimRemoval || former == nil || !p.member.lease.Leader || former.Cluster != v.Cluster {
+		return
+	}
+	out := slices.ContainsFunc(former.Members, func(m view.Member) bool {
+		q := w.byID[m.ID]
+		return v.Member(m.ID) == nil && q != nil && q.alive && !q.over && !q.member.leaving
+	})
+	if !out || len(former.Members) < 3 || !w.faultRand.coin() {
+		return
+	}
+	w.hit(markRemovalAimed)
+	w.event(p, "aimed at a removal", uint64(v.Epoch), nil)
+	w.openAll()
+	w.cutOff(map[int]bool{p.slot: true}, drop, false)
+	w.healIn(w.faultRand.dur(2*w.swarm.lease, 5*w.swarm.lease))
+}
+
+// faultDeaf parts the leader from one member, and from nobody else, for long enough
+// that it removes it.
+func (w *world) faultDeaf() {
+	for _, p := range w.running() {
+		q := w.anyone()
+		if p.member.lease.Leader && p.leaseValid() && q != p {
+			w.event(p, "deaf", uint64(q.node.ID), nil)
+			w.setPath(p.slot, q.slot, drop)
+			w.setPath(q.slot, p.slot, drop)
+			w.healIn(w.swarm.removeAfter + w.swarm.lease)
+			return
+		}
+	}
+}
