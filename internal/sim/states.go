@@ -243,17 +243,8 @@ func (u *upper) excuse(e howEnded) string {
 		return "its new home was removed"
 	case !w.handedOver(e):
 		return "its home was removed before it had handed over"
-	case w.drains(e.to):
-		// Known (GUARANTEES G9): a state on its way to a node that begins to drain.
-		return "its new home drains"
 	}
 	return ""
-}
-
-// drains reports whether a process leaves, or has left.
-func (w *world) drains(id nodeID) bool {
-	p := w.byID[id]
-	return p != nil && p.member.leaving
 }
 
 // handedOver reports whether the home of an instance is a member still, or has drained
