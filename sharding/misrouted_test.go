@@ -14,7 +14,6 @@ import (
 func TestALoneRefusedMessageFindsItsHome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, nodes, regions := three(t, newJournal(), nil)
-		c.delay = time.Millisecond
 		boss, caller, home := nodes[0], nodes[1], nodes[2]
 		id := ""
 		for i := 0; id == ""; i++ {
