@@ -80,8 +80,8 @@ func (m LWWMap[K, V]) Len() int {
 func (m LWWMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of) }
 
 // Set asks for k to have the value v, as of now by this node's hybrid logical
-// clock: it wins over everything that this node has seen, deletions that it has
-// forgotten since included.
+// clock: it wins over everything that this node has seen, deletions included that it,
+// or all others before it came, have forgotten since.
 func (t *LWWMapTx[K, V]) Set(k K, v V) { t.SetAt(k, v, t.d.stampAfter(t.seen(k))) }
 
 // Delete asks for the entry of k to end, as of now.
@@ -89,11 +89,19 @@ func (t *LWWMapTx[K, V]) Delete(k K) { t.DeleteAt(k, t.d.stampAfter(t.seen(k))) 
 
 func (t *LWWMapTx[K, V]) seen(k K) crdt.Stamp {
 	s, ok := t.Stamp(k)
-	if !ok {
-		return t.of.Forgotten()
+	if ok {
+		return s
+	}
+	s = t.of.Forgotten()
+	if r, ok := t.d.r.(inheritor); ok {
+		s.Time = max(s.Time, r.Inherited())
 	}
 	return s
 }
+
+// inheritor is a Replicator that knows what was forgotten before it came;
+// *replicator.Replicator is one.
+type inheritor interface{ Inherited() uint64 }
 
 // SetAt asks for k to have the value v under a stamp of the caller's. It does
 // nothing if the entry has that stamp or a newer one. It is for data whose order

@@ -80,7 +80,7 @@ func Append(b []byte, m Message) []byte {
 		}
 		return appendFences(b, m.Fences)
 	case *Commit:
-		return appendFences(appendDrops(appendUs(append(b, tagCommit), m.Floor, m.Horizon, m.Base), m.Drops), m.Fences)
+		return appendFences(appendDrops(appendUs(append(b, tagCommit), m.Floor, m.Horizon, m.Base, m.Ceiling), m.Drops), m.Fences)
 	case *FetchParts:
 		b = wire.AppendString(appendUs(append(b, tagFetchParts), m.Session, m.Ask), m.Key)
 		return appendU64s(append(wire.AppendUvarint(b, m.Gen), byte(m.Kind), m.Grain), m.Sums)
@@ -250,7 +250,7 @@ func decode(r *wire.Reader) Message {
 		m.Fences = readFences(r)
 		return m
 	case tagCommit:
-		return &Commit{Floor: r.Uvarint(), Horizon: r.Uvarint(), Base: r.Uvarint(), Drops: readDrops(r), Fences: readFences(r)}
+		return &Commit{Floor: r.Uvarint(), Horizon: r.Uvarint(), Base: r.Uvarint(), Ceiling: r.Uvarint(), Drops: readDrops(r), Fences: readFences(r)}
 	case tagPacked:
 		return &Packed{Of: r.Byte(), Raw: readInt(r, "packed", packRawMax), Data: r.Bytes("packed", messageBytesMax)}
 	case tagFetchParts:

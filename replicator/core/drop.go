@@ -48,6 +48,9 @@ func (c *Core) drop(d *Drop) {
 		if ok && it.gen == 0 && it.kind() == d.Kind && p.Prune(d.Garbage, c.dead) {
 			c.store.settle(it)
 			c.stats.Pruned += uint64(d.Garbage.Items)
+			if m, ok := it.value.(*crdt.LWWMap[string, string]); ok {
+				c.ceiling = max(c.ceiling, m.Forgotten().Time)
+			}
 		}
 	case it.gen < d.Gen:
 		// Written here without knowledge of a deletion that all others had seen.

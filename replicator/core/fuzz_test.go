@@ -34,7 +34,7 @@ func samples() []Message {
 		&PartAck{Transfer: 1, Next: 2},
 		&Prepare{Epoch: 2, Floor: 3, Horizon: 5, Attempt: 4, Drops: drops},
 		&Prepared{Epoch: 2, Floor: 3, Attempt: 4, Agreed: []bool{true, false}, Fences: fences},
-		&Commit{Floor: 1, Horizon: 1 << 41, Base: 2, Drops: drops, Fences: fences},
+		&Commit{Floor: 1, Horizon: 1 << 41, Base: 2, Ceiling: 1 << 60, Drops: drops, Fences: fences},
 		&FetchParts{Session: 1, Ask: 2, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
 		&ReadParts{ID: 7, Round: 3, Index: 1, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
 		&PartsResult{Floor: 1, Horizon: 2, Epoch: 3, ID: 7, Round: 3, Index: 1, Items: items, Differ: []byte{2}},

@@ -185,7 +185,9 @@ type Prepared struct {
 
 // Commit orders its receiver to forget Drops, by which it comes to stand at Floor.
 type Commit struct {
-	Base    uint64
+	Base uint64
+	// Ceiling is the newest time of a map entry's end that was forgotten (prune.go).
+	Ceiling uint64
 	Floor   uint64
 	Horizon uint64
 	Drops   []Drop

@@ -96,6 +96,9 @@ type forgetting struct {
 	floor  uint64
 	list   []Drop
 	virgin bool
+	// ceiling is the newest time of a map entry's end that was forgotten; inherited is
+	// what it was when this replica came (Core.Inherited).
+	ceiling, inherited uint64
 	// cycle is the leader's round, tired how many came to nothing in a row.
 	cycle   pruning
 	tired   int
@@ -258,7 +261,7 @@ func (c *Core) onPrepare(p *peer, m *Prepare) {
 
 // newest returns the commit that led to the floor.
 func (c *Core) newest() *Commit {
-	m := &Commit{Base: c.base, Floor: c.floor, Horizon: c.horizon, Drops: c.list, Fences: c.fences.all()}
+	m := &Commit{Base: c.base, Ceiling: c.ceiling, Floor: c.floor, Horizon: c.horizon, Drops: c.list, Fences: c.fences.all()}
 	if c.blunder == blunderNoTerms {
 		m.Fences = nil
 	}
@@ -343,6 +346,11 @@ func (c *Core) levelWith(p *peer, floor, horizon uint64) bool {
 	return false
 }
 
+// Inherited returns the newest time of ends of map entries that were forgotten before
+// this replica came. A value that changed while it was forgotten elsewhere still has
+// them, and they come along with it: what is newly set here must be above.
+func (c *Core) Inherited() uint64 { return c.inherited }
+
 func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 	p.floor = max(p.floor, m.Floor)
 	c.takeFences(p.id, m.Fences)
@@ -352,6 +360,7 @@ func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 	case c.virgin, c.floor == 0 && m.Floor > 1:
 		// All that is here was written here, or by newcomers to newcomers.
 		c.raise(m.Horizon, m.Base)
+		c.ceiling, c.inherited = max(c.ceiling, m.Ceiling), m.Ceiling
 		if c.fresh {
 			c.establish()
 		}
@@ -361,7 +370,7 @@ func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 			// Not possible while members are what the view says; see above.
 			c.stats.FloorGaps++
 		}
-		c.floor, c.base = m.Floor-1, max(c.base, m.Base)
+		c.floor, c.base, c.ceiling = m.Floor-1, max(c.base, m.Base), max(c.ceiling, m.Ceiling)
 		c.commit(now, m.Drops)
 	}
 	c.sendStatus(p, false)

@@ -434,3 +434,37 @@ func TestMemberThatHasChangedSinceGathersAllTheSame(t *testing.T) {
 		t.Errorf("the mutant was not seen")
 	}
 }
+
+// An entry was ended by a clock far ahead, and all have forgotten that but for one
+// member, which had changed the map meanwhile. A newcomer, filled by the others, sets the
+// entry by its own clock: that is newer than the end, though it has never seen it.
+func TestNewcomerWritesAboveWhatWasForgottenBeforeItCame(t *testing.T) {
+	const ahead, slow = 1000, 10
+	w := pruneWorld(t, 3)
+	w.reply(1, w.update(1, All, Fence{}, setIn(1, "m", "a", "old", 1, 1), setIn(1, "m", "b", "stays", 1, 2)))
+	w.reply(1, w.update(1, All, Fence{}, deleteIn(1, "m", "a", ahead)))
+	w.run(time.Second)
+	w.forgotten()
+	// What member 3 would still have if it had changed the map before the commit came.
+	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	w.update(3, Local, Fence{}, deleteIn(1, "m", "a", ahead))
+	w.start(9)
+	w.setView(w.next(add(view.Up, 9)))
+	w.run(2 * time.Second)
+	c := w.nodes[9].core
+	m := c.Value("m").(*crdt.LWWMap[string, string])
+	if _, knows := m.Stamp("a"); knows || m.Forgotten().Time != 0 {
+		t.Fatal("not the situation that this test is about")
+	}
+	if c.Inherited() != ahead {
+		t.Errorf("inherited %d", c.Inherited())
+	}
+	w.update(9, Local, Fence{}, setIn(9, "m", "a", "new", max(slow, c.Inherited()+1), 1))
+	w.cut = nil
+	w.settle(5 * time.Second)
+	for _, id := range w.order {
+		if v, _ := w.nodes[id].core.Value("m").(*crdt.LWWMap[string, string]).Get("a"); v != "new" {
+			t.Errorf("node %v: the end has won: %q", id, v)
+		}
+	}
+}
