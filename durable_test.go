@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -404,4 +406,33 @@ func TestDurableKeysSurviveAKill(t *testing.T) {
 	if !slices.Equal(got, want) || err != "<nil>" {
 		t.Errorf("got %q, %v\nwant %q", got, err, want)
 	}
+}
+
+// Operators look at each role's data of a node, wherever the handler is mounted.
+func TestDataHandlerShowsEachRole(t *testing.T) {
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
+		c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
+		defer pass(time.Minute)
+		defer c.close()
+		c.durables(t, dirs)
+		for role, key := range map[string]ddata.ORSetKey[string]{"": keptUsers, "db": lostUsers} {
+			if err := addUser(t.Context(), c.nodes[0].Node, role, key, "ada"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h := http.StripPrefix("/data", c.nodes[0].DataHandler())
+		for path, want := range map[string]string{
+			"/data/all/value?key=keep/users": `"value":["ada"]`, "/data/db/value?key=users": `"value":["ada"]`,
+			"/data/all/": `"stats":{"Keys":`, "/data/db/keys?prefix=users": `[{"key":"users","kind":"ORSet"`,
+			"/data/none/keys": "one of all, db", "/data/": "one of all, db",
+		} {
+			rec := httptest.NewRecorder()
+			h.ServeHTTP(rec, httptest.NewRequest("GET", path, nil))
+			if !strings.Contains(rec.Body.String(), want) {
+				t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
+			}
+		}
+	})
 }

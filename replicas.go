@@ -1,6 +1,11 @@
 package peerage
 
 import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
@@ -40,6 +45,43 @@ func (s *stack) handleReplicator(from view.NodeID, frame []byte) {
 // store is where the coordinators of a role keep their records.
 func (s *stack) store(role string) sharding.Store {
 	return sharding.DataStore(s.gossip.Self().ID, s.data[role])
+}
+
+// DataHandler returns a handler by which operators look at the distributed data that
+// this node holds: the pages of replicator.Handler under /ROLE/, "all" for the data of
+// all members. It only reads, and shows all data to whoever may call it: guard it as the
+// data demands. Mount it with http.StripPrefix. It answers 503 while the node is between
+// two incarnations.
+func (n *Node) DataHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		s := n.stack.Load()
+		if s == nil {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		label, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/"), "/")
+		role := label
+		if label == allMembers {
+			role = ""
+		}
+		r := s.replicators[role]
+		if label == "" || r == nil {
+			http.Error(w, "no such role; one of "+strings.Join(s.dataLabels(), ", "), http.StatusNotFound)
+			return
+		}
+		http.StripPrefix("/"+label, replicator.Handler(r)).ServeHTTP(w, req)
+	})
+}
+
+// allMembers stands for the role "" in paths.
+const allMembers = "all"
+
+func (s *stack) dataLabels() []string {
+	out := slices.Sorted(maps.Keys(s.replicators))
+	if i := slices.Index(out, ""); i >= 0 {
+		out[i] = allMembers
+	}
+	return out
 }
 
 // Data returns the distributed data of a role that this node carries; "" is the

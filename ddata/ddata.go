@@ -81,8 +81,9 @@ func Change[V, T any](d *Data, key Key[V, T], fn func(T) error) replicator.Op {
 	}}
 }
 
-// Update makes the changes of all ops, or none; see Change. Each replica applies
-// them in one step.
+// Update makes the changes of all ops, or none; see Change. Each replica that the write
+// reaches applies them in one step. One that missed it and is brought up to date later,
+// as a newcomer is, takes over key by key.
 func (d *Data) Update(ctx context.Context, level Level, ops []replicator.Op, opts ...replicator.Option) error {
 	return d.r.Update(ctx, ops, level, opts...)
 }
@@ -101,12 +102,23 @@ func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opt
 // Subscribe calls fn with the value of key: first the one that exists now, if
 // any, then after changes. Changes that come while fn runs are coalesced, and fn
 // never sees an older state after a newer one. A value of another type than
-// key's is not shown. Cancel ends the subscription and does not wait for a
+// key's is not shown, a deleted one as an empty one. The name must not end in "*": see
+// SubscribePrefix. Cancel ends the subscription and does not wait for a
 // running fn.
 func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
 	return d.r.Subscribe(key.Name(), func(c replicator.Change) {
 		if v, err := key.value(c.Value); err == nil {
 			fn(v)
+		}
+	})
+}
+
+// SubscribePrefix is Subscribe for all keys of key's type whose names begin with key's:
+// fn learns which one it is shown.
+func SubscribePrefix[V, T any](d *Data, key Key[V, T], fn func(name string, value V)) (cancel func()) {
+	return d.r.Subscribe(key.Name()+"*", func(c replicator.Change) {
+		if v, err := key.value(c.Value); err == nil {
+			fn(c.Key, v)
 		}
 	})
 }

@@ -245,6 +245,23 @@ func ExampleSubscribe() {
 	// Output: 1
 }
 
+func ExampleSubscribePrefix() {
+	nodes, done := cluster(2)
+	defer done()
+	shown := make(chan string, 16)
+	cancel := ddata.SubscribePrefix(nodes[1], ddata.ORSetKey[string]("rooms/"), func(name string, s ddata.ORSet[string]) {
+		shown <- fmt.Sprint(name, s.Elements())
+	})
+	defer cancel()
+	for _, room := range []string{"rooms/blue", "rooms/red"} {
+		_ = ddata.Update(ctx, nodes[0], ddata.ORSetKey[string](room), ddata.Majority, func(s *ddata.ORSetTx[string]) error { s.Add("ada"); return nil })
+		fmt.Println(<-shown)
+	}
+	// Output:
+	// rooms/blue[ada]
+	// rooms/red[ada]
+}
+
 func ExampleDelete() {
 	nodes, done := cluster(2)
 	defer done()

@@ -25,6 +25,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("POST /v1/counters/{id}/tell", s.tell)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
 	mux.HandleFunc("POST /drain", s.drain)
+	mux.Handle("GET /data/", http.StripPrefix("/data", s.node.DataHandler()))
 	mux.Handle("/", s.node.Handler()) // healthz, readyz, status
 	return mux
 }

@@ -23,7 +23,7 @@ func TestGuaranteesNameRealTests(t *testing.T) {
 		}
 	}
 	name := regexp.MustCompile("`((?:Test|Example)[A-Z][A-Za-z0-9_]*)`")
-	for _, page := range []string{"GUARANTEES.md", "docs/TESTING.md", "docs/SCENARIOS.md", "docs/FEATURES.md"} {
+	for _, page := range []string{"GUARANTEES.md", "docs/TESTING.md", "docs/SCENARIOS.md", "docs/FEATURES.md", "docs/DDATA.md"} {
 		text, err := os.ReadFile("../../" + page)
 		if err != nil {
 			t.Fatal(err)

@@ -2,7 +2,9 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,6 +177,52 @@ func TestLimitsRefuseWritersAndKeepRemovalsPossible(t *testing.T) {
 		if c.what == "" && err != nil || c.what != "" && (!errors.As(err, &l) || l.What != c.what || !errors.Is(err, ErrLimit)) {
 			t.Errorf("%d: %v, want %q", i, err, c.what)
 		}
+	}
+}
+
+// Every limit of a writer is its own typed error, counted, and leaves everything as it
+// was; and what others send beyond twice a limit is refused, and counted too.
+func TestEveryLimitIsTypedAndCounted(t *testing.T) {
+	w := newWorld(t, 1, 3, func(c *Config) {
+		c.Limits = Limits{Keys: 8, ValueBytes: 4000, TotalBytes: 9000, KeyBytes: 10, RequestOps: 3, RequestBytes: 5000, Pending: 2, FenceGroups: 1}
+	})
+	w.reply(1, w.update(1, All, Fence{}, addTo(1, "a", strings.Repeat("x", 3000)), addTo(1, "b", strings.Repeat("x", 1500))))
+	w.cut = func(a, b view.NodeID) bool { return true }
+	before := w.nodes[1].core.Digest()
+	n := uint64(0)
+	refused := func(what string, level Level, fence Fence, ops ...Op) {
+		t.Helper()
+		var l *LimitError
+		err := w.nodes[1].replies[w.update(1, level, fence, ops...)].Err
+		if !errors.As(err, &l) || l.What != what || !errors.Is(err, ErrLimit) {
+			t.Errorf("%v, want %s", err, what)
+		}
+		if n++; w.nodes[1].core.Stats().LimitErrors != n {
+			t.Errorf("%s was not counted", what)
+		}
+	}
+	refused("KeyBytes", Local, Fence{}, addTo(1, "a-long-name", "x"))
+	refused("ValueBytes", Local, Fence{}, addTo(1, "a", strings.Repeat("y", 1000)))
+	refused("RequestOps", Local, Fence{}, addTo(1, "c", "x"), addTo(1, "d", "x"), addTo(1, "e", "x"), addTo(1, "f", "x"))
+	refused("RequestBytes", Local, Fence{}, addTo(1, "c", strings.Repeat("y", 3000)), addTo(1, "d", strings.Repeat("y", 3000)))
+	refused("TotalBytes", Local, Fence{}, addTo(1, "c", strings.Repeat("y", 2000)), addTo(1, "d", strings.Repeat("y", 2900)))
+	if got := w.nodes[1].core.Digest(); got != before {
+		t.Error("a refused write has changed something")
+	}
+	w.update(1, Local, Fence{Group: "g", Term: 1}, addTo(1, "a", "y"))
+	refused("FenceGroups", Local, Fence{Group: "h", Term: 1}, addTo(1, "a", "z"))
+	for i := range 6 {
+		w.update(1, Local, Fence{}, addTo(1, fmt.Sprint("k", i), ""))
+	}
+	refused("Keys", Local, Fence{}, addTo(1, "more", ""))
+	w.update(1, All, Fence{}, addTo(1, "a", "p"))
+	w.update(1, All, Fence{}, addTo(1, "a", "q"))
+	refused("Pending", All, Fence{}, addTo(1, "a", "r"))
+	large := &crdt.ORSet[string]{}
+	large.Add(2, strings.Repeat("x", 9000))
+	w.step(1, Received{From: 2, Msg: &Deltas{Epoch: w.view.Epoch, From: 1, Entries: []*Entry{{Items: []Item{{Key: "a", Kind: crdt.KindORSet, Bytes: large.Append(nil)}}}}}})
+	if s := w.nodes[1].core.Stats(); s.Refused != 1 {
+		t.Errorf("%d refused of what others send", s.Refused)
 	}
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -80,6 +81,52 @@ func TestSplitWithAKillInTheMiddle(t *testing.T) {
 			if slices.Contains(have, "old") || c.Value("gone") != nil || c.Value("both") != nil {
 				t.Fatalf("seed %d: node %v: what was removed is back: %v", seed, id, c.Keys(""))
 			}
+		}
+	}
+}
+
+// A39: 200 inserts from five members, with a partition of 3 and 2 in the middle. What a
+// majority has confirmed is in every later majority read, at both sides, and none is
+// lost; the smaller side confirms nothing meanwhile, and says that it does not know.
+func TestAcknowledgedInsertsOutliveAPartition(t *testing.T) {
+	for seed := range uint64(5) {
+		w := newWorld(t, seed, 5, nil)
+		small := func(id view.NodeID) bool { return id > 3 }
+		acked, unknown := map[string]bool{}, 0
+		contains := func(r Reply) {
+			for e := range acked {
+				if !r.Values[0].(*crdt.ORSet[string]).Contains(e) {
+					t.Fatalf("seed %d: %s was confirmed, and a later majority read lacks it", seed, e)
+				}
+			}
+		}
+		for i := range 200 {
+			switch i {
+			case 60:
+				w.cut = func(a, b view.NodeID) bool { return small(a) != small(b) }
+			case 140:
+				w.cut = nil
+			}
+			id, e := view.NodeID(i%5+1), fmt.Sprint("e", i)
+			r := w.reply(id, w.update(id, majority, Fence{}, addTo(id, "set", e)))
+			if r.Err == nil {
+				acked[e] = true
+				if w.cut != nil && small(id) {
+					t.Fatalf("seed %d: two of five confirmed a write", seed)
+				}
+			} else if unknown++; !errors.Is(r.Err, ErrOutcomeUnknown) {
+				t.Fatal(r.Err)
+			}
+			if i%7 == 0 && (w.cut == nil || !small(id)) {
+				contains(w.reply(id, w.read(id, majority, Fence{}, "set")))
+			}
+		}
+		w.settle(10 * time.Second)
+		for _, id := range w.order {
+			contains(w.reply(id, w.read(id, majority, Fence{}, "set")))
+		}
+		if n := len(elements(w.nodes[1].core.Value("set"))); n != 200 || unknown != 32 || len(acked) != 168 {
+			t.Errorf("seed %d: %d elements, %d confirmed, %d unknown", seed, n, len(acked), unknown)
 		}
 	}
 }
@@ -167,4 +214,27 @@ func TestRestartWithANewIncarnation(t *testing.T) {
 	if n := w.nodes[1].core.Value("hits").(*crdt.GCounter).Count(); n != 7 {
 		t.Errorf("%d hits", n)
 	}
+}
+
+// Several keys of one write come to each replica together, whatever is lost, doubled or
+// late: no step of any replica ends with one of them without the other.
+func TestReadersSeeAllOfAWriteOrNothing(t *testing.T) {
+	w := newWorld(t, 7, 5, func(c *Config) { c.NoGossip = true })
+	w.drop, w.dup, w.delayMax = 0.2, 0.2, 20*time.Millisecond
+	w.afterStep = func(n *simNode) {
+		if a, b := elements(n.core.Value("a")), elements(n.core.Value("b")); !slices.Equal(a, b) {
+			t.Fatalf("node %v: %v and %v", n.id, a, b)
+		}
+	}
+	for i := range 200 {
+		id, e := view.NodeID(i%5+1), fmt.Sprint("e", i%60)
+		op := []func(key string) Op{
+			func(key string) Op { return addTo(id, key, e) },
+			func(key string) Op { return addTo(id, key, e) },
+			func(key string) Op { return Op{Key: key, Delete: true} },
+		}[i%3]
+		w.update(id, []Level{Local, majority, All}[i%3], Fence{}, op("a"), op("b"))
+		w.run(time.Duration(w.rng.IntN(8)) * time.Millisecond)
+	}
+	w.settle(20 * time.Second)
 }
