@@ -262,6 +262,38 @@ func ExampleSubscribePrefix() {
 	// rooms/red[ada]
 }
 
+func ExampleData_Keys() {
+	nodes, done := cluster(1)
+	defer done()
+	for _, room := range []string{"rooms/blue", "rooms/red", "users"} {
+		_ = ddata.Update(ctx, nodes[0], ddata.ORSetKey[string](room), ddata.Local, func(s *ddata.ORSetTx[string]) error { s.Add("ada"); return nil })
+	}
+	rooms, err := nodes[0].Keys(ctx, "rooms/")
+	fmt.Println(rooms, err)
+	// Output: [rooms/blue rooms/red] <nil>
+}
+
+// With one more than a majority, a confirmed write outlives three crashes at once of five.
+func ExampleMajorityPlus() {
+	nodes, done := cluster(5)
+	defer done()
+	hits := ddata.GCounterKey("hits")
+	err := ddata.Update(ctx, nodes[0], hits, ddata.MajorityPlus(1, 3), func(c *ddata.GCounterTx) error { c.Add(1); return nil })
+	fmt.Println(ddata.MajorityPlus(1, 3).Need(5), err)
+	// Output: 4 <nil>
+}
+
+// A level that the view can never fulfil is an error at once, and changes nothing.
+func ExampleTo() {
+	nodes, done := cluster(2)
+	defer done()
+	flag := ddata.FlagKey("on")
+	err := ddata.Update(ctx, nodes[0], flag, ddata.To(3), func(f *ddata.FlagTx) error { f.Enable(); return nil })
+	f, _ := ddata.Get(ctx, nodes[0], flag, ddata.Local)
+	fmt.Println(errors.Is(err, replicator.ErrTooFewMembers), f.Enabled())
+	// Output: true false
+}
+
 func ExampleDelete() {
 	nodes, done := cluster(2)
 	defer done()

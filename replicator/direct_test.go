@@ -16,7 +16,7 @@ import (
 // replicator's own goroutine looks after time: nothing is lost, and steps never overlap
 // (the race detector would see).
 func TestManyStepTheCoreThemselves(t *testing.T) {
-	nodes := startTCP(t, 3)
+	nodes := startMemory(t, 3)
 	const writers, each = 8, 50
 	var wg sync.WaitGroup
 	for i, n := range nodes {
