@@ -57,6 +57,7 @@ func (c *Core) drop(d *Drop) {
 		if it.value != nil {
 			c.changed(it)
 		}
+		c.forgetEnd(it.key)
 		c.store.remove(it)
 	default:
 		if c.blunder == blunderNoRebase && it.value != nil {
@@ -64,11 +65,13 @@ func (c *Core) drop(d *Drop) {
 		}
 		it.gen -= d.Gen
 		c.stats.Pruned++
+		c.forgetEnd(it.key) // a leader that does not know the key as durable
 		if it.gen == 0 && it.value == nil {
 			c.store.remove(it)
 			return
 		}
 		c.store.settle(it)
+		c.noteEnd(it)
 	}
 }
 

@@ -31,6 +31,13 @@ func (c *Core) checkInvariants() {
 		}
 	}
 	must(suspects == c.store.suspects && tombs == c.store.tombs, "store: %d suspects, %d tombstones, counted %d and %d", c.store.suspects, c.store.tombs, suspects, tombs)
+	var ends uint64
+	for key, e := range c.ends {
+		it := c.store.get(key)
+		must(it != nil && it.value == nil && it.print == e.print, "end of %q", key)
+		ends += e.print
+	}
+	must(ends == c.endSum && (!c.fresh || c.virgin), "sum of ends, or fresh and not virgin")
 	size := 0
 	for _, e := range c.log.entries {
 		size += e.size()
