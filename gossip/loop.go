@@ -3,6 +3,7 @@ package gossip
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/transport"
@@ -253,6 +254,11 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 	}
 	if len(a.forget) > 0 {
 		n.transport.Forget(a.forget...)
+	}
+	for _, id := range slices.Concat(a.unlearn, a.forget) {
+		// Only now can nothing be sent there any more: what was sent until now, whatever
+		// was told of the peer before, is lost.
+		n.events.put(PeerLost{ID: id, Class: transport.Message, Err: transport.ErrUnknownPeer}, nil)
 	}
 	for _, addr := range a.probe {
 		n.probe(addr)

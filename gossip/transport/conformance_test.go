@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
 )
 
 func TestControlIsKeptAndTheOthersComeWhenNeeded(t *testing.T) {
@@ -172,6 +174,24 @@ func TestAWrongAddressProvesNothing(t *testing.T) {
 		if ev := a.awaitEvent(DialFailed, Control, 7); ev.Err == nil || !strings.Contains(ev.Err.Error(), `("node-2") now`) {
 			w.Errorf("%+v", ev)
 		}
+	})
+}
+
+// Who asks over a new connection may be answered at once, though nobody has told
+// where it is: its own word is enough.
+func TestWhoConnectsCanBeAnswered(t *testing.T) {
+	everywhere(t, func(w *world) {
+		answered := make(chan error, 1)
+		b := w.make(2, "")
+		b.onFrame = func(from view.NodeID, _ []byte) { answered <- b.Send(from, Message, KindView, []byte("pong")) }
+		b.run()
+		a := w.start(1)
+		a.Learn(b.Self())
+		a.send(b, Message, "ping")
+		if err := <-answered; err != nil {
+			w.Error(err)
+		}
+		a.awaitFrames(1)
 	})
 }
 

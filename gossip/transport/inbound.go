@@ -92,6 +92,9 @@ func (e *engine) register(in *inbound) *refusal {
 			return refusedByClosing
 		}
 	}
+	// Before anything is read from it: who asks over this connection may be answered at
+	// once, though no view shows it yet.
+	e.know(in.peer)
 	e.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: Accepted}, func() bool { return !in.ended.Load() })
 	return nil
 }

@@ -87,19 +87,23 @@ func (t *peerTable) remember(id view.NodeID) {
 
 // Learn tells addresses of nodes.
 func (e *engine) Learn(peers ...Peer) {
-	for _, p := range e.addPeers(peers) {
-		p.links[Control].start()
+	e.know(peers...)
+	for i := range peers {
+		if p := e.peers.peer(peers[i].ID); p != nil {
+			p.links[Control].start()
+		}
 	}
 }
 
-func (e *engine) addPeers(peers []Peer) []*outgoing {
+// know makes nodes known; nothing is dialled before something is to be sent.
+func (e *engine) know(peers ...Peer) {
 	t := &e.peers
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e.ctx.Err() != nil {
-		return nil
+		return
 	}
-	var added []*outgoing
+	changed := false
 	next := *t.byID.Load()
 	for _, p := range peers {
 		known := next[p.ID]
@@ -110,8 +114,8 @@ func (e *engine) addPeers(peers []Peer) []*outgoing {
 			e.log.line(slog.LevelWarn, "too many peers known, one is ignored", slog.String("peer", p.Name), slog.Int("max", e.cfg.PeersMax))
 			continue
 		}
-		if added == nil {
-			next = maps.Clone(next)
+		if !changed {
+			next, changed = maps.Clone(next), true
 		}
 		o := &outgoing{Peer: p}
 		for c := range o.links {
@@ -121,13 +125,11 @@ func (e *engine) addPeers(peers []Peer) []*outgoing {
 			known.stop(DropForgotten)
 		}
 		next[p.ID] = o
-		added = append(added, o)
 	}
-	if added != nil {
+	if changed {
 		t.byID.Store(&next)
 		e.counters.Peers.Store(int64(len(next)))
 	}
-	return added
 }
 
 // Unlearn closes the connections to nodes and stops looking for them.
