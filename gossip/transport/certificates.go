@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -128,15 +129,15 @@ func (c *Certificates) check(now time.Time) {
 	case err != nil:
 		if c.failed != err.Error() {
 			c.failed = err.Error()
-			c.failures.Add(1)
 			c.log.Error("certificate files cannot be used, the former stay in use",
 				slog.Any("error", err), slog.Time("expires", former.leaf.NotAfter))
+			c.failures.Add(1) // as below
 		}
 	case next.sum != former.sum:
 		c.inUse.Store(next)
 		c.failed, c.warned = "", false
-		c.reloads.Add(1)
 		c.log.Info("certificate files reloaded", slog.Time("expires", next.leaf.NotAfter), slog.Bool("new_key", next.key != former.key))
+		c.reloads.Add(1) // last: whoever sees the count finds the line
 	default:
 		c.failed = ""
 	}
@@ -157,10 +158,15 @@ func (c *Certificates) warnOfExpiry(now time.Time) {
 func (c *Certificates) read() (*certificate, error) {
 	var parts [3][]byte
 	sum := sha256.New()
-	for i, path := range []string{c.files.Cert, c.files.Key, c.files.CA} {
-		b, err := readBounded(path)
-		if err != nil {
-			return nil, fmt.Errorf("transport: certificate files: %w", err)
+	paths := []string{c.files.Cert, c.files.Key, c.files.CA}
+	for i, path := range paths {
+		// What is one file to whoever replaces it is read once: never half of either.
+		b := parts[slices.Index(paths, path)]
+		if b == nil {
+			var err error
+			if b, err = readBounded(path); err != nil {
+				return nil, fmt.Errorf("transport: certificate files: %w", err)
+			}
 		}
 		parts[i] = b
 		fmt.Fprintf(sum, "%d:", len(b)) // a hash takes all
