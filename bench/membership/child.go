@@ -20,6 +20,8 @@ type childSpec struct {
 	Addr     string
 	Contacts []string
 	Burn     bool
+	// Idle is set where only what the node itself costs is to count.
+	Idle bool
 }
 
 // Kinds of report.
@@ -53,6 +55,10 @@ type counted struct {
 	// Standstill is the longest time that a timer of 20 ms came late: how long the
 	// machine let the process wait.
 	Standstill time.Duration
+	// Sent are the bytes that the node has sent to others, frames, datagrams and
+	// memberlist's streams; without headers of IP. CPU is the process's time.
+	Sent uint64
+	CPU  time.Duration
 }
 
 func (c *counted) add(o counted) {
@@ -61,6 +67,7 @@ func (c *counted) add(o counted) {
 	c.Proofs += o.Proofs
 	c.Back += o.Back
 	c.LeaseLost += o.LeaseLost
+	c.Sent += o.Sent
 	c.Standstill = max(c.Standstill, o.Standstill)
 }
 
@@ -78,7 +85,9 @@ func runChild(text string) {
 		burn()
 	}
 	c := &child{spec: spec, out: json.NewEncoder(os.Stdout)}
-	go c.watchTimers()
+	if !spec.Idle {
+		go c.watchTimers()
+	}
 	for {
 		c.live()
 		<-time.After(rejoinAfter)
@@ -151,9 +160,14 @@ func (c *child) stats(n *gossip.Node, last bool) {
 	for _, proofs := range s.Evidence {
 		now.Proofs += proofs
 	}
+	now.Sent = s.StreamOut.Bytes + n.Transport().Counters().PacketBytesSent.Load()
+	for i := range n.Transport().Counters().Class {
+		now.Sent += n.Transport().Counters().Class[i].BytesSent.Load()
+	}
 	c.mu.Lock()
 	now.Standstill = c.standstill
 	now.add(c.former)
+	now.CPU = processTime()
 	if last {
 		c.former = now
 	}

@@ -4,8 +4,13 @@
 //
 //	go run ./bench/membership --nodes 9 --for 1h --burn 2
 //
+// With --burn 0 it shows what membership costs at rest: bytes sent and processor time of
+// the leader and of the other members.
+//
+//	go run ./bench/membership --nodes 30 --for 1m --burn 0
+//
 // It prints a line every minute to standard error, and at the end one line of JSON
-// and one of a Markdown table to standard output. It exits with 1 when a node was
+// and two of Markdown tables to standard output. It exits with 1 when a node was
 // removed, a view lacked a living node, or a process ended by itself.
 package main
 
@@ -48,6 +53,7 @@ func main() {
 	line, _ := json.Marshal(sum)
 	fmt.Println(string(line))
 	fmt.Print(sum.row())
+	fmt.Print(sum.restRow())
 	if sum.Removed+sum.ShortViews+sum.Ended > 0 {
 		os.Exit(1)
 	}
@@ -62,12 +68,18 @@ func measure(ctx context.Context, o options) (summary, error) {
 	t := newTally(o.nodes)
 	defer t.stop()
 	for _, a := range addrs {
-		if err := t.start(childSpec{Addr: a, Contacts: addrs}); err != nil {
+		if err := t.start(childSpec{Addr: a, Contacts: addrs, Idle: o.burn == 0}); err != nil {
 			return summary{}, err
 		}
 	}
 	if err := t.formed(ctx, o.settle); err != nil {
 		return summary{}, err
+	}
+	if o.burn == 0 {
+		select { // what forming has cost is not to count
+		case <-time.After(rest):
+		case <-ctx.Done():
+		}
 	}
 	for range o.burn {
 		if err := t.start(childSpec{Burn: true}); err != nil {
@@ -76,6 +88,9 @@ func measure(ctx context.Context, o options) (summary, error) {
 	}
 	return t.count(ctx, o)
 }
+
+// rest is how long the nodes are left alone before their cost at rest is measured.
+const rest = 10 * time.Second
 
 var errNotFormed = errors.New("the nodes did not come to stand in one view")
 

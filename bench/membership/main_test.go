@@ -23,12 +23,15 @@ func TestMeasureRunsRealNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes: not in short mode")
 	}
-	s, err := measure(context.Background(), options{nodes: 3, burn: 1, lasting: time.Second, settle: 40 * time.Second})
+	s, err := measure(context.Background(), options{nodes: 3, burn: 1, lasting: 3 * time.Second, settle: 40 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.Ended != 0 || s.Nodes != 3 || s.Seconds < 1 {
 		t.Errorf("%+v", s)
+	}
+	if s.MemberSent <= 0 || s.LeaderSent <= 0 || !strings.Contains(s.restRow(), "3 nodes") {
+		t.Errorf("at rest: %q", s.restRow())
 	}
 	if row := s.row(); strings.Count(row, "|") != 8 {
 		t.Errorf("row %q", row)

@@ -21,6 +21,7 @@ type tally struct {
 
 	mu    sync.Mutex
 	begun bool
+	began time.Time
 	sum   summary
 	// views are the epochs that lacked somebody, so that each counts once.
 	views map[string]bool
@@ -36,6 +37,7 @@ type proc struct {
 	members   int
 	epoch     string
 	valid     bool
+	leads     bool
 	pausedAt  time.Time
 	stats     counted
 	before    counted
@@ -60,6 +62,9 @@ type summary struct {
 	// Standstill is the longest that a node's timer came late, over all nodes and
 	// since their start.
 	Standstill time.Duration
+	// MemberSent and LeaderSent are bytes per second that a node sent, on average and the
+	// leader; MemberCPU and LeaderCPU shares of a core.
+	MemberSent, LeaderSent, MemberCPU, LeaderCPU float64
 	// Busy is the share of all cores' time that was not idle; 0 where unknown.
 	Busy, LoadMean, LoadMost float64
 	Reasons                  []string `json:",omitempty"`
@@ -70,6 +75,14 @@ func (s *summary) row() string {
 	return fmt.Sprintf("| %d nodes, %v, %.1f %% busy, load %.0f (most %.0f) | removals %d | short views %d | pauses %d (longest %v) | suspicions %d | proofs %d (%d taken back) | latest timer %v |\n",
 		s.Nodes, (time.Duration(s.Seconds * float64(time.Second))).Round(time.Second), 100*s.Busy, s.LoadMean, s.LoadMost,
 		s.Removed, s.ShortViews, s.Pauses, s.PauseLongest.Round(time.Millisecond), s.Suspicions, s.Proofs, s.ProofsBack, s.Standstill.Round(time.Millisecond))
+}
+
+// restRow is a line about what membership costs at rest.
+func (s *summary) restRow() string {
+	served := float64(max(s.Nodes-1, 1))
+	return fmt.Sprintf("| %d nodes, %v, load %.1f | a member sends %.2f KB/s, %.2f %% of a core | the leader sends %.2f KB/s, %.2f for each member served, %.2f %% of a core |\n",
+		s.Nodes, (time.Duration(s.Seconds * float64(time.Second))).Round(time.Second), s.LoadMean,
+		s.MemberSent/1000, 100*s.MemberCPU, s.LeaderSent/1000, s.LeaderSent/1000/served, 100*s.LeaderCPU)
 }
 
 func newTally(nodes int) *tally { return &tally{nodes: nodes, views: map[string]bool{}} }
@@ -163,7 +176,7 @@ func (t *tally) lease(p *proc, r report) {
 	if t.begun && r.Valid && r.Leader {
 		t.sum.LeaderChanges++
 	}
-	p.valid = r.Valid
+	p.valid, p.leads = r.Valid, r.Valid && r.Leader
 }
 
 // reasonsMax bounds what the result says in words.
@@ -196,6 +209,7 @@ func (t *tally) settled() bool {
 func (t *tally) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.began = time.Now()
 	t.begun, t.sum = true, summary{Reasons: t.sum.Reasons, Ended: t.sum.Ended}
 	for _, p := range t.procs {
 		p.before = p.stats
@@ -208,6 +222,7 @@ func (t *tally) summary() summary {
 	defer t.mu.Unlock()
 	s := t.sum
 	s.Reasons = slices.Clone(s.Reasons)
+	seconds, members := max(time.Since(t.began).Seconds(), 1e-9), 0
 	for _, p := range t.procs {
 		s.Suspicions += p.stats.Suspicions - p.before.Suspicions
 		s.Refutations += p.stats.Refutations - p.before.Refutations
@@ -215,9 +230,20 @@ func (t *tally) summary() summary {
 		s.ProofsBack += p.stats.Back - p.before.Back
 		s.LeaseLost += p.stats.LeaseLost - p.before.LeaseLost
 		s.Standstill = max(s.Standstill, p.stats.Standstill)
+		sent, cpu := float64(p.stats.Sent-p.before.Sent)/seconds, (p.stats.CPU-p.before.CPU).Seconds()/seconds
+		switch {
+		case p.isBurning:
+		case p.leads:
+			s.LeaderSent, s.LeaderCPU = sent, cpu
+		default:
+			s.MemberSent, s.MemberCPU, members = s.MemberSent+sent, s.MemberCPU+cpu, members+1
+		}
 		if !p.pausedAt.IsZero() {
 			s.PauseLongest = max(s.PauseLongest, time.Since(p.pausedAt))
 		}
+	}
+	if members > 0 {
+		s.MemberSent, s.MemberCPU = s.MemberSent/float64(members), s.MemberCPU/float64(members)
 	}
 	return s
 }

@@ -92,6 +92,13 @@ func BenchmarkRawOneWay(b *testing.B) {
 // one that writes it.
 func BenchmarkRawOneWay64(b *testing.B) {
 	out, in := rawPair(b)
+	b.ResetTimer()
+	rawSend64(b, out, in, b.N)
+	reportRate(b, b.N)
+}
+
+// rawSend64 sends n frames from 64 goroutines.
+func rawSend64(b *testing.B, out, in net.Conn, n int) {
 	var (
 		mu   sync.Mutex
 		buf  []byte
@@ -99,10 +106,10 @@ func BenchmarkRawOneWay64(b *testing.B) {
 		some = make(chan struct{}, 1)
 	)
 	var done sync.WaitGroup
-	done.Go(func() { rawCount(b, in, b.N) })
+	done.Go(func() { rawCount(b, in, n) })
 	done.Go(func() {
 		var spare []byte
-		for left := b.N * (4 + benchPayload); left > 0; {
+		for left := n * (4 + benchPayload); left > 0; {
 			<-some
 			mu.Lock()
 			batch := buf
@@ -117,12 +124,11 @@ func BenchmarkRawOneWay64(b *testing.B) {
 			spare = batch
 		}
 	})
-	b.ResetTimer()
 	var senders sync.WaitGroup
 	var payload [benchPayload]byte
 	for s := range benchSenders {
 		senders.Go(func() {
-			for range share(b.N, s) {
+			for range share(n, s) {
 				mu.Lock()
 				for len(buf) > 1<<20 {
 					room.Wait()
@@ -139,7 +145,6 @@ func BenchmarkRawOneWay64(b *testing.B) {
 	}
 	senders.Wait()
 	done.Wait()
-	reportRate(b, b.N)
 }
 
 // share splits n among the senders.
@@ -174,8 +179,17 @@ func benchPair(b *testing.B, got, back Handler) (x, y *TCP) {
 }
 
 func BenchmarkOneWay64(b *testing.B) {
-	var received atomic.Int64
-	var total atomic.Int64
+	send := sender64(b)
+	b.ReportAllocs()
+	b.ResetTimer()
+	send(b.N)
+	reportRate(b, b.N)
+}
+
+// sender64 connects two transports and returns what sends n frames from 64 goroutines,
+// and waits until all have come.
+func sender64(b *testing.B) (send func(n int)) {
+	var received, total atomic.Int64
 	all := make(chan struct{}, 1)
 	x, _ := benchPair(b, func(view.NodeID, []byte) {
 		if received.Add(1) == total.Load() {
@@ -187,27 +201,26 @@ func BenchmarkOneWay64(b *testing.B) {
 		b.Fatal(err)
 	}
 	<-all
-	received.Store(0)
-	total.Store(int64(b.N))
-	b.ReportAllocs()
-	b.ResetTimer()
-	var senders sync.WaitGroup
-	for s := range benchSenders {
-		senders.Go(func() {
-			var payload [benchPayload]byte
-			for range share(b.N, s) {
-				for x.Send(2, Message, KindEntity, payload[:]) != nil {
-					if err := x.WaitRoom(context.Background(), 2, Message); err != nil {
-						b.Error(err)
-						return
+	return func(n int) {
+		received.Store(0)
+		total.Store(int64(n))
+		var senders sync.WaitGroup
+		for s := range benchSenders {
+			senders.Go(func() {
+				var payload [benchPayload]byte
+				for range share(n, s) {
+					for x.Send(2, Message, KindEntity, payload[:]) != nil {
+						if err := x.WaitRoom(context.Background(), 2, Message); err != nil {
+							b.Error(err)
+							return
+						}
 					}
 				}
-			}
-		})
+			})
+		}
+		senders.Wait()
+		<-all
 	}
-	senders.Wait()
-	<-all
-	reportRate(b, b.N)
 }
 
 // reportTimes reports the median and the 99th percentile.
