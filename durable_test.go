@@ -247,7 +247,7 @@ func TestUnusableFileIsAStartUpError(t *testing.T) {
 
 func TestDataSettingsAreValidatedWithAllOthers(t *testing.T) {
 	cfg := peerage.Config{Gossip: gossip.Config{Cluster: "two words", Roles: []string{"db"}}, Data: map[string]peerage.DataConfig{
-		"":   {Durable: []string{"x", "peerage/sharding/counter"}, Sync: -1},
+		"":   {Durable: []string{"x", "peerage/sharding/counter"}, Sync: -1, Retain: time.Minute},
 		"db": {Expire: []replicator.Expiry{{Prefix: "a", After: -1}, {Prefix: "b"}, {Prefix: "b", After: 1}, {Prefix: "peerage/sharding/", After: 1}}},
 		"bd": {},
 	}}
@@ -260,7 +260,7 @@ func TestDataSettingsAreValidatedWithAllOthers(t *testing.T) {
 	for _, p := range all.Problems {
 		got = append(got, p.Setting)
 	}
-	want := []string{"Cluster", "DataDir", `Data[""].Durable`, `Data[""].Sync`, `Data["bd"]`, `Data["db"].Expire`, `Data["db"].Expire`, `Data["db"].Expire`, "Name"}
+	want := []string{"Cluster", "DataDir", `Data[""].Durable`, `Data[""].Retain`, `Data[""].Sync`, `Data["bd"]`, `Data["db"].Expire`, `Data["db"].Expire`, `Data["db"].Expire`, "Name"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q\n%v", got, want, err)
 	}

@@ -275,6 +275,9 @@ func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
 			t.Errorf("%s: the file was changed", name)
 		}
 	}
+	if _, err := OpenDurable(DurableConfig{Path: filepath.Join(dir, "short"), Prefixes: []string{""}, Retain: time.Minute}); !errors.Is(err, ErrDurable) {
+		t.Errorf("deletions are remembered for too short: %v", err)
+	}
 	if _, err := OpenDurable(DurableConfig{}); !errors.Is(err, ErrDurable) {
 		t.Errorf("no path: %v", err)
 	}
