@@ -18,24 +18,16 @@ import (
 // wall clock against the monotonic one, by exactly what it adds to CLOCK_BOOTTIME;
 // time.Now reads both. What else moves it, a step of the wall clock, costs one
 // needless call.
-//
-// Reading both clocks costs twice as much as the monotonic one alone, so within
-// lookEvery of the last comparison, on the monotonic clock, that one must do: after a
-// suspend the clock stands still for so long at most, while the machine runs. To a
-// handler that is no different from a suspend just behind the check of its lease.
 func Boot() Clock {
 	if _, ok := bootNanos(); !ok {
 		return Runtime()
 	}
 	start := time.Now()
-	return newBoot(func() int64 { return int64(time.Since(start)) }, func() (mono, wall int64) {
+	return newBoot(func() (mono, wall int64) {
 		t := time.Now()
 		return int64(t.Sub(start)), t.UnixNano()
 	}, bootNanos)
 }
-
-// lookEvery is how long the monotonic clock is taken at its word.
-const lookEvery = int64(100 * time.Microsecond)
 
 // gapTolerance is how far wall and monotonic clock may part unnoticed: the two
 // are not read at the same instant. A suspend that is shorter goes unnoticed, and
@@ -47,15 +39,12 @@ const gapTolerance = int64(time.Millisecond)
 const bootReadings = 16
 
 type boot struct {
-	// mono reads the monotonic clock, both it and the wall clock, nanos CLOCK_BOOTTIME.
-	mono  func() int64
+	// both reads the monotonic and the wall clock, nanos CLOCK_BOOTTIME.
 	both  func() (mono, wall int64)
 	nanos func() (int64, bool)
 
 	mu  sync.Mutex
 	cal atomic.Pointer[calibration]
-	// looked is when, on the monotonic clock, the others were last compared with it.
-	looked atomic.Int64
 }
 
 // calibration holds how the clocks stood to each other.
@@ -67,8 +56,8 @@ type calibration struct {
 	shift int64
 }
 
-func newBoot(mono func() int64, both func() (mono, wall int64), nanos func() (int64, bool)) *boot {
-	b := &boot{mono: mono, both: both, nanos: nanos}
+func newBoot(both func() (mono, wall int64), nanos func() (int64, bool)) *boot {
+	b := &boot{both: both, nanos: nanos}
 	b.cal.Store(&calibration{shift: -1 << 63})
 	b.calibrate()
 	return b
@@ -76,14 +65,10 @@ func newBoot(mono func() int64, both func() (mono, wall int64), nanos func() (in
 
 // Now implements Clock.
 func (b *boot) Now() Instant {
-	if mono := b.mono(); mono < b.looked.Load()+lookEvery {
-		return Instant(mono + b.cal.Load().shift)
-	}
 	for {
 		mono, gap := b.read()
 		c := b.cal.Load()
 		if d := gap - c.gap; d < gapTolerance && d > -gapTolerance {
-			b.looked.Store(mono)
 			return Instant(mono + c.shift)
 		}
 		if !b.calibrate() {
