@@ -121,18 +121,24 @@ func testLogger(name string) *slog.Logger {
 
 // install gives all living nodes a new view of the nodes named.
 func (c *cluster) install(members ...*node) {
-	c.mu.Lock()
-	c.epoch++
-	v := &view.View{Cluster: 1, Epoch: c.epoch}
-	for _, n := range members {
-		v.Members = append(v.Members, view.Member{Node: n.self, Joined: view.FirstEpoch(1), Status: view.Up})
-	}
-	c.mu.Unlock()
+	v := c.next(members...)
 	for _, n := range members {
 		if !n.dead.Load() {
 			n.s.ViewChanged(v)
 		}
 	}
+}
+
+// next makes a view that nobody knows yet.
+func (c *cluster) next(members ...*node) *view.View {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.epoch++
+	v := &view.View{Cluster: 1, Epoch: c.epoch}
+	for _, n := range members {
+		v.Members = append(v.Members, view.Member{Node: n.self, Joined: view.FirstEpoch(1), Status: view.Up})
+	}
+	return v
 }
 
 // setLease gives or takes the node's lease.

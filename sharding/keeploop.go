@@ -61,24 +61,30 @@ func (k *stateKeeper) handle(ev any) {
 	case viewChanged:
 		k.view.Store(ev.view)
 		k.step(standby.ViewChanged{View: ev.view})
+		for _, f := range k.early.of(ev.view) {
+			k.step(standby.Received{From: f.from, Msg: f.msg})
+		}
 	case standby.EndAll:
 		k.step(ev)
 		k.clear()
 	case standby.Event:
 		k.step(ev)
 	case standbyFrame:
-		// Who is outside the view is not told either: its incarnation is over, or our
-		// view is late and it will ask again.
-		if k.view.Load().Member(ev.from) != nil {
-			k.step(standby.Received{From: ev.from, Msg: ev.msg})
+		// Who is outside the view is not told: its incarnation is over, or our view is
+		// late.
+		if k.view.Load().Member(ev.from) == nil {
+			k.early.add(ev)
+			return
 		}
+		k.step(standby.Received{From: ev.from, Msg: ev.msg})
 	}
 }
 
 // standbyFrame is a message of another node's core.
 type standbyFrame struct {
-	from view.NodeID
-	msg  standby.Message
+	from  view.NodeID
+	msg   standby.Message
+	bytes int
 }
 
 // changes tells the core of the entities that have changed.
@@ -171,7 +177,7 @@ func (s *Sharding) handleStandby(from view.NodeID, frame []byte) error {
 		return nil
 	}
 	k.counters().stateBytesIn.Add(uint64(len(frame)))
-	if !k.in.putFrame(standbyFrame{from, m}) {
+	if !k.in.putFrame(standbyFrame{from, m, len(frame)}) {
 		s.overrun.Add(1)
 	}
 	return nil

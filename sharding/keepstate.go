@@ -26,8 +26,9 @@ type stateKeeper struct {
 	core *standby.Core
 	out  standby.Effects
 	// own are messages of the core to itself.
-	own  []standby.Message
-	view atomic.Pointer[view.View]
+	own   []standby.Message
+	early earlyFrames
+	view  atomic.Pointer[view.View]
 	// shell is nil while the type is not registered here: then others' states are kept.
 	shell atomic.Pointer[shell]
 

@@ -420,3 +420,43 @@ func (e *text) Handle(ctx *Context, add string) (string, error) {
 
 func (e *text) Snapshot(*Context) ([]byte, error)      { return []byte(e.s), nil }
 func (e *text) Restore(_ *Context, state []byte) error { e.s = string(state); return nil }
+
+// A home whose view is a moment ahead of its standbys' waits for them no longer than
+// that moment: what they could not take yet is not thrown away.
+func TestStandbysWithALateView(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		regions := keepers(t, c, 3, Replicated{Replicas: 3})
+		ask := func(each time.Duration, what string) {
+			t.Helper()
+			for i := range 30 {
+				if _, err := regions[0].Ref(fmt.Sprint("e", i)).Ask(within(t, each), 1); err != nil {
+					t.Errorf("%s, entity %d: %v", what, i, err)
+				}
+			}
+		}
+		ask(5*time.Second, "before")
+		dies, late := c.nodes[1], c.nodes[2]
+		c.keeping(Replicated{Replicas: 3})
+		but := func(v *view.View) {
+			for _, n := range c.living() {
+				if n != late {
+					n.s.ViewChanged(v)
+				}
+			}
+		}
+		but(c.next(c.nodes...)) // the new one registers, and the late one has never heard of it
+		pass(20 * time.Millisecond)
+		c.kill(dies)
+		dies.s.Abandoned()
+		v := c.next(c.living()...)
+		but(v)
+		pass(20 * time.Millisecond)
+		late.s.ViewChanged(v)
+		pass(20 * time.Millisecond)
+		ask(20*time.Millisecond, "after")
+		if c.nodes[3].s.path([]byte("tally")).stats().Shards == 0 {
+			t.Error("the new node hosts nothing: the test shows nothing")
+		}
+	})
+}

@@ -1,0 +1,33 @@
+package sharding
+
+import (
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Strangers cannot fill a node's memory: the oldest of what they sent goes first, and
+// what a member has sent comes out in order, once.
+func TestEarlyFramesAreBounded(t *testing.T) {
+	var e earlyFrames
+	for i := range 2 * earlyFramesMax {
+		e.add(standbyFrame{from: view.NodeID(i%2 + 1), bytes: i})
+	}
+	if len(e.frames) > earlyFramesMax || e.bytes > earlyBytesMax {
+		t.Fatalf("%d frames, %d bytes", len(e.frames), e.bytes)
+	}
+	e.add(standbyFrame{from: 1, bytes: earlyBytesMax - 1})
+	if len(e.frames) != 1 {
+		t.Fatalf("%d frames beside a large one", len(e.frames))
+	}
+	e.add(standbyFrame{from: 2, bytes: 1})
+	e.add(standbyFrame{from: 9, bytes: 3})
+	e.add(standbyFrame{from: 2, bytes: 2})
+	v := &view.View{Members: []view.Member{{Node: view.Node{ID: 2}}}}
+	if got := e.of(v); len(got) != 2 || got[0].bytes != 1 || got[1].bytes != 2 {
+		t.Errorf("%+v", got)
+	}
+	if len(e.of(v)) != 0 || len(e.frames) != 1 || e.bytes != 3 {
+		t.Errorf("left: %+v", e)
+	}
+}
