@@ -243,18 +243,8 @@ func (u *upper) excuse(e howEnded) string {
 		return "its new home was removed"
 	case !w.handedOver(e):
 		return "its home was removed before it had handed over"
-	case w.drains(e.to):
-		// Known: a state that waits at a node which drains, as its office passes on, may be
-		// left behind (seed 2447 without this line).
-		return "its new home drains"
 	}
 	return ""
-}
-
-// drains reports whether a process leaves, or has left.
-func (w *world) drains(id nodeID) bool {
-	p := w.byID[id]
-	return p != nil && p.member.leaving
 }
 
 // handedOver reports whether the home of an instance is a member still, or has drained

@@ -45,8 +45,7 @@ func (c *Core) resumeMoves() {
 		if s.phase != free || s.from != 0 || c.view.Member(h.node) == nil {
 			continue
 		}
-		if c.leaving(h.node) && h.node == h.From {
-			c.sendOn(&h)
+		if c.leaving(h.node) && h.node == h.From && c.sendOn(&h) {
 			continue
 		}
 		s.prefer, s.from, s.known = h.node, h.From, true
@@ -55,17 +54,20 @@ func (c *Core) resumeMoves() {
 }
 
 // sendOn has a former home that takes no shards send the state it kept to another:
-// the HandOff is ordered again.
-func (c *Core) sendOn(h *heldAt) {
-	st, s := c.state(), &c.shards[h.Shard]
-	target := c.ask(st, h.Shard)
+// the HandOff is ordered again. It reports false if it cannot: then the shard comes to
+// life where its state is, and moves on from there or ends with the node. To leave the
+// state behind would let the node end, and a member that joins meanwhile start cold.
+func (c *Core) sendOn(h *heldAt) bool {
+	s := &c.shards[h.Shard]
+	target := c.ask(c.state(), h.Shard)
 	if target == 0 || target == h.node || h.Token.Less(s.token) {
-		return
+		return false
 	}
 	s.home, s.token, s.known = h.node, h.Token, true
 	s.move, s.target = c.next(), target
 	c.traceShard(TraceResumed, h.Shard, target, h.Token, "its state is sent there again")
 	c.turn(h.Shard)
+	return true
 }
 
 // holdStopped notes where the states are of shards that were stopping when their

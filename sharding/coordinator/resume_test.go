@@ -91,6 +91,36 @@ func TestTheFormerHomeKeepsTheState(t *testing.T) {
 	}
 }
 
+// The same with nobody to send it to: all drain. The shard comes to life where its state
+// is, and that node is not told that it is drained before, or the state is left behind:
+// a member that joined next had the shard start without it (seed 2447 of the simulator).
+func TestAStateIsResumedWhereItWasKeptIfAllDrain(t *testing.T) {
+	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
+	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Home: 2, Token: tok, State: protocol.Allocated}}})
+	for n := view.NodeID(1); n <= 3; n++ {
+		b.drain(n)
+	}
+	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok, From: 2}}})
+	w := one[Write](b)
+	if r := w.Records[0]; r.Home != 2 || r.From != 2 {
+		t.Fatalf("written %+v", r)
+	}
+	for _, e := range b.did {
+		if s, ok := e.(Send); ok && s.To == 2 {
+			if _, is := s.Msg.(*protocol.Drained); is {
+				t.Error("told that it is drained while its state waits")
+			}
+		}
+	}
+	b.step(WriteDone{ID: w.ID, Result: OK}).started()
+	if m := one[*protocol.Drained](b); m.Left != 1 {
+		t.Errorf("%+v", m)
+	}
+}
+
 // A shard that was stopping when its node reported, and has stopped before the
 // census was through: its state is at the new home, which reported too early.
 func TestStoppedDuringTheCensusKeepsItsState(t *testing.T) {
