@@ -21,9 +21,9 @@ const chaosUsage = `usage: peerage chaos [flags]
 
 Starts node processes on 127.0.0.1 that ask counters spread over all of them, and
 hurts one after the other, as a seed decides: SIGKILL of one or of several at once,
-SIGSTOP and SIGCONT, drain, and restart at the same address. Every handler run and
-every request is on record, in a file of each process; at the end the records are
-checked all together. With --rolling each process is replaced by a new one instead.
+SIGSTOP and SIGCONT, drain, and restart at the same address, also of several at once.
+Every handler run and every request is on record, in a file of each process; at the
+end the records are checked all together. With --rolling each process is replaced by a new one instead.
 
 Exit code 0: everything held. 1: it did not. 2: wrong flags, or the run proves
 nothing, since it was interrupted or a fault had no effect.

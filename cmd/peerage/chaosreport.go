@@ -179,9 +179,10 @@ func (r *chaosReport) safety(c *chaosRun, records []history.Record) {
 	var rough, beyond []history.Span
 	for i := range c.rounds {
 		ro := &c.rounds[i]
-		if ro.rough() {
-			rough = append(rough, ro.span())
+		if !ro.rough() {
+			continue
 		}
+		rough = append(rough, ro.span())
 		if 2*len(ro.Places) >= c.cfg.replicas {
 			beyond = append(beyond, ro.span())
 		}

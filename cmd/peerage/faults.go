@@ -19,11 +19,13 @@ const (
 	faultStop     faultKind = "stop"
 	faultDrain    faultKind = "drain"
 	faultRestart  faultKind = "restart"
+	// faultRestartMany is an operator in a hurry: several at once, each in order.
+	faultRestartMany faultKind = "restart-many"
 	// These two are for bench: all but one at once, and a hold that ends in removal.
 	faultKillRest faultKind = "kill-rest"
 	faultFreeze   faultKind = "freeze"
 
-	defaultFaults = "kill,kill-many,stop,drain,restart"
+	defaultFaults = "kill,kill-many,stop,drain,restart,restart-many"
 )
 
 // faults are what the kinds do. Each returns when all processes agree again.
@@ -42,6 +44,9 @@ var faults = map[faultKind]func(context.Context, *chaosRun, *round) error{
 	},
 	faultRestart: func(ctx context.Context, c *chaosRun, r *round) error {
 		return c.restart(ctx, r, c.rng.IntN(c.cfg.nodes))
+	},
+	faultRestartMany: func(ctx context.Context, c *chaosRun, r *round) error {
+		return c.restartMany(ctx, r, c.rng.Perm(c.cfg.nodes)[:1+c.rng.IntN(c.cfg.nodes-1)])
 	},
 }
 
@@ -81,7 +86,9 @@ func (r *round) detail() string {
 }
 
 // rough reports whether the round may take what lives in memory only.
-func (r *round) rough() bool { return r.Kind != faultDrain && r.Kind != faultRestart }
+func (r *round) rough() bool {
+	return r.Kind != faultDrain && r.Kind != faultRestart && r.Kind != faultRestartMany
+}
 
 func (r *round) hurts(p *process) {
 	r.Places = append(r.Places, p.name)
@@ -206,10 +213,46 @@ func (c *chaosRun) restart(ctx context.Context, r *round, i int) error {
 	return c.fleet.settle(ctx)
 }
 
+// restartMany ends processes in order, all at the same instant, and starts others at
+// their addresses when all have ended.
+func (c *chaosRun) restartMany(ctx context.Context, r *round, places []int) error {
+	listen := make(map[int]string, len(places))
+	for _, i := range places {
+		r.hurts(c.fleet.now[i])
+		last, _ := c.fleet.now[i].snapshot()
+		listen[i] = last.Listen
+	}
+	ended := make(chan error)
+	for _, i := range places {
+		p := c.fleet.now[i]
+		c.fleet.now[i] = nil
+		go func() { ended <- p.finish() }()
+	}
+	var errs []error
+	for range places {
+		errs = append(errs, <-ended)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	r.DrainMS = float64(clock.Boot().Now().Sub(r.From).Microseconds()) / 1000
+	r.TookEffect = true
+	for _, i := range places {
+		if err := c.fill(ctx, i, listen[i]); err != nil {
+			return err
+		}
+	}
+	return c.fleet.settle(ctx)
+}
+
 // finish ends a process in order, and fails if it did not end well.
 func (c *chaosRun) finish(p *process, i int) error {
-	p.stop(stopPatience + 5*time.Second)
 	c.fleet.now[i] = nil
+	return p.finish()
+}
+
+func (p *process) finish() error {
+	p.stop(stopPatience + 5*time.Second)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waitErr != nil {
