@@ -118,6 +118,11 @@ func (p *proc) upperLease(valid bool) {
 	if !l.on {
 		return
 	}
+	for _, r := range l.stores {
+		if r != nil && valid {
+			r.step(core.LeaseRegained{})
+		}
+	}
 	for _, u := range l.types {
 		u.put(func() { u.lease(valid) })
 		if !valid {

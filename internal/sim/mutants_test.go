@@ -41,6 +41,7 @@ var mutants = []struct {
 	{name: "no token check", seen: 954},
 	{name: "Stopped forgotten in the census", seen: 306},
 	{name: "ack on local write"},
+	{name: "majority without a lease"},
 	{name: "lease not checked"},
 	{name: "lease checked by a timer"},
 	{name: "stop handler without a lease", seen: 1157},

@@ -40,7 +40,7 @@ func (r *replica) start(p *proc, role int) {
 	r.p, r.role = p, role
 	r.core = core.New(core.Config{
 		Self: p.node.ID, Role: p.w.swarm.roles[role], Seed: p.w.setRand.u64(),
-		Limits: core.Limits{LogEntries: p.w.swarm.logEntries},
+		Limits: core.Limits{LogEntries: p.w.swarm.logEntries}, LeaseValid: r.leaseValid,
 	})
 	r.answers = map[core.RequestID]func(core.Reply){}
 	r.timer = newTimer(p, func() { r.step(core.Tick{}) })
@@ -82,6 +82,10 @@ func (r *replica) step(ev core.Event) {
 		}
 	}
 	r.timer.set(r.core.Deadline())
+}
+
+func (r *replica) leaseValid() bool {
+	return r.p.leaseValid() || r.p.w.cfg.Mutant.Is("majority without a lease")
 }
 
 func (r *replica) peer(id nodeID, up bool) {
@@ -290,7 +294,8 @@ func (r *replica) say() {
 			return v.(*crdt.ORSet[string]).Add(crdt.NodeID(p.node.ID), word)
 		})
 		id := r.ask(func(a core.Reply) {
-			if a.Err == nil && r.counts() {
+			if a.Err == nil {
+				r.endedWell()
 				w.event(p, "word acknowledged", r.chats, func() string { return word + " in " + w.viewText(p.layers.view) })
 				w.durable[r.role].Acked(word, voters(p.layers.view, w.swarm.roles[r.role]))
 			}
@@ -304,9 +309,10 @@ func (r *replica) say() {
 	}
 	begun := w.durable[r.role].Begin()
 	id := r.ask(func(a core.Reply) {
-		if a.Err != nil || !r.counts() {
+		if a.Err != nil {
 			return
 		}
+		r.endedWell()
 		s, _ := a.Values[0].(*crdt.ORSet[string])
 		has := func(word string) bool { return s != nil && s.Contains(word) }
 		w.event(p, "words read", uint64(begun), func() string { return "in " + w.viewText(p.layers.view) })
@@ -315,8 +321,11 @@ func (r *replica) say() {
 	r.step(core.Read{ID: id, Keys: []string{keyClient}, Level: core.Majority(0, 0), Deadline: deadline})
 }
 
-// counts reports whether S4 is asked of an operation that ends now: not of a process
-// without a lease. Members that were removed may still be a majority of the view that
-// they hold: of a role that was cut off as a whole, or when exactly half went on with the
-// most senior.
-func (r *replica) counts() bool { return r.p.leaseValid() }
+// endedWell checks what S4 rests on: no request at majority ends well at a node that the
+// newest view leaves out, whatever others like it have answered.
+func (r *replica) endedWell() {
+	w := r.p.w
+	if w.newest != nil && w.newest.Member(r.p.node.ID) == nil && !w.swarm.wrongEvidence && !w.driftBroken {
+		w.fail("S4", "a majority at %s, which was removed", r.p.label)
+	}
+}

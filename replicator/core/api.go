@@ -58,14 +58,19 @@ type PeerLost struct{ ID view.NodeID }
 // PeerUp says that a peer's connection stands.
 type PeerUp struct{ ID view.NodeID }
 
-func (Tick) event()        {}
-func (Update) event()      {}
-func (Read) event()        {}
-func (Cancel) event()      {}
-func (Received) event()    {}
-func (ViewChanged) event() {}
-func (PeerLost) event()    {}
-func (PeerUp) event()      {}
+// LeaseRegained says that Config.LeaseValid is true again: requests that waited for it
+// alone end at once.
+type LeaseRegained struct{}
+
+func (Tick) event()          {}
+func (Update) event()        {}
+func (Read) event()          {}
+func (Cancel) event()        {}
+func (Received) event()      {}
+func (ViewChanged) event()   {}
+func (PeerLost) event()      {}
+func (PeerUp) event()        {}
+func (LeaseRegained) event() {}
 
 // Op is a change of one key.
 type Op struct {

@@ -32,6 +32,8 @@ const (
 	blunderOldAnswers
 	// blunderNoJoint counts majorities over the current view alone.
 	blunderNoJoint
+	// blunderNoLease ends requests without a lease.
+	blunderNoLease
 	// blunderLocalAck confirms a write that stands here.
 	blunderLocalAck
 	// blunderLiving counts majorities over those that can be reached.

@@ -46,6 +46,10 @@ type Config struct {
 	// WallMillis is the wall clock, in milliseconds of Unix time, when the clock of the
 	// Instants stood at 0. Only Retain needs it.
 	WallMillis uint64
+	// LeaseValid reports whether this node holds a valid lease (lease.go). It is asked
+	// within Step, for the present, when a request at a level other than Local could end,
+	// and must be quick. Nil means that it always does.
+	LeaseValid func() bool
 	// Seed feeds the order in which peers are gossiped with.
 	Seed   uint64
 	Limits Limits

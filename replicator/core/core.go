@@ -93,6 +93,8 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 		c.onPeerLost(now, ev.ID)
 	case PeerUp:
 		c.onPeerUp(now, ev.ID)
+	case LeaseRegained:
+		c.onLease(now)
 	default:
 		panic(fmt.Sprintf("replicator: unknown event %T", ev))
 	}

@@ -13,6 +13,10 @@ import (
 // other replica. Writing the same again is safe.
 var ErrOutcomeUnknown = errors.New("replicator: outcome unknown")
 
+// ErrNoLease means that the node held no lease when a request was given up: it may have
+// been removed without knowing it. What replicas answered does not count then.
+var ErrNoLease = errors.New("replicator: this node holds no lease")
+
 // ErrTooFewMembers means that the level asks for more voting members than the
 // view has: it can never be fulfilled, and nothing was changed.
 var ErrTooFewMembers = errors.New("replicator: too few members for this level")
@@ -25,22 +29,33 @@ var ErrLimit = errors.New("replicator: limit reached")
 var ErrPlan = errors.New("replicator: update refused by its own function")
 
 // QuorumError says who answered when a level was not fulfilled in time. It wraps
-// ErrOutcomeUnknown.
+// ErrOutcomeUnknown, and ErrNoLease with NoLease.
 type QuorumError struct {
 	Level Level
 	// Need and Got count replicas, this one included. Got may reach Need while a
-	// former view's quorum is missing; Missing then names its members.
+	// former view's quorum is missing; Missing then names its members. It may also
+	// with NoLease.
 	Need, Got int
+	// NoLease: this node held no lease at the end.
+	NoLease bool
 	// Missing are the voting members that have not answered, most senior first.
 	Missing []view.NodeID
 }
 
 func (e *QuorumError) Error() string {
+	if e.NoLease {
+		return fmt.Sprintf("replicator: %s: this node holds no lease; %d of %d replicas answered in time, missing %v: outcome unknown", e.Level, e.Got, e.Need, e.Missing)
+	}
 	return fmt.Sprintf("replicator: %s: %d of %d replicas answered in time, missing %v: outcome unknown", e.Level, e.Got, e.Need, e.Missing)
 }
 
-// Unwrap returns ErrOutcomeUnknown.
-func (e *QuorumError) Unwrap() error { return ErrOutcomeUnknown }
+// Unwrap returns ErrOutcomeUnknown, and ErrNoLease with NoLease.
+func (e *QuorumError) Unwrap() []error {
+	if e.NoLease {
+		return []error{ErrOutcomeUnknown, ErrNoLease}
+	}
+	return []error{ErrOutcomeUnknown}
+}
 
 // MembersError carries the numbers of ErrTooFewMembers.
 type MembersError struct {

@@ -23,7 +23,8 @@ const (
 )
 
 const (
-	// Local asks this replica alone. It never waits.
+	// Local asks this replica alone. It never waits, and needs no lease as all others
+	// do (lease.go).
 	Local Level = 0
 	// PlainMajority is Majority(0, 0).
 	PlainMajority = levelMajority
@@ -32,7 +33,8 @@ const (
 )
 
 // To asks n replicas, whichever answer first. It promises nothing across
-// requests: two sets of n need not meet.
+// requests: two sets of n need not meet, also if n is more than half, since former views
+// are not counted; for that there is Majority(plus, minCap). To(1) is Local.
 func To(n int) Level { return levelTo | number(n)<<levelNum }
 
 // Majority asks more than half of the voting members, plus some more, and at

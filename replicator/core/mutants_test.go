@@ -36,6 +36,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{blunderNoWriteBack, "no write-back, at random", registerAtRandom},
 		{blunderNoJoint, "no joint quorums", registerAcrossViews},
 		{blunderLocalAck, "ack on local write", registerCutOff},
+		{blunderNoLease, "a majority without a lease", removedMajority},
 		{blunderLiving, "quorum counted over the living", registerInAMinority},
 		{blunderNoFence, "no term check", replacedWriter},
 		{blunderLaterView, "answers of a later view", ackOfALaterView},

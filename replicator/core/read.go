@@ -178,7 +178,7 @@ func (c *Core) startRepairing(now clock.Instant, r *request) {
 	r.answers = map[view.NodeID]view.Epoch{}
 	r.repairs = c.repairsFor(r)
 	if c.blunder == blunderNoWriteBack {
-		c.finish(r, nil)
+		c.complete(now, r)
 		return
 	}
 	for _, p := range c.peers {

@@ -40,6 +40,9 @@ type request struct {
 	spread   bool
 	resendAt clock.Instant
 	backoff  int
+	// leaseAt is when one that waits for the lease alone looks again, 0 while it does
+	// not (lease.go).
+	leaseAt clock.Instant
 	// answers holds who has answered in this phase, and in which view.
 	answers map[view.NodeID]view.Epoch
 
@@ -135,6 +138,9 @@ func (c *Core) reply(id RequestID, values []crdt.Value, err error) {
 		c.stats.LimitErrors++
 	case errors.Is(err, ErrOutcomeUnknown):
 		c.stats.QuorumErrors++
+		if errors.Is(err, ErrNoLease) {
+			c.stats.LeaseErrors++
+		}
 	}
 	c.out.Reply = append(c.out.Reply, Reply{ID: id, Err: err, Values: values})
 }
@@ -157,11 +163,14 @@ func (c *Core) forget(r *request) {
 
 // onRequestTime does what is due for a request.
 func (c *Core) onRequestTime(now clock.Instant, r *request) {
+	if c.lookAtLease(now, r); r.done {
+		return
+	}
 	if !now.Before(r.deadline) {
 		if c.excuse(now, r) {
 			return
 		}
-		c.finish(r, shortfall(r.level, c.quorums(r.level), c.counts(r)))
+		c.giveUp(r)
 		return
 	}
 	if !r.spread && !now.Before(r.spreadAt) {
@@ -244,7 +253,7 @@ func (c *Core) advance(now clock.Instant, r *request) {
 	}
 	switch {
 	case r.phase == writing && (len(r.echoes) == 0 || c.blunder == blunderNoEcho), r.phase == repairing:
-		c.finish(r, nil)
+		c.complete(now, r)
 	case r.phase == writing:
 		r.keys = r.echoes
 		c.startReading(now, r)

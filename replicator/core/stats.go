@@ -42,4 +42,5 @@ type Stats struct {
 	Expired        uint64 // keys that this replica ended for idleness
 	LimitErrors    uint64
 	QuorumErrors   uint64
+	LeaseErrors    uint64 // of QuorumErrors, those without a lease at the end
 }
