@@ -23,9 +23,10 @@ func (s *stack) newReplicator(role string) *replicator.Replicator {
 		Send: func(to view.NodeID, c transport.Class, payload []byte) error {
 			return links.Send(to, c, transport.KindReplicator, payload)
 		},
-		Observer: s.node.exporter.replicatorObserver(role),
-		Direct:   true, // the transport calls without a lock
-		Expire:   data.expiry(), Durable: s.node.files[role],
+		Observer:   s.node.exporter.replicatorObserver(role),
+		LeaseValid: s.gossip.LeaseValid,
+		Direct:     true, // the transport calls without a lock
+		Expire:     data.expiry(), Durable: s.node.files[role],
 	})
 }
 

@@ -111,6 +111,11 @@ func (s *stack) event(e gossip.Event) {
 		s.sharding.ViewChanged(e.View)
 		s.viewed.Store(true)
 	case gossip.LeaseChanged:
+		for _, role := range s.roles() {
+			if e.Valid {
+				s.replicators[role].LeaseRegained()
+			}
+		}
 		s.sharding.LeaseChanged(e.Valid)
 	case gossip.Abandoned:
 		s.sharding.Abandoned()

@@ -14,7 +14,8 @@ type Level = replicator.Level
 
 // The levels that most requests use. MajorityPlus and To make others.
 const (
-	// Local asks this replica alone. It never waits.
+	// Local asks this replica alone. It never waits, and works without a lease; all
+	// other levels wait for one.
 	Local = replicator.Local
 	// Majority asks more than half of the voting members.
 	Majority = replicator.PlainMajority

@@ -20,5 +20,8 @@
 // Elements, keys and values of maps may be of any type that crdt.DefaultCodec
 // can encode: strings, integers and [16]byte cheaply, others as msgpack.
 //
+// Levels other than Local need a lease, which a node that is cut off or still joining
+// does not have: they wait for it, and end at their deadline with replicator.ErrNoLease.
+//
 // The errors are those of package replicator.
 package ddata

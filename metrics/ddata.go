@@ -42,6 +42,7 @@ func ddataSeries() []series {
 		c("ddata_fenced_total", "Requests of replaced writers that were refused here.", func(s *replicator.Stats) float64 { return float64(s.FencedHere) }),
 		c("ddata_limit_errors_total", "Writes that a limit refused.", func(s *replicator.Stats) float64 { return float64(s.LimitErrors) }),
 		c("ddata_quorum_errors_total", "Requests whose level was not fulfilled in time.", func(s *replicator.Stats) float64 { return float64(s.QuorumErrors) }),
+		c("ddata_lease_errors_total", "Of those, requests of this node while it held no lease.", func(s *replicator.Stats) float64 { return float64(s.LeaseErrors) }),
 		counter("ddata_bytes_total", "Bytes of the replicators' frames.", func(s *scrape, emit emitter) {
 			s.eachRole(func(role string, r *replicator.Stats) {
 				emit(float64(r.BytesSent), role, "sent")

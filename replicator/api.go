@@ -58,9 +58,11 @@ func Majority(plus, minCap int) Level { return core.Majority(plus, minCap) }
 // Errors of requests; see the table in the package text.
 var (
 	ErrOutcomeUnknown = core.ErrOutcomeUnknown
-	ErrTooFewMembers  = core.ErrTooFewMembers
-	ErrLimit          = core.ErrLimit
-	ErrPlan           = core.ErrPlan
+	// ErrNoLease is wrapped by a QuorumError with NoLease.
+	ErrNoLease       = core.ErrNoLease
+	ErrTooFewMembers = core.ErrTooFewMembers
+	ErrLimit         = core.ErrLimit
+	ErrPlan          = core.ErrPlan
 	// ErrClosed means that the replicator has been closed. A write may or may not
 	// have been applied.
 	ErrClosed = errors.New("replicator: closed")

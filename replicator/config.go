@@ -53,6 +53,13 @@ type Config struct {
 	// Durable keeps some keys in a file, see OpenDurable; nil keeps none. It is used by
 	// one replicator at a time.
 	Durable *Durable
+	// LeaseValid reports whether this node holds a valid lease; gossip.Node.LeaseValid
+	// does. A request at a level other than Local ends only while it is true, and else
+	// waits, up to its deadline: a node that was removed and does not know it has no
+	// lease, and could take others like it for a majority. It is called with locks held,
+	// must be quick and must not call the replicator. Nil means always, which is for
+	// those that have no views that change. See LeaseRegained.
+	LeaseValid func() bool
 	// Seed feeds the order in which peers are gossiped with. Default: from Self.
 	Seed uint64
 	// Direct lets HandleFrame deal with small frames itself, and so call Send, on the

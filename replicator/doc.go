@@ -9,6 +9,9 @@
 //	error               meaning                                 retry?  what to do
 //	ErrOutcomeUnknown   level not fulfilled in time; the        yes     write the same again, or read at the
 //	  (*QuorumError)    change may stand anywhere                       same level to learn the outcome
+//	ErrNoLease          the same, and this node held no lease   yes     the same; on a node that is cut off or
+//	  (*QuorumError)    when it ended: it may be out of the             removed, only when it has joined again
+//	                    cluster
 //	ErrTooFewMembers    the view is smaller than the level      later   lower the level or wait for members
 //	*FencedError        a higher term exists                    never   step down
 //	ErrLimit            a limit of the configuration            no      write less, or raise the limit
@@ -20,4 +23,9 @@
 //
 // A context that ends gives its own error, wrapped together with
 // ErrOutcomeUnknown once the change has been applied here.
+//
+// Requests at a level other than Local end well only while the node holds a valid lease
+// (Config.LeaseValid), and wait for it up to their deadline: nodes that were removed and
+// do not know it could else take each other for a majority. A node that is still joining
+// has no lease yet.
 package replicator

@@ -124,6 +124,10 @@ func (r *Replicator) PeerLost(id view.NodeID) { r.post(job{event: core.PeerLost{
 // PeerUp says that a peer's connection stands.
 func (r *Replicator) PeerUp(id view.NodeID) { r.post(job{event: core.PeerUp{ID: id}}) }
 
+// LeaseRegained says that Config.LeaseValid is true again: requests that waited for it
+// end now. Without the call they end too, within ResendAfter.
+func (r *Replicator) LeaseRegained() { r.post(job{event: core.LeaseRegained{}}) }
+
 // post queues a job. Frames are bounded by Config.Inbox, requests by the callers
 // that wait for them and Limits.Pending; events are few. It returns false when
 // the replicator is closed.
@@ -168,7 +172,8 @@ func (r *Replicator) call(ctx context.Context, f func()) error {
 
 // Update changes the keys of ops, all or none, here first and then at as many
 // replicas as level asks for. It blocks until the level is fulfilled, refused,
-// or given up at the context's deadline; a nil error means fulfilled. The plans
+// or given up at the context's deadline; a nil error means fulfilled, while this node
+// held a lease. The plans
 // run while the replicator does nothing else: they must be quick and must not call it.
 func (r *Replicator) Update(ctx context.Context, ops []Op, level Level, opts ...Option) error {
 	if err := ctx.Err(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -321,6 +322,38 @@ func TestSubscribersSeeNoForgettingAndOneExpiry(t *testing.T) {
 		}
 		if s := m.nodes[3].Stats(); s.Rounds == 0 || s.Tombstones != 0 || s.Keys != 1 {
 			t.Errorf("%d rounds, %d tombstones, %d keys", s.Rounds, s.Tombstones, s.Keys)
+		}
+	})
+}
+
+// Requests wait for the lease, and go on as soon as the shell hears that it is back.
+func TestRequestsOfTheShellWaitForTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var valid atomic.Bool
+		m := newMesh(t, 3, func(c *Config) {
+			if c.Self == 1 {
+				c.LeaseValid = valid.Load
+			}
+		})
+		one := m.nodes[1]
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if _, err := one.Get(ctx, []string{"k"}, Majority(0, 0)); !errors.Is(err, ErrNoLease) {
+			t.Errorf("read without a lease: %v", err)
+		}
+		if err := one.Update(t.Context(), []Op{addTo(1, "k", "here")}, Local); err != nil {
+			t.Error(err)
+		}
+		start, done := time.Now(), make(chan error, 1)
+		go func() { done <- one.Update(t.Context(), []Op{addTo(1, "k", "e")}, Majority(0, 0)) }()
+		<-time.After(time.Second + time.Millisecond)
+		valid.Store(true)
+		one.LeaseRegained()
+		if err := <-done; err != nil || time.Since(start) != time.Second+time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if s := one.Stats(); s.LeaseErrors != 1 || s.Pending != 0 {
+			t.Errorf("%d without a lease, %d pending", s.LeaseErrors, s.Pending)
 		}
 	})
 }
