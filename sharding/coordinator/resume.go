@@ -25,13 +25,20 @@ func (h *heldAt) atHome() int {
 // lives nowhere is placed where its state waits. A state may be taken only if it
 // is the newest there can be, or an older one would come back from the dead:
 //
-//   - it was left by the newest allocation that was ever written; or that one is of
-//     the very node that holds it, was to take it from there, and has not (it would
-//     not hold it any more);
+//   - it was left by the newest allocation that was ever written; or that one was to
+//     take it, and then its home knows whether it has: it gets the shard, and takes
+//     what still waits there. (It may not have said so: its report can be older than
+//     the state's arrival. And what others hold of it may be older than what ran there.)
 //   - nobody else has promised not to run the shard under a later token: somebody
 //     may have run it;
 //   - it is of this generation: what the dead have written may be known to nobody.
 func (c *Core) resumeMoves() {
+	for i := range c.census.held {
+		h := &c.census.held[i]
+		if r := c.census.stored[h.Shard]; r.From == h.From && h.Token.Less(r.Token) {
+			h.node = r.Home
+		}
+	}
 	held := slices.DeleteFunc(c.census.held, func(h heldAt) bool { return !c.newestState(&h) })
 	slices.SortStableFunc(held, func(a, b heldAt) int {
 		if a.Token != b.Token {
@@ -90,7 +97,7 @@ func (c *Core) newestState(h *heldAt) bool {
 	switch {
 	case h.Token.Term.Generation() != c.term.Generation():
 		return false
-	case h.Token.Less(r.Token) && (r.Home != h.node || r.From != h.From):
+	case h.Token.Less(r.Token) && r.From != h.From:
 		return false
 	}
 	return !slices.ContainsFunc(c.census.stops, func(st claim) bool {

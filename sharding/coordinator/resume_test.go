@@ -121,6 +121,26 @@ func TestAStateIsResumedWhereItWasKeptIfAllDrain(t *testing.T) {
 	}
 }
 
+// The predecessor has written that the new home is to take the state, whose report is
+// older than its arrival there: only the former home tells of it. The new home gets the
+// shard, and what waits there (seed 1008927 of TestOrderly with several drains at once).
+func TestAStateIsResumedWhereItWasToBeTaken(t *testing.T) {
+	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: view.FirstEpoch(3), Seq: seq} }
+	for from, want := range map[view.NodeID]bool{2: true, 1: false} {
+		b := newBench(t, Config{Shards: 1}, 1, 2, 3)
+		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{
+			{Home: 3, From: from, Token: tok(8), State: protocol.Allocated},
+		}})
+		b.drain(2)
+		b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+		b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+		b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok(5), From: 2}}})
+		if r := one[Write](b).Records[0]; (r.Home == 3 && r.From == 2) != want {
+			t.Errorf("to be taken from %v: written %+v", from, r)
+		}
+	}
+}
+
 // A shard that was stopping when its node reported, and has stopped before the
 // census was through: its state is at the new home, which reported too early.
 func TestStoppedDuringTheCensusKeepsItsState(t *testing.T) {
