@@ -79,10 +79,6 @@ func (r *router) openRoute(inc *incarnation, shard ShardID, home view.NodeID, to
 // mutex. When the buffer is empty and the shard runs here, local senders get to
 // see it.
 func (r *router) flow(inc *incarnation, rt *route) {
-	if len(rt.buf) > 0 {
-		// What came back to a closed route asks for its home as what is new there does.
-		r.ask(inc, rt)
-	}
 	for len(rt.buf) > 0 {
 		if !rt.open || rt.suspended || rt.settle.waiting() || rt.flushing {
 			return

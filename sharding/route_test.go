@@ -406,29 +406,6 @@ func TestTurnedRouteDoesNotWaitForTheLost(t *testing.T) {
 	})
 }
 
-// What comes back to a route that was closed meanwhile, with an empty buffer, asks for a
-// home (seed 1000328 of the simulator's TestOrderly: nobody did, for ever).
-func TestReturnedMessagesAskForAHome(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w, asked := newWorld(t), 0
-		w.inc.need = func(ShardID) { asked++ }
-		w.place(2)
-		w.send()
-		w.abandon()
-		w.arrive(2)
-		w.r.closeRoute(w.inc, 0, 0, Token{})
-		w.answer(2)
-		w.arrive(2)
-		if asked > 0 || len(w.rt.buf) > 0 {
-			t.Fatalf("too early: %v", w.trace)
-		}
-		w.answer(2)
-		if asked != 1 || len(w.rt.buf) != 1 {
-			t.Fatalf("asked for %d times, %d wait: %v", asked, len(w.rt.buf), w.trace)
-		}
-	})
-}
-
 func TestSortReturned(t *testing.T) {
 	items := func(numbers ...uint64) (out []item) {
 		for _, n := range numbers {
