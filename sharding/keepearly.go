@@ -16,12 +16,16 @@ const (
 	earlyBytesMax  = 4 << 20
 )
 
-func (e *earlyFrames) add(f standbyFrame) {
+// add keeps a frame and returns how many others had to go for it.
+func (e *earlyFrames) add(f standbyFrame) (lost uint64) {
 	e.frames, e.bytes = append(e.frames, f), e.bytes+f.bytes
 	for len(e.frames) > earlyFramesMax || e.bytes > earlyBytesMax {
 		e.bytes -= e.frames[0].bytes
+		e.frames[0] = standbyFrame{}
 		e.frames = e.frames[1:]
+		lost++
 	}
+	return lost
 }
 
 // of takes out what the members of a view have sent.

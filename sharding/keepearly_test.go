@@ -31,3 +31,16 @@ func TestEarlyFramesAreBounded(t *testing.T) {
 		t.Errorf("left: %+v", e)
 	}
 }
+
+// What had to go is counted: whoever wonders why states come late sees it.
+func TestEarlyFramesThatGoAreCounted(t *testing.T) {
+	s := &Sharding{}
+	k := newStateKeeper(s, "account", Replicated{})
+	k.view.Store(&view.View{})
+	for range earlyFramesMax + 3 {
+		k.handle(standbyFrame{from: 2})
+	}
+	if lost := s.Frames().Overrun; lost != 3 {
+		t.Errorf("%d of 3 are counted", lost)
+	}
+}

@@ -73,7 +73,7 @@ func (k *stateKeeper) handle(ev any) {
 		// Who is outside the view is not told: its incarnation is over, or our view is
 		// late.
 		if k.view.Load().Member(ev.from) == nil {
-			k.early.add(ev)
+			k.s.overrun.Add(k.early.add(ev))
 			return
 		}
 		k.step(standby.Received{From: ev.from, Msg: ev.msg})

@@ -122,8 +122,8 @@ type FrameStats struct {
 	// AnswersLost counts replies, refusals and answers to markers that found no way to
 	// their node: it was gone, or took nothing for too long.
 	AnswersLost uint64
-	// Overrun counts coordinators' messages dropped because too many waited; they come
-	// again.
+	// Overrun counts messages of coordinators, regions and keepers of states, and queries,
+	// that were dropped because too many waited; they come again.
 	Overrun uint64
 }
 
