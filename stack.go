@@ -111,8 +111,8 @@ func (s *stack) event(e gossip.Event) {
 		s.sharding.ViewChanged(e.View)
 		s.viewed.Store(true)
 	case gossip.LeaseChanged:
-		for _, role := range s.roles() {
-			if e.Valid {
+		if e.Valid {
+			for _, role := range s.roles() {
 				s.replicators[role].LeaseRegained()
 			}
 		}

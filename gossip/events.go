@@ -17,8 +17,8 @@ type Event interface{ event() }
 type ViewChanged struct{ View *view.View }
 
 // LeaseChanged says that the lease became valid (this node resumes) or invalid (it
-// pauses), or changed its generation or kind; plain renewals are not told. LeaseValid, asked at every
-// dispatch, is what counts: this event follows it.
+// pauses), or changed its generation or kind; plain renewals are not told. LeaseValid,
+// asked at every dispatch, is what counts: this event follows it.
 type LeaseChanged struct {
 	Lease view.Lease
 	Valid bool

@@ -328,7 +328,8 @@ func (a *arrivals) discard(k arrivalKey, token Token) *arrival {
 }
 
 // alone returns what was kept of a type's shards by their old home, self, and never
-// arrived; once.
+// arrived. It does so once: what it has returned is marked as arrived, so that nobody
+// counts it as lost again.
 func (a *arrivals) alone(typ string, self view.NodeID) map[arrivalKey]map[string][]byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,8 +15,10 @@ import (
 // the next or the other way round. Nodes of different versions refuse each other, and
 // both say why. docs/HACKING.md has the rule in full.
 //
-//	1  views without departures, nodes without metadata
-//	2  both
+//	1  the first
+//	2  views tell departures, nodes metadata; frames of replicators tell the horizon of
+//	   forgotten deletions, reads compare large values in parts; a coordinator may turn a
+//	   move to another home, a worker that is not to run has an error of its own
 const wireVersion = 2
 
 // magic are the first bytes that both sides of a connection send.

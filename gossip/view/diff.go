@@ -49,7 +49,7 @@ func (c *Core) pack(v, base *View) *View {
 		return v
 	}
 	packed := &View{Cluster: v.Cluster, Epoch: v.Epoch, Forks: v.Forks, change: d}
-	if v != base {
+	if v != base { // who holds it already has its departures
 		packed.Out = v.Out
 	}
 	return packed

@@ -105,7 +105,8 @@ func (c *Core) takeOffice(w way) {
 		o.peers[id] = p
 	}
 	c.office, c.cand, c.failures, c.leader = o, nil, 0, c.self()
-	if maps.Copy(o.leaves, c.leavers); len(o.leaves) > 0 {
+	maps.Copy(o.leaves, c.leavers)
+	if len(o.leaves) > 0 {
 		o.batchAt = c.now.Add(c.batchWait())
 	}
 	o.now = c.newTally(c.view)

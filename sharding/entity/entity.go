@@ -6,10 +6,10 @@ package entity
 // the next message meets a new one.
 type Entity[Req, Resp any] interface {
 	// Handle takes one request, which it may keep and must not change. Of an ask, the
-	// response, which must share nothing that a later call changes, or the error goes back to
-	// the asker; of a tell, both are discarded and an error is counted. It should
-	// return soon after ctx ends; an asker whose deadline has passed meanwhile gets its
-	// own context.DeadlineExceeded, not the handler's.
+	// response or the error goes back to the asker; the response must share nothing that
+	// a later call changes. Of a tell, both are discarded and an error is counted. It
+	// should return soon after ctx ends; an asker whose deadline has passed meanwhile
+	// gets its own context.DeadlineExceeded, not the handler's.
 	Handle(ctx *Context, req Req) (Resp, error)
 }
 
