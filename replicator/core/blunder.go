@@ -48,6 +48,8 @@ const (
 	blunderNoEcho
 	// blunderFewVoters lets a newcomer catch up with a majority of the voters.
 	blunderFewVoters
+	// blunderSkipMajority needs no more than a majority after a view that was missed.
+	blunderSkipMajority
 	// blunderSettledIsCaughtUp takes the others' having caught up for the own.
 	blunderSettledIsCaughtUp
 	// blunderTrustHelpers takes whatever a helper sends for what the source holds.

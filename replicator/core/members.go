@@ -100,6 +100,7 @@ func (c *Core) onView(now clock.Instant, v *view.View) {
 
 // keepFormer adds the voters of the view before to the kept sets.
 func (c *Core) keepFormer(old *view.View, voters []view.NodeID) {
+	all := false
 	switch {
 	case old == nil:
 		// A newcomer has not seen the views before its own, of which the others may
@@ -110,20 +111,17 @@ func (c *Core) keepFormer(old *view.View, voters []view.NodeID) {
 			c.former, c.behind = []kept{{members: others, all: c.blunder != blunderFewVoters}}, true
 		}
 		return
-	case c.epoch.Generation() == old.Epoch.Generation() && c.epoch > old.Epoch+1:
-		voters = slices.Clone(voters)
-		for _, id := range c.voters {
-			if !slices.Contains(voters, id) {
-				voters = append(voters, id)
-			}
-		}
+	case c.epoch != old.Epoch+1:
+		// It is to the views between what a newcomer is to those before its own. Former
+		// voters that are still there are voters.
+		voters, all = slices.Clone(c.voters), c.blunder != blunderSkipMajority
 	case slices.Equal(voters, c.voters):
 		return
 	}
 	if len(voters) == 0 || len(voters) == 1 && voters[0] == c.cfg.Self {
 		return
 	}
-	c.former = append(c.former, kept{members: voters})
+	c.former = append(c.former, kept{members: voters, all: all})
 	if len(c.former) > formerMax {
 		c.former = append([]kept{merged(c.former[0], c.former[1], c.present)}, c.former[2:]...)
 	}

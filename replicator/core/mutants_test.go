@@ -43,6 +43,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{blunderSeenIsAck, "a stream's progress as confirmation", lostNack},
 		{blunderNoEcho, "parts without effect are not confirmed", partWithoutEffect},
 		{blunderFewVoters, "a newcomer needs a majority", newcomerOfThree},
+		{blunderSkipMajority, "a majority is enough after a view that was missed", skippedView},
 		{blunderOldAnswers, "answers from before the view was settled", answerBeforeTheRest},
 		{blunderSettledIsCaughtUp, "settled is caught up", settledNewcomer},
 		{blunderTrustHelpers, "helpers are trusted", helpersOfAJoiner},
