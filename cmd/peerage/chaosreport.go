@@ -40,8 +40,8 @@ type chaosReport struct {
 	FailedAttempts map[string]uint64 `json:"failed_attempts"`
 	Calm           quantiles         `json:"latency_calm"`
 	Hurt           quantiles         `json:"latency_during_faults"`
-	// LateHandlers counts handlers that were running when their process was held, and
-	// ended after it went on: G1 allows that, and the token fences their effects.
+	// LateHandlers counts handlers that were running, or just let in, when their process
+	// was held, and ended after it went on: G1 allows that, and the token fences their effects.
 	LateHandlers int `json:"late_handlers"`
 	// MovesMax is the most moves of any shard, in a rolling restart.
 	MovesMax int `json:"moves_per_shard_max,omitempty"`
@@ -201,10 +201,10 @@ func (r *chaosReport) safety(c *chaosRun, records []history.Record) {
 	r.add("no counter had two live instances", handled, lines(c, history.Doubles(rest), func(d history.Double) clock.Instant { return d.Again.Start }))
 	after := func(l history.Loss) clock.Instant { return l.After.Start }
 	kept := c.cfg.replicas > 0
-	r.add("nothing acknowledged was lost by an instance or by an orderly move", handled, lines(c, history.Losses(records, rough, kept), after))
+	r.add("nothing acknowledged was lost by an instance or by an orderly move", handled, lines(c, history.Losses(rest, rough, kept), after))
 	if kept {
 		r.add(fmt.Sprintf("nothing acknowledged was lost while a majority of its %d copies lived", c.cfg.replicas), answered,
-			lines(c, history.Forgotten(records, beyond), after))
+			lines(c, history.Forgotten(rest, beyond), after))
 	}
 	unfounded := history.Unfounded(records)
 	var v []string
@@ -282,7 +282,7 @@ func (r *chaosReport) print(w io.Writer) {
 	fmt.Fprintf(w, "  latency, calm    p50 %.1f, p90 %.1f, p99 %.1f, max %.1f ms\n", r.Calm.P50, r.Calm.P90, r.Calm.P99, r.Calm.Max)
 	fmt.Fprintf(w, "  latency, faults  p50 %.1f, p90 %.1f, p99 %.1f, max %.1f ms\n", r.Hurt.P50, r.Hurt.P90, r.Hurt.P99, r.Hurt.Max)
 	if r.LateHandlers > 0 {
-		fmt.Fprintf(w, "  late handlers    %d were running when their process was held, and ended afterwards\n", r.LateHandlers)
+		fmt.Fprintf(w, "  late handlers    %d were running, or just let in, when their process was held, and ended afterwards\n", r.LateHandlers)
 	}
 	if r.MovesMax > 0 {
 		fmt.Fprintf(w, "  moves            at most %d of a shard\n", r.MovesMax)

@@ -29,11 +29,12 @@ type Hold struct {
 const holdSlack = 100 * time.Millisecond
 
 // Late takes out what G1 does not cover: handlers that were running when their
-// process was held, and ended after it went on. It returns the records with those
-// runs ending where they began, and the runs as they were. A handler that begins
-// after its process was held is none of them, however soon.
+// process was held, or had just been let in, and went on with it. It returns the
+// records with the former ending where they began, and without the latter, and the
+// runs as they were. A handler that begins after its process was held is none of
+// them, however soon, but for what admitted says.
 func Late(records []Record, holds []Hold) (rest, late []Record) {
-	rest = slices.Clone(records)
+	rest, late = admitted(records, holds)
 	for i := range rest {
 		r := &rest[i]
 		if r.Op == Handled && slices.ContainsFunc(holds, func(h Hold) bool {
@@ -43,6 +44,37 @@ func Late(records []Record, holds []Hold) (rest, late []Record) {
 			r.End = r.Start
 		}
 	}
+	return rest, late
+}
+
+// admitted takes out the runs whose instance had looked at its lease and was held
+// before the handler's first instruction: of each entity at most the first to begin
+// after its process went on, at once, and only if what it answered had been asked
+// before the hold. A node that looks at its lease wrongly lets in more than that.
+func admitted(records []Record, holds []Hold) (rest, late []Record) {
+	for _, h := range holds {
+		first := map[uint32]Record{}
+		for _, r := range records {
+			f, known := first[r.Entity]
+			if r.Op == Handled && r.Node == h.Node && !r.Start.Before(h.Span.To) && (!known || r.Start.Before(f.Start)) {
+				first[r.Entity] = r
+			}
+		}
+		for _, entity := range slices.Sorted(maps.Keys(first)) {
+			r := first[entity]
+			answers := func(a Record) bool {
+				return a.Op == Answered && a.Entity == entity && a.Value == r.Value && a.Start.Before(h.Span.From.Add(holdSlack)) && !a.End.Before(r.End)
+			}
+			if r.Start.Before(h.Span.To.Add(holdSlack)) && slices.ContainsFunc(records, answers) {
+				late = append(late, r)
+			}
+		}
+	}
+	rest = slices.DeleteFunc(slices.Clone(records), func(r Record) bool {
+		return slices.ContainsFunc(late, func(l Record) bool {
+			return (r.Op == Handled || r.Op == HandlerStarted) && r.Node == l.Node && r.Entity == l.Entity && r.Start == l.Start
+		})
+	})
 	return rest, late
 }
 

@@ -141,3 +141,39 @@ func TestLateHandlersAreThoseThatWereHeld(t *testing.T) {
 		}
 	}
 }
+
+// Of the handlers that begin after their process went on, only those were let in
+// before it was held which nothing speaks against.
+func TestHandlersThatWereLetInBeforeTheHold(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	holds := []Hold{{Node: 1, Span: Span{1000 * ms, 4000 * ms}}}
+	began := func(start clock.Instant, value uint64) []Record {
+		r := count(1, 1, 1, value, start, start+1)
+		s := r
+		s.Op, s.End, s.Value = HandlerStarted, 0, 0
+		return []Record{s, r}
+	}
+	told := func(value uint64, start, end clock.Instant) Record {
+		return Record{Op: Answered, Entity: 1, Node: 3, Value: value, Start: start, End: end}
+	}
+	successor := count(1, 2, 2, 1, 3000*ms, 3001*ms)
+	for name, tc := range map[string]struct {
+		records []Record
+		late    int
+		want    int
+	}{
+		"asked before the hold":           {append(began(4001*ms, 8), told(8, 999*ms, 4002*ms)), 1, 0},
+		"asked while it was held":         {append(began(4001*ms, 8), told(8, 2000*ms, 4002*ms)), 0, 1},
+		"nobody was answered":             {began(4001*ms, 8), 0, 1},
+		"another answer":                  {append(began(4001*ms, 8), told(7, 999*ms, 4002*ms)), 0, 1},
+		"a while after it went on":        {append(began(4101*ms, 8), told(8, 999*ms, 4102*ms)), 0, 1},
+		"the second of its instance":      {append(append(began(4001*ms, 8), began(4002*ms, 9)...), told(9, 999*ms, 4003*ms)), 0, 2},
+		"the first, and one more":         {append(append(began(4001*ms, 8), began(4002*ms, 9)...), told(8, 999*ms, 4003*ms)), 1, 1},
+		"answered before it ran, somehow": {append(began(4001*ms, 8), told(8, 999*ms, 3999*ms)), 0, 1},
+	} {
+		rest, late := Late(append(tc.records, successor), holds)
+		if got := Doubles(rest); len(late) != tc.late || len(got) != tc.want {
+			t.Errorf("%s: %d late, %d doubles %v, want %d and %d", name, len(late), len(got), got, tc.late, tc.want)
+		}
+	}
+}
