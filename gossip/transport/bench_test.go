@@ -371,7 +371,7 @@ func BenchmarkSend(b *testing.B) {
 	for b.Loop() {
 		if tr.Send(2, Message, KindEntity, payload[:]) != nil {
 			l.mu.Lock()
-			l.buf, l.frames = l.buf[:0], 0
+			l.emptyLocked()
 			l.mu.Unlock()
 		}
 	}

@@ -65,7 +65,7 @@ func (l *link) writeDirectly(k Kind, payload []byte) {
 	l.writing = false
 	d.last = time.Now()
 	l.finishDirectLocked(n)
-	wake := len(l.buf) > 0 || len(l.rest) > 0 || l.broken != nil || l.stopped
+	wake := l.backlog.frames > 0 || len(l.rest) > 0 || l.broken != nil || l.stopped
 	l.idle = !wake
 	l.mu.Unlock()
 	if wake {

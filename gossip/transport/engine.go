@@ -76,6 +76,9 @@ type engine struct {
 	// connections counts our handshakes, so that the far end can order them.
 	connections atomic.Uint64
 
+	// blocks holds memory for what waits to be sent (backlog).
+	blocks sync.Pool
+
 	packets chan Packet
 	streams chan net.Conn
 }

@@ -83,6 +83,7 @@ type link struct {
 func (l *link) init(e *engine, p Peer, c Class, reached *atomic.Bool) {
 	l.e, l.peer, l.class, l.limit, l.reached = e, p, c, *e.cfg.class(c), reached
 	l.wake = make(chan struct{}, 1)
+	l.backlog.pool = &e.blocks
 }
 
 // start lets the owner run if the link is interested and the engine has started.
@@ -104,7 +105,7 @@ func (l *link) startLocked() {
 }
 
 func (l *link) interestedLocked() bool {
-	return l.class == Control || l.redial || l.frames > 0
+	return l.class == Control || l.redial || l.backlog.frames > 0
 }
 
 // stop ends the link for good.

@@ -10,32 +10,27 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// writeBytes is how much goes into one write call: large enough that the call's
-// cost does not show, small enough that room in a full queue shows early.
+// writeBytes bounds one write call, which only a large frame comes up against: the
+// room that it took in the queue shows piece by piece.
 const writeBytes = 256 << 10
-
-// keepBytes is up to which size an idle buffer is kept for the next batch.
-const keepBytes = 64 << 10
 
 // queue is a link's send queue. All fields are guarded by link.mu.
 //
-// Senders append whole frames to buf and go on. The owner takes all of buf at
-// once, leaves its spare buffer in its place, and writes: so while one batch is in
-// a system call the next one collects, and batches are the larger the busier the
-// link is, without any timer. (A flush by timer costs up to 1.2 ms when the process
-// is idle: reference/peers.md on Ergo. One writev over the frames is 1.7 times
-// slower than a copy into one buffer at 100 bytes.)
+// Senders append whole frames to the backlog and go on. The owner takes its oldest
+// block and writes it: so while one block is in a system call the next one collects,
+// and writes are the larger the busier the link is, without any timer. (A flush by
+// timer costs up to 1.2 ms when the process is idle: reference/peers.md on Ergo. One
+// writev over the frames is 1.7 times slower than a copy into one buffer at 100 bytes.)
 //
-// Invariant: len(buf) + flight <= QueueBytesMax; frames counts those in buf,
-// flightFrames those of the batch that the owner is writing.
+// Invariant: backlog.bytes + flight <= QueueBytesMax.
 type queue struct {
-	buf    []byte
-	frames int
-	// flight is what of the owner's batch has not been written yet.
+	backlog backlog
+	// flight is what of the owner's block has not been written yet, flightFrames the
+	// frames of the block.
 	flight       int
 	flightFrames int
 	// writing: a sender writes by itself (direct.go). rest is what it left of its
-	// frame, and goes before buf.
+	// frame, and goes before the backlog.
 	writing bool
 	rest    []byte
 	// room is closed when the queue gets emptier than half, or the link stops; nil
@@ -72,7 +67,7 @@ func (l *link) send(k Kind, payload []byte) error {
 		l.mu.Unlock()
 		return err
 	}
-	if len(l.buf)+l.flight+n > l.limit.QueueBytesMax {
+	if l.backlog.bytes+l.flight+n > l.limit.QueueBytesMax {
 		l.mu.Unlock()
 		l.countDrops(DropQueueFull, 1)
 		return ErrQueueFull
@@ -81,8 +76,7 @@ func (l *link) send(k Kind, payload []byte) error {
 		l.writeDirectly(k, payload) // unlocks
 		return nil
 	}
-	l.buf = appendFrame(l.buf, k, payload)
-	l.frames++
+	l.backlog.add(k, payload)
 	wake := l.idle
 	l.idle = false
 	if !l.started {
@@ -114,24 +108,24 @@ func appendFrame(b []byte, k Kind, payload []byte) []byte {
 
 // writeLoop writes the queue to conn until the connection breaks.
 func (l *link) writeLoop(conn net.Conn) {
-	var batch []byte
 	for {
-		if batch = l.take(batch); batch == nil {
+		b := l.take()
+		if b == nil {
 			return
 		}
-		if err := l.write(conn, batch); err != nil {
+		if err := l.write(conn, b); err != nil {
 			l.breakOff(conn, err)
 			return
 		}
 	}
 }
 
-// take blocks until something is queued and returns all of it; nil when the
-// connection has broken or the link was stopped. spare is the former batch.
-func (l *link) take(spare []byte) []byte {
+// take blocks until something is queued and returns the oldest of it; nil when the
+// connection has broken or the link was stopped.
+func (l *link) take() *block {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.writing || len(l.buf) == 0 && len(l.rest) == 0 && l.broken == nil && !l.stopped {
+	for l.writing || l.backlog.frames == 0 && len(l.rest) == 0 && l.broken == nil && !l.stopped {
 		l.idle = !l.writing
 		l.mu.Unlock()
 		<-l.wake
@@ -145,26 +139,21 @@ func (l *link) take(spare []byte) []byte {
 		return nil
 	}
 	if len(l.rest) > 0 {
-		rest := l.rest
+		b := &block{bytes: l.rest, frames: 1}
 		l.rest = nil
-		return rest
+		return b // its flight has been counted
 	}
-	// A burst's buffer goes once a batch leaves three quarters of it unused.
-	if cap(spare) > keepBytes && len(spare) < cap(spare)/4 {
-		spare = nil
-	}
-	batch := l.buf
-	l.buf = spare[:0]
-	l.flight, l.flightFrames = len(batch), l.frames
-	l.direct.crowd = l.frames > 1
-	l.frames = 0
-	return batch
+	l.direct.crowd = l.backlog.frames > 1
+	b := l.backlog.take()
+	l.flight, l.flightFrames = len(b.bytes), b.frames
+	return b
 }
 
-// write writes one batch, giving back room as it goes.
-func (l *link) write(conn net.Conn, batch []byte) error {
+// write writes one block, giving back the room of a large frame as it goes.
+func (l *link) write(conn net.Conn, b *block) error {
 	counters := &l.e.counters.Class[l.class]
-	for rest := batch; len(rest) > 0; {
+	bytes, n := len(b.bytes), 0
+	for rest := b.bytes; len(rest) > 0; {
 		chunk := rest[:min(len(rest), writeBytes)]
 		since := time.Now()
 		_, err := conn.Write(chunk)
@@ -178,31 +167,40 @@ func (l *link) write(conn net.Conn, batch []byte) error {
 			return err
 		}
 		rest = rest[len(chunk):]
-		l.mu.Lock()
-		l.flight = len(rest)
-		l.giveRoomLocked()
-		l.mu.Unlock()
+		n = l.written(b, len(rest))
 	}
-	l.mu.Lock()
-	n := l.flightFrames
-	l.flightFrames = 0
-	l.mu.Unlock()
 	counters.FramesSent.Add(uint64(n))
-	counters.BytesSent.Add(uint64(len(batch)))
+	counters.BytesSent.Add(uint64(bytes))
 	return nil
+}
+
+// written says that all of b but rest bytes went out, and returns how many frames
+// that completed; b is not to be used after the last of them.
+func (l *link) written(b *block, rest int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flight = rest
+	n := 0
+	if rest == 0 {
+		n, l.flightFrames = l.flightFrames, 0
+		l.backlog.recycle(b)
+	}
+	l.giveRoomLocked()
+	return n
 }
 
 // emptyLocked drops what is queued and returns how many frames that were, those
 // of a batch in flight included.
 func (l *link) emptyLocked() int {
-	n := l.frames + l.flightFrames
-	l.buf, l.rest, l.frames, l.flight, l.flightFrames = nil, nil, 0, 0, 0
+	n := l.backlog.frames + l.flightFrames
+	l.backlog.clear()
+	l.rest, l.flight, l.flightFrames = nil, 0, 0
 	l.giveRoomLocked()
 	return n
 }
 
 func (l *link) giveRoomLocked() {
-	if l.room != nil && (l.stopped || len(l.buf)+l.flight <= l.limit.QueueBytesMax/2) {
+	if l.room != nil && (l.stopped || l.backlog.bytes+l.flight <= l.limit.QueueBytesMax/2) {
 		close(l.room)
 		l.room = nil
 	}
@@ -211,7 +209,7 @@ func (l *link) giveRoomLocked() {
 func (l *link) queued() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.buf) + l.flight
+	return l.backlog.bytes + l.flight
 }
 
 // awaitLevel blocks until at most most bytes are queued.
@@ -225,7 +223,7 @@ func (l *link) awaitLevel(ctx context.Context, most int) error {
 			}
 			return ErrUnknownPeer
 		}
-		if len(l.buf)+l.flight <= most {
+		if l.backlog.bytes+l.flight <= most {
 			l.mu.Unlock()
 			return nil
 		}
