@@ -17,14 +17,13 @@ import (
 // other. "of-raw" is our rate over the raw one.
 func BenchmarkOneWay64ToRaw(b *testing.B) {
 	const turn = 100_000
-	out, in := rawPair(b)
-	send := sender64(b)
+	sendRaw, send := rawSender64(b), sender64(b)
 	var ours, raw time.Duration
 	b.ResetTimer()
 	for left := b.N; left > 0; left -= turn {
 		n := min(left, turn)
 		began := time.Now()
-		rawSend64(b, out, in, n)
+		sendRaw(n)
 		middle := time.Now()
 		send(n)
 		raw, ours = raw+middle.Sub(began), ours+time.Since(middle)

@@ -47,9 +47,8 @@ func rawPair(b *testing.B) (dialled, accepted net.Conn) {
 	return dialled, accepted
 }
 
-// rawCount reads frames until total have come.
-func rawCount(b *testing.B, conn net.Conn, total int) {
-	r := bufio.NewReaderSize(conn, 64<<10)
+// rawCount reads total frames.
+func rawCount(b *testing.B, r *bufio.Reader, total int) {
 	for range total {
 		head, err := r.Peek(4)
 		if err != nil {
@@ -73,7 +72,7 @@ func BenchmarkRawOneWay(b *testing.B) {
 	var frame [4 + benchPayload]byte
 	binary.BigEndian.PutUint32(frame[:], benchPayload)
 	var done sync.WaitGroup
-	done.Go(func() { rawCount(b, in, b.N) })
+	done.Go(func() { rawCount(b, bufio.NewReaderSize(in, 64<<10), b.N) })
 	b.ResetTimer()
 	w := bufio.NewWriterSize(out, 64<<10)
 	for range b.N {
@@ -91,24 +90,26 @@ func BenchmarkRawOneWay(b *testing.B) {
 // BenchmarkRawOneWay64 is 64 goroutines that copy into one buffer under a lock, and
 // one that writes it.
 func BenchmarkRawOneWay64(b *testing.B) {
-	out, in := rawPair(b)
+	send := rawSender64(b)
 	b.ResetTimer()
-	rawSend64(b, out, in, b.N)
+	send(b.N)
 	reportRate(b, b.N)
 }
 
-// rawSend64 sends n frames from 64 goroutines.
-func rawSend64(b *testing.B, out, in net.Conn, n int) {
+// rawSender64 returns what sends n frames from 64 goroutines over a bare connection,
+// and waits until all have come. What waits is bounded by 1 MiB. Its memory serves all
+// calls.
+func rawSender64(b *testing.B) (send func(n int)) {
 	var (
-		mu   sync.Mutex
-		buf  []byte
-		room = sync.NewCond(&mu)
-		some = make(chan struct{}, 1)
+		out, in    = rawPair(b)
+		r          = bufio.NewReaderSize(in, 64<<10)
+		mu         sync.Mutex
+		buf, spare []byte
+		room       = sync.NewCond(&mu)
+		some       = make(chan struct{}, 1)
+		payload    [benchPayload]byte
 	)
-	var done sync.WaitGroup
-	done.Go(func() { rawCount(b, in, n) })
-	done.Go(func() {
-		var spare []byte
+	write := func(n int) {
 		for left := n * (4 + benchPayload); left > 0; {
 			<-some
 			mu.Lock()
@@ -123,28 +124,33 @@ func rawSend64(b *testing.B, out, in net.Conn, n int) {
 			left -= len(batch)
 			spare = batch
 		}
-	})
-	var senders sync.WaitGroup
-	var payload [benchPayload]byte
-	for s := range benchSenders {
-		senders.Go(func() {
-			for range share(n, s) {
-				mu.Lock()
-				for len(buf) > 1<<20 {
-					room.Wait()
-				}
-				buf = binary.BigEndian.AppendUint32(buf, benchPayload)
-				buf = append(buf, payload[:]...)
-				mu.Unlock()
-				select {
-				case some <- struct{}{}:
-				default:
-				}
-			}
-		})
 	}
-	senders.Wait()
-	done.Wait()
+	queue := func() {
+		mu.Lock()
+		for len(buf) > 1<<20 {
+			room.Wait()
+		}
+		buf = binary.BigEndian.AppendUint32(buf, benchPayload)
+		buf = append(buf, payload[:]...)
+		mu.Unlock()
+		select {
+		case some <- struct{}{}:
+		default:
+		}
+	}
+	return func(n int) {
+		var all sync.WaitGroup
+		all.Go(func() { rawCount(b, r, n) })
+		all.Go(func() { write(n) })
+		for s := range benchSenders {
+			all.Go(func() {
+				for range share(n, s) {
+					queue()
+				}
+			})
+		}
+		all.Wait()
+	}
 }
 
 // share splits n among the senders.
@@ -189,10 +195,12 @@ func BenchmarkOneWay64(b *testing.B) {
 // sender64 connects two transports and returns what sends n frames from 64 goroutines,
 // and waits until all have come.
 func sender64(b *testing.B) (send func(n int)) {
-	var received, total atomic.Int64
+	var total atomic.Int64
 	all := make(chan struct{}, 1)
+	received := int64(0) // the reader's, which calls the handler for one frame after the other
 	x, _ := benchPair(b, func(view.NodeID, []byte) {
-		if received.Add(1) == total.Load() {
+		if received++; received == total.Load() {
+			received = 0
 			all <- struct{}{}
 		}
 	}, nil)
@@ -202,7 +210,6 @@ func sender64(b *testing.B) (send func(n int)) {
 	}
 	<-all
 	return func(n int) {
-		received.Store(0)
 		total.Store(int64(n))
 		var senders sync.WaitGroup
 		for s := range benchSenders {
