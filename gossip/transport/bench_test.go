@@ -237,32 +237,19 @@ func reportTimes(b *testing.B, times []time.Duration) {
 	b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds())/1e3, "p99-µs")
 }
 
-// echoEnv makes this test binary an echo server: "raw", or "peerage".
+// echoEnv makes this test binary an echo server: "raw", "raw two", which takes frames
+// from its first connection and answers on its second, or "peerage".
 const echoEnv = "PEERAGE_TRANSPORT_ECHO"
 
 // echoMain serves until its standard input ends. It prints its address first.
 func echoMain(mode string) {
-	if mode == "raw" {
+	if mode != "peerage" {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			panic(err)
 		}
 		fmt.Println(l.Addr())
-		go func() {
-			in, err := l.Accept()
-			if err != nil {
-				panic(err)
-			}
-			var frame [4 + benchPayload]byte
-			for {
-				if _, err := io.ReadFull(in, frame[:]); err != nil {
-					return
-				}
-				if _, err := in.Write(frame[:]); err != nil {
-					return
-				}
-			}
-		}()
+		go rawEcho(l, mode == "raw two")
 	} else {
 		tr, err := NewTCP(TCPConfig{Config: Config{ID: 2, Name: "y", Cluster: "bench"}})
 		if err != nil {
@@ -284,6 +271,29 @@ func echoMain(mode string) {
 		fmt.Println(tr.Self().Addr)
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// rawEcho sends back what comes on the first connection, on it or on the second.
+func rawEcho(l net.Listener, two bool) {
+	in, err := l.Accept()
+	if err != nil {
+		panic(err)
+	}
+	out := in
+	if two {
+		if out, err = l.Accept(); err != nil {
+			panic(err)
+		}
+	}
+	var frame [4 + benchPayload]byte
+	for {
+		if _, err := io.ReadFull(in, frame[:]); err != nil {
+			return
+		}
+		if _, err := out.Write(frame[:]); err != nil {
+			return
+		}
+	}
 }
 
 // startEcho starts an echo server in a process of its own and returns its address.
