@@ -82,7 +82,8 @@ type ClassLimits struct {
 	FrameBytesMax int
 	// QueueBytesMax bounds what waits for one peer, the bytes being written
 	// included: at least twice the largest frame. Each connected peer may cost this
-	// much memory while it reads too slowly.
+	// much memory while it reads too slowly, and up to twice as much if frames of a
+	// size between 1 and 64 KiB leave blocks half empty.
 	QueueBytesMax int
 }
 

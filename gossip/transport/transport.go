@@ -5,7 +5,7 @@
 //
 // Both are the same engine over different sockets. Read in this order: hello.go
 // and handshake.go (what is said first), link.go (the life of a connection),
-// writer.go and direct.go (the send queue), inbound.go and reader.go (what is
+// backlog.go, writer.go and direct.go (the send queue), inbound.go and reader.go (what is
 // accepted), memory.go (the network for tests).
 //
 // Errors:
