@@ -415,12 +415,20 @@ func TestA29QuickRestart(t *testing.T) {
 	s := play(t, directed(3)).fill()
 	s.node(3).leave("crash")
 	s.remove(false, 3)
-	again := s.join(true)
-	again.name = "n3"
-	s.ms(60)
-	s.expect(!slices.Contains(s.homes(), 0), "homes %v", s.homes())
-	s.node(again.id).tell(0)
+	s.joinAs("", "n3") // 20 ms later the address answers again
+	again := s.nodes[len(s.nodes)-1]
+	s.expect(again.name == "n3" && again.id != 3, "%s is %d again", again.name, again.id)
+	s.ms(40)
+	for i, h := range s.homes() {
+		s.expect(h != 0 && s.starts(protocol.ShardID(i)) <= 2, "shard %d lives at %d after %d starts", i, h, s.starts(protocol.ShardID(i)))
+		again.tell(protocol.ShardID(i))
+	}
+	done := s.check.done
+	s.ms(10)
+	s.expect(s.check.done == done+6, "%d of 6 messages of the new one are handled", s.check.done-done)
 	s.settled()
+	s.ms(500) // rounds of rebalancing: it is a region like any other
+	s.expect(slices.Contains(s.homes(), again.id), "the new one hosts nothing: %v", s.homes())
 }
 
 // A56: a doubled HostShards comes after the HandOff that ended its allocation.
@@ -469,9 +477,28 @@ func TestSlowStopIsNoSilence(t *testing.T) {
 // A region that restarts inside a living process leaves no ghost (A20).
 func TestA20RegionRestarts(t *testing.T) {
 	s := play(t, directed(2)).fill()
+	before := s.homes()
+	old := s.node(2).tenants[1]
+	s.expect(slices.Contains(before, 2) && before[1] == 2, "homes %v: nothing is shown", before)
 	s.node(2).restartRegion()
 	s.ms(100)
-	s.expect(!slices.Contains(s.homes(), 0), "homes %v", s.homes())
+	for i, h := range s.homes() {
+		again := 1
+		if before[i] == 2 {
+			again = 2
+		}
+		s.expect(h != 0 && s.starts(protocol.ShardID(i)) == again, "shard %d was at %d, lives at %d after %d starts", i, before[i], h, s.starts(protocol.ShardID(i)))
+		s.node(1).tell(protocol.ShardID(i))
+		s.node(2).tell(protocol.ShardID(i))
+	}
+	done := s.check.done
+	s.ms(10)
+	s.expect(s.check.done == done+12, "%d of 12 messages handled afterwards", s.check.done-done)
+	// The former region's allocations are over: an order of them is refused.
+	late := protocol.Head{Type: typeName, Term: old.token.Term, View: s.cur.Epoch, Seq: old.token.Seq}
+	s.node(2).receive(1, &protocol.HostShards{Head: late, Shards: []protocol.HostOrder{{Shard: 1, Token: old.token}}})
+	s.ms(10)
+	s.expect(s.check.marks["stale token refused"] > 0, "an order from before the restart was taken")
 	s.settled()
 }
 
@@ -486,9 +513,14 @@ func TestA19DrainOfTheLastNode(t *testing.T) {
 // The coordinator's own node drains: it stays in office until it leaves, and the
 // next one finds everything placed.
 func TestA19DrainOfTheCoordinator(t *testing.T) {
-	s := play(t, directed(3)).fill()
+	p := directed(3)
+	p.traffic, p.keep = time.Millisecond, true
+	s := play(t, p).fill()
 	s.node(1).drain()
 	s.ms(50)
+	s.calm = true
+	s.ms(10)
+	s.expect(s.check.done == s.check.sent && s.check.done > 50, "%d of %d messages handled", s.check.done, s.check.sent)
 	s.expect(s.node(1).drained && !slices.Contains(s.homes(), 1), "drained %v, homes %v", s.node(1).drained, s.homes())
 	before := s.homes()
 	s.node(1).leave("left")
@@ -498,17 +530,45 @@ func TestA19DrainOfTheCoordinator(t *testing.T) {
 	s.settled()
 }
 
+// All but one drain at once, the coordinator among them: each shard moves once, to the
+// one that stays, and no message is lost meanwhile.
+func TestA19AllButOneDrainAtOnce(t *testing.T) {
+	p := directed(4)
+	p.shards, p.traffic, p.keep = 16, time.Millisecond, true
+	s := play(t, p).fill()
+	for id := view.NodeID(1); id < 4; id++ {
+		s.node(id).drain()
+	}
+	s.ms(100)
+	for i, h := range s.homes() {
+		s.expect(h == 4 && s.starts(protocol.ShardID(i)) <= 2, "shard %d is at %d after %d starts", i, h, s.starts(protocol.ShardID(i)))
+	}
+	for id := view.NodeID(1); id < 4; id++ {
+		s.expect(s.node(id).drained, "%d is not drained", id)
+		s.node(id).leave("left")
+	}
+	s.remove(false, 1, 2, 3)
+	s.calm = true
+	s.ms(60)
+	s.expect(s.inOffice().id == 4 && !slices.Contains(s.homes(), 0), "in office %d, homes %v", s.inOffice().id, s.homes())
+	s.settled()
+}
+
 // Two drain at once: nothing goes from one to the other.
 func TestA19TwoDrainAtOnce(t *testing.T) {
 	p := directed(4)
-	p.shards = 16
+	p.shards, p.traffic, p.keep = 16, time.Millisecond, true
 	s := play(t, p).fill()
 	s.node(2).drain()
 	s.node(3).drain()
 	s.ms(60)
 	s.expect(s.node(2).drained && s.node(3).drained, "drained %v %v", s.node(2).drained, s.node(3).drained)
 	for i := range protocol.ShardID(16) {
-		s.expect(s.starts(i) <= 2, "shard %v started %d times", i, s.starts(i))
+		h := s.home(i)
+		s.expect(s.starts(i) <= 2 && (h == 1 || h == 4), "shard %v started %d times, lives at %d", i, s.starts(i), h)
 	}
+	s.calm = true
+	s.ms(20)
+	s.expect(s.check.done == s.check.sent && s.check.done > 50, "%d of %d messages handled", s.check.done, s.check.sent)
 	s.settled()
 }

@@ -119,7 +119,8 @@ func (r *roll) play(t *testing.T) (moves, spread int) {
 }
 
 // Every shard moves twice at most: off its node, and once more if its new home was
-// still to be restarted; and the cluster ends in balance. The coordinator goes
+// still to be restarted; once if there is always a node of the newer version to go to
+// (A10); and the cluster ends in balance. The coordinator goes
 // first, last, or in between; rounds of rebalancing (every 150 ms) run between two
 // restarts or do not.
 func TestRollingRestartMovesEveryShardTwiceAtMost(t *testing.T) {
@@ -165,8 +166,12 @@ func TestRollingRestartMovesEveryShardTwiceAtMost(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			moves, spread := r.play(t)
 			t.Logf("%d moves, spread %d", moves, spread)
-			if moves > 2 {
-				t.Errorf("a shard moved %d times", moves)
+			most := 2
+			if r.before && r.version != "" && r.strategy == nil {
+				most = 1 // A10: at once to where it stays
+			}
+			if moves == 0 || moves > most {
+				t.Errorf("a shard moved %d times, want %d at most", moves, most)
 			}
 			if part := r.shards / 5; r.strategy == nil && spread > part {
 				t.Errorf("ends with %d shards between the fullest and the emptiest of 5, a part is %d", spread, part)

@@ -52,8 +52,10 @@ func TestExternalRespectsItsLimit(t *testing.T) {
 		s.Wanted[i] = "n02"
 	}
 	rounds := 0
-	for round(External{Limit: 4}, s) > 0 {
-		rounds++
+	for n := round(External{Limit: 4}, s); n > 0; n = round(External{Limit: 4}, s) {
+		if rounds++; n > 4 {
+			t.Errorf("%d moves in one round", n)
+		}
 	}
 	if rounds != 3 || len(s.Regions[1].Shards) != 9 {
 		t.Errorf("%v after %d rounds", sizes(s), rounds)
