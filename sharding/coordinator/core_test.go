@@ -416,13 +416,15 @@ func TestNoRebalanceAtABadTime(t *testing.T) {
 	b := newBench(t, Config{Shards: 4, Rebalance: time.Second}, 1)
 	b.settle(nil, nil).ask(1, all(4)...)
 	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
-	b.view(1, 2)
+	// 2 could take shards at any time; it is 3 that is new, silent, or not yet there.
+	b.view(1, 2, 3)
 	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true})
+	b.hear(3, &protocol.Register{Head: b.head(), Hosts: true})
 	member := func(change func(m *view.Member)) {
 		b.epoch++
 		v := *b.c.view
 		v.Epoch, v.Members = b.epoch, slices.Clone(v.Members)
-		change(&v.Members[1])
+		change(&v.Members[2])
 		b.step(ViewChanged{View: &v})
 	}
 	quiet := func(why string) {
@@ -438,15 +440,15 @@ func TestNoRebalanceAtABadTime(t *testing.T) {
 	member(func(m *view.Member) { m.AppVersion = "2" })
 	quiet("versions are mixed")
 	member(func(m *view.Member) { m.AppVersion = "" })
-	b.step(Silent{Nodes: []view.NodeID{2}})
+	b.step(Silent{Nodes: []view.NodeID{3}})
 	quiet("a member is silent")
 	b.step(Silent{})
 	v := *b.c.view
 	b.epoch++
-	v.Epoch, v.Members = b.epoch, append(slices.Clone(v.Members), view.Member{Node: view.Node{ID: 3}, Status: view.Joining})
+	v.Epoch, v.Members = b.epoch, append(slices.Clone(v.Members), view.Member{Node: view.Node{ID: 4}, Status: view.Joining})
 	b.step(ViewChanged{View: &v})
 	quiet("a member is joining")
-	b.view(1, 2)
+	b.view(1, 2, 3)
 	if b.step(Rebalance{}); count[*protocol.Begin](b) == 0 {
 		t.Error("moves nothing at a good time")
 	}
