@@ -241,27 +241,72 @@ func TestLastNodeShutsDownAtOnce(t *testing.T) {
 	})
 }
 
+// ids of the counters that tests ask: they lie in all shards.
+const ids = 60
+
+// askAll adds one to every counter, from one node, and returns what all answered.
+func (c *cluster) askAll(from *member) (got [ids]tally) {
+	c.t.Helper()
+	for i := range ids {
+		var err error
+		if got[i], err = from.ask(fmt.Sprint("id", i), 1); err != nil {
+			c.t.Fatalf("id%d from %s: %v", i, from.addr, err)
+		}
+	}
+	return got
+}
+
+// A45: the survivor serves all shards.
 func TestAllButOneCrashAtOnce(t *testing.T) {
-	for n := 2; n <= 5; n++ {
+	for n := 2; n <= 9; n++ {
 		inBubble(t, n, func(c *cluster) {
-			for i := range 20 {
-				if _, err := c.nodes[0].ask(fmt.Sprint("id", i), 1); err != nil {
-					t.Fatal(err)
-				}
-			}
+			c.askAll(c.nodes[0])
 			survivor := c.nodes[n-1]
 			for _, m := range c.nodes[:n-1] {
 				c.net.Crash(m.addr)
 			}
 			begin := time.Now()
-			for i := range 20 {
-				if _, err := survivor.ask(fmt.Sprint("id", i), 1); err != nil {
-					t.Fatalf("%d nodes: %v", n, err)
-				}
-			}
+			c.askAll(survivor)
 			if took := time.Since(begin); took > 500*time.Millisecond {
 				t.Errorf("%d nodes: all counters answered after %v of virtual time", n, took)
 			}
+			if s := survivor.counters.Stats(); s.Shards != 12 {
+				t.Errorf("%d nodes: the survivor hosts %d of 12 shards", n, s.Shards)
+			}
 		})
 	}
+}
+
+// A46: the most senior of those that are left, again and again. What lived on another
+// node lives on there.
+func TestAllButOneCrashOneAfterAnother(t *testing.T) {
+	inBubble(t, 9, func(c *cluster) {
+		left := c.nodes
+		before := c.askAll(left[8])
+		for len(left) > 1 {
+			dead := left[0].Self().ID
+			c.net.Crash(left[0].addr)
+			left = left[1:]
+			begin := time.Now()
+			after := c.askAll(left[len(left)-1])
+			if took := time.Since(begin); took > 500*time.Millisecond {
+				t.Errorf("%d left: all counters answered after %v of virtual time", len(left), took)
+			}
+			for i := range ids {
+				want := tally{before[i].Sum + 1, before[i].Node}
+				if before[i].Node == dead {
+					want = tally{1, after[i].Node}
+				}
+				if after[i] != want {
+					t.Errorf("%d left: id%d answers %+v, want %+v", len(left), i, after[i], want)
+				}
+			}
+			before = after
+			c.ready(left...)
+			pass(time.Second)
+		}
+		if s := left[0].counters.Stats(); s.Shards != 12 {
+			t.Errorf("the survivor hosts %d of 12 shards", s.Shards)
+		}
+	})
 }

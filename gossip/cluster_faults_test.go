@@ -54,6 +54,10 @@ func TestARejectingFirewall(t *testing.T) {
 				c.net.Split(transport.Rejected, addrs[:2], addrs[2:])
 				took := c.settled(10*time.Second, ms[2:]...)
 				t.Logf("the majority goes on after %v", took)
+				// Off waits until they were silent for RemoveAfter, 2 s.
+				if slow := took > 1800*time.Millisecond; slow != (level == view.EvidenceOff) {
+					t.Errorf("the majority goes on after %v", took)
+				}
 				c.until(5*time.Second, "the minority stops", func() bool { return !ms[0].LeaseValid() && !ms[1].LeaseValid() })
 				pass(10 * time.Second)
 				if ms[0].LeaseValid() || ms[1].LeaseValid() {
@@ -128,9 +132,20 @@ func TestALongPauseEndsInRemoval(t *testing.T) {
 				}
 				left := slices.DeleteFunc(slices.Clone(ms), func(m *member) bool { return m == victim })
 				c.net.Pause(victim.addr)
-				c.settled(10*time.Second, left...)
-				pass(5 * time.Second)
+				took := c.settled(10*time.Second, left...)
+				t.Logf("view without the paused one after %v", took)
+				if took > 3500*time.Millisecond {
+					t.Error("RemoveAfter is 2s, and L is 1s")
+				}
+				for range 8000 { // 10 L in all, and not for a moment a lease
+					if pass(time.Millisecond); victim.LeaseValid() {
+						t.Fatal("it holds a lease outside the view")
+					}
+				}
 				c.net.Resume(victim.addr)
+				if victim.LeaseValid() {
+					t.Error("it holds a lease as it goes on")
+				}
 				again := c.restarted(victim, 5*time.Second)
 				if again == victim {
 					t.Fatal("it came back under its old id")

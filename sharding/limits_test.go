@@ -102,13 +102,17 @@ func TestBuffersKeepTheirCap(t *testing.T) {
 			t.Error(err)
 		}
 		pass(time.Second)
-		if got := j.count(idIn(r, 0)); got != 6 {
-			t.Errorf("%d of 6 handled", got)
+		// What was refused is not handled; what was taken is, and the buffer is as before.
+		if zero, one := j.count(idIn(r, 0)), j.count(idIn(r, 1)); zero != 6 || one != 3 {
+			t.Errorf("%d of 6 and %d of 3 handled", zero, one)
 		}
 		if s := r.Stats(); s.Buffered != 0 || s.BufferedBytes != 0 {
 			t.Errorf("%d messages, %d bytes left", s.Buffered, s.BufferedBytes)
 		}
 		j.checkOrder(t)
+		if s := r.Stats(); s.Sent[RouteBuffered] != 8 || s.Handled != 9 {
+			t.Errorf("%d buffered, %d handled, want 8 and 9: what was refused was not sent", s.Sent[RouteBuffered], s.Handled)
+		}
 	})
 }
 
