@@ -304,7 +304,10 @@ func pauses(w *world) {
 	}
 }
 
+// deafWhileOthersJoin: joiners that are up when the old ones die go on without them, and
+// 4, left out, does not. While 4 is only silent they stand beside it and are not up yet.
 func deafWhileOthersJoin(w *world) {
+	joined, without, among := 0, 0, 0
 	for delay := time.Duration(0); delay <= 5*time.Second; delay += 250 * time.Millisecond {
 		x := newWorld(w.t)
 		x.mutant, x.quiet = w.mutant, w.quiet
@@ -315,14 +318,29 @@ func deafWhileOthersJoin(w *world) {
 			x.join(id)
 		}
 		x.run(delay)
+		v := x.nodes[1].core.View()
+		up := v.Member(7) != nil && v.Member(7).Status == Up && v.Member(5).Status == Up && v.Member(6).Status == Up
 		x.kill(30*time.Millisecond, 1, 2, 3)
+		if up {
+			joined++
+			x.must(2*time.Second, "the joiners serve", func() bool { return x.serving(x.part(5, 7)) == 3 })
+		}
 		x.run(3 * time.Second)
+		if v.Member(4) == nil {
+			if without++; x.holds(x.nodes[4]) {
+				x.fail("4 was left out after %v, and holds a lease", delay)
+			}
+		} else if v.Member(7) != nil {
+			among++
+		}
 		x.cut = nil
 		x.run(5 * time.Second)
 	}
+	w.until(0, "the joiners were up, or stood beside 4, often enough", func() bool { return joined > 4 && without > 4 && among > 4 })
 }
 
 func removedInItsSleep(w *world) {
+	out, in := 0, 0
 	for sleep := 200 * time.Millisecond; sleep <= 4*time.Second; sleep += 200 * time.Millisecond {
 		x := newWorld(w.t)
 		x.mutant, x.quiet = w.mutant, w.quiet
@@ -341,7 +359,13 @@ func removedInItsSleep(w *world) {
 		if left && x.holds(x.nodes[3]) {
 			x.fail("3 slept for %v, was left out, and holds a lease", sleep)
 		}
+		if left {
+			out++
+		} else {
+			in++
+		}
 	}
+	w.until(0, "3 was left out often enough, and not", func() bool { return out > 4 && in > 4 })
 }
 
 func deafLeader(w *world) {
