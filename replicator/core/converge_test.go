@@ -192,10 +192,18 @@ func TestValueLargerThanAFrame(t *testing.T) {
 	for seed := range uint64(10) {
 		w := newWorld(t, seed, 3, func(c *Config) { c.Limits.FrameBytes = 4096 })
 		w.drop, w.dup = 0.1, 0.1
+		largest, full := 0, map[view.NodeID]int{}
+		w.posted = func(_, to view.NodeID, m Message) {
+			n := len(Append(nil, m))
+			if largest = max(largest, n); n > 2000 {
+				full[to]++
+			}
+		}
 		o := oracle{}
 		var ops []Op
 		for i := range 1000 {
-			ops = append(ops, o.spy(addTo(1, "big", fmt.Sprintf("%0100d", i))))
+			// Nothing to pack: frames are packed before they are cut.
+			ops = append(ops, o.spy(addTo(1, "big", fmt.Sprintf("%d-%x%x%x%x", i, w.rng.Uint64(), w.rng.Uint64(), w.rng.Uint64(), w.rng.Uint64()))))
 		}
 		if r := w.reply(1, w.update(1, majority, Fence{}, ops...)); r.Err != nil {
 			t.Fatal(r.Err)
@@ -206,6 +214,10 @@ func TestValueLargerThanAFrame(t *testing.T) {
 		w.setView(w.next(add(view.Joining, 4)))
 		w.settle(20 * time.Second)
 		o.check(t, w)
+		// 32,000 bytes of chance to each, in more letters.
+		if largest > 4096 || full[2] < 10 || full[3] < 10 || full[4] < 10 {
+			t.Fatalf("seed %d: frames of up to %d bytes; full ones to each: %v", seed, largest, full)
+		}
 	}
 }
 
