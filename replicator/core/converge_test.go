@@ -277,28 +277,42 @@ func TestChangeOfADeadWriterSpreads(t *testing.T) {
 	}
 }
 
-// The marks of S9: what a core holds for others stays bounded, whatever they do.
+// The marks of S9: what a core holds for others stays bounded, whatever they do, and each
+// limit is met: that on entries by small ones, those on bytes and transfers by large ones
+// in which there is nothing to pack.
 func TestPeersThatNeverAnswerCostABoundedAmount(t *testing.T) {
-	w := newWorld(t, 1, 3, func(c *Config) {
-		c.Limits = Limits{LogEntries: 100, LogBytes: 1 << 16, Pending: 50, FrameBytes: 1024, Transfers: 2}
-	})
-	w.cut = func(a, b view.NodeID) bool { return true }
-	refused := 0
-	for i := range 300 {
-		rid := w.update(1, majority, Fence{}, addTo(1, fmt.Sprint("k", i), strings.Repeat("x", 2000)))
-		if r, ok := w.nodes[1].replies[rid]; ok && r.Err != nil {
-			refused++
+	for _, words := range []int{1, 200} {
+		w := newWorld(t, 1, 3, func(c *Config) {
+			c.Limits = Limits{LogEntries: 25, LogBytes: 1 << 16, Pending: 50, FrameBytes: 1024, Transfers: 2}
+		})
+		w.cut = func(a, b view.NodeID) bool { return true }
+		refused, transfers, entries, bytes, most := 0, 0, 0, 0, 0
+		for i := range 300 {
+			var e strings.Builder
+			for range words {
+				fmt.Fprintf(&e, "%016x", w.rng.Uint64())
+			}
+			most = 1<<16 + e.Len() + 200
+			rid := w.update(1, majority, Fence{}, addTo(1, fmt.Sprint("k", i), e.String()))
+			if r, ok := w.nodes[1].replies[rid]; ok && r.Err != nil {
+				refused++
+			}
+			c := w.nodes[1].core
+			s := c.Stats()
+			transfers, entries, bytes = max(transfers, len(c.peers[0].out.queue)), max(entries, s.LogEntries), max(bytes, s.LogBytes)
+			if s.LogEntries > 25 || s.LogBytes > most || s.Pending > 50 || transfers > 2 {
+				t.Fatalf("%+v, %d transfers", s, transfers)
+			}
 		}
-		c := w.nodes[1].core
-		if s := c.Stats(); s.LogEntries > 100 || s.LogBytes > 1<<16+2200 || s.Pending > 50 || len(c.peers[0].out.queue) > 2 {
-			t.Fatalf("%+v, %d transfers", s, len(c.peers[0].out.queue))
+		if small := words == 1; small != (entries == 25) || small == (bytes > 60_000) || small == (transfers == 2) {
+			t.Errorf("%d words: up to %d entries of %d bytes, %d transfers: the limits were not met", words, entries, bytes, transfers)
 		}
-	}
-	if refused != 250 {
-		t.Errorf("%d requests refused, want 250", refused)
-	}
-	w.run(10 * time.Second)
-	if s := w.nodes[1].core.Stats(); s.Pending != 0 || s.QuorumErrors != 50 {
-		t.Errorf("%+v", s)
+		if refused != 250 {
+			t.Errorf("%d requests refused, want 250", refused)
+		}
+		w.run(10 * time.Second)
+		if s := w.nodes[1].core.Stats(); s.Pending != 0 || s.QuorumErrors != 50 {
+			t.Errorf("%+v", s)
+		}
 	}
 }
