@@ -327,12 +327,17 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 	select {
 	case <-n.over:
-		return n.unlessClosed(nil)
 	case <-n.closed:
-		return ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	// Whoever closes the node as soon as it is out takes nothing back.
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended == nil || n.ended.Reason == reasonClosed {
+		return ErrClosed
+	}
+	return nil
 }
 
 // unlessClosed returns err, but ErrClosed after Close, which ends the incarnation
