@@ -266,6 +266,9 @@ func (l *loop) snapshot() Stats {
 // end lets everybody go.
 func (l *loop) end() {
 	r := l.r
+	// Also when a core that broke breaks again here: nobody may wait for ever.
+	defer close(r.done)
+	defer l.subs.close()
 	if l.disk.to != nil {
 		// The file learns how long it was in use. An error is counted, and warned about.
 		l.disk.stampAt = 0
@@ -276,6 +279,4 @@ func (l *loop) end() {
 	r.inbox = nil
 	r.mu.Unlock()
 	r.last = l.snapshot()
-	l.subs.close()
-	close(r.done)
 }

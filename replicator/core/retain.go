@@ -203,7 +203,11 @@ func (c *Core) planRipe() {
 	case !c.leads() || len(c.ends) == 0:
 		c.ripenAt = clock.Never
 	case c.ripenAt == clock.Never:
-		c.ripenAt = c.now.Add(max(min(c.cfg.Retain/32, c.cfg.evenMargin), c.cfg.PruneEvery))
+		every := c.cfg.evenMargin
+		if c.cfg.Retain > 0 {
+			every = min(every, c.cfg.Retain/32)
+		}
+		c.ripenAt = c.now.Add(max(every, c.cfg.PruneEvery))
 	}
 }
 

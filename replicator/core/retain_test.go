@@ -187,6 +187,18 @@ func TestTombstonesOfDurableKeysAreBounded(t *testing.T) {
 	}
 }
 
+// What is remembered for ever is not looked through every moment for what has become
+// ripe: only a limit could make it so.
+func TestForEverIsNotLookedAtAllTheTime(t *testing.T) {
+	c := New(Config{Retain: -1, evenMargin: 10 * time.Minute, PruneEvery: time.Second})
+	c.voters = append(c.voters, c.cfg.Self)
+	c.ends["keep/a"] = end{}
+	c.planRipe()
+	if wait := c.ripenAt.Sub(c.now); wait != c.cfg.evenMargin {
+		t.Errorf("looked at again after %v", wait)
+	}
+}
+
 func verdict(ok bool, format string, args ...any) string {
 	if ok {
 		return ""
