@@ -51,6 +51,11 @@ func TestPagesThatAskAllNodes(t *testing.T) {
 		if len(shards.Nodes) != 3 || entities != 50 || !shards.Nodes[0].Coordinating {
 			t.Errorf("%d entities in %s", entities, text)
 		}
+		for i, m := range c.nodes {
+			if s, ok := m.Registry().Stats("counter"); !ok || s.Coordinating != (i == 0) {
+				t.Errorf("node %d coordinates: %v, %v", i, s.Coordinating, ok)
+			}
+		}
 		var where struct{ Name, Node string }
 		if text := get("/where?type=counter&id=7", &where); where.Node == "" {
 			t.Error(text)

@@ -1,6 +1,10 @@
 package sharding
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/peerage-go/peerage/sharding/region"
+)
 
 // inbox is the queue in front of a shell. What happens on this node is never
 // dropped: its number is bounded by what the node has (shards, views). Frames from
@@ -40,12 +44,27 @@ func (b *inbox) append(ev any) bool {
 	if b.closed {
 		return false
 	}
-	b.events = append(b.events, ev)
+	if !b.joined(ev) {
+		b.events = append(b.events, ev)
+	}
 	select {
 	case b.signal <- struct{}{}:
 	default:
 	}
 	return true
+}
+
+// joined adds needs for homes to those right before them: at a cold start every shard
+// has one, and one question is cheaper than a thousand.
+func (b *inbox) joined(ev any) bool {
+	need, ok := ev.(region.NeedHome)
+	if last := len(b.events) - 1; ok && last >= 0 {
+		if before, ok := b.events[last].(region.NeedHome); ok {
+			b.events[last] = region.NeedHome{Shards: append(before.Shards, need.Shards...)}
+			return true
+		}
+	}
+	return false
 }
 
 // take returns all that waits; into is reused for what comes next.

@@ -91,8 +91,8 @@ func TestBuffersKeepTheirCap(t *testing.T) {
 				t.Errorf("shard %d: %d taken, then %v; want %d", shard, took, err, want)
 			}
 		}
-		if s := r.Stats(); s.Buffered != 8 || s.BufferedBytes == 0 {
-			t.Errorf("%d messages, %d bytes buffered", s.Buffered, s.BufferedBytes)
+		if s := r.Stats(); s.Buffered != 8 || s.BufferedBytes == 0 || s.Dropped[DropBufferFull] != 2 {
+			t.Errorf("%d messages, %d bytes buffered, %d given up", s.Buffered, s.BufferedBytes, s.Dropped[DropBufferFull])
 		}
 		waited := make(chan error, 1)
 		go func() { waited <- r.Tell(within(t, time.Hour), idIn(r, 0), say{"x", 6}) }()

@@ -120,7 +120,7 @@ func (r *router) post(ctx context.Context, rt *route, it item) (kept bool, err e
 			// An error other than the context's means that the peer is gone: look again.
 			_ = inc.links.WaitRoom(ctx, home, transport.Message)
 			if ctx.Err() != nil {
-				return false, giveUp(ErrBufferFull, ctx)
+				return false, r.noRoom(ErrBufferFull, ctx)
 			}
 			continue
 		}
@@ -135,9 +135,17 @@ func (r *router) post(ctx context.Context, rt *route, it item) (kept bool, err e
 		select {
 		case <-heard:
 		case <-ctx.Done():
-			return false, giveUp(err, ctx)
+			return false, r.noRoom(err, ctx)
 		}
 	}
+}
+
+// noRoom gives up what waited for room, or for a cluster.
+func (r *router) noRoom(err error, ctx context.Context) error {
+	if errors.Is(err, ErrBufferFull) {
+		r.counters.drop(DropBufferFull, 1)
+	}
+	return giveUp(err, ctx)
 }
 
 // errRunsHere: the shard runs on this node, try again past the route.

@@ -199,8 +199,11 @@ func (p *path[Req, Resp]) stats() Stats {
 	s.StatesIn, s.StatesOut = p.counters.statesIn.Load(), p.counters.statesOut.Load()
 	s.StatesLost = p.counters.statesLost.Load() + e.StatesLost.Load()
 	s.Entities = e.Entities.Load()
-	if inc := p.now.Load(); inc != nil && inc.keeper != nil {
-		s.StateBytes, s.StandbyShards = int(inc.keeper.held.Load()), int(inc.keeper.standing.Load())
+	if inc := p.now.Load(); inc != nil {
+		s.Coordinating = inc.office() != 0
+		if inc.keeper != nil {
+			s.StateBytes, s.StandbyShards = int(inc.keeper.held.Load()), int(inc.keeper.standing.Load())
+		}
 	}
 	if h := p.host.Load(); h != nil {
 		s.Hosting, s.Shards = true, h.Count()

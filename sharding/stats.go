@@ -35,6 +35,7 @@ const (
 	DropSettings                   // the sender maps ids to shards differently
 	DropTooLarge                   // the frame is above the transport's limit
 	DropNodeStopping               // it waited for a home when its node ended for good
+	DropBufferFull                 // no room came before the caller's context ended
 	reasons
 )
 
@@ -42,7 +43,7 @@ const (
 func (r Reason) String() string {
 	return [...]string{
 		"mailbox_full", "not_home", "abandoned", "expired", "codec", "panicked", "handler_error",
-		"reply_late", "settings", "too_large", "node_stopping",
+		"reply_late", "settings", "too_large", "node_stopping", "buffer_full",
 	}[r]
 }
 
