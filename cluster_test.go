@@ -62,7 +62,11 @@ func inBubble(t *testing.T, nodes int, test func(*cluster)) {
 	})
 }
 
-func pass(d time.Duration) { <-time.After(d) }
+func pass(d time.Duration) {
+	if d > 0 { // Go 1.26.8 with -race crashes at a timer in a bubble that is due at once
+		<-time.After(d)
+	}
+}
 
 func (c *cluster) add(i int) *member { return c.addWith(i, peerage.Config{}, nil) }
 

@@ -460,4 +460,8 @@ func (c *cluster) dump(t testing.TB) {
 
 // pass lets time pass: in a bubble it is virtual, and goes on when nothing is
 // left to do.
-func pass(d time.Duration) { <-time.After(d) }
+func pass(d time.Duration) {
+	if d > 0 { // Go 1.26.8 with -race crashes at a timer in a bubble that is due at once
+		<-time.After(d)
+	}
+}

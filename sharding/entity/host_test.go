@@ -441,7 +441,11 @@ func TestTokenOfAnotherAllocationIsRefused(t *testing.T) {
 }
 
 // pass lets the bubble's time pass.
-func pass(d time.Duration) { <-time.After(d) }
+func pass(d time.Duration) {
+	if d > 0 { // Go 1.26.8 with -race crashes at a timer in a bubble that is due at once
+		<-time.After(d)
+	}
+}
 
 // Package context looks at the parent of a derived context from goroutines and
 // timers of its own, also when the handler has returned long ago. That goroutine
