@@ -65,7 +65,11 @@ func admitted(records []Record, holds []Hold) (rest, late []Record) {
 			answers := func(a Record) bool {
 				return a.Op == Answered && a.Entity == entity && a.Value == r.Value && a.Start.Before(h.Span.From.Add(holdSlack)) && !a.End.Before(r.End)
 			}
-			if r.Start.Before(h.Span.To.Add(holdSlack)) && slices.ContainsFunc(records, answers) {
+			// Without a successor the node just goes on.
+			follows := func(o Record) bool {
+				return o.Op == Handled && o.Entity == entity && tokenLess(r, o) && o.Start.Before(r.Start)
+			}
+			if r.Start.Before(h.Span.To.Add(holdSlack)) && slices.ContainsFunc(records, follows) && slices.ContainsFunc(records, answers) {
 				late = append(late, r)
 			}
 		}

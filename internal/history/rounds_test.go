@@ -142,6 +142,21 @@ func TestLateHandlersAreThoseThatWereHeld(t *testing.T) {
 	}
 }
 
+// A node that is held for less than its lease goes on: none of its runs is late, and
+// none is missing from its counts.
+func TestAShortHoldMakesNobodyLate(t *testing.T) {
+	const ms = clock.Instant(time.Millisecond)
+	holds := []Hold{{Node: 1, Span: Span{1000 * ms, 1300 * ms}}}
+	records := []Record{
+		count(1, 1, 1, 7, 900*ms, 901*ms), count(1, 1, 1, 8, 1301*ms, 1302*ms), count(1, 1, 1, 9, 1303*ms, 1304*ms),
+		{Op: Answered, Entity: 1, Node: 3, Value: 8, Start: 999 * ms, End: 1303 * ms},
+	}
+	rest, late := Late(records, holds)
+	if len(late) != 0 || len(Losses(rest, nil, false)) != 0 {
+		t.Errorf("late %v, losses %v", late, Losses(rest, nil, false))
+	}
+}
+
 // Of the handlers that begin after their process went on, only those were let in
 // before it was held which nothing speaks against.
 func TestHandlersThatWereLetInBeforeTheHold(t *testing.T) {
