@@ -271,6 +271,7 @@ func TestUnlearntNodesMayComeBack(t *testing.T) {
 		b.Learn(a.Self())
 		a.send(b, Control, "1")
 		b.awaitFrames(1)
+		b.awaitEvent(Connected, Control, 1) // one that comes later would make b known again
 		a.Unlearn(2)
 		b.awaitEvent(AcceptedLost, Control, 1)
 		if err := a.Send(2, Control, KindView, nil); err != ErrUnknownPeer {

@@ -172,11 +172,12 @@ type Transport interface {
 	// A node keeps its address for life, so one at which it was reached stands; an
 	// address at which it never was gives way to what is told later, and what was
 	// queued is dropped (DropForgotten). This node itself and forgotten nodes are
-	// ignored. Nodes that connect to us are not learnt by that:
-	// the observer does so if it wants to.
+	// ignored. A node that connects to us can be sent to from then on, yet no
+	// connection to it is kept by that: the observer learns it if it wants one.
 	Learn(...Peer)
 	// Unlearn closes the connections to nodes and stops looking for them. Their own
-	// connections to us stay; they may be learnt again.
+	// connections to us stay; they may be learnt again, and a new connection of theirs
+	// makes them known again.
 	Unlearn(...view.NodeID)
 	// Forget closes the connections of nodes and refuses them from now on: their
 	// incarnation is over. Nothing that they sent is handed out afterwards, but for
