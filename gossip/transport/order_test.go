@@ -246,8 +246,8 @@ func TestReplacementsInARowWaitForTheFirst(t *testing.T) {
 
 func purposeOf(c Class) purpose { return purpose(c) }
 
-// patient gives handshakes more time than any test takes.
-func patient(c *Config) { c.HandshakeTimeout = patience }
+// patient gives dials and handshakes more time than any test takes.
+func patient(c *Config) { c.DialTimeout, c.HandshakeTimeout = patience, patience }
 
 func TestAnOlderHelloNeverReplacesANewerOne(t *testing.T) {
 	everywhere(t, func(w *world) {

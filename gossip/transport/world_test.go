@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
 )
 
 func TestMain(m *testing.M) {
@@ -67,6 +68,9 @@ type configure func(*Config)
 func (w *world) make(id view.NodeID, listen string, with ...configure) *node {
 	w.Helper()
 	cfg := Config{ID: id, Name: fmt.Sprintf("node-%d", id), Cluster: "test", Settings: map[string]string{"lease": "1s"}}
+	if w.net == nil && w.in == nil {
+		patient(&cfg) // whatever else the machine does meanwhile
+	}
 	for _, f := range with {
 		f(&cfg)
 	}
@@ -147,7 +151,7 @@ func (n *node) await(what string, cond func() bool) {
 
 // within is await with its own patience; it reports whether cond holds.
 func (n *node) within(patience time.Duration, cond func() bool) bool {
-	late := time.NewTimer(patience)
+	late := time.NewTimer(clock.Ahead(patience))
 	defer late.Stop()
 	for {
 		n.mu.Lock()
