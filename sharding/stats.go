@@ -63,7 +63,8 @@ type Stats struct {
 	NodeLost uint64
 	// Received counts messages from other nodes.
 	Received uint64
-	// Handled counts handler calls that ended, in error or not.
+	// Handled counts handler calls that ended, in error or not. A call counts when those
+	// that waited with it have ended too: an ask may be answered a moment before.
 	Handled uint64
 	// Dropped counts by reason.
 	Dropped [reasons]uint64
