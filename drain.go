@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
 )
 
 // drainage is the one drain of a node, however often it is asked for.
@@ -86,8 +87,7 @@ func (n *Node) runDrain(ctx context.Context, d *drainage, s *stack) {
 
 // leave takes the incarnation out of the cluster in order.
 func (s *stack) leave(ctx context.Context, lameDuck time.Duration) error {
-	serve := time.NewTimer(lameDuck)
-	defer serve.Stop()
+	until := time.Now().Add(lameDuck)
 	if !s.regain(ctx) {
 		return nil
 	}
@@ -95,6 +95,8 @@ func (s *stack) leave(ctx context.Context, lameDuck time.Duration) error {
 	if err := s.handOver(ctx); err != nil {
 		return err
 	}
+	serve := time.NewTimer(clock.Ahead(time.Until(until)))
+	defer serve.Stop()
 	select {
 	case <-serve.C:
 	case <-ctx.Done():

@@ -119,7 +119,7 @@ func (l *loop) arm() {
 	}
 	wait := time.Hour
 	if d != clock.Never {
-		wait = min(max(d.Sub(now), 0), time.Hour)
+		wait = min(clock.Ahead(d.Sub(now)), time.Hour)
 	}
 	l.timer.Reset(wait)
 }

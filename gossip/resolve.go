@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
 )
 
 const (
@@ -75,7 +77,7 @@ func (n *Node) newResolving() *resolving {
 }
 
 func (n *Node) resolveLoop() {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(clock.Ahead(0))
 	defer timer.Stop()
 	r := n.newResolving()
 	for {

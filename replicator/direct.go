@@ -3,6 +3,7 @@ package replicator
 import (
 	"runtime/debug"
 
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator/core"
 )
 
@@ -58,7 +59,7 @@ func (l *loop) contain() {
 func (l *loop) arm() {
 	if at := l.deadline(); at.Before(l.armed) {
 		l.armed = at
-		l.timer.Reset(max(at.Sub(l.r.cfg.Clock.Now()), 0))
+		l.timer.Reset(clock.Ahead(at.Sub(l.r.cfg.Clock.Now())))
 	}
 }
 

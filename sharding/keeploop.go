@@ -17,7 +17,7 @@ const lookAtWaiters = 20 * time.Millisecond
 
 func (k *stateKeeper) run() {
 	defer k.close()
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(clock.Ahead(0))
 	defer timer.Stop()
 	var batch []any
 	for {
@@ -46,7 +46,7 @@ func (k *stateKeeper) run() {
 func (k *stateKeeper) untilNext() time.Duration {
 	wait := time.Hour
 	if next := k.core.Deadline(); next != clock.Never {
-		wait = max(next.Sub(k.s.cfg.Clock.Now()), 0)
+		wait = clock.Ahead(next.Sub(k.s.cfg.Clock.Now()))
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

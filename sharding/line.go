@@ -198,7 +198,7 @@ func (l *line) work() time.Duration {
 	if next == clock.Never {
 		return time.Hour
 	}
-	return max(next.Sub(l.clock.Now()), 0)
+	return clock.Ahead(next.Sub(l.clock.Now()))
 }
 
 // report tells what is over. What the application is told of counts as held until

@@ -42,8 +42,6 @@ func (p *path[Req, Resp]) hook() func(ShardID, string, bool) {
 // node that takes a thousand over would need a thousand round trips, one behind the
 // other.
 func (p *path[Req, Resp]) recall(inc *incarnation) {
-	tick := time.NewTicker(rememberEvery)
-	defer tick.Stop()
 	var before []view.NodeID
 	for {
 		woken := p.memories.look.listen()
@@ -69,7 +67,7 @@ func (p *path[Req, Resp]) recall(inc *incarnation) {
 		case <-inc.ctx.Done():
 			return
 		case <-woken:
-		case <-tick.C:
+		case <-time.After(rememberEvery):
 		}
 	}
 }

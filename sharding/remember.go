@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
 )
 
 // Rememberer is a Store that also keeps which entities are remembered. That of
@@ -257,7 +259,7 @@ func (p *pace) wait(ctx context.Context) bool {
 	turn := p.next
 	p.next = turn.Add(p.every)
 	p.mu.Unlock()
-	timer := time.NewTimer(time.Until(turn))
+	timer := time.NewTimer(clock.Ahead(time.Until(turn)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -73,7 +73,7 @@ type (
 func (sh *shell) run() {
 	defer close(sh.ended)
 	defer sh.watchPlaces()()
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(clock.Ahead(0))
 	defer timer.Stop()
 	var batch []any
 	for {
@@ -105,7 +105,7 @@ func (sh *shell) untilNext() time.Duration {
 	if next == clock.Never {
 		return time.Hour
 	}
-	return max(next.Sub(sh.s.cfg.Clock.Now()), 0)
+	return clock.Ahead(next.Sub(sh.s.cfg.Clock.Now()))
 }
 
 func (sh *shell) tick() {

@@ -37,6 +37,13 @@ func Min(i, j Instant) Instant {
 	return j
 }
 
+// Ahead returns d, but at least 1 ns: how far to arm a timer of which d is left. Outside
+// of testing/synctest nobody can tell the difference. In a bubble time stands still while
+// anybody runs, so that such a timer is never due at once. Go 1.26 runs one that is on the
+// goroutine that arms or awaits it, beside those that others run: with -race that crashes
+// (golang/go issue 78156).
+func Ahead(d time.Duration) time.Duration { return max(d, 1) }
+
 // Clock is what shells read time from. Implementations are safe for concurrent
 // use and never go back.
 type Clock interface {

@@ -2,6 +2,7 @@ package clock
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -31,4 +32,23 @@ func TestClocksNeverGoBack(t *testing.T) {
 			last = now
 		}
 	}
+}
+
+// In a bubble whoever arms a timer, and looks at it at once, does not find it due.
+func TestWhatIsDueAtOnceIsArmedAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, d := range []time.Duration{-time.Hour, 0, 1, time.Second} {
+			began := time.Now()
+			timer := time.NewTimer(Ahead(d))
+			select {
+			case <-timer.C:
+				t.Errorf("a timer of %v is due at once", d)
+			default:
+			}
+			<-timer.C
+			if took := time.Since(began); took != max(d, 1) {
+				t.Errorf("a timer of %v took %v", d, took)
+			}
+		}
+	})
 }

@@ -3,6 +3,7 @@ package entity
 import (
 	"time"
 
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/sharding/reliable"
 )
 
@@ -69,7 +70,7 @@ func (s *Shard[Req, Resp]) stop(timeout time.Duration, keep bool, done func(Stop
 	}
 	s.stopping = st
 	s.wakeAll()
-	st.timer = time.AfterFunc(timeout, func() { s.force(st) })
+	st.timer = time.AfterFunc(clock.Ahead(timeout), func() { s.force(st) })
 	for _, in := range s.entities {
 		in.stopTimers()
 		s.release(in)
