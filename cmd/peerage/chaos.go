@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,7 +22,8 @@ const chaosUsage = `usage: peerage chaos [flags]
 
 Starts node processes on 127.0.0.1 that ask counters spread over all of them, and
 hurts one after the other, as a seed decides: SIGKILL of one or of several at once,
-SIGSTOP and SIGCONT, drain, and restart at the same address, also of several at once.
+SIGSTOP and SIGCONT, drain, and restart at the same address, also of several at once;
+with root and --faults cut,cut-pair also networks that let nothing pass between them.
 Every handler run and every request is on record, in a file of each process; at the
 end the records are checked all together. With --rolling each process is replaced by a new one instead.
 
@@ -45,8 +47,10 @@ type chaosConfig struct {
 	version  bool
 	enforce  bool
 	kinds    string
-	json     string
-	keep     string
+	// apartFrom is the network namespace that a run with cuts must not touch.
+	apartFrom string
+	json      string
+	keep      string
 }
 
 func (c *chaosConfig) validate() error {
@@ -65,7 +69,7 @@ func (c *chaosConfig) validate() error {
 	check(c.calm >= 0 && c.calm <= time.Minute, "--calm is %v: choose 0 to 1m", c.calm)
 	for _, k := range strings.Split(c.kinds, ",") {
 		_, ok := faults[faultKind(k)]
-		check(ok, "--faults names %q: choose of %s", k, defaultFaults)
+		check(ok, "--faults names %q: choose of %s,%s", k, defaultFaults, cutFaults)
 	}
 	return errors.Join(errs...)
 }
@@ -88,6 +92,7 @@ func parseChaos(args []string, stderr io.Writer) (*chaosConfig, error) {
 	flags.BoolVar(&c.version, "new-version", false, "rolling: the new processes are of a newer version of the application")
 	flags.BoolVar(&c.enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound")
 	flags.StringVar(&c.kinds, "faults", defaultFaults, "which kinds of faults, equally likely")
+	flags.StringVar(&c.apartFrom, "apart-from", "", "set by chaos itself, which starts again in a network namespace of its own when there are cuts: the `namespace` it came from")
 	flags.StringVar(&c.json, "json", "", "write the report to this `file` as well, in JSON")
 	flags.StringVar(&c.keep, "keep", "", "keep the recorded histories in this new `directory`")
 	if err := flags.Parse(args); err != nil {
@@ -112,6 +117,14 @@ func chaos(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if cfg.cuts() && cfg.apartFrom == "" {
+		code, err := inNetworkOfItsOwn(ctx, args, stdout, stderr)
+		if err != nil {
+			fmt.Fprintln(stderr, "peerage chaos:", err)
+			return exitUsage
+		}
+		return code
+	}
 	dir := cfg.keep
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "peerage-chaos-"); err != nil {
@@ -124,6 +137,13 @@ func chaos(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	return runChaos(ctx, cfg, dir, stdout, stderr)
+}
+
+// cuts reports whether the run needs a wall.
+func (c *chaosConfig) cuts() bool {
+	return !c.rolling && slices.ContainsFunc(strings.Split(c.kinds, ","), func(k string) bool {
+		return faultKind(k) == faultCut || faultKind(k) == faultCutPair
+	})
 }
 
 // chaosRun is one run of `peerage chaos`.
@@ -184,6 +204,12 @@ func (c *chaosRun) say(format string, args ...any) {
 
 // script starts the fleet, and hurts it as often as asked for.
 func (c *chaosRun) script(ctx context.Context) error {
+	if c.cfg.cuts() {
+		var err error
+		if c.fleet.wall, err = newWall(ctx, c.cfg.apartFrom); err != nil {
+			return err
+		}
+	}
 	if err := c.fleet.up(ctx, c.cfg.nodes); err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ const (
 // bound is the advertised p99 of the time without an answer.
 func (r *round) bound() time.Duration {
 	switch {
-	case r.Kind == faultStop, r.Kind == faultFreeze:
+	case r.Kind == faultStop, r.Kind == faultFreeze, r.Kind == faultCut, r.Kind == faultCutPair:
 		return boundFrozen
 	case !r.rough():
 		return boundOrderly

@@ -21,11 +21,15 @@ const (
 	faultRestart  faultKind = "restart"
 	// faultRestartMany is an operator in a hurry: several at once, each in order.
 	faultRestartMany faultKind = "restart-many"
+	// These two need root: some, less than half, lose the rest, and two lose each other.
+	faultCut     faultKind = "cut"
+	faultCutPair faultKind = "cut-pair"
 	// These two are for bench: all but one at once, and a hold that ends in removal.
 	faultKillRest faultKind = "kill-rest"
 	faultFreeze   faultKind = "freeze"
 
 	defaultFaults = "kill,kill-many,stop,drain,restart,restart-many"
+	cutFaults     = "cut,cut-pair"
 )
 
 // faults are what the kinds do. Each returns when all processes agree again.
@@ -36,7 +40,16 @@ var faults = map[faultKind]func(context.Context, *chaosRun, *round) error{
 	},
 	faultKillRest: func(ctx context.Context, c *chaosRun, r *round) error { return c.kill(ctx, r, c.cfg.nodes-1) },
 	faultStop: func(ctx context.Context, c *chaosRun, r *round) error {
-		return c.hold(ctx, r, heldMin+time.Duration(c.rng.Int64N(int64(heldMax-heldMin))))
+		return c.hold(ctx, r, c.heldFor())
+	},
+	faultCut: func(ctx context.Context, c *chaosRun, r *round) error {
+		places, n := c.rng.Perm(c.cfg.nodes), 1+c.rng.IntN(max(1, (c.cfg.nodes-1)/2))
+		return c.cut(ctx, r, places[:n], places[n:])
+	},
+	faultCutPair: func(ctx context.Context, c *chaosRun, r *round) error {
+		places := c.rng.Perm(c.cfg.nodes)
+		r.Other = placeName(places[1])
+		return c.cut(ctx, r, places[:1], places[1:2])
 	},
 	faultFreeze: func(ctx context.Context, c *chaosRun, r *round) error { return c.hold(ctx, r, heldMax) },
 	faultDrain: func(ctx context.Context, c *chaosRun, r *round) error {
@@ -57,6 +70,8 @@ type round struct {
 	// Places are the processes that were hurt, Nodes their incarnations until then.
 	Places []string `json:"places"`
 	Nodes  []uint64 `json:"nodes"`
+	// Other is the place that lost the one of Places, in a cut between two.
+	Other string `json:"other,omitempty"`
 	// From and To are when the fault began, and when all processes agreed again, on the
 	// machine's boot clock, in nanoseconds.
 	From clock.Instant `json:"from"`
@@ -66,7 +81,7 @@ type round struct {
 	// HeldFrom and HeldTo are when a process was held, on the same clock.
 	HeldFrom clock.Instant `json:"held_from,omitempty"`
 	HeldTo   clock.Instant `json:"held_to,omitempty"`
-	// HeldMS is how long a process was held, DrainMS how long its orderly end took.
+	// HeldMS is how long a process was held, or cut off, DrainMS how long its orderly end took.
 	HeldMS  float64 `json:"held_ms,omitempty"`
 	DrainMS float64 `json:"drain_ms,omitempty"`
 	// TookEffect: the fault was seen to do what it should.
@@ -77,6 +92,8 @@ func (r *round) places() string { return strings.Join(r.Places, ",") }
 
 func (r *round) detail() string {
 	switch {
+	case r.Other != "":
+		return fmt.Sprintf(" from %s for %.0f ms", r.Other, r.HeldMS)
 	case r.HeldMS > 0:
 		return fmt.Sprintf(" for %.0f ms", r.HeldMS)
 	case r.DrainMS > 0:
@@ -124,7 +141,7 @@ func (c *chaosRun) kill(ctx context.Context, r *round, n int) error {
 		return err
 	}
 	for _, i := range victims {
-		at := "127.0.0.1:0"
+		at := f.anyPort(i)
 		if again {
 			at = listen[i]
 		}
@@ -149,8 +166,7 @@ const (
 	heldMax = 4 * time.Second
 )
 
-// hold stops a process for a while, which may be shorter or longer than its lease and
-// the time after which it is removed, and lets it go on.
+// hold stops a process for a while, and lets it go on.
 func (c *chaosRun) hold(ctx context.Context, r *round, d time.Duration) error {
 	p := c.fleet.now[c.rng.IntN(c.cfg.nodes)]
 	r.hurts(p)
@@ -169,6 +185,31 @@ func (c *chaosRun) hold(ctx context.Context, r *round, d time.Duration) error {
 	}
 	// What it had written before it was held may still have been in the pipe.
 	r.TookEffect = heard.Before(held.Add(d / 2))
+	return c.fleet.settle(ctx)
+}
+
+// heldFor is shorter or longer than a lease and the time after which a node is removed.
+func (c *chaosRun) heldFor() time.Duration {
+	return heldMin + time.Duration(c.rng.Int64N(int64(heldMax-heldMin)))
+}
+
+// cut lets nothing pass between some processes and others for a while.
+func (c *chaosRun) cut(ctx context.Context, r *round, some, others []int) error {
+	for _, i := range some {
+		r.hurts(c.fleet.now[i])
+	}
+	d := c.heldFor()
+	r.HeldMS = float64(d.Milliseconds())
+	r.From = clock.Boot().Now()
+	if err := c.fleet.wall.cut(ctx, some, others); err != nil {
+		return err
+	}
+	err := pause(ctx, d)
+	dropped, healErr := c.fleet.wall.heal(context.WithoutCancel(ctx))
+	if err := errors.Join(err, healErr); err != nil {
+		return err
+	}
+	r.TookEffect = dropped > 0
 	return c.fleet.settle(ctx)
 }
 
@@ -191,7 +232,7 @@ func (c *chaosRun) drain(ctx context.Context, r *round, i int) error {
 	if err := c.fleet.settle(ctx); err != nil {
 		return err
 	}
-	if err := c.fill(ctx, i, "127.0.0.1:0"); err != nil {
+	if err := c.fill(ctx, i, c.fleet.anyPort(i)); err != nil {
 		return err
 	}
 	return c.fleet.settle(ctx)
@@ -298,7 +339,7 @@ func (c *chaosRun) replace(ctx context.Context, r *round, i int) error {
 func (c *chaosRun) overtake(ctx context.Context, r *round, i int) error {
 	old := c.fleet.now[i]
 	r.hurts(old)
-	if err := c.fill(ctx, i, "127.0.0.1:0"); err != nil {
+	if err := c.fill(ctx, i, c.fleet.anyPort(i)); err != nil {
 		return err
 	}
 	next := c.fleet.now[i]

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,6 +24,9 @@ type fleet struct {
 	// version counts restarts when nodes are to say so (App versions), else 0.
 	version int
 
+	// wall cuts the processes off from each other, nil in runs without cuts.
+	wall *wall
+
 	// minMembers is what the first processes wait for before a counter is placed.
 	minMembers int
 
@@ -31,6 +35,14 @@ type fleet struct {
 }
 
 func placeName(i int) string { return string(rune('a' + i)) }
+
+// anyPort is where a process of a place listens when its port does not matter.
+func (f *fleet) anyPort(i int) string {
+	if f.wall != nil {
+		return placeHost(i) + ":0"
+	}
+	return "127.0.0.1:0"
+}
 
 // start starts a process at a place that joins those that run, or forms the cluster.
 // listen is where it is to be reached, port 0 for any.
@@ -56,7 +68,11 @@ func (f *fleet) start(i int, listen string) (*process, error) {
 		args = append(args, "--bootstrap")
 	}
 	file := filepath.Join(f.dir, fmt.Sprintf("%s.%d.history", placeName(i), len(f.all)))
-	p, err := startAt(placeName(i), file, listen, args...)
+	p, err := startAt(placeName(i), file, listen, func(cmd *exec.Cmd) {
+		if f.wall != nil {
+			f.wall.behind(cmd, i)
+		}
+	}, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +84,7 @@ func (f *fleet) start(i int, listen string) (*process, error) {
 func (f *fleet) up(ctx context.Context, nodes int) error {
 	f.now, f.minMembers = make([]*process, nodes), nodes
 	for i := range nodes {
-		p, err := f.start(i, "127.0.0.1:0")
+		p, err := f.start(i, f.anyPort(i))
 		if err != nil {
 			return err
 		}

@@ -34,11 +34,12 @@ type process struct {
 // start runs this program again as a node. The child ends by itself when its
 // standard input closes, so it never outlives us, however we end.
 func start(name, dir string, args ...string) (*process, error) {
-	return startAt(name, filepath.Join(dir, name+".history"), "127.0.0.1:0", args...)
+	return startAt(name, filepath.Join(dir, name+".history"), "127.0.0.1:0", func(*exec.Cmd) {}, args...)
 }
 
-// startAt is start with a history file and an address of its own.
-func startAt(name, file, listen string, args ...string) (*process, error) {
+// startAt is start with a history file and an address of its own. What prepare sets
+// holds for the new process.
+func startAt(name, file, listen string, prepare func(*exec.Cmd), args ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -52,6 +53,7 @@ func startAt(name, file, listen string, args ...string) (*process, error) {
 	p.cmd = exec.Command(self, args...)
 	p.cmd.Stderr = &p.stderr
 	p.cmd.SysProcAttr = childAttr()
+	prepare(p.cmd)
 	p.stdin, err = p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err

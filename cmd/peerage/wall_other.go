@@ -1,0 +1,27 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+)
+
+// wall needs network namespaces: see wall_linux.go.
+type wall struct{}
+
+var errNoWall = errors.New("processes can be cut off from each other on Linux only")
+
+func inNetworkOfItsOwn(context.Context, []string, io.Writer, io.Writer) (int, error) {
+	return 0, errNoWall
+}
+
+func newWall(context.Context, string) (*wall, error) { return nil, errNoWall }
+
+func (*wall) cut(context.Context, []int, []int) error { return errNoWall }
+func (*wall) heal(context.Context) (int, error)       { return 0, errNoWall }
+func (*wall) behind(*exec.Cmd, int)                   {}
+
+func placeHost(int) string { return "127.0.0.1" }
