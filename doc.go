@@ -17,7 +17,8 @@
 //
 // A node that was removed from its cluster (it was silent for too long, or cut
 // off) drops its entities and joins again by itself, as a new incarnation. The
-// Registry, the Regions and the Node stay the same meanwhile.
+// Registry, the Regions and the Node stay the same meanwhile. Node.Subscribe tells of
+// this, and of all that happens to the members.
 //
 // # Distributed data
 //

@@ -18,7 +18,10 @@ type exporter struct {
 func newExporter(n *Node) *exporter {
 	e := &exporter{node: n}
 	if n.cfg.Registerer != nil {
-		e.all = metrics.New(metrics.Source{Gossip: e.gossip, Replicators: e.replicators, Types: e.types, Ready: n.Ready})
+		e.all = metrics.New(metrics.Source{
+			Gossip: e.gossip, Replicators: e.replicators, Types: e.types, Frames: e.frames,
+			EventsMissed: n.feed.Missed, Ready: n.Ready,
+		})
 	}
 	return e
 }
@@ -66,6 +69,13 @@ func (e *exporter) types() []sharding.Stats {
 		}
 	}
 	return out
+}
+
+func (e *exporter) frames() sharding.FrameStats {
+	if s := e.node.stack.Load(); s != nil {
+		return s.sharding.Frames()
+	}
+	return sharding.FrameStats{}
 }
 
 // shardingObserver returns who is told of single asks, nil for nobody.

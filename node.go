@@ -32,6 +32,7 @@ type Node struct {
 	registry *sharding.Registry
 	exporter *exporter
 	rotated  rotated
+	feed     gossip.Feed // of all incarnations
 	// files of durable keys, by role; set by Start, closed with the last incarnation.
 	files map[string]*replicator.Durable
 
@@ -101,6 +102,7 @@ func (n *Node) Start(ctx context.Context) error {
 		close(n.quit)
 		close(n.done)
 		n.exporter.unregister()
+		n.closeFeed() // nobody was told anything yet, so it does not wait
 		return err
 	}
 	n.adopt(first)
@@ -299,7 +301,8 @@ func (n *Node) isClosing() bool {
 
 // Close stops the node at once: instances are dropped without running user code,
 // peers are told that the process goes. It returns when every goroutine of the
-// node has ended. Idempotent.
+// node has ended, but for those in which a function of Subscribe runs that does not
+// return within 100 ms. Idempotent.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	first := !n.closing
@@ -317,6 +320,7 @@ func (n *Node) Close() error {
 		<-drain.done
 	}
 	<-n.done
+	n.closeFeed()
 	n.stack.Store(nil)
 	if first {
 		n.registry.Close()

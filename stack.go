@@ -62,6 +62,7 @@ func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error)
 	}
 	up.Store(true)
 	s.cancel = s.gossip.Subscribe(s.event)
+	s.gossip.Subscribe(n.feed.Put)
 	return s, nil
 }
 

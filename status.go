@@ -148,7 +148,7 @@ func (s *stack) typeStatus(v *view.View) []TypeStatus {
 
 // Handler returns the node's pages for probes and people: GET /healthz answers
 // while the node is not closed, GET /readyz while it is Ready, GET /status with a
-// Status as JSON. Three more ask all nodes of the cluster, and answer in JSON within
+// Status, GET /membership with what Membership returns, both as JSON. Three more ask all nodes of the cluster, and answer in JSON within
 // 3 s whatever they do: GET /shards?type=T with the regions, shards and numbers of
 // entities (sharding.ClusterStats), GET /where?type=T&id=E with the home of an
 // entity (sharding.Location), and GET /explain?type=T&shard=N, or &id=E, with why a
@@ -165,6 +165,7 @@ func (n *Node) Handler() http.Handler {
 	})
 	mux.HandleFunc("GET /readyz", n.readyz)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.Status()) })
+	mux.HandleFunc("GET /membership", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.Membership()) })
 	mux.HandleFunc("GET /shards", n.askAll(func(ctx context.Context, typ string, _ url.Values) (any, error) {
 		return n.registry.Cluster(ctx, typ)
 	}))

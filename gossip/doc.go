@@ -27,6 +27,7 @@
 // (LeaderChanged), the lease as it pauses and resumes (LeaseChanged), the quorum
 // (QuorumLost, QuorumRegained), what became of connections (PeerUp, PeerLost, PeerDead,
 // PeerAlive), and the end (Abandoned, Removed). Node.Handler shows the last of them.
+// A subscriber must not block: one that may gets its events from a Feed.
 //
 // # Errors
 //

@@ -87,6 +87,11 @@ type Abandoned struct{}
 // those about peers.
 type Removed struct{ view.Removed }
 
+// Missed says to a subscriber of a Feed that it was too slow: so many events were left
+// out, and the state as it is now follows, told as to a new subscriber. A member that is
+// not told again has gone. Node.Subscribe leaves nothing out.
+type Missed struct{ Events int }
+
 // PeerUp says that an outgoing connection to a peer stands.
 type PeerUp struct {
 	ID    view.NodeID
@@ -125,6 +130,7 @@ func (QuorumRegained) event() {}
 func (LeaseChanged) event()   {}
 func (Abandoned) event()      {}
 func (Removed) event()        {}
+func (Missed) event()         {}
 func (PeerUp) event()         {}
 func (PeerLost) event()       {}
 func (PeerDead) event()       {}

@@ -185,3 +185,40 @@ func ExampleConfig_oracle() {
 	fmt.Println(e.Member.Name, e.Cause != view.CauseLeft)
 	// Output: 10.0.0.2:7101 true
 }
+
+// A subscriber that may block gets its events from a Feed: nothing waits for it.
+func ExampleFeed() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, a, b, err := two(ctx, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer a.Close()
+	defer b.Close()
+	feed := new(gossip.Feed)
+	a.Subscribe(feed.Put)
+	alone := make(chan struct{})
+	feed.Subscribe(func(ev gossip.Event) {
+		switch ev := ev.(type) {
+		case gossip.MemberJoined:
+			fmt.Println(ev.Member.Name, "joined")
+		case gossip.MemberLeft:
+			fmt.Println(ev.Member.Name, "left")
+			close(alone)
+		case gossip.Missed:
+			// Forget what was told: the state is told anew.
+		}
+	})
+	if err := b.Leave(ctx); err != nil {
+		fmt.Println(err)
+	}
+	<-alone
+	fmt.Println(feed.Close(ctx), feed.Missed())
+	// Output:
+	// 10.0.0.1:7101 joined
+	// 10.0.0.2:7101 joined
+	// 10.0.0.2:7101 left
+	// <nil> 0
+}

@@ -69,6 +69,8 @@ func clusterSeries() []series {
 			emit(float64(s.gossip.PacketsDropped), "packet_queue_full")
 			emit(float64(s.gossip.SendFailed), "send_failed")
 		}, "reason"),
+		counter("cluster_events_missed_total", "Events that subscribers of the node were too slow for.",
+			func(s *scrape, emit emitter) { emit(float64(s.missed)) }),
 		gauge("gossip_queue_length", "Events that wait for the view core.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.InboxWaiting)) }),
 	}

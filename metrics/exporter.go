@@ -19,6 +19,10 @@ type Source struct {
 	Replicators func() map[string]replicator.Stats
 	// Types returns the statistics of every entity type, sorted by name.
 	Types func() []sharding.Stats
+	// Frames returns what the sharding counts of its frames, over all types.
+	Frames func() sharding.FrameStats
+	// EventsMissed returns how many events subscribers of the node were too slow for.
+	EventsMissed func() uint64
 	// Ready is the same answer as that of /readyz.
 	Ready func() bool
 }
@@ -45,6 +49,8 @@ type emitter func(value float64, labels ...string)
 // scrape is what one scrape reads from the source, once for all families.
 type scrape struct {
 	ready       bool
+	missed      uint64
+	frames      sharding.FrameStats
 	node        *gossip.Node
 	gossip      gossip.Stats
 	replicators map[string]replicator.Stats
@@ -87,7 +93,7 @@ func (e *Exporter) Describe(out chan<- *prometheus.Desc) {
 func (e *Exporter) Collect(out chan<- prometheus.Metric) {
 	s := &scrape{
 		ready: e.source.Ready(), node: e.source.Gossip(),
-		replicators: e.source.Replicators(), types: e.source.Types(),
+		replicators: e.source.Replicators(), types: e.source.Types(), frames: e.source.Frames(), missed: e.source.EventsMissed(),
 	}
 	if s.node != nil {
 		s.gossip = s.node.Stats()

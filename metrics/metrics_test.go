@@ -24,15 +24,20 @@ func source() Source {
 	counters.Sent[sharding.RouteRemote] = 11
 	counters.Dropped[sharding.DropMailboxFull] = 13
 	return Source{
-		Gossip:      func() *gossip.Node { return nil },
-		Replicators: func() map[string]replicator.Stats { return map[string]replicator.Stats{"": {BytesSent: 17}} },
-		Types:       func() []sharding.Stats { return []sharding.Stats{counters, {Type: "other"}} },
-		Ready:       func() bool { return true },
+		Gossip:       func() *gossip.Node { return nil },
+		Replicators:  func() map[string]replicator.Stats { return map[string]replicator.Stats{"": {BytesSent: 17}} },
+		Types:        func() []sharding.Stats { return []sharding.Stats{counters, {Type: "other"}} },
+		Frames:       func() sharding.FrameStats { return sharding.FrameStats{AnswersLost: 19, Overrun: 23} },
+		EventsMissed: func() uint64 { return 29 },
+		Ready:        func() bool { return true },
 	}
 }
 
 func TestValuesComeFromTheSource(t *testing.T) {
 	want := `
+		# HELP peerage_cluster_events_missed_total Events that subscribers of the node were too slow for.
+		# TYPE peerage_cluster_events_missed_total counter
+		peerage_cluster_events_missed_total 29
 		# HELP peerage_ready 1 when the node holds a lease and every type has met its coordinator; the same as /readyz.
 		# TYPE peerage_ready gauge
 		peerage_ready 1
@@ -48,9 +53,16 @@ func TestValuesComeFromTheSource(t *testing.T) {
 		peerage_region_handoffs_total{direction="out",result="forced",type="other"} 0
 		peerage_region_handoffs_total{direction="out",result="ok",type="counter"} 3
 		peerage_region_handoffs_total{direction="out",result="ok",type="other"} 0
+		# HELP peerage_sharding_frames_dropped_total Frames between the nodes' sharding that were dropped, of no type in particular, by reason.
+		# TYPE peerage_sharding_frames_dropped_total counter
+		peerage_sharding_frames_dropped_total{reason="answer_lost"} 19
+		peerage_sharding_frames_dropped_total{reason="decode"} 0
+		peerage_sharding_frames_dropped_total{reason="overrun"} 23
+		peerage_sharding_frames_dropped_total{reason="unknown_type"} 0
 	`
 	if err := testutil.CollectAndCompare(New(source()), strings.NewReader(want),
-		"peerage_ready", "peerage_region_entities", "peerage_region_handoffs_total"); err != nil {
+		"peerage_ready", "peerage_region_entities", "peerage_region_handoffs_total",
+		"peerage_sharding_frames_dropped_total", "peerage_cluster_events_missed_total"); err != nil {
 		t.Error(err)
 	}
 }

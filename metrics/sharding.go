@@ -34,6 +34,12 @@ func shardingSeries() []series {
 				}
 			}
 		}, "type", "reason"),
+		counter("sharding_frames_dropped_total", "Frames between the nodes' sharding that were dropped, of no type in particular, by reason.", func(s *scrape, emit emitter) {
+			emit(float64(s.frames.Malformed), "decode")
+			emit(float64(s.frames.UnknownType), "unknown_type")
+			emit(float64(s.frames.AnswersLost), "answer_lost")
+			emit(float64(s.frames.Overrun), "overrun")
+		}, "reason"),
 		gauge("region_buffered_messages", "Messages held while their shard has no home.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Buffered) }), "type"),
 		gauge("region_buffered_bytes", "The same in bytes.",
