@@ -204,6 +204,18 @@ func (m *LWWMap[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
+// Deleted yields the keys of deleted entries that are still remembered, with the
+// stamps of their ends, in no particular order. The map must not be changed meanwhile.
+func (m *LWWMap[K, V]) Deleted() iter.Seq2[K, Stamp] {
+	return func(yield func(K, Stamp) bool) {
+		for e := range m.entries() {
+			if e.dead && !yield(e.key, e.stamp) {
+				return
+			}
+		}
+	}
+}
+
 // entries yields all entries, tombstones too.
 func (m *LWWMap[K, V]) entries() iter.Seq[*lwwEntry[K, V]] {
 	return func(yield func(*lwwEntry[K, V]) bool) {

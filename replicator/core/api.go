@@ -123,7 +123,8 @@ type Effects struct {
 	Reply []Reply
 	// Changed names the keys whose value changed, without repetitions per step.
 	Changed []string
-	// Forgotten names deleted durable keys that are remembered no more.
+	// Forgotten names durable keys of which a deletion is remembered no more: their own, or
+	// those of entries.
 	Forgotten []string
 	// SetAside: what a file had brought was taken out, see retain.go. The file must be
 	// put aside, and written anew.

@@ -66,6 +66,10 @@ const (
 	blunderNotFresh
 	// blunderNoBase begins new durable keys in generation 0.
 	blunderNoBase
+	// blunderAnyEven takes all for even, whatever they say of their deletions.
+	blunderAnyEven
+	// blunderNoCeiling forgets with each stop which ends of entries were forgotten.
+	blunderNoCeiling
 	// blunderClaimRefused ends a session as if nothing had been refused.
 	blunderClaimRefused
 	blundersAll

@@ -185,7 +185,7 @@ func appendStatus(b []byte, m *Status) []byte {
 	b = wire.AppendU64(appendUs(b, uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.CaughtUp)), m.Root)
 	b = appendVector(wire.AppendUvarint(b, m.Keys), m.Vector)
 	b = wire.AppendBool(appendFences(b, m.Fences), m.Reply)
-	return wire.AppendBool(appendUs(b, m.Base, m.Ends), m.Fresh)
+	return wire.AppendBool(appendU64s(appendUs(b, m.Base, m.Ceiling), m.Ends), m.Fresh)
 }
 
 // Light reports whether a frame holds a message that is dealt with in little time, if it
@@ -373,7 +373,7 @@ func readAck(r *wire.Reader) *Ack {
 func readStatus(r *wire.Reader) *Status {
 	m := &Status{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
 	m.Vector, m.Fences, m.Reply = readVector(r), readFences(r), r.Bool()
-	m.Base, m.Ends, m.Fresh = r.Uvarint(), r.Uvarint(), r.Bool()
+	m.Base, m.Ceiling, m.Ends, m.Fresh = r.Uvarint(), r.Uvarint(), readU64s(r), r.Bool()
 	return m
 }
 
@@ -387,18 +387,27 @@ func appendDrops(b []byte, ds []Drop) []byte {
 		for _, n := range d.Writers {
 			b = wire.AppendU64(b, uint64(n))
 		}
+		b = wire.AppendUvarint(b, uint64(len(d.Ends)))
+		for _, e := range d.Ends {
+			b = appendUs(wire.AppendU64(wire.AppendString(b, e.Entry), uint64(e.Stamp.Node)), e.Stamp.Time, e.Stamp.Seq)
+		}
 	}
 	return b
 }
 
 func readDrops(r *wire.Reader) []Drop {
-	out := make([]Drop, r.Count("drops", 14))
+	out := make([]Drop, r.Count("drops", 15))
 	for i := range out {
 		d := &out[i]
 		d.Key, d.Kind, d.Gen, d.Since = r.String("key", keyBytesMax), crdt.Kind(r.Byte()), r.Uvarint(), r.Uvarint()
 		d.Garbage.Items, d.Garbage.Digest = readInt(r, "garbage", messageBytesMax), r.U64()
 		for range r.Count("writers", 8) {
 			d.Writers = append(d.Writers, crdt.NodeID(r.U64()))
+		}
+		for range r.Count("ends", 11) {
+			e := EntryEnd{Entry: r.String("entry", messageBytesMax)}
+			e.Stamp = crdt.Stamp{Node: crdt.NodeID(r.U64()), Time: r.Uvarint(), Seq: r.Uvarint()}
+			d.Ends = append(d.Ends, e)
 		}
 	}
 	return out

@@ -36,10 +36,10 @@ type Config struct {
 	// Expire ends keys that nobody has changed for a while (expire.go).
 	Expire []Expiry
 	// Keep names keys of which old copies may come back; nil is none. What they have of
-	// tombstones inside their values and of removed members is never forgotten, that they
-	// were deleted after Retain. One member that keeps a key makes all keep it.
+	// removed members is never forgotten; that they, or entries of their maps, were
+	// deleted, after Retain. One member that keeps a key makes all keep it.
 	Keep func(key string) bool
-	// Retain is for how long the deletion of a key in Keep is remembered at least, and so
+	// Retain is for how long a deletion under a key in Keep is remembered at least, and so
 	// how long a file with old copies may be away and still be taken in (retain.go).
 	// Default 7 days; a negative one is for ever.
 	Retain time.Duration
@@ -72,7 +72,7 @@ type Config struct {
 type Limits struct {
 	KeyBytes     int // of one key's name; default 512, at most 4096
 	Keys         int // default 1,000,000
-	Tombstones   int // deleted durable keys, which are forgotten earlier above it; default 100,000
+	Tombstones   int // deleted durable keys and entries of durable maps, which are forgotten earlier above it; default 100,000
 	ValueBytes   int // of one value; default 16 MiB
 	TotalBytes   int // of all values; default 1 GiB
 	RequestOps   int // keys in one request; default 4096

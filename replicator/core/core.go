@@ -64,7 +64,7 @@ func New(cfg Config) *Core {
 		batchAt:    clock.Never,
 		gossipAt:   clock.Never,
 		forgetting: forgetting{virgin: true, pruneAt: clock.Never},
-		retaining:  retaining{ends: map[string]end{}, found: math.MaxUint64, ripenAt: clock.Never},
+		retaining:  retaining{ends: ends{of: map[string]*keyEnds{}}, found: math.MaxUint64, ripenAt: clock.Never},
 	}
 }
 
@@ -218,9 +218,15 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 
 func (c *Core) trace(e TraceEvent) { c.out.Trace = append(c.out.Trace, e) }
 
-// changed reports a key as changed, once per step.
-func (c *Core) changed(it *item) {
-	c.noteEnd(it)
+// changed takes note of a change: delta is what was joined with the value, nil if that
+// is gone.
+func (c *Core) changed(it *item, delta crdt.Value) {
+	c.noteEnds(it, delta)
+	c.report(it)
+}
+
+// report reports a key as changed, once per step.
+func (c *Core) report(it *item) {
 	if c.out == nil {
 		return // in Restore: nobody can have seen anything else
 	}
@@ -261,7 +267,7 @@ func (c *Core) takeItem(in *Item) error {
 	}
 	it := c.store.obtain(in.Key)
 	if c.store.absorb(it, in.Gen, v) {
-		c.changed(it)
+		c.changed(it, v)
 	}
 	return nil
 }

@@ -18,8 +18,10 @@ func (c *Core) commit(now clock.Instant, drops []Drop) {
 		c.drop(&drops[i])
 	}
 	for i := range drops {
-		if d := &drops[i]; d.Since > 0 {
-			c.horizon, c.base = max(c.horizon, d.Since), max(c.base, d.Gen)
+		d := &drops[i]
+		c.horizon = max(c.horizon, d.Since)
+		if d.Since > 0 && d.Kind == 0 {
+			c.base = max(c.base, d.Gen)
 		}
 	}
 	c.floor++
@@ -39,6 +41,8 @@ func (c *Core) drop(d *Drop) {
 	it := c.store.get(d.Key)
 	switch {
 	case it == nil:
+	case d.Since > 0 && d.Kind != 0:
+		c.dropInside(d, it)
 	case d.Since > 0:
 		c.dropEnded(d, it)
 	case len(d.Writers) > 0:
@@ -48,31 +52,36 @@ func (c *Core) drop(d *Drop) {
 		if ok && it.gen == 0 && it.kind() == d.Kind && p.Prune(d.Garbage, c.dead) {
 			c.store.settle(it)
 			c.stats.Pruned += uint64(d.Garbage.Items)
-			if m, ok := it.value.(*crdt.LWWMap[string, string]); ok {
+			if m, ok := it.value.(*entryMap); ok {
 				c.ceiling = max(c.ceiling, m.Forgotten().Time)
 			}
 		}
 	case it.gen < d.Gen:
 		// Written here without knowledge of a deletion that all others had seen.
-		if it.value != nil {
-			c.changed(it)
-		}
-		c.forgetEnd(it.key)
-		c.store.remove(it)
+		c.vanish(it)
 	default:
 		if c.blunder == blunderNoRebase && it.value != nil {
 			return
 		}
 		it.gen -= d.Gen
 		c.stats.Pruned++
-		c.forgetEnd(it.key) // a leader that does not know the key as durable
+		c.ends.forget(it.key) // a leader that does not know the key as durable
 		if it.gen == 0 && it.value == nil {
 			c.store.remove(it)
 			return
 		}
 		c.store.settle(it)
-		c.noteEnd(it)
+		c.noteEnds(it, it.value)
 	}
+}
+
+// vanish takes an item out as if it had never been there.
+func (c *Core) vanish(it *item) {
+	if it.value != nil {
+		c.report(it)
+	}
+	c.ends.forget(it.key)
+	c.store.remove(it)
 }
 
 // dropEnded forgets a durable key. One that was created again stays as it is: old files
@@ -81,13 +90,30 @@ func (c *Core) dropEnded(d *Drop, it *item) {
 	if it.gen > d.Gen || it.gen == d.Gen && it.value != nil {
 		return
 	}
-	if it.value != nil {
-		c.changed(it)
-	}
-	c.forgetEnd(it.key)
-	c.store.remove(it)
+	c.vanish(it)
 	c.stats.Pruned++
 	c.out.Forgotten = append(c.out.Forgotten, it.key)
+}
+
+// dropInside forgets ends of entries of a durable map. Whoever has agreed has them, or
+// something newer, which stays.
+func (c *Core) dropInside(d *Drop, it *item) {
+	m, ok := it.value.(*entryMap)
+	if !ok || it.gen != d.Gen {
+		return
+	}
+	dropped := m.DropTombstones(func(entry string, s crdt.Stamp) bool { return d.end(entry) == s })
+	for _, e := range d.Ends {
+		c.ceiling = max(c.ceiling, e.Stamp.Time)
+		if _, stays := m.Stamp(e.Entry); !stays {
+			c.ends.forgetInside(d.Key, e.Entry)
+		}
+	}
+	if dropped > 0 {
+		c.store.settle(it)
+		c.stats.Pruned += uint64(dropped)
+		c.out.Forgotten = append(c.out.Forgotten, it.key)
+	}
 }
 
 // rewriteLog makes the own log fit for the new floor: what was logged before a
@@ -128,6 +154,8 @@ func (c *Core) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
 		d := byKey[in.Key]
 		switch {
 		case d == nil:
+		case d.Since > 0 && d.Kind != 0:
+			in = without(in, d)
 		case d.Kind != 0:
 			in = c.overtaken(in, d)
 		case d.Since > 0:
@@ -150,7 +178,7 @@ func (c *Core) rewritten(e *Entry, byKey map[string]*Drop) *Entry {
 // overtaken puts, in a delta of a map, the tombstones that stand here in place of
 // older entries.
 func (c *Core) overtaken(in Item, d *Drop) Item {
-	here, ok := c.store.value(in.Key).(*crdt.LWWMap[string, string])
+	here, ok := c.store.value(in.Key).(*entryMap)
 	if !ok || in.Gen != 0 || in.Kind != d.Kind {
 		return in
 	}
@@ -158,8 +186,8 @@ func (c *Core) overtaken(in Item, d *Drop) Item {
 	if err != nil {
 		return in
 	}
-	delta, changed := v.(*crdt.LWWMap[string, string]), false
-	for k := range v.Clone().(*crdt.LWWMap[string, string]).All() {
+	delta, changed := v.(*entryMap), false
+	for k := range v.Clone().(*entryMap).All() {
 		if _, live := here.Get(k); live {
 			continue
 		}
@@ -167,6 +195,32 @@ func (c *Core) overtaken(in Item, d *Drop) Item {
 		changed = delta.Delete(k, stands) != nil || changed
 	}
 	if changed {
+		in.Bytes = delta.Append(nil)
+	}
+	return in
+}
+
+// without takes what all have forgotten, and what is older, out of a delta of a durable
+// map.
+func without(in Item, d *Drop) Item {
+	if in.Kind != d.Kind || in.Gen != d.Gen {
+		return in
+	}
+	v, err := crdt.Decode(in.Kind, in.Bytes)
+	if err != nil {
+		return in
+	}
+	delta, changed := v.(*entryMap), false
+	for _, e := range d.Ends {
+		stamp, ok := delta.Stamp(e.Entry)
+		if ok && stamp.Compare(e.Stamp) <= 0 {
+			changed = true
+			// As an end, which is then forgotten.
+			delta.Delete(e.Entry, e.Stamp)
+		}
+	}
+	if changed {
+		delta.DropTombstones(func(entry string, s crdt.Stamp) bool { return d.end(entry) == s })
 		in.Bytes = delta.Append(nil)
 	}
 	return in

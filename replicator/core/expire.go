@@ -50,7 +50,7 @@ func (c *Core) expire(now clock.Instant) {
 				continue
 			}
 			c.store.absorb(it, it.gen+1, nil)
-			c.changed(it)
+			c.changed(it, nil)
 			c.stats.Expired++
 			c.trace(TraceEvent{Kind: TraceExpired, Key: it.key})
 			e.Items = append(e.Items, Item{Key: it.key, Gen: it.gen})

@@ -17,7 +17,8 @@ func samples() []Message {
 	vector := []Seen{{Node: 1, Seen: 4, Top: 9}, {Node: 2, Seen: 5, Top: 5}}
 	fences := []Fence{{Group: "g", Term: 8}}
 	drops := []Drop{{Key: "k", Gen: 2}, {Key: "m", Kind: crdt.KindORSet, Garbage: crdt.Garbage{Digest: 9, Items: 1}},
-		{Key: "p", Kind: crdt.KindPNCounterMap, Garbage: crdt.Garbage{Digest: 7, Items: 1}, Writers: []crdt.NodeID{3, 4}}}
+		{Key: "p", Kind: crdt.KindPNCounterMap, Garbage: crdt.Garbage{Digest: 7, Items: 1}, Writers: []crdt.NodeID{3, 4}},
+		{Key: "l", Kind: crdt.KindLWWMap, Gen: 3, Since: 1 << 40, Ends: []EntryEnd{{"e", crdt.Stamp{Time: 1 << 50, Node: 5, Seq: 6}}, {}}}}
 	return []Message{
 		&Deltas{Epoch: 1 << 33, Floor: 1, From: 3, Entries: []*Entry{{Fence: fences[0], Items: items}, {Items: []Item{}}}},
 		&Ack{Epoch: 2, From: 3, To: 4, Seen: 1, Lo: 3, Hi: 4, Refused: []Refusal{{Seq: 3, Higher: 8}}},
@@ -25,7 +26,7 @@ func samples() []Message {
 		&ReadResult{Epoch: 2, Floor: 9, ID: 7, Round: 3, Prints: []uint64{3}, Items: items, Higher: 4, Withheld: []int{0}},
 		&Repair{ID: 7, Floor: 8, Horizon: 2, Items: items},
 		&RepairAck{Epoch: 2, ID: 7},
-		&Status{Epoch: 2, Floor: 6, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true, Horizon: 1 << 40, Base: 3, Ends: 1 << 60, Fresh: true},
+		&Status{Epoch: 2, Floor: 6, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true, Horizon: 1 << 40, Base: 3, Ceiling: 1 << 60, Ends: []uint64{1 << 60, 7}, Fresh: true},
 		&Compare{Session: 1, Ask: 2, Start: 3, Sums: []uint64{1, 2}},
 		&Differ{Session: 1, Ask: 2, Epoch: 4, Next: 256, Vector: vector, Fences: fences, Keys: []string{"k"}, Prints: []uint64{5}},
 		&Fetch{Session: 1, Ask: 2, Credit: 99, Keys: []string{"k"}},

@@ -55,7 +55,7 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 	}
 	c.send(p, &Status{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
 		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
-		Base: c.base, Ends: c.endSum, Fresh: c.fresh})
+		Base: c.base, Ceiling: c.ceiling, Ends: c.ends.told(c.now.Sub(c.ends.movedAt) > endsQuiet), Fresh: c.fresh})
 }
 
 // vector returns what has been seen of every stream, sorted by node.
@@ -97,9 +97,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 		}
 		return
 	}
-	if m.Ends == c.endSum {
-		p.evenAt = now
-	}
+	c.hearEnds(p, m.Ends)
 	if m.Root == c.store.root {
 		p.differed = 0
 		c.caught(now, p, min(m.Epoch, c.epoch), m.Vector)

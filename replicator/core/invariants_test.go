@@ -31,13 +31,7 @@ func (c *Core) checkInvariants() {
 		}
 	}
 	must(suspects == c.store.suspects && tombs == c.store.tombs, "store: %d suspects, %d tombstones, counted %d and %d", c.store.suspects, c.store.tombs, suspects, tombs)
-	var ends uint64
-	for key, e := range c.ends {
-		it := c.store.get(key)
-		must(it != nil && it.value == nil && it.print == e.print, "end of %q", key)
-		ends += e.print
-	}
-	must(ends == c.endSum && (!c.fresh || c.virgin), "sum of ends, or fresh and not virgin")
+	c.checkEnds()
 	size := 0
 	for _, e := range c.log.entries {
 		size += e.size()
@@ -54,6 +48,38 @@ func (c *Core) checkInvariants() {
 		must(r.done || c.requests[r.id] == r, "write %d lost", r.id)
 	}
 	must(len(c.former) <= formerMax, "kept sets: %d", len(c.former))
+}
+
+// checkEnds: what is known of deletions is what there is of them.
+func (c *Core) checkEnds() {
+	var sums [endParts]uint64
+	n := 0
+	count := func(e end) {
+		n++
+		sums[e.print>>58] += e.print
+	}
+	for i := range c.store.buckets {
+		for key, it := range c.store.buckets[i].items {
+			m, isMap := it.value.(*entryMap)
+			e := c.ends.of[key]
+			if !c.kept(key) || it.value != nil && (!isMap || m.Tombstones() == 0) {
+				continue
+			}
+			must(e != nil && e.gen == it.gen, "ends of %q", key)
+			if it.value == nil {
+				must(e.whole.print == it.print && len(e.inside) == 0, "end of %q", key)
+				count(e.whole)
+				continue
+			}
+			must(e.whole.print == 0 && len(e.inside) == m.Tombstones(), "%d ends of entries of %q, not %d", len(e.inside), key, m.Tombstones())
+			for entry, s := range m.Deleted() {
+				must(e.inside[entry].print == entryPrint(it, entry, s) && e.inside[entry].lived >= e.oldest, "end of entry %q of %q", entry, key)
+				count(e.inside[entry])
+			}
+		}
+	}
+	must(n == c.ends.n && sums == c.ends.sums, "sums of ends")
+	must(!c.fresh || c.virgin, "fresh and not virgin")
 }
 
 func must(ok bool, format string, args ...any) {

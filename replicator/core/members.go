@@ -30,8 +30,8 @@ type peer struct {
 
 	// floor is the highest at which it was seen (prune.go).
 	floor uint64
-	// evenAt is when its deleted durable keys were last the same as ours (retain.go).
-	evenAt clock.Instant
+	// evenAt is when its ends were last the same as ours, by parts (ends.go).
+	evenAt [endParts]clock.Instant
 
 	out outgoing
 	in  incoming

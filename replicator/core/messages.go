@@ -101,9 +101,11 @@ type Status struct {
 	Fences []Fence
 	// Reply asks for the receiver's Status.
 	Reply bool
-	// Base, Ends, the sum of its deleted durable keys, and Fresh are the sender's (retain.go).
-	Base, Ends uint64
-	Fresh      bool
+	// Base, Ceiling and Fresh are the sender's (retain.go), Ends the sum of its deletions
+	// under durable keys, or the sums that it consists of (ends.go).
+	Base, Ceiling uint64
+	Ends          []uint64
+	Fresh         bool
 }
 
 // Compare carries the sums of the sender's buckets and asks which keys differ,

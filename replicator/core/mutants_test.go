@@ -53,6 +53,16 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{blunderWallAge, "deletions age while everybody is down", downForMonths},
 		{blunderUnconfirmed, "deletions nobody has heard of are old", deletionNobodyHasHeardOf},
 		{blunderNotFresh, "who has read its file takes part at once", fileAwayTooLong},
+		{blunderForgetKept, "entries under durable keys are forgotten at once", entryAwayTooLong},
+		{blunderNoHorizon, "any file is taken in, with entries", entryAwayTooLong},
+		{blunderNotFresh, "who has read its file takes part at once, with entries", entryAwayTooLong},
+		{blunderNewAges, "ends of entries are young again at every start", entryRestartsInTurn},
+		{blunderWallAge, "ends of entries age while everybody is down", entriesDownForMonths},
+		{blunderUnconfirmed, "ends of entries nobody has heard of are old", entryNobodyHasHeardOf},
+		{blunderAnyEven, "all are even", entryThatDidNotArrive},
+		{blunderNoCeiling, "ends are forgotten without a trace", entryAboveTheCeiling},
+		{blunderOldLog, "the log has what was ended", entryInAnOldLog},
+		{blunderNoFloor, "frames of before a commit are taken", entryInAnOldLog},
 		{blunderClaimRefused, "what was refused is claimed", refusedAndClaimed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

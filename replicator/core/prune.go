@@ -2,6 +2,7 @@ package core
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
@@ -68,17 +69,46 @@ type Drop struct {
 	Gen     uint64
 	Garbage crdt.Garbage
 	Writers []crdt.NodeID
-	// Since, if not 0, says that it is the end of a durable key, and when the leader
-	// saw it (retain.go).
+	// Since, if not 0, says that it is the end of a durable key, or with a Kind, of those
+	// entries of its map, in generation Gen, and when the leader saw the last (retain.go).
 	Since uint64
+	Ends  []EntryEnd
+}
+
+// EntryEnd is the end of an entry of a map.
+type EntryEnd struct {
+	Entry string
+	Stamp crdt.Stamp
+}
+
+// end returns the stamp of an entry's end, the zero Stamp if it is not one of Ends.
+func (d *Drop) end(entry string) (s crdt.Stamp) {
+	// Ends are sorted.
+	i, ok := slices.BinarySearchFunc(d.Ends, entry, func(e EntryEnd, entry string) int { return strings.Compare(e.Entry, entry) })
+	if ok {
+		s = d.Ends[i].Stamp
+	}
+	return s
+}
+
+func (d *Drop) size() int {
+	n := len(d.Key) + 40 + 8*len(d.Writers)
+	for i := range d.Ends {
+		n += len(d.Ends[i].Entry) + entryEndBytes
+	}
+	return n
 }
 
 // Bounds of one round, and of one look at the store.
 const (
 	dropsMax     = 512
 	dropScanMax  = 4096
+	dropEndsMax  = 1024 // in one line
 	pruneTireMax = 4
 )
+
+// entryEndBytes is what an EntryEnd takes beside the name.
+const entryEndBytes = 24
 
 // round is what the leader waits for. The zero pruning is none.
 type pruning struct {
@@ -179,7 +209,7 @@ func (c *Core) candidates(now clock.Instant) (out []Drop) {
 				c.foldShares(now, it)
 				if d, ok := c.candidate(it); ok {
 					out = append(out, d)
-					size += len(d.Key) + 40 + 8*len(d.Writers)
+					size += d.size()
 				}
 			}
 			if len(out) == before {
@@ -197,7 +227,7 @@ func (c *Core) candidates(now clock.Instant) (out []Drop) {
 
 func (c *Core) candidate(it *item) (d Drop, ok bool) {
 	if c.kept(it.key) {
-		return c.ripe(it)
+		return c.ripeUnder(it)
 	}
 	if it.gen > 0 {
 		return Drop{Key: it.key, Gen: it.gen}, true
@@ -274,8 +304,10 @@ func (c *Core) agrees(d *Drop) bool {
 	switch {
 	case it == nil || c.kept(d.Key) != (d.Since > 0):
 		return false
+	case d.Since > 0 && d.Kind != 0:
+		return agreesInside(d, it)
 	case d.Since > 0:
-		return d.Kind == 0 && it.value == nil && it.gen == d.Gen
+		return it.value == nil && it.gen == d.Gen
 	case d.Kind == 0:
 		return it.gen >= d.Gen
 	case it.gen != 0 || it.kind() != d.Kind:
@@ -286,6 +318,19 @@ func (c *Core) agrees(d *Drop) bool {
 	}
 	p, ok := it.value.(crdt.Pruner)
 	return ok && p.Garbage(c.dead) == d.Garbage
+}
+
+// agreesInside reports whether a durable map has all ends of d, or something newer in
+// their place.
+func agreesInside(d *Drop, it *item) bool {
+	m, ok := it.value.(*entryMap)
+	if !ok || it.gen != d.Gen {
+		return false
+	}
+	return !slices.ContainsFunc(d.Ends, func(e EntryEnd) bool {
+		s, ok := m.Stamp(e.Entry)
+		return !ok || s.Compare(e.Stamp) < 0
+	})
 }
 
 func (c *Core) onPrepared(now clock.Instant, p *peer, m *Prepared) {
@@ -360,7 +405,7 @@ func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 	case c.virgin, c.floor == 0 && m.Floor > 1:
 		// All that is here was written here, or by newcomers to newcomers.
 		c.raise(m.Horizon, m.Base)
-		c.ceiling, c.inherited = max(c.ceiling, m.Ceiling), m.Ceiling
+		c.ceiling, c.inherited = max(c.ceiling, m.Ceiling), max(c.inherited, m.Ceiling)
 		if c.fresh {
 			c.establish()
 		}

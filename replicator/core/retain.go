@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -15,7 +16,8 @@ import (
 // Of a durable key (Config.Keep) an old state may come back at any time: in the file
 // of a member that was away. Its deletion must stand then, or the file would bring it
 // back. So a deleted durable key is kept for Retain of its members' time, and a file
-// that was away for longer is not taken in:
+// that was away for longer is not taken in. The same goes for an entry of a map under a
+// durable key: its tombstone is an end like that of a key (ends.go).
 //
 //   - A replica notes when it first saw a deletion (since, by the wall clock), and how
 //     long it has run meanwhile (lived, which stands still while it is down: a cluster
@@ -25,9 +27,9 @@ import (
 //     or by none. The *horizon* is the newest since that was forgotten so. It only
 //     grows, goes with all that carries state, and is kept in the files.
 //   - A replica knows up to when its deletions were those of all others: every Status
-//     carries the sum of the sender's. When it was last equal to its own at every
-//     peer, less evenMargin for what the clocks differ, the replica is *current*. That
-//     is kept in the file too.
+//     carries the sum of the sender's, or, while they change, the sums of 64 parts of
+//     them. When each was last equal to its own at every peer, less evenMargin for what
+//     the clocks differ, the replica is *current*. That is kept in the file too.
 //   - A file whose current is before the horizon that the cluster tells may lack a
 //     deletion that nobody can tell it any more. Nobody knows which of its keys those
 //     are: all that came from it is set aside (Effects.SetAside), and the replica is
@@ -35,7 +37,12 @@ import (
 //
 // Generations of durable keys are never made smaller: base is the highest that was
 // forgotten, and a new key begins there. So a deletion in a file, forgotten by the
-// cluster, ends nothing that was created since.
+// cluster, ends nothing that was created since. Of entries the ceiling is kept in the
+// same way, the newest stamp that was forgotten: what is set anew must be above
+// (Core.Inherited).
+//
+// Entries are forgotten by name and stamp, not as all that a value can do without: of a
+// map in use, some tombstone is always young.
 //
 // Who has just read its file is *fresh*: it takes no state and gives none until it
 // knows the horizon, from any member that is not fresh, from all if all are, or because
@@ -59,28 +66,28 @@ type Memory struct {
 	Current, Horizon, Base uint64
 	// Lived is how long the file has been in use.
 	Lived uint64
+	// Ceiling is the newest time of a map entry's end that was forgotten.
+	Ceiling uint64
 }
 
-// Ended is a durable key that is deleted: when that was seen, and how long the file had
-// been in use then.
+// Ended is a durable key that is deleted, or, with Inside, an entry of its map: when that
+// was seen, and how long the file had been in use then.
 type Ended struct {
 	Key          string
+	Inside       bool
+	Entry        string
 	Since, Lived uint64
 }
 
 // evenMargin is what the clocks of members may differ, and frames may take.
 const evenMargin = 10 * time.Minute
 
-// end is what is known of one deletion.
-type end struct{ since, lived, print uint64 }
-
 // retaining is the part of the core that knows about durable keys.
 //
-// Invariant: ends has the deleted durable keys, endSum the sum of their prints; fresh
-// only while nothing was taken from others.
+// Invariant: ends has the deletions under durable keys; fresh only while nothing was
+// taken from others.
 type retaining struct {
-	ends   map[string]end
-	endSum uint64
+	ends ends
 	// current, horizon and base as in Memory. Found is current as the file had it,
 	// of which restored says which keys came from it; without a file nothing is stale.
 	current, horizon, base uint64
@@ -107,19 +114,11 @@ func (c *Core) lived() uint64 { return c.livedBefore + millis(c.now.Sub(c.born))
 func (c *Core) Recall(now clock.Instant, m Memory, ended []Ended) {
 	c.now, c.born = now, now
 	c.current, c.horizon, c.base, c.livedBefore = m.Current, m.Horizon, m.Base, m.Lived
+	if c.blunder != blunderNoCeiling {
+		c.ceiling, c.inherited = m.Ceiling, m.Ceiling
+	}
 	c.found = max(m.Current, m.Horizon)
-	for key, e := range c.ends { // order-free: each by itself
-		e.since, e.lived = c.wall(now), m.Lived
-		c.ends[key] = e
-	}
-	for _, e := range ended {
-		// One that others may not have is as good as new.
-		have, ok := c.ends[e.Key]
-		if ok && (e.Since <= c.found || c.blunder == blunderUnconfirmed) && c.blunder != blunderNewAges {
-			have.since, have.lived = e.Since, min(e.Lived, m.Lived)
-			c.ends[e.Key] = have
-		}
-	}
+	c.recallEnds(m.Lived, ended)
 	for i := range c.store.buckets {
 		for key := range c.store.buckets[i].items {
 			if c.kept(key) {
@@ -139,14 +138,7 @@ func (c *Core) Recall(now clock.Instant, m Memory, ended []Ended) {
 func (c *Core) Memory(now clock.Instant) Memory {
 	c.now = max(c.now, now)
 	c.moveOn()
-	return Memory{Current: c.current, Horizon: c.horizon, Base: c.base, Lived: c.lived()}
-}
-
-// Ended describes the end of a durable key; ok is false for one that lives, or is not
-// known.
-func (c *Core) Ended(key string) (e Ended, ok bool) {
-	have, ok := c.ends[key]
-	return Ended{Key: key, Since: have.since, Lived: have.lived}, ok
+	return Memory{Current: c.current, Horizon: c.horizon, Base: c.base, Lived: c.lived(), Ceiling: c.ceiling}
 }
 
 // moveOn brings current up to date.
@@ -157,50 +149,73 @@ func (c *Core) moveOn() {
 	}
 	even := c.now
 	for _, p := range c.peers {
-		even = min(even, p.evenAt)
+		even = min(even, slices.Min(p.evenAt[:]))
 	}
 	if margin := millis(c.cfg.evenMargin); even > 0 && c.wall(even) > margin {
 		c.current = max(c.current, c.wall(even)-margin)
 	}
 }
 
-// noteEnd keeps ends up to date after a change of it.
-func (c *Core) noteEnd(it *item) {
-	if c.cfg.Keep == nil || !c.kept(it.key) {
-		return
-	}
-	c.forgetEnd(it.key)
-	if it.value == nil {
-		c.ends[it.key] = end{c.wall(c.now), c.lived(), it.print}
-		c.endSum += it.print
-	}
-}
-
-func (c *Core) forgetEnd(key string) {
-	if e, ok := c.ends[key]; ok {
-		c.endSum -= e.print
-		delete(c.ends, key)
-	}
-}
-
-// ripe reports whether the deletion of a durable key may be forgotten.
-func (c *Core) ripe(it *item) (d Drop, ok bool) {
-	e, ended := c.ends[it.key]
-	if !ended {
-		return d, false
-	}
+// ripe reports whether a deletion under a durable key may be forgotten.
+func (c *Core) ripe(e end) bool {
 	age, settled := c.lived()-e.lived, 2*millis(c.cfg.evenMargin)
 	if c.blunder == blunderWallAge {
 		age = c.wall(c.now) - e.since
 	}
-	over := c.store.tombs > c.cfg.Limits.Tombstones
-	return Drop{Key: it.key, Gen: it.gen, Since: max(e.since, 1)}, age >= millis(c.cfg.Retain) && c.cfg.Retain > 0 || over && age >= settled
+	over := c.ends.n > c.cfg.Limits.Tombstones
+	return age >= millis(c.cfg.Retain) && c.cfg.Retain > 0 || over && age >= settled
+}
+
+// ripeUnder returns what may be forgotten under a durable key: its deletion, or those of
+// entries of its map, as many as fit into a line of a round.
+func (c *Core) ripeUnder(it *item) (d Drop, ok bool) {
+	e := c.ends.of[it.key]
+	switch {
+	case e == nil:
+		return d, false
+	case e.whole.print != 0:
+		return Drop{Key: it.key, Gen: it.gen, Since: max(e.whole.since, 1)}, c.ripe(e.whole)
+	}
+	e.look(c.ripe)
+	d = Drop{Key: it.key, Gen: it.gen, Kind: it.kind(), Since: 1}
+	m, _ := it.value.(*entryMap)
+	for i, size := len(e.due)-1, 0; i >= 0 && len(d.Ends) < dropEndsMax && size < c.cfg.Limits.FrameBytes/4; i-- {
+		entry := e.due[i]
+		if x, still := e.inside[entry]; still && c.ripe(x) {
+			stamp, _ := m.Stamp(entry)
+			d.Ends, d.Since = append(d.Ends, EntryEnd{entry, stamp}), max(d.Since, x.since)
+			size += len(entry) + entryEndBytes
+		}
+	}
+	return d, len(d.Ends) > 0
+}
+
+// look brings due up to date. It looks at every entry only if one may be ripe and none
+// is left of those that were so at the last look.
+func (e *keyEnds) look(ripe func(end) bool) {
+	for n := len(e.due); n > 0; n-- {
+		if x, still := e.inside[e.due[n-1]]; still && ripe(x) {
+			return
+		}
+		e.due = e.due[:n-1]
+	}
+	if !ripe(end{lived: e.oldest}) {
+		return
+	}
+	e.oldest = math.MaxUint64
+	for entry, x := range e.inside { // order-free: sorted below
+		if ripe(x) {
+			e.due = append(e.due, entry)
+		}
+		e.oldest = min(e.oldest, x.lived)
+	}
+	slices.SortFunc(e.due, func(a, b string) int { return strings.Compare(b, a) })
 }
 
 // planRipe sets when the leader next looks for what has become ripe.
 func (c *Core) planRipe() {
 	switch {
-	case !c.leads() || len(c.ends) == 0:
+	case !c.leads() || c.ends.n == 0:
 		c.ripenAt = clock.Never
 	case c.ripenAt == clock.Never:
 		every := c.cfg.evenMargin
@@ -214,10 +229,9 @@ func (c *Core) planRipe() {
 // ripen marks what has become ripe as worth a look.
 func (c *Core) ripen() {
 	c.ripenAt = clock.Never
-	for key := range c.ends { // order-free: marks only
-		it := c.store.get(key)
-		if _, ok := c.ripe(it); ok {
-			c.store.suspect(&c.store.buckets[bucketOf(it.hash)])
+	for key, e := range c.ends.of { // order-free: marks only
+		if e.whole.print != 0 && c.ripe(e.whole) || e.whole.print == 0 && c.ripe(end{lived: e.oldest}) {
+			c.store.suspect(&c.store.buckets[bucketOf(c.store.get(key).hash)])
 		}
 	}
 }
@@ -227,15 +241,20 @@ func (c *Core) hearStanding(p *peer, m *Status) {
 	if c.fresh || m.Floor <= c.floor {
 		// Who is behind learns the horizon with the Commit that it lacks.
 		c.raise(m.Horizon, m.Base)
+		c.inherited = max(c.inherited, m.Ceiling)
 	}
 	if !c.fresh {
 		return
 	}
 	c.heard[p.id] = true
-	silent := func(p *peer) bool { return !c.heard[p.id] }
-	if !m.Fresh || !slices.ContainsFunc(c.peers, silent) {
+	if !m.Fresh || !c.silence() {
 		c.establish()
 	}
+}
+
+// silence reports whether there is a peer that has not been heard yet.
+func (c *Core) silence() bool {
+	return slices.ContainsFunc(c.peers, func(p *peer) bool { return !c.heard[p.id] })
 }
 
 // establish ends being fresh.
@@ -245,7 +264,7 @@ func (c *Core) establish() {
 
 // standAlone: nobody is there to be asked for the horizon.
 func (c *Core) standAlone() {
-	if silent := func(p *peer) bool { return !c.heard[p.id] }; c.fresh && c.view != nil && !slices.ContainsFunc(c.peers, silent) {
+	if c.fresh && c.view != nil && !c.silence() {
 		c.establish()
 	}
 }
@@ -269,11 +288,7 @@ func (c *Core) raise(horizon, base uint64) {
 // setAside takes out what came from the file.
 func (c *Core) setAside() {
 	for _, key := range c.restored {
-		it := c.store.get(key)
-		c.forgetEnd(key)
-		c.changed(it)
-		c.store.remove(it)
-		c.forgetEnd(key)
+		c.vanish(c.store.get(key))
 	}
 	c.stats.SetAside += uint64(len(c.restored))
 	c.trace(TraceEvent{Kind: TraceSetAside, Bytes: len(c.restored)})
@@ -293,7 +308,12 @@ func (c *Core) setAside() {
 
 // KeptKeys returns the durable keys, deleted ones too, sorted.
 func (c *Core) KeptKeys() []string {
-	out := slices.Collect(maps.Keys(c.ends))
+	var out []string
+	for key, e := range c.ends.of { // order-free: sorted below
+		if e.whole.print != 0 {
+			out = append(out, key)
+		}
+	}
 	for _, key := range c.store.names("") {
 		if c.kept(key) {
 			out = append(out, key)

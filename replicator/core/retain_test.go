@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
@@ -21,6 +22,7 @@ type disks struct {
 	at    map[int]view.NodeID // who runs on a file
 	next  view.NodeID
 	lives uint32
+	stamp uint64
 }
 
 type simFile struct {
@@ -77,9 +79,7 @@ func (d *disks) save(slot int) {
 	for _, key := range c.KeptKeys() {
 		in, _ := c.State(key)
 		f.items = append(f.items, in)
-		if e, ok := c.Ended(key); ok {
-			f.ended = append(f.ended, e)
-		}
+		f.ended = append(f.ended, c.Ended(key)...)
 	}
 	f.mem = c.Memory(d.now)
 	d.files[slot] = f
@@ -121,14 +121,28 @@ func (d *disks) keys() string {
 	d.settle(10 * time.Second)
 	out, c := "", d.core(slices.Sorted(maps.Keys(d.at))[0])
 	for _, key := range c.Keys("") {
-		out += fmt.Sprint(key, elements(c.Value(key)), " ")
+		out += fmt.Sprint(key, contents(c.Value(key)), " ")
 	}
 	return strings.TrimSpace(out)
 }
 
+// contents returns what a set or a map has.
+func contents(v crdt.Value) (out []string) {
+	m, ok := v.(*entryMap)
+	if !ok {
+		return elements(v)
+	}
+	for k, v := range m.All() {
+		out = append(out, k+":"+v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// tombs returns how many deletions members remember, of keys and of entries.
 func (d *disks) tombs() (n int) {
 	for _, slot := range slices.Sorted(maps.Keys(d.at)) {
-		n += d.core(slot).Stats().Tombstones
+		n += d.core(slot).ends.n
 	}
 	return n
 }
@@ -192,7 +206,7 @@ func TestTombstonesOfDurableKeysAreBounded(t *testing.T) {
 func TestForEverIsNotLookedAtAllTheTime(t *testing.T) {
 	c := New(Config{Retain: -1, evenMargin: 10 * time.Minute, PruneEvery: time.Second})
 	c.voters = append(c.voters, c.cfg.Self)
-	c.ends["keep/a"] = end{}
+	c.ends.count(end{}, 1)
 	c.planRipe()
 	if wait := c.ripenAt.Sub(c.now); wait != c.cfg.evenMargin {
 		t.Errorf("looked at again after %v", wait)
@@ -353,16 +367,42 @@ func TestFilesComeBackAtAnyTime(t *testing.T) {
 	}
 }
 
+// mapModel is what the map keep/m should be.
+type mapModel map[string]string
+
+func (m mapModel) change(d *disks, slot int, entry, value string, end bool) {
+	if delete(m, entry); end {
+		d.do(slot, majority, d.end(slot, entry))
+		return
+	}
+	d.do(slot, majority, d.set(slot, entry, value))
+	m[entry] = value
+}
+
+func (m mapModel) contents() (out []string) {
+	for _, entry := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, entry+":"+m[entry])
+	}
+	return out
+}
+
 func filesAtRandom(t *testing.T, seed uint64) (aside, restored uint64) {
 	d := newDisks(t, blunderNone, 3)
 	rng := rand.New(rand.NewPCG(seed, 3))
 	d.boot(0, 1, 2)
-	want := map[string]bool{}
-	for i := range 60 {
+	want, entries := map[string]bool{}, mapModel{}
+	for i := range 80 {
 		up := slices.Sorted(maps.Keys(d.at))
 		slot, key := up[rng.IntN(len(up))], fmt.Sprint("keep/", i)
 		down := slices.DeleteFunc([]int{0, 1, 2}, func(s int) bool { return slices.Contains(up, s) })
-		switch rng.IntN(8) {
+		switch rng.IntN(11) {
+		case 8, 9:
+			entries.change(d, slot, fmt.Sprint("e", rng.IntN(8)), fmt.Sprint(i), rng.IntN(2) == 0)
+		case 10:
+			if rng.IntN(4) == 0 {
+				d.do(slot, majority, Op{Key: "keep/m", Delete: true})
+				clear(entries)
+			}
 		case 0, 1:
 			d.do(slot, majority, d.put(slot, key, "e"))
 			want[key] = true
@@ -402,7 +442,10 @@ func filesAtRandom(t *testing.T, seed uint64) (aside, restored uint64) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		names = append(names, key+"[e]")
 	}
-	if got := d.keys(); got != strings.Join(names, " ") || d.tombs() > 0 {
+	if len(entries) > 0 {
+		names = append(names, fmt.Sprint("keep/m", entries.contents()))
+	}
+	if got := strings.TrimSuffix(d.keys(), " keep/m[]"); strings.TrimSuffix(got, "keep/m[]") != strings.Join(names, " ") || d.tombs() > 0 {
 		t.Fatalf("seed %d: %s, want %s; %d tombstones", seed, got, names, d.tombs())
 	}
 	return aside, restored

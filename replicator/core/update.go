@@ -124,7 +124,7 @@ func (c *Core) applyOne(op *Op, p Plan, it *item) *Item {
 			return nil
 		}
 		c.store.absorb(it, it.gen+1, nil)
-		c.changed(it)
+		c.changed(it, nil)
 		return &Item{Key: it.key, Gen: it.gen}
 	}
 	if p.Apply == nil {
@@ -149,7 +149,7 @@ func (c *Core) applyOne(op *Op, p Plan, it *item) *Item {
 	}
 	it.value = v
 	c.store.settle(it)
-	c.changed(it)
+	c.changed(it, d)
 	return &Item{Key: it.key, Gen: it.gen, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
 }
 

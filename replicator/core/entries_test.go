@@ -1,0 +1,309 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Entries of maps under durable keys: what retain_test.go asks of keys.
+
+// set and end change an entry of the map keep/m, as of now.
+func (d *disks) set(slot int, entry, value string) Op {
+	d.stamp++
+	return setIn(d.at[slot], "keep/m", entry, value, d.stamp, 1)
+}
+
+func (d *disks) end(slot int, entry string) Op {
+	d.stamp++
+	return deleteIn(d.at[slot], "keep/m", entry, d.stamp)
+}
+
+// cutOff keeps all that carries state from a node, but for what it is told it holds.
+func (d *disks) cutOff(slot int) {
+	var to view.NodeID
+	d.posted = func(_, at view.NodeID, _ Message) { to = at }
+	d.dropKind = func(m Message) bool {
+		switch m.(type) {
+		case *Deltas, *Values, *Repair, *ReadResult:
+			return to == d.at[slot]
+		}
+		return false
+	}
+}
+
+// The deletion of an entry is remembered for Retain, and no longer, also in a map that
+// is in use all the time.
+func TestDeletionOfADurableEntryEnds(t *testing.T) {
+	d := newDisks(t, blunderNone, 3)
+	d.boot(0, 1, 2)
+	d.do(0, All, d.set(0, "a", "old"), d.set(0, "b", "stays"))
+	d.do(1, All, d.end(1, "a"))
+	for i := range 6 {
+		d.run(testRetain / 4)
+		if n := d.tombs(); i < 3 && n != 3*(i+1) || i == 5 && n > 3*4 {
+			t.Fatalf("%d tombstones at three members after %d quarters", n, i+1)
+		}
+		entry := fmt.Sprint("used", i)
+		d.do(2, All, d.set(2, entry, "e"))
+		d.do(2, All, d.end(2, entry))
+	}
+	d.run(2 * testRetain)
+	if n := d.tombs(); n != 0 {
+		t.Fatalf("%d tombstones after all of the time", n)
+	}
+	d.do(2, All, d.set(2, "a", "new"))
+	if got := d.keys(); got != "keep/m[a:new b:stays]" {
+		t.Errorf("%s", got)
+	}
+	if n := d.core(0).Key("keep/m").Bytes; n > 200 {
+		t.Errorf("%d bytes for two entries", n)
+	}
+}
+
+// The sums by which members know that they have each other's deletions are found equal
+// also when deletions never pause.
+func TestDeletionsThatNeverPauseEndToo(t *testing.T) {
+	d := newDisks(t, blunderNone, 3)
+	d.boot(0, 1, 2)
+	for i := range 1500 {
+		entry := fmt.Sprint("e", i)
+		d.do(i%3, Local, d.set(i%3, entry, "e"))
+		d.do(i%3, Local, d.end(i%3, entry))
+		d.run(testRetain / 500)
+	}
+	if n := d.tombs() / 3; n > 600 {
+		t.Errorf("%d tombstones; some 500 are younger than Retain", n)
+	}
+	d.stop(2)
+	d.do(0, majority, d.set(0, "stays", "e"))
+	d.run(testRetain / 10)
+	d.boot(2)
+	d.run(5 * time.Second)
+	if got := d.keys(); got != "keep/m[stays:e]" || d.setAsides() != 0 {
+		t.Errorf("%s, %d keys were set aside", got, d.setAsides())
+	}
+}
+
+// A member is away for longer than deletions are remembered: what its file has of an
+// entry does not bring it back.
+func entryAwayTooLong(t *testing.T, b blunder) string {
+	d := newDisks(t, b, 3)
+	d.boot(0, 1, 2)
+	d.do(0, All, d.set(0, "a", "e"), d.set(0, "b", "e"))
+	d.run(5 * time.Second)
+	d.stop(2)
+	d.do(0, majority, d.end(0, "a"))
+	d.run(2 * testRetain)
+	if d.tombs() != 0 {
+		return "the deletion does not end"
+	}
+	d.boot(2)
+	d.run(5 * time.Second)
+	got := d.keys()
+	return verdict(got == "keep/m[b:e]" && d.core(2).Stats().SetAside == 1, "%s", got)
+}
+
+// A member is in the view, and hears what the others hold, and not the end of an entry.
+// It stops long after that, and is away while the end is forgotten.
+func entryThatDidNotArrive(t *testing.T, b blunder) string {
+	d := newDisks(t, b, 3)
+	d.boot(0, 1, 2)
+	d.do(0, All, d.set(0, "a", "e"), d.set(0, "b", "e"))
+	d.run(5 * time.Second)
+	d.cutOff(2)
+	d.do(0, majority, d.end(0, "a"))
+	d.run(testRetain / 2)
+	d.stop(2)
+	d.dropKind = nil
+	d.run(testRetain)
+	if d.tombs() != 0 {
+		return "the deletion does not end"
+	}
+	d.boot(2)
+	d.run(5 * time.Second)
+	got := d.keys()
+	return verdict(got == "keep/m[b:e]" && d.core(2).Stats().SetAside == 1, "%s", got)
+}
+
+// As deletionNobodyHasHeardOf.
+func entryNobodyHasHeardOf(t *testing.T, b blunder) string {
+	d := newDisks(t, b, 3)
+	d.boot(0, 1, 2)
+	d.do(0, All, d.set(0, "a", "e"), d.set(0, "b", "e"))
+	d.run(5 * time.Second)
+	d.cut = func(from, to view.NodeID) bool { return from == d.at[2] || to == d.at[2] }
+	d.update(d.at[2], Local, Fence{}, d.end(2, "a"))
+	d.stop(2)
+	d.cut = nil
+	d.run(20 * time.Second)
+	d.stop(1)
+	d.boot(2)
+	d.run(5 * time.Second)
+	d.stop(0)
+	d.run(2 * testRetain)
+	d.boot(1)
+	d.run(5 * time.Second)
+	got := d.keys()
+	return verdict(got == "keep/m[b:e]" && d.core(1).Stats().SetAside > 0, "%s", got)
+}
+
+// Members are replaced in turn all the time.
+func entryRestartsInTurn(t *testing.T, b blunder) string {
+	d := newDisks(t, b, 3)
+	d.boot(0, 1, 2)
+	d.do(0, All, d.set(0, "a", "e"), d.set(0, "b", "e"))
+	d.do(0, All, d.end(0, "a"))
+	for i := range 12 {
+		d.run(testRetain / 6)
+		d.stop(i % 3)
+		d.run(time.Second)
+		d.boot(i % 3)
+	}
+	d.run(5 * time.Second)
+	return verdict(d.tombs() == 0 && d.setAsides() == 0, "%d tombstones, %d set aside", d.tombs(), d.setAsides())
+}
+
+// The cluster was down as a whole for months, one member for a while longer.
+func entriesDownForMonths(t *testing.T, b blunder) string {
+	d := newDisks(t, b, 3)
+	d.boot(0, 1, 2)
+	d.do(0, All, d.set(0, "a", "e"), d.set(0, "b", "e"))
+	d.run(testRetain / 2)
+	d.stop(2)
+	d.do(0, majority, d.end(0, "a"))
+	d.run(5 * time.Second)
+	d.stop(0, 1)
+	d.pause(1000 * testRetain)
+	d.boot(0)
+	d.run(testRetain / 4)
+	d.boot(1)
+	d.run(testRetain / 8)
+	d.boot(2)
+	d.run(5 * time.Second)
+	if got := d.keys(); got != "keep/m[b:e]" || d.setAsides() != 0 {
+		return fmt.Sprintf("%s, %d set aside", got, d.setAsides())
+	}
+	d.run(2 * testRetain)
+	return verdict(d.tombs() == 0, "deletions do not end")
+}
+
+// An entry was ended by a clock far ahead. One member is away, shortly, while that is
+// forgotten; the others start anew, and so does one without a file. Then the entry is set
+// by clocks that are right.
+func entryAboveTheCeiling(t *testing.T, b blunder) string {
+	const ahead = 1 << 40
+	d := newDisks(t, b, 4)
+	d.boot(0, 1, 2)
+	d.do(0, All, d.set(0, "a", "e"), d.set(0, "c", "e"))
+	d.do(0, All, deleteIn(d.at[0], "keep/m", "a", ahead), deleteIn(d.at[0], "keep/m", "c", ahead))
+	d.run(testRetain * 8 / 10)
+	d.stop(2)
+	d.run(testRetain / 2)
+	if d.tombs() != 0 {
+		return "the deletion does not end"
+	}
+	d.stop(0, 1)
+	d.boot(0, 1)
+	d.run(time.Second)
+	d.boot(3)
+	d.run(5 * time.Second)
+	for slot, entry := range map[int]string{0: "a", 3: "c"} { // order-free: two entries
+		at := max(10, d.core(slot).Inherited()+1)
+		d.do(slot, majority, setIn(d.at[slot], "keep/m", entry, "new", at, 1))
+	}
+	d.boot(2)
+	d.run(5 * time.Second)
+	got := d.keys()
+	return verdict(got == "keep/m[a:new c:new]" && d.setAsides() == 0, "%s, %d set aside", got, d.setAsides())
+}
+
+// A member has the end of an entry by a read's repair, and not yet the entry itself, which
+// still stands in the log of its writer, and in a frame under way, when all forget the end.
+func entryInAnOldLog(t *testing.T, b blunder) string {
+	d := newDisks(t, b, 3)
+	d.boot(0, 1, 2)
+	d.do(0, All, d.set(0, "b", "e"))
+	d.run(5 * time.Second)
+	var to view.NodeID
+	var late *Deltas
+	d.posted = func(_, at view.NodeID, _ Message) { to = at }
+	d.dropKind = func(m Message) bool {
+		switch m := m.(type) {
+		case *Deltas:
+			if to == d.at[2] && late == nil {
+				late = m
+			}
+			return to == d.at[2]
+		case *Status:
+			return to == d.at[2]
+		}
+		return false
+	}
+	d.do(0, majority, d.set(0, "a", "e"))
+	d.do(1, majority, d.end(1, "a"))
+	if r := d.reply(d.at[1], d.read(d.at[1], All, Fence{}, "keep/m")); r.Err != nil {
+		return r.Err.Error()
+	}
+	d.run(testRetain * 5 / 4)
+	if d.tombs() != 0 {
+		return "the deletion does not end"
+	}
+	d.step(d.at[2], Received{From: d.at[0], Msg: late})
+	d.dropKind = nil
+	d.run(5 * time.Second)
+	got := d.keys()
+	return verdict(got == "keep/m[b:e]" && d.tombs() == 0, "%s, %d tombstones", got, d.tombs())
+}
+
+// Many ends are forgotten in rounds of a bounded size, without a look at each of them in
+// each round.
+func TestManyEndsInOneMapEnd(t *testing.T) {
+	const n = 5000
+	d := newDisks(t, blunderNone, 3)
+	d.hasty = true
+	d.boot(0, 1, 2)
+	for i := range n {
+		d.stamp++
+		d.update(d.at[0], Local, Fence{}, deleteIn(d.at[0], "keep/m", fmt.Sprint("entry", i), d.stamp))
+	}
+	d.do(0, All, d.set(0, "b", "e"))
+	largest := 0
+	d.posted = func(_, _ view.NodeID, m Message) {
+		if p, ok := m.(*Prepare); ok {
+			largest = max(largest, len(Append(nil, p)))
+		}
+	}
+	d.run(2 * testRetain)
+	if got := d.keys(); got != "keep/m[b:e]" || d.tombs() != 0 {
+		t.Errorf("%s, %d ends", got, d.tombs())
+	}
+	if most := d.core(0).cfg.Limits.FrameBytes; largest > most || largest == 0 {
+		t.Errorf("a message of %d bytes, more than %d", largest, most)
+	}
+	if r := d.core(0).Stats().Rounds; r > n/dropEndsMax+2 {
+		t.Errorf("%d rounds", r)
+	}
+}
+
+// Ages come from the file with the entries that they belong to.
+func TestAgesOfEntriesAreRecalled(t *testing.T) {
+	d := newDisks(t, blunderNone, 1)
+	d.boot(0)
+	d.do(0, Local, d.set(0, "a", "e"), d.set(0, "b", "e"), addTo(1, "keep/s", "e"))
+	d.do(0, Local, d.end(0, "a"))
+	d.run(10 * time.Second)
+	d.do(0, Local, d.end(0, "b"), Op{Key: "keep/s", Delete: true})
+	d.run(20 * time.Second)
+	want := slices.Concat(d.core(0).Ended("keep/m"), d.core(0).Ended("keep/s"))
+	d.stop(0)
+	d.pause(time.Hour)
+	d.boot(0)
+	got := slices.Concat(d.core(0).Ended("keep/m"), d.core(0).Ended("keep/s"))
+	if len(got) != 3 || !slices.Equal(got, want) {
+		t.Errorf("%v, was %v", got, want)
+	}
+}
