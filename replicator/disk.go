@@ -50,15 +50,9 @@ func (l *loop) restore() {
 	// The file has been read once, by OpenDurable: only limits are likely to stand in
 	// the way.
 	var ended []core.Ended
-	err := l.disk.to.read(func(it core.Item) error {
-		if it.Kind == 0 && len(it.Bytes) > 0 {
-			e, err := readEnd(it)
-			if err != nil {
-				return err
-			}
-			ended, it.Bytes = append(ended, e), nil
-		}
-		return l.core.Restore([]core.Item{it})
+	err := l.disk.to.read(func(rec record) error {
+		ended = append(ended, rec.ended...)
+		return l.core.Restore([]core.Item{rec.Item})
 	})
 	memory, merr := l.disk.to.memory()
 	l.core.Recall(l.r.cfg.Clock.Now(), memory, ended)
@@ -111,7 +105,7 @@ func (l *loop) flushDisk(now clock.Instant) error {
 		d.writeAt = now.Add(diskRetry)
 		return d.broken
 	}
-	var items []core.Item
+	var records []record
 	var gone []string
 	for _, k := range slices.Sorted(maps.Keys(d.dirty)) {
 		it, ok := l.core.State(k)
@@ -119,13 +113,10 @@ func (l *loop) flushDisk(now clock.Instant) error {
 			gone = append(gone, k)
 			continue
 		}
-		if e, ended := l.core.Ended(k); ended {
-			it.Bytes = appendEnd(nil, e)
-		}
-		items = append(items, it)
+		records = append(records, record{it, l.core.Ended(k)})
 	}
 	l.stats.DurableWrites++
-	if err := d.to.write(l.core.Memory(now), items, gone...); err != nil {
+	if err := d.to.write(l.core.Memory(now), records, gone...); err != nil {
 		l.stats.DurableErrors++
 		if d.stampAt = now.Add(diskRetry); len(d.dirty) > 0 {
 			d.writeAt = d.stampAt

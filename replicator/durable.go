@@ -1,7 +1,6 @@
 package replicator
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -11,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/replicator/core"
-	"github.com/zeebo/xxh3"
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )
@@ -39,7 +36,8 @@ type DurableConfig struct {
 	// (one for all changes that came meanwhile) of added latency. With 50 ms, a power
 	// cut of all members at once loses what was written in the last 50 ms.
 	Sync time.Duration
-	// Retain is for how long the deletion of a key is remembered at least, counted while
+	// Retain is for how long the deletion of a key, or of an entry of an LWWMap, is
+	// remembered at least, counted while
 	// members run: so long may a member be away and its file still be taken in. One that
 	// was away for longer, while others went on and forgot deletions, is set aside (see
 	// Durable). Longer costs about 200 bytes for each key deleted meanwhile. Default 7
@@ -63,8 +61,8 @@ const RetainMin = time.Hour
 // some thousand entries are what it is for. A file may come back after any time and
 // in any cluster of its owner, so what it holds is merged, never taken for the
 // newest. A deleted key is therefore remembered for Retain, at about 200 bytes, or
-// until there are Limits.Tombstones of them. What is removed inside a value costs
-// nothing, but for entries of LWWMaps, about 50 bytes for ever.
+// until there are Limits.Tombstones of them; so is a deleted entry of an LWWMap. What
+// is removed inside other values costs nothing.
 //
 // A file whose node was away for so long that it may lack a deletion which all others
 // have forgotten is not merged: nobody could tell which of its keys are deleted ones.
@@ -82,6 +80,7 @@ type Durable struct {
 var (
 	metaBucket = []byte("peerage")
 	keyBucket  = []byte("keys")
+	ageBucket  = []byte("ages") // made when there is something to put in
 	formatKey  = []byte("format")
 	ownerKey   = []byte("owner")
 	memoryKey  = []byte("memory")
@@ -142,7 +141,7 @@ func (d *Durable) open() (err error) {
 	if fresh {
 		return d.db.Update(d.found)
 	}
-	return d.db.View(func(tx *bbolt.Tx) error { return d.load(tx, func(core.Item) error { return nil }) })
+	return d.db.View(func(tx *bbolt.Tx) error { return d.load(tx, func(record) error { return nil }) })
 }
 
 // found writes what says whose file this is.
@@ -158,12 +157,12 @@ func (d *Durable) found(tx *bbolt.Tx) error {
 }
 
 // read calls f with every key that the file has.
-func (d *Durable) read(f func(core.Item) error) error {
+func (d *Durable) read(f func(record) error) error {
 	return guarded(func() error { return d.db.View(func(tx *bbolt.Tx) error { return d.load(tx, f) }) })
 }
 
-func (d *Durable) load(tx *bbolt.Tx, f func(core.Item) error) error {
-	meta, keys := tx.Bucket(metaBucket), tx.Bucket(keyBucket)
+func (d *Durable) load(tx *bbolt.Tx, f func(record) error) error {
+	meta, keys, ages := tx.Bucket(metaBucket), tx.Bucket(keyBucket), tx.Bucket(ageBucket)
 	if meta == nil || keys == nil {
 		return errors.New("not a file of durable keys")
 	}
@@ -174,11 +173,15 @@ func (d *Durable) load(tx *bbolt.Tx, f func(core.Item) error) error {
 		return fmt.Errorf("belongs to %q, not to %q", got, d.cfg.Owner)
 	}
 	return keys.ForEach(func(k, v []byte) error {
-		it, err := readRecord(string(k), v)
+		var age []byte
+		if ages != nil {
+			age = ages.Get(k)
+		}
+		rec, err := readRecord(string(k), v, age)
 		if err != nil {
 			return fmt.Errorf("damaged: key %q: %w", k, err)
 		}
-		return f(it)
+		return f(rec)
 	})
 }
 
@@ -196,6 +199,9 @@ func (d *Durable) memory() (m core.Memory, err error) {
 			if r.Left() > 0 {
 				m = core.Memory{Current: r.Uvarint(), Horizon: r.Uvarint(), Base: r.Uvarint(), Lived: r.Uvarint()}
 			}
+			if r.Left() > 0 { // not in files from before ends of entries were forgotten
+				m.Ceiling = r.Uvarint()
+			}
 			return r.Done()
 		})
 	})
@@ -203,7 +209,7 @@ func (d *Durable) memory() (m core.Memory, err error) {
 }
 
 func appendMemory(b []byte, m core.Memory) []byte {
-	for _, v := range []uint64{m.Current, m.Horizon, m.Base, m.Lived} {
+	for _, v := range []uint64{m.Current, m.Horizon, m.Base, m.Lived, m.Ceiling} {
 		b = wire.AppendUvarint(b, v)
 	}
 	return b
@@ -220,8 +226,10 @@ func (d *Durable) setAside(now time.Time) (path string, err error) {
 			return err
 		}
 		return d.db.Update(func(tx *bbolt.Tx) error {
-			if err := tx.DeleteBucket(keyBucket); err != nil {
-				return err
+			for _, name := range [][]byte{keyBucket, ageBucket} {
+				if err := tx.DeleteBucket(name); err != nil && !errors.Is(err, berrors.ErrBucketNotFound) {
+					return err
+				}
 			}
 			_, err := tx.CreateBucket(keyBucket)
 			return errors.Join(err, tx.Bucket(metaBucket).Delete(memoryKey))
@@ -244,21 +252,20 @@ func synced(path string) error {
 	return nil
 }
 
-// write stores items, takes others out, and syncs the file.
-func (d *Durable) write(m core.Memory, items []core.Item, gone ...string) error {
+// write stores records, takes others out, and syncs the file.
+func (d *Durable) write(m core.Memory, records []record, gone ...string) error {
 	err := guarded(func() error {
 		return d.db.Update(func(tx *bbolt.Tx) error {
-			b := tx.Bucket(keyBucket)
 			if err := tx.Bucket(metaBucket).Put(memoryKey, appendMemory(nil, m)); err != nil {
 				return err
 			}
 			for _, key := range gone {
-				if err := b.Delete([]byte(key)); err != nil {
+				if err := errors.Join(tx.Bucket(keyBucket).Delete([]byte(key)), dropAges(tx, []byte(key))); err != nil {
 					return err
 				}
 			}
-			for _, it := range items {
-				if err := b.Put([]byte(it.Key), appendRecord(nil, it)); err != nil {
+			for i := range records {
+				if err := records[i].put(tx); err != nil {
 					return err
 				}
 			}
@@ -273,42 +280,3 @@ func (d *Durable) write(m core.Memory, items []core.Item, gone ...string) error 
 
 // Close closes the file. The replicator that uses it must have been closed before.
 func (d *Durable) Close() error { return d.db.Close() }
-
-// Of a deleted key, the value is when that was.
-
-func appendEnd(b []byte, e core.Ended) []byte {
-	return wire.AppendUvarint(wire.AppendUvarint(b, e.Since), e.Lived)
-}
-
-func readEnd(it core.Item) (e core.Ended, err error) {
-	r := wire.NewReader(it.Bytes)
-	e = core.Ended{Key: it.Key, Since: r.Uvarint(), Lived: r.Uvarint()}
-	return e, r.Done()
-}
-
-// appendRecord writes a checksum over key and rest, generation, kind, value.
-func appendRecord(b []byte, it core.Item) []byte {
-	rest := append(binary.AppendUvarint(nil, it.Gen), byte(it.Kind))
-	rest = append(rest, it.Bytes...)
-	return append(binary.BigEndian.AppendUint64(b, checksum(it.Key, rest)), rest...)
-}
-
-func checksum(key string, rest []byte) uint64 { return xxh3.HashSeed(rest, xxh3.HashString(key)) }
-
-func readRecord(key string, b []byte) (it core.Item, err error) {
-	if len(b) < 10 || binary.BigEndian.Uint64(b) != checksum(key, b[8:]) {
-		return it, errors.New("wrong checksum")
-	}
-	gen, n := binary.Uvarint(b[8:])
-	if n <= 0 || len(b) < 9+n {
-		return it, errors.New("cut short")
-	}
-	it = core.Item{Key: key, Gen: gen, Kind: crdt.Kind(b[8+n]), Bytes: append([]byte{}, b[9+n:]...)}
-	switch {
-	case it.Kind != 0:
-		_, err = crdt.Decode(it.Kind, it.Bytes)
-	case len(it.Bytes) > 0:
-		_, err = readEnd(it)
-	}
-	return it, err
-}

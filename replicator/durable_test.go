@@ -123,7 +123,7 @@ func TestFileThatWasAwayTooLongIsSetAside(t *testing.T) {
 		old := openDurable(t, copies[0], 0)
 		defer old.Close()
 		var keys []string
-		if err := old.read(func(it core.Item) error { keys = append(keys, it.Key); return nil }); err != nil || !slices.Equal(keys, []string{"keep/a", "keep/b"}) {
+		if err := old.read(func(it record) error { keys = append(keys, it.Key); return nil }); err != nil || !slices.Equal(keys, []string{"keep/a", "keep/b"}) {
 			t.Errorf("the copy has %q, %v", keys, err)
 		}
 	})
@@ -137,7 +137,7 @@ func TestFileThatCannotBeSetAsideIsLeftAlone(t *testing.T) {
 	}
 	d := openDurable(t, filepath.Join(dir, "file"), 0)
 	defer d.Close()
-	if err := d.write(core.Memory{Current: 5}, []core.Item{{Key: "keep/x", Gen: 1}}); err != nil {
+	if err := d.write(core.Memory{Current: 5}, []record{{Item: core.Item{Key: "keep/x", Gen: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(dir, dir+"elsewhere"); err != nil {
@@ -226,7 +226,7 @@ func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
 	for i := range 2000 {
 		s.Add(1, fmt.Sprint("element ", i))
 	}
-	if err := d.write(core.Memory{}, []core.Item{{Key: "keep/x", Gen: 3, Kind: crdt.KindORSet, Bytes: s.Append(nil)}, {Key: "keep/y", Gen: 1}}); err != nil {
+	if err := d.write(core.Memory{}, []record{{Item: core.Item{Key: "keep/x", Gen: 3, Kind: crdt.KindORSet, Bytes: s.Append(nil)}}, {Item: core.Item{Key: "keep/y", Gen: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := OpenDurable(DurableConfig{Path: good, Owner: "c/r", Prefixes: []string{""}, OpenWait: time.Millisecond}); err == nil || !strings.Contains(err.Error(), "another process") {
@@ -306,11 +306,11 @@ func TestChangeThatCannotBeStoredIsNotConfirmed(t *testing.T) {
 func TestFileThatDoesNotFitIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	d := openDurable(t, path, 0)
-	var items []core.Item
+	var items []record
 	for i := range 10 {
 		s := &crdt.ORSet[string]{}
 		s.Add(1, "e")
-		items = append(items, core.Item{Key: fmt.Sprint("keep/", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)})
+		items = append(items, record{Item: core.Item{Key: fmt.Sprint("keep/", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)}})
 	}
 	if err := d.write(core.Memory{}, items); err != nil {
 		t.Fatal(err)
@@ -327,7 +327,7 @@ func TestFileThatDoesNotFitIsLeftAlone(t *testing.T) {
 	d = openDurable(t, path, 0)
 	defer d.Close()
 	n := 0
-	if err := d.read(func(it core.Item) error {
+	if err := d.read(func(it record) error {
 		if it.Kind != 0 {
 			n++
 		}

@@ -1,0 +1,108 @@
+package replicator
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator/core"
+)
+
+type textMap = crdt.LWWMap[string, string]
+
+func entryOp(apply func(*textMap) *textMap) Op {
+	return core.Mutate("keep/m", crdt.KindLWWMap, 64, func(v crdt.Value) crdt.Value { return apply(v.(*textMap)) })
+}
+
+// An entry of a durable map that is deleted is remembered for Retain of running, restarts
+// included, and then neither replicas nor files have anything of it.
+func TestEndOfADurableEntryIsForgottenAcrossRestarts(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := func(c *Config, d *DurableConfig) {
+			c.GossipEvery, c.PruneEvery, d.Retain = 20*time.Second, time.Minute, time.Hour
+		}
+		life := func(d time.Duration, tombstones int, ids ...view.NodeID) {
+			t.Helper()
+			m, stop := durableClusterWith(t, dir, 0, cfg, ids...)
+			defer stop()
+			if ids[0] == 1 {
+				for _, op := range []Op{
+					entryOp(func(m *textMap) *textMap { return m.Set("a", "e", crdt.Stamp{Time: 7, Node: 1}) }),
+					entryOp(func(m *textMap) *textMap { return m.Set("b", "e", crdt.Stamp{Time: 8, Node: 1}) }),
+					entryOp(func(m *textMap) *textMap { return m.Delete("a", crdt.Stamp{Time: 9, Node: 1}) }),
+				} {
+					if err := m.nodes[1].Update(t.Context(), []Op{op}, All); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			<-time.After(d)
+			for id, r := range m.nodes {
+				vs, err := r.Get(t.Context(), []string{"keep/m"}, Local)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m := vs[0].(*textMap); m.Tombstones() != tombstones || m.Len() != 1 {
+					t.Errorf("node %d: %d entries, %d tombstones, not %d", id, m.Len(), m.Tombstones(), tombstones)
+				}
+				if s := r.Stats(); s.DurableErrors > 0 || s.SetAside > 0 {
+					t.Errorf("node %d: %d errors, %d set aside", id, s.DurableErrors, s.SetAside)
+				}
+			}
+		}
+		life(25*time.Minute, 1, 1, 2, 3)
+		<-time.After(100 * time.Hour)
+		life(25*time.Minute, 1, 11, 12, 13)
+		life(25*time.Minute, 0, 21, 22, 23)
+		life(time.Second, 0, 31, 32, 33)
+		for i := range 3 {
+			d := openDurable(t, filepath.Join(dir, fmt.Sprint("file", i)), 0)
+			if err := d.read(func(r record) error {
+				v, err := crdt.Decode(r.Kind, r.Bytes)
+				if m := v.(*textMap); m.Tombstones() != 0 || len(r.ended) != 0 {
+					t.Errorf("file %d has %d tombstones, %v", i, m.Tombstones(), r.ended)
+				}
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+			if m, err := d.memory(); err != nil || m.Ceiling != 9 {
+				t.Errorf("file %d: %+v, %v", i, m, err)
+			}
+			d.Close()
+		}
+	})
+}
+
+// A file from before ages of entries were kept is taken in; a damaged age is an error.
+func TestAgesInFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	d := openDurable(t, path, 0)
+	defer d.Close()
+	v := &textMap{}
+	v.Delete("a", crdt.Stamp{Time: 1})
+	rec := record{core.Item{Key: "keep/m", Kind: crdt.KindLWWMap, Bytes: v.Append(nil)}, []core.Ended{{Key: "keep/m", Inside: true, Entry: "a", Since: 3, Lived: 4}}}
+	got := func() (ended []core.Ended, err error) {
+		err = d.read(func(r record) error { ended = r.ended; return nil })
+		return ended, err
+	}
+	for _, ended := range [][]core.Ended{rec.ended, nil} {
+		rec.ended = ended
+		if err := d.write(core.Memory{}, []record{rec}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := got(); err != nil || fmt.Sprint(got) != fmt.Sprint(ended) {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	for _, ages := range [][]byte{{}, []byte("12345678abc"), sealed("keep/m", []byte{5})} {
+		if _, err := readRecord("keep/m", sealed("keep/m", append([]byte{0, byte(rec.Kind)}, rec.Bytes...)), ages); err == nil {
+			t.Errorf("%q is taken for ages", ages)
+		}
+	}
+}
