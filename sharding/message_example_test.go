@@ -74,13 +74,16 @@ func ExampleOutcomeUnknown() {
 	slow, ctx, done := alone(sharding.Type[string, string]{
 		Name: "slow", Limits: sharding.Limits{PayloadBytes: 8},
 		New: func(string) sharding.Entity[string, string] {
-			return sharding.Func(func(ctx *sharding.Context, _ string) (string, error) {
-				<-ctx.Done() // the asker's deadline has travelled
+			return sharding.Func(func(ctx *sharding.Context, what string) (string, error) {
+				if what == "wait" {
+					<-ctx.Done() // the asker's deadline has travelled
+				}
 				return "", ctx.Err()
 			})
 		},
 	})
 	defer done()
+	_, _ = slow.Ask(ctx, "x", "hello") // without a home the deadline may end the wait for it
 	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
 	_, late := slow.Ask(short, "x", "wait")

@@ -87,21 +87,21 @@ func ExamplePath() {
 	a, b := open(1, "10.0.0.1:7101"), open(2, "10.0.0.2:7101")
 	defer a.Close()
 	defer b.Close()
-	look := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	look := func(patience time.Duration) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		who, err := a.Probe(ctx, "10.0.0.2:7101")
 		fmt.Println(who.Name, errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, context.DeadlineExceeded))
 	}
 	net.Split(transport.Rejected, []string{"10.0.0.1:7101"}, []string{"10.0.0.2:7101"})
-	look()
+	look(time.Minute)
 	net.SetPath("10.0.0.2:7101", "10.0.0.1:7101", transport.Path{Cut: transport.Dropped}) // one way
 	net.SetPath("10.0.0.1:7101", "10.0.0.2:7101", transport.Path{})
-	look()
+	look(100 * time.Millisecond)
 	net.Heal()
 	net.Pause("10.0.0.2:7101") // as SIGSTOP does; and Crash, PowerOff
 	net.Resume("10.0.0.2:7101")
-	look()
+	look(time.Minute)
 	// Output:
 	//  true false
 	//  false true
