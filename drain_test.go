@@ -347,6 +347,9 @@ func TestReadinessCannotDeadLockARollingUpdate(t *testing.T) {
 			if err := next.WaitReady(ctx); err != nil {
 				t.Fatalf("new node %d is not ready while old ones run: %v\n%+v", i, err, next.Status())
 			}
+			if _, err := later[i].Ask(ctx, "x", add{1}); err != nil {
+				t.Errorf("the new type while old nodes run: %v", err)
+			}
 			if err := m.Shutdown(ctx); err != nil {
 				t.Fatal(err)
 			}

@@ -35,7 +35,7 @@
 //
 // # Where shards live
 //
-// One node per type, the most senior of the type's role, decides; Type.Strategy says
+// One node per type, the most senior of the type's role that runs it, decides; Type.Strategy says
 // how. strategy.LeastShards, the default, evens numbers out; Weighted gives each
 // node its part by Config.Capacity; ConsistentHashing keeps shards in place while
 // nodes come and go; External follows the application (Registry.Place); and anything
@@ -46,9 +46,12 @@
 // it registers: both sides log the setting and the two values, TypeStatus.Refused
 // shows it, and messages from there fail with ErrSettings. A type that is missing on
 // a node of its role is logged there, and shown as TypeStatus.Unregistered.
-// A refused node that becomes the most senior of its role coordinates all the same:
-// then those with the other settings are refused. What lives there goes on, and
-// nothing starts anywhere before that has ended, so there are never two of an entity.
+// Neither of the two coordinates the type, however senior it is: the next node does.
+// (If all that are left were refused by one that has gone, the most senior of them
+// does. And a node that joins while the coordinator dies may coordinate before anybody
+// has refused it. Then those with the other settings are refused; what lives there goes
+// on, and nothing starts anywhere before that has ended, so there are never two of an
+// entity.)
 //
 // Registry.Cluster, Where and Explain ask all nodes: what runs where, where an
 // entity is and whether it lives, and why. What nodes that hang would have said is

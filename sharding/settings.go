@@ -10,10 +10,6 @@ import (
 	"github.com/peerage-go/peerage/sharding/region"
 )
 
-// settingType stands for a type that is not there at all: that passes, with the next
-// node in office, while a setting that differs stays.
-const settingType = "type"
-
 // noteSettings logs what the cores found out about settings that differ, and
 // keeps why this node's region is not registered, for Status.
 func (sh *shell) noteSettings(t *traceLine) {
@@ -24,9 +20,15 @@ func (sh *shell) noteSettings(t *traceLine) {
 	case t.kind == region.TraceRefused:
 		sh.registered.Store(false)
 		sh.refused.Store(&t.detail)
-		if sh.path != nil && !strings.HasPrefix(t.detail, settingType) {
-			sh.path.base().differs.Store(&t.detail)
+		if sh.path == nil {
+			return
 		}
+		if strings.HasPrefix(t.detail, protocol.SettingType) {
+			// That passes, with the next node that comes, while a setting that differs stays.
+			sh.s.log.Warn("sharding: no node of the type's role runs it", "type", sh.info.name, "role", sh.info.role)
+			return
+		}
+		sh.path.base().differs.Store(&t.detail)
 		sh.s.log.Error("sharding: the coordinator does not register this node; give all nodes the same settings",
 			"type", sh.info.name, "coordinator", t.node, "difference", t.detail)
 	case t.kind == region.TraceRegistered:
@@ -40,12 +42,16 @@ func (sh *shell) noteSettings(t *traceLine) {
 // greet tells the members outside the type's role what a coordinator goes by: one
 // that coordinates the type for another role refuses it, and says so. The two would
 // never meet otherwise, and there would be two of each entity.
-func (sh *shell) greet(v *view.View) {
+func (sh *shell) greet() {
+	v := sh.view.Load()
 	if sh.office() == 0 {
-		sh.greeted = nil
+		sh.greeted, sh.greetedIn = nil, 0
 		return
 	}
-	if sh.greeted == nil {
+	if sh.greetedIn == v.Epoch {
+		return
+	}
+	if sh.greetedIn = v.Epoch; sh.greeted == nil {
 		sh.greeted = map[view.NodeID]bool{}
 	}
 	for i := range v.Members {
@@ -61,30 +67,51 @@ func (sh *shell) greet(v *view.View) {
 	}
 }
 
-// unregistered makes it visible that a type is not registered on a node of its
-// role: nobody coordinates it while that node is the most senior one of the role.
-// Both sides log it.
-func (s *Sharding) unregistered(from view.NodeID, m protocol.Message) {
+// declines returns the answer to a message for a coordinator that this node does not
+// have for the sender's role, nil if it is no such message. A nil shell is that of a
+// type of which this node knows nothing.
+func (sh *shell) declines(m protocol.Message) *protocol.Declined {
 	r, is := m.(*protocol.Register)
-	if !is || !s.cfg.Self.HasRole(r.Settings.Role) {
-		return
+	if !is || sh != nil && sh.coord != nil && sh.info.role == r.Settings.Role {
+		return nil
 	}
+	return &protocol.Declined{
+		Head:    protocol.Head{Type: r.Type, View: r.View},
+		Missing: sh == nil || sh.path == nil,
+	}
+}
+
+// decline answers a node that takes this one, of the type's role, for its coordinator:
+// the next one is to do it (protocol.Elect). That a type is not registered on a node of
+// its role is logged once.
+func (s *Sharding) decline(from view.NodeID, m protocol.Message) {
+	if d := s.promise(m); d != nil {
+		// Lost, it is said again when the region registers again.
+		_ = s.cfg.Links.Send(from, transport.Control, transport.KindCoordinator, protocol.Append(nil, d))
+	}
+}
+
+// promise returns what decline answers, nil for nothing, and keeps it in mind: the type
+// may be registered later.
+func (s *Sharding) promise(m protocol.Message) *protocol.Declined {
 	s.mu.Lock()
-	sh := s.shells[r.Type]
-	if s.closed || s.view == nil || sh != nil && sh.path != nil || protocol.Elect(s.view, r.Settings.Role) != s.cfg.Self.ID {
-		s.mu.Unlock()
-		return
+	defer s.mu.Unlock()
+	sh := s.shells[m.Header().Type]
+	d := sh.declines(m)
+	if d == nil || s.closed || s.view == nil {
+		return nil
 	}
-	if sh == nil && len(s.shells) < typesMax {
-		s.addForeign(r.Type, r.Settings.Role)
+	role := m.(*protocol.Register).Settings.Role
+	if !s.cfg.Self.HasRole(role) || sh == nil && len(s.shells) >= typesMax {
+		return nil
 	}
-	s.mu.Unlock()
-	answer := &protocol.RegisterRefused{
-		Head:     protocol.Head{Type: r.Type},
-		Conflict: protocol.Conflict{Setting: settingType, Here: "registered", There: "not, and it is that node's turn to coordinate it"},
+	if sh == nil {
+		s.addForeign(d.Type, role)
 	}
-	// Lost, it is said again when the region registers again.
-	_ = s.cfg.Links.Send(from, transport.Control, transport.KindCoordinator, protocol.Append(nil, answer))
+	// Of the view that we hold: in a later one we may be in office.
+	d.View = s.view.Epoch
+	s.declined[d.Type] = d.View
+	return d
 }
 
 // addForeign makes the shell of a type that this node does not run; called with

@@ -118,42 +118,157 @@ func TestTwoRolesOfOneTypeAreFound(t *testing.T) {
 	})
 }
 
-// The node whose turn it is to coordinate does not run the type: both sides say so.
+// A node of the role that does not run the type says so, and leaves its coordination
+// to the next; registered late, it keeps its word in the view, and coordinates
+// from the next one on.
 func TestUnregisteredTypeIsVisible(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, j := newCluster(t), newJournal()
-		var logs [2]logbook
-		a, b := c.add("a"), c.add("b")
-		a.log, b.log = logs[0].logger(), logs[1].logger()
+		var logs logbook
+		a, b, d := c.add("a"), c.add("b"), c.add("d")
+		a.log = logs.logger()
 		r := b.register(j, nil)
-		a.start()
-		b.start()
-		c.install(a, b)
-		pass(2 * time.Second)
-		st := a.s.Status()
-		if len(st) != 1 || !st[0].Unregistered || st[0].Type != "ear" {
+		d.register(j, nil)
+		for _, n := range c.nodes {
+			n.start()
+		}
+		works := func(want *node) {
+			t.Helper()
+			if _, err := r.Ask(within(t, time.Second), "x", say{"y", 1}); err != nil {
+				t.Error(err)
+			}
+			pass(time.Second)
+			for _, n := range []*node{b, d} {
+				if st := n.s.Status()[0]; st.Refused != "" || !st.Registered || st.Coordinator != want.self.ID {
+					t.Errorf("%s says %+v", n.self.Name, st)
+				}
+			}
+		}
+		c.install(a, b, d)
+		works(b)
+		if st := a.s.Status(); len(st) != 1 || !st[0].Unregistered || st[0].Type != "ear" {
 			t.Errorf("the node without the type says %+v", st)
 		}
-		if n := logs[0].count("entity type is not registered on this node"); n != 1 {
-			t.Errorf("it stands %d times in its log", n)
-		}
-		if got := b.s.Status()[0].Refused; !strings.Contains(got, "type is registered here, not") || logs[1].count(got[:20]) != 1 {
-			t.Errorf("the other node says %q", got)
-		}
-		// Registered late, it takes office, and all is well.
 		a.register(j, nil)
-		pass(3 * time.Second)
-		if _, err := r.Ask(context.Background(), "x", say{"y", 1}); err != nil {
-			t.Error(err)
-		}
-		if got := b.s.Status()[0].Refused; got != "" {
-			t.Errorf("still refused: %s", got)
+		works(b)
+		c.install(a, b, d)
+		works(a)
+		if n := logs.count("entity type is not registered on this node"); n != 1 {
+			t.Errorf("it stands %d times in the log", n)
 		}
 	})
 }
 
-// A node whose settings are refused can be the most senior of its role one day, and
-// coordinates then. It harms nothing that lives: what runs under the other settings
+// A proxy whose type no node of the role runs is told so.
+func TestATypeThatNobodyRunsIsVisible(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		a, b := c.add("a", "back"), c.add("b")
+		var logs logbook
+		b.log = logs.logger()
+		b.register(j, func(ty *Type[say, heard]) { ty.Role = "back" })
+		a.start()
+		b.start()
+		c.install(a, b)
+		pass(2 * time.Second)
+		if got := b.s.Status()[0].Refused; got != "type is registered here, not, on any node of its role there" {
+			t.Errorf("refused: %q", got)
+		}
+		if logs.count("no node of the type's role runs it") != 1 {
+			t.Error("not logged")
+		}
+	})
+}
+
+// A node that was refused for its settings does not coordinate, however senior it
+// becomes: the others go on among themselves, and it stays refused.
+func TestARefusedNodeDoesNotTakeOffice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		a, odd, odder, b, d := c.add("a"), c.add("odd"), c.add("odder"), c.add("b"), c.add("d")
+		regions := map[*node]*Region[say, heard]{}
+		for _, n := range c.nodes {
+			regions[n] = n.register(j, func(ty *Type[say, heard]) {
+				switch n {
+				case odd:
+					ty.Shards = 8
+				case odder:
+					ty.ShardOf = func(id string) ShardID { return ShardID(len(id)) % 16 }
+				}
+			})
+			n.start()
+		}
+		c.install(c.nodes...)
+		pass(time.Second)
+		all := func(from *node, n int) {
+			t.Helper()
+			for i := range 40 {
+				id := string(rune('A' + i))
+				h, err := regions[from].Ask(within(t, 2*time.Second), id, say{from.self.Name, n})
+				if err != nil || h.Node == odd.self.ID || h.Node == odder.self.ID {
+					t.Fatalf("%s, asked at %s: %+v, %v", id, from.self.Name, h, err)
+				}
+			}
+		}
+		all(b, 1)
+		c.kill(a)
+		c.install(odd, odder, b, d)
+		all(b, 2)
+		c.install(odd, odder, b, d)
+		all(d, 1)
+		pass(time.Second)
+		for _, n := range []*node{odd, odder, b, d} {
+			if st := n.s.Status()[0]; st.Coordinator != b.self.ID || (st.Refused != "") != (n == odd || n == odder) {
+				t.Errorf("%s says %+v", n.self.Name, st)
+			}
+		}
+		if _, err := regions[odd].Ask(within(t, time.Second), "A", say{"odd", 1}); !errors.Is(err, ErrSettings) {
+			t.Error(err)
+		}
+		c.kill(b)
+		c.install(odd, odder, d)
+		all(d, 2)
+	})
+}
+
+// When all who are left were refused by the one that has gone, the most senior of
+// them coordinates, and its settings count.
+func TestTheRefusedGoOnAmongThemselves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		odd, b, d := c.add("odd"), c.add("b"), c.add("d")
+		regions := map[*node]*Region[say, heard]{}
+		for _, n := range c.nodes {
+			regions[n] = n.register(j, func(ty *Type[say, heard]) {
+				if n == odd {
+					ty.Shards = 8
+				}
+			})
+			n.start()
+		}
+		c.install(odd, b, d)
+		pass(time.Second)
+		if _, err := regions[d].Ask(within(t, time.Second), "x", say{"y", 1}); !errors.Is(err, ErrSettings) {
+			t.Fatal(err)
+		}
+		c.kill(odd)
+		c.install(b, d)
+		pass(time.Second)
+		for range 2 {
+			if _, err := regions[d].Ask(within(t, time.Second), "x", say{"y", 1}); err != nil {
+				t.Error(err)
+			}
+			if got := d.s.Status()[0].Coordinator; got != b.self.ID {
+				t.Errorf("coordinated by %v", got)
+			}
+			c.install(b, d)
+			pass(time.Second)
+		}
+	})
+}
+
+// A node whose settings differ can take office all the same, before anybody has refused
+// it. It harms nothing that lives: what runs under the other settings
 // goes on where it is, for those who reach it, and nothing starts beside it, since an
 // entity of the other settings' shards may belong to any of its own. When it has
 // gone, the others go on as before.
@@ -171,7 +286,7 @@ func TestARefusedNodeInOfficeStartsNothingBesideTheOthers(t *testing.T) {
 			}))
 			n.start()
 		}
-		c.install(a, odd, b)
+		c.install(a, b)
 		pass(time.Second)
 		ids, at := make([]string, 40), map[string]*node{}
 		for i := range ids {

@@ -89,7 +89,10 @@ type Sharding struct {
 	view   *view.View
 	// floors outlive the shells of a type.
 	floors map[string]*region.Floors
-	silent map[view.NodeID]bool
+	// declined are the views up to which this node has declined to coordinate types that
+	// it did not run: it keeps its word when it runs them.
+	declined map[string]view.Epoch
+	silent   map[view.NodeID]bool
 
 	// departures are the transfers that wait for their ack, arrivals what came in.
 	departures departures
@@ -109,7 +112,7 @@ type Sharding struct {
 func Start(cfg Config) (*Sharding, error) {
 	s := &Sharding{
 		cfg: cfg, log: cfg.Logger,
-		shells: map[string]*shell{}, floors: map[string]*region.Floors{}, silent: map[view.NodeID]bool{},
+		shells: map[string]*shell{}, floors: map[string]*region.Floors{}, declined: map[string]view.Epoch{}, silent: map[view.NodeID]bool{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -224,9 +227,9 @@ func (s *Sharding) HandleCoordinator(from view.NodeID, payload []byte) {
 		s.handleQuery(from, m)
 		return
 	}
-	sh := s.shellFor(from, m)
-	if sh == nil || sh.path == nil {
-		s.unregistered(from, m)
+	sh := s.shellFor(m)
+	if sh.declines(m) != nil {
+		s.decline(from, m)
 	}
 	if sh != nil && !sh.inbox.putFrame(received{from, m}) {
 		s.overrun.Add(1)

@@ -42,11 +42,15 @@ type shell struct {
 	regionTerm, officeTerm view.Epoch
 	// inOffice is the term of the office that the coordinator holds, 0 for none.
 	inOffice atomic.Uint64
-	// greeted are the members outside the role that were told our settings.
-	greeted map[view.NodeID]bool
+	// greeted are the members outside the role that were told our settings, up to view
+	// greetedIn.
+	greeted   map[view.NodeID]bool
+	greetedIn view.Epoch
 
 	view       atomic.Pointer[view.View]
 	registered atomic.Bool
+	// elected is the coordinator's node, as far as this one knows.
+	elected atomic.Uint64
 	// refused is why the coordinator does not register this node, nil if it does.
 	refused atomic.Pointer[string]
 	term    atomic.Uint64
@@ -127,7 +131,6 @@ func (sh *shell) handle(ev any) {
 		sh.view.Store(ev.view)
 		sh.stepRegion(region.ViewChanged{View: ev.view})
 		sh.stepCoordinator(coordinator.ViewChanged{View: ev.view})
-		sh.greet(ev.view)
 	case leaseChanged:
 		sh.stepRegion(region.LeaseChanged{Valid: ev.valid})
 		sh.stepCoordinator(coordinator.LeaseChanged{Valid: ev.valid})
@@ -149,6 +152,7 @@ func (sh *shell) handle(ev any) {
 		sh.stepCoordinator(ev)
 	}
 	sh.settle()
+	sh.greet()
 }
 
 // receive takes a message to the core that it is for.
@@ -179,12 +183,15 @@ func (sh *shell) stepRegion(ev region.Event) {
 		sh.doRegion(e)
 	}
 	sh.regOut.Reset()
+	sh.elected.Store(uint64(sh.region.Coordinator()))
 }
 
 func (sh *shell) doRegion(e region.Effect) {
 	switch e := e.(type) {
 	case region.Send:
 		sh.send(e.To, e.Msg)
+	case region.Standing:
+		sh.stepCoordinator(coordinator.Standing(e))
 	case region.AbandonAll:
 		sh.abandonAll()
 	case region.Drained:
@@ -229,6 +236,9 @@ func (sh *shell) ackForUnknown(e region.Effect) {
 
 func (sh *shell) send(to view.NodeID, m protocol.Message) {
 	if to == sh.s.cfg.Self.ID {
+		if d := sh.declines(m); d != nil {
+			m = d
+		}
 		if sh.coord != nil || !protocol.ToCoordinator(m) {
 			sh.own = append(sh.own, own{m})
 		}

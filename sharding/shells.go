@@ -39,7 +39,7 @@ func (s *Sharding) newShell(info typeInfo, p dataPath) *shell {
 	if p != nil && s.cfg.Self.HasRole(info.role) && s.cfg.Store != nil {
 		sh.coord = coordinator.New(coordinator.Config{
 			Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards), ShardOf: info.print, Keeps: info.keeps,
-			Strategy: info.strategy, MinMembers: info.minMembers, MinMembersAll: s.cfg.MinMembers,
+			Strategy: info.strategy, MinMembers: info.minMembers, MinMembersAll: s.cfg.MinMembers, DeclinedIn: s.declined[info.name],
 			StopTimeout: info.stopTimeout, Rebalance: info.rebalance, RemoveAfter: s.cfg.RemoveAfter,
 		})
 	}
@@ -102,25 +102,16 @@ func (sh *shell) members() (nodes []view.NodeID) {
 // shellFor returns the shell that a message is for. A node must answer the census
 // of a type that it does not know, since it might have known it: it gets a region
 // that hosts nothing.
-func (s *Sharding) shellFor(from view.NodeID, m protocol.Message) *shell {
+func (s *Sharding) shellFor(m protocol.Message) *shell {
 	typ := m.Header().Type
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sh := s.shells[typ]
-	if sh != nil || s.closed || protocol.ToCoordinator(m) || len(s.shells) >= typesMax {
+	census, is := m.(*protocol.CensusRequest)
+	if sh != nil || s.closed || !is || len(s.shells) >= typesMax {
 		return sh
 	}
-	return s.addForeign(typ, s.roleOf(from))
-}
-
-// roleOf guesses the role of a type whose coordinator is at a node.
-func (s *Sharding) roleOf(node view.NodeID) string {
-	for _, role := range append([]string{""}, s.cfg.Self.Roles...) {
-		if protocol.Elect(s.view, role) == node {
-			return role
-		}
-	}
-	return ""
+	return s.addForeign(typ, census.Role)
 }
 
 // retire ends a shell whose type has become known; called with the mutex.

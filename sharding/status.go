@@ -16,12 +16,14 @@ type TypeStatus struct {
 	// Registered is set once a coordinator has acknowledged this node's region.
 	Registered bool
 	// Refused says why the coordinator does not register this node: a setting that
-	// must be equal on all nodes, and the two values. "" if it does.
+	// must be equal on all nodes, and the two values; or that no node of the role runs
+	// the type. "" if it does.
 	Refused string
 	// Unregistered: this node should know the type, by its role, and does not. All
 	// below is zero then.
 	Unregistered bool
-	// Coordinator is the node whose office it is in the present view.
+	// Coordinator is the node whose office it is in the present view, as far as this one
+	// knows.
 	Coordinator  view.NodeID
 	Coordinating bool
 	// Term is that of the newest coordinator heard of.
@@ -60,8 +62,8 @@ type TraceEvent struct {
 }
 
 // Ready reports whether every registered type has met its coordinator, or has been
-// told that the node whose turn it is does not know the type: that node is of an older
-// version, and goes only when this one is ready. Once true it stays so: a type that
+// told that no node of its role runs it: those may be of an older version, and go only
+// when this one is ready. Once true it stays so: a type that
 // is added later, or a coordinator that is being replaced, does not take a node out
 // of service.
 func (s *Sharding) Ready() bool {
@@ -69,7 +71,7 @@ func (s *Sharding) Ready() bool {
 		return true
 	}
 	for _, sh := range s.all() {
-		if sh.path != nil && !sh.registered.Load() && !sh.aheadOfCoordinator() {
+		if sh.path != nil && !sh.registered.Load() && !sh.runByNobody() {
 			return false
 		}
 	}
@@ -77,11 +79,10 @@ func (s *Sharding) Ready() bool {
 	return true
 }
 
-// aheadOfCoordinator reports whether the node that should coordinate the type does
-// not run it.
-func (sh *shell) aheadOfCoordinator() bool {
+// runByNobody reports whether no node that could coordinate the type runs it.
+func (sh *shell) runByNobody() bool {
 	why := sh.refused.Load()
-	return why != nil && strings.HasPrefix(*why, settingType)
+	return why != nil && strings.HasPrefix(*why, protocol.SettingType)
 }
 
 // Status returns what this node knows about all types, sorted by name. It asks
@@ -102,7 +103,7 @@ func (sh *shell) status() TypeStatus {
 	t := TypeStatus{
 		Type: sh.info.name, Role: sh.info.role, Hosting: sh.s.hosts(&sh.info),
 		Registered: sh.registered.Load(), Term: view.Epoch(sh.term.Load()),
-		Coordinator: protocol.Elect(sh.view.Load(), sh.info.role),
+		Coordinator: view.NodeID(sh.elected.Load()),
 	}
 	if why := sh.refused.Load(); why != nil {
 		t.Refused = *why

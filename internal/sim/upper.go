@@ -199,6 +199,8 @@ func (u *upper) doRegion(e region.Effect) {
 	switch e := e.(type) {
 	case region.Send:
 		u.send(e.To, e.Msg)
+	case region.Standing:
+		u.stepCoordinator(coordinator.Standing(e))
 	case region.AbandonAll:
 		u.dropInstances()
 	case region.Drained:

@@ -24,6 +24,9 @@ type Config struct {
 	ShardOf uint64
 	// Keeps is protocol.Settings.Keeps.
 	Keeps string
+	// DeclinedIn is the epoch of the last view in which this node declined to coordinate
+	// the type before it ran it (protocol.Elect), zero if it never did.
+	DeclinedIn view.Epoch
 	// Strategy places shards. Default: strategy.LeastShards{}.
 	Strategy strategy.Strategy
 	// MinMembers is how many regions must be here before the first allocation ever.
@@ -74,6 +77,17 @@ type ViewChanged struct{ View *view.View }
 // so, nothing is allocated.
 type LeaseChanged struct{ Valid bool }
 
+// Standing is what the region core of this node has learned about who may take office,
+// and gives in region.Standing. What it says of the view adds up.
+type Standing struct {
+	// Refused: the last coordinator refused this node for its settings. It declines in
+	// the views to come.
+	Refused bool
+	// Declined are candidates that have declined in View.
+	View     view.Epoch
+	Declined []view.NodeID
+}
+
 // Received is a message from a region. Only those of protocol.ToCoordinator
 // belong here.
 type Received struct {
@@ -116,6 +130,7 @@ type Rebalance struct{}
 func (Tick) event()         {}
 func (ViewChanged) event()  {}
 func (LeaseChanged) event() {}
+func (Standing) event()     {}
 func (Received) event()     {}
 func (WriteDone) event()    {}
 func (ReadDone) event()     {}

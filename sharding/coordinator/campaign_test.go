@@ -67,6 +67,9 @@ func draw(seed uint64) plan {
 	if on() {
 		p.startDelay = 40 * time.Millisecond
 	}
+	if on() {
+		p.declines = 0.5
+	}
 	return p
 }
 
@@ -289,6 +292,7 @@ func TestCampaign(t *testing.T) {
 		coordinator.TraceCancel, coordinator.TraceClaim, coordinator.TraceWriteUnknown, coordinator.TraceYield,
 		coordinator.TraceStale, coordinator.TraceOfficeLeft, coordinator.TraceDrained, coordinator.TraceNoRegion,
 		region.TraceStaleTerm, region.TraceStaleToken, region.TraceHeld, region.TraceAbandoned, region.TraceNotMember,
+		region.TraceDeclined,
 	} {
 		if marks[rare] == 0 && seedsNow() >= 1000 {
 			t.Errorf("never seen: %s", rare)

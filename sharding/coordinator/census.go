@@ -88,7 +88,7 @@ func (c *Core) widenCensus() {
 }
 
 func (c *Core) sendCensus(to view.NodeID, probe bool) {
-	m := &protocol.CensusRequest{Head: c.head()}
+	m := &protocol.CensusRequest{Head: c.head(), Role: c.cfg.Role}
 	m.Probe = probe
 	c.send(to, m)
 }

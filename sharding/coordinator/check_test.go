@@ -22,11 +22,13 @@ type checker struct {
 	last                map[message]int
 	sent, done, dropped int
 	marks               map[string]int
+	// holders are who held office, by term.
+	holders map[view.Epoch]view.NodeID
 }
 
 func (c *checker) init(w *world) {
 	*c = checker{w: w, acked: map[protocol.ShardToken]bool{}, owner: map[protocol.ShardToken]view.NodeID{},
-		newest: map[protocol.ShardID]protocol.Token{}, last: map[message]int{}, marks: map[string]int{}}
+		newest: map[protocol.ShardID]protocol.Token{}, last: map[message]int{}, marks: map[string]int{}, holders: map[view.Epoch]view.NodeID{}}
 }
 
 func (c *checker) fail(format string, args ...any) {
@@ -104,8 +106,24 @@ func (c *checker) drop(ms ...message) {
 	}
 }
 
+// office checks that a term has one holder, whoever declined.
+func (c *checker) office(n *node) {
+	if n.coord == nil || n.coord.Term() == 0 {
+		return
+	}
+	if was, ok := c.holders[n.coord.Term()]; ok && was != n.id {
+		c.fail("S7: %d holds office in term %v, and %d did", n.id, n.coord.Term(), was)
+	}
+	c.holders[n.coord.Term()] = n.id
+}
+
 // all runs after every event.
 func (c *checker) all() {
+	for _, n := range c.w.nodes {
+		if n.alive {
+			c.office(n)
+		}
+	}
 	if c.w.plan.mutant.String() != "" {
 		return
 	}

@@ -24,6 +24,11 @@ type Core struct {
 	wanted map[protocol.ShardID]string
 	// held are messages from nodes whose view is newer than ours.
 	held []Received
+	// refused is that of the newest Standing. declined are the candidates that are known
+	// to have declined in the present view; if this node is one of them, it was before
+	// it had any office in the view.
+	refused  bool
+	declined []view.NodeID
 
 	// seq is the last number drawn, in whatever term.
 	seq uint64
@@ -87,6 +92,8 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 		c.viewChanged(ev.View)
 	case LeaseChanged:
 		c.lease, c.dirty = ev.Valid, true
+	case Standing:
+		c.standing(ev)
 	case Received:
 		c.received(ev)
 	case WriteDone:

@@ -14,6 +14,7 @@
 //   - Events come in the order in which they happened on this node: the view before
 //     the lease that rests on it.
 //   - A Write that says OK is at its level, and was not fenced there.
+//   - What Standing names has declined in that view (protocol.Elect).
 //   - Messages may be lost, doubled, delayed and reordered at will.
 //
 // The package's tests run it, with the region core, through a small world of

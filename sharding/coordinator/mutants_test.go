@@ -21,6 +21,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		"no token check",
 		"Stopped without a floor",
 		"marker left out of Begin",
+		"declined for good",
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 10000; seed++ {

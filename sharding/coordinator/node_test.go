@@ -87,6 +87,9 @@ func (n *node) learn(v *view.View) {
 	n.view = v
 	n.dropLanes(v)
 	n.stepRegion(region.ViewChanged{View: v})
+	if n.w.plan.declines > 0 {
+		n.stepCoordinator(coordinator.Standing{Refused: n.w.chance(n.w.plan.declines)})
+	}
 	n.stepCoordinator(coordinator.ViewChanged{View: v})
 	if m := v.Member(n.id); m != nil && m.Status.Votes() && !n.lease {
 		n.setLease(true)
@@ -206,6 +209,8 @@ func (n *node) effect(e region.Effect) {
 	switch e := e.(type) {
 	case region.Send:
 		n.w.send(n.id, e.To, e.Msg)
+	case region.Standing:
+		n.stepCoordinator(coordinator.Standing(e))
 	case region.CloseRoute:
 		n.closePipe(e)
 	case region.SendMarker:

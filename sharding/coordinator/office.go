@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
@@ -13,6 +15,12 @@ func (c *Core) viewChanged(v *view.View) {
 		return
 	}
 	c.view = v
+	if c.declined = without(c.declined, c.cfg.Self); !c.cfg.Mutant.Is("declined for good") {
+		c.declined = nil
+	}
+	if c.refused || v.Epoch <= c.cfg.DeclinedIn {
+		c.declined = addOnce(c.declined, c.cfg.Self)
+	}
 	c.settleOffice()
 	if c.term != 0 {
 		c.dropGone()
@@ -26,10 +34,22 @@ func (c *Core) viewChanged(v *view.View) {
 	}
 }
 
-// settleOffice takes office or leaves it, as the view says. In another generation
+// standing takes in who else has declined: it may be this node's turn.
+func (c *Core) standing(ev Standing) {
+	c.refused = ev.Refused
+	if c.view == nil || ev.View != c.view.Epoch {
+		return
+	}
+	for _, n := range ev.Declined {
+		c.declined = addOnce(c.declined, n)
+	}
+	c.settleOffice()
+}
+
+// settleOffice takes office or leaves it, as the election says. In another generation
 // it is taken anew: tokens given out before may be known to nobody.
 func (c *Core) settleOffice() {
-	elected := protocol.Elect(c.view, c.cfg.Role) == c.cfg.Self
+	elected := protocol.Elect(c.view, c.cfg.Role, c.declined...) == c.cfg.Self
 	switch {
 	case !elected:
 		c.leaveOffice("another is elected")
@@ -78,6 +98,7 @@ func (c *Core) received(r Received) {
 		return
 	}
 	if c.term == 0 {
+		c.decline(r)
 		return
 	}
 	if c.view.Member(r.From) == nil {
@@ -89,6 +110,13 @@ func (c *Core) received(r Received) {
 		return
 	}
 	c.dispatch(r.From, r.Msg)
+}
+
+// decline tells who takes this node for the coordinator that it is none in this view.
+func (c *Core) decline(r Received) {
+	if _, is := r.Msg.(*protocol.Register); is && slices.Contains(c.declined, c.cfg.Self) {
+		c.send(r.From, &protocol.Declined{Head: c.head()})
+	}
 }
 
 const heldMax = 1024

@@ -92,3 +92,83 @@ func TestExternalPlacesAreFollowed(t *testing.T) {
 		t.Errorf("shard 1 in phase %v, to %v", b.c.shards[id].phase, b.c.shards[id].target)
 	}
 }
+
+// declined is what the region core says when these have declined in the present view.
+func (b *bench) declined(ids ...view.NodeID) *bench {
+	b.t.Helper()
+	return b.step(Standing{View: b.epoch, Declined: ids})
+}
+
+// A node that the last coordinator refused does not take office: it says so to those
+// who ask, and the next one takes it. When that one leaves, it declines again.
+func TestTheRefusedDecline(t *testing.T) {
+	b := newBench(t, Config{Shards: 4}, 9, 1, 2)
+	b.step(Standing{Refused: true, View: b.epoch})
+	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true}).none(count[*protocol.Declined])
+	for range 2 {
+		b.view(1, 2).none(count[Read])
+		b.hear(2, &protocol.Register{Head: b.head(), Hosts: true})
+		if m := one[*protocol.Declined](b); m.View != b.epoch || m.Missing {
+			t.Errorf("declines with %+v", m)
+		}
+		// What is learned in the middle of a view changes nothing in it.
+		b.step(Standing{Refused: false, View: b.epoch}).none(count[Read])
+		b.hear(2, &protocol.Register{Head: b.head(), Hosts: true})
+		one[*protocol.Declined](b)
+		b.step(Standing{Refused: true, View: b.epoch})
+	}
+	b.step(Standing{View: b.epoch})
+	b.view(1, 2)
+	one[Read](b)
+	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true}).none(count[*protocol.Declined])
+}
+
+// The next one takes office when all before it have declined in the very view.
+func TestOfficeGoesToTheNextCandidate(t *testing.T) {
+	b := newBench(t, Config{Shards: 4}, 8, 9, 1, 2)
+	b.declined(9).none(count[Read])
+	b.step(Standing{View: b.epoch - 1, Declined: []view.NodeID{8}}).none(count[Read])
+	b.declined(8)
+	if one[Read](b); b.c.Term() != b.epoch {
+		t.Errorf("office in term %v, the view is %v", b.c.Term(), b.epoch)
+	}
+	// In the next view it is theirs again, unless they decline again.
+	b.view(8, 9, 1)
+	if b.c.Term() != 0 {
+		t.Error("still in office")
+	}
+	b.declined(8, 9)
+	one[Read](b)
+}
+
+// If all decline, the first is in office after all; the others are not.
+func TestIfAllDeclineTheFirstTakesOffice(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		b := newBench(t, Config{Shards: 4}, 9, 1)
+		b.step(Standing{Refused: true, View: b.epoch})
+		if first {
+			b.view(1, 2)
+		} else {
+			b.view(2, 1)
+		}
+		if b.declined(2); count[Read](b) == 1 != first {
+			t.Errorf("first: %v, did %+v", first, b.did)
+		}
+	}
+	// Alone, there is nobody to ask.
+	b := newBench(t, Config{Shards: 4}, 9, 1)
+	b.step(Standing{Refused: true, View: b.epoch})
+	b.view(1)
+	one[Read](b)
+}
+
+// A node that declined before it ran the type keeps its word in that view.
+func TestAnEarlierPromiseIsKept(t *testing.T) {
+	at := view.FirstEpoch(3) + 1
+	b := newBench(t, Config{Shards: 4, DeclinedIn: at}, 1, 2).none(count[Read])
+	if b.epoch != at {
+		t.Fatalf("epoch %v", b.epoch)
+	}
+	b.view(1, 2)
+	one[Read](b)
+}

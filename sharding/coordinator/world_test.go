@@ -43,6 +43,7 @@ type plan struct {
 	viewDelay    time.Duration
 	startDelay   time.Duration
 	stopDelay    time.Duration
+	declines     float64 // probability that a node declines in a view to coordinate
 	slowStop     float64 // probability of a stop that takes longer than it may
 	// Messages: one every interval, from a random node to a random shard.
 	traffic time.Duration

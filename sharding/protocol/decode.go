@@ -67,7 +67,9 @@ func readForRegion(r *wire.Reader, kind byte, h Head) Message {
 	case kindStoppedAck:
 		return &StoppedAck{Head: h, Shards: readList(r, 3, readShardToken)}
 	case kindCensusRequest:
-		return &CensusRequest{Head: h}
+		return &CensusRequest{Head: h, Role: r.String("role", TypeBytesMax)}
+	case kindDeclined:
+		return &Declined{Head: h, Missing: r.Bool()}
 	case kindDrained:
 		return &Drained{Head: h, Left: readUint32(r)}
 	case kindQuery:

@@ -38,6 +38,10 @@ func Append(b []byte, m Message) []byte {
 		b = wire.AppendString(b, m.Conflict.Setting)
 		b = wire.AppendString(b, m.Conflict.Here)
 		return wire.AppendString(b, m.Conflict.There)
+	case *CensusRequest:
+		return wire.AppendString(b, m.Role)
+	case *Declined:
+		return wire.AppendBool(b, m.Missing)
 	case *Query:
 		return appendQuery(b, m)
 	case *Answer:

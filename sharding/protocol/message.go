@@ -47,12 +47,19 @@ type Register struct {
 }
 
 // RegisterRefused says that the sender's settings of the type are not those of
-// the receiver's node, which is not registered: it is told of no homes, and gets
-// no shards. The coordinator sends it, or the shell of a node that should
-// coordinate the type and does not run it.
+// the coordinator's, which does not register it: it is told of no homes, and gets no
+// shards.
 type RegisterRefused struct {
 	Head
 	Conflict Conflict
+}
+
+// Declined says that its sender does not take office in the view that Head.View names,
+// unless all candidates decline. It answers Register. See Elect.
+type Declined struct {
+	Head
+	// Missing: the sender does not run the type.
+	Missing bool
 }
 
 // RegisterAck says that the sender is in office and has noted the region.
@@ -123,7 +130,11 @@ type StoppedAck struct {
 
 // CensusRequest asks a node what it hosts. From then on it refuses orders of
 // lower terms.
-type CensusRequest struct{ Head }
+type CensusRequest struct {
+	Head
+	// Role is the type's, for a node that does not run it.
+	Role string
+}
 
 // CensusReport is the answer. It registers its sender as well.
 type CensusReport struct {
@@ -184,6 +195,7 @@ const (
 	kindCensusRequest
 	kindDrained
 	kindRegisterRefused
+	kindDeclined
 	// Those behind it are for the shell.
 	kindQueries
 	kindQuery
@@ -198,8 +210,8 @@ var names = [kindsEnd]string{
 	kindRegisterAck: "RegisterAck", kindHomes: "Homes", kindHostShards: "HostShards",
 	kindBegin: "Begin", kindHandOff: "HandOff", kindStoppedAck: "StoppedAck",
 	kindCensusRequest: "CensusRequest", kindDrained: "Drained",
-	kindRegisterRefused: "RegisterRefused",
-	kindQuery:           "Query", kindAnswer: "Answer",
+	kindRegisterRefused: "RegisterRefused", kindDeclined: "Declined",
+	kindQuery: "Query", kindAnswer: "Answer",
 }
 
 func (*Register) kind() byte      { return kindRegister }
@@ -221,5 +233,6 @@ func (*CensusRequest) kind() byte { return kindCensusRequest }
 func (*Drained) kind() byte       { return kindDrained }
 
 func (*RegisterRefused) kind() byte { return kindRegisterRefused }
+func (*Declined) kind() byte        { return kindDeclined }
 func (*Query) kind() byte           { return kindQuery }
 func (*Answer) kind() byte          { return kindAnswer }

@@ -34,7 +34,8 @@ func samples() []Message {
 		&Begin{h, sts},
 		&HandOff{h, 10 * time.Second, []HandOffOrder{{1, t1, t2, 12}}},
 		&StoppedAck{h, sts},
-		&CensusRequest{h},
+		&CensusRequest{h, "backend"},
+		&Declined{h, true},
 		&Drained{h, 17},
 		&Query{h, 3, 5, true, "ada"},
 		&Answer{h, 3, true, true, true, s, 7, true, []ShardLoad{{1, t1, 9}}, []Event{{7, -1, true, true, 11, t2, "kind", "detail"}}},
@@ -181,6 +182,29 @@ func TestElect(t *testing.T) {
 	}
 	if Elect(nil, "a") != 0 {
 		t.Error("no view elects somebody")
+	}
+}
+
+func TestElectAmongThoseWhoDoNotDecline(t *testing.T) {
+	v := &view.View{}
+	for id, s := range []view.Status{view.Leaving, view.Up, view.Up, view.Joining, view.Leaving} {
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(id + 1)}, Status: s})
+	}
+	for _, c := range []struct {
+		declined []view.NodeID
+		want     view.NodeID
+		all      bool
+	}{
+		{nil, 2, false},
+		{[]view.NodeID{2}, 3, false},
+		{[]view.NodeID{3, 9}, 2, false},
+		{[]view.NodeID{3, 2}, 1, false},
+		{[]view.NodeID{1, 3, 2}, 5, false},
+		{[]view.NodeID{5, 1, 3, 2}, 2, true},
+	} {
+		if got, all := Elect(v, "", c.declined...), AllDeclined(v, "", c.declined); got != c.want || all != c.all {
+			t.Errorf("without %v: %v, all declined %v, want %v, %v", c.declined, got, all, c.want, c.all)
+		}
 	}
 }
 

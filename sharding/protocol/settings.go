@@ -7,10 +7,13 @@ import (
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
-// Settings are what a node says of the type when it registers. The zero value
-// says that it does not run the type.
+// SettingType stands, as Conflict.Setting, for a type that a node does not run at all.
+const SettingType = "type"
+
+// Settings are what a node says of the type when it registers.
 type Settings struct {
-	// Shards and Role must be equal on all nodes.
+	// Shards and Role must be equal on all nodes. Shards are zero where the type is not
+	// run.
 	Shards uint32
 	Role   string
 	// Capacity is the node's own: how many shards it can carry, in relation to

@@ -145,6 +145,14 @@ type Send struct {
 	Msg protocol.Message
 }
 
+// Standing tells the coordinator core of this node who may take office: see
+// coordinator.Standing, which it becomes.
+type Standing struct {
+	Refused  bool
+	View     view.Epoch
+	Declined []view.NodeID
+}
+
 // Marker goes down the message connection to Owner, behind everything sent there
 // for the shard. The owner's shell answers it with shard and token when all
 // before it is queued at the entities, or was refused; MarkerAcked brings that
@@ -206,6 +214,7 @@ type AbandonAll struct{}
 type Drained struct{}
 
 func (Send) effect()       {}
+func (Standing) effect()   {}
 func (CloseRoute) effect() {}
 func (SendMarker) effect() {}
 func (OpenRoute) effect()  {}
@@ -243,6 +252,7 @@ type TraceEvent struct {
 const (
 	TraceRegistered   = "registered"
 	TraceRefused      = "registration refused"
+	TraceDeclined     = "office declined"
 	TraceStart        = "shard start"
 	TraceHosted       = "shard hosted"
 	TraceStop         = "shard stop"

@@ -22,6 +22,13 @@ type Core struct {
 	held []Received
 
 	office link
+	// declined are the candidates that have declined in the present view, missing counts
+	// those of them that do not run the type. unfit: the last coordinator that said
+	// anything about it refused us.
+	declined []view.NodeID
+	missing  int
+	unfit    bool
+
 	routes []route
 	hosts  []host
 	// wanted, marked and hosting count the routes that messages wait for, the markers

@@ -1,6 +1,7 @@
 package region
 
 import (
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -29,11 +30,8 @@ func (c *Core) viewChanged(v *view.View) {
 	if v == nil || c.view != nil && v.Epoch <= c.view.Epoch {
 		return
 	}
-	c.view = v
-	if n := protocol.Elect(v, c.cfg.Role); n != c.office.node || c.office.term.Generation() != v.Epoch.Generation() {
-		c.office = link{node: n}
-	}
-	c.office.wait = c.cfg.Retry
+	c.view, c.declined, c.missing = v, nil, 0
+	c.elect()
 	if c.nextResend == 0 {
 		// Floors may have brought something to report along.
 		c.nextResend = c.now.Add(c.cfg.Resend)
@@ -42,6 +40,47 @@ func (c *Core) viewChanged(v *view.View) {
 	c.register()
 	c.askAll()
 	c.replay()
+}
+
+// elect turns to the coordinator, as far as we know who declines.
+func (c *Core) elect() {
+	if n := protocol.Elect(c.view, c.cfg.Role, c.declined...); n != c.office.node || c.office.term.Generation() != c.view.Epoch.Generation() {
+		c.office = link{node: n}
+	}
+	c.office.wait = c.cfg.Retry
+}
+
+// hasDeclined turns to the next candidate, if it is in our view that the one we asked
+// has declined. That it is no turn of ours is said in the same way.
+func (c *Core) hasDeclined(from view.NodeID, m *protocol.Declined) {
+	if c.view == nil || m.View != c.view.Epoch || from != c.office.node || slices.Contains(c.declined, from) {
+		return
+	}
+	c.declined = append(c.declined, from)
+	if m.Missing {
+		c.missing++
+	}
+	c.trace(TraceDeclined, from, protocol.Token{Term: c.office.term}, "")
+	c.tellStanding()
+	c.elect()
+	c.register()
+	if c.missing == len(c.declined) && protocol.AllDeclined(c.view, c.cfg.Role, c.declined) {
+		c.notRegistered(c.office.node, protocol.Conflict{Setting: protocol.SettingType, Here: "registered", There: "not, on any node of its role"})
+	}
+}
+
+// tellStanding tells our own coordinator core what it cannot know.
+func (c *Core) tellStanding() {
+	c.do(Standing{Refused: c.unfit, View: c.epoch(), Declined: slices.Clone(c.declined)})
+}
+
+// setFit notes what a coordinator thinks of our settings.
+func (c *Core) setFit(fit bool) {
+	if c.unfit == !fit {
+		return
+	}
+	c.unfit = !fit
+	c.tellStanding()
 }
 
 // register says that we are here, and arranges to say it again.
@@ -60,7 +99,7 @@ func (c *Core) register() {
 // settings are what must be equal on all nodes, and what this one can carry.
 func (c *Core) settings() protocol.Settings {
 	if c.cfg.Foreign {
-		return protocol.Settings{}
+		return protocol.Settings{Role: c.cfg.Role}
 	}
 	return protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role, Capacity: c.cfg.Capacity, ShardOf: c.cfg.ShardOf, Keeps: c.cfg.Keeps}
 }
@@ -73,6 +112,12 @@ func (c *Core) registerRefused(from view.NodeID, why protocol.Conflict) {
 	}
 	// A census counts as an acquaintance; this overrides it.
 	c.office.registered = false
+	c.setFit(false)
+	c.notRegistered(from, why)
+}
+
+// notRegistered says once why.
+func (c *Core) notRegistered(from view.NodeID, why protocol.Conflict) {
 	if why == c.office.refused {
 		return
 	}
@@ -102,9 +147,13 @@ func (c *Core) heard(from view.NodeID, term view.Epoch) {
 // or a later one: whoever the coordinator took for gone is gone for us as well.
 func (c *Core) received(r Received) {
 	h := r.Msg.Header()
-	if m, is := r.Msg.(*protocol.RegisterRefused); is {
-		// It orders nothing and comes without a term from a node that has no
-		// coordinator.
+	switch m := r.Msg.(type) {
+	// These order nothing, and their term may be none, or that of another role's
+	// coordinator.
+	case *protocol.Declined:
+		c.hasDeclined(r.From, m)
+		return
+	case *protocol.RegisterRefused:
 		c.registerRefused(r.From, m.Conflict)
 		return
 	}
@@ -151,7 +200,9 @@ func (c *Core) raiseTerm(term view.Epoch) {
 func (c *Core) dispatch(r Received) {
 	switch m := r.Msg.(type) {
 	case *protocol.RegisterAck:
-		c.heard(r.From, m.Term)
+		if c.heard(r.From, m.Term); r.From == c.office.node {
+			c.setFit(true)
+		}
 	case *protocol.Homes:
 		c.homes(m)
 	case *protocol.HostShards:
