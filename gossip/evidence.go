@@ -21,7 +21,10 @@ const (
 	// then more is asked for. What it guards against is a firewall of our own that
 	// rejects for an instant, while its rules are replaced: a card or cable that is gone
 	// gives time-outs, and no refusals. No span guards against one that goes on
-	// rejecting; CrashEvidence does. All of it is time that the last of n waits.
+	// rejecting; CrashEvidence does. All of it is time that the last of n waits, so it
+	// counts from the first refusal by any that broke with the one in question: how long
+	// we have been refused is about us. Processes that are killed at the same instant end
+	// one after the other.
 	refusalsMinSuspectSelf  = 3
 	refusalsSpanSuspectSelf = 50 * time.Millisecond
 	selfSuspectWindow       = 150 * time.Millisecond
@@ -226,14 +229,11 @@ func (e *evidence) refused(now clock.Instant, p *peerLinks, c transport.Class, a
 
 // conclude proves p gone when the refusals suffice.
 func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
-	if p.proof != 0 || !p.reached || !p.member || p.lostAt == 0 {
+	if p.proof != 0 || !p.reached || !p.member || p.refusals < refusalsMin || now.Sub(p.firstRefusal) < refusalsSpan {
 		return
 	}
-	least, span := refusalsMin, refusalsSpan
-	if e.suspectSelf(p) {
-		least, span = refusalsMinSuspectSelf, refusalsSpanSuspectSelf
-	}
-	if p.refusals < least || now.Sub(p.firstRefusal) < span {
+	if suspect, since := e.suspectSelf(p); suspect &&
+		(p.refusals < refusalsMinSuspectSelf || now.Sub(since) < refusalsSpanSuspectSelf) {
 		return
 	}
 	if p.in != [transportClasses]bool{} && now.Sub(p.lostAt) < readOut {
@@ -243,19 +243,28 @@ func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
 }
 
 // suspectSelf reports whether more than half of our links to members, and not just
-// the only one, broke about when the one to p did.
-func (e *evidence) suspectSelf(p *peerLinks) bool {
+// the only one, broke about when the one to p did, which is refused, and since when
+// those that broke with it are.
+func (e *evidence) suspectSelf(p *peerLinks) (suspect bool, since clock.Instant) {
 	links, together := 0, 0
+	since = p.firstRefusal
 	for _, q := range e.peers {
 		if !q.member || !q.met {
 			continue
 		}
 		links++
-		if q.lostAt != 0 && q.lostAt.Sub(p.lostAt).Abs() < selfSuspectWindow {
+		if q.lostAt == 0 {
+			continue
+		}
+		apart := q.lostAt.Sub(p.lostAt).Abs()
+		if apart < selfSuspectWindow {
 			together++
 		}
+		if apart < refusalsSpanSuspectSelf && q.refusals > 0 {
+			since = min(since, q.firstRefusal)
+		}
 	}
-	return links > 1 && 2*together > links
+	return links > 1 && 2*together > links, since
 }
 
 // prove takes a proof of p's death.
@@ -422,7 +431,7 @@ func (e *evidence) deadline(now clock.Instant) clock.Instant {
 		if at := p.lostAt.Add(unreachableAfter); now.Before(at) {
 			d = clock.Min(d, at)
 		}
-		if p.refusals > 0 && p.proof == 0 {
+		if p.refusals > 0 { // also of one that is proven: others may wait for its time
 			for _, at := range []clock.Instant{p.firstRefusal.Add(refusalsSpan), p.firstRefusal.Add(refusalsSpanSuspectSelf), p.lostAt.Add(readOut)} {
 				if now.Before(at) {
 					d = clock.Min(d, at)

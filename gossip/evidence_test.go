@@ -191,6 +191,56 @@ func TestWhenMostLinksBreakAtOnceMoreIsAsked(t *testing.T) {
 	c.expect(t, "refused thrice", "dead 1: refused", "dead 2: refused")
 }
 
+// Processes that are killed at the same instant end one after the other. How long we
+// have been refused, and so whether the fault is ours, begins with the first of them;
+// each still needs its own refusals.
+func TestTheLastToBreakWaitsWithTheFirst(t *testing.T) {
+	c := newCourt(3)
+	one, two, three := c.peerOf(1), c.peerOf(2), c.peerOf(3)
+	c.on(one, lost, acceptedLost, refused)
+	c.on(two, lost, acceptedLost, refused)
+	c.pass(15 * time.Millisecond)
+	c.on(three, lost, acceptedLost, refused)
+	for range 2 {
+		c.pass(10 * time.Millisecond)
+		for _, p := range []transport.Peer{one, two, three} {
+			c.on(p, refused)
+		}
+	}
+	c.expect(t, "refused thrice, for 35 ms")
+	if d := c.deadline(c.now); d != c.now.Add(15*time.Millisecond) {
+		t.Errorf("it looks again after %v", d.Sub(c.now))
+	}
+	c.pass(15 * time.Millisecond)
+	slices.Sort(c.said)
+	c.expect(t, "50 ms after the first refusal", "dead 1: refused", "dead 2: refused", "dead 3: refused")
+
+	c = newCourt(3)
+	c.on(one, lost, acceptedLost, refused, refused, refused)
+	c.on(two, lost, acceptedLost, refused, refused, refused)
+	c.pass(45 * time.Millisecond)
+	c.on(three, lost, acceptedLost, refused, refused)
+	c.pass(10 * time.Millisecond)
+	c.on(three, refused)
+	slices.Sort(c.said)
+	c.expect(t, "refused thrice within 10 ms", "dead 1: refused", "dead 2: refused")
+	c.pass(10 * time.Millisecond)
+	c.expect(t, "and for 20 ms", "dead 3: refused")
+
+	// One that broke long before says nothing of what befalls us now.
+	c = newCourt(3)
+	c.on(one, lost, acceptedLost, refused, refused, refused)
+	c.pass(refusalsSpanSuspectSelf)
+	c.expect(t, "one of three", "dead 1: refused")
+	c.on(two, lost, acceptedLost, refused, refused, refused)
+	c.on(three, lost, acceptedLost, refused, refused, refused)
+	c.pass(refusalsSpanSuspectSelf - time.Millisecond)
+	c.expect(t, "two more, for less than 50 ms")
+	c.pass(time.Millisecond)
+	slices.Sort(c.said)
+	c.expect(t, "for 50 ms", "dead 2: refused", "dead 3: refused")
+}
+
 func TestTheOracleIsAskedAboutTheUnreachable(t *testing.T) {
 	c := newCourt(3)
 	p := c.peerOf(1)

@@ -53,8 +53,9 @@ type Config struct {
 	// BackoffMin and BackoffMax bound the wait between attempts to connect: the
 	// first comes at once, the n-th after min(BackoffMin * 2^(n-2), BackoffMax), of
 	// which up to a quarter is taken off to spread the peers. Defaults 10 ms and
-	// 1 s: refusals come after 0, 10, 30, 70, 150 ms, so tens of milliseconds show
-	// several; and a returned peer is found within 1 s.
+	// 1 s: refusals come after 0, 10, 30, 70, 150 ms, also after a hang-up or another
+	// failure, so tens of milliseconds show several; and a returned peer is found
+	// within 1 s.
 	BackoffMin, BackoffMax time.Duration
 
 	// StrangersMax bounds the accepted connections whose handshake is not done yet;

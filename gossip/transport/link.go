@@ -148,15 +148,20 @@ func (l *link) run() {
 	defer l.cancel()
 	// fails counts attempts that failed in a row, young the connections in a row
 	// that did not last: the first attempt after a loss waits for nothing.
-	fails, young := 0, 0
+	fails, young, refused := 0, 0, false
 	for l.awaitInterest() && l.pause(l.backoff(fails+max(young-1, 0))) {
 		conn, err := l.connect()
 		if err != nil {
+			if !refused && isRefused(err) {
+				// What failed before in another way, such as a hang-up by a process that is
+				// just dying, must not make the refusals come late, which prove its death.
+				refused, fails = true, 0
+			}
 			fails++
 			l.failed(err)
 			continue
 		}
-		fails = 0
+		fails, refused = 0, false
 		since := time.Now()
 		err = l.serve(conn)
 		young++
@@ -325,11 +330,13 @@ func failureEvent(p Peer, c Class, cause error) PeerEvent {
 	switch {
 	case errors.As(cause, &other):
 		return PeerEvent{Peer: other.peer, Class: c, Type: OtherNode, Err: cause, Former: p.ID}
-	case errors.Is(cause, syscall.ECONNREFUSED):
+	case isRefused(cause):
 		return PeerEvent{Peer: p, Class: c, Type: Refused, Err: cause}
 	}
 	return PeerEvent{Peer: p, Class: c, Type: DialFailed, Err: cause}
 }
+
+func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // whyLocked returns the reason for what is dropped now.
 func (l *link) whyLocked(otherwise DropReason) DropReason {
