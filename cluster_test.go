@@ -113,9 +113,10 @@ func (c *cluster) close() {
 func (c *cluster) ready(ms ...*member) {
 	c.t.Helper()
 	c.until(20*time.Second, fmt.Sprintf("%d nodes are ready", len(ms)), func() bool {
+		first := ms[0].View()
 		for _, m := range ms {
 			v := m.View()
-			if v == nil || len(v.WithRole("")) != len(ms) || !m.Ready() || v.Epoch != ms[0].View().Epoch {
+			if v == nil || first == nil || len(v.WithRole("")) != len(ms) || !m.Ready() || v.Epoch != first.Epoch {
 				return false
 			}
 		}

@@ -41,7 +41,8 @@ func Min(i, j Instant) Instant {
 // of testing/synctest nobody can tell the difference. In a bubble time stands still while
 // anybody runs, so that such a timer is never due at once. Go 1.26 runs one that is on the
 // goroutine that arms or awaits it, beside those that others run: with -race that crashes
-// (golang/go issue 78156).
+// (golang/go issue 78156). So does one that came due while its goroutine waited for
+// something else: arm timers right before they are awaited.
 func Ahead(d time.Duration) time.Duration { return max(d, 1) }
 
 // Clock is what shells read time from. Implementations are safe for concurrent
