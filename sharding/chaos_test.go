@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +24,8 @@ type chaos struct {
 	j      *journal
 	alive  []*node
 	region map[*node]*Region[say, heard]
+	// accepted are the tells that ended without an error, ran those that a handler saw.
+	accepted, ran atomic.Uint64
 }
 
 func (c *chaos) join() {
@@ -54,7 +58,42 @@ func (w *witness) Handle(ctx *Context, s say) (heard, error) {
 			w.c.t.Errorf("%s runs on %s while %s hosts its shard with a lease", w.id, w.n.self.Name, o.self.Name)
 		}
 	}
+	w.c.ran.Add(1)
 	return w.ear.Handle(ctx, s)
+}
+
+// sums returns what does not add up, "" if all does (S10), when nothing is on its way
+// any more: what was told is handled, dropped for a reason, buffered, or was lost with a
+// connection. Nothing but tells may have been sent before.
+func (c *chaos) sums() string {
+	var sent, handled, dropped, buffered uint64
+	for _, n := range c.nodes {
+		if !slices.Contains(c.alive, n) {
+			// It was removed: what waits in its mailboxes will not run.
+			if err := n.s.Close(context.Background()); err != nil {
+				c.t.Error(err)
+			}
+		}
+		s := c.region[n].Stats()
+		for _, k := range s.Sent {
+			sent += k
+		}
+		for why, k := range s.Dropped {
+			switch Reason(why) {
+			case DropPanicked, DropHandlerError, DropReplyLate, DropBufferFull:
+				// Those were handled, or were never sent.
+			default:
+				dropped += k
+			}
+		}
+		handled, buffered = handled+s.Handled, buffered+uint64(s.Buffered)
+	}
+	lost := c.told.Load()
+	if sent == c.accepted.Load() && handled == c.ran.Load() && sent == handled+dropped+buffered+lost {
+		return ""
+	}
+	return fmt.Sprintf("S10: %d tells were accepted and %d ran; %d count as sent, %d as handled, %d as dropped, %d as buffered; connections lost %d",
+		c.accepted.Load(), c.ran.Load(), sent, handled, dropped, buffered, lost)
 }
 
 // explain logs the history of the shards that a node should not host any more.
@@ -135,18 +174,54 @@ func TestChaosKeepsOrderAndSingleInstances(t *testing.T) {
 	}
 	for seed := first; seed < first+uint64(count); seed++ {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T) { runChaos(t, seed) })
+			bubble(t, func(t *testing.T) {
+				c := newChaos(t, seed)
+				c.rage()
+				if wrong := c.sums(); wrong != "" {
+					t.Error(wrong)
+				}
+				c.heals()
+			})
 		})
 	}
 }
 
-func runChaos(t *testing.T, seed uint64) {
+// A network that loses a told message now and then, and says nothing, is found out.
+func TestSumsMissWhatIsLostUnseen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, lost := newChaos(t, 1), 0
+		tells := 0
+		c.eat = func(frame []byte) bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if frame[0] != byte(frameTell) {
+				return false
+			}
+			if tells++; tells%500 > 0 {
+				return false
+			}
+			lost++
+			return true
+		}
+		c.rage()
+		if wrong := c.sums(); wrong == "" || lost == 0 {
+			t.Errorf("%d messages were lost, and the sums say %q", lost, wrong)
+		}
+	})
+}
+
+func newChaos(t *testing.T, seed uint64) *chaos {
 	c := &chaos{
 		cluster: newCluster(t), t: t, rnd: rand.New(rand.NewPCG(seed, 9)), j: newJournal(),
 		region: map[*node]*Region[say, heard]{},
 	}
 	c.delay = time.Duration(c.rnd.IntN(3)) * 300 * time.Microsecond
 	c.slow = time.Duration(c.rnd.IntN(3)) * time.Millisecond
+	return c
+}
+
+// rage lets things happen under load, and waits until nothing is on its way.
+func (c *chaos) rage() {
 	for range 3 {
 		c.join()
 	}
@@ -155,7 +230,7 @@ func runChaos(t *testing.T, seed uint64) {
 	for s := range 4 {
 		sender := c.alive[s%len(c.alive)]
 		to := c.region[sender]
-		load.Go(func() { tellSteadily(ctx, sender, to, s) })
+		load.Go(func() { c.tellSteadily(ctx, sender, to, s) })
 	}
 	for range 25 {
 		pass(time.Duration(c.rnd.IntN(400)) * time.Millisecond)
@@ -163,7 +238,13 @@ func runChaos(t *testing.T, seed uint64) {
 	}
 	stop()
 	load.Wait()
-	// Everything heals: every entity answers again, and nothing waits.
+	pass(10 * time.Second)
+	synctest.Wait()
+}
+
+// heals checks that every entity answers again, and that nothing waits.
+func (c *chaos) heals() {
+	t := c.t
 	for e := range 20 {
 		r := c.region[c.some()]
 		if _, err := r.Ask(within(t, 30*time.Second), fmt.Sprint("e", e), say{fmt.Sprint("end", e), 1}, Retry()); err != nil {
@@ -185,11 +266,13 @@ func runChaos(t *testing.T, seed uint64) {
 
 // tellSteadily numbers what one sender tells each entity. A sender whose node
 // has died stops.
-func tellSteadily(ctx context.Context, n *node, to *Region[say, heard], sender int) {
+func (c *chaos) tellSteadily(ctx context.Context, n *node, to *Region[say, heard], sender int) {
 	for i := 1; ctx.Err() == nil && !n.dead.Load(); i++ {
 		for e := range 20 {
 			short, cancel := context.WithTimeout(ctx, 5*time.Second)
-			_ = to.Tell(short, fmt.Sprint("e", e), say{fmt.Sprint(sender), i})
+			if to.Tell(short, fmt.Sprint("e", e), say{fmt.Sprint(sender), i}) == nil {
+				c.accepted.Add(1)
+			}
 			cancel()
 		}
 		pass(7 * time.Millisecond)

@@ -38,6 +38,8 @@ type cluster struct {
 	loss func() bool
 	// eat may eat any frame of an entity's.
 	eat func(frame []byte) bool
+	// told are the told messages that the network lost.
+	told atomic.Uint64
 	// recordIn replaces store if it is set. perSecond is for Config.RememberedPerSecond.
 	recordIn  Store
 	perSecond int
@@ -182,6 +184,9 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 		}
 	}
 	if target == nil || target.dead.Load() {
+		if payload[0] == byte(frameRefused) {
+			n.c.noteLost(k, payload)
+		}
 		return transport.ErrUnknownPeer
 	}
 	if class == transport.Bulk && n.c.loss != nil && n.c.loss() {
@@ -194,6 +199,7 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 	cut := n.c.cuts[[2]view.NodeID{n.self.ID, to}]
 	n.c.mu.Unlock()
 	if cut {
+		n.c.noteLost(k, payload)
 		return nil
 	}
 	frame := append([]byte(nil), payload...)
@@ -206,6 +212,7 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 			pass(wait)
 		}
 		if target.dead.Load() || n.dead.Load() {
+			n.c.noteLost(k, frame)
 			return
 		}
 		if k == transport.KindEntity {
@@ -216,6 +223,16 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 	}
 	n.pipe(to<<8 | view.NodeID(class)).push(deliver)
 	return nil
+}
+
+// noteLost counts a told message that is lost with its connection, on its way or back.
+func (c *cluster) noteLost(k transport.Kind, frame []byte) {
+	if k == transport.KindEntity && frame[0] == byte(frameRefused) {
+		frame = frame[refusedHead:]
+	}
+	if k == transport.KindEntity && frame[0] == byte(frameTell) {
+		c.told.Add(1)
+	}
 }
 
 func (l links) WaitRoom(ctx context.Context, _ view.NodeID, _ transport.Class) error {
