@@ -39,6 +39,8 @@ type discovery struct {
 	// alive counts the nodes at each address that memberlist takes for living. It is
 	// kept here because memberlist's own records change under their readers.
 	alive map[string]int
+	// lonely holds a token when nobody is alive any more.
+	lonely chan struct{}
 
 	stop  chan struct{}
 	ended chan struct{}
@@ -60,7 +62,7 @@ func startDiscovery(cfg *Config, self view.Node, t transport.Transport, st *coun
 	if err != nil {
 		return nil, err
 	}
-	d := &discovery{self: self, post: post, alive: map[string]int{}, stop: make(chan struct{}), ended: make(chan struct{}), left: make(chan struct{})}
+	d := &discovery{self: self, post: post, alive: map[string]int{}, lonely: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}), left: make(chan struct{})}
 	d.tr = newGossipTransport(t, ip, port, st)
 	mc := d.config(cfg)
 	mc.Logger = bridgeLog(cfg.Logger, st)
@@ -159,6 +161,12 @@ func (d *discovery) NotifyLeave(n *memberlist.Node) {
 		if d.alive[node.Addr]--; d.alive[node.Addr] <= 0 {
 			delete(d.alive, node.Addr)
 		}
+		if len(d.alive) == 0 {
+			select {
+			case d.lonely <- struct{}{}:
+			default:
+			}
+		}
 		d.mu.Unlock()
 		d.post(faded{node.ID})
 	}
@@ -246,7 +254,8 @@ func (d *discovery) leave() {
 	})
 }
 
-// tellSome pings some nodes, until the first has answered. A ping without an answer
+// tellSome pings some nodes, until the first has answered, or there is nobody left: who
+// leaves at the same time may have gone before it answers. A ping without an answer
 // lives on for memberlist's ProbeTimeout.
 func (d *discovery) tellSome() {
 	answered := make(chan error, leaveTold)
@@ -264,10 +273,14 @@ func (d *discovery) tellSome() {
 	d.mu.Unlock()
 	late := time.NewTimer(leaveMax)
 	defer late.Stop()
-	for range min(told, leaveTold) {
+	for waiting := min(told, leaveTold); waiting > 0; {
 		select {
 		case err := <-answered:
-			if err == nil {
+			if waiting--; err == nil {
+				return
+			}
+		case <-d.lonely:
+			if d.others() == 0 {
 				return
 			}
 		case <-late.C:

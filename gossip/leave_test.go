@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 
 	"github.com/peerage-go/peerage/gossip/view"
 )
@@ -62,25 +65,29 @@ func TestSeveralLeaveAtOnce(t *testing.T) {
 		ms := c.form(5)
 		pass(3 * time.Second)
 		first, rest := leader(ms)
-		together := func(goes []*member) (longest time.Duration) {
-			took := make(chan time.Duration)
+		together := func(goes []*member) (longest, shut time.Duration) {
+			var group sync.WaitGroup
+			var mu sync.Mutex
 			for _, m := range goes {
-				go func() {
-					leave, _ := c.out(m)
-					took <- leave
-				}()
+				group.Go(func() {
+					l, s := c.out(m)
+					mu.Lock()
+					defer mu.Unlock()
+					longest, shut = max(longest, l), max(shut, s)
+				})
 			}
-			for range goes {
-				longest = max(longest, <-took)
-			}
-			return longest
+			group.Wait()
+			return longest, shut
 		}
-		three := together([]*member{first, rest[0], rest[1]})
+		three, closed3 := together([]*member{first, rest[0], rest[1]})
 		c.settled(50*time.Millisecond, rest[2:]...)
-		two := together(rest[2:])
-		t.Logf("three of five left after %v, the last two after %v", three, two)
+		two, closed2 := together(rest[2:])
+		t.Logf("three of five left after %v and closed in %v, the last two after %v and %v", three, closed3, two, closed2)
 		if three > 50*time.Millisecond || two > 50*time.Millisecond {
 			t.Error("somebody waited for a ping, or for a lease to end\n" + c.describe())
+		}
+		if closed3 > 50*time.Millisecond || closed2 > 50*time.Millisecond {
+			t.Error("somebody waited to tell one who has gone")
 		}
 	})
 }
@@ -98,19 +105,20 @@ func TestAllLeaveOneShortlyAfterTheOther(t *testing.T) {
 					pass(3 * time.Second)
 					first, order := leader(ms)
 					order = slices.Insert(order, turn, first)
-					took := make(chan time.Duration)
+					took := make(chan [2]time.Duration)
 					for i, m := range order {
 						go func() {
 							pass(time.Duration(i) * apart)
-							leave, _ := c.out(m)
-							took <- leave
+							leave, shut := c.out(m)
+							took <- [2]time.Duration{leave, shut}
 						}()
 					}
-					longest := time.Duration(0)
+					var longest, shut time.Duration
 					for range order {
-						longest = max(longest, <-took)
+						one := <-took
+						longest, shut = max(longest, one[0]), max(shut, one[1])
 					}
-					t.Logf("the longest leave took %v", longest)
+					t.Logf("the longest leave took %v, the longest close %v", longest, shut)
 					if longest > 100*time.Millisecond {
 						t.Error("too slow\n" + c.describe())
 					}
@@ -118,6 +126,31 @@ func TestAllLeaveOneShortlyAfterTheOther(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The last two leave at the same time, and one is closed before the other has asked it.
+// That one has heard that the first leaves, and has nobody to tell.
+func TestNobodyIsToldOfALeaveWhenAllHaveGone(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		d := c.form(1)[0].discovery
+		gone := view.Node{ID: 77, Name: "gone", Addr: "10.9.9.9:1"}
+		meta := memberlist.Node{Name: "gone", Meta: appendNode([]byte{metaVersion}, &gone)}
+		other := view.Node{ID: 78, Name: "other", Addr: "10.9.9.8:1"}
+		// A while ago there was another, and then nobody.
+		d.NotifyJoin(&memberlist.Node{Name: "other", Meta: appendNode([]byte{metaVersion}, &other)})
+		d.NotifyLeave(&memberlist.Node{Name: "other", Meta: appendNode([]byte{metaVersion}, &other)})
+		d.NotifyJoin(&meta)
+		began, told := time.Now(), make(chan time.Duration)
+		go func() {
+			d.tellSome()
+			told <- time.Since(began)
+		}()
+		pass(10 * time.Millisecond)
+		d.NotifyLeave(&meta)
+		if took := <-told; took != 10*time.Millisecond {
+			t.Errorf("it waited for %v", took)
+		}
+	})
 }
 
 // TestARestartWithinASecond: a process that ends in order, or is killed, is there
