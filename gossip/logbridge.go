@@ -5,18 +5,23 @@ import (
 	"context"
 	"log"
 	"log/slog"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
 // bridgeLog makes a logger for memberlist whose lines go to l. What memberlist
 // calls an error is at most information to an operator of ours: nothing depends
-// on it. Its suspicions are counted on the way; it tells them nowhere else.
+// on it; and since any datagram may cause one, there is a budget for them. Its suspicions
+// are counted on the way; it tells them nowhere else.
 func bridgeLog(l *slog.Logger, st *counters) *log.Logger {
-	return log.New(&logBridge{l, st}, "", 0)
+	return log.New(&logBridge{l: l, st: st}, "", 0)
 }
 
 type logBridge struct {
-	l  *slog.Logger
-	st *counters
+	l      *slog.Logger
+	st     *counters
+	budget loglimit.Budget
 }
 
 // Write takes one line. It never fails.
@@ -34,12 +39,25 @@ func (b *logBridge) Write(line []byte) (int, error) {
 		b.st.refutations.Add(1)
 	case bytes.Contains(text, []byte("keys could decrypt")):
 		b.st.undecryptable.Add(1)
+	case level > slog.LevelDebug && bytes.Contains(text, []byte(" from=")) && !bytes.Contains(text, []byte("ailed to send")):
+		b.st.packetsNotOurs.Add(1)
 	}
-	if b.l.Enabled(context.Background(), level) {
-		if i := bytes.Index(text, []byte("memberlist: ")); i >= 0 {
-			text = text[i+len("memberlist: "):]
+	if !b.l.Enabled(context.Background(), level) {
+		return len(line), nil
+	}
+	var attrs []slog.Attr
+	if level > slog.LevelDebug {
+		suppressed, ok := b.budget.Take(time.Now())
+		if !ok {
+			return len(line), nil
 		}
-		b.l.Log(context.Background(), level, "memberlist: "+string(text))
+		if suppressed > 0 {
+			attrs = append(attrs, slog.Int("lines_suppressed", suppressed))
+		}
 	}
+	if i := bytes.Index(text, []byte("memberlist: ")); i >= 0 {
+		text = text[i+len("memberlist: "):]
+	}
+	b.l.LogAttrs(context.Background(), level, "memberlist: "+string(text), attrs...)
 	return len(line), nil
 }

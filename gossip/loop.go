@@ -23,6 +23,11 @@ type (
 		from view.NodeID
 		msg  message
 	}
+	// malformedIn is what a peer sent and nobody can decode.
+	malformedIn struct {
+		from view.NodeID
+		err  error
+	}
 	// linkIn is an event of the transport.
 	linkIn struct{ ev transport.PeerEvent }
 	// heardIn says that a doubted node sent something.
@@ -158,6 +163,8 @@ func (l *loop) take(in input) {
 		l.link(now, in.ev)
 	case messageIn:
 		l.message(now, in)
+	case malformedIn:
+		l.n.record("message that cannot be decoded", in.from, 0, in.err.Error(), l.accuse(in.from))
 	case heardIn:
 		l.evidence.heard(in.id, a)
 	case probedIn:

@@ -169,7 +169,7 @@ func (n *Node) takeView(from view.NodeID, payload []byte) {
 	n.notice(from)
 	msg, err := view.Decode(payload)
 	if err != nil {
-		n.counters.malformed.Add(1)
+		n.malformed(from, err)
 		return
 	}
 	n.counters.viewIn.add(len(payload))
@@ -182,13 +182,21 @@ func (n *Node) takeView(from view.NodeID, payload []byte) {
 func (n *Node) takeMessage(from view.NodeID, payload []byte) {
 	msg, err := decodeMessage(payload)
 	if err != nil {
-		n.counters.malformed.Add(1)
+		n.malformed(from, err)
 		return
 	}
 	if _, bye := msg.(goodbye); !bye {
 		n.notice(from)
 	}
 	if !n.inbox.putFrame(messageIn{from, msg}) {
+		n.counters.overflow.Add(1)
+	}
+}
+
+// malformed counts a frame that cannot be decoded, and has it recorded.
+func (n *Node) malformed(from view.NodeID, err error) {
+	n.counters.malformed.Add(1)
+	if !n.inbox.putFrame(malformedIn{from, err}) {
 		n.counters.overflow.Add(1)
 	}
 }

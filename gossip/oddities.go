@@ -27,17 +27,22 @@ func (l *loop) odd(t view.TraceEvent) (warn bool) {
 	case "stranger":
 		l.n.counters.strangers.Add(1)
 		return false // forming warns of other clusters
-	case "message under another's ballot", "grant that cannot be":
+	case "message in another's name", "grant that cannot be", "place of a member asked for":
 		l.n.counters.impostures.Add(1)
 	default:
 		return false
 	}
-	if l.accused[t.Subject] || len(l.accused) >= accusedMax {
+	return l.accuse(t.Subject)
+}
+
+// accuse reports whether the operator has not been warned of a peer before.
+func (l *loop) accuse(id view.NodeID) (warn bool) {
+	if l.accused[id] || len(l.accused) >= accusedMax {
 		return false
 	}
 	if l.accused == nil {
 		l.accused = map[view.NodeID]bool{}
 	}
-	l.accused[t.Subject] = true
+	l.accused[id] = true
 	return true
 }

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,16 @@ func (c *cluster) say(m *member, to *member, msg view.Message) {
 	c.t.Helper()
 	if err := m.transport.Send(to.Self().ID, transport.Control, transport.KindView, view.Append(nil, msg)); err != nil {
 		c.t.Error(err)
+	}
+}
+
+// recorded asks for lines of those kinds about a liar.
+func (c *cluster) recorded(at, liar *member, kinds ...string) {
+	c.t.Helper()
+	for _, kind := range kinds {
+		if !slices.ContainsFunc(at.Status().Recent, func(x Recent) bool { return x.Kind == kind && x.Subject == liar.Self().ID }) {
+			c.t.Errorf("%s has recorded nothing of %q", at.addr, kind)
+		}
 	}
 }
 
@@ -36,8 +47,12 @@ func TestReplaysAndLiesChangeNothing(t *testing.T) {
 			// In the leader's name, and of another cluster.
 			c.say(liar, victim, &view.Ping{Ballot: view.Ballot{Round: now.Promised.Round, Node: first.Self().ID}, Cluster: v.Cluster, Epoch: v.Epoch})
 			c.say(liar, victim, &view.Ping{Ballot: view.Ballot{Round: 1 << 40, Node: liar.Self().ID}, Cluster: v.Cluster + 1, Epoch: v.Epoch})
-			// The place of one that is a member, at another address.
-			c.say(liar, first, &view.JoinRequest{Node: view.Node{ID: victim.Self().ID, Name: "false", Addr: "10.9.9.9:1"}})
+			// In the name of one that is a member, and as if passed on, to the leader and to
+			// one who would pass it on: its place, at another address.
+			lie := view.Node{ID: victim.Self().ID, Name: "false", Addr: "10.9.9.9:1"}
+			c.say(liar, first, &view.JoinRequest{Node: lie})
+			c.say(liar, first, &view.JoinRequest{Node: lie, Hops: 1})
+			c.say(liar, victim, &view.JoinRequest{Node: lie, Hops: 1})
 			pass(50 * time.Millisecond)
 			for _, m := range ms {
 				if !m.LeaseValid() {
@@ -49,22 +64,27 @@ func TestReplaysAndLiesChangeNothing(t *testing.T) {
 		if got := first.View(); got.Epoch != v.Epoch || got.Member(victim.Self().ID).Addr != victim.addr {
 			t.Errorf("view %v became %v", v.Epoch, got.Epoch)
 		}
-		if s := victim.Stats(); s.BallotsStale < 40 || s.Impostures != 20 || s.Strangers != 20 {
-			t.Errorf("%d stale ballots, %d impostures, %d strangers", s.BallotsStale, s.Impostures, s.Strangers)
+		if s := victim.Stats(); s.BallotsStale < 40 || s.Impostures != 40 || s.Strangers != 20 {
+			t.Errorf("the victim counts %d stale ballots, %d impostures, %d strangers", s.BallotsStale, s.Impostures, s.Strangers)
 		}
-		for _, kind := range []string{"ballot refused", "message under another's ballot", "stranger"} {
-			found := false
-			for _, x := range victim.Status().Recent {
-				found = found || x.Kind == kind && x.Subject == liar.Self().ID
-			}
-			if !found {
-				t.Errorf("nothing is recorded of %q", kind)
+		if s := first.Stats(); s.Impostures != 40 {
+			t.Errorf("the leader counts %d impostures", s.Impostures)
+		}
+		for _, kind := range []transport.Kind{transport.KindView, transport.KindEvidence} {
+			if err := liar.transport.Send(victim.Self().ID, transport.Control, kind, []byte("garbage")); err != nil {
+				t.Error(err)
 			}
 		}
+		pass(50 * time.Millisecond)
+		if s := victim.Stats(); s.FramesMalformed != 2 {
+			t.Errorf("the victim counts %d malformed messages", s.FramesMalformed)
+		}
+		c.recorded(victim, liar, "message that cannot be decoded", "ballot refused", "message in another's name", "stranger", "place of a member asked for")
+		c.recorded(first, liar, "message in another's name", "place of a member asked for")
 
 		// Nodes that do not exist never vote, and go again.
 		for i := range 5 {
-			c.say(liar, first, &view.JoinRequest{Node: view.Node{ID: view.NodeID(9000 + i), Name: "phantom", Addr: "10.9.9.9:1"}})
+			c.say(liar, first, &view.JoinRequest{Node: view.Node{ID: view.NodeID(9000 + i), Name: "phantom", Addr: "10.9.9.9:1"}, Hops: 1})
 		}
 		pass(time.Second)
 		for i := range 5 {

@@ -26,6 +26,9 @@ type Stats struct {
 	// Undecryptable counts what no key of the ring decrypts: somebody gossips with
 	// another one (Node.RotateKeys), or without.
 	Undecryptable uint64
+	// PacketsNotOurs counts datagrams and streams that memberlist cannot make sense of:
+	// of another cluster, cut, or garbage.
+	PacketsNotOurs uint64
 	// HealthScore is memberlist's Lifeguard score, 0 when healthy.
 	HealthScore int
 	// Discovered and Faded count memberlist's joins and leaves.
@@ -75,7 +78,7 @@ type counters struct {
 	suspicions, refutations, undecryptable   atomic.Uint64
 	discovered, faded                        atomic.Uint64
 	packetIn, packetOut, streamIn, streamOut traffic
-	packetsDropped                           atomic.Uint64
+	packetsDropped, packetsNotOurs           atomic.Uint64
 	viewIn, viewOut                          traffic
 	malformed, overflow, sendFailed          atomic.Uint64
 	stale, impostures, strangers             atomic.Uint64
@@ -95,8 +98,8 @@ func (n *Node) Stats() Stats {
 		Discovered:    c.discovered.Load(), Faded: c.faded.Load(),
 		PacketIn: c.packetIn.load(), PacketOut: c.packetOut.load(),
 		StreamIn: c.streamIn.load(), StreamOut: c.streamOut.load(),
-		PacketsDropped: c.packetsDropped.Load(),
-		ViewIn:         c.viewIn.load(), ViewOut: c.viewOut.load(),
+		PacketsDropped: c.packetsDropped.Load(), PacketsNotOurs: c.packetsNotOurs.Load(),
+		ViewIn: c.viewIn.load(), ViewOut: c.viewOut.load(),
 		FramesMalformed: c.malformed.Load(), FramesOverflow: c.overflow.Load(), SendFailed: c.sendFailed.Load(),
 		BallotsStale: c.stale.Load(), Impostures: c.impostures.Load(), Strangers: c.strangers.Load(),
 		Probes: c.probes.Load(), ProbesFailed: c.probesFailed.Load(), Refusals: c.refused.Load(),

@@ -67,6 +67,8 @@ func clusterSeries() []series {
 			emit(float64(s.gossip.Impostures), "imposture")
 			emit(float64(s.gossip.Strangers), "stranger")
 			emit(float64(s.gossip.PacketsDropped), "packet_queue_full")
+			emit(float64(s.gossip.PacketsNotOurs), "packet_not_ours")
+			emit(float64(s.gossip.Undecryptable), "undecryptable")
 			emit(float64(s.gossip.SendFailed), "send_failed")
 		}, "reason"),
 		counter("cluster_events_missed_total", "Events that subscribers of the node were too slow for.",

@@ -1,6 +1,10 @@
 package metrics
 
-import "github.com/peerage-go/peerage/gossip/transport"
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+)
 
 // classNames are the labels of the transport's classes.
 func classNames() map[transport.Class]string {
@@ -9,7 +13,7 @@ func classNames() map[transport.Class]string {
 
 // transportSeries are about the connections between peers.
 func transportSeries() []series {
-	return append(connectionSeries(), certificateSeries()...)
+	return slices.Concat(connectionSeries(), handshakeSeries(), certificateSeries())
 }
 
 func connectionSeries() []series {
@@ -57,6 +61,12 @@ func connectionSeries() []series {
 				}
 			}
 		}, "reason"),
+	}
+}
+
+// handshakeSeries are about how connections come about, and what is refused.
+func handshakeSeries() []series {
+	return []series{
 		counter("transport_handshake_failures_total", "Accepted connections that ended in the handshake, by reason.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				for f := range c.HandshakeFailures {
@@ -69,6 +79,24 @@ func connectionSeries() []series {
 				emit(float64(c.Garbage()))
 			}
 		}),
+		counter("transport_bad_frames_total", "Accepted connections that were closed for what came after a good handshake, by reason.", func(s *scrape, emit emitter) {
+			if c := s.counters(); c != nil {
+				emit(float64(c.OversizeFrames.Load()), "oversize")
+				emit(float64(c.MalformedFrames.Load()), "malformed")
+			}
+		}, "reason"),
+		counter("transport_accept_errors_total", "Failures to accept connections, such as a lack of file descriptors.", func(s *scrape, emit emitter) {
+			if c := s.counters(); c != nil {
+				emit(float64(c.AcceptErrors.Load()))
+			}
+		}),
+		counter("transport_dial_refusals_total", "Handshakes of this node that the far end refused, by reason.", func(s *scrape, emit emitter) {
+			if c := s.counters(); c != nil {
+				for f := range c.DialRefusals {
+					emit(float64(c.DialRefusals[f].Load()), transport.Failure(f).String())
+				}
+			}
+		}, "reason"),
 		counter("transport_dials_total", "Attempts to connect, by result.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				failed := c.DialFailures.Load()

@@ -97,21 +97,3 @@ func TestEveryLabelIsItsOwn(t *testing.T) {
 		}
 	}
 }
-
-func TestLogBudgetComesBack(t *testing.T) {
-	var l limitedLogger
-	now := time.Unix(1000, 0)
-	for range logBurst {
-		if _, ok := l.take(now); !ok {
-			t.Fatal("the budget is smaller than it says")
-		}
-	}
-	for range 3 {
-		if _, ok := l.take(now); ok {
-			t.Fatal("the budget is larger than it says")
-		}
-	}
-	if suppressed, ok := l.take(now.Add(logPeriod)); !ok || suppressed != 3 {
-		t.Errorf("a period later: %d suppressed, %v", suppressed, ok)
-	}
-}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/loglimit"
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
@@ -236,16 +237,16 @@ func TestTheLogIsBounded(t *testing.T) {
 	var log logBook
 	w := &world{T: t}
 	b := w.start(2, log.configure)
-	for range 3 * logBurst {
+	for range 3 * loglimit.Burst {
 		conn := w.stranger(b)
 		if _, err := conn.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
 			t.Fatal(err)
 		}
 		w.hung(conn)
 	}
-	w.poll("all counted", func() bool { return b.Counters().Garbage() == 3*logBurst })
-	if n := log.count("failure=not_ours"); n != logBurst {
-		t.Errorf("%d lines, want %d\n%s", n, logBurst, &log.out)
+	w.poll("all counted", func() bool { return b.Counters().Garbage() == 3*loglimit.Burst })
+	if n := log.count("failure=not_ours"); n != loglimit.Burst {
+		t.Errorf("%d lines, want %d\n%s", n, loglimit.Burst, &log.out)
 	}
 }
 

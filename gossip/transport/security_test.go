@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
 // TestSecurityPage holds SECURITY.md to the code: the limits are those in force,
@@ -39,7 +41,7 @@ func TestSecurityPage(t *testing.T) {
 			t.Errorf("no row says that %q has the limit %s", what, limit)
 		}
 	}
-	if want := fmt.Sprintf("at most %d per %d s", logBurst, logPeriod/time.Second); !strings.Contains(string(page), want) {
+	if want := fmt.Sprintf("at most %d per %d s", loglimit.Burst, loglimit.Period/time.Second); !strings.Contains(string(page), want) {
 		t.Errorf("the page does not say %q", want)
 	}
 	tests := testsOfTheProject(t)

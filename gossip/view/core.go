@@ -178,7 +178,7 @@ func (c *Core) take(ev Event) {
 
 func (c *Core) receive(from NodeID, msg Message) {
 	if !speaksForItself(from, msg) {
-		c.trace("message under another's ballot", from, "")
+		c.trace("message in another's name", from, "")
 		return
 	}
 	c.signOfLife(from)
@@ -204,7 +204,7 @@ func (c *Core) receive(from NodeID, msg Message) {
 			c.send(from, &Decided{View: c.ref()}) // a leader's farewell wants to be answered
 		}
 	case *JoinRequest:
-		c.onJoinRequest(m)
+		c.onJoinRequest(from, m)
 	case *JoinRefused:
 		if c.view == nil {
 			c.end(0, "refused: "+m.Reason)

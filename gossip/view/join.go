@@ -89,8 +89,14 @@ func (c *Core) entryDeadline() clock.Instant {
 }
 
 // onJoinRequest queues a node that wants in, or passes the request on.
-func (c *Core) onJoinRequest(m *JoinRequest) {
+func (c *Core) onJoinRequest(from NodeID, m *JoinRequest) {
 	if c.view == nil || m.Node.ID == 0 {
+		return
+	}
+	if known := c.view.Member(m.Node.ID); known != nil && known.Addr != m.Node.Addr {
+		// One incarnation has one address. Who passes requests on lets this one pass no more
+		// than a leader does, so that it accuses whoever made it up.
+		c.trace("place of a member asked for", from, "that of "+m.Node.ID.String()+", at "+m.Node.Addr)
 		return
 	}
 	o := c.office

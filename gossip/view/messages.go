@@ -148,8 +148,9 @@ type Contested struct {
 	Nonce uint64
 }
 
-// speaksForItself reports whether a message that carries its sender's ballot comes
-// from the ballot's owner.
+// speaksForItself reports whether a message under a ballot comes from the ballot's
+// owner, and a request to be let in from the node that it would let in, or from one that
+// passes it on.
 func speaksForItself(from NodeID, msg Message) bool {
 	switch m := msg.(type) {
 	case *Ping:
@@ -161,6 +162,8 @@ func speaksForItself(from NodeID, msg Message) bool {
 		return m.Ballot.Node == from
 	case *Prepare:
 		return m.Ballot.Node == from
+	case *JoinRequest:
+		return m.Node.ID == from || m.Hops > 0 // passed on
 	}
 	return true
 }
