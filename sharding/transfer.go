@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -193,8 +194,9 @@ func (sh *shell) dropState(e region.DropState) {
 
 // loseKept counts what this node, which leaves, has kept alone.
 func (sh *shell) loseKept() {
-	for k, states := range sh.s.arrivals.alone(sh.info.name, sh.s.cfg.Self.ID) {
-		sh.lose(states, k.shard, "they reached no other node, and this one leaves")
+	lost := sh.s.arrivals.alone(sh.info.name, sh.s.cfg.Self.ID)
+	for _, k := range slices.SortedFunc(maps.Keys(lost), func(a, b arrivalKey) int { return cmp.Compare(a.shard, b.shard) }) {
+		sh.lose(lost[k], k.shard, "they reached no other node, and this one leaves")
 	}
 }
 

@@ -208,13 +208,13 @@ func (w *world) faultFlaky() {
 	}
 }
 
-// faultLeave has one node leave, and often a second one with it.
+// faultLeave has one node leave, and often others with it.
 func (w *world) faultLeave() {
 	for {
 		if p := w.anyone(); p != nil {
 			w.faultLeaveOf(p)
 		}
-		if w.swarm.orderly || !w.faultRand.chance(30) {
+		if more := map[bool]int{false: 30, true: 60}[w.swarm.orderly]; !w.faultRand.chance(more) {
 			return
 		}
 	}

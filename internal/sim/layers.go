@@ -23,6 +23,8 @@ type layers struct {
 	silent map[nodeID]bool
 	// drained: everything was handed over before the process left.
 	drained bool
+	// parting counts the farewells that a member has not acknowledged.
+	parting map[nodeID]int
 }
 
 // forRole is a message of a role's replicator.
@@ -200,7 +202,7 @@ func (p *proc) leaveUpper(then func()) {
 			if more--; more == 0 {
 				l.drained = true
 				p.w.hit(markDrained)
-				p.waitAnswered(leave)
+				p.waitAnswered(func() { p.part(leave) })
 			}
 		}
 		u.drainAt = p.w.now
@@ -221,6 +223,42 @@ func (p *proc) waitAnswered(then func()) {
 		}
 		then()
 	})
+}
+
+// part goes on when what this process has sent has reached the others, as a Node's
+// Drain does: its last answers must not be overtaken by the view without it.
+func (p *proc) part(then func()) {
+	l := &p.layers
+	l.parting = map[nodeID]int{}
+	if l.view == nil {
+		then()
+		return
+	}
+	for i := range l.view.Members {
+		id := l.view.Members[i].ID
+		if id == p.node.ID {
+			continue
+		}
+		for _, u := range l.types {
+			l.parting[id]++
+			u.answer(id, &entityFrame{op: opFarewell})
+		}
+	}
+	p.waitParted(then)
+}
+
+func (p *proc) waitParted(then func()) {
+	if len(p.layers.parting) == 0 {
+		then()
+		return
+	}
+	p.later(time.Millisecond, func() { p.waitParted(then) })
+}
+
+func (l *layers) farewellAcked(id nodeID) {
+	if l.parting[id]--; l.parting[id] <= 0 {
+		delete(l.parting, id)
+	}
 }
 
 // upperPeer takes the coming and going of connections.
@@ -247,6 +285,7 @@ func (p *proc) upperPeer(id nodeID, class transport.Class, up bool) {
 }
 
 func (l *layers) peerLost(id nodeID) {
+	delete(l.parting, id)
 	for _, u := range l.types {
 		u.peerLost(id)
 		u.failCalls(id)

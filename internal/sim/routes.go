@@ -54,6 +54,8 @@ const (
 	opReply
 	opCancel
 	opStateAck
+	opFarewell
+	opFarewellAck
 )
 
 // entityFrame travels on message connections. Token is that of the route for a
@@ -258,6 +260,10 @@ func (u *upper) entityFrame(from nodeID, m typed) {
 		u.gone[callOf{from, f.call}] = true
 	case opStateAck:
 		u.departed(protocol.ShardToken{Shard: f.shard, Token: f.token})
+	case opFarewell:
+		u.answer(from, &entityFrame{op: opFarewellAck})
+	case opFarewellAck:
+		u.p.layers.farewellAcked(from)
 	case opRefused:
 		u.refused(from, f)
 	case opMarker:

@@ -24,6 +24,13 @@ func viewsOnly() bool {
 	return v != 0
 }
 
+// first is the seed at which a campaign begins: base, or as far above it as PEERAGE_FIRST
+// says, which splits a long one up.
+func first(base uint64) uint64 {
+	v, _ := envUint("PEERAGE_FIRST")
+	return base + v
+}
+
 // TestSeeds plays seeds 0 to n-1, or the one in PEERAGE_SEED with its trace.
 func TestSeeds(t *testing.T) {
 	if replay(t, Config{ViewsOnly: viewsOnly()}) {
@@ -39,7 +46,7 @@ func TestSeeds(t *testing.T) {
 			n = 200
 		}
 	}
-	marks := campaign(t, Config{ViewsOnly: viewsOnly()}, 0, n)
+	marks := campaign(t, Config{ViewsOnly: viewsOnly()}, first(0), n)
 	for _, name := range slices.Sorted(maps.Keys(marks)) {
 		t.Logf("%8d %s", marks[name], name)
 	}
@@ -137,7 +144,7 @@ func TestOrderly(t *testing.T) {
 	if testing.Short() {
 		n = 40
 	}
-	campaign(t, Config{orderly: true}, 1_000_000, n)
+	campaign(t, Config{orderly: true}, first(1_000_000), n)
 }
 
 // TestAimed plays runs that are made to bring a few members to one rare moment: two

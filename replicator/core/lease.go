@@ -39,9 +39,14 @@ import (
 // dies, and is back before most deadlines. Rejected: leases of those that answer, since
 // they prove nothing that the asker's does not.
 
-// leased reports whether requests may end well now.
+// leased reports whether requests may end well now. A lease can be heard of before the
+// view that makes this node a voter: what is counted over the one before would be a
+// majority without it, of nobody at all where others of the role have left.
 func (c *Core) leased() bool {
-	return c.cfg.LeaseValid == nil || c.blunder == blunderNoLease || c.cfg.LeaseValid()
+	if c.cfg.LeaseValid == nil || c.blunder == blunderNoLease {
+		return true
+	}
+	return slices.Contains(c.voters, c.cfg.Self) && c.cfg.LeaseValid()
 }
 
 // complete ends a request whose level is fulfilled, or has it wait for the lease.

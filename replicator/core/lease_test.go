@@ -206,3 +206,31 @@ func TestViewThatComesWhileTheLeaseIsAwayCounts(t *testing.T) {
 		t.Error(r.Err)
 	}
 }
+
+// A node hears of its lease before it hears of the view in which it votes. What it asked
+// for is not counted over the view before, in which nobody of its role votes any more:
+// two others may be voters by now, and a majority with it (seed 1003612 of the simulator's
+// TestOrderly with several leaves at once).
+func TestALeaseCountsOnlyWithItsView(t *testing.T) {
+	w := leased(t, 3, blunderNone, map[view.NodeID]bool{})
+	w.run(time.Second)
+	w.start(4)
+	w.setView(w.next(add(view.Joining, 4)))
+	w.cut = func(view.NodeID, view.NodeID) bool { return true }
+	write := w.update(4, majority, Fence{}, addTo(4, "k", "e"))
+	read := w.read(4, majority, Fence{}, "k")
+	w.setView(w.next(remove(1, 2, 3)))
+	w.step(4, LeaseRegained{})
+	w.run(time.Second)
+	for _, rid := range []RequestID{write, read} {
+		if r, ok := w.nodes[4].replies[rid]; ok {
+			t.Fatalf("confirmed by nobody: %+v", r)
+		}
+	}
+	w.setView(w.next(func(v *view.View) { v.Members[0].Status = view.Up }))
+	for _, rid := range []RequestID{write, read} {
+		if r, ok := w.nodes[4].replies[rid]; !ok || r.Err != nil {
+			t.Errorf("%+v, with its view", r)
+		}
+	}
+}

@@ -236,6 +236,12 @@ func (c *Core) adoptClaims() {
 				Shard: cl.shard, Home: cl.node, Token: cl.token, State: protocol.Allocated, Moves: s.moves, Since: s.since})
 		}
 	}
+	// What was on its way to a member that has gone goes to another, when all that
+	// others have is known.
+	var snap snapshot
+	for i := range c.shards {
+		c.turnLost(&snap, protocol.ShardID(i))
+	}
 }
 
 func (c *Core) adopt(s *shard, cl claim) {
@@ -243,13 +249,7 @@ func (c *Core) adopt(s *shard, cl claim) {
 	c.traceShard(TraceClaim, cl.shard, cl.node, cl.token, "")
 	if cl.state == protocol.ClaimStopping {
 		// A predecessor ordered it. We order it again, so that it ends under our eyes.
-		s.move = c.next()
-		if s.target = cl.to; cl.to != 0 && c.view.Member(cl.to) == nil {
-			// The state was on its way to a member that has gone: to another, then.
-			c.retarget(cl.shard)
-			c.turn(cl.shard)
-			return
-		}
+		s.move, s.target = c.next(), cl.to
 		c.handOff(cl.shard)
 		return
 	}

@@ -52,6 +52,20 @@ func (c *Core) registered() []view.NodeID {
 	return out
 }
 
+// routers returns who may have routes to close: besides those that are registered,
+// members that have not spoken in this term and may have registered with an earlier
+// coordinator, which told them of homes.
+func (c *Core) routers() []view.NodeID {
+	var out []view.NodeID
+	for i := range c.view.Members {
+		m := &c.view.Members[i]
+		if p := c.peers[m.ID]; p != nil && p.registered || c.unsaid(m.ID) && (m.HasRole(c.cfg.Role) || slices.Contains(c.listed, m.ID)) {
+			out = append(out, m.ID)
+		}
+	}
+	return out
+}
+
 // register notes a region or proxy. A new one, or one that says it knows nothing,
 // gets all that is served; and it takes part in the moves that are closing routes,
 // since it may hold routes of an earlier coordinator. It reports false for one
@@ -126,6 +140,7 @@ func (c *Core) joinMoves(from view.NodeID) {
 // what they were to answer counts as answered.
 func (c *Core) dropGone() {
 	gone := func(n view.NodeID) bool { return c.view.Member(n) == nil }
+	var snap snapshot
 	for i := range c.shards {
 		id, s := protocol.ShardID(i), &c.shards[i]
 		s.waiters = slices.DeleteFunc(s.waiters, gone)
@@ -133,14 +148,11 @@ func (c *Core) dropGone() {
 			c.traceShard(TraceFreed, id, s.home, s.token, "its home left the view")
 			c.orphan(s)
 		}
-		switch {
-		case s.phase == closing:
+		if s.phase == closing {
 			s.closers = slices.DeleteFunc(s.closers, gone)
-			c.closed(id)
-		case s.phase == stopping && s.target != 0 && gone(s.target):
-			c.retarget(id)
-			c.turn(id)
+			c.closed(&snap, id)
 		}
+		c.turnLost(&snap, id)
 	}
 	c.strays = slices.DeleteFunc(c.strays, func(st stray) bool { return gone(st.node) })
 	var left []view.NodeID

@@ -11,8 +11,8 @@ import (
 
 // Handoff, for each shard of a batch (DESIGN 7.3):
 //
-//	closing:   Begin to every region and proxy; each closes its route, and answers
-//	           when the owner has confirmed its marker
+//	closing:   Begin to every region and proxy, and to members that may be one; each
+//	           closes its route, and answers when the owner has confirmed its marker
 //	stopping:  all have answered or left: HandOff to the owner
 //	free:      Stopped came: choose (the home named before, if it still can), write,
 //	           HostShards, and Homes to everyone, which opens the routes
@@ -54,7 +54,7 @@ func (c *Core) startMove(st *strategy.State, id protocol.ShardID) bool {
 	c.set(s, closing)
 	s.move, s.target, s.sent = c.next(), target, c.now
 	s.deadline = c.now.Add(c.cfg.BeginTimeout)
-	s.closers = c.registered()
+	s.closers = c.routers()
 	c.traceShard(TraceMove, id, target, s.move, "")
 	for _, n := range s.closers {
 		c.outbox.begins.add(n, id)
@@ -63,26 +63,27 @@ func (c *Core) startMove(st *strategy.State, id protocol.ShardID) bool {
 }
 
 func (c *Core) beginAck(from view.NodeID, shards []protocol.ShardToken) {
+	var snap snapshot
 	for _, st := range shards {
 		if int(st.Shard) >= len(c.shards) {
 			continue
 		}
 		if s := &c.shards[st.Shard]; s.phase == closing && s.move == st.Token {
 			s.closers = without(s.closers, from)
-			c.closed(st.Shard)
+			c.closed(&snap, st.Shard)
 		}
 	}
 }
 
 // closed goes on to HandOff when the last route is closed. If the new home has gone
 // meanwhile, or is to lose its shards, another one is named, or the move is off.
-func (c *Core) closed(id protocol.ShardID) {
+func (c *Core) closed(snap *snapshot, id protocol.ShardID) {
 	s := &c.shards[id]
 	if s.phase != closing || len(s.closers) > 0 {
 		return
 	}
 	if c.leaving(s.target) || c.view.Member(s.target) == nil {
-		if c.retarget(id); s.target == 0 {
+		if c.retarget(snap, id); s.target == 0 {
 			c.cancel(id)
 			return
 		}
@@ -92,12 +93,23 @@ func (c *Core) closed(id protocol.ShardID) {
 
 // retarget names another new home for a move that is under way. Zero is nobody: a
 // former home that has begun to stop keeps the state then, and may get the shard back.
-func (c *Core) retarget(id protocol.ShardID) {
-	s := &c.shards[id]
-	if s.target = c.ask(c.state(), id); s.target == s.home {
+func (c *Core) retarget(snap *snapshot, id protocol.ShardID) {
+	s, st := &c.shards[id], snap.of(c)
+	was := s.place()
+	if s.target = c.ask(st, id); s.target == s.home {
 		s.target = 0
 	}
+	snap.placed(id, was, s.place())
 	c.traceShard(TraceRetarget, id, s.target, s.move, "")
+}
+
+// turnLost names another home for the shard if it is stopping and the one that its
+// state is for has gone.
+func (c *Core) turnLost(snap *snapshot, id protocol.ShardID) {
+	if s := &c.shards[id]; s.phase == stopping && s.target != 0 && c.view.Member(s.target) == nil {
+		c.retarget(snap, id)
+		c.turn(id)
+	}
 }
 
 // turn orders the owner to send the state to the home that has been named since it

@@ -47,12 +47,13 @@ func (c *Core) resumeMoves() {
 		// Of two the one at the new home: the old one was to be relieved.
 		return a.atHome() - b.atHome()
 	})
+	var snap snapshot
 	for _, h := range held {
 		s := &c.shards[h.Shard]
 		if s.phase != free || s.from != 0 || c.view.Member(h.node) == nil {
 			continue
 		}
-		if c.leaving(h.node) && h.node == h.From && c.sendOn(&h) {
+		if c.leaving(h.node) && h.node == h.From && c.sendOn(&snap, &h) {
 			continue
 		}
 		s.prefer, s.from, s.known = h.node, h.From, true
@@ -64,14 +65,15 @@ func (c *Core) resumeMoves() {
 // the HandOff is ordered again. It reports false if it cannot: then the shard comes to
 // life where its state is, and moves on from there or ends with the node. To leave the
 // state behind would let the node end, and a member that joins meanwhile start cold.
-func (c *Core) sendOn(h *heldAt) bool {
+func (c *Core) sendOn(snap *snapshot, h *heldAt) bool {
 	s := &c.shards[h.Shard]
-	target := c.ask(c.state(), h.Shard)
+	target := c.ask(snap.of(c), h.Shard)
 	if target == 0 || target == h.node || h.Token.Less(s.token) {
 		return false
 	}
 	s.home, s.token, s.known = h.node, h.Token, true
 	s.move, s.target = c.next(), target
+	snap.placed(h.Shard, 0, target)
 	c.traceShard(TraceResumed, h.Shard, target, h.Token, "its state is sent there again")
 	c.turn(h.Shard)
 	return true

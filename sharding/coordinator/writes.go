@@ -50,7 +50,8 @@ func (c *Core) noteGone(n view.NodeID) {
 
 // noteStored compares the stored OR-sets with the view.
 func (c *Core) noteStored(regions, proxies []view.NodeID) {
-	for _, n := range slices.Concat(regions, proxies) {
+	c.listed = slices.Concat(regions, proxies)
+	for _, n := range c.listed {
 		if c.view.Member(n) == nil {
 			c.noteGone(n)
 		}
