@@ -218,11 +218,7 @@ func (c *Core) publish(id protocol.ShardID) {
 // publishServed tells everyone of everything that is served.
 func (c *Core) publishServed() {
 	for _, n := range c.registered() {
-		for i := range c.shards {
-			if c.shards[i].served() {
-				c.outbox.homes.add(n, protocol.ShardID(i))
-			}
-		}
+		c.tellServed(n)
 	}
 	for i := range c.shards {
 		if s := &c.shards[i]; s.served() {

@@ -48,8 +48,6 @@ type office struct {
 	// open counts the shards in a phase that waits. Invariant: it is exact.
 	open  int
 	peers map[view.NodeID]*peer
-	// listed are the regions and proxies of which earlier coordinators have written.
-	listed []view.NodeID
 	// strays are claims that lost against a higher token: they are to stop.
 	strays []stray
 	// settled: the minimum number of members was reached once.

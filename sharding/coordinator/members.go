@@ -18,6 +18,8 @@ type peer struct {
 	settings   protocol.Settings
 	// refused is how its settings differ from ours: it is not registered.
 	refused protocol.Conflict
+	// listed: the records name it as a region or proxy, so that a successor knows it.
+	listed bool
 	// foreign: it hosts shards under such settings.
 	foreign bool
 	// draining members asked to be relieved of their shards.
@@ -52,20 +54,6 @@ func (c *Core) registered() []view.NodeID {
 	return out
 }
 
-// routers returns who may have routes to close: besides those that are registered,
-// members that have not spoken in this term and may have registered with an earlier
-// coordinator, which told them of homes.
-func (c *Core) routers() []view.NodeID {
-	var out []view.NodeID
-	for i := range c.view.Members {
-		m := &c.view.Members[i]
-		if p := c.peers[m.ID]; p != nil && p.registered || c.unsaid(m.ID) && (m.HasRole(c.cfg.Role) || slices.Contains(c.listed, m.ID)) {
-			out = append(out, m.ID)
-		}
-	}
-	return out
-}
-
 // register notes a region or proxy. A new one, or one that says it knows nothing,
 // gets all that is served; and it takes part in the moves that are closing routes,
 // since it may hold routes of an earlier coordinator. It reports false for one
@@ -85,13 +73,8 @@ func (c *Core) register(from view.NodeID, hosts bool, settings *protocol.Setting
 		c.trace(TraceRegistered, from, c.termToken(), "")
 		c.joinMoves(from)
 	}
-	if !tellAll {
-		return true
-	}
-	for i := range c.shards {
-		if c.shards[i].served() {
-			c.outbox.homes.add(from, protocol.ShardID(i))
-		}
+	if tellAll {
+		c.tellServed(from)
 	}
 	return true
 }

@@ -101,9 +101,9 @@ func (c *Core) hostEntry(n view.NodeID, id protocol.ShardID) (protocol.HostOrder
 	return protocol.HostOrder{Shard: id, Token: s.token, From: s.from}, (s.phase == starting || s.phase == asking) && s.home == n
 }
 
-func (c *Core) homeEntry(_ view.NodeID, id protocol.ShardID) (protocol.Home, bool) {
+func (c *Core) homeEntry(n view.NodeID, id protocol.ShardID) (protocol.Home, bool) {
 	s := &c.shards[id]
-	return protocol.Home{Shard: id, Node: s.home, Token: s.token}, s.served()
+	return protocol.Home{Shard: id, Node: s.home, Token: s.token}, s.served() && c.findable(n)
 }
 
 func (c *Core) head() protocol.Head {

@@ -23,9 +23,10 @@ type writes struct {
 	records []protocol.Record
 	// rewrite are records that the census found missing. Nothing waits for them.
 	rewrite []protocol.Record
-	// regions, proxies and gone are changes of the OR-sets that nobody waits for:
-	// they travel with the next records, or at a rebalance tick.
+	// regions, proxies and gone are changes of the OR-sets: they travel with the next
+	// records, or at a rebalance tick, or at once if urgent: a proxy waits for homes.
 	regions, proxies, gone []view.NodeID
+	urgent                 bool
 	flying                 []Write
 	// retry is when records of unknown outcome are written again, zero if none are.
 	retry clock.Instant
@@ -40,6 +41,7 @@ func (c *Core) noteRegistered(n view.NodeID, hosts bool) {
 	} else {
 		w.regions, w.proxies = without(w.regions, n), addOnce(w.proxies, n)
 	}
+	w.urgent = w.urgent || !c.findable(n)
 }
 
 // noteGone has a former member taken out of the OR-sets.
@@ -50,9 +52,8 @@ func (c *Core) noteGone(n view.NodeID) {
 
 // noteStored compares the stored OR-sets with the view.
 func (c *Core) noteStored(regions, proxies []view.NodeID) {
-	c.listed = slices.Concat(regions, proxies)
-	for _, n := range c.listed {
-		if c.view.Member(n) == nil {
+	for _, n := range slices.Concat(regions, proxies) {
+		if c.list(n); c.view.Member(n) == nil {
 			c.noteGone(n)
 		}
 	}
@@ -78,6 +79,9 @@ func (c *Core) flushWrites() {
 		}
 		c.write(batch)
 	}
+	if w.urgent {
+		c.flushSets()
+	}
 }
 
 // flushSets writes the OR-sets' changes if no record has taken them along.
@@ -92,7 +96,7 @@ func (c *Core) write(records []protocol.Record) {
 	w := &c.writes
 	c.seq++
 	wr := Write{ID: c.seq, Term: c.term, Records: records, Regions: w.regions, Proxies: w.proxies, Gone: w.gone}
-	w.regions, w.proxies, w.gone = nil, nil, nil
+	w.regions, w.proxies, w.gone, w.urgent = nil, nil, nil, false
 	w.flying = append(w.flying, wr)
 	c.out.Do = append(c.out.Do, wr)
 }
@@ -121,6 +125,9 @@ func (c *Core) writeDone(ev WriteDone) {
 
 // written lets the homes be told, unless something has overtaken the record.
 func (c *Core) written(wr Write) {
+	for _, n := range slices.Concat(wr.Regions, wr.Proxies) {
+		c.list(n)
+	}
 	for _, r := range wr.Records {
 		if s := &c.shards[r.Shard]; s.phase == writing && s.token == r.Token {
 			c.traceShard(TraceWritten, r.Shard, r.Home, r.Token, "")
@@ -148,6 +155,7 @@ func (c *Core) retryWrites() {
 		}
 		for _, n := range wr.Proxies {
 			w.proxies = addOnce(w.proxies, n)
+			w.urgent = true
 		}
 		for _, n := range wr.Gone {
 			c.noteGone(n)
