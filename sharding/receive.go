@@ -134,6 +134,10 @@ func (s *Sharding) handleMarkerAck(from view.NodeID, frame []byte) error {
 	if err != nil {
 		return err
 	}
+	if len(m.typ) == 0 {
+		s.farewells.answered(from, m.token.Seq)
+		return nil
+	}
 	p := s.path(m.typ)
 	if p == nil || uint32(m.shard) >= p.base().shards {
 		return errMalformed

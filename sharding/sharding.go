@@ -96,6 +96,7 @@ type Sharding struct {
 
 	// departures are the transfers that wait for their ack, arrivals what came in.
 	departures departures
+	farewells  farewells
 	arrivals   arrivals
 	queries    queries
 	// keepers is read for every frame, and replaced when a type is added.
@@ -182,6 +183,7 @@ func (s *Sharding) PeerUp(id view.NodeID, c transport.Class) {
 func (s *Sharding) PeerLost(id view.NodeID, c transport.Class) {
 	switch c {
 	case transport.Message:
+		s.farewells.lost(id)
 		for _, p := range *s.paths.Load() {
 			p.lost(id)
 		}

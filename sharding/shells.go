@@ -165,6 +165,7 @@ func (s *Sharding) ViewChanged(v *view.View) {
 	s.tellSilent()
 	s.mu.Unlock()
 	for _, id := range gone {
+		s.farewells.lost(id)
 		for _, p := range *s.paths.Load() {
 			p.lost(id)
 		}
@@ -230,7 +231,9 @@ func (s *Sharding) Drain(ctx context.Context) error {
 }
 
 // WaitAnswered waits until no ask of this node waits for its answer, at most until
-// ctx ends. Close the Registry first, or new ones keep coming.
+// ctx ends, and then, for a moment at most, until what this node has told and answered
+// has reached the other members. Close the Registry first, or new asks keep coming; leave
+// the cluster after it.
 func (s *Sharding) WaitAnswered(ctx context.Context) {
 	tick := time.NewTicker(answeredPoll)
 	defer tick.Stop()
@@ -241,6 +244,7 @@ func (s *Sharding) WaitAnswered(ctx context.Context) {
 			return
 		}
 	}
+	s.sayFarewell(ctx)
 }
 
 const answeredPoll = time.Millisecond

@@ -91,13 +91,13 @@ func (p *proc) upperView(v *view.View) {
 	if !l.on {
 		return
 	}
+	old := l.view
+	l.view = v // what the replicators answer now they answer in this view
 	for _, r := range l.stores {
 		if r != nil {
 			r.step(core.ViewChanged{View: v})
 		}
 	}
-	old := l.view
-	l.view = v
 	for _, u := range l.types {
 		u.put(func() {
 			u.stepRegion(region.ViewChanged{View: v})

@@ -26,6 +26,8 @@ type route struct {
 	backNumbers                      []uint64
 	settleOwner                      nodeID
 	settleMark                       uint64
+	// settleToken is that of the allocation to which the owner was sent messages.
+	settleToken protocol.Token
 }
 
 // message is one tell or ask of a modelled sender.
@@ -303,7 +305,7 @@ func (u *upper) refused(from nodeID, f *entityFrame) {
 // settleWith waits for all that a node refuses of what it was sent.
 func (u *upper) settleWith(rt *route, owner nodeID) {
 	u.markers++
-	rt.settleOwner, rt.settleMark = owner, u.markers
+	rt.settleOwner, rt.settleMark, rt.settleToken = owner, u.markers, rt.token
 	u.sendMarker(owner, rt.shard, protocol.Token{Seq: rt.settleMark})
 }
 
@@ -327,7 +329,7 @@ func (u *upper) sortBack(rt *route) {
 	for want := rt.sent; from > 0 && rt.backNumbers[from-1] == want; want-- {
 		from--
 	}
-	u.misplace(rt.shard, rt.token, rt.back[:from])
+	u.misplace(rt.shard, rt.settleToken, rt.back[:from])
 	if from > 0 {
 		u.p.w.event(u.p, "messages lost", uint64(from), func() string { return "shard " + rt.shard.String() + ": something behind them was taken" })
 	}

@@ -45,6 +45,9 @@ type census struct {
 	claims []claim
 	stops  []claim
 	held   []heldAt
+	// before are the voting members of the role in the view before the one in which
+	// office was taken.
+	before []view.Member
 	done   bool
 }
 

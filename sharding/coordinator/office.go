@@ -14,6 +14,7 @@ func (c *Core) viewChanged(v *view.View) {
 	if v == nil || c.view != nil && v.Epoch <= c.view.Epoch {
 		return
 	}
+	old := c.view
 	c.view = v
 	if c.declined = without(c.declined, c.cfg.Self); !c.cfg.Mutant.Is("declined for good") {
 		c.declined = nil
@@ -22,6 +23,9 @@ func (c *Core) viewChanged(v *view.View) {
 		c.declined = addOnce(c.declined, c.cfg.Self)
 	}
 	c.settleOffice()
+	if c.term == v.Epoch {
+		c.census.before = old.WithRole(c.cfg.Role)
+	}
 	if c.term != 0 {
 		c.dropGone()
 		c.widenCensus()

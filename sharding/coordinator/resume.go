@@ -31,7 +31,9 @@ func (h *heldAt) atHome() int {
 //     the state's arrival. And what others hold of it may be older than what ran there.)
 //   - nobody else has promised not to run the shard under a later token: somebody
 //     may have run it;
-//   - it is of this generation: what the dead have written may be known to nobody.
+//   - it is of this generation: what the dead have written may be known to nobody;
+//   - if the former home has kept it: the read knows what the predecessor has written.
+//     It may not if nearly all have left at about the same time (forgetful).
 func (c *Core) resumeMoves() {
 	for i := range c.census.held {
 		h := &c.census.held[i]
@@ -39,7 +41,10 @@ func (c *Core) resumeMoves() {
 			h.node = r.Home
 		}
 	}
-	held := slices.DeleteFunc(c.census.held, func(h heldAt) bool { return !c.newestState(&h) })
+	forgetful := c.forgetful()
+	held := slices.DeleteFunc(c.census.held, func(h heldAt) bool {
+		return !c.newestState(&h) || forgetful && h.node == h.From
+	})
 	slices.SortStableFunc(held, func(a, b heldAt) int {
 		if a.Token != b.Token {
 			return b.Token.Compare(a.Token)
@@ -59,6 +64,18 @@ func (c *Core) resumeMoves() {
 		s.prefer, s.from, s.known = h.node, h.From, true
 		c.traceShard(TraceResumed, h.Shard, h.node, h.Token, "its state waits there")
 	}
+}
+
+// forgetful reports whether so many members have left that a majority of those to whom
+// the predecessor wrote may be among them: the records may be older than they were to it.
+func (c *Core) forgetful() bool {
+	gone := 0
+	for i := range c.census.before {
+		if c.view.Member(c.census.before[i].ID) == nil {
+			gone++
+		}
+	}
+	return gone > len(c.census.before)/2
 }
 
 // sendOn has a former home that takes no shards send the state it kept to another:
