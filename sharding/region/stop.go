@@ -45,7 +45,10 @@ func (c *Core) finishStop(s protocol.ShardID) {
 }
 
 // goOn takes an order for a shard that is stopping: the same again, or to send the
-// state elsewhere since the home that it was for has gone.
+// state elsewhere since the home that it was for has gone. An order that names nobody is
+// not noted before the shard has stopped: its coordinator repeats it until it is answered,
+// and a stranded shard, or one that runs no more, answers it at once (turn, promise). Until
+// then somebody to take the state may come, and the next order names them.
 func (c *Core) goOn(s protocol.ShardID, order turning) {
 	switch h := &c.hosts[s]; {
 	case h.stranded:
