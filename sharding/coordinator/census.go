@@ -45,10 +45,11 @@ type census struct {
 	claims []claim
 	stops  []claim
 	held   []heldAt
-	// before are the voting members of the role in the view before the one in which
-	// office was taken.
-	before []view.Member
-	done   bool
+	// voters is how many members voted for the role in the view before the one in which
+	// office was taken; unheard are those of them that have not reported.
+	voters  int
+	unheard []view.NodeID
+	done    bool
 }
 
 // claim is what a node said of a shard: that it has it, or that it has it no more.
@@ -169,6 +170,7 @@ func (c *Core) censusReport(from view.NodeID, m *protocol.CensusReport) {
 		return
 	}
 	c.census.pending = without(c.census.pending, from)
+	c.census.unheard = without(c.census.unheard, from)
 	for _, cl := range m.Claims {
 		if int(cl.Shard) >= len(c.shards) {
 			continue

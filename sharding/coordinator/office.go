@@ -24,7 +24,7 @@ func (c *Core) viewChanged(v *view.View) {
 	}
 	c.settleOffice()
 	if c.term == v.Epoch {
-		c.census.before = old.WithRole(c.cfg.Role)
+		c.noteVoters(old)
 	}
 	if c.term != 0 {
 		c.dropGone()

@@ -32,8 +32,8 @@ func (h *heldAt) atHome() int {
 //   - nobody else has promised not to run the shard under a later token: somebody
 //     may have run it;
 //   - it is of this generation: what the dead have written may be known to nobody;
-//   - if the former home has kept it: the read knows what the predecessor has written.
-//     It may not if nearly all have left at about the same time (forgetful).
+//   - the read knows what the predecessor has written. It may not if nearly all have left
+//     at about the same time, the one to whom the state was sent among them.
 func (c *Core) resumeMoves() {
 	for i := range c.census.held {
 		h := &c.census.held[i]
@@ -41,10 +41,7 @@ func (c *Core) resumeMoves() {
 			h.node = r.Home
 		}
 	}
-	forgetful := c.forgetful()
-	held := slices.DeleteFunc(c.census.held, func(h heldAt) bool {
-		return !c.newestState(&h) || forgetful && h.node == h.From
-	})
+	held := slices.DeleteFunc(c.census.held, func(h heldAt) bool { return !c.newestState(&h) || c.passedOn(&h) })
 	slices.SortStableFunc(held, func(a, b heldAt) int {
 		if a.Token != b.Token {
 			return b.Token.Compare(a.Token)
@@ -66,16 +63,29 @@ func (c *Core) resumeMoves() {
 	}
 }
 
-// forgetful reports whether so many members have left that a majority of those to whom
-// the predecessor wrote may be among them: the records may be older than they were to it.
-func (c *Core) forgetful() bool {
+// noteVoters notes to whom the predecessor wrote: old is the view before this term.
+func (c *Core) noteVoters(old *view.View) {
+	for _, m := range old.WithRole(c.cfg.Role) {
+		c.census.voters++
+		c.census.unheard = append(c.census.unheard, m.ID)
+	}
+}
+
+// passedOn reports whether a state that its former home has kept may have lived on
+// without us knowing: the home to which it was sent has left unheard, and so have so many
+// others that a majority of those to whom the predecessor wrote may be among them.
+func (c *Core) passedOn(h *heldAt) bool {
+	left := func(n view.NodeID) bool { return c.view.Member(n) == nil }
+	if h.node != h.From || !left(h.To) || !slices.Contains(c.census.unheard, h.To) {
+		return false
+	}
 	gone := 0
-	for i := range c.census.before {
-		if c.view.Member(c.census.before[i].ID) == nil {
+	for _, n := range c.census.unheard {
+		if left(n) {
 			gone++
 		}
 	}
-	return gone > len(c.census.before)/2
+	return gone > c.census.voters/2
 }
 
 // sendOn has a former home that takes no shards send the state it kept to another:
@@ -107,7 +117,7 @@ func (c *Core) holdStopped() {
 		if c.view.Member(at) == nil {
 			at = cl.node
 		}
-		c.census.held = append(c.census.held, heldAt{at, protocol.Held{Shard: cl.shard, Token: cl.token, From: cl.node}})
+		c.census.held = append(c.census.held, heldAt{at, protocol.Held{Shard: cl.shard, Token: cl.token, From: cl.node, To: cl.to}})
 	}
 }
 

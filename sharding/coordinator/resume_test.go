@@ -185,7 +185,7 @@ func TestAnOldStateStaysDeadIfTheRecordsLeft(t *testing.T) {
 	for _, stays := range []bool{true, false} {
 		b := newBench(t, Config{Shards: 1}, 2, 1, 3).view(1, 2)
 		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Home: 1, Token: tok, State: protocol.Allocated}}})
-		b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok, From: 1}}})
+		b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok, From: 1, To: 2}}})
 		if stays {
 			b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true})
 		} else {

@@ -151,7 +151,7 @@ func readHandOffOrder(r *wire.Reader) HandOffOrder {
 func readCensusReport(r *wire.Reader, h Head) *CensusReport {
 	m := &CensusReport{
 		Head: h, Hosts: r.Bool(), Settings: readSettings(r),
-		Claims: readList(r, 4, readClaim), Held: readList(r, 11, readHeld),
+		Claims: readList(r, 4, readClaim), Held: readList(r, 19, readHeld),
 	}
 	if len(m.Held) > HeldMax {
 		r.Fail(&wire.LimitError{Field: "held states", Declared: uint64(len(m.Held)), Max: HeldMax})
@@ -160,7 +160,7 @@ func readCensusReport(r *wire.Reader, h Head) *CensusReport {
 }
 
 func readHeld(r *wire.Reader) Held {
-	return Held{Shard: readShard(r), Token: readToken(r), From: view.NodeID(r.U64())}
+	return Held{Shard: readShard(r), Token: readToken(r), From: view.NodeID(r.U64()), To: view.NodeID(r.U64())}
 }
 
 func readClaim(r *wire.Reader) Claim {

@@ -100,5 +100,6 @@ func appendClaim(b []byte, c Claim) []byte {
 }
 
 func appendHeld(b []byte, h Held) []byte {
-	return wire.AppendU64(appendToken(appendShard(b, h.Shard), h.Token), uint64(h.From))
+	b = wire.AppendU64(appendToken(appendShard(b, h.Shard), h.Token), uint64(h.From))
+	return wire.AppendU64(b, uint64(h.To))
 }

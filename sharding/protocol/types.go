@@ -147,4 +147,6 @@ type Held struct {
 	Shard ShardID
 	Token Token
 	From  view.NodeID
+	// To is where From, if it is the reporter, has sent the state; zero if nowhere.
+	To view.NodeID
 }

@@ -37,7 +37,8 @@ type Core struct {
 
 	// kept are the states that wait here, by shard; see held.go.
 	kept map[protocol.ShardID]protocol.Held
-	// sent says to whom a state was sent that was left by an allocation of this node.
+	// sent says to whom a state was sent that was left by an allocation of this node,
+	// and is kept here too.
 	sent map[protocol.ShardID]view.NodeID
 
 	drain      drainState
@@ -87,7 +88,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	case ShardStopped:
 		c.shardStopped(ev.Shards)
 	case StateHeld:
-		c.stateHeld(protocol.Held(ev))
+		c.stateHeld(protocol.Held{Shard: ev.Shard, Token: ev.Token, From: ev.From})
 	case MarkerAcked:
 		c.markerAcked(ev)
 	case Drain:

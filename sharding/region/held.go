@@ -77,7 +77,11 @@ func (c *Core) heldStates() []protocol.Held {
 	var out []protocol.Held
 	for _, s := range slices.Sorted(maps.Keys(c.kept)) {
 		if len(out) < protocol.HeldMax {
-			out = append(out, c.kept[s])
+			h := c.kept[s]
+			if h.From == c.cfg.Self {
+				h.To = c.sent[s]
+			}
+			out = append(out, h)
 		}
 	}
 	return out
