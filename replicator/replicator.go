@@ -154,20 +154,32 @@ func (r *Replicator) post(j job) bool {
 	return true
 }
 
-// call runs f on the goroutine and waits for it.
+// call runs f on the goroutine and waits for it. If it returns an error, f has not run
+// and never will: f writes what belongs to the caller.
 func (r *Replicator) call(ctx context.Context, f func()) error {
+	var taken atomic.Bool // by the goroutine, or back by the caller
 	ran := make(chan struct{})
-	if !r.post(job{call: func() { defer close(ran); f() }}) {
+	if !r.post(job{call: func() {
+		if taken.CompareAndSwap(false, true) {
+			defer close(ran)
+			f()
+		}
+	}}) {
 		return ErrClosed
 	}
+	err := ErrClosed
 	select {
 	case <-ran:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	case <-r.done:
-		return ErrClosed
 	}
+	if taken.CompareAndSwap(false, true) {
+		return err
+	}
+	<-ran // it has begun, and does not take long
+	return nil
 }
 
 // Update changes the keys of ops, all or none, here first and then at as many

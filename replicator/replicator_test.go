@@ -357,3 +357,27 @@ func TestRequestsOfTheShellWaitForTheLease(t *testing.T) {
 		}
 	})
 }
+
+// Who has gone is not called back: what its function writes is no longer there for it.
+func TestCallerThatHasGoneIsNotCalledBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Config{Self: 1, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+		defer r.Close()
+		release := make(chan struct{})
+		go func() { _ = r.View(t.Context(), "k", func(crdt.Value) { <-release }) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		ran := false
+		if err := r.View(ctx, "k", func(crdt.Value) { ran = true }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("err = %v", err)
+		}
+		keys, err := r.Keys(ctx, "")
+		_, peers, serr := r.Status(ctx)
+		close(release)
+		synctest.Wait()
+		if ran || keys != nil || err == nil || peers != nil || serr == nil {
+			t.Errorf("called after it had returned: %t, %v %v, %v %v", ran, keys, err, peers, serr)
+		}
+	})
+}
