@@ -84,7 +84,9 @@ func Change[V, T any](d *Data, key Key[V, T], fn func(T) error) replicator.Op {
 
 // Update makes the changes of all ops, or none; see Change. Each replica that the write
 // reaches applies them in one step. One that missed it and is brought up to date later,
-// as a newcomer is, takes over key by key.
+// as a newcomer is, takes over key by key, and so do reads that find something new: a Local
+// read there may see some of the changes before the others. A Majority read of all the
+// keys sees all of them, once Update has returned nil at Majority.
 func (d *Data) Update(ctx context.Context, level Level, ops []replicator.Op, opts ...replicator.Option) error {
 	return d.r.Update(ctx, ops, level, opts...)
 }
