@@ -1,6 +1,8 @@
 package core
 
 import (
+	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -36,5 +38,41 @@ func TestStreamThatNeverComesIsMadeUpFor(t *testing.T) {
 	w.settle(10 * time.Second)
 	if elements(w.nodes[view.NodeID(2)].core.Value("k")) == nil {
 		t.Error("not there")
+	}
+}
+
+// Deltas come from who wrote them and from nobody else, so none goes back to where it
+// came from, and own ones never wait behind others'. What comparing pulls goes on another
+// connection.
+func TestNobodyForwardsWhatOthersWrote(t *testing.T) {
+	w := newWorld(t, 3, 4, func(c *Config) { c.GossipEvery = 100 * time.Millisecond })
+	deltas := map[view.NodeID]int{}
+	w.posted = func(from, _ view.NodeID, m Message) {
+		d, ok := m.(*Deltas)
+		if !ok {
+			return
+		}
+		deltas[from] += len(d.Entries)
+		for _, e := range d.Entries {
+			if e.Items[0].Key != fmt.Sprint("of", from) {
+				t.Errorf("%v sends a change of %q", from, e.Items[0].Key)
+			}
+		}
+	}
+	for i := range 300 {
+		id := view.NodeID(i%2 + 1)
+		w.update(id, []Level{Local, majority}[i/2%2], Fence{}, addTo(id, fmt.Sprint("of", id), fmt.Sprint(i)))
+		w.run(4 * time.Millisecond)
+	}
+	w.settle(time.Second)
+	w.run(time.Second)
+	if want := map[view.NodeID]int{1: 150 * 3, 2: 150 * 3}; !maps.Equal(deltas, want) {
+		t.Errorf("sent %v, not %v", deltas, want)
+	}
+	for _, m := range []Message{&Deltas{}, &Ack{}, &Status{}, &ReadRequest{}, &ReadResult{}, &Values{}, &Differ{}, &Part{}} {
+		_, pulled := map[string]bool{"values": true, "differ": true, "part": true}[Name(m)]
+		if got := bulky(m, sizeOf(m)); got != pulled {
+			t.Errorf("%T on the connection for transfers: %t", m, got)
+		}
 	}
 }

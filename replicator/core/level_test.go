@@ -1,8 +1,10 @@
 package core
 
 import (
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
 )
@@ -140,5 +142,30 @@ func TestTrackNeverClaimsMoreThanWasApplied(t *testing.T) {
 	}
 	if tr.seen != 20 || tr.lo != 0 {
 		t.Errorf("%+v", tr)
+	}
+}
+
+// A member counts when the view says so and not sooner: one that is joining is fed, and
+// neither needed nor asked.
+func TestJoiningMembersDoNotCount(t *testing.T) {
+	w := newWorld(t, 1, 3, nil)
+	w.start(4)
+	w.setView(w.next(add(view.Joining, 4)))
+	w.run(2 * time.Second)
+	w.cut = func(a, b view.NodeID) bool { return a == 4 || b == 4 }
+	if r := w.reply(1, w.update(1, All, Fence{}, addTo(1, "k", "e"))); r.Err != nil {
+		t.Errorf("all without the joining one: %v", r.Err)
+	}
+	var few *MembersError
+	if r := w.reply(1, w.update(1, To(4), Fence{}, addTo(1, "k", "f"))); !errors.As(r.Err, &few) || few.Have != 3 {
+		t.Errorf("four of three voters: %v", r.Err)
+	}
+	w.cut = nil
+	w.settle(5 * time.Second)
+	w.cut = func(a, b view.NodeID) bool { return a == 4 || b == 4 }
+	w.setView(w.next(add(view.Up, 4)))
+	var q *QuorumError
+	if r := w.reply(1, w.update(1, All, Fence{}, addTo(1, "k", "g"))); !errors.As(r.Err, &q) || !slices.Equal(q.Missing, ids(4)) || q.Need != 4 || q.Got != 3 {
+		t.Errorf("all without one that is up: %v", r.Err)
 	}
 }
