@@ -64,23 +64,28 @@ func (c *Core) askParts(key string) *FetchParts {
 
 func (c *Core) onFetchParts(p *peer, m *FetchParts) {
 	out := &Values{Floor: c.floor, Horizon: c.horizon, Session: m.Session, Ask: m.Ask, Answered: 1}
-	if it := c.store.get(m.Key); it != nil {
-		in, _ := c.partsBeyond(it, m)
-		if in == nil {
-			whole := full(it)
-			in = &whole
-			c.stats.ValuesSent++
-		} else {
-			c.stats.PartsSent++
-		}
-		out.Items = []Item{*in}
-	}
+	out.Items, _ = c.beyond(m)
 	c.send(p, out)
+}
+
+// beyond answers a question for parts: with those that differ, and which ones these are;
+// with the whole if the two cannot be compared so; or with nothing.
+func (c *Core) beyond(m *FetchParts) (items []Item, differ []byte) {
+	it := c.store.get(m.Key)
+	if it == nil {
+		return nil, nil
+	}
+	if in, differ := partsBeyond(it, m); in != nil {
+		c.stats.PartsSent++
+		return []Item{*in}, differ
+	}
+	c.stats.ValuesSent++
+	return []Item{full(it)}, nil
 }
 
 // partsBeyond returns the parts of it that differ from those of m and which ones they
 // are, or nil.
-func (c *Core) partsBeyond(it *item, m *FetchParts) (in *Item, differ []byte) {
+func partsBeyond(it *item, m *FetchParts) (in *Item, differ []byte) {
 	v, ok := it.value.(crdt.Partial)
 	if !ok || it.gen != m.Gen || it.kind() != m.Kind || len(m.Sums) > partsMax {
 		return nil, nil

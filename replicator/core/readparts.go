@@ -132,17 +132,7 @@ func (c *Core) compareParts(p *peer, r *request, index int) bool {
 
 func (c *Core) onReadParts(p *peer, m *ReadParts) {
 	out := &PartsResult{Floor: c.floor, Horizon: c.horizon, Epoch: c.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
-	if it := c.store.get(m.Key); it != nil {
-		in, differ := c.partsBeyond(it, &FetchParts{Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
-		if in == nil {
-			whole := full(it)
-			in = &whole
-			c.stats.ValuesSent++
-		} else {
-			c.stats.PartsSent++
-		}
-		out.Items, out.Differ = []Item{*in}, differ
-	}
+	out.Items, out.Differ = c.beyond(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
 	c.send(p, out)
 }
 

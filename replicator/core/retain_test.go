@@ -270,16 +270,43 @@ func fileWithAForgottenDeletion(t *testing.T, b blunder) string {
 	return verdict(got == "keep/a[new] keep/own[e]" && d.setAsides() == 0, "%s, %d set aside", got, d.setAsides())
 }
 
-// A member deletes a key, and goes before anybody hears of it. The others were level
+// subject is what is deleted: a key, or an entry of a map.
+type subject struct {
+	put, end func(d *disks, slot int, name string) Op
+	// left is what disks.keys returns when b is left.
+	left string
+}
+
+var (
+	wholeKeys = subject{
+		put:  func(d *disks, slot int, name string) Op { return d.put(slot, "keep/"+name, "e") },
+		end:  func(_ *disks, _ int, name string) Op { return Op{Key: "keep/" + name, Delete: true} },
+		left: "keep/b[e]",
+	}
+	mapEntries = subject{
+		put:  func(d *disks, slot int, name string) Op { return d.set(slot, name, "e") },
+		end:  (*disks).end,
+		left: "keep/m[b:e]",
+	}
+)
+
+// with makes a scenario of one for any subject.
+func (s subject) with(f func(*disks, subject) string) scenario {
+	return func(t *testing.T, b blunder) string {
+		d := newDisks(t, b, 3)
+		d.boot(0, 1, 2)
+		d.do(0, All, s.put(d, 0, "a"), s.put(d, 0, "b"))
+		d.run(5 * time.Second)
+		return f(d, s)
+	}
+}
+
+// A member deletes something, and goes before anybody hears of it. The others were level
 // with each other later than that, and one of them is away from before the file brings
 // the deletion until it is forgotten.
-func deletionNobodyHasHeardOf(t *testing.T, b blunder) string {
-	d := newDisks(t, b, 3)
-	d.boot(0, 1, 2)
-	d.do(0, All, d.put(0, "keep/a", "e"), d.put(0, "keep/b", "e"))
-	d.run(5 * time.Second)
+func deletionNobodyHasHeardOf(d *disks, s subject) string {
 	d.cut = func(from, to view.NodeID) bool { return from == d.at[2] || to == d.at[2] }
-	d.update(d.at[2], Local, Fence{}, gone)
+	d.update(d.at[2], Local, Fence{}, s.end(d, 2, "a"))
 	d.stop(2)
 	d.cut = nil
 	d.run(20 * time.Second)
@@ -291,15 +318,12 @@ func deletionNobodyHasHeardOf(t *testing.T, b blunder) string {
 	d.boot(1)
 	d.run(5 * time.Second)
 	got := d.keys()
-	return verdict(got == "keep/b[e]" && d.core(1).Stats().SetAside > 0, "%s", got)
+	return verdict(got == s.left && d.core(1).Stats().SetAside > 0, "%s", got)
 }
 
 // Members are replaced in turn all the time, as rolling updates do: deletions end.
-func restartsInTurn(t *testing.T, b blunder) string {
-	d := newDisks(t, b, 3)
-	d.boot(0, 1, 2)
-	d.do(0, All, d.put(0, "keep/a", "e"))
-	d.do(0, All, gone)
+func restartsInTurn(d *disks, s subject) string {
+	d.do(0, All, s.end(d, 0, "a"))
 	for i := range 12 {
 		d.run(testRetain / 6)
 		d.stop(i % 3)
@@ -307,7 +331,39 @@ func restartsInTurn(t *testing.T, b blunder) string {
 		d.boot(i % 3)
 	}
 	d.run(5 * time.Second)
-	return verdict(d.tombs() == 0 && d.setAsides() == 0, "%d tombstones, %d set aside", d.tombs(), d.setAsides())
+	return verdict(d.keys() == s.left && d.tombs() == 0 && d.setAsides() == 0, "%d tombstones, %d set aside", d.tombs(), d.setAsides())
+}
+
+// A member is away for longer than deletions are remembered: what its file has does not
+// bring anything back.
+func awayTooLong(d *disks, s subject) string {
+	d.stop(2)
+	d.do(0, majority, s.end(d, 0, "a"))
+	d.run(2 * testRetain)
+	return d.comesTooLate(s)
+}
+
+// A member is in the view, hears what the others hold, and misses a deletion. It stops
+// long after that, and is away while the deletion is forgotten.
+func deletionThatDidNotArrive(d *disks, s subject) string {
+	d.cutOff(2)
+	d.do(0, majority, s.end(d, 0, "a"))
+	d.run(testRetain / 2)
+	d.stop(2)
+	d.dropKind = nil
+	d.run(testRetain)
+	return d.comesTooLate(s)
+}
+
+// comesTooLate boots a member of which others have forgotten what it does not know.
+func (d *disks) comesTooLate(s subject) string {
+	if d.tombs() != 0 {
+		return "the deletion does not end"
+	}
+	d.boot(2)
+	d.run(5 * time.Second)
+	got := d.keys()
+	return verdict(got == s.left && d.core(2).Stats().SetAside > 0, "%s", got)
 }
 
 // The cluster was down as a whole for months. Whoever comes first, and however long the
