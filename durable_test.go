@@ -77,56 +77,64 @@ func (c *cluster) durables(t *testing.T, dirs []string) {
 	c.ready(c.nodes...)
 }
 
-// All nodes stop and start again, in order and then at once: what the configuration
-// names is there, of each role, at all nodes; the rest is not; and the coordinators begin anew.
-func TestRestartOfTheClusterBringsDurableKeysBack(t *testing.T) {
-	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-	for life, stop := range []func(*member) error{
-		func(m *member) error { return m.Shutdown(context.Background()) },
-		func(m *member) error { return m.Close() },
-		func(m *member) error { return m.Close() },
-	} {
+// threeLives plays f three times, each on a network of its own. Afterwards the nodes that
+// f has started stop: in order after the first life, at once after the others.
+func threeLives(t *testing.T, f func(t *testing.T, life int, c *cluster)) {
+	for life := range 3 {
 		synctest.Test(t, func(t *testing.T) {
 			c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: uint64(life) + 1})}
 			c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
 			defer pass(time.Minute)
 			defer c.close()
-			c.durables(t, dirs)
-			var want []string
-			for i := range 3 * life {
-				want = append(want, fmt.Sprintf("life %d node %d", i/3, i%3))
-			}
+			f(t, life, c)
 			for _, m := range c.nodes {
-				for role, key := range map[string]ddata.ORSetKey[string]{"": keptUsers, "db": lostUsers} {
-					if got, err := users(t.Context(), m.Node, role, key); err != nil || !slices.Equal(got, want) {
-						t.Errorf("life %d, %s, role %q: %q, %v", life, m.addr, role, got, err)
-					}
+				stop := m.Close
+				if life == 0 {
+					stop = func() error { return m.Shutdown(context.Background()) }
 				}
-				if got, err := users(t.Context(), m.Node, "", lostUsers); err != nil || len(got) > 0 {
-					t.Errorf("%q should not be durable, %v", got, err)
-				}
-			}
-			for i, m := range c.nodes {
-				who := fmt.Sprintf("life %d node %d", life, i)
-				for role, key := range map[string]ddata.ORSetKey[string]{"": keptUsers, "db": lostUsers} {
-					if err := addUser(t.Context(), m.Node, role, key, who); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err := addUser(t.Context(), m.Node, "", lostUsers, who); err != nil {
-					t.Fatal(err)
-				}
-				if got, err := m.counters.Ask(t.Context(), "x", add{1}); err != nil || got.Sum != i+1 {
-					t.Errorf("life %d: %+v, %v", life, got, err)
-				}
-			}
-			for _, m := range c.nodes {
-				if err := stop(m); err != nil {
+				if err := stop(); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
+}
+
+// All nodes stop and start again, in order and then at once: what the configuration
+// names is there, of each role, at all nodes; the rest is not; and the coordinators begin anew.
+func TestRestartOfTheClusterBringsDurableKeysBack(t *testing.T) {
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	threeLives(t, func(t *testing.T, life int, c *cluster) {
+		c.durables(t, dirs)
+		var want []string
+		for i := range 3 * life {
+			want = append(want, fmt.Sprintf("life %d node %d", i/3, i%3))
+		}
+		for _, m := range c.nodes {
+			for role, key := range map[string]ddata.ORSetKey[string]{"": keptUsers, "db": lostUsers} {
+				if got, err := users(t.Context(), m.Node, role, key); err != nil || !slices.Equal(got, want) {
+					t.Errorf("life %d, %s, role %q: %q, %v", life, m.addr, role, got, err)
+				}
+			}
+			if got, err := users(t.Context(), m.Node, "", lostUsers); err != nil || len(got) > 0 {
+				t.Errorf("%q should not be durable, %v", got, err)
+			}
+		}
+		for i, m := range c.nodes {
+			who := fmt.Sprintf("life %d node %d", life, i)
+			for role, key := range map[string]ddata.ORSetKey[string]{"": keptUsers, "db": lostUsers} {
+				if err := addUser(t.Context(), m.Node, role, key, who); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := addUser(t.Context(), m.Node, "", lostUsers, who); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := m.counters.Ask(t.Context(), "x", add{1}); err != nil || got.Sum != i+1 {
+				t.Errorf("life %d: %+v, %v", life, got, err)
+			}
+		}
+	})
 	for _, dir := range dirs {
 		for _, f := range []string{"all.keys", "role-db.keys"} {
 			if b, err := os.ReadFile(filepath.Join(dir, f)); err != nil || strings.Contains(string(b), "peerage/sharding") {

@@ -1,7 +1,6 @@
 package peerage_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -107,44 +106,29 @@ func (c *cluster) remembered() {
 func TestRestartOfTheClusterStartsRememberedEntities(t *testing.T) {
 	const each = 20
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-	for life, stop := range []func(*member) error{
-		func(m *member) error { return m.Shutdown(context.Background()) },
-		func(m *member) error { return m.Close() },
-		func(m *member) error { return m.Close() },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: uint64(life) + 1})}
-			c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
-			defer pass(time.Minute)
-			defer c.close()
-			r := &roll{begun: map[string]int{}}
-			regions := c.rememberers(dirs, r, 3)
-			c.until(20*time.Second, fmt.Sprintf("%d residents of former lives run", life*each), func() bool { return len(r.counts()) >= life*each })
-			pass(5 * time.Second) // for those that should not come
-			for id, n := range r.counts() {
-				if n != 1 {
-					t.Errorf("life %d: %s began %d times", life, id, n)
-				}
+	threeLives(t, func(t *testing.T, life int, c *cluster) {
+		r := &roll{begun: map[string]int{}}
+		regions := c.rememberers(dirs, r, 3)
+		c.until(20*time.Second, fmt.Sprintf("%d residents of former lives run", life*each), func() bool { return len(r.counts()) >= life*each })
+		pass(5 * time.Second) // for those that should not come
+		for id, n := range r.counts() {
+			if n != 1 {
+				t.Errorf("life %d: %s began %d times", life, id, n)
 			}
-			if got := len(r.counts()); got != life*each {
-				t.Errorf("life %d: %d residents run, want %d: %v", life, got, life*each, r.counts())
+		}
+		if got := len(r.counts()); got != life*each {
+			t.Errorf("life %d: %d residents run, want %d: %v", life, got, life*each, r.counts())
+		}
+		for i := range each {
+			if _, err := regions[i%3].Ask(t.Context(), fmt.Sprintf("l%d-%d", life, i), "stay"); err != nil {
+				t.Fatal(err)
 			}
-			for i := range each {
-				if _, err := regions[i%3].Ask(t.Context(), fmt.Sprintf("l%d-%d", life, i), "stay"); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := regions[i%3].Ask(t.Context(), fmt.Sprintf("l%d-%d-gone", life, i), "retire"); err != nil {
-					t.Fatal(err)
-				}
+			if _, err := regions[i%3].Ask(t.Context(), fmt.Sprintf("l%d-%d-gone", life, i), "retire"); err != nil {
+				t.Fatal(err)
 			}
-			c.remembered()
-			for _, m := range c.nodes {
-				if err := stop(m); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
+		}
+		c.remembered()
+	})
 }
 
 // The node that comes up first was down when entities began: it learns of them from
