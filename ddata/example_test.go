@@ -47,6 +47,48 @@ func cluster(n int) (nodes []*ddata.Data, close func()) {
 
 var ctx = context.Background()
 
+func ExampleUpdate() {
+	nodes, done := cluster(3)
+	defer done()
+	hits := ddata.GCounterKey("hits")
+	err := ddata.Update(ctx, nodes[0], hits, ddata.Majority, func(c *ddata.GCounterTx) error {
+		c.Add(2)
+		return nil
+	})
+	fmt.Println(err)
+	err = ddata.Update(ctx, nodes[0], hits, ddata.Majority, func(c *ddata.GCounterTx) error {
+		c.Add(5)
+		return errors.New("no, not that")
+	})
+	fmt.Println(errors.Is(err, replicator.ErrPlan))
+	now, err := ddata.Get(ctx, nodes[0], hits, ddata.Local)
+	fmt.Println(now.Count(), err)
+	// Output:
+	// <nil>
+	// true
+	// 2 <nil>
+}
+
+func ExampleGet() {
+	nodes, done := cluster(3)
+	defer done()
+	users := ddata.ORSetKey[string]("users")
+	nobody, err := ddata.Get(ctx, nodes[2], users, ddata.Majority)
+	fmt.Println(nobody.Len(), err)
+	if err := ddata.Update(ctx, nodes[0], users, ddata.Majority, func(s *ddata.ORSetTx[string]) error {
+		s.Add("ada")
+		return nil
+	}); err != nil {
+		fmt.Println(err)
+	}
+	// Whatever was confirmed at a majority, every later majority read sees, anywhere.
+	somebody, err := ddata.Get(ctx, nodes[2], users, ddata.Majority)
+	fmt.Println(somebody.Contains("ada"), err)
+	// Output:
+	// 0 <nil>
+	// true <nil>
+}
+
 func ExampleORSetKey() {
 	nodes, done := cluster(3)
 	defer done()

@@ -37,6 +37,7 @@ func ddataSeries() []series {
 		c("ddata_set_aside_keys_total", "Durable keys set aside since their file was away for too long.", func(s *replicator.Stats) float64 { return float64(s.SetAside) }),
 		c("ddata_late_horizons_total", "Files that came after one that was away for longer: what they had deleted may be back.", func(s *replicator.Stats) float64 { return float64(s.LateHorizons) }),
 		g("ddata_tombstones", "Deleted keys that are not yet forgotten.", func(s *replicator.Stats) float64 { return float64(s.Tombstones) }),
+		g("ddata_retained_deletions", "Deletions under durable keys, of keys and of map entries, that are remembered for files that may come back.", func(s *replicator.Stats) float64 { return float64(s.Retained) }),
 		c("ddata_durable_errors_total", "Writes of the file of durable keys that failed, and files not taken in whole.", func(s *replicator.Stats) float64 { return float64(s.DurableErrors) }),
 		c("ddata_repairs_total", "Values sent to stale replicas by reads.", func(s *replicator.Stats) float64 { return float64(s.Repairs) }),
 		c("ddata_fenced_total", "Requests of replaced writers that were refused here.", func(s *replicator.Stats) float64 { return float64(s.FencedHere) }),

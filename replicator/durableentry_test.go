@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/replicator/core"
 )
@@ -103,6 +104,52 @@ func TestAgesInFiles(t *testing.T) {
 	for _, ages := range [][]byte{{}, []byte("12345678abc"), sealed("keep/m", []byte{5})} {
 		if _, err := readRecord("keep/m", sealed("keep/m", append([]byte{0, byte(rec.Kind)}, rec.Bytes...)), ages); err == nil {
 			t.Errorf("%q is taken for ages", ages)
+		}
+	}
+}
+
+// What is not on the disk is not confirmed to another replica either; it is as soon as it
+// is there.
+func TestNothingIsConfirmedToOthersThatCannotBeStored(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			d := openDurable(t, filepath.Join(t.TempDir(), "file"), 0)
+			defer d.Close()
+			acks := 0
+			r := New(Config{Self: 1, Durable: d, Send: func(view.NodeID, transport.Class, []byte) error { return nil },
+				Observer: Observer{Sent: func(message string, _ int, _ error) {
+					if message == "ack" {
+						acks++
+					}
+				}}})
+			defer r.Close()
+			r.SetView(&view.View{Epoch: view.FirstEpoch(1), Members: []view.Member{
+				{Node: view.Node{ID: 1}, Status: view.Up}, {Node: view.Node{ID: 2}, Status: view.Up}}})
+			synctest.Wait()
+			if broken {
+				d.Close()
+			}
+			s := &crdt.ORSet[string]{}
+			s.Add(2, "e")
+			r.HandleFrame(2, core.Append(nil, &core.Deltas{Epoch: view.FirstEpoch(1), From: 1,
+				Entries: []*core.Entry{{Items: []core.Item{{Key: "keep/k", Kind: crdt.KindORSet, Bytes: s.Append(nil)}}}}}))
+			synctest.Wait()
+			if want := map[bool]int{false: 1}[broken]; acks != want {
+				t.Errorf("broken %t: %d answers, not %d", broken, acks, want)
+			}
+			if s := r.Stats(); s.DurableErrors > 0 != broken {
+				t.Errorf("%d errors", s.DurableErrors)
+			}
+		})
+	}
+}
+
+// Prefixes select keys, Except takes some of them out again.
+func TestExceptedKeysAreNotKept(t *testing.T) {
+	d := Durable{cfg: DurableConfig{Prefixes: []string{"a/", "b/"}, Except: []string{"a/not/"}}}
+	for key, want := range map[string]bool{"a/x": true, "b/": true, "c": false, "a/not/x": false, "a/not": true, "a": false, "": false} {
+		if got := d.covers(key); got != want {
+			t.Errorf("%q: %t", key, got)
 		}
 	}
 }

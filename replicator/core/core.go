@@ -338,7 +338,7 @@ func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.requests)
 	s.Peers, s.Settled = len(c.peers), c.view != nil && len(c.former) == 0
-	s.Tombstones, s.Floor = c.store.tombs, c.floor
+	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.floor, c.ends.n
 	s.LogEntries, s.LogBytes = len(c.log.entries), c.log.bytes
 	for _, p := range c.peers {
 		s.LagMax = max(s.LagMax, c.log.last()-p.acked)

@@ -142,7 +142,7 @@ func contents(v crdt.Value) (out []string) {
 // tombs returns how many deletions members remember, of keys and of entries.
 func (d *disks) tombs() (n int) {
 	for _, slot := range slices.Sorted(maps.Keys(d.at)) {
-		n += d.core(slot).ends.n
+		n += d.core(slot).Stats().Retained
 	}
 	return n
 }

@@ -8,7 +8,10 @@ type Stats struct {
 	// everywhere; Floor counts the rounds of forgetting (prune.go).
 	Tombstones int
 	Floor      uint64
-	Pending    int
+	// Retained are the deletions under durable keys that are remembered, of keys and of
+	// entries: from Limits.Tombstones on they end sooner (retain.go).
+	Retained int
+	Pending  int
 	// Peers is the number of members the core speaks with; Settled reports whether
 	// it has caught up with the current view (quorum.go).
 	Peers   int
