@@ -113,9 +113,12 @@ func (c *cluster) close() {
 func (c *cluster) ready(ms ...*member) {
 	c.t.Helper()
 	c.until(20*time.Second, fmt.Sprintf("%d nodes are ready", len(ms)), func() bool {
-		first := ms[0].View()
-		for _, m := range ms {
+		var first *view.View
+		for i, m := range ms {
 			v := m.View()
+			if i == 0 {
+				first = v
+			}
 			if v == nil || first == nil || len(v.WithRole("")) != len(ms) || !m.Ready() || v.Epoch != first.Epoch {
 				return false
 			}
@@ -183,6 +186,25 @@ func TestRemovedNodeComesBackAsANewIncarnation(t *testing.T) {
 		}
 		if _, err := out.ask("x", 1); err != nil {
 			t.Errorf("its old Region does not work: %v", err)
+		}
+	})
+}
+
+// With RejoinAfter negative a removed node stays out, says so, and can be closed.
+func TestARemovedNodeThatIsNotToComeBack(t *testing.T) {
+	inBubble(t, 3, func(c *cluster) {
+		out := c.addWith(3, peerage.Config{RejoinAfter: -1}, nil)
+		c.ready(c.nodes...)
+		before := out.Self()
+		c.net.Split(transport.Dropped, []string{c.nodes[0].addr, c.nodes[1].addr, c.nodes[2].addr}, []string{out.addr})
+		c.until(20*time.Second, "the others removed it", func() bool { return len(c.nodes[0].View().Members) == 3 })
+		c.net.Heal()
+		pass(time.Minute)
+		if out.Self().ID != before.ID || out.View() != nil || out.LeaseValid() || out.Ready() || len(c.nodes[0].View().Members) != 3 {
+			t.Errorf("%v was %v, view %v, of the others %v", out.Self().ID, before.ID, out.View(), c.nodes[0].View())
+		}
+		if _, err := out.ask("x", 1); !errors.Is(err, sharding.ErrNotReady) {
+			t.Errorf("its Region says %v", err)
 		}
 	})
 }

@@ -18,8 +18,8 @@ import (
 // a free port of the loopback interface.
 type Config struct {
 	// Gossip says how the node takes part in a cluster: its name, addresses,
-	// contact points, roles, and the pace of leases. Its Handlers, Logger,
-	// Transport and MinGeneration are set by the node.
+	// contact points, roles, and the pace of leases. Its Logger is set by the node;
+	// Handlers and Transport belong to the node and must not be set.
 	Gossip gossip.Config
 	// CertificateFiles, if set, turns mutual TLS on for all connections between nodes,
 	// with files that are read by New and again whenever they change: a renewed
@@ -110,20 +110,37 @@ func (c *Config) gossipConfig() gossip.Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	err := c.gossipConfig().Validate()
-	data := append(c.dataProblems(), c.certificateProblems()...)
-	if c.MinMembers < 0 {
-		data = append(data, gossip.Problem{Setting: "MinMembers", Value: strconv.Itoa(c.MinMembers), Why: "must not be negative"})
-	}
-	if len(data) == 0 {
+	own := slices.Concat(c.dataProblems(), c.certificateProblems(), c.nodeProblems())
+	if len(own) == 0 {
 		return err
 	}
 	var all gossip.ConfigError
 	if e := (*gossip.ConfigError)(nil); errors.As(err, &e) {
 		all.Problems = e.Problems
 	}
-	all.Problems = append(all.Problems, data...)
+	all.Problems = append(all.Problems, own...)
 	slices.SortStableFunc(all.Problems, func(a, b gossip.Problem) int { return strings.Compare(a.Setting, b.Setting) })
 	return &all
+}
+
+// nodeProblems is about what package gossip does not know, or would take and the node
+// replaces.
+func (c *Config) nodeProblems() (out []gossip.Problem) {
+	for _, x := range []struct {
+		bad                 bool
+		setting, value, why string
+	}{
+		{c.MinMembers < 0, "MinMembers", strconv.Itoa(c.MinMembers), "must not be negative"},
+		{c.RememberedPerSecond < 0, "RememberedPerSecond", strconv.Itoa(c.RememberedPerSecond), "must not be negative"},
+		{c.LameDuck < 0, "LameDuck", c.LameDuck.String(), "must not be negative"},
+		{c.Gossip.Transport != nil, "Transport", "set", "the node makes one for each incarnation; for one in memory set Network"},
+		{len(c.Gossip.Handlers) > 0, "Handlers", "set", "the node's layers take all frames"},
+	} {
+		if x.bad {
+			out = append(out, gossip.Problem{Setting: x.setting, Value: x.value, Why: x.why})
+		}
+	}
+	return out
 }
 
 func (c *Config) certificateProblems() []gossip.Problem {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -85,23 +87,48 @@ func checkPages(t *testing.T, node *peerage.Node) {
 }
 
 func TestEverythingWrongIsToldAtOnce(t *testing.T) {
-	_, err := peerage.New(peerage.Config{Gossip: gossip.Config{
-		Name: "a b", Listen: "nowhere", Roles: []string{"back end"}, ContactPoints: []string{"10.0.0.1"},
-	}})
-	var bad *gossip.ConfigError
-	if !errors.As(err, &bad) {
-		t.Fatalf("New = %v", err)
+	net := transport.NewNetwork(transport.NetworkConfig{})
+	tr, err := net.Transport(transport.MemoryConfig{Config: gossip.Config{}.TransportConfig(1)})
+	if err != nil {
+		t.Fatal(err)
 	}
-	settings := map[string]bool{}
-	for _, p := range bad.Problems {
-		settings[strings.SplitN(p.Setting, "[", 2)[0]] = true
-		if p.Value == "" || p.Why == "" {
-			t.Errorf("%+v does not say what and why", p)
+	defer tr.Close()
+	bad := peerage.Config{
+		Gossip: gossip.Config{
+			Name: "a b", Listen: "nowhere", Roles: []string{"back end"}, ContactPoints: []string{"10.0.0.1"},
+			Certificates: new(transport.Certificates),
+			Handlers:     map[transport.Kind]transport.Handler{transport.KindEntity: func(view.NodeID, []byte) {}},
+		},
+		CertificateFiles: &transport.CertificateFiles{},
+		MinMembers:       -1, RememberedPerSecond: -2, LameDuck: -time.Second,
+		Data: map[string]peerage.DataConfig{"": {Durable: []string{"x"}, Sync: -1}},
+	}
+	for _, c := range []struct {
+		change func(*peerage.Config)
+		also   string
+	}{
+		{func(*peerage.Config) {}, "Listen"},
+		{func(c *peerage.Config) { c.Gossip.Transport = tr }, "Transport"}, // which needs no address
+	} {
+		cfg := bad
+		c.change(&cfg)
+		_, err := peerage.New(cfg)
+		var told *gossip.ConfigError
+		if !errors.As(err, &told) {
+			t.Fatalf("New = %v", err)
 		}
-	}
-	for _, want := range []string{"Name", "Listen", "Roles", "ContactPoints"} {
-		if !settings[want] {
-			t.Errorf("%s is not named in: %v", want, err)
+		settings := map[string]bool{}
+		for _, p := range told.Problems {
+			settings[strings.SplitN(p.Setting, "[", 2)[0]] = true
+			if p.Value == "" || p.Why == "" {
+				t.Errorf("%+v does not say what and why", p)
+			}
+		}
+		for _, want := range []string{"Name", "Roles", "ContactPoints", "Handlers", "CertificateFiles", "MinMembers",
+			"RememberedPerSecond", "LameDuck", "Data", "DataDir", c.also} {
+			if !settings[want] {
+				t.Errorf("%s is not named in: %v", want, err)
+			}
 		}
 	}
 }
