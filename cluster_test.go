@@ -112,6 +112,9 @@ func (c *cluster) close() {
 // ready waits until the nodes stand in one view, and are ready.
 func (c *cluster) ready(ms ...*member) {
 	c.t.Helper()
+	if len(ms) == 0 {
+		return
+	}
 	c.until(20*time.Second, fmt.Sprintf("%d nodes are ready", len(ms)), func() bool {
 		var first *view.View
 		for i, m := range ms {
