@@ -47,7 +47,13 @@ func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error)
 	cfg.Handlers = map[transport.Kind]transport.Handler{
 		transport.KindReplicator:  gate(&up, s.handleReplicator),
 		transport.KindCoordinator: gate(&up, func(from view.NodeID, p []byte) { s.sharding.HandleCoordinator(from, p) }),
-		transport.KindEntity:      gate(&up, func(from view.NodeID, p []byte) { s.sharding.HandleEntity(from, p) }),
+	}
+	cfg.BlockHandlers = map[transport.Kind]transport.BlockHandler{
+		transport.KindEntity: func(from view.NodeID, frames *transport.Frames) {
+			if up.Load() {
+				s.sharding.HandleEntities(from, frames)
+			}
+		},
 	}
 	var err error
 	if cfg.Transport, err = n.transport(&cfg); err != nil {

@@ -147,6 +147,8 @@ type Config struct {
 	// KindView and KindEvidence, are not among them. A handler must not block for
 	// long; frames that it cannot take yet it drops: every protocol retries.
 	Handlers map[transport.Kind]transport.Handler
+	// BlockHandlers do the same for kinds of which many frames come at a time.
+	BlockHandlers map[transport.Kind]transport.BlockHandler
 
 	// Logger gets warnings that an operator should see, and events at lower levels.
 	// Default: discard.

@@ -145,6 +145,12 @@ func (n *Node) start() error {
 	for k, h := range n.cfg.Handlers {
 		t.Handle(k, n.noticing(h))
 	}
+	for k, h := range n.cfg.BlockHandlers {
+		t.HandleBlocks(k, func(from view.NodeID, frames *transport.Frames) {
+			n.notice(from)
+			h(from, frames)
+		})
+	}
 	t.Observe(func(ev transport.PeerEvent) { n.inbox.put(linkIn{ev}) })
 	if err := t.Start(); err != nil {
 		return fmt.Errorf("gossip: %w", err)

@@ -64,7 +64,7 @@ func (c Config) Validate() error {
 	c.validateTimes(&e)
 	c.validatePartition(&e)
 	c.validateKeys(&e)
-	for k := range c.Handlers {
+	for _, k := range append(slices.Collect(maps.Keys(c.Handlers)), slices.Collect(maps.Keys(c.BlockHandlers))...) {
 		if k == transport.KindView || k == transport.KindEvidence {
 			e.add("Handlers", strconv.Itoa(int(k)), "this kind belongs to package gossip")
 		}

@@ -51,6 +51,8 @@ type node struct {
 	reg   *Registry
 	s     *Sharding
 	lease atomic.Bool
+	// valid stands in for lease if it is set.
+	valid func() bool
 	// log is the test's own, nil for the common one; capacity is the node's.
 	log      *slog.Logger
 	capacity uint32
@@ -99,6 +101,9 @@ func (n *node) start() {
 	}
 	if n.log != nil {
 		cfg.Logger = n.log
+	}
+	if n.valid != nil {
+		cfg.LeaseValid = n.valid
 	}
 	n.s, err = Start(cfg)
 	if err != nil {
@@ -216,7 +221,7 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 			return
 		}
 		if k == transport.KindEntity {
-			target.s.HandleEntity(n.self.ID, frame)
+			target.s.HandleEntities(n.self.ID, &one{frame})
 		} else {
 			target.s.HandleCoordinator(n.self.ID, frame)
 		}
@@ -233,6 +238,15 @@ func (c *cluster) noteLost(k transport.Kind, frame []byte) {
 	if k == transport.KindEntity && frame[0] == byte(frameTell) {
 		c.told.Add(1)
 	}
+}
+
+// one is a block of one frame.
+type one struct{ frame []byte }
+
+func (o *one) Next() ([]byte, bool) {
+	f := o.frame
+	o.frame = nil
+	return f, f != nil
 }
 
 func (l links) WaitRoom(ctx context.Context, _ view.NodeID, _ transport.Class) error {

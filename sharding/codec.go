@@ -57,7 +57,8 @@ func (JSON[T]) Decode(p []byte) (v T, err error) {
 }
 
 // Raw is the codec of types whose messages are bytes already. It is the default
-// for []byte.
+// for []byte. Small requests from other nodes share memory with their neighbours: an
+// entity that keeps one of up to 256 bytes keeps 1 KiB, and copies it if that is much.
 type Raw[T ~[]byte] struct{}
 
 // Append appends v as it is.
@@ -65,6 +66,27 @@ func (Raw[T]) Append(b []byte, v T) ([]byte, error) { return append(b, v...), ni
 
 // Decode copies p.
 func (Raw[T]) Decode(p []byte) (T, error) { return append(make(T, 0, len(p)), p...), nil }
+
+func (Raw[T]) own(p []byte) T { return T(p) }
+
+func (Raw[T]) is(codec any) bool {
+	_, ok := codec.(Raw[T])
+	return ok
+}
+
+// owner is a codec that needs no copy of a payload that is the message's own. is tells it
+// from one that has it embedded, and a Decode of its own.
+type owner[T any] interface {
+	own(p []byte) T
+	is(codec any) bool
+}
+
+func ownerOf[T any](codec Codec[T]) owner[T] {
+	if o, ok := codec.(owner[T]); ok && o.is(codec) {
+		return o
+	}
+	return nil
+}
 
 // Text is the codec of types whose messages are strings. It is the default for
 // string.

@@ -23,10 +23,10 @@ func (e *extractor) of(id string) ShardID {
 	return e.ask(id)
 }
 
-// ofBytes is of for an id in someone else's buffer.
-func (e *extractor) ofBytes(id []byte) ShardID {
+// ofBytes is of for an id in someone else's buffer, whose hash is known.
+func (e *extractor) ofBytes(id []byte, hash uint64) ShardID {
 	if e.custom == nil {
-		return ShardID(xxh3.Hash(id) % uint64(e.shards))
+		return ShardID(hash % uint64(e.shards))
 	}
 	return e.ask(string(id))
 }

@@ -45,7 +45,7 @@ func TestShardOfKeepsEntitiesTogether(t *testing.T) {
 // not the reader of the connection.
 func TestShardOfThatPanicsIsContained(t *testing.T) {
 	e := extractor{shards: 4, custom: func(id string) ShardID { return ShardID(id[9]) }}
-	if got := e.ofBytes([]byte("short")); got != noShard {
+	if got := e.ofBytes([]byte("short"), 0); got != noShard {
 		t.Errorf("shard %v", got)
 	}
 }

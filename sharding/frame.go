@@ -128,6 +128,7 @@ type request struct {
 	fromTyp []byte
 	fromID  []byte
 	payload []byte
+	flags   byte
 	// start: only an instance is asked for.
 	start bool
 	// sure is the stamp of a reliable message, nil for others.
@@ -167,6 +168,9 @@ func (q *request) parse(frame []byte) error {
 	if len(frame) < n {
 		return errMalformed
 	}
+	if q.call != 0 || q.flags != 0 {
+		*q = request{}
+	}
 	q.shard = ShardID(binary.BigEndian.Uint32(frame[shardAt:]))
 	q.token = readToken(frame[termAt:])
 	q.number = binary.BigEndian.Uint64(frame[numberAt:])
@@ -184,17 +188,20 @@ func (q *request) parse(frame []byte) error {
 	if !ok[0] || !ok[1] || len(p) == 0 || p[0] > flagsKnown {
 		return errMalformed
 	}
-	flags := p[0]
-	q.start = flags&flagStart != 0
+	q.flags = p[0]
+	q.start = q.flags&flagStart != 0
 	q.payload = p[1:]
-	if flags&flagSender != 0 {
+	if q.flags == 0 {
+		return nil
+	}
+	if q.flags&flagSender != 0 {
 		q.fromTyp, p, ok[0] = cut(q.payload, nameBytesMax)
 		q.fromID, q.payload, ok[1] = cut(p, idBytesMax)
 		if !ok[0] || !ok[1] {
 			return errMalformed
 		}
 	}
-	if flags&flagSure != 0 {
+	if q.flags&flagSure != 0 {
 		return q.cutSure()
 	}
 	return nil

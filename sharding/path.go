@@ -49,6 +49,10 @@ type path[Req, Resp any] struct {
 	// gone are the asks of other nodes that nobody waits for any more.
 	gone   cancels
 	frames sync.Pool
+	// intakes are those that no reader has.
+	intakes sync.Pool
+	// owns is set if the codec can leave a payload where it is.
+	owns owner[Req]
 	// memories is nil unless the type remembers its entities.
 	memories *memories
 	entities entity.Counters
@@ -76,6 +80,8 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 		p.memories = newMemories()
 	}
 	p.frames.New = func() any { return new([]byte) }
+	p.intakes.New = func() any { return &inflow[Req, Resp]{p: p} }
+	p.owns = ownerOf(t.ReqCodec)
 	return p
 }
 
@@ -222,20 +228,14 @@ func (p *path[Req, Resp]) failAsk(call uint64, err error) bool {
 // deliver takes a request, of this node or another. It reports false when its shard
 // does not run here under its token.
 func (p *path[Req, Resp]) deliver(from view.NodeID, frame []byte) (hosted bool, err error) {
-	var q request
-	if err := q.parse(frame); err != nil {
-		return false, err
-	}
-	if uint32(q.shard) >= p.shards {
-		// That node's settings differ.
-		p.fail(from, &q, codeSettings, DropSettings, "")
-		return true, nil
-	}
-	return p.hand(from, &q), nil
+	in := p.intake()
+	defer in.flush()
+	return in.take(from, frame)
 }
 
 // hand hands a request to the shard that runs here under its token.
-func (p *path[Req, Resp]) hand(from view.NodeID, q *request) bool {
+func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request) bool {
+	p := f.p
 	h := p.host.Load()
 	if h == nil {
 		return false
@@ -248,14 +248,15 @@ func (p *path[Req, Resp]) hand(from view.NodeID, q *request) bool {
 		p.counters.stale.Add(1)
 		return false
 	}
-	if p.extract.ofBytes(q.id) != q.shard {
+	hash := entity.Hash(q.id)
+	if p.extract.ofBytes(q.id, hash) != q.shard {
 		p.fail(from, q, codeSettings, DropSettings, "")
 		return true
 	}
 	var req Req
 	var err error
 	if !q.start {
-		req, err = decode(p.typ.ReqCodec, q.payload)
+		req, err = f.decode(q.payload)
 	}
 	if err != nil {
 		p.fail(from, q, codeCodec, DropCodec, err.Error())
@@ -275,7 +276,7 @@ func (p *path[Req, Resp]) hand(from view.NodeID, q *request) bool {
 			m.Expires = time.Since(p.epoch) + q.left
 		}
 	}
-	switch s.DeliverTo(q.id, &m) {
+	switch s.DeliverTo(f.inlet(h), q.id, hash, &m) {
 	case nil:
 		return true
 	case entity.ErrMailboxFull:

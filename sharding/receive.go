@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -45,23 +46,75 @@ func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 	}
 }
 
+// HandleEntities is HandleEntity for frames that arrived one behind the other: what runs
+// of requests of one type have in common is done once for all of them, and entities that
+// they wake begin together. Next returns the next frame, which must be valid until
+// HandleEntities returns.
+func (s *Sharding) HandleEntities(from view.NodeID, frames interface {
+	Next() (frame []byte, ok bool)
+}) {
+	var b block
+	for f, ok := frames.Next(); ok; f, ok = frames.Next() {
+		if len(f) > 0 && (frameKind(f[0]) == frameTell || frameKind(f[0]) == frameAsk) {
+			if err := s.takeRequest(&b, from, f); err != nil {
+				s.malformed.Add(1)
+			}
+		} else {
+			s.HandleEntity(from, f)
+		}
+	}
+	b.end()
+}
+
+// block is what a run of requests has in common: their type.
+type block struct {
+	typ      []byte
+	p        dataPath
+	in       intake
+	received uint64
+}
+
+// begin makes b that of another type.
+func (b *block) begin(p dataPath, typ []byte) {
+	b.end()
+	*b = block{typ: typ, p: p, in: p.intake()}
+}
+
+func (b *block) end() {
+	if b.in != nil {
+		b.in.flush()
+		b.p.base().counters.received.Add(b.received)
+		b.in = nil
+	}
+}
+
+// handleRequest takes a request that came alone.
 func (s *Sharding) handleRequest(from view.NodeID, frame []byte) error {
+	var b block
+	defer b.end()
+	return s.takeRequest(&b, from, frame)
+}
+
+func (s *Sharding) takeRequest(b *block, from view.NodeID, frame []byte) error {
 	typ, err := requestType(frame)
 	if err != nil {
 		return err
 	}
-	p := s.path(typ)
-	if p == nil {
-		return s.unknownType(from, frame)
+	if b.in == nil || !bytes.Equal(typ, b.typ) {
+		p := s.path(typ)
+		if p == nil {
+			return s.unknownType(from, frame)
+		}
+		b.begin(p, typ)
 	}
-	hosted, err := p.deliver(from, frame)
+	hosted, err := b.in.take(from, frame)
 	if err != nil {
 		return err
 	}
-	p.base().counters.received.Add(1)
+	b.received++
 	if !hosted {
 		shard := ShardID(binary.BigEndian.Uint32(frame[shardAt:]))
-		s.out.send(from, appendRefused(nil, p.hosted(shard), frame))
+		s.out.send(from, appendRefused(nil, b.p.hosted(shard), frame))
 	}
 	return nil
 }

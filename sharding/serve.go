@@ -32,7 +32,7 @@ type dataPath interface {
 	lives(shard ShardID, id string) bool
 
 	// These are for frames.
-	deliver(from view.NodeID, frame []byte) (hosted bool, err error)
+	intake() intake
 	replied(r reply)
 	cancelled(from view.NodeID, call uint64)
 	lost(peer view.NodeID)

@@ -47,7 +47,7 @@ func tcpPair(b testing.TB) *Region[[]byte, []byte] {
 		var s *Sharding
 		var ready sync.WaitGroup
 		ready.Add(1)
-		tr.Handle(transport.KindEntity, func(from view.NodeID, p []byte) { ready.Wait(); s.HandleEntity(from, p) })
+		tr.HandleBlocks(transport.KindEntity, func(from view.NodeID, f *transport.Frames) { ready.Wait(); s.HandleEntities(from, f) })
 		tr.Handle(transport.KindCoordinator, func(from view.NodeID, p []byte) { ready.Wait(); s.HandleCoordinator(from, p) })
 		if err := tr.Start(); err != nil {
 			b.Fatal(err)

@@ -42,7 +42,9 @@ type engine struct {
 	log      *limitedLogger
 	counters Counters
 	handlers [256]Handler
-	observer func(PeerEvent)
+	// blockHandlers stand before handlers.
+	blockHandlers [256]BlockHandler
+	observer      func(PeerEvent)
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -136,6 +138,9 @@ func (e *engine) Counters() *Counters { return &e.counters }
 
 // Handle sets the handler of a kind. Call it before Start.
 func (e *engine) Handle(k Kind, h Handler) { e.handlers[k] = h }
+
+// HandleBlocks sets the handler of blocks of a kind. Call it before Start.
+func (e *engine) HandleBlocks(k Kind, h BlockHandler) { e.blockHandlers[k] = h }
 
 // Observe sets the listener of peer events. Call it before Start.
 func (e *engine) Observe(f func(PeerEvent)) { e.observer = f }

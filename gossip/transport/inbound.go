@@ -34,6 +34,8 @@ type inbound struct {
 	// handing holds a token while frames are handed out. A channel, since the
 	// holder runs user code of any length, and Close must not wait for a lock.
 	handing chan struct{}
+	// frames are those in the hands of a BlockHandler.
+	frames Frames
 }
 
 // end makes sure that no further frame is handed out, but for one that is being

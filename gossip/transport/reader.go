@@ -8,10 +8,13 @@ import (
 )
 
 // Sizes of a reader's buffer. It starts small, since most of a large cluster's
-// connections are quiet, and grows when a read has filled it.
+// connections are quiet, and grows when a read has filled it: the more frames come at a
+// time, the less each costs those who take blocks. It shrinks when quietReads reads in a
+// row left three quarters of it unused.
 const (
 	readBytesMin = 4 << 10
-	readBytesMax = 64 << 10
+	readBytesMax = 256 << 10
+	quietReads   = 64
 )
 
 // errMalformed: a frame of no kind.
@@ -35,7 +38,7 @@ type frameBuffer struct {
 	max int
 	// full: the last read filled the buffer, so a larger one would be used.
 	full bool
-	// quiet counts the reads since the large buffer was last needed.
+	// quiet counts the reads since so large a buffer was last needed.
 	quiet int
 }
 
@@ -56,6 +59,8 @@ func (b *frameBuffer) space() []byte {
 		b.resize(2 * len(b.buf))
 	case len(b.buf) > readBytesMax && b.quiet > 16 && b.w < readBytesMax:
 		b.resize(readBytesMax)
+	case b.quiet > quietReads && b.w <= len(b.buf)/4 && len(b.buf) > readBytesMin:
+		b.resize(len(b.buf) / 2)
 	}
 	return b.buf[b.w:]
 }
@@ -70,34 +75,62 @@ func (b *frameBuffer) resize(n int) {
 func (b *frameBuffer) received(n int) {
 	b.w += n
 	b.full = b.w == len(b.buf)
-	if b.w > readBytesMax/2 {
+	if b.w > len(b.buf)/4 {
 		b.quiet = 0
 	} else {
 		b.quiet++
 	}
 }
 
-// next returns the next whole frame, which is valid until space is called; ok is
-// false when there is none yet.
-func (b *frameBuffer) next() (k Kind, payload []byte, ok bool, err error) {
+// peek returns the kind of the next whole frame and its size, header included; size is
+// 0 when there is none yet.
+func (b *frameBuffer) peek() (k Kind, size int, err error) {
 	if b.w-b.r < frameHeaderBytes {
-		return 0, nil, false, nil
+		return 0, 0, nil
 	}
 	head := b.buf[b.r:]
 	n := binary.BigEndian.Uint32(head)
 	k = Kind(head[4])
 	if uint64(n) > uint64(b.max) {
-		return 0, nil, false, &oversizeError{declared: int(n), max: b.max}
+		return 0, 0, &oversizeError{declared: int(n), max: b.max}
 	}
 	if k == 0 {
-		return 0, nil, false, errMalformed
+		return 0, 0, errMalformed
 	}
-	end := frameHeaderBytes + int(n)
-	if b.w-b.r < end {
-		return 0, nil, false, nil
+	size = frameHeaderBytes + int(n)
+	if b.w-b.r < size {
+		return k, 0, nil
 	}
-	b.r += end
-	return k, head[frameHeaderBytes:end:end], true, nil
+	return k, size, nil
+}
+
+// cut takes the next frame, whose size peek has told, and returns its payload, which is
+// valid until space is called.
+func (b *frameBuffer) cut(size int) []byte {
+	at := b.r
+	b.r += size
+	return b.buf[at+frameHeaderBytes : b.r : b.r]
+}
+
+// Frames are frames of one kind that arrived together on one connection, in their
+// order. They belong to the BlockHandler that is given them, for the length of its call.
+type Frames struct {
+	in *inbound
+	b  *frameBuffer
+	k  Kind
+	n  int
+}
+
+// Next returns the next payload, which is valid until the handler returns; false when
+// there is none, or when the connection was replaced by a newer one meanwhile.
+func (f *Frames) Next() ([]byte, bool) {
+	// What is wrong with a frame is found anew by handOut.
+	k, size, err := f.b.peek()
+	if k != f.k || size == 0 || err != nil || f.in.ended.Load() {
+		return nil, false
+	}
+	f.n++
+	return f.b.cut(size), true
 }
 
 // read hands out the frames of an accepted connection until it ends, and returns
@@ -133,17 +166,25 @@ func (e *engine) handOut(in *inbound, b *frameBuffer) error {
 		e.counters.Class[in.class].BytesReceived.Add(uint64(b.r - before))
 	}()
 	for {
-		at := b.r
-		k, payload, ok, err := b.next()
-		if err != nil || !ok {
+		k, size, err := b.peek()
+		if err != nil || size == 0 {
 			return err
 		}
 		if in.ended.Load() {
-			b.r = at
 			e.counters.Drops[DropReplaced].Add(1)
 			return errReplaced
 		}
+		if h := e.blockHandlers[k]; h != nil {
+			in.frames = Frames{in: in, b: b, k: k}
+			h(in.peer.ID, &in.frames)
+			for _, left := in.frames.Next(); left; _, left = in.frames.Next() {
+				e.counters.Drops[DropNoHandler].Add(1)
+			}
+			frames += in.frames.n
+			continue
+		}
 		frames++
+		payload := b.cut(size)
 		if h := e.handlers[k]; h != nil {
 			h(in.peer.ID, payload)
 		} else {

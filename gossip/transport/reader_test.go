@@ -21,15 +21,15 @@ func feed(t interface{ Fatalf(string, ...any) }, b *frameBuffer, stream []byte, 
 		received += n
 		b.received(n)
 		for {
-			k, p, ok, err := b.next()
+			k, size, err := b.peek()
 			if err != nil {
 				return kinds, payloads, err
 			}
-			if !ok {
+			if size == 0 {
 				break
 			}
 			kinds = append(kinds, k)
-			payloads = append(payloads, append([]byte(nil), p...))
+			payloads = append(payloads, append([]byte(nil), b.cut(size)...))
 		}
 		if len(b.buf) > max(readBytesMax, 2*received, before) {
 			t.Fatalf("%d bytes of memory for %d received", len(b.buf), received)
@@ -87,6 +87,14 @@ func TestALargeBufferGoesWhenItIsNotNeeded(t *testing.T) {
 	}
 	if len(b.buf) > readBytesMax {
 		t.Errorf("%d bytes of memory after small frames", len(b.buf))
+	}
+	for range 7 * (quietReads + 2) {
+		if _, _, err := feed(t, b, appendFrame(nil, 1, []byte("small")), all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(b.buf) > readBytesMin {
+		t.Errorf("%d bytes of memory after many small frames", len(b.buf))
 	}
 }
 

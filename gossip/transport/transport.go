@@ -92,6 +92,11 @@ var (
 // and payload is only valid during the call.
 type Handler func(from view.NodeID, payload []byte)
 
+// BlockHandler is a Handler for a kind of which many frames come at a time: it is called
+// once for frames that arrived one behind the other, must take them all by Next, and
+// may keep them until it returns.
+type BlockHandler func(from view.NodeID, frames *Frames)
+
 // PeerEvent tells what happened to the connections with a peer. Events are
 // delivered one at a time, in the order in which things happened; the first frame
 // of an accepted connection is handed out after its Accepted event.
@@ -161,6 +166,9 @@ type Transport interface {
 	// Handle sets the handler of a kind. Frames of a kind without a handler are
 	// counted and dropped. Call it before Start.
 	Handle(Kind, Handler)
+	// HandleBlocks sets the handler of a kind for as many frames at a time as have
+	// arrived together, instead of one set by Handle. Call it before Start.
+	HandleBlocks(Kind, BlockHandler)
 	// Observe sets the listener of peer events. It must not block nor call Close;
 	// it may call every other method. Call it before Start.
 	Observe(func(PeerEvent))

@@ -101,13 +101,21 @@ func (w *world) make(id view.NodeID, listen string, with ...configure) *node {
 	n.Observe(func(ev PeerEvent) {
 		n.note(func() { n.events = append(n.events, ev) })
 	})
-	n.Handle(KindView, func(from view.NodeID, payload []byte) {
+	take := func(from view.NodeID, payload []byte) {
 		if n.onFrame != nil {
 			n.onFrame(from, payload)
 		}
 		s := fmt.Sprintf("%d:%s", from, payload)
 		n.note(func() { n.frames = append(n.frames, s) })
-	})
+	}
+	n.Handle(KindView, take)
+	if w.net != nil { // one world for each of the two ways
+		n.HandleBlocks(KindView, func(from view.NodeID, frames *Frames) {
+			for p, ok := frames.Next(); ok; p, ok = frames.Next() {
+				take(from, p)
+			}
+		})
+	}
 	return n
 }
 

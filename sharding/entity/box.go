@@ -30,13 +30,30 @@ func (s *Shard[Req, Resp]) takeBox() *box[Req] {
 
 // giveBox is called with the mutex.
 func (s *Shard[Req, Resp]) giveBox(b *box[Req]) {
-	clear(b.msgs)
-	b.msgs, b.control = b.msgs[:0], 0
+	b.empty()
 	if len(s.spare) < spareBoxesMax && cap(b.msgs) <= spareRoomMax {
 		s.spare = append(s.spare, b)
 		return
 	}
 	s.host.boxes.Put(b)
+}
+
+// empty drops what is in b.
+func (b *box[Req]) empty() {
+	clear(b.msgs)
+	b.msgs, b.control = b.msgs[:0], 0
+}
+
+// done gives the box of a batch that was worked off back; called with the mutex.
+func (r *runner[Req, Resp]) done() {
+	if r.batch == r.own && cap(r.own.msgs) <= spareRoomMax {
+		r.own.empty()
+	} else if r.batch == r.own {
+		r.own.msgs, r.own.control = nil, 0
+	} else {
+		r.shard.giveBox(r.batch)
+	}
+	r.batch = nil
 }
 
 func (b *box[Req]) insert(at int, msgs []Message[Req]) {

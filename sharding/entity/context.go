@@ -98,5 +98,7 @@ func (c *Context) Logger() *slog.Logger {
 func (c *Context) clear() {
 	c.shard, c.id, c.from, c.expires, c.leave = nil, "", nil, time.Time{}, false
 	c.message, c.stash, c.unstash = false, false, false
-	c.self.Store(nil)
+	if c.self.Load() != nil { // a load costs less
+		c.self.Store(nil)
+	}
 }

@@ -10,7 +10,7 @@ func (s *Shard[Req, Resp]) Ensure(id string) {
 		return
 	}
 	m := Message[Req]{}.ForStart()
-	_ = s.deliverNew(id, &m, false)
+	_ = s.deliverNew(nil, id, &m, false)
 }
 
 // Dismiss ends the instance of id in an orderly way, when the messages in its hands

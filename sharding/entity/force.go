@@ -39,13 +39,14 @@ func (s *Shard[Req, Resp]) cutLoose(in *instance[Req, Resp]) {
 	in.state = loose
 	s.busy--
 	if in.box == nil {
-		delete(s.entities, in.id)
+		s.drop(in)
 		s.host.cfg.Counters.Entities.Add(-1)
 		s.stoppedMaybe()
 		return
 	}
 	next := &instance[Req, Resp]{id: in.id, box: in.box}
 	in.box = nil
+	s.drop(in)
 	s.entities[in.id] = next
 	if s.order != nil {
 		s.touch(next)

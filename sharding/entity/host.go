@@ -67,9 +67,9 @@ type Host[Req, Resp any] struct {
 	base   context.Context
 	cancel context.CancelFunc
 
-	boxes    sync.Pool
-	contexts sync.Pool
-	queues   [queues]runQueue[Req, Resp]
+	boxes  sync.Pool
+	hands  sync.Pool
+	queues [queues]runQueue[Req, Resp]
 	// wake is set while a look at the parked instances is due.
 	wake atomic.Bool
 	// work counts goroutines and timers' functions.
@@ -93,7 +93,7 @@ func NewHost[Req, Resp any](cfg Config[Req, Resp]) *Host[Req, Resp] {
 	}
 	h.base, h.cancel = context.WithCancel(context.Background())
 	h.boxes.New = func() any { return new(box[Req]) }
-	h.contexts.New = func() any { return new(Context) }
+	h.hands.New = func() any { return &hands[Req]{ctx: new(Context), own: new(box[Req])} }
 	for i := range h.queues {
 		h.queues[i].host = h
 	}

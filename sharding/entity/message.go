@@ -50,8 +50,9 @@ type Replies[Resp any] interface {
 // Counters are what a Host counts; they are its owner's, so that they outlive it.
 // Every field is safe for concurrent use.
 type Counters struct {
-	Handled, Passivated, Abandoned, Forced Counter
-	Expired, Panicked, HandlerErrors       Counter
+	Handled                          Tally
+	Passivated, Abandoned, Forced    Counter
+	Expired, Panicked, HandlerErrors Counter
 	// StatesLost counts states that should have travelled and did not.
 	StatesLost Counter
 	// AbandonedTells counts messages without an asker that were dropped.

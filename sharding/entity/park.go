@@ -16,8 +16,7 @@ func (r *runner[Req, Resp]) park() bool {
 	if s.gone.Load() || s.host.cfg.Alive() {
 		return false
 	}
-	s.putBack(r.in, r.batch, r.next)
-	r.batch = nil
+	r.putBack()
 	r.flushCount()
 	s.parkLocked(r.in)
 	return true
@@ -27,6 +26,16 @@ func (s *Shard[Req, Resp]) parkLocked(in *instance[Req, Resp]) {
 	in.state = parked
 	s.parked = append(s.parked, in)
 	s.host.lookLater()
+}
+
+// putBack makes what is left of the batch the head of the mailbox, box and all; called
+// with the mutex.
+func (r *runner[Req, Resp]) putBack() {
+	if r.batch == r.own {
+		r.own = r.shard.takeBox()
+	}
+	r.shard.putBack(r.in, r.batch, r.next)
+	r.batch = nil
 }
 
 // putBack makes what is left of b the head of the mailbox; called with the mutex.
@@ -64,7 +73,7 @@ func (s *Shard[Req, Resp]) unpark() {
 	}
 	for _, in := range s.parked {
 		in.state = running
-		s.queue().push(task[Req, Resp]{s, in})
+		s.queue().push(s, in, nil)
 	}
 	s.parked = nil
 }

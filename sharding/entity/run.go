@@ -4,18 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 )
 
-// run works off the mailbox of one instance until it is empty, entered with state
-// running. ctx is one that nobody uses; run returns one like it.
-func (s *Shard[Req, Resp]) run(in *instance[Req, Resp], ctx *Context) *Context {
-	r := runner[Req, Resp]{shard: s, in: in, ctx: ctx}
+// hands are what a goroutine that runs instances takes along from one to the next.
+type hands[Req any] struct {
+	// ctx is one that nobody uses.
+	ctx *Context
+	// own is a box for the messages that come without one: empty, but for a run's first.
+	own *box[Req]
+}
+
+// run works off the message in h.own, if there is one, and then the mailbox of one
+// instance until it is empty, entered with state running.
+func (s *Shard[Req, Resp]) run(in *instance[Req, Resp], h *hands[Req]) {
+	r := runner[Req, Resp]{shard: s, in: in, hands: h}
+	if len(h.own.msgs) > 0 {
+		r.batch = h.own
+	}
 	defer r.close()
 	r.loop()
 	r.ended = true
 	r.ctx.clear()
-	return r.ctx
 }
 
 // about sets the Context to a message.
@@ -42,6 +53,8 @@ func (r *runner[Req, Resp]) close() {
 	if r.ended {
 		return
 	}
+	r.ctx.inner.end()
+	r.ctx = new(Context)
 	s := r.shard
 	s.mu.Lock()
 	if s.gone.Load() {
@@ -50,17 +63,17 @@ func (r *runner[Req, Resp]) close() {
 		return
 	}
 	if r.batch != nil {
-		s.putBack(r.in, r.batch, r.next)
+		r.putBack()
 	}
 	s.mu.Unlock()
-	s.queue().push(task[Req, Resp]{s, r.in})
+	s.queue().push(s, r.in, nil)
 }
 
 // runner is the state of one run.
 type runner[Req, Resp any] struct {
+	*hands[Req]
 	shard *Shard[Req, Resp]
 	in    *instance[Req, Resp]
-	ctx   *Context
 	batch *box[Req]
 	next  int
 	ended bool
@@ -77,7 +90,7 @@ type runner[Req, Resp any] struct {
 }
 
 func (r *runner[Req, Resp]) loop() {
-	for r.take() {
+	for first := r.batch != nil; first || r.take(); first = false {
 		for r.batch != nil && r.next < len(r.batch.msgs) {
 			if r.shard.gone.Load() {
 				r.dropRest()
@@ -96,12 +109,22 @@ func (r *runner[Req, Resp]) loop() {
 			if r.in.has(flagControl) {
 				r.takeControl()
 			}
-			r.in.left.Store(int32(len(r.batch.msgs) - r.next - 1))
 			r.next++
+			r.tellLeft()
 			r.dispatch(&r.batch.msgs[r.next-1])
 			r.wakeHalfway()
 		}
 		r.flushCount()
+	}
+}
+
+// tellLeft tells senders how much of the batch has not begun: of a large one only
+// every so often, at most a sixteenth too much, since what both write and read costs
+// either of them more than the rest of its work.
+func (r *runner[Req, Resp]) tellLeft() {
+	left, all := len(r.batch.msgs)-r.next, len(r.batch.msgs)
+	if all < 32 || left&(1<<(bits.Len(uint(all))-5)-1) == 0 {
+		r.in.left.Store(int32(left))
 	}
 }
 
@@ -114,8 +137,7 @@ func (r *runner[Req, Resp]) giveBack() bool {
 	if s.gone.Load() {
 		return false
 	}
-	s.putBack(r.in, r.batch, r.next)
-	r.batch = nil
+	r.putBack()
 	return true
 }
 
@@ -125,8 +147,7 @@ func (r *runner[Req, Resp]) take() bool {
 	s, in := r.shard, r.in
 	s.mu.Lock()
 	if r.batch != nil {
-		s.giveBox(r.batch)
-		r.batch = nil
+		r.done()
 	}
 	in.taken, r.broken = 0, false
 	s.wake(in)
@@ -194,7 +215,7 @@ func (s *Shard[Req, Resp]) remove(in *instance[Req, Resp]) {
 		s.host.work.Go(func() { s.fail(stash, ErrNotHosted) })
 	}
 	s.displace(in)
-	delete(s.entities, in.id)
+	s.drop(in)
 	s.host.cfg.Counters.Entities.Add(-1)
 }
 
@@ -361,10 +382,14 @@ func (r *runner[Req, Resp]) dropRest() {
 	r.flushCount()
 	if r.batch != nil {
 		r.shard.fail(r.batch.msgs[r.next:], ErrAbandoned)
+		r.own.empty()
+		r.batch = nil
 	}
 }
 
 func (r *runner[Req, Resp]) flushCount() {
-	r.shard.host.cfg.Counters.Handled.Add(r.handled)
-	r.handled = 0
+	if r.handled > 0 {
+		r.shard.host.cfg.Counters.Handled.add(r.shard.info.number, r.handled)
+		r.handled = 0
+	}
 }

@@ -1,6 +1,9 @@
 package entity
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // runQueue hands instances with mail to goroutines.
 //
@@ -25,19 +28,54 @@ type runQueue[Req, Resp any] struct {
 	pending bool
 }
 
+// task is an instance that has something to do. A message that met it at rest comes
+// along, and not in a mailbox: when messages are spread over many entities most come
+// alone, and a box for each would cost as much as all the rest of its way.
 type task[Req, Resp any] struct {
 	s  *Shard[Req, Resp]
 	in *instance[Req, Resp]
+	// mail: first is a message.
+	mail  bool
+	first Message[Req]
 }
 
 // queues is how many run queues a Host has: enough that processors seldom meet.
 const queues = 8
 
-func (q *runQueue[Req, Resp]) push(t task[Req, Resp]) {
+// push adds an instance, and m for it unless m is nil.
+func (q *runQueue[Req, Resp]) push(s *Shard[Req, Resp], in *instance[Req, Resp], m *Message[Req]) {
 	q.mu.Lock()
-	q.tasks = append(q.tasks, t)
+	q.tasks = appendTask(q.tasks, s, in, m)
 	q.startMaybe()
 	q.mu.Unlock()
+}
+
+// appendTask writes a task where it is to lie: it is large.
+func appendTask[Req, Resp any](ts []task[Req, Resp], s *Shard[Req, Resp], in *instance[Req, Resp], m *Message[Req]) []task[Req, Resp] {
+	if len(ts) == cap(ts) {
+		ts = slices.Grow(ts, 1)
+	}
+	ts = ts[:len(ts)+1]
+	t := &ts[len(ts)-1]
+	t.s, t.in, t.mail = s, in, m != nil
+	if m != nil {
+		t.first = *m
+	}
+	return ts
+}
+
+// pushAll adds tasks, and returns an empty slice for the next ones.
+func (q *runQueue[Req, Resp]) pushAll(ts []task[Req, Resp]) []task[Req, Resp] {
+	q.mu.Lock()
+	if len(q.tasks) == 0 {
+		q.tasks, ts = ts, q.tasks
+	} else {
+		q.tasks = append(q.tasks, ts...)
+		clear(ts)
+	}
+	q.startMaybe()
+	q.mu.Unlock()
+	return ts[:0]
 }
 
 // startMaybe upholds the rule; called with the mutex.
@@ -49,19 +87,23 @@ func (q *runQueue[Req, Resp]) startMaybe() {
 	}
 }
 
-// pop takes the next task. A goroutine that asks for its first one is no longer
-// the pending one.
-func (q *runQueue[Req, Resp]) pop(first bool) (t task[Req, Resp], ok bool) {
+// pop takes the next task, its message into own, which is empty; s is nil if there is
+// none. A goroutine that asks for its first one is no longer the pending one.
+func (q *runQueue[Req, Resp]) pop(own *box[Req], first bool) (s *Shard[Req, Resp], in *instance[Req, Resp]) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	if first {
 		q.pending = false
 	}
 	if q.head == len(q.tasks) {
-		return t, false
+		q.mu.Unlock()
+		return nil, nil
 	}
-	t = q.tasks[q.head]
-	q.tasks[q.head] = task[Req, Resp]{}
+	t := &q.tasks[q.head]
+	s, in = t.s, t.in
+	if t.mail {
+		own.msgs = append(own.msgs, t.first)
+	}
+	*t = task[Req, Resp]{}
 	q.head++
 	switch {
 	case q.head == len(q.tasks):
@@ -73,19 +115,20 @@ func (q *runQueue[Req, Resp]) pop(first bool) (t task[Req, Resp], ok bool) {
 		}
 		q.startMaybe()
 	}
-	return t, true
+	q.mu.Unlock()
+	return s, in
 }
 
 // work is the body of a runner's goroutine.
 func (q *runQueue[Req, Resp]) work() {
 	defer q.host.work.Done()
-	ctx := q.host.contexts.Get().(*Context)
-	defer func() { q.host.contexts.Put(ctx) }()
+	h := q.host.hands.Get().(*hands[Req])
+	defer func() { q.host.hands.Put(h) }()
 	for first := true; ; first = false {
-		t, ok := q.pop(first)
-		if !ok {
+		s, in := q.pop(h.own, first)
+		if s == nil {
 			return
 		}
-		ctx = t.s.run(t.in, ctx)
+		s.run(in, h)
 	}
 }

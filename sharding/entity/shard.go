@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/entity/evict"
 	"github.com/peerage-go/peerage/sharding/reliable"
+	"github.com/zeebo/xxh3"
 )
 
 // Shard is a hosted shard: a map of instances under one mutex, which is also the
@@ -43,6 +44,8 @@ type Shard[Req, Resp any] struct {
 
 	mu       sync.Mutex
 	entities map[string]*instance[Req, Resp]
+	// recent are some of entities, for find.
+	recent [recentMost]*instance[Req, Resp]
 	// busy counts instances that run, are parked or are holding.
 	busy   int
 	parked []*instance[Req, Resp]
@@ -113,33 +116,70 @@ func (s *Shard[Req, Resp]) IDs() []string {
 	return ids
 }
 
+// Hash is what DeliverTo finds the entity id by, before it looks in the map: where
+// messages are spread over many entities a map costs as much as the mailbox. Hashes need
+// not differ, equal ones only meet in one place.
+func Hash(id []byte) uint64 { return xxh3.Hash(id) }
+
+// recentMost is how many instances a shard finds without its map.
+const recentMost = 16
+
+// place returns where in Shard.recent an instance may be. Shards are chosen by the
+// hash's low bits, as a rule.
+func place(hash uint64) uint64 { return hash >> 32 % recentMost }
+
+// drop takes an instance out of the map; called with the mutex.
+func (s *Shard[Req, Resp]) drop(in *instance[Req, Resp]) {
+	delete(s.entities, in.id)
+	if at := place(xxh3.HashString(in.id)); s.recent[at] == in {
+		s.recent[at] = nil
+	}
+}
+
 // Deliver appends m to the mailbox of the entity id and never blocks. It fails
 // with ErrNotHosted when the shard takes nothing more, and ErrMailboxFull. Control
 // messages stand before all others.
 func (s *Shard[Req, Resp]) Deliver(id string, m Message[Req]) error {
-	control := s.isControl(&m)
+	control, at := s.isControl(&m), place(xxh3.HashString(id))
 	s.mu.Lock()
-	in := s.entities[id]
-	if in == nil || s.stopping != nil {
-		return s.deliverNew(id, &m, control)
+	in := s.recent[at]
+	if in == nil || in.id != id {
+		if in = s.entities[id]; in != nil {
+			s.recent[at] = in
+		}
 	}
-	return s.put(in, &m, control)
+	if in == nil || s.stopping != nil {
+		return s.deliverNew(nil, id, &m, control)
+	}
+	return s.put(nil, in, &m, control)
 }
 
 // DeliverTo is Deliver for an id that lies in someone else's buffer: it is copied
-// only when the instance is new. It keeps nothing of m but a copy.
-func (s *Shard[Req, Resp]) DeliverTo(id []byte, m *Message[Req]) error {
-	control := s.isControl(m)
+// only when the instance is new; hash is Hash(id). It keeps nothing of m but a copy.
+// Unless by is nil, the entity begins only when by is flushed.
+func (s *Shard[Req, Resp]) DeliverTo(by *Inlet[Req, Resp], id []byte, hash uint64, m *Message[Req]) error {
+	control, at := s.isControl(m), place(hash)
 	s.mu.Lock()
-	in := s.entities[string(id)]
-	if in == nil || s.stopping != nil {
-		return s.deliverNew(string(id), m, control)
+	in := s.recent[at]
+	if in == nil || in.id != string(id) {
+		if in = s.entities[string(id)]; in != nil {
+			s.recent[at] = in
+		}
 	}
-	return s.put(in, m, control)
+	var err error
+	if in == nil || s.stopping != nil {
+		err = s.deliverNew(by, string(id), m, control)
+	} else {
+		err = s.put(by, in, m, control)
+	}
+	if by != nil {
+		by.took()
+	}
+	return err
 }
 
 // deliverNew is called with the mutex and gives it back.
-func (s *Shard[Req, Resp]) deliverNew(id string, m *Message[Req], control bool) error {
+func (s *Shard[Req, Resp]) deliverNew(by *Inlet[Req, Resp], id string, m *Message[Req], control bool) error {
 	if s.entities == nil || s.stopping != nil {
 		s.mu.Unlock()
 		return ErrNotHosted
@@ -147,15 +187,32 @@ func (s *Shard[Req, Resp]) deliverNew(id string, m *Message[Req], control bool) 
 	in := &instance[Req, Resp]{id: strings.Clone(id)}
 	s.entities[in.id] = in
 	s.host.cfg.Counters.Entities.Add(1)
-	return s.put(in, m, control)
+	return s.put(by, in, m, control)
 }
 
 // put is called with the mutex and gives it back.
-func (s *Shard[Req, Resp]) put(in *instance[Req, Resp], m *Message[Req], control bool) error {
+func (s *Shard[Req, Resp]) put(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool) error {
 	if in.full(s.host.cfg.Mailbox, control) {
 		s.mu.Unlock()
 		return ErrMailboxFull
 	}
+	if in.state == resting {
+		in.taken = 1
+		in.left.Store(1)
+		s.beginBy(by, in, m)
+	} else {
+		s.add(in, m, control)
+	}
+	if s.order != nil {
+		s.touch(in)
+	}
+	s.mu.Unlock()
+	return nil
+}
+
+// add puts a message into the mailbox of an instance that is not at rest; called with
+// the mutex.
+func (s *Shard[Req, Resp]) add(in *instance[Req, Resp], m *Message[Req], control bool) {
 	if in.box == nil {
 		in.box = s.takeBox()
 	}
@@ -165,21 +222,23 @@ func (s *Shard[Req, Resp]) put(in *instance[Req, Resp], m *Message[Req], control
 	} else {
 		in.box.msgs = append(in.box.msgs, *m)
 	}
-	if in.state == resting {
-		s.begin(in)
-	}
-	if s.order != nil {
-		s.touch(in)
-	}
-	s.mu.Unlock()
-	return nil
 }
 
 // begin turns a resting instance into a running one; called with the mutex.
 func (s *Shard[Req, Resp]) begin(in *instance[Req, Resp]) {
+	s.beginBy(nil, in, nil)
+}
+
+// beginBy is begin with a message, which may be nil. Unless by is nil it lets the
+// instance begin, later. Called with the mutex.
+func (s *Shard[Req, Resp]) beginBy(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req]) {
 	in.state = running
 	s.busy++
-	s.queue().push(task[Req, Resp]{s, in})
+	if by == nil {
+		s.queue().push(s, in, m)
+	} else {
+		by.keep(s, in, m)
+	}
 }
 
 func (s *Shard[Req, Resp]) queue() *runQueue[Req, Resp] {

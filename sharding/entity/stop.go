@@ -168,6 +168,7 @@ func (s *Shard[Req, Resp]) dispose() {
 	}
 	s.host.cfg.Counters.Abandoned.Add(len(s.entities))
 	s.host.cfg.Counters.Entities.Add(-len(s.entities))
+	s.recent = [recentMost]*instance[Req, Resp]{}
 	s.entities, s.parked, s.spare, s.carry, s.order = nil, nil, nil, nil, nil
 	s.memory = reliable.Memory{}
 	s.wakeAll()

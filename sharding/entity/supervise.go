@@ -128,6 +128,6 @@ func (s *Shard[Req, Resp]) release(in *instance[Req, Resp]) {
 	if in.state == holding && !s.gone.Load() {
 		in.state = running
 		in.extra.hold.Stop()
-		s.queue().push(task[Req, Resp]{s, in})
+		s.queue().push(s, in, nil)
 	}
 }

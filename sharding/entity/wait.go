@@ -55,6 +55,7 @@ func (s *Shard[Req, Resp]) wakeAll() {
 func (r *runner[Req, Resp]) wakeHalfway() {
 	if r.next == len(r.batch.msgs)/2 && r.in.has(flagWaited) {
 		r.shard.mu.Lock()
+		r.recount()
 		r.shard.wake(r.in)
 		r.shard.mu.Unlock()
 	}

@@ -1,0 +1,104 @@
+package sharding
+
+import (
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/entity"
+)
+
+// Requests come in blocks: all that one read of a connection brought. What a block is
+// worth is that its parts share what a request alone would pay for itself: the look-up
+// of the type, the counters, the memory for payloads, the run queues of entities and the
+// goroutines behind them. So the way of a request from the connection to the mailbox is
+//
+//	transport  reads as much as has come, hands out frames where they lie
+//	block      looks the type up, once for a run of requests of one type
+//	inflow     parses in place, copies the payload into memory shared with its neighbours
+//	Inlet      puts the message into the mailbox; who was woken begins with the flush
+//
+// and nothing on it is kept of the frame.
+type intake interface {
+	// take takes a request, of this node or another. It reports false when its shard
+	// does not run here under its token, and an error when the frame is malformed.
+	take(from view.NodeID, frame []byte) (hosted bool, err error)
+	// flush lets what was taken run, and gives the intake back.
+	flush()
+}
+
+// inflow is the intake of a path, in the hands of one goroutine.
+type inflow[Req, Resp any] struct {
+	p *path[Req, Resp]
+	// in is an Inlet of host, nil at first.
+	in   *entity.Inlet[Req, Resp]
+	host *entity.Host[Req, Resp]
+	slab slab
+	// q is the request in hand: large, so it is made once.
+	q request
+}
+
+func (p *path[Req, Resp]) intake() intake { return p.intakes.Get().(*inflow[Req, Resp]) }
+
+func (f *inflow[Req, Resp]) take(from view.NodeID, frame []byte) (hosted bool, err error) {
+	q := &f.q
+	if err := q.parse(frame); err != nil {
+		return false, err
+	}
+	if uint32(q.shard) >= f.p.shards {
+		// That node's settings differ.
+		f.p.fail(from, q, codeSettings, DropSettings, "")
+		return true, nil
+	}
+	return f.hand(from, q), nil
+}
+
+// inlet returns the Inlet for the shards of h.
+func (f *inflow[Req, Resp]) inlet(h *entity.Host[Req, Resp]) *entity.Inlet[Req, Resp] {
+	if f.host != h {
+		f.leave()
+		f.in, f.host = h.NewInlet(), h
+	}
+	return f.in
+}
+
+// leave ends the use of the Inlet.
+func (f *inflow[Req, Resp]) leave() {
+	if f.in != nil {
+		f.in.Flush()
+	}
+}
+
+func (f *inflow[Req, Resp]) flush() {
+	f.leave()
+	f.q = request{}
+	f.p.intakes.Put(f)
+}
+
+func (f *inflow[Req, Resp]) decode(payload []byte) (Req, error) {
+	if f.p.owns != nil {
+		return f.p.owns.own(f.slab.copy(payload)), nil
+	}
+	return decode(f.p.typ.ReqCodec, payload)
+}
+
+// slab is memory for small payloads that come one behind the other. Whoever keeps one of
+// them keeps all that lies beside it, at most slabBytes.
+type slab struct{ free []byte }
+
+const (
+	slabBytes = 1 << 10
+	// slabMost is the largest payload that shares memory with others.
+	slabMost = slabBytes / 4
+)
+
+func (s *slab) copy(p []byte) []byte {
+	n := len(p)
+	if n > slabMost {
+		return append(make([]byte, 0, n), p...)
+	}
+	if n > len(s.free) || s.free == nil {
+		s.free = make([]byte, slabBytes)
+	}
+	q := s.free[:n:n]
+	s.free = s.free[n:]
+	copy(q, p)
+	return q
+}
