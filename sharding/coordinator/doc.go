@@ -5,8 +5,9 @@
 //
 // Where to read on: office.go says who is in office and when; census.go how it
 // learns what runs where; allocate.go in which order a shard gets its home;
-// moves.go how it leaves one; rebalance.go when. resend.go and outbox.go carry
-// the messages, writes.go the records.
+// moves.go how it leaves one, routers.go whose routes are closed before that;
+// rebalance.go when. resend.go and outbox.go carry the messages, writes.go the
+// records.
 //
 // What the core relies on, and what others must give it:
 //
