@@ -2,7 +2,9 @@ package peerage
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -189,6 +191,30 @@ func (n *Node) readyz(w http.ResponseWriter, _ *http.Request) {
 	case n.Draining():
 		http.Error(w, "draining", http.StatusServiceUnavailable)
 	default:
-		http.Error(w, "not ready: see /status", http.StatusServiceUnavailable)
+		http.Error(w, "not ready: "+n.unready(), http.StatusServiceUnavailable)
 	}
+}
+
+// unready says for what the node waits before it is ready.
+func (n *Node) unready() string {
+	s := n.stack.Load()
+	switch {
+	case s == nil || s.gossip.View() == nil:
+		return "in no cluster yet"
+	case !s.gossip.LeaseValid():
+		return "without a lease"
+	}
+	var waits []string
+	for _, t := range s.sharding.Status() {
+		switch {
+		case t.Registered || t.Unregistered:
+		case t.Refused != "":
+			waits = append(waits, fmt.Sprintf("type %q is refused: %s", t.Type, t.Refused))
+		case t.Coordinator == 0:
+			waits = append(waits, fmt.Sprintf("type %q: no member carries its role, %q", t.Type, t.Role))
+		default:
+			waits = append(waits, fmt.Sprintf("type %q has not met its coordinator", t.Type))
+		}
+	}
+	return strings.Join(waits, "; ")
 }

@@ -364,3 +364,37 @@ func TestReadinessCannotDeadLockARollingUpdate(t *testing.T) {
 		}
 	})
 }
+
+// Whoever waits for a node to be ready learns what it waits for.
+func TestNotReadySaysWhy(t *testing.T) {
+	inBubble(t, 2, func(c *cluster) {
+		register := func(name, role string, shards int) func(n *peerage.Node) {
+			return func(n *peerage.Node) {
+				if _, err := sharding.Register(n.Registry(), sharding.Type[add, tally]{
+					Name: name, Role: role, Shards: shards,
+					New: func(string) sharding.Entity[add, tally] { return &counter{node: n} },
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		register("odd", "", 8)(c.nodes[0].Node)
+		register("odd", "", 8)(c.nodes[1].Node)
+		next := c.addWith(2, peerage.Config{}, func(n *peerage.Node) {
+			register("odd", "", 16)(n)
+			register("nowhere", "moon", 16)(n)
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		err := next.WaitReady(ctx)
+		code, body := page(next.Node, "/readyz")
+		for _, want := range []string{`type "nowhere": no member carries its role, "moon"`, `type "odd" is refused: number of shards is 16 here, 8 there`} {
+			if !errors.Is(err, context.DeadlineExceeded) || code != 503 || !strings.Contains(err.Error(), want) || !strings.Contains(body, want) {
+				t.Errorf("want %s; WaitReady: %v; /readyz: %d %s", want, err, code, body)
+			}
+		}
+		if code, body := page(next.Node, "/shards"); code != 400 || !strings.Contains(body, `"nowhere" "odd"`) {
+			t.Errorf("/shards without a type: %d %s", code, body)
+		}
+	})
+}

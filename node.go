@@ -3,6 +3,7 @@ package peerage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -239,7 +240,8 @@ func (n *Node) LeaseValid() bool {
 }
 
 // WaitReady blocks until the node is ready in the sense of Ready. It fails with the
-// context's error, or with ErrClosed when the node drains or is closed.
+// context's error and what the node was waiting for, or with ErrClosed when the node
+// drains or is closed.
 func (n *Node) WaitReady(ctx context.Context) error {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
@@ -247,7 +249,7 @@ func (n *Node) WaitReady(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("peerage: not ready: %s: %w", n.unready(), ctx.Err())
 		case <-n.lame:
 			return ErrClosed
 		case <-n.quit:
@@ -267,8 +269,8 @@ const readyPoll = 2 * time.Millisecond
 // one, so readiness must never wait for what only that next step can bring. It does
 // not ask for a number of members (Type.MinMembers counts for shards, not for
 // readiness), for other nodes to be ready, for shards to have homes, or for
-// rebalancing to end; a type that only the new nodes know, while the old node whose
-// turn it is to coordinate it does not, counts as met; and what was met once stays
+// rebalancing to end; a type that only the new nodes know is coordinated by them, and a
+// proxy's type that no node of its role runs counts as met; and what was met once stays
 // so, whoever takes office later. What it does ask for comes from the members that
 // are there: silent ones are removed, and nobody waits for them. A type whose
 // settings contradict those of the running nodes keeps a node from being ready: that

@@ -15,6 +15,10 @@ import (
 func (n *Node) askAll(ask func(ctx context.Context, typ string, q url.Values) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
+		if q.Get("type") == "" {
+			http.Error(w, fmt.Sprintf("type= is missing: one of %q", n.registry.Types()), http.StatusBadRequest)
+			return
+		}
 		answer, err := ask(r.Context(), q.Get("type"), q)
 		if err != nil {
 			http.Error(w, err.Error(), httpStatus(err))

@@ -131,5 +131,5 @@ func ExampleNode_Handler() {
 	w := httptest.NewRecorder()
 	node.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/shards?type=nose", nil))
 	fmt.Print(w.Code, " ", w.Body)
-	// Output: 404 sharding: entity type is not registered at its home
+	// Output: 404 sharding: entity type is not registered: "nose" on this node
 }

@@ -147,9 +147,10 @@ func (s *stack) typeStatus(v *view.View) []TypeStatus {
 }
 
 // Handler returns the node's pages for probes and people: GET /healthz answers
-// while the node is not closed, GET /readyz while it is Ready, GET /status with a
-// Status, GET /membership with what Membership returns, both as JSON. Three more ask all nodes of the cluster, and answer in JSON within
-// 3 s whatever they do: GET /shards?type=T with the regions, shards and numbers of
+// while the node is not closed, GET /readyz while it is Ready (else it says what the
+// node waits for), GET /status with a Status, GET /membership with what Membership
+// returns, both as JSON. Three more ask all nodes of the cluster, and answer in JSON
+// within 3 s whatever they do: GET /shards?type=T with the regions, shards and numbers of
 // entities (sharding.ClusterStats), GET /where?type=T&id=E with the home of an
 // entity (sharding.Location), and GET /explain?type=T&shard=N, or &id=E, with why a
 // shard is where it is (sharding.History). It changes nothing.

@@ -267,14 +267,15 @@ func (f *forming) rename(p *point, addr string) {
 	f.add(p)
 }
 
-// failed logs why a contact point does not answer, once per distinct cause.
+// failed logs why a contact point does not answer, once per distinct cause. That nothing
+// listens where others have met somebody, or when this node is in a cluster, is no news.
 func (f *forming) failed(p *point, err error, a *actions) {
 	cause := causeOf(err)
 	if cause == p.cause {
 		return
 	}
 	p.cause = cause
-	if f.view == nil || !strings.HasPrefix(cause, nothingListens) {
+	if f.view == nil && p.listed || !strings.HasPrefix(cause, nothingListens) {
 		a.warn("contact point does not answer", p.addr+": "+cause)
 	}
 }

@@ -372,6 +372,18 @@ func TestOneClearLinePerCause(t *testing.T) {
 	}
 }
 
+// A node that was there before, and is known from others, is no contact point of ours.
+func TestLearnedAddressesMayBeEmpty(t *testing.T) {
+	w := newTown(t, 4)
+	w.start(0, "10.0.0.2:1", Config{ContactPoints: []string{"10.0.0.2:1", "10.0.0.8:1"}})
+	w.run(3 * time.Second)
+	n := w.start(0, "10.0.0.3:1", Config{ContactPoints: []string{"10.0.0.2:1"}})
+	w.run(3 * time.Second)
+	if len(n.warned) > 0 {
+		t.Errorf("warned %q", n.warned)
+	}
+}
+
 func TestALiveClusterDrawsInANodeWithoutQuorum(t *testing.T) {
 	w := newTown(t, 5)
 	a := w.start(0, "10.0.0.1:1", Config{Bootstrap: true})

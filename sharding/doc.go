@@ -61,7 +61,7 @@
 // # Errors
 //
 //	error               meaning                                      retryable  what to do
-//	ErrUnknownType      the type is not registered at the home       no         deploy it everywhere, or give it a role
+//	ErrUnknownType      the type is not registered at the home, or here  no         deploy it everywhere, or give it a role
 //	ErrBadID            id empty or above Limits.IDBytes             no         fix the caller
 //	ErrTooLarge         payload above Limits.PayloadBytes            no         split it, or raise the limit everywhere
 //	ErrCodec            request or response did not encode/decode    no         fix the codec; compare versions

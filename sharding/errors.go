@@ -9,7 +9,7 @@ import (
 
 // The errors of Tell and Ask; doc.go has the table.
 var (
-	ErrUnknownType  = errors.New("sharding: entity type is not registered at its home")
+	ErrUnknownType  = errors.New("sharding: entity type is not registered")
 	ErrBadID        = errors.New("sharding: entity id is empty or too long")
 	ErrTooLarge     = errors.New("sharding: payload too large")
 	ErrCodec        = errors.New("sharding: codec failed")

@@ -290,7 +290,7 @@ func ExampleLocalShard() {
 	// shard 0 [about home news]
 	// <nil>
 	// home news are no longer kept
-	// sharding: type page: limit of 0 instances: it must be positive, and the type must have one (Passivation)
+	// sharding: type "page": limit of 0 instances: it must be positive, and the type must have one (Passivation)
 }
 
 // poller works by itself, without being asked.

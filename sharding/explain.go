@@ -114,7 +114,7 @@ func (r *Registry) ShardOf(typ, id string) (ShardID, error) {
 	p := r.types[typ]
 	r.mu.Unlock()
 	if p == nil {
-		return 0, ErrUnknownType
+		return 0, unknownHere(typ)
 	}
 	return p.describe().extract.of(id), nil
 }

@@ -21,8 +21,8 @@ func TestTypesAreValidated(t *testing.T) {
 	if !errors.As(err, &wrong) || len(wrong.Wrong) != 6 {
 		t.Errorf("Register = %v, want six complaints", err)
 	}
-	if _, err := Register(reg, Type[int, int]{Name: "x"}); err == nil {
-		t.Error("a type without New was registered")
+	if _, err := Register(reg, Type[int, int]{Shards: -1}); !errors.As(err, &wrong) || len(wrong.Wrong) != 3 {
+		t.Errorf("a type without anything: %v, want three complaints", err)
 	}
 	good := Type[int, int]{Name: "x", New: bad.New}
 	if _, err := Register(reg, good); err != nil {

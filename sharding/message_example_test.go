@@ -106,7 +106,7 @@ func ExampleTypeError() {
 	fmt.Println(err)
 	// Output:
 	// true 2
-	// sharding: type shy: Shards must be 1 to 32768, is -1; MinMembers is negative
+	// sharding: type "shy": Shards must be 1 to 32768, is -1; MinMembers is negative
 }
 
 func ExampleStats() {

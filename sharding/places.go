@@ -51,6 +51,9 @@ func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]str
 	return placer.Place(ctx, typ, wanted)
 }
 
+// unknownHere is ErrUnknownType of what this node would have to know.
+func unknownHere(typ string) error { return fmt.Errorf("%w: %q on this node", ErrUnknownType, typ) }
+
 // serving returns what serves a registered type now.
 func (r *Registry) serving(typ string) (*Sharding, dataPath, error) {
 	r.mu.Lock()
@@ -58,7 +61,7 @@ func (r *Registry) serving(typ string) (*Sharding, dataPath, error) {
 	p := r.types[typ]
 	switch {
 	case p == nil:
-		return nil, nil, ErrUnknownType
+		return nil, nil, unknownHere(typ)
 	case r.now == nil:
 		return nil, nil, ErrNotReady
 	}

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -33,10 +34,14 @@ func (r *Registry) Close() {
 // returns its Region. It fails on a type that is wrong (*TypeError) or registered
 // already. It may be called before or while a node runs.
 func Register[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp], error) {
-	if t.New == nil {
-		return nil, &TypeError{Type: t.Name, Wrong: []string{"New is nil: use StartProxy to only send"}}
+	if t.New != nil {
+		return add(r, t)
 	}
-	return add(r, t)
+	wrong := []string{"New is nil: use StartProxy to only send"}
+	if e := (*TypeError)(nil); errors.As(t.Validate(), &e) {
+		wrong = append(wrong, e.Wrong...)
+	}
+	return nil, &TypeError{Type: t.Name, Wrong: wrong}
 }
 
 // StartProxy adds a type that this node sends messages to and never hosts,

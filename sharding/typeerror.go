@@ -1,6 +1,9 @@
 package sharding
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // TypeError lists what is wrong with a Type.
 type TypeError struct {
@@ -9,5 +12,5 @@ type TypeError struct {
 }
 
 func (e *TypeError) Error() string {
-	return "sharding: type " + strings.TrimSpace(e.Type+": "+strings.Join(e.Wrong, "; "))
+	return fmt.Sprintf("sharding: type %q: %s", e.Type, strings.Join(e.Wrong, "; "))
 }
