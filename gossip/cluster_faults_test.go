@@ -14,27 +14,15 @@ import (
 
 // A host that loses power sends no proof: it is removed for silence, and no sooner.
 func TestPowerOffIsSilence(t *testing.T) {
-	for _, who := range []string{"member", "leader"} {
-		t.Run(who, func(t *testing.T) {
-			inBubble(t, func(c *cluster) {
-				ms := c.form(5)
-				pass(5 * time.Second)
-				first, rest := leader(ms)
-				victim := rest[0]
-				if who == "leader" {
-					victim = first
-				}
-				victim.dead = true
-				c.net.PowerOff(victim.addr)
-				left := slices.DeleteFunc(slices.Clone(ms), func(m *member) bool { return m == victim })
-				took := c.settled(10*time.Second, left...)
-				t.Logf("view without the dead after %v", took)
-				if took < 1800*time.Millisecond || took > 3500*time.Millisecond {
-					t.Errorf("RemoveAfter is 2s, and L is 1s")
-				}
-			})
-		})
-	}
+	oneOfFive(t, func(c *cluster, victim *member, left []*member) {
+		victim.dead = true
+		c.net.PowerOff(victim.addr)
+		took := c.settled(10*time.Second, left...)
+		c.t.Logf("view without the dead after %v", took)
+		if took < 1800*time.Millisecond || took > 3500*time.Millisecond {
+			c.t.Errorf("RemoveAfter is 2s, and L is 1s")
+		}
+	})
 }
 
 // A firewall that rejects in the name of living hosts breaks what CrashEvidence
@@ -120,40 +108,28 @@ func TestAProofIsDeniedByWhoStillHears(t *testing.T) {
 // The process stands still for longer than it may. It holds no lease when it goes
 // on, it is told that it was removed, and the cluster has gone on without it.
 func TestALongPauseEndsInRemoval(t *testing.T) {
-	for _, who := range []string{"member", "leader"} {
-		t.Run(who, func(t *testing.T) {
-			inBubble(t, func(c *cluster) {
-				ms := c.form(5)
-				pass(5 * time.Second)
-				first, rest := leader(ms)
-				victim := rest[0]
-				if who == "leader" {
-					victim = first
-				}
-				left := slices.DeleteFunc(slices.Clone(ms), func(m *member) bool { return m == victim })
-				c.net.Pause(victim.addr)
-				took := c.settled(10*time.Second, left...)
-				t.Logf("view without the paused one after %v", took)
-				if took > 3500*time.Millisecond {
-					t.Error("RemoveAfter is 2s, and L is 1s")
-				}
-				for range 8000 { // 10 L in all, and not for a moment a lease
-					if pass(time.Millisecond); victim.LeaseValid() {
-						t.Fatal("it holds a lease outside the view")
-					}
-				}
-				c.net.Resume(victim.addr)
-				if victim.LeaseValid() {
-					t.Error("it holds a lease as it goes on")
-				}
-				again := c.restarted(victim, 5*time.Second)
-				if again == victim {
-					t.Fatal("it came back under its old id")
-				}
-				t.Logf("all together again after %v", c.settled(5*time.Second, append(left, again)...))
-			})
-		})
-	}
+	oneOfFive(t, func(c *cluster, victim *member, left []*member) {
+		c.net.Pause(victim.addr)
+		took := c.settled(10*time.Second, left...)
+		c.t.Logf("view without the paused one after %v", took)
+		if took > 3500*time.Millisecond {
+			c.t.Error("RemoveAfter is 2s, and L is 1s")
+		}
+		for range 8000 { // 10 L in all, and not for a moment a lease
+			if pass(time.Millisecond); victim.LeaseValid() {
+				c.t.Fatal("it holds a lease outside the view")
+			}
+		}
+		c.net.Resume(victim.addr)
+		if victim.LeaseValid() {
+			c.t.Error("it holds a lease as it goes on")
+		}
+		again := c.restarted(victim, 5*time.Second)
+		if again == victim {
+			c.t.Fatal("it came back under its old id")
+		}
+		c.t.Logf("all together again after %v", c.settled(5*time.Second, append(left, again)...))
+	})
 }
 
 // A shorter pause costs a pause, never a removal.

@@ -95,3 +95,29 @@ func TestReplaysAndLiesChangeNothing(t *testing.T) {
 		c.settled(10*time.Second, ms...)
 	})
 }
+
+// A leader grants what it cannot have heard of, or for longer than a lease lasts:
+// nobody takes that for a lease.
+func TestAGrantThatCannotBeIsNone(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		ms := c.form(3)
+		pass(3 * time.Second)
+		first, rest := leader(ms)
+		victim := rest[0]
+		now, v := victim.Status().Protocol, first.View()
+		ping := view.Ping{Ballot: now.Promised, Cluster: v.Cluster, Epoch: v.Epoch, Round: 1, Remaining: time.Second, Life: true,
+			Echo: int64(victim.clock.Now().Add(time.Hour))}
+		c.say(first, victim, &ping)
+		longer := ping
+		longer.Echo, longer.Remaining = int64(victim.clock.Now()), time.Hour
+		c.say(first, victim, &longer)
+		pass(50 * time.Millisecond)
+		if left := victim.Lease().Until.Sub(victim.clock.Now()); left > time.Second {
+			t.Errorf("it holds a lease for %v", left)
+		}
+		if n := victim.Stats().Impostures; n != 2 {
+			t.Errorf("%d impostures", n)
+		}
+		c.recorded(victim, first, "grant that cannot be")
+	})
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
@@ -77,31 +76,11 @@ func tcpPair(b testing.TB) *Region[[]byte, []byte] {
 func BenchmarkTCPAsk(b *testing.B) {
 	for _, callers := range []int{1, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			r := tcpPair(b)
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			payload := make([]byte, 100)
-			refs := make([]Ref[[]byte, []byte], 256)
-			for i := range refs {
-				refs[i] = r.Ref(fmt.Sprint("entity-", i))
-				if _, err := refs[i].Ask(ctx, payload, Retry()); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			var wg sync.WaitGroup
-			for c := range callers {
-				wg.Go(func() {
-					for i := c; i < b.N; i += callers {
-						if _, err := refs[i%len(refs)].Ask(ctx, payload); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
+			w := newTellWorld(b)
+			w.run(b, callers, func(ctx context.Context, i int) error {
+				_, err := w.refs[i].Ask(ctx, w.body)
+				return err
+			})
 		})
 	}
 }
@@ -111,36 +90,8 @@ func BenchmarkTCPAsk(b *testing.B) {
 func BenchmarkTCPTell(b *testing.B) {
 	for _, senders := range []int{1, 64} {
 		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {
-			r := tcpPair(b)
-			ctx := context.Background()
-			payload := make([]byte, 100)
-			refs := make([]Ref[[]byte, []byte], 256)
-			for i := range refs {
-				refs[i] = r.Ref(fmt.Sprint("entity-", i))
-				if _, err := refs[i].Ask(ctx, payload, Retry()); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			var wg sync.WaitGroup
-			for c := range senders {
-				wg.Go(func() {
-					for i := c; i < b.N; i += senders {
-						if err := refs[i%len(refs)].Tell(ctx, payload); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
-			// An ask behind the last tells comes back when all are in mailboxes.
-			for _, ref := range refs {
-				if _, err := ref.Ask(ctx, payload); err != nil {
-					b.Log(err)
-				}
-			}
+			w := newTellWorld(b)
+			w.run(b, senders, func(ctx context.Context, i int) error { return w.refs[i].Tell(ctx, w.body) })
 		})
 	}
 }

@@ -24,25 +24,13 @@ func (e *engine) acceptLoop() {
 			e.counters.AcceptErrors.Add(1)
 			e.log.line(slog.LevelWarn, "cannot accept connections", slog.Any("error", err))
 			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
-			if !e.sleep(wait) {
+			if !sleep(e.ctx, wait) {
 				return
 			}
 			continue
 		}
 		wait = 0
 		e.admit(conn)
-	}
-}
-
-// sleep waits for d. It reports false when the engine is closing.
-func (e *engine) sleep(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-e.ctx.Done():
-		return false
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
 )
@@ -233,6 +234,18 @@ func (e *engine) untrack(c io.Closer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.conns, c)
+}
+
+// sleep waits for d. It reports false when ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // emit tells the observer, unless the transport is closing or live says that

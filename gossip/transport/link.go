@@ -198,14 +198,7 @@ func (l *link) pause(d time.Duration) bool {
 	if d == 0 {
 		return l.ctx.Err() == nil
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-l.ctx.Done():
-		return false
-	}
+	return sleep(l.ctx, d)
 }
 
 // backoff returns the wait before an attempt that follows n setbacks.

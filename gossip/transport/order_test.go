@@ -264,3 +264,14 @@ func TestAnOlderHelloNeverReplacesANewerOne(t *testing.T) {
 		}
 	})
 }
+
+// A node may be forgotten while its handshake is under way: it stays out even so.
+func TestForgottenInTheMiddleOfAHandshake(t *testing.T) {
+	inMemory(t, func(w *world) {
+		a := w.start(1)
+		a.Forget(7)
+		if _, r := a.e.insert(&inbound{peer: Peer{ID: 7}, class: Control, number: 1}); r == nil || r.code != FailForgotten {
+			w.Errorf("it is let in: %+v", r)
+		}
+	})
+}

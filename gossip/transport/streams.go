@@ -103,7 +103,7 @@ func (e *engine) packetLoop() {
 			return
 		}
 		if err != nil {
-			if !e.sleep(5 * time.Millisecond) { // such as an ICMP error: goes by
+			if !sleep(e.ctx, 5*time.Millisecond) { // such as an ICMP error: goes by
 				return
 			}
 			continue

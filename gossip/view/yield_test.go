@@ -119,6 +119,27 @@ func TestDenial(t *testing.T) {
 	}
 }
 
+// TestADeniedProofOpensNoGeneration: four; the leader dies, and one of the others is
+// wrongly proven dead to the next in seniority. It and the last, without the two, are
+// a total quorum, if it were not that the last still hears who is said to be dead.
+func TestADeniedProofOpensNoGeneration(t *testing.T) {
+	w := cluster(t, 4)
+	w.run(time.Second)
+	before := w.nodes[2].core.view.Epoch
+	w.crash(1)
+	for _, n := range w.living() {
+		w.step(n.id, Link{Subject: 1})
+	}
+	w.step(2, ProvenDead{Subject: 3, Reason: "wrong"})
+	for _, n := range w.living() {
+		w.step(n.id, ProvenDead{Subject: 1, Reason: "right"})
+	}
+	w.must(5*time.Second, "three go on", func() bool { return w.allUp(3) && w.allHold() })
+	if after := w.nodes[2].core.view.Epoch; after.Generation() != before.Generation() || w.nodes[2].core.view.Member(3) == nil {
+		w.fail("%v became %v", before, after)
+	}
+}
+
 func TestLateProofs(t *testing.T) {
 	// A proof that comes in the middle of the silence makes an end of it.
 	w := cluster(t, 3)
