@@ -420,12 +420,7 @@ func (f *forming) foundCluster(now clock.Instant, m *contact, a *actions) {
 func (f *forming) viewed(now clock.Instant, v *view.View, a *actions) {
 	former := f.view
 	f.view, f.wake = v, now
-	for _, p := range f.order {
-		if former != nil && former.Member(p.peer) != nil && v.Member(p.peer) == nil {
-			// It may only have been cut off: a healed network must find together.
-			p.keepUntil, p.next = now.Add(formerFor), now
-		}
-	}
+	f.seekFormer(now, former, v)
 	if !f.live && f.lostSince == 0 {
 		// A joiner has never held a lease: its cluster may be lost before it gets one.
 		f.lostSince = now
@@ -438,6 +433,23 @@ func (f *forming) viewed(now clock.Instant, v *view.View, a *actions) {
 	for _, p := range f.order {
 		if p.peer != 0 && p.fresh(now) && p.info.Cluster == 0 {
 			a.tell(p.peer, f.contact(false))
+		}
+	}
+}
+
+// seekFormer looks for members that the newer view leaves out, but for those that have
+// left: they may only have been cut off, and a healed network must find together. Nobody
+// else may have kept their addresses: the points of lost nodes are given up, and contact
+// points come to stand for other hosts.
+func (f *forming) seekFormer(now clock.Instant, former, v *view.View) {
+	for i := 0; former != nil && i < len(former.Members); i++ {
+		m := &former.Members[i]
+		left := slices.ContainsFunc(v.Out, func(d view.Departure) bool { return d.ID == m.ID && d.Cause == view.CauseLeft })
+		if left || v.Member(m.ID) != nil {
+			continue
+		}
+		if p := f.lookAt(now, m.Addr); p != nil {
+			p.keepUntil, p.next = now.Add(formerFor), now
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,4 +152,55 @@ func comeAndGo(c *cluster, first int, goes []int, cut time.Duration) {
 		}
 	}
 	c.t.Logf("one cluster of %d %v after the healing", len(stay), took)
+}
+
+// TestFormerMembersFindTogether: two lineages, and nobody's contact points lie on the
+// other side any more: what names stand for has changed since. Those who were members
+// together are looked for all the same.
+func TestFormerMembersFindTogether(t *testing.T) {
+	for _, name := range []string{"with memberlist", "without"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(c *cluster) {
+				addrs := memAddrs(5)
+				var formed atomic.Bool
+				for i, a := range addrs {
+					cfg := Test()
+					own := addrs[:2]
+					if i >= 2 {
+						own = addrs[2:]
+					}
+					cfg.NoDiscovery = name == "without"
+					cfg.ContactFunc = func(context.Context) ([]string, error) {
+						if formed.Load() {
+							return own, nil
+						}
+						return addrs, nil
+					}
+					cfg.BootstrapExpect = 5
+					c.add(a, cfg)
+				}
+				ms := c.nodes
+				c.settled(10*time.Second, ms...)
+				formed.Store(true)
+				pass(30 * time.Second) // the names are looked up every 10 s
+				c.net.Split(transport.Rejected, addrs[:2], addrs[2:])
+				c.settled(10*time.Second, ms[2:]...)
+				c.settled(10*time.Second, ms[:2]...)
+				pass(30 * time.Second)
+				c.net.Heal()
+				c.until(5*time.Second, "one lineage yields", func() bool {
+					return ended(ms[0]) && ended(ms[1]) || ended(ms[2]) && ended(ms[3]) && ended(ms[4])
+				})
+			})
+		})
+	}
+}
+
+func ended(m *member) bool {
+	select {
+	case <-m.Over():
+		return true
+	default:
+		return false
+	}
 }
