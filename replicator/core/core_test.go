@@ -180,6 +180,29 @@ func TestLimitsRefuseWritersAndKeepRemovalsPossible(t *testing.T) {
 	}
 }
 
+// Two writers that do not see each other make a value that is larger than either may
+// write: it stands at both, and can be made smaller.
+func TestValueAboveTheLimitCanBeMadeSmaller(t *testing.T) {
+	w := newWorld(t, 1, 2, func(c *Config) { c.Limits = Limits{ValueBytes: 200} })
+	w.cut = func(a, b view.NodeID) bool { return true }
+	for _, id := range w.order {
+		if r := w.reply(id, w.update(id, Local, Fence{}, addTo(id, "k", fmt.Sprint(uint64(id), strings.Repeat("x", 130))))); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	w.cut = nil
+	w.settle(5 * time.Second)
+	if n := w.nodes[1].core.Key("k").Bytes; n <= 200 {
+		t.Fatalf("%d bytes: not the situation that this test is about", n)
+	}
+	if r := w.reply(1, w.update(1, Local, Fence{}, addTo(1, "k", "y"))); !errors.Is(r.Err, ErrLimit) {
+		t.Errorf("grows on: %v", r.Err)
+	}
+	if r := w.reply(1, w.update(1, All, Fence{}, removeFrom("k", fmt.Sprint(2, strings.Repeat("x", 130))))); r.Err != nil {
+		t.Errorf("cannot be made smaller: %v", r.Err)
+	}
+}
+
 // Every limit of a writer is its own typed error, counted, and leaves everything as it
 // was; and what others send beyond twice a limit is refused, and counted too.
 func TestEveryLimitIsTypedAndCounted(t *testing.T) {

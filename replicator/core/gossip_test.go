@@ -76,3 +76,17 @@ func TestNobodyForwardsWhatOthersWrote(t *testing.T) {
 		}
 	}
 }
+
+// More changes at once than the window of a stream holds go on as the answers come, and
+// not with repetitions or by comparing.
+func TestStreamGoesOnBeyondItsWindow(t *testing.T) {
+	w := newWorld(t, 1, 3, func(c *Config) { c.NoGossip, c.BatchEvery, c.ResendAfter = true, time.Millisecond, time.Hour })
+	w.hasty = true
+	for i := range 3 * windowEntries {
+		w.update(1, Local, Fence{}, count(1, fmt.Sprint("k", i%100), 1))
+	}
+	w.settle(time.Second)
+	if s := w.nodes[1].core.Stats(); s.DeltasResent > 0 || s.LagMax > 0 {
+		t.Errorf("%d entries again, %d behind", s.DeltasResent, s.LagMax)
+	}
+}
