@@ -34,8 +34,8 @@ type DataConfig struct {
 	// replicator.DurableConfig.
 	Sync time.Duration
 	// Retain is for how long a node may be away and its file of durable keys still be taken
-	// in; for so long deletions of durable keys are remembered. Default 7 days, at least an
-	// hour, negative for ever. See replicator.DurableConfig and replicator.Durable.
+	// in; for so long deletions of durable keys, and of entries of LWWMaps under them, are
+	// remembered. Default 7 days, at least an hour, negative for ever. See replicator.DurableConfig and replicator.Durable.
 	Retain time.Duration
 	// Expire deletes keys that nobody has changed for a while. The longest prefix
 	// decides; After 0 excepts a prefix.

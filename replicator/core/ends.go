@@ -135,16 +135,17 @@ func (c *Core) noteEnds(it *item, delta crdt.Value) {
 
 // noteInside keeps what is known of one entry up to date.
 func (c *Core) noteInside(it *item, m *entryMap, entry string) {
+	if _, live := m.Get(entry); live {
+		c.ends.forgetInside(it.key, entry)
+		return
+	}
 	stamp, _ := m.Stamp(entry)
-	_, live := m.Get(entry)
 	print := entryPrint(it, entry, stamp)
-	if e := c.ends.of[it.key]; e != nil && !live && e.inside[entry].print == print {
+	if e := c.ends.of[it.key]; e != nil && e.inside[entry].print == print {
 		return
 	}
 	c.ends.forgetInside(it.key, entry)
-	if !live {
-		c.addEnd(it, entry, print)
-	}
+	c.addEnd(it, entry, print)
 }
 
 // entryPrint is the fingerprint of an entry's tombstone.
