@@ -65,26 +65,55 @@ func TestDeletionOfADurableEntryEnds(t *testing.T) {
 }
 
 // The sums by which members know that they have each other's deletions are found equal
-// also when deletions never pause.
+// also when deletions never pause, not for as long as a frame takes.
 func TestDeletionsThatNeverPauseEndToo(t *testing.T) {
+	const retain, every = 6 * time.Second, 2 * time.Millisecond
 	d := newDisks(t, blunderNone, 3)
+	tweak := d.tweak
+	d.tweak = func(c *Config) { tweak(c); c.Retain, c.evenMargin = retain, 100*time.Millisecond }
+	d.hasty = true
 	d.boot(0, 1, 2)
-	for i := range 1500 {
+	for i := range 2 * int(retain/every) {
 		entry := fmt.Sprint("e", i)
-		d.do(i%3, Local, d.set(i%3, entry, "e"))
-		d.do(i%3, Local, d.end(i%3, entry))
-		d.run(testRetain / 500)
+		d.update(d.at[i%3], Local, Fence{}, d.set(i%3, entry, "e"))
+		d.update(d.at[i%3], Local, Fence{}, d.end(i%3, entry))
+		d.run(every)
 	}
-	if n := d.tombs() / 3; n > 600 {
-		t.Errorf("%d tombstones; some 500 are younger than Retain", n)
+	if n, young := d.tombs()/3, int(retain/every); n > young*5/4 {
+		t.Errorf("%d tombstones, of which %d are younger than Retain", n, young)
+	}
+	now := d.core(2).wall(d.now)
+	if late := now - d.core(2).Memory(d.now).Current; late > millis(retain/2) {
+		t.Errorf("its deletions are those of the others as of %d ms ago", late)
 	}
 	d.stop(2)
 	d.do(0, majority, d.set(0, "stays", "e"))
-	d.run(testRetain / 10)
+	d.run(retain / 10)
 	d.boot(2)
-	d.run(5 * time.Second)
 	if got := d.keys(); got != "keep/m[stays:e]" || d.setAsides() != 0 {
 		t.Errorf("%s, %d keys were set aside", got, d.setAsides())
+	}
+}
+
+// What a member does not have is not forgotten, however long it takes, though that member
+// says that it is there.
+func TestDeletionThatAMemberLacksIsNotForgotten(t *testing.T) {
+	for _, s := range []subject{wholeKeys, mapEntries} {
+		wrong := s.with(func(d *disks, s subject) string {
+			d.cutOff(2)
+			d.do(0, majority, s.end(d, 0, "a"))
+			d.run(3 * testRetain)
+			if d.tombs() != 2 {
+				return fmt.Sprintf("%d deletions remembered", d.tombs())
+			}
+			d.dropKind = nil
+			d.run(3 * testRetain)
+			got := d.keys()
+			return verdict(got == s.left && d.tombs() == 0, "%s, %d deletions remembered", got, d.tombs())
+		})(t, blunderNone)
+		if wrong != "" {
+			t.Errorf("%s: %s", s.left, wrong)
+		}
 	}
 }
 

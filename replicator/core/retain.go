@@ -38,8 +38,8 @@ import (
 // Generations of durable keys are never made smaller: base is the highest that was
 // forgotten, and a new key begins there. So a deletion in a file, forgotten by the
 // cluster, ends nothing that was created since. Of entries the ceiling is kept in the
-// same way, the newest stamp that was forgotten: what is set anew must be above
-// (Core.Inherited).
+// same way, the newest stamp that was forgotten: what is set anew must be above, at who
+// comes with a file or without (Core.Inherited). Who was there knows it of each map.
 //
 // Entries are forgotten by name and stamp, not as all that a value can do without: of a
 // map in use, some tombstone is always young.
@@ -241,6 +241,8 @@ func (c *Core) hearStanding(p *peer, m *Status) {
 	if c.fresh || m.Floor <= c.floor {
 		// Who is behind learns the horizon with the Commit that it lacks.
 		c.raise(m.Horizon, m.Base)
+	}
+	if c.ceiling = max(c.ceiling, m.Ceiling); c.caughtUp == 0 {
 		c.inherited = max(c.inherited, m.Ceiling)
 	}
 	if !c.fresh {
