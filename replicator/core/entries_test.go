@@ -282,3 +282,51 @@ func TestEndsOfEntriesAreBounded(t *testing.T) {
 		t.Errorf("%s is back, %d keys were set aside", got, d.core(2).Stats().SetAside)
 	}
 }
+
+// An entry that is set and deleted again by a member that has agreed to forget its former
+// end keeps the new one.
+func TestNewerEndThanTheAgreedOneStays(t *testing.T) {
+	d := newDisks(t, blunderNone, 3)
+	d.boot(0, 1, 2)
+	d.do(0, All, d.set(0, "a", "e"))
+	d.do(0, All, d.end(0, "a"))
+	commits := 0
+	d.delivered = func(_, to view.NodeID, m Message) {
+		if _, ok := m.(*Commit); ok && to == d.at[2] && commits == 0 {
+			commits++
+			d.update(to, Local, Fence{}, d.set(2, "a", "again"))
+			d.update(to, Local, Fence{}, d.end(2, "a"))
+			d.after(0, func() {
+				if s, _ := d.core(2).Value("keep/m").(*entryMap).Stamp("a"); s.Time != d.stamp {
+					t.Errorf("the end of %d is gone", d.stamp)
+				}
+			})
+		}
+	}
+	d.run(testRetain * 5 / 4)
+	if got := d.keys(); got != "keep/m[]" || d.tombs() != 3 || commits != 1 {
+		t.Errorf("%s, %d ends remembered, %d commits", got, d.tombs(), commits)
+	}
+}
+
+// Ends go with the generation of the key that they belong to, also where only the next
+// one comes.
+func TestEndsOfAFormerGenerationGoWithIt(t *testing.T) {
+	d := newDisks(t, blunderNone, 3)
+	d.boot(0, 1, 2)
+	d.do(0, All, d.set(0, "a", "e"))
+	d.do(0, All, d.end(0, "a"))
+	d.cut = func(from, to view.NodeID) bool { return from == d.at[2] || to == d.at[2] }
+	d.do(0, majority, Op{Key: "keep/m", Delete: true})
+	d.do(0, majority, d.set(0, "b", "e"))
+	d.do(0, majority, d.end(0, "c"))
+	items := []Item{full(d.core(0).store.get("keep/m"))}
+	d.cut = nil
+	d.step(d.at[2], Received{From: d.at[0], Msg: &Repair{Floor: d.core(2).floor, Horizon: d.core(2).horizon, Items: items}})
+	if got := d.core(2).Ended("keep/m"); len(got) != 1 || got[0].Entry != "c" {
+		t.Errorf("%v", got)
+	}
+	if got := d.keys(); got != "keep/m[b:e]" || d.tombs() != 3 {
+		t.Errorf("%s, %d ends", got, d.tombs())
+	}
+}
