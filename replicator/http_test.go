@@ -3,11 +3,13 @@ package replicator
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 
 	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/replicator/core"
 )
@@ -130,4 +132,19 @@ func TestHandlerListsManyKeysInPages(t *testing.T) {
 			t.Errorf("it does more than read: %d", rec.Code)
 		}
 	})
+}
+
+// Whatever else is asked than to look is refused.
+func TestHandlerOnlyReads(t *testing.T) {
+	r := New(Config{Self: 1, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	defer r.Close()
+	for _, path := range []string{"/", "/keys", "/value?key=k"} {
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
+			w := httptest.NewRecorder()
+			Handler(r).ServeHTTP(w, httptest.NewRequest(method, path, nil))
+			if w.Code != http.StatusMethodNotAllowed {
+				t.Errorf("%s %s: %d", method, path, w.Code)
+			}
+		}
+	}
 }
