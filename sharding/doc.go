@@ -35,7 +35,7 @@
 //
 // # Where shards live
 //
-// One node per type, the most senior of the type's role that runs it, decides; Type.Strategy says
+// One node per type, the most senior of the type's role that hosts it, decides; Type.Strategy says
 // how. strategy.LeastShards, the default, evens numbers out; Weighted gives each
 // node its part by Config.Capacity; ConsistentHashing keeps shards in place while
 // nodes come and go; External follows the application (Registry.Place); and anything

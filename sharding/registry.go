@@ -45,8 +45,9 @@ func Register[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp]
 }
 
 // StartProxy adds a type that this node sends messages to and never hosts,
-// whatever its roles. New and what else concerns hosting is ignored; Name, Role,
-// Shards and the codecs must be those of the hosting nodes.
+// whatever its roles; nor does it coordinate the type where a node that hosts it can.
+// New and what else concerns hosting is ignored; Name, Role, Shards and the codecs must
+// be those of the hosting nodes.
 func StartProxy[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp], error) {
 	t.New = nil
 	return add(r, t)

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // logbook is a log that tests read while it is written.
@@ -155,6 +158,42 @@ func TestUnregisteredTypeIsVisible(t *testing.T) {
 		works(a)
 		if n := logs.count("entity type is not registered on this node"); n != 1 {
 			t.Errorf("it stands %d times in the log", n)
+		}
+	})
+}
+
+// A proxy on a node of the role knows nothing of how the type is hosted: the most senior
+// of those that host it coordinates, by its own Strategy.
+func TestProxiesLeaveCoordinationToHosts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		senior, a, b := c.add("senior"), c.add("a"), c.add("b")
+		hosts := func(ty *Type[say, heard]) { ty.Strategy = strategy.External{} }
+		if _, err := StartProxy(senior.reg, Type[say, heard]{Name: "ear", Shards: 16}); err != nil {
+			t.Fatal(err)
+		}
+		r := a.register(j, hosts)
+		b.register(j, hosts)
+		for _, n := range c.nodes {
+			n.start()
+		}
+		c.install(senior, a, b)
+		pass(time.Second)
+		wanted := map[ShardID]string{}
+		for i := range ShardID(16) {
+			wanted[i] = "b"
+		}
+		if err := a.reg.Place(within(t, time.Second), "ear", wanted); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 {
+			h, err := r.Ask(within(t, time.Second), fmt.Sprint("e", i), say{"x", 1})
+			if err != nil || h.Node != b.self.ID {
+				t.Errorf("e%d: %+v, %v", i, h, err)
+			}
+		}
+		if !senior.s.Ready() || !a.s.Ready() {
+			t.Error("not ready")
 		}
 	})
 }

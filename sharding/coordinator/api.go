@@ -24,6 +24,9 @@ type Config struct {
 	ShardOf uint64
 	// Keeps is protocol.Settings.Keeps.
 	Keeps string
+	// Reluctant: this node only sends messages of the type, and knows little of how it is
+	// to be hosted. It declines (protocol.Elect), so that others coordinate if they can.
+	Reluctant bool
 	// DeclinedIn is the epoch of the last view in which this node declined to coordinate
 	// the type before it ran it (protocol.Elect), zero if it never did.
 	DeclinedIn view.Epoch

@@ -19,7 +19,7 @@ func (c *Core) viewChanged(v *view.View) {
 	if c.declined = without(c.declined, c.cfg.Self); !c.cfg.Mutant.Is("declined for good") {
 		c.declined = nil
 	}
-	if c.refused || v.Epoch <= c.cfg.DeclinedIn {
+	if c.refused || c.cfg.Reluctant || v.Epoch <= c.cfg.DeclinedIn {
 		c.declined = addOnce(c.declined, c.cfg.Self)
 	}
 	c.settleOffice()

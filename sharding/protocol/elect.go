@@ -14,8 +14,9 @@ import (
 // those that are leaving. A leaving member hands its office on before it goes: the next
 // one takes it, with a census, while the leaving one still answers for what it hosts.
 //
-// A candidate declines when it does not run the type, or when the last coordinator
-// refused it for its settings: in office, it would refuse all others in turn. To
+// A candidate declines when it does not run the type, or only as a proxy, whose settings
+// say nothing of how it is hosted; or when the last coordinator refused it for its
+// settings: in office, it would refuse all others in turn. To
 // decline is a promise that holds for the one view alone: not to take office in it,
 // unless all candidates are known to have declined. Nodes learn of it by asking, so
 // they may differ for a while about who is elected; still, nobody takes office in a
