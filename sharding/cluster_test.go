@@ -32,6 +32,8 @@ type cluster struct {
 	started []*node
 	store   *memStore
 	cuts    map[[2]view.NodeID]bool
+	// closed are pairs where nothing is under way from the first to the second.
+	closed map[[2]view.NodeID]bool
 	// delay is the network's; entity messages take slow longer.
 	delay, slow time.Duration
 	// loss may eat a frame of class Bulk.
@@ -72,7 +74,7 @@ type pipe struct {
 func newCluster(t testing.TB) *cluster {
 	return &cluster{
 		t: t, epoch: view.FirstEpoch(1), store: &memStore{},
-		cuts: map[[2]view.NodeID]bool{},
+		cuts: map[[2]view.NodeID]bool{}, closed: map[[2]view.NodeID]bool{},
 	}
 }
 
@@ -247,6 +249,12 @@ func (o *one) Next() ([]byte, bool) {
 	f := o.frame
 	o.frame = nil
 	return f, f != nil
+}
+
+func (l links) Open(to view.NodeID, _ transport.Class) bool {
+	l.n.c.mu.Lock()
+	defer l.n.c.mu.Unlock()
+	return !l.n.c.closed[[2]view.NodeID{l.n.self.ID, to}]
 }
 
 func (l links) WaitRoom(ctx context.Context, _ view.NodeID, _ transport.Class) error {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
@@ -12,7 +13,8 @@ import (
 // others: its last answers travel on the message connections, the view without it on
 // others, and whoever sees that view first fails the asks that were at this node. So a
 // marker of no type goes down each message connection behind everything else, and is
-// answered by whatever node gets it.
+// answered by whatever node gets it. Where there is no connection nothing can be under
+// way: a node of a large cluster talks to few, and does not dial all others to say so.
 type farewells struct {
 	mu     sync.Mutex
 	number uint64
@@ -74,7 +76,7 @@ func (s *Sharding) sayFarewell(ctx context.Context) {
 	var nodes []view.NodeID
 	if s.view != nil {
 		for i := range s.view.Members {
-			if id := s.view.Members[i].ID; id != s.cfg.Self.ID {
+			if id := s.view.Members[i].ID; id != s.cfg.Self.ID && s.cfg.Links.Open(id, transport.Message) {
 				nodes = append(nodes, id)
 			}
 		}

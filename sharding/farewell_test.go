@@ -92,6 +92,15 @@ func TestNobodyHoldsAFarewellUp(t *testing.T) {
 		if took := wait(); took != farewellPatience {
 			t.Errorf("waited %v for a node that is silent", took)
 		}
+		c.mu.Lock()
+		c.closed[[2]view.NodeID{3, 1}] = true
+		c.mu.Unlock()
+		if took := wait(); took != 0 {
+			t.Errorf("waited %v for a node to which nothing is under way", took)
+		}
+		c.mu.Lock()
+		c.closed[[2]view.NodeID{3, 1}] = false
+		c.mu.Unlock()
 		time.AfterFunc(100*time.Millisecond, func() { c.install(nodes[1], nodes[2]) })
 		if took := wait(); took != 100*time.Millisecond {
 			t.Errorf("waited %v for a node that was removed after 100 ms", took)

@@ -86,6 +86,8 @@ func (w *world) Send(to view.NodeID, _ transport.Class, _ transport.Kind, frame 
 	return nil
 }
 
+func (w *world) Open(view.NodeID, transport.Class) bool { return true }
+
 func (w *world) WaitRoom(context.Context, view.NodeID, transport.Class) error {
 	<-w.relief
 	return nil

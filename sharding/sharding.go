@@ -24,6 +24,7 @@ import (
 type Links interface {
 	Send(to view.NodeID, c transport.Class, k transport.Kind, payload []byte) error
 	WaitRoom(ctx context.Context, to view.NodeID, c transport.Class) error
+	Open(to view.NodeID, c transport.Class) bool
 }
 
 // Config is what one incarnation of a node's sharding needs. All fields without

@@ -181,6 +181,36 @@ func TestAWrongAddressProvesNothing(t *testing.T) {
 	})
 }
 
+// Open tells of what may be under way, and opens nothing.
+func TestOpenTellsOfWhatMayBeUnderWay(t *testing.T) {
+	everywhere(t, func(w *world) {
+		a, b := w.start(1), w.start(2)
+		if a.Open(2, Message) {
+			w.Error("open to a node that nobody knows")
+		}
+		a.Learn(b.Self())
+		a.awaitEvent(Connected, Control, 2)
+		if a.Open(2, Message) || !a.Open(2, Control) || a.Open(2, classes) {
+			w.Error("before anything is sent but control frames")
+		}
+		if err := a.Send(2, Message, KindView, []byte("x")); err != nil {
+			w.Fatal(err)
+		}
+		if !a.Open(2, Message) {
+			w.Error("not open with a frame that waits, or a connection")
+		}
+		b.awaitFrames(1)
+		if !a.Open(2, Message) {
+			w.Error("not open with a connection")
+		}
+		if err := b.Close(); err != nil {
+			w.Fatal(err)
+		}
+		a.awaitEvent(Lost, Message, 2)
+		w.poll("what is lost is not open", func() bool { return !a.Open(2, Message) })
+	})
+}
+
 // Who asks over a new connection may be answered at once, though nobody has told
 // where it is: its own word is enough.
 func TestWhoConnectsCanBeAnswered(t *testing.T) {

@@ -200,6 +200,9 @@ type Transport interface {
 	// of any allowed size then fits), the context ends, or the peer is forgotten
 	// (ErrUnknownPeer).
 	WaitRoom(ctx context.Context, to view.NodeID, c Class) error
+	// Open reports whether frames of a class may be under way to a peer: a connection
+	// stands, or frames wait for one. It neither dials nor blocks.
+	Open(to view.NodeID, c Class) bool
 	// Flush blocks until every queue has been handed to the operating system, or
 	// emptied by a loss. Call it between the end of sending and Close.
 	Flush(ctx context.Context) error

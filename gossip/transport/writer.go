@@ -212,6 +212,13 @@ func (l *link) queued() int {
 	return l.backlog.bytes + l.flight
 }
 
+// open reports whether something of the link may be under way.
+func (l *link) open() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn != nil || l.backlog.frames > 0
+}
+
 // awaitLevel blocks until at most most bytes are queued.
 func (l *link) awaitLevel(ctx context.Context, most int) error {
 	for {
@@ -247,6 +254,12 @@ func (e *engine) WaitRoom(ctx context.Context, to view.NodeID, c Class) error {
 		return e.orClosed(ErrUnknownPeer)
 	}
 	return p.links[c].awaitLevel(ctx, p.links[c].limit.QueueBytesMax/2)
+}
+
+// Open reports whether frames may be under way to a peer.
+func (e *engine) Open(to view.NodeID, c Class) bool {
+	p := e.peers.peer(to)
+	return p != nil && c < classes && p.links[c].open()
 }
 
 // Flush blocks until every queue has been handed to the operating system.
