@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/replicator/core"
+	"go.etcd.io/bbolt"
 )
 
 type textMap = crdt.LWWMap[string, string]
@@ -100,6 +102,21 @@ func TestAgesInFiles(t *testing.T) {
 		if got, err := got(); err != nil || fmt.Sprint(got) != fmt.Sprint(ended) {
 			t.Errorf("%v, %v", got, err)
 		}
+	}
+	old := []core.Ended{{Key: "keep/m", Inside: true, Entry: "a", Since: 3, Lived: 4}}
+	for name, end := range map[string]func() error{
+		"a key that is forgotten":  func() error { return d.write(core.Memory{}, nil, "keep/m") },
+		"a file that is set aside": func() error { _, err := d.setAside(time.Now()); return err },
+	} {
+		if err := errors.Join(d.write(core.Memory{}, []record{{rec.Item, old}}), end()); err != nil {
+			t.Fatal(err)
+		}
+		_ = d.db.View(func(tx *bbolt.Tx) error {
+			if b := tx.Bucket(ageBucket); b != nil && b.Get([]byte("keep/m")) != nil {
+				t.Errorf("%s leaves ages", name)
+			}
+			return nil
+		})
 	}
 	for _, ages := range [][]byte{{}, []byte("12345678abc"), sealed("keep/m", []byte{5})} {
 		if _, err := readRecord("keep/m", sealed("keep/m", append([]byte{0, byte(rec.Kind)}, rec.Bytes...)), ages); err == nil {
