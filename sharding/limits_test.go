@@ -137,6 +137,28 @@ func TestCancelledAsksLeaveTheBuffer(t *testing.T) {
 	})
 }
 
+// What comes back refused when its node has ended is counted, and given up.
+func TestWhatComesBackTooLateIsCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		n := c.add("n1")
+		r := n.register(newJournal(), nil)
+		n.start()
+		c.install(n)
+		if err := n.s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		tell := appendRequest(nil, "ear", 3, "a", 0, nil)
+		ask := appendRequest(nil, "ear", 3, "a", 7, nil)
+		for _, frame := range [][]byte{tell, ask} {
+			n.s.HandleEntity(2, appendRefused(nil, Token{}, frame))
+		}
+		if got := r.Stats().Dropped; got[DropNotHome] != 1 {
+			t.Errorf("dropped %v, want the told one as not at home", got)
+		}
+	})
+}
+
 // A full mailbox holds local senders up, and is told to remote askers.
 func TestFullMailboxesHoldSendersUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {

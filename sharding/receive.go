@@ -165,8 +165,12 @@ func (s *Sharding) handleRefused(from view.NodeID, frame []byte) error {
 	if p == nil || uint32(q.shard) >= p.base().shards {
 		return errMalformed
 	}
-	if inc := p.base().now.Load(); inc != nil {
-		p.base().refused(inc, from, &q, inner)
+	r := p.base()
+	if inc := r.now.Load(); inc != nil {
+		r.refused(inc, from, &q, inner)
+	} else if q.call == 0 && q.sure == nil {
+		// The incarnation that sent it is over. Its asks have failed, lines send again.
+		r.giveBack(0)
 	}
 	return nil
 }
