@@ -98,6 +98,9 @@ func TestEverythingWrongIsToldAtOnce(t *testing.T) {
 			Name: "a b", Listen: "nowhere", Roles: []string{"back end"}, ContactPoints: []string{"10.0.0.1"},
 			Certificates: new(transport.Certificates),
 			Handlers:     map[transport.Kind]transport.Handler{transport.KindEntity: func(view.NodeID, []byte) {}},
+			BlockHandlers: map[transport.Kind]transport.BlockHandler{
+				transport.KindEntity: func(view.NodeID, *transport.Frames) {},
+			},
 		},
 		CertificateFiles: &transport.CertificateFiles{},
 		MinMembers:       -1, RememberedPerSecond: -2, LameDuck: -time.Second,
@@ -124,7 +127,7 @@ func TestEverythingWrongIsToldAtOnce(t *testing.T) {
 				t.Errorf("%+v does not say what and why", p)
 			}
 		}
-		for _, want := range []string{"Name", "Roles", "ContactPoints", "Handlers", "CertificateFiles", "MinMembers",
+		for _, want := range []string{"Name", "Roles", "ContactPoints", "Handlers", "BlockHandlers", "CertificateFiles", "MinMembers",
 			"RememberedPerSecond", "LameDuck", "Data", "DataDir", c.also} {
 			if !settings[want] {
 				t.Errorf("%s is not named in: %v", want, err)

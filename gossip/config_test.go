@@ -62,6 +62,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		"evidence":      {Config{CrashEvidence: 9}, []string{`CrashEvidence = 9`}},
 		"key":           {Config{SecretKeys: [][]byte{make([]byte, 5)}}, []string{`SecretKeys = "[0] of 5 bytes"`}},
 		"handler":       {Config{Handlers: map[transport.Kind]transport.Handler{transport.KindView: nil}}, []string{`Handlers = 1`}},
+		"block handler": {Config{BlockHandlers: map[transport.Kind]transport.BlockHandler{transport.KindEvidence: nil}}, []string{`BlockHandlers = 5`}},
 		"discovery":     {Config{Discovery: Discovery{ProbeInterval: 1}}, []string{`Discovery.ProbeInterval = 1ns`}},
 		"static quorum": {Config{Partition: view.StaticQuorum{N: 3}}, nil},
 		"quorum of 0":   {Config{Partition: view.StaticQuorum{}}, []string{`Partition = "static quorum 0"`}},

@@ -64,9 +64,12 @@ func (c Config) Validate() error {
 	c.validateTimes(&e)
 	c.validatePartition(&e)
 	c.validateKeys(&e)
-	for _, k := range append(slices.Collect(maps.Keys(c.Handlers)), slices.Collect(maps.Keys(c.BlockHandlers))...) {
-		if k == transport.KindView || k == transport.KindEvidence {
+	for _, k := range []transport.Kind{transport.KindView, transport.KindEvidence} {
+		if _, set := c.Handlers[k]; set {
 			e.add("Handlers", strconv.Itoa(int(k)), "this kind belongs to package gossip")
+		}
+		if _, set := c.BlockHandlers[k]; set {
+			e.add("BlockHandlers", strconv.Itoa(int(k)), "this kind belongs to package gossip")
 		}
 	}
 	if len(e.Problems) == 0 {
