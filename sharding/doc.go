@@ -35,10 +35,10 @@
 //
 // # Where shards live
 //
-// One node per type, the most senior of the type's role that hosts it, decides; Type.Strategy says
-// how. strategy.LeastShards, the default, evens numbers out; Weighted gives each
-// node its part by Config.Capacity; ConsistentHashing keeps shards in place while
-// nodes come and go; External follows the application (Registry.Place); and anything
+// One node per type, the most senior of the type's role that hosts it, decides;
+// Type.Strategy says how. strategy.LeastShards, the default, evens numbers out; Weighted
+// gives each node its part by Config.Capacity; ConsistentHashing keeps shards in place
+// while nodes come and go; External follows the application (Registry.Place); and anything
 // with the two methods of Strategy will do. Strategies run on the deciding node
 // alone, and none of them can break single instance: it never rests on their answer.
 //
@@ -61,7 +61,7 @@
 // # Errors
 //
 //	error               meaning                                      retryable  what to do
-//	ErrUnknownType      the type is not registered at the home, or here  no         deploy it everywhere, or give it a role
+//	ErrUnknownType      type not registered at the home, or here     no         deploy it everywhere, or give it a role
 //	ErrBadID            id empty or above Limits.IDBytes             no         fix the caller
 //	ErrTooLarge         payload above Limits.PayloadBytes            no         split it, or raise the limit everywhere
 //	ErrCodec            request or response did not encode/decode    no         fix the codec; compare versions

@@ -67,7 +67,7 @@ func (p *path[Req, Resp]) recall(inc *incarnation) {
 		case <-inc.ctx.Done():
 			return
 		case <-woken:
-		case <-time.After(rememberEvery):
+		case <-time.After(rememberEvery): // no ticker, which would go by during the reads: see clock.Ahead
 		}
 	}
 }

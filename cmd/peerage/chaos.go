@@ -67,8 +67,8 @@ func (c *chaosConfig) validate() error {
 	check(c.replicas >= 0 && c.replicas <= c.nodes, "--replicas is %d: choose 0 to --nodes, %d", c.replicas, c.nodes)
 	check(c.every >= time.Millisecond && c.every <= time.Second, "--every is %v: choose 1ms to 1s", c.every)
 	check(c.calm >= 0 && c.calm <= time.Minute, "--calm is %v: choose 0 to 1m", c.calm)
-	for _, k := range strings.Split(c.kinds, ",") {
-		_, ok := faults[faultKind(k)]
+	for _, k := range c.faultKinds() {
+		_, ok := faults[k]
 		check(ok, "--faults names %q: choose of %s,%s", k, defaultFaults, cutFaults)
 	}
 	return errors.Join(errs...)
@@ -139,11 +139,18 @@ func chaos(args []string, stdout, stderr io.Writer) int {
 	return runChaos(ctx, cfg, dir, stdout, stderr)
 }
 
+// faultKinds are those of --faults.
+func (c *chaosConfig) faultKinds() (out []faultKind) {
+	for _, k := range strings.Split(c.kinds, ",") {
+		out = append(out, faultKind(k))
+	}
+	return out
+}
+
 // cuts reports whether the run needs a wall.
 func (c *chaosConfig) cuts() bool {
-	return !c.rolling && slices.ContainsFunc(strings.Split(c.kinds, ","), func(k string) bool {
-		return faultKind(k) == faultCut || faultKind(k) == faultCutPair
-	})
+	kinds := c.faultKinds()
+	return !c.rolling && (slices.Contains(kinds, faultCut) || slices.Contains(kinds, faultCutPair))
 }
 
 // chaosRun is one run of `peerage chaos`.
@@ -221,9 +228,9 @@ func (c *chaosRun) script(ctx context.Context) error {
 	if c.cfg.rolling {
 		return c.roll(ctx)
 	}
-	kinds := strings.Split(c.cfg.kinds, ",")
+	kinds := c.cfg.faultKinds()
 	for i := range c.cfg.rounds {
-		kind := faultKind(kinds[c.rng.IntN(len(kinds))])
+		kind := kinds[c.rng.IntN(len(kinds))]
 		r := round{Kind: kind, Number: i + 1}
 		err := c.play(ctx, &r, faults[kind])
 		c.rounds = append(c.rounds, r)

@@ -261,26 +261,9 @@ func TestAgesOfEntriesAreRecalled(t *testing.T) {
 // Above the limit ends of entries go earlier, and who has been away since then is refused
 // all the same.
 func TestEndsOfEntriesAreBounded(t *testing.T) {
-	d := newDisks(t, blunderNone, 3)
-	tweak := d.tweak
-	d.tweak = func(c *Config) { tweak(c); c.Retain, c.Limits.Tombstones = -1, 5 }
-	d.boot(0, 1, 2)
-	for i := range 9 {
-		d.do(0, All, d.set(0, fmt.Sprint(i), "e"))
-	}
-	d.run(2 * time.Second)
-	d.stop(2)
-	for i := range 9 {
-		d.do(0, All, d.end(0, fmt.Sprint(i)))
-	}
-	d.run(time.Minute)
-	if n := d.tombs(); n > 2*5 {
-		t.Errorf("%d ends at two members", n)
-	}
-	d.boot(2)
-	if got := d.keys(); got != "keep/m[]" || d.core(2).Stats().SetAside == 0 {
-		t.Errorf("%s is back, %d keys were set aside", got, d.core(2).Stats().SetAside)
-	}
+	endsAreBounded(t, "keep/m[]",
+		func(d *disks, i int) Op { return d.set(0, fmt.Sprint(i), "e") },
+		func(d *disks, i int) Op { return d.end(0, fmt.Sprint(i)) })
 }
 
 // An entry that is set and deleted again by a member that has agreed to forget its former
