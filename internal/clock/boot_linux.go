@@ -18,16 +18,28 @@ import (
 // wall clock against the monotonic one, by exactly what it adds to CLOCK_BOOTTIME;
 // time.Now reads both. What else moves it, a step of the wall clock, costs one
 // needless call.
+//
+// Even the wall clock costs as much as the monotonic one, so it is read again only
+// lookEvery after it was last read. A suspend is noticed by the first reading after
+// that much time of running: what begins in between might as well have begun before
+// the suspend, and nobody can keep that from happening.
 func Boot() Clock {
 	if _, ok := bootNanos(); !ok {
 		return Runtime()
 	}
 	start := time.Now()
-	return newBoot(func() (mono, wall int64) {
-		t := time.Now()
-		return int64(t.Sub(start)), t.UnixNano()
-	}, bootNanos)
+	return newBoot(
+		func() int64 { return int64(time.Since(start)) },
+		func() (mono, wall int64) {
+			t := time.Now()
+			return int64(t.Sub(start)), t.UnixNano()
+		}, bootNanos)
 }
+
+// lookEvery is how long, of time in which the machine runs, a reading of the wall
+// clock holds: a few hundred dispatches to entities that do nothing, and less than
+// most handlers take.
+const lookEvery = int64(10 * time.Microsecond)
 
 // gapTolerance is how far wall and monotonic clock may part unnoticed: the two
 // are not read at the same instant. A suspend that is shorter goes unnoticed, and
@@ -39,9 +51,15 @@ const gapTolerance = int64(time.Millisecond)
 const bootReadings = 16
 
 type boot struct {
-	// both reads the monotonic and the wall clock, nanos CLOCK_BOOTTIME.
-	both  func() (mono, wall int64)
-	nanos func() (int64, bool)
+	// running reads the monotonic clock, both that and the wall clock, nanos
+	// CLOCK_BOOTTIME.
+	running func() int64
+	both    func() (mono, wall int64)
+	nanos   func() (int64, bool)
+
+	// looked is when, on the monotonic clock, both were last found as far apart as cal
+	// has it.
+	looked atomic.Int64
 
 	mu  sync.Mutex
 	cal atomic.Pointer[calibration]
@@ -56,8 +74,8 @@ type calibration struct {
 	shift int64
 }
 
-func newBoot(both func() (mono, wall int64), nanos func() (int64, bool)) *boot {
-	b := &boot{both: both, nanos: nanos}
+func newBoot(running func() int64, both func() (mono, wall int64), nanos func() (int64, bool)) *boot {
+	b := &boot{running: running, both: both, nanos: nanos}
 	b.cal.Store(&calibration{shift: -1 << 63})
 	b.calibrate()
 	return b
@@ -65,10 +83,21 @@ func newBoot(both func() (mono, wall int64), nanos func() (int64, bool)) *boot {
 
 // Now implements Clock.
 func (b *boot) Now() Instant {
+	// looked is read before cal: who sees a look also sees what it found.
+	looked := b.looked.Load()
+	if mono := b.running(); mono-looked < lookEvery {
+		return Instant(mono + b.cal.Load().shift)
+	}
+	return b.look()
+}
+
+// look is Now with a look at the wall clock.
+func (b *boot) look() Instant {
 	for {
 		mono, gap := b.read()
 		c := b.cal.Load()
 		if d := gap - c.gap; d < gapTolerance && d > -gapTolerance {
+			b.looked.Store(mono)
 			return Instant(mono + c.shift)
 		}
 		if !b.calibrate() {

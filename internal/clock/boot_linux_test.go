@@ -13,6 +13,7 @@ type machine struct {
 
 func (m *machine) clock() *boot {
 	return newBoot(
+		func() int64 { return int64(m.mono) },
 		func() (int64, int64) { return int64(m.mono), int64(m.wall) },
 		func() (int64, bool) { m.calls++; return int64(m.boot), true })
 }
@@ -41,6 +42,22 @@ func TestBootCountsSuspend(t *testing.T) {
 	}
 	if got := c.Now().Sub(start); got < time.Hour+time.Second+19*time.Millisecond {
 		t.Errorf("many short suspends are lost: it shows %v", got)
+	}
+}
+
+// However busy its readers are, and however short the time since the clocks were last
+// compared: a suspend is not unseen for longer than that.
+func TestBootNoticesASuspendWhileItIsRead(t *testing.T) {
+	m := &machine{mono: time.Second, wall: 1e18, boot: time.Second}
+	c := m.clock()
+	m.pass(time.Second)
+	start := c.Now()
+	m.suspend(time.Hour)
+	for ran := time.Duration(0); c.Now().Sub(start) < time.Hour; ran += time.Microsecond {
+		if ran > 10*time.Microsecond {
+			t.Fatalf("%v of running after a suspend of 1h it is not seen", ran)
+		}
+		m.pass(time.Microsecond)
 	}
 }
 
