@@ -16,14 +16,17 @@ type extractor struct {
 // noShard is where an id belongs that the application's function has no answer for.
 const noShard = ^ShardID(0)
 
-func (e *extractor) of(id string) ShardID {
+func (e *extractor) of(id string) ShardID { return e.ofHashed(id, xxh3.HashString(id)) }
+
+// ofHashed is of for an id whose hash is known.
+func (e *extractor) ofHashed(id string, hash uint64) ShardID {
 	if e.custom == nil {
-		return ShardID(xxh3.HashString(id) % uint64(e.shards))
+		return ShardID(hash % uint64(e.shards))
 	}
 	return e.ask(id)
 }
 
-// ofBytes is of for an id in someone else's buffer, whose hash is known.
+// ofBytes is ofHashed for an id in someone else's buffer.
 func (e *extractor) ofBytes(id []byte, hash uint64) ShardID {
 	if e.custom == nil {
 		return ShardID(hash % uint64(e.shards))

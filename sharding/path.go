@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/entity"
 	"github.com/peerage-go/peerage/sharding/reliable"
+	"github.com/zeebo/xxh3"
 )
 
 // typeInfo is what does not depend on a type's messages.
@@ -87,6 +88,11 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 
 func (p *path[Req, Resp]) describe() *typeInfo { return &p.typeInfo }
 
+func (p *path[Req, Resp]) ref(id string) Ref[Req, Resp] {
+	hash := xxh3.HashString(id)
+	return Ref[Req, Resp]{p: p, id: id, shard: p.extract.ofHashed(id, hash), place: entity.PlaceOf(hash)}
+}
+
 func (p *path[Req, Resp]) check(ctx context.Context, f Ref[Req, Resp]) error {
 	switch {
 	case f.id == "" || len(f.id) > p.limits.IDBytes:
@@ -138,7 +144,7 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Re
 		m.From = c.Sending()
 	}
 	for {
-		switch err := s.Deliver(f.id, m); err {
+		switch err := s.Deliver(f.id, f.place, &m); err {
 		case nil:
 			p.counters.sent(RouteLocal, f.shard)
 			return true, nil
@@ -276,7 +282,7 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request) bool {
 			m.Expires = time.Since(p.epoch) + q.left
 		}
 	}
-	switch s.DeliverTo(f.inlet(h), q.id, hash, &m) {
+	switch s.DeliverTo(f.inlet(h), q.id, entity.PlaceOf(hash), &m) {
 	case nil:
 		return true
 	case entity.ErrMailboxFull:

@@ -1,6 +1,10 @@
 package sharding
 
-import "context"
+import (
+	"context"
+
+	"github.com/peerage-go/peerage/sharding/entity"
+)
 
 // Region is the handle of one entity type on this node: messages to entities
 // everywhere go through it. It lives as long as the Registry, whatever happens to
@@ -20,7 +24,7 @@ func (r *Region[Req, Resp]) ShardOf(id string) ShardID { return r.p.extract.of(i
 // Ref returns the address of one entity. It is cheap, never fails, and is valid
 // as long as the Region; an id that is no good is told by Tell and Ask.
 func (r *Region[Req, Resp]) Ref(id string) Ref[Req, Resp] {
-	return Ref[Req, Resp]{p: r.p, id: id, shard: r.p.extract.of(id)}
+	return r.p.ref(id)
 }
 
 // Tell is Ref(id).Tell.
@@ -47,6 +51,7 @@ type Ref[Req, Resp any] struct {
 	p     *path[Req, Resp]
 	id    string
 	shard ShardID
+	place entity.Place
 	// start marks a Ref that Start sends to.
 	start bool
 }

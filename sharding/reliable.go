@@ -158,7 +158,7 @@ func (s *Reliable[Req]) Close() error {
 }
 
 func (p *path[Req, Resp]) encodeSure(ctx context.Context, id string, req Req) (ShardID, []byte, error) {
-	f := Ref[Req, Resp]{p: p, id: id, shard: p.extract.of(id)}
+	f := p.ref(id)
 	if err := p.check(ctx, f); err != nil {
 		return 0, nil, err
 	}

@@ -57,7 +57,7 @@ func tellAll(b *testing.B, h *Host[int, int], c *Counters, entities int) {
 	i := 0
 	for b.Loop() {
 		s := h.Shard(ShardID(i % entities % 256))
-		for s.Deliver(ids[i%entities], Message[int]{Req: i}) != nil {
+		for offer(s, ids[i%entities], Message[int]{Req: i}) != nil {
 			runtime.Gosched()
 		}
 		i++
@@ -71,7 +71,7 @@ func BenchmarkAsk(b *testing.B) {
 	h, _, s := benchHost(b, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := h.Shard(0).Deliver("a", Message[int]{Reply: ReplyTo{Node: 1, Call: 1}}); err != nil {
+		if err := offer(h.Shard(0), "a", Message[int]{Reply: ReplyTo{Node: 1, Call: 1}}); err != nil {
 			b.Fatal(err)
 		}
 		<-s.ch
@@ -89,7 +89,7 @@ func TestIdleEntityIsSmall(t *testing.T) {
 	}
 	before := memory()
 	for i, id := range ids {
-		if err := h.Shard(ShardID(i%256)).Deliver(id, Message[int]{Req: 1}); err != nil {
+		if err := offer(h.Shard(ShardID(i%256)), id, Message[int]{Req: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if i%1000 == 0 {

@@ -79,10 +79,11 @@ func (b *box[Req]) skip(n int) {
 // isControl asks the type whether a request is a control message. Reliable messages
 // are none: their order is promised. A function that
 // panics says no: it may be called by the reader of a connection.
-func (s *Shard[Req, Resp]) isControl(m *Message[Req]) (control bool) {
-	if s.host.cfg.Control == nil || m.timer != nil || m.Reply.Sure != nil {
-		return false
-	}
+func (s *Shard[Req, Resp]) isControl(m *Message[Req]) bool {
+	return s.host.cfg.Control != nil && m.timer == nil && m.Reply.Sure == nil && s.askControl(m)
+}
+
+func (s *Shard[Req, Resp]) askControl(m *Message[Req]) (control bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			control = false

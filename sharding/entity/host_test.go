@@ -146,7 +146,7 @@ func (r *rig) expectReply(t *testing.T, call uint64, want error) {
 func deliver(t *testing.T, s *Shard[int, int], id string, ms ...Message[int]) {
 	t.Helper()
 	for _, m := range ms {
-		if err := s.Deliver(id, m); err != nil {
+		if err := offer(s, id, m); err != nil {
 			t.Fatalf("deliver %d to %s: %v", m.Req, id, err)
 		}
 	}
@@ -230,7 +230,7 @@ func TestAbandonRunsNoUserCodeAndFailsAsks(t *testing.T) {
 		deliver(t, s, "a", ask(6, 4), Message[int]{Req: 7})
 		r.Abandon()
 		r.expectReply(t, 4, ErrAbandoned)
-		if err := s.Deliver("a", ask(8, 5)); !errors.Is(err, ErrNotHosted) {
+		if err := offer(s, "a", ask(8, 5)); !errors.Is(err, ErrNotHosted) {
 			t.Errorf("deliver to an abandoned shard: %v", err)
 		}
 		if r.Count() != 0 || r.counters.Entities.Load() != 0 {
@@ -272,7 +272,7 @@ func TestStopDrainsThenStopsThenReports(t *testing.T) {
 		var got []Stopped
 		r.StopShard(1, Token{Term: 1, Seq: 1}, time.Minute, false, func(s Stopped) { got = append(got, s) })
 		r.expectLog(t, "idle:1", "busy:-2", "idle:stop")
-		if err := s.Deliver("busy", ask(6, 4)); !errors.Is(err, ErrNotHosted) {
+		if err := offer(s, "busy", ask(6, 4)); !errors.Is(err, ErrNotHosted) {
 			t.Errorf("deliver to a stopping shard: %v", err)
 		}
 		if len(got) != 0 || r.Count() != 1 {
@@ -363,13 +363,50 @@ func TestMailboxIsBounded(t *testing.T) {
 		for i := range 10 {
 			deliver(t, s, "a", ask(i, uint64(10+i)))
 		}
-		if err := s.Deliver("a", ask(11, 99)); !errors.Is(err, ErrMailboxFull) {
+		if err := offer(s, "a", ask(11, 99)); !errors.Is(err, ErrMailboxFull) {
 			t.Errorf("message 11 of 10: %v", err)
 		}
 		close(r.gate)
 		synctest.Wait()
 		deliver(t, s, "a", ask(12, 100))
 		r.expectReply(t, 100, nil)
+	})
+}
+
+// Who waits for room need not wait for the end of the batch that is worked off.
+func TestRoomIsToldBeforeTheBatchEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 16
+		r := newRig(t, func(c *Config[int, int]) { c.Mailbox = most })
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-2, 1))
+		synctest.Wait()
+		for i := range most {
+			deliver(t, s, "a", ask(-2, uint64(10+i)))
+		}
+		r.gate <- struct{}{}
+		synctest.Wait()
+		deliver(t, s, "a", ask(-2, 90))
+		var in atomic.Bool
+		go func() {
+			for offer(s, "a", ask(-2, 99)) != nil {
+				if err := s.WaitRoom(t.Context(), "a"); err != nil {
+					t.Error(err)
+				}
+			}
+			in.Store(true)
+		}()
+		synctest.Wait()
+		handled := 0
+		for ; !in.Load() && handled < most; handled++ {
+			r.gate <- struct{}{}
+			synctest.Wait()
+		}
+		if handled > most/4+2 {
+			t.Errorf("%d of %d messages were handled before another one had room", handled, most)
+		}
+		close(r.gate)
+		r.expectReply(t, 99, nil)
 	})
 }
 
@@ -489,4 +526,8 @@ func TestContextsAreNotUsedAgainOnceDerivedFrom(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func offer[Req, Resp any](s *Shard[Req, Resp], id string, m Message[Req]) error {
+	return s.Deliver(id, PlaceOf(Hash([]byte(id))), &m)
 }

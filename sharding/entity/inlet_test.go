@@ -12,7 +12,7 @@ import (
 func bring(t *testing.T, in *Inlet[int, int], s *Shard[int, int], id string, ms ...Message[int]) {
 	t.Helper()
 	for _, m := range ms {
-		if err := s.DeliverTo(in, []byte(id), Hash([]byte(id)), &m); err != nil {
+		if err := s.DeliverTo(in, []byte(id), PlaceOf(Hash([]byte(id))), &m); err != nil {
 			t.Fatal(err)
 		}
 	}

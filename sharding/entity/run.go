@@ -112,7 +112,7 @@ func (r *runner[Req, Resp]) loop() {
 			r.next++
 			r.tellLeft()
 			r.dispatch(&r.batch.msgs[r.next-1])
-			r.wakeHalfway()
+			r.wakeEarly()
 		}
 		r.flushCount()
 	}

@@ -46,9 +46,17 @@ const queues = 8
 func (q *runQueue[Req, Resp]) push(s *Shard[Req, Resp], in *instance[Req, Resp], m *Message[Req]) {
 	q.mu.Lock()
 	q.tasks = appendTask(q.tasks, s, in, m)
-	q.startMaybe()
+	if q.startMaybe() && m != nil && m.Reply.Call == 0 {
+		// Who asks will wait, and its processor goes on with the goroutine. Who tells goes
+		// on itself, and Go keeps the latest goroutine that it started from the other
+		// processors for a while, 50 us and more where timers are coarse: not so the latest
+		// but one.
+		go noop()
+	}
 	q.mu.Unlock()
 }
+
+func noop() {}
 
 // appendTask writes a task where it is to lie: it is large.
 func appendTask[Req, Resp any](ts []task[Req, Resp], s *Shard[Req, Resp], in *instance[Req, Resp], m *Message[Req]) []task[Req, Resp] {
@@ -78,13 +86,15 @@ func (q *runQueue[Req, Resp]) pushAll(ts []task[Req, Resp]) []task[Req, Resp] {
 	return ts[:0]
 }
 
-// startMaybe upholds the rule; called with the mutex.
-func (q *runQueue[Req, Resp]) startMaybe() {
-	if !q.pending {
-		q.pending = true
-		q.host.work.Add(1)
-		go q.work()
+// startMaybe upholds the rule, and reports whether it had to; called with the mutex.
+func (q *runQueue[Req, Resp]) startMaybe() bool {
+	if q.pending {
+		return false
 	}
+	q.pending = true
+	q.host.work.Add(1)
+	go q.work()
+	return true
 }
 
 // pop takes the next task, its message into own, which is empty; s is nil if there is

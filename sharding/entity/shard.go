@@ -116,54 +116,56 @@ func (s *Shard[Req, Resp]) IDs() []string {
 	return ids
 }
 
-// Hash is what DeliverTo finds the entity id by, before it looks in the map: where
-// messages are spread over many entities a map costs as much as the mailbox. Hashes need
-// not differ, equal ones only meet in one place.
+// Hash is the hash of an id that PlaceOf wants.
 func Hash(id []byte) uint64 { return xxh3.Hash(id) }
+
+// Place is where Deliver and DeliverTo look for an instance before they look in the map:
+// where messages are spread over many entities a map costs as much as the mailbox. Ids
+// that share a place only meet there.
+type Place uint8
 
 // recentMost is how many instances a shard finds without its map.
 const recentMost = 16
 
-// place returns where in Shard.recent an instance may be. Shards are chosen by the
-// hash's low bits, as a rule.
-func place(hash uint64) uint64 { return hash >> 32 % recentMost }
+// PlaceOf returns the Place of the id with the hash. Shards are chosen by the hash's low
+// bits, as a rule.
+func PlaceOf(hash uint64) Place { return Place(hash >> 32 % recentMost) }
 
 // drop takes an instance out of the map; called with the mutex.
 func (s *Shard[Req, Resp]) drop(in *instance[Req, Resp]) {
 	delete(s.entities, in.id)
-	if at := place(xxh3.HashString(in.id)); s.recent[at] == in {
+	if at := PlaceOf(xxh3.HashString(in.id)); s.recent[at] == in {
 		s.recent[at] = nil
 	}
 }
 
-// Deliver appends m to the mailbox of the entity id and never blocks. It fails
-// with ErrNotHosted when the shard takes nothing more, and ErrMailboxFull. Control
-// messages stand before all others.
-func (s *Shard[Req, Resp]) Deliver(id string, m Message[Req]) error {
-	control, at := s.isControl(&m), place(xxh3.HashString(id))
+// Deliver appends m to the mailbox of the entity id, whose Place is at, and never blocks.
+// It keeps nothing of m but a copy. It fails with ErrNotHosted when the shard takes nothing
+// more, and ErrMailboxFull. Control messages stand before all others.
+func (s *Shard[Req, Resp]) Deliver(id string, at Place, m *Message[Req]) error {
+	control := s.isControl(m)
 	s.mu.Lock()
-	in := s.recent[at]
+	in := s.recent[at%recentMost]
 	if in == nil || in.id != id {
 		if in = s.entities[id]; in != nil {
-			s.recent[at] = in
+			s.recent[at%recentMost] = in
 		}
 	}
 	if in == nil || s.stopping != nil {
-		return s.deliverNew(nil, id, &m, control)
+		return s.deliverNew(nil, id, m, control)
 	}
-	return s.put(nil, in, &m, control)
+	return s.put(nil, in, m, control)
 }
 
-// DeliverTo is Deliver for an id that lies in someone else's buffer: it is copied
-// only when the instance is new; hash is Hash(id). It keeps nothing of m but a copy.
-// Unless by is nil, the entity begins only when by is flushed.
-func (s *Shard[Req, Resp]) DeliverTo(by *Inlet[Req, Resp], id []byte, hash uint64, m *Message[Req]) error {
-	control, at := s.isControl(m), place(hash)
+// DeliverTo is Deliver for an id that lies in someone else's buffer: it is copied only
+// when the instance is new. Unless by is nil, the entity begins only when by is flushed.
+func (s *Shard[Req, Resp]) DeliverTo(by *Inlet[Req, Resp], id []byte, at Place, m *Message[Req]) error {
+	control := s.isControl(m)
 	s.mu.Lock()
-	in := s.recent[at]
+	in := s.recent[at%recentMost]
 	if in == nil || in.id != string(id) {
 		if in = s.entities[string(id)]; in != nil {
-			s.recent[at] = in
+			s.recent[at%recentMost] = in
 		}
 	}
 	var err error

@@ -113,8 +113,8 @@ func TestTimersEndWithTheirInstance(t *testing.T) {
 			r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) {})
 		},
 		"abandon":   func(r *rig, _ *Shard[int, int]) { r.Abandon() },
-		"panic":     func(_ *rig, s *Shard[int, int]) { _ = s.Deliver("a", ask(-1, 2)) },
-		"passivate": func(_ *rig, s *Shard[int, int]) { _ = s.Deliver("a", ask(-3, 2)) },
+		"panic":     func(_ *rig, s *Shard[int, int]) { _ = offer(s, "a", ask(-1, 2)) },
+		"passivate": func(_ *rig, s *Shard[int, int]) { _ = offer(s, "a", ask(-3, 2)) },
 		"idle":      func(*rig, *Shard[int, int]) { pass(2 * time.Minute) },
 	}
 	for name, end := range ends {
@@ -244,7 +244,7 @@ func TestControlMessagesGoFirst(t *testing.T) {
 			deliver(t, s, "a", ask(5, uint64(20+i)))
 		}
 		// A full mailbox does not hold them up.
-		if err := s.Deliver("a", ask(6, 98)); !errors.Is(err, ErrMailboxFull) {
+		if err := offer(s, "a", ask(6, 98)); !errors.Is(err, ErrMailboxFull) {
 			t.Errorf("ordinary message: %v", err)
 		}
 		deliver(t, s, "a", ask(102, 8))
@@ -262,7 +262,7 @@ func TestControlMessagesGoFirst(t *testing.T) {
 		for i := range 10 {
 			deliver(t, s, "b", ask(100, uint64(50+i)))
 		}
-		if err := s.Deliver("b", ask(100, 60)); !errors.Is(err, ErrMailboxFull) {
+		if err := offer(s, "b", ask(100, 60)); !errors.Is(err, ErrMailboxFull) {
 			t.Errorf("control message 11 of 10: %v", err)
 		}
 		r.alive.Store(true)

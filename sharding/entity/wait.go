@@ -50,13 +50,19 @@ func (s *Shard[Req, Resp]) wakeAll() {
 	s.waiters = nil
 }
 
-// wakeHalfway wakes those who wait for room in the middle of a batch, so that
-// they fill the next one while the rest of this one is worked off.
-func (r *runner[Req, Resp]) wakeHalfway() {
-	if r.next == len(r.batch.msgs)/2 && r.in.has(flagWaited) {
-		r.shard.mu.Lock()
-		r.recount()
-		r.shard.wake(r.in)
-		r.shard.mu.Unlock()
+// wakeEarly wakes those who wait for room when more than a quarter of the mailbox is free,
+// not when the batch is worked off: they fill the next one meanwhile. It looks every
+// sixteenth of a mailbox.
+func (r *runner[Req, Resp]) wakeEarly() {
+	most := r.shard.host.cfg.Mailbox
+	if !r.in.has(flagWaited) || r.next%max(most/16, 1) != 0 {
+		return
 	}
+	s := r.shard
+	s.mu.Lock()
+	r.recount()
+	if !r.in.full(most-most/4, false) {
+		s.wake(r.in)
+	}
+	s.mu.Unlock()
 }
