@@ -17,10 +17,12 @@ import (
 // until it has an answer or its patience ends.
 type load struct {
 	counters int
-	// every is the time between two asks of one counter by anybody; each of the n
-	// members asks it every n times that.
-	every   time.Duration
-	members func() int
+	// every is the time between two asks of one counter by anybody: the members take
+	// turns, by the clock that all processes of a machine have in common. So a counter
+	// without an answer is one that did not answer, not one that nobody asked.
+	every time.Duration
+	// turn is this member's place among so many.
+	turn func() (place, of int)
 	// leaving is true once the node drains: nothing new is asked then.
 	leaving func() bool
 	ask     func(ctx context.Context, id string) (total uint64, err error)
@@ -56,12 +58,21 @@ func (l *load) run(ctx context.Context) {
 
 func (l *load) caller(ctx context.Context, i int) {
 	for ctx.Err() == nil {
-		wait := l.every * time.Duration(max(l.members(), 1))
-		if pause(ctx, wait) != nil || l.leaving() {
+		if pause(ctx, l.untilTurn(i)) != nil || l.leaving() {
 			return
 		}
 		l.request(ctx, i)
 	}
+}
+
+// untilTurn returns how long it is to this member's next turn at a counter. The turns of
+// the counters lie between each other.
+func (l *load) untilTurn(counter int) time.Duration {
+	place, of := l.turn()
+	round := l.every * time.Duration(max(of, 1))
+	at := l.every*time.Duration(place) + l.every*time.Duration(counter)/time.Duration(l.counters)
+	since := (time.Duration(l.clock.Now()) - at) % round
+	return round - (since+round)%round
 }
 
 // request is one request of one caller, with its retries.

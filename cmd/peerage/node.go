@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/history"
 	"github.com/peerage-go/peerage/sharding"
@@ -208,7 +210,7 @@ func (s *server) start(ctx context.Context) error {
 		}
 		s.load = &load{
 			counters: s.cfg.loadCounters, every: s.cfg.loadEvery,
-			members: s.members, leaving: s.node.Draining,
+			turn: s.turn, leaving: s.node.Draining,
 			ask: func(ctx context.Context, id string) (uint64, error) {
 				t, err := s.counters.Ask(ctx, id, add{N: 1})
 				return t.Total, err
@@ -279,11 +281,14 @@ func (s *server) printStats(ctx context.Context, stdout io.Writer) {
 	}
 }
 
-func (s *server) members() int {
-	if v := s.node.View(); v != nil {
-		return len(v.Members)
+// turn returns this node's place among the members.
+func (s *server) turn() (place, of int) {
+	v := s.node.View()
+	if v == nil {
+		return 0, 0
 	}
-	return 0
+	self := s.node.Self().ID
+	return slices.IndexFunc(v.Members, func(m view.Member) bool { return m.ID == self }), len(v.Members)
 }
 
 func (s *server) report(kind, listen, web string) report {
