@@ -2,6 +2,7 @@ package evict
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -178,6 +179,32 @@ func TestTheWindowClimbs(t *testing.T) {
 	}
 	if w := c.p.(*tiny[string]).climb.window; w < 0.05 {
 		t.Errorf("window is %.2f of the room", w)
+	}
+}
+
+// A limit that is meant as none costs no more memory than a large one.
+func TestTheSketchIsBounded(t *testing.T) {
+	for _, limit := range []int{placesMost, math.MaxInt32, math.MaxInt} {
+		s := newSketch(limit)
+		if n := len(s.table) * 8; n > 16*placesMost || s.halveAt != halveFactor*placesMost {
+			t.Errorf("limit %d: %d bytes, halved after %d uses", limit, n, s.halveAt)
+		}
+	}
+}
+
+// LFU spares who has just come, once: who comes after takes its place, and Touch and
+// Remove end its being new.
+func TestLFUSparesTheNewestOnce(t *testing.T) {
+	c := newCache(specs["lfu"], 2)
+	for key := range strings.SplitSeq("a a a b b c d d e", " ") {
+		c.use(key)
+	}
+	if s := strings.Join(c.gone, " "); s != "b c d" {
+		t.Errorf("%s went, want b c d", s)
+	}
+	c.p.Remove(c.in["e"])
+	if n := c.p.Evict(); n == nil || n.Value != "a" || c.p.Len() != 0 {
+		t.Errorf("%v went, %d are left", n, c.p.Len())
 	}
 }
 

@@ -11,6 +11,8 @@ type frequency[V any] struct {
 	// age is the count of the one that went last, if aging.
 	age uint64
 	n   int
+	// fresh came last, and was not used again since.
+	fresh *Node[V]
 }
 
 type bucket[V any] struct {
@@ -23,6 +25,7 @@ func (f *frequency[V]) Add(n *Node[V]) {
 	f.n++
 	// All counts are at least age: those with less went before.
 	f.place(n, nil, f.age+1)
+	f.fresh = n
 }
 
 func (f *frequency[V]) Touch(n *Node[V]) {
@@ -30,6 +33,7 @@ func (f *frequency[V]) Touch(n *Node[V]) {
 	b.nodes.remove(n)
 	f.place(n, b, b.count+1)
 	f.tidy(b)
+	f.used(n)
 }
 
 // place puts n into the bucket with a count, which is behind after, or the first
@@ -73,7 +77,15 @@ func (f *frequency[V]) tidy(b *bucket[V]) {
 	}
 }
 
+// used notes that n is fresh no more.
+func (f *frequency[V]) used(n *Node[V]) {
+	if f.fresh == n {
+		f.fresh = nil
+	}
+}
+
 func (f *frequency[V]) Remove(n *Node[V]) {
+	f.used(n)
 	b := n.bucket
 	b.nodes.remove(n)
 	n.bucket = nil
@@ -81,7 +93,16 @@ func (f *frequency[V]) Remove(n *Node[V]) {
 	f.n--
 }
 
+// Evict spares who has just come, once: it takes the place of another. Else nobody
+// could stay beside those that were used twice.
 func (f *frequency[V]) Evict() *Node[V] {
+	if fresh := f.fresh; fresh != nil && f.n > 1 {
+		f.Remove(fresh)
+		defer func() {
+			f.Add(fresh)
+			f.fresh = nil
+		}()
+	}
 	b := f.least
 	if b == nil {
 		return nil

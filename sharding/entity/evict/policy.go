@@ -17,11 +17,13 @@ const (
 	// MRU gives up the one used most recently before the newest: for loads that go
 	// round in circles.
 	MRU
-	// LFU gives up the one used least often, the older one of two.
+	// LFU gives up the one used least often, the older one of two. Who is new takes the
+	// place of another at first.
 	LFU
 	// TinyLFU lets what is new stay in a small window, and into the main area only
 	// if it is in greater demand than the one that would have to go. It suits
-	// mixed loads best and costs most: a sketch of 8 to 16 bytes for each place.
+	// mixed loads best and costs most: a sketch of 8 to 16 bytes for each place, of the
+	// first four million.
 	TinyLFU
 	kinds
 )

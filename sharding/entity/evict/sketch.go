@@ -21,18 +21,23 @@ const (
 	halvedBits   = 0x7777777777777777
 	countersMin  = 64
 	perWordShift = 4
+	// placesMost bounds the memory of a sketch: a limit may be meant as none.
+	placesMost = 1 << 22
 )
+
+// places is the limit as far as a sketch goes.
+func places(limit int) int { return min(max(limit, 1), placesMost) }
 
 func newSketch(limit int) *sketch {
 	s := &sketch{mask: sketchWidth(limit) - 1}
 	s.table = make([]uint64, rows*(s.mask+1)>>perWordShift)
-	s.halveAt = halveFactor * max(limit, 1)
+	s.halveAt = halveFactor * places(limit)
 	return s
 }
 
 // sketchWidth returns the number of counters of a row, a power of two.
 func sketchWidth(limit int) uint64 {
-	return max(countersMin, uint64(1)<<bits.Len64(uint64(max(limit, 1))*widthFactor-1))
+	return max(countersMin, uint64(1)<<bits.Len64(uint64(places(limit))*widthFactor-1))
 }
 
 // at returns the word and the shift of a key's counter in a row.

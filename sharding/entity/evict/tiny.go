@@ -40,7 +40,7 @@ func (t *tiny[V]) Touch(n *Node[V]) {
 
 func (t *tiny[V]) used(n *Node[V], hit bool) {
 	t.sketch.add(n.Hash)
-	if t.climb.used(hit, halveFactor*t.limit) {
+	if t.climb.used(hit, halveFactor*places(t.limit)) {
 		t.share()
 	}
 }
@@ -100,7 +100,7 @@ func (t *tiny[V]) Resize(limit int) {
 	if t.sketch.mask != sketchWidth(limit)-1 {
 		t.sketch = newSketch(limit)
 	}
-	t.sketch.halveAt = halveFactor * t.limit
+	t.sketch.halveAt = halveFactor * places(t.limit)
 	t.share()
 }
 
