@@ -20,7 +20,7 @@ import (
 
 // source is a node with two types and one replicator, and no gossip under it.
 func source() Source {
-	counters := sharding.Stats{Type: "counter", Shards: 3, Entities: 7, Coordinating: true, HandoffsOut: 5, Forced: 2}
+	counters := sharding.Stats{Type: "counter", Shards: 3, Entities: 7, Coordinating: true, HandoffsOut: 5, Forced: 2, Passivated: 31, CutLoose: 37}
 	counters.Sent[sharding.RouteRemote] = 11
 	counters.Dropped[sharding.DropMailboxFull] = 13
 	return Source{
@@ -38,6 +38,14 @@ func TestValuesComeFromTheSource(t *testing.T) {
 		# HELP peerage_cluster_events_missed_total Events that subscribers of the node were too slow for.
 		# TYPE peerage_cluster_events_missed_total counter
 		peerage_cluster_events_missed_total 29
+		# HELP peerage_entity_deactivations_total Instances that ended, by reason.
+		# TYPE peerage_entity_deactivations_total counter
+		peerage_entity_deactivations_total{reason="cut_loose",type="counter"} 37
+		peerage_entity_deactivations_total{reason="cut_loose",type="other"} 0
+		peerage_entity_deactivations_total{reason="fenced",type="counter"} 0
+		peerage_entity_deactivations_total{reason="fenced",type="other"} 0
+		peerage_entity_deactivations_total{reason="idle",type="counter"} 31
+		peerage_entity_deactivations_total{reason="idle",type="other"} 0
 		# HELP peerage_ready 1 when the node holds a lease and every type has met its coordinator; the same as /readyz.
 		# TYPE peerage_ready gauge
 		peerage_ready 1
@@ -62,7 +70,7 @@ func TestValuesComeFromTheSource(t *testing.T) {
 	`
 	if err := testutil.CollectAndCompare(New(source()), strings.NewReader(want),
 		"peerage_ready", "peerage_region_entities", "peerage_region_handoffs_total",
-		"peerage_sharding_frames_dropped_total", "peerage_cluster_events_missed_total"); err != nil {
+		"peerage_sharding_frames_dropped_total", "peerage_cluster_events_missed_total", "peerage_entity_deactivations_total"); err != nil {
 		t.Error(err)
 	}
 }

@@ -62,6 +62,7 @@ func shardingSeries() []series {
 			for i := range s.types {
 				emit(float64(s.types[i].Passivated), s.types[i].Type, "idle")
 				emit(float64(s.types[i].Abandoned), s.types[i].Type, "fenced")
+				emit(float64(s.types[i].CutLoose), s.types[i].Type, "cut_loose")
 			}
 		}, "type", "reason"),
 		counter("entity_panics_total", "Handler panics that were contained.",

@@ -41,6 +41,8 @@ func codeOf(err error) (code, string) {
 	switch {
 	case err == nil:
 		return codeOK, ""
+	case isSaid(err):
+		return codeHandler, cutText(err.Error())
 	case err == entity.ErrMailboxFull:
 		return codeMailboxFull, ""
 	case err == entity.ErrAbandoned:
@@ -69,6 +71,12 @@ func codeOf(err error) (code, string) {
 		return codePanicked, cutText(panicked.Value)
 	}
 	return codeHandler, cutText(err.Error())
+}
+
+// isSaid reports whether err is the application's answer, whatever it wraps.
+func isSaid(err error) bool {
+	_, is := err.(*entity.Said)
+	return is
 }
 
 func cutText(s string) string { return s[:min(len(s), textMax)] }

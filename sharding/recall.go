@@ -17,6 +17,7 @@ func (p *path[Req, Resp]) beginRemembering(inc *incarnation) {
 	}
 	inc.work.Go(func() { p.recall(inc) })
 	inc.work.Go(func() { p.record(inc) })
+	inc.work.Go(func() { p.revive(inc) })
 }
 
 // lived is told of instances that begin and of those that end by their own wish.
@@ -32,6 +33,36 @@ func (p *path[Req, Resp]) hook() func(ShardID, string, bool) {
 		return nil
 	}
 	return p.lived
+}
+
+// fellHook returns what the entity runtime tells of instances that ended against their
+// wish, nil if nobody listens.
+func (p *path[Req, Resp]) fellHook() func(ShardID, string) {
+	if p.memories == nil {
+		return nil
+	}
+	return p.memories.fell
+}
+
+// revive starts remembered entities again that fell to a panic, or could not begin,
+// until the incarnation ends: each at most once in every rememberEvery, and at the
+// node's rate.
+func (p *path[Req, Resp]) revive(inc *incarnation) {
+	for {
+		select {
+		case <-inc.ctx.Done():
+			return
+		case <-time.After(rememberEvery):
+		}
+		for _, f := range p.memories.takeFallen() {
+			if !inc.pace.wait(inc.ctx) {
+				return
+			}
+			if s := p.shardHere(inc, f.shard); s != nil && p.memories.remembers(f.shard, f.id) {
+				p.ensure(s, f.id)
+			}
+		}
+	}
 }
 
 // recall starts the remembered entities of the shards that have come to run here,
@@ -72,6 +103,13 @@ func (p *path[Req, Resp]) recall(inc *incarnation) {
 	}
 }
 
+// ensure starts a remembered entity, unless it lives.
+func (p *path[Req, Resp]) ensure(s *entity.Shard[Req, Resp], id string) {
+	if s.Ensure(id) {
+		p.counters.recalled.Add(1)
+	}
+}
+
 // shardHere returns the shard if it runs here now.
 func (p *path[Req, Resp]) shardHere(inc *incarnation, i ShardID) *entity.Shard[Req, Resp] {
 	h := p.host.Load()
@@ -103,8 +141,7 @@ func (p *path[Req, Resp]) recallShard(inc *incarnation, i ShardID, s *entity.Sha
 				return
 			}
 			if p.extract.of(id) == i && p.memories.holds(i, id) {
-				p.counters.recalled.Add(1)
-				s.Ensure(id)
+				p.ensure(s, id)
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -24,6 +25,7 @@ type Rememberer interface {
 //	an instance begins   -> dirty (add)    -> written behind its back
 //	it passivates itself -> dirty (remove) -> written, if the shard is still here
 //	a shard starts here  -> read, then started one by one, as the node's limit allows
+//	a panic ended it     -> fallen -> started again, as the node's limit allows
 //
 // The store is never waited for by an entity: what cannot be written now waits in
 // dirty, where later news of the same id replace earlier ones, and more than
@@ -40,9 +42,17 @@ type memories struct {
 	// reads has the shards whose ids are being read, and which of them have wished to
 	// end since, of which the read may not know.
 	reads map[ShardID]map[string]bool
-	work  bell
+	// fallen are those that are to be started again. Each is remembered.
+	fallen map[fallen]struct{}
+	work   bell
 	// look is rung when a shard has started.
 	look bell
+}
+
+// fallen is an entity that is left without an instance against its wish.
+type fallen struct {
+	shard ShardID
+	id    string
 }
 
 type knownIDs struct {
@@ -71,6 +81,7 @@ func newMemories() *memories {
 	return &memories{
 		dirty: map[ShardID]map[string]bool{}, known: map[ShardID]*knownIDs{},
 		leaving: map[ShardID][]string{}, reads: map[ShardID]map[string]bool{},
+		fallen: map[fallen]struct{}{},
 	}
 }
 
@@ -234,6 +245,46 @@ func (m *memories) holds(shard ShardID, id string) bool {
 	defer m.mu.Unlock()
 	k := m.known[shard]
 	return k != nil && k.ids[id]
+}
+
+// remembers reports whether an entity is to live: also one that is not in the store yet.
+func (m *memories) remembers(shard ShardID, id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.isKnown(shard, id)
+}
+
+// isKnown is called with the mutex.
+func (m *memories) isKnown(shard ShardID, id string) bool {
+	if lives, waits := m.dirty[shard][id]; waits {
+		return lives
+	}
+	k := m.known[shard]
+	return k != nil && k.ids[id]
+}
+
+// fell takes the news of an entity that is left without an instance. It is called by
+// handlers' goroutines and does not wait.
+func (m *memories) fell(shard ShardID, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.isKnown(shard, id) {
+		m.fallen[fallen{shard, id}] = struct{}{}
+	}
+}
+
+// takeFallen returns those that fell since it was called last, in order.
+func (m *memories) takeFallen() (all []fallen) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for f := range m.fallen {
+		all = append(all, f)
+	}
+	clear(m.fallen)
+	slices.SortFunc(all, func(a, b fallen) int {
+		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.id, b.id))
+	})
+	return all
 }
 
 func (m *memories) queued() int {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,13 +81,16 @@ func (d *diary) set(fails bool, slow time.Duration) {
 }
 
 // sleeper lives until it is told to sleep.
-type sleeper struct{ begun func() }
+type sleeper struct{ begun func() error }
 
-func (s *sleeper) OnStart(*Context) error { s.begun(); return nil }
+func (s *sleeper) OnStart(*Context) error { return s.begun() }
 
 func (s *sleeper) Handle(ctx *Context, req string) (string, error) {
-	if req == "sleep" {
+	switch req {
+	case "sleep":
 		ctx.Passivate()
+	case "panic":
+		panic("a bad dream")
 	}
 	return req, nil
 }
@@ -101,6 +105,9 @@ type dreams struct {
 	shardOf func(string) ShardID
 	mu      sync.Mutex
 	begun   []time.Time
+	// fails: none can begin; tries counts those that did or tried to.
+	fails atomic.Bool
+	tries atomic.Uint64
 }
 
 func newDreams(t *testing.T, nodes int, perSecond int) *dreams {
@@ -123,10 +130,15 @@ func (d *dreams) join(t *testing.T) *node {
 	r, err := Register(n.reg, Type[string, string]{
 		Name: "sleeper", Shards: d.shards, ShardOf: d.shardOf, Remember: true,
 		New: func(string) Entity[string, string] {
-			return &sleeper{func() {
+			return &sleeper{func() error {
+				d.tries.Add(1)
+				if d.fails.Load() {
+					return errors.New("no sleep")
+				}
 				d.mu.Lock()
 				d.begun = append(d.begun, time.Now())
 				d.mu.Unlock()
+				return nil
 			}}
 		},
 	})
@@ -198,6 +210,45 @@ func TestRememberedEntitiesComeBackWithoutAMessage(t *testing.T) {
 		}
 		if st := d.regions[0].Stats(); st.Remembered.Recalled < uint64(len(begun)) || st.Activated < 80 {
 			t.Errorf("%+v", st.Remembered)
+		}
+	})
+}
+
+// TestRememberedEntitiesOutliveTheirPanics: one that a panic ended lives again within a
+// moment, without a message, and so does one that could not begin; one that has wished to
+// end does not. Nobody spins: each is started twice in a second at most.
+func TestRememberedEntitiesOutliveTheirPanics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDreams(t, 2, 0)
+		ids := someIDs(20)
+		d.ask(t, ids, "hello")
+		pass(2 * time.Second)
+		d.ask(t, ids[:5], "sleep")
+		for _, id := range ids[5:] {
+			if _, err := d.regions[0].Ask(within(t, time.Second), id, "panic"); !errors.Is(err, ErrPanicked) {
+				t.Fatal(err)
+			}
+		}
+		pass(2 * time.Second)
+		if n := d.alive(d.regions...); n != 15 {
+			t.Errorf("%d of 15 live again", n)
+		}
+		if n := d.regions[0].Stats().Remembered.Recalled + d.regions[1].Stats().Remembered.Recalled; n != 15 {
+			t.Errorf("%d starts counted as recalled", n)
+		}
+		d.fails.Store(true)
+		begun, from := d.tries.Load(), time.Now()
+		for _, id := range ids[5:] {
+			_, _ = d.regions[0].Ask(within(t, time.Second), id, "panic")
+		}
+		pass(10 * time.Second)
+		if n := d.tries.Load() - begun; n < 15*10 || n > 15*uint64(2*time.Since(from)/time.Second+1) {
+			t.Errorf("%d starts were tried in %v", n, time.Since(from))
+		}
+		d.fails.Store(false)
+		pass(2 * time.Second)
+		if n := d.alive(d.regions...); n != 15 {
+			t.Errorf("%d of 15 live again, now that they can", n)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	if hosts {
 		cfg := entity.Config[Req, Resp]{
 			Type: p.name, Node: inc.self, Shards: p.shards, New: p.typ.New,
-			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc}, Confirm: p.confirm(inc), Lived: p.hook(),
+			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc}, Confirm: p.confirm(inc), Lived: p.hook(), Fell: p.fellHook(),
 			Control: p.typ.Control, Supervision: p.typ.Supervision,
 			Passivation: p.typ.Passivation, Limit: &p.limit, StopTimeout: p.typ.StopTimeout,
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
@@ -210,7 +210,7 @@ func (p *path[Req, Resp]) stats() Stats {
 	}
 	s.Asks = p.calls.count()
 	p.fillReliable(&s.Reliable)
-	s.Activated = e.Activated.Load()
+	s.Activated, s.CutLoose = e.Activated.Load(), e.CutLoose.Load()
 	p.fillRemembered(&s.Remembered)
 	s.Reliable.Repeated, s.Reliable.Forgotten = e.Repeated.Load(), e.Forgotten.Load()
 	s.Buffered, s.BufferedBytes = int(p.heldMessages.Load()), int(p.heldBytes.Load())

@@ -71,7 +71,7 @@ type Stats struct {
 	// Stale counts messages and orders with a token that is not the shard's.
 	Stale uint64
 	// HandoffsOut and HandoffsIn count shards stopped and started here by order of
-	// the coordinator; Forced those stops that took too long.
+	// the coordinator; Forced those stops that took longer than Type.StopTimeout.
 	HandoffsOut, HandoffsIn, Forced uint64
 	// StatesOut and StatesIn count entities' states sent with moving shards and taken
 	// in; StatesLost those without which a shard lives on although it was moved in
@@ -90,8 +90,10 @@ type Stats struct {
 	StateBytesIn, StateBytesOut uint64
 	// Abandoned counts instances dropped without running user code.
 	Abandoned uint64
-	// Passivated counts instances that ended for being idle or by their own wish.
-	Passivated uint64
+	// Passivated counts instances that ended for being idle, for the limit's sake, or by
+	// their own wish: not with their shard. CutLoose counts those of them that had not
+	// ended after Type.StopTimeout, so that another could take their place.
+	Passivated, CutLoose uint64
 	// Duplicates counts shards that were found to live twice: by the coordinator, on its
 	// node, when it took office, or by their host. It stays 0 as long as single instance
 	// holds.

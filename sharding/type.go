@@ -106,7 +106,7 @@ type Type[Req, Resp any] struct {
 	Passivation Passivation
 	// Control tells control messages: an entity handles them before all others, in
 	// the order in which they came, and they have as much room in its mailbox as the
-	// others. nil: none are. It is called for every message by its sender or the
+	// others, apart from theirs. nil: none are, and those of Region.Reliable never are. It is called for every message by its sender or the
 	// reader of a connection: it must be quick and not block.
 	Control func(Req) bool
 	// Supervision says what a panic does; the zero value makes a new instance at once.
@@ -135,7 +135,8 @@ type Type[Req, Resp any] struct {
 	// a message: after a move, a crash, and a cold start of the cluster. An entity is
 	// remembered from its first message until it ends by Context.Passivate; so
 	// IdleTimeout and Passivation must be zero. A panic, whatever Supervision says, ends
-	// an instance, not the memory of it. Starts are spread evenly over time
+	// an instance, not the memory of it: the entity is started again within a second, after
+	// the pause that Supervision wants, and so is one whose New or OnStart failed. Starts are spread evenly over time
 	// (Config.RememberedPerSecond). The memory is written behind the entities' backs:
 	// one that began less than a moment before its home crashed may be forgotten, one
 	// that passivated may come back. It stands in the data of the type's role, under

@@ -94,7 +94,8 @@ func (s *Shard[Req, Resp]) askControl(m *Message[Req]) (control bool) {
 }
 
 // takeControl moves the control messages that came meanwhile in front of what is
-// left of the batch, behind those that are there already.
+// left of the batch, behind those that are there already. What is done is dropped: as
+// long as such messages come faster than they are handled the batch has no end.
 func (r *runner[Req, Resp]) takeControl() {
 	s, in := r.shard, r.in
 	s.mu.Lock()
@@ -103,6 +104,8 @@ func (r *runner[Req, Resp]) takeControl() {
 	if in.box == nil {
 		return
 	}
+	r.batch.skip(r.next)
+	r.next = 0
 	n := in.box.control
 	r.batch.insertControl(r.next, in.box.msgs[:n]...)
 	in.box.skip(n)

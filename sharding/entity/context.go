@@ -41,6 +41,8 @@ type Context struct {
 	leave   bool
 	// message is set while a message is in hand; stash and unstash are orders.
 	message, stash, unstash bool
+	// ends is set when the instance is about to end: it sets no timers.
+	ends bool
 }
 
 var _ context.Context = (*Context)(nil)
@@ -97,7 +99,7 @@ func (c *Context) Logger() *slog.Logger {
 // clear makes c ready for another instance.
 func (c *Context) clear() {
 	c.shard, c.id, c.from, c.expires, c.leave = nil, "", nil, time.Time{}, false
-	c.message, c.stash, c.unstash = false, false, false
+	c.message, c.stash, c.unstash, c.ends = false, false, false, false
 	if c.self.Load() != nil { // a load costs less
 		c.self.Store(nil)
 	}

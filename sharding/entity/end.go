@@ -1,7 +1,6 @@
 package entity
 
 import (
-	"fmt"
 	"runtime/debug"
 	"time"
 )
@@ -17,8 +16,8 @@ func (r *runner[Req, Resp]) end(travels bool) {
 	if ent == nil {
 		return
 	}
-	r.shard.host.cfg.Counters.Passivated.Add(1)
 	if r.alone {
+		r.shard.host.cfg.Counters.Passivated.Add(1)
 		r.lived(false)
 	}
 	stopper, stops := ent.(Stopper)
@@ -27,23 +26,34 @@ func (r *runner[Req, Resp]) end(travels bool) {
 		return
 	}
 	r.about(nil, r.endBy())
-	defer func() {
-		r.over()
-		r.in.retire = false
-		if v := recover(); v != nil {
-			r.shard.host.cfg.Counters.Panicked.Add(1)
-			if keeps && travels {
-				r.shard.host.cfg.Counters.StatesLost.Add(1)
-			}
-			r.ctx.Logger().Error("sharding: the end of an instance panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-		}
-	}()
+	r.ctx.ends = true
+	defer r.endOver()
 	if keeps && travels {
 		r.snapshot(keeper)
 	}
 	if stops {
-		stopper.OnStop(r.ctx)
+		r.onStop(stopper)
 	}
+}
+
+// endOver is what follows the application's last call, also if that ended its goroutine.
+func (r *runner[Req, Resp]) endOver() {
+	r.over()
+	r.in.retire = false
+}
+
+// onStop calls the entity and contains its panic.
+func (r *runner[Req, Resp]) onStop(ent Stopper) {
+	done := false
+	defer func() {
+		if done {
+			return
+		}
+		r.shard.host.cfg.Counters.Panicked.Add(1)
+		r.ctx.Logger().Error("sharding: OnStop panicked", "panic", whatPanicked(recover()), "stack", string(debug.Stack()))
+	}()
+	ent.OnStop(r.ctx)
+	done = true
 }
 
 // lived tells whoever remembers instances.

@@ -1,16 +1,16 @@
 package entity
 
-// Ensure starts the entity id if it has no instance, as a message would. It never
-// blocks, and does nothing where the shard takes nothing more.
-func (s *Shard[Req, Resp]) Ensure(id string) {
+// Ensure starts the entity id if it has no instance, as a message would, and reports
+// whether it does. It never blocks, and does nothing where the shard takes nothing more.
+func (s *Shard[Req, Resp]) Ensure(id string) (starts bool) {
 	s.mu.Lock()
 	in := s.entities[id]
 	if in != nil {
 		s.mu.Unlock()
-		return
+		return false
 	}
 	m := Message[Req]{}.ForStart()
-	_ = s.deliverNew(nil, id, &m, false)
+	return s.deliverNew(nil, id, &m, false) == nil
 }
 
 // Dismiss ends the instance of id in an orderly way, when the messages in its hands

@@ -7,7 +7,9 @@ package entity
 type Entity[Req, Resp any] interface {
 	// Handle takes one request, which it may keep and must not change. Of an ask, the
 	// response or the error goes back to the asker; the response must share nothing that
-	// a later call changes. Of a tell, both are discarded and an error is counted. It
+	// a later call changes. Of a tell, both are discarded and an error is counted. An
+	// error is the entity's answer whatever it wraps: an asker to whom it hands on its own
+	// ErrMailboxFull gets a HandlerError, since this message was handled. It
 	// should return soon after ctx ends; an asker whose deadline has passed meanwhile
 	// gets its own context.DeadlineExceeded, not the handler's.
 	Handle(ctx *Context, req Req) (Resp, error)
@@ -26,6 +28,8 @@ type Starter interface {
 // when the handler panicked, or when the node lost its lease: what must survive
 // these is written down before the answer is given.
 type Stopper interface {
+	// OnStop is the last call, and returns when ctx ends. It may send messages; timers
+	// that it sets are forgotten, and a panic in it is logged and counted.
 	OnStop(ctx *Context)
 }
 
@@ -39,7 +43,8 @@ type Stopper interface {
 // that Snapshot returns must not be changed afterwards.
 type Snapshotter interface {
 	// Snapshot returns the state, after the last message and before OnStop; nil is no
-	// state. On an error nothing travels, and the loss is counted.
+	// state. On an error, or a panic, nothing travels, and the loss is counted; OnStop is
+	// called all the same.
 	Snapshot(ctx *Context) ([]byte, error)
 	// Restore takes the state on a new instance. On an error the message that woke
 	// the entity fails with ErrRestore, and the next one tries again: state is never

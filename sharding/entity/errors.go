@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -34,3 +35,40 @@ func (e *PanicError) Error() string { return fmt.Sprintf("%v: %s", ErrPanicked, 
 
 // Is makes a PanicError match ErrPanicked.
 func (e *PanicError) Is(target error) bool { return target == ErrPanicked }
+
+// Said is an error that the application returned: from Handle, OnStart, Restore or
+// Snapshot. It is an answer of its own, whatever it wraps: the error of an ask that a
+// handler made and hands on says nothing of the message in its hands.
+type Said struct {
+	Text string
+	err  error
+	// late: it is, or wraps, context.DeadlineExceeded.
+	late bool
+}
+
+func (e *Said) Error() string { return e.Text }
+
+// Unwrap returns what the application returned.
+func (e *Said) Unwrap() error { return e.err }
+
+// said takes an error of the application, nil too. Its methods are the application's
+// code as much as the handler is (a nil pointer in an error is one that panics): they
+// are called here, where panics are contained, and not again.
+func said(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Said{Text: err.Error(), err: err, late: errors.Is(err, context.DeadlineExceeded)}
+}
+
+// late reports whether the application handed on that its time was up.
+func late(err error) bool {
+	var s *Said
+	return errors.As(err, &s) && s.late
+}
+
+// panicked reports whether err is the news of a panic in the call itself.
+func panicked(err error) bool {
+	_, is := err.(*PanicError)
+	return is
+}

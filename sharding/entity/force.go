@@ -30,7 +30,7 @@ func (s *Shard[Req, Resp]) ending(in *instance[Req, Resp]) (ended func()) {
 // cutLoose puts a new instance into the place of one that does not end; called
 // with the mutex.
 func (s *Shard[Req, Resp]) cutLoose(in *instance[Req, Resp]) {
-	s.host.cfg.Counters.Forced.Add(1)
+	s.host.cfg.Counters.CutLoose.Add(1)
 	s.host.cfg.Logger.Warn("sharding: instance did not end in time, another may take its place",
 		"type", s.info.typ, "shard", s.info.number, "entity", in.id)
 	s.unload(in)

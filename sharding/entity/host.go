@@ -34,6 +34,10 @@ type Config[Req, Resp any] struct {
 	// Lived is told when an instance has begun (true), and when one has ended by its own
 	// wish; nil: nobody is. It is called by handlers' goroutines and must not block.
 	Lived func(shard ShardID, id string, lives bool)
+	// Fell is told of an entity that is left without an instance since a panic ended
+	// it, or none could be made; perhaps of one that ended by its own wish, too. nil:
+	// nobody is told. It is called by handlers' goroutines and must not block.
+	Fell func(shard ShardID, id string)
 	// Supervision says what a panic does.
 	Supervision Supervision
 	// Mailbox is how many messages may wait for one entity.
@@ -79,6 +83,8 @@ type Host[Req, Resp any] struct {
 	stop   chan struct{}
 	// hosted counts shards.
 	hosted atomic.Int32
+	// keeps is set once an instance was a Snapshotter.
+	keeps atomic.Bool
 }
 
 // ErrClosed: the Host is closed.

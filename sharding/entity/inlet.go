@@ -18,13 +18,13 @@ type Inlet[Req, Resp any] struct {
 func (h *Host[Req, Resp]) NewInlet() *Inlet[Req, Resp] { return &Inlet[Req, Resp]{host: h} }
 
 // keep takes a task, with the mutex of its shard: the Host is not closed.
-func (i *Inlet[Req, Resp]) keep(s *Shard[Req, Resp], in *instance[Req, Resp], m *Message[Req]) {
+func (i *Inlet[Req, Resp]) keep(s *Shard[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool) {
 	if i.woken == 0 {
 		i.host.work.Add(1)
 	}
 	i.woken++
 	q := &i.begun[s.info.number%queues]
-	*q = appendTask(*q, s, in, m)
+	*q = appendTask(*q, s, in, m, control)
 }
 
 // inletMost bounds what is taken before a Flush, and so does the size of mailboxes: they

@@ -15,9 +15,10 @@ type instance[Req, Resp any] struct {
 	box *box[Req]
 	// extra is nil for those who never needed any of it.
 	extra *extra[Req, Resp]
-	// taken is the size of the batch that the runner holds, left how much of it has
-	// not begun. taken is an upper bound that costs nothing to read; left is exact
-	// and shared between two processors, so it is asked only when it matters.
+	// left is how much of the batch that the runner holds has not begun, control
+	// messages first; taken is how many ordinary ones there were. taken is an upper
+	// bound of those that are left, and costs nothing to read; left is shared between
+	// two processors, so it is asked only when it matters.
 	taken uint32
 	left  atomic.Int32
 	// flags may be read without the mutex.
@@ -55,12 +56,14 @@ func (in *instance[Req, Resp]) has(flag uint32) bool { return in.flags.Load()&fl
 // full reports whether max messages wait already. Control messages have a count of
 // their own, so that a full mailbox does not hold them up.
 func (in *instance[Req, Resp]) full(max int, control bool) bool {
-	if control {
-		return in.box != nil && in.box.control >= max
-	}
-	n := 0
+	n, first := 0, 0
 	if in.box != nil {
-		n = len(in.box.msgs) - in.box.control
+		n, first = len(in.box.msgs)-in.box.control, in.box.control
 	}
-	return n+int(in.taken) >= max && n+int(in.left.Load()) >= max
+	taken := int(in.taken)
+	if control {
+		left := int(in.left.Load())
+		return first+left-min(left, taken) >= max
+	}
+	return n+taken >= max && n+min(int(in.left.Load()), taken) >= max
 }

@@ -52,7 +52,7 @@ func (r *runner[Req, Resp]) keep(m *Message[Req], resp Resp, err error, stashed 
 		}
 	}
 	until := r.ctx.expires
-	state, bad := r.stateNow()
+	state, bad := r.stateNow(r.in.ent.(Snapshotter))
 	if bad == nil && m.Reply.Sure != nil && !stashed {
 		var kept bool
 		if kept, bad = r.keepSure(state); !kept && bad == nil {
@@ -89,19 +89,20 @@ func (r *runner[Req, Resp]) keepSure(state []byte) (bool, error) {
 	}
 }
 
-// stateNow asks the entity for its state.
-func (r *runner[Req, Resp]) stateNow() (state []byte, err error) {
+// stateNow asks the entity for its state, and contains its panic.
+func (r *runner[Req, Resp]) stateNow(ent Snapshotter) (state []byte, err error) {
 	done := false
 	defer func() {
 		if done {
 			return
 		}
-		v := recover()
+		v := whatPanicked(recover())
 		r.shard.host.cfg.Counters.Panicked.Add(1)
-		r.ctx.Logger().Error("sharding: Snapshot panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-		err = &PanicError{Value: fmt.Sprint(v)}
+		r.ctx.Logger().Error("sharding: Snapshot panicked", "panic", v, "stack", string(debug.Stack()))
+		err = &PanicError{Value: v}
 	}()
-	state, err = r.in.ent.(Snapshotter).Snapshot(r.ctx)
+	state, err = ent.Snapshot(r.ctx)
+	err = said(err)
 	done = true
 	return state, err
 }

@@ -61,7 +61,7 @@ func (h *Host[Req, Resp]) shrink() {
 			if s := h.shards[i].Load(); s != nil {
 				s.mu.Lock()
 				if s.order != nil {
-					s.keepTo(h.share())
+					s.keepTo(h.share(), nil)
 				}
 				s.mu.Unlock()
 			}
@@ -75,7 +75,7 @@ func (s *Shard[Req, Resp]) touch(in *instance[Req, Resp]) {
 	if !s.place(in) {
 		s.order.Touch(&in.extra.place)
 	}
-	s.keepTo(s.host.share())
+	s.keepTo(s.host.share(), in)
 }
 
 // place gives an instance a place in the order, if it has none; called with the
@@ -90,10 +90,14 @@ func (s *Shard[Req, Resp]) place(in *instance[Req, Resp]) bool {
 	return true
 }
 
+// asideMost bounds how many that stay are looked at to find one that goes.
+const asideMost = 8
+
 // keepTo ends instances until there are no more than n; called with the mutex.
 // Without a lease nothing ends. One that has put messages aside stays, for this
-// time: the next instance would only put them aside again.
-func (s *Shard[Req, Resp]) keepTo(n int) {
+// time: the next instance would only put them aside again. So does the one for which
+// room is made, which may be nil.
+func (s *Shard[Req, Resp]) keepTo(n int, used *instance[Req, Resp]) {
 	if n != s.room {
 		s.room = n
 		s.order.Resize(n)
@@ -101,26 +105,32 @@ func (s *Shard[Req, Resp]) keepTo(n int) {
 	if s.order.Len() <= n || s.stopping != nil || !s.host.cfg.Alive() {
 		return
 	}
-	for s.order.Len() > n {
+	var stay []*evict.Node[*instance[Req, Resp]]
+	for s.order.Len()+len(stay) > n && len(stay) < asideMost {
 		place := s.order.Evict()
+		if place == nil {
+			break
+		}
 		in := place.Value
-		if in.stashed() {
-			s.order.Add(place)
-			return
+		if in == used || in.stashed() {
+			stay = append(stay, place)
+			continue
 		}
 		place.Value = nil
 		s.dismiss(in)
+	}
+	for _, place := range stay {
+		s.order.Add(place)
 	}
 }
 
 // dismiss ends an instance that had to go, now or when it has worked off its mail;
 // called with the mutex.
 func (s *Shard[Req, Resp]) dismiss(in *instance[Req, Resp]) {
-	_, stops := in.ent.(Stopper)
 	switch {
-	case in.state != resting:
+	case in.state != resting: // what it is made of is its runner's
 		in.extra.leaving = true
-	case stops:
+	case needsEnd(in.ent, false):
 		in.retire = true
 		s.begin(in)
 	default:

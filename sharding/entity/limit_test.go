@@ -198,8 +198,8 @@ func TestAnInstanceThatDoesNotEndIsCutLoose(t *testing.T) {
 					r.expectReply(t, 2, nil)
 				}
 				r.expectLog(t, want...)
-				if n := r.counters.Forced.Load(); n != 1 {
-					t.Errorf("%d forced", n)
+				if n, shards := r.counters.CutLoose.Load(), r.counters.Forced.Load(); n != 1 || shards != 0 {
+					t.Errorf("%d cut loose, %d stops of shards forced", n, shards)
 				}
 				if got, want := s.Entities(), len(s.IDs()); got != want || mail != (got == 1) {
 					t.Errorf("%d entities", got)
@@ -220,6 +220,109 @@ func TestAnInstanceThatDoesNotEndIsCutLoose(t *testing.T) {
 					t.Error("the second goodbye ended by itself: its context has no end but the shard's")
 				}
 			})
+		})
+	}
+}
+
+// What an instance that was cut loose still does with its Context reaches no other:
+// its timers would be its successor's, who bears its name.
+func TestALateGoodbyeLeavesItsSuccessorsTimersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errs []error
+		r := frails(t, func(f *frail) {
+			f.handle = func(ctx *Context, req int) (int, error) {
+				if req == -3 {
+					ctx.Passivate()
+					return 0, nil
+				}
+				return 0, ctx.After("mine", 2*time.Minute)
+			}
+			f.stop = func(ctx *Context) {
+				<-f.r.gate
+				ctx.Cancel("mine")
+				errs = append(errs, ctx.After("late", time.Second), ctx.Every("later", time.Second))
+			}
+		}, func(c *Config[int, int]) { c.StopTimeout = time.Second })
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-3, 1))
+		pass(2 * time.Second)
+		deliver(t, s, "a", ask(1, 2))
+		synctest.Wait()
+		close(r.gate)
+		pass(5 * time.Minute)
+		r.expectLog(t, "a:-3", "a:stop", "a:1", "a:mine")
+		if len(errs) != 2 || errs[0] != nil || errs[1] != nil {
+			t.Errorf("timers of a goodbye: %v", errs)
+		}
+	})
+}
+
+// Instances that end with their shard are not passivated: only what ended by itself is
+// counted, with an OnStop or without.
+func TestAShardsEndIsNoPassivation(t *testing.T) {
+	for name, prepare := range map[string]func(*Config[int, int]){
+		"with OnStop": func(*Config[int, int]) {},
+		"without": func(c *Config[int, int]) {
+			c.New = func(string) Entity[int, int] {
+				return Func[int, int](func(_ *Context, req int) (int, error) { return req, nil })
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, prepare)
+				deliver(t, r.start(t, 0), "a", ask(1, 1))
+				synctest.Wait()
+				r.stopShard(t, false)
+				if n, a := r.counters.Passivated.Load(), r.counters.Abandoned.Load(); n != 0 || a != 0 {
+					t.Errorf("%d passivated, %d abandoned", n, a)
+				}
+			})
+		})
+	}
+}
+
+// Who is new stays until the next one comes, also beside those that were used more often
+// than it ever was: LFU would end it with its first message, and each time again.
+func TestLFULetsNewcomersStayAtFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config[int, int]) {
+			c.Passivation = Passivation{Limit: 2, Strategy: evict.Spec{Kind: evict.LFU}}
+		})
+		s, call := r.start(t, 0), uint64(0)
+		for _, id := range []string{"a", "a", "a", "b", "b", "c"} {
+			call++
+			deliver(t, s, id, ask(1, call))
+			synctest.Wait()
+		}
+		r.expectIDs(t, s, "a", "c")
+		deliver(t, s, "d", ask(1, 7))
+		r.expectIDs(t, s, "a", "d")
+	})
+}
+
+// One that has messages aside holds no place but its own, whatever the strategy.
+func TestMessagesAsideDoNotSuspendTheLimit(t *testing.T) {
+	for kind := range evict.TinyLFU + 1 {
+		synctest.Test(t, func(t *testing.T) {
+			r := scripted(t, func(p *script, ctx *Context, req int) (int, error) {
+				if p.id == "aside" {
+					return 0, ctx.Stash()
+				}
+				return req, nil
+			}, nil, func(c *Config[int, int]) {
+				c.Passivation = Passivation{Limit: 3, Strategy: evict.Spec{Kind: kind}}
+			})
+			s := r.start(t, 0)
+			deliver(t, s, "aside", ask(1, 1))
+			for i := range 30 {
+				synctest.Wait()
+				deliver(t, s, fmt.Sprint("e", i), ask(1, uint64(2+i)))
+			}
+			synctest.Wait()
+			if n := s.Entities(); n > 4 || !s.Lives("aside") || !s.Lives("e29") {
+				t.Errorf("strategy %d: %q live, limit 3", kind, s.sorted())
+			}
 		})
 	}
 }

@@ -50,8 +50,11 @@ type Replies[Resp any] interface {
 // Counters are what a Host counts; they are its owner's, so that they outlive it.
 // Every field is safe for concurrent use.
 type Counters struct {
-	Handled                          Tally
-	Passivated, Abandoned, Forced    Counter
+	Handled Tally
+	// Passivated counts instances that ended by themselves, not with their shard; Forced
+	// shards, and CutLoose instances, that did not end in time.
+	Passivated, Abandoned            Counter
+	Forced, CutLoose                 Counter
 	Expired, Panicked, HandlerErrors Counter
 	// StatesLost counts states that should have travelled and did not.
 	StatesLost Counter

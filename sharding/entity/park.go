@@ -73,7 +73,7 @@ func (s *Shard[Req, Resp]) unpark() {
 	}
 	for _, in := range s.parked {
 		in.state = running
-		s.queue().push(s, in, nil)
+		s.queue().push(s, in, nil, false)
 	}
 	s.parked = nil
 }

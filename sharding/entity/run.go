@@ -1,8 +1,6 @@
 package entity
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/bits"
 	"time"
@@ -44,7 +42,7 @@ func (r *runner[Req, Resp]) over() {
 		r.ctx.inner.end()
 		r.ctx = new(Context)
 	}
-	r.ctx.leave, r.ctx.stash, r.ctx.unstash, r.ctx.message = false, false, false, false
+	r.ctx.leave, r.ctx.stash, r.ctx.unstash, r.ctx.message, r.ctx.ends = false, false, false, false, false
 }
 
 // close ends a run. If the handler ended the goroutine (runtime.Goexit), what it
@@ -55,6 +53,7 @@ func (r *runner[Req, Resp]) close() {
 	}
 	r.ctx.inner.end()
 	r.ctx = new(Context)
+	r.flushCount()
 	s := r.shard
 	s.mu.Lock()
 	if s.gone.Load() {
@@ -66,7 +65,7 @@ func (r *runner[Req, Resp]) close() {
 		r.putBack()
 	}
 	s.mu.Unlock()
-	s.queue().push(s, r.in, nil)
+	s.queue().push(s, r.in, nil, false)
 }
 
 // runner is the state of one run.
@@ -81,6 +80,8 @@ type runner[Req, Resp any] struct {
 	handled int
 	// broken asks for a new look at the instance: it panicked.
 	broken bool
+	// began: the message in hand has reached its handler.
+	began bool
 	// touched is set once a message was handled; timers are none.
 	touched bool
 	// bound is called, with the mutex, when the instance has ended.
@@ -174,16 +175,19 @@ func (r *runner[Req, Resp]) take() bool {
 			in.extra.dismissed, in.retire = false, in.ent != nil
 		case in.box != nil:
 			r.batch, in.box, r.next = in.box, nil, 0
-			in.taken = uint32(len(r.batch.msgs))
-			in.left.Store(int32(in.taken))
+			r.recount()
 			if in.has(flagControl) {
 				in.flags.And(^flagControl)
 			}
 			s.mu.Unlock()
 			return true
 		default:
+			fell := in.ent == nil && s.stopping == nil
 			s.rest(in, r.touched)
 			s.mu.Unlock()
+			if fell && s.host.cfg.Fell != nil {
+				s.host.cfg.Fell(s.info.number, in.id)
+			}
 			return false
 		}
 	}
@@ -241,7 +245,7 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 	r.about(m.From, expires)
 	r.ctx.message = m.timer == nil
 	resp, err := r.call(m)
-	if m.Expires != 0 && errors.Is(err, context.DeadlineExceeded) && time.Since(h.cfg.Epoch) >= m.Expires {
+	if m.Expires != 0 && late(err) && time.Since(h.cfg.Epoch) >= m.Expires {
 		// The handler hands on that its Context has ended: that is no answer of its own.
 		err = ErrExpired
 	}
@@ -252,7 +256,7 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 			r.hear()
 		}
 	}
-	stashed := (r.ctx.stash || r.ctx.unstash) && r.setAside(m, errors.Is(err, ErrPanicked))
+	stashed := (r.ctx.stash || r.ctx.unstash) && r.setAside(m, panicked(err))
 	if h.cfg.Keeper != nil {
 		r.keep(m, resp, err, stashed)
 		r.over()
@@ -286,7 +290,7 @@ func (r *runner[Req, Resp]) answer(m *Message[Req], resp Resp, err error) {
 		r.shard.reply(m.Reply, resp, err)
 		return
 	}
-	if err != nil && !errors.Is(err, ErrPanicked) {
+	if err != nil && !panicked(err) {
 		h.cfg.Counters.HandlerErrors.Add(1)
 	}
 }
@@ -312,18 +316,25 @@ func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 		err = r.panicked(v)
 		if v == nil {
 			// runtime.Goexit: nothing behind this call will run.
+			if m.timer == nil {
+				r.handled++
+			}
 			r.answer(m, resp, err)
 		}
 	}()
+	r.began = false
 	if r.in.ent == nil {
 		if err := r.create(); err != nil {
+			r.shed()
 			done = true
 			return resp, err
 		}
 	}
 	switch {
 	case m.timer == nil:
+		r.began = true
 		resp, err = r.in.ent.Handle(r.ctx, m.Req)
+		err = said(err)
 	case m.timer.begins:
 		r.touched, err = true, ErrStarted
 	default:
@@ -358,19 +369,29 @@ func (r *runner[Req, Resp]) create() error {
 	}
 	if starter, ok := ent.(Starter); ok {
 		if err := starter.OnStart(r.ctx); err != nil {
-			return err
+			return said(err)
 		}
 	}
 	if carried {
 		r.shard.restored(r.in.id)
+	}
+	if _, keeps := ent.(Snapshotter); keeps && !r.shard.host.keeps.Load() {
+		r.shard.host.keeps.Store(true)
 	}
 	r.in.ent = ent
 	r.lived(true)
 	return nil
 }
 
+// shed ends the timers that an OnStart set before it failed.
+func (r *runner[Req, Resp]) shed() {
+	r.shard.mu.Lock()
+	defer r.shard.mu.Unlock()
+	r.in.stopTimers()
+}
+
 func (r *runner[Req, Resp]) restore(ent any, state []byte) error {
-	if err := restore(r.ctx, ent, state); err != nil {
+	if err := said(restore(r.ctx, ent, state)); err != nil {
 		r.ctx.Logger().Error("sharding: state was not restored", "error", err)
 		return fmt.Errorf("%w: %w", ErrRestore, err)
 	}

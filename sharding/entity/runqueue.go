@@ -34,18 +34,18 @@ type runQueue[Req, Resp any] struct {
 type task[Req, Resp any] struct {
 	s  *Shard[Req, Resp]
 	in *instance[Req, Resp]
-	// mail: first is a message.
-	mail  bool
-	first Message[Req]
+	// mail: first is a message; control: it is a control message.
+	mail, control bool
+	first         Message[Req]
 }
 
 // queues is how many run queues a Host has: enough that processors seldom meet.
 const queues = 8
 
 // push adds an instance, and m for it unless m is nil.
-func (q *runQueue[Req, Resp]) push(s *Shard[Req, Resp], in *instance[Req, Resp], m *Message[Req]) {
+func (q *runQueue[Req, Resp]) push(s *Shard[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool) {
 	q.mu.Lock()
-	q.tasks = appendTask(q.tasks, s, in, m)
+	q.tasks = appendTask(q.tasks, s, in, m, control)
 	if q.startMaybe() && m != nil && m.Reply.Call == 0 {
 		// Who asks will wait, and its processor goes on with the goroutine. Who tells goes
 		// on itself, and Go keeps the latest goroutine that it started from the other
@@ -59,13 +59,13 @@ func (q *runQueue[Req, Resp]) push(s *Shard[Req, Resp], in *instance[Req, Resp],
 func noop() {}
 
 // appendTask writes a task where it is to lie: it is large.
-func appendTask[Req, Resp any](ts []task[Req, Resp], s *Shard[Req, Resp], in *instance[Req, Resp], m *Message[Req]) []task[Req, Resp] {
+func appendTask[Req, Resp any](ts []task[Req, Resp], s *Shard[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool) []task[Req, Resp] {
 	if len(ts) == cap(ts) {
 		ts = slices.Grow(ts, 1)
 	}
 	ts = ts[:len(ts)+1]
 	t := &ts[len(ts)-1]
-	t.s, t.in, t.mail = s, in, m != nil
+	t.s, t.in, t.mail, t.control = s, in, m != nil, control
 	if m != nil {
 		t.first = *m
 	}
@@ -112,6 +112,9 @@ func (q *runQueue[Req, Resp]) pop(own *box[Req], first bool) (s *Shard[Req, Resp
 	s, in = t.s, t.in
 	if t.mail {
 		own.msgs = append(own.msgs, t.first)
+		if t.control {
+			own.control = 1
+		}
 	}
 	*t = task[Req, Resp]{}
 	q.head++

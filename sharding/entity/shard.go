@@ -200,8 +200,11 @@ func (s *Shard[Req, Resp]) put(by *Inlet[Req, Resp], in *instance[Req, Resp], m 
 	}
 	if in.state == resting {
 		in.taken = 1
+		if control {
+			in.taken = 0
+		}
 		in.left.Store(1)
-		s.beginBy(by, in, m)
+		s.beginBy(by, in, m, control)
 	} else {
 		s.add(in, m, control)
 	}
@@ -228,18 +231,18 @@ func (s *Shard[Req, Resp]) add(in *instance[Req, Resp], m *Message[Req], control
 
 // begin turns a resting instance into a running one; called with the mutex.
 func (s *Shard[Req, Resp]) begin(in *instance[Req, Resp]) {
-	s.beginBy(nil, in, nil)
+	s.beginBy(nil, in, nil, false)
 }
 
 // beginBy is begin with a message, which may be nil. Unless by is nil it lets the
 // instance begin, later. Called with the mutex.
-func (s *Shard[Req, Resp]) beginBy(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req]) {
+func (s *Shard[Req, Resp]) beginBy(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool) {
 	in.state = running
 	s.busy++
 	if by == nil {
-		s.queue().push(s, in, m)
+		s.queue().push(s, in, m, control)
 	} else {
-		by.keep(s, in, m)
+		by.keep(s, in, m, control)
 	}
 }
 

@@ -69,9 +69,9 @@ func (r *runner[Req, Resp]) insert(msgs []Message[Req]) {
 
 // recount corrects what senders see of the batch; called with the mutex.
 func (r *runner[Req, Resp]) recount() {
-	n := len(r.batch.msgs) - r.next
-	r.in.taken = uint32(n)
-	r.in.left.Store(int32(n))
+	n := len(r.batch.msgs)
+	r.in.taken = uint32(n - max(r.next, r.batch.control))
+	r.in.left.Store(int32(n - r.next))
 }
 
 // stashed reports whether anything is put aside; called with the mutex.

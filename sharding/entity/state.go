@@ -13,12 +13,18 @@ func needsEnd(ent any, travels bool) bool {
 
 // snapshot asks the instance for its state, to go with the shard.
 func (r *runner[Req, Resp]) snapshot(ent Snapshotter) {
-	state, err := ent.Snapshot(r.ctx)
+	lost := true
+	defer func() {
+		if lost {
+			r.shard.host.cfg.Counters.StatesLost.Add(1)
+		}
+	}()
+	state, err := r.stateNow(ent)
 	if err != nil {
-		r.shard.host.cfg.Counters.StatesLost.Add(1)
 		r.ctx.Logger().Error("sharding: no snapshot, the entity moves without its state", "error", err)
 		return
 	}
+	lost = false
 	s := r.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()

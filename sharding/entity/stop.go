@@ -131,11 +131,29 @@ func (s *Shard[Req, Resp]) force(st *stopping[Req, Resp]) {
 // finish ends the shard and tells whoever ordered it; called with the mutex.
 func (s *Shard[Req, Resp]) finish(forced bool) {
 	st := s.stopping
+	if forced && st.keep && s.host.cfg.Keeper == nil {
+		s.host.cfg.Counters.StatesLost.Add(s.unsaved(st))
+	}
 	s.handDown(st)
 	s.dispose()
 	s.host.work.Go(func() {
 		st.done(Stopped{Shard: s.info.number, Token: s.info.token, Forced: forced, States: st.states})
 	})
+}
+
+// unsaved counts the instances whose states should travel and do not; called with the
+// mutex. Whether one that runs has state is its runner's to know, so those that live
+// are taken for it in a type that has any.
+func (s *Shard[Req, Resp]) unsaved(st *stopping[Req, Resp]) (n int) {
+	if !s.host.keeps.Load() {
+		return 0
+	}
+	for id, in := range s.entities { // order-free: a count
+		if _, travels := st.states[id]; !travels && in.state != holding {
+			n++
+		}
+	}
+	return n
 }
 
 // abandon drops all instances without running user code.

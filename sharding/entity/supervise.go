@@ -27,7 +27,7 @@ type Supervision struct {
 	// made; each further panic doubles it, up to BackoffMax. Meanwhile messages wait
 	// in the mailbox. The count is forgotten when an entity did not panic for
 	// BackoffMax since the last pause, or had no mail at its end. 0 is no pause. Resume never
-	// pauses.
+	// pauses, unless New, Restore or OnStart panics: there is nothing to resume then.
 	BackoffMin, BackoffMax time.Duration
 }
 
@@ -52,11 +52,9 @@ func (v Supervision) Pause(panics uint32) time.Duration {
 func (r *runner[Req, Resp]) panicked(v any) error {
 	h, s := r.shard.host, r.shard
 	h.cfg.Counters.Panicked.Add(1)
-	if v == nil {
-		v = "handler ended its goroutine"
-	}
-	r.ctx.Logger().Error("sharding: handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	err := &PanicError{Value: fmt.Sprint(v)}
+	what := whatPanicked(v)
+	r.ctx.Logger().Error("sharding: handler panicked", "panic", what, "stack", string(debug.Stack()))
+	err := &PanicError{Value: what}
 	sup := h.cfg.Supervision
 	if sup.OnPanic == Resume && r.in.ent != nil {
 		return err
@@ -80,7 +78,9 @@ func (r *runner[Req, Resp]) panicked(v any) error {
 		return err
 	}
 	lost := append(r.in.bare(), r.batch.msgs[r.next:]...)
+	clear(r.batch.msgs[r.next:])
 	r.batch.msgs = r.batch.msgs[:r.next]
+	r.batch.control = min(r.batch.control, r.next)
 	if b := r.in.box; b != nil {
 		lost = append(lost, b.msgs...)
 		s.giveBox(b)
@@ -90,6 +90,14 @@ func (r *runner[Req, Resp]) panicked(v any) error {
 	s.mu.Unlock()
 	s.fail(lost, err)
 	return err
+}
+
+// whatPanicked names what recover has returned; runtime.Goexit leaves nothing there.
+func whatPanicked(v any) string {
+	if v == nil {
+		return "the call ended its goroutine"
+	}
+	return fmt.Sprint(v)
 }
 
 // pause notes a panic; called with the mutex.
@@ -128,6 +136,6 @@ func (s *Shard[Req, Resp]) release(in *instance[Req, Resp]) {
 	if in.state == holding && !s.gone.Load() {
 		in.state = running
 		in.extra.hold.Stop()
-		s.queue().push(s, in, nil)
+		s.queue().push(s, in, nil, false)
 	}
 }

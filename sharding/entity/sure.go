@@ -112,10 +112,11 @@ func (r *runner[Req, Resp]) admit(m *Message[Req]) bool {
 }
 
 // ran notes that a reliable message was handled or put aside, and answers it. One
-// that found no instance to handle it may come again.
+// that did not reach its handler, since no instance could be made, may come again.
 func (r *runner[Req, Resp]) ran(m *Message[Req], stashed bool, err error) {
 	s, sure := r.shard, m.Reply.Sure
-	failed := err != nil && r.in.ent == nil && !errors.Is(err, ErrPanicked) && !errors.Is(err, ErrState)
+	_, own := err.(*Said)
+	failed := err != nil && !r.began && (own || !errors.Is(err, ErrState))
 	s.mu.Lock()
 	if s.gone.Load() || failed {
 		s.memory.Undo(r.in.id, sure.Stamp)

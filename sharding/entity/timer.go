@@ -33,18 +33,31 @@ var ErrTimer = errors.New("sharding: timer was not set")
 // not keep an instance from being idle. One that runs out while the node has no
 // lease is handled when the lease is back.
 func (c *Context) After(name string, d time.Duration) error {
-	return c.shard.ops.setTimer(c.id, name, d, 0)
+	return c.setTimer(name, d, 0)
 }
 
 // Every is After for a timer that runs out every d, until Cancel. While a call for
 // it waits in the mailbox no second one is added: a slow entity misses turns.
 func (c *Context) Every(name string, d time.Duration) error {
-	return c.shard.ops.setTimer(c.id, name, d, d)
+	return c.setTimer(name, d, d)
+}
+
+// setTimer does nothing in OnStop: the timer would end with the instance, and one that
+// was cut loose would set it for another.
+func (c *Context) setTimer(name string, after, every time.Duration) error {
+	if c.ends {
+		return nil
+	}
+	return c.shard.ops.setTimer(c.id, name, after, every)
 }
 
 // Cancel forgets a timer: OnTimer will not be called for it any more. Cancelling
 // what is not set is no error.
-func (c *Context) Cancel(name string) { c.shard.ops.cancelTimer(c.id, name) }
+func (c *Context) Cancel(name string) {
+	if !c.ends {
+		c.shard.ops.cancelTimer(c.id, name)
+	}
+}
 
 // ReceiveTimeout has OnTimer called with the name ReceiveTimeout whenever no
 // message was handled for d; 0 ends that.

@@ -1,0 +1,409 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/reliable"
+)
+
+// nilErr is the error of those who return a nil pointer for one: it panics when asked.
+type nilErr struct{ text string }
+
+func (e *nilErr) Error() string { return e.text }
+
+// frail is an entity each of whose calls does what a test says: return an error, panic,
+// end its goroutine.
+type frail struct {
+	id     string
+	r      *rig
+	start  func(*Context) error
+	handle func(*Context, int) (int, error)
+	snap   func(*Context) ([]byte, error)
+	back   func(*Context, []byte) error
+	stop   func(*Context)
+}
+
+func (f *frail) OnStart(ctx *Context) error {
+	if f.start != nil {
+		return f.start(ctx)
+	}
+	return nil
+}
+
+func (f *frail) Handle(ctx *Context, req int) (int, error) {
+	f.r.note(fmt.Sprintf("%s:%d", f.id, req))
+	if f.handle != nil {
+		return f.handle(ctx, req)
+	}
+	return req, nil
+}
+
+func (f *frail) Snapshot(ctx *Context) ([]byte, error) {
+	if f.snap != nil {
+		return f.snap(ctx)
+	}
+	return []byte(f.id), nil
+}
+
+func (f *frail) Restore(ctx *Context, state []byte) error {
+	if f.back != nil {
+		return f.back(ctx, state)
+	}
+	return nil
+}
+
+func (f *frail) OnStop(ctx *Context) {
+	f.r.note(f.id + ":stop")
+	if f.stop != nil {
+		f.stop(ctx)
+	}
+}
+
+func (f *frail) OnTimer(_ *Context, name string) error {
+	f.r.note(f.id + ":" + name)
+	return nil
+}
+
+// frails is a rig of frail entities; each is made anew by prepare.
+func frails(t *testing.T, prepare func(*frail), change func(*Config[int, int])) *rig {
+	var r *rig
+	r = newRig(t, func(c *Config[int, int]) {
+		c.New = func(id string) Entity[int, int] {
+			f := &frail{id: id, r: r}
+			prepare(f)
+			return f
+		}
+		if change != nil {
+			change(c)
+		}
+	})
+	return r
+}
+
+// stopShard stops shard 0 and returns what it reported.
+func (r *rig) stopShard(t *testing.T, keep bool) Stopped {
+	t.Helper()
+	done := make(chan Stopped, 1)
+	r.StopShard(0, r.Shard(0).Token(), time.Minute, keep, func(st Stopped) { done <- st })
+	return <-done
+}
+
+// A nil pointer that was returned as an error is no nil error, and panics when it is
+// asked what it says. That is the application's panic, wherever it came from.
+func TestAnErrorThatPanicsIsContained(t *testing.T) {
+	var bad *nilErr
+	for name, broken := range map[string]func(*frail){
+		"Handle":  func(f *frail) { f.handle = func(*Context, int) (int, error) { return 0, bad } },
+		"OnStart": func(f *frail) { f.start = func(*Context) error { return bad } },
+		"Restore": func(f *frail) { f.back = func(*Context, []byte) error { return bad } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first := true
+				r := frails(t, func(f *frail) {
+					if first {
+						broken(f)
+					}
+					first = false
+				}, nil)
+				s, err := r.StartShard(0, Token{Term: 1}, map[string][]byte{"a": {1}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				deliver(t, s, "a", ask(1, 1), ask(2, 2))
+				r.expectReply(t, 1, ErrPanicked)
+				r.expectReply(t, 2, nil)
+			})
+		})
+	}
+}
+
+// An error that a handler got elsewhere and hands on is its answer, and says nothing of
+// the message in its hands: that has run, whatever became of the other.
+func TestAHandlersErrorIsItsAnswerWhateverItWraps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		elsewhere := []error{ErrMailboxFull, ErrAbandoned, ErrNotHosted, ErrExpired, &PanicError{Value: "there"}, ErrRestore, ErrState}
+		aside := true
+		r := frails(t, func(f *frail) {
+			f.handle = func(ctx *Context, req int) (int, error) {
+				switch {
+				case req < len(elsewhere):
+					return 0, elsewhere[req]
+				case aside:
+					aside = false
+					return 0, errors.Join(ctx.Stash(), &PanicError{Value: "there"})
+				}
+				ctx.Unstash()
+				return req, nil
+			}
+		}, nil)
+		s := r.start(t, 0)
+		for i, err := range elsewhere {
+			deliver(t, s, "a", ask(i, uint64(i+1)))
+			synctest.Wait()
+			if said, ok := r.replies[uint64(i+1)].(*Said); !ok || said.Text != err.Error() {
+				t.Errorf("%v came as %T", err, r.replies[uint64(i+1)])
+			}
+		}
+		// Of a tell it is counted, and it undoes no Stash.
+		deliver(t, s, "a", Message[int]{Req: 4})
+		deliver(t, s, "a", ask(100, 100), ask(101, 101))
+		r.expectReply(t, 101, nil)
+		r.expectReply(t, 100, nil)
+		if n := r.counters.HandlerErrors.Load(); n != 1 || r.counters.Panicked.Load() != 0 {
+			t.Errorf("%d errors, %d panics counted", n, r.counters.Panicked.Load())
+		}
+	})
+}
+
+// A handler that puts its stash back and panics, with control messages behind it, takes
+// along those that wait under Stop, and nobody else.
+func TestStopOnPanicFailsWhatWaitsOfBothPriorities(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := frails(t, func(f *frail) {
+			f.handle = func(ctx *Context, req int) (int, error) {
+				switch req {
+				case 1:
+					<-f.r.gate
+				case 101:
+					ctx.Unstash()
+					panic("one hundred and one")
+				}
+				return req, nil
+			}
+		}, func(c *Config[int, int]) {
+			c.Control = func(req int) bool { return req > 100 }
+			c.Supervision.OnPanic = Stop
+		})
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1), ask(2, 2))
+		synctest.Wait()
+		deliver(t, s, "a", ask(101, 3), ask(102, 4), ask(103, 5))
+		close(r.gate)
+		for call := range uint64(4) {
+			r.expectReply(t, call+2, ErrPanicked)
+		}
+		r.expectLog(t, "a:1", "a:101")
+		deliver(t, s, "a", ask(104, 6), ask(3, 7))
+		r.expectReply(t, 7, nil)
+	})
+}
+
+// Timers are their instance's: those of an OnStart that failed are not its successor's.
+func TestAFailedOnStartLeavesNoTimers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := true
+		r := frails(t, func(f *frail) {
+			if first {
+				f.start = func(ctx *Context) error {
+					return errors.Join(ctx.Every("early", time.Second), errors.New("not yet"))
+				}
+			}
+			first = false
+		}, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1), ask(2, 2))
+		r.expectReply(t, 2, nil)
+		pass(time.Minute)
+		r.expectLog(t, "a:2")
+	})
+}
+
+// What the entity does at its end is contained as its handler is: the rest of the end
+// takes place, the shard goes on, and of a state it is known whether it travels.
+func TestTheEndIsContained(t *testing.T) {
+	use := func(ctx *Context) { _, cancel := context.WithTimeout(ctx, time.Second); cancel() }
+	for name, c := range map[string]struct {
+		prepare func(*frail)
+		log     []string
+		states  int
+		lost    uint64
+		panics  uint64
+	}{
+		"Snapshot fails": {func(f *frail) {
+			f.snap = func(*Context) ([]byte, error) { return nil, errors.New("no") }
+		}, []string{"a:1", "a:stop"}, 0, 1, 0},
+		"Snapshot panics": {func(f *frail) {
+			f.snap = func(ctx *Context) ([]byte, error) { use(ctx); panic("no") }
+		}, []string{"a:1", "a:stop"}, 0, 1, 1},
+		"Snapshot ends its goroutine": {func(f *frail) {
+			f.snap = func(ctx *Context) ([]byte, error) { use(ctx); runtime.Goexit(); return nil, nil }
+		}, []string{"a:1"}, 0, 1, 1},
+		"Snapshot's error panics": {func(f *frail) {
+			f.snap = func(*Context) ([]byte, error) { var bad *nilErr; return nil, bad }
+		}, []string{"a:1", "a:stop"}, 0, 1, 1},
+		"OnStop panics": {func(f *frail) {
+			f.stop = func(ctx *Context) { use(ctx); panic("no") }
+		}, []string{"a:1", "a:stop"}, 1, 0, 1},
+		"OnStop ends its goroutine": {func(f *frail) {
+			f.stop = func(ctx *Context) { use(ctx); runtime.Goexit() }
+		}, []string{"a:1", "a:stop"}, 1, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := frails(t, c.prepare, nil)
+				deliver(t, r.start(t, 0), "a", ask(1, 1))
+				synctest.Wait()
+				st := r.stopShard(t, true)
+				if st.Forced || len(st.States) != c.states || r.counters.StatesLost.Load() != c.lost || r.counters.Panicked.Load() != c.panics {
+					t.Errorf("%+v; %d lost, %d panics", st, r.counters.StatesLost.Load(), r.counters.Panicked.Load())
+				}
+				r.expectLog(t, c.log...)
+			})
+		})
+	}
+}
+
+// Passivation is contained too, and the next message finds an instance.
+func TestAPanicAtPassivationEndsNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := frails(t, func(f *frail) {
+			f.handle = func(ctx *Context, req int) (int, error) { ctx.Passivate(); return req, ctx.Err() }
+			f.stop = func(ctx *Context) { <-time.After(time.Second); _ = ctx.Err(); panic("no") }
+		}, func(c *Config[int, int]) { c.StopTimeout = time.Minute })
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1), ask(2, 2))
+		pass(10 * time.Second)
+		r.expectLog(t, "a:1", "a:stop", "a:2", "a:stop")
+		if n := r.counters.Panicked.Load(); n != 2 || s.Entities() != 0 {
+			t.Errorf("%d panics counted, %d entities left", n, s.Entities())
+		}
+	})
+}
+
+// A stop that is forced moves the shard without the states of those that did not end,
+// which is counted; the others' travel.
+func TestStatesThatAForcedStopLeavesBehindAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := frails(t, func(f *frail) {
+			f.handle = func(_ *Context, req int) (int, error) {
+				if req == -2 {
+					<-f.r.gate
+				}
+				return req, nil
+			}
+		}, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "stuck", ask(-2, 1))
+		deliver(t, s, "idle", ask(1, 2))
+		synctest.Wait()
+		st := r.stopShard(t, true)
+		if n := r.counters.StatesLost.Load(); !st.Forced || len(st.States) != 1 || n != 1 {
+			t.Errorf("%+v; %d lost, want that of stuck", st, n)
+		}
+		close(r.gate)
+	})
+}
+
+// Every message that reached its handler is counted once, whatever the handler did.
+func TestHandledCountsThoseWhoseHandlerDidNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "b", ask(-2, 1), ask(1, 2), ask(-1, 3), ask(2, 4), ask(-4, 5), ask(3, 6))
+		synctest.Wait()
+		close(r.gate)
+		r.expectReply(t, 6, nil)
+		if n := r.counters.Handled.Load(); n != 6 {
+			t.Errorf("%d handled, want 6", n)
+		}
+	})
+}
+
+// A reliable message is over when its handler ran. One that met no instance, since none
+// could be made, is to come again: if New or OnStart panicked as much as if it failed.
+func TestAReliableMessageWithoutAnInstanceIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		start func(*Context) error
+		want  []Outcome
+	}{
+		"panic":           {func(*Context) error { panic("no") }, []Outcome{SureRefused, SureHandled}},
+		"error":           {func(*Context) error { return errors.New("no") }, []Outcome{SureRefused, SureHandled}},
+		"another's":       {func(*Context) error { return &PanicError{Value: "there"} }, []Outcome{SureRefused, SureHandled}},
+		"handler's panic": {nil, []Outcome{SureHandled, SureRepeated}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got []Outcome
+				first := true
+				r := frails(t, func(f *frail) {
+					if first {
+						f.start = c.start
+						f.handle = func(*Context, int) (int, error) { panic("no") }
+					}
+					first = false
+				}, func(cfg *Config[int, int]) {
+					cfg.Confirm = func(_ view.NodeID, _ ShardID, _ *Sure, o Outcome, _ bool, _ error) { got = append(got, o) }
+				})
+				s := r.start(t, 0)
+				for range 2 {
+					deliver(t, s, "a", Message[int]{Req: 1, Reply: ReplyTo{Node: 7, Sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
+					synctest.Wait()
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("outcomes %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// Whoever remembers entities is told of those that a panic has ended, or that could not
+// begin, when nothing more waits for them; not of those that end otherwise.
+func TestFallenEntitiesAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fell []string
+		var fails atomic.Bool
+		var r *rig
+		r = frails(t, func(f *frail) {
+			if fails.Load() {
+				f.start = func(*Context) error { return errors.New("no") }
+			}
+			f.handle = func(ctx *Context, req int) (int, error) {
+				if req == -1 {
+					panic("minus one")
+				}
+				return req, nil
+			}
+		}, func(c *Config[int, int]) {
+			c.Fell = func(_ ShardID, id string) {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				fell = append(fell, id)
+			}
+			c.Supervision = Supervision{BackoffMin: time.Second, BackoffMax: time.Second}
+		})
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if !slices.Equal(fell, want) {
+				t.Errorf("%q fell, want %q", fell, want)
+			}
+		}
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-1, 1), ask(1, 2))
+		deliver(t, s, "b", ask(-1, 3))
+		pass(500 * time.Millisecond)
+		expect() // they pause
+		pass(time.Second)
+		expect("b") // a has another instance
+		fails.Store(true)
+		if !s.Ensure("c") || s.Ensure("a") {
+			t.Error("Ensure starts who lives, or does not start who does not")
+		}
+		expect("b", "c")
+		r.stopShard(t, false)
+		expect("b", "c")
+	})
+}
