@@ -141,7 +141,7 @@ func (p *path[Req, Resp]) encodeReply(b []byte, call uint64, resp Resp, err erro
 	}
 	b = appendReply(b, p.name, call, codeOK)
 	head := len(b)
-	out, err := p.typ.RespCodec.Append(b, resp)
+	out, err := encode(p.typ.RespCodec, b, resp)
 	switch {
 	case err != nil:
 		return append(appendReply(b[:0], p.name, call, codeCodec), cutText(err.Error())...)

@@ -149,6 +149,10 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Re
 			p.counters.sent(RouteLocal, f.shard)
 			return true, nil
 		case ErrMailboxFull:
+			if toItself(m.From, p.name, f.id) {
+				// It would wait for itself.
+				return true, ErrMailboxFull
+			}
 			if s.WaitRoom(ctx, f.id) != nil {
 				return true, giveUp(ErrMailboxFull, ctx)
 			}
@@ -156,6 +160,12 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Re
 			return false, nil
 		}
 	}
+}
+
+// toItself reports whether a message goes from an entity to itself. Its node is not asked:
+// while the handler runs, that is where the entity lives.
+func toItself(from *Sender, typ, id string) bool {
+	return from != nil && from.ID == id && from.Type == typ
 }
 
 func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req Req, call uint64) error {
@@ -192,7 +202,7 @@ func (p *path[Req, Resp]) encode(b []byte, ctx context.Context, f Ref[Req, Resp]
 
 func (p *path[Req, Resp]) appendPayload(b []byte, req Req) ([]byte, error) {
 	head := len(b)
-	b, err := p.typ.ReqCodec.Append(b, req)
+	b, err := encode(p.typ.ReqCodec, b, req)
 	if err != nil {
 		return nil, &codecError{err}
 	}
@@ -333,4 +343,15 @@ func decode[T any](c Codec[T], payload []byte) (v T, err error) {
 		}
 	}()
 	return c.Decode(payload)
+}
+
+// encode keeps a codec that panics from taking down the home of an entity, whose answer
+// nobody else stands behind, and an ask from being left open.
+func encode[T any](c Codec[T], b []byte, v T) (out []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			out, err = nil, &PanicError{Value: fmt.Sprint("codec: ", r)}
+		}
+	}()
+	return c.Append(b, v)
 }

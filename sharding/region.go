@@ -67,7 +67,10 @@ func (f Ref[Req, Resp]) Shard() ShardID { return f.shard }
 // waits for room there until ctx ends. The message is then delivered at most
 // once; what stops it later is counted in Stats.
 //
-// Called with the Context of a handler, the sender is that handler's entity.
+// Called with the Context of a handler, the sender is that handler's entity. One that
+// tells itself something while its own mailbox is full fails at once with
+// ErrMailboxFull. Two entities with full mailboxes that tell each other something wait
+// for each other: give such a Tell a deadline.
 func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
 	return f.p.tell(ctx, f, req)
 }
