@@ -39,7 +39,7 @@ func TestEachPriorityHasAMailboxOfItsOwn(t *testing.T) {
 		fill := func(req int) (n int) {
 			for ; ; n++ {
 				call++
-				if err := s.Deliver("a", ask(req, call)); errors.Is(err, ErrMailboxFull) {
+				if err := offer(s, "a", ask(req, call)); errors.Is(err, ErrMailboxFull) {
 					return n
 				} else if err != nil {
 					t.Fatal(err)
