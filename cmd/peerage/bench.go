@@ -65,7 +65,7 @@ func measures() []measure {
 	return []measure{
 		{"remote-tell", benchRemoteTell}, {"remote-ask", benchRemoteAsk},
 		{"local-tell", benchLocalTell}, {"local-ask", benchLocalAsk}, {"idle", benchIdle},
-		{"failover", benchFailover}, {"leave", benchLeave},
+		{"failover", benchFailover}, {"leave", benchLeave}, {"rebalance", benchRebalance},
 		{"balance", benchBalance}, {"cold-start", benchColdStart},
 	}
 }

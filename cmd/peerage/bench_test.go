@@ -17,7 +17,7 @@ func TestBenchMeasures(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "bench.json")
 	var out, errs bytes.Buffer
-	args := []string{"bench", "--quick", "--json", file, "--only", "remote-tell,remote-ask,local-tell,local-ask,idle,leave,balance,cold-start"}
+	args := []string{"bench", "--quick", "--json", file, "--only", "remote-tell,remote-ask,local-tell,local-ask,idle,leave,rebalance,balance,cold-start"}
 	if code := run(args, &out, &errs); code != exitOK {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}
@@ -29,8 +29,8 @@ func TestBenchMeasures(t *testing.T) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Rows) != 17 {
-		t.Errorf("%d rows, want 17", len(r.Rows))
+	if len(r.Rows) != 19 {
+		t.Errorf("%d rows, want 19", len(r.Rows))
 	}
 	for _, row := range r.Rows {
 		if !strings.Contains(out.String(), "| "+row.Name+" |") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,8 @@ type counter struct {
 	sum     uint64
 	clock   clock.Clock
 	history *history.Writer // nil when nobody asked for one
+	// stateBytes is the least size of its state.
+	stateBytes int
 }
 
 // Handle raises the counter. What it does is on record before the answer leaves.
@@ -50,12 +53,16 @@ func (c *counter) Handle(ctx *sharding.Context, req add) (total, error) {
 
 // Snapshot gives the number to the next home.
 func (c *counter) Snapshot(*sharding.Context) ([]byte, error) {
-	return strconv.AppendUint(nil, c.sum, 10), nil
+	state := strconv.AppendUint(make([]byte, 0, c.stateBytes), c.sum, 10)
+	for len(state) < c.stateBytes {
+		state = append(state, ' ')
+	}
+	return state, nil
 }
 
 // Restore takes it there.
 func (c *counter) Restore(_ *sharding.Context, state []byte) (err error) {
-	c.sum, err = strconv.ParseUint(string(state), 10, 64)
+	c.sum, err = strconv.ParseUint(string(bytes.TrimRight(state, " ")), 10, 64)
 	return err
 }
 

@@ -21,6 +21,8 @@ type fleet struct {
 	every    time.Duration
 	// replicas is how many processes keep each count.
 	replicas int
+	// stateBytes is how large each count's state is made.
+	stateBytes int
 	// version counts restarts when nodes are to say so (App versions), else 0.
 	version int
 
@@ -50,6 +52,9 @@ func (f *fleet) start(i int, listen string) (*process, error) {
 	args := []string{"--load-counters", strconv.Itoa(f.counters), "--shards", strconv.Itoa(f.shards), "--load-every", f.every.String()}
 	if f.replicas > 0 {
 		args = append(args, "--replicas", strconv.Itoa(f.replicas))
+	}
+	if f.stateBytes > 0 {
+		args = append(args, "--state-bytes", strconv.Itoa(f.stateBytes))
 	}
 	if f.minMembers > 0 {
 		args = append(args, "--min-members", strconv.Itoa(f.minMembers))

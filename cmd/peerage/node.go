@@ -45,8 +45,10 @@ type nodeConfig struct {
 	minMembers int
 	// replicas is how many nodes hold each count, 0 for the counter's home alone.
 	replicas int
-	lameDuck time.Duration
-	log      string
+	// stateBytes is how large each count's state is at least.
+	stateBytes int
+	lameDuck   time.Duration
+	log        string
 
 	printAddresses bool
 	printStats     time.Duration
@@ -91,6 +93,7 @@ func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
 	flags.IntVar(&c.shards, "shards", sharding.DefaultShards, "number of shards of the counters; equal on all nodes")
 	flags.IntVar(&c.minMembers, "min-members", 1, "how many nodes to wait for before the first counter is placed")
 	flags.IntVar(&c.replicas, "replicas", 0, "how many nodes keep each count, so that it survives kills of less than half of them; equal on all nodes (0: its home alone)")
+	flags.IntVar(&c.stateBytes, "state-bytes", 0, "how large to make each count's state, to see what moving it costs")
 	flags.DurationVar(&c.lameDuck, "lame-duck", 0, "how long to go on serving HTTP after /readyz went false, so that load balancers notice")
 	flags.StringVar(&c.log, "log", "info", "least level that is logged: debug, info, warn, error")
 	flags.BoolVar(&c.printAddresses, "print-addresses", false, "write one line of JSON with the addresses to standard output")
@@ -197,7 +200,7 @@ func (s *server) start(ctx context.Context) error {
 			self := s.node.Self()
 			return &counter{
 				entity: entityNumber(id), node: uint64(self.ID), name: self.Name,
-				clock: boot, history: s.history,
+				clock: boot, history: s.history, stateBytes: s.cfg.stateBytes,
 			}
 		},
 	})

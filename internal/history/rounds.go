@@ -245,3 +245,27 @@ func Homes(records []Record, entities int, in Span) []int {
 	}
 	return out
 }
+
+// Handoffs returns, for every move of an entity from one allocation to the next whose
+// first handler run ended within a span, the time from the end of the last run before it,
+// sorted. How long nobody asked is in it.
+func Handoffs(records []Record, in Span) []time.Duration {
+	var runs []Record
+	for _, r := range records {
+		if r.Op == Handled {
+			runs = append(runs, r)
+		}
+	}
+	slices.SortStableFunc(runs, func(a, b Record) int { return cmp.Compare(a.End, b.End) })
+	last := map[uint32]Record{}
+	var out []time.Duration
+	for _, r := range runs {
+		before, known := last[r.Entity]
+		last[r.Entity] = r
+		if known && (before.Term != r.Term || before.Seq != r.Seq) && in.touches(r.End, r.End) {
+			out = append(out, r.End.Sub(before.End))
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -115,6 +116,18 @@ func TestHomesCountsAllocations(t *testing.T) {
 	}
 	if got := Homes(records, 2, Span{0, 50}); got[0] != 3 || got[1] != 1 {
 		t.Errorf("homes %v, want [3 1]", got)
+	}
+}
+
+func TestHandoffsAreFromTheLastRunToTheNextOnes(t *testing.T) {
+	records := []Record{
+		count(0, 1, 1, 1, 10, 11), count(0, 2, 2, 3, 30, 33), count(0, 1, 1, 2, 12, 13), count(0, 2, 2, 4, 34, 35),
+		count(1, 1, 1, 1, 10, 11), count(1, 2, 2, 2, 90, 91), count(2, 1, 1, 1, 10, 45),
+		count(0, 1, 3, 5, 36, 41),
+	}
+	want := []time.Duration{6, 20}
+	if got := Handoffs(records, Span{12, 50}); !slices.Equal(got, want) {
+		t.Errorf("handoffs %v, want %v", got, want)
 	}
 }
 
