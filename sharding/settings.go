@@ -85,15 +85,18 @@ func (sh *shell) declines(m protocol.Message) *protocol.Declined {
 // the next one is to do it (protocol.Elect). That a type is not registered on a node of
 // its role is logged once.
 func (s *Sharding) decline(from view.NodeID, m protocol.Message) {
-	if d := s.promise(m); d != nil {
+	if d := s.promise(from, m); d != nil {
 		// Lost, it is said again when the region registers again.
 		_ = s.cfg.Links.Send(from, transport.Control, transport.KindCoordinator, protocol.Append(nil, d))
 	}
 }
 
-// promise returns what decline answers, nil for nothing, and keeps it in mind: the type
-// may be registered later.
-func (s *Sharding) promise(m protocol.Message) *protocol.Declined {
+// promise returns what decline answers, nil for nothing, and keeps it in mind if the
+// other can build on it: the type may be registered later. Who is no candidate in our
+// view, or does not run the type, takes no office in it, whatever it is told. To be bound
+// to those too would leave the type without a coordinator: a proxy asks before the first
+// host is ready, and the candidates before that one never run the type.
+func (s *Sharding) promise(from view.NodeID, m protocol.Message) *protocol.Declined {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sh := s.shells[m.Header().Type]
@@ -101,7 +104,8 @@ func (s *Sharding) promise(m protocol.Message) *protocol.Declined {
 	if d == nil || s.closed || s.view == nil {
 		return nil
 	}
-	role := m.(*protocol.Register).Settings.Role
+	asker := &m.(*protocol.Register).Settings
+	role := asker.Role
 	if !s.cfg.Self.HasRole(role) || sh == nil && len(s.shells) >= typesMax {
 		return nil
 	}
@@ -110,7 +114,9 @@ func (s *Sharding) promise(m protocol.Message) *protocol.Declined {
 	}
 	// Of the view that we hold: in a later one we may be in office.
 	d.View = s.view.Epoch
-	s.declined[d.Type] = d.View
+	if asker.Shards > 0 && protocol.Candidate(s.view, role, from) {
+		s.declined[d.Type] = d.View
+	}
 	return d
 }
 

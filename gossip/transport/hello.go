@@ -19,8 +19,8 @@ import (
 //	2  views tell departures, nodes metadata; frames of replicators tell the horizon of
 //	   forgotten deletions, of keys and of entries, reads compare large values in parts; a
 //	   coordinator may turn a move to another home, a worker that is not to run has an
-//	   error of its own; nodes decline to coordinate a type; a census tells where states
-//	   were sent
+//	   error of its own; nodes decline to coordinate a type, and who does not run it is
+//	   passed over when all do; a census tells where states were sent
 const wireVersion = 2
 
 // magic are the first bytes that both sides of a connection send.

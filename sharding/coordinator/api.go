@@ -88,7 +88,10 @@ type Standing struct {
 	Refused bool
 	// Declined are candidates that have declined in View.
 	View     view.Epoch
-	Declined []view.NodeID
+	Declined []protocol.Decliner
+	// Term is the one that this node obeys: who holds office under a lower one has been
+	// replaced.
+	Term view.Epoch
 }
 
 // Received is a message from a region. Only those of protocol.ToCoordinator

@@ -26,9 +26,10 @@ type Core struct {
 	held []Received
 	// refused is that of the newest Standing. declined are the candidates that are known
 	// to have declined in the present view; if this node is one of them, it was before
-	// it had any office in the view.
-	refused  bool
-	declined []view.NodeID
+	// it took any office in the view. presumed are those that declined in the views
+	// before, since office was taken.
+	refused            bool
+	declined, presumed []protocol.Decliner
 
 	// seq is the last number drawn, in whatever term.
 	seq uint64

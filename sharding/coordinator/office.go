@@ -16,11 +16,12 @@ func (c *Core) viewChanged(v *view.View) {
 	}
 	old := c.view
 	c.view = v
-	if c.declined = without(c.declined, c.cfg.Self); !c.cfg.Mutant.Is("declined for good") {
-		c.declined = nil
+	c.presumed = protocol.Presumed(v, c.declined, c.presumed)
+	if c.declined = nil; c.cfg.Mutant.Is("declined for good") {
+		c.declined = slices.DeleteFunc(slices.Clone(c.presumed), func(d protocol.Decliner) bool { return d.Node == c.cfg.Self })
 	}
-	if c.refused || c.cfg.Reluctant || v.Epoch <= c.cfg.DeclinedIn {
-		c.declined = addOnce(c.declined, c.cfg.Self)
+	if early := v.Epoch <= c.cfg.DeclinedIn; early || c.refused || c.cfg.Reluctant {
+		c.declined = append(c.declined, protocol.Decliner{Node: c.cfg.Self, Missing: early})
 	}
 	c.settleOffice()
 	if c.term == v.Epoch {
@@ -41,25 +42,44 @@ func (c *Core) viewChanged(v *view.View) {
 // standing takes in who else has declined: it may be this node's turn.
 func (c *Core) standing(ev Standing) {
 	c.refused = ev.Refused
+	if c.term != 0 && ev.Term > c.term {
+		c.overtaken(ev.Term)
+	}
 	if c.view == nil || ev.View != c.view.Epoch {
 		return
 	}
-	for _, n := range ev.Declined {
-		c.declined = addOnce(c.declined, n)
-	}
+	// What was known first counts: a node says the same throughout a view.
+	c.declined = protocol.Presumed(c.view, c.declined, ev.Declined)
 	c.settleOffice()
 }
 
 // settleOffice takes office or leaves it, as the election says. In another generation
 // it is taken anew: tokens given out before may be known to nobody.
+//
+// A newer view asks anew who declines. Until that is known, who is in office stays in
+// it, as long as the declines of the views before would have it so: mostly they are
+// repeated, and a term begun anew at each view, with its read and its census, would end
+// moves half way and hold allocations up. It breaks nothing. The term stays the one in
+// which office was taken, so it has one holder; and if somebody takes office after all,
+// under a higher one, then this is a coordinator that does not know yet that it was
+// replaced, as there are others: its orders are refused by who has reported to the new
+// one, and its writes by the fence. Its own region tells it (Standing.Term).
 func (c *Core) settleOffice() {
-	elected := protocol.Elect(c.view, c.cfg.Role, c.declined...) == c.cfg.Self
+	anew := c.term == 0 || c.term.Generation() != c.view.Epoch.Generation()
 	switch {
-	case !elected:
+	case c.elects(c.declined):
+		if c.presumed = nil; anew {
+			c.takeOffice()
+		}
+	case anew || !c.elects(protocol.Presumed(c.view, c.declined, c.presumed)):
+		c.presumed = nil
 		c.leaveOffice("another is elected")
-	case c.term == 0 || c.term.Generation() != c.view.Epoch.Generation():
-		c.takeOffice()
 	}
+}
+
+// elects reports whether this node is to coordinate if these decline.
+func (c *Core) elects(declined []protocol.Decliner) bool {
+	return protocol.Elect(c.view, c.cfg.Role, declined...) == c.cfg.Self
 }
 
 // takeOffice begins a term: the fenced read and the census leave together. The
@@ -118,8 +138,9 @@ func (c *Core) received(r Received) {
 
 // decline tells who takes this node for the coordinator that it is none in this view.
 func (c *Core) decline(r Received) {
-	if _, is := r.Msg.(*protocol.Register); is && slices.Contains(c.declined, c.cfg.Self) {
-		c.send(r.From, &protocol.Declined{Head: c.head()})
+	at := slices.IndexFunc(c.declined, func(d protocol.Decliner) bool { return d.Node == c.cfg.Self })
+	if _, is := r.Msg.(*protocol.Register); is && at >= 0 {
+		c.send(r.From, &protocol.Declined{Head: c.head(), Missing: c.declined[at].Missing})
 	}
 }
 

@@ -3,6 +3,7 @@ package protocol
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -191,20 +192,44 @@ func TestElectAmongThoseWhoDoNotDecline(t *testing.T) {
 		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(id + 1)}, Status: s})
 	}
 	for _, c := range []struct {
-		declined []view.NodeID
-		want     view.NodeID
-		all      bool
+		declined, missing []view.NodeID
+		want              view.NodeID
+		all               bool
 	}{
-		{nil, 2, false},
-		{[]view.NodeID{2}, 3, false},
-		{[]view.NodeID{3, 9}, 2, false},
-		{[]view.NodeID{3, 2}, 1, false},
-		{[]view.NodeID{1, 3, 2}, 5, false},
-		{[]view.NodeID{5, 1, 3, 2}, 2, true},
+		{nil, nil, 2, false},
+		{[]view.NodeID{2}, nil, 3, false},
+		{[]view.NodeID{3, 9}, nil, 2, false},
+		{[]view.NodeID{3, 2}, nil, 1, false},
+		{[]view.NodeID{1, 3, 2}, nil, 5, false},
+		{[]view.NodeID{5, 1, 3, 2}, nil, 2, false},
+		// When all decline it is the first that could.
+		{[]view.NodeID{5, 1}, []view.NodeID{2}, 3, false},
+		{[]view.NodeID{5, 1, 3}, []view.NodeID{2}, 3, false},
+		{[]view.NodeID{5}, []view.NodeID{1, 2, 3}, 5, false},
+		{nil, []view.NodeID{5, 3, 1}, 2, false},
+		{nil, []view.NodeID{5, 3, 1, 2}, 2, true},
 	} {
-		if got, all := Elect(v, "", c.declined...), AllDeclined(v, "", c.declined); got != c.want || all != c.all {
-			t.Errorf("without %v: %v, all declined %v, want %v, %v", c.declined, got, all, c.want, c.all)
+		var declined []Decliner
+		for _, n := range c.declined {
+			declined = append(declined, Decliner{Node: n})
 		}
+		for _, n := range c.missing {
+			declined = append(declined, Decliner{Node: n, Missing: true})
+		}
+		if got, all := Elect(v, "", declined...), AllMissing(v, "", declined); got != c.want || all != c.all {
+			t.Errorf("without %v: %v, nobody runs it %v, want %v, %v", declined, got, all, c.want, c.all)
+		}
+	}
+}
+
+func TestWhoIsPresumedToDecline(t *testing.T) {
+	v := &view.View{Members: []view.Member{{Node: view.Node{ID: 1}}, {Node: view.Node{ID: 2}}, {Node: view.Node{ID: 3}}}}
+	got := Presumed(v, []Decliner{{2, false}, {9, false}}, []Decliner{{3, true}, {2, true}, {8, true}})
+	if want := []Decliner{{2, false}, {3, true}}; !slices.Equal(got, want) {
+		t.Errorf("presumed %v, want %v", got, want)
+	}
+	if Candidate(v, "", 1) || !Candidate(&view.View{Members: []view.Member{{Node: view.Node{ID: 1}, Status: view.Up}}}, "", 1) {
+		t.Error("who joins is no candidate, who is up is one")
 	}
 }
 

@@ -150,7 +150,8 @@ type Send struct {
 type Standing struct {
 	Refused  bool
 	View     view.Epoch
-	Declined []view.NodeID
+	Declined []protocol.Decliner
+	Term     view.Epoch
 }
 
 // Marker goes down the message connection to Owner, behind everything sent there

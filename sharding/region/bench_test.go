@@ -62,6 +62,23 @@ func (b *bench) head() protocol.Head {
 	return protocol.Head{Type: "counter", Term: b.epoch, View: b.epoch, Seq: b.seq}
 }
 
+// headOf is that of a coordinator whose term began in an earlier view, or in this one.
+func (b *bench) headOf(term view.Epoch) protocol.Head {
+	h := b.head()
+	h.Term = term
+	return h
+}
+
+// sendsTo counts what the last step sent to a node.
+func (b *bench) sendsTo(n view.NodeID) (sent int) {
+	for _, e := range b.did {
+		if s, is := e.(Send); is && s.To == n {
+			sent++
+		}
+	}
+	return sent
+}
+
 func (b *bench) token() protocol.Token {
 	b.seq++
 	return protocol.Token{Term: b.epoch, Seq: b.seq}

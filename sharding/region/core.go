@@ -22,12 +22,16 @@ type Core struct {
 	held []Received
 
 	office link
-	// declined are the candidates that have declined in the present view, missing counts
-	// those of them that do not run the type. unfit: the last coordinator that said
+	// declined are the candidates that have declined in the present view, candidate is
+	// the one that is elected among the others: it is asked until it answers. presumed
+	// are those that declined in the view before, as long as they let us keep our
+	// coordinator; see elect. pace is the first wait for an answer of another node. nobody:
+	// it was said that no candidate runs the type. unfit: the last coordinator that said
 	// anything about it refused us.
-	declined []view.NodeID
-	missing  int
-	unfit    bool
+	declined, presumed []protocol.Decliner
+	candidate          view.NodeID
+	pace               time.Duration
+	nobody, unfit      bool
 
 	routes []route
 	hosts  []host
@@ -105,7 +109,7 @@ func (c *Core) Deadline() clock.Instant {
 	if c.office.node == 0 {
 		return d
 	}
-	if !c.office.registered {
+	if c.asking() {
 		d = clock.Min(d, c.office.retry)
 	}
 	if c.waiting() {
@@ -130,8 +134,8 @@ func (c *Core) tick() {
 	if c.office.node == 0 {
 		return
 	}
-	if !c.office.registered && !c.now.Before(c.office.retry) {
-		c.register()
+	if c.asking() && !c.now.Before(c.office.retry) {
+		c.askAgain()
 	}
 	if c.waiting() && !c.now.Before(c.nextResend) {
 		c.nextResend = c.now.Add(c.cfg.Resend)

@@ -30,8 +30,16 @@ func (c *Core) viewChanged(v *view.View) {
 	if v == nil || c.view != nil && v.Epoch <= c.view.Epoch {
 		return
 	}
-	c.view, c.declined, c.missing = v, nil, 0
+	if c.candidate == c.office.node {
+		c.presumed = nil
+	}
+	c.presumed = protocol.Presumed(v, c.declined, c.presumed)
+	c.view, c.declined, c.nobody, c.pace = v, nil, false, c.cfg.Retry
+	if c.office.term.Generation() != v.Epoch.Generation() {
+		c.office = link{}
+	}
 	c.elect()
+	c.office.wait = c.pace
 	if c.nextResend == 0 {
 		// Floors may have brought something to report along.
 		c.nextResend = c.now.Add(c.cfg.Resend)
@@ -43,35 +51,64 @@ func (c *Core) viewChanged(v *view.View) {
 }
 
 // elect turns to the coordinator, as far as we know who declines.
+//
+// Who declines mostly does so in one view after the other, and its office, the next
+// one's, goes on (coordinator.Core): so we stay with the one that knows us, as long as
+// those before it in the election may do again what they did. They are asked all the
+// same, since it is by asking that the coordinator learns of it. If one of them
+// answers for itself instead, it has taken office, and we turn to it.
 func (c *Core) elect() {
-	if n := protocol.Elect(c.view, c.cfg.Role, c.declined...); n != c.office.node || c.office.term.Generation() != c.view.Epoch.Generation() {
-		c.office = link{node: n}
+	c.candidate = protocol.Elect(c.view, c.cfg.Role, c.declined...)
+	n := c.candidate
+	if c.office.term != 0 && protocol.Elect(c.view, c.cfg.Role, slices.Concat(c.declined, c.presumed)...) == c.office.node {
+		n = c.office.node
 	}
-	c.office.wait = c.cfg.Retry
+	if n == c.candidate {
+		c.presumed = nil
+	}
+	if n != c.office.node {
+		c.office = link{node: n, wait: c.pace}
+	}
+}
+
+// tookOffice notes that a node has answered as a coordinator of which we presumed that
+// it would decline again.
+func (c *Core) tookOffice(n view.NodeID) {
+	if n != c.candidate || n == c.office.node {
+		return
+	}
+	c.presumed = nil
+	c.elect()
+	c.tellStanding()
 }
 
 // hasDeclined turns to the next candidate, if it is in our view that the one we asked
 // has declined. That it is no turn of ours is said in the same way.
 func (c *Core) hasDeclined(from view.NodeID, m *protocol.Declined) {
-	if c.view == nil || m.View != c.view.Epoch || from != c.office.node || slices.Contains(c.declined, from) {
+	known := func(d protocol.Decliner) bool { return d.Node == from }
+	if c.view == nil || m.View != c.view.Epoch || from != c.candidate || slices.ContainsFunc(c.declined, known) {
 		return
 	}
-	c.declined = append(c.declined, from)
-	if m.Missing {
-		c.missing++
-	}
+	c.declined = append(c.declined, protocol.Decliner{Node: from, Missing: m.Missing})
 	c.trace(TraceDeclined, from, protocol.Token{Term: c.office.term}, "")
-	c.tellStanding()
-	c.elect()
-	c.register()
-	if c.missing == len(c.declined) && protocol.AllDeclined(c.view, c.cfg.Role, c.declined) {
+	if !c.cfg.Mutant.Is("declines kept from the coordinator") {
+		c.tellStanding()
+	}
+	was := c.office.node
+	if c.elect(); c.office.node != was {
+		c.register()
+	} else {
+		c.inquire()
+	}
+	if !c.nobody && protocol.AllMissing(c.view, c.cfg.Role, c.declined) {
+		c.nobody = true
 		c.notRegistered(c.office.node, protocol.Conflict{Setting: protocol.SettingType, Here: "registered", There: "not, on any node of its role"})
 	}
 }
 
 // tellStanding tells our own coordinator core what it cannot know.
 func (c *Core) tellStanding() {
-	c.do(Standing{Refused: c.unfit, View: c.epoch(), Declined: slices.Clone(c.declined)})
+	c.do(Standing{Refused: c.unfit, View: c.epoch(), Declined: slices.Clone(c.declined), Term: c.floors.term})
 }
 
 // setFit notes what a coordinator thinks of our settings.
@@ -83,17 +120,51 @@ func (c *Core) setFit(fit bool) {
 	c.tellStanding()
 }
 
+// asking reports whether somebody is to answer that we are here.
+func (c *Core) asking() bool { return !c.office.registered || c.candidate != c.office.node }
+
 // register says that we are here, and arranges to say it again.
 func (c *Core) register() {
 	if c.office.node == 0 {
 		return
 	}
 	c.office.registered = false
-	h := c.head()
-	h.Term = c.office.term
-	c.do(Send{To: c.office.node, Msg: &protocol.Register{Head: h, Hosts: c.cfg.Hosts, Settings: c.settings()}})
+	c.say(c.office.node, c.office.term)
+	c.inquire()
 	c.office.retry = c.now.Add(c.office.wait)
 	c.office.wait = min(2*c.office.wait, c.cfg.RetryMax)
+}
+
+// askAgain repeats what has no answer yet. When all have declined it begins anew with
+// the first: one that did not run the type may do so by now, and coordinate it. What our
+// own coordinator was told holds on.
+func (c *Core) askAgain() {
+	if c.office.registered {
+		c.inquire()
+		c.office.retry = c.now.Add(c.office.wait)
+		c.office.wait = min(2*c.office.wait, c.cfg.RetryMax)
+		return
+	}
+	if len(c.declined) > 0 && slices.ContainsFunc(c.declined, func(d protocol.Decliner) bool { return d.Node == c.candidate }) {
+		c.declined, c.pace = nil, min(2*c.pace, c.cfg.RetryMax)
+		c.elect()
+	}
+	c.register()
+}
+
+// inquire asks the candidate that we presume to decline.
+func (c *Core) inquire() {
+	if c.candidate != c.office.node {
+		c.say(c.candidate, 0)
+	}
+}
+
+// say tells a coordinator that we are here, and under which of its terms it has told us
+// all it published.
+func (c *Core) say(to view.NodeID, term view.Epoch) {
+	h := c.head()
+	h.Term = term
+	c.do(Send{To: to, Msg: &protocol.Register{Head: h, Hosts: c.cfg.Hosts, Settings: c.settings()}})
 }
 
 // settings are what must be equal on all nodes, and what this one can carry.
@@ -107,6 +178,7 @@ func (c *Core) settings() protocol.Settings {
 // registerRefused notes why we are not registered. We go on asking: the other side may
 // be the one that is restarted with other settings.
 func (c *Core) registerRefused(from view.NodeID, why protocol.Conflict) {
+	c.tookOffice(from)
 	if from != c.office.node {
 		return
 	}
@@ -125,16 +197,20 @@ func (c *Core) notRegistered(from view.NodeID, why protocol.Conflict) {
 	c.trace(TraceRefused, from, protocol.Token{Term: c.office.term}, why.String())
 }
 
-// heard notes that the elected coordinator is in office and knows us.
-func (c *Core) heard(from view.NodeID, term view.Epoch) {
+// heard notes that the elected coordinator is in office and knows us. What it said in an
+// earlier view is no answer in this one: it may have left office with that view, and
+// what tells us so may be lost.
+func (c *Core) heard(from view.NodeID, h *protocol.Head) {
 	if from != c.office.node {
 		return
 	}
-	if !c.office.registered || c.office.term != term {
+	term, registered := h.Term, c.office.registered || h.View == c.epoch()
+	if registered && (!c.office.registered || c.office.term != term) {
 		c.trace(TraceRegistered, from, protocol.Token{Term: term}, "")
 	}
 	fresh := c.office.term != term
-	c.office.registered, c.office.term, c.office.refused = true, term, protocol.Conflict{}
+	c.nobody = false
+	c.office.registered, c.office.term, c.office.refused = registered, term, protocol.Conflict{}
 	if fresh {
 		c.askAll()
 		c.reportStopped()
@@ -200,7 +276,8 @@ func (c *Core) raiseTerm(term view.Epoch) {
 func (c *Core) dispatch(r Received) {
 	switch m := r.Msg.(type) {
 	case *protocol.RegisterAck:
-		if c.heard(r.From, m.Term); r.From == c.office.node {
+		c.tookOffice(r.From)
+		if c.heard(r.From, &m.Head); r.From == c.office.node {
 			c.setFit(true)
 		}
 	case *protocol.Homes:
@@ -227,6 +304,7 @@ func (c *Core) dispatch(r Received) {
 // coordinator, or the end of a lease, changes it. Shards that are starting count:
 // nobody can call a start back.
 func (c *Core) census(from view.NodeID, m *protocol.CensusRequest) {
+	c.tookOffice(from)
 	report := &protocol.CensusReport{Head: c.answer(&m.Head), Hosts: c.cfg.Hosts, Settings: c.settings()}
 	for i := range c.hosts {
 		h := &c.hosts[i]
@@ -246,7 +324,7 @@ func (c *Core) census(from view.NodeID, m *protocol.CensusRequest) {
 		c.do(Send{To: from, Msg: &protocol.Drain{Head: c.head()}})
 	}
 	c.do(Send{To: from, Msg: report})
-	c.heard(from, m.Term)
+	c.heard(from, &m.Head)
 }
 
 const heldMax = 256

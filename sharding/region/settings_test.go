@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
@@ -64,7 +65,7 @@ func TestDeclinedCandidatesAreLeft(t *testing.T) {
 	hear(other, b.epoch)
 	refuse[*protocol.Register](b)
 	hear(boss, b.epoch)
-	if s := want[Standing](b); s.View != b.epoch || s.Refused || !slices.Equal(s.Declined, []view.NodeID{boss}) {
+	if s := want[Standing](b); s.View != b.epoch || s.Refused || !slices.Equal(s.Declined, []protocol.Decliner{{Node: boss}}) {
 		t.Errorf("told %+v", s)
 	}
 	if s := want[Send](b); s.To != self || b.c.Coordinator() != self {
@@ -84,6 +85,98 @@ func TestDeclinedCandidatesAreLeft(t *testing.T) {
 	b.view(boss, self, other)
 	if s := want[Send](b); s.To != boss {
 		t.Errorf("registers at %v in the next view", s.To)
+	}
+}
+
+// Those that declined in one view are asked in the next as well, but the coordinator
+// that knows us is ours meanwhile; until one of them turns out to have taken office.
+func TestTheCoordinatorStaysWhileSeniorsAreAskedAgain(t *testing.T) {
+	setUp := func() *bench {
+		b := newBench(t, &Floors{})
+		b.hear(&protocol.Declined{Head: protocol.Head{View: b.epoch}})
+		b.step(Received{From: self, Msg: &protocol.RegisterAck{Head: b.headOf(b.epoch)}})
+		if b.c.Coordinator() != self || !b.c.Registered() {
+			t.Fatalf("coordinator %v, registered %v", b.c.Coordinator(), b.c.Registered())
+		}
+		b.view(boss, self, other)
+		if b.c.Coordinator() != self || b.sendsTo(boss) != 1 || b.sendsTo(self) != 1 {
+			t.Fatalf("in the next view: coordinator %v, %d sent to the senior, %d to it", b.c.Coordinator(), b.sendsTo(boss), b.sendsTo(self))
+		}
+		return b
+	}
+	b := setUp()
+	b.step(Received{From: self, Msg: &protocol.RegisterAck{Head: b.headOf(b.epoch - 1)}})
+	b.now = b.c.Deadline()
+	if b.step(Tick{}); b.sendsTo(boss) != 1 || b.sendsTo(self) != 0 {
+		t.Errorf("%d sent to the senior, %d to the coordinator", b.sendsTo(boss), b.sendsTo(self))
+	}
+	b.hear(&protocol.Declined{Head: protocol.Head{View: b.epoch}})
+	if s := want[Standing](b); s.View != b.epoch || !slices.Equal(s.Declined, []protocol.Decliner{{Node: boss}}) {
+		t.Errorf("told %+v", s)
+	}
+	refuse[Send](b)
+	if b.c.Coordinator() != self || !b.c.Registered() || b.c.Deadline() != clock.Never {
+		t.Errorf("coordinator %v, registered %v, waits until %v", b.c.Coordinator(), b.c.Registered(), b.c.Deadline())
+	}
+	for name, m := range map[string]protocol.Message{
+		"ack":     &protocol.RegisterAck{Head: b.headOf(b.epoch)},
+		"census":  &protocol.CensusRequest{Head: b.headOf(b.epoch)},
+		"refusal": &protocol.RegisterRefused{Head: b.headOf(b.epoch), Conflict: protocol.Conflict{Setting: "role"}},
+	} {
+		b := setUp()
+		b.step(Received{From: boss, Msg: m})
+		if want[Standing](b); b.c.Coordinator() != boss {
+			t.Errorf("after the senior's %s the coordinator is %v", name, b.c.Coordinator())
+		}
+	}
+	// A coordinator that has gone is not waited for.
+	b = setUp()
+	if b.view(boss, other); b.c.Coordinator() != boss {
+		t.Errorf("coordinator %v", b.c.Coordinator())
+	}
+}
+
+// What a coordinator said in an earlier view is no answer in this one: it may have left
+// office with that view, and what says so may be lost.
+func TestAnAckOfAnEarlierViewIsNoAnswer(t *testing.T) {
+	b := newBench(t, &Floors{})
+	late := b.head()
+	b.view(boss, self, other)
+	if b.hear(&protocol.RegisterAck{Head: late}); b.c.Registered() {
+		t.Error("registered by it")
+	}
+	b.now = b.c.Deadline()
+	if b.step(Tick{}); b.sendsTo(boss) != 1 {
+		t.Errorf("does not ask again: %s", b.show())
+	}
+	if b.hear(&protocol.RegisterAck{Head: b.headOf(late.Term)}); !b.c.Registered() {
+		t.Error("not registered by an answer in this view")
+	}
+}
+
+// When all have declined they are asked again in turn, at the pace of retries: one that
+// ran the type too late to answer otherwise may be in office by now.
+func TestWhoeverHasDeclinedIsAskedAgain(t *testing.T) {
+	b := newBench(t, &Floors{})
+	decline := func(n view.NodeID) {
+		b.step(Received{From: n, Msg: &protocol.Declined{Head: protocol.Head{View: b.epoch}, Missing: true}})
+	}
+	for range 3 {
+		for _, n := range []view.NodeID{boss, self, other} {
+			if b.c.Coordinator() != n {
+				t.Fatalf("asks %v, want %v", b.c.Coordinator(), n)
+			}
+			decline(n)
+		}
+		b.now = b.c.Deadline()
+		if b.step(Tick{}); b.sendsTo(boss) != 1 {
+			t.Fatalf("does %+v", b.did)
+		}
+	}
+	decline(boss)
+	b.step(Received{From: self, Msg: &protocol.RegisterAck{Head: b.headOf(b.epoch)}})
+	if !b.c.Registered() || b.c.Deadline() != clock.Never {
+		t.Errorf("registered %v, waits until %v", b.c.Registered(), b.c.Deadline())
 	}
 }
 
