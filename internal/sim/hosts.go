@@ -296,7 +296,7 @@ func (u *upper) talk() {
 			return
 		}
 		u.p.run(func() {
-			if u.on && !u.p.over && !w.calm {
+			if u.on && !u.p.over && !w.calm && !u.foreign {
 				u.tell(w.setRand.intn(u.spec.entities), false)
 			}
 		})

@@ -99,10 +99,7 @@ func (p *proc) upperView(v *view.View) {
 		}
 	}
 	for _, u := range l.types {
-		u.put(func() {
-			u.stepRegion(region.ViewChanged{View: v})
-			u.stepCoordinator(coordinator.ViewChanged{View: v})
-		})
+		u.upperViewOf(v)
 	}
 	if old == nil {
 		return
@@ -333,6 +330,8 @@ type typeWorld struct {
 	// untaken are the allocations that ended because nobody was left to take the
 	// shard: all members drain. Then messages have no place to go.
 	untaken map[protocol.ShardToken]bool
+	// offices are the nodes that took office in a term.
+	offices map[officeOf]nodeID
 	// ends tells of each shard how its newest instance ended.
 	ends map[protocol.ShardID]howEnded
 }

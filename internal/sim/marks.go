@@ -60,6 +60,8 @@ const (
 	markProxy
 	markSecondRole
 	markPolicy
+	markDeclined
+	markPromised
 	marksEnd
 )
 
@@ -118,6 +120,8 @@ var markNames = [...]string{
 	markProxy:          "a proxy was served",
 	markSecondRole:     "two roles served",
 	markPolicy:         "another partition policy",
+	markDeclined:       "office declined",
+	markPromised:       "type registered in the view of a promise to decline",
 }
 
 // String returns the mark's name.

@@ -58,6 +58,9 @@ type swarm struct {
 	beginTimeout, rebalance    time.Duration
 	queueFramesMax, logEntries int
 	clientWrites               bool
+	// refusals is the chance, in percent, that a process declines in a view to
+	// coordinate, as one that was refused.
+	refusals int
 }
 
 // ending is how a run ends: what liveness is asked of.
@@ -120,6 +123,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	}
 	s.drawUpper(r)
 	s.drawMore(newPCG(cfg.Seed, 5), cfg.aim)
+	s.drawDeclines(newPCG(cfg.Seed, 6))
 	return s
 }
 

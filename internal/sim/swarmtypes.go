@@ -14,8 +14,9 @@ type typeSpec struct {
 	shards, entities int
 	// state: entities have a state that planned moves carry along.
 	state bool
-	// proxies are the hosts that only send, as bits.
-	proxies int
+	// proxies are the hosts that only send, absent those that do not run the type, late
+	// those of them that do from some moment on, all as bits.
+	proxies, absent, late int
 }
 
 // aim is what a run is made for, aimNone for most.
@@ -112,9 +113,9 @@ func (s *swarm) drawPolicy(r *pcg) {
 // hasRole reports whether a host carries a role: all carry the first.
 func (s *swarm) hasRole(slot, role int) bool { return role == 0 || s.hostRoles[slot]>>role&1 == 1 }
 
-// hosts reports whether a host may run shards of a type.
+// hosts reports whether a host may run shards of a type, sooner or later.
 func (s *swarm) hosts(slot int, t *typeSpec) bool {
-	return s.hasRole(slot, t.role) && t.proxies>>slot&1 == 0
+	return s.hasRole(slot, t.role) && t.proxies>>slot&1 == 0 && s.runs(slot, t)
 }
 
 // rolesOf lists what a host carries beside the role that all have.

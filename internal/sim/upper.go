@@ -23,11 +23,16 @@ type upper struct {
 	number int
 	repl   *replica
 
+	// foreign: the process does not run the type. declinedIn is the view in which it has
+	// promised not to coordinate it, before it ran it.
+	foreign    bool
+	declinedIn view.Epoch
+
 	floors *region.Floors
 	region *region.Core
 	regFx  region.Effects
 	regAt  timer
-	// coord is nil where the process does not carry the role.
+	// coord is nil where the process does not carry the role, or run the type.
 	coord *coordinator.Core
 	cooFx coordinator.Effects
 	cooAt timer
@@ -64,16 +69,8 @@ func (p *proc) startUpper(number int) *upper {
 		calls: map[uint64]*call{}, outbox: map[nodeID][]*entityFrame{}, gone: map[callOf]bool{},
 		arrivals: map[arrivalKey]*arrival{}, departures: map[protocol.ShardToken]*departure{},
 	}
-	role := s.roles[spec.role]
-	u.region = region.New(region.Config{
-		Self: p.node.ID, Type: spec.name, Role: role, Shards: spec.shards, Hosts: s.hosts(p.slot, spec), Mutant: p.w.cfg.Mutant,
-	}, u.floors)
-	if u.repl != nil {
-		u.coord = coordinator.New(coordinator.Config{
-			Self: p.node.ID, Type: spec.name, Role: role, Shards: spec.shards, MinMembers: s.minMembers, RemoveAfter: s.removeAfter,
-			StopTimeout: stopTimeout, BeginTimeout: s.beginTimeout, Rebalance: s.rebalance, Mutant: p.w.cfg.Mutant,
-		})
-	}
+	u.foreign = spec.absent>>p.slot&1 == 1
+	u.newCores()
 	u.regAt = newTimer(p, u.tick)
 	u.cooAt = newTimer(p, u.tick)
 	u.routes = make([]route, spec.shards)
@@ -84,6 +81,7 @@ func (p *proc) startUpper(number int) *upper {
 	u.seqs = make([]uint64, spec.entities)
 	u.put(func() { u.lease(p.leaseValid()) })
 	u.arm()
+	u.registerLate()
 	return u
 }
 
@@ -141,6 +139,10 @@ func (u *upper) settle() {
 }
 
 func (u *upper) receive(from nodeID, m protocol.Message) {
+	if d := u.declines(from, m); d != nil {
+		u.send(from, d)
+		return
+	}
 	if protocol.ToCoordinator(m) {
 		u.stepCoordinator(coordinator.Received{From: from, Msg: m})
 		return
@@ -254,6 +256,9 @@ func (u *upper) send(to nodeID, m protocol.Message) {
 func (u *upper) trace(kind string, shard protocol.ShardID, has bool, node nodeID, token protocol.Token, detail string) {
 	w := u.p.w
 	w.noteUpper(kind)
+	if kind == coordinator.TraceOffice {
+		w.checkOffice(u, token.Term)
+	}
 	w.strike(u, kind, node)
 	w.event(u.p, kind, uint64(shard)<<32^uint64(node)^token.Seq, func() string {
 		s := ""

@@ -38,7 +38,7 @@ func (w *world) startUpperWorld() {
 	for range w.swarm.types {
 		w.types = append(w.types, &typeWorld{
 			hosting: invariant.NewHosting(w.members), states: invariant.NewStates(), asks: invariant.NewAsks(),
-			written: map[protocol.ShardToken]bool{}, untaken: map[protocol.ShardToken]bool{}, ends: map[protocol.ShardID]howEnded{},
+			written: map[protocol.ShardToken]bool{}, untaken: map[protocol.ShardToken]bool{}, ends: map[protocol.ShardID]howEnded{}, offices: map[officeOf]nodeID{},
 		})
 	}
 	if w.swarm.policy != nil {
@@ -104,7 +104,7 @@ func (w *world) hostable(t *typeSpec, q map[int]bool) bool {
 func (w *world) probe(q map[int]bool) {
 	for _, u := range w.uppers(q) {
 		for s := range min(u.spec.shards, u.spec.entities) {
-			if w.hostable(u.spec, q) && !u.probed[protocol.ShardID(s)] {
+			if w.hostable(u.spec, q) && !u.foreign && !u.probed[protocol.ShardID(s)] {
 				u.p.run(func() { u.tell(s, true) })
 			}
 		}
@@ -121,7 +121,7 @@ func (w *world) unserved(q map[int]bool) string {
 	}
 	for _, u := range w.uppers(q) {
 		for s := range min(u.spec.shards, u.spec.entities) {
-			if !w.hostable(u.spec, q) || u.probed[protocol.ShardID(s)] {
+			if !w.hostable(u.spec, q) || u.probed[protocol.ShardID(s)] || !w.swarm.runs(u.p.slot, u.spec) {
 				continue
 			}
 			rt := &u.routes[s]
@@ -135,7 +135,7 @@ func (w *world) unserved(q map[int]bool) string {
 // noteServed marks what a run has shown.
 func (w *world) noteServed(q map[int]bool) {
 	for _, u := range w.uppers(q) {
-		if w.hostable(u.spec, q) && !w.swarm.hosts(u.p.slot, u.spec) {
+		if w.hostable(u.spec, q) && w.swarm.runs(u.p.slot, u.spec) && !w.swarm.hosts(u.p.slot, u.spec) {
 			w.hit(markProxy)
 		}
 		if w.hostable(u.spec, q) && u.spec.role > 0 {
@@ -175,6 +175,7 @@ var upperMarks = map[string]mark{
 	region.TraceStaleTerm:         markStaleTerm,
 	region.TraceStaleToken:        markStaleToken,
 	region.TraceHeld:              markHeld,
+	region.TraceDeclined:          markDeclined,
 	"fence refused":               markFenced,
 	"log cut":                     markLogCut,
 	"read repair":                 markReadRepair,

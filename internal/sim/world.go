@@ -17,7 +17,7 @@ type world struct {
 	cfg   *Config
 	swarm swarm
 
-	setRand, netRand, faultRand, toldRand *pcg
+	setRand, netRand, faultRand, toldRand, declineRand *pcg
 
 	hosts []host
 	byID  map[nodeID]*proc
@@ -93,6 +93,7 @@ func newWorld(cfg *Config) *world {
 		netRand:     newPCG(cfg.Seed, 2),
 		faultRand:   newPCG(cfg.Seed, 3),
 		toldRand:    newPCG(cfg.Seed, 4),
+		declineRand: newPCG(cfg.Seed, 7),
 		byID:        map[nodeID]*proc{},
 		members:     invariant.NewMembership(),
 		watch:       newWatched(),

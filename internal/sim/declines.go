@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/sharding/region"
+)
+
+// Who declines to coordinate a type (protocol.Elect), modelled after sharding's
+// settings.go: a proxy; a process that does not run the type, of which some do from some
+// moment on, and keep what they promised before; and one that the last coordinator has
+// refused. Why it was refused plays no part here: chance has it so in one view or another.
+
+// drawDeclines draws who declines, beside the proxies.
+func (s *swarm) drawDeclines(r *pcg) {
+	s.refusals = []int{0, 0, 25, 60}[r.intn(4)]
+	for i := range s.types {
+		if r.chance(30) {
+			s.types[i].absent = r.intn(1 << s.nodes)
+			s.types[i].late = s.types[i].absent & r.intn(1<<s.nodes)
+		}
+	}
+}
+
+// runs reports whether a host runs a type, as a host or a proxy, sooner or later.
+func (s *swarm) runs(slot int, t *typeSpec) bool {
+	return t.absent>>slot&1 == 0 || t.late>>slot&1 == 1
+}
+
+// officeOf is a term of a type's coordinators, in one cluster.
+type officeOf struct {
+	cluster uint64
+	term    view.Epoch
+}
+
+// newCores makes the cores of a type, as the process runs it now.
+func (u *upper) newCores() {
+	w := u.p.w
+	s := &w.swarm
+	role, hosts := s.roles[u.spec.role], !u.foreign && s.hosts(u.p.slot, u.spec)
+	u.region = region.New(region.Config{
+		Self: u.p.node.ID, Type: u.spec.name, Role: role, Shards: u.spec.shards, Hosts: hosts, Foreign: u.foreign, Mutant: w.cfg.Mutant,
+	}, u.floors)
+	if u.repl == nil || u.foreign {
+		return
+	}
+	declinedIn := u.declinedIn
+	if w.cfg.Mutant.Is("promise to decline forgotten") {
+		declinedIn = 0
+	}
+	u.coord = coordinator.New(coordinator.Config{
+		Self: u.p.node.ID, Type: u.spec.name, Role: role, Shards: u.spec.shards, MinMembers: s.minMembers, RemoveAfter: s.removeAfter,
+		StopTimeout: stopTimeout, BeginTimeout: s.beginTimeout, Rebalance: s.rebalance, Mutant: w.cfg.Mutant,
+		Reluctant: !hosts, DeclinedIn: declinedIn,
+	})
+}
+
+// registerLate has a process run the type from some moment on, if it is to.
+func (u *upper) registerLate() {
+	w := u.p.w
+	if !u.foreign || !w.swarm.runs(u.p.slot, u.spec) {
+		return
+	}
+	u.p.later(w.declineRand.dur(0, 2*time.Second), func() {
+		u.put(func() {
+			v := u.p.layers.view
+			if u.p.member.leaving {
+				return
+			}
+			if v != nil && u.declinedIn == v.Epoch {
+				w.hit(markPromised)
+			}
+			w.event(u.p, "registers "+u.spec.name, uint64(u.declinedIn), nil)
+			u.foreign = false
+			for i := range u.routes {
+				u.routes[i] = route{shard: protocol.ShardID(i)}
+			}
+			u.newCores()
+			if v != nil {
+				u.stepRegion(region.ViewChanged{View: v})
+				u.stepCoordinator(coordinator.ViewChanged{View: v})
+			}
+			u.lease(u.p.leaseValid())
+		})
+	})
+}
+
+// declines returns the answer of a process that does not run the type to a node that
+// takes it for the coordinator, nil if it owes none, and notes what it has promised.
+func (u *upper) declines(from nodeID, m protocol.Message) *protocol.Declined {
+	r, is := m.(*protocol.Register)
+	v := u.p.layers.view
+	if !is || !u.foreign || u.repl == nil || v == nil {
+		return nil
+	}
+	if r.Settings.Shards > 0 && protocol.Candidate(v, u.p.w.swarm.roles[u.spec.role], from) {
+		u.declinedIn = v.Epoch
+	}
+	return &protocol.Declined{Head: protocol.Head{Type: u.spec.name, View: v.Epoch}, Missing: true}
+}
+
+// upperViewOf tells the cores of a newer view, and before it whether the process is one
+// that the last coordinator has refused.
+func (u *upper) upperViewOf(v *view.View) {
+	w := u.p.w
+	refused := w.declineRand.chance(w.swarm.refusals)
+	u.put(func() {
+		u.stepRegion(region.ViewChanged{View: v})
+		if w.swarm.refusals > 0 {
+			u.stepCoordinator(coordinator.Standing{Refused: refused})
+		}
+		u.stepCoordinator(coordinator.ViewChanged{View: v})
+	})
+}
+
+// checkOffice holds that a term has one holder, whoever declined.
+func (w *world) checkOffice(u *upper, term view.Epoch) {
+	v := u.p.layers.view
+	if v == nil || w.swarm.wrongEvidence || w.driftBroken {
+		return
+	}
+	offices, office := w.types[u.number].offices, officeOf{v.Cluster, term}
+	if other, taken := offices[office]; taken && other != u.p.node.ID {
+		w.fail("S7", "%s takes the office of %s in term %v, which %s has", u.p.label, u.spec.name, term, w.name(other))
+	}
+	offices[office] = u.p.node.ID
+}
