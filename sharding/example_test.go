@@ -164,7 +164,7 @@ func ExampleContext() {
 			return sharding.Func(func(ctx *sharding.Context, _ string) (bool, error) {
 				// An outside system that refuses lower tokens cannot be harmed by a node
 				// that was frozen and does not know that it was replaced.
-				return !ctx.Token().IsZero() && ctx.Shard() < 256, nil
+				return !ctx.Token().IsZero() && ctx.Shard() < sharding.DefaultShards, nil
 			})
 		},
 	})

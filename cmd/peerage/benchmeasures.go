@@ -11,6 +11,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/history"
+	"github.com/peerage-go/peerage/sharding"
 )
 
 func benchRemoteTell(ctx context.Context, b *benchRun) error {
@@ -227,7 +228,7 @@ func benchBalance(ctx context.Context, b *benchRun) error {
 	}
 	defer os.RemoveAll(dir)
 	const ids, nodes = 600, 3
-	f := &fleet{dir: dir, counters: ids, shards: 256, every: time.Second}
+	f := &fleet{dir: dir, counters: ids, shards: sharding.DefaultShards, every: time.Second}
 	defer f.end()
 	if err := f.up(ctx, nodes); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/sharding"
 )
 
 const statusUsage = `usage: peerage status --http host:port [--json]
@@ -91,7 +92,17 @@ func printStatus(w io.Writer, s *peerage.Status) {
 	for _, typ := range s.Types {
 		fmt.Fprintf(w, "type %s: %d of %d shards here, %d entities\n", typ.Name, typ.Shards, typ.ShardsTotal, typ.Entities)
 		for _, h := range typ.Homes {
-			fmt.Fprintf(w, "  %s: %d shards %v\n", h.Node, len(h.Shards), h.Shards)
+			fmt.Fprintf(w, "  %s: %d shards %s\n", h.Node, len(h.Shards), someShards(h.Shards))
 		}
 	}
+}
+
+// shardsShown is how many shards of a node the page names; --json names all.
+const shardsShown = 24
+
+func someShards(shards []sharding.ShardID) string {
+	if len(shards) <= shardsShown {
+		return fmt.Sprint(shards)
+	}
+	return fmt.Sprintf("%v and %d more", shards[:shardsShown], len(shards)-shardsShown)
 }

@@ -15,10 +15,12 @@ import (
 // senders to different shards do not meet. One order for the whole node was the
 // other choice: it would use the room better when shards are of unequal weight, at
 // the price of one lock that every message takes. With shards of equal weight, and
-// hashed ids make them so, the difference is small.
+// hashed ids make them so, the difference is small, if the limit is many times the
+// number of shards that a node hosts: with few instances to a shard, chance makes
+// shards unequal, and some give up what others have room for.
 type Passivation struct {
 	// Limit is how many instances a node may have; 0 is no limit. There is at least
-	// one for each shard. It may be passed for up to a second when shards come, and
+	// one for each shard: smaller limits than shards on a node want fewer shards. It may be passed for up to a second when shards come, and
 	// by the instances that are handling messages, or ending.
 	Limit int
 	// Strategy chooses who ends when the limit is passed. Instances with mail end

@@ -34,7 +34,7 @@ import (
 // mailbox before it, and will be handled, or is refused.
 //
 // A mutex per entity was tried on paper first: it costs 8 bytes per entity and a
-// second lock per message, and buys nothing, since 256 shards spread the load.
+// second lock per message, and buys nothing, since hundreds of shards spread the load.
 type Shard[Req, Resp any] struct {
 	info   shardInfo
 	host   *Host[Req, Resp]
