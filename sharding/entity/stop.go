@@ -86,7 +86,9 @@ func (s *Shard[Req, Resp]) stop(timeout time.Duration, keep bool, done func(Stop
 	for range stopsAtOnce {
 		s.stopNext()
 	}
-	s.stoppedMaybe()
+	if s.busy == 0 {
+		s.stoppedMaybe()
+	}
 }
 
 // stopNext lets one more resting instance end; called with the mutex.
