@@ -219,6 +219,28 @@ func TestLapseInsideABatchNeedsNoResume(t *testing.T) {
 	})
 }
 
+// The lease is asked for before every message, not before every batch.
+func TestALapseEndsABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-2, 1))
+		synctest.Wait()
+		deliver(t, s, "a", ask(-2, 2), ask(5, 3), ask(6, 4))
+		r.gate <- struct{}{} // the second begins, with two behind it
+		synctest.Wait()
+		r.alive.Store(false)
+		close(r.gate)
+		r.expectLog(t, "a:-2", "a:-2")
+		if n := r.counters.Handled.Load(); n != 2 {
+			t.Errorf("%d counted, want 2", n)
+		}
+		r.alive.Store(true)
+		r.Resume()
+		r.expectLog(t, "a:-2", "a:-2", "a:5", "a:6")
+	})
+}
+
 func TestAbandonRunsNoUserCodeAndFailsAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -246,6 +268,34 @@ func TestAbandonRunsNoUserCodeAndFailsAsks(t *testing.T) {
 		// The number may be hosted again under a new token.
 		if _, err := r.StartShard(0, Token{Term: 2}, nil); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A handler that ends its goroutine after its instance was abandoned leaves nobody
+// behind it without an answer.
+func TestAbandonedMessagesAreFailedHoweverTheHandlerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := scripted(t, func(p *script, _ *Context, req int) (int, error) {
+			<-p.r.gate
+			if req == -4 {
+				runtime.Goexit()
+			}
+			return req, nil
+		}, nil, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		synctest.Wait()
+		deliver(t, s, "a", ask(-4, 2), ask(5, 3), Message[int]{Req: 6})
+		r.gate <- struct{}{}
+		synctest.Wait()
+		r.Abandon()
+		close(r.gate)
+		r.expectReply(t, 2, ErrAbandoned)
+		r.expectReply(t, 3, ErrAbandoned)
+		r.expectLog(t, "a:1", "a:-4")
+		if n := r.counters.AbandonedTells.Load(); n != 1 {
+			t.Errorf("%d tells counted", n)
 		}
 	})
 }
@@ -422,6 +472,9 @@ func TestCancelledAndExpiredAsksDoNoWork(t *testing.T) {
 		r.expectReply(t, 2, ErrExpired)
 		r.expectReply(t, cancelled, ErrExpired)
 		r.expectLog(t, "a:-2")
+		if n := r.counters.Expired.Load(); n != 2 {
+			t.Errorf("%d counted, want 2", n)
+		}
 	})
 }
 
@@ -440,6 +493,9 @@ func TestAHandlerThatGivesUpAtTheDeadline(t *testing.T) {
 		r.expectReply(t, 1, ErrExpired)
 		r.expectReply(t, 2, context.DeadlineExceeded)
 		r.expectReply(t, 3, ErrExpired)
+		deliver(t, s, "a", ask(-7, 4)) // without a deadline there is only its own
+		pass(2 * time.Second)
+		r.expectReply(t, 4, context.DeadlineExceeded)
 	})
 }
 

@@ -2,6 +2,7 @@ package entity
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"testing"
@@ -133,15 +134,17 @@ func TestAHandlerThatEndsItsGoroutineLeavesNothingOfItself(t *testing.T) {
 			c.New = func(string) Entity[int, int] {
 				return Func[int, int](func(ctx *Context, req int) (int, error) {
 					last = *ctx.Sending()
+					err := ctx.Err()
 					if req == -4 {
 						runtime.Goexit()
 					}
-					return req, ctx.Err()
+					return req, err
 				})
 			}
 		})
 		s := r.start(t, 1)
-		for i, id := range []string{"a", "b", "c", "d"} {
+		for i := range 50 {
+			id := fmt.Sprint("e", i)
 			deliver(t, s, id, ask(-4, uint64(2*i+1)))
 			synctest.Wait()
 			deliver(t, s, id+"'", ask(1, uint64(2*i+2)))

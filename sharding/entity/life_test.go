@@ -80,6 +80,21 @@ func TestIdleInstancesEndInTime(t *testing.T) {
 	})
 }
 
+// Timers are no messages: they keep nobody from being idle, and are not counted.
+func TestTimersKeepNobodyFromBeingIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := scripted(t, func(_ *script, ctx *Context, _ int) (int, error) { return 0, ctx.Every("tick", 25*time.Second) }, nil,
+			func(c *Config[int, int]) { c.IdleTimeout = time.Minute })
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		pass(5 * time.Minute)
+		r.expectIDs(t, s)
+		if n := r.counters.Handled.Load(); n != 1 || len(r.log) < 3 {
+			t.Errorf("%d counted; called for %q", n, r.log)
+		}
+	})
+}
+
 // A shard that stops ends each instance once, and not too many at a time, also those
 // that were idle for long, or beyond the limit, while they waited for their turn.
 func TestAStopEndsEachInstanceOnce(t *testing.T) {
@@ -332,6 +347,22 @@ func TestSharesOfTheLimit(t *testing.T) {
 			synctest.Wait()
 		}
 		r.expectIDs(t, s, "a", "c", "d", "e")
+	})
+}
+
+// Who has ended has no place in the order.
+func TestTheEndedHaveNoPartInTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config[int, int]) {
+			c.Passivation = Passivation{Limit: 2, Strategy: evict.Spec{Kind: evict.MRU}}
+		})
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-3, 1))
+		deliver(t, s, "b", ask(-1, 2))
+		synctest.Wait()
+		deliver(t, s, "c", ask(1, 3))
+		deliver(t, s, "d", ask(1, 4))
+		r.expectIDs(t, s, "c", "d")
 	})
 }
 

@@ -304,6 +304,33 @@ func TestStatesThatAForcedStopLeavesBehindAreCounted(t *testing.T) {
 	})
 }
 
+// Whoever asked to be passivated is, also if its shard begins to stop meanwhile: its
+// state does not travel.
+func TestThePassivatedTakeNoStateAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := frails(t, func(f *frail) {
+			f.handle = func(ctx *Context, req int) (int, error) {
+				if req == -3 {
+					<-f.r.gate
+					ctx.Passivate()
+				}
+				return req, nil
+			}
+		}, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-3, 1))
+		deliver(t, s, "b", ask(1, 2))
+		synctest.Wait()
+		done := make(chan Stopped, 1)
+		r.StopShard(0, s.Token(), time.Minute, true, func(st Stopped) { done <- st })
+		synctest.Wait()
+		close(r.gate)
+		if st := <-done; len(st.States) != 1 || st.States["b"] == nil || r.counters.StatesLost.Load() != 0 {
+			t.Errorf("%+v, %d lost", st, r.counters.StatesLost.Load())
+		}
+	})
+}
+
 // Every message that reached its handler is counted once, whatever the handler did.
 func TestHandledCountsThoseWhoseHandlerDidNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
