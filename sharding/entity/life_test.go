@@ -67,6 +67,14 @@ func TestIdleInstancesEndInTime(t *testing.T) {
 		pass(time.Minute)
 		r.expectIDs(t, s)
 	})
+	run("after a start", time.Minute, func(t *testing.T, r *rig, s *Shard[int, int]) {
+		pass(time.Hour)
+		s.Ensure("a")
+		pass(59 * time.Second)
+		r.expectIDs(t, s, "a")
+		pass(30 * time.Second)
+		r.expectIDs(t, s)
+	})
 	run("for ever", 4*time.Millisecond, func(t *testing.T, r *rig, s *Shard[int, int]) {
 		pass((1<<16 + 10) * time.Millisecond) // the count of sweeps has gone round
 		deliver(t, s, "a", ask(1, 1))
@@ -165,10 +173,12 @@ func TestOrdersInOnStopAreNobodys(t *testing.T) {
 // them meets another: nothing is lost.
 func TestDismiss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var ended []string
+		var begun, ended []string
 		r := newRig(t, func(c *Config[int, int]) {
 			c.Lived = func(_ ShardID, id string, lives bool) {
-				if !lives {
+				if lives {
+					begun = append(begun, id)
+				} else {
 					ended = append(ended, id)
 				}
 			}
@@ -196,6 +206,9 @@ func TestDismiss(t *testing.T) {
 		r.expectLog(t, "a:-2", "b:1", "b:stop", "a:stop", "a:1", "a:2")
 		if !slices.Equal(ended, []string{"b", "a"}) || s.Dismiss("b") {
 			t.Errorf("%q ended by themselves", ended)
+		}
+		if !slices.Equal(begun, []string{"a", "b", "a"}) || r.counters.Activated.Load() != 3 {
+			t.Errorf("%q began, %d counted", begun, r.counters.Activated.Load())
 		}
 	})
 }
@@ -350,6 +363,46 @@ func TestSharesOfTheLimit(t *testing.T) {
 	})
 }
 
+// A stop begins once, ends the timers, and lets nobody wait for room any longer.
+func TestAStopBeginsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := scripted(t, func(p *script, ctx *Context, req int) (int, error) {
+			err := ctx.Every("tick", time.Second)
+			<-p.r.gate
+			return req, err
+		}, nil, func(c *Config[int, int]) { c.Mailbox = 1 })
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		synctest.Wait()
+		deliver(t, s, "a", ask(2, 2))
+		waited := make(chan error, 1)
+		go func() { waited <- s.WaitRoom(context.Background(), "a") }()
+		synctest.Wait()
+		var first, second atomic.Int32
+		r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) { first.Add(1) })
+		synctest.Wait()
+		select {
+		case err := <-waited:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("a sender waits for room in a shard that takes nothing more")
+		}
+		if err := s.WaitRoom(context.Background(), "a"); err != nil {
+			t.Error(err)
+		}
+		r.StopShard(0, s.Token(), time.Second, true, func(Stopped) { second.Add(1) })
+		pass(5 * time.Second)
+		close(r.gate)
+		r.expectLog(t, "a:1", "a:2")
+		pass(2 * time.Minute)
+		if first.Load() != 1 || second.Load() != 0 || r.counters.Forced.Load() != 0 {
+			t.Errorf("reported %d and %d times, %d forced", first.Load(), second.Load(), r.counters.Forced.Load())
+		}
+	})
+}
+
 // Who has ended has no place in the order.
 func TestTheEndedHaveNoPartInTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -420,6 +473,8 @@ func TestClosedAndStoppingTakeNothing(t *testing.T) {
 		if _, err := r.StartShard(1, Token{Term: 1}, nil); !errors.Is(err, ErrClosed) {
 			t.Errorf("StartShard after Close: %v", err)
 		}
+		r.StopShard(1, Token{Term: 1}, time.Minute, false, func(Stopped) { t.Error("a closed Host reports") })
+		synctest.Wait()
 	})
 }
 

@@ -304,6 +304,102 @@ func TestStatesThatAForcedStopLeavesBehindAreCounted(t *testing.T) {
 	})
 }
 
+// A state that came with the shard is for the first instance that takes it, and for no
+// later one; until one has, it stays, and goes on with the shard.
+func TestAStateIsTakenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back []string
+		refuse := true
+		r := frails(t, func(f *frail) {
+			f.handle = func(ctx *Context, req int) (int, error) {
+				if req == -3 {
+					ctx.Passivate()
+				}
+				return req, nil
+			}
+			f.back = func(_ *Context, state []byte) error {
+				if back = append(back, f.id+string(state)); refuse {
+					return errors.New("not yet")
+				}
+				return nil
+			}
+			f.snap = func(*Context) ([]byte, error) { return nil, nil }
+		}, nil)
+		s, err := r.StartShard(0, Token{Term: 1}, map[string][]byte{"a": []byte("1"), "b": []byte("2"), "c": []byte("3")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deliver(t, s, "a", ask(1, 1))
+		deliver(t, s, "b", ask(1, 2))
+		r.expectReply(t, 1, ErrRestore)
+		refuse = false
+		deliver(t, s, "a", ask(-3, 3), ask(1, 4))
+		r.expectReply(t, 4, nil)
+		if !slices.Equal(back, []string{"a1", "b2", "a1"}) {
+			t.Errorf("taken back: %q", back)
+		}
+		if st := r.stopShard(t, true); len(st.States) != 2 || string(st.States["b"]) != "2" || string(st.States["c"]) != "3" {
+			t.Errorf("%v go on, want those of b and c", st.States)
+		}
+	})
+}
+
+// What waits in mailboxes when a shard stops is handled, with the states that came with
+// the shard, whether it moves or ends; what was taken does not go on as it came.
+func TestMailOfAStopMeetsItsState(t *testing.T) {
+	for keep, lost := range map[bool]uint64{true: 0, false: 3} {
+		t.Run(fmt.Sprintf("keep=%v", keep), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := frails(t, func(f *frail) {
+					f.back = func(_ *Context, state []byte) error { f.r.note(f.id + ":back " + string(state)); return nil }
+					f.snap = func(*Context) ([]byte, error) {
+						if f.id == "b" {
+							return nil, nil
+						}
+						return []byte("new"), nil
+					}
+				}, nil)
+				s, err := r.StartShard(0, Token{Term: 1}, map[string][]byte{"a": []byte("1"), "b": []byte("2"), "c": []byte("3")})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.alive.Store(false)
+				deliver(t, s, "a", ask(1, 1))
+				synctest.Wait()
+				deliver(t, s, "b", ask(1, 2))
+				synctest.Wait()
+				done := make(chan Stopped, 1)
+				r.StopShard(0, s.Token(), time.Minute, keep, func(st Stopped) { done <- st })
+				r.alive.Store(true)
+				st := <-done
+				slices.Sort(r.log)
+				r.expectLog(t, "a:1", "a:back 1", "a:stop", "b:1", "b:back 2", "b:stop")
+				if keep && (len(st.States) != 2 || string(st.States["a"]) != "new" || string(st.States["c"]) != "3") {
+					t.Errorf("%q go on, want those of a, anew, and c", st.States)
+				}
+				if n := r.counters.StatesLost.Load(); n != lost {
+					t.Errorf("%d lost, want %d", n, lost)
+				}
+			})
+		})
+	}
+}
+
+// A type whose New makes nothing tells so, of messages and of starts.
+func TestNewThatMakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config[int, int]) { c.New = func(string) Entity[int, int] { return nil } })
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1), ask(1, 2).ForStart(), Message[int]{})
+		r.expectReply(t, 1, ErrPanicked)
+		r.expectReply(t, 2, ErrPanicked)
+		// A panic is counted as one, and not as an error that a handler returned.
+		if n, errs := r.counters.Panicked.Load(), r.counters.HandlerErrors.Load(); n != 3 || errs != 0 || s.Entities() != 0 {
+			t.Errorf("%d panics, %d errors, %d entities", n, errs, s.Entities())
+		}
+	})
+}
+
 // Whoever asked to be passivated is, also if its shard begins to stop meanwhile: its
 // state does not travel.
 func TestThePassivatedTakeNoStateAlong(t *testing.T) {
@@ -382,6 +478,35 @@ func TestAReliableMessageWithoutAnInstanceIsRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// That one before it ran says nothing of a message which finds no instance.
+func TestEachReliableMessageIsJudgedByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []Outcome
+		made := 0
+		r := frails(t, func(f *frail) {
+			if made++; made == 2 {
+				f.start = func(*Context) error { return errors.New("no") }
+			}
+			f.handle = func(ctx *Context, req int) (int, error) {
+				<-f.r.gate
+				ctx.Passivate()
+				return req, nil
+			}
+		}, func(cfg *Config[int, int]) {
+			cfg.Confirm = func(_ view.NodeID, _ ShardID, _ *Sure, o Outcome, _ bool, _ error) { got = append(got, o) }
+		})
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		synctest.Wait()
+		deliver(t, s, "a", Message[int]{Req: 2, Reply: ReplyTo{Node: 7, Sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
+		close(r.gate)
+		synctest.Wait()
+		if !slices.Equal(got, []Outcome{SureRefused}) {
+			t.Errorf("outcomes %v", got)
+		}
+	})
 }
 
 // Whoever remembers entities is told of those that a panic has ended, or that could not
