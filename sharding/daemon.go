@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/sharding/daemon"
+	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // Daemon describes a sharded daemon: Workers entities, numbered from 0, that are
@@ -17,7 +19,8 @@ import (
 //
 // The workers divide something among them, so no two ever run that were told
 // different numbers of workers: RunningDaemon.Scale ends all before the first begins
-// anew.
+// anew. A worker that does not end for StopTimeout then is abandoned, as one is whose
+// shard moves: its Context ends, and the others wait for it no longer.
 //
 // Name, Role, Workers, MaxWorkers and the codecs must be equal on all nodes. The
 // fields without a comment are those of Type.
@@ -88,23 +91,27 @@ func RegisterDaemon[Req, Resp any](r *Registry, d Daemon[Req, Resp]) (*RunningDa
 	}
 	k := &workerKeeper{name: d.Name, first: d.Workers, max: d.max()}
 	typ := Type[Req, Resp]{
-		Name: d.Name, Role: d.Role, Shards: d.max(), Strategy: d.Strategy,
+		Name: d.Name, Role: d.Role, Shards: d.max(), Strategy: staffed{cmp.Or[Strategy](d.Strategy, strategy.LeastShards{}), k},
 		ShardOf:  workerShard,
 		ReqCodec: d.ReqCodec, RespCodec: d.RespCodec, Control: d.Control,
 		Supervision: d.Supervision, StopTimeout: d.StopTimeout, MinMembers: d.MinMembers, Limits: d.Limits,
-		New: func(id string) Entity[Req, Resp] {
-			n, _ := strconv.Atoi(id)
-			return d.New(n, k.plan.Load().Workers)
+		// It hosts; make is asked instead.
+		New: func(string) Entity[Req, Resp] { return nil },
+		make: func(id string) (Entity[Req, Resp], error) {
+			n, of, err := k.begins(id)
+			if err != nil {
+				return nil, err
+			}
+			return d.New(n, of), nil
 		},
 		residents: &residents{of: k.of, also: k.serve},
-		admit:     k.admit,
 	}
 	k.residents = typ.residents
 	region, err := add(r, typ)
 	if err != nil {
 		return nil, err
 	}
-	k.registry = r
+	k.registry, k.ended = r, region.p.ended
 	return &RunningDaemon[Req, Resp]{region, k}, nil
 }
 
@@ -143,8 +150,8 @@ func (d *RunningDaemon[Req, Resp]) Workers() int {
 // to run; they start at once. Of two calls the later counts, and the earlier may
 // return nil when it was overtaken. It fails with *TypeError if n is not 1 to
 // MaxWorkers, ErrNotReady, ErrNoRole on nodes without the role, with the errors of
-// package replicator, and with ctx's error: the wish stands then, and is carried out
-// when it can be.
+// package replicator, with ErrNodeStopping when the node is closed meanwhile, and with
+// ctx's error: after these two the wish stands, and is carried out when it can be.
 func (d *RunningDaemon[Req, Resp]) Scale(ctx context.Context, n int) error {
 	return d.keeper.scale(ctx, n)
 }

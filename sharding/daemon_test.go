@@ -43,7 +43,7 @@ func (b *planBook) copy() daemon.State {
 func (b *planBook) change(fn func(*daemon.State)) {
 	b.mu.Lock()
 	if b.state.Acked == nil {
-		b.state.Acked = map[view.NodeID]daemon.Rev{}
+		b.state.Acked = map[view.NodeID]daemon.Ack{}
 	}
 	fn(&b.state)
 	s, watchers := b.copy(), slices.Clone(b.watchers)
@@ -87,7 +87,7 @@ func (m *memStore) wish(_ context.Context, _ string, workers int) error {
 	return nil
 }
 
-func (m *memStore) ack(_ context.Context, _ string, node view.NodeID, rev daemon.Rev) error {
+func (m *memStore) ack(_ context.Context, _ string, node view.NodeID, a daemon.Ack) error {
 	m.plans.mu.Lock()
 	cut := m.plans.cut[node]
 	m.plans.mu.Unlock()
@@ -95,8 +95,8 @@ func (m *memStore) ack(_ context.Context, _ string, node view.NodeID, rev daemon
 		return replicator.ErrOutcomeUnknown
 	}
 	m.plans.change(func(s *daemon.State) {
-		if old := s.Acked[node]; old.Compare(rev) <= 0 {
-			s.Acked[node] = rev
+		if old := s.Acked[node]; old.Rev.Compare(a.Rev) <= 0 {
+			s.Acked[node] = a
 		}
 	})
 	return nil
@@ -148,8 +148,12 @@ func (w *toiler) OnStop(*Context) {
 }
 
 func (w *toiler) Handle(ctx *Context, what string) (string, error) {
-	if what == "end" {
+	switch what {
+	case "end":
 		ctx.Passivate()
+	case "stick":
+		<-ctx.Done()
+		w.OnStop(ctx)
 	}
 	w.serves++
 	return fmt.Sprintf("%d of %d, %d served", w.n, w.of, w.serves), nil
@@ -312,5 +316,108 @@ func TestDaemonScaleWaitsForItsOwnWish(t *testing.T) {
 		if err := s.daemons[1].Scale(within(t, 10*time.Second), 4); err != nil || s.daemons[1].Workers() != 4 {
 			t.Errorf("Scale: %v, %d workers", err, s.daemons[1].Workers())
 		}
+	})
+}
+
+// A worker whose handler does not return holds a change up for StopTimeout, no longer.
+func TestDaemonScaleAbandonsAWorkerThatDoesNotEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newShop(t, 2, 3)
+		pass(2 * time.Second)
+		if err := s.daemons[0].Worker(1).Tell(context.Background(), "stick"); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if err := s.daemons[0].Scale(within(t, time.Minute), 4); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took < DefaultStopTimeout || took > DefaultStopTimeout+2*time.Second {
+			t.Errorf("Scale took %v", took)
+		}
+		pass(2 * time.Second)
+		s.check(t, "after one was stuck", 4, 4)
+		if n := s.daemons[0].Stats().Forced + s.daemons[1].Stats().Forced; n != 1 {
+			t.Errorf("%d are counted as forced", n)
+		}
+	})
+}
+
+// Nobody waits for a change at a node that is closed.
+func TestDaemonScaleEndsWithItsNode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newShop(t, 2, 3)
+		pass(2 * time.Second)
+		s.cutStore(s.nodes[1].self.ID, true) // the change hangs
+		ended := make(chan error, 1)
+		go func() { ended <- s.daemons[0].Scale(context.Background(), 4) }()
+		pass(5 * time.Second)
+		s.nodes[0].reg.Close()
+		pass(time.Second)
+		select {
+		case err := <-ended:
+			if !errors.Is(err, ErrNodeStopping) {
+				t.Errorf("Scale: %v", err)
+			}
+		default:
+			t.Error("Scale goes on")
+			s.cutStore(s.nodes[1].self.ID, false)
+		}
+	})
+}
+
+// What is spread are workers. The shards of those that ran before count for nothing.
+func TestDaemonSpreadsWorkersNotShards(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newShop(t, 2, 12)
+		pass(2 * time.Second)
+		if err := s.daemons[0].Scale(within(t, 10*time.Second), 4); err != nil {
+			t.Fatal(err)
+		}
+		pass(2 * time.Second)
+		s.check(t, "on two nodes", 4, 2)
+		s.hire(t, "n3", 12)
+		s.install(s.nodes...)
+		pass(time.Minute)
+		s.check(t, "on three nodes", 4, 2)
+		s.crew.mu.Lock()
+		defer s.crew.mu.Unlock()
+		at := map[view.NodeID]bool{}
+		for _, h := range s.crew.lives { // order-free: a set
+			at[h.node] = true
+		}
+		if len(at) != 3 {
+			t.Errorf("four workers are on %d of three nodes", len(at))
+		}
+	})
+}
+
+// hasty is a planBook in which another wish is made between the read that shows that all
+// have stopped, and the write that follows.
+type hasty struct {
+	*memStore
+	once sync.Once
+}
+
+func (h *hasty) readPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error) {
+	s, err := h.memStore.readPlan(ctx, typ, term)
+	if term != 0 && s.Wish == 5 && !s.Plan.Running && s.Acked[1].Rev == s.Plan.Rev {
+		h.once.Do(func() { err = h.wish(ctx, typ, 7) })
+	}
+	return s, err
+}
+
+// A wish that is made while a plan is being written is not forgotten.
+func TestDaemonHearsAWishDuringAWrite(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := &shop{cluster: newCluster(t), crew: &crew{lives: map[int]hand{}}}
+		s.recordIn = &hasty{memStore: s.store}
+		s.hire(t, "n1", 3)
+		s.install(s.nodes...)
+		pass(2 * time.Second)
+		if err := s.daemons[0].Scale(within(t, 10*time.Second), 5); err != nil {
+			t.Fatal(err)
+		}
+		pass(5 * time.Second)
+		s.check(t, "after two wishes", 7, 7)
 	})
 }

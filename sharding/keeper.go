@@ -3,8 +3,10 @@ package sharding
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/daemon"
@@ -16,7 +18,7 @@ type planStore interface {
 	readPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error)
 	writePlan(ctx context.Context, typ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) error
 	wish(ctx context.Context, typ string, workers int) error
-	ack(ctx context.Context, typ string, node view.NodeID, rev daemon.Rev) error
+	ack(ctx context.Context, typ string, node view.NodeID, a daemon.Ack) error
 	// watchPlan calls fn with what this node knows: now, and after changes.
 	watchPlan(typ string, fn func(daemon.State)) (cancel func())
 }
@@ -28,10 +30,12 @@ type workerKeeper struct {
 	first, max int
 	residents  *residents
 	registry   *Registry
+	// ended is closed with the registry.
+	ended <-chan struct{}
 	// plan is the newest that was seen, nil before the first. It outlives incarnations:
 	// plans only grow.
 	plan atomic.Pointer[daemon.Plan]
-	// wish is the newest that was seen.
+	// wish is what this node's replica says: the order of its changes is the store's.
 	wish atomic.Int64
 	// changed rings when either changes.
 	changed bell
@@ -48,25 +52,32 @@ func (k *workerKeeper) of(s ShardID) []string {
 	return []string{strconv.Itoa(int(s))}
 }
 
-// admit refuses the start of a worker that is not to run. An instance that it lets
-// start is in its shard's table already, so a plan that stops it afterwards finds it.
-func (k *workerKeeper) admit(id string) error {
-	n, err := strconv.Atoi(id)
-	if err != nil || !k.knows.Load() || !runs(k.plan.Load(), n) {
-		return ErrNoWorker
+// begins says which worker starts, and of how many: those of the plan by which it may.
+// It refuses one that is not to run. An instance that it lets start is in its shard's
+// table already, so a plan that stops it afterwards finds it.
+func (k *workerKeeper) begins(id string) (worker, of int, err error) {
+	worker, err = strconv.Atoi(id)
+	p := k.plan.Load()
+	if err != nil || !k.knows.Load() || !runs(p, worker) {
+		return 0, 0, ErrNoWorker
 	}
-	return nil
+	return worker, p.Workers, nil
+}
+
+// hear takes what this node's replica says.
+func (k *workerKeeper) hear(s daemon.State) {
+	k.wish.Store(int64(s.Wish))
+	k.see(s.Plan)
 }
 
 // see keeps the newer plan.
-func (k *workerKeeper) see(s daemon.State) {
-	k.wish.Store(int64(s.Wish))
+func (k *workerKeeper) see(p daemon.Plan) {
 	for {
 		old := k.plan.Load()
-		if old != nil && old.Rev.Compare(s.Plan.Rev) >= 0 || s.Plan == (daemon.Plan{}) {
+		if old != nil && old.Rev.Compare(p.Rev) >= 0 || p == (daemon.Plan{}) {
 			break
 		}
-		if k.plan.CompareAndSwap(old, &s.Plan) {
+		if k.plan.CompareAndSwap(old, &p) {
 			break
 		}
 	}
@@ -78,6 +89,8 @@ func (k *workerKeeper) see(s daemon.State) {
 type workforce interface {
 	// dismiss ends all instances and reports how many there are still.
 	dismiss() int
+	// forsake abandons those that there are still.
+	forsake(inc *incarnation)
 }
 
 // keeping is one incarnation's keeping of a daemon.
@@ -88,16 +101,23 @@ type keeping struct {
 	hands workforce
 	// present: a majority knows that this node is there.
 	present bool
-	acked   daemon.Rev
+	// since is the epoch of the view by which it said so.
+	since view.Epoch
+	acked daemon.Rev
+	// stopping is the plan for which instances are being ended, patience when those that
+	// have not ended are abandoned.
+	stopping daemon.Rev
+	patience time.Time
+	within   time.Duration
 }
 
 // serve begins the keeping for an incarnation.
-func (k *workerKeeper) serve(inc *incarnation, hands workforce) (look func() (may, soon bool), end func()) {
-	kp := &keeping{k: k, inc: inc, store: inc.plans, hands: hands}
+func (k *workerKeeper) serve(inc *incarnation, hands workforce, within time.Duration) (look func() (may, soon bool), end func()) {
+	kp := &keeping{k: k, inc: inc, store: inc.plans, hands: hands, within: within}
 	if kp.store == nil {
 		return func() (may, soon bool) { return false, false }, func() {}
 	}
-	cancel := kp.store.watchPlan(k.name, k.see)
+	cancel := kp.store.watchPlan(k.name, k.hear)
 	return kp.look, func() {
 		k.knows.Store(false)
 		cancel()
@@ -109,13 +129,18 @@ func (k *workerKeeper) serve(inc *incarnation, hands workforce) (look func() (ma
 func (kp *keeping) look() (may, soon bool) {
 	ctx, cancel := context.WithTimeout(kp.inc.ctx, residentEvery)
 	defer cancel()
-	if !kp.present && kp.store.ack(ctx, kp.k.name, kp.inc.self, daemon.Rev{}) == nil {
-		kp.present = true
+	if !kp.present {
+		m := kp.inc.members()
+		if !slices.Contains(m.Nodes, kp.inc.self) {
+			return false, true
+		}
+		kp.since = m.Epoch
+		kp.present = kp.store.ack(ctx, kp.k.name, kp.inc.self, daemon.Ack{Since: kp.since}) == nil
 	}
 	if kp.present && !kp.k.knows.Load() {
 		s, err := kp.store.readPlan(ctx, kp.k.name, 0)
 		if err == nil {
-			kp.k.see(s)
+			kp.k.see(s.Plan)
 			kp.k.knows.Store(true)
 		}
 	}
@@ -134,10 +159,16 @@ func (kp *keeping) stop(ctx context.Context) (busy bool) {
 	if p == nil || p.Running || kp.acked == p.Rev {
 		return false
 	}
+	if kp.stopping != p.Rev {
+		kp.stopping, kp.patience = p.Rev, time.Now().Add(kp.within)
+	}
 	if kp.hands.dismiss() > 0 {
+		if time.Now().After(kp.patience) && kp.inc.alive() {
+			kp.hands.forsake(kp.inc)
+		}
 		return true
 	}
-	if kp.store.ack(ctx, kp.k.name, kp.inc.self, p.Rev) == nil {
+	if kp.store.ack(ctx, kp.k.name, kp.inc.self, daemon.Ack{Rev: p.Rev, Since: kp.since}) == nil {
 		kp.acked = p.Rev
 	}
 	return false
@@ -160,8 +191,7 @@ func (kp *keeping) govern(ctx context.Context) {
 	if !due || kp.store.writePlan(ctx, kp.k.name, term, next, daemon.Stale(&s, members)) != nil {
 		return
 	}
-	s.Plan = next
-	kp.k.see(s)
+	kp.k.see(next)
 }
 
 // scale says what is wished, and waits until the plan agrees.
@@ -189,6 +219,8 @@ func (k *workerKeeper) scale(ctx context.Context, n int) error {
 		}
 		select {
 		case <-changed:
+		case <-k.ended:
+			return ErrNodeStopping
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -53,9 +53,9 @@ func (s dataStore) wish(ctx context.Context, typ string, workers int) error {
 	})
 }
 
-func (s dataStore) ack(ctx context.Context, typ string, node view.NodeID, rev daemon.Rev) error {
+func (s dataStore) ack(ctx context.Context, typ string, node view.NodeID, a daemon.Ack) error {
 	return ddata.Update(ctx, s.d, planKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
-		m.SetAt(ackPrefix+nodeKey(node), string(appendRev(nil, rev)), s.revStamp(rev))
+		m.SetAt(ackPrefix+nodeKey(node), appendAck(a), s.revStamp(a.Rev))
 		return nil
 	})
 }
@@ -66,7 +66,7 @@ func (s dataStore) watchPlan(typ string, fn func(daemon.State)) (cancel func()) 
 
 // planState reads the map; entries that are none of ours are left out.
 func planState(m ddata.LWWMap[string, string]) daemon.State {
-	s := daemon.State{Acked: map[view.NodeID]daemon.Rev{}}
+	s := daemon.State{Acked: map[view.NodeID]daemon.Ack{}}
 	for k, v := range m.All() { // order-free: each entry stands for itself
 		in := wire.NewReader([]byte(v))
 		switch {
@@ -81,8 +81,8 @@ func planState(m ddata.LWWMap[string, string]) daemon.State {
 			}
 		case len(k) == len(ackPrefix)+8 && k[:len(ackPrefix)] == ackPrefix:
 			node := wire.NewReader([]byte(k[len(ackPrefix):])).U64()
-			if rev := readRev(in); in.Done() == nil {
-				s.Acked[view.NodeID(node)] = rev
+			if a := (daemon.Ack{Rev: readRev(in), Since: view.Epoch(in.U64())}); in.Done() == nil {
+				s.Acked[view.NodeID(node)] = a
 			}
 		}
 	}
@@ -96,6 +96,10 @@ func appendPlan(p daemon.Plan) string {
 		return string(append(b, 1))
 	}
 	return string(append(b, 0))
+}
+
+func appendAck(a daemon.Ack) string {
+	return string(wire.AppendU64(appendRev(nil, a.Rev), uint64(a.Since)))
 }
 
 func appendRev(b []byte, r daemon.Rev) []byte {

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -11,8 +12,12 @@ import (
 )
 
 // beginRemembering starts what a type with Remember needs for an incarnation.
-func (p *path[Req, Resp]) beginRemembering(inc *incarnation) {
-	if p.memories == nil || inc.remember == nil {
+func (p *path[Req, Resp]) beginRemembering(inc *incarnation, logger *slog.Logger) {
+	if p.memories == nil {
+		return
+	}
+	if inc.remember == nil {
+		logger.Error("sharding: nothing is remembered: the Store is no Rememberer", "type", p.name)
 		return
 	}
 	inc.work.Go(func() { p.recall(inc) })
@@ -76,7 +81,7 @@ func (p *path[Req, Resp]) recall(inc *incarnation) {
 	var before []view.NodeID
 	for {
 		woken := p.memories.look.listen()
-		now := inc.members()
+		now := inc.members().Nodes
 		if slices.ContainsFunc(now, func(n view.NodeID) bool { return !slices.Contains(before, n) }) {
 			p.memories.doubt()
 		}
@@ -85,7 +90,12 @@ func (p *path[Req, Resp]) recall(inc *incarnation) {
 		room := make(chan struct{}, recallsMax)
 		for i := range ShardID(p.shards) {
 			p.wantHome(inc, i)
-			if s := p.shardHere(inc, i); s != nil && p.memories.news(i, s.Token()) {
+			s := p.shardHere(inc, i)
+			if s == nil {
+				p.memories.forget(i)
+				continue
+			}
+			if p.memories.news(i, s.Token(), time.Now()) {
 				room <- struct{}{}
 				reads.Go(func() {
 					p.recallShard(inc, i, s)
@@ -131,20 +141,46 @@ func (p *path[Req, Resp]) recallShard(inc *incarnation, i ShardID, s *entity.Sha
 		p.counters.rememberFailed.Add(1)
 		return
 	}
-	start := p.memories.learn(i, s.Token(), ids)
-	if len(start) == 0 {
-		return
+	if start := p.memories.learn(i, s.Token(), ids, time.Now()); len(start) > 0 {
+		inc.work.Go(func() { p.recallIDs(inc, i, s, start) })
 	}
-	inc.work.Go(func() {
-		for _, id := range start {
-			if !inc.pace.wait(inc.ctx) || p.shardHere(inc, i) != s {
-				return
-			}
-			if p.extract.of(id) == i && p.memories.holds(i, id) {
-				p.ensure(s, id)
-			}
+}
+
+// recallIDs starts entities of a shard one by one, at the node's rate; last those that
+// are of another shard by now.
+func (p *path[Req, Resp]) recallIDs(inc *incarnation, i ShardID, s *entity.Shard[Req, Resp], ids []string) {
+	turn := func() bool { return inc.pace.wait(inc.ctx) && p.shardHere(inc, i) == s }
+	var strangers []string
+	for _, id := range ids {
+		switch at := p.extract.of(id); {
+		case at == noShard || at == i && s.Lives(id):
+		case at != i:
+			strangers = append(strangers, id)
+		case !turn():
+			return
+		case p.memories.remembers(i, id):
+			p.ensure(s, id)
 		}
-	})
+	}
+	for _, id := range strangers {
+		if !turn() {
+			return
+		}
+		p.recallElsewhere(inc, i, id)
+	}
+}
+
+// recallElsewhere starts an entity in the shard that ids like it belong to by now: the
+// application changed ShardOf, or the number of shards, while all nodes were down. It is
+// forgotten here when it lives there.
+func (p *path[Req, Resp]) recallElsewhere(inc *incarnation, i ShardID, id string) {
+	ctx, cancel := context.WithTimeout(inc.ctx, rememberTimeout)
+	defer cancel()
+	err := p.ref(id).Start(ctx, Retry())
+	if err == nil {
+		p.counters.recalled.Add(1)
+	}
+	p.memories.moved(i, id, err == nil, time.Now())
 }
 
 // record writes the news until the incarnation ends.
@@ -202,7 +238,8 @@ func (s *Sharding) rememberer(role string) Rememberer {
 
 // RememberedStats are about the remembered entities of one type on one node.
 type RememberedStats struct {
-	// Recalled counts entities that were started because they are remembered.
+	// Recalled counts entities that were started because they are remembered: in a shard
+	// that came here, or again after a panic.
 	Recalled uint64
 	// Waiting updates are not in the store yet; Dropped ones found no room to wait.
 	Waiting int

@@ -27,6 +27,10 @@ type Rememberer interface {
 //	a shard starts here  -> read, then started one by one, as the node's limit allows
 //	a panic ended it     -> fallen -> started again, as the node's limit allows
 //
+// A shard is read once more a little later: writes of its former home may have been
+// under way. What they added is started; what they took away, and lives here, is
+// written again.
+//
 // The store is never waited for by an entity: what cannot be written now waits in
 // dirty, where later news of the same id replace earlier ones, and more than
 // dirtyMax ids are dropped and counted.
@@ -35,8 +39,8 @@ type memories struct {
 	// dirty holds what is not written: true adds. Invariant: waiting is its size.
 	dirty   map[ShardID]map[string]bool
 	waiting int
-	// leaving are the removals that are being written.
-	leaving map[ShardID][]string
+	// writing is what is being written.
+	writing map[ShardID]update
 	// known are the ids of hosted shards that are in the store, by allocation.
 	known map[ShardID]*knownIDs
 	// reads has the shards whose ids are being read, and which of them have wished to
@@ -60,6 +64,8 @@ type knownIDs struct {
 	ids   map[string]bool
 	// stale: to be read once more, since a node has come that may know others.
 	stale bool
+	// again is when to read once more; zero: not by the clock.
+	again time.Time
 }
 
 const (
@@ -73,6 +79,9 @@ const (
 	recallsMax = 16
 	// rememberTimeout bounds one read or write.
 	rememberTimeout = 2 * time.Second
+	// recallAgain is when a shard is read for the second time: the writes of its former
+	// home are over.
+	recallAgain = 2 * rememberTimeout
 	// DefaultRememberedPerSecond is the default of Config.RememberedPerSecond.
 	DefaultRememberedPerSecond = 500
 )
@@ -80,7 +89,7 @@ const (
 func newMemories() *memories {
 	return &memories{
 		dirty: map[ShardID]map[string]bool{}, known: map[ShardID]*knownIDs{},
-		leaving: map[ShardID][]string{}, reads: map[ShardID]map[string]bool{},
+		writing: map[ShardID]update{}, reads: map[ShardID]map[string]bool{},
 		fallen: map[fallen]struct{}{},
 	}
 }
@@ -144,7 +153,7 @@ func (m *memories) take() (all []update) {
 			delete(ids, id)
 			m.waiting--
 		}
-		m.leaving[shard] = b.remove
+		m.writing[shard] = b
 		if len(ids) == 0 {
 			delete(m.dirty, shard)
 		}
@@ -157,7 +166,7 @@ func (m *memories) take() (all []update) {
 func (m *memories) written(b update, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.leaving, b.shard)
+	delete(m.writing, b.shard)
 	k := m.known[b.shard]
 	for _, id := range b.add {
 		_, newer := m.dirty[b.shard][id]
@@ -175,11 +184,18 @@ func (m *memories) written(b update, ok bool) {
 }
 
 // news reports whether a shard's allocation is to be read.
-func (m *memories) news(shard ShardID, token Token) bool {
+func (m *memories) news(shard ShardID, token Token, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.known[shard]
-	return k == nil || k.stale || k.token != token
+	return k == nil || k.stale || k.token != token || !k.again.IsZero() && !now.Before(k.again)
+}
+
+// forget drops what is known of a shard that is not here.
+func (m *memories) forget(shard ShardID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, shard)
 }
 
 // doubt has all shards read once more.
@@ -196,12 +212,12 @@ func (m *memories) beginRead(shard ShardID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ended := map[string]bool{}
-	for _, id := range m.leaving[shard] {
+	for _, id := range m.writing[shard].remove {
 		ended[id] = true
 	}
 	m.reads[shard] = ended
 	if k := m.known[shard]; k != nil {
-		k.stale = false // doubts that come from now on are about the next read
+		k.stale, k.again = false, time.Time{} // doubts that come from now on are about the next read
 	}
 }
 
@@ -216,15 +232,17 @@ func (m *memories) endRead(shard ShardID) {
 }
 
 // learn notes what the store knows of an allocation, and returns which of it are to
-// be started: neither those that were before, nor those that have wished to end.
-func (m *memories) learn(shard ShardID, token Token, ids []string) (start []string) {
+// be started: neither those that were before, nor those that have wished to end. What
+// it should know and does not is written again.
+func (m *memories) learn(shard ShardID, token Token, ids []string, now time.Time) (start []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.known[shard]
 	if k == nil || k.token != token {
-		k = &knownIDs{token: token, ids: map[string]bool{}}
+		k = &knownIDs{token: token, ids: map[string]bool{}, again: now.Add(recallAgain)}
 		m.known[shard] = k
 	}
+	m.restate(shard, k, ids)
 	for _, id := range ids {
 		lives, waits := m.dirty[shard][id]
 		if k.ids[id] || waits && !lives || !waits && m.reads[shard][id] {
@@ -238,16 +256,43 @@ func (m *memories) learn(shard ShardID, token Token, ids []string) (start []stri
 	return start
 }
 
-// holds reports whether an entity is still to be started: it may have lived and
-// ended while it waited for its turn.
-func (m *memories) holds(shard ShardID, id string) bool {
+// restate writes again what is not among the ids that were read; called with the mutex.
+func (m *memories) restate(shard ShardID, k *knownIDs, read []string) {
+	if len(k.ids) == 0 {
+		return
+	}
+	there := make(map[string]bool, len(read))
+	for _, id := range read {
+		there[id] = true
+	}
+	for id := range k.ids { // order-free: each is written by itself
+		if _, waits := m.dirty[shard][id]; !there[id] && !waits && m.waiting < dirtyMax {
+			m.put(shard, id, true)
+			m.work.ring()
+		}
+	}
+}
+
+// moved notes that an entity which was remembered here lives in another shard now, or
+// that it could not be started there, and is to be tried again.
+func (m *memories) moved(shard ShardID, id string, lives bool, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.known[shard]
-	return k != nil && k.ids[id]
+	if k == nil {
+		return
+	}
+	delete(k.ids, id)
+	if lives && m.waiting < dirtyMax {
+		m.put(shard, id, false)
+		m.work.ring()
+	} else if k.again.IsZero() {
+		k.again = now.Add(recallAgain)
+	}
 }
 
 // remembers reports whether an entity is to live: also one that is not in the store yet.
+// It may have lived and ended while it waited for its turn to be started.
 func (m *memories) remembers(shard ShardID, id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -260,7 +305,7 @@ func (m *memories) isKnown(shard ShardID, id string) bool {
 		return lives
 	}
 	k := m.known[shard]
-	return k != nil && k.ids[id]
+	return k != nil && k.ids[id] || slices.Contains(m.writing[shard].add, id)
 }
 
 // fell takes the news of an entity that is left without an instance. It is called by

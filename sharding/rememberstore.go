@@ -19,6 +19,10 @@ const RememberedPrefix = "peerage/remembered/"
 // costs what it changes, but a repair sends a whole value.
 const rememberedParts = 5
 
+// rememberedPart says in which an id stands. Shards are chosen by the rest of the hash by
+// their number: the part must not follow from that.
+func rememberedPart(id string) uint64 { return (xxh3.HashString(id) >> 32) % rememberedParts }
+
 func rememberedKey(typ string, shard ShardID, part uint64) ddata.ORSetKey[string] {
 	return ddata.ORSetKey[string](fmt.Sprintf("%s%s/%d/%d", RememberedPrefix, typ, shard, part))
 }
@@ -27,11 +31,11 @@ func rememberedKey(typ string, shard ShardID, part uint64) ddata.ORSetKey[string
 func (s dataStore) Remember(ctx context.Context, typ string, shard ShardID, add, remove []string) error {
 	var adds, removes [rememberedParts][]string
 	for _, id := range add {
-		part := xxh3.HashString(id) % rememberedParts
+		part := rememberedPart(id)
 		adds[part] = append(adds[part], id)
 	}
 	for _, id := range remove {
-		part := xxh3.HashString(id) % rememberedParts
+		part := rememberedPart(id)
 		removes[part] = append(removes[part], id)
 	}
 	var ops []replicator.Op

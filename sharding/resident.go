@@ -12,7 +12,7 @@ type residents struct {
 	// also, if it is not nil, is begun with each incarnation: look is called before
 	// each look after the residents, says whether they may be started, and whether it
 	// wants to be called again soon. End is called when the incarnation ends.
-	also func(inc *incarnation, hands workforce) (look func() (may, soon bool), end func())
+	also func(inc *incarnation, hands workforce, within time.Duration) (look func() (may, soon bool), end func())
 	// wake asks for a look at once.
 	wake bell
 }
@@ -31,7 +31,7 @@ func (p *path[Req, Resp]) keepResidents(inc *incarnation) {
 	look := func() (may, soon bool) { return true, false }
 	if also := p.typ.residents.also; also != nil {
 		var end func()
-		look, end = also(inc, p)
+		look, end = also(inc, p, p.stopTimeout)
 		defer end()
 	}
 	for {
@@ -88,6 +88,20 @@ func (p *path[Req, Resp]) dismiss() (still int) {
 		}
 	}
 	return still
+}
+
+// forsake abandons the shards whose instances do not end; they get a new allocation.
+func (p *path[Req, Resp]) forsake(inc *incarnation) {
+	h := p.host.Load()
+	if h == nil {
+		return
+	}
+	for i := range ShardID(p.shards) {
+		if s := h.Shard(i); s != nil && s.Entities() > 0 {
+			p.entities.Forced.Add(1)
+			inc.outrun(i, s.Token())
+		}
+	}
 }
 
 // wantHome makes the shell ask for a shard's home if it is not known.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/daemon"
 )
 
 // router holds the routes of one type: one per shard, for the life of the
@@ -25,7 +26,9 @@ type router struct {
 	// now is the incarnation that serves the type, nil while there is none.
 	now atomic.Pointer[incarnation]
 	// closed is set when the Registry is closed: there will be no further incarnation.
+	// Then ended is closed.
 	closed atomic.Bool
+	ended  chan struct{}
 
 	// held is what all buffers hold.
 	heldMessages, heldBytes atomic.Int64
@@ -67,11 +70,13 @@ type incarnation struct {
 	// out sends answers; it does not block either.
 	out      *outbox
 	observer Observer
-	// plans, office and members are for daemons: where plans are kept, nil where they
-	// cannot be; the term in which this node coordinates the type, 0 if it does not; the role's members.
+	// plans, office, members and outrun are for daemons: where plans are kept, nil where
+	// they cannot be; the term in which this node coordinates the type, 0 if it does not;
+	// the role's members; and what ends an allocation at once.
 	plans   planStore
 	office  func() view.Epoch
-	members func() []view.NodeID
+	members func() daemon.Members
+	outrun  func(ShardID, Token)
 	// keeper is nil unless the type's state is replicated.
 	keeper *stateKeeper
 	// remember keeps the remembered entities, nil where it cannot be; pace spreads their
@@ -87,7 +92,7 @@ func (n *incarnation) send(to view.NodeID, frame []byte) error {
 }
 
 func newRouter(info typeInfo, limits Limits, c *counters) *router {
-	r := &router{typeInfo: info, limits: limits, counters: c, routes: make([]route, info.shards)}
+	r := &router{typeInfo: info, limits: limits, counters: c, routes: make([]route, info.shards), ended: make(chan struct{})}
 	for i := range r.routes {
 		r.routes[i].shard = ShardID(i)
 	}
@@ -97,7 +102,9 @@ func newRouter(info typeInfo, limits Limits, c *counters) *router {
 // close ends the waiting of senders for good. What is in buffers goes on as long as
 // an incarnation serves the type.
 func (r *router) close() {
-	r.closed.Store(true)
+	if !r.closed.Swap(true) {
+		close(r.ended)
+	}
 	if r.now.Load() == nil {
 		r.giveUpBuffers()
 	}

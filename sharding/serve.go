@@ -48,7 +48,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			Control: p.typ.Control, Supervision: p.typ.Supervision,
 			Passivation: p.typ.Passivation, Limit: &p.limit, StopTimeout: p.typ.StopTimeout,
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
-			Admit: p.typ.admit,
+			Make:  p.typ.make,
 			Epoch: p.epoch, Counters: &p.entities, Logger: logger,
 		}
 		if inc.keeper != nil {
@@ -58,7 +58,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	}
 	p.now.Store(inc)
 	if hosts {
-		p.beginRemembering(inc)
+		p.beginRemembering(inc, logger)
 	}
 	p.reask(inc)
 	p.room.ring()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/sharding/daemon"
 	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/region"
 )
@@ -59,6 +60,7 @@ func (s *Sharding) incarnation(sh *shell) *incarnation {
 	return &incarnation{
 		self: s.cfg.Self.ID, links: s.cfg.Links, ctx: s.ctx, work: &s.work,
 		plans: s.plans(sh.info.role), office: sh.office, members: sh.members,
+		outrun:   func(shard ShardID, t Token) { sh.inbox.put(outrun{shard, t}) },
 		remember: s.rememberer(sh.info.role), pace: &s.pace,
 		alive: s.cfg.LeaseValid, out: &s.out, observer: s.cfg.Observer,
 		need: func(shard ShardID) { sh.inbox.put(region.NeedHome{Shards: []ShardID{shard}}) },
@@ -86,17 +88,18 @@ func (s *Sharding) plans(role string) planStore {
 func (sh *shell) office() view.Epoch { return view.Epoch(sh.inOffice.Load()) }
 
 // members returns the nodes of the type's role in the view.
-func (sh *shell) members() (nodes []view.NodeID) {
+func (sh *shell) members() (m daemon.Members) {
 	v := sh.view.Load()
 	if v == nil {
-		return nil
+		return m
 	}
+	m.Epoch = v.Epoch
 	for i := range v.Members {
 		if v.Members[i].HasRole(sh.info.role) {
-			nodes = append(nodes, v.Members[i].ID)
+			m.Nodes = append(m.Nodes, v.Members[i].ID)
 		}
 	}
-	return nodes
+	return m
 }
 
 // shellFor returns the shell that a message is for. A node must answer the census

@@ -1,6 +1,8 @@
 package sharding
 
 import (
+	"time"
+
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -24,6 +26,9 @@ type Singleton[Req, Resp any] struct {
 	RespCodec   Codec[Resp]
 	Control     func(Req) bool
 	Supervision Supervision
+	StopTimeout time.Duration
+	// State asks that its state survives a crash of its node.
+	State Replicated
 	// MinMembers is the number of hosting nodes to wait for before it first starts.
 	MinMembers int
 	Limits     Limits
@@ -43,7 +48,7 @@ func RegisterSingleton[Req, Resp any](r *Registry, t Singleton[Req, Resp]) (Ref[
 	typ := Type[Req, Resp]{
 		Name: t.Name, Role: t.Role, Shards: 1, Strategy: strategy.Senior{},
 		ReqCodec: t.ReqCodec, RespCodec: t.RespCodec, Control: t.Control,
-		Supervision: t.Supervision, MinMembers: t.MinMembers, Limits: t.Limits,
+		Supervision: t.Supervision, StopTimeout: t.StopTimeout, State: t.State, MinMembers: t.MinMembers, Limits: t.Limits,
 		residents: &residents{of: func(ShardID) []string { return []string{singletonID} }},
 	}
 	if t.New != nil {

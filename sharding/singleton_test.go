@@ -206,3 +206,36 @@ func TestSingletonWhenSeveralLeaveAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// What a type may have a singleton may: an end that is bounded, and a state that outlives
+// its node.
+func TestSingletonWithStateAndStopTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		var refs []Ref[int, heardCount]
+		for i := range 3 {
+			n := c.add("n" + string(rune('1'+i)))
+			ref, err := RegisterSingleton(n.reg, Singleton[int, heardCount]{
+				Name: "tally", StopTimeout: 2 * time.Second, State: Replicated{Replicas: 2},
+				New: func() Entity[int, heardCount] { return &tally{} },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			refs = append(refs, ref)
+			n.start()
+		}
+		c.install(c.nodes...)
+		if got, err := refs[2].Ask(within(t, 10*time.Second), 41, Retry()); err != nil || got.Node != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		c.kill(c.nodes[0])
+		c.install(c.nodes[1:]...)
+		if got, err := refs[2].Ask(within(t, 10*time.Second), 1, Retry()); err != nil || got.Node != 2 || got.Count != 42 {
+			t.Errorf("after its node died: %+v, %v, want node 2 and a count of 42", got, err)
+		}
+		if got := refs[2].p.stopTimeout; got != 2*time.Second {
+			t.Errorf("its stop may take %v", got)
+		}
+	})
+}

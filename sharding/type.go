@@ -142,13 +142,15 @@ type Type[Req, Resp any] struct {
 	// the pause that Supervision wants, and so is one whose New or OnStart failed. Starts are spread evenly over time
 	// (Config.RememberedPerSecond). The memory is written behind the entities' backs:
 	// one that began less than a moment before its home crashed may be forgotten, one
-	// that passivated may come back. It stands in the data of the type's role, under
-	// RememberedPrefix.
+	// that passivated then, or before a move, may come back. It stands in the data of the
+	// type's role, under RememberedPrefix. When ShardOf or Shards has changed, with all
+	// nodes down, entities start in the shards that they are of by then; those of shards
+	// that are no more, since there are fewer, wait for their first message.
 	Remember bool
 	// residents are kept alive; nil: nobody is.
 	residents *residents
-	// admit refuses the start of an entity; nil: nobody is refused.
-	admit func(id string) error
+	// make is New for a type that may refuse the start of an entity; nil: New is used.
+	make func(id string) (Entity[Req, Resp], error)
 }
 
 // Limits bounds what one type may hold on one node. Zero fields mean defaults.

@@ -20,7 +20,8 @@ import (
 //	   forgotten deletions, of keys and of entries, reads compare large values in parts; a
 //	   coordinator may turn a move to another home, a worker that is not to run has an
 //	   error of its own; nodes decline to coordinate a type, and who does not run it is
-//	   passed over when all do; a census tells where states were sent
+//	   passed over when all do; a census tells where states were sent; hosts of a daemon
+//	   tell by which view they are members
 const wireVersion = 2
 
 // magic are the first bytes that both sides of a connection send.

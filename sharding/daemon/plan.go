@@ -12,8 +12,9 @@
 // its workers, then acknowledges that plan, and runs nothing under an older one ever
 // after. A node that comes anew first says to a majority that it is there, then reads
 // the plan from a majority: so either the writer knows of it when it counts
-// acknowledgements, or it reads the stopping plan (the same argument as Dekker's).
-// Nodes that are not in the view run nothing: their lease is over (DESIGN 4.3).
+// acknowledgements, or it reads the stopping plan (the same argument as Dekker's). It
+// says by which view it is a member: a writer whose own view is older waits for it too.
+// Nodes that are not in the view any more run nothing: their lease is over (DESIGN 4.3).
 //
 // After Pekko's ShardedDaemonProcess with dynamic scaling, where a coordinator keeps
 // revision and size in distributed data; there the barrier is one of messages.
@@ -21,6 +22,7 @@ package daemon
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
 )
@@ -54,15 +56,34 @@ type State struct {
 	// Wish is the number of workers that the application asked for last, 0 if it never
 	// did.
 	Wish int
-	// Acked has the newest stopping plan that each node has ended its workers for. Nodes
-	// that host, and have acknowledged nothing yet, are in it with the zero Rev.
-	Acked map[view.NodeID]Rev
+	// Acked has the nodes that host.
+	Acked map[view.NodeID]Ack
+}
+
+// Ack is what a node that hosts says.
+type Ack struct {
+	// Rev is that of the newest stopping plan for which it has ended its workers, zero at
+	// the beginning.
+	Rev Rev
+	// Since is the epoch of a view in which it is a member.
+	Since view.Epoch
+}
+
+// Members are those of a view.
+type Members struct {
+	Epoch view.Epoch
+	Nodes []view.NodeID
+}
+
+// gone reports whether a node has left for good: the view is one that should have it.
+func (m *Members) gone(n view.NodeID, a Ack) bool {
+	return a.Since <= m.Epoch && !slices.Contains(m.Nodes, n)
 }
 
 // Next returns the plan to write, if it is time for one. The caller is in office in
 // the given term and read s from a majority, fenced; first is the number of workers
 // to begin with; members are those of its view.
-func Next(s *State, term view.Epoch, first int, members []view.NodeID) (Plan, bool) {
+func Next(s *State, term view.Epoch, first int, members Members) (Plan, bool) {
 	if s.Plan.Rev.Term > term {
 		return Plan{}, false
 	}
@@ -73,17 +94,17 @@ func Next(s *State, term view.Epoch, first int, members []view.NodeID) (Plan, bo
 	switch {
 	case next.Workers != s.Plan.Workers:
 		return next, true
-	case s.Plan.Running || !stopped(s, members):
+	case s.Plan.Running || !stopped(s, &members):
 		return Plan{}, false
 	}
 	next.Running = true
 	return next, true
 }
 
-// stopped reports whether all members that host have ended what ran.
-func stopped(s *State, members []view.NodeID) bool {
-	for _, m := range members {
-		if rev, hosts := s.Acked[m]; hosts && rev.Compare(s.Plan.Rev) < 0 {
+// stopped reports whether all that host have ended what ran.
+func stopped(s *State, members *Members) bool {
+	for n, a := range s.Acked { // order-free: all are asked for
+		if a.Rev.Compare(s.Plan.Rev) < 0 && !members.gone(n, a) {
 			return false
 		}
 	}
@@ -91,14 +112,10 @@ func stopped(s *State, members []view.NodeID) bool {
 }
 
 // Stale returns the nodes whose acknowledgements are of no more use.
-func Stale(s *State, members []view.NodeID) []view.NodeID {
-	in := map[view.NodeID]bool{}
-	for _, m := range members {
-		in[m] = true
-	}
+func Stale(s *State, members Members) []view.NodeID {
 	var gone []view.NodeID
-	for n := range s.Acked { // order-free: each is deleted by itself
-		if !in[n] {
+	for n, a := range s.Acked { // order-free: each is deleted by itself
+		if members.gone(n, a) {
 			gone = append(gone, n)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 func TestPlansFollowEachOther(t *testing.T) {
-	members := []view.NodeID{1, 2}
-	s := &State{Acked: map[view.NodeID]Rev{1: {}, 2: {}}}
+	members := Members{7, []view.NodeID{1, 2}}
+	s := &State{Acked: map[view.NodeID]Ack{1: {Since: 5}, 2: {Since: 5}}}
 	step := func(term view.Epoch, want Plan) {
 		t.Helper()
 		got, write := Next(s, term, 3, members)
@@ -23,9 +23,9 @@ func TestPlansFollowEachOther(t *testing.T) {
 	}
 	step(5, Plan{Rev{5, 1}, 3, false})
 	step(5, Plan{})
-	s.Acked[1] = Rev{5, 1}
+	s.Acked[1] = Ack{Rev{5, 1}, 5}
 	step(5, Plan{})
-	s.Acked[2] = Rev{5, 1}
+	s.Acked[2] = Ack{Rev{5, 1}, 5}
 	step(5, Plan{Rev{5, 2}, 3, true})
 	step(5, Plan{})
 	step(6, Plan{}) // a new term leaves what runs
@@ -34,11 +34,14 @@ func TestPlansFollowEachOther(t *testing.T) {
 	step(6, Plan{Rev{6, 1}, 5, false})
 	s.Wish = 2 // another wish meanwhile asks for another stop
 	step(6, Plan{Rev{6, 2}, 2, false})
-	s.Acked[1], s.Acked[3] = Rev{6, 2}, Rev{5, 1}
+	s.Acked[1], s.Acked[3] = Ack{Rev{6, 2}, 5}, Ack{Rev{5, 1}, 5}
 	step(6, Plan{})
-	members = []view.NodeID{1, 7} // 2 is out of the view, 7 does not host
+	members = Members{8, []view.NodeID{1, 7}} // 2 is out of the view, 7 does not host
+	s.Acked[4] = Ack{Since: 9}                // the writer's view is older than 4
+	step(6, Plan{})
+	s.Acked[4] = Ack{Rev{6, 2}, 9}
 	step(6, Plan{Rev{6, 3}, 2, true})
-	if gone := Stale(s, members); len(gone) != 2 || slices.Contains(gone, 1) {
+	if gone := Stale(s, members); len(gone) != 2 || slices.Contains(gone, 1) || slices.Contains(gone, 4) {
 		t.Errorf("stale are %v", gone)
 	}
 }
@@ -48,20 +51,35 @@ type world struct {
 	rand  *rand.Rand
 	state State
 	nodes map[view.NodeID]*worker
-	// members is the view; coordinators that were replaced go on with an older one.
+	// members are those of the newest view, whose number is epoch; known is the view that
+	// the coordinator in office holds, which may be older.
 	members []view.NodeID
+	epoch   view.Epoch
+	known   Members
 	term    view.Epoch
 	fence   view.Epoch
 	// pending are writes of coordinators that have not arrived.
 	pending []pending
 	next    view.NodeID
-	// skipAck is the mutant: a node acknowledges before it has ended its workers.
-	skipAck bool
+	mutant  mutant
 }
+
+// mutant is a bug that a test plants.
+type mutant int
+
+const (
+	sound mutant = iota
+	// skipAck: a node acknowledges before it has ended its workers.
+	skipAck
+	// noSince: a node does not say by which view it is a member, so that a coordinator
+	// with an older one takes it for one that has left.
+	noSince
+)
 
 type pending struct {
 	term view.Epoch
 	plan Plan
+	gone []view.NodeID
 }
 
 // worker is a node: what it has seen, and under which number of workers its
@@ -70,33 +88,44 @@ type worker struct {
 	plan    Plan
 	ready   bool
 	present bool
+	since   view.Epoch
 	runs    map[int]int
 }
 
 func newWorld(seed uint64) *world {
 	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), nodes: map[view.NodeID]*worker{}, term: 1}
-	w.state.Acked = map[view.NodeID]Rev{}
+	w.state.Acked = map[view.NodeID]Ack{}
 	for range 3 {
 		w.join()
 	}
+	w.catchUp()
 	return w
 }
 
 func (w *world) join() {
 	w.next++
-	w.nodes[w.next] = &worker{runs: map[int]int{}}
+	w.epoch++
+	w.nodes[w.next] = &worker{runs: map[int]int{}, since: w.epoch}
+	if w.mutant == noSince {
+		w.nodes[w.next].since = 0
+	}
 	w.members = append(w.members, w.next)
 }
+
+// catchUp gives the coordinator in office the newest view.
+func (w *world) catchUp() { w.known = Members{w.epoch, slices.Clone(w.members)} }
 
 // leave takes a node out of the view: its lease ended before, so it runs nothing.
 func (w *world) leave(i int) {
 	delete(w.nodes, w.members[i])
-	w.members = slices.Delete(slices.Clone(w.members), i, i+1)
-	w.term++
+	w.members = slices.Delete(w.members, i, i+1)
+	w.epoch++
+	w.term = w.epoch // somebody takes office in this view
+	w.catchUp()
 }
 
 func (w *world) step() {
-	switch w.rand.IntN(12) {
+	switch w.rand.IntN(13) {
 	case 0:
 		if w.rand.IntN(6) == 0 {
 			w.state.Wish = 1 + w.rand.IntN(4)
@@ -113,6 +142,8 @@ func (w *world) step() {
 		w.office(w.term)
 	case 5:
 		w.deliver()
+	case 6:
+		w.catchUp()
 	default:
 		w.node(w.members[w.rand.IntN(len(w.members))])
 	}
@@ -121,8 +152,8 @@ func (w *world) step() {
 // office reads, fenced, and sends the next plan on its way.
 func (w *world) office(term view.Epoch) {
 	w.fence = max(w.fence, term)
-	if p, write := Next(&w.state, term, 2, w.members); write {
-		w.pending = append(w.pending, pending{term, p})
+	if p, write := Next(&w.state, term, 2, w.known); write {
+		w.pending = append(w.pending, pending{term, p, Stale(&w.state, w.known)})
 	}
 }
 
@@ -136,6 +167,9 @@ func (w *world) deliver() {
 	if p := w.pending[i].plan; p.Rev.Compare(w.state.Plan.Rev) > 0 {
 		w.state.Plan = p
 	}
+	for _, n := range w.pending[i].gone {
+		delete(w.state.Acked, n)
+	}
 	w.pending = slices.Delete(w.pending, i, i+1)
 }
 
@@ -144,7 +178,7 @@ func (w *world) node(id view.NodeID) {
 	switch {
 	case !n.present:
 		n.present = true
-		w.state.Acked[id] = Rev{}
+		w.state.Acked[id] = Ack{Since: n.since}
 		return
 	case !n.ready || w.rand.IntN(2) == 0:
 		n.ready = true
@@ -155,13 +189,13 @@ func (w *world) node(id view.NodeID) {
 	}
 	if n.plan.Running {
 		i := w.rand.IntN(4)
-		if _, on := n.runs[i]; !on && n.plan.Runs(i) && !w.elsewhere(id, i) {
-			n.runs[i] = n.plan.Workers
+		if _, on := n.runs[i]; !on && n.plan.Runs(i) && !w.elsewhere(id, i) && slices.Contains(w.known.Nodes, id) {
+			n.runs[i] = n.plan.Workers // the coordinator gives shards to the members it knows
 		}
 		return
 	}
-	if w.skipAck || len(n.runs) == 0 {
-		w.state.Acked[id] = n.plan.Rev
+	if w.mutant == skipAck || len(n.runs) == 0 {
+		w.state.Acked[id] = Ack{n.plan.Rev, n.since}
 	}
 	for i := range n.runs { // order-free: one of them ends
 		delete(n.runs, i)
@@ -193,9 +227,9 @@ func (w *world) check() bool {
 	return true
 }
 
-func play(seed uint64, mutant bool) (sound bool, changes int) {
+func play(seed uint64, m mutant) (sound bool, changes int) {
 	w := newWorld(seed)
-	w.skipAck = mutant
+	w.mutant = m
 	for range 400 {
 		before := w.state.Plan
 		w.step()
@@ -212,8 +246,8 @@ func play(seed uint64, mutant bool) (sound bool, changes int) {
 func TestNoTwoNumbersOfWorkersRunAtOnce(t *testing.T) {
 	changes := 0
 	for seed := range uint64(2000) {
-		sound, n := play(seed, false)
-		if !sound {
+		ok, n := play(seed, sound)
+		if !ok {
 			t.Fatalf("seed %d: workers of two numbers run at once", seed)
 		}
 		changes += n
@@ -223,11 +257,24 @@ func TestNoTwoNumbersOfWorkersRunAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheCheckCatchesAnEarlyAck(t *testing.T) {
+func caught(m mutant) bool {
 	for seed := range uint64(2000) {
-		if sound, _ := play(seed, true); !sound {
-			return
+		if ok, _ := play(seed, m); !ok {
+			return true
 		}
 	}
-	t.Error("a node that acknowledges too early was not caught")
+	return false
+}
+
+func TestTheCheckCatchesAnEarlyAck(t *testing.T) {
+	if !caught(skipAck) {
+		t.Error("a node that acknowledges too early was not caught")
+	}
+}
+
+// The coordinator's view may be older than that of a node which is there already.
+func TestTheCheckCatchesACoordinatorWithALateView(t *testing.T) {
+	if !caught(noSince) {
+		t.Error("a node that the coordinator's view does not have yet was not missed")
+	}
 }

@@ -61,7 +61,9 @@ func (c *Context) Shard() ShardID { return c.shard.number }
 // handler that was frozen in the middle cannot do harm when it thaws (G2).
 func (c *Context) Token() Token { return c.shard.token }
 
-// Sender returns who sent the message; Node is zero in OnStop.
+// Sender returns who sent the message; in OnStart that is the one which woke the
+// entity. Where there is none, in OnTimer and OnStop, it is this node, outside an
+// entity.
 func (c *Context) Sender() Sender {
 	if c.from == nil {
 		return Sender{Node: c.shard.node}

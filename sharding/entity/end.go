@@ -79,6 +79,7 @@ func (r *runner[Req, Resp]) endBy() time.Time {
 func (r *runner[Req, Resp]) unload() {
 	r.shard.mu.Lock()
 	defer r.shard.mu.Unlock()
+	r.in.flags.And(^flagBegun)
 	r.bound()
 	if !r.shard.gone.Load() && r.in.state != loose {
 		r.shard.unload(r.in)

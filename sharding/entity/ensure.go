@@ -14,12 +14,14 @@ func (s *Shard[Req, Resp]) Ensure(id string) (starts bool) {
 }
 
 // Dismiss ends the instance of id in an orderly way, when the messages in its hands
-// are done, and reports whether there is one still. It does not wait: ask again.
+// are done, and reports whether there is one still. It does not wait: ask again. Mail
+// that waits for an instance which Config.Make refuses is none. Whoever has made Make
+// refuse before it calls Dismiss knows from false that none will begin.
 func (s *Shard[Req, Resp]) Dismiss(id string) (there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.entities[id]
-	if in == nil {
+	if in == nil || !in.has(flagBegun) {
 		return false
 	}
 	switch {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
 // Config is what a Host needs. Fields without a named default must be set.
@@ -20,8 +21,8 @@ type Config[Req, Resp any] struct {
 	// Shards is the number of shards of the type.
 	Shards uint32
 	New    func(id string) Entity[Req, Resp]
-	// Admit refuses the start of an instance by its error; nil: all may start.
-	Admit func(id string) error
+	// Make is New for a type that may refuse the start of an instance; nil: New is used.
+	Make func(id string) (Entity[Req, Resp], error)
 	// Alive reports whether the node may run entities now: asked before every
 	// dispatch.
 	Alive   func() bool
@@ -83,6 +84,8 @@ type Host[Req, Resp any] struct {
 	stop   chan struct{}
 	// hosted counts shards.
 	hosted atomic.Int32
+	// failedStarts bounds what is logged of starts that nobody asked for.
+	failedStarts loglimit.Budget
 	// keeps is set once an instance was a Snapshotter.
 	keeps atomic.Bool
 }

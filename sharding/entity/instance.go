@@ -49,6 +49,8 @@ const (
 	flagControl
 	// flagListens: a receive time-out is set.
 	flagListens
+	// flagBegun: it lives, or is being asked to, or runs its OnStop.
+	flagBegun
 )
 
 func (in *instance[Req, Resp]) has(flag uint32) bool { return in.flags.Load()&flag != 0 }

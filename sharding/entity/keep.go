@@ -113,6 +113,7 @@ func (r *runner[Req, Resp]) undo(why error) {
 	r.ctx.Logger().Error("sharding: state cannot be replicated, the change is undone", "error", why)
 	s := r.shard
 	r.in.ent, r.broken = nil, true
+	r.in.flags.And(^flagBegun)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone.Load() {

@@ -243,7 +243,6 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 		expires = h.cfg.Epoch.Add(m.Expires)
 	}
 	r.about(m.From, expires)
-	r.ctx.message = m.timer == nil
 	resp, err := r.call(m)
 	if m.Expires != 0 && late(err) && time.Since(h.cfg.Epoch) >= m.Expires {
 		// The handler hands on that its Context has ended: that is no answer of its own.
@@ -290,8 +289,19 @@ func (r *runner[Req, Resp]) answer(m *Message[Req], resp Resp, err error) {
 		r.shard.reply(m.Reply, resp, err)
 		return
 	}
-	if err != nil && !panicked(err) {
+	if err != nil && err != ErrStarted && !panicked(err) {
 		h.cfg.Counters.HandlerErrors.Add(1)
+		if m.timer != nil && m.timer.begins {
+			r.notStarted(err)
+		}
+	}
+}
+
+// notStarted says why an instance does not live that nobody asked for: there is no
+// asker to tell.
+func (r *runner[Req, Resp]) notStarted(err error) {
+	if unsaid, ok := r.shard.host.failedStarts.Take(time.Now()); ok {
+		r.ctx.Logger().Error("sharding: entity did not start", "error", err, "unsaid", unsaid)
 	}
 }
 
@@ -324,6 +334,7 @@ func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 	}()
 	r.began = false
 	if r.in.ent == nil {
+		r.in.flags.Or(flagBegun)
 		if err := r.create(); err != nil {
 			r.shed()
 			done = true
@@ -332,7 +343,7 @@ func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 	}
 	switch {
 	case m.timer == nil:
-		r.began = true
+		r.began, r.ctx.message = true, true
 		resp, err = r.in.ent.Handle(r.ctx, m.Req)
 		err = said(err)
 	case m.timer.begins:
@@ -347,12 +358,10 @@ func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 // create makes the instance, gives it the state that came with a move, and lets it
 // begin.
 func (r *runner[Req, Resp]) create() error {
-	if admit := r.shard.host.cfg.Admit; admit != nil {
-		if err := admit(r.in.id); err != nil {
-			return err
-		}
+	ent, err := r.make()
+	if err != nil {
+		return err
 	}
-	ent := r.shard.host.cfg.New(r.in.id)
 	if ent == nil {
 		panic("New returned nil")
 	}
@@ -383,8 +392,16 @@ func (r *runner[Req, Resp]) create() error {
 	return nil
 }
 
+func (r *runner[Req, Resp]) make() (Entity[Req, Resp], error) {
+	if make := r.shard.host.cfg.Make; make != nil {
+		return make(r.in.id)
+	}
+	return r.shard.host.cfg.New(r.in.id), nil
+}
+
 // shed ends the timers that an OnStart set before it failed.
 func (r *runner[Req, Resp]) shed() {
+	r.in.flags.And(^flagBegun)
 	r.shard.mu.Lock()
 	defer r.shard.mu.Unlock()
 	r.in.stopTimers()

@@ -60,6 +60,7 @@ func (r *runner[Req, Resp]) panicked(v any) error {
 		return err
 	}
 	r.in.ent, r.broken = nil, true
+	r.in.flags.And(^flagBegun)
 	s.mu.Lock()
 	if s.gone.Load() {
 		s.mu.Unlock()

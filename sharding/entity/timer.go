@@ -32,6 +32,8 @@ var ErrTimer = errors.New("sharding: timer was not set")
 // that moves, and the next instance sets its own. They are not messages: they do
 // not keep an instance from being idle. One that runs out while the node has no
 // lease is handled when the lease is back.
+//
+// In OnStop it does nothing. It fails with ErrTimer. The entity must be a TimerHandler.
 func (c *Context) After(name string, d time.Duration) error {
 	return c.setTimer(name, d, 0)
 }
