@@ -124,12 +124,6 @@ func (m *Membership) Valid(at time.Duration, id view.NodeID) bool {
 	return n != nil && n.valid(at)
 }
 
-// LeaseEnd returns when the newest lease of a node ends.
-func (m *Membership) LeaseEnd(id view.NodeID) time.Duration { return m.node(id).until }
-
-// Newest returns the newest committed view that any node of the cluster held.
-func (m *Membership) Newest(cluster uint64) *view.View { return m.newest[cluster] }
-
 // Member reports whether a node that has not gone stands in the newest view of
 // the cluster it holds a view of.
 func (m *Membership) Member(id view.NodeID) bool {
