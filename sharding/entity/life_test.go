@@ -403,6 +403,22 @@ func TestAStopBeginsOnce(t *testing.T) {
 	})
 }
 
+// What was put aside is nobody's when its shard is abandoned: the asker is told, and a
+// tell is counted.
+func TestWhatWasAsideIsAbandonedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := scripted(t, func(_ *script, ctx *Context, _ int) (int, error) { return 0, ctx.Stash() }, nil, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1), Message[int]{Req: 2})
+		synctest.Wait()
+		r.Abandon()
+		r.expectReply(t, 1, ErrAbandoned)
+		if n := r.counters.AbandonedTells.Load(); n != 1 || r.counters.Abandoned.Load() != 1 {
+			t.Errorf("%d tells, %d instances counted", n, r.counters.Abandoned.Load())
+		}
+	})
+}
+
 // Who has ended has no place in the order.
 func TestTheEndedHaveNoPartInTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
