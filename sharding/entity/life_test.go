@@ -88,6 +88,46 @@ func TestIdleInstancesEndInTime(t *testing.T) {
 	})
 }
 
+// A pause keeps the room of the mailbox, and may come again and again; nobody need call
+// Resume, and who calls it twice starts nothing twice.
+func TestPausesOfTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-2, 1))
+		synctest.Wait()
+		deliver(t, s, "a", ask(-2, 2), ask(5, 3), ask(6, 4))
+		r.gate <- struct{}{} // the second begins, with two behind it
+		synctest.Wait()
+		r.alive.Store(false)
+		r.gate <- struct{}{}
+		synctest.Wait()
+		n := 0
+		for ; offer(s, "a", ask(-2, uint64(10+n))) == nil; n++ {
+		}
+		if n != 8 {
+			t.Errorf("%d fit beside two, want 8", n)
+		}
+		r.alive.Store(true)
+		r.Resume()
+		synctest.Wait() // the first of eight is in hand
+		r.Resume()
+		r.expectLog(t, "a:-2", "a:-2", "a:5", "a:6", "a:-2")
+		for range 2 {
+			r.alive.Store(false)
+			r.gate <- struct{}{}
+			synctest.Wait()
+			before := len(r.log)
+			r.alive.Store(true)
+			pass(2 * parkedLook)
+			if synctest.Wait(); len(r.log) != before+1 {
+				t.Errorf("%d handlers began behind a pause", len(r.log)-before)
+			}
+		}
+		close(r.gate)
+	})
+}
+
 // Timers are no messages: they keep nobody from being idle, and are not counted.
 func TestTimersKeepNobodyFromBeingIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -407,15 +447,38 @@ func TestAStopBeginsOnce(t *testing.T) {
 // tell is counted.
 func TestWhatWasAsideIsAbandonedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := scripted(t, func(_ *script, ctx *Context, _ int) (int, error) { return 0, ctx.Stash() }, nil, nil)
+		r := scripted(t, func(_ *script, ctx *Context, _ int) (int, error) {
+			return 0, errors.Join(ctx.Stash(), ctx.After("soon", time.Second))
+		}, nil, nil)
 		s := r.start(t, 0)
 		deliver(t, s, "a", ask(1, 1), Message[int]{Req: 2})
 		synctest.Wait()
+		r.alive.Store(false)
+		pass(2 * time.Second) // the timer waits in the mailbox: it is no tell
 		r.Abandon()
 		r.expectReply(t, 1, ErrAbandoned)
 		if n := r.counters.AbandonedTells.Load(); n != 1 || r.counters.Abandoned.Load() != 1 {
 			t.Errorf("%d tells, %d instances counted", n, r.counters.Abandoned.Load())
 		}
+	})
+}
+
+// Who waits for room in a shard that is abandoned waits no longer.
+func TestNobodyWaitsForRoomInAnAbandonedShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config[int, int]) { c.Mailbox = 1 })
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-2, 1))
+		synctest.Wait()
+		deliver(t, s, "a", ask(1, 2))
+		waited := make(chan error, 1)
+		go func() { waited <- s.WaitRoom(context.Background(), "a") }()
+		synctest.Wait()
+		r.Abandon()
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+		close(r.gate)
 	})
 }
 

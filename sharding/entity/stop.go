@@ -150,8 +150,8 @@ func (s *Shard[Req, Resp]) unsaved(st *stopping[Req, Resp]) (n int) {
 	if !s.host.keeps.Load() {
 		return 0
 	}
-	for id, in := range s.entities { // order-free: a count
-		if _, travels := st.states[id]; !travels && in.state != holding {
+	for id := range s.entities { // order-free: a count
+		if _, travels := st.states[id]; !travels {
 			n++
 		}
 	}

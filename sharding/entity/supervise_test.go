@@ -1,18 +1,11 @@
 package entity
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/reliable"
 )
 
 // nilErr is the error of those who return a nil pointer for one: it panics when asked.
@@ -218,51 +211,6 @@ func TestAFailedOnStartLeavesNoTimers(t *testing.T) {
 	})
 }
 
-// What the entity does at its end is contained as its handler is: the rest of the end
-// takes place, the shard goes on, and of a state it is known whether it travels.
-func TestTheEndIsContained(t *testing.T) {
-	use := func(ctx *Context) { _, cancel := context.WithTimeout(ctx, time.Second); cancel() }
-	for name, c := range map[string]struct {
-		prepare func(*frail)
-		log     []string
-		states  int
-		lost    uint64
-		panics  uint64
-	}{
-		"Snapshot fails": {func(f *frail) {
-			f.snap = func(*Context) ([]byte, error) { return nil, errors.New("no") }
-		}, []string{"a:1", "a:stop"}, 0, 1, 0},
-		"Snapshot panics": {func(f *frail) {
-			f.snap = func(ctx *Context) ([]byte, error) { use(ctx); panic("no") }
-		}, []string{"a:1", "a:stop"}, 0, 1, 1},
-		"Snapshot ends its goroutine": {func(f *frail) {
-			f.snap = func(ctx *Context) ([]byte, error) { use(ctx); runtime.Goexit(); return nil, nil }
-		}, []string{"a:1"}, 0, 1, 1},
-		"Snapshot's error panics": {func(f *frail) {
-			f.snap = func(*Context) ([]byte, error) { var bad *nilErr; return nil, bad }
-		}, []string{"a:1", "a:stop"}, 0, 1, 1},
-		"OnStop panics": {func(f *frail) {
-			f.stop = func(ctx *Context) { use(ctx); panic("no") }
-		}, []string{"a:1", "a:stop"}, 1, 0, 1},
-		"OnStop ends its goroutine": {func(f *frail) {
-			f.stop = func(ctx *Context) { use(ctx); runtime.Goexit() }
-		}, []string{"a:1", "a:stop"}, 1, 0, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := frails(t, c.prepare, nil)
-				deliver(t, r.start(t, 0), "a", ask(1, 1))
-				synctest.Wait()
-				st := r.stopShard(t, true)
-				if st.Forced || len(st.States) != c.states || r.counters.StatesLost.Load() != c.lost || r.counters.Panicked.Load() != c.panics {
-					t.Errorf("%+v; %d lost, %d panics", st, r.counters.StatesLost.Load(), r.counters.Panicked.Load())
-				}
-				r.expectLog(t, c.log...)
-			})
-		})
-	}
-}
-
 // Passivation is contained too, and the next message finds an instance.
 func TestAPanicAtPassivationEndsNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -280,109 +228,151 @@ func TestAPanicAtPassivationEndsNothingElse(t *testing.T) {
 	})
 }
 
-// A stop that is forced moves the shard without the states of those that did not end,
-// which is counted; the others' travel.
-func TestStatesThatAForcedStopLeavesBehindAreCounted(t *testing.T) {
+// paused is a rig whose handlers panic at negative requests, when the gate lets them, and
+// then pause.
+func paused(t *testing.T, sup Supervision) *rig {
+	return scripted(t, func(p *script, ctx *Context, req int) (int, error) {
+		switch req {
+		case -2:
+			<-p.r.gate
+			panic("minus two")
+		case -1:
+			panic("minus one")
+		case 9:
+			return 0, ctx.Stash()
+		}
+		return p.calls, nil
+	}, nil, func(c *Config[int, int]) { c.Supervision = sup })
+}
+
+// The pauses grow as long as the entity panics again within BackoffMax of the last one,
+// and begin anew behind a longer time without a panic.
+func TestPausesAreForgottenInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := frails(t, func(f *frail) {
-			f.handle = func(_ *Context, req int) (int, error) {
-				if req == -2 {
-					<-f.r.gate
-				}
-				return req, nil
+		r := paused(t, Supervision{BackoffMin: time.Second, BackoffMax: 8 * time.Second})
+		s, call := r.start(t, 0), uint64(0)
+		for _, c := range []struct{ at, pause int }{{0, 1}, {5, 2}, {15, 4}, {40, 1}} {
+			pass(time.Duration(c.at)*time.Second - time.Since(r.cfg.Epoch))
+			call += 2
+			deliver(t, s, "a", ask(-1, call), ask(1, call+1))
+			pass(time.Duration(c.pause)*time.Second - time.Millisecond)
+			if n := r.answers(); n != int(call)-1 {
+				t.Errorf("the pause at %d s is shorter than %d s", c.at, c.pause)
 			}
-		}, nil)
+			pass(2 * time.Millisecond)
+			if n := r.answers(); n != int(call) {
+				t.Fatalf("the pause at %d s is longer than %d s", c.at, c.pause)
+			}
+		}
+	})
+}
+
+// A shard that stops does not pause: what waits is handled, by another instance.
+func TestAStopDoesNotPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := paused(t, Supervision{BackoffMin: time.Hour, BackoffMax: time.Hour})
 		s := r.start(t, 0)
-		deliver(t, s, "stuck", ask(-2, 1))
-		deliver(t, s, "idle", ask(1, 2))
+		deliver(t, s, "a", ask(-2, 1), ask(1, 2))
 		synctest.Wait()
-		st := r.stopShard(t, true)
-		if n := r.counters.StatesLost.Load(); !st.Forced || len(st.States) != 1 || n != 1 {
-			t.Errorf("%+v; %d lost, want that of stuck", st, n)
-		}
+		began, done := time.Now(), make(chan Stopped, 1)
+		r.StopShard(0, s.Token(), time.Minute, false, func(st Stopped) { done <- st })
 		close(r.gate)
+		if st := <-done; st.Forced || time.Since(began) > 0 {
+			t.Errorf("%+v after %v", st, time.Since(began))
+		}
+		r.expectReply(t, 2, nil)
 	})
 }
 
-// A state that came with the shard is for the first instance that takes it, and for no
-// later one; until one has, it stays, and goes on with the shard.
-func TestAStateIsTakenOnce(t *testing.T) {
+// Under Resume the instance goes on, and nothing pauses; but where there is none, since
+// New panicked, there is nothing to resume.
+func TestResumePausesOnlyWithoutAnInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var back []string
-		refuse := true
-		r := frails(t, func(f *frail) {
-			f.handle = func(ctx *Context, req int) (int, error) {
-				if req == -3 {
-					ctx.Passivate()
+		made := 0
+		r := newRig(t, func(c *Config[int, int]) {
+			c.Supervision = Supervision{OnPanic: Resume, BackoffMin: time.Second, BackoffMax: time.Second}
+			old := c.New
+			c.New = func(id string) Entity[int, int] {
+				if made++; made == 1 {
+					panic("not yet")
 				}
-				return req, nil
+				return old(id)
 			}
-			f.back = func(_ *Context, state []byte) error {
-				if back = append(back, f.id+string(state)); refuse {
-					return errors.New("not yet")
-				}
-				return nil
-			}
-			f.snap = func(*Context) ([]byte, error) { return nil, nil }
-		}, nil)
-		s, err := r.StartShard(0, Token{Term: 1}, map[string][]byte{"a": []byte("1"), "b": []byte("2"), "c": []byte("3")})
-		if err != nil {
-			t.Fatal(err)
+		})
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1), ask(2, 2), ask(-1, 3), ask(3, 4))
+		pass(999 * time.Millisecond)
+		if n := r.answers(); n != 1 {
+			t.Errorf("%d answers before the pause is over", n)
 		}
-		deliver(t, s, "a", ask(1, 1))
-		deliver(t, s, "b", ask(1, 2))
-		r.expectReply(t, 1, ErrRestore)
-		refuse = false
-		deliver(t, s, "a", ask(-3, 3), ask(1, 4))
-		r.expectReply(t, 4, nil)
-		if !slices.Equal(back, []string{"a1", "b2", "a1"}) {
-			t.Errorf("taken back: %q", back)
-		}
-		if st := r.stopShard(t, true); len(st.States) != 2 || string(st.States["b"]) != "2" || string(st.States["c"]) != "3" {
-			t.Errorf("%v go on, want those of b and c", st.States)
+		pass(2 * time.Millisecond)
+		r.expectReply(t, 3, ErrPanicked)
+		if n := r.answers(); n != 4 || r.values[4] != 5 {
+			t.Errorf("%d answers, sum %d", n, r.values[4])
 		}
 	})
 }
 
-// What waits in mailboxes when a shard stops is handled, with the states that came with
-// the shard, whether it moves or ends; what was taken does not go on as it came.
-func TestMailOfAStopMeetsItsState(t *testing.T) {
-	for keep, lost := range map[bool]uint64{true: 0, false: 3} {
-		t.Run(fmt.Sprintf("keep=%v", keep), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := frails(t, func(f *frail) {
-					f.back = func(_ *Context, state []byte) error { f.r.note(f.id + ":back " + string(state)); return nil }
-					f.snap = func(*Context) ([]byte, error) {
-						if f.id == "b" {
-							return nil, nil
-						}
-						return []byte("new"), nil
-					}
-				}, nil)
-				s, err := r.StartShard(0, Token{Term: 1}, map[string][]byte{"a": []byte("1"), "b": []byte("2"), "c": []byte("3")})
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.alive.Store(false)
-				deliver(t, s, "a", ask(1, 1))
-				synctest.Wait()
-				deliver(t, s, "b", ask(1, 2))
-				synctest.Wait()
-				done := make(chan Stopped, 1)
-				r.StopShard(0, s.Token(), time.Minute, keep, func(st Stopped) { done <- st })
-				r.alive.Store(true)
-				st := <-done
-				slices.Sort(r.log)
-				r.expectLog(t, "a:1", "a:back 1", "a:stop", "b:1", "b:back 2", "b:stop")
-				if keep && (len(st.States) != 2 || string(st.States["a"]) != "new" || string(st.States["c"]) != "3") {
-					t.Errorf("%q go on, want those of a, anew, and c", st.States)
-				}
-				if n := r.counters.StatesLost.Load(); n != lost {
-					t.Errorf("%d lost, want %d", n, lost)
-				}
-			})
-		})
-	}
+// Under Stop all fails that came before the panic, also while the handler ran.
+func TestStopOnPanicFailsWhatCameMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := paused(t, Supervision{OnPanic: Stop})
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(9, 1), ask(-2, 2))
+		synctest.Wait()
+		deliver(t, s, "a", ask(1, 3), ask(2, 4))
+		synctest.Wait()
+		close(r.gate)
+		for call := range uint64(4) {
+			r.expectReply(t, call+1, ErrPanicked)
+		}
+		deliver(t, s, "a", ask(1, 5))
+		r.expectReply(t, 5, nil)
+		if r.values[5] != 1 {
+			t.Errorf("call %d of the instance, want the first of another", r.values[5])
+		}
+	})
+	// Of one that was abandoned meanwhile nobody knows.
+	synctest.Test(t, func(t *testing.T) {
+		r := paused(t, Supervision{OnPanic: Stop})
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(9, 1), ask(9, 2), ask(-2, 3), ask(1, 4))
+		synctest.Wait()
+		r.Abandon()
+		close(r.gate)
+		for call := range uint64(4) {
+			r.expectReply(t, call+1, ErrAbandoned)
+		}
+	})
+}
+
+// What was put aside comes before what waits, when another instance takes over; in a
+// shard that stops nobody does.
+func TestWhatWasAsideComesFirstAfterAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := paused(t, Supervision{})
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(9, 1))
+		synctest.Wait()
+		deliver(t, s, "a", ask(-2, 2), ask(1, 3))
+		synctest.Wait()
+		deliver(t, s, "a", ask(2, 4))
+		close(r.gate)
+		r.expectLog(t, "a:9", "a:-2", "a:9", "a:1", "a:2")
+		r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) {})
+		r.expectReply(t, 1, ErrNotHosted)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := paused(t, Supervision{})
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(9, 1), ask(-2, 2), ask(1, 3))
+		synctest.Wait()
+		r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) {})
+		close(r.gate)
+		r.expectReply(t, 3, nil)
+		r.expectReply(t, 1, ErrNotHosted)
+		r.expectLog(t, "a:9", "a:-2", "a:1")
+	})
 }
 
 // A type whose New makes nothing tells so, of messages and of starts.
@@ -400,33 +390,6 @@ func TestNewThatMakesNothing(t *testing.T) {
 	})
 }
 
-// Whoever asked to be passivated is, also if its shard begins to stop meanwhile: its
-// state does not travel.
-func TestThePassivatedTakeNoStateAlong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := frails(t, func(f *frail) {
-			f.handle = func(ctx *Context, req int) (int, error) {
-				if req == -3 {
-					<-f.r.gate
-					ctx.Passivate()
-				}
-				return req, nil
-			}
-		}, nil)
-		s := r.start(t, 0)
-		deliver(t, s, "a", ask(-3, 1))
-		deliver(t, s, "b", ask(1, 2))
-		synctest.Wait()
-		done := make(chan Stopped, 1)
-		r.StopShard(0, s.Token(), time.Minute, true, func(st Stopped) { done <- st })
-		synctest.Wait()
-		close(r.gate)
-		if st := <-done; len(st.States) != 1 || st.States["b"] == nil || r.counters.StatesLost.Load() != 0 {
-			t.Errorf("%+v, %d lost", st, r.counters.StatesLost.Load())
-		}
-	})
-}
-
 // Every message that reached its handler is counted once, whatever the handler did.
 func TestHandledCountsThoseWhoseHandlerDidNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -439,123 +402,5 @@ func TestHandledCountsThoseWhoseHandlerDidNotReturn(t *testing.T) {
 		if n := r.counters.Handled.Load(); n != 6 {
 			t.Errorf("%d handled, want 6", n)
 		}
-	})
-}
-
-// A reliable message is over when its handler ran. One that met no instance, since none
-// could be made, is to come again: if New or OnStart panicked as much as if it failed.
-func TestAReliableMessageWithoutAnInstanceIsRefused(t *testing.T) {
-	for name, c := range map[string]struct {
-		start func(*Context) error
-		want  []Outcome
-	}{
-		"panic":           {func(*Context) error { panic("no") }, []Outcome{SureRefused, SureHandled}},
-		"error":           {func(*Context) error { return errors.New("no") }, []Outcome{SureRefused, SureHandled}},
-		"another's":       {func(*Context) error { return &PanicError{Value: "there"} }, []Outcome{SureRefused, SureHandled}},
-		"handler's panic": {nil, []Outcome{SureHandled, SureRepeated}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var got []Outcome
-				first := true
-				r := frails(t, func(f *frail) {
-					if first {
-						f.start = c.start
-						f.handle = func(*Context, int) (int, error) { panic("no") }
-					}
-					first = false
-				}, func(cfg *Config[int, int]) {
-					cfg.Confirm = func(_ view.NodeID, _ ShardID, _ *Sure, o Outcome, _ bool, _ error) { got = append(got, o) }
-				})
-				s := r.start(t, 0)
-				for range 2 {
-					deliver(t, s, "a", Message[int]{Req: 1, Reply: ReplyTo{Node: 7, Sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
-					synctest.Wait()
-				}
-				if !slices.Equal(got, c.want) {
-					t.Errorf("outcomes %v, want %v", got, c.want)
-				}
-			})
-		})
-	}
-}
-
-// That one before it ran says nothing of a message which finds no instance.
-func TestEachReliableMessageIsJudgedByItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got []Outcome
-		made := 0
-		r := frails(t, func(f *frail) {
-			if made++; made == 2 {
-				f.start = func(*Context) error { return errors.New("no") }
-			}
-			f.handle = func(ctx *Context, req int) (int, error) {
-				<-f.r.gate
-				ctx.Passivate()
-				return req, nil
-			}
-		}, func(cfg *Config[int, int]) {
-			cfg.Confirm = func(_ view.NodeID, _ ShardID, _ *Sure, o Outcome, _ bool, _ error) { got = append(got, o) }
-		})
-		s := r.start(t, 0)
-		deliver(t, s, "a", ask(1, 1))
-		synctest.Wait()
-		deliver(t, s, "a", Message[int]{Req: 2, Reply: ReplyTo{Node: 7, Sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
-		close(r.gate)
-		synctest.Wait()
-		if !slices.Equal(got, []Outcome{SureRefused}) {
-			t.Errorf("outcomes %v", got)
-		}
-	})
-}
-
-// Whoever remembers entities is told of those that a panic has ended, or that could not
-// begin, when nothing more waits for them; not of those that end otherwise.
-func TestFallenEntitiesAreReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var fell []string
-		var fails atomic.Bool
-		var r *rig
-		r = frails(t, func(f *frail) {
-			if fails.Load() {
-				f.start = func(*Context) error { return errors.New("no") }
-			}
-			f.handle = func(ctx *Context, req int) (int, error) {
-				if req == -1 {
-					panic("minus one")
-				}
-				return req, nil
-			}
-		}, func(c *Config[int, int]) {
-			c.Fell = func(_ ShardID, id string) {
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				fell = append(fell, id)
-			}
-			c.Supervision = Supervision{BackoffMin: time.Second, BackoffMax: time.Second}
-		})
-		expect := func(want ...string) {
-			t.Helper()
-			synctest.Wait()
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if !slices.Equal(fell, want) {
-				t.Errorf("%q fell, want %q", fell, want)
-			}
-		}
-		s := r.start(t, 0)
-		deliver(t, s, "a", ask(-1, 1), ask(1, 2))
-		deliver(t, s, "b", ask(-1, 3))
-		pass(500 * time.Millisecond)
-		expect() // they pause
-		pass(time.Second)
-		expect("b") // a has another instance
-		fails.Store(true)
-		if !s.Ensure("c") || s.Ensure("a") {
-			t.Error("Ensure starts who lives, or does not start who does not")
-		}
-		expect("b", "c")
-		r.stopShard(t, false)
-		expect("b", "c")
 	})
 }
