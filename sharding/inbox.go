@@ -54,13 +54,34 @@ func (b *inbox) append(ev any) bool {
 	return true
 }
 
-// joined adds needs for homes to those right before them: at a cold start every shard
-// has one, and one question is cheaper than a thousand.
+// joined adds what is said of shards to the same said right before: at a cold start
+// every shard wants a home, and a node that drains closes, stops and starts hundreds. One
+// message about all of them is cheaper than a message, and a pass over all shards at
+// the coordinator, for each.
 func (b *inbox) joined(ev any) bool {
-	need, ok := ev.(region.NeedHome)
-	if last := len(b.events) - 1; ok && last >= 0 {
-		if before, ok := b.events[last].(region.NeedHome); ok {
-			b.events[last] = region.NeedHome{Shards: append(before.Shards, need.Shards...)}
+	if len(b.events) == 0 {
+		return false
+	}
+	last := &b.events[len(b.events)-1]
+	switch ev := ev.(type) {
+	case region.NeedHome:
+		if before, ok := (*last).(region.NeedHome); ok {
+			*last = region.NeedHome{Shards: append(before.Shards, ev.Shards...)}
+			return true
+		}
+	case region.ShardStarted:
+		if before, ok := (*last).(region.ShardStarted); ok {
+			*last = region.ShardStarted{Shards: append(before.Shards, ev.Shards...)}
+			return true
+		}
+	case region.ShardStopped:
+		if before, ok := (*last).(region.ShardStopped); ok {
+			*last = region.ShardStopped{Shards: append(before.Shards, ev.Shards...)}
+			return true
+		}
+	case region.MarkerAcked:
+		if before, ok := (*last).(region.MarkerAcked); ok && before.From == ev.From {
+			*last = region.MarkerAcked{From: ev.From, Shards: append(before.Shards, ev.Shards...)}
 			return true
 		}
 	}

@@ -58,17 +58,21 @@ func (c *Core) place() {
 		return
 	}
 	var st *strategy.State
-	full := false
+	counted, full := false, false
 	for i := range c.shards {
 		id, s := protocol.ShardID(i), &c.shards[i]
 		if s.phase != free || !s.known && len(s.waiters) == 0 || full && s.from == 0 {
 			continue
 		}
 		if st == nil {
-			st = c.state()
+			st = c.places()
 		}
 		home := c.bearer(st, s)
 		if home == 0 && !full {
+			if !counted {
+				c.count(st)
+				counted = true
+			}
 			home = c.homeFor(st, id)
 		}
 		if home == 0 {
@@ -244,19 +248,37 @@ func (c *Core) unhome(s *shard) {
 
 // state builds what the strategy sees.
 func (c *Core) state() *strategy.State {
-	st := &strategy.State{Shards: len(c.shards), Unsettled: c.unsettled(), Wanted: c.wanted, Moved: map[protocol.ShardID]strategy.Moved{}}
-	index := map[view.NodeID]int{}
+	st := c.places()
+	c.count(st)
+	return st
+}
+
+// places builds what is known of the regions. A shard whose new home was named before it
+// stopped needs no more: of those a drain brings hundreds, one after the other, and to
+// count all shards for each was half of what it cost.
+func (c *Core) places() *strategy.State {
+	st := &strategy.State{Shards: len(c.shards), Unsettled: c.unsettled(), Wanted: c.wanted}
 	for _, m := range c.view.WithRole(c.cfg.Role) {
 		p := c.peers[m.ID]
 		if p == nil || !p.registered || !p.hosts {
 			continue
 		}
-		index[m.ID] = len(st.Regions)
 		st.Regions = append(st.Regions, strategy.Region{
 			Node: m.ID, Name: m.Name, Joined: m.Joined, AppVersion: m.AppVersion,
 			Leaving: m.Status == view.Leaving || p.draining, Silent: c.isSilent(m.ID),
 			Capacity: max(p.settings.Capacity, 1),
 		})
+	}
+	return st
+}
+
+// count adds where the shards are.
+func (c *Core) count(st *strategy.State) {
+	st.Moving, st.Moved = 0, map[protocol.ShardID]strategy.Moved{}
+	index := map[view.NodeID]int{}
+	for i := range st.Regions {
+		st.Regions[i].Shards = nil
+		index[st.Regions[i].Node] = i
 	}
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -275,5 +297,4 @@ func (c *Core) state() *strategy.State {
 			return cmp.Or(c.shards[a].token.Compare(c.shards[b].token), cmp.Compare(a, b))
 		})
 	}
-	return st
 }
