@@ -44,7 +44,8 @@ type Stopper interface {
 type Snapshotter interface {
 	// Snapshot returns the state, after the last message and before OnStop; nil is no
 	// state. On an error, or a panic, nothing travels, and the loss is counted; OnStop is
-	// called all the same.
+	// called all the same. So it is with a state of 8 MiB or more, which no connection
+	// takes.
 	Snapshot(ctx *Context) ([]byte, error)
 	// Restore takes the state on a new instance. On an error the message that woke
 	// the entity fails with ErrRestore, and the next one tries again: state is never

@@ -289,7 +289,11 @@ func (r *runner[Req, Resp]) answer(m *Message[Req], resp Resp, err error) {
 		r.shard.reply(m.Reply, resp, err)
 		return
 	}
-	if err != nil && err != ErrStarted && !panicked(err) {
+	switch {
+	case err == nil || err == ErrStarted || panicked(err):
+	case err == ErrAbandoned:
+		h.cfg.Counters.AbandonedTells.Add(1)
+	default:
 		h.cfg.Counters.HandlerErrors.Add(1)
 		if m.timer != nil && m.timer.begins {
 			r.notStarted(err)
@@ -365,7 +369,10 @@ func (r *runner[Req, Resp]) create() error {
 	if ent == nil {
 		panic("New returned nil")
 	}
-	state, carried := r.shard.carried(r.in.id)
+	state, carried, err := r.shard.carried(r.in.id)
+	if err != nil {
+		return err
+	}
 	if carried {
 		if err := r.restore(ent, state); err != nil {
 			return err
@@ -380,6 +387,9 @@ func (r *runner[Req, Resp]) create() error {
 		if err := starter.OnStart(r.ctx); err != nil {
 			return said(err)
 		}
+	}
+	if r.shard.gone.Load() {
+		return ErrAbandoned // while it began
 	}
 	if carried {
 		r.shard.restored(r.in.id)

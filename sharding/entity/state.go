@@ -24,12 +24,13 @@ func (r *runner[Req, Resp]) snapshot(ent Snapshotter) {
 		r.ctx.Logger().Error("sharding: no snapshot, the entity moves without its state", "error", err)
 		return
 	}
-	lost = false
 	s := r.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stopping
-	if st == nil || state == nil {
+	lost = false
+	if s.gone.Load() || st == nil || state == nil {
+		// Too late, if it is one: the states are on their way, and this one was counted.
 		return
 	}
 	if st.states == nil {
@@ -38,22 +39,30 @@ func (r *runner[Req, Resp]) snapshot(ent Snapshotter) {
 	st.states[r.in.id] = state
 }
 
-// carried returns the state that came with the shard for an entity.
-func (s *Shard[Req, Resp]) carried(id string) ([]byte, bool) {
+// carried returns the state that came with the shard for an entity. It fails with
+// ErrAbandoned when the shard has ended: what states there are have gone with it, and
+// an instance must not begin without its own.
+func (s *Shard[Req, Resp]) carried(id string) (state []byte, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if st := s.stopping; st != nil && st.keep {
-		state, ok := st.states[id]
-		return state, ok
+	if s.gone.Load() {
+		return nil, false, ErrAbandoned
 	}
-	state, ok := s.carry[id]
-	return state, ok
+	states := s.carry
+	if st := s.stopping; st != nil && st.keep {
+		states = st.states
+	}
+	state, ok = states[id]
+	return state, ok, nil
 }
 
 // restored forgets a state that its entity has taken.
 func (s *Shard[Req, Resp]) restored(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.gone.Load() {
+		return
+	}
 	delete(s.carry, id)
 	if st := s.stopping; st != nil {
 		delete(st.states, id)
