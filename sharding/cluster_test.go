@@ -40,6 +40,8 @@ type cluster struct {
 	loss func() bool
 	// eat may eat any frame of an entity's.
 	eat func(frame []byte) bool
+	// frameMax, if set, is what connections take at most.
+	frameMax int
 	// told are the told messages that the network lost.
 	told atomic.Uint64
 	// recordIn replaces store if it is set. perSecond is for Config.RememberedPerSecond.
@@ -195,6 +197,9 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 			n.c.noteLost(k, payload)
 		}
 		return transport.ErrUnknownPeer
+	}
+	if n.c.frameMax > 0 && len(payload) > n.c.frameMax {
+		return transport.ErrFrameTooLarge
 	}
 	if class == transport.Bulk && n.c.loss != nil && n.c.loss() {
 		return nil

@@ -59,6 +59,10 @@ func (sh *shell) transfer(to view.NodeID, st entity.Stopped, within time.Duratio
 	defer sh.s.departures.forget(departure{sh.info.name, st.Shard, st.Token})
 	for {
 		err := sh.sendStates(ctx, to, st)
+		if len(st.States) == 0 {
+			// None of them can travel.
+			return true
+		}
 		select {
 		case <-acked:
 			sh.path.base().counters.statesOut.Add(uint64(entity.Travelling(st.States)))

@@ -152,3 +152,66 @@ func TestStateIsNeverThrownAwayInSilence(t *testing.T) {
 		}
 	})
 }
+
+// heavy has a state of as many bytes as it was told.
+type heavy struct{ bytes int }
+
+func (h *heavy) Handle(_ *Context, grow int) (int, error) {
+	h.bytes += grow
+	return h.bytes, nil
+}
+
+func (h *heavy) Snapshot(*Context) ([]byte, error) { return make([]byte, h.bytes), nil }
+
+func (h *heavy) Restore(_ *Context, state []byte) error {
+	h.bytes = len(state)
+	return nil
+}
+
+// A state that no connection takes is lost, and counted as lost; the others of its shard
+// arrive, an empty one too, and nobody waits for it.
+func TestStatesThatAreTooLargeHoldNothingUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.frameMax = 1000
+		var regions []*Region[int, int]
+		for i := range 2 {
+			n := c.add(fmt.Sprint("n", i+1))
+			r, err := Register(n.reg, Type[int, int]{
+				Name: "heavy", Shards: 2, ShardOf: func(id string) ShardID { return ShardID(id[0] - 'a') },
+				New: func(string) Entity[int, int] { return &heavy{} },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			regions = append(regions, r)
+			n.start()
+		}
+		c.install(c.nodes[0])
+		// Shard a has nothing that can travel.
+		for id, bytes := range map[string]int{"a1": 2000, "a2": 1001, "b1": 500, "b2": 3000, "b3": 0} {
+			if _, err := regions[0].Ask(within(t, 5*time.Second), id, bytes); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.install(c.nodes...)
+		pass(time.Second)
+		start := time.Now()
+		if err := c.nodes[0].s.Drain(within(t, time.Minute)); err != nil || time.Since(start) > 2*time.Second {
+			t.Errorf("drained in %v: %v", time.Since(start), err)
+		}
+		for id, want := range map[string]int{"a1": 0, "a2": 0, "b1": 500, "b2": 0, "b3": 0} {
+			if got, err := regions[0].Ask(within(t, 5*time.Second), id, 0); got != want || err != nil {
+				t.Errorf("%s: %d bytes, %v; want %d", id, got, err, want)
+			}
+		}
+		var out, in, lost uint64
+		for _, r := range regions {
+			s := r.Stats()
+			out, in, lost = out+s.StatesOut, in+s.StatesIn, lost+s.StatesLost
+		}
+		if out != 2 || in != 2 || lost != 3 {
+			t.Errorf("%d states sent, %d taken in, %d lost; want 2, 2, 3", out, in, lost)
+		}
+	})
+}
