@@ -24,17 +24,33 @@ func (p *path[Req, Resp]) ask(ctx context.Context, f Ref[Req, Resp], req Req, op
 	for _, o := range opts {
 		retry = retry || o.retry
 	}
+	var unknown error
 	for pause := retryFirst; ; pause = min(2*pause, retryMax) {
 		resp, err := p.askObserved(ctx, f, req)
 		if err == nil || !retry || !Retryable(err) || ctx.Err() != nil {
-			return resp, err
+			return resp, afterAll(err, unknown)
+		}
+		if OutcomeUnknown(err) {
+			unknown = err
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return resp, err
+			return resp, afterAll(err, unknown)
 		}
 	}
+}
+
+// afterAll returns the error of the last attempt, unless it would hide that an earlier
+// one may have run the handler.
+func afterAll(err, unknown error) error {
+	if err == nil || unknown == nil || OutcomeUnknown(err) {
+		return err
+	}
+	if said := (*HandlerError)(nil); errors.As(err, &said) || errors.Is(err, ErrPanicked) {
+		return err // the handler's own answer
+	}
+	return &retriedError{err, unknown}
 }
 
 func (p *path[Req, Resp]) askObserved(ctx context.Context, f Ref[Req, Resp], req Req) (Resp, error) {
@@ -83,11 +99,11 @@ func (p *path[Req, Resp]) askOnce(ctx context.Context, f Ref[Req, Resp], req Req
 func (p *path[Req, Resp]) whyLate(at view.NodeID, err error) error {
 	inc := p.now.Load()
 	switch {
-	case inc == nil:
+	case at == 0 && inc == nil:
 		return &gaveUpError{ErrNotReady, err}
 	case at == 0:
 		return &gaveUpError{ErrNoHome, err}
-	case at == inc.self && !inc.alive():
+	case inc != nil && at == inc.self && !inc.alive():
 		return &gaveUpError{ErrPaused, err}
 	}
 	return err

@@ -159,14 +159,12 @@ func (t *calls[Resp]) release(c *call[Resp]) {
 // failNode fails all calls whose request is at node; 0 stands for all nodes.
 // Requests in buffers stay.
 func (t *calls[Resp]) failNode(node view.NodeID, err error) (failed int) {
-	var none Resp
 	for i := range t.parts {
 		p := &t.parts[i]
 		p.mu.Lock()
 		for _, c := range p.slots {
 			if c.open && c.node != 0 && (node == 0 || c.node == node) {
-				c.open = false
-				c.resp, c.err = none, err
+				c.open, c.err = false, err
 				c.done <- struct{}{}
 				failed++
 			}
@@ -176,7 +174,7 @@ func (t *calls[Resp]) failNode(node view.NodeID, err error) (failed int) {
 	return failed
 }
 
-// open returns the number of calls that wait.
+// count returns the number of calls that wait.
 func (t *calls[Resp]) count() (n int) {
 	for i := range t.parts {
 		p := &t.parts[i]

@@ -11,8 +11,8 @@ import (
 
 // Codec writes and reads requests or responses. Implementations are safe for
 // concurrent use. Append appends the encoding of v to b; Decode keeps nothing of
-// p, which is only valid during the call. A Decode that fails fails its message,
-// nothing else.
+// p, which is only valid during the call. One that fails, or panics, fails its message
+// with ErrCodec, nothing else.
 type Codec[T any] interface {
 	Append(b []byte, v T) ([]byte, error)
 	Decode(p []byte) (T, error)

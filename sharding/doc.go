@@ -28,8 +28,8 @@
 // A Reliable delivers at least once, and once as long as no home crashes: it sends
 // again what is not confirmed, and shards remember what has run (package reliable).
 //
-// Within one process no codec is used as long as the home is known, and nothing is
-// copied: a request must not be changed once it was sent, and a response must share
+// Within one process no codec is used as long as the home is known, so
+// Limits.PayloadBytes is not looked at either, and nothing is copied: a request must not be changed once it was sent, and a response must share
 // nothing with the entity that a later message changes. Hand out a copy of a map or a
 // slice, not the entity's own.
 //
@@ -63,7 +63,7 @@
 //	error               meaning                                      retryable  what to do
 //	ErrUnknownType      type not registered at the home, or here     no         deploy it everywhere, or give it a role
 //	ErrBadID            id empty or above Limits.IDBytes             no         fix the caller
-//	ErrTooLarge         payload above Limits.PayloadBytes            no         split it, or raise the limit everywhere
+//	ErrTooLarge         request or response above Limits.PayloadBytes  no       split it, or raise the limit everywhere
 //	ErrCodec            request or response did not encode/decode    no         fix the codec; compare versions
 //	ErrSettings         the nodes map ids to shards differently      no         give all nodes the same number of shards
 //	ErrMailboxFull      the entity has Limits.Mailbox waiting        yes        slow down
@@ -95,4 +95,7 @@
 //
 // Retryable tells the "yes" and "maybe run" rows from the others, OutcomeUnknown
 // the "maybe run" rows: there the handler may have run, and may even still run.
+// What a handler returns is a *HandlerError to its asker, also when it hands on the
+// error of a call of its own: an asker that gets ErrMailboxFull knows that it was the
+// mailbox of the entity that it asked.
 package sharding

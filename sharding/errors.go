@@ -30,8 +30,9 @@ var (
 	ErrStashFull    = entity.ErrStashFull
 )
 
-// HandlerError is an error that a handler returned. Only its text travels, and it
-// looks the same to askers on all nodes, the handler's own included.
+// HandlerError is an error that a handler, or OnStart, returned, whatever it wrapped.
+// Only its text travels, the first KiB of it, and it looks the same to askers on all
+// nodes, the handler's own included.
 type HandlerError struct{ Text string }
 
 func (e *HandlerError) Error() string { return e.Text }
@@ -40,13 +41,32 @@ func (e *HandlerError) Error() string { return e.Text }
 // ErrPanicked.
 type PanicError = entity.PanicError
 
+// retriedError is the end of an Ask with Retry whose last attempt did not run the
+// handler, while an earlier one may have.
+type retriedError struct{ last, unknown error }
+
+func (e *retriedError) Error() string {
+	return e.last.Error() + "; an earlier attempt: " + e.unknown.Error()
+}
+func (e *retriedError) Unwrap() []error { return []error{e.last, e.unknown} }
+
 // Retryable reports whether the same call may succeed when it is made again.
 // See OutcomeUnknown for whether that may run the handler twice.
-func Retryable(err error) bool { return notRun(err) || OutcomeUnknown(err) }
+func Retryable(err error) bool {
+	if r := (*retriedError)(nil); errors.As(err, &r) {
+		err = r.last
+	}
+	return notRun(err) || OutcomeUnknown(err)
+}
 
-// OutcomeUnknown reports whether the handler may have run, or may still run,
-// although the call failed.
+// OutcomeUnknown reports whether the handler may have run, or may still run, although
+// the call failed: of an Ask with Retry, in any of its attempts. It is false where that
+// is known, too: after *HandlerError and ErrPanicked the handler has run, and after
+// ErrTooLarge and ErrCodec that speak of a response.
 func OutcomeUnknown(err error) bool {
+	if r := (*retriedError)(nil); errors.As(err, &r) {
+		return true
+	}
 	return !notRun(err) && isOne(err, ErrPaused, ErrNodeLost, ErrAbandoned, ErrNotKept, context.DeadlineExceeded, context.Canceled)
 }
 

@@ -84,7 +84,7 @@ func (l *line) offer(shard ShardID, id string, frame []byte) (bool, error) {
 		return false, nil
 	}
 	l.pump()
-	if l.core.Deadline().Before(before) {
+	if len(l.done) > 0 || l.core.Deadline().Before(before) {
 		l.wake()
 	}
 	return true, nil

@@ -98,10 +98,13 @@ func (p *path[Req, Resp]) check(ctx context.Context, f Ref[Req, Resp]) error {
 	case f.id == "" || len(f.id) > p.limits.IDBytes:
 		return ErrBadID
 	case f.shard == noShard:
-		return fmt.Errorf("%w: ShardOf has none for %q", ErrNoShard, f.id)
+		return noShardFor(f.id)
 	}
 	return ctx.Err()
 }
+
+// noShardFor is the error of an id that the application's ShardOf has no shard for.
+func noShardFor(id string) error { return fmt.Errorf("%w: ShardOf has none for %q", ErrNoShard, id) }
 
 func (p *path[Req, Resp]) tell(ctx context.Context, f Ref[Req, Resp], req Req) error {
 	if err := p.check(ctx, f); err != nil {
@@ -337,21 +340,20 @@ func (p *path[Req, Resp]) fail(from view.NodeID, q *request, c code, why Reason,
 
 // decode keeps a codec that panics from taking a connection's reader down.
 func decode[T any](c Codec[T], payload []byte) (v T, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &PanicError{Value: "codec"}
-		}
-	}()
+	defer codecPanicked(&err)
 	return c.Decode(payload)
 }
 
 // encode keeps a codec that panics from taking down the home of an entity, whose answer
 // nobody else stands behind, and an ask from being left open.
 func encode[T any](c Codec[T], b []byte, v T) (out []byte, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			out, err = nil, &PanicError{Value: fmt.Sprint("codec: ", r)}
-		}
-	}()
+	defer codecPanicked(&err)
 	return c.Append(b, v)
+}
+
+// codecPanicked makes an error of a panic: not ErrPanicked, which is a handler's.
+func codecPanicked(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %v", r)
+	}
 }

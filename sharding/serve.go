@@ -78,17 +78,18 @@ func (p *path[Req, Resp]) detach(ctx context.Context) error {
 	if h != nil {
 		h.Abandon()
 	}
-	p.failCalls(inc.self, ErrAbandoned)
-	p.failCalls(0, ErrNodeLost)
+	p.calls.failNode(inc.self, ErrAbandoned)
+	p.failLost(0)
 	if h == nil {
 		return nil
 	}
 	return h.Close(ctx)
 }
 
-func (p *path[Req, Resp]) failCalls(node view.NodeID, err error) {
-	n := p.calls.failNode(node, err)
-	p.counters.nodeLost.Add(uint64(n))
+// failLost ends the asks that are at a node to which the connection is lost; 0 stands
+// for all nodes.
+func (p *path[Req, Resp]) failLost(node view.NodeID) {
+	p.counters.nodeLost.Add(uint64(p.calls.failNode(node, ErrNodeLost)))
 }
 
 func (p *path[Req, Resp]) startShard(shard ShardID, token Token, states map[string][]byte) error {
@@ -184,7 +185,7 @@ func (p *path[Req, Resp]) lost(peer view.NodeID) {
 	// First the routes: an ask that fails may be made again at once.
 	p.peerLost(inc, peer)
 	p.announce(reliable.Lost{Node: peer})
-	p.failCalls(peer, ErrNodeLost)
+	p.failLost(peer)
 }
 
 func (p *path[Req, Resp]) stats() Stats {

@@ -152,6 +152,9 @@ func TestCrashFailsAsksAtOnceAndRetriesFindTheNewHome(t *testing.T) {
 		if err := <-failed; !errors.Is(err, ErrNodeLost) || !Retryable(err) || !OutcomeUnknown(err) || time.Since(start) != 0 {
 			t.Errorf("ask in flight: %v after %v", err, time.Since(start))
 		}
+		if n := regions[0].Stats().NodeLost; n != 1 {
+			t.Errorf("%d asks counted as lost with the connection", n)
+		}
 		answer := make(chan heard, 1)
 		go func() {
 			got, err := regions[0].Ask(within(t, time.Hour), one, say{"x", 9}, Retry())

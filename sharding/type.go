@@ -164,8 +164,9 @@ type Limits struct {
 	BufferBytes    int
 	ShardMessages  int
 	ShardBytes     int
-	// IDBytes bounds an entity id (256). PayloadBytes bounds an encoded request or
-	// response (256 KiB).
+	// IDBytes bounds an entity id (256; at most 4,096). PayloadBytes bounds an encoded
+	// request or response (256 KiB; at most 3 MiB): what is handed over within one
+	// process is not encoded, and not bounded.
 	IDBytes      int
 	PayloadBytes int
 }
