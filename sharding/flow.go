@@ -107,6 +107,7 @@ func (r *router) flow(inc *incarnation, rt *route) {
 	}
 	if rt.free() {
 		r.announce(reliable.Freed{Shard: rt.shard})
+		r.room.ring()
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 func TestTypesAreValidated(t *testing.T) {
@@ -112,6 +115,54 @@ func TestBuffersKeepTheirCap(t *testing.T) {
 		j.checkOrder(t)
 		if s := r.Stats(); s.Sent[RouteBuffered] != 8 || s.Handled != 9 {
 			t.Errorf("%d buffered, %d handled, want 8 and 9: what was refused was not sent", s.Sent[RouteBuffered], s.Handled)
+		}
+	})
+}
+
+// here puts all shards on node 1, but for one, which it puts on node 2.
+type here ShardID
+
+func (h here) Allocate(_ *strategy.State, shard ShardID, _ view.NodeID) view.NodeID {
+	if shard == ShardID(h) {
+		return 2
+	}
+	return 1
+}
+
+func (here) Rebalance(*strategy.State) []ShardID { return nil }
+
+// One shard without a home may fill all buffers of its type. The others get theirs, and
+// their messages then need no room: also one that is larger than any buffer.
+func TestFullBuffersHoldUpNobodyElse(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j := newJournal()
+		c := newCluster(t)
+		var regions []*Region[say, heard]
+		for i := range 2 {
+			n := c.add(fmt.Sprint("n", i+1))
+			regions = append(regions, n.register(j, func(ty *Type[say, heard]) {
+				ty.Strategy, ty.Limits.BufferMessages, ty.Limits.ShardBytes = here(1), 8, 1000
+			}))
+			n.start()
+		}
+		c.install(c.nodes...)
+		if got, err := regions[0].Ask(within(t, 5*time.Second), idIn(regions[0], 1), say{"x", 1}); err != nil || got.Node != 2 {
+			t.Fatal(got, err)
+		}
+		c.kill(c.nodes[1]) // and no view says so
+		for i := range 8 {
+			if err := regions[0].Tell(within(t, time.Second), idIn(regions[0], 1), say{"x", i + 2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := regions[0].Tell(within(t, time.Second), idIn(regions[0], 1), say{"x", 10}); !errors.Is(err, ErrBufferFull) {
+			t.Fatalf("the buffers are not full: %v", err)
+		}
+		start := time.Now()
+		for shard, from := range map[ShardID]string{2: "y", 3: strings.Repeat("y", 2000)} {
+			if _, err := regions[0].Ask(within(t, 5*time.Second), idIn(regions[0], shard), say{from, 1}); err != nil || time.Since(start) > time.Second {
+				t.Errorf("shard %v, with %d bytes: %v after %v", shard, len(from), err, time.Since(start))
+			}
 		}
 	})
 }
@@ -224,6 +275,9 @@ func TestRegionsOutliveTheirNode(t *testing.T) {
 		go func() { closed <- n.s.Close(within(t, time.Second)) }()
 		if err := <-pending; !errors.Is(err, ErrAbandoned) {
 			t.Errorf("ask in a handler at the close: %v", err)
+		}
+		if n := r.Stats().NodeLost; n != 0 {
+			t.Errorf("%d asks counted as lost with a connection: there was none", n)
 		}
 		if err := <-closed; err == nil {
 			t.Error("Close said nothing of a handler that does not end")

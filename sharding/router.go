@@ -204,7 +204,9 @@ func (r *router) try(inc *incarnation, rt *route, it *item) (kept bool, home vie
 	case err == nil:
 		r.counters.sent(RouteRemote, rt.shard)
 		return false, rt.home, nil
-	case isOne(err, transport.ErrQueueFull, errNobodyWaits, transport.ErrFrameTooLarge):
+	case errors.Is(err, transport.ErrFrameTooLarge):
+		return false, rt.home, ErrTooLarge
+	case isOne(err, transport.ErrQueueFull, errNobodyWaits):
 		return false, rt.home, err
 	}
 	// The peer is unknown or the transport is closed: wait for it, or another home.
@@ -240,6 +242,9 @@ func (r *router) keep(inc *incarnation, rt *route, it *item) (bool, error) {
 		return false, fmt.Errorf("%w: %s", ErrSettings, *why)
 	}
 	if !r.roomFor(rt, len(it.frame)) && !(r.sweep(rt) && r.roomFor(rt, len(it.frame))) {
+		// What fills the buffers may wait for other shards; this one is asked for all the
+		// same, and needs no room once it has a home.
+		r.ask(inc, rt)
 		return false, ErrBufferFull
 	}
 	if len(rt.buf) == 0 {
@@ -252,7 +257,7 @@ func (r *router) keep(inc *incarnation, rt *route, it *item) (bool, error) {
 	return true, nil
 }
 
-// ask tells the shell, once per close, that messages wait for a home.
+// ask tells the shell, once per close, that messages, or senders, wait for a home.
 func (r *router) ask(inc *incarnation, rt *route) {
 	if !rt.open && !rt.asked {
 		rt.asked = true
