@@ -108,7 +108,7 @@ func merge(lists [][]TraceEvent) []TraceEvent {
 }
 
 // ShardOf returns the number of the shard that an entity id belongs to. It fails
-// with ErrUnknownType.
+// with ErrUnknownType, and with ErrNoShard if the type's ShardOf gives it none.
 func (r *Registry) ShardOf(typ, id string) (ShardID, error) {
 	r.mu.Lock()
 	p := r.types[typ]
@@ -116,5 +116,9 @@ func (r *Registry) ShardOf(typ, id string) (ShardID, error) {
 	if p == nil {
 		return 0, unknownHere(typ)
 	}
-	return p.describe().extract.of(id), nil
+	shard := p.describe().extract.of(id)
+	if shard == noShard {
+		return 0, noShardFor(id)
+	}
+	return shard, nil
 }

@@ -38,6 +38,13 @@ func TestShardOfKeepsEntitiesTogether(t *testing.T) {
 		if got, err := nodes[0].reg.ShardOf("ear", "c9"); got != 2 || err != nil {
 			t.Errorf("ShardOf c9 = %v, %v", got, err)
 		}
+		_, err := nodes[0].reg.ShardOf("ear", "zoe")
+		at, where := nodes[0].reg.Where(t.Context(), "ear", "zoe")
+		for _, err := range []error{err, where} {
+			if !errors.Is(err, ErrNoShard) || Retryable(err) || at != (Location{}) {
+				t.Errorf("queries about zoe: %+v, %v", at, err)
+			}
+		}
 	})
 }
 

@@ -152,7 +152,8 @@ type Location struct {
 // that does not answer, as far as this node knows: the Location names that node,
 // without a token. It fails with ErrNoHome when it runs nowhere, as far as is known:
 // the error then names the nodes that did not answer. A message to the entity would give it a home; Where
-// does not. Otherwise it fails as Cluster, and with ErrBadID.
+// does not. Otherwise it fails as Cluster, and with ErrBadID and
+// ErrNoShard.
 func (r *Registry) Where(ctx context.Context, typ, id string) (Location, error) {
 	s, p, err := r.serving(typ)
 	if err != nil {
@@ -162,6 +163,9 @@ func (r *Registry) Where(ctx context.Context, typ, id string) (Location, error) 
 		return Location{}, ErrBadID
 	}
 	at := Location{Shard: p.describe().extract.of(id)}
+	if at.Shard == noShard {
+		return Location{}, noShardFor(id)
+	}
 	v, answers, failed, err := s.survey(ctx, p, &protocol.Query{Head: protocol.Head{Type: typ}, Shard: at.Shard, HasShard: true, Entity: id})
 	if err != nil {
 		return at, err
