@@ -14,9 +14,9 @@ type LocalShard struct {
 }
 
 // Local returns the shards that run on this node now, by number, with the ids of
-// their entities; nil on a proxy. It asks nobody, and takes time and memory in
-// proportion to the number of entities. Registry.Cluster asks all nodes, for numbers
-// only.
+// their entities; nil on a proxy, and while the node is in no cluster. It asks nobody,
+// and takes time and memory in proportion to the number of entities. Registry.Cluster
+// asks all nodes, for numbers only.
 func (r *Region[Req, Resp]) Local() []LocalShard {
 	h := r.p.host.Load()
 	if h == nil {

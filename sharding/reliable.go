@@ -33,15 +33,17 @@ type ReliableConfig[Req any] struct {
 	// encoded messages).
 	Messages, Bytes int
 	// Resend is how long the oldest message for an entity may go without an answer
-	// before it is sent again (1 s); each further time takes twice as long, up to eight
+	// before it is sent again (1 s; at least 1 ms); each further time takes twice as long, up to eight
 	// times. What is known to be lost is sent again at once, so this is for silence.
 	Resend time.Duration
 	// OnConfirm is told of every message that is over, one at a time, from a goroutine
 	// of the Reliable; nil: nobody is. The message counts as unconfirmed until it
 	// returns, so a slow OnConfirm slows Send down; it must not wait for Send, Flush or
 	// Close of the same Reliable. req is a copy. err is nil, or what the handler
-	// returned (*HandlerError, ErrPanicked); ErrResultLost when the message was handled
-	// and the answer got lost; ErrCodec or ErrTooLarge when it will never be handled.
+	// returned (*HandlerError, ErrPanicked); ErrState when the change that the message
+	// made was undone, since it cannot be replicated; ErrResultLost when the message was
+	// handled and the answer got lost; ErrCodec or ErrTooLarge when it will never be
+	// handled.
 	OnConfirm func(id string, req Req, err error)
 }
 
@@ -67,8 +69,11 @@ func (c ReliableConfig[Req]) Validate() error {
 	if c.Window < 0 || c.Window > reliable.WindowMax {
 		errs = append(errs, fmt.Errorf("sharding: Window must be 1 to %d, is %d", reliable.WindowMax, c.Window))
 	}
-	if c.Messages < 0 || c.Bytes < 0 || c.Resend < 0 {
-		errs = append(errs, errors.New("sharding: Messages, Bytes and Resend must not be negative"))
+	if c.Messages < 0 || c.Bytes < 0 {
+		errs = append(errs, errors.New("sharding: Messages and Bytes must not be negative"))
+	}
+	if c.Resend < time.Millisecond {
+		errs = append(errs, fmt.Errorf("sharding: Resend must be at least a millisecond, is %v", c.Resend))
 	}
 	return errors.Join(errs...)
 }
@@ -83,7 +88,9 @@ func (c ReliableConfig[Req]) Validate() error {
 // repetition begins with the oldest unconfirmed one and leaves none out.
 //
 // What is unconfirmed lives in the memory of this process and ends with it. A handler
-// that returns an error or panics has run: the message is confirmed with that error.
+// that returns an error or panics has run: the message is confirmed with that error. An
+// instance that does not begin, since New, Restore or OnStart fail or panic, has run
+// nothing: the message is sent again until one does.
 // Nothing is said about order between a Reliable and Tell, Ask, or another Reliable.
 // A handler may stash; the message is confirmed when it has run in the end. Messages
 // of a Reliable are never control messages (Type.Control).
@@ -127,8 +134,9 @@ func newProducer() reliable.Producer {
 // Send takes a message into the window, and returns nil when it stands there: it will
 // be delivered as long as this process lives and Close is not called. While there is
 // no room it waits until ctx ends, and then fails with ErrWindowFull. It also fails
-// with ErrBadID, ErrNoShard, ErrCodec, ErrTooLarge, ErrReliableClosed, and with
-// ErrNodeStopping when the Registry is closed. The message is encoded before Send
+// with ErrBadID, ErrNoShard, ErrCodec, ErrTooLarge, ErrReliableClosed, with
+// ErrNodeStopping when the Registry is closed, and with ctx's error if that has ended
+// before. The message is encoded before Send
 // returns, and may be changed after.
 //
 // Called with the Context of a handler, the sender is that handler's entity.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -440,7 +441,7 @@ func (picky) Decode(p []byte) (string, error) {
 
 func TestReliableConfigIsValidated(t *testing.T) {
 	r := newCluster(t).add("n1").register(newJournal(), nil)
-	for _, cfg := range []ReliableConfig[say]{{Window: -1}, {Window: 4097}, {Messages: -1}, {Bytes: -1}, {Resend: -1}} {
+	for _, cfg := range []ReliableConfig[say]{{Window: -1}, {Window: 4097}, {Messages: -1}, {Bytes: -1}, {Resend: -1}, {Resend: time.Millisecond - 1}} {
 		if _, err := r.Reliable(cfg); err == nil {
 			t.Errorf("%+v is taken", cfg)
 		}
@@ -467,4 +468,119 @@ func TestReliableFramesSurviveTheTrip(t *testing.T) {
 	if err != nil || string(typ) != "typ" || c != want {
 		t.Errorf("%+v, %v", c, err)
 	}
+}
+
+// late is an entity that does not begin at the first attempts, in the way that its id
+// says.
+type late struct {
+	id    string
+	tries map[string]int
+	ran   *[]string
+}
+
+const lateTries = 3
+
+func (l *late) OnStart(*Context) error {
+	if l.tries[l.id]++; l.tries[l.id] > lateTries {
+		return nil
+	}
+	switch l.id {
+	case "fails":
+		return errors.New("not yet")
+	case "its friend panicked":
+		return &PanicError{Value: "there"}
+	case "its friend cannot be kept":
+		return ErrState
+	case "panics":
+		panic("not yet")
+	}
+	return nil
+}
+
+func (l *late) Handle(_ *Context, req string) (string, error) {
+	*l.ran = append(*l.ran, l.id+" "+req)
+	return "", nil
+}
+
+// TestReliableWaitsForAnInstance: what keeps an instance from beginning has handled
+// nothing. The message is sent again, and confirmed when it has run.
+func TestReliableWaitsForAnInstance(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		n := c.add("n1")
+		var ran []string
+		tries, made := map[string]int{}, 0
+		r, err := Register(n.reg, Type[string, string]{Name: "late", New: func(id string) Entity[string, string] {
+			if id == "is not made" {
+				if made++; made <= lateTries {
+					panic("not yet")
+				}
+			}
+			return &late{id, tries, &ran}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.start()
+		c.install(n)
+		told := map[string]error{}
+		s, err := r.Reliable(ReliableConfig[string]{Resend: time.Hour, OnConfirm: func(id, req string, err error) { told[id+" "+req] = err }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := []string{"fails", "its friend panicked", "its friend cannot be kept", "panics", "is not made"}
+		for _, req := range []string{"1", "2"} {
+			for _, id := range ids {
+				if err := s.Send(t.Context(), id, req); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := s.Flush(within(t, time.Minute)); err != nil {
+			t.Fatal(err, ran)
+		}
+		for _, id := range ids {
+			first, second := slices.Index(ran, id+" 1"), slices.Index(ran, id+" 2")
+			if first < 0 || second < first {
+				t.Errorf("%s: ran %v", id, ran)
+			}
+			if err, ok := told[id+" 1"]; !ok || err != nil {
+				t.Errorf("%s: confirmed %v, with %v", id, ok, err)
+			}
+		}
+		if len(ran) != 2*len(ids) {
+			t.Errorf("ran %v", ran)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestReliableSaysThatAnAnswerIsLost: the message ran once, and its answer never came.
+func TestReliableSaysThatAnAnswerIsLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j := newJournal()
+		c, nodes, regions := three(t, j, nil)
+		id, _ := elsewhere(t, c, regions[0], nodes[0])
+		eaten := 0
+		c.eat = func(frame []byte) bool {
+			if frameKind(frame[0]) != frameConfirm || eaten > 0 {
+				return false
+			}
+			eaten++
+			return true
+		}
+		var told []error
+		s := sure(t, regions[0], ReliableConfig[say]{Resend: 50 * time.Millisecond, OnConfirm: func(_ string, _ say, err error) { told = append(told, err) }})
+		j.send(t, s, []string{id}, 7, 7)
+		flushed(t, s)
+		// The first line is elsewhere's own.
+		if len(told) != 1 || !errors.Is(told[0], ErrResultLost) || Retryable(told[0]) || j.count(id) != 2 {
+			t.Errorf("told %v, ran %v", told, j.lines[id])
+		}
+		if st := regions[0].Stats().Reliable; st.Confirmed != 1 || st.Resends != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
 }
