@@ -473,15 +473,28 @@ func TestReliableFramesSurviveTheTrip(t *testing.T) {
 // late is an entity that does not begin at the first attempts, in the way that its id
 // says.
 type late struct {
-	id    string
+	id  string
+	log *lateLog
+}
+
+type lateLog struct {
+	mu    sync.Mutex
 	tries map[string]int
-	ran   *[]string
+	ran   []string
+}
+
+// again counts an attempt, and reports whether it is one of the first.
+func (l *lateLog) again(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tries[id]++
+	return l.tries[id] <= lateTries
 }
 
 const lateTries = 3
 
 func (l *late) OnStart(*Context) error {
-	if l.tries[l.id]++; l.tries[l.id] > lateTries {
+	if l.id == "is not made" || !l.log.again(l.id) {
 		return nil
 	}
 	switch l.id {
@@ -498,7 +511,9 @@ func (l *late) OnStart(*Context) error {
 }
 
 func (l *late) Handle(_ *Context, req string) (string, error) {
-	*l.ran = append(*l.ran, l.id+" "+req)
+	l.log.mu.Lock()
+	defer l.log.mu.Unlock()
+	l.log.ran = append(l.log.ran, l.id+" "+req)
 	return "", nil
 }
 
@@ -508,15 +523,12 @@ func TestReliableWaitsForAnInstance(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCluster(t)
 		n := c.add("n1")
-		var ran []string
-		tries, made := map[string]int{}, 0
+		log := &lateLog{tries: map[string]int{}}
 		r, err := Register(n.reg, Type[string, string]{Name: "late", New: func(id string) Entity[string, string] {
-			if id == "is not made" {
-				if made++; made <= lateTries {
-					panic("not yet")
-				}
+			if id == "is not made" && log.again(id) {
+				panic("not yet")
 			}
-			return &late{id, tries, &ran}
+			return &late{id, log}
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -537,8 +549,9 @@ func TestReliableWaitsForAnInstance(t *testing.T) {
 			}
 		}
 		if err := s.Flush(within(t, time.Minute)); err != nil {
-			t.Fatal(err, ran)
+			t.Fatal(err, log.ran)
 		}
+		ran := log.ran
 		for _, id := range ids {
 			first, second := slices.Index(ran, id+" 1"), slices.Index(ran, id+" 2")
 			if first < 0 || second < first {
