@@ -156,7 +156,7 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Re
 				// It would wait for itself.
 				return true, ErrMailboxFull
 			}
-			if s.WaitRoom(ctx, f.id) != nil {
+			if s.WaitRoom(ctx, f.id, &m) != nil {
 				return true, giveUp(ErrMailboxFull, ctx)
 			}
 		default:

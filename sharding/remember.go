@@ -104,14 +104,15 @@ func (m *memories) note(shard ShardID, id string, lives bool) bool {
 	if !waits && lives && k != nil && k.ids[id] {
 		return true
 	}
-	if !waits && m.waiting >= dirtyMax {
-		return false
-	}
+	// Here it is known at once, even if there is no room to tell the store.
 	if k != nil && !lives {
 		delete(k.ids, id)
 	}
 	if ended := m.reads[shard]; !lives && ended != nil {
 		ended[id] = true
+	}
+	if !waits && m.waiting >= dirtyMax {
+		return false
 	}
 	m.put(shard, id, lives)
 	m.work.ring()

@@ -465,8 +465,13 @@ func TestASlowStoreHoldsNoEntityUp(t *testing.T) {
 
 // TestMemoriesAreBounded: what finds no room is dropped, and news of what waits already
 // is not.
+// What fell is started again only if it is remembered: not what has wished to end, even
+// if there was no room to write that down.
 func TestMemoriesAreBounded(t *testing.T) {
 	m := newMemories()
+	m.learn(2, Token{Seq: 1}, []string{"a", "b"}, time.Now())
+	m.note(2, "b", false)
+	m.take()
 	for _, id := range someIDs(dirtyMax) {
 		if !m.note(1, id, true) {
 			t.Fatal("no room")
@@ -474,6 +479,15 @@ func TestMemoriesAreBounded(t *testing.T) {
 	}
 	if m.note(1, "one more", true) || !m.note(1, "entity-7", false) || m.queued() != dirtyMax {
 		t.Errorf("%d wait", m.queued())
+	}
+	if m.note(2, "a", false) {
+		t.Error("there is room")
+	}
+	for _, id := range []string{"a", "b", "entity-7", "entity-8"} {
+		m.fell(map[bool]ShardID{true: 2, false: 1}[len(id) == 1], id)
+	}
+	if all := m.takeFallen(); len(all) != 1 || all[0].id != "entity-8" || len(m.takeFallen()) != 0 {
+		t.Errorf("%v are to be started again, want entity-8", all)
 	}
 }
 

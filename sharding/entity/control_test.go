@@ -1,7 +1,9 @@
 package entity
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -24,6 +26,78 @@ func TestControlMessagesKeepTheirOrder(t *testing.T) {
 		r.alive.Store(true)
 		r.Resume()
 		r.expectLog(t, "a:100", "a:101", "b:100", "b:101", "b:102", "b:1", "b:2")
+	})
+}
+
+// Who waits with a control message waits for room among such, and not behind the others;
+// and the other way round.
+func TestEachPriorityWaitsForItsOwnRoom(t *testing.T) {
+	for name, c := range map[string]struct{ waits, steps int }{
+		"control": {100, 6}, "ordinary": {1, 16 + 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const most = 16
+				step, call := make(chan bool), uint64(0)
+				r := frails(t, func(f *frail) {
+					f.handle = func(_ *Context, req int) (int, error) { <-step; return req, nil }
+				}, func(c *Config[int, int]) { urgent(c); c.Mailbox = most })
+				s := r.start(t, 0)
+				deliver(t, s, "a", ask(1, 1_000_000))
+				synctest.Wait()
+				for _, req := range []int{1, 100} {
+					for range most {
+						call++
+						deliver(t, s, "a", ask(req, call))
+					}
+				}
+				var in atomic.Bool
+				go func() {
+					m := ask(c.waits, 2_000_000)
+					for offer(s, "a", m) != nil {
+						if err := s.WaitRoom(context.Background(), "a", &m); err != nil {
+							t.Error(err)
+						}
+					}
+					in.Store(true)
+				}()
+				synctest.Wait()
+				steps := 0
+				for ; !in.Load() && steps < 3*most; steps++ {
+					step <- true
+					synctest.Wait()
+				}
+				if steps > c.steps {
+					t.Errorf("%d messages were handled before there was room, want %d at most", steps, c.steps)
+				}
+				close(step)
+			})
+		})
+	}
+}
+
+// What an instance had put aside when it ended comes first at the next one, but behind
+// control messages.
+func TestControlMessagesPassWhatWasAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := scripted(t, func(p *script, ctx *Context, req int) (int, error) {
+			switch {
+			case req == 9 && p.calls == 1:
+				return 0, ctx.Stash()
+			case req == -3:
+				<-p.r.gate
+				ctx.Passivate()
+			}
+			return req, nil
+		}, nil, urgent)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(9, 1))
+		synctest.Wait()
+		deliver(t, s, "a", ask(-3, 2))
+		synctest.Wait()
+		deliver(t, s, "a", ask(1, 3), ask(100, 4))
+		close(r.gate)
+		r.expectLog(t, "a:9", "a:-3", "a:100", "a:9", "a:1")
 	})
 }
 

@@ -27,19 +27,13 @@ func (r *runner[Req, Resp]) end(travels bool) {
 	}
 	r.about(nil, r.endBy())
 	r.ctx.ends = true
-	defer r.endOver()
+	defer r.over()
 	if keeps && travels {
 		r.snapshot(keeper)
 	}
 	if stops {
 		r.onStop(stopper)
 	}
-}
-
-// endOver is what follows the application's last call, also if that ended its goroutine.
-func (r *runner[Req, Resp]) endOver() {
-	r.over()
-	r.in.retire = false
 }
 
 // onStop calls the entity and contains its panic.
@@ -81,9 +75,7 @@ func (r *runner[Req, Resp]) unload() {
 	defer r.shard.mu.Unlock()
 	r.in.flags.And(^flagBegun)
 	r.bound()
-	if !r.shard.gone.Load() && r.in.state != loose {
-		r.shard.unload(r.in)
-	}
+	r.shard.unload(r.in) // of one that was cut loose, or abandoned, nothing is left
 }
 
 // sweepsPerTimeout sets how late an idle instance may end: a quarter of the

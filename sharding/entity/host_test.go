@@ -440,7 +440,7 @@ func TestRoomIsToldBeforeTheBatchEnds(t *testing.T) {
 		var in atomic.Bool
 		go func() {
 			for offer(s, "a", ask(-2, 99)) != nil {
-				if err := s.WaitRoom(t.Context(), "a"); err != nil {
+				if err := s.WaitRoom(t.Context(), "a", &Message[int]{}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -49,6 +49,8 @@ const (
 	flagControl
 	// flagListens: a receive time-out is set.
 	flagListens
+	// flagUrgent: among those who wait are some with control messages.
+	flagUrgent
 	// flagBegun: it lives, or is being asked to, or runs its OnStop.
 	flagBegun
 )
@@ -67,5 +69,5 @@ func (in *instance[Req, Resp]) full(max int, control bool) bool {
 		left := int(in.left.Load())
 		return first+left-min(left, taken) >= max
 	}
-	return n+taken >= max && n+min(int(in.left.Load()), taken) >= max
+	return n+taken >= max && n+int(in.left.Load()) >= max
 }

@@ -17,9 +17,14 @@ import (
 
 // plain is a rig of entities without OnStop, which know how often they were called.
 func plain(t *testing.T, change func(*Config[int, int])) *rig {
-	return scripted(t, func(p *script, _ *Context, req int) (int, error) {
-		if req == -2 {
+	aside := true
+	return scripted(t, func(p *script, ctx *Context, req int) (int, error) {
+		switch {
+		case req == -2:
 			<-p.r.gate
+		case req == 9 && aside:
+			aside = false
+			return 0, ctx.Stash()
 		}
 		return p.calls, nil
 	}, nil, change)
@@ -66,6 +71,12 @@ func TestIdleInstancesEndInTime(t *testing.T) {
 		r.alive.Store(true)
 		pass(time.Minute)
 		r.expectIDs(t, s)
+	})
+	run("with a message aside", time.Minute, func(t *testing.T, r *rig, s *Shard[int, int]) {
+		deliver(t, s, "a", ask(9, 1))
+		pass(2 * time.Minute)
+		r.expectLog(t, "a:9", "a:9") // the next one had it first
+		r.expectReply(t, 1, nil)
 	})
 	run("after a start", time.Minute, func(t *testing.T, r *rig, s *Shard[int, int]) {
 		pass(time.Hour)
@@ -171,6 +182,9 @@ func TestAStopEndsEachInstanceOnce(t *testing.T) {
 		done := make(chan Stopped, 1)
 		r.StopShard(0, s.Token(), time.Hour, false, func(st Stopped) { done <- st })
 		limit.Store(1)
+		for i := range n {
+			s.Dismiss(fmt.Sprint("e", i))
+		}
 		pass(time.Minute)
 		if now.Load() != stopsAtOnce {
 			t.Errorf("%d end side by side, want %d", now.Load(), stopsAtOnce)
@@ -310,8 +324,9 @@ func TestOneThatWasCutLooseHoldsNothingUp(t *testing.T) {
 			deliver(t, s, "a", ask(-3, 1))
 			pass(2 * time.Second)
 			deliver(t, s, "b", ask(1, 2))
+			synctest.Wait()
 			deliver(t, s, "c", ask(1, 3))
-			r.expectIDs(t, s, "b", "c")
+			r.expectLog(t, "a:-3", "a:stop", "b:1", "c:1")
 			close(r.gate)
 		})
 	})
@@ -323,7 +338,7 @@ func TestOneThatWasCutLooseHoldsNothingUp(t *testing.T) {
 			synctest.Wait()
 			deliver(t, s, "a", ask(1, 2))
 			began := time.Now()
-			if err := s.WaitRoom(t.Context(), "a"); err != nil || time.Since(began) != time.Second {
+			if err := s.WaitRoom(t.Context(), "a", &Message[int]{}); err != nil || time.Since(began) != time.Second {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 			close(r.gate)
@@ -416,7 +431,7 @@ func TestAStopBeginsOnce(t *testing.T) {
 		synctest.Wait()
 		deliver(t, s, "a", ask(2, 2))
 		waited := make(chan error, 1)
-		go func() { waited <- s.WaitRoom(context.Background(), "a") }()
+		go func() { waited <- s.WaitRoom(context.Background(), "a", &Message[int]{}) }()
 		synctest.Wait()
 		var first, second atomic.Int32
 		r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) { first.Add(1) })
@@ -429,7 +444,7 @@ func TestAStopBeginsOnce(t *testing.T) {
 		default:
 			t.Error("a sender waits for room in a shard that takes nothing more")
 		}
-		if err := s.WaitRoom(context.Background(), "a"); err != nil {
+		if err := s.WaitRoom(context.Background(), "a", &Message[int]{}); err != nil {
 			t.Error(err)
 		}
 		r.StopShard(0, s.Token(), time.Second, true, func(Stopped) { second.Add(1) })
@@ -472,7 +487,7 @@ func TestNobodyWaitsForRoomInAnAbandonedShard(t *testing.T) {
 		synctest.Wait()
 		deliver(t, s, "a", ask(1, 2))
 		waited := make(chan error, 1)
-		go func() { waited <- s.WaitRoom(context.Background(), "a") }()
+		go func() { waited <- s.WaitRoom(context.Background(), "a", &Message[int]{}) }()
 		synctest.Wait()
 		r.Abandon()
 		if err := <-waited; err != nil {

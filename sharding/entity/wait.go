@@ -2,15 +2,19 @@ package entity
 
 import "context"
 
-// WaitRoom blocks until the entity's mailbox may have room, or the shard takes
+// WaitRoom blocks until the entity's mailbox may have room for m, or the shard takes
 // nothing more, or ctx ends; then it returns the context's error. Who is woken may
 // find the mailbox full again.
-func (s *Shard[Req, Resp]) WaitRoom(ctx context.Context, id string) error {
+func (s *Shard[Req, Resp]) WaitRoom(ctx context.Context, id string, m *Message[Req]) error {
+	control := s.isControl(m)
 	s.mu.Lock()
 	in := s.entities[id]
-	if in == nil || s.stopping != nil || !in.full(s.host.cfg.Mailbox, false) && !in.full(s.host.cfg.Mailbox, true) {
+	if in == nil || s.stopping != nil || !in.full(s.host.cfg.Mailbox, control) {
 		s.mu.Unlock()
 		return nil
+	}
+	if control {
+		in.flags.Or(flagUrgent)
 	}
 	ch := s.waiters[in]
 	if ch == nil {
@@ -35,7 +39,7 @@ func (s *Shard[Req, Resp]) wake(in *instance[Req, Resp]) {
 	if !in.has(flagWaited) {
 		return
 	}
-	in.flags.And(^flagWaited)
+	in.flags.And(^(flagWaited | flagUrgent))
 	if ch := s.waiters[in]; ch != nil {
 		close(ch)
 		delete(s.waiters, in)
@@ -61,7 +65,7 @@ func (r *runner[Req, Resp]) wakeEarly() {
 	s := r.shard
 	s.mu.Lock()
 	r.recount()
-	if !r.in.full(most-most/4, false) {
+	if !r.in.full(most-most/4, false) || r.in.has(flagUrgent) && !r.in.full(most-most/4, true) {
 		s.wake(r.in)
 	}
 	s.mu.Unlock()
