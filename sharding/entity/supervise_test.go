@@ -354,7 +354,11 @@ func TestWhatWasAsideComesFirstAfterAPanic(t *testing.T) {
 		s := r.start(t, 0)
 		deliver(t, s, "a", ask(9, 1))
 		synctest.Wait()
+		r.alive.Store(false)
 		deliver(t, s, "a", ask(-2, 2), ask(1, 3))
+		synctest.Wait()
+		r.alive.Store(true)
+		r.Resume() // both are in hand
 		synctest.Wait()
 		deliver(t, s, "a", ask(2, 4))
 		close(r.gate)
