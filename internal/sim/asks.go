@@ -23,6 +23,7 @@ type call struct {
 	at       nodeID
 	deadline clock.Instant
 	due      instant
+	begun    instant
 	// hosted: when it was made the type had a home to go to. noRoom: it was given up for
 	// want of room.
 	hosted, noRoom bool
@@ -58,7 +59,7 @@ func (u *upper) beginAsk(m *message) {
 	}
 	w.calls++
 	m.call = w.calls
-	c := &call{deadline: u.p.now().Add(d), hosted: u.hosted()}
+	c := &call{deadline: u.p.now().Add(d), begun: w.now, hosted: u.p.hosted(u.spec) && u.p.leaseValid()}
 	c.due = u.p.clk.when(c.deadline)
 	u.calls[m.call] = c
 	w.types[u.number].asks.Begun(invariant.Ask{Asker: m.sender, Call: m.call})
@@ -101,21 +102,33 @@ func (u *upper) over(call uint64, how outcomeOf) {
 	w.outcomes[how]++
 	w.event(u.p, "ask over", call, func() string { return how.String() })
 	w.judge(w.types[u.number].asks.Over(time.Duration(w.now), invariant.Ask{Asker: u.p.node.ID, Call: call}, how))
-	if w.swarm.orderly && !w.calm && how != answered && c.hosted && !c.noRoom && !u.p.member.leaving && len(w.types[u.number].untaken) == 0 {
+	t := w.types[u.number]
+	home := c.hosted && t.unhosted < c.begun && len(t.untaken) == 0
+	if w.swarm.orderly && !w.calm && how != answered && home && !c.noRoom && !u.p.member.leaving {
 		w.fail("G9", "%s: ask %d of type %s is %v although nothing but planned moves happened", u.p.label, call, u.spec.name, how)
 	}
 }
 
 // hosted reports whether the type has a home to go to: a member that hosts it and
 // stays, in numbers that are enough.
-func (u *upper) hosted() bool {
-	w, v, n := u.p.w, u.p.member.view, 0
-	for _, p := range w.running() {
-		if m := v.Member(p.node.ID); m != nil && m.Status == view.Up && w.swarm.hosts(p.slot, u.spec) && !p.member.leaving {
+func (p *proc) hosted(t *typeSpec) bool {
+	w, v, n := p.w, p.member.view, 0
+	for _, q := range w.running() {
+		if m := v.Member(q.node.ID); m != nil && m.Status == view.Up && w.swarm.hosts(q.slot, t) && !q.member.leaving {
 			n++
 		}
 	}
-	return n >= max(w.swarm.minMembers, 1) && u.p.leaseValid()
+	return n >= max(w.swarm.minMembers, 1)
+}
+
+// noteUnhosted notes the types that have no home to go to when a process begins to
+// leave: what waits for one may wait in vain.
+func (p *proc) noteUnhosted() {
+	for i, t := range p.w.types {
+		if !p.hosted(&p.w.swarm.types[i]) {
+			t.unhosted = p.w.now
+		}
+	}
 }
 
 // replied takes a reply.

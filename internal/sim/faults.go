@@ -234,6 +234,7 @@ func (w *world) faultLeaveOf(p *proc) {
 // leave takes a node out in order, as Node.Shutdown does.
 func (w *world) leave(p *proc) {
 	p.member.leaving = true
+	p.noteUnhosted()
 	p.run(func() {
 		w.event(p, "leaves", 0, nil)
 		if !w.swarm.announce {

@@ -330,6 +330,8 @@ type typeWorld struct {
 	// untaken are the allocations that ended because nobody was left to take the
 	// shard: all members drain. Then messages have no place to go.
 	untaken map[protocol.ShardToken]bool
+	// unhosted is when the type last lost its last home because that one leaves.
+	unhosted instant
 	// offices are the nodes that took office in a term.
 	offices map[officeOf]nodeID
 	// ends tells of each shard how its newest instance ended.
