@@ -46,6 +46,23 @@ func TestPlansFollowEachOther(t *testing.T) {
 	}
 }
 
+// What runs is left alone, and a plan names workers from 0 to one less than their number,
+// while they are to run.
+func TestPlansRunWhatTheySay(t *testing.T) {
+	running := Plan{Rev{5, 2}, 3, true}
+	if p, write := Next(&State{Plan: running}, 5, 3, Members{Epoch: 5}); write {
+		t.Errorf("%+v is written although %+v runs", p, running)
+	}
+	for worker, want := range map[int]bool{-1: false, 0: true, 2: true, 3: false} { // order-free: a table
+		if running.Runs(worker) != want {
+			t.Errorf("worker %d of 3 runs: %v", worker, !want)
+		}
+		if stopping := (Plan{Rev{5, 3}, 3, false}); stopping.Runs(worker) {
+			t.Errorf("worker %d runs while all are to end", worker)
+		}
+	}
+}
+
 // world is a register that holds what a majority holds, and nodes that look at it.
 type world struct {
 	rand  *rand.Rand

@@ -177,3 +177,244 @@ func TestDismissDoesNotWaitForRefusedMail(t *testing.T) {
 		r.expectLog(t, "a:-2", "a:stop")
 	})
 }
+
+// A timer that is set anew is one timer, with the later time, even if the earlier one has
+// run out and waits.
+func TestATimerSetAnewIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := scripted(t, func(p *script, ctx *Context, req int) (int, error) {
+			if req == 2 {
+				<-p.r.gate
+			}
+			return 0, ctx.After("x", 10*time.Second)
+		}, nil, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		pass(5 * time.Second)
+		deliver(t, s, "a", ask(1, 2))
+		pass(9 * time.Second)
+		r.expectLog(t, "a:1", "a:1")
+		deliver(t, s, "a", ask(2, 3))
+		pass(5 * time.Second) // it has run out
+		close(r.gate)
+		pass(9 * time.Second)
+		r.expectLog(t, "a:1", "a:1", "a:2")
+		pass(2 * time.Second)
+		r.expectLog(t, "a:1", "a:1", "a:2", "a:x")
+	})
+}
+
+// Timers that have run out make room for others.
+func TestTimersThatRanOutMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := scripted(t, func(_ *script, ctx *Context, req int) (int, error) {
+			var errs error
+			for i := range TimersMax {
+				errs = errors.Join(errs, ctx.After(fmt.Sprint(req, i), time.Second))
+			}
+			return 0, errs
+		}, nil, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		pass(2 * time.Second)
+		deliver(t, s, "a", ask(2, 2))
+		r.answers()
+		if r.replies[1] != nil || r.replies[2] != nil {
+			t.Errorf("%v", r.replies)
+		}
+	})
+}
+
+// An entity without OnTimer that sets one is told by the count of errors, and the log.
+func TestATimerOfNobodyIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.cfg.New = func(string) Entity[int, int] {
+			return Func[int, int](func(ctx *Context, _ int) (int, error) { return 0, ctx.After("x", time.Second) })
+		}
+		deliver(t, r.start(t, 0), "a", ask(1, 1))
+		pass(2 * time.Second)
+		if n := r.counters.HandlerErrors.Load(); n != 1 {
+			t.Errorf("%d errors", n)
+		}
+	})
+}
+
+// Messages put a receive time-out off, and no other timer; one that has run out while
+// messages waited before it does not count.
+func TestMessagesPutOffTheReceiveTimeoutAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := scripted(t, func(p *script, ctx *Context, req int) (int, error) {
+			switch req {
+			case 1:
+				return 0, errors.Join(ctx.ReceiveTimeout(time.Minute), ctx.Every("tick", 70*time.Second))
+			case 2:
+				<-p.r.gate
+			}
+			return 0, nil
+		}, nil, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		pass(50 * time.Second)
+		deliver(t, s, "a", ask(5, 2))
+		pass(25 * time.Second) // 75 s: the tick was due at 70
+		deliver(t, s, "a", ask(2, 3), ask(6, 4))
+		pass(62 * time.Second) // 137 s: the time-out was due at 110, behind 6
+		close(r.gate)
+		r.expectLog(t, "a:1", "a:5", "a:tick", "a:2", "a:6")
+		pass(50 * time.Second)
+		r.expectLog(t, "a:1", "a:5", "a:tick", "a:2", "a:6", "a:tick")
+		pass(11 * time.Second) // 198 s: a minute after 6
+		r.expectLog(t, "a:1", "a:5", "a:tick", "a:2", "a:6", "a:tick", "a:"+ReceiveTimeout)
+	})
+}
+
+// A shard that stops takes no more timers: it would not come to an end.
+func TestTimersSetDuringAStopDoNotHoldItUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := scripted(t, func(p *script, ctx *Context, _ int) (int, error) {
+			<-p.r.gate
+			return 0, ctx.Every("tick", time.Millisecond)
+		}, func(*script, *Context, string) error { pass(2 * time.Millisecond); return nil }, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		synctest.Wait()
+		var stopped []Stopped
+		r.StopShard(0, s.Token(), time.Minute, false, func(st Stopped) { stopped = append(stopped, st) })
+		close(r.gate)
+		pass(time.Second)
+		if len(stopped) != 1 || stopped[0].Forced {
+			t.Errorf("%+v", stopped)
+		}
+	})
+}
+
+// A timer whose function has begun when it is stopped does nothing.
+func TestATimerThatWasStoppedAtTheLastMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := scripted(t, func(_ *script, ctx *Context, req int) (int, error) {
+			if req == 2 {
+				ctx.Passivate()
+			}
+			return 0, ctx.After("x", time.Hour)
+		}, nil, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		synctest.Wait()
+		s.mu.Lock()
+		in := s.entities["a"]
+		x := in.extra.timers["x"]
+		s.mu.Unlock()
+		deliver(t, s, "a", ask(2, 2))
+		synctest.Wait()
+		s.fire(in, x)
+		synctest.Wait()
+		if n := r.counters.Entities.Load(); n != 0 || s.Entities() != 0 {
+			t.Errorf("%d entities are counted, %d live", n, s.Entities())
+		}
+		r.expectLog(t, "a:1", "a:2")
+	})
+}
+
+// hooked is a rig's Replies with a function that is called after each.
+type hooked struct {
+	*rig
+	after func(call uint64)
+}
+
+func (h *hooked) Reply(to ReplyTo, resp int, err error) {
+	h.rig.Reply(to, resp, err)
+	h.after(to.Call)
+}
+
+// There is no instance to wait for between two: while refused mail is answered, while a
+// panic's pause lasts, and when the last one has ended and the lease is lost.
+func TestDismissKnowsWhenThereIsNoInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config[int, int]) { c.Supervision = Supervision{BackoffMin: time.Hour, BackoffMax: time.Hour} })
+		s := r.start(t, 0)
+		expect := func(when, id string, want bool) {
+			t.Helper()
+			if got := s.Dismiss(id); got != want {
+				t.Errorf("%s: Dismiss says %v", when, got)
+			}
+		}
+		made := r.cfg.New
+		r.cfg.Make = func(id string) (Entity[int, int], error) {
+			if id == "refused" {
+				return nil, errors.New("refused")
+			}
+			return made(id), nil
+		}
+		r.cfg.Replies = &hooked{r, func(call uint64) {
+			if call == 1 {
+				expect("after the first of two refused", "refused", false)
+			}
+		}}
+		r.alive.Store(false) // so that they come together
+		deliver(t, s, "refused", ask(1, 1), ask(1, 2))
+		synctest.Wait()
+		r.alive.Store(true)
+		r.Resume()
+		synctest.Wait()
+		deliver(t, s, "panics", ask(-1, 3), ask(1, 4))
+		synctest.Wait()
+		expect("in the pause after a panic", "panics", false)
+		r.cfg.Make = func(id string) (Entity[int, int], error) {
+			return &lapsing{script{r: r, id: id, do: func(_ *script, ctx *Context, _ int) (int, error) {
+				ctx.Passivate()
+				return 0, nil
+			}}}, nil
+		}
+		deliver(t, s, "lapses", ask(1, 5), ask(1, 6))
+		synctest.Wait()
+		expect("after its end, without a lease", "lapses", false)
+		r.alive.Store(true)
+	})
+}
+
+// lapsing loses its node's lease in OnStop.
+type lapsing struct{ script }
+
+func (l *lapsing) OnStop(*Context) { l.r.alive.Store(false) }
+
+// Who dismisses during a stop of the shard leaves it to the stop.
+func TestDismissDuringAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		var ends atomic.Int32
+		r.cfg.New = func(id string) Entity[int, int] {
+			return &slowlyParting{script{r: r, id: id, do: func(*script, *Context, int) (int, error) { return 0, nil }}, &ends}
+		}
+		s := r.start(t, 0)
+		const n = stopsAtOnce + 10
+		for i := range n {
+			deliver(t, s, fmt.Sprint(i), ask(1, uint64(1+i)))
+		}
+		synctest.Wait()
+		var stopped []Stopped
+		r.StopShard(0, s.Token(), time.Minute, false, func(st Stopped) { stopped = append(stopped, st) })
+		for i := range n {
+			if !s.Dismiss(fmt.Sprint(i)) {
+				t.Errorf("%d is gone", i)
+			}
+		}
+		synctest.Wait()
+		close(r.gate)
+		synctest.Wait()
+		if len(stopped) != 1 || stopped[0].Forced || ends.Load() != n {
+			t.Errorf("%+v, %d of %d ended", stopped, ends.Load(), n)
+		}
+	})
+}
+
+// slowlyParting ends when the gate opens.
+type slowlyParting struct {
+	script
+	ends *atomic.Int32
+}
+
+func (p *slowlyParting) OnStop(*Context) {
+	<-p.r.gate
+	p.ends.Add(1)
+}

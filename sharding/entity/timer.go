@@ -87,7 +87,8 @@ type timer struct {
 	clock *time.Timer
 	// queued: a message for it is in the mailbox.
 	queued bool
-	// stopped timers are forgotten wherever they are met.
+	// stopped timers are forgotten wherever they are met. Invariant: those of an instance
+	// that has ended, however it ended, are stopped.
 	stopped bool
 	// begins: it is no timer at all; see Message.ForStart.
 	begins bool
@@ -121,7 +122,6 @@ func (s *Shard[Req, Resp]) setTimer(id, name string, after, every time.Duration)
 	t := &timer{name: name, every: every}
 	x.timers[name] = t
 	if name == ReceiveTimeout {
-		x.heard = time.Now()
 		in.flags.Or(flagListens)
 	}
 	t.clock = time.AfterFunc(after, func() { s.fire(in, t) })
@@ -161,7 +161,7 @@ func (in *instance[Req, Resp]) stopTimers() {
 func (s *Shard[Req, Resp]) fire(in *instance[Req, Resp], t *timer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.stopped || s.gone.Load() {
+	if t.stopped { // as all are once the shard is gone
 		return
 	}
 	if rest := in.quiet(t); rest > 0 {
@@ -202,7 +202,7 @@ func (r *runner[Req, Resp]) due(t *timer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.queued = false
-	if t.stopped || r.in.ent == nil || r.in.quiet(t) > 0 {
+	if t.stopped || r.in.quiet(t) > 0 {
 		return false
 	}
 	if t.every == 0 {
