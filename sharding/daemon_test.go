@@ -327,6 +327,7 @@ func TestDaemonScaleAbandonsAWorkerThatDoesNotEnd(t *testing.T) {
 		if err := s.daemons[0].Worker(1).Tell(context.Background(), "stick"); err != nil {
 			t.Fatal(err)
 		}
+		pass(time.Second) // it is stuck
 		begin := time.Now()
 		if err := s.daemons[0].Scale(within(t, time.Minute), 4); err != nil {
 			t.Fatal(err)

@@ -274,6 +274,7 @@ func TestTimersSetDuringAStopDoNotHoldItUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := scripted(t, func(p *script, ctx *Context, _ int) (int, error) {
 			<-p.r.gate
+			defer pass(2 * time.Millisecond)
 			return 0, ctx.Every("tick", time.Millisecond)
 		}, func(*script, *Context, string) error { pass(2 * time.Millisecond); return nil }, nil)
 		s := r.start(t, 0)
@@ -402,8 +403,8 @@ func TestDismissDuringAStop(t *testing.T) {
 		synctest.Wait()
 		close(r.gate)
 		synctest.Wait()
-		if len(stopped) != 1 || stopped[0].Forced || ends.Load() != n {
-			t.Errorf("%+v, %d of %d ended", stopped, ends.Load(), n)
+		if len(stopped) != 1 || stopped[0].Forced || ends.Load() != n || r.counters.Entities.Load() != 0 {
+			t.Errorf("%+v, %d of %d ended, %d are counted", stopped, ends.Load(), n, r.counters.Entities.Load())
 		}
 	})
 }
