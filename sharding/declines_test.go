@@ -81,37 +81,44 @@ func TestAProxyThatIsEarlyLeavesTheTypeItsCoordinator(t *testing.T) {
 }
 
 // Those that were refused go on among themselves also when the first candidate does not
-// run the type at all: when all decline, it is the first that could.
+// run the type at all, or for another role: when all decline, it is the first that could.
 func TestTheRefusedGoOnBehindOneWithoutTheType(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		c, j := newCluster(t), newJournal()
-		idle, odd, b, d := c.add("idle"), c.add("odd"), c.add("b"), c.add("d")
-		var r *Region[say, heard]
-		for _, n := range []*node{odd, b, d} {
-			r = n.register(j, func(ty *Type[say, heard]) {
-				if n == odd {
-					ty.Shards = 8
-				}
-			})
-		}
-		for _, n := range c.nodes {
-			n.start()
-		}
-		c.install(odd, idle, b, d)
-		pass(time.Second)
-		if st := b.s.Status()[0]; st.Refused == "" {
-			t.Fatalf("b is not refused: %+v", st)
-		}
-		c.kill(odd)
-		c.install(idle, b, d)
-		pass(time.Second)
-		if _, err := r.Ask(within(t, time.Second), "x", say{"y", 1}); err != nil {
-			t.Error(err)
-		}
-		for _, n := range []*node{b, d} {
-			if st := n.s.Status()[0]; st.Coordinator != b.self.ID || st.Refused != "" {
-				t.Errorf("%s says %+v", n.self.Name, st)
+	for _, elsewhere := range []bool{false, true} {
+		bubble(t, func(t *testing.T) { refusedBehind(t, elsewhere) })
+	}
+}
+
+func refusedBehind(t *testing.T, elsewhere bool) {
+	c, j := newCluster(t), newJournal()
+	idle, odd, b, d := c.add("idle"), c.add("odd"), c.add("b"), c.add("d")
+	if elsewhere {
+		idle.register(j, func(ty *Type[say, heard]) { ty.Role = "elsewhere" })
+	}
+	var r *Region[say, heard]
+	for _, n := range []*node{odd, b, d} {
+		r = n.register(j, func(ty *Type[say, heard]) {
+			if n == odd {
+				ty.Shards = 8
 			}
+		})
+	}
+	for _, n := range c.nodes {
+		n.start()
+	}
+	c.install(odd, idle, b, d)
+	pass(time.Second)
+	if st := b.s.Status()[0]; st.Refused == "" {
+		t.Fatalf("b is not refused: %+v", st)
+	}
+	c.kill(odd)
+	c.install(idle, b, d)
+	pass(time.Second)
+	if _, err := r.Ask(within(t, time.Second), "x", say{"y", 1}); err != nil {
+		t.Error(err)
+	}
+	for _, n := range []*node{b, d} {
+		if st := n.s.Status()[0]; st.Coordinator != b.self.ID || st.Refused != "" {
+			t.Errorf("%s says %+v", n.self.Name, st)
 		}
-	})
+	}
 }

@@ -75,10 +75,7 @@ func (sh *shell) declines(m protocol.Message) *protocol.Declined {
 	if !is || sh != nil && sh.coord != nil && sh.info.role == r.Settings.Role {
 		return nil
 	}
-	return &protocol.Declined{
-		Head:    protocol.Head{Type: r.Type, View: r.View},
-		Missing: sh == nil || sh.path == nil,
-	}
+	return &protocol.Declined{Head: protocol.Head{Type: r.Type, View: r.View}, Missing: true}
 }
 
 // decline answers a node that takes this one, of the type's role, for its coordinator:

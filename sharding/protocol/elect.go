@@ -7,7 +7,7 @@ import (
 )
 
 // Decliner is a candidate that has declined to coordinate in a view. Missing: it does
-// not run the type at all, and cannot take office in that view even if all decline.
+// not run the type, or for another role, and cannot take office in that view even if all decline.
 type Decliner struct {
 	Node    view.NodeID
 	Missing bool

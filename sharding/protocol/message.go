@@ -58,7 +58,7 @@ type RegisterRefused struct {
 // unless all candidates decline. It answers Register. See Elect.
 type Declined struct {
 	Head
-	// Missing: the sender does not run the type.
+	// Missing: the sender does not run the type, or for another role.
 	Missing bool
 }
 
