@@ -2,6 +2,7 @@ package entity
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -94,6 +95,33 @@ func TestIdleInstancesEndInTime(t *testing.T) {
 		deliver(t, s, "a", ask(1, 1))
 		pass(10 * time.Millisecond)
 		r.expectIDs(t, s)
+	})
+}
+
+// Contexts go from entity to entity, and bear the name of the one that has them.
+func TestContextsNameTheirEntity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := frails(t, func(f *frail) {
+			f.handle = func(ctx *Context, req int) (int, error) {
+				self := Sender{Node: 7, Type: "t", ID: f.id}
+				if ctx.ID() != f.id || ctx.Self() != self || *ctx.Sending() != self {
+					t.Errorf("%s is named %s, and sends as %+v", f.id, ctx.ID(), *ctx.Sending())
+				}
+				if want := (Sender{Node: view.NodeID(7 + req), Type: []string{"", "other"}[req]}); ctx.Sender() != want {
+					t.Errorf("message %d comes from %+v", req, ctx.Sender())
+				}
+				return req, nil
+			}
+		}, nil)
+		s := r.start(t, 0)
+		for i := range 50 {
+			m := ask(i%2, uint64(i+1))
+			if i%2 == 1 {
+				m.From = &Sender{Node: 8, Type: "other"}
+			}
+			deliver(t, s, fmt.Sprint("e", i), m)
+			synctest.Wait()
+		}
 	})
 }
 

@@ -36,6 +36,8 @@ func TestPausesOfTheNode(t *testing.T) {
 		synctest.Wait() // the first of eight is in hand
 		r.Resume()
 		r.expectLog(t, "a:-2", "a:-2", "a:5", "a:6", "a:-2")
+		deliver(t, s, "a", ask(7, 50))
+		r.expectLog(t, "a:-2", "a:-2", "a:5", "a:6", "a:-2") // one at a time
 		for range 2 {
 			r.alive.Store(false)
 			r.gate <- struct{}{}
