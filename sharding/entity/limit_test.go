@@ -301,6 +301,22 @@ func TestLFULetsNewcomersStayAtFirst(t *testing.T) {
 	})
 }
 
+// TinyLFU tells entities apart: who is in demand takes a place from who is less so.
+func TestTinyLFUKnowsWhoIsInDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config[int, int]) {
+			c.Passivation = Passivation{Limit: 3, Strategy: evict.Spec{Kind: evict.TinyLFU}}
+		})
+		s, call := r.start(t, 0), uint64(0)
+		for _, id := range []string{"a", "a", "b", "b", "b", "once", "hot", "hot", "hot", "hot", "new"} {
+			call++
+			deliver(t, s, id, ask(1, call))
+			synctest.Wait()
+		}
+		r.expectIDs(t, s, "b", "hot", "new")
+	})
+}
+
 // One that has messages aside holds no place but its own, whatever the strategy.
 func TestMessagesAsideDoNotSuspendTheLimit(t *testing.T) {
 	for kind := range evict.TinyLFU + 1 {

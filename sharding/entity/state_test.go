@@ -123,8 +123,9 @@ func TestAStateIsTakenOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		deliver(t, s, "a", ask(1, 1))
-		deliver(t, s, "b", ask(1, 2))
 		r.expectReply(t, 1, ErrRestore)
+		deliver(t, s, "b", ask(1, 2))
+		r.expectReply(t, 2, ErrRestore)
 		refuse = false
 		deliver(t, s, "a", ask(-3, 3), ask(1, 4))
 		r.expectReply(t, 4, nil)
@@ -215,6 +216,7 @@ func TestAReliableMessageWithoutAnInstanceIsRefused(t *testing.T) {
 		"panic":           {func(*Context) error { panic("no") }, []Outcome{SureRefused, SureHandled}},
 		"error":           {func(*Context) error { return errors.New("no") }, []Outcome{SureRefused, SureHandled}},
 		"another's":       {func(*Context) error { return &PanicError{Value: "there"} }, []Outcome{SureRefused, SureHandled}},
+		"another's state": {func(*Context) error { return ErrState }, []Outcome{SureRefused, SureHandled}},
 		"handler's panic": {nil, []Outcome{SureHandled, SureRepeated}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -202,6 +202,13 @@ func TestLFUSparesTheNewestOnce(t *testing.T) {
 	if s := strings.Join(c.gone, " "); s != "b c d" {
 		t.Errorf("%s went, want b c d", s)
 	}
+	d := newCache(specs["lfu"], 3)
+	for key := range strings.SplitSeq("a a a b b", " ") {
+		d.use(key)
+	}
+	if n := d.p.Evict(); n.Value != "b" {
+		t.Errorf("%s went, want b, which came last and was used again", n.Value)
+	}
 	c.p.Remove(c.in["e"])
 	if n := c.p.Evict(); n == nil || n.Value != "a" || c.p.Len() != 0 {
 		t.Errorf("%v went, %d are left", n, c.p.Len())
