@@ -265,6 +265,11 @@ func TestDaemonScalesWithoutTwoNumbersAtOnce(t *testing.T) {
 				t.Errorf("Scale(%d) was taken", n)
 			}
 		}
+		for i, d := range s.daemons {
+			if n := d.Stats().Dropped[DropHandlerError]; n != 0 {
+				t.Errorf("node %d tried to start %d workers that are not to run", i+1, n)
+			}
+		}
 		// A node that comes later finds the number that counts, not its own.
 		s.hire(t, "late", 3)
 		s.install(s.nodes...)
@@ -301,6 +306,14 @@ func TestDaemonThatIsWrongIsRefused(t *testing.T) {
 	wrong := new(TypeError)
 	if !errors.As(err, &wrong) || len(wrong.Wrong) != 3 {
 		t.Errorf("%v", err)
+	}
+	if err := (&Daemon[string, string]{New: func(int, int) Entity[string, string] { return nil }}).Validate(); err == nil {
+		t.Error("no workers at all are taken")
+	}
+	for id, want := range map[string]ShardID{"0": 0, "11": 11, "01": noShard, "-1": noShard, "x": noShard, "70000": noShard} { // order-free: a table
+		if got := workerShard(id); got != want {
+			t.Errorf("worker %q is of shard %d", id, got)
+		}
 	}
 }
 

@@ -95,7 +95,7 @@ func (p *path[Req, Resp]) recall(inc *incarnation) {
 				p.memories.forget(i)
 				continue
 			}
-			if p.memories.news(i, s.Token(), time.Now()) {
+			if inc.alive() && p.memories.news(i, s.Token(), time.Now()) {
 				room <- struct{}{}
 				reads.Go(func() {
 					p.recallShard(inc, i, s)
@@ -137,8 +137,11 @@ func (p *path[Req, Resp]) recallShard(inc *incarnation, i ShardID, s *entity.Sha
 	p.memories.beginRead(i)
 	ids, err := inc.remember.Remembered(ctx, p.name, i)
 	if err != nil {
-		p.memories.endRead(i)
 		p.counters.rememberFailed.Add(1)
+	}
+	if err != nil || !inc.alive() {
+		// Without a lease another node may be the home, and know better.
+		p.memories.endRead(i)
 		return
 	}
 	if start := p.memories.learn(i, s.Token(), ids, time.Now()); len(start) > 0 {

@@ -142,3 +142,163 @@ func TestAStoreThatDoesNotRememberIsNamed(t *testing.T) {
 		}
 	})
 }
+
+// Who ends by its own wish while it waits for its turn is not started; and a home that has
+// lost its lease writes nothing again of what the next one takes away.
+func TestWhoEndsBeforeItsTurnIsNotRecalled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDreams(t, 1, 1) // one per second
+		ids := someIDs(40)
+		d.ask(t, ids, "hello")
+		pass(2 * time.Second)
+		d.kill(d.nodes[0])
+		d.install(d.join(t))
+		d.regions = d.regions[1:]
+		pass(time.Second)
+		d.ask(t, ids, "sleep")
+		pass(time.Minute)
+		if n := d.alive(d.regions...); n != 0 {
+			t.Errorf("%d live, and all have wished to end", n)
+		}
+	})
+}
+
+// A shard's entities do not wait for a tick, and a store in trouble is not asked for each
+// of them.
+func TestRecallBeginsAtOnceAndTroubleIsNotHammered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDreams(t, 2, 10_000)
+		d.ask(t, someIDs(40), "hello")
+		pass(2*time.Second + 10*time.Millisecond)
+		d.kill(d.nodes[1])
+		d.install(d.nodes[0])
+		pass(rememberEvery / 5)
+		if n := d.alive(d.regions[0]); n != 40 {
+			t.Errorf("%d of 40 live at once", n)
+		}
+		pass(2 * recallAgain)
+		d.diary.set(true, 0)
+		for i := range 50 {
+			d.ask(t, []string{fmt.Sprint("new", i)}, "hello")
+			pass(10 * time.Millisecond)
+		}
+		if n := d.regions[0].Stats().Remembered.Failed; n == 0 || n > 2*8 {
+			t.Errorf("%d writes failed in half a second", n)
+		}
+	})
+}
+
+// A read that fails is made again, also the one that a node's coming asks for.
+func TestAReadThatFailsIsMadeAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDreams(t, 1, 0)
+		d.ask(t, someIDs(10), "hello")
+		pass(2 * recallAgain)
+		late := "late"
+		shard := d.regions[0].ShardOf(late)
+		d.diary.mu.Lock()
+		if d.diary.ids[shard] == nil {
+			d.diary.ids[shard] = map[string]bool{}
+		}
+		d.diary.ids[shard][late] = true // from the disk of the node that comes
+		d.diary.mu.Unlock()
+		d.diary.set(true, 0)
+		n := d.join(t)
+		d.install(d.nodes[0], n)
+		pass(2 * time.Second)
+		d.diary.set(false, 0)
+		pass(time.Second)
+		if n := d.alive(d.regions...); n != 11 {
+			t.Errorf("%d of 11 live", n)
+		}
+	})
+}
+
+// News that find no room are counted.
+func TestDroppedNewsAreCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDreams(t, 1, 0)
+		m := d.regions[0].p.memories
+		m.mu.Lock()
+		m.waiting = dirtyMax
+		m.mu.Unlock()
+		d.ask(t, someIDs(3), "hello")
+		m.mu.Lock()
+		m.waiting = 0
+		m.mu.Unlock()
+		if n := d.regions[0].Stats().Remembered.Dropped; n != 3 {
+			t.Errorf("%d are counted", n)
+		}
+	})
+}
+
+// Of an entity that begins and ends, what came last counts, whatever is being written or
+// read meanwhile.
+func TestTheLastNewsCount(t *testing.T) {
+	token, at := Token{Seq: 1}, time.Now()
+	known := func(ids ...string) *memories {
+		m := newMemories()
+		m.beginRead(3)
+		m.learn(3, token, ids, at)
+		return m
+	}
+	write := func(m *memories) {
+		for _, b := range m.take() {
+			m.written(b, true)
+		}
+	}
+	t.Run("an end while its beginning is written", func(t *testing.T) {
+		m := known()
+		m.note(3, "a", true)
+		b := m.take()
+		if !m.remembers(3, "a") {
+			t.Error("what is being written is forgotten")
+		}
+		m.note(3, "a", false)
+		m.written(b[0], true)
+		write(m)
+		if m.remembers(3, "a") {
+			t.Error("it is remembered")
+		}
+	})
+	t.Run("an end during a read", func(t *testing.T) {
+		m := known("a")
+		m.beginRead(3)
+		m.note(3, "a", false)
+		write(m)
+		if got := m.learn(3, token, []string{"a"}, at); len(got) != 0 {
+			t.Errorf("%q is started", got)
+		}
+	})
+	t.Run("an end that waits to be written", func(t *testing.T) {
+		m := known("a")
+		m.note(3, "a", false)
+		if got := m.learn(3, token, []string{"a"}, at); len(got) != 0 {
+			t.Errorf("%q is started", got)
+		}
+	})
+	t.Run("another allocation is read", func(t *testing.T) {
+		m := known("a")
+		if m.news(3, token, at) || !m.news(3, Token{Seq: 2}, at) {
+			t.Error("the token does not count")
+		}
+	})
+	t.Run("one that could not be started elsewhere is tried again", func(t *testing.T) {
+		m := known("a")
+		m.beginRead(3)
+		m.learn(3, token, []string{"a"}, at)
+		m.moved(3, "a", false, at)
+		if m.news(3, token, at) || !m.news(3, token, at.Add(recallAgain)) {
+			t.Error("it is not read again, or at once")
+		}
+	})
+	t.Run("writes are bounded", func(t *testing.T) {
+		m := known()
+		for i := range 2*dirtyBatch + 1 {
+			m.note(3, fmt.Sprint(i), true)
+		}
+		if b := m.take(); len(b[0].add) != dirtyBatch || m.queued() != dirtyBatch+1 {
+			t.Errorf("%d in one write, %d wait", len(b[0].add), m.queued())
+		}
+	})
+}

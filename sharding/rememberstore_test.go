@@ -45,7 +45,14 @@ func TestRememberedEntitiesStandInTheDataOfTheirRole(t *testing.T) {
 		got, err := store.Remembered(ctx, "ticker", 0)
 		slices.Sort(got)
 		if err == nil && slices.Equal(got, want) && r.Stats().Remembered.Waiting == 0 {
-			return
+			if len(want) < 20 {
+				return
+			}
+			// One that stands there already is taken away.
+			if _, err := r.Ask(ctx, want[5], "retire"); err != nil {
+				t.Fatal(err)
+			}
+			want = slices.Delete(want, 5, 6)
 		}
 		select {
 		case <-tick.C:

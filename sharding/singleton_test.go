@@ -239,3 +239,14 @@ func TestSingletonWithStateAndStopTimeout(t *testing.T) {
 		}
 	})
 }
+
+// It does not wait for a tick when its shard begins.
+func TestSingletonStartsWithItsShard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		th := newThrone(t, "ruler", "ruler")
+		pass(residentEvery / 5)
+		if n := th.starts.Load(); n != 1 {
+			t.Errorf("%d starts", n)
+		}
+	})
+}
