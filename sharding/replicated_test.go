@@ -13,6 +13,8 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+	"github.com/peerage-go/peerage/sharding/standby"
 )
 
 // keepers starts n nodes with counters whose state is replicated.
@@ -316,6 +318,68 @@ func TestReplicatedStateWithoutItsQuorum(t *testing.T) {
 		}
 		if n := c.sum(func(s Stats) uint64 { return s.NotKept }); n != 2 {
 			t.Errorf("%d replies were counted as not kept", n)
+		}
+	})
+}
+
+// A holder of copies that knows of a later allocation tells the home of the earlier one:
+// that ends then, it does not go on waiting, and answers nothing as if it were kept.
+func TestAHomeThatWasOutrunEndsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		regions := keepers(t, c, 3, Replicated{Replicas: 3, Timeout: time.Minute})
+		first, err := regions[0].Ref("x").Ask(within(t, 10*time.Second), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		home, holder := c.nodes[first.Node-1], c.nodes[first.Node%3]
+		region := regions[first.Node-1]
+		var at LocalShard
+		for _, s := range region.Local() {
+			if s.Shard == region.ShardOf("x") {
+				at = s
+			}
+		}
+		c.mu.Lock()
+		for _, o := range c.nodes {
+			c.cuts[[2]view.NodeID{home.self.ID, o.self.ID}] = true
+		}
+		c.mu.Unlock()
+		answered := make(chan error, 1)
+		go func() {
+			_, err := region.Ref("x").Ask(within(t, 30*time.Second), 1)
+			answered <- err
+		}()
+		pass(time.Second)
+		tell := func(fence Token) {
+			frame := wire.AppendString([]byte{byte(frameStandby)}, "tally")
+			m := standby.Refused{Shard: at.Shard, Token: at.Token, Fence: fence}
+			home.s.HandleEntities(holder.self.ID, &one{standby.Append(frame, m)})
+			pass(time.Second)
+		}
+		tell(at.Token)
+		select {
+		case err := <-answered:
+			t.Fatalf("told of its own allocation it answered %v", err)
+		default:
+		}
+		tell(Token{Term: at.Token.Term, Seq: at.Token.Seq + 1})
+		select {
+		case err := <-answered:
+			if !errors.Is(err, ErrAbandoned) || !OutcomeUnknown(err) {
+				t.Errorf("the ask was answered with %v", err)
+			}
+		default:
+			t.Error("the ask goes on waiting")
+		}
+		if slices.ContainsFunc(region.Local(), func(s LocalShard) bool { return s.Shard == at.Shard && s.Token == at.Token }) {
+			t.Error("the allocation goes on")
+		}
+		c.mu.Lock()
+		clear(c.cuts)
+		c.mu.Unlock()
+		if got, err := region.Ref("x").Ask(within(t, 20*time.Second), 1, Retry()); err != nil || got.Count < 2 {
+			t.Errorf("at its next home it counts %+v, %v", got, err)
 		}
 	})
 }
