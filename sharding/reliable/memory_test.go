@@ -107,3 +107,129 @@ func FuzzMemory(f *testing.F) {
 		}
 	})
 }
+
+// What lies below the highest floor is over: it is not run again, is no gap for what
+// comes behind it, and costs nothing.
+func TestMemoryForgetsWhatIsOver(t *testing.T) {
+	var m Memory
+	at := func(seq, prev, floor uint64) Stamp {
+		return Stamp{Producer: 1, Seq: seq, Prev: prev, Floor: floor, Try: 1}
+	}
+	slow := at(1, 0, 1)
+	for _, id := range []string{"slow", "a", "b"} {
+		if v := m.Check(id, slow, false); v != Run {
+			t.Fatalf("%s: %v", id, v)
+		}
+		if id != "slow" {
+			m.Ran(id, slow, false)
+		}
+		slow.Seq++
+	}
+	if v := m.Check("c", at(9, 0, 5), false); v != Run {
+		t.Errorf("above the floor: %v", v)
+	}
+	if _, records := m.Size(); records != 0 {
+		t.Errorf("%d records of what is over", records)
+	}
+	// The handler of what has been over for a while ends only now.
+	m.Ran("slow", at(1, 0, 1), false)
+	if _, records := m.Size(); records != 0 {
+		t.Error("a record is kept of what is over")
+	}
+	if v := m.Check("a", at(2, 0, 1), false); v != Duplicate {
+		t.Errorf("a copy from below the floor: %v", v)
+	}
+	// A copy that left before its producer heard that the one before it was over.
+	if v := m.Check("d", at(7, 3, 2), false); v != Run {
+		t.Errorf("behind one that is over: %v", v)
+	}
+	if v := m.Check("d", at(8, 7, 2), false); v != Gap {
+		t.Errorf("behind one that has not run: %v", v)
+	}
+}
+
+// One producer may have more to remember than the bound: there is nobody to forget.
+func TestMemoryOfOneProducerIsBoundedByItsWindow(t *testing.T) {
+	var m Memory
+	for i := range uint64(RecordsMax + 1) {
+		m.Ran(fmt.Sprint(i), Stamp{Producer: 1, Seq: i + 1, Floor: 1, Try: 1}, false)
+	}
+	if p, r := m.Size(); p != 1 || r != RecordsMax+1 || m.Forgotten != 0 {
+		t.Errorf("%d producers, %d records, %d forgotten", p, r, m.Forgotten)
+	}
+}
+
+// At its next home a Memory knows what it knew, and forgets in the order in which it
+// would have forgotten.
+func TestMemoryIsTheSameAfterAMove(t *testing.T) {
+	var m Memory
+	for n := range Producer(3) {
+		for seq := uint64(5); seq > 0; seq-- {
+			m.Ran(fmt.Sprint("e", seq), Stamp{Producer: n + 1, Seq: seq, Floor: 1, Try: 1}, seq == 4)
+		}
+	}
+	m.Check("e1", Stamp{Producer: 1, Seq: 1, Floor: 1, Try: 2}, false) // the others have been silent longer
+	var moved Memory
+	if err := moved.Restore(m.Append(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if p, r := moved.Size(); p != 3 || r != 15 {
+		t.Fatalf("%d producers, %d records", p, r)
+	}
+	if v := moved.Check("e4", Stamp{Producer: 2, Seq: 4, Floor: 1, Try: 2}, false); v != Run {
+		t.Errorf("what was put aside there comes again here: %v", v)
+	}
+	// Below the floor goes what is below, in whatever order it ran.
+	moved.Check("e9", Stamp{Producer: 2, Seq: 9, Floor: 4, Try: 1}, false)
+	if _, r := moved.Size(); r != 12 {
+		t.Errorf("%d records after three of them are over", r)
+	}
+	for n := range Producer(ProducersMax - 2) {
+		moved.Ran("x", Stamp{Producer: 100 + n, Seq: 1, Floor: 1, Try: 1}, false)
+	}
+	if moved.Forgotten != 1 {
+		t.Errorf("%d forgotten", moved.Forgotten)
+	}
+	for i, want := range []Verdict{Duplicate, Duplicate, Run} {
+		if v := moved.Check("e5", Stamp{Producer: Producer(i + 1), Seq: 5, Floor: 1, Try: 2}, false); v != want {
+			t.Errorf("producer %d: %v; 3 was silent longest", i+1, v)
+		}
+	}
+}
+
+// What no producer says, and no Memory is, is refused as a whole.
+func TestNonsenseIsRefused(t *testing.T) {
+	good := Stamp{Producer: 1, Seq: WindowMax, Prev: WindowMax - 1, Floor: 1, Try: 1}
+	for name, change := range map[string]func(*Stamp){
+		"no producer": func(s *Stamp) { s.Producer = 0 }, "no copy": func(s *Stamp) { s.Try = 0 },
+		"no floor": func(s *Stamp) { s.Floor = 0 }, "below its floor": func(s *Stamp) { s.Seq, s.Prev = 5, 0; s.Floor = 6 },
+		"beyond the window": func(s *Stamp) { s.Seq++ }, "behind itself": func(s *Stamp) { s.Prev = s.Seq },
+		"": func(*Stamp) {},
+	} {
+		s := good
+		change(&s)
+		var b [StampBytes]byte
+		s.Put(b[:])
+		got, err := ParseStamp(b[:])
+		if (err == nil) != (name == "") || err == nil && got != s {
+			t.Errorf("%q: %+v, %v", name, got, err)
+		}
+	}
+	var m Memory
+	for n := range Producer(2) {
+		m.Ran("e", Stamp{Producer: n + 1, Seq: 1, Floor: 1, Try: 1}, false)
+	}
+	b := m.Append(nil)
+	two := bytes.Clone(b[:len(b)/2])
+	two[16] = 2 // records
+	two = append(two, two[17:]...)
+	for name, b := range map[string][]byte{
+		"a producer twice": append(bytes.Clone(b), b...), "cut short": b[:len(b)-1], "an entity twice": two,
+	} {
+		var moved Memory
+		err := moved.Restore(b)
+		if p, r := moved.Size(); !errors.Is(err, ErrMalformed) || p != 0 || r != 0 {
+			t.Errorf("%s: %v, %d producers, %d records", name, err, p, r)
+		}
+	}
+}

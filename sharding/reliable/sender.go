@@ -221,16 +221,14 @@ func (s *Sender) enqueue(c *chain) {
 	}
 }
 
-// find returns an unconfirmed message and its place in its chain.
+// find returns an unconfirmed message and its place in its chain, which has none that
+// is confirmed.
 func (s *Sender) find(shard protocol.ShardID, seq uint64) (*item, int) {
 	st := s.streams[shard]
 	if st == nil || seq < st.items[0].seq || seq >= st.next {
 		return nil, 0
 	}
 	it := st.items[seq-st.items[0].seq]
-	if it.confirmed {
-		return nil, 0
-	}
 	c := it.chain
 	if c.sent < len(c.items) && c.items[c.sent] == it {
 		return it, c.sent
