@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
 )
 
 // pair starts two nodes that host a type of texts, and returns an id of the first, with
@@ -353,6 +355,181 @@ func TestTheDeadlineTravels(t *testing.T) {
 		one.install(n)
 		if got := <-answered; got != "40s" {
 			t.Errorf("%s left of 1m after 20s without a home", got)
+		}
+	})
+}
+
+// stuckHome is a pair whose entity waits at "wait" until the gate opens.
+func stuckHome(t *testing.T, c *cluster, gate chan struct{}, mailbox int) (id string, remote *Region[string, string]) {
+	id, _, remote = pair(t, c, Type[string, string]{Name: "slow", Limits: Limits{Mailbox: mailbox}, New: func(string) Entity[string, string] {
+		return Func(func(_ *Context, req string) (string, error) {
+			if req == "wait" {
+				<-gate
+			}
+			return req, nil
+		})
+	}})
+	return id, remote
+}
+
+// When a home drops its instances, asks from other nodes that are in their hands or in
+// their mailboxes fail at once or when the handler returns; its answer does not count.
+func TestAsksOfAnAbandonedInstanceMayHaveRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, gate := newCluster(t), make(chan struct{})
+		id, remote := stuckHome(t, c, gate, 10)
+		ended := map[string]chan error{"wait": make(chan error, 1), "behind": make(chan error, 1)}
+		for _, req := range []string{"wait", "behind"} {
+			go func() {
+				_, err := remote.Ask(within(t, time.Hour), id, req)
+				ended[req] <- err
+			}()
+			synctest.Wait()
+		}
+		c.nodes[0].s.Abandoned()
+		if n := len(ended["wait"]); n != 0 {
+			t.Error("the ask in hand has ended before its handler")
+		}
+		close(gate)
+		for req, ch := range ended {
+			if err := <-ch; !errors.Is(err, ErrAbandoned) || !Retryable(err) || !OutcomeUnknown(err) {
+				t.Errorf("%s: %v", req, err)
+			}
+		}
+	})
+}
+
+// However long a trouble lasted, an Ask with Retry goes on soon after its end.
+func TestRetryGoesOnSoonAfterALongTrouble(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, gate := newCluster(t), make(chan struct{})
+		id, remote := stuckHome(t, c, gate, 1)
+		for _, req := range []string{"wait", "full"} {
+			if err := remote.Tell(t.Context(), id, req); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		answered := make(chan error, 1)
+		go func() {
+			_, err := remote.Ask(within(t, time.Hour), id, "hello", Retry())
+			answered <- err
+		}()
+		pass(20 * time.Second)
+		start := time.Now()
+		close(gate)
+		if err := <-answered; err != nil || time.Since(start) > retryMax {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if n := c.nodes[0].s.path([]byte("slow")).stats().Dropped[DropMailboxFull]; n < 300 {
+			t.Errorf("asked %d times in 20 s", n)
+		}
+	})
+}
+
+// An ask that comes back from a home of before, when others have left on the way to the
+// present one, cannot go again in order: its asker is told, and asks again.
+func TestAnAskThatComesBackTooLateIsToldThatItsShardMoved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, gate := newCluster(t), make(chan struct{})
+		id, remote := stuckHome(t, c, gate, 10)
+		defer close(gate)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := remote.Ask(within(t, time.Hour), id, "wait")
+			ended <- err
+		}()
+		synctest.Wait()
+		var number uint64
+		for i := range remote.p.calls.parts {
+			for _, waits := range remote.p.calls.parts[i].slots {
+				if waits.open {
+					number = waits.number
+				}
+			}
+		}
+		frame := appendRequest(nil, "slow", remote.ShardOf(id), id, number, nil)
+		stamp(frame, Token{Term: 1, Seq: 1}, 1) // of before
+		c.nodes[1].s.HandleEntity(1, appendRefused(nil, Token{}, frame))
+		if err := <-ended; !errors.Is(err, ErrMoved) || !Retryable(err) || OutcomeUnknown(err) {
+			t.Error(err)
+		}
+	})
+}
+
+// What waits for a home is told what is wrong with it also if the home is its own node.
+func TestWhatWaitedForItsOwnNodeIsToldWhy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		n := c.add("n1")
+		r, err := Register(n.reg, Type[string, string]{Name: "echo", ReqCodec: spelled{}, New: func(string) Entity[string, string] {
+			return Func(func(_ *Context, req string) (string, error) { return req, nil })
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.start()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := r.Ask(within(t, time.Hour), "e", "unreadable")
+			ended <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		c.install(n)
+		if err := <-ended; !errors.Is(err, ErrCodec) || time.Since(start) > time.Minute {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// Buffers are bounded in bytes too, those of a shard and those of all.
+func TestBuffersAreBoundedInBytes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newCluster(t).add("n1")
+		r := n.register(newJournal(), func(ty *Type[say, heard]) { ty.Limits.ShardBytes, ty.Limits.BufferBytes = 3000, 5000 })
+		n.start()
+		fits := func(shard ShardID) (took int) {
+			for ; took < 100; took++ {
+				if err := r.Tell(within(t, time.Second), idIn(r, shard), say{strings.Repeat("x", 900), 1}); err != nil {
+					if !errors.Is(err, ErrBufferFull) {
+						t.Error(err)
+					}
+					break
+				}
+			}
+			return took
+		}
+		if one, two := fits(1), fits(2); one != 3 || two != 2 {
+			t.Errorf("%d and %d messages of 900 bytes, want 3 and 2", one, two)
+		}
+	})
+}
+
+// Messages from outside entities name the node that they came from, each its own.
+func TestSendersOnManyNodesAreNotMixedUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		var regions []*Region[string, view.NodeID]
+		for _, id := range []view.NodeID{1, 65, 129} { // equal modulo 64
+			n := c.add(fmt.Sprint("n", id))
+			n.self.ID = id
+			r, err := Register(n.reg, Type[string, view.NodeID]{Name: "who", New: func(string) Entity[string, view.NodeID] {
+				return Func(func(ctx *Context, _ string) (view.NodeID, error) { return ctx.Sender().Node, nil })
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			regions = append(regions, r)
+			n.start()
+		}
+		c.install(c.nodes...)
+		for i := range 12 {
+			for k, r := range regions {
+				if got, err := r.Ask(within(t, 5*time.Second), fmt.Sprint("e", i), ""); err != nil || got != c.nodes[k].self.ID {
+					t.Errorf("e%d says that node %v asked, %v; it was %v", i, got, err, c.nodes[k].self.ID)
+				}
+			}
 		}
 	})
 }

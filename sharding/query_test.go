@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,9 +113,30 @@ func TestWhereFindsTheHome(t *testing.T) {
 		for _, x := range []struct {
 			typ, id string
 			err     error
-		}{{"ear", "", ErrBadID}, {"nose", "ada", ErrUnknownType}} {
+		}{{"ear", "", ErrBadID}, {"ear", strings.Repeat("x", 257), ErrBadID}, {"nose", "ada", ErrUnknownType}} {
 			if _, err := nodes[1].reg.Where(ctx, x.typ, x.id); !errors.Is(err, x.err) {
 				t.Errorf("%q of %q: %v", x.id, x.typ, err)
+			}
+		}
+	})
+}
+
+// Who is in no cluster has nobody to ask, and says so at once.
+func TestQueriesWithoutAClusterFail(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newCluster(t).add("n1")
+		n.register(newJournal(), nil)
+		for _, when := range []string{"before the node has begun", "before it has a view"} {
+			_, cluster := n.reg.Cluster(t.Context(), "ear")
+			_, where := n.reg.Where(t.Context(), "ear", "ada")
+			_, why := n.reg.Explain(t.Context(), "ear", 3)
+			for _, err := range []error{cluster, where, why} {
+				if !errors.Is(err, ErrNotReady) || !Retryable(err) {
+					t.Errorf("%s: %v", when, err)
+				}
+			}
+			if n.s == nil {
+				n.start()
 			}
 		}
 	})

@@ -408,7 +408,11 @@ func TestReliableGivesUpWhatNobodyCanRead(t *testing.T) {
 		}
 		n.start()
 		c.install(n)
-		s, err := r.Reliable(ReliableConfig[string]{})
+		told := map[bool]int{}
+		s, err := r.Reliable(ReliableConfig[string]{OnConfirm: func(_, req string, err error) {
+			// What its home cannot read this node cannot give back either.
+			told[req == "" && errors.Is(err, ErrCodec)]++
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -420,7 +424,7 @@ func TestReliableGivesUpWhatNobodyCanRead(t *testing.T) {
 		if err := s.Flush(within(t, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		if st := r.Stats().Reliable; st.GivenUp != 1 || st.Confirmed != 2 || handled != 2 {
+		if st := r.Stats().Reliable; st.GivenUp != 1 || st.Confirmed != 2 || handled != 2 || told[true] != 1 || told[false] != 2 {
 			t.Errorf("%+v, %d handled", st, handled)
 		}
 		if err := s.Close(); err != nil {
@@ -594,6 +598,68 @@ func TestReliableSaysThatAnAnswerIsLost(t *testing.T) {
 		}
 		if st := regions[0].Stats().Reliable; st.Confirmed != 1 || st.Resends != 1 {
 			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestReliableGivesRoomBack: a message that is over, and of which OnConfirm was told,
+// holds nothing, in messages and in bytes; and a producer that is closed is no more.
+func TestReliableGivesRoomBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j := newJournal()
+		_, _, regions := three(t, j, nil)
+		r := regions[0]
+		for range 3 {
+			told := 0
+			s := sure(t, r, ReliableConfig[say]{Messages: 2, Bytes: 300, OnConfirm: func(string, say, error) { told++ }})
+			for n := range 20 {
+				if err := s.Send(within(t, time.Second), "e", say{strings.Repeat("x", 200), n}); err != nil {
+					t.Fatalf("message %d: %v", n, err)
+				}
+			}
+			flushed(t, s)
+			if err := s.Close(); err != nil || told != 20 || s.Unconfirmed() != 0 {
+				t.Errorf("%v, %d told, %d unconfirmed", err, told, s.Unconfirmed())
+			}
+		}
+		if all := r.p.lines.all.Load(); len(*all) != 0 {
+			t.Errorf("%d producers are known after all were closed", len(*all))
+		}
+	})
+}
+
+// TestReliableNamesItsSender: what an entity sends reliably names the entity.
+func TestReliableNamesItsSender(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newCluster(t).add("n1")
+		said := make(chan string, 2)
+		var s *Reliable[string]
+		r, err := Register(n.reg, Type[string, string]{Name: "talk", New: func(string) Entity[string, string] {
+			return Func(func(ctx *Context, req string) (string, error) {
+				if req == "begin" {
+					return "", s.Send(ctx, "listener", "hello")
+				}
+				said <- ctx.Sender().Type + "/" + ctx.Sender().ID
+				return "", nil
+			})
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.start()
+		n.c.install(n)
+		if s, err = r.Reliable(ReliableConfig[string]{}); err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := r.Ask(within(t, 5*time.Second), "talker", "begin"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Send(t.Context(), "listener", "from outside"); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := <-said, <-said; a != "talk/talker" || b != "/" {
+			t.Errorf("from %q and %q", a, b)
 		}
 	})
 }
