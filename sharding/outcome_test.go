@@ -533,3 +533,32 @@ func TestSendersOnManyNodesAreNotMixedUp(t *testing.T) {
 		}
 	})
 }
+
+// An ask that is at another node when its own leaves the cluster may have run; it ends
+// with the incarnation that sent it. Of a type that is registered after the end nothing
+// is sent any more.
+func TestAsksEndWithTheIncarnationThatSentThem(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, gate := newCluster(t), make(chan struct{})
+		id, remote := stuckHome(t, c, gate, 10)
+		defer close(gate)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := remote.Ask(within(t, time.Hour), id, "wait")
+			ended <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		if err := c.nodes[1].s.Close(within(t, time.Second)); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, ErrNodeLost) || !OutcomeUnknown(err) || time.Since(start) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		c.nodes[1].reg.Close()
+		late := c.nodes[1].register(newJournal(), nil)
+		if err := late.Tell(within(t, time.Hour), "e", say{"x", 1}); !errors.Is(err, ErrNodeStopping) || Retryable(err) {
+			t.Errorf("registered after the end: %v", err)
+		}
+	})
+}
