@@ -158,3 +158,54 @@ func TestNobodyWaitsForItself(t *testing.T) {
 		}
 	})
 }
+
+// Others are waited for as long as the Context lasts, also those that share the type or
+// the id.
+func TestEntitiesWaitForEachOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newCluster(t).add("n1")
+		gate := make(chan struct{})
+		told := make(chan error, 2)
+		var rs [2]*Region[string, string]
+		for i, name := range []string{"t", "u"} {
+			r, err := Register(n.reg, Type[string, string]{Name: name, Limits: Limits{Mailbox: 1}, New: func(string) Entity[string, string] {
+				return Func(func(ctx *Context, req string) (string, error) {
+					switch req {
+					case "stuck":
+						<-gate
+					case "t", "u":
+						to := map[string]*Region[string, string]{"t": rs[0], "u": rs[1]}[req]
+						told <- to.Tell(ctx, map[string]string{"t": "b", "u": ctx.ID()}[req], "more")
+					}
+					return "", nil
+				})
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rs[i] = r
+		}
+		n.start()
+		n.c.install(n)
+		for _, m := range []struct {
+			r   *Region[string, string]
+			id  string
+			req string
+		}{{rs[0], "b", "stuck"}, {rs[0], "b", "x"}, {rs[1], "a", "stuck"}, {rs[1], "a", "x"}, {rs[0], "c", "t"}, {rs[0], "a", "u"}} {
+			if err := m.r.Tell(t.Context(), m.id, m.req); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Second)
+		}
+		waiting := len(told) == 0
+		close(gate)
+		if !waiting {
+			t.Fatalf("refused: %v", <-told)
+		}
+		for range 2 {
+			if err := <-told; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
