@@ -35,7 +35,7 @@ type Config struct {
 	// Self is this incarnation of the node.
 	Self view.Node
 	// Links sends frames. The frames of KindCoordinator and KindEntity that arrive
-	// go to HandleCoordinator and HandleEntity.
+	// go to HandleCoordinator, HandleEntities and HandleEntity.
 	Links Links
 	// Capacity is how many shards this node can carry, in relation to others, for
 	// strategy.Weighted: a node of 200 gets twice as many as one of 100. 0 counts as 1.
@@ -72,7 +72,7 @@ type Config struct {
 // the other nodes. All methods are safe for concurrent use.
 //
 // Whoever owns the node forwards what happens to it: the events of gossip to the
-// methods of the same names, the frames to HandleCoordinator and HandleEntity.
+// methods of the same names, the frames to HandleCoordinator, HandleEntities and HandleEntity.
 type Sharding struct {
 	cfg  Config
 	log  *slog.Logger
