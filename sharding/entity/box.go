@@ -76,14 +76,14 @@ func (b *box[Req]) skip(n int) {
 	b.control = max(b.control-n, 0)
 }
 
-// isControl asks the type whether a request is a control message. Reliable messages
-// are none: their order is promised. A function that
-// panics says no: it may be called by the reader of a connection.
-func (s *Shard[Req, Resp]) isControl(m *Message[Req]) bool {
-	return s.host.cfg.Control != nil && m.timer == nil && m.Reply.Sure == nil && s.askControl(m)
-}
-
-func (s *Shard[Req, Resp]) askControl(m *Message[Req]) (control bool) {
+// isControl asks the type whether a request is a control message; whoever calls it has
+// looked whether there is anybody to ask, since most types have none, and a call costs each
+// message. Reliable messages are none: their order is promised. A function that panics says
+// no: it may be called by the reader of a connection.
+func (s *Shard[Req, Resp]) isControl(m *Message[Req]) (control bool) {
+	if m.timer != nil || m.Reply.Sure != nil {
+		return false
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			control = false

@@ -284,6 +284,7 @@ func TestTimersSetDuringAStopDoNotHoldItUp(t *testing.T) {
 		r.StopShard(0, s.Token(), time.Minute, false, func(st Stopped) { stopped = append(stopped, st) })
 		close(r.gate)
 		pass(time.Second)
+		synctest.Wait()
 		if len(stopped) != 1 || stopped[0].Forced {
 			t.Errorf("%+v", stopped)
 		}

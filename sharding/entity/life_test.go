@@ -404,7 +404,8 @@ func TestWhoPutsAMessageAsideAtTheLastMomentStays(t *testing.T) {
 func TestTheFirstMessageCountsToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, urgent)
-		s, in, call := r.start(t, 0), r.NewInlet(), uint64(0)
+		// One each: they begin by themselves when a quarter of a mailbox has been taken.
+		s, in, other, call := r.start(t, 0), r.NewInlet(), r.NewInlet(), uint64(0)
 		fill := func(id string, req int) (n int) {
 			for ; ; n++ {
 				call++
@@ -417,11 +418,12 @@ func TestTheFirstMessageCountsToo(t *testing.T) {
 		if n, m := fill("a", 1), fill("a", 100); n != 9 || m != 10 {
 			t.Errorf("%d and %d fit beside an ordinary one, want 9 and 10", n, m)
 		}
-		bring(t, in, s, "b", ask(100, 1001))
+		bring(t, other, s, "b", ask(100, 1001))
 		if n, m := fill("b", 1), fill("b", 100); n != 10 || m != 9 {
 			t.Errorf("%d and %d fit beside a control message, want 10 and 9", n, m)
 		}
 		in.Flush()
+		other.Flush()
 	})
 }
 

@@ -143,7 +143,7 @@ func (s *Shard[Req, Resp]) drop(in *instance[Req, Resp]) {
 // It keeps nothing of m but a copy. It fails with ErrNotHosted when the shard takes nothing
 // more, and ErrMailboxFull. Control messages stand before all others.
 func (s *Shard[Req, Resp]) Deliver(id string, at Place, m *Message[Req]) error {
-	control := s.isControl(m)
+	control := s.host.cfg.Control != nil && s.isControl(m)
 	s.mu.Lock()
 	in := s.recent[at%recentMost]
 	if in == nil || in.id != id {
@@ -160,7 +160,7 @@ func (s *Shard[Req, Resp]) Deliver(id string, at Place, m *Message[Req]) error {
 // DeliverTo is Deliver for an id that lies in someone else's buffer: it is copied only
 // when the instance is new. Unless by is nil, the entity begins only when by is flushed.
 func (s *Shard[Req, Resp]) DeliverTo(by *Inlet[Req, Resp], id []byte, at Place, m *Message[Req]) error {
-	control := s.isControl(m)
+	control := s.host.cfg.Control != nil && s.isControl(m)
 	s.mu.Lock()
 	in := s.recent[at%recentMost]
 	if in == nil || in.id != string(id) {

@@ -6,7 +6,7 @@ import "context"
 // nothing more, or ctx ends; then it returns the context's error. Who is woken may
 // find the mailbox full again.
 func (s *Shard[Req, Resp]) WaitRoom(ctx context.Context, id string, m *Message[Req]) error {
-	control := s.isControl(m)
+	control := s.host.cfg.Control != nil && s.isControl(m)
 	s.mu.Lock()
 	in := s.entities[id]
 	if in == nil || s.stopping != nil || !in.full(s.host.cfg.Mailbox, control) {
