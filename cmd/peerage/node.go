@@ -318,7 +318,7 @@ func reasonOf(err error) string {
 		{sharding.ErrNodeLost, "node lost"}, {sharding.ErrMoved, "moved"}, {sharding.ErrNoHome, "no home"},
 		{sharding.ErrPaused, "paused"}, {sharding.ErrNotReady, "not ready"}, {sharding.ErrAbandoned, "abandoned"},
 		{sharding.ErrMailboxFull, "mailbox full"}, {sharding.ErrBufferFull, "buffer full"},
-		{sharding.ErrNodeStopping, "node stopping"}, {sharding.ErrUnknownType, "unknown type"},
+		{sharding.ErrNodeStopping, "node stopping"}, {sharding.ErrUnknownType, "unknown type"}, {sharding.ErrNotKept, "not kept"},
 	} {
 		if errors.Is(err, r.err) {
 			return r.name
