@@ -121,14 +121,26 @@ func (r *unpacker) items(n uint64, depth int) any {
 func (r *unpacker) pairs(n uint64, depth int) any {
 	out := map[string]any{}
 	for ; n > 0 && !r.bad; n-- {
-		k := r.next(depth - 1)
-		name, ok := k.(string)
-		if !ok {
-			// What next returns has an encoding.
-			b, _ := json.Marshal(k)
-			name = string(b)
-		}
+		name := r.key(depth - 1)
 		out[name] = r.next(depth - 1)
 	}
 	return out
+}
+
+// key returns the next value as a name. An array or a map is named by its bytes: as JSON
+// within the JSON of the next its quotes would double at every level, to gigabytes.
+func (r *unpacker) key(depth int) string {
+	from := r.b
+	switch k := r.next(depth).(type) {
+	case string:
+		return k
+	case rawPage:
+		return "base64:" + k.Base64
+	case []any, map[string]any:
+		return "base64:" + base64.StdEncoding.EncodeToString([]byte(from[:len(from)-len(r.b)]))
+	default:
+		// Numbers that JSON has, booleans and nil have an encoding.
+		b, _ := json.Marshal(k)
+		return string(b)
+	}
 }

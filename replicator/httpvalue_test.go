@@ -128,9 +128,31 @@ func TestDeclaredLengthsAreChecked(t *testing.T) {
 	}
 }
 
+// A key may be any value, a map with such a key, too. Were each shown as text within the
+// text of the next, its quotes would double at every level: gigabytes from sixty bytes.
+func TestKeysWithinKeysStaySmall(t *testing.T) {
+	for raw, want := range map[string]string{
+		"\x84\xa1a\x01\x02\x01\xc3\x01\xc0\x01": `{"2":1,"a":1,"null":1,"true":1}`,
+		"\x81\x81\xa1a\x01\x02":                 `{"base64:gaFhAQ==":2}`,
+		"\x81\x91\x05\x02":                      `{"base64:kQU=":2}`,
+		"\x81\xc4\x01\xff\x02":                  `{"base64:/w==":2}`,
+	} {
+		v, ok := unpacked(raw)
+		if b, err := json.Marshal(v); !ok || err != nil || string(b) != want {
+			t.Errorf("%q: %t %v %s, want %s", raw, ok, err, b, want)
+		}
+	}
+	raw := strings.Repeat("\x81", packDepthMax-2) + "\xa1a" + strings.Repeat("\x01", packDepthMax-2)
+	v, ok := unpacked(raw)
+	if b, err := json.Marshal(v); !ok || err != nil || len(b) > 2*len(raw) {
+		t.Errorf("%t %v: %d bytes of %d", ok, err, len(b), len(raw))
+	}
+}
+
 func FuzzUnpacked(f *testing.F) {
 	f.Add(packed(f, struct{ A []int }{[]int{1, -70000, 1 << 40}}))
 	f.Add("\x93\xca\x7f\x80\x00\x00\xc0\xc4\x01a")
+	f.Add(strings.Repeat("\x81", 9) + "\xa1a" + strings.Repeat("\x01", 9))
 	f.Fuzz(func(t *testing.T, raw string) {
 		v, ok := unpacked(raw)
 		if !ok {
