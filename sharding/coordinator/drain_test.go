@@ -55,3 +55,22 @@ func TestDrainAsksWhoHasNotSaid(t *testing.T) {
 	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 3}})
 	one[*protocol.Drained](b)
 }
+
+// A node from which the last shard was taken is told so when the next home is on record,
+// not before. Only its own region could tell a successor where the state went, and it
+// would be gone (seed 1072325 of the simulator's TestOrderly: an office changed hands in
+// between, and the one that was replaced said Drained).
+func TestDrainEndsWhenTheNextHomeIsOnRecord(t *testing.T) {
+	b, tok, to := handedOff(t)
+	b.stopped(2, tok, 0).none(count[*protocol.Drained])
+	w := one[Write](b)
+	if r := w.Records[0]; r.Home != to || r.From != 2 {
+		t.Fatalf("written %+v, want %v from 2", r, to)
+	}
+	b.drain(2).none(count[*protocol.Drained])
+	b.step(WriteDone{ID: w.ID, Result: Unknown}).none(count[*protocol.Drained])
+	b.now = b.c.Deadline()
+	b.step(Tick{}).none(count[*protocol.Drained])
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK})
+	one[*protocol.Drained](b)
+}

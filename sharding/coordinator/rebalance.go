@@ -105,11 +105,13 @@ func (c *Core) tellDrained() {
 }
 
 // tenants counts the shards that are hosted at a member, and reports whether any
-// is on its way there or away. A state that waits there counts, too.
+// is on its way there or away. A state that waits there counts, too; and a shard that it
+// handed off is on its way until its next home is on record: were we replaced before,
+// only the former home could tell our successor where the state went.
 func (c *Core) tenants(n view.NodeID) (left uint32, going bool) {
 	for i := range c.shards {
 		switch s := &c.shards[i]; {
-		case s.target == n, s.phase == free && s.from != 0 && s.prefer == n:
+		case s.target == n, s.phase == free && s.from != 0 && s.prefer == n, s.phase == writing && s.from == n:
 			going = true
 		case s.home != n:
 		case s.phase == hosted:
