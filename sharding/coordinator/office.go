@@ -73,8 +73,21 @@ func (c *Core) settleOffice() {
 		}
 	case anew || !c.elects(protocol.Presumed(c.view, c.declined, c.presumed)):
 		c.presumed = nil
-		c.leaveOffice("another is elected")
+		c.stepBack()
 	}
+}
+
+// stepBack leaves office to who is elected. The members that have registered in this very
+// view would not ask who that is until the next; and it may be one of them, and not know
+// yet that all have declined.
+func (c *Core) stepBack() {
+	for i := range c.view.Members {
+		n := c.view.Members[i].ID
+		if p := c.peers[n]; p != nil && p.registered && n != c.cfg.Self {
+			c.sayDeclined(n)
+		}
+	}
+	c.leaveOffice("another is elected")
 }
 
 // elects reports whether this node is to coordinate if these decline.
@@ -136,11 +149,19 @@ func (c *Core) received(r Received) {
 	c.dispatch(r.From, r.Msg)
 }
 
-// decline tells who takes this node for the coordinator that it is none in this view.
+// decline tells who takes this node for the coordinator that it is none in this view:
+// all that a region says of itself, and repeats until it has an answer.
 func (c *Core) decline(r Received) {
+	switch r.Msg.(type) {
+	case *protocol.Register, *protocol.GetHome, *protocol.Drain, *protocol.Stopped:
+		c.sayDeclined(r.From)
+	}
+}
+
+func (c *Core) sayDeclined(to view.NodeID) {
 	at := slices.IndexFunc(c.declined, func(d protocol.Decliner) bool { return d.Node == c.cfg.Self })
-	if _, is := r.Msg.(*protocol.Register); is && at >= 0 {
-		c.send(r.From, &protocol.Declined{Head: c.head(), Missing: c.declined[at].Missing})
+	if at >= 0 {
+		c.send(to, &protocol.Declined{Head: c.head(), Missing: c.declined[at].Missing})
 	}
 }
 

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -180,6 +181,40 @@ func TestAnOfficeGoesOnWhileSeniorsDecline(t *testing.T) {
 	}
 	b.declined(8, 9)
 	one[Read](b)
+}
+
+// An office may go on in the beginning of a view in which its holder declines too, since
+// the senior could not take it before. If it turns out that it can now, the holder steps
+// back: it says so to all that have registered meanwhile, and to whoever asks it later.
+func TestWhoStepsBackSaysSo(t *testing.T) {
+	b := newBench(t, Config{Shards: 4, Reluctant: true}, 8, 1, 2)
+	b.step(Standing{View: b.epoch, Declined: []protocol.Decliner{{Node: 8, Missing: true}, {Node: 2}}}).settle(nil, nil)
+	term := b.c.Term()
+	b.view(8, 1, 2)
+	for _, n := range []view.NodeID{8, 2} {
+		b.hear(n, &protocol.Register{Head: b.head(), Hosts: true})
+		one[*protocol.RegisterAck](b)
+	}
+	if term == 0 || b.c.Term() != term {
+		t.Fatalf("term %v, then %v", term, b.c.Term())
+	}
+	b.declined(8, 2)
+	var told []view.NodeID
+	for _, s := range find[Send](b) {
+		if d, is := s.Msg.(*protocol.Declined); is && d.View == b.epoch && !d.Missing {
+			told = append(told, s.To)
+		}
+	}
+	if b.c.Term() != 0 || !slices.Equal(told, []view.NodeID{8, 2}) {
+		t.Errorf("term %v, told %v", b.c.Term(), told)
+	}
+	for _, m := range []protocol.Message{
+		&protocol.GetHome{Head: b.head(), Shards: []protocol.ShardID{1}}, &protocol.Drain{Head: b.head()}, &protocol.Stopped{Head: b.head()},
+	} {
+		b.hear(2, m)
+		one[*protocol.Declined](b)
+	}
+	b.hear(2, &protocol.BeginAck{Head: b.head()}).none(count[*protocol.Declined])
 }
 
 // Where all decline, those do not count that do not run the type.
