@@ -122,3 +122,36 @@ func refusedBehind(t *testing.T, elsewhere bool) {
 		}
 	}
 }
+
+// Whoever asks before it runs the type binds nobody, and builds on no answer to that when
+// it runs the type at last: both nodes registering it at about the same moment, one
+// coordinates, whatever is on its way meanwhile.
+func TestTwoThatRegisterAtOnceAreNotBothInOffice(t *testing.T) {
+	for late := time.Duration(0); late < 1100*time.Millisecond; late += 5 * time.Millisecond {
+		bubble(t, func(t *testing.T) {
+			c, j := newCluster(t), newJournal()
+			c.delay = 20 * time.Millisecond
+			t.Cleanup(func() { pass(c.delay) }) // what is sent at the end arrives
+			a, b, front := c.add("a", "back"), c.add("b", "back"), c.add("front")
+			ofBack := func(ty *Type[say, heard]) { ty.Role = "back" }
+			r := front.register(j, ofBack)
+			for _, n := range c.nodes {
+				n.start()
+			}
+			c.install(a, b, front)
+			pass(time.Second + late)
+			b.register(j, ofBack)
+			pass(15 * time.Millisecond)
+			a.register(j, ofBack)
+			for range 40 {
+				pass(5 * time.Millisecond)
+				if of := a.s.shells["ear"].office(); of != 0 && of == b.s.shells["ear"].office() {
+					t.Fatalf("%v: both are in office in term %v", late, of)
+				}
+			}
+			if _, err := r.Ask(within(t, 3*time.Second), "x", say{"y", 1}); err != nil {
+				t.Errorf("%v: %v", late, err)
+			}
+		})
+	}
+}

@@ -111,7 +111,7 @@ func (s *Sharding) promise(from view.NodeID, m protocol.Message) *protocol.Decli
 	}
 	// Of the view that we hold: in a later one we may be in office.
 	d.View = s.view.Epoch
-	if asker.Shards > 0 && protocol.Candidate(s.view, role, from) {
+	if d.Unbound = asker.Shards == 0 || !protocol.Candidate(s.view, role, from); !d.Unbound {
 		s.declined[d.Type] = d.View
 	}
 	return d

@@ -96,10 +96,11 @@ func (u *upper) declines(from nodeID, m protocol.Message) *protocol.Declined {
 	if !is || !u.foreign || u.repl == nil || v == nil {
 		return nil
 	}
-	if r.Settings.Shards > 0 && protocol.Candidate(v, u.p.w.swarm.roles[u.spec.role], from) {
+	d := &protocol.Declined{Head: protocol.Head{Type: u.spec.name, View: v.Epoch}, Missing: true}
+	if d.Unbound = r.Settings.Shards == 0 || !protocol.Candidate(v, u.p.w.swarm.roles[u.spec.role], from); !d.Unbound {
 		u.declinedIn = v.Epoch
 	}
-	return &protocol.Declined{Head: protocol.Head{Type: u.spec.name, View: v.Epoch}, Missing: true}
+	return d
 }
 
 // upperViewOf tells the cores of a newer view, and before it whether the process is one

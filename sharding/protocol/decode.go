@@ -69,7 +69,7 @@ func readForRegion(r *wire.Reader, kind byte, h Head) Message {
 	case kindCensusRequest:
 		return &CensusRequest{Head: h, Role: r.String("role", TypeBytesMax)}
 	case kindDeclined:
-		return &Declined{Head: h, Missing: r.Bool()}
+		return &Declined{Head: h, Missing: r.Bool(), Unbound: r.Bool()}
 	case kindDrained:
 		return &Drained{Head: h, Left: readUint32(r)}
 	case kindQuery:

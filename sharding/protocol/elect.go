@@ -28,7 +28,8 @@ type Decliner struct {
 // decline is a promise that holds for the one view alone: not to take office in it,
 // unless all candidates are known to have declined. Who declines because it does not run
 // the type says so (Missing), and is bound even then: it may run the type a moment later,
-// but others name another one by then. Nodes learn of it by asking, so
+// but others name another one by then. Only to who could not take office it says so
+// without being bound (Declined.Unbound). Nodes learn of it by asking, so
 // they may differ for a while about who is elected; still, nobody takes office in a
 // view but the node that all would name who knew everything:
 //

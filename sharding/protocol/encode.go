@@ -41,7 +41,7 @@ func Append(b []byte, m Message) []byte {
 	case *CensusRequest:
 		return wire.AppendString(b, m.Role)
 	case *Declined:
-		return wire.AppendBool(b, m.Missing)
+		return wire.AppendBool(wire.AppendBool(b, m.Missing), m.Unbound)
 	case *Query:
 		return appendQuery(b, m)
 	case *Answer:

@@ -60,6 +60,9 @@ type Declined struct {
 	Head
 	// Missing: the sender does not run the type, or for another role.
 	Missing bool
+	// Unbound: the sender promises nothing, for the node that asks cannot take office in
+	// its stead. Should either run the type in that same view after all, it asks anew.
+	Unbound bool
 }
 
 // RegisterAck says that the sender is in office and has noted the region.

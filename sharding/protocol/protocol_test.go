@@ -36,7 +36,7 @@ func samples() []Message {
 		&HandOff{h, 10 * time.Second, []HandOffOrder{{1, t1, t2, 12}}},
 		&StoppedAck{h, sts},
 		&CensusRequest{h, "backend"},
-		&Declined{h, true},
+		&Declined{h, true, false}, &Declined{h, true, true},
 		&Drained{h, 17},
 		&Query{h, 3, 5, true, "ada"},
 		&Answer{h, 3, true, true, true, s, 7, true, []ShardLoad{{1, t1, 9}}, []Event{{7, -1, true, true, 11, t2, "kind", "detail"}}},

@@ -27,11 +27,12 @@ type Core struct {
 	// are those that declined in the view before, as long as they let us keep our
 	// coordinator; see elect. pace is the first wait for an answer of another node. nobody:
 	// it was said that no candidate runs the type. unfit: the last coordinator that said
-	// anything about it refused us.
+	// anything about it refused us. unbound: some of declined promised nothing.
 	declined, presumed []protocol.Decliner
 	candidate          view.NodeID
 	pace               time.Duration
 	nobody, unfit      bool
+	unbound            bool
 
 	routes []route
 	hosts  []host

@@ -34,7 +34,7 @@ func (c *Core) viewChanged(v *view.View) {
 		c.presumed = nil
 	}
 	c.presumed = protocol.Presumed(v, c.declined, c.presumed)
-	c.view, c.declined, c.nobody, c.pace = v, nil, false, c.cfg.Retry
+	c.view, c.declined, c.unbound, c.nobody, c.pace = v, nil, false, false, c.cfg.Retry
 	if c.office.term.Generation() != v.Epoch.Generation() {
 		c.office = link{}
 	}
@@ -89,7 +89,13 @@ func (c *Core) hasDeclined(from view.NodeID, m *protocol.Declined) {
 	if c.view == nil || m.View != c.view.Epoch || from != c.candidate || slices.ContainsFunc(c.declined, known) {
 		return
 	}
+	if m.Unbound && c.eligible() {
+		// It answers what this node asked before it ran the type. Taken for a promise, it
+		// would put us in office beside the sender, who may run the type a moment later.
+		return
+	}
 	c.declined = append(c.declined, protocol.Decliner{Node: from, Missing: m.Missing})
+	c.unbound = c.unbound || m.Unbound
 	c.trace(TraceDeclined, from, protocol.Token{Term: c.office.term}, "")
 	if !c.cfg.Mutant.Is("declines kept from the coordinator") {
 		c.tellStanding()
@@ -106,6 +112,11 @@ func (c *Core) hasDeclined(from view.NodeID, m *protocol.Declined) {
 	}
 }
 
+// eligible reports whether this node may take office in our view.
+func (c *Core) eligible() bool {
+	return !c.cfg.Foreign && protocol.Candidate(c.view, c.cfg.Role, c.cfg.Self)
+}
+
 // tellStanding tells our own coordinator core what it cannot know.
 func (c *Core) tellStanding() {
 	c.do(Standing{Refused: c.unfit, View: c.epoch(), Declined: slices.Clone(c.declined), Term: c.floors.term})
@@ -120,8 +131,12 @@ func (c *Core) setFit(fit bool) {
 	c.tellStanding()
 }
 
-// asking reports whether somebody is to answer that we are here.
-func (c *Core) asking() bool { return !c.office.registered || c.candidate != c.office.node }
+// asking reports whether somebody is to answer that we are here. Who has promised nothing
+// may take the office over in this very view: candidates hear of it in a census, others
+// only if they go on asking.
+func (c *Core) asking() bool {
+	return !c.office.registered || c.candidate != c.office.node || c.unbound && !protocol.Candidate(c.view, c.cfg.Role, c.cfg.Self)
+}
 
 // register says that we are here, and arranges to say it again.
 func (c *Core) register() {
@@ -135,18 +150,22 @@ func (c *Core) register() {
 	c.office.wait = min(2*c.office.wait, c.cfg.RetryMax)
 }
 
-// askAgain repeats what has no answer yet. When all have declined it begins anew with
-// the first: one that did not run the type may do so by now, and coordinate it. What our
-// own coordinator was told holds on.
+// askAgain repeats what has no answer yet. When all have declined, or some that promised
+// nothing, it begins anew with the first: one that did not run the type may do so by now,
+// and coordinate it. What our own coordinator was told holds on.
 func (c *Core) askAgain() {
 	if c.office.registered {
+		if c.unbound {
+			c.presumed, c.declined, c.unbound = c.declined, nil, false
+			c.elect()
+		}
 		c.inquire()
 		c.office.retry = c.now.Add(c.office.wait)
 		c.office.wait = min(2*c.office.wait, c.cfg.RetryMax)
 		return
 	}
-	if len(c.declined) > 0 && slices.ContainsFunc(c.declined, func(d protocol.Decliner) bool { return d.Node == c.candidate }) {
-		c.declined, c.pace = nil, min(2*c.pace, c.cfg.RetryMax)
+	if c.unbound || slices.ContainsFunc(c.declined, func(d protocol.Decliner) bool { return d.Node == c.candidate }) {
+		c.declined, c.unbound, c.pace = nil, false, min(2*c.pace, c.cfg.RetryMax)
 		c.elect()
 	}
 	c.register()

@@ -88,6 +88,78 @@ func TestDeclinedCandidatesAreLeft(t *testing.T) {
 	}
 }
 
+// An answer that binds nobody is one to what this node asked before it ran the type: it
+// may not take office for it. Where it cannot, the answer shows the way to who can.
+func TestWhoDeclinesUnboundIsAskedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		left bool
+	}{
+		{"hosts", Config{Hosts: true}, false},
+		{"only sends", Config{}, false},
+		{"does not run the type", Config{Foreign: true}, true},
+		{"has not the role", Config{Role: "back"}, true},
+	} {
+		b := newBench(t, &Floors{})
+		c.cfg.Self, c.cfg.Type, c.cfg.Shards = self, "counter", 8
+		b.c = New(c.cfg, &Floors{})
+		v := &view.View{Epoch: b.epoch}
+		for _, id := range []view.NodeID{boss, other, self} {
+			m := view.Member{Node: view.Node{ID: id}, Status: view.Up}
+			if id != self {
+				m.Roles = []string{"back"}
+			}
+			v.Members = append(v.Members, m)
+		}
+		b.step(ViewChanged{View: v})
+		b.step(Received{From: boss, Msg: &protocol.Declined{Head: protocol.Head{View: b.epoch}, Missing: true, Unbound: true}})
+		if told := slices.ContainsFunc(b.did, func(e Effect) bool { _, is := e.(Standing); return is }); told != c.left || (b.c.Coordinator() == other) != c.left {
+			t.Errorf("%s: coordinator %v, told %v", c.name, b.c.Coordinator(), told)
+		}
+		// It may run the type by now, and have taken office.
+		b.now = b.c.Deadline()
+		if b.step(Tick{}); b.c.Coordinator() != boss || b.sendsTo(boss) != 1 {
+			t.Errorf("%s: asks %v in the end", c.name, b.c.Coordinator())
+		}
+		b.step(Received{From: boss, Msg: &protocol.Declined{Head: protocol.Head{View: b.epoch}, Missing: true}})
+		if b.c.Coordinator() != other {
+			t.Errorf("%s: coordinator %v in the end", c.name, b.c.Coordinator())
+		}
+	}
+}
+
+// Who has promised nothing may take the office over from the one that has registered us,
+// in the same view: we go on asking it, since nobody would tell us.
+func TestAnOfficeThatIsTakenLateIsFound(t *testing.T) {
+	b := newBench(t, &Floors{})
+	b.c = New(Config{Self: self, Type: "counter", Role: "back", Shards: 8}, &Floors{})
+	v := &view.View{Epoch: b.epoch}
+	for _, id := range []view.NodeID{boss, other} {
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id, Roles: []string{"back"}}, Status: view.Up})
+	}
+	v.Members = append(v.Members, view.Member{Node: view.Node{ID: self}, Status: view.Up})
+	b.step(ViewChanged{View: v})
+	b.step(Received{From: boss, Msg: &protocol.Declined{Head: protocol.Head{View: b.epoch}, Missing: true, Unbound: true}})
+	b.step(Received{From: other, Msg: &protocol.RegisterAck{Head: b.headOf(b.epoch)}})
+	for range 3 {
+		if b.c.Coordinator() != other || !b.c.Registered() {
+			t.Fatalf("registered %v at %v", b.c.Registered(), b.c.Coordinator())
+		}
+		b.now = b.c.Deadline()
+		if b.step(Tick{}); b.sendsTo(boss) != 1 || b.sendsTo(other) != 0 {
+			t.Fatalf("sends %d and %d", b.sendsTo(boss), b.sendsTo(other))
+		}
+		b.step(Received{From: boss, Msg: &protocol.Declined{Head: protocol.Head{View: b.epoch}, Missing: true, Unbound: true}})
+	}
+	b.now = b.c.Deadline()
+	b.step(Tick{})
+	b.step(Received{From: boss, Msg: &protocol.RegisterAck{Head: b.headOf(b.epoch)}})
+	if b.c.Coordinator() != boss || !b.c.Registered() {
+		t.Errorf("registered %v at %v in the end", b.c.Registered(), b.c.Coordinator())
+	}
+}
+
 // Those that declined in one view are asked in the next as well, but the coordinator
 // that knows us is ours meanwhile; until one of them turns out to have taken office.
 func TestTheCoordinatorStaysWhileSeniorsAreAskedAgain(t *testing.T) {
