@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -21,6 +22,9 @@ func (w *world) finish() {
 	for i := range w.hosts {
 		w.hosts[i].stay = true
 	}
+	if w.swarm.orderly {
+		w.endLeaving()
+	}
 	switch w.swarm.ending {
 	case endQuorum:
 		if q := w.drawQuorum(); q != nil {
@@ -36,6 +40,14 @@ func (w *world) finish() {
 	default:
 		w.endAll()
 	}
+}
+
+// endLeaving lets those that leave do so in order: to end them before would be no plan.
+// Some never can: where no death counts as proven, the last two that leave may part
+// without a quorum. They have drained.
+func (w *world) endLeaving() {
+	leaves := func(p *proc) bool { return p.member.leaving && !p.over }
+	w.untilTrue(w.swarm.drainPatience()+reformAfter, 20*time.Millisecond, func() bool { return !slices.ContainsFunc(w.running(), leaves) })
 }
 
 // drawQuorum picks hosts whose processes are a plain quorum of the newest view,

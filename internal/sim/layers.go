@@ -205,7 +205,29 @@ func (p *proc) leaveUpper(then func()) {
 		u.drainAt = p.w.now
 		u.put(func() { u.stepRegion(region.Drain{}) })
 	}
-	p.later(2*time.Second, leave)
+	p.later(p.w.swarm.drainPatience(), func() {
+		if !l.drained && p.w.swarm.orderly && p.alive && !p.over {
+			p.w.outOfPatience(p)
+		}
+		leave()
+	})
+}
+
+// drainPatience is how long a process drains at most. What is left on it then is lost,
+// as GUARANTEES says: where only planned things happen it is as long as users give it,
+// for a network this slow, with queues this short, may take more than two seconds.
+func (s *swarm) drainPatience() time.Duration {
+	if s.orderly {
+		return 10 * time.Second
+	}
+	return 2 * time.Second
+}
+
+// outOfPatience holds that draining ends as long as a quorum can act.
+func (w *world) outOfPatience(p *proc) {
+	if p.leaseValid() {
+		w.fail("L6", "%s has not drained in %v, though it holds a lease", p.label, w.swarm.drainPatience())
+	}
 }
 
 // waitAnswered goes on when no ask of this process waits for its answer, as a
