@@ -182,11 +182,20 @@ func (u *upper) failCalls(node nodeID) {
 	}
 }
 
-// drop gives a message up that never left.
-func (u *upper) drop(m *message) {
-	if c := u.calls[m.call]; c != nil {
+// noRoom notes at the asker that its ask found a buffer or a mailbox full.
+func (w *world) noRoom(m *message, typ int) {
+	asker := w.byID[m.sender]
+	if m.call == 0 || asker == nil || !asker.layers.on {
+		return
+	}
+	if c := asker.layers.types[typ].calls[m.call]; c != nil {
 		c.noRoom = true
 	}
+}
+
+// drop gives a message up that never left.
+func (u *upper) drop(m *message) {
+	u.p.w.noRoom(m, u.number)
 	u.giveUp(m)
 }
 

@@ -177,6 +177,7 @@ func (u *upper) deliver(m *message, token protocol.Token, expires clock.Instant)
 	}
 	if len(h.queue) >= mailboxMax {
 		u.p.w.dropped++
+		u.p.w.noRoom(m, u.number)
 		u.reply(m, refusedHere)
 		return true
 	}
