@@ -243,8 +243,24 @@ func (u *upper) excuse(e howEnded) string {
 		return "its new home was removed"
 	case !w.handedOver(e):
 		return "its home was removed before it had handed over"
+	case u.late():
+		return "all others had drained"
 	}
 	return ""
+}
+
+// late reports whether this process joined when everybody else had drained: to nobody.
+func (u *upper) late() bool {
+	v := u.p.member.view
+	for _, q := range u.p.w.running() {
+		if q == u.p || v.Member(q.node.ID) == nil || !u.p.w.swarm.hosts(q.slot, u.spec) {
+			continue
+		}
+		if in := q.layers.types[u.number].drainedIn; in == 0 || in >= v.Member(u.p.node.ID).Joined {
+			return false
+		}
+	}
+	return true
 }
 
 // handedOver reports whether the home of an instance is a member still, or has drained

@@ -46,6 +46,8 @@ type upper struct {
 	hosts    []*hosted
 	seqs     []uint64
 	drained  func()
+	// drainedIn is the epoch of the view in which it ended, zero before.
+	drainedIn view.Epoch
 	// drainAt is when draining began, never if it did not.
 	drainAt instant
 	probed  map[protocol.ShardID]bool
@@ -207,6 +209,7 @@ func (u *upper) doRegion(e region.Effect) {
 		u.dropInstances()
 	case region.Drained:
 		if u.drained != nil {
+			u.drainedIn = u.p.member.view.Epoch
 			u.drained()
 			u.drained = nil
 		}
