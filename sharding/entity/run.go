@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"time"
@@ -244,6 +245,11 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 	}
 	r.about(m.From, expires)
 	resp, err := r.call(m)
+	if err == errLapsed {
+		r.over()
+		r.next-- // the loop parks the instance, or tries again
+		return
+	}
 	if m.Expires != 0 && late(err) && time.Since(h.cfg.Epoch) >= m.Expires {
 		// The handler hands on that its Context has ended: that is no answer of its own.
 		err = ErrExpired
@@ -319,6 +325,10 @@ func (s *Shard[Req, Resp]) reply(to ReplyTo, resp Resp, err error) {
 	s.host.cfg.Replies.Reply(to, resp, err)
 }
 
+// errLapsed: no handler was called, for the lease ended while the instance began, or
+// while its state was fetched.
+var errLapsed = errors.New("lease lapsed")
+
 // call runs the handler and contains its panics.
 func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 	done := false
@@ -343,6 +353,10 @@ func (r *runner[Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 			r.shed()
 			done = true
 			return resp, err
+		}
+		if m.timer == nil && !r.shard.host.cfg.Alive() {
+			done = true
+			return resp, errLapsed
 		}
 	}
 	switch {
