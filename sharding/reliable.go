@@ -39,7 +39,8 @@ type ReliableConfig[Req any] struct {
 	// OnConfirm is told of every message that is over, one at a time, from a goroutine
 	// of the Reliable; nil: nobody is. The message counts as unconfirmed until it
 	// returns, so a slow OnConfirm slows Send down; it must not wait for Send, Flush or
-	// Close of the same Reliable. req is a copy. err is nil, or what the handler
+	// Close of the same Reliable. It is the application's: a panic in it is not contained.
+	// req is a copy. err is nil, or what the handler
 	// returned (*HandlerError, ErrPanicked); ErrState when the change that the message
 	// made was undone, since it cannot be replicated; ErrResultLost when the message was
 	// handled and the answer got lost; ErrCodec or ErrTooLarge when it will never be
