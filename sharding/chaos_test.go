@@ -74,6 +74,9 @@ func (c *chaos) sums() string {
 				c.t.Error(err)
 			}
 		}
+	}
+	pass(time.Second) // what one refuses at its end comes back to another
+	for _, n := range c.nodes {
 		s := c.region[n].Stats()
 		for _, k := range s.Sent {
 			sent += k
