@@ -113,8 +113,8 @@ func (r *runner[Req, Resp]) loop() {
 			}
 			r.next++
 			r.tellLeft()
-			r.dispatch(&r.batch.msgs[r.next-1])
 			r.wakeEarly()
+			r.dispatch(&r.batch.msgs[r.next-1])
 		}
 		r.flushCount()
 	}

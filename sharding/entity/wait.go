@@ -9,7 +9,14 @@ func (s *Shard[Req, Resp]) WaitRoom(ctx context.Context, id string, m *Message[R
 	control := s.host.cfg.Control != nil && s.isControl(m)
 	s.mu.Lock()
 	in := s.entities[id]
-	if in == nil || s.stopping != nil || !in.full(s.host.cfg.Mailbox, control) {
+	if in == nil || s.stopping != nil {
+		s.mu.Unlock()
+		return nil
+	}
+	// The runner tells how much is left and then looks at the flag, without the mutex: who
+	// set the flag after looking would miss the last message's beginning.
+	in.flags.Or(flagWaited)
+	if !in.full(s.host.cfg.Mailbox, control) {
 		s.mu.Unlock()
 		return nil
 	}
@@ -23,7 +30,6 @@ func (s *Shard[Req, Resp]) WaitRoom(ctx context.Context, id string, m *Message[R
 		}
 		ch = make(chan struct{})
 		s.waiters[in] = ch
-		in.flags.Or(flagWaited)
 	}
 	s.mu.Unlock()
 	select {
@@ -56,7 +62,7 @@ func (s *Shard[Req, Resp]) wakeAll() {
 
 // wakeEarly wakes those who wait for room when more than a quarter of the mailbox is free,
 // not when the batch is worked off: they fill the next one meanwhile. It looks every
-// sixteenth of a mailbox.
+// sixteenth of a mailbox, before the handler, which may take long.
 func (r *runner[Req, Resp]) wakeEarly() {
 	most := r.shard.host.cfg.Mailbox
 	if !r.in.has(flagWaited) || r.next%max(most/16, 1) != 0 {
