@@ -1,8 +1,6 @@
 package sharding
 
 import (
-	"cmp"
-
 	"github.com/peerage-go/peerage/sharding/entity"
 	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/region"
@@ -49,8 +47,7 @@ func (sh *shell) outrun(ev outrun) {
 // changes are kept.
 func (sh *shell) keptFirst(e region.StopShard, done func(entity.Stopped)) func(entity.Stopped) {
 	delete(sh.recovering, e.Shard)
-	within := cmp.Or(e.Within, sh.info.stopTimeout)
 	return func(st entity.Stopped) {
-		sh.keeper.finish(st.Shard, st.Token, within, func() { done(st) })
+		sh.keeper.finish(st.Shard, st.Token, e.Within, func() { done(st) })
 	}
 }

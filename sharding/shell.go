@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -280,6 +281,7 @@ func (sh *shell) stopShard(e region.StopShard) {
 		done(entity.Stopped{Shard: e.Shard, Token: e.Token})
 		return
 	}
+	e.Within = cmp.Or(e.Within, sh.info.stopTimeout)
 	if sh.keeper != nil {
 		done = sh.keptFirst(e, done)
 	}
