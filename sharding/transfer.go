@@ -311,12 +311,13 @@ func (a *arrivals) put(k arrivalKey, token Token, states map[string][]byte, arri
 	return true
 }
 
-// kept returns what is kept of an allocation, and keeps it.
+// kept returns a copy of what is kept of an allocation, and keeps it: who sends it on
+// leaves out what cannot travel, while another goroutine may count what is kept.
 func (a *arrivals) kept(k arrivalKey, token Token) map[string][]byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if got := a.all[k]; got != nil && got.token == token {
-		return got.states
+		return maps.Clone(got.states)
 	}
 	return nil
 }
