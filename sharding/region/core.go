@@ -25,7 +25,7 @@ type Core struct {
 	// declined are the candidates that have declined in the present view, candidate is
 	// the one that is elected among the others: it is asked until it answers. presumed
 	// are those that declined in the view before, as long as they let us keep our
-	// coordinator; see elect. pace is the first wait for an answer of another node. nobody:
+	// coordinator; see elect. Invariant: none, unless that is another than candidate. pace is the first wait for an answer of another node. nobody:
 	// it was said that no candidate runs the type. unfit: the last coordinator that said
 	// anything about it refused us. unbound: some of declined promised nothing.
 	declined, presumed []protocol.Decliner

@@ -34,6 +34,9 @@ func (c *Core) Check() error {
 		return fmt.Errorf("region: counted %d wanted, %d marked, %d hosting; kept %d, %d, %d",
 			wanted, marked, hosting, c.wanted, c.marked, c.hosting)
 	}
+	if c.candidate == c.office.node && len(c.presumed) > 0 {
+		return fmt.Errorf("region: %v is presumed to decline, and nobody is asked", c.presumed)
+	}
 	if hosting != len(c.floors.running) {
 		return fmt.Errorf("region: %d shards live here, the floors say %d", hosting, len(c.floors.running))
 	}

@@ -30,9 +30,6 @@ func (c *Core) viewChanged(v *view.View) {
 	if v == nil || c.view != nil && v.Epoch <= c.view.Epoch {
 		return
 	}
-	if c.candidate == c.office.node {
-		c.presumed = nil
-	}
 	c.presumed = protocol.Presumed(v, c.declined, c.presumed)
 	c.view, c.declined, c.unbound, c.nobody, c.pace = v, nil, false, false, c.cfg.Retry
 	if c.office.term.Generation() != v.Epoch.Generation() {
@@ -228,7 +225,6 @@ func (c *Core) heard(from view.NodeID, h *protocol.Head) {
 		c.trace(TraceRegistered, from, protocol.Token{Term: term}, "")
 	}
 	fresh := c.office.term != term
-	c.nobody = false
 	c.office.registered, c.office.term, c.office.refused = registered, term, protocol.Conflict{}
 	if fresh {
 		c.askAll()

@@ -42,10 +42,16 @@ func TestRefusedRegionsSayWhyOnce(t *testing.T) {
 func TestRegistersWithItsSettings(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
 		b := newBench(t, &Floors{})
-		b.c = New(Config{Self: self, Type: "counter", Shards: 8, Capacity: 3, Foreign: foreign}, &Floors{})
-		b.view(boss, self)
-		got := want[*protocol.Register](b).Settings
-		if foreign != (got.Shards == 0) || !foreign && !slices.Equal([]uint32{got.Shards, got.Capacity}, []uint32{8, 3}) {
+		b.c = New(Config{
+			Self: self, Type: "counter", Role: "back", Shards: 8, Capacity: 3, ShardOf: 5, Keeps: "states", Foreign: foreign,
+		}, &Floors{})
+		v := &view.View{Epoch: b.epoch, Members: []view.Member{{Node: view.Node{ID: boss, Roles: []string{"back"}}, Status: view.Up}}}
+		b.step(ViewChanged{View: v})
+		told := protocol.Settings{Role: "back"}
+		if !foreign {
+			told = protocol.Settings{Role: "back", Shards: 8, Capacity: 3, ShardOf: 5, Keeps: "states"}
+		}
+		if got := want[*protocol.Register](b).Settings; got != told {
 			t.Errorf("foreign %v: %+v", foreign, got)
 		}
 	}
