@@ -40,7 +40,7 @@ func (s *Sharding) newShell(info typeInfo, p dataPath) *shell {
 	if p != nil && s.cfg.Self.HasRole(info.role) && s.cfg.Store != nil {
 		sh.coord = coordinator.New(coordinator.Config{
 			Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards), ShardOf: info.print, Keeps: info.keeps,
-			Strategy: info.strategy, MinMembers: info.minMembers, MinMembersAll: s.cfg.MinMembers, DeclinedIn: s.declined[info.name], Reluctant: info.proxy,
+			Strategy: advisedBy(info.strategy, info.name, s.log), MinMembers: info.minMembers, MinMembersAll: s.cfg.MinMembers, DeclinedIn: s.declined[info.name], Reluctant: info.proxy,
 			StopTimeout: info.stopTimeout, Rebalance: info.rebalance, RemoveAfter: s.cfg.RemoveAfter,
 		})
 	}

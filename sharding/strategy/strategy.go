@@ -10,7 +10,8 @@ import (
 
 // Strategy places shards. It is called on one thread, by the coordinator that is
 // in office, and must not keep or change what it is given. Equal input must give
-// equal output: a strategy has no clock and no randomness.
+// equal output: a strategy has no clock and no randomness. One that panics is logged, and
+// the coordinator goes on without its answer.
 type Strategy interface {
 	// Allocate names the region for a shard that has none. It must be one of
 	// s.Regions that is Eligible; any other answer makes the coordinator fall back

@@ -1,0 +1,52 @@
+package sharding
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// touchyStrategy panics wherever it is asked.
+type touchyStrategy struct{}
+
+func (touchyStrategy) Allocate(*strategy.State, ShardID, view.NodeID) view.NodeID { panic("oh") }
+func (touchyStrategy) Rebalance(*strategy.State) []ShardID                        { panic("no") }
+
+// A strategy that panics takes no coordinator's process down, let alone one after the
+// other: its shards are placed, and taken over, without it, and that is logged.
+func TestAStrategyThatPanicsIsContained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		j := newJournal()
+		c := newCluster(t)
+		var logged bytes.Buffer
+		var regions []*Region[say, heard]
+		for _, name := range []string{"n1", "n2"} {
+			n := c.add(name)
+			if name == "n1" {
+				n.log = slog.New(slog.NewTextHandler(&logged, nil))
+			}
+			regions = append(regions, n.register(j, func(ty *Type[say, heard]) {
+				ty.Shards, ty.Strategy, ty.RebalanceInterval = 8, touchyStrategy{}, time.Second
+			}))
+			n.start()
+		}
+		c.install(c.nodes...)
+		for i := range ShardID(8) {
+			if _, err := regions[1].Ask(within(t, 10*time.Second), idIn(regions[1], i), say{"x", 1}); err != nil {
+				t.Error(err)
+			}
+		}
+		pass(5 * time.Second)
+		if a, b := regions[0].Stats().Shards, regions[1].Stats().Shards; a == 0 || b == 0 || a+b != 8 {
+			t.Errorf("%d and %d shards on the two nodes", a, b)
+		}
+		if s := logged.String(); !strings.Contains(s, "strategy panicked") || !strings.Contains(s, "touchyStrategy") {
+			t.Errorf("the log says %q", s)
+		}
+	})
+}
