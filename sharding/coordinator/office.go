@@ -72,7 +72,6 @@ func (c *Core) settleOffice() {
 			c.takeOffice()
 		}
 	case anew || !c.elects(protocol.Presumed(c.view, c.declined, c.presumed)):
-		c.presumed = nil
 		c.stepBack()
 	}
 }
