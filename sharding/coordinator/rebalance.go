@@ -6,12 +6,13 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// canMove reports whether moves may begin at all.
-func (c *Core) canMove() bool { return c.term != 0 && c.census.done && c.lease }
+// canMove reports whether moves may begin at all. Out of office no census is done.
+func (c *Core) canMove() bool { return c.census.done && c.lease }
 
-// rebalance has the strategy look at the balance, and begins what it wants.
+// rebalance has the strategy look at the balance, and begins what it wants. Not while
+// nothing may be placed: what is stopped then stays so.
 func (c *Core) rebalance() {
-	if !c.canMove() {
+	if !c.canMove() || c.foreignHosts() {
 		return
 	}
 	st := c.state()
@@ -153,6 +154,10 @@ func (c *Core) relieve() {
 		}
 		if st == nil {
 			st = c.state()
+		}
+		if st.Region(s.home) == nil {
+			// Refused for its settings: nothing can be moved off it, but off others.
+			continue
 		}
 		if !c.startMove(st, protocol.ShardID(i)) {
 			return
