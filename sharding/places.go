@@ -8,6 +8,10 @@ import (
 	"github.com/peerage-go/peerage/sharding/coordinator"
 )
 
+// nodeNameBytesMax is the most that a view carries of a node's name. Wishes are remembered
+// by all nodes of the role, so one for a longer name, which nobody can have, is refused.
+const nodeNameBytesMax = 256
+
 // ErrNoRole is the error of what only nodes of a type's role can do.
 var ErrNoRole = errors.New("sharding: this node does not carry the type's role")
 
@@ -30,18 +34,22 @@ type Placer interface {
 // at State.Wanted as well. A name that no member has is remembered, and obeyed when
 // it appears.
 //
-// It fails with ErrUnknownType, ErrNoShard, ErrNotReady while the node is in no cluster,
-// ErrNoRole on nodes that do not carry the type's role, and with the errors of
-// package replicator, among which ErrOutcomeUnknown is no failure.
+// It fails with ErrUnknownType, ErrNoShard, *TypeError for a name that is longer than a
+// node's can be, ErrNotReady while the node is in no cluster, ErrNoRole on nodes that do
+// not carry the type's role, and with the errors of package replicator, among which
+// ErrOutcomeUnknown is no failure.
 func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]string) error {
 	s, p, err := r.serving(typ)
 	if err != nil {
 		return err
 	}
 	info := p.describe()
-	for shard := range wanted {
+	for shard, name := range wanted {
 		if uint32(shard) >= info.shards {
 			return fmt.Errorf("%w: %s has %d shards, not %v", ErrNoShard, typ, info.shards, shard)
+		}
+		if len(name) > nodeNameBytesMax {
+			return &TypeError{Type: typ, Wrong: []string{fmt.Sprintf("the name of a node has at most %d bytes, that for shard %v has %d", nodeNameBytesMax, shard, len(name))}}
 		}
 	}
 	placer := s.placer(info.role)

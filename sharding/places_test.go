@@ -3,6 +3,7 @@ package sharding
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +105,10 @@ func TestPlaceRefuses(t *testing.T) {
 		}
 		if err := host.reg.Place(ctx, "ear", map[ShardID]string{16: "host"}); err == nil {
 			t.Error("a shard out of range is placed")
+		}
+		var wrong *TypeError
+		if err := host.reg.Place(ctx, "ear", map[ShardID]string{1: strings.Repeat("n", 257)}); !errors.As(err, &wrong) {
+			t.Errorf("a name that no node can have: %v", err)
 		}
 	})
 }
