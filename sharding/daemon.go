@@ -149,9 +149,10 @@ func (d *RunningDaemon[Req, Resp]) Workers() int {
 // of the old number have ended and this node knows that those of the new number are
 // to run; they start at once. Of two calls the later counts, and the earlier may
 // return nil when it was overtaken. It fails with *TypeError if n is not 1 to
-// MaxWorkers, ErrNotReady, ErrNoRole on nodes without the role, with the errors of
-// package replicator, with ErrNodeStopping when the node is closed meanwhile, and with
-// ctx's error: after these two the wish stands, and is carried out when it can be.
+// MaxWorkers, ErrNotReady, ErrNodeStopping on a closed node, ErrNoRole on nodes without the
+// role, with the errors of package replicator, and with ctx's error: after that, and after
+// ErrNodeStopping when the node is closed meanwhile, the wish stands, and is carried out
+// when it can be.
 func (d *RunningDaemon[Req, Resp]) Scale(ctx context.Context, n int) error {
 	return d.keeper.scale(ctx, n)
 }

@@ -35,9 +35,9 @@ type Placer interface {
 // it appears.
 //
 // It fails with ErrUnknownType, ErrNoShard, *TypeError for a name that is longer than a
-// node's can be, ErrNotReady while the node is in no cluster, ErrNoRole on nodes that do
-// not carry the type's role, and with the errors of package replicator, among which
-// ErrOutcomeUnknown is no failure.
+// node's can be, ErrNotReady while the node is in no cluster, ErrNodeStopping when it is
+// closed, ErrNoRole on nodes that do not carry the type's role, and with the errors of
+// package replicator, among which ErrOutcomeUnknown is no failure.
 func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]string) error {
 	s, p, err := r.serving(typ)
 	if err != nil {
@@ -70,6 +70,8 @@ func (r *Registry) serving(typ string) (*Sharding, dataPath, error) {
 	switch {
 	case p == nil:
 		return nil, nil, unknownHere(typ)
+	case r.now == nil && r.closed:
+		return nil, nil, ErrNodeStopping
 	case r.now == nil:
 		return nil, nil, ErrNotReady
 	}

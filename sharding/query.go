@@ -97,8 +97,8 @@ func (c *ClusterStats) Totals() (shards, entities int) {
 // the number of entities in them. Nodes that do not answer until ctx ends, or for
 // 3 s if it has no deadline, are in Failed with their shards; the rest is there all
 // the same. Those to whom the connection is lost are not waited for longer than a
-// moment. It fails with ErrUnknownType and ErrNotReady. It may be asked on every node
-// that knows the type, and changes nothing.
+// moment. It fails with ErrUnknownType, ErrNotReady, and ErrNodeStopping when the node is
+// closed. It may be asked on every node that knows the type, and changes nothing.
 func (r *Registry) Cluster(ctx context.Context, typ string) (ClusterStats, error) {
 	s, p, err := r.serving(typ)
 	if err != nil {

@@ -142,6 +142,30 @@ func TestQueriesWithoutAClusterFail(t *testing.T) {
 	})
 }
 
+// Who polls a node that is closed for good must not be told to wait for it.
+func TestAClosedNodeIsNotOneToWaitFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		n := c.add("n1")
+		n.register(newJournal(), nil)
+		n.start()
+		c.install(n)
+		if err := n.s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n.reg.Close()
+		_, cluster := n.reg.Cluster(t.Context(), "ear")
+		_, where := n.reg.Where(t.Context(), "ear", "ada")
+		_, why := n.reg.Explain(t.Context(), "ear", 3)
+		place := n.reg.Place(t.Context(), "ear", map[ShardID]string{1: "n1"})
+		for _, err := range []error{cluster, where, why, place} {
+			if !errors.Is(err, ErrNodeStopping) || Retryable(err) {
+				t.Errorf("%v, want ErrNodeStopping", err)
+			}
+		}
+	})
+}
+
 // A home that hangs is named, within the time of a query.
 func TestWhereNamesAHomeThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
