@@ -301,10 +301,12 @@ func (n *Node) isClosing() bool {
 	return n.drain != nil || n.closing
 }
 
-// Close stops the node at once: instances are dropped without running user code,
-// peers are told that the process goes. It returns when every goroutine of the
-// node has ended, but for those in which a function of Subscribe runs that does not
-// return within 100 ms. Idempotent.
+// Close stops the node at once: instances are dropped without running user code, the
+// handlers that run are waited for, and peers are told that the process goes. It returns
+// when every goroutine of the node has ended, but for those in which a function of
+// Subscribe runs that does not return within 100 ms, or a handler that does not return
+// within 5 s of the end of its Context: so long the shards of this node have no home
+// anywhere, since it would still act for them. Idempotent.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	first := !n.closing

@@ -17,9 +17,10 @@ type dataPath interface {
 	stats() Stats
 
 	// attach begins to serve for an incarnation, detach ends it: asks that are out
-	// fail, instances are abandoned, what is in buffers stays for the next one.
+	// fail, instances are abandoned, what is in buffers stays for the next one. wait waits
+	// for the handlers that still run.
 	attach(inc *incarnation, hosts bool, logger *slog.Logger)
-	detach(ctx context.Context) error
+	detach() (wait func(context.Context) error)
 
 	// These are what the shell does to the entities that run here.
 	startShard(shard ShardID, token Token, states map[string][]byte) error
@@ -67,10 +68,11 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	}
 }
 
-func (p *path[Req, Resp]) detach(ctx context.Context) error {
+func (p *path[Req, Resp]) detach() (wait func(context.Context) error) {
+	wait = func(context.Context) error { return nil }
 	inc := p.now.Swap(nil)
 	if inc == nil {
-		return nil
+		return wait
 	}
 	p.closeAll()
 	p.announce(reliable.Lost{})
@@ -81,9 +83,9 @@ func (p *path[Req, Resp]) detach(ctx context.Context) error {
 	p.calls.failNode(inc.self, ErrAbandoned)
 	p.failLost(0)
 	if h == nil {
-		return nil
+		return wait
 	}
-	return h.Close(ctx)
+	return h.Close
 }
 
 // failLost ends the asks that are at a node to which the connection is lost; 0 stands

@@ -287,13 +287,21 @@ func (s *Sharding) Close(ctx context.Context) error {
 	}
 	s.cfg.Registry.detach(s)
 	s.end()
-	var errs []error
 	for _, sh := range shells {
 		sh.inbox.close()
+	}
+	// Everything is dropped before anything is waited for: a handler that does not return
+	// must not let the entities of other types go on.
+	var waits []func(context.Context) error
+	for _, sh := range shells {
 		<-sh.ended
 		if sh.path != nil {
-			errs = append(errs, sh.path.detach(ctx))
+			waits = append(waits, sh.path.detach())
 		}
+	}
+	var errs []error
+	for _, wait := range waits {
+		errs = append(errs, wait(ctx))
 	}
 	s.work.Wait()
 	return errors.Join(errs...)
