@@ -54,7 +54,9 @@ type office struct {
 	// settled: the minimum number of members was reached once.
 	settled bool
 	// dirty: a free shard may have become placeable.
-	dirty  bool
+	dirty bool
+	// owing: somebody may owe an answer (peer.owed).
+	owing  bool
 	writes writes
 	outbox outbox
 
@@ -120,6 +122,10 @@ func (c *Core) settle() {
 		return
 	}
 	c.finishCensus()
+	if c.owing && !c.waiting() {
+		// The last order was obeyed, or taken back, and what says that it had come is lost.
+		c.unanswered(nil)
+	}
 	c.place()
 	c.relieve()
 	c.tellDrained()

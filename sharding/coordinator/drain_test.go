@@ -74,3 +74,22 @@ func TestDrainEndsWhenTheNextHomeIsOnRecord(t *testing.T) {
 	b.step(WriteDone{ID: one[Write](b).ID, Result: OK})
 	one[*protocol.Drained](b)
 }
+
+// Who has obeyed its last order is not silent, though what said that the order had come is
+// lost: it can be given shards, and shards be moved (seed 4035630 of TestOrderly: a
+// coordinator that left waited for the other node for ever).
+func TestWhoHasObeyedIsNotSilent(t *testing.T) {
+	b, tok, _ := handedOff(t)
+	for range 3 {
+		b.now = b.c.Deadline()
+		b.step(Tick{})
+	}
+	if why := b.c.unsettled(); why != "a member is silent" {
+		t.Fatalf("no answer to three orders: %q", why)
+	}
+	b.stopped(2, tok, 0)
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
+	if why := b.c.unsettled(); why != "" {
+		t.Errorf("all is done, and moves are held up: %s", why)
+	}
+}

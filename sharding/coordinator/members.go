@@ -173,6 +173,7 @@ func (c *Core) answered(from view.NodeID) {
 // unanswered notes at a resend that orders are out to these members. When one has
 // answered nothing for RemoveAfter, the leader is asked to part us.
 func (c *Core) unanswered(nodes []view.NodeID) {
+	c.owing = len(nodes) > 0
 	for i := range c.view.Members {
 		n := c.view.Members[i].ID
 		p := c.peers[n]
@@ -181,6 +182,7 @@ func (c *Core) unanswered(nodes []view.NodeID) {
 		}
 		switch {
 		case n == c.cfg.Self || !slices.Contains(nodes, n):
+			c.dirty = c.dirty || p.owed != 0
 			p.owed = 0
 		case p.owed == 0:
 			p.owed = c.now
