@@ -47,7 +47,7 @@ func (t *tiny[V]) used(n *Node[V], hit bool) {
 
 // share divides the room between window and main, and moves what stands wrong.
 func (t *tiny[V]) share() {
-	t.windowRoom = min(max(int(t.climb.window*float64(t.limit)), 1), t.limit)
+	t.windowRoom = max(int(t.climb.window*float64(t.limit)), 1)
 	t.main.Resize(t.limit - t.windowRoom)
 	for t.main.Len() > t.limit-t.windowRoom && t.window.len < t.windowRoom {
 		t.window.pushBack(t.main.Evict())
