@@ -59,6 +59,8 @@ func (c *Core) checkShard(id protocol.ShardID) error {
 		return fail("closers and phase disagree")
 	case s.target != 0 && !s.phase.moves():
 		return fail("target without a move")
+	case s.prefer != 0 && s.phase != free:
+		return fail("preference of a shard that has a home")
 	case s.token.Term > c.term:
 		return fail("token is from the future")
 	case s.phase == writing && !c.beingWritten(id, s.token):

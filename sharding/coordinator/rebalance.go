@@ -57,7 +57,7 @@ func (c *Core) leaving(n view.NodeID) bool {
 func (c *Core) drainRequest(from view.NodeID) {
 	p := c.peer(from)
 	if !p.draining {
-		p.draining, c.dirty = true, true
+		p.draining = true
 		c.trace(TraceDrain, from, c.termToken(), "")
 	}
 	p.told = false
@@ -112,7 +112,7 @@ func (c *Core) tellDrained() {
 func (c *Core) tenants(n view.NodeID) (left uint32, going bool) {
 	for i := range c.shards {
 		switch s := &c.shards[i]; {
-		case s.target == n, s.phase == free && s.from != 0 && s.prefer == n, s.phase == writing && s.from == n:
+		case s.target == n, s.from != 0 && s.prefer == n, s.phase == writing && s.from == n:
 			going = true
 		case s.home != n:
 		case s.phase == hosted:

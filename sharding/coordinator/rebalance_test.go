@@ -103,7 +103,8 @@ func TestOthersDoNotHoldARebalanceUp(t *testing.T) {
 		if other.speaks {
 			b.registersAs(3, false)
 		} else if other.m.HasRole(back) {
-			// Refused, it hosts nothing.
+			// Registered once and refused since, it takes nothing.
+			b.registersAs(3, true)
 			b.hear(3, &protocol.Register{Head: b.head(), Hosts: true, Settings: protocol.Settings{Role: back, Shards: 9}})
 		}
 		if b.step(Rebalance{}); count[*protocol.Begin](b) == 0 {
@@ -216,6 +217,46 @@ func TestWhoIsRefusedHoldsNoOtherDrainUp(t *testing.T) {
 	}
 	if b.drain(3).none(count[*protocol.Drained]); b.c.shards[1].phase != closing {
 		t.Errorf("shard 1 of another node that drains is %v", b.c.shards[1].phase)
+	}
+}
+
+// A home that was named for a shard which stopped before it was told to has nothing of it:
+// it goes when it likes.
+func TestAPreferenceIsNoState(t *testing.T) {
+	b, tok, to, _ := leaver(t)
+	stranger := view.NodeID(7 - to)
+	b.hear(stranger, &protocol.CensusReport{
+		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 8},
+		Claims: []protocol.Claim{{Shard: 6, Token: tok, State: protocol.ClaimHosted}},
+	})
+	b.stopped(2, tok, 0).none(count[Write])
+	if s := b.c.shards[0]; s.phase != free || s.prefer != to {
+		t.Fatalf("shard 0 is %v, and was to go to %v", s.phase, s.prefer)
+	}
+	b.drain(to)
+	for _, s := range find[Send](b) {
+		if _, is := s.Msg.(*protocol.Drained); is && s.To == to {
+			return
+		}
+	}
+	t.Errorf("%v waits for a shard of which it has nothing", to)
+}
+
+// A member that is silent may be heard again, and take the shards then; or it leaves, and
+// nobody waits for it.
+func TestADrainWaitsForTheSilent(t *testing.T) {
+	for _, heard := range []bool{true, false} {
+		b := filled(t, Config{Shards: 2})
+		b.mixed(nil, 1, 2).registersAs(2, true).step(Silent{Nodes: []view.NodeID{2}})
+		b.drain(1).none(count[*protocol.Drained], count[*protocol.Begin])
+		if heard {
+			b.step(Silent{}).none(count[*protocol.Drained])
+			if count[*protocol.Begin](b) == 0 {
+				t.Error("nothing moves to it")
+			}
+			continue
+		}
+		one[*protocol.Drained](b.mixed(nil, 1))
 	}
 }
 

@@ -53,6 +53,7 @@ type shard struct {
 	// from is the home that handed the shard off for the present allocation.
 	from view.NodeID
 	// prefer is the home chosen when the move began, to which state was sent.
+	// Invariant: zero unless phase is free.
 	prefer view.NodeID
 	// known: it was allocated before, so it is placed again without being asked for,
 	// and all are told of its new home.
