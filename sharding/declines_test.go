@@ -81,17 +81,23 @@ func TestAProxyThatIsEarlyLeavesTheTypeItsCoordinator(t *testing.T) {
 }
 
 // Those that were refused go on among themselves also when the first candidate does not
-// run the type at all, or for another role: when all decline, it is the first that could.
+// run the type at all, or for another role, which it may have or not: when all decline, it
+// is the first that could.
 func TestTheRefusedGoOnBehindOneWithoutTheType(t *testing.T) {
-	for _, elsewhere := range []bool{false, true} {
-		bubble(t, func(t *testing.T) { refusedBehind(t, elsewhere) })
+	for _, runs := range []string{"not at all", "for a role of others", "for a role of its own"} {
+		t.Run(runs, func(t *testing.T) {
+			bubble(t, func(t *testing.T) { refusedBehind(t, runs) })
+		})
 	}
 }
 
-func refusedBehind(t *testing.T, elsewhere bool) {
+func refusedBehind(t *testing.T, runs string) {
 	c, j := newCluster(t), newJournal()
 	idle, odd, b, d := c.add("idle"), c.add("odd"), c.add("b"), c.add("d")
-	if elsewhere {
+	if runs == "for a role of its own" {
+		idle.self.Roles = []string{"elsewhere"}
+	}
+	if runs != "not at all" {
 		idle.register(j, func(ty *Type[say, heard]) { ty.Role = "elsewhere" })
 	}
 	var r *Region[say, heard]

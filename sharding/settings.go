@@ -14,7 +14,7 @@ import (
 // keeps why this node's region is not registered, for Status.
 func (sh *shell) noteSettings(t *traceLine) {
 	switch {
-	case t.kind == coordinator.TraceRefused && t.coordinator:
+	case t.kind == coordinator.TraceRefused:
 		sh.s.log.Error("sharding: region refused, its settings differ; give all nodes the same",
 			"type", sh.info.name, "node", t.node, "difference", t.detail)
 	case t.kind == region.TraceRefused:
@@ -51,15 +51,19 @@ func (sh *shell) greet() {
 	if sh.greetedIn == v.Epoch {
 		return
 	}
-	if sh.greetedIn = v.Epoch; sh.greeted == nil {
-		sh.greeted = map[view.NodeID]bool{}
-	}
+	sh.greetedIn = v.Epoch
+	before := sh.greeted
+	// Of those that have left nothing is kept.
+	sh.greeted = map[view.NodeID]bool{}
 	for i := range v.Members {
 		m := &v.Members[i]
-		if m.HasRole(sh.info.role) || sh.greeted[m.ID] {
+		if m.HasRole(sh.info.role) {
 			continue
 		}
 		sh.greeted[m.ID] = true
+		if before[m.ID] {
+			continue
+		}
 		sh.send(m.ID, &protocol.Register{
 			Head:     protocol.Head{Type: sh.info.name, View: v.Epoch},
 			Settings: protocol.Settings{Shards: sh.info.shards, Role: sh.info.role, ShardOf: sh.info.print, Keeps: sh.info.keeps},

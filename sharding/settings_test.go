@@ -6,11 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -203,8 +208,8 @@ func TestATypeThatNobodyRunsIsVisible(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, j := newCluster(t), newJournal()
 		a, b := c.add("a", "back"), c.add("b")
-		var logs logbook
-		b.log = logs.logger()
+		var logs, idle logbook
+		a.log, b.log = idle.logger(), logs.logger()
 		b.register(j, func(ty *Type[say, heard]) { ty.Role = "back" })
 		a.start()
 		b.start()
@@ -215,6 +220,10 @@ func TestATypeThatNobodyRunsIsVisible(t *testing.T) {
 		}
 		if logs.count("no node of the type's role runs it") != 1 {
 			t.Error("not logged")
+		}
+		// The one that does not run it says that of itself, and waits for nobody.
+		if idle.count("no node of the type's role runs it") != 0 || idle.count("not registered on this node of its role") != 1 {
+			t.Errorf("the node of the role logs %s", idle.text.String())
 		}
 	})
 }
@@ -360,5 +369,92 @@ func TestARefusedNodeInOfficeStartsNothingBesideTheOthers(t *testing.T) {
 				t.Errorf("%s, which was at %s and handled %d messages, counts %d: %v", id, at[id].self.Name, before, h.Count, err)
 			}
 		}
+	})
+}
+
+// asks has a node be asked to register another for a type that it may not know.
+func (n *node) asks(typ, role string) {
+	n.s.HandleCoordinator(99, protocol.Append(nil, &protocol.Register{
+		Head: protocol.Head{Type: typ, View: n.c.epoch}, Settings: protocol.Settings{Role: role, Shards: 8},
+	}))
+}
+
+// Others can make a node know types that it does not run: as many as it can bear, of a
+// role that it has, and while it takes part in a cluster.
+func TestTypesThatOthersNameAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		a := c.add("a", "back")
+		a.start()
+		known := func() int {
+			a.s.mu.Lock()
+			defer a.s.mu.Unlock()
+			return len(a.s.shells)
+		}
+		a.asks("early", "back")
+		if n := known(); n != 0 {
+			t.Errorf("knows %d types before it has a view", n)
+		}
+		c.install(a)
+		a.asks("of others", "front")
+		if n := known(); n != 0 {
+			t.Errorf("knows %d types of a role that it does not have", n)
+		}
+		a.asks("one", "back")
+		a.asks("one", "back")
+		if n := known(); n != 1 {
+			t.Errorf("knows %d types, want 1", n)
+		}
+		// Stand-ins for as many as there may be.
+		a.s.mu.Lock()
+		one := a.s.shells["one"]
+		for i := range typesMax - 2 {
+			a.s.shells[fmt.Sprint(i)] = one
+		}
+		a.s.mu.Unlock()
+		a.asks("two", "back")
+		a.asks("three", "back")
+		if n := known(); n != typesMax {
+			t.Errorf("knows %d types, want %d", n, typesMax)
+		}
+		a.s.mu.Lock()
+		for i := range typesMax - 2 {
+			delete(a.s.shells, fmt.Sprint(i))
+		}
+		a.s.mu.Unlock()
+		if err := a.s.Close(within(t, time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		before := known()
+		a.asks("late", "back")
+		if n := known(); n != before {
+			t.Errorf("knows %d types after its end, %d before", n, before)
+		}
+	})
+}
+
+// The members outside the role are told of a coordinator once each, as long as they stay.
+func TestMembersOutsideTheRoleAreToldOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		a, b, d := c.add("a", "back"), c.add("b"), c.add("d")
+		a.register(j, func(ty *Type[say, heard]) { ty.Role = "back" })
+		for _, n := range c.nodes {
+			n.start()
+		}
+		greeted := func(want ...view.NodeID) {
+			t.Helper()
+			pass(time.Second)
+			synctest.Wait()
+			if got := slices.Sorted(maps.Keys(a.s.shells["ear"].greeted)); !slices.Equal(got, want) {
+				t.Errorf("told %v, want %v", got, want)
+			}
+		}
+		c.install(a, b, d)
+		greeted(b.self.ID, d.self.ID)
+		c.install(a, d)
+		greeted(d.self.ID)
+		c.install(a, b, d)
+		greeted(b.self.ID, d.self.ID)
 	})
 }
