@@ -1,9 +1,13 @@
 package sharding
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
@@ -66,8 +70,7 @@ func TestAQuestionTakesWhatComesInTime(t *testing.T) {
 	}
 }
 
-// A question about one shard is answered with that one, if it runs there. An answer about
-// another type, or of a node that was not asked, is none.
+// A question about one shard is answered with that one, if it runs there.
 func TestAnswersSayWhatWasAsked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		_, nodes, regions := three(t, newJournal(), nil)
@@ -98,6 +101,97 @@ func TestAnswersSayWhatWasAsked(t *testing.T) {
 					t.Errorf("about one that is elsewhere: %+v", a)
 				}
 			}
+		}
+	})
+}
+
+// hanging is a cluster of which the third node answers nothing, and a way to have it, or
+// another, say something to the question that the first has out.
+func hanging(t *testing.T) (nodes []*node, regions []*Region[say, heard], forge func(from view.NodeID, a protocol.Answer)) {
+	_, nodes, regions = three(t, newJournal(), func(ty *Type[say, heard]) { ty.MinMembers = 3 })
+	fill(t, regions[0], 1)
+	nodes[2].dead.Store(true)
+	return nodes, regions, func(from view.NodeID, a protocol.Answer) {
+		synctest.Wait()
+		q := &nodes[0].s.queries
+		q.mu.Lock()
+		a.ID = q.last
+		q.mu.Unlock()
+		q.settle(from, &a)
+	}
+}
+
+// What says something of another type, or comes from a node that was not asked, is no
+// answer: it ends no question before its time.
+func TestOnlyAnswersOfThoseWhoWereAskedCount(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, _, forge := hanging(t)
+		done := make(chan ClusterStats)
+		begin := time.Now()
+		go func() {
+			got, _ := nodes[0].reg.Cluster(t.Context(), "ear")
+			done <- got
+		}()
+		forge(99, protocol.Answer{Head: protocol.Head{Type: "ear"}, Known: true})
+		forge(nodes[2].self.ID, protocol.Answer{Head: protocol.Head{Type: "nose"}, Known: true})
+		got := <-done
+		if len(got.Nodes) != 2 || len(got.Failed) != 1 || got.Failed[0].Node != nodes[2].self.ID || time.Since(begin) != queryTimeout {
+			t.Errorf("after %v: %+v", time.Since(begin), got)
+		}
+	})
+}
+
+// Of two nodes that both say they have a shard, the one with the higher token is right.
+func TestWhereGoesByTheHigherToken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, regions, forge := hanging(t)
+		mine := regions[0].Local()[0]
+		older := mine.Token
+		older.Seq--
+		done := make(chan Location)
+		go func() {
+			at, _ := nodes[0].reg.Where(t.Context(), "ear", mine.Entities[0])
+			done <- at
+		}()
+		forge(nodes[2].self.ID, protocol.Answer{
+			Head: protocol.Head{Type: "ear"}, Known: true, Shards: []protocol.ShardLoad{{Shard: mine.Shard, Token: older}},
+		})
+		if at := <-done; at.Node != nodes[0].self.ID || at.Token != mine.Token || !at.Lives {
+			t.Errorf("%+v, want node %v", at, nodes[0].self.ID)
+		}
+	})
+}
+
+// Nobody waits for a member that hangs once it has left the view.
+func TestQuestionsDoNotWaitForWhoHasLeft(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		nodes, _, _ := hanging(t)
+		begin := time.Now()
+		time.AfterFunc(queryAgain, func() { nodes[0].c.install(nodes[0], nodes[1]) })
+		got, err := nodes[0].reg.Cluster(t.Context(), "ear")
+		if took := time.Since(begin); err != nil || len(got.Failed) != 1 || took > queryAgain+2*queryGrace {
+			t.Errorf("after %v: %+v, %v", took, got, err)
+		}
+	})
+}
+
+// A member without the type's role is not missed, one that said no capacity has that of
+// one, and an id may be as long as the limit.
+func TestClusterTellsWhatIsToBeExpected(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, j := newCluster(t), newJournal()
+		a, idle, front := c.add("a", "back"), c.add("idle", "back"), c.add("front")
+		a.register(j, func(ty *Type[say, heard]) { ty.Role = "back" })
+		for _, n := range c.nodes {
+			n.start()
+		}
+		c.install(a, idle, front)
+		got, err := a.reg.Cluster(t.Context(), "ear")
+		if err != nil || fmt.Sprint(got.Unregistered) != fmt.Sprint([]view.NodeID{idle.self.ID}) || len(got.Nodes) != 1 || got.Nodes[0].Capacity != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if _, err := a.reg.Where(t.Context(), "ear", strings.Repeat("x", 256)); !Retryable(err) {
+			t.Errorf("an id of 256 bytes: %v", err)
 		}
 	})
 }

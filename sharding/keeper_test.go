@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/daemon"
+	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // Plans that come late change nothing.
@@ -134,4 +135,65 @@ func TestDaemonScalesAtOnce(t *testing.T) {
 			pass(residentEvery/2 + 10*time.Millisecond)
 		}
 	})
+}
+
+// No worker begins by a plan that this incarnation has not read, however new it is: those
+// who write the next one may not know that the node is there. An incarnation that ends
+// takes its reading with it.
+func TestNoWorkerBeginsByAPlanThatWasNotRead(t *testing.T) {
+	k := &workerKeeper{name: "d", first: 2, max: 4, residents: &residents{}}
+	begins := func(id string) bool {
+		_, _, err := k.begins(id)
+		return err == nil
+	}
+	k.see(daemon.Plan{Rev: daemon.Rev{Term: 2, Seq: 1}, Workers: 2, Running: true})
+	if begins("0") {
+		t.Error("begins by what it was told")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_, end := k.serve(&incarnation{ctx: ctx, plans: &memStore{}}, nil, time.Second)
+	k.knows.Store(true)
+	if !begins("0") || !begins("1") || begins("2") || begins("x") {
+		t.Error("two workers are to run, 0 and 1")
+	}
+	if end(); begins("0") {
+		t.Error("begins by what an incarnation before has read")
+	}
+}
+
+// The handle tells of the workers that run: none while their number changes, or before
+// any plan is known.
+func TestWorkersAreThoseThatRun(t *testing.T) {
+	k := &workerKeeper{residents: &residents{}}
+	d := &RunningDaemon[string, string]{keeper: k}
+	for seq, running := range []bool{true, false, true} {
+		want := 0
+		if running {
+			want = 3
+		}
+		k.see(daemon.Plan{Rev: daemon.Rev{Term: 1, Seq: uint64(seq) + 1}, Workers: 3, Running: running})
+		if n := d.Workers(); n != want {
+			t.Errorf("plan %d: %d workers, want %d", seq, n, want)
+		}
+	}
+	if n := (&RunningDaemon[string, string]{keeper: &workerKeeper{}}).Workers(); n != 0 {
+		t.Errorf("%d workers before any plan", n)
+	}
+}
+
+// Only shards in which somebody works are moved, and counted.
+func TestWorkersThatDoNotRunCountNowhere(t *testing.T) {
+	k := &workerKeeper{residents: &residents{}}
+	f := staffed{strategy.LeastShards{}, k}
+	st := &strategy.State{Shards: 4, Regions: []strategy.Region{{Node: 1, Shards: []ShardID{0, 1, 2, 3}}}}
+	for workers := range 5 {
+		k.see(daemon.Plan{Rev: daemon.Rev{Term: 1, Seq: uint64(workers) + 1}, Workers: workers, Running: true})
+		if got := f.workers(st).Regions[0].Shards; len(got) != workers {
+			t.Errorf("%d workers: counts shards %v", workers, got)
+		}
+	}
+	if len(st.Regions[0].Shards) != 4 {
+		t.Error("what the coordinator knows was changed")
+	}
 }

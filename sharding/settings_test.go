@@ -159,6 +159,9 @@ func TestUnregisteredTypeIsVisible(t *testing.T) {
 		}
 		a.register(j, nil)
 		works(b)
+		if term := a.s.shells["ear"].office(); term != 0 {
+			t.Errorf("in office in term %v, in a view in which it has promised not to be", term)
+		}
 		c.install(a, b, d)
 		works(a)
 		if n := logs.count("entity type is not registered on this node"); n != 1 {
@@ -456,5 +459,21 @@ func TestMembersOutsideTheRoleAreToldOnce(t *testing.T) {
 		greeted(d.self.ID)
 		c.install(a, b, d)
 		greeted(b.self.ID, d.self.ID)
+	})
+}
+
+// What is promised is about the view that this node holds: of a later one, in which it may
+// be in office, it can promise nothing.
+func TestAPromiseIsAboutTheViewThatIsHeld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t)
+		a, b := c.add("a"), c.add("b")
+		a.start()
+		b.start()
+		c.install(a, b)
+		ask := &protocol.Register{Head: protocol.Head{Type: "ear", View: c.epoch + 1}, Settings: protocol.Settings{Shards: 8}}
+		if d := a.s.promise(b.self.ID, ask); d == nil || d.View != c.epoch || d.Unbound || !d.Missing {
+			t.Errorf("promises %+v in view %v", d, c.epoch)
+		}
 	})
 }
