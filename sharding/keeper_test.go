@@ -137,31 +137,6 @@ func TestDaemonScalesAtOnce(t *testing.T) {
 	})
 }
 
-// No worker begins by a plan that this incarnation has not read, however new it is: those
-// who write the next one may not know that the node is there. An incarnation that ends
-// takes its reading with it.
-func TestNoWorkerBeginsByAPlanThatWasNotRead(t *testing.T) {
-	k := &workerKeeper{name: "d", first: 2, max: 4, residents: &residents{}}
-	begins := func(id string) bool {
-		_, _, err := k.begins(id)
-		return err == nil
-	}
-	k.see(daemon.Plan{Rev: daemon.Rev{Term: 2, Seq: 1}, Workers: 2, Running: true})
-	if begins("0") {
-		t.Error("begins by what it was told")
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	_, end := k.serve(&incarnation{ctx: ctx, plans: &memStore{}}, nil, time.Second)
-	k.knows.Store(true)
-	if !begins("0") || !begins("1") || begins("2") || begins("x") {
-		t.Error("two workers are to run, 0 and 1")
-	}
-	if end(); begins("0") {
-		t.Error("begins by what an incarnation before has read")
-	}
-}
-
 // The handle tells of the workers that run: none while their number changes, or before
 // any plan is known.
 func TestWorkersAreThoseThatRun(t *testing.T) {
