@@ -3,6 +3,8 @@ package sharding
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"reflect"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -121,4 +123,35 @@ func defaultCodec[T any]() Codec[T] {
 		}
 	}
 	return Msgpack[T]{}
+}
+
+// validCodec reports what is wrong with a codec, nil being the default one.
+func validCodec[T any](c Codec[T]) error {
+	if c == nil {
+		c = defaultCodec[T]()
+	}
+	switch c := c.(type) {
+	case Msgpack[T], JSON[T]:
+		return validByReflection(reflect.TypeFor[T]())
+	case interface{ validate() error }:
+		return c.validate()
+	}
+	return nil
+}
+
+// validByReflection reports whether reflection can make a value of the type of what was
+// read: what it cannot would work until a message has to travel. A type with methods of
+// its own may do it itself, unless it is an interface.
+func validByReflection(t reflect.Type) error {
+	switch t.Kind() {
+	case reflect.Interface:
+		if t.NumMethod() > 0 {
+			return fmt.Errorf("%v is an interface, of which nothing can be read: see Kinds", t)
+		}
+	case reflect.Func, reflect.Chan:
+		if reflect.PointerTo(t).NumMethod() == 0 {
+			return fmt.Errorf("%v cannot travel", t)
+		}
+	}
+	return nil
 }

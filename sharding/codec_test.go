@@ -106,6 +106,47 @@ func TestKindsThatAreWrongAreRefused(t *testing.T) {
 	}
 }
 
+// selfish reads and writes itself, though it is a function.
+type selfish func()
+
+func (s *selfish) UnmarshalJSON([]byte) error  { return nil }
+func (s selfish) MarshalJSON() ([]byte, error) { return []byte("1"), nil }
+
+// ownWay has a reflecting codec inside, and methods of its own.
+type ownWay struct{ Msgpack[command] }
+
+func (ownWay) Append(b []byte, _ command) ([]byte, error) { return b, nil }
+func (ownWay) Decode([]byte) (command, error)             { return nil, nil }
+
+// What reflection cannot read would work as long as a message and its entity are on one
+// node, and fail in the first real cluster.
+func TestTypesThatCannotTravelAreRefused(t *testing.T) {
+	add := func(err error) string {
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	for name, x := range map[string]struct{ got, want string }{
+		"interface, default": {add((&Type[command, int]{Name: "x"}).Validate()), "ReqCodec: sharding.command is an interface"},
+		"interface, JSON":    {add((&Type[int, command]{Name: "x", RespCodec: JSON[command]{}}).Validate()), "RespCodec: sharding.command is an interface"},
+		"function, channel":  {add((&Type[func(), chan int]{Name: "x"}).Validate()), "ReqCodec: func() cannot travel; RespCodec: chan int cannot travel"},
+	} {
+		if !strings.Contains(x.got, x.want) {
+			t.Errorf("%s: %q, want %q", name, x.got, x.want)
+		}
+	}
+	for name, err := range map[string]error{
+		"any":           (&Type[any, map[string]any]{Name: "x"}).Validate(),
+		"methods":       (&Type[selfish, int]{Name: "x", ReqCodec: JSON[selfish]{}}).Validate(),
+		"its own codec": (&Type[command, int]{Name: "x", ReqCodec: ownWay{}}).Validate(),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func FuzzKinds(f *testing.F) {
 	f.Add([]byte{1, 0x81, 0xa5, 'C', 'e', 'n', 't', 's', 5})
 	k := commands()

@@ -111,11 +111,3 @@ func (k Kinds[T]) numbers() (all []uint8) {
 	slices.Sort(all)
 	return all
 }
-
-// validCodec reports what a codec finds wrong with itself.
-func validCodec(c any) error {
-	if v, ok := c.(interface{ validate() error }); ok {
-		return v.validate()
-	}
-	return nil
-}

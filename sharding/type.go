@@ -1,7 +1,6 @@
 package sharding
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -98,7 +97,8 @@ type Type[Req, Resp any] struct {
 	New func(id string) Entity[Req, Resp]
 	// ReqCodec and RespCodec encode what goes to other nodes. nil means Raw for
 	// []byte, Text for string, None for struct{}, else Msgpack. Kinds is for an
-	// interface that several kinds of messages implement.
+	// interface that several kinds of messages implement: neither Msgpack nor JSON can
+	// read one.
 	ReqCodec  Codec[Req]
 	RespCodec Codec[Resp]
 	// IdleTimeout ends an instance that had no message for so long; 0 never. Ends
@@ -250,8 +250,10 @@ func (t *Type[Req, Resp]) Validate() error {
 	check(t.MinMembers >= 0, "MinMembers is negative")
 	state := t.State.validate()
 	check(state == nil, "%v", state)
-	codec := cmp.Or(validCodec(t.ReqCodec), validCodec(t.RespCodec))
-	check(codec == nil, "codec: %v", codec)
+	codec := validCodec(t.ReqCodec)
+	check(codec == nil, "ReqCodec: %v", codec)
+	codec = validCodec(t.RespCodec)
+	check(codec == nil, "RespCodec: %v", codec)
 	check(min(l.Mailbox, l.BufferMessages, l.BufferBytes, l.ShardMessages, l.ShardBytes) > 0, "Limits must be positive")
 	check(l.IDBytes > 0 && l.IDBytes <= idBytesMax, "Limits.IDBytes must be 1 to %d, is %d", idBytesMax, l.IDBytes)
 	check(l.PayloadBytes > 0 && l.PayloadBytes <= payloadMax, "Limits.PayloadBytes must be 1 to %d, is %d", payloadMax, l.PayloadBytes)
