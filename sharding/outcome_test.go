@@ -427,6 +427,17 @@ func TestRetryGoesOnSoonAfterALongTrouble(t *testing.T) {
 	})
 }
 
+// askAside asks from a goroutine of its own, and returns when the ask waits.
+func askAside(t *testing.T, r *Region[string, string], id, req string) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Ask(within(t, time.Hour), id, req)
+		ended <- err
+	}()
+	synctest.Wait()
+	return ended
+}
+
 // An ask that comes back from a home of before, when others have left on the way to the
 // present one, cannot go again in order: its asker is told, and asks again.
 func TestAnAskThatComesBackTooLateIsToldThatItsShardMoved(t *testing.T) {
@@ -434,12 +445,7 @@ func TestAnAskThatComesBackTooLateIsToldThatItsShardMoved(t *testing.T) {
 		c, gate := newCluster(t), make(chan struct{})
 		id, remote := stuckHome(t, c, gate, 10)
 		defer close(gate)
-		ended := make(chan error, 1)
-		go func() {
-			_, err := remote.Ask(within(t, time.Hour), id, "wait")
-			ended <- err
-		}()
-		synctest.Wait()
+		ended := askAside(t, remote, id, "wait")
 		var number uint64
 		for i := range remote.p.calls.parts {
 			for _, waits := range remote.p.calls.parts[i].slots {
@@ -469,12 +475,7 @@ func TestWhatWaitedForItsOwnNodeIsToldWhy(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.start()
-		ended := make(chan error, 1)
-		go func() {
-			_, err := r.Ask(within(t, time.Hour), "e", "unreadable")
-			ended <- err
-		}()
-		synctest.Wait()
+		ended := askAside(t, r, "e", "unreadable")
 		start := time.Now()
 		c.install(n)
 		if err := <-ended; !errors.Is(err, ErrCodec) || time.Since(start) > time.Minute {
@@ -542,12 +543,7 @@ func TestAsksEndWithTheIncarnationThatSentThem(t *testing.T) {
 		c, gate := newCluster(t), make(chan struct{})
 		id, remote := stuckHome(t, c, gate, 10)
 		defer close(gate)
-		ended := make(chan error, 1)
-		go func() {
-			_, err := remote.Ask(within(t, time.Hour), id, "wait")
-			ended <- err
-		}()
-		synctest.Wait()
+		ended := askAside(t, remote, id, "wait")
 		start := time.Now()
 		if err := c.nodes[1].s.Close(within(t, time.Second)); err != nil {
 			t.Error(err)

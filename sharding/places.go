@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 )
-
-// nodeNameBytesMax is the most that a view carries of a node's name. Wishes are remembered
-// by all nodes of the role, so one for a longer name, which nobody can have, is refused.
-const nodeNameBytesMax = 256
 
 // ErrNoRole is the error of what only nodes of a type's role can do.
 var ErrNoRole = errors.New("sharding: this node does not carry the type's role")
@@ -48,8 +45,10 @@ func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]str
 		if uint32(shard) >= info.shards {
 			return fmt.Errorf("%w: %s has %d shards, not %v", ErrNoShard, typ, info.shards, shard)
 		}
-		if len(name) > nodeNameBytesMax {
-			return &TypeError{Type: typ, Wrong: []string{fmt.Sprintf("the name of a node has at most %d bytes, that for shard %v has %d", nodeNameBytesMax, shard, len(name))}}
+		// Wishes are remembered by all nodes of the role, so one for a name that nobody can
+		// have is refused.
+		if len(name) > view.NameBytesMax {
+			return &TypeError{Type: typ, Wrong: []string{fmt.Sprintf("the name of a node has at most %d bytes, that for shard %v has %d", view.NameBytesMax, shard, len(name))}}
 		}
 	}
 	placer := s.placer(info.role)

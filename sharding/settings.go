@@ -93,10 +93,7 @@ func (s *Sharding) decline(from view.NodeID, m protocol.Message) {
 }
 
 // promise returns what decline answers, nil for nothing, and keeps it in mind if the
-// other can build on it: the type may be registered later. Who is no candidate in our
-// view, or does not run the type, takes no office in it, whatever it is told. To be bound
-// to those too would leave the type without a coordinator: a proxy asks before the first
-// host is ready, and the candidates before that one never run the type.
+// other can build on it (protocol.Binds): the type may be registered later.
 func (s *Sharding) promise(from view.NodeID, m protocol.Message) *protocol.Declined {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +102,8 @@ func (s *Sharding) promise(from view.NodeID, m protocol.Message) *protocol.Decli
 	if d == nil || s.closed || s.view == nil {
 		return nil
 	}
-	asker := &m.(*protocol.Register).Settings
-	role := asker.Role
+	asked := m.(*protocol.Register)
+	role := asked.Settings.Role
 	if !s.cfg.Self.HasRole(role) || sh == nil && len(s.shells) >= typesMax {
 		return nil
 	}
@@ -115,7 +112,7 @@ func (s *Sharding) promise(from view.NodeID, m protocol.Message) *protocol.Decli
 	}
 	// Of the view that we hold: in a later one we may be in office.
 	d.View = s.view.Epoch
-	if d.Unbound = asker.Shards == 0 || !protocol.Candidate(s.view, role, from); !d.Unbound {
+	if d.Unbound = !protocol.Binds(s.view, from, asked); !d.Unbound {
 		s.declined[d.Type] = d.View
 	}
 	return d

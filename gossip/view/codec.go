@@ -26,9 +26,11 @@ func distinct(members []Member) bool {
 	return len(ids) > 0 && ids[0] != 0 && len(slices.Compact(ids)) == len(members)
 }
 
+// NameBytesMax is the most bytes that a view carries of a node's name.
+const NameBytesMax = 256
+
 // Limits of what a frame may hold; the lists are bounded by the frame besides.
 const (
-	nameBytesMax   = 256
 	roleBytesMax   = 128
 	reasonBytesMax = 1024
 	metadataMax    = 64
@@ -240,8 +242,8 @@ func (r reader) ping() *Ping {
 
 func (r reader) node() Node {
 	n := Node{
-		ID: r.id(), Name: r.String("name", nameBytesMax), Addr: r.String("address", nameBytesMax),
-		AppVersion: r.String("version", nameBytesMax),
+		ID: r.id(), Name: r.String("name", NameBytesMax), Addr: r.String("address", NameBytesMax),
+		AppVersion: r.String("version", NameBytesMax),
 	}
 	if count := r.Count("roles", 1); count > 0 {
 		n.Roles = make([]string, count)
@@ -269,7 +271,7 @@ func (r reader) metadata() map[string]string {
 			r.Fail(ErrBadView)
 			return nil
 		}
-		out[key], last = r.String("metadata", nameBytesMax), key
+		out[key], last = r.String("metadata", NameBytesMax), key
 	}
 	return out
 }

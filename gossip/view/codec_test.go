@@ -74,7 +74,7 @@ func TestViewsThatCannotBe(t *testing.T) {
 		"a nameless id":    func(v *View) { v.Members[1].ID = 0 },
 		"no status":        func(v *View) { v.Members[1].Status = 0 },
 		"unknown status":   func(v *View) { v.Members[1].Status = 9 },
-		"a name too long":  func(v *View) { v.Members[1].Name = strings.Repeat("x", nameBytesMax+1) },
+		"a name too long":  func(v *View) { v.Members[1].Name = strings.Repeat("x", NameBytesMax+1) },
 		"no members":       func(v *View) { v.Members = nil },
 		"no epoch":         func(v *View) { v.Epoch = 0 },
 		"an unknown cause": func(v *View) { v.Out[0].Cause = causes },

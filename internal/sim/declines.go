@@ -97,7 +97,7 @@ func (u *upper) declines(from nodeID, m protocol.Message) *protocol.Declined {
 		return nil
 	}
 	d := &protocol.Declined{Head: protocol.Head{Type: u.spec.name, View: v.Epoch}, Missing: true}
-	if d.Unbound = r.Settings.Shards == 0 || !protocol.Candidate(v, u.p.w.swarm.roles[u.spec.role], from); !d.Unbound {
+	if d.Unbound = !protocol.Binds(v, from, r); !d.Unbound {
 		u.declinedIn = v.Epoch
 	}
 	return d

@@ -44,7 +44,7 @@ func (w *world) finish() {
 
 // endLeaving lets those that leave do so in order: to end them before would be no plan.
 // Some never can: where no death counts as proven, the last two that leave may part
-// without a quorum. They have drained.
+// without a quorum.
 func (w *world) endLeaving() {
 	leaves := func(p *proc) bool { return p.member.leaving && !p.over }
 	w.untilTrue(w.swarm.drainPatience()+reformAfter, 20*time.Millisecond, func() bool { return !slices.ContainsFunc(w.running(), leaves) })

@@ -213,9 +213,9 @@ func (p *proc) leaveUpper(then func()) {
 	})
 }
 
-// drainPatience is how long a process drains at most. What is left on it then is lost,
-// as GUARANTEES says: where only planned things happen it is as long as users give it,
-// for a network this slow, with queues this short, may take more than two seconds.
+// drainPatience is how long a process drains at most. What is left on it then is lost, as
+// GUARANTEES says. Where only planned things happen it is what the command gives: a drain
+// may take more than two seconds in a network this slow, with queues this short.
 func (s *swarm) drainPatience() time.Duration {
 	if s.orderly {
 		return 10 * time.Second

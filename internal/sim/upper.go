@@ -46,11 +46,11 @@ type upper struct {
 	hosts    []*hosted
 	seqs     []uint64
 	drained  func()
-	// drainedIn is the epoch of the view in which it ended, zero before.
+	// drainAt is when draining began, never if it did not; drainedIn the epoch of the view
+	// in which it ended, zero before.
+	drainAt   instant
 	drainedIn view.Epoch
-	// drainAt is when draining began, never if it did not.
-	drainAt instant
-	probed  map[protocol.ShardID]bool
+	probed    map[protocol.ShardID]bool
 
 	calls map[uint64]*call
 	// outbox are answers that wait for room on the connections.

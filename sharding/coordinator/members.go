@@ -170,7 +170,8 @@ func (c *Core) answered(from view.NodeID) {
 	}
 }
 
-// unanswered notes at a resend that orders are out to these members. When one has
+// unanswered notes, at a resend and when nothing is out any more, that orders are out to
+// these members and no others. When one has
 // answered nothing for RemoveAfter, the leader is asked to part us.
 func (c *Core) unanswered(nodes []view.NodeID) {
 	c.owing = len(nodes) > 0

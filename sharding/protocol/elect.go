@@ -7,10 +7,11 @@ import (
 )
 
 // Decliner is a candidate that has declined to coordinate in a view. Missing: it does
-// not run the type, or for another role, and cannot take office in that view even if all decline.
+// not run the type, or for another role, and cannot take office in that view even if all
+// decline. Unbound is Declined.Unbound: who decides by such a one takes no office itself.
 type Decliner struct {
-	Node    view.NodeID
-	Missing bool
+	Node             view.NodeID
+	Missing, Unbound bool
 }
 
 // Elect returns who coordinates a type of a role in v: the first candidate that has
@@ -63,6 +64,15 @@ func Elect(v *view.View, role string, declined ...Decliner) view.NodeID {
 		return all[0]
 	}
 	return 0
+}
+
+// Binds reports whether a member that declines r, since it does not run the type, is bound
+// by that in v: not if the sender could take no office in its stead, since it is no
+// candidate or does not run the type itself. To be bound to those too would leave the type
+// without a coordinator: a proxy asks before the first host is ready, and the candidates
+// before that one never run the type.
+func Binds(v *view.View, from view.NodeID, r *Register) bool {
+	return r.Settings.Shards > 0 && Candidate(v, r.Settings.Role, from)
 }
 
 // AllMissing reports whether all candidates have said that they do not run the type.

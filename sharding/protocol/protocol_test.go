@@ -224,8 +224,8 @@ func TestElectAmongThoseWhoDoNotDecline(t *testing.T) {
 
 func TestWhoIsPresumedToDecline(t *testing.T) {
 	v := &view.View{Members: []view.Member{{Node: view.Node{ID: 1}}, {Node: view.Node{ID: 2}}, {Node: view.Node{ID: 3}}}}
-	got := Presumed(v, []Decliner{{2, false}, {9, false}}, []Decliner{{3, true}, {2, true}, {8, true}})
-	if want := []Decliner{{2, false}, {3, true}}; !slices.Equal(got, want) {
+	got := Presumed(v, []Decliner{{Node: 2, Missing: false}, {Node: 9, Missing: false}}, []Decliner{{Node: 3, Missing: true}, {Node: 2, Missing: true}, {Node: 8, Missing: true}})
+	if want := []Decliner{{Node: 2, Missing: false}, {Node: 3, Missing: true}}; !slices.Equal(got, want) {
 		t.Errorf("presumed %v, want %v", got, want)
 	}
 	if Candidate(v, "", 1) || !Candidate(&view.View{Members: []view.Member{{Node: view.Node{ID: 1}, Status: view.Up}}}, "", 1) {

@@ -25,14 +25,13 @@ type Core struct {
 	// declined are the candidates that have declined in the present view, candidate is
 	// the one that is elected among the others: it is asked until it answers. presumed
 	// are those that declined in the view before, as long as they let us keep our
-	// coordinator; see elect. Invariant: none, unless that is another than candidate. pace is the first wait for an answer of another node. nobody:
-	// it was said that no candidate runs the type. unfit: the last coordinator that said
-	// anything about it refused us. unbound: some of declined promised nothing.
+	// coordinator; see elect. Invariant: none, unless that is another than candidate. pace
+	// is the first wait for an answer of another node. nobody: it was said that no candidate
+	// runs the type. unfit: the last coordinator that said anything about it refused us.
 	declined, presumed []protocol.Decliner
 	candidate          view.NodeID
 	pace               time.Duration
 	nobody, unfit      bool
-	unbound            bool
 
 	routes []route
 	hosts  []host

@@ -31,7 +31,7 @@ func (c *Core) viewChanged(v *view.View) {
 		return
 	}
 	c.presumed = protocol.Presumed(v, c.declined, c.presumed)
-	c.view, c.declined, c.unbound, c.nobody, c.pace = v, nil, false, false, c.cfg.Retry
+	c.view, c.declined, c.nobody, c.pace = v, nil, false, c.cfg.Retry
 	if c.office.term.Generation() != v.Epoch.Generation() {
 		c.office = link{}
 	}
@@ -86,13 +86,12 @@ func (c *Core) hasDeclined(from view.NodeID, m *protocol.Declined) {
 	if c.view == nil || m.View != c.view.Epoch || from != c.candidate || slices.ContainsFunc(c.declined, known) {
 		return
 	}
-	if m.Unbound && c.eligible() {
+	if m.Unbound && !c.cfg.Foreign && c.stands() {
 		// It answers what this node asked before it ran the type. Taken for a promise, it
 		// would put us in office beside the sender, who may run the type a moment later.
 		return
 	}
-	c.declined = append(c.declined, protocol.Decliner{Node: from, Missing: m.Missing})
-	c.unbound = c.unbound || m.Unbound
+	c.declined = append(c.declined, protocol.Decliner{Node: from, Missing: m.Missing, Unbound: m.Unbound})
 	c.trace(TraceDeclined, from, protocol.Token{Term: c.office.term}, "")
 	if !c.cfg.Mutant.Is("declines kept from the coordinator") {
 		c.tellStanding()
@@ -109,9 +108,12 @@ func (c *Core) hasDeclined(from view.NodeID, m *protocol.Declined) {
 	}
 }
 
-// eligible reports whether this node may take office in our view.
-func (c *Core) eligible() bool {
-	return !c.cfg.Foreign && protocol.Candidate(c.view, c.cfg.Role, c.cfg.Self)
+// stands reports whether this node is a candidate in our view.
+func (c *Core) stands() bool { return protocol.Candidate(c.view, c.cfg.Role, c.cfg.Self) }
+
+// unbound reports whether one that has declined in our view promised nothing.
+func (c *Core) unbound() bool {
+	return slices.ContainsFunc(c.declined, func(d protocol.Decliner) bool { return d.Unbound })
 }
 
 // tellStanding tells our own coordinator core what it cannot know.
@@ -132,7 +134,7 @@ func (c *Core) setFit(fit bool) {
 // may take the office over in this very view: candidates hear of it in a census, others
 // only if they go on asking.
 func (c *Core) asking() bool {
-	return !c.office.registered || c.candidate != c.office.node || c.unbound && !protocol.Candidate(c.view, c.cfg.Role, c.cfg.Self)
+	return !c.office.registered || c.candidate != c.office.node || c.unbound() && !c.stands()
 }
 
 // register says that we are here, and arranges to say it again.
@@ -152,8 +154,8 @@ func (c *Core) register() {
 // and coordinate it. What our own coordinator was told holds on.
 func (c *Core) askAgain() {
 	if c.office.registered {
-		if c.unbound {
-			c.presumed, c.declined, c.unbound = c.declined, nil, false
+		if c.unbound() {
+			c.presumed, c.declined = c.declined, nil
 			c.elect()
 		}
 		c.inquire()
@@ -161,8 +163,8 @@ func (c *Core) askAgain() {
 		c.office.wait = min(2*c.office.wait, c.cfg.RetryMax)
 		return
 	}
-	if c.unbound || slices.ContainsFunc(c.declined, func(d protocol.Decliner) bool { return d.Node == c.candidate }) {
-		c.declined, c.unbound, c.pace = nil, false, min(2*c.pace, c.cfg.RetryMax)
+	if c.unbound() || slices.ContainsFunc(c.declined, func(d protocol.Decliner) bool { return d.Node == c.candidate }) {
+		c.declined, c.pace = nil, min(2*c.pace, c.cfg.RetryMax)
 		c.elect()
 	}
 	c.register()
