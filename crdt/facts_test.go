@@ -216,7 +216,8 @@ func (f *tallies) fold(heir, dead account) {
 	f.heirs[heir][dead] = true
 }
 
-// entry is what the entry of one writer carries.
+// entry is what the delta of one writer's entry carries: everything that folds connect
+// it with.
 func (f *tallies) entry(a account) *tallies {
 	out := emptyTallies(f.log)
 	f.enter(out, a)
@@ -228,9 +229,14 @@ func (f *tallies) enter(out *tallies, a account) {
 		return
 	}
 	out.known[a] = f.known[a]
-	for d := range f.heirs[a] {
-		out.fold(a, d)
-		f.enter(out, d)
+	for heir, folded := range f.heirs { // order-free: builds sets
+		for d := range folded {
+			if heir == a || d == a {
+				out.fold(heir, d)
+				f.enter(out, d)
+				f.enter(out, heir)
+			}
+		}
 	}
 }
 

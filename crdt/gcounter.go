@@ -18,8 +18,10 @@ import (
 // holds, and a record says how much of the dead entry now counts elsewhere. The
 // count is the sum of the entries less the sum of the records, so it is right in
 // every state: with the fold or without it, with two heirs at once, and when more
-// of the dead writer's counts turn up later. A delta that carries an heir's entry
-// always carries its records and the dead entries with it.
+// of the dead writer's counts turn up later. A delta that carries an entry always
+// carries everything that its records connect it with: a dead writer's entry never
+// travels without all of its records and their heirs' entries. A replica that has
+// pruned the dead writer can then receive such a delta and still count right.
 //
 // Invariant: records are sorted by dead, then heir, and both have entries; sum is the sum of the hashes
 // of entries and records.
@@ -50,22 +52,24 @@ func (c *GCounter) Add(node NodeID, n uint64) *GCounter {
 	return c.entry(node)
 }
 
-// entry returns a writer's entry with all that it stands on: the folds into it, and
-// the entries that were folded.
+// entry returns a writer's entry with everything that records connect it with.
 func (c *GCounter) entry(node NodeID) *GCounter {
 	d := &GCounter{}
-	c.enter(d, node)
+	c.copyConnected(d, node)
 	return d
 }
 
-func (c *GCounter) enter(d *GCounter, node NodeID) {
+// copyConnected copies the entry of node into d, and every entry and record that is
+// reached from it through records, in either direction.
+func (c *GCounter) copyConnected(d *GCounter, node NodeID) {
 	if !d.raise(node, c.get(node)) {
 		return
 	}
 	for _, f := range c.folds {
-		if f.heir == node {
+		if f.heir == node || f.dead == node {
 			d.record(f)
-			c.enter(d, f.dead)
+			c.copyConnected(d, f.dead)
+			c.copyConnected(d, f.heir)
 		}
 	}
 }
