@@ -26,6 +26,8 @@ var (
 	ErrPanicked     = entity.ErrPanicked
 	ErrRestore      = entity.ErrRestore
 	ErrTimer        = entity.ErrTimer
+	// ErrContextEnded: a handler's Context was used after the handler had returned.
+	ErrContextEnded = entity.ErrContextEnded
 	ErrStash        = entity.ErrStash
 	ErrStashFull    = entity.ErrStashFull
 )

@@ -100,7 +100,13 @@ func (p *path[Req, Resp]) check(ctx context.Context, f Ref[Req, Resp]) error {
 	case f.shard == noShard:
 		return noShardFor(f.id)
 	}
-	return ctx.Err()
+	err := ctx.Err()
+	if err != nil {
+		if _, late := entity.SenderOf(ctx); late != nil {
+			return late
+		}
+	}
+	return err
 }
 
 // noShardFor is the error of an id that the application's ShardOf has no shard for.
@@ -143,8 +149,8 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Re
 			m.Expires = max(t.Sub(p.epoch), 1)
 		}
 	}
-	if c := entity.From(ctx); c != nil {
-		m.From = c.Sending()
+	if m.From, err = entity.SenderOf(ctx); err != nil {
+		return true, err
 	}
 	for {
 		switch err := s.Deliver(f.id, f.place, &m); err {
@@ -193,9 +199,9 @@ func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req
 }
 
 func (p *path[Req, Resp]) encode(b []byte, ctx context.Context, f Ref[Req, Resp], req Req, call uint64) ([]byte, error) {
-	var from *Sender
-	if c := entity.From(ctx); c != nil {
-		from = c.Sending()
+	from, err := entity.SenderOf(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if f.start {
 		return appendStart(b, p.name, f.shard, f.id, call, from), nil

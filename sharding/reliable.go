@@ -171,9 +171,9 @@ func (p *path[Req, Resp]) encodeSure(ctx context.Context, id string, req Req) (S
 	if err := p.check(ctx, f); err != nil {
 		return 0, nil, err
 	}
-	var from *Sender
-	if c := entity.From(ctx); c != nil {
-		from = c.Sending()
+	from, err := entity.SenderOf(ctx)
+	if err != nil {
+		return 0, nil, err
 	}
 	buf := p.frames.Get().(*[]byte)
 	defer p.frames.Put(buf)

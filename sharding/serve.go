@@ -49,7 +49,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			Control: p.typ.Control, Supervision: p.typ.Supervision,
 			Passivation: p.typ.Passivation, Limit: &p.limit, StopTimeout: p.typ.StopTimeout,
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
-			Make:  p.typ.make,
+			Make: p.typ.make, Strict: raceEnabled,
 			Epoch: p.epoch, Counters: &p.entities, Logger: logger,
 		}
 		if inc.keeper != nil {

@@ -2,6 +2,8 @@ package entity
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -28,10 +30,16 @@ type Sender struct {
 // context.Context: it ends at the ask's deadline, and when the instance is
 // abandoned because the node lost its right to run it.
 //
-// A Context belongs to one call of Handle or OnStop: keep nothing of it behind
-// that call, and use it from one goroutine (Done, Err, Deadline and Value may be
-// used from several while the call lasts).
+// A Context belongs to one call of Handle, OnStart, OnTimer or OnStop. Use it from one
+// goroutine (Done, Err, Deadline and Value may be used from several while the call
+// lasts), and not after that call has returned: by then Done is closed and Err is
+// context.Canceled, methods that return an error return ErrContextEnded, as do Tell and
+// Ask, and all others panic with a text that says so. A worker uses its Context again
+// for the next message, so late use may also meet that message instead; in the strict
+// mode, which is on under the race detector, each call has a Context of its own and late
+// use is always found.
 type Context struct {
+	// shard is nil while a pooled Context belongs to no call.
 	shard   *shardInfo
 	id      string
 	from    *Sender
@@ -43,59 +51,99 @@ type Context struct {
 	message, stash, unstash bool
 	// ends is set when the instance is about to end: it sets no timers.
 	ends bool
+	// ended is set when the call has returned and the Context is not used again.
+	ended atomic.Bool
+}
+
+// ErrContextEnded: a Context was used after the call that it belongs to had returned.
+var ErrContextEnded = errors.New("sharding: Context used after its Handle, OnStart, OnTimer or OnStop returned: read what is needed before, or start a context of one's own")
+
+// info returns what c shares with the other Contexts of its shard, nil if the call that c
+// belongs to has returned.
+func (c *Context) info() *shardInfo {
+	if c.ended.Load() {
+		return nil
+	}
+	return c.shard
+}
+
+// live is info for methods that have no error to return: it panics in the goroutine that
+// uses the Context too late.
+func (c *Context) live(method string) *shardInfo {
+	s := c.info()
+	if s == nil {
+		panic(fmt.Sprintf("%v (Context.%s)", ErrContextEnded, method))
+	}
+	return s
 }
 
 var _ context.Context = (*Context)(nil)
 
 // ID returns the entity's id.
-func (c *Context) ID() string { return c.id }
+func (c *Context) ID() string {
+	c.live("ID")
+	return c.id
+}
 
 // Type returns the name of the entity's type.
-func (c *Context) Type() string { return c.shard.typ }
+func (c *Context) Type() string { return c.live("Type").typ }
 
 // Shard returns the number of the entity's shard.
-func (c *Context) Shard() ShardID { return c.shard.number }
+func (c *Context) Shard() ShardID { return c.live("Shard").number }
 
 // Token returns the fencing token of this instance's allocation. Hand it to
 // outside systems with every write and let them refuse lower ones: then even a
 // handler that was frozen in the middle cannot do harm when it thaws (G2).
-func (c *Context) Token() Token { return c.shard.token }
+func (c *Context) Token() Token { return c.live("Token").token }
 
 // Sender returns who sent the message; in OnStart that is the one which woke the
 // entity. Where there is none, in OnTimer and OnStop, it is this node, outside an
 // entity.
 func (c *Context) Sender() Sender {
+	s := c.live("Sender")
 	if c.from == nil {
-		return Sender{Node: c.shard.node}
+		return Sender{Node: s.node}
 	}
 	return *c.from
 }
 
 // Self returns the identity under which this entity sends.
 func (c *Context) Self() Sender {
-	return Sender{Node: c.shard.node, Type: c.shard.typ, ID: c.id}
+	s := c.live("Self")
+	return Sender{Node: s.node, Type: s.typ, ID: c.id}
 }
 
-// Sending returns Self as the messages that the handler sends carry it: shared
-// and never changed.
-func (c *Context) Sending() *Sender {
-	s := c.self.Load()
-	if s == nil {
-		self := c.Self()
-		s = &self
-		c.self.Store(s)
+// SenderOf returns the entity to whose handler ctx belongs, as the messages that it sends
+// carry it: shared and never changed. Nil: ctx belongs to none. It fails with
+// ErrContextEnded.
+func SenderOf(ctx context.Context) (*Sender, error) {
+	c := From(ctx)
+	if c == nil {
+		return nil, nil
 	}
-	return s
+	s := c.info()
+	if s == nil {
+		return nil, ErrContextEnded
+	}
+	self := c.self.Load()
+	if self == nil {
+		self = &Sender{Node: s.node, Type: s.typ, ID: c.id}
+		c.self.Store(self)
+	}
+	return self, nil
 }
 
 // Passivate asks for this instance to end after the current call: OnStop runs,
 // and the next message, if one waits or comes, meets a new instance.
-func (c *Context) Passivate() { c.leave = true }
+func (c *Context) Passivate() {
+	c.live("Passivate")
+	c.leave = true
+}
 
 // Logger returns the node's logger with type, entity and shard attached. It is
 // built anew on each call.
 func (c *Context) Logger() *slog.Logger {
-	return c.shard.logger.With("type", c.shard.typ, "entity", c.id, "shard", c.shard.number)
+	return c.live("Logger").loggerOf(c.id)
 }
 
 // clear makes c ready for another instance.

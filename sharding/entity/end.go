@@ -44,7 +44,7 @@ func (r *runner[Req, Resp]) onStop(ent Stopper) {
 			return
 		}
 		r.shard.host.cfg.Counters.Panicked.Add(1)
-		r.ctx.Logger().Error("sharding: OnStop panicked", "panic", whatPanicked(recover()), "stack", string(debug.Stack()))
+		r.logger().Error("sharding: OnStop panicked", "panic", whatPanicked(recover()), "stack", string(debug.Stack()))
 	}()
 	ent.OnStop(r.ctx)
 	done = true

@@ -53,6 +53,8 @@ type Config[Req, Resp any] struct {
 	StopTimeout time.Duration
 	// Keeper replicates the states of the entities; nil: they live here alone.
 	Keeper Keeper
+	// Strict gives each call a Context of its own, so that late use of one is found.
+	Strict bool
 	// Epoch is the origin of Message.Expires.
 	Epoch    time.Time
 	Counters *Counters

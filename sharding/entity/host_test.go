@@ -475,7 +475,7 @@ func TestContextsAreNotUsedAgainOnceDerivedFrom(t *testing.T) {
 			if !errors.Is(ctx.Err(), context.Canceled) {
 				t.Errorf("context %d after its call: %v", i, ctx.Err())
 			}
-			if c := From(ctx); c == nil || c.Type() != "t" {
+			if c := From(ctx); c == nil || c.shard.typ != "t" {
 				t.Errorf("context %d belongs to %+v", i, c)
 			}
 		}

@@ -133,7 +133,7 @@ func TestAHandlerThatEndsItsGoroutineLeavesNothingOfItself(t *testing.T) {
 		r := newRig(t, func(c *Config[int, int]) {
 			c.New = func(string) Entity[int, int] {
 				return Func[int, int](func(ctx *Context, req int) (int, error) {
-					last = *ctx.Sending()
+					last = ctx.Self()
 					err := ctx.Err()
 					if req == -4 {
 						runtime.Goexit()

@@ -98,7 +98,7 @@ func (r *runner[Req, Resp]) stateNow(ent Snapshotter) (state []byte, err error) 
 		}
 		v := whatPanicked(recover())
 		r.shard.host.cfg.Counters.Panicked.Add(1)
-		r.ctx.Logger().Error("sharding: Snapshot panicked", "panic", v, "stack", string(debug.Stack()))
+		r.logger().Error("sharding: Snapshot panicked", "panic", v, "stack", string(debug.Stack()))
 		err = &PanicError{Value: v}
 	}()
 	state, err = ent.Snapshot(r.ctx)
@@ -110,7 +110,7 @@ func (r *runner[Req, Resp]) stateNow(ent Snapshotter) (state []byte, err error) 
 // undo throws the instance away.
 func (r *runner[Req, Resp]) undo(why error) {
 	r.shard.host.cfg.Counters.StatesLost.Add(1)
-	r.ctx.Logger().Error("sharding: state cannot be replicated, the change is undone", "error", why)
+	r.logger().Error("sharding: state cannot be replicated, the change is undone", "error", why)
 	s := r.shard
 	r.in.ent, r.broken = nil, true
 	r.in.flags.And(^flagBegun)

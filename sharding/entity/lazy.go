@@ -22,6 +22,10 @@ type shardInfo struct {
 	ops  shardOps
 }
 
+func (s *shardInfo) loggerOf(id string) *slog.Logger {
+	return s.logger.With("type", s.typ, "entity", id, "shard", s.number)
+}
+
 // lazyContext becomes a real context.Context when somebody first asks for one:
 // most handlers never do, and a timer per message would cost more than they.
 //
@@ -50,6 +54,28 @@ func (l *lazyContext) get(base context.Context, expires time.Time) context.Conte
 	return l.ctx
 }
 
+// afterwards returns the context once the call has returned: cancelled, whether or not one
+// was made before.
+func (l *lazyContext) afterwards() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx != nil {
+		return l.ctx
+	}
+	return endedContext{}
+}
+
+// endedContext is the context of a call that has returned and never asked for one.
+type endedContext struct{ context.Context }
+
+func (endedContext) Done() <-chan struct{} {
+	ch := make(chan struct{})
+	close(ch)
+	return ch
+}
+
+func (endedContext) Err() error { return context.Canceled }
+
 // end cancels the context, if one was made.
 func (l *lazyContext) end() {
 	l.mu.Lock()
@@ -74,10 +100,17 @@ func (c *Context) Deadline() (time.Time, bool) { return c.expires, !c.expires.Is
 
 // Done is closed at the deadline, when the instance is abandoned, and when the
 // call ends.
-func (c *Context) Done() <-chan struct{} { return c.inner.get(c.shard.base, c.expires).Done() }
+func (c *Context) Done() <-chan struct{} { return c.real().Done() }
 
 // Err says why Done was closed.
-func (c *Context) Err() error { return c.inner.get(c.shard.base, c.expires).Err() }
+func (c *Context) Err() error { return c.real().Err() }
+
+func (c *Context) real() context.Context {
+	if s := c.info(); s != nil {
+		return c.inner.get(s.base, c.expires)
+	}
+	return c.inner.afterwards()
+}
 
 // Value knows no keys but those of package context and this one.
 func (c *Context) Value(key any) any {

@@ -104,8 +104,8 @@ func TestContextsNameTheirEntity(t *testing.T) {
 		r := frails(t, func(f *frail) {
 			f.handle = func(ctx *Context, req int) (int, error) {
 				self := Sender{Node: 7, Type: "t", ID: f.id}
-				if ctx.ID() != f.id || ctx.Self() != self || *ctx.Sending() != self {
-					t.Errorf("%s is named %s, and sends as %+v", f.id, ctx.ID(), *ctx.Sending())
+				if from, err := SenderOf(ctx); ctx.ID() != f.id || ctx.Self() != self || err != nil || *from != self {
+					t.Errorf("%s is named %s, and sends as %+v: %v", f.id, ctx.ID(), from, err)
 				}
 				if want := (Sender{Node: view.NodeID(7 + req), Type: []string{"", "other"}[req]}); ctx.Sender() != want {
 					t.Errorf("message %d comes from %+v", req, ctx.Sender())

@@ -3,6 +3,7 @@ package entity
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/bits"
 	"time"
 )
@@ -34,13 +35,17 @@ func (r *runner[Req, Resp]) about(from *Sender, expires time.Time) {
 	r.ctx.from, r.ctx.expires = from, expires
 }
 
+// logger is the Context's, for use after the call too.
+func (r *runner[Req, Resp]) logger() *slog.Logger { return r.shard.info.loggerOf(r.in.id) }
+
 // over ends the use of the Context for a message.
 func (r *runner[Req, Resp]) over() {
 	if r.ctx.leave {
 		r.in.retire = true
 	}
-	if r.ctx.inner.used.Load() {
+	if r.ctx.inner.used.Load() || r.shard.host.cfg.Strict {
 		r.ctx.inner.end()
+		r.ctx.ended.Store(true)
 		r.ctx = new(Context)
 	}
 	r.ctx.leave, r.ctx.stash, r.ctx.unstash, r.ctx.message, r.ctx.ends = false, false, false, false, false
@@ -53,6 +58,7 @@ func (r *runner[Req, Resp]) close() {
 		return
 	}
 	r.ctx.inner.end()
+	r.ctx.ended.Store(true)
 	r.ctx = new(Context)
 	r.flushCount()
 	s := r.shard
@@ -311,7 +317,7 @@ func (r *runner[Req, Resp]) answer(m *Message[Req], resp Resp, err error) {
 // asker to tell.
 func (r *runner[Req, Resp]) notStarted(err error) {
 	if unsaid, ok := r.shard.host.failedStarts.Take(time.Now()); ok {
-		r.ctx.Logger().Error("sharding: entity did not start", "error", err, "unsaid", unsaid)
+		r.logger().Error("sharding: entity did not start", "error", err, "unsaid", unsaid)
 	}
 }
 
@@ -433,7 +439,7 @@ func (r *runner[Req, Resp]) shed() {
 
 func (r *runner[Req, Resp]) restore(ent any, state []byte) error {
 	if err := said(restore(r.ctx, ent, state)); err != nil {
-		r.ctx.Logger().Error("sharding: state was not restored", "error", err)
+		r.logger().Error("sharding: state was not restored", "error", err)
 		return fmt.Errorf("%w: %w", ErrRestore, err)
 	}
 	return nil

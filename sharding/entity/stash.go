@@ -15,10 +15,14 @@ var (
 // is not put aside. When the instance ends, the next one gets it first; when the
 // shard moves, asks fail and can be made again, and tells are counted as dropped.
 func (c *Context) Stash() error {
+	s := c.info()
+	if s == nil {
+		return ErrContextEnded
+	}
 	if !c.message {
 		return ErrStash
 	}
-	if err := c.shard.ops.roomToStash(c.id); err != nil {
+	if err := s.ops.roomToStash(c.id); err != nil {
 		return err
 	}
 	c.stash = true
@@ -27,7 +31,10 @@ func (c *Context) Stash() error {
 
 // Unstash moves all that was put aside to the head of the mailbox, behind control
 // messages, when the current call has ended.
-func (c *Context) Unstash() { c.unstash = true }
+func (c *Context) Unstash() {
+	c.live("Unstash")
+	c.unstash = true
+}
 
 func (s *Shard[Req, Resp]) roomToStash(id string) error {
 	s.mu.Lock()

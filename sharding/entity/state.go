@@ -21,7 +21,7 @@ func (r *runner[Req, Resp]) snapshot(ent Snapshotter) {
 	}()
 	state, err := r.stateNow(ent)
 	if err != nil {
-		r.ctx.Logger().Error("sharding: no snapshot, the entity moves without its state", "error", err)
+		r.logger().Error("sharding: no snapshot, the entity moves without its state", "error", err)
 		return
 	}
 	s := r.shard

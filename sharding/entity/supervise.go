@@ -53,7 +53,7 @@ func (r *runner[Req, Resp]) panicked(v any) error {
 	h, s := r.shard.host, r.shard
 	h.cfg.Counters.Panicked.Add(1)
 	what := whatPanicked(v)
-	r.ctx.Logger().Error("sharding: handler panicked", "panic", what, "stack", string(debug.Stack()))
+	r.logger().Error("sharding: handler panicked", "panic", what, "stack", string(debug.Stack()))
 	err := &PanicError{Value: what}
 	sup := h.cfg.Supervision
 	if sup.OnPanic == Resume && r.in.ent != nil {

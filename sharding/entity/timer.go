@@ -47,23 +47,30 @@ func (c *Context) Every(name string, d time.Duration) error {
 // setTimer does nothing in OnStop: the timer would end with the instance, and one that
 // was cut loose would set it for another.
 func (c *Context) setTimer(name string, after, every time.Duration) error {
+	s := c.info()
+	if s == nil {
+		return ErrContextEnded
+	}
 	if c.ends {
 		return nil
 	}
-	return c.shard.ops.setTimer(c.id, name, after, every)
+	return s.ops.setTimer(c.id, name, after, every)
 }
 
 // Cancel forgets a timer: OnTimer will not be called for it any more. Cancelling
 // what is not set is no error.
 func (c *Context) Cancel(name string) {
-	if !c.ends {
-		c.shard.ops.cancelTimer(c.id, name)
+	if s := c.live("Cancel"); !c.ends {
+		s.ops.cancelTimer(c.id, name)
 	}
 }
 
 // ReceiveTimeout has OnTimer called with the name ReceiveTimeout whenever no
 // message was handled for d; 0 ends that.
 func (c *Context) ReceiveTimeout(d time.Duration) error {
+	if c.info() == nil {
+		return ErrContextEnded
+	}
 	if d == 0 {
 		c.Cancel(ReceiveTimeout)
 		return nil
@@ -219,7 +226,7 @@ func (r *runner[Req, Resp]) onTimer(name string) error {
 		err = h.OnTimer(r.ctx, name)
 	}
 	if err != nil {
-		r.ctx.Logger().Warn("sharding: timer failed", "timer", name, "error", err)
+		r.logger().Warn("sharding: timer failed", "timer", name, "error", err)
 	}
 	return err
 }
