@@ -67,6 +67,7 @@ type causal[P any] struct {
 	own     func(P) P // nil: payloads cannot be changed from outside
 	come    []arrival
 	gone    []uint32
+	clash   []arrival // dots that are live on both sides with different payloads
 }
 
 // arrival is a dot to be taken over in a join.
@@ -243,6 +244,7 @@ type hooks[P any] interface {
 // join merges o into c.
 func (c *causal[P]) join(o *causal[P], h hooks[P]) (changed bool) {
 	c.come, c.gone = c.come[:0], c.gone[:0]
+	c.findClashes(o)
 	for i := range o.columns {
 		oc := &o.columns[i]
 		if !oc.used {
@@ -274,11 +276,62 @@ func (c *causal[P]) join(o *causal[P], h hooks[P]) (changed bool) {
 		h.leaving(s)
 		c.remove(s)
 	}
-	changed = changed || len(c.come)+len(c.gone) > 0
-	if cap(c.come)+cap(c.gone) > pageLen {
-		c.come, c.gone = nil, nil
+	for _, a := range c.clash {
+		c.settleClash(a.column, a.seq, o.at(a.from).val, h)
+	}
+	changed = changed || len(c.come)+len(c.gone)+len(c.clash) > 0
+	if cap(c.come)+cap(c.gone)+cap(c.clash) > pageLen {
+		c.come, c.gone, c.clash = nil, nil, nil
 	}
 	return changed
+}
+
+// clashLiveMax is how many live dots the joined value may have for its payloads to be
+// compared. Larger values that differ are exchanged in parts or chunks below that.
+const clashLiveMax = 4096
+
+// findClashes collects the dots that are live in both values with different payloads,
+// where o's payload wins. Correct writers never make any: a dot is bound to one payload.
+// But a reused NodeID or a damaged frame can, and replicas must converge all the same.
+func (c *causal[P]) findClashes(o *causal[P]) {
+	c.clash = c.clash[:0]
+	if o.live > clashLiveMax || o.live == 0 || c.sum == o.sum {
+		return
+	}
+	for i := range o.columns {
+		oc := &o.columns[i]
+		if !oc.used || oc.live == 0 {
+			continue
+		}
+		ci := c.lookup(oc.node)
+		if ci < 0 || c.columns[ci].live == 0 {
+			continue
+		}
+		oc.each(func(seq uint64, from uint32) {
+			if s, ok := c.columns[ci].get(seq); ok && c.loses(s, &o.at(from).val) {
+				c.clash = append(c.clash, arrival{ci, seq, from})
+			}
+		})
+	}
+}
+
+// loses reports whether the payload in slot s gives way to val. The greater hash stays,
+// whichever side it comes from.
+func (c *causal[P]) loses(s uint32, val *P) bool {
+	have, _ := c.measure(&c.at(s).val)
+	other, _ := c.measure(val)
+	return have < other
+}
+
+// settleClash gives a live dot another payload.
+func (c *causal[P]) settleClash(ci int, seq uint64, val P, h hooks[P]) {
+	s, ok := c.columns[ci].get(seq)
+	if !ok {
+		return
+	}
+	h.leaving(s)
+	c.remove(s)
+	h.arrived(c.insert(ci, seq, c.owned(val)))
 }
 
 // room returns an error if a join of c and o would have more than most writers.

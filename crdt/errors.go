@@ -19,7 +19,7 @@ type KindError struct {
 }
 
 func (e *KindError) Error() string {
-	return fmt.Sprintf("crdt: kind %d where %d is due", e.Got, e.Want)
+	return fmt.Sprintf("crdt: a value of kind %v where %v is due", e.Got, e.Want)
 }
 
 // LimitError means that an encoding declares more than its field may hold, or

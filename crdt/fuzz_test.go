@@ -129,7 +129,7 @@ func FuzzCodecs(f *testing.F) {
 type record struct {
 	A int
 	B string
-	C [2]float64
+	C [2]int64
 }
 
 // readElement decodes an element; if that works it must survive its encoding.

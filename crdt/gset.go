@@ -25,11 +25,11 @@ type GSet[E comparable] struct {
 }
 
 // NewGSet returns an empty set with a codec of the caller's.
-func NewGSet[E comparable](c Codec[E]) *GSet[E] { return &GSet[E]{elem: elementWith(c)} }
+func NewGSet[E comparable](c Codec[E]) *GSet[E] { return &GSet[E]{elem: keyWith(c)} }
 
 func (s *GSet[E]) element() *element[E] {
 	if s.elem == nil {
-		s.elem = elementOf[E]()
+		s.elem = keyOf[E]()
 	}
 	return s.elem
 }

@@ -61,7 +61,7 @@ type lwwMap[K comparable, V any] struct {
 
 // NewLWWMap returns an empty map with codecs of the caller's.
 func NewLWWMap[K comparable, V any](k Codec[K], v Codec[V]) *LWWMap[K, V] {
-	return &LWWMap[K, V]{types: &lwwTypes[K, V]{elementWith(k), elementWith(v)}}
+	return &LWWMap[K, V]{types: &lwwTypes[K, V]{keyWith(k), elementWith(v)}}
 }
 
 func newLWWMap[K comparable, V any](t *lwwTypes[K, V]) *lwwMap[K, V] {
@@ -72,7 +72,7 @@ func newLWWMap[K comparable, V any](t *lwwTypes[K, V]) *lwwMap[K, V] {
 
 func (m *LWWMap[K, V]) elements() *lwwTypes[K, V] {
 	if m.types == nil {
-		m.types = &lwwTypes[K, V]{elementOf[K](), elementOf[V]()}
+		m.types = &lwwTypes[K, V]{keyOf[K](), elementOf[V]()}
 	}
 	return m.types
 }

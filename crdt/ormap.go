@@ -52,7 +52,7 @@ const (
 // NewORMap returns an empty map with codecs of the caller's.
 func NewORMap[K, V comparable](k Codec[K], v Codec[V]) *ORMap[K, V] {
 	m := &ORMap[K, V]{}
-	m.use(elementWith(k), elementWith(v))
+	m.use(keyWith(k), keyWith(v))
 	return m
 }
 
@@ -63,7 +63,7 @@ func (m *ORMap[K, V]) use(k *element[K], v *element[V]) {
 
 func (m *ORMap[K, V]) inner() *ORSet[leaf[V]] {
 	if m.set.elem == nil {
-		m.use(elementOf[K](), elementOf[V]())
+		m.use(keyOf[K](), keyOf[V]())
 	}
 	return &m.set
 }

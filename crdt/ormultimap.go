@@ -31,13 +31,13 @@ type pair[K, V comparable] struct {
 // NewORMultiMap returns an empty map with codecs of the caller's.
 func NewORMultiMap[K, V comparable](k Codec[K], v Codec[V]) *ORMultiMap[K, V] {
 	m := &ORMultiMap[K, V]{}
-	m.set.elem = elementWith[pair[K, V]](pairCodec[K, V]{elementWith(k), elementWith(v)})
+	m.set.elem = elementWith[pair[K, V]](pairCodec[K, V]{keyWith(k), keyWith(v)})
 	return m
 }
 
 func (m *ORMultiMap[K, V]) inner() *ORSet[pair[K, V]] {
 	if m.set.elem == nil {
-		m.set.elem = elementWith[pair[K, V]](pairCodec[K, V]{elementOf[K](), elementOf[V]()})
+		m.set.elem = elementWith[pair[K, V]](pairCodec[K, V]{keyOf[K](), keyOf[V]()})
 	}
 	return &m.set
 }

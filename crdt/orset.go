@@ -22,7 +22,7 @@ type ORSet[E comparable] struct {
 
 // NewORSet returns an empty set with a codec of the caller's.
 func NewORSet[E comparable](c Codec[E]) *ORSet[E] {
-	return &ORSet[E]{elem: elementWith(c)}
+	return &ORSet[E]{elem: keyWith(c)}
 }
 
 // grown returns the indexed form and makes it if need be.
@@ -37,7 +37,7 @@ func (s *ORSet[E]) grown() *orset[E] {
 
 func (s *ORSet[E]) element() *element[E] {
 	if s.elem == nil {
-		s.elem = elementOf[E]()
+		s.elem = keyOf[E]()
 	}
 	return s.elem
 }

@@ -128,6 +128,9 @@ func (f *orset[E]) applyOne(o *oneDot[E], ch *Changes[E]) (changed bool) {
 		if f.see(ci, o.dot.Seq, o.dot.Seq) {
 			changed = true
 			h.arrived(f.insert(ci, o.dot.Seq, o.elem))
+		} else if at, ok := f.columns[ci].get(o.dot.Seq); ok && f.loses(at, &o.elem) {
+			changed = true
+			f.settleClash(ci, o.dot.Seq, o.elem, h)
 		}
 	}
 	if o.gone.Seq != 0 {

@@ -24,7 +24,8 @@ type Partial interface {
 	// parts. It returns nil if the value is too large to be cut so finely.
 	PartSums(n int, grain uint8) []uint64
 	// Part returns a value that holds what this one holds in the parts for which want
-	// is true, out of len(want). It shares no memory with this one.
+	// is true, out of len(want); an empty value if want is empty. It shares no memory
+	// with this one.
 	Part(want []bool, grain uint8) Value
 }
 
@@ -36,10 +37,16 @@ const (
 	blocksMax = 1 << 18
 )
 
-// partOf returns the part of n in which a block of dots stands.
+// partOf returns the part of n in which a block of dots stands, -1 if there are no parts.
 func partOf(node NodeID, block uint64, n int) int {
+	if n < 1 {
+		return -1
+	}
 	return int(mix(uint64(node), block) % uint64(n))
 }
+
+// wanted reports whether part i is asked for.
+func wanted(want []bool, i int) bool { return i >= 0 && want[i] }
 
 // blocksAt counts the blocks that the context touches.
 func (c *causal[P]) blocksAt(grain uint8) (n uint64) {
@@ -76,8 +83,10 @@ func (c *causal[P]) partSums(n int, grain uint8) []uint64 {
 	for i := range c.columns {
 		col := &c.columns[i]
 		col.eachBlock(grain, func(b, from, to uint64) { sums[partOf(col.node, b, n)] += spanHash(col.node, from, to) })
-		// A dot binds to one payload for ever, so the dots say it all.
-		col.each(func(seq uint64, _ uint32) { sums[partOf(col.node, seq>>grain, n)] += dotHash(col.node, seq, 0) })
+		col.each(func(seq uint64, at uint32) {
+			hash, _ := c.measure(&c.at(at).val)
+			sums[partOf(col.node, seq>>grain, n)] += dotHash(col.node, seq, hash)
+		})
 	}
 	return sums
 }
@@ -87,14 +96,14 @@ func (f *orset[E]) part(want []bool, grain uint8) *orset[E] {
 	for _, i := range f.order() {
 		col := &f.columns[i]
 		node := col.node
-		wanted := func(block uint64) bool { return want[partOf(node, block, len(want))] }
+		wants := func(block uint64) bool { return wanted(want, partOf(node, block, len(want))) }
 		col.eachBlock(grain, func(b, from, to uint64) {
-			if wanted(b) {
+			if wants(b) {
 				out.see(out.column(node), from, to)
 			}
 		})
 		col.each(func(seq uint64, at uint32) {
-			if wanted(seq >> grain) {
+			if wants(seq >> grain) {
 				orsetHooks[E]{out, nil}.arrived(out.insert(out.column(node), seq, f.at(at).val))
 			}
 		})
@@ -168,7 +177,7 @@ func (s *GSet[E]) PartSums(n int, _ uint8) []uint64 {
 func (s *GSet[E]) Part(want []bool, _ uint8) Value {
 	part := &GSet[E]{elem: s.element()}
 	for _, e := range s.list {
-		if hash, _ := s.elem.measure(e); want[partOf(0, hash, len(want))] {
+		if hash, _ := s.elem.measure(e); wanted(want, partOf(0, hash, len(want))) {
 			part.insert(e)
 		}
 	}
@@ -202,7 +211,7 @@ func (m *LWWMap[K, V]) Part(want []bool, _ uint8) Value {
 	t := m.elements()
 	part := newLWWMap(t)
 	for e := range m.entries() {
-		if key, _ := t.key.measure(e.key); want[partOf(0, key, len(want))] {
+		if key, _ := t.key.measure(e.key); wanted(want, partOf(0, key, len(want))) {
 			part.apply(e, nil)
 		}
 	}

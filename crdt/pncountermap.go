@@ -70,13 +70,13 @@ func upDown[S any](shares []S, of func(*S) part) (inc, dec uint64) {
 // NewPNCounterMap returns an empty map with a codec of the caller's.
 func NewPNCounterMap[K comparable](c Codec[K]) *PNCounterMap[K] {
 	m := &PNCounterMap[K]{}
-	m.set.elem = elementWith[share[K]](shareCodec[K]{elementWith(c)})
+	m.set.elem = elementWith[share[K]](shareCodec[K]{keyWith(c)})
 	return m
 }
 
 func (m *PNCounterMap[K]) inner() *ORSet[share[K]] {
 	if m.set.elem == nil {
-		m.set.elem = elementWith[share[K]](shareCodec[K]{elementOf[K]()})
+		m.set.elem = elementWith[share[K]](shareCodec[K]{keyOf[K]()})
 	}
 	return &m.set
 }

@@ -104,5 +104,5 @@ type KindError struct {
 }
 
 func (e *KindError) Error() string {
-	return fmt.Sprintf("replicator: key %q holds kind %d, not %d", e.Key, e.Have, e.Want)
+	return fmt.Sprintf("replicator: key %q holds a value of kind %v, not %v", e.Key, e.Have, e.Want)
 }
