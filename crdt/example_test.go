@@ -344,7 +344,7 @@ func ExampleValue() {
 	}
 	_, err = v.Join(&crdt.GCounter{})
 	fmt.Println(err)
-	// Output: crdt: kind 1 where 4 is due
+	// Output: crdt: a value of kind GCounter where Flag is due
 }
 
 func ExampleStamped() {
@@ -357,7 +357,7 @@ func ExampleStamped() {
 
 func ExampleKind() {
 	fmt.Println(crdt.KindORSet, (&crdt.ORSet[string]{}).Kind() == crdt.KindORSet)
-	// Output: 7 true
+	// Output: ORSet true
 }
 
 func ExampleLimitError() {
