@@ -211,25 +211,3 @@ func TestSetWinsOverADeletionThatIsForgottenHere(t *testing.T) {
 		}
 	})
 }
-
-// heir is a replicator that came after a deletion of an hour ahead was forgotten.
-type heir struct {
-	*replicator.Replicator
-	inherited uint64
-}
-
-func (h heir) Inherited() uint64 { return h.inherited }
-
-// What a newcomer sets is above what all had forgotten before it came.
-func TestSetIsAboveWhatWasForgottenBeforeThisNodeCame(t *testing.T) {
-	ahead := uint64(time.Now().Add(time.Hour).UnixMilli()) << 16
-	d, key := New(heir{alone(t).r.(*replicator.Replicator), ahead}), LWWMapKey[string, string]("k")
-	for _, k := range []string{"a", "b"} {
-		must(t, Update(t.Context(), d, key, Local, func(m *LWWMapTx[string, string]) error { m.Set(k, "v"); return nil }))
-		m, err := Get(t.Context(), d, key, Local)
-		must(t, err)
-		if s, _ := m.Stamp(k); s.Time <= ahead {
-			t.Errorf("%s at %d, not above %d", k, s.Time, ahead)
-		}
-	}
-}

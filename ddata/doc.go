@@ -15,7 +15,9 @@
 // made when it returns an error. So within one function a read does not show
 // what the same function has asked for before it. After Update has returned nil,
 // every later read on this node shows the change (read your writes), and so does
-// every later majority read anywhere if the level was Majority.
+// every later majority read anywhere if the level was Majority. Where the last write wins
+// (LWWRegister, LWWMap, Delete), one above level Local wins over all that was acknowledged
+// at that level before Update began, whatever the clocks of the nodes.
 //
 // Elements, keys and values of maps may be of any type that crdt.DefaultCodec
 // can encode: strings, integers and [16]byte cheaply, others as msgpack.

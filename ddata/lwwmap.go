@@ -79,29 +79,22 @@ func (m LWWMap[K, V]) Len() int {
 // key's types, written by somebody else under the same name, are left out.
 func (m LWWMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of) }
 
-// Set asks for k to have the value v, as of now by this node's hybrid logical
-// clock: it wins over everything that this node has seen, deletions included that it,
-// or all others before it came, have forgotten since.
-func (t *LWWMapTx[K, V]) Set(k K, v V) { t.SetAt(k, v, t.d.stampAfter(t.seen(k))) }
-
-// Delete asks for the entry of k to end, as of now.
-func (t *LWWMapTx[K, V]) Delete(k K) { t.DeleteAt(k, t.d.stampAfter(t.seen(k))) }
-
-func (t *LWWMapTx[K, V]) seen(k K) crdt.Stamp {
-	s, ok := t.Stamp(k)
-	if ok {
-		return s
-	}
-	s = t.of.Forgotten()
-	if r, ok := t.d.r.(inheritor); ok {
-		s.Time = max(s.Time, r.Inherited())
-	}
-	return s
+// Set asks for k to have the value v. The write wins over everything that this node has
+// seen, deletions included that it, or all others before it came, have forgotten since;
+// above level Local also over all that was acknowledged at that level before Update
+// began. Writes that overlap in time are ordered by the nodes' hybrid logical clocks.
+func (t *LWWMapTx[K, V]) Set(k K, v V) {
+	ks, vs := t.keys.encode(k), t.vals.encode(v)
+	t.c.stamp(t.d, ks, len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.LWWMap[string, string], at crdt.Stamp) crdt.Value {
+		return delta(m.Set(ks, vs, at))
+	})
 }
 
-// inheritor is a Replicator that knows what was forgotten before it came;
-// *replicator.Replicator is one.
-type inheritor interface{ Inherited() uint64 }
+// Delete asks for the entry of k to end. It wins as Set does.
+func (t *LWWMapTx[K, V]) Delete(k K) {
+	ks := t.keys.encode(k)
+	t.c.stamp(t.d, ks, elementOverheadBytes, func(m *crdt.LWWMap[string, string], at crdt.Stamp) crdt.Value { return delta(m.Delete(ks, at)) })
+}
 
 // SetAt asks for k to have the value v under a stamp of the caller's. It does
 // nothing if the entry has that stamp or a newer one. It is for data whose order

@@ -61,8 +61,13 @@ func (r LWWRegister[V]) Stamp() crdt.Stamp {
 	return r.of.Stamp()
 }
 
-// Set asks for the value to be v, as of now by this node's hybrid logical clock.
-func (t *LWWRegisterTx[V]) Set(v V) { t.SetAt(v, t.d.stampAfter(t.Stamp())) }
+// Set asks for the value to be v. The write wins over all that this node has seen and,
+// above level Local, over all that was acknowledged at that level before Update began.
+// Writes that overlap in time are ordered by the nodes' hybrid logical clocks.
+func (t *LWWRegisterTx[V]) Set(v V) {
+	s := t.enc.encode(v)
+	t.c.stamp(t.d, "", len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string], at crdt.Stamp) crdt.Value { return delta(r.Set(s, at)) })
+}
 
 // SetAt asks for the value to be v under a stamp of the caller's. It does nothing
 // if the value has that stamp or a newer one.

@@ -16,17 +16,16 @@ type stamps struct {
 	wall func() time.Time
 }
 
-// stampAfter returns a stamp of this node, newer than seen and than every stamp
-// given out before. A seen stamp from a clock that runs far ahead pulls up the
-// entry that is written over it, and not this node's clock with all that it will
-// ever write.
-func (d *Data) stampAfter(seen crdt.Stamp) crdt.Stamp {
+// stampAbove returns a stamp of this node, newer than the time above and than every
+// stamp given out before. A time from a clock that runs far ahead pulls up the entry
+// that is written over it, and not this node's clock with all that it will ever write.
+func (d *Data) stampAbove(above uint64) crdt.Stamp {
 	s := &d.stamps
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wall := s.wall()
 	// An error means too far ahead: the clock does not follow.
-	_ = s.hlc.Observe(seen.Time, wall)
+	_ = s.hlc.Observe(above, wall)
 	s.seq++
-	return crdt.Stamp{Time: max(s.hlc.Tick(wall), seen.Time+1), Node: crdt.NodeID(d.r.Self()), Seq: s.seq}
+	return crdt.Stamp{Time: max(s.hlc.Tick(wall), above+1), Node: crdt.NodeID(d.r.Self()), Seq: s.seq}
 }

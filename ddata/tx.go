@@ -10,6 +10,10 @@ import (
 type changes[C crdt.Value] struct {
 	steps  []func(C) crdt.Value
 	growth int
+	// entries are those which steps stamp, each as often as it is stamped, and above
+	// the newest times of them that are known when the steps are carried out.
+	entries []string
+	above   []uint64
 }
 
 // add asks for one more step, which returns its delta, nil for none.
@@ -18,9 +22,22 @@ func (c *changes[C]) add(growth int, step func(C) crdt.Value) {
 	c.steps = append(c.steps, step)
 }
 
+// stamp asks for a step under a stamp that wins over the entry's.
+func (c *changes[C]) stamp(d *Data, entry string, growth int, step func(C, crdt.Stamp) crdt.Value) {
+	i := len(c.entries)
+	c.entries = append(c.entries, entry)
+	c.add(growth, func(v C) crdt.Value { return step(v, d.stampAbove(c.above[i])) })
+}
+
 func (c *changes[C]) plan() (replicator.Plan, error) {
 	if len(c.steps) == 0 {
 		return replicator.Plan{}, nil
+	}
+	if len(c.entries) > 0 {
+		return replicator.Plan{Growth: c.growth, Entries: c.entries, Stamped: func(v crdt.Value, above []uint64) crdt.Value {
+			c.above = above
+			return c.apply(v)
+		}}, nil
 	}
 	return replicator.Plan{Growth: c.growth, Apply: c.apply}, nil
 }

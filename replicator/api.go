@@ -63,6 +63,10 @@ var (
 	ErrTooFewMembers = core.ErrTooFewMembers
 	ErrLimit         = core.ErrLimit
 	ErrPlan          = core.ErrPlan
+	// ErrStamp: no stamp is newer than the one that stands.
+	ErrStamp = core.ErrStamp
+	// ErrContended: the keys changed under the update again and again.
+	ErrContended = core.ErrContended
 	// ErrClosed means that the replicator has been closed. A write may or may not
 	// have been applied.
 	ErrClosed = errors.New("replicator: closed")

@@ -12,6 +12,9 @@
 //	ErrNoLease          the same, and this node held no lease   yes     the same; on a node that is cut off or
 //	  (*QuorumError)    when it ended: it may be out of the             removed, only when it has joined again
 //	                    cluster
+//	  Unchanged         given up while asking others for stamps    yes     write again
+//	ErrStamp            an entry's stamp is the last there is      no      delete the key
+//	ErrContended        the keys changed with every attempt        yes     try again later
 //	ErrTooFewMembers    the view is smaller than the level      later   lower the level or wait for members
 //	*FencedError        a higher term exists                    never   step down
 //	ErrLimit            a limit of the configuration            no      write less, or raise the limit

@@ -155,7 +155,6 @@ func (l *loop) carryOut() {
 	// Before anybody can know of a change: else a subscriber that is ready meanwhile is
 	// shown the same state twice.
 	l.subs.changed(l.out.Changed)
-	l.r.inherited.Store(l.core.Inherited())
 	for i := range l.out.Send {
 		l.send(&l.out.Send[i])
 	}

@@ -29,8 +29,6 @@ type Replicator struct {
 	closing bool
 	last    Stats // of the time when it was closed
 
-	inherited atomic.Uint64
-
 	wake     chan struct{}
 	quit     chan struct{}
 	quitOnce sync.Once
@@ -99,11 +97,6 @@ func (c Config) withDefaults() Config {
 
 // Self returns the incarnation whose dots and counters the replicator writes.
 func (r *Replicator) Self() view.NodeID { return r.cfg.Self }
-
-// Inherited returns the newest time of ends of LWWMap entries that all had forgotten
-// when this replica came. A write here of an entry that is not there must be above, to
-// be newer than those ends: some member may be later in forgetting them.
-func (r *Replicator) Inherited() uint64 { return r.inherited.Load() }
 
 // HandleFrame takes the payload of a frame, without the role. It never blocks:
 // when the inbox is full the frame is dropped and counted, and its sender

@@ -95,6 +95,13 @@ type Plan struct {
 	// Apply changes value in place and returns the delta, which it must not touch
 	// again; nil means that nothing changed.
 	Apply func(value crdt.Value) (delta crdt.Value)
+	// Entries of a last-write-wins value which the change stamps; "" is that of a
+	// register. Above level Local other replicas are asked for their stamps before the
+	// change is made (stamping.go).
+	Entries []string
+	// Stamped is Apply for a change with Entries. above[i] is the newest Time of
+	// Entries[i] that is known: the change wins if its stamp is above.
+	Stamped func(value crdt.Value, above []uint64) (delta crdt.Value)
 }
 
 // Mutate returns an Op that needs no decision.

@@ -72,5 +72,7 @@ const (
 	blunderNoCeiling
 	// blunderClaimRefused ends a session as if nothing had been refused.
 	blunderClaimRefused
+	// blunderOwnStamps stamps above what this replica has, and not above the answers.
+	blunderOwnStamps
 	blundersAll
 )

@@ -30,6 +30,8 @@ const (
 	tagFetchParts
 	tagReadParts
 	tagPartsResult
+	tagStampQuery
+	tagStampAnswer
 )
 
 // Bounds of fields on the wire, whatever a peer's Limits.
@@ -90,6 +92,10 @@ func Append(b []byte, m Message) []byte {
 	case *PartsResult:
 		b = appendUs(append(b, tagPartsResult), m.Floor, m.Horizon, uint64(m.Epoch), uint64(m.ID), m.Round, uint64(m.Index))
 		return wire.AppendBytes(appendItems(b, m.Items), m.Differ)
+	case *StampQuery:
+		return appendAsks(appendUs(append(b, tagStampQuery), uint64(m.Epoch), uint64(m.ID), m.Round), m.Asks)
+	case *StampAnswer:
+		return appendNewest(appendUs(append(b, tagStampAnswer), uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.ID), m.Round), m.Newest)
 	case *Packed:
 		return wire.AppendBytes(wire.AppendUvarint(append(b, tagPacked, m.Of), uint64(m.Raw)), m.Data)
 	}
@@ -191,7 +197,7 @@ func appendStatus(b []byte, m *Status) []byte {
 // Light reports whether a frame holds a message that is dealt with in little time, if it
 // is small: one that makes nobody look through keys, or encode whole values.
 func Light(frame []byte) bool {
-	return len(frame) > 0 && (frame[0] == tagDeltas || frame[0] == tagAck || frame[0] == tagRepairAck)
+	return len(frame) > 0 && (frame[0] == tagDeltas || frame[0] == tagAck || frame[0] == tagRepairAck || frame[0] == tagStampQuery || frame[0] == tagStampAnswer)
 }
 
 // Decode reads one message. It allocates no more than a small multiple of the
@@ -265,8 +271,12 @@ func decode(r *wire.Reader) Message {
 		m := &PartsResult{Floor: r.Uvarint(), Horizon: r.Uvarint(), Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Round: r.Uvarint()}
 		m.Index, m.Items, m.Differ = readInt(r, "index", messageBytesMax), readItems(r), r.Bytes("differ", partsMax/8)
 		return m
+	case tagStampQuery:
+		return &StampQuery{Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Asks: readAsks(r)}
+	case tagStampAnswer:
+		return &StampAnswer{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Newest: readNewest(r)}
 	default:
-		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagPartsResult)})
+		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagStampAnswer)})
 		return nil
 	}
 }
@@ -408,6 +418,50 @@ func readDrops(r *wire.Reader) []Drop {
 			e := EntryEnd{Entry: r.String("entry", messageBytesMax)}
 			e.Stamp = crdt.Stamp{Node: crdt.NodeID(r.U64()), Time: r.Uvarint(), Seq: r.Uvarint()}
 			d.Ends = append(d.Ends, e)
+		}
+	}
+	return out
+}
+
+func appendAsks(b []byte, asks []StampAsk) []byte {
+	b = wire.AppendUvarint(b, uint64(len(asks)))
+	for i := range asks {
+		b = wire.AppendUvarint(wire.AppendString(b, asks[i].Key), uint64(len(asks[i].Entries)))
+		for _, e := range asks[i].Entries {
+			b = wire.AppendString(b, e)
+		}
+	}
+	return b
+}
+
+func readAsks(r *wire.Reader) []StampAsk {
+	out := make([]StampAsk, r.Count("asks", 2))
+	for i := range out {
+		out[i].Key = r.String("key", keyBytesMax)
+		out[i].Entries = make([]string, r.Count("entries", 1))
+		for j := range out[i].Entries {
+			out[i].Entries[j] = r.String("entry", messageBytesMax)
+		}
+	}
+	return out
+}
+
+func appendNewest(b []byte, ns []Newest) []byte {
+	b = wire.AppendUvarint(b, uint64(len(ns)))
+	for i := range ns {
+		b = wire.AppendBool(wire.AppendUvarint(b, ns[i].Gen), ns[i].Live)
+		b = appendUs(wire.AppendUvarint(b, uint64(len(ns[i].Times))), ns[i].Times...)
+	}
+	return b
+}
+
+func readNewest(r *wire.Reader) []Newest {
+	out := make([]Newest, r.Count("newest", 3))
+	for i := range out {
+		out[i].Gen, out[i].Live = r.Uvarint(), r.Bool()
+		out[i].Times = make([]uint64, r.Count("times", 1))
+		for j := range out[i].Times {
+			out[i].Times[j] = r.Uvarint()
 		}
 	}
 	return out

@@ -162,6 +162,10 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 	if k, ok := m.(*Packed); ok {
 		m = c.onPacked(p, k)
 	}
+	c.onMessage(now, p, m)
+}
+
+func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 	switch m := m.(type) {
 	case *Deltas:
 		if c.levelWith(p, m.Floor, m.Horizon) {
@@ -180,6 +184,12 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 	case *PartsResult:
 		if c.levelWith(p, m.Floor, m.Horizon) {
 			c.onPartsResult(now, p, m)
+		}
+	case *StampQuery:
+		c.onStampQuery(p, m)
+	case *StampAnswer:
+		if c.levelWith(p, m.Floor, m.Horizon) {
+			c.onStampAnswer(now, p, m)
 		}
 	case *Repair:
 		if c.levelWith(p, m.Floor, m.Horizon) {

@@ -162,7 +162,7 @@ func entryAboveTheCeiling(t *testing.T, b blunder) string {
 	d.boot(3)
 	d.run(5 * time.Second)
 	for slot, entry := range map[int]string{0: "a", 3: "c"} { // order-free: two entries
-		at := max(10, d.core(slot).Inherited()+1)
+		at := max(10, d.core(slot).inherited+1)
 		d.do(slot, majority, setIn(d.at[slot], "keep/m", entry, "new", at, 1))
 	}
 	d.boot(2)

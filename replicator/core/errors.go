@@ -38,15 +38,21 @@ type QuorumError struct {
 	Need, Got int
 	// NoLease: this node held no lease at the end.
 	NoLease bool
+	// Unchanged: it was given up before anything was written, here or elsewhere.
+	Unchanged bool
 	// Missing are the voting members that have not answered, most senior first.
 	Missing []view.NodeID
 }
 
 func (e *QuorumError) Error() string {
-	if e.NoLease {
-		return fmt.Sprintf("replicator: %s: this node holds no lease; %d of %d replicas answered in time, missing %v: outcome unknown", e.Level, e.Got, e.Need, e.Missing)
+	end := "outcome unknown"
+	if e.Unchanged {
+		end = "nothing was changed"
 	}
-	return fmt.Sprintf("replicator: %s: %d of %d replicas answered in time, missing %v: outcome unknown", e.Level, e.Got, e.Need, e.Missing)
+	if e.NoLease {
+		return fmt.Sprintf("replicator: %s: this node holds no lease; %d of %d replicas answered in time, missing %v: %s", e.Level, e.Got, e.Need, e.Missing, end)
+	}
+	return fmt.Sprintf("replicator: %s: %d of %d replicas answered in time, missing %v: %s", e.Level, e.Got, e.Need, e.Missing, end)
 }
 
 // Unwrap returns ErrOutcomeUnknown, and ErrNoLease with NoLease.

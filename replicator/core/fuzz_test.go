@@ -39,6 +39,8 @@ func samples() []Message {
 		&FetchParts{Session: 1, Ask: 2, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
 		&ReadParts{ID: 7, Round: 3, Index: 1, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
 		&PartsResult{Floor: 1, Horizon: 2, Epoch: 3, ID: 7, Round: 3, Index: 1, Items: items, Differ: []byte{2}},
+		&StampQuery{Epoch: 2, ID: 7, Round: 3, Asks: []StampAsk{{Key: "k", Entries: []string{"a", ""}}, {Key: "gone", Entries: []string{}}}},
+		&StampAnswer{Epoch: 2, Floor: 1, Horizon: 5, ID: 7, Round: 3, Newest: []Newest{{Gen: 4, Live: true, Times: []uint64{1 << 50, 0}}, {Times: []uint64{}}}},
 		&Packed{Of: 99, Raw: 300, Data: []byte("data")},
 	}
 }

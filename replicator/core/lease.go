@@ -85,5 +85,6 @@ func (c *Core) onLease(now clock.Instant) {
 func (c *Core) giveUp(r *request) {
 	err := shortfall(r.level, c.quorums(r.level), c.counts(r))
 	err.NoLease = !c.leased()
+	err.Unchanged = r.phase == stamping
 	c.finish(r, err)
 }

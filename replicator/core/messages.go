@@ -253,6 +253,10 @@ func Name(m Message) string {
 		return "prepared"
 	case *Commit:
 		return "commit"
+	case *StampQuery:
+		return "stamps"
+	case *StampAnswer:
+		return "stamps_result"
 	case *Packed:
 		return m.name()
 	}

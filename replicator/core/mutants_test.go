@@ -35,6 +35,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{blunderNoWriteBack, "no write-back", registerReadTwice},
 		{blunderNoWriteBack, "no write-back, at random", registerAtRandom},
 		{blunderNoJoint, "no joint quorums", registerAcrossViews},
+		{blunderOwnStamps, "stamps above the own ones", registerWrittenTwice},
 		{blunderLocalAck, "ack on local write", registerCutOff},
 		{blunderNoLease, "a majority without a lease", removedMajority},
 		{blunderLiving, "quorum counted over the living", registerInAMinority},
@@ -123,6 +124,22 @@ func registerReadTwice(t *testing.T, b blunder) string {
 	h.readAt(2)
 	h.run(3 * time.Second)
 	h.only(3, 4, 5)
+	h.readAt(3)
+	h.run(3 * time.Second)
+	return h.verdict()
+}
+
+// registerWrittenTwice: a writer that knows nothing of what was acknowledged before.
+func registerWrittenTwice(t *testing.T, b blunder) string {
+	h := registers(t, 3, b)
+	h.only(1, 2)
+	h.writeAt(1)
+	h.run(3 * time.Second)
+	h.writeAt(1)
+	h.run(3 * time.Second)
+	h.only(2, 3)
+	h.writeAt(3)
+	h.run(3 * time.Second)
 	h.readAt(3)
 	h.run(3 * time.Second)
 	return h.verdict()

@@ -391,11 +391,6 @@ func (c *Core) levelWith(p *peer, floor, horizon uint64) bool {
 	return false
 }
 
-// Inherited returns the newest time of ends of map entries that were forgotten before
-// this replica came. A value that changed while it was forgotten elsewhere still has
-// them, and they come along with it: what is newly set here must be above.
-func (c *Core) Inherited() uint64 { return c.inherited }
-
 func (c *Core) onCommit(now clock.Instant, p *peer, m *Commit) {
 	p.floor = max(p.floor, m.Floor)
 	c.takeFences(p.id, m.Fences)

@@ -473,10 +473,10 @@ func TestNewcomerWritesAboveWhatWasForgottenBeforeItCame(t *testing.T) {
 	if _, knows := m.Stamp("a"); knows || m.Forgotten().Time != 0 {
 		t.Fatal("not the situation that this test is about")
 	}
-	if c.Inherited() != ahead {
-		t.Errorf("inherited %d", c.Inherited())
+	if c.inherited != ahead {
+		t.Errorf("inherited %d", c.inherited)
 	}
-	w.update(9, Local, Fence{}, setIn(9, "m", "a", "new", max(slow, c.Inherited()+1), 1))
+	w.update(9, Local, Fence{}, setIn(9, "m", "a", "new", max(slow, c.inherited+1), 1))
 	w.cut = nil
 	w.settle(5 * time.Second)
 	for _, id := range w.order {

@@ -39,12 +39,10 @@ func (c *Core) onRead(now clock.Instant, ev Read) {
 }
 
 func (c *Core) startReading(now clock.Instant, r *request) {
-	r.phase, r.spread = reading, false
-	clear(r.answers)
+	r.phase = reading
 	r.exchanges, r.withheld = nil, nil
 	r.held = map[view.NodeID][]uint64{}
-	r.spreadAt = now.Add(min(c.cfg.SpreadMax, r.deadline.Sub(now)/5))
-	c.timers.push(r.spreadAt, r.id)
+	c.restart(now, r)
 	c.ask(r, targets(c.quorums(r.level), c.counts(r), c.linked))
 	c.advance(now, r)
 }
@@ -54,9 +52,9 @@ func (c *Core) ask(r *request, to []view.NodeID) {
 	if len(to) == 0 {
 		return
 	}
-	m := &ReadRequest{Epoch: c.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: c.larges(r.keys)}
-	for i, k := range r.keys {
-		m.Prints[i] = c.store.print(k)
+	var m Message = c.readRequest(r)
+	if r.phase == stamping {
+		m = &StampQuery{Epoch: c.epoch, ID: r.id, Round: r.round, Asks: r.asks}
 	}
 	for _, id := range to {
 		p := c.byID[id]
@@ -70,7 +68,15 @@ func (c *Core) ask(r *request, to []view.NodeID) {
 	}
 }
 
-// askAgain forgets what the majority reads have been answered. Kept sets were
+func (c *Core) readRequest(r *request) *ReadRequest {
+	m := &ReadRequest{Epoch: c.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: c.larges(r.keys)}
+	for i, k := range r.keys {
+		m.Prints[i] = c.store.print(k)
+	}
+	return m
+}
+
+// askAgain forgets what majority reads, and questions for stamps, have been answered. Kept sets were
 // dropped since enough voters have caught up; but they may have answered before they
 // had, and such an answer counted only together with those of the kept sets: a read
 // was once answered by two of three voters who had both not caught up when they
@@ -78,7 +84,7 @@ func (c *Core) ask(r *request, to []view.NodeID) {
 func (c *Core) askAgain(now clock.Instant) {
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
 		r := c.requests[id]
-		if r.phase == reading && r.level.joint() && c.blunder != blunderOldAnswers {
+		if (r.phase == reading || r.phase == stamping) && r.level.joint() && c.blunder != blunderOldAnswers {
 			c.askAnew(now, r)
 		}
 	}
@@ -87,6 +93,10 @@ func (c *Core) askAgain(now clock.Instant) {
 func (c *Core) askAnew(now clock.Instant, r *request) {
 	r.round++
 	r.asked = nil
+	if r.phase == stamping {
+		c.startStamping(now, r, r.asks)
+		return
+	}
 	c.startReading(now, r)
 }
 
@@ -122,7 +132,7 @@ func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	took := c.take(p, m.Items)
 	c.stats.ValuesReceived += uint64(len(m.Items))
 	r := c.requests[m.ID]
-	if r == nil || r.phase == writing || !slices.Contains(r.asked, p.id) {
+	if r == nil || r.phase == writing || r.phase == stamping || !slices.Contains(r.asked, p.id) {
 		return
 	}
 	if m.Higher > r.fence.Term && !r.fence.Zero() {

@@ -20,6 +20,8 @@ const (
 	reading
 	// repairing waits for replicas that were found stale to catch up.
 	repairing
+	// stamping waits for replicas to say which stamps a write has to exceed.
+	stamping
 )
 
 // request is an Update or Read that waits for other replicas.
@@ -46,8 +48,15 @@ type request struct {
 	// answers holds who has answered in this phase, and in which view.
 	answers map[view.NodeID]view.Epoch
 
-	// Of an Update: its entry, and the keys on which it had no effect. Those may
-	// stand here alone, so they are read back at the level once the entry is done.
+	// Of an Update: its ops; what was asked before they are carried out, what has been
+	// answered, and how often the plans made it ask for something else (stamping.go).
+	update  bool
+	ops     []Op
+	asks    []StampAsk
+	newest  []Newest
+	replans int
+	// Its entry, and the keys on which it had no effect. Those may stand here alone, so
+	// they are read back at the level once the entry is done.
 	seq    uint64
 	entry  *Entry
 	echoes []string
@@ -68,7 +77,7 @@ type request struct {
 	withheld  map[view.NodeID]*withheld
 }
 
-func (r *request) isRead() bool { return r.entry == nil && r.echoes == nil }
+func (r *request) isRead() bool { return !r.update }
 
 // counts returns whether a node's answer counts now.
 func (c *Core) counts(r *request) func(view.NodeID) bool {
@@ -120,6 +129,14 @@ func (c *Core) begin(now clock.Instant, r *request, deadline clock.Instant) {
 	c.timers.push(deadline, r.id)
 	c.timers.push(r.spreadAt, r.id)
 	c.timers.push(r.resendAt, r.id)
+}
+
+// restart begins a phase in which others are asked.
+func (c *Core) restart(now clock.Instant, r *request) {
+	clear(r.answers)
+	r.spread = false
+	r.spreadAt = now.Add(min(c.cfg.SpreadMax, r.deadline.Sub(now)/5))
+	c.timers.push(r.spreadAt, r.id)
 }
 
 // finish answers a request.
@@ -220,7 +237,7 @@ func (c *Core) again(now clock.Instant, r *request) {
 	switch r.phase {
 	case writing:
 		c.offer(now, r, r.spread)
-	case reading:
+	case reading, stamping:
 		again := slices.DeleteFunc(c.unanswered(r), func(id view.NodeID) bool { return !slices.Contains(r.asked, id) })
 		c.ask(r, again)
 	case repairing:
@@ -257,6 +274,8 @@ func (c *Core) advance(now clock.Instant, r *request) {
 	case r.phase == writing:
 		r.keys = r.echoes
 		c.startReading(now, r)
+	case r.phase == stamping:
+		c.writeAbove(now, r)
 	default:
 		c.startRepairing(now, r)
 	}

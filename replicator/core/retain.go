@@ -302,7 +302,7 @@ func (c *Core) setAside() {
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
 		// Who was asked has answered what it has beyond what is gone.
-		if r := c.requests[id]; r.phase == reading {
+		if r := c.requests[id]; r.phase == reading || r.phase == stamping {
 			c.askAnew(c.now, r)
 		}
 	}

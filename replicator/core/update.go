@@ -21,23 +21,47 @@ func (c *Core) onUpdate(now clock.Instant, u Update) {
 		c.reply(u.ID, nil, err)
 		return
 	}
-	entry, echoes := c.apply(u.Ops, plans)
-	entry.Fence = u.Fence
-	r := &request{id: u.ID, level: u.Level, fence: u.Fence, echoes: echoes}
+	r := &request{id: u.ID, level: u.Level, fence: u.Fence, update: true, ops: u.Ops}
+	if !u.Level.alone() && len(u.Ops) > 0 {
+		c.begin(now, r, u.Deadline)
+		if asks := asksOf(u.Ops, plans); len(asks) > 0 {
+			c.startStamping(now, r, asks)
+			return
+		}
+	}
+	c.write(now, r, plans)
+}
+
+// write carries the plans out here and, above level Local, at others.
+func (c *Core) write(now clock.Instant, r *request, plans []Plan) {
+	newest := make([]Newest, len(r.ops))
+	for i := range r.ops {
+		var err error
+		if newest[i], err = c.aboveAll(r, i, &plans[i]); err != nil {
+			c.finish(r, err)
+			return
+		}
+	}
+	entry, echoes := c.apply(r.ops, plans, newest)
+	entry.Fence = r.fence
+	r.echoes = echoes
 	if len(entry.Items) > 0 {
 		r.entry = entry
 		r.seq = c.append(now, entry)
 	}
-	if u.Level.alone() || len(u.Ops) == 0 || c.blunder == blunderLocalAck {
-		c.reply(u.ID, nil, nil)
+	if r.level.alone() || len(r.ops) == 0 || c.blunder == blunderLocalAck {
+		delete(c.requests, r.id)
+		c.reply(r.id, nil, nil)
 		return
 	}
-	c.begin(now, r, u.Deadline)
+	r.ops, r.asks, r.newest = nil, nil, nil
 	if r.entry == nil {
 		r.keys = echoes
 		c.startReading(now, r)
 		return
 	}
+	r.phase = writing
+	c.restart(now, r)
 	c.writes = append(c.writes, r)
 	c.offer(now, r, false)
 	c.advance(now, r)
@@ -102,12 +126,12 @@ func decide(op *Op, it *item) (p Plan, size int, err error) {
 
 // apply carries the plans out here and returns the entry that says so, and the
 // keys on which nothing changed.
-func (c *Core) apply(ops []Op, plans []Plan) (entry *Entry, echoes []string) {
+func (c *Core) apply(ops []Op, plans []Plan, newest []Newest) (entry *Entry, echoes []string) {
 	entry = &Entry{}
 	for i := range ops {
 		op := &ops[i]
 		it := c.store.get(op.Key)
-		delta := c.applyOne(op, plans[i], it)
+		delta := c.applyOne(op, plans[i], it, newest[i])
 		switch {
 		case delta != nil:
 			entry.Items = append(entry.Items, *delta)
@@ -118,16 +142,22 @@ func (c *Core) apply(ops []Op, plans []Plan) (entry *Entry, echoes []string) {
 	return entry, echoes
 }
 
-func (c *Core) applyOne(op *Op, p Plan, it *item) *Item {
+func (c *Core) applyOne(op *Op, p Plan, it *item, above Newest) *Item {
 	if op.Delete {
-		if it == nil || it.value == nil {
-			return nil
+		if it == nil || it.value == nil && it.gen <= above.Gen {
+			if !above.Live {
+				return nil
+			}
+			it = c.store.obtain(op.Key)
 		}
-		c.store.absorb(it, it.gen+1, nil)
+		if it.value == nil && it.gen > above.Gen {
+			return nil // by an op before this one
+		}
+		c.store.absorb(it, max(it.gen, above.Gen)+1, nil)
 		c.changed(it, nil)
 		return &Item{Key: it.key, Gen: it.gen}
 	}
-	if p.Apply == nil {
+	if p.Apply == nil && p.Stamped == nil {
 		return nil
 	}
 	var v crdt.Value
@@ -137,7 +167,12 @@ func (c *Core) applyOne(op *Op, p Plan, it *item) *Item {
 		// The kind has been tried by decide.
 		v, _ = crdt.New(op.Kind)
 	}
-	d := p.Apply(v)
+	var d crdt.Value
+	if p.Stamped != nil {
+		d = p.Stamped(v, above.Times)
+	} else {
+		d = p.Apply(v)
+	}
 	if d == nil || reflect.ValueOf(d).IsZero() {
 		// Also a nil of a concrete type, which an Apply returns all too easily.
 		return nil
@@ -145,7 +180,7 @@ func (c *Core) applyOne(op *Op, p Plan, it *item) *Item {
 	fresh := it == nil
 	it = c.store.obtain(op.Key)
 	if fresh && c.kept(op.Key) && c.blunder != blunderNoBase {
-		it.gen = c.base
+		it.gen = max(c.base, it.gen)
 	}
 	it.value = v
 	c.store.settle(it)

@@ -1,0 +1,156 @@
+package ddata
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// mesh connects the Data of several nodes in memory. Nothing spreads by itself beyond
+// the replicas that a request needs.
+type mesh struct {
+	mu    sync.Mutex
+	nodes map[view.NodeID]*replicator.Replicator
+	data  map[view.NodeID]*Data
+	// blocked has the pairs between which nothing passes.
+	blocked map[[2]view.NodeID]bool
+}
+
+func newMesh(t *testing.T, n int) *mesh {
+	m := &mesh{nodes: map[view.NodeID]*replicator.Replicator{}, data: map[view.NodeID]*Data{}, blocked: map[[2]view.NodeID]bool{}}
+	v := &view.View{Epoch: view.FirstEpoch(1)}
+	for i := range n {
+		id := view.NodeID(i + 1)
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})
+		m.nodes[id] = replicator.New(replicator.Config{Self: id, BatchEvery: time.Hour, GossipEvery: time.Hour,
+			Send: func(to view.NodeID, _ transport.Class, frame []byte) error { return m.send(id, to, frame) }})
+		m.data[id] = New(m.nodes[id])
+		t.Cleanup(func() { m.nodes[id].Close() })
+	}
+	for _, r := range m.nodes {
+		r.SetView(v)
+	}
+	return m
+}
+
+func (m *mesh) send(from, to view.NodeID, frame []byte) error {
+	m.mu.Lock()
+	r, blocked := m.nodes[to], m.blocked[[2]view.NodeID{from, to}]
+	m.mu.Unlock()
+	if r == nil || blocked {
+		return nil
+	}
+	_, payload, err := replicator.SplitRole(frame)
+	if err == nil {
+		r.HandleFrame(from, payload)
+	}
+	return err
+}
+
+// block stops, or lets pass, all between two nodes.
+func (m *mesh) block(a, b view.NodeID, block bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.blocked[[2]view.NodeID{a, b}], m.blocked[[2]view.NodeID{b, a}] = block, block
+}
+
+// skew sets how far a node's wall clock is ahead.
+func (m *mesh) skew(id view.NodeID, ahead time.Duration) {
+	m.data[id].stamps.wall = func() time.Time { return time.Now().Add(ahead) }
+}
+
+// A write at Majority wins over every write that was acknowledged at Majority before it
+// began, whatever the clocks of their nodes: node 1's is ahead, and node 3 has nothing of
+// what node 1 wrote.
+func TestMajorityWriteWinsOverEarlierOnes(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Millisecond, 400 * time.Millisecond, 30 * time.Second} {
+		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { majorityWrites(t, ahead) })
+		})
+	}
+}
+
+func majorityWrites(t *testing.T, ahead time.Duration) {
+	m := newMesh(t, 3)
+	m.skew(1, ahead)
+	m.block(1, 3, true)
+	reg, table := LWWRegisterKey[string]("reg"), LWWMapKey[string, string]("table")
+	write := func(id view.NodeID, v string) {
+		t.Helper()
+		must(t, Update(t.Context(), m.data[id], reg, Majority, func(r *LWWRegisterTx[string]) error { r.Set(v); return nil }))
+		must(t, Update(t.Context(), m.data[id], table, Majority, func(m *LWWMapTx[string, string]) error { m.Set("k", v); return nil }))
+	}
+	for i := range 20 {
+		write(1, fmt.Sprint("a", i))
+		write(3, fmt.Sprint("b", i))
+		for reader := range view.NodeID(3) {
+			got, err := Get(t.Context(), m.data[reader+1], reg, Majority)
+			must(t, err)
+			entries, err := Get(t.Context(), m.data[reader+1], table, Majority)
+			must(t, err)
+			inReg, _ := got.Value()
+			inTable, _ := entries.Get("k")
+			if want := fmt.Sprint("b", i); inReg != want || inTable != want {
+				t.Fatalf("round %d: node 1's write was acknowledged, then node 3's of %q; a later read at node %d returns %q (register), %q (map)", i, want, reader+1, inReg, inTable)
+			}
+		}
+	}
+}
+
+// An acknowledged write shows in the writer's own Local read.
+func TestWriterReadsItsMajorityWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 3)
+		m.skew(1, time.Second)
+		reg := LWWRegisterKey[string]("reg")
+		set := func(id view.NodeID, v string, level Level) {
+			t.Helper()
+			must(t, Update(t.Context(), m.data[id], reg, level, func(r *LWWRegisterTx[string]) error { r.Set(v); return nil }))
+		}
+		m.block(1, 3, true)
+		set(1, "a", Majority)
+		set(3, "b", Majority)
+		for _, level := range []Level{Local, Majority, Local} {
+			got, err := Get(context.Background(), m.data[3], reg, level)
+			must(t, err)
+			if v, _ := got.Value(); v != "b" {
+				t.Errorf("%v read: %q", level, v)
+			}
+		}
+	})
+}
+
+// Deletions are ordered by generation: one that is acknowledged ends whatever was
+// acknowledged before it, also at a node that has never heard of the key or of its
+// earlier deletions.
+func TestMajorityDeleteEndsWhatWasAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 3)
+		m.block(1, 3, true)
+		set := ORSetKey[string]("set")
+		add := func(id view.NodeID, e string) {
+			t.Helper()
+			must(t, Update(t.Context(), m.data[id], set, Majority, func(s *ORSetTx[string]) error { s.Add(e); return nil }))
+		}
+		for i := range 5 { // node 3 hears of none of these
+			add(1, fmt.Sprint(i))
+			must(t, m.data[1].Update(t.Context(), Majority, Delete("set")))
+		}
+		add(1, "last")
+		must(t, m.data[3].Update(t.Context(), Majority, Delete("set")))
+		for reader := range view.NodeID(3) {
+			got, err := Get(t.Context(), m.data[reader+1], set, Majority)
+			must(t, err)
+			if got.Len() != 0 {
+				t.Errorf("node %d reads %v after the acknowledged deletion", reader+1, got.Elements())
+			}
+		}
+	})
+}
