@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -116,7 +117,9 @@ func (n *Node) startFirst(ctx context.Context) (*stack, error) {
 	if err := n.openFiles(); err != nil {
 		return nil, err
 	}
-	return startStack(ctx, n, n.cfg.Gossip)
+	cfg := n.cfg.Gossip
+	cfg.Process, cfg.Incarnation = rand.Uint64()|1, 1
+	return startStack(ctx, n, cfg)
 }
 
 // adopt is called with the mutex.
@@ -177,6 +180,7 @@ func (n *Node) rejoin(old *stack, b *rejoin, lived time.Duration) (*stack, bool)
 			return nil, false
 		}
 		lived = 0
+		cfg.Incarnation++ // also of one that fails to start: it may have connected
 		s, err := startStack(context.Background(), n, cfg)
 		if err != nil {
 			n.cfg.Logger.Warn("cannot join again", "err", err)

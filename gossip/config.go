@@ -89,6 +89,10 @@ type Config struct {
 	// above those it has met in earlier incarnations. Otherwise the wall clock in
 	// seconds serves.
 	MinGeneration uint32
+	// Process and Incarnation order what the incarnations of one process send:
+	// transport.Config has the meaning. Package peerage sets both. Defaults: those of
+	// transport.Config, right for a process that has one incarnation.
+	Process, Incarnation uint64
 
 	// Members is how many members the cluster is meant for, at most 2048. The leader
 	// pings all of them every P; above 200 the defaults of Ping, Lease and RemoveAfter

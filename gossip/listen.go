@@ -14,7 +14,7 @@ import (
 func (c Config) TransportConfig(id view.NodeID) transport.Config {
 	c = c.withDefaults()
 	return transport.Config{
-		ID: id, Name: c.nodeName(id), Cluster: c.Cluster,
+		ID: id, Name: c.nodeName(id), Cluster: c.Cluster, Process: c.Process, Incarnation: c.Incarnation,
 		Settings: c.settings(), Logger: c.Logger,
 	}
 }

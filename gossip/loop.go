@@ -360,12 +360,15 @@ func (l *loop) newView(now clock.Instant, v *view.View) {
 	n := l.n
 	n.counters.views.Add(1)
 	peers := make([]transport.Peer, 0, len(v.Members))
+	members := make([]view.NodeID, 0, len(v.Members))
 	for i := range v.Members {
 		m := &v.Members[i]
+		members = append(members, m.ID)
 		if m.ID != n.self.ID {
 			peers = append(peers, transport.Peer{ID: m.ID, Name: m.Name, Addr: m.Addr})
 		}
 	}
+	n.transport.SetMembers(members...)
 	n.transport.Learn(peers...)
 	before := n.view.Swap(v)
 	l.noteDepartures(before, v)

@@ -85,6 +85,16 @@ func handshakeSeries() []series {
 				emit(float64(c.MalformedFrames.Load()), "malformed")
 			}
 		}, "reason"),
+		counter("transport_fenced_connections_total", "Accepted connections that were closed because a later incarnation of the sender has connected, or the view has dropped it.", func(s *scrape, emit emitter) {
+			if c := s.counters(); c != nil {
+				emit(float64(c.Fenced.Load()))
+			}
+		}),
+		counter("transport_fenced_bytes_total", "Bytes that had arrived unread on connections when these were fenced; Linux only.", func(s *scrape, emit emitter) {
+			if c := s.counters(); c != nil {
+				emit(float64(c.FencedBytes.Load()))
+			}
+		}),
 		counter("transport_accept_errors_total", "Failures to accept connections, such as a lack of file descriptors.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				emit(float64(c.AcceptErrors.Load()))

@@ -31,6 +31,14 @@ type Config struct {
 	ID view.NodeID
 	// Name is the stable label of the node, at most 128 bytes.
 	Name string
+	// Process and Incarnation order what one process sends in its successive
+	// incarnations: peers that have accepted incarnation k of a process take no frame of
+	// an earlier one, however late the network delivers it. A process draws Process at
+	// random when it starts and counts its incarnations; the transport of one must be
+	// closed before that of the next is built. Defaults: the ID, and 1, for processes
+	// that have one incarnation.
+	Process     uint64
+	Incarnation uint64
 	// Cluster is the name of the cluster, at most 128 bytes. Nodes of another
 	// cluster are refused, in both directions.
 	Cluster string
@@ -111,6 +119,12 @@ func (c Config) withDefaults() Config {
 		l := c.class(Class(cl))
 		orDefault(&l.FrameBytesMax, frame)
 		orDefault(&l.QueueBytesMax, 4*l.FrameBytesMax)
+	}
+	if c.Process == 0 {
+		c.Process = uint64(c.ID)
+	}
+	if c.Incarnation == 0 {
+		c.Incarnation = 1
 	}
 	orDefault(&c.DialTimeout, time.Second)
 	orDefault(&c.HandshakeTimeout, 2*time.Second)

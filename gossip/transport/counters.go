@@ -24,6 +24,10 @@ type Counters struct {
 	// Replaced counts accepted connections that a newer one of the same peer and
 	// class has ended.
 	Replaced atomic.Uint64
+	// Fenced counts accepted connections that ended because their sender counts no
+	// longer: a later incarnation of its process has connected, or the view has dropped
+	// it. FencedBytes are the bytes that had arrived on them unread.
+	Fenced, FencedBytes atomic.Uint64
 	// AcceptErrors counts failures to accept, such as a lack of file descriptors.
 	AcceptErrors atomic.Uint64
 	// Strangers is the number of accepted connections in their handshake now.
@@ -104,6 +108,9 @@ const (
 	DropForgotten
 	// DropReplaced: received whole on a connection that a newer one had ended.
 	DropReplaced
+	// DropFenced: received whole on a connection of an incarnation that a later one of its
+	// process has superseded, or that the view has dropped.
+	DropFenced
 	// DropNoHandler: received, and nobody handles its kind.
 	DropNoHandler
 	// DropPacketQueue: a datagram that found Packets full.
@@ -121,5 +128,5 @@ func (r DropReason) String() string {
 		return "unknown"
 	}
 	return [drops]string{"queue_full", "unknown_peer", "too_large", "closed", "lost", "dial_failed",
-		"forgotten", "replaced", "no_handler", "packet_queue", "packet_send", "stream_queue"}[r]
+		"forgotten", "replaced", "fenced", "no_handler", "packet_queue", "packet_send", "stream_queue"}[r]
 }

@@ -67,6 +67,7 @@ type engine struct {
 
 	acceptedMu sync.Mutex
 	accepted   map[connKey]*inbound
+	senders    senders
 
 	peers peerTable
 
@@ -111,6 +112,7 @@ func newEngine(cfg Config, addr string, n network) *engine {
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.peers.init(cfg.ForgottenMax)
+	e.senders.init(cfg.PeersMax+cfg.ForgottenMax, cfg.ForgottenMax)
 	e.keys = newKeyTable(cfg.PeersMax+cfg.ForgottenMax, e.meets)
 	e.counters.queue = e.queueBytes
 	return e

@@ -303,6 +303,7 @@ func TestEveryRefusalIsCountedAndLogged(t *testing.T) {
 		{FailSetting, class(func(h *hello) { h.settings = map[string]string{"lease": "2s"} }), "WARN"},
 		{FailForgotten, class(func(h *hello) { h.ID = 66 }), "INFO"},
 		{FailSuperseded, class(func(h *hello) { h.ID, h.number = 7, 4 }), "INFO"},
+		{FailDropped, class(func(h *hello) { h.ID = 67 }), "INFO"},
 		{FailIdentity, class(func(h *hello) { h.ID = 2 }), "WARN"},
 		{FailBusy, class(func(h *hello) { h.ID = 8 }), "WARN"},
 	} {
@@ -317,6 +318,8 @@ func TestEveryRefusalIsCountedAndLogged(t *testing.T) {
 					}
 				})
 				b.Forget(66)
+				b.SetMembers(2, 67)
+				b.SetMembers(2)
 				standing := w.stranger(b)
 				if _, err := standing.Write(class(func(h *hello) { h.ID = 7 })); err != nil {
 					w.Fatal(err)

@@ -131,7 +131,10 @@ func (e *engine) exchange(ctx context.Context, conn net.Conn, p purpose, want vi
 	if err != nil {
 		return nil, err
 	}
-	h := &hello{identity: self, purpose: p, number: e.connections.Add(1), want: want}
+	h := &hello{
+		identity: self, purpose: p, number: e.connections.Add(1), want: want,
+		process: e.cfg.Process, incarnation: e.cfg.Incarnation,
+	}
 	if _, err := conn.Write(appendHello(nil, h)); err != nil {
 		return nil, err
 	}
@@ -226,22 +229,31 @@ func (e *engine) present(conn net.Conn, who side) (identity, error) {
 
 // identify binds the NodeID of the far end to its key, or says why it must not be.
 func (e *engine) identify(conn net.Conn, id *identity, who side) *refusal {
+	key, r := e.keyOf(conn, id, who)
+	if r != nil || key == (keyHash{}) {
+		return r
+	}
+	return e.keys.claim(id.ID, key)
+}
+
+// keyOf returns the key that the far end has shown to be its own; zero without TLS.
+func (e *engine) keyOf(conn net.Conn, id *identity, who side) (key keyHash, r *refusal) {
 	t, ok := conn.(secureConn)
 	if !ok {
-		return nil
+		return key, nil
 	}
 	s := t.ConnectionState()
 	if len(s.PeerCertificates) == 0 {
-		return &refusal{FailIdentity, fmt.Sprintf("%s has shown no certificate", id)}
+		return key, &refusal{FailIdentity, fmt.Sprintf("%s has shown no certificate", id)}
 	}
-	key := hashKey(s.PeerCertificates[0].RawSubjectPublicKeyInfo)
 	if len(id.proof.key) > 0 {
 		var err error
 		if key, err = id.proof.verify(s, who, id.ID); err != nil {
-			return &refusal{FailIdentity, fmt.Sprintf("%s: %v", id, err)}
+			return key, &refusal{FailIdentity, fmt.Sprintf("%s: %v", id, err)}
 		}
+		return key, nil
 	}
-	return e.keys.claim(id.ID, key)
+	return hashKey(s.PeerCertificates[0].RawSubjectPublicKeyInfo), nil
 }
 
 // noteTLS logs a connection of ours that failed for certificates; of other

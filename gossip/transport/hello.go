@@ -21,7 +21,8 @@ import (
 //	   coordinator may turn a move to another home, a worker that is not to run has an
 //	   error of its own; nodes decline to coordinate a type, and who does not run it is
 //	   passed over when all do; a census tells where states were sent; hosts of a daemon
-//	   tell by which view they are members
+//	   tell by which view they are members; a hello carries the process and the number of
+//	   its incarnation
 const wireVersion = 2
 
 // magic are the first bytes that both sides of a connection send.
@@ -57,6 +58,8 @@ func (id *identity) String() string { return fmt.Sprintf("%q (%s)", id.Name, id.
 type hello struct {
 	identity
 	purpose purpose
+	// process and incarnation order the incarnations of one sending process.
+	process, incarnation uint64
 	// number orders the connections of one dialler: a later attempt has a greater one.
 	number uint64
 	// want is the node that the dialler looks for, zero for whoever answers.
@@ -150,6 +153,8 @@ func readIdentity(r *wire.Reader) identity {
 func appendHello(b []byte, h *hello) []byte {
 	body := appendIdentity(nil, &h.identity)
 	body = append(body, byte(h.purpose))
+	body = wire.AppendU64(body, h.process)
+	body = wire.AppendUvarint(body, h.incarnation)
 	body = wire.AppendUvarint(body, h.number)
 	body = wire.AppendU64(body, uint64(h.want))
 	return append(appendPrelude(b, len(body)), body...)
@@ -160,6 +165,8 @@ func decodeHello(body []byte) (*hello, error) {
 	r := wire.NewReader(body)
 	h := &hello{identity: readIdentity(r)}
 	h.purpose = purpose(r.Byte())
+	h.process = r.U64()
+	h.incarnation = r.Uvarint()
 	h.number = r.Uvarint()
 	h.want = view.NodeID(r.U64())
 	if p := h.purpose; p >= purpose(classes) && p != purposeProbe && p != purposeStream {

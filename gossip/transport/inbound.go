@@ -23,14 +23,21 @@ var errReplaced = errors.New("transport: replaced by a newer connection of the p
 // and the old one hands out nothing ever after. Which of two is the newer is not
 // left to the order in which our goroutines run: the hello carries the dialler's
 // count of its attempts, and a lower one than the standing one's is refused.
+//
+// Connections of earlier incarnations of the same process, of all classes, are ended in
+// the same way: senders.go.
 type inbound struct {
 	peer   Peer
 	class  Class
 	number uint64
 	conn   net.Conn
+	// sender and incarnation order the connections of one process.
+	sender      processKey
+	incarnation uint64
 
-	// ended: nothing of this connection counts any more.
-	ended atomic.Bool
+	// ended: nothing of this connection counts any more. fenced: because its sender
+	// does not.
+	ended, fenced atomic.Bool
 	// handing holds a token while frames are handed out. A channel, since the
 	// holder runs user code of any length, and Close must not wait for a lock.
 	handing chan struct{}
@@ -47,8 +54,16 @@ func (in *inbound) end() {
 
 // acceptClass registers the connection and returns its reader, or nil.
 func (e *engine) acceptClass(conn net.Conn, h *hello) func() {
-	in := &inbound{peer: h.Peer, class: Class(h.purpose), number: h.number, conn: conn, handing: make(chan struct{}, 1)}
-	if r := e.register(in); r != nil {
+	in := &inbound{
+		peer: h.Peer, class: Class(h.purpose), number: h.number, conn: conn, handing: make(chan struct{}, 1),
+		sender: processKey{process: h.process}, incarnation: h.incarnation,
+	}
+	key, r := e.keyOf(conn, &h.identity, dialler)
+	if r == nil {
+		in.sender.key = key
+		r = e.register(in)
+	}
+	if r != nil {
 		e.counters.Accepted.Add(-1)
 		if r != refusedByClosing {
 			e.refuse(conn, r)
@@ -75,22 +90,21 @@ func (e *engine) welcome(conn net.Conn) error {
 // refusedByClosing stands for a connection that came while we close.
 var refusedByClosing = &refusal{FailOther, "closing"}
 
-// register makes in the connection of its peer and class, and ends the former.
+// register makes in the connection of its peer and class, and ends the former one and
+// those of earlier incarnations. What it has ended stays ended, and refused from now on,
+// if the dialler does not wait for the welcome.
 func (e *engine) register(in *inbound) *refusal {
 	// Whoever replaces this one waits for our token, and so for the one that we wait
 	// for: nobody overtakes in a row of replacements.
 	in.handing <- struct{}{}
 	defer func() { <-in.handing }()
-	former, r := e.insert(in)
+	ended, r := e.insert(in)
 	if r != nil {
 		return r
 	}
-	if former != nil {
-		e.counters.Replaced.Add(1)
-		former.end()
-		select {
-		case former.handing <- struct{}{}:
-		case <-e.ctx.Done():
+	for _, former := range ended {
+		if !former.awaitHands(e.ctx) {
+			e.remove(in)
 			return refusedByClosing
 		}
 	}
@@ -101,35 +115,54 @@ func (e *engine) register(in *inbound) *refusal {
 	return nil
 }
 
-// insert puts in into the table and returns the one it replaces.
-func (e *engine) insert(in *inbound) (*inbound, *refusal) {
+// insert puts in into the tables. It ends the connections that in supersedes and returns
+// them; their handlers may still run.
+func (e *engine) insert(in *inbound) (ended []*inbound, r *refusal) {
 	key := connKey{in.peer.ID, in.class}
 	e.acceptedMu.Lock()
 	defer e.acceptedMu.Unlock()
 	if e.peers.isForgotten(in.peer.ID) { // since the handshake began
 		return nil, &refusal{FailForgotten, "node " + in.peer.ID.String() + " was removed; its incarnation is over"}
 	}
+	if e.senders.refusesClass(in.peer.ID, in.class) {
+		return nil, &refusal{FailDropped, "node " + in.peer.ID.String() + " is not in the view any longer"}
+	}
 	former := e.accepted[key]
 	if former != nil && in.number <= former.number {
 		return nil, &refusal{FailSuperseded, "a newer connection of this node stands"}
 	}
+	if ended, r = e.senders.accept(in); r != nil {
+		return nil, r
+	}
+	for _, earlier := range ended {
+		e.fence(earlier)
+	}
+	if former != nil {
+		e.counters.Replaced.Add(1)
+		former.end()
+		ended = append(ended, former)
+	}
 	e.accepted[key] = in
-	return former, nil
+	return ended, nil
+}
+
+// remove takes a connection out of the tables; its reader has ended or never begun.
+func (e *engine) remove(in *inbound) (stood bool) {
+	key := connKey{in.peer.ID, in.class}
+	e.acceptedMu.Lock()
+	defer e.acceptedMu.Unlock()
+	e.senders.remove(in)
+	if e.accepted[key] != in {
+		return false
+	}
+	delete(e.accepted, key)
+	return true
 }
 
 // unregister ends in, and reports it unless a newer one has taken its place or
 // the peer was forgotten.
 func (e *engine) unregister(in *inbound, cause error) {
-	key := connKey{in.peer.ID, in.class}
 	e.drop(in.conn)
 	e.counters.Accepted.Add(-1)
-	e.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: AcceptedLost, Err: cause}, func() bool {
-		e.acceptedMu.Lock()
-		defer e.acceptedMu.Unlock()
-		if e.accepted[key] != in {
-			return false
-		}
-		delete(e.accepted, key)
-		return true
-	})
+	e.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: AcceptedLost, Err: cause}, func() bool { return e.remove(in) })
 }

@@ -35,7 +35,7 @@ func (l *limitedLogger) line(level slog.Level, msg string, attrs ...slog.Attr) {
 // refusal writes a line about a handshake that was refused, by us or by them.
 func (l *limitedLogger) refusal(msg, addr string, r *refusal) {
 	level := slog.LevelWarn
-	if r.code == FailSuperseded || r.code == FailForgotten {
+	if r.code == FailSuperseded || r.code == FailForgotten || r.code == FailDropped {
 		level = slog.LevelInfo // part of ordinary life
 	}
 	l.line(level, msg, slog.String("addr", addr), slog.String("failure", r.code.String()), slog.String("reason", r.reason))

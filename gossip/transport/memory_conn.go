@@ -48,6 +48,10 @@ type segment struct {
 // resendAfter is how long TCP waits at first before it sends again.
 const resendAfter = 200 * time.Millisecond
 
+// retryMax bounds the pause between two retransmissions that fall into a connection's
+// UnackedTimeout.
+const retryMax = 3 * time.Second
+
 // keepAliveGrace is how much longer than one with unacknowledged bytes an idle
 // connection lives behind a cut: three keep-alives, one a second.
 const keepAliveGrace = 3 * time.Second
@@ -233,6 +237,10 @@ func (c *memConn) endStallAfterLocked(d time.Duration) {
 // recheckLocked looks at the path again after it changed.
 func (c *memConn) recheckLocked() {
 	there, back := c.network().wayOf(c)
+	retry := time.Time{}
+	if there.Cut == Open && c.closed {
+		retry = c.retryLocked()
+	}
 	if there.Cut == Dropped || back.Cut == Dropped {
 		if !c.closed {
 			c.stallLocked(len(c.peer.in) > 0 && c.peer.in[len(c.peer.in)-1].held)
@@ -241,7 +249,7 @@ func (c *memConn) recheckLocked() {
 		c.stalled, c.unacked = time.Time{}, false
 	}
 	if there.Cut == Open {
-		c.releaseLocked(there)
+		c.releaseLocked(there, retry)
 		c.probeLocked()
 	}
 	c.cond.Broadcast()
@@ -266,7 +274,11 @@ func (c *memConn) probeLocked() {
 }
 
 // releaseLocked lets held segments go on, or learns that nobody takes them.
-func (c *memConn) releaseLocked(way Path) {
+//
+// Of a connection that its owner has closed the kernel retransmits by itself, in its own
+// time: what was written may arrive long after the path has healed, and after a later
+// connection of the same process.
+func (c *memConn) releaseLocked(way Path, retry time.Time) {
 	to := c.peer
 	for i := range to.in {
 		s := &to.in[i]
@@ -280,8 +292,29 @@ func (c *memConn) releaseLocked(way Path) {
 		if i > 0 {
 			s.arrives = to.in[i-1].arrives
 		}
+		if c.closed {
+			s.arrives = laterOf(s.arrives, retry)
+		}
 		c.scheduleLocked(s, way)
 	}
+}
+
+// retryLocked draws when a kernel retransmits next after a cut. Its pauses double, so it
+// is at most as long from now as the cut has lasted.
+func (c *memConn) retryLocked() time.Time {
+	now := time.Now()
+	if c.stalled.IsZero() {
+		return now
+	}
+	most := min(now.Sub(c.stalled), retryMax)
+	return now.Add(time.Duration(c.network().rng.Int64N(int64(most) + 1)))
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Close closes this end; the peer reads the end of the stream behind all that was
@@ -291,6 +324,13 @@ func (c *memConn) Close() error {
 	defer c.network().mu.Unlock()
 	c.closeLocked()
 	return nil
+}
+
+// unread returns how many bytes wait to be read; some may still be on their way.
+func (c *memConn) unread() int {
+	c.network().mu.Lock()
+	defer c.network().mu.Unlock()
+	return c.inBytes
 }
 
 func (c *memConn) closeLocked() {

@@ -133,7 +133,10 @@ func (e *engine) know(peers ...Peer) {
 }
 
 // Unlearn closes the connections to nodes and stops looking for them.
-func (e *engine) Unlearn(ids ...view.NodeID) { e.removePeers(ids, false) }
+func (e *engine) Unlearn(ids ...view.NodeID) {
+	e.removePeers(ids, false)
+	e.endDropped(ids)
+}
 
 // Forget closes the connections of nodes and refuses them from now on.
 func (e *engine) Forget(ids ...view.NodeID) {
@@ -144,7 +147,7 @@ func (e *engine) Forget(ids ...view.NodeID) {
 		for c := range classes {
 			if in := e.accepted[connKey{id, c}]; in != nil {
 				delete(e.accepted, connKey{id, c})
-				in.end()
+				e.fence(in)
 			}
 		}
 	}

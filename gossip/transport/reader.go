@@ -171,7 +171,7 @@ func (e *engine) handOut(in *inbound, b *frameBuffer) error {
 			return err
 		}
 		if in.ended.Load() {
-			e.counters.Drops[DropReplaced].Add(1)
+			e.countLeft(in, b)
 			return errReplaced
 		}
 		if h := e.blockHandlers[k]; h != nil {
@@ -190,6 +190,18 @@ func (e *engine) handOut(in *inbound, b *frameBuffer) error {
 		} else {
 			e.counters.Drops[DropNoHandler].Add(1)
 		}
+	}
+}
+
+// countLeft counts the whole frames in b that will not be handed out.
+func (e *engine) countLeft(in *inbound, b *frameBuffer) {
+	why := DropReplaced
+	if in.fenced.Load() {
+		why = DropFenced
+	}
+	for _, size, err := b.peek(); size > 0 && err == nil; _, size, err = b.peek() {
+		b.cut(size)
+		e.counters.Drops[why].Add(1)
 	}
 }
 

@@ -38,6 +38,8 @@ const (
 	FailSuperseded
 	// FailIdentity: the NodeID is bound to another certificate's key, or is our own.
 	FailIdentity
+	// FailDropped: the view of the node that refuses has dropped the one who dials.
+	FailDropped
 	failures
 )
 
@@ -47,7 +49,7 @@ func (f Failure) String() string {
 		return "other"
 	}
 	return [failures]string{"other", "not_ours", "malformed", "oversize", "timeout", "hung_up", "tls", "busy",
-		"version", "cluster", "setting", "forgotten", "superseded", "identity"}[f]
+		"version", "cluster", "setting", "forgotten", "superseded", "identity", "dropped"}[f]
 }
 
 // RefusedError says why a handshake was refused, in the words of the node that

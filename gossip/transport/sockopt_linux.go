@@ -1,11 +1,24 @@
 package transport
 
 import (
+	"net"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// unreadOf returns how many received bytes wait in the socket.
+func unreadOf(conn *net.TCPConn) (n int) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { // it fails on a closed socket, which has nothing to read
+		n, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
+	})
+	return max(n, 0)
+}
 
 // controlDialled sets the socket options of dialled connections.
 func controlDialled(unacked time.Duration) func(network, addr string, c syscall.RawConn) error {

@@ -184,9 +184,16 @@ type Transport interface {
 	// connection to it is kept by that: the observer learns it if it wants one.
 	Learn(...Peer)
 	// Unlearn closes the connections to nodes and stops looking for them. Their own
-	// connections to us stay; they may be learnt again, and a new connection of theirs
-	// makes them known again.
+	// connections to us stay, unless the view has dropped them; they may be learnt again,
+	// and a new connection of theirs makes them known again.
 	Unlearn(...view.NodeID)
+	// SetMembers tells which nodes the newest view has. Of those that the view before it
+	// had and this one has not, the connections of Message and Bulk to this node end and
+	// are refused from now on: nothing that they sent on them is handed out afterwards,
+	// but for a handler that is already running. Control is spared, so that nodes whose
+	// views have dropped each other can find out. A node that was no member yet is not
+	// affected. The newest Config.ForgottenMax are remembered.
+	SetMembers(...view.NodeID)
 	// Forget closes the connections of nodes and refuses them from now on: their
 	// incarnation is over. Nothing that they sent is handed out afterwards, but for
 	// a handler that is already running. The newest Config.ForgottenMax are

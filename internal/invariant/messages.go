@@ -7,10 +7,24 @@ import (
 )
 
 // Messages checks S2 (a message is processed by at most one incarnation, once)
-// and S3 (per sender incarnation and entity, processed numbers strictly
-// increase).
+// and S3 (per sender incarnation and entity, processed numbers strictly increase; per
+// sending process and entity, incarnations never decrease).
 type Messages struct {
 	last map[senderEntity]processed
+	// senders says which incarnation of which process a sender is, newest by process
+	// and entity which incarnation was processed last.
+	senders map[view.NodeID]incarnation
+	newest  map[processEntity]incarnation
+}
+
+type incarnation struct {
+	process, number uint64
+	sender          view.NodeID
+}
+
+type processEntity struct {
+	process uint64
+	entity  int
 }
 
 type senderEntity struct {
@@ -24,7 +38,16 @@ type processed struct {
 }
 
 // NewMessages returns a checker that has seen nothing.
-func NewMessages() *Messages { return &Messages{last: map[senderEntity]processed{}} }
+func NewMessages() *Messages {
+	return &Messages{
+		last: map[senderEntity]processed{}, senders: map[view.NodeID]incarnation{}, newest: map[processEntity]incarnation{},
+	}
+}
+
+// Sender tells that a sender is incarnation number of a process.
+func (m *Messages) Sender(sender view.NodeID, process, number uint64) {
+	m.senders[sender] = incarnation{process, number, sender}
+}
 
 // Processed tells that an instance at node handled message seq of sender.
 func (m *Messages) Processed(at time.Duration, node, sender view.NodeID, entity int, seq uint64) *Violation {
@@ -37,5 +60,20 @@ func (m *Messages) Processed(at time.Duration, node, sender view.NodeID, entity 
 	case seq < last.seq:
 		return broken("S3", at, "message %d of %v to entity %d is processed at %v after %d", seq, sender, entity, node, last.seq)
 	}
+	return m.incarnations(at, node, sender, entity)
+}
+
+// incarnations checks the order of a process's incarnations at an entity.
+func (m *Messages) incarnations(at time.Duration, node, sender view.NodeID, entity int) *Violation {
+	s, known := m.senders[sender]
+	if !known {
+		return nil
+	}
+	key := processEntity{s.process, entity}
+	if newest := m.newest[key]; s.number < newest.number {
+		return broken("S3", at, "a message of %v, incarnation %d of its process, to entity %d is processed at %v after one of %v, incarnation %d",
+			sender, s.number, entity, node, newest.sender, newest.number)
+	}
+	m.newest[key] = s
 	return nil
 }

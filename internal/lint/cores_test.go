@@ -20,6 +20,7 @@ var cores = []string{
 	"sharding/standby",
 	"sharding/strategy",
 	"sharding/daemon",
+	"internal/fence",
 }
 
 // impure are the imports that a core has no business with.

@@ -62,6 +62,7 @@ const (
 	markPolicy
 	markDeclined
 	markPromised
+	markLateFenced
 	marksEnd
 )
 
@@ -122,6 +123,7 @@ var markNames = [...]string{
 	markPolicy:         "another partition policy",
 	markDeclined:       "office declined",
 	markPromised:       "type registered in the view of a promise to decline",
+	markLateFenced:     "connection fenced",
 }
 
 // String returns the mark's name.

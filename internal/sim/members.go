@@ -169,6 +169,7 @@ func (p *proc) setView(v *view.View) {
 	p.member.view = v
 	p.w.event(p, "view", uint64(v.Epoch), func() string { return p.w.viewText(v) })
 	p.w.checkView(p, v)
+	p.fenceDropped(v)
 	p.links().members(v)
 	p.tell(func() { p.upperView(v) })
 }
@@ -219,7 +220,7 @@ func (p *proc) removed(r view.Removed) {
 		w.after(w.faultRand.dur(5*time.Millisecond, 800*time.Millisecond), func() {
 			if w.hosts[slot].proc == nil && !w.hosts[slot].down && !w.hosts[slot].stay {
 				w.hit(markRejoined)
-				w.start(slot)
+				w.startNext(slot, p)
 			}
 		})
 	})

@@ -52,6 +52,7 @@ var mutants = []struct {
 	{name: "answered before it ran"},
 	{name: "states are not sent"},
 	{name: "states are kept for ever"},
+	{name: "late frames are taken", seen: 171},
 	{name: "quorum of the living", viewNumber: 1},
 	{name: "lease counted from the ack's receipt", viewNumber: 2},
 	{name: "early removal", viewNumber: 3},

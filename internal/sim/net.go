@@ -10,7 +10,8 @@ import (
 // The modelled network promises what gossip/transport promises, and no more:
 // frames of one class to one peer arrive in order or not at all; a lost
 // connection loses any suffix of what was sent; nothing read from a connection
-// counts once the peer has opened a newer one. Between hosts a path can be open,
+// counts once the peer has opened a newer one, or a later incarnation of its process has
+// (late.go). Between hosts a path can be open,
 // dropping (connections stall, then time out) or rejecting (connections break,
 // dials are refused), each way on its own.
 
@@ -160,6 +161,10 @@ func (c *conn) dial(at instant) {
 // has ended.
 func (c *conn) connected() {
 	if c.state != dialing || !c.to.alive || !c.from.alive {
+		return
+	}
+	if !c.to.admits(c) {
+		c.fail(transport.DialFailed, nil)
 		return
 	}
 	key := peerClass{c.from.node.ID, c.class}

@@ -95,7 +95,7 @@ func (w *world) cutOff(side map[int]bool, b block, oneWay bool) {
 // unless the machine went with it.
 func (w *world) gone(p *proc) {
 	for _, c := range p.conns() {
-		if c.state == up && !w.hosts[p.slot].down && w.netRand.coin() {
+		if c.state == up && !w.hosts[p.slot].down && (w.netRand.coin() || w.swarm.lateBytes) {
 			// What its kernel had taken still goes out; then the end of the stream.
 			c.linger()
 			continue
@@ -112,20 +112,6 @@ func (w *world) gone(p *proc) {
 			})
 		}
 	}
-}
-
-// linger delivers what a dead process had sent, then ends.
-func (c *conn) linger() {
-	for _, f := range c.pending {
-		c.w.at(f.due, func() {
-			if c.w.path(c.from.slot, c.to.slot) == open && c.to.alive && !c.closed {
-				c.arrive(f.frame)
-			}
-		})
-	}
-	c.pending = nil
-	c.state = dead
-	c.ended()
 }
 
 // peerEvent tells a process what happened to a connection.

@@ -6,6 +6,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/fence"
 )
 
 type nodeID = view.NodeID
@@ -15,14 +16,18 @@ type nodeID = view.NodeID
 // to it goes through run, so that a paused process handles nothing, and a slow
 // one handles late, in order.
 type proc struct {
-	w      *world
-	slot   int
-	label  string
-	node   view.Node
-	clk    localClock
-	born   instant
-	alive  bool
-	paused bool
+	w     *world
+	slot  int
+	label string
+	node  view.Node
+	// process and incarnation order what successive incarnations send.
+	process, incarnation uint64
+	marks                *fence.Marks[uint64]
+	dropped              *fence.Dropped[nodeID]
+	clk                  localClock
+	born                 instant
+	alive                bool
+	paused               bool
 	// pausedAt is when the pause began.
 	pausedAt instant
 	// pausedUntil is when the newest pause ended.
@@ -152,8 +157,12 @@ func (p *proc) handle(from nodeID, f frame) {
 	}
 }
 
-// start brings a process up on a host, as the first or a later incarnation.
-func (w *world) start(slot int) *proc {
+// start brings a new process up on a host.
+func (w *world) start(slot int) *proc { return w.startNext(slot, nil) }
+
+// startNext brings up the next incarnation of the process that former was of, or a new
+// process if former is nil.
+func (w *world) startNext(slot int, former *proc) *proc {
 	h := &w.hosts[slot]
 	h.down, h.expected = false, true
 	w.ids++
@@ -164,7 +173,14 @@ func (w *world) start(slot int) *proc {
 		clk:  w.drawClock(),
 		out:  map[peerClass]*conn{}, in: map[peerClass]*conn{}, forgotten: map[nodeID]bool{},
 		dialTries: make([]int, len(w.hosts)), dialNext: make([]instant, len(w.hosts)),
+		process: uint64(id), incarnation: 1,
+		marks:   fence.NewMarks(fenceMax, func(uint64) bool { return false }),
+		dropped: fence.NewDropped[nodeID](fenceMax),
 	}
+	if former != nil {
+		p.process, p.incarnation = former.process, former.incarnation+1
+	}
+	w.messages.Sender(id, p.process, p.incarnation)
 	h.lives++
 	h.proc = p
 	w.byID[id] = p

@@ -21,6 +21,8 @@ type swarm struct {
 	pause, slow, partition, oneWay        bool
 	reject, flaky, join, leave, bursts    bool
 	driftBeyond, lateProofs               bool
+	// lateBytes: what an ended process has written arrives up to seconds later.
+	lateBytes bool
 	// orderly runs see nothing unplanned: their moves must lose no message (G9).
 	orderly bool
 	// wrongEvidence is set when the run may prove a living process dead. What then
@@ -124,6 +126,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.drawUpper(r)
 	s.drawMore(newPCG(cfg.Seed, 5), cfg.aim)
 	s.drawDeclines(newPCG(cfg.Seed, 6))
+	s.lateBytes = newPCG(cfg.Seed, 8).coin() && !s.orderly
 	return s
 }
 
