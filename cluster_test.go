@@ -78,6 +78,9 @@ func (c *cluster) addWith(i int, own peerage.Config, more func(*peerage.Node)) *
 	for _, m := range c.nodes {
 		cfg.ContactPoints = append(cfg.ContactPoints, m.addr)
 	}
+	if len(cfg.ContactPoints) == 1 {
+		cfg.BootstrapExpect = 1
+	}
 	own.Gossip, own.Network = cfg, c.net
 	n, err := peerage.New(own)
 	if err != nil {

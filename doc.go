@@ -15,6 +15,18 @@
 //	...
 //	total, err := counters.Ask(ctx, "alice", Add{N: 1})
 //
+// The zero Config is a cluster of one. The nodes of a larger cluster are all given the
+// same list of contact points, at their first start and at every other:
+//
+//	peerage.Config{Gossip: gossip.Config{
+//		Listen:        "10.0.0.1:7101",
+//		ContactPoints: []string{"10.0.0.1:7101", "10.0.0.2:7101", "10.0.0.3:7101"},
+//	}}
+//
+// Once more than half of the list answers, one of them forms the cluster and all others
+// join it. A node that is restarted finds the cluster that survived it. With DNS names, and
+// with a list of one address, gossip.Config.BootstrapExpect says how many must answer.
+//
 // A node that was removed from its cluster (it was silent for too long, or cut
 // off) drops its entities and joins again by itself, as a new incarnation. The
 // Registry, the Regions and the Node stay the same meanwhile. Node.Subscribe tells of

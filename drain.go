@@ -82,7 +82,7 @@ func (n *Node) runDrain(ctx context.Context, d *drainage, s *stack) {
 	defer d.cancel()
 	if s != nil {
 		d.err = s.leave(ctx, n.cfg.LameDuck)
-		s.end()
+		s.end(view.Removed{})
 	}
 	n.registry.Close()
 }

@@ -55,9 +55,7 @@ func (c *cluster) durables(t *testing.T, dirs []string) {
 	for i, dir := range dirs {
 		cfg := durableConfig(fmt.Sprint("n", i), dir)
 		cfg.Network, cfg.Gossip.Listen = c.net, fmt.Sprintf("10.0.0.%d:7101", i+1)
-		if i > 0 {
-			cfg.Gossip.ContactPoints = []string{"10.0.0.1:7101"}
-		}
+		cfg.Gossip.ContactPoints, cfg.Gossip.BootstrapExpect = []string{"10.0.0.1:7101"}, 1
 		n, err := peerage.New(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -289,7 +287,7 @@ func runDurableChild(spec string) error {
 	cfg := durableConfig(s.Name, s.Dir)
 	cfg.Gossip.Clock = nil
 	if cfg.Gossip.Bootstrap = s.Contact == ""; !cfg.Gossip.Bootstrap {
-		cfg.Gossip.ContactPoints = []string{s.Contact}
+		cfg.Gossip.ContactPoints, cfg.Gossip.BootstrapExpect = []string{s.Contact}, 1
 	}
 	ctx := context.Background()
 	n, err := peerage.Start(ctx, cfg)

@@ -28,6 +28,7 @@ func (v *visits) Restore(_ *sharding.Context, state []byte) error {
 
 // join starts a node that hosts visits, and joins the others.
 func join(ctx context.Context, cfg peerage.Config, others ...*peerage.Node) (*peerage.Node, *sharding.Region[struct{}, byte]) {
+	cfg.Gossip.BootstrapExpect = len(others) // they have formed the cluster
 	for _, o := range others {
 		cfg.Gossip.ContactPoints = append(cfg.Gossip.ContactPoints, o.Self().Addr)
 	}

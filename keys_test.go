@@ -31,7 +31,7 @@ func aesKey(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 32) }
 func TestRotatedKeysOutliveIncarnations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := gossip.Test()
-		cfg.Listen, cfg.SecretKeys = "10.0.0.1:7101", [][]byte{aesKey(1)}
+		cfg.Listen, cfg.SecretKeys, cfg.Bootstrap = "10.0.0.1:7101", [][]byte{aesKey(1)}, true
 		n, err := Start(t.Context(), Config{Gossip: cfg, Network: transport.NewNetwork(transport.NetworkConfig{})})
 		if err != nil {
 			t.Fatal(err)

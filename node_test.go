@@ -144,7 +144,7 @@ func TestTakenAddressIsOneClearError(t *testing.T) {
 	}
 	defer first.Close()
 	addr := first.Self().Addr
-	second, err := peerage.Start(ctx, peerage.Config{Gossip: gossip.Config{Listen: addr}})
+	second, err := peerage.Start(ctx, peerage.Config{Gossip: gossip.Config{Listen: addr, Bootstrap: true}})
 	if err == nil || !strings.Contains(err.Error(), addr) {
 		t.Errorf("Start on a taken address: %v", err)
 	}

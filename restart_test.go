@@ -58,9 +58,7 @@ func (c *cluster) rememberers(dirs []string, r *roll, minMembers int) (regions [
 			"": {Durable: []string{sharding.RememberedPrefix}},
 		}}
 		cfg.Gossip.Name, cfg.Gossip.Listen = fmt.Sprint("n", i), fmt.Sprintf("10.0.0.%d:7101", i+1)
-		if i > 0 {
-			cfg.Gossip.ContactPoints = []string{"10.0.0.1:7101"}
-		}
+		cfg.Gossip.ContactPoints, cfg.Gossip.BootstrapExpect = []string{"10.0.0.1:7101"}, 1
 		n, err := peerage.New(cfg)
 		if err != nil {
 			c.t.Fatal(err)

@@ -33,7 +33,9 @@ type stack struct {
 
 	over     chan struct{} // closed when the incarnation was removed
 	overOnce sync.Once
-	cancel   func()
+	// removed says why; it is set before over is closed.
+	removed view.Removed
+	cancel  func()
 }
 
 // startStack starts the layers from the bottom up. Frames and events that come
@@ -129,7 +131,7 @@ func (s *stack) event(e gossip.Event) {
 	case gossip.Removed:
 		s.sharding.Abandoned()
 		s.logEnd(e.Removed)
-		s.end()
+		s.end(e.Removed)
 	case gossip.PeerUp:
 		for _, role := range s.roles() {
 			s.replicators[role].PeerUp(e.ID)
@@ -153,7 +155,12 @@ func (s *stack) event(e gossip.Event) {
 }
 
 // end says that the incarnation is over. Idempotent.
-func (s *stack) end() { s.overOnce.Do(func() { close(s.over) }) }
+func (s *stack) end(r view.Removed) {
+	s.overOnce.Do(func() {
+		s.removed = r
+		close(s.over)
+	})
+}
 
 // logEnd tells operators of an end that nobody here wished for.
 func (s *stack) logEnd(r view.Removed) {
@@ -168,27 +175,50 @@ func (s *stack) logEnd(r view.Removed) {
 // roles returns the replicators' roles in a fixed order.
 func (s *stack) roles() []string { return append([]string{""}, s.gossip.Self().Roles...) }
 
-// nextConfig is how the next incarnation starts: at the same address, with the
-// members of the last view as further contact points, and never told to form a
-// cluster by itself again.
+// nextConfig returns the settings of the next incarnation: the same address and contact
+// points, and the members of the last view as FormerMembers. It never bootstraps. It is
+// called when the incarnation is over.
 func (s *stack) nextConfig() gossip.Config {
 	cfg := s.cfg
 	self := s.gossip.Self()
 	cfg.Listen, cfg.Advertise, cfg.Bootstrap = samePort(cfg.Listen, self.Addr), self.Addr, false
 	cfg.SecretKeys = s.gossip.SecretKeys() // they may have been rotated
-	known := map[string]bool{self.Addr: true}
-	for _, c := range cfg.ContactPoints {
-		known[c] = true
-	}
+	alone := s.removed.QuorumLost
 	if v := s.gossip.View(); v != nil {
 		cfg.MinGeneration = max(cfg.MinGeneration, v.Epoch.Generation()+1) // above those it has met
-		for _, m := range v.Members {
-			if !known[m.Addr] {
-				cfg.ContactPoints = append(cfg.ContactPoints[:len(cfg.ContactPoints):len(cfg.ContactPoints)], m.Addr)
-			}
+		cfg.FormerMembers = formerMembers(v, self.Addr, cfg.FormerMembers)
+		alone = alone || len(v.Members) == 1
+	}
+	if len(cfg.ContactPoints) == 0 && cfg.ContactFunc == nil {
+		// Without a list only a node that left no living cluster behind forms one by itself,
+		// and looks for one first.
+		if cfg.BootstrapExpect = 0; alone || len(cfg.FormerMembers) == 0 {
+			cfg.BootstrapExpect = 1
 		}
 	}
 	return cfg
+}
+
+// formerMax bounds the addresses of former members that the next incarnation tries.
+const formerMax = 1024
+
+// formerMembers returns the addresses of the view's members, but for self, and then those
+// that were known before.
+func formerMembers(v *view.View, self string, before []string) (out []string) {
+	known := map[string]bool{self: true}
+	take := func(addr string) {
+		if !known[addr] && len(out) < formerMax {
+			known[addr] = true
+			out = append(out, addr)
+		}
+	}
+	for i := range v.Members {
+		take(v.Members[i].Addr)
+	}
+	for _, addr := range before {
+		take(addr)
+	}
+	return out
 }
 
 // samePort replaces port 0 of the address to listen on by the port that was taken,

@@ -86,7 +86,7 @@ func loop(t *testing.T, contact string, book *orderBook) *loopNode {
 	t.Helper()
 	cfg := gossip.Local()
 	if cfg.Bootstrap = contact == ""; !cfg.Bootstrap {
-		cfg.ContactPoints = []string{contact}
+		cfg.ContactPoints, cfg.BootstrapExpect = []string{contact}, 1
 	}
 	node, err := peerage.New(peerage.Config{Gossip: cfg})
 	must := func(err error) {

@@ -25,8 +25,10 @@ type actions struct {
 	// oracle names nodes to ask the oracle about.
 	oracle []view.Node
 	notes  []note
-	// over ends this incarnation, with the reason.
-	over string
+	// over ends this incarnation, with the reason; quorumLost says that its view can never
+	// act again.
+	over       string
+	quorumLost bool
 }
 
 // outgoing is a message of KindEvidence for a node.

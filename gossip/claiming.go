@@ -42,7 +42,7 @@ func (f *forming) visit(now clock.Instant, p *point, a *actions) {
 		p.next = clock.Never
 	case p.peer != 0:
 		f.ask(now, p, a)
-	case p.listed || now.Before(p.keepUntil):
+	case f.wanted(now, p):
 		p.probing = true
 		a.probe = append(a.probe, p.addr)
 	default:
@@ -59,11 +59,12 @@ func (f *forming) decide(now clock.Instant, a *actions) {
 		return
 	}
 	if !f.resolved || f.knowsCluster(now) {
-		f.claim = nil
+		// A cluster that falls silent, or lets this node wait, may live on: settle anew.
+		f.claim, f.set = nil, ""
 		return
 	}
-	if len(f.own) == 0 && f.cfg.ContactFunc == nil && len(f.cfg.ContactPoints) == 0 {
-		f.form(a)
+	if f.listless() && f.cfg.BootstrapExpect == 0 && len(f.cfg.FormerMembers) == 0 {
+		f.form(a) // it can have no peers
 		return
 	}
 	if f.claim != nil && now.Sub(f.claim.sentAt) > claimFor {
@@ -91,16 +92,51 @@ func (f *forming) knowsCluster(now clock.Instant) bool {
 	return false
 }
 
-// candidates returns the contact points that anybody named, and those that
-// answer; this node is among both if it is one.
+// listless reports whether this node was given no contact points at all.
+func (f *forming) listless() bool { return len(f.cfg.ContactPoints) == 0 && f.cfg.ContactFunc == nil }
+
+// candidates returns the contact points that are named in any list known here, and
+// those of them that answer; this node is among both if it is one.
 func (f *forming) candidates(now clock.Instant) (all, answering []string) {
 	all = f.union()
-	for _, addr := range all {
+	if f.listless() {
+		all = f.sortAddrs(append(slices.Clone(all), f.counted()...))
+	}
+	return all, f.answering(now, all)
+}
+
+// answering returns those of addrs that answer; this node does.
+func (f *forming) answering(now clock.Instant, addrs []string) (out []string) {
+	for _, addr := range addrs {
 		if p := f.points[addr]; addr == f.self.Addr || p != nil && p.fresh(now) {
-			answering = append(answering, addr)
+			out = append(out, addr)
 		}
 	}
-	return all, answering
+	return out
+}
+
+// counted returns the addresses of which a majority must answer before this node forms a
+// cluster: its own list and itself, or, without a list, the former members and itself.
+func (f *forming) counted() []string {
+	list := f.own
+	if f.listless() {
+		list = f.cfg.FormerMembers
+	}
+	return f.sortAddrs(append(slices.Clone(list), f.self.Addr))
+}
+
+// expected returns how many of the counted addresses must answer.
+func (f *forming) expected(counted int) int {
+	if f.listless() && f.cfg.BootstrapExpect > 0 {
+		return f.cfg.BootstrapExpect
+	}
+	return max(f.cfg.BootstrapExpect, counted/2+1)
+}
+
+// settleFor is how long a node waits that forms without all contact points: longer than
+// a cluster that lives takes to look at all addresses it knows.
+func (f *forming) settleFor() time.Duration {
+	return max(f.cfg.SettleAfter, 2*max(probeMax, f.cfg.Discovery.RejoinInterval))
 }
 
 // eligible returns "" when this node may claim, and otherwise why not.
@@ -109,21 +145,19 @@ func (f *forming) eligible(now clock.Instant, all, answering []string) string {
 	if set != f.set {
 		f.set, f.setSince = set, now
 	}
-	expect := f.cfg.BootstrapExpect
-	if expect == 0 {
-		expect = len(all)/2 + 1
-	}
+	counted := f.counted()
+	here, expect := f.answering(now, counted), f.expected(len(counted))
 	switch {
 	case !slices.Contains(all, f.self.Addr):
 		return "this node is no contact point itself; one of " + strings.Join(all, ", ") + " has to form the cluster"
-	case len(answering) < expect:
-		return fmt.Sprintf("%d of the contact points %s answer, %d are expected", len(answering), strings.Join(all, ", "), expect)
+	case len(here) < expect:
+		return fmt.Sprintf("%d of the contact points %s answer, %d are expected", len(here), strings.Join(counted, ", "), expect)
 	case answering[0] != f.self.Addr:
 		return answering[0] + " has to form the cluster"
-	case len(answering) == len(all) && f.agreed(all):
+	case len(all) > 1 && len(answering) == len(all) && f.agreed(all):
 		return ""
-	case now.Sub(f.setSince) < f.cfg.SettleAfter:
-		return "waiting for more contact points to answer"
+	case now.Sub(f.setSince) < f.settleFor():
+		return "waiting for more contact points to answer, or for a cluster that lives to be found"
 	}
 	return ""
 }
@@ -282,6 +316,7 @@ func (f *forming) reform(now clock.Instant, a *actions) {
 	if f.deadSince == 0 || f.cfg.ReformAfter < 0 || now.Sub(f.deadSince) < f.cfg.ReformAfter {
 		return
 	}
+	a.quorumLost = true
 	a.over = "the lease has ended, too many members are proven dead for a quorum, and no cluster was found: forming anew"
 }
 
@@ -316,7 +351,7 @@ func (f *forming) nextWake(now clock.Instant) clock.Instant {
 	} else if now.Before(f.claimNext) {
 		d = clock.Min(d, f.claimNext)
 	}
-	if at := f.setSince.Add(f.cfg.SettleAfter); f.setSince != 0 && now.Before(at) {
+	if at := f.setSince.Add(f.settleFor()); f.setSince != 0 && now.Before(at) {
 		d = clock.Min(d, at)
 	}
 	if f.sayNext.After(now) { // it is not said while a cluster is known

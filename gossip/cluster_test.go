@@ -79,6 +79,9 @@ func (c *cluster) add(addr string, cfg Config) *member {
 		test.Handlers, test.Oracle, test.CrashEvidence, test.NoDiscovery = cfg.Handlers, cfg.Oracle, cfg.CrashEvidence, cfg.NoDiscovery
 		cfg = test
 	}
+	if len(cfg.ContactPoints) == 1 && !cfg.Bootstrap && cfg.BootstrapExpect == 0 {
+		cfg.BootstrapExpect = 1 // the node there may form by itself
+	}
 	cfg.Name = addr
 	cfg.Seed = c.lastID
 	if os.Getenv("PEERAGE_TEST_LOG") != "" {
@@ -198,7 +201,11 @@ func TestFormingTogether(t *testing.T) {
 				c.form(n)
 				took := time.Since(c.start)
 				t.Logf("%d nodes stand in one view after %v", n, took)
-				if took > time.Second {
+				most := time.Second
+				if n == 1 {
+					most = 3 * time.Second // it gives a cluster that lives the time to find it
+				}
+				if took > most {
 					t.Errorf("too slow")
 				}
 			})

@@ -57,26 +57,43 @@ type Config struct {
 	// with one. One that does not resolve is logged, and stands for what it stood for
 	// before.
 	//
-	// The node's own address may be among them. Give all nodes the same list: which of
-	// them forms a new cluster is settled among the contact points. What names stand
-	// for grows while hosts come up, and half of few is less than half of all: with
-	// names, set BootstrapExpect.
+	// Give all nodes the same list; a node's own address may be in it or not. The lowest
+	// address among those that answer forms a new cluster, once more than half of the
+	// list answers. A node that is on no list only joins. A list of one address requires
+	// BootstrapExpect, and so does a list with names: a DNS name may at first return only
+	// some of the hosts, and a majority of those few could form a second cluster.
+	//
+	// An empty list is for a node with Bootstrap, or for one that can have no peers: Listen
+	// names a loopback address and port 0.
 	ContactPoints []string
 	// ContactFunc names further contact points, in the same forms; it is called at
-	// every round, from one goroutine, and should honour ctx.
+	// every round, from one goroutine, and should honour ctx. It requires BootstrapExpect.
 	ContactFunc func(ctx context.Context) ([]string, error)
 	// Resolver looks the names of contact points up. Default: net.DefaultResolver.
 	Resolver Resolver
-	// Bootstrap tells this node to form a new cluster at once, whatever its contact
-	// points say. Two nodes told so form two clusters that never merge.
+	// Bootstrap tells this node to form a new cluster immediately, without looking at its
+	// contact points. A node that is restarted with Bootstrap forms another cluster beside
+	// the one that survived it: set it for the first start of a cluster only.
 	Bootstrap bool
-	// BootstrapExpect is how many contact points must answer, and agree, before the
-	// lowest of them forms a new cluster. Default: more than half of the contact
-	// points. Lower values risk two clusters when the network is split at the first
-	// start; higher ones wait for machines that may never come.
+	// BootstrapExpect is how many nodes must answer before the lowest of them forms a new
+	// cluster. This node's own contact points count, as resolved, and this node itself;
+	// lists of other nodes and FormerMembers do not. More than half of the list must answer
+	// in any case, so a lower number is refused for a list of addresses. A higher one waits
+	// for machines that may never come. With names, set more than half of the nodes that
+	// start first: what a name returns then does not matter. Default: more than half of
+	// the list; required for a list of one address (1, if the node there may form a cluster
+	// by itself), for names and for a ContactFunc.
 	BootstrapExpect int
+	// FormerMembers are addresses of nodes that an earlier incarnation of this node has met.
+	// The node looks there for its cluster. They are no contact points: a node with contact
+	// points does not count them. A node without any counts them, and itself, as its list:
+	// it forms a new cluster only with more than half of them, unless BootstrapExpect is 1.
+	// At most 1024.
+	FormerMembers []string
 	// SettleAfter is how long the set of answering contact points must stay the same
-	// before a cluster is formed of fewer than all of them. Default: 1 s.
+	// before a cluster is formed of fewer than all of them, or by a node alone. The wait
+	// lasts at least twice Discovery.RejoinInterval, so that a cluster that lives, and looks
+	// for its lost members at that pace, finds this node first. Default: 1 s.
 	SettleAfter time.Duration
 	// ReformAfter: a node without a lease that knows that so many of its view are dead
 	// that the rest can never be a quorum, and that finds no cluster for so long, ends

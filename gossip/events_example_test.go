@@ -18,7 +18,7 @@ func two(ctx context.Context, configure func(*gossip.Config)) (network *transpor
 	network = transport.NewNetwork(transport.NetworkConfig{Seed: 1})
 	start := func(id view.NodeID, addr string, contacts ...string) (*gossip.Node, error) {
 		cfg := gossip.Test()
-		cfg.Name, cfg.ContactPoints = addr, contacts
+		cfg.Name, cfg.ContactPoints, cfg.BootstrapExpect = addr, contacts, len(contacts)
 		if configure != nil {
 			configure(&cfg)
 		}
@@ -92,6 +92,7 @@ func ExampleConfig_Validate() {
 	}
 	// Output:
 	// Advertise = ""
+	// ContactPoints = 0
 	// Lease = 200ms
 	// Listen = "0.0.0.0:7101"
 	// Name = "a b"

@@ -13,7 +13,9 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 
-	a, err := gossip.Start(ctx, gossip.Config{Name: "a"}) // no contact points: it forms a cluster
+	// On a free port of the loopback interface, so without a list of contact points: it
+	// forms a cluster.
+	a, err := gossip.Start(ctx, gossip.Config{Name: "a"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -23,7 +25,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	b, err := gossip.Start(ctx, gossip.Config{Name: "b", ContactPoints: []string{a.Self().Addr}})
+	b, err := gossip.Start(ctx, gossip.Config{Name: "b", ContactPoints: []string{a.Self().Addr}, BootstrapExpect: 1})
 	if err != nil {
 		fmt.Println(err)
 		return

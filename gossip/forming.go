@@ -49,10 +49,15 @@ const (
 //  1. A node asks every contact point, for ever, who it is, which contact points it
 //     was given, and whether it belongs to a cluster. As soon as one does, the node
 //     asks to be let in there and forms nothing.
-//  2. The candidates are all contact points that anybody has named. The lowest of
-//     those that answer may form a cluster: at once if all of them answer and agree
-//     on the list, after SettleAfter without a change if at least BootstrapExpect do.
-//  3. Before it does, it claims: every answering candidate must promise, for a
+//  2. The candidates are the contact points in this node's list and in the lists of
+//     those that answer. The lowest candidate that answers may form a cluster when, of
+//     its own list and itself, a majority answers, and at least BootstrapExpect. Lists of
+//     other nodes never raise that number, and former members are places to look only:
+//     both may name addresses that will never answer again.
+//  3. If all candidates answer and agree on the list, it does so immediately; otherwise
+//     after settleFor without a change. A cluster that lives looks for its lost members
+//     and its contact points at least every RejoinInterval, so it is found first.
+//  4. Before it does, it claims: every answering candidate must promise, for a
 //     while, to let nobody else form one. Who knows a lower candidate, or has a view,
 //     or has promised, refuses. So two claims that both reach a majority of the
 //     contact points cannot both succeed, however late news travels.
@@ -112,8 +117,8 @@ type claimed struct {
 // point is an address at which a node may be found.
 type point struct {
 	addr string
-	// listed is set on this node's own contact points.
-	listed bool
+	// listed is set on this node's own contact points, former on its FormerMembers.
+	listed, former bool
 	// keepUntil makes it be tried for a while: a former member, or a contact point
 	// that another node has named.
 	keepUntil clock.Instant
@@ -151,6 +156,14 @@ func (f *forming) resolve(now clock.Instant, addrs []string) {
 	for _, a := range addrs {
 		if p := f.lookAt(now, a); p != nil {
 			p.listed = true
+		}
+	}
+	if f.view != nil {
+		return
+	}
+	for _, a := range f.cfg.FormerMembers {
+		if p := f.lookAt(now, a); p != nil {
+			p.former = true
 		}
 	}
 }
@@ -216,9 +229,14 @@ func (f *forming) lost(now clock.Instant, n transport.Peer) {
 	f.forget(p)
 	p.peer, p.wait, p.next, p.askedAt = 0, 0, now.Add(probeMin), 0
 	f.wake = clock.Min(f.wake, p.next)
-	if !p.listed && !now.Before(p.keepUntil) {
+	if !f.wanted(now, p) {
 		f.remove(p)
 	}
+}
+
+// wanted reports whether a point is looked at even when no node is known there.
+func (f *forming) wanted(now clock.Instant, p *point) bool {
+	return p.listed || p.former && f.view == nil || now.Before(p.keepUntil)
 }
 
 // forget drops what a point's node has said.
@@ -259,7 +277,7 @@ func (f *forming) rename(p *point, addr string) {
 	f.alias[p.addr] = addr
 	f.remove(p)
 	if known := f.points[addr]; known != nil {
-		p.listed = known.listed || p.listed
+		p.listed, p.former = known.listed || p.listed, known.former || p.former
 		p.info, p.infoAt = known.info, known.infoAt
 		f.remove(known)
 	}
@@ -319,12 +337,17 @@ func (f *forming) contact(ask bool) *contact {
 // given lists this node's own contact points, sorted. Others are told these and
 // no more: what is heard from others and passed on would never die out.
 func (f *forming) given() []string {
-	out := make([]string, 0, len(f.own))
-	for _, o := range f.own {
-		out = append(out, f.canonical(o))
+	return f.sortAddrs(slices.Clone(f.own))
+}
+
+// sortAddrs replaces addresses by those that are advertised there, sorts them and drops
+// repetitions, in place.
+func (f *forming) sortAddrs(addrs []string) []string {
+	for i, addr := range addrs {
+		addrs[i] = f.canonical(addr)
 	}
-	slices.SortFunc(out, compareAddrs)
-	return slices.Compact(out)
+	slices.SortFunc(addrs, compareAddrs)
+	return slices.Compact(addrs)
 }
 
 // union lists all contact points that this node and those that answer were given,
@@ -431,6 +454,9 @@ func (f *forming) viewed(now clock.Instant, v *view.View, a *actions) {
 	f.claim = nil
 	// Those who ask and wait should not wait for their next question.
 	for _, p := range f.order {
+		if p.former {
+			p.keepUntil = now.Add(formerFor)
+		}
 		if p.peer != 0 && p.fresh(now) && p.info.Cluster == 0 {
 			a.tell(p.peer, f.contact(false))
 		}

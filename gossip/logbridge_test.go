@@ -66,7 +66,7 @@ func TestDatagramsThatAreNotOurs(t *testing.T) {
 	for _, keys := range [][][]byte{nil, {bytes.Repeat([]byte{1}, 32)}} {
 		t.Run(fmt.Sprintf("%d keys", len(keys)), func(t *testing.T) {
 			var book logBook
-			n := startTCP(t, freeAddrs(t, 1)[0], Config{SecretKeys: keys, Logger: slog.New(slog.NewTextHandler(&book, nil))})
+			n := startTCP(t, freeAddrs(t, 1)[0], Config{Bootstrap: true, SecretKeys: keys, Logger: slog.New(slog.NewTextHandler(&book, nil))})
 			conn, err := net.Dial("udp", n.addr)
 			if err != nil {
 				t.Fatal(err)

@@ -277,7 +277,7 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 		n.record(x.kind, x.subject, 0, x.detail, x.warn)
 	}
 	if a.over != "" {
-		l.end(now, a.over)
+		l.end(now, view.Removed{Reason: a.over, QuorumLost: a.quorumLost})
 	}
 }
 
@@ -394,16 +394,15 @@ func (l *loop) removed(r view.Removed) {
 const reasonClosed = "closed"
 
 // end ends the incarnation by this package's own decision.
-func (l *loop) end(now clock.Instant, why string) {
+func (l *loop) end(now clock.Instant, r view.Removed) {
 	if l.over {
 		return
 	}
-	r := view.Removed{Reason: why}
 	if v := l.n.View(); v != nil {
 		r.Epoch = v.Epoch
 	}
 	l.effects(now, &view.Effects{Lease: &view.Lease{}, Abandon: true, Removed: &r})
-	l.n.record("removed", l.n.self.ID, r.Epoch, why, why != reasonClosed)
+	l.n.record("removed", l.n.self.ID, r.Epoch, r.Reason, r.Reason != reasonClosed)
 }
 
 // probe looks at a contact point in a goroutine of its own.

@@ -395,7 +395,7 @@ func (n *Node) signOff() (left bool) {
 	n.inbox.put(call(func(l *loop) {
 		defer close(done)
 		left = l.over
-		l.end(n.clock.Now(), reasonClosed)
+		l.end(n.clock.Now(), view.Removed{Reason: reasonClosed})
 		l.signOff()
 	}))
 	<-done

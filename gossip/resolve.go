@@ -231,7 +231,7 @@ func (n *Node) announce(l *loop) {
 	}
 	var addrs []string
 	for addr, p := range l.forming.points {
-		if p.listed {
+		if p.listed || p.former {
 			addrs = append(addrs, addr)
 		}
 	}

@@ -94,7 +94,7 @@ func TestThreeNodesOverTCP(t *testing.T) {
 
 func TestWrongSettingsAreToldOnBothSides(t *testing.T) {
 	addrs := freeAddrs(t, 3)
-	good := startTCP(t, addrs[0], Config{ContactPoints: addrs[:1]})
+	good := startTCP(t, addrs[0], Config{ContactPoints: addrs[:1], BootstrapExpect: 1})
 	waitUp(t, good)
 	for _, test := range []struct {
 		cfg  Config
@@ -104,7 +104,7 @@ func TestWrongSettingsAreToldOnBothSides(t *testing.T) {
 		{Config{Partition: view.KeepOldest{}}, []string{"setting Partition", `"keep oldest"`, `"keep majority"`}},
 		{Config{Lease: 1500 * time.Millisecond}, []string{"setting Lease", `"1.5s"`, `"1s"`}},
 	} {
-		test.cfg.ContactPoints = addrs[:1]
+		test.cfg.ContactPoints, test.cfg.BootstrapExpect = addrs[:1], 1
 		bad := startTCP(t, addrs[1], test.cfg)
 		told(t, bad, test.want...)
 		if bad.View() != nil || len(good.View().Members) != 1 {
@@ -116,8 +116,8 @@ func TestWrongSettingsAreToldOnBothSides(t *testing.T) {
 
 func TestAnAddressInUseIsOneClearError(t *testing.T) {
 	addr := freeAddrs(t, 1)[0]
-	startTCP(t, addr, Config{})
-	_, err := Start(context.Background(), Config{Listen: addr})
+	startTCP(t, addr, Config{Bootstrap: true})
+	_, err := Start(context.Background(), Config{Listen: addr, Bootstrap: true})
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("Listen = %q", addr)) || !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("the error is %v", err)
 	}
@@ -147,9 +147,9 @@ func told(t *testing.T, m *member, words ...string) {
 
 func TestAWrongAdvertiseIsToldOnBothSides(t *testing.T) {
 	addrs := freeAddrs(t, 3)
-	good := startTCP(t, addrs[0], Config{Name: "good", ContactPoints: addrs[:1]})
+	good := startTCP(t, addrs[0], Config{Name: "good", ContactPoints: addrs[:1], BootstrapExpect: 1})
 	waitUp(t, good)
-	bad := startTCP(t, addrs[1], Config{Name: "bad", ContactPoints: addrs[:1], Advertise: addrs[2]})
+	bad := startTCP(t, addrs[1], Config{Name: "bad", ContactPoints: addrs[:1], BootstrapExpect: 1, Advertise: addrs[2]})
 	told(t, good, `"bad" advertises `+addrs[2], "nothing listens there")
 	told(t, bad, addrs[0], "its answers do not arrive", addrs[2])
 	if len(good.View().Members) != 1 {
@@ -160,8 +160,8 @@ func TestAWrongAdvertiseIsToldOnBothSides(t *testing.T) {
 func TestContactPointsByNameAndFunction(t *testing.T) {
 	a, name := startLocalhost(t)
 	addrs := freeAddrs(t, 2)
-	b := startTCP(t, addrs[0], Config{ContactPoints: []string{name, "does-not-exist.invalid:1"}})
-	c := startTCP(t, addrs[1], Config{ContactFunc: func(context.Context) ([]string, error) { return []string{a.addr}, nil }})
+	b := startTCP(t, addrs[0], Config{ContactPoints: []string{name, "does-not-exist.invalid:1"}, BootstrapExpect: 1})
+	c := startTCP(t, addrs[1], Config{BootstrapExpect: 1, ContactFunc: func(context.Context) ([]string, error) { return []string{a.addr}, nil }})
 	ms := []*member{a, b, c}
 	eventually(t, 10*time.Second, "one view of 3", func() bool { return agree(ms) })
 	told(t, b, "contact point does not resolve", "does-not-exist.invalid:1")
@@ -175,7 +175,7 @@ func startLocalhost(t *testing.T) (m *member, name string) {
 		addr := freeAddrsOf(t, "127.0.0.1", 1)[0]
 		_, port, _ := net.SplitHostPort(addr)
 		name = "localhost:" + port
-		n, err := Start(context.Background(), Config{Listen: addr, ContactPoints: []string{name}})
+		n, err := Start(context.Background(), Config{Listen: addr, ContactPoints: []string{name}, BootstrapExpect: 1})
 		if err == nil {
 			t.Cleanup(func() { _ = n.Close() })
 			return &member{Node: n, addr: addr}, name

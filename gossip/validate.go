@@ -170,11 +170,47 @@ func (c *Config) validateContacts(e *ConfigError) {
 		e.check(err == nil, "ContactPoints", p, reason(err))
 		e.check(err != nil || !wildcard(host), "ContactPoints", p, "an unspecified address is nowhere: name a host")
 	}
-	e.check(c.BootstrapExpect >= 0, "BootstrapExpect", c.BootstrapExpect, "a count is not negative")
-	if fixed && c.BootstrapExpect > 1 {
-		e.check(c.BootstrapExpect <= len(c.ContactPoints)+1, "BootstrapExpect", c.BootstrapExpect,
-			fmt.Sprintf("there are only %d contact points, so that many can never answer", len(c.ContactPoints)))
+	e.check(len(c.FormerMembers) <= contactPointsMax, "FormerMembers", len(c.FormerMembers), "at most 1024")
+	c.validateBootstrap(e, fixed)
+}
+
+// validateBootstrap refuses settings under which a node would form a second cluster beside
+// one that lives, after a restart or when names resolve to some of the hosts only.
+func (c *Config) validateBootstrap(e *ConfigError, literal bool) {
+	expect, listed := c.BootstrapExpect, len(distinct(c.ContactPoints))
+	e.check(expect >= 0, "BootstrapExpect", expect, "a count is not negative")
+	if literal && expect > 1 {
+		e.check(expect <= listed+1, "BootstrapExpect", expect,
+			fmt.Sprintf("there are only %d contact points, so that many can never answer", listed))
 	}
+	switch {
+	case c.Bootstrap || expect < 0:
+	case literal && listed == 0:
+		e.check(expect > 0 || len(c.FormerMembers) > 0 || c.peerless(), "ContactPoints", 0,
+			"others may know Listen = "+c.Listen+", and without contact points this node would form a second cluster at every restart: give all nodes the same list of addresses, or set Bootstrap on the one node that is to form the cluster, for its first start")
+	case !literal && expect == 0:
+		e.add("BootstrapExpect", "0",
+			"names, and a ContactFunc, may stand for a few of the hosts only: set how many contact points must answer before a new cluster is formed, more than half of the nodes that start first")
+	case literal && listed == 1 && expect == 0:
+		e.add("BootstrapExpect", "0",
+			"the list has one address: set 1 on all nodes if the node there may form a cluster by itself, or give all nodes the same list of three addresses or more")
+	case literal && expect > 0:
+		e.check(expect > listed/2, "BootstrapExpect", expect,
+			fmt.Sprintf("less than a majority of the %d contact points: two halves could form a cluster each; set %d or more, or leave it out", listed, listed/2+1))
+	}
+}
+
+// peerless reports whether no other node can know this one's address.
+func (c *Config) peerless() bool {
+	host, port, err := net.SplitHostPort(c.Listen)
+	return err != nil || loopback(host) && port == "0" && c.Advertise == ""
+}
+
+// distinct returns list sorted and without repetitions.
+func distinct(list []string) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 func (c *Config) validateTimes(e *ConfigError) {

@@ -68,7 +68,7 @@ func startRemote(ctx context.Context) (*remote, error) {
 	}
 	r := &remote{host: h}
 	cfg := gossip.Local()
-	cfg.Listen, cfg.ContactPoints = "127.0.0.1:0", []string{h.Listen}
+	cfg.Listen, cfg.ContactPoints, cfg.BootstrapExpect = "127.0.0.1:0", []string{h.Listen}, 1
 	if r.node, err = peerage.New(peerage.Config{Gossip: cfg}); err != nil {
 		h.stop()
 		return nil, err

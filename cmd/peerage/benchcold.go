@@ -26,7 +26,7 @@ func startCold(ctx context.Context, first string, nodes, shards int) (*coldNode,
 	cfg := gossip.Local()
 	cfg.Listen, cfg.Bootstrap = "127.0.0.1:0", first == ""
 	if first != "" {
-		cfg.ContactPoints = []string{first}
+		cfg.ContactPoints, cfg.BootstrapExpect = []string{first}, 1
 	}
 	n := &coldNode{registry: prometheus.NewRegistry()}
 	var err error

@@ -2,17 +2,24 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -185,35 +192,50 @@ func (c *demoCluster) script(ctx context.Context, screen *screen) ([]kill, error
 }
 
 func (c *demoCluster) start(ctx context.Context) error {
-	load := []string{"--load-counters", strconv.Itoa(c.cfg.counters), "--shards", strconv.Itoa(c.cfg.shards),
+	args := []string{"--load-counters", strconv.Itoa(c.cfg.counters), "--shards", strconv.Itoa(c.cfg.shards),
 		"--min-members", strconv.Itoa(c.cfg.nodes), "--load-every", c.cfg.every.String()}
-	for i := range c.cfg.nodes {
-		args := load
-		if i == 0 {
-			args = append([]string{"--bootstrap"}, args...)
-		} else {
-			first, _ := c.nodes[0].snapshot()
-			args = append([]string{"--join", first.Listen}, args...)
-		}
-		p, err := start(string(rune('a'+i)), c.dir, args...)
+	list, err := freeAddrs(slices.Repeat([]string{"127.0.0.1"}, c.cfg.nodes)...)
+	if err != nil {
+		return err
+	}
+	args = append(args, "--join", strings.Join(list, ",")) // the same for all
+	for i, addr := range list {
+		name := string(rune('a' + i))
+		p, err := startAt(name, filepath.Join(c.dir, name+".history"), addr, func(*exec.Cmd) {}, args...)
 		if err != nil {
 			return err
 		}
 		c.mu.Lock()
 		c.nodes = append(c.nodes, p)
 		c.mu.Unlock()
-		select {
-		case <-p.ready:
-		case <-p.gone:
-			return p.failure()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		// Seniority follows the order of joining: the names tell who is senior.
-		if err := c.settle(ctx, i+1); err != nil {
+		if err := p.waitReady(ctx); err != nil {
 			return err
 		}
 	}
+	if err := c.settle(ctx, c.cfg.nodes); err != nil {
+		return err
+	}
+	return c.orderBySeniority(ctx)
+}
+
+// orderBySeniority puts the processes in the order in which they have joined.
+func (c *demoCluster) orderBySeniority(ctx context.Context) error {
+	first, _ := c.nodes[0].snapshot()
+	body, err := fetch(ctx, http.MethodGet, "http://"+first.HTTP+"/status")
+	if err != nil {
+		return err
+	}
+	var s peerage.Status
+	if err := json.Unmarshal(body, &s); err != nil || s.View == nil {
+		return fmt.Errorf("%s answers, but not like a member: %v", first.HTTP, err)
+	}
+	place := map[string]int{}
+	for i, m := range s.View.Members {
+		place[m.Name] = i
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes = slices.SortedFunc(slices.Values(c.nodes), func(a, b *process) int { return place[a.name] - place[b.name] })
 	return nil
 }
 

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/history"
@@ -29,6 +31,9 @@ type fleet struct {
 	// wall cuts the processes off from each other, nil in runs without cuts.
 	wall *wall
 
+	// list holds an address of each place at first: the contact points of all processes.
+	list []string
+
 	// minMembers is what the first processes wait for before a counter is placed.
 	minMembers int
 
@@ -39,15 +44,17 @@ type fleet struct {
 func placeName(i int) string { return string(rune('a' + i)) }
 
 // anyPort is where a process of a place listens when its port does not matter.
-func (f *fleet) anyPort(i int) string {
+func (f *fleet) anyPort(i int) string { return net.JoinHostPort(f.host(i), "0") }
+
+func (f *fleet) host(i int) string {
 	if f.wall != nil {
-		return placeHost(i) + ":0"
+		return placeHost(i)
 	}
-	return "127.0.0.1:0"
+	return "127.0.0.1"
 }
 
-// start starts a process at a place that joins those that run, or forms the cluster.
-// listen is where it is to be reached, port 0 for any.
+// start starts a process at a place that joins those that run, or forms the cluster
+// with the others of the list. listen is where it is to be reached, port 0 for any.
 func (f *fleet) start(i int, listen string) (*process, error) {
 	args := []string{"--load-counters", strconv.Itoa(f.counters), "--shards", strconv.Itoa(f.shards), "--load-every", f.every.String()}
 	if f.replicas > 0 {
@@ -62,16 +69,17 @@ func (f *fleet) start(i int, listen string) (*process, error) {
 	if f.version > 0 {
 		args = append(args, "--app-version", strconv.Itoa(f.version))
 	}
-	found := false
+	contacts := slices.Clone(f.list)
 	for _, p := range f.now {
-		if p != nil {
-			r, _ := p.snapshot()
-			args, found = append(args, "--join", r.Listen), true
+		if p == nil {
+			continue
+		}
+		// The list names the first addresses, which some processes have left since.
+		if r, _ := p.snapshot(); !slices.Contains(contacts, r.Listen) {
+			contacts = append(contacts, r.Listen)
 		}
 	}
-	if !found {
-		args = append(args, "--bootstrap")
-	}
+	args = append(args, "--join", strings.Join(contacts, ","))
 	file := filepath.Join(f.dir, fmt.Sprintf("%s.%d.history", placeName(i), len(f.all)))
 	p, err := startAt(placeName(i), file, listen, func(cmd *exec.Cmd) {
 		if f.wall != nil {
@@ -88,8 +96,16 @@ func (f *fleet) start(i int, listen string) (*process, error) {
 // up starts the whole fleet, one after the other.
 func (f *fleet) up(ctx context.Context, nodes int) error {
 	f.now, f.minMembers = make([]*process, nodes), nodes
+	hosts := make([]string, nodes)
+	for i := range hosts {
+		hosts[i] = f.host(i)
+	}
+	var err error
+	if f.list, err = freeAddrs(hosts...); err != nil {
+		return err
+	}
 	for i := range nodes {
-		p, err := f.start(i, f.anyPort(i))
+		p, err := f.start(i, f.list[i])
 		if err != nil {
 			return err
 		}

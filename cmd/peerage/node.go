@@ -32,7 +32,14 @@ const nodeUsage = `usage: peerage node [flags]
 
 Runs one node that hosts counters, as a server: POST /v1/counters/ID/ask and
 /tell with {"n": 3}, GET /healthz, /readyz, /metrics, /status, POST /drain. On
-SIGTERM and Ctrl-C it drains, then ends; a second of them ends it at once.
+SIGTERM and Ctrl-C it drains, then ends; a second of them ends it immediately.
+
+Give all nodes the same list of addresses, at each start:
+
+  LIST=127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
+  peerage node --name a --listen 127.0.0.1:7101 --http 127.0.0.1:8101 --join $LIST
+  peerage node --name b --listen 127.0.0.1:7102 --http 127.0.0.1:8102 --join $LIST
+  peerage node --name c --listen 127.0.0.1:7103 --http 127.0.0.1:8103 --join $LIST
 
 `
 
@@ -83,11 +90,11 @@ func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
 	flags.StringVar(&c.gossip.Cluster, "cluster", "peerage", "name of the cluster; nodes of another name are refused")
 	flags.StringVar(&c.gossip.Listen, "listen", "127.0.0.1:0", "`host:port` for peers; port 0 takes a free one")
 	flags.StringVar(&c.gossip.Advertise, "advertise", "", "`host:port` at which peers reach this node (default: the one it listens on)")
-	flags.Var((*list)(&c.gossip.ContactPoints), "join", "`host:port` of other nodes; may be repeated")
+	flags.Var((*list)(&c.gossip.ContactPoints), "join", "`host:port` where nodes may be found, the same list on every node; may be repeated")
 	flags.Var((*list)(&c.gossip.Roles), "role", "a role of this node; may be repeated")
 	flags.StringVar(&c.gossip.AppVersion, "app-version", "", "release of the application: shards go to the newest")
-	flags.BoolVar(&c.gossip.Bootstrap, "bootstrap", false, "form a new cluster at once")
-	flags.IntVar(&c.gossip.BootstrapExpect, "bootstrap-expect", 0, "how many contact points must agree before the lowest of them forms a cluster")
+	flags.BoolVar(&c.gossip.Bootstrap, "bootstrap", false, "form a new cluster immediately; for the first start of a cluster only")
+	flags.IntVar(&c.gossip.BootstrapExpect, "bootstrap-expect", 0, "how many contact points must answer before the lowest of them forms a cluster; at least more than half of the list, which is the default; required with names and with one address")
 	flags.BoolVar(&c.gossip.InsecureTransport, "insecure-transport", false, "allow an address other than loopback without TLS")
 	flags.StringVar(&c.http, "http", "127.0.0.1:0", "`host:port` of the HTTP API")
 	flags.IntVar(&c.shards, "shards", sharding.DefaultShards, "number of shards of the counters; equal on all nodes")

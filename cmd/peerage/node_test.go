@@ -94,7 +94,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 func TestNodesServeCountersOverHTTP(t *testing.T) {
 	a := startNode(t, "--name", "a", "--bootstrap", "--role", "backend")
-	b := startNode(t, "--name", "b", "--join", a.Listen)
+	b := startNode(t, "--name", "b", "--join", a.Listen, "--bootstrap-expect", "1")
 	for _, n := range []report{a, b} {
 		eventually(t, n.Name+" is ready", func() bool {
 			code, _ := get(t, "http://"+n.HTTP+"/readyz")
@@ -134,7 +134,7 @@ func TestNodesServeCountersOverHTTP(t *testing.T) {
 // callers of the others; then SIGTERM ends it.
 func TestDrainByCommand(t *testing.T) {
 	a := startNode(t, "--name", "a", "--bootstrap")
-	b := startNode(t, "--name", "b", "--join", a.Listen)
+	b := startNode(t, "--name", "b", "--join", a.Listen, "--bootstrap-expect", "1")
 	ready := func(n report) bool {
 		code, _ := get(t, "http://"+n.HTTP+"/readyz")
 		return code == http.StatusOK

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -31,13 +31,21 @@ type process struct {
 	waitErr  error
 }
 
-// start runs this program again as a node. The child ends by itself when its
-// standard input closes, so it never outlives us, however we end.
-func start(name, dir string, args ...string) (*process, error) {
-	return startAt(name, filepath.Join(dir, name+".history"), "127.0.0.1:0", func(*exec.Cmd) {}, args...)
+// freeAddrs returns one address of each host at which nothing listens now.
+func freeAddrs(hosts ...string) (addrs []string, err error) {
+	for _, host := range hosts {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs, nil
 }
 
-// startAt is start with a history file and an address of its own. What prepare sets
+// startAt runs this program again as a node. The child ends by itself when its
+// standard input closes, so it never outlives us, however we end. What prepare sets
 // holds for the new process.
 func startAt(name, file, listen string, prepare func(*exec.Cmd), args ...string) (*process, error) {
 	self, err := os.Executable()

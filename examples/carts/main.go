@@ -1,12 +1,15 @@
 // Command carts is a small service: shopping carts over HTTP, each an entity that
-// takes several kinds of commands. Start one, and as many more as you like:
+// takes several kinds of commands. All nodes are given the same list, of which two must
+// be there before there is a cluster:
 //
-//	go run ./examples/carts -name a -listen 127.0.0.1:7101 -http 127.0.0.1:8101
-//	go run ./examples/carts -name b -http 127.0.0.1:8102 -join 127.0.0.1:7101
+//	go run ./examples/carts -name a -listen 127.0.0.1:7101 -http 127.0.0.1:8101 -join 127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
+//	go run ./examples/carts -name b -listen 127.0.0.1:7102 -http 127.0.0.1:8102 -join 127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
+//	go run ./examples/carts -name c -listen 127.0.0.1:7103 -http 127.0.0.1:8103 -join 127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
 //	curl -X POST 127.0.0.1:8101/carts/ada/tea
 //	curl 127.0.0.1:8102/carts/ada
 //
-// On Ctrl-C or SIGTERM a node hands its carts over, with what is in them.
+// More nodes join with the same list. A node that crashes is started again with the same
+// command. On Ctrl-C or SIGTERM a node hands its carts over, with what is in them.
 package main
 
 import (
@@ -14,9 +17,11 @@ import (
 	"errors"
 	"flag"
 	"log"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,19 +33,23 @@ func main() {
 	var cfg peerage.Config
 	flag.StringVar(&cfg.Gossip.Name, "name", "", "name of the node")
 	flag.StringVar(&cfg.Gossip.Listen, "listen", "", "address for other nodes")
-	join := flag.String("join", "", "address of another node")
+	list := flag.String("join", "", "addresses where nodes may be found, separated by commas; the same for all nodes")
 	web := flag.String("http", "127.0.0.1:8101", "address for HTTP")
 	flag.Parse()
-	if *join != "" {
-		cfg.Gossip.ContactPoints = []string{*join}
+	if *list != "" {
+		cfg.Gossip.ContactPoints = strings.Split(*list, ",")
 	}
+	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	node, handler, err := start(ctx, cfg)
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := &http.Server{Addr: *web, Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{
+		Addr: *web, Handler: handler, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 20 * time.Second, IdleTimeout: time.Minute,
+	}
 	go func() {
 		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 			log.Fatal(err)

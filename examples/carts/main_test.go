@@ -19,7 +19,7 @@ func Example() {
 	a, atA, err := start(ctx, peerage.Config{Gossip: gossip.Config{Name: "a"}})
 	check(err)
 	defer a.Close()
-	b, atB, err := start(ctx, peerage.Config{Gossip: gossip.Config{Name: "b", ContactPoints: []string{a.Self().Addr}}})
+	b, atB, err := start(ctx, peerage.Config{Gossip: gossip.Config{Name: "b", ContactPoints: []string{a.Self().Addr}, BootstrapExpect: 1}})
 	check(err)
 	defer b.Close()
 	check(a.WaitReady(ctx))

@@ -17,7 +17,7 @@ func (g *greeter) Handle(ctx *sharding.Context, name string) (string, error) {
 
 func main() {
 	ctx := context.Background()
-	node, err := peerage.Start(ctx, peerage.Config{}) // a cluster of one; name contact points to join others
+	node, err := peerage.Start(ctx, peerage.Config{}) // a cluster of one; with a list of contact points, one of many
 	check(err)
 	greeters, err := sharding.Register(node.Registry(), sharding.Type[string, string]{
 		Name: "greeter",

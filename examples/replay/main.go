@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -41,14 +42,15 @@ func main() {
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("replay", flag.ContinueOnError)
 	file := flags.String("file", os.Getenv("PEERAGE_REPLAY_FILE"), "stream of events, .csv or .csv.gz")
-	member := flags.String("member-of", "", "(internal) run as a member that joins at this `address`")
+	member := flags.String("member-of", "", "(internal) run as a member of the cluster with this `list` of addresses")
+	listen := flags.String("listen", "", "(internal) the `address` in that list to listen on")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if *member != "" {
-		return beMember(ctx, *member)
+		return beMember(ctx, *listen, strings.Split(*member, ","))
 	}
 	events, err := load(*file)
 	if err != nil {
@@ -90,13 +92,10 @@ func fileType() sharding.Type[change, totals] {
 
 const processes = 3
 
-// join starts a node of this program's cluster.
-func join(ctx context.Context, contact string) (*peerage.Node, *sharding.Region[change, totals], error) {
+// join starts a node of this program's cluster. All nodes have the same list.
+func join(ctx context.Context, addr string, list []string) (*peerage.Node, *sharding.Region[change, totals], error) {
 	cfg := gossip.Local()
-	cfg.Cluster, cfg.Bootstrap = "replay", contact == ""
-	if contact != "" {
-		cfg.ContactPoints = []string{contact}
-	}
+	cfg.Cluster, cfg.Listen, cfg.ContactPoints = "replay", addr, list
 	node, err := peerage.New(peerage.Config{
 		Gossip: cfg,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -112,8 +111,8 @@ func join(ctx context.Context, contact string) (*peerage.Node, *sharding.Region[
 }
 
 // beMember hosts its share of the files until the parent ends.
-func beMember(ctx context.Context, contact string) error {
-	node, _, err := join(ctx, contact)
+func beMember(ctx context.Context, addr string, list []string) error {
+	node, _, err := join(ctx, addr, list)
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,11 +20,15 @@ import (
 
 // replay starts the cluster, sends the events and compares the totals.
 func replay(ctx context.Context, events []event, out io.Writer) (err error) {
-	node, files, err := join(ctx, "")
+	list, err := freeAddresses(processes)
 	if err != nil {
 		return err
 	}
-	members, err := startMembers(node.Self().Addr)
+	node, files, err := join(ctx, list[0], list)
+	if err != nil {
+		return err
+	}
+	members, err := startMembers(list)
 	defer func() {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
@@ -51,6 +57,19 @@ func replay(ctx context.Context, events []event, out io.Writer) (err error) {
 	}
 	fmt.Fprintln(out, "all totals are equal to those of one straight pass, entity by entity")
 	return nil
+}
+
+// freeAddresses returns addresses at which nothing listens. A service has fixed ones.
+func freeAddresses(n int) (list []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		list = append(list, l.Addr().String())
+	}
+	return list, nil
 }
 
 // waitFor waits until all processes are members.
@@ -132,14 +151,14 @@ type memberProcesses struct {
 	inputs []io.Closer
 }
 
-func startMembers(contact string) (*memberProcesses, error) {
+func startMembers(list []string) (*memberProcesses, error) {
 	m := &memberProcesses{}
 	self, err := os.Executable()
 	if err != nil {
 		return m, err
 	}
-	for range processes - 1 {
-		cmd := exec.Command(self, "--member-of", contact)
+	for _, addr := range list[1:] {
+		cmd := exec.Command(self, "--member-of", strings.Join(list, ","), "--listen", addr)
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()
 		if err != nil {

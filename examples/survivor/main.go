@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -48,15 +49,17 @@ func main() {
 func run(ctx context.Context) error {
 	var nodes []*peerage.Node
 	var regions []*sharding.Region[string, visited]
-	contact := ""
-	for range 3 {
-		node, region, err := join(ctx, contact)
+	list, err := freeAddresses(3)
+	if err != nil {
+		return err
+	}
+	for _, addr := range list {
+		node, region, err := join(ctx, addr, list)
 		if err != nil {
 			return err
 		}
 		defer node.Close()
 		nodes, regions = append(nodes, node), append(regions, region)
-		contact = nodes[0].Self().Addr
 	}
 	var last visited
 	for range 3 {
@@ -77,7 +80,7 @@ func run(ctx context.Context) error {
 		fmt.Println("its node crashes")
 		regions = append(regions[:i], regions[i+1:]...)
 	}
-	last, err := regions[0].Ask(ctx, "page", "visit", sharding.Retry())
+	last, err = regions[0].Ask(ctx, "page", "visit", sharding.Retry())
 	if err != nil {
 		return err
 	}
@@ -85,13 +88,23 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// join starts a node of this program's cluster.
-func join(ctx context.Context, contact string) (*peerage.Node, *sharding.Region[string, visited], error) {
-	cfg := gossip.Local()
-	cfg.Cluster, cfg.Bootstrap = "survivor", contact == ""
-	if contact != "" {
-		cfg.ContactPoints = []string{contact}
+// freeAddresses returns addresses at which nothing listens. A service has fixed ones.
+func freeAddresses(n int) (list []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		list = append(list, l.Addr().String())
 	}
+	return list, nil
+}
+
+// join starts a node of this program's cluster. All nodes have the same list.
+func join(ctx context.Context, addr string, list []string) (*peerage.Node, *sharding.Region[string, visited], error) {
+	cfg := gossip.Local()
+	cfg.Cluster, cfg.Listen, cfg.ContactPoints = "survivor", addr, list
 	node, err := peerage.New(peerage.Config{Gossip: cfg})
 	if err != nil {
 		return nil, nil, err

@@ -152,6 +152,9 @@ func (l Lease) Valid(now clock.Instant) bool { return now.Before(l.Until) }
 type Removed struct {
 	Epoch  Epoch
 	Reason string
+	// QuorumLost says that too many members of the last view are proven dead for any
+	// quorum, so no cluster goes on without this node.
+	QuorumLost bool
 }
 
 // TraceEvent is one line for logs, metrics and simulator output. Cores do not

@@ -1,0 +1,95 @@
+package gossip
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+)
+
+// The list of all nodes has one address. Its node crashes, and is started again at any
+// moment of the back-off in which the two others look for it. It must not form a second
+// cluster before they find it: it knows neither of them.
+func TestTheOnlyContactPointIsFoundWhenItRestarts(t *testing.T) {
+	for _, down := range []time.Duration{0, 30 * time.Millisecond, time.Second, 2500 * time.Millisecond, 9 * time.Second, 31 * time.Second} {
+		for _, discovery := range []bool{true, false} {
+			t.Run(fmt.Sprint(down, " discovery ", discovery), func(t *testing.T) {
+				inBubble(t, func(c *cluster) {
+					addrs := memAddrs(3)
+					cfg := LAN()
+					cfg.Clock, cfg.ContactPoints, cfg.BootstrapExpect = Test().Clock, addrs[:1], 1
+					cfg.NoDiscovery = !discovery
+					for _, a := range addrs {
+						c.add(a, cfg)
+					}
+					c.settled(20*time.Second, c.nodes...)
+					first, rest := c.nodes[0], c.nodes[1:3]
+					c.crash(first)
+					c.settled(10*time.Second, rest...)
+					pass(down)
+					again := c.add(first.addr, cfg)
+					t.Logf("one cluster again after %v", c.settled(10*time.Second, rest[0], rest[1], again))
+				})
+			})
+		}
+	}
+}
+
+// A node without a list, which was told to bootstrap once, was removed by a cluster that
+// goes on. Its next incarnation is cut off again before it finds that cluster: it must wait,
+// although nothing answers. When it left no quorum behind, it may form.
+func TestANodeWithoutAListDoesNotFormBesideItsFormerCluster(t *testing.T) {
+	former := memAddrs(5)[1:]
+	for expect, forms := range map[int]bool{0: false, 1: true} {
+		inBubble(t, func(c *cluster) {
+			cfg := Test()
+			cfg.FormerMembers, cfg.BootstrapExpect = former, expect
+			n := c.add(memAddrs(1)[0], cfg)
+			c.net.SetUsual(transport.Path{Cut: transport.Dropped})
+			pass(time.Minute)
+			if formed := n.View() != nil; formed != forms {
+				t.Errorf("BootstrapExpect %d: formed = %v", expect, formed)
+			}
+		})
+	}
+}
+
+// A node waits in front of a cluster that lets no one in, since it has no quorum. The only
+// member that it can reach falls silent: the wait must begin anew, for the cluster may live.
+func TestAClusterThatFallsSilentIsNotForgottenImmediately(t *testing.T) {
+	w := newTown(t, 1)
+	silent := false
+	w.cut = func(a, b string) bool { return silent }
+	w.full = true
+	all := addrsOf(2)
+	member := w.start(0, all[1], Config{Bootstrap: true, ContactPoints: all[:1]})
+	w.run(time.Second)
+	n := w.start(0, all[0], Config{ContactPoints: all[:1], BootstrapExpect: 1})
+	w.run(10 * time.Second)
+	if n.view != nil || member.view == nil || len(w.formed) != 1 {
+		t.Fatalf("formed %v", w.formed)
+	}
+	silent = true
+	w.run(3 * time.Second)
+	if len(w.formed) != 1 {
+		t.Fatalf("formed %v", w.formed)
+	}
+	w.run(6 * time.Second)
+	if len(w.formed) != 2 {
+		t.Errorf("it never formed: %v", w.formed)
+	}
+}
+
+// Two nodes with a list of their own name in a third one's list what will never answer:
+// that does not raise what the third one needs.
+func TestListsOfOthersDoNotRaiseWhatIsExpected(t *testing.T) {
+	w := newTown(t, 1)
+	all := addrsOf(9)
+	for _, addr := range all[:3] {
+		w.start(0, addr, Config{ContactPoints: all[:3]})
+	}
+	w.start(0, all[3], Config{ContactPoints: all}) // it came later, with a longer list
+	w.run(10 * time.Second)
+	w.oneCluster()
+}
