@@ -20,8 +20,9 @@ type actions struct {
 	// show names nodes outside our view to tell it to: they may stand in another
 	// lineage of the same cluster, and one of the two must yield.
 	show []view.NodeID
-	// probe names contact points to look at.
-	probe []string
+	// probe names contact points to look at, lookAt hints of discovery.
+	probe  []string
+	lookAt []transport.Peer
 	// oracle names nodes to ask the oracle about.
 	oracle []view.Node
 	notes  []note
@@ -62,5 +63,5 @@ func (a *actions) tell(to view.NodeID, m message) { a.send = append(a.send, outg
 func (a *actions) empty() bool {
 	return len(a.core) == 0 && len(a.events) == 0 && len(a.send) == 0 && len(a.learn) == 0 &&
 		len(a.unlearn) == 0 && len(a.forget) == 0 && len(a.doubt) == 0 && len(a.trust) == 0 &&
-		len(a.show) == 0 && len(a.probe) == 0 && len(a.oracle) == 0 && len(a.notes) == 0 && a.over == ""
+		len(a.show) == 0 && len(a.probe) == 0 && len(a.lookAt) == 0 && len(a.oracle) == 0 && len(a.notes) == 0 && a.over == ""
 }

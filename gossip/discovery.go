@@ -1,9 +1,11 @@
 package gossip
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -28,10 +30,11 @@ const rejoinFanout = 3
 // locks, so they copy, enqueue and return.
 type discovery struct {
 	self    view.Node
-	post    func(input)
+	sink    discoverySink
 	ml      *memberlist.Memberlist
 	tr      *gossipTransport
 	keyring keyring
+	names   *nameTable
 
 	mu sync.Mutex
 	// addrs are the addresses to join again.
@@ -52,27 +55,37 @@ type discovery struct {
 // found is a node that memberlist knows to be there, as a hint.
 type found struct{ node view.Node }
 
-// faded is a node that memberlist believes gone, as a hint.
-type faded struct{ id view.NodeID }
+// discoverySink is what discovery needs of the node that it serves.
+type discoverySink struct {
+	// found takes a hint, and reports whether there was room.
+	found func(found) bool
+	// member reports whether the view shows a node at the address that it names.
+	member func(*view.Node) bool
+	count  *counters
+}
 
 // startDiscovery creates the memberlist and begins to join addresses as
 // setAddrs names them.
-func startDiscovery(cfg *Config, self view.Node, t transport.Transport, st *counters, post func(input)) (*discovery, error) {
+func startDiscovery(cfg *Config, self view.Node, t transport.Transport, sink discoverySink) (*discovery, error) {
 	ip, port, err := advertised(self.Addr)
 	if err != nil {
 		return nil, err
 	}
-	d := &discovery{self: self, post: post, alive: map[string]int{}, lonely: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}), left: make(chan struct{})}
-	d.tr = newGossipTransport(t, ip, port, st)
+	d := &discovery{
+		self: self, sink: sink, names: newNameTable(), alive: map[string]int{}, lonely: make(chan struct{}, 1),
+		stop: make(chan struct{}), ended: make(chan struct{}), left: make(chan struct{}),
+	}
 	mc := d.config(cfg)
-	mc.Logger = bridgeLog(cfg.Logger, st)
 	if len(cfg.SecretKeys) > 0 {
 		if err := d.keyring.open(cfg.SecretKeys); err != nil {
-			_ = d.tr.Shutdown()
 			return nil, fmt.Errorf("gossip: SecretKeys: %w", err)
 		}
 		mc.Keyring = d.keyring.ring
 	}
+	gate := newPacketGate(mc.Label, d.keyring.inUse, d.names, cfg.Logger, sink.count)
+	d.tr = newGossipTransport(t, ip, port, gate, sink.count)
+	mc.Transport = d.tr
+	mc.Logger = bridgeLog(cfg.Logger, sink.count)
 	if d.ml, err = memberlist.Create(mc); err != nil {
 		_ = d.tr.Shutdown()
 		return nil, fmt.Errorf("gossip: memberlist: %w", err)
@@ -86,7 +99,6 @@ func startDiscovery(cfg *Config, self view.Node, t transport.Transport, st *coun
 func (d *discovery) config(cfg *Config) *memberlist.Config {
 	mc := memberlist.DefaultLANConfig()
 	mc.Name = d.self.Name + "-" + d.self.ID.String()
-	mc.Transport = d.tr
 	mc.Label = "peerage-" + strconv.FormatUint(xxh3.HashString(cfg.Cluster), 16)
 	mc.EnableCompression = false
 	mc.DeadNodeReclaimTime = time.Second
@@ -134,11 +146,28 @@ func (d *discovery) LocalState(bool) []byte { return nil }
 // MergeRemoteState implements memberlist.Delegate.
 func (d *discovery) MergeRemoteState([]byte, bool) {}
 
+// errMetaAddr: a node whose metadata names another address than memberlist would use.
+var errMetaAddr = errors.New("gossip: a node at another address than its metadata names")
+
 // NotifyAlive implements memberlist.AliveDelegate: nodes whose metadata we cannot
-// read are ignored.
+// read are ignored, and so are those above the bounds on names.
 func (d *discovery) NotifyAlive(n *memberlist.Node) error {
-	_, err := readMeta(n.Meta)
-	return err
+	node, err := readMeta(n.Meta)
+	if err != nil {
+		return err
+	}
+	at, ok := addrPort(n.Addr, uint64(n.Port))
+	if told, err := netip.ParseAddrPort(node.Addr); err == nil {
+		ok = ok && netip.AddrPortFrom(told.Addr().Unmap(), told.Port()) == at
+	}
+	if !ok {
+		return errMetaAddr
+	}
+	if err := d.names.admit(n.Name, at, node.ID == d.self.ID || d.sink.member(&node), time.Now()); err != nil {
+		d.sink.count.namesRefused.Add(1)
+		return err
+	}
+	return nil
 }
 
 // NotifyJoin implements memberlist.EventDelegate.
@@ -147,7 +176,11 @@ func (d *discovery) NotifyJoin(n *memberlist.Node) {
 		d.mu.Lock()
 		d.alive[node.Addr]++
 		d.mu.Unlock()
-		d.post(found{node})
+		d.names.back(n.Name)
+		d.sink.count.discovered.Add(1)
+		if !d.sink.found(found{node}) {
+			d.sink.count.hintsDropped.Add(1)
+		}
 	}
 }
 
@@ -168,7 +201,8 @@ func (d *discovery) NotifyLeave(n *memberlist.Node) {
 			}
 		}
 		d.mu.Unlock()
-		d.post(faded{node.ID})
+		d.names.gone(n.Name, time.Now())
+		d.sink.count.faded.Add(1)
 	}
 }
 

@@ -23,6 +23,7 @@ type gossipTransport struct {
 	t    transport.Transport
 	ip   net.IP
 	port int
+	gate *packetGate
 	st   *counters
 
 	packets chan *memberlist.Packet
@@ -33,12 +34,14 @@ type gossipTransport struct {
 	mu     sync.Mutex
 	closed bool
 	// open are the streams in memberlist's hands: closing them ends its waits.
-	open map[*gossipConn]struct{}
+	// accepted counts those that others have opened.
+	open     map[*gossipConn]struct{}
+	accepted int
 }
 
-func newGossipTransport(t transport.Transport, ip net.IP, port int, st *counters) *gossipTransport {
+func newGossipTransport(t transport.Transport, ip net.IP, port int, gate *packetGate, st *counters) *gossipTransport {
 	g := &gossipTransport{
-		t: t, ip: ip, port: port, st: st,
+		t: t, ip: ip, port: port, gate: gate, st: st,
 		packets: make(chan *memberlist.Packet, packetQueue),
 		streams: make(chan net.Conn),
 		stop:    make(chan struct{}),
@@ -57,6 +60,9 @@ func (g *gossipTransport) pumpPackets() {
 				return
 			}
 			g.st.packetIn.add(len(p.Data))
+			if !g.gate.admit(&p) {
+				continue
+			}
 			select {
 			case g.packets <- &memberlist.Packet{Buf: p.Data, From: p.From, Timestamp: p.Time}:
 			default:
@@ -75,7 +81,7 @@ func (g *gossipTransport) pumpStreams() {
 			if !ok {
 				return
 			}
-			wrapped := g.adopt(c)
+			wrapped := g.adopt(c, true)
 			if wrapped == nil {
 				continue
 			}
@@ -91,16 +97,24 @@ func (g *gossipTransport) pumpStreams() {
 	}
 }
 
-// adopt keeps an eye on a stream, or closes it and returns nil after Shutdown.
-func (g *gossipTransport) adopt(c net.Conn) *gossipConn {
-	w := &gossipConn{Conn: c, g: g}
+// adopt keeps an eye on a stream, or closes it and returns nil: after Shutdown, and when
+// too many accepted ones are open.
+func (g *gossipTransport) adopt(c net.Conn, accepted bool) *gossipConn {
+	w := &gossipConn{Conn: c, g: g, in: newGatedReader(c), accepted: accepted}
 	g.mu.Lock()
-	closed := g.closed
-	if !closed {
+	refused := g.closed
+	if accepted && !refused && g.accepted >= streamsOpenMost {
+		refused = true
+		g.st.streamsRefused.Add(1)
+	}
+	if !refused {
 		g.open[w] = struct{}{}
+		if accepted {
+			g.accepted++
+		}
 	}
 	g.mu.Unlock()
-	if closed {
+	if refused {
 		_ = c.Close()
 		return nil
 	}
@@ -145,7 +159,7 @@ func (g *gossipTransport) DialTimeout(addr string, timeout time.Duration) (net.C
 	if err != nil {
 		return nil, err
 	}
-	w := g.adopt(c)
+	w := g.adopt(c, false)
 	if w == nil {
 		return nil, errGossipClosed
 	}
@@ -186,12 +200,19 @@ func (g *gossipTransport) Shutdown() error {
 // gossipConn is a stream in memberlist's hands.
 type gossipConn struct {
 	net.Conn
-	g *gossipTransport
+	g        *gossipTransport
+	in       *gatedReader
+	accepted bool
+	refused  bool
 }
 
 func (c *gossipConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
+	n, err := c.in.Read(b)
 	c.g.st.streamIn.add(n)
+	if errors.Is(err, errStreamForm) && !c.refused {
+		c.refused = true
+		c.g.st.streamsRefused.Add(1)
+	}
 	return n, err
 }
 
@@ -203,7 +224,12 @@ func (c *gossipConn) Write(b []byte) (int, error) {
 
 func (c *gossipConn) Close() error {
 	c.g.mu.Lock()
-	delete(c.g.open, c)
+	if _, open := c.g.open[c]; open {
+		delete(c.g.open, c)
+		if c.accepted {
+			c.g.accepted--
+		}
+	}
 	c.g.mu.Unlock()
 	return c.Conn.Close()
 }

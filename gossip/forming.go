@@ -201,9 +201,8 @@ func (f *forming) canonical(addr string) string {
 	return addr
 }
 
-// discovered takes a node that a connection has shown, or, as a hint, memberlist:
-// hints may be about an incarnation that is over.
-func (f *forming) discovered(now clock.Instant, n transport.Peer, hint bool) {
+// discovered takes a node that a connection has shown.
+func (f *forming) discovered(now clock.Instant, n transport.Peer) {
 	if n.ID == f.self.ID || n.Addr == f.self.Addr {
 		return
 	}
@@ -214,10 +213,16 @@ func (f *forming) discovered(now clock.Instant, n transport.Peer, hint bool) {
 		}
 		p = f.add(&point{addr: n.Addr, next: now})
 	}
-	if p.peer != n.ID && (p.peer == 0 || !hint) {
+	if p.peer != n.ID {
 		p.peer, p.next, p.askedAt, f.wake = n.ID, now, 0, now
 		f.forget(p)
 	}
+}
+
+// knows reports whether a node is looked for already.
+func (f *forming) knows(n transport.Peer) bool {
+	p := f.points[n.Addr]
+	return p != nil && p.peer == n.ID
 }
 
 // lost takes the news that no connection to a node stands.
@@ -374,7 +379,7 @@ func (f *forming) told(now clock.Instant, from view.NodeID, m *contact, a *actio
 	if m.From.ID != from || from == f.self.ID {
 		return
 	}
-	f.discovered(now, transport.Peer{ID: from, Name: m.From.Name, Addr: m.From.Addr}, false)
+	f.discovered(now, transport.Peer{ID: from, Name: m.From.Name, Addr: m.From.Addr})
 	a.learn = append(a.learn, transport.Peer{ID: from, Name: m.From.Name, Addr: m.From.Addr})
 	p := f.points[m.From.Addr]
 	if p == nil {

@@ -51,7 +51,7 @@ func TestAFailedDiscoveryLeavesNothingBehind(t *testing.T) {
 		}
 		cfg.SecretKeys = [][]byte{[]byte("short")}
 		self := view.Node{ID: 1, Name: "a", Addr: "10.0.0.1:1"}
-		if _, err := startDiscovery(&cfg, self, tr, new(counters), func(input) {}); err == nil {
+		if _, err := startDiscovery(&cfg, self, tr, discoverySink{count: new(counters)}); err == nil {
 			t.Error("a key of 5 bytes is taken")
 		}
 		if err := tr.Close(); err != nil {

@@ -10,10 +10,20 @@ const inboxFramesMax = 8192
 // input is what the loop takes: one of the types below, or of discovery's.
 type input any
 
-// inbox is the queue of the loop. put never blocks.
+// hintsWaitingMax bounds the hints of discovery that wait for the loop, hintsPerBatch
+// how many it takes at a time.
+const (
+	hintsWaitingMax = 1024
+	hintsPerBatch   = 16
+)
+
+// inbox is the queue of the loop. put never blocks. Hints of discovery, whose number is
+// up to others, have a queue of their own: a few are taken behind everything else, so
+// that none of them ever stands before a message of the view protocol.
 type inbox struct {
 	mu     sync.Mutex
 	queue  []input
+	hints  []input
 	frames int
 	most   int
 	wake   chan struct{}
@@ -44,6 +54,18 @@ func (b *inbox) putFrame(in input) bool {
 	return ok
 }
 
+// putHint queues what discovery has found, and reports whether there was room.
+func (b *inbox) putHint(in input) bool {
+	b.mu.Lock()
+	ok := len(b.hints) < hintsWaitingMax
+	if ok {
+		b.hints = append(b.hints, in)
+	}
+	b.mu.Unlock()
+	b.signal()
+	return ok
+}
+
 func (b *inbox) signal() {
 	select {
 	case b.wake <- struct{}{}:
@@ -51,12 +73,20 @@ func (b *inbox) signal() {
 	}
 }
 
-// take returns everything queued; spare's memory is used for the next.
+// take returns everything queued, and some hints; spare's memory is used for the next.
 func (b *inbox) take(spare []input) []input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	batch := b.queue
 	b.queue, b.frames = spare[:0], 0
+	if n := min(len(b.hints), hintsPerBatch); n > 0 {
+		batch = append(batch, b.hints[:n]...)
+		if b.hints = b.hints[n:]; len(b.hints) == 0 {
+			b.hints = nil
+		} else {
+			b.signal()
+		}
+	}
 	return batch
 }
 

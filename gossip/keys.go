@@ -74,6 +74,15 @@ func (k *keyring) open(keys [][]byte) (err error) {
 	return err
 }
 
+// inUse returns the keys without copying them, nil without encryption. They must not be
+// changed.
+func (k *keyring) inUse() [][]byte {
+	if k.ring == nil {
+		return nil
+	}
+	return k.ring.GetKeys()
+}
+
 func (k *keyring) keys() [][]byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -56,6 +56,7 @@ type loop struct {
 	core     *view.Core
 	evidence *evidence
 	forming  *forming
+	hints    hints
 	acts     actions
 	out      view.Effects
 	buf      []byte
@@ -116,7 +117,7 @@ func (l *loop) arm() {
 	now := l.n.clock.Now()
 	d := clock.Never
 	if !l.over {
-		d = clock.Min(l.core.Deadline(), clock.Min(l.evidence.deadline(now), l.forming.deadline()))
+		d = clock.Min(l.core.Deadline(), clock.Min(l.evidence.deadline(now), clock.Min(l.forming.deadline(), l.hints.deadline())))
 		if l.told.Valid {
 			d = clock.Min(d, l.n.lease.load().Until)
 		}
@@ -144,6 +145,7 @@ func (l *loop) due() {
 		l.forming.beyondHelp(now, l.evidence.beyondHelp(l.n.View(), l.n.cfg.Partition) || l.core.BeyondHelp())
 	}
 	l.forming.step(now, &l.acts)
+	l.hints.step(now, &l.acts)
 	l.carryOut(now)
 	l.tellQuorum(now)
 }
@@ -175,15 +177,11 @@ func (l *loop) take(in input) {
 	case oracleIn:
 		l.evidence.oracleSaid(now, in.id, in.gone, a)
 	case found:
-		l.n.counters.discovered.Add(1)
-		p := transport.Peer{ID: in.node.ID, Name: in.node.Name, Addr: in.node.Addr}
-		if !l.evidence.vouched(p.ID) {
-			a.learn = append(a.learn, p)
-		}
-		l.forming.discovered(now, p, true)
-	case faded:
-		l.n.counters.faded.Add(1)
+		l.hinted(transport.Peer{ID: in.node.ID, Name: in.node.Name, Addr: in.node.Addr})
+	case hintIn:
+		l.looked(now, in)
 	}
+	l.hints.step(now, a)
 	l.carryOut(now)
 }
 
@@ -194,10 +192,10 @@ func (l *loop) link(now clock.Instant, ev transport.PeerEvent) {
 	switch ev.Type {
 	case transport.Accepted:
 		a.learn = append(a.learn, ev.Peer)
-		l.forming.discovered(now, ev.Peer, false)
+		l.forming.discovered(now, ev.Peer)
 	case transport.OtherNode:
 		a.learn = append(a.learn, ev.Peer)
-		l.forming.discovered(now, ev.Peer, false)
+		l.forming.discovered(now, ev.Peer)
 	case transport.Refused, transport.DialFailed:
 		if ev.Class == transport.Control {
 			l.forming.lost(now, ev.Peer)
@@ -269,6 +267,9 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 	}
 	for _, addr := range a.probe {
 		n.probe(addr)
+	}
+	for _, p := range a.lookAt {
+		n.lookAt(p)
 	}
 	for _, node := range a.oracle {
 		n.askOracle(node)

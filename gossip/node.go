@@ -157,7 +157,7 @@ func (n *Node) start() error {
 	}
 	l := newLoop(n)
 	if !n.cfg.NoDiscovery {
-		d, err := startDiscovery(&n.cfg, n.self, t, &n.counters, n.inbox.put)
+		d, err := startDiscovery(&n.cfg, n.self, t, n.discoverySink())
 		if err != nil {
 			l.timer.Stop()
 			return err
@@ -168,6 +168,18 @@ func (n *Node) start() error {
 	go l.run()
 	n.inbox.signal()
 	return nil
+}
+
+// discoverySink connects discovery with the loop and the view.
+func (n *Node) discoverySink() discoverySink {
+	return discoverySink{
+		found: func(f found) bool { return n.inbox.putHint(f) },
+		member: func(node *view.Node) bool {
+			m := n.View().Member(node.ID)
+			return m != nil && m.Addr == node.Addr
+		},
+		count: &n.counters,
+	}
 }
 
 // takeView is the transport's handler of the view protocol.

@@ -29,6 +29,16 @@ type Stats struct {
 	// PacketsNotOurs counts datagrams and streams that memberlist cannot make sense of:
 	// of another cluster, cut, or garbage.
 	PacketsNotOurs uint64
+	// PacketsForbidden counts datagrams refused before memberlist unpacks them: oversize,
+	// nested, compressed, of no known form, or about a node that nothing vouches for.
+	// PacketsFlood counts those above the rates that one source and all may send at.
+	PacketsForbidden, PacketsFlood uint64
+	// NamesRefused counts nodes that memberlist was told of above the bounds on new
+	// names; StreamsRefused counts its streams that were cut off.
+	NamesRefused, StreamsRefused uint64
+	// HintsDropped counts nodes found by memberlist that were not looked at, since more
+	// wait than may be dialled.
+	HintsDropped uint64
 	// HealthScore is memberlist's Lifeguard score, 0 when healthy.
 	HealthScore int
 	// Discovered and Faded count memberlist's joins and leaves.
@@ -79,6 +89,9 @@ type counters struct {
 	discovered, faded                        atomic.Uint64
 	packetIn, packetOut, streamIn, streamOut traffic
 	packetsDropped, packetsNotOurs           atomic.Uint64
+	packetsForbidden, packetsFlood           atomic.Uint64
+	namesRefused, streamsRefused             atomic.Uint64
+	hintsDropped                             atomic.Uint64
 	viewIn, viewOut                          traffic
 	malformed, overflow, sendFailed          atomic.Uint64
 	stale, impostures, strangers             atomic.Uint64
@@ -99,6 +112,8 @@ func (n *Node) Stats() Stats {
 		PacketIn: c.packetIn.load(), PacketOut: c.packetOut.load(),
 		StreamIn: c.streamIn.load(), StreamOut: c.streamOut.load(),
 		PacketsDropped: c.packetsDropped.Load(), PacketsNotOurs: c.packetsNotOurs.Load(),
+		PacketsForbidden: c.packetsForbidden.Load(), PacketsFlood: c.packetsFlood.Load(),
+		NamesRefused: c.namesRefused.Load(), StreamsRefused: c.streamsRefused.Load(), HintsDropped: c.hintsDropped.Load(),
 		ViewIn: c.viewIn.load(), ViewOut: c.viewOut.load(),
 		FramesMalformed: c.malformed.Load(), FramesOverflow: c.overflow.Load(), SendFailed: c.sendFailed.Load(),
 		BallotsStale: c.stale.Load(), Impostures: c.impostures.Load(), Strangers: c.strangers.Load(),

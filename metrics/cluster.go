@@ -60,22 +60,29 @@ func clusterSeries() []series {
 		counter("gossip_messages_total", "Messages of memberlist and of the view protocol.", func(s *scrape, emit emitter) {
 			gossipTraffic(s, func(t gossip.Traffic) uint64 { return t.Messages }, emit)
 		}, "direction", "channel"),
-		counter("gossip_messages_dropped_total", "Messages of membership that were dropped, by reason.", func(s *scrape, emit emitter) {
-			emit(float64(s.gossip.FramesMalformed), "decode")
-			emit(float64(s.gossip.FramesOverflow), "queue_full")
-			emit(float64(s.gossip.BallotsStale), "stale_ballot")
-			emit(float64(s.gossip.Impostures), "imposture")
-			emit(float64(s.gossip.Strangers), "stranger")
-			emit(float64(s.gossip.PacketsDropped), "packet_queue_full")
-			emit(float64(s.gossip.PacketsNotOurs), "packet_not_ours")
-			emit(float64(s.gossip.Undecryptable), "undecryptable")
-			emit(float64(s.gossip.SendFailed), "send_failed")
-		}, "reason"),
+		counter("gossip_messages_dropped_total", "Messages of membership that were dropped, by reason.", gossipDrops, "reason"),
 		counter("cluster_events_missed_total", "Events that subscribers of the node were too slow for.",
 			func(s *scrape, emit emitter) { emit(float64(s.missed)) }),
 		gauge("gossip_queue_length", "Events that wait for the view core.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.InboxWaiting)) }),
 	}
+}
+
+func gossipDrops(s *scrape, emit emitter) {
+	emit(float64(s.gossip.FramesMalformed), "decode")
+	emit(float64(s.gossip.FramesOverflow), "queue_full")
+	emit(float64(s.gossip.BallotsStale), "stale_ballot")
+	emit(float64(s.gossip.Impostures), "imposture")
+	emit(float64(s.gossip.Strangers), "stranger")
+	emit(float64(s.gossip.PacketsDropped), "packet_queue_full")
+	emit(float64(s.gossip.PacketsNotOurs), "packet_not_ours")
+	emit(float64(s.gossip.Undecryptable), "undecryptable")
+	emit(float64(s.gossip.PacketsForbidden), "packet_forbidden")
+	emit(float64(s.gossip.PacketsFlood), "packet_flood")
+	emit(float64(s.gossip.NamesRefused), "name_refused")
+	emit(float64(s.gossip.StreamsRefused), "stream_refused")
+	emit(float64(s.gossip.HintsDropped), "hint_dropped")
+	emit(float64(s.gossip.SendFailed), "send_failed")
 }
 
 func gossipTraffic(s *scrape, of func(gossip.Traffic) uint64, emit emitter) {

@@ -1,0 +1,167 @@
+package gossip
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// namesMax bounds the names that memberlist is let know: twice the largest cluster,
+	// since the dead stay for a while.
+	namesMax = 4096
+	// newNamesRate is how many new names each second may bring, with a burst of
+	// newNamesBurst.
+	newNamesRate  = 16
+	newNamesBurst = 1024
+	// nameKept is how long a name is known after its node has gone.
+	nameKept = 10 * time.Minute
+)
+
+// Why memberlist must not know a node.
+var (
+	errTooManyNames = errors.New("gossip: more new nodes than discovery takes in")
+	errNodeMoved    = errors.New("gossip: the node is known at another address, and keeps it for life")
+)
+
+// nameTable holds the names that memberlist knows, each with the one address at which
+// it may be. Safe for concurrent use.
+type nameTable struct {
+	mu sync.Mutex
+	// Invariant: len(byName) <= namesMax, but for members of the view; hosts and addrs
+	// count the entries of byName.
+	byName map[string]knownName
+	hosts  map[netip.Addr]int
+	addrs  map[netip.AddrPort]int
+	// used is how much of the burst is used, as of at.
+	used float64
+	at   time.Time
+	// evictAt is when evict may look again.
+	evictAt time.Time
+}
+
+type knownName struct {
+	at netip.AddrPort
+	// goneAt is when memberlist last reported its death, zero while it lives.
+	goneAt time.Time
+}
+
+func newNameTable() *nameTable {
+	return &nameTable{byName: map[string]knownName{}, hosts: map[netip.Addr]int{}, addrs: map[netip.AddrPort]int{}}
+}
+
+// admit takes a name in, or says why memberlist must not know it. A member of the view,
+// at the address that the view shows, is always taken in.
+func (t *nameTable) admit(name string, at netip.AddrPort, member bool, now time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known, ok := t.byName[name]; ok {
+		if known.at == at {
+			return nil
+		}
+		if !member {
+			return errNodeMoved
+		}
+		t.remove(name)
+	}
+	if !member {
+		if !t.take(now) || len(t.byName) >= namesMax && !t.evict(now) {
+			return errTooManyNames
+		}
+	}
+	t.insert(name, at)
+	return nil
+}
+
+// take takes a new name from the bucket.
+func (t *nameTable) take(now time.Time) bool {
+	if now.After(t.at) {
+		t.used = max(t.used-now.Sub(t.at).Seconds()*newNamesRate, 0)
+		t.at = now
+	}
+	if t.used+1 > newNamesBurst {
+		return false
+	}
+	t.used++
+	return true
+}
+
+func (t *nameTable) insert(name string, at netip.AddrPort) {
+	t.byName[name] = knownName{at: at}
+	t.hosts[at.Addr()]++
+	t.addrs[at]++
+}
+
+func (t *nameTable) remove(name string) {
+	at := t.byName[name].at
+	delete(t.byName, name)
+	if t.hosts[at.Addr()]--; t.hosts[at.Addr()] == 0 {
+		delete(t.hosts, at.Addr())
+	}
+	if t.addrs[at]--; t.addrs[at] == 0 {
+		delete(t.addrs, at)
+	}
+}
+
+// evict makes room: first the names that have been gone for long, else all that are
+// gone. It looks once a second at most, and reports whether there is room.
+func (t *nameTable) evict(now time.Time) bool {
+	if now.Before(t.evictAt) {
+		return false
+	}
+	t.evictAt = now.Add(time.Second)
+	for _, longer := range []time.Duration{nameKept, 0} {
+		for name, k := range t.byName {
+			if !k.goneAt.IsZero() && now.Sub(k.goneAt) >= longer {
+				t.remove(name)
+			}
+		}
+		if len(t.byName) < namesMax {
+			return true
+		}
+	}
+	return false
+}
+
+// gone and back note what memberlist believes of a node.
+func (t *nameTable) gone(name string, now time.Time) { t.mark(name, now) }
+func (t *nameTable) back(name string)                { t.mark(name, time.Time{}) }
+
+func (t *nameTable) mark(name string, goneAt time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k, ok := t.byName[name]; ok {
+		k.goneAt = goneAt
+		t.byName[name] = k
+	}
+}
+
+// knows reports whether a name is known at an address.
+func (t *nameTable) knows(name string, at netip.AddrPort) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k, known := t.byName[name]
+	return known && k.at == at
+}
+
+// knowsAddr reports whether any name is known at an address.
+func (t *nameTable) knowsAddr(at netip.AddrPort) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.addrs[at] > 0
+}
+
+// knowsHost reports whether any name is known at a host.
+func (t *nameTable) knowsHost(ip netip.Addr) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.hosts[ip] > 0
+}
+
+// count returns how many names are known.
+func (t *nameTable) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byName)
+}
