@@ -93,7 +93,7 @@ func TestEncodingIsMsgpack(t *testing.T) {
 		if n, err := skip(b, depthMax); err != nil || n != len(b) {
 			t.Errorf("kind %d: %d of %d bytes are one msgpack value: %v", v.Kind(), n, len(b), err)
 		}
-		if list, ok := out.([]any); !ok || fmt.Sprint(list[0]) != fmt.Sprint(v.Kind()) {
+		if list, ok := out.([]any); !ok || fmt.Sprint(list[0]) != fmt.Sprint(uint8(v.Kind())) {
 			t.Errorf("kind %d: does not begin with its kind: %v", v.Kind(), out)
 		}
 	}

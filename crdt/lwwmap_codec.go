@@ -2,6 +2,7 @@ package crdt
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"slices"
 )
@@ -56,16 +57,32 @@ func (m *LWWMap[K, V]) Append(b []byte) []byte {
 
 // sorted returns the entries in canonical order.
 func (m *LWWMap[K, V]) sorted() []*lwwEntry[K, V] {
-	list := slices.Collect(m.entries())
+	// The times stand beside the pointers: almost every comparison ends with them, and
+	// following the pointers would cost more than the rest of the sort.
+	type timed struct {
+		time uint64
+		e    *lwwEntry[K, V]
+	}
+	list := make([]timed, 0, m.Len()+m.Tombstones())
+	for e := range m.entries() {
+		list = append(list, timed{e.stamp.Time, e})
+	}
 	key := m.elements().key.codec
-	slices.SortFunc(list, func(a, b *lwwEntry[K, V]) int {
-		if c := a.stamp.Compare(b.stamp); c != 0 {
+	slices.SortFunc(list, func(a, b timed) int {
+		if a.time != b.time {
+			return cmp.Compare(a.time, b.time)
+		}
+		if c := a.e.stamp.Compare(b.e.stamp); c != 0 {
 			return c
 		}
 		var x, y [64]byte
-		return bytes.Compare(key.Append(x[:0], a.key), key.Append(y[:0], b.key))
+		return bytes.Compare(key.Append(x[:0], a.e.key), key.Append(y[:0], b.e.key))
 	})
-	return list
+	out := make([]*lwwEntry[K, V], len(list))
+	for i := range list {
+		out[i] = list[i].e
+	}
+	return out
 }
 
 func nodesOf[K comparable, V any](list []*lwwEntry[K, V]) []NodeID {
