@@ -8,8 +8,8 @@ import (
 )
 
 // acceptLoop takes what others dial. Until its handshake is done a connection is a
-// stranger: it has a slot, a deadline for all of the handshake together, and room
-// for one hello, and there are StrangersMax slots.
+// stranger: it has a slot (strangers.go), a deadline for all of the handshake together,
+// and room for one hello.
 func (e *engine) acceptLoop() {
 	wait := time.Duration(0)
 	for {
@@ -34,34 +34,42 @@ func (e *engine) acceptLoop() {
 	}
 }
 
-// admit gives a new connection a slot and a goroutine, or closes it.
+// admit gives a new connection a slot and a goroutine. Another one may lose its slot for
+// it.
 func (e *engine) admit(conn net.Conn) {
-	if e.counters.Strangers.Add(1) > int64(e.cfg.StrangersMax) {
-		e.counters.Strangers.Add(-1)
-		e.turnAway(conn, errBusy)
-		_ = conn.Close() // it was told nothing, and is not tracked
-		return
-	}
 	if !e.track(conn) {
-		e.counters.Strangers.Add(-1)
 		_ = conn.Close() // the engine is closing
 		return
 	}
-	if !e.spawn(func() { e.meet(conn) }) {
-		e.counters.Strangers.Add(-1)
+	in, out := e.strangers.enter(conn)
+	if out != nil {
+		_ = out.conn.Close() // wakes its goroutine, which counts it and cleans up
+	}
+	e.counters.Strangers.Store(int64(e.strangers.len()))
+	if !e.spawn(func() { e.meet(in) }) {
+		e.leave(in)
 		e.drop(conn)
 	}
 }
 
+// leave gives the slot of a stranger back; false if it had lost it.
+func (e *engine) leave(s *stranger) bool {
+	kept := e.strangers.leave(s)
+	e.counters.Strangers.Store(int64(e.strangers.len()))
+	return kept
+}
+
 // meet shakes hands with a stranger and serves it from then on.
-func (e *engine) meet(conn net.Conn) {
-	serve := e.introduce(conn)
-	e.counters.Strangers.Add(-1)
+func (e *engine) meet(s *stranger) {
+	serve := e.introduce(s.conn)
+	if !e.leave(s) && serve == nil {
+		e.turnAway(s.conn, errBusy)
+	}
 	if serve != nil {
-		serve()
+		serve() // also of one that has just lost its slot: it cleans up
 		return
 	}
-	e.drop(conn)
+	e.drop(s.conn)
 }
 
 // introduce is the acceptor's side of the handshake. It returns what to do with

@@ -66,9 +66,13 @@ type Config struct {
 	// within 1 s.
 	BackoffMin, BackoffMax time.Duration
 
-	// StrangersMax bounds the accepted connections whose handshake is not done yet;
-	// more are closed at once and counted. Default 256.
-	StrangersMax int
+	// StrangersMax bounds the accepted connections whose handshake is not done yet,
+	// StrangersPerSourceMax those from one address (IPv6: one /64 network). A newcomer
+	// always gets a slot; when the source has no more, its oldest connection is closed
+	// for it, when there are none at all, the oldest of the source with most, and from
+	// half of StrangersMax on, with a rising probability, any one. Those closed are
+	// counted as busy; nodes among them dial again. Defaults 256 and 64.
+	StrangersMax, StrangersPerSourceMax int
 	// AcceptedMax bounds the accepted connections and raw streams. Default 8192.
 	AcceptedMax int
 	// PeersMax bounds the nodes known at the same time. Default 4096.
@@ -131,6 +135,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.BackoffMin, 10*time.Millisecond)
 	orDefault(&c.BackoffMax, time.Second)
 	orDefault(&c.StrangersMax, 256)
+	orDefault(&c.StrangersPerSourceMax, 64)
 	orDefault(&c.AcceptedMax, 8192)
 	orDefault(&c.PeersMax, 4096)
 	orDefault(&c.ForgottenMax, 4096)
@@ -177,7 +182,7 @@ func (c Config) Validate() error {
 	for _, n := range []struct {
 		name string
 		n    int
-	}{{"StrangersMax", c.StrangersMax}, {"AcceptedMax", c.AcceptedMax}, {"PeersMax", c.PeersMax},
+	}{{"StrangersMax", c.StrangersMax}, {"StrangersPerSourceMax", c.StrangersPerSourceMax}, {"AcceptedMax", c.AcceptedMax}, {"PeersMax", c.PeersMax},
 		{"ForgottenMax", c.ForgottenMax}, {"PacketsMax", c.PacketsMax}, {"StreamsMax", c.StreamsMax}} {
 		check(n.n > 0, "%s %d is negative", n.name, n.n)
 	}

@@ -69,6 +69,8 @@ type engine struct {
 	accepted   map[connKey]*inbound
 	senders    senders
 
+	strangers strangers
+
 	peers peerTable
 
 	// keys binds nodes to their certificates. certificates are our own, nil if they
@@ -112,6 +114,7 @@ func newEngine(cfg Config, addr string, n network) *engine {
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.peers.init(cfg.ForgottenMax)
+	e.strangers.init(cfg.StrangersMax, cfg.StrangersPerSourceMax)
 	e.senders.init(cfg.PeersMax+cfg.ForgottenMax, cfg.ForgottenMax)
 	e.keys = newKeyTable(cfg.PeersMax+cfg.ForgottenMax, e.meets)
 	e.counters.queue = e.queueBytes

@@ -22,20 +22,21 @@ func TestSecurityPage(t *testing.T) {
 	}
 	c := Config{}.withDefaults()
 	for what, limit := range map[string]string{
-		"StrangersMax":       fmt.Sprint(c.StrangersMax),
-		"HandshakeTimeout":   c.HandshakeTimeout.String(),
-		"a hello or answer":  fmt.Sprint(helloBytesMax),
-		"AcceptedMax":        fmt.Sprint(c.AcceptedMax),
-		"known (PeersMax":    fmt.Sprint(c.PeersMax),
-		"remembered (Forg":   fmt.Sprint(c.ForgottenMax),
-		"bound to keys":      fmt.Sprint(c.PeersMax + c.ForgottenMax),
-		"newest incarnation": fmt.Sprint(c.PeersMax + c.ForgottenMax),
-		"bulk frame":         fmt.Sprintf("%d, %d, %d", c.Control.FrameBytesMax, c.Message.FrameBytesMax, c.Bulk.FrameBytesMax),
-		"queued for one":     fmt.Sprintf("%d, %d, %d", c.Control.QueueBytesMax, c.Message.QueueBytesMax, c.Bulk.QueueBytesMax),
-		"PacketsMax":         fmt.Sprint(c.PacketsMax),
-		"StreamsMax":         fmt.Sprint(c.StreamsMax),
-		"UnackedTimeout":     unackedDefault.String(),
-		"certificate file":   fmt.Sprint(certificateBytesMax),
+		"StrangersMax":         fmt.Sprint(c.StrangersMax),
+		"from one source (Str": fmt.Sprint(c.StrangersPerSourceMax),
+		"HandshakeTimeout":     c.HandshakeTimeout.String(),
+		"a hello or answer":    fmt.Sprint(helloBytesMax),
+		"AcceptedMax":          fmt.Sprint(c.AcceptedMax),
+		"known (PeersMax":      fmt.Sprint(c.PeersMax),
+		"remembered (Forg":     fmt.Sprint(c.ForgottenMax),
+		"bound to keys":        fmt.Sprint(c.PeersMax + c.ForgottenMax),
+		"newest incarnation":   fmt.Sprint(c.PeersMax + c.ForgottenMax),
+		"bulk frame":           fmt.Sprintf("%d, %d, %d", c.Control.FrameBytesMax, c.Message.FrameBytesMax, c.Bulk.FrameBytesMax),
+		"queued for one":       fmt.Sprintf("%d, %d, %d", c.Control.QueueBytesMax, c.Message.QueueBytesMax, c.Bulk.QueueBytesMax),
+		"PacketsMax":           fmt.Sprint(c.PacketsMax),
+		"StreamsMax":           fmt.Sprint(c.StreamsMax),
+		"UnackedTimeout":       unackedDefault.String(),
+		"certificate file":     fmt.Sprint(certificateBytesMax),
 	} {
 		row := regexp.MustCompile(`(?m)^\|[^|]*` + regexp.QuoteMeta(what) + `[^|]*\| ` + limit + ` \|$`)
 		if !row.Match(page) {
