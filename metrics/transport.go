@@ -83,6 +83,7 @@ func handshakeSeries() []series {
 			if c := s.counters(); c != nil {
 				emit(float64(c.OversizeFrames.Load()), "oversize")
 				emit(float64(c.MalformedFrames.Load()), "malformed")
+				emit(float64(c.CorruptFrames.Load()), "corrupt")
 			}
 		}, "reason"),
 		counter("transport_fenced_connections_total", "Accepted connections that were closed because a later incarnation of the sender has connected, or the view has dropped it.", func(s *scrape, emit emitter) {

@@ -34,7 +34,7 @@ type backlog struct {
 }
 
 // add appends a frame.
-func (q *backlog) add(k Kind, payload []byte) {
+func (q *backlog) add(h *header, payload []byte) {
 	n := frameHeaderBytes + len(payload)
 	b := q.last
 	if b == nil || len(b.bytes)+n > blockBytes {
@@ -43,7 +43,7 @@ func (q *backlog) add(k Kind, payload []byte) {
 	if cap(b.bytes)-len(b.bytes) < n {
 		b.grow(n)
 	}
-	b.bytes = appendFrame(b.bytes, k, payload)
+	b.bytes = append(append(b.bytes, h[:]...), payload...)
 	b.frames++
 	q.bytes += n
 	q.frames++

@@ -27,7 +27,7 @@ func TestABacklogKeepsOrderAndSums(t *testing.T) {
 						size = r.IntN(3 * blockBytes)
 					}
 					payload := bytes.Repeat([]byte{byte(r.Uint32())}, size)
-					q.add(KindEntity, payload)
+					q.add(headerOf(payload), payload)
 					in = appendFrame(in, KindEntity, payload)
 					frames++
 				} else {
@@ -76,7 +76,7 @@ func TestWhatWaitsIsNotCopiedAgain(t *testing.T) {
 	q := backlog{pool: new(sync.Pool)}
 	payload := make([]byte, 100)
 	for q.bytes < 8*blockBytes {
-		q.add(KindEntity, payload)
+		q.add(headerOf(payload), payload)
 	}
 	var at []*byte
 	for b := q.first; b != q.last; b = b.next {
@@ -86,7 +86,7 @@ func TestWhatWaitsIsNotCopiedAgain(t *testing.T) {
 		at = append(at, &b.bytes[0])
 	}
 	for q.bytes < 64*blockBytes {
-		q.add(KindEntity, payload)
+		q.add(headerOf(payload), payload)
 	}
 	b := q.first
 	for i, was := range at {
@@ -105,7 +105,7 @@ func TestALinkAtRestKeepsLittle(t *testing.T) {
 	} {
 		q := backlog{pool: new(sync.Pool)}
 		for range c.frames {
-			q.add(KindEntity, make([]byte, c.size))
+			q.add(headerOf(make([]byte, c.size)), make([]byte, c.size))
 		}
 		for q.first != nil {
 			q.recycle(q.take())
@@ -118,4 +118,9 @@ func TestALinkAtRestKeepsLittle(t *testing.T) {
 			t.Errorf("after %d frames of %d bytes %d are kept, at most %d are due", c.frames, c.size, kept, c.most)
 		}
 	}
+}
+
+func headerOf(payload []byte) *header {
+	h := makeHeader(KindEntity, payload)
+	return &h
 }

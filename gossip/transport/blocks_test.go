@@ -74,7 +74,7 @@ func TestWhatAHandlerLeavesOfABlockIsCounted(t *testing.T) {
 func TestABlockEndsAtAnOversizeFrame(t *testing.T) {
 	e, in, b := handing(KindEntity)
 	b.w -= 9
-	b.received(copy(b.space(), appendFrame(nil, KindEntity, make([]byte, 2<<10))[:5]))
+	b.received(copy(b.space(), appendFrame(nil, KindEntity, make([]byte, 2<<10))[:frameHeaderBytes]))
 	e.HandleBlocks(KindEntity, func(_ view.NodeID, f *Frames) {
 		if got := takeAll(f); len(got) != 1 {
 			t.Errorf("%q", got)

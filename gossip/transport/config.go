@@ -21,7 +21,7 @@ const (
 	reasonBytesMax   = 1024
 	helloBytesMax    = 32 << 10
 	packetBytesMax   = 65507
-	frameHeaderBytes = 5
+	frameHeaderBytes = 12
 )
 
 // Config is what both transports need. Its zero value is not valid: ID, Name and

@@ -18,9 +18,10 @@ type Counters struct {
 	// Dials counts attempts to connect, DialFailures those that failed for whatever
 	// reason.
 	Dials, DialFailures atomic.Uint64
-	// OversizeFrames and MalformedFrames count accepted connections that were closed
-	// for what came on them after a good handshake.
-	OversizeFrames, MalformedFrames atomic.Uint64
+	// OversizeFrames, MalformedFrames and CorruptFrames count accepted connections that
+	// were closed for what came on them after a good handshake; corrupt is a frame whose
+	// checksum does not fit.
+	OversizeFrames, MalformedFrames, CorruptFrames atomic.Uint64
 	// Replaced counts accepted connections that a newer one of the same peer and
 	// class has ended.
 	Replaced atomic.Uint64

@@ -54,10 +54,10 @@ func (l *link) mayWriteLocked(n int) bool {
 
 // writeDirectly writes one frame. The caller has found mayWriteLocked and holds
 // mu; on return it does not.
-func (l *link) writeDirectly(k Kind, payload []byte) {
+func (l *link) writeDirectly(h *header, payload []byte) {
 	d := &l.direct
 	l.idle, l.writing, d.crowd = false, true, false
-	d.buf = appendFrame(d.buf[:0], k, payload)
+	d.buf = append(append(d.buf[:0], h[:]...), payload...)
 	l.flight, l.flightFrames = len(d.buf), 1
 	l.mu.Unlock()
 	n := d.try()

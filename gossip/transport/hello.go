@@ -2,12 +2,14 @@ package transport
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/wire"
+	"github.com/zeebo/xxh3"
 )
 
 // wireVersion is raised by whoever changes anything that travels between nodes, in
@@ -22,7 +24,7 @@ import (
 //	   error of its own; nodes decline to coordinate a type, and who does not run it is
 //	   passed over when all do; a census tells where states were sent; hosts of a daemon
 //	   tell by which view they are members; a hello carries the process and the number of
-//	   its incarnation
+//	   its incarnation; frames, hellos and answers have checksums
 const wireVersion = 2
 
 // magic are the first bytes that both sides of a connection send.
@@ -149,6 +151,19 @@ func readIdentity(r *wire.Reader) identity {
 	return id
 }
 
+// errSum: a hello or an answer was corrupted on its way.
+var errSum = errors.New("transport: the checksum does not fit")
+
+// appendSum appends the checksum of a body.
+func appendSum(body []byte) []byte { return wire.AppendU64(body, xxh3.Hash(body)) }
+
+// readSum reads the checksum, which ends the body.
+func readSum(r *wire.Reader, body []byte) {
+	if sum := r.U64(); len(body) < 8 || sum != xxh3.Hash(body[:len(body)-8]) {
+		r.Fail(errSum)
+	}
+}
+
 // appendHello appends h with its prelude.
 func appendHello(b []byte, h *hello) []byte {
 	body := appendIdentity(nil, &h.identity)
@@ -156,7 +171,7 @@ func appendHello(b []byte, h *hello) []byte {
 	body = wire.AppendU64(body, h.process)
 	body = wire.AppendUvarint(body, h.incarnation)
 	body = wire.AppendUvarint(body, h.number)
-	body = wire.AppendU64(body, uint64(h.want))
+	body = appendSum(wire.AppendU64(body, uint64(h.want)))
 	return append(appendPrelude(b, len(body)), body...)
 }
 
@@ -169,6 +184,7 @@ func decodeHello(body []byte) (*hello, error) {
 	h.incarnation = r.Uvarint()
 	h.number = r.Uvarint()
 	h.want = view.NodeID(r.U64())
+	readSum(r, body)
 	if p := h.purpose; p >= purpose(classes) && p != purposeProbe && p != purposeStream {
 		r.Fail(&wire.LimitError{Field: "purpose", Declared: uint64(p), Max: uint64(classes) - 1})
 	}
@@ -185,7 +201,7 @@ func appendAnswer(b []byte, a *answer) []byte {
 		}
 		body = wire.AppendString(append(body, byte(a.refusal.code)), reason)
 	} else {
-		body = appendIdentity(body, &a.identity)
+		body = appendSum(appendIdentity(body, &a.identity))
 	}
 	return append(appendPrelude(b, len(body)), body...)
 }
@@ -203,6 +219,7 @@ func decodeAnswer(version int, body []byte) (*answer, error) {
 		r.Fail(fmt.Errorf("transport: wire version %d there, %d here", version, wireVersion))
 	case a.verdict == verdictWelcome || a.verdict == verdictOther:
 		a.identity = readIdentity(r)
+		readSum(r, body)
 	default:
 		r.Fail(&wire.LimitError{Field: "verdict", Declared: uint64(a.verdict), Max: uint64(verdictRefused)})
 	}

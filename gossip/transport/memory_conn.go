@@ -155,6 +155,9 @@ func (c *memConn) sendLocked(s segment) {
 	if there.Cut == Dropped || back.Cut != Open {
 		c.stallLocked(true)
 	}
+	if n.chance(there.Corruption) && len(s.data) > 0 {
+		s.data[n.rng.IntN(len(s.data))] ^= 1 << n.rng.IntN(8)
+	}
 	s.held = there.Cut == Dropped
 	if k := len(to.in); k > 0 {
 		s.held = s.held || to.in[k-1].held

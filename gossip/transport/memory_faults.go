@@ -14,7 +14,9 @@ type Path struct {
 	// Loss and Duplication are the shares of datagrams, 0 to 1, that vanish or come
 	// twice. Loss delays the bytes of connections as sending again would.
 	Loss, Duplication float64
-	Cut               Cut
+	// Corruption is the share of writes to connections in which a bit flips.
+	Corruption float64
+	Cut        Cut
 }
 
 // Cut says what becomes of what enters a path.

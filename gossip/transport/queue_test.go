@@ -174,8 +174,8 @@ func TestBadFramesEndTheConnectionAndAreCounted(t *testing.T) {
 			bytes   []byte
 			counted func() uint64
 		}{
-			{"oversize", []byte{0xff, 0xff, 0xff, 0xff, byte(KindView)}, b.Counters().OversizeFrames.Load},
-			{"no kind", []byte{0, 0, 0, 0, 0}, b.Counters().MalformedFrames.Load},
+			{"oversize", announced(KindView, 0xffffffff), b.Counters().OversizeFrames.Load},
+			{"no kind", announced(0, 0), b.Counters().MalformedFrames.Load},
 		} {
 			conn := b.dialAs(w, a, Control)
 			if _, err := conn.Write(append(appendFrame(nil, KindView, []byte("good")), c.bytes...)); err != nil {
@@ -211,10 +211,11 @@ func TestTrafficIsCountedOnBothSides(t *testing.T) {
 		if err := a.Flush(w.ctx()); err != nil {
 			w.Fatal(err)
 		}
-		w.poll("100 frames of 10 bytes", func() bool {
+		const bytes = 100 * (frameHeaderBytes + 5)
+		w.poll("100 frames of 5 bytes", func() bool {
 			out, in := &a.Counters().Class[Message], &b.Counters().Class[Message]
 			return out.FramesSent.Load() == 100 && in.FramesReceived.Load() == 100 &&
-				out.BytesSent.Load() == 1000 && in.BytesReceived.Load() == 1000
+				out.BytesSent.Load() == bytes && in.BytesReceived.Load() == bytes
 		})
 	})
 }

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,6 +39,8 @@ type frameBuffer struct {
 	full bool
 	// quiet counts the reads since so large a buffer was last needed.
 	quiet int
+	// checked is behind the frame at r once its checksum was found to fit, else 0.
+	checked int
 }
 
 func newFrameBuffer(max int) *frameBuffer {
@@ -48,6 +49,7 @@ func newFrameBuffer(max int) *frameBuffer {
 
 // space returns where to read to; it is never empty.
 func (b *frameBuffer) space() []byte {
+	b.checked = 0
 	if b.r > 0 {
 		b.w = copy(b.buf, b.buf[b.r:b.w])
 		b.r = 0
@@ -89,17 +91,22 @@ func (b *frameBuffer) peek() (k Kind, size int, err error) {
 		return 0, 0, nil
 	}
 	head := b.buf[b.r:]
-	n := binary.BigEndian.Uint32(head)
-	k = Kind(head[4])
-	if uint64(n) > uint64(b.max) {
-		return 0, 0, &oversizeError{declared: int(n), max: b.max}
+	k, n, err := parseHeader(head)
+	if err != nil {
+		return 0, 0, err
 	}
-	if k == 0 {
-		return 0, 0, errMalformed
+	if n > b.max {
+		return 0, 0, &oversizeError{declared: n, max: b.max}
 	}
-	size = frameHeaderBytes + int(n)
+	size = frameHeaderBytes + n
 	if b.w-b.r < size {
 		return k, 0, nil
+	}
+	if b.checked != b.r+size {
+		if !sumFits(head, head[frameHeaderBytes:size]) {
+			return 0, 0, errCorrupt
+		}
+		b.checked = b.r + size
 	}
 	return k, size, nil
 }
@@ -211,6 +218,8 @@ func (e *engine) noteCut(in *inbound, cut error) {
 	switch {
 	case errors.As(cut, &oversize):
 		e.counters.OversizeFrames.Add(1)
+	case errors.Is(cut, errCorrupt):
+		e.counters.CorruptFrames.Add(1)
 	case errors.Is(cut, errMalformed):
 		e.counters.MalformedFrames.Add(1)
 	default:

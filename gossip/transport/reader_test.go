@@ -64,7 +64,7 @@ func TestFramesSurviveAnyCutting(t *testing.T) {
 
 func TestADeclaredLengthAllocatesNothing(t *testing.T) {
 	b := newFrameBuffer(8 << 20)
-	stream := []byte{0, 0x7f, 0xff, 0xff, 1} // 8 MiB are announced, and never come
+	stream := announced(1, 0x7fffff) // 8 MiB are announced, and never come
 	if _, _, err := feed(t, b, stream, func() int { return 1 }); err != nil || len(b.buf) != readBytesMin {
 		t.Errorf("%d bytes of memory, %v", len(b.buf), err)
 	}
@@ -100,7 +100,7 @@ func TestALargeBufferGoesWhenItIsNotNeeded(t *testing.T) {
 
 func FuzzFrames(f *testing.F) {
 	f.Add(appendFrame(appendFrame(nil, 1, []byte("one")), 2, nil), 3)
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1}, 1)
+	f.Add(announced(1, 0xffffffff), 1)
 	f.Fuzz(func(t *testing.T, stream []byte, piece int) {
 		kinds, payloads, err := feed(t, newFrameBuffer(1<<16), stream, func() int { return piece })
 		var again []byte
@@ -114,4 +114,10 @@ func FuzzFrames(f *testing.F) {
 			t.Fatalf("%d bytes wait", rest)
 		}
 	})
+}
+
+// announced returns a header, and nothing behind it.
+func announced(k Kind, n uint32) []byte {
+	h := announce(k, n)
+	return h[:]
 }

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"encoding/binary"
 	"net"
 	"runtime"
 	"time"
@@ -61,6 +60,7 @@ func (l *link) send(k Kind, payload []byte) error {
 		l.countDrops(DropTooLarge, 1)
 		return ErrFrameTooLarge
 	}
+	h := makeHeader(k, payload) // the checksums, before the lock
 	l.mu.Lock()
 	if l.stopped {
 		err := l.stoppedErrLocked()
@@ -73,10 +73,10 @@ func (l *link) send(k Kind, payload []byte) error {
 		return ErrQueueFull
 	}
 	if l.mayWriteLocked(n) {
-		l.writeDirectly(k, payload) // unlocks
+		l.writeDirectly(&h, payload) // unlocks
 		return nil
 	}
-	l.backlog.add(k, payload)
+	l.backlog.add(&h, payload)
 	wake := l.idle
 	l.idle = false
 	if !l.started {
@@ -97,13 +97,6 @@ func (l *link) stoppedErrLocked() error {
 	}
 	l.countDrops(DropUnknownPeer, 1)
 	return ErrUnknownPeer
-}
-
-// appendFrame appends length, kind and payload.
-func appendFrame(b []byte, k Kind, payload []byte) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
-	b = append(b, byte(k))
-	return append(b, payload...)
 }
 
 // writeLoop writes the queue to conn until the connection breaks.

@@ -1,0 +1,85 @@
+package transport
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Bits flip on the way, under a TCP checksum that agrees: no handler gets what was not
+// sent, the connection ends, and the next one goes on.
+func TestAttackFlippedBitsReachNoHandler(t *testing.T) {
+	inMemory(t, func(w *world) {
+		a, b := w.start(1), w.start(2)
+		var wrong []string
+		last := -1
+		b.onFrame = func(_ view.NodeID, p []byte) {
+			var i int
+			if _, err := fmt.Sscanf(string(p), "%d ", &i); err != nil || string(p) != fmt.Sprintf("%d %s", i, strings.Repeat("x", i%900)) || i <= last {
+				wrong = append(wrong, string(p))
+			}
+			last = i
+		}
+		w.net.SetUsual(Path{Corruption: 0.02})
+		a.Learn(b.Self())
+		for i := range 3000 {
+			if a.Send(2, Message, KindView, fmt.Appendf(nil, "%d %s", i, strings.Repeat("x", i%900))) != nil || i%10 == 0 {
+				w.pass(time.Millisecond)
+			}
+		}
+		w.net.SetUsual(Path{})
+		w.poll("frames arrive", func() bool {
+			return a.Send(2, Message, KindView, []byte("3000 "+strings.Repeat("x", 3000%900))) == nil && b.within(10*time.Millisecond, func() bool { return last == 3000 })
+		})
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(wrong) > 0 {
+			w.Errorf("%d of %d frames that were handed out were not sent so: %.60q, ...", len(wrong), len(b.frames), wrong[0])
+		}
+		if n := b.Counters().CorruptFrames.Load(); n == 0 {
+			w.Error("no corrupt frame was counted")
+		}
+		if len(b.frames) < 1000 {
+			w.Errorf("%d of 3000 frames came", len(b.frames))
+		}
+	})
+}
+
+// Every flipped bit of a frame, of its header too, is found before it is handed out; and
+// one in the header before the declared length has come.
+func TestEveryFlippedBitOfAFrameIsFound(t *testing.T) {
+	sent := appendFrame(nil, KindView, []byte("some payload"))
+	for bit := range len(sent) * 8 {
+		stream := append(append([]byte(nil), sent...), sent...)
+		stream[bit/8] ^= 1 << (bit % 8)
+		b := newFrameBuffer(1 << 20)
+		b.received(copy(b.space(), stream))
+		if k, size, err := b.peek(); err == nil {
+			t.Errorf("bit %d: kind %d of %d bytes", bit, k, size)
+		}
+	}
+}
+
+// A hello or an answer with a flipped bit is malformed, and nothing in it counts.
+func TestEveryFlippedBitOfAHandshakeIsFound(t *testing.T) {
+	id := identity{Peer: Peer{ID: 7, Name: "a", Addr: "10.0.0.1:1"}, cluster: "Peerage", settings: map[string]string{"Ping": "1s"}}
+	hello := appendHello(nil, &hello{identity: id, purpose: purposeProbe, number: 3})[preludeBytes:]
+	answer := appendAnswer(nil, &answer{verdict: verdictWelcome, identity: id})[preludeBytes:]
+	for bit := range len(hello) * 8 {
+		b := append([]byte(nil), hello...)
+		b[bit/8] ^= 1 << (bit % 8)
+		if h, err := decodeHello(b); err == nil {
+			t.Errorf("hello, bit %d: %+v", bit, h)
+		}
+	}
+	for bit := range len(answer) * 8 {
+		b := append([]byte(nil), answer...)
+		b[bit/8] ^= 1 << (bit % 8)
+		if a, err := decodeAnswer(wireVersion, b); err == nil && a.verdict != verdictRefused {
+			t.Errorf("answer, bit %d: %+v", bit, a)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package transport
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A frame on the wire, all numbers big-endian:
+//
+//	length 4 | kind 1 | zero 1 | head 2 | sum 4 | payload
+//
+// head is the checksum of what stands before it, sum that of the payload. Both are taken
+// because TCP's own is weak: it misses one in 65,536 corruptions, and middle boxes that
+// rewrite packets compute it anew. The head has one of its own, so that a wrong length is
+// found before that many bytes have been waited for.
+// The sum is half of an xxh3: 8 ns at 100 bytes, where the processor's CRC-32C takes 16.
+const (
+	frameKindAt = 4
+	frameZeroAt = 5
+	frameHeadAt = 6
+	frameSumAt  = 8
+)
+
+// errCorrupt: what arrived is not what was sent.
+var errCorrupt = errors.New("transport: corrupt frame: its checksum does not fit")
+
+// header is the start of a frame.
+type header [frameHeaderBytes]byte
+
+// makeHeader returns the header of a frame.
+func makeHeader(k Kind, payload []byte) header {
+	h := announce(k, uint32(len(payload)))
+	binary.BigEndian.PutUint32(h[frameSumAt:], sumOf(payload))
+	return h
+}
+
+// announce returns the header of a frame, without the payload's checksum.
+func announce(k Kind, n uint32) (h header) {
+	binary.BigEndian.PutUint32(h[:], n)
+	h[frameKindAt] = byte(k)
+	binary.BigEndian.PutUint16(h[frameHeadAt:], headSum(h[:]))
+	return h
+}
+
+// parseHeader returns the kind and the length of the payload.
+func parseHeader(b []byte) (k Kind, n int, err error) {
+	if binary.BigEndian.Uint16(b[frameHeadAt:]) != headSum(b) {
+		return 0, 0, errCorrupt
+	}
+	if b[frameKindAt] == 0 || b[frameZeroAt] != 0 {
+		return 0, 0, errMalformed
+	}
+	return Kind(b[frameKindAt]), int(binary.BigEndian.Uint32(b)), nil
+}
+
+// sumFits reports whether the payload is the one that the header was made for.
+func sumFits(head, payload []byte) bool {
+	return binary.BigEndian.Uint32(head[frameSumAt:]) == sumOf(payload)
+}
+
+func sumOf(payload []byte) uint32 { return uint32(xxh3.Hash(payload)) }
+
+// headSum returns the checksum of the bytes before head: the upper bits of a product, to
+// which every one of them contributes.
+func headSum(b []byte) uint16 {
+	return uint16(binary.BigEndian.Uint64(b) >> 16 * 0x9e3779b97f4a7c15 >> 48)
+}
+
+// appendFrame appends a frame.
+func appendFrame(b []byte, k Kind, payload []byte) []byte {
+	h := makeHeader(k, payload)
+	return append(append(b, h[:]...), payload...)
+}
