@@ -12,7 +12,7 @@ const counterGrowthBytes = 24
 type GCounterKey string
 
 // GCounter is a state of a GCounterKey's counter. It never changes.
-type GCounter struct{ of *crdt.GCounter }
+type GCounter struct{ of state[*crdt.GCounter] }
 
 // GCounterTx is a counter in an Update.
 type GCounterTx struct {
@@ -28,21 +28,22 @@ func (k GCounterKey) kind() crdt.Kind { return crdt.KindGCounter }
 
 func (k GCounterKey) value(v crdt.Value) (GCounter, error) {
 	of, err := valueAs[crdt.GCounter](v)
-	return GCounter{of}, err
+	return GCounter{of: state[*crdt.GCounter]{v: of}}, err
 }
 
 func (k GCounterKey) tx(d *Data, v crdt.Value) (*GCounterTx, func() (replicator.Plan, error), error) {
 	of, err := k.value(v)
 	t := &GCounterTx{GCounter: of, d: d}
+	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
 }
 
 // Count returns the sum of all that was added anywhere, as far as it is known here.
 func (c GCounter) Count() uint64 {
-	if c.of == nil {
+	if c.of.get() == nil {
 		return 0
 	}
-	return c.of.Count()
+	return c.of.get().Count()
 }
 
 // Add asks for n to be added.
@@ -55,7 +56,7 @@ func (t *GCounterTx) Add(n uint64) {
 type PNCounterKey string
 
 // PNCounter is a state of a PNCounterKey's counter. It never changes.
-type PNCounter struct{ of *crdt.PNCounter }
+type PNCounter struct{ of state[*crdt.PNCounter] }
 
 // PNCounterTx is a counter in an Update.
 type PNCounterTx struct {
@@ -71,21 +72,22 @@ func (k PNCounterKey) kind() crdt.Kind { return crdt.KindPNCounter }
 
 func (k PNCounterKey) value(v crdt.Value) (PNCounter, error) {
 	of, err := valueAs[crdt.PNCounter](v)
-	return PNCounter{of}, err
+	return PNCounter{of: state[*crdt.PNCounter]{v: of}}, err
 }
 
 func (k PNCounterKey) tx(d *Data, v crdt.Value) (*PNCounterTx, func() (replicator.Plan, error), error) {
 	of, err := k.value(v)
 	t := &PNCounterTx{PNCounter: of, d: d}
+	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
 }
 
 // Count returns the sum of all that was added anywhere, as far as it is known here.
 func (c PNCounter) Count() int64 {
-	if c.of == nil {
+	if c.of.get() == nil {
 		return 0
 	}
-	return c.of.Count()
+	return c.of.get().Count()
 }
 
 // Add asks for n, which may be negative, to be added.

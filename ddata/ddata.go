@@ -61,9 +61,12 @@ type Key[V, T any] interface {
 }
 
 // Update changes the value of key as fn says, here first and then at as many
-// replicas as level asks for; nil means that so many have it. Fn runs on the
-// replicator's goroutine: it must be quick, must not block or use Data, and must
-// not keep its argument.
+// replicas as level asks for; nil means that so many have it. Fn runs on the caller's
+// goroutine and on a snapshot, holds nobody else up, and may use Data; it must not keep its
+// argument. It runs again, up to 8 times, when the key was changed on this node or deleted
+// meanwhile (unless it has not looked at its argument), so it should have no effects but
+// what it asks for. Then Update fails with replicator.ErrContended, as it does for an
+// Update of the same key within fn.
 func Update[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, fn func(T) error, opts ...replicator.Option) error {
 	return d.Update(ctx, level, []replicator.Op{Change(d, key, fn)}, opts...)
 }

@@ -205,7 +205,7 @@ func TestSetWinsOverADeletionThatIsForgottenHere(t *testing.T) {
 		must(t, Update(t.Context(), d, key, Local, func(m *LWWMapTx[string, string]) error { m.Set("a", "new"); return nil }))
 		m, err := Get(t.Context(), d, key, Local)
 		must(t, err)
-		elsewhere.Merge(m.of, nil)
+		elsewhere.Merge(m.of.v, nil)
 		if v, _ := elsewhere.Get("a"); v != "new" {
 			t.Errorf("the deletion has won: %q", v)
 		}

@@ -9,7 +9,7 @@ import (
 type FlagKey string
 
 // Flag is a state of a switch. It never changes.
-type Flag struct{ of *crdt.Flag }
+type Flag struct{ of state[*crdt.Flag] }
 
 // FlagTx is a switch in an Update.
 type FlagTx struct {
@@ -25,17 +25,18 @@ func (k FlagKey) kind() crdt.Kind { return crdt.KindFlag }
 
 func (k FlagKey) value(v crdt.Value) (Flag, error) {
 	of, err := valueAs[crdt.Flag](v)
-	return Flag{of}, err
+	return Flag{of: state[*crdt.Flag]{v: of}}, err
 }
 
 func (k FlagKey) tx(d *Data, v crdt.Value) (*FlagTx, func() (replicator.Plan, error), error) {
 	of, err := k.value(v)
 	t := &FlagTx{Flag: of, d: d}
+	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
 }
 
 // Enabled reports whether the switch is on.
-func (f Flag) Enabled() bool { return f.of != nil && f.of.Enabled() }
+func (f Flag) Enabled() bool { return f.of.get() != nil && f.of.get().Enabled() }
 
 // Enable asks for the switch to be on.
 func (t *FlagTx) Enable() {

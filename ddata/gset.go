@@ -13,7 +13,7 @@ type GSetKey[E comparable] string
 // GSet is a state of a set, as Get and Subscribe give it. It never changes and is
 // safe for concurrent readers.
 type GSet[E comparable] struct {
-	of  *crdt.GSet[string]
+	of  state[*crdt.GSet[string]]
 	enc asString[E]
 }
 
@@ -32,7 +32,7 @@ func (k GSetKey[E]) value(v crdt.Value) (s GSet[E], err error) {
 	if s.enc, err = stringly[E](); err != nil {
 		return s, err
 	}
-	s.of, err = valueAs[crdt.GSet[string]](v)
+	s.of.v, err = valueAs[crdt.GSet[string]](v)
 	return s, err
 }
 
@@ -43,19 +43,19 @@ func (k GSetKey[E]) tx(_ *Data, v crdt.Value) (*GSetTx[E], func() (replicator.Pl
 }
 
 // Contains reports whether e is an element.
-func (s GSet[E]) Contains(e E) bool { return s.of != nil && s.of.Contains(s.enc.encode(e)) }
+func (s GSet[E]) Contains(e E) bool { return s.of.get() != nil && s.of.get().Contains(s.enc.encode(e)) }
 
 // Len returns the number of elements.
 func (s GSet[E]) Len() int {
-	if s.of == nil {
+	if s.of.get() == nil {
 		return 0
 	}
-	return s.of.Len()
+	return s.of.get().Len()
 }
 
 // All yields the elements, in no particular order. Elements that are not of type
 // E, written by somebody else under the same key, are left out.
-func (s GSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of) }
+func (s GSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of.get()) }
 
 // Add asks for e to be added.
 func (t *GSetTx[E]) Add(e E) {

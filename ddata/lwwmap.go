@@ -14,7 +14,7 @@ type LWWMapKey[K comparable, V any] string
 // is safe for concurrent readers.
 type LWWMap[K comparable, V any] struct {
 	mapping[K, V]
-	of *crdt.LWWMap[string, string]
+	of state[*crdt.LWWMap[string, string]]
 }
 
 // LWWMapTx is a map in an Update: it shows the map as it was, and collects what
@@ -35,22 +35,23 @@ func (k LWWMapKey[K, V]) value(v crdt.Value) (m LWWMap[K, V], err error) {
 	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
-	m.of, err = valueAs[crdt.LWWMap[string, string]](v)
+	m.of.v, err = valueAs[crdt.LWWMap[string, string]](v)
 	return m, err
 }
 
 func (k LWWMapKey[K, V]) tx(d *Data, v crdt.Value) (*LWWMapTx[K, V], func() (replicator.Plan, error), error) {
 	m, err := k.value(v)
 	t := &LWWMapTx[K, V]{LWWMap: m, d: d}
+	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
 }
 
 // Get returns the value of k.
 func (m LWWMap[K, V]) Get(k K) (v V, ok bool) {
-	if m.of == nil {
+	if m.of.get() == nil {
 		return v, false
 	}
-	str, ok := m.of.Get(m.keys.encode(k))
+	str, ok := m.of.get().Get(m.keys.encode(k))
 	if !ok {
 		return v, false
 	}
@@ -61,23 +62,23 @@ func (m LWWMap[K, V]) Get(k K) (v V, ok bool) {
 // Stamp returns the stamp of the entry of k, also if it has been deleted: what
 // SetAt must exceed to win.
 func (m LWWMap[K, V]) Stamp(k K) (crdt.Stamp, bool) {
-	if m.of == nil {
+	if m.of.get() == nil {
 		return crdt.Stamp{}, false
 	}
-	return m.of.Stamp(m.keys.encode(k))
+	return m.of.get().Stamp(m.keys.encode(k))
 }
 
 // Len returns the number of entries.
 func (m LWWMap[K, V]) Len() int {
-	if m.of == nil {
+	if m.of.get() == nil {
 		return 0
 	}
-	return m.of.Len()
+	return m.of.get().Len()
 }
 
 // All yields the entries, in no particular order. Entries that are not of the
 // key's types, written by somebody else under the same name, are left out.
-func (m LWWMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of) }
+func (m LWWMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of.get()) }
 
 // Set asks for k to have the value v. The write wins over everything that this node has
 // seen, deletions included that it, or all others before it came, have forgotten since;

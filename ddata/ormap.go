@@ -16,7 +16,7 @@ type ORMapKey[K, V comparable] string
 // and is safe for concurrent readers.
 type ORMap[K, V comparable] struct {
 	mapping[K, V]
-	of *crdt.ORMap[string, string]
+	of state[*crdt.ORMap[string, string]]
 }
 
 // ORMapTx is such a map in an Update.
@@ -48,9 +48,9 @@ func (k ORMapKey[K, V]) value(v crdt.Value) (m ORMap[K, V], err error) {
 	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
-	if m.of, err = valueAs[crdt.ORMap[string, string]](v); err == nil {
+	if m.of.v, err = valueAs[crdt.ORMap[string, string]](v); err == nil {
 		// The index is built by the first reader: not later by several at once.
-		m.of.Len()
+		m.of.v.Len()
 	}
 	return m, err
 }
@@ -58,36 +58,37 @@ func (k ORMapKey[K, V]) value(v crdt.Value) (m ORMap[K, V], err error) {
 func (k ORMapKey[K, V]) tx(d *Data, v crdt.Value) (*ORMapTx[K, V], func() (replicator.Plan, error), error) {
 	m, err := k.value(v)
 	t := &ORMapTx[K, V]{ORMap: m, d: d}
+	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
 }
 
 // Len returns the number of keys.
 func (m ORMap[K, V]) Len() int {
-	if m.of == nil {
+	if m.of.get() == nil {
 		return 0
 	}
-	return m.of.Len()
+	return m.of.get().Len()
 }
 
 // Keys returns the keys, in no particular order.
 func (m ORMap[K, V]) Keys() []K {
-	if m.of == nil {
+	if m.of.get() == nil {
 		return nil
 	}
-	return decodeAll(m.keys, m.of.Keys())
+	return decodeAll(m.keys, m.of.get().Keys())
 }
 
 // At returns what stands under a path of keys: the first is one of the map, the
 // next one of the map under it.
 func (m ORMap[K, V]) At(path ...K) ORMapPlace[K, V] {
-	if m.of == nil {
+	if m.of.v == nil {
 		var err error
 		if m, err = ORMapKey[K, V]("").value(nil); err != nil {
 			// No value can be written with such types, so there is none.
 			return ORMapPlace[K, V]{at: (&crdt.ORMap[string, string]{}).At()}
 		}
 	}
-	return ORMapPlace[K, V]{m, m.of.At(encodeAll(m.keys, path)...)}
+	return ORMapPlace[K, V]{m, m.of.v.At(encodeAll(m.keys, path)...)}
 }
 
 // At returns a place to change.
@@ -99,27 +100,33 @@ func (t *ORMapTx[K, V]) At(path ...K) ORMapPlaceTx[K, V] {
 // here.
 func (t *ORMapTx[K, V]) Remove(k K) { t.At(k).Remove() }
 
+// look returns the place for reading.
+func (p ORMapPlace[K, V]) look() place {
+	p.m.of.look()
+	return p.at
+}
+
 // Values returns the values of the register here: none, one, or those that were
 // set at the same time.
-func (p ORMapPlace[K, V]) Values() []V { return decodeAll(p.m.vals, p.at.Values()) }
+func (p ORMapPlace[K, V]) Values() []V { return decodeAll(p.m.vals, p.look().Values()) }
 
 // Elements returns the elements of the set here, in no particular order.
-func (p ORMapPlace[K, V]) Elements() []V { return decodeAll(p.m.vals, p.at.Elements()) }
+func (p ORMapPlace[K, V]) Elements() []V { return decodeAll(p.m.vals, p.look().Elements()) }
 
 // Has reports whether v is in the set here.
-func (p ORMapPlace[K, V]) Has(v V) bool { return p.at.Has(p.m.vals.encode(v)) }
+func (p ORMapPlace[K, V]) Has(v V) bool { return p.look().Has(p.m.vals.encode(v)) }
 
 // Count returns the count of the counter here.
-func (p ORMapPlace[K, V]) Count() int64 { return p.at.Count() }
+func (p ORMapPlace[K, V]) Count() int64 { return p.look().Count() }
 
 // Enabled reports whether the flag here is on.
-func (p ORMapPlace[K, V]) Enabled() bool { return p.at.Enabled() }
+func (p ORMapPlace[K, V]) Enabled() bool { return p.look().Enabled() }
 
 // Exists reports whether anything is here or further down.
-func (p ORMapPlace[K, V]) Exists() bool { return p.at.Exists() }
+func (p ORMapPlace[K, V]) Exists() bool { return p.look().Exists() }
 
 // Keys returns the keys of the map here, in no particular order.
-func (p ORMapPlace[K, V]) Keys() []K { return decodeAll(p.m.keys, p.at.Keys()) }
+func (p ORMapPlace[K, V]) Keys() []K { return decodeAll(p.m.keys, p.look().Keys()) }
 
 // place is a place in the value that an update is applied to.
 type place = crdt.Place[string, string]

@@ -15,7 +15,7 @@ type ORMultiMapKey[K, V comparable] string
 // changes and is safe for concurrent readers.
 type ORMultiMap[K, V comparable] struct {
 	mapping[K, V]
-	of *crdt.ORMultiMap[string, string]
+	of state[*crdt.ORMultiMap[string, string]]
 }
 
 // ORMultiMapTx is such a map in an Update.
@@ -34,23 +34,24 @@ func (k ORMultiMapKey[K, V]) value(v crdt.Value) (m ORMultiMap[K, V], err error)
 	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
-	m.of, err = valueAs[crdt.ORMultiMap[string, string]](v)
+	m.of.v, err = valueAs[crdt.ORMultiMap[string, string]](v)
 	return m, err
 }
 
 func (k ORMultiMapKey[K, V]) tx(d *Data, v crdt.Value) (*ORMultiMapTx[K, V], func() (replicator.Plan, error), error) {
 	m, err := k.value(v)
 	t := &ORMultiMapTx[K, V]{ORMultiMap: m, d: d}
+	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
 }
 
 // Values returns the values of k, in no particular order.
 func (m ORMultiMap[K, V]) Values(k K) []V {
-	if m.of == nil {
+	if m.of.get() == nil {
 		return nil
 	}
 	var out []V
-	for _, s := range m.of.Values(m.keys.encode(k)) {
+	for _, s := range m.of.get().Values(m.keys.encode(k)) {
 		if v, err := m.vals.decode(s); err == nil {
 			out = append(out, v)
 		}
@@ -60,20 +61,20 @@ func (m ORMultiMap[K, V]) Values(k K) []V {
 
 // Contains reports whether v is one of the values of k.
 func (m ORMultiMap[K, V]) Contains(k K, v V) bool {
-	return m.of != nil && m.of.Contains(m.keys.encode(k), m.vals.encode(v))
+	return m.of.get() != nil && m.of.get().Contains(m.keys.encode(k), m.vals.encode(v))
 }
 
 // Len returns the number of pairs.
 func (m ORMultiMap[K, V]) Len() int {
-	if m.of == nil {
+	if m.of.get() == nil {
 		return 0
 	}
-	return m.of.Len()
+	return m.of.get().Len()
 }
 
 // All yields the pairs, in no particular order. Pairs that are not of the key's
 // types, written by somebody else under the same name, are left out.
-func (m ORMultiMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of) }
+func (m ORMultiMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of.get()) }
 
 // Add asks for v to be among the values of k.
 func (t *ORMultiMapTx[K, V]) Add(k K, v V) {

@@ -14,7 +14,7 @@ type ORSetKey[E comparable] string
 // ORSet is a state of a set, as Get and Subscribe give it. It never changes and
 // is safe for concurrent readers.
 type ORSet[E comparable] struct {
-	of  *crdt.ORSet[string]
+	of  state[*crdt.ORSet[string]]
 	enc asString[E]
 }
 
@@ -37,29 +37,32 @@ func (k ORSetKey[E]) value(v crdt.Value) (ORSet[E], error) {
 		return ORSet[E]{}, err
 	}
 	of, err := valueAs[crdt.ORSet[string]](v)
-	return ORSet[E]{of: of, enc: enc}, err
+	return ORSet[E]{of: state[*crdt.ORSet[string]]{v: of}, enc: enc}, err
 }
 
 func (k ORSetKey[E]) tx(d *Data, v crdt.Value) (*ORSetTx[E], func() (replicator.Plan, error), error) {
 	s, err := k.value(v)
 	t := &ORSetTx[E]{ORSet: s, d: d}
+	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
 }
 
 // Contains reports whether e is an element.
-func (s ORSet[E]) Contains(e E) bool { return s.of != nil && s.of.Contains(s.enc.encode(e)) }
+func (s ORSet[E]) Contains(e E) bool {
+	return s.of.get() != nil && s.of.get().Contains(s.enc.encode(e))
+}
 
 // Len returns the number of elements.
 func (s ORSet[E]) Len() int {
-	if s.of == nil {
+	if s.of.get() == nil {
 		return 0
 	}
-	return s.of.Len()
+	return s.of.get().Len()
 }
 
 // All yields the elements, in no particular order. Elements that are not of type
 // E, written by somebody else under the same key, are left out.
-func (s ORSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of) }
+func (s ORSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of.get()) }
 
 // Elements returns the elements in a slice of the caller's.
 func (s ORSet[E]) Elements() []E {

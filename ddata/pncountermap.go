@@ -13,7 +13,7 @@ type PNCounterMapKey[K comparable] string
 // PNCounterMap is a state of a map of counters, as Get and Subscribe give it. It
 // never changes and is safe for concurrent readers.
 type PNCounterMap[K comparable] struct {
-	of   *crdt.PNCounterMap[string]
+	of   state[*crdt.PNCounterMap[string]]
 	keys asString[K]
 }
 
@@ -33,40 +33,41 @@ func (k PNCounterMapKey[K]) value(v crdt.Value) (m PNCounterMap[K], err error) {
 	if m.keys, err = stringly[K](); err != nil {
 		return m, err
 	}
-	m.of, err = valueAs[crdt.PNCounterMap[string]](v)
+	m.of.v, err = valueAs[crdt.PNCounterMap[string]](v)
 	return m, err
 }
 
 func (k PNCounterMapKey[K]) tx(d *Data, v crdt.Value) (*PNCounterMapTx[K], func() (replicator.Plan, error), error) {
 	m, err := k.value(v)
 	t := &PNCounterMapTx[K]{PNCounterMap: m, d: d}
+	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
 }
 
 // Count returns the count of k, and whether there is a counter for it.
 func (m PNCounterMap[K]) Count(k K) (int64, bool) {
-	if m.of == nil {
+	if m.of.get() == nil {
 		return 0, false
 	}
-	return m.of.Count(m.keys.encode(k))
+	return m.of.get().Count(m.keys.encode(k))
 }
 
 // Len returns the number of counters.
 func (m PNCounterMap[K]) Len() int {
-	if m.of == nil {
+	if m.of.get() == nil {
 		return 0
 	}
-	return m.of.Len()
+	return m.of.get().Len()
 }
 
 // All yields the counters, in no particular order. Keys that are not of type K,
 // written by somebody else under the same name, are left out.
 func (m PNCounterMap[K]) All() iter.Seq2[K, int64] {
 	return func(yield func(K, int64) bool) {
-		if m.of == nil {
+		if m.of.get() == nil {
 			return
 		}
-		for s, n := range m.of.All() {
+		for s, n := range m.of.get().All() {
 			if k, err := m.keys.decode(s); err == nil && !yield(k, n) {
 				return
 			}

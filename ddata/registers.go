@@ -10,7 +10,7 @@ type LWWRegisterKey[V any] string
 
 // LWWRegister is a state of a register. It never changes.
 type LWWRegister[V any] struct {
-	of  *crdt.LWWRegister[string]
+	of  state[*crdt.LWWRegister[string]]
 	enc asString[V]
 }
 
@@ -30,22 +30,23 @@ func (k LWWRegisterKey[V]) value(v crdt.Value) (r LWWRegister[V], err error) {
 	if r.enc, err = stringly[V](); err != nil {
 		return r, err
 	}
-	r.of, err = valueAs[crdt.LWWRegister[string]](v)
+	r.of.v, err = valueAs[crdt.LWWRegister[string]](v)
 	return r, err
 }
 
 func (k LWWRegisterKey[V]) tx(d *Data, v crdt.Value) (*LWWRegisterTx[V], func() (replicator.Plan, error), error) {
 	r, err := k.value(v)
 	t := &LWWRegisterTx[V]{LWWRegister: r, d: d}
+	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
 }
 
 // Value returns the value, and whether there is one of type V.
 func (r LWWRegister[V]) Value() (v V, ok bool) {
-	if r.of == nil {
+	if r.of.get() == nil {
 		return v, false
 	}
-	s, ok := r.of.Value()
+	s, ok := r.of.get().Value()
 	if !ok {
 		return v, false
 	}
@@ -55,10 +56,10 @@ func (r LWWRegister[V]) Value() (v V, ok bool) {
 
 // Stamp returns the stamp of the value, the zero Stamp if there is none.
 func (r LWWRegister[V]) Stamp() crdt.Stamp {
-	if r.of == nil {
+	if r.of.get() == nil {
 		return crdt.Stamp{}
 	}
-	return r.of.Stamp()
+	return r.of.get().Stamp()
 }
 
 // Set asks for the value to be v. The write wins over all that this node has seen and,
@@ -82,7 +83,7 @@ type MVRegisterKey[V comparable] string
 
 // MVRegister is a state of a register. It never changes.
 type MVRegister[V comparable] struct {
-	of  *crdt.MVRegister[string]
+	of  state[*crdt.MVRegister[string]]
 	enc asString[V]
 }
 
@@ -102,24 +103,25 @@ func (k MVRegisterKey[V]) value(v crdt.Value) (r MVRegister[V], err error) {
 	if r.enc, err = stringly[V](); err != nil {
 		return r, err
 	}
-	r.of, err = valueAs[crdt.MVRegister[string]](v)
+	r.of.v, err = valueAs[crdt.MVRegister[string]](v)
 	return r, err
 }
 
 func (k MVRegisterKey[V]) tx(d *Data, v crdt.Value) (*MVRegisterTx[V], func() (replicator.Plan, error), error) {
 	r, err := k.value(v)
 	t := &MVRegisterTx[V]{MVRegister: r, d: d}
+	t.of.looked = &t.c.looked
 	return t, t.c.plan, err
 }
 
 // Values returns the values: none, one, or those that were written at the same
 // time.
 func (r MVRegister[V]) Values() []V {
-	if r.of == nil {
+	if r.of.get() == nil {
 		return nil
 	}
 	var out []V
-	for _, s := range r.of.Values() {
+	for _, s := range r.of.get().Values() {
 		if v, err := r.enc.decode(s); err == nil {
 			out = append(out, v)
 		}

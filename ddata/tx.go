@@ -5,11 +5,30 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
+// state is the value behind a typed face. It notes that the function of an update has
+// read it: what the function asks for then depends on the value.
+type state[C any] struct {
+	v      C
+	looked *bool // of a transaction; nil in a face that Get or Subscribe has made
+}
+
+func (s state[C]) look() {
+	if s.looked != nil {
+		*s.looked = true
+	}
+}
+
+func (s state[C]) get() C {
+	s.look()
+	return s.v
+}
+
 // changes collects what a transaction asks for; all of it is carried out at once
 // on a value of type C.
 type changes[C crdt.Value] struct {
 	steps  []func(C) crdt.Value
 	growth int
+	looked bool
 	// entries are those which steps stamp, each as often as it is stamped, and above
 	// the newest times of them that are known when the steps are carried out.
 	entries []string
@@ -34,12 +53,12 @@ func (c *changes[C]) plan() (replicator.Plan, error) {
 		return replicator.Plan{}, nil
 	}
 	if len(c.entries) > 0 {
-		return replicator.Plan{Growth: c.growth, Entries: c.entries, Stamped: func(v crdt.Value, above []uint64) crdt.Value {
+		return replicator.Plan{Growth: c.growth, Blind: !c.looked, Entries: c.entries, Stamped: func(v crdt.Value, above []uint64) crdt.Value {
 			c.above = above
 			return c.apply(v)
 		}}, nil
 	}
-	return replicator.Plan{Growth: c.growth, Apply: c.apply}, nil
+	return replicator.Plan{Growth: c.growth, Blind: !c.looked, Apply: c.apply}, nil
 }
 
 func (c *changes[C]) apply(v crdt.Value) crdt.Value {

@@ -34,6 +34,8 @@ type Replicator struct {
 	quitOnce sync.Once
 	done     chan struct{}
 
+	turns turns
+
 	// running is held by whoever steps the core; loop belongs to them (direct.go).
 	running sync.Mutex
 	loop    loop
@@ -175,39 +177,6 @@ func (r *Replicator) call(ctx context.Context, f func()) error {
 	return nil
 }
 
-// Update changes the keys of ops, all or none, here first and then at as many
-// replicas as level asks for. It blocks until the level is fulfilled, refused,
-// or given up at the context's deadline; a nil error means fulfilled, while this node
-// held a lease. The plans
-// run while the replicator does nothing else: they must be quick and must not call it.
-func (r *Replicator) Update(ctx context.Context, ops []Op, level Level, opts ...Option) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	safe := make([]Op, len(ops))
-	for i := range ops {
-		safe[i] = ops[i]
-		if plan := ops[i].Plan; plan != nil {
-			safe[i].Plan = func(v crdt.Value) (Plan, error) { return contained(plan, v) }
-		}
-	}
-	_, err := r.do(ctx, "update", level, func(id core.RequestID, deadline clock.Instant) core.Event {
-		return core.Update{ID: id, Ops: safe, Level: level, Deadline: deadline, Fence: options(opts).fence}
-	})
-	return err
-}
-
-// contained turns a panic of the caller's function into an error: it runs on a
-// goroutine that is not the caller's.
-func contained(plan func(crdt.Value) (Plan, error), v crdt.Value) (p Plan, err error) {
-	defer func() {
-		if x := recover(); x != nil {
-			err = fmt.Errorf("panic: %v", x)
-		}
-	}()
-	return plan(v)
-}
-
 func options(opts []Option) (req request) {
 	for _, o := range opts {
 		o(&req)
@@ -232,39 +201,66 @@ func (r *Replicator) Get(ctx context.Context, keys []string, level Level, opts .
 // do runs a request.
 func (r *Replicator) do(ctx context.Context, op string, level Level, event func(core.RequestID, clock.Instant) core.Event) (core.Reply, error) {
 	w := &waiter{op: op, level: level, started: r.cfg.Clock.Now(), reply: make(chan core.Reply, 1)}
-	deadline := w.started.Add(r.timeout())
+	patience := r.timeout()
 	if d, ok := ctx.Deadline(); ok {
-		deadline = w.started.Add(max(time.Until(d), 1))
+		patience = max(time.Until(d), 1)
 	}
 	r.mu.Lock()
 	r.nextID++
 	w.id = r.nextID
 	r.mu.Unlock()
-	j := job{event: event(w.id, deadline), waiter: w}
+	j := job{event: event(w.id, w.started.Add(patience)), waiter: w}
 	if !r.direct(&j) && !r.post(j) {
 		return core.Reply{}, ErrClosed
 	}
 	select {
 	case reply := <-w.reply:
 		return reply, reply.Err
-	case <-r.done:
-		return w.afterClose()
-	case <-ctx.Done():
+	default:
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		// The core gives up at the same instant, and knows who has answered.
+	return r.await(ctx, w, patience)
+}
+
+// await waits for a request's answer. The core gives up at the deadline, and knows who
+// has answered; a replicator that does not get to it in time is not waited for.
+func (r *Replicator) await(ctx context.Context, w *waiter, patience time.Duration) (core.Reply, error) {
+	late := time.NewTimer(patience + r.grace())
+	defer late.Stop()
+	cancelled := ctx.Done()
+	for {
 		select {
 		case reply := <-w.reply:
 			return reply, reply.Err
 		case <-r.done:
 			return w.afterClose()
+		case <-cancelled:
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				cancelled = nil
+				continue
+			}
+			return core.Reply{}, r.abandon(w, ctx.Err())
+		case <-late.C:
+			return core.Reply{}, r.abandon(w, context.DeadlineExceeded)
 		}
 	}
+}
+
+// abandon gives a request up and returns the error to say so.
+func (r *Replicator) abandon(w *waiter, why error) error {
 	r.post(job{event: core.Cancel{ID: w.id}, waiter: w})
-	if op == "get" {
-		return core.Reply{}, ctx.Err()
+	if w.op == "get" {
+		return why
 	}
-	return core.Reply{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, why)
+}
+
+// grace is how long after its deadline the core's own answer to a request is waited for:
+// more than it excuses a deadline that passed while the process did not run.
+func (r *Replicator) grace() time.Duration {
+	if r.cfg.ResendAfter > 0 {
+		return 5 * r.cfg.ResendAfter
+	}
+	return 250 * time.Millisecond
 }
 
 func (w *waiter) afterClose() (core.Reply, error) {
@@ -283,19 +279,17 @@ func (r *Replicator) timeout() time.Duration {
 	return 5 * time.Second
 }
 
-// View calls f with the local value of key, nil if there is none, on the
-// replicator's goroutine: no copy is made. F must be quick, must not change or
-// keep the value, and must not call the replicator.
+// View calls f with the local value of key, nil if there is none, without a copy. F must
+// not change or keep the value. It runs on the caller's goroutine, holds nothing up, and
+// may use the replicator.
 func (r *Replicator) View(ctx context.Context, key string, f func(crdt.Value)) error {
-	var panicked any
-	err := r.call(ctx, func() {
-		defer func() { panicked = recover() }()
-		f(r.loop.core.Value(key))
-	})
-	if err == nil && panicked != nil {
-		panic(panicked)
+	snaps, err := r.snapshots(ctx, []string{key})
+	if err != nil {
+		return err
 	}
-	return err
+	defer r.release(snaps)
+	f(snaps[0].Value)
+	return nil
 }
 
 // Keys returns the names of all keys that begin with prefix, sorted.

@@ -82,6 +82,9 @@ type Op struct {
 	// All ops of a request are planned before the first is applied, so an error
 	// leaves everything as it was. A nil Apply in the plan means no change.
 	Plan func(current crdt.Value) (Plan, error)
+	// Base is the snapshot of the key on which Plan has been decided outside the core; nil
+	// if Plan decides within the step. The core releases it.
+	Base *Snapshot
 	// Delete ends the key instead: its value is gone, whatever concurrent updates
 	// of it do, and the key may be created again. Kind and Plan are ignored.
 	Delete bool
@@ -92,6 +95,8 @@ type Plan struct {
 	// Growth is about how many bytes the value may grow by: what the limits are
 	// checked against. A change that removes has 0 and always passes.
 	Growth int
+	// Blind says that the change does not depend on the value on which it was decided.
+	Blind bool
 	// Apply changes value in place and returns the delta, which it must not touch
 	// again; nil means that nothing changed.
 	Apply func(value crdt.Value) (delta crdt.Value)
@@ -107,7 +112,7 @@ type Plan struct {
 // Mutate returns an Op that needs no decision.
 func Mutate(key string, kind crdt.Kind, growth int, apply func(crdt.Value) crdt.Value) Op {
 	return Op{Key: key, Kind: kind, Plan: func(crdt.Value) (Plan, error) {
-		return Plan{Growth: growth, Apply: apply}, nil
+		return Plan{Growth: growth, Blind: true, Apply: apply}, nil
 	}}
 }
 

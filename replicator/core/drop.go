@@ -46,8 +46,10 @@ func (c *Core) drop(d *Drop) {
 	case d.Since > 0:
 		c.dropEnded(d, it)
 	case len(d.Writers) > 0:
+		it.own()
 		c.gather(d, it)
 	case d.Kind != 0:
+		it.own()
 		p, ok := it.value.(crdt.Pruner)
 		if ok && it.gen == 0 && it.kind() == d.Kind && p.Prune(d.Garbage, c.dead) {
 			c.store.settle(it)
@@ -98,6 +100,7 @@ func (c *Core) dropEnded(d *Drop, it *item) {
 // dropInside forgets ends of entries of a durable map. Whoever has agreed has them, or
 // something newer, which stays.
 func (c *Core) dropInside(d *Drop, it *item) {
+	it.own()
 	m, ok := it.value.(*entryMap)
 	if !ok || it.gen != d.Gen {
 		return

@@ -30,6 +30,10 @@ type item struct {
 	marked uint64
 	// changedAt is when it was last reported as changed.
 	changedAt clock.Instant
+	// version grows with every change of the item, written with those made here; pins
+	// counts the snapshots that hold the value (snapshot.go).
+	version, written uint64
+	pins             *pins
 	// tomb: counted among the deleted keys.
 	tomb bool
 }
@@ -62,6 +66,8 @@ type store struct {
 	// suspects counts the buckets that are suspect, tombs the deleted keys.
 	suspects int
 	tombs    int
+	// changes numbers the changes of all items.
+	changes uint64
 }
 
 func bucketOf(hash uint64) int { return int(hash >> 56) }
@@ -142,6 +148,8 @@ func (s *store) settle(it *item) {
 			s.tombs -= 2
 		}
 	}
+	s.changes++
+	it.version = s.changes
 	var size int
 	print := fingerprint(it.hash, it.gen, 0, 0)
 	if it.value != nil {
@@ -176,18 +184,20 @@ func (s *store) absorb(it *item, gen uint64, v crdt.Value) (changed bool) {
 	case gen < it.gen:
 		return false
 	case gen > it.gen:
-		it.gen, it.value = gen, v
+		it.gen = gen
+		it.replace(v)
 		changed = true
 	case v == nil:
 		changed = it.print == 0
 	case it.value == nil:
-		it.value = v
+		it.replace(v)
 		changed = true
 	case it.value.Kind() != v.Kind():
 		if changed = v.Kind() < it.value.Kind(); changed {
-			it.value = v
+			it.replace(v)
 		}
 	default:
+		it.own()
 		// The kinds are equal, so the join cannot fail.
 		changed, _ = it.value.Join(v)
 	}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -13,11 +12,13 @@ import (
 func (c *Core) onUpdate(now clock.Instant, u Update) {
 	c.stats.Updates++
 	if err := c.admit(u.Level, u.Fence, len(u.Ops)); err != nil {
+		c.releaseAll(u.Ops)
 		c.reply(u.ID, nil, err)
 		return
 	}
 	plans, err := c.plan(u.Ops)
 	if err != nil {
+		c.releaseAll(u.Ops)
 		c.reply(u.ID, nil, err)
 		return
 	}
@@ -38,11 +39,18 @@ func (c *Core) write(now clock.Instant, r *request, plans []Plan) {
 	for i := range r.ops {
 		var err error
 		if newest[i], err = c.aboveAll(r, i, &plans[i]); err != nil {
+			c.releaseAll(r.ops)
 			c.finish(r, err)
 			return
 		}
 	}
+	for i := range r.ops {
+		if op := &r.ops[i]; op.Base != nil && (plans[i].Blind || op.Base.unchanged(c.store.get(op.Key))) {
+			c.Release(op.Base) // applied to the value itself
+		}
+	}
 	entry, echoes := c.apply(r.ops, plans, newest)
+	c.releaseAll(r.ops)
 	entry.Fence = r.fence
 	r.echoes = echoes
 	if len(entry.Items) > 0 {
@@ -82,6 +90,9 @@ func (c *Core) plan(ops []Op) ([]Plan, error) {
 			continue
 		}
 		p, size, err := decide(op, it)
+		if err == nil {
+			err = fits(ops[:i], op, &p, it)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -109,19 +120,9 @@ func decide(op *Op, it *item) (p Plan, size int, err error) {
 	var current crdt.Value
 	if it != nil && it.value != nil {
 		current, size = it.value, it.bytes
-		if current.Kind() != op.Kind {
-			return p, 0, &KindError{Key: op.Key, Have: current.Kind(), Want: op.Kind}
-		}
-	} else if current, err = crdt.New(op.Kind); err != nil {
-		return p, 0, fmt.Errorf("%w: key %q: %w", ErrPlan, op.Key, err)
 	}
-	if op.Plan == nil {
-		return p, size, nil
-	}
-	if p, err = op.Plan(current); err != nil {
-		return p, size, fmt.Errorf("%w: key %q: %w", ErrPlan, op.Key, err)
-	}
-	return p, size, nil
+	p, err = planOn(op, current)
+	return p, size, err
 }
 
 // apply carries the plans out here and returns the entry that says so, and the
@@ -154,6 +155,7 @@ func (c *Core) applyOne(op *Op, p Plan, it *item, above Newest) *Item {
 			return nil // by an op before this one
 		}
 		c.store.absorb(it, max(it.gen, above.Gen)+1, nil)
+		it.written = it.version
 		c.changed(it, nil)
 		return &Item{Key: it.key, Gen: it.gen}
 	}
@@ -162,19 +164,14 @@ func (c *Core) applyOne(op *Op, p Plan, it *item, above Newest) *Item {
 	}
 	var v crdt.Value
 	if it != nil && it.value != nil {
+		it.own()
 		v = it.value
 	} else {
 		// The kind has been tried by decide.
 		v, _ = crdt.New(op.Kind)
 	}
-	var d crdt.Value
-	if p.Stamped != nil {
-		d = p.Stamped(v, above.Times)
-	} else {
-		d = p.Apply(v)
-	}
-	if d == nil || reflect.ValueOf(d).IsZero() {
-		// Also a nil of a concrete type, which an Apply returns all too easily.
+	d := c.applyTo(v, op, &p, above)
+	if d == nil {
 		return nil
 	}
 	fresh := it == nil
@@ -184,9 +181,14 @@ func (c *Core) applyOne(op *Op, p Plan, it *item, above Newest) *Item {
 	}
 	it.value = v
 	c.store.settle(it)
+	it.written = it.version
 	c.changed(it, d)
 	return &Item{Key: it.key, Gen: it.gen, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
 }
+
+// isNil reports whether d is nil, or a nil of a concrete type, which an Apply returns all
+// too easily.
+func isNil(d crdt.Value) bool { return d == nil || reflect.ValueOf(d).IsZero() }
 
 // offer sends a request's entry to the members that it still needs, or to all
 // that count.

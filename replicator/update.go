@@ -1,0 +1,262 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator/core"
+)
+
+// Application code runs outside the replicator
+//
+// The plans of an update, and the functions of View, run on their caller's goroutine, on
+// snapshots (core.Snapshot): no lock is held, so they hold nobody up but their caller, and
+// may use the replicator. The core applies a plan if its key is as the snapshot shows it,
+// or if only merges have come meanwhile; else the plans run anew.
+//
+// An update that had to begin anew takes its turn: updates of the same keys that wait for
+// the same kind of level run one after the other from then on, in the order in which they
+// came, so that many writers of one key do not make each other start over. Updates at
+// Local have turns of their own, and never wait for one that waits for other replicas.
+
+// updateAttemptsMax bounds how often the plans of one update run.
+const updateAttemptsMax = 8
+
+// turnMax bounds the wait for one update that has its turn: its function may be slow, or
+// be waiting for this very update.
+const turnMax = time.Second
+
+// Update changes the keys of ops, all or none, here first and then at as many
+// replicas as level asks for. It blocks until the level is fulfilled, refused,
+// or given up at the context's deadline; a nil error means fulfilled, while this node
+// held a lease. The plans run on the caller's goroutine, on snapshots of the keys, and may
+// run several times: they should have no effects of their own. They may use the
+// replicator; an update of one of the same keys ends with ErrContended, its own or that of
+// the update that runs the plan.
+func (r *Replicator) Update(ctx context.Context, ops []Op, level Level, opts ...Option) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	fence := options(opts).fence
+	t := r.turns.of(ops, level)
+	defer t.end()
+	for attempt := range updateAttemptsMax {
+		if attempt > 0 {
+			if err := t.wait(ctx); err != nil {
+				return err
+			}
+		}
+		decided, blind, err := r.decide(ctx, ops)
+		if err != nil {
+			return err
+		}
+		if !blind && t.others() {
+			r.releaseOps(decided) // someone has waited for longer
+			continue
+		}
+		_, err = r.do(ctx, "update", level, func(id core.RequestID, deadline clock.Instant) core.Event {
+			return core.Update{ID: id, Ops: decided, Level: level, Deadline: deadline, Fence: fence}
+		})
+		if !errors.Is(err, ErrContended) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: the keys changed here while each of %d attempts was being decided", ErrContended, updateAttemptsMax)
+}
+
+// decide runs the plans on snapshots, and returns ops that carry the outcome. Blind: none
+// of them depends on what it has been shown.
+func (r *Replicator) decide(ctx context.Context, ops []Op) (decided []Op, blind bool, err error) {
+	names := make([]string, len(ops))
+	for i := range ops {
+		names[i] = ops[i].Key
+	}
+	snaps, err := r.snapshots(ctx, names)
+	if err != nil {
+		return nil, false, err
+	}
+	decided, blind = slices.Clone(ops), true
+	for i := range ops {
+		op := &decided[i]
+		if op.Delete || op.Plan == nil {
+			continue
+		}
+		p, err := contained(op, snaps[i])
+		if err != nil {
+			r.release(snaps)
+			return nil, false, err
+		}
+		blind = blind && p.Blind
+		op.Plan = func(crdt.Value) (Plan, error) { return p, nil }
+		op.Base, snaps[i] = snaps[i], nil
+	}
+	if slices.ContainsFunc(snaps, func(s *core.Snapshot) bool { return s != nil && s.Value != nil }) {
+		r.release(snaps) // of keys that need none
+	}
+	return decided, blind, nil
+}
+
+// contained turns a panic of the caller's function into an error.
+func contained(op *Op, s *core.Snapshot) (p Plan, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("%w: key %q: panic: %v", ErrPlan, op.Key, x)
+		}
+	}()
+	return core.Decide(op, s)
+}
+
+// snapshots returns snapshots of keys. They are to be released.
+func (r *Replicator) snapshots(ctx context.Context, keys []string) (snaps []*core.Snapshot, err error) {
+	take := func() {
+		for _, k := range keys {
+			snaps = append(snaps, r.loop.core.Snapshot(k))
+		}
+	}
+	if r.running.TryLock() {
+		defer r.running.Unlock()
+		r.mu.Lock()
+		closing := r.closing
+		r.mu.Unlock()
+		if closing {
+			return nil, ErrClosed
+		}
+		take()
+		return snaps, nil
+	}
+	err = r.call(ctx, take)
+	return snaps, err
+}
+
+func (r *Replicator) release(snaps []*core.Snapshot) {
+	free := func() {
+		for _, s := range snaps {
+			r.loop.core.Release(s)
+		}
+	}
+	if r.running.TryLock() {
+		free()
+		r.running.Unlock()
+		return
+	}
+	r.post(job{call: free})
+}
+
+func (r *Replicator) releaseOps(ops []Op) {
+	var snaps []*core.Snapshot
+	for i := range ops {
+		snaps = append(snaps, ops[i].Base)
+	}
+	r.release(snaps)
+}
+
+// turns orders updates of the same keys that got into each other's way. The zero turns is
+// ready to use.
+//
+// Invariant: queues has no empty queue; the first of a queue has its turn.
+type turns struct {
+	mu     sync.Mutex
+	queues map[turnKey][]*turn
+}
+
+// turnKey is what updates take turns for.
+type turnKey struct {
+	key   string
+	alone bool
+}
+
+// turn is the place of one update in the queues of its keys.
+type turn struct {
+	in     *turns
+	keys   []turnKey
+	waited bool
+	// moved gets a value when an update before it has ended.
+	moved chan struct{}
+}
+
+func (ts *turns) of(ops []Op, level Level) *turn {
+	t := &turn{in: ts}
+	for i := range ops {
+		k := turnKey{ops[i].Key, level == Local || level == To(1)}
+		if !slices.Contains(t.keys, k) {
+			t.keys = append(t.keys, k)
+		}
+	}
+	return t
+}
+
+// others reports whether other updates have their turn or wait for it, and this one does
+// neither.
+func (t *turn) others() bool {
+	if t.waited {
+		return false
+	}
+	t.in.mu.Lock()
+	defer t.in.mu.Unlock()
+	return slices.ContainsFunc(t.keys, func(k turnKey) bool { return len(t.in.queues[k]) > 0 })
+}
+
+// wait waits for the turn, if it has not come yet.
+func (t *turn) wait(ctx context.Context) error {
+	if t.waited {
+		return nil
+	}
+	t.waited = true
+	t.moved = make(chan struct{}, 1)
+	t.in.mu.Lock()
+	if t.in.queues == nil {
+		t.in.queues = map[turnKey][]*turn{}
+	}
+	// In all queues within one step: of two updates, one is ahead everywhere.
+	for _, k := range t.keys {
+		t.in.queues[k] = append(t.in.queues[k], t)
+	}
+	t.in.mu.Unlock()
+	tooLong := time.NewTimer(turnMax)
+	defer tooLong.Stop()
+	for !t.come() {
+		select {
+		case <-t.moved:
+			tooLong.Reset(turnMax)
+		case <-tooLong.C:
+			return fmt.Errorf("%w: another update of the same key has been running for %v", ErrContended, turnMax)
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrContended, ctx.Err())
+		}
+	}
+	return nil
+}
+
+func (t *turn) come() bool {
+	t.in.mu.Lock()
+	defer t.in.mu.Unlock()
+	return !slices.ContainsFunc(t.keys, func(k turnKey) bool { return t.in.queues[k][0] != t })
+}
+
+// end gives the turn, or the place in the queues, up.
+func (t *turn) end() {
+	if !t.waited {
+		return
+	}
+	t.in.mu.Lock()
+	defer t.in.mu.Unlock()
+	for _, k := range t.keys {
+		q := slices.DeleteFunc(t.in.queues[k], func(o *turn) bool { return o == t })
+		if t.in.queues[k] = q; len(q) == 0 {
+			delete(t.in.queues, k)
+			continue
+		}
+		for _, o := range q {
+			select {
+			case o.moved <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
