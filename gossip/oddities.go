@@ -27,6 +27,11 @@ func (l *loop) odd(t view.TraceEvent) (warn bool) {
 	case "stranger":
 		l.n.counters.strangers.Add(1)
 		return false // forming warns of other clusters
+	case "view shown by no member", "view shown by no contact":
+		l.n.counters.nonMembers.Add(1)
+		return false // as one that was removed may meet: it asks its members
+	case "spoken by no member":
+		l.n.counters.nonMembers.Add(1)
 	case "message in another's name", "grant that cannot be", "place of a member asked for":
 		l.n.counters.impostures.Add(1)
 	default:

@@ -55,6 +55,8 @@ type Stats struct {
 	// here: a former leader, or a replay. Impostures counts messages that speak for
 	// another node, and grants that cannot be; Strangers those of another cluster.
 	BallotsStale, Impostures, Strangers uint64
+	// NonMembers counts messages of the view protocol by nodes that are no members.
+	NonMembers uint64
 	// Probes counts looks at contact points, ProbesFailed those that failed; Refusals
 	// counts dials to known nodes that were refused.
 	Probes, ProbesFailed, Refusals uint64
@@ -94,7 +96,7 @@ type counters struct {
 	hintsDropped                             atomic.Uint64
 	viewIn, viewOut                          traffic
 	malformed, overflow, sendFailed          atomic.Uint64
-	stale, impostures, strangers             atomic.Uint64
+	stale, impostures, strangers, nonMembers atomic.Uint64
 	probes, probesFailed, refused            atomic.Uint64
 	steps                                    atomic.Uint64
 }
@@ -116,7 +118,7 @@ func (n *Node) Stats() Stats {
 		NamesRefused: c.namesRefused.Load(), StreamsRefused: c.streamsRefused.Load(), HintsDropped: c.hintsDropped.Load(),
 		ViewIn: c.viewIn.load(), ViewOut: c.viewOut.load(),
 		FramesMalformed: c.malformed.Load(), FramesOverflow: c.overflow.Load(), SendFailed: c.sendFailed.Load(),
-		BallotsStale: c.stale.Load(), Impostures: c.impostures.Load(), Strangers: c.strangers.Load(),
+		BallotsStale: c.stale.Load(), Impostures: c.impostures.Load(), Strangers: c.strangers.Load(), NonMembers: c.nonMembers.Load(),
 		Probes: c.probes.Load(), ProbesFailed: c.probesFailed.Load(), Refusals: c.refused.Load(),
 		Steps: c.steps.Load(),
 	}

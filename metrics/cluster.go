@@ -74,6 +74,7 @@ func gossipDrops(s *scrape, emit emitter) {
 	emit(float64(s.gossip.BallotsStale), "stale_ballot")
 	emit(float64(s.gossip.Impostures), "imposture")
 	emit(float64(s.gossip.Strangers), "stranger")
+	emit(float64(s.gossip.NonMembers), "not_a_member")
 	emit(float64(s.gossip.PacketsDropped), "packet_queue_full")
 	emit(float64(s.gossip.PacketsNotOurs), "packet_not_ours")
 	emit(float64(s.gossip.Undecryptable), "undecryptable")

@@ -40,6 +40,19 @@ const (
 	idBytes        = 8
 )
 
+// The highest numbers that a frame may hold. Nothing honest comes near: generations
+// begin at the wall clock in seconds and are 64 times rarer than views, and a round is
+// one attempt to lead. A message that is believed raises the receiver's own numbers
+// above those it holds, so one with the last numbers of all would leave none: the
+// cluster could never again take a step, or elect a leader. What is left above these
+// limits is for those who have to go above.
+const (
+	// generationMax is the highest generation that is taken from another node.
+	generationMax = 0xf000_0000
+	stepMax       = 0xf000_0000
+	roundMax      = 1 << 62
+)
+
 type tag byte
 
 const (
@@ -62,6 +75,7 @@ const (
 	tagContested
 	tagLeaveNotice
 	tagNeedView
+	tagJoinPassed
 )
 
 // Append appends the frame of a message. It panics on a Message that is none of
@@ -108,6 +122,8 @@ func Append(b []byte, msg Message) []byte {
 		w.tag(tagLeaveNotice)
 	case *NeedView:
 		w.tag(tagNeedView).u(uint64(m.Epoch))
+	case *JoinPassed:
+		w.tag(tagJoinPassed).id(m.Leader)
 	default:
 		panic("view: message of another package")
 	}
@@ -143,7 +159,7 @@ func (r reader) message() Message {
 		return &Prepare{Ballot: r.ballot(), Base: r.view(), Dead: r.ids()}
 	case tagPromised:
 		return &Promised{Ballot: r.ballot(), Base: r.epoch(), Accepted: r.view(), AcceptedBallot: r.ballot(),
-			Emergency: r.Bool(), Generation: uint32(r.Uvarint()), T0: r.i(), Hears: r.ids()}
+			Emergency: r.Bool(), Generation: r.generation(r.Uvarint()), T0: r.i(), Hears: r.ids()}
 	case tagNack:
 		return &Nack{Ballot: r.ballot(), Promised: r.ballot()}
 	case tagDecided:
@@ -168,6 +184,8 @@ func (r reader) message() Message {
 		return &LeaveNotice{}
 	case tagNeedView:
 		return &NeedView{Epoch: r.epoch()}
+	case tagJoinPassed:
+		return &JoinPassed{Leader: r.id()}
 	}
 	r.Fail(ErrUnknownMessage)
 	return nil
@@ -217,9 +235,32 @@ type reader struct{ *wire.Reader }
 
 func (r reader) i() int64     { return int64(r.U64()) }
 func (r reader) id() NodeID   { return NodeID(r.U64()) }
-func (r reader) epoch() Epoch { return Epoch(r.Uvarint()) }
 
-func (r reader) ballot() Ballot { return Ballot{Round: r.Uvarint(), Node: r.id()} }
+// epoch reads an epoch, and refuses one with which the numbers would soon run out.
+func (r reader) epoch() Epoch {
+	e := Epoch(r.Uvarint())
+	r.generation(uint64(e.Generation()))
+	r.within("epoch", uint64(uint32(e)), stepMax)
+	return e
+}
+
+// generation reads no bytes: it judges a generation that was read.
+func (r reader) generation(g uint64) uint32 {
+	r.within("generation", g, generationMax)
+	return uint32(g)
+}
+
+func (r reader) ballot() Ballot {
+	b := Ballot{Round: r.Uvarint(), Node: r.id()}
+	r.within("round", b.Round, roundMax)
+	return b
+}
+
+func (r reader) within(field string, n, most uint64) {
+	if n > most {
+		r.Fail(&wire.LimitError{Field: field, Declared: n, Max: most})
+	}
+}
 
 func (r reader) ids() []NodeID {
 	n := r.Count("ids", idBytes)

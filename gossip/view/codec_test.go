@@ -40,7 +40,7 @@ func samples() []Message {
 		&Promised{Ballot: b, Base: 1, Accepted: v, AcceptedBallot: b, Emergency: true, Generation: 1 << 31, T0: 1, Hears: []NodeID{3}},
 		&Nack{Ballot: b, Promised: b}, &Decided{View: v}, &JoinRequest{Node: v.Members[0].Node, Hops: 2}, &JoinRefused{Reason: "no"},
 		&LeaveRequest{}, &YieldRequest{Subject: 1}, &Doubt{Ballot: b, Dead: []NodeID{1}}, &Doubted{Ballot: b, Asked: []NodeID{1}, Hears: []NodeID{1}},
-		&Contest{View: v, Nonce: 1}, &Contested{View: v, Nonce: 1}, &LeaveNotice{}, &NeedView{Epoch: 3},
+		&Contest{View: v, Nonce: 1}, &Contested{View: v, Nonce: 1}, &LeaveNotice{}, &NeedView{Epoch: 3}, &JoinPassed{Leader: 9},
 		&Decided{View: samplePacked()}, &PreVote{Ballot: b, Base: &View{Cluster: 7, Epoch: 9, change: &change{base: 9}}},
 	}
 }

@@ -18,6 +18,8 @@ type contest struct {
 	with  NodeID
 	nonce uint64
 	until clock.Instant
+	// view is what the other has shown.
+	view *View
 }
 
 // challenge asks the sender of a view that stands over ours whether it is alive.
@@ -29,7 +31,7 @@ func (c *Core) challenge(from NodeID, v *View) {
 	if c.contest.with == from && c.now.Before(c.contest.until) {
 		return
 	}
-	c.contest = contest{with: from, nonce: c.random(), until: c.now.Add(c.cfg.Ping)}
+	c.contest = contest{with: from, nonce: c.random(), until: c.now.Add(c.cfg.Ping), view: v}
 	c.send(from, &Contest{View: c.ref(), Nonce: c.contest.nonce})
 }
 
@@ -52,9 +54,19 @@ func (c *Core) onContested(from NodeID, m *Contested) {
 	if m.View == nil || c.view == nil || c.contest.with != from || c.contest.nonce != m.Nonce {
 		return
 	}
+	shown := c.contest.view
 	c.contest = contest{}
 	if compare(c.view, m.View) == yields {
+		c.showOthers(shown)
 		c.yield(m.View)
+	}
+}
+
+// showOthers introduces the lineage that stands to the members of this one: its nodes
+// may be strangers to them.
+func (c *Core) showOthers(v *View) {
+	if !v.packed() {
+		c.toElectorate(&Decided{View: v})
 	}
 }
 

@@ -98,6 +98,11 @@ type Core struct {
 	// silence is kept for AssumeCrash alone, nil otherwise.
 	silence *silence
 
+	// nextConsult is when the members may be asked again about a stranger's view, and
+	// introduced holds nodes of another lineage that a member has shown (speaker.go).
+	nextConsult clock.Instant
+	introduced  map[NodeID]bool
+
 	mutant mutant
 }
 
@@ -182,6 +187,9 @@ func (c *Core) receive(from NodeID, msg Message) {
 		return
 	}
 	c.signOfLife(from)
+	if !c.speaks(from, msg) {
+		return
+	}
 	switch m := msg.(type) {
 	case *Ping:
 		c.onPing(from, m)
@@ -209,6 +217,8 @@ func (c *Core) receive(from NodeID, msg Message) {
 		if c.view == nil {
 			c.end(0, "refused: "+m.Reason)
 		}
+	case *JoinPassed:
+		c.entry.onPassed(m.Leader)
 	case *LeaveRequest:
 		c.onLeaveRequest(from)
 	case *NeedView:
@@ -400,6 +410,7 @@ func (c *Core) meet(from NodeID, v *View) bool {
 	case older, stands:
 		c.send(from, &Decided{View: c.view})
 	case yields:
+		c.introduce(from, v)
 		c.challenge(from, v)
 	case stranger:
 		c.trace("stranger", from, "of another cluster")

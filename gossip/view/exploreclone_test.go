@@ -15,7 +15,8 @@ func cloneCore(c *Core) *Core {
 	d.goneOrder = slices.Clone(c.goneOrder)
 	d.attempts = maps.Clone(c.attempts)
 	d.proofs, d.early = cloneEach(c.proofs), cloneEach(c.early)
-	d.entry.contacts = slices.Clone(c.entry.contacts)
+	d.entry.contacts, d.entry.passed = slices.Clone(c.entry.contacts), slices.Clone(c.entry.passed)
+	d.introduced = maps.Clone(c.introduced)
 	if c.cand != nil {
 		cand := *c.cand
 		cand.yes, cand.found = maps.Clone(c.cand.yes), c.cand.found.clone()
@@ -107,11 +108,11 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		of     reflect.Type
 		fields int
 	}{
-		{reflect.TypeFor[Core](), 43}, {reflect.TypeFor[office](), 25}, {reflect.TypeFor[peer](), 10},
+		{reflect.TypeFor[Core](), 45}, {reflect.TypeFor[office](), 25}, {reflect.TypeFor[peer](), 10},
 		{reflect.TypeFor[proposal](), 7}, {reflect.TypeFor[candidacy](), 7}, {reflect.TypeFor[findings](), 2},
 		{reflect.TypeFor[preparation](), 3}, {reflect.TypeFor[proof](), 4}, {reflect.TypeFor[doubt](), 3},
-		{reflect.TypeFor[farewell](), 5}, {reflect.TypeFor[silence](), 3}, {reflect.TypeFor[entry](), 4},
-		{reflect.TypeFor[contest](), 3}, {reflect.TypeFor[guard](), 2}, {reflect.TypeFor[attempt](), 3},
+		{reflect.TypeFor[farewell](), 5}, {reflect.TypeFor[silence](), 3}, {reflect.TypeFor[entry](), 5},
+		{reflect.TypeFor[contest](), 4}, {reflect.TypeFor[guard](), 2}, {reflect.TypeFor[attempt](), 3},
 		{reflect.TypeFor[tally](), 11}, {reflect.TypeFor[View](), 6}, {reflect.TypeFor[Member](), 3},
 		{reflect.TypeFor[truth](), 8}, {reflect.TypeFor[acceptance](), 5},
 	} {

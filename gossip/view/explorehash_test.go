@@ -110,7 +110,7 @@ func (e *encoder) core(c *Core) {
 	e.i(int64(c.failures))
 	for _, at := range []clock.Instant{
 		c.guard.until, c.grantedAt, c.heardAt, c.nextAsk, c.vacantAt, c.standAfter, c.giveWay, c.nextLeave, c.nextAnnounce,
-		c.entry.next, c.contest.until,
+		c.entry.next, c.contest.until, c.nextConsult,
 	} {
 		e.at(at)
 	}
@@ -119,7 +119,9 @@ func (e *encoder) core(c *Core) {
 		e.id(n.ID)
 	}
 	e.i(int64(c.entry.turn)).i(int64(c.entry.wait))
+	e.ids(c.entry.passed)
 	e.id(c.contest.with).u(c.contest.nonce)
+	e.set(c.introduced)
 	e.candidacy(c.cand)
 	e.office(c.office)
 	e.farewell(c.farewell)

@@ -34,6 +34,28 @@ type entry struct {
 	next     clock.Instant
 	wait     time.Duration
 	turn     int
+	// passed holds the leaders that contacts have passed the request on to, newest last.
+	// Invariant: at most leadersMax.
+	passed []NodeID
+}
+
+// leadersMax bounds the leaders that a joiner has been told of.
+const leadersMax = 8
+
+// asked reports whether a node may answer the request to be let in.
+func (e *entry) asked(id NodeID) bool {
+	return slices.Contains(e.passed, id) || slices.ContainsFunc(e.contacts, func(n Node) bool { return n.ID == id })
+}
+
+// onPassed takes the leader that a contact has passed the request on to.
+func (e *entry) onPassed(leader NodeID) {
+	if leader == 0 || slices.Contains(e.passed, leader) {
+		return
+	}
+	if len(e.passed) == leadersMax {
+		e.passed = slices.Delete(e.passed, 0, 1)
+	}
+	e.passed = append(e.passed, leader)
 }
 
 const (
@@ -102,6 +124,9 @@ func (c *Core) onJoinRequest(from NodeID, m *JoinRequest) {
 	o := c.office
 	if o == nil {
 		if m.Hops < hopsMax && c.leader != 0 && c.leader != m.Node.ID {
+			if from == m.Node.ID { // it is told whose answer to believe, first
+				c.send(from, &JoinPassed{Leader: c.leader})
+			}
 			c.send(c.leader, &JoinRequest{Node: m.Node, Hops: m.Hops + 1})
 		}
 		return

@@ -17,6 +17,7 @@ func large(w *world, n int) *world {
 		v.Members = append(v.Members, Member{Node: w.add(id).core.cfg.Self, Joined: FirstEpoch(99), Status: Up})
 	}
 	for _, x := range w.order {
+		w.nodes[x].core.entry.onPassed(v.Members[0].ID) // as if it had asked to be let in
 		w.inject(v.Members[0].ID, x, &Decided{View: v})
 	}
 	w.until(time.Minute, "all hold leases", func() bool { return w.holds(w.nodes[NodeID(n)]) && w.allHold() })

@@ -107,6 +107,10 @@ type JoinRequest struct {
 // JoinRefused says that a node will never be let in under this NodeID.
 type JoinRefused struct{ Reason string }
 
+// JoinPassed tells a node that asks to be let in to which leader its request was passed
+// on: the leader's answer is one that it may believe.
+type JoinPassed struct{ Leader NodeID }
+
 // LeaveRequest says that the sender has given its lease up for good and wants to
 // be left out of the next view.
 type LeaveRequest struct{}
@@ -181,6 +185,7 @@ func (*Accept) message()       {}
 func (*Decided) message()      {}
 func (*JoinRequest) message()  {}
 func (*JoinRefused) message()  {}
+func (*JoinPassed) message()   {}
 func (*LeaveRequest) message() {}
 func (*NeedView) message()     {}
 func (*LeaveNotice) message()  {}

@@ -60,5 +60,7 @@ const (
 	mutantCarryHopeless
 	// mutantOutbid lets a node stand at once against the candidate it has promised.
 	mutantOutbid
+	// mutantStrangersSpeak lets nodes outside the view speak the protocol.
+	mutantStrangersSpeak
 	mutants
 )

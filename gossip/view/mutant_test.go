@@ -16,10 +16,11 @@ var mutantNames = map[mutant]string{
 	mutantStallRemoves: "leader that slept removes", mutantSinceBegan: "term counted from the prepare",
 	mutantCarryTires: "carrying leader steps down", mutantAskOnce: "prepare sent once", mutantDeadSpeak: "yields to the dead",
 	mutantPatientJoiner: "joiner waits for ever", mutantLeaverTakesOver: "leaver takes over",
-	mutantNoFarewell:    "leader leaves without a farewell",
-	mutantCarryHopeless: "attempt that needs the dead is carried",
-	mutantSoonRemoval:   "removal sooner than the window",
-	mutantOutbid:        "candidates outbid each other",
+	mutantNoFarewell:     "leader leaves without a farewell",
+	mutantCarryHopeless:  "attempt that needs the dead is carried",
+	mutantSoonRemoval:    "removal sooner than the window",
+	mutantOutbid:         "candidates outbid each other",
+	mutantStrangersSpeak: "nodes outside the view speak",
 }
 
 const mutantSeeds = 6000

@@ -1,0 +1,164 @@
+package view
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/wire"
+)
+
+// strangerID is a node that has shaken hands and stands in no view.
+const strangerID NodeID = 666
+
+// lies lists what a stranger may say to a member to end it, to freeze it, or to lead it.
+func lies(v *View) map[string]Message {
+	far := FirstEpoch(generationMax - 1)
+	without := &View{Cluster: v.Cluster, Epoch: v.Epoch + 7, Members: []Member{{Node: Node{ID: strangerID}, Joined: 1, Status: Up}}, Forks: v.Forks}
+	frozen := &View{Cluster: v.Cluster, Epoch: far, Forks: v.Forks, Members: slices.Clone(v.Members)}
+	fork := &View{Cluster: v.Cluster, Epoch: far, Members: without.Members, Forks: []Fork{{From: 1, To: far, Kept: 1000, By: strangerID}}}
+	ballot := Ballot{Round: roundMax, Node: strangerID}
+	ping := Ping{Ballot: ballot, Cluster: v.Cluster, Epoch: v.Epoch, Round: 1, Life: true}
+	ahead := ping
+	ahead.Epoch, ahead.View = far, frozen
+	return map[string]Message{
+		"decided without it":        &Decided{View: without},
+		"decided at the last epoch": &Decided{View: frozen},
+		"decided, other lineage":    &Decided{View: fork},
+		"contested":                 &Contested{View: fork, Nonce: 1},
+		"contest":                   &Contest{View: fork, Nonce: 1},
+		"ping":                      &ping,
+		"ping with a view":          &ahead,
+		"accept":                    &Accept{Ping: ping, Base: v, Next: frozen, Emergency: true},
+		"pre-vote":                  &PreVote{Ballot: ballot, Base: v},
+		"prepare":                   &Prepare{Ballot: ballot, Base: v},
+		"prepare in a newer view":   &Prepare{Ballot: ballot, Base: frozen},
+		"promised":                  &Promised{Ballot: ballot, Base: v.Epoch, Generation: generationMax},
+		"nack":                      &Nack{Ballot: Ballot{Round: 1, Node: 1}, Promised: ballot},
+		"pong":                      &Pong{Ballot: Ballot{Round: 1, Node: 1}, Epoch: far, Round: 1, T0: math.MaxInt64},
+		"yield":                     &YieldRequest{Subject: 2},
+		"doubt":                     &Doubt{Ballot: ballot, Dead: []NodeID{1}},
+		"doubted":                   &Doubted{Ballot: Ballot{Round: 1, Node: 1}, Asked: []NodeID{2}},
+		"leaves":                    &LeaveRequest{},
+		"leaving":                   &LeaveNotice{},
+		"needs a view":              &NeedView{Epoch: v.Epoch},
+		"join refused":              &JoinRefused{Reason: "no"},
+		"join passed":               &JoinPassed{Leader: strangerID},
+		"join for another":          &JoinRequest{Node: Node{ID: 777, Addr: "10.9.9.9:1"}, Hops: 1},
+	}
+}
+
+// TestAttackStrangersEndNothing: a node that is no member sends every kind of message,
+// over and over, to leader and members. No incarnation ends, no lease is lost, no number
+// runs away, and the cluster goes on: it lets a node in and survives its leader.
+func TestAttackStrangersEndNothing(t *testing.T) {
+	names := lies(&View{Cluster: 1, Epoch: FirstEpoch(1)})
+	for name := range names {
+		t.Run(name, func(t *testing.T) {
+			w := cluster(t, 3)
+			w.run(time.Second)
+			before := w.nodes[1].core.State()
+			for range 200 {
+				for id := NodeID(1); id <= 3; id++ {
+					w.inject(strangerID, id, lies(w.nodes[id].core.View())[name])
+				}
+				w.run(5 * time.Millisecond)
+				if !w.allUp(3) || !w.allHold() {
+					w.fail("the cluster does not hold")
+				}
+			}
+			if got := w.nodes[1].core.State(); got.Promised != before.Promised || got.Part != before.Part {
+				w.fail("the leader was %+v, and is %+v", before, got)
+			}
+			w.add(4)
+			w.step(4, Contacts{Nodes: []Node{{ID: 2}}})
+			w.must(5*time.Second, "a fourth joins", func() bool { return w.allUp(4) })
+			w.kill(30*time.Millisecond, 1)
+			w.must(5*time.Second, "the cluster goes on without its leader", func() bool { return w.allUp(3) && w.allHold() })
+		})
+	}
+}
+
+// TestAttackTheFirstViewComesFromWhomWasAsked: a stranger answers a node that asks to be
+// let in, with a view of its own making, before the leader does; and refuses it. The node
+// joins the cluster that it asked.
+func TestAttackTheFirstViewComesFromWhomWasAsked(t *testing.T) {
+	w := cluster(t, 3)
+	w.run(time.Second)
+	w.add(4)
+	me := w.nodes[4].core.cfg.Self
+	fake := &View{Cluster: 99, Epoch: FirstEpoch(7), Members: []Member{
+		{Node: Node{ID: strangerID}, Joined: FirstEpoch(7), Status: Up}, {Node: me, Joined: FirstEpoch(7), Status: Up},
+	}}
+	lie := func() {
+		w.inject(strangerID, 4, &JoinRefused{Reason: "no"})
+		w.inject(strangerID, 4, &JoinPassed{Leader: strangerID})
+		w.inject(strangerID, 4, &Decided{View: fake})
+		w.inject(strangerID, 4, &Ping{Ballot: Ballot{Round: 9, Node: strangerID}, Cluster: 99, Epoch: fake.Epoch, Life: true, View: fake})
+	}
+	lie()
+	w.step(4, Contacts{Nodes: []Node{{ID: 2}}}) // no leader: it passes the request on
+	lie()
+	w.must(5*time.Second, "it joins the cluster it asked", func() bool { lie(); return w.allUp(4) && w.allHold() })
+}
+
+// TestAStrangersViewIsCheckedWithMembers: a member that was cut off and removed meets
+// a node that joined later first. It asks its former companions, and ends at their word.
+func TestAStrangersViewIsCheckedWithMembers(t *testing.T) {
+	w := cluster(t, 3)
+	w.run(time.Second)
+	w.cut = func(from, to NodeID) bool { return from == 3 || to == 3 }
+	w.must(10*time.Second, "it is removed", func() bool { return w.nodes[1].core.View().Member(3) == nil })
+	w.add(4)
+	w.step(4, Contacts{Nodes: []Node{{ID: 1}}})
+	w.must(10*time.Second, "another joins", func() bool { m := w.nodes[1].core.View().Member(4); return m != nil && m.Status == Up })
+	w.cut = nil
+	w.inject(4, 3, &Decided{View: w.nodes[4].core.View()})
+	w.must(testPing, "it ends", func() bool { return w.nodes[3].removed != nil })
+}
+
+// TestTheForsakenBelieveStrangers: all that a member knew are gone when it is back from
+// being cut off. After Lease + RemoveAfter without a leader, and no sooner, it believes
+// a node that it does not know.
+func TestTheForsakenBelieveStrangers(t *testing.T) {
+	w := cluster(t, 3)
+	w.run(time.Second)
+	w.cut = func(from, to NodeID) bool { return from == 3 || to == 3 }
+	next := &View{Cluster: w.nodes[3].core.View().Cluster, Epoch: w.nodes[3].core.View().Epoch + 9,
+		Members: []Member{{Node: Node{ID: strangerID}, Joined: 1, Status: Up}}}
+	for w.nodes[3].removed == nil && w.now < time.Minute {
+		w.inject(strangerID, 3, &Decided{View: next})
+		w.run(10 * time.Millisecond)
+	}
+	if least := time.Second + testLease + testRemove - testPing; w.nodes[3].removed == nil || w.now < least {
+		w.fail("it ended after %v, not between %v and a minute", w.now, least)
+	}
+}
+
+// TestAttackNumbersNearTheirEnd: frames with the last epochs, generations and rounds of
+// all are refused, and those below the limit leave room for all that may come.
+func TestAttackNumbersNearTheirEnd(t *testing.T) {
+	v := sampleView()
+	with := func(e Epoch) *View { x := *v; x.Epoch = e; return &x }
+	for name, m := range map[string]Message{
+		"epoch":      &Decided{View: with(math.MaxUint64)},
+		"generation": &Decided{View: with(FirstEpoch(generationMax + 1))},
+		"step":       &Decided{View: with(Epoch(1)<<32 | stepMax + 1)},
+		"promised":   &Promised{Base: 1, Generation: math.MaxUint32},
+		"round":      &Prepare{Ballot: Ballot{Round: math.MaxUint64, Node: 1}, Base: v},
+		"ping":       &Ping{Ballot: Ballot{Round: roundMax + 1, Node: 1}, Epoch: 1},
+		"nack":       &Nack{Promised: Ballot{Round: roundMax + 1, Node: 1}},
+	} {
+		var limit *wire.LimitError
+		if _, err := Decode(Append(nil, m)); !errors.As(err, &limit) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, m := range []Message{&Decided{View: with(FirstEpoch(generationMax))}, &Prepare{Ballot: Ballot{Round: roundMax, Node: 1}, Base: v}} {
+		if _, err := Decode(Append(nil, m)); err != nil {
+			t.Error(err)
+		}
+	}
+}
