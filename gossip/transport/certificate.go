@@ -123,12 +123,10 @@ func (c *certificate) client(host string) *tls.Config {
 // with which nobody could connect.
 func checkTLS(cfg *tls.Config, now time.Time) error {
 	own := cfg.VerifyPeerCertificate != nil || cfg.VerifyConnection != nil
-	switch {
-	case cfg.GetConfigForClient != nil:
-	case len(cfg.Certificates) == 0 && cfg.GetCertificate == nil:
-		return errors.New("transport: TLS has no certificate: set Certificates or GetCertificate")
-	case cfg.ClientAuth != tls.RequireAndVerifyClientCert && (cfg.ClientAuth != tls.RequireAnyClientCert || !own):
-		return fmt.Errorf("transport: TLS.ClientAuth is %v, so anyone could connect: set RequireAndVerifyClientCert", cfg.ClientAuth)
+	if cfg.GetConfigForClient == nil { // else each config that it returns is checked: checkedServer
+		if err := checkServerTLS(cfg); err != nil {
+			return err
+		}
 	}
 	if cfg.InsecureSkipVerify && !own {
 		return errors.New("transport: TLS.InsecureSkipVerify without VerifyPeerCertificate or VerifyConnection: anyone would be believed")

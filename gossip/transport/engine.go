@@ -78,6 +78,8 @@ type engine struct {
 	keys         *keyTable
 	certificates *Certificates
 	first        *certificate
+	// judgesHost: a certificate must name the host at which its node says it is.
+	judgesHost bool
 
 	// connections counts our handshakes, so that the far end can order them.
 	connections atomic.Uint64

@@ -246,6 +246,9 @@ func (e *engine) keyOf(conn net.Conn, id *identity, who side) (key keyHash, r *r
 	if len(s.PeerCertificates) == 0 {
 		return key, &refusal{FailIdentity, fmt.Sprintf("%s has shown no certificate", id)}
 	}
+	if r := e.namesHost(s.PeerCertificates[0], id); r != nil {
+		return key, r
+	}
 	if len(id.proof.key) > 0 {
 		var err error
 		if key, err = id.proof.verify(s, who, id.ID); err != nil {

@@ -297,7 +297,7 @@ func TestProofsOfFormerKeysCannotBeForged(t *testing.T) {
 		"no key":       {func(*tls.Conn) keyProof { return keyProof{key: []byte("x"), signature: []byte("y")} }, false},
 	} {
 		conn := dial()
-		a, err := talk(conn, validHello(func(h *hello) { h.purpose, h.proof = purposeProbe, c.proof(conn) }))
+		a, err := talk(conn, validHello(func(h *hello) { h.Addr, h.purpose, h.proof = "127.0.0.1:9", purposeProbe, c.proof(conn) }))
 		if err != nil || (a.verdict == verdictWelcome) != c.good || !c.good && a.refusal.code != FailIdentity {
 			t.Errorf("%s: answer %+v, %v", name, a, err)
 		}

@@ -95,6 +95,7 @@ func (c *TCPConfig) validate() error {
 
 // secure tells the engine whose certificate it shows.
 func (e *engine) secure(cfg *TCPConfig) {
+	e.judgesHost = asksForHost(cfg)
 	if cfg.Certificates != nil {
 		e.certificates, e.first = cfg.Certificates, cfg.Certificates.current()
 		e.counters.certificates = cfg.Certificates.Stats
@@ -173,7 +174,7 @@ func (s *sockets) secure(cfg *TCPConfig) {
 	case cfg.Certificates != nil:
 		s.server, s.client = cfg.Certificates.server(), cfg.Certificates.client
 	case cfg.TLS != nil:
-		s.server = cfg.TLS
+		s.server = checkedServer(cfg.TLS)
 		s.client = func(host string) *tls.Config {
 			if cfg.TLS.ServerName != "" || cfg.TLS.InsecureSkipVerify {
 				return cfg.TLS
