@@ -78,7 +78,7 @@ func repeated(n int, message []byte) [][]byte {
 // TestAttackNestedDatagram sends one datagram whose messages multiply when unpacked:
 // compound in LZW in compound. It must cost one refusal.
 func TestAttackNestedDatagram(t *testing.T) {
-	n := startTCP(t, freeAddrs(t, 1)[0], Config{})
+	n := startTCP(t, freeAddrs(t, 1)[0], Config{Bootstrap: true})
 	conn, err := net.Dial("udp", n.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestAttackNestedDatagram(t *testing.T) {
 
 // TestAttackDecompressionBomb sends ten small datagrams that unpack to 24 MB each.
 func TestAttackDecompressionBomb(t *testing.T) {
-	n := startTCP(t, freeAddrs(t, 1)[0], Config{})
+	n := startTCP(t, freeAddrs(t, 1)[0], Config{Bootstrap: true})
 	conn, err := net.Dial("udp", n.addr)
 	if err != nil {
 		t.Fatal(err)

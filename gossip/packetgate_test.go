@@ -202,7 +202,7 @@ func TestHintsHaveAPace(t *testing.T) {
 // TestAttackStreamState opens streams that declare a million nodes, and more streams
 // than memberlist could serve: they are cut off before memory is taken for them.
 func TestAttackStreamState(t *testing.T) {
-	n := startTCP(t, freeAddrs(t, 1)[0], Config{})
+	n := startTCP(t, freeAddrs(t, 1)[0], Config{Bootstrap: true})
 	cfg := n.cfg.TransportConfig(77)
 	stranger, err := transport.NewTCP(transport.TCPConfig{Config: cfg, Listen: "127.0.0.1:0"})
 	if err != nil {

@@ -233,8 +233,8 @@ func (w *writer) node(n *Node) *writer {
 // reader reads fields.
 type reader struct{ *wire.Reader }
 
-func (r reader) i() int64     { return int64(r.U64()) }
-func (r reader) id() NodeID   { return NodeID(r.U64()) }
+func (r reader) i() int64   { return int64(r.U64()) }
+func (r reader) id() NodeID { return NodeID(r.U64()) }
 
 // epoch reads an epoch, and refuses one with which the numbers would soon run out.
 func (r reader) epoch() Epoch {
