@@ -23,7 +23,8 @@ const chaosUsage = `usage: peerage chaos [flags]
 Starts node processes on 127.0.0.1 that ask counters spread over all of them, and
 hurts one after the other, as a seed decides: SIGKILL of one or of several at once,
 SIGSTOP and SIGCONT, drain, and restart at the same address, also of several at once;
-with root and --faults cut,cut-pair also networks that let nothing pass between them.
+with root also networks that drop, reject, pass one way only, or deliver late:
+--faults cut,cut-pair,reject,oneway,ring,late.
 Every handler run and every request is on record, in a file of each process; at the
 end the records are checked all together. With --rolling each process is replaced by a new one instead.
 
@@ -68,8 +69,9 @@ func (c *chaosConfig) validate() error {
 	check(c.every >= time.Millisecond && c.every <= time.Second, "--every is %v: choose 1ms to 1s", c.every)
 	check(c.calm >= 0 && c.calm <= time.Minute, "--calm is %v: choose 0 to 1m", c.calm)
 	for _, k := range c.faultKinds() {
+		check(k != faultRing || c.nodes >= 4, "--faults ring needs --nodes 4 or more, not %d", c.nodes)
 		_, ok := faults[k]
-		check(ok, "--faults names %q: choose of %s,%s", k, defaultFaults, cutFaults)
+		check(ok, "--faults names %q: choose of %s,%s", k, defaultFaults, netFaults)
 	}
 	return errors.Join(errs...)
 }
@@ -149,8 +151,7 @@ func (c *chaosConfig) faultKinds() (out []faultKind) {
 
 // cuts reports whether the run needs a wall.
 func (c *chaosConfig) cuts() bool {
-	kinds := c.faultKinds()
-	return !c.rolling && (slices.Contains(kinds, faultCut) || slices.Contains(kinds, faultCutPair))
+	return !c.rolling && slices.ContainsFunc(c.faultKinds(), faultKind.breaksNetwork)
 }
 
 // chaosRun is one run of `peerage chaos`.
@@ -213,7 +214,7 @@ func (c *chaosRun) say(format string, args ...any) {
 func (c *chaosRun) script(ctx context.Context) error {
 	if c.cfg.cuts() {
 		var err error
-		if c.fleet.wall, err = newWall(ctx, c.cfg.apartFrom); err != nil {
+		if c.fleet.wall, err = newWall(ctx, c.cfg.apartFrom, c.cfg.nodes); err != nil {
 			return err
 		}
 	}

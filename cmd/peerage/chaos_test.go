@@ -75,7 +75,8 @@ func planted(cfg chaosConfig) (*chaosRun, []history.Record) {
 		records = append(records,
 			history.Record{Op: history.Asked, Node: 9, Start: at + ms},
 			history.Record{Op: history.Handled, Node: node, Term: node, Seq: 1, Value: value, Start: at + 2*ms, End: at + 3*ms},
-			history.Record{Op: history.Answered, Node: 9, Value: value, Start: at + ms, End: at + 4*ms})
+			history.Record{Op: history.Answered, Node: 9, Value: value, Start: at + ms, End: at + 4*ms},
+			history.Record{Op: history.Told, Node: node, Term: node, Seq: 1, Sender: 9, Value: uint64(at/ms) + 1, Start: at + 5*ms})
 	}
 	return c, records
 }
@@ -110,6 +111,9 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			c.rounds[0].Places = []string{"a", "b"}
 			return r
 		}, chaosConfig{replicas: 3}, "", passed, exitOK},
+		"a message of a former incarnation comes late": {func(_ *chaosRun, r []history.Record) []history.Record {
+			return append(r, history.Record{Op: history.Told, Node: 2, Term: 2, Seq: 1, Sender: 9, Value: 2500, Start: 5500 * ms})
+		}, chaosConfig{}, "in the order in which it sent", failed, exitFailed},
 		"an answer out of nowhere": {func(_ *chaosRun, r []history.Record) []history.Record {
 			return append(r, history.Record{Op: history.Answered, Node: 9, Value: 1000, Start: 3000 * ms, End: 3001 * ms})
 		}, chaosConfig{}, "counted by an instance", failed, exitFailed},
@@ -130,7 +134,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			return r
 		}, chaosConfig{}, "every fault took effect", unknown, exitUsage},
 		"nothing was asked": {func(_ *chaosRun, r []history.Record) []history.Record { return nil }, chaosConfig{},
-			"two live|acknowledged|counted by|every request", unknown, exitUsage},
+			"two live|acknowledged|counted by|every request|in the order", unknown, exitUsage},
 		"slow, and bounds are enforced": {func(_ *chaosRun, r []history.Record) []history.Record {
 			var out []history.Record
 			for _, rec := range r {

@@ -101,7 +101,7 @@ const (
 // bound is the advertised p99 of the time without an answer.
 func (r *round) bound() time.Duration {
 	switch {
-	case r.Kind == faultStop, r.Kind == faultFreeze, r.Kind == faultCut, r.Kind == faultCutPair:
+	case r.Kind == faultStop, r.Kind == faultFreeze, r.Kind.breaksNetwork():
 		return boundFrozen
 	case !r.rough():
 		return boundOrderly
@@ -187,9 +187,11 @@ func (r *chaosReport) safety(c *chaosRun, records []history.Record) {
 			beyond = append(beyond, ro.span())
 		}
 	}
-	handled, answered := 0, 0
+	handled, answered, told := 0, 0, 0
 	for _, rec := range records {
 		switch rec.Op {
+		case history.Told:
+			told++
 		case history.Handled:
 			handled++
 		case history.Answered:
@@ -206,6 +208,8 @@ func (r *chaosReport) safety(c *chaosRun, records []history.Record) {
 		r.add(fmt.Sprintf("nothing acknowledged was lost while a majority of its %d copies lived", c.cfg.replicas), answered,
 			lines(c, history.Forgotten(rest, beyond), after))
 	}
+	r.add("messages of each process were handled in the order in which it sent them", told,
+		lines(c, history.Inversions(records), history.Inversion.When))
 	unfounded := history.Unfounded(records)
 	var v []string
 	for _, u := range unfounded {

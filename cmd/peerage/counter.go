@@ -13,6 +13,10 @@ import (
 // add is the request of a counter: by how much to raise it, 0 to read it.
 type add struct {
 	N uint64 `msgpack:"n" json:"n"`
+	// Number and From are set by the load's messages without an answer: the Number-th
+	// that the process From has sent to the counter.
+	Number uint64 `msgpack:"number,omitempty" json:"-"`
+	From   uint64 `msgpack:"from,omitempty" json:"-"`
 }
 
 // total is its response.
@@ -40,6 +44,13 @@ type counter struct {
 // Handle raises the counter. What it does is on record before the answer leaves.
 func (c *counter) Handle(ctx *sharding.Context, req add) (total, error) {
 	token := ctx.Token()
+	if req.Number > 0 {
+		c.record(history.Record{
+			Op: history.Told, Entity: c.entity, Node: c.node, Term: uint64(token.Term), Seq: token.Seq,
+			Sender: req.From, Value: req.Number, Start: c.clock.Now(),
+		})
+		return total{}, nil
+	}
 	r := history.Record{
 		Op: history.HandlerStarted, Entity: c.entity, Node: c.node,
 		Term: uint64(token.Term), Seq: token.Seq, Start: c.clock.Now(),

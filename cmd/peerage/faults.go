@@ -21,15 +21,11 @@ const (
 	faultRestart  faultKind = "restart"
 	// faultRestartMany is an operator in a hurry: several at once, each in order.
 	faultRestartMany faultKind = "restart-many"
-	// These two need root: some, less than half, lose the rest, and two lose each other.
-	faultCut     faultKind = "cut"
-	faultCutPair faultKind = "cut-pair"
 	// These two are for bench: all but one at once, and a hold that ends in removal.
 	faultKillRest faultKind = "kill-rest"
 	faultFreeze   faultKind = "freeze"
 
 	defaultFaults = "kill,kill-many,stop,drain,restart,restart-many"
-	cutFaults     = "cut,cut-pair"
 )
 
 // faults are what the kinds do. Each returns when all processes agree again.
@@ -42,16 +38,13 @@ var faults = map[faultKind]func(context.Context, *chaosRun, *round) error{
 	faultStop: func(ctx context.Context, c *chaosRun, r *round) error {
 		return c.hold(ctx, r, c.heldFor())
 	},
-	faultCut: func(ctx context.Context, c *chaosRun, r *round) error {
-		places, n := c.rng.Perm(c.cfg.nodes), 1+c.rng.IntN(max(1, (c.cfg.nodes-1)/2))
-		return c.cut(ctx, r, places[:n], places[n:])
-	},
-	faultCutPair: func(ctx context.Context, c *chaosRun, r *round) error {
-		places := c.rng.Perm(c.cfg.nodes)
-		r.Other = placeName(places[1])
-		return c.cut(ctx, r, places[:1], places[1:2])
-	},
-	faultFreeze: func(ctx context.Context, c *chaosRun, r *round) error { return c.hold(ctx, r, heldMax) },
+	faultCut:     func(ctx context.Context, c *chaosRun, r *round) error { return c.playCut(ctx, r) },
+	faultCutPair: func(ctx context.Context, c *chaosRun, r *round) error { return c.playCutPair(ctx, r) },
+	faultReject:  func(ctx context.Context, c *chaosRun, r *round) error { return c.playReject(ctx, r) },
+	faultOneWay:  func(ctx context.Context, c *chaosRun, r *round) error { return c.playOneWay(ctx, r) },
+	faultRing:    func(ctx context.Context, c *chaosRun, r *round) error { return c.playRing(ctx, r) },
+	faultLate:    func(ctx context.Context, c *chaosRun, r *round) error { return c.playLate(ctx, r) },
+	faultFreeze:  func(ctx context.Context, c *chaosRun, r *round) error { return c.hold(ctx, r, heldMax) },
 	faultDrain: func(ctx context.Context, c *chaosRun, r *round) error {
 		return c.drain(ctx, r, c.rng.IntN(c.cfg.nodes))
 	},
@@ -72,6 +65,8 @@ type round struct {
 	Nodes  []uint64 `json:"nodes"`
 	// Other is the place that lost the one of Places, in a cut between two.
 	Other string `json:"other,omitempty"`
+	// How says in which way the network was broken.
+	How string `json:"how,omitempty"`
 	// From and To are when the fault began, and when all processes agreed again, on the
 	// machine's boot clock, in nanoseconds.
 	From clock.Instant `json:"from"`
@@ -94,6 +89,8 @@ func (r *round) detail() string {
 	switch {
 	case r.Other != "":
 		return fmt.Sprintf(" from %s for %.0f ms", r.Other, r.HeldMS)
+	case r.How != "":
+		return fmt.Sprintf(" (%s) for %.0f ms", r.How, r.HeldMS)
 	case r.HeldMS > 0:
 		return fmt.Sprintf(" for %.0f ms", r.HeldMS)
 	case r.DrainMS > 0:
@@ -191,26 +188,6 @@ func (c *chaosRun) hold(ctx context.Context, r *round, d time.Duration) error {
 // heldFor is shorter or longer than a lease and the time after which a node is removed.
 func (c *chaosRun) heldFor() time.Duration {
 	return heldMin + time.Duration(c.rng.Int64N(int64(heldMax-heldMin)))
-}
-
-// cut lets nothing pass between some processes and others for a while.
-func (c *chaosRun) cut(ctx context.Context, r *round, some, others []int) error {
-	for _, i := range some {
-		r.hurts(c.fleet.now[i])
-	}
-	d := c.heldFor()
-	r.HeldMS = float64(d.Milliseconds())
-	r.From = clock.Boot().Now()
-	if err := c.fleet.wall.cut(ctx, some, others); err != nil {
-		return err
-	}
-	err := pause(ctx, d)
-	dropped, healErr := c.fleet.wall.heal(context.WithoutCancel(ctx))
-	if err := errors.Join(err, healErr); err != nil {
-		return err
-	}
-	r.TookEffect = dropped > 0
-	return c.fleet.settle(ctx)
 }
 
 // drain takes a process out by its HTTP API, ends it, and starts another.

@@ -26,6 +26,8 @@ type load struct {
 	// leaving is true once the node drains: nothing new is asked then.
 	leaving func() bool
 	ask     func(ctx context.Context, id string) (total uint64, err error)
+	// tell sends the number-th message to a counter, and waits for no answer.
+	tell    func(ctx context.Context, id string, number uint64) error
 	reason  func(error) string
 	node    func() uint64
 	clock   clock.Clock
@@ -53,6 +55,9 @@ func (l *load) run(ctx context.Context) {
 	for i := range l.counters {
 		callers.Go(func() { l.caller(ctx, i) })
 	}
+	for i := range min(l.counters, toldCounters) {
+		callers.Go(func() { l.teller(ctx, i) })
+	}
 	callers.Wait()
 }
 
@@ -62,6 +67,26 @@ func (l *load) caller(ctx context.Context, i int) {
 			return
 		}
 		l.request(ctx, i)
+	}
+}
+
+const (
+	// toldCounters is how many counters get numbered messages from each process, so that
+	// their order can be checked.
+	toldCounters = 4
+	tellPatience = 100 * time.Millisecond
+)
+
+// teller sends numbered messages to a counter until ctx ends or the node drains. What
+// cannot be sent is left out: gaps are allowed, inversions are not.
+func (l *load) teller(ctx context.Context, i int) {
+	for number := uint64(1); pause(ctx, l.every/2) == nil && !l.leaving(); number++ {
+		attempt, done := context.WithTimeout(ctx, tellPatience)
+		err := l.tell(attempt, counterID(i), number)
+		done()
+		if err != nil {
+			l.tried(fmt.Errorf("tell: %w", err))
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -218,12 +219,16 @@ func (s *server) start(ctx context.Context) error {
 		if s.history == nil {
 			return errors.New("--load-counters needs --history")
 		}
+		process := rand.Uint64()
 		s.load = &load{
 			counters: s.cfg.loadCounters, every: s.cfg.loadEvery,
 			turn: s.turn, leaving: s.node.Draining,
 			ask: func(ctx context.Context, id string) (uint64, error) {
 				t, err := s.counters.Ask(ctx, id, add{N: 1})
 				return t.Total, err
+			},
+			tell: func(ctx context.Context, id string, number uint64) error {
+				return s.counters.Tell(ctx, id, add{Number: number, From: process})
 			},
 			reason: reasonOf, node: func() uint64 { return uint64(s.node.Self().ID) },
 			clock: boot, history: s.history,

@@ -12,18 +12,31 @@ import (
 	"syscall"
 )
 
-// A wall cuts processes off from each other. The whole run lives in a network namespace
-// of its own, which goes with it, so the rules never touch the machine's firewall. Each
-// place has a loopback address and a group id; a rule drops what sockets of one group
-// send to the address of another place: what it dials, and its datagrams. Both ways
-// between two places, nothing passes.
+// A wall breaks the network between processes. The whole run lives in a network namespace
+// of its own, which ends with it, so the rules never touch the machine's firewall. Each
+// place has a loopback address and a group id. A rule matches the packets that sockets of
+// one group send to the address of another place, and what they answer on connections
+// from there, which the kernel's connection tracking has marked.
 type wall struct{}
 
-// wallTable counts what it drops, so that a cut without effect is noticed.
-const wallTable = `table inet peerage {
-	counter dropped {}
-	chain out { type filter hook output priority 0; policy accept; }
-}`
+// wallTable marks connections by their places, and counts what it drops or rejects, so
+// that a breakage without effect is noticed.
+func wallTable(places int) string {
+	var b strings.Builder
+	b.WriteString("table inet peerage {\n\tcounter dropped {}\n\tchain marking {\n\t\ttype filter hook output priority -10; policy accept;\n")
+	for i := range places {
+		for j := range places {
+			if i != j {
+				fmt.Fprintf(&b, "\t\tmeta skgid %d ip daddr %s ct state new ct mark set %d\n", placeGroup(i), placeHost(j), path{i, j}.mark())
+			}
+		}
+	}
+	b.WriteString("\t}\n\tchain out { type filter hook output priority 0; policy accept; }\n}\n")
+	return b.String()
+}
+
+// mark is the mark of connections that are dialled along a path.
+func (p path) mark() int { return 0x100 + p.from<<4 + p.to }
 
 // placeHost is where the processes of a place listen, placeGroup the group they run in.
 func placeHost(i int) string  { return fmt.Sprintf("127.77.0.%d", i+1) }
@@ -62,7 +75,7 @@ func inNetworkOfItsOwn(ctx context.Context, args []string, stdout, stderr io.Wri
 }
 
 // newWall prepares the namespace. It refuses to work in the one named.
-func newWall(ctx context.Context, apartFrom string) (*wall, error) {
+func newWall(ctx context.Context, apartFrom string, places int) (*wall, error) {
 	switch here, err := thisNetwork(); {
 	case err != nil:
 		return nil, err
@@ -73,7 +86,7 @@ func newWall(ctx context.Context, apartFrom string) (*wall, error) {
 		return nil, fmt.Errorf("ip link set lo up: %w: %s", err, out)
 	}
 	w := &wall{}
-	return w, w.rules(ctx, wallTable)
+	return w, w.rules(ctx, wallTable(places))
 }
 
 func (w *wall) rules(ctx context.Context, rules string) error {
@@ -85,24 +98,38 @@ func (w *wall) rules(ctx context.Context, rules string) error {
 	return nil
 }
 
-// cut separates each of some places from each of some others, all at one instant.
-func (w *wall) cut(ctx context.Context, some, others []int) error {
+// breakages are the rules for each way to break a direction.
+var breakages = map[breakage][]string{
+	dropAll: {"counter name dropped drop"},
+	// Datagrams vanish, while connections are reset in the peer's name: a firewall in
+	// the middle cannot be told from the peer's own kernel by that alone.
+	resetTCP:     {"meta l4proto tcp counter name dropped reject with tcp reset", "counter name dropped drop"},
+	resetDials:   {"tcp flags & (syn | ack) == syn counter name dropped reject with tcp reset", "meta l4proto udp counter name dropped drop"},
+	prohibitAll:  {"counter name dropped reject with icmpx admin-prohibited"},
+	noRouteToAll: {"counter name dropped reject with icmpx host-unreachable"},
+}
+
+// breakPaths breaks directions between places, all at one instant.
+func (w *wall) breakPaths(ctx context.Context, how breakage, paths []path) error {
 	var b bytes.Buffer
-	drop := func(from, to int) {
-		fmt.Fprintf(&b, "add rule inet peerage out meta skgid %d ip daddr %s counter name dropped drop\n", placeGroup(from), placeHost(to))
-	}
-	for _, i := range some {
-		for _, j := range others {
-			drop(i, j)
-			drop(j, i)
+	for _, p := range paths {
+		for _, rule := range breakages[how] {
+			fmt.Fprintf(&b, "add rule inet peerage out meta skgid %d ip daddr %s %s\n", placeGroup(p.from), placeHost(p.to), rule)
+			back := path{p.to, p.from}
+			fmt.Fprintf(&b, "add rule inet peerage out meta skgid %d ct direction reply ct mark %d %s\n", placeGroup(p.from), back.mark(), rule)
 		}
 	}
 	return w.rules(ctx, b.String())
 }
 
-// heal ends all cuts, and returns how many packets they dropped since the last time.
-func (w *wall) heal(ctx context.Context) (dropped int, err error) {
-	if err := w.rules(ctx, "flush chain inet peerage out"); err != nil {
+// unbreak ends all breakages and leaves the count of packets as it is.
+func (w *wall) unbreak(ctx context.Context) error {
+	return w.rules(ctx, "flush chain inet peerage out")
+}
+
+// heal ends all breakages, and returns how many packets they hit since the last time.
+func (w *wall) heal(ctx context.Context) (hit int, err error) {
+	if err := w.unbreak(ctx); err != nil {
 		return 0, err
 	}
 	out, err := exec.CommandContext(ctx, "nft", "reset", "counter", "inet", "peerage", "dropped").CombinedOutput()
@@ -110,8 +137,8 @@ func (w *wall) heal(ctx context.Context) (dropped int, err error) {
 		return 0, fmt.Errorf("nft: %w: %s", err, out)
 	}
 	for _, line := range strings.Split(string(out), "\n") {
-		if n, _ := fmt.Sscanf(strings.TrimSpace(line), "packets %d", &dropped); n == 1 {
-			return dropped, nil
+		if n, _ := fmt.Sscanf(strings.TrimSpace(line), "packets %d", &hit); n == 1 {
+			return hit, nil
 		}
 	}
 	return 0, fmt.Errorf("nft reset counter says %q", out)

@@ -18,10 +18,11 @@ func inNetworkOfItsOwn(context.Context, []string, io.Writer, io.Writer) (int, er
 	return 0, errNoWall
 }
 
-func newWall(context.Context, string) (*wall, error) { return nil, errNoWall }
+func newWall(context.Context, string, int) (*wall, error) { return nil, errNoWall }
 
-func (*wall) cut(context.Context, []int, []int) error { return errNoWall }
-func (*wall) heal(context.Context) (int, error)       { return 0, errNoWall }
-func (*wall) behind(*exec.Cmd, int)                   {}
+func (*wall) breakPaths(context.Context, breakage, []path) error { return errNoWall }
+func (*wall) unbreak(context.Context) error                      { return errNoWall }
+func (*wall) heal(context.Context) (int, error)                  { return 0, errNoWall }
+func (*wall) behind(*exec.Cmd, int)                              {}
 
 func placeHost(int) string { return "127.0.0.1" }

@@ -33,6 +33,8 @@ const (
 	// Asked: a caller began a request at Start. Without Answered or Failed its
 	// process was killed, or ended, before the answer.
 	Asked
+	// Told: an instance handled message number Value of the process Sender.
+	Told
 )
 
 // Record is one line of a history.
@@ -47,6 +49,8 @@ type Record struct {
 	// Value is the counter's value after the operation.
 	Value      uint64
 	Start, End clock.Instant
+	// Sender is the process that sent the message, for Told.
+	Sender uint64
 }
 
 const recordBytes = 64
@@ -60,6 +64,7 @@ func (r *Record) encode(b *[recordBytes]byte) {
 	binary.BigEndian.PutUint64(b[32:], r.Value)
 	binary.BigEndian.PutUint64(b[40:], uint64(r.Start))
 	binary.BigEndian.PutUint64(b[48:], uint64(r.End))
+	binary.BigEndian.PutUint64(b[56:], r.Sender)
 }
 
 func decode(b []byte) (Record, error) {
@@ -72,8 +77,9 @@ func decode(b []byte) (Record, error) {
 		Value:  binary.BigEndian.Uint64(b[32:]),
 		Start:  clock.Instant(binary.BigEndian.Uint64(b[40:])),
 		End:    clock.Instant(binary.BigEndian.Uint64(b[48:])),
+		Sender: binary.BigEndian.Uint64(b[56:]),
 	}
-	if r.Op < Handled || r.Op > Asked {
+	if r.Op < Handled || r.Op > Told {
 		return r, fmt.Errorf("history: record of unknown kind %d", r.Op)
 	}
 	return r, nil

@@ -1,0 +1,49 @@
+package history
+
+import (
+	"fmt"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Inversion is a message that an instance handled behind a later one, or twice.
+type Inversion struct {
+	Entity uint32
+	Sender uint64
+	// Before is the highest number handled earlier, At the message that came behind it.
+	Before uint64
+	At     Record
+}
+
+func (i Inversion) String() string {
+	return fmt.Sprintf("entity %d: node %016x (token %d/%d) handled message %d of process %016x at %d, after its message %d",
+		i.Entity, i.At.Node, i.At.Term, i.At.Seq, i.At.Value, i.Sender, i.At.Start, i.Before)
+}
+
+// When returns when the message was handled.
+func (i Inversion) When() clock.Instant { return i.At.Start }
+
+// Inversions returns the messages that were not handled in the order in which their
+// process sent them, across the incarnations of that process, for each instance of an
+// entity. Gaps are allowed. The records must be sorted by Start.
+func Inversions(records []Record) (out []Inversion) {
+	type stream struct {
+		entity    uint32
+		node      uint64
+		term, seq uint64
+		sender    uint64
+	}
+	highest := map[stream]uint64{}
+	for _, r := range records {
+		if r.Op != Told {
+			continue
+		}
+		s := stream{r.Entity, r.Node, r.Term, r.Seq, r.Sender}
+		if before := highest[s]; r.Value <= before {
+			out = append(out, Inversion{r.Entity, r.Sender, before, r})
+			continue
+		}
+		highest[s] = r.Value
+	}
+	return out
+}
