@@ -125,12 +125,12 @@ type Config struct {
 	// Lease is L (equal): how long a lease lasts. At least 4.5 P, and the drift of
 	// clocks on top: with less, one lost ping would pause the node. A shorter lease
 	// makes takeovers after silence faster and pauses of the process costlier: with
-	// L = 1 s a process that stands still for less than 1 s - P loses nothing.
-	// Default: 1 s.
+	// L = 1 s a process that stands still for less than 1 s - P loses nothing. It is also
+	// the window in which certain proofs of death may replace a quorum, counted from this
+	// node's newest grant: with CrashEvidence full at least 50 ms plus 3 P plus L/5. Default: 1 s.
 	Lease time.Duration
 	// RemoveAfter (equal) is the silence after which a member is removed. It is
-	// longer than L plus P, and the window in which proofs of death may replace a
-	// quorum: with CrashEvidence full at least 350 ms plus 3 P. Default: 2 s.
+	// longer than L plus P. Default: 2 s.
 	RemoveAfter time.Duration
 	// DriftPPM (equal) bounds by how much two clocks' rates may differ, in parts per
 	// million. Default: 1000, that is 1 ms per second.
@@ -142,11 +142,11 @@ type Config struct {
 	// view.AssumeCrash, or the application's own. Default: view.KeepMajority.
 	Partition view.Policy
 	// Oracle, if set, is asked about members that cannot be reached, and about all of
-	// them while this node has lost its lease: an orchestrator's API, for example. It
+	// them while this node's lease is not renewed: an orchestrator's API, for example. It
 	// returns true only for a process that is certainly gone. It is called from
 	// goroutines of its own, at most one at a time per member, and should honour ctx.
-	// Only what it says within RemoveAfter of this node's last lease can replace a
-	// quorum.
+	// Only what it returns within L of this node's newest grant can replace a quorum: half
+	// of L remains for it when all others vanish without a word.
 	Oracle func(ctx context.Context, n view.Node) (gone bool, err error)
 
 	// Certificates turns mutual TLS on for all connections between peers, with files

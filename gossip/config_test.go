@@ -68,7 +68,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		"drifting apart": {Config{Lease: 600 * time.Millisecond, DriftPPM: 100_000}, []string{`Lease = 600ms`}},
 		"late removal":   {Config{RemoveAfter: 1101 * time.Millisecond}, []string{`RemoveAfter = 1.101s`}},
 		"late proofs": {Config{Ping: 20 * time.Millisecond, Lease: 100 * time.Millisecond, RemoveAfter: 400 * time.Millisecond},
-			[]string{`RemoveAfter = 400ms`}},
+			[]string{`Lease = 100ms`}},
 		"late proofs do not matter": {Config{Ping: 20 * time.Millisecond, Lease: 100 * time.Millisecond, RemoveAfter: 400 * time.Millisecond,
 			CrashEvidence: view.EvidenceWithinQuorum}, nil},
 		"metadata": {Config{Metadata: map[string]string{"a b": "x", "c": strings.Repeat("y", 300), "d": "\n"}},

@@ -65,8 +65,9 @@ func TestIdleLinksBehindARejectingFirewall(t *testing.T) {
 				}
 				took := c.settled(10*time.Second, others...)
 				t.Logf("one behind the firewall is out after %v", took)
-				// Silence alone removes it after RemoveAfter, 2 s of virtual time.
-				if took > time.Second {
+				// Silence alone removes it after RemoveAfter, 2 s of virtual time; a weak proof
+				// when its lease has ended, 1 s.
+				if most := time.Second + 3*100*time.Millisecond; took > most {
 					t.Errorf("it takes %v: idle links deny the proof", took)
 				}
 			})

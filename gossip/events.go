@@ -167,5 +167,16 @@ func (k EvidenceKind) String() string {
 	return "evidence(?)"
 }
 
-// certain reports whether proofs of this kind are never taken back.
-func (k EvidenceKind) certain() bool { return k == EvidenceGoodbye || k == EvidenceOtherNode }
+// final reports whether proofs of this kind are never taken back.
+func (k EvidenceKind) final() bool { return k == EvidenceGoodbye || k == EvidenceOtherNode }
+
+// certain reports whether the view core may take a proof for certain (view.ProvenDead).
+// With EvidenceWithinQuorum no answer of the network is: neither a refusal nor another
+// node that answers at the address.
+func (k EvidenceKind) certain(level view.CrashEvidence) bool {
+	switch k {
+	case EvidenceGoodbye, EvidenceOracle:
+		return true
+	}
+	return level == view.EvidenceFull
+}

@@ -28,10 +28,15 @@ const (
 	refusalsMinSuspectSelf  = 3
 	refusalsSpanSuspectSelf = 50 * time.Millisecond
 	selfSuspectWindow       = 150 * time.Millisecond
-	// readOut is how long a proof waits for the end of what the peer had already
-	// sent to us: each byte of it, read later, would take the proof back.
-	readOut = 300 * time.Millisecond
+	// readOutMax and readOutPart bound how long a proof waits for the end of what the peer
+	// had already sent to us: each byte of it, read later, would take the proof back.
+	readOutMax  = 300 * time.Millisecond
+	readOutPart = 5
 )
+
+// readOut is how long a proof waits for bytes that are not read yet, at a lease of L. It
+// is a part of L, the window in which proofs replace a quorum.
+func readOut(lease time.Duration) time.Duration { return min(readOutMax, lease/readOutPart) }
 
 const (
 	// unreachableAfter is how long there must be no link to a member before it is
@@ -54,9 +59,11 @@ const (
 // anything: not silence, not a time-out, not a refusal by a peer we never met.
 type evidence struct {
 	self   view.NodeID
+	level  view.CrashEvidence
 	oracle bool
-	// echoAfter is how long a challenged peer may take to answer; asked counts those
-	// that have not.
+	// readOut is how long a proof waits for bytes that the peer had sent. echoAfter is how
+	// long a challenged peer may take to answer; asked counts those that have not.
+	readOut   time.Duration
 	echoAfter time.Duration
 	asked     int
 	count     *counters
@@ -66,9 +73,10 @@ type evidence struct {
 	down int
 	// reported is what the core was last told is unreachable.
 	reported []view.NodeID
-	// paused says that this node stands in a view without a lease: it cannot work,
-	// perhaps because others are gone without a word.
-	paused bool
+	// unserved is set while this node stands in a view and its lease has ended, or has not
+	// been renewed for half of L: others may be gone without a word, and the proofs of a
+	// total quorum must come within L of the newest grant.
+	unserved bool
 }
 
 // peerLinks is what is known of one peer.
@@ -99,8 +107,11 @@ type peerLinks struct {
 
 const transportClasses = int(transport.Bulk) + 1
 
-func newEvidence(self view.NodeID, oracle bool, echoAfter time.Duration, count *counters) *evidence {
-	return &evidence{self: self, oracle: oracle, echoAfter: echoAfter, count: count, peers: map[view.NodeID]*peerLinks{}}
+func newEvidence(self view.NodeID, level view.CrashEvidence, oracle bool, lease time.Duration, count *counters) *evidence {
+	return &evidence{
+		self: self, level: level, oracle: oracle, readOut: readOut(lease), echoAfter: lease, count: count,
+		peers: map[view.NodeID]*peerLinks{},
+	}
 }
 
 // peer returns what is known of a node, which need not be a member.
@@ -236,7 +247,7 @@ func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
 		(p.refusals < refusalsMinSuspectSelf || now.Sub(since) < refusalsSpanSuspectSelf) {
 		return
 	}
-	if p.in != [transportClasses]bool{} && now.Sub(p.lostAt) < readOut {
+	if p.in != [transportClasses]bool{} && now.Sub(p.lostAt) < e.readOut {
 		return
 	}
 	e.prove(now, p, EvidenceRefused, a)
@@ -269,15 +280,15 @@ func (e *evidence) suspectSelf(p *peerLinks) (suspect bool, since clock.Instant)
 
 // prove takes a proof of p's death.
 func (e *evidence) prove(now clock.Instant, p *peerLinks, kind EvidenceKind, a *actions) {
-	if p.proof != 0 && (p.proof.certain() || !kind.certain()) {
+	if p.proof != 0 && (p.proof.final() || !kind.final()) {
 		return
 	}
 	first := p.proof == 0
 	p.proof = kind
 	e.lost(now, p)
 	e.count.evidence[kind].Add(1)
-	a.core = append(a.core, view.ProvenDead{Subject: p.node.ID, Reason: kind.String()})
-	if kind.certain() {
+	a.core = append(a.core, e.proven(p))
+	if kind.final() {
 		a.forget = append(a.forget, p.node.ID)
 	} else {
 		a.doubt = append(a.doubt, p.node.ID)
@@ -288,14 +299,19 @@ func (e *evidence) prove(now clock.Instant, p *peerLinks, kind EvidenceKind, a *
 	a.note("proof of death", p.node.ID, kind.String())
 }
 
-// heard takes back a proof that is not certain: something came from the peer.
+// proven is what the core is told of p's proof.
+func (e *evidence) proven(p *peerLinks) view.ProvenDead {
+	return view.ProvenDead{Subject: p.node.ID, Reason: p.proof.String(), Certain: p.proof.certain(e.level)}
+}
+
+// heard takes back a proof that is not final: something came from the peer.
 func (e *evidence) heard(id view.NodeID, a *actions) {
 	p := e.peers[id]
 	if p == nil {
 		return
 	}
 	p.refusals = 0
-	if p.proof == 0 || p.proof.certain() {
+	if p.proof == 0 || p.proof.final() {
 		return
 	}
 	p.proof = 0
@@ -320,7 +336,7 @@ func (e *evidence) oracleSaid(now clock.Instant, id view.NodeID, gone bool, a *a
 		return
 	}
 	p.asking = false
-	if gone && p.member && (p.lostAt != 0 || e.paused) {
+	if gone && p.member && (p.lostAt != 0 || e.unserved) {
 		e.prove(now, p, EvidenceOracle, a)
 	}
 }
@@ -339,7 +355,7 @@ func (e *evidence) view(now clock.Instant, v *view.View, a *actions) {
 		p.node, p.member = m.Node, true
 		if p.proof != 0 {
 			// The core takes no proofs about nodes that it does not know as members.
-			a.core = append(a.core, view.ProvenDead{Subject: m.ID, Reason: p.proof.String()})
+			a.core = append(a.core, e.proven(p))
 		}
 		if !p.out[transport.Control] {
 			e.lost(now, p)
@@ -348,8 +364,8 @@ func (e *evidence) view(now clock.Instant, v *view.View, a *actions) {
 	}
 }
 
-// leased takes the state of this node's lease.
-func (e *evidence) leased(valid, inView bool) { e.paused = inView && !valid }
+// leased takes the state of this node's lease: fresh while it was renewed lately.
+func (e *evidence) leased(fresh, inView bool) { e.unserved = inView && !fresh }
 
 // tick does what is due: reports, the oracle, and forgetting strangers.
 func (e *evidence) tick(now clock.Instant, a *actions) {
@@ -360,7 +376,7 @@ func (e *evidence) tick(now clock.Instant, a *actions) {
 	}
 	for id, p := range e.peers {
 		if p.lostAt == 0 {
-			if e.paused && p.member {
+			if e.unserved && p.member {
 				e.ask(now, p, a)
 			}
 			continue
@@ -382,10 +398,10 @@ func (e *evidence) tick(now clock.Instant, a *actions) {
 }
 
 // idle reports whether nothing can be due.
-func (e *evidence) idle() bool { return e.down == 0 && !(e.paused && e.oracle) }
+func (e *evidence) idle() bool { return e.down == 0 && !(e.unserved && e.oracle) }
 
-// ask asks the oracle about a member that does not answer, or, while this node has
-// no lease, about any: the proofs of a total quorum must come within RemoveAfter.
+// ask asks the oracle about a member that does not answer, or, while this node's lease
+// is not renewed, about any: the proofs of a total quorum must come within L.
 func (e *evidence) ask(now clock.Instant, p *peerLinks, a *actions) {
 	if e.oracle && !p.asking && p.proof == 0 && !now.Before(p.askNext) {
 		p.asking, p.askNext = true, now.Add(oracleEvery)
@@ -419,7 +435,7 @@ func (e *evidence) deadline(now clock.Instant) clock.Instant {
 	}
 	for _, p := range e.peers {
 		if p.lostAt == 0 {
-			if e.paused && e.oracle && p.member && !p.asking && p.proof == 0 {
+			if e.unserved && e.oracle && p.member && !p.asking && p.proof == 0 {
 				d = clock.Min(d, p.askNext)
 			}
 			continue
@@ -432,7 +448,7 @@ func (e *evidence) deadline(now clock.Instant) clock.Instant {
 			d = clock.Min(d, at)
 		}
 		if p.refusals > 0 { // also of one that is proven: others may wait for its time
-			for _, at := range []clock.Instant{p.firstRefusal.Add(refusalsSpan), p.firstRefusal.Add(refusalsSpanSuspectSelf), p.lostAt.Add(readOut)} {
+			for _, at := range []clock.Instant{p.firstRefusal.Add(refusalsSpan), p.firstRefusal.Add(refusalsSpanSuspectSelf), p.lostAt.Add(e.readOut)} {
 				if now.Before(at) {
 					d = clock.Min(d, at)
 				}

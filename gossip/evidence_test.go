@@ -25,7 +25,7 @@ type court struct {
 
 func newCourt(n int) *court {
 	c := &court{now: clock.Instant(time.Second)}
-	c.evidence = newEvidence(100, true, time.Second, &c.count)
+	c.evidence = newEvidence(100, view.EvidenceFull, true, time.Second, &c.count)
 	v := &view.View{Members: []view.Member{{Node: view.Node{ID: 100}}}}
 	for i := range n {
 		p := c.peerOf(i + 1)
@@ -155,7 +155,7 @@ func TestAStalledIncomingConnectionDelaysAProofOnly(t *testing.T) {
 	c.pass(30 * time.Millisecond)
 	c.on(p, refused)
 	c.expect(t, "its bytes may still come")
-	c.pass(readOut)
+	c.pass(readOut(time.Second))
 	c.expect(t, "they would have come", "dead 1: refused", "unreachable 1")
 }
 
@@ -288,7 +288,7 @@ func TestAnEarlyProofIsToldAgain(t *testing.T) {
 // A dial of class Message that fails empties the queue behind it: whoever sent by
 // it must hear at once, or asks wait for their deadlines. Control says it by itself.
 func TestFailedMessageDialsAreLosses(t *testing.T) {
-	e := newEvidence(1, false, time.Second, &counters{})
+	e := newEvidence(1, view.EvidenceFull, false, time.Second, &counters{})
 	a := &actions{}
 	p := transport.Peer{ID: 2, Name: "two"}
 	for _, ty := range []transport.PeerEventType{transport.Refused, transport.DialFailed} {

@@ -40,7 +40,7 @@ func TestHealingUnderManySettings(t *testing.T) {
 		"quick probes": with(func(c *Config) { c.Discovery.ProbeInterval = 100 * time.Millisecond }),
 		"slow leases":  with(func(c *Config) { c.Lease, c.RemoveAfter = 3*time.Second, 6*time.Second }),
 		"quick leases": with(func(c *Config) {
-			c.Ping, c.Lease, c.RemoveAfter = 30*time.Millisecond, 150*time.Millisecond, 500*time.Millisecond
+			c.Ping, c.Lease, c.RemoveAfter = 30*time.Millisecond, 200*time.Millisecond, 500*time.Millisecond
 		}),
 		"memberlist out": with(func(c *Config) { c.NoDiscovery = true }),
 		"evidence off":   with(func(c *Config) { c.CrashEvidence = view.EvidenceOff }),

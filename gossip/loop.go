@@ -83,7 +83,7 @@ func newLoop(n *Node) *loop {
 			Self: n.self, Ping: cfg.Ping, Lease: cfg.Lease, RemoveAfter: cfg.RemoveAfter,
 			DriftPPM: cfg.DriftPPM, Evidence: cfg.CrashEvidence, Partition: cfg.Partition, Seed: cfg.Seed,
 		}, n.clock.Now()),
-		evidence: newEvidence(n.self.ID, cfg.Oracle != nil, cfg.Lease, &n.counters),
+		evidence: newEvidence(n.self.ID, cfg.CrashEvidence, cfg.Oracle != nil, cfg.Lease, &n.counters),
 		forming:  newForming(n.self, cfg, func() int64 { return time.Now().Unix() }),
 		timer:    time.NewTimer(time.Hour),
 	}
@@ -119,7 +119,11 @@ func (l *loop) arm() {
 	if !l.over {
 		d = clock.Min(l.core.Deadline(), clock.Min(l.evidence.deadline(now), clock.Min(l.forming.deadline(), l.hints.deadline())))
 		if l.told.Valid {
-			d = clock.Min(d, l.n.lease.load().Until)
+			until := l.n.lease.load().Until
+			if stale := l.staleAt(until); now.Before(stale) {
+				until = stale
+			}
+			d = clock.Min(d, until)
 		}
 		d = clock.Min(d, l.quorum.due(l.n.cfg.RemoveAfter))
 	}
@@ -140,6 +144,7 @@ func (l *loop) due() {
 		l.step(now, view.Tick{})
 	}
 	l.tellLease(now)
+	l.evidence.leased(now.Before(l.staleAt(l.n.lease.load().Until)), l.n.View() != nil)
 	l.evidence.tick(now, &l.acts)
 	if !l.told.Valid {
 		l.forming.beyondHelp(now, l.evidence.beyondHelp(l.n.View(), l.n.cfg.Partition) || l.core.BeyondHelp())
@@ -149,6 +154,9 @@ func (l *loop) due() {
 	l.carryOut(now)
 	l.tellQuorum(now)
 }
+
+// staleAt is when a lease that ends at until counts as not renewed lately.
+func (l *loop) staleAt(until clock.Instant) clock.Instant { return until.Add(-l.n.cfg.Lease / 2) }
 
 // take handles one input.
 func (l *loop) take(in input) {
@@ -351,7 +359,6 @@ func (l *loop) tellLease(now clock.Instant) {
 	l.told = ev
 	l.quorum.leased(now, ev.Valid)
 	l.forming.leased(now, ev.Valid)
-	l.evidence.leased(ev.Valid, l.n.View() != nil)
 	l.n.events.put(ev, nil)
 	l.n.wakeWaiters()
 }

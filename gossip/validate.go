@@ -240,20 +240,21 @@ const driftMax = 100_000
 // if L - 3mL > 4P, by as much as timers and messages may be late. That is to be P/2.
 //
 // No lease outlives the leader's newest word by more than L, so RemoveAfter >= L is
-// safe. It is also the window of proofs: the newest grant is at most 3P old, a lost ping
+// safe. L is also the window of proofs: the newest grant is at most 3P old, a lost ping
 // included, when all others crash, and the proof takes refusalsSpanSuspectSelf, or
 // readOut while there is something left to read.
 func (c *Config) validateLease(e *ConfigError) {
 	ppm := time.Duration(min(max(c.DriftPPM, 0), driftMax))
 	drift := func(d time.Duration) time.Duration { return d / 1_000_000 * ppm }
 	least := 4*c.Ping + c.Ping/2
-	e.check(c.Lease-3*drift(c.Lease) >= least, "Lease", c.Lease,
+	served := c.Lease-3*drift(c.Lease) >= least
+	e.check(served, "Lease", c.Lease,
 		fmt.Sprintf("less 3 times what clocks may drift in it (DriftPPM), at least 4.5 times Ping (%v), or one lost ping would pause the node", least))
 	e.check(c.RemoveAfter-drift(c.RemoveAfter) > c.Lease+c.Ping, "RemoveAfter", c.RemoveAfter,
 		fmt.Sprintf("less what clocks may drift in it (DriftPPM), more than Lease + Ping (%v): a member must not be removed while its lease runs", c.Lease+c.Ping))
-	if c.CrashEvidence == view.EvidenceFull {
-		window := 3*c.Ping + refusalsSpanSuspectSelf + readOut
-		e.check(c.RemoveAfter-drift(c.RemoveAfter) >= window, "RemoveAfter", c.RemoveAfter,
+	if c.CrashEvidence == view.EvidenceFull && served {
+		window := 3*c.Ping + refusalsSpanSuspectSelf + readOut(c.Lease)
+		e.check(c.Lease-drift(c.Lease) >= window, "Lease", c.Lease,
 			fmt.Sprintf("less what clocks may drift in it (DriftPPM), at least %v, in which a crash is proven: later proofs cannot replace a quorum, as CrashEvidence full promises", window))
 	}
 }

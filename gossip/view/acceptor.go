@@ -3,16 +3,16 @@ package view
 import "github.com/peerage-go/peerage/internal/clock"
 
 // guard is the acceptor's promise to a leader: no other leader's ballot before
-// until, except when the leader is proven dead or has left the view. It is what
-// leader leases rest on.
+// until, except when the leader is certainly dead or has left the view. It is what
+// leader leases rest on; a weak proof of the leader's death does not release it.
 type guard struct {
 	leader NodeID
 	until  clock.Instant
 }
 
-// wouldPromise reports whether this acceptor may promise ballot to candidate, who
-// says that claimed are dead. A candidate's proof of the leader's death counts here
-// unless this node still hears the leader.
+// wouldPromise reports whether this acceptor may promise ballot to candidate, which
+// claims that some members are certainly dead. Its certain proof of the leader's death
+// counts here unless this node has a link with the leader.
 func (c *Core) wouldPromise(candidate NodeID, b Ballot, claimed []NodeID) bool {
 	if b.Less(c.promised) || b == c.promised && b.Node != candidate {
 		return false
@@ -27,7 +27,7 @@ func (c *Core) wouldPromise(candidate NodeID, b Ballot, claimed []NodeID) bool {
 	if g.leader == c.self() {
 		return false
 	}
-	if c.dead(g.leader) {
+	if c.certainlyDead(g.leader) {
 		return true
 	}
 	if c.cfg.Evidence == EvidenceOff {
@@ -47,7 +47,7 @@ func (c *Core) onPreVote(from NodeID, m *PreVote) {
 	}
 	c.send(from, &PreVoted{
 		Ballot: m.Ballot, Base: m.Base.Epoch, Promised: c.promised,
-		Yes: c.wouldPromise(from, m.Ballot, m.Dead), Hears: c.hears(m.Dead),
+		Yes: c.wouldPromise(from, m.Ballot, m.Dead), Hears: c.hears(m.Asked()),
 	})
 }
 
@@ -62,7 +62,7 @@ func (c *Core) onPrepare(from NodeID, m *Prepare) {
 	c.promise(m.Ballot)
 	reply := &Promised{
 		Ballot: m.Ballot, Base: m.Base.Epoch, Generation: c.generation,
-		T0: int64(c.now), Hears: c.hears(m.Dead),
+		T0: int64(c.now), Hears: c.hears(m.Asked()),
 	}
 	if a := c.attempts[m.Base.Epoch]; a != nil {
 		reply.Accepted, reply.AcceptedBallot, reply.Emergency = c.pack(a.next, c.view), a.ballot, a.emergency

@@ -6,13 +6,15 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// CrashEvidence says how far proofs of death count (DESIGN 4.5).
+// CrashEvidence says how far proofs of death count. Certain and weak proofs are
+// described at ProvenDead.
 type CrashEvidence uint8
 
 const (
-	// EvidenceFull lets proofs speed removal up and allow total quorums.
+	// EvidenceFull lets proofs speed removal up; certain proofs also allow total quorums.
 	EvidenceFull CrashEvidence = iota
-	// EvidenceWithinQuorum lets proofs speed removal up, never replace a quorum.
+	// EvidenceWithinQuorum lets proofs speed removal up and never lets them replace a
+	// quorum. The shell counts as certain only proofs that no network can forge.
 	EvidenceWithinQuorum
 	// EvidenceOff ignores proofs: silence alone removes.
 	EvidenceOff
@@ -65,10 +67,16 @@ type Leave struct{}
 // back.
 type AnnounceLeave struct{}
 
-// ProvenDead says that a peer's process is known to be gone (4.5).
+// ProvenDead reports proof that a peer's process is gone. A later event with a certain
+// proof supersedes a weak one.
 type ProvenDead struct {
 	Subject NodeID
 	Reason  string
+	// Certain is set on a proof that a rejecting network cannot give. Only certain proofs
+	// allow a total quorum, release an acceptor's promise to the dead leader, and remove a
+	// member immediately. A weak proof only shortens the wait: the leader removes the
+	// member once the member's lease has certainly ended.
+	Certain bool
 }
 
 // Alive takes a proof back: the peer was heard of after all. A proof by a new

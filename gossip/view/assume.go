@@ -8,7 +8,7 @@ import (
 
 // What AssumeCrash does: a node without a lease, that has been without for After,
 // takes members that it has not heard of for as long, and has no link with, for
-// crashed. From there on they are as the proven dead: not asked, and not needed for a
+// crashed. From there on they are as the certainly dead: not asked, and not needed for a
 // total quorum. The window of other proofs (inWindow) does not bind here: it guards
 // against going on beside a majority, which is what this policy accepts.
 
@@ -77,7 +77,7 @@ func (c *Core) driveAssume() bool {
 	moved := false
 	for i := range c.view.Members {
 		if id := c.view.Members[i].ID; c.assumable(id) && !c.now.Before(c.silence.heard[id].Add(c.silence.after)) {
-			c.proveDead(id, &proof{at: c.now, reason: "assumed: silent for " + c.silence.after.String(), assumed: true})
+			c.proveDead(id, &proof{at: c.now, reason: "assumed: silent for " + c.silence.after.String(), certain: true, assumed: true})
 			moved = true
 		}
 	}
@@ -86,7 +86,8 @@ func (c *Core) driveAssume() bool {
 
 // assumable reports whether a member could be assumed dead.
 func (c *Core) assumable(id NodeID) bool {
-	return id != c.self() && !c.links[id] && c.proofs[id] == nil
+	p := c.proofs[id]
+	return id != c.self() && !c.links[id] && (p == nil || !p.certain)
 }
 
 // assumeAt returns when driveAssume next has something to do.

@@ -17,8 +17,9 @@ import (
 // Seniority is turned into time: a candidate waits one stagger for each senior that
 // is not proven dead. A senior that lives stands first, and its pings end the
 // vacancy; one that is silent costs its juniors a stagger. The proven dead cost
-// nothing, so the survivor of n-1 crashes stands in the step that brings the last
-// proof.
+// nothing, so the survivor of n-1 certain crashes stands in the step that brings the
+// last proof. A weak proof of the leader's death ends no vacancy: the promise to it
+// stands.
 //
 // Either phase needs a plain quorum of the view, or else a total one (emergency
 // takeover, DESIGN 4.1): then the living propose afresh, in a new generation.
@@ -67,7 +68,7 @@ func (c *Core) standAt() clock.Instant {
 		wait += c.cfg.Lease
 	}
 	at := max(c.vacantAt.Add(wait), c.standAfter)
-	if g := c.guard; g.leader != 0 && g.leader != c.self() && !c.dead(g.leader) && c.mutant != mutantPromiseSelf {
+	if g := c.guard; g.leader != 0 && g.leader != c.self() && c.mayLive(g.leader) && c.mutant != mutantPromiseSelf {
 		at = max(at, g.until)
 	}
 	if p := c.promised.Node; c.giveWay.After(at) && c.view.Member(p) != nil && !c.dead(p) {
@@ -176,14 +177,14 @@ func (c *Core) driveStand() bool {
 		return true
 	}
 	c.toElectorate(c.candidacyMessage(c.ref()))
-	c.trace("stands", c.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(c.deadMembers())))
+	c.trace("stands", c.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(c.proofs)))
 	return true
 }
 
-// toElectorate sends a message to all members that are not proven dead.
+// toElectorate sends a message to all members that are not certainly dead.
 func (c *Core) toElectorate(m Message) {
 	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; !c.dead(id) {
+		if id := c.view.Members[i].ID; c.mayLive(id) {
 			c.send(id, m)
 		}
 	}
@@ -259,7 +260,7 @@ func (c *Core) fail(why string) {
 	c.failures++
 	wait := c.cfg.Ping/4 + c.upTo(c.cfg.Ping*time.Duration(min(c.failures, 5)))
 	c.standAfter = c.now.Add(wait)
-	if len(c.proofs) > 0 && c.evidenceAt() != clock.Never {
+	if c.evidenceAt() != clock.Never {
 		c.standAfter = max(c.standAfter, c.evidenceAt())
 	}
 }

@@ -85,7 +85,7 @@ func (w *world) kill(proofAfter time.Duration, ids ...NodeID) {
 	for _, n := range w.living() {
 		for _, id := range ids {
 			w.step(n.id, Link{Subject: id, Up: false})
-			w.at(proofAfter, func() { w.step(n.id, ProvenDead{Subject: id, Reason: "refused"}) })
+			w.at(proofAfter, func() { w.step(n.id, ProvenDead{Subject: id, Reason: "refused", Certain: true}) })
 		}
 	}
 }

@@ -90,11 +90,11 @@ func Append(b []byte, msg Message) []byte {
 	case *Accept:
 		w.tag(tagAccept).view(m.Base).view(m.Next).bool(m.Emergency).ping(&m.Ping)
 	case *PreVote:
-		w.tag(tagPreVote).ballot(m.Ballot).view(m.Base).ids(m.Dead)
+		w.tag(tagPreVote).ballot(m.Ballot).view(m.Base).ids(m.Dead).ids(m.Weak)
 	case *PreVoted:
 		w.tag(tagPreVoted).ballot(m.Ballot).u(uint64(m.Base)).bool(m.Yes).ballot(m.Promised).ids(m.Hears)
 	case *Prepare:
-		w.tag(tagPrepare).ballot(m.Ballot).view(m.Base).ids(m.Dead)
+		w.tag(tagPrepare).ballot(m.Ballot).view(m.Base).ids(m.Dead).ids(m.Weak)
 	case *Promised:
 		w.tag(tagPromised).ballot(m.Ballot).u(uint64(m.Base)).view(m.Accepted).ballot(m.AcceptedBallot).
 			bool(m.Emergency).u(uint64(m.Generation)).i(m.T0).ids(m.Hears)
@@ -152,11 +152,11 @@ func (r reader) message() Message {
 		m.Ping = *r.ping()
 		return m
 	case tagPreVote:
-		return &PreVote{Ballot: r.ballot(), Base: r.view(), Dead: r.ids()}
+		return &PreVote{Ballot: r.ballot(), Base: r.view(), Dead: r.ids(), Weak: r.ids()}
 	case tagPreVoted:
 		return &PreVoted{Ballot: r.ballot(), Base: r.epoch(), Yes: r.Bool(), Promised: r.ballot(), Hears: r.ids()}
 	case tagPrepare:
-		return &Prepare{Ballot: r.ballot(), Base: r.view(), Dead: r.ids()}
+		return &Prepare{Ballot: r.ballot(), Base: r.view(), Dead: r.ids(), Weak: r.ids()}
 	case tagPromised:
 		return &Promised{Ballot: r.ballot(), Base: r.epoch(), Accepted: r.view(), AcceptedBallot: r.ballot(),
 			Emergency: r.Bool(), Generation: r.generation(r.Uvarint()), T0: r.i(), Hears: r.ids()}

@@ -165,7 +165,7 @@ func (c *Core) take(ev Event) {
 	case Leave:
 		c.onLeave()
 	case ProvenDead:
-		c.onProof(e.Subject, e.Reason)
+		c.onProof(e)
 	case Alive:
 		c.onAlive(e.Subject)
 	case Link:

@@ -177,7 +177,7 @@ func TestADenialIsTracedOnce(t *testing.T) {
 	w := cluster(t, 3)
 	w.run(time.Second)
 	deny := func(n int) {
-		w.step(1, ProvenDead{Subject: 3, Reason: "refused"})
+		w.step(1, ProvenDead{Subject: 3, Reason: "refused", Certain: true})
 		asked := 0
 		w.sent = func(from, to NodeID, m Message) {
 			if _, ok := m.(*Doubt); ok {

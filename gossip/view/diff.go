@@ -157,7 +157,8 @@ func (c *Core) onNeedView(from NodeID) {
 		p.whole = true
 		c.send(from, c.roundMessage(m, p, &Ping{}))
 		if prep := c.office.prep; prep != nil && prep.base == c.view.Epoch && !prep.yes[from] {
-			c.send(from, &Prepare{Ballot: c.office.ballot, Base: c.view, Dead: c.deadMembers()})
+			certain, weak := c.deadMembers()
+			c.send(from, &Prepare{Ballot: c.office.ballot, Base: c.view, Dead: certain, Weak: weak})
 		}
 	default:
 		c.send(from, &Decided{View: c.view})
@@ -166,9 +167,10 @@ func (c *Core) onNeedView(from NodeID) {
 
 // candidacyMessage is what a candidate asks its electorate now, with its view as given.
 func (c *Core) candidacyMessage(base *View) Message {
-	dead := slices.Clip(c.deadMembers())
+	certain, weak := c.deadMembers()
+	certain, weak = slices.Clip(certain), slices.Clip(weak)
 	if c.cand.preparing {
-		return &Prepare{Ballot: c.cand.ballot, Base: base, Dead: dead}
+		return &Prepare{Ballot: c.cand.ballot, Base: base, Dead: certain, Weak: weak}
 	}
-	return &PreVote{Ballot: c.cand.ballot, Base: base, Dead: dead}
+	return &PreVote{Ballot: c.cand.ballot, Base: base, Dead: certain, Weak: weak}
 }

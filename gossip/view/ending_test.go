@@ -10,6 +10,9 @@ import (
 // crashed, paused or cut off.
 func (s *swarm) end() {
 	s.ending = true
+	for _, pair := range s.accused {
+		s.acquit(pair[0], pair[1])
+	}
 	v := s.newestView()
 	if v == nil {
 		return

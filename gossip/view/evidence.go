@@ -7,21 +7,27 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// What a proof of death does, and what it does not (DESIGN 4.5).
+// What a proof of death does, and what it does not. A proof is certain if no rejecting
+// network can give it, and weak otherwise.
 //
-//   - It speeds removal up: the dead go without the wait of RemoveAfter, once nobody
-//     who answers in time has said that he still hears them (doubt).
-//   - It frees acceptors from what they promised the dead leader.
-//   - With EvidenceFull it allows a total quorum, and so the emergency takeover.
+//   - Certain: the member is removed without the wait of RemoveAfter, once no member
+//     that answers in time reports a link with it (doubt).
+//   - Certain: acceptors are released from their promise to the dead leader.
+//   - Certain, with EvidenceFull: it allows a total quorum, and so the emergency takeover.
+//   - Weak: the leader grants the member nothing, asks the others as above, and removes
+//     it when its lease has certainly ended (outlived). A wrong weak proof therefore costs
+//     a member its place and never lets two run the same thing. The promise to a leader
+//     that is weakly proven dead stands until its end.
 //
-// The takeover is the dangerous part. All members that are not proven dead must
-// answer, and then they go on without the majority. If the proofs are true, the only
-// way to be wrong is that somebody removed the candidate before he died, and let
-// others in who live. Removal at the member's own wish and by proof are out of the
-// question; removal for silence takes RemoveAfter. So a candidate counts proofs only
-// if all of them were in its hands before RemoveAfter had passed since its newest
-// grant was asked for (inWindow). What comes later is worth nothing, for ever: time
-// does not tell any more whether it was removed in between.
+// The takeover is the dangerous part. All members that are not certainly dead must
+// answer, and then they continue without the majority. If the proofs are true, the
+// only way to be wrong is that the candidate was removed before the others died, and
+// that they let in members that live. Removal at the member's own wish and by certain
+// proof are out of the question; removal by weak proof takes L, removal for silence
+// RemoveAfter, which is longer. So a candidate counts proofs only if all of them were in
+// its hands before L had passed since its newest grant was asked for (inWindow). Later
+// proofs never count: time no longer shows whether the candidate was removed in between.
+// A weak proof that becomes certain counts from that moment, not from its first.
 //
 // It proposes afresh, not what it uncovers: whoever accepted that and lives is in the
 // total quorum, so nothing that was committed on the strength of it has a living
@@ -32,36 +38,54 @@ import (
 type proof struct {
 	at     clock.Instant
 	reason string
-	// assumed is set on what AssumeCrash only assumes.
+	// certain is set on a proof that no rejecting network can give.
+	certain bool
+	// assumed is set on what AssumeCrash only assumes; it counts as certain.
 	assumed bool
 	// deniedUntil is set when a member still hears the peer: the proof does not
 	// count before.
 	deniedUntil clock.Instant
 }
 
-func (c *Core) onProof(id NodeID, reason string) {
+func (c *Core) onProof(e ProvenDead) {
+	id := e.Subject
 	if id == c.self() || c.cfg.Evidence == EvidenceOff || c.gone[id] {
 		return
 	}
-	if p := c.proofs[id]; p != nil && !p.assumed {
-		return
-	}
+	fresh := &proof{at: c.now, reason: e.Reason, certain: e.Certain}
 	if c.view.Member(id) == nil {
 		// The view that has it as a member may be on its way here.
-		if c.early[id] == nil && len(c.early) < earlyMax {
-			c.early[id] = &proof{at: c.now, reason: reason}
+		if p := c.early[id]; p.yieldsTo(fresh) && (p != nil || len(c.early) < earlyMax) {
+			c.early[id] = fresh
 		}
 		return
 	}
-	c.proveDead(id, &proof{at: c.now, reason: reason})
+	p := c.proofs[id]
+	if !p.yieldsTo(fresh) {
+		return
+	}
+	if p != nil {
+		fresh.deniedUntil = p.deniedUntil
+	}
+	c.proveDead(id, fresh)
+}
+
+// yieldsTo reports whether a proof is superseded by a fresh one about the same peer:
+// none by any, a weak proof and an assumption by a certain one.
+func (p *proof) yieldsTo(fresh *proof) bool {
+	return p == nil || fresh.certain && (p.assumed || !p.certain)
 }
 
 // proveDead takes a member for dead.
 func (c *Core) proveDead(id NodeID, p *proof) {
 	c.proofs[id] = p
 	c.stir()
-	c.trace("proven dead", id, p.reason)
-	if id == c.leader {
+	kind := "proven dead"
+	if !p.certain {
+		kind = "taken for dead"
+	}
+	c.trace(kind, id, p.reason)
+	if id == c.leader && c.certainlyDead(id) {
 		c.vacantAt = min(c.vacantAt, c.now)
 	}
 	if c.cand != nil {
@@ -80,7 +104,7 @@ func (c *Core) countEarlyProofs() {
 	}
 	for i := range c.view.Members {
 		id := c.view.Members[i].ID
-		if p := c.early[id]; p != nil && c.proofs[id] == nil {
+		if p := c.early[id]; p != nil && c.proofs[id].yieldsTo(p) {
 			c.proofs[id] = p
 		}
 		delete(c.early, id)
@@ -96,15 +120,26 @@ func (c *Core) onAlive(id NodeID) {
 	}
 }
 
-// dead reports whether id's death is proven, and denied by nobody.
+// dead reports whether there is a proof of id's death, weak or certain, that no member
+// denies.
 func (c *Core) dead(id NodeID) bool {
 	p := c.proofs[id]
 	return p != nil && !c.now.Before(p.deniedUntil)
 }
 
-// deny takes note that others hear nodes that are proven dead here.
-func (c *Core) deny(ids []NodeID) bool {
-	denied := false
+// certainlyDead reports whether there is a certain proof of id's death that no member
+// denies.
+func (c *Core) certainlyDead(id NodeID) bool {
+	return c.dead(id) && (c.proofs[id].certain || c.mutant == mutantWeakIsCertain)
+}
+
+// mayLive reports whether id's death is not certain.
+func (c *Core) mayLive(id NodeID) bool { return !c.certainlyDead(id) }
+
+// deny takes note that other members have links with nodes that are proven dead here.
+// It reports whether one of them was certainly dead: weak proofs carry no candidacy, so
+// their denial ends none.
+func (c *Core) deny(ids []NodeID) (certain bool) {
 	for _, id := range ids {
 		if p := c.proofs[id]; p != nil {
 			// It is asked again and again, and denied as often: that is one denial.
@@ -112,24 +147,27 @@ func (c *Core) deny(ids []NodeID) bool {
 				c.trace("proof denied", id, p.reason)
 			}
 			p.deniedUntil = c.now.Add(c.cfg.Ping / 2)
-			denied = true
+			certain = certain || p.certain
 		}
 	}
-	return denied
+	return certain
 }
 
-// deadMembers lists the members of the view whose death is proven.
-func (c *Core) deadMembers() []NodeID {
+// deadMembers lists the members of the view whose death is proven: for certain, or only
+// weakly.
+func (c *Core) deadMembers() (certain, weak []NodeID) {
 	if len(c.proofs) == 0 {
-		return nil
+		return nil, nil
 	}
-	var out []NodeID
 	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; c.dead(id) {
-			out = append(out, id)
+		switch id := c.view.Members[i].ID; {
+		case c.certainlyDead(id):
+			certain = append(certain, id)
+		case c.dead(id):
+			weak = append(weak, id)
 		}
 	}
-	return out
+	return certain, weak
 }
 
 // hears lists those of ids that this node has a link with, or is itself.
@@ -143,11 +181,11 @@ func (c *Core) hears(ids []NodeID) []NodeID {
 	return out
 }
 
-// inWindow reports whether, at a moment when all proofs of the view's dead were
-// already in this node's hands, nobody could have removed it for silence: less than
-// RemoveAfter (less the drift margin) had passed since its newest grant was asked
-// for. A node removed for silence that wakes and finds all others dead looks
-// exactly like a sole survivor; time is what tells them apart.
+// inWindow reports whether, at a moment when all certain proofs of the view's dead
+// were already in this node's hands, no leader could have removed it without its wish:
+// less than L (less the drift margin) had passed since its newest grant was asked for,
+// and a leader with a weak proof waits for L. A node that was removed, wakes and finds
+// all others dead looks exactly like a sole survivor; time is what tells them apart.
 func (c *Core) inWindow() bool {
 	if c.mutant == mutantLateEvidence {
 		return true
@@ -157,11 +195,15 @@ func (c *Core) inWindow() bool {
 	}
 	last := clock.Instant(0)
 	for i := range c.view.Members {
-		if p := c.proofs[c.view.Members[i].ID]; p != nil {
+		if p := c.proofs[c.view.Members[i].ID]; p != nil && p.certain {
 			last = max(last, p.at)
 		}
 	}
-	return last.Sub(c.grantedAt) < c.cfg.RemoveAfter-c.margin(c.cfg.RemoveAfter)
+	window := c.cfg.Lease
+	if c.mutant == mutantWideWindow {
+		window = c.cfg.RemoveAfter
+	}
+	return last.Sub(c.grantedAt) < window-c.margin(window)
 }
 
 // total reports whether the set is a total quorum of the view that may be used.
@@ -170,8 +212,8 @@ func (c *Core) total(in has) bool {
 		// It may have been left out at its own wish, which no window shows.
 		return false
 	}
-	return c.cfg.Evidence == EvidenceFull && c.votes() && totalQuorum(c.view, in, c.dead) && (c.inWindow() || c.assumes()) &&
-		c.cfg.Partition.Survives(c.view, func(id NodeID) bool { return in(id) && !c.dead(id) })
+	return c.cfg.Evidence == EvidenceFull && c.votes() && totalQuorum(c.view, in, c.certainlyDead) && (c.inWindow() || c.assumes()) &&
+		c.cfg.Partition.Survives(c.view, func(id NodeID) bool { return in(id) && c.mayLive(id) })
 }
 
 // plain asks the policy whether a set is a plain quorum.
@@ -214,12 +256,37 @@ func (c *Core) undoubted(id NodeID) bool {
 	return !missing || !c.now.Before(d.asked.Add(c.doubtWait()))
 }
 
+// outlived reports whether a member whose death is proven holds no lease: it is
+// certainly dead, or what it was granted has ended.
+//
+// Its lease is t0 + r on its own clock. A leader measured r <= L after t0 had left the
+// member, and that answer came here at answeredAt at the latest. Later grants do not
+// extend it, since r shrinks as t0 ages. A former leader's grant rests on a round that
+// left before since: a promiser lies in both quorums, and its promise to the former
+// leader had ended, or that leader was dead. The members are asked once more when the
+// wait is over: a link may have come back meanwhile.
+func (c *Core) outlived(m *Member) bool {
+	o := c.office
+	if c.certainlyDead(m.ID) || c.mutant == mutantWeakRemovesSoon {
+		return true
+	}
+	ended := max(o.peers[m.ID].answeredAt, o.since).Add(c.cfg.Lease + c.margin(c.cfg.Lease))
+	if c.now.Before(ended) {
+		return false
+	}
+	if o.doubts[m.ID].asked.Before(ended) {
+		delete(o.doubts, m.ID)
+		return c.undoubted(m.ID)
+	}
+	return true
+}
+
 // witnesses lists the voters that may still hear a node.
 func (c *Core) witnesses(id NodeID) []NodeID {
 	var out []NodeID
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
-		if m.Status.Votes() && m.ID != id && m.ID != c.self() && c.proofs[m.ID] == nil {
+		if m.Status.Votes() && m.ID != id && m.ID != c.self() && c.mayLive(m.ID) {
 			out = append(out, m.ID)
 		}
 	}
@@ -241,9 +308,8 @@ func (c *Core) onDoubted(from NodeID, m *Doubted) {
 		}
 	}
 	c.stir()
-	if c.deny(m.Hears) {
-		for _, id := range m.Hears {
-			delete(o.doubts, id)
-		}
+	c.deny(m.Hears)
+	for _, id := range m.Hears {
+		delete(o.doubts, id)
 	}
 }

@@ -367,7 +367,7 @@ func (x *explorer) apply(was *exploreState, a action) *exploreState {
 		s.unproven[a.a][a.b] = false
 		id := s.nodes[a.b].id
 		x.step(s, a.a, Link{Subject: id})
-		x.step(s, a.a, ProvenDead{Subject: id, Reason: "refused"})
+		x.step(s, a.a, ProvenDead{Subject: id, Reason: "refused", Certain: true})
 	case join, leave:
 		x.wish(s, a)
 	default:

@@ -76,7 +76,7 @@ func (e *encoder) proven(m map[NodeID]*proof) {
 	e.u(uint64(len(m)))
 	for _, id := range sorted(m) {
 		p := m[id]
-		e.id(id).bool(p.assumed)
+		e.id(id).bool(p.certain).bool(p.assumed)
 		e.at(p.at)
 		e.at(p.deniedUntil)
 	}

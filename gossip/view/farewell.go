@@ -51,7 +51,7 @@ func (c *Core) driveFarewell() {
 	}
 	f.next = c.now.Add(c.cfg.Ping / 2)
 	for i := range f.view.Members {
-		if id := f.view.Members[i].ID; !f.knows[id] && !c.dead(id) {
+		if id := f.view.Members[i].ID; !f.knows[id] && c.mayLive(id) {
 			c.send(id, &Decided{View: f.packed})
 		}
 	}

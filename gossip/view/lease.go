@@ -108,7 +108,7 @@ func (c *Core) grant(p *Ping, m *Member, peer *peer) {
 	if !o.free && c.mutant != mutantLeaseWhileCarrying {
 		return
 	}
-	leftOut := len(o.leaves) > 0 && o.leaves[m.ID] || peer.starved != 0 || o.proposal != nil && !peer.stays
+	leftOut := len(o.leaves) > 0 && o.leaves[m.ID] || peer.starved != 0 || c.dead(m.ID) || o.proposal != nil && !peer.stays
 	if leftOut && c.mutant != mutantLeaseToRemoved {
 		return
 	}

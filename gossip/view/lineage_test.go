@@ -95,7 +95,7 @@ func meeting(t *testing.T, n int, side func(NodeID) int, wrong func(of, about No
 			if side(a) != side(b) {
 				w.step(a, Link{Subject: b})
 				if wrong(a, b) {
-					w.step(a, ProvenDead{Subject: b, Reason: "wrong"})
+					w.step(a, ProvenDead{Subject: b, Reason: "wrong", Certain: true})
 				}
 			}
 		}

@@ -1,6 +1,9 @@
 package view
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // PreVote asks whether the receiver would promise a ballot, without changing
 // anything: to raise a ballot costs others something.
@@ -8,8 +11,10 @@ type PreVote struct {
 	Ballot Ballot
 	// Base is the view that the candidate stands in; the receiver may learn it.
 	Base *View
-	// Dead lists the members whose death is proven to the candidate.
-	Dead []NodeID
+	// Dead lists the members that are certainly dead to the candidate: the receiver may
+	// break its promise to a leader among them. Weak lists those of which the candidate has
+	// a weak proof: the receiver only says whether it has a link with them.
+	Dead, Weak []NodeID
 }
 
 // PreVoted answers PreVote.
@@ -28,7 +33,8 @@ type PreVoted struct {
 type Prepare struct {
 	Ballot Ballot
 	Base   *View
-	Dead   []NodeID
+	// Dead and Weak are those of PreVote.
+	Dead, Weak []NodeID
 }
 
 // Promised answers Prepare with a promise.
@@ -151,6 +157,12 @@ type Contested struct {
 	View  *View
 	Nonce uint64
 }
+
+// Asked lists the members about which the receiver is asked.
+func (m *PreVote) Asked() []NodeID { return slices.Concat(m.Dead, m.Weak) }
+
+// Asked lists the members about which the receiver is asked.
+func (m *Prepare) Asked() []NodeID { return slices.Concat(m.Dead, m.Weak) }
 
 // speaksForItself reports whether a message under a ballot comes from the ballot's
 // owner, and a request to be let in from the node that it would let in, or from one that

@@ -52,8 +52,6 @@ const (
 	mutantPatientJoiner
 	// mutantLeaverTakesOver lets a node that leaves count proofs for a quorum.
 	mutantLeaverTakesOver
-	// mutantSoonRemoval removes when the lease has ended, sooner than the window.
-	mutantSoonRemoval
 	// mutantNoFarewell lets a leader go the moment it has committed its leave.
 	mutantNoFarewell
 	// mutantCarryHopeless carries an attempt that needs the dead.
@@ -62,5 +60,11 @@ const (
 	mutantOutbid
 	// mutantStrangersSpeak lets nodes outside the view speak the protocol.
 	mutantStrangersSpeak
+	// mutantWeakIsCertain takes every proof for a certain one.
+	mutantWeakIsCertain
+	// mutantWeakRemovesSoon removes on a weak proof while the lease may run.
+	mutantWeakRemovesSoon
+	// mutantWideWindow lets proofs replace a quorum until RemoveAfter, not L.
+	mutantWideWindow
 	mutants
 )

@@ -18,9 +18,10 @@ var mutantNames = map[mutant]string{
 	mutantPatientJoiner: "joiner waits for ever", mutantLeaverTakesOver: "leaver takes over",
 	mutantNoFarewell:     "leader leaves without a farewell",
 	mutantCarryHopeless:  "attempt that needs the dead is carried",
-	mutantSoonRemoval:    "removal sooner than the window",
 	mutantOutbid:         "candidates outbid each other",
 	mutantStrangersSpeak: "nodes outside the view speak",
+	mutantWeakIsCertain:  "weak proofs count as certain", mutantWeakRemovesSoon: "removal by weak proof while the lease runs",
+	mutantWideWindow: "proofs count after a weak removal",
 }
 
 const mutantSeeds = 6000

@@ -2,6 +2,7 @@ package view
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/peerage-go/peerage/internal/clock"
 )
@@ -110,8 +111,8 @@ func (c *Core) takeOffice(w way) {
 		o.batchAt = c.now.Add(c.batchWait())
 	}
 	o.now = c.newTally(c.view)
-	for _, id := range c.deadMembers() {
-		// Whoever promised was asked about the dead, and hears none of them.
+	for _, id := range slices.Concat(c.deadMembers()) {
+		// Members that promised were asked about the dead, and have no link with them.
 		o.doubts[id] = &doubt{asked: cand.began, waiting: c.witnesses(id), answered: maps.Clone(cand.yes)}
 	}
 	c.trace("office", c.self(), "")
@@ -154,7 +155,7 @@ func (c *Core) driveOffice() bool {
 		c.standAfter = c.now.Add(c.cfg.Ping + c.upTo(c.cfg.Lease))
 		return true
 	}
-	if o.proposal != nil && c.hopeless(o.proposal.next, o.proposal.emergency) && !c.mustTakeOver() {
+	if o.proposal != nil && c.hopeless(o.proposal.next, o.proposal.emergency, c.mayLive) && !c.mustTakeOver() {
 		c.makeRoom()
 		return true
 	}
@@ -185,23 +186,21 @@ func (c *Core) mustTakeOver() bool {
 	if len(c.proofs) == 0 {
 		return false
 	}
-	living := func(id NodeID) bool { return !c.dead(id) }
 	if p := c.office.proposal; p != nil {
 		// One death too many, and a takeover is begun anew, or an attempt taken over.
-		return c.hopeless(p.next, p.emergency) && c.total(living)
+		return c.hopeless(p.next, p.emergency, c.mayLive) && c.total(c.mayLive)
 	}
-	return !c.plain(c.view, living) && c.total(living)
+	return !c.plain(c.view, c.mayLive) && c.total(c.mayLive)
 }
 
-// hopeless reports whether a view on top of ours can never be committed any more,
-// since too many of those who would have to accept it are dead. It may have been
-// committed before they died; so whoever finds it cannot drop it, but it does not bind
-// a total quorum: that goes on without the dead as if it had not found it (evidence.go).
-func (c *Core) hopeless(next *View, emergency bool) bool {
+// hopeless reports whether a view on top of ours can no longer be committed: too many
+// of the members that would have to accept it are dead. It may have been committed
+// before they died, so a leader that finds it cannot drop it; but it does not bind a
+// total quorum, which continues without the dead as if it had not found it (evidence.go).
+func (c *Core) hopeless(next *View, emergency bool, living has) bool {
 	if len(c.proofs) == 0 {
 		return false
 	}
-	living := func(id NodeID) bool { return !c.dead(id) }
 	return !(c.plain(c.view, living) && c.plain(next, living)) && !(emergency && allOf(next, living))
 }
 
@@ -213,7 +212,7 @@ func (c *Core) BeyondHelp() bool {
 		return false
 	}
 	a := c.attempts[c.view.Epoch]
-	return a != nil && c.hopeless(a.next, a.emergency) && !c.total(func(id NodeID) bool { return !c.dead(id) })
+	return a != nil && c.hopeless(a.next, a.emergency, func(id NodeID) bool { return !c.dead(id) }) && !c.total(c.mayLive)
 }
 
 // way says what a prepare that a quorum has answered leads to.
@@ -239,11 +238,11 @@ func (c *Core) choose(in has, plain bool, found *attempt) way {
 		return wayTakeOver
 	case found == nil || c.mutant == mutantDropAttempt:
 		return wayAfresh
-	case !c.hopeless(found.next, found.emergency) || c.mutant == mutantCarryHopeless:
+	case !c.hopeless(found.next, found.emergency, c.mayLive) || c.mutant == mutantCarryHopeless:
 		return wayCarry
 	case c.total(in):
 		return wayTakeOver
-	case c.total(func(id NodeID) bool { return !c.dead(id) }):
+	case c.total(c.mayLive):
 		return wayWait
 	}
 	return wayNone
@@ -333,9 +332,10 @@ func (c *Core) sendPrepare() {
 	if prep == nil || prep.base != c.view.Epoch {
 		return
 	}
-	msg := &Prepare{Ballot: c.office.ballot, Base: c.ref(), Dead: c.deadMembers()}
+	msg := &Prepare{Ballot: c.office.ballot, Base: c.ref()}
+	msg.Dead, msg.Weak = c.deadMembers()
 	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; !prep.yes[id] && !c.dead(id) {
+		if id := c.view.Members[i].ID; !prep.yes[id] && c.mayLive(id) {
 			c.send(id, msg)
 		}
 	}
@@ -427,10 +427,9 @@ func (o *office) promised(c *Core, from NodeID, m *Promised) {
 		}
 		o.stirred = true
 	}
-	if c.deny(m.Hears) {
-		for _, id := range m.Hears {
-			delete(o.doubts, id)
-		}
+	c.deny(m.Hears)
+	for _, id := range m.Hears {
+		delete(o.doubts, id)
 	}
 	for _, d := range o.doubts { // order-free: each is told the same
 		d.answered[from] = true

@@ -16,9 +16,9 @@ import (
 //
 // Carrying. An attempt that a prepare uncovers may have been chosen by a quorum that
 // is silent now, so it is proposed again as it is, whatever the new leader thinks of
-// it; even if it leaves the new leader out. If it leaves out somebody not proven dead,
-// it waits for RemoveAfter first: old leases may still run, and the one left out may
-// count on that window. All that time the leader is backed by answers and holds no
+// it; even if it leaves the new leader out. If it leaves out a member that is not
+// certainly dead, it waits for RemoveAfter first: old leases may still run, and the one
+// left out may count on the window of its proofs. All that time the leader is backed by answers and holds no
 // lease. Such a view may have successors already, so the leader prepares again in it,
 // repeating the question every round, and only when nothing is uncovered is it free.
 //
@@ -85,7 +85,7 @@ func (c *Core) acceptOwn() {
 func (c *Core) carry(a *attempt) {
 	p := &proposal{next: a.next, emergency: a.emergency, carried: true}
 	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; a.next.Member(id) == nil && !c.dead(id) {
+		if id := c.view.Members[i].ID; a.next.Member(id) == nil && c.mayLive(id) {
 			p.notBefore = c.removeFrom(c.office.since)
 		}
 	}
@@ -155,7 +155,7 @@ func (c *Core) commit() {
 	c.trace("commits", 0, p.next.Epoch.String())
 	tell := p.next
 	for i := range before.Members {
-		if id := before.Members[i].ID; tell.Member(id) == nil && c.proofs[id] == nil {
+		if id := before.Members[i].ID; tell.Member(id) == nil && c.mayLive(id) {
 			c.send(id, &Decided{View: p.packed})
 		}
 	}
@@ -223,9 +223,6 @@ func (c *Core) batchWait() time.Duration { return c.cfg.Ping / 40 }
 func (c *Core) removeFrom(since clock.Instant) clock.Instant {
 	if c.mutant == mutantEarlyRemoval {
 		return since.Add(c.cfg.Ping)
-	}
-	if c.mutant == mutantSoonRemoval {
-		return since.Add(c.cfg.Lease + c.margin(c.cfg.Lease))
 	}
 	return since.Add(c.cfg.RemoveAfter + c.margin(c.cfg.RemoveAfter))
 }
@@ -372,13 +369,17 @@ func (c *Core) drops(m *Member) Cause {
 	switch {
 	case o.leaves[m.ID]:
 		return CauseLeft.when(!c.now.Before(o.batchAt))
-	case c.dead(m.ID):
+	case c.certainlyDead(m.ID):
 		return CauseDead.when(c.undoubted(m.ID))
 	case p.starved != 0:
 		return CauseYielded.when(!c.now.Before(c.removeFrom(p.starved)))
 	}
-	if o.wokeAt != 0 && c.now.Before(o.wokeAt.Add(c.cfg.Ping)) {
-		return 0 // what it said meanwhile may still wait to be read
+	woke := o.wokeAt != 0 && c.now.Before(o.wokeAt.Add(c.cfg.Ping))
+	if c.dead(m.ID) && c.undoubted(m.ID) && !woke && c.outlived(m) {
+		return CauseDead
+	}
+	if woke {
+		return 0 // what it sent meanwhile may still wait to be read
 	}
 	return CauseSilent.when(!c.now.Before(c.removeFrom(max(p.answeredAt, o.since))))
 }

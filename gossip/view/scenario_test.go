@@ -32,6 +32,9 @@ var scenarios = []scenario{
 	{"A46 one after another", oneByOne},
 	{"exactly half", exactlyHalf},
 	{"the window of total quorums", windowOfTotal},
+	{"a weak removal, and then the deaths of those who removed", weakRemovalThenDeaths},
+	{"a leader that refuses one candidate only", leaderRefusedToOne},
+	{"a grant of the former leader, and a weak proof", grantOfTheFormerLeader},
 }
 
 // oldRounds: 1 proposes that 4 and 5 become voters; of the old voters only 2 accepts.
@@ -508,20 +511,6 @@ func exactlyHalf(w *world) {
 	}
 }
 
-func windowOfTotal(w *world) {
-	for _, late := range []time.Duration{1500 * time.Millisecond, 2500 * time.Millisecond} {
-		x := newWorld(w.t)
-		x.mutant, x.quiet = w.mutant, w.quiet
-		grow(x, 3)
-		x.run(time.Second)
-		x.kill(late, 1, 2)
-		x.run(late + time.Second)
-		if took := x.holds(x.nodes[3]); took != (late < testRemove) {
-			x.fail("the proofs came after %v: takeover %v", late, took)
-		}
-	}
-}
-
 // generationOfAttempts: 2 takes over with 3 and dies before 3 hears of it.
 func generationOfAttempts(w *world) {
 	grow(w, 4)
@@ -561,7 +550,7 @@ func hopelessAttempt(w *world) {
 	for _, n := range w.living() {
 		for _, id := range []NodeID{1, 2} {
 			w.step(n.id, Link{Subject: id, Up: false})
-			w.at(30*time.Millisecond, func() { w.step(n.id, ProvenDead{Subject: id, Reason: "refused"}) })
+			w.at(30*time.Millisecond, func() { w.step(n.id, ProvenDead{Subject: id, Reason: "refused", Certain: true}) })
 		}
 	}
 	w.must(4*time.Second, "the rest serves", func() bool { return w.allUp(3) && w.allHold() })
@@ -584,7 +573,7 @@ func hopelessTakeover(w *world) {
 		return ok && p.Accepted != 0 && to == 4 || promised && from == 3 // so that 5 is needed
 	}
 	for id := NodeID(1); id <= 3; id++ {
-		w.step(4, ProvenDead{Subject: id, Reason: "wrong"})
+		w.step(4, ProvenDead{Subject: id, Reason: "wrong", Certain: true})
 	}
 	w.until(2*time.Second, "5 has accepted", func() bool { return w.nodes[5].core.attempts[w.nodes[5].core.view.Epoch] != nil })
 	w.cut = nil

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/peerage-go/peerage/internal/clock"
 )
@@ -50,7 +51,7 @@ func (c *Core) State() State {
 	if c.view == nil {
 		return s
 	}
-	s.Epoch, s.Part, s.Dead = c.view.Epoch, "member", c.deadMembers()
+	s.Epoch, s.Part, s.Dead = c.view.Epoch, "member", slices.Concat(c.deadMembers())
 	if a := c.attempts[c.view.Epoch]; a != nil {
 		s.Attempt = a.next.Epoch
 	}

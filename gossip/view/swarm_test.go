@@ -23,6 +23,8 @@ type swarm struct {
 	proposed map[Epoch]bool
 	// told holds what a node was told of its links.
 	told map[[2]NodeID]*linkState
+	// accused holds who was given a weak proof of whom, though it lived.
+	accused [][2]*simNode
 }
 
 type linkState struct {
@@ -36,7 +38,7 @@ type faults struct {
 	crash, pause, cut, oneWay, bridge, bursts bool
 	joins, leaves, yields, slow, eager        bool
 	proofs                                    proofMode
-	rejoin                                    bool
+	rejoin, wrong, weak                       bool
 	length                                    time.Duration
 	every                                     time.Duration
 }
@@ -68,6 +70,7 @@ func newSwarm(seed uint64, m mutant) *swarm {
 		nodes: 1 + s.rng.IntN(7), crash: on(), pause: on(), cut: on(), oneWay: on(), bridge: on(), bursts: often(),
 		joins: on(), leaves: on(), yields: on(), slow: s.chance(20), eager: s.chance(10), proofs: proofMode(s.rng.IntN(4)),
 		rejoin: on(), length: s.between(4*time.Second, 12*time.Second), every: s.between(150*time.Millisecond, 1500*time.Millisecond),
+		wrong: on(), weak: on(),
 	}
 	s.draw(on)
 	s.cut = s.isCut
@@ -182,7 +185,11 @@ func (s *swarm) trouble() {
 	if !ok {
 		return
 	}
-	switch s.rng.IntN(9) {
+	switch s.rng.IntN(10) {
+	case 9:
+		if o, _ := s.some(); s.f.wrong && o != n {
+			s.accuse(n, o, s.long())
+		}
 	case 0:
 		if s.f.crash {
 			s.die(n)
@@ -257,6 +264,33 @@ func (s *swarm) block(from, to NodeID, d time.Duration) {
 	s.blocked[key] = max(s.blocked[key], s.now+d)
 }
 
+// accuse gives a node a weak proof of the death of a peer that lives, as a network that
+// rejects does: it may still let through what was sent before, or all else.
+func (s *swarm) accuse(n, o *simNode, d time.Duration) {
+	s.marks["weak proof of a living node"]++
+	s.note("%d is refused by %d for %v", n.id, o.id, d)
+	if s.chance(70) {
+		s.block(n.id, o.id, d)
+	}
+	if s.chance(50) {
+		s.block(o.id, n.id, d)
+	}
+	if s.chance(70) {
+		s.told[[2]NodeID{n.id, o.id}] = &linkState{since: s.now}
+		s.step(n.id, Link{Subject: o.id})
+	}
+	s.step(n.id, ProvenDead{Subject: o.id, Reason: "refused"})
+	s.at(d, func() { s.acquit(n, o) })
+	s.accused = append(s.accused, [2]*simNode{n, o})
+}
+
+// acquit takes the proof back if its subject lives.
+func (s *swarm) acquit(n, o *simNode) {
+	if !o.down && o.removed == nil {
+		s.step(n.id, Alive{Subject: o.id})
+	}
+}
+
 // deafen cuts one direction of a node's links.
 func (s *swarm) deafen(n *simNode, d time.Duration) {
 	s.note("%d is deaf or mute for %v", n.id, d)
@@ -316,7 +350,11 @@ func (s *swarm) fell(n *simNode) {
 	s.crash(n.id)
 	for _, o := range s.living() {
 		if after, ok := s.proofAfter(); ok {
-			s.at(after, func() { s.step(o.id, ProvenDead{Subject: n.id, Reason: "oracle"}) })
+			certain := !s.f.weak || s.chance(50)
+			s.at(after, func() { s.step(o.id, ProvenDead{Subject: n.id, Reason: "oracle", Certain: certain}) })
+			if !certain && s.chance(50) {
+				s.at(after+s.between(0, s.cfg.Lease), func() { s.step(o.id, ProvenDead{Subject: n.id, Reason: "oracle", Certain: true}) })
+			}
 		}
 	}
 	if s.f.rejoin && s.chance(50) {
@@ -325,7 +363,7 @@ func (s *swarm) fell(n *simNode) {
 			s.arrive(n.name)
 			for _, o := range s.living() {
 				if s.chance(50) && s.f.proofs != noProofs {
-					s.step(o.id, ProvenDead{Subject: n.id, Reason: "new incarnation"})
+					s.step(o.id, ProvenDead{Subject: n.id, Reason: "new incarnation", Certain: true})
 				}
 			}
 		})

@@ -97,7 +97,7 @@ func TestDenial(t *testing.T) {
 			prover = 1
 		}
 		// A wrong proof at one node, while the others hear the peer.
-		w.step(prover, ProvenDead{Subject: dead, Reason: "wrong"})
+		w.step(prover, ProvenDead{Subject: dead, Reason: "wrong", Certain: true})
 		w.run(3 * time.Second)
 		if !w.allUp(4) || !w.allHold() || dead == 3 && w.marks["proof denied"] == 0 {
 			w.fail("a proof that others deny has had an effect")
@@ -110,7 +110,7 @@ func TestDenial(t *testing.T) {
 		if dead == 1 {
 			// The leader's pings told better; the proof is told anew.
 			w.step(prover, Alive{Subject: dead})
-			w.step(prover, ProvenDead{Subject: dead, Reason: "right"})
+			w.step(prover, ProvenDead{Subject: dead, Reason: "right", Certain: true})
 		}
 		took := w.must(2*time.Second, "the dead is out", func() bool { return w.allUp(3) && w.allHold() })
 		if took > 2*testPing {
@@ -130,9 +130,9 @@ func TestADeniedProofOpensNoGeneration(t *testing.T) {
 	for _, n := range w.living() {
 		w.step(n.id, Link{Subject: 1})
 	}
-	w.step(2, ProvenDead{Subject: 3, Reason: "wrong"})
+	w.step(2, ProvenDead{Subject: 3, Reason: "wrong", Certain: true})
 	for _, n := range w.living() {
-		w.step(n.id, ProvenDead{Subject: 1, Reason: "right"})
+		w.step(n.id, ProvenDead{Subject: 1, Reason: "right", Certain: true})
 	}
 	w.must(5*time.Second, "three go on", func() bool { return w.allUp(3) && w.allHold() })
 	if after := w.nodes[2].core.view.Epoch; after.Generation() != before.Generation() || w.nodes[2].core.view.Member(3) == nil {
@@ -156,7 +156,7 @@ func TestLateProofs(t *testing.T) {
 	w.join(3)
 	w.until(time.Second, "3 is let in", func() bool { return w.nodes[3].core.View() != nil })
 	w.crash(3)
-	w.step(2, ProvenDead{Subject: 3, Reason: "refused"})
+	w.step(2, ProvenDead{Subject: 3, Reason: "refused", Certain: true})
 	w.lose = func(from, to NodeID, m Message) bool { return to == 2 && w.nodes[2].core.View().Member(3) != nil }
 	w.until(time.Second, "2 hears of 3", func() bool { return w.nodes[2].core.View().Member(3) != nil })
 	w.kill(30*time.Millisecond, 1)

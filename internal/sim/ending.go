@@ -264,9 +264,9 @@ func (w *world) operator() {
 
 // endSurvivor kills all but one in a calm cluster (G6).
 func (w *world) endSurvivor() {
-	// G6 promises nothing when proofs come late, and a late frame of the dead takes
-	// them back.
-	w.swarm.lateProofs, w.swarm.datagrams = false, false
+	// G6 promises nothing when proofs come late or are weak, and a late frame of the dead
+	// takes them back.
+	w.swarm.lateProofs, w.swarm.datagrams, w.swarm.sealPercent = false, false, 100
 	w.until(w.now.add(w.swarm.removeAfter + w.swarm.late))
 	if !w.untilTrue(healBound, 50*time.Millisecond, func() bool { return w.whole(w.all()) }) {
 		w.fail("L1", "the calm cluster came apart")
@@ -288,7 +288,7 @@ func (w *world) endSurvivor() {
 	from := w.now
 	q := map[int]bool{left.slot: true}
 	if !w.untilTrue(survivorBound, 10*time.Millisecond, func() bool { return w.whole(q) }) {
-		if left.leaseEnd().add(-w.swarm.lease+w.swarm.removeAfter*9/10) < left.member.lastProof {
+		if left.leaseEnd().add(-w.swarm.lease/10) < left.member.lastProof {
 			w.event(left, "proof after the window", 0, nil)
 			return
 		}

@@ -9,9 +9,10 @@ import (
 )
 
 // links keeps a connection to every member and turns what happens to them into
-// facts about peers, as DESIGN 4.5 has it: a connection that broke and is then
-// refused, twice and 20 ms apart, proves death until the peer is heard again;
-// another incarnation at the address, and a goodbye, prove it for good.
+// facts about peers, as gossip does: a connection that broke and is then refused, twice
+// and 20 ms apart, is a proof of death until the peer is heard again. It is certain if
+// the peer's own kernel has answered (sealed), weak otherwise. Another incarnation at the
+// address, and a goodbye, prove it for good.
 type links struct {
 	p        *proc
 	peers    map[nodeID]*link
@@ -21,11 +22,13 @@ type links struct {
 type link struct {
 	met, member, up bool
 	// in and inControl say that the peer's connections to us stand.
-	in, inControl  bool
-	proof, certain bool
-	lostAt         instant // never while the link stands
-	refusals       int
-	firstRefusal   instant
+	in, inControl bool
+	// proof is set while the peer counts as dead, certain while the core was told that it
+	// is certain, final when it is never taken back.
+	proof, certain, final bool
+	lostAt                instant // never while the link stands
+	refusals              int
+	firstRefusal          instant
 	// proofAt is when a late proof comes.
 	proofAt instant
 }
@@ -71,7 +74,7 @@ func (l *links) members(v *view.View) {
 }
 
 func (l *links) dial(id nodeID, x *link) {
-	if to := l.p.w.byID[id]; to != nil && !x.certain {
+	if to := l.p.w.byID[id]; to != nil && !x.final {
 		l.p.dialed(to, transport.Control)
 		if !x.up && x.lostAt == never {
 			x.lostAt = l.p.w.now
@@ -124,7 +127,7 @@ func (p *proc) onPeer(typ transport.PeerEventType, class transport.Class, id, fo
 	}
 	l := p.links()
 	if typ == transport.OtherNode {
-		l.prove(former, true, "other node")
+		l.prove(former, otherNodeProof, "other node")
 		return
 	}
 	x := l.peer(id)
@@ -186,7 +189,7 @@ func (l *links) refused(id nodeID, x *link) {
 }
 
 func (l *links) conclude(id nodeID, x *link) {
-	if x.proof || !x.met || !x.member || x.lostAt == never || x.refusals < 2 {
+	if x.certain || !x.met || !x.member || x.lostAt == never || x.refusals < 2 {
 		return
 	}
 	now := l.p.w.now
@@ -196,7 +199,53 @@ func (l *links) conclude(id nodeID, x *link) {
 	if l.p.w.swarm.lateProofs && now < x.late(l.p.w) {
 		return // asked again at the next tick
 	}
-	l.prove(id, false, "refused")
+	if l.sealed(id) {
+		l.prove(id, sealedProof, "sealed refusal")
+	} else {
+		l.prove(id, refusedProof, "refused")
+	}
+}
+
+// sealed reports whether the peer's own kernel answers for its closed port, and is
+// believed. A network that rejects answers in its own name; the firewall of the peer's own
+// host answers as the kernel does (forged).
+func (l *links) sealed(id nodeID) bool {
+	w, q := l.p.w, l.p.w.byID[id]
+	if w.sealRand.intn(100) >= w.swarm.sealPercent || q == nil {
+		return false
+	}
+	host := &w.hosts[q.slot]
+	switch w.blocked(l.p.slot, q.slot) {
+	case open:
+		return !host.down && host.proc != q
+	case reject:
+		return w.swarm.forged
+	}
+	return false
+}
+
+// proofKind says where a proof comes from.
+type proofKind uint8
+
+const (
+	refusedProof proofKind = iota
+	sealedProof
+	otherNodeProof
+	goodbyeProof
+)
+
+// final reports whether a proof is never taken back.
+func (k proofKind) final() bool { return k >= otherNodeProof }
+
+// certain reports whether a proof counts as certain in this run.
+func (w *world) certain(k proofKind) bool {
+	switch k {
+	case goodbyeProof:
+		return !w.swarm.plaintext
+	case sealedProof, otherNodeProof:
+		return w.swarm.evidence == view.EvidenceFull // within a quorum, no answer of the network is
+	}
+	return false
 }
 
 // late draws when a proof comes in runs in which they come late: at once, a little
@@ -210,16 +259,16 @@ func (x *link) late(w *world) instant {
 }
 
 // prove tells the core of a death.
-func (l *links) prove(id nodeID, certain bool, why string) {
-	x := l.peers[id]
-	if x == nil || x.certain || x.proof && !certain {
+func (l *links) prove(id nodeID, kind proofKind, why string) {
+	x, w := l.peers[id], l.p.w
+	certain := w.certain(kind)
+	if x == nil || x.final || x.proof && !kind.final() && (x.certain || !certain) {
 		return
 	}
-	if !x.proof {
-		l.p.member.lastProof = l.p.w.now
+	if certain && !x.certain {
+		l.p.member.lastProof = w.now
 	}
-	x.proof, x.certain = true, certain
-	w := l.p.w
+	x.proof, x.certain, x.final = true, x.certain || certain, kind.final()
 	w.event(l.p, "proof", uint64(id), func() string { return w.name(id) + " " + why })
 	if q := w.byID[id]; q != nil && q.alive && !q.over {
 		w.hit(markWrongEvidence)
@@ -227,22 +276,22 @@ func (l *links) prove(id nodeID, certain bool, why string) {
 			w.fail("evidence", "%s proves the living %s dead: %s", l.p.label, q.label, why)
 		}
 	}
-	if certain {
+	if kind.final() {
 		l.p.forgotten[id] = true
 	}
-	l.p.step(view.ProvenDead{Subject: id, Reason: why})
+	l.p.step(view.ProvenDead{Subject: id, Reason: why, Certain: certain})
 	l.p.upperPeer(id, transport.Message, false)
 }
 
-// heard takes a proof back that is not certain.
+// heard takes a proof back that is not final.
 func (l *links) heard(id nodeID) {
 	x := l.peers[id]
 	if x == nil {
 		return
 	}
 	x.refusals, x.proofAt = 0, 0
-	if x.proof && !x.certain {
-		x.proof = false
+	if x.proof && !x.final {
+		x.proof, x.certain = false, false
 		l.p.w.event(l.p, "alive", uint64(id), nil)
 		l.p.step(view.Alive{Subject: id})
 	}

@@ -28,7 +28,7 @@ type membership struct {
 	lostSince, deadSince instant
 	// abandoning counts the abandonments under way: meanwhile no lease is valid.
 	abandoning int
-	// lastProof is when the newest proof of a death came.
+	// lastProof is when the newest certain proof of a death came.
 	lastProof instant
 }
 
@@ -239,7 +239,7 @@ func (p *proc) signOff() {
 	}
 }
 
-func (p *proc) goodbye(from nodeID) { p.links().prove(from, true, "goodbye") }
+func (p *proc) goodbye(from nodeID) { p.links().prove(from, goodbyeProof, "goodbye") }
 
 // leaseEnd is the true time at which the process's lease ends.
 func (p *proc) leaseEnd() instant {

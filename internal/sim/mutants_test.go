@@ -59,7 +59,7 @@ var mutants = []struct {
 	{name: "half-finished attempt dropped", viewNumber: 4},
 	{name: "joiner votes at once", viewNumber: 5},
 	{name: "late evidence counts", viewNumber: 6},
-	{name: "generation from the view alone", viewNumber: 7, seen: 3171},
+	{name: "generation from the view alone", viewNumber: 7, seen: 10770},
 	{name: "dead taken out before counting", viewNumber: 8},
 	{name: "lease while an attempt is carried", viewNumber: 9, aim: aimRemoval},
 	{name: "lease to a member under removal", viewNumber: 10},

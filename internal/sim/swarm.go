@@ -25,8 +25,13 @@ type swarm struct {
 	lateBytes bool
 	// orderly runs see nothing unplanned: their moves must lose no message (G9).
 	orderly bool
-	// wrongEvidence is set when the run may prove a living process dead. What then
-	// breaks is documented; only the weaker checks hold.
+	// sealPercent is how often the second signal of a refusal can be had, so that it is
+	// certain. forged: hosts whose own firewall rejects answer as a kernel whose process is
+	// dead does. plaintext: goodbyes are not authenticated, and so weak.
+	sealPercent       int
+	forged, plaintext bool
+	// wrongEvidence is set when the run may give a certain proof of a living process's
+	// death. What then breaks is documented; only the weaker checks hold.
 	wrongEvidence bool
 
 	datagrams                            bool
@@ -113,7 +118,6 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.spike = r.dur(time.Millisecond, 400*time.Millisecond)
 	s.latencyMax = []time.Duration{300 * time.Microsecond, 2 * time.Millisecond, 20 * time.Millisecond}[r.intn(3)]
 	s.faultEvery = r.dur(60*time.Millisecond, 1500*time.Millisecond)
-	s.wrongEvidence = s.reject && s.evidence != view.EvidenceOff
 	s.ending = []ending{endQuorum, endQuorum, endQuorum, endSurvivor, endAll}[r.intn(5)]
 	if s.orderly {
 		s.spike = r.dur(100*time.Millisecond, 400*time.Millisecond)
@@ -121,13 +125,23 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	}
 	if s.ending == endSurvivor {
 		s.evidence = view.EvidenceFull
-		s.wrongEvidence = s.reject
 	}
+	s.drawEvidence(newPCG(cfg.Seed, 20))
 	s.drawUpper(r)
 	s.drawMore(newPCG(cfg.Seed, 5), cfg.aim)
 	s.drawDeclines(newPCG(cfg.Seed, 6))
 	s.lateBytes = newPCG(cfg.Seed, 8).coin() && !s.orderly
 	return s
+}
+
+// drawEvidence draws how good proofs of death are. A network that rejects gives weak
+// ones, under which every check holds; only a host that rejects in its own name, with
+// CrashEvidence full, breaks what is documented.
+func (s *swarm) drawEvidence(r *pcg) {
+	s.sealPercent = []int{100, 100, 50, 0}[r.intn(4)]
+	s.plaintext = r.chance(30)
+	s.forged = s.reject && r.chance(20)
+	s.wrongEvidence = s.forged && s.evidence == view.EvidenceFull
 }
 
 func (s *swarm) drawUpper(r *pcg) {

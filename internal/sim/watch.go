@@ -109,8 +109,12 @@ func (w *world) checkDecided(p *proc, v *view.View) {
 	} else if w.decidedAlone(p, p.former, v) {
 		return
 	}
-	for _, a := range w.watch.byEpoch[v.Epoch-1] {
-		// Two steps at once: the view between them was never published.
+	between := slices.Clone(w.watch.byEpoch[v.Epoch-1])
+	if p.former != nil {
+		between = append(between, w.watch.byEpoch[p.former.Epoch+1]...) // a takeover from it
+	}
+	for _, a := range between {
+		// Two steps in one: the view between them was never published.
 		if w.rightful(a) && w.decidedAlone(p, a.next, v) {
 			return
 		}
@@ -157,7 +161,7 @@ func (w *world) quorum(v *view.View, has func(nodeID) bool) bool {
 // its lease ended.
 func (w *world) inTime(a *attempt) bool {
 	p := w.byID[a.leader]
-	return p == nil || p.member.lastProof <= p.clk.when(p.member.leaseWas).add(w.swarm.removeAfter)
+	return p == nil || p.member.lastProof <= p.clk.when(p.member.leaseWas).add(w.swarm.lease)
 }
 
 // restDead reports whether every member that did not accept is dead.

@@ -17,7 +17,7 @@ type world struct {
 	cfg   *Config
 	swarm swarm
 
-	setRand, netRand, faultRand, toldRand, declineRand *pcg
+	setRand, netRand, faultRand, toldRand, declineRand, sealRand *pcg
 
 	hosts []host
 	byID  map[nodeID]*proc
@@ -94,6 +94,7 @@ func newWorld(cfg *Config) *world {
 		faultRand:   newPCG(cfg.Seed, 3),
 		toldRand:    newPCG(cfg.Seed, 4),
 		declineRand: newPCG(cfg.Seed, 7),
+		sealRand:    newPCG(cfg.Seed, 21),
 		byID:        map[nodeID]*proc{},
 		members:     invariant.NewMembership(),
 		watch:       newWatched(),
