@@ -23,9 +23,11 @@ type actions struct {
 	// probe names contact points to look at, lookAt hints of discovery.
 	probe  []string
 	lookAt []transport.Peer
-	// oracle names nodes to ask the oracle about.
-	oracle []view.Node
-	notes  []note
+	// oracle names nodes to ask the oracle about, inquire those whose UDP port to ask.
+	oracle, inquire []view.Node
+	// hold names addresses to which discovery's datagrams are held for a moment.
+	hold  []string
+	notes []note
 	// over ends this incarnation, with the reason; quorumLost says that its view can never
 	// act again.
 	over       string
@@ -63,5 +65,6 @@ func (a *actions) tell(to view.NodeID, m message) { a.send = append(a.send, outg
 func (a *actions) empty() bool {
 	return len(a.core) == 0 && len(a.events) == 0 && len(a.send) == 0 && len(a.learn) == 0 &&
 		len(a.unlearn) == 0 && len(a.forget) == 0 && len(a.doubt) == 0 && len(a.trust) == 0 &&
-		len(a.show) == 0 && len(a.probe) == 0 && len(a.lookAt) == 0 && len(a.oracle) == 0 && len(a.notes) == 0 && a.over == ""
+		len(a.show) == 0 && len(a.probe) == 0 && len(a.lookAt) == 0 && len(a.oracle) == 0 && len(a.inquire) == 0 &&
+		len(a.hold) == 0 && len(a.notes) == 0 && a.over == ""
 }

@@ -25,11 +25,10 @@ func TestPowerOffIsSilence(t *testing.T) {
 	})
 }
 
-// A firewall that rejects in the name of living hosts: with Off, and with WithinQuorum, a
-// minority never goes on; the majority always does, with WithinQuorum once what the
-// leader in the minority granted has certainly ended.
+// A firewall on the way that rejects: a minority never goes on; the majority always does,
+// where proofs count once what the leader in the minority granted has certainly ended.
 func TestARejectingFirewall(t *testing.T) {
-	for _, level := range []view.CrashEvidence{view.EvidenceOff, view.EvidenceWithinQuorum} {
+	for _, level := range []view.CrashEvidence{view.EvidenceOff, view.EvidenceWithinQuorum, view.EvidenceFull} {
 		t.Run(evidenceLevel(level), func(t *testing.T) {
 			inBubble(t, func(c *cluster) {
 				addrs := memAddrs(5)
@@ -61,8 +60,9 @@ func TestARejectingFirewall(t *testing.T) {
 	}
 }
 
-// With Full, the same firewall parts the cluster in two that both go on: the docs
-// name it as what breaks CrashEvidence. When it is gone, one of the two yields.
+// With Full, firewalls on the hosts themselves that reject all the same part the cluster
+// in two that both go on: the docs name it as what breaks CrashEvidence. When they are
+// gone, one of the two yields.
 func TestPartedLineagesEndInOne(t *testing.T) {
 	for _, cut := range []time.Duration{5 * time.Second, 2 * time.Minute} {
 		t.Run(cut.String(), func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestPartedLineagesEndInOne(t *testing.T) {
 				first, rest := leader(c.form(5))
 				ms := append([]*member{first}, rest...)
 				pass(3 * time.Second)
-				c.net.Split(transport.Rejected, []string{ms[0].addr, ms[1].addr}, []string{ms[2].addr, ms[3].addr, ms[4].addr})
+				c.net.Split(transport.Forged, []string{ms[0].addr, ms[1].addr}, []string{ms[2].addr, ms[3].addr, ms[4].addr})
 				c.settled(10*time.Second, ms[2:]...)
 				c.settled(10*time.Second, ms[:2]...)
 				pass(cut)

@@ -146,6 +146,9 @@ const (
 	EvidenceOtherNode
 	// EvidenceOracle: the application's oracle says so.
 	EvidenceOracle
+	// EvidenceSealed: its connection broke, its address refuses connections, and its own
+	// host says that the UDP port of its process is closed.
+	EvidenceSealed
 	// EvidenceRefused: its connection broke without a goodbye, and its address
 	// refuses connections.
 	EvidenceRefused
@@ -161,22 +164,10 @@ func (k EvidenceKind) String() string {
 		return "other node"
 	case EvidenceOracle:
 		return "oracle"
+	case EvidenceSealed:
+		return "sealed refusal"
 	case EvidenceRefused:
 		return "refused"
 	}
 	return "evidence(?)"
-}
-
-// final reports whether proofs of this kind are never taken back.
-func (k EvidenceKind) final() bool { return k == EvidenceGoodbye || k == EvidenceOtherNode }
-
-// certain reports whether the view core may take a proof for certain (view.ProvenDead).
-// With EvidenceWithinQuorum no answer of the network is: neither a refusal nor another
-// node that answers at the address.
-func (k EvidenceKind) certain(level view.CrashEvidence) bool {
-	switch k {
-	case EvidenceGoodbye, EvidenceOracle:
-		return true
-	}
-	return level == view.EvidenceFull
 }

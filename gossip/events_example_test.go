@@ -78,7 +78,7 @@ func ExampleNode_Subscribe() {
 	// 10.0.0.1:7101 joined
 	// 10.0.0.2:7101 joined
 	// the leader is 0000000000000001
-	// 10.0.0.2:7101 was removed: dead, refused
+	// 10.0.0.2:7101 was removed: dead, sealed refusal
 }
 
 // Everything that is wrong with the settings is said at once.

@@ -53,14 +53,20 @@ const (
 //
 // A connection that breaks without a goodbye proves nothing yet: the transport
 // dials again at once and keeps dialling, and each outcome is an event. Refused
-// twice, refusalsSpan apart, with nothing left to read from the peer, is a proof of
-// the weakest kind; it is taken back when anything is heard from the peer. Another
-// incarnation at the address, and a goodbye, are certain. Nothing else proves
-// anything: not silence, not a time-out, not a refusal by a peer we never met.
+// twice, refusalsSpan apart, with nothing left to read from the peer, is a weak proof;
+// the host's own word makes it certain (sealing.go). Both are taken back when anything is
+// received from the peer. Another incarnation at the address, and a goodbye on an
+// authenticated connection, are final. Nothing else proves anything: not silence, not a
+// time-out, not a refusal by a peer we never met.
 type evidence struct {
 	self   view.NodeID
 	level  view.CrashEvidence
 	oracle bool
+	// inquires is set when the UDP ports of peers can be asked, authenticated when
+	// connections prove who speaks on them.
+	inquires, authenticated bool
+	// nextBaseline is when baselines has something to do.
+	nextBaseline clock.Instant
 	// readOut is how long a proof waits for bytes that the peer had sent. echoAfter is how
 	// long a challenged peer may take to answer; asked counts those that have not.
 	readOut   time.Duration
@@ -99,6 +105,7 @@ type peerLinks struct {
 	warned  bool
 	asking  bool
 	askNext clock.Instant
+	seal    sealing
 	// askedAt is when it was challenged, 0 when no answer is awaited (counted in
 	// asked). mute says that one did not come.
 	askedAt clock.Instant
@@ -110,7 +117,7 @@ const transportClasses = int(transport.Bulk) + 1
 func newEvidence(self view.NodeID, level view.CrashEvidence, oracle bool, lease time.Duration, count *counters) *evidence {
 	return &evidence{
 		self: self, level: level, oracle: oracle, readOut: readOut(lease), echoAfter: lease, count: count,
-		peers: map[view.NodeID]*peerLinks{},
+		nextBaseline: clock.Never, peers: map[view.NodeID]*peerLinks{},
 	}
 }
 
@@ -155,6 +162,7 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 		p.out[ev.Class], p.met, p.reached, p.mute = true, true, true, false
 		if ev.Class == transport.Control {
 			e.restored(p)
+			e.wantBaseline(now, p)
 		}
 		e.heard(p.node.ID, a)
 		a.event(PeerUp{p.node.ID, ev.Class})
@@ -165,6 +173,7 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 		p.out[ev.Class] = false
 		if ev.Class == transport.Control {
 			e.lost(now, p)
+			a.hold = append(a.hold, p.node.Addr)
 		}
 		a.event(PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
 	case transport.AcceptedLost:
@@ -240,17 +249,46 @@ func (e *evidence) refused(now clock.Instant, p *peerLinks, c transport.Class, a
 
 // conclude proves p gone when the refusals suffice.
 func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
-	if p.proof != 0 || !p.reached || !p.member || p.refusals < refusalsMin || now.Sub(p.firstRefusal) < refusalsSpan {
+	if p.proof != 0 && !e.weak(p) || !p.reached || !p.member || p.refusals < refusalsMin || now.Sub(p.firstRefusal) < refusalsSpan {
 		return
 	}
 	if suspect, since := e.suspectSelf(p); suspect &&
 		(p.refusals < refusalsMinSuspectSelf || now.Sub(since) < refusalsSpanSuspectSelf) {
 		return
 	}
-	if p.in != [transportClasses]bool{} && now.Sub(p.lostAt) < e.readOut {
+	if p.in != [transportClasses]bool{} && now.Sub(p.lostAt) < e.readOut || now.Before(p.seal.voidUntil) {
 		return
 	}
-	e.prove(now, p, EvidenceRefused, a)
+	if p.proof == 0 {
+		e.prove(now, p, EvidenceRefused, a)
+	}
+	e.inquireOf(now, p, a)
+}
+
+// weak reports whether a peer is proven dead by what the host's own word can make certain.
+func (e *evidence) weak(p *peerLinks) bool {
+	return p.proof == EvidenceRefused || p.proof == EvidenceGoodbye && !e.authenticated
+}
+
+// final reports whether a proof is never taken back. A goodbye that anyone on the network
+// can forge is.
+func (e *evidence) final(k EvidenceKind) bool {
+	return k == EvidenceGoodbye && e.authenticated || k == EvidenceOtherNode
+}
+
+// certain reports whether the view core may take a proof for certain (view.ProvenDead).
+// With EvidenceWithinQuorum no answer of the network is: neither a sealed refusal nor
+// another node that answers at the address.
+func (e *evidence) certain(k EvidenceKind) bool {
+	switch k {
+	case EvidenceGoodbye:
+		return e.authenticated
+	case EvidenceOracle:
+		return true
+	case EvidenceSealed, EvidenceOtherNode:
+		return e.level == view.EvidenceFull
+	}
+	return false
 }
 
 // suspectSelf reports whether more than half of our links to members, and not just
@@ -280,7 +318,7 @@ func (e *evidence) suspectSelf(p *peerLinks) (suspect bool, since clock.Instant)
 
 // prove takes a proof of p's death.
 func (e *evidence) prove(now clock.Instant, p *peerLinks, kind EvidenceKind, a *actions) {
-	if p.proof != 0 && (p.proof.final() || !kind.final()) {
+	if p.proof != 0 && (e.final(p.proof) || !e.final(kind) && (e.certain(p.proof) || !e.certain(kind))) {
 		return
 	}
 	first := p.proof == 0
@@ -288,7 +326,7 @@ func (e *evidence) prove(now clock.Instant, p *peerLinks, kind EvidenceKind, a *
 	e.lost(now, p)
 	e.count.evidence[kind].Add(1)
 	a.core = append(a.core, e.proven(p))
-	if kind.final() {
+	if e.final(kind) {
 		a.forget = append(a.forget, p.node.ID)
 	} else {
 		a.doubt = append(a.doubt, p.node.ID)
@@ -301,7 +339,7 @@ func (e *evidence) prove(now clock.Instant, p *peerLinks, kind EvidenceKind, a *
 
 // proven is what the core is told of p's proof.
 func (e *evidence) proven(p *peerLinks) view.ProvenDead {
-	return view.ProvenDead{Subject: p.node.ID, Reason: p.proof.String(), Certain: p.proof.certain(e.level)}
+	return view.ProvenDead{Subject: p.node.ID, Reason: p.proof.String(), Certain: e.certain(p.proof)}
 }
 
 // heard takes back a proof that is not final: something came from the peer.
@@ -311,7 +349,7 @@ func (e *evidence) heard(id view.NodeID, a *actions) {
 		return
 	}
 	p.refusals = 0
-	if p.proof == 0 || p.proof.final() {
+	if p.proof == 0 || e.final(p.proof) {
 		return
 	}
 	p.proof = 0
@@ -361,6 +399,7 @@ func (e *evidence) view(now clock.Instant, v *view.View, a *actions) {
 			e.lost(now, p)
 		}
 		e.conclude(now, p, a)
+		e.wantBaseline(now, p)
 	}
 }
 
@@ -371,6 +410,7 @@ func (e *evidence) leased(fresh, inView bool) { e.unserved = inView && !fresh }
 func (e *evidence) tick(now clock.Instant, a *actions) {
 	var unreachable []view.NodeID
 	e.muted(now, a)
+	e.baselines(now, a)
 	if e.idle() && len(e.reported) == 0 {
 		return
 	}
@@ -429,7 +469,7 @@ func (e *evidence) drop(p *peerLinks, a *actions) {
 
 // deadline returns when tick is wanted next.
 func (e *evidence) deadline(now clock.Instant) clock.Instant {
-	d := e.answerDue()
+	d := clock.Min(e.answerDue(), e.nextBaseline)
 	if e.idle() {
 		return d
 	}
@@ -447,8 +487,9 @@ func (e *evidence) deadline(now clock.Instant) clock.Instant {
 		if at := p.lostAt.Add(unreachableAfter); now.Before(at) {
 			d = clock.Min(d, at)
 		}
+		d = clock.Min(d, e.inquiryDue(p))
 		if p.refusals > 0 { // also of one that is proven: others may wait for its time
-			for _, at := range []clock.Instant{p.firstRefusal.Add(refusalsSpan), p.firstRefusal.Add(refusalsSpanSuspectSelf), p.lostAt.Add(e.readOut)} {
+			for _, at := range []clock.Instant{p.firstRefusal.Add(refusalsSpan), p.firstRefusal.Add(refusalsSpanSuspectSelf), p.lostAt.Add(e.readOut), p.seal.voidUntil} {
 				if now.Before(at) {
 					d = clock.Min(d, at)
 				}

@@ -21,11 +21,16 @@ type court struct {
 	// linked is what the core was told of links, sent what peers were told.
 	linked []view.Link
 	sent   []outgoing
+	// certainly says whether the newest proof was certain; inquired is whose UDP port was to
+	// be asked.
+	certainly bool
+	inquired  []view.NodeID
 }
 
 func newCourt(n int) *court {
 	c := &court{now: clock.Instant(time.Second)}
 	c.evidence = newEvidence(100, view.EvidenceFull, true, time.Second, &c.count)
+	c.authenticated = true
 	v := &view.View{Members: []view.Member{{Node: view.Node{ID: 100}}}}
 	for i := range n {
 		p := c.peerOf(i + 1)
@@ -49,6 +54,7 @@ func (c *court) run(do func(*actions)) {
 		switch ev := ev.(type) {
 		case view.ProvenDead:
 			c.said = append(c.said, fmt.Sprintf("dead %d: %s", uint64(ev.Subject), ev.Reason))
+			c.certainly = ev.Certain
 		case view.Alive:
 			c.said = append(c.said, fmt.Sprintf("alive %d", uint64(ev.Subject)))
 		case view.Unreachable:
@@ -58,6 +64,9 @@ func (c *court) run(do func(*actions)) {
 		}
 	}
 	c.sent = append(c.sent, a.send...)
+	for _, n := range a.inquire {
+		c.inquired = append(c.inquired, n.ID)
+	}
 	for _, n := range a.oracle {
 		c.said = append(c.said, fmt.Sprintf("oracle %d", uint64(n.ID)))
 	}

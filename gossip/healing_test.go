@@ -183,7 +183,7 @@ func TestFormerMembersFindTogether(t *testing.T) {
 				c.settled(10*time.Second, ms...)
 				formed.Store(true)
 				pass(30 * time.Second) // the names are looked up every 10 s
-				c.net.Split(transport.Rejected, addrs[:2], addrs[2:])
+				c.net.Split(transport.Forged, addrs[:2], addrs[2:])
 				c.settled(10*time.Second, ms[2:]...)
 				c.settled(10*time.Second, ms[:2]...)
 				pass(30 * time.Second)

@@ -45,6 +45,11 @@ type (
 		id   view.NodeID
 		gone bool
 	}
+	// inquiredIn is what became of an inquiry.
+	inquiredIn struct {
+		id view.NodeID
+		q  transport.Inquiry
+	}
 	// call runs a function in the loop.
 	call func(*loop)
 )
@@ -86,6 +91,9 @@ func newLoop(n *Node) *loop {
 		evidence: newEvidence(n.self.ID, cfg.CrashEvidence, cfg.Oracle != nil, cfg.Lease, &n.counters),
 		forming:  newForming(n.self, cfg, func() int64 { return time.Now().Unix() }),
 		timer:    time.NewTimer(time.Hour),
+	}
+	if q, ok := n.transport.(transport.Inquirer); ok {
+		l.evidence.inquires, l.evidence.authenticated = cfg.CrashEvidence == view.EvidenceFull, q.Authenticated()
 	}
 	return l
 }
@@ -184,6 +192,8 @@ func (l *loop) take(in input) {
 		l.n.announce(l)
 	case oracleIn:
 		l.evidence.oracleSaid(now, in.id, in.gone, a)
+	case inquiredIn:
+		l.evidence.inquired(now, in.id, &in.q, a)
 	case found:
 		l.hinted(transport.Peer{ID: in.node.ID, Name: in.node.Name, Addr: in.node.Addr})
 	case hintIn:
@@ -281,6 +291,14 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 	}
 	for _, node := range a.oracle {
 		n.askOracle(node)
+	}
+	if inquirer, ok := n.transport.(transport.Inquirer); ok {
+		for _, addr := range a.hold {
+			inquirer.HoldPackets(addr, holdFor)
+		}
+	}
+	for _, node := range a.inquire {
+		n.inquire(node)
 	}
 	for _, x := range a.notes {
 		n.record(x.kind, x.subject, 0, x.detail, x.warn)

@@ -38,7 +38,7 @@ func scenarios() []scenario {
 		{name: "reject, evidence off", evidence: view.EvidenceOff, play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], rejected) }},
 		{name: "reject, evidence within quorum", quick: true, evidence: view.EvidenceWithinQuorum,
 			play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], rejected) }},
-		{name: "reject, evidence full", play: rejectedInFull},
+		{name: "rejected by the hosts themselves", quick: true, play: rejectedInFull},
 		{name: "one way, the leader hears nothing", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[1:], ps[:1])) }},
 		{name: "one way, the leader is not heard", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[:1], ps[1:])) }},
 		{name: "one way, a member is not heard", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[4:], ps[:4])) }},
@@ -54,6 +54,9 @@ func scenarios() []scenario {
 			scenario{name: "stop leader for " + d.String(), quick: d == 1500*time.Millisecond,
 				play: func(l *lab, ps []*proc) { stopped(l, ps, ps[0], d) }},
 			scenario{name: "stop member for " + d.String(), play: func(l *lab, ps []*proc) { stopped(l, ps, ps[3], d) }})
+	}
+	for _, r := range rejections() {
+		all = append(all, scenario{name: "reject: " + r.name, quick: r.quick, play: func(l *lab, ps []*proc) { rejectedOnTheWay(l, ps, r) }})
 	}
 	return all
 }
@@ -147,18 +150,6 @@ func comingAndGoing(l *lab, ps []*proc) {
 			l.t.Errorf("%s holds a lease in the minority", p.spec.Addr)
 		}
 	}
-	l.wall()
-	l.t.Logf("one cluster %v after the healing", l.settled(ps...))
-}
-
-// rejectedInFull: what the docs say of CrashEvidence and such a firewall. Both sides
-// have proofs that the other is dead, both go on, and one yields when they meet.
-func rejectedInFull(l *lab, ps []*proc) {
-	l.parted = true
-	a, b := ps[:2], ps[2:]
-	l.wall(append(rejected(a, b), rejected(b, a)...)...)
-	l.t.Logf("the larger side goes on after %v", l.settled(b...))
-	l.t.Logf("the smaller side goes on after %v more", l.settled(a...))
 	l.wall()
 	l.t.Logf("one cluster %v after the healing", l.settled(ps...))
 }

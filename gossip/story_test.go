@@ -51,7 +51,7 @@ func TestEventsOfMembers(t *testing.T) {
 		goes     func(c *cluster, ms []*member, goes *member)
 	}{
 		{"leaves", Config{}, view.CauseLeft, "", func(c *cluster, _ []*member, m *member) { c.out(m) }},
-		{"crashes", Config{}, view.CauseDead, "refused", func(c *cluster, _ []*member, m *member) { c.crash(m) }},
+		{"crashes", Config{}, view.CauseDead, "sealed refusal", func(c *cluster, _ []*member, m *member) { c.crash(m) }},
 		{"is closed", Config{}, view.CauseDead, "goodbye", func(_ *cluster, _ []*member, m *member) { _ = m.Close() }},
 		{"is replaced", Config{CrashEvidence: view.EvidenceWithinQuorum}, view.CauseDead, "other node", func(c *cluster, _ []*member, m *member) {
 			c.crash(m)

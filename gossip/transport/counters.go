@@ -42,6 +42,9 @@ type Counters struct {
 	PacketsSent, PacketBytesSent         atomic.Uint64
 	PacketsReceived, PacketBytesReceived atomic.Uint64
 	StreamsDialled, StreamsAccepted      atomic.Uint64
+	// BeaconsAsked counts the questions of Inquire, BeaconsAnswered and BeaconsRefused what
+	// came of them.
+	BeaconsAsked, BeaconsAnswered, BeaconsRefused atomic.Uint64
 
 	queue        func(Class) int
 	certificates func() CertificateStats
@@ -116,7 +119,8 @@ const (
 	DropNoHandler
 	// DropPacketQueue: a datagram that found Packets full.
 	DropPacketQueue
-	// DropPacketSend: a datagram too large, or refused by the operating system.
+	// DropPacketSend: a datagram too large, refused by the operating system, or held
+	// (HoldPackets).
 	DropPacketSend
 	// DropStreamQueue: a raw stream that found Streams full.
 	DropStreamQueue

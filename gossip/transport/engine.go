@@ -25,17 +25,21 @@ type network interface {
 	writePacket(b []byte, addr string) error
 	// readPacket fills b with the next datagram, or returns net.ErrClosed.
 	readPacket(b []byte) (int, net.Addr, error)
-	// close ends the listening; accept and readPacket return net.ErrClosed. The
+	// inquire asks the UDP port of a peer with a nonce, until ctx ends.
+	inquire(ctx context.Context, p Peer, nonce beaconNonce) Inquiry
+	// close ends the listening for connections; accept returns net.ErrClosed. The
 	// connections are closed by the engine.
 	close() error
+	// closePackets ends the port of datagrams; readPacket returns net.ErrClosed.
+	closePackets() error
 }
 
 // engine is what TCP and Memory have in common, which is all but the sockets:
 // the handshake, the links to peers, the accepted connections, the limits.
 //
-// Goroutines, all counted in wg: one accepts, one reads datagrams; per link one
-// that dials and writes, and one per standing connection that waits for its end;
-// per accepted connection one that shakes hands and then reads.
+// Goroutines, all counted in wg but for the second: one accepts, one reads datagrams;
+// per link one that dials and writes, and one per standing connection that waits for its
+// end; per accepted connection one that shakes hands and then reads.
 type engine struct {
 	cfg      Config
 	self     identity
@@ -50,6 +54,16 @@ type engine struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	// packetsEnded is closed when the reader of datagrams has ended, nil if it never ran.
+	packetsEnded chan struct{}
+
+	// held are the addresses to which datagrams are held, until when; holding is set while
+	// there may be any.
+	heldMu  sync.Mutex
+	held    map[string]time.Time
+	holding atomic.Bool
+	// authenticated is set when connections prove who speaks on them.
+	authenticated bool
 
 	// mu guards the life cycle. Invariant: once closed, nothing is added to conns,
 	// and wg only goes down.
@@ -168,7 +182,11 @@ func (e *engine) Start() error {
 	e.mu.Unlock()
 
 	e.spawn(e.acceptLoop)
-	e.spawn(e.packetLoop)
+	e.packetsEnded = make(chan struct{})
+	go func() {
+		defer close(e.packetsEnded)
+		e.packetLoop()
+	}()
 	for _, p := range e.peers.all() {
 		for c := range p.links {
 			p.links[c].start()
@@ -177,7 +195,8 @@ func (e *engine) Start() error {
 	return nil
 }
 
-// Close ends everything and waits for it.
+// Close ends everything and waits for it. The port of datagrams closes last, when no
+// handler runs: a closed one means to others that this incarnation does nothing.
 func (e *engine) Close() error {
 	e.mu.Lock()
 	first := !e.closed
@@ -199,6 +218,12 @@ func (e *engine) Close() error {
 		}
 	}
 	e.wg.Wait()
+	if first {
+		err = errors.Join(err, e.net.closePackets())
+	}
+	if e.packetsEnded != nil {
+		<-e.packetsEnded
+	}
 	e.closeWaitingStreams()
 	return err
 }

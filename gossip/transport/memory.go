@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"syscall"
@@ -27,10 +28,12 @@ type Network struct {
 	changed *sync.Cond
 	rng     *rand.Rand
 	hosts   map[string]*memHost
-	ends    map[*memConn]struct{}
-	paths   map[[2]string]Path
-	usual   Path
-	lastIP  int
+	// lingering are the nodes that accept nothing more and still hold their port of datagrams.
+	lingering map[string]*memHost
+	ends      map[*memConn]struct{}
+	paths     map[[2]string]Path
+	usual     Path
+	lastIP    int
 }
 
 // NetworkConfig configures a Network. Zero fields stand for their defaults.
@@ -66,7 +69,7 @@ func NewNetwork(cfg NetworkConfig) *Network {
 	n := &Network{
 		cfg:   cfg,
 		rng:   rand.New(rand.NewPCG(cfg.Seed, 1)),
-		hosts: make(map[string]*memHost),
+		hosts: make(map[string]*memHost), lingering: make(map[string]*memHost),
 		ends:  make(map[*memConn]struct{}),
 		paths: make(map[[2]string]Path),
 	}
@@ -92,6 +95,7 @@ func (n *Network) Transport(cfg MemoryConfig) (*Memory, error) {
 	}
 	h := &memHost{n: n, addr: cfg.Listen, ready: sync.NewCond(&n.mu)}
 	h.e = newEngine(cfg.Config, cfg.Listen, h)
+	h.e.authenticated = true // no stranger is on a network in memory
 	n.hosts[cfg.Listen] = h
 	n.recheck()
 	return &Memory{h.e}, nil
@@ -107,6 +111,7 @@ type memHost struct {
 	// to accept or to read.
 	ready   *sync.Cond
 	closed  bool
+	mute    bool // datagrams have ended as well
 	paused  bool
 	dead    bool // its process is gone, and does nothing any more
 	backlog []*memConn
@@ -148,7 +153,7 @@ func (h *memHost) dial(ctx context.Context, addr string) (net.Conn, error) {
 		switch {
 		case h.stuck() || there.Cut == Dropped:
 			n.changed.Wait()
-		case there.Cut == Rejected: // whatever the way back: the firewall stands on this side of it
+		case there.Cut >= Rejected: // whatever the way back: the firewall stands on this side of it
 			return nil, opError("dial", addr, os.NewSyscallError("connect", syscall.ECONNREFUSED))
 		case back.Cut != Open, target != nil && (target.dead || len(target.backlog) >= backlogMax):
 			n.changed.Wait()
@@ -208,14 +213,70 @@ func (h *memHost) close() error {
 	h.closed = true
 	if h.n.hosts[h.addr] == h && !h.dead {
 		delete(h.n.hosts, h.addr)
+		h.n.lingering[h.addr] = h
 	}
 	for _, c := range h.backlog {
 		c.closeLocked()
 	}
-	h.backlog, h.packets = nil, nil
+	h.backlog = nil
 	h.ready.Broadcast()
 	h.n.changed.Broadcast()
 	return nil
+}
+
+func (h *memHost) closePackets() error {
+	h.n.mu.Lock()
+	defer h.n.mu.Unlock()
+	h.mute, h.packets = true, nil
+	if h.n.lingering[h.addr] == h {
+		delete(h.n.lingering, h.addr)
+	}
+	h.ready.Broadcast()
+	h.n.changed.Broadcast()
+	return nil
+}
+
+// inquire imitates beacons: the process answers, the host of a dead one refuses in its own
+// name, and a firewall answers in another's.
+func (h *memHost) inquire(ctx context.Context, p Peer, _ beaconNonce) (q Inquiry) {
+	n := h.n
+	at := memIP(p.Addr)
+	n.mu.Lock()
+	there, back := n.path(h.addr, p.Addr), n.path(p.Addr, h.addr)
+	d := there.delay(n.rng) + back.delay(n.rng)
+	lost := n.chance(there.Loss) || n.chance(back.Loss)
+	n.mu.Unlock()
+	h.sleep(ctx, d)
+	n.mu.Lock()
+	target := n.hosts[p.Addr]
+	if target == nil {
+		target = n.lingering[p.Addr]
+	}
+	if there, back = n.path(h.addr, p.Addr), n.path(p.Addr, h.addr); !lost && ctx.Err() == nil && !h.mute && !h.stuck() {
+		switch {
+		case there.Cut == Forged, there.Cut == Open && back.Cut == Open && target == nil:
+			q = Inquiry{Asked: at, Outcome: PortUnreachable, By: at, TTL: memTTL}
+		case there.Cut == Open && back.Cut == Open && !target.stuck() && target.e.self.ID == p.ID:
+			q = Inquiry{Asked: at, Outcome: Answered, By: at, TTL: memTTL}
+		}
+	}
+	n.mu.Unlock()
+	if q.Outcome == Unanswered {
+		<-ctx.Done()
+		q.Asked = at
+	}
+	return q
+}
+
+const memTTL = 64
+
+// memIP is the address of a node of this network, one of the loopback interface if it has
+// a name.
+func memIP(addr string) netip.Addr {
+	if at, err := netip.ParseAddrPort(addr); err == nil {
+		return at.Addr()
+	}
+	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
 // wakeAll makes everybody who waits for the network look again.

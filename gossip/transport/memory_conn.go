@@ -148,7 +148,7 @@ func (c *memConn) Write(b []byte) (int, error) {
 func (c *memConn) sendLocked(s segment) {
 	n, to := c.network(), c.peer
 	there, back := n.wayOf(c)
-	if there.Cut == Rejected || there.Cut == Open && to.goneLocked() {
+	if there.Cut >= Rejected || there.Cut == Open && to.goneLocked() {
 		c.breakLocked(syscall.ECONNRESET)
 		return
 	}

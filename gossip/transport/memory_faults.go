@@ -28,9 +28,13 @@ const (
 	// Dropped: it vanishes without a word. Dials hang, in both directions;
 	// connections stall, and break after UnackedTimeout.
 	Dropped
-	// Rejected: a firewall answers in the name of the far end. Dials are refused,
-	// and a connection breaks when something is written to it.
+	// Rejected: a firewall on the way answers. Dials are refused, as if the far end did,
+	// and a connection breaks when something is written to it. It rejects datagrams in its
+	// own name, so its refusals are told from those of a dead process (Inquirer).
 	Rejected
+	// Forged: the firewall of the far end's own host does the same, datagrams included:
+	// nothing tells it from a host whose process has died.
+	Forged
 )
 
 // delay draws a travel time.
@@ -238,10 +242,10 @@ func (n *Network) deliver(addr string, p memPacket) {
 func (h *memHost) readPacket(b []byte) (int, net.Addr, error) {
 	h.n.mu.Lock()
 	defer h.n.mu.Unlock()
-	for !h.closed && (h.stuck() || len(h.packets) == 0) {
+	for !h.mute && (h.stuck() || len(h.packets) == 0) {
 		h.ready.Wait()
 	}
-	if h.closed {
+	if h.mute {
 		return 0, nil, net.ErrClosed
 	}
 	p := h.packets[0]

@@ -94,18 +94,20 @@ func (e *engine) closedInstead(err error) error {
 	return err
 }
 
-// packetLoop passes datagrams on to memberlist.
+// packetLoop passes datagrams on to memberlist. While Close waits for handlers it goes on,
+// so that beacons are answered.
 func (e *engine) packetLoop() {
 	b := make([]byte, 64<<10)
 	for {
 		n, from, err := e.net.readPacket(b)
-		if errors.Is(err, net.ErrClosed) || e.ctx.Err() != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			if !sleep(e.ctx, 5*time.Millisecond) { // such as an ICMP error: goes by
-				return
-			}
+			_ = sleep(e.ctx, 5*time.Millisecond) // such as an ICMP error: goes by
+			continue
+		}
+		if e.ctx.Err() != nil {
 			continue
 		}
 		e.counters.PacketsReceived.Add(1)
@@ -126,6 +128,10 @@ func (e *engine) Packets() <-chan Packet { return e.packets }
 func (e *engine) WritePacket(b []byte, addr string) error {
 	if e.ctx.Err() != nil {
 		return ErrClosed
+	}
+	if e.holds(addr) {
+		e.counters.Drops[DropPacketSend].Add(1)
+		return nil
 	}
 	if len(b) > packetBytesMax {
 		e.counters.Drops[DropPacketSend].Add(1)

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
 )
 
 // TCPConfig configures NewTCP. The zero values of its own fields stand for their
@@ -73,9 +75,10 @@ func NewTCP(cfg TCPConfig) (*TCP, error) {
 		err = cfg.Certificates.covers(addr)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.close(), s.closePackets())
 	}
 	e := newEngine(cfg.Config, addr, s)
+	e.authenticated = cfg.Certificates != nil || cfg.TLS != nil
 	e.secure(&cfg)
 	return &TCP{e}, nil
 }
@@ -129,6 +132,8 @@ func advertised(advertise string, at *net.TCPAddr) (string, error) {
 
 // sockets is the network of real sockets.
 type sockets struct {
+	// id is the node that answers beacons.
+	id  view.NodeID
 	tcp *net.TCPListener
 	udp *net.UDPConn
 	// server and client return the configs of TLS; nil without it.
@@ -143,7 +148,7 @@ const portTries = 32
 // listen takes the same port for TCP and UDP.
 func listen(cfg *TCPConfig) (*sockets, error) {
 	keep := net.KeepAliveConfig{Enable: true, Idle: cfg.UnackedTimeout, Interval: time.Second, Count: 3}
-	s := &sockets{dialer: net.Dialer{KeepAliveConfig: keep, Control: controlDialled(cfg.UnackedTimeout)}}
+	s := &sockets{id: cfg.ID, dialer: net.Dialer{KeepAliveConfig: keep, Control: controlDialled(cfg.UnackedTimeout)}}
 	s.secure(cfg)
 	lc := net.ListenConfig{KeepAliveConfig: keep}
 	_, port, err := net.SplitHostPort(cfg.Listen)
@@ -157,8 +162,10 @@ func listen(cfg *TCPConfig) (*sockets, error) {
 		}
 		s.tcp = l.(*net.TCPListener)
 		at := s.tcp.Addr().(*net.TCPAddr)
-		s.udp, err = net.ListenUDP("udp", &net.UDPAddr{IP: at.IP, Port: at.Port, Zone: at.Zone})
+		packets := net.ListenConfig{Control: packetInfo}
+		udp, err := packets.ListenPacket(context.Background(), "udp", (&net.UDPAddr{IP: at.IP, Port: at.Port, Zone: at.Zone}).String())
 		if err == nil {
+			s.udp = udp.(*net.UDPConn)
 			return s, nil
 		}
 		err = errors.Join(fmt.Errorf("transport: %w", err), s.tcp.Close())
@@ -227,6 +234,6 @@ func (s *sockets) writePacket(b []byte, addr string) error {
 	return err
 }
 
-func (s *sockets) readPacket(b []byte) (int, net.Addr, error) { return s.udp.ReadFrom(b) }
+func (s *sockets) close() error { return s.tcp.Close() }
 
-func (s *sockets) close() error { return errors.Join(s.tcp.Close(), s.udp.Close()) }
+func (s *sockets) closePackets() error { return s.udp.Close() }
