@@ -101,6 +101,8 @@ type peerLinks struct {
 	refusals     int
 	firstRefusal clock.Instant
 	proof        EvidenceKind
+	// disowns is set when it refused this incarnation as over, and has not welcomed it since.
+	disowns bool
 	// warned says that the operator was told of its wrong address.
 	warned  bool
 	asking  bool
@@ -161,6 +163,7 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 	case transport.Connected:
 		p.out[ev.Class], p.met, p.reached, p.mute = true, true, true, false
 		if ev.Class == transport.Control {
+			p.disowns = false
 			e.restored(p)
 			e.wantBaseline(now, p)
 		}
@@ -189,6 +192,7 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 		undialled(p, ev, a)
 		e.lost(now, p)
 		p.refusals = 0
+		p.disowns = p.disowns && ev.Class != transport.Control || disowning(ev.Err)
 	}
 }
 

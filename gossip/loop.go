@@ -71,6 +71,8 @@ type loop struct {
 	// told is the lease as last told to subscribers.
 	told  LeaseChanged
 	spare []input
+	// unleasedAt is since when this node stands in a view without a lease, 0 otherwise.
+	unleasedAt clock.Instant
 	// leader is the one that subscribers were told last.
 	leader view.NodeID
 	quorum quorum
@@ -161,6 +163,7 @@ func (l *loop) due() {
 	l.hints.step(now, &l.acts)
 	l.carryOut(now)
 	l.tellQuorum(now)
+	l.endDisowned(now)
 }
 
 // staleAt is when a lease that ends at until counts as not renewed lately.
