@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -209,6 +210,11 @@ func (l *loop) take(in input) {
 // link takes an event of the transport.
 func (l *loop) link(now clock.Instant, ev transport.PeerEvent) {
 	a := &l.acts
+	if ev.Type == transport.ListenerLost {
+		// The kernel refuses in this process's name now: others take it for dead.
+		l.end(now, view.Removed{Reason: fmt.Sprintf("the listener at %s is lost: %v", l.n.self.Addr, ev.Err)})
+		return
+	}
 	l.evidence.link(now, ev, a)
 	switch ev.Type {
 	case transport.Accepted:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -20,6 +21,12 @@ func (e *engine) acceptLoop() {
 			}
 			return
 		}
+		if listenerLost(err) {
+			e.counters.AcceptErrors.Add(1)
+			e.log.line(slog.LevelError, "the listener is lost", slog.Any("error", err))
+			e.emit(PeerEvent{Type: ListenerLost, Err: err}, nil)
+			return
+		}
 		if err != nil {
 			e.counters.AcceptErrors.Add(1)
 			e.log.line(slog.LevelWarn, "cannot accept connections", slog.Any("error", err))
@@ -32,6 +39,12 @@ func (e *engine) acceptLoop() {
 		wait = 0
 		e.admit(conn)
 	}
+}
+
+// listenerLost reports whether an error says that the listener was destroyed from
+// outside, by ss -K for example: waiting would not bring it back.
+func listenerLost(err error) bool {
+	return errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.ENOTSOCK)
 }
 
 // admit gives a new connection a slot and a goroutine. Another one may lose its slot for

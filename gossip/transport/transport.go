@@ -136,11 +136,14 @@ const (
 	// it at this address stood once. Otherwise Former is zero, and a DialFailed of the
 	// node has come just before: it may never have been there. The queue was emptied.
 	OtherNode
+	// ListenerLost: this transport can accept no connection any longer, though it was not
+	// closed (Err tells): its port says to others that the process is gone. Peer is zero.
+	ListenerLost
 )
 
 // String returns the type in lower case, as in logs.
 func (t PeerEventType) String() string {
-	names := [...]string{"", "connected", "accepted", "lost", "accepted lost", "refused", "dial failed", "other node"}
+	names := [...]string{"", "connected", "accepted", "lost", "accepted lost", "refused", "dial failed", "other node", "listener lost"}
 	if t == 0 || int(t) >= len(names) {
 		return "event(" + strconv.Itoa(int(t)) + ")"
 	}
