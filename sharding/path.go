@@ -152,22 +152,25 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Re
 	if m.From, err = entity.SenderOf(ctx); err != nil {
 		return true, err
 	}
-	for {
-		switch err := s.Deliver(f.id, f.place, &m); err {
+	switch err := s.Deliver(f.id, f.place, &m); err {
+	case nil:
+		p.counters.sent(RouteLocal, f.shard)
+		return true, nil
+	case ErrMailboxFull:
+		if toItself(m.From, p.name, f.id) {
+			// It would wait for itself.
+			return true, ErrMailboxFull
+		}
+		switch err := s.Await(ctx, f.id, &m); err {
 		case nil:
 			p.counters.sent(RouteLocal, f.shard)
 			return true, nil
-		case ErrMailboxFull:
-			if toItself(m.From, p.name, f.id) {
-				// It would wait for itself.
-				return true, ErrMailboxFull
-			}
-			if s.WaitRoom(ctx, f.id, &m) != nil {
-				return true, giveUp(ErrMailboxFull, ctx)
-			}
-		default:
+		case entity.ErrNotHosted:
 			return false, nil
 		}
+		return true, giveUp(ErrMailboxFull, ctx)
+	default:
+		return false, nil
 	}
 }
 

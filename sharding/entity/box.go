@@ -114,5 +114,5 @@ func (r *runner[Req, Resp]) takeControl() {
 		in.box = nil
 	}
 	r.recount()
-	s.wake(in)
+	s.admitWaiters(in)
 }

@@ -54,10 +54,8 @@ func TestEachPriorityWaitsForItsOwnRoom(t *testing.T) {
 				var in atomic.Bool
 				go func() {
 					m := ask(c.waits, 2_000_000)
-					for offer(s, "a", m) != nil {
-						if err := s.WaitRoom(context.Background(), "a", &m); err != nil {
-							t.Error(err)
-						}
+					if err := s.Await(context.Background(), "a", &m); err != nil {
+						t.Error(err)
 					}
 					in.Store(true)
 				}()

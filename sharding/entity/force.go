@@ -35,7 +35,7 @@ func (s *Shard[Req, Resp]) cutLoose(in *instance[Req, Resp]) {
 		"type", s.info.typ, "shard", s.info.number, "entity", in.id)
 	s.unload(in)
 	s.displace(in)
-	s.wake(in)
+	s.admitWaiters(in)
 	in.state = loose
 	s.busy--
 	if in.box == nil {
@@ -48,6 +48,7 @@ func (s *Shard[Req, Resp]) cutLoose(in *instance[Req, Resp]) {
 	in.box = nil
 	s.drop(in)
 	s.entities[in.id] = next
+	s.moveWaiters(in, next)
 	if s.order != nil {
 		s.touch(next)
 	}

@@ -43,13 +43,13 @@ const (
 )
 
 const (
-	// flagWaited: senders wait for room in this mailbox; see Shard.waiters.
+	// flagWaited: messages wait for room in this mailbox, or are about to; see waitQueue.
 	flagWaited uint32 = 1 << iota
 	// flagControl: control messages came while the runner holds a batch.
 	flagControl
 	// flagListens: a receive time-out is set.
 	flagListens
-	// flagUrgent: among those who wait are some with control messages.
+	// flagUrgent: among them are control messages.
 	flagUrgent
 	// flagBegun: it lives, or is being asked to, or runs its OnStop.
 	flagBegun

@@ -278,7 +278,7 @@ func TestOneThatWasCutLooseHoldsNothingUp(t *testing.T) {
 			synctest.Wait()
 			deliver(t, s, "a", ask(1, 2))
 			began := time.Now()
-			if err := s.WaitRoom(t.Context(), "a", &Message[int]{}); err != nil || time.Since(began) != time.Second {
+			if err := s.Await(t.Context(), "a", &Message[int]{}); err != nil || time.Since(began) != time.Second {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 			close(r.gate)

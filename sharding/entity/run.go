@@ -119,7 +119,7 @@ func (r *runner[Req, Resp]) loop() {
 			}
 			r.next++
 			r.tellLeft()
-			r.wakeEarly()
+			r.admitEarly()
 			r.dispatch(&r.batch.msgs[r.next-1])
 		}
 		r.flushCount()
@@ -158,7 +158,7 @@ func (r *runner[Req, Resp]) take() bool {
 		r.done()
 	}
 	in.taken, r.broken = 0, false
-	s.wake(in)
+	s.admitWaiters(in)
 	for !s.gone.Load() && in.state != loose {
 		switch {
 		case s.held(in):

@@ -50,8 +50,9 @@ type Shard[Req, Resp any] struct {
 	busy   int
 	parked []*instance[Req, Resp]
 	spare  []*box[Req]
-	// waiters are closed when the mailbox may have room.
-	waiters map[*instance[Req, Resp]]chan struct{}
+	// waiters are those of full mailboxes; see waitQueue. Invariant: an instance that is a
+	// key has flagWaited.
+	waiters map[*instance[Req, Resp]]*waitQueue[Req]
 	// order is nil without a limit; room is the share of it that order was told.
 	order evict.Policy[*instance[Req, Resp]]
 	room  int
@@ -141,7 +142,8 @@ func (s *Shard[Req, Resp]) drop(in *instance[Req, Resp]) {
 
 // Deliver appends m to the mailbox of the entity id, whose Place is at, and never blocks.
 // It keeps nothing of m but a copy. It fails with ErrNotHosted when the shard takes nothing
-// more, and ErrMailboxFull. Control messages stand before all others.
+// more, and with ErrMailboxFull when the mailbox is full or others wait for room in it: see
+// Await. Control messages stand before all others.
 func (s *Shard[Req, Resp]) Deliver(id string, at Place, m *Message[Req]) error {
 	control := s.host.cfg.Control != nil && s.isControl(m)
 	s.mu.Lock()
@@ -194,7 +196,7 @@ func (s *Shard[Req, Resp]) deliverNew(by *Inlet[Req, Resp], id string, m *Messag
 
 // put is called with the mutex and gives it back.
 func (s *Shard[Req, Resp]) put(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool) error {
-	if in.full(s.host.cfg.Mailbox, control) {
+	if in.full(s.host.cfg.Mailbox, control) || in.has(flagWaited) && s.waits(in, control) {
 		s.mu.Unlock()
 		return ErrMailboxFull
 	}

@@ -69,7 +69,7 @@ func (s *Shard[Req, Resp]) stop(timeout time.Duration, keep bool, done func(Stop
 		s.host.cfg.Counters.StatesLost.Add(len(s.carry))
 	}
 	s.stopping = st
-	s.wakeAll()
+	s.releaseWaiters()
 	st.timer = time.AfterFunc(clock.Ahead(timeout), func() { s.force(st) })
 	for _, in := range s.entities {
 		in.stopTimers()
@@ -191,7 +191,7 @@ func (s *Shard[Req, Resp]) dispose() {
 	s.recent = [recentMost]*instance[Req, Resp]{}
 	s.entities, s.parked, s.spare, s.carry, s.order = nil, nil, nil, nil, nil
 	s.memory = reliable.Memory{}
-	s.wakeAll()
+	s.releaseWaiters()
 	s.host.forget(s)
 	if len(lost) > 0 {
 		s.host.work.Go(func() { s.fail(lost, ErrAbandoned) })

@@ -112,20 +112,20 @@ func TestAStopBeginsOnce(t *testing.T) {
 		synctest.Wait()
 		deliver(t, s, "a", ask(2, 2))
 		waited := make(chan error, 1)
-		go func() { waited <- s.WaitRoom(context.Background(), "a", &Message[int]{}) }()
+		go func() { waited <- s.Await(context.Background(), "a", &Message[int]{}) }()
 		synctest.Wait()
 		var first, second atomic.Int32
 		r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) { first.Add(1) })
 		synctest.Wait()
 		select {
 		case err := <-waited:
-			if err != nil {
+			if err != ErrNotHosted {
 				t.Error(err)
 			}
 		default:
 			t.Error("a sender waits for room in a shard that takes nothing more")
 		}
-		if err := s.WaitRoom(context.Background(), "a", &Message[int]{}); err != nil {
+		if err := s.Await(context.Background(), "a", &Message[int]{}); err != ErrNotHosted {
 			t.Error(err)
 		}
 		r.StopShard(0, s.Token(), time.Second, true, func(Stopped) { second.Add(1) })
@@ -168,10 +168,10 @@ func TestNobodyWaitsForRoomInAnAbandonedShard(t *testing.T) {
 		synctest.Wait()
 		deliver(t, s, "a", ask(1, 2))
 		waited := make(chan error, 1)
-		go func() { waited <- s.WaitRoom(context.Background(), "a", &Message[int]{}) }()
+		go func() { waited <- s.Await(context.Background(), "a", &Message[int]{}) }()
 		synctest.Wait()
 		r.Abandon()
-		if err := <-waited; err != nil {
+		if err := <-waited; err != ErrNotHosted {
 			t.Error(err)
 		}
 		close(r.gate)

@@ -23,7 +23,7 @@ func TestRoomIsToldWhenAMessageBegins(t *testing.T) {
 		deliver(t, s, "a", ask(-2, 20))
 		var in atomic.Bool
 		go func() {
-			if err := s.WaitRoom(context.Background(), "a", &Message[int]{}); err != nil {
+			if err := s.Await(context.Background(), "a", &Message[int]{}); err != nil {
 				t.Error(err)
 			}
 			in.Store(true)
@@ -56,10 +56,9 @@ func TestRoomIsToldBeforeTheBatchEnds(t *testing.T) {
 		deliver(t, s, "a", ask(-2, 90))
 		var in atomic.Bool
 		go func() {
-			for offer(s, "a", ask(-2, 99)) != nil {
-				if err := s.WaitRoom(t.Context(), "a", &Message[int]{}); err != nil {
-					t.Error(err)
-				}
+			m := ask(-2, 99)
+			if err := s.Await(t.Context(), "a", &m); err != nil {
+				t.Error(err)
 			}
 			in.Store(true)
 		}()
