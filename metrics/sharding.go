@@ -44,6 +44,12 @@ func shardingSeries() []series {
 			perType(func(t *sharding.Stats) float64 { return float64(t.Buffered) }), "type"),
 		gauge("region_buffered_bytes", "The same in bytes.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.BufferedBytes) }), "type"),
+		gauge("region_held_up_senders", "Callers on this node that wait for room in the mailbox of an entity, here or at another node.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.HeldUp) }), "type"),
+		gauge("region_parked_messages", "Messages of other nodes that wait here for room in the mailbox of an entity.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Parked) }), "type"),
+		counter("region_windows_exhausted_total", "Times that this node had sent a shard's home as much as the home had granted.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Blocked) }), "type"),
 		counter("region_handoffs_total", "Shards started and stopped here by order of the coordinator.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				t := &s.types[i]

@@ -1,6 +1,10 @@
 package sharding
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/peerage-go/peerage/sharding/entity"
+)
 
 // counters are those of one type, for the life of the program.
 type counters struct {
@@ -18,6 +22,10 @@ type counters struct {
 	stateBytesIn, stateBytesOut         atomic.Uint64
 
 	duplicates atomic.Uint64
+
+	// heldUp is a gauge of callers, blocked counts windows that were used up.
+	heldUp  entity.Gauge
+	blocked atomic.Uint64
 
 	sureDone, sureGivenUp atomic.Uint64
 
@@ -48,6 +56,7 @@ func (c *counters) fill(s *Stats) {
 		s.Dropped[i] += c.dropped[i].Load()
 	}
 	s.Redirected, s.Received, s.Stale = c.redirected.Load(), c.received.Load(), c.stale.Load()
+	s.Blocked = c.blocked.Load()
 	s.HandoffsIn, s.HandoffsOut = c.in.Load(), c.out.Load()
 	s.StatesRecovered, s.StatesCold = c.recovered.Load(), c.cold.Load()
 	s.StateLosses, s.NotKept = c.stateLoss.Load(), c.notKept.Load()

@@ -66,7 +66,7 @@
 //	ErrTooLarge         request or response above Limits.PayloadBytes  no       split it, or raise the limit everywhere
 //	ErrCodec            request or response did not encode/decode    no         fix the codec; compare versions
 //	ErrSettings         the nodes map ids to shards differently      no         give all nodes the same number of shards
-//	ErrMailboxFull      the entity has Limits.Mailbox waiting        yes        slow down
+//	ErrMailboxFull      no room in the entity's mailbox before ctx ended  yes   slow down
 //	ErrBufferFull       no room to buffer before ctx ended           yes        slow down; look why the shard has no home
 //	ErrNotReady         the node is not in a cluster (yet, again)    yes        wait; look at the node's view
 //	ErrNoHome           ctx ended before the shard had a home        yes        look at Explain and at the quorum

@@ -20,6 +20,7 @@ func (r *router) closeRoute(inc *incarnation, shard ShardID, owner view.NodeID, 
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.open, rt.suspended, rt.asked = false, false, false
+	r.releaseHeld(rt)
 	r.inner.hide(shard)
 	if owner != 0 {
 		r.sendMarker(inc, shard, owner, token)
@@ -71,6 +72,10 @@ func (r *router) openRoute(inc *incarnation, shard ShardID, home view.NodeID, to
 		inc.observer.HomeResolved(r.name, time.Since(rt.since))
 	}
 	rt.open, rt.suspended, rt.asked = true, false, false
+	if rt.home != home || rt.token != token {
+		rt.window.Open()
+		rt.blocked = false
+	}
 	rt.home, rt.token = home, token
 	r.flow(inc, rt)
 }
@@ -84,6 +89,10 @@ func (r *router) flow(inc *incarnation, rt *route) {
 			return
 		}
 		it := &rt.buf[0]
+		if !rt.window.MayLeave(it.control) {
+			r.holdUp(inc, rt)
+			return
+		}
 		switch err := r.flowOne(inc, rt, it); {
 		case errors.Is(err, transport.ErrQueueFull):
 			r.flowLater(inc, rt)
@@ -95,6 +104,7 @@ func (r *router) flow(inc *incarnation, rt *route) {
 			r.inner.failAsk(it.call, ErrTooLarge)
 		case err != nil:
 			rt.suspended = true
+			r.releaseHeld(rt)
 			return
 		}
 		r.hold(rt, -1, -len(it.frame))
@@ -105,6 +115,7 @@ func (r *router) flow(inc *incarnation, rt *route) {
 	if rt.open && rt.home == inc.self && !rt.settle.waiting() {
 		rt.suspended = !r.inner.publish(rt.shard, rt.token)
 	}
+	r.serveHeld(inc, rt)
 	if rt.free() {
 		r.announce(reliable.Freed{Shard: rt.shard})
 		r.room.ring()
@@ -124,14 +135,14 @@ func (r *router) flowOne(inc *incarnation, rt *route, it *item) error {
 	if it.call != 0 && !r.inner.move(it.call, inc.self) {
 		return errNobodyWaits
 	}
-	stamp(it.frame, rt.token, rt.sent+1)
+	stamp(it.frame, rt.token, rt.window.Sent()+1)
 	if it.call != 0 && !it.expires.IsZero() {
 		stampLeft(it.frame, max(time.Until(it.expires), 1))
 	}
 	if hosted, err := r.inner.deliver(inc.self, it.frame); err != nil || !hosted {
 		return errNotYet
 	}
-	rt.sent++
+	rt.window.Left(len(it.frame))
 	return nil
 }
 
@@ -150,6 +161,7 @@ func (r *router) flowLater(inc *incarnation, rt *route) {
 		}
 		if err != nil && rt.home == home {
 			rt.suspended = true
+			r.releaseHeld(rt)
 			return
 		}
 		r.flow(inc, rt)
@@ -199,6 +211,7 @@ func (r *router) refused(inc *incarnation, from view.NodeID, q *request, frame [
 // mutex.
 func (r *router) settleWith(inc *incarnation, rt *route, owner view.NodeID) {
 	rt.settle = settling{owner: owner, token: Token{Seq: r.markers.Add(1)}}
+	r.releaseHeld(rt)
 	r.sendMarker(inc, rt.shard, owner, rt.settle.token)
 }
 
@@ -243,7 +256,7 @@ func (r *router) settled(inc *incarnation, rt *route) {
 // does, the rest is given up; called with the mutex.
 func (r *router) sortBack(rt *route) {
 	rt.settle = settling{}
-	again, lost := sortReturned(rt.back, rt.sent)
+	again, lost := sortReturned(rt.back, rt.window.Sent())
 	rt.back = nil
 	for _, it := range lost {
 		if it.call != callGone {
@@ -277,6 +290,7 @@ func (r *router) peerLost(inc *incarnation, peer view.NodeID) {
 		}
 		if rt.open && rt.home == peer {
 			rt.suspended = true
+			r.releaseHeld(rt)
 		}
 		rt.mu.Unlock()
 	}
@@ -289,14 +303,19 @@ func (r *router) peerUp(inc *incarnation, peer view.NodeID) {
 		rt.mu.Lock()
 		if rt.suspended && rt.home == peer {
 			rt.suspended = false
+			if rt.blocked {
+				// The report, or the grant, may be lost with the former connection.
+				r.report(inc, rt)
+			}
 			r.flow(inc, rt)
 		}
 		rt.mu.Unlock()
 	}
 }
 
-// look finds what waits for others: homes of suspended routes, and markers of
-// settling ones, which are sent again. The shell calls it now and then.
+// look finds what waits for others: homes of suspended routes; markers of settling ones,
+// and reports of those that are held up, which are sent again. The shell calls it now and
+// then.
 func (r *router) look(inc *incarnation) (down []view.NodeID) {
 	for i := range r.routes {
 		rt := &r.routes[i]
@@ -305,6 +324,8 @@ func (r *router) look(inc *incarnation) (down []view.NodeID) {
 			r.sendMarker(inc, rt.shard, rt.settle.owner, rt.settle.token)
 		}
 		switch {
+		case rt.blocked && rt.open && !rt.suspended && !rt.settle.waiting():
+			r.report(inc, rt)
 		case rt.suspended && rt.home == inc.self:
 			rt.suspended = false
 			r.flow(inc, rt)
@@ -324,8 +345,9 @@ func (r *router) closeAll() {
 		rt.mu.Lock()
 		r.inner.hide(rt.shard)
 		r.sortBack(rt)
-		rt.open, rt.suspended, rt.asked = false, false, false
+		rt.open, rt.suspended, rt.asked, rt.blocked = false, false, false, false
 		rt.home, rt.token = 0, Token{}
+		r.releaseHeld(rt)
 		rt.mu.Unlock()
 	}
 	if r.closed.Load() {

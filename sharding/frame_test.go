@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerage-go/peerage/sharding/flow"
 	"pgregory.net/rapid"
 )
 
@@ -62,6 +63,39 @@ func TestRepliesAndMarkersSurviveTheTrip(t *testing.T) {
 	}
 }
 
+func TestFramesOfFlowControlSurviveTheTrip(t *testing.T) {
+	sent := []granted{{3, Token{Term: 1, Seq: 2}, flow.Grant{Limit: 4, LimitBytes: 5}}, {6, Token{Term: 7, Seq: 8}, flow.Grant{Limit: 9, LimitBytes: 10}}}
+	frame := appendGrantHead(nil, "typ")
+	for i := range sent {
+		frame = appendGrant(frame, &sent[i])
+	}
+	typ, grants, err := parseGrants(frame)
+	if err != nil || string(typ) != "typ" || len(grants) != len(sent)*grantBytes {
+		t.Fatalf("%q, %d bytes, %v", typ, len(grants), err)
+	}
+	for i := range sent {
+		if got := readGrant(grants[i*grantBytes:]); got != sent[i] {
+			t.Errorf("%+v came back for %+v", got, sent[i])
+		}
+	}
+	report := flow.Report{Sent: 1, SentBytes: 2, Limit: 3, LimitBytes: 4}
+	blocked := appendBlocked(nil, "typ", 5, Token{Term: 6, Seq: 7}, report)
+	m, got, err := parseBlocked(blocked)
+	if err != nil || got != report || m.shard != 5 || m.token != (Token{Term: 6, Seq: 7}) || string(m.typ) != "typ" {
+		t.Errorf("%+v, %+v, %v", m, got, err)
+	}
+	for n := range frame {
+		if _, rest, err := parseGrants(frame[:n]); err == nil && len(rest) != 0 && len(rest) != grantBytes {
+			t.Errorf("a grant of %d bytes was read", n)
+		}
+	}
+	for n := range blocked {
+		if _, _, err := parseBlocked(blocked[:n]); err == nil {
+			t.Errorf("a report of %d bytes was read", n)
+		}
+	}
+}
+
 // FuzzHandleEntity gives a node whatever bytes: nothing panics, nothing is
 // answered with more than it came with and a little.
 func FuzzHandleEntity(f *testing.F) {
@@ -74,6 +108,8 @@ func FuzzHandleEntity(f *testing.F) {
 	f.Add(appendCancel(nil, "ear", 1<<32))
 	f.Add(appendMarker(nil, frameMarker, "ear", 3, Token{}))
 	f.Add(appendMarker(nil, frameMarkerAck, "ear", 3, Token{}))
+	f.Add(appendGrant(appendGrantHead(nil, "ear"), &granted{shard: 3}))
+	f.Add(appendBlocked(nil, "ear", 3, Token{}, flow.Report{Sent: 1}))
 	f.Add(appendRefused(nil, Token{}, appendRequest(nil, "ear", 3, "e", 0, nil)))
 	c := newCluster(f)
 	n := c.add("n")

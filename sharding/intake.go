@@ -31,6 +31,8 @@ type inflow[Req, Resp any] struct {
 	in   *entity.Inlet[Req, Resp]
 	host *entity.Host[Req, Resp]
 	slab slab
+	// from is the sender of the block, nil at first.
+	from *sender
 	// q is the request in hand: large, so it is made once.
 	q request
 }
@@ -47,7 +49,7 @@ func (f *inflow[Req, Resp]) take(from view.NodeID, frame []byte) (hosted bool, e
 		f.p.fail(from, q, codeSettings, DropSettings, "")
 		return true, nil
 	}
-	return f.hand(from, q), nil
+	return f.hand(from, q, len(frame)), nil
 }
 
 // inlet returns the Inlet for the shards of h.
@@ -66,8 +68,34 @@ func (f *inflow[Req, Resp]) leave() {
 	}
 }
 
+// sender returns the accounts of the node that sent the block.
+func (f *inflow[Req, Resp]) sender(node view.NodeID) *sender {
+	if f.from == nil || f.from.node != node {
+		f.grant()
+		f.from = f.p.now.Load().accounts.sender(node)
+	}
+	return f.from
+}
+
+// grant sends the grants that the block has made due. Those to this node itself go their
+// own way: the mutex of a route is held.
+func (f *inflow[Req, Resp]) grant() {
+	if f.from == nil {
+		return
+	}
+	if inc := f.p.now.Load(); inc == nil || inc.accounts != f.from.of {
+		return
+	} else if f.from.node == inc.self {
+		f.from.of.wake()
+	} else if grants := f.from.take(); grants != nil {
+		inc.out.send(f.from.node, grants)
+	}
+}
+
 func (f *inflow[Req, Resp]) flush() {
 	f.leave()
+	f.grant()
+	f.from = nil
 	f.q = request{}
 	f.p.intakes.Put(f)
 }

@@ -338,6 +338,10 @@ func (r *router) sendSure(t *reliable.Transmit) (at view.NodeID, err error) {
 		r.ask(inc, rt)
 		return 0, ErrNoHome
 	}
+	if !rt.window.MayLeave(true) {
+		r.holdUp(inc, rt)
+		return 0, errHeldUp
+	}
 	q, err := parseRequest(t.Data)
 	if err != nil {
 		return 0, err
@@ -349,14 +353,16 @@ func (r *router) sendSure(t *reliable.Transmit) (at view.NodeID, err error) {
 			r.counters.sent(RouteRemote, rt.shard)
 		} else if !isOne(err, transport.ErrQueueFull, transport.ErrFrameTooLarge) {
 			rt.suspended = true
+			r.releaseHeld(rt)
 		}
 		return rt.home, err
 	}
-	stamp(t.Data, rt.token, rt.sent)
+	stamp(t.Data, rt.token, rt.window.Sent()+1)
 	if hosted, err := r.inner.deliver(inc.self, t.Data); err != nil || !hosted {
 		rt.suspended = true
 		return 0, errNotYet
 	}
+	rt.window.Left(len(t.Data))
 	r.counters.sent(RouteLocal, rt.shard)
 	return inc.self, nil
 }

@@ -161,17 +161,42 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Re
 			// It would wait for itself.
 			return true, ErrMailboxFull
 		}
-		switch err := s.Await(ctx, f.id, &m); err {
-		case nil:
-			p.counters.sent(RouteLocal, f.shard)
-			return true, nil
-		case entity.ErrNotHosted:
-			return false, nil
-		}
-		return true, giveUp(ErrMailboxFull, ctx)
+		return p.awaitLocal(ctx, s, f, &m)
 	default:
 		return false, nil
 	}
+}
+
+// awaitLocal waits for room in a mailbox that is full.
+func (p *path[Req, Resp]) awaitLocal(ctx context.Context, s *entity.Shard[Req, Resp], f Ref[Req, Resp], m *entity.Message[Req]) (done bool, err error) {
+	patience := ctx
+	if m.From != nil {
+		var cancel context.CancelFunc
+		patience, cancel = context.WithTimeout(ctx, HandlerWait)
+		defer cancel()
+	}
+	switch s.Await(patience, f.id, m) {
+	case nil:
+		p.counters.sent(RouteLocal, f.shard)
+		return true, nil
+	case entity.ErrNotHosted:
+		return false, nil
+	}
+	if ctx.Err() == nil {
+		return true, &gaveUpError{ErrMailboxFull, errHandlerWait}
+	}
+	return true, giveUp(ErrMailboxFull, ctx)
+}
+
+// isControl asks a type whether a request is a control message. A function that panics
+// says no, as it does at the home, where the panic is counted.
+func isControl[Req any](control func(Req) bool, req Req) (is bool) {
+	defer func() {
+		if recover() != nil {
+			is = false
+		}
+	}()
+	return control(req)
 }
 
 // toItself reports whether a message goes from an entity to itself. Its node is not asked:
@@ -181,13 +206,20 @@ func toItself(from *Sender, typ, id string) bool {
 }
 
 func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req Req, call uint64) error {
+	from, err := entity.SenderOf(ctx)
+	if err != nil {
+		return err
+	}
 	buf := p.frames.Get().(*[]byte)
-	frame, err := p.encode((*buf)[:0], ctx, f, req, call)
+	frame, err := p.encode((*buf)[:0], from, f, req, call)
 	if err != nil {
 		p.frames.Put(buf)
 		return err
 	}
-	it := item{frame: frame, call: call}
+	it := item{
+		frame: frame, call: call, control: p.typ.Control != nil && !f.start && isControl(p.typ.Control, req),
+		handler: from != nil, itself: toItself(from, p.name, f.id),
+	}
 	if call != 0 {
 		it.expires, _ = ctx.Deadline()
 	}
@@ -201,11 +233,7 @@ func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req
 	return err
 }
 
-func (p *path[Req, Resp]) encode(b []byte, ctx context.Context, f Ref[Req, Resp], req Req, call uint64) ([]byte, error) {
-	from, err := entity.SenderOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (p *path[Req, Resp]) encode(b []byte, from *Sender, f Ref[Req, Resp], req Req, call uint64) ([]byte, error) {
 	if f.start {
 		return appendStart(b, p.name, f.shard, f.id, call, from), nil
 	}
@@ -262,7 +290,7 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, frame []byte) (hosted bool, 
 }
 
 // hand hands a request to the shard that runs here under its token.
-func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request) bool {
+func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, bytes int) bool {
 	p := f.p
 	h := p.host.Load()
 	if h == nil {
@@ -276,6 +304,7 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request) bool {
 		p.counters.stale.Add(1)
 		return false
 	}
+	account := f.sender(from).accept(q.shard, q.token, q.number, bytes)
 	hash := entity.Hash(q.id)
 	if p.extract.ofBytes(q.id, hash) != q.shard {
 		p.fail(from, q, codeSettings, DropSettings, "")
@@ -304,7 +333,7 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request) bool {
 			m.Expires = time.Since(p.epoch) + q.left
 		}
 	}
-	switch s.DeliverTo(f.inlet(h), q.id, entity.PlaceOf(hash), &m) {
+	switch s.DeliverTo(f.inlet(h), q.id, entity.PlaceOf(hash), &m, account, bytes) {
 	case nil:
 		return true
 	case entity.ErrMailboxFull:

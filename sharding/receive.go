@@ -34,6 +34,10 @@ func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 		err = s.handleCancel(from, payload)
 	case frameConfirm:
 		err = s.handleConfirm(from, payload)
+	case frameGrant:
+		err = s.handleGrants(from, payload)
+	case frameBlocked:
+		err = s.handleBlocked(from, payload)
 	case frameHello:
 		s.out.send(from, []byte{byte(frameHelloAck)})
 	case frameHelloAck:

@@ -64,13 +64,15 @@ func (f Ref[Req, Resp]) Shard() ShardID { return f.shard }
 
 // Tell sends req and does not wait for it to be handled. It returns nil once the
 // message stands in order in a mailbox, a buffer or a connection's queue; it
-// waits for room there until ctx ends. The message is then delivered at most
-// once; what stops it later is counted in Stats.
+// waits for room there until ctx ends, behind those that wait already. If the entity's
+// mailbox is full, at another node too, Tell fails with ErrMailboxFull when ctx ends. The
+// message is delivered at most once; what stops it later is counted in Stats.
 //
 // Called with the Context of a handler, the sender is that handler's entity. One that
-// tells itself something while its own mailbox is full fails at once with
+// tells itself something while its own mailbox is full fails immediately with
 // ErrMailboxFull. Two entities with full mailboxes that tell each other something wait
-// for each other: give such a Tell a deadline.
+// for each other, so a Tell of a handler waits for room in a mailbox for HandlerWait at
+// most, and then fails with ErrMailboxFull.
 func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
 	return f.p.tell(ctx, f, req)
 }

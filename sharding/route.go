@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/flow"
 )
 
 // route is the way to one shard.
@@ -20,19 +21,27 @@ import (
 //     connection, appending to the buffer, closing, opening. A message either left
 //     before a close, and stands before the marker on the connection, or is in the
 //     buffer behind all that were there.
+//
 //  2. Nothing leaves directly while the buffer holds anything: it queues up behind.
+//
 //  3. Closing with a marker queues the marker in the same critical section. Its
 //     answer says that all before it is in mailboxes, or has been refused.
+//
 //  4. A refused message goes back to the head of the buffer only if everything that
 //     left behind it was refused too. To know that, the route closes at the first
 //     refusal, sends a marker of its own (settle) to the node that refused, and
 //     sorts what came back when the answer comes: connections keep order, so by then
 //     every refusal has come. Until then nothing leaves. It does the same when it is
 //     turned to another home without having been closed.
+//
 //  5. When the connection to the home breaks, what was on it may or may not have
 //     arrived, and nothing of it comes back. The route keeps its home and waits
 //     (suspended) until a new connection stands, or the home changes. The receiver
 //     takes nothing more from the old connection once the new one stands.
+//
+//  6. The home says how many may leave (package flow). What may not waits: in the buffer
+//     if it stood there, else with its caller, behind the buffer and in the order of
+//     arrival.
 //
 // Local delivery goes past the mutex: senders find the running shard through an
 // atomic pointer, which is set only while the buffer is empty, and cleared at the
@@ -55,8 +64,11 @@ type route struct {
 	asked bool
 	home  view.NodeID
 	token Token
-	// sent is the number of the last message that left for the shard.
-	sent uint64
+	// window counts what left for the shard, and says how far it may go. blocked: it is used
+	// up, and the home was told. held are the callers that wait for a grant.
+	window  flow.Window
+	blocked bool
+	held    heldQueue
 	// buf holds what waits. Invariant: its count and bytes are in router.held.
 	buf   []item
 	bytes int
@@ -70,6 +82,9 @@ type route struct {
 // item is an encoded request in a buffer.
 type item struct {
 	frame []byte
+	// control: it is a control message. handler: a handler sends it; itself: to its own
+	// entity.
+	control, handler, itself bool
 	// call is 0 for a tell. expires is the asker's deadline, zero for none.
 	call    uint64
 	expires time.Time
@@ -102,6 +117,8 @@ func (r *route) state(self view.NodeID) string {
 		return "closed"
 	case r.suspended:
 		return "suspended"
+	case r.blocked:
+		return "held up"
 	case r.home == self:
 		return "local"
 	}

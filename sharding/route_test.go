@@ -33,6 +33,8 @@ type world struct {
 
 	sent, lost int
 	taken      []int
+	// accounts are what the homes know of this sender, by node; grants go back in order.
+	accounts map[view.NodeID]*accounts
 	// moving is the marker of the core that is out.
 	moving Token
 	acked  bool
@@ -42,12 +44,16 @@ type world struct {
 const self view.NodeID = 1
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, there: map[view.NodeID][][]byte{}, back: map[view.NodeID][][]byte{}, down: map[view.NodeID]bool{}, full: map[view.NodeID]bool{}, relief: make(chan struct{})}
+	w := &world{t: t, there: map[view.NodeID][][]byte{}, back: map[view.NodeID][][]byte{}, down: map[view.NodeID]bool{}, full: map[view.NodeID]bool{}, relief: make(chan struct{}), accounts: map[view.NodeID]*accounts{}}
+	for _, n := range []view.NodeID{self, 2, 3} {
+		w.accounts[n] = newAccounts("t")
+	}
 	w.r = newRouter(typeInfo{name: "t", shards: 1}, Limits{}.withDefaults(), &counters{})
 	w.r.inner = w
 	w.inc = &incarnation{
 		self: self, links: w, ctx: context.Background(), work: &sync.WaitGroup{},
-		need: func(ShardID) {}, misrouted: func(ShardID, Token) {},
+		accounts: w.accounts[self],
+		need:     func(ShardID) {}, misrouted: func(ShardID, Token) {},
 		acked: func(_ view.NodeID, _ ShardID, token Token) { w.acked = w.acked || token == w.moving },
 	}
 	w.r.now.Store(w.inc)
@@ -68,8 +74,26 @@ func (w *world) deliver(_ view.NodeID, frame []byte) (bool, error) {
 	if err != nil || w.owner != self || q.token != w.token {
 		return false, err
 	}
+	w.accounts[self].sender(self).accept(q.shard, q.token, q.number, len(frame))
 	w.take(&q)
 	return true, nil
+}
+
+// grant hands out what a home has to grant: to this node itself later, as production does,
+// for deliver is called with the mutex of the route.
+func (w *world) grant(n view.NodeID) {
+	grants := w.accounts[n].sender(self).take()
+	if grants == nil {
+		return
+	}
+	if n != self {
+		w.back[n] = append(w.back[n], grants)
+		return
+	}
+	_, grants, _ = parseGrants(grants)
+	if err := w.r.takeGrants(self, grants); err != nil {
+		w.t.Fatal(err)
+	}
 }
 func (w *world) move(uint64, view.NodeID) bool { return true }
 func (w *world) failAsk(uint64, error) bool    { return true }
@@ -127,7 +151,7 @@ func (w *world) take(q *request) {
 // These are what may happen.
 
 func (w *world) send() {
-	if w.full[w.rt.home] && w.rt.free() {
+	if w.full[w.rt.home] && w.rt.free() || w.rt.mustWait(self, false) {
 		return // it would wait
 	}
 	w.sent++
@@ -153,7 +177,9 @@ func (w *world) arrive(n view.NodeID) {
 			w.t.Fatal(err)
 		}
 		if n == w.owner && q.token == w.token {
+			w.accounts[n].sender(self).accept(q.shard, q.token, q.number, len(f))
 			w.take(&q)
+			w.grant(n)
 			return
 		}
 		w.note("%d refuses %d", n, binary.BigEndian.Uint64(q.payload))
@@ -164,6 +190,15 @@ func (w *world) arrive(n view.NodeID) {
 			w.t.Fatal(err)
 		}
 		w.back[n] = append(w.back[n], appendMarker(nil, frameMarkerAck, "t", m.shard, m.token))
+	case frameBlocked:
+		m, report, err := parseBlocked(f)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if n == w.owner && m.token == w.token {
+			w.accounts[n].sender(self).reconcile(m.shard, m.token, report)
+			w.grant(n)
+		}
 	}
 }
 
@@ -188,6 +223,14 @@ func (w *world) answer(n view.NodeID) {
 		}
 		w.note("marker %v answered by %d", m.token, n)
 		w.r.markerAcked(w.inc, n, m)
+	case frameGrant:
+		_, grants, err := parseGrants(f)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.r.takeGrants(n, grants); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 }
 
@@ -264,6 +307,7 @@ func (w *world) drain() {
 			}
 		}
 		w.r.look(w.inc)
+		w.grant(self)
 		w.finish(2)
 		w.place(2)
 	}

@@ -77,6 +77,8 @@ type incarnation struct {
 	office  func() view.Epoch
 	members func() daemon.Members
 	outrun  func(ShardID, Token)
+	// accounts are those of senders, nil on a node that does not host the type.
+	accounts *accounts
 	// keeper is nil unless the type's state is replicated.
 	keeper *stateKeeper
 	// remember keeps the remembered entities, nil where it cannot be; pace spreads their
@@ -108,6 +110,12 @@ func (r *router) close() {
 	if r.now.Load() == nil {
 		r.giveUpBuffers()
 	}
+	for i := range r.routes {
+		rt := &r.routes[i]
+		rt.mu.Lock()
+		r.releaseHeld(rt)
+		rt.mu.Unlock()
+	}
 	r.room.ring()
 	r.eachLine(func(l *line) { l.room.ring() })
 }
@@ -123,6 +131,12 @@ func (r *router) post(ctx context.Context, rt *route, it item) (kept bool, err e
 		if kept, home, err = r.try(inc, rt, &it); !mayWait(err) {
 			return kept, err
 		}
+		if err == errHeldUp {
+			if err = r.awaitGrant(ctx, rt, &it); err != errTryAgain {
+				return false, err
+			}
+			continue
+		}
 		if errors.Is(err, transport.ErrQueueFull) {
 			// An error other than the context's means that the peer is gone: look again.
 			_ = inc.links.WaitRoom(ctx, home, transport.Message)
@@ -136,7 +150,7 @@ func (r *router) post(ctx context.Context, rt *route, it item) (kept bool, err e
 		if kept, _, err = r.try(r.now.Load(), rt, &it); !mayWait(err) {
 			return kept, err
 		}
-		if errors.Is(err, transport.ErrQueueFull) {
+		if errors.Is(err, transport.ErrQueueFull) || err == errHeldUp {
 			continue
 		}
 		select {
@@ -164,7 +178,7 @@ var errNobodyWaits = errors.New("sharding: nobody waits")
 
 // mayWait reports whether the obstacle passes.
 func mayWait(err error) bool {
-	return err != nil && isOne(err, transport.ErrQueueFull, ErrBufferFull, ErrNotReady)
+	return err != nil && isOne(err, errHeldUp, transport.ErrQueueFull, ErrBufferFull, ErrNotReady)
 }
 
 func giveUp(err error, ctx context.Context) error {
@@ -187,6 +201,9 @@ func (r *router) try(inc *incarnation, rt *route, it *item) (kept bool, home vie
 	}
 	if inc == nil || r.now.Load() != inc {
 		return false, 0, ErrNotReady
+	}
+	if rt.mustWait(inc.self, it.control) {
+		return false, rt.home, errHeldUp
 	}
 	if !rt.free() {
 		kept, err = r.keep(inc, rt, it)
@@ -211,13 +228,14 @@ func (r *router) try(inc *incarnation, rt *route, it *item) (kept bool, home vie
 	}
 	// The peer is unknown or the transport is closed: wait for it, or another home.
 	rt.suspended = true
+	r.releaseHeld(rt)
 	kept, err = r.keep(inc, rt, it)
 	return kept, 0, err
 }
 
 // leave queues a request on the connection to the home; called with the mutex.
 func (r *router) leave(inc *incarnation, rt *route, it *item) error {
-	stamp(it.frame, rt.token, rt.sent+1)
+	stamp(it.frame, rt.token, rt.window.Sent()+1)
 	if it.call != 0 {
 		if !it.expires.IsZero() {
 			stampLeft(it.frame, max(time.Until(it.expires), 1))
@@ -232,7 +250,7 @@ func (r *router) leave(inc *incarnation, rt *route, it *item) error {
 		}
 		return err
 	}
-	rt.sent++
+	rt.window.Left(len(it.frame))
 	return nil
 }
 

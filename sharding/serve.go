@@ -56,6 +56,8 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			cfg.Keeper = inc.keeper
 		}
 		p.host.Store(entity.NewHost(cfg))
+		inc.accounts = newAccounts(p.name)
+		inc.work.Go(func() { inc.accounts.run(inc.ctx, p.granter(inc)) })
 	}
 	p.now.Store(inc)
 	if hosts {
@@ -86,6 +88,20 @@ func (p *path[Req, Resp]) detach() (wait func(context.Context) error) {
 		return wait
 	}
 	return h.Close
+}
+
+// granter returns what sends grants to other nodes, and hands those of this one to its own
+// routes.
+func (r *router) granter(inc *incarnation) func(to view.NodeID, grants []byte) {
+	return func(to view.NodeID, grants []byte) {
+		if to != inc.self {
+			inc.out.send(to, grants)
+			return
+		}
+		if _, grants, err := parseGrants(grants); err == nil {
+			_ = r.takeGrants(to, grants)
+		}
+	}
 }
 
 // failLost ends the asks that are at a node to which the connection is lost; 0 stands
@@ -202,6 +218,7 @@ func (p *path[Req, Resp]) stats() Stats {
 	s.StatesIn, s.StatesOut = p.counters.statesIn.Load(), p.counters.statesOut.Load()
 	s.StatesLost = p.counters.statesLost.Load() + e.StatesLost.Load()
 	s.Entities = e.Entities.Load()
+	s.HeldUp, s.Parked = p.counters.heldUp.Load()+e.Waiting.Load(), e.Parked.Load()
 	if inc := p.now.Load(); inc != nil {
 		s.Coordinating = inc.office() != 0
 		if inc.keeper != nil {

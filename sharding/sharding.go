@@ -242,6 +242,10 @@ func (s *Sharding) HandleCoordinator(from view.NodeID, payload []byte) {
 // lookEvery is how often routes are looked at that wait for a connection.
 const lookEvery = 50 * time.Millisecond
 
+// sweepEvery is how many looks are between two searches for accounts of senders to shards
+// that do not run here any longer.
+const sweepEvery = 100
+
 var hello = []byte{byte(frameHello)}
 
 const helloClass = transport.Message
@@ -251,7 +255,7 @@ const helloClass = transport.Message
 func (s *Sharding) look() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for {
+	for looks := 1; ; looks++ {
 		select {
 		case <-s.ctx.Done():
 			return
@@ -260,6 +264,9 @@ func (s *Sharding) look() {
 		down := map[view.NodeID]bool{}
 		for _, p := range *s.paths.Load() {
 			if inc := p.base().now.Load(); inc != nil {
+				if looks%sweepEvery == 0 && inc.accounts != nil {
+					inc.accounts.sweep(p.hosted)
+				}
 				for _, n := range p.base().look(inc) {
 					down[n] = true
 				}

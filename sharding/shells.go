@@ -171,6 +171,9 @@ func (s *Sharding) ViewChanged(v *view.View) {
 		s.farewells.lost(id)
 		for _, p := range *s.paths.Load() {
 			p.lost(id)
+			if inc := p.base().now.Load(); inc != nil && inc.accounts != nil {
+				inc.accounts.forget(id)
+			}
 		}
 	}
 }

@@ -108,6 +108,12 @@ type Stats struct {
 	Asks int
 	// Buffered messages, and their bytes, wait for a home now.
 	Buffered, BufferedBytes int
+	// HeldUp callers of Tell and Ask wait now for room in the mailbox of an entity, here or
+	// at another node. Parked messages of other nodes wait here for room in a mailbox; their
+	// senders are held up before there are too many. Blocked counts how often this node had
+	// sent a home as much as it had been granted.
+	HeldUp, Parked int
+	Blocked        uint64
 	// Activated counts instances that began here.
 	Activated uint64
 	// Remembered is about remembered entities.

@@ -21,6 +21,7 @@ var cores = []string{
 	"sharding/strategy",
 	"sharding/daemon",
 	"internal/fence",
+	"sharding/flow",
 }
 
 // impure are the imports that a core has no business with.

@@ -13,7 +13,7 @@ import (
 func bring(t *testing.T, in *Inlet[int, int], s *Shard[int, int], id string, ms ...Message[int]) {
 	t.Helper()
 	for _, m := range ms {
-		if err := s.DeliverTo(in, []byte(id), PlaceOf(Hash([]byte(id))), &m); err != nil {
+		if err := s.DeliverTo(in, []byte(id), PlaceOf(Hash([]byte(id))), &m, nil, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestCloseWaitsForTheFlush(t *testing.T) {
 			t.Errorf("%d tells counted as abandoned, want 1", n)
 		}
 		m := ask(3, 3)
-		if err := s.DeliverTo(in, []byte("a"), 0, &m); err != ErrNotHosted {
+		if err := s.DeliverTo(in, []byte("a"), 0, &m, nil, 0); err != ErrNotHosted {
 			t.Errorf("delivered to a closed host: %v", err)
 		}
 	})

@@ -65,6 +65,7 @@ type Counters struct {
 	Repeated, Forgotten Counter
 	// Activated counts instances that began.
 	Activated Counter
-	// Entities is a gauge.
-	Entities Gauge
+	// Entities is a gauge. So are Waiting, callers that wait for room in a mailbox, and
+	// Parked, messages of other nodes that do.
+	Entities, Waiting, Parked Gauge
 }

@@ -161,7 +161,10 @@ func (s *Shard[Req, Resp]) Deliver(id string, at Place, m *Message[Req]) error {
 
 // DeliverTo is Deliver for an id that lies in someone else's buffer: it is copied only
 // when the instance is new. Unless by is nil, the entity begins only when by is flushed.
-func (s *Shard[Req, Resp]) DeliverTo(by *Inlet[Req, Resp], id []byte, at Place, m *Message[Req]) error {
+// Unless ledger is nil, a message of so many bytes for which there is no room is parked:
+// it waits behind those that wait already, and enters the mailbox later. DeliverTo fails
+// with ErrMailboxFull only when ledger has no place for it.
+func (s *Shard[Req, Resp]) DeliverTo(by *Inlet[Req, Resp], id []byte, at Place, m *Message[Req], ledger Ledger, bytes int) error {
 	control := s.host.cfg.Control != nil && s.isControl(m)
 	s.mu.Lock()
 	in := s.recent[at%recentMost]
@@ -173,8 +176,10 @@ func (s *Shard[Req, Resp]) DeliverTo(by *Inlet[Req, Resp], id []byte, at Place, 
 	var err error
 	if in == nil || s.stopping != nil {
 		err = s.deliverNew(by, string(id), m, control)
+	} else if !s.mustWait(in, control) {
+		s.enter(by, in, m, control)
 	} else {
-		err = s.put(by, in, m, control)
+		err = s.park(by, in, m, control, ledger, bytes)
 	}
 	if by != nil {
 		by.took()
@@ -196,10 +201,17 @@ func (s *Shard[Req, Resp]) deliverNew(by *Inlet[Req, Resp], id string, m *Messag
 
 // put is called with the mutex and gives it back.
 func (s *Shard[Req, Resp]) put(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool) error {
-	if in.full(s.host.cfg.Mailbox, control) || in.has(flagWaited) && s.waits(in, control) {
+	if s.mustWait(in, control) {
 		s.mu.Unlock()
 		return ErrMailboxFull
 	}
+	s.enter(by, in, m, control)
+	return nil
+}
+
+// enter puts a message into a mailbox that has room; called with the mutex, which it
+// gives back.
+func (s *Shard[Req, Resp]) enter(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool) {
 	if in.state == resting {
 		in.taken = 1
 		if control {
@@ -214,7 +226,12 @@ func (s *Shard[Req, Resp]) put(by *Inlet[Req, Resp], in *instance[Req, Resp], m 
 		s.touch(in)
 	}
 	s.mu.Unlock()
-	return nil
+}
+
+// mustWait reports whether a message has no room, or would pass others that wait for it;
+// called with the mutex.
+func (s *Shard[Req, Resp]) mustWait(in *instance[Req, Resp], control bool) bool {
+	return in.full(s.host.cfg.Mailbox, control) || in.has(flagWaited) && s.waits(in, control)
 }
 
 // add puts a message into the mailbox of an instance that is not at rest; called with

@@ -172,6 +172,7 @@ func (s *Shard[Req, Resp]) abandon() {
 func (s *Shard[Req, Resp]) dispose() {
 	s.gone.Store(true)
 	s.cancel()
+	s.releaseWaiters()
 	if s.stopping != nil {
 		s.stopping.timer.Stop()
 	}
@@ -191,7 +192,6 @@ func (s *Shard[Req, Resp]) dispose() {
 	s.recent = [recentMost]*instance[Req, Resp]{}
 	s.entities, s.parked, s.spare, s.carry, s.order = nil, nil, nil, nil, nil
 	s.memory = reliable.Memory{}
-	s.releaseWaiters()
 	s.host.forget(s)
 	if len(lost) > 0 {
 		s.host.work.Go(func() { s.fail(lost, ErrAbandoned) })

@@ -191,7 +191,7 @@ func TestClosedAndStoppingTakeNothing(t *testing.T) {
 		}
 		r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) {})
 		m, in := ask(1, 2), r.NewInlet()
-		if err := s.DeliverTo(in, []byte("a"), PlaceOf(Hash([]byte("a"))), &m); !errors.Is(err, ErrNotHosted) {
+		if err := s.DeliverTo(in, []byte("a"), PlaceOf(Hash([]byte("a"))), &m, nil, 0); !errors.Is(err, ErrNotHosted) {
 			t.Errorf("to one that lives in a shard that stops: %v", err)
 		}
 		in.Flush()

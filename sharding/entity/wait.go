@@ -2,15 +2,27 @@ package entity
 
 import "context"
 
-// waiter is a message that has no room in its mailbox yet, and the caller that waits for
-// it in Await.
+// waiter is a message that has no room in its mailbox yet: one whose caller waits in
+// Await, or one of another node that was parked by DeliverTo.
 type waiter[Req any] struct {
 	m Message[Req]
-	// done takes the outcome: nil once the message is in the mailbox.
+	// done takes the outcome for a caller: nil once the message is in the mailbox.
 	done chan error
+	// ledger accounts for a parked message of so many bytes.
+	ledger Ledger
+	bytes  int
 	// lane is where it waits, nil once it has left.
 	lane       *lane[Req]
 	prev, next *waiter[Req]
+}
+
+// Ledger accounts for the messages of one sender that wait for room in mailboxes. Its
+// methods are called with the mutex of a shard and must not block.
+type Ledger interface {
+	// Park reports whether one more message may wait.
+	Park(bytes int) bool
+	// Unpark is called when it waits no longer.
+	Unpark(bytes int)
 }
 
 // lane is a queue of waiters in the order of arrival.
@@ -52,6 +64,17 @@ func (w *waiter[Req]) leave() {
 	w.lane, w.prev, w.next = nil, nil, nil
 }
 
+// endWait ends the waiting of w, which has left its lane; called with the mutex.
+func (s *Shard[Req, Resp]) endWait(w *waiter[Req], err error) {
+	if w.ledger != nil {
+		s.host.cfg.Counters.Parked.Add(-1)
+		w.ledger.Unpark(w.bytes)
+		return
+	}
+	s.host.cfg.Counters.Waiting.Add(-1)
+	w.done <- err
+}
+
 func (q *waitQueue[Req]) lane(control bool) *lane[Req] {
 	if control {
 		return &q.control
@@ -79,12 +102,14 @@ func (s *Shard[Req, Resp]) Await(ctx context.Context, id string, m *Message[Req]
 	// the flag were set after reading what is left, the last message's beginning would be
 	// missed.
 	in.flags.Or(flagWaited)
-	if !s.waits(in, control) && !in.full(s.host.cfg.Mailbox, control) {
+	if !s.mustWait(in, control) {
 		s.clearWaited(in)
-		return s.put(nil, in, m, control)
+		s.enter(nil, in, m, control)
+		return nil
 	}
 	w := &waiter[Req]{m: *m, done: make(chan error, 1)}
 	s.enqueue(in, w, control)
+	s.host.cfg.Counters.Waiting.Add(1)
 	s.mu.Unlock()
 	select {
 	case err := <-w.done:
@@ -97,8 +122,29 @@ func (s *Shard[Req, Resp]) Await(ctx context.Context, id string, m *Message[Req]
 		return <-w.done
 	}
 	w.leave()
+	s.host.cfg.Counters.Waiting.Add(-1)
 	s.mu.Unlock()
 	return ctx.Err()
+}
+
+// park lets a message of another node wait for room, if its ledger has a place for it;
+// called with the mutex, which it gives back.
+func (s *Shard[Req, Resp]) park(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool, ledger Ledger, bytes int) error {
+	in.flags.Or(flagWaited) // see Await
+	if !s.mustWait(in, control) {
+		s.clearWaited(in)
+		s.enter(by, in, m, control)
+		return nil
+	}
+	if ledger == nil || !ledger.Park(bytes) {
+		s.clearWaited(in)
+		s.mu.Unlock()
+		return ErrMailboxFull
+	}
+	s.enqueue(in, &waiter[Req]{m: *m, ledger: ledger, bytes: bytes}, control)
+	s.host.cfg.Counters.Parked.Add(1)
+	s.mu.Unlock()
+	return nil
 }
 
 // enqueue is called with the mutex.
@@ -158,18 +204,23 @@ func (s *Shard[Req, Resp]) admitLane(in *instance[Req, Resp], l *lane[Req], cont
 		if s.order != nil {
 			s.touch(in)
 		}
-		w.done <- nil
+		s.endWait(w, nil)
 	}
 }
 
-// releaseWaiters ends the waiting for every mailbox: the shard takes nothing more.
-// Called with the mutex.
+// releaseWaiters ends the waiting for every mailbox: the shard takes nothing more. Callers
+// try elsewhere. What was parked counts as delivered and enters the mailbox, full as it
+// is: if it were refused, its sender would get back some messages of a run of which others
+// were handled. Called with the mutex.
 func (s *Shard[Req, Resp]) releaseWaiters() {
 	for in, q := range s.waiters { // order-free: each queue is released on its own
-		for _, l := range []*lane[Req]{&q.control, &q.ordinary} {
+		for i, l := range []*lane[Req]{&q.control, &q.ordinary} {
 			for w := l.first; w != nil; w = l.first {
 				w.leave()
-				w.done <- ErrNotHosted
+				if w.ledger != nil {
+					s.add(in, &w.m, i == 0)
+				}
+				s.endWait(w, ErrNotHosted)
 			}
 		}
 		in.flags.And(^(flagWaited | flagUrgent))

@@ -1,0 +1,105 @@
+package flow
+
+// Account is what the home of a shard knows of one sender.
+//
+// Invariant: while the sender keeps to what it was granted,
+// granted - seen + parked <= messages, and likewise in bytes, but for Spare and one
+// request; see Window.MayLeave.
+type Account struct {
+	// seen is the highest number that came, or was reported lost.
+	seen, seenBytes       uint64
+	granted, grantedBytes uint64
+	parked, parkedBytes   uint64
+	// messages and bytes are the window.
+	messages, bytes uint64
+	// blocked is set when the sender has said so, until a grant answers.
+	blocked bool
+}
+
+// Budget bounds the bytes of the windows of many accounts beyond their first ones.
+type Budget struct{ Used, Most uint64 }
+
+// NewAccount begins with a sender whose next request has a number.
+func NewAccount(number uint64) Account {
+	seen := max(number, 1) - 1
+	return Account{
+		seen: seen, messages: FirstMessages, bytes: FirstBytes,
+		granted: seen + FirstMessages, grantedBytes: FirstBytes,
+	}
+}
+
+// Accept notes a request that came. It may never have a mailbox: then its sender, or its
+// asker, was told otherwise.
+func (a *Account) Accept(number uint64, bytes int) {
+	a.seen = max(a.seen, number)
+	a.seenBytes += cost(bytes)
+}
+
+// Park notes that an accepted request waits for room in its mailbox. False means that
+// more wait than the sender was allowed to send: it must be refused.
+func (a *Account) Park(bytes int) bool {
+	if a.parked >= a.messages+Spare || a.parkedBytes > a.bytes {
+		return false
+	}
+	a.parked++
+	a.parkedBytes += cost(bytes)
+	return true
+}
+
+// Unpark notes that a parked request waits no longer.
+func (a *Account) Unpark(bytes int) {
+	a.parked--
+	a.parkedBytes -= cost(bytes)
+}
+
+// Parked returns what waits, in messages and bytes.
+func (a *Account) Parked() (messages, bytes uint64) { return a.parked, a.parkedBytes }
+
+// limits returns what can be granted now.
+func (a *Account) limits() Grant {
+	g := Grant{a.granted, a.grantedBytes}
+	if room := a.messages - min(a.parked, a.messages); a.seen+room > g.Limit {
+		g.Limit = a.seen + room
+	}
+	if room := a.bytes - min(a.parkedBytes, a.bytes); a.seenBytes+room > g.LimitBytes {
+		g.LimitBytes = a.seenBytes + room
+	}
+	return g
+}
+
+// Due reports whether a grant is worth a frame: half a window is news, or a sender that is
+// blocked can have a quarter, or all that it ever had.
+func (a *Account) Due() bool {
+	g := a.limits()
+	if a.blocked {
+		return a.parked == 0 || g.Limit >= a.seen+a.messages/4 && g.LimitBytes >= a.seenBytes+a.bytes/4
+	}
+	return g.Limit-a.granted >= a.messages/2 || g.LimitBytes-a.grantedBytes >= a.bytes/2
+}
+
+// Grant returns what the sender is told, and counts on it.
+func (a *Account) Grant() Grant {
+	g := a.limits()
+	a.granted, a.grantedBytes, a.blocked = g.Limit, g.LimitBytes, false
+	return g
+}
+
+// Reconcile takes the report of a blocked sender, which came behind all of its requests:
+// what of them has not come was lost. A sender that is blocked although nothing of its is
+// parked waits for the network, so its window doubles, as far as the budget allows.
+func (a *Account) Reconcile(r Report, b *Budget) {
+	a.seen, a.seenBytes = r.Sent, r.SentBytes
+	a.granted, a.grantedBytes = r.Limit, r.LimitBytes
+	a.blocked = true
+	if a.parked > 0 {
+		return
+	}
+	a.messages = min(2*a.messages, MostMessages)
+	if more := min(2*a.bytes, MostBytes) - a.bytes; b.Used+more <= b.Most {
+		b.Used += more
+		a.bytes += more
+	}
+}
+
+// Close returns what the account had of the budget.
+func (a *Account) Close(b *Budget) { b.Used -= a.bytes - FirstBytes }

@@ -1,0 +1,34 @@
+// Package flow is the arithmetic of back-pressure between a node that sends to a shard
+// and the shard's home. It is a core: it has no lock, clock or goroutine of its own.
+//
+// A sender has a Window for each shard, its home an Account for each sender. All limits
+// are absolute: the number that every request carries, and the bytes sent since the
+// Window was made, may go up to a limit. The home grants higher limits as requests enter
+// mailboxes:
+//
+//	Window                                Account
+//	Left(bytes)      -- request, number -->  Accept(number, bytes)
+//	                                         Park(bytes): its mailbox is full
+//	                                         Unpark(bytes): it has entered
+//	Raise(grant)     <-------- grant ------  Grant(), when Due
+//	Report()         ------- blocked ----->  Reconcile(report)
+//
+// Why absolute limits: a grant that is lost, repeated or late changes nothing that the
+// next one does not set right. With relative credits ("32 more") every frame that is lost
+// with a connection takes credit out of the world; the tail of a window lost with its
+// connection would stop the sender for ever.
+//
+// Why reports: the home cannot see that requests were lost. A sender that is blocked says
+// how far it has sent, behind all of its requests on the same connection, and says so
+// again until a grant comes. The home takes that as the truth. So whatever is lost, one
+// report and one grant set both sides right.
+//
+// Invariants. The requests that may still come and those that are parked are at most the
+// account's window, as long as the sender keeps to its limits:
+//
+//	granted - seen + parked <= window
+//
+// A sender is blocked only while the home has requests of its parked, or while a report or
+// a grant is under way. Both are checked against losses and repetitions by
+// TestNothingStaysBlocked.
+package flow

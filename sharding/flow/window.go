@@ -1,0 +1,69 @@
+package flow
+
+// What a new Window may send, and an Account begins with.
+const (
+	FirstMessages = 64
+	FirstBytes    = 64 << 10
+)
+
+// What the window of an Account grows to.
+const (
+	MostMessages = 16_384
+	MostBytes    = 4 << 20
+)
+
+// Spare is what control messages may send above the limit: they pass ordinary ones, whose
+// window may be full.
+const Spare = FirstMessages / 4
+
+// overhead is what a request that waits costs besides its own bytes.
+const overhead = 128
+
+func cost(bytes int) uint64 { return uint64(bytes) + overhead }
+
+// Window is what a sender knows of one shard. The zero Window lets nothing leave: Open it.
+type Window struct {
+	sent, sentBytes   uint64
+	limit, limitBytes uint64
+}
+
+// Grant is how far a sender may go.
+type Grant struct{ Limit, LimitBytes uint64 }
+
+// Report is how far a sender has gone, and may go as far as it knows.
+type Report struct{ Sent, SentBytes, Limit, LimitBytes uint64 }
+
+// Open begins with a new home: it promises a first window without being asked.
+func (w *Window) Open() {
+	w.limit, w.limitBytes = w.sent+FirstMessages, w.sentBytes+FirstBytes
+}
+
+// Sent returns the number of the last request that left.
+func (w *Window) Sent() uint64 { return w.sent }
+
+// MayLeave reports whether a request may leave. The last one may go beyond the limit of
+// bytes: so a request that is larger than the limit is sent, and the home holds at most
+// one such for each sender and shard more than it promised.
+func (w *Window) MayLeave(control bool) bool {
+	limit := w.limit
+	if control {
+		limit += Spare
+	}
+	return w.sent < limit && w.sentBytes < w.limitBytes
+}
+
+// Left notes a request that left. Its number is Sent, afterwards.
+func (w *Window) Left(bytes int) {
+	w.sent++
+	w.sentBytes += cost(bytes)
+}
+
+// Raise takes a grant, and reports whether it was news.
+func (w *Window) Raise(g Grant) bool {
+	news := g.Limit > w.limit || g.LimitBytes > w.limitBytes
+	w.limit, w.limitBytes = max(w.limit, g.Limit), max(w.limitBytes, g.LimitBytes)
+	return news
+}
+
+// Report returns what a blocked sender tells the home.
+func (w *Window) Report() Report { return Report{w.sent, w.sentBytes, w.limit, w.limitBytes} }
