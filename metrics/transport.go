@@ -84,6 +84,7 @@ func handshakeSeries() []series {
 				emit(float64(c.OversizeFrames.Load()), "oversize")
 				emit(float64(c.MalformedFrames.Load()), "malformed")
 				emit(float64(c.CorruptFrames.Load()), "corrupt")
+				emit(float64(c.HalfFrames.Load()), "half_frames")
 			}
 		}, "reason"),
 		counter("transport_fenced_connections_total", "Accepted connections that were closed because a later incarnation of the sender has connected, or the view has dropped it.", func(s *scrape, emit emitter) {

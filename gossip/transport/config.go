@@ -73,6 +73,10 @@ type Config struct {
 	// half of StrangersMax on, with a rising probability, any one. Those closed are
 	// counted as busy; nodes among them dial again. Defaults 256 and 64.
 	StrangersMax, StrangersPerSourceMax int
+	// HalfFrameBytesMax bounds the memory of all frames together that have arrived by
+	// half. Where it does not suffice, the connection on which the oldest of them came
+	// is closed and counted. At least the largest frame; default 256 MiB.
+	HalfFrameBytesMax int
 	// AcceptedMax bounds the accepted connections and raw streams. Default 8192.
 	AcceptedMax int
 	// PeersMax bounds the nodes known at the same time. Default 4096.
@@ -136,6 +140,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.BackoffMax, time.Second)
 	orDefault(&c.StrangersMax, 256)
 	orDefault(&c.StrangersPerSourceMax, 64)
+	orDefault(&c.HalfFrameBytesMax, 256<<20)
 	orDefault(&c.AcceptedMax, 8192)
 	orDefault(&c.PeersMax, 4096)
 	orDefault(&c.ForgottenMax, 4096)
@@ -171,6 +176,7 @@ func (c Config) Validate() error {
 		check(l.FrameBytesMax > 0 && l.FrameBytesMax <= 1<<30, "%v: FrameBytesMax %d is not within 1 and 2^30", cl, l.FrameBytesMax)
 		check(l.QueueBytesMax >= 2*(l.FrameBytesMax+frameHeaderBytes),
 			"%v: QueueBytesMax %d is less than twice the largest frame (%d)", cl, l.QueueBytesMax, l.FrameBytesMax)
+		check(c.HalfFrameBytesMax >= l.FrameBytesMax, "HalfFrameBytesMax %d is less than the largest frame of %v (%d)", c.HalfFrameBytesMax, cl, l.FrameBytesMax)
 	}
 	for _, d := range []struct {
 		name string

@@ -22,6 +22,9 @@ type Counters struct {
 	// were closed for what came on them after a good handshake; corrupt is a frame whose
 	// checksum does not fit.
 	OversizeFrames, MalformedFrames, CorruptFrames atomic.Uint64
+	// HalfFrames counts accepted connections that were closed because half-received frames
+	// took more memory than Config.HalfFrameBytesMax, and theirs was the oldest.
+	HalfFrames atomic.Uint64
 	// Replaced counts accepted connections that a newer one of the same peer and
 	// class has ended.
 	Replaced atomic.Uint64

@@ -65,7 +65,7 @@ func (l *link) writeDirectly(h *header, payload []byte) {
 	l.writing = false
 	d.last = time.Now()
 	l.finishDirectLocked(n)
-	wake := l.backlog.frames > 0 || len(l.rest) > 0 || l.broken != nil || l.stopped
+	wake := l.framesLocked() > 0 || len(l.rest) > 0 || l.broken != nil || l.stopped
 	l.idle = !wake
 	l.mu.Unlock()
 	if wake {

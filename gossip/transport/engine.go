@@ -84,6 +84,9 @@ type engine struct {
 	senders    senders
 
 	strangers strangers
+	halves    halfFrames
+	// flows name the flow of a frame, by kind; nil: none has one.
+	flows [256]func(payload []byte) Flow
 
 	peers peerTable
 
@@ -130,6 +133,7 @@ func newEngine(cfg Config, addr string, n network) *engine {
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.peers.init(cfg.ForgottenMax)
+	e.halves.init(cfg.HalfFrameBytesMax)
 	e.strangers.init(cfg.StrangersMax, cfg.StrangersPerSourceMax)
 	e.senders.init(cfg.PeersMax+cfg.ForgottenMax, cfg.ForgottenMax)
 	e.keys = newKeyTable(cfg.PeersMax+cfg.ForgottenMax, e.meets)
@@ -163,6 +167,9 @@ func (e *engine) Handle(k Kind, h Handler) { e.handlers[k] = h }
 
 // HandleBlocks sets the handler of blocks of a kind. Call it before Start.
 func (e *engine) HandleBlocks(k Kind, h BlockHandler) { e.blockHandlers[k] = h }
+
+// HandleFlows sets what names the flow of a kind's frames. Call it before Start.
+func (e *engine) HandleFlows(k Kind, f func(payload []byte) Flow) { e.flows[k] = f }
 
 // Observe sets the listener of peer events. Call it before Start.
 func (e *engine) Observe(f func(PeerEvent)) { e.observer = f }

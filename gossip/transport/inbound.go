@@ -41,6 +41,10 @@ type inbound struct {
 	// handing holds a token while frames are handed out. A channel, since the
 	// holder runs user code of any length, and Close must not wait for a lock.
 	handing chan struct{}
+	// parts are the frames that arrive in pieces, by slot; the reader's. halved: it was
+	// closed for the memory of one of them.
+	parts  [piecesMax]*part
+	halved atomic.Bool
 	// frames are those in the hands of a BlockHandler.
 	frames Frames
 }

@@ -187,6 +187,7 @@ func TestConnectionsOfDroppedMembersEnd(t *testing.T) {
 			n.send(b, Message, "before")
 		}
 		b.awaitFrames(2)
+		b.awaitEvent(Accepted, Control, 1)
 		b.SetMembers(2)
 		b.awaitEvent(AcceptedLost, Message, 1)
 		a.awaitEvent(DialFailed, Message, 2)

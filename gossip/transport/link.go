@@ -105,7 +105,7 @@ func (l *link) startLocked() {
 }
 
 func (l *link) interestedLocked() bool {
-	return l.class == Control || l.redial || l.backlog.frames > 0
+	return l.class == Control || l.redial || l.framesLocked() > 0
 }
 
 // stop ends the link for good.

@@ -95,8 +95,8 @@ func (b *frameBuffer) peek() (k Kind, size int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if n > b.max {
-		return 0, 0, &oversizeError{declared: n, max: b.max}
+	if max := b.limit(); n > max {
+		return 0, 0, &oversizeError{declared: n, max: max}
 	}
 	size = frameHeaderBytes + n
 	if b.w-b.r < size {
@@ -119,6 +119,17 @@ func (b *frameBuffer) cut(size int) []byte {
 	return b.buf[at+frameHeaderBytes : b.r : b.r]
 }
 
+// limit returns what bounds the payload of the next frame or piece.
+func (b *frameBuffer) limit() int {
+	if b.slot() != 0 {
+		return pieceBytes + 4
+	}
+	return b.max
+}
+
+// slot returns the slot of the next frame, once peek has told its size.
+func (b *frameBuffer) slot() byte { return b.buf[b.r+frameSlotAt] }
+
 // Frames are frames of one kind that arrived together on one connection, in their
 // order. They belong to the BlockHandler that is given them, for the length of its call.
 type Frames struct {
@@ -126,14 +137,22 @@ type Frames struct {
 	b  *frameBuffer
 	k  Kind
 	n  int
+	// whole is a frame that came in pieces, and nothing else comes with it.
+	whole []byte
+	alone bool
 }
 
 // Next returns the next payload, which is valid until the handler returns; false when
 // there is none, or when the connection was replaced by a newer one meanwhile.
 func (f *Frames) Next() ([]byte, bool) {
+	if f.alone {
+		p := f.whole
+		f.whole = nil
+		return p, p != nil && !f.in.ended.Load()
+	}
 	// What is wrong with a frame is found anew by handOut.
 	k, size, err := f.b.peek()
-	if k != f.k || size == 0 || err != nil || f.in.ended.Load() {
+	if k != f.k || size == 0 || err != nil || f.b.slot() != 0 || f.in.ended.Load() {
 		return nil, false
 	}
 	f.n++
@@ -143,7 +162,8 @@ func (f *Frames) Next() ([]byte, bool) {
 // read hands out the frames of an accepted connection until it ends, and returns
 // why it ended.
 func (e *engine) read(in *inbound) error {
-	b := newFrameBuffer(e.cfg.class(in.class).FrameBytesMax)
+	b := newFrameBuffer(min(e.cfg.class(in.class).FrameBytesMax, pieceBytes))
+	defer e.dropParts(in)
 	for {
 		n, err := in.conn.Read(b.space())
 		if n > 0 {
@@ -154,6 +174,10 @@ func (e *engine) read(in *inbound) error {
 			}
 		}
 		if err != nil {
+			if in.halved.Load() {
+				err = &halfFramesError{e.halves.max}
+				e.noteCut(in, err)
+			}
 			return err
 		}
 	}
@@ -181,6 +205,17 @@ func (e *engine) handOut(in *inbound, b *frameBuffer) error {
 			e.countLeft(in, b)
 			return errReplaced
 		}
+		if slot := b.slot(); slot != 0 {
+			whole, err := e.takePiece(in, k, slot, b.cut(size))
+			if err != nil {
+				return err
+			}
+			if whole != nil {
+				frames++
+				e.handOutWhole(in, whole)
+			}
+			continue
+		}
 		if h := e.blockHandlers[k]; h != nil {
 			in.frames = Frames{in: in, b: b, k: k}
 			h(in.peer.ID, &in.frames)
@@ -200,14 +235,42 @@ func (e *engine) handOut(in *inbound, b *frameBuffer) error {
 	}
 }
 
+// handOutWhole calls the handler of a frame that came in pieces.
+func (e *engine) handOutWhole(in *inbound, p *part) {
+	defer e.halves.release(p)
+	switch block, single := e.blockHandlers[p.kind], e.handlers[p.kind]; {
+	case block != nil:
+		in.frames = Frames{in: in, k: p.kind, whole: p.buf, alone: true}
+		block(in.peer.ID, &in.frames)
+		if in.frames.whole != nil {
+			e.counters.Drops[DropNoHandler].Add(1)
+		}
+	case single != nil:
+		single(in.peer.ID, p.buf)
+	default:
+		e.counters.Drops[DropNoHandler].Add(1)
+	}
+}
+
 // countLeft counts the whole frames in b that will not be handed out.
 func (e *engine) countLeft(in *inbound, b *frameBuffer) {
 	why := DropReplaced
 	if in.fenced.Load() {
 		why = DropFenced
 	}
-	for _, size, err := b.peek(); size > 0 && err == nil; _, size, err = b.peek() {
-		b.cut(size)
+	for k, size, err := b.peek(); size > 0 && err == nil; k, size, err = b.peek() {
+		slot := b.slot()
+		payload := b.cut(size)
+		if slot != 0 {
+			whole, err := e.takePiece(in, k, slot, payload)
+			if err != nil {
+				return
+			}
+			if whole == nil {
+				continue
+			}
+			e.halves.release(whole)
+		}
 		e.counters.Drops[why].Add(1)
 	}
 }
@@ -215,9 +278,12 @@ func (e *engine) countLeft(in *inbound, b *frameBuffer) {
 // noteCut counts and logs a connection that we end for what came on it.
 func (e *engine) noteCut(in *inbound, cut error) {
 	var oversize *oversizeError
+	var half *halfFramesError
 	switch {
 	case errors.As(cut, &oversize):
 		e.counters.OversizeFrames.Add(1)
+	case errors.As(cut, &half):
+		e.counters.HalfFrames.Add(1)
 	case errors.Is(cut, errCorrupt):
 		e.counters.CorruptFrames.Add(1)
 	case errors.Is(cut, errMalformed):

@@ -118,6 +118,6 @@ func FuzzFrames(f *testing.F) {
 
 // announced returns a header, and nothing behind it.
 func announced(k Kind, n uint32) []byte {
-	h := announce(k, n)
+	h := announce(k, 0, n)
 	return h[:]
 }

@@ -31,6 +31,7 @@ func TestSecurityPage(t *testing.T) {
 		"remembered (Forg":     fmt.Sprint(c.ForgottenMax),
 		"bound to keys":        fmt.Sprint(c.PeersMax + c.ForgottenMax),
 		"newest incarnation":   fmt.Sprint(c.PeersMax + c.ForgottenMax),
+		"HalfFrameBytesMax":    fmt.Sprint(c.HalfFrameBytesMax),
 		"bulk frame":           fmt.Sprintf("%d, %d, %d", c.Control.FrameBytesMax, c.Message.FrameBytesMax, c.Bulk.FrameBytesMax),
 		"queued for one":       fmt.Sprintf("%d, %d, %d", c.Control.QueueBytesMax, c.Message.QueueBytesMax, c.Bulk.QueueBytesMax),
 		"PacketsMax":           fmt.Sprint(c.PacketsMax),

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"net"
 	"syscall"
 	"time"
@@ -20,12 +21,18 @@ func unreadOf(conn *net.TCPConn) (n int) {
 	return max(n, 0)
 }
 
+// notSentBytes is how much the kernel takes before it has sent what it took earlier: what
+// is in its buffer can no longer be overtaken.
+const notSentBytes = 128 << 10
+
 // controlDialled sets the socket options of dialled connections.
 func controlDialled(unacked time.Duration) func(network, addr string, c syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) {
-			failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unacked.Milliseconds()))
+			failed = errors.Join(
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unacked.Milliseconds())),
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, notSentBytes))
 		})
 		if err != nil {
 			return err

@@ -30,7 +30,7 @@ import (
 )
 
 // Class separates traffic onto connections of its own, so that a large transfer
-// delays no heartbeat. Frames of one class to one peer arrive in the order in
+// delays no heartbeat. Frames of one class and flow to one peer arrive in the order in
 // which they were sent, or not at all; there is no order between classes.
 type Class uint8
 
@@ -172,6 +172,14 @@ type Transport interface {
 	// HandleBlocks sets the handler of a kind for as many frames at a time as have
 	// arrived together, instead of one set by Handle. Call it before Start.
 	HandleBlocks(Kind, BlockHandler)
+	// HandleFlows sets the function that names the flow of a frame of this kind that is
+	// to be sent. Large frames go in pieces between others, so that small frames of other
+	// flows overtake them: only frames of one flow keep their order, and one of flow 0
+	// does not overtake anything that was sent before it. Without the function all frames
+	// of a kind have flow 0. It is called where that matters, not for every frame, with
+	// locks held: it must be quick, block on nothing and depend on the payload alone.
+	// Call it before Start.
+	HandleFlows(Kind, func(payload []byte) Flow)
 	// Observe sets the listener of peer events. It must not block nor call Close;
 	// it may call every other method. Call it before Start.
 	Observe(func(PeerEvent))

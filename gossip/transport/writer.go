@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -21,9 +22,12 @@ const writeBytes = 256 << 10
 // timer costs up to 1.2 ms when the process is idle: reference/peers.md on Ergo. One
 // writev over the frames is 1.7 times slower than a copy into one buffer at 100 bytes.)
 //
-// Invariant: backlog.bytes + flight <= QueueBytesMax.
+// Large frames wait in lanes and are written in pieces (lanes.go).
+//
+// Invariant: backlog.bytes + lanes.bytes + flight <= QueueBytesMax.
 type queue struct {
 	backlog backlog
+	lanes   lanes
 	// flight is what of the owner's block has not been written yet, flightFrames the
 	// frames of the block.
 	flight       int
@@ -60,23 +64,44 @@ func (l *link) send(k Kind, payload []byte) error {
 		l.countDrops(DropTooLarge, 1)
 		return ErrFrameTooLarge
 	}
-	h := makeHeader(k, payload) // the checksums, before the lock
+	var h header
+	if n <= pieceBytes {
+		h = makeHeader(k, payload) // the checksum, before the lock
+	} else if l.takesLarge(n) {
+		payload = slices.Clone(payload) // likewise
+	}
 	l.mu.Lock()
 	if l.stopped {
 		err := l.stoppedErrLocked()
 		l.mu.Unlock()
 		return err
 	}
-	if l.backlog.bytes+l.flight+n > l.limit.QueueBytesMax {
+	f, aside := l.flowLocked(n, k, payload)
+	if !l.roomLocked(n, aside) {
 		l.mu.Unlock()
 		l.countDrops(DropQueueFull, 1)
 		return ErrQueueFull
+	}
+	if aside {
+		if n <= pieceBytes {
+			payload = slices.Clone(payload)
+		}
+		l.lanes.add(f, k, payload)
+		l.queuedLocked() // unlocks
+		return nil
 	}
 	if l.mayWriteLocked(n) {
 		l.writeDirectly(&h, payload) // unlocks
 		return nil
 	}
 	l.backlog.add(&h, payload)
+	l.lanes.queued++
+	l.queuedLocked() // unlocks
+	return nil
+}
+
+// queuedLocked wakes the owner for a frame that was queued. On return mu is not held.
+func (l *link) queuedLocked() {
 	wake := l.idle
 	l.idle = false
 	if !l.started {
@@ -86,8 +111,43 @@ func (l *link) send(k Kind, payload []byte) error {
 	if wake {
 		l.signal()
 	}
-	return nil
 }
+
+// usedLocked returns how much of the queue is in use.
+func (l *link) usedLocked() int { return l.backlog.bytes + l.lanes.bytes + l.flight }
+
+// roomLocked reports whether a frame of n bytes may be queued. Lanes leave a sixteenth of
+// the queue to small frames of other flows, if a frame fits beside half of it.
+func (l *link) roomLocked(n int, aside bool) bool {
+	most := l.limit.QueueBytesMax
+	if aside {
+		most = min(most, max(most-most/16, most/2+l.limit.FrameBytesMax+frameHeaderBytes))
+	}
+	return l.usedLocked()+n <= most
+}
+
+// takesLarge reports whether a large frame would be queued now, so that none is copied
+// that will not be.
+func (l *link) takesLarge(n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.stopped && l.roomLocked(n, true)
+}
+
+// flowLocked returns the flow of a frame of n bytes and whether it goes into a lane. The
+// flow is asked for only where that matters.
+func (l *link) flowLocked(n int, k Kind, payload []byte) (f Flow, aside bool) {
+	if n <= pieceBytes && len(l.lanes.order) == 0 {
+		return 0, false
+	}
+	if of := l.e.flows[k]; of != nil {
+		f = of(payload)
+	}
+	return f, n > pieceBytes || f == 0 || l.lanes.busy[f] != nil
+}
+
+// framesLocked returns how many frames wait.
+func (l *link) framesLocked() int { return l.backlog.frames + l.lanes.frames }
 
 // stoppedErrLocked returns the error of a stopped link, and counts the frame.
 func (l *link) stoppedErrLocked() error {
@@ -118,7 +178,7 @@ func (l *link) writeLoop(conn net.Conn) {
 func (l *link) take() *block {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.writing || l.backlog.frames == 0 && len(l.rest) == 0 && l.broken == nil && !l.stopped {
+	for l.writing || l.framesLocked() == 0 && len(l.rest) == 0 && l.broken == nil && !l.stopped {
 		l.idle = !l.writing
 		l.mu.Unlock()
 		<-l.wake
@@ -136,9 +196,24 @@ func (l *link) take() *block {
 		l.rest = nil
 		return b // its flight has been counted
 	}
+	b := l.nextLocked()
+	l.flight, l.flightFrames = len(b.bytes), b.frames
+	return b
+}
+
+// nextLocked takes a block of the backlog and one of a lane by turns; frames must wait.
+func (l *link) nextLocked() *block {
+	q := &l.lanes
+	if len(q.order) > 0 && (q.turn || l.backlog.frames == 0) {
+		if lane := q.ready(); lane != nil {
+			q.turn = false
+			return q.take(lane)
+		}
+	}
+	q.turn = true
 	l.direct.crowd = l.backlog.frames > 1
 	b := l.backlog.take()
-	l.flight, l.flightFrames = len(b.bytes), b.frames
+	q.taken += uint64(b.frames)
 	return b
 }
 
@@ -176,7 +251,9 @@ func (l *link) written(b *block, rest int) int {
 	n := 0
 	if rest == 0 {
 		n, l.flightFrames = l.flightFrames, 0
-		l.backlog.recycle(b)
+		if b != &l.lanes.piece {
+			l.backlog.recycle(b)
+		}
 	}
 	l.giveRoomLocked()
 	return n
@@ -185,15 +262,16 @@ func (l *link) written(b *block, rest int) int {
 // emptyLocked drops what is queued and returns how many frames that were, those
 // of a batch in flight included.
 func (l *link) emptyLocked() int {
-	n := l.backlog.frames + l.flightFrames
+	n := l.framesLocked() + l.flightFrames
 	l.backlog.clear()
+	l.lanes.clear()
 	l.rest, l.flight, l.flightFrames = nil, 0, 0
 	l.giveRoomLocked()
 	return n
 }
 
 func (l *link) giveRoomLocked() {
-	if l.room != nil && (l.stopped || l.backlog.bytes+l.flight <= l.limit.QueueBytesMax/2) {
+	if l.room != nil && (l.stopped || l.usedLocked() <= l.limit.QueueBytesMax/2) {
 		close(l.room)
 		l.room = nil
 	}
@@ -202,14 +280,14 @@ func (l *link) giveRoomLocked() {
 func (l *link) queued() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.backlog.bytes + l.flight
+	return l.usedLocked()
 }
 
 // open reports whether something of the link may be under way.
 func (l *link) open() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.conn != nil || l.backlog.frames > 0
+	return l.conn != nil || l.framesLocked() > 0
 }
 
 // awaitLevel blocks until at most most bytes are queued.
@@ -223,7 +301,7 @@ func (l *link) awaitLevel(ctx context.Context, most int) error {
 			}
 			return ErrUnknownPeer
 		}
-		if l.backlog.bytes+l.flight <= most {
+		if l.usedLocked() <= most {
 			l.mu.Unlock()
 			return nil
 		}
