@@ -155,6 +155,13 @@ type Config struct {
 	// TLS does the same with a config of the application's own; not together with
 	// Certificates.
 	TLS *tls.Config
+	// SharedSecrets protects a cluster without certificates: at most 4 secrets, each of at
+	// least 32 random bytes, that all nodes hold. Each connection begins with a proof, on
+	// both sides, that the far end holds one, and every record of it carries a MAC. It
+	// encrypts no connection, and tells nodes apart by nothing but their word: see
+	// transport.TCPConfig. Datagrams are encrypted, with keys derived from the secrets
+	// unless SecretKeys is set. The first is used to dial, all are accepted.
+	SharedSecrets [][]byte
 	// SecretKeys encrypt memberlist's gossip: at most 16 AES keys of 16, 24 or 32
 	// bytes. The first encrypts, all decrypt. Node.RotateKeys changes them.
 	SecretKeys [][]byte

@@ -36,7 +36,7 @@ func (c *Config) nodeName(id view.NodeID) string {
 func listen(c *Config, id view.NodeID) (transport.Transport, error) {
 	t, err := transport.NewTCP(transport.TCPConfig{
 		Config: c.TransportConfig(id),
-		Listen: c.Listen, Advertise: c.Advertise, Certificates: c.Certificates, TLS: c.TLS,
+		Listen: c.Listen, Advertise: c.Advertise, Certificates: c.Certificates, TLS: c.TLS, SharedSecrets: c.SharedSecrets,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("gossip: Listen = %q: %w", c.Listen, err)

@@ -87,6 +87,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	if len(cfg.SecretKeys) == 0 {
+		cfg.SecretKeys = derivedKeys(cfg.SharedSecrets)
+	}
 	if cfg.Seed == 0 {
 		cfg.Seed = random()
 	}

@@ -143,17 +143,13 @@ func (c *Config) validateAddresses(e *ConfigError) {
 			"Listen = "+c.Listen+" names no particular address, so Advertise must say where others reach this node")
 	}
 	e.check(c.TLS == nil || c.Certificates == nil, "TLS", "set", "Certificates is set as well: choose one")
+	c.validateSecrets(e)
 	if !loopback(host) && !c.InsecureTransport {
-		c.validateOpenNetwork(e)
+		if adv, err := splitAddr(c.Advertise, true); c.Advertise != "" && err == nil {
+			host = adv
+		}
+		c.validateOpenNetwork(e, host)
 	}
-}
-
-// validateOpenNetwork asks for the protection of both halves of the port.
-func (c *Config) validateOpenNetwork(e *ConfigError) {
-	e.check(c.TLS != nil || c.Certificates != nil, "Listen", c.Listen,
-		"not a loopback address, and neither Certificates nor TLS is set: anyone on the network could join, read and forge (SecretKeys cover datagrams only); set one of them, or InsecureTransport")
-	e.check(len(c.SecretKeys) > 0 || c.NoDiscovery, "SecretKeys", 0,
-		"Listen = "+c.Listen+" is not a loopback address, and TLS does not cover memberlist's datagrams: anyone on the network could forge them; set a key, or NoDiscovery, or InsecureTransport")
 }
 
 func (c *Config) validateContacts(e *ConfigError) {

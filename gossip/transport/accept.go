@@ -109,7 +109,7 @@ func (e *engine) introduce(conn net.Conn) (serve func()) {
 	}
 	if e.counters.Accepted.Add(1) > int64(e.cfg.AcceptedMax) {
 		e.counters.Accepted.Add(-1)
-		e.refuse(conn, &refusal{FailBusy, "too many connections at " + e.self.String()})
+		e.refuse(conn, &refusal{code: FailBusy, reason: "too many connections at " + e.self.String()})
 		return nil
 	}
 	if h.purpose == purposeStream {
@@ -133,5 +133,8 @@ func (e *engine) turnAway(conn net.Conn, err error) {
 func (e *engine) refuse(conn net.Conn, r *refusal) {
 	e.log.refusal("refused a node", conn.RemoteAddr().String(), r)
 	e.counters.HandshakeFailures[r.code].Add(1) // as above
-	_ = e.reply(conn, verdictRefused, r)        // it is logged here in any case
+	if !authenticated(conn) {
+		r = r.brief()
+	}
+	_ = e.reply(conn, verdictRefused, r) // it is logged here in any case
 }

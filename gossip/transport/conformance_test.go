@@ -74,22 +74,30 @@ func TestNodesThatDoNotFitAreRefusedWithAReason(t *testing.T) {
 		code Failure
 		says []string
 	}{
-		"cluster":         {func(c *Config) { c.Cluster = "prod" }, FailCluster, []string{`cluster name is "prod" at "node-2"`, `"test" at "node-1"`}},
-		"setting":         {func(c *Config) { c.Settings = map[string]string{"lease": "2s"} }, FailSetting, []string{`setting lease is "2s" at "node-2"`, `"1s" at "node-1"`}},
-		"missing setting": {func(c *Config) { c.Settings = nil }, FailSetting, []string{`setting lease is not set at "node-2"`, `"1s" at "node-1"`}},
-		"surplus setting": {func(c *Config) { c.Settings = map[string]string{"lease": "1s", "shards": "9"} }, FailSetting, []string{`setting shards is "9" at "node-2"`, `not set at "node-1"`}},
+		"cluster":         {func(c *Config) { c.Cluster = "prod" }, FailCluster, []string{`cluster name is \"prod\" at \"node-2\"`, `\"test\" at \"node-1\"`}},
+		"setting":         {func(c *Config) { c.Settings = map[string]string{"lease": "2s"} }, FailSetting, []string{`setting lease is \"2s\" at \"node-2\"`, `\"1s\" at \"node-1\"`}},
+		"missing setting": {func(c *Config) { c.Settings = nil }, FailSetting, []string{`setting lease is not set at \"node-2\"`, `\"1s\" at \"node-1\"`}},
+		"surplus setting": {func(c *Config) { c.Settings = map[string]string{"lease": "1s", "shards": "9"} }, FailSetting, []string{`setting shards is \"9\" at \"node-2\"`, `not set at \"node-1\"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			everywhere(t, func(w *world) {
-				a, b := w.start(1), w.start(2, c.with)
+				var log logBook
+				a, b := w.start(1), w.start(2, c.with, log.configure)
 				_, err := a.Probe(w.ctx(), b.Self().Addr)
 				var refused *RefusedError
 				if !errors.As(err, &refused) || refused.Code != c.code || refused.Addr != b.Self().Addr {
 					w.Fatalf("Probe: %v", err)
 				}
+				// A stranger is told what kind of difference there is; the log of the node that
+				// refuses has the values.
+				for _, secret := range []string{"prod", "2s", "node-2"} {
+					if strings.Contains(err.Error(), secret) {
+						w.Errorf("%q tells a stranger %q", err, secret)
+					}
+				}
 				for _, s := range c.says {
-					if !strings.Contains(err.Error(), s) {
-						w.Errorf("%q does not say %q", err, s)
+					if log.count(s) == 0 {
+						w.Errorf("the log does not say %q:\n%s", s, &log.out)
 					}
 				}
 				a.Learn(b.Self())

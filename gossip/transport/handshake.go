@@ -110,18 +110,6 @@ func (e *engine) refused(addr string, r *refusal) error {
 	return &RefusedError{Addr: addr, Code: r.code, Reason: r.reason}
 }
 
-// secured does the handshake of TLS, where there is one.
-func secured(ctx context.Context, conn net.Conn) error {
-	t, ok := conn.(secureConn)
-	if !ok {
-		return nil
-	}
-	if err := t.HandshakeContext(ctx); err != nil {
-		return &tlsError{err}
-	}
-	return nil
-}
-
 // exchange sends the hello and reads the answer.
 func (e *engine) exchange(ctx context.Context, conn net.Conn, p purpose, want view.NodeID) (*answer, error) {
 	if err := secured(ctx, conn); err != nil {
@@ -179,7 +167,7 @@ func (e *engine) receive(conn net.Conn) (*hello, *refusal, error) {
 		return nil, nil, err
 	}
 	if version != wireVersion {
-		return nil, &refusal{FailVersion, fmt.Sprintf("wire version is %d at %s, %d at the one who dials",
+		return nil, &refusal{code: FailVersion, reason: fmt.Sprintf("wire version is %d at %s, %d at the one who dials",
 			wireVersion, &e.self, version)}, nil
 	}
 	h, err := decodeHello(body)
@@ -190,12 +178,16 @@ func (e *engine) receive(conn net.Conn) (*hello, *refusal, error) {
 		return h, r, nil
 	}
 	if e.peers.isForgotten(h.ID) {
-		return h, &refusal{FailForgotten, fmt.Sprintf("node %v of %s was removed; its incarnation is over", h.ID, &h.identity)}, nil
+		return h, &refusal{code: FailForgotten, reason: fmt.Sprintf("node %v of %s was removed; its incarnation is over", h.ID, &h.identity)}, nil
 	}
 	if h.ID == e.self.ID && h.purpose < purpose(classes) { // a probe may meet itself, and memberlist too
-		return h, &refusal{FailIdentity, fmt.Sprintf("node %v is %s itself", h.ID, &e.self)}, nil
+		return h, &refusal{code: FailIdentity, reason: fmt.Sprintf("node %v is %s itself", h.ID, &e.self)}, nil
 	}
-	return h, e.identify(conn, &h.identity, dialler), nil
+	r := e.identify(conn, &h.identity, dialler)
+	if r == nil {
+		r = e.bindSource(conn, h)
+	}
+	return h, r, nil
 }
 
 // reply is the acceptor's second half.
@@ -244,7 +236,7 @@ func (e *engine) keyOf(conn net.Conn, id *identity, who side) (key keyHash, r *r
 	}
 	s := t.ConnectionState()
 	if len(s.PeerCertificates) == 0 {
-		return key, &refusal{FailIdentity, fmt.Sprintf("%s has shown no certificate", id)}
+		return key, &refusal{code: FailIdentity, reason: fmt.Sprintf("%s has shown no certificate", id)}
 	}
 	if r := e.namesHost(s.PeerCertificates[0], id); r != nil {
 		return key, r
@@ -252,19 +244,22 @@ func (e *engine) keyOf(conn net.Conn, id *identity, who side) (key keyHash, r *r
 	if len(id.proof.key) > 0 {
 		var err error
 		if key, err = id.proof.verify(s, who, id.ID); err != nil {
-			return key, &refusal{FailIdentity, fmt.Sprintf("%s: %v", id, err)}
+			return key, &refusal{code: FailIdentity, reason: fmt.Sprintf("%s: %v", id, err)}
 		}
 		return key, nil
 	}
 	return hashKey(s.PeerCertificates[0].RawSubjectPublicKeyInfo), nil
 }
 
-// noteTLS logs a connection of ours that failed for certificates; of other
+// noteTLS logs a connection of ours that failed for certificates or secrets; of other
 // failures the events tell.
 func (e *engine) noteTLS(addr string, err error) {
 	var secure *tlsError
 	var alert *net.OpError
-	if errors.As(err, &secure) || errors.As(err, &alert) && alert.Op == "remote error" {
+	if errors.Is(err, errSecret) {
+		e.log.line(slog.LevelWarn, "no shared secret in common with a node, it cannot be reached: check SharedSecrets on both",
+			slog.String("addr", addr), slog.Any("error", err))
+	} else if errors.As(err, &secure) || errors.As(err, &alert) && alert.Op == "remote error" {
 		e.log.line(slog.LevelWarn, "TLS handshake with a node failed", slog.String("addr", addr), slog.Any("error", err))
 	}
 }
@@ -287,6 +282,8 @@ func classify(err error) Failure {
 		secure    *tlsError
 	)
 	switch {
+	case errors.Is(err, errSecret), errors.Is(err, errSealed):
+		return FailSecret
 	case errors.Is(err, errNotOurs):
 		return FailNotOurs
 	case errors.As(err, &malformed):

@@ -92,7 +92,7 @@ func (e *engine) welcome(conn net.Conn) error {
 }
 
 // refusedByClosing stands for a connection that came while we close.
-var refusedByClosing = &refusal{FailOther, "closing"}
+var refusedByClosing = &refusal{code: FailOther, reason: "closing"}
 
 // register makes in the connection of its peer and class, and ends the former one and
 // those of earlier incarnations. What it has ended stays ended, and refused from now on,
@@ -126,14 +126,14 @@ func (e *engine) insert(in *inbound) (ended []*inbound, r *refusal) {
 	e.acceptedMu.Lock()
 	defer e.acceptedMu.Unlock()
 	if e.peers.isForgotten(in.peer.ID) { // since the handshake began
-		return nil, &refusal{FailForgotten, "node " + in.peer.ID.String() + " was removed; its incarnation is over"}
+		return nil, &refusal{code: FailForgotten, reason: "node " + in.peer.ID.String() + " was removed; its incarnation is over"}
 	}
 	if e.senders.refusesClass(in.peer.ID, in.class) {
-		return nil, &refusal{FailDropped, "node " + in.peer.ID.String() + " is not in the view any longer"}
+		return nil, &refusal{code: FailDropped, reason: "node " + in.peer.ID.String() + " is not in the view any longer"}
 	}
 	former := e.accepted[key]
 	if former != nil && in.number <= former.number {
-		return nil, &refusal{FailSuperseded, "a newer connection of this node stands"}
+		return nil, &refusal{code: FailSuperseded, reason: "a newer connection of this node stands"}
 	}
 	if ended, r = e.senders.accept(in); r != nil {
 		return nil, r

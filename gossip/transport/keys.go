@@ -74,10 +74,10 @@ func (t *keyTable) claim(id view.NodeID, key keyHash) *refusal {
 		if bound == key {
 			return nil
 		}
-		return &refusal{FailIdentity, fmt.Sprintf("node %v is bound to the certificate key %v, %v was shown", id, bound, key)}
+		return &refusal{code: FailIdentity, reason: fmt.Sprintf("node %v is bound to the certificate key %v, %v was shown", id, bound, key)}
 	}
 	if len(t.order) >= t.max && !t.evict() {
-		return &refusal{FailBusy, "too many nodes"}
+		return &refusal{code: FailBusy, reason: "too many nodes"}
 	}
 	t.byID[id] = key
 	t.order = append(t.order, id)

@@ -70,7 +70,7 @@ func (e *engine) namesHost(cert *x509.Certificate, id *identity) *refusal {
 		err = cert.VerifyHostname(host)
 	}
 	if err != nil {
-		return &refusal{FailIdentity, fmt.Sprintf("the certificate shown does not stand for %s: %v", id, err)}
+		return &refusal{code: FailIdentity, reason: fmt.Sprintf("the certificate shown does not stand for %s: %v", id, err)}
 	}
 	return nil
 }

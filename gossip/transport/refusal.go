@@ -40,6 +40,8 @@ const (
 	FailIdentity
 	// FailDropped: the view of the node that refuses has dropped the one who dials.
 	FailDropped
+	// FailSecret: the far end does not hold the shared secret.
+	FailSecret
 	failures
 )
 
@@ -49,7 +51,7 @@ func (f Failure) String() string {
 		return "other"
 	}
 	return [failures]string{"other", "not_ours", "malformed", "oversize", "timeout", "hung_up", "tls", "busy",
-		"version", "cluster", "setting", "forgotten", "superseded", "identity", "dropped"}[f]
+		"version", "cluster", "setting", "forgotten", "superseded", "identity", "dropped", "secret"}[f]
 }
 
 // RefusedError says why a handshake was refused, in the words of the node that
@@ -69,6 +71,8 @@ func (e *RefusedError) Error() string {
 type refusal struct {
 	code   Failure
 	reason string
+	// setting is the name of the one that differs, of FailSetting.
+	setting string
 }
 
 // incompatible compares what two nodes say of themselves and returns why they
@@ -76,7 +80,7 @@ type refusal struct {
 // name of its node.
 func incompatible(here, there *identity) *refusal {
 	if here.cluster != there.cluster {
-		return &refusal{FailCluster, fmt.Sprintf("cluster name is %q at %s, %q at %s", here.cluster, here, there.cluster, there)}
+		return &refusal{code: FailCluster, reason: fmt.Sprintf("cluster name is %q at %s, %q at %s", here.cluster, here, there.cluster, there)}
 	}
 	names := make([]string, 0, len(here.settings)+len(there.settings))
 	for name := range here.settings {
@@ -90,7 +94,7 @@ func incompatible(here, there *identity) *refusal {
 		a, inA := here.settings[name]
 		b, inB := there.settings[name]
 		if a != b || inA != inB {
-			return &refusal{FailSetting, fmt.Sprintf("setting %s is %s at %s, %s at %s",
+			return &refusal{code: FailSetting, setting: name, reason: fmt.Sprintf("setting %s is %s at %s, %s at %s",
 				name, quoteOrUnset(a, inA), here, quoteOrUnset(b, inB), there)}
 		}
 	}

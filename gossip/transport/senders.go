@@ -36,9 +36,9 @@ func (s *senders) init(marksMax, droppedMax int) {
 func (s *senders) accept(in *inbound) (earlier []*inbound, r *refusal) {
 	switch s.marks.Accept(in.sender, in.incarnation) {
 	case fence.Superseded:
-		return nil, &refusal{FailSuperseded, "a later incarnation of this process has connected"}
+		return nil, &refusal{code: FailSuperseded, reason: "a later incarnation of this process has connected"}
 	case fence.Full:
-		return nil, &refusal{FailBusy, "too many processes are connected"}
+		return nil, &refusal{code: FailBusy, reason: "too many processes are connected"}
 	}
 	if s.open[in.sender] == nil {
 		s.open[in.sender] = make(map[*inbound]struct{})
@@ -82,6 +82,8 @@ func unreadBytes(conn net.Conn) int {
 	switch c := conn.(type) {
 	case secureConn:
 		return unreadBytes(c.NetConn())
+	case *sealedConn:
+		return unreadBytes(c.Conn)
 	case *memConn:
 		return c.unread()
 	case *net.TCPConn:

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -36,6 +37,14 @@ type TCPConfig struct {
 	// certificate. ServerName defaults to the host dialled. A node is bound to the
 	// key that it shows first: its callbacks must not change the key while it lives.
 	TLS *tls.Config
+	// SharedSecrets authenticates every connection by a secret of at least 32 random
+	// bytes that all nodes hold, where there are no certificates; not together with them.
+	// Each side proves that it holds the secret, and every record carries a MAC, so
+	// nobody else can connect, pose as a node, or change what is sent. Nothing is
+	// encrypted, and nodes are not told apart: any holder of the secret can pose as any
+	// other. The first secret is used to dial, all are accepted: at most 4, so that a new
+	// one goes round in three restarts of every node ({old, new}, {new, old}, {new}).
+	SharedSecrets [][]byte
 	// UnackedTimeout ends a connection on which sent bytes stay without
 	// acknowledgement for so long (TCP_USER_TIMEOUT; Linux only), and one that is
 	// idle and whose far end has vanished. Default 5 s. Without it a connection
@@ -90,10 +99,13 @@ func (c *TCPConfig) validate() error {
 	if c.TLS != nil && c.Certificates != nil {
 		return errors.Join(err, errors.New("transport: TLS and Certificates are both set: choose one"))
 	}
+	if len(c.SharedSecrets) > 0 && (c.TLS != nil || c.Certificates != nil) {
+		err = errors.Join(err, errors.New("transport: SharedSecrets and certificates are both set: choose one"))
+	}
 	if c.TLS != nil {
 		err = errors.Join(err, checkTLS(c.TLS, time.Now()))
 	}
-	return err
+	return errors.Join(err, checkSecrets(c.SharedSecrets))
 }
 
 // secure tells the engine whose certificate it shows.
@@ -139,7 +151,9 @@ type sockets struct {
 	// server and client return the configs of TLS; nil without it.
 	server *tls.Config
 	client func(host string) *tls.Config
-	dialer net.Dialer
+	// secrets are shared by all nodes; nil without.
+	secrets [][]byte
+	dialer  net.Dialer
 }
 
 // portTries bounds the search for a port that is free for both TCP and UDP.
@@ -177,6 +191,9 @@ func listen(cfg *TCPConfig) (*sockets, error) {
 
 // secure sets the configs of TLS.
 func (s *sockets) secure(cfg *TCPConfig) {
+	for _, secret := range cfg.SharedSecrets {
+		s.secrets = append(s.secrets, bytes.Clone(secret))
+	}
 	switch {
 	case cfg.Certificates != nil:
 		s.server, s.client = cfg.Certificates.server(), cfg.Certificates.client
@@ -195,6 +212,9 @@ func (s *sockets) secure(cfg *TCPConfig) {
 
 func (s *sockets) dial(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := s.dialer.DialContext(ctx, "tcp", addr)
+	if err == nil && s.secrets != nil {
+		return &sealedConn{Conn: conn, secrets: s.secrets, dialled: true}, nil
+	}
 	if err != nil || s.client == nil {
 		return conn, err
 	}
@@ -215,6 +235,9 @@ func (c secureConn) Close() error { return c.NetConn().Close() }
 
 func (s *sockets) accept() (net.Conn, error) {
 	conn, err := s.tcp.Accept()
+	if err == nil && s.secrets != nil {
+		return &sealedConn{Conn: conn, secrets: s.secrets}, nil
+	}
 	if err != nil || s.server == nil {
 		return conn, err
 	}

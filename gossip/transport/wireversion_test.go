@@ -10,7 +10,7 @@ import (
 // any two understand a refusal.
 func TestTheWireIsAsItWas(t *testing.T) {
 	id := identity{Peer: Peer{ID: 7, Name: "a", Addr: "10.0.0.1:7101"}, cluster: "c", settings: map[string]string{"Ping": "1s"}}
-	refused := appendAnswer(nil, &answer{verdict: verdictRefused, refusal: refusal{FailVersion, "no"}})
+	refused := appendAnswer(nil, &answer{verdict: verdictRefused, refusal: refusal{code: FailVersion, reason: "no"}})
 	frames := [][]byte{
 		appendHello(nil, &hello{identity: id, purpose: purposeProbe, number: 3, want: 9, process: 5, incarnation: 2}),
 		appendAnswer(nil, &answer{verdict: verdictWelcome, identity: id}),

@@ -32,6 +32,7 @@ type world struct {
 	net          *Network // nil on sockets
 	tls          *tls.Config
 	certificates *Certificates
+	secrets      [][]byte
 	unacked      time.Duration
 	in           *netns // where the sockets are; nil for the process's own
 }
@@ -79,7 +80,7 @@ func (w *world) make(id view.NodeID, listen string, with ...configure) *node {
 		var tr *TCP
 		var err error
 		w.in.do(func() {
-			tr, err = NewTCP(TCPConfig{Config: cfg, Listen: listen, TLS: w.tls, Certificates: w.certificates, UnackedTimeout: w.unacked})
+			tr, err = NewTCP(TCPConfig{Config: cfg, Listen: listen, TLS: w.tls, Certificates: w.certificates, SharedSecrets: w.secrets, UnackedTimeout: w.unacked})
 		})
 		if err != nil {
 			w.Fatal(err)
