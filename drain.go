@@ -204,6 +204,9 @@ func (n *Node) unready() string {
 	case !s.gossip.LeaseValid():
 		return "without a lease"
 	}
+	if f := s.contested(); len(f) > 0 {
+		return fmt.Sprintf("another cluster of the same name is there (%016x): this one %s", f[0].Cluster, inWords(f[0].Verdict))
+	}
 	var waits []string
 	for _, t := range s.sharding.Status() {
 		switch {

@@ -38,6 +38,9 @@ type Node struct {
 	// files of durable keys, by role; set by Start, closed with the last incarnation.
 	files map[string]*replicator.Durable
 
+	// entitiesLost counts entities that stopped since their cluster has yielded.
+	entitiesLost atomic.Uint64
+
 	stack atomic.Pointer[stack] // nil before Start and between incarnations
 	self  atomic.Pointer[view.Node]
 
@@ -156,6 +159,7 @@ func (n *Node) supervise(s *stack) {
 		}
 		n.stack.CompareAndSwap(s, nil)
 		s.close()
+		s.setAside()
 		if n.cfg.RejoinAfter < 0 {
 			return
 		}
@@ -266,8 +270,8 @@ func (n *Node) WaitReady(ctx context.Context) error {
 const readyPoll = 2 * time.Millisecond
 
 // Ready reports whether the node should get requests from outside: it stands in a
-// view and holds a lease, every registered type has met its coordinator once, and it
-// does not drain.
+// view and holds a lease, every registered type has met its coordinator once, its
+// cluster is in no contest with another one of its name, and it does not drain.
 //
 // A rolling update waits for the new node's readiness before it takes the next old
 // one, so readiness must never wait for what only that next step can bring. It does
@@ -285,7 +289,7 @@ const readyPoll = 2 * time.Millisecond
 // of a cluster start together (podManagementPolicy: Parallel).
 func (n *Node) Ready() bool {
 	s := n.stack.Load()
-	return s != nil && !n.Draining() && s.viewed.Load() && s.gossip.LeaseValid() && s.sharding.Ready()
+	return s != nil && !n.Draining() && s.viewed.Load() && s.gossip.LeaseValid() && len(s.contested()) == 0 && s.sharding.Ready()
 }
 
 // Shutdown is Drain, then Close. When ctx ends before the node is out it closes at

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,9 @@ type stack struct {
 
 	// viewed: the layers above have their first view.
 	viewed atomic.Bool
+
+	// heir is the contest in which the cluster has yielded.
+	heir atomic.Pointer[gossip.ForeignCluster]
 
 	over     chan struct{} // closed when the incarnation was removed
 	overOnce sync.Once
@@ -128,6 +132,8 @@ func (s *stack) event(e gossip.Event) {
 		s.sharding.LeaseChanged(e.Valid)
 	case gossip.Abandoned:
 		s.sharding.Abandoned()
+	case gossip.ForeignCluster:
+		s.foreign(e)
 	case gossip.Removed:
 		s.sharding.Abandoned()
 		s.logEnd(e.Removed)
@@ -194,6 +200,16 @@ func (s *stack) nextConfig() gossip.Config {
 		// and looks for one first.
 		if cfg.BootstrapExpect = 0; alone || len(cfg.FormerMembers) == 0 {
 			cfg.BootstrapExpect = 1
+		}
+	}
+	if s.removed.Outranked {
+		cfg.LeastGeneration = max(cfg.LeastGeneration, cfg.MinGeneration)
+	}
+	if f := s.heir.Load(); f != nil {
+		for i := range f.Nodes {
+			if addr := f.Nodes[i].Addr; !slices.Contains(cfg.FormerMembers, addr) {
+				cfg.FormerMembers = append([]string{addr}, cfg.FormerMembers[:min(len(cfg.FormerMembers), formerMax-1)]...)
+			}
 		}
 	}
 	return cfg

@@ -3,6 +3,7 @@ package peerage
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -35,6 +36,16 @@ type ViewStatus struct {
 	Epoch string `json:"epoch"`
 	// Members stand in order of seniority.
 	Members []MemberStatus `json:"members"`
+	// Foreign are the other clusters of this one's name with which it is in contest.
+	Foreign []ForeignStatus `json:"foreign,omitempty"`
+}
+
+// ForeignStatus is a contest with another cluster of the same name.
+type ForeignStatus struct {
+	Cluster string `json:"cluster"`
+	// Verdict is "contested", "stands" or "yields": this cluster's.
+	Verdict string   `json:"verdict"`
+	Addrs   []string `json:"addrs"`
 }
 
 // MemberStatus is one member of the view.
@@ -113,6 +124,14 @@ func viewStatus(v *view.View) *ViewStatus {
 			Name: m.Name, ID: m.ID.String(), Addr: m.Addr, Status: m.Status.String(),
 			Roles: m.Roles, AppVersion: m.AppVersion,
 		})
+	}
+	for i := range v.Foreign {
+		f := &v.Foreign[i]
+		st := ForeignStatus{Cluster: fmt.Sprintf("%016x", f.Cluster), Verdict: f.Verdict.String()}
+		for k := range f.Nodes {
+			st.Addrs = append(st.Addrs, f.Nodes[k].Addr)
+		}
+		out.Foreign = append(out.Foreign, st)
 	}
 	return out
 }

@@ -32,6 +32,8 @@ type actions struct {
 	// act again.
 	over       string
 	quorumLost bool
+	// outranked says that another cluster goes on.
+	outranked bool
 }
 
 // outgoing is a message of KindEvidence for a node.

@@ -27,6 +27,7 @@ func (f *forming) step(now clock.Instant, a *actions) {
 		f.decide(now, a)
 	} else {
 		f.reform(now, a)
+		f.dissolving(now, a)
 	}
 	f.wake = f.nextWake(now)
 }
@@ -343,6 +344,9 @@ func (f *forming) nextWake(now clock.Instant) clock.Instant {
 	if f.view != nil {
 		if f.deadSince != 0 && f.cfg.ReformAfter >= 0 {
 			d = clock.Min(d, f.deadSince.Add(f.cfg.ReformAfter))
+		}
+		if f.yieldedAt != 0 {
+			d = clock.Min(d, f.yieldedAt.Add(dissolveAfter))
 		}
 		return d
 	}

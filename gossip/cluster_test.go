@@ -75,7 +75,8 @@ func (c *cluster) add(addr string, cfg Config) *member {
 	if cfg.Clock == nil {
 		test := Test()
 		test.ContactPoints, test.Bootstrap, test.BootstrapExpect = cfg.ContactPoints, cfg.Bootstrap, cfg.BootstrapExpect
-		test.Partition, test.MinGeneration = cfg.Partition, cfg.MinGeneration
+		test.Partition, test.MinGeneration, test.Logger = cfg.Partition, cfg.MinGeneration, cfg.Logger
+		test.ForeignClusters, test.LeastGeneration = cfg.ForeignClusters, cfg.LeastGeneration
 		test.Handlers, test.Oracle, test.CrashEvidence, test.NoDiscovery = cfg.Handlers, cfg.Oracle, cfg.CrashEvidence, cfg.NoDiscovery
 		cfg = test
 	}
@@ -103,11 +104,15 @@ func (c *cluster) add(addr string, cfg Config) *member {
 }
 
 // form starts n nodes at once and waits until all are up.
-func (c *cluster) form(n int) []*member {
+func (c *cluster) form(n int) []*member { return c.formWith(n, Config{}) }
+
+// formWith does so with further settings.
+func (c *cluster) formWith(n int, cfg Config) []*member {
 	c.t.Helper()
 	addrs := memAddrs(n)
 	for _, a := range addrs {
-		c.add(a, Config{ContactPoints: addrs})
+		cfg.ContactPoints = addrs
+		c.add(a, cfg)
 	}
 	c.settled(10*time.Second, c.nodes...)
 	return c.nodes

@@ -73,7 +73,8 @@ type Config struct {
 	Resolver Resolver
 	// Bootstrap tells this node to form a new cluster immediately, without looking at its
 	// contact points. A node that is restarted with Bootstrap forms another cluster beside
-	// the one that survived it: set it for the first start of a cluster only.
+	// the one that survived it, and one of the two yields (ForeignClusters): set it for the
+	// first start of a cluster only.
 	Bootstrap bool
 	// BootstrapExpect is how many nodes must answer before the lowest of them forms a new
 	// cluster. This node's own contact points count, as resolved, and this node itself;
@@ -110,6 +111,10 @@ type Config struct {
 	// transport.Config has the meaning. Package peerage sets both. Defaults: those of
 	// transport.Config, right for a process that has one incarnation.
 	Process, Incarnation uint64
+	// LeastGeneration is the generation that a cluster must have reached when it lets this
+	// node in; one that has not opens it first. It lies above those of other clusters that
+	// the node has stood in, so that tokens never go back.
+	LeastGeneration uint32
 
 	// Members is how many members the cluster is meant for, at most 2048. The leader
 	// pings all of them every P; above 200 the defaults of Ping, Lease and RemoveAfter
@@ -141,6 +146,10 @@ type Config struct {
 	// each other, and who stops: view.KeepMajority, view.StaticQuorum, view.KeepOldest,
 	// view.AssumeCrash, or the application's own. Default: view.KeepMajority.
 	Partition view.Policy
+	// ForeignClusters (equal) says what to do about another cluster of the same name:
+	// view.ForeignMerge has the one of lower standing end, and its nodes join the other;
+	// view.ForeignWarn leaves both as they are, and warns. Default: view.ForeignMerge.
+	ForeignClusters view.ForeignPolicy
 	// Oracle, if set, is asked about members that cannot be reached, and about all of
 	// them while this node's lease is not renewed: an orchestrator's API, for example. It
 	// returns true only for a process that is certainly gone. It is called from
@@ -287,6 +296,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// authenticates reports whether nodes prove to each other who they are.
+func (c *Config) authenticates() bool { return c.Certificates != nil || c.TLS != nil }
+
 // grown is a default that grows with the members.
 func (c *Config) grown(d time.Duration) time.Duration {
 	return d * time.Duration(min(max(c.Members, membersUsual), membersMost)) / membersUsual
@@ -319,6 +331,8 @@ func (c *Config) settings() map[string]string {
 		"DriftPPM":      strconv.Itoa(c.DriftPPM),
 		"CrashEvidence": evidenceLevel(c.CrashEvidence),
 		"Partition":     c.Partition.String(),
+
+		"ForeignClusters": c.ForeignClusters.String(),
 	}
 }
 

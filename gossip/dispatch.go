@@ -108,6 +108,9 @@ func (d *dispatcher) welcome(s *subscription) {
 		for _, ev := range story(nil, d.view.View, d.why) {
 			d.tell(s, ev)
 		}
+		for _, ev := range foreignStory(nil, d.view.View) {
+			d.tell(s, ev)
+		}
 	}
 	if d.leader != nil {
 		d.tell(s, *d.leader)

@@ -223,6 +223,9 @@ func (s *standing) story() []Event {
 	for _, m := range s.members {
 		out = append(out, m)
 	}
+	if s.view != nil {
+		out = append(out, foreignStory(nil, s.view.View)...)
+	}
 	if s.leader != nil {
 		out = append(out, *s.leader)
 	}

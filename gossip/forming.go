@@ -103,8 +103,9 @@ type forming struct {
 	// lostSince is since when the node has stood in a view without a lease.
 	lostSince clock.Instant
 	sayNext   clock.Instant
-	// foreign is the last foreign cluster that was warned of.
-	foreign uint64
+	foreign   foreigners
+	// yieldedAt is since when the view's cluster has yielded to another.
+	yieldedAt clock.Instant
 }
 
 // claimed is a claim under way.
@@ -328,7 +329,10 @@ func (f *forming) contact(ask bool) *contact {
 	if len(m.Points) > contactPointsOnMsg {
 		m.Points = m.Points[:contactPointsOnMsg]
 	}
-	if f.view != nil {
+	if y := f.view.Yields(); y != nil {
+		// Nodes that look for a cluster are sent on to the one that stands.
+		m.Cluster, m.Members = y.Cluster, y.Nodes
+	} else if f.view != nil {
 		m.Cluster, m.Epoch, m.Live = f.view.Cluster, f.view.Epoch, f.live
 		for i := range f.view.Members {
 			if len(m.Members) < contactMembersMax {
@@ -435,13 +439,10 @@ func (f *forming) foundCluster(now clock.Instant, m *contact, a *actions) {
 		return
 	}
 	if f.lostSince != 0 && now.Sub(f.lostSince) > f.cfg.RemoveAfter+f.cfg.Lease {
-		a.over = "this node lost its quorum and found a live cluster of the same name at " + m.From.Addr
+		a.over, a.outranked = reasonOvertaken+m.From.Addr, true
 		return
 	}
-	if f.foreign != m.Cluster {
-		f.foreign = m.Cluster
-		a.warn("another cluster of the same name", "at "+m.From.Addr+"; they never merge: stop the nodes of one of them")
-	}
+	f.metForeign(now, m, a)
 }
 
 // viewed takes a newer view.

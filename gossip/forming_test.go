@@ -388,8 +388,8 @@ func TestLearnedAddressesMayBeEmpty(t *testing.T) {
 
 func TestALiveClusterDrawsInANodeWithoutQuorum(t *testing.T) {
 	w := newTown(t, 5)
-	a := w.start(0, "10.0.0.1:1", Config{Bootstrap: true})
-	b := w.start(0, "10.0.0.2:1", Config{Bootstrap: true, ContactPoints: []string{"10.0.0.1:1"}})
+	a := w.start(0, "10.0.0.1:1", Config{Bootstrap: true, ForeignClusters: view.ForeignWarn})
+	b := w.start(0, "10.0.0.2:1", Config{Bootstrap: true, ContactPoints: []string{"10.0.0.1:1"}, ForeignClusters: view.ForeignWarn})
 	w.run(5 * time.Second)
 	if b.over != "" || !slices.ContainsFunc(b.warned, func(s string) bool { return strings.Contains(s, "another cluster of the same name") }) {
 		t.Fatalf("two live clusters: over %q, warned %q", b.over, b.warned)

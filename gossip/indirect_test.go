@@ -95,11 +95,12 @@ func TestTwoClustersMeetByAddressReuse(t *testing.T) {
 	for name, other := range map[string]string{"another name": "other", "the same name": "peerage"} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(c *cluster) {
-				ones := slices.Clone(c.form(3))
+				ones := slices.Clone(c.formWith(3, Config{ForeignClusters: view.ForeignWarn}))
 				twoAt := []string{"10.0.1.1:7101", "10.0.1.2:7101"}
 				two := func(addr string, bootstrap bool) *member {
 					cfg := Test()
 					cfg.Cluster, cfg.ContactPoints, cfg.Bootstrap = other, twoAt, bootstrap
+					cfg.ForeignClusters = view.ForeignWarn
 					return c.add(addr, cfg)
 				}
 				twos := []*member{two(twoAt[0], true)}

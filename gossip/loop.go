@@ -90,6 +90,7 @@ func newLoop(n *Node) *loop {
 		core: view.New(view.Config{
 			Self: n.self, Ping: cfg.Ping, Lease: cfg.Lease, RemoveAfter: cfg.RemoveAfter,
 			DriftPPM: cfg.DriftPPM, Evidence: cfg.CrashEvidence, Partition: cfg.Partition, Seed: cfg.Seed,
+			Foreign: cfg.ForeignClusters, Authenticated: cfg.authenticates(), Least: cfg.LeastGeneration,
 		}, n.clock.Now()),
 		evidence: newEvidence(n.self.ID, cfg.CrashEvidence, cfg.Oracle != nil, cfg.Lease, &n.counters),
 		forming:  newForming(n.self, cfg, func() int64 { return time.Now().Unix() }),
@@ -165,6 +166,7 @@ func (l *loop) due() {
 	l.carryOut(now)
 	l.tellQuorum(now)
 	l.endDisowned(now)
+	l.countForeign(now)
 }
 
 // staleAt is when a lease that ends at until counts as not renewed lately.
@@ -313,7 +315,7 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 		n.record(x.kind, x.subject, 0, x.detail, x.warn)
 	}
 	if a.over != "" {
-		l.end(now, view.Removed{Reason: a.over, QuorumLost: a.quorumLost})
+		l.end(now, view.Removed{Reason: a.over, QuorumLost: a.quorumLost, Outranked: a.outranked})
 	}
 }
 
@@ -407,10 +409,14 @@ func (l *loop) newView(now clock.Instant, v *view.View) {
 	n.transport.Learn(peers...)
 	before := n.view.Swap(v)
 	l.noteDepartures(before, v)
+	l.noteForeign(before, v)
 	if f := n.cfg.trace.view; f != nil {
 		f(n.self.ID, v)
 	}
 	n.events.put(ViewChanged{v}, nil)
+	for _, ev := range foreignStory(before, v) {
+		n.events.put(ev, nil)
+	}
 	l.evidence.view(now, v, &l.acts)
 	l.forming.viewed(now, v, &l.acts)
 	n.announce(l)

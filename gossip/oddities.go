@@ -34,6 +34,10 @@ func (l *loop) odd(t view.TraceEvent) (warn bool) {
 		l.n.counters.nonMembers.Add(1)
 	case "message in another's name", "grant that cannot be", "place of a member asked for":
 		l.n.counters.impostures.Add(1)
+	case "contest ended":
+		l.n.cfg.Logger.Error("no decision between two clusters of one name, both go on: stop the nodes of one of them, or mend what keeps it",
+			"node", l.n.self.Name, "subject", t.Subject, "detail", t.Detail)
+		return false
 	default:
 		return false
 	}

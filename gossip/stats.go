@@ -18,6 +18,10 @@ type Stats struct {
 	LeaseLost uint64
 	// QuorumLost counts how often the quorum was lost (event QuorumLost).
 	QuorumLost uint64
+	// ForeignClusters is the number of other clusters of this one's name that were heard
+	// lately; Contests counts how often a contest with one began.
+	ForeignClusters int
+	Contests        uint64
 	// Evidence counts proofs of death by kind; EvidenceBack those taken back.
 	Evidence     map[EvidenceKind]uint64
 	EvidenceBack uint64
@@ -98,7 +102,8 @@ type counters struct {
 	malformed, overflow, sendFailed          atomic.Uint64
 	stale, impostures, strangers, nonMembers atomic.Uint64
 	probes, probesFailed, refused            atomic.Uint64
-	steps                                    atomic.Uint64
+	steps, contests                          atomic.Uint64
+	foreign                                  atomic.Int64
 }
 
 // Stats returns the counters as they stand. It costs some microseconds and
@@ -120,7 +125,7 @@ func (n *Node) Stats() Stats {
 		FramesMalformed: c.malformed.Load(), FramesOverflow: c.overflow.Load(), SendFailed: c.sendFailed.Load(),
 		BallotsStale: c.stale.Load(), Impostures: c.impostures.Load(), Strangers: c.strangers.Load(), NonMembers: c.nonMembers.Load(),
 		Probes: c.probes.Load(), ProbesFailed: c.probesFailed.Load(), Refusals: c.refused.Load(),
-		Steps: c.steps.Load(),
+		Steps: c.steps.Load(), ForeignClusters: int(c.foreign.Load()), Contests: c.contests.Load(),
 	}
 	for k := EvidenceGoodbye; k < evidenceKinds; k++ {
 		s.Evidence[k] = c.evidence[k].Load()

@@ -83,7 +83,10 @@ type Status struct {
 	Protocol view.State
 	Links    []LinkStatus
 	Contact  []ContactStatus
-	Recent   []Recent
+	// Foreign lists the other clusters of this one's name that were heard lately, by id,
+	// each with what has become of the contest with it.
+	Foreign []string `json:",omitempty"`
+	Recent  []Recent
 }
 
 // LeaseStatus describes the lease at the moment of asking.
@@ -162,7 +165,7 @@ func state(s *Status) string {
 
 func (l *loop) describe(s *Status) {
 	now := l.n.clock.Now()
-	s.Protocol = l.core.State()
+	s.Protocol, s.Foreign = l.core.State(), l.foreignStatus()
 	for _, id := range slices.Sorted(maps.Keys(l.evidence.peers)) {
 		p := l.evidence.peers[id]
 		link := LinkStatus{Node: id, Name: p.node.Name, Addr: p.node.Addr, Member: p.member,

@@ -216,6 +216,7 @@ func (c *Config) validateTimes(e *ConfigError) {
 	e.check(c.RemoveAfter <= time.Hour, "RemoveAfter", c.RemoveAfter, "at most 1h")
 	e.check(c.SettleAfter > 0, "SettleAfter", c.SettleAfter, "a wait is positive")
 	e.check(c.DriftPPM > 0 && c.DriftPPM <= driftMax, "DriftPPM", c.DriftPPM, "between 1 and 100000")
+	e.check(c.ForeignClusters <= view.ForeignWarn, "ForeignClusters", c.ForeignClusters, "one of the two named values")
 	e.check(c.CrashEvidence <= view.EvidenceOff, "CrashEvidence", c.CrashEvidence, "one of the three named values")
 	d := c.Discovery
 	for name, v := range map[string]time.Duration{"ProbeInterval": d.ProbeInterval, "GossipInterval": d.GossipInterval,

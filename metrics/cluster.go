@@ -113,3 +113,15 @@ func build() (version, revision string) {
 	}
 	return version, revision
 }
+
+// contestSeries are about other clusters of this one's name.
+func contestSeries() []series {
+	return []series{
+		gauge("cluster_foreign_clusters", "Other clusters of this one's name that were heard lately: 0 but for mistakes in contact points.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.ForeignClusters)) }),
+		counter("cluster_contests_total", "Times when a contest with another cluster of the same name began: no node is ready in one.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.Contests)) }),
+		counter("cluster_entities_lost_total", "Entities of this node that were stopped since its cluster yielded to another one of its name.",
+			func(s *scrape, emit emitter) { emit(float64(s.lost)) }),
+	}
+}

@@ -23,6 +23,9 @@ type Source struct {
 	Frames func() sharding.FrameStats
 	// EventsMissed returns how many events subscribers of the node were too slow for.
 	EventsMissed func() uint64
+	// EntitiesLost returns how many entities have stopped since their cluster yielded to
+	// another one of its name.
+	EntitiesLost func() uint64
 	// Ready is the same answer as that of /readyz.
 	Ready func() bool
 }
@@ -50,6 +53,7 @@ type emitter func(value float64, labels ...string)
 type scrape struct {
 	ready       bool
 	missed      uint64
+	lost        uint64
 	frames      sharding.FrameStats
 	node        *gossip.Node
 	gossip      gossip.Stats
@@ -60,7 +64,7 @@ type scrape struct {
 // New returns an Exporter. Register it with a prometheus.Registerer.
 func New(source Source) *Exporter {
 	e := &Exporter{source: source, hist: newHistograms()}
-	e.series = append(e.series, clusterSeries()...)
+	e.series = append(append(e.series, clusterSeries()...), contestSeries()...)
 	e.series = append(e.series, transportSeries()...)
 	e.series = append(e.series, ddataSeries()...)
 	e.series = append(e.series, shardingSeries()...)
@@ -93,7 +97,7 @@ func (e *Exporter) Describe(out chan<- *prometheus.Desc) {
 func (e *Exporter) Collect(out chan<- prometheus.Metric) {
 	s := &scrape{
 		ready: e.source.Ready(), node: e.source.Gossip(),
-		replicators: e.source.Replicators(), types: e.source.Types(), frames: e.source.Frames(), missed: e.source.EventsMissed(),
+		replicators: e.source.Replicators(), types: e.source.Types(), frames: e.source.Frames(), missed: e.source.EventsMissed(), lost: e.source.EntitiesLost(),
 	}
 	if s.node != nil {
 		s.gossip = s.node.Stats()

@@ -278,5 +278,15 @@ func (d *Durable) write(m core.Memory, records []record, gone ...string) error {
 	return nil
 }
 
+// SetAside copies the file to another one beside it, and empties it, so that what it holds
+// is kept and not restored. It returns the path of the copy. The replicator that uses the
+// file must have been closed before. It fails with ErrDurable.
+func (d *Durable) SetAside() (path string, err error) {
+	if path, err = d.setAside(time.Now()); err != nil {
+		return "", fmt.Errorf("%w: %s: %w", ErrDurable, d.cfg.Path, err)
+	}
+	return path, nil
+}
+
 // Close closes the file. The replicator that uses it must have been closed before.
 func (d *Durable) Close() error { return d.db.Close() }

@@ -32,6 +32,13 @@ type Config struct {
 	// DriftPPM bounds by how much two clocks' rates may differ, in parts per million.
 	DriftPPM int
 	Evidence CrashEvidence
+	// Foreign says what to do about another cluster of the same name.
+	Foreign ForeignPolicy
+	// Authenticated says that nodes prove who they are to each other.
+	Authenticated bool
+	// Least is the generation that a cluster must have opened to let this node in: it
+	// lies above all that the node has met in other clusters.
+	Least uint32
 	// Partition is the policy of DESIGN 4.6, KeepMajority if nil.
 	Partition Policy
 	// Seed feeds the core's random waits and its new cluster's id; cores have no
@@ -99,6 +106,14 @@ type Unreachable struct{ Nodes []NodeID }
 // has fewer working links: a coordinator cannot reach Subject (4.4).
 type Yield struct{ Subject, Reporter NodeID }
 
+// ForeignSeen says that nodes stand in another cluster of this one's name, and that it
+// can act.
+type ForeignSeen struct {
+	Cluster uint64
+	Nodes   []Node
+}
+
+func (ForeignSeen) event()   {}
 func (Tick) event()          {}
 func (Received) event()      {}
 func (Form) event()          {}
@@ -163,6 +178,10 @@ type Removed struct {
 	// QuorumLost says that too many members of the last view are proven dead for any
 	// quorum, so no cluster goes on without this node.
 	QuorumLost bool
+	// Outranked says that another cluster, or another lineage of this one, goes on. The
+	// next incarnation must bring along that its generation has to lie above those met
+	// here: Config.Least.
+	Outranked bool
 }
 
 // TraceEvent is one line for logs, metrics and simulator output. Cores do not

@@ -49,6 +49,8 @@ const (
 const (
 	// generationMax is the highest generation that is taken from another node.
 	generationMax = 0xf000_0000
+	// leastMax is the highest generation of another cluster that ours goes above.
+	leastMax = 0xe000_0000
 	stepMax       = 0xf000_0000
 	roundMax      = 1 << 62
 )
@@ -76,6 +78,12 @@ const (
 	tagLeaveNotice
 	tagNeedView
 	tagJoinPassed
+	tagEncounter
+	tagSighted
+	tagVouch
+	tagVouched
+	tagConfront
+	tagConfronted
 )
 
 // Append appends the frame of a message. It panics on a Message that is none of
@@ -103,7 +111,7 @@ func Append(b []byte, msg Message) []byte {
 	case *Decided:
 		w.tag(tagDecided).view(m.View)
 	case *JoinRequest:
-		w.tag(tagJoinRequest).node(&m.Node).u(uint64(m.Hops))
+		w.tag(tagJoinRequest).node(&m.Node).u(uint64(m.Hops)).u(uint64(m.Least))
 	case *JoinRefused:
 		w.tag(tagJoinRefused).str(m.Reason)
 	case *LeaveRequest:
@@ -124,6 +132,19 @@ func Append(b []byte, msg Message) []byte {
 		w.tag(tagNeedView).u(uint64(m.Epoch))
 	case *JoinPassed:
 		w.tag(tagJoinPassed).id(m.Leader)
+	case *Encounter:
+		w.tag(tagEncounter).node(&m.From).u(uint64(m.Hops)).i(int64(m.Cluster)).i(int64(m.To)).standing(m.Standing).u(uint64(m.Verdict)).
+			standing(m.Judged).u(uint64(m.Generation)).nodes(m.Nodes).i(int64(m.Nonce)).i(int64(m.Echo))
+	case *Sighted:
+		w.tag(tagSighted).i(int64(m.Cluster)).nodes(m.Nodes)
+	case *Vouch:
+		w.tag(tagVouch).i(int64(m.Cluster)).standing(m.Standing).nodes(m.Nodes)
+	case *Vouched:
+		w.tag(tagVouched).i(int64(m.Cluster)).ids(m.Confirmed)
+	case *Confront:
+		w.tag(tagConfront).i(int64(m.Nonce))
+	case *Confronted:
+		w.tag(tagConfronted).i(int64(m.Cluster)).standing(m.Standing).i(int64(m.Nonce))
 	default:
 		panic("view: message of another package")
 	}
@@ -142,7 +163,7 @@ func Decode(frame []byte) (Message, error) {
 }
 
 func (r reader) message() Message {
-	switch tag(r.Byte()) {
+	switch t := tag(r.Byte()); t {
 	case tagPing:
 		return r.ping()
 	case tagPong:
@@ -165,7 +186,7 @@ func (r reader) message() Message {
 	case tagDecided:
 		return &Decided{View: r.view()}
 	case tagJoinRequest:
-		return &JoinRequest{Node: r.node(), Hops: uint8(min(r.Uvarint(), 255))}
+		return &JoinRequest{Node: r.node(), Hops: uint8(min(r.Uvarint(), 255)), Least: r.least()}
 	case tagJoinRefused:
 		return &JoinRefused{Reason: r.String("reason", reasonBytesMax)}
 	case tagLeaveRequest:
@@ -186,9 +207,40 @@ func (r reader) message() Message {
 		return &NeedView{Epoch: r.epoch()}
 	case tagJoinPassed:
 		return &JoinPassed{Leader: r.id()}
+	default:
+		return r.foreignMessage(t)
+	}
+}
+
+// foreignMessage reads what clusters of one name say to each other, and about it.
+func (r reader) foreignMessage(t tag) Message {
+	switch t {
+	case tagEncounter:
+		return &Encounter{
+			From: r.node(), Hops: uint8(min(r.Uvarint(), 255)), Cluster: r.U64(), To: r.U64(), Standing: r.standing(),
+			Verdict: r.verdict(), Judged: r.standing(), Generation: r.least(), Nodes: r.nodes(), Nonce: r.U64(), Echo: r.U64(),
+		}
+	case tagSighted:
+		return &Sighted{Cluster: r.U64(), Nodes: r.nodes()}
+	case tagVouch:
+		return &Vouch{Cluster: r.U64(), Standing: r.standing(), Nodes: r.nodes()}
+	case tagVouched:
+		return &Vouched{Cluster: r.U64(), Confirmed: r.ids()}
+	case tagConfront:
+		return &Confront{Nonce: r.U64()}
+	case tagConfronted:
+		return &Confronted{Cluster: r.U64(), Standing: r.standing(), Nonce: r.U64()}
 	}
 	r.Fail(ErrUnknownMessage)
 	return nil
+}
+
+// least reads a generation that this cluster is asked to go above: no higher than leaves
+// room for takeovers until generationMax.
+func (r reader) least() uint32 {
+	g := r.Uvarint()
+	r.within("generation", g, leastMax)
+	return uint32(g)
 }
 
 // writer appends fields; each method returns the writer for the next.

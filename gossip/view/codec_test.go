@@ -16,14 +16,15 @@ func sampleView() *View {
 			{Node: Node{ID: 2, Name: "b", Addr: "[::1]:1"}, Joined: FirstEpoch(9) + 1, Status: Joining},
 			{Node: Node{ID: 3}, Status: Leaving},
 		},
-		Forks: []Fork{{From: 1, To: 2, Kept: 3, By: 4}},
-		Out:   []Departure{{ID: 8, Cause: CauseDead, Evidence: "refused"}, {ID: 9, Cause: CauseLeft}},
+		Forks: []Fork{{From: 1, To: 2, Kept: 3, By: 4}}, Standing: Standing{Size: 3, Peak: 5, Birth: FirstEpoch(1)}, TokensFrom: 12,
+		Foreign: []Foreign{{Cluster: 8, Verdict: VerdictStands, Nodes: []Node{{ID: 70, Name: "w", Addr: "10.1.0.1:1"}}}, {Cluster: 9, Verdict: VerdictYields}},
+		Out:     []Departure{{ID: 8, Cause: CauseDead, Evidence: "refused"}, {ID: 9, Cause: CauseLeft}},
 	}
 }
 
 func samplePacked() *View {
 	v := sampleView()
-	return &View{Cluster: 7, Epoch: v.Epoch, Forks: v.Forks, change: &change{
+	return &View{Cluster: 7, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, change: &change{
 		base: v.Epoch - 1, gone: []NodeID{4}, other: []statusOf{{2, Up}, {3, Leaving}}, added: v.Members[1:],
 	}}
 }
@@ -38,9 +39,13 @@ func samples() []Message {
 		&Accept{Ping: ping, Base: v, Next: v, Emergency: true}, &PreVote{Ballot: b, Base: v, Dead: []NodeID{1}},
 		&PreVoted{Ballot: b, Base: 1, Yes: true, Promised: b, Hears: []NodeID{2}}, &Prepare{Ballot: b, Base: v},
 		&Promised{Ballot: b, Base: 1, Accepted: v, AcceptedBallot: b, Emergency: true, Generation: 1 << 31, T0: 1, Hears: []NodeID{3}},
-		&Nack{Ballot: b, Promised: b}, &Decided{View: v}, &JoinRequest{Node: v.Members[0].Node, Hops: 2}, &JoinRefused{Reason: "no"},
+		&Nack{Ballot: b, Promised: b}, &Decided{View: v}, &JoinRequest{Node: v.Members[0].Node, Hops: 2, Least: 7}, &JoinRefused{Reason: "no"},
 		&LeaveRequest{}, &YieldRequest{Subject: 1}, &Doubt{Ballot: b, Dead: []NodeID{1}}, &Doubted{Ballot: b, Asked: []NodeID{1}, Hears: []NodeID{1}},
 		&Contest{View: v, Nonce: 1}, &Contested{View: v, Nonce: 1}, &LeaveNotice{}, &NeedView{Epoch: 3}, &JoinPassed{Leader: 9},
+		&Encounter{From: Node{ID: 1, Addr: "a:1"}, Hops: 1, Cluster: 2, To: 3, Standing: v.Standing, Verdict: VerdictStands,
+			Judged: Standing{Peak: 1}, Generation: 9, Nodes: []Node{{ID: 4}}, Nonce: 5, Echo: 6},
+		&Sighted{Cluster: 1, Nodes: []Node{{ID: 2}}}, &Vouch{Cluster: 1, Standing: v.Standing, Nodes: []Node{{ID: 2}}},
+		&Vouched{Cluster: 1, Confirmed: []NodeID{2}}, &Confront{Nonce: 1}, &Confronted{Cluster: 1, Standing: v.Standing, Nonce: 2},
 		&Decided{View: samplePacked()}, &PreVote{Ballot: b, Base: &View{Cluster: 7, Epoch: 9, change: &change{base: 9}}},
 	}
 }
@@ -70,15 +75,19 @@ func TestCutFramesFail(t *testing.T) {
 
 func TestViewsThatCannotBe(t *testing.T) {
 	for name, spoil := range map[string]func(*View){
-		"a member twice":   func(v *View) { v.Members[1].ID = v.Members[0].ID },
-		"a nameless id":    func(v *View) { v.Members[1].ID = 0 },
-		"no status":        func(v *View) { v.Members[1].Status = 0 },
-		"unknown status":   func(v *View) { v.Members[1].Status = 9 },
-		"a name too long":  func(v *View) { v.Members[1].Name = strings.Repeat("x", NameBytesMax+1) },
-		"no members":       func(v *View) { v.Members = nil },
-		"no epoch":         func(v *View) { v.Epoch = 0 },
-		"an unknown cause": func(v *View) { v.Out[0].Cause = causes },
-		"a long evidence":  func(v *View) { v.Out[0].Evidence = strings.Repeat("x", evidenceBytesMax+1) },
+		"a member twice":     func(v *View) { v.Members[1].ID = v.Members[0].ID },
+		"a nameless id":      func(v *View) { v.Members[1].ID = 0 },
+		"no status":          func(v *View) { v.Members[1].Status = 0 },
+		"unknown status":     func(v *View) { v.Members[1].Status = 9 },
+		"a name too long":    func(v *View) { v.Members[1].Name = strings.Repeat("x", NameBytesMax+1) },
+		"no members":         func(v *View) { v.Members = nil },
+		"no epoch":           func(v *View) { v.Epoch = 0 },
+		"an unknown verdict": func(v *View) { v.Foreign[0].Verdict = 9 },
+		"no verdict":         func(v *View) { v.Foreign[0].Verdict = 0 },
+		"too many contests":  func(v *View) { v.Foreign = make([]Foreign, foreignMax+1) },
+		"too many voters":    func(v *View) { v.Standing.Peak = membersMax + 1 },
+		"an unknown cause":   func(v *View) { v.Out[0].Cause = causes },
+		"a long evidence":    func(v *View) { v.Out[0].Evidence = strings.Repeat("x", evidenceBytesMax+1) },
 		"much metadata": func(v *View) {
 			v.Members[0].Metadata = map[string]string{}
 			for i := range metadataMax + 1 {

@@ -70,4 +70,7 @@ func (c *Core) showOthers(v *View) {
 	}
 }
 
-func (c *Core) yield(v *View) { c.end(v.Epoch, "another lineage of the cluster stands") }
+func (c *Core) yield(v *View) {
+	c.end(v.Epoch, "another lineage of the cluster stands")
+	c.out.Removed.Outranked = true
+}

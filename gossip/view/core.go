@@ -83,6 +83,7 @@ type Core struct {
 	office  *office
 	entry   entry
 	contest contest
+	foreign encounters
 	ahead   ahead
 	// farewell is set when this node has left as leader, and only tells so.
 	farewell *farewell
@@ -178,6 +179,8 @@ func (c *Core) take(ev Event) {
 		c.unreachable = slices.Clone(e.Nodes)
 	case Yield:
 		c.onYield(e.Subject, e.Reporter)
+	case ForeignSeen:
+		c.onForeign(e.Cluster, e.Nodes)
 	}
 }
 
@@ -237,6 +240,28 @@ func (c *Core) receive(from NodeID, msg Message) {
 		c.onContest(from, m)
 	case *Contested:
 		c.onContested(from, m)
+	default:
+		c.receiveForeign(from, msg)
+	}
+}
+
+// receiveForeign takes what is said between clusters of one name, and about it.
+func (c *Core) receiveForeign(from NodeID, msg Message) {
+	switch m := msg.(type) {
+	case *Encounter:
+		c.onEncounter(from, m)
+	case *Sighted:
+		if c.office != nil && c.view.Member(from) != nil {
+			c.onForeign(m.Cluster, m.Nodes)
+		}
+	case *Vouch:
+		c.onVouch(from, m)
+	case *Vouched:
+		c.vouched(from, m)
+	case *Confront:
+		c.onConfront(from, m)
+	case *Confronted:
+		c.onConfronted(from, m)
 	}
 }
 
@@ -293,7 +318,7 @@ func (c *Core) form(generation uint32) {
 	c.generation = max(c.generation, generation, 1)
 	epoch := FirstEpoch(c.generation)
 	c.adopt(&View{
-		Cluster: c.random() | 1, Epoch: epoch,
+		Cluster: c.random() | 1, Epoch: epoch, Standing: Standing{Peak: 1, Birth: epoch},
 		Members: []Member{{Node: c.cfg.Self, Joined: epoch, Status: Up}},
 	})
 	c.trace("cluster formed", c.self(), "")

@@ -110,3 +110,13 @@ func ExampleView() {
 	// 1.1 n1 n2 n3 true
 	// dead refused
 }
+
+// Of two clusters of one name, the one that had more voters goes on; of two equal ones
+// the older.
+func ExampleStanding() {
+	three := view.Standing{Peak: 3, Birth: view.FirstEpoch(200)}
+	fresh := view.Standing{Peak: 1, Birth: view.FirstEpoch(100)}
+	old := view.Standing{Peak: 1, Birth: view.FirstEpoch(50)}
+	fmt.Println(three.Above(7, fresh, 8), fresh.Above(8, old, 9), fresh)
+	// Output: true false at most 1 voters at a time, formed in 100.1
+}

@@ -50,6 +50,7 @@ func (e *encoder) seen(v *View) {
 		e.id(m.ID).u(uint64(m.Joined)).u(uint64(m.Status))
 	}
 	e.departures(v.Out)
+	e.standing(v.Standing).u(uint64(v.TokensFrom)).foreign(v.Foreign)
 	e.u(uint64(len(v.Forks)))
 	for _, f := range v.Forks {
 		e.u(uint64(f.From)).u(uint64(f.To)).i(int64(f.Kept)).id(f.By)
@@ -94,7 +95,7 @@ func (e *encoder) core(c *Core) {
 	e.seen(c.before)
 	e.u(uint64(c.joined)).u(uint64(c.status))
 	e.set(c.gone)
-	e.ballot(c.promised).u(c.roundSeen).u(uint64(c.generation))
+	e.ballot(c.promised).u(c.roundSeen).u(uint64(c.generation)).u(uint64(c.foreign.least))
 	e.u(uint64(len(c.attempts)))
 	for _, base := range sorted(c.attempts) {
 		e.u(uint64(base))

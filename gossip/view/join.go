@@ -96,7 +96,7 @@ func (c *Core) driveEntry() bool {
 		n := e.contacts[e.turn%len(e.contacts)]
 		e.turn++
 		c.out.Learn = append(c.out.Learn, n)
-		c.send(n.ID, &JoinRequest{Node: c.cfg.Self})
+		c.send(n.ID, &JoinRequest{Node: c.cfg.Self, Least: c.cfg.Least})
 	}
 	e.wait = min(max(2*e.wait, c.cfg.Ping/2), c.cfg.Lease)
 	e.next = c.now.Add(e.wait + c.upTo(e.wait/4))
@@ -127,9 +127,12 @@ func (c *Core) onJoinRequest(from NodeID, m *JoinRequest) {
 			if from == m.Node.ID { // it is told whose answer to believe, first
 				c.send(from, &JoinPassed{Leader: c.leader})
 			}
-			c.send(c.leader, &JoinRequest{Node: m.Node, Hops: m.Hops + 1})
+			c.send(c.leader, &JoinRequest{Node: m.Node, Hops: m.Hops + 1, Least: m.Least})
 		}
 		return
+	}
+	if len(c.view.Foreign) > 0 {
+		return // nobody is let in during a contest: the standing is frozen
 	}
 	c.out.Learn = append(c.out.Learn, m.Node)
 	if c.gone[m.Node.ID] {
@@ -144,6 +147,7 @@ func (c *Core) onJoinRequest(from NodeID, m *JoinRequest) {
 		return
 	}
 	o.joins = append(o.joins, m.Node)
+	c.foreign.least = max(c.foreign.least, m.Least)
 	if o.batchAt == 0 {
 		o.batchAt = c.now.Add(c.batchWait())
 	}

@@ -108,6 +108,8 @@ type JoinRequest struct {
 	Node Node
 	// Hops counts how often it was passed on.
 	Hops uint8
+	// Least is Config.Least of the node that wants in.
+	Least uint32
 }
 
 // JoinRefused says that a node will never be let in under this NodeID.
@@ -164,6 +166,56 @@ func (m *PreVote) Asked() []NodeID { return slices.Concat(m.Dead, m.Weak) }
 // Asked lists the members about which the receiver is asked.
 func (m *Prepare) Asked() []NodeID { return slices.Concat(m.Dead, m.Weak) }
 
+// Encounter is one leader's word to the leader of another cluster of the same name
+// (foreign.go). A member that does not lead passes it on.
+type Encounter struct {
+	From Node
+	// Hops counts how often it was passed on.
+	Hops uint8
+	// Cluster is the sender's, To the receiver's.
+	Cluster, To uint64
+	Standing    Standing
+	// Verdict is the sender's on the receiver's cluster, 0 if it is in no contest with it.
+	Verdict Verdict
+	// Judged is the receiver's standing that a VerdictStands was passed on.
+	Judged Standing
+	// Generation is the highest that the sender has met.
+	Generation uint32
+	// Nodes are the sender's most senior voters.
+	Nodes []Node
+	// Nonce is the sender's, Echo the newest that it had from the receiver.
+	Nonce, Echo uint64
+}
+
+// Sighted tells the leader of another cluster of the same name.
+type Sighted struct {
+	Cluster uint64
+	Nodes   []Node
+}
+
+// Vouch asks a voter to reach nodes of another cluster (vouch.go).
+type Vouch struct {
+	Cluster  uint64
+	Standing Standing
+	Nodes    []Node
+}
+
+// Vouched answers Vouch with those that have confirmed the cluster and its standing.
+type Vouched struct {
+	Cluster   uint64
+	Confirmed []NodeID
+}
+
+// Confront asks a node of another cluster which one it stands in.
+type Confront struct{ Nonce uint64 }
+
+// Confronted answers Confront.
+type Confronted struct {
+	Cluster  uint64
+	Standing Standing
+	Nonce    uint64
+}
+
 // speaksForItself reports whether a message under a ballot comes from the ballot's
 // owner, and a request to be let in from the node that it would let in, or from one that
 // passes it on.
@@ -180,6 +232,8 @@ func speaksForItself(from NodeID, msg Message) bool {
 		return m.Ballot.Node == from
 	case *JoinRequest:
 		return m.Node.ID == from || m.Hops > 0 // passed on
+	case *Encounter:
+		return m.From.ID == from || m.Hops > 0
 	}
 	return true
 }
@@ -204,3 +258,9 @@ func (*LeaveNotice) message()  {}
 func (*YieldRequest) message() {}
 func (*Doubt) message()        {}
 func (*Doubted) message()      {}
+func (*Encounter) message()    {}
+func (*Sighted) message()      {}
+func (*Vouch) message()        {}
+func (*Vouched) message()      {}
+func (*Confront) message()     {}
+func (*Confronted) message()   {}

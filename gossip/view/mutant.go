@@ -66,5 +66,13 @@ const (
 	mutantWeakRemovesSoon
 	// mutantWideWindow lets proofs replace a quorum until RemoveAfter, not L.
 	mutantWideWindow
+	// mutantCredulous yields to the word of one connection.
+	mutantCredulous
+	// mutantYieldsUnjudged yields to a verdict on another standing than its own.
+	mutantYieldsUnjudged
+	// mutantKeepsGeneration absorbs a cluster without a new generation.
+	mutantKeepsGeneration
+	// mutantPatientContest keeps a contest open for as long as it is not decided.
+	mutantPatientContest
 	mutants
 )

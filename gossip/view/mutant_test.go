@@ -22,6 +22,8 @@ var mutantNames = map[mutant]string{
 	mutantStrangersSpeak: "nodes outside the view speak",
 	mutantWeakIsCertain:  "weak proofs count as certain", mutantWeakRemovesSoon: "removal by weak proof while the lease runs",
 	mutantWideWindow: "proofs count after a weak removal",
+	mutantCredulous:  "yields to one connection's word", mutantYieldsUnjudged: "yields to a verdict on another standing",
+	mutantKeepsGeneration: "absorbs a cluster in the old generation", mutantPatientContest: "contest without an end",
 }
 
 const mutantSeeds = 6000

@@ -111,6 +111,7 @@ func (c *Core) takeOffice(w way) {
 		o.batchAt = c.now.Add(c.batchWait())
 	}
 	o.now = c.newTally(c.view)
+	c.followForeign(nil)
 	for _, id := range slices.Concat(c.deadMembers()) {
 		// Members that promised were asked about the dead, and have no link with them.
 		o.doubts[id] = &doubt{asked: cand.began, waiting: c.witnesses(id), answered: maps.Clone(cand.yes)}
@@ -131,7 +132,7 @@ func (c *Core) stepDown(why string) {
 	if c.office == nil {
 		return
 	}
-	c.office = nil
+	c.office, c.foreign.met = nil, nil
 	c.leader, c.vacantAt = 0, c.now
 	c.standAfter = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
 	if c.lease.Leader {
@@ -298,6 +299,7 @@ func (c *Core) sendRound() {
 		c.sendPrepare()
 	}
 	c.driveLeaderLease()
+	c.driveForeign()
 }
 
 // roundMessage is what a member is told in the present round; p is where a ping is put.

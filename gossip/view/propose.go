@@ -101,7 +101,7 @@ func (c *Core) takeOver(answered map[NodeID]bool) {
 	if c.mutant == mutantViewGeneration {
 		generation = c.view.Epoch.Generation() + 1
 	}
-	next := &View{Cluster: c.view.Cluster, Epoch: FirstEpoch(generation)}
+	next := &View{Cluster: c.view.Cluster, Epoch: FirstEpoch(generation), Standing: c.view.Standing, TokensFrom: c.view.TokensFrom, Foreign: c.view.Foreign}
 	if c.mutant == mutantEmergencyNextEpoch {
 		next.Epoch = c.view.Epoch + 1
 	}
@@ -212,6 +212,7 @@ func (c *Core) settleIn(before *View) {
 		o.settled = o.round
 	}
 	o.peers[c.self()].epoch = c.view.Epoch
+	c.followForeign(before)
 	if len(o.joins) > 0 || len(o.leaves) > 0 || len(o.notices) > 0 {
 		o.batchAt = c.now.Add(c.batchWait())
 	}
@@ -266,8 +267,8 @@ func (c *Core) buildNext() *View {
 	if !c.changes() {
 		return nil
 	}
-	next := &View{Cluster: c.view.Cluster, Epoch: c.view.Epoch + 1, Forks: c.view.Forks}
-	changed := false
+	next := &View{Cluster: c.view.Cluster, Epoch: c.view.Epoch + 1, Forks: c.view.Forks, Standing: c.view.Standing, TokensFrom: c.view.TokensFrom}
+	changed := c.stepForeign(next)
 	for i := range c.view.Members {
 		m := c.view.Members[i]
 		if why := c.drops(&m); why != 0 {
@@ -290,6 +291,7 @@ func (c *Core) buildNext() *View {
 	if !changed {
 		return nil
 	}
+	c.rank(next)
 	return next
 }
 
@@ -336,6 +338,9 @@ func (c *Core) ready(m *Member) bool {
 func (c *Core) changes() bool {
 	o := c.office
 	if len(o.joins) > 0 && !c.now.Before(o.batchAt) {
+		return true
+	}
+	if _, changed, _ := c.foreignNext(); changed {
 		return true
 	}
 	for i := range c.view.Members {
@@ -408,6 +413,9 @@ func (c *Core) letIn(next *View) bool {
 	o := c.office
 	joins := o.joins
 	o.joins, o.batchAt = nil, 0
+	if len(c.view.Foreign) > 0 || c.foreign.least > next.Epoch.Generation() {
+		return false // they ask again
+	}
 	changed := false
 	for _, n := range joins {
 		if c.view.Member(n.ID) != nil || next.Member(n.ID) != nil || c.gone[n.ID] || c.early[n.ID] != nil || len(next.Members) >= membersMax {

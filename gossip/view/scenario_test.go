@@ -7,7 +7,7 @@ import (
 
 // The scenarios whose names begin with A are those of SCENARIOS.md; the others found
 // holes in this core and keep them closed.
-var scenarios = []scenario{
+var scenarios = append(foreignScenarios(), []scenario{
 	{"lease counts no rounds from before the commit", oldRounds},
 	{"lease counts both views while a proposal is under way", oneView},
 	{"a candidate keeps its own promise", promiseSelf},
@@ -35,7 +35,7 @@ var scenarios = []scenario{
 	{"a weak removal, and then the deaths of those who removed", weakRemovalThenDeaths},
 	{"a leader that refuses one candidate only", leaderRefusedToOne},
 	{"a grant of the former leader, and a weak proof", grantOfTheFormerLeader},
-}
+}...)
 
 // oldRounds: 1 proposes that 4 and 5 become voters; of the old voters only 2 accepts.
 // 2 and 3 lose 1 and elect 2, which uncovers the attempt. In that moment the answers

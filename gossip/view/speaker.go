@@ -39,6 +39,8 @@ func (c *Core) speaks(from NodeID, msg Message) bool {
 	switch m := msg.(type) {
 	case *JoinRequest:
 		return c.admitStranger(m.Hops == 0, from)
+	case *Encounter, *Confront, *Confronted:
+		return true // from another cluster of our name: foreign.go, vouch.go
 	case *LeaveRequest, *NeedView:
 		return c.admitStranger(c.gone[from], from)
 	case *Contest:

@@ -210,7 +210,7 @@ func (x *truth) checkOutsiders() {
 
 // checkLeaders holds that there is at most one leader lease.
 func (x *truth) checkLeaders() {
-	leader := NodeID(0)
+	leaders := map[uint64]NodeID{}
 	for _, id := range x.w.order {
 		n := x.w.nodes[id]
 		if n.down || n.removed != nil || n.core.office == nil {
@@ -223,10 +223,12 @@ func (x *truth) checkLeaders() {
 		if !until.After(x.w.clock(n)) {
 			continue
 		}
+		cluster := n.core.view.Cluster
+		leader := leaders[cluster]
 		if leader != 0 && !x.wrongEvidence {
 			x.w.fail("%d and %d hold leader leases at once", leader, id)
 		}
-		leader = id
+		leaders[cluster] = id
 	}
 }
 

@@ -149,6 +149,13 @@ type View struct {
 	Members []Member
 	// Forks lists the emergency takeovers of the view's lineage, oldest first.
 	Forks []Fork
+	// Standing ranks the cluster among others of its name.
+	Standing Standing
+	// TokensFrom is the generation from which on the tokens of shards must be: lower ones
+	// may lie below tokens that another cluster or lineage has given out. 0 asks for none.
+	TokensFrom uint32
+	// Foreign lists the contests with other clusters of the name, sorted by cluster.
+	Foreign []Foreign `json:",omitempty"`
 	// Out lists the members of the view before that this one leaves out, and why.
 	Out []Departure `json:",omitempty"`
 	// change is set on the wire alone, on views without members: diff.go.

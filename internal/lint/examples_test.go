@@ -17,7 +17,8 @@ var shown = map[string]string{
 	"sharding.RememberedStats": "ExampleStats", "sharding.ReliableStats": "ExampleStats", "sharding.Route": "ExampleStats",
 	"peerage.ViewStatus": "ExampleNode_Status", "peerage.MemberStatus": "ExampleNode_Status",
 	"peerage.TypeStatus": "ExampleNode_Status", "peerage.HomeStatus": "ExampleNode_Status",
-	"strategy.Moved": "ExampleMoved",
+	"peerage.ForeignStatus": "ExampleNode_Status",
+	"strategy.Moved":        "ExampleMoved",
 }
 
 // seams are the types between package peerage and package sharding: applications that

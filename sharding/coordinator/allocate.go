@@ -265,7 +265,7 @@ func (c *Core) places() *strategy.State {
 		}
 		st.Regions = append(st.Regions, strategy.Region{
 			Node: m.ID, Name: m.Name, Joined: m.Joined, AppVersion: m.AppVersion,
-			Leaving: m.Status == view.Leaving || p.draining, Silent: c.isSilent(m.ID),
+			Leaving: c.leaving(m.ID), Silent: c.isSilent(m.ID),
 			Capacity: max(p.settings.Capacity, 1),
 		})
 	}

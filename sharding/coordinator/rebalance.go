@@ -46,10 +46,11 @@ func (c *Core) unsettled() string {
 	return ""
 }
 
-// leaving reports whether a member is to lose its shards.
+// leaving reports whether a member is to lose its shards: all are when the cluster has
+// yielded to another one, so that nothing is placed any longer.
 func (c *Core) leaving(n view.NodeID) bool {
 	m, p := c.view.Member(n), c.peers[n]
-	return m != nil && m.Status == view.Leaving || p != nil && p.draining
+	return c.view.Yields() != nil || m != nil && m.Status == view.Leaving || p != nil && p.draining
 }
 
 // drainRequest takes all shards from a member, at once and in bulk. Asked again,

@@ -1,0 +1,194 @@
+package gossip
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// What a node does about other clusters of its cluster's name. Which of two stands, the
+// view core decides (package view, foreign.go). Here the core is told of them, operators
+// and subscribers are told of its decisions, and the incarnations of the cluster that
+// yields are ended.
+
+const (
+	// foreignMax bounds the other clusters that are counted.
+	foreignMax = 64
+	// foreignFor is how long one counts after it was last heard.
+	foreignFor = 15 * time.Second
+	// dissolveAfter is how long the layers above may take to stop once the cluster has
+	// yielded, before the incarnation ends without them.
+	dissolveAfter = time.Minute
+)
+
+// ForeignCluster says that a contest with another cluster of the same name has begun or
+// has got further. While one is open (Verdict is not 0) the node should take no requests
+// from outside. It follows the ViewChanged in which it shows, or a later one.
+//
+// After view.VerdictYields this cluster ends, and its nodes join the other one: stop what
+// runs here, then call Node.Dissolve. States are not merged.
+type ForeignCluster struct {
+	// Cluster is the other one's id, Nodes are some of its members.
+	Cluster uint64
+	Nodes   []view.Node
+	// Verdict is this cluster's, 0 when the contest is over: the other cluster has
+	// yielded, or nothing was decided, and it begins anew later.
+	Verdict view.Verdict
+	Epoch   view.Epoch
+}
+
+func (ForeignCluster) event() {}
+
+// foreigners holds the other clusters that were heard lately.
+type foreigners struct {
+	heard map[uint64]clock.Instant
+	// warned is the last one that was warned of.
+	warned uint64
+}
+
+// seen notes that another cluster is alive, and reports whether that is news.
+func (f *foreigners) seen(now clock.Instant, cluster uint64) (news bool) {
+	if f.heard == nil {
+		f.heard = map[uint64]clock.Instant{}
+	}
+	if _, known := f.heard[cluster]; known || len(f.heard) < foreignMax {
+		f.heard[cluster] = now
+	}
+	news = f.warned != cluster
+	f.warned = cluster
+	return news
+}
+
+// count returns how many clusters were heard lately.
+func (f *foreigners) count(now clock.Instant, pace time.Duration) int {
+	for id, at := range f.heard { // order-free: each is judged by itself
+		if now.Sub(at) > max(foreignFor, 5*pace) {
+			delete(f.heard, id)
+		}
+	}
+	return len(f.heard)
+}
+
+// metForeign takes the news of another cluster that can act.
+func (f *forming) metForeign(now clock.Instant, m *contact, a *actions) {
+	news := f.foreign.seen(now, m.Cluster)
+	if f.cfg.ForeignClusters == view.ForeignMerge {
+		if f.live {
+			nodes := append([]view.Node{m.From}, m.Members...)
+			a.core = append(a.core, view.ForeignSeen{Cluster: m.Cluster, Nodes: nodes})
+		}
+		return
+	}
+	if news {
+		a.warn("another cluster of the same name", "at "+m.From.Addr+"; ForeignClusters is warn, so they stay two: stop the nodes of one of them")
+	}
+}
+
+// dissolving ends the incarnation when the layers above have not done so in time.
+func (f *forming) dissolving(now clock.Instant, a *actions) {
+	switch {
+	case f.view.Yields() == nil:
+	case f.yieldedAt == 0:
+		f.yieldedAt = now
+	case now.Sub(f.yieldedAt) >= dissolveAfter:
+		a.over, a.outranked = reasonYielded, true
+	}
+}
+
+// Reasons for ends after which another cluster goes on.
+const (
+	reasonYielded   = "its cluster has yielded to another one of the same name"
+	reasonOvertaken = "this node lost its quorum and found a live cluster of the same name at "
+)
+
+// Dissolve ends this incarnation after its cluster has yielded to another one
+// (ForeignCluster). Elsewhere it does nothing. It does not wait for the end, which
+// Removed tells.
+func (n *Node) Dissolve() {
+	n.inbox.put(call(func(l *loop) {
+		if l.n.View().Yields() != nil {
+			l.end(l.n.clock.Now(), view.Removed{Reason: reasonYielded, Outranked: true})
+		}
+	}))
+}
+
+// foreignStory returns what has become of contests between two views, of which the first
+// may be nil.
+func foreignStory(before, after *view.View) []Event {
+	var out []Event
+	for i := range after.Foreign {
+		f := &after.Foreign[i]
+		if was := before.Contest(f.Cluster); was == nil || was.Verdict != f.Verdict {
+			out = append(out, ForeignCluster{Cluster: f.Cluster, Nodes: f.Nodes, Verdict: f.Verdict, Epoch: after.Epoch})
+		}
+	}
+	for i := 0; before != nil && i < len(before.Foreign); i++ {
+		if f := &before.Foreign[i]; after.Contest(f.Cluster) == nil {
+			out = append(out, ForeignCluster{Cluster: f.Cluster, Nodes: f.Nodes, Epoch: after.Epoch})
+		}
+	}
+	return out
+}
+
+// noteForeign logs what has become of contests.
+func (l *loop) noteForeign(before, after *view.View) {
+	for _, ev := range foreignStory(before, after) {
+		f := ev.(ForeignCluster)
+		var addrs []string
+		for i := range f.Nodes {
+			addrs = append(addrs, f.Nodes[i].Addr)
+		}
+		level, kind, detail := slog.LevelError, "another cluster of the same name", ""
+		switch was := before.Contest(f.Cluster); {
+		case f.Verdict == view.VerdictContested && was == nil:
+			l.n.counters.contests.Add(1)
+			detail = "not ready until one of the two has yielded; this happens when nodes have formed two clusters: check contact points and BootstrapExpect"
+		case f.Verdict == view.VerdictStands:
+			level, detail = slog.LevelWarn, "this cluster stands; the other one should yield, and its nodes join this one"
+		case f.Verdict == view.VerdictYields:
+			kind = "this cluster yields to another one of the same name"
+			detail = "what runs here is stopped, states are not merged, this node joins the other cluster"
+		case f.Verdict == 0 && was != nil && was.Verdict == view.VerdictStands && after.Epoch.Generation() > before.Epoch.Generation():
+			level, kind, detail = slog.LevelWarn, "another cluster of the same name has yielded", "its nodes join this one; their states are not merged"
+		case f.Verdict == 0:
+			detail = "undecided: two clusters go on and are ready; the leader's log says why, and the contest begins anew later"
+		default:
+			continue
+		}
+		l.n.record(kind, 0, after.Epoch, detail, false)
+		l.n.cfg.Logger.LogAttrs(l.n.ctx, level, kind, slog.String("node", l.n.self.Name), slog.String("cluster", clusterName(f.Cluster)),
+			slog.Any("addrs", addrs), slog.String("epoch", after.Epoch.String()), slog.String("detail", detail))
+	}
+}
+
+// countForeign brings the gauge up to date: the clusters heard lately, and at least
+// those in contest.
+func (l *loop) countForeign(now clock.Instant) {
+	n := l.forming.foreign.count(now, l.forming.pace())
+	if v := l.n.View(); v != nil {
+		for i := range v.Foreign {
+			if _, heard := l.forming.foreign.heard[v.Foreign[i].Cluster]; !heard {
+				n++
+			}
+		}
+	}
+	l.n.counters.foreign.Store(int64(n))
+}
+
+// foreignStatus lists the other clusters for Status.
+func (l *loop) foreignStatus() []string {
+	var out []string
+	for id := range l.forming.foreign.heard { // order-free: sorted below
+		verdict := "seen"
+		if f := l.n.View().Contest(id); f != nil {
+			verdict = f.Verdict.String()
+		}
+		out = append(out, fmt.Sprintf("%s: %s", clusterName(id), verdict))
+	}
+	slices.Sort(out)
+	return out
+}

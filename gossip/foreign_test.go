@@ -1,0 +1,187 @@
+package gossip
+
+import (
+	"bytes"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// lines is a log that tests read.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) has(parts ...string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+next:
+	for _, line := range strings.Split(l.buf.String(), "\n") {
+		for _, p := range parts {
+			if !strings.Contains(line, p) {
+				continue next
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// restarted plays the README's recipe: a forms a cluster, b joins it, a's process dies
+// and is started again with the same command, so that it forms another cluster.
+func restarted(c *cluster, policy view.ForeignPolicy) (a, b *member, log *lines) {
+	log = &lines{}
+	addrs := memAddrs(2)
+	first := c.add(addrs[0], Config{Bootstrap: true, ForeignClusters: policy})
+	b = c.add(addrs[1], Config{ContactPoints: addrs[:1], ForeignClusters: policy, Logger: log.logger()})
+	c.settled(10*time.Second, first, b)
+	c.crash(first)
+	pass(5 * time.Second)
+	a = c.add(addrs[0], Config{Bootstrap: true, ForeignClusters: policy, Logger: log.logger()})
+	return a, b, log
+}
+
+// TestTwoClustersOfOneNameBecomeOne: the node that was started again has formed a cluster
+// of its own. Both are told, the younger cluster yields, and its node joins the other.
+func TestTwoClustersOfOneNameBecomeOne(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		a, b, log := restarted(c, view.ForeignMerge)
+		verdicts := func(m *member, want view.Verdict) ForeignCluster {
+			t.Helper()
+			for {
+				select {
+				case ev := <-m.events:
+					if f, is := ev.(ForeignCluster); is && f.Verdict == want {
+						return f
+					}
+				case <-time.After(20 * time.Second):
+					t.Fatalf("%s is not told of the verdict %v", m.addr, want)
+				}
+			}
+		}
+		was := b.View().Epoch
+		yields := verdicts(a, view.VerdictYields)
+		if yields.Cluster != b.View().Cluster || len(yields.Nodes) != 1 || yields.Nodes[0].Addr != b.addr {
+			t.Errorf("a is told %+v", yields)
+		}
+		verdicts(b, view.VerdictContested)
+		if b.Stats().Contests != 1 || a.Stats().ForeignClusters != 1 || len(a.Status().Foreign) != 1 {
+			t.Errorf("%d contests, %d foreign clusters, %q", b.Stats().Contests, a.Stats().ForeignClusters, a.Status().Foreign)
+		}
+		least := a.View().Epoch.Generation() + 1
+		a.Dissolve()
+		pass(time.Second)
+		if why := a.Status().Over; !strings.Contains(why, "yielded") {
+			t.Fatalf("a goes on: %q", why)
+		}
+		_ = a.Close()
+		next := c.add(a.addr, Config{ContactPoints: []string{b.addr}, LeastGeneration: least, NoDiscovery: true})
+		c.settled(20*time.Second, b, next)
+		v := b.View()
+		if len(v.Members) != 2 || len(v.Foreign) != 0 || v.Epoch.Generation() < least || v.Epoch.Generation() <= was.Generation() {
+			t.Errorf("b goes on with %v: %d members, contests %v; a's cluster got to generation %d", v.Epoch, len(v.Members), v.Foreign, least-1)
+		}
+		pass(time.Minute)
+		if n := b.Stats().ForeignClusters; n != 0 {
+			t.Errorf("%d foreign clusters remain", n)
+		}
+		for _, want := range [][]string{
+			{"level=ERROR", "another cluster of the same name", "not ready until"},
+			{"level=ERROR", "this cluster yields to another one of the same name"},
+			{"level=WARN", "another cluster of the same name has yielded"},
+		} {
+			if !log.has(want...) {
+				t.Errorf("no line of the log has %q", want)
+			}
+		}
+	})
+}
+
+// TestTwoClustersOfOneNameStayTwoIfToldSo: with ForeignWarn nothing but a warning and the
+// gauge says that there are two.
+func TestTwoClustersOfOneNameStayTwoIfToldSo(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		a, b, log := restarted(c, view.ForeignWarn)
+		pass(time.Minute)
+		if !a.LeaseValid() || !b.LeaseValid() || a.View().Cluster == b.View().Cluster || b.Stats().Contests != 0 {
+			t.Errorf("views %v and %v, leases %v and %v", a.View(), b.View(), a.LeaseValid(), b.LeaseValid())
+		}
+		if b.Stats().ForeignClusters != 1 || !log.has("level=WARN", "another cluster of the same name") {
+			t.Errorf("%d foreign clusters", b.Stats().ForeignClusters)
+		}
+	})
+}
+
+// TestUndissolvedIncarnationEnds: nobody calls Dissolve.
+func TestUndissolvedIncarnationEnds(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		a, b, _ := restarted(c, view.ForeignMerge)
+		pass(2 * time.Minute)
+		if why := a.Status().Over; !strings.Contains(why, "yielded") || b.Status().Over != "" {
+			t.Errorf("a: %q, b: %q", why, b.Status().Over)
+		}
+	})
+}
+
+// tend ends incarnations whose cluster has yielded and starts the next ones, as the root
+// package does, for a while.
+func (c *cluster) tend(ms []*member, d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); pass(50 * time.Millisecond) {
+		for i, m := range ms {
+			f := m.View().Yields()
+			if f == nil {
+				continue
+			}
+			least := m.View().Epoch.Generation() + 1
+			m.Dissolve()
+			<-m.Over()
+			_ = m.Close()
+			var at []string
+			for i := range f.Nodes {
+				at = append(at, f.Nodes[i].Addr)
+			}
+			ms[i] = c.add(m.addr, Config{ContactPoints: at, LeastGeneration: least})
+		}
+	}
+}
+
+// TestThreeAndTwoBecomeFive: two clusters of several nodes find each other through the
+// address of a lost member.
+func TestThreeAndTwoBecomeFive(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		ones := slices.Clone(c.form(3))
+		at := []string{"10.0.1.1:7101", "10.0.1.2:7101"}
+		twos := []*member{c.add(at[0], Config{Bootstrap: true, MinGeneration: ones[0].View().Epoch.Generation() + 100})}
+		c.settled(5*time.Second, twos...)
+		twos = append(twos, c.add(at[1], Config{ContactPoints: at}))
+		c.settled(5*time.Second, twos...)
+		cluster, high := ones[0].View().Cluster, twos[0].View().Epoch.Generation()
+		pass(3 * time.Second)
+		_, rest := leader(ones)
+		c.crash(rest[0])
+		left := slices.DeleteFunc(ones, func(m *member) bool { return m == rest[0] })
+		c.settled(10*time.Second, left...)
+		all := append(left, twos...)
+		all = append(all, c.add(rest[0].addr, Config{ContactPoints: at}))
+		c.tend(all, time.Minute)
+		c.settled(20*time.Second, all...)
+		v := all[0].View()
+		if len(v.Members) != 5 || v.Epoch.Generation() <= high && v.Cluster == cluster {
+			t.Errorf("view %v with %d members; the other cluster had generation %d", v.Epoch, len(v.Members), high)
+		}
+	})
+}

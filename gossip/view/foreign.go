@@ -1,0 +1,478 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Two clusters of one name that meet do not stay two: one stands, the other yields, and
+// the nodes of the other join the first. The leaders decide it by committed steps:
+//
+//	X's leader                                    W's leader
+//	Encounter(nonce) ───────────────────────────▶
+//	                 ◀─────────────────────────── Encounter(nonce, echo)
+//	commits "contested with W"                    commits "contested with X"
+//	                 both standings are frozen now
+//	                                              W's is higher: commits "stands over X"
+//	                 ◀─────────────────────────── Encounter(stands, judged)
+//	a quorum of X has met W's members (vouch.go):
+//	commits "yields to W"
+//	Encounter(yields, generation) ──────────────▶
+//	X's nodes stop and end                        commits a generation above both
+//
+// Why both never yield, however the messages are delayed and whoever leads:
+//
+//   - A standing never falls, and does not change while a contest is open.
+//   - X yields only on a verdict that was passed on exactly the standing that it has, by
+//     a leader under a lease, in a cluster that had not yielded and whose standing is
+//     higher. So along "yields to" standings rise, and there is no circle.
+//   - A cluster that stands over another does not yield to it.
+//
+// A contest costs readiness, so that a stranger must not be able to keep one open: it
+// begins after a nonce has come back, and ends unfinished after contestFor. Its source
+// is then ignored for a time that doubles.
+
+// ForeignPolicy says what a cluster does about another one of its name.
+type ForeignPolicy uint8
+
+const (
+	// ForeignMerge lets the cluster with the lower standing end, and its nodes join the
+	// other.
+	ForeignMerge ForeignPolicy = iota
+	// ForeignWarn leaves both as they are.
+	ForeignWarn
+)
+
+// String returns the policy in lower case.
+func (p ForeignPolicy) String() string {
+	switch p {
+	case ForeignMerge:
+		return "merge"
+	case ForeignWarn:
+		return "warn"
+	}
+	return fmt.Sprintf("policy(%d)", uint8(p))
+}
+
+const (
+	// contestMin is the least time that an open contest may take.
+	contestMin = 2 * time.Second
+	// shunFirst is how long the source of an unfinished contest is ignored the first
+	// time, shunMost at most.
+	shunFirst = time.Minute
+	shunMost  = time.Hour
+	// shunnedMax bounds the sources that are ignored; while all places are taken, no
+	// contest begins.
+	shunnedMax = 16
+)
+
+// encounters is what a node remembers of other clusters of its cluster's name. The zero
+// value remembers nothing.
+type encounters struct {
+	// met holds the clusters that this leader exchanges messages with, at most foreignMax.
+	met     map[uint64]*encounter
+	shunned []shunned
+	// asked is what this member asks another cluster's nodes for its leader.
+	asked *confrontation
+	// least is the generation that this leader's view must reach before anything else.
+	least uint32
+}
+
+// encounter is another cluster, as the leader sees it.
+type encounter struct {
+	cluster uint64
+	// nonce is this leader's, theirs the newest of the other leader.
+	nonce, theirs uint64
+	// to is the other leader, the zero Node until it is known; nodes are its members.
+	to    Node
+	nodes []Node
+	// said is the newest message that echoed nonce, heardAt when it came.
+	said    *Encounter
+	heardAt clock.Instant
+	metAt   clock.Instant
+	// since is when this leader saw the contest open.
+	since clock.Instant
+	// vouched holds the own voters that reached a member of the other cluster, confirmed
+	// the members that were reached.
+	vouched, confirmed map[NodeID]bool
+	// ending is why the contest ends without a decision.
+	ending string
+}
+
+// shunned is a source of contests that came to nothing.
+type shunned struct {
+	host  string
+	until clock.Instant
+	wait  time.Duration
+}
+
+// contestFor is how long a contest may stay open.
+func (c *Core) contestFor() time.Duration { return max(contestMin, 8*c.cfg.Ping) }
+
+// onForeign takes the news of another cluster of this one's name.
+func (c *Core) onForeign(cluster uint64, nodes []Node) {
+	if c.cfg.Foreign == ForeignWarn || c.view == nil || cluster == c.view.Cluster || cluster == 0 || len(nodes) == 0 {
+		return
+	}
+	nodes = bareNodes(nodes)
+	if c.office == nil {
+		if c.leader != 0 && c.votes() {
+			c.send(c.leader, &Sighted{Cluster: cluster, Nodes: nodes})
+		}
+		return
+	}
+	if e := c.encounter(cluster, nodes); e != nil {
+		c.sendEncounter(e)
+	}
+}
+
+// encounter returns what is known of a cluster, nil if it is ignored.
+func (c *Core) encounter(cluster uint64, nodes []Node) *encounter {
+	f := &c.foreign
+	if y := c.view.Yields(); y != nil && y.Cluster != cluster {
+		return nil
+	}
+	for _, n := range nodes {
+		if f.shuns(hostOf(n.Addr), c.now) && c.view.Contest(cluster) == nil {
+			return nil
+		}
+	}
+	e := f.met[cluster]
+	if e == nil {
+		if len(f.met) >= foreignMax || len(nodes) == 0 {
+			return nil
+		}
+		e = &encounter{cluster: cluster, nonce: c.random() | 1, metAt: c.now, vouched: map[NodeID]bool{}, confirmed: map[NodeID]bool{}}
+		if f.met == nil {
+			f.met = map[uint64]*encounter{}
+		}
+		f.met[cluster] = e
+	}
+	if len(nodes) > 0 {
+		e.nodes = nodes
+	}
+	return e
+}
+
+// rules reports whether this leader may speak for its cluster.
+func (c *Core) rules() bool {
+	o := c.office
+	return o != nil && o.free && o.leaseUntil.After(c.now)
+}
+
+// sendEncounter tells another cluster's leader how this cluster stands; as long as it
+// is not known, some of its members, which pass it on.
+func (c *Core) sendEncounter(e *encounter) {
+	if !c.rules() {
+		return
+	}
+	m := &Encounter{
+		From: bareNode(c.cfg.Self), Cluster: c.view.Cluster, To: e.cluster, Standing: c.view.Standing,
+		Generation: c.generation, Nodes: c.seniorVoters(), Nonce: e.nonce, Echo: e.theirs,
+	}
+	if f := c.view.Contest(e.cluster); f != nil {
+		m.Verdict = f.Verdict
+		if f.Verdict == VerdictStands && e.said != nil {
+			m.Judged = e.said.Standing
+			if !c.view.Standing.Above(c.view.Cluster, m.Judged, e.cluster) {
+				m.Verdict = VerdictContested
+			}
+		}
+	}
+	targets := []Node{e.to}
+	if e.to.ID == 0 || c.now.Sub(max(e.heardAt, e.metAt)) > 4*c.cfg.Ping {
+		targets = append(targets[:0:0], e.nodes[:min(len(e.nodes), contactsAtOnce)]...)
+		e.nodes = append(slices.Clone(e.nodes[len(targets):]), targets...)
+	}
+	for _, n := range targets {
+		c.out.Learn = append(c.out.Learn, n)
+		c.send(n.ID, m)
+	}
+}
+
+// seniorVoters lists voters for another cluster to ask.
+func (c *Core) seniorVoters() []Node {
+	var out []Node
+	for i := range c.view.Members {
+		if m := &c.view.Members[i]; m.Status.Votes() && len(out) < foreignNodesMax {
+			out = append(out, bareNode(m.Node))
+		}
+	}
+	return out
+}
+
+// onEncounter takes another leader's word, or passes it on.
+func (c *Core) onEncounter(from NodeID, m *Encounter) {
+	if c.cfg.Foreign == ForeignWarn || c.view == nil || m.From.ID == 0 || m.Cluster == 0 ||
+		m.Cluster == c.view.Cluster || m.To != c.view.Cluster || c.view.Member(m.From.ID) != nil {
+		return
+	}
+	if c.office == nil {
+		if m.Hops < hopsMax && c.leader != 0 && c.leader != from {
+			passed := *m
+			passed.Hops++
+			c.send(c.leader, &passed)
+		}
+		return
+	}
+	if m.Verdict == VerdictYields && c.view.Contest(m.Cluster) == nil {
+		return // it has said so before
+	}
+	e := c.encounter(m.Cluster, m.Nodes)
+	if e == nil || c.foreign.shuns(hostOf(m.From.Addr), c.now) && c.view.Contest(m.Cluster) == nil {
+		return
+	}
+	news := m.Echo != e.nonce || m.Nonce != e.theirs
+	e.to, e.theirs = m.From, m.Nonce
+	c.out.Learn = append(c.out.Learn, m.From)
+	if m.Echo == e.nonce {
+		e.said, e.heardAt = m, c.now
+		c.stir()
+	}
+	if news {
+		c.sendEncounter(e)
+	}
+}
+
+// fresh reports whether the other leader was heard lately.
+func (e *encounter) fresh(c *Core) bool {
+	return e != nil && e.said != nil && c.now.Sub(e.heardAt) <= 4*c.cfg.Ping
+}
+
+// driveForeign sends a leader's round to the other clusters, and forgets those that do
+// not answer.
+func (c *Core) driveForeign() {
+	if len(c.foreign.met) == 0 {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.foreign.met)) {
+		e := c.foreign.met[id]
+		open := c.view.Contest(id)
+		if open == nil {
+			if c.now.Sub(max(e.metAt, e.heardAt)) > c.contestFor() {
+				delete(c.foreign.met, id)
+			}
+			continue
+		}
+		c.sendEncounter(e)
+		if open.Verdict == VerdictContested && e.said != nil && e.said.Standing.Above(id, c.view.Standing, c.view.Cluster) {
+			c.askVoters(e)
+		}
+	}
+}
+
+// followForeign makes what the leader remembers fit the contests of its view.
+func (c *Core) followForeign(before *View) {
+	if before != nil && before.Cluster == c.view.Cluster {
+		for _, f := range before.Foreign {
+			if e := c.foreign.met[f.Cluster]; e != nil && c.view.Contest(f.Cluster) == nil {
+				c.leaveContest(e)
+			}
+		}
+	}
+	for _, f := range c.view.Foreign {
+		if e := c.encounter(f.Cluster, f.Nodes); e != nil && e.since == 0 {
+			e.since = c.now
+		}
+	}
+}
+
+// leaveContest forgets a cluster whose contest has ended; its source is ignored for a
+// while if nothing was decided.
+func (c *Core) leaveContest(e *encounter) {
+	delete(c.foreign.met, e.cluster)
+	if e.ending == "" {
+		return
+	}
+	addr := e.to.Addr
+	if addr == "" && len(e.nodes) > 0 {
+		addr = e.nodes[0].Addr
+	}
+	wait := c.foreign.shun(hostOf(addr), c.now)
+	c.trace("contest ended", e.to.ID, fmt.Sprintf("with cluster %016x at %s: %s; ignored for %v", e.cluster, addr, e.ending, wait))
+}
+
+// foreignNext returns the contests of the next view, whether they differ from those of
+// the present one, and whether the next view needs a generation above all that were met.
+func (c *Core) foreignNext() (list []Foreign, changed, above bool) {
+	quiet := len(c.foreign.met) == 0 && len(c.view.Foreign) == 0 && c.foreign.least <= c.view.Epoch.Generation()
+	if quiet || !c.rules() {
+		return c.view.Foreign, false, false
+	}
+	if c.foreign.least > c.view.Epoch.Generation() {
+		changed, above = true, true
+	}
+	yields := c.view.Yields() != nil
+	for _, f := range c.view.Foreign {
+		if !yields {
+			was := f.Verdict
+			if f.Verdict = c.judge(&f); f.Verdict != was {
+				changed = true
+			}
+			if f.Verdict == 0 {
+				above = above || was == VerdictStands
+				continue
+			}
+		}
+		list = append(list, f)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.foreign.met)) {
+		e := c.foreign.met[id]
+		if yields || c.view.Contest(id) != nil || !e.fresh(c) || e.ending != "" || len(list) >= foreignMax {
+			continue
+		}
+		list, changed = append(list, Foreign{Cluster: id, Verdict: VerdictContested, Nodes: contactsOf(e)}), true
+	}
+	slices.SortFunc(list, func(a, b Foreign) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return list, changed, above
+}
+
+// contactsOf lists whom to address in another cluster, its leader first.
+func contactsOf(e *encounter) []Node {
+	out := []Node{e.to}
+	for _, n := range e.said.Nodes {
+		if n.ID != e.to.ID && len(out) < foreignNodesMax {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// judge returns the next verdict of an open contest, 0 to end it.
+func (c *Core) judge(f *Foreign) Verdict {
+	e := c.foreign.met[f.Cluster]
+	if e == nil {
+		return f.Verdict
+	}
+	if e.fresh(c) && e.said.Verdict != 0 {
+		mine := c.view.Standing.Above(c.view.Cluster, e.said.Standing, f.Cluster)
+		switch {
+		case f.Verdict == VerdictStands && e.said.Verdict == VerdictYields:
+			return 0
+		case mine:
+			if !c.overdue(e) {
+				return VerdictStands
+			}
+		case f.Verdict == VerdictStands:
+			return VerdictContested
+		case e.said.Verdict == VerdictStands && c.confirmed(e) && (e.said.Judged == c.view.Standing || c.mutant == mutantYieldsUnjudged):
+			return VerdictYields
+		}
+	}
+	if c.overdue(e) {
+		e.ending = c.unfinished(e)
+		return 0
+	}
+	return f.Verdict
+}
+
+// overdue reports whether a contest has been open for too long.
+func (c *Core) overdue(e *encounter) bool {
+	return c.mutant != mutantPatientContest && e.since != 0 && c.now.Sub(e.since) > c.contestFor()
+}
+
+// unfinished says why a contest has not been decided in time.
+func (c *Core) unfinished(e *encounter) string {
+	switch {
+	case !e.fresh(c):
+		return "its leader no longer answers"
+	case e.said.Verdict == 0:
+		return "it does not take up the contest"
+	case c.view.Standing.Above(c.view.Cluster, e.said.Standing, e.cluster):
+		return "it should yield, and has not"
+	case e.said.Verdict != VerdictStands || e.said.Judged != c.view.Standing:
+		return "this cluster should yield, and the other one does not say that it stands"
+	}
+	return fmt.Sprintf("this cluster should yield, but %d of its voters have reached %d of the other's members: too few to believe it",
+		len(e.vouched), len(e.confirmed))
+}
+
+// stepForeign brings the contests and the standing of the next view up to date.
+func (c *Core) stepForeign(next *View) bool {
+	list, changed, above := c.foreignNext()
+	next.Foreign = list
+	if above && c.mutant != mutantKeepsGeneration {
+		for _, f := range c.view.Foreign {
+			if e := c.foreign.met[f.Cluster]; e != nil && e.said != nil {
+				c.generation = max(c.generation, e.said.Generation)
+			}
+		}
+		next.Epoch = FirstEpoch(max(c.generation+1, c.foreign.least))
+		next.TokensFrom = next.Epoch.Generation()
+	}
+	return changed
+}
+
+// rank brings the standing of the next view up to date. It is frozen in a contest.
+func (c *Core) rank(next *View) {
+	if len(c.view.Foreign) > 0 {
+		return
+	}
+	answered := 0
+	for i := range next.Members {
+		m := &next.Members[i]
+		if p := c.office.peers[m.ID]; m.Status.Votes() && (m.ID == c.self() || p != nil && p.t0 != 0 && p.round+1 >= c.office.round) {
+			answered++
+		}
+	}
+	next.Standing.Peak = max(next.Standing.Peak, answered)
+	if len(next.Foreign) > 0 && !c.cfg.Authenticated {
+		next.Standing.Size = max(next.Standing.Size, answered)
+	}
+}
+
+// shuns reports whether contests from a host are ignored.
+func (f *encounters) shuns(host string, now clock.Instant) bool {
+	blocked := 0
+	for _, s := range f.shunned {
+		if now.Before(s.until) {
+			if s.host == host {
+				return true
+			}
+			blocked++
+		}
+	}
+	return blocked >= shunnedMax
+}
+
+// shun ignores a host for a while, and returns for how long.
+func (f *encounters) shun(host string, now clock.Instant) time.Duration {
+	i := slices.IndexFunc(f.shunned, func(s shunned) bool { return s.host == host })
+	if i < 0 {
+		if len(f.shunned) >= shunnedMax {
+			f.shunned = slices.DeleteFunc(f.shunned, func(s shunned) bool { return !now.Before(s.until) })
+		}
+		f.shunned = append(f.shunned, shunned{host: host, wait: shunFirst / 2})
+		i = len(f.shunned) - 1
+	}
+	s := &f.shunned[i]
+	s.wait = min(2*s.wait, shunMost)
+	s.until = now.Add(s.wait)
+	return s.wait
+}
+
+// hostOf returns the host of an address.
+func hostOf(addr string) string {
+	if i := strings.LastIndexByte(addr, ':'); i >= 0 {
+		return addr[:i]
+	}
+	return addr
+}
+
+// bareNode returns what another cluster needs to reach a node.
+func bareNode(n Node) Node { return Node{ID: n.ID, Name: n.Name, Addr: n.Addr} }
+
+func bareNodes(ns []Node) []Node {
+	ns = ns[:min(len(ns), foreignNodesMax)]
+	out := make([]Node, len(ns))
+	for i, n := range ns {
+		out[i] = bareNode(n)
+	}
+	return out
+}

@@ -1,0 +1,130 @@
+package view
+
+import "slices"
+
+// A cluster does not yield to the word of one connection. Before it does, a quorum of
+// its voters must each have reached a node of the other cluster, and enough of the
+// other's members must have said that they stand in it:
+//
+//	leader   Vouch(cluster, standing, nodes) ──▶ every voter
+//	voter    Confront(nonce) ──▶ each of the nodes; Confronted(standing, nonce) ◀──
+//	voter    Vouched(those that confirmed) ──▶ leader
+//
+// Where nodes authenticate each other, a majority of the members that are listed must
+// confirm: what they say about their past is then believed. Elsewhere the other cluster
+// must show as many members as this one has, too.
+
+// confrontation is what a member asks another cluster's nodes for its leader.
+type confrontation struct {
+	vouch     *Vouch
+	nonce     uint64
+	confirmed []NodeID
+}
+
+// askVoters has the voters reach the other cluster's members.
+func (c *Core) askVoters(e *encounter) {
+	m := &Vouch{Cluster: e.cluster, Standing: e.said.Standing, Nodes: e.said.Nodes}
+	for i := range c.view.Members {
+		if id := c.view.Members[i].ID; c.view.Members[i].Status.Votes() && id != c.self() {
+			c.send(id, m)
+		}
+	}
+	c.confront(m)
+}
+
+// onVouch asks another cluster's nodes on the leader's behalf.
+func (c *Core) onVouch(from NodeID, m *Vouch) {
+	if c.view != nil && from == c.leader && c.votes() && m.Cluster != c.view.Cluster {
+		c.confront(m)
+	}
+}
+
+func (c *Core) confront(m *Vouch) {
+	a := c.foreign.asked
+	if a == nil || a.vouch.Cluster != m.Cluster || a.vouch.Standing != m.Standing {
+		a = &confrontation{nonce: c.random() | 1}
+		c.foreign.asked = a
+	}
+	a.vouch = m
+	for _, n := range m.Nodes {
+		if !slices.Contains(a.confirmed, n.ID) {
+			c.out.Learn = append(c.out.Learn, n)
+			c.send(n.ID, &Confront{Nonce: a.nonce})
+		}
+	}
+	if len(a.confirmed) > 0 {
+		c.report(a)
+	}
+}
+
+// onConfront says to another cluster's node which cluster this one stands in.
+func (c *Core) onConfront(from NodeID, m *Confront) {
+	if c.cfg.Foreign == ForeignMerge && c.votes() {
+		c.send(from, &Confronted{Cluster: c.view.Cluster, Standing: c.view.Standing, Nonce: m.Nonce})
+	}
+}
+
+func (c *Core) onConfronted(from NodeID, m *Confronted) {
+	a := c.foreign.asked
+	if a == nil || m.Nonce != a.nonce || m.Cluster != a.vouch.Cluster || m.Standing != a.vouch.Standing || c.view == nil {
+		return
+	}
+	if slices.Contains(a.confirmed, from) || !slices.ContainsFunc(a.vouch.Nodes, func(n Node) bool { return n.ID == from }) {
+		return
+	}
+	a.confirmed = append(a.confirmed, from)
+	c.report(a)
+}
+
+// report tells the leader which nodes have confirmed.
+func (c *Core) report(a *confrontation) {
+	if c.office != nil {
+		c.vouched(c.self(), &Vouched{Cluster: a.vouch.Cluster, Confirmed: a.confirmed})
+		return
+	}
+	c.send(c.leader, &Vouched{Cluster: a.vouch.Cluster, Confirmed: slices.Clone(a.confirmed)})
+}
+
+// vouched counts a voter's report.
+func (c *Core) vouched(from NodeID, m *Vouched) {
+	if c.office == nil || c.view.Member(from) == nil {
+		return
+	}
+	e := c.foreign.met[m.Cluster]
+	if e == nil || e.said == nil {
+		return
+	}
+	for _, id := range m.Confirmed {
+		if slices.ContainsFunc(e.said.Nodes, func(n Node) bool { return n.ID == id }) {
+			e.vouched[from], e.confirmed[id] = true, true
+		}
+	}
+	c.stir()
+}
+
+// confirmed reports whether enough was seen of a cluster to yield to it.
+func (c *Core) confirmed(e *encounter) bool {
+	if c.mutant == mutantCredulous {
+		return true
+	}
+	if !c.plain(c.view, func(id NodeID) bool { return e.vouched[id] }) {
+		return false
+	}
+	seen := 0
+	for _, n := range e.said.Nodes {
+		if e.confirmed[n.ID] {
+			seen++
+		}
+	}
+	need := len(e.said.Nodes)/2 + 1
+	if !c.cfg.Authenticated {
+		voters := 0
+		for i := range c.view.Members {
+			if c.view.Members[i].Status.Votes() {
+				voters++
+			}
+		}
+		need = max(need, min(e.said.Standing.Size, voters, foreignNodesMax))
+	}
+	return seen >= need
+}
