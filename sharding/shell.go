@@ -285,9 +285,16 @@ func (sh *shell) stopShard(e region.StopShard) {
 	if sh.keeper != nil {
 		done = sh.keptFirst(e, done)
 	}
-	keep := e.To != 0 && e.To != sh.s.cfg.Self.ID
-	if !keep {
+	if e.To == 0 {
 		sh.path.stopShard(e.Shard, e.Token, e.Within, false, done)
+		return
+	}
+	if e.To == sh.s.cfg.Self.ID {
+		// It starts here again, under another token.
+		sh.path.stopShard(e.Shard, e.Token, e.Within, true, func(st entity.Stopped) {
+			sh.keep(st, false)
+			done(st)
+		})
 		return
 	}
 	// The new home has the states before anybody hears of the stop, so it never has

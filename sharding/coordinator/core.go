@@ -56,9 +56,11 @@ type office struct {
 	// dirty: a free shard may have become placeable.
 	dirty bool
 	// owing: somebody may owe an answer (peer.owed).
-	owing  bool
-	writes writes
-	outbox outbox
+	owing bool
+	// renewed: no shard has a token below the view's TokensFrom.
+	renewed bool
+	writes  writes
+	outbox  outbox
 
 	nextResend, nextRebalance clock.Instant
 }
@@ -128,6 +130,7 @@ func (c *Core) settle() {
 	}
 	c.place()
 	c.relieve()
+	c.renew()
 	c.tellDrained()
 	c.flushWrites()
 	c.flush()

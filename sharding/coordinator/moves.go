@@ -51,6 +51,13 @@ func (c *Core) startMove(st *strategy.State, id protocol.ShardID) bool {
 	}
 	to := st.Region(target)
 	to.Shards = append(to.Shards, id)
+	c.beginMove(id, target)
+	return true
+}
+
+// beginMove closes the routes to a hosted shard.
+func (c *Core) beginMove(id protocol.ShardID, target view.NodeID) {
+	s := &c.shards[id]
 	c.set(s, closing)
 	s.move, s.target, s.sent = c.next(), target, c.now
 	s.deadline = c.now.Add(c.cfg.BeginTimeout)
@@ -59,7 +66,6 @@ func (c *Core) startMove(st *strategy.State, id protocol.ShardID) bool {
 	for _, n := range s.closers {
 		c.outbox.begins.add(n, id)
 	}
-	return true
 }
 
 func (c *Core) beginAck(from view.NodeID, shards []protocol.ShardToken) {
