@@ -51,8 +51,8 @@ const (
 	generationMax = 0xf000_0000
 	// leastMax is the highest generation of another cluster that ours goes above.
 	leastMax = 0xe000_0000
-	stepMax       = 0xf000_0000
-	roundMax      = 1 << 62
+	stepMax  = 0xf000_0000
+	roundMax = 1 << 62
 )
 
 type tag byte

@@ -16,15 +16,36 @@ type clusters struct {
 	nextID NodeID
 	// epochs holds the highest epoch of each cluster that has yielded.
 	ended map[uint64]Epoch
-	// heirs holds to which cluster another one has yielded.
-	heirs map[uint64]uint64
+	// heirs holds to which cluster another one has yielded, by its lineage: if all that
+	// knew of it have died, the rest may yield to another.
+	heirs map[lineage]uint64
+	// anew, if set, starts the next incarnation of a node whose view is beyond help.
+	anew func(n *simNode)
+	// lost holds since when nodes have had neither a lease nor a quorum.
+	lost map[NodeID]time.Duration
+	// reform has a node form a cluster when no living one stands in any.
+	reform bool
 	// stay keeps the nodes of clusters that yield as they are.
 	stay bool
 }
 
+// lineage is a cluster since its last emergency takeover.
+type lineage struct {
+	cluster  uint64
+	takeover Epoch
+}
+
+func lineageOf(v *View) lineage {
+	l := lineage{cluster: v.Cluster}
+	if n := len(v.Forks); n > 0 {
+		l.takeover = v.Forks[n-1].To
+	}
+	return l
+}
+
 // meetings returns a world without nodes in which clusters of one name may meet.
 func meetings(w *world) *clusters {
-	s := &clusters{w: w, nextID: 1000, ended: map[uint64]Epoch{}, heirs: map[uint64]uint64{}}
+	s := &clusters{w: w, nextID: 1000, ended: map[uint64]Epoch{}, heirs: map[lineage]uint64{}, lost: map[NodeID]time.Duration{}}
 	s.tend()
 	return s
 }
@@ -57,12 +78,24 @@ func (s *clusters) form(first NodeID, n int, generation uint32) []NodeID {
 // tend does the shells' part, ten times a second.
 func (s *clusters) tend() {
 	w := s.w
+	if living := w.living(); s.reform && len(living) > 0 && len(w.contacts()) == 0 {
+		first := living[0].core.cfg
+		w.step(first.Self.ID, Form{Generation: max(first.Least, 100)})
+	}
 	for _, n := range w.living() {
 		v := n.core.View()
 		if v == nil {
+			if s.blind == nil { // contact points are asked for ever
+				w.step(n.id, Contacts{Nodes: w.contacts()})
+			}
 			continue
 		}
 		s.judge(n, v)
+		if s.anew != nil && s.beyondHelp(n, v) {
+			w.crash(n.id)
+			s.anew(n)
+			continue
+		}
 		if f := v.Yields(); f != nil && !s.stay {
 			s.restart(n, v, f)
 			continue
@@ -78,16 +111,31 @@ func (s *clusters) tend() {
 	w.at(100*time.Millisecond, s.tend)
 }
 
+// beyondHelp reports whether a node has had no lease for long, and those that live are no
+// quorum of its view: package gossip ends such an incarnation after ReformAfter.
+func (s *clusters) beyondHelp(n *simNode, v *View) bool {
+	lives := func(id NodeID) bool { x := s.w.nodes[id]; return !x.down && x.removed == nil }
+	if s.w.holds(n) || n.paused || s.w.quorum(v, lives) {
+		delete(s.lost, n.id)
+		return false
+	}
+	if s.lost[n.id] == 0 {
+		s.lost[n.id] = s.w.now
+	}
+	return s.w.now-s.lost[n.id] > 6*time.Second
+}
+
 // judge holds that no cluster yields to one that has yielded to it, directly or not, and
 // that whoever takes nodes in has a generation above theirs.
 func (s *clusters) judge(n *simNode, v *View) {
 	if f := v.Yields(); f != nil {
-		if to, ok := s.heirs[v.Cluster]; ok && to != f.Cluster {
+		of := lineageOf(v)
+		if to, ok := s.heirs[of]; ok && to != f.Cluster {
 			s.w.fail("cluster %x yields to %x and to %x", v.Cluster, to, f.Cluster)
 		}
-		s.heirs[v.Cluster] = f.Cluster
+		s.heirs[of] = f.Cluster
 		s.ended[v.Cluster] = max(s.ended[v.Cluster], v.Epoch)
-		for at, hops := f.Cluster, 0; at != 0; at, hops = s.heirs[at], hops+1 {
+		for at, hops := f.Cluster, 0; at != 0 && of.takeover == 0; at, hops = s.heirs[lineage{cluster: at}], hops+1 {
 			if at == v.Cluster || hops > 16 {
 				s.w.fail("cluster %x yields to itself by way of others", v.Cluster)
 			}

@@ -55,6 +55,7 @@ func (x *truth) check(n *simNode, before *View, out *Effects) {
 		x.w.fail("%v", err)
 	}
 	x.noteAttempts(n)
+	x.notePassed(n, before, out)
 	if out.View != nil {
 		x.checkView(n, before, out.View)
 	}
@@ -65,6 +66,22 @@ func (x *truth) check(n *simNode, before *View, out *Effects) {
 		x.checkOutsiders()
 	}
 	x.checkLeaders()
+}
+
+// notePassed notes views that a leader which is a quorum by itself has committed and left
+// behind in one step: the members are told of each.
+func (x *truth) notePassed(n *simNode, before *View, out *Effects) {
+	alone := func(id NodeID) bool { return id == n.id }
+	for _, s := range out.Send {
+		p, is := s.Msg.(*Ping)
+		if !is || p.View == nil || p.View.packed() || before == nil || p.View == out.View || p.View.Cluster != before.Cluster {
+			continue
+		}
+		at := epochOf{p.View.Cluster, p.View.Epoch}
+		if x.decided[at] == nil && before.Epoch < p.View.Epoch && x.w.quorum(before, alone) && x.w.quorum(p.View, alone) {
+			x.decided[at] = p.View
+		}
+	}
 }
 
 func (x *truth) noteAttempts(n *simNode) {
