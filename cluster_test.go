@@ -74,7 +74,7 @@ func (c *cluster) add(i int) *member { return c.addWith(i, peerage.Config{}, nil
 func (c *cluster) addWith(i int, own peerage.Config, more func(*peerage.Node)) *member {
 	cfg := gossip.Test()
 	cfg.Listen = fmt.Sprintf("10.0.0.%d:7101", i+1)
-	cfg.Bootstrap, cfg.Roles = i == 0, own.Gossip.Roles
+	cfg.Bootstrap, cfg.Roles, cfg.Name = i == 0, own.Gossip.Roles, own.Gossip.Name
 	for _, m := range c.nodes {
 		cfg.ContactPoints = append(cfg.ContactPoints, m.addr)
 	}

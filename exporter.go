@@ -54,9 +54,12 @@ func (e *exporter) replicators() map[string]replicator.Stats {
 	if s == nil {
 		return nil
 	}
-	out := make(map[string]replicator.Stats, len(s.replicators))
+	out := make(map[string]replicator.Stats, 2*len(s.replicators))
 	for role, r := range s.replicators {
 		out[role] = r.Stats()
+	}
+	for role, r := range s.records {
+		out[recordsLabel(role)] = r.Stats()
 	}
 	return out
 }

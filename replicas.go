@@ -13,13 +13,14 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// newReplicator starts the replicator of a role. The replicator of the role ""
-// spans all members.
+// newReplicator starts the replicator of the application's data of a role. That of the
+// role "" spans all members.
 func (s *stack) newReplicator(role string) *replicator.Replicator {
 	links := s.gossip.Transport()
 	data := s.node.cfg.dataOf(role)
 	return replicator.New(replicator.Config{
 		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), Logger: s.node.cfg.Logger,
+		Class: transport.Data,
 		Send: func(to view.NodeID, c transport.Class, payload []byte) error {
 			return links.Send(to, c, transport.KindReplicator, payload)
 		},
@@ -30,22 +31,47 @@ func (s *stack) newReplicator(role string) *replicator.Replicator {
 	})
 }
 
-// handleReplicator hands a frame to the replicator of its role. Frames of roles
+// newRecords starts the replicator of what the coordinators of a role keep. It has a
+// goroutine, a lock and limits of its own, no file, and its frames take the connection of
+// the protocols: nothing that an application does with its keys is in its way.
+func (s *stack) newRecords(role string) *replicator.Replicator {
+	links := s.gossip.Transport()
+	return replicator.New(replicator.Config{
+		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), Logger: s.node.cfg.Logger,
+		Class: transport.Control,
+		Send: func(to view.NodeID, c transport.Class, payload []byte) error {
+			return links.Send(to, c, transport.KindRecords, payload)
+		},
+		Observer:   s.node.exporter.replicatorObserver(recordsLabel(role)),
+		LeaseValid: s.gossip.LeaseValid,
+		Direct:     true, // the transport calls without a lock
+	})
+}
+
+// recordsLabel is the label "role" of the metrics of a role's records.
+func recordsLabel(role string) string {
+	if role == "" {
+		role = allMembers
+	}
+	return "sharding/" + role
+}
+
+// handFrame hands a frame to the replicator of its role. Frames of roles
 // that this node does not carry come from nodes that believe otherwise for a
 // moment; every protocol repeats itself.
-func (s *stack) handleReplicator(from view.NodeID, frame []byte) {
+func handFrame(replicators map[string]*replicator.Replicator, from view.NodeID, frame []byte) {
 	role, payload, err := replicator.SplitRole(frame)
 	if err != nil {
 		return
 	}
-	if r := s.replicators[role]; r != nil {
+	if r := replicators[role]; r != nil {
 		r.HandleFrame(from, payload)
 	}
 }
 
 // store is where the coordinators of a role keep their records.
 func (s *stack) store(role string) sharding.Store {
-	return sharding.DataStore(s.gossip.Self().ID, s.data[role])
+	return sharding.DataStore(s.gossip.Self().ID, ddata.New(s.records[role]), s.data[role])
 }
 
 // DataHandler returns a handler by which operators look at the distributed data that

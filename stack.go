@@ -27,7 +27,10 @@ type stack struct {
 	gossip      *gossip.Node
 	replicators map[string]*replicator.Replicator
 	data        map[string]*ddata.Data
-	sharding    *sharding.Sharding
+	// records are the replicators of what coordinators keep, by role. They share neither
+	// lock, limits, disk nor connection with the application's data.
+	records  map[string]*replicator.Replicator
+	sharding *sharding.Sharding
 
 	// viewed: the layers above have their first view.
 	viewed atomic.Bool
@@ -48,10 +51,12 @@ func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error)
 	s := &stack{
 		node: n, cfg: cfg, over: make(chan struct{}),
 		replicators: map[string]*replicator.Replicator{}, data: map[string]*ddata.Data{},
+		records: map[string]*replicator.Replicator{},
 	}
 	var up atomic.Bool
 	cfg.Handlers = map[transport.Kind]transport.Handler{
-		transport.KindReplicator:  gate(&up, s.handleReplicator),
+		transport.KindReplicator:  gate(&up, func(from view.NodeID, p []byte) { handFrame(s.replicators, from, p) }),
+		transport.KindRecords:     gate(&up, func(from view.NodeID, p []byte) { handFrame(s.records, from, p) }),
 		transport.KindCoordinator: gate(&up, func(from view.NodeID, p []byte) { s.sharding.HandleCoordinator(from, p) }),
 	}
 	cfg.BlockHandlers = map[transport.Kind]transport.BlockHandler{
@@ -102,6 +107,7 @@ func (s *stack) startUpper() error {
 	for _, role := range s.roles() {
 		s.replicators[role] = s.newReplicator(role)
 		s.data[role] = ddata.New(s.replicators[role])
+		s.records[role] = s.newRecords(role)
 	}
 	var err error
 	s.sharding, err = sharding.Start(sharding.Config{
@@ -120,6 +126,7 @@ func (s *stack) event(e gossip.Event) {
 	case gossip.ViewChanged:
 		for _, role := range s.roles() {
 			s.replicators[role].SetView(e.View)
+			s.records[role].SetView(e.View)
 		}
 		s.sharding.ViewChanged(e.View)
 		s.viewed.Store(true)
@@ -127,6 +134,7 @@ func (s *stack) event(e gossip.Event) {
 		if e.Valid {
 			for _, role := range s.roles() {
 				s.replicators[role].LeaseRegained()
+				s.records[role].LeaseRegained()
 			}
 		}
 		s.sharding.LeaseChanged(e.Valid)
@@ -141,14 +149,18 @@ func (s *stack) event(e gossip.Event) {
 	case gossip.PeerUp:
 		for _, role := range s.roles() {
 			s.replicators[role].PeerUp(e.ID)
+			s.records[role].PeerUp(e.ID)
 		}
 		s.sharding.PeerUp(e.ID, e.Class)
 	case gossip.PeerDead:
 		s.sharding.PeerLost(e.ID, transport.Message)
 	case gossip.PeerLost:
 		for _, role := range s.roles() {
-			if e.Class != transport.Message { // replicators use the other two
+			if e.Class == transport.Data || e.Class == transport.Bulk {
 				s.replicators[role].PeerLost(e.ID)
+			}
+			if e.Class == transport.Control || e.Class == transport.Bulk {
+				s.records[role].PeerLost(e.ID)
 			}
 		}
 		if e.Incoming && e.Class == transport.Control {
@@ -264,8 +276,10 @@ func (s *stack) close() {
 		s.logClose("sharding", s.sharding.Close(ctx))
 		cancel()
 	}
-	for _, r := range s.replicators {
-		s.logClose("replicator", r.Close())
+	for _, all := range []map[string]*replicator.Replicator{s.replicators, s.records} {
+		for _, r := range all {
+			s.logClose("replicator", r.Close())
+		}
 	}
 	s.logClose("gossip", s.gossip.Close())
 }

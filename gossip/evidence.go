@@ -114,7 +114,7 @@ type peerLinks struct {
 	mute    bool
 }
 
-const transportClasses = int(transport.Bulk) + 1
+const transportClasses = int(transport.Data) + 1
 
 func newEvidence(self view.NodeID, level view.CrashEvidence, oracle bool, lease time.Duration, count *counters) *evidence {
 	return &evidence{

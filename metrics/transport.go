@@ -8,7 +8,7 @@ import (
 
 // classNames are the labels of the transport's classes.
 func classNames() map[transport.Class]string {
-	return map[transport.Class]string{transport.Control: "control", transport.Message: "message", transport.Bulk: "bulk"}
+	return map[transport.Class]string{transport.Control: "control", transport.Message: "message", transport.Bulk: "bulk", transport.Data: "data"}
 }
 
 // transportSeries are about the connections between peers.
@@ -24,7 +24,7 @@ func connectionSeries() []series {
 			if c == nil {
 				return
 			}
-			for class := transport.Control; class <= transport.Bulk; class++ {
+			for class := transport.Control; class <= transport.Data; class++ {
 				emit(float64(c.Class[class].Connections.Load()), "out", names[class])
 			}
 			emit(float64(c.Accepted.Load()), "in", "all")
@@ -46,7 +46,7 @@ func connectionSeries() []series {
 		}, "class"),
 		gauge("transport_send_queue_bytes", "Bytes that wait for all peers.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
-				for class := transport.Control; class <= transport.Bulk; class++ {
+				for class := transport.Control; class <= transport.Data; class++ {
 					emit(float64(c.QueueBytes(class)), names[class])
 				}
 			}
@@ -160,7 +160,7 @@ func (s *scrape) eachClass(f func(class string, c *transport.ClassCounters)) {
 		return
 	}
 	names := classNames()
-	for class := transport.Control; class <= transport.Bulk; class++ {
+	for class := transport.Control; class <= transport.Data; class++ {
 		f(names[class], &c.Class[class])
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator/core"
@@ -19,6 +20,9 @@ type Config struct {
 	Role string
 	// Send queues a frame; see SendFunc.
 	Send SendFunc
+	// Class is the connection that small frames take: transport.Control, the default, or
+	// transport.Data. Transfers take transport.Bulk.
+	Class transport.Class
 	// Clock defaults to clock.Runtime().
 	Clock clock.Clock
 	// Logger receives what operators should know; nil discards.

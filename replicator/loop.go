@@ -173,7 +173,7 @@ func (l *loop) send(s *core.Send) {
 		l.frame = core.Append(appendRole(l.frame[:0], l.r.cfg.Role), s.Msg)
 		l.encoded = s.Msg
 	}
-	class := transport.Control
+	class := l.r.cfg.Class
 	if s.Bulk {
 		class = transport.Bulk
 	}

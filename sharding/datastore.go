@@ -15,12 +15,15 @@ import (
 
 // DataStore returns a Store in the distributed data of a role. The records of a
 // type are one LWW-map from shard to home, ordered by token, and two OR-sets of
-// nodes (DESIGN 7.1): a write costs what it changes.
-func DataStore(self view.NodeID, d *ddata.Data) Store { return dataStore{self, d} }
+// nodes: a write costs what it changes. Remembered entities stand in data of their own,
+// which may be durable: what befalls that keeps no shard without a home.
+func DataStore(self view.NodeID, records, remembered *ddata.Data) Store {
+	return dataStore{self, records, remembered}
+}
 
 type dataStore struct {
-	self view.NodeID
-	d    *ddata.Data
+	self          view.NodeID
+	d, remembered *ddata.Data
 }
 
 // StorePrefix begins the names of the keys in which coordinators keep their records.

@@ -43,7 +43,7 @@ func (s dataStore) Remember(ctx context.Context, typ string, shard ShardID, add,
 		if len(adds[part])+len(removes[part]) == 0 {
 			continue
 		}
-		ops = append(ops, ddata.Change(s.d, rememberedKey(typ, shard, part), func(set *ddata.ORSetTx[string]) error {
+		ops = append(ops, ddata.Change(s.remembered, rememberedKey(typ, shard, part), func(set *ddata.ORSetTx[string]) error {
 			for _, id := range adds[part] {
 				if !set.Contains(id) {
 					set.Add(id)
@@ -55,14 +55,14 @@ func (s dataStore) Remember(ctx context.Context, typ string, shard ShardID, add,
 			return nil
 		}))
 	}
-	return s.d.Update(ctx, ddata.Majority, ops)
+	return s.remembered.Update(ctx, ddata.Majority, ops)
 }
 
 // Remembered implements Rememberer.
 func (s dataStore) Remembered(ctx context.Context, typ string, shard ShardID) ([]string, error) {
 	var ids []string
 	for part := range uint64(rememberedParts) {
-		set, err := ddata.Get(ctx, s.d, rememberedKey(typ, shard, part), ddata.Majority)
+		set, err := ddata.Get(ctx, s.remembered, rememberedKey(typ, shard, part), ddata.Majority)
 		if err != nil {
 			return nil, err
 		}

@@ -38,7 +38,7 @@ func TestRememberedEntitiesStandInTheDataOfTheirRole(t *testing.T) {
 	if _, err := r.Ask(ctx, "t20", "retire"); err != nil {
 		t.Fatal(err)
 	}
-	store := sharding.DataStore(0, node.Data("")).(sharding.Rememberer)
+	store := sharding.DataStore(0, node.Data(""), node.Data("")).(sharding.Rememberer)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -47,9 +47,9 @@ type Config struct {
 	// reason that names the setting and both values.
 	Settings map[string]string
 
-	// Control, Message and Bulk bound the classes. Defaults: frames of 1, 4 and
-	// 8 MiB; queues of 4, 16 and 32 MiB per peer.
-	Control, Message, Bulk ClassLimits
+	// Control, Message, Bulk and Data bound the classes. Defaults: frames of 1, 4, 8
+	// and 1 MiB; queues of 4, 16, 32 and 4 MiB per peer.
+	Control, Message, Bulk, Data ClassLimits
 
 	// DialTimeout bounds the opening of a connection, without TLS and handshake. Default
 	// 1 s: a lost SYN is tried again by the kernel after 1 s, by us a little later.
@@ -110,6 +110,8 @@ func (c *Config) class(cl Class) *ClassLimits {
 		return &c.Control
 	case Message:
 		return &c.Message
+	case Data:
+		return &c.Data
 	default:
 		return &c.Bulk
 	}
@@ -123,7 +125,7 @@ func orDefault[T int | time.Duration](v *T, d T) {
 
 // withDefaults returns c with its zero fields filled in.
 func (c Config) withDefaults() Config {
-	for cl, frame := range [classes]int{1 << 20, 4 << 20, 8 << 20} {
+	for cl, frame := range [classes]int{1 << 20, 4 << 20, 8 << 20, 1 << 20} {
 		l := c.class(Class(cl))
 		orDefault(&l.FrameBytesMax, frame)
 		orDefault(&l.QueueBytesMax, 4*l.FrameBytesMax)

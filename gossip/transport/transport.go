@@ -35,12 +35,15 @@ import (
 type Class uint8
 
 const (
-	// Control is for views, leases and the small messages of the protocols.
+	// Control is for views, leases and the small messages of the protocols. Nothing that
+	// an application does adds to it.
 	Control Class = iota
 	// Message is for entity messages and markers.
 	Message
 	// Bulk is for transfers.
 	Bulk
+	// Data is for the distributed data of applications.
+	Data
 	classes
 )
 
@@ -53,6 +56,8 @@ func (c Class) String() string {
 		return "message"
 	case Bulk:
 		return "bulk"
+	case Data:
+		return "data"
 	}
 	return "class(" + strconv.Itoa(int(c)) + ")"
 }
@@ -66,6 +71,9 @@ const (
 	KindCoordinator
 	KindEntity
 	KindEvidence
+	// KindRecords is for the replicators of what coordinators keep; KindReplicator for
+	// those of applications.
+	KindRecords
 )
 
 // Peer is the far end of a connection, as it said in the handshake.

@@ -1,0 +1,8 @@
+package peerage
+
+// BreakFiles makes every further write to the node's files of durable keys fail.
+func (n *Node) BreakFiles() {
+	for _, f := range n.files {
+		_ = f.Close()
+	}
+}
