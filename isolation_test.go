@@ -25,6 +25,9 @@ func TestApplicationDataKeepsNoShardWithoutAHome(t *testing.T) {
 					t.Error("confirmed without a disk")
 				}
 				cancel()
+				if m.Ready() {
+					t.Error("ready, with a disk that fails")
+				}
 			}
 		},
 		"a slow function": func(t *testing.T, c *cluster) {

@@ -289,7 +289,8 @@ const readyPoll = 2 * time.Millisecond
 // of a cluster start together (podManagementPolicy: Parallel).
 func (n *Node) Ready() bool {
 	s := n.stack.Load()
-	return s != nil && !n.Draining() && s.viewed.Load() && s.gossip.LeaseValid() && len(s.contested()) == 0 && s.sharding.Ready()
+	return s != nil && !n.Draining() && s.viewed.Load() && s.gossip.LeaseValid() && len(s.contested()) == 0 &&
+		s.sharding.Ready() && s.diskFailing() == ""
 }
 
 // Shutdown is Drain, then Close. When ctx ends before the node is out it closes at

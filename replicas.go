@@ -48,6 +48,20 @@ func (s *stack) newRecords(role string) *replicator.Replicator {
 	})
 }
 
+// diskFailing returns the role of which durable keys cannot be stored now, "all" for all
+// members, "" if there is none.
+func (s *stack) diskFailing() string {
+	for _, role := range s.roles() {
+		if s.replicators[role].DiskFailing() {
+			if role == "" {
+				return allMembers
+			}
+			return role
+		}
+	}
+	return ""
+}
+
 // recordsLabel is the label "role" of the metrics of a role's records.
 func recordsLabel(role string) string {
 	if role == "" {

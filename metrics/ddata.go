@@ -39,6 +39,12 @@ func ddataSeries() []series {
 		g("ddata_tombstones", "Deleted keys that are not yet forgotten.", func(s *replicator.Stats) float64 { return float64(s.Tombstones) }),
 		g("ddata_retained_deletions", "Deletions under durable keys, of keys and of map entries, that are remembered for files that may come back.", func(s *replicator.Stats) float64 { return float64(s.Retained) }),
 		c("ddata_durable_errors_total", "Writes of the file of durable keys that failed, and files not taken in whole.", func(s *replicator.Stats) float64 { return float64(s.DurableErrors) }),
+		g("ddata_durable_failing", "1 while durable keys cannot be stored here: writes of them fail.", func(s *replicator.Stats) float64 {
+			if s.DurableFailing {
+				return 1
+			}
+			return 0
+		}),
 		c("ddata_repairs_total", "Values sent to stale replicas by reads.", func(s *replicator.Stats) float64 { return float64(s.Repairs) }),
 		c("ddata_fenced_total", "Requests of replaced writers that were refused here.", func(s *replicator.Stats) float64 { return float64(s.FencedHere) }),
 		c("ddata_limit_errors_total", "Writes that a limit refused.", func(s *replicator.Stats) float64 { return float64(s.LimitErrors) }),

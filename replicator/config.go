@@ -89,6 +89,8 @@ type Stats struct {
 	// DurableWrites counts syncs of the file of durable keys, DurableErrors those that
 	// failed: nothing was acknowledged then, and it is tried again.
 	DurableWrites, DurableErrors uint64
+	// DurableFailing: durable keys cannot be stored now.
+	DurableFailing bool
 	// FramesBad counts frames that could not be decoded.
 	FramesBad uint64
 }

@@ -24,6 +24,8 @@ type disk struct {
 	// broken is why the file could not be taken in whole. Nothing is written then: it
 	// would go over what was not read.
 	broken error
+	// failing is why the last write did not succeed, or broken; nil while all is well.
+	failing error
 }
 
 // keep returns what the core must know of it.
@@ -59,13 +61,31 @@ func (l *loop) restore() {
 	l.disk.stampAt = l.r.cfg.Clock.Now().Add(stampEvery)
 	if err = errors.Join(err, merr); err != nil {
 		l.disk.broken = fmt.Errorf("%w: %s: not taken in whole, so nothing is written to it: %w", ErrDurable, l.disk.to.cfg.Path, err)
+		l.diskFails(l.disk.broken)
 		l.r.cfg.Logger.Error("replicator: durable keys are incomplete", "role", l.r.cfg.Role, "error", err)
 		l.stats.DurableErrors++
 	}
 }
 
-// save brings the file up to date if it is time.
+// diskFails says, to the core too, that the disk fails, or does so no longer.
+func (l *loop) diskFails(why error) {
+	l.disk.failing = why
+	l.core.DiskFails(why)
+	l.r.diskFailing.Store(why != nil)
+}
+
+// save brings the file up to date if it is time. An error means that what the last steps
+// ask for must not be done; while the disk has been failing for longer, nothing of that
+// rests on it.
 func (l *loop) save() error {
+	failing := l.disk.failing != nil
+	if err := l.store(); err != nil && !failing {
+		return err
+	}
+	return nil
+}
+
+func (l *loop) store() error {
 	d := &l.disk
 	if d.to == nil {
 		return nil
@@ -79,6 +99,9 @@ func (l *loop) save() error {
 		}
 	}
 	now := l.r.cfg.Clock.Now()
+	if d.failing != nil && now.Before(d.stampAt) {
+		return d.failing
+	}
 	if !now.Before(d.stampAt) {
 		return l.flushDisk(now)
 	}
@@ -102,7 +125,7 @@ func (l *loop) flushDisk(now clock.Instant) error {
 		return nil
 	}
 	if d.broken != nil {
-		d.writeAt = now.Add(diskRetry)
+		d.writeAt, d.stampAt = clock.Never, now.Add(stampEvery)
 		return d.broken
 	}
 	var records []record
@@ -121,10 +144,14 @@ func (l *loop) flushDisk(now clock.Instant) error {
 		if d.stampAt = now.Add(diskRetry); len(d.dirty) > 0 {
 			d.writeAt = d.stampAt
 		}
-		l.warn("replicator: cannot store durable keys", "error", err)
+		l.diskFails(err)
+		l.warn("replicator: cannot store durable keys; writes of them fail here until the disk works again", "error", err)
 		return err
 	}
-	clear(d.dirty)
+	if clear(d.dirty); d.failing != nil {
+		l.diskFails(nil)
+		l.r.cfg.Logger.Info("replicator: durable keys are stored again", "role", l.r.cfg.Role)
+	}
 	d.writeAt = clock.Never
 	return nil
 }
@@ -141,6 +168,7 @@ func (l *loop) putAside() {
 	path, err := d.to.setAside(time.Now())
 	if err != nil {
 		d.broken = fmt.Errorf("%w: %s: was away for too long and cannot be set aside, so nothing is written to it: %w", ErrDurable, d.to.cfg.Path, err)
+		l.diskFails(d.broken)
 		l.r.cfg.Logger.Error("replicator: cannot set durable keys aside", "role", l.r.cfg.Role, "error", d.broken)
 		l.stats.DurableErrors++
 		return

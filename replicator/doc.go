@@ -21,7 +21,8 @@
 //	*KindError          the key holds another data type         no      use another key
 //	ErrPlan             the update's own function refused       -       see the wrapped error
 //	ErrDurable          the file of durable keys is damaged,    no      OpenDurable: restore the file, or remove
-//	                    foreign, held, or cannot be written             it; in a request: see ErrOutcomeUnknown
+//	                    foreign, held, or cannot be written             it; in a request: nothing was changed,
+//	                                                                    unless it wraps ErrOutcomeUnknown too
 //	ErrClosed           the replicator is closed                no      -
 //
 // A context that ends gives its own error, wrapped together with

@@ -49,7 +49,7 @@ type DurableConfig struct {
 }
 
 // ErrDurable is wrapped by every error about the file of durable keys.
-var ErrDurable = errors.New("replicator: durable keys")
+var ErrDurable = core.ErrDurable
 
 // RetainMin is the least DurableConfig.Retain: clocks of members may differ by minutes.
 const RetainMin = time.Hour
@@ -73,8 +73,10 @@ const RetainMin = time.Hour
 // nothing so, after any time; let the members that went on longest be among the first
 // to start again.
 type Durable struct {
-	cfg DurableConfig
-	db  *bbolt.DB
+	// fail stands for a disk that fails, in tests.
+	fail error
+	cfg  DurableConfig
+	db   *bbolt.DB
 }
 
 var (
@@ -255,6 +257,9 @@ func synced(path string) error {
 // write stores records, takes others out, and syncs the file.
 func (d *Durable) write(m core.Memory, records []record, gone ...string) error {
 	err := guarded(func() error {
+		if d.fail != nil {
+			return d.fail
+		}
 		return d.db.Update(func(tx *bbolt.Tx) error {
 			if err := tx.Bucket(metaBucket).Put(memoryKey, appendMemory(nil, m)); err != nil {
 				return err

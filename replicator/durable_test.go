@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -301,6 +302,63 @@ func TestChangeThatCannotBeStoredIsNotConfirmed(t *testing.T) {
 	}
 }
 
+// While the disk fails, writes of durable keys say so, name the node and change nothing;
+// memory keys and reads go on, others' writes arrive but are not confirmed, and when the
+// disk works again so does all.
+func TestDiskThatFailsConcernsOnlyWhatNeedsIt(t *testing.T) {
+	d := openDurable(t, filepath.Join(t.TempDir(), "file"), 0)
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, 3, func(c *Config) {
+			if c.Self == 1 {
+				c.Durable = d
+			}
+		})
+		one, two := m.nodes[1], m.nodes[2]
+		write := func(r *Replicator, key, e string, level Level) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			return r.Update(ctx, []Op{addTo(r.Self(), key, e)}, level)
+		}
+		if err := one.call(t.Context(), func() { d.fail = errors.New("no space left on device") }); err != nil {
+			t.Fatal(err)
+		}
+		if err := write(one, "keep/k", "first", Local); !errors.Is(err, ErrDurable) || !errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("the write at which it began: %v", err)
+		}
+		for _, level := range []Level{Local, Majority(0, 0), All} {
+			if err := write(one, "keep/k", "refused", level); !errors.Is(err, ErrDurable) || errors.Is(err, ErrOutcomeUnknown) || !strings.Contains(err.Error(), one.Self().String()) {
+				t.Errorf("%v: a durable key: %v", level, err)
+			}
+			if err := write(one, "memory", level.String(), level); err != nil {
+				t.Errorf("%v: a memory key: %v", level, err)
+			}
+			if vs, err := one.Get(t.Context(), []string{"keep/k", "memory"}, level); err != nil || slices.Contains(elements(vs[0]), "refused") || len(elements(vs[1])) == 0 {
+				t.Errorf("%v: read %v, %v", level, vs, err)
+			}
+		}
+		if err := write(two, "keep/k", "theirs", Majority(0, 0)); err != nil {
+			t.Errorf("a majority without the failing disk: %v", err)
+		}
+		var q *QuorumError
+		if err := write(two, "keep/k", "all", All); !errors.As(err, &q) || !slices.Contains(q.Missing, one.Self()) {
+			t.Errorf("confirmed by a node that has not stored it: %v", err)
+		}
+		if s := one.Stats(); !s.DurableFailing || !one.DiskFailing() {
+			t.Error("not reported")
+		}
+		if err := one.call(t.Context(), func() { d.fail = nil }); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * diskRetry)
+		if err := write(one, "keep/k", "again", All); err != nil || one.DiskFailing() {
+			t.Errorf("after the disk works again: %v", err)
+		}
+		if err := write(two, "keep/k", "all again", All); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A file that does not fit into the limits is not taken in whole. It is left as it is,
 // and nothing is confirmed that would have to be written over it.
 func TestFileThatDoesNotFitIsLeftAlone(t *testing.T) {
@@ -316,7 +374,7 @@ func TestFileThatDoesNotFitIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := New(Config{Self: 2, Durable: d, Limits: Limits{Keys: 2}, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
-	if err := r.Update(t.Context(), []Op{deleteOp("keep/0")}, Local); !errors.Is(err, ErrDurable) || !errors.Is(err, ErrOutcomeUnknown) {
+	if err := r.Update(t.Context(), []Op{deleteOp("keep/0")}, Local); !errors.Is(err, ErrDurable) || errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("err = %v", err)
 	}
 	if s := r.Stats(); s.DurableErrors == 0 {

@@ -255,7 +255,7 @@ func (l *loop) warn(msg string, args ...any) {
 func (l *loop) snapshot() Stats {
 	s := l.stats
 	s.Stats = l.core.Stats()
-	s.Subscribers = l.subs.n
+	s.Subscribers, s.DurableFailing = l.subs.n, l.disk.failing != nil
 	l.r.mu.Lock()
 	s.InboxDropped = l.r.dropped
 	l.r.mu.Unlock()

@@ -36,6 +36,8 @@ type Replicator struct {
 
 	turns turns
 
+	diskFailing atomic.Bool
+
 	// running is held by whoever steps the core; loop belongs to them (direct.go).
 	running sync.Mutex
 	loop    loop
@@ -96,6 +98,10 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// DiskFailing reports whether durable keys cannot be stored now. Writes of them fail here
+// with ErrDurable; all else goes on.
+func (r *Replicator) DiskFailing() bool { return r.diskFailing.Load() }
 
 // Self returns the incarnation whose dots and counters the replicator writes.
 func (r *Replicator) Self() view.NodeID { return r.cfg.Self }

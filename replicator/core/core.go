@@ -32,6 +32,8 @@ type Core struct {
 	// round counts anti-entropy rounds, steps the steps.
 	round, steps uint64
 	session      session
+	// diskFails is why durable keys cannot be stored now, nil if they can (disk.go).
+	diskFails error
 	// shunned is the source that has just failed us.
 	shunned view.NodeID
 	forgetting

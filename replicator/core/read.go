@@ -235,6 +235,9 @@ func (c *Core) onRepair(p *peer, m *Repair) {
 		return
 	}
 	c.stats.ValuesReceived += uint64(len(m.Items))
+	if !c.storableAll(m.Items) {
+		return
+	}
 	c.send(p, &RepairAck{Epoch: c.epoch, ID: m.ID})
 }
 

@@ -127,7 +127,7 @@ func (c *Core) onDeltas(p *peer, m *Deltas) {
 		seq := m.From + uint64(i)
 		higher, ok := c.passFence(p.id, e.Fence)
 		// An entry that cannot be taken in is refused without a term.
-		if !c.take(p, e.Items) || !ok {
+		if !c.take(p, e.Items) || !ok || !c.storableAll(e.Items) {
 			ack.Refused = append(ack.Refused, Refusal{Seq: seq, Higher: higher})
 		}
 	}

@@ -85,6 +85,9 @@ func (c *Core) plan(ops []Op) ([]Plan, error) {
 		if len(op.Key) > l.KeyBytes {
 			return nil, &LimitError{What: "KeyBytes", Limit: l.KeyBytes, Had: len(op.Key)}
 		}
+		if err := c.storable(op.Key); err != nil {
+			return nil, err
+		}
 		it := c.store.get(op.Key)
 		if op.Delete {
 			continue

@@ -1,0 +1,55 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// A disk that fails
+//
+// While the disk of durable keys fails, own writes of such keys are refused and change
+// nothing. What others write is applied here in memory, and refused in the
+// acknowledgement: this replica does not count for them. Reads, and keys that need no
+// disk, go on.
+
+// ErrDurable is wrapped by every error about the file of durable keys.
+var ErrDurable = errors.New("replicator: durable keys")
+
+// DiskError means that a write of a durable key was refused since the disk of the node at
+// which it was made fails. Nothing was changed.
+type DiskError struct {
+	Node view.NodeID
+	Key  string
+	// Cause is what the disk last said.
+	Cause error
+}
+
+func (e *DiskError) Error() string {
+	return fmt.Sprintf("%v: key %q cannot be stored at node %v, nothing was changed: %v", ErrDurable, e.Key, e.Node, e.Cause)
+}
+
+// Unwrap returns ErrDurable and the cause.
+func (e *DiskError) Unwrap() []error { return []error{ErrDurable, e.Cause} }
+
+// DiskFails tells the core why durable keys cannot be stored now, nil if they can.
+func (c *Core) DiskFails(why error) { c.diskFails = why }
+
+// storable fails if the disk is needed for a key, and fails.
+func (c *Core) storable(key string) error {
+	if c.diskFails == nil || !c.kept(key) {
+		return nil
+	}
+	return &DiskError{Node: c.cfg.Self, Key: key, Cause: c.diskFails}
+}
+
+// storableAll reports whether all items of an entry can be stored.
+func (c *Core) storableAll(items []Item) bool {
+	for i := range items {
+		if c.storable(items[i].Key) != nil {
+			return false
+		}
+	}
+	return true
+}
