@@ -34,6 +34,24 @@ func TestADisownedNodeJoinsAnew(t *testing.T) {
 	})
 }
 
+// TestARejectingFirewallLeavesNobodyAlone: a node behind a firewall that rejects gives its
+// incarnation up in the end, and does not claim that no cluster goes on without it: the
+// next one would form a cluster by itself.
+func TestARejectingFirewallLeavesNobodyAlone(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		ms := c.form(3)
+		pass(3 * time.Second)
+		first, rest := leader(ms)
+		c.net.Split(transport.Rejected, []string{first.addr}, []string{rest[0].addr, rest[1].addr})
+		c.until(time.Minute, "the node gives its incarnation up", func() bool { return ended(first) })
+		first.mu.Lock()
+		defer first.mu.Unlock()
+		if first.ended.QuorumLost {
+			t.Errorf("weak proofs: %+v", *first.ended)
+		}
+	})
+}
+
 // TestOneStrangersWordEndsNothing: without authentication, one refusal of four is not
 // enough, and a node that holds a lease heeds none.
 func TestOneStrangersWordEndsNothing(t *testing.T) {

@@ -516,6 +516,15 @@ func (e *evidence) beyondHelp(v *view.View, p view.Policy) bool {
 	})
 }
 
+// lostForGood is beyondHelp by proofs alone that no rejecting network can give: only then
+// may the next incarnation form a cluster without looking for a majority of the others.
+func (e *evidence) lostForGood(v *view.View, p view.Policy) bool {
+	return v != nil && !p.Quorum(v, func(id view.NodeID) bool {
+		peer := e.peers[id]
+		return peer == nil || peer.proof == 0 || !e.certain(peer.proof) && !e.final(peer.proof)
+	})
+}
+
 // askOracle asks in the calling goroutine.
 func askOracle(ctx context.Context, oracle func(context.Context, view.Node) (bool, error), n view.Node) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

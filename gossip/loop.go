@@ -315,7 +315,8 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 		n.record(x.kind, x.subject, 0, x.detail, x.warn)
 	}
 	if a.over != "" {
-		l.end(now, view.Removed{Reason: a.over, QuorumLost: a.quorumLost, Outranked: a.outranked})
+		lost := a.quorumLost && l.evidence.lostForGood(n.View(), n.cfg.Partition)
+		l.end(now, view.Removed{Reason: a.over, QuorumLost: lost, Outranked: a.outranked})
 	}
 }
 

@@ -2,8 +2,10 @@ package transport
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -178,5 +180,37 @@ func TestBeaconsOnEveryAddress(t *testing.T) {
 		if q := f.ask(30 * time.Second); q.Outcome != PortUnreachable || q.By != netip.MustParseAddr(ip) || q.TTL != 64 {
 			t.Errorf("%s, gone: %+v", ip, q)
 		}
+	}
+}
+
+// A bridge that rejects forges the host's address, with the TTL that the host would have:
+// the other documented case that nothing tells from death.
+func TestABridgeForgesTheHost(t *testing.T) {
+	bridge, a, b := newNetns(t), newNetns(t), newNetns(t)
+	bridge.ip(t, "link add br0 type bridge")
+	bridge.ip(t, "link set br0 up")
+	for i, n := range []*netns{a, b} {
+		bridge.ip(t, fmt.Sprintf("link add p%d type veth peer name eth0 netns /proc/%d/fd/%d", i, os.Getpid(), n.ns.Fd()))
+		bridge.ip(t, fmt.Sprintf("link set p%d master br0 up", i))
+		n.ip(t, fmt.Sprintf("addr add 10.99.3.%d/24 dev eth0", i+1))
+		n.ip(t, "link set eth0 up")
+	}
+	f := listening(t, b, a, "10.99.3.2:7101")
+	base := f.ask(30 * time.Second)
+	if base.Outcome != Answered || base.By != base.Asked {
+		t.Fatalf("a living process: %+v", base)
+	}
+	var out []byte
+	var err error
+	bridge.do(func() {
+		cmd := exec.Command("nft", "-f", "-")
+		cmd.Stdin = strings.NewReader("table bridge x {\nchain c {\ntype filter hook prerouting priority 0;\nip daddr 10.99.3.2 meta l4proto udp reject with icmp port-unreachable\n}\n}\n")
+		out, err = cmd.CombinedOutput()
+	})
+	if err != nil {
+		t.Skipf("this kernel's bridges do not reject: %v: %s", err, out)
+	}
+	if q := f.ask(soon); q.Outcome != PortUnreachable || q.By != base.By || q.TTL != base.TTL {
+		t.Logf("this kernel's bridge does not look like the host: %+v, the host like %+v", q, base)
 	}
 }
