@@ -63,7 +63,9 @@ type Config struct {
 	Data map[string]DataConfig
 	// DataDir is the directory for the files of durable keys, one for each role:
 	// "all.keys", and "role-" before the role's name. Each node needs one of its own. It
-	// must exist. A file belongs to one cluster, role and Gossip.Name.
+	// must exist. A file belongs to one cluster, role and Gossip.Name. The file "generation"
+	// keeps tokens rising when all nodes stop and a clock is set back; it is used without
+	// durable keys, too.
 	DataDir string
 	// LameDuck is how long Drain goes on sending what callers in this process ask
 	// for, after readiness went false: give load balancers the time to notice, say

@@ -35,6 +35,8 @@ type Node struct {
 	exporter *exporter
 	rotated  rotated
 	feed     gossip.Feed // of all incarnations
+	// generation is kept in DataDir; the zero value keeps nothing.
+	generation generationFile
 	// files of durable keys, by role; set by Start, closed with the last incarnation.
 	files map[string]*replicator.Durable
 
@@ -122,6 +124,13 @@ func (n *Node) startFirst(ctx context.Context) (*stack, error) {
 	}
 	cfg := n.cfg.Gossip
 	cfg.Process, cfg.Incarnation = rand.Uint64()|1, 1
+	if dir := n.cfg.DataDir; dir != "" {
+		floor, err := n.generation.open(dir, n.cfg.Logger)
+		if err != nil {
+			return nil, err
+		}
+		cfg.MinGeneration = max(cfg.MinGeneration, floor)
+	}
 	return startStack(ctx, n, cfg)
 }
 

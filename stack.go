@@ -124,6 +124,7 @@ func (s *stack) startUpper() error {
 func (s *stack) event(e gossip.Event) {
 	switch e := e.(type) {
 	case gossip.ViewChanged:
+		s.node.generation.met(e.View.Epoch.Generation()) // before any token of it is given out
 		for _, role := range s.roles() {
 			s.replicators[role].SetView(e.View)
 			s.records[role].SetView(e.View)
@@ -202,8 +203,10 @@ func (s *stack) nextConfig() gossip.Config {
 	cfg.Listen, cfg.Advertise, cfg.Bootstrap = samePort(cfg.Listen, self.Addr), self.Addr, false
 	cfg.SecretKeys = s.gossip.SecretKeys() // they may have been rotated
 	alone := s.removed.QuorumLost
+	if s.removed.Generation > 0 {
+		cfg.MinGeneration = max(cfg.MinGeneration, s.removed.Generation+1)
+	}
 	if v := s.gossip.View(); v != nil {
-		cfg.MinGeneration = max(cfg.MinGeneration, v.Epoch.Generation()+1) // above those it has met
 		cfg.FormerMembers = formerMembers(v, self.Addr, cfg.FormerMembers)
 		alone = alone || len(v.Members) == 1
 	}

@@ -93,3 +93,24 @@ func TestListsOfOthersDoNotRaiseWhatIsExpected(t *testing.T) {
 	w.run(10 * time.Second)
 	w.oneCluster()
 }
+
+// Any node that answers raises the generation of a cluster that is formed, but not without
+// bound: the number of generations is finite, and one node must not use them up.
+func TestAFloorOfAnotherNodeIsBounded(t *testing.T) {
+	for _, test := range []struct{ own, others, want uint32 }{
+		{0, 0, 7}, {5, 6, 7}, {9, 0, 9}, {0, 9, 9}, {9, 1000, 1000}, {9, 9 + aheadMax, 9 + aheadMax}, {9, 10 + aheadMax, 9}, {0, 1<<32 - 1, 7},
+		{1<<32 - 1, 0, 1<<32 - 1},
+	} {
+		w := newTown(t, 1)
+		all := addrsOf(3)
+		w.start(0, all[0], Config{ContactPoints: all, MinGeneration: test.own})
+		for _, addr := range all[1:] {
+			w.start(0, addr, Config{ContactPoints: all, MinGeneration: test.others})
+		}
+		w.run(5 * time.Second)
+		w.oneCluster()
+		if got := w.nodes[all[0]].view.Epoch.Generation(); got != test.want {
+			t.Errorf("floors %d and %d: generation %d, want %d", test.own, test.others, got, test.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package gossip
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"syscall"
@@ -283,9 +284,38 @@ func (f *forming) judged(now clock.Instant, from view.NodeID, m verdict, a *acti
 // form makes the core form a new cluster.
 func (f *forming) form(a *actions) {
 	f.claim = nil
-	generation := max(uint32(f.wall()), f.cfg.MinGeneration, 1)
-	a.core = append(a.core, view.Form{Generation: generation})
+	wall := f.wall()
+	second := uint32(min(max(wall.Unix(), 1), math.MaxUint32))
+	a.core = append(a.core, view.Form{
+		Generation: f.generation(second, a), Millisecond: uint16(wall.Nanosecond() / int(time.Millisecond)),
+	})
 	a.note("forming a new cluster", f.self.ID, strings.Join(f.union(), ", "))
+}
+
+// aheadMax bounds by how much another node may raise the generation above the wall clock
+// and above what this node knows: eight years of takeovers, one a second.
+const aheadMax = 1 << 28
+
+// generation returns that of a cluster formed at a second of the wall clock: above all that
+// this node knows to have been before, and all that the nodes know which it has heard.
+func (f *forming) generation(second uint32, a *actions) uint32 {
+	own := max(second, f.cfg.MinGeneration)
+	out := own
+	for _, p := range f.order {
+		if p.info == nil {
+			continue
+		}
+		floor := uint64(p.info.Epoch.Generation())
+		if p.info.Cluster != 0 {
+			floor++ // it goes without us, or is gone
+		}
+		if floor > uint64(own)+aheadMax || floor > math.MaxUint32 {
+			a.warn("generation of another node ignored: too far ahead", fmt.Sprintf("%s names %d, this node knows %d: tokens may repeat", p.addr, floor, own))
+			continue
+		}
+		out = max(out, uint32(floor))
+	}
+	return out
 }
 
 // sayWaiting tells an operator now and then what a node waits for.

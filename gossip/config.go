@@ -103,9 +103,10 @@ type Config struct {
 	// is back as new incarnations, for example. It is the one place where availability
 	// is chosen over certainty. Default: 30 s; negative: never.
 	ReformAfter time.Duration
-	// MinGeneration is the lowest generation this node may form a cluster with:
-	// above those it has met in earlier incarnations. Otherwise the wall clock in
-	// seconds serves.
+	// MinGeneration is the lowest generation that this node may form a cluster with: above
+	// those that it has met in earlier incarnations. The other nodes respect it, too, when
+	// this node answers while one of them forms a cluster. Default: the wall clock in
+	// seconds.
 	MinGeneration uint32
 	// Process and Incarnation order what the incarnations of one process send:
 	// transport.Config has the meaning. Package peerage sets both. Defaults: those of

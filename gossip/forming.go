@@ -65,8 +65,8 @@ type forming struct {
 	self view.Node
 	cfg  *Config
 	rng  *rand.Rand
-	// wall returns the wall clock in seconds, for the generation.
-	wall func() int64
+	// wall returns the wall clock, for the first epoch.
+	wall func() time.Time
 
 	// own are the contact points as given and resolved; resolved is set once they are
 	// known.
@@ -139,7 +139,7 @@ func (p *point) fresh(now clock.Instant) bool {
 	return p.info != nil && now.Sub(p.infoAt) <= freshFor
 }
 
-func newForming(self view.Node, cfg *Config, wall func() int64) *forming {
+func newForming(self view.Node, cfg *Config, wall func() time.Time) *forming {
 	return &forming{
 		self: self, cfg: cfg, wall: wall,
 		rng:    rand.New(rand.NewPCG(cfg.Seed, uint64(self.ID))),
@@ -325,7 +325,7 @@ func (f *forming) pace() time.Duration {
 
 // contact says where this node stands.
 func (f *forming) contact(ask bool) *contact {
-	m := &contact{Ask: ask, From: f.self, Points: f.given()}
+	m := &contact{Ask: ask, From: f.self, Points: f.given(), Epoch: view.Epoch(f.cfg.MinGeneration) << 32}
 	if len(m.Points) > contactPointsOnMsg {
 		m.Points = m.Points[:contactPointsOnMsg]
 	}

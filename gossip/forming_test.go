@@ -72,7 +72,7 @@ func (w *town) start(d time.Duration, addr string, cfg Config) *townNode {
 	cfg.Seed = w.rng.Uint64()
 	n := &townNode{town: w, peer: transport.Peer{ID: view.NodeID(w.rng.Uint64() | 1), Name: addr, Addr: addr}}
 	w.after(d, func() {
-		n.f = newForming(view.Node{ID: n.peer.ID, Name: addr, Addr: addr}, &cfg, func() int64 { return 7 })
+		n.f = newForming(view.Node{ID: n.peer.ID, Name: addr, Addr: addr}, &cfg, func() time.Time { return time.Unix(7, 0) })
 		n.up = true
 		w.nodes[addr] = n
 		n.do(func(a *actions) { n.f.resolve(w.now, cfg.ContactPoints) })

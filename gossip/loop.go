@@ -93,7 +93,7 @@ func newLoop(n *Node) *loop {
 			Foreign: cfg.ForeignClusters, Authenticated: cfg.authenticates(), Least: cfg.LeastGeneration,
 		}, n.clock.Now()),
 		evidence: newEvidence(n.self.ID, cfg.CrashEvidence, cfg.Oracle != nil, cfg.Lease, &n.counters),
-		forming:  newForming(n.self, cfg, func() int64 { return time.Now().Unix() }),
+		forming:  newForming(n.self, cfg, time.Now),
 		timer:    time.NewTimer(time.Hour),
 	}
 	if q, ok := n.transport.(transport.Inquirer); ok {
@@ -427,6 +427,7 @@ func (l *loop) newView(now clock.Instant, v *view.View) {
 // removed ends the incarnation as the core says.
 func (l *loop) removed(r view.Removed) {
 	l.over = true
+	r.Generation = l.core.Generation()
 	l.n.lease.set(view.Lease{}, 0)
 	l.n.events.put(Removed{r}, nil)
 	l.n.finish(r)

@@ -39,7 +39,9 @@ type contact struct {
 	Points []string
 	// Cluster is zero while the sender stands in no view.
 	Cluster uint64
-	Epoch   view.Epoch
+	// Epoch is that of the sender's view. Without one it is the lowest that the sender may
+	// form a cluster with: above what its former incarnations and its files know.
+	Epoch view.Epoch
 	// Live says that the sender holds a lease: its cluster can act.
 	Live bool
 	// Members are some of the sender's view, most senior first.

@@ -13,7 +13,7 @@ import (
 func standingIn(members ...view.Member) (*forming, *view.View) {
 	cfg := Config{}.withDefaults()
 	self := view.Node{ID: 1, Name: "a", Addr: "10.0.0.1:1"}
-	f := newForming(self, &cfg, func() int64 { return 7 })
+	f := newForming(self, &cfg, func() time.Time { return time.Unix(7, 0) })
 	v := &view.View{Cluster: 9, Epoch: view.FirstEpoch(8), Members: members}
 	return f, v
 }

@@ -60,7 +60,12 @@ type Received struct {
 
 // Form tells a node without a view to form a new cluster of one. Generation is
 // the wall clock in seconds.
-type Form struct{ Generation uint32 }
+type Form struct {
+	Generation uint32
+	// Millisecond of the wall clock's second, 0 to 999, tells apart two clusters that are
+	// formed in one generation, one after the other: the later one's epochs are higher.
+	Millisecond uint16
+}
 
 // Contacts names nodes that may know a cluster, learnt from contact points and
 // discovery. A node without a view asks them to let it in, again and again.
@@ -175,6 +180,8 @@ func (l Lease) Valid(now clock.Instant) bool { return now.Before(l.Until) }
 type Removed struct {
 	Epoch  Epoch
 	Reason string
+	// Generation is the highest that this incarnation has met in views and attempts.
+	Generation uint32
 	// QuorumLost says that too many members of the last view are proven dead for any
 	// quorum, so no cluster goes on without this node.
 	QuorumLost bool

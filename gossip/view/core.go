@@ -158,7 +158,7 @@ func (c *Core) take(ev Event) {
 	case Received:
 		c.receive(e.From, e.Msg)
 	case Form:
-		c.form(e.Generation)
+		c.form(e)
 	case Contacts:
 		c.onContacts(e.Nodes)
 	case AnnounceLeave:
@@ -311,12 +311,12 @@ func (c *Core) Deadline() clock.Instant {
 }
 
 // form makes this node the only member of a new cluster.
-func (c *Core) form(generation uint32) {
+func (c *Core) form(f Form) {
 	if c.view != nil || c.leaving {
 		return
 	}
-	c.generation = max(c.generation, generation, 1)
-	epoch := FirstEpoch(c.generation)
+	c.generation = max(c.generation, f.Generation, 1)
+	epoch := FormingEpoch(c.generation, f.Millisecond)
 	c.adopt(&View{
 		Cluster: c.random() | 1, Epoch: epoch, Standing: Standing{Peak: 1, Birth: epoch},
 		Members: []Member{{Node: c.cfg.Self, Joined: epoch, Status: Up}},

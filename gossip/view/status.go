@@ -25,6 +25,9 @@ func (c *Core) LeaderLease() clock.Instant {
 	return c.office.leaseUntil
 }
 
+// Generation returns the highest generation met in any view or attempt.
+func (c *Core) Generation() uint32 { return c.generation }
+
 // Over reports whether the incarnation has ended.
 func (c *Core) Over() bool { return c.over }
 

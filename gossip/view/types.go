@@ -55,8 +55,15 @@ func (e *Epoch) UnmarshalText(text []byte) error {
 	return err
 }
 
-// FirstEpoch returns the first epoch of a generation.
+// FirstEpoch returns the first epoch of a generation that a takeover opens.
 func FirstEpoch(generation uint32) Epoch { return Epoch(generation)<<32 | 1 }
+
+// FormingEpoch returns the first epoch of a cluster that is formed in a millisecond, 0 to
+// 999, of a second: 2^21 views, one every half microsecond, may follow before the first
+// epoch of the next millisecond.
+func FormingEpoch(generation uint32, millisecond uint16) Epoch {
+	return FirstEpoch(generation) | Epoch(min(millisecond, 999))<<21
+}
 
 // Status is where a member stands. It never goes back: a node that meets itself
 // with an earlier status was removed in between.

@@ -37,7 +37,8 @@ func (p *proc) learn() {
 		if w.formed > 1 {
 			w.hit(markReformed)
 		}
-		p.step(view.Form{Generation: w.wallClock()})
+		generation, millisecond := w.formingGeneration(p)
+		p.step(view.Form{Generation: generation, Millisecond: millisecond})
 		return
 	}
 	told := w.story(p)
@@ -60,13 +61,6 @@ func (w *world) story(p *proc) []view.Node {
 	return told
 }
 
-// wallClock is what a forming node takes its generation from. Its seconds pass
-// faster here, in which takeovers follow each other without a rest: each opens a
-// generation of its own, and a fresh cluster must be above them.
-func (w *world) wallClock() uint32 {
-	return w.wallAtStart + uint32(w.now/instant(10*time.Millisecond))
-}
-
 // mayForm is the forming rule of DESIGN 4.7 with all hosts as contact points and
 // all of them expected: every one answers, none belongs to a cluster, and this
 // one has the lowest address.
@@ -83,11 +77,6 @@ func (w *world) mayForm(p *proc) bool {
 			return false
 		}
 	}
-	// Two of a mind at one moment would share a generation.
-	if w.formedAt != 0 && w.wallClock() <= w.formedAt {
-		return false
-	}
-	w.formedAt = w.wallClock()
 	return true
 }
 

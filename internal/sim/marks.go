@@ -63,6 +63,7 @@ const (
 	markDeclined
 	markPromised
 	markLateFenced
+	markWallJump
 	marksEnd
 )
 
@@ -124,6 +125,7 @@ var markNames = [...]string{
 	markDeclined:       "office declined",
 	markPromised:       "type registered in the view of a promise to decline",
 	markLateFenced:     "connection fenced",
+	markWallJump:       "wall clock set",
 }
 
 // String returns the mark's name.

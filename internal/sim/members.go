@@ -68,6 +68,7 @@ func (p *proc) step(ev view.Event) {
 	m.leaseWas = m.lease.Until
 	m.fx.Reset()
 	m.core.Step(p.now(), ev, &m.fx)
+	p.noteGeneration(m.core.Generation())
 	fx := &m.fx
 	for i := range fx.Trace {
 		p.w.viewTrace(p, &fx.Trace[i])

@@ -53,6 +53,8 @@ var mutants = []struct {
 	{name: "states are not sent"},
 	{name: "states are kept for ever"},
 	{name: "late frames are taken", seen: 171},
+	{name: "generation of the wall clock alone", seen: 35},
+	{name: "lives of one second alike", seen: 655},
 	{name: "quorum of the living", viewNumber: 1},
 	{name: "lease counted from the ack's receipt", viewNumber: 2},
 	{name: "early removal", viewNumber: 3},

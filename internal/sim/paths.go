@@ -22,6 +22,10 @@ type host struct {
 	block   []block
 	latency []time.Duration
 	lives   int
+	// wallAhead is by how many seconds the host's wall clock is ahead, generation the
+	// highest that is in the host's file.
+	wallAhead  int64
+	generation uint32
 	// former are the nodes that ran here before.
 	former []view.Node
 }

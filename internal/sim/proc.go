@@ -24,10 +24,12 @@ type proc struct {
 	process, incarnation uint64
 	marks                *fence.Marks[uint64]
 	dropped              *fence.Dropped[nodeID]
-	clk                  localClock
-	born                 instant
-	alive                bool
-	paused               bool
+	// generation is the highest that the process has met, in all its incarnations.
+	generation uint32
+	clk        localClock
+	born       instant
+	alive      bool
+	paused     bool
 	// pausedAt is when the pause began.
 	pausedAt instant
 	// pausedUntil is when the newest pause ended.
@@ -177,7 +179,9 @@ func (w *world) startNext(slot int, former *proc) *proc {
 		marks:   fence.NewMarks(fenceMax, func(uint64) bool { return false }),
 		dropped: fence.NewDropped[nodeID](fenceMax),
 	}
+	w.jumpWall(slot)
 	if former != nil {
+		p.generation = former.generation
 		p.process, p.incarnation = former.process, former.incarnation+1
 	}
 	w.messages.Sender(id, p.process, p.incarnation)

@@ -23,6 +23,8 @@ type swarm struct {
 	driftBeyond, lateProofs               bool
 	// lateBytes: what an ended process has written arrives up to seconds later.
 	lateBytes bool
+	// wallJumps: wall clocks are set at every start of a process, and hosts keep files.
+	wallJumps bool
 	// orderly runs see nothing unplanned: their moves must lose no message (G9).
 	orderly bool
 	// sealPercent is how often the second signal of a refusal can be had, so that it is
@@ -131,6 +133,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.drawMore(newPCG(cfg.Seed, 5), cfg.aim)
 	s.drawDeclines(newPCG(cfg.Seed, 6))
 	s.lateBytes = newPCG(cfg.Seed, 8).coin() && !s.orderly
+	s.wallJumps = newPCG(cfg.Seed, 9).coin()
 	return s
 }
 

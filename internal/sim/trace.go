@@ -109,7 +109,7 @@ func (w *world) viewText(v *view.View) string {
 	}
 	var b strings.Builder
 	// Generations carry the wall clock; the small part reads better.
-	fmt.Fprintf(&b, "%d.%d[", v.Epoch.Generation()-w.wallAtStart, uint32(v.Epoch))
+	fmt.Fprintf(&b, "%d.%d[", int64(v.Epoch.Generation())-int64(w.wallAtStart), uint32(v.Epoch))
 	for i := range v.Members {
 		if i > 0 {
 			b.WriteByte(' ')

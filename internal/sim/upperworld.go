@@ -192,7 +192,7 @@ func (w *world) tokenText(t protocol.Token) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return fmt.Sprintf("%d.%d/%d", t.Term.Generation()-w.wallAtStart, uint32(t.Term), t.Seq)
+	return fmt.Sprintf("%d.%d/%d", int64(t.Term.Generation())-int64(w.wallAtStart), uint32(t.Term), t.Seq)
 }
 
 func (w *world) protocolText(m protocol.Message) string {

@@ -17,7 +17,7 @@ type world struct {
 	cfg   *Config
 	swarm swarm
 
-	setRand, netRand, faultRand, toldRand, declineRand, sealRand *pcg
+	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand *pcg
 
 	hosts []host
 	byID  map[nodeID]*proc
@@ -33,7 +33,6 @@ type world struct {
 	// wallAtStart is the wall clock in seconds when the run began.
 	wallAtStart uint32
 	formed      int
-	formedAt    uint32
 	// driftBroken is set when a clock left the bound: strict forms may fail then.
 	driftBroken bool
 	// calm is set when faults have ended.
@@ -95,6 +94,7 @@ func newWorld(cfg *Config) *world {
 		toldRand:    newPCG(cfg.Seed, 4),
 		declineRand: newPCG(cfg.Seed, 7),
 		sealRand:    newPCG(cfg.Seed, 21),
+		wallRand:    newPCG(cfg.Seed, 10),
 		byID:        map[nodeID]*proc{},
 		members:     invariant.NewMembership(),
 		watch:       newWatched(),

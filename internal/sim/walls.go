@@ -1,0 +1,65 @@
+package sim
+
+import "time"
+
+// Wall clocks serve one purpose: the first epoch of a cluster that is formed. In runs with
+// wallJumps they are set forward and back by up to an hour at each start of a process, and
+// each host keeps the file in which package peerage notes the generations that were met
+// (generation.go of the root package), so tokens must rise even so. In the other runs no
+// host keeps anything: the clocks are right, and must do.
+
+// wallSecond is how long a second of the wall clocks lasts. Takeovers follow each other
+// without a rest here, each opens a generation of its own, and a cluster that is formed
+// without any knowledge of them must be above them (the condition of G2): so seconds are
+// short, but for a single host, which takes over from none and is restarted within them.
+func (w *world) wallSecond() time.Duration {
+	if len(w.hosts) == 1 {
+		return time.Second
+	}
+	return 20 * time.Millisecond
+}
+
+// wallClock returns the second and the millisecond that a host's clock shows.
+func (w *world) wallClock(slot int) (second uint32, millisecond uint16) {
+	now, wallSecond := time.Duration(w.now), w.wallSecond()
+	second = uint32(int64(w.wallAtStart) + int64(now/wallSecond) + w.hosts[slot].wallAhead)
+	return second, uint16(now % wallSecond * 1000 / wallSecond)
+}
+
+// jumpWall sets a host's clock.
+func (w *world) jumpWall(slot int) {
+	if !w.swarm.wallJumps {
+		return
+	}
+	w.hosts[slot].wallAhead = int64(w.wallRand.dur(0, 2*time.Hour)/time.Second) - 3600
+	w.hit(markWallJump)
+}
+
+// noteGeneration keeps a generation that a process has met: in its memory for its next
+// incarnation, and in the host's file, if it has one.
+func (p *proc) noteGeneration(generation uint32) {
+	p.generation = max(p.generation, generation)
+	if h := &p.w.hosts[p.slot]; p.w.swarm.wallJumps {
+		h.generation = max(h.generation, generation)
+	}
+}
+
+// formingGeneration returns the generation of a cluster that p forms: of its wall clock, and
+// above what any host knows; all answer (mayForm).
+func (w *world) formingGeneration(p *proc) (generation uint32, millisecond uint16) {
+	generation, millisecond = w.wallClock(p.slot)
+	if w.cfg.Mutant.Is("lives of one second alike") {
+		millisecond = 0
+	}
+	if w.cfg.Mutant.Is("generation of the wall clock alone") {
+		return generation, millisecond
+	}
+	for i := range w.hosts {
+		known := w.hosts[i].generation
+		if q := w.hosts[i].proc; q != nil {
+			known = max(known, q.generation)
+		}
+		generation = max(generation, known+1)
+	}
+	return generation, millisecond
+}
