@@ -298,7 +298,9 @@ func (c Config) withDefaults() Config {
 }
 
 // authenticates reports whether nodes prove to each other who they are.
-func (c *Config) authenticates() bool { return c.Certificates != nil || c.TLS != nil }
+func (c *Config) authenticates() bool {
+	return c.Certificates != nil || c.TLS != nil || len(c.SharedSecrets) > 0
+}
 
 // grown is a default that grows with the members.
 func (c *Config) grown(d time.Duration) time.Duration {

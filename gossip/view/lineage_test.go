@@ -86,7 +86,13 @@ func TestLongHistoriesAreTrimmed(t *testing.T) {
 
 // meeting parts a cluster by wrong evidence and heals it.
 func meeting(t *testing.T, n int, side func(NodeID) int, wrong func(of, about NodeID) bool) *world {
+	return meetingWith(t, n, side, wrong, func(*world) {})
+}
+
+// meetingWith does so in a world that is prepared.
+func meetingWith(t *testing.T, n int, side func(NodeID) int, wrong func(of, about NodeID) bool, prepare func(*world)) *world {
 	w := cluster(t, n)
+	prepare(w)
 	w.truth.wrongEvidence = true
 	w.run(time.Second)
 	w.cut = func(from, to NodeID) bool { return side(from) != side(to) }
@@ -146,6 +152,41 @@ func TestLineagesMeet(t *testing.T) {
 				w.fail("%v stay", stayed)
 			}
 			t.Logf("%v stay: %s", stayed, viewText(w.nodes[stayed[0]].core.View()))
+		})
+	}
+}
+
+// TestTheNextGenerationIsAboveEveryFork: whichever lineage stands, once the nodes of the
+// other one have joined it its generation lies above all that were opened apart, and it
+// asks for tokens from there on.
+func TestTheNextGenerationIsAboveEveryFork(t *testing.T) {
+	for name, wrong := range map[string]func(of, about NodeID) bool{
+		"the older one stands": func(of, about NodeID) bool { return of == 5 },
+		"both have taken over": func(of, about NodeID) bool { return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var high uint32
+			restarted := 0
+			w := meetingWith(t, 5, func(id NodeID) int { return b2i(id == 5) }, wrong, func(w *world) {
+				w.removed = func(n *simNode) {
+					if !n.removed.Outranked {
+						return
+					}
+					restarted++
+					id := 100 + n.id
+					high = max(high, n.core.View().Epoch.Generation())
+					was := w.cfg
+					w.cfg.Least = n.core.View().Epoch.Generation() + 1
+					w.add(id)
+					w.cfg = was
+					w.at(100*time.Millisecond, func() { w.step(id, Contacts{Nodes: w.contacts()}) })
+				}
+			})
+			w.must(10*time.Second, "all are in one view", func() bool { return w.allUp(5) && w.allHold() })
+			v := w.living()[0].core.View()
+			if restarted == 0 || v.Epoch.Generation() <= high || v.TokensFrom <= high {
+				w.fail("%d nodes were restarted, the view is %v with tokens from %d, and %d was met", restarted, v.Epoch, v.TokensFrom, high)
+			}
 		})
 	}
 }
