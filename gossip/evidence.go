@@ -491,7 +491,9 @@ func (e *evidence) deadline(now clock.Instant) clock.Instant {
 		if at := p.lostAt.Add(unreachableAfter); now.Before(at) {
 			d = clock.Min(d, at)
 		}
-		d = clock.Min(d, e.inquiryDue(p))
+		if at := e.inquiryDue(p); now.Before(at) {
+			d = clock.Min(d, at)
+		}
 		if p.refusals > 0 { // also of one that is proven: others may wait for its time
 			for _, at := range []clock.Instant{p.firstRefusal.Add(refusalsSpan), p.firstRefusal.Add(refusalsSpanSuspectSelf), p.lostAt.Add(e.readOut), p.seal.voidUntil} {
 				if now.Before(at) {

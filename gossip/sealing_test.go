@@ -206,3 +206,22 @@ func TestCertainty(t *testing.T) {
 		}
 	}
 }
+
+// TestInquiriesKeepTheLoopAtRest: a peer that may not be asked yet wakes nothing.
+func TestInquiriesKeepTheLoopAtRest(t *testing.T) {
+	c := newInquiringCourt()
+	p := c.peerOf(1)
+	c.pass(time.Millisecond)
+	for i := range 4 {
+		c.back(c.peerOf(i+1), answer())
+	}
+	c.crashed(p)
+	c.back(p, transport.Inquiry{Asked: peerIP})
+	c.on(p, transport.DialFailed)
+	c.pass(inquiryRetry + 100*time.Millisecond)
+	c.on(p, refused) // one is too few to ask again
+	c.pass(10 * time.Millisecond)
+	if d := c.deadline(c.now); !c.now.Before(d) {
+		t.Errorf("due %v ago, and nothing is done", c.now.Sub(d))
+	}
+}
