@@ -71,6 +71,9 @@ type drained struct {
 // goes on, ready for nothing: end it, or let whoever watches /readyz do so.
 func (s *server) drain(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
+	// Either may fail only on a connection that is gone.
+	_ = http.NewResponseController(w).SetReadDeadline(began.Add(drainMax))
+	_ = http.NewResponseController(w).SetWriteDeadline(began.Add(drainMax))
 	if err := s.node.Drain(r.Context()); err != nil {
 		answer(w, http.StatusServiceUnavailable, failure{Error: err.Error(), Retryable: true})
 		return

@@ -23,6 +23,7 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/history"
@@ -48,7 +49,14 @@ Give all nodes the same list of addresses, at each start:
 type nodeConfig struct {
 	gossip gossip.Config
 	http   string
-	shards int
+	// httpHosts are host names under which the HTTP API is asked, insecureHTTP allows it
+	// an address that others can reach.
+	httpHosts    []string
+	insecureHTTP bool
+	// certificates are used if any of their files is named, keysFile if it is.
+	certificates transport.CertificateFiles
+	keysFile     string
+	shards       int
 	// minMembers is how many nodes must be there before the first shard is placed.
 	minMembers int
 	// replicas is how many nodes hold each count, 0 for the counter's home alone.
@@ -97,7 +105,7 @@ func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
 	flags.BoolVar(&c.gossip.Bootstrap, "bootstrap", false, "form a new cluster immediately; for the first start of a cluster only")
 	flags.IntVar(&c.gossip.BootstrapExpect, "bootstrap-expect", 0, "how many contact points must answer before the lowest of them forms a cluster; at least more than half of the list, which is the default; required with names and with one address")
 	flags.BoolVar(&c.gossip.InsecureTransport, "insecure-transport", false, "allow an address other than loopback without TLS")
-	flags.StringVar(&c.http, "http", "127.0.0.1:0", "`host:port` of the HTTP API")
+	c.securityFlags(flags)
 	flags.IntVar(&c.shards, "shards", sharding.DefaultShards, "number of shards of the counters; equal on all nodes")
 	flags.IntVar(&c.minMembers, "min-members", 1, "how many nodes to wait for before the first counter is placed")
 	flags.IntVar(&c.replicas, "replicas", 0, "how many nodes keep each count, so that it survives kills of less than half of them; equal on all nodes (0: its home alone)")
@@ -117,6 +125,34 @@ func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
 		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	return c, nil
+}
+
+// securityFlags are about who may reach the node, and how.
+func (c *nodeConfig) securityFlags(flags *flag.FlagSet) {
+	flags.StringVar(&c.certificates.Cert, "tls-cert", "", "`file` with the node's certificate; with --tls-key and --tls-ca: mutual TLS between nodes")
+	flags.StringVar(&c.certificates.Key, "tls-key", "", "`file` with the certificate's private key")
+	flags.StringVar(&c.certificates.CA, "tls-ca", "", "`file` with the authorities whose certificates are accepted")
+	flags.StringVar(&c.certificates.Name, "tls-name", "", "DNS name that the certificate of every node carries (default: each names its own host)")
+	flags.StringVar(&c.keysFile, "secret-keys", "", "`file` with AES keys for memberlist's datagrams, one a line in base64; the first encrypts")
+	flags.StringVar(&c.http, "http", "127.0.0.1:0", "`host:port` of the HTTP API")
+	flags.Var((*list)(&c.httpHosts), "http-host", "host `name` under which the HTTP API may be asked, besides addresses and localhost; may be repeated")
+	flags.BoolVar(&c.insecureHTTP, "insecure-http", false, "allow --http an address other than loopback; the API has no authentication")
+}
+
+// secure reads what the security flags name.
+func (c *nodeConfig) secure() (files *transport.CertificateFiles, err error) {
+	if err := checkHTTPAddr(c.http, c.insecureHTTP); err != nil {
+		return nil, err
+	}
+	if c.keysFile != "" {
+		if c.gossip.SecretKeys, err = readSecretKeys(c.keysFile); err != nil {
+			return nil, fmt.Errorf("--secret-keys: %w", err)
+		}
+	}
+	if c.certificates == (transport.CertificateFiles{}) {
+		return nil, nil
+	}
+	return &c.certificates, nil
 }
 
 func node(args []string, stdout, stderr io.Writer) int {
@@ -177,15 +213,19 @@ func serveNode(ctx context.Context, cfg *nodeConfig, stdout, stderr io.Writer) (
 		}
 		defer func() { err = errors.Join(err, s.history.Close()) }()
 	}
+	files, err := cfg.secure()
+	if err != nil {
+		return err
+	}
 	web, err := net.Listen("tcp", cfg.http)
 	if err != nil {
 		return fmt.Errorf("--http %s: %w", cfg.http, err)
 	}
 	defer web.Close()
-	if err := s.start(ctx); err != nil {
+	if err := s.start(ctx, files); err != nil {
 		return err
 	}
-	api := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
+	api := newHTTPServer(guard(s.handler(), cfg.httpHosts))
 	go func() {
 		if err := api.Serve(web); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("the HTTP API ended", "err", err)
@@ -195,10 +235,10 @@ func serveNode(ctx context.Context, cfg *nodeConfig, stdout, stderr io.Writer) (
 	return s.serve(ctx, web.Addr().String(), stdout)
 }
 
-func (s *server) start(ctx context.Context) error {
+func (s *server) start(ctx context.Context, files *transport.CertificateFiles) error {
 	boot := clock.Boot()
 	var err error
-	s.node, err = peerage.New(peerage.Config{Gossip: s.cfg.gossip, LameDuck: s.cfg.lameDuck, Logger: s.log, Registerer: s.registry})
+	s.node, err = peerage.New(peerage.Config{Gossip: s.cfg.gossip, CertificateFiles: files, LameDuck: s.cfg.lameDuck, Logger: s.log, Registerer: s.registry})
 	if err != nil {
 		return err
 	}
