@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/replicator"
@@ -21,6 +22,8 @@ var (
 	ErrStarted = errors.New("peerage: started already")
 	// ErrClosed: the node was drained, shut down or closed.
 	ErrClosed = errors.New("peerage: closed")
+	// ErrNotReady: the node is in no cluster, yet or between two incarnations.
+	ErrNotReady = sharding.ErrNotReady
 )
 
 // Node is one process taking part in a cluster, through all its incarnations.
@@ -39,6 +42,9 @@ type Node struct {
 	generation generationFile
 	// files of durable keys, by role; set by Start, closed with the last incarnation.
 	files map[string]*replicator.Durable
+	// roleData is the data of each role, through all incarnations; data their typed faces.
+	roleData map[string]*roleData
+	data     map[string]*ddata.Data
 
 	// entitiesLost counts entities that stopped since their cluster has yielded.
 	entitiesLost atomic.Uint64
@@ -70,6 +76,11 @@ func New(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, registry: new(sharding.Registry),
 		lame: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	n.roleData, n.data = map[string]*roleData{}, map[string]*ddata.Data{}
+	for _, role := range append([]string{""}, cfg.Gossip.Roles...) {
+		n.roleData[role] = newRoleData(n, role)
+		n.data[role] = ddata.New(n.roleData[role])
 	}
 	n.exporter = newExporter(n)
 	if err := n.exporter.register(); err != nil {
@@ -139,6 +150,9 @@ func (n *Node) adopt(s *stack) {
 	self := s.gossip.Self()
 	n.self.Store(&self)
 	n.stack.Store(s)
+	for role, d := range n.roleData {
+		d.adopt(s.replicators[role])
+	}
 	n.catchUp(s)
 }
 

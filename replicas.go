@@ -126,11 +126,9 @@ func (s *stack) dataLabels() []string {
 }
 
 // Data returns the distributed data of a role that this node carries; "" is the
-// data of all members. It is nil for another role, and while the node is between
-// two incarnations: ask again for every use, and do not keep it.
-func (n *Node) Data(role string) *ddata.Data {
-	if s := n.stack.Load(); s != nil {
-		return s.data[role]
-	}
-	return nil
-}
+// data of all members. It is nil for another role only, and stays the same through all
+// incarnations of the node. Before the node is in a cluster, and between two incarnations,
+// requests fail with ErrNotReady. Subscriptions go on with the next incarnation, which shows
+// all values anew, and then as gone what no longer exists; until it has caught up with the
+// others, what it shows may be older than what was shown before.
+func (n *Node) Data(role string) *ddata.Data { return n.data[role] }

@@ -1,0 +1,213 @@
+package peerage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// roleData is the data of a role through all incarnations of the node: it hands requests
+// to the replicator of the present one, and keeps the subscriptions.
+//
+// Self is the incarnation that last began. One ends, and its replicator is closed, before
+// the next begins; so what an update writes in the name of Self goes to the replicator of
+// that incarnation or nowhere.
+type roleData struct {
+	n    *Node
+	role string
+
+	mu   sync.Mutex
+	subs map[*roleSubscription]struct{}
+}
+
+func newRoleData(n *Node, role string) *roleData {
+	return &roleData{n: n, role: role, subs: map[*roleSubscription]struct{}{}}
+}
+
+// now returns the replicator of the present incarnation.
+func (d *roleData) now() (*replicator.Replicator, error) {
+	if s := d.n.stack.Load(); s != nil {
+		return s.replicators[d.role], nil
+	}
+	select {
+	case <-d.n.quit:
+		return nil, ErrClosed
+	default:
+		return nil, ErrNotReady
+	}
+}
+
+// notReady says so of an error that comes from being in no view yet.
+func notReady(err error) error {
+	var few *replicator.MembersError
+	if errors.As(err, &few) && few.Have == 0 {
+		return fmt.Errorf("%w: %w", ErrNotReady, err)
+	}
+	return err
+}
+
+// Self implements ddata.Replicator.
+func (d *roleData) Self() view.NodeID { return d.n.Self().ID }
+
+// Update implements ddata.Replicator.
+func (d *roleData) Update(ctx context.Context, ops []replicator.Op, level replicator.Level, opts ...replicator.Option) error {
+	r, err := d.now()
+	if err != nil {
+		return err
+	}
+	return notReady(r.Update(ctx, ops, level, opts...))
+}
+
+// Get implements ddata.Replicator.
+func (d *roleData) Get(ctx context.Context, keys []string, level replicator.Level, opts ...replicator.Option) ([]crdt.Value, error) {
+	r, err := d.now()
+	if err != nil {
+		return nil, err
+	}
+	vs, err := r.Get(ctx, keys, level, opts...)
+	return vs, notReady(err)
+}
+
+// Keys implements ddata.Replicator.
+func (d *roleData) Keys(ctx context.Context, prefix string) ([]string, error) {
+	r, err := d.now()
+	if err != nil {
+		return nil, err
+	}
+	return r.Keys(ctx, prefix)
+}
+
+// Status is for ddata.Data.Status.
+func (d *roleData) Status(ctx context.Context) (replicator.Stats, []replicator.PeerStats, error) {
+	r, err := d.now()
+	if err != nil {
+		return replicator.Stats{}, nil, err
+	}
+	return r.Status(ctx)
+}
+
+// Subscribe implements ddata.Replicator.
+func (d *roleData) Subscribe(pattern string, f func(replicator.Change)) (cancel func()) {
+	sub := &roleSubscription{pattern: pattern, f: f, shown: map[string]struct{}{}, detach: func() {}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.subs[sub] = struct{}{}
+	if s := d.n.stack.Load(); s != nil {
+		sub.attach(s.replicators[d.role])
+	}
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.subs, sub)
+		sub.end()
+	}
+}
+
+// adopt attaches the subscriptions to the replicator of a new incarnation. It is called
+// after that has become the node's.
+func (d *roleData) adopt(r *replicator.Replicator) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for sub := range d.subs { // order-free
+		sub.attach(r)
+	}
+}
+
+// roleSubscription is a subscription through all incarnations.
+//
+// Invariant: shown has the keys of which f was last shown a value. Only what comes from
+// the replicator in which it is attached is shown.
+type roleSubscription struct {
+	pattern string
+	f       func(replicator.Change)
+
+	mu     sync.Mutex
+	at     *replicator.Replicator // nil: ended, or not attached yet
+	detach func()
+
+	busy  sync.Mutex // held while f runs
+	shown map[string]struct{}
+}
+
+func (s *roleSubscription) attach(r *replicator.Replicator) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == r {
+		return
+	}
+	again := s.at != nil
+	s.detach()
+	s.at, s.detach = r, r.Subscribe(s.pattern, func(c replicator.Change) { s.show(r, c) })
+	if again {
+		go s.showGone(r)
+	}
+}
+
+func (s *roleSubscription) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.detach()
+	s.at = nil
+}
+
+func (s *roleSubscription) attachedTo(r *replicator.Replicator) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at == r
+}
+
+func (s *roleSubscription) show(r *replicator.Replicator, c replicator.Change) {
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	if !s.attachedTo(r) {
+		return
+	}
+	if delete(s.shown, c.Key); c.Value != nil {
+		s.shown[c.Key] = struct{}{}
+	}
+	s.f(c)
+}
+
+// settlePoll is how often a new incarnation is asked whether it has caught up.
+const settlePoll = 50 * time.Millisecond
+
+// showGone shows keys as gone that were shown in an earlier incarnation and do not exist
+// when the new one has caught up with the others. It ends with the replicator.
+func (s *roleSubscription) showGone(r *replicator.Replicator) {
+	tick := time.NewTicker(settlePoll)
+	defer tick.Stop()
+	for {
+		stats, _, err := r.Status(context.Background())
+		if err != nil || !s.attachedTo(r) {
+			return
+		}
+		if stats.Settled {
+			break
+		}
+		<-tick.C
+	}
+	prefix, _ := strings.CutSuffix(s.pattern, "*")
+	keys, err := r.Keys(context.Background(), prefix)
+	if err != nil {
+		return
+	}
+	there := map[string]bool{}
+	for _, k := range keys {
+		there[k] = true
+	}
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	for k := range s.shown { // order-free: each key stands for itself
+		if !there[k] && s.attachedTo(r) {
+			delete(s.shown, k)
+			s.f(replicator.Change{Key: k})
+		}
+	}
+}
