@@ -19,7 +19,7 @@ import (
 type Config struct {
 	// Gossip says how the node takes part in a cluster: its name, addresses,
 	// contact points, roles, and the pace of leases. Its Logger is set by the node;
-	// Handlers, BlockHandlers and Transport belong to the node and must not be set.
+	// Handlers, BlockHandlers, Flows and Transport belong to the node and must not be set.
 	Gossip gossip.Config
 	// CertificateFiles, if set, turns mutual TLS on for all connections between nodes,
 	// with files that are read by New and again whenever they change: a renewed
@@ -138,6 +138,7 @@ func (c *Config) nodeProblems() (out []gossip.Problem) {
 		{c.Gossip.Transport != nil, "Transport", "set", "the node makes one for each incarnation; for one in memory set Network"},
 		{len(c.Gossip.Handlers) > 0, "Handlers", "set", "the node's layers take all frames"},
 		{len(c.Gossip.BlockHandlers) > 0, "BlockHandlers", "set", "the node's layers take all frames"},
+		{len(c.Gossip.Flows) > 0, "Flows", "set", "the node's layers send all frames"},
 	} {
 		if x.bad {
 			out = append(out, gossip.Problem{Setting: x.setting, Value: x.value, Why: x.why})

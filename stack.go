@@ -66,6 +66,7 @@ func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error)
 			}
 		},
 	}
+	cfg.Flows = map[transport.Kind]func([]byte) transport.Flow{transport.KindEntity: sharding.FlowOf}
 	var err error
 	if cfg.Transport, err = n.transport(&cfg); err != nil {
 		return nil, err

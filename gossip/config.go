@@ -187,6 +187,9 @@ type Config struct {
 	Handlers map[transport.Kind]transport.Handler
 	// BlockHandlers do the same for kinds of which many frames come at a time.
 	BlockHandlers map[transport.Kind]transport.BlockHandler
+	// Flows name the flow of frames that the layers above send, by kind: frames of
+	// different flows may overtake each other (transport.Transport.HandleFlows).
+	Flows map[transport.Kind]func(payload []byte) transport.Flow
 
 	// Logger gets warnings that an operator should see, and events at lower levels.
 	// Default: discard.

@@ -154,6 +154,9 @@ func (n *Node) start() error {
 			h(from, frames)
 		})
 	}
+	for k, of := range n.cfg.Flows {
+		t.HandleFlows(k, of)
+	}
 	t.Observe(func(ev transport.PeerEvent) { n.inbox.put(linkIn{ev}) })
 	if err := t.Start(); err != nil {
 		return fmt.Errorf("gossip: %w", err)

@@ -3,8 +3,11 @@ package sharding
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
@@ -16,7 +19,7 @@ import (
 func tcpPair(b testing.TB) *Region[[]byte, []byte] {
 	store := &memStore{}
 	ty := Type[[]byte, []byte]{
-		Name: "raw", Role: "host", Limits: Limits{Mailbox: 1 << 20},
+		Name: "raw", Role: "host", Limits: Limits{Mailbox: 1 << 20, PayloadBytes: 3 << 20},
 		New: func(string) Entity[[]byte, []byte] {
 			return Func(func(_ *Context, p []byte) ([]byte, error) { return p[:1], nil })
 		},
@@ -47,6 +50,7 @@ func tcpPair(b testing.TB) *Region[[]byte, []byte] {
 		var ready sync.WaitGroup
 		ready.Add(1)
 		tr.HandleBlocks(transport.KindEntity, func(from view.NodeID, f *transport.Frames) { ready.Wait(); s.HandleEntities(from, f) })
+		tr.HandleFlows(transport.KindEntity, FlowOf)
 		tr.Handle(transport.KindCoordinator, func(from view.NodeID, p []byte) { ready.Wait(); s.HandleCoordinator(from, p) })
 		if err := tr.Start(); err != nil {
 			b.Fatal(err)
@@ -94,4 +98,42 @@ func BenchmarkTCPTell(b *testing.B) {
 			w.run(b, senders, func(ctx context.Context, i int) error { return w.refs[i].Tell(ctx, w.body) })
 		})
 	}
+}
+
+// BenchmarkTCPAskBesideLarge asks an entity of another node, 100 bytes each time, while
+// 3 MB asks go to another entity there.
+func BenchmarkTCPAskBesideLarge(b *testing.B) {
+	region := tcpPair(b)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	small, payload := region.Ref("small"), make([]byte, 100)
+	if _, err := small.Ask(ctx, payload); err != nil {
+		b.Fatal(err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	var large atomic.Int64
+	for i := range 2 {
+		all.Go(func() {
+			ref, body := region.Ref(fmt.Sprint("large", i)), make([]byte, 3<<20-64)
+			for ctx.Err() == nil {
+				if _, err := ref.Ask(ctx, body); err == nil {
+					large.Add(1)
+				}
+			}
+		})
+	}
+	var took []time.Duration
+	for b.Loop() {
+		since := time.Now()
+		if _, err := small.Ask(ctx, payload); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(since))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+	b.ReportMetric(float64(large.Load())*3/b.Elapsed().Seconds(), "large-MB/s")
 }

@@ -1,0 +1,49 @@
+package sharding
+
+import (
+	"encoding/binary"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/zeebo/xxh3"
+)
+
+// answersFlow marks the flows of answers, one for each call.
+const answersFlow transport.Flow = 1 << 63
+
+// FlowOf names the flow of a frame of KindEntity: frames of one flow are handled in the
+// order in which they were sent, while small frames of other flows overtake large ones
+// (transport.Transport.HandleFlows).
+//
+// The requests to one shard, what is refused of them, and the markers between them and
+// their answers are one flow. So a marker stands for all that was sent to its shard
+// before it, as handoff needs it. An answer to an ask is a flow of its own. All else, a
+// farewell's marker above all, has none: it overtakes nothing.
+func FlowOf(frame []byte) transport.Flow {
+	if len(frame) > 8 && frameKind(frame[0]) == frameReply {
+		return answersFlow | transport.Flow(binary.BigEndian.Uint64(frame[1:]))
+	}
+	if len(frame) < numberAt {
+		return 0
+	}
+	switch frameKind(frame[0]) {
+	case frameTell, frameAsk:
+		if typ, err := requestType(frame); err == nil {
+			return shardFlow(typ, frame)
+		}
+	case frameRefused:
+		if request := frame[refusedHead:]; len(request) > 0 && frameKind(request[0]) != frameRefused {
+			return FlowOf(request)
+		}
+	case frameMarker, frameMarkerAck:
+		if m, err := parseMarker(frame); err == nil && len(m.typ) > 0 {
+			return shardFlow(m.typ, frame)
+		}
+	}
+	return 0
+}
+
+// shardFlow returns the flow of a type and the shard that a frame names.
+func shardFlow(typ, frame []byte) transport.Flow {
+	h := xxh3.HashSeed(typ, uint64(binary.BigEndian.Uint32(frame[shardAt:])))
+	return transport.Flow(h)&^answersFlow | 1
+}
