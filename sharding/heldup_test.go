@@ -58,7 +58,12 @@ func newSlowHome(t *testing.T, takes time.Duration, mailbox int) *slowHome {
 	h.home.start()
 	h.away.start()
 	c.install(h.home, h.away)
-	pass(time.Second)
+	// What is sent before the home is known waits in a buffer, which is another limit.
+	for _, id := range []string{"x", "y"} {
+		if err := h.region.StartEntity(within(t, time.Minute), id); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return h
 }
 
