@@ -35,6 +35,7 @@ var scenarios = append(foreignScenarios(), []scenario{
 	{"a weak removal, and then the deaths of those who removed", weakRemovalThenDeaths},
 	{"a leader that refuses one candidate only", leaderRefusedToOne},
 	{"a grant of the former leader, and a weak proof", grantOfTheFormerLeader},
+	{"a stranger's view ends nothing", strangersView},
 }...)
 
 // oldRounds: 1 proposes that 4 and 5 become voters; of the old voters only 2 accepts.

@@ -94,6 +94,17 @@ func grantOfTheFormerLeader(w *world) {
 	w.run(time.Second)
 }
 
+// strangersView: a node that stands in no view shows a member one without it.
+func strangersView(w *world) {
+	grow(w, 3)
+	w.run(time.Second)
+	w.inject(strangerID, 2, lies(w.nodes[2].core.View())["decided without it"])
+	w.run(time.Second)
+	if !w.allUp(3) || !w.allHold() {
+		w.fail("a member has ended at a stranger's word")
+	}
+}
+
 // TestWeakProofRemovesAfterTheLease: a member that is weakly proven dead goes one lease
 // after its newest answer, sooner than for silence; a leader two leases after.
 func TestWeakProofRemovesAfterTheLease(t *testing.T) {
