@@ -94,11 +94,11 @@ func grantOfTheFormerLeader(w *world) {
 	w.run(time.Second)
 }
 
-// strangersView: a node that stands in no view shows a member one without it.
+// strangersView: a node that stands in no view shows a member one of the last epoch.
 func strangersView(w *world) {
 	grow(w, 3)
 	w.run(time.Second)
-	w.inject(strangerID, 2, lies(w.nodes[2].core.View())["decided without it"])
+	w.inject(strangerID, 2, lies(w.nodes[2].core.View())["decided at the last epoch"])
 	w.run(time.Second)
 	if !w.allUp(3) || !w.allHold() {
 		w.fail("a member has ended at a stranger's word")
