@@ -94,6 +94,7 @@ func TestAttackTheFirstViewComesFromWhomWasAsked(t *testing.T) {
 	}}
 	lie := func() {
 		w.inject(strangerID, 4, &JoinRefused{Reason: "no"})
+		w.inject(strangerID, 4, &Promised{Generation: generationMax}) // simulator, seed 17
 		w.inject(strangerID, 4, &JoinPassed{Leader: strangerID})
 		w.inject(strangerID, 4, &Decided{View: fake})
 		w.inject(strangerID, 4, &Ping{Ballot: Ballot{Round: 9, Node: strangerID}, Cluster: 99, Epoch: fake.Epoch, Life: true, View: fake})
@@ -102,6 +103,9 @@ func TestAttackTheFirstViewComesFromWhomWasAsked(t *testing.T) {
 	w.step(4, Contacts{Nodes: []Node{{ID: 2}}}) // no leader: it passes the request on
 	lie()
 	w.must(5*time.Second, "it joins the cluster it asked", func() bool { lie(); return w.allUp(4) && w.allHold() })
+	if g := w.nodes[4].core.generation; g > 1000 {
+		w.fail("the stranger has raised its generation to %d", g)
+	}
 }
 
 // TestAStrangersViewIsCheckedWithMembers: a member that was cut off and removed meets
