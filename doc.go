@@ -60,6 +60,7 @@
 //	ErrNotReady   the node is in no cluster (yet, again)    yes        wait: WaitReady
 //	replicator.ErrDurable  a file of durable keys is damaged,    no  restore it from a copy, or remove it:
 //	              of another node, or in use                           the other nodes have the rest
+//	*sharding.UnfinishedError  to Shutdown, Close: handlers still run  no  end the process; look at their stacks
 //	ErrClosed     Drain, Shutdown or Close was called       no         make a new Node
 //
 // Those of messages stand in package sharding, those of replicated data in

@@ -54,6 +54,10 @@ type Node struct {
 
 	mu      sync.Mutex
 	started bool
+	// endBy is when Shutdown must have returned, zero while nobody has said.
+	endBy time.Time
+	// left are the handlers that outlasted the node; set before done is closed.
+	left error
 	// closing is set by Close. Invariant: quit is closed once, together with closing.
 	closing bool
 	drain   *drainage     // nil until the first Drain or Shutdown
@@ -176,12 +180,12 @@ func (n *Node) supervise(s *stack) {
 		began := time.Now()
 		select {
 		case <-n.quit:
-			s.close()
+			n.left = s.close()
 			return
 		case <-s.over:
 		}
 		n.stack.CompareAndSwap(s, nil)
-		s.close()
+		n.left = s.close()
 		s.setAside()
 		if n.cfg.RejoinAfter < 0 {
 			return
@@ -215,7 +219,7 @@ func (n *Node) rejoin(old *stack, b *rejoin, lived time.Duration) (*stack, bool)
 		}
 		n.cfg.Logger.Info("joining again as a new incarnation", "node", s.gossip.Self().ID, "former", old.gossip.Self().ID)
 		if !n.adoptNext(s) {
-			s.close()
+			n.left = s.close()
 			return nil, false
 		}
 		return s, true
@@ -316,16 +320,6 @@ func (n *Node) Ready() bool {
 		s.sharding.Ready() && s.diskFailing() == ""
 }
 
-// Shutdown is Drain, then Close. When ctx ends before the node is out it closes at
-// once and returns the context's error. Idempotent.
-func (n *Node) Shutdown(ctx context.Context) error {
-	err := n.Drain(ctx)
-	if errors.Is(err, ErrClosed) || errors.Is(err, gossip.ErrClosed) || errors.Is(err, gossip.ErrRemoved) {
-		err = nil // somebody else was faster; there is nothing left to leave
-	}
-	return errors.Join(err, n.Close())
-}
-
 // isClosing reports whether the node's end was asked for.
 func (n *Node) isClosing() bool {
 	n.mu.Lock()
@@ -333,13 +327,20 @@ func (n *Node) isClosing() bool {
 	return n.drain != nil || n.closing
 }
 
-// Close stops the node at once: instances are dropped without running user code, the
+// Close stops the node immediately: instances are dropped without running user code, the
 // handlers that run are waited for, and peers are told that the process goes. It returns
 // when every goroutine of the node has ended, but for those in which a function of
 // Subscribe runs that does not return within 100 ms, or a handler that does not return
-// within 5 s of the end of its Context: so long the shards of this node have no home
-// anywhere, since it would still act for them. Idempotent.
+// within 5 s of the end of its Context. With such a handler it fails with a
+// *sharding.UnfinishedError; see Shutdown. Idempotent.
 func (n *Node) Close() error {
+	n.beginClose()
+	<-n.done
+	return n.endClose()
+}
+
+// beginClose makes the supervisor end the node.
+func (n *Node) beginClose() {
 	n.mu.Lock()
 	first := !n.closing
 	if first {
@@ -353,14 +354,20 @@ func (n *Node) Close() error {
 	n.mu.Unlock()
 	if drain != nil {
 		drain.cancel()
+	}
+}
+
+// endClose ends what outlives the supervisor, and returns what has outlasted it.
+func (n *Node) endClose() error {
+	n.mu.Lock()
+	drain := n.drain
+	n.mu.Unlock()
+	if drain != nil {
 		<-drain.done
 	}
-	<-n.done
 	n.closeFeed()
 	n.stack.Store(nil)
-	if first {
-		n.registry.Close()
-		n.exporter.unregister()
-	}
-	return nil
+	n.registry.Close()
+	n.exporter.unregister()
+	return n.left
 }

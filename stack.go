@@ -269,15 +269,16 @@ func samePort(listen, taken string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// close ends the layers from the top down and waits for their goroutines.
-func (s *stack) close() {
+// close ends the layers from the top down and waits for their goroutines. It returns
+// which handlers ignored the end of their Contexts and are left behind.
+func (s *stack) close() (left error) {
 	if s.cancel != nil {
 		s.cancel()
 	}
 	if s.sharding != nil {
-		// A handler that ignores the end of its Context is left behind in the end.
-		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
-		s.logClose("sharding", s.sharding.Close(ctx))
+		ctx, cancel := s.node.patience()
+		left = s.sharding.Close(ctx)
+		s.logClose("sharding", left)
 		cancel()
 	}
 	for _, all := range []map[string]*replicator.Replicator{s.replicators, s.records} {
@@ -285,10 +286,16 @@ func (s *stack) close() {
 			s.logClose("replicator", r.Close())
 		}
 	}
+	if left != nil {
+		if lease := s.gossip.Lapse(); lease > 0 {
+			// Closed connections would be taken for the death of what still runs.
+			time.AfterFunc(lease, func() { s.logClose("gossip", s.gossip.Close()) })
+			return left
+		}
+	}
 	s.logClose("gossip", s.gossip.Close())
+	return left
 }
-
-const closePatience = 5 * time.Second
 
 func (s *stack) logClose(layer string, err error) {
 	if err != nil {

@@ -71,6 +71,8 @@ type Node struct {
 	closed  chan struct{}
 	changed chan struct{}
 	closing sync.Once
+	// lapsed: the end was not to be said to the peers; see Lapse.
+	lapsed atomic.Bool
 }
 
 // Start checks cfg, opens the transport and begins to look for a cluster. It
@@ -406,15 +408,41 @@ func (n *Node) shutdown() {
 	close(n.closed)
 }
 
+// Lapse ends the incarnation without a word to the peers, for a node that runs code which
+// it cannot end: until its lease has run out no other may act in its place. It holds no
+// lease from now on and answers no peer. Its connections stand until Close, so that none
+// takes it for dead before, and Close then says no goodbye. It returns for how long the
+// lease was granted still, 0 if the incarnation was over before.
+func (n *Node) Lapse() (left time.Duration) {
+	done := make(chan struct{})
+	n.inbox.put(call(func(l *loop) {
+		defer close(done)
+		now := n.clock.Now()
+		if lease := n.lease.load(); !l.over && lease.Valid(now) {
+			left = lease.Until.Sub(now)
+		}
+		n.lapsed.Store(!l.over)
+		l.end(now, view.Removed{Reason: reasonClosed})
+	}))
+	select {
+	case <-done:
+		return left
+	case <-n.closed:
+		return 0
+	}
+}
+
 // signOff withdraws the lease and says goodbye to all peers. It reports whether
 // the node had left its cluster before.
 func (n *Node) signOff() (left bool) {
 	done := make(chan struct{})
 	n.inbox.put(call(func(l *loop) {
 		defer close(done)
-		left = l.over
+		left = l.over && !n.lapsed.Load()
 		l.end(n.clock.Now(), view.Removed{Reason: reasonClosed})
-		l.signOff()
+		if !n.lapsed.Load() {
+			l.signOff()
+		}
 	}))
 	<-done
 	ctx, cancel := context.WithTimeout(context.Background(), signOffMax)

@@ -22,6 +22,7 @@ type histograms struct {
 	outcomes   *prometheus.CounterVec
 	resolution *prometheus.HistogramVec
 	kept       *prometheus.HistogramVec
+	handlers   *prometheus.HistogramVec
 	ddata      *prometheus.HistogramVec
 	ddataOps   *prometheus.CounterVec
 }
@@ -37,6 +38,8 @@ func newHistograms() histograms {
 			"From a shard whose messages wait to its known home.", "type"),
 		kept: histogram("entity_state_replication_lag_seconds",
 			"From a change of replicated entity state to its acknowledgement by enough nodes.", "type"),
+		handlers: histogram("entity_handler_duration_seconds",
+			"Time of calls of Handle, of one in 32.", "type"),
 		ddata: histogram("ddata_operation_duration_seconds",
 			"Time of a read or write of replicated data, as its caller sees it.", "role", "op", "consistency"),
 		ddataOps: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -53,7 +56,7 @@ func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 }
 
 func (h *histograms) all() []prometheus.Collector {
-	return []prometheus.Collector{h.asks, h.outcomes, h.resolution, h.kept, h.ddata, h.ddataOps}
+	return []prometheus.Collector{h.asks, h.outcomes, h.resolution, h.kept, h.handlers, h.ddata, h.ddataOps}
 }
 
 func (h *histograms) describe(out chan<- *prometheus.Desc) {
@@ -87,6 +90,13 @@ var _ sharding.StateObserver = (*Exporter)(nil)
 // StateKept implements sharding.StateObserver.
 func (e *Exporter) StateKept(typ string, lag time.Duration) {
 	e.hist.kept.WithLabelValues(typ).Observe(lag.Seconds())
+}
+
+var _ sharding.HandlerObserver = (*Exporter)(nil)
+
+// HandlerDone implements sharding.HandlerObserver.
+func (e *Exporter) HandlerDone(typ string, took time.Duration) {
+	e.hist.handlers.WithLabelValues(typ).Observe(took.Seconds())
 }
 
 // outcome groups an ask's end the way that alerts need it.

@@ -73,6 +73,10 @@ func shardingSeries() []series {
 		}, "type", "reason"),
 		counter("entity_panics_total", "Handler panics that were contained.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Dropped[sharding.DropPanicked]) }), "type"),
+		gauge("entity_oldest_handler_seconds", "For how long the call of an entity's code that runs longest has run.",
+			perType(func(t *sharding.Stats) float64 { return t.OldestHandler.Seconds() }), "type"),
+		counter("entity_blocked_handlers_total", "Calls of entities' code that took longer than the type's BlockedAfter.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Blocked) }), "type"),
 		gauge("client_asks", "Asks that wait for their reply.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Asks) }), "type"),
 	}

@@ -60,6 +60,7 @@ type node struct {
 	// log is the test's own, nil for the common one; capacity is the node's.
 	log      *slog.Logger
 	capacity uint32
+	observer Observer
 	// lostAt is when the lease ended, in the bubble's nanoseconds; 0 while it holds.
 	lostAt atomic.Int64
 	dead   atomic.Bool
@@ -101,7 +102,7 @@ func (n *node) start() {
 			}
 			return n.c.store
 		}, Logger: testLogger(n.self.Name),
-		Capacity: n.capacity, RememberedPerSecond: n.c.perSecond,
+		Capacity: n.capacity, RememberedPerSecond: n.c.perSecond, Observer: n.observer,
 	}
 	if n.log != nil {
 		cfg.Logger = n.log

@@ -39,6 +39,12 @@ type HandlerError struct{ Text string }
 
 func (e *HandlerError) Error() string { return e.Text }
 
+// UnfinishedError says which handlers still ran when a node was closed.
+type UnfinishedError = entity.UnfinishedError
+
+// RunningHandler is a call of an entity's code that has not returned.
+type RunningHandler = entity.Running
+
 // PanicError is what the asker gets when a handler panicked; it matches
 // ErrPanicked.
 type PanicError = entity.PanicError

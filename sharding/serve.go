@@ -31,6 +31,7 @@ type dataPath interface {
 	hosted(shard ShardID) Token
 	population(shard ShardID) int
 	lives(shard ShardID, id string) bool
+	running() []RunningHandler
 
 	// These are for frames.
 	intake() intake
@@ -50,6 +51,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			Passivation: p.typ.Passivation, Limit: &p.limit, StopTimeout: p.typ.StopTimeout,
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
 			Make: p.typ.make, Strict: raceEnabled,
+			BlockedAfter: max(p.typ.BlockedAfter, 0), Took: p.took(inc.observer),
 			Epoch: p.epoch, Counters: &p.entities, Logger: logger,
 		}
 		if inc.keeper != nil {
@@ -68,6 +70,15 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	if hosts && p.typ.residents != nil {
 		inc.work.Go(func() { p.keepResidents(inc) })
 	}
+}
+
+// took returns who is told how long handlers run, nil for nobody.
+func (p *path[Req, Resp]) took(o Observer) func(time.Duration) {
+	h, ok := o.(HandlerObserver)
+	if !ok {
+		return nil
+	}
+	return func(d time.Duration) { h.HandlerDone(p.name, d) }
 }
 
 func (p *path[Req, Resp]) detach() (wait func(context.Context) error) {
@@ -193,6 +204,13 @@ func (p *path[Req, Resp]) lives(shard ShardID, id string) bool {
 	return false
 }
 
+func (p *path[Req, Resp]) running() []RunningHandler {
+	if h := p.host.Load(); h != nil {
+		return h.Running(true)
+	}
+	return nil
+}
+
 // lost ends the asks that were on their way to a node, or back, and holds back
 // what would follow them.
 func (p *path[Req, Resp]) lost(peer view.NodeID) {
@@ -226,10 +244,11 @@ func (p *path[Req, Resp]) stats() Stats {
 		}
 	}
 	if h := p.host.Load(); h != nil {
-		s.Hosting, s.Shards = true, h.Count()
+		s.Hosting, s.Shards, s.OldestHandler = true, h.Count(), h.Oldest()
 	}
 	s.Asks = p.calls.count()
 	p.fillReliable(&s.Reliable)
+	s.Blocked = e.Blocked.Load()
 	s.Activated, s.CutLoose = e.Activated.Load(), e.CutLoose.Load()
 	p.fillRemembered(&s.Remembered)
 	s.Reliable.Repeated, s.Reliable.Forgotten = e.Repeated.Load(), e.Forgotten.Load()

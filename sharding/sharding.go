@@ -279,8 +279,8 @@ func (s *Sharding) look() {
 }
 
 // Close ends everything at once and waits until all goroutines have ended, at
-// most as long as ctx. Instances that still run are abandoned; a handler that
-// ignores the end of its Context makes Close fail with the context's error. The
+// most as long as ctx. Instances that still run are abandoned; handlers that ignore
+// the end of their Contexts make Close fail with an *UnfinishedError. The
 // Regions answer ErrNotReady until another Sharding is started with the Registry.
 // Idempotent.
 func (s *Sharding) Close(ctx context.Context) error {
@@ -306,10 +306,23 @@ func (s *Sharding) Close(ctx context.Context) error {
 			waits = append(waits, sh.path.detach())
 		}
 	}
-	var errs []error
+	var left *UnfinishedError
 	for _, wait := range waits {
-		errs = append(errs, wait(ctx))
+		if e := (*UnfinishedError)(nil); errors.As(wait(ctx), &e) {
+			left = e.With(left)
+		}
 	}
 	s.work.Wait()
-	return errors.Join(errs...)
+	if left == nil {
+		return nil
+	}
+	return left
+}
+
+// Running returns the calls of entities' code that run now, with their goroutines' stacks.
+func (s *Sharding) Running() (all []RunningHandler) {
+	for _, p := range *s.paths.Load() {
+		all = append(all, p.running()...)
+	}
+	return all
 }

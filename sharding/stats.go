@@ -94,6 +94,11 @@ type Stats struct {
 	// their own wish: not with their shard. CutLoose counts those of them that had not
 	// ended after Type.StopTimeout, so that another could take their place.
 	Passivated, CutLoose uint64
+	// Blocked counts calls of entities' code that took longer than Type.BlockedAfter.
+	Blocked uint64
+	// OldestHandler is for how long the call that runs longest has run now, to within half
+	// a second; 0 if none runs.
+	OldestHandler time.Duration
 	// Duplicates counts shards that were found to live twice: by the coordinator, on its
 	// node, when it took office, or by their host. It stays 0 as long as single instance
 	// holds.
@@ -144,4 +149,10 @@ type Observer interface {
 	AskDone(typ string, r Route, took time.Duration, err error)
 	// HomeResolved is called when a shard whose messages waited has got its home.
 	HomeResolved(typ string, took time.Duration)
+}
+
+// HandlerObserver is an Observer that wants to know how long handlers run.
+type HandlerObserver interface {
+	// HandlerDone is called after one of 32 calls of Handle, which is a fair sample.
+	HandlerDone(typ string, took time.Duration)
 }

@@ -69,6 +69,8 @@ func Func[Req, Resp any](f func(*Context, Req) (Resp, error)) Entity[Req, Resp] 
 const (
 	DefaultShards      = 1000
 	DefaultStopTimeout = 10 * time.Second
+	// DefaultBlockedAfter is Type.BlockedAfter's.
+	DefaultBlockedAfter = 5 * time.Second
 )
 
 // Type describes a type of entity. Name, Role and Shards, and how the messages
@@ -119,6 +121,11 @@ type Type[Req, Resp any] struct {
 	// another instance may take its place, so OnStop must return when its Context
 	// ends. 0 means DefaultStopTimeout.
 	StopTimeout time.Duration
+	// BlockedAfter is how long one call of an entity's code may take before it counts as
+	// blocked (Stats.Blocked) and is logged once, with the entity, how long it has run, and
+	// its goroutine's stack. Meanwhile the entity handles nothing else, and a move of its
+	// shard waits for it. 0 means DefaultBlockedAfter, a negative time turns it off.
+	BlockedAfter time.Duration
 	// Strategy decides which node hosts which shard; nil means
 	// strategy.LeastShards{}. It runs on the coordinator's node, so it must be equal
 	// on all nodes of the role.
@@ -201,6 +208,9 @@ func (t *Type[Req, Resp]) withDefaults() {
 	}
 	if t.StopTimeout == 0 {
 		t.StopTimeout = DefaultStopTimeout
+	}
+	if t.BlockedAfter == 0 {
+		t.BlockedAfter = DefaultBlockedAfter
 	}
 	if t.ReqCodec == nil {
 		t.ReqCodec = defaultCodec[Req]()

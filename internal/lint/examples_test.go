@@ -13,7 +13,7 @@ var shown = map[string]string{
 	"sharding.NodeFailure": "ExampleRegistry", "sharding.Location": "ExampleRegistry", "sharding.History": "ExampleRegistry",
 	"sharding.TraceEvent": "ExampleRegistry", "sharding.RunningDaemon": "ExampleRegisterDaemon",
 	"sharding.PanicError": "ExampleSupervision", "sharding.AskOption": "ExampleRetry", "sharding.Snapshotter": "ExampleReplicated",
-	"sharding.StateMode": "ExampleReplicated", "sharding.KindCodec": "ExampleKinds", "sharding.Reason": "ExampleStats",
+	"sharding.UnfinishedError": "ExampleNode_Shutdown", "sharding.RunningHandler": "ExampleNode_Shutdown", "sharding.StateMode": "ExampleReplicated", "sharding.KindCodec": "ExampleKinds", "sharding.Reason": "ExampleStats",
 	"sharding.RememberedStats": "ExampleStats", "sharding.ReliableStats": "ExampleStats", "sharding.Route": "ExampleStats",
 	"peerage.ViewStatus": "ExampleNode_Status", "peerage.MemberStatus": "ExampleNode_Status",
 	"peerage.TypeStatus": "ExampleNode_Status", "peerage.HomeStatus": "ExampleNode_Status",
@@ -25,7 +25,7 @@ var shown = map[string]string{
 // use Node never meet them.
 var seams = map[string]bool{
 	"sharding.Sharding": true, "sharding.Config": true, "sharding.Links": true, "sharding.Store": true, "sharding.Records": true,
-	"sharding.Placer": true, "sharding.Rememberer": true, "sharding.Observer": true, "sharding.StateObserver": true,
+	"sharding.Placer": true, "sharding.Rememberer": true, "sharding.Observer": true, "sharding.StateObserver": true, "sharding.HandlerObserver": true,
 	"sharding.FrameStats": true, "sharding.TypeStatus": true, "sharding.ShardStatus": true,
 }
 

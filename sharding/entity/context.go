@@ -46,7 +46,9 @@ type Context struct {
 	expires time.Time
 	inner   lazyContext
 	self    atomic.Pointer[Sender]
-	leave   bool
+	// labels are the goroutine's for profiles, so that pprof.Do gives them back.
+	labels context.Context
+	leave  bool
 	// message is set while a message is in hand; stash and unstash are orders.
 	message, stash, unstash bool
 	// ends is set when the instance is about to end: it sets no timers.

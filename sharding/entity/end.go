@@ -25,6 +25,7 @@ func (r *runner[Req, Resp]) end(travels bool) {
 	if !stops && !(keeps && travels) {
 		return
 	}
+	r.heed(r.in.flags.Load() & flagWatched)
 	r.about(nil, r.endBy())
 	r.ctx.ends = true
 	defer r.over()

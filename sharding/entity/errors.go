@@ -1,9 +1,13 @@
 package entity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 )
 
 var (
@@ -72,3 +76,46 @@ func panicked(err error) bool {
 	_, is := err.(*PanicError)
 	return is
 }
+
+// UnfinishedError says which handlers still ran when a node was closed and its time was
+// up: the error of Node.Shutdown and Node.Close. The shards of such a node are not handed
+// over, they move when its lease has run out.
+type UnfinishedError struct {
+	// Handlers are the calls that had not returned, longest first, with the stacks of
+	// some of them.
+	Handlers []Running
+	// Cause is the end of the context that bounded the wait.
+	Cause error
+}
+
+// unfinishedSaid bounds the handlers that the text of an UnfinishedError names.
+const unfinishedSaid = 8
+
+func (e *UnfinishedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "sharding: %d handlers still run", len(e.Handlers))
+	for i, h := range e.Handlers {
+		if i == unfinishedSaid {
+			b.WriteString(", ...")
+			break
+		}
+		fmt.Fprintf(&b, "%s %s %q for %v", [2]string{":", ","}[min(i, 1)], h.Type, h.ID, h.For.Round(time.Millisecond))
+	}
+	if e.Cause != nil {
+		fmt.Fprintf(&b, ": %v", e.Cause)
+	}
+	return b.String()
+}
+
+// With returns e with the handlers of more, which may be nil, too.
+func (e *UnfinishedError) With(more *UnfinishedError) *UnfinishedError {
+	if more == nil {
+		return e
+	}
+	all := append(slices.Clone(more.Handlers), e.Handlers...)
+	slices.SortStableFunc(all, func(a, b Running) int { return cmp.Compare(b.For, a.For) })
+	return &UnfinishedError{Handlers: all, Cause: e.Cause}
+}
+
+// Unwrap returns the Cause.
+func (e *UnfinishedError) Unwrap() error { return e.Cause }

@@ -1,10 +1,12 @@
 package entity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +55,12 @@ type Config[Req, Resp any] struct {
 	StopTimeout time.Duration
 	// Keeper replicates the states of the entities; nil: they live here alone.
 	Keeper Keeper
+	// BlockedAfter is how long a call of an entity's code may take before it is logged
+	// and counted as blocked; 0 never.
+	BlockedAfter time.Duration
+	// Took is told how long a handler ran, for one message of sampleEvery; nil: nobody is.
+	// It is called by handlers' goroutines and must not block.
+	Took func(time.Duration)
 	// Strict gives each call a Context of its own, so that late use of one is found.
 	Strict bool
 	// Epoch is the origin of Message.Expires.
@@ -88,6 +96,8 @@ type Host[Req, Resp any] struct {
 	hosted atomic.Int32
 	// failedStarts bounds what is logged of starts that nobody asked for.
 	failedStarts loglimit.Budget
+	// blocked bounds what is logged of calls that block.
+	blocked loglimit.Budget
 	// keeps is set once an instance was a Snapshotter.
 	keeps atomic.Bool
 }
@@ -104,7 +114,7 @@ func NewHost[Req, Resp any](cfg Config[Req, Resp]) *Host[Req, Resp] {
 	}
 	h.base, h.cancel = context.WithCancel(context.Background())
 	h.boxes.New = func() any { return new(box[Req]) }
-	h.hands.New = func() any { return &hands[Req]{ctx: new(Context), own: new(box[Req])} }
+	h.hands.New = func() any { return newHands[Req, Resp](cfg.Type) }
 	for i := range h.queues {
 		h.queues[i].host = h
 	}
@@ -113,6 +123,9 @@ func NewHost[Req, Resp any](cfg Config[Req, Resp]) *Host[Req, Resp] {
 	}
 	if cfg.IdleTimeout > 0 {
 		h.work.Go(h.sweep)
+	}
+	if cfg.BlockedAfter > 0 {
+		h.work.Go(h.watch)
 	}
 	return h
 }
@@ -176,13 +189,15 @@ func (h *Host[Req, Resp]) AbandonShard(number ShardID) {
 }
 
 // Close abandons everything and waits until the Host's goroutines have ended. A
-// handler that ignores its context holds it up until ctx ends. Idempotent.
+// handler that ignores its context holds it up until ctx ends: then Close fails with an
+// *UnfinishedError. Idempotent.
 func (h *Host[Req, Resp]) Close(ctx context.Context) error {
 	h.mu.Lock()
 	first := !h.closed
 	h.closed = true
 	h.mu.Unlock()
 	if first {
+		h.calls(time.Now()) // what runs from here on has an age
 		h.Abandon()
 		h.cancel()
 		close(h.stop)
@@ -196,7 +211,12 @@ func (h *Host[Req, Resp]) Close(ctx context.Context) error {
 	case <-ended:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("entity: handlers of %s still run: %w", h.cfg.Type, ctx.Err())
+		left := h.Running(true)
+		if len(left) == 0 {
+			return nil // what still ends is the Host's own
+		}
+		slices.SortStableFunc(left, func(a, b Running) int { return cmp.Compare(b.For, a.For) })
+		return &UnfinishedError{Handlers: left, Cause: ctx.Err()}
 	}
 }
 

@@ -51,6 +51,9 @@ const (
 	flagListens
 	// flagUrgent: among them are control messages.
 	flagUrgent
+	// flagWatched is set by the watch for blocked calls, and cleared when the next call
+	// begins.
+	flagWatched
 	// flagBegun: it lives, or is being asked to, or runs its OnStop.
 	flagBegun
 )

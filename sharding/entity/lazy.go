@@ -112,12 +112,15 @@ func (c *Context) real() context.Context {
 	return c.inner.afterwards()
 }
 
-// Value knows no keys but those of package context and this one.
+// Value knows no keys but those of package context, this one, and runtime/pprof's.
 func (c *Context) Value(key any) any {
 	if key == (selfKey{}) {
 		return c
 	}
-	return c.inner.value(key)
+	if v := c.inner.value(key); v != nil || c.labels == nil {
+		return v
+	}
+	return c.labels.Value(key)
 }
 
 type selfKey struct{}

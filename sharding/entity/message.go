@@ -65,6 +65,8 @@ type Counters struct {
 	Repeated, Forgotten Counter
 	// Activated counts instances that began.
 	Activated Counter
+	// Blocked counts calls of entities' code that took longer than BlockedAfter.
+	Blocked Counter
 	// Entities is a gauge. So are Waiting, callers that wait for room in a mailbox, and
 	// Parked, messages of other nodes that do.
 	Entities, Waiting, Parked Gauge

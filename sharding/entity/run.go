@@ -9,16 +9,24 @@ import (
 )
 
 // hands are what a goroutine that runs instances takes along from one to the next.
-type hands[Req any] struct {
+type hands[Req, Resp any] struct {
 	// ctx is one that nobody uses.
 	ctx *Context
 	// own is a box for the messages that come without one: empty, but for a run's first.
 	own *box[Req]
+	// mark labels the goroutine, so that its stack can be found.
+	mark mark
+	// turns counts messages, for the sample of durations.
+	turns uint32
+	watched[Req, Resp]
 }
+
+// newContext returns a Context that no call has had.
+func (h *hands[Req, Resp]) newContext() *Context { return &Context{labels: h.mark.labels} }
 
 // run works off the message in h.own, if there is one, and then the mailbox of one
 // instance until it is empty, entered with state running.
-func (s *Shard[Req, Resp]) run(in *instance[Req, Resp], h *hands[Req]) {
+func (s *Shard[Req, Resp]) run(in *instance[Req, Resp], h *hands[Req, Resp]) {
 	r := runner[Req, Resp]{shard: s, in: in, hands: h}
 	if len(h.own.msgs) > 0 {
 		r.batch = h.own
@@ -46,7 +54,7 @@ func (r *runner[Req, Resp]) over() {
 	if r.ctx.inner.used.Load() || r.shard.host.cfg.Strict {
 		r.ctx.inner.end()
 		r.ctx.ended.Store(true)
-		r.ctx = new(Context)
+		r.ctx = r.newContext()
 	}
 	r.ctx.leave, r.ctx.stash, r.ctx.unstash, r.ctx.message, r.ctx.ends = false, false, false, false, false
 }
@@ -59,7 +67,7 @@ func (r *runner[Req, Resp]) close() {
 	}
 	r.ctx.inner.end()
 	r.ctx.ended.Store(true)
-	r.ctx = new(Context)
+	r.ctx = r.newContext()
 	r.flushCount()
 	s := r.shard
 	s.mu.Lock()
@@ -77,7 +85,7 @@ func (r *runner[Req, Resp]) close() {
 
 // runner is the state of one run.
 type runner[Req, Resp any] struct {
-	*hands[Req]
+	*hands[Req, Resp]
 	shard *Shard[Req, Resp]
 	in    *instance[Req, Resp]
 	batch *box[Req]
@@ -114,8 +122,8 @@ func (r *runner[Req, Resp]) loop() {
 				}
 				break
 			}
-			if r.in.has(flagControl) {
-				r.takeControl()
+			if f := r.in.flags.Load(); f&(flagControl|flagWatched) != 0 {
+				r.heed(f)
 			}
 			r.next++
 			r.tellLeft()
@@ -123,6 +131,16 @@ func (r *runner[Req, Resp]) loop() {
 			r.dispatch(&r.batch.msgs[r.next-1])
 		}
 		r.flushCount()
+	}
+}
+
+// heed does what the flags of the instance ask for before the next message.
+func (r *runner[Req, Resp]) heed(flags uint32) {
+	if flags&flagWatched != 0 {
+		r.in.flags.And(^flagWatched)
+	}
+	if flags&flagControl != 0 {
+		r.takeControl()
 	}
 }
 
@@ -250,7 +268,7 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 		expires = h.cfg.Epoch.Add(m.Expires)
 	}
 	r.about(m.From, expires)
-	resp, err := r.call(m)
+	resp, err := r.timed(m)
 	if err == errLapsed {
 		r.over()
 		r.next-- // the loop parks the instance, or tries again
@@ -280,6 +298,23 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 	case m.Reply.Sure != nil:
 		r.ran(m, true, nil)
 	}
+}
+
+// sampleEvery: the duration of one message of so many is measured. To read the clock twice
+// costs as much as the rest of a message's way through its mailbox.
+const sampleEvery = 32
+
+// timed is call, measured now and then.
+func (r *runner[Req, Resp]) timed(m *Message[Req]) (Resp, error) {
+	took := r.shard.host.cfg.Took
+	r.turns++
+	if took == nil || r.turns%sampleEvery != 1 || m.timer != nil {
+		return r.call(m)
+	}
+	begin := time.Now()
+	resp, err := r.call(m)
+	took(time.Since(begin))
+	return resp, err
 }
 
 // expired reports whether nobody waits for the answer any more.

@@ -26,6 +26,8 @@ type runQueue[Req, Resp any] struct {
 	tasks   []task[Req, Resp]
 	head    int
 	pending bool
+	// working are the goroutines that run instances, or look for one.
+	working []*hands[Req, Resp]
 }
 
 // task is an instance that has something to do. A message that met it at rest comes
@@ -97,19 +99,22 @@ func (q *runQueue[Req, Resp]) startMaybe() bool {
 	return true
 }
 
-// pop takes the next task, its message into own, which is empty; s is nil if there is
+// pop takes the next task, its message into h.own, which is empty; s is nil if there is
 // none. A goroutine that asks for its first one is no longer the pending one.
-func (q *runQueue[Req, Resp]) pop(own *box[Req], first bool) (s *Shard[Req, Resp], in *instance[Req, Resp]) {
+func (q *runQueue[Req, Resp]) pop(h *hands[Req, Resp], first bool) (s *Shard[Req, Resp], in *instance[Req, Resp]) {
+	own := h.own
 	q.mu.Lock()
 	if first {
 		q.pending = false
 	}
 	if q.head == len(q.tasks) {
+		q.dismiss(h)
 		q.mu.Unlock()
 		return nil, nil
 	}
 	t := &q.tasks[q.head]
 	s, in = t.s, t.in
+	q.employ(h, s, in, first)
 	if t.mail {
 		own.msgs = append(own.msgs, t.first)
 		if t.control {
@@ -135,10 +140,12 @@ func (q *runQueue[Req, Resp]) pop(own *box[Req], first bool) (s *Shard[Req, Resp
 // work is the body of a runner's goroutine.
 func (q *runQueue[Req, Resp]) work() {
 	defer q.host.work.Done()
-	h := q.host.hands.Get().(*hands[Req])
-	defer func() { q.host.hands.Put(h) }()
+	h := q.host.hands.Get().(*hands[Req, Resp])
+	h.mark.set()
+	// Deferred, since a handler may end the goroutine.
+	defer q.leave(h)
 	for first := true; ; first = false {
-		s, in := q.pop(h.own, first)
+		s, in := q.pop(h, first)
 		if s == nil {
 			return
 		}
