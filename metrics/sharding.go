@@ -77,6 +77,12 @@ func shardingSeries() []series {
 			perType(func(t *sharding.Stats) float64 { return t.OldestHandler.Seconds() }), "type"),
 		counter("entity_blocked_handlers_total", "Calls of entities' code that took longer than the type's BlockedAfter.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Blocked) }), "type"),
+		counter("client_asks_cyclic_total", "Asks that came back to an entity which waits for them: refused, or mutual, which mostly end at their deadlines.", func(s *scrape, emit emitter) {
+			for i := range s.types {
+				emit(float64(s.types[i].SelfAsks), s.types[i].Type, "refused")
+				emit(float64(s.types[i].MutualAsks), s.types[i].Type, "mutual")
+			}
+		}, "type", "result"),
 		gauge("client_asks", "Asks that wait for their reply.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Asks) }), "type"),
 	}

@@ -3,6 +3,7 @@ package sharding
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
@@ -23,6 +24,19 @@ func (p *path[Req, Resp]) ask(ctx context.Context, f Ref[Req, Resp], req Req, op
 	retry := false
 	for _, o := range opts {
 		retry = retry || o.retry
+	}
+	if _, bounded := ctx.Deadline(); retry && !bounded {
+		var none Resp
+		return none, ErrNoDeadline
+	}
+	chain := entity.ChainOf(ctx)
+	if chain.Waits(p.name, f.id) {
+		p.counters.selfAsks.Add(1)
+		var none Resp
+		return none, fmt.Errorf("%w: %s %q", ErrSelfAsk, p.name, f.id)
+	}
+	if chain != nil {
+		defer p.asking(chain.Asker(), f.id)()
 	}
 	var unknown error
 	for pause := retryFirst; ; pause = min(2*pause, retryMax) {

@@ -27,6 +27,8 @@ type counters struct {
 	heldUp  entity.Gauge
 	blocked atomic.Uint64
 
+	selfAsks, mutualAsks atomic.Uint64
+
 	sureDone, sureGivenUp atomic.Uint64
 
 	recalled, rememberDropped, rememberFailed atomic.Uint64
@@ -61,5 +63,6 @@ func (c *counters) fill(s *Stats) {
 	s.StatesRecovered, s.StatesCold = c.recovered.Load(), c.cold.Load()
 	s.StateLosses, s.NotKept = c.stateLoss.Load(), c.notKept.Load()
 	s.StateBytesIn, s.StateBytesOut = c.stateBytesIn.Load(), c.stateBytesOut.Load()
+	s.SelfAsks, s.MutualAsks = c.selfAsks.Load(), c.mutualAsks.Load()
 	s.Duplicates, s.NodeLost = c.duplicates.Load(), c.nodeLost.Load()
 }

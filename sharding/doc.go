@@ -79,6 +79,8 @@
 //	ErrState            the new state cannot be replicated; the change was undone  no  fix Snapshot, or raise Type.State's limits
 //	ErrNotKept          too few nodes acknowledged the new state in time  maybe run  look at the quorum; as ErrNodeLost
 //	ErrTimer            to a handler: time not positive, or too many timers  no  fix the handler
+//	ErrSelfAsk          the entity asked waits for this ask          no         tell it, or answer first
+//	ErrNoDeadline       Ask with Retry and a ctx without a deadline  no         give ctx a deadline
 //	ErrContextEnded     a handler's Context was used after the handler returned  no  fix the handler: use another context there
 //	ErrStash            to a handler: no message in hand to put aside  no  fix the handler
 //	ErrStashFull        to a handler: Limits.Mailbox messages put aside  yes  refuse the message

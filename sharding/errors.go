@@ -26,6 +26,10 @@ var (
 	ErrPanicked     = entity.ErrPanicked
 	ErrRestore      = entity.ErrRestore
 	ErrTimer        = entity.ErrTimer
+	// ErrSelfAsk: a handler asked its own entity, or one that waits for its answer.
+	ErrSelfAsk = errors.New("sharding: the entity asked waits for this ask: it would never answer")
+	// ErrNoDeadline: Ask with Retry needs a context with a deadline.
+	ErrNoDeadline = errors.New("sharding: Ask with Retry needs a context with a deadline")
 	// ErrContextEnded: a handler's Context was used after the handler had returned.
 	ErrContextEnded = entity.ErrContextEnded
 	ErrStash        = entity.ErrStash

@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/wire"
+	"github.com/peerage-go/peerage/sharding/entity"
 )
 
 // Frames of KindEntity are written by hand: the application's codec touches the
@@ -15,7 +16,7 @@ import (
 // the moment of sending, when the rest was encoded long before:
 //
 //	tell       kind 1 | shard 4 | token 16 | number 8 | type | id | flags 1 | sender | payload
-//	ask        kind 1 | shard 4 | token 16 | number 8 | call 8 | left 8 | type | id | flags 1 | sender | payload
+//	ask        kind 1 | shard 4 | token 16 | number 8 | call 8 | left 8 | type | id | flags 1 | sender | chain | payload
 //	reply      kind 1 | call 8 | type | code 1 | payload or text
 //	refused    kind 1 | known token 16 | the request's frame
 //	cancel     kind 1 | call 8 | type
@@ -73,7 +74,9 @@ const (
 	flagSender byte = 1 << iota
 	flagStart
 	flagSure
-	flagsKnown = flagSender | flagStart | flagSure
+	// flagChain: behind the sender stand a count, and so many hashes of 8 bytes (entity.Chain).
+	flagChain
+	flagsKnown = flagSender | flagStart | flagSure | flagChain
 )
 
 // appendRequest appends all of a request but its payload; token, number and left
@@ -107,6 +110,15 @@ func appendFlagged(b []byte, typ string, shard ShardID, id string, call uint64, 
 	return wire.AppendString(b, from.ID)
 }
 
+// appendAsk appends all of an ask that may have a chain, or of a tell, but its payload.
+func appendAsk(b []byte, typ string, shard ShardID, id string, call uint64, from *Sender, chain *entity.Chain, flags byte) []byte {
+	if chain.Len() == 0 {
+		return appendFlagged(b, typ, shard, id, call, from, flags)
+	}
+	b = appendFlagged(b, typ, shard, id, call, from, flags|flagChain)
+	return chain.Append(append(b, byte(chain.Len())))
+}
+
 // stamp fills in what is known only when the request leaves.
 func stamp(frame []byte, token Token, number uint64) {
 	binary.BigEndian.PutUint64(frame[termAt:], uint64(token.Term))
@@ -134,6 +146,8 @@ type request struct {
 	flags   byte
 	// start: only an instance is asked for.
 	start bool
+	// chain are the hashes of an ask's chain, nil for none.
+	chain []byte
 	// sure is the stamp of a reliable message, nil for others.
 	sure []byte
 }
@@ -204,10 +218,27 @@ func (q *request) parse(frame []byte) error {
 			return errMalformed
 		}
 	}
+	if q.flags&flagChain != 0 && !q.cutChain() {
+		return errMalformed
+	}
 	if q.flags&flagSure != 0 {
 		return q.cutSure()
 	}
 	return nil
+}
+
+// cutChain takes the chain off the payload.
+func (q *request) cutChain() bool {
+	p := q.payload
+	if q.call == 0 || q.flags&(flagSender|flagSure) != flagSender || len(p) == 0 {
+		return false
+	}
+	n := int(p[0])
+	if n == 0 || n > entity.ChainMax || len(p) < 1+8*n {
+		return false
+	}
+	q.chain, q.payload = p[1:1+8*n], p[1+8*n:]
+	return true
 }
 
 func readToken(b []byte) Token {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/peerage-go/peerage/sharding/flow"
 	"pgregory.net/rapid"
+
+	"github.com/peerage-go/peerage/sharding/entity"
 )
 
 func TestRequestsSurviveTheTrip(t *testing.T) {
@@ -103,6 +105,7 @@ func FuzzHandleEntity(f *testing.F) {
 	f.Add(appendConfirm(nil, "nothing", &confirmation{producer: 1, seq: 1, try: 1}))
 	f.Add([]byte{byte(frameHello)})
 	f.Add(append(appendRequest(nil, "ear", 3, "e", 0, nil), 1, 2, 3))
+	f.Add(appendAsk(nil, "ear", 3, "e", 7, &Sender{Type: "t", ID: "i"}, entity.ParseChain(make([]byte, 16)), 0))
 	f.Add(append(appendRequest(nil, "ear", 3, "e", 7, &Sender{Type: "t", ID: "i"}), 1, 2, 3))
 	f.Add(appendReply(nil, "ear", 1<<32, codeOK))
 	f.Add(appendCancel(nil, "ear", 1<<32))

@@ -144,7 +144,8 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Re
 		m = m.ForStart()
 	}
 	if call != 0 {
-		m.Reply = entity.ReplyTo{Node: s.Node(), Call: call}
+		m.Reply, m.Chain = entity.ReplyTo{Node: s.Node(), Call: call}, entity.ChainOf(ctx)
+		p.noteMutual(m.Chain.Asker(), f.id)
 		if t, ok := ctx.Deadline(); ok {
 			m.Expires = max(t.Sub(p.epoch), 1)
 		}
@@ -211,7 +212,7 @@ func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req
 		return err
 	}
 	buf := p.frames.Get().(*[]byte)
-	frame, err := p.encode((*buf)[:0], from, f, req, call)
+	frame, err := p.encode((*buf)[:0], ctx, from, f, req, call)
 	if err != nil {
 		p.frames.Put(buf)
 		return err
@@ -233,11 +234,15 @@ func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req
 	return err
 }
 
-func (p *path[Req, Resp]) encode(b []byte, from *Sender, f Ref[Req, Resp], req Req, call uint64) ([]byte, error) {
-	if f.start {
-		return appendStart(b, p.name, f.shard, f.id, call, from), nil
+func (p *path[Req, Resp]) encode(b []byte, ctx context.Context, from *Sender, f Ref[Req, Resp], req Req, call uint64) ([]byte, error) {
+	var chain *entity.Chain
+	if call != 0 {
+		chain = entity.ChainOf(ctx)
 	}
-	return p.appendPayload(appendRequest(b, p.name, f.shard, f.id, call, from), req)
+	if f.start {
+		return appendAsk(b, p.name, f.shard, f.id, call, from, chain, flagStart), nil
+	}
+	return p.appendPayload(appendAsk(b, p.name, f.shard, f.id, call, from, chain, 0), req)
 }
 
 func (p *path[Req, Resp]) appendPayload(b []byte, req Req) ([]byte, error) {
@@ -329,6 +334,10 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, bytes int) bool {
 	}
 	if q.call != 0 {
 		m.Reply = entity.ReplyTo{Node: from, Call: q.call}
+		if q.chain != nil {
+			m.Chain = entity.ParseChain(q.chain)
+			p.noteMutual(m.Chain.Asker(), string(q.id))
+		}
 		if q.left > 0 {
 			m.Expires = time.Since(p.epoch) + q.left
 		}

@@ -82,8 +82,13 @@ func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
 // asker has given up, before its turn comes is not handled any more. When the
 // connection to the entity's home breaks, the ask fails at once with ErrNodeLost.
 //
-// Called with the Context of a handler, the sender is that handler's entity. An
-// entity that asks itself waits for its own deadline.
+// Called with the Context of a handler, or a context derived from it, the sender is that
+// handler's entity. If the entity asked is that entity itself, or one that waits for its
+// answer (A asks B, whose handler asks A, over up to 16 entities, on any nodes), the ask
+// fails immediately with ErrSelfAsk, as it would wait for ever. Two entities that ask each
+// other from handlers of messages that have nothing to do with each other wait until their
+// deadlines, since a handler need not wait for its ask: that is logged, and counted in
+// Stats.MutualAsks. So give every Ask from a handler a deadline.
 func (f Ref[Req, Resp]) Ask(ctx context.Context, req Req, opts ...AskOption) (Resp, error) {
 	return f.p.ask(ctx, f, req, opts)
 }
@@ -102,7 +107,8 @@ func (f Ref[Req, Resp]) Start(ctx context.Context, opts ...AskOption) error {
 type AskOption struct{ retry bool }
 
 // Retry makes Ask send the request again whenever it fails in a way that is
-// Retryable, until ctx ends; so it needs a ctx with a deadline. The handler may
+// Retryable, until ctx ends; so it needs a ctx with a deadline, without which Ask fails
+// with ErrNoDeadline. The handler may
 // then run more than once for one Ask (at least once): use it for requests that
 // may be repeated. Order against other messages of the same sender is lost.
 func Retry() AskOption { return AskOption{retry: true} }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,6 +86,9 @@ type incarnation struct {
 	// starts over time.
 	remember Rememberer
 	pace     *pace
+	// mutual are the asks of entities here; log is the node's.
+	mutual *mutualAsks
+	log    *slog.Logger
 	// alive reports whether the lease holds.
 	alive func() bool
 }

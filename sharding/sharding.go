@@ -103,6 +103,7 @@ type Sharding struct {
 	// keepers is read for every frame, and replaced when a type is added.
 	keepers atomic.Pointer[map[string]*stateKeeper]
 	pace    pace
+	mutual  mutualAsks
 	// ready is sticky.
 	ready atomic.Bool
 

@@ -94,6 +94,9 @@ type Stats struct {
 	// their own wish: not with their shard. CutLoose counts those of them that had not
 	// ended after Type.StopTimeout, so that another could take their place.
 	Passivated, CutLoose uint64
+	// SelfAsks counts asks that were refused with ErrSelfAsk; MutualAsks those that came
+	// to an entity on this node from one that it had asked itself and had no answer from.
+	SelfAsks, MutualAsks uint64
 	// Blocked counts calls of entities' code that took longer than Type.BlockedAfter.
 	Blocked uint64
 	// OldestHandler is for how long the call that runs longest has run now, to within half

@@ -46,6 +46,9 @@ type Context struct {
 	expires time.Time
 	inner   lazyContext
 	self    atomic.Pointer[Sender]
+	// chain is that of the ask in hand, asking that of the asks made here.
+	chain  *Chain
+	asking atomic.Pointer[Chain]
 	// labels are the goroutine's for profiles, so that pprof.Do gives them back.
 	labels context.Context
 	leave  bool
@@ -150,7 +153,7 @@ func (c *Context) Logger() *slog.Logger {
 
 // clear makes c ready for another instance.
 func (c *Context) clear() {
-	c.shard, c.id, c.from, c.expires, c.leave = nil, "", nil, time.Time{}, false
+	c.shard, c.id, c.from, c.chain, c.expires, c.leave = nil, "", nil, nil, time.Time{}, false
 	c.message, c.stash, c.unstash, c.ends = false, false, false, false
 	if c.self.Load() != nil { // a load costs less
 		c.self.Store(nil)

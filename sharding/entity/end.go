@@ -26,7 +26,7 @@ func (r *runner[Req, Resp]) end(travels bool) {
 		return
 	}
 	r.heed(r.in.flags.Load() & flagWatched)
-	r.about(nil, r.endBy())
+	r.about(nil, nil, r.endBy())
 	r.ctx.ends = true
 	defer r.over()
 	if keeps && travels {

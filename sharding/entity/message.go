@@ -24,6 +24,8 @@ type Message[Req any] struct {
 	Expires time.Duration
 	// From is shared and never changed; nil means this node, outside an entity.
 	From *Sender
+	// Chain is an ask's, nil if it was made outside an entity.
+	Chain *Chain
 	// timer is set when this is no request: a timer that has run out, or ForStart.
 	timer *timer
 }

@@ -38,9 +38,9 @@ func (s *Shard[Req, Resp]) run(in *instance[Req, Resp], h *hands[Req, Resp]) {
 }
 
 // about sets the Context to a message.
-func (r *runner[Req, Resp]) about(from *Sender, expires time.Time) {
+func (r *runner[Req, Resp]) about(from *Sender, chain *Chain, expires time.Time) {
 	r.ctx.shard, r.ctx.id = &r.shard.info, r.in.id
-	r.ctx.from, r.ctx.expires = from, expires
+	r.ctx.from, r.ctx.chain, r.ctx.expires = from, chain, expires
 }
 
 // logger is the Context's, for use after the call too.
@@ -267,7 +267,7 @@ func (r *runner[Req, Resp]) dispatch(m *Message[Req]) {
 	if m.Expires != 0 {
 		expires = h.cfg.Epoch.Add(m.Expires)
 	}
-	r.about(m.From, expires)
+	r.about(m.From, m.Chain, expires)
 	resp, err := r.timed(m)
 	if err == errLapsed {
 		r.over()
