@@ -76,7 +76,7 @@ func shardingSeries() []series {
 		gauge("entity_oldest_handler_seconds", "For how long the call of an entity's code that runs longest has run.",
 			perType(func(t *sharding.Stats) float64 { return t.OldestHandler.Seconds() }), "type"),
 		counter("entity_blocked_handlers_total", "Calls of entities' code that took longer than the type's BlockedAfter.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Blocked) }), "type"),
+			perType(func(t *sharding.Stats) float64 { return float64(t.BlockedHandlers) }), "type"),
 		counter("client_asks_cyclic_total", "Asks that came back to an entity which waits for them: refused, or mutual, which mostly end at their deadlines.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				emit(float64(s.types[i].SelfAsks), s.types[i].Type, "refused")

@@ -41,12 +41,12 @@ func TestABlockedHandlerIsVisible(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(DefaultBlockedAfter - time.Second)
-		if s := r.Stats(); s.Blocked != 0 || s.OldestHandler < 3*time.Second {
-			t.Errorf("a second before: %d blocked, oldest %v", s.Blocked, s.OldestHandler)
+		if s := r.Stats(); s.BlockedHandlers != 0 || s.OldestHandler < 3*time.Second {
+			t.Errorf("a second before: %d blocked, oldest %v", s.BlockedHandlers, s.OldestHandler)
 		}
 		pass(time.Minute)
-		if s := r.Stats(); s.Blocked != 1 || s.OldestHandler < time.Minute {
-			t.Errorf("%d blocked, oldest %v", s.Blocked, s.OldestHandler)
+		if s := r.Stats(); s.BlockedHandlers != 1 || s.OldestHandler < time.Minute {
+			t.Errorf("%d blocked, oldest %v", s.BlockedHandlers, s.OldestHandler)
 		}
 		close(gate)
 		if d := <-o.durations; d < time.Minute {

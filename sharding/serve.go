@@ -248,7 +248,7 @@ func (p *path[Req, Resp]) stats() Stats {
 	}
 	s.Asks = p.calls.count()
 	p.fillReliable(&s.Reliable)
-	s.Blocked = e.Blocked.Load()
+	s.BlockedHandlers = e.Blocked.Load()
 	s.Activated, s.CutLoose = e.Activated.Load(), e.CutLoose.Load()
 	p.fillRemembered(&s.Remembered)
 	s.Reliable.Repeated, s.Reliable.Forgotten = e.Repeated.Load(), e.Forgotten.Load()

@@ -97,8 +97,9 @@ type Stats struct {
 	// SelfAsks counts asks that were refused with ErrSelfAsk; MutualAsks those that came
 	// to an entity on this node from one that it had asked itself and had no answer from.
 	SelfAsks, MutualAsks uint64
-	// Blocked counts calls of entities' code that took longer than Type.BlockedAfter.
-	Blocked uint64
+	// BlockedHandlers counts calls of entities' code that took longer than
+	// Type.BlockedAfter.
+	BlockedHandlers uint64
 	// OldestHandler is for how long the call that runs longest has run now, to within half
 	// a second; 0 if none runs.
 	OldestHandler time.Duration

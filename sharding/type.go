@@ -122,7 +122,7 @@ type Type[Req, Resp any] struct {
 	// ends. 0 means DefaultStopTimeout.
 	StopTimeout time.Duration
 	// BlockedAfter is how long one call of an entity's code may take before it counts as
-	// blocked (Stats.Blocked) and is logged once, with the entity, how long it has run, and
+	// blocked (Stats.BlockedHandlers) and is logged once, with the entity, how long it has run, and
 	// its goroutine's stack. Meanwhile the entity handles nothing else, and a move of its
 	// shard waits for it. 0 means DefaultBlockedAfter, a negative time turns it off.
 	BlockedAfter time.Duration
