@@ -26,6 +26,7 @@ const (
 	markOneWay
 	markReject
 	markWrongEvidence
+	markStranger
 	markDriftBeyond
 	markAbandoned
 	markRestartAll
@@ -88,6 +89,7 @@ var markNames = [...]string{
 	markOneWay:         "one-way partition",
 	markReject:         "rejecting partition",
 	markWrongEvidence:  "proof of a living process",
+	markStranger:       "stranger speaks",
 	markDriftBeyond:    "drift beyond bound",
 	markAbandoned:      "instances abandoned",
 	markRestartAll:     "restart of all",

@@ -25,6 +25,8 @@ type swarm struct {
 	lateBytes bool
 	// wallJumps: wall clocks are set at every start of a process, and hosts keep files.
 	wallJumps bool
+	// strangers: a node that is no member speaks the view protocol.
+	strangers bool
 	// orderly runs see nothing unplanned: their moves must lose no message (G9).
 	orderly bool
 	// sealPercent is how often the second signal of a refusal can be had, so that it is
@@ -134,6 +136,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.drawDeclines(newPCG(cfg.Seed, 6))
 	s.lateBytes = newPCG(cfg.Seed, 8).coin() && !s.orderly
 	s.wallJumps = newPCG(cfg.Seed, 9).coin()
+	s.strangers = newPCG(cfg.Seed, 30).coin() && cfg.Mutant.String() == "" // planted bugs keep their seeds
 	return s
 }
 

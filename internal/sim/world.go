@@ -17,7 +17,7 @@ type world struct {
 	cfg   *Config
 	swarm swarm
 
-	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand *pcg
+	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand *pcg
 
 	hosts []host
 	byID  map[nodeID]*proc
@@ -87,18 +87,19 @@ func (w *world) event(p *proc, kind string, num uint64, detail func() string) {
 
 func newWorld(cfg *Config) *world {
 	w := &world{
-		cfg:         cfg,
-		setRand:     newPCG(cfg.Seed, 1),
-		netRand:     newPCG(cfg.Seed, 2),
-		faultRand:   newPCG(cfg.Seed, 3),
-		toldRand:    newPCG(cfg.Seed, 4),
-		declineRand: newPCG(cfg.Seed, 7),
-		sealRand:    newPCG(cfg.Seed, 21),
-		wallRand:    newPCG(cfg.Seed, 10),
-		byID:        map[nodeID]*proc{},
-		members:     invariant.NewMembership(),
-		watch:       newWatched(),
-		wallAtStart: 1_700_000_000,
+		cfg:          cfg,
+		setRand:      newPCG(cfg.Seed, 1),
+		netRand:      newPCG(cfg.Seed, 2),
+		faultRand:    newPCG(cfg.Seed, 3),
+		toldRand:     newPCG(cfg.Seed, 4),
+		declineRand:  newPCG(cfg.Seed, 7),
+		sealRand:     newPCG(cfg.Seed, 21),
+		wallRand:     newPCG(cfg.Seed, 10),
+		strangerRand: newPCG(cfg.Seed, 31),
+		byID:         map[nodeID]*proc{},
+		members:      invariant.NewMembership(),
+		watch:        newWatched(),
+		wallAtStart:  1_700_000_000,
 	}
 	w.hash = fnvOffset
 	w.out, w.keep = cfg.Trace, cfg.Tail
@@ -121,6 +122,7 @@ func (w *world) run() {
 	w.event(nil, "swarm", uint64(w.swarm.nodes), func() string { return fmt.Sprintf("%+v", w.swarm) })
 	w.startHosts()
 	w.planFaults()
+	w.planStrangers()
 	if w.swarm.restartAll {
 		w.after(w.faultRand.dur(w.swarm.duration/4, w.swarm.duration), w.faultRestartAll)
 	}

@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// strangerID is a node that has shaken hands and never stands in any view: the holder
+// of a certificate, who speaks the view protocol all the same.
+const strangerID view.NodeID = 0x5bad_5bad_5bad_5bad
+
+// planStrangers makes the stranger speak for as long as the run lasts, in the calm after
+// the faults too: whatever it says, every promise must hold.
+func (w *world) planStrangers() {
+	if !w.swarm.strangers {
+		return
+	}
+	w.after(w.strangerRand.dur(5*time.Millisecond, 400*time.Millisecond), func() {
+		if ps := w.running(); len(ps) > 0 {
+			w.strangerSpeaks(ps[w.strangerRand.intn(len(ps))])
+		}
+		w.planStrangers()
+	})
+}
+
+// strangerSpeaks says one thing to p. A node without a lease is shown no view: when it
+// has been without a leader for long enough it believes strangers, since nobody that it
+// knows may be left (speaker.go in gossip/view).
+func (w *world) strangerSpeaks(p *proc) {
+	kind := w.strangerRand.intn(9)
+	p.run(func() {
+		v := p.member.core.View()
+		if v == nil {
+			v = &view.View{Cluster: 1, Epoch: view.FirstEpoch(1)}
+		}
+		msg := w.lie(kind, v)
+		if _, shows := msg.(*view.Decided); shows && !p.leaseValid() {
+			return
+		}
+		w.event(p, "stranger", uint64(kind), func() string { return w.messageText(msg) })
+		w.hit(markStranger)
+		p.step(view.Received{From: strangerID, Msg: msg})
+	})
+}
+
+// lie makes up a message about the view that its receiver holds.
+func (w *world) lie(kind int, v *view.View) view.Message {
+	self := view.Member{Node: view.Node{ID: strangerID, Name: "stranger"}, Joined: v.Epoch, Status: view.Up}
+	ballot := view.Ballot{Round: 1 << 40, Node: strangerID}
+	next := &view.View{Cluster: v.Cluster, Epoch: v.Epoch + 5, Members: []view.Member{self}, Forks: v.Forks}
+	switch kind {
+	case 0:
+		return &view.Decided{View: next}
+	case 1: // with all members, far ahead
+		return &view.Decided{View: &view.View{Cluster: v.Cluster, Epoch: v.Epoch + 1<<20, Members: v.Members, Forks: v.Forks}}
+	case 2: // of a lineage that would stand
+		return &view.Decided{View: &view.View{Cluster: v.Cluster, Epoch: next.Epoch, Members: next.Members,
+			Forks: []view.Fork{{From: 1, To: next.Epoch, Kept: 1 << 20, By: strangerID}}}}
+	case 3:
+		return &view.Prepare{Ballot: ballot, Base: v}
+	case 4:
+		return &view.PreVote{Ballot: ballot, Base: v}
+	case 5:
+		return &view.Ping{Ballot: ballot, Cluster: v.Cluster, Epoch: v.Epoch, Round: 1, Life: true}
+	case 6:
+		return &view.Accept{Ping: view.Ping{Ballot: ballot, Cluster: v.Cluster, Epoch: v.Epoch}, Base: v, Next: next}
+	case 7:
+		return &view.Promised{Ballot: ballot, Base: v.Epoch, Generation: 1 << 31}
+	}
+	return &view.JoinRefused{Reason: "says a stranger"}
+}
