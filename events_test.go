@@ -73,7 +73,7 @@ func TestEventsOfANode(t *testing.T) {
 		c.until(10*time.Second, "the view is without the one that left", func() bool { return len(c.nodes[4].View().Members) == 3 })
 		pass(time.Second)
 		if got, want := sofar(said, "Member"), []string{
-			"MemberRemoved " + c.nodes[1].addr + ": dead refused", "MemberLeft " + c.nodes[2].addr,
+			"MemberRemoved " + c.nodes[1].addr + ": dead sealed refusal", "MemberLeft " + c.nodes[2].addr,
 		}; !slices.Equal(got, want) {
 			t.Errorf("told of the members: %q, want %q", got, want)
 		}

@@ -68,6 +68,7 @@ func New(source Source) *Exporter {
 	e.series = append(e.series, transportSeries()...)
 	e.series = append(e.series, ddataSeries()...)
 	e.series = append(e.series, shardingSeries()...)
+	e.series = append(e.series, entitySeries()...)
 	e.series = append(e.series, stateSeries()...)
 	e.series = append(e.series, reliableSeries()...)
 	return e

@@ -58,6 +58,12 @@ func shardingSeries() []series {
 				emit(float64(t.Forced), t.Type, "out", "forced")
 			}
 		}, "type", "direction", "result"),
+	}
+}
+
+// entitySeries are about the instances on this node and what their handlers did.
+func entitySeries() []series {
+	return []series{
 		counter("fence_rejections_total", "Messages and orders with a token that is not the shard's.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Stale) }), "type"),
 		counter("duplicate_activations_total", "Shards that were found to live twice, on the node that found it; must stay 0.",
