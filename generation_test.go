@@ -58,7 +58,9 @@ func life(t *testing.T, n int, dirs ...string) (token sharding.Token, generation
 		c.nodes = append(c.nodes, &member{Node: node, addr: addr})
 	}
 	c.ready(c.nodes...)
-	got, err := region.Ask(t.Context(), "x", struct{}{}, sharding.Retry())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := region.Ask(ctx, "x", struct{}{}, sharding.Retry())
 	if err != nil {
 		t.Error(err)
 	}

@@ -96,7 +96,8 @@ func TestPlacesOutliveTheCoordinator(t *testing.T) {
 			regions = append(regions, r)
 		}
 		c.ready(c.nodes...)
-		ctx := context.Background()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
 		wanted := map[sharding.ShardID]string{}
 		for i := range sharding.ShardID(4) {
 			wanted[i] = c.nodes[2].Self().Name

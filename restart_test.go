@@ -1,6 +1,7 @@
 package peerage_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -151,8 +152,10 @@ func TestRestartFindsWhatTheFirstNodeMissed(t *testing.T) {
 			}
 			c.nodes = c.nodes[1:]
 			c.until(20*time.Second, "it is removed", func() bool { return len(c.nodes[0].View().Members) == 2 })
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
 			for i := range n {
-				if _, err := regions[1+i%2].Ask(t.Context(), fmt.Sprint("e", i), "stay", sharding.Retry()); err != nil {
+				if _, err := regions[1+i%2].Ask(ctx, fmt.Sprint("e", i), "stay", sharding.Retry()); err != nil {
 					t.Fatal(err)
 				}
 			}

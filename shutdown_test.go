@@ -61,13 +61,15 @@ func (s *sleepers) instances() []time.Time {
 	return append([]time.Time(nil), s.began...)
 }
 
-// inSleep runs test on two nodes; the older hosts a sleeper that sleeps.
+// inSleep runs test on three nodes, since half of two that is not the older needs a certain
+// proof, and a node whose handler still runs gives none. The oldest hosts a sleeper that
+// sleeps.
 func inSleep(t *testing.T, heeds bool, test func(c *cluster, s *sleepers, home *member, other *sharding.Region[string, string])) {
 	t.Helper()
 	inBubble(t, 0, func(c *cluster) {
 		s := &sleepers{t: t, release: make(chan struct{}), heeds: heeds}
 		var regions []*sharding.Region[string, string]
-		for i := range 2 {
+		for i := range 3 {
 			c.addWith(i, peerage.Config{}, func(n *peerage.Node) { regions = append(regions, s.register(n)) })
 			if i == 0 {
 				c.ready(c.nodes...)

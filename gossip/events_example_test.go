@@ -59,7 +59,7 @@ func ExampleNode_Subscribe() {
 		case gossip.MemberLeft:
 			fmt.Println(ev.Member.Name, "left")
 		case gossip.MemberRemoved:
-			fmt.Printf("%s was removed: %v, %s\n", ev.Member.Name, ev.Cause, ev.Evidence)
+			fmt.Printf("%s was removed: %v\n", ev.Member.Name, ev.Cause) // ev.Evidence says by which proof
 			close(alone)
 		case gossip.LeaderChanged:
 			fmt.Println("the leader is", ev.Leader)
@@ -78,7 +78,7 @@ func ExampleNode_Subscribe() {
 	// 10.0.0.1:7101 joined
 	// 10.0.0.2:7101 joined
 	// the leader is 0000000000000001
-	// 10.0.0.2:7101 was removed: dead, sealed refusal
+	// 10.0.0.2:7101 was removed: dead
 }
 
 // Everything that is wrong with the settings is said at once.

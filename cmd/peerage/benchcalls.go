@@ -85,6 +85,17 @@ func startRemote(ctx context.Context) (*remote, error) {
 	return r, nil
 }
 
+// firstAskPatience bounds how long an entity's shard may take to find its first home.
+const firstAskPatience = 30 * time.Second
+
+// firstAsk asks an entity until it answers, so that its home is known afterwards.
+func firstAsk[Req, Resp any](ctx context.Context, ref sharding.Ref[Req, Resp], req Req) error {
+	ctx, cancel := context.WithTimeout(ctx, firstAskPatience)
+	defer cancel()
+	_, err := ref.Ask(ctx, req, sharding.Retry())
+	return err
+}
+
 func (r *remote) warm(ctx context.Context) error {
 	if err := r.node.WaitReady(ctx); err != nil {
 		return err
@@ -92,7 +103,7 @@ func (r *remote) warm(ctx context.Context) error {
 	for i := range remoteIDs {
 		id := fmt.Sprintf("entity-%d", i)
 		r.refs = append(r.refs, r.raw.Ref(id))
-		if _, err := r.raw.Ask(ctx, id, make([]byte, rawBody), sharding.Retry()); err != nil {
+		if err := firstAsk(ctx, r.raw.Ref(id), make([]byte, rawBody)); err != nil {
 			return err
 		}
 	}
@@ -211,7 +222,7 @@ func (l *local) tells(ctx context.Context, entities, messages int) (float64, err
 	refs := make([]sharding.Ref[int, int], entities)
 	for i := range refs {
 		refs[i] = l.ints.Ref(fmt.Sprintf("entity-%d", i))
-		if _, err := refs[i].Ask(ctx, 0, sharding.Retry()); err != nil {
+		if err := firstAsk(ctx, refs[i], 0); err != nil {
 			return 0, err
 		}
 	}
@@ -235,7 +246,7 @@ func (l *local) tells(ctx context.Context, entities, messages int) (float64, err
 
 func (l *local) askTimes(ctx context.Context, n int) ([]time.Duration, error) {
 	ref := l.ints.Ref("entity-0")
-	if _, err := ref.Ask(ctx, 0, sharding.Retry()); err != nil {
+	if err := firstAsk(ctx, ref, 0); err != nil {
 		return nil, err
 	}
 	times := make([]time.Duration, n)
@@ -252,7 +263,7 @@ func (l *local) askTimes(ctx context.Context, n int) ([]time.Duration, error) {
 // idle makes so many entities, lets them rest, and returns what each costs in heap
 // and stacks.
 func (l *local) idle(ctx context.Context, n int) (float64, error) {
-	if _, err := l.ints.Ask(ctx, "first", 0, sharding.Retry()); err != nil {
+	if err := firstAsk(ctx, l.ints.Ref("first"), 0); err != nil {
 		return 0, err
 	}
 	before, had := memory(), l.ints.Stats().Handled
