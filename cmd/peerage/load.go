@@ -84,6 +84,9 @@ func (l *load) teller(ctx context.Context, i int) {
 		attempt, done := context.WithTimeout(ctx, tellPatience)
 		err := l.tell(attempt, counterID(i), number)
 		done()
+		if ctx.Err() != nil || l.leaving() {
+			return // the process ends, and the message with it
+		}
 		if err != nil {
 			l.tried(fmt.Errorf("tell: %w", err))
 		}
