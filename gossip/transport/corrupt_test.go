@@ -19,9 +19,9 @@ func TestAttackFlippedBitsReachNoHandler(t *testing.T) {
 		b.onFrame = func(_ view.NodeID, p []byte) {
 			var i int
 			if _, err := fmt.Sscanf(string(p), "%d ", &i); err != nil || string(p) != fmt.Sprintf("%d %s", i, strings.Repeat("x", i%900)) || i <= last {
-				wrong = append(wrong, string(p))
+				b.note(func() { wrong = append(wrong, string(p)) })
 			}
-			last = i
+			b.note(func() { last = i })
 		}
 		w.net.SetUsual(Path{Corruption: 0.02})
 		a.Learn(b.Self())

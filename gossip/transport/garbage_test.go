@@ -194,8 +194,9 @@ func TestASlowHelloIsCutOffThoughBytesKeepComing(t *testing.T) {
 
 func TestStrangersHaveAFixedNumberOfSlots(t *testing.T) {
 	everywhere(t, func(w *world) {
-		b := w.start(2, func(c *Config) { c.StrangersMax = 3; c.HandshakeTimeout = patience })
+		b := w.make(2, "", func(c *Config) { c.StrangersMax = 3; c.HandshakeTimeout = patience })
 		b.e.strangers.draw = func(n int) int { return n - 1 } // no early drop
+		b.run()
 		var slots []net.Conn
 		for range 3 {
 			slots = append(slots, w.stranger(b))
