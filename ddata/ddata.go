@@ -62,7 +62,7 @@ type Key[V, T any] interface {
 
 // Update changes the value of key as fn says, here first and then at as many
 // replicas as level asks for; nil means that so many have it. Fn runs on the caller's
-// goroutine and on a snapshot, holds nobody else up, and may use Data; it must not keep its
+// goroutine and on a snapshot, delays no other caller, and may use Data; it must not keep its
 // argument. It runs again, up to 8 times, when the key was changed on this node or deleted
 // meanwhile (unless it has not looked at its argument), so it should have no effects but
 // what it asks for. Then Update fails with replicator.ErrContended, as it does for an

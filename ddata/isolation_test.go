@@ -12,7 +12,7 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// The function of an Update that takes long holds up nobody: not reads here, not updates
+// The function of an Update that takes long delays no other caller: no reads here, no updates
 // of other keys, not those of the same key, not what other replicas send.
 func TestSlowFunctionHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ const (
 	faultCut     faultKind = "cut"
 	faultCutPair faultKind = "cut-pair"
 	// faultReject: as cut or cut-pair, but the network answers for living processes, with
-	// resets or ICMP errors, in one direction or both, at once or after a silence.
+	// resets or ICMP errors, in one direction or both, immediately or after a silence.
 	faultReject faultKind = "reject"
 	// faultOneWay: packets pass in one direction only.
 	faultOneWay faultKind = "oneway"
