@@ -88,6 +88,9 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Gossip.WallClock == nil {
+		c.Gossip.WallClock = time.Now
+	}
 	if c.RejoinAfter == 0 {
 		c.RejoinAfter = defaultRejoinAfter
 	}

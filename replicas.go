@@ -19,7 +19,7 @@ func (s *stack) newReplicator(role string) *replicator.Replicator {
 	links := s.gossip.Transport()
 	data := s.node.cfg.dataOf(role)
 	return replicator.New(replicator.Config{
-		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), Logger: s.node.cfg.Logger,
+		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), WallClock: s.cfg.WallClock, Logger: s.node.cfg.Logger,
 		Class: transport.Data,
 		Send: func(to view.NodeID, c transport.Class, payload []byte) error {
 			return links.Send(to, c, transport.KindReplicator, payload)
@@ -37,7 +37,7 @@ func (s *stack) newReplicator(role string) *replicator.Replicator {
 func (s *stack) newRecords(role string) *replicator.Replicator {
 	links := s.gossip.Transport()
 	return replicator.New(replicator.Config{
-		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), Logger: s.node.cfg.Logger,
+		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), WallClock: s.cfg.WallClock, Logger: s.node.cfg.Logger,
 		Class: transport.Control,
 		Send: func(to view.NodeID, c transport.Class, payload []byte) error {
 			return links.Send(to, c, transport.KindRecords, payload)

@@ -56,6 +56,9 @@ func notReady(err error) error {
 // Self implements ddata.Replicator.
 func (d *roleData) Self() view.NodeID { return d.n.Self().ID }
 
+// WallTime implements ddata.Replicator.
+func (d *roleData) WallTime() time.Time { return d.n.cfg.Gossip.WallClock() }
+
 // Update implements ddata.Replicator.
 func (d *roleData) Update(ctx context.Context, ops []replicator.Op, level replicator.Level, opts ...replicator.Option) error {
 	r, err := d.now()

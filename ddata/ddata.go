@@ -32,6 +32,8 @@ func To(n int) Level { return replicator.To(n) }
 // Replicator is what this package needs of one; *replicator.Replicator is it.
 type Replicator interface {
 	Self() view.NodeID
+	// WallTime returns the calendar time that stamps are made of.
+	WallTime() time.Time
 	Update(ctx context.Context, ops []replicator.Op, level Level, opts ...replicator.Option) error
 	Get(ctx context.Context, keys []string, level Level, opts ...replicator.Option) ([]crdt.Value, error)
 	Keys(ctx context.Context, prefix string) ([]string, error)
@@ -45,7 +47,7 @@ type Data struct {
 }
 
 // New returns the typed face of r. It needs no closing.
-func New(r Replicator) *Data { return &Data{r: r, stamps: stamps{wall: time.Now}} }
+func New(r Replicator) *Data { return &Data{r: r, stamps: stamps{wall: r.WallTime}} }
 
 // Key names a value and its type: V is the value that Get returns, T the
 // transaction that Update hands to its function. The types of this package whose

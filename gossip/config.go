@@ -197,6 +197,10 @@ type Config struct {
 	// Clock is what leases are measured with. Default: clock.Boot, which counts
 	// suspend.
 	Clock clock.Clock
+	// WallClock is the clock that calendar time is read from: a new cluster's generation,
+	// stamps of last-writer-wins data, the age of deletions. No lease and no timer follows
+	// it. It is called concurrently and may jump. Default: time.Now; others are for tests.
+	WallClock func() time.Time
 	// Transport replaces the TCP transport: the in-memory one in tests. Its Self
 	// then sets the node's id and address, and Listen, Advertise, Certificates, TLS and
 	// InsecureTransport mean nothing. The node closes it.
@@ -287,6 +291,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.WallClock == nil {
+		c.WallClock = time.Now
 	}
 	if c.Clock == nil {
 		c.Clock = clock.Boot()

@@ -93,7 +93,7 @@ func newLoop(n *Node) *loop {
 			Foreign: cfg.ForeignClusters, Authenticated: cfg.authenticates(), Least: cfg.LeastGeneration,
 		}, n.clock.Now()),
 		evidence: newEvidence(n.self.ID, cfg.CrashEvidence, cfg.Oracle != nil, cfg.Lease, &n.counters),
-		forming:  newForming(n.self, cfg, time.Now),
+		forming:  newForming(n.self, cfg, cfg.WallClock),
 		timer:    time.NewTimer(time.Hour),
 	}
 	if q, ok := n.transport.(transport.Inquirer); ok {

@@ -25,6 +25,10 @@ type Config struct {
 	Class transport.Class
 	// Clock defaults to clock.Runtime().
 	Clock clock.Clock
+	// WallClock is the clock that calendar time is read from: stamps, and the age of
+	// deletions. No timer follows it. It is called concurrently and may jump. Default:
+	// time.Now.
+	WallClock func() time.Time
 	// Logger receives what operators should know; nil discards.
 	Logger *slog.Logger
 	// Observer is told about requests, frames and trace events.

@@ -40,7 +40,7 @@ func (l *loop) init(r *Replicator) {
 	l.core = core.New(core.Config{Self: c.Self, Role: c.Role, Timeout: c.Timeout, BatchEvery: c.BatchEvery,
 		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, PruneEvery: c.PruneEvery, Expire: c.Expire, Seed: c.Seed, Limits: c.Limits, Keep: l.disk.keep(c.Durable),
 		LeaseValid: c.LeaseValid,
-		Retain:     l.disk.retain(), WallMillis: uint64(time.Now().UnixMilli() - int64(c.Clock.Now())/int64(time.Millisecond))})
+		Retain:     l.disk.retain(), WallMillis: uint64(c.WallClock().UnixMilli() - int64(c.Clock.Now())/int64(time.Millisecond))})
 }
 
 // run steps the core until the replicator is closed. A bug in the core ends this

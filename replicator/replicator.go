@@ -84,6 +84,9 @@ func New(cfg Config) *Replicator {
 }
 
 func (c Config) withDefaults() Config {
+	if c.WallClock == nil {
+		c.WallClock = time.Now
+	}
 	if c.Clock == nil {
 		c.Clock = clock.Runtime()
 	}
@@ -105,6 +108,9 @@ func (r *Replicator) DiskFailing() bool { return r.diskFailing.Load() }
 
 // Self returns the incarnation whose dots and counters the replicator writes.
 func (r *Replicator) Self() view.NodeID { return r.cfg.Self }
+
+// WallTime returns the calendar time by Config.WallClock.
+func (r *Replicator) WallTime() time.Time { return r.cfg.WallClock() }
 
 // HandleFrame takes the payload of a frame, without the role. It never blocks:
 // when the inbox is full the frame is dropped and counted, and its sender
