@@ -208,6 +208,9 @@ func (n *Node) unready() string {
 		return fmt.Sprintf("another cluster of the same name is there (%016x): this one %s", f[0].Cluster, inWords(f[0].Verdict))
 	}
 	var waits []string
+	if s.gossip.KeysDiffer() {
+		waits = append(waits, "its SecretKeys differ from those of more than half of the other members (the log names them)")
+	}
 	if role := s.diskFailing(); role != "" {
 		waits = append(waits, fmt.Sprintf("the disk of the durable keys of role %q fails", role))
 	}

@@ -298,7 +298,8 @@ const readyPoll = 2 * time.Millisecond
 
 // Ready reports whether the node should get requests from outside: it stands in a
 // view and holds a lease, every registered type has met its coordinator once, its
-// cluster is in no contest with another one of its name, and it does not drain.
+// cluster is in no contest with another one of its name, it shares a SecretKey with at
+// least half of the other members, and it does not drain.
 //
 // A rolling update waits for the new node's readiness before it takes the next old
 // one, so readiness must never wait for what only that next step can bring. It does
@@ -317,7 +318,7 @@ const readyPoll = 2 * time.Millisecond
 func (n *Node) Ready() bool {
 	s := n.stack.Load()
 	return s != nil && !n.Draining() && s.viewed.Load() && s.gossip.LeaseValid() && len(s.contested()) == 0 &&
-		s.sharding.Ready() && s.diskFailing() == ""
+		!s.gossip.KeysDiffer() && s.sharding.Ready() && s.diskFailing() == ""
 }
 
 // isClosing reports whether the node's end was asked for.

@@ -61,6 +61,11 @@ func (a *actions) warn(kind string, detail string) {
 	a.notes = append(a.notes, note{kind: kind, detail: detail, warn: true})
 }
 
+// warnOf warns of a peer.
+func (a *actions) warnOf(kind string, subject view.NodeID, detail string) {
+	a.notes = append(a.notes, note{kind: kind, subject: subject, detail: detail, warn: true})
+}
+
 func (a *actions) tell(to view.NodeID, m message) { a.send = append(a.send, outgoing{to, m}) }
 
 // empty reports whether nothing is asked for.

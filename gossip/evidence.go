@@ -140,6 +140,12 @@ func (e *evidence) vouched(id view.NodeID) bool {
 	return p != nil && (p.met || p.member)
 }
 
+// reaches reports whether a control connection to a node stands.
+func (e *evidence) reaches(id view.NodeID) bool {
+	p := e.peers[id]
+	return p != nil && p.out[transport.Control]
+}
+
 // link takes an event of the transport.
 func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 	if ev.Type == transport.OtherNode {

@@ -35,6 +35,10 @@ func (n *Node) RotateKeys(keys [][]byte) error {
 		return nil // nothing is gossiped
 	}
 	n.discovery.keyring.rotate(keys)
+	n.inbox.put(call(func(l *loop) {
+		l.keys.rotated(&l.acts)
+		l.publishKeys()
+	}))
 	n.record("keys rotated", 0, 0, "", false)
 	return nil
 }

@@ -63,6 +63,7 @@ type loop struct {
 	evidence *evidence
 	forming  *forming
 	hints    hints
+	keys     keyAgreement
 	acts     actions
 	out      view.Effects
 	buf      []byte
@@ -98,6 +99,10 @@ func newLoop(n *Node) *loop {
 	}
 	if q, ok := n.transport.(transport.Inquirer); ok {
 		l.evidence.inquires, l.evidence.authenticated = cfg.CrashEvidence == view.EvidenceFull, q.Authenticated()
+	}
+	l.keys = keyAgreement{self: n.self.ID, cluster: cfg.Cluster}
+	if !cfg.NoDiscovery {
+		l.keys.keys = n.SecretKeys
 	}
 	return l
 }
@@ -219,6 +224,10 @@ func (l *loop) link(now clock.Instant, ev transport.PeerEvent) {
 	}
 	l.evidence.link(now, ev, a)
 	switch ev.Type {
+	case transport.Connected:
+		if ev.Class == transport.Control {
+			l.keys.ask(ev.Peer.ID, a)
+		}
 	case transport.Accepted:
 		a.learn = append(a.learn, ev.Peer)
 		l.forming.discovered(now, ev.Peer)
@@ -247,6 +256,9 @@ func (l *loop) message(now clock.Instant, in messageIn) {
 		l.evidence.goodbye(now, in.from, a)
 	case echo:
 		a.tell(in.from, echoed{})
+	case *keyIDs:
+		l.keys.received(in.from, m, a)
+		l.publishKeys()
 	}
 }
 
@@ -419,6 +431,8 @@ func (l *loop) newView(now clock.Instant, v *view.View) {
 		n.events.put(ev, nil)
 	}
 	l.evidence.view(now, v, &l.acts)
+	l.keys.viewed(v, l.evidence.reaches, &l.acts)
+	l.publishKeys()
 	l.forming.viewed(now, v, &l.acts)
 	n.announce(l)
 	n.wakeWaiters()

@@ -26,6 +26,7 @@ const (
 	tagGoodbye
 	tagEcho
 	tagEchoed
+	tagKeyIDs
 )
 
 // contact says who a node is, which contact points it was given, and which
@@ -80,6 +81,8 @@ func appendMessage(b []byte, m message) []byte {
 		b = wire.AppendU64(b, m.Round)
 		b = wire.AppendBool(b, m.Granted)
 		b = wire.AppendString(b, m.Why)
+	case *keyIDs:
+		b = appendKeyIDs(b, m)
 	}
 	return b
 }
@@ -101,6 +104,8 @@ func decodeMessage(frame []byte) (message, error) {
 		m = echo{}
 	case tagEchoed:
 		m = echoed{}
+	case tagKeyIDs:
+		m = readKeyIDs(r)
 	default:
 		return nil, fmt.Errorf("gossip: message of unknown tag %d", tag)
 	}

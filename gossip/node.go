@@ -51,6 +51,8 @@ type Node struct {
 	inbox    *inbox
 	counters counters
 	recent   recentList
+	// keysUnfit: see KeysDiffer.
+	keysUnfit atomic.Bool
 	// departures is filled by the loop and read where events are delivered.
 	departures departures
 	// doubted holds the nodes whose proof of death the next frame takes back;

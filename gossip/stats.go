@@ -30,6 +30,8 @@ type Stats struct {
 	// Undecryptable counts what no key of the ring decrypts: somebody gossips with
 	// another one (Node.RotateKeys), or without.
 	Undecryptable uint64
+	// KeysDiffer is the number of members with which this node shares no SecretKey.
+	KeysDiffer int
 	// PacketsNotOurs counts datagrams and streams that memberlist cannot make sense of:
 	// of another cluster, cut, or garbage.
 	PacketsNotOurs uint64
@@ -103,7 +105,7 @@ type counters struct {
 	stale, impostures, strangers, nonMembers atomic.Uint64
 	probes, probesFailed, refused            atomic.Uint64
 	steps, contests                          atomic.Uint64
-	foreign                                  atomic.Int64
+	foreign, keysDiffer                      atomic.Int64
 }
 
 // Stats returns the counters as they stand. It costs some microseconds and
@@ -125,7 +127,7 @@ func (n *Node) Stats() Stats {
 		FramesMalformed: c.malformed.Load(), FramesOverflow: c.overflow.Load(), SendFailed: c.sendFailed.Load(),
 		BallotsStale: c.stale.Load(), Impostures: c.impostures.Load(), Strangers: c.strangers.Load(), NonMembers: c.nonMembers.Load(),
 		Probes: c.probes.Load(), ProbesFailed: c.probesFailed.Load(), Refusals: c.refused.Load(),
-		Steps: c.steps.Load(), ForeignClusters: int(c.foreign.Load()), Contests: c.contests.Load(),
+		Steps: c.steps.Load(), ForeignClusters: int(c.foreign.Load()), KeysDiffer: int(c.keysDiffer.Load()), Contests: c.contests.Load(),
 	}
 	for k := EvidenceGoodbye; k < evidenceKinds; k++ {
 		s.Evidence[k] = c.evidence[k].Load()

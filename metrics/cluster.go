@@ -114,9 +114,11 @@ func build() (version, revision string) {
 	return version, revision
 }
 
-// contestSeries are about other clusters of this one's name.
+// contestSeries are about other clusters of this one's name, and keys that differ.
 func contestSeries() []series {
 	return []series{
+		gauge("gossip_secret_keys_differ", "Members with which this node shares no SecretKey, so that they do not find each other by gossip: 0 but for mistakes in SecretKeys.",
+			func(s *scrape, emit emitter) { emit(float64(s.gossip.KeysDiffer)) }),
 		gauge("cluster_foreign_clusters", "Other clusters of this one's name that were heard lately: 0 but for mistakes in contact points.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.ForeignClusters)) }),
 		counter("cluster_contests_total", "Times when a contest with another cluster of the same name began: no node is ready in one.",

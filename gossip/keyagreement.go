@@ -1,0 +1,228 @@
+package gossip
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/wire"
+)
+
+// keyID names a SecretKey without revealing it: the start of an HMAC under the key itself,
+// of the cluster's name and the node that sends the id. A receiver without the key can
+// try out guesses, as it can on any encrypted datagram; so keys come from a random source.
+type keyID struct{ a, b uint64 }
+
+func newKeyID(key []byte, cluster string, sender view.NodeID) keyID {
+	mac := hmac.New(sha256.New, key)
+	_, _ = mac.Write([]byte("peerage key id 1\x00" + cluster + "\x00")) // never fails
+	_, _ = mac.Write(binary.LittleEndian.AppendUint64(nil, uint64(sender)))
+	sum := mac.Sum(nil)
+	return keyID{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
+}
+
+// keyIDs tells a member which SecretKeys the sender has. The first key encrypts; none
+// means that the sender's datagrams are in the clear.
+type keyIDs struct {
+	// Ask wants the receiver's ids in return.
+	Ask bool
+	IDs []keyID
+}
+
+func (*keyIDs) tag() byte { return tagKeyIDs }
+
+func appendKeyIDs(b []byte, m *keyIDs) []byte {
+	b = wire.AppendBool(b, m.Ask)
+	b = wire.AppendUvarint(b, uint64(len(m.IDs)))
+	for _, id := range m.IDs {
+		b = wire.AppendU64(wire.AppendU64(b, id.a), id.b)
+	}
+	return b
+}
+
+func readKeyIDs(r *wire.Reader) *keyIDs {
+	m := &keyIDs{Ask: r.Bool()}
+	for range bounded(r, "key ids", 16, secretKeysMax) {
+		m.IDs = append(m.IDs, keyID{r.U64(), r.U64()})
+	}
+	return m
+}
+
+// agreement says how the SecretKeys of a member and of this node go together.
+type agreement uint8
+
+const (
+	// keysUnknown: the member has not sent its ids, or runs no discovery.
+	keysUnknown agreement = iota
+	// keysAgree: each of the two decrypts what the other one encrypts.
+	keysAgree
+	// keysPartly: they share a key, but one of them encrypts with a key that the other one
+	// lacks: a step of a rotation was left out.
+	keysPartly
+	// keysDiffer: they share none.
+	keysDiffer
+)
+
+// keyAgreement finds out whether the members have the same SecretKeys as this node.
+// Members send each other the ids of their keys when a control connection stands, when
+// one of them becomes a member, and after RotateKeys. A node drops ids of non-members;
+// since it asks for them when it adopts the view with that member, none stay unknown.
+//
+// Membership works without memberlist, so keys that differ stop no cluster; but nodes
+// would not find each other after a partition. A node that shares no key with more than
+// half of the members is not ready, so that a wrong key stops a rolling update, and one
+// wrong node does not stop a cluster of three.
+//
+// It is a plain state machine; the loop owns it.
+type keyAgreement struct {
+	self    view.NodeID
+	cluster string
+	// keys returns the keys in use; nil if this node runs no discovery.
+	keys func() [][]byte
+	// members holds the other members of the view. Invariant: differ and told count those
+	// that are keysDiffer, and not keysUnknown.
+	members      map[view.NodeID]*memberKeys
+	differ, told int
+}
+
+// memberKeys is what is known of the keys of one member.
+type memberKeys struct {
+	name, addr string
+	ids        []keyID
+	state      agreement
+	// warned is the worst state that the operator was warned of.
+	warned agreement
+}
+
+// ask sends this node's ids to a member, and asks for the member's.
+func (k *keyAgreement) ask(id view.NodeID, a *actions) { k.send(id, true, a) }
+
+func (k *keyAgreement) send(to view.NodeID, ask bool, a *actions) {
+	if k.keys == nil || k.members[to] == nil {
+		return
+	}
+	m := &keyIDs{Ask: ask}
+	for _, key := range k.keys() {
+		m.IDs = append(m.IDs, newKeyID(key, k.cluster, k.self))
+	}
+	a.tell(to, m)
+}
+
+// viewed takes the members of a newer view; connected reports whether a control connection
+// to one stands.
+func (k *keyAgreement) viewed(v *view.View, connected func(view.NodeID) bool, a *actions) {
+	if k.keys == nil {
+		return
+	}
+	before := k.members
+	k.members = make(map[view.NodeID]*memberKeys, len(v.Members))
+	k.differ, k.told = 0, 0
+	for i := range v.Members {
+		m := &v.Members[i]
+		if m.ID == k.self {
+			continue
+		}
+		if known := before[m.ID]; known != nil {
+			k.members[m.ID] = known
+			k.count(known.state, 1)
+			continue
+		}
+		k.members[m.ID] = &memberKeys{name: m.Name, addr: m.Addr}
+		if connected(m.ID) {
+			k.ask(m.ID, a)
+		}
+	}
+}
+
+// received takes the ids of a member, and answers if they are asked for.
+func (k *keyAgreement) received(from view.NodeID, m *keyIDs, a *actions) {
+	p := k.members[from]
+	if p == nil {
+		return // no member here yet: asked again with the view that has it
+	}
+	p.ids = m.IDs
+	k.judge(from, p, a)
+	if m.Ask {
+		k.send(from, false, a)
+	}
+}
+
+// rotated takes new keys of this node.
+func (k *keyAgreement) rotated(a *actions) {
+	for id, p := range k.members { // order-free: each is judged by itself
+		if p.state != keysUnknown {
+			k.judge(id, p, a)
+		}
+		k.send(id, false, a)
+	}
+}
+
+// judge compares the keys of a member with this node's, and warns once of each state that
+// is worse than the former.
+func (k *keyAgreement) judge(id view.NodeID, p *memberKeys, a *actions) {
+	k.count(p.state, -1)
+	p.state = k.compare(id, p.ids)
+	k.count(p.state, 1)
+	switch {
+	case p.state == keysAgree && p.warned != keysUnknown:
+		p.warned = keysUnknown
+		a.note("SecretKeys agree again", id, "")
+	case p.state <= keysAgree || p.state <= p.warned:
+	case p.state == keysPartly:
+		p.warned = p.state
+		a.warnOf("SecretKeys overlap, but a node encrypts with a key that another one lacks", id,
+			p.where()+": discovery works in one direction only; finish each step of RotateKeys on every node before the next")
+	default:
+		p.warned = p.state
+		a.warnOf("SecretKeys differ", id,
+			p.where()+" shares no key with this node: they do not find each other by gossip, and a node that differs from more than half of the members is not ready; set the same SecretKeys on all nodes, or rotate with RotateKeys")
+	}
+}
+
+func (p *memberKeys) where() string { return fmt.Sprintf("%q at %s", p.name, p.addr) }
+
+func (k *keyAgreement) count(s agreement, n int) {
+	if s != keysUnknown {
+		k.told += n
+	}
+	if s == keysDiffer {
+		k.differ += n
+	}
+}
+
+// compare judges the ids of a member; the first ones encrypt.
+func (k *keyAgreement) compare(from view.NodeID, theirs []keyID) agreement {
+	var mine []keyID
+	for _, key := range k.keys() {
+		mine = append(mine, newKeyID(key, k.cluster, from))
+	}
+	switch {
+	case len(mine) == 0 && len(theirs) == 0:
+		return keysAgree
+	case !slices.ContainsFunc(mine, func(id keyID) bool { return slices.Contains(theirs, id) }):
+		return keysDiffer
+	case slices.Contains(mine, theirs[0]) && slices.Contains(theirs, mine[0]):
+		return keysAgree
+	}
+	return keysPartly
+}
+
+// unfit reports whether this node shares no key with more than half of the members that
+// have told theirs.
+func (k *keyAgreement) unfit() bool { return 2*k.differ > k.told }
+
+// KeysDiffer reports whether this node shares no SecretKey with more than half of the
+// other members: it should not be called ready, since they do not find each other by
+// gossip. A warning in the log names the members; Stats.KeysDiffer counts them. Keys of
+// a rotation that is under way differ in nothing that counts here, as long as any is
+// shared.
+func (n *Node) KeysDiffer() bool { return n.keysUnfit.Load() }
+
+// publishKeys shows how the members' keys go with this node's.
+func (l *loop) publishKeys() {
+	l.n.counters.keysDiffer.Store(int64(l.keys.differ))
+	l.n.keysUnfit.Store(l.keys.unfit())
+}

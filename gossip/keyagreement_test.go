@@ -1,0 +1,125 @@
+package gossip
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// keyed is a node's part in the agreement on keys, in a view with the nodes 1 to 4.
+func keyed(self view.NodeID, keys ...int) (*keyAgreement, *[][]byte) {
+	ring := testKeys(keys...)
+	k := &keyAgreement{self: self, cluster: "carts", keys: func() [][]byte { return ring }}
+	v := &view.View{}
+	for id := range view.NodeID(4) {
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id + 1, Name: "n", Addr: "10.0.0.1:1"}, Status: view.Up})
+	}
+	k.viewed(v, func(view.NodeID) bool { return true }, &actions{})
+	return k, &ring
+}
+
+// tell has one node send its ids to another, and returns what the other one does.
+func (k *keyAgreement) tells(to *keyAgreement) (a actions) {
+	var sent actions
+	k.ask(to.self, &sent)
+	to.received(k.self, sent.send[0].msg.(*keyIDs), &a)
+	return a
+}
+
+func TestKeysOfMembersAreCompared(t *testing.T) {
+	for _, c := range []struct {
+		mine, theirs []int
+		want         agreement
+	}{
+		{nil, nil, keysAgree},
+		{[]int{1}, []int{1}, keysAgree},
+		{[]int{1, 2}, []int{2, 1}, keysAgree}, // between two steps of a rotation
+		{[]int{1, 2}, []int{1}, keysAgree},
+		{[]int{2, 1}, []int{1}, keysPartly}, // a step was left out
+		{[]int{1}, []int{2, 1}, keysPartly},
+		{[]int{1, 3}, []int{2, 3}, keysPartly},
+		{[]int{1}, []int{2}, keysDiffer},
+		{[]int{1}, nil, keysDiffer},
+		{nil, []int{1}, keysDiffer},
+	} {
+		mine, _ := keyed(1, c.mine...)
+		theirs, _ := keyed(2, c.theirs...)
+		a := theirs.tells(mine)
+		got := mine.members[2]
+		if got.state != c.want || mine.unfit() != (c.want == keysDiffer) {
+			t.Errorf("%v and %v: %d, unfit %v, want %d", c.mine, c.theirs, got.state, mine.unfit(), c.want)
+		}
+		if warned := slices.ContainsFunc(a.notes, func(n note) bool { return n.warn }); warned != (c.want > keysAgree) {
+			t.Errorf("%v and %v: warned %v", c.mine, c.theirs, warned)
+		}
+		if again := theirs.tells(mine); len(again.notes) != 0 {
+			t.Errorf("%v and %v: noted again: %v", c.mine, c.theirs, again.notes)
+		}
+	}
+}
+
+// TestOneWrongKeyIsOutvoted: only a node that differs from more than half is unfit, and
+// a rotation mends it.
+func TestOneWrongKeyIsOutvoted(t *testing.T) {
+	k, ring := keyed(1, 1)
+	others := map[view.NodeID]*keyAgreement{}
+	for id, key := range map[view.NodeID]int{2: 1, 3: 2, 4: 2} {
+		others[id], _ = keyed(id, key)
+	}
+	others[2].tells(k)
+	others[3].tells(k)
+	if k.unfit() {
+		t.Error("one of two outvotes this node")
+	}
+	others[4].tells(k)
+	if !k.unfit() || k.differ != 2 {
+		t.Errorf("two of three differ: unfit %v, %d differ", k.unfit(), k.differ)
+	}
+	*ring = testKeys(1, 2)
+	var a actions
+	k.rotated(&a)
+	if k.unfit() || k.differ != 0 || len(a.send) != 3 {
+		t.Errorf("after the rotation: unfit %v, %d differ, %d are told", k.unfit(), k.differ, len(a.send))
+	}
+	// Those that leave count for nothing.
+	*ring = testKeys(1)
+	k.rotated(&a)
+	k.viewed(&view.View{Members: []view.Member{{Node: view.Node{ID: 1}}, {Node: view.Node{ID: 2}}}}, func(view.NodeID) bool { return true }, &a)
+	if k.unfit() || k.differ != 0 || k.told != 1 {
+		t.Errorf("without them: unfit %v, %d of %d differ", k.unfit(), k.differ, k.told)
+	}
+}
+
+// TestAttackAStrangerAsksForKeyIDs: one who is no member learns nothing about keys, and
+// makes no node unready; ids reveal no key, and are worth nothing from another sender.
+func TestAttackAStrangerAsksForKeyIDs(t *testing.T) {
+	k, _ := keyed(1, 1)
+	var a actions
+	k.received(99, &keyIDs{Ask: true, IDs: []keyID{{1, 1}}}, &a)
+	if !a.empty() || k.unfit() {
+		t.Errorf("a stranger gets %v, unfit %v", a.send, k.unfit())
+	}
+	k.ask(2, &a)
+	frame := appendMessage(nil, a.send[0].msg)
+	if key := testKey(1); bytes.Contains(frame, key[:8]) {
+		t.Error("the frame holds the key")
+	}
+	m, err := decodeMessage(frame)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.received(3, m.(*keyIDs), &a) // as if they were its own
+	if k.members[3].state != keysDiffer {
+		t.Error("the ids of one node prove the keys of another")
+	}
+	// A node without discovery has no keys to compare.
+	quiet, _ := keyed(1, 1)
+	quiet.keys, quiet.members = nil, nil
+	a = actions{}
+	quiet.received(2, &keyIDs{Ask: true}, &a)
+	if !a.empty() {
+		t.Error("a node without discovery answers")
+	}
+}
