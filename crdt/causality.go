@@ -1,34 +1,59 @@
 package crdt
 
+import "iter"
+
 // Causal is a Value with a causal context: all but the counters, GSet, the
 // last-writer-wins types and VersionVector.
 type Causal interface {
 	Value
 	// Context returns a copy of the causal context.
 	Context() *Context
-	// Seen returns the highest sequence of a writer in the context, or 0, and costs
-	// next to nothing. A process that finds a higher one for itself after a join than
-	// before shares its NodeID with another, or has come back with an old state: it
-	// must go on under a new NodeID.
-	Seen(n NodeID) uint64
+	// Claims yields the writers in the context, in no particular order, each with the
+	// highest sequence number of it that the context holds. It costs next to nothing, and
+	// yields a writer more than once if that is cheaper. A process that finds a higher
+	// number for itself than it has used shares its NodeID with another, has come back with
+	// an old state, or has met a damaged value: after a join it goes on above that number.
+	Claims() iter.Seq2[NodeID, uint64]
 }
 
-func (c *causal[P]) seen(n NodeID) uint64 { return c.peek(n) - 1 }
+func (c *causal[P]) claims(yield func(NodeID, uint64) bool) {
+	for i := range c.columns {
+		if col := &c.columns[i]; col.used && len(col.seen) > 0 && !yield(col.node, col.seen.max()) {
+			return
+		}
+	}
+}
 
-// Seen implements Causal.
-func (s *ORSet[E]) Seen(n NodeID) uint64 { return s.indexed().seen(n) }
+func (o *oneDot[E]) claims(yield func(NodeID, uint64) bool) {
+	if o.dot.Seq != 0 && !yield(o.dot.Node, o.dot.Seq) || o.gone.Seq != 0 && !yield(o.gone.Node, o.gone.Seq) {
+		return
+	}
+	for _, d := range o.rest() {
+		if !yield(d.Node, d.Seq) {
+			return
+		}
+	}
+}
 
-// Seen implements Causal.
-func (f *Flag) Seen(n NodeID) uint64 { return f.inner().Seen(n) }
+// Claims implements Causal.
+func (s *ORSet[E]) Claims() iter.Seq2[NodeID, uint64] {
+	if s.full != nil {
+		return s.full.claims
+	}
+	return s.one.claims
+}
 
-// Seen implements Causal.
-func (r *MVRegister[V]) Seen(n NodeID) uint64 { return r.set.Seen(n) }
+// Claims implements Causal.
+func (f *Flag) Claims() iter.Seq2[NodeID, uint64] { return f.set.Claims() }
 
-// Seen implements Causal.
-func (m *ORMap[K, V]) Seen(n NodeID) uint64 { return m.inner().Seen(n) }
+// Claims implements Causal.
+func (r *MVRegister[V]) Claims() iter.Seq2[NodeID, uint64] { return r.set.Claims() }
 
-// Seen implements Causal.
-func (m *ORMultiMap[K, V]) Seen(n NodeID) uint64 { return m.inner().Seen(n) }
+// Claims implements Causal.
+func (m *ORMap[K, V]) Claims() iter.Seq2[NodeID, uint64] { return m.set.Claims() }
 
-// Seen implements Causal.
-func (m *PNCounterMap[K]) Seen(n NodeID) uint64 { return m.inner().Seen(n) }
+// Claims implements Causal.
+func (m *ORMultiMap[K, V]) Claims() iter.Seq2[NodeID, uint64] { return m.set.Claims() }
+
+// Claims implements Causal.
+func (m *PNCounterMap[K]) Claims() iter.Seq2[NodeID, uint64] { return m.set.Claims() }

@@ -374,8 +374,10 @@ func ExampleCausal() {
 	m.Add(ann, "k", 1)
 	m.Add(ann, "k", 2)
 	var c crdt.Causal = &m
-	fmt.Println(c.Seen(ann), c.Context().Len())
-	// Output: 2 2
+	for writer, seq := range c.Claims() {
+		fmt.Println(writer == ann, seq, c.Context().Len())
+	}
+	// Output: true 2 2
 }
 
 func ExampleKindError() {

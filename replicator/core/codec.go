@@ -191,7 +191,8 @@ func appendStatus(b []byte, m *Status) []byte {
 	b = wire.AppendU64(appendUs(b, uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.CaughtUp)), m.Root)
 	b = appendVector(wire.AppendUvarint(b, m.Keys), m.Vector)
 	b = wire.AppendBool(appendFences(b, m.Fences), m.Reply)
-	return wire.AppendBool(appendU64s(appendUs(b, m.Base, m.Ceiling), m.Ends), m.Fresh)
+	b = wire.AppendBool(appendU64s(appendUs(b, m.Base, m.Ceiling), m.Ends), m.Fresh)
+	return wire.AppendUvarint(b, m.Dots)
 }
 
 // Light reports whether a frame holds a message that is dealt with in little time, if it
@@ -384,6 +385,7 @@ func readStatus(r *wire.Reader) *Status {
 	m := &Status{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
 	m.Vector, m.Fences, m.Reply = readVector(r), readFences(r), r.Bool()
 	m.Base, m.Ceiling, m.Ends, m.Fresh = r.Uvarint(), r.Uvarint(), readU64s(r), r.Bool()
+	m.Dots = r.Uvarint()
 	return m
 }
 

@@ -39,6 +39,8 @@ type Core struct {
 	forgetting
 	retaining
 	ids uint64 // of sessions and transfers
+	// dots is the highest sequence number of a change of this node (claims.go).
+	dots uint64
 
 	stats Stats
 	// now is the time of the step under way.
@@ -257,7 +259,7 @@ func (c *Core) take(p *peer, items []Item) (ok bool) {
 	ok = true
 	c.virgin = c.virgin && len(items) == 0
 	for i := range items {
-		if err := c.takeItem(&items[i]); err != nil {
+		if err := c.takeItem(p, &items[i]); err != nil {
 			ok = false
 			c.stats.Refused++
 			c.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Key: items[i].Key, Bytes: len(items[i].Bytes), Detail: err.Error()})
@@ -266,7 +268,8 @@ func (c *Core) take(p *peer, items []Item) (ok bool) {
 	return ok
 }
 
-func (c *Core) takeItem(in *Item) error {
+// takeItem merges an item that a peer sent, or that the own file has if from is nil.
+func (c *Core) takeItem(from *peer, in *Item) error {
 	if err := c.roomFor(in); err != nil {
 		return err
 	}
@@ -276,6 +279,9 @@ func (c *Core) takeItem(in *Item) error {
 		if v, err = crdt.Decode(in.Kind, in.Bytes); err != nil {
 			return err
 		}
+	}
+	if err := c.checkClaims(from, v); err != nil {
+		return err
 	}
 	it := c.store.obtain(in.Key)
 	if c.store.absorb(it, in.Gen, v) {
@@ -305,7 +311,7 @@ func (c *Core) roomFor(in *Item) error {
 // Step. They are merged with what others hold, and spread by anti-entropy.
 func (c *Core) Restore(items []Item) error {
 	for i := range items {
-		if err := c.takeItem(&items[i]); err != nil {
+		if err := c.takeItem(nil, &items[i]); err != nil {
 			return fmt.Errorf("key %q: %w", items[i].Key, err)
 		}
 	}

@@ -26,7 +26,7 @@ func samples() []Message {
 		&ReadResult{Epoch: 2, Floor: 9, ID: 7, Round: 3, Prints: []uint64{3}, Items: items, Higher: 4, Withheld: []int{0}},
 		&Repair{ID: 7, Floor: 8, Horizon: 2, Items: items},
 		&RepairAck{Epoch: 2, ID: 7},
-		&Status{Epoch: 2, Floor: 6, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true, Horizon: 1 << 40, Base: 3, Ceiling: 1 << 60, Ends: []uint64{1 << 60, 7}, Fresh: true},
+		&Status{Epoch: 2, Floor: 6, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true, Horizon: 1 << 40, Base: 3, Ceiling: 1 << 60, Ends: []uint64{1 << 60, 7}, Fresh: true, Dots: 1 << 40},
 		&Compare{Session: 1, Ask: 2, Start: 3, Sums: []uint64{1, 2}},
 		&Differ{Session: 1, Ask: 2, Epoch: 4, Next: 256, Vector: vector, Fences: fences, Keys: []string{"k"}, Prints: []uint64{5}},
 		&Fetch{Session: 1, Ask: 2, Credit: 99, Keys: []string{"k"}},

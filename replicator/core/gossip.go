@@ -55,7 +55,7 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 	}
 	c.send(p, &Status{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
 		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
-		Base: c.base, Ceiling: c.ceiling, Ends: c.ends.told(c.now.Sub(c.ends.movedAt) > endsQuiet), Fresh: c.fresh})
+		Base: c.base, Ceiling: c.ceiling, Ends: c.ends.told(c.now.Sub(c.ends.movedAt) > endsQuiet), Fresh: c.fresh, Dots: c.dots})
 }
 
 // vector returns what has been seen of every stream, sorted by node.
@@ -79,7 +79,7 @@ func (c *Core) vector() []Seen {
 func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	c.takeFences(p.id, m.Fences)
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)
-	p.keys = m.Keys
+	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)
 	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {
 		c.progress(now, p, m.Vector[i].Seen, 0, 0)
 	}

@@ -23,6 +23,8 @@ type peer struct {
 	// What its newest Status said.
 	caughtUp view.Epoch
 	keys     uint64
+	// dots is the highest sequence number of its changes that it has shown (claims.go).
+	dots uint64
 	// differed counts its Statuses in a row that differed from our state.
 	differed int
 	// synced is the newest view in which we took over its whole state.

@@ -106,6 +106,8 @@ type Status struct {
 	Base, Ceiling uint64
 	Ends          []uint64
 	Fresh         bool
+	// Dots is the highest sequence number of the sender's own changes (claims.go).
+	Dots uint64
 }
 
 // Compare carries the sums of the sender's buckets and asks which keys differ,

@@ -298,7 +298,7 @@ func (c *Core) setAside() {
 	c.restored, c.found = nil, math.MaxUint64
 	for i := range c.own {
 		// It was decoded here before.
-		_ = c.takeItem(&c.own[i])
+		_ = c.takeItem(nil, &c.own[i])
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
 		// Who was asked has answered what it has beyond what is gone.

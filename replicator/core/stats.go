@@ -34,6 +34,7 @@ type Stats struct {
 	Repairs        uint64 // values sent to stale replicas by reads
 	FencedHere     uint64 // requests of others refused by a fence here
 	Refused        uint64 // remote data refused at twice a limit, or undecodable
+	FalseClaims    uint64 // items that claim changes which this node or another member has not made
 	Transfers      uint64 // large messages sent in parts
 	ForeignFrames  uint64 // messages of nodes outside the view
 	Rounds         uint64 // of forgetting that this replica has taken part in

@@ -183,6 +183,7 @@ func (c *Core) applyOne(op *Op, p Plan, it *item, above Newest) *Item {
 		it.gen = max(c.base, it.gen)
 	}
 	it.value = v
+	c.noteOwnDots(d)
 	c.store.settle(it)
 	it.written = it.version
 	c.changed(it, d)
