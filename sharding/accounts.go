@@ -3,6 +3,7 @@ package sharding
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/flow"
@@ -11,10 +12,12 @@ import (
 // accounts are what this node, as a home, knows of the senders to the shards of one type:
 // the shell of package flow's Account. A request is accepted before it is delivered, and
 // parked when its mailbox is full; both may make a grant due. The reader of a connection
-// sends what is due to its peer when its block of requests ends; what a handler's progress
-// makes due is sent by run, since handlers' goroutines hold the mutex of a shard.
+// adds what it brings to runs, without a lock, and sends what is due to its peer when its
+// block of requests ends; what a handler's progress makes due is sent by run, since
+// handlers' goroutines hold the mutex of a shard.
 type accounts struct {
 	typ    string
+	shards uint32
 	signal chan struct{}
 
 	mu      sync.Mutex
@@ -26,9 +29,9 @@ type accounts struct {
 // first 64 KiB of each.
 const windowBytesMost = 256 << 20
 
-func newAccounts(typ string) *accounts {
+func newAccounts(typ string, shards uint32) *accounts {
 	return &accounts{
-		typ: typ, signal: make(chan struct{}, 1), senders: map[view.NodeID]*sender{},
+		typ: typ, shards: shards, signal: make(chan struct{}, 1), senders: map[view.NodeID]*sender{},
 		budget: flow.Budget{Most: windowBytesMost},
 	}
 }
@@ -39,11 +42,19 @@ type sender struct {
 	of   *accounts
 	node view.NodeID
 
-	mu     sync.Mutex
-	shards map[ShardID]*account
+	// pages hold the accounts by shard. They are read without the mutex.
+	pages []atomic.Pointer[accountPage]
+
+	mu sync.Mutex
 	// due are the accounts with a grant to send, each once.
 	due []*account
 }
+
+// accountPage holds the accounts of pageShards shards, nil where there is none: a sender to
+// few shards costs little, and a look-up two loads.
+type accountPage [pageShards]atomic.Pointer[account]
+
+const pageShards = 64
 
 // account is that of one sender and shard, under one token. It is the entity.Ledger of
 // the requests that it accepted.
@@ -52,7 +63,11 @@ type account struct {
 	s     *sender
 	shard ShardID
 	token Token
-	// listed: it is in s.due.
+	// run is what came since the last flush. It belongs to the goroutine that brings the
+	// sender's requests to this shard: the reader of the connection, or, for requests of this
+	// node itself, the one that holds the mutex of the route.
+	run flow.Run
+	// listed: it is in s.due. Guarded by the mutex of s, as is the Account.
 	listed bool
 }
 
@@ -61,32 +76,83 @@ func (a *accounts) sender(node view.NodeID) *sender {
 	defer a.mu.Unlock()
 	s := a.senders[node]
 	if s == nil {
-		s = &sender{of: a, node: node, shards: map[ShardID]*account{}}
+		s = &sender{of: a, node: node, pages: make([]atomic.Pointer[accountPage], (a.shards+pageShards-1)/pageShards)}
 		a.senders[node] = s
 	}
 	return s
 }
 
-// accept notes a request that came for a shard which runs here under token.
-func (s *sender) accept(shard ShardID, token Token, number uint64, bytes int) *account {
+// at returns the account of a shard, nil if there is none.
+func (s *sender) at(shard ShardID) *account {
+	page := s.pages[shard/pageShards].Load()
+	if page == nil {
+		return nil
+	}
+	return page[shard%pageShards].Load()
+}
+
+// accept notes a request that came for a shard which runs here under token. The caller
+// flushes the account if first says that it has to.
+func (s *sender) accept(shard ShardID, token Token, number uint64, bytes int) (a *account, first bool) {
+	if a = s.at(shard); a == nil || a.token != token {
+		s.mu.Lock()
+		a = s.account(shard, token, number)
+		s.mu.Unlock()
+	}
+	first = a.run.Empty()
+	a.run.Add(number, bytes)
+	return a, first
+}
+
+// flush takes the runs of accounts in, lets go of these, and returns the grants that are
+// due, encoded; nil if none are.
+func (s *sender) flush(touched []*account) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.account(shard, token, number)
-	a.Accept(number, bytes)
-	s.list(a)
-	return a
+	s.takeRuns(touched)
+	return s.encodeDue()
+}
+
+// note is flush for requests of this node itself: run sends the grants.
+func (s *sender) note(touched []*account) {
+	s.mu.Lock()
+	s.takeRuns(touched)
+	due := len(s.due) > 0
+	s.mu.Unlock()
+	if due {
+		s.of.wake()
+	}
+}
+
+// takeRuns is called with the mutex.
+func (s *sender) takeRuns(touched []*account) {
+	for i, a := range touched {
+		touched[i] = nil
+		if a.Accept(&a.run) {
+			s.of.mu.Lock()
+			a.Grow(&s.of.budget)
+			s.of.mu.Unlock()
+		}
+		s.list(a)
+	}
 }
 
 // account returns the account of a shard, a new one if its token is new; called with the
 // mutex.
 func (s *sender) account(shard ShardID, token Token, next uint64) *account {
-	a := s.shards[shard]
+	at := &s.pages[shard/pageShards]
+	page := at.Load()
+	if page == nil {
+		page = &accountPage{}
+		at.Store(page)
+	}
+	a := page[shard%pageShards].Load()
 	if a == nil || a.token != token {
 		if a != nil {
 			s.of.close(a)
 		}
 		a = &account{Account: flow.NewAccount(next), s: s, shard: shard, token: token}
-		s.shards[shard] = a
+		page[shard%pageShards].Store(a)
 	}
 	return a
 }
@@ -124,6 +190,7 @@ func (s *sender) reconcile(shard ShardID, token Token, r flow.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.account(shard, token, r.Sent+1)
+	a.Accept(&a.run) // it came before
 	s.of.mu.Lock()
 	a.Reconcile(r, &s.of.budget)
 	s.of.mu.Unlock()
@@ -134,6 +201,11 @@ func (s *sender) reconcile(shard ShardID, token Token, r flow.Report) {
 func (s *sender) take() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.encodeDue()
+}
+
+// encodeDue is called with the mutex.
+func (s *sender) encodeDue() []byte {
 	if len(s.due) == 0 {
 		return nil
 	}
@@ -208,10 +280,13 @@ func (a *accounts) sweep(hosted func(ShardID) Token) {
 func (s *sender) retain(stays func(*account) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for shard, a := range s.shards { // order-free: each is judged on its own
-		if !stays(a) {
-			delete(s.shards, shard)
-			s.of.close(a)
+	for i := range s.pages {
+		page := s.pages[i].Load()
+		for j := 0; page != nil && j < pageShards; j++ {
+			if a := page[j].Load(); a != nil && !stays(a) {
+				page[j].Store(nil)
+				s.of.close(a)
+			}
 		}
 	}
 }

@@ -31,8 +31,10 @@ type inflow[Req, Resp any] struct {
 	in   *entity.Inlet[Req, Resp]
 	host *entity.Host[Req, Resp]
 	slab slab
-	// from is the sender of the block, nil at first.
-	from *sender
+	// from is the sender of the block, nil at first; touched are its accounts that have a
+	// run to flush.
+	from    *sender
+	touched []*account
 	// q is the request in hand: large, so it is made once.
 	q request
 }
@@ -77,19 +79,19 @@ func (f *inflow[Req, Resp]) sender(node view.NodeID) *sender {
 	return f.from
 }
 
-// grant sends the grants that the block has made due. Those to this node itself go their
-// own way: the mutex of a route is held.
+// grant tells the accounts what the block has brought, and sends the grants that it has
+// made due. Those to this node itself go their own way: the mutex of a route is held.
 func (f *inflow[Req, Resp]) grant() {
 	if f.from == nil {
 		return
 	}
-	if inc := f.p.now.Load(); inc == nil || inc.accounts != f.from.of {
-		return
-	} else if f.from.node == inc.self {
-		f.from.of.wake()
-	} else if grants := f.from.take(); grants != nil {
+	inc := f.p.now.Load()
+	if inc != nil && f.from.node == inc.self {
+		f.from.note(f.touched)
+	} else if grants := f.from.flush(f.touched); grants != nil && inc != nil && inc.accounts == f.from.of {
 		inc.out.send(f.from.node, grants)
 	}
+	f.touched = f.touched[:0]
 }
 
 func (f *inflow[Req, Resp]) flush() {

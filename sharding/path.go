@@ -309,7 +309,10 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, bytes int) bool {
 		p.counters.stale.Add(1)
 		return false
 	}
-	account := f.sender(from).accept(q.shard, q.token, q.number, bytes)
+	account, first := f.sender(from).accept(q.shard, q.token, q.number, bytes)
+	if first {
+		f.touched = append(f.touched, account)
+	}
 	hash := entity.Hash(q.id)
 	if p.extract.ofBytes(q.id, hash) != q.shard {
 		p.fail(from, q, codeSettings, DropSettings, "")

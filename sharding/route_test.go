@@ -46,7 +46,7 @@ const self view.NodeID = 1
 func newWorld(t *rapid.T) *world {
 	w := &world{t: t, there: map[view.NodeID][][]byte{}, back: map[view.NodeID][][]byte{}, down: map[view.NodeID]bool{}, full: map[view.NodeID]bool{}, relief: make(chan struct{}), accounts: map[view.NodeID]*accounts{}}
 	for _, n := range []view.NodeID{self, 2, 3} {
-		w.accounts[n] = newAccounts("t")
+		w.accounts[n] = newAccounts("t", 1)
 	}
 	w.r = newRouter(typeInfo{name: "t", shards: 1}, Limits{}.withDefaults(), &counters{})
 	w.r.inner = w
@@ -74,9 +74,16 @@ func (w *world) deliver(_ view.NodeID, frame []byte) (bool, error) {
 	if err != nil || w.owner != self || q.token != w.token {
 		return false, err
 	}
-	w.accounts[self].sender(self).accept(q.shard, q.token, q.number, len(frame))
+	w.accept(self, &q, len(frame))
 	w.take(&q)
 	return true, nil
+}
+
+// accept notes at home n that a request came.
+func (w *world) accept(n view.NodeID, q *request, bytes int) {
+	s := w.accounts[n].sender(self)
+	a, _ := s.accept(q.shard, q.token, q.number, bytes)
+	s.note([]*account{a})
 }
 
 // grant hands out what a home has to grant: to this node itself later, as production does,
@@ -177,7 +184,7 @@ func (w *world) arrive(n view.NodeID) {
 			w.t.Fatal(err)
 		}
 		if n == w.owner && q.token == w.token {
-			w.accounts[n].sender(self).accept(q.shard, q.token, q.number, len(f))
+			w.accept(n, &q, len(f))
 			w.take(&q)
 			w.grant(n)
 			return

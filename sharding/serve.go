@@ -58,7 +58,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			cfg.Keeper = inc.keeper
 		}
 		p.host.Store(entity.NewHost(cfg))
-		inc.accounts = newAccounts(p.name)
+		inc.accounts = newAccounts(p.name, p.shards)
 		inc.work.Go(func() { inc.accounts.run(inc.ctx, p.granter(inc)) })
 	}
 	p.now.Store(inc)

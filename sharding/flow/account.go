@@ -28,11 +28,30 @@ func NewAccount(number uint64) Account {
 	}
 }
 
-// Accept notes a request that came. It may never have a mailbox: then its sender, or its
-// asker, was told otherwise.
-func (a *Account) Accept(number uint64, bytes int) {
-	a.seen = max(a.seen, number)
-	a.seenBytes += cost(bytes)
+// Run is requests of one sender to one shard that came together. The reader of a connection
+// adds to it without the lock that an Account needs. The zero Run is empty.
+type Run struct{ last, messages, bytes uint64 }
+
+// Add notes a request that came.
+func (r *Run) Add(number uint64, bytes int) {
+	r.last = max(r.last, number)
+	r.messages++
+	r.bytes += cost(bytes)
+}
+
+// Empty reports whether r has no requests.
+func (r *Run) Empty() bool { return r.messages == 0 }
+
+// Accept notes requests that came, and empties r. They may never have a mailbox: then their
+// sender, or their asker, was told otherwise. It reports whether the window is small for so
+// many at a time; then Grow may keep the sender from being blocked for no reason but the
+// network.
+func (a *Account) Accept(r *Run) (small bool) {
+	a.seen = max(a.seen, r.last)
+	a.seenBytes += r.bytes
+	small = a.parked == 0 && a.messages < MostMessages && (r.messages >= a.messages/2 || r.bytes >= a.bytes/2)
+	*r = Run{}
+	return small
 }
 
 // Park notes that an accepted request waits for room in its mailbox. False means that
@@ -91,9 +110,13 @@ func (a *Account) Reconcile(r Report, b *Budget) {
 	a.seen, a.seenBytes = r.Sent, r.SentBytes
 	a.granted, a.grantedBytes = r.Limit, r.LimitBytes
 	a.blocked = true
-	if a.parked > 0 {
-		return
+	if a.parked == 0 {
+		a.Grow(b)
 	}
+}
+
+// Grow doubles the window, as far as the budget allows.
+func (a *Account) Grow(b *Budget) {
 	a.messages = min(2*a.messages, MostMessages)
 	if more := min(2*a.bytes, MostBytes) - a.bytes; b.Used+more <= b.Most {
 		b.Used += more

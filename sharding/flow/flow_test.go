@@ -56,7 +56,9 @@ func (p *pair) receive(full bool) {
 			a := NewAccount(f.number)
 			p.a = &a
 		}
-		p.a.Accept(f.number, f.bytes)
+		var run Run
+		run.Add(f.number, f.bytes)
+		p.a.Accept(&run)
 		if !full && len(p.parked) == 0 {
 			p.handled++
 		} else if p.a.Park(f.bytes) {
@@ -297,6 +299,34 @@ func TestTheWindowGrowsForTheNetworkAlone(t *testing.T) {
 	}
 	if q.a.messages != FirstMessages {
 		t.Errorf("the window of a sender to a full mailbox grew to %d", q.a.messages)
+	}
+}
+
+// A window half of which comes at a time is small: it grows before its sender is blocked.
+func TestABurstMakesTheWindowGrow(t *testing.T) {
+	a, budget := NewAccount(1), Budget{Most: 1 << 20}
+	number := uint64(0)
+	burst := func(n int) bool {
+		var run Run
+		for range n {
+			number++
+			run.Add(number, 10)
+		}
+		return a.Accept(&run)
+	}
+	if burst(FirstMessages/2 - 1) {
+		t.Error("less than half a window makes it small")
+	}
+	if !burst(FirstMessages / 2) {
+		t.Fatal("half a window at a time does not make it small")
+	}
+	a.Grow(&budget)
+	if g := a.Grant(); g.Limit != number+2*FirstMessages {
+		t.Errorf("granted up to %d, %d came", g.Limit, number)
+	}
+	a.Park(1)
+	if burst(FirstMessages) {
+		t.Error("the window of a sender to a full mailbox is small")
 	}
 }
 
