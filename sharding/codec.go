@@ -3,7 +3,6 @@ package sharding
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -20,12 +19,13 @@ type Codec[T any] interface {
 	Decode(p []byte) (T, error)
 }
 
-// Msgpack is the default codec: MessagePack by reflection.
+// Msgpack is the default codec: MessagePack by reflection. Register refuses types that it
+// cannot carry whole, see Lossy; types with methods of their own are carried as those say.
 type Msgpack[T any] struct{}
 
 // Append appends v as MessagePack.
 func (Msgpack[T]) Append(b []byte, v T) ([]byte, error) {
-	p, err := msgpack.Marshal(v)
+	p, err := msgpack.Marshal(&v) // by pointer, so that methods of fields' pointers are called
 	return append(b, p...), err
 }
 
@@ -43,12 +43,13 @@ func (Msgpack[T]) Decode(p []byte) (v T, err error) {
 	return v, err
 }
 
-// JSON is a codec for payloads that other tools read too.
+// JSON is a codec for payloads that other tools read too. Register refuses types that it
+// cannot carry whole, see Lossy; types with methods of their own are carried as those say.
 type JSON[T any] struct{}
 
 // Append appends v as JSON.
 func (JSON[T]) Append(b []byte, v T) ([]byte, error) {
-	p, err := json.Marshal(v)
+	p, err := json.Marshal(&v) // by pointer, so that methods of fields' pointers are called
 	return append(b, p...), err
 }
 
@@ -131,27 +132,12 @@ func validCodec[T any](c Codec[T]) error {
 		c = defaultCodec[T]()
 	}
 	switch c := c.(type) {
-	case Msgpack[T], JSON[T]:
-		return validByReflection(reflect.TypeFor[T]())
+	case Msgpack[T]:
+		return msgpackReflection().checkLossless(reflect.TypeFor[T]())
+	case JSON[T]:
+		return jsonReflection().checkLossless(reflect.TypeFor[T]())
 	case interface{ validate() error }:
 		return c.validate()
-	}
-	return nil
-}
-
-// validByReflection reports whether reflection can make a value of the type of what was
-// read: what it cannot would work until a message has to travel. A type with methods of
-// its own may do it itself, unless it is an interface.
-func validByReflection(t reflect.Type) error {
-	switch t.Kind() {
-	case reflect.Interface:
-		if t.NumMethod() > 0 {
-			return fmt.Errorf("%v is an interface, of which nothing can be read: see Kinds", t)
-		}
-	case reflect.Func, reflect.Chan:
-		if reflect.PointerTo(t).NumMethod() == 0 {
-			return fmt.Errorf("%v cannot travel", t)
-		}
 	}
 	return nil
 }

@@ -137,7 +137,6 @@ func TestTypesThatCannotTravelAreRefused(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"any":           (&Type[any, map[string]any]{Name: "x"}).Validate(),
 		"methods":       (&Type[selfish, int]{Name: "x", ReqCodec: JSON[selfish]{}}).Validate(),
 		"its own codec": (&Type[command, int]{Name: "x", ReqCodec: ownWay{}}).Validate(),
 	} {

@@ -16,6 +16,12 @@
 //
 // Kinds is the codec for a type that takes several kinds of messages.
 //
+// Register refuses messages that Msgpack or JSON would not carry whole, and names the field:
+// one that is not exported, an interface (any included), a channel or a function, two fields
+// of one name, and methods for encoding that belong to an embedded field. A field with the tag
+// "-" is left behind by choice, locks do not count, types with methods of their own for both
+// directions pass, and a codec of one's own is not checked; nor is Lossy.
+//
 // # Delivery
 //
 // Tell and Ask deliver at most once. Messages from one sender (a goroutine that

@@ -26,6 +26,8 @@ type KindCodec[T any] interface {
 	Codec[T]
 	// kind is the type of what it writes.
 	kind() reflect.Type
+	// validate reports what is wrong with the kind's codec.
+	validate() error
 }
 
 // Kind makes the codec of one kind of T of a codec of that kind, K, which must
@@ -35,6 +37,13 @@ func Kind[T, K any](c Codec[K]) KindCodec[T] { return kindCodec[T, K]{c} }
 type kindCodec[T, K any] struct{ codec Codec[K] }
 
 func (kindCodec[T, K]) kind() reflect.Type { return reflect.TypeFor[K]() }
+
+func (c kindCodec[T, K]) validate() error {
+	if c.codec == nil {
+		return errors.New("its codec is nil")
+	}
+	return validCodec(c.codec)
+}
 
 func (c kindCodec[T, K]) Append(b []byte, v T) ([]byte, error) {
 	k, ok := any(v).(K)
@@ -97,6 +106,9 @@ func (k Kinds[T]) validate() error {
 			return fmt.Errorf("kinds %d and %d are both %v", first, number, typ)
 		}
 		seen[typ] = number
+		if err := c.validate(); err != nil {
+			return fmt.Errorf("kind %d: %w", number, err)
+		}
 	}
 	if len(seen) == 0 {
 		return errors.New("there are no kinds")

@@ -43,6 +43,31 @@ func ExampleCodec() {
 	// sharding.None
 }
 
+// visit has a field that no codec carries.
+type visit struct {
+	Page  string
+	clock func() int
+}
+
+// Lossy accepts by name what Register refuses: here clock is set in messages between entities
+// of one node, and nil in those from other nodes.
+func ExampleLossy() {
+	pages := sharding.Type[visit, string]{
+		Name: "page",
+		New: func(string) sharding.Entity[visit, string] {
+			return sharding.Func(func(_ *sharding.Context, v visit) (string, error) {
+				return fmt.Sprint(v.Page, " ", v.clock != nil), nil
+			})
+		},
+	}
+	fmt.Println(pages.Validate())
+	pages.ReqCodec = sharding.Lossy[visit]{}
+	fmt.Println(pages.Validate())
+	// Output:
+	// sharding: type "page": ReqCodec: sharding_test.visit.clock is not exported, so it arrives empty: export it, tag it `msgpack:"-"` if it may be left behind, or give sharding_test.visit the methods EncodeMsgpack and DecodeMsgpack
+	// <nil>
+}
+
 // Entities know who sent a message, and answer a tell with one of their own: it goes
 // to its origin directly, wherever both live.
 func ExampleSender() {
