@@ -66,6 +66,8 @@ func entitySeries() []series {
 	return []series{
 		counter("fence_rejections_total", "Messages and orders with a token that is not the shard's.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Stale) }), "type"),
+		counter("terms_refused_total", "Messages, records and fences of members with a term that no view can have had; must stay 0.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.TermsRefused) }), "type"),
 		counter("duplicate_activations_total", "Shards that were found to live twice, on the node that found it; must stay 0.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Duplicates) }), "type"),
 		counter("entity_handled_total", "Handler calls that ended.",

@@ -13,7 +13,7 @@ type counters struct {
 	redirected atomic.Uint64
 	nodeLost   atomic.Uint64
 	received   atomic.Uint64
-	stale      atomic.Uint64
+	stale, far atomic.Uint64
 	in, out    atomic.Uint64
 
 	statesIn, statesOut, statesLost atomic.Uint64
@@ -58,6 +58,7 @@ func (c *counters) fill(s *Stats) {
 		s.Dropped[i] += c.dropped[i].Load()
 	}
 	s.Redirected, s.Received, s.Stale = c.redirected.Load(), c.received.Load(), c.stale.Load()
+	s.TermsRefused = c.far.Load()
 	s.Blocked = c.blocked.Load()
 	s.HandoffsIn, s.HandoffsOut = c.in.Load(), c.out.Load()
 	s.StatesRecovered, s.StatesCold = c.recovered.Load(), c.cold.Load()

@@ -41,6 +41,8 @@ type shell struct {
 	own []own
 	// regionTerm and officeTerm are the terms of which the cores spoke last.
 	regionTerm, officeTerm view.Epoch
+	// warnedFar is set once a term far beyond the view was warned of.
+	warnedFar bool
 	// inOffice is the term of the office that the coordinator holds, 0 for none.
 	inOffice atomic.Uint64
 	// greeted are the members outside the role that were told our settings, up to view
@@ -344,8 +346,22 @@ func (sh *shell) note(t traceLine) {
 		if sh.path != nil {
 			sh.path.base().counters.stale.Add(1)
 		}
+	case region.TraceFar: // coordinator.TraceFar is the same
+		sh.noteFar(&t)
 	case coordinator.TraceDouble:
 		sh.double(&t)
+	}
+}
+
+// noteFar counts a term that no view can have had, and warns of the first.
+func (sh *shell) noteFar(t *traceLine) {
+	if sh.path != nil {
+		sh.path.base().counters.far.Add(1)
+	}
+	if !sh.warnedFar {
+		sh.warnedFar = true
+		sh.s.log.Warn("sharding: a term far beyond the view was refused, and nothing changed; a member that sends such terms is broken or compromised: stop it",
+			"type", sh.info.name, "node", t.node, "detail", t.detail)
 	}
 }
 

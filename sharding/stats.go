@@ -70,6 +70,9 @@ type Stats struct {
 	Dropped [reasons]uint64
 	// Stale counts messages and orders with a token that is not the shard's.
 	Stale uint64
+	// TermsRefused counts messages, records and fences of members with a term that no view
+	// can have had.
+	TermsRefused uint64
 	// HandoffsOut and HandoffsIn count shards stopped and started here by order of
 	// the coordinator; Forced those stops that took longer than Type.StopTimeout.
 	HandoffsOut, HandoffsIn, Forced uint64

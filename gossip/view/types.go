@@ -65,6 +65,17 @@ func FormingEpoch(generation uint32, millisecond uint16) Epoch {
 	return FirstEpoch(generation) | Epoch(min(millisecond, 999))<<21
 }
 
+// GenerationsAhead bounds how far the generation of a term may lie above that of the view
+// of a node that is given it: more takeovers than a node can miss.
+const GenerationsAhead = 1 << 16
+
+// FarBeyond reports whether e cannot be the epoch of a view that follows one of epoch have
+// soon, since its generation is more than GenerationsAhead above. A zero have is no view:
+// nothing is far beyond it.
+func (e Epoch) FarBeyond(have Epoch) bool {
+	return have != 0 && uint64(e.Generation()) > uint64(have.Generation())+GenerationsAhead
+}
+
 // Status is where a member stands. It never goes back: a node that meets itself
 // with an earlier status was removed in between.
 type Status uint8

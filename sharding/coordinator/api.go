@@ -256,4 +256,5 @@ const (
 	TraceDrained      = "drained"
 	TraceYield        = "member does not answer"
 	TraceStale        = "stale message ignored"
+	TraceFar          = "term beyond the view refused"
 )

@@ -102,11 +102,11 @@ func (c *Core) readDone(ev ReadDone) {
 	if c.term == 0 || ev.ID != c.census.readID || c.census.read {
 		return
 	}
-	switch ev.Result {
-	case Fenced:
+	switch {
+	case ev.Result == Fenced && !c.far(0, ev.Higher, "fence"):
 		c.overtaken(ev.Higher)
 		return
-	case Unknown:
+	case ev.Result != OK:
 		c.census.retry = c.now.Add(c.cfg.RetryWrite)
 		return
 	}
@@ -116,6 +116,9 @@ func (c *Core) readDone(ev ReadDone) {
 	for _, r := range ev.Records {
 		if int(r.Shard) >= len(c.shards) {
 			continue
+		}
+		if c.far(r.Home, r.Token.Term, "record") {
+			continue // forged: the census tells what lives
 		}
 		if r.Token.Term > c.term {
 			c.overtaken(r.Token.Term)

@@ -42,7 +42,7 @@ func (c *Core) viewChanged(v *view.View) {
 // standing takes in who else has declined: it may be this node's turn.
 func (c *Core) standing(ev Standing) {
 	c.refused = ev.Refused
-	if c.term != 0 && ev.Term > c.term {
+	if c.term != 0 && ev.Term > c.term && !c.far(c.cfg.Self, ev.Term, "Standing") {
 		c.overtaken(ev.Term)
 	}
 	if c.view == nil || ev.View != c.view.Epoch {
@@ -126,7 +126,20 @@ func (c *Core) overtaken(higher view.Epoch) {
 	c.settleOffice()
 }
 
-// received sorts out what comes too early or from outside, and dispatches.
+// far refuses a term that the replicated records or a fence name and that no view can
+// have reached. One below that limit may be of a view that this node does not hold yet.
+func (c *Core) far(from view.NodeID, term view.Epoch, what string) bool {
+	if c.view == nil || !term.FarBeyond(c.view.Epoch) {
+		return false
+	}
+	c.trace(TraceFar, from, c.termToken(), what+" with the term "+term.String())
+	return true
+}
+
+// received sorts out what comes too early, from outside or with terms that no view has
+// had, and dispatches. A term above this node's view, in a message that does not wait for
+// a later one, is forged: to obey it would leave the type without a coordinator until
+// views have caught up with it.
 func (c *Core) received(r Received) {
 	h := r.Msg.Header()
 	if c.view == nil || h.View > c.view.Epoch {
@@ -139,6 +152,10 @@ func (c *Core) received(r Received) {
 	}
 	if c.view.Member(r.From) == nil {
 		c.trace(TraceStale, r.From, c.termToken(), protocol.Name(r.Msg)+" from outside the view")
+		return
+	}
+	if newest := protocol.NewestTerm(r.Msg); newest > c.view.Epoch {
+		c.trace(TraceFar, r.From, c.termToken(), protocol.Name(r.Msg)+" with the term "+newest.String())
 		return
 	}
 	if h.Term > c.term {

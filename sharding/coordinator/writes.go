@@ -109,10 +109,10 @@ func (c *Core) writeDone(ev WriteDone) {
 	}
 	wr := w.flying[i]
 	w.flying = slices.Delete(w.flying, i, i+1)
-	switch ev.Result {
-	case OK:
+	switch {
+	case ev.Result == OK:
 		c.written(wr)
-	case Fenced:
+	case ev.Result == Fenced && !c.far(0, ev.Higher, "fence"):
 		c.overtaken(ev.Higher)
 	default:
 		c.trace(TraceWriteUnknown, 0, c.termToken(), "")

@@ -265,6 +265,7 @@ const (
 	TraceDrained      = "drained"
 	TraceStaleTerm    = "stale term refused"
 	TraceStaleToken   = "stale token refused"
+	TraceFar          = "term beyond the view refused"
 	TraceNotMember    = "sender outside the view refused"
 	TraceUnknownShard = "shard out of range refused"
 	TraceHeld         = "order held"

@@ -235,8 +235,8 @@ func (c *Core) heard(from view.NodeID, h *protocol.Head) {
 	}
 }
 
-// received sorts out what comes too early, from outside or from the past, and
-// dispatches. An order is obeyed only by a node that holds the coordinator's view
+// received sorts out what comes too early, from outside, from the past or with terms that
+// no view has had, and dispatches. An order is obeyed only by a node that holds the coordinator's view
 // or a later one: whoever the coordinator took for gone is gone for us as well.
 func (c *Core) received(r Received) {
 	h := r.Msg.Header()
@@ -256,6 +256,11 @@ func (c *Core) received(r Received) {
 	}
 	if c.view.Member(r.From) == nil {
 		c.trace(TraceNotMember, r.From, h.Stamp(), protocol.Name(r.Msg))
+		return
+	}
+	if newest := protocol.NewestTerm(r.Msg); newest > c.view.Epoch {
+		// No coordinator has drawn it. Obeyed, it would end the obedience to all others.
+		c.trace(TraceFar, r.From, protocol.Token{Term: c.floors.term}, protocol.Name(r.Msg)+" with the term "+newest.String())
 		return
 	}
 	if h.Term < c.floors.term && !c.cfg.Mutant.Is("no term check") {

@@ -1,0 +1,101 @@
+package coordinator
+
+import (
+	"math"
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// farReports are messages of a member that name the last term of all: in the head, or in
+// the tokens.
+func farReports(own protocol.Head) map[string]protocol.Message {
+	far := protocol.Token{Term: math.MaxUint64, Seq: math.MaxUint64}
+	h := own
+	h.Term = far.Term
+	st := []protocol.ShardToken{{Shard: 1, Token: far}}
+	return map[string]protocol.Message{
+		"Register":     &protocol.Register{Head: h, Hosts: true, Settings: protocol.Settings{Shards: 4}},
+		"GetHome":      &protocol.GetHome{Head: h, Hosts: true, Settings: protocol.Settings{Shards: 4}, Shards: []protocol.ShardID{1}},
+		"Refused":      &protocol.Refused{Head: h},
+		"Seen":         &protocol.Seen{Head: h},
+		"Drain":        &protocol.Drain{Head: h},
+		"ShardsHosted": &protocol.ShardsHosted{Head: own, Shards: st},
+		"BeginAck":     &protocol.BeginAck{Head: own, Shards: st},
+		"Stopped":      &protocol.Stopped{Head: own, Shards: st},
+		"claim": &protocol.CensusReport{Head: own, Hosts: true, Settings: protocol.Settings{Shards: 4},
+			Claims: []protocol.Claim{{Shard: 1, Token: far, State: protocol.ClaimHosted}}},
+		"held": &protocol.CensusReport{Head: own, Hosts: true, Settings: protocol.Settings{Shards: 4},
+			Held: []protocol.Held{{Shard: 1, Token: far, From: 2}}},
+	}
+}
+
+// allocates reports whether the core places a shard when a region asks for it.
+func (b *bench) allocates() bool {
+	b.t.Helper()
+	b.settle(nil, nil).ask(2, 1)
+	return len(find[Write](b)) == 1
+}
+
+// TestAttackTermsBeyondTheView: a message of a member with a term or token above every
+// view takes no office away, and the type goes on.
+func TestAttackTermsBeyondTheView(t *testing.T) {
+	for name := range farReports(protocol.Head{}) {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Config{Shards: 4}, 1, 2, 3)
+			term := b.c.Term()
+			b.hear(3, farReports(b.head())[name])
+			if !b.traced(TraceFar) {
+				t.Error("it is not refused")
+			}
+			if b.c.Term() != term || !b.allocates() {
+				t.Errorf("term %v, then %v: the type is frozen", term, b.c.Term())
+			}
+			// Nor is the next term lost.
+			b.epoch = view.FirstEpoch(b.epoch.Generation() + 1)
+			if b.view(1, 2, 3); b.c.Term() != b.epoch || !b.allocates() {
+				t.Errorf("view %v, term %v: the type is frozen", b.epoch, b.c.Term())
+			}
+		})
+	}
+}
+
+// TestAttackFarRecordsAndFences: what a compromised member has put into the replicated
+// records, or answers for a fence, takes no office away for ever.
+func TestAttackFarRecordsAndFences(t *testing.T) {
+	far := protocol.Token{Term: math.MaxUint64, Seq: 1}
+	for name, ev := range map[string]func(b *bench) Event{
+		"record": func(b *bench) Event {
+			return ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Shard: 1, Home: 3, Token: far}}}
+		},
+		"fence of the read":   func(b *bench) Event { return ReadDone{ID: b.c.census.readID, Result: Fenced, Higher: far.Term} },
+		"fence of a write":    func(b *bench) Event { return WriteDone{ID: b.c.writes.flying[0].ID, Result: Fenced, Higher: far.Term} },
+		"what the node obeys": func(b *bench) Event { return Standing{View: b.epoch, Term: far.Term} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Config{Shards: 4}, 1, 2, 3)
+			if name == "fence of a write" {
+				b.settle(nil, nil).ask(2, 3)
+			}
+			b.step(ev(b))
+			if !b.traced(TraceFar) {
+				t.Error("it is not refused")
+			}
+			b.epoch = view.FirstEpoch(b.epoch.Generation() + 1)
+			if b.view(1, 2, 3); b.c.Term() != b.epoch || !b.allocates() {
+				t.Errorf("view %v, term %v: the type is frozen", b.epoch, b.c.Term())
+			}
+		})
+	}
+	// A fence that a later view may well have set counts, until that view is here.
+	b := newBench(t, Config{Shards: 4}, 1, 2, 3)
+	next := b.epoch + 1
+	b.step(ReadDone{ID: b.c.census.readID, Result: Fenced, Higher: next})
+	if b.c.Term() != 0 {
+		t.Error("in office although a later view has another")
+	}
+	if b.view(1, 2, 3); b.c.Term() != next {
+		t.Errorf("term %v in view %v", b.c.Term(), next)
+	}
+}

@@ -1,0 +1,50 @@
+package protocol
+
+import "github.com/peerage-go/peerage/gossip/view"
+
+// NewestTerm returns the highest term that m names, in its head and in its tokens. Terms
+// are epochs of views, and a sender takes them from views that it holds; so one above the
+// receiver's view, in a message whose Head.View is not, is forged.
+func NewestTerm(m Message) view.Epoch {
+	newest := m.Header().Term
+	see := func(t Token) { newest = max(newest, t.Term) }
+	switch m := m.(type) {
+	case *ShardsHosted:
+		seeAll(m.Shards, see)
+	case *BeginAck:
+		seeAll(m.Shards, see)
+	case *Stopped:
+		seeAll(m.Shards, see)
+	case *Begin:
+		seeAll(m.Shards, see)
+	case *StoppedAck:
+		seeAll(m.Shards, see)
+	case *CensusReport:
+		for i := range m.Claims {
+			see(m.Claims[i].Token)
+		}
+		for i := range m.Held {
+			see(m.Held[i].Token)
+		}
+	case *Homes:
+		for i := range m.Homes {
+			see(m.Homes[i].Token)
+		}
+	case *HostShards:
+		for i := range m.Shards {
+			see(m.Shards[i].Token)
+		}
+	case *HandOff:
+		for i := range m.Shards {
+			see(m.Shards[i].Token)
+			see(m.Shards[i].Move)
+		}
+	}
+	return newest
+}
+
+func seeAll(shards []ShardToken, see func(Token)) {
+	for i := range shards {
+		see(shards[i].Token)
+	}
+}
