@@ -35,6 +35,17 @@ const (
 	Asked
 	// Told: an instance handled message number Value of the process Sender.
 	Told
+	// Wrote: a caller wrote Value to register Entity at a majority from Start to End,
+	// acknowledged. Failed writes leave no record.
+	Wrote
+	// Seen: a caller read Value, 0 for none, from register Entity at a majority.
+	Seen
+	// Appended: the process Sender stored its entry number Entity on the disks of a
+	// majority from Start to End, acknowledged.
+	Appended
+	// ReadBack: a caller read the entry number Entity of the process Sender at a
+	// majority; Value is 1 if it was there.
+	ReadBack
 )
 
 // Record is one line of a history.
@@ -46,10 +57,11 @@ type Record struct {
 	Node uint64
 	// Term and Seq are the fencing token of the instance, for Handled.
 	Term, Seq uint64
-	// Value is the counter's value after the operation.
+	// Value is the counter's value after the operation, or a register's.
 	Value      uint64
 	Start, End clock.Instant
-	// Sender is the process that sent the message, for Told.
+	// Sender is the process that sent the message, for Told, or that stored the entry,
+	// for Appended and ReadBack.
 	Sender uint64
 }
 
@@ -79,7 +91,7 @@ func decode(b []byte) (Record, error) {
 		End:    clock.Instant(binary.BigEndian.Uint64(b[48:])),
 		Sender: binary.BigEndian.Uint64(b[56:]),
 	}
-	if r.Op < Handled || r.Op > Told {
+	if r.Op < Handled || r.Op > ReadBack {
 		return r, fmt.Errorf("history: record of unknown kind %d", r.Op)
 	}
 	return r, nil
