@@ -52,7 +52,7 @@ func rawType(handled *atomic.Uint64) sharding.Type[[]byte, []byte] {
 
 // serveBench is `peerage bench serve`, which bench starts by itself.
 func serveBench(stdout io.Writer) error {
-	ctx := untilClosed(context.Background(), os.Stdin)
+	ctx := untilClosed(context.Background(), os.Stdin, func(string) {})
 	cfg := gossip.Local()
 	cfg.Bootstrap, cfg.Roles, cfg.Listen = true, []string{hostRole}, "127.0.0.1:0"
 	node, err := peerage.New(peerage.Config{Gossip: cfg})

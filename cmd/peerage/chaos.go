@@ -24,7 +24,9 @@ Starts node processes on 127.0.0.1 that ask counters spread over all of them, an
 hurts one after the other, as a seed decides: SIGKILL of one or of several at once,
 SIGSTOP and SIGCONT, drain, and restart at the same address, also of several at once;
 with root also networks that drop, reject, pass one way only, or deliver late:
---faults cut,cut-pair,reject,oneway,ring,late.
+--faults cut,cut-pair,reject,oneway,ring,late. --faults clock,disk sets wall clocks by
+minutes to decades, also over restarts, and fills disks (as root), while replicated
+registers and entries are written and read at a majority.
 Every handler run and every request is on record, in a file of each process; at the
 end the records are checked all together. With --rolling each process is replaced by a new one instead.
 
@@ -71,7 +73,8 @@ func (c *chaosConfig) validate() error {
 	for _, k := range c.faultKinds() {
 		check(k != faultRing || c.nodes >= 4, "--faults ring needs --nodes 4 or more, not %d", c.nodes)
 		_, ok := faults[k]
-		check(ok, "--faults names %q: choose of %s,%s", k, defaultFaults, netFaults)
+		check(ok, "--faults names %q: choose of %s,%s,%s", k, defaultFaults, netFaults, nodeFaults)
+		check(!k.needsFiles() || !c.rolling, "--faults %s: not with --rolling", k)
 	}
 	return errors.Join(errs...)
 }
@@ -94,7 +97,7 @@ func parseChaos(args []string, stderr io.Writer) (*chaosConfig, error) {
 	flags.BoolVar(&c.version, "new-version", false, "rolling: the new processes are of a newer version of the application")
 	flags.BoolVar(&c.enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound")
 	flags.StringVar(&c.kinds, "faults", defaultFaults, "which kinds of faults, equally likely")
-	flags.StringVar(&c.apartFrom, "apart-from", "", "set by chaos itself, which starts again in a network namespace of its own when there are cuts: the `namespace` it came from")
+	flags.StringVar(&c.apartFrom, "apart-from", "", "set by chaos itself, which starts again in namespaces of its own when there are cuts or disks: the `namespace` it came from")
 	flags.StringVar(&c.json, "json", "", "write the report to this `file` as well, in JSON")
 	flags.StringVar(&c.keep, "keep", "", "keep the recorded histories in this new `directory`")
 	if err := flags.Parse(args); err != nil {
@@ -119,8 +122,8 @@ func chaos(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if cfg.cuts() && cfg.apartFrom == "" {
-		code, err := inNetworkOfItsOwn(ctx, args, stdout, stderr)
+	if (cfg.cuts() || cfg.disks()) && cfg.apartFrom == "" {
+		code, err := inNamespacesOfItsOwn(ctx, args, cfg.cuts(), stdout, stderr)
 		if err != nil {
 			fmt.Fprintln(stderr, "peerage chaos:", err)
 			return exitUsage
@@ -154,6 +157,19 @@ func (c *chaosConfig) cuts() bool {
 	return !c.rolling && slices.ContainsFunc(c.faultKinds(), faultKind.breaksNetwork)
 }
 
+// disks reports whether the run needs disks of its own.
+func (c *chaosConfig) disks() bool {
+	return !c.rolling && slices.ContainsFunc(c.faultKinds(), faultKind.needsDisks)
+}
+
+// files reports whether the processes keep files.
+func (c *chaosConfig) files() bool {
+	return !c.rolling && slices.ContainsFunc(c.faultKinds(), faultKind.needsFiles)
+}
+
+// registersUsed is how many registers the processes write in runs with files.
+const registersUsed = 8
+
 // chaosRun is one run of `peerage chaos`.
 type chaosRun struct {
 	cfg    *chaosConfig
@@ -173,6 +189,9 @@ func runChaos(ctx context.Context, cfg *chaosConfig, dir string, stdout, stderr 
 	}
 	if cfg.version {
 		c.fleet.version = 1
+	}
+	if c.fleet.files, c.fleet.disks = cfg.files(), cfg.disks(); cfg.files() {
+		c.fleet.registers = registersUsed
 	}
 	defer c.fleet.end()
 	c.say("seed %d: repeat with `%s`", cfg.seed, cfg.command())
@@ -212,6 +231,11 @@ func (c *chaosRun) say(format string, args ...any) {
 
 // script starts the fleet, and hurts it as often as asked for.
 func (c *chaosRun) script(ctx context.Context) error {
+	if c.cfg.disks() {
+		if err := privateMounts(c.cfg.apartFrom); err != nil {
+			return err
+		}
+	}
 	if c.cfg.cuts() {
 		var err error
 		if c.fleet.wall, err = newWall(ctx, c.cfg.apartFrom, c.cfg.nodes); err != nil {

@@ -81,6 +81,19 @@ func planted(cfg chaosConfig) (*chaosRun, []history.Record) {
 	return c, records
 }
 
+// dataRecords are two writes of a register, an entry, and reads that return both; that of
+// the register returns the value last.
+func dataRecords(last uint64) []history.Record {
+	const ms = clock.Instant(time.Millisecond)
+	return []history.Record{
+		{Op: history.Wrote, Value: 7, Start: 3000 * ms, End: 3001 * ms},
+		{Op: history.Wrote, Value: 8, Start: 3002 * ms, End: 3003 * ms},
+		{Op: history.Seen, Value: last, Start: 3004 * ms, End: 3005 * ms},
+		{Op: history.Appended, Entity: 1, Sender: 4, Start: 3000 * ms, End: 3001 * ms},
+		{Op: history.ReadBack, Entity: 1, Sender: 4, Value: 1, Start: 4000 * ms, End: 4001 * ms},
+	}
+}
+
 // A check that never fails proves nothing: each planted violation is found, under
 // its own name.
 func TestPlantedViolationsAreFound(t *testing.T) {
@@ -96,7 +109,7 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		"nothing": {func(_ *chaosRun, r []history.Record) []history.Record { return r }, chaosConfig{}, "", passed, exitOK},
 		"the killed acts on": {func(_ *chaosRun, r []history.Record) []history.Record {
 			return append(r, history.Record{Op: history.Handled, Node: 1, Term: 1, Seq: 1, Value: 41, Start: 3000 * ms, End: 3001 * ms})
-		}, chaosConfig{}, "two live instances|acknowledged was lost", failed, exitFailed},
+		}, chaosConfig{}, "two live instances|acknowledged was lost|went back", failed, exitFailed},
 		"a move loses the count": {func(_ *chaosRun, r []history.Record) []history.Record {
 			for i := range r {
 				if r[i].Value > 0 && at(r[i], r[i].Op, 6000*ms) {
@@ -134,7 +147,27 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			return r
 		}, chaosConfig{}, "every fault took effect", unknown, exitUsage},
 		"nothing was asked": {func(_ *chaosRun, r []history.Record) []history.Record { return nil }, chaosConfig{},
-			"two live|acknowledged|counted by|every request|in the order", unknown, exitUsage},
+			"two live|acknowledged|counted by|every request|in the order|went back", unknown, exitUsage},
+		"a token of a later life is lower": {func(_ *chaosRun, r []history.Record) []history.Record {
+			for i := range r {
+				if r[i].Node == 3 {
+					r[i].Term, r[i].Seq = 1, 7
+				}
+			}
+			return r
+		}, chaosConfig{}, "two live instances|went back", failed, exitFailed},
+		"data that is as it should be": {func(c *chaosRun, r []history.Record) []history.Record {
+			c.fleet.files = true
+			return append(r, dataRecords(8)...)
+		}, chaosConfig{}, "", passed, exitOK},
+		"an overwritten value is back": {func(c *chaosRun, r []history.Record) []history.Record {
+			c.fleet.files = true
+			return append(r, dataRecords(7)...)
+		}, chaosConfig{}, "shows no write that was overwritten", failed, exitFailed},
+		"an entry is gone": {func(c *chaosRun, r []history.Record) []history.Record {
+			c.fleet.files = true
+			return append(append(r, dataRecords(8)...), history.Record{Op: history.ReadBack, Entity: 1, Sender: 4, Start: 5000 * ms, End: 5001 * ms})
+		}, chaosConfig{}, "acknowledged on disk", failed, exitFailed},
 		"slow, and bounds are enforced": {func(_ *chaosRun, r []history.Record) []history.Record {
 			var out []history.Record
 			for _, rec := range r {

@@ -46,7 +46,12 @@ func (r *chaosReport) service(c *chaosRun, records []history.Record) {
 			}
 		}
 		kind := string(ro.Kind)
-		if ro.Emergency {
+		switch {
+		case ro.Kind.needsFiles() && ro.Emergency:
+			kind += ", all killed"
+		case ro.Kind.needsFiles() && ro.Killed > 0:
+			kind += ", one killed"
+		case ro.Emergency:
 			kind += ", no majority left"
 		}
 		times[kind] = append(times[kind], c.recovery(records, i)...)

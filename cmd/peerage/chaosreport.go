@@ -103,6 +103,8 @@ func (r *round) bound() time.Duration {
 	switch {
 	case r.Kind == faultStop, r.Kind == faultFreeze, r.Kind.breaksNetwork():
 		return boundFrozen
+	case r.Kind.needsFiles() && r.Emergency:
+		return boundServed
 	case !r.rough():
 		return boundOrderly
 	case r.Emergency:
@@ -183,7 +185,7 @@ func (r *chaosReport) safety(c *chaosRun, records []history.Record) {
 			continue
 		}
 		rough = append(rough, ro.span())
-		if 2*len(ro.Places) >= c.cfg.replicas {
+		if 2*ro.lost() >= c.cfg.replicas {
 			beyond = append(beyond, ro.span())
 		}
 	}
@@ -210,12 +212,38 @@ func (r *chaosReport) safety(c *chaosRun, records []history.Record) {
 	}
 	r.add("messages of each process were handled in the order in which it sent them", told,
 		lines(c, history.Inversions(records), history.Inversion.When))
+	r.data(c, records)
 	unfounded := history.Unfounded(records)
 	var v []string
 	for _, u := range unfounded {
 		v = append(v, fmt.Sprintf("%s entity %d: %016x was told %d", c.when(u.Start), u.Entity, u.Node, u.Value))
 	}
 	r.add("every answer was counted by an instance while its caller waited", answered, v)
+}
+
+// data checks tokens over all lives of the cluster, and what the replicated data showed.
+func (r *chaosReport) data(c *chaosRun, records []history.Record) {
+	rest, _ := history.Late(records, c.holds())
+	runs := 0
+	for _, rec := range rest {
+		if rec.Op == history.Handled {
+			runs++
+		}
+	}
+	r.add("no token of a shard went back, in any life of the cluster", runs,
+		lines(c, history.Regressions(rest), func(g history.Regression) clock.Instant { return g.After.Start }))
+	if !c.fleet.files {
+		return
+	}
+	stale, checked := history.StaleReads(records, nil)
+	r.add("a register shows no write that was overwritten", checked,
+		lines(c, stale, func(s history.Stale) clock.Instant { return s.Read.Start }))
+	missing, checked := history.Missing(records)
+	var v []string
+	for _, m := range missing {
+		v = append(v, fmt.Sprintf("%s entry %d of process %016x is gone, at node %016x", c.when(m.Start), m.Entity, m.Sender, m.Node))
+	}
+	r.add("nothing acknowledged on disk was lost", checked, v)
 }
 
 // holds says which nodes were held, and when.

@@ -83,15 +83,12 @@ func (c *counter) record(r history.Record) {
 	}
 }
 
-// entityNumber reads the number off ids of the form counter-17; others are 0.
-func entityNumber(id string) uint32 {
+// entityNumber reads the number off ids of the form counter-17; others have none.
+func entityNumber(id string) (number uint32, ok bool) {
 	digits, ok := strings.CutPrefix(id, "counter-")
 	if !ok {
-		return 0
+		return 0, false
 	}
 	n, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil {
-		return 0
-	}
-	return uint32(n)
+	return uint32(n), err == nil
 }

@@ -44,6 +44,8 @@ var faults = map[faultKind]func(context.Context, *chaosRun, *round) error{
 	faultOneWay:  func(ctx context.Context, c *chaosRun, r *round) error { return c.playOneWay(ctx, r) },
 	faultRing:    func(ctx context.Context, c *chaosRun, r *round) error { return c.playRing(ctx, r) },
 	faultLate:    func(ctx context.Context, c *chaosRun, r *round) error { return c.playLate(ctx, r) },
+	faultClock:   func(ctx context.Context, c *chaosRun, r *round) error { return c.playClock(ctx, r) },
+	faultDisk:    func(ctx context.Context, c *chaosRun, r *round) error { return c.playDisk(ctx, r) },
 	faultFreeze:  func(ctx context.Context, c *chaosRun, r *round) error { return c.hold(ctx, r, heldMax) },
 	faultDrain: func(ctx context.Context, c *chaosRun, r *round) error {
 		return c.drain(ctx, r, c.rng.IntN(c.cfg.nodes))
@@ -65,7 +67,9 @@ type round struct {
 	Nodes  []uint64 `json:"nodes"`
 	// Other is the place that lost the one of Places, in a cut between two.
 	Other string `json:"other,omitempty"`
-	// How says in which way the network was broken.
+	// Killed is how many processes a fault of the clock or of a disk killed as well.
+	Killed int `json:"killed,omitempty"`
+	// How says in which way the network was broken, the clocks were set, or disks failed.
 	How string `json:"how,omitempty"`
 	// From and To are when the fault began, and when all processes agreed again, on the
 	// machine's boot clock, in nanoseconds.
@@ -90,6 +94,9 @@ func (r *round) detail() string {
 	case r.Other != "":
 		return fmt.Sprintf(" from %s for %.0f ms", r.Other, r.HeldMS)
 	case r.How != "":
+		if r.HeldMS == 0 {
+			return fmt.Sprintf(" (%s)", r.How)
+		}
 		return fmt.Sprintf(" (%s) for %.0f ms", r.How, r.HeldMS)
 	case r.HeldMS > 0:
 		return fmt.Sprintf(" for %.0f ms", r.HeldMS)
@@ -101,7 +108,18 @@ func (r *round) detail() string {
 
 // rough reports whether the round may take what lives in memory only.
 func (r *round) rough() bool {
+	if r.Kind.needsFiles() {
+		return r.Killed > 0
+	}
 	return r.Kind != faultDrain && r.Kind != faultRestart && r.Kind != faultRestartMany
+}
+
+// lost is how many processes a rough round may have taken from the cluster at one time.
+func (r *round) lost() int {
+	if r.Kind.needsFiles() {
+		return r.Killed
+	}
+	return len(r.Places)
 }
 
 func (r *round) hurts(p *process) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,14 @@ type fleet struct {
 	stateBytes int
 	// version counts restarts when nodes are to say so (App versions), else 0.
 	version int
+
+	// registers is how many replicated registers they use.
+	registers int
+	// files: each place has a directory for the files of its processes. disks: each
+	// directory is a small disk.
+	files, disks bool
+	// ahead is how far the wall clock of each place is set ahead.
+	ahead []time.Duration
 
 	// wall cuts the processes off from each other, nil in runs without cuts.
 	wall *wall
@@ -66,6 +75,12 @@ func (f *fleet) start(i int, listen string) (*process, error) {
 	if f.minMembers > 0 {
 		args = append(args, "--min-members", strconv.Itoa(f.minMembers))
 	}
+	if f.registers > 0 {
+		args = append(args, "--load-registers", strconv.Itoa(f.registers), "--wall-offset", f.ahead[i].String())
+	}
+	if f.files {
+		args = append(args, "--data-dir", f.dataDir(i))
+	}
 	if f.version > 0 {
 		args = append(args, "--app-version", strconv.Itoa(f.version))
 	}
@@ -95,7 +110,10 @@ func (f *fleet) start(i int, listen string) (*process, error) {
 
 // up starts the whole fleet, one after the other.
 func (f *fleet) up(ctx context.Context, nodes int) error {
-	f.now, f.minMembers = make([]*process, nodes), nodes
+	f.now, f.minMembers, f.ahead = make([]*process, nodes), nodes, make([]time.Duration, nodes)
+	if err := f.makeDirs(nodes); err != nil {
+		return err
+	}
 	hosts := make([]string, nodes)
 	for i := range hosts {
 		hosts[i] = f.host(i)
@@ -115,6 +133,25 @@ func (f *fleet) up(ctx context.Context, nodes int) error {
 	}
 	f.minMembers = 0
 	return f.settle(ctx)
+}
+
+// makeDirs makes the directories of all places.
+func (f *fleet) makeDirs(nodes int) error {
+	if !f.files {
+		return nil
+	}
+	for i := range nodes {
+		if err := os.Mkdir(f.dataDir(i), 0o777); err != nil {
+			return err
+		}
+		if !f.disks {
+			continue
+		}
+		if err := mountDisk(f.dataDir(i), diskBytes); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *process) waitReady(ctx context.Context) error {

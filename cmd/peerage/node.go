@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -72,6 +74,13 @@ type nodeConfig struct {
 	history        string
 	loadCounters   int
 	loadEvery      time.Duration
+	loadRegisters  int
+
+	// dataDir is where the node keeps its files, "" for none.
+	dataDir string
+	// wallAhead is how far its wall clock is set ahead at first, wall the clock.
+	wallAhead time.Duration
+	wall      clock.Wall
 }
 
 // list is a flag that may be given several times, or with commas.
@@ -114,7 +123,10 @@ func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
 	flags.StringVar(&c.log, "log", "info", "least level that is logged: debug, info, warn, error")
 	flags.BoolVar(&c.printAddresses, "print-addresses", false, "write one line of JSON with the addresses to standard output")
 	flags.DurationVar(&c.printStats, "print-stats", 0, "write a line of JSON with statistics this often (0 never)")
-	flags.BoolVar(&c.untilStdin, "until-stdin-closes", false, "end when standard input does")
+	flags.BoolVar(&c.untilStdin, "until-stdin-closes", false, "end when standard input does; a line like \"wall-offset 24h\" on it sets the wall clock")
+	flags.DurationVar(&c.wallAhead, "wall-offset", 0, "how far to set the wall clock of generations and stamps ahead, for tests")
+	flags.StringVar(&c.dataDir, "data-dir", "", "`directory` of this node's own, for the generation and for keys that begin with durable/")
+	flags.IntVar(&c.loadRegisters, "load-registers", 0, "write and read so many replicated registers again and again; with --data-dir on disk, and entries besides")
 	flags.StringVar(&c.history, "history", "", "record every handler run and request in this new `file`")
 	flags.IntVar(&c.loadCounters, "load-counters", 0, "ask so many counters again and again")
 	flags.DurationVar(&c.loadEvery, "load-every", 10*time.Millisecond, "how often each of them is asked by some node")
@@ -166,7 +178,7 @@ func node(args []string, stdout, stderr io.Writer) int {
 	ctx, unhook := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer unhook()
 	if cfg.untilStdin {
-		ctx = untilClosed(ctx, os.Stdin)
+		ctx = untilClosed(ctx, os.Stdin, cfg.command)
 	}
 	if err := serveNode(ctx, cfg, stdout, stderr); err != nil {
 		fmt.Fprintln(stderr, "peerage node:", err)
@@ -175,15 +187,27 @@ func node(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// untilClosed ends the context when r does.
-func untilClosed(ctx context.Context, r io.Reader) context.Context {
+// untilClosed ends the context when r does, and hands over each line of it.
+func untilClosed(ctx context.Context, r io.Reader, line func(string)) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
 		// Whatever ends the input, an error included, it is over.
-		_, _ = io.Copy(io.Discard, r)
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			line(lines.Text())
+		}
 	}()
 	return ctx
+}
+
+// wallOffset begins the line of standard input that sets the wall clock.
+const wallOffset = "wall-offset "
+
+// command carries out a line of standard input. Others than ours have no meaning.
+func (c *nodeConfig) command(line string) {
+	if d, err := time.ParseDuration(strings.TrimPrefix(line, wallOffset)); err == nil {
+		c.wall.Set(d)
+	}
 }
 
 // server is a running `peerage node`.
@@ -195,6 +219,7 @@ type server struct {
 	log      *slog.Logger
 	history  *history.Writer
 	load     *load
+	dataLoad *dataLoad
 }
 
 func serveNode(ctx context.Context, cfg *nodeConfig, stdout, stderr io.Writer) (err error) {
@@ -238,28 +263,44 @@ func serveNode(ctx context.Context, cfg *nodeConfig, stdout, stderr io.Writer) (
 func (s *server) start(ctx context.Context, files *transport.CertificateFiles) error {
 	boot := clock.Boot()
 	var err error
-	s.node, err = peerage.New(peerage.Config{Gossip: s.cfg.gossip, CertificateFiles: files, LameDuck: s.cfg.lameDuck, Logger: s.log, Registerer: s.registry})
-	if err != nil {
+	cfg := peerage.Config{Gossip: s.cfg.gossip, CertificateFiles: files, LameDuck: s.cfg.lameDuck, Logger: s.log, Registerer: s.registry}
+	s.cfg.wall.Set(s.cfg.wallAhead)
+	cfg.Gossip.WallClock = s.cfg.wall.Now
+	if s.cfg.dataDir != "" {
+		cfg.DataDir, cfg.Data = s.cfg.dataDir, map[string]peerage.DataConfig{"": {Durable: []string{durablePrefix}}}
+	}
+	if s.node, err = peerage.New(cfg); err != nil {
 		return err
 	}
 	s.counters, err = sharding.Register(s.node.Registry(), sharding.Type[add, total]{
 		Name: "counter", Shards: s.cfg.shards, MinMembers: s.cfg.minMembers, State: sharding.Replicated{Replicas: s.cfg.replicas},
 		New: func(id string) sharding.Entity[add, total] {
 			self := s.node.Self()
-			return &counter{
-				entity: entityNumber(id), node: uint64(self.ID), name: self.Name,
-				clock: boot, history: s.history, stateBytes: s.cfg.stateBytes,
+			number, ours := entityNumber(id)
+			c := &counter{entity: number, node: uint64(self.ID), name: self.Name, clock: boot, stateBytes: s.cfg.stateBytes}
+			if ours {
+				c.history = s.history
 			}
+			return c
 		},
 	})
 	if err != nil {
 		return err
 	}
+	if err := s.prepareLoad(boot); err != nil {
+		return err
+	}
+	return s.node.Start(ctx)
+}
+
+// prepareLoad sets up what the node asks for by itself.
+func (s *server) prepareLoad(boot clock.Clock) error {
+	if (s.cfg.loadCounters > 0 || s.cfg.loadRegisters > 0) && s.history == nil {
+		return errors.New("--load-counters and --load-registers need --history")
+	}
+	process := rand.Uint64()
+	caller := func() uint64 { return uint64(s.node.Self().ID) }
 	if s.cfg.loadCounters > 0 {
-		if s.history == nil {
-			return errors.New("--load-counters needs --history")
-		}
-		process := rand.Uint64()
 		s.load = &load{
 			counters: s.cfg.loadCounters, every: s.cfg.loadEvery,
 			turn: s.turn, leaving: s.node.Draining,
@@ -270,11 +311,20 @@ func (s *server) start(ctx context.Context, files *transport.CertificateFiles) e
 			tell: func(ctx context.Context, id string, number uint64) error {
 				return s.counters.Tell(ctx, id, add{Number: number, From: process})
 			},
-			reason: reasonOf, node: func() uint64 { return uint64(s.node.Self().ID) },
-			clock: boot, history: s.history,
+			reason: reasonOf, node: caller, clock: boot, history: s.history,
 		}
 	}
-	return s.node.Start(ctx)
+	if s.cfg.loadRegisters > 0 {
+		if s.load == nil {
+			return errors.New("--load-registers needs --load-counters")
+		}
+		s.dataLoad = &dataLoad{
+			registers: s.cfg.loadRegisters, durable: s.cfg.dataDir != "", data: s.node.Data(""), process: process,
+			turn: s.turn, leaving: s.node.Draining, node: caller, clock: boot,
+			history: s.history, path: s.cfg.history, tried: s.load.tried,
+		}
+	}
+	return nil
 }
 
 // serve runs until ctx ends, then stops the node in order. The HTTP API answers
@@ -289,8 +339,13 @@ func (s *server) serve(ctx context.Context, web string, stdout io.Writer) error 
 	loaded := make(chan struct{})
 	go func() {
 		defer close(loaded)
+		var loads sync.WaitGroup
+		defer loads.Wait()
 		if s.load != nil {
-			s.load.run(ctx)
+			loads.Go(func() { s.load.run(ctx) })
+		}
+		if s.dataLoad != nil {
+			loads.Go(func() { s.dataLoad.run(ctx) })
 		}
 	}()
 	s.printStats(ctx, stdout)
@@ -348,9 +403,12 @@ func (s *server) turn() (place, of int) {
 
 func (s *server) report(kind, listen, web string) report {
 	self := s.node.Self()
-	r := report{Kind: kind, Name: self.Name, Node: self.ID.String(), Listen: listen, HTTP: web, Lease: s.node.LeaseValid()}
+	r := report{
+		Kind: kind, Name: self.Name, Node: self.ID.String(), Listen: listen, HTTP: web,
+		Lease: s.node.LeaseValid(), WallMillis: s.cfg.wall.Now().UnixMilli(),
+	}
 	if v := s.node.View(); v != nil {
-		r.Members, r.Epoch = len(v.Members), v.Epoch.String()
+		r.Members, r.Epoch, r.Generation = len(v.Members), v.Epoch.String(), v.Epoch.Generation()
 	}
 	r.Leader = s.node.Lease().Leader
 	st := s.counters.Stats()
@@ -363,6 +421,9 @@ func (s *server) report(kind, listen, web string) report {
 
 // reasonOf names an error for the counts of failed attempts.
 func reasonOf(err error) string {
+	if name, ok := dataReason(err); ok {
+		return name
+	}
 	for _, r := range []struct {
 		err  error
 		name string

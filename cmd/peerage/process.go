@@ -18,7 +18,7 @@ type process struct {
 	name    string
 	history string
 	cmd     *exec.Cmd
-	stdin   io.Closer
+	stdin   io.WriteCloser
 	stderr  tail
 
 	mu       sync.Mutex

@@ -18,12 +18,17 @@ type report struct {
 	Listen string `json:"listen,omitempty"`
 	HTTP   string `json:"http,omitempty"`
 
-	Members  int    `json:"members,omitempty"`
-	Epoch    string `json:"epoch,omitempty"`
-	Leader   bool   `json:"leader,omitempty"`
-	Lease    bool   `json:"lease,omitempty"`
-	Shards   int    `json:"shards,omitempty"`
-	Entities int    `json:"entities,omitempty"`
+	Members int    `json:"members,omitempty"`
+	Epoch   string `json:"epoch,omitempty"`
+	// Generation is that of the epoch, WallMillis the node's wall clock, in milliseconds of
+	// Unix time.
+	Generation uint32 `json:"generation,omitempty"`
+	WallMillis int64  `json:"wall_millis,omitempty"`
+
+	Leader   bool `json:"leader,omitempty"`
+	Lease    bool `json:"lease,omitempty"`
+	Shards   int  `json:"shards,omitempty"`
+	Entities int  `json:"entities,omitempty"`
 
 	Load loadTotals `json:"load"`
 }

@@ -42,12 +42,51 @@ func (p path) mark() int { return 0x100 + p.from<<4 + p.to }
 func placeHost(i int) string  { return fmt.Sprintf("127.77.0.%d", i+1) }
 func placeGroup(i int) uint32 { return uint32(60_001 + i) }
 
-func thisNetwork() (string, error) { return os.Readlink("/proc/self/ns/net") }
+// theseNamespaces names the network and the mounts that this process sees.
+func theseNamespaces() (string, error) {
+	network, err := os.Readlink("/proc/self/ns/net")
+	mounts, err2 := os.Readlink("/proc/self/ns/mnt")
+	return network + "," + mounts, errors.Join(err, err2)
+}
 
-// inNetworkOfItsOwn runs the command again in a new network namespace and returns its
+// apart fails if the namespace of a kind, "net" or "mnt", is among those named.
+func apart(kind, from string) error {
+	here, err := os.Readlink("/proc/self/ns/" + kind)
+	if err == nil && strings.Contains(from, here) {
+		err = fmt.Errorf("--apart-from names a namespace of this process, %s", here)
+	}
+	return err
+}
+
+// privateMounts keeps mounts of this process from reaching the namespace it came from.
+func privateMounts(apartFrom string) error {
+	if err := apart("mnt", apartFrom); err != nil {
+		return err
+	}
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	return nil
+}
+
+// mountDisk mounts a small disk in memory over a directory. It ends with the namespace.
+func mountDisk(dir string, size int) error {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0777", size)); err != nil {
+		return fmt.Errorf("mounting a disk over %s: %w", dir, err)
+	}
+	return nil
+}
+
+// inNamespacesOfItsOwn runs the command again in a new namespace of mounts, and one of the network, and returns its
 // exit code. The child learns by --apart-from that it is there.
-func inNetworkOfItsOwn(ctx context.Context, args []string, stdout, stderr io.Writer) (int, error) {
-	for _, tool := range []string{"ip", "nft"} {
+func inNamespacesOfItsOwn(ctx context.Context, args []string, network bool, stdout, stderr io.Writer) (int, error) {
+	flags := uintptr(syscall.CLONE_NEWNS)
+	var tools []string
+	if network {
+		flags |= syscall.CLONE_NEWNET
+		tools = []string{"ip", "nft"}
+	}
+	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil {
 			return 0, fmt.Errorf("cuts need the programs ip and nft (packages iproute2 and nftables): %w", err)
 		}
@@ -56,17 +95,17 @@ func inNetworkOfItsOwn(ctx context.Context, args []string, stdout, stderr io.Wri
 	if err != nil {
 		return 0, err
 	}
-	here, err := thisNetwork()
+	here, err := theseNamespaces()
 	if err != nil {
 		return 0, err
 	}
 	cmd := exec.CommandContext(ctx, self, append([]string{"chaos", "--apart-from", here}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it reports what it has
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, stdout, stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 	err = cmd.Run()
 	if errors.Is(err, syscall.EPERM) {
-		return 0, fmt.Errorf("cuts need root, for a network namespace of their own: %w", err)
+		return 0, fmt.Errorf("cuts and disks need root, for namespaces of their own: %w", err)
 	}
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.Exited() {
 		return exit.ExitCode(), nil
@@ -76,11 +115,8 @@ func inNetworkOfItsOwn(ctx context.Context, args []string, stdout, stderr io.Wri
 
 // newWall prepares the namespace. It refuses to work in the one named.
 func newWall(ctx context.Context, apartFrom string, places int) (*wall, error) {
-	switch here, err := thisNetwork(); {
-	case err != nil:
+	if err := apart("net", apartFrom); err != nil {
 		return nil, err
-	case here == apartFrom:
-		return nil, fmt.Errorf("--apart-from names the network namespace of this process, %s", here)
 	}
 	if out, err := exec.CommandContext(ctx, "ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("ip link set lo up: %w: %s", err, out)

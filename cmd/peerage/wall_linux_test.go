@@ -31,13 +31,46 @@ func TestCutsOnRealProcesses(t *testing.T) {
 	}
 }
 
-// The rules of a wall must never reach the network that others use.
-func TestAWallNeedsANetworkOfItsOwn(t *testing.T) {
-	here, err := thisNetwork()
+// The wall clocks of processes jump, over restarts too, and their disks fill up: tokens
+// rise, registers keep the newest write, and nothing that was stored is lost.
+func TestClocksAndDisksOnRealProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds of processes; the run without -short plays them")
+	}
+	faults, rounds := "clock,disk", "8"
+	if os.Getuid() != 0 {
+		faults, rounds = "clock", "4"
+		t.Log("disks are left out: they need root, to be mounted")
+	}
+	var out, errs bytes.Buffer
+	if code := run([]string{"chaos", "--rounds", rounds, "--nodes", "3", "--seed", "1", "--faults", faults}, &out, &errs); code != exitOK {
+		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
+	}
+	for _, want := range []string{"PASS     no token of a shard", "PASS     a register shows", "PASS     nothing acknowledged on disk"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report does not say %q:\n%s", want, out.String())
+		}
+	}
+}
+
+// A process whose mounts others see gets no disks.
+func TestADiskNeedsMountsOfItsOwn(t *testing.T) {
+	here, err := theseNamespaces()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newWall(t.Context(), here, 2); err == nil || !strings.Contains(err.Error(), here) {
+	if err := privateMounts(here); err == nil || !strings.Contains(err.Error(), "names a namespace") {
+		t.Errorf("disks in %s: %v", here, err)
+	}
+}
+
+// The rules of a wall must never reach the network that others use.
+func TestAWallNeedsANetworkOfItsOwn(t *testing.T) {
+	here, err := theseNamespaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newWall(t.Context(), here, 2); err == nil || !strings.Contains(here, "net:") || !strings.Contains(err.Error(), "names a namespace") {
 		t.Errorf("a wall in %s: %v", here, err)
 	}
 }
