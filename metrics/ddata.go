@@ -48,6 +48,7 @@ func ddataSeries() []series {
 		c("ddata_repairs_total", "Values sent to stale replicas by reads.", func(s *replicator.Stats) float64 { return float64(s.Repairs) }),
 		c("ddata_fenced_total", "Requests of replaced writers that were refused here.", func(s *replicator.Stats) float64 { return float64(s.FencedHere) }),
 		c("ddata_false_claims_total", "Items of peers that claimed changes which this node or another member has not made.", func(s *replicator.Stats) float64 { return float64(s.FalseClaims) }),
+		c("ddata_terms_refused_total", "Fences of members with a term that no view can have had; must stay 0.", func(s *replicator.Stats) float64 { return float64(s.FarTerms) }),
 		c("ddata_limit_errors_total", "Writes that a limit refused.", func(s *replicator.Stats) float64 { return float64(s.LimitErrors) }),
 		c("ddata_quorum_errors_total", "Requests whose level was not fulfilled in time.", func(s *replicator.Stats) float64 { return float64(s.QuorumErrors) }),
 		c("ddata_lease_errors_total", "Of those, requests of this node while it held no lease.", func(s *replicator.Stats) float64 { return float64(s.LeaseErrors) }),

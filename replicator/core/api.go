@@ -120,7 +120,9 @@ func Mutate(key string, kind crdt.Kind, growth int, apply func(crdt.Value) crdt.
 type Fence struct {
 	// Group names what the term counts, for example a coordinator.
 	Group string
-	// Term grows with every holder of the office.
+	// Term grows with every holder of the office. It is an epoch of a view, or below: one
+	// whose generation (Term>>32) is more than view.GenerationsAhead above that of a
+	// replica's view is refused there, and a request with it fails with a *LimitError.
 	Term uint64
 }
 

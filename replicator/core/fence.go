@@ -59,19 +59,37 @@ func (s *fences) all() []Fence {
 	return out
 }
 
+// far reports whether no view can have had a term yet: it is forged, and would bar the
+// group's writers for ever. Terms are epochs of views, or below.
+func (c *Core) far(term uint64) bool { return view.Epoch(term).FarBeyond(c.epoch) }
+
+// refuseFar counts a far term of a peer.
+func (c *Core) refuseFar(from view.NodeID, group string, term uint64) bool {
+	if !c.far(term) {
+		return false
+	}
+	c.stats.FarTerms++
+	c.trace(TraceEvent{Kind: TraceFenceFar, Peer: from, Key: group})
+	return true
+}
+
 // takeFences raises the terms that a peer knows.
 func (c *Core) takeFences(from view.NodeID, fs []Fence) {
 	for _, f := range fs {
-		if c.fences.raise(f) {
+		if !c.refuseFar(from, f.Group, f.Term) && c.fences.raise(f) {
 			c.trace(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
 		}
 	}
 }
 
-// passFence applies a request's fence at this replica.
+// passFence applies a request's fence at this replica. A far term does not pass, and no
+// higher one is told.
 func (c *Core) passFence(from view.NodeID, f Fence) (higher uint64, ok bool) {
 	if c.blunder == blunderNoFence {
 		return 0, true
+	}
+	if c.refuseFar(from, f.Group, f.Term) {
+		return 0, false
 	}
 	before := c.fences.terms[f.Group]
 	higher, ok = c.fences.pass(f)

@@ -135,6 +135,9 @@ func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	if r == nil || r.phase == writing || r.phase == stamping || !slices.Contains(r.asked, p.id) {
 		return
 	}
+	if !r.fence.Zero() && c.refuseFar(p.id, r.fence.Group, m.Higher) {
+		return
+	}
 	if m.Higher > r.fence.Term && !r.fence.Zero() {
 		c.fences.raise(Fence{Group: r.fence.Group, Term: m.Higher})
 		c.finish(r, &FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: m.Higher})

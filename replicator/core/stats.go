@@ -33,6 +33,7 @@ type Stats struct {
 	ValuesReceived uint64
 	Repairs        uint64 // values sent to stale replicas by reads
 	FencedHere     uint64 // requests of others refused by a fence here
+	FarTerms       uint64 // fences of others with a term that no view can have had, refused
 	Refused        uint64 // remote data refused at twice a limit, or undecodable
 	FalseClaims    uint64 // items that claim changes which this node or another member has not made
 	Transfers      uint64 // large messages sent in parts

@@ -160,7 +160,7 @@ func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
 		case !no:
 			r.answers[p.id] = m.Epoch
 			c.advance(now, r)
-		case higher > 0:
+		case higher > 0 && !c.refuseFar(p.id, r.fence.Group, higher):
 			c.fences.raise(Fence{Group: r.fence.Group, Term: higher})
 			c.finish(r, &FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
 		}

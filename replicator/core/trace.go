@@ -18,6 +18,7 @@ type TraceKind string
 const (
 	TraceFenceRaised  TraceKind = "fence raised"
 	TraceFenceRefused TraceKind = "fence refused"
+	TraceFenceFar     TraceKind = "fence far beyond the view"
 	TraceResent       TraceKind = "deltas resent"
 	TraceLogCut       TraceKind = "log cut"
 	TraceDescend      TraceKind = "digests differ"
