@@ -57,6 +57,11 @@ type Config struct {
 	// itself. Default: 200 ms. Negative: never; the node then stays without a
 	// cluster and its Regions answer ErrNotReady.
 	RejoinAfter time.Duration
+	// Strict makes mistakes of entities' code show on one node, at some cost: set it in
+	// tests. Messages and replies between entities of this node go through their codec, as
+	// between nodes, and late use of a Context is always found: see sharding.Config.Strict.
+	// Under the race detector it is always on. Default: false.
+	Strict bool
 	// Data sets up the distributed data of roles, by role: "" is the data of all
 	// members, AnyRole that of each role which is not named. Default: in memory, for
 	// ever. See DataConfig.

@@ -114,6 +114,7 @@ func (s *stack) startUpper() error {
 	s.sharding, err = sharding.Start(sharding.Config{
 		Registry: s.node.registry, Self: self, Links: s.gossip.Transport(), Capacity: s.node.cfg.Capacity,
 		MinMembers: s.node.cfg.MinMembers, RememberedPerSecond: s.node.cfg.RememberedPerSecond,
+		Strict:     s.node.cfg.Strict,
 		LeaseValid: s.gossip.LeaseValid, Clock: s.gossip.Clock(), RemoveAfter: s.cfg.RemoveAfter,
 		Store: s.store, Yield: s.gossip.Yield,
 		Logger: s.node.cfg.Logger, Observer: s.node.exporter.shardingObserver(),

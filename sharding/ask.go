@@ -143,7 +143,9 @@ func (r *replies[Req, Resp]) Reply(to entity.ReplyTo, resp Resp, err error) {
 		r.away(to, resp, err)
 		return
 	}
-	if err != nil {
+	if err == nil && r.inc.strict {
+		resp, err = strictly(&r.p.frames, r.p.typ.RespCodec, resp, r.p.limits.PayloadBytes)
+	} else if err != nil {
 		c, text := codeOf(err)
 		err = c.err(text)
 	}

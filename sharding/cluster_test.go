@@ -47,6 +47,8 @@ type cluster struct {
 	// recordIn replaces store if it is set. perSecond is for Config.RememberedPerSecond.
 	recordIn  Store
 	perSecond int
+	// strict is Config.Strict of all nodes.
+	strict bool
 }
 
 type node struct {
@@ -102,7 +104,7 @@ func (n *node) start() {
 			}
 			return n.c.store
 		}, Logger: testLogger(n.self.Name),
-		Capacity: n.capacity, RememberedPerSecond: n.c.perSecond, Observer: n.observer,
+		Strict: n.c.strict, Capacity: n.capacity, RememberedPerSecond: n.c.perSecond, Observer: n.observer,
 	}
 	if n.log != nil {
 		cfg.Logger = n.log

@@ -37,7 +37,8 @@
 // Within one process no codec is used as long as the home is known, so
 // Limits.PayloadBytes is not looked at either, and nothing is copied: a request must not be changed once it was sent, and a response must share
 // nothing with the entity that a later message changes. Hand out a copy of a map or a
-// slice, not the entity's own.
+// slice, not the entity's own. Config.Strict sends local messages through the codec all the
+// same: set it in tests. Under the race detector it is on.
 //
 // # Where shards live
 //

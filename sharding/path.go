@@ -54,6 +54,8 @@ type path[Req, Resp any] struct {
 	intakes sync.Pool
 	// owns is set if the codec can leave a payload where it is.
 	owns owner[Req]
+	// strict is that of the present incarnation.
+	strict atomic.Bool
 	// memories is nil unless the type remembers its entities.
 	memories *memories
 	entities entity.Counters
@@ -142,6 +144,10 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Re
 	m := entity.Message[Req]{Req: req}
 	if f.start {
 		m = m.ForStart()
+	} else if p.strict.Load() {
+		if m.Req, err = strictly(&p.frames, p.typ.ReqCodec, req, p.limits.PayloadBytes); err != nil {
+			return true, err
+		}
 	}
 	if call != 0 {
 		m.Reply, m.Chain = entity.ReplyTo{Node: s.Node(), Call: call}, entity.ChainOf(ctx)

@@ -71,6 +71,8 @@ type incarnation struct {
 	// out sends answers; it does not block either.
 	out      *outbox
 	observer Observer
+	// strict is Config.Strict, and set under the race detector.
+	strict bool
 	// plans, office, members and outrun are for daemons: where plans are kept, nil where
 	// they cannot be; the term in which this node coordinates the type, 0 if it does not;
 	// the role's members; and what ends an allocation at once.

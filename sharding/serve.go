@@ -50,7 +50,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			Control: p.typ.Control, Supervision: p.typ.Supervision,
 			Passivation: p.typ.Passivation, Limit: &p.limit, StopTimeout: p.typ.StopTimeout,
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
-			Make: p.typ.make, Strict: raceEnabled,
+			Make: p.typ.make, Strict: inc.strict,
 			BlockedAfter: max(p.typ.BlockedAfter, 0), Took: p.took(inc.observer),
 			Epoch: p.epoch, Counters: &p.entities, Logger: logger,
 		}
@@ -61,6 +61,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 		inc.accounts = newAccounts(p.name, p.shards)
 		inc.work.Go(func() { inc.accounts.run(inc.ctx, p.granter(inc)) })
 	}
+	p.strict.Store(inc.strict)
 	p.now.Store(inc)
 	if hosts {
 		p.beginRemembering(inc, logger)

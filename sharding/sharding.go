@@ -63,6 +63,12 @@ type Config struct {
 	Yield func(subject view.NodeID)
 	// Logger gets what an operator should know; nil discards.
 	Logger *slog.Logger
+	// Strict makes mistakes of entities' code show on one node, at some cost, for tests. Each
+	// message and reply between entities of this node goes through its codec, and is bounded
+	// by Limits.PayloadBytes, as between nodes: it arrives without what the codec loses, and
+	// shares no memory with its sender. Each call has a Context of its own, so that late use
+	// of one is always found. It is always on under the race detector.
+	Strict bool
 	// Observer is told of single events; nil means nobody.
 	Observer Observer
 }

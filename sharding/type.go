@@ -173,7 +173,7 @@ type Limits struct {
 	ShardBytes     int
 	// IDBytes bounds an entity id (256; at most 4,096). PayloadBytes bounds an encoded
 	// request or response (256 KiB; at most 3 MiB): what is handed over within one
-	// process is not encoded, and not bounded.
+	// process is not encoded, and not bounded, unless Config.Strict is set.
 	IDBytes      int
 	PayloadBytes int
 }
