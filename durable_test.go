@@ -431,7 +431,7 @@ func TestDataHandlerShowsEachRole(t *testing.T) {
 		h := http.StripPrefix("/data", c.nodes[0].DataHandler())
 		for path, want := range map[string]string{
 			"/data/all/value?key=keep/users": `"value":["ada"]`, "/data/db/value?key=users": `"value":["ada"]`,
-			"/data/all/": `"stats":{"Keys":`, "/data/db/keys?prefix=users": `[{"key":"users","kind":"ORSet"`,
+			"/data/all/": `"stats":{"Keys":`, "/data/db/keys?prefix=users": `[{"key":"users","kind":"ORSet[string]"`,
 			"/data/none/keys": "one of all, db", "/data/": "one of all, db",
 		} {
 			rec := httptest.NewRecorder()

@@ -118,7 +118,7 @@ func (c *causal[P]) readHead(r *reader, k Kind, extra int) (live []spans, n int)
 // readKind reads a kind, which must be k.
 func readKind(r *reader, k Kind) {
 	if got := r.uint(); r.err == nil && got != uint64(k) {
-		r.fail(&KindError{Want: k, Got: Kind(min(got, 255))})
+		r.fail(&KindError{Want: k, Got: Kind(min(got, 1<<16-1))})
 	}
 }
 

@@ -319,6 +319,7 @@ type element[E any] struct {
 	codec  Codec[E]
 	fast   measured[E] // nil: hash and size come from the encoding
 	copies copied[E]   // nil: elements cannot be changed from outside
+	of     uint8       // the element kinds, see kinded
 }
 
 // elementOf panics when E has no default codec: a caller's mistake, met the
@@ -332,7 +333,7 @@ func elementOf[E any]() *element[E] {
 }
 
 func elementWith[E any](c Codec[E]) *element[E] {
-	el := &element[E]{codec: c}
+	el := &element[E]{codec: c, of: elementsOf(c)}
 	el.fast, _ = c.(measured[E])
 	el.copies, _ = c.(copied[E])
 	return el

@@ -67,7 +67,8 @@
 //	ErrTruncated   an encoding ends early         not retryable: the sender is broken
 //	ErrMalformed   an encoding is not ours        not retryable
 //	*LimitError    an encoding declares too much  not retryable
-//	*KindError     values of different types      a mistake of the caller
+//	*KindError     values of different types, or  a mistake of the caller
+//	               of different elements
 //	*SkewError     a stamp from the future        later, or never: see HLC
 //
 // # Sources

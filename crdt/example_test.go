@@ -357,7 +357,20 @@ func ExampleStamped() {
 
 func ExampleKind() {
 	fmt.Println(crdt.KindORSet, (&crdt.ORSet[string]{}).Kind() == crdt.KindORSet)
-	// Output: ORSet true
+	// Output: ORSet[string] true
+}
+
+func ExampleElementKind() {
+	var codec crdt.IntCodec[int32]
+	fmt.Println(crdt.ElementKindOf[int32](codec), crdt.KindLWWMap.Of(crdt.ElementString, crdt.ElementInt))
+	// A reader of strings does not take a set of numbers for one of its own.
+	var numbers crdt.ORSet[int]
+	numbers.Add(ann, 65)
+	var words crdt.ORSet[string]
+	fmt.Println(words.Decode(numbers.Append(nil)))
+	// Output:
+	// int LWWMap[string,int]
+	// crdt: a value of kind ORSet[int] where ORSet[string] is due
 }
 
 func ExampleLimitError() {

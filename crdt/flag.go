@@ -16,6 +16,8 @@ type unitCodec struct{}
 
 func (unitCodec) Append(b []byte, _ unit) []byte { return append(b, mpTrue) }
 
+func (unitCodec) elements() uint8 { return 0 }
+
 func (unitCodec) Decode(b []byte) (unit, int, error) {
 	on, n, err := BoolCodec{}.Decode(b)
 	if err == nil && !on {

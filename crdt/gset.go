@@ -108,12 +108,17 @@ func (s *GSet[E]) Merge(other *GSet[E], ch *Changes[E]) (changed bool) {
 }
 
 // Kind implements Value.
-func (s *GSet[E]) Kind() Kind { return KindGSet }
+func (s *GSet[E]) Kind() Kind {
+	if s == nil {
+		return KindGSet
+	}
+	return KindGSet.with(s.element().of)
+}
 
 // Join implements Value.
 func (s *GSet[E]) Join(other Value) (bool, error) {
 	o, ok := other.(*GSet[E])
-	if !ok {
+	if !ok || o != nil && o.element().of != s.element().of {
 		return false, mismatch(s, other)
 	}
 	return s.Merge(o, nil), nil
@@ -130,7 +135,7 @@ func (s *GSet[E]) Digest() uint64 { return s.sum }
 // Append implements Value: [kind, [element...]], the elements in the order of
 // their encodings.
 func (s *GSet[E]) Append(b []byte) []byte {
-	b = appendUint(appendArrayLen(b, 2), uint64(KindGSet))
+	b = appendUint(appendArrayLen(b, 2), uint64(s.Kind()))
 	b = appendArrayLen(b, len(s.list))
 	all := make([]byte, 0, s.bytes)
 	cuts := make([][]byte, len(s.list))
@@ -155,7 +160,7 @@ func (s *GSet[E]) Decode(b []byte) error {
 	c := &GSet[E]{elem: s.element()}
 	r := &reader{b: b}
 	r.tuple(2)
-	readKind(r, KindGSet)
+	readKind(r, c.Kind())
 	for n := r.arrayLen("elements", 1); n > 0 && r.err == nil; n-- {
 		if e := c.elem.read(r); r.err == nil && !c.insert(e) {
 			r.fail(ErrMalformed)

@@ -428,12 +428,19 @@ func (f *lwwMap[K, V]) accountFor(e *lwwEntry[K, V], hash uint64, size, sign int
 }
 
 // Kind implements Value.
-func (m *LWWMap[K, V]) Kind() Kind { return KindLWWMap }
+func (m *LWWMap[K, V]) Kind() Kind {
+	if m == nil {
+		return KindLWWMap
+	}
+	return KindLWWMap.with(m.elements().kinds())
+}
+
+func (t *lwwTypes[K, V]) kinds() uint8 { return packKinds(t.key.of, t.val.of) }
 
 // Join implements Value.
 func (m *LWWMap[K, V]) Join(other Value) (bool, error) {
 	o, ok := other.(*LWWMap[K, V])
-	if !ok {
+	if !ok || o != nil && o.elements().kinds() != m.elements().kinds() {
 		return false, mismatch(m, other)
 	}
 	return m.Merge(o, nil), nil

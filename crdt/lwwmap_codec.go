@@ -21,7 +21,7 @@ func (m *LWWMap[K, V]) Append(b []byte) []byte {
 	list := m.sorted()
 	t := m.elements()
 	nodes := nodesOf(list)
-	b = appendUint(appendArrayLen(b, 5), uint64(KindLWWMap))
+	b = appendUint(appendArrayLen(b, 5), uint64(m.Kind()))
 	b = appendArrayLen(b, len(nodes))
 	for _, n := range nodes {
 		b = appendUint(b, uint64(n))
@@ -101,7 +101,7 @@ func (m *LWWMap[K, V]) Decode(b []byte) error {
 	t := m.elements()
 	r := &reader{b: b}
 	r.tuple(5)
-	readKind(r, KindLWWMap)
+	readKind(r, m.Kind())
 	nodes := readNodes(r)
 	stamps := &blob{r.bin(), true}
 	n := r.arrayLen("keys", 1)

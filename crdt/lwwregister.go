@@ -71,12 +71,17 @@ func (r *LWWRegister[V]) Merge(other *LWWRegister[V]) bool {
 }
 
 // Kind implements Value.
-func (r *LWWRegister[V]) Kind() Kind { return KindLWWRegister }
+func (r *LWWRegister[V]) Kind() Kind {
+	if r == nil {
+		return KindLWWRegister
+	}
+	return KindLWWRegister.with(r.element().of)
+}
 
 // Join implements Value.
 func (r *LWWRegister[V]) Join(other Value) (bool, error) {
 	o, ok := other.(*LWWRegister[V])
-	if !ok {
+	if !ok || o != nil && o.element().of != r.element().of {
 		return false, mismatch(r, other)
 	}
 	return r.Merge(o), nil
@@ -98,9 +103,9 @@ func (r *LWWRegister[V]) Digest() uint64 { return r.sum }
 // there is none.
 func (r *LWWRegister[V]) Append(b []byte) []byte {
 	if r.stamp == (Stamp{}) {
-		return appendUint(appendArrayLen(b, 1), uint64(KindLWWRegister))
+		return appendUint(appendArrayLen(b, 1), uint64(r.Kind()))
 	}
-	b = appendUint(appendArrayLen(b, 5), uint64(KindLWWRegister))
+	b = appendUint(appendArrayLen(b, 5), uint64(r.Kind()))
 	b = appendUint(appendUint(appendUint(b, r.stamp.Time), uint64(r.stamp.Node)), r.stamp.Seq)
 	return r.element().codec.Append(b, r.val)
 }
@@ -115,7 +120,7 @@ func (r *LWWRegister[V]) Size() int {
 func (r *LWWRegister[V]) Decode(b []byte) error {
 	in := &reader{b: b}
 	n := in.arrayLen("register", 1)
-	readKind(in, KindLWWRegister)
+	readKind(in, r.Kind())
 	c := LWWRegister[V]{elem: r.element()}
 	switch {
 	case n == 5:

@@ -47,12 +47,17 @@ func (r *MVRegister[V]) Merge(other *MVRegister[V], ch *Changes[V]) bool {
 func (r *MVRegister[V]) Context() *Context { return r.set.Context() }
 
 // Kind implements Value.
-func (r *MVRegister[V]) Kind() Kind { return KindMVRegister }
+func (r *MVRegister[V]) Kind() Kind {
+	if r == nil {
+		return KindMVRegister
+	}
+	return r.set.kindAs(KindMVRegister)
+}
 
 // Join implements Value.
 func (r *MVRegister[V]) Join(other Value) (bool, error) {
 	o, ok := other.(*MVRegister[V])
-	if !ok {
+	if !ok || o != nil && !r.set.fits(&o.set) {
 		return false, mismatch(r, other)
 	}
 	if o == nil {
@@ -68,10 +73,10 @@ func (r *MVRegister[V]) Clone() Value { return &MVRegister[V]{r.set.copy()} }
 func (r *MVRegister[V]) Digest() uint64 { return r.set.Digest() }
 
 // Append implements Value.
-func (r *MVRegister[V]) Append(b []byte) []byte { return r.set.appendAs(b, KindMVRegister) }
+func (r *MVRegister[V]) Append(b []byte) []byte { return r.set.appendAs(b, r.Kind()) }
 
 // Size implements Value.
 func (r *MVRegister[V]) Size() int { return r.set.Size() }
 
 // Decode replaces r with an encoded register. On error it is left as it was.
-func (r *MVRegister[V]) Decode(b []byte) error { return r.set.decodeAs(b, KindMVRegister) }
+func (r *MVRegister[V]) Decode(b []byte) error { return r.set.decodeAs(b, r.Kind()) }

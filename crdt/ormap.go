@@ -149,12 +149,17 @@ func (m *ORMap[K, V]) Merge(other *ORMap[K, V], ch *Changes[K]) bool {
 func (m *ORMap[K, V]) Context() *Context { return m.inner().Context() }
 
 // Kind implements Value.
-func (m *ORMap[K, V]) Kind() Kind { return KindORMap }
+func (m *ORMap[K, V]) Kind() Kind {
+	if m == nil {
+		return KindORMap
+	}
+	return m.inner().kindAs(KindORMap)
+}
 
 // Join implements Value.
 func (m *ORMap[K, V]) Join(other Value) (bool, error) {
 	o, ok := other.(*ORMap[K, V])
-	if !ok {
+	if !ok || o != nil && !m.inner().fits(o.inner()) {
 		return false, mismatch(m, other)
 	}
 	if o == nil {
@@ -173,7 +178,7 @@ func (m *ORMap[K, V]) Clone() Value {
 func (m *ORMap[K, V]) Digest() uint64 { return m.inner().Digest() }
 
 // Append implements Value.
-func (m *ORMap[K, V]) Append(b []byte) []byte { return m.inner().appendAs(b, KindORMap) }
+func (m *ORMap[K, V]) Append(b []byte) []byte { return m.inner().appendAs(b, m.Kind()) }
 
 // Size implements Value.
 func (m *ORMap[K, V]) Size() int { return m.inner().Size() }
@@ -181,7 +186,7 @@ func (m *ORMap[K, V]) Size() int { return m.inner().Size() }
 // Decode replaces the map with an encoded one. On error it is left as it was. The
 // map keeps its codecs.
 func (m *ORMap[K, V]) Decode(b []byte) error {
-	err := m.inner().decodeAs(b, KindORMap)
+	err := m.inner().decodeAs(b, m.Kind())
 	if err == nil {
 		m.root = nil
 	}

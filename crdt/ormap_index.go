@@ -109,6 +109,8 @@ type leafCodec[K, V comparable] struct {
 	val *element[V]
 }
 
+func (c leafCodec[K, V]) elements() uint8 { return packKinds(c.key.of, c.val.of) }
+
 var leafLen = [...]int{fieldRegister: 3, fieldElement: 3, fieldFlag: 2, fieldCounter: 6}
 
 func (c leafCodec[K, V]) Append(b []byte, e leaf[V]) []byte {

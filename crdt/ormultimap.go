@@ -60,6 +60,8 @@ func (c pairCodec[K, V]) Decode(b []byte) (e pair[K, V], n int, err error) {
 	return e, len(b) - len(r.b), r.err
 }
 
+func (c pairCodec[K, V]) elements() uint8 { return packKinds(c.key.of, c.val.of) }
+
 func (c pairCodec[K, V]) hash(e pair[K, V]) uint64 {
 	k, _ := c.key.measure(e.key)
 	v, _ := c.val.measure(e.val)
@@ -236,12 +238,17 @@ func (m *ORMultiMap[K, V]) Merge(other *ORMultiMap[K, V], ch *Changes[K]) bool {
 func (m *ORMultiMap[K, V]) Context() *Context { return m.inner().Context() }
 
 // Kind implements Value.
-func (m *ORMultiMap[K, V]) Kind() Kind { return KindORMultiMap }
+func (m *ORMultiMap[K, V]) Kind() Kind {
+	if m == nil {
+		return KindORMultiMap
+	}
+	return m.inner().kindAs(KindORMultiMap)
+}
 
 // Join implements Value.
 func (m *ORMultiMap[K, V]) Join(other Value) (bool, error) {
 	o, ok := other.(*ORMultiMap[K, V])
-	if !ok {
+	if !ok || o != nil && !m.inner().fits(o.inner()) {
 		return false, mismatch(m, other)
 	}
 	if o == nil {
@@ -257,7 +264,7 @@ func (m *ORMultiMap[K, V]) Clone() Value { return &ORMultiMap[K, V]{set: m.inner
 func (m *ORMultiMap[K, V]) Digest() uint64 { return m.inner().Digest() }
 
 // Append implements Value.
-func (m *ORMultiMap[K, V]) Append(b []byte) []byte { return m.inner().appendAs(b, KindORMultiMap) }
+func (m *ORMultiMap[K, V]) Append(b []byte) []byte { return m.inner().appendAs(b, m.Kind()) }
 
 // Size implements Value.
 func (m *ORMultiMap[K, V]) Size() int { return m.inner().Size() }
@@ -265,7 +272,7 @@ func (m *ORMultiMap[K, V]) Size() int { return m.inner().Size() }
 // Decode replaces the map with an encoded one. On error it is left as it was. The
 // map keeps its codecs.
 func (m *ORMultiMap[K, V]) Decode(b []byte) error {
-	err := m.inner().decodeAs(b, KindORMultiMap)
+	err := m.inner().decodeAs(b, m.Kind())
 	if err == nil {
 		m.groups = nil
 	}

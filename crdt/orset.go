@@ -180,15 +180,28 @@ func (s *ORSet[E]) compact() {
 }
 
 // Kind implements Value.
-func (s *ORSet[E]) Kind() Kind { return KindORSet }
+func (s *ORSet[E]) Kind() Kind { return s.kindAs(KindORSet) }
+
+// kindAs returns the kind of one of the types that are made of a set.
+func (s *ORSet[E]) kindAs(k Kind) Kind {
+	if s == nil {
+		return k
+	}
+	return k.with(s.element().of)
+}
 
 // Join implements Value.
 func (s *ORSet[E]) Join(other Value) (bool, error) {
 	o, ok := other.(*ORSet[E])
-	if !ok {
+	if !ok || !s.fits(o) {
 		return false, mismatch(s, other)
 	}
 	return s.joinWith(o, func() bool { return s.Merge(o, nil) })
+}
+
+// fits reports whether the elements of other are of the same kind.
+func (s *ORSet[E]) fits(other *ORSet[E]) bool {
+	return other == nil || s.element().of == other.element().of
 }
 
 // joinWith calls merge unless other would bring too many writers.
@@ -231,7 +244,7 @@ func (s *ORSet[E]) copy() ORSet[E] {
 func (s *ORSet[E]) Digest() uint64 { return s.indexed().sum }
 
 // Append implements Value. An element with several dots is written once for each.
-func (s *ORSet[E]) Append(b []byte) []byte { return s.appendAs(b, KindORSet) }
+func (s *ORSet[E]) Append(b []byte) []byte { return s.appendAs(b, s.Kind()) }
 
 // appendAs writes the set as a value of one of the types that are made of it.
 func (s *ORSet[E]) appendAs(b []byte, k Kind) []byte {
@@ -263,7 +276,7 @@ func (s *ORSet[E]) Size() int {
 
 // Decode replaces the set with an encoded one. On error it is left as it was. The
 // set keeps its codec.
-func (s *ORSet[E]) Decode(b []byte) error { return s.decodeAs(b, KindORSet) }
+func (s *ORSet[E]) Decode(b []byte) error { return s.decodeAs(b, s.Kind()) }
 
 func (s *ORSet[E]) decodeAs(b []byte, k Kind) error {
 	if s.decodeOne(b, k) {

@@ -98,6 +98,8 @@ func (c shareCodec[K]) Decode(b []byte) (e share[K], n int, err error) {
 	return e, len(b) - len(r.b), r.err
 }
 
+func (c shareCodec[K]) elements() uint8 { return c.key.of }
+
 func (c shareCodec[K]) hash(e share[K]) uint64 {
 	k, _ := c.key.measure(e.key)
 	return mix(mix(mix(k, uint64(e.node)), e.born), mix(e.inc, e.dec))
@@ -227,12 +229,17 @@ func (m *PNCounterMap[K]) Merge(other *PNCounterMap[K], ch *Changes[K]) bool {
 func (m *PNCounterMap[K]) Context() *Context { return m.inner().Context() }
 
 // Kind implements Value.
-func (m *PNCounterMap[K]) Kind() Kind { return KindPNCounterMap }
+func (m *PNCounterMap[K]) Kind() Kind {
+	if m == nil {
+		return KindPNCounterMap
+	}
+	return m.inner().kindAs(KindPNCounterMap)
+}
 
 // Join implements Value.
 func (m *PNCounterMap[K]) Join(other Value) (bool, error) {
 	o, ok := other.(*PNCounterMap[K])
-	if !ok {
+	if !ok || o != nil && !m.inner().fits(o.inner()) {
 		return false, mismatch(m, other)
 	}
 	if o == nil {
@@ -248,7 +255,7 @@ func (m *PNCounterMap[K]) Clone() Value { return &PNCounterMap[K]{set: m.inner()
 func (m *PNCounterMap[K]) Digest() uint64 { return m.inner().Digest() }
 
 // Append implements Value.
-func (m *PNCounterMap[K]) Append(b []byte) []byte { return m.inner().appendAs(b, KindPNCounterMap) }
+func (m *PNCounterMap[K]) Append(b []byte) []byte { return m.inner().appendAs(b, m.Kind()) }
 
 // Size implements Value.
 func (m *PNCounterMap[K]) Size() int { return m.inner().Size() }
@@ -256,7 +263,7 @@ func (m *PNCounterMap[K]) Size() int { return m.inner().Size() }
 // Decode replaces the map with an encoded one. On error it is left as it was. The
 // map keeps its codec.
 func (m *PNCounterMap[K]) Decode(b []byte) error {
-	err := m.inner().decodeAs(b, KindPNCounterMap)
+	err := m.inner().decodeAs(b, m.Kind())
 	if err == nil {
 		m.groups = nil
 	}

@@ -27,7 +27,7 @@ func (k GCounterKey) Name() string { return string(k) }
 func (k GCounterKey) kind() crdt.Kind { return crdt.KindGCounter }
 
 func (k GCounterKey) value(v crdt.Value) (GCounter, error) {
-	of, err := valueAs[crdt.GCounter](v)
+	of, err := valueAs[crdt.GCounter](v, k.kind())
 	return GCounter{of: state[*crdt.GCounter]{v: of}}, err
 }
 
@@ -71,7 +71,7 @@ func (k PNCounterKey) Name() string { return string(k) }
 func (k PNCounterKey) kind() crdt.Kind { return crdt.KindPNCounter }
 
 func (k PNCounterKey) value(v crdt.Value) (PNCounter, error) {
-	of, err := valueAs[crdt.PNCounter](v)
+	of, err := valueAs[crdt.PNCounter](v, k.kind())
 	return PNCounter{of: state[*crdt.PNCounter]{v: of}}, err
 }
 

@@ -2,6 +2,7 @@ package ddata
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
@@ -97,14 +98,20 @@ func (d *Data) Update(ctx context.Context, level Level, ops []replicator.Op, opt
 }
 
 // Get returns the value of key as of level, empty if the key does not exist. It
-// is a copy: later changes do not show in it.
+// is a copy: later changes do not show in it. It fails with *crdt.KindError, which names
+// both kinds, if the key holds another data type, or one of other elements: ORSet[int] is
+// not ORSet[string], while all structs are of one kind.
 func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opts ...replicator.Option) (V, error) {
 	vs, err := d.r.Get(ctx, []string{key.Name()}, level, opts...)
 	if err != nil {
 		var zero V
 		return zero, err
 	}
-	return key.value(vs[0])
+	v, err := key.value(vs[0])
+	if err != nil {
+		return v, fmt.Errorf("ddata: key %q: %w", key.Name(), err)
+	}
+	return v, nil
 }
 
 // Subscribe calls fn with the value of key: first the one that exists now, if

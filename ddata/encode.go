@@ -2,40 +2,56 @@ package ddata
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/peerage-go/peerage/crdt"
 )
 
 // asString turns elements into the strings that the replicator's type-blind
-// values hold, and back. Strings stand for themselves; every other type goes
-// through its codec, so equal elements are equal strings everywhere.
-type asString[E any] struct{ codec crdt.Codec[E] }
+// values hold, and back. Strings, and types made of them, stand for themselves; every
+// other type goes through its codec, so equal elements are equal strings everywhere.
+type asString[E any] struct {
+	codec crdt.Codec[E] // nil: a string, or a type made of it
+	kind  crdt.ElementKind
+}
 
 // stringly returns the encoding of E. It fails for types without a canonical
 // encoding.
 func stringly[E any]() (asString[E], error) {
-	var e E
-	if _, ok := any(e).(string); ok {
+	if reflect.TypeFor[E]().Kind() == reflect.String {
 		return asString[E]{}, nil
 	}
 	c, err := crdt.DefaultCodec[E]()
 	if err != nil {
-		return asString[E]{}, fmt.Errorf("ddata: no encoding for %T: %w", e, err)
+		return asString[E]{}, fmt.Errorf("ddata: no encoding for %v: %w", reflect.TypeFor[E](), err)
 	}
-	return asString[E]{codec: c}, nil
+	return asString[E]{codec: c, kind: crdt.ElementKindOf(c)}, nil
+}
+
+// elementKind returns the kind of E, that of a string if E has no canonical encoding: then
+// nothing is ever read or written.
+func elementKind[E any]() crdt.ElementKind {
+	enc, _ := stringly[E]()
+	return enc.kind
 }
 
 func (a asString[E]) encode(e E) string {
 	if a.codec == nil {
-		return any(e).(string)
+		if s, ok := any(e).(string); ok {
+			return s
+		}
+		return reflect.ValueOf(e).String()
 	}
 	var local [64]byte
 	return string(a.codec.Append(local[:0], e))
 }
 
-func (a asString[E]) decode(s string) (E, error) {
+func (a asString[E]) decode(s string) (e E, err error) {
 	if a.codec == nil {
-		return any(s).(E), nil
+		if plain, ok := any(s).(E); ok {
+			return plain, nil
+		}
+		return reflect.ValueOf(s).Convert(reflect.TypeFor[E]()).Interface().(E), nil
 	}
 	e, n, err := a.codec.Decode([]byte(s))
 	if err == nil && n != len(s) {

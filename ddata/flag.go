@@ -24,7 +24,7 @@ func (k FlagKey) Name() string { return string(k) }
 func (k FlagKey) kind() crdt.Kind { return crdt.KindFlag }
 
 func (k FlagKey) value(v crdt.Value) (Flag, error) {
-	of, err := valueAs[crdt.Flag](v)
+	of, err := valueAs[crdt.Flag](v, k.kind())
 	return Flag{of: state[*crdt.Flag]{v: of}}, err
 }
 

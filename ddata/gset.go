@@ -26,13 +26,13 @@ type GSetTx[E comparable] struct {
 // Name implements Key.
 func (k GSetKey[E]) Name() string { return string(k) }
 
-func (k GSetKey[E]) kind() crdt.Kind { return crdt.KindGSet }
+func (k GSetKey[E]) kind() crdt.Kind { return crdt.KindGSet.Of(elementKind[E]()) }
 
 func (k GSetKey[E]) value(v crdt.Value) (s GSet[E], err error) {
 	if s.enc, err = stringly[E](); err != nil {
 		return s, err
 	}
-	s.of.v, err = valueAs[crdt.GSet[string]](v)
+	s.of.v, err = valueAs[crdt.GSet[string]](v, crdt.KindGSet.Of(s.enc.kind))
 	return s, err
 }
 
@@ -53,8 +53,8 @@ func (s GSet[E]) Len() int {
 	return s.of.get().Len()
 }
 
-// All yields the elements, in no particular order. Elements that are not of type
-// E, written by somebody else under the same key, are left out.
+// All yields the elements, in no particular order. Elements that E's codec
+// cannot decode, such as those of another struct, are left out.
 func (s GSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of.get()) }
 
 // Add asks for e to be added.

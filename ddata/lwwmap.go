@@ -29,13 +29,15 @@ type LWWMapTx[K comparable, V any] struct {
 // Name implements Key.
 func (k LWWMapKey[K, V]) Name() string { return string(k) }
 
-func (k LWWMapKey[K, V]) kind() crdt.Kind { return crdt.KindLWWMap }
+func (k LWWMapKey[K, V]) kind() crdt.Kind {
+	return crdt.KindLWWMap.Of(elementKind[K](), elementKind[V]())
+}
 
 func (k LWWMapKey[K, V]) value(v crdt.Value) (m LWWMap[K, V], err error) {
 	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
-	m.of.v, err = valueAs[crdt.LWWMap[string, string]](v)
+	m.of.v, err = valueAs[crdt.LWWMap[string, string]](v, crdt.KindLWWMap.Of(m.keys.kind, m.vals.kind))
 	return m, err
 }
 
@@ -76,8 +78,8 @@ func (m LWWMap[K, V]) Len() int {
 	return m.of.get().Len()
 }
 
-// All yields the entries, in no particular order. Entries that are not of the
-// key's types, written by somebody else under the same name, are left out.
+// All yields the entries, in no particular order. Entries that the key's
+// codecs cannot decode, such as those of another struct, are left out.
 func (m LWWMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of.get()) }
 
 // Set asks for k to have the value v. The write wins over everything that this node has

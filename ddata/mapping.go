@@ -4,8 +4,8 @@ import "iter"
 
 // What the faces of sets and of maps have in common. In the zero value of is nil.
 
-// elementsOf yields the elements of a set as type E. Those that are none, written by
-// somebody else under the same key, are left out.
+// elementsOf yields the elements of a set as type E. Those that its codec
+// cannot decode, such as those of another struct, are left out.
 func elementsOf[E, T any, P interface {
 	*T
 	All() iter.Seq[string]

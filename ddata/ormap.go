@@ -42,13 +42,15 @@ type ORMapPlaceTx[K, V comparable] struct {
 // Name implements Key.
 func (k ORMapKey[K, V]) Name() string { return string(k) }
 
-func (k ORMapKey[K, V]) kind() crdt.Kind { return crdt.KindORMap }
+func (k ORMapKey[K, V]) kind() crdt.Kind {
+	return crdt.KindORMap.Of(elementKind[K](), elementKind[V]())
+}
 
 func (k ORMapKey[K, V]) value(v crdt.Value) (m ORMap[K, V], err error) {
 	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
-	if m.of.v, err = valueAs[crdt.ORMap[string, string]](v); err == nil {
+	if m.of.v, err = valueAs[crdt.ORMap[string, string]](v, crdt.KindORMap.Of(m.keys.kind, m.vals.kind)); err == nil {
 		// The index is built by the first reader: not later by several at once.
 		m.of.v.Len()
 	}

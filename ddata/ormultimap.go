@@ -28,13 +28,15 @@ type ORMultiMapTx[K, V comparable] struct {
 // Name implements Key.
 func (k ORMultiMapKey[K, V]) Name() string { return string(k) }
 
-func (k ORMultiMapKey[K, V]) kind() crdt.Kind { return crdt.KindORMultiMap }
+func (k ORMultiMapKey[K, V]) kind() crdt.Kind {
+	return crdt.KindORMultiMap.Of(elementKind[K](), elementKind[V]())
+}
 
 func (k ORMultiMapKey[K, V]) value(v crdt.Value) (m ORMultiMap[K, V], err error) {
 	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
-	m.of.v, err = valueAs[crdt.ORMultiMap[string, string]](v)
+	m.of.v, err = valueAs[crdt.ORMultiMap[string, string]](v, crdt.KindORMultiMap.Of(m.keys.kind, m.vals.kind))
 	return m, err
 }
 
@@ -72,8 +74,8 @@ func (m ORMultiMap[K, V]) Len() int {
 	return m.of.get().Len()
 }
 
-// All yields the pairs, in no particular order. Pairs that are not of the key's
-// types, written by somebody else under the same name, are left out.
+// All yields the pairs, in no particular order. Pairs that the key's
+// codecs cannot decode, such as those of another struct, are left out.
 func (m ORMultiMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of.get()) }
 
 // Add asks for v to be among the values of k.

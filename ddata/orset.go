@@ -29,14 +29,14 @@ type ORSetTx[E comparable] struct {
 // Name implements Key.
 func (k ORSetKey[E]) Name() string { return string(k) }
 
-func (k ORSetKey[E]) kind() crdt.Kind { return crdt.KindORSet }
+func (k ORSetKey[E]) kind() crdt.Kind { return crdt.KindORSet.Of(elementKind[E]()) }
 
 func (k ORSetKey[E]) value(v crdt.Value) (ORSet[E], error) {
 	enc, err := stringly[E]()
 	if err != nil {
 		return ORSet[E]{}, err
 	}
-	of, err := valueAs[crdt.ORSet[string]](v)
+	of, err := valueAs[crdt.ORSet[string]](v, crdt.KindORSet.Of(enc.kind))
 	return ORSet[E]{of: state[*crdt.ORSet[string]]{v: of}, enc: enc}, err
 }
 
@@ -60,8 +60,8 @@ func (s ORSet[E]) Len() int {
 	return s.of.get().Len()
 }
 
-// All yields the elements, in no particular order. Elements that are not of type
-// E, written by somebody else under the same key, are left out.
+// All yields the elements, in no particular order. Elements that E's codec
+// cannot decode, such as those of another struct, are left out.
 func (s ORSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of.get()) }
 
 // Elements returns the elements in a slice of the caller's.

@@ -27,13 +27,13 @@ type PNCounterMapTx[K comparable] struct {
 // Name implements Key.
 func (k PNCounterMapKey[K]) Name() string { return string(k) }
 
-func (k PNCounterMapKey[K]) kind() crdt.Kind { return crdt.KindPNCounterMap }
+func (k PNCounterMapKey[K]) kind() crdt.Kind { return crdt.KindPNCounterMap.Of(elementKind[K]()) }
 
 func (k PNCounterMapKey[K]) value(v crdt.Value) (m PNCounterMap[K], err error) {
 	if m.keys, err = stringly[K](); err != nil {
 		return m, err
 	}
-	m.of.v, err = valueAs[crdt.PNCounterMap[string]](v)
+	m.of.v, err = valueAs[crdt.PNCounterMap[string]](v, crdt.KindPNCounterMap.Of(m.keys.kind))
 	return m, err
 }
 
@@ -60,8 +60,8 @@ func (m PNCounterMap[K]) Len() int {
 	return m.of.get().Len()
 }
 
-// All yields the counters, in no particular order. Keys that are not of type K,
-// written by somebody else under the same name, are left out.
+// All yields the counters, in no particular order. Keys that K's codec
+// cannot decode, such as those of another struct, are left out.
 func (m PNCounterMap[K]) All() iter.Seq2[K, int64] {
 	return func(yield func(K, int64) bool) {
 		if m.of.get() == nil {

@@ -24,13 +24,13 @@ type LWWRegisterTx[V any] struct {
 // Name implements Key.
 func (k LWWRegisterKey[V]) Name() string { return string(k) }
 
-func (k LWWRegisterKey[V]) kind() crdt.Kind { return crdt.KindLWWRegister }
+func (k LWWRegisterKey[V]) kind() crdt.Kind { return crdt.KindLWWRegister.Of(elementKind[V]()) }
 
 func (k LWWRegisterKey[V]) value(v crdt.Value) (r LWWRegister[V], err error) {
 	if r.enc, err = stringly[V](); err != nil {
 		return r, err
 	}
-	r.of.v, err = valueAs[crdt.LWWRegister[string]](v)
+	r.of.v, err = valueAs[crdt.LWWRegister[string]](v, crdt.KindLWWRegister.Of(r.enc.kind))
 	return r, err
 }
 
@@ -97,13 +97,13 @@ type MVRegisterTx[V comparable] struct {
 // Name implements Key.
 func (k MVRegisterKey[V]) Name() string { return string(k) }
 
-func (k MVRegisterKey[V]) kind() crdt.Kind { return crdt.KindMVRegister }
+func (k MVRegisterKey[V]) kind() crdt.Kind { return crdt.KindMVRegister.Of(elementKind[V]()) }
 
 func (k MVRegisterKey[V]) value(v crdt.Value) (r MVRegister[V], err error) {
 	if r.enc, err = stringly[V](); err != nil {
 		return r, err
 	}
-	r.of.v, err = valueAs[crdt.MVRegister[string]](v)
+	r.of.v, err = valueAs[crdt.MVRegister[string]](v, crdt.KindMVRegister.Of(r.enc.kind))
 	return r, err
 }
 

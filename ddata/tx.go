@@ -89,17 +89,17 @@ func delta[T any, P interface {
 	return d
 }
 
-// valueAs returns v as a C, a fresh one if v is nil.
+// valueAs returns v as a C of the kind want, a fresh one if v is nil.
 func valueAs[T any, P interface {
 	*T
 	crdt.Value
-}](v crdt.Value) (P, error) {
+}](v crdt.Value, want crdt.Kind) (P, error) {
 	if v == nil {
 		return P(new(T)), nil
 	}
 	p, ok := v.(P)
-	if !ok {
-		return nil, &crdt.KindError{Want: P(new(T)).Kind(), Got: v.Kind()}
+	if !ok || p.Kind() != want {
+		return nil, &crdt.KindError{Want: want, Got: v.Kind()}
 	}
 	return p, nil
 }

@@ -18,7 +18,8 @@
 //	ErrTooFewMembers    the view is smaller than the level      later   lower the level or wait for members
 //	*FencedError        a higher term exists                    never   step down
 //	ErrLimit            a limit of the configuration            no      write less, or raise the limit
-//	*KindError          the key holds another data type         no      use another key
+//	*KindError          the key holds another data type, or     no      use another key
+//	                    one of other elements
 //	ErrPlan             the update's own function refused       -       see the wrapped error
 //	ErrDurable          the file of durable keys is damaged,    no      OpenDurable: restore the file, or remove
 //	                    foreign, held, or cannot be written             it; in a request: nothing was changed,

@@ -86,7 +86,7 @@ var (
 	formatKey  = []byte("format")
 	ownerKey   = []byte("owner")
 	memoryKey  = []byte("memory")
-	format     = []byte("durable keys 1")
+	format     = []byte("durable keys 2")
 )
 
 // OpenDurable opens or makes the file and reads all of it. A file that is damaged,

@@ -3,6 +3,7 @@ package replicator
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/internal/wire"
@@ -26,7 +27,7 @@ func (r *record) put(tx *bbolt.Tx) error {
 	if it.Kind == 0 && len(r.ended) > 0 {
 		it.Bytes = appendAge(nil, r.ended[0])
 	}
-	if err := tx.Bucket(keyBucket).Put(key, sealed(r.Key, append(append(binary.AppendUvarint(nil, it.Gen), byte(it.Kind)), it.Bytes...))); err != nil {
+	if err := tx.Bucket(keyBucket).Put(key, sealed(r.Key, append(wire.AppendUvarint(binary.AppendUvarint(nil, it.Gen), uint64(it.Kind)), it.Bytes...))); err != nil {
 		return err
 	}
 	if it.Kind == 0 || len(r.ended) == 0 {
@@ -53,11 +54,12 @@ func readRecord(key string, b, ages []byte) (rec record, err error) {
 		return rec, err
 	}
 	gen, n := binary.Uvarint(rest)
-	if n <= 0 || len(rest) < n+1 {
+	kind, m := binary.Uvarint(rest[max(n, 0):])
+	if n <= 0 || m <= 0 || kind > math.MaxUint16 {
 		return rec, errors.New("cut short")
 	}
-	rec.Item = core.Item{Key: key, Gen: gen, Kind: crdt.Kind(rest[n])}
-	rest = rest[n+1:]
+	rec.Item = core.Item{Key: key, Gen: gen, Kind: crdt.Kind(kind)}
+	rest = rest[n+m:]
 	switch {
 	case rec.Kind != 0:
 		rec.Bytes = append([]byte{}, rest...)

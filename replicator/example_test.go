@@ -34,5 +34,5 @@ func ExampleHandler() {
 		fmt.Println(err)
 	}
 	fmt.Println(page.Key, page.Kind, page.Value)
-	// Output: users ORSet [ada]
+	// Output: users ORSet[string] [ada]
 }

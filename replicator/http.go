@@ -2,7 +2,6 @@ package replicator
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -118,9 +117,8 @@ func answer(w http.ResponseWriter, page any, err error) {
 }
 
 func kindName(k crdt.Kind) string {
-	names := [...]string{"deleted", "GCounter", "PNCounter", "GSet", "Flag", "LWWRegister", "MVRegister", "ORSet", "LWWMap", "ORMap", "ORMultiMap", "PNCounterMap", "VersionVector"}
-	if int(k) < len(names) {
-		return names[k]
+	if k == 0 {
+		return "deleted"
 	}
-	return fmt.Sprint("kind ", uint8(k))
+	return k.String()
 }

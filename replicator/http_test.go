@@ -33,7 +33,7 @@ func TestHandlerShowsKeysValuesAndPeers(t *testing.T) {
 			t.Errorf("%+v", status)
 		}
 		var keys []keyPage
-		if get("/keys?prefix=&after=hits", &keys) != 200 || len(keys) != 2 || keys[0].Key != "routes" || keys[0].Kind != "LWWMap" || keys[0].Bytes == 0 {
+		if get("/keys?prefix=&after=hits", &keys) != 200 || len(keys) != 2 || keys[0].Key != "routes" || keys[0].Kind != "LWWMap[string,string]" || keys[0].Bytes == 0 {
 			t.Errorf("%+v", keys)
 		}
 		var one struct{ Value []string }

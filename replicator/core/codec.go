@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/view"
@@ -85,10 +86,10 @@ func Append(b []byte, m Message) []byte {
 		return appendFences(appendDrops(appendUs(append(b, tagCommit), m.Floor, m.Horizon, m.Base, m.Ceiling), m.Drops), m.Fences)
 	case *FetchParts:
 		b = wire.AppendString(appendUs(append(b, tagFetchParts), m.Session, m.Ask), m.Key)
-		return appendU64s(append(wire.AppendUvarint(b, m.Gen), byte(m.Kind), m.Grain), m.Sums)
+		return appendU64s(append(appendUs(b, m.Gen, uint64(m.Kind)), m.Grain), m.Sums)
 	case *ReadParts:
 		b = wire.AppendString(appendUs(append(b, tagReadParts), uint64(m.ID), m.Round, uint64(m.Index)), m.Key)
-		return appendU64s(append(wire.AppendUvarint(b, m.Gen), byte(m.Kind), m.Grain), m.Sums)
+		return appendU64s(append(appendUs(b, m.Gen, uint64(m.Kind)), m.Grain), m.Sums)
 	case *PartsResult:
 		b = appendUs(append(b, tagPartsResult), m.Floor, m.Horizon, uint64(m.Epoch), uint64(m.ID), m.Round, uint64(m.Index))
 		return wire.AppendBytes(appendItems(b, m.Items), m.Differ)
@@ -157,7 +158,7 @@ func appendItems(b []byte, items []Item) []byte {
 	b = wire.AppendUvarint(b, uint64(len(items)))
 	for i := range items {
 		it := &items[i]
-		b = append(wire.AppendUvarint(wire.AppendString(b, it.Key), it.Gen), byte(it.Kind))
+		b = appendUs(wire.AppendString(b, it.Key), it.Gen, uint64(it.Kind))
 		b = wire.AppendBytes(b, it.Bytes)
 	}
 	return b
@@ -262,11 +263,11 @@ func decode(r *wire.Reader) Message {
 		return &Packed{Of: r.Byte(), Raw: readInt(r, "packed", packRawMax), Data: r.Bytes("packed", messageBytesMax)}
 	case tagFetchParts:
 		m := &FetchParts{Session: r.Uvarint(), Ask: r.Uvarint(), Key: r.String("key", keyBytesMax)}
-		m.Gen, m.Kind, m.Grain, m.Sums = r.Uvarint(), crdt.Kind(r.Byte()), r.Byte(), readU64s(r)
+		m.Gen, m.Kind, m.Grain, m.Sums = r.Uvarint(), readKind(r), r.Byte(), readU64s(r)
 		return m
 	case tagReadParts:
 		m := &ReadParts{ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Index: readInt(r, "index", messageBytesMax), Key: r.String("key", keyBytesMax)}
-		m.Gen, m.Kind, m.Grain, m.Sums = r.Uvarint(), crdt.Kind(r.Byte()), r.Byte(), readU64s(r)
+		m.Gen, m.Kind, m.Grain, m.Sums = r.Uvarint(), readKind(r), r.Byte(), readU64s(r)
 		return m
 	case tagPartsResult:
 		m := &PartsResult{Floor: r.Uvarint(), Horizon: r.Uvarint(), Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Round: r.Uvarint()}
@@ -292,6 +293,8 @@ func readInt(r *wire.Reader, field string, most int) int {
 	}
 	return int(v)
 }
+
+func readKind(r *wire.Reader) crdt.Kind { return crdt.Kind(readInt(r, "kind", math.MaxUint16)) }
 
 func readU64s(r *wire.Reader) []uint64 {
 	out := make([]uint64, r.Count("numbers", 8))
@@ -341,7 +344,7 @@ func readFences(r *wire.Reader) []Fence {
 func readItems(r *wire.Reader) []Item {
 	out := make([]Item, r.Count("items", 4))
 	for i := range out {
-		out[i] = Item{Key: r.String("key", keyBytesMax), Gen: r.Uvarint(), Kind: crdt.Kind(r.Byte()), Bytes: r.Bytes("value", messageBytesMax)}
+		out[i] = Item{Key: r.String("key", keyBytesMax), Gen: r.Uvarint(), Kind: readKind(r), Bytes: r.Bytes("value", messageBytesMax)}
 	}
 	return out
 }
@@ -393,7 +396,7 @@ func appendDrops(b []byte, ds []Drop) []byte {
 	b = wire.AppendUvarint(b, uint64(len(ds)))
 	for i := range ds {
 		d := &ds[i]
-		b = append(wire.AppendString(b, d.Key), byte(d.Kind))
+		b = wire.AppendUvarint(wire.AppendString(b, d.Key), uint64(d.Kind))
 		b = wire.AppendU64(appendUs(b, d.Gen, d.Since, uint64(d.Garbage.Items)), d.Garbage.Digest)
 		b = wire.AppendUvarint(b, uint64(len(d.Writers)))
 		for _, n := range d.Writers {
@@ -411,7 +414,7 @@ func readDrops(r *wire.Reader) []Drop {
 	out := make([]Drop, r.Count("drops", 15))
 	for i := range out {
 		d := &out[i]
-		d.Key, d.Kind, d.Gen, d.Since = r.String("key", keyBytesMax), crdt.Kind(r.Byte()), r.Uvarint(), r.Uvarint()
+		d.Key, d.Kind, d.Gen, d.Since = r.String("key", keyBytesMax), readKind(r), r.Uvarint(), r.Uvarint()
 		d.Garbage.Items, d.Garbage.Digest = readInt(r, "garbage", messageBytesMax), r.U64()
 		for range r.Count("writers", 8) {
 			d.Writers = append(d.Writers, crdt.NodeID(r.U64()))

@@ -16,7 +16,7 @@ func samples() []Message {
 	items := []Item{{Key: "k", Gen: 2, Kind: crdt.KindORSet, Bytes: v.Append(nil)}, {Key: "gone", Gen: 9, Bytes: []byte{}}}
 	vector := []Seen{{Node: 1, Seen: 4, Top: 9}, {Node: 2, Seen: 5, Top: 5}}
 	fences := []Fence{{Group: "g", Term: 8}}
-	drops := []Drop{{Key: "k", Gen: 2}, {Key: "m", Kind: crdt.KindORSet, Garbage: crdt.Garbage{Digest: 9, Items: 1}},
+	drops := []Drop{{Key: "k", Gen: 2}, {Key: "m", Kind: crdt.KindORSet.Of(crdt.ElementInt), Garbage: crdt.Garbage{Digest: 9, Items: 1}},
 		{Key: "p", Kind: crdt.KindPNCounterMap, Garbage: crdt.Garbage{Digest: 7, Items: 1}, Writers: []crdt.NodeID{3, 4}},
 		{Key: "l", Kind: crdt.KindLWWMap, Gen: 3, Since: 1 << 40, Ends: []EntryEnd{{"e", crdt.Stamp{Time: 1 << 50, Node: 5, Seq: 6}}, {}}}}
 	return []Message{
@@ -36,7 +36,7 @@ func samples() []Message {
 		&Prepare{Epoch: 2, Floor: 3, Horizon: 5, Attempt: 4, Drops: drops},
 		&Prepared{Epoch: 2, Floor: 3, Attempt: 4, Agreed: []bool{true, false}, Fences: fences},
 		&Commit{Floor: 1, Horizon: 1 << 41, Base: 2, Ceiling: 1 << 60, Drops: drops, Fences: fences},
-		&FetchParts{Session: 1, Ask: 2, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
+		&FetchParts{Session: 1, Ask: 2, Key: "k", Gen: 3, Kind: crdt.KindLWWMap.Of(crdt.ElementString, crdt.ElementStruct), Grain: 6, Sums: []uint64{4, 5}},
 		&ReadParts{ID: 7, Round: 3, Index: 1, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
 		&PartsResult{Floor: 1, Horizon: 2, Epoch: 3, ID: 7, Round: 3, Index: 1, Items: items, Differ: []byte{2}},
 		&StampQuery{Epoch: 2, ID: 7, Round: 3, Asks: []StampAsk{{Key: "k", Entries: []string{"a", ""}}, {Key: "gone", Entries: []string{}}}},

@@ -167,7 +167,7 @@ func (s *store) settle(it *item) {
 // fingerprint mixes all that distinguishes one state of a key from another. It
 // is never 0, which stands for a key that does not exist.
 func fingerprint(key, gen uint64, kind crdt.Kind, digest uint64) uint64 {
-	hi, lo := bits.Mul64(key^0x9e3779b97f4a7c15, digest^bits.RotateLeft64(gen+1, 17)^uint64(kind)<<56^0xd6e8feb86659fd93)
+	hi, lo := bits.Mul64(key^0x9e3779b97f4a7c15, digest^bits.RotateLeft64(gen+1, 17)^uint64(kind)<<48^0xd6e8feb86659fd93)
 	h := hi ^ lo ^ bits.RotateLeft64(digest, 29) + gen*0xff51afd7ed558ccd
 	h ^= h >> 33
 	h *= 0xc4ceb9fe1a85ec53
@@ -177,7 +177,8 @@ func fingerprint(key, gen uint64, kind crdt.Kind, digest uint64) uint64 {
 // absorb merges what another replica holds for a key and reports whether that
 // changed anything here. The order in which states replace each other, and so
 // the outcome, is the same at every replica: generation first, then data type
-// (two nodes that create one key with two types: the lower number stands), then
+// (two nodes that create one key with two types, or element types: the lower number
+// stands), then
 // the join.
 func (s *store) absorb(it *item, gen uint64, v crdt.Value) (changed bool) {
 	switch {

@@ -1,0 +1,31 @@
+package crdt
+
+import "github.com/zeebo/xxh3"
+
+// rawCodec is for values whose elements' type is not known here: an element is a string
+// that holds its encoding, one msgpack value.
+type rawCodec struct{ kind ElementKind }
+
+// Append implements Codec.
+func (rawCodec) Append(b []byte, s string) []byte { return append(b, s...) }
+
+// Decode implements Codec.
+func (rawCodec) Decode(b []byte) (string, int, error) {
+	n, err := skip(b, depthMax)
+	if err != nil {
+		return "", 0, err
+	}
+	return string(b[:n]), n, nil
+}
+
+func (rawCodec) hash(s string) uint64 { return xxh3.HashString(s) }
+func (rawCodec) size(s string) int    { return len(s) }
+func (c rawCodec) elements() uint8    { return uint8(c.kind) }
+
+// anyElement returns what is known of elements of which only the kind is known.
+func anyElement(kind ElementKind) *element[string] {
+	if kind == ElementString {
+		return elementWith[string](StringCodec{})
+	}
+	return elementWith[string](rawCodec{kind})
+}
