@@ -13,6 +13,9 @@ import (
 
 // renew begins such moves. It runs behind relieve: what leaves gets a new token anyway.
 func (c *Core) renew() {
+	if c.cfg.Mutant.Is("tokens are not renewed") {
+		return
+	}
 	if c.renewed || c.view.TokensFrom == 0 || !c.canMove() || c.view.Yields() != nil {
 		return
 	}
@@ -24,8 +27,8 @@ func (c *Core) renew() {
 			continue
 		}
 		left = true
-		if s.phase != hosted {
-			continue
+		if s.phase != hosted || c.leaving(s.home) {
+			continue // what leaves is placed elsewhere, and gets a new token so
 		}
 		if st == nil {
 			st = c.places()
