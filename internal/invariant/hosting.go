@@ -21,16 +21,22 @@ type Hosting struct {
 	members *Membership
 	shards  map[protocol.ShardID]*hosting
 	owners  map[shardToken]view.NodeID
+	// side tells apart clusters that live side by side, nil if none do (apart.go).
+	side  func(cluster uint64) int
+	grace time.Duration
 }
 
 type shardToken struct {
 	shard protocol.ShardID
 	token protocol.Token
+	side  int
 }
 
+// hosting is one shard. By side: top has the highest token, above what new ones must
+// exceed since a cluster of the other side was absorbed.
 type hosting struct {
-	live []instance
-	top  protocol.Token
+	live       []instance
+	top, above map[int]protocol.Token
 }
 
 type instance struct {
@@ -46,7 +52,7 @@ func NewHosting(m *Membership) *Hosting {
 func (h *Hosting) shard(s protocol.ShardID) *hosting {
 	x := h.shards[s]
 	if x == nil {
-		x = &hosting{}
+		x = &hosting{top: map[int]protocol.Token{}, above: map[int]protocol.Token{}}
 		h.shards[s] = x
 	}
 	return x
@@ -54,7 +60,8 @@ func (h *Hosting) shard(s protocol.ShardID) *hosting {
 
 // Started tells that a node began to host a shard under a token.
 func (h *Hosting) Started(at time.Duration, node view.NodeID, s protocol.ShardID, t protocol.Token) *Violation {
-	x, key := h.shard(s), shardToken{s, t}
+	side := h.sideOf(node)
+	x, key := h.shard(s), shardToken{s, t, side}
 	if owner, ok := h.owners[key]; ok && owner != node {
 		return broken("S7", at, "shard %d token %v belongs to %v and starts at %v", s, t, owner, node)
 	}
@@ -65,11 +72,17 @@ func (h *Hosting) Started(at time.Duration, node view.NodeID, s protocol.ShardID
 		x.live = append(x.live, instance{node, t})
 		return h.single(at, s, x)
 	}
-	if !x.top.Less(t) {
-		return broken("S7", at, "shard %d starts at %v with token %v, not above %v", s, node, t, x.top)
+	if top := x.top[side]; !top.Less(t) {
+		return broken("S7", at, "shard %d starts at %v with token %v, not above %v", s, node, t, top)
 	}
-	x.top = t
+	if above := x.above[side]; !above.Less(t) && !above.IsZero() {
+		return broken("S7", at, "shard %d starts at %v with token %v, not above %v of the cluster that was absorbed", s, node, t, above)
+	}
+	x.top[side] = t
 	for _, o := range x.live {
+		if h.sideOf(o.node) != side {
+			continue
+		}
 		if o.node == node {
 			return broken("S11", at, "shard %d starts twice at %v: %v and %v", s, node, o.token, t)
 		}
@@ -119,8 +132,12 @@ func (h *Hosting) Acts(at time.Duration, node view.NodeID, s protocol.ShardID, t
 
 // WasStarted reports whether the shard was ever started under the token.
 func (h *Hosting) WasStarted(s protocol.ShardID, t protocol.Token) bool {
-	_, ok := h.owners[shardToken{s, t}]
-	return ok
+	for side := range 2 {
+		if _, ok := h.owners[shardToken{s, t, side}]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // Live returns the nodes that hold an instance of the shard.
@@ -151,8 +168,15 @@ func (h *Hosting) single(at time.Duration, s protocol.ShardID, x *hosting) *Viol
 			acting = append(acting, i)
 		}
 	}
-	if len(acting) > 1 {
-		return broken("S1", at, "shard %d lives twice: %v (%v) and %v (%v)", s, acting[0].node, acting[0].token, acting[1].node, acting[1].token)
+	for i, b := range acting {
+		for _, a := range acting[:i] {
+			if h.sideOf(a.node) == h.sideOf(b.node) {
+				return broken("S1", at, "shard %d lives twice: %v (%v) and %v (%v)", s, a.node, a.token, b.node, b.token)
+			}
+			if v := h.bothReady(at, s, a, b); v != nil {
+				return v
+			}
+		}
 	}
 	return nil
 }

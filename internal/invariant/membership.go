@@ -18,7 +18,8 @@ type Membership struct {
 	newest map[uint64]*view.View
 	nodes  map[view.NodeID]*standing
 	// order keeps the nodes as they came, so that reports repeat.
-	order []*standing
+	order    []*standing
+	contests contests
 }
 
 type clusterEpoch struct {
@@ -40,6 +41,8 @@ func NewMembership() *Membership {
 		views:  map[clusterEpoch]*view.View{},
 		newest: map[uint64]*view.View{},
 		nodes:  map[view.NodeID]*standing{},
+
+		contests: contests{},
 	}
 }
 
@@ -68,6 +71,7 @@ func (m *Membership) Published(at time.Duration, id view.NodeID, v *view.View) *
 	}
 	if newest := m.newest[v.Cluster]; newest == nil || newest.Epoch < v.Epoch {
 		m.newest[v.Cluster] = v
+		m.contests.note(at, v, m.newest)
 		return m.outsiders(at, v)
 	}
 	return nil

@@ -51,6 +51,9 @@ func (p *proc) learn() {
 func (w *world) story(p *proc) []view.Node {
 	var told []view.Node
 	for _, i := range w.toldRand.subset(len(w.hosts), 1+w.toldRand.intn(len(w.hosts))) {
+		if w.parted(p.slot, i) {
+			continue
+		}
 		if q := w.hosts[i].proc; q != nil && (q != p || w.toldRand.chance(10)) {
 			told = append(told, q.node)
 		}
@@ -67,6 +70,11 @@ func (w *world) story(p *proc) []view.Node {
 func (w *world) mayForm(p *proc) bool {
 	for i := range w.hosts {
 		q := w.hosts[i].proc
+		if skip, may := w.mayFormApart(p, i); skip && may {
+			continue
+		} else if !may {
+			return false
+		}
 		if !w.hosts[i].expected {
 			continue
 		}
@@ -131,6 +139,16 @@ func (p *proc) lookAround() {
 	case theirs.Cluster == m.view.Cluster && !invariant.SameView(theirs, m.view):
 		p.sendView(view.Send{To: q.node.ID, Msg: &view.Decided{View: m.view}})
 	case theirs.Cluster != m.view.Cluster && q.leaseValid() && m.lostSince != never && w.now.sub(m.lostSince) > w.swarm.removeAfter+w.swarm.lease:
-		p.removed(view.Removed{Reason: "lost its quorum and found a live cluster"})
+		p.removed(view.Removed{Reason: "lost its quorum and found a live cluster", Outranked: true})
+	case theirs.Cluster != m.view.Cluster && q.leaseValid() && p.leaseValid():
+		p.step(view.ForeignSeen{Cluster: theirs.Cluster, Nodes: append([]view.Node{q.node}, nodesIn(theirs)...)})
 	}
+}
+
+// nodesIn lists the members of a view.
+func nodesIn(v *view.View) (out []view.Node) {
+	for i := range v.Members {
+		out = append(out, v.Members[i].Node)
+	}
+	return out
 }

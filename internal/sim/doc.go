@@ -17,6 +17,8 @@
 // replicator; which hosts carry the second role; which are proxies; asks with deadlines
 // beside tells; whether entities have a state that moves with them; a partition policy.
 //
+// In some runs the hosts begin as two clusters of one name, and meet (apart.go).
+//
 // Not modelled: codecs, TLS, the bytes of frames, passivation, remembered entities,
 // replicated state (package standby has a simulator of its own), durable keys, chunks
 // of large values, nodes with a role that do not run its types.

@@ -205,7 +205,7 @@ func (w *world) everyone() map[int]bool {
 	w.openAll()
 	w.heal(q)
 	for i := range w.hosts {
-		if w.hosts[i].proc == nil {
+		if h := &w.hosts[i]; h.proc == nil && !(w.swarm.apart && h.rejoins) {
 			w.start(i)
 		}
 	}
@@ -213,21 +213,25 @@ func (w *world) everyone() map[int]bool {
 }
 
 func (w *world) endAll() {
-	from := w.now
+	w.meet()
+	from, bound := w.now, healBound
+	if w.swarm.apart {
+		bound += shunMost
+	}
 	q := w.everyone()
 	whole := func() bool {
 		for i := range w.hosts {
-			if h := &w.hosts[i]; h.proc == nil {
+			if h := &w.hosts[i]; h.proc == nil && !(w.swarm.apart && h.rejoins) {
 				w.start(i)
 			}
 		}
 		return w.whole(q)
 	}
-	if !w.untilTrue(healBound, 100*time.Millisecond, whole) {
+	if !w.untilTrue(bound, 100*time.Millisecond, whole) {
 		if w.swarm.wrongEvidence || w.driftBroken {
 			w.operator()
 		} else if !w.stranded() {
-			w.fail("L1", "the healed cluster does not become one within %v", healBound)
+			w.fail("L1", "the healed cluster does not become one within %v", bound)
 		} else {
 			w.operator()
 		}

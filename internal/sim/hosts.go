@@ -253,7 +253,7 @@ func (u *upper) handleMessage(h *hosted, m *message) {
 	w, p := u.p.w, u.p
 	at, t := time.Duration(w.now), w.types[u.number]
 	w.judge(t.hosting.Acts(at, p.node.ID, h.shard, h.token))
-	w.judge(w.messages.Processed(at, p.node.ID, m.sender, u.number<<16|m.entity, m.seq))
+	w.judge(w.messages.Processed(at, p.node.ID, m.sender, w.sideOf(p)<<24|u.number<<16|m.entity, m.seq))
 	if m.call != 0 {
 		w.judge(t.asks.Ran(at, invariant.Ask{Asker: m.sender, Call: m.call}))
 	}
@@ -277,6 +277,9 @@ func (w *world) checkStrict(u *upper, h *hosted) {
 	for _, q := range w.running() {
 		if q == p || !q.layers.on || q.paused || q.cost > 0 {
 			continue
+		}
+		if w.sideOf(p) != w.sideOf(q) {
+			continue // package invariant has what holds between two clusters
 		}
 		if q.member.leaving && !w.swarm.drain {
 			continue // it goes in the middle of its work, as no Node does

@@ -65,6 +65,9 @@ const (
 	markPromised
 	markLateFenced
 	markWallJump
+	markMet
+	markYielded
+	markAbsorbed
 	marksEnd
 )
 
@@ -128,6 +131,9 @@ var markNames = [...]string{
 	markPromised:       "type registered in the view of a promise to decline",
 	markLateFenced:     "connection fenced",
 	markWallJump:       "wall clock set",
+	markMet:            "clusters of one name met",
+	markYielded:        "cluster yielded to another",
+	markAbsorbed:       "node of another cluster taken in",
 }
 
 // String returns the mark's name.

@@ -40,6 +40,7 @@ func (p *proc) startMembership() {
 	cfg := view.Config{
 		Self: p.node, Ping: s.ping, Lease: s.lease, RemoveAfter: s.removeAfter,
 		DriftPPM: s.driftPPM, Evidence: s.evidence, Partition: s.policy, Seed: p.w.setRand.u64(),
+		Authenticated: s.apart, Least: p.least,
 	}
 	p.w.tamperConfig(&cfg)
 	m.core = view.New(cfg, p.now())
@@ -169,10 +170,13 @@ func (p *proc) leaseValid() bool {
 func (p *proc) setView(v *view.View) {
 	p.member.view = v
 	p.w.event(p, "view", uint64(v.Epoch), func() string { return p.w.viewText(v) })
+	p.w.noteFormed(p, v)
+	p.w.noteAbsorbed(v)
 	p.w.checkView(p, v)
 	p.fenceDropped(v)
 	p.links().members(v)
 	p.tell(func() { p.upperView(v) })
+	p.dissolves(v)
 }
 
 // tell delivers to the layers above, in order, from another goroutine.
@@ -202,7 +206,7 @@ func (p *proc) removed(r view.Removed) {
 	}
 	w.event(p, "removed", uint64(r.Epoch), func() string { return r.Reason })
 	p.abandon()
-	p.over = true
+	p.over, p.outranked = true, r.Outranked
 	slot := p.slot
 	left := p.member.leaving
 	if left {
@@ -218,7 +222,9 @@ func (p *proc) removed(r view.Removed) {
 		if left {
 			return
 		}
+		w.hosts[slot].rejoins = true
 		w.after(w.faultRand.dur(5*time.Millisecond, 800*time.Millisecond), func() {
+			w.hosts[slot].rejoins = false
 			if w.hosts[slot].proc == nil && !w.hosts[slot].down && !w.hosts[slot].stay {
 				w.hit(markRejoined)
 				w.startNext(slot, p)

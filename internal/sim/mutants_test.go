@@ -31,6 +31,8 @@ var mutants = []struct {
 	seen uint64
 	// aim has every run made for what shows it.
 	aim aim
+	// apart has two clusters meet in every run.
+	apart bool
 }{
 	{name: "HostShard before the ack"},
 	{name: "takeover without census"},
@@ -68,6 +70,8 @@ var mutants = []struct {
 	{name: "lease counted in one of two views", viewNumber: 11, aim: aimRaise},
 	{name: "emergency view with the next epoch", viewNumber: 12},
 	{name: "promise ignored", viewNumber: 13},
+	{name: "absorbed without a new generation", viewNumber: 33, apart: true},
+	{name: "tokens are not renewed", apart: true},
 	{name: "takeover without pre-vote", viewNumber: 14, seen: 286, aim: aimRaise},
 }
 
@@ -81,9 +85,9 @@ func TestMutants(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			cfg := Config{again: true, Mutant: mutant.Plant(m.name), aim: m.aim}
+			cfg := Config{again: true, Mutant: mutant.Plant(m.name), aim: m.aim, apart: m.apart}
 			if m.viewNumber != 0 {
-				cfg.Mutant, cfg.onView, cfg.ViewsOnly = mutant.Kind{}, plantView(m.viewNumber), true
+				cfg.Mutant, cfg.onView, cfg.ViewsOnly = mutant.Kind{}, plantView(m.viewNumber), !m.apart
 			}
 			start := time.Now()
 			cfg.Seed = m.seen

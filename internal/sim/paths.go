@@ -22,6 +22,8 @@ type host struct {
 	block   []block
 	latency []time.Duration
 	lives   int
+	// rejoins: the process that was removed here is about to start its next incarnation.
+	rejoins bool
 	// wallAhead is by how many seconds the host's wall clock is ahead, generation the
 	// highest that is in the host's file.
 	wallAhead  int64
@@ -55,6 +57,9 @@ func (p *proc) conns() []*conn {
 
 // setPath changes one direction between two hosts.
 func (w *world) setPath(from, to int, b block) {
+	if b == open && w.parted(from, to) {
+		b = drop
+	}
 	if from == to || w.hosts[from].block[to] == b {
 		return
 	}

@@ -36,6 +36,12 @@ type proc struct {
 	pausedUntil instant
 	// over is set when the incarnation was removed: its stack is closing.
 	over bool
+	// outranked: it was removed since another cluster goes on. yielded: its own has yielded.
+	outranked, yielded bool
+	// least is the generation that a cluster must have reached when it lets this one in,
+	// cameFrom the cluster that its former incarnation stood in, when that was outranked.
+	least    uint32
+	cameFrom uint64
 	// former is the newest view held here.
 	former *view.View
 	// met is the highest generation of an attempt that it proposed or accepted.
@@ -183,6 +189,7 @@ func (w *world) startNext(slot int, former *proc) *proc {
 	if former != nil {
 		p.generation = former.generation
 		p.process, p.incarnation = former.process, former.incarnation+1
+		p.inherit(former)
 	}
 	w.messages.Sender(id, p.process, p.incarnation)
 	h.lives++

@@ -30,6 +30,8 @@ type Config struct {
 	// orderly, set by tests, has nothing happen but joins, leaves and moves.
 	orderly bool
 	again   bool
+	// apart, set by tests, has every run be one of two clusters that meet.
+	apart bool
 	// aim, set by tests, is what every run is made for.
 	aim aim
 }
@@ -99,6 +101,8 @@ func Run(cfg Config) Result {
 	switch {
 	case cfg.orderly:
 		test = "TestOrderly"
+	case cfg.apart:
+		test = "TestApart"
 	case cfg.aim != aimNone:
 		test = "TestAimed/" + cfg.aim.String()
 	}

@@ -107,6 +107,26 @@ func campaign(t *testing.T, cfg Config, first uint64, n int) Marks {
 	return marks
 }
 
+// TestApart plays runs in which two clusters of one name start apart and meet.
+func TestApart(t *testing.T) {
+	if replay(t, Config{apart: true}) {
+		return
+	}
+	n := 150
+	if v, ok := envUint("PEERAGE_SEEDS"); ok {
+		n = int(v)
+	}
+	if testing.Short() {
+		n = 20
+	}
+	marks := campaign(t, Config{apart: true}, first(3_000_000), n)
+	for _, m := range []mark{markMet, markYielded, markAbsorbed} {
+		if marks[m.String()] < n/4 {
+			t.Errorf("%d runs have seen %d times: %s", n, marks[m.String()], m)
+		}
+	}
+}
+
 // TestSameSeedSameTrace plays seeds twice: the hash of all events must not differ,
 // with and without somebody listening.
 func TestSameSeedSameTrace(t *testing.T) {

@@ -27,6 +27,8 @@ type swarm struct {
 	wallJumps bool
 	// strangers: a node that is no member speaks the view protocol.
 	strangers bool
+	// apart: two clusters of one name start apart and meet.
+	apart bool
 	// orderly runs see nothing unplanned: their moves must lose no message (G9).
 	orderly bool
 	// sealPercent is how often the second signal of a refusal can be had, so that it is
@@ -137,6 +139,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.lateBytes = newPCG(cfg.Seed, 8).coin() && !s.orderly
 	s.wallJumps = newPCG(cfg.Seed, 9).coin()
 	s.strangers = newPCG(cfg.Seed, 30).coin() && cfg.Mutant.String() == "" // planted bugs keep their seeds
+	s.drawApart(newPCG(cfg.Seed, 40), cfg)
 	return s
 }
 

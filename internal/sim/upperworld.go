@@ -73,6 +73,9 @@ func (w *world) endUpperLiveness(q map[int]bool) {
 	}) {
 		w.fail("L6", "not every shard is served %v after the cluster was whole: %s", servedBound, w.unserved(q))
 	}
+	if !w.untilTrue(servedBound, 100*time.Millisecond, func() bool { return w.outdated() == "" }) {
+		w.fail("G2", "%v after the cluster was whole a token is below those of a cluster that it has absorbed: %s", servedBound, w.outdated())
+	}
 	w.noteServed(q)
 	w.event(nil, "settled: shards", uint64(w.now.sub(from)), func() string { return w.now.sub(from).String() })
 	if !w.untilTrue(convergeBound, 100*time.Millisecond, func() bool { return w.converged(q) }) {

@@ -17,7 +17,7 @@ type world struct {
 	cfg   *Config
 	swarm swarm
 
-	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand *pcg
+	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand *pcg
 
 	hosts []host
 	byID  map[nodeID]*proc
@@ -27,6 +27,7 @@ type world struct {
 	members *invariant.Membership
 	watch   watched
 	upperWorld
+	meeting meeting
 
 	newest   *view.View
 	newestAt instant
@@ -96,6 +97,7 @@ func newWorld(cfg *Config) *world {
 		sealRand:     newPCG(cfg.Seed, 21),
 		wallRand:     newPCG(cfg.Seed, 10),
 		strangerRand: newPCG(cfg.Seed, 31),
+		apartRand:    newPCG(cfg.Seed, 41),
 		byID:         map[nodeID]*proc{},
 		members:      invariant.NewMembership(),
 		watch:        newWatched(),
@@ -114,6 +116,7 @@ func newWorld(cfg *Config) *world {
 		}
 	}
 	w.startUpperWorld()
+	w.standApart()
 	return w
 }
 

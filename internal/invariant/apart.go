@@ -1,0 +1,109 @@
+package invariant
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// Two clusters of one name that start apart each run every shard, and give out tokens of
+// their own, until they meet. From then on these hold:
+//
+//   - Two instances of a shard do not act while both of their nodes are ready: a node whose
+//     view has a contest is not. A node that has not learned of the contest holds its lease
+//     for at most the grace.
+//   - A cluster that has taken nodes of another one in starts every shard under tokens above
+//     all that the other gave out, and in the end no older token lives there.
+
+// contests is what Membership knows of contests, by the cluster that says so and the other.
+type contests map[[2]uint64]time.Duration
+
+// note follows the contests of a cluster's newest view.
+func (c contests) note(at time.Duration, v *view.View, newest map[uint64]*view.View) {
+	for i := range v.Foreign {
+		key := [2]uint64{v.Cluster, v.Foreign[i].Cluster}
+		if _, open := c[key]; !open {
+			c[key] = at
+		}
+	}
+	for key := range c { // order-free: each is judged by itself
+		if key[0] == v.Cluster && v.Contest(key[1]) == nil && newest[key[1]].Yields() == nil {
+			delete(c, key)
+		}
+	}
+}
+
+// InContest returns since when two clusters are in contest, by the word of either.
+func (m *Membership) InContest(a, b uint64) (since time.Duration, open bool) {
+	since, open = m.contests[[2]uint64{a, b}]
+	if other, too := m.contests[[2]uint64{b, a}]; too && (!open || other < since) {
+		return other, true
+	}
+	return since, open
+}
+
+// Ready reports whether the view that a node holds knows of no other cluster.
+func (m *Membership) Ready(id view.NodeID) bool {
+	n := m.nodes[id]
+	return n != nil && n.held != nil && len(n.held.Foreign) == 0
+}
+
+// Cluster returns the cluster that a node holds a view of, 0 if none.
+func (m *Membership) Cluster(id view.NodeID) uint64 {
+	if n := m.nodes[id]; n != nil && n.held != nil {
+		return n.held.Cluster
+	}
+	return 0
+}
+
+// Apart has the checker tell clusters apart that may live side by side. Side returns which
+// one a cluster belongs to: one and its successors have one side.
+func (h *Hosting) Apart(side func(cluster uint64) int, grace time.Duration) {
+	h.side, h.grace = side, grace
+}
+
+func (h *Hosting) sideOf(node view.NodeID) int {
+	if h.side == nil {
+		return 0
+	}
+	return h.side(h.members.Cluster(node))
+}
+
+// Absorbed tells that a cluster has taken in a node whose former incarnation was in another
+// one: what starts from now on must have a higher token than all of the other's.
+func (h *Hosting) Absorbed(winner, loser uint64) {
+	w, l := h.side(winner), h.side(loser)
+	if w == l {
+		return
+	}
+	for _, x := range h.shards { // order-free: each shard by itself
+		if top := x.top[l]; x.above[w].Less(top) {
+			x.above[w] = top
+		}
+	}
+}
+
+// Outdated returns a live instance at a member with a token below those of a cluster that
+// its own has absorbed.
+func (h *Hosting) Outdated() (s protocol.ShardID, node view.NodeID, found bool) {
+	for id, x := range h.shards { // any one will do for a retry
+		for _, i := range x.live {
+			if h.members.Member(i.node) && i.token.Less(x.above[h.sideOf(i.node)]) {
+				return id, i.node, true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+// bothReady holds that two instances of two clusters do not act while both are ready and one
+// of the clusters knows of the other.
+func (h *Hosting) bothReady(at time.Duration, s protocol.ShardID, a, b instance) *Violation {
+	since, open := h.members.InContest(h.members.Cluster(a.node), h.members.Cluster(b.node))
+	if !open || at-since <= h.grace || !h.members.Ready(a.node) || !h.members.Ready(b.node) {
+		return nil
+	}
+	return broken("S1", at, "shard %d acts at %v (%v) and %v (%v), both ready, of clusters that are in contest since %v",
+		s, a.node, a.token, b.node, b.token, since)
+}

@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Two clusters of one name that start apart: the hosts stand on two sides, nothing passes
+// between them, and each side forms a cluster of its own hosts. Then they meet. One cluster
+// stands, the other yields, its entities stop and its nodes join the first
+// (gossip/view/foreign.go, foreign.go of the root package). Before that a shard lives on
+// both sides; package invariant has what holds from the meeting on.
+
+// drawApart turns what a run has that is about one cluster off, and two of them on.
+func (s *swarm) drawApart(r *pcg, cfg *Config) {
+	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
+	if !cfg.apart && (!plain || !r.chance(10)) || s.nodes < 2 || s.orderly || s.aim != aimNone {
+		return
+	}
+	s.apart = true
+	s.policy, s.forged, s.wrongEvidence, s.driftBeyond, s.clientWrites = nil, false, false, false, false
+	s.ending, s.minMembers = endAll, 1
+	s.duration += 3 * time.Second
+	for i := range s.types {
+		s.types[i].state = false
+	}
+}
+
+// meeting is what a world knows of its two sides.
+type meeting struct {
+	// left has the hosts of one side, as bits; met is set when the sides can hear each other.
+	left int
+	met  bool
+	// formedOn is the side on which a cluster was formed.
+	formedOn map[uint64]int
+}
+
+func (m *meeting) sideOf(slot int) int { return m.left >> slot & 1 }
+
+// sideOf returns the side of the cluster that a process stands in.
+func (w *world) sideOf(p *proc) int {
+	if v := p.member.view; v != nil {
+		return w.meeting.formedOn[v.Cluster]
+	}
+	return 0
+}
+
+// parted reports whether nothing may pass between two hosts yet.
+func (w *world) parted(a, b int) bool {
+	return w.swarm.apart && !w.meeting.met && w.meeting.sideOf(a) != w.meeting.sideOf(b)
+}
+
+// standApart parts the hosts.
+func (w *world) standApart() {
+	if !w.swarm.apart {
+		return
+	}
+	n := len(w.hosts)
+	w.meeting = meeting{left: 1 + w.apartRand.intn(1<<n-2), formedOn: map[uint64]int{}}
+	for i := range w.hosts {
+		for j := range w.hosts {
+			if w.parted(i, j) {
+				w.hosts[i].block[j] = drop
+			}
+		}
+	}
+	grace := w.swarm.lease + 2*w.drift(w.swarm.lease) + 50*time.Millisecond
+	for _, t := range w.types {
+		t.hosting.Apart(func(cluster uint64) int { return w.meeting.formedOn[cluster] }, grace)
+	}
+	w.after(w.apartRand.dur(w.swarm.duration/4, w.swarm.duration*3/4), w.meet)
+}
+
+// meet lets the sides hear each other.
+func (w *world) meet() {
+	if !w.swarm.apart || w.meeting.met {
+		return
+	}
+	w.meeting.met = true
+	w.hit(markMet)
+	w.event(nil, "sides meet", uint64(w.meeting.left), nil)
+	for i := range w.hosts {
+		for j := range w.hosts {
+			if w.meeting.sideOf(i) != w.meeting.sideOf(j) {
+				w.setPath(i, j, open)
+			}
+		}
+	}
+}
+
+// mayFormApart is the part of the forming rule that is about the other side: its hosts are
+// no contact points, and a cluster of theirs that can be reached is joined.
+func (w *world) mayFormApart(p *proc, i int) (skip, may bool) {
+	if !w.swarm.apart || w.meeting.sideOf(i) == w.meeting.sideOf(p.slot) {
+		return false, true
+	}
+	q := w.hosts[i].proc
+	return true, !w.meeting.met || q == nil || q.member.view == nil || w.blocked(p.slot, i) != open
+}
+
+// noteFormed notes on which side a cluster was formed.
+func (w *world) noteFormed(p *proc, v *view.View) {
+	if !w.swarm.apart {
+		return
+	}
+	if _, known := w.meeting.formedOn[v.Cluster]; !known {
+		w.meeting.formedOn[v.Cluster] = w.meeting.sideOf(p.slot)
+	}
+}
+
+// noteAbsorbed tells the checkers whom a view has taken in from another cluster.
+func (w *world) noteAbsorbed(v *view.View) {
+	if !w.swarm.apart {
+		return
+	}
+	for i := range v.Members {
+		q := w.byID[v.Members[i].ID]
+		if q == nil || q.cameFrom == 0 || q.cameFrom == v.Cluster {
+			continue
+		}
+		w.hit(markAbsorbed)
+		for _, t := range w.types {
+			t.hosting.Absorbed(v.Cluster, q.cameFrom)
+		}
+		q.cameFrom = 0
+	}
+}
+
+// dissolves ends the incarnation in order when its cluster has yielded.
+func (p *proc) dissolves(v *view.View) {
+	if v.Yields() == nil || p.yielded {
+		return
+	}
+	p.yielded = true
+	p.w.hit(markYielded)
+	p.run(func() {
+		p.leaveUpper(func() {
+			p.removed(view.Removed{Reason: "its cluster has yielded", Generation: p.member.core.Generation(), Outranked: true})
+		})
+	})
+}
+
+// inherit gives an incarnation what its former one knew of the cluster that it stood in.
+func (p *proc) inherit(former *proc) {
+	p.least, p.cameFrom = former.least, former.cameFrom
+	if former.outranked && former.member.view != nil {
+		p.least, p.cameFrom = max(p.least, former.generation+1), former.member.view.Cluster
+	}
+}
+
+// outdated returns what lives under a token below those of an absorbed cluster.
+func (w *world) outdated() string {
+	for _, t := range w.types {
+		if s, node, found := t.hosting.Outdated(); w.swarm.apart && found {
+			return "shard " + s.String() + " at " + w.name(node)
+		}
+	}
+	return ""
+}
+
+// shunMost is how long clusters whose contest has come to nothing ignore each other, at
+// most, in runs as short as these.
+const shunMost = 130 * time.Second
