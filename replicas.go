@@ -38,7 +38,7 @@ func (s *stack) newRecords(role string) *replicator.Replicator {
 	links := s.gossip.Transport()
 	return replicator.New(replicator.Config{
 		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), WallClock: s.cfg.WallClock, Logger: s.node.cfg.Logger,
-		Class: transport.Control,
+		Class: transport.Control, Terms: true,
 		Send: func(to view.NodeID, c transport.Class, payload []byte) error {
 			return links.Send(to, c, transport.KindRecords, payload)
 		},

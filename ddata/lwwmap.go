@@ -99,18 +99,32 @@ func (t *LWWMapTx[K, V]) Delete(k K) {
 	t.c.stamp(t.d, ks, elementOverheadBytes, func(m *crdt.LWWMap[string, string], at crdt.Stamp) crdt.Value { return delta(m.Delete(ks, at)) })
 }
 
-// SetAt asks for k to have the value v under a stamp of the caller's. It does
-// nothing if the entry has that stamp or a newer one. It is for data whose order
-// is known without a clock, such as that of an elected writer (term, seq).
+// SetAt asks for k to have the value v under a stamp of the caller's. The update fails with
+// replicator.StaleError if a newer stamp stands, here or at a replica that the write
+// reaches, or that stamp with another value; with the same value it succeeds. It is for data
+// whose order is known without a clock, such as that of an elected writer (term, seq). It
+// fails with replicator.AheadError if at.Time, read as that of a crdt.HLC, is more than a
+// minute in the future: small numbers never are, nanoseconds always.
 func (t *LWWMapTx[K, V]) SetAt(k K, v V, at crdt.Stamp) {
+	t.setAt(k, v, at, false)
+}
+
+// OfferAt is SetAt, but where a newer stamp stands it does nothing, and does not fail.
+func (t *LWWMapTx[K, V]) OfferAt(k K, v V, at crdt.Stamp) {
+	t.setAt(k, v, at, true)
+}
+
+func (t *LWWMapTx[K, V]) setAt(k K, v V, at crdt.Stamp, yield bool) {
 	ks, vs := t.keys.encode(k), t.vals.encode(v)
-	t.c.add(len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value {
+	f := replicator.Fixed{Entry: ks, Stamp: at, Value: vs, Yield: yield}
+	t.c.at(f, len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value {
 		return delta(m.Set(ks, vs, at))
 	})
 }
 
-// DeleteAt asks for the entry of k to end under a stamp of the caller's.
+// DeleteAt asks for the entry of k to end under a stamp of the caller's. It fails as SetAt
+// does.
 func (t *LWWMapTx[K, V]) DeleteAt(k K, at crdt.Stamp) {
 	ks := t.keys.encode(k)
-	t.c.add(elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value { return delta(m.Delete(ks, at)) })
+	t.c.at(replicator.Fixed{Entry: ks, Stamp: at, Delete: true}, elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value { return delta(m.Delete(ks, at)) })
 }

@@ -21,15 +21,24 @@ type mesh struct {
 	data  map[view.NodeID]*Data
 	// blocked has the pairs between which nothing passes.
 	blocked map[[2]view.NodeID]bool
+	// ahead is how far nodes' wall clocks are ahead.
+	ahead map[view.NodeID]time.Duration
+}
+
+// wall is the wall clock of a node.
+func (m *mesh) wall(id view.NodeID) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Now().Add(m.ahead[id])
 }
 
 func newMesh(t *testing.T, n int) *mesh {
-	m := &mesh{nodes: map[view.NodeID]*replicator.Replicator{}, data: map[view.NodeID]*Data{}, blocked: map[[2]view.NodeID]bool{}}
+	m := &mesh{nodes: map[view.NodeID]*replicator.Replicator{}, data: map[view.NodeID]*Data{}, blocked: map[[2]view.NodeID]bool{}, ahead: map[view.NodeID]time.Duration{}}
 	v := &view.View{Epoch: view.FirstEpoch(1)}
 	for i := range n {
 		id := view.NodeID(i + 1)
 		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})
-		m.nodes[id] = replicator.New(replicator.Config{Self: id, BatchEvery: time.Hour, GossipEvery: time.Hour,
+		m.nodes[id] = replicator.New(replicator.Config{Self: id, BatchEvery: time.Hour, GossipEvery: time.Hour, WallClock: func() time.Time { return m.wall(id) },
 			Send: func(to view.NodeID, _ transport.Class, frame []byte) error { return m.send(id, to, frame) }})
 		m.data[id] = New(m.nodes[id])
 		t.Cleanup(func() { m.nodes[id].Close() })
@@ -63,7 +72,9 @@ func (m *mesh) block(a, b view.NodeID, block bool) {
 
 // skew sets how far a node's wall clock is ahead.
 func (m *mesh) skew(id view.NodeID, ahead time.Duration) {
-	m.data[id].stamps.wall = func() time.Time { return time.Now().Add(ahead) }
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ahead[id] = ahead
 }
 
 // A write at Majority wins over every write that was acknowledged at Majority before it

@@ -70,11 +70,14 @@ func (t *LWWRegisterTx[V]) Set(v V) {
 	t.c.stamp(t.d, "", len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string], at crdt.Stamp) crdt.Value { return delta(r.Set(s, at)) })
 }
 
-// SetAt asks for the value to be v under a stamp of the caller's. It does nothing
-// if the value has that stamp or a newer one.
+// SetAt asks for the value to be v under a stamp of the caller's. The update fails with
+// replicator.StaleError if a newer stamp stands, here or at a replica that the write
+// reaches, or that stamp with another value; with the same value it succeeds. It fails with
+// replicator.AheadError if at.Time, read as that of a crdt.HLC, is more than a minute in the
+// future.
 func (t *LWWRegisterTx[V]) SetAt(v V, at crdt.Stamp) {
 	s := t.enc.encode(v)
-	t.c.add(len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string]) crdt.Value { return delta(r.Set(s, at)) })
+	t.c.at(replicator.Fixed{Stamp: at, Value: s}, len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string]) crdt.Value { return delta(r.Set(s, at)) })
 }
 
 // MVRegisterKey names one value that keeps all of several that were written at

@@ -33,6 +33,10 @@ type changes[C crdt.Value] struct {
 	// the newest times of them that are known when the steps are carried out.
 	entries []string
 	above   []uint64
+	// wall is the clock to stamp by, in milliseconds of Unix time; 0 means this node's.
+	wall uint64
+	// fixed are the steps under stamps of the caller's.
+	fixed []replicator.Fixed
 }
 
 // add asks for one more step, which returns its delta, nil for none.
@@ -45,20 +49,30 @@ func (c *changes[C]) add(growth int, step func(C) crdt.Value) {
 func (c *changes[C]) stamp(d *Data, entry string, growth int, step func(C, crdt.Stamp) crdt.Value) {
 	i := len(c.entries)
 	c.entries = append(c.entries, entry)
-	c.add(growth, func(v C) crdt.Value { return step(v, d.stampAbove(c.above[i])) })
+	c.add(growth, func(v C) crdt.Value { return step(v, d.stampAbove(c.above[i], c.wall)) })
+}
+
+// at asks for a step under a stamp of the caller's.
+func (c *changes[C]) at(f replicator.Fixed, growth int, step func(C) crdt.Value) {
+	c.fixed = append(c.fixed, f)
+	c.add(growth, step)
 }
 
 func (c *changes[C]) plan() (replicator.Plan, error) {
 	if len(c.steps) == 0 {
 		return replicator.Plan{}, nil
 	}
-	if len(c.entries) > 0 {
-		return replicator.Plan{Growth: c.growth, Blind: !c.looked, Entries: c.entries, Stamped: func(v crdt.Value, above []uint64) crdt.Value {
-			c.above = above
-			return c.apply(v)
-		}}, nil
+	p := replicator.Plan{Growth: c.growth, Blind: !c.looked, Fixed: c.fixed}
+	if len(c.entries) == 0 {
+		p.Apply = c.apply
+		return p, nil
 	}
-	return replicator.Plan{Growth: c.growth, Blind: !c.looked, Apply: c.apply}, nil
+	p.Entries = c.entries
+	p.Stamped = func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
+		c.above, c.wall = above, wall
+		return c.apply(v)
+	}
+	return p, nil
 }
 
 func (c *changes[C]) apply(v crdt.Value) crdt.Value {

@@ -50,6 +50,8 @@ func ddataSeries() []series {
 		c("ddata_false_claims_total", "Items of peers that claimed changes which this node or another member has not made.", func(s *replicator.Stats) float64 { return float64(s.FalseClaims) }),
 		c("ddata_terms_refused_total", "Fences of members with a term that no view can have had; must stay 0.", func(s *replicator.Stats) float64 { return float64(s.FarTerms) }),
 		c("ddata_limit_errors_total", "Writes that a limit refused.", func(s *replicator.Stats) float64 { return float64(s.LimitErrors) }),
+		c("ddata_stamps_ahead_total", "Changes that their writers sent with stamps more than a minute ahead of the clocks: not applied here.", func(s *replicator.Stats) float64 { return float64(s.Ahead) }),
+		c("ddata_restamped_total", "Entries of this node, ahead of the first clock of another member that it heard, which were stamped anew.", func(s *replicator.Stats) float64 { return float64(s.Restamped) }),
 		c("ddata_quorum_errors_total", "Requests whose level was not fulfilled in time.", func(s *replicator.Stats) float64 { return float64(s.QuorumErrors) }),
 		c("ddata_lease_errors_total", "Of those, requests of this node while it held no lease.", func(s *replicator.Stats) float64 { return float64(s.LeaseErrors) }),
 		counter("ddata_bytes_total", "Bytes of the replicators' frames.", func(s *scrape, emit emitter) {

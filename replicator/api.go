@@ -33,6 +33,12 @@ type (
 	LimitError = core.LimitError
 	// KindError means that a key holds a value of another data type.
 	KindError = core.KindError
+	// Fixed is a write under a stamp of the caller's.
+	Fixed = core.Fixed
+	// StaleError means that a write under a stamp of its caller's lost.
+	StaleError = core.StaleError
+	// AheadError means that a stamp is too far ahead of a node's clock.
+	AheadError = core.AheadError
 	// PeerStats is what a replicator knows of another member with the role.
 	PeerStats = core.PeerStats
 	// TraceEvent is one line for logs and metrics.
@@ -65,6 +71,10 @@ var (
 	ErrPlan          = core.ErrPlan
 	// ErrStamp: no stamp is newer than the one that stands.
 	ErrStamp = core.ErrStamp
+	// ErrAhead is wrapped by every AheadError.
+	ErrAhead = core.ErrAhead
+	// ErrStale is wrapped by every StaleError.
+	ErrStale = core.ErrStale
 	// ErrContended: the keys changed under the update again and again.
 	ErrContended = core.ErrContended
 	// ErrClosed means that the replicator has been closed. A write may or may not

@@ -68,6 +68,8 @@ type Config struct {
 	// must be quick and must not call the replicator. Nil means always, which is for
 	// those that have no views that change. See LeaseRegained.
 	LeaseValid func() bool
+	// Terms says that stamps are terms or other numbers, and no times: they are not judged.
+	Terms bool
 	// Seed feeds the order in which peers are gossiped with. Default: from Self.
 	Seed uint64
 	// Direct lets HandleFrame deal with small frames itself, and so call Send, on the

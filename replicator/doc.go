@@ -13,7 +13,11 @@
 //	  (*QuorumError)    when it ended: it may be out of the             removed, only when it has joined again
 //	                    cluster
 //	  Unchanged         given up while asking others for stamps    yes     write again
-//	ErrStamp            an entry's stamp is the last there is      no      delete the key
+//	ErrStamp            an entry's stamp is the last there is,     no      delete the key
+//	                    or more than a minute in the future
+//	*AheadError         a stamp of yours is more than a minute  no      check the clocks; stamp with terms,
+//	                    in the future, here or elsewhere                numbers or ticks of crdt.HLC
+//	*StaleError         your stamp lost to a newer one          no      see what stands (Have)
 //	ErrContended        the keys changed with every attempt        yes     try again later
 //	ErrTooFewMembers    the view is smaller than the level      later   lower the level or wait for members
 //	*FencedError        a higher term exists                    never   step down

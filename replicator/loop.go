@@ -20,6 +20,7 @@ type loop struct {
 	subs    subscriptions
 	stats   Stats
 	warned  clock.Instant
+	ahead   map[view.NodeID]bool // warned about (warnAhead)
 	disk    disk
 	// timer fires at armed, or has.
 	timer *time.Timer
@@ -39,8 +40,16 @@ func (l *loop) init(r *Replicator) {
 	l.subs.exact = map[string][]*subscription{}
 	l.core = core.New(core.Config{Self: c.Self, Role: c.Role, Timeout: c.Timeout, BatchEvery: c.BatchEvery,
 		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, PruneEvery: c.PruneEvery, Expire: c.Expire, Seed: c.Seed, Limits: c.Limits, Keep: l.disk.keep(c.Durable),
-		LeaseValid: c.LeaseValid,
-		Retain:     l.disk.retain(), WallMillis: uint64(c.WallClock().UnixMilli() - int64(c.Clock.Now())/int64(time.Millisecond))})
+		LeaseValid: c.LeaseValid, Wall: c.wall(),
+		Retain: l.disk.retain(), WallMillis: uint64(c.WallClock().UnixMilli() - int64(c.Clock.Now())/int64(time.Millisecond))})
+}
+
+// wall returns the wall clock of the core, nil if stamps are no times.
+func (c *Config) wall() func() uint64 {
+	if c.Terms {
+		return nil
+	}
+	return func() uint64 { return uint64(max(c.WallClock().UnixMilli(), 0)) }
 }
 
 // run steps the core until the replicator is closed. A bug in the core ends this
@@ -233,12 +242,32 @@ func (l *loop) trace(e *TraceEvent) {
 	switch e.Kind {
 	case core.TraceRefused:
 		l.warn("replicator: refused what a peer sent", "peer", e.Peer, "key", e.Key, "bytes", e.Bytes, "why", e.Detail)
+	case core.TraceAhead:
+		l.warnAhead(e)
+	case core.TraceRestamped:
+		l.r.cfg.Logger.Warn("replicator: entries had stamps far ahead of the clock of the first member that was heard; they were stamped anew. Check the clocks of both", "role", l.r.cfg.Role, "key", e.Key, "what", e.Detail)
 	case core.TraceLateHorizon:
 		l.r.cfg.Logger.Error("replicator: durable keys that were deleted may be back: a member that was away for long founded the cluster before those that went on came", "role", l.r.cfg.Role)
 	case core.TraceLogCut:
 		l.warn("replicator: a peer is so far behind that it must compare everything", "peer", e.Peer)
 	}
 }
+
+// warnAhead logs once for each peer that its stamps are ahead.
+func (l *loop) warnAhead(e *TraceEvent) {
+	if l.ahead[e.Peer] || len(l.ahead) >= aheadPeersMax {
+		return
+	}
+	if l.ahead == nil {
+		l.ahead = map[view.NodeID]bool{}
+	}
+	l.ahead[e.Peer] = true
+	l.r.cfg.Logger.Warn("replicator: a member writes with stamps that are too far ahead; they are not applied, and do not count. Check its clock and this node's",
+		"role", l.r.cfg.Role, "writer", e.Peer, "key", e.Key, "why", e.Detail)
+}
+
+// aheadPeersMax bounds the peers of which warnAhead takes note.
+const aheadPeersMax = 1024
 
 // warnEvery keeps a peer that misbehaves from filling the log.
 const warnEvery = 10 * time.Second

@@ -58,7 +58,7 @@ func (s dataStore) Write(ctx context.Context, typ string, w coordinator.Write) e
 		ops = append(ops, ddata.Change(s.d, shardsKey(typ), func(m *ddata.LWWMapTx[string, string]) error {
 			for _, r := range w.Records {
 				at := crdt.Stamp{Time: uint64(r.Token.Term), Node: crdt.NodeID(s.self), Seq: r.Token.Seq}
-				m.SetAt(shardKey(r.Shard), appendRecord(r), at)
+				m.OfferAt(shardKey(r.Shard), appendRecord(r), at)
 			}
 			return nil
 		}))

@@ -38,7 +38,7 @@ func (s dataStore) readPlan(ctx context.Context, typ string, term view.Epoch) (d
 
 func (s dataStore) writePlan(ctx context.Context, typ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) error {
 	return ddata.Update(ctx, s.d, planKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
-		m.SetAt(planEntry, appendPlan(p), s.revStamp(p.Rev))
+		m.OfferAt(planEntry, appendPlan(p), s.revStamp(p.Rev))
 		for _, n := range gone {
 			m.Delete(ackPrefix + nodeKey(n))
 		}
@@ -55,7 +55,7 @@ func (s dataStore) wish(ctx context.Context, typ string, workers int) error {
 
 func (s dataStore) ack(ctx context.Context, typ string, node view.NodeID, a daemon.Ack) error {
 	return ddata.Update(ctx, s.d, planKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
-		m.SetAt(ackPrefix+nodeKey(node), appendAck(a), s.revStamp(a.Rev))
+		m.OfferAt(ackPrefix+nodeKey(node), appendAck(a), s.revStamp(a.Rev))
 		return nil
 	})
 }

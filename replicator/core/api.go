@@ -105,8 +105,11 @@ type Plan struct {
 	// change is made (stamping.go).
 	Entries []string
 	// Stamped is Apply for a change with Entries. above[i] is the newest Time of
-	// Entries[i] that is known: the change wins if its stamp is above.
-	Stamped func(value crdt.Value, above []uint64) (delta crdt.Value)
+	// Entries[i] that is known: the change wins if its stamp is above. Wall is the clock to
+	// stamp by, in milliseconds of Unix time; 0 means the caller's own (clocks.go).
+	Stamped func(value crdt.Value, above []uint64, wall uint64) (delta crdt.Value)
+	// Fixed are the writes under stamps of the caller's that Apply makes.
+	Fixed []Fixed
 }
 
 // Mutate returns an Op that needs no decision.

@@ -74,5 +74,11 @@ const (
 	blunderClaimRefused
 	// blunderOwnStamps stamps above what this replica has, and not above the answers.
 	blunderOwnStamps
+	// blunderAdmitAll takes stamps however far they are ahead.
+	blunderAdmitAll
+	// blunderOwnClock stamps by the own clock alone.
+	blunderOwnClock
+	// blunderUnjudged sends what was stamped before another clock was heard.
+	blunderUnjudged
 	blundersAll
 )

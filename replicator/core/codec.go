@@ -96,7 +96,7 @@ func Append(b []byte, m Message) []byte {
 	case *StampQuery:
 		return appendAsks(appendUs(append(b, tagStampQuery), uint64(m.Epoch), uint64(m.ID), m.Round), m.Asks)
 	case *StampAnswer:
-		return appendNewest(appendUs(append(b, tagStampAnswer), uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.ID), m.Round), m.Newest)
+		return appendNewest(appendUs(append(b, tagStampAnswer), uint64(m.Epoch), m.Floor, m.Horizon, uint64(m.ID), m.Round, m.Wall), m.Newest)
 	case *Packed:
 		return wire.AppendBytes(wire.AppendUvarint(append(b, tagPacked, m.Of), uint64(m.Raw)), m.Data)
 	}
@@ -183,7 +183,11 @@ func appendDeltas(b []byte, m *Deltas) []byte {
 func appendAck(b []byte, m *Ack) []byte {
 	b = appendUs(b, uint64(m.Epoch), m.From, m.To, m.Seen, m.Lo, m.Hi, uint64(len(m.Refused)))
 	for _, r := range m.Refused {
-		b = appendUs(b, r.Seq, r.Higher)
+		b = append(appendUs(b, r.Seq, r.Higher), byte(r.Why))
+		if r.Why != whyFence {
+			b = wire.AppendString(wire.AppendUvarint(b, uint64(r.Item)), r.Entry)
+			b = appendUs(wire.AppendU64(b, uint64(r.Have.Node)), r.Have.Time, r.Have.Seq, r.Wall)
+		}
 	}
 	return b
 }
@@ -193,7 +197,7 @@ func appendStatus(b []byte, m *Status) []byte {
 	b = appendVector(wire.AppendUvarint(b, m.Keys), m.Vector)
 	b = wire.AppendBool(appendFences(b, m.Fences), m.Reply)
 	b = wire.AppendBool(appendU64s(appendUs(b, m.Base, m.Ceiling), m.Ends), m.Fresh)
-	return wire.AppendUvarint(b, m.Dots)
+	return appendUs(b, m.Dots, m.Wall)
 }
 
 // Light reports whether a frame holds a message that is dealt with in little time, if it
@@ -258,7 +262,7 @@ func decode(r *wire.Reader) Message {
 		m.Fences = readFences(r)
 		return m
 	case tagCommit:
-		return &Commit{Floor: r.Uvarint(), Horizon: r.Uvarint(), Base: r.Uvarint(), Ceiling: r.Uvarint(), Drops: readDrops(r), Fences: readFences(r)}
+		return &Commit{Floor: r.Uvarint(), Horizon: r.Uvarint(), Base: readTime(r, "base"), Ceiling: readTime(r, "ceiling"), Drops: readDrops(r), Fences: readFences(r)}
 	case tagPacked:
 		return &Packed{Of: r.Byte(), Raw: readInt(r, "packed", packRawMax), Data: r.Bytes("packed", messageBytesMax)}
 	case tagFetchParts:
@@ -276,7 +280,7 @@ func decode(r *wire.Reader) Message {
 	case tagStampQuery:
 		return &StampQuery{Epoch: readEpoch(r), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Asks: readAsks(r)}
 	case tagStampAnswer:
-		return &StampAnswer{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Newest: readNewest(r)}
+		return &StampAnswer{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), ID: RequestID(r.Uvarint()), Round: r.Uvarint(), Wall: r.Uvarint(), Newest: readNewest(r)}
 	default:
 		r.Fail(&wire.LimitError{Field: "tag", Declared: uint64(tag), Max: uint64(tagStampAnswer)})
 		return nil
@@ -295,6 +299,17 @@ func readInt(r *wire.Reader, field string, most int) int {
 }
 
 func readKind(r *wire.Reader) crdt.Kind { return crdt.Kind(readInt(r, "kind", math.MaxUint16)) }
+
+// readTime reads a time of a stamp, or a generation: one at the end of its range would end
+// all that comes after it.
+func readTime(r *wire.Reader, field string) uint64 {
+	v := r.Uvarint()
+	if v >= timeMax {
+		r.Fail(&wire.LimitError{Field: field, Declared: v, Max: timeMax - 1})
+		return 0
+	}
+	return v
+}
 
 func readU64s(r *wire.Reader) []uint64 {
 	out := make([]uint64, r.Count("numbers", 8))
@@ -344,7 +359,7 @@ func readFences(r *wire.Reader) []Fence {
 func readItems(r *wire.Reader) []Item {
 	out := make([]Item, r.Count("items", 4))
 	for i := range out {
-		out[i] = Item{Key: r.String("key", keyBytesMax), Gen: r.Uvarint(), Kind: readKind(r), Bytes: r.Bytes("value", messageBytesMax)}
+		out[i] = Item{Key: r.String("key", keyBytesMax), Gen: readTime(r, "generation"), Kind: readKind(r), Bytes: r.Bytes("value", messageBytesMax)}
 	}
 	return out
 }
@@ -377,9 +392,15 @@ func readDeltas(r *wire.Reader) *Deltas {
 
 func readAck(r *wire.Reader) *Ack {
 	m := &Ack{Epoch: readEpoch(r), From: r.Uvarint(), To: r.Uvarint(), Seen: r.Uvarint(), Lo: r.Uvarint(), Hi: r.Uvarint()}
-	m.Refused = make([]Refusal, r.Count("refused", 2))
+	m.Refused = make([]Refusal, r.Count("refused", 3))
 	for i := range m.Refused {
-		m.Refused[i] = Refusal{Seq: r.Uvarint(), Higher: r.Uvarint()}
+		f := &m.Refused[i]
+		f.Seq, f.Higher, f.Why = r.Uvarint(), r.Uvarint(), why(r.Byte())
+		if f.Why != whyFence {
+			f.Item, f.Entry = readInt(r, "item", messageBytesMax), r.String("entry", messageBytesMax)
+			f.Have = crdt.Stamp{Node: crdt.NodeID(r.U64()), Time: readTime(r, "time"), Seq: r.Uvarint()}
+			f.Wall = r.Uvarint()
+		}
 	}
 	return m
 }
@@ -387,8 +408,8 @@ func readAck(r *wire.Reader) *Ack {
 func readStatus(r *wire.Reader) *Status {
 	m := &Status{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), CaughtUp: readEpoch(r), Root: r.U64(), Keys: r.Uvarint()}
 	m.Vector, m.Fences, m.Reply = readVector(r), readFences(r), r.Bool()
-	m.Base, m.Ceiling, m.Ends, m.Fresh = r.Uvarint(), r.Uvarint(), readU64s(r), r.Bool()
-	m.Dots = r.Uvarint()
+	m.Base, m.Ceiling, m.Ends, m.Fresh = readTime(r, "base"), readTime(r, "ceiling"), readU64s(r), r.Bool()
+	m.Dots, m.Wall = r.Uvarint(), r.Uvarint()
 	return m
 }
 
@@ -463,10 +484,10 @@ func appendNewest(b []byte, ns []Newest) []byte {
 func readNewest(r *wire.Reader) []Newest {
 	out := make([]Newest, r.Count("newest", 3))
 	for i := range out {
-		out[i].Gen, out[i].Live = r.Uvarint(), r.Bool()
+		out[i].Gen, out[i].Live = readTime(r, "generation"), r.Bool()
 		out[i].Times = make([]uint64, r.Count("times", 1))
 		for j := range out[i].Times {
-			out[i].Times[j] = r.Uvarint()
+			out[i].Times[j] = readTime(r, "time")
 		}
 	}
 	return out

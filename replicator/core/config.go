@@ -46,6 +46,10 @@ type Config struct {
 	// WallMillis is the wall clock, in milliseconds of Unix time, when the clock of the
 	// Instants stood at 0. Only Retain needs it.
 	WallMillis uint64
+	// Wall returns the wall clock in milliseconds of Unix time, by which stamps are made and
+	// judged (clocks.go). It is asked within Step. Nil means that stamps are no times: they
+	// are not judged.
+	Wall func() uint64
 	// LeaseValid reports whether this node holds a valid lease (lease.go). It is asked
 	// within Step, for the present, when a request at a level other than Local could end,
 	// and must be quick. Nil means that it always does.

@@ -38,6 +38,7 @@ type Core struct {
 	shunned view.NodeID
 	forgetting
 	retaining
+	clocks
 	ids uint64 // of sessions and transfers
 	// dots is the highest sequence number of a change of this node (claims.go).
 	dots uint64
@@ -170,6 +171,9 @@ func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
 }
 
 func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
+	if c.mute() && !tellsClock(m) {
+		return // it comes again
+	}
 	switch m := m.(type) {
 	case *Deltas:
 		if c.levelWith(p, m.Floor, m.Horizon) {
@@ -256,20 +260,38 @@ func (c *Core) report(it *item) {
 // take merges items that another replica sent. It returns false if one of them
 // could not be taken: then its sender must not believe that it was.
 func (c *Core) take(p *peer, items []Item) (ok bool) {
+	return c.takeNoting(p, items, func(Refusal) {})
+}
+
+// takeNoting is take, and notes what a writer must learn of its own entries.
+func (c *Core) takeNoting(p *peer, items []Item, note func(Refusal)) (ok bool) {
 	ok = true
 	c.virgin = c.virgin && len(items) == 0
 	for i := range items {
-		if err := c.takeItem(p, &items[i]); err != nil {
-			ok = false
-			c.stats.Refused++
-			c.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Key: items[i].Key, Bytes: len(items[i].Bytes), Detail: err.Error()})
+		err := c.takeItem(p, &items[i], func(r Refusal) {
+			r.Item = i
+			note(r)
+		})
+		if err == nil {
+			continue
 		}
+		ok = false
+		e := TraceEvent{Kind: TraceRefused, Peer: p.id, Key: items[i].Key, Bytes: len(items[i].Bytes), Detail: err.Error()}
+		if ahead, is := err.(*AheadError); is {
+			e.Kind = TraceAhead
+			c.stats.Ahead++
+			note(Refusal{Why: whyAhead, Item: i, Have: crdt.Stamp{Time: ahead.Stamp << tickBits}, Wall: ahead.Wall})
+		} else {
+			c.stats.Refused++
+		}
+		c.trace(e)
 	}
 	return ok
 }
 
-// takeItem merges an item that a peer sent, or that the own file has if from is nil.
-func (c *Core) takeItem(from *peer, in *Item) error {
+// takeItem merges one item that a peer sent, or that the own file has if from is nil. Note
+// is told what the writer of the item must learn of it.
+func (c *Core) takeItem(from *peer, in *Item, note func(Refusal)) error {
 	if err := c.roomFor(in); err != nil {
 		return err
 	}
@@ -283,9 +305,22 @@ func (c *Core) takeItem(from *peer, in *Item) error {
 	if err := c.checkClaims(from, v); err != nil {
 		return err
 	}
+	if err := malformed(in, v); err != nil {
+		return err
+	}
+	v, ahead := c.admitStamps(from, in.Key, v)
+	if ahead != nil && emptied(v) {
+		return ahead
+	}
 	it := c.store.obtain(in.Key)
+	if v != nil && it.gen == in.Gen {
+		staleIn(it, v, note)
+	}
 	if c.store.absorb(it, in.Gen, v) {
 		c.changed(it, v)
+	}
+	if ahead != nil {
+		return ahead
 	}
 	return nil
 }
@@ -311,7 +346,7 @@ func (c *Core) roomFor(in *Item) error {
 // Step. They are merged with what others hold, and spread by anti-entropy.
 func (c *Core) Restore(items []Item) error {
 	for i := range items {
-		if err := c.takeItem(nil, &items[i]); err != nil {
+		if err := c.takeItem(nil, &items[i], func(Refusal) {}); err != nil {
 			return fmt.Errorf("key %q: %w", items[i].Key, err)
 		}
 	}

@@ -21,12 +21,12 @@ func samples() []Message {
 		{Key: "l", Kind: crdt.KindLWWMap, Gen: 3, Since: 1 << 40, Ends: []EntryEnd{{"e", crdt.Stamp{Time: 1 << 50, Node: 5, Seq: 6}}, {}}}}
 	return []Message{
 		&Deltas{Epoch: 1 << 33, Floor: 1, From: 3, Entries: []*Entry{{Fence: fences[0], Items: items}, {Items: []Item{}}}},
-		&Ack{Epoch: 2, From: 3, To: 4, Seen: 1, Lo: 3, Hi: 4, Refused: []Refusal{{Seq: 3, Higher: 8}}},
+		&Ack{Epoch: 2, From: 3, To: 4, Seen: 1, Lo: 3, Hi: 4, Refused: []Refusal{{Seq: 3, Higher: 8}, {Seq: 4, Why: whyAhead, Item: 2, Entry: "e", Have: crdt.Stamp{Time: 9, Node: 7, Seq: 5}, Wall: 3}}},
 		&ReadRequest{Epoch: 2, ID: 7, Round: 3, Fence: fences[0], Keys: []string{"a", ""}, Prints: []uint64{1, 0}, Large: []int{1}},
 		&ReadResult{Epoch: 2, Floor: 9, ID: 7, Round: 3, Prints: []uint64{3}, Items: items, Higher: 4, Withheld: []int{0}},
 		&Repair{ID: 7, Floor: 8, Horizon: 2, Items: items},
 		&RepairAck{Epoch: 2, ID: 7},
-		&Status{Epoch: 2, Floor: 6, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true, Horizon: 1 << 40, Base: 3, Ceiling: 1 << 60, Ends: []uint64{1 << 60, 7}, Fresh: true, Dots: 1 << 40},
+		&Status{Epoch: 2, Floor: 6, CaughtUp: 1, Root: 77, Keys: 3, Vector: vector, Fences: fences, Reply: true, Horizon: 1 << 40, Base: 3, Ceiling: 1 << 60, Ends: []uint64{1 << 60, 7}, Fresh: true, Dots: 1 << 40, Wall: 1 << 41},
 		&Compare{Session: 1, Ask: 2, Start: 3, Sums: []uint64{1, 2}},
 		&Differ{Session: 1, Ask: 2, Epoch: 4, Next: 256, Vector: vector, Fences: fences, Keys: []string{"k"}, Prints: []uint64{5}},
 		&Fetch{Session: 1, Ask: 2, Credit: 99, Keys: []string{"k"}},
@@ -40,7 +40,7 @@ func samples() []Message {
 		&ReadParts{ID: 7, Round: 3, Index: 1, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
 		&PartsResult{Floor: 1, Horizon: 2, Epoch: 3, ID: 7, Round: 3, Index: 1, Items: items, Differ: []byte{2}},
 		&StampQuery{Epoch: 2, ID: 7, Round: 3, Asks: []StampAsk{{Key: "k", Entries: []string{"a", ""}}, {Key: "gone", Entries: []string{}}}},
-		&StampAnswer{Epoch: 2, Floor: 1, Horizon: 5, ID: 7, Round: 3, Newest: []Newest{{Gen: 4, Live: true, Times: []uint64{1 << 50, 0}}, {Times: []uint64{}}}},
+		&StampAnswer{Epoch: 2, Floor: 1, Horizon: 5, ID: 7, Round: 3, Wall: 1 << 41, Newest: []Newest{{Gen: 4, Live: true, Times: []uint64{1 << 50, 0}}, {Times: []uint64{}}}},
 		&Packed{Of: 99, Raw: 300, Data: []byte("data")},
 	}
 }

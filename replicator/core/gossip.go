@@ -55,7 +55,7 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 	}
 	c.send(p, &Status{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
 		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
-		Base: c.base, Ceiling: c.ceiling, Ends: c.ends.told(c.now.Sub(c.ends.movedAt) > endsQuiet), Fresh: c.fresh, Dots: c.dots})
+		Base: c.base, Ceiling: c.ceiling, Ends: c.ends.told(c.now.Sub(c.ends.movedAt) > endsQuiet), Fresh: c.fresh, Dots: c.dots, Wall: c.ownWall()})
 }
 
 // vector returns what has been seen of every stream, sorted by node.
@@ -78,6 +78,7 @@ func (c *Core) vector() []Seen {
 
 func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	c.takeFences(p.id, m.Fences)
+	c.hearClock(p, m.Wall)
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)
 	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)
 	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {

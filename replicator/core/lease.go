@@ -86,5 +86,9 @@ func (c *Core) giveUp(r *request) {
 	err := shortfall(r.level, c.quorums(r.level), c.counts(r))
 	err.NoLease = !c.leased()
 	err.Unchanged = r.phase == stamping
+	if r.ahead != nil && !err.NoLease {
+		c.finish(r, r.ahead)
+		return
+	}
 	c.finish(r, err)
 }

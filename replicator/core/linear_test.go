@@ -31,6 +31,9 @@ type history struct {
 	// open counts operations under way at each node: the search through their
 	// orders grows exponentially with their number.
 	open map[view.NodeID]int
+	// stamp makes the writes, stampRegister by default; answered sees their answers.
+	stamp    func(id view.NodeID, value string) Op
+	answered func(id view.NodeID, r Reply)
 }
 
 const openMax = 6
@@ -62,8 +65,15 @@ func (h *history) writeAt(id view.NodeID) {
 	h.clients++
 	at := len(h.ops)
 	h.ops = append(h.ops, op)
-	h.onAnswer(id, h.update(id, majority, Fence{}, stampRegister(id, value)), func(r Reply) {
+	write := stampRegister
+	if h.stamp != nil {
+		write = h.stamp
+	}
+	h.onAnswer(id, h.update(id, majority, Fence{}, write(id, value)), func(r Reply) {
 		h.open[id]--
+		if h.answered != nil {
+			h.answered(id, r)
+		}
 		if r.Err == nil {
 			h.ops[at].Return = int64(h.now)
 		}
@@ -74,7 +84,7 @@ func (h *history) writeAt(id view.NodeID) {
 // knows: no clock helps.
 func stampRegister(id view.NodeID, value string) Op {
 	return Op{Key: registerKey, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (Plan, error) {
-		return Plan{Growth: 64, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64) crdt.Value {
+		return Plan{Growth: 64, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, _ uint64) crdt.Value {
 			return v.(*crdt.LWWRegister[string]).Set(value, crdt.Stamp{Time: above[0] + 1, Node: crdt.NodeID(id)})
 		}}, nil
 	}}

@@ -35,6 +35,10 @@ type peer struct {
 	// evenAt is when its ends were last the same as ours, by parts (ends.go).
 	evenAt [endParts]clock.Instant
 
+	// clocked: its newest clock was offset above the clock of the Instants (clocks.go).
+	clocked bool
+	offset  int64
+
 	out outgoing
 	in  incoming
 }

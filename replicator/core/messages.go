@@ -1,6 +1,9 @@
 package core
 
-import "github.com/peerage-go/peerage/gossip/view"
+import (
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+)
 
 // Message is a message of the replicator protocol. Messages are immutable once
 // sent: the simulator hands the same value to several receivers. Epoch is that of
@@ -28,11 +31,31 @@ type Ack struct {
 	Refused  []Refusal
 }
 
-// Refusal says that entry Seq carried a fence below Higher.
+// Refusal says why entry Seq does not count, or what its writer must know of it: it carried
+// a fence below Higher, if that is not 0; or what Why says of Entry of the item with number
+// Item.
 type Refusal struct {
 	Seq    uint64
 	Higher uint64
+	Why    why
+	Item   int
+	Entry  string
+	// Have is the stamp that stands, or that is ahead of Wall.
+	Have crdt.Stamp
+	Wall uint64
 }
+
+// why is the reason of a Refusal.
+type why uint8
+
+const (
+	// whyFence stands for fences, and for all that has no reason of its own.
+	whyFence why = iota
+	// whyAhead: a stamp is ahead of the clocks. It was not applied, and does not count.
+	whyAhead
+	// whyStale: a newer stamp stands. The entry counts.
+	whyStale
+)
 
 // ReadRequest asks for values that differ from the asker's, whose fingerprints
 // stand beside the keys.
@@ -108,6 +131,8 @@ type Status struct {
 	Fresh         bool
 	// Dots is the highest sequence number of the sender's own changes (claims.go).
 	Dots uint64
+	// Wall is the sender's wall clock (clocks.go).
+	Wall uint64
 }
 
 // Compare carries the sums of the sender's buckets and asks which keys differ,

@@ -65,6 +65,9 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{blunderNoCeiling, "ends are forgotten without a trace", entryAboveTheCeiling},
 		{blunderOldLog, "the log has what was ended", entryInAnOldLog},
 		{blunderNoFloor, "frames of before a commit are taken", entryInAnOldLog},
+		{blunderOwnClock, "stamps by the own clock alone", jumpingClocks},
+		{blunderAdmitAll, "stamps of any time are taken", centuryFromWriter},
+		{blunderUnjudged, "stamps travel before a clock was heard", aloneIn2099},
 		{blunderClaimRefused, "what was refused is claimed", refusedAndClaimed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

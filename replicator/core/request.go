@@ -60,6 +60,11 @@ type request struct {
 	seq    uint64
 	entry  *Entry
 	echoes []string
+	// fixed are its writes under stamps of the caller's, by key; ahead is the newest refusal
+	// of a stamp that is ahead, refused by whom (fixed.go).
+	fixed   map[string][]Fixed
+	ahead   *AheadError
+	refused map[view.NodeID]bool
 
 	// Of a read: what it asked for, whom, what they hold, and what it will return.
 	keys  []string

@@ -129,6 +129,7 @@ func (c *Core) Recall(now clock.Instant, m Memory, ended []Ended) {
 	slices.Sort(c.restored)
 	c.fresh = len(c.restored) > 0 && c.blunder != blunderNotFresh
 	c.heard = map[view.NodeID]bool{}
+	c.unjudged = c.fresh && c.cfg.Wall != nil
 	if !c.fresh {
 		c.found = math.MaxUint64
 	}
@@ -298,7 +299,7 @@ func (c *Core) setAside() {
 	c.restored, c.found = nil, math.MaxUint64
 	for i := range c.own {
 		// It was decoded here before.
-		_ = c.takeItem(nil, &c.own[i])
+		_ = c.takeItem(nil, &c.own[i], func(Refusal) {})
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
 		// Who was asked has answered what it has beyond what is gone.

@@ -148,7 +148,7 @@ func (c *Core) applyTo(v crdt.Value, op *Op, p *Plan, above Newest) crdt.Value {
 	}
 	var d crdt.Value
 	if p.Stamped != nil {
-		d = p.Stamped(target, above.Times)
+		d = p.Stamped(target, above.Times, c.stampWall())
 	} else if p.Apply != nil {
 		d = p.Apply(target)
 	}

@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/peerage-go/peerage/crdt"
@@ -60,7 +59,9 @@ type StampAnswer struct {
 	Horizon uint64
 	ID      RequestID
 	Round   uint64
-	Newest  []Newest
+	// Wall is the sender's wall clock (clocks.go).
+	Wall   uint64
+	Newest []Newest
 }
 
 // Newest is what a replica knows of a key: its generation, whether it has a value there,
@@ -74,10 +75,6 @@ type Newest struct {
 
 func (*StampQuery) message()  {}
 func (*StampAnswer) message() {}
-
-// ErrStamp means that the newest stamp of an entry leaves no room for a newer one.
-// Nothing was changed. Deleting the key frees it: generations go before stamps.
-var ErrStamp = errors.New("replicator: no stamp is newer than the one that stands")
 
 // join takes in what another replica knows of a key.
 func (n *Newest) join(o Newest) {
@@ -146,7 +143,7 @@ func (c *Core) startStamping(now clock.Instant, r *request, asks []StampAsk) {
 }
 
 func (c *Core) onStampQuery(p *peer, m *StampQuery) {
-	out := &StampAnswer{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round, Newest: make([]Newest, len(m.Asks))}
+	out := &StampAnswer{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round, Wall: c.ownWall(), Newest: make([]Newest, len(m.Asks))}
 	for i, a := range m.Asks {
 		out.Newest[i] = c.newestOf(a.Key, a.Entries)
 	}
@@ -154,6 +151,7 @@ func (c *Core) onStampQuery(p *peer, m *StampQuery) {
 }
 
 func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
+	c.hearClock(p, m.Wall)
 	r := c.requests[m.ID]
 	if r == nil || r.phase != stamping || m.Round != r.round || len(m.Newest) != len(r.asks) {
 		return
@@ -230,8 +228,17 @@ func (c *Core) aboveAll(r *request, i int, p *Plan) (Newest, error) {
 			n.join(r.newest[j])
 		}
 	}
-	if slices.Contains(n.Times, math.MaxUint64) || n.Gen == math.MaxUint64 {
-		return n, fmt.Errorf("%w: key %q", ErrStamp, op.Key)
+	if n.Gen+1 >= timeMax {
+		return n, fmt.Errorf("%w: key %q: generation %d", ErrStamp, op.Key, n.Gen)
+	}
+	wall := c.judgingWall()
+	for _, t := range n.Times {
+		switch {
+		case t+1 >= timeMax:
+			return n, fmt.Errorf("%w: key %q: stamp %d", ErrStamp, op.Key, t)
+		case tooFar(t+1, wall):
+			return n, fmt.Errorf("%w: key %q: it is of %s, and the clocks show %s", ErrStamp, op.Key, showMillis(t>>tickBits), showMillis(wall))
+		}
 	}
 	return n, nil
 }

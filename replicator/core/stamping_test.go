@@ -99,9 +99,14 @@ func TestWriteThatLearnsNoStampsChangesNothing(t *testing.T) {
 // A stamp at the end of the range is an error, and not a write that is lost.
 func TestNoStampIsAboveTheLast(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
-	w.reply(2, w.update(2, majority, Fence{}, Mutate(registerKey, crdt.KindLWWRegister, 64, func(v crdt.Value) crdt.Value {
-		return v.(*crdt.LWWRegister[string]).Set("last", crdt.Stamp{Time: math.MaxUint64, Node: 2})
-	})))
+	for _, malformed := range []uint64{timeMax, math.MaxUint64 - 1, math.MaxUint64} {
+		if r := w.reply(2, w.update(2, majority, Fence{}, fixedIn(registerKey, "never", crdt.Stamp{Time: malformed, Node: 2}, false))); !errors.Is(r.Err, ErrAhead) {
+			t.Errorf("%d: %v", malformed, r.Err)
+		}
+	}
+	if r := w.reply(2, w.update(2, majority, Fence{}, fixedIn(registerKey, "last", crdt.Stamp{Time: timeMax - 1, Node: 2}, false))); r.Err != nil {
+		t.Fatal(r.Err)
+	}
 	for _, level := range []Level{Local, majority} {
 		if r := w.reply(2, w.update(2, level, Fence{}, stampRegister(2, "v"))); !errors.Is(r.Err, ErrStamp) {
 			t.Errorf("%v: %v", level, r.Err)
@@ -152,7 +157,7 @@ func TestStampsAreAboveWhatWasForgottenBeforeThisReplicaCame(t *testing.T) {
 	c.inherited = 1 << 50
 	for _, entry := range []string{"a", "b"} {
 		w.reply(1, w.update(1, Local, Fence{}, Op{Key: "m", Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (Plan, error) {
-			return Plan{Entries: []string{entry}, Stamped: func(v crdt.Value, above []uint64) crdt.Value {
+			return Plan{Entries: []string{entry}, Stamped: func(v crdt.Value, above []uint64, _ uint64) crdt.Value {
 				return v.(*entryMap).Set(entry, "v", crdt.Stamp{Time: above[0] + 1, Node: 1})
 			}}, nil
 		}}))

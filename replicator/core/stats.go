@@ -36,6 +36,8 @@ type Stats struct {
 	FarTerms       uint64 // fences of others with a term that no view can have had, refused
 	Refused        uint64 // remote data refused at twice a limit, or undecodable
 	FalseClaims    uint64 // items that claim changes which this node or another member has not made
+	Ahead          uint64 // changes that their writers sent with stamps too far ahead of the clocks
+	Restamped      uint64 // own entries that were ahead of the first clock that was heard
 	Transfers      uint64 // large messages sent in parts
 	ForeignFrames  uint64 // messages of nodes outside the view
 	Rounds         uint64 // of forgetting that this replica has taken part in

@@ -57,7 +57,7 @@ func (c *Core) flush(now clock.Instant, p *peer) {
 
 // push sends a peer what it has not been sent, as far as the window allows.
 func (c *Core) push(now clock.Instant, p *peer) {
-	if c.cfg.NoStream {
+	if c.cfg.NoStream || c.mute() {
 		return
 	}
 	for p.next <= c.log.last() && p.next-p.acked <= windowEntries {
@@ -126,8 +126,12 @@ func (c *Core) onDeltas(p *peer, m *Deltas) {
 	for i, e := range m.Entries {
 		seq := m.From + uint64(i)
 		higher, ok := c.passFence(p.id, e.Fence)
+		took := c.takeNoting(p, e.Items, func(r Refusal) {
+			r.Seq = seq
+			ack.Refused = append(ack.Refused, r)
+		})
 		// An entry that cannot be taken in is refused without a term.
-		if !c.take(p, e.Items) || !ok || !c.storableAll(e.Items) {
+		if !took || !ok || !c.storableAll(e.Items) {
 			ack.Refused = append(ack.Refused, Refusal{Seq: seq, Higher: higher})
 		}
 	}
@@ -141,9 +145,10 @@ func (c *Core) onDeltas(p *peer, m *Deltas) {
 
 func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
 	c.progress(now, p, m.Seen, m.Lo, m.Hi)
-	refused := make(map[uint64]uint64, len(m.Refused))
-	for _, r := range m.Refused {
-		refused[r.Seq] = r.Higher
+	refused := make(map[uint64][]*Refusal, len(m.Refused))
+	for i := range m.Refused {
+		r := &m.Refused[i]
+		refused[r.Seq] = append(refused[r.Seq], r)
 	}
 	// Only the entries that this very answer is about count for their writers: it
 	// names all of those among them that were refused. Seen does not.
@@ -156,15 +161,35 @@ func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
 		if r.done || r.phase != writing {
 			continue
 		}
-		switch higher, no := refused[r.seq]; {
-		case !no:
+		if c.acknowledges(p, r, refused[r.seq]) {
 			r.answers[p.id] = m.Epoch
 			c.advance(now, r)
-		case higher > 0 && !c.refuseFar(p.id, r.fence.Group, higher):
-			c.fences.raise(Fence{Group: r.fence.Group, Term: higher})
-			c.finish(r, &FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
 		}
 	}
+}
+
+// acknowledges reports whether a peer's answer counts for a request, and ends the request
+// if what the answer says of its entry is an error.
+func (c *Core) acknowledges(p *peer, r *request, said []*Refusal) (counts bool) {
+	counts = true
+	for _, ref := range said {
+		switch {
+		case r.done:
+			return false
+		case ref.Why == whyStale:
+			if err := r.lost(ref, p.id); err != nil {
+				c.finish(r, err)
+			}
+			continue
+		case ref.Why == whyAhead:
+			c.refusedAhead(r, ref, p.id)
+		case ref.Higher > 0 && !c.refuseFar(p.id, r.fence.Group, ref.Higher):
+			c.fences.raise(Fence{Group: r.fence.Group, Term: ref.Higher})
+			c.finish(r, &FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: ref.Higher})
+		}
+		counts = false
+	}
+	return counts && !r.done
 }
 
 func (c *Core) findWrite(seq uint64) int {

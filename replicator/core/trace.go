@@ -25,6 +25,8 @@ const (
 	TraceSynced       TraceKind = "synced"
 	TraceSettled      TraceKind = "settled"
 	TraceRefused      TraceKind = "refused"
+	TraceAhead        TraceKind = "stamp ahead"
+	TraceRestamped    TraceKind = "restamped"
 	TraceRepair       TraceKind = "read repair"
 	TraceTransfer     TraceKind = "transfer"
 	TracePruned       TraceKind = "pruned"

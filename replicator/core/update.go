@@ -45,6 +45,12 @@ func (c *Core) write(now clock.Instant, r *request, plans []Plan) {
 		}
 	}
 	for i := range r.ops {
+		if f := plans[i].Fixed; len(f) > 0 {
+			if r.fixed == nil {
+				r.fixed = map[string][]Fixed{}
+			}
+			r.fixed[r.ops[i].Key] = append(r.fixed[r.ops[i].Key], f...)
+		}
 		if op := &r.ops[i]; op.Base != nil && (plans[i].Blind || op.Base.unchanged(c.store.get(op.Key))) {
 			c.Release(op.Base) // applied to the value itself
 		}
@@ -95,6 +101,9 @@ func (c *Core) plan(ops []Op) ([]Plan, error) {
 		p, size, err := decide(op, it)
 		if err == nil {
 			err = fits(ops[:i], op, &p, it)
+		}
+		if err == nil {
+			err = c.checkFixed(op.Key, p.Fixed, it)
 		}
 		if err != nil {
 			return nil, err
@@ -176,6 +185,9 @@ func (c *Core) applyOne(op *Op, p Plan, it *item, above Newest) *Item {
 	d := c.applyTo(v, op, &p, above)
 	if d == nil {
 		return nil
+	}
+	if p.Stamped != nil || len(p.Fixed) > 0 {
+		c.unjudged = c.unjudged || !c.told && c.cfg.Wall != nil
 	}
 	fresh := it == nil
 	it = c.store.obtain(op.Key)

@@ -1,0 +1,356 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Clocks that are wrong
+//
+// A stamp far in the future wins over every write until that time comes. So stamps are
+// bounded by the clocks of all members:
+//
+//   - Every Status and StampAnswer carries its sender's wall clock. The *lower median* of
+//     those and the own clock is what most members agree on.
+//   - Stamps made here are at most stampLead above the lower median: a node whose clock
+//     stands in 2099 writes correctly once it has heard another's.
+//   - A stamp is *ahead* if it is more than aheadMax above the own clock or, with three or
+//     more clocks, above the lower median: a node whose own clock is wrong judges by those
+//     of the others. A write that would need such a stamp fails with ErrStamp, and one with
+//     such a stamp of its caller's with AheadError. Nothing changes then.
+//   - A replica does not apply entries that are ahead if their writer itself sends them. It
+//     refuses them in the acknowledgement. Entries that others pass on are always merged:
+//     what one replica admits, all admit, and the state is the join of what was admitted.
+//   - Stamps that were made before any other clock was heard may be wrong without a sign.
+//     Such a replica is *unjudged*: it sends and takes nothing but clocks until it has heard
+//     one. If its own entries are ahead of that, they get stamps of the present; nobody has
+//     seen the former ones. Entries that are ahead and came from its file are stamped below
+//     everything else: they stand only where nothing else does.
+//
+// Without a clock (Config.Wall) nothing is judged: stamps are then terms or numbers.
+// A time or generation from timeMax on is malformed, whatever the clocks say.
+//
+// Rejected: a refused writer that takes its value out again. Its replica may have confirmed
+// a value below the refused one, or merged it meanwhile without effect: that value would be
+// lost at a replica that was counted for it. The value stays here instead, reaches the others
+// when their clocks are there, and the caller learns that the outcome is unknown.
+//
+// Two wrong clocks that are cut off together vouch for each other. What they write freezes
+// its entries (ErrStamp) until the key is deleted.
+
+const (
+	// aheadMax is how far ahead of the clocks a stamp may be.
+	aheadMax = time.Minute
+	// stampLead is how far ahead of the lower median an own stamp may be.
+	stampLead = 500 * time.Millisecond
+	// timeMax is the first time and generation that is malformed.
+	timeMax = 1 << 63
+	// wallMin is the start of the year 2000 in milliseconds: a clock that shows less was
+	// never set, and counts as none.
+	wallMin = 946_684_800_000
+	// tickBits is what a tick of crdt.HLC has beside its milliseconds.
+	tickBits = 16
+)
+
+// ErrStamp means that the newest stamp of an entry leaves no room for a newer one: it is at
+// the end of its range, or more than a minute ahead of the clocks. Nothing was changed.
+// Deleting the key frees it: generations go before stamps.
+var ErrStamp = errors.New("replicator: no stamp is newer than the one that stands")
+
+// ErrAhead is wrapped by every AheadError.
+var ErrAhead = errors.New("replicator: stamp is too far ahead of the clocks")
+
+// AheadError means that a stamp is more than a minute ahead of a node's clock, and was not
+// applied there. If that node is another one, it wraps ErrOutcomeUnknown too: the change
+// stands here, and at the members whose clocks have admitted it.
+type AheadError struct {
+	Key string
+	// Stamp is the time of the stamp, Wall the clock at Node, both in milliseconds of Unix
+	// time. Node is the replica that has refused it.
+	Stamp, Wall uint64
+	Node        view.NodeID
+	// Elsewhere: Node is not the node at which the write was made.
+	Elsewhere bool
+}
+
+func (e *AheadError) Error() string {
+	what := "nothing was changed"
+	if e.Elsewhere {
+		what = "outcome unknown"
+	}
+	return fmt.Sprintf("%v: key %q: stamp of %v, node %v has %v: %s", ErrAhead, e.Key, showMillis(e.Stamp), e.Node, showMillis(e.Wall), what)
+}
+
+// Unwrap returns ErrAhead, and ErrOutcomeUnknown with Elsewhere.
+func (e *AheadError) Unwrap() []error {
+	if e.Elsewhere {
+		return []error{ErrAhead, ErrOutcomeUnknown}
+	}
+	return []error{ErrAhead}
+}
+
+func showMillis(ms uint64) string {
+	return time.UnixMilli(int64(ms)).UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// clocks is what the core knows of the members' wall clocks.
+type clocks struct {
+	// unjudged: stamps were made, or read from a file, before another clock was heard.
+	unjudged bool
+	// told: another member has said which clock it has, or that it has none.
+	told bool
+	// heardClock: of those that have one, the lower median was offset above the clock of the
+	// Instants, in milliseconds.
+	heardClock bool
+	offset     int64
+}
+
+// ownWall returns this node's wall clock in milliseconds of Unix time, 0 if it has none.
+func (c *Core) ownWall() uint64 {
+	if c.cfg.Wall == nil {
+		return 0
+	}
+	if w := c.cfg.Wall(); w >= wallMin && w < timeMax>>tickBits {
+		return w
+	}
+	return 0
+}
+
+func (c *Core) nowMillis() int64 { return int64(c.now) / int64(time.Millisecond) }
+
+// readings returns the clocks that are known, as of now, the lowest first.
+func (c *Core) readings() []uint64 {
+	var out []uint64
+	if own := c.ownWall(); own > 0 {
+		out = append(out, own)
+	}
+	n := len(out)
+	for _, p := range c.peers {
+		if p.clocked {
+			out = append(out, uint64(p.offset+c.nowMillis()))
+		}
+	}
+	if len(out) == n && c.heardClock {
+		out = append(out, uint64(c.offset+c.nowMillis())) // of members that have left
+	}
+	slices.Sort(out)
+	return out
+}
+
+// lowerMedian returns the clock that most members agree on, 0 if none is known.
+func lowerMedian(readings []uint64) uint64 {
+	if len(readings) == 0 {
+		return 0
+	}
+	return readings[(len(readings)-1)/2]
+}
+
+// stampWall returns the clock for stamps that are made here, 0 without one.
+func (c *Core) stampWall() uint64 {
+	if c.cfg.Wall == nil {
+		return 0
+	}
+	rs := c.readings()
+	if own := c.ownWall(); c.blunder == blunderOwnClock {
+		return own
+	}
+	most := lowerMedian(rs) + millis(stampLead)
+	if own := c.ownWall(); own > 0 && len(rs) > 0 {
+		return min(own, most)
+	}
+	return lowerMedian(rs)
+}
+
+// judgingWall returns the clock by which stamps are judged, 0 without one.
+func (c *Core) judgingWall() uint64 {
+	if c.cfg.Wall == nil {
+		return 0
+	}
+	rs, own := c.readings(), c.ownWall()
+	if len(rs) < 3 && own > 0 {
+		return own
+	}
+	return lowerMedian(rs)
+}
+
+// tooFar reports whether a time is more than aheadMax ahead of wall; nothing is, without a
+// clock.
+func tooFar(t, wall uint64) bool { return wall > 0 && t>>tickBits > wall+millis(aheadMax) }
+
+// hearClock takes in the clock of a member, 0 if it has none.
+func (c *Core) hearClock(p *peer, wall uint64) {
+	if c.cfg.Wall == nil {
+		return
+	}
+	c.told = true
+	p.clocked = wall >= wallMin && wall < timeMax>>tickBits
+	if p.clocked {
+		p.offset = int64(wall) - c.nowMillis()
+		c.heardClock, c.offset = true, int64(lowerMedian(c.readings()))-c.nowMillis()
+	}
+	if c.unjudged {
+		c.unjudged = false
+		c.judgeOwn()
+	}
+}
+
+// mute reports whether this replica speaks and hears of nothing but clocks.
+func (c *Core) mute() bool { return c.unjudged && len(c.peers) > 0 && c.blunder != blunderUnjudged }
+
+func tellsClock(m Message) bool {
+	switch m.(type) {
+	case *Status, *StampAnswer:
+		return true
+	}
+	return false
+}
+
+// newestStamp returns the newest stamp in v, and whether values of its kind have any.
+func newestStamp(v crdt.Value) (uint64, bool) {
+	s, ok := v.(crdt.Stamped)
+	if !ok {
+		return 0, false
+	}
+	return s.Newest().Time, true
+}
+
+// malformed reports why an item cannot be what a correct replica holds.
+func malformed(in *Item, v crdt.Value) error {
+	if t, _ := newestStamp(v); t >= timeMax || in.Gen >= timeMax {
+		return fmt.Errorf("malformed: generation %d, newest stamp %d", in.Gen, t)
+	}
+	return nil
+}
+
+// admitStamps returns v without the entries that its sender has written and that are ahead.
+func (c *Core) admitStamps(from *peer, key string, v crdt.Value) (crdt.Value, *AheadError) {
+	newest, ok := newestStamp(v)
+	wall := c.judgingWall()
+	if from == nil || !ok || !tooFar(newest, wall) || c.blunder == blunderAdmitAll {
+		return v, nil
+	}
+	var err *AheadError
+	v = restamped(v, func(s crdt.Stamp) (crdt.Stamp, bool) {
+		if s.Node != crdt.NodeID(from.id) || !tooFar(s.Time, wall) {
+			return s, true
+		}
+		if err == nil || s.Time>>tickBits > err.Stamp {
+			err = &AheadError{Key: key, Stamp: s.Time >> tickBits, Wall: wall, Node: c.cfg.Self}
+		}
+		return s, false
+	})
+	return v, err
+}
+
+// emptied reports whether nothing is left of a value.
+func emptied(v crdt.Value) bool {
+	t, ok := newestStamp(v)
+	return ok && t == 0
+}
+
+// restamped returns a value with the stamps that f gives its entries, without those for
+// which it returns false. It forgets what was forgotten in v.
+func restamped(v crdt.Value, f func(crdt.Stamp) (crdt.Stamp, bool)) crdt.Value {
+	// The kind is that of a value, so it has a zero value.
+	fresh, _ := crdt.New(v.Kind())
+	switch v := v.(type) {
+	case *crdt.LWWRegister[string]:
+		out := fresh.(*crdt.LWWRegister[string])
+		if s, ok := f(v.Stamp()); ok {
+			val, _ := v.Value()
+			out.Set(val, s)
+		}
+		return out
+	case *entryMap:
+		out := fresh.(*entryMap)
+		for k, val := range v.All() { // order-free: each entry by itself
+			s, _ := v.Stamp(k)
+			if s, ok := f(s); ok {
+				out.Set(k, val, s)
+			}
+		}
+		for k, s := range v.Deleted() { // order-free: each entry by itself
+			if s, ok := f(s); ok {
+				out.Delete(k, s)
+			}
+		}
+		return out
+	}
+	return v
+}
+
+// judgeOwn gives entries that were written before another clock was heard, and are ahead of
+// the clocks, stamps of the present.
+func (c *Core) judgeOwn() {
+	wall := lowerMedian(c.readings())
+	if wall == 0 {
+		return
+	}
+	present := wall << tickBits
+	if tooFar(c.ceiling, wall) {
+		c.ceiling = present
+	}
+	if tooFar(c.inherited, wall) {
+		c.inherited = present
+	}
+	for i := range c.store.buckets {
+		for _, it := range c.store.buckets[i].sorted() {
+			c.judgeItem(it, wall, present)
+		}
+	}
+}
+
+func (c *Core) judgeItem(it *item, wall, present uint64) {
+	newest, ok := newestStamp(it.value)
+	if m, isMap := it.value.(*entryMap); isMap {
+		newest = max(newest, m.Forgotten().Time)
+	}
+	if !ok || !tooFar(newest, wall) {
+		return
+	}
+	_, fromFile := slices.BinarySearch(c.restored, it.key)
+	n := uint64(0)
+	v := restamped(it.value, func(s crdt.Stamp) (crdt.Stamp, bool) {
+		switch {
+		case !tooFar(s.Time, wall):
+			return s, true
+		case s.Node == crdt.NodeID(c.cfg.Self):
+			s.Time = present
+		case fromFile:
+			s.Time = 1
+		default:
+			return s, true
+		}
+		n++
+		return s, true
+	})
+	c.ends.forget(it.key)
+	it.replace(v)
+	c.store.settle(it)
+	it.written = it.version
+	c.changed(it, v)
+	c.stats.Restamped += n
+	c.trace(TraceEvent{Kind: TraceRestamped, Key: it.key, Detail: fmt.Sprintf("%d entries were ahead of %s", n, showMillis(wall))})
+	c.voidLogged(it.key)
+	c.append(c.now, &Entry{Items: []Item{full(it)}})
+}
+
+// voidLogged takes a key out of the own entries that have been logged. None has been sent.
+func (c *Core) voidLogged(key string) {
+	of := func(in Item) bool { return in.Key == key }
+	for i, e := range c.log.entries {
+		if !slices.ContainsFunc(e.Items, of) {
+			continue
+		}
+		c.log.bytes -= e.size()
+		e = &Entry{Fence: e.Fence, Items: slices.DeleteFunc(slices.Clone(e.Items), of)}
+		c.log.bytes += e.size()
+		c.log.entries[i] = e
+	}
+	c.own = slices.DeleteFunc(c.own, of)
+}

@@ -1,0 +1,153 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+)
+
+// Stamps of the caller's
+//
+// A write under a stamp of its caller's wins or loses by that stamp. If a newer one stands
+// here, nothing is changed and the update fails with StaleError. If one stands at a replica
+// that the write reaches, the acknowledgement says so, and the update fails too: the value
+// stands here until the newer one comes. A majority write meets every value that was
+// acknowledged at a majority before, so a nil error there means that it won over all of them.
+
+// Fixed is a write under a stamp of the caller's, or the deletion of an entry.
+type Fixed struct {
+	// Entry is "" for a register.
+	Entry  string
+	Stamp  crdt.Stamp
+	Value  string
+	Delete bool
+	// Yield makes the write do nothing, and not fail, where a newer stamp stands.
+	Yield bool
+}
+
+// ErrStale is wrapped by every StaleError.
+var ErrStale = errors.New("replicator: a newer stamp stands")
+
+// StaleError means that a write under a stamp of its caller's lost.
+type StaleError struct {
+	Key string
+	// Entry is that of a map, "" for a register.
+	Entry string
+	// Have is the stamp that stands, at Node. It equals the stamp of the write if that was
+	// used for another value before.
+	Have crdt.Stamp
+	Node view.NodeID
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("%v: key %q, entry %q: at node %v, time %d of writer %v, number %d", ErrStale, e.Key, e.Entry, e.Node, e.Have.Time, view.NodeID(e.Have.Node), e.Have.Seq)
+}
+
+// Unwrap returns ErrStale.
+func (e *StaleError) Unwrap() error { return ErrStale }
+
+// standing returns the stamp and the value of an entry of v, and whether it is deleted.
+func standing(v crdt.Value, entry string) (s crdt.Stamp, val string, deleted bool) {
+	switch v := v.(type) {
+	case *crdt.LWWRegister[string]:
+		val, _ = v.Value()
+		return v.Stamp(), val, false
+	case *entryMap:
+		s, _ = v.Stamp(entry)
+		val, live := v.Get(entry)
+		return s, val, !live
+	}
+	return s, "", false
+}
+
+// checkFixed fails if a write under a stamp of its caller's must not be made, or loses.
+func (c *Core) checkFixed(key string, fixed []Fixed, it *item) error {
+	if len(fixed) == 0 {
+		return nil
+	}
+	wall := c.judgingWall()
+	if wall > 0 {
+		wall = min(wall, lowerMedian(c.readings()))
+	}
+	for i := range fixed {
+		f := &fixed[i]
+		switch {
+		case f.Stamp.Time >= timeMax:
+			return fmt.Errorf("%w: key %q: time %d is malformed", ErrAhead, key, f.Stamp.Time)
+		case tooFar(f.Stamp.Time, wall):
+			return &AheadError{Key: key, Stamp: f.Stamp.Time >> tickBits, Wall: wall, Node: c.cfg.Self}
+		case f.Yield || it == nil || it.value == nil:
+			continue
+		}
+		have, val, deleted := standing(it.value, f.Entry)
+		if order := f.Stamp.Compare(have); order < 0 || order == 0 && (val != f.Value || deleted != f.Delete) {
+			return &StaleError{Key: key, Entry: f.Entry, Have: have, Node: c.cfg.Self}
+		}
+	}
+	return nil
+}
+
+// staleIn notes the entries of v that are older than those which stand in it.
+func staleIn(it *item, v crdt.Value, note func(Refusal)) {
+	if it == nil || it.value == nil || it.value.Kind() != v.Kind() {
+		return
+	}
+	look := func(entry string) {
+		mine, _, _ := standing(v, entry)
+		if have, _, _ := standing(it.value, entry); mine.Compare(have) < 0 {
+			note(Refusal{Why: whyStale, Entry: entry, Have: have})
+		}
+	}
+	switch v := v.(type) {
+	case *crdt.LWWRegister[string]:
+		look("")
+	case *entryMap:
+		if v.Len()+v.Tombstones() > staleMax {
+			return // an update of so many entries has to read back what stands
+		}
+		for k := range v.All() { // order-free: each entry by itself
+			look(k)
+		}
+		for k := range v.Deleted() { // order-free: each entry by itself
+			look(k)
+		}
+	}
+}
+
+// staleMax bounds the entries of a change that are compared one by one.
+const staleMax = 4096
+
+// lost returns the error of a request one of whose writes lost, nil if none has.
+func (r *request) lost(ref *Refusal, at view.NodeID) error {
+	if r.entry == nil || ref.Item >= len(r.entry.Items) {
+		return nil
+	}
+	key := r.entry.Items[ref.Item].Key
+	for _, f := range r.fixed[key] {
+		if f.Entry == ref.Entry && !f.Yield && f.Stamp.Compare(ref.Have) < 0 {
+			return &StaleError{Key: key, Entry: f.Entry, Have: ref.Have, Node: at}
+		}
+	}
+	return nil
+}
+
+// refusedAhead notes that a replica has refused entries of a request, and ends it if nobody
+// is left who might take them.
+func (c *Core) refusedAhead(r *request, ref *Refusal, at view.NodeID) {
+	if r.entry == nil || ref.Item >= len(r.entry.Items) {
+		return
+	}
+	if r.refused == nil {
+		r.refused = map[view.NodeID]bool{}
+	}
+	r.refused[at] = true
+	r.ahead = &AheadError{Key: r.entry.Items[ref.Item].Key, Stamp: ref.Have.Time >> tickBits, Wall: ref.Wall, Node: at, Elsewhere: true}
+	for _, id := range c.unanswered(r) {
+		if !r.refused[id] {
+			return
+		}
+	}
+	c.finish(r, r.ahead)
+}
