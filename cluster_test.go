@@ -38,6 +38,8 @@ type cluster struct {
 	t     *testing.T
 	net   *transport.Network
 	nodes []*member
+	// wall is the wall clock of the nodes that onDisk starts, nil for the bubble's.
+	wall func() time.Time
 }
 
 type member struct {

@@ -70,7 +70,8 @@ type Config struct {
 	// "all.keys", and "role-" before the role's name. Each node needs one of its own. It
 	// must exist. A file belongs to one cluster, role and Gossip.Name. The file "generation"
 	// keeps tokens rising when all nodes stop and a clock is set back; it is used without
-	// durable keys, too.
+	// durable keys, too; "origin" says of which cluster the files are, so that those of another
+	// one of the same name are set aside, not merged.
 	DataDir string
 	// LameDuck is how long Drain goes on sending what callers in this process ask
 	// for, after readiness went false: give load balancers the time to notice, say

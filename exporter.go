@@ -20,7 +20,7 @@ func newExporter(n *Node) *exporter {
 	if n.cfg.Registerer != nil {
 		e.all = metrics.New(metrics.Source{
 			Gossip: e.gossip, Replicators: e.replicators, Types: e.types, Frames: e.frames,
-			EventsMissed: n.feed.Missed, Ready: n.Ready, EntitiesLost: n.entitiesLost.Load,
+			EventsMissed: n.feed.Missed, Ready: n.Ready, EntitiesLost: n.entitiesLost.Load, FilesSetAside: n.setAside.Load,
 		})
 	}
 	return e

@@ -2,8 +2,6 @@ package peerage
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -11,8 +9,8 @@ import (
 )
 
 // What a node does when its cluster yields to another one of the same name: entities
-// stop in order, durable keys are set aside, and the next incarnation joins the other
-// cluster. Which cluster yields is decided in package view.
+// stop in order, and the next incarnation joins the other cluster; origin.go says what
+// becomes of durable keys. Which cluster yields is decided in package view.
 
 // dissolvePatience is how long entities may take to stop before the node goes on without
 // them: their instances are then dropped.
@@ -41,22 +39,6 @@ func (s *stack) dissolve() {
 	s.node.cfg.Logger.Error("the cluster has yielded to another one of its name: the entities of this node have stopped, their states are not merged",
 		"node", s.gossip.Self().Name, "entities", lost, "err", err)
 	s.gossip.Dissolve()
-}
-
-// setAside puts the files of durable keys aside, if the cluster that they are of has
-// yielded: what they hold must not be merged into the other one.
-func (s *stack) setAside() {
-	if s.heir.Load() == nil {
-		return
-	}
-	for _, role := range slices.Sorted(maps.Keys(s.node.files)) {
-		path, err := s.node.files[role].SetAside()
-		if err != nil {
-			s.node.cfg.Logger.Error("durable keys of a cluster that has yielded cannot be set aside: they are merged into the other one", "role", role, "err", err)
-			continue
-		}
-		s.node.cfg.Logger.Error("durable keys of a cluster that has yielded are set aside, and not merged: look whether they are needed", "role", role, "copy", path)
-	}
 }
 
 // contested reports whether this node's cluster is in contest with another one of its

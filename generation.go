@@ -66,6 +66,10 @@ func (g *generationFile) open(dir string, log *slog.Logger) (floor uint32, err e
 	return g.bound + 1, nil
 }
 
+// certain returns a generation that this node has met, if the file knows one: the bound is
+// written ahead by generationsAhead.
+func (g *generationFile) certain() uint32 { return max(g.bound, generationsAhead) - generationsAhead }
+
 // parseGeneration reads "generation N" and a line's end.
 func parseGeneration(text string) (uint32, error) {
 	digits, ok := strings.CutPrefix(text, generationName+" ")

@@ -40,6 +40,8 @@ type Node struct {
 	feed     gossip.Feed // of all incarnations
 	// generation is kept in DataDir; the zero value keeps nothing.
 	generation generationFile
+	// origin is that of the files in DataDir; without DataDir nothing is kept in a file.
+	origin originFile
 	// files of durable keys, by role; set by Start, closed with the last incarnation.
 	files map[string]*replicator.Durable
 	// roleData is the data of each role, through all incarnations; data their typed faces.
@@ -48,6 +50,8 @@ type Node struct {
 
 	// entitiesLost counts entities that stopped since their cluster has yielded.
 	entitiesLost atomic.Uint64
+	// setAside counts files of durable keys that were set aside as another cluster's.
+	setAside atomic.Uint64
 
 	stack atomic.Pointer[stack] // nil before Start and between incarnations
 	self  atomic.Pointer[view.Node]
@@ -145,6 +149,10 @@ func (n *Node) startFirst(ctx context.Context) (*stack, error) {
 			return nil, err
 		}
 		cfg.MinGeneration = max(cfg.MinGeneration, floor)
+		if err := n.origin.open(dir); err != nil {
+			return nil, err
+		}
+		cfg.Origin = n.origin.of
 	}
 	return startStack(ctx, n, cfg)
 }
@@ -186,7 +194,7 @@ func (n *Node) supervise(s *stack) {
 		}
 		n.stack.CompareAndSwap(s, nil)
 		n.left = s.close()
-		s.setAside()
+		s.changeFiles()
 		if n.cfg.RejoinAfter < 0 {
 			return
 		}

@@ -35,6 +35,10 @@ type stack struct {
 	// viewed: the layers above have their first view.
 	viewed atomic.Bool
 
+	// unfit is why this incarnation leaves the cluster that has let it in, nil if it stays.
+	// It is read when the incarnation is over.
+	unfit *unfit
+
 	// heir is the contest in which the cluster has yielded.
 	heir atomic.Pointer[gossip.ForeignCluster]
 
@@ -126,6 +130,9 @@ func (s *stack) startUpper() error {
 func (s *stack) event(e gossip.Event) {
 	switch e := e.(type) {
 	case gossip.ViewChanged:
+		if !s.viewed.Load() && !s.fits(e.View) {
+			break // this incarnation ends, and nothing above gossip has met the others
+		}
 		s.node.generation.met(e.View.Epoch.Generation()) // before any token of it is given out
 		for _, role := range s.roles() {
 			s.replicators[role].SetView(e.View)
@@ -218,6 +225,12 @@ func (s *stack) nextConfig() gossip.Config {
 		if cfg.BootstrapExpect = 0; alone || len(cfg.FormerMembers) == 0 {
 			cfg.BootstrapExpect = 1
 		}
+	}
+	if v := s.gossip.View(); v != nil {
+		cfg.Origin = v.Origin
+	}
+	if s.unfit != nil && s.unfit.higher {
+		cfg.LeastGeneration = max(cfg.LeastGeneration, cfg.MinGeneration)
 	}
 	if s.removed.Outranked {
 		cfg.LeastGeneration = max(cfg.LeastGeneration, cfg.MinGeneration)

@@ -114,3 +114,30 @@ func TestAFloorOfAnotherNodeIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestANewDiskPartsNobodyFromTheData: a cluster that is formed has the origin of the
+// former's files, or that of most of the nodes which answer it; nodes without any make a
+// new one.
+func TestANewDiskPartsNobodyFromTheData(t *testing.T) {
+	for _, test := range []struct{ files, want [3]uint64 }{
+		{[3]uint64{0, 5, 5}, [3]uint64{5, 5, 5}},
+		{[3]uint64{0, 0, 5}, [3]uint64{5, 5, 5}},
+		{[3]uint64{5, 5, 5}, [3]uint64{5, 5, 5}},
+		{[3]uint64{}, [3]uint64{}},
+	} {
+		for seed := range uint64(20) {
+			w := newTown(t, seed)
+			all := addrsOf(3)
+			for i, addr := range all {
+				w.start(0, addr, Config{ContactPoints: all, Origin: test.files[i]})
+			}
+			w.run(5 * time.Second)
+			w.oneCluster()
+			for i, addr := range all {
+				if got := w.nodes[addr].view.Origin; got != test.want[i] {
+					t.Errorf("seed %d: files of %v: origin %d at node %d", seed, test.files, got, i)
+				}
+			}
+		}
+	}
+}

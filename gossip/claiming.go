@@ -288,8 +288,30 @@ func (f *forming) form(a *actions) {
 	second := uint32(min(max(wall.Unix(), 1), math.MaxUint32))
 	a.core = append(a.core, view.Form{
 		Generation: f.generation(second, a), Millisecond: uint16(wall.Nanosecond() / int(time.Millisecond)),
+		Origin: f.origin(),
 	})
 	a.note("forming a new cluster", f.self.ID, strings.Join(f.union(), ", "))
+}
+
+// origin returns that of a cluster that this node forms: of its own files, else the most
+// frequent one among the nodes that it has heard, so that one with a new disk does not
+// part the others from their data; 0 if none has files.
+func (f *forming) origin() uint64 {
+	if f.cfg.Origin != 0 {
+		return f.cfg.Origin
+	}
+	count := map[uint64]int{}
+	best := uint64(0)
+	for _, p := range f.order {
+		if p.info == nil || p.info.Origin == 0 {
+			continue
+		}
+		o := p.info.Origin
+		if count[o]++; count[o] > count[best] || count[o] == count[best] && o < best {
+			best = o
+		}
+	}
+	return best
 }
 
 // aheadMax bounds by how much another node may raise the generation above the wall clock

@@ -108,6 +108,9 @@ type Config struct {
 	// this node answers while one of them forms a cluster. Default: the wall clock in
 	// seconds.
 	MinGeneration uint32
+	// Origin is that of this node's files (view.View.Origin), 0 if it has none. A cluster
+	// that this node forms keeps it.
+	Origin uint64
 	// Process and Incarnation order what the incarnations of one process send:
 	// transport.Config has the meaning. Package peerage sets both. Defaults: those of
 	// transport.Config, right for a process that has one incarnation.

@@ -325,7 +325,7 @@ func (f *forming) pace() time.Duration {
 
 // contact says where this node stands.
 func (f *forming) contact(ask bool) *contact {
-	m := &contact{Ask: ask, From: f.self, Points: f.given(), Epoch: view.Epoch(f.cfg.MinGeneration) << 32}
+	m := &contact{Ask: ask, From: f.self, Points: f.given(), Epoch: view.Epoch(f.cfg.MinGeneration) << 32, Origin: f.cfg.Origin}
 	if len(m.Points) > contactPointsOnMsg {
 		m.Points = m.Points[:contactPointsOnMsg]
 	}
@@ -333,7 +333,7 @@ func (f *forming) contact(ask bool) *contact {
 		// Nodes that look for a cluster are sent on to the one that stands.
 		m.Cluster, m.Members = y.Cluster, y.Nodes
 	} else if f.view != nil {
-		m.Cluster, m.Epoch, m.Live = f.view.Cluster, f.view.Epoch, f.live
+		m.Cluster, m.Epoch, m.Origin, m.Live = f.view.Cluster, f.view.Epoch, f.view.Origin, f.live
 		for i := range f.view.Members {
 			if len(m.Members) < contactMembersMax {
 				m.Members = append(m.Members, f.view.Members[i].Node)

@@ -150,7 +150,7 @@ func (n *townNode) carryOut(b, a *actions) {
 		switch ev := ev.(type) {
 		case view.Form:
 			w.formed = append(w.formed, fmt.Sprintf("%s at %v", n.peer.Addr, time.Duration(w.now)))
-			n.enter(&view.View{Cluster: uint64(n.peer.ID), Epoch: view.FirstEpoch(ev.Generation),
+			n.enter(&view.View{Cluster: uint64(n.peer.ID), Origin: ev.Origin, Epoch: view.FirstEpoch(ev.Generation),
 				Members: []view.Member{{Node: n.f.self, Status: view.Up}}}, a)
 		case view.Contacts:
 			if n.view == nil {

@@ -43,6 +43,8 @@ type contact struct {
 	// Epoch is that of the sender's view. Without one it is the lowest that the sender may
 	// form a cluster with: above what its former incarnations and its files know.
 	Epoch view.Epoch
+	// Origin is that of the sender's view, or without one of its files.
+	Origin uint64
 	// Live says that the sender holds a lease: its cluster can act.
 	Live bool
 	// Members are some of the sender's view, most senior first.
@@ -124,6 +126,7 @@ func appendContact(b []byte, m *contact) []byte {
 	}
 	b = wire.AppendU64(b, m.Cluster)
 	b = wire.AppendU64(b, uint64(m.Epoch))
+	b = wire.AppendU64(b, m.Origin)
 	b = wire.AppendBool(b, m.Live)
 	b = wire.AppendUvarint(b, uint64(len(m.Members)))
 	for i := range m.Members {
@@ -139,6 +142,7 @@ func readContact(r *wire.Reader) *contact {
 	}
 	m.Cluster = r.U64()
 	m.Epoch = view.Epoch(r.U64())
+	m.Origin = r.U64()
 	m.Live = r.Bool()
 	for range bounded(r, "members", 12, contactMembersMax) {
 		m.Members = append(m.Members, readNode(r))

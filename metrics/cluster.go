@@ -125,5 +125,7 @@ func contestSeries() []series {
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.Contests)) }),
 		counter("cluster_entities_lost_total", "Entities of this node that were stopped since its cluster yielded to another one of its name.",
 			func(s *scrape, emit emitter) { emit(float64(s.lost)) }),
+		counter("cluster_files_set_aside_total", "Files of durable keys of this node that were set aside since they were of another cluster of the same name.",
+			func(s *scrape, emit emitter) { emit(float64(s.aside)) }),
 	}
 }

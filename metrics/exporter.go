@@ -26,6 +26,9 @@ type Source struct {
 	// EntitiesLost returns how many entities have stopped since their cluster yielded to
 	// another one of its name.
 	EntitiesLost func() uint64
+	// FilesSetAside returns how many files of durable keys were set aside since they were
+	// of another cluster of the name.
+	FilesSetAside func() uint64
 	// Ready is the same answer as that of /readyz.
 	Ready func() bool
 }
@@ -53,7 +56,7 @@ type emitter func(value float64, labels ...string)
 type scrape struct {
 	ready       bool
 	missed      uint64
-	lost        uint64
+	lost, aside uint64
 	frames      sharding.FrameStats
 	node        *gossip.Node
 	gossip      gossip.Stats
@@ -99,6 +102,7 @@ func (e *Exporter) Collect(out chan<- prometheus.Metric) {
 	s := &scrape{
 		ready: e.source.Ready(), node: e.source.Gossip(),
 		replicators: e.source.Replicators(), types: e.source.Types(), frames: e.source.Frames(), missed: e.source.EventsMissed(), lost: e.source.EntitiesLost(),
+		aside: e.source.FilesSetAside(),
 	}
 	if s.node != nil {
 		s.gossip = s.node.Stats()

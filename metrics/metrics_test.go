@@ -28,7 +28,7 @@ func source() Source {
 		Replicators:  func() map[string]replicator.Stats { return map[string]replicator.Stats{"": {BytesSent: 17}} },
 		Types:        func() []sharding.Stats { return []sharding.Stats{counters, {Type: "other"}} },
 		Frames:       func() sharding.FrameStats { return sharding.FrameStats{AnswersLost: 19, Overrun: 23} },
-		EventsMissed: func() uint64 { return 29 }, EntitiesLost: func() uint64 { return 31 },
+		EventsMissed: func() uint64 { return 29 }, EntitiesLost: func() uint64 { return 31 }, FilesSetAside: func() uint64 { return 0 },
 		Ready: func() bool { return true },
 	}
 }

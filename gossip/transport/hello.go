@@ -24,7 +24,8 @@ import (
 //	   error of its own; nodes decline to coordinate a type, and who does not run it is
 //	   passed over when all do; a census tells where states were sent; hosts of a daemon
 //	   tell by which view they are members; a hello carries the process and the number of
-//	   its incarnation; frames, hellos and answers have checksums
+//	   its incarnation; frames, hellos and answers have checksums; views carry the origin of
+//	   files, members compare ids of their SecretKeys
 const wireVersion = 2
 
 // magic are the first bytes that both sides of a connection send.

@@ -65,6 +65,9 @@ type Form struct {
 	// Millisecond of the wall clock's second, 0 to 999, tells apart two clusters that are
 	// formed in one generation, one after the other: the later one's epochs are higher.
 	Millisecond uint16
+	// Origin is that of the files of those that form, see View.Origin; 0 makes the cluster
+	// an origin.
+	Origin uint64
 }
 
 // Contacts names nodes that may know a cluster, learnt from contact points and

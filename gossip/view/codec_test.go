@@ -16,7 +16,7 @@ func sampleView() *View {
 			{Node: Node{ID: 2, Name: "b", Addr: "[::1]:1"}, Joined: FirstEpoch(9) + 1, Status: Joining},
 			{Node: Node{ID: 3}, Status: Leaving},
 		},
-		Forks: []Fork{{From: 1, To: 2, Kept: 3, By: 4}}, Standing: Standing{Size: 3, Peak: 5, Birth: FirstEpoch(1)}, TokensFrom: 12,
+		Forks: []Fork{{From: 1, To: 2, Kept: 3, By: 4}}, Standing: Standing{Size: 3, Peak: 5, Birth: FirstEpoch(1)}, TokensFrom: 12, Origin: 1 << 63,
 		Foreign: []Foreign{{Cluster: 8, Verdict: VerdictStands, Nodes: []Node{{ID: 70, Name: "w", Addr: "10.1.0.1:1"}}}, {Cluster: 9, Verdict: VerdictYields}},
 		Out:     []Departure{{ID: 8, Cause: CauseDead, Evidence: "refused"}, {ID: 9, Cause: CauseLeft}},
 	}
@@ -24,7 +24,7 @@ func sampleView() *View {
 
 func samplePacked() *View {
 	v := sampleView()
-	return &View{Cluster: 7, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, change: &change{
+	return &View{Cluster: 7, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, change: &change{
 		base: v.Epoch - 1, gone: []NodeID{4}, other: []statusOf{{2, Up}, {3, Leaving}}, added: v.Members[1:],
 	}}
 }

@@ -30,7 +30,7 @@ func (w *writer) view(v *View) *writer {
 	for _, f := range v.Forks {
 		w.u(uint64(f.From)).u(uint64(f.To)).u(uint64(f.Kept)).id(f.By)
 	}
-	return w.standing(v.Standing).u(uint64(v.TokensFrom)).foreign(v.Foreign).departures(v.Out)
+	return w.i(int64(v.Origin)).standing(v.Standing).u(uint64(v.TokensFrom)).foreign(v.Foreign).departures(v.Out)
 }
 
 func (w *writer) members(ms []Member) *writer {
@@ -63,7 +63,7 @@ func (r reader) view() *View {
 		r.Fail(ErrBadView)
 		return nil
 	}
-	v.Forks, v.Standing, v.TokensFrom, v.Foreign, v.Out = r.forks(), r.standing(), uint32(r.Uvarint()), r.foreign(), r.departures()
+	v.Forks, v.Origin, v.Standing, v.TokensFrom, v.Foreign, v.Out = r.forks(), r.U64(), r.standing(), uint32(r.Uvarint()), r.foreign(), r.departures()
 	return v
 }
 

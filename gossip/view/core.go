@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -317,8 +318,9 @@ func (c *Core) form(f Form) {
 	}
 	c.generation = max(c.generation, f.Generation, 1)
 	epoch := FormingEpoch(c.generation, f.Millisecond)
+	id := c.random() | 1
 	c.adopt(&View{
-		Cluster: c.random() | 1, Epoch: epoch, Standing: Standing{Peak: 1, Birth: epoch},
+		Cluster: id, Origin: cmp.Or(f.Origin, id), Epoch: epoch, Standing: Standing{Peak: 1, Birth: epoch},
 		Members: []Member{{Node: c.cfg.Self, Joined: epoch, Status: Up}},
 	})
 	c.trace("cluster formed", c.self(), "")

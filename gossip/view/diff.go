@@ -48,7 +48,7 @@ func (c *Core) pack(v, base *View) *View {
 	if d == nil || len(d.gone)+len(d.other)+2*len(d.added) > len(v.Members)/2 {
 		return v
 	}
-	packed := &View{Cluster: v.Cluster, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, change: d}
+	packed := &View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, change: d}
 	if v != base { // who holds it already has its departures
 		packed.Out = v.Out
 	}
@@ -116,7 +116,7 @@ func continues(base, v *View) bool {
 
 // apply works the members out, nil if the difference does not fit the base.
 func (d *change) apply(v, base *View) *View {
-	out := &View{Cluster: v.Cluster, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, Out: v.Out}
+	out := &View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, Out: v.Out}
 	out.Members = make([]Member, 0, len(base.Members)+len(d.added))
 	gone, other := 0, 0
 	for i := range base.Members {

@@ -44,7 +44,7 @@ func (e *encoder) seen(v *View) {
 		e.u(0)
 		return
 	}
-	e.u(1).u(v.Cluster).u(uint64(v.Epoch)).u(uint64(len(v.Members)))
+	e.u(1).u(v.Cluster).u(v.Origin).u(uint64(v.Epoch)).u(uint64(len(v.Members)))
 	for i := range v.Members {
 		m := &v.Members[i]
 		e.id(m.ID).u(uint64(m.Joined)).u(uint64(m.Status))

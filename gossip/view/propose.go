@@ -101,7 +101,7 @@ func (c *Core) takeOver(answered map[NodeID]bool) {
 	if c.mutant == mutantViewGeneration {
 		generation = c.view.Epoch.Generation() + 1
 	}
-	next := &View{Cluster: c.view.Cluster, Epoch: FirstEpoch(generation), Standing: c.view.Standing, TokensFrom: c.view.TokensFrom, Foreign: c.view.Foreign}
+	next := &View{Cluster: c.view.Cluster, Origin: c.view.Origin, Epoch: FirstEpoch(generation), Standing: c.view.Standing, TokensFrom: c.view.TokensFrom, Foreign: c.view.Foreign}
 	if c.mutant == mutantEmergencyNextEpoch {
 		next.Epoch = c.view.Epoch + 1
 	}
@@ -267,7 +267,7 @@ func (c *Core) buildNext() *View {
 	if !c.changes() {
 		return nil
 	}
-	next := &View{Cluster: c.view.Cluster, Epoch: c.view.Epoch + 1, Forks: c.view.Forks, Standing: c.view.Standing, TokensFrom: c.view.TokensFrom}
+	next := &View{Cluster: c.view.Cluster, Origin: c.view.Origin, Epoch: c.view.Epoch + 1, Forks: c.view.Forks, Standing: c.view.Standing, TokensFrom: c.view.TokensFrom}
 	changed := c.stepForeign(next)
 	for i := range c.view.Members {
 		m := c.view.Members[i]

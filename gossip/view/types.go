@@ -162,7 +162,11 @@ type Member struct {
 type View struct {
 	// Cluster is drawn when a cluster forms; two clusters of one name differ in it.
 	Cluster uint64
-	Epoch   Epoch
+	// Origin is that of the data: the Cluster of the first cluster in a line of clusters
+	// that were formed one after the other on the same files. Files of one origin are
+	// merged, those of another are not.
+	Origin uint64
+	Epoch  Epoch
 	// Members stand in order of seniority, the most senior first.
 	Members []Member
 	// Forks lists the emergency takeovers of the view's lineage, oldest first.
