@@ -118,7 +118,7 @@ func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if x := recover(); x != nil {
-			err = fmt.Errorf("damaged: %v", x)
+			err = damage(x)
 		}
 	}()
 	return f()
@@ -132,6 +132,10 @@ func (d *Durable) open() (err error) {
 		return err
 	case !fresh && st.Size() == 0:
 		return errors.New("damaged: empty; remove it if nothing is to be restored")
+	case !fresh:
+		if err := checkLength(d.cfg.Path); err != nil {
+			return err
+		}
 	}
 	d.db, err = bbolt.Open(d.cfg.Path, 0o600, &bbolt.Options{Timeout: d.cfg.OpenWait})
 	switch {

@@ -1,0 +1,97 @@
+package replicator
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/replicator/core"
+)
+
+// durableBytes returns a file of durable keys of many pages.
+func durableBytes(t testing.TB) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "whole")
+	d, err := OpenDurable(DurableConfig{Path: path, Owner: "c/r", Prefixes: []string{""}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		s := &crdt.ORSet[string]{}
+		for j := range 200 {
+			s.Add(1, fmt.Sprint("element ", i, j))
+		}
+		if err := d.write(core.Memory{}, []record{{Item: core.Item{Key: fmt.Sprint("keep/", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Close()
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return whole
+}
+
+// checkDamaged opens a file of these bytes and checks that an error says which file it is
+// and what is wrong with it, in words of this package.
+func checkDamaged(t testing.TB, path string, b []byte) error {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenDurable(DurableConfig{Path: path, Owner: "c/r", Prefixes: []string{""}, OpenWait: time.Millisecond})
+	if err == nil {
+		d.Close()
+		return nil
+	}
+	for _, never := range []string{"nil pointer", "runtime error", "index out of range"} {
+		if strings.Contains(err.Error(), never) {
+			t.Errorf("%d bytes: %v", len(b), err)
+		}
+	}
+	if !errors.Is(err, ErrDurable) || !strings.Contains(err.Error(), path) {
+		t.Errorf("%d bytes: %v", len(b), err)
+	}
+	return err
+}
+
+// A file that was cut, as by a disk that was full when it was copied, gave "invalid memory
+// address or nil pointer dereference" as its error.
+func TestTruncatedFilesSayWhatIsMissing(t *testing.T) {
+	whole, dir := durableBytes(t), t.TempDir()
+	page, cuts := os.Getpagesize(), 0
+	for cut := page; cut < len(whole); cut += page / 2 {
+		err := checkDamaged(t, filepath.Join(dir, fmt.Sprint("cut", cut)), whole[:cut])
+		if err == nil {
+			continue // what is missing was reserved for growth
+		}
+		cuts++
+		if cut >= page+metaAt+metaBytes && !strings.Contains(err.Error(), fmt.Sprintf("truncated: it ends after %d bytes", cut)) {
+			t.Errorf("cut after %d of %d: %v", cut, len(whole), err)
+		}
+	}
+	if cuts < 10 {
+		t.Errorf("only %d cuts were noticed", cuts)
+	}
+}
+
+// FuzzDurableFile opens files that were cut, and in which blocks were never written.
+func FuzzDurableFile(f *testing.F) {
+	whole := durableBytes(f)
+	f.Add(uint32(len(whole)/2), uint32(0), uint32(0))
+	f.Add(uint32(len(whole)), uint32(3), uint32(1))
+	f.Add(uint32(len(whole)), uint32(8), uint32(20))
+	f.Fuzz(func(t *testing.T, cut, block, blocks uint32) {
+		b := append([]byte{}, whole[:min(int(cut), len(whole))]...)
+		const size = 512
+		from := min(int(block)*size, len(b))
+		clear(b[from:min(from+int(blocks%64)*size, len(b))])
+		_ = checkDamaged(t, filepath.Join(t.TempDir(), "f"), b)
+	})
+}
