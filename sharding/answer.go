@@ -115,7 +115,7 @@ func (s *Sharding) answer(q *protocol.Query) *protocol.Answer {
 	}
 	stats := sh.path.stats()
 	a.Known, a.Hosts, a.Office = true, s.hosts(&sh.info), sh.office() != 0
-	a.Settings = protocol.Settings{Shards: sh.info.shards, Role: sh.info.role, Capacity: s.cfg.Capacity, ShardOf: sh.info.print, Keeps: sh.info.keeps}
+	a.Settings = protocol.Settings{Shards: sh.info.shards, Role: sh.info.role, Capacity: s.cfg.Capacity, ShardOf: sh.info.print, Keeps: sh.info.keeps, Messages: sh.info.messages}
 	a.Buffered = uint64(stats.Buffered)
 	a.Lives = q.HasShard && q.Entity != "" && sh.path.lives(q.Shard, q.Entity)
 	for i := range sh.info.shards {

@@ -60,6 +60,12 @@
 // on, and nothing starts anywhere before that has ended, so there are never two of an
 // entity.)
 //
+// Messages may differ between nodes, since versions of a program do. Nodes compare
+// fingerprints of their shapes, the names of fields and kinds of values as Msgpack, JSON and
+// Kinds write them. For a difference the coordinator's node logs a warning, once in each term,
+// counts the node in Stats.MessageShapes, and keeps an event for Explain. A field that only one
+// node has arrives empty at the other: add fields in one version, and use them in the next.
+//
 // Registry.Cluster, Where and Explain ask all nodes: what runs where, where an
 // entity is and whether it lives, and why. What nodes that hang would have said is
 // missing from the answer, and the answer says so; those to whom the connection is

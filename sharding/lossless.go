@@ -246,8 +246,11 @@ func (w *losslessWalk) checkNames(t reflect.Type, path string) error {
 	return nil
 }
 
-// fieldName is the name under which the codec writes the field at a path.
-type fieldName struct{ name, at string }
+// fieldName is the name under which the codec writes the field at a path, and its type.
+type fieldName struct {
+	name, at string
+	typ      reflect.Type
+}
 
 // names returns the fields of t as the codec writes them: those of embedded structs as if
 // they were t's own. inside are the structs that t is embedded in.
@@ -274,7 +277,7 @@ func (r *reflection) names(t reflect.Type, path string, inside map[reflect.Type]
 		if tag == "" {
 			tag = f.Name
 		}
-		all = append(all, fieldName{tag, at})
+		all = append(all, fieldName{tag, at, f.Type})
 	}
 	return all
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/reliable"
 	"github.com/zeebo/xxh3"
 )
@@ -22,6 +23,8 @@ type typeInfo struct {
 	print uint64
 	// keeps is what the nodes compare of State and Remember, "" for a proxy.
 	keeps string
+	// messages are the shapes of the messages.
+	messages protocol.Shapes
 	// proxy: never hosts, whatever the node's roles.
 	proxy       bool
 	stopTimeout time.Duration
@@ -78,6 +81,7 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 	p.extract = extractor{info.shards, t.ShardOf}
 	p.print = p.extract.fingerprint()
 	p.keeps = t.keeps()
+	p.messages = shapesOf(t.ReqCodec, t.RespCodec)
 	p.inner = p
 	if t.Remember {
 		p.memories = newMemories()

@@ -17,6 +17,8 @@ func (sh *shell) noteSettings(t *traceLine) {
 	case t.kind == coordinator.TraceRefused:
 		sh.s.log.Error("sharding: region refused, its settings differ; give all nodes the same",
 			"type", sh.info.name, "node", t.node, "difference", t.detail)
+	case t.kind == coordinator.TraceMessages:
+		sh.warnMessages(t)
 	case t.kind == region.TraceRefused:
 		sh.registered.Store(false)
 		sh.refused.Store(&t.detail)
@@ -37,6 +39,22 @@ func (sh *shell) noteSettings(t *traceLine) {
 			sh.path.base().differs.Store(nil)
 		}
 	}
+}
+
+// warnMessages counts a node whose messages have another shape than this one's, and logs the
+// first of each term.
+func (sh *shell) warnMessages(t *traceLine) {
+	if sh.path == nil {
+		return
+	}
+	sh.path.base().counters.shapes.Add(1)
+	if sh.messagesWarned == t.term {
+		return
+	}
+	sh.messagesWarned = t.term
+	sh.s.log.Warn("sharding: message types differ between nodes; a field that only one of them has arrives empty at the other; "+
+		"right during a rolling update that adds fields, else run one version on all nodes",
+		"type", sh.info.name, "node", t.node, "coordinator", sh.s.cfg.Self.ID, "differ", t.detail)
 }
 
 // greet tells the members outside the type's role what a coordinator goes by: one

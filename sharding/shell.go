@@ -49,6 +49,8 @@ type shell struct {
 	// greetedIn.
 	greeted   map[view.NodeID]bool
 	greetedIn view.Epoch
+	// messagesWarned is the last term in which a difference of messages was logged.
+	messagesWarned view.Epoch
 
 	view       atomic.Pointer[view.View]
 	registered atomic.Bool

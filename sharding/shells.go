@@ -35,11 +35,11 @@ func (s *Sharding) newShell(info typeInfo, p dataPath) *shell {
 	}
 	sh.region = region.New(region.Config{
 		Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards),
-		Hosts: hosts, Foreign: p == nil, Capacity: s.cfg.Capacity, ShardOf: info.print, Keeps: info.keeps,
+		Hosts: hosts, Foreign: p == nil, Capacity: s.cfg.Capacity, ShardOf: info.print, Keeps: info.keeps, Messages: info.messages,
 	}, floors)
 	if p != nil && s.cfg.Self.HasRole(info.role) && s.cfg.Store != nil {
 		sh.coord = coordinator.New(coordinator.Config{
-			Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards), ShardOf: info.print, Keeps: info.keeps,
+			Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards), ShardOf: info.print, Keeps: info.keeps, Messages: info.messages,
 			Strategy: advisedBy(info.strategy, info.name, s.log), MinMembers: info.minMembers, MinMembersAll: s.cfg.MinMembers, DeclinedIn: s.declined[info.name], Reluctant: info.proxy,
 			StopTimeout: info.stopTimeout, Rebalance: info.rebalance, RemoveAfter: s.cfg.RemoveAfter,
 		})

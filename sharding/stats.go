@@ -100,6 +100,10 @@ type Stats struct {
 	// SelfAsks counts asks that were refused with ErrSelfAsk; MutualAsks those that came
 	// to an entity on this node from one that it had asked itself and had no answer from.
 	SelfAsks, MutualAsks uint64
+	// MessageShapes counts, on the coordinator's node, nodes that registered with messages of
+	// another shape: a field is new, gone, renamed or of another kind. Of codecs of the
+	// application's own nothing is known.
+	MessageShapes uint64
 	// BlockedHandlers counts calls of entities' code that took longer than
 	// Type.BlockedAfter.
 	BlockedHandlers uint64

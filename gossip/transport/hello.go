@@ -25,7 +25,8 @@ import (
 //	   passed over when all do; a census tells where states were sent; hosts of a daemon
 //	   tell by which view they are members; a hello carries the process and the number of
 //	   its incarnation; frames, hellos and answers have checksums; views carry the origin of
-//	   files, members compare ids of their SecretKeys
+//	   files, members compare ids of their SecretKeys; settings of types tell the shapes of
+//	   their messages
 const wireVersion = 2
 
 // magic are the first bytes that both sides of a connection send.

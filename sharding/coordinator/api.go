@@ -24,6 +24,8 @@ type Config struct {
 	ShardOf uint64
 	// Keeps is protocol.Settings.Keeps.
 	Keeps string
+	// Messages is protocol.Settings.Messages.
+	Messages protocol.Shapes
 	// Reluctant: this node only sends messages of the type, and knows little of how it is
 	// to be hosted. It declines (protocol.Elect), so that others coordinate if they can.
 	Reluctant bool
@@ -238,6 +240,7 @@ const (
 	TraceDouble       = "shard lives twice"
 	TraceRegistered   = "region registered"
 	TraceRefused      = "region refused"
+	TraceMessages     = "messages of another shape"
 	TraceGone         = "region gone"
 	TraceChosen       = "home chosen"
 	TraceWritten      = "allocation written"

@@ -18,6 +18,8 @@ type peer struct {
 	settings   protocol.Settings
 	// refused is how its settings differ from ours: it is not registered.
 	refused protocol.Conflict
+	// messages is which of its messages have another shape than ours, "" for none.
+	messages string
 	// listed: the records name it as a region or proxy, so that a successor knows it.
 	listed bool
 	// foreign: it hosts shards under such settings.
@@ -91,11 +93,22 @@ func (c *Core) agrees(from view.NodeID, p *peer, settings *protocol.Settings) bo
 		}
 	}
 	if conflict == (protocol.Conflict{}) {
+		c.compareMessages(from, p, settings.Messages)
 		return true
 	}
 	p.registered = false
 	c.send(from, &protocol.RegisterRefused{Head: c.head(), Conflict: conflict.Swap()})
 	return false
+}
+
+// compareMessages traces, once, that the messages of a region have another shape than ours: a
+// rolling update that adds a field looks so, and it is registered all the same.
+func (c *Core) compareMessages(from view.NodeID, p *peer, theirs protocol.Shapes) {
+	differ := c.cfg.Messages.Compare(theirs)
+	if differ != "" && differ != p.messages {
+		c.trace(TraceMessages, from, c.termToken(), differ)
+	}
+	p.messages = differ
 }
 
 // foreignHosts reports whether shards run somewhere that were cut by other

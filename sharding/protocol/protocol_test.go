@@ -16,7 +16,7 @@ import (
 func samples() []Message {
 	h := Head{Type: "counter", Term: 7<<32 | 3, View: 7<<32 | 4, Seq: 99, Probe: true}
 	t1, t2 := Token{7<<32 | 3, 5}, Token{7<<32 | 3, 6}
-	s := Settings{256, "backend", 150, 1<<63 | 9, "no state"}
+	s := Settings{256, "backend", 150, 1<<63 | 9, "no state", Shapes{1 << 63, 7}}
 	sts := []ShardToken{{1, t1}, {ShardsMax - 1, t2}}
 	return []Message{
 		&Register{h, true, s},
@@ -102,12 +102,12 @@ func TestSettingsAreCompared(t *testing.T) {
 		theirs Settings
 		want   string
 	}{
-		{Settings{256, "a", 9, 0, ""}, ""},
+		{Settings{256, "a", 9, 0, "", Shapes{}}, ""},
 		{Settings{}, ""},
-		{Settings{128, "b", 1, 0, ""}, "number of shards is 256 here, 128 there"},
-		{Settings{256, "", 1, 0, ""}, `role is "a" here, "" there`},
-		{Settings{256, "a", 1, 0, "no state, remembered"}, "what is kept of entities is no state here, no state, remembered there"},
-		{Settings{256, "a", 1, 7, ""}, "function from id to shard is the hash here, custom (0000000000000007) there"},
+		{Settings{128, "b", 1, 0, "", Shapes{}}, "number of shards is 256 here, 128 there"},
+		{Settings{256, "", 1, 0, "", Shapes{}}, `role is "a" here, "" there`},
+		{Settings{256, "a", 1, 0, "no state, remembered", Shapes{}}, "what is kept of entities is no state here, no state, remembered there"},
+		{Settings{256, "a", 1, 7, "", Shapes{}}, "function from id to shard is the hash here, custom (0000000000000007) there"},
 	} {
 		got := mine.Compare(&c.theirs)
 		if got == (Conflict{}) != (c.want == "") || c.want != "" && got.String() != c.want {
@@ -116,6 +116,21 @@ func TestSettingsAreCompared(t *testing.T) {
 		if back := c.theirs.Compare(&mine); back != got.Swap() {
 			t.Errorf("%+v: the other side sees %v, not %v", c.theirs, back, got.Swap())
 		}
+	}
+}
+
+func TestShapesOfMessagesAreCompared(t *testing.T) {
+	mine := Shapes{1, 2}
+	for theirs, want := range map[Shapes]string{
+		{1, 2}: "", {0, 0}: "", {1, 0}: "", {3, 2}: "requests", {0, 3}: "responses", {3, 3}: "requests and responses",
+	} {
+		if got := mine.Compare(theirs); got != want || theirs.Compare(mine) != want {
+			t.Errorf("%v: %q, want %q", theirs, got, want)
+		}
+	}
+	// They differ between versions of a program: no conflict.
+	if got := (&Settings{Shards: 1, Messages: mine}).Compare(&Settings{Shards: 1, Messages: Shapes{5, 6}}); got != (Conflict{}) {
+		t.Error(got)
 	}
 }
 

@@ -25,6 +25,27 @@ type Settings struct {
 	// Keeps says what is kept of the entities beyond their lives, in words; it must be
 	// equal on all nodes that host. "" is said by those that do not.
 	Keeps string
+	// Messages are compared, but may differ: versions of a program do.
+	Messages Shapes
+}
+
+// Shapes are fingerprints of what a type's messages look like on the wire. Zero is not
+// known, and differs from nothing.
+type Shapes struct{ Requests, Responses uint64 }
+
+// Compare names the messages whose shapes differ, "" if none are known to.
+func (s Shapes) Compare(there Shapes) string {
+	differ := func(a, b uint64) bool { return a != 0 && b != 0 && a != b }
+	requests, responses := differ(s.Requests, there.Requests), differ(s.Responses, there.Responses)
+	switch {
+	case requests && responses:
+		return "requests and responses"
+	case requests:
+		return "requests"
+	case responses:
+		return "responses"
+	}
+	return ""
 }
 
 // Conflict is a setting that must be equal and is not. The zero value says that
@@ -76,7 +97,9 @@ func appendSettings(b []byte, s *Settings) []byte {
 	b = wire.AppendString(b, s.Role)
 	b = wire.AppendUvarint(b, uint64(s.Capacity))
 	b = wire.AppendU64(b, s.ShardOf)
-	return wire.AppendString(b, s.Keeps)
+	b = wire.AppendString(b, s.Keeps)
+	b = wire.AppendU64(b, s.Messages.Requests)
+	return wire.AppendU64(b, s.Messages.Responses)
 }
 
 func readSettings(r *wire.Reader) Settings {
@@ -86,5 +109,6 @@ func readSettings(r *wire.Reader) Settings {
 		Capacity: readUint32(r),
 		ShardOf:  r.U64(),
 		Keeps:    r.String("keeps", keepsBytesMax),
+		Messages: Shapes{Requests: r.U64(), Responses: r.U64()},
 	}
 }

@@ -30,6 +30,8 @@ type Config struct {
 	ShardOf uint64
 	// Keeps is protocol.Settings.Keeps.
 	Keeps string
+	// Messages is protocol.Settings.Messages.
+	Messages protocol.Shapes
 
 	// Resend is how long markers and Stopped wait for their answer before they are
 	// sent again. Default: 200 ms.

@@ -190,7 +190,7 @@ func (c *Core) settings() protocol.Settings {
 	if c.cfg.Foreign {
 		return protocol.Settings{Role: c.cfg.Role}
 	}
-	return protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role, Capacity: c.cfg.Capacity, ShardOf: c.cfg.ShardOf, Keeps: c.cfg.Keeps}
+	return protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role, Capacity: c.cfg.Capacity, ShardOf: c.cfg.ShardOf, Keeps: c.cfg.Keeps, Messages: c.cfg.Messages}
 }
 
 // registerRefused notes why we are not registered. We go on asking: the other side may
