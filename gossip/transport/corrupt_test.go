@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -86,4 +87,49 @@ func TestEveryFlippedBitOfAHandshakeIsFound(t *testing.T) {
 			t.Errorf("answer, bit %d: %+v", bit, a)
 		}
 	}
+}
+
+// TestAttackFlippedBitsReachNoStream: nor does memberlist read from a raw stream what was
+// not written: the stream ends before it. Without TLS nothing else checks it, since
+// SecretKeys may be unset.
+func TestAttackFlippedBitsReachNoStream(t *testing.T) {
+	inMemory(t, func(w *world) {
+		a, b := w.start(1), w.start(2)
+		sent := bytes.Repeat([]byte("state of a node, "), 2000)
+		ended, whole := 0, 0
+		for range 40 {
+			w.net.SetUsual(Path{})
+			out, err := a.DialStream(b.Self().Addr, time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := <-b.Streams()
+			w.net.SetUsual(Path{Corruption: 0.02})
+			go func() {
+				for rest := sent; len(rest) > 0; rest = rest[min(len(rest), 700):] {
+					if _, err := out.Write(rest[:min(len(rest), 700)]); err != nil {
+						break
+					}
+				}
+				_ = out.Close()
+			}()
+			_ = in.SetReadDeadline(time.Now().Add(10 * time.Second))
+			got, err := io.ReadAll(in)
+			_ = in.Close()
+			if !bytes.HasPrefix(sent, got) {
+				t.Fatalf("%d bytes were read, and they are not what was sent", len(got))
+			}
+			if err == nil && len(got) == len(sent) {
+				whole++
+			} else if err != nil {
+				ended++
+			}
+		}
+		if ended == 0 || whole == 0 {
+			t.Errorf("%d streams ended in an error, %d came whole", ended, whole)
+		}
+		if b.Counters().CorruptFrames.Load() == 0 {
+			t.Error("no corrupt record was counted")
+		}
+	})
 }

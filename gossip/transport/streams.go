@@ -30,7 +30,7 @@ func (e *engine) acceptStream(conn net.Conn) func() {
 		e.counters.Accepted.Add(-1)
 		return nil
 	}
-	s := &stream{Conn: conn, ended: func() {
+	s := &stream{Conn: e.summed(conn), ended: func() {
 		e.untrack(conn)
 		e.counters.Accepted.Add(-1)
 	}}
@@ -70,7 +70,7 @@ func (e *engine) DialStream(addr string, timeout time.Duration) (net.Conn, error
 		return nil, e.closedInstead(err)
 	}
 	e.counters.StreamsDialled.Add(1)
-	return &stream{Conn: conn, ended: func() { e.untrack(conn) }}, nil
+	return &stream{Conn: e.summed(conn), ended: func() { e.untrack(conn) }}, nil
 }
 
 // Probe dials addr, shakes hands and returns who answered.
