@@ -34,6 +34,8 @@ type Core struct {
 	session      session
 	// diskFails is why durable keys cannot be stored now, nil if they can (disk.go).
 	diskFails error
+	// diskMended: writes that did not count this node may be done since the disk works again.
+	diskMended bool
 	// shunned is the source that has just failed us.
 	shunned view.NodeID
 	forgetting
@@ -103,6 +105,9 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	default:
 		panic(fmt.Sprintf("replicator: unknown event %T", ev))
 	}
+	if c.diskMended {
+		c.onDiskMended(now)
+	}
 	c.onTime(now)
 	c.out = nil
 }
@@ -143,6 +148,9 @@ func (c *Core) onTime(now clock.Instant) {
 
 // Deadline returns when the core next wants a Tick, clock.Never if it does not.
 func (c *Core) Deadline() clock.Instant {
+	if c.diskMended {
+		return c.now
+	}
 	d := clock.Min(clock.Min(c.batchAt, c.ripenAt), clock.Min(c.gossipAt, c.pruneAt))
 	for _, p := range c.peers {
 		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))

@@ -3,16 +3,19 @@ package core
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
 )
 
 // A disk that fails
 //
 // While the disk of durable keys fails, own writes of such keys are refused and change
 // nothing. What others write is applied here in memory, and refused in the
-// acknowledgement: this replica does not count for them. Reads, and keys that need no
-// disk, go on.
+// acknowledgement: this replica does not count for them. Nor does it for own writes that
+// were under way when the disk began to fail: the copy here is in memory alone, until the
+// disk works again and all has been stored. Reads, and keys that need no disk, go on.
 
 // ErrDurable is wrapped by every error about the file of durable keys.
 var ErrDurable = errors.New("replicator: durable keys")
@@ -33,8 +36,20 @@ func (e *DiskError) Error() string {
 // Unwrap returns ErrDurable and the cause.
 func (e *DiskError) Unwrap() []error { return []error{ErrDurable, e.Cause} }
 
-// DiskFails tells the core why durable keys cannot be stored now, nil if they can.
-func (c *Core) DiskFails(why error) { c.diskFails = why }
+// DiskFails tells the core why durable keys cannot be stored now, nil if they can and all
+// that was changed meanwhile has been stored.
+func (c *Core) DiskFails(why error) {
+	c.diskMended = c.diskFails != nil && why == nil
+	c.diskFails = why
+}
+
+// onDiskMended ends the writes that waited for this node's copy alone.
+func (c *Core) onDiskMended(now clock.Instant) {
+	c.diskMended = false
+	for _, r := range slices.Clone(c.writes) {
+		c.advance(now, r)
+	}
+}
 
 // storable fails if the disk is needed for a key, and fails.
 func (c *Core) storable(key string) error {

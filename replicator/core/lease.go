@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -86,8 +87,12 @@ func (c *Core) giveUp(r *request) {
 	err := shortfall(r.level, c.quorums(r.level), c.counts(r))
 	err.NoLease = !c.leased()
 	err.Unchanged = r.phase == stamping
-	if r.ahead != nil && !err.NoLease {
+	switch {
+	case r.ahead != nil && !err.NoLease:
 		c.finish(r, r.ahead)
+		return
+	case !c.counts(r)(c.cfg.Self):
+		c.finish(r, fmt.Errorf("%w; %w: this node has it in memory alone: %w", err, ErrDurable, c.diskFails))
 		return
 	}
 	c.finish(r, err)

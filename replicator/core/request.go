@@ -88,7 +88,7 @@ func (r *request) isRead() bool { return !r.update }
 func (c *Core) counts(r *request) func(view.NodeID) bool {
 	return func(id view.NodeID) bool {
 		if id == c.cfg.Self {
-			return true
+			return c.diskFails == nil || r.entry == nil || c.storableAll(r.entry.Items)
 		}
 		epoch, ok := r.answers[id]
 		return ok && (epoch <= c.epoch || c.blunder == blunderLaterView)
