@@ -23,6 +23,17 @@ func (d *Durable) Acked(word string, voters []view.NodeID) {
 	d.acked = append(d.acked, ackedWrite{word, voters})
 }
 
+// Missing returns a violation if a word that was ever acknowledged is not there: for words
+// that a majority has stored on disks, when all nodes are back and equal.
+func (d *Durable) Missing(at time.Duration, has func(string) bool) *Violation {
+	for _, w := range d.acked {
+		if !has(w.word) {
+			return broken("S4", at, "%q, acknowledged on the disks of a majority of %d, is gone though all nodes are back", w.word, len(w.voters))
+		}
+	}
+	return nil
+}
+
 // Begin tells that a read begins and returns what to hand to Read.
 func (d *Durable) Begin() int { return len(d.acked) }
 

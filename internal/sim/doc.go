@@ -17,11 +17,12 @@
 // replicator; which hosts carry the second role; which are proxies; asks with deadlines
 // beside tells; whether entities have a state that moves with them; a partition policy.
 //
-// In some runs the hosts begin as two clusters of one name, and meet (apart.go).
+// In some runs the hosts begin as two clusters of one name, and meet (apart.go). In some
+// the words of S4 are durable, and disks fail (disks.go).
 //
 // Not modelled: codecs, TLS, the bytes of frames, passivation, remembered entities,
-// replicated state (package standby has a simulator of its own), durable keys, chunks
-// of large values, nodes with a role that do not run its types.
+// replicated state (package standby has a simulator of its own), chunks of
+// large values, nodes with a role that do not run its types.
 //
 // # A run
 //

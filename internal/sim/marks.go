@@ -68,6 +68,9 @@ const (
 	markMet
 	markYielded
 	markAbsorbed
+	markDiskFails
+	markRestored
+	markWordsKept
 	marksEnd
 )
 
@@ -134,6 +137,9 @@ var markNames = [...]string{
 	markMet:            "clusters of one name met",
 	markYielded:        "cluster yielded to another",
 	markAbsorbed:       "node of another cluster taken in",
+	markDiskFails:      "disk failed",
+	markRestored:       "durable keys read from a file",
+	markWordsKept:      "all durable words are there in the end",
 }
 
 // String returns the mark's name.

@@ -33,6 +33,8 @@ var mutants = []struct {
 	aim aim
 	// apart has two clusters meet in every run.
 	apart bool
+	// disks has disks fail in every run.
+	disks bool
 }{
 	{name: "HostShard before the ack"},
 	{name: "takeover without census"},
@@ -72,6 +74,8 @@ var mutants = []struct {
 	{name: "promise ignored", viewNumber: 13},
 	{name: "absorbed without a new generation", viewNumber: 33, apart: true},
 	{name: "tokens are not renewed", apart: true},
+	{name: "records need the disk", disks: true},
+	{name: "a failing disk counts", disks: true},
 	{name: "takeover without pre-vote", viewNumber: 14, seen: 286, aim: aimRaise},
 }
 
@@ -85,7 +89,7 @@ func TestMutants(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			cfg := Config{again: true, Mutant: mutant.Plant(m.name), aim: m.aim, apart: m.apart}
+			cfg := Config{again: true, Mutant: mutant.Plant(m.name), aim: m.aim, apart: m.apart, disks: m.disks}
 			if m.viewNumber != 0 {
 				cfg.Mutant, cfg.onView, cfg.ViewsOnly = mutant.Kind{}, plantView(m.viewNumber), !m.apart
 			}

@@ -28,6 +28,9 @@ type host struct {
 	// highest that is in the host's file.
 	wallAhead  int64
 	generation uint32
+	// files are those of durable keys, by role. diskFails: nothing can be stored.
+	files     []file
+	diskFails bool
 	// former are the nodes that ran here before.
 	former []view.Node
 }

@@ -32,6 +32,8 @@ type Config struct {
 	again   bool
 	// apart, set by tests, has every run be one of two clusters that meet.
 	apart bool
+	// disks, set by tests, has every run be one with durable words.
+	disks bool
 	// aim, set by tests, is what every run is made for.
 	aim aim
 }
@@ -103,6 +105,8 @@ func Run(cfg Config) Result {
 		test = "TestOrderly"
 	case cfg.apart:
 		test = "TestApart"
+	case cfg.disks:
+		test = "TestDisks"
 	case cfg.aim != aimNone:
 		test = "TestAimed/" + cfg.aim.String()
 	}

@@ -127,6 +127,26 @@ func TestApart(t *testing.T) {
 	}
 }
 
+// TestDisks plays runs in which words are durable and disks fail.
+func TestDisks(t *testing.T) {
+	if replay(t, Config{disks: true}) {
+		return
+	}
+	n := 150
+	if v, ok := envUint("PEERAGE_SEEDS"); ok {
+		n = int(v)
+	}
+	if testing.Short() {
+		n = 20
+	}
+	marks := campaign(t, Config{disks: true}, first(4_000_000), n)
+	for _, m := range []mark{markDiskFails, markRestored} {
+		if marks[m.String()] < n/4 {
+			t.Errorf("%d runs have seen %d times: %s", n, marks[m.String()], m)
+		}
+	}
+}
+
 // TestSameSeedSameTrace plays seeds twice: the hash of all events must not differ,
 // with and without somebody listening.
 func TestSameSeedSameTrace(t *testing.T) {

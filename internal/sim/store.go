@@ -26,6 +26,10 @@ type replica struct {
 	ids     core.RequestID
 	answers map[core.RequestID]func(core.Reply)
 	chats   uint64
+	// unsaved are the durable keys whose newest state is not in the host's file. diskKnown:
+	// the core knows that the disk fails.
+	unsaved   map[string]bool
+	diskKnown bool
 }
 
 const (
@@ -38,10 +42,15 @@ const (
 
 func (r *replica) start(p *proc, role int) {
 	r.p, r.role = p, role
-	r.core = core.New(core.Config{
+	cfg := core.Config{
 		Self: p.node.ID, Role: p.w.swarm.roles[role], Seed: p.w.setRand.u64(),
 		Limits: core.Limits{LogEntries: p.w.swarm.logEntries}, LeaseValid: r.leaseValid,
-	})
+	}
+	if p.w.swarm.disks {
+		cfg.Keep, cfg.WallMillis = p.w.isDurable, p.wallMillis()
+	}
+	r.core = core.New(cfg)
+	r.openFile()
 	r.answers = map[core.RequestID]func(core.Reply){}
 	r.timer = newTimer(p, func() { r.step(core.Tick{}) })
 	r.timer.set(r.core.Deadline())
@@ -54,6 +63,7 @@ func (r *replica) step(ev core.Event) {
 		return
 	}
 	r.core.Step(p.now(), ev, &r.fx)
+	r.save()
 	for _, s := range r.fx.Send {
 		class := transport.Control
 		if s.Bulk {

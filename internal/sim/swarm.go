@@ -29,6 +29,9 @@ type swarm struct {
 	strangers bool
 	// apart: two clusters of one name start apart and meet.
 	apart bool
+	// disks: the client's words are durable, and disks fail, one every diskEvery or so.
+	disks     bool
+	diskEvery time.Duration
 	// orderly runs see nothing unplanned: their moves must lose no message (G9).
 	orderly bool
 	// sealPercent is how often the second signal of a refusal can be had, so that it is
@@ -140,6 +143,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.wallJumps = newPCG(cfg.Seed, 9).coin()
 	s.strangers = newPCG(cfg.Seed, 30).coin() && cfg.Mutant.String() == "" // planted bugs keep their seeds
 	s.drawApart(newPCG(cfg.Seed, 40), cfg)
+	s.drawDisks(newPCG(cfg.Seed, 42), cfg)
 	return s
 }
 

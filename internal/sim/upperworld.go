@@ -81,6 +81,7 @@ func (w *world) endUpperLiveness(q map[int]bool) {
 	if !w.untilTrue(convergeBound, 100*time.Millisecond, func() bool { return w.converged(q) }) {
 		w.fail("L2", "replicas differ %v after heal", convergeBound)
 	}
+	w.checkWords(q)
 }
 
 // uppers lists the drivers on the hosts in q.

@@ -17,7 +17,7 @@ type world struct {
 	cfg   *Config
 	swarm swarm
 
-	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand *pcg
+	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand, diskRand *pcg
 
 	hosts []host
 	byID  map[nodeID]*proc
@@ -98,6 +98,7 @@ func newWorld(cfg *Config) *world {
 		wallRand:     newPCG(cfg.Seed, 10),
 		strangerRand: newPCG(cfg.Seed, 31),
 		apartRand:    newPCG(cfg.Seed, 41),
+		diskRand:     newPCG(cfg.Seed, 43),
 		byID:         map[nodeID]*proc{},
 		members:      invariant.NewMembership(),
 		watch:        newWatched(),
@@ -126,11 +127,13 @@ func (w *world) run() {
 	w.startHosts()
 	w.planFaults()
 	w.planStrangers()
+	w.planDisks()
 	if w.swarm.restartAll {
 		w.after(w.faultRand.dur(w.swarm.duration/4, w.swarm.duration), w.faultRestartAll)
 	}
 	w.until(instant(w.swarm.duration))
 	w.calm = true
+	w.mendDisks()
 	w.finish()
 	w.checkEnd()
 }

@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/replicator/core"
+)
+
+// Durable keys: in some runs the words of the client (store.go) are kept in a file of each
+// host, as package replicator's loop and disk do it: a step's changes are stored before its
+// messages and answers leave. A new process takes in what its host's file has, so a word
+// that was acknowledged outlives any crash, also of all. Disks fail for a while, or for
+// good: then the words are refused there, and what coordinators keep, which needs no disk,
+// goes on.
+
+// file is what a host keeps of a role.
+type file struct {
+	items  map[string]core.Item
+	memory core.Memory
+}
+
+var errDisk = errors.New("the disk is full")
+
+// drawDisks draws whether words are durable.
+func (s *swarm) drawDisks(r *pcg, cfg *Config) {
+	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
+	if !cfg.disks && (!plain || !r.chance(25)) || s.orderly || s.aim != aimNone || s.apart {
+		return
+	}
+	s.disks, s.clientWrites = true, true
+	if s.restartAll = r.coin(); r.coin() {
+		s.ending = endAll
+	}
+	s.diskEvery = r.dur(200*time.Millisecond, 3*time.Second)
+}
+
+// durable reports whether a key is kept in files.
+func (w *world) isDurable(key string) bool {
+	return key == keyClient || w.cfg.Mutant.Is("records need the disk")
+}
+
+// planDisks has disks fail and work again until the run's faults end. In half of the runs
+// those that fail then go on failing.
+func (w *world) planDisks() {
+	if !w.swarm.disks {
+		return
+	}
+	w.after(w.diskRand.dur(0, 2*w.swarm.diskEvery), func() {
+		if w.calm {
+			return
+		}
+		h := &w.hosts[w.diskRand.intn(len(w.hosts))]
+		w.setDisk(h, !h.diskFails)
+		w.planDisks()
+	})
+}
+
+func (w *world) setDisk(h *host, fails bool) {
+	h.diskFails = fails
+	w.event(h.proc, "disk fails", b2u(fails), nil)
+	if fails {
+		w.hit(markDiskFails)
+	}
+}
+
+// mendDisks ends the failures of disks, or leaves them.
+func (w *world) mendDisks() {
+	if !w.swarm.disks || w.diskRand.coin() {
+		return
+	}
+	for i := range w.hosts {
+		w.setDisk(&w.hosts[i], false)
+	}
+}
+
+// openFile hands what the host has kept to the core.
+func (r *replica) openFile() {
+	w := r.p.w
+	if !w.swarm.disks {
+		return
+	}
+	h := &w.hosts[r.p.slot]
+	if h.files == nil {
+		h.files = make([]file, len(w.swarm.roles))
+	}
+	f := &h.files[r.role]
+	for _, key := range slices.Sorted(maps.Keys(f.items)) {
+		if err := r.core.Restore([]core.Item{f.items[key]}); err != nil {
+			w.fail("disk", "%s cannot take in its file: %v", r.p.label, err)
+		}
+	}
+	if len(f.items) > 0 {
+		w.hit(markRestored)
+	}
+	r.core.Recall(r.p.now(), f.memory, nil)
+	r.unsaved = map[string]bool{}
+}
+
+// wallMillis is the wall clock, in milliseconds, when the process's clock stood at 0.
+func (p *proc) wallMillis() uint64 {
+	return uint64(1<<40 + int64(p.w.now)/int64(time.Millisecond) - int64(p.now())/int64(time.Millisecond))
+}
+
+// save stores what the last step has changed, before its effects are carried out. While the
+// disk fails they are taken back, and from then on the core knows.
+func (r *replica) save() {
+	w := r.p.w
+	if !w.swarm.disks {
+		return
+	}
+	for _, key := range r.fx.Changed {
+		if w.isDurable(key) {
+			r.unsaved[key] = true
+		}
+	}
+	if len(r.unsaved) == 0 || r.diskKnown {
+		return
+	}
+	h := &w.hosts[r.p.slot]
+	if !h.diskFails || w.cfg.Mutant.Is("a failing disk counts") {
+		if !h.diskFails {
+			r.flush(h)
+		}
+		return
+	}
+	r.fx.Send = nil
+	for i := range r.fx.Reply {
+		if rep := &r.fx.Reply[i]; rep.Err == nil {
+			rep.Err = fmt.Errorf("%w: %w", core.ErrOutcomeUnknown, errDisk)
+		}
+	}
+	r.diskKnown = true
+	r.core.DiskFails(errDisk)
+	r.retryDisk()
+}
+
+func (r *replica) flush(h *host) {
+	f := &h.files[r.role]
+	if f.items == nil {
+		f.items = map[string]core.Item{}
+	}
+	for key := range r.unsaved { // order-free: each key by itself
+		if it, ok := r.core.State(key); ok {
+			f.items[key] = it
+		} else {
+			delete(f.items, key)
+		}
+	}
+	clear(r.unsaved)
+	f.memory = r.core.Memory(r.p.now())
+}
+
+// diskRetry is how often a disk that fails is tried again.
+const diskRetry = 100 * time.Millisecond
+
+func (r *replica) retryDisk() {
+	r.p.later(diskRetry, func() {
+		h := &r.p.w.hosts[r.p.slot]
+		switch {
+		case !r.p.layers.on:
+		case h.diskFails:
+			r.retryDisk()
+		default:
+			r.flush(h)
+			r.diskKnown = false
+			r.core.DiskFails(nil)
+		}
+	})
+}
+
+// checkWords holds, when all hosts are back and replicas equal, that every word that was
+// ever acknowledged is there: a majority had stored it.
+func (w *world) checkWords(q map[int]bool) {
+	if !w.swarm.disks || len(q) < len(w.hosts) {
+		return
+	}
+	for role := range w.durable {
+		for i := range w.hosts {
+			r := w.hosts[i].proc.layers.stores[role]
+			if r == nil {
+				continue
+			}
+			has := w.words(r)
+			w.judge(w.durable[role].Missing(time.Duration(w.now), has))
+			w.hit(markWordsKept)
+			break
+		}
+	}
+}
+
+// words returns which of the client's words a replica has.
+func (w *world) words(r *replica) func(string) bool {
+	it, ok := r.core.State(keyClient)
+	if !ok || it.Bytes == nil {
+		return func(string) bool { return false }
+	}
+	v, err := crdt.Decode(crdt.KindORSet, it.Bytes)
+	if err != nil {
+		w.fail("disk", "%s holds a value that cannot be read: %v", r.p.label, err)
+	}
+	return v.(*crdt.ORSet[string]).Contains
+}
