@@ -96,7 +96,7 @@ func parseChaos(args []string, stderr io.Writer) (*chaosConfig, error) {
 	flags.BoolVar(&c.inPlace, "in-place", false, "rolling: end each process before the next takes its address, not when that is ready elsewhere; the moves are then told, not judged")
 	flags.BoolVar(&c.version, "new-version", false, "rolling: the new processes are of a newer version of the application")
 	flags.BoolVar(&c.enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound")
-	flags.StringVar(&c.kinds, "faults", defaultFaults, "which kinds of faults, equally likely")
+	flags.StringVar(&c.kinds, "faults", defaultFaults, "which kinds of faults, equally likely; also "+netFaults+","+nodeFaults)
 	flags.StringVar(&c.apartFrom, "apart-from", "", "set by chaos itself, which starts again in namespaces of its own when there are cuts or disks: the `namespace` it came from")
 	flags.StringVar(&c.json, "json", "", "write the report to this `file` as well, in JSON")
 	flags.StringVar(&c.keep, "keep", "", "keep the recorded histories in this new `directory`")

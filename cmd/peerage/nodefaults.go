@@ -128,17 +128,17 @@ func (c *chaosRun) restartInASecond(ctx context.Context, r *round) error {
 	return errors.Join(c.fleet.rightWalls(ctx), c.fleet.settle(ctx))
 }
 
-// restartAll kills all processes, sets their clocks back, and starts them again at their
-// addresses: to the second in which the present cluster was formed, or by as much for each
+// restartAll kills all processes, sets their clocks back, and starts them again at the
+// addresses of their list, which may not be where the last ones listened: to the second in which the present cluster was formed, or by as much for each
 // as is drawn. One more of them may stand years ahead. The next cluster's generation must be higher.
 func (c *chaosRun) restartAll(ctx context.Context, r *round) error {
 	f := c.fleet
 	r.Killed, r.Emergency = c.cfg.nodes, true
-	before, listen := uint32(0), make([]string, c.cfg.nodes)
-	for i, p := range f.now {
+	before := uint32(0)
+	for _, p := range f.now {
 		r.hurts(p)
 		last, _ := p.snapshot()
-		before, listen[i] = max(before, last.Generation), last.Listen
+		before = max(before, last.Generation)
 	}
 	offsets := make([]time.Duration, c.cfg.nodes)
 	same := time.Until(time.Unix(int64(before), 0))
@@ -168,8 +168,8 @@ func (c *chaosRun) restartAll(ctx context.Context, r *round) error {
 		<-p.gone
 		f.now[i], f.ahead[i] = nil, offsets[i]
 	}
-	for i := range listen {
-		if err := c.fill(ctx, i, listen[i]); err != nil {
+	for i, at := range f.list {
+		if err := c.fill(ctx, i, at); err != nil {
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func (c *chaosRun) restartAll(ctx context.Context, r *round) error {
 	if after.Generation <= before {
 		return fmt.Errorf("the generation went from %d to %d", before, after.Generation)
 	}
-	for i := range listen {
+	for i := range f.now {
 		if err := f.seesWall(ctx, i); err != nil {
 			return err
 		}
