@@ -74,6 +74,8 @@ type evidence struct {
 	asked     int
 	count     *counters
 	peers     map[view.NodeID]*peerLinks
+	// seniors are the members that come before this node in the view, by seniority.
+	seniors []view.NodeID
 	// down counts the peers with a lost link, so that nothing is scanned while all
 	// is well.
 	down int
@@ -272,6 +274,10 @@ func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
 	if p.proof == 0 {
 		e.prove(now, p, EvidenceRefused, a)
 	}
+	if p.seal.told && e.weak(p) {
+		e.prove(now, p, EvidenceSealed, a)
+		return
+	}
 	e.inquireOf(now, p, a)
 }
 
@@ -359,6 +365,7 @@ func (e *evidence) heard(id view.NodeID, a *actions) {
 		return
 	}
 	p.refusals = 0
+	p.seal.turn, p.seal.told = 0, false
 	if p.proof == 0 || e.final(p.proof) {
 		return
 	}
@@ -394,8 +401,13 @@ func (e *evidence) view(now clock.Instant, v *view.View, a *actions) {
 	for _, p := range e.peers {
 		p.member = false
 	}
+	e.seniors = e.seniors[:0]
+	junior := false
 	for i := range v.Members {
 		m := &v.Members[i]
+		if junior = junior || m.ID == e.self; !junior {
+			e.seniors = append(e.seniors, m.ID)
+		}
 		if m.ID == e.self {
 			continue
 		}

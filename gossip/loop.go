@@ -256,6 +256,8 @@ func (l *loop) message(now clock.Instant, in messageIn) {
 		l.evidence.goodbye(now, in.from, a)
 	case echo:
 		a.tell(in.from, echoed{})
+	case sealed:
+		l.evidence.sealedTold(now, in.from, m.Subject, a)
 	case *keyIDs:
 		l.keys.received(in.from, m, a)
 		l.publishKeys()

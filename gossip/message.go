@@ -27,6 +27,7 @@ const (
 	tagEcho
 	tagEchoed
 	tagKeyIDs
+	tagSealed
 )
 
 // contact says who a node is, which contact points it was given, and which
@@ -85,6 +86,8 @@ func appendMessage(b []byte, m message) []byte {
 		b = wire.AppendString(b, m.Why)
 	case *keyIDs:
 		b = appendKeyIDs(b, m)
+	case sealed:
+		b = wire.AppendU64(b, uint64(m.Subject))
 	}
 	return b
 }
@@ -108,6 +111,8 @@ func decodeMessage(frame []byte) (message, error) {
 		m = echoed{}
 	case tagKeyIDs:
 		m = readKeyIDs(r)
+	case tagSealed:
+		m = sealed{Subject: view.NodeID(r.U64())}
 	default:
 		return nil, fmt.Errorf("gossip: message of unknown tag %d", tag)
 	}

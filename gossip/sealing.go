@@ -38,6 +38,8 @@ const (
 	// inquiryRetry is the wait before the question is repeated about a peer that refuses, and
 	// inquiriesMax how often it is asked: kernels send one ICMP error a second to one host.
 	inquiryRetry = time.Second
+	// inquiryRank is how much later each member asks than the one before it in seniority.
+	inquiryRank  = 15 * time.Millisecond
 	inquiriesMax = 5
 	// voidFor is how long refusals count for nothing after the process has answered.
 	voidFor = time.Second
@@ -54,6 +56,10 @@ type sealing struct {
 	// asking is set while an inquiry is under way; next is when the next may begin.
 	asking bool
 	next   clock.Instant
+	// turn is when this node may ask about the peer, which is weakly proven dead; 0 before
+	// that is known. told is set once a member has told of a sealed refusal.
+	turn clock.Instant
+	told bool
 	// asked counts the inquiries since the peer was proven dead.
 	asked int
 	// voidUntil is until when refusals count for nothing.
@@ -105,6 +111,7 @@ func (e *evidence) wantBaseline(now clock.Instant, p *peerLinks) {
 		return
 	}
 	s := &p.seal
+	s.turn, s.told = 0, false
 	if s.asked = 0; s.since == 0 {
 		s.since = now
 	}
@@ -120,14 +127,66 @@ func (e *evidence) inquireOf(now clock.Instant, p *peerLinks, a *actions) {
 	if !e.inquires || !e.weak(p) || s.baseAt == 0 || s.asking || s.asked >= inquiriesMax || s.asked > 0 && now.Before(s.next) {
 		return
 	}
+	if s.turn == 0 {
+		s.turn = now.Add(e.rankOf(p))
+	}
+	if now.Before(s.turn) {
+		return
+	}
 	s.asking = true
 	s.asked++
 	a.inquire = append(a.inquire, p.node)
 }
 
+// rankOf returns how long this node waits before it asks about a peer. The two most senior
+// of the members that are reached ask immediately: one of them leads next. Each of the
+// others follows inquiryRank behind the one before it, unless it is told meanwhile: the
+// kernels of all hosts send few ICMP errors to one, six and then one a second.
+func (e *evidence) rankOf(p *peerLinks) time.Duration {
+	before := 0
+	for _, id := range e.seniors {
+		if q := e.peers[id]; q != nil && q != p && q.lostAt == 0 {
+			before++
+		}
+	}
+	return min(time.Duration(max(before-1, 0))*inquiryRank, inquiryMax)
+}
+
+// sealed tells the members that the host of a peer has said that its process is gone.
+type sealed struct{ Subject view.NodeID }
+
+func (sealed) tag() byte { return tagSealed }
+
+// tellSealed spares the others the question.
+func (e *evidence) tellSealed(subject view.NodeID, a *actions) {
+	for id, p := range e.peers { // order-free: each is told the same
+		if p.member && id != subject && p.proof == 0 && p.out[transport.Control] {
+			a.tell(id, sealed{subject})
+		}
+	}
+}
+
+// sealedTold takes a member's word for a sealed refusal. It counts as this node's own once
+// the peer refuses here, too: a process that is gone for one is gone for all, and its id
+// never returns.
+func (e *evidence) sealedTold(now clock.Instant, from, subject view.NodeID, a *actions) {
+	if q := e.peers[from]; q == nil || !q.member || !e.inquires {
+		return
+	}
+	p := e.peers[subject]
+	if p == nil || !p.member || p.lostAt == 0 || p.seal.baseAt == 0 || now.Before(p.seal.voidUntil) {
+		return
+	}
+	p.seal.told = true
+	e.conclude(now, p, a)
+}
+
 // inquiryDue returns when inquireOf next has something to do for a peer.
 func (e *evidence) inquiryDue(p *peerLinks) clock.Instant {
 	if s := &p.seal; e.inquires && e.weak(p) && p.refusals > 0 && s.baseAt != 0 && !s.asking && s.asked < inquiriesMax {
+		if s.asked == 0 {
+			return s.turn
+		}
 		return s.next
 	}
 	return clock.Never
@@ -145,12 +204,13 @@ func (e *evidence) inquired(now clock.Instant, id view.NodeID, q *transport.Inqu
 	case q.Outcome == transport.Answered && p.lostAt != 0:
 		// It lives, whatever refuses in its name.
 		s.answered(now, q)
-		s.voidUntil, s.next = now.Add(voidFor), now.Add(inquiryRetry)
+		s.voidUntil, s.next, s.turn, s.told = now.Add(voidFor), now.Add(inquiryRetry), 0, false
 		e.heard(id, a)
 	case q.Outcome == transport.Answered && s.answered(now, q):
 		s.since, s.next = now, now.Add(baselineEvery)
 	case e.weak(p) && s.seals(p.lostAt, q):
 		e.prove(now, p, EvidenceSealed, a)
+		e.tellSealed(id, a)
 	case p.lostAt != 0:
 		s.next = now.Add(inquiryRetry)
 	default:

@@ -225,3 +225,105 @@ func TestInquiriesKeepTheLoopAtRest(t *testing.T) {
 		t.Errorf("due %v ago, and nothing is done", c.now.Sub(d))
 	}
 }
+
+// lastOfFive is an inquiring court whose node is the least senior of five, with baselines.
+func lastOfFive() *court {
+	c := newCourt(0)
+	c.inquires = true
+	v := &view.View{}
+	for i := range 4 {
+		p := c.peerOf(i + 1)
+		c.on(p, transport.Connected)
+		c.on(p, transport.Accepted)
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: p.ID, Name: p.Name, Addr: p.Addr}, Status: view.Up})
+	}
+	v.Members = append(v.Members, view.Member{Node: view.Node{ID: 100}, Status: view.Up})
+	c.run(func(a *actions) { c.view(c.now, v, a) })
+	c.pass(time.Millisecond)
+	for i := range 4 {
+		c.back(c.peerOf(i+1), answer())
+	}
+	c.said, c.inquired = nil, nil
+	return c
+}
+
+// TestInquiriesKeepRank: kernels send few ICMP errors to one host, so the two most senior
+// of those that live ask first, and each of the others a little later than the one before.
+func TestInquiriesKeepRank(t *testing.T) {
+	c := lastOfFive()
+	p := c.peerOf(1)
+	c.crashed(p)
+	c.expect(t, "refused", "dead 1: refused")
+	if len(c.inquired) > 0 {
+		t.Error("the least senior asks at the same time as all others")
+	}
+	c.pass(2*inquiryRank - time.Millisecond)
+	if len(c.inquired) > 0 {
+		t.Error("it asks before its turn")
+	}
+	c.pass(2 * time.Millisecond) // three seniors live: two ask immediately, then the third
+	if !slices.Equal(c.inquired, []view.NodeID{p.ID}) {
+		t.Errorf("asked in its turn: %v", c.inquired)
+	}
+	// A node that is left alone asks immediately.
+	c = lastOfFive()
+	for i := range 4 {
+		c.on(c.peerOf(i+1), lost, acceptedLost, refused)
+	}
+	c.pass(60 * time.Millisecond)
+	for i := range 4 {
+		c.on(c.peerOf(i+1), refused)
+		c.on(c.peerOf(i+1), refused)
+	}
+	if len(c.inquired) != 4 {
+		t.Errorf("%d of 4 are asked", len(c.inquired))
+	}
+}
+
+// TestSealedRefusalsAreShared: what one member was told by the host of a dead process
+// counts at the others, once the process refuses them, too, and spares them the question.
+// A member that lies takes nothing from a node that is reached.
+func TestSealedRefusalsAreShared(t *testing.T) {
+	c := lastOfFive()
+	p, q := c.peerOf(1), c.peerOf(2)
+	told := func(from view.NodeID) {
+		c.run(func(a *actions) { c.sealedTold(c.now, from, p.ID, a) })
+	}
+	told(q.ID)
+	c.expect(t, "told of a node that is reached")
+	c.on(p, lost, acceptedLost)
+	told(99)
+	told(q.ID)
+	c.expect(t, "it does not refuse here yet")
+	c.on(p, refused)
+	c.pass(25 * time.Millisecond)
+	c.on(p, refused)
+	c.expect(t, "refused", "dead 1: refused", "dead 1: sealed refusal")
+	if !c.certainly || len(c.inquired) > 0 {
+		t.Errorf("certain: %v, asked %v", c.certainly, c.inquired)
+	}
+	c = lastOfFive()
+	c.crashed(p)
+	told(99)
+	c.expect(t, "a stranger's word", "dead 1: refused")
+	told(q.ID)
+	c.expect(t, "a member's word", "dead 1: sealed refusal")
+	// The one that was told by the host tells all members that it reaches.
+	c = newInquiringCourt()
+	c.pass(time.Millisecond)
+	for i := range 4 {
+		c.back(c.peerOf(i+1), answer())
+	}
+	c.crashed(p)
+	c.sent = nil
+	c.back(p, closed())
+	var to []view.NodeID
+	for _, o := range c.sent {
+		if o.msg == message(sealed{p.ID}) {
+			to = append(to, o.to)
+		}
+	}
+	if slices.Sort(to); !slices.Equal(to, []view.NodeID{2, 3, 4}) {
+		t.Errorf("told %v of the sealed refusal", to)
+	}
+}

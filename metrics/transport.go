@@ -87,6 +87,13 @@ func handshakeSeries() []series {
 				emit(float64(c.HalfFrames.Load()), "half_frames")
 			}
 		}, "reason"),
+		counter("transport_beacons_total", "Questions to the UDP ports of peers, which tell a crash from a network that rejects: asked, answered by the process, refused by a host or router.", func(s *scrape, emit emitter) {
+			if c := s.counters(); c != nil {
+				emit(float64(c.BeaconsAsked.Load()), "asked")
+				emit(float64(c.BeaconsAnswered.Load()), "answered")
+				emit(float64(c.BeaconsRefused.Load()), "refused")
+			}
+		}, "outcome"),
 		counter("transport_fenced_connections_total", "Accepted connections that were closed because a later incarnation of the sender has connected, or the view has dropped it.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				emit(float64(c.Fenced.Load()))
