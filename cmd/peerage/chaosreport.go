@@ -96,11 +96,17 @@ const (
 	// boundServed is the one that always fails a run.
 	boundServed = 10 * time.Second
 	movesMost   = 2
+	// boundHealed is what kernels' retransmission and a new view take after a network has
+	// healed. In a ring no removal makes all members reach each other: a counter may be
+	// without an answer until then (GUARANTEES.md, G5).
+	boundHealed = 1500 * time.Millisecond
 )
 
 // bound is the advertised p99 of the time without an answer.
 func (r *round) bound() time.Duration {
 	switch {
+	case r.Kind == faultRing:
+		return max(boundFrozen, time.Duration(r.HeldMS)*time.Millisecond+boundHealed)
 	case r.Kind == faultStop, r.Kind == faultFreeze, r.Kind.breaksNetwork():
 		return boundFrozen
 	case r.Kind.needsFiles() && r.Emergency:
