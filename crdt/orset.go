@@ -16,7 +16,7 @@ import (
 // safe for concurrent use.
 type ORSet[E comparable] struct {
 	elem *element[E] // nil: the default, not looked up yet
-	full *orset[E]   // nil: the set is empty, or the delta in one
+	full *orset[E]   // nil: the set is empty, or what one says
 	one  oneDot[E]
 }
 
@@ -30,6 +30,9 @@ func (s *ORSet[E]) grown() *orset[E] {
 	if s.full == nil {
 		s.full = newORSet(s.element())
 		s.full.applyOne(&s.one, nil)
+		if node, low, top, ok := s.one.run(); ok {
+			s.full.see(s.full.column(node), low, top)
+		}
 		s.one = oneDot[E]{}
 	}
 	return s.full
@@ -55,6 +58,9 @@ func (s *ORSet[E]) indexed() *orset[E] {
 // already it gets a new dot in place of its old ones, so that this add wins over
 // removes that have not seen it. Only the incarnation node itself may call it.
 func (s *ORSet[E]) Add(node NodeID, e E) *ORSet[E] {
+	if d := s.addSmall(node, e); d != nil {
+		return d
+	}
 	f := s.grown()
 	ci, seq := f.next(node)
 	d := f.delta()
@@ -76,6 +82,10 @@ func (s *ORSet[E]) Remove(e E) *ORSet[E] { return s.erase(e) }
 
 // replace is Add that takes out old in the same step.
 func (s *ORSet[E]) replace(node NodeID, e E, old ...E) *ORSet[E] {
+	if d := s.addSmall(node, e, old...); d != nil {
+		return d
+	}
+	s.grown()
 	d := s.Add(node, e)
 	for _, x := range old {
 		if x != e {
@@ -88,8 +98,11 @@ func (s *ORSet[E]) replace(node NodeID, e E, old ...E) *ORSet[E] {
 
 // erase takes out old and returns one delta, or nil if nothing was there.
 func (s *ORSet[E]) erase(old ...E) *ORSet[E] {
+	d, ok := s.eraseSmall(old)
+	if ok {
+		return d
+	}
 	f := s.grown()
-	var d *ORSet[E]
 	for _, x := range old {
 		d = f.erase(x, d)
 	}
@@ -99,7 +112,10 @@ func (s *ORSet[E]) erase(old ...E) *ORSet[E] {
 
 // Clear takes out every element that is there and returns the delta, or nil.
 func (s *ORSet[E]) Clear() *ORSet[E] {
-	f := s.grown()
+	if s.full == nil {
+		return s.erase(s.one.elem)
+	}
+	f := s.full
 	if f.live == 0 {
 		return nil
 	}
@@ -155,12 +171,15 @@ func (s *ORSet[E]) Merge(other *ORSet[E], ch *Changes[E]) bool {
 	if other == nil || other == s || other.full == nil && other.one.empty() {
 		return false
 	}
+	changed, ok := s.mergeSmall(other, ch)
+	if ok {
+		return changed
+	}
 	f := s.grown()
-	var changed bool
-	if other.full == nil {
+	if other.full == nil && other.one.low == 0 {
 		changed = f.applyOne(&other.one, ch)
 	} else {
-		changed = f.causal.join(&other.full.causal, orsetHooks[E]{f, ch})
+		changed = f.causal.join(&other.indexed().causal, orsetHooks[E]{f, ch})
 	}
 	s.compact()
 	return changed
@@ -222,11 +241,7 @@ func (s *ORSet[E]) Clone() Value {
 
 func (s *ORSet[E]) copy() ORSet[E] {
 	if s.full == nil {
-		c := ORSet[E]{elem: s.elem, one: s.one}
-		if rest := slices.Clone(s.one.rest()); rest != nil {
-			c.one.more = &rest
-		}
-		return c
+		return ORSet[E]{elem: s.elem, one: s.one.clone()}
 	}
 	f := newORSet(s.full.elem)
 	s.full.copyInto(&f.causal)
@@ -241,14 +256,19 @@ func (s *ORSet[E]) copy() ORSet[E] {
 }
 
 // Digest implements Value.
-func (s *ORSet[E]) Digest() uint64 { return s.indexed().sum }
+func (s *ORSet[E]) Digest() uint64 {
+	if s.full == nil && s.one.more == nil {
+		return s.smallSum()
+	}
+	return s.indexed().sum
+}
 
 // Append implements Value. An element with several dots is written once for each.
 func (s *ORSet[E]) Append(b []byte) []byte { return s.appendAs(b, s.Kind()) }
 
 // appendAs writes the set as a value of one of the types that are made of it.
 func (s *ORSet[E]) appendAs(b []byte, k Kind) []byte {
-	if s.full == nil && !s.one.empty() && s.one.more == nil {
+	if s.full == nil && !s.one.empty() && s.one.more == nil && s.one.low == 0 {
 		return s.appendOne(b, k)
 	}
 	f := s.indexed()

@@ -6,12 +6,16 @@ import (
 )
 
 // oneDot is the delta of one operation, kept without any index: an add of one
-// element, or a remove, with the dots that it replaces.
+// element, or a remove, with the dots that it replaces. It is also a small value
+// (orset_small.go).
+//
+// Invariant: if low is not 0, more is nil and one of dot and gone is not used.
 type oneDot[E any] struct {
 	elem E
 	dot  Dot    // of elem; no element if its Seq is 0
 	gone Dot    // replaced or removed; none if its Seq is 0
 	more *[]Dot // further ones, or nil
+	low  uint64 // if not 0: all of the writer from here to dot, or to gone, was seen
 }
 
 func (o *oneDot[E]) empty() bool { return o.dot.Seq == 0 && o.gone.Seq == 0 }

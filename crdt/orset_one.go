@@ -103,6 +103,12 @@ func (s *ORSet[E]) decodeOne(b []byte, k Kind) bool {
 	if !found || r.done() != nil {
 		return false
 	}
+	if last := seen[seenLen-1]; n == 1 && seenLen > 2 && last.Seq == seen[0].Seq+uint64(seenLen)-1 && (liveLen == 0 || o.dot == last) {
+		elem := o.elem
+		if o = (oneDot[E]{gone: last, low: seen[0].Seq}); liveLen == 1 {
+			o.advance(seen[0].Seq, last, elem)
+		}
+	}
 	s.full, s.one = nil, o
 	return true
 }

@@ -85,7 +85,12 @@ func (c *causal[P]) prune(agreed Garbage, dead func(NodeID) bool) bool {
 }
 
 // Garbage implements Pruner.
-func (s *ORSet[E]) Garbage(dead func(NodeID) bool) Garbage { return s.indexed().garbage(dead) }
+func (s *ORSet[E]) Garbage(dead func(NodeID) bool) Garbage {
+	if s.full == nil && s.one.more == nil {
+		return s.smallGarbage(dead)
+	}
+	return s.indexed().garbage(dead)
+}
 
 // Prune implements Pruner.
 func (s *ORSet[E]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
