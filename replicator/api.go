@@ -39,6 +39,8 @@ type (
 	StaleError = core.StaleError
 	// AheadError means that a stamp is too far ahead of a node's clock.
 	AheadError = core.AheadError
+	// MixedError means that an update changes durable keys and others.
+	MixedError = core.MixedError
 	// PeerStats is what a replicator knows of another member with the role.
 	PeerStats = core.PeerStats
 	// TraceEvent is one line for logs and metrics.

@@ -3,8 +3,6 @@ package replicator
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
@@ -13,8 +11,8 @@ import (
 
 // disk is the loop's way to the file of durable keys.
 //
-// Invariant: dirty has the keys whose state in the file is not the newest; writeAt is
-// set if there are any.
+// Invariant: dirty has the keys whose state in the file is not the newest, but for those
+// of the batch under way; writeAt is set if there are any and none is under way.
 type disk struct {
 	to      *Durable
 	dirty   map[string]struct{}
@@ -26,6 +24,7 @@ type disk struct {
 	broken error
 	// failing is why the last write did not succeed, or broken; nil while all is well.
 	failing error
+	batches
 }
 
 // keep returns what the core must know of it.
@@ -74,88 +73,6 @@ func (l *loop) diskFails(why error) {
 	l.r.diskFailing.Store(why != nil)
 }
 
-// save brings the file up to date if it is time. An error means that what the last steps
-// ask for must not be done; while the disk has been failing for longer, nothing of that
-// rests on it.
-func (l *loop) save() error {
-	failing := l.disk.failing != nil
-	if err := l.store(); err != nil && !failing {
-		return err
-	}
-	return nil
-}
-
-func (l *loop) store() error {
-	d := &l.disk
-	if d.to == nil {
-		return nil
-	}
-	if l.out.SetAside {
-		l.putAside()
-	}
-	for _, k := range slices.Concat(l.out.Changed, l.out.Forgotten) {
-		if d.to.covers(k) {
-			d.dirty[k] = struct{}{}
-		}
-	}
-	now := l.r.cfg.Clock.Now()
-	if d.failing != nil && now.Before(d.stampAt) {
-		return d.failing
-	}
-	if !now.Before(d.stampAt) {
-		return l.flushDisk(now)
-	}
-	if len(d.dirty) > 0 && d.writeAt == clock.Never {
-		d.writeAt = now.Add(d.to.cfg.Sync)
-	}
-	if d.to.cfg.Sync > 0 && now.Before(d.writeAt) {
-		return nil
-	}
-	return l.flushDisk(now)
-}
-
-// flushDisk writes all that is dirty.
-func (l *loop) flushDisk(now clock.Instant) error {
-	d := &l.disk
-	if len(d.dirty) == 0 && now.Before(d.stampAt) {
-		return nil
-	}
-	d.stampAt = now.Add(stampEvery)
-	if d.broken != nil && len(d.dirty) == 0 {
-		return nil
-	}
-	if d.broken != nil {
-		d.writeAt, d.stampAt = clock.Never, now.Add(stampEvery)
-		return d.broken
-	}
-	var records []record
-	var gone []string
-	for _, k := range slices.Sorted(maps.Keys(d.dirty)) {
-		it, ok := l.core.State(k)
-		if !ok {
-			gone = append(gone, k)
-			continue
-		}
-		records = append(records, record{it, l.core.Ended(k)})
-	}
-	l.stats.DurableWrites++
-	if err := d.to.write(l.core.Memory(now), records, gone...); err != nil {
-		l.stats.DurableErrors++
-		if d.stampAt = now.Add(diskRetry); len(d.dirty) > 0 {
-			d.writeAt = d.stampAt
-		}
-		l.diskFails(err)
-		l.warn("replicator: cannot store durable keys; writes of them fail here until the disk works again", "error", err)
-		return err
-	}
-	if clear(d.dirty); d.failing != nil {
-		l.diskFails(nil)
-		l.r.cfg.Logger.Info("replicator: durable keys are stored again", "role", l.r.cfg.Role)
-	}
-	d.writeAt = clock.Never
-	return nil
-}
-
 // diskRetry is the wait after a write that has failed.
 const diskRetry = warnEvery / 10
 
@@ -165,6 +82,7 @@ const stampEvery = time.Minute
 // putAside keeps a copy of a file that was away for too long, and begins it anew.
 func (l *loop) putAside() {
 	d := &l.disk
+	l.awaitBatch()
 	path, err := d.to.setAside(time.Now())
 	if err != nil {
 		d.broken = fmt.Errorf("%w: %s: was away for too long and cannot be set aside, so nothing is written to it: %w", ErrDurable, d.to.cfg.Path, err)
@@ -177,19 +95,5 @@ func (l *loop) putAside() {
 		"role", l.r.cfg.Role, "file", d.to.cfg.Path, "copy", path, "keys", l.core.Stats().SetAside)
 	for _, k := range l.core.KeptKeys() {
 		d.dirty[k] = struct{}{}
-	}
-}
-
-// retract takes back what must not be said while the file is behind: answers to
-// others, who will ask again, and to callers, who learn that the outcome is unknown.
-func (l *loop) retract(err error) {
-	if l.disk.to.cfg.Sync > 0 {
-		return
-	}
-	l.out.Send = nil
-	for i := range l.out.Reply {
-		if rep := &l.out.Reply[i]; rep.Err == nil {
-			rep.Err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-		}
 	}
 }

@@ -28,6 +28,7 @@
 //	ErrDurable          the file of durable keys is damaged,    no      OpenDurable: restore the file, or remove
 //	                    foreign, held, or cannot be written             it; in a request: nothing was changed,
 //	                                                                    unless it wraps ErrOutcomeUnknown too
+//	*MixedError         durable keys and others in one update   no      make two updates of it
 //	ErrClosed           the replicator is closed                no      -
 //
 // A context that ends gives its own error, wrapped together with

@@ -57,6 +57,9 @@ const RetainMin = time.Hour
 // Durable is an open file of durable keys. It serves one replicator after the
 // other, as incarnations of a node follow each other, and none of them closes it.
 //
+// The file is written by a goroutine of its own. A disk that does not answer delays only
+// requests for durable keys; after 2 s it counts as one that fails.
+//
 // Every write stores the whole value of each changed key: sets and maps of up to
 // some thousand entries are what it is for. A file may come back after any time and
 // in any cluster of its owner, so what it holds is merged, never taken for the
@@ -73,8 +76,10 @@ const RetainMin = time.Hour
 // nothing so, after any time; let the members that went on longest be among the first
 // to start again.
 type Durable struct {
-	// fail stands for a disk that fails, in tests.
+	// fail stands for a disk that fails, in tests, hang for one that does not answer until
+	// it is closed.
 	fail error
+	hang chan struct{}
 	cfg  DurableConfig
 	db   *bbolt.DB
 }
@@ -261,6 +266,9 @@ func synced(path string) error {
 // write stores records, takes others out, and syncs the file.
 func (d *Durable) write(m core.Memory, records []record, gone ...string) error {
 	err := guarded(func() error {
+		if d.hang != nil {
+			<-d.hang
+		}
 		if d.fail != nil {
 			return d.fail
 		}

@@ -163,7 +163,10 @@ func TestRestartOfAllBringsDurableKeysBack(t *testing.T) {
 		level := Majority(0, 0)
 		for i := range 10 {
 			id := view.NodeID(i%3 + 1)
-			if err := m.nodes[id].Update(t.Context(), []Op{addTo(id, "keep/set", fmt.Sprint(i)), addTo(id, "lose/set", "e"), addTo(id, "keep/gone", "e")}, level); err != nil {
+			if err := m.nodes[id].Update(t.Context(), []Op{addTo(id, "keep/set", fmt.Sprint(i)), addTo(id, "keep/gone", "e")}, level); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.nodes[id].Update(t.Context(), []Op{addTo(id, "lose/set", "e")}, level); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -87,7 +87,7 @@ func (l *loop) locked(f func()) {
 }
 
 func (l *loop) deadline() clock.Instant {
-	d := clock.Min(l.core.Deadline(), clock.Min(l.disk.writeAt, l.disk.stampAt))
+	d := clock.Min(l.core.Deadline(), l.disk.deadline())
 	return clock.Min(d, l.r.cfg.Clock.Now().Add(time.Hour))
 }
 
@@ -155,21 +155,24 @@ func (l *loop) step(ev core.Event) {
 	}
 }
 
-// carryOut does what the steps since the last time have asked for. With durable keys
-// several steps share one sync of the disk, which comes first.
+// carryOut does what the steps since the last time have asked for, but for what rests on
+// the disk: that waits for the batch which has the durable keys (batches.go).
 func (l *loop) carryOut() {
-	if err := l.save(); err != nil {
-		l.retract(err)
-	}
+	l.store()
+	batch := l.restsOn()
 	// Before anybody can know of a change: else a subscriber that is ready meanwhile is
 	// shown the same state twice.
 	l.subs.changed(l.out.Changed)
 	for i := range l.out.Send {
-		l.send(&l.out.Send[i])
+		if s := &l.out.Send[i]; !l.hold(batch, s.Disk, held{send: *s}) {
+			l.send(s)
+		}
 	}
 	l.encoded = nil
 	for i := range l.out.Reply {
-		l.answer(&l.out.Reply[i])
+		if rep := &l.out.Reply[i]; !l.hold(batch, rep.Disk, held{reply: *rep}) {
+			l.answer(rep)
+		}
 	}
 	for i := range l.out.Trace {
 		l.trace(&l.out.Trace[i])
@@ -299,8 +302,7 @@ func (l *loop) end() {
 	defer l.subs.close()
 	if l.disk.to != nil {
 		// The file learns how long it was in use. An error is counted, and warned about.
-		l.disk.stampAt = 0
-		_ = l.flushDisk(r.cfg.Clock.Now())
+		l.finishDisk()
 	}
 	r.mu.Lock()
 	r.closing = true

@@ -163,6 +163,8 @@ type Send struct {
 	// Bulk messages go on the connection for transfers, others on the control one.
 	Bulk bool
 	Msg  Message
+	// Disk: it says that durable keys are stored here. It must wait until they are.
+	Disk bool
 }
 
 // Reply answers a request.
@@ -172,4 +174,6 @@ type Reply struct {
 	Err error
 	// Values of a Read are copies that belong to the receiver.
 	Values []crdt.Value
+	// Disk: it counts this replica for durable keys, and must wait until they are stored.
+	Disk bool
 }

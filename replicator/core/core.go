@@ -32,6 +32,8 @@ type Core struct {
 	// round counts anti-entropy rounds, steps the steps.
 	round, steps uint64
 	session      session
+	// onDisk: what is being sent rests on the disk (disk.go).
+	onDisk bool
 	// diskFails is why durable keys cannot be stored now, nil if they can (disk.go).
 	diskFails error
 	// diskMended: writes that did not count this node may be done since the disk works again.

@@ -17,6 +17,64 @@ import (
 // were under way when the disk began to fail: the copy here is in memory alone, until the
 // disk works again and all has been stored. Reads, and keys that need no disk, go on.
 
+// Messages and replies that rest on the disk are marked (Send.Disk, Reply.Disk): those which
+// confirm that durable keys stand here, or tell what this replica has agreed to. The shell
+// holds them back until the disk has what they speak of. All else goes out meanwhile.
+//
+// An update does not mix durable keys with others: its reply would wait for the disk, and
+// fail with it, although part of it needs none.
+
+// MixedError means that an update was refused since it changes durable keys and others.
+// Nothing was changed.
+type MixedError struct {
+	// Durable and Memory are a key of each.
+	Durable, Memory string
+}
+
+func (e *MixedError) Error() string {
+	return fmt.Sprintf("%v: an update of key %q, which is durable, and of %q, which is not: make two of it; nothing was changed", ErrDurable, e.Durable, e.Memory)
+}
+
+// Unwrap returns ErrDurable.
+func (e *MixedError) Unwrap() error { return ErrDurable }
+
+// unmixed fails if some of ops need the disk and others do not.
+func (c *Core) unmixed(ops []Op) error {
+	var e MixedError
+	for i := range ops {
+		if c.kept(ops[i].Key) {
+			e.Durable = ops[i].Key
+		} else {
+			e.Memory = ops[i].Key
+		}
+	}
+	if e.Durable != "" && e.Memory != "" {
+		return &e
+	}
+	return nil
+}
+
+// keptAmong reports whether one of n keys is durable.
+func (c *Core) keptAmong(n int, key func(int) string) bool {
+	for i := range n {
+		if c.cfg.Keep != nil && c.kept(key(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Core) keptItems(items []Item) bool {
+	return c.keptAmong(len(items), func(i int) string { return items[i].Key })
+}
+
+// sendStored sends what rests on the disk if kept is true.
+func (c *Core) sendStored(p *peer, m Message, kept bool) {
+	c.onDisk = kept
+	c.send(p, m)
+	c.onDisk = false
+}
+
 // ErrDurable is wrapped by every error about the file of durable keys.
 var ErrDurable = errors.New("replicator: durable keys")
 
@@ -37,7 +95,8 @@ func (e *DiskError) Error() string {
 func (e *DiskError) Unwrap() []error { return []error{ErrDurable, e.Cause} }
 
 // DiskFails tells the core why durable keys cannot be stored now, nil if they can and all
-// that was changed meanwhile has been stored.
+// that was changed meanwhile has been stored, or will be before what rests on the disk is
+// said (Reply.Disk).
 func (c *Core) DiskFails(why error) {
 	c.diskMended = c.diskFails != nil && why == nil
 	c.diskFails = why

@@ -53,9 +53,9 @@ func (c *Core) sendStatus(p *peer, reply bool) {
 	if c.cfg.NoGossip {
 		return
 	}
-	c.send(p, &Status{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
+	c.sendStored(p, &Status{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
 		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
-		Base: c.base, Ceiling: c.ceiling, Ends: c.ends.told(c.now.Sub(c.ends.movedAt) > endsQuiet), Fresh: c.fresh, Dots: c.dots, Wall: c.ownWall()})
+		Base: c.base, Ceiling: c.ceiling, Ends: c.ends.told(c.now.Sub(c.ends.movedAt) > endsQuiet), Fresh: c.fresh, Dots: c.dots, Wall: c.ownWall()}, c.cfg.Keep != nil)
 }
 
 // vector returns what has been seen of every stream, sorted by node.

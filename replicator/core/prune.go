@@ -286,7 +286,7 @@ func (c *Core) onPrepare(p *peer, m *Prepare) {
 	for i := range m.Drops {
 		out.Agreed[i] = c.agrees(&m.Drops[i])
 	}
-	c.send(p, out)
+	c.sendStored(p, out, c.cfg.Keep != nil)
 }
 
 // newest returns the commit that led to the floor.

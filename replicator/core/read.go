@@ -34,6 +34,7 @@ func (c *Core) onRead(now clock.Instant, ev Read) {
 		c.reply(r.id, r.values, nil)
 		return
 	}
+	r.disk = c.keptAmong(len(ev.Keys), func(i int) string { return ev.Keys[i] })
 	c.begin(now, r, ev.Deadline)
 	c.startReading(now, r)
 }
@@ -125,7 +126,7 @@ func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
 			c.stats.ValuesSent++
 		}
 	}
-	c.send(p, out)
+	c.sendStored(p, out, c.keptAmong(len(m.Keys), func(i int) string { return m.Keys[i] }))
 }
 
 func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
@@ -241,7 +242,7 @@ func (c *Core) onRepair(p *peer, m *Repair) {
 	if !c.storableAll(m.Items) {
 		return
 	}
-	c.send(p, &RepairAck{Epoch: c.epoch, ID: m.ID})
+	c.sendStored(p, &RepairAck{Epoch: c.epoch, ID: m.ID}, c.keptItems(m.Items))
 }
 
 func (c *Core) onRepairAck(now clock.Instant, p *peer, m *RepairAck) {

@@ -133,7 +133,7 @@ func (c *Core) compareParts(p *peer, r *request, index int) bool {
 func (c *Core) onReadParts(p *peer, m *ReadParts) {
 	out := &PartsResult{Floor: c.floor, Horizon: c.horizon, Epoch: c.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
 	out.Items, out.Differ = c.beyond(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
-	c.send(p, out)
+	c.sendStored(p, out, c.kept(m.Key))
 }
 
 func (c *Core) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {

@@ -50,7 +50,9 @@ type request struct {
 
 	// Of an Update: its ops; what was asked before they are carried out, what has been
 	// answered, and how often the plans made it ask for something else (stamping.go).
-	update  bool
+	update bool
+	// disk: it changes or reads durable keys.
+	disk    bool
 	ops     []Op
 	asks    []StampAsk
 	newest  []Newest
@@ -153,7 +155,9 @@ func (c *Core) finish(r *request, err error) {
 	if err != nil || !r.isRead() {
 		values = nil
 	}
+	c.onDisk = r.disk
 	c.reply(r.id, values, err)
+	c.onDisk = false
 }
 
 func (c *Core) reply(id RequestID, values []crdt.Value, err error) {
@@ -166,7 +170,7 @@ func (c *Core) reply(id RequestID, values []crdt.Value, err error) {
 			c.stats.LeaseErrors++
 		}
 	}
-	c.out.Reply = append(c.out.Reply, Reply{ID: id, Err: err, Values: values})
+	c.out.Reply = append(c.out.Reply, Reply{ID: id, Err: err, Values: values, Disk: c.onDisk && err == nil})
 }
 
 // forget ends a request without an answer.

@@ -123,7 +123,9 @@ func (c *Core) onDeltas(p *peer, m *Deltas) {
 	}
 	to := m.From + uint64(len(m.Entries)) - 1
 	ack := &Ack{Epoch: c.epoch, From: m.From, To: to}
+	kept := false
 	for i, e := range m.Entries {
+		kept = kept || c.keptItems(e.Items)
 		seq := m.From + uint64(i)
 		higher, ok := c.passFence(p.id, e.Fence)
 		took := c.takeNoting(p, e.Items, func(r Refusal) {
@@ -140,7 +142,7 @@ func (c *Core) onDeltas(p *peer, m *Deltas) {
 		c.stats.Gaps++
 	}
 	ack.Seen, ack.Lo, ack.Hi = t.seen, t.lo, t.hi
-	c.send(p, ack)
+	c.sendStored(p, ack, kept)
 }
 
 func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {

@@ -68,7 +68,7 @@ func (c *Core) send(p *peer, m Message) {
 		}
 	}
 	if size <= c.cfg.Limits.FrameBytes {
-		c.out.Send = append(c.out.Send, Send{To: p.id, Bulk: bulk, Msg: m})
+		c.out.Send = append(c.out.Send, Send{To: p.id, Bulk: bulk, Msg: m, Disk: c.onDisk})
 		return
 	}
 	if len(p.out.queue) >= c.cfg.Limits.Transfers {

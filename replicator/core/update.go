@@ -17,12 +17,16 @@ func (c *Core) onUpdate(now clock.Instant, u Update) {
 		return
 	}
 	plans, err := c.plan(u.Ops)
+	if err == nil {
+		err = c.unmixed(u.Ops)
+	}
 	if err != nil {
 		c.releaseAll(u.Ops)
 		c.reply(u.ID, nil, err)
 		return
 	}
-	r := &request{id: u.ID, level: u.Level, fence: u.Fence, update: true, ops: u.Ops}
+	r := &request{id: u.ID, level: u.Level, fence: u.Fence, update: true, ops: u.Ops,
+		disk: c.keptAmong(len(u.Ops), func(i int) string { return u.Ops[i].Key })}
 	if !u.Level.alone() && len(u.Ops) > 0 {
 		c.begin(now, r, u.Deadline)
 		if asks := asksOf(u.Ops, plans); len(asks) > 0 {
@@ -65,7 +69,9 @@ func (c *Core) write(now clock.Instant, r *request, plans []Plan) {
 	}
 	if r.level.alone() || len(r.ops) == 0 || c.blunder == blunderLocalAck {
 		delete(c.requests, r.id)
+		c.onDisk = r.disk
 		c.reply(r.id, nil, nil)
+		c.onDisk = false
 		return
 	}
 	r.ops, r.asks, r.newest = nil, nil, nil
