@@ -185,3 +185,27 @@ func TestThreeAndTwoBecomeFive(t *testing.T) {
 		}
 	})
 }
+
+// TestAListThatRestartsBesideALiveNode: all nodes of the list die together, and one that
+// is not on the list goes on alone. Started again, they answer each other, know no other
+// cluster, and form one. The node that went on still dials their addresses, so that the
+// contest begins when its next dial succeeds: within the pace of redials.
+func TestAListThatRestartsBesideALiveNode(t *testing.T) {
+	for _, gap := range []time.Duration{2 * time.Millisecond, 50 * time.Millisecond, time.Second, 20 * time.Second} {
+		inBubble(t, func(c *cluster) {
+			list := c.form(3)
+			apart := c.add("10.0.0.9:7101", Config{ContactPoints: memAddrs(3)})
+			c.settled(10*time.Second, append(list, apart)...)
+			pass(10 * time.Second)
+			c.crash(list...)
+			pass(gap)
+			for _, a := range memAddrs(3) {
+				list = append(list, c.add(a, Config{ContactPoints: memAddrs(3)}))
+			}
+			begin := time.Now()
+			contested := func(m *member) bool { return m.View() != nil && len(m.View().Foreign) > 0 }
+			c.until(2*time.Second, "both are in contest", func() bool { return contested(apart) && contested(list[3]) })
+			t.Logf("started %v after the crash: in contest after %v", gap, time.Since(begin))
+		})
+	}
+}
