@@ -86,7 +86,7 @@ func (u *upper) stopShard(e region.StopShard) {
 	}
 	u.noteEnd(h, how)
 	u.p.later(cmp.Or(e.Within, stopTimeout), func() {
-		if u.on && !h.gone {
+		if u.on && !h.gone && !u.p.w.cfg.Mutant.Is("no stop by force") {
 			u.p.w.hit(markForced)
 			u.noteEnd(h, "forced")
 			u.finishStop(h)
@@ -217,7 +217,7 @@ func (u *upper) dispatch(h *hosted) {
 	if w.netRand.intn(8) == 0 {
 		takes = w.netRand.dur(0, w.swarm.handleMax)
 	}
-	p.later(takes, func() {
+	returns := func() {
 		h.busySince = never
 		if !w.cfg.Mutant.Is("answered before it ran") {
 			u.reply(m.message, afterwards(h))
@@ -225,7 +225,10 @@ func (u *upper) dispatch(h *hosted) {
 		if !h.gone {
 			u.dispatch(h)
 		}
-	})
+	}
+	if !u.blocked(h, returns) {
+		p.later(takes, returns)
+	}
 }
 
 // mayAct reports whether the lease holds: by the clock, at every dispatch.

@@ -71,6 +71,8 @@ const (
 	markDiskFails
 	markRestored
 	markWordsKept
+	markCorrupted
+	markBlocked
 	marksEnd
 )
 
@@ -139,6 +141,8 @@ var markNames = [...]string{
 	markAbsorbed:       "node of another cluster taken in",
 	markDiskFails:      "disk failed",
 	markRestored:       "durable keys read from a file",
+	markCorrupted:      "frame damaged",
+	markBlocked:        "handler blocked",
 	markWordsKept:      "all durable words are there in the end",
 }
 

@@ -35,6 +35,8 @@ var mutants = []struct {
 	apart bool
 	// disks has disks fail in every run.
 	disks bool
+	// trouble has frames be damaged and handlers block in every run.
+	trouble bool
 }{
 	{name: "HostShard before the ack"},
 	{name: "takeover without census"},
@@ -76,6 +78,8 @@ var mutants = []struct {
 	{name: "tokens are not renewed", apart: true},
 	{name: "records need the disk", disks: true},
 	{name: "a failing disk counts", disks: true},
+	{name: "frames without a checksum", trouble: true},
+	{name: "no stop by force", trouble: true},
 	{name: "takeover without pre-vote", viewNumber: 14, seen: 286, aim: aimRaise},
 }
 
@@ -89,7 +93,7 @@ func TestMutants(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			cfg := Config{again: true, Mutant: mutant.Plant(m.name), aim: m.aim, apart: m.apart, disks: m.disks}
+			cfg := Config{again: true, Mutant: mutant.Plant(m.name), aim: m.aim, apart: m.apart, disks: m.disks, trouble: m.trouble}
 			if m.viewNumber != 0 {
 				cfg.Mutant, cfg.onView, cfg.ViewsOnly = mutant.Kind{}, plantView(m.viewNumber), !m.apart
 			}

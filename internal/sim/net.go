@@ -230,6 +230,9 @@ func (c *conn) flow() {
 		c.orphaned()
 		return
 	}
+	if c.corrupted() {
+		return
+	}
 	head := c.pending[0]
 	c.pending = c.pending[1:]
 	c.arrive(head.frame)

@@ -32,6 +32,8 @@ type Config struct {
 	again   bool
 	// apart, set by tests, has every run be one of two clusters that meet.
 	apart bool
+	// trouble, set by tests, has frames be damaged and handlers block in every run.
+	trouble bool
 	// disks, set by tests, has every run be one with durable words.
 	disks bool
 	// aim, set by tests, is what every run is made for.
@@ -105,6 +107,8 @@ func Run(cfg Config) Result {
 		test = "TestOrderly"
 	case cfg.apart:
 		test = "TestApart"
+	case cfg.trouble:
+		test = "TestTrouble"
 	case cfg.disks:
 		test = "TestDisks"
 	case cfg.aim != aimNone:

@@ -147,6 +147,26 @@ func TestDisks(t *testing.T) {
 	}
 }
 
+// TestTrouble plays runs in which frames are damaged and handlers block.
+func TestTrouble(t *testing.T) {
+	if replay(t, Config{trouble: true}) {
+		return
+	}
+	n := 150
+	if v, ok := envUint("PEERAGE_SEEDS"); ok {
+		n = int(v)
+	}
+	if testing.Short() {
+		n = 20
+	}
+	marks := campaign(t, Config{trouble: true}, first(5_000_000), n)
+	for _, m := range []mark{markCorrupted, markBlocked} {
+		if marks[m.String()] < n/4 {
+			t.Errorf("%d runs have seen %d times: %s", n, marks[m.String()], m)
+		}
+	}
+}
+
 // TestSameSeedSameTrace plays seeds twice: the hash of all events must not differ,
 // with and without somebody listening.
 func TestSameSeedSameTrace(t *testing.T) {

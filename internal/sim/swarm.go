@@ -32,6 +32,8 @@ type swarm struct {
 	// disks: the client's words are durable, and disks fail, one every diskEvery or so.
 	disks     bool
 	diskEvery time.Duration
+	// corrupt: frames are damaged on the way. blocks: handlers block.
+	corrupt, blocks bool
 	// orderly runs see nothing unplanned: their moves must lose no message (G9).
 	orderly bool
 	// sealPercent is how often the second signal of a refusal can be had, so that it is
@@ -144,6 +146,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.strangers = newPCG(cfg.Seed, 30).coin() && cfg.Mutant.String() == "" // planted bugs keep their seeds
 	s.drawApart(newPCG(cfg.Seed, 40), cfg)
 	s.drawDisks(newPCG(cfg.Seed, 42), cfg)
+	s.drawTrouble(newPCG(cfg.Seed, 44), cfg)
 	return s
 }
 

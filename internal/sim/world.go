@@ -17,7 +17,7 @@ type world struct {
 	cfg   *Config
 	swarm swarm
 
-	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand, diskRand *pcg
+	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand, diskRand, troubleRand *pcg
 
 	hosts []host
 	byID  map[nodeID]*proc
@@ -99,6 +99,7 @@ func newWorld(cfg *Config) *world {
 		strangerRand: newPCG(cfg.Seed, 31),
 		apartRand:    newPCG(cfg.Seed, 41),
 		diskRand:     newPCG(cfg.Seed, 43),
+		troubleRand:  newPCG(cfg.Seed, 45),
 		byID:         map[nodeID]*proc{},
 		members:      invariant.NewMembership(),
 		watch:        newWatched(),

@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+)
+
+// Two troubles that come from outside of the protocols.
+//
+// A frame whose bits have flipped on the way fails its checksum, and the receiver ends the
+// connection (gossip/transport): what was in flight behind it is lost, and what is behind
+// it in the sender's queue as well.
+//
+// A handler blocks for as long as faults last, or for ever if its shard is told to stop
+// meanwhile: then the shard is stopped by force, and the next home does not wait.
+
+func (s *swarm) drawTrouble(r *pcg, cfg *Config) {
+	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
+	if s.orderly || s.aim != aimNone || !plain && !cfg.trouble {
+		return
+	}
+	s.corrupt, s.blocks = r.chance(25) || cfg.trouble, r.chance(25) || cfg.trouble
+}
+
+// corruptOne of so many frames is damaged, blockOne of so many handlers blocks.
+const (
+	corruptOne = 300
+	blockOne   = 150
+)
+
+// corrupted reports whether the head of a connection arrives damaged, and ends the
+// connection then.
+func (c *conn) corrupted() bool {
+	w := c.w
+	if !w.swarm.corrupt || w.calm || w.troubleRand.intn(corruptOne) > 0 {
+		return false
+	}
+	w.hit(markCorrupted)
+	if w.cfg.Mutant.Is("frames without a checksum") {
+		c.flipBits()
+		return false
+	}
+	w.event(c.to, "frame damaged", uint64(c.from.node.ID), nil)
+	w.lost++
+	c.pending = c.pending[1:]
+	c.drop()
+	c.from.peerEvent(transport.Lost, c.class, c.to.node.ID, 0)
+	c.ended()
+	return true
+}
+
+// flipBits changes the number of a message.
+func (c *conn) flipBits() {
+	if f, ok := c.pending[0].frame.msg.(*entityFrame); ok && f.msg != nil {
+		changed, m := *f, *f.msg
+		m.seq ^= 4
+		changed.msg = &m
+		c.pending[0].frame.msg = &changed
+	}
+}
+
+// blocked has a handler block, and calls returns when it does.
+func (u *upper) blocked(h *hosted, returns func()) bool {
+	w := u.p.w
+	if !w.swarm.blocks || w.calm || w.troubleRand.intn(blockOne) > 0 {
+		return false
+	}
+	w.hit(markBlocked)
+	w.event(u.p, "handler blocks", uint64(h.shard), nil)
+	var look func()
+	look = func() {
+		switch {
+		case !u.on:
+		case h.gone, w.calm && !h.stopping:
+			returns()
+		default:
+			u.p.later(20*time.Millisecond, look)
+		}
+	}
+	u.p.later(20*time.Millisecond, look)
+	return true
+}
