@@ -3,6 +3,7 @@ package entity
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,6 +65,59 @@ func TestAContextAfterItsCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Every exported method of a Context that its call has left says so, or is one of those of a
+// context.Context: none of them panics with anything else, whether a context was made during
+// the call or not.
+func TestEveryMethodOfAnEndedContext(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		for _, used := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				late := endedAfterACall(t, strict, used)
+				v := reflect.ValueOf(late)
+				for i := range v.NumMethod() {
+					name := v.Type().Method(i).Name
+					var args []reflect.Value
+					for j := range v.Method(i).Type().NumIn() {
+						args = append(args, reflect.Zero(v.Method(i).Type().In(j)))
+					}
+					var out []reflect.Value
+					said := panicOf(func() { out = v.Method(i).Call(args) })
+					fine := strings.Contains(said, "Context."+name) && strings.Contains(said, "after its Handle")
+					if len(out) > 0 {
+						err, _ := out[len(out)-1].Interface().(error)
+						fine = errors.Is(err, ErrContextEnded) || name == "Err" && err == context.Canceled
+					}
+					if of := reflect.TypeFor[context.Context](); !fine {
+						_, ofContext := of.MethodByName(name)
+						fine = ofContext && name != "Err" && said == ""
+					}
+					if !fine {
+						t.Errorf("strict %v, used %v: %s says %q, returns %v", strict, used, name, said, out)
+					}
+				}
+			})
+		}
+	}
+}
+
+// endedAfterACall returns the Context of a call that has returned.
+func endedAfterACall(t *testing.T, strict, used bool) (late *Context) {
+	r := newRig(t, func(c *Config[int, int]) {
+		c.Strict = strict
+		c.New = func(string) Entity[int, int] {
+			return Func[int, int](func(ctx *Context, req int) (int, error) {
+				if late = ctx; used {
+					ctx.Done()
+				}
+				return req, nil
+			})
+		}
+	})
+	deliver(t, r.start(t, 0), "a", ask(1, 1))
+	synctest.Wait()
+	return late
 }
 
 // In the strict mode no two calls share a Context, so late use never meets another message.
