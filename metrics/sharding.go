@@ -85,6 +85,8 @@ func entitySeries() []series {
 			perType(func(t *sharding.Stats) float64 { return t.OldestHandler.Seconds() }), "type"),
 		counter("entity_blocked_handlers_total", "Calls of entities' code that took longer than the type's BlockedAfter.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.BlockedHandlers) }), "type"),
+		counter("entity_state_reused_total", "Replicated states whose slice the entity changed after its Snapshot had returned it.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.StatesReused) }), "type"),
 		counter("entity_message_shapes_differ_total", "Nodes that registered a type with messages of another shape than the coordinator's node has, which counts them.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.MessageShapes) }), "type"),
 		counter("client_asks_cyclic_total", "Asks that came back to an entity which waits for them: refused, or mutual, which mostly end at their deadlines.", func(s *scrape, emit emitter) {

@@ -28,6 +28,8 @@ type counters struct {
 	blocked atomic.Uint64
 
 	selfAsks, mutualAsks atomic.Uint64
+	// statesReused counts states that their entity changed after Snapshot had returned them.
+	statesReused atomic.Uint64
 	// shapes counts nodes whose messages have another shape, on the coordinator's node.
 	shapes atomic.Uint64
 
@@ -66,6 +68,7 @@ func (c *counters) fill(s *Stats) {
 	s.StatesRecovered, s.StatesCold = c.recovered.Load(), c.cold.Load()
 	s.StateLosses, s.NotKept = c.stateLoss.Load(), c.notKept.Load()
 	s.StateBytesIn, s.StateBytesOut = c.stateBytesIn.Load(), c.stateBytesOut.Load()
+	s.StatesReused = c.statesReused.Load()
 	s.MessageShapes = c.shapes.Load()
 	s.SelfAsks, s.MutualAsks = c.selfAsks.Load(), c.mutualAsks.Load()
 	s.Duplicates, s.NodeLost = c.duplicates.Load(), c.nodeLost.Load()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/loglimit"
 	"github.com/peerage-go/peerage/sharding/standby"
 )
 
@@ -43,6 +44,10 @@ type stateKeeper struct {
 	dirty []dirty
 	// waiting are the entities with replies held back.
 	waiting map[*keptEntity]struct{}
+	// turns counts the states that were taken; reusedLines bounds what is logged of slices
+	// that are used again.
+	turns       uint64
+	reusedLines loglimit.Budget
 }
 
 type dirty struct {
@@ -66,6 +71,7 @@ type keptShard struct {
 type keptEntity struct {
 	id    string
 	state []byte
+	reuse reuse
 	// version is that of state; kept of what enough nodes have.
 	version, kept uint64
 	// known is set while the core is to be told of a change.
@@ -135,7 +141,15 @@ func (k *stateKeeper) Keep(shard ShardID, token Token, id string, state []byte, 
 		done(ErrAbandoned)
 		return nil
 	}
-	e, err := k.change(sh, e, id, state)
+	unseen := false
+	if e != nil {
+		var wrong bool
+		if unseen, wrong = e.reuse.look(e.state, state); wrong {
+			defer k.sayReused(shard, id, !e.reuse.said) // behind the mutex
+			e.reuse.said = true
+		}
+	}
+	e, err := k.change(sh, e, id, state, unseen)
 	if err != nil {
 		k.mu.Unlock()
 		return err
@@ -160,14 +174,15 @@ func (k *stateKeeper) entity(shard ShardID, token Token, id string) (*keptShard,
 	return sh, sh.entities[id]
 }
 
-// change notes a new state, if it is one; called with the mutex.
-func (k *stateKeeper) change(sh *keptShard, e *keptEntity, id string, state []byte) (*keptEntity, error) {
+// change notes a new state, if it is one; called with the mutex. unseen: it may be one though
+// it compares equal.
+func (k *stateKeeper) change(sh *keptShard, e *keptEntity, id string, state []byte, unseen bool) (*keptEntity, error) {
 	if e == nil {
 		if state == nil {
 			return nil, nil
 		}
 		e = &keptEntity{id: id}
-	} else if (state == nil) == (e.state == nil) && bytes.Equal(state, e.state) {
+	} else if !unseen && (state == nil) == (e.state == nil) && bytes.Equal(state, e.state) {
 		return e, nil
 	}
 	more := len(state) - len(e.state)
@@ -182,7 +197,8 @@ func (k *stateKeeper) change(sh *keptShard, e *keptEntity, id string, state []by
 		e.since = time.Now()
 	}
 	e.version++
-	e.state = state
+	k.turns++
+	e.state = e.reuse.take(state, k.s.cfg.Strict || raceEnabled || k.turns%hashEvery == 0)
 	if !e.known {
 		e.known = true
 		k.dirty = append(k.dirty, dirty{sh, e})

@@ -67,7 +67,9 @@ type Config struct {
 	// message and reply between entities of this node goes through its codec, and is bounded
 	// by Limits.PayloadBytes, as between nodes: it arrives without what the codec loses, and
 	// shares no memory with its sender. Each call has a Context of its own, so that late use
-	// of one is always found. It is always on under the race detector.
+	// of one is always found. Of each replicated state a hash is compared, so that an entity
+	// which changes the slice that its Snapshot returned is named. It is always on under the
+	// race detector.
 	Strict bool
 	// Observer is told of single events; nil means nobody.
 	Observer Observer

@@ -100,6 +100,9 @@ type Stats struct {
 	// SelfAsks counts asks that were refused with ErrSelfAsk; MutualAsks those that came
 	// to an entity on this node from one that it had asked itself and had no answer from.
 	SelfAsks, MutualAsks uint64
+	// StatesReused counts replicated states whose slice the entity changed after its Snapshot
+	// had returned it: an error of the entity, which should return a copy.
+	StatesReused uint64
 	// MessageShapes counts, on the coordinator's node, nodes that registered with messages of
 	// another shape: a field is new, gone, renamed or of another kind. Of codecs of the
 	// application's own nothing is known.

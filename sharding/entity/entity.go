@@ -40,7 +40,9 @@ type Stopper interface {
 //
 // Of a type with replicated state the Snapshot is taken after every message instead,
 // and kept by several nodes; every new instance begins with the newest. The slice
-// that Snapshot returns must not be changed afterwards.
+// that Snapshot returns must not be changed afterwards, nor the one that Restore was given.
+// An entity that does so is logged and counted (Stats.StatesReused), and its state is copied
+// from then on.
 type Snapshotter interface {
 	// Snapshot returns the state, after the last message and before OnStop; nil is no
 	// state. On an error, or a panic, nothing travels, and the loss is counted; OnStop is
