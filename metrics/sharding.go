@@ -40,6 +40,10 @@ func shardingSeries() []series {
 			emit(float64(s.frames.AnswersLost), "answer_lost")
 			emit(float64(s.frames.Overrun), "overrun")
 		}, "reason"),
+		gauge("sharding_flow_control_bytes", "Bytes that this node holds for slow entities (parked), and has granted to senders beyond their first windows (windows).", func(s *scrape, emit emitter) {
+			emit(float64(s.frames.ParkedBytes), "parked")
+			emit(float64(s.frames.WindowBytes), "windows")
+		}, "use"),
 		gauge("region_buffered_messages", "Messages held while their shard has no home.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Buffered) }), "type"),
 		gauge("region_buffered_bytes", "The same in bytes.",
@@ -48,6 +52,8 @@ func shardingSeries() []series {
 			perType(func(t *sharding.Stats) float64 { return float64(t.HeldUp) }), "type"),
 		gauge("region_parked_messages", "Messages of other nodes that wait here for room in the mailbox of an entity.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Parked) }), "type"),
+		gauge("region_stopped_entities", "Entities at other nodes that do not keep up: callers on this node wait for each of them apart.",
+			perType(func(t *sharding.Stats) float64 { return float64(t.Stopped) }), "type"),
 		counter("region_windows_exhausted_total", "Times that this node had sent a shard's home as much as the home had granted.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Blocked) }), "type"),
 		counter("region_handoffs_total", "Shards started and stopped here by order of the coordinator.", func(s *scrape, emit emitter) {

@@ -18,29 +18,57 @@ import (
 type accounts struct {
 	typ    string
 	shards uint32
+	self   view.NodeID
 	signal chan struct{}
 
+	// budgets are those of the node.
+	budgets *flowBudgets
+	// send sends a frame to a node; it does not block.
+	send func(to view.NodeID, frame []byte)
+
 	mu      sync.Mutex
-	budget  flow.Budget
 	senders map[view.NodeID]*sender
 }
 
-// windowBytesMost bounds the windows of all senders to the shards of a type beyond the
-// first 64 KiB of each.
-const windowBytesMost = 256 << 20
+// flowBudgets bound what this node, as a home, grants and parks beyond first windows, for
+// all types.
+type flowBudgets struct {
+	mu sync.Mutex
+	// windows are beyond the first 64 KiB of each sender and shard, pool is what is parked
+	// for slow entities.
+	windows, pool flow.Budget
+}
 
-func newAccounts(typ string, shards uint32) *accounts {
+// windowBytesMost and poolBytesMost are the limits of a node's flowBudgets.
+const (
+	windowBytesMost = 256 << 20
+	poolBytesMost   = 64 << 20
+)
+
+func (b *flowBudgets) init() { b.windows.Most, b.pool.Most = windowBytesMost, poolBytesMost }
+
+// used returns how much of them is in use.
+func (b *flowBudgets) used() (parked, windows uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.pool.Used, b.windows.Used
+}
+
+func newAccounts(typ string, shards uint32, self view.NodeID, budgets *flowBudgets, send func(to view.NodeID, frame []byte)) *accounts {
 	return &accounts{
-		typ: typ, shards: shards, signal: make(chan struct{}, 1), senders: map[view.NodeID]*sender{},
-		budget: flow.Budget{Most: windowBytesMost},
+		typ: typ, shards: shards, self: self, budgets: budgets, send: send,
+		signal: make(chan struct{}, 1), senders: map[view.NodeID]*sender{},
 	}
 }
 
 // sender holds the accounts of one node. Its mutex is taken with the mutex of a shard, or
-// of a route, held; with it held, only that of accounts is taken.
+// of a route, held; with it held, only that of the budgets is taken.
 type sender struct {
 	of   *accounts
 	node view.NodeID
+
+	// sending orders what is sent: a stop must leave before the grant behind it.
+	sending sync.Mutex
 
 	// pages hold the accounts by shard. They are read without the mutex.
 	pages []atomic.Pointer[accountPage]
@@ -104,16 +132,19 @@ func (s *sender) accept(shard ShardID, token Token, number uint64, bytes int) (a
 	return a, first
 }
 
-// flush takes the runs of accounts in, lets go of these, and returns the grants that are
-// due, encoded; nil if none are.
-func (s *sender) flush(touched []*account) []byte {
+// flush takes the runs of accounts in, lets go of these, and sends what is due.
+func (s *sender) flush(touched []*account) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.takeRuns(touched)
-	return s.encodeDue()
+	due := len(s.due) > 0
+	s.mu.Unlock()
+	if due {
+		s.transmit()
+	}
 }
 
-// note is flush for requests of this node itself: run sends the grants.
+// note is flush for requests of this node itself, with the mutex of a route: run sends
+// what is due.
 func (s *sender) note(touched []*account) {
 	s.mu.Lock()
 	s.takeRuns(touched)
@@ -129,9 +160,9 @@ func (s *sender) takeRuns(touched []*account) {
 	for i, a := range touched {
 		touched[i] = nil
 		if a.Accept(&a.run) {
-			s.of.mu.Lock()
-			a.Grow(&s.of.budget)
-			s.of.mu.Unlock()
+			s.of.budgets.mu.Lock()
+			a.Grow(&s.of.budgets.windows)
+			s.of.budgets.mu.Unlock()
 		}
 		s.list(a)
 	}
@@ -167,17 +198,36 @@ func (s *sender) list(a *account) bool {
 	return true
 }
 
-// Park reports whether an accepted request may wait for its mailbox.
-func (a *account) Park(bytes int) bool {
+// Park reports whether an accepted request may wait for its mailbox. It is the one that the
+// run has last.
+func (a *account) Park(id string, bytes int) (flow.Charge, bool) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
-	return a.Account.Park(bytes)
+	b := a.s.of.budgets
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	charge, may := a.Account.Park(id, a.run.Last(), bytes, a.pool())
+	a.run.Wait()
+	a.s.list(a)
+	return charge, may
+}
+
+// pool returns what parked requests of the sender are charged to: nil for this node itself,
+// whose buffers flow as far as the window goes.
+func (a *account) pool() *flow.Budget {
+	if a.s.node == a.s.of.self {
+		return nil
+	}
+	return &a.s.of.budgets.pool
 }
 
 // Unpark notes that it has entered its mailbox.
-func (a *account) Unpark(bytes int) {
+func (a *account) Unpark(id string, bytes int, charge flow.Charge) {
 	a.s.mu.Lock()
-	a.Account.Unpark(bytes)
+	b := a.s.of.budgets
+	b.mu.Lock()
+	a.Account.Unpark(id, bytes, charge, &b.pool)
+	b.mu.Unlock()
 	due := a.s.list(a)
 	a.s.mu.Unlock()
 	if due {
@@ -191,38 +241,64 @@ func (s *sender) reconcile(shard ShardID, token Token, r flow.Report) {
 	defer s.mu.Unlock()
 	a := s.account(shard, token, r.Sent+1)
 	a.Accept(&a.run) // it came before
-	s.of.mu.Lock()
-	a.Reconcile(r, &s.of.budget)
-	s.of.mu.Unlock()
+	s.of.budgets.mu.Lock()
+	a.Reconcile(r, &s.of.budgets.windows)
+	s.of.budgets.mu.Unlock()
 	s.list(a)
 }
 
-// take returns the grants that are due, encoded; nil if none are.
-func (s *sender) take() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.encodeDue()
+// transmit sends what is due: for each account what its sender has to stop for, and then
+// its grant.
+func (s *sender) transmit() {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	stops, grants := s.take()
+	for _, frame := range stops {
+		s.of.send(s.node, frame)
+	}
+	if grants != nil {
+		s.of.send(s.node, grants)
+	}
 }
 
-// encodeDue is called with the mutex.
-func (s *sender) encodeDue() []byte {
+// take returns what is due, encoded.
+func (s *sender) take() (stops [][]byte, grants []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.due) == 0 {
-		return nil
+		return nil, nil
 	}
-	b := appendGrantHead(nil, s.of.typ)
+	grants = appendGrantHead(nil, s.of.typ)
 	for i, a := range s.due {
 		a.listed, s.due[i] = false, nil
-		b = appendGrant(b, &granted{a.shard, a.token, a.Grant()})
+		a.Notices(func(id string, open bool) {
+			stops = append(stops, appendStop(nil, s.of.typ, a.shard, a.token, id, open))
+		})
+		grants = appendGrant(grants, &granted{a.shard, a.token, a.Grant()})
 	}
 	s.due = s.due[:0]
-	return b
+	return stops, grants
+}
+
+// answerStopped tells a sender that asks whether it has to stop for an entity of a shard
+// that runs here under token.
+func (s *sender) answerStopped(shard ShardID, token Token, id string) {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	s.mu.Lock()
+	a := s.at(shard)
+	slow := a != nil && a.token == token && a.Slow(id)
+	s.mu.Unlock()
+	if !slow {
+		s.of.send(s.node, appendStop(nil, s.of.typ, shard, token, id, true))
+	}
 }
 
 // close returns what an account had of the budget.
 func (a *accounts) close(of *account) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	of.Close(&a.budget)
+	a.budgets.mu.Lock()
+	defer a.budgets.mu.Unlock()
+	of.Close(&a.budgets.windows)
 }
 
 // wake lets run look for grants that are due.
@@ -233,8 +309,8 @@ func (a *accounts) wake() {
 	}
 }
 
-// run sends what is due when nobody else does, until ctx ends.
-func (a *accounts) run(ctx context.Context, send func(to view.NodeID, grants []byte)) {
+// run sends what is due when no reader does, until ctx ends.
+func (a *accounts) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -242,9 +318,7 @@ func (a *accounts) run(ctx context.Context, send func(to view.NodeID, grants []b
 		case <-a.signal:
 		}
 		for _, s := range a.all() {
-			if grants := s.take(); grants != nil {
-				send(s.node, grants)
-			}
+			s.transmit()
 		}
 	}
 }

@@ -23,8 +23,10 @@ type counters struct {
 
 	duplicates atomic.Uint64
 
-	// heldUp is a gauge of callers, blocked counts windows that were used up.
+	// heldUp is a gauge of callers, gates one of entities that homes said to stop for;
+	// blocked counts windows that were used up.
 	heldUp  entity.Gauge
+	gates   entity.Gauge
 	blocked atomic.Uint64
 
 	selfAsks, mutualAsks atomic.Uint64

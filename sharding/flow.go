@@ -20,7 +20,7 @@ func (r *router) closeRoute(inc *incarnation, shard ShardID, owner view.NodeID, 
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	rt.open, rt.suspended, rt.asked = false, false, false
-	r.releaseHeld(rt)
+	r.release(rt)
 	r.inner.hide(shard)
 	if owner != 0 {
 		r.sendMarker(inc, shard, owner, token)
@@ -73,6 +73,7 @@ func (r *router) openRoute(inc *incarnation, shard ShardID, home view.NodeID, to
 	}
 	rt.open, rt.suspended, rt.asked = true, false, false
 	if rt.home != home || rt.token != token {
+		r.release(rt)
 		rt.window.Open()
 		rt.blocked = false
 	}
@@ -104,7 +105,7 @@ func (r *router) flow(inc *incarnation, rt *route) {
 			r.inner.failAsk(it.call, ErrTooLarge)
 		case err != nil:
 			rt.suspended = true
-			r.releaseHeld(rt)
+			r.release(rt)
 			return
 		}
 		r.hold(rt, -1, -len(it.frame))
@@ -161,7 +162,7 @@ func (r *router) flowLater(inc *incarnation, rt *route) {
 		}
 		if err != nil && rt.home == home {
 			rt.suspended = true
-			r.releaseHeld(rt)
+			r.release(rt)
 			return
 		}
 		r.flow(inc, rt)
@@ -211,7 +212,7 @@ func (r *router) refused(inc *incarnation, from view.NodeID, q *request, frame [
 // mutex.
 func (r *router) settleWith(inc *incarnation, rt *route, owner view.NodeID) {
 	rt.settle = settling{owner: owner, token: Token{Seq: r.markers.Add(1)}}
-	r.releaseHeld(rt)
+	r.release(rt)
 	r.sendMarker(inc, rt.shard, owner, rt.settle.token)
 }
 
@@ -290,7 +291,7 @@ func (r *router) peerLost(inc *incarnation, peer view.NodeID) {
 		}
 		if rt.open && rt.home == peer {
 			rt.suspended = true
-			r.releaseHeld(rt)
+			r.release(rt)
 		}
 		rt.mu.Unlock()
 	}
@@ -313,15 +314,23 @@ func (r *router) peerUp(inc *incarnation, peer view.NodeID) {
 	}
 }
 
+// looksPerAsk is how many looks are between two questions whether a gate may open: an open
+// that is lost is rare.
+const looksPerAsk = 20
+
 // look finds what waits for others: homes of suspended routes; markers of settling ones,
 // and reports of those that are held up, which are sent again. The shell calls it now and
 // then.
 func (r *router) look(inc *incarnation) (down []view.NodeID) {
+	r.looks++
 	for i := range r.routes {
 		rt := &r.routes[i]
 		rt.mu.Lock()
 		if rt.settle.waiting() {
 			r.sendMarker(inc, rt.shard, rt.settle.owner, rt.settle.token)
+		}
+		if len(rt.gates) > 0 && r.looks%looksPerAsk == 0 {
+			r.askStopped(inc, rt)
 		}
 		switch {
 		case rt.blocked && rt.open && !rt.suspended && !rt.settle.waiting():
@@ -347,7 +356,7 @@ func (r *router) closeAll() {
 		r.sortBack(rt)
 		rt.open, rt.suspended, rt.asked, rt.blocked = false, false, false, false
 		rt.home, rt.token = 0, Token{}
-		r.releaseHeld(rt)
+		r.release(rt)
 		rt.mu.Unlock()
 	}
 	if r.closed.Load() {

@@ -10,17 +10,24 @@ import (
 // answersFlow marks the flows of answers, one for each call.
 const answersFlow transport.Flow = 1 << 63
 
+// grantsFlow is the flow of what homes tell senders. Those of shards are odd.
+const grantsFlow transport.Flow = 2
+
 // FlowOf names the flow of a frame of KindEntity: frames of one flow are handled in the
 // order in which they were sent, while small frames of other flows overtake large ones
 // (transport.Transport.HandleFlows).
 //
-// The requests to one shard, what is refused of them, and the markers between them and
-// their answers are one flow. So a marker stands for all that was sent to its shard
-// before it, as handoff needs it. An answer to an ask is a flow of its own. All else, a
-// farewell's marker above all, has none: it overtakes nothing.
+// The requests to one shard, what is refused of them, the markers between them and their
+// answers, and the sender's reports of how far it has sent are one flow. So a marker stands
+// for all that was sent to its shard before it, as handoff needs it. An answer to an ask is
+// a flow of its own. Grants and stops are one, whatever their shard: they wait for no large
+// frame. All else, a farewell's marker above all, has none: it overtakes nothing.
 func FlowOf(frame []byte) transport.Flow {
 	if len(frame) > 8 && frameKind(frame[0]) == frameReply {
 		return answersFlow | transport.Flow(binary.BigEndian.Uint64(frame[1:]))
+	}
+	if len(frame) > 0 && (frameKind(frame[0]) == frameGrant || frameKind(frame[0]) == frameStop) {
+		return grantsFlow
 	}
 	if len(frame) < numberAt {
 		return 0
@@ -36,6 +43,14 @@ func FlowOf(frame []byte) transport.Flow {
 		}
 	case frameMarker, frameMarkerAck:
 		if m, err := parseMarker(frame); err == nil && len(m.typ) > 0 {
+			return shardFlow(m.typ, frame)
+		}
+	case frameBlocked:
+		if m, _, err := parseBlocked(frame); err == nil {
+			return shardFlow(m.typ, frame)
+		}
+	case frameStopped:
+		if m, err := parseStopped(frame); err == nil {
 			return shardFlow(m.typ, frame)
 		}
 	}

@@ -11,8 +11,11 @@ import (
 //
 //	grant      kind 1 | type | (shard 4 | token 16 | limit 8 | limit in bytes 8)...
 //	blocked    kind 1 | shard 4 | token 16 | type | sent 8 | bytes 8 | limit 8 | limit in bytes 8
+//	stop       kind 1 | shard 4 | token 16 | type | id | open 1
+//	stopped    kind 1 | shard 4 | token 16 | type | id
 //
-// A blocked frame travels behind the requests that it counts, a grant on its own.
+// A blocked frame travels behind the requests that it counts, a grant behind the stops that
+// left before it. stopped asks whether a stop still holds.
 
 const (
 	grantBytes   = 36
@@ -78,4 +81,50 @@ func parseBlocked(frame []byte) (m marker, r flow.Report, err error) {
 		*n = binary.BigEndian.Uint64(frame[at+8*i:])
 	}
 	return m, r, nil
+}
+
+// stopNotice is a parsed stop, or the question whether one holds. id aliases the frame.
+type stopNotice struct {
+	marker
+	id   []byte
+	open bool
+}
+
+func appendStop(b []byte, typ string, shard ShardID, token Token, id string, open bool) []byte {
+	b = wire.AppendString(appendMarker(b, frameStop, typ, shard, token), id)
+	if open {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func parseStop(frame []byte) (s stopNotice, err error) {
+	last := len(frame) - 1
+	if last < 0 || frame[last] > 1 {
+		return s, errMalformed
+	}
+	s, err = parseStopped(frame[:last])
+	s.open = frame[last] == 1
+	return s, err
+}
+
+func appendStopped(b []byte, typ string, shard ShardID, token Token, id string) []byte {
+	return wire.AppendString(appendMarker(b, frameStopped, typ, shard, token), id)
+}
+
+func parseStopped(frame []byte) (s stopNotice, err error) {
+	if len(frame) < numberAt {
+		return s, errMalformed
+	}
+	typ, rest, ok := cut(frame[numberAt:], nameBytesMax)
+	if !ok {
+		return s, errMalformed
+	}
+	id, rest, ok := cut(rest, idBytesMax)
+	if !ok || len(rest) != 0 {
+		return s, errMalformed
+	}
+	s.marker = marker{ShardID(binary.BigEndian.Uint32(frame[shardAt:])), readToken(frame[termAt:]), typ}
+	s.id = id
+	return s, nil
 }

@@ -14,7 +14,7 @@ import (
 // flow's Window.
 //
 // A route whose window is used up takes nothing more; its callers wait in the order of
-// arrival. The reader of a connection that brings a grant sends the buffer, then what the
+// arrival. So do callers for an entity that the home said to stop for (gate.go). The reader of a connection that brings a grant sends the buffer, then what the
 // first of them wait with, as far as the grant goes; so a grant needs no goroutine to be
 // woken before it is used. When the route closes, or loses its connection, callers try
 // again: then there is a buffer to go to.
@@ -26,14 +26,16 @@ type heldUp struct {
 	// has changed.
 	done       chan error
 	prev, next *heldUp
-	waiting    bool
+	// in is the queue where it waits, nil once it has left. admitted: a gate opened for it.
+	in       *heldQueue
+	admitted bool
 }
 
 // heldQueue is a queue of them. It belongs to the route's mutex.
 type heldQueue struct{ first, last *heldUp }
 
 func (q *heldQueue) push(h *heldUp) {
-	h.prev, h.waiting = q.last, true
+	h.prev, h.in = q.last, q
 	if q.last == nil {
 		q.first = h
 	} else {
@@ -53,12 +55,14 @@ func (q *heldQueue) remove(h *heldUp) {
 	} else {
 		h.next.prev = h.prev
 	}
-	h.prev, h.next, h.waiting = nil, nil, false
+	h.prev, h.next, h.in = nil, nil, nil
 }
 
 var (
 	// errHeldUp: the home has no room for more.
 	errHeldUp = errors.New("sharding: home has no room")
+	// errStopped: the entity does not keep up.
+	errStopped = errors.New("sharding: entity does not keep up")
 	// errTryAgain: the route has changed while a caller was held up.
 	errTryAgain = errors.New("sharding: route has changed")
 	// errHandlerWait: a handler has waited HandlerWait for room.
@@ -70,13 +74,13 @@ var (
 // are full wait for each other.
 const HandlerWait = 5 * time.Second
 
-// mustWait reports whether a message has to wait for a grant, or for others that do;
-// called with the mutex.
-func (r *route) mustWait(self view.NodeID, control bool) bool {
+// mustWait reports whether a message has to wait for its entity, for a grant, or for others
+// that do; called with the mutex.
+func (r *route) mustWait(self view.NodeID, it *item) bool {
 	if !r.open || r.suspended || r.settle.waiting() || r.home == self && len(r.buf) == 0 {
 		return false
 	}
-	return r.held.first != nil && !control || !r.window.MayLeave(control)
+	return r.gateOf(it) != nil || r.held.first != nil && !it.control || !r.window.MayLeave(it.control)
 }
 
 // awaitGrant waits until a message has left, the route has changed (errTryAgain), or ctx
@@ -84,7 +88,7 @@ func (r *route) mustWait(self view.NodeID, control bool) bool {
 func (r *router) awaitGrant(ctx context.Context, rt *route, it *item) error {
 	rt.mu.Lock()
 	inc := r.now.Load()
-	if inc == nil || r.closed.Load() || !rt.mustWait(inc.self, it.control) {
+	if inc == nil || r.closed.Load() || !rt.mustWait(inc.self, it) {
 		rt.mu.Unlock()
 		return errTryAgain
 	}
@@ -93,9 +97,13 @@ func (r *router) awaitGrant(ctx context.Context, rt *route, it *item) error {
 		return ErrMailboxFull // it would wait for itself
 	}
 	h := &heldUp{it: it, done: make(chan error, 1)}
-	rt.held.push(h)
 	r.counters.heldUp.Add(1)
-	r.holdUp(inc, rt)
+	if gate := rt.gateOf(it); gate != nil {
+		gate.push(h)
+	} else {
+		rt.held.push(h)
+		r.holdUp(inc, rt)
+	}
 	rt.mu.Unlock()
 	var patience <-chan time.Time
 	if it.handler {
@@ -114,10 +122,10 @@ func (r *router) awaitGrant(ctx context.Context, rt *route, it *item) error {
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	if !h.waiting {
+	if h.in == nil {
 		return <-h.done
 	}
-	rt.held.remove(h)
+	h.in.remove(h)
 	r.counters.heldUp.Add(-1)
 	return err
 }
@@ -187,7 +195,7 @@ func (r *router) serveHeld(inc *incarnation, rt *route) {
 
 // endHeld is called with the mutex.
 func (r *router) endHeld(rt *route, h *heldUp, err error) {
-	rt.held.remove(h)
+	h.in.remove(h)
 	r.counters.heldUp.Add(-1)
 	h.done <- err
 }
@@ -212,9 +220,7 @@ func (s *Sharding) reconcile(p dataPath, from view.NodeID, m marker, report flow
 	}
 	sender := inc.accounts.sender(from)
 	sender.reconcile(m.shard, m.token, report)
-	if grants := sender.take(); grants != nil {
-		s.out.send(from, grants)
-	}
+	sender.transmit()
 }
 
 func (s *Sharding) handleBlocked(from view.NodeID, frame []byte) error {

@@ -28,11 +28,15 @@ type slowHome struct {
 // newSlowHome starts two nodes. The handler of a request below 0 waits for the gate, and
 // that of others takes so long.
 func newSlowHome(t *testing.T, takes time.Duration, mailbox int) *slowHome {
+	return newSlowHomeOf(t, takes, mailbox, 4)
+}
+
+func newSlowHomeOf(t *testing.T, takes time.Duration, mailbox, shards int) *slowHome {
 	c := newCluster(t)
 	h := &slowHome{home: c.add("home", "host"), away: c.add("away"), gate: make(chan struct{})}
 	h.last.Store(-1)
 	ty := Type[int, int]{
-		Name: "slow", Role: "host", Limits: Limits{Mailbox: mailbox}, Shards: 4,
+		Name: "slow", Role: "host", Limits: Limits{Mailbox: mailbox}, Shards: shards,
 		New: func(id string) Entity[int, int] {
 			return Func(func(_ *Context, n int) (int, error) {
 				if n < 0 {
@@ -132,22 +136,20 @@ func TestParkedMessagesRunBeforeAMove(t *testing.T) {
 		}
 		synctest.Wait()
 		const each = 50
-		tell := func(first int) {
-			for i := range each {
-				if err := regions[0].Tell(within(t, time.Minute), id, say{"x", first + i}); err != nil {
-					t.Fatal(err)
+		go func() {
+			for i := range 2 * each {
+				if err := regions[0].Tell(within(t, time.Hour), id, say{"x", 1 + i}); err != nil {
+					t.Error(err)
 				}
 			}
-			synctest.Wait()
-		}
-		tell(1)
-		if s, _ := home.reg.Stats("ear"); s.Parked != each-4 {
-			t.Errorf("%d messages are parked, want %d", s.Parked, each-4)
+		}()
+		synctest.Wait()
+		if s, _ := home.reg.Stats("ear"); s.Parked == 0 {
+			t.Error("nothing is parked")
 		}
 		drained := make(chan error, 1)
 		go func() { drained <- home.s.Drain(within(t, time.Minute)) }()
 		pass(time.Second)
-		tell(1 + each)
 		close(j.gate)
 		if err := <-drained; err != nil {
 			t.Fatal(err)

@@ -85,11 +85,10 @@ func (f *inflow[Req, Resp]) grant() {
 	if f.from == nil {
 		return
 	}
-	inc := f.p.now.Load()
-	if inc != nil && f.from.node == inc.self {
+	if f.from.node == f.from.of.self {
 		f.from.note(f.touched)
-	} else if grants := f.from.flush(f.touched); grants != nil && inc != nil && inc.accounts == f.from.of {
-		inc.out.send(f.from.node, grants)
+	} else {
+		f.from.flush(f.touched)
 	}
 	f.touched = f.touched[:0]
 }

@@ -121,6 +121,8 @@ func (l *line) pump() {
 		case errors.Is(err, transport.ErrFrameTooLarge):
 			l.step(reliable.Sent{Shard: t.Shard, Seq: t.Stamp.Seq})
 			l.step(reliable.Confirmed{Shard: t.Shard, Seq: t.Stamp.Seq, Result: ErrTooLarge})
+		case err == errStopped:
+			l.step(reliable.Blocked{Shard: t.Shard, ID: t.ID})
 		case err != nil:
 			l.step(reliable.Blocked{Shard: t.Shard})
 		default:
@@ -338,6 +340,9 @@ func (r *router) sendSure(t *reliable.Transmit) (at view.NodeID, err error) {
 		r.ask(inc, rt)
 		return 0, ErrNoHome
 	}
+	if rt.gates[t.ID] != nil {
+		return 0, errStopped
+	}
 	if !rt.window.MayLeave(true) {
 		r.holdUp(inc, rt)
 		return 0, errHeldUp
@@ -353,7 +358,7 @@ func (r *router) sendSure(t *reliable.Transmit) (at view.NodeID, err error) {
 			r.counters.sent(RouteRemote, rt.shard)
 		} else if !isOne(err, transport.ErrQueueFull, transport.ErrFrameTooLarge) {
 			rt.suspended = true
-			r.releaseHeld(rt)
+			r.release(rt)
 		}
 		return rt.home, err
 	}

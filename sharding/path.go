@@ -228,7 +228,7 @@ func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req
 		return err
 	}
 	it := item{
-		frame: frame, call: call, control: p.typ.Control != nil && !f.start && isControl(p.typ.Control, req),
+		frame: frame, id: f.id, call: call, control: p.typ.Control != nil && !f.start && isControl(p.typ.Control, req),
 		handler: from != nil, itself: toItself(from, p.name, f.id),
 	}
 	if call != 0 {

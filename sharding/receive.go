@@ -38,6 +38,10 @@ func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 		err = s.handleGrants(from, payload)
 	case frameBlocked:
 		err = s.handleBlocked(from, payload)
+	case frameStop:
+		err = s.handleStop(from, payload)
+	case frameStopped:
+		err = s.handleStopped(from, payload)
 	case frameHello:
 		s.out.send(from, []byte{byte(frameHelloAck)})
 	case frameHelloAck:

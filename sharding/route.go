@@ -41,7 +41,8 @@ import (
 //
 //  6. The home says how many may leave (package flow). What may not waits: in the buffer
 //     if it stood there, else with its caller, behind the buffer and in the order of
-//     arrival.
+//     arrival. When the home says that an entity does not keep up, its callers wait apart
+//     from the others, in the order of arrival; what stands in the buffer leaves.
 //
 // Local delivery goes past the mutex: senders find the running shard through an
 // atomic pointer, which is set only while the buffer is empty, and cleared at the
@@ -69,6 +70,8 @@ type route struct {
 	window  flow.Window
 	blocked bool
 	held    heldQueue
+	// gates are the entities that the home said to stop for, nil while there are none.
+	gates map[string]*heldQueue
 	// buf holds what waits. Invariant: its count and bytes are in router.held.
 	buf   []item
 	bytes int
@@ -82,6 +85,8 @@ type route struct {
 // item is an encoded request in a buffer.
 type item struct {
 	frame []byte
+	// id is the entity's, for those that may have to wait for it.
+	id string
 	// control: it is a control message. handler: a handler sends it; itself: to its own
 	// entity.
 	control, handler, itself bool

@@ -46,7 +46,17 @@ const self view.NodeID = 1
 func newWorld(t *rapid.T) *world {
 	w := &world{t: t, there: map[view.NodeID][][]byte{}, back: map[view.NodeID][][]byte{}, down: map[view.NodeID]bool{}, full: map[view.NodeID]bool{}, relief: make(chan struct{}), accounts: map[view.NodeID]*accounts{}}
 	for _, n := range []view.NodeID{self, 2, 3} {
-		w.accounts[n] = newAccounts("t", 1)
+		budgets := &flowBudgets{}
+		budgets.init()
+		w.accounts[n] = newAccounts("t", 1, n, budgets, func(_ view.NodeID, frame []byte) {
+			if n != self {
+				w.back[n] = append(w.back[n], frame)
+			} else if _, grants, err := parseGrants(frame); err != nil {
+				w.t.Fatal(err)
+			} else if err := w.r.takeGrants(self, grants); err != nil {
+				w.t.Fatal(err)
+			}
+		})
 	}
 	w.r = newRouter(typeInfo{name: "t", shards: 1}, Limits{}.withDefaults(), &counters{})
 	w.r.inner = w
@@ -88,20 +98,8 @@ func (w *world) accept(n view.NodeID, q *request, bytes int) {
 
 // grant hands out what a home has to grant: to this node itself later, as production does,
 // for deliver is called with the mutex of the route.
-func (w *world) grant(n view.NodeID) {
-	grants := w.accounts[n].sender(self).take()
-	if grants == nil {
-		return
-	}
-	if n != self {
-		w.back[n] = append(w.back[n], grants)
-		return
-	}
-	_, grants, _ = parseGrants(grants)
-	if err := w.r.takeGrants(self, grants); err != nil {
-		w.t.Fatal(err)
-	}
-}
+func (w *world) grant(n view.NodeID) { w.accounts[n].sender(self).transmit() }
+
 func (w *world) move(uint64, view.NodeID) bool { return true }
 func (w *world) failAsk(uint64, error) bool    { return true }
 
@@ -158,7 +156,7 @@ func (w *world) take(q *request) {
 // These are what may happen.
 
 func (w *world) send() {
-	if w.full[w.rt.home] && w.rt.free() || w.rt.mustWait(self, false) {
+	if w.full[w.rt.home] && w.rt.free() || w.rt.mustWait(self, &item{}) {
 		return // it would wait
 	}
 	w.sent++

@@ -36,6 +36,8 @@ type router struct {
 	// markers numbers the routes' own markers.
 	markers atomic.Uint64
 	room    bell
+	// looks counts calls of look, and belongs to its caller.
+	looks uint64
 	// differs is how this node's settings differ from the coordinator's, nil if they
 	// do not: no shard will ever have a home for it.
 	differs atomic.Pointer[string]
@@ -80,8 +82,10 @@ type incarnation struct {
 	office  func() view.Epoch
 	members func() daemon.Members
 	outrun  func(ShardID, Token)
-	// accounts are those of senders, nil on a node that does not host the type.
+	// accounts are those of senders, nil on a node that does not host the type; budgets are
+	// the node's.
 	accounts *accounts
+	budgets  *flowBudgets
 	// keeper is nil unless the type's state is replicated.
 	keeper *stateKeeper
 	// remember keeps the remembered entities, nil where it cannot be; pace spreads their
@@ -119,7 +123,7 @@ func (r *router) close() {
 	for i := range r.routes {
 		rt := &r.routes[i]
 		rt.mu.Lock()
-		r.releaseHeld(rt)
+		r.release(rt)
 		rt.mu.Unlock()
 	}
 	r.room.ring()
@@ -208,7 +212,7 @@ func (r *router) try(inc *incarnation, rt *route, it *item) (kept bool, home vie
 	if inc == nil || r.now.Load() != inc {
 		return false, 0, ErrNotReady
 	}
-	if rt.mustWait(inc.self, it.control) {
+	if rt.mustWait(inc.self, it) {
 		return false, rt.home, errHeldUp
 	}
 	if !rt.free() {
@@ -234,7 +238,7 @@ func (r *router) try(inc *incarnation, rt *route, it *item) (kept bool, home vie
 	}
 	// The peer is unknown or the transport is closed: wait for it, or another home.
 	rt.suspended = true
-	r.releaseHeld(rt)
+	r.release(rt)
 	kept, err = r.keep(inc, rt, it)
 	return kept, 0, err
 }

@@ -58,8 +58,8 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			cfg.Keeper = inc.keeper
 		}
 		p.host.Store(entity.NewHost(cfg))
-		inc.accounts = newAccounts(p.name, p.shards)
-		inc.work.Go(func() { inc.accounts.run(inc.ctx, p.granter(inc)) })
+		inc.accounts = newAccounts(p.name, p.shards, inc.self, inc.budgets, p.granter(inc))
+		inc.work.Go(func() { inc.accounts.run(inc.ctx) })
 	}
 	p.strict.Store(inc.strict)
 	p.now.Store(inc)
@@ -102,15 +102,15 @@ func (p *path[Req, Resp]) detach() (wait func(context.Context) error) {
 	return h.Close
 }
 
-// granter returns what sends grants to other nodes, and hands those of this one to its own
-// routes.
+// granter returns what sends grants and stops to other nodes, and hands the grants of this
+// one to its own routes: it is never told to stop.
 func (r *router) granter(inc *incarnation) func(to view.NodeID, grants []byte) {
-	return func(to view.NodeID, grants []byte) {
+	return func(to view.NodeID, frame []byte) {
 		if to != inc.self {
-			inc.out.send(to, grants)
+			inc.out.send(to, frame)
 			return
 		}
-		if _, grants, err := parseGrants(grants); err == nil {
+		if _, grants, err := parseGrants(frame); err == nil {
 			_ = r.takeGrants(to, grants)
 		}
 	}
@@ -238,6 +238,7 @@ func (p *path[Req, Resp]) stats() Stats {
 	s.StatesLost = p.counters.statesLost.Load() + e.StatesLost.Load()
 	s.Entities = e.Entities.Load()
 	s.HeldUp, s.Parked = p.counters.heldUp.Load()+e.Waiting.Load(), e.Parked.Load()
+	s.Stopped = p.counters.gates.Load()
 	if inc := p.now.Load(); inc != nil {
 		s.Coordinating = inc.office() != 0
 		if inc.keeper != nil {

@@ -82,12 +82,14 @@ type Config struct {
 // Whoever owns the node forwards what happens to it: the events of gossip to the
 // methods of the same names, the frames to HandleCoordinator, HandleEntities and HandleEntity.
 type Sharding struct {
-	cfg  Config
-	log  *slog.Logger
-	ctx  context.Context
-	end  context.CancelFunc
-	work sync.WaitGroup
-	out  outbox
+	cfg Config
+	log *slog.Logger
+	ctx context.Context
+	end context.CancelFunc
+	// budgets bound what is granted and parked, for all types.
+	budgets flowBudgets
+	work    sync.WaitGroup
+	out     outbox
 
 	// paths is read for every frame, and replaced when a type is added.
 	paths atomic.Pointer[map[string]dataPath]
@@ -128,6 +130,7 @@ func Start(cfg Config) (*Sharding, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.budgets.init()
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.out = outbox{links: cfg.Links, ctx: s.ctx, work: &s.work, lost: func(n int) { s.unsent.Add(uint64(n)) }}
 	s.paths.Store(&map[string]dataPath{})

@@ -63,7 +63,7 @@ func (s *Sharding) incarnation(sh *shell) *incarnation {
 		outrun:   func(shard ShardID, t Token) { sh.inbox.put(outrun{shard, t}) },
 		remember: s.rememberer(sh.info.role), pace: &s.pace,
 		strict: s.cfg.Strict || raceEnabled,
-		mutual: &s.mutual, log: s.log, alive: s.cfg.LeaseValid, out: &s.out, observer: s.cfg.Observer,
+		mutual: &s.mutual, budgets: &s.budgets, log: s.log, alive: s.cfg.LeaseValid, out: &s.out, observer: s.cfg.Observer,
 		need: func(shard ShardID) { sh.inbox.put(region.NeedHome{Shards: []ShardID{shard}}) },
 		misrouted: func(shard ShardID, t Token) {
 			sh.inbox.put(region.Misrouted{Shard: shard, Token: t})

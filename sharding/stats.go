@@ -132,7 +132,10 @@ type Stats struct {
 	// senders are held up before there are too many. Blocked counts how often this node had
 	// sent a home as much as it had been granted.
 	HeldUp, Parked int
-	Blocked        uint64
+	// Stopped entities at other nodes do not keep up: their homes have parked messages of
+	// this node, and callers for them wait here, apart from those for others.
+	Stopped int
+	Blocked uint64
 	// Activated counts instances that began here.
 	Activated uint64
 	// Remembered is about remembered entities.
@@ -154,6 +157,9 @@ type FrameStats struct {
 	// Overrun counts messages of coordinators, regions and keepers of states, and queries,
 	// that were dropped because too many waited; they come again.
 	Overrun uint64
+	// ParkedBytes wait here for slow entities, of at most 64 MiB. WindowBytes were granted
+	// to senders beyond their first windows, of at most 256 MiB. Both are gauges.
+	ParkedBytes, WindowBytes uint64
 }
 
 // Observer is told of single events for histograms. It is called from the data

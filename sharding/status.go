@@ -126,7 +126,9 @@ func (sh *shell) status() TypeStatus {
 
 // Frames returns what was counted about frames.
 func (s *Sharding) Frames() FrameStats {
+	parked, windows := s.budgets.used()
 	return FrameStats{
+		ParkedBytes: parked, WindowBytes: windows,
 		Malformed: s.malformed.Load(), UnknownType: s.unknown.Load(),
 		AnswersLost: s.unsent.Load(), Overrun: s.overrun.Load(),
 	}

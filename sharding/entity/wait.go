@@ -1,6 +1,10 @@
 package entity
 
-import "context"
+import (
+	"context"
+
+	"github.com/peerage-go/peerage/sharding/flow"
+)
 
 // waiter is a message that has no room in its mailbox yet: one whose caller waits in
 // Await, or one of another node that was parked by DeliverTo.
@@ -8,8 +12,10 @@ type waiter[Req any] struct {
 	m Message[Req]
 	// done takes the outcome for a caller: nil once the message is in the mailbox.
 	done chan error
-	// ledger accounts for a parked message of so many bytes.
+	// ledger accounts for a parked message of so many bytes, which waits for id.
 	ledger Ledger
+	id     string
+	charge flow.Charge
 	bytes  int
 	// lane is where it waits, nil once it has left.
 	lane       *lane[Req]
@@ -19,10 +25,11 @@ type waiter[Req any] struct {
 // Ledger accounts for the messages of one sender that wait for room in mailboxes. Its
 // methods are called with the mutex of a shard and must not block.
 type Ledger interface {
-	// Park reports whether one more message may wait.
-	Park(bytes int) bool
+	// Park reports whether one more message may wait for the entity id, and where it is
+	// accounted for.
+	Park(id string, bytes int) (flow.Charge, bool)
 	// Unpark is called when it waits no longer.
-	Unpark(bytes int)
+	Unpark(id string, bytes int, charge flow.Charge)
 }
 
 // lane is a queue of waiters in the order of arrival.
@@ -68,7 +75,7 @@ func (w *waiter[Req]) leave() {
 func (s *Shard[Req, Resp]) endWait(w *waiter[Req], err error) {
 	if w.ledger != nil {
 		s.host.cfg.Counters.Parked.Add(-1)
-		w.ledger.Unpark(w.bytes)
+		w.ledger.Unpark(w.id, w.bytes, w.charge)
 		return
 	}
 	s.host.cfg.Counters.Waiting.Add(-1)
@@ -136,12 +143,17 @@ func (s *Shard[Req, Resp]) park(by *Inlet[Req, Resp], in *instance[Req, Resp], m
 		s.enter(by, in, m, control)
 		return nil
 	}
-	if ledger == nil || !ledger.Park(bytes) {
+	var charge flow.Charge
+	may := false
+	if ledger != nil {
+		charge, may = ledger.Park(in.id, bytes)
+	}
+	if !may {
 		s.clearWaited(in)
 		s.mu.Unlock()
 		return ErrMailboxFull
 	}
-	s.enqueue(in, &waiter[Req]{m: *m, ledger: ledger, bytes: bytes}, control)
+	s.enqueue(in, &waiter[Req]{m: *m, ledger: ledger, id: in.id, charge: charge, bytes: bytes}, control)
 	s.host.cfg.Counters.Parked.Add(1)
 	s.mu.Unlock()
 	return nil

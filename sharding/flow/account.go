@@ -14,10 +14,29 @@ type Account struct {
 	messages, bytes uint64
 	// blocked is set when the sender has said so, until a grant answers.
 	blocked bool
+	// slow are the entities for which requests are parked and charged to a pool; notices
+	// those that the sender is to be told of.
+	slow    map[string]*slow
+	notices []string
+	// slowed: a request was charged to the pool since the sender was last blocked.
+	slowed bool
 }
 
-// Budget bounds the bytes of the windows of many accounts beyond their first ones.
+// Budget bounds the bytes that many accounts share: of their windows beyond the first ones,
+// and of the pool for what is parked.
 type Budget struct{ Used, Most uint64 }
+
+// Take takes bytes, if there are so many.
+func (b *Budget) Take(bytes uint64) bool {
+	if b.Used+bytes > b.Most {
+		return false
+	}
+	b.Used += bytes
+	return true
+}
+
+// Give gives bytes back.
+func (b *Budget) Give(bytes uint64) { b.Used -= bytes }
 
 // NewAccount begins with a sender whose next request has a number.
 func NewAccount(number uint64) Account {
@@ -30,7 +49,11 @@ func NewAccount(number uint64) Account {
 
 // Run is requests of one sender to one shard that came together. The reader of a connection
 // adds to it without the lock that an Account needs. The zero Run is empty.
-type Run struct{ last, messages, bytes uint64 }
+type Run struct {
+	last, messages, bytes uint64
+	// parked of the messages wait for a mailbox.
+	parked uint64
+}
 
 // Add notes a request that came.
 func (r *Run) Add(number uint64, bytes int) {
@@ -38,6 +61,12 @@ func (r *Run) Add(number uint64, bytes int) {
 	r.messages++
 	r.bytes += cost(bytes)
 }
+
+// Wait notes that one of them waits for a mailbox: a window is not small because of it.
+func (r *Run) Wait() { r.parked++ }
+
+// Last returns the highest number of them.
+func (r *Run) Last() uint64 { return r.last }
 
 // Empty reports whether r has no requests.
 func (r *Run) Empty() bool { return r.messages == 0 }
@@ -49,29 +78,12 @@ func (r *Run) Empty() bool { return r.messages == 0 }
 func (a *Account) Accept(r *Run) (small bool) {
 	a.seen = max(a.seen, r.last)
 	a.seenBytes += r.bytes
-	small = a.parked == 0 && a.messages < MostMessages && (r.messages >= a.messages/2 || r.bytes >= a.bytes/2)
+	small = a.parked+r.parked == 0 && a.messages < MostMessages && (r.messages >= a.messages/2 || r.bytes >= a.bytes/2)
 	*r = Run{}
 	return small
 }
 
-// Park notes that an accepted request waits for room in its mailbox. False means that
-// more wait than the sender was allowed to send: it must be refused.
-func (a *Account) Park(bytes int) bool {
-	if a.parked >= a.messages+Spare || a.parkedBytes > a.bytes {
-		return false
-	}
-	a.parked++
-	a.parkedBytes += cost(bytes)
-	return true
-}
-
-// Unpark notes that a parked request waits no longer.
-func (a *Account) Unpark(bytes int) {
-	a.parked--
-	a.parkedBytes -= cost(bytes)
-}
-
-// Parked returns what waits, in messages and bytes.
+// Parked returns what waits and is charged to the window, in messages and bytes.
 func (a *Account) Parked() (messages, bytes uint64) { return a.parked, a.parkedBytes }
 
 // limits returns what can be granted now.
@@ -87,8 +99,11 @@ func (a *Account) limits() Grant {
 }
 
 // Due reports whether a grant is worth a frame: half a window is news, or a sender that is
-// blocked can have a quarter, or all that it ever had.
+// blocked can have a quarter, or all that it ever had. So is a notice.
 func (a *Account) Due() bool {
+	if len(a.notices) > 0 {
+		return true
+	}
 	g := a.limits()
 	if a.blocked {
 		return a.parked == 0 || g.Limit >= a.seen+a.messages/4 && g.LimitBytes >= a.seenBytes+a.bytes/4
@@ -96,7 +111,7 @@ func (a *Account) Due() bool {
 	return g.Limit-a.granted >= a.messages/2 || g.LimitBytes-a.grantedBytes >= a.bytes/2
 }
 
-// Grant returns what the sender is told, and counts on it.
+// Grant returns what the sender is told, behind the Notices, and counts on it.
 func (a *Account) Grant() Grant {
 	g := a.limits()
 	a.granted, a.grantedBytes, a.blocked = g.Limit, g.LimitBytes, false
@@ -104,25 +119,25 @@ func (a *Account) Grant() Grant {
 }
 
 // Reconcile takes the report of a blocked sender, which came behind all of its requests:
-// what of them has not come was lost. A sender that is blocked although nothing of its is
+// what of them has not come was lost. A sender that is blocked although nothing of its was
 // parked waits for the network, so its window doubles, as far as the budget allows.
 func (a *Account) Reconcile(r Report, b *Budget) {
 	a.seen, a.seenBytes = r.Sent, r.SentBytes
 	a.granted, a.grantedBytes = r.Limit, r.LimitBytes
 	a.blocked = true
-	if a.parked == 0 {
+	if a.parked == 0 && !a.slowed {
 		a.Grow(b)
 	}
+	a.slowed = false
 }
 
 // Grow doubles the window, as far as the budget allows.
 func (a *Account) Grow(b *Budget) {
 	a.messages = min(2*a.messages, MostMessages)
-	if more := min(2*a.bytes, MostBytes) - a.bytes; b.Used+more <= b.Most {
-		b.Used += more
+	if more := min(2*a.bytes, MostBytes) - a.bytes; b.Take(more) {
 		a.bytes += more
 	}
 }
 
 // Close returns what the account had of the budget.
-func (a *Account) Close(b *Budget) { b.Used -= a.bytes - FirstBytes }
+func (a *Account) Close(b *Budget) { b.Give(a.bytes - FirstBytes) }

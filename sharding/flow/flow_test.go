@@ -61,7 +61,7 @@ func (p *pair) receive(full bool) {
 		p.a.Accept(&run)
 		if !full && len(p.parked) == 0 {
 			p.handled++
-		} else if p.a.Park(f.bytes) {
+		} else if p.park(f) {
 			p.parked = append(p.parked, f.bytes)
 		} else {
 			p.t.Fatalf("a sender that kept to its limit had no place: %+v", *p.a)
@@ -76,10 +76,16 @@ func (p *pair) receive(full bool) {
 	p.grant()
 }
 
+// park charges a request to the window: there is no pool.
+func (p *pair) park(r sentRequest) bool {
+	_, may := p.a.Park("x", r.number, r.bytes, nil)
+	return may
+}
+
 // unpark lets a parked request enter its mailbox.
 func (p *pair) unpark() {
 	if len(p.parked) > 0 {
-		p.a.Unpark(p.parked[0])
+		p.a.Unpark("x", p.parked[0], Windowed, nil)
 		p.parked = p.parked[1:]
 		p.handled++
 		p.grant()
@@ -324,7 +330,7 @@ func TestABurstMakesTheWindowGrow(t *testing.T) {
 	if g := a.Grant(); g.Limit != number+2*FirstMessages {
 		t.Errorf("granted up to %d, %d came", g.Limit, number)
 	}
-	a.Park(1)
+	a.Park("x", number, 1, nil)
 	if burst(FirstMessages) {
 		t.Error("the window of a sender to a full mailbox is small")
 	}
@@ -368,7 +374,7 @@ func TestControlMessagesPassALimit(t *testing.T) {
 	for len(p.there) > 0 {
 		p.receive(true)
 	}
-	if len(p.parked) != FirstMessages+Spare || p.a.Park(1) {
+	if len(p.parked) != FirstMessages+Spare || p.park(sentRequest{1, 1}) {
 		t.Errorf("%d parked", len(p.parked))
 	}
 }

@@ -107,7 +107,7 @@ func (w *world) pump() {
 		}
 		h := w.homes[t.Shard]
 		if w.lossy && w.rng.IntN(10) == 0 {
-			w.step(Blocked{t.Shard})
+			w.step(Blocked{Shard: t.Shard})
 			continue
 		}
 		w.step(Sent{t.Shard, t.Stamp.Seq, h.node})
@@ -216,7 +216,7 @@ func (w *world) move(shard int) {
 	if err := w.homes[shard].memory.Restore(old.memory.Append(nil)); err != nil {
 		w.t.Fatal(err)
 	}
-	w.step(Freed{protocol.ShardID(shard)})
+	w.step(Freed{Shard: protocol.ShardID(shard)})
 }
 
 // crash takes a home down with all it knows.

@@ -116,9 +116,7 @@ func (s *Sender) Step(now clock.Instant, ev Event, out *Effects) {
 	case Blocked:
 		s.block(now, ev)
 	case Freed:
-		if st := s.streams[ev.Shard]; st != nil && st.blocked {
-			s.unblock(st)
-		}
+		s.freed(ev)
 	case Confirmed:
 		s.confirm(ev, out)
 	case Refused:

@@ -27,10 +27,17 @@ type (
 		Seq   uint64
 		At    view.NodeID
 	}
-	// Blocked: there is no way, or no room, for what Next returned last.
-	Blocked struct{ Shard protocol.ShardID }
-	// Freed: there may be a way to a shard now.
-	Freed struct{ Shard protocol.ShardID }
+	// Blocked: there is no way, or no room, for what Next returned last. ID, if set, says
+	// that this is so for its entity alone.
+	Blocked struct {
+		Shard protocol.ShardID
+		ID    string
+	}
+	// Freed: there may be a way to a shard now, or, if ID is set, to an entity.
+	Freed struct {
+		Shard protocol.ShardID
+		ID    string
+	}
 	// Confirmed: a node says that a message was handled, or will never be. Result comes
 	// back in Done. All: so was everything before it for the same entity, with
 	// ErrResultLost. It counts only from the node that has the last copy, and not once
@@ -119,6 +126,10 @@ func (s *Sender) sent(now clock.Instant, ev Sent) {
 func (s *Sender) block(now clock.Instant, ev Blocked) {
 	st := s.streams[ev.Shard]
 	if st == nil || st.blocked {
+		return
+	}
+	if c := st.chains[ev.ID]; c != nil {
+		s.rest(c, now, blockedMin, blockedMax)
 		return
 	}
 	st.pause = min(max(2*st.pause, blockedMin), blockedMax)
@@ -218,10 +229,30 @@ func (s *Sender) refused(now clock.Instant, ev Refused) {
 		at = 0
 	}
 	c.sent = at
-	c.pause = min(max(2*c.pause, refusedMin), refusedMax)
+	s.rest(c, now, refusedMin, refusedMax)
+}
+
+// rest sends nothing of a chain for a pause, twice as long as the one before.
+func (s *Sender) rest(c *chain, now clock.Instant, shortest, longest time.Duration) {
+	c.pause = min(max(2*c.pause, shortest), longest)
 	c.until = now.Add(c.pause)
 	if !slices.Contains(s.resting, c) {
 		s.resting = append(s.resting, c)
+	}
+}
+
+// freed ends the pause of a stream, or of a chain of it.
+func (s *Sender) freed(ev Freed) {
+	st := s.streams[ev.Shard]
+	switch {
+	case st == nil:
+	case ev.ID != "":
+		if c := st.chains[ev.ID]; c != nil {
+			c.until = 0
+			s.enqueue(c)
+		}
+	case st.blocked:
+		s.unblock(st)
 	}
 }
 
