@@ -51,8 +51,15 @@ func (c *Core) Snapshot(key string) *Snapshot {
 	}
 	if it.pins == nil {
 		it.pins = &pins{}
-		if m, ok := it.value.(*crdt.ORMap[string, string]); ok {
-			m.Len() // builds its index: readers outside must not, all at the same time
+		// Build the index of values that do so when they are first read: readers outside
+		// must not, all at the same time.
+		switch m := it.value.(type) {
+		case *crdt.ORMap[string, string]:
+			m.Len()
+		case *crdt.ORMultiMap[string, string]:
+			m.Keys()
+		case *crdt.PNCounterMap[string]:
+			m.Len()
 		}
 	}
 	it.pins.n++
