@@ -1,6 +1,9 @@
 package core
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // checkInvariants panics when one of the conditions stated at the types is
 // broken.
@@ -46,6 +49,19 @@ func (c *Core) checkInvariants() {
 	for i, r := range c.writes {
 		must(i == 0 || c.writes[i-1].seq < r.seq, "writes out of order")
 		must(r.done || c.requests[r.id] == r, "write %d lost", r.id)
+	}
+	if c.store.index.built {
+		var live []string
+		for i := range c.store.buckets {
+			for key, it := range c.store.buckets[i].items {
+				must(it.listed == (it.value != nil), "key %q is listed: %v", key, it.listed)
+				if it.value != nil {
+					live = append(live, key)
+				}
+			}
+		}
+		slices.Sort(live)
+		must(slices.Equal(live, c.store.names("")), "index of keys")
 	}
 	must(len(c.former) <= formerMax, "kept sets: %d", len(c.former))
 }

@@ -34,8 +34,8 @@ type item struct {
 	// counts the snapshots that hold the value (snapshot.go).
 	version, written uint64
 	pins             *pins
-	// tomb: counted among the deleted keys.
-	tomb bool
+	// tomb: counted among the deleted keys. listed: the index counts it among the live ones.
+	tomb, listed bool
 }
 
 // kind returns the value's data type, 0 for a deleted key.
@@ -66,6 +66,7 @@ type store struct {
 	// suspects counts the buckets that are suspect, tombs the deleted keys.
 	suspects int
 	tombs    int
+	index    keyIndex
 	// changes numbers the changes of all items.
 	changes uint64
 }
@@ -138,6 +139,7 @@ func (s *store) remove(it *item) {
 		s.tombs--
 	}
 	delete(b.items, it.key)
+	s.list(it, false)
 }
 
 // settle brings the sums up to date after a change of it.
@@ -148,6 +150,7 @@ func (s *store) settle(it *item) {
 			s.tombs -= 2
 		}
 	}
+	s.list(it, it.value != nil)
 	s.changes++
 	it.version = s.changes
 	var size int
@@ -224,19 +227,5 @@ func (b *bucket) sorted() []*item {
 		out = append(out, it)
 	}
 	slices.SortFunc(out, func(a, b *item) int { return strings.Compare(a.key, b.key) })
-	return out
-}
-
-// names returns the names of the live keys that begin with prefix, sorted.
-func (s *store) names(prefix string) []string {
-	var out []string
-	for i := range s.buckets {
-		for key, it := range s.buckets[i].items {
-			if it.value != nil && strings.HasPrefix(key, prefix) {
-				out = append(out, key)
-			}
-		}
-	}
-	slices.Sort(out)
 	return out
 }
