@@ -78,6 +78,15 @@ func (d *roleData) Get(ctx context.Context, keys []string, level replicator.Leve
 	return vs, notReady(err)
 }
 
+// View implements ddata.Replicator.
+func (d *roleData) View(ctx context.Context, key string, f func(crdt.Value)) error {
+	r, err := d.now()
+	if err != nil {
+		return err
+	}
+	return r.View(ctx, key, f)
+}
+
 // Keys implements ddata.Replicator.
 func (d *roleData) Keys(ctx context.Context, prefix string) ([]string, error) {
 	r, err := d.now()

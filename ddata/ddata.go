@@ -37,6 +37,7 @@ type Replicator interface {
 	WallTime() time.Time
 	Update(ctx context.Context, ops []replicator.Op, level Level, opts ...replicator.Option) error
 	Get(ctx context.Context, keys []string, level Level, opts ...replicator.Option) ([]crdt.Value, error)
+	View(ctx context.Context, key string, f func(crdt.Value)) error
 	Keys(ctx context.Context, prefix string) ([]string, error)
 	Subscribe(pattern string, f func(replicator.Change)) (cancel func())
 }
@@ -98,7 +99,7 @@ func (d *Data) Update(ctx context.Context, level Level, ops []replicator.Op, opt
 }
 
 // Get returns the value of key as of level, empty if the key does not exist. It
-// is a copy: later changes do not show in it. It fails with *crdt.KindError, which names
+// is a copy: later changes do not show in it. View reads without one. It fails with *crdt.KindError, which names
 // both kinds, if the key holds another data type, or one of other elements: ORSet[int] is
 // not ORSet[string], while all structs are of one kind.
 func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opts ...replicator.Option) (V, error) {
@@ -112,6 +113,27 @@ func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opt
 		return v, fmt.Errorf("ddata: key %q: %w", key.Name(), err)
 	}
 	return v, nil
+}
+
+// View calls fn with the value of key as it stands on this node, as of level Local, empty if
+// the key does not exist. It makes no copy, so its cost does not depend on the value's size;
+// but the next change of a value that fn is still reading does make one. Fn must not keep
+// its argument. It runs on the caller's goroutine and on a snapshot, delays no other caller,
+// and may use Data. The error is that of Get, or fn's own.
+func View[V, T any](ctx context.Context, d *Data, key Key[V, T], fn func(V) error) error {
+	var verr error
+	err := d.r.View(ctx, key.Name(), func(v crdt.Value) {
+		face, err := key.value(v)
+		if err != nil {
+			verr = fmt.Errorf("ddata: key %q: %w", key.Name(), err)
+			return
+		}
+		verr = fn(face)
+	})
+	if err != nil {
+		return err
+	}
+	return verr
 }
 
 // Subscribe calls fn with the value of key: first the one that exists now, if
