@@ -48,6 +48,7 @@ func (halfText) MarshalText() ([]byte, error) { return []byte("red"), nil }
 // Types that arrive whole.
 type (
 	whole struct {
+		//lint:ignore U1000 a lock that only has to be there
 		mu   sync.Mutex
 		_    struct{}
 		none struct{}
