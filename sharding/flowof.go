@@ -20,13 +20,14 @@ const grantsFlow transport.Flow = 2
 // The requests to one shard, what is refused of them, the markers between them and their
 // answers, and the sender's reports of how far it has sent are one flow. So a marker stands
 // for all that was sent to its shard before it, as handoff needs it. An answer to an ask is
-// a flow of its own. Grants and stops are one, whatever their shard: they wait for no large
+// a flow of its own. Grants, stops and questions whether a
+// window shrinks are one, whatever their shard: they wait for no large
 // frame. All else, a farewell's marker above all, has none: it overtakes nothing.
 func FlowOf(frame []byte) transport.Flow {
 	if len(frame) > 8 && frameKind(frame[0]) == frameReply {
 		return answersFlow | transport.Flow(binary.BigEndian.Uint64(frame[1:]))
 	}
-	if len(frame) > 0 && (frameKind(frame[0]) == frameGrant || frameKind(frame[0]) == frameStop) {
+	if len(frame) > 0 && (frameKind(frame[0]) == frameGrant || frameKind(frame[0]) == frameStop || frameKind(frame[0]) == frameShrink) {
 		return grantsFlow
 	}
 	if len(frame) < numberAt {
@@ -45,8 +46,8 @@ func FlowOf(frame []byte) transport.Flow {
 		if m, err := parseMarker(frame); err == nil && len(m.typ) > 0 {
 			return shardFlow(m.typ, frame)
 		}
-	case frameBlocked:
-		if m, _, err := parseBlocked(frame); err == nil {
+	case frameBlocked, frameShrunk:
+		if m, _, err := parseReport(frame); err == nil {
 			return shardFlow(m.typ, frame)
 		}
 	case frameStopped:

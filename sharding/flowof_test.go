@@ -19,7 +19,7 @@ func TestFramesOfAShardAreOneFlow(t *testing.T) {
 	}
 	for name, frame := range map[string][]byte{
 		"ask": ask, "refused tell": appendRefused(nil, token, tell), "refused ask": appendRefused(nil, token, ask),
-		"report": appendBlocked(nil, "cart", 7, token, flow.Report{Sent: 3}), "question": appendStopped(nil, "cart", 7, token, "id"),
+		"report": appendBlocked(nil, "cart", 7, token, flow.Report{Sent: 3}), "answer": appendShrunk(nil, "cart", 7, token, flow.Report{Sent: 3}), "question": appendStopped(nil, "cart", 7, token, "id"),
 		"marker": appendMarker(nil, frameMarker, "cart", 7, token), "its answer": appendMarker(nil, frameMarkerAck, "cart", 7, token),
 	} {
 		if got := FlowOf(frame); got != shard {
@@ -38,6 +38,9 @@ func TestFramesOfAShardAreOneFlow(t *testing.T) {
 		others[got] = name
 	}
 	grant, stop := FlowOf(appendGrantHead(nil, "cart")), FlowOf(appendStop(nil, "card", 9, token, "id", false))
+	if shrink := FlowOf(appendShrink(nil, "card", 9, token, 1)); shrink != grant {
+		t.Errorf("grants have flow %x, questions whether a window shrinks %x", grant, shrink)
+	}
 	if grant != stop {
 		t.Errorf("grants have flow %x, stops %x: the stop must leave first", grant, stop)
 	}

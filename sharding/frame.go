@@ -21,7 +21,7 @@ import (
 //	refused    kind 1 | known token 16 | the request's frame
 //	cancel     kind 1 | call 8 | type
 //	confirm    see frame_sure.go
-//	grant      see frame_flow.go (blocked, stop, stopped likewise)
+//	grant      see frame_flow.go (blocked, stop, stopped, shrink, shrunk likewise)
 //	marker     kind 1 | shard 4 | token 16 | type           (markerAck likewise)
 //	hello      kind 1                                         (helloAck likewise)
 //
@@ -51,6 +51,8 @@ const (
 	frameBlocked
 	frameStop
 	frameStopped
+	frameShrink
+	frameShrunk
 )
 
 // frameStandby carries a message of package standby: kind 1 | type | message.

@@ -9,17 +9,21 @@ import (
 
 // Flow control between a sender and the homes of shards; see package flow.
 //
-//	grant      kind 1 | type | (shard 4 | token 16 | limit 8 | limit in bytes 8)...
-//	blocked    kind 1 | shard 4 | token 16 | type | sent 8 | bytes 8 | limit 8 | limit in bytes 8
+//	grant      kind 1 | type | (shard 4 | token 16 | limit 8 | limit in bytes 8 | asked 8)...
+//	blocked    kind 1 | shard 4 | token 16 | type | sent 8 | bytes 8 | limit 8 | limit in bytes 8 | asked 8
 //	stop       kind 1 | shard 4 | token 16 | type | id | open 1
 //	stopped    kind 1 | shard 4 | token 16 | type | id
+//	shrink     kind 1 | shard 4 | token 16 | type | asked 8
+//	shrunk     as blocked
 //
-// A blocked frame travels behind the requests that it counts, a grant behind the stops that
+// A blocked or shrunk frame travels behind the requests that it counts, a grant behind the stops that
 // left before it. stopped asks whether a stop still holds.
+// shrink asks for what an idle window has grown by, and asked numbers these questions.
 
 const (
-	grantBytes   = 36
-	blockedBytes = 32
+	grantBytes  = 44
+	reportBytes = 40
+	shrinkBytes = 8
 )
 
 // granted is a parsed grant.
@@ -37,7 +41,8 @@ func appendGrant(b []byte, g *granted) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(g.shard))
 	b = appendToken(b, g.token)
 	b = binary.BigEndian.AppendUint64(b, g.Limit)
-	return binary.BigEndian.AppendUint64(b, g.LimitBytes)
+	b = binary.BigEndian.AppendUint64(b, g.LimitBytes)
+	return binary.BigEndian.AppendUint64(b, g.Asked)
 }
 
 // parseGrants returns the type and the grants of a frame, still encoded, each of
@@ -58,29 +63,54 @@ func readGrant(grants []byte) (g granted) {
 	g.shard = ShardID(binary.BigEndian.Uint32(grants))
 	g.token = readToken(grants[4:])
 	g.Limit, g.LimitBytes = binary.BigEndian.Uint64(grants[20:]), binary.BigEndian.Uint64(grants[28:])
+	g.Asked = binary.BigEndian.Uint64(grants[36:])
 	return g
 }
 
 func appendBlocked(b []byte, typ string, shard ShardID, token Token, r flow.Report) []byte {
-	b = appendMarker(b, frameBlocked, typ, shard, token)
-	for _, n := range [...]uint64{r.Sent, r.SentBytes, r.Limit, r.LimitBytes} {
+	return appendReport(b, frameBlocked, typ, shard, token, r)
+}
+
+func appendShrunk(b []byte, typ string, shard ShardID, token Token, r flow.Report) []byte {
+	return appendReport(b, frameShrunk, typ, shard, token, r)
+}
+
+func appendReport(b []byte, kind frameKind, typ string, shard ShardID, token Token, r flow.Report) []byte {
+	b = appendMarker(b, kind, typ, shard, token)
+	for _, n := range [...]uint64{r.Sent, r.SentBytes, r.Limit, r.LimitBytes, r.Asked} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	return b
 }
 
-func parseBlocked(frame []byte) (m marker, r flow.Report, err error) {
-	at := len(frame) - blockedBytes
+// parseReport parses a blocked or a shrunk frame.
+func parseReport(frame []byte) (m marker, r flow.Report, err error) {
+	at := len(frame) - reportBytes
 	if at < 0 {
 		return m, r, errMalformed
 	}
 	if m, err = parseMarker(frame[:at]); err != nil {
 		return m, r, err
 	}
-	for i, n := range [...]*uint64{&r.Sent, &r.SentBytes, &r.Limit, &r.LimitBytes} {
+	for i, n := range [...]*uint64{&r.Sent, &r.SentBytes, &r.Limit, &r.LimitBytes, &r.Asked} {
 		*n = binary.BigEndian.Uint64(frame[at+8*i:])
 	}
 	return m, r, nil
+}
+
+func appendShrink(b []byte, typ string, shard ShardID, token Token, asked uint64) []byte {
+	return binary.BigEndian.AppendUint64(appendMarker(b, frameShrink, typ, shard, token), asked)
+}
+
+func parseShrink(frame []byte) (m marker, asked uint64, err error) {
+	at := len(frame) - shrinkBytes
+	if at < 0 {
+		return m, 0, errMalformed
+	}
+	if m, err = parseMarker(frame[:at]); err != nil {
+		return m, 0, err
+	}
+	return m, binary.BigEndian.Uint64(frame[at:]), nil
 }
 
 // stopNotice is a parsed stop, or the question whether one holds. id aliases the frame.

@@ -66,7 +66,7 @@ func TestRepliesAndMarkersSurviveTheTrip(t *testing.T) {
 }
 
 func TestFramesOfFlowControlSurviveTheTrip(t *testing.T) {
-	sent := []granted{{3, Token{Term: 1, Seq: 2}, flow.Grant{Limit: 4, LimitBytes: 5}}, {6, Token{Term: 7, Seq: 8}, flow.Grant{Limit: 9, LimitBytes: 10}}}
+	sent := []granted{{3, Token{Term: 1, Seq: 2}, flow.Grant{Limit: 4, LimitBytes: 5, Asked: 6}}, {6, Token{Term: 7, Seq: 8}, flow.Grant{Limit: 9, LimitBytes: 10}}}
 	frame := appendGrantHead(nil, "typ")
 	for i := range sent {
 		frame = appendGrant(frame, &sent[i])
@@ -80,9 +80,9 @@ func TestFramesOfFlowControlSurviveTheTrip(t *testing.T) {
 			t.Errorf("%+v came back for %+v", got, sent[i])
 		}
 	}
-	report := flow.Report{Sent: 1, SentBytes: 2, Limit: 3, LimitBytes: 4}
+	report := flow.Report{Sent: 1, SentBytes: 2, Limit: 3, LimitBytes: 4, Asked: 5}
 	blocked := appendBlocked(nil, "typ", 5, Token{Term: 6, Seq: 7}, report)
-	m, got, err := parseBlocked(blocked)
+	m, got, err := parseReport(blocked)
 	if err != nil || got != report || m.shard != 5 || m.token != (Token{Term: 6, Seq: 7}) || string(m.typ) != "typ" {
 		t.Errorf("%+v, %+v, %v", m, got, err)
 	}
@@ -92,8 +92,22 @@ func TestFramesOfFlowControlSurviveTheTrip(t *testing.T) {
 		}
 	}
 	for n := range blocked {
-		if _, _, err := parseBlocked(blocked[:n]); err == nil {
+		if _, _, err := parseReport(blocked[:n]); err == nil {
 			t.Errorf("a report of %d bytes was read", n)
+		}
+	}
+	m, got, err = parseReport(appendShrunk(nil, "typ", 5, Token{Term: 6, Seq: 7}, report))
+	if err != nil || got != report || m.shard != 5 || m.token != (Token{Term: 6, Seq: 7}) || string(m.typ) != "typ" {
+		t.Errorf("%+v, %+v, %v", m, got, err)
+	}
+	shrink := appendShrink(nil, "typ", 5, Token{Term: 6, Seq: 7}, 8)
+	m, asked, err := parseShrink(shrink)
+	if err != nil || asked != 8 || m.shard != 5 || m.token != (Token{Term: 6, Seq: 7}) || string(m.typ) != "typ" {
+		t.Errorf("%+v, %d, %v", m, asked, err)
+	}
+	for n := range shrink {
+		if _, _, err := parseShrink(shrink[:n]); err == nil {
+			t.Errorf("a question of %d bytes was read", n)
 		}
 	}
 }
@@ -113,6 +127,8 @@ func FuzzHandleEntity(f *testing.F) {
 	f.Add(appendMarker(nil, frameMarkerAck, "ear", 3, Token{}))
 	f.Add(appendGrant(appendGrantHead(nil, "ear"), &granted{shard: 3}))
 	f.Add(appendBlocked(nil, "ear", 3, Token{}, flow.Report{Sent: 1}))
+	f.Add(appendShrink(nil, "ear", 3, Token{}, 1))
+	f.Add(appendShrunk(nil, "ear", 3, Token{}, flow.Report{Sent: 1, Asked: 1}))
 	f.Add(appendRefused(nil, Token{}, appendRequest(nil, "ear", 3, "e", 0, nil)))
 	c := newCluster(f)
 	n := c.add("n")

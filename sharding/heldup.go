@@ -215,7 +215,7 @@ func (s *Sharding) reconcile(p dataPath, from view.NodeID, m marker, report flow
 	inc := p.base().now.Load()
 	if inc == nil || inc.accounts == nil || p.hosted(m.shard) != m.token {
 		b := appendGrantHead(nil, string(m.typ))
-		s.out.send(from, appendGrant(b, &granted{m.shard, m.token, flow.Grant{Limit: report.Sent + 1, LimitBytes: report.SentBytes + 1}}))
+		s.out.send(from, appendGrant(b, &granted{m.shard, m.token, flow.Grant{Limit: report.Sent + 1, LimitBytes: report.SentBytes + 1, Asked: report.Asked}}))
 		return
 	}
 	sender := inc.accounts.sender(from)
@@ -224,7 +224,7 @@ func (s *Sharding) reconcile(p dataPath, from view.NodeID, m marker, report flow
 }
 
 func (s *Sharding) handleBlocked(from view.NodeID, frame []byte) error {
-	m, report, err := parseBlocked(frame)
+	m, report, err := parseReport(frame)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,10 @@ func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 		err = s.handleStop(from, payload)
 	case frameStopped:
 		err = s.handleStopped(from, payload)
+	case frameShrink:
+		err = s.handleShrink(from, payload)
+	case frameShrunk:
+		err = s.handleShrunk(from, payload)
 	case frameHello:
 		s.out.send(from, []byte{byte(frameHelloAck)})
 	case frameHelloAck:

@@ -196,7 +196,7 @@ func (w *world) arrive(n view.NodeID) {
 		}
 		w.back[n] = append(w.back[n], appendMarker(nil, frameMarkerAck, "t", m.shard, m.token))
 	case frameBlocked:
-		m, report, err := parseBlocked(f)
+		m, report, err := parseReport(f)
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -102,15 +102,19 @@ func (p *path[Req, Resp]) detach() (wait func(context.Context) error) {
 	return h.Close
 }
 
-// granter returns what sends grants and stops to other nodes, and hands the grants of this
-// one to its own routes: it is never told to stop.
+// granter returns what sends grants, stops and questions to other nodes, and hands those of
+// this one to its own routes: it is never told to stop.
 func (r *router) granter(inc *incarnation) func(to view.NodeID, grants []byte) {
 	return func(to view.NodeID, frame []byte) {
 		if to != inc.self {
 			inc.out.send(to, frame)
 			return
 		}
-		if _, grants, err := parseGrants(frame); err == nil {
+		if frameKind(frame[0]) == frameShrink {
+			if m, asked, err := parseShrink(frame); err == nil {
+				r.shrink(inc, to, m, asked)
+			}
+		} else if _, grants, err := parseGrants(frame); err == nil {
 			_ = r.takeGrants(to, grants)
 		}
 	}

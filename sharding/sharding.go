@@ -258,6 +258,9 @@ const lookEvery = 50 * time.Millisecond
 // that do not run here any longer.
 const sweepEvery = 100
 
+// idleEvery is how many looks are between two searches for windows that are idle: 20 s.
+const idleEvery = 400
+
 var hello = []byte{byte(frameHello)}
 
 const helloClass = transport.Message
@@ -278,6 +281,9 @@ func (s *Sharding) look() {
 			if inc := p.base().now.Load(); inc != nil {
 				if looks%sweepEvery == 0 && inc.accounts != nil {
 					inc.accounts.sweep(p.hosted)
+				}
+				if looks%idleEvery == 0 && inc.accounts != nil {
+					inc.accounts.askIdle()
 				}
 				for _, n := range p.base().look(inc) {
 					down[n] = true

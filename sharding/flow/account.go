@@ -20,6 +20,11 @@ type Account struct {
 	notices []string
 	// slowed: a request was charged to the pool since the sender was last blocked.
 	slowed bool
+	// asked numbers the questions whether the window shrinks. asking: the sender may answer
+	// the last one, and nothing was granted since. seenIdle is seen at the last Idle.
+	asked    uint64
+	asking   bool
+	seenIdle uint64
 }
 
 // Budget bounds the bytes that many accounts share: of their windows beyond the first ones,
@@ -88,7 +93,7 @@ func (a *Account) Parked() (messages, bytes uint64) { return a.parked, a.parkedB
 
 // limits returns what can be granted now.
 func (a *Account) limits() Grant {
-	g := Grant{a.granted, a.grantedBytes}
+	g := Grant{a.granted, a.grantedBytes, a.asked}
 	if room := a.messages - min(a.parked, a.messages); a.seen+room > g.Limit {
 		g.Limit = a.seen + room
 	}
@@ -114,7 +119,7 @@ func (a *Account) Due() bool {
 // Grant returns what the sender is told, behind the Notices, and counts on it.
 func (a *Account) Grant() Grant {
 	g := a.limits()
-	a.granted, a.grantedBytes, a.blocked = g.Limit, g.LimitBytes, false
+	a.granted, a.grantedBytes, a.blocked, a.asking = g.Limit, g.LimitBytes, false, false
 	return g
 }
 
@@ -125,6 +130,9 @@ func (a *Account) Reconcile(r Report, b *Budget) {
 	a.seen, a.seenBytes = r.Sent, r.SentBytes
 	a.granted, a.grantedBytes = r.Limit, r.LimitBytes
 	a.blocked = true
+	if r.Asked > a.asked {
+		a.asked, a.asking = r.Asked, false // a former account of the sender asked
+	}
 	if a.parked == 0 && !a.slowed {
 		a.Grow(b)
 	}

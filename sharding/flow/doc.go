@@ -12,6 +12,8 @@
 //	                                         Unpark(bytes): it has entered
 //	Raise(grant)     <-------- grant ------  Grant(), when Due
 //	Report()         ------- blocked ----->  Reconcile(report)
+//	Shrink(number)   <------ shrink -------  Idle()
+//	                 ------- shrunk ------>  Shrunk(report)
 //
 // Why absolute limits: a grant that is lost, repeated or late changes nothing that the
 // next one does not set right. With relative credits ("32 more") every frame that is lost
@@ -22,6 +24,9 @@
 // how far it has sent, behind all of its requests on the same connection, and says so
 // again until a grant comes. The home takes that as the truth. So whatever is lost, one
 // report and one grant set both sides right.
+//
+// Why the home asks an idle sender to give its window's growth up, and does not take it:
+// the sender may use what it was granted at any time.
 //
 // Invariants. The requests that may still come and those that are parked are at most the
 // account's window, as long as the sender keeps to its limits:

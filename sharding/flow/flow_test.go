@@ -11,15 +11,22 @@ type pair struct {
 	t      *testing.T
 	w      Window
 	a      *Account
-	budget Budget
-	// requests and reports share a connection, grants come back on another.
+	budget *Budget
+	// requests, reports and answers share a connection, grants and questions come back.
 	there []any
-	back  []Grant
+	back  []any
 	// parked are the bytes of the requests that wait for a mailbox.
 	parked []int
 	// handled counts requests that entered a mailbox.
 	handled, lost int
+	// shrunk counts answers that the home took, crossed those that it did not.
+	shrunk, crossed int
 }
+
+// shrinkAsked is a question of the home, shrunkSaid its answer.
+type shrinkAsked uint64
+
+type shrunkSaid Report
 
 type sentRequest struct {
 	number uint64
@@ -27,7 +34,7 @@ type sentRequest struct {
 }
 
 func newPair(t *testing.T) *pair {
-	p := &pair{t: t, budget: Budget{Most: 64 << 20}}
+	p := &pair{t: t, budget: &Budget{Most: 64 << 20}}
 	p.w.Open()
 	return p
 }
@@ -71,7 +78,13 @@ func (p *pair) receive(full bool) {
 			a := NewAccount(f.Sent + 1)
 			p.a = &a
 		}
-		p.a.Reconcile(f, &p.budget)
+		p.a.Reconcile(f, p.budget)
+	case shrunkSaid:
+		if p.a.Shrunk(Report(f), p.budget) {
+			p.shrunk++
+		} else {
+			p.crossed++
+		}
 	}
 	p.grant()
 }
@@ -100,8 +113,16 @@ func (p *pair) grant() {
 
 func (p *pair) raise() {
 	if len(p.back) > 0 {
-		p.w.Raise(p.back[0])
+		frame := p.back[0]
 		p.back = p.back[1:]
+		switch f := frame.(type) {
+		case Grant:
+			p.w.Raise(f)
+		case shrinkAsked:
+			if report, ok := p.w.Shrink(uint64(f)); ok {
+				p.there = append(p.there, shrunkSaid(report))
+			}
+		}
 	}
 }
 
@@ -119,14 +140,18 @@ func (p *pair) check() {
 	if p.a == nil {
 		return
 	}
-	under := uint64(0)
+	under, underBytes := uint64(0), uint64(0)
 	for _, f := range p.there {
-		if _, is := f.(sentRequest); is {
+		if r, is := f.(sentRequest); is {
 			under++
+			underBytes += cost(r.bytes)
 		}
 	}
 	if room := max(p.w.limit, p.w.sent) - p.w.sent; under+room+p.a.parked > p.a.messages {
 		p.t.Fatalf("%d under way, %d to come, %d parked: more than %d", under, room, p.a.parked, p.a.messages)
+	}
+	if room := max(p.w.limitBytes, p.w.sentBytes) - p.w.sentBytes; underBytes+room+p.a.parkedBytes > p.a.bytes+cost(maxTestBytes) {
+		p.t.Fatalf("%d bytes under way, %d to come, %d parked: more than %d", underBytes, room, p.a.parkedBytes, p.a.bytes)
 	}
 	if p.a.parkedBytes > p.a.bytes+cost(maxTestBytes) {
 		p.t.Fatalf("%d bytes parked, window is %d", p.a.parkedBytes, p.a.bytes)
@@ -289,7 +314,7 @@ func TestTheWindowGrowsForTheNetworkAlone(t *testing.T) {
 	if p.a.messages != MostMessages || p.a.bytes != MostBytes || p.budget.Used != MostBytes-FirstBytes {
 		t.Errorf("%+v, budget %+v", *p.a, p.budget)
 	}
-	p.a.Close(&p.budget)
+	p.a.Close(p.budget)
 	if p.budget.Used != 0 {
 		t.Errorf("%d bytes of the budget are lost", p.budget.Used)
 	}

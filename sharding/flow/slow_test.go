@@ -117,6 +117,8 @@ func (c *town) receive() {
 		c.parked[f.id] = append(c.parked[f.id], parkedCall{f.n, charge})
 	case Report:
 		c.account(f.Sent+1).Reconcile(f, &c.windows)
+	case shrunkSaid:
+		c.account(f.Sent+1).Shrunk(Report(f), &c.windows)
 	case stopAsked:
 		if c.a == nil || !c.a.Slow(string(f)) {
 			c.back = append(c.back, stopSaid{string(f), true})
@@ -152,6 +154,10 @@ func (c *town) answer() {
 	case Grant:
 		c.w.Raise(f)
 		c.serve()
+	case shrinkAsked:
+		if report, ok := c.w.Shrink(uint64(f)); ok {
+			c.there = append(c.there, shrunkSaid(report))
+		}
 	case stopSaid:
 		gate, closed := c.gates[f.id]
 		switch {
@@ -190,6 +196,15 @@ func (c *town) disconnect() {
 	}
 	c.there = append(c.there, c.w.Report())
 	c.serve()
+}
+
+// idle lets the home look for an idle window.
+func (c *town) idle() {
+	if c.a != nil {
+		if number, ask := c.a.Idle(); ask {
+			c.back = append(c.back, shrinkAsked(number))
+		}
+	}
 }
 
 // lose loses the oldest frame of the home alone: its queue to the sender was full.
@@ -295,6 +310,9 @@ func TestSlowEntitiesAreStoppedFor(t *testing.T) {
 			case 11:
 				if r.IntN(10) == 0 {
 					c.look()
+				}
+				if r.IntN(4) == 0 {
+					c.idle()
 				}
 				if faults > 0 && r.IntN(20) == 0 {
 					c.disconnect()

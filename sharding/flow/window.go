@@ -25,17 +25,21 @@ func cost(bytes int) uint64 { return uint64(bytes) + overhead }
 type Window struct {
 	sent, sentBytes   uint64
 	limit, limitBytes uint64
+	// asked is the number of the home's last question that Shrink answered.
+	asked uint64
 }
 
-// Grant is how far a sender may go.
-type Grant struct{ Limit, LimitBytes uint64 }
+// Grant is how far a sender may go. Asked is the number of the home's last question whether
+// the window shrinks.
+type Grant struct{ Limit, LimitBytes, Asked uint64 }
 
-// Report is how far a sender has gone, and may go as far as it knows.
-type Report struct{ Sent, SentBytes, Limit, LimitBytes uint64 }
+// Report is how far a sender has gone, and may go as far as it knows. Asked is the number
+// of the last question that it has answered.
+type Report struct{ Sent, SentBytes, Limit, LimitBytes, Asked uint64 }
 
 // Open begins with a new home: it promises a first window without being asked.
 func (w *Window) Open() {
-	w.limit, w.limitBytes = w.sent+FirstMessages, w.sentBytes+FirstBytes
+	w.limit, w.limitBytes, w.asked = w.sent+FirstMessages, w.sentBytes+FirstBytes, 0
 }
 
 // Sent returns the number of the last request that left.
@@ -58,12 +62,18 @@ func (w *Window) Left(bytes int) {
 	w.sentBytes += cost(bytes)
 }
 
-// Raise takes a grant, and reports whether it was news.
+// Raise takes a grant, and reports whether it was news. One from before the question that
+// Shrink answered last is void.
 func (w *Window) Raise(g Grant) bool {
+	if g.Asked < w.asked {
+		return false
+	}
 	news := g.Limit > w.limit || g.LimitBytes > w.limitBytes
 	w.limit, w.limitBytes = max(w.limit, g.Limit), max(w.limitBytes, g.LimitBytes)
 	return news
 }
 
-// Report returns what a blocked sender tells the home.
-func (w *Window) Report() Report { return Report{w.sent, w.sentBytes, w.limit, w.limitBytes} }
+// Report returns what a blocked sender reports to the home.
+func (w *Window) Report() Report {
+	return Report{w.sent, w.sentBytes, w.limit, w.limitBytes, w.asked}
+}

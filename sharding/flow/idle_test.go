@@ -1,0 +1,175 @@
+package flow
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// idle lets the home look for an idle window.
+func (p *pair) idle() {
+	if p.a != nil {
+		if number, ask := p.a.Idle(); ask {
+			p.back = append(p.back, shrinkAsked(number))
+		}
+	}
+}
+
+// exchange lets all that is under way arrive.
+func (p *pair) exchange() {
+	for len(p.there)+len(p.back) > 0 {
+		p.receive(false)
+		p.raise()
+	}
+}
+
+// burst sends until the window has stopped growing.
+func (p *pair) burst() {
+	for range 12 {
+		for p.send(1000) {
+		}
+		p.exchange()
+	}
+}
+
+// Once windows that have grown are idle, another one can grow as far as the first did.
+func TestALaterWindowGrowsOnceOthersAreIdle(t *testing.T) {
+	budget := &Budget{Most: 64 * (MostBytes - FirstBytes)}
+	pairs := make([]*pair, 65)
+	for i := range pairs {
+		pairs[i] = newPair(t)
+		pairs[i].budget = budget
+	}
+	last := pairs[64]
+	for _, p := range pairs[:64] {
+		p.burst()
+	}
+	if budget.Used != budget.Most {
+		t.Fatalf("the bursts took %d of %d bytes", budget.Used, budget.Most)
+	}
+	for range 3 {
+		for _, p := range pairs {
+			p.idle()
+			p.exchange()
+		}
+	}
+	if budget.Used != 0 {
+		t.Errorf("idle windows keep %d bytes", budget.Used)
+	}
+	if last.burst(); last.a.bytes != MostBytes || last.a.messages != MostMessages {
+		t.Errorf("a later window has grown to %d messages, %d bytes", last.a.messages, last.a.bytes)
+	}
+	for _, p := range pairs {
+		p.check()
+		p.settle()
+	}
+}
+
+// A grant from before the question, and one from behind it, cross the answer: the home
+// keeps what the sender may still use.
+func TestAGrantThatCrossesTheQuestionKeepsTheWindow(t *testing.T) {
+	grown := func() *pair {
+		p := newPair(t)
+		p.burst()
+		p.idle()
+		p.idle()
+		if len(p.back) != 1 {
+			t.Fatalf("the home sends %v", p.back)
+		}
+		return p
+	}
+	p := grown()
+	for range 40 * FirstMessages { // they left before the question comes
+		p.send(1000)
+	}
+	for len(p.there) > 0 {
+		p.receive(false)
+	}
+	if len(p.back) < 2 {
+		t.Fatal("no grant is behind the question")
+	}
+	p.exchange()
+	if p.check(); p.a.bytes == FirstBytes || p.w.limit != p.a.granted {
+		t.Errorf("the sender may go to %d, the home has granted %d, the window is %d bytes", p.w.limit, p.a.granted, p.a.bytes)
+	}
+	p = grown()
+	late := p.a.limits()
+	late.Asked--
+	p.raise() // lowers the limit
+	if p.w.Raise(late) || p.w.limit != p.w.sent+FirstMessages {
+		t.Errorf("a grant from before the question counts: %+v", p.w)
+	}
+	p.exchange()
+	if p.check(); p.a.bytes != FirstBytes || p.budget.Used != 0 {
+		t.Errorf("after the answer: %+v, budget %+v", *p.a, *p.budget)
+	}
+}
+
+// Whatever of questions, answers, grants and requests is lost, late or repeated: what may be
+// under way is within the windows, the windows are within the budget, no sender stays
+// blocked, and the budget comes back from all that are idle.
+func TestWindowsThatShrinkStayWithinTheBudget(t *testing.T) {
+	shrunk, crossed := 0, 0
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		budget := &Budget{Most: uint64(r.IntN(12)) * FirstBytes}
+		pairs := make([]*pair, 4)
+		bias := make([]byte, len(pairs))
+		for i := range pairs {
+			pairs[i] = newPair(t)
+			pairs[i].budget, bias[i] = budget, byte(r.IntN(16))
+		}
+		for range 6000 {
+			i := r.IntN(len(pairs))
+			p := pairs[i]
+			switch r.IntN(12) {
+			case 0:
+				p.idle()
+			case 1:
+				p.raise()
+			case 2, 3:
+				p.receive(false)
+			case 4:
+				if len(p.back) > 0 && r.IntN(4) == 0 { // the queue to the sender was full
+					p.back = p.back[1:]
+				}
+			case 5, 6:
+				p.step(bias[i], r.IntN)
+				if r.IntN(50) == 0 {
+					bias[i] = byte(r.IntN(16))
+				}
+			default:
+				p.step(byte(r.IntN(16)), r.IntN)
+			}
+			held := uint64(0)
+			for _, p := range pairs {
+				if p.check(); p.a != nil {
+					held += p.a.bytes - FirstBytes
+				}
+			}
+			if held != budget.Used || held > budget.Most {
+				t.Fatalf("seed %d: windows hold %d bytes, the budget says %+v", seed, held, *budget)
+			}
+		}
+		for _, p := range pairs {
+			shrunk, crossed = shrunk+p.shrunk, crossed+p.crossed
+			p.settle()
+			p.exchange()
+		}
+		for range 3 {
+			for _, p := range pairs {
+				p.idle()
+				p.exchange()
+			}
+		}
+		if budget.Used != 0 {
+			t.Fatalf("seed %d: idle windows keep %d bytes", seed, budget.Used)
+		}
+		for _, p := range pairs {
+			p.settle()
+		}
+	}
+	t.Logf("the homes took %d answers on the way, and %d no longer", shrunk, crossed)
+	if shrunk < 500 || crossed < 500 {
+		t.Error("the schedules are too calm")
+	}
+}
