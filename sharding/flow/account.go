@@ -25,6 +25,8 @@ type Account struct {
 	asked    uint64
 	asking   bool
 	seenIdle uint64
+	// closed: it takes nothing more of the budget.
+	closed bool
 }
 
 // Budget bounds the bytes that many accounts share: of their windows beyond the first ones,
@@ -141,11 +143,18 @@ func (a *Account) Reconcile(r Report, b *Budget) {
 
 // Grow doubles the window, as far as the budget allows.
 func (a *Account) Grow(b *Budget) {
+	if a.closed {
+		return
+	}
 	a.messages = min(2*a.messages, MostMessages)
 	if more := min(2*a.bytes, MostBytes) - a.bytes; b.Take(more) {
 		a.bytes += more
 	}
 }
 
-// Close returns what the account had of the budget.
-func (a *Account) Close(b *Budget) { b.Give(a.bytes - FirstBytes) }
+// Close returns what the account had of the budget. Requests may still be accounted for: the
+// reader of a connection has a block in hand while the shell closes the account.
+func (a *Account) Close(b *Budget) {
+	b.Give(a.bytes - FirstBytes)
+	a.bytes, a.closed = FirstBytes, true
+}

@@ -380,6 +380,18 @@ func TestASpentBudgetLeavesFirstWindows(t *testing.T) {
 	}
 }
 
+// A block of requests may be accounted for after its account was closed: the budget must not
+// lose what nothing would give back.
+func TestAClosedAccountTakesNothingOfTheBudget(t *testing.T) {
+	a, budget := NewAccount(1), Budget{Most: 1 << 20}
+	a.Grow(&budget)
+	a.Close(&budget)
+	a.Grow(&budget)
+	if budget.Used != 0 {
+		t.Errorf("%d bytes of the budget are lost", budget.Used)
+	}
+}
+
 // Control messages have a little room of their own above a limit that is used up, and a
 // home has a place for them.
 func TestControlMessagesPassALimit(t *testing.T) {
