@@ -241,7 +241,8 @@ func TestTwoEntitiesThatFloodEachOtherGoOn(t *testing.T) {
 		handled.Store(0)
 		for i, id := range ids {
 			for range 20 {
-				if err := regions[i].Tell(within(t, time.Minute), id, messages/20); err != nil {
+				// Up to 20 floods stand before it, each of which may wait for HandlerWait.
+				if err := regions[i].Tell(within(t, 10*time.Minute), id, messages/20); err != nil {
 					t.Fatal(err)
 				}
 			}
