@@ -58,7 +58,7 @@
 //	*gossip.ConfigError  settings that cannot work, all of them  no  mend them
 //	ErrStarted    Start was called before                   no         call it once
 //	ErrNotReady   the node is in no cluster (yet, again)    yes        wait: WaitReady
-//	replicator.ErrDurable  a file of durable keys is damaged,    no  restore it from a copy, or remove it:
+//	replicator.ErrDurable  a file of durable keys is damaged,    no  restore it from a copy, or move it aside:
 //	              of another node, or in use                           the other nodes have the rest
 //	*sharding.UnfinishedError  to Shutdown, Close: handlers still run  no  end the process; look at their stacks
 //	ErrClosed     Drain, Shutdown or Close was called       no         make a new Node

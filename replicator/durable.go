@@ -91,10 +91,13 @@ var (
 	formatKey  = []byte("format")
 	ownerKey   = []byte("owner")
 	memoryKey  = []byte("memory")
-	format     = []byte("durable keys 2")
+	format     = []byte("durable keys 3")
+	// unsealedFormat is that of files whose memory has no checksum.
+	unsealedFormat = []byte("durable keys 2")
 )
 
-// OpenDurable opens or makes the file and reads all of it. A file that is damaged,
+// OpenDurable opens or makes the file, checks each of its pages, and reads all of it, in
+// time that is bounded by its length. A file that is damaged,
 // was not made by this package, belongs to another owner, or is held by another
 // process gives an error that says so and wraps ErrDurable; nothing is ever dropped
 // silently, and the file is left as it was.
@@ -138,21 +141,42 @@ func (d *Durable) open() (err error) {
 	case !fresh && st.Size() == 0:
 		return errors.New("damaged: empty; remove it if nothing is to be restored")
 	case !fresh:
-		if err := checkLength(d.cfg.Path); err != nil {
+		if err := d.checkFile(); err != nil {
 			return err
 		}
 	}
-	d.db, err = bbolt.Open(d.cfg.Path, 0o600, &bbolt.Options{Timeout: d.cfg.OpenWait})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return errors.New("another process has it open")
-	case err != nil:
-		return fmt.Errorf("damaged or not a file of durable keys: %w", err)
+	if d.db, err = d.openBolt(false); err != nil {
+		return err
 	}
 	if fresh {
 		return d.db.Update(d.found)
 	}
 	return d.db.View(func(tx *bbolt.Tx) error { return d.load(tx, func(record) error { return nil }) })
+}
+
+// checkFile checks the length and the pages of the file. A shared lock keeps writers away
+// meanwhile; bbolt follows no page when it opens a file for reading.
+func (d *Durable) checkFile() error {
+	if err := checkLength(d.cfg.Path); err != nil {
+		return err
+	}
+	lock, err := d.openBolt(true)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	return checkPages(d.cfg.Path)
+}
+
+func (d *Durable) openBolt(readOnly bool) (*bbolt.DB, error) {
+	db, err := bbolt.Open(d.cfg.Path, 0o600, &bbolt.Options{Timeout: d.cfg.OpenWait, ReadOnly: readOnly})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, errors.New("another process has it open")
+	case err != nil:
+		return nil, fmt.Errorf("damaged or not a file of durable keys: %w", err)
+	}
+	return db, nil
 }
 
 // found writes what says whose file this is.
@@ -177,23 +201,60 @@ func (d *Durable) load(tx *bbolt.Tx, f func(record) error) error {
 	if meta == nil || keys == nil {
 		return errors.New("not a file of durable keys")
 	}
-	if got := meta.Get(formatKey); string(got) != string(format) {
+	if got := meta.Get(formatKey); !knownFormat(got) {
 		return fmt.Errorf("of another format: %q, not %q", got, format)
 	}
 	if got := string(meta.Get(ownerKey)); got != d.cfg.Owner {
 		return fmt.Errorf("belongs to %q, not to %q", got, d.cfg.Owner)
 	}
-	return keys.ForEach(func(k, v []byte) error {
+	if _, err := readMemory(meta); err != nil {
+		return err
+	}
+	if err := checkNames(tx, meta); err != nil {
+		return err
+	}
+	aged := 0
+	err := keys.ForEach(func(k, v []byte) error {
 		var age []byte
 		if ages != nil {
 			age = ages.Get(k)
 		}
+		if age != nil {
+			aged++
+		}
 		rec, err := readRecord(string(k), v, age)
 		if err != nil {
-			return fmt.Errorf("damaged: key %q: %w", k, err)
+			return &damageError{noPage, fmt.Sprintf("key %q: %v", k, err)}
 		}
 		return f(rec)
 	})
+	if err != nil || ages == nil {
+		return err
+	}
+	// A key of an age that was overwritten belongs to no record.
+	return ages.ForEach(func(k, _ []byte) error {
+		if aged--; aged < 0 {
+			return &damageError{noPage, fmt.Sprintf("there are ages of deletions without their key, up to %q", k)}
+		}
+		return nil
+	})
+}
+
+// checkNames returns an error if the file has a bucket, or an entry beside its keys, that
+// this package does not write: it stands where another one was overwritten.
+func checkNames(tx *bbolt.Tx, meta *bbolt.Bucket) error {
+	known := func(what string, names ...[]byte) func(k []byte) error {
+		return func(k []byte) error {
+			if slices.ContainsFunc(names, func(n []byte) bool { return string(n) == string(k) }) {
+				return nil
+			}
+			return &damageError{noPage, fmt.Sprintf("unknown %s %q", what, k)}
+		}
+	}
+	bucket, entry := known("bucket", metaBucket, keyBucket, ageBucket), known("entry", formatKey, ownerKey, memoryKey)
+	return errors.Join(
+		tx.ForEach(func(k []byte, _ *bbolt.Bucket) error { return bucket(k) }),
+		meta.ForEach(func(k, _ []byte) error { return entry(k) }))
 }
 
 // covers reports whether a key is to be kept.
@@ -205,18 +266,35 @@ func (d *Durable) covers(key string) bool {
 // memory returns what the file says beside its keys.
 func (d *Durable) memory() (m core.Memory, err error) {
 	err = guarded(func() error {
-		return d.db.View(func(tx *bbolt.Tx) error {
-			r := wire.NewReader(tx.Bucket(metaBucket).Get(memoryKey))
-			if r.Left() > 0 {
-				m = core.Memory{Current: r.Uvarint(), Horizon: r.Uvarint(), Base: r.Uvarint(), Lived: r.Uvarint()}
-			}
-			if r.Left() > 0 { // not in files from before ends of entries were forgotten
-				m.Ceiling = r.Uvarint()
-			}
-			return r.Done()
+		return d.db.View(func(tx *bbolt.Tx) (err error) {
+			m, err = readMemory(tx.Bucket(metaBucket))
+			return err
 		})
 	})
 	return m, err
+}
+
+func readMemory(meta *bbolt.Bucket) (m core.Memory, err error) {
+	b := meta.Get(memoryKey)
+	if b != nil && string(meta.Get(formatKey)) == string(format) {
+		if b, err = unsealed(string(memoryKey), b); err != nil {
+			return m, &damageError{noPage, fmt.Sprintf("entry %q: %v", memoryKey, err)}
+		}
+	}
+	r := wire.NewReader(b)
+	if r.Left() > 0 {
+		m = core.Memory{Current: r.Uvarint(), Horizon: r.Uvarint(), Base: r.Uvarint(), Lived: r.Uvarint()}
+	}
+	if r.Left() > 0 { // not in files from before ends of entries were forgotten
+		m.Ceiling = r.Uvarint()
+	}
+	return m, r.Done()
+}
+
+// knownFormat reports whether this package reads a format. Files of the old one become
+// files of the new one at the next write.
+func knownFormat(got []byte) bool {
+	return string(got) == string(format) || string(got) == string(unsealedFormat)
 }
 
 func appendMemory(b []byte, m core.Memory) []byte {
@@ -273,7 +351,8 @@ func (d *Durable) write(m core.Memory, records []record, gone ...string) error {
 			return d.fail
 		}
 		return d.db.Update(func(tx *bbolt.Tx) error {
-			if err := tx.Bucket(metaBucket).Put(memoryKey, appendMemory(nil, m)); err != nil {
+			meta, memory := tx.Bucket(metaBucket), sealed(string(memoryKey), appendMemory(nil, m))
+			if err := errors.Join(meta.Put(formatKey, format), meta.Put(memoryKey, memory)); err != nil {
 				return err
 			}
 			for _, key := range gone {

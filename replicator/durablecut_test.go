@@ -1,8 +1,10 @@
 package replicator
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,17 +83,38 @@ func TestTruncatedFilesSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// FuzzDurableFile opens files that were cut, and in which blocks were never written.
+// FuzzDurableFile opens files that were cut, in which blocks were never written, and in
+// which eight bytes at two places were overwritten.
 func FuzzDurableFile(f *testing.F) {
-	whole := durableBytes(f)
-	f.Add(uint32(len(whole)/2), uint32(0), uint32(0))
-	f.Add(uint32(len(whole)), uint32(3), uint32(1))
-	f.Add(uint32(len(whole)), uint32(8), uint32(20))
-	f.Fuzz(func(t *testing.T, cut, block, blocks uint32) {
+	whole := manyKeysBytes(f)
+	want, err := contentOf(f, filepath.Join(f.TempDir(), "whole"), whole)
+	if err != nil {
+		f.Fatal(err)
+	}
+	const none = 1 << 31
+	f.Add(uint32(len(whole)/2), uint32(0), uint32(0), uint32(none), uint64(0), uint32(none), uint64(0))
+	f.Add(uint32(len(whole)), uint32(3), uint32(1), uint32(none), uint64(0), uint32(none), uint64(0))
+	f.Add(uint32(len(whole)), uint32(8), uint32(20), uint32(none), uint64(0), uint32(none), uint64(0))
+	for at := os.Getpagesize() * 2; at < len(whole); at += os.Getpagesize() * 9 {
+		f.Add(uint32(len(whole)), uint32(0), uint32(0), uint32(at), uint64(7), uint32(at+24), uint64(7))
+	}
+	f.Fuzz(func(t *testing.T, cut, block, blocks, at1 uint32, to1 uint64, at2 uint32, to2 uint64) {
 		b := append([]byte{}, whole[:min(int(cut), len(whole))]...)
 		const size = 512
 		from := min(int(block)*size, len(b))
 		clear(b[from:min(from+int(blocks%64)*size, len(b))])
-		_ = checkDamaged(t, filepath.Join(t.TempDir(), "f"), b)
+		for at, to := range map[uint32]uint64{at1: to1, at2: to2} {
+			if int64(at)+8 <= int64(len(b)) {
+				binary.LittleEndian.PutUint64(b[at:], to)
+			}
+		}
+		path := filepath.Join(t.TempDir(), "f")
+		got, err := contentOf(t, path, b)
+		switch {
+		case err != nil:
+			checkDamageText(t, path, err)
+		case !maps.Equal(got, want):
+			t.Error("the file holds something else, without an error")
+		}
 	})
 }

@@ -2,7 +2,6 @@ package replicator
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -12,16 +11,18 @@ import (
 
 // The file is one of bbolt, which maps it into memory and follows the numbers that stand
 // in its pages: in a file that was cut, or of which pages are damaged, they lead nowhere.
-// Its length is compared with what its own head says before it is opened, and a fault
-// while it is read becomes an error.
+// Its length is compared with what its own head says, and each of its pages is checked
+// (durablepages.go), before it is opened. A fault while it is read becomes an error.
 
 // A page of bbolt begins with a head of 16 bytes. The first two pages hold one meta record
 // each, in the byte order of the machine: magic, version, size of a page, flags, root
 // (two words), free list, number of pages, transaction, checksum.
 const (
-	metaAt    = 16
-	metaBytes = 64
-	metaMagic = 0xED0CDAED
+	metaAt      = 16
+	metaBytes   = 64
+	metaMagic   = 0xED0CDAED
+	metaVersion = 2
+	pageSizeMax = 1 << 16
 )
 
 // checkLength returns an error if the file is shorter than its newest meta record says.
@@ -36,51 +37,79 @@ func checkLength(path string) error {
 	if err != nil {
 		return err
 	}
-	need, newest := int64(0), uint64(0)
-	for page, at := int64(os.Getpagesize()), int64(0); at <= page; at += page {
-		m, size, ok := readMeta(f, at)
-		if !ok {
-			continue
-		}
-		if at == 0 {
-			page = size
-		}
-		if m.tx >= newest {
-			newest, need = m.tx, int64(min(m.pages, 1<<40))*size
-		}
-	}
-	if st.Size() < need {
-		return fmt.Errorf("damaged: truncated: it ends after %d bytes, %d belong to it: restore the file, or remove it to be filled by the other members", st.Size(), need)
+	m, ok := readNewestMeta(f)
+	if need := int64(min(m.pages, 1<<40)) * m.pageSize; ok && st.Size() < need {
+		return &damageError{page: noPage, what: fmt.Sprintf("truncated: it ends after %d bytes, %d belong to it", st.Size(), need)}
 	}
 	return nil
 }
 
-type metaRecord struct{ pages, tx uint64 }
+// metaRecord is a sound meta record. The pages that it counts include itself.
+type metaRecord struct {
+	pageSize                  int64
+	root, freelist, pages, tx uint64
+}
 
-// readMeta reads the meta record of the page at an offset, and the size of a page.
-func readMeta(f io.ReaderAt, at int64) (m metaRecord, page int64, ok bool) {
+// readNewestMeta returns the sound meta record of the newest transaction, which is the one
+// that bbolt takes. The second one follows the first page, whose size is unknown if the
+// first one is damaged.
+func readNewestMeta(f io.ReaderAt) (newest metaRecord, ok bool) {
+	newest, ok = readMeta(f, 0)
+	for size := int64(1 << 10); size <= pageSizeMax; size *= 2 {
+		if ok && size != newest.pageSize {
+			continue
+		}
+		m, sound := readMeta(f, size)
+		if sound && m.pageSize == size && (!ok || m.tx > newest.tx) {
+			return m, true
+		}
+	}
+	return newest, ok
+}
+
+// readMeta reads the meta record of the page at an offset.
+func readMeta(f io.ReaderAt, at int64) (m metaRecord, ok bool) {
 	var b [metaBytes]byte
 	if _, err := f.ReadAt(b[:], at+metaAt); err != nil {
-		return m, 0, false
+		return m, false
 	}
 	sum := fnv.New64a()
 	sum.Write(b[:metaBytes-8])
 	order := binary.NativeEndian
-	page = int64(order.Uint32(b[8:]))
-	if order.Uint32(b[:]) != metaMagic || order.Uint64(b[metaBytes-8:]) != sum.Sum64() || page < 512 || page > 1<<16 {
-		return m, 0, false
+	m = metaRecord{pageSize: int64(order.Uint32(b[8:])), root: order.Uint64(b[16:]),
+		freelist: order.Uint64(b[32:]), pages: order.Uint64(b[40:]), tx: order.Uint64(b[48:])}
+	if order.Uint32(b[:]) != metaMagic || order.Uint32(b[4:]) != metaVersion || order.Uint64(b[metaBytes-8:]) != sum.Sum64() ||
+		m.pageSize < 1<<10 || m.pageSize > pageSizeMax || m.pageSize&(m.pageSize-1) != 0 {
+		return m, false
 	}
-	return metaRecord{pages: order.Uint64(b[40:]), tx: order.Uint64(b[48:])}, page, true
+	return m, true
+}
+
+// noPage is the page of a damageError that concerns no page of the file.
+const noPage = -1
+
+// damageError reports that a file is damaged, and what the operator does.
+type damageError struct {
+	page int64
+	what string
+}
+
+func (e *damageError) Error() string {
+	at := ""
+	if e.page != noPage {
+		at = fmt.Sprintf("page %d: ", e.page)
+	}
+	return fmt.Sprintf("damaged: %s%s: restore the file from a copy, or move it aside and start again: the other members then fill this node", at, e.what)
 }
 
 // damage says what a panic of bbolt over a damaged file means.
 func damage(x any) error {
 	switch x := x.(type) {
 	case interface{ Addr() uintptr }:
-		return errors.New("damaged: a page of it cannot be read: the file was cut, or its disk fails")
+		return &damageError{noPage, "a page of it cannot be read: the file was cut, or its disk fails"}
 	case runtime.Error:
-		return errors.New("damaged: its pages contradict each other")
+		return &damageError{noPage, "its pages contradict each other"}
 	default:
-		return fmt.Errorf("damaged: %v", x)
+		return &damageError{noPage, fmt.Sprint(x)}
 	}
 }
