@@ -1,0 +1,60 @@
+// The house command measures the structure and the language of the module and compares
+// each figure with its bound. Run it from the module's root:
+//
+//	go run ./internal/lint/house            # figures and bounds; exit 1 if one is broken
+//	go run ./internal/lint/house -list      # every subject beyond its bound, too
+//	go run ./internal/lint/house -shrink    # lower the exceptions to today's figures
+//
+// A subject beyond its bound needs a line in exceptions.txt with exactly today's figure.
+// A higher figure breaks the bound, and so does a lower one until -shrink has lowered the
+// exception, so exceptions can only shrink. No flag adds or raises an exception.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	list := flag.Bool("list", false, "print every subject that is beyond its bound")
+	shrink := flag.Bool("shrink", false, "lower the exceptions to today's figures")
+	root := flag.String("root", ".", "the module's root")
+	flag.Parse()
+	ok, err := run(os.Stdout, *root, *list, *shrink)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "house:", err)
+		os.Exit(2)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+// run measures the module at root, prints the table, and reports whether all bounds hold.
+func run(out io.Writer, root string, list, shrink bool) (bool, error) {
+	m, err := load(root)
+	if err != nil {
+		return false, err
+	}
+	measures := append(structure(m), language(m)...)
+	path := filepath.Join(root, "internal/lint/house/exceptions.txt")
+	allowed, err := readExceptions(path)
+	if err != nil {
+		return false, err
+	}
+	if shrink {
+		allowed = allowed.shrunk(measures)
+		if err := allowed.write(path); err != nil {
+			return false, err
+		}
+	}
+	broken := allowed.check(measures)
+	printTable(out, measures, list)
+	for _, b := range broken {
+		fmt.Fprintln(out, "broken:", b)
+	}
+	return len(broken) == 0, nil
+}
