@@ -52,7 +52,7 @@ func TestPagesThatDoNotFitAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	size, order := os.Getpagesize(), binary.NativeEndian
-	branch, leaf, free := pageOf(t, whole, branchPage, 2), pageOf(t, whole, leafPage, 20), pageOf(t, whole, freePage, 1)
+	branch, leaf := pageOf(t, whole, branchPage, 2), pageOf(t, whole, leafPage, 20)
 	m, ok := metaRecord{}, false
 	if f, err := os.Open(path); err == nil {
 		m, ok = readNewestMeta(f)
@@ -61,8 +61,8 @@ func TestPagesThatDoNotFitAreNamed(t *testing.T) {
 	if !ok {
 		t.Fatal("no meta record")
 	}
-	branchAt, leafAt, freeAt := branch*size, leaf*size, int(m.freelist)*size
-	free = int(m.freelist)
+	free := int(m.freelist)
+	branchAt, leafAt, freeAt := branch*size, leaf*size, free*size
 	for name, c := range map[string]struct {
 		page int
 		what string
