@@ -29,8 +29,9 @@ import (
 //   - Stamps that were made before any other clock was heard may be wrong without a sign.
 //     Such a replica is *unjudged*: it sends and takes nothing but clocks until it has heard
 //     one. If its own entries are ahead of that, they get stamps of the present; nobody has
-//     seen the former ones. Entries that are ahead and came from its file are stamped below
-//     everything else: they stand only where nothing else does.
+//     seen the former ones. Entries that came from its file keep their stamps, since other
+//     files hold stamps of the same order: a write to one that is ahead fails with ErrStamp
+//     until the clocks have reached it, or the key is deleted.
 //
 // Without a clock (Config.Wall) nothing is judged: stamps are then terms or numbers.
 // A time or generation from timeMax on is malformed, whatever the clocks say.
@@ -313,22 +314,17 @@ func (c *Core) judgeItem(it *item, wall, present uint64) {
 	if !ok || !tooFar(newest, wall) {
 		return
 	}
-	_, fromFile := slices.BinarySearch(c.restored, it.key)
 	n := uint64(0)
 	v := restamped(it.value, func(s crdt.Stamp) (crdt.Stamp, bool) {
-		switch {
-		case !tooFar(s.Time, wall):
-			return s, true
-		case s.Node == crdt.NodeID(c.cfg.Self):
+		if s.Node == crdt.NodeID(c.cfg.Self) && tooFar(s.Time, wall) {
 			s.Time = present
-		case fromFile:
-			s.Time = 1
-		default:
-			return s, true
+			n++
 		}
-		n++
 		return s, true
 	})
+	if n == 0 {
+		return
+	}
 	c.ends.forget(it.key)
 	it.replace(v)
 	c.store.settle(it)

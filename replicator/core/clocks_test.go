@@ -328,3 +328,33 @@ func TestFixedStampThatLosesSaysSo(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// All clocks are set back by days while all nodes are down, and not all files hold the last
+// write: it still stands above the earlier one, whichever nodes have written them.
+func TestFilesFromTheFutureKeepTheirOrder(t *testing.T) {
+	wall := uint64(wall2026)
+	w := newWorld(t, 1, 0, func(c *Config) {
+		c.Keep = func(string) bool { return true }
+		c.Wall = func() uint64 { return wall }
+	})
+	d := &disks{world: w, files: map[int]*simFile{0: {}, 1: {}}, at: map[int]view.NodeID{}, next: 10, lives: 1}
+	d.boot(0, 1)
+	d.do(1, All, stampBy(d.at[1], "r", "earlier"))
+	d.save(1)
+	earlier := d.files[1]
+	wall += 1000
+	d.do(0, All, stampBy(d.at[0], "r", "later"))
+	d.stop(0, 1)
+	d.files[1] = earlier
+	wall -= millis(9 * 24 * time.Hour)
+	d.boot(0, 1)
+	d.settle(10 * time.Second)
+	for slot := range 2 {
+		if v, _ := d.core(slot).Value("r").(*crdt.LWWRegister[string]).Value(); v != "later" {
+			t.Errorf("node %d shows the %s write", slot, v)
+		}
+	}
+	if r := d.reply(d.at[0], d.update(d.at[0], All, Fence{}, stampBy(d.at[0], "r", "last"))); !errors.Is(r.Err, ErrStamp) {
+		t.Errorf("a write below the stamp that stands: %v", r.Err)
+	}
+}
