@@ -34,6 +34,8 @@ type fleet struct {
 	// files: each place has a directory for the files of its processes. disks: each
 	// directory is a small disk.
 	files, disks bool
+	// mounted are the directories over which a disk is mounted.
+	mounted []string
 	// ahead is how far the wall clock of each place is set ahead.
 	ahead []time.Duration
 
@@ -150,6 +152,7 @@ func (f *fleet) makeDirs(nodes int) error {
 		if err := mountDisk(f.dataDir(i), diskBytes); err != nil {
 			return err
 		}
+		f.mounted = append(f.mounted, f.dataDir(i))
 	}
 	return nil
 }
@@ -227,6 +230,10 @@ func (f *fleet) end() {
 		_ = release(p.cmd.Process)
 		p.stop(5 * time.Second)
 	}
+	for _, dir := range f.mounted {
+		_ = unmountDisk(dir) // the namespace's end unmounts it, too
+	}
+	f.mounted = nil
 }
 
 func (p *process) waitedFor() bool {

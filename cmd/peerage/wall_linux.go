@@ -77,6 +77,9 @@ func mountDisk(dir string, size int) error {
 	return nil
 }
 
+// unmountDisk takes a disk away, so that its directory can be removed.
+func unmountDisk(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
+
 // inNamespacesOfItsOwn runs the command again in a new namespace of mounts, and one of the network, and returns its
 // exit code. The child learns by --apart-from that it is there.
 func inNamespacesOfItsOwn(ctx context.Context, args []string, network bool, stdout, stderr io.Writer) (int, error) {

@@ -42,6 +42,8 @@ func TestClocksAndDisksOnRealProcesses(t *testing.T) {
 		faults, rounds = "clock", "4"
 		t.Log("disks are left out: they need root, to be mounted")
 	}
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
 	var out, errs bytes.Buffer
 	if code := run([]string{"chaos", "--rounds", rounds, "--nodes", "3", "--seed", "1", "--faults", faults}, &out, &errs); code != exitOK {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errs.String())
@@ -50,6 +52,9 @@ func TestClocksAndDisksOnRealProcesses(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report does not say %q:\n%s", want, out.String())
 		}
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("the run left %v behind, %v", left, err)
 	}
 }
 

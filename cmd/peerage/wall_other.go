@@ -29,3 +29,4 @@ func placeHost(int) string { return "127.0.0.1" }
 
 func privateMounts(string) error  { return errNoWall }
 func mountDisk(string, int) error { return errNoWall }
+func unmountDisk(string) error    { return errNoWall }
