@@ -107,6 +107,19 @@ func TestTurnsOfSpeechAreFound(t *testing.T) {
 	}
 }
 
+// A phrase that is broken over two lines is found, and a row of a table stands alone.
+func TestParagraphsOfPages(t *testing.T) {
+	m := &module{pages: []page{{"a.md", "# Title\n\nOne line\nand two.\n- an item\n  goes on\n| a row |\n| b row |\n\n```\ncode\n```\nend"}}}
+	var got []string
+	for _, p := range pageTexts(m) {
+		got = append(got, p.where+" "+p.text)
+	}
+	want := []string{"a.md:1 # Title", "a.md:3 One line and two.", "a.md:5 - an item goes on", "a.md:7 | a row |", "a.md:8 | b row |", "a.md:13 end"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestCitationsOfTextsThatAreNotHere(t *testing.T) {
 	m := &module{paths: map[string]bool{"docs/GLOSSARY.md": true, "gossip/echo.go": true}}
 	ms := citations(m, []prose{{subject: "gossip", text: "see docs/GLOSSARY.md, echo.go, DESIGN 4.1 and reference/memberlist.md over HTTP 1"}})
@@ -154,7 +167,7 @@ func TestInternalTypesInSignatures(t *testing.T) {
 	if got := namesLeaking(&pack{types: gossip}); !slices.Equal(got, []string{"Config.At: internal/clock"}) {
 		t.Errorf("%q", got)
 	}
-	if got := exportedTypes(&pack{types: gossip}); got != 1 {
+	if got := countExportedTypes(&pack{types: gossip}); got != 1 {
 		t.Errorf("%d exported types", got)
 	}
 }

@@ -16,14 +16,16 @@ type turn struct {
 	name, title string
 	pattern     *regexp.Regexp
 	perMille    float64 // per 1,000 words
+	// questions: sentences that ask are meant, too.
+	questions bool
 }
 
 var turns = []turn{
-	{"openings", "sentences that open with Who, What", regexp.MustCompile(`(?:^|[.:;!?]\s+)(?:Who|Whoever|What|Whatever)\s+[a-z]`), 0.05},
-	{"persons", "nobody, somebody, others, ...", regexp.MustCompile(`(?i)\b(?:nobody|somebody|everybody|anybody|others|whoever)\b`), 0.3},
-	{"at-once", `"at once"`, regexp.MustCompile(`(?i)\bat once\b`), 0.05},
-	{"speech", "messages that say, hear, know", regexp.MustCompile(`\b(?:said|told|says|say|hears|heard|hear|knows|known|knew|know)\b`), 0.95},
-	{"retired-words", "any more, no more, as good as", regexp.MustCompile(`(?i)\b(?:any more|no more|as good as|is to be|are to be)\b`), 0.05},
+	{"openings", "sentences that open with Who, What", regexp.MustCompile(`(?:^|[.:;!?]\s+)(?:Who|Whoever|What|Whatever)\s+[a-z]`), 0.05, false},
+	{"persons", "nobody, somebody, others, ...", regexp.MustCompile(`(?i)\b(?:nobody|somebody|everybody|anybody|others|whoever)\b`), 0.3, true},
+	{"at-once", `"at once"`, regexp.MustCompile(`(?i)\bat once\b`), 0.05, true},
+	{"speech", "messages that say, hear, know", regexp.MustCompile(`\b(?:said|told|says|say|hears|heard|hear|knows|known|knew|know)\b`), 0.95, true},
+	{"retired-words", "any more, no more, as good as", regexp.MustCompile(`(?i)\b(?:any more|no more|as good as|is to be|are to be)\b`), 0.05, true},
 }
 
 // prose is a text that people read.
@@ -54,7 +56,7 @@ func (t turn) measure(texts []prose, words int) *measure {
 	total := 0
 	for _, p := range texts {
 		for _, at := range t.pattern.FindAllStringIndex(p.text, -1) {
-			if t.name == "openings" && isQuestion(p.text[at[1]:]) {
+			if !t.questions && isQuestion(p.text[at[1]:]) {
 				continue
 			}
 			found[p.subject] = append(found[p.subject], p.where)
@@ -117,19 +119,29 @@ func messages(m *module) []prose {
 
 var codeBlock = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 
-// pageTexts returns the paragraphs of the pages, without code.
+// pageTexts returns the paragraphs and table rows of the pages, without code.
 func pageTexts(m *module) []prose {
 	var all []prose
 	for _, p := range m.pages {
 		text := codeBlock.ReplaceAllStringFunc(p.text, func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) })
-		line := 1
-		for _, par := range strings.SplitAfter(text, "\n") {
-			all = append(all, prose{p.path, fmt.Sprintf("%s:%d", p.path, line), strings.TrimSpace(par)})
-			line++
+		var paragraph []string
+		for i, line := range strings.Split(text+"\n", "\n") {
+			line = strings.TrimSpace(line)
+			if len(paragraph) > 0 && (line == "" || startsText.MatchString(line)) {
+				first := i - len(paragraph) + 1
+				all = append(all, prose{p.path, fmt.Sprintf("%s:%d", p.path, first), strings.Join(paragraph, " ")})
+				paragraph = nil
+			}
+			if line != "" {
+				paragraph = append(paragraph, line)
+			}
 		}
 	}
 	return all
 }
+
+// startsText matches lines that do not go on with the paragraph above: rows, items, titles.
+var startsText = regexp.MustCompile(`^(?:\||[-*] |\d+\. |#)`)
 
 // cited finds references to pages and sections of pages. A capital name followed by a
 // number is a section of a page that is cited by name only.

@@ -38,7 +38,7 @@ func structure(m *module) []*measure {
 		if !p.public() {
 			continue
 		}
-		if n := exportedTypes(p); n > 0 {
+		if n := countExportedTypes(p); n > 0 {
 			exported, public = exported+n, public+1
 		}
 		if names := namesLeaking(p); len(names) > 0 {
@@ -48,11 +48,11 @@ func structure(m *module) []*measure {
 	for _, x := range []*measure{files, upward, methods, leaks} {
 		x.total = highest(x)
 	}
-	types := &measure{name: "exported-types", title: "exported types of public packages", limit: maxExportedTypes, goal: "<= 180",
+	exportedTypes := &measure{name: "exported-types", title: "exported types of public packages", limit: maxExportedTypes, goal: "<= 180",
 		total: fmt.Sprint(exported), items: []item{{subject: "module", value: exported}}}
-	packages := &measure{name: "public-packages", title: "public packages with types", limit: maxPublicPackages, goal: "<= 10",
+	publicPackages := &measure{name: "public-packages", title: "public packages with types", limit: maxPublicPackages, goal: "<= 10",
 		total: fmt.Sprint(public), items: []item{{subject: "module", value: public}}}
-	return []*measure{files, upward, methods, types, packages, leaks}
+	return []*measure{files, upward, methods, exportedTypes, publicPackages, leaks}
 }
 
 // highest returns the greatest value, for the table.
@@ -78,8 +78,8 @@ func methodCounts(p *pack) []item {
 	return items
 }
 
-// exportedTypes counts the types that a user of the package can name.
-func exportedTypes(p *pack) int {
+// countExportedTypes counts the types that a user of the package can name.
+func countExportedTypes(p *pack) int {
 	n := 0
 	scope := p.types.Scope()
 	for _, name := range scope.Names() {
