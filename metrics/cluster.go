@@ -8,14 +8,14 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// clusterSeries are about this build, this node and its membership.
+// clusterSeries returns the series of this build, this node and its membership.
 func clusterSeries() []series {
 	version, revision := build()
 	return []series{
-		gauge("build_info", "Constant 1, labelled with what is running.", func(_ *scrape, emit emitter) {
+		gauge("build_info", "Constant 1, labelled with the running version.", func(_ *scrape, emit emitter) {
 			emit(1, version, revision, runtime.Version())
 		}, "version", "revision", "goversion"),
-		gauge("node_info", "Constant 1 on each node, to join names to instances.", func(s *scrape, emit emitter) {
+		gauge("node_info", "Constant 1 on each node; joins node names to scraped instances.", func(s *scrape, emit emitter) {
 			if s.node != nil {
 				emit(1, s.node.Self().Name, s.node.Self().AppVersion)
 			}
@@ -33,22 +33,22 @@ func clusterSeries() []series {
 			func(s *scrape, emit emitter) { emit(boolean(s.gossip.LeaseValid)) }),
 		gauge("cluster_leader", "1 on the node that holds the leader's lease.",
 			func(s *scrape, emit emitter) { emit(boolean(s.gossip.Leader)) }),
-		counter("cluster_views_total", "Views taken over.",
+		counter("cluster_views_total", "Views that this node has adopted.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.Views)) }),
-		counter("cluster_lease_lost_total", "Leases that ended while the node stood in a view: every entity here paused.",
+		counter("cluster_lease_lost_total", "Leases that expired while this node was a member: all its entities paused.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.LeaseLost)) }),
-		counter("cluster_quorum_lost_total", "Times when this node could reach no quorum, or nobody led one for RemoveAfter.",
+		counter("cluster_quorum_lost_total", "Times when this node reached no quorum, or no quorum had a leader, for RemoveAfter.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.QuorumLost)) }),
-		counter("cluster_abandons_total", "Times when all instances here had to be dropped.",
+		counter("cluster_abandons_total", "Times when this node had to drop all its entity instances.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.Abandons)) }),
-		counter("cluster_evidence_total", "Proofs that a peer's process is gone, by kind.", func(s *scrape, emit emitter) {
+		counter("cluster_evidence_total", "Proofs that a peer's process has ended, by kind.", func(s *scrape, emit emitter) {
 			for kind := gossip.EvidenceGoodbye; kind <= gossip.EvidenceRefused; kind++ {
 				emit(float64(s.gossip.Evidence[kind]), kind.String())
 			}
 		}, "kind"),
-		counter("cluster_evidence_withdrawn_total", "Proofs taken back since the peer was heard again.",
+		counter("cluster_evidence_withdrawn_total", "Proofs withdrawn because a message of the peer arrived later.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.EvidenceBack)) }),
-		counter("cluster_suspicions_total", "memberlist's suspicions: of others, and refuted ones of this node.", func(s *scrape, emit emitter) {
+		counter("cluster_suspicions_total", "memberlist's suspicions: of other nodes, and those of this node that it refuted.", func(s *scrape, emit emitter) {
 			emit(float64(s.gossip.Suspicions), "raised")
 			emit(float64(s.gossip.Refutations), "refuted")
 		}, "outcome"),
@@ -60,10 +60,10 @@ func clusterSeries() []series {
 		counter("gossip_messages_total", "Messages of memberlist and of the view protocol.", func(s *scrape, emit emitter) {
 			gossipTraffic(s, func(t gossip.Traffic) uint64 { return t.Messages }, emit)
 		}, "direction", "channel"),
-		counter("gossip_messages_dropped_total", "Messages of membership that were dropped, by reason.", gossipDrops, "reason"),
-		counter("cluster_events_missed_total", "Events that subscribers of the node were too slow for.",
+		counter("gossip_messages_dropped_total", "Membership messages that were dropped, by reason.", gossipDrops, "reason"),
+		counter("cluster_events_missed_total", "Node events dropped because a subscriber was too slow.",
 			func(s *scrape, emit emitter) { emit(float64(s.missed)) }),
-		gauge("gossip_queue_length", "Events that wait for the view core.",
+		gauge("gossip_queue_length", "Events that wait for the membership core.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.InboxWaiting)) }),
 	}
 }
@@ -114,18 +114,19 @@ func build() (version, revision string) {
 	return version, revision
 }
 
-// contestSeries are about other clusters of this one's name, and keys that differ.
+// contestSeries returns the series of other clusters with this cluster's name, and of
+// differing keys.
 func contestSeries() []series {
 	return []series{
-		gauge("gossip_secret_keys_differ", "Members with which this node shares no SecretKey, so that they do not find each other by gossip: 0 but for mistakes in SecretKeys.",
+		gauge("gossip_secret_keys_differ", "Members with which this node shares no SecretKey, so gossip between them fails; above 0 only if SecretKeys differ by mistake.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.KeysDiffer)) }),
-		gauge("cluster_foreign_clusters", "Other clusters of this one's name that were heard lately: 0 but for mistakes in contact points.",
+		gauge("cluster_foreign_clusters", "Other clusters with this cluster's name that sent messages recently; above 0 only if contact points are wrong.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.ForeignClusters)) }),
-		counter("cluster_contests_total", "Times when a contest with another cluster of the same name began: no node is ready in one.",
+		counter("cluster_contests_total", "Conflicts that began with another cluster of the same name; no node is ready during one.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.Contests)) }),
-		counter("cluster_entities_lost_total", "Entities of this node that were stopped since its cluster yielded to another one of its name.",
+		counter("cluster_entities_lost_total", "Entities of this node that were stopped because its cluster yielded to another with the same name.",
 			func(s *scrape, emit emitter) { emit(float64(s.lost)) }),
-		counter("cluster_files_set_aside_total", "Files of durable keys of this node that were set aside since they were of another cluster of the same name.",
+		counter("cluster_files_set_aside_total", "Files of durable keys that this node set aside because they belonged to another cluster with the same name.",
 			func(s *scrape, emit emitter) { emit(float64(s.aside)) }),
 	}
 }

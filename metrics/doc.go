@@ -1,5 +1,4 @@
-// Package metrics exports what the layers count to Prometheus. It holds no
-// numbers of its own but the histograms: everything else is read from the layers
-// when it is scraped. Names and meanings stand in docs/METRICS.md, which a test
-// compares with what is exported.
+// Package metrics exports the counts of all layers to Prometheus. Only the histograms are
+// kept here; every other value is read from its layer at each scrape. docs/METRICS.md
+// lists names and meanings; a test compares it with the exported metrics.
 package metrics

@@ -10,49 +10,49 @@ import (
 
 const namespace = "peerage"
 
-// Source is where the numbers come from. Its functions are called at every
-// scrape, from any goroutine.
+// Source supplies the values of a scrape. Its functions are called at every scrape, from
+// any goroutine.
 type Source struct {
-	// Gossip returns the current incarnation, nil while there is none.
+	// Gossip returns the current incarnation, or nil while there is none.
 	Gossip func() *gossip.Node
 	// Replicators returns the statistics of every role's replicator.
 	Replicators func() map[string]replicator.Stats
 	// Types returns the statistics of every entity type, sorted by name.
 	Types func() []sharding.Stats
-	// Frames returns what the sharding counts of its frames, over all types.
+	// Frames returns the frame counts of sharding, summed over all types.
 	Frames func() sharding.FrameStats
-	// EventsMissed returns how many events subscribers of the node were too slow for.
+	// EventsMissed returns how many node events were dropped because a subscriber was too
+	// slow.
 	EventsMissed func() uint64
-	// EntitiesLost returns how many entities have stopped since their cluster yielded to
-	// another one of its name.
+	// EntitiesLost returns how many entities stopped because their cluster yielded to
+	// another with the same name.
 	EntitiesLost func() uint64
-	// FilesSetAside returns how many files of durable keys were set aside since they were
-	// of another cluster of the name.
+	// FilesSetAside returns how many files of durable keys were set aside because they
+	// belonged to another cluster with the same name.
 	FilesSetAside func() uint64
-	// Ready is the same answer as that of /readyz.
+	// Ready returns the result that /readyz serves.
 	Ready func() bool
 }
 
-// Exporter is a prometheus.Collector over a Source. It also observes single
-// events of the layers above gossip, for the histograms. All methods are safe for
-// concurrent use.
+// Exporter is a prometheus.Collector over a Source. For the histograms it also observes
+// single events of the layers above gossip. All methods are safe for concurrent use.
 type Exporter struct {
 	source Source
 	series []series
 	hist   histograms
 }
 
-// series is one metric family that is read from the source.
+// series is one metric family whose values are read from the source.
 type series struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 	read func(s *scrape, emit emitter)
 }
 
-// emitter hands out one value; the labels stand in the order of the family's.
+// emitter emits one value; labels are in the order of the family's label names.
 type emitter func(value float64, labels ...string)
 
-// scrape is what one scrape reads from the source, once for all families.
+// scrape holds the values that one scrape reads from the source, once for all families.
 type scrape struct {
 	ready       bool
 	missed      uint64

@@ -11,12 +11,12 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// requestBuckets run from 100 µs to 10 s.
+// requestBuckets returns histogram buckets from 100 µs to 10 s.
 func requestBuckets() []float64 {
 	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 }
 
-// histograms are fed by single events.
+// histograms are the families that single events update.
 type histograms struct {
 	asks       *prometheus.HistogramVec
 	outcomes   *prometheus.CounterVec
@@ -30,20 +30,20 @@ type histograms struct {
 func newHistograms() histograms {
 	return histograms{
 		asks: histogram("client_request_duration_seconds",
-			"Time of one attempt of an Ask, buffering included.", "type", "route", "outcome"),
+			"Duration of one attempt of an Ask, buffering included.", "type", "route", "outcome"),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "client_requests_total", Help: "Attempts of Asks that ended, by outcome.",
+			Namespace: namespace, Name: "client_requests_total", Help: "Ended attempts of Asks, by outcome.",
 		}, []string{"type", "outcome"}),
 		resolution: histogram("region_home_resolution_seconds",
-			"From a shard whose messages wait to its known home.", "type"),
+			"Time from the first message that waits for a shard's home until the home is resolved.", "type"),
 		kept: histogram("entity_state_replication_lag_seconds",
-			"From a change of replicated entity state to its acknowledgement by enough nodes.", "type"),
+			"Time from a change of replicated entity state until enough nodes have acknowledged it.", "type"),
 		handlers: histogram("entity_handler_duration_seconds",
-			"Time of calls of Handle, of one in 32.", "type"),
+			"Duration of calls of Handle, sampled one in 32.", "type"),
 		ddata: histogram("ddata_operation_duration_seconds",
-			"Time of a read or write of replicated data, as its caller sees it.", "role", "op", "consistency"),
+			"Duration of a read or write of replicated data, as its caller measures it.", "role", "op", "consistency"),
 		ddataOps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "ddata_operations_total", Help: "Reads and writes of replicated data that ended, by result.",
+			Namespace: namespace, Name: "ddata_operations_total", Help: "Ended reads and writes of replicated data, by result.",
 		}, []string{"role", "op", "consistency", "result"}),
 	}
 }
@@ -99,7 +99,7 @@ func (e *Exporter) HandlerDone(typ string, took time.Duration) {
 	e.hist.handlers.WithLabelValues(typ).Observe(took.Seconds())
 }
 
-// outcome groups an ask's end the way that alerts need it.
+// outcome returns the label of an ask's error, grouped as alerts need it.
 func outcome(err error) string {
 	var handler *sharding.HandlerError
 	switch {

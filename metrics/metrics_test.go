@@ -18,7 +18,7 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// source is a node with two types and one replicator, and no gossip under it.
+// source returns a node with two types and one replicator, without gossip.
 func source() Source {
 	counters := sharding.Stats{Type: "counter", Shards: 3, Entities: 7, Coordinating: true, HandoffsOut: 5, Forced: 2, Passivated: 31, CutLoose: 37}
 	counters.Sent[sharding.RouteRemote] = 11
@@ -35,10 +35,10 @@ func source() Source {
 
 func TestValuesComeFromTheSource(t *testing.T) {
 	want := `
-		# HELP peerage_cluster_events_missed_total Events that subscribers of the node were too slow for.
+		# HELP peerage_cluster_events_missed_total Node events dropped because a subscriber was too slow.
 		# TYPE peerage_cluster_events_missed_total counter
 		peerage_cluster_events_missed_total 29
-		# HELP peerage_entity_deactivations_total Instances that ended, by reason.
+		# HELP peerage_entity_deactivations_total Ended entity instances, by reason.
 		# TYPE peerage_entity_deactivations_total counter
 		peerage_entity_deactivations_total{reason="cut_loose",type="counter"} 37
 		peerage_entity_deactivations_total{reason="cut_loose",type="other"} 0
@@ -49,11 +49,11 @@ func TestValuesComeFromTheSource(t *testing.T) {
 		# HELP peerage_ready 1 when the node holds a lease and every type has met its coordinator; the same as /readyz.
 		# TYPE peerage_ready gauge
 		peerage_ready 1
-		# HELP peerage_region_entities Live entities here.
+		# HELP peerage_region_entities Live entities on this node.
 		# TYPE peerage_region_entities gauge
 		peerage_region_entities{type="counter"} 7
 		peerage_region_entities{type="other"} 0
-		# HELP peerage_region_handoffs_total Shards started and stopped here by order of the coordinator.
+		# HELP peerage_region_handoffs_total Shards that this node started and stopped by order of the coordinator.
 		# TYPE peerage_region_handoffs_total counter
 		peerage_region_handoffs_total{direction="in",result="ok",type="counter"} 0
 		peerage_region_handoffs_total{direction="in",result="ok",type="other"} 0
@@ -61,7 +61,7 @@ func TestValuesComeFromTheSource(t *testing.T) {
 		peerage_region_handoffs_total{direction="out",result="forced",type="other"} 0
 		peerage_region_handoffs_total{direction="out",result="ok",type="counter"} 3
 		peerage_region_handoffs_total{direction="out",result="ok",type="other"} 0
-		# HELP peerage_sharding_frames_dropped_total Frames between the nodes' sharding that were dropped, of no type in particular, by reason.
+		# HELP peerage_sharding_frames_dropped_total Sharding frames dropped before their type was determined, by reason.
 		# TYPE peerage_sharding_frames_dropped_total counter
 		peerage_sharding_frames_dropped_total{reason="answer_lost"} 19
 		peerage_sharding_frames_dropped_total{reason="decode"} 0
@@ -75,8 +75,8 @@ func TestValuesComeFromTheSource(t *testing.T) {
 	}
 }
 
-// An increase() alert cannot see a counter's first appearance: every combination
-// is there at 0 before anything happens.
+// An increase() alert misses a counter's first appearance, so every combination is
+// exported as 0 from the start.
 func TestCountersAreThereBeforeTheyCount(t *testing.T) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(New(source()))
@@ -137,12 +137,12 @@ func TestCatalogueMatches(t *testing.T) {
 	slices.Sort(exported)
 	for _, n := range exported {
 		if !slices.Contains(told, n) {
-			t.Errorf("%s is exported and not in docs/METRICS.md", n)
+			t.Errorf("%s is exported but missing from docs/METRICS.md", n)
 		}
 	}
 	for _, n := range told {
 		if !slices.Contains(exported, n) {
-			t.Errorf("%s is in docs/METRICS.md and not exported", n)
+			t.Errorf("%s is in docs/METRICS.md but not exported", n)
 		}
 	}
 }

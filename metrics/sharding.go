@@ -2,20 +2,20 @@ package metrics
 
 import "github.com/peerage-go/peerage/sharding"
 
-// shardingSeries are about the entity types on this node.
+// shardingSeries returns the series of the entity types on this node.
 func shardingSeries() []series {
 	return []series{
-		gauge("coordinator_active", "1 while this node coordinates the type.",
+		gauge("coordinator_active", "1 while this node is the coordinator of the type.",
 			perType(func(t *sharding.Stats) float64 { return boolean(t.Coordinating) }), "type"),
-		gauge("region_shards", "Shards hosted here, and those whose states are kept here for another home.", func(s *scrape, emit emitter) {
+		gauge("region_shards", "Shards that this node hosts, and those of which it keeps states as a standby.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				emit(float64(s.types[i].Shards), s.types[i].Type, "owner")
 				emit(float64(s.types[i].StandbyShards), s.types[i].Type, "standby")
 			}
 		}, "type", "role"),
-		gauge("region_entities", "Live entities here.",
+		gauge("region_entities", "Live entities on this node.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Entities) }), "type"),
-		counter("region_messages_total", "Messages sent from this node, by the way they took.", func(s *scrape, emit emitter) {
+		counter("region_messages_total", "Messages sent from this node, by route.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				t := &s.types[i]
 				for route := range t.Sent {
@@ -24,9 +24,9 @@ func shardingSeries() []series {
 				emit(float64(t.Redirected), t.Type, "redirected")
 			}
 		}, "type", "route"),
-		counter("region_messages_received_total", "Messages that came from other nodes.",
+		counter("region_messages_received_total", "Messages received from other nodes.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Received) }), "type"),
-		counter("region_messages_dropped_total", "Messages that were dropped, by reason.", func(s *scrape, emit emitter) {
+		counter("region_messages_dropped_total", "Messages to entities that were dropped, by reason.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				t := &s.types[i]
 				for reason := range t.Dropped {
@@ -34,29 +34,29 @@ func shardingSeries() []series {
 				}
 			}
 		}, "type", "reason"),
-		counter("sharding_frames_dropped_total", "Frames between the nodes' sharding that were dropped, of no type in particular, by reason.", func(s *scrape, emit emitter) {
+		counter("sharding_frames_dropped_total", "Sharding frames dropped before their type was determined, by reason.", func(s *scrape, emit emitter) {
 			emit(float64(s.frames.Malformed), "decode")
 			emit(float64(s.frames.UnknownType), "unknown_type")
 			emit(float64(s.frames.AnswersLost), "answer_lost")
 			emit(float64(s.frames.Overrun), "overrun")
 		}, "reason"),
-		gauge("sharding_flow_control_bytes", "Bytes that this node holds for slow entities (parked), and has granted to senders beyond their first windows (windows).", func(s *scrape, emit emitter) {
+		gauge("sharding_flow_control_bytes", "Bytes parked for slow entities (parked), and granted to senders beyond their first windows (windows).", func(s *scrape, emit emitter) {
 			emit(float64(s.frames.ParkedBytes), "parked")
 			emit(float64(s.frames.WindowBytes), "windows")
 		}, "use"),
 		gauge("region_buffered_messages", "Messages held while their shard has no home.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Buffered) }), "type"),
-		gauge("region_buffered_bytes", "The same in bytes.",
+		gauge("region_buffered_bytes", "Bytes of messages held while their shard has no home.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.BufferedBytes) }), "type"),
-		gauge("region_held_up_senders", "Callers on this node that wait for room in the mailbox of an entity, here or at another node.",
+		gauge("region_held_up_senders", "Callers on this node that wait for room in the mailbox of an entity on any node.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.HeldUp) }), "type"),
-		gauge("region_parked_messages", "Messages of other nodes that wait here for room in the mailbox of an entity.",
+		gauge("region_parked_messages", "Messages of other nodes that wait on this node for room in an entity's mailbox.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Parked) }), "type"),
-		gauge("region_stopped_entities", "Entities at other nodes that do not keep up: callers on this node wait for each of them apart.",
+		gauge("region_stopped_entities", "Entities on other nodes whose mailbox is full: callers on this node wait for each separately.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Stopped) }), "type"),
-		counter("region_windows_exhausted_total", "Times that this node had sent a shard's home as much as the home had granted.",
+		counter("region_windows_exhausted_total", "Times when this node had used up the window that a shard's home had granted.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Blocked) }), "type"),
-		counter("region_handoffs_total", "Shards started and stopped here by order of the coordinator.", func(s *scrape, emit emitter) {
+		counter("region_handoffs_total", "Shards that this node started and stopped by order of the coordinator.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				t := &s.types[i]
 				emit(float64(t.HandoffsIn), t.Type, "in", "ok")
@@ -67,62 +67,62 @@ func shardingSeries() []series {
 	}
 }
 
-// entitySeries are about the instances on this node and what their handlers did.
+// entitySeries returns the series of this node's instances and their handlers.
 func entitySeries() []series {
 	return []series{
-		counter("fence_rejections_total", "Messages and orders with a token that is not the shard's.",
+		counter("fence_rejections_total", "Messages and orders rejected because their fencing token was not the shard's.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Stale) }), "type"),
-		counter("terms_refused_total", "Messages, records and fences of members with a term that no view can have had; must stay 0.",
+		counter("terms_refused_total", "Messages, records and fences received with a term that no view can have had; must stay 0.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.TermsRefused) }), "type"),
-		counter("duplicate_activations_total", "Shards that were found to live twice, on the node that found it; must stay 0.",
+		counter("duplicate_activations_total", "Shards found active on two nodes, counted on the node that found it; must stay 0.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Duplicates) }), "type"),
-		counter("entity_handled_total", "Handler calls that ended.",
+		counter("entity_handled_total", "Ended handler calls.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Handled) }), "type"),
-		counter("entity_deactivations_total", "Instances that ended, by reason.", func(s *scrape, emit emitter) {
+		counter("entity_deactivations_total", "Ended entity instances, by reason.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				emit(float64(s.types[i].Passivated), s.types[i].Type, "idle")
 				emit(float64(s.types[i].Abandoned), s.types[i].Type, "fenced")
 				emit(float64(s.types[i].CutLoose), s.types[i].Type, "cut_loose")
 			}
 		}, "type", "reason"),
-		counter("entity_panics_total", "Handler panics that were contained.",
+		counter("entity_panics_total", "Handler panics that were recovered.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Dropped[sharding.DropPanicked]) }), "type"),
-		gauge("entity_oldest_handler_seconds", "For how long the call of an entity's code that runs longest has run.",
+		gauge("entity_oldest_handler_seconds", "Age of the longest-running call of an entity's code.",
 			perType(func(t *sharding.Stats) float64 { return t.OldestHandler.Seconds() }), "type"),
-		counter("entity_blocked_handlers_total", "Calls of entities' code that took longer than the type's BlockedAfter.",
+		counter("entity_blocked_handlers_total", "Calls of an entity's code that took longer than the type's BlockedAfter.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.BlockedHandlers) }), "type"),
-		counter("entity_state_reused_total", "Replicated states whose slice the entity changed after its Snapshot had returned it.",
+		counter("entity_state_reused_total", "Replicated states whose slice the entity modified after Snapshot had returned it.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.StatesReused) }), "type"),
-		counter("entity_message_shapes_differ_total", "Nodes that registered a type with messages of another shape than the coordinator's node has, which counts them.",
+		counter("entity_message_shapes_differ_total", "Nodes that registered the type with another message shape than the coordinator's node, counted there.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.MessageShapes) }), "type"),
-		counter("client_asks_cyclic_total", "Asks that came back to an entity which waits for them: refused, or mutual, which mostly end at their deadlines.", func(s *scrape, emit emitter) {
+		counter("client_asks_cyclic_total", "Asks that reached an entity which waits for them: refused, or mutual ones, which mostly end at their deadlines.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				emit(float64(s.types[i].SelfAsks), s.types[i].Type, "refused")
 				emit(float64(s.types[i].MutualAsks), s.types[i].Type, "mutual")
 			}
 		}, "type", "result"),
-		gauge("client_asks", "Asks that wait for their reply.",
+		gauge("client_asks", "Asks in flight: sent and not yet answered.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.Asks) }), "type"),
 	}
 }
 
-// stateSeries are about the replicated states of entities.
+// stateSeries returns the series of replicated entity states.
 func stateSeries() []series {
 	return []series{
-		gauge("entity_state_bytes", "Bytes of replicated entity states held here, as home and as standby.",
+		gauge("entity_state_bytes", "Bytes of replicated entity states on this node, as home and as standby.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.StateBytes) }), "type"),
-		counter("entity_state_recoveries_total", "Instances of types with state that began, by where their state came from.", func(s *scrape, emit emitter) {
+		counter("entity_state_recoveries_total", "Started instances of types with state, by the source of their state.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				emit(float64(s.types[i].StatesRecovered), s.types[i].Type, "standby")
 				emit(float64(s.types[i].StatesIn), s.types[i].Type, "handoff")
 				emit(float64(s.types[i].StatesCold), s.types[i].Type, "cold")
 			}
 		}, "type", "source"),
-		counter("entity_state_loss_total", "Shards started when so many standbys were lost that acknowledged states may be missing.",
+		counter("entity_state_loss_total", "Shards started after so many standbys were lost that acknowledged states may be missing.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.StateLosses) }), "type"),
-		counter("entity_state_unkept_total", "Replies that failed since too few nodes had acknowledged the state in time.",
+		counter("entity_state_unkept_total", "Replies that failed because too few nodes acknowledged the state in time.",
 			perType(func(t *sharding.Stats) float64 { return float64(t.NotKept) }), "type"),
-		counter("region_state_transfer_bytes_total", "Bytes of frames that replicate entity states.", func(s *scrape, emit emitter) {
+		counter("region_state_transfer_bytes_total", "Bytes of frames that carry replicated entity states.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				emit(float64(s.types[i].StateBytesIn), s.types[i].Type, "in")
 				emit(float64(s.types[i].StateBytesOut), s.types[i].Type, "out")
@@ -131,7 +131,7 @@ func stateSeries() []series {
 	}
 }
 
-// perType reads one number of every type.
+// perType emits one number of every type.
 func perType(of func(*sharding.Stats) float64) func(*scrape, emitter) {
 	return func(s *scrape, emit emitter) {
 		for i := range s.types {

@@ -6,12 +6,12 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 )
 
-// classNames are the labels of the transport's classes.
+// classNames returns the labels of the transport's classes.
 func classNames() map[transport.Class]string {
 	return map[transport.Class]string{transport.Control: "control", transport.Message: "message", transport.Bulk: "bulk", transport.Data: "data"}
 }
 
-// transportSeries are about the connections between peers.
+// transportSeries returns the series of the connections between peers.
 func transportSeries() []series {
 	return slices.Concat(connectionSeries(), handshakeSeries(), certificateSeries())
 }
@@ -19,7 +19,7 @@ func transportSeries() []series {
 func connectionSeries() []series {
 	names := classNames()
 	return []series{
-		gauge("transport_connections", "Connections that stand: outgoing by class, accepted ones altogether.", func(s *scrape, emit emitter) {
+		gauge("transport_connections", "Open connections: outgoing by class, accepted ones in total.", func(s *scrape, emit emitter) {
 			c := s.counters()
 			if c == nil {
 				return
@@ -29,7 +29,7 @@ func connectionSeries() []series {
 			}
 			emit(float64(c.Accepted.Load()), "in", "all")
 		}, "direction", "class"),
-		counter("transport_bytes_total", "Bytes of frames, framing included.", func(s *scrape, emit emitter) {
+		counter("transport_bytes_total", "Bytes of frames sent and received, framing included.", func(s *scrape, emit emitter) {
 			s.eachClass(func(class string, c *transport.ClassCounters) {
 				emit(float64(c.BytesSent.Load()), "sent", class)
 				emit(float64(c.BytesReceived.Load()), "received", class)
@@ -44,14 +44,14 @@ func connectionSeries() []series {
 		counter("transport_connections_lost_total", "Outgoing connections that broke.", func(s *scrape, emit emitter) {
 			s.eachClass(func(class string, c *transport.ClassCounters) { emit(float64(c.Lost.Load()), class) })
 		}, "class"),
-		gauge("transport_send_queue_bytes", "Bytes that wait for all peers.", func(s *scrape, emit emitter) {
+		gauge("transport_send_queue_bytes", "Bytes queued for all peers.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				for class := transport.Control; class <= transport.Data; class++ {
 					emit(float64(c.QueueBytes(class)), names[class])
 				}
 			}
 		}, "class"),
-		counter("transport_write_seconds_total", "Time that writers spent in writes to sockets.", func(s *scrape, emit emitter) {
+		counter("transport_write_seconds_total", "Time that writers spent writing to sockets.", func(s *scrape, emit emitter) {
 			s.eachClass(func(class string, c *transport.ClassCounters) { emit(float64(c.WriteNanos.Load())/1e9, class) })
 		}, "class"),
 		counter("transport_frames_dropped_total", "Frames, packets and streams that were dropped, by reason.", func(s *scrape, emit emitter) {
@@ -64,22 +64,22 @@ func connectionSeries() []series {
 	}
 }
 
-// handshakeSeries are about how connections come about, and what is refused.
+// handshakeSeries returns the series of dials, handshakes and refused connections.
 func handshakeSeries() []series {
 	return []series{
-		counter("transport_handshake_failures_total", "Accepted connections that ended in the handshake, by reason.", func(s *scrape, emit emitter) {
+		counter("transport_handshake_failures_total", "Accepted connections that failed in the handshake, by reason.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				for f := range c.HandshakeFailures {
 					emit(float64(c.HandshakeFailures[f].Load()), transport.Failure(f).String())
 				}
 			}
 		}, "reason"),
-		counter("transport_garbage_total", "Accepted connections on which no handshake of ours came.", func(s *scrape, emit emitter) {
+		counter("transport_garbage_total", "Accepted connections that did not send a Peerage handshake.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				emit(float64(c.Garbage()))
 			}
 		}),
-		counter("transport_bad_frames_total", "Accepted connections that were closed for what came after a good handshake, by reason.", func(s *scrape, emit emitter) {
+		counter("transport_bad_frames_total", "Accepted connections closed because of an invalid frame after the handshake, by reason.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				emit(float64(c.OversizeFrames.Load()), "oversize")
 				emit(float64(c.MalformedFrames.Load()), "malformed")
@@ -87,19 +87,19 @@ func handshakeSeries() []series {
 				emit(float64(c.HalfFrames.Load()), "half_frames")
 			}
 		}, "reason"),
-		counter("transport_beacons_total", "Questions to the UDP ports of peers, which tell a crash from a network that rejects: asked, answered by the process, refused by a host or router.", func(s *scrape, emit emitter) {
+		counter("transport_beacons_total", "UDP probes that distinguish a crashed peer from a network that rejects traffic: asked, answered by the process, refused by a host or router.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				emit(float64(c.BeaconsAsked.Load()), "asked")
 				emit(float64(c.BeaconsAnswered.Load()), "answered")
 				emit(float64(c.BeaconsRefused.Load()), "refused")
 			}
 		}, "outcome"),
-		counter("transport_fenced_connections_total", "Accepted connections that were closed because a later incarnation of the sender has connected, or the view has dropped it.", func(s *scrape, emit emitter) {
+		counter("transport_fenced_connections_total", "Accepted connections closed because a later incarnation of the sender connected, or a view removed the sender.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				emit(float64(c.Fenced.Load()))
 			}
 		}),
-		counter("transport_fenced_bytes_total", "Bytes that had arrived unread on connections when these were fenced; Linux only.", func(s *scrape, emit emitter) {
+		counter("transport_fenced_bytes_total", "Bytes received but unread on connections when they were fenced; Linux only.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				emit(float64(c.FencedBytes.Load()))
 			}
@@ -109,7 +109,7 @@ func handshakeSeries() []series {
 				emit(float64(c.AcceptErrors.Load()))
 			}
 		}),
-		counter("transport_dial_refusals_total", "Handshakes of this node that the far end refused, by reason.", func(s *scrape, emit emitter) {
+		counter("transport_dial_refusals_total", "Handshakes of this node that the peer refused, by reason.", func(s *scrape, emit emitter) {
 			if c := s.counters(); c != nil {
 				for f := range c.DialRefusals {
 					emit(float64(c.DialRefusals[f].Load()), transport.Failure(f).String())
@@ -128,12 +128,12 @@ func handshakeSeries() []series {
 
 func certificateSeries() []series {
 	return []series{
-		gauge("transport_certificate_expiry_timestamp_seconds", "When the certificate in use expires; absent without TLS.", func(s *scrape, emit emitter) {
+		gauge("transport_certificate_expiry_timestamp_seconds", "Unix time at which the certificate in use expires; absent without TLS.", func(s *scrape, emit emitter) {
 			if cert, ok := s.certificates(); ok {
 				emit(float64(cert.NotAfter.Unix()))
 			}
 		}),
-		counter("transport_certificate_reloads_total", "Changes of the certificate files: taken over, or not to be used.", func(s *scrape, emit emitter) {
+		counter("transport_certificate_reloads_total", "Changes of the certificate files, by whether the new certificate was adopted.", func(s *scrape, emit emitter) {
 			cert, _ := s.certificates()
 			emit(float64(cert.Reloads), "ok")
 			emit(float64(cert.ReloadFailures), "failed")
@@ -141,7 +141,7 @@ func certificateSeries() []series {
 	}
 }
 
-// counters returns the transport's counters, nil when there is none or it has none.
+// counters returns the transport's counters, or nil without a transport or counters.
 func (s *scrape) counters() *transport.Counters {
 	if s.node == nil {
 		return nil
@@ -152,8 +152,7 @@ func (s *scrape) counters() *transport.Counters {
 	return nil
 }
 
-// certificates returns what is known of the node's certificate; ok is false
-// without TLS.
+// certificates returns the state of the node's certificate; ok is false without TLS.
 func (s *scrape) certificates() (stats transport.CertificateStats, ok bool) {
 	if c := s.counters(); c != nil {
 		return c.Certificates()

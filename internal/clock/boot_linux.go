@@ -9,20 +9,20 @@ import (
 )
 
 // Boot returns a Clock that keeps counting while the machine is suspended
-// (CLOCK_BOOTTIME), and Runtime where the kernel has none. A suspended virtual
-// machine must not believe that no time has passed: its leases have ended.
+// (CLOCK_BOOTTIME), and Runtime where the kernel has none. After a suspend, a virtual
+// machine's leases must have expired.
 //
 // Go reads CLOCK_BOOTTIME with a system call, at several times the price of
 // time.Now, and this clock is read at every dispatch to an entity. So the system
 // call is made only when the machine may have been suspended. A suspend moves the
 // wall clock against the monotonic one, by exactly what it adds to CLOCK_BOOTTIME;
-// time.Now reads both. What else moves it, a step of the wall clock, costs one
-// needless call.
+// time.Now reads both. A step of the wall clock moves it as well and costs one needless
+// call.
 //
-// Even the wall clock costs as much as the monotonic one, so it is read again only
-// lookEvery after it was last read. A suspend is noticed by the first reading after
-// that much time of running: what begins in between might as well have begun before
-// the suspend, and nobody can keep that from happening.
+// Reading the wall clock costs as much as reading the monotonic one, so it is read at
+// most once per lookEvery. The first reading after lookEvery of running time detects a
+// suspend. A dispatch in between could equally have begun just before the suspend, which
+// no clock can prevent.
 func Boot() Clock {
 	if _, ok := bootNanos(); !ok {
 		return Runtime()
@@ -36,18 +36,17 @@ func Boot() Clock {
 		}, bootNanos)
 }
 
-// lookEvery is how long, of time in which the machine runs, a reading of the wall
-// clock holds: a few hundred dispatches to entities that do nothing, and less than
-// most handlers take.
+// lookEvery is the running time for which a reading of the wall clock is reused: a few
+// hundred dispatches to entities that do nothing, and less than most handlers take.
 const lookEvery = int64(10 * time.Microsecond)
 
-// gapTolerance is how far wall and monotonic clock may part unnoticed: the two
-// are not read at the same instant. A suspend that is shorter goes unnoticed, and
-// many of them add up to one that does not.
+// gapTolerance is the drift between wall and monotonic clock that is ignored, because the
+// two are not read at the same instant. A shorter suspend is missed; several of them add
+// up to one that is detected.
 const gapTolerance = int64(time.Millisecond)
 
-// bootReadings is how often a calibration reads the clocks at most, to do so
-// once without being interrupted.
+// bootReadings bounds the attempts of a calibration to read the clocks without an
+// interruption.
 const bootReadings = 16
 
 type boot struct {
@@ -57,20 +56,19 @@ type boot struct {
 	both    func() (mono, wall int64)
 	nanos   func() (int64, bool)
 
-	// looked is when, on the monotonic clock, both were last found as far apart as cal
-	// has it.
+	// looked is the monotonic time at which the gap of cal was last confirmed.
 	looked atomic.Int64
 
 	mu  sync.Mutex
 	cal atomic.Pointer[calibration]
 }
 
-// calibration holds how the clocks stood to each other.
+// calibration holds the differences between the clocks.
 type calibration struct {
 	// gap is wall minus monotonic time.
 	gap int64
-	// shift is boot minus monotonic time. Invariant: it never shrinks, and is never
-	// above the truth.
+	// shift is boot minus monotonic time. Invariant: it never shrinks, and never exceeds
+	// the real difference.
 	shift int64
 }
 
@@ -83,7 +81,7 @@ func newBoot(running func() int64, both func() (mono, wall int64), nanos func() 
 
 // Now implements Clock.
 func (b *boot) Now() Instant {
-	// looked is read before cal: who sees a look also sees what it found.
+	// Read looked before cal: a reader that sees a look also sees its result.
 	looked := b.looked.Load()
 	if mono := b.running(); mono-looked < lookEvery {
 		return Instant(mono + b.cal.Load().shift)
@@ -91,7 +89,7 @@ func (b *boot) Now() Instant {
 	return b.look()
 }
 
-// look is Now with a look at the wall clock.
+// look is Now with a comparison of the wall clock.
 func (b *boot) look() Instant {
 	for {
 		mono, gap := b.read()
@@ -111,7 +109,7 @@ func (b *boot) read() (mono, gap int64) {
 	return mono, wall - mono
 }
 
-// calibrate compares the clocks anew. It reports whether that was possible.
+// calibrate compares the clocks again and reports whether it succeeded.
 func (b *boot) calibrate() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// machine is a pretended one whose clocks a test moves.
+// machine is a simulated machine whose clocks a test moves.
 type machine struct {
 	mono, wall, boot time.Duration
 	calls            int
@@ -45,8 +45,8 @@ func TestBootCountsSuspend(t *testing.T) {
 	}
 }
 
-// However busy its readers are, and however short the time since the clocks were last
-// compared: a suspend is not unseen for longer than that.
+// A suspend is detected within lookEvery of running time, however often the clock is
+// read.
 func TestBootNoticesASuspendWhileItIsRead(t *testing.T) {
 	m := &machine{mono: time.Second, wall: 1e18, boot: time.Second}
 	c := m.clock()
@@ -55,7 +55,7 @@ func TestBootNoticesASuspendWhileItIsRead(t *testing.T) {
 	m.suspend(time.Hour)
 	for ran := time.Duration(0); c.Now().Sub(start) < time.Hour; ran += time.Microsecond {
 		if ran > 10*time.Microsecond {
-			t.Fatalf("%v of running after a suspend of 1h it is not seen", ran)
+			t.Fatalf("a suspend of 1h is not detected after %v of running", ran)
 		}
 		m.pass(time.Microsecond)
 	}

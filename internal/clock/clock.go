@@ -6,10 +6,10 @@ import "time"
 
 // Instant is a point in time in nanoseconds on one process's clock. Its origin
 // is arbitrary, so instants of different processes are never compared and never
-// put on the wire. The zero Instant means "never set".
+// put on the wire. The zero Instant means "not set".
 type Instant int64
 
-// Never lies after every Instant that a clock returns: the deadline of nothing.
+// Never lies after every Instant that a clock returns: a deadline that is never due.
 const Never Instant = 1<<63 - 1
 
 // Add returns i moved by d, and stays at Never once there.
@@ -37,12 +37,12 @@ func Min(i, j Instant) Instant {
 	return j
 }
 
-// Ahead returns d, but at least 1 ns: how far to arm a timer of which d is left. Outside
-// of testing/synctest nobody can tell the difference. In a bubble time stands still while
-// anybody runs, so that such a timer is never due at once. Go 1.26 runs one that is on the
-// goroutine that arms or awaits it, beside those that others run: with -race that crashes
-// (golang/go issue 78156). So does one that came due while its goroutine waited for
-// something else: arm timers right before they are awaited.
+// Ahead returns d, but at least 1 ns: the duration for a timer of which d is left. It
+// makes a difference only in a bubble of testing/synctest, where time stands still while
+// a goroutine runs: there such a timer is never due immediately. Go 1.26 runs a due timer
+// on the goroutine that arms or awaits it, while other goroutines run theirs: with -race
+// that crashes (golang/go issue 78156). A timer that came due while its goroutine waited
+// for another event crashes too: arm timers right before they are awaited.
 func Ahead(d time.Duration) time.Duration { return max(d, 1) }
 
 // Clock is what shells read time from. Implementations are safe for concurrent

@@ -34,15 +34,15 @@ func TestClocksNeverGoBack(t *testing.T) {
 	}
 }
 
-// In a bubble whoever arms a timer, and looks at it at once, does not find it due.
-func TestWhatIsDueAtOnceIsArmedAhead(t *testing.T) {
+// In a bubble, a timer that is read immediately after it was armed is not due.
+func TestAheadTimerIsNotDueImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, d := range []time.Duration{-time.Hour, 0, 1, time.Second} {
 			began := time.Now()
 			timer := time.NewTimer(Ahead(d))
 			select {
 			case <-timer.C:
-				t.Errorf("a timer of %v is due at once", d)
+				t.Errorf("a timer of %v is due immediately", d)
 			default:
 			}
 			<-timer.C

@@ -1,11 +1,11 @@
-// Package fence decides whose frames count: those of the newest incarnation of each
-// sending process, and not those of nodes that have left the view. It is a plain state
+// Package fence decides which frames are accepted: those of the newest incarnation of
+// each sending process, and none of nodes that have left the view. It is a plain state
 // machine; gossip/transport and the simulator run the same one.
 //
 // A process that is removed from its cluster goes on as its next incarnation, and the
 // kernel may still retransmit what the former one has sent. No number in a frame tells
 // the receiver which of two incarnations is the later one, so the connection's first
-// message does: it carries the process and the number of the incarnation. The rules:
+// message carries the process and the number of the incarnation. The rules:
 //
 //	accept(process, k):  refuse if an incarnation above k was accepted
 //	                     otherwise end all connections of incarnations below k,
@@ -32,7 +32,7 @@ func NewMarks[P comparable](max int, live func(P) bool) *Marks[P] {
 	return &Marks[P]{max: max, live: live, newest: make(map[P]uint64)}
 }
 
-// Verdict is the answer to a connection of an incarnation.
+// Verdict is the result of Accept for an incarnation's connection.
 type Verdict uint8
 
 const (
@@ -40,7 +40,7 @@ const (
 	Superseded Verdict = iota + 1
 	// Full: there is no room for the mark of another process.
 	Full
-	// Current: this incarnation is the newest that is known, as it was before.
+	// Current: this incarnation is still the newest; the mark is unchanged.
 	Current
 	// Raised: the mark has risen; connections of earlier incarnations must end.
 	Raised
@@ -64,7 +64,7 @@ func (m *Marks[P]) Accept(p P, k uint64) Verdict {
 	return Raised
 }
 
-// evict makes room for one. Live ones go to the end of the order.
+// evict removes the oldest mark that is not live. Live ones go to the end of the order.
 func (m *Marks[P]) evict() bool {
 	for range len(m.order) {
 		p := m.order[0]
@@ -78,7 +78,7 @@ func (m *Marks[P]) evict() bool {
 	return false
 }
 
-// Len returns how many processes are remembered.
+// Len returns the number of processes in the table.
 func (m *Marks[P]) Len() int { return len(m.order) }
 
 // Dropped holds the nodes that a view has dropped. N names a node. A node that has

@@ -36,7 +36,7 @@ func TestMarksAreBoundedAndLiveOnesStay(t *testing.T) {
 		t.Errorf("a process without room for its mark: %d", v)
 	}
 	if v := m.Accept(99, 8); v != Raised {
-		t.Errorf("a known process, with the table full: %d", v)
+		t.Errorf("a process in the full table: %d", v)
 	}
 }
 
@@ -53,6 +53,6 @@ func TestDroppedAreThoseThatAViewNoLongerHas(t *testing.T) {
 	}
 	d.SetMembers([]int{5})
 	if d.Has(3) || d.Has(4) || !d.Has(1) || !d.Has(2) {
-		t.Error("not the newest two are remembered")
+		t.Error("the set does not hold the two newest")
 	}
 }

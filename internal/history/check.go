@@ -57,9 +57,8 @@ func Doubles(records []Record) []Double {
 	return out
 }
 
-// handlerRuns returns the handler runs, those included that never ended: their
-// process died in them, at the latest when its history ends, so their start is
-// all that is known for certain.
+// handlerRuns returns the handler runs, those included that never ended: their process
+// died in them, at the latest when its history ends, so only their start is certain.
 func handlerRuns(records []Record) []Record {
 	type key struct {
 		node      uint64
@@ -90,16 +89,16 @@ func tokenLess(a, b Record) bool {
 
 func sameToken(a, b Record) bool { return a.Term == b.Term && a.Seq == b.Seq }
 
-// Failover tells how entities came back after processes were killed at an instant.
+// Failover describes how entities recovered after processes were killed at an instant.
 type Failover struct {
 	// Moved counts the entities whose last instance before the kill ran on a killed
 	// node.
 	Moved int
-	// Unanswered lists those of them that no survivor had an answer from until the
-	// end of the history.
+	// Unanswered lists those moved entities from which no survivor received an answer
+	// until the end of the history.
 	Unanswered []uint32
-	// Times holds, for each of the others, the time from the kill to the first
-	// answer that a surviving caller got from a new instance, sorted.
+	// Times holds, for each moved entity that answered, the time from the kill to the
+	// first answer that a surviving caller received from a new instance, sorted.
 	Times []time.Duration
 }
 
@@ -122,7 +121,7 @@ func Failovers(records []Record, killed map[uint64]bool, at, until clock.Instant
 		}
 	}
 	// An answer counts when it came from an instance that began to act after the
-	// kill: a survivor may hold an answer that the dead had sent before.
+	// kill: a survivor may receive an answer that the killed node had sent before.
 	began := map[uint32]clock.Instant{}
 	for _, r := range records {
 		if r.Op == Handled && r.Start.After(at) && r.Start.Before(until) && !killed[r.Node] {

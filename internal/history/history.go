@@ -1,10 +1,10 @@
-// Package history records what entities and callers did in real processes, and
-// checks afterwards what no single process can see: that no entity had two
-// instances acting, and how long each took to answer again after a kill.
+// Package history records the operations of entities and callers in real processes, and
+// checks afterwards what no single process can: that no entity had two instances acting,
+// and how long each took to answer again after a kill.
 //
 // A process appends fixed-size records to a file of its own with one write each.
-// What was written survives SIGKILL, since it lies in the kernel's page cache.
-// Times are CLOCK_BOOTTIME, which all processes of one machine share.
+// Written records survive SIGKILL, since they are in the kernel's page cache. Times are
+// CLOCK_BOOTTIME, which all processes of one machine share.
 package history
 
 import (

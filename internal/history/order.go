@@ -6,11 +6,12 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Inversion is a message that an instance handled behind a later one, or twice.
+// Inversion is a message that an instance handled after a later one, or twice.
 type Inversion struct {
 	Entity uint32
 	Sender uint64
-	// Before is the highest number handled earlier, At the message that came behind it.
+	// Before is the highest number handled earlier, At the message that was handled after
+	// it.
 	Before uint64
 	At     Record
 }

@@ -25,14 +25,14 @@ type Hold struct {
 	Span Span
 }
 
-// holdSlack is how long a process may still run after it was told to stop.
+// holdSlack bounds how long a process still runs after SIGSTOP was sent.
 const holdSlack = 100 * time.Millisecond
 
-// Late takes out what G1 does not cover: handlers that were running when their
-// process was held, or had just been let in, and went on with it. It returns the
-// records with the former ending where they began, and without the latter, and the
-// runs as they were. A handler that begins after its process was held is none of
-// them, however soon, but for what admitted says.
+// Late separates the handler runs that G1 does not cover: those running, or just
+// admitted, when their process was held. It returns the records with running ones cut to
+// end where they began and admitted ones removed, and the original runs as late. Any
+// other handler that begins after its process was held is not late, however soon; see
+// admitted.
 func Late(records []Record, holds []Hold) (rest, late []Record) {
 	rest, late = admitted(records, holds)
 	for i := range rest {
@@ -47,10 +47,10 @@ func Late(records []Record, holds []Hold) (rest, late []Record) {
 	return rest, late
 }
 
-// admitted takes out the runs whose instance had looked at its lease and was held
-// before the handler's first instruction: of each entity at most the first to begin
-// after its process went on, at once, and only if what it answered had been asked
-// before the hold. A node that looks at its lease wrongly lets in more than that.
+// admitted separates the runs whose instance had checked its lease and was held before
+// the handler's first instruction. Of each entity that is at most the first run to begin
+// within holdSlack after its process went on, and only if its request was sent before the
+// hold. A node that checks its lease wrongly admits more than that.
 func admitted(records []Record, holds []Hold) (rest, late []Record) {
 	for _, h := range holds {
 		first := map[uint32]Record{}
@@ -82,8 +82,8 @@ func admitted(records []Record, holds []Hold) (rest, late []Record) {
 	return rest, late
 }
 
-// Loss is a handler run whose effect the next run of the same entity did not see:
-// a request that was acknowledged, or might have been, was lost.
+// Loss is a handler run whose effect the next run of the same entity misses: a request
+// that was acknowledged, or might have been, was lost.
 type Loss struct{ Before, After Record }
 
 func (l Loss) String() string {
@@ -92,12 +92,12 @@ func (l Loss) String() string {
 		l.After.Node, l.After.Term, l.After.Seq, l.After.Value, l.After.End)
 }
 
-// Losses returns the losses of entities that count their requests by one: within an
-// instance each run counts one more than the run before it, and so does the first
-// run of the next instance, since the state travels with the shard, unless the time
-// between the two touches one of rough: there processes were killed or held, and
-// what only lived in their memory went with them; a new count begins with 1 then, or,
-// if counts are kept elsewhere, with any (Forgotten says whether it may).
+// Losses returns the losses of entities that count their requests by one. Within an
+// instance each run counts one more than the run before it. So does the first run of the
+// next instance, since the state travels with the shard, unless the time between the two
+// touches one of rough: there processes were killed or held, and state in their memory
+// was lost. A new count then begins with 1, or with any number if counts are kept
+// elsewhere (Forgotten checks that case).
 func Losses(records []Record, rough []Span, kept bool) []Loss {
 	runs := handlerRuns(records)
 	runs = slices.DeleteFunc(runs, func(r Record) bool { return r.Op != Handled })
@@ -119,10 +119,10 @@ func Losses(records []Record, rough []Span, kept bool) []Loss {
 	return out
 }
 
-// Forgotten returns the runs of entities that count their requests by one, and whose
-// counts are to survive kills, which did not see what had been acknowledged before
-// they began: Before is then the answer. What was acknowledged before a span of beyond
-// ended, in which more copies were lost than may be, binds nobody after it began.
+// Forgotten returns the runs that miss a count which was acknowledged before they began,
+// for entities that count their requests by one and whose counts must survive kills;
+// Before is then the answer. In each span of beyond more copies were lost than tolerated:
+// no answer given before the span's end binds a run after its begin.
 func Forgotten(records []Record, beyond []Span) []Loss {
 	runs := map[uint32][]Record{}
 	answers := map[uint32][]Record{}
@@ -160,8 +160,8 @@ func forgotten(runs, answers []Record, beyond []Span) (out []Loss) {
 	return out
 }
 
-// Unfounded returns the answers that no handler run explains: a caller was told a
-// count that no instance had reached between its question and its answer.
+// Unfounded returns the answers that no handler run explains: the answer's count was
+// reached by no instance between question and answer.
 func Unfounded(records []Record) []Record {
 	type key struct {
 		entity uint32
@@ -187,11 +187,11 @@ func Unfounded(records []Record) []Record {
 	return out
 }
 
-// Gap is the longest time that an entity went without an answer to anybody.
+// Gap is the longest time during which an entity answered no caller.
 type Gap struct {
 	Entity uint32
 	Span   Span
-	// Open: no answer ended it before the end of the time looked at.
+	// Open: no answer ended it before the end of the span.
 	Open bool
 }
 
@@ -248,7 +248,7 @@ func Homes(records []Record, entities int, in Span) []int {
 
 // Handoffs returns, for every move of an entity from one allocation to the next whose
 // first handler run ended within a span, the time from the end of the last run before it,
-// sorted. How long nobody asked is in it.
+// sorted. Times without requests are included.
 func Handoffs(records []Record, in Span) []time.Duration {
 	var runs []Record
 	for _, r := range records {

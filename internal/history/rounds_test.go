@@ -38,7 +38,7 @@ func TestLossesAreFound(t *testing.T) {
 		"an instance starts over in a crash":   {[]Record{count(1, 1, 1, 7, 110, 111), count(1, 1, 1, 1, 112, 113)}, 1},
 		"a count out of nowhere":               {[]Record{count(1, 1, 1, 7, 110, 111), count(1, 2, 2, 9, 150, 151)}, 1},
 		"other entities have other counts":     {[]Record{count(1, 1, 1, 7, 10, 11), count(2, 1, 1, 1, 12, 13)}, 0},
-		"an unfinished run says nothing":       {[]Record{count(1, 1, 1, 7, 10, 11), {Op: HandlerStarted, Entity: 1, Node: 1, Term: 1, Seq: 1, Start: 12}}, 0},
+		"an unfinished run proves nothing":     {[]Record{count(1, 1, 1, 7, 10, 11), {Op: HandlerStarted, Entity: 1, Node: 1, Term: 1, Seq: 1, Start: 12}}, 0},
 		"a run twice (two requests, one seen)": {[]Record{count(1, 1, 1, 1, 10, 11), count(1, 1, 1, 3, 12, 13)}, 1},
 	} {
 		if got := Losses(tc.records, rough, false); len(got) != tc.want {
@@ -56,17 +56,17 @@ func TestForgottenAnswersAreFound(t *testing.T) {
 		records []Record
 		want    int
 	}{
-		"counting on":                         {[]Record{count(1, 1, 1, 7, 10, 11), told(1, 7, 20), count(1, 2, 2, 8, 30, 31)}, 0},
-		"an acknowledged count is gone":       {[]Record{count(1, 1, 1, 7, 10, 11), told(1, 7, 20), count(1, 2, 2, 7, 30, 31)}, 1},
-		"and all behind it count too":         {[]Record{told(1, 7, 20), count(1, 2, 2, 1, 30, 31), told(1, 1, 32), count(1, 2, 2, 2, 40, 41)}, 2},
-		"what nobody was told may go":         {[]Record{told(1, 6, 20), count(1, 1, 1, 7, 25, 26), count(1, 2, 2, 7, 30, 31)}, 0},
-		"told while the next one ran":         {[]Record{told(1, 7, 35), count(1, 2, 2, 7, 30, 36)}, 0},
-		"an older answer comes late":          {[]Record{told(1, 7, 20), told(1, 5, 21), count(1, 2, 2, 6, 30, 31)}, 1},
-		"too many copies were lost":           {[]Record{told(1, 7, 90), count(1, 2, 2, 1, 150, 151)}, 0},
-		"told while copies were being lost":   {[]Record{told(1, 7, 150), count(1, 2, 2, 1, 250, 251)}, 0},
-		"lost after that":                     {[]Record{told(1, 7, 90), told(1, 1, 210), count(1, 2, 2, 1, 250, 251)}, 1},
-		"a higher one from before binds none": {[]Record{told(1, 7, 90), told(1, 2, 210), count(1, 2, 2, 3, 250, 251), count(1, 2, 2, 2, 260, 261)}, 1},
-		"other entities have other counts":    {[]Record{told(1, 7, 20), count(2, 2, 2, 1, 30, 31)}, 0},
+		"counting on":                      {[]Record{count(1, 1, 1, 7, 10, 11), told(1, 7, 20), count(1, 2, 2, 8, 30, 31)}, 0},
+		"an acknowledged count is gone":    {[]Record{count(1, 1, 1, 7, 10, 11), told(1, 7, 20), count(1, 2, 2, 7, 30, 31)}, 1},
+		"and all behind it count too":      {[]Record{told(1, 7, 20), count(1, 2, 2, 1, 30, 31), told(1, 1, 32), count(1, 2, 2, 2, 40, 41)}, 2},
+		"an unanswered count may be lost":  {[]Record{told(1, 6, 20), count(1, 1, 1, 7, 25, 26), count(1, 2, 2, 7, 30, 31)}, 0},
+		"answered while the next one ran":  {[]Record{told(1, 7, 35), count(1, 2, 2, 7, 30, 36)}, 0},
+		"an older answer comes late":       {[]Record{told(1, 7, 20), told(1, 5, 21), count(1, 2, 2, 6, 30, 31)}, 1},
+		"too many copies were lost":        {[]Record{told(1, 7, 90), count(1, 2, 2, 1, 150, 151)}, 0},
+		"answered while copies were lost":  {[]Record{told(1, 7, 150), count(1, 2, 2, 1, 250, 251)}, 0},
+		"lost after that":                  {[]Record{told(1, 7, 90), told(1, 1, 210), count(1, 2, 2, 1, 250, 251)}, 1},
+		"a higher one from before is void": {[]Record{told(1, 7, 90), told(1, 2, 210), count(1, 2, 2, 3, 250, 251), count(1, 2, 2, 2, 260, 261)}, 1},
+		"other entities have other counts": {[]Record{told(1, 7, 20), count(2, 2, 2, 1, 30, 31)}, 0},
 	} {
 		if got := Forgotten(tc.records, beyond); len(got) != tc.want {
 			t.Errorf("%s: %d losses, want %d: %v", name, len(got), tc.want, got)
@@ -80,7 +80,7 @@ func TestUnfoundedAnswersAreFound(t *testing.T) {
 	}
 	records := []Record{
 		count(1, 1, 1, 1, 10, 11), answer(1, 8, 15),
-		answer(2, 8, 15),                             // nobody counted to 2
+		answer(2, 8, 15),                             // no run counted to 2
 		count(1, 1, 1, 3, 30, 31), answer(3, 40, 45), // counted before the question
 		count(1, 1, 1, 4, 60, 61), answer(4, 50, 55), // counted after the answer
 	}
@@ -155,9 +155,9 @@ func TestLateHandlersAreThoseThatWereHeld(t *testing.T) {
 	}
 }
 
-// A node that is held for less than its lease goes on: none of its runs is late, and
+// A node that is held for less than its lease continues: none of its runs is late, and
 // none is missing from its counts.
-func TestAShortHoldMakesNobodyLate(t *testing.T) {
+func TestAShortHoldMakesNoRunLate(t *testing.T) {
 	const ms = clock.Instant(time.Millisecond)
 	holds := []Hold{{Node: 1, Span: Span{1000 * ms, 1300 * ms}}}
 	records := []Record{
@@ -170,9 +170,9 @@ func TestAShortHoldMakesNobodyLate(t *testing.T) {
 	}
 }
 
-// Of the handlers that begin after their process went on, only those were let in
-// before it was held which nothing speaks against.
-func TestHandlersThatWereLetInBeforeTheHold(t *testing.T) {
+// A handler that begins after its process went on counts as admitted before the hold only
+// if no record contradicts that.
+func TestHandlersAdmittedBeforeTheHold(t *testing.T) {
 	const ms = clock.Instant(time.Millisecond)
 	holds := []Hold{{Node: 1, Span: Span{1000 * ms, 4000 * ms}}}
 	began := func(start clock.Instant, value uint64) []Record {
@@ -192,7 +192,7 @@ func TestHandlersThatWereLetInBeforeTheHold(t *testing.T) {
 	}{
 		"asked before the hold":           {append(began(4001*ms, 8), told(8, 999*ms, 4002*ms)), 1, 0},
 		"asked while it was held":         {append(began(4001*ms, 8), told(8, 2000*ms, 4002*ms)), 0, 1},
-		"nobody was answered":             {began(4001*ms, 8), 0, 1},
+		"no caller was answered":          {began(4001*ms, 8), 0, 1},
 		"another answer":                  {append(began(4001*ms, 8), told(7, 999*ms, 4002*ms)), 0, 1},
 		"a while after it went on":        {append(began(4101*ms, 8), told(8, 999*ms, 4102*ms)), 0, 1},
 		"the second of its instance":      {append(append(began(4001*ms, 8), began(4002*ms, 9)...), told(9, 999*ms, 4003*ms)), 0, 2},

@@ -10,16 +10,17 @@ import (
 // Two clusters of one name that start apart each run every shard, and give out tokens of
 // their own, until they meet. From then on these hold:
 //
-//   - Two instances of a shard do not act while both of their nodes are ready: a node whose
-//     view has a contest is not. A node that has not learned of the contest holds its lease
-//     for at most the grace.
-//   - A cluster that has taken nodes of another one in starts every shard under tokens above
-//     all that the other gave out, and in the end no older token lives there.
+//   - Two instances of a shard do not act while both of their nodes are ready: a node
+//     whose view records a contest is not ready. A node that has not learned of the
+//     contest holds its lease for at most the grace.
+//   - A cluster that has absorbed nodes of another starts every shard under tokens above
+//     all tokens of the absorbed cluster, and eventually no older token lives there.
 
-// contests is what Membership knows of contests, by the cluster that says so and the other.
+// contests holds when each contest began, by the cluster whose view records it and its
+// opponent.
 type contests map[[2]uint64]time.Duration
 
-// note follows the contests of a cluster's newest view.
+// note records the contests of a cluster's newest view.
 func (c contests) note(at time.Duration, v *view.View, newest map[uint64]*view.View) {
 	for i := range v.Foreign {
 		key := [2]uint64{v.Cluster, v.Foreign[i].Cluster}
@@ -34,7 +35,7 @@ func (c contests) note(at time.Duration, v *view.View, newest map[uint64]*view.V
 	}
 }
 
-// InContest returns since when two clusters are in contest, by the word of either.
+// InContest returns since when two clusters are in contest by the view of either.
 func (m *Membership) InContest(a, b uint64) (since time.Duration, open bool) {
 	since, open = m.contests[[2]uint64{a, b}]
 	if other, too := m.contests[[2]uint64{b, a}]; too && (!open || other < since) {
@@ -43,7 +44,7 @@ func (m *Membership) InContest(a, b uint64) (since time.Duration, open bool) {
 	return since, open
 }
 
-// Ready reports whether the view that a node holds knows of no other cluster.
+// Ready reports whether the view that a node holds records no contest.
 func (m *Membership) Ready(id view.NodeID) bool {
 	n := m.nodes[id]
 	return n != nil && n.held != nil && len(n.held.Foreign) == 0
@@ -57,8 +58,8 @@ func (m *Membership) Cluster(id view.NodeID) uint64 {
 	return 0
 }
 
-// Apart has the checker tell clusters apart that may live side by side. Side returns which
-// one a cluster belongs to: one and its successors have one side.
+// Apart makes the checker distinguish clusters that may live side by side. Function side
+// returns a cluster's side: a cluster and its successors share one.
 func (h *Hosting) Apart(side func(cluster uint64) int, grace time.Duration) {
 	h.side, h.grace = side, grace
 }
@@ -70,8 +71,8 @@ func (h *Hosting) sideOf(node view.NodeID) int {
 	return h.side(h.members.Cluster(node))
 }
 
-// Absorbed tells that a cluster has taken in a node whose former incarnation was in another
-// one: what starts from now on must have a higher token than all of the other's.
+// Absorbed records that a cluster has admitted a node of another cluster: from now on its
+// shards must start with higher tokens than all of the other's.
 func (h *Hosting) Absorbed(winner, loser uint64) {
 	w, l := h.side(winner), h.side(loser)
 	if w == l {
@@ -97,8 +98,8 @@ func (h *Hosting) Outdated() (s protocol.ShardID, node view.NodeID, found bool) 
 	return 0, 0, false
 }
 
-// bothReady holds that two instances of two clusters do not act while both are ready and one
-// of the clusters knows of the other.
+// bothReady checks that two instances of two clusters do not act while both are ready and
+// a view of either records the contest.
 func (h *Hosting) bothReady(at time.Duration, s protocol.ShardID, a, b instance) *Violation {
 	since, open := h.members.InContest(h.members.Cluster(a.node), h.members.Cluster(b.node))
 	if !open || at-since <= h.grace || !h.members.Ready(a.node) || !h.members.Ready(b.node) {

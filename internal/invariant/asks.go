@@ -31,8 +31,8 @@ type Ask struct {
 	Call  uint64
 }
 
-// Asks checks what an asker may conclude from an answer: what was answered ran, once,
-// and before the answer; what was refused never runs; and each ask ends once.
+// Asks checks the conclusions that an asker may draw: an answered ask ran once, and
+// before its answer; a refused one never runs; each ask ends once.
 type Asks struct {
 	asks map[Ask]*asked
 }
@@ -42,13 +42,13 @@ type asked struct {
 	over Outcome
 }
 
-// NewAsks returns a checker that has seen nothing.
+// NewAsks returns an empty checker.
 func NewAsks() *Asks { return &Asks{asks: map[Ask]*asked{}} }
 
-// Begun tells that an ask was made.
+// Begun records that an ask was made.
 func (a *Asks) Begun(id Ask) { a.asks[id] = &asked{} }
 
-// Ran tells that a handler begins to work on an ask.
+// Ran records that a handler begins to work on an ask.
 func (a *Asks) Ran(at time.Duration, id Ask) *Violation {
 	x := a.asks[id]
 	if x == nil {
@@ -64,7 +64,7 @@ func (a *Asks) Ran(at time.Duration, id Ask) *Violation {
 	return nil
 }
 
-// Over tells that an ask ended for its asker.
+// Over records that an ask ended for its asker.
 func (a *Asks) Over(at time.Duration, id Ask, how Outcome) *Violation {
 	x := a.asks[id]
 	switch {
@@ -79,7 +79,7 @@ func (a *Asks) Over(at time.Duration, id Ask, how Outcome) *Violation {
 	return nil
 }
 
-// AskerGone tells that a process ended: nobody waits for its asks.
+// AskerGone records that a process ended and no longer waits for its asks.
 func (a *Asks) AskerGone(id view.NodeID) {
 	for k, x := range a.asks { // order-free: each by itself
 		if k.Asker == id && x.over == 0 {

@@ -1,11 +1,10 @@
-// Package invariant holds the checkers of SCENARIOS.md: small machines that are
-// told what happened, one fact at a time on one common time axis, and answer
-// with a *Violation when it must not have happened. The simulator feeds them
-// after every event, tests of the shells from their observers, and the tests of
-// processes from recorded histories.
+// Package invariant holds the checkers of SCENARIOS.md: small machines that receive
+// facts, one at a time on one common time axis, and return a *Violation for a fact that
+// breaks an invariant. The simulator feeds them after every event, tests of the shells
+// from their observers, and the tests of processes from recorded histories.
 //
-// A checker sees facts and no protocol: whatever the cores believe, these are
-// the promises. Checkers are not safe for concurrent use.
+// A checker sees facts and no protocol: it holds the guarantees whatever state the cores
+// are in. Checkers are not safe for concurrent use.
 package invariant
 
 import (

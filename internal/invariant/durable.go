@@ -6,9 +6,9 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// Durable checks S4: what was acknowledged at WriteMajority is in every
-// ReadMajority that begins later and succeeds, unless more of the members that
-// stood at the acknowledgement were lost since than a majority covers.
+// Durable checks S4: every ReadMajority that succeeds returns each write acknowledged at
+// WriteMajority before the read began, unless more of the members at that time were lost
+// since than a majority covers.
 type Durable struct {
 	acked []ackedWrite
 }
@@ -18,13 +18,13 @@ type ackedWrite struct {
 	voters []view.NodeID
 }
 
-// Acked tells that a write was acknowledged while these members voted.
+// Acked records that a write was acknowledged while these members voted.
 func (d *Durable) Acked(word string, voters []view.NodeID) {
 	d.acked = append(d.acked, ackedWrite{word, voters})
 }
 
-// Missing returns a violation if a word that was ever acknowledged is not there: for words
-// that a majority has stored on disks, when all nodes are back and equal.
+// Missing returns a violation if an acknowledged word is missing: for words that a
+// majority has stored on disks, when all nodes are back and equal.
 func (d *Durable) Missing(at time.Duration, has func(string) bool) *Violation {
 	for _, w := range d.acked {
 		if !has(w.word) {
@@ -34,11 +34,11 @@ func (d *Durable) Missing(at time.Duration, has func(string) bool) *Violation {
 	return nil
 }
 
-// Begin tells that a read begins and returns what to hand to Read.
+// Begin records that a read begins and returns the argument for Read.
 func (d *Durable) Begin() int { return len(d.acked) }
 
-// Read tells that a read that began at begun succeeded. has says what it
-// contained, present which nodes have stayed members without a break.
+// Read records that a read that began at begun succeeded. Function has reports its
+// content, present the nodes that have stayed members without a break.
 func (d *Durable) Read(at time.Duration, begun int, has func(string) bool, present func(view.NodeID) bool) *Violation {
 	for _, w := range d.acked[:begun] {
 		if has(w.word) {

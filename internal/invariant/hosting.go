@@ -14,14 +14,14 @@ import (
 //
 // An instance is live at a node from Started until Stopped, Abandoned or Gone,
 // and can act while the node's lease is valid. S1 in its effective form: at no
-// time can two of one shard act. S11 is stronger: as long as a member of the
-// newest view holds an instance, even without a lease, nobody else starts the
-// shard, because that member may resume.
+// time can two of one shard act. S11 is stronger: as long as a member of the newest view
+// holds an instance, even without a lease, no other node starts the shard, because that
+// member may resume.
 type Hosting struct {
 	members *Membership
 	shards  map[protocol.ShardID]*hosting
 	owners  map[shardToken]view.NodeID
-	// side tells apart clusters that live side by side, nil if none do (apart.go).
+	// side distinguishes clusters that live side by side, nil if none do (apart.go).
 	side  func(cluster uint64) int
 	grace time.Duration
 }
@@ -32,8 +32,8 @@ type shardToken struct {
 	side  int
 }
 
-// hosting is one shard. By side: top has the highest token, above what new ones must
-// exceed since a cluster of the other side was absorbed.
+// hosting is one shard. By side, top holds the highest token, above the token that new
+// ones must exceed since a cluster of the other side was absorbed.
 type hosting struct {
 	live       []instance
 	top, above map[int]protocol.Token
@@ -44,7 +44,7 @@ type instance struct {
 	token protocol.Token
 }
 
-// NewHosting returns a checker that has seen nothing.
+// NewHosting returns an empty checker.
 func NewHosting(m *Membership) *Hosting {
 	return &Hosting{members: m, shards: map[protocol.ShardID]*hosting{}, owners: map[shardToken]view.NodeID{}}
 }
@@ -58,7 +58,7 @@ func (h *Hosting) shard(s protocol.ShardID) *hosting {
 	return x
 }
 
-// Started tells that a node began to host a shard under a token.
+// Started records that a node began to host a shard under a token.
 func (h *Hosting) Started(at time.Duration, node view.NodeID, s protocol.ShardID, t protocol.Token) *Violation {
 	side := h.sideOf(node)
 	x, key := h.shard(s), shardToken{s, t, side}
@@ -67,7 +67,7 @@ func (h *Hosting) Started(at time.Duration, node view.NodeID, s protocol.ShardID
 	}
 	h.owners[key] = node
 	if !h.members.Member(node) {
-		// A late order on a node that was removed and does not know it yet: it holds no
+		// A late order on a node that was removed and has not learned of it: it holds no
 		// lease (S6) and never will again, so the instance never acts.
 		x.live = append(x.live, instance{node, t})
 		return h.single(at, s, x)
@@ -94,21 +94,20 @@ func (h *Hosting) Started(at time.Duration, node view.NodeID, s protocol.ShardID
 	return h.single(at, s, x)
 }
 
-// Stopped tells that a node no longer hosts a shard.
+// Stopped records that a node no longer hosts a shard.
 func (h *Hosting) Stopped(node view.NodeID, s protocol.ShardID) {
 	x := h.shard(s)
 	x.live = slices.DeleteFunc(x.live, func(i instance) bool { return i.node == node })
 }
 
-// Abandoned tells that a node dropped all its instances, or that its process
-// ended.
+// Abandoned records that a node dropped all its instances, or that its process ended.
 func (h *Hosting) Abandoned(node view.NodeID) {
 	for s := range h.shards {
 		h.Stopped(node, s)
 	}
 }
 
-// Resumed tells that a node's lease became valid after it had lapsed.
+// Resumed records that a node's lease became valid after it had lapsed.
 func (h *Hosting) Resumed(at time.Duration, node view.NodeID) *Violation {
 	for _, s := range h.hosted(node) {
 		if b := h.single(at, s, h.shards[s]); b != nil {
@@ -118,7 +117,7 @@ func (h *Hosting) Resumed(at time.Duration, node view.NodeID) *Violation {
 	return nil
 }
 
-// Acts tells that an instance begins to handle a message.
+// Acts records that an instance begins to handle a message.
 func (h *Hosting) Acts(at time.Duration, node view.NodeID, s protocol.ShardID, t protocol.Token) *Violation {
 	x := h.shard(s)
 	if !h.members.Valid(at, node) {
@@ -160,7 +159,7 @@ func (h *Hosting) hosted(node view.NodeID) []protocol.ShardID {
 	return out
 }
 
-// single holds S1 in its effective form.
+// single checks S1 in its effective form.
 func (h *Hosting) single(at time.Duration, s protocol.ShardID, x *hosting) *Violation {
 	var acting []instance
 	for _, i := range x.live {

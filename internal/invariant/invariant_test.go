@@ -20,7 +20,7 @@ func want(t *testing.T, v *Violation, id string) {
 	t.Helper()
 	switch {
 	case v == nil && id != "":
-		t.Errorf("nothing was seen, want %s", id)
+		t.Errorf("no violation, want %s", id)
 	case v != nil && v.ID != id:
 		t.Errorf("got %v, want %q", v, id)
 	}
@@ -88,7 +88,8 @@ func TestHosting(t *testing.T) {
 
 func TestTwoThatActAtOnce(t *testing.T) {
 	m := NewMembership()
-	// Node 1 was left out wrongly and still holds a lease: what S6 forbids, S1 sees too.
+	// Node 1 was left out wrongly and still holds a lease: S6 forbids that, and S1
+	// detects it too.
 	m.Published(0, 1, viewOf(5, 1, 2))
 	m.Leased(0, 1, time.Second, false)
 	h := NewHosting(m)

@@ -10,14 +10,14 @@ import (
 // Membership checks S6: one view per epoch; a node outside the newest committed
 // view holds no valid lease; at most one leader lease at a time.
 //
-// A lease is told with the common time at which it ends, so a clock that runs
-// fast or slow is the teller's business. Leases only ever end by themselves
-// between two facts, so checking at facts is checking always.
+// A lease is recorded with the common time at which it ends, so the caller accounts for
+// clocks that run fast or slow. Between two facts leases only expire, so a check at each
+// fact covers all times.
 type Membership struct {
 	views  map[clusterEpoch]*view.View
 	newest map[uint64]*view.View
 	nodes  map[view.NodeID]*standing
-	// order keeps the nodes as they came, so that reports repeat.
+	// order holds the nodes in order of arrival, so that reports are reproducible.
 	order    []*standing
 	contests contests
 }
@@ -35,7 +35,7 @@ type standing struct {
 	gone   bool
 }
 
-// NewMembership returns a checker that has seen nothing.
+// NewMembership returns an empty checker.
 func NewMembership() *Membership {
 	return &Membership{
 		views:  map[clusterEpoch]*view.View{},
@@ -56,7 +56,7 @@ func (m *Membership) node(id view.NodeID) *standing {
 	return s
 }
 
-// Published tells that a node holds v as committed.
+// Published records that a node holds v as committed.
 func (m *Membership) Published(at time.Duration, id view.NodeID, v *view.View) *Violation {
 	n := m.node(id)
 	if h := n.held; h != nil && h.Cluster == v.Cluster && h.Epoch >= v.Epoch {
@@ -77,7 +77,7 @@ func (m *Membership) Published(at time.Duration, id view.NodeID, v *view.View) *
 	return nil
 }
 
-// outsiders looks for valid leases outside the newest view.
+// outsiders returns a violation if a node outside the newest view holds a valid lease.
 func (m *Membership) outsiders(at time.Duration, v *view.View) *Violation {
 	for _, n := range m.order {
 		if n.held == nil || n.held.Cluster != v.Cluster || !n.valid(at) {
@@ -97,7 +97,7 @@ func outside(at time.Duration, n *standing, v *view.View) *Violation {
 	return nil
 }
 
-// Leased tells that a node's lease, or leader lease, now ends at until.
+// Leased records that a node's lease, or leader lease, now ends at until.
 func (m *Membership) Leased(at time.Duration, id view.NodeID, until time.Duration, leader bool) *Violation {
 	n := m.node(id)
 	n.until, n.leader = until, leader
@@ -119,7 +119,7 @@ func (m *Membership) Leased(at time.Duration, id view.NodeID, until time.Duratio
 	return nil
 }
 
-// Gone tells that a process ended, or gave its incarnation up.
+// Gone records that a process ended, or gave its incarnation up.
 func (m *Membership) Gone(id view.NodeID) { m.node(id).gone = true }
 
 // Valid reports whether the node's lease holds at a time.

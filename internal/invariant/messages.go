@@ -11,8 +11,8 @@ import (
 // sending process and entity, incarnations never decrease).
 type Messages struct {
 	last map[senderEntity]processed
-	// senders says which incarnation of which process a sender is, newest by process
-	// and entity which incarnation was processed last.
+	// senders holds process and incarnation number of each sender; newest holds, by
+	// process and entity, the incarnation that was processed last.
 	senders map[view.NodeID]incarnation
 	newest  map[processEntity]incarnation
 }
@@ -37,19 +37,19 @@ type processed struct {
 	node view.NodeID
 }
 
-// NewMessages returns a checker that has seen nothing.
+// NewMessages returns an empty checker.
 func NewMessages() *Messages {
 	return &Messages{
 		last: map[senderEntity]processed{}, senders: map[view.NodeID]incarnation{}, newest: map[processEntity]incarnation{},
 	}
 }
 
-// Sender tells that a sender is incarnation number of a process.
+// Sender records that a sender is incarnation number of a process.
 func (m *Messages) Sender(sender view.NodeID, process, number uint64) {
 	m.senders[sender] = incarnation{process, number, sender}
 }
 
-// Processed tells that an instance at node handled message seq of sender.
+// Processed records that an instance at node handled message seq of sender.
 func (m *Messages) Processed(at time.Duration, node, sender view.NodeID, entity int, seq uint64) *Violation {
 	key := senderEntity{sender, entity}
 	last := m.last[key]

@@ -2,17 +2,17 @@ package invariant
 
 import "github.com/peerage-go/peerage/gossip/view"
 
-// PlainQuorum reports whether the nodes for which has is true are a plain quorum
-// of v (DESIGN 4.1): more than half of its voting members, or exactly half with
-// the most senior voting member among them. It is written anew here, so that the
-// core's own arithmetic has a second opinion.
+// PlainQuorum reports whether the nodes for which has is true are a plain quorum of v:
+// more than half of its voting members, or exactly half with the most senior voting
+// member among them. It is implemented independently of the core, to check the core's
+// arithmetic.
 func PlainQuorum(v *view.View, has func(view.NodeID) bool) bool {
 	voters, yes, senior := count(v, has)
 	return 2*yes > voters || 2*yes == voters && senior
 }
 
-// Quorum is the quorum of a partition policy (DESIGN 4.6) of which this package has an
-// opinion of its own; of others it is PlainQuorum. Nil is the default policy.
+// Quorum reports whether has is a quorum under a partition policy that this package
+// implements; for any other policy, and nil, it is PlainQuorum.
 func Quorum(p view.Policy, v *view.View, has func(view.NodeID) bool) bool {
 	voters, yes, senior := count(v, has)
 	switch p := p.(type) {
@@ -27,8 +27,8 @@ func Quorum(p view.Policy, v *view.View, has func(view.NodeID) bool) bool {
 	return PlainQuorum(v, has)
 }
 
-// Survives reports whether the policy lets these nodes go on by themselves when all
-// others are proven dead.
+// Survives reports whether the policy lets these nodes go on alone when all other members
+// are proven dead.
 func Survives(p view.Policy, v *view.View, has func(view.NodeID) bool) bool {
 	s, static := p.(view.StaticQuorum)
 	voters, yes, _ := count(v, has)

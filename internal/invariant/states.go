@@ -2,28 +2,29 @@ package invariant
 
 import "time"
 
-// States checks what becomes of the states of entities that move. A state is named by
-// its version: a number that every handled message changes, so that two states are
-// equal only if they hold the same messages in the same order. 0 is the state of an
-// entity that has handled nothing.
+// States checks that entities that move keep their states. A state is named by its
+// version: a number that every handled message changes, so that two states are equal only
+// if they hold the same messages in the same order. 0 is the state of an entity that has
+// handled nothing.
 //
-// An instance begins with the newest state there ever was, or with none. None is a
-// loss, which whoever knows the run excuses or not; an older state is never right: it
-// would bring back what was overwritten, and drop what was acknowledged.
+// An instance begins with the newest state there ever was, or with none. None is a loss,
+// which the caller may excuse; an older state is always a violation: it would restore
+// overwritten values and drop acknowledged ones.
 type States struct {
 	newest map[int]version
 }
 
 type version struct {
 	number uint64
-	// cold: an instance has begun without it since, and has handled nothing.
+	// cold is set when an instance has begun without the state since, and has handled
+	// nothing.
 	cold bool
 }
 
-// NewStates returns a checker that has seen nothing.
+// NewStates returns an empty checker.
 func NewStates() *States { return &States{newest: map[int]version{}} }
 
-// Started tells that an instance of an entity begins with a state, and reports whether
+// Started records that an instance of an entity begins with a state, and reports whether
 // a state was lost.
 func (s *States) Started(at time.Duration, entity int, number uint64) (lost bool, b *Violation) {
 	v := s.newest[entity]
@@ -39,8 +40,8 @@ func (s *States) Started(at time.Duration, entity int, number uint64) (lost bool
 	return false, nil
 }
 
-// Handled tells that an instance with a state handled a message, and returns its state
-// behind it.
+// Handled records that an instance with a state handled a message, and returns the
+// resulting state.
 func (s *States) Handled(entity int, number, message uint64) uint64 {
 	next := (number ^ message) * 0x9e3779b97f4a7c15
 	next ^= next >> 29

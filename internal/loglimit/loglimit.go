@@ -1,5 +1,5 @@
-// Package loglimit bounds lines of a log that others can cause: whoever can reach a
-// port could fill the disk otherwise.
+// Package loglimit bounds the log lines that remote hosts can cause: otherwise any host
+// that reaches a port could fill the disk.
 package loglimit
 
 import (
@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Lines are written at most Burst times per Period.
+// At most Burst lines are written per Period.
 const (
 	Burst  = 20
 	Period = 10 * time.Second
 )
 
-// Budget is what may still be written. Its zero value is a whole one. It is safe for
-// concurrent use.
+// Budget counts the lines that may still be written. Its zero value is a full budget. It
+// is safe for concurrent use.
 type Budget struct {
 	mu         sync.Mutex
 	since      time.Time
@@ -22,8 +22,8 @@ type Budget struct {
 	suppressed int
 }
 
-// Take spends one line, if there is one left, and returns how many were refused since
-// the last: they belong on this line.
+// Take spends one line if any is left. It returns how many were refused since the last
+// line, to be logged with this one.
 func (b *Budget) Take(now time.Time) (suppressed int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package mutant names bugs that tests plant on purpose: a checker counts only
-// when it catches them. Production code asks for a mutant and never plants one.
+// Package mutant names bugs that tests plant on purpose: a checker is trusted only if it
+// catches them. Production code asks for a mutant and never plants one.
 package mutant
 
 // Kind is one planted bug. The zero Kind is none; code outside this module

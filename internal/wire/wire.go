@@ -1,6 +1,6 @@
-// Package wire holds the primitives from which every frame of ours is written
-// and read: append-only writing, and reading that checks each declared length
-// against the bytes that remain before anything is allocated.
+// Package wire holds the primitives that write and read every frame: append-only writing,
+// and reading that checks each declared length against the remaining bytes before it
+// allocates.
 package wire
 
 import (
@@ -65,7 +65,7 @@ func NewReader(frame []byte) *Reader { return &Reader{buf: frame} }
 // Err returns the first error.
 func (r *Reader) Err() error { return r.err }
 
-// Left returns the number of bytes not yet read.
+// Left returns the number of unread bytes.
 func (r *Reader) Left() int { return len(r.buf) }
 
 // Done returns the first error, or ErrTrailing if bytes are left.
