@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"go/types"
 	"path/filepath"
 	"slices"
@@ -12,7 +15,7 @@ import (
 // TestTheHouse compares the module with its bounds, as the command does.
 func TestTheHouse(t *testing.T) {
 	var out bytes.Buffer
-	ok, err := run(&out, "../../..", false, false)
+	ok, err := run(&out, "../../..", options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,5 +180,51 @@ func TestOneWord(t *testing.T) {
 		if oneWord(name) != want {
 			t.Errorf("%s: %v", name, !want)
 		}
+	}
+}
+
+// Each kind of declaration has a line, unexported ones have none, and a line that is
+// missing or too many is reported.
+func TestDeclarationsOfTheAPI(t *testing.T) {
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, "p.go", `package p
+type hidden struct{ N int }
+type S struct { A []int; b int }
+func (s *S) M(n int) error { return nil }
+func (s S) m() {}
+type I[T any] interface { Do(T) }
+type Al = S
+type N int
+const C N = 3
+var V hidden
+func F[T any](t T, s ...S) (n N) { return 0 }
+`, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	types, err := new(types.Config).Check("p", fset, []*ast.File{f}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := api(&module{packages: []*pack{{types: types}}})
+	want := apiHead + `p: const N C = 3
+p: func F[T any](t T, s ...S) (n N)
+p: method I.Do(T)
+p: method S.M(n int) error
+p: type Al = S
+p: type I[T any] interface
+p: type N int
+p: type S struct with unexported fields
+p: type S struct, A []int
+p: var V hidden
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if b := compareAPI(want, got); len(b) != 0 {
+		t.Errorf("equal texts differ: %q", b)
+	}
+	if b := compareAPI(want+"p: var W int\n", strings.Replace(got, "p: type N int\n", "", 1)); len(b) != 2 {
+		t.Errorf("two differences: %q", b)
 	}
 }

@@ -4,6 +4,7 @@
 //	go run ./internal/lint/house            # figures and bounds; exit 1 if one is broken
 //	go run ./internal/lint/house -list      # every subject beyond its bound, too
 //	go run ./internal/lint/house -shrink    # lower the exceptions to today's figures
+//	go run ./internal/lint/house -api       # write the exported API to docs/api.txt
 //
 // A subject beyond its bound needs a line in exceptions.txt with exactly today's figure.
 // A higher figure breaks the bound, and so does a lower one until -shrink has lowered the
@@ -21,9 +22,10 @@ import (
 func main() {
 	list := flag.Bool("list", false, "print every subject that is beyond its bound")
 	shrink := flag.Bool("shrink", false, "lower the exceptions to today's figures")
+	newAPI := flag.Bool("api", false, "write the exported API to "+apiFile)
 	root := flag.String("root", ".", "the module's root")
 	flag.Parse()
-	ok, err := run(os.Stdout, *root, *list, *shrink)
+	ok, err := run(os.Stdout, *root, options{*list, *shrink, *newAPI})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "house:", err)
 		os.Exit(2)
@@ -33,8 +35,11 @@ func main() {
 	}
 }
 
-// run measures the module at root, prints the table, and reports whether all bounds hold.
-func run(out io.Writer, root string, list, shrink bool) (bool, error) {
+type options struct{ list, shrink, api bool }
+
+// run measures the module at root, prints the table, and reports whether all bounds hold
+// and docs/api.txt is the exported API.
+func run(out io.Writer, root string, o options) (bool, error) {
 	m, err := load(root)
 	if err != nil {
 		return false, err
@@ -45,14 +50,20 @@ func run(out io.Writer, root string, list, shrink bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if shrink {
+	if o.shrink {
 		allowed = allowed.shrunk(measures)
 		if err := allowed.write(path); err != nil {
 			return false, err
 		}
 	}
 	broken := allowed.check(measures)
-	printTable(out, measures, list)
+	if o.api {
+		if err := os.WriteFile(filepath.Join(root, apiFile), []byte(api(m)), 0o644); err != nil {
+			return false, err
+		}
+	}
+	broken = append(broken, checkAPI(m)...)
+	printTable(out, measures, o.list)
 	for _, b := range broken {
 		fmt.Fprintln(out, "broken:", b)
 	}
