@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/peerage-go/peerage/sharding/daemon"
+	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 

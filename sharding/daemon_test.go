@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/replicator"
-	"github.com/peerage-go/peerage/sharding/daemon"
 )
 
 // planBook is the plans of a memStore, with the fence of the real one.

@@ -3,7 +3,7 @@ package sharding
 import (
 	"sync"
 
-	"github.com/peerage-go/peerage/sharding/region"
+	"github.com/peerage-go/peerage/internal/core/region"
 )
 
 // inbox is the queue in front of a shell. What happens on this node is never

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/daemon"
+	"github.com/peerage-go/peerage/internal/core/daemon"
 )
 
 // planStore keeps a daemon's plan. All it does is at level majority.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/daemon"
+	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 

@@ -1,9 +1,9 @@
 package sharding
 
 import (
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/sharding/entity"
 	"github.com/peerage-go/peerage/sharding/protocol"
-	"github.com/peerage-go/peerage/sharding/region"
 	"github.com/peerage-go/peerage/sharding/standby"
 )
 

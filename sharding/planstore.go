@@ -6,9 +6,9 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/replicator"
-	"github.com/peerage-go/peerage/sharding/daemon"
 )
 
 // The state of a daemon is one LWW-map, so that one read sees all of it: the plan

@@ -11,7 +11,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/daemon"
+	"github.com/peerage-go/peerage/internal/core/daemon"
 )
 
 // router holds the routes of one type: one per shard, for the life of the

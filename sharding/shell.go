@@ -8,10 +8,10 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/entity"
 	"github.com/peerage-go/peerage/sharding/protocol"
-	"github.com/peerage-go/peerage/sharding/region"
 )
 
 // shell runs the region core and, on nodes of the type's role, the coordinator

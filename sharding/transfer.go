@@ -12,9 +12,9 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/sharding/entity"
-	"github.com/peerage-go/peerage/sharding/region"
 )
 
 // A shard that moves in order takes its entities' states along:

@@ -15,11 +15,11 @@ var cores = []string{
 	"replicator/core",
 	"sharding/protocol",
 	"sharding/coordinator",
-	"sharding/region",
+	"internal/core/region",
 	"sharding/reliable",
 	"sharding/standby",
 	"sharding/strategy",
-	"sharding/daemon",
+	"internal/core/daemon",
 	"internal/fence",
 	"sharding/flow",
 }

@@ -24,11 +24,12 @@ var layers = []struct {
 	{"replicator", []string{"replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
 	{"ddata", []string{"ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
 	{"sharding/protocol", []string{"gossip/view", "internal/clock", "internal/wire"}},
-	{"sharding", []string{"sharding", "ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/loglimit", "internal/wire", "internal/mutant"}},
+	{"sharding", []string{"sharding", "internal/core", "ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/loglimit", "internal/wire", "internal/mutant"}},
+	{"internal/core", []string{"internal/core", "gossip/view", "sharding/protocol", "sharding/strategy", "internal/clock", "internal/invariant", "internal/wire", "internal/mutant"}},
 	{"metrics", []string{".", "metrics", "sharding", "ddata", "replicator", "crdt", "gossip", "internal/clock"}},
 	{"internal/invariant", []string{"gossip/view", "sharding/protocol", "internal/clock"}},
 	{"internal/sim", []string{"internal", "crdt", "gossip/view", "gossip/transport", "replicator/core", "sharding/protocol",
-		"sharding/coordinator", "sharding/region", "sharding/strategy"}},
+		"sharding/coordinator", "internal/core/region", "sharding/strategy"}},
 	{".", []string{"sharding", "ddata", "replicator", "gossip", "crdt", "metrics", "internal/clock"}},
 }
 

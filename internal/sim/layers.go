@@ -5,11 +5,11 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/replicator/core"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
-	"github.com/peerage-go/peerage/sharding/region"
 )
 
 // layers are what stands above the view core on one process: a replicator for each

@@ -5,9 +5,9 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
-	"github.com/peerage-go/peerage/sharding/region"
 )
 
 // upper is the driver of one entity type on one process: the region core and, where

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
-	"github.com/peerage-go/peerage/sharding/region"
 )
 
 // upperWorld is what the checkers of the upper layers know of the whole.

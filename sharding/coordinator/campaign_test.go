@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/mutant"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
-	"github.com/peerage-go/peerage/sharding/region"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/sharding/protocol"
-	"github.com/peerage-go/peerage/sharding/region"
 )
 
 // message is one of a stream from a node to a shard.

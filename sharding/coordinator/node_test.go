@@ -6,9 +6,9 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
-	"github.com/peerage-go/peerage/sharding/region"
 )
 
 // node is the shell of both cores on one node, and what it hosts.
