@@ -132,26 +132,19 @@ func (s *sender) accept(shard ShardID, token Token, number uint64, bytes int) (a
 	return a, first
 }
 
-// flush takes the runs of accounts in, lets go of these, and sends what is due.
+// flush takes the runs of accounts in, lets go of these, and sends what is due. For this
+// node itself it leaves the sending to run: the caller holds the mutex of a route.
 func (s *sender) flush(touched []*account) {
 	s.mu.Lock()
 	s.takeRuns(touched)
 	due := len(s.due) > 0
 	s.mu.Unlock()
-	if due {
-		s.transmit()
-	}
-}
-
-// note is flush for requests of this node itself, with the mutex of a route: run sends
-// what is due.
-func (s *sender) note(touched []*account) {
-	s.mu.Lock()
-	s.takeRuns(touched)
-	due := len(s.due) > 0
-	s.mu.Unlock()
-	if due {
+	switch {
+	case !due:
+	case s.node == s.of.self:
 		s.of.wake()
+	default:
+		s.transmit()
 	}
 }
 

@@ -113,15 +113,11 @@ func (s *Sharding) handleStop(from view.NodeID, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	if p := s.path(m.typ); p != nil {
-		if uint32(m.shard) >= p.base().shards {
-			return errMalformed
-		}
-		if inc := p.base().now.Load(); inc != nil {
-			p.base().stopped(inc, from, &m)
-		}
+	p, inc, err := findShard(s, m.typ, m.shard)
+	if inc != nil {
+		p.base().stopped(inc, from, &m)
 	}
-	return nil
+	return err
 }
 
 // handleStopped answers a sender that asks whether it still has to stop for an entity.
@@ -130,14 +126,10 @@ func (s *Sharding) handleStopped(from view.NodeID, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	p := s.path(m.typ)
+	p, inc, err := findShard(s, m.typ, m.shard)
 	if p == nil {
-		return nil
+		return err
 	}
-	if uint32(m.shard) >= p.base().shards {
-		return errMalformed
-	}
-	inc := p.base().now.Load()
 	if inc == nil || inc.accounts == nil || p.hosted(m.shard) != m.token {
 		s.out.send(from, appendStop(nil, string(m.typ), m.shard, m.token, string(m.id), true))
 		return nil

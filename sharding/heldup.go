@@ -211,8 +211,7 @@ func (r *router) releaseHeld(rt *route) {
 // reconcile takes a report: that of a sender which is blocked. One whose shard does not
 // run here may send one request, which is refused: so it learns that it looks for another
 // home.
-func (s *Sharding) reconcile(p dataPath, from view.NodeID, m marker, report flow.Report) {
-	inc := p.base().now.Load()
+func (s *Sharding) reconcile(p dataPath, inc *incarnation, from view.NodeID, m marker, report flow.Report) {
 	if inc == nil || inc.accounts == nil || p.hosted(m.shard) != m.token {
 		b := appendGrantHead(nil, string(m.typ))
 		s.out.send(from, appendGrant(b, &granted{m.shard, m.token, flow.Grant{Limit: report.Sent + 1, LimitBytes: report.SentBytes + 1, Asked: report.Asked}}))
@@ -228,13 +227,11 @@ func (s *Sharding) handleBlocked(from view.NodeID, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	if p := s.path(m.typ); p != nil {
-		if uint32(m.shard) >= p.base().shards {
-			return errMalformed
-		}
-		s.reconcile(p, from, m, report)
+	p, inc, err := findShard(s, m.typ, m.shard)
+	if p != nil {
+		s.reconcile(p, inc, from, m, report)
 	}
-	return nil
+	return err
 }
 
 func (s *Sharding) handleGrants(from view.NodeID, frame []byte) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/flow"
 )
 
 // slowHome is a type that runs on one node, with entities that the test slows down, and
@@ -123,18 +124,28 @@ func TestAHeldUpTellEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// blockedHandler starts three nodes with mailboxes of four messages. A message of the first
+// node to an entity of another one has its handler wait for the journal's gate.
+func blockedHandler(t *testing.T) (c *cluster, j *journal, regions []*Region[say, heard], id string, home *node) {
+	t.Helper()
+	j = newJournal()
+	j.gate = make(chan struct{})
+	c, nodes, regions := three(t, j, func(ty *Type[say, heard]) { ty.Limits.Mailbox = 4 })
+	id, home = elsewhere(t, c, regions[0], nodes[0])
+	if err := regions[0].Tell(t.Context(), id, say{"stuck", stuck}); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return c, j, regions, id, home
+}
+
 // What is parked at a home counts as delivered: when the shard moves it runs there, before
 // what is sent to the next home.
 func TestParkedMessagesRunBeforeAMove(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		j := newJournal()
-		j.gate = make(chan struct{})
-		c, nodes, regions := three(t, j, func(ty *Type[say, heard]) { ty.Limits.Mailbox = 4 })
-		id, home := elsewhere(t, c, regions[0], nodes[0])
-		if err := regions[0].Tell(t.Context(), id, say{"stuck", stuck}); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
+		c, j, regions, id, home := blockedHandler(t)
+		// So the sender hears that the mailbox is full when it has used up its window.
+		c.delay = time.Millisecond
 		const each = 50
 		go func() {
 			for i := range 2 * each {
@@ -143,9 +154,10 @@ func TestParkedMessagesRunBeforeAMove(t *testing.T) {
 				}
 			}
 		}()
-		synctest.Wait()
-		if s, _ := home.reg.Stats("ear"); s.Parked == 0 {
-			t.Error("nothing is parked")
+		pass(100 * time.Millisecond)
+		// The probe and the message in hand used up two of the window, four are in the mailbox.
+		if s, _ := home.reg.Stats("ear"); s.Parked != flow.FirstMessages-2-4 {
+			t.Errorf("%d messages are parked, want %d", s.Parked, flow.FirstMessages-2-4)
 		}
 		drained := make(chan error, 1)
 		go func() { drained <- home.s.Drain(within(t, time.Minute)) }()

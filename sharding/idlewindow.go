@@ -83,17 +83,11 @@ func (s *Sharding) handleShrink(from view.NodeID, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	p := s.path(m.typ)
-	if p == nil {
-		return nil
-	}
-	if uint32(m.shard) >= p.base().shards {
-		return errMalformed
-	}
-	if inc := p.base().now.Load(); inc != nil {
+	p, inc, err := findShard(s, m.typ, m.shard)
+	if inc != nil {
 		p.base().shrink(inc, from, m, asked)
 	}
-	return nil
+	return err
 }
 
 func (s *Sharding) handleShrunk(from view.NodeID, frame []byte) error {
@@ -101,17 +95,11 @@ func (s *Sharding) handleShrunk(from view.NodeID, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	p := s.path(m.typ)
-	if p == nil {
-		return nil
-	}
-	if uint32(m.shard) >= p.base().shards {
-		return errMalformed
-	}
-	if inc := p.base().now.Load(); inc != nil && inc.accounts != nil {
+	_, inc, err := findShard(s, m.typ, m.shard)
+	if inc != nil && inc.accounts != nil {
 		sender := inc.accounts.sender(from)
 		sender.shrunk(m.shard, m.token, report)
 		sender.transmit()
 	}
-	return nil
+	return err
 }

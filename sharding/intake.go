@@ -79,17 +79,12 @@ func (f *inflow[Req, Resp]) sender(node view.NodeID) *sender {
 	return f.from
 }
 
-// grant tells the accounts what the block has brought, and sends the grants that it has
-// made due. Those to this node itself go their own way: the mutex of a route is held.
+// grant adds what the block has brought to the accounts, and sends the grants that are due.
 func (f *inflow[Req, Resp]) grant() {
 	if f.from == nil {
 		return
 	}
-	if f.from.node == f.from.of.self {
-		f.from.note(f.touched)
-	} else {
-		f.from.flush(f.touched)
-	}
+	f.from.flush(f.touched)
 	f.touched = f.touched[:0]
 }
 

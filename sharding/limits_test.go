@@ -213,15 +213,8 @@ func TestWhatComesBackTooLateIsCounted(t *testing.T) {
 // A full mailbox holds local senders up, and is told to remote askers.
 func TestFullMailboxesHoldSendersUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		j := newJournal()
-		j.gate = make(chan struct{})
-		c, nodes, regions := three(t, j, func(ty *Type[say, heard]) { ty.Limits.Mailbox = 4 })
-		id, home := elsewhere(t, c, regions[0], nodes[0])
+		_, j, regions, id, home := blockedHandler(t)
 		local := regions[home.self.ID-1]
-		if err := local.Tell(t.Context(), id, say{"stuck", stuck}); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
 		for i := range 4 {
 			if err := local.Tell(within(t, time.Second), id, say{"x", i + 1}); err != nil {
 				t.Fatal(err)

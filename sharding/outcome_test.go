@@ -13,11 +13,11 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// pair starts two nodes that host a type of texts, and returns an id of the first, with
-// its region and the other's.
-func pair(t *testing.T, c *cluster, ty Type[string, string]) (id string, local, remote *Region[string, string]) {
+// pair starts two nodes that host a type, and returns an id of the first, with its region
+// and the other's.
+func pair[Req, Resp any](t *testing.T, c *cluster, ty Type[Req, Resp]) (id string, local, remote *Region[Req, Resp]) {
 	t.Helper()
-	var regions []*Region[string, string]
+	var regions []*Region[Req, Resp]
 	for i := range 2 {
 		n := c.add(fmt.Sprint("n", i+1))
 		r, err := Register(n.reg, ty)

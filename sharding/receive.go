@@ -144,6 +144,19 @@ func (s *Sharding) unknownType(from view.NodeID, frame []byte) error {
 	return nil
 }
 
+// findShard returns the path of the type that a frame about a shard names, nil if the type
+// is not registered here, and the incarnation that serves the path, nil if none does. It
+// fails if the type has no such shard.
+func findShard(s *Sharding, typ []byte, shard ShardID) (p dataPath, inc *incarnation, err error) {
+	if p = s.path(typ); p == nil {
+		return nil, nil, nil
+	}
+	if uint32(shard) >= p.base().shards {
+		return nil, nil, errMalformed
+	}
+	return p, p.base().now.Load(), nil
+}
+
 func (s *Sharding) handleReply(frame []byte) error {
 	r, err := parseReply(frame)
 	if err != nil {
@@ -173,12 +186,12 @@ func (s *Sharding) handleRefused(from view.NodeID, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	p := s.path(q.typ)
-	if p == nil || uint32(q.shard) >= p.base().shards {
+	p, inc, _ := findShard(s, q.typ, q.shard)
+	if p == nil {
 		return errMalformed
 	}
 	r := p.base()
-	if inc := r.now.Load(); inc != nil {
+	if inc != nil {
 		r.refused(inc, from, &q, inner)
 	} else if q.call == 0 && q.sure == nil {
 		// The incarnation that sent it is over. Its asks have failed, lines send again.
@@ -207,11 +220,11 @@ func (s *Sharding) handleMarkerAck(from view.NodeID, frame []byte) error {
 		s.farewells.answered(from, m.token.Seq)
 		return nil
 	}
-	p := s.path(m.typ)
-	if p == nil || uint32(m.shard) >= p.base().shards {
+	p, inc, _ := findShard(s, m.typ, m.shard)
+	if p == nil {
 		return errMalformed
 	}
-	if inc := p.base().now.Load(); inc != nil {
+	if inc != nil {
 		p.base().markerAcked(inc, from, m)
 	}
 	return nil

@@ -89,11 +89,13 @@ func (w *world) deliver(_ view.NodeID, frame []byte) (bool, error) {
 	return true, nil
 }
 
-// accept notes at home n that a request came.
+// accept notes at home n that a request came; grant sends what is due, later.
 func (w *world) accept(n view.NodeID, q *request, bytes int) {
 	s := w.accounts[n].sender(self)
 	a, _ := s.accept(q.shard, q.token, q.number, bytes)
-	s.note([]*account{a})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.takeRuns([]*account{a})
 }
 
 // grant hands out what a home has to grant: to this node itself later, as production does,

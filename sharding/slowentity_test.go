@@ -16,6 +16,21 @@ import (
 // slowIn starts two nodes and a type of one shard, as newSlowHome does.
 func slowIn(t *testing.T, mailbox int) *slowHome { return newSlowHomeOf(t, 0, mailbox, 1) }
 
+// flood lets so many callers each tell the entity "sleeper" so much, and returns when all of
+// them are held up.
+func (h *slowHome) flood(t *testing.T, callers, tells int) {
+	for range callers {
+		go func() {
+			for range tells {
+				if err := h.region.Tell(within(t, time.Hour), "sleeper", -1); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	synctest.Wait()
+}
+
 // An entity that handles nothing holds up those that send to it, and none of those that
 // send to the other entities of its shard.
 func TestASlowEntityHoldsUpNoOther(t *testing.T) {
@@ -23,16 +38,7 @@ func TestASlowEntityHoldsUpNoOther(t *testing.T) {
 		const others, each = 63, 200
 		const callers, tells = 20, 300
 		h := slowIn(t, 10)
-		for range callers {
-			go func() {
-				for range tells {
-					if err := h.region.Tell(within(t, time.Hour), "sleeper", -1); err != nil {
-						t.Error(err)
-					}
-				}
-			}()
-		}
-		synctest.Wait()
+		h.flood(t, callers, tells)
 		for i := range others {
 			go func() {
 				for n := range each {
@@ -107,16 +113,7 @@ func TestALostConnectionOpensGates(t *testing.T) {
 		h := slowIn(t, 10)
 		c, pair := h.home.c, [2]view.NodeID{h.home.self.ID, h.away.self.ID}
 		const callers, tells = 20, 300
-		for range callers {
-			go func() {
-				for range tells {
-					if err := h.region.Tell(within(t, time.Hour), "sleeper", -1); err != nil {
-						t.Error(err)
-					}
-				}
-			}()
-		}
-		synctest.Wait()
+		h.flood(t, callers, tells)
 		if s := h.region.Stats(); s.HeldUp != callers || s.Stopped != 1 {
 			t.Fatalf("%d callers are held up, %d entities stopped for", s.HeldUp, s.Stopped)
 		}
@@ -259,14 +256,7 @@ func TestTwoEntitiesThatFloodEachOtherGoOn(t *testing.T) {
 // the others are served by the next one, each in its own order.
 func TestAShardMovesAwayFromItsCallers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		j := newJournal()
-		j.gate = make(chan struct{})
-		c, nodes, regions := three(t, j, func(ty *Type[say, heard]) { ty.Limits.Mailbox = 4 })
-		id, home := elsewhere(t, c, regions[0], nodes[0])
-		if err := regions[0].Tell(t.Context(), id, say{"stuck", stuck}); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
+		_, j, regions, id, home := blockedHandler(t)
 		const callers, each = 500, 3
 		for i := range callers {
 			go func() {

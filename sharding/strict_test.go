@@ -21,40 +21,21 @@ type parcel struct {
 func parcels(t *testing.T) (id string, local, remote *Region[parcel, parcel]) {
 	c := newCluster(t)
 	c.strict = true
-	var regions []*Region[parcel, parcel]
-	for i := range 2 {
-		n := c.add(fmt.Sprint("n", i+1))
-		r, err := Register(n.reg, Type[parcel, parcel]{
-			Name: "depot", Shards: 8, ReqCodec: Lossy[parcel]{}, RespCodec: Lossy[parcel]{},
-			Limits: Limits{PayloadBytes: 100},
-			New: func(string) Entity[parcel, parcel] {
-				var kept parcel
-				return Func(func(_ *Context, p parcel) (parcel, error) {
-					for i := range kept.Items {
-						kept.Items[i]++ // a caller that shares memory with the entity sees it
-					}
-					kept.Items = append(kept.Items, p.Items...)
-					kept.hidden += p.hidden + 1
-					return parcel{Items: kept.Items, hidden: kept.hidden}, nil
-				})
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		regions = append(regions, r)
-		n.start()
-	}
-	c.install(c.nodes...)
-	for i := 0; ; i++ {
-		id = fmt.Sprint("e", i)
-		if err := regions[1].StartEntity(within(t, 5*time.Second), id); err != nil {
-			t.Fatal(err)
-		}
-		if c.nodes[0].s.path([]byte("depot")).lives(regions[0].ShardOf(id), id) {
-			return id, regions[0], regions[1]
-		}
-	}
+	return pair(t, c, Type[parcel, parcel]{
+		Name: "depot", Shards: 8, ReqCodec: Lossy[parcel]{}, RespCodec: Lossy[parcel]{},
+		Limits: Limits{PayloadBytes: 100},
+		New: func(string) Entity[parcel, parcel] {
+			var kept parcel
+			return Func(func(_ *Context, p parcel) (parcel, error) {
+				for i := range kept.Items {
+					kept.Items[i]++ // a caller that shares memory with the entity sees it
+				}
+				kept.Items = append(kept.Items, p.Items...)
+				kept.hidden += p.hidden + 1
+				return parcel{Items: kept.Items, hidden: kept.hidden}, nil
+			})
+		},
+	})
 }
 
 // On a strict node what arrives does not depend on the route: a message to an entity of the

@@ -85,21 +85,15 @@ const sweepsPerTimeout = 4
 
 // sweep ends idle instances until the Host is closed.
 func (h *Host[Req, Resp]) sweep() {
-	tick := time.NewTicker(max(h.cfg.IdleTimeout/sweepsPerTimeout, time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-h.stop:
-			return
-		case <-tick.C:
-		}
+	h.callEvery(max(h.cfg.IdleTimeout/sweepsPerTimeout, time.Millisecond), func() bool {
 		now := h.sweeps.Add(1)
 		for i := range h.shards {
 			if s := h.shards[i].Load(); s != nil {
 				s.sweep(now)
 			}
 		}
-	}
+		return true
+	})
 }
 
 // sweep ends the instances that have been at rest for the whole time-out.

@@ -231,6 +231,22 @@ func (h *Host[Req, Resp]) Count() int {
 	return n
 }
 
+// callEvery calls f once each interval until f returns false, or the Host is closed.
+func (h *Host[Req, Resp]) callEvery(interval time.Duration, f func() (again bool)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-h.stop:
+			return
+		case <-tick.C:
+		}
+		if !f() {
+			return
+		}
+	}
+}
+
 // forget takes a shard that has ended out of the table.
 func (h *Host[Req, Resp]) forget(s *Shard[Req, Resp]) {
 	if h.shards[s.info.number].CompareAndSwap(s, nil) {

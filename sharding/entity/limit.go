@@ -51,14 +51,7 @@ func (h *Host[Req, Resp]) share() int {
 // shrink makes the shards keep to their shares until the Host is closed: each got
 // smaller when others came.
 func (h *Host[Req, Resp]) shrink() {
-	tick := time.NewTicker(shrinkEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-h.stop:
-			return
-		case <-tick.C:
-		}
+	h.callEvery(shrinkEvery, func() bool {
 		for i := range h.shards {
 			if s := h.shards[i].Load(); s != nil {
 				s.mu.Lock()
@@ -68,7 +61,8 @@ func (h *Host[Req, Resp]) shrink() {
 				s.mu.Unlock()
 			}
 		}
-	}
+		return true
+	})
 }
 
 // touch notes a message for an instance in the shard's order, and ends others if

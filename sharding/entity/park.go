@@ -90,19 +90,13 @@ func (h *Host[Req, Resp]) lookLater() {
 // look waits until the lease holds again and resumes, or the Host is closed.
 func (h *Host[Req, Resp]) look() {
 	defer h.work.Done()
-	tick := time.NewTicker(parkedLook)
-	defer tick.Stop()
-	for {
-		select {
-		case <-h.stop:
-			return
-		case <-tick.C:
+	h.callEvery(parkedLook, func() bool {
+		if !h.cfg.Alive() {
+			return true
 		}
-		if h.cfg.Alive() {
-			// Cleared first: who parks from here on calls for another look.
-			h.wake.Store(false)
-			h.Resume()
-			return
-		}
-	}
+		// Cleared first: an instance that parks from here on calls for another look.
+		h.wake.Store(false)
+		h.Resume()
+		return false
+	})
 }

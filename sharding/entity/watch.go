@@ -81,16 +81,10 @@ const (
 
 // watch looks for blocked calls until the Host is closed.
 func (h *Host[Req, Resp]) watch() {
-	tick := time.NewTicker(min(max(h.cfg.BlockedAfter/ticksPerBlocked, time.Millisecond), tickMost))
-	defer tick.Stop()
-	for {
-		select {
-		case <-h.stop:
-			return
-		case <-tick.C:
-		}
+	h.callEvery(min(max(h.cfg.BlockedAfter/ticksPerBlocked, time.Millisecond), tickMost), func() bool {
 		h.report(h.calls(time.Now()))
-	}
+		return true
+	})
 }
 
 // call is a Running, and the mark of its goroutine.
