@@ -14,74 +14,77 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 )
 
-// Config is how a node is set up. The zero Config is valid: a cluster of one on
-// a free port of the loopback interface.
+// Config holds the settings of a node. The zero Config is valid: a cluster of one, on a
+// free port of the loopback interface.
 type Config struct {
-	// Gossip says how the node takes part in a cluster: its name, addresses,
-	// contact points, roles, and the pace of leases. Its Logger is set by the node;
-	// Handlers, BlockHandlers, Flows and Transport belong to the node and must not be set.
+	// Gossip holds the node's part in the cluster: its name, addresses, contact points,
+	// roles, and the timing of leases. The node sets its Logger. Handlers, BlockHandlers,
+	// Flows and Transport belong to the node and must not be set.
 	Gossip gossip.Config
-	// CertificateFiles, if set, turns mutual TLS on for all connections between nodes,
-	// with files that are read by New and again whenever they change: a renewed
-	// certificate counts from the next handshake on and drops no connection, and files
-	// that cannot be used leave the former in use, logged and counted
-	// (peerage_transport_certificate_reloads_total). It sets Gossip.Certificates; not
-	// together with that or Gossip.TLS. Off loopback set Gossip.SecretKeys as well:
-	// SECURITY.md. Its Logger is by default the node's.
+	// CertificateFiles, if set, turns on mutual TLS for all connections between nodes. New
+	// reads the files, and the node reads them again whenever they change. A renewed
+	// certificate takes effect at the next handshake and drops no connection. If the
+	// changed files cannot be used, the former ones stay in use; this is logged and counted
+	// (peerage_transport_certificate_reloads_total).
+	//
+	// CertificateFiles sets Gossip.Certificates; do not set that or Gossip.TLS as well. On
+	// addresses other than loopback, also set Gossip.SecretKeys: see SECURITY.md. Its
+	// Logger defaults to the node's.
 	CertificateFiles *transport.CertificateFiles
-	// Network, if set, carries everything in memory instead of TCP: for tests of
-	// programs that embed Peerage. Gossip.Transport is then set by the node;
-	// Gossip.Listen names the address in that network. See
-	// transport.Network for the faults it can play, and gossip.Test for settings that
-	// work in a bubble of testing/synctest.
+	// Network, if set, carries all traffic in memory instead of TCP: for tests of programs
+	// that embed Peerage. The node then sets Gossip.Transport; Gossip.Listen is the address
+	// in that network. See transport.Network for the faults it can simulate, and
+	// gossip.Test for settings that work in a bubble of testing/synctest.
 	Network *transport.Network
-	// Capacity is how many shards the node can carry, in relation to others: for
-	// entity types whose strategy is strategy.Weighted. Give a machine of twice the
-	// size twice the number, say 200 and 100. Default: 1.
+	// Capacity is the number of shards that the node can carry, relative to the other
+	// nodes, for entity types whose strategy is strategy.Weighted. Give a machine of twice
+	// the size twice the number, for example 200 and 100. Default: 1.
 	Capacity uint32
-	// MinMembers is how many members of the cluster, of whatever role, are to be up
-	// before the first shard of any entity type is placed. It saves moves when many
-	// nodes start at once, and keeps the first nodes of a restarted cluster from working
-	// with what only their disks hold: with durable data, give it a majority of the
-	// nodes. A cluster that once had as many goes on with fewer. Until then asks wait.
-	// It counts where the type is coordinated, so give all nodes the same.
-	// sharding.Type.MinMembers is that of one type, and counts the nodes that host it.
-	// Default: 1.
+	// MinMembers is the number of members, of any role, that must be up before the first
+	// shard of any type is placed. Until then, asks wait. Once this number has been
+	// reached, the cluster keeps placing shards even if members leave.
+	//
+	// It saves moves when many nodes start together. It also keeps the first nodes of a
+	// restarted cluster from working only with what their own disks hold: with durable
+	// data, set it to a majority of the nodes. The coordinator of a type applies its own
+	// value, so give all nodes the same. sharding.Type.MinMembers is the bound of one type,
+	// and counts the nodes that host the type. Default: 1.
 	MinMembers int
-	// RememberedPerSecond is how many remembered entities (sharding.Type.Remember) the
-	// node starts per second, over all types. Default:
+	// RememberedPerSecond is the number of remembered entities (sharding.Type.Remember)
+	// that the node starts per second, over all types. Default:
 	// sharding.DefaultRememberedPerSecond.
 	RememberedPerSecond int
-	// RejoinAfter is the pause before a removed node joins again as a new
-	// incarnation. It doubles with each removal that follows soon, up to 30 times
-	// itself. Default: 200 ms. Negative: never; the node then stays without a
-	// cluster and its Regions answer ErrNotReady.
+	// RejoinAfter is the pause before a removed node joins again as a new incarnation. It
+	// doubles with each removal that follows soon, up to 30 times the setting. Default: 200
+	// ms. If negative, the node never joins again, and its Regions return ErrNotReady.
 	RejoinAfter time.Duration
-	// Strict makes mistakes of entities' code show on one node, at some cost: set it in
-	// tests. Messages and replies between entities of this node go through their codec, as
-	// between nodes, and late use of a Context is always found: see sharding.Config.Strict.
-	// Under the race detector it is always on. Default: false.
+	// Strict makes a single node show mistakes in the code of entities, at some cost: set
+	// it in tests. Messages and replies between entities of this node go through their
+	// codec, as between nodes, and any late use of a Context is detected: see
+	// sharding.Config.Strict. Under the race detector, Strict is always on. Default: false.
 	Strict bool
-	// Data sets up the distributed data of roles, by role: "" is the data of all
-	// members, AnyRole that of each role which is not named. Default: in memory, for
-	// ever. See DataConfig.
+	// Data holds the settings of the distributed data, by role. The key "" is the data of
+	// all members; AnyRole stands for each role that is not named. Default: in memory,
+	// never expiring. See DataConfig.
 	Data map[string]DataConfig
-	// DataDir is the directory for the files of durable keys, one for each role:
-	// "all.keys", and "role-" before the role's name. Each node needs one of its own. It
-	// must exist. A file belongs to one cluster, role and Gossip.Name. The file "generation"
-	// keeps tokens rising when all nodes stop and a clock is set back; it is used without
-	// durable keys, too; "origin" says of which cluster the files are, so that those of another
-	// one of the same name are set aside, not merged.
+	// DataDir is the directory of this node's files. It must exist. Each node needs a
+	// directory of its own. A file belongs to one cluster, role and Gossip.Name. The files
+	// are:
+	//
+	//  - "all.keys" and "role-ROLE.keys": the durable keys, one file for each role.
+	//  - "generation": keeps tokens rising when all nodes stop and a clock is set back. It is
+	//    also used without durable keys.
+	//  - "origin": names the cluster of the files, so that the files of another cluster of the same
+	//    name are set aside, not merged.
 	DataDir string
-	// LameDuck is how long Drain goes on sending what callers in this process ask
-	// for, after readiness went false: give load balancers the time to notice, say
-	// 5 s. Shards are handed over meanwhile. Default: 0.
+	// LameDuck is how long, after readiness became false, Drain keeps sending messages for
+	// callers in this process: time for load balancers to notice, for example 5 s. Shards are
+	// handed over meanwhile. Default: 0.
 	LameDuck time.Duration
-	// Logger gets warnings that an operator should see, and events at lower levels.
-	// Default: discard.
+	// Logger receives warnings for operators, and events at lower levels. Default: discard.
 	Logger *slog.Logger
-	// Registerer takes the node's metrics. nil exports none. They are unregistered
-	// by Shutdown and Close.
+	// Registerer registers the node's metrics. If nil, none are exported. Shutdown and
+	// Close unregister them.
 	Registerer prometheus.Registerer
 }
 
@@ -107,7 +110,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// gossipConfig is Gossip as it will be once the certificates have been read.
+// gossipConfig returns Gossip as it will be once the certificates have been read.
 func (c *Config) gossipConfig() gossip.Config {
 	cfg := c.Gossip
 	if c.CertificateFiles != nil && cfg.Certificates == nil {
@@ -116,8 +119,8 @@ func (c *Config) gossipConfig() gossip.Config {
 	return cfg
 }
 
-// Validate reports everything that is wrong with the settings at once, each
-// fault with the setting's name, its value and why.
+// Validate returns an error that lists every invalid setting with its name, its value and
+// the reason. It returns nil if there is none.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	err := c.gossipConfig().Validate()
@@ -134,8 +137,8 @@ func (c Config) Validate() error {
 	return &all
 }
 
-// nodeProblems is about what package gossip does not know, or would take and the node
-// replaces.
+// nodeProblems checks the settings that package gossip does not have, and those that
+// package gossip accepts but the node replaces.
 func (c *Config) nodeProblems() (out []gossip.Problem) {
 	for _, x := range []struct {
 		bad                 bool
@@ -144,7 +147,7 @@ func (c *Config) nodeProblems() (out []gossip.Problem) {
 		{c.MinMembers < 0, "MinMembers", strconv.Itoa(c.MinMembers), "must not be negative"},
 		{c.RememberedPerSecond < 0, "RememberedPerSecond", strconv.Itoa(c.RememberedPerSecond), "must not be negative"},
 		{c.LameDuck < 0, "LameDuck", c.LameDuck.String(), "must not be negative"},
-		{c.Gossip.Transport != nil, "Transport", "set", "the node makes one for each incarnation; for one in memory set Network"},
+		{c.Gossip.Transport != nil, "Transport", "set", "the node makes one for each incarnation; set Network for one in memory"},
 		{len(c.Gossip.Handlers) > 0, "Handlers", "set", "the node's layers take all frames"},
 		{len(c.Gossip.BlockHandlers) > 0, "BlockHandlers", "set", "the node's layers take all frames"},
 		{len(c.Gossip.Flows) > 0, "Flows", "set", "the node's layers send all frames"},

@@ -14,31 +14,31 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// AnyRole stands in Config.Data for every role that the node carries and that is
-// not named there, the data of all members among them.
+// AnyRole is the key of Config.Data for every role of the node that has no key of its own,
+// including the data of all members.
 const AnyRole = "*"
 
-// DataConfig sets up the distributed data of one role. The zero DataConfig keeps
-// everything in memory and for ever. Durable, Retain and Expire must be equal at all nodes that
-// carry the role.
+// DataConfig holds the settings of the distributed data of one role. The zero DataConfig
+// keeps everything in memory, and nothing expires. Durable, Retain and Expire must be equal
+// on all nodes of the role.
 type DataConfig struct {
-	// Durable are the prefixes of the keys that outlive a stop of all nodes of the role:
-	// each node keeps them in a file in Config.DataDir, and when the cluster starts
-	// again it holds what any of the nodes has on its disk. "" is every key of the
-	// application. What coordinators of shards keep lives as long as one of their nodes
-	// and cannot be named. See replicator.Durable for what it costs.
+	// Durable lists the prefixes of durable keys, which outlive a stop of all nodes of the
+	// role. Each node keeps them in a file in Config.DataDir. When the cluster starts
+	// again, it has what any of its nodes has on disk. "" stands for every key of the
+	// application. The records of coordinators cannot be durable: they live as long as one
+	// of their nodes. See replicator.Durable for the cost.
 	Durable []string
-	// Sync is how much later than its acknowledgement a change of a durable key may
-	// reach the disk. Default: 0, nothing is acknowledged that is not on the disk; a
-	// majority write then waits for a sync of the disk at a majority. See
-	// replicator.DurableConfig.
+	// Sync is how much later than its acknowledgement a change of a durable key may reach
+	// the disk. Default: 0. Then a change is on the disk before it is acknowledged, and a
+	// majority write waits for the disks of a majority. See replicator.DurableConfig.
 	Sync time.Duration
-	// Retain is for how long a node may be away and its file of durable keys still be taken
-	// in; for so long deletions of durable keys, and of entries of LWWMaps under them, are
-	// remembered. Default 7 days, at least an hour, negative for ever. See replicator.DurableConfig and replicator.Durable.
+	// Retain is how long a node may be away without its file of durable keys being set
+	// aside. Deletions of durable keys, and of entries of LWWMaps under them, are
+	// remembered for the same time. Default: 7 days. At least 1 hour; negative means
+	// forever. See replicator.DurableConfig and replicator.Durable.
 	Retain time.Duration
-	// Expire deletes keys that nobody has changed for a while. The longest prefix
-	// decides; After 0 excepts a prefix.
+	// Expire deletes keys that no write has changed for a while. The longest matching
+	// prefix applies. After: 0 excepts a prefix.
 	Expire []replicator.Expiry
 }
 
@@ -50,7 +50,8 @@ func (c *Config) dataOf(role string) DataConfig {
 	return c.Data[AnyRole]
 }
 
-// expiry returns what the replicator of a role may end: nothing of ours.
+// expiry returns the expiry rules of the role's replicator. Keys under sharding.StorePrefix
+// never expire.
 func (d *DataConfig) expiry() []replicator.Expiry {
 	if len(d.Expire) == 0 {
 		return nil
@@ -58,7 +59,7 @@ func (d *DataConfig) expiry() []replicator.Expiry {
 	return append(slices.Clone(d.Expire), replicator.Expiry{Prefix: sharding.StorePrefix})
 }
 
-// dataProblems returns what is wrong with Data and DataDir.
+// dataProblems checks Data and DataDir.
 func (c *Config) dataProblems() (out []gossip.Problem) {
 	add := func(setting string, value any, why string) {
 		out = append(out, gossip.Problem{Setting: setting, Value: fmt.Sprint(value), Why: why})
@@ -67,16 +68,16 @@ func (c *Config) dataProblems() (out []gossip.Problem) {
 	for role, d := range c.Data {
 		name := "Data[" + strconv.Quote(role) + "]."
 		if role != "" && role != AnyRole && !slices.Contains(c.Gossip.Roles, role) {
-			add(name[:len(name)-1], "set", "this node does not carry the role: its data would not be kept here")
+			add(name[:len(name)-1], "set", "this node does not have the role, so it would not keep its data")
 		}
 		durable = durable || len(d.Durable) > 0
 		for _, p := range d.Durable {
 			if strings.HasPrefix(p, sharding.StorePrefix) {
-				add(name+"Durable", strconv.Quote(p), "what coordinators keep must not outlive the cluster")
+				add(name+"Durable", strconv.Quote(p), "the records of coordinators must not outlive the cluster")
 			}
 		}
 		if d.Sync < 0 {
-			add(name+"Sync", d.Sync, "a delay is not negative")
+			add(name+"Sync", d.Sync, "must not be negative")
 		}
 		if d.Retain > 0 && d.Retain < replicator.RetainMin {
 			add(name+"Retain", d.Retain, "clocks differ by minutes: at least "+replicator.RetainMin.String())
@@ -84,9 +85,9 @@ func (c *Config) dataProblems() (out []gossip.Problem) {
 		for i, e := range d.Expire {
 			switch {
 			case e.After < 0:
-				add(name+"Expire", e.After, "a time is not negative; 0 excepts a prefix")
+				add(name+"Expire", e.After, "must not be negative; 0 excepts a prefix")
 			case strings.HasPrefix(e.Prefix, sharding.StorePrefix):
-				add(name+"Expire", strconv.Quote(e.Prefix), "what coordinators keep must not expire")
+				add(name+"Expire", strconv.Quote(e.Prefix), "the records of coordinators must not expire")
 			case slices.ContainsFunc(d.Expire[:i], func(o replicator.Expiry) bool { return o.Prefix == e.Prefix }):
 				add(name+"Expire", strconv.Quote(e.Prefix), "named twice")
 			}
@@ -101,8 +102,8 @@ func (c *Config) dataProblems() (out []gossip.Problem) {
 	return out
 }
 
-// openFiles opens the files of durable keys of all roles that have any, once for all
-// incarnations.
+// openFiles opens the files of durable keys of all roles that have any. The files stay open
+// through all incarnations.
 func (n *Node) openFiles() error {
 	n.files = map[string]*replicator.Durable{}
 	for _, role := range append([]string{""}, n.cfg.Gossip.Roles...) {
@@ -111,7 +112,7 @@ func (n *Node) openFiles() error {
 			continue
 		}
 		if st, err := os.Stat(n.cfg.DataDir); err != nil || !st.IsDir() {
-			return fmt.Errorf("%w: DataDir %q is not a directory (it is not made, so that a disk which is not mounted is noticed)",
+			return fmt.Errorf("%w: DataDir %q is not a directory: create it, or mount its disk (the node does not create it, so that a missing mount is noticed)",
 				replicator.ErrDurable, n.cfg.DataDir)
 		}
 		file, err := replicator.OpenDurable(replicator.DurableConfig{
@@ -127,8 +128,8 @@ func (n *Node) openFiles() error {
 	return nil
 }
 
-// fileOf names the file by the role alone: a node under a new name then finds a file
-// that is not its own, and not an empty directory.
+// fileOf returns the name of a role's file. It depends on the role alone, so that a node
+// under a new name finds a file that is not its own, not an empty directory.
 func fileOf(role string) string {
 	if role == "" {
 		return "all.keys"
@@ -143,11 +144,11 @@ func (n *Node) clusterName() string {
 	return n.cfg.Gossip.Cluster
 }
 
-// closeFiles closes them; no replicator uses them any more.
+// closeFiles closes the files. No replicator may use them afterwards.
 func (n *Node) closeFiles() {
 	for role, f := range n.files {
 		if err := f.Close(); err != nil {
-			n.cfg.Logger.Warn("file of durable keys did not close cleanly", "role", role, "err", err)
+			n.cfg.Logger.Warn("cannot close the file of durable keys; the next start checks it; check the disk", "role", role, "err", err)
 		}
 	}
 	n.files = nil

@@ -1,10 +1,9 @@
-// Package peerage is cluster sharding without a database. A service embeds it,
-// every process becomes a peer, and stateful entities addressed by id are spread
-// over the peers: each id has at most one live instance in the cluster.
+// Package peerage runs a node of a cluster that shards stateful entities, without a
+// database. A service embeds it: each process becomes a node. Entities are addressed by id
+// and spread over the nodes; each id has at most one live instance in the cluster.
 //
-// A Node is one process taking part. New checks its settings, Start joins or
-// forms the cluster, and package sharding registers the types of entities in the
-// node's Registry:
+// A Node is one process in the cluster. New checks its settings. Start joins or forms the
+// cluster. Package sharding registers the types of entities in the node's Registry:
 //
 //	node, err := peerage.Start(ctx, peerage.Config{})
 //	...
@@ -15,29 +14,30 @@
 //	...
 //	total, err := counters.Ask(ctx, "alice", Add{N: 1})
 //
-// The zero Config is a cluster of one. The nodes of a larger cluster are all given the
-// same list of contact points, at their first start and at every other:
+// The zero Config is a cluster of one. In a larger cluster, give all nodes the same list of
+// contact points, at the first start and at every restart:
 //
 //	peerage.Config{Gossip: gossip.Config{
 //		Listen:        "10.0.0.1:7101",
 //		ContactPoints: []string{"10.0.0.1:7101", "10.0.0.2:7101", "10.0.0.3:7101"},
 //	}}
 //
-// Once more than half of the list answers, one of them forms the cluster and all others
-// join it. A node that is restarted finds the cluster that survived it. With DNS names, and
-// with a list of one address, gossip.Config.BootstrapExpect says how many must answer.
+// Once more than half of the list answers, one node of the list forms the cluster and the
+// rest join it. A restarted node finds the cluster that survived it. With DNS names, and
+// with a list of one address, gossip.Config.BootstrapExpect sets how many nodes must
+// answer.
 //
-// A node that was removed from its cluster (it was silent for too long, or cut
-// off) drops its entities and joins again by itself, as a new incarnation. The
-// Registry, the Regions and the Node stay the same meanwhile. Node.Subscribe tells of
-// this, and of all that happens to the members.
+// A node may be removed from its cluster: it was silent for too long, or cut off. It then
+// drops its entities and joins again by itself, as a new incarnation. The Registry, the
+// Regions and the Node stay the same. Node.Subscribe reports this, and every change of the
+// members.
 //
 // # Distributed data
 //
-// Node.Data gives the replicated data of a role, for the application's own use (package
-// ddata). It lives in memory, as long as one replica does. Config.Data names keys that a
-// file on each node keeps as well, so that they are there again after all nodes have
-// stopped or lost power, and keys that end when nobody has changed them for a while:
+// Node.Data returns the replicated data of a role, for the application's own use (package
+// ddata). The data lives in memory, as long as one replica lives. Config.Data names durable
+// keys, which each node also keeps in a file: they are back after all nodes have stopped or
+// lost power. It also names keys that expire when no write has changed them for a while:
 //
 //	peerage.Config{
 //		Gossip:  gossip.Config{Name: "a", ...},   // the files belong to this name
@@ -48,21 +48,20 @@
 //		}},
 //	}
 //
-// Node.Drain takes a node out of its cluster in order and keeps the process,
-// Node.Shutdown drains and closes, Node.Close goes at once. Node.Ready says what a
-// probe for readiness needs to know, and why it cannot dead-lock a rolling update.
+// Node.Drain takes a node out of its cluster in order and keeps the process. Node.Shutdown
+// drains, then closes. Node.Close stops immediately. Node.Ready is for readiness probes;
+// its comment explains why it cannot deadlock a rolling update.
 //
 // # Errors
 //
 //	error         meaning                                   retryable  what to do
-//	*gossip.ConfigError  settings that cannot work, all of them  no  mend them
+//	*gossip.ConfigError  lists all settings that cannot work     no  correct them
 //	ErrStarted    Start was called before                   no         call it once
-//	ErrNotReady   the node is in no cluster (yet, again)    yes        wait: WaitReady
+//	ErrNotReady   the node is in no cluster (yet, or between incarnations)  yes  wait: WaitReady
 //	replicator.ErrDurable  a file of durable keys is damaged,    no  restore it from a copy, or move it aside:
-//	              of another node, or in use                           the other nodes have the rest
-//	*sharding.UnfinishedError  to Shutdown, Close: handlers still run  no  end the process; look at their stacks
+//	              belongs to another node, or is in use                the other nodes have the rest
+//	*sharding.UnfinishedError  from Shutdown, Close: handlers still run  no  end the process; look at their stacks
 //	ErrClosed     Drain, Shutdown or Close was called       no         make a new Node
 //
-// Those of messages stand in package sharding, those of replicated data in
-// package ddata.
+// Package sharding lists the errors of messages, package ddata those of replicated data.
 package peerage

@@ -12,32 +12,32 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// drainage is the one drain of a node, however often it is asked for.
+// drainage is the single drain of a node, shared by all callers of Drain.
 type drainage struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error // set before done is closed
 }
 
-// Drain takes the node out of its cluster in order, and keeps the process:
+// Drain takes the node out of its cluster in order, and keeps the process running:
 //
-//  1. Ready is false at once, and the node says to its peers that it leaves:
-//     nothing new is placed here.
-//  2. Its shards are handed over in bulk, with everything that waits for them.
-//     Senders everywhere, here too, go on meanwhile and are not failed.
-//  3. When Config.LameDuck has passed since the call, the Regions of this node
-//     refuse what is sent here with sharding.ErrNodeStopping, and asks sent before
-//     get their answers, for at most 5 s.
-//  4. It leaves the view. It does not join again; Close and Shutdown end the rest.
+//  1. Ready becomes false immediately, and the node announces to its peers that it leaves:
+//     no shard is placed here from now on.
+//  2. The node hands its shards over in bulk, with all messages that wait for them.
+//     Senders on all nodes, including this one, keep sending, and their messages do not fail.
+//  3. Once Config.LameDuck has passed since the call, the Regions of this node reject
+//     new messages with sharding.ErrNodeStopping. Asks sent earlier still get their
+//     replies, for at most 5 s.
+//  4. The node leaves the view. It does not join again; Close and Shutdown end the rest.
 //
-// The last node of a cluster has nobody to hand over to: its entities are stopped
-// in order. A node that has no lease, nor gets one back within the time of a lease,
-// has nothing that it may hand over: it just ends.
+// The last node of a cluster stops its entities in order, since no node is left to take its
+// shards. A node without a lease waits for one lease time. If it gets no lease, it may not
+// hand anything over, and ends.
 //
-// Drain returns when the node is out, with the context's error when ctx ends before:
-// draining goes on even so. Idempotent: later and concurrent calls wait for the same
-// drain. It fails with ErrClosed when the node was closed first, and with
-// gossip.ErrRemoved when the cluster removed it before all was handed over.
+// Drain returns once the node has left. If ctx ends first, Drain returns its error and the
+// drain continues. Drain is idempotent: later and concurrent calls wait for the same drain.
+// It fails with ErrClosed if the node was closed first, and with gossip.ErrRemoved if the
+// cluster removed the node before all shards were handed over.
 func (n *Node) Drain(ctx context.Context) error {
 	d, err := n.beginDrain()
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *stack) leave(ctx context.Context, lameDuck time.Duration) error {
 	return s.gossip.Leave(ctx)
 }
 
-// handOver drains the sharding, as long as the incarnation lasts.
+// handOver drains the sharding layer. It stops if the incarnation ends.
 func (s *stack) handOver(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -133,13 +133,13 @@ func (s *stack) handOver(ctx context.Context) error {
 	return err
 }
 
-// answersPatience is how long asks that were sent from here may hold a drain up.
+// answersPatience is how long a drain waits for replies to asks that this node has sent.
 const answersPatience = 5 * time.Second
 
 // regainPatience is the default time of a lease.
 const regainPatience = time.Second
 
-// regain waits for a lease that has lapsed; false means that there is none to come.
+// regain waits until a lapsed lease is valid again. It returns false if no lease will come.
 func (s *stack) regain(ctx context.Context) bool {
 	if s.gossip.LeaseValid() {
 		return true
@@ -152,9 +152,9 @@ func (s *stack) regain(ctx context.Context) bool {
 	return poll(ctx, s.gossip.LeaseValid)
 }
 
-// announce says that this node leaves, and waits a little until its view shows it:
-// an office that it holds has then passed on before shards begin to move. Without an
-// answer draining begins all the same.
+// announce tells the peers that this node leaves, and waits up to announcePatience until
+// the view shows it. Coordination then moves to another node before shards begin to move.
+// If no such view arrives, the drain begins all the same.
 func (s *stack) announce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, announcePatience)
 	defer cancel()
@@ -169,7 +169,7 @@ func (s *stack) announce(ctx context.Context) {
 
 const announcePatience = 250 * time.Millisecond
 
-// poll waits until ok, or ctx ends.
+// poll waits until ok returns true, or ctx ends. It returns whether ok returned true.
 func poll(ctx context.Context, ok func() bool) bool {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
@@ -183,7 +183,7 @@ func poll(ctx context.Context, ok func() bool) bool {
 	return true
 }
 
-// readyz answers probes for readiness; see Handler.
+// readyz answers readiness probes; see Handler.
 func (n *Node) readyz(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case n.Ready():
@@ -195,21 +195,21 @@ func (n *Node) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// unready says for what the node waits before it is ready.
+// unready returns the reasons why the node is not ready, in words.
 func (n *Node) unready() string {
 	s := n.stack.Load()
 	switch {
 	case s == nil || s.gossip.View() == nil:
-		return "in no cluster yet"
+		return "the node is in no cluster yet"
 	case !s.gossip.LeaseValid():
-		return "without a lease"
+		return "the node has no valid lease"
 	}
 	if f := s.contested(); len(f) > 0 {
-		return fmt.Sprintf("another cluster of the same name is there (%016x): this one %s", f[0].Cluster, inWords(f[0].Verdict))
+		return fmt.Sprintf("another cluster of the same name exists (%016x): this one %s", f[0].Cluster, inWords(f[0].Verdict))
 	}
 	var waits []string
 	if s.gossip.KeysDiffer() {
-		waits = append(waits, "its SecretKeys differ from those of more than half of the other members (the log names them)")
+		waits = append(waits, "its SecretKeys differ from those of more than half of the other members; the log names these members")
 	}
 	if role := s.diskFailing(); role != "" {
 		waits = append(waits, fmt.Sprintf("the disk of the durable keys of role %q fails", role))
@@ -218,11 +218,11 @@ func (n *Node) unready() string {
 		switch {
 		case t.Registered || t.Unregistered:
 		case t.Refused != "":
-			waits = append(waits, fmt.Sprintf("type %q is refused: %s", t.Type, t.Refused))
+			waits = append(waits, fmt.Sprintf("the coordinator rejects type %q: %s", t.Type, t.Refused))
 		case t.Coordinator == 0:
-			waits = append(waits, fmt.Sprintf("type %q: no member carries its role, %q", t.Type, t.Role))
+			waits = append(waits, fmt.Sprintf("type %q: no member has its role, %q", t.Type, t.Role))
 		default:
-			waits = append(waits, fmt.Sprintf("type %q has not met its coordinator", t.Type))
+			waits = append(waits, fmt.Sprintf("type %q has not registered with its coordinator yet", t.Type))
 		}
 	}
 	return strings.Join(waits, "; ")

@@ -388,7 +388,7 @@ func TestNotReadySaysWhy(t *testing.T) {
 		defer cancel()
 		err := next.WaitReady(ctx)
 		code, body := page(next.Node, "/readyz")
-		for _, want := range []string{`type "nowhere": no member carries its role, "moon"`, `type "odd" is refused: number of shards is 16 here, 8 there`} {
+		for _, want := range []string{`type "nowhere": no member has its role, "moon"`, `the coordinator rejects type "odd": number of shards is 16 here, 8 there`} {
 			if !errors.Is(err, context.DeadlineExceeded) || code != 503 || !strings.Contains(err.Error(), want) || !strings.Contains(body, want) {
 				t.Errorf("want %s; WaitReady: %v; /readyz: %d %s", want, err, code, body)
 			}

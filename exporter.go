@@ -9,7 +9,7 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// exporter connects the node's layers to its metrics, if there are to be any.
+// exporter connects the node's layers to its metrics, if it has a Registerer.
 type exporter struct {
 	node *Node
 	all  *metrics.Exporter // nil without a Registerer
@@ -31,7 +31,7 @@ func (e *exporter) register() error {
 		return nil
 	}
 	if err := e.node.cfg.Registerer.Register(e.all); err != nil {
-		return fmt.Errorf("peerage: Registerer refuses the metrics (is another node registered with it?): %w", err)
+		return fmt.Errorf("peerage: Registerer rejects the metrics (is another node registered with it?): %w", err)
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (e *exporter) frames() sharding.FrameStats {
 	return sharding.FrameStats{}
 }
 
-// shardingObserver returns who is told of single asks, nil for nobody.
+// shardingObserver returns the observer of single asks, nil if there is none.
 func (e *exporter) shardingObserver() sharding.Observer {
 	if e.all == nil {
 		return nil

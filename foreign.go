@@ -8,15 +8,15 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// What a node does when its cluster yields to another one of the same name: entities
-// stop in order, and the next incarnation joins the other cluster; origin.go says what
-// becomes of durable keys. Which cluster yields is decided in package view.
+// This file ends an incarnation whose cluster yields to another one of the same name:
+// entities stop in order, and the next incarnation joins the other cluster. origin.go
+// handles durable keys. Package view decides which cluster yields.
 
-// dissolvePatience is how long entities may take to stop before the node goes on without
-// them: their instances are then dropped.
+// dissolvePatience is how long entities may take to stop. Then the node continues, and
+// their instances are dropped.
 const dissolvePatience = 30 * time.Second
 
-// foreign takes what has become of a contest with another cluster.
+// foreign handles a verdict in the contest with another cluster.
 func (s *stack) foreign(f gossip.ForeignCluster) {
 	if f.Verdict != view.VerdictYields || !s.heir.CompareAndSwap(nil, &f) {
 		return
@@ -24,7 +24,7 @@ func (s *stack) foreign(f gossip.ForeignCluster) {
 	go s.dissolve()
 }
 
-// dissolve stops what runs here and ends the incarnation.
+// dissolve stops the entities of this node and ends the incarnation.
 func (s *stack) dissolve() {
 	ctx, cancel := context.WithTimeout(context.Background(), dissolvePatience)
 	defer cancel()
@@ -36,13 +36,13 @@ func (s *stack) dissolve() {
 	}
 	err := s.handOver(ctx)
 	s.node.entitiesLost.Add(uint64(lost))
-	s.node.cfg.Logger.Error("the cluster has yielded to another one of its name: the entities of this node have stopped, their states are not merged",
+	s.node.cfg.Logger.Error("the cluster has yielded to another one of its name: the entities of this node have stopped, and their states are not merged; this node joins the other cluster; check the contact points",
 		"node", s.gossip.Self().Name, "entities", lost, "err", err)
 	s.gossip.Dissolve()
 }
 
-// contested reports whether this node's cluster is in contest with another one of its
-// name, and with which.
+// contested returns the other clusters of the same name with which this node's cluster is
+// in contest.
 func (s *stack) contested() []view.Foreign {
 	if v := s.gossip.View(); v != nil {
 		return v.Foreign
@@ -50,11 +50,11 @@ func (s *stack) contested() []view.Foreign {
 	return nil
 }
 
-// inWords says what a verdict means to whoever waits.
+// inWords describes a verdict to operators.
 func inWords(v view.Verdict) string {
 	switch v {
 	case view.VerdictStands:
-		return "stands, and waits for the other to yield"
+		return "stands, and waits until the other one yields"
 	case view.VerdictYields:
 		return "yields, and this node will join the other"
 	}

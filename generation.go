@@ -13,36 +13,36 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// generationFile keeps an upper bound of the generations that this node has met, so that a
-// cluster that is formed after all nodes have stopped opens a higher one, whatever the
-// wall clock says. Tokens rise with generations.
+// generationFile stores an upper bound of the generations that this node has seen. A
+// cluster that is formed after all nodes have stopped opens a higher generation, whatever
+// the wall clock shows. Tokens rise with generations.
 //
 // The file is written ahead: it names a generation that is generationsAhead above the one
-// that is met, and is written again when that is passed. So takeovers seldom wait for the
-// disk, and a cluster that is formed anew may leave out as many generations.
+// seen, and is written again once that is passed. So takeovers seldom wait for the disk,
+// and a newly formed cluster may skip that many generations.
 //
-// Invariant: while no write fails, bound is in the file and not below any generation that
-// the layers above have been told of.
+// Invariant: while no write fails, bound is in the file, and is not below any generation
+// that the layers above have received.
 type generationFile struct {
 	path  string
 	log   *slog.Logger
 	bound uint32
-	// failed is set when a write failed, so that it is logged once.
+	// failed is set after a failed write, so that the failure is logged once.
 	failed bool
 }
 
 const (
 	generationName   = "generation"
 	generationsAhead = 64
-	// generationBytesMax bounds what is read: the word, a space, ten digits, a line's end.
+	// generationBytesMax bounds the read: the word, a space, ten digits, a newline.
 	generationBytesMax = 22
 )
 
-// open reads the file and returns the lowest generation that a cluster may be formed with;
+// open reads the file and returns the lowest generation with which a cluster may be formed,
 // 0 if there is no file yet. The error names the file.
 func (g *generationFile) open(dir string, log *slog.Logger) (floor uint32, err error) {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-		return 0, fmt.Errorf("%w: DataDir %q is not a directory (it is not made, so that a disk which is not mounted is noticed)",
+		return 0, fmt.Errorf("%w: DataDir %q is not a directory: create it, or mount its disk (the node does not create it, so that a missing mount is noticed)",
 			replicator.ErrDurable, dir)
 	}
 	g.path, g.log = filepath.Join(dir, generationName), log
@@ -66,11 +66,11 @@ func (g *generationFile) open(dir string, log *slog.Logger) (floor uint32, err e
 	return g.bound + 1, nil
 }
 
-// certain returns a generation that this node has met, if the file knows one: the bound is
-// written ahead by generationsAhead.
+// certain returns a generation that this node has seen for certain: the bound without the
+// generationsAhead by which it is written ahead.
 func (g *generationFile) certain() uint32 { return max(g.bound, generationsAhead) - generationsAhead }
 
-// parseGeneration reads "generation N" and a line's end.
+// parseGeneration parses "generation N" and a newline.
 func parseGeneration(text string) (uint32, error) {
 	digits, ok := strings.CutPrefix(text, generationName+" ")
 	digits, whole := strings.CutSuffix(digits, "\n")
@@ -81,8 +81,8 @@ func parseGeneration(text string) (uint32, error) {
 	return uint32(min(n, 1<<32-2)), err
 }
 
-// met makes sure that the file names no lower generation. It blocks for the disk once in
-// generationsAhead generations.
+// met makes sure that the file names at least this generation. It blocks for the disk once
+// in generationsAhead generations.
 func (g *generationFile) met(generation uint32) {
 	if g.path == "" || generation <= g.bound {
 		return
@@ -90,7 +90,7 @@ func (g *generationFile) met(generation uint32) {
 	bound := max(generation, generation+generationsAhead) // it may overflow
 	if err := replaceFile(g.path, fmt.Sprintf("%s %d\n", generationName, bound)); err != nil {
 		if !g.failed {
-			g.log.Error("cannot write the generation file; after a stop of all nodes tokens may repeat if the clock is set back; check the disk",
+			g.log.Error("cannot write the generation file: tokens may repeat after a stop of all nodes, if the clock is set back; check the disk",
 				"file", g.path, "err", err)
 		}
 		g.failed = true
@@ -99,7 +99,8 @@ func (g *generationFile) met(generation uint32) {
 	g.bound, g.failed = bound, false
 }
 
-// replaceFile writes a file so that it is there as a whole after a loss of power.
+// replaceFile replaces a file atomically: after a loss of power, it is the old or the new
+// one.
 func replaceFile(path, text string) error {
 	next := path + ".new"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -7,24 +7,24 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 )
 
-// rotated are the SecretKeys that RotateKeys was last given; nil before.
+// rotated holds the SecretKeys of the last RotateKeys; nil before the first.
 type rotated struct {
 	mu   sync.Mutex
 	keys [][]byte
 }
 
-// RotateKeys replaces Config.Gossip.SecretKeys in a running node, for this and all
-// further incarnations, also while there is none. The first key encrypts from now on,
-// all decrypt. A new key goes round in three steps, each done on every node before
-// the next begins, and nobody misses a word:
+// RotateKeys replaces Config.Gossip.SecretKeys in a running node, for this and all further
+// incarnations. It also works between incarnations. From now on, the first key encrypts,
+// and all keys decrypt. To introduce a new key without losing a datagram, take three steps,
+// each on all nodes before the next one:
 //
-//	RotateKeys({old, new})   everybody understands the new key
-//	RotateKeys({new, old})   everybody speaks it
-//	RotateKeys({new})        the old one is worth nothing any more
+//	RotateKeys({old, new})   all nodes can decrypt with the new key
+//	RotateKeys({new, old})   all nodes encrypt with it
+//	RotateKeys({new})        no node accepts the old key
 //
-// It fails with a *gossip.ConfigError or gossip.ErrNoKeys, changing nothing: see
+// It fails with a *gossip.ConfigError or gossip.ErrNoKeys, and then changes nothing: see
 // gossip.Node.RotateKeys. The keys are copied. It does not block. A restarted process
-// starts with the Config it is given, so keep its keys where the new ones are.
+// starts with the keys of its Config, so store the new keys there.
 func (n *Node) RotateKeys(keys [][]byte) error {
 	n.rotated.mu.Lock()
 	defer n.rotated.mu.Unlock()
@@ -44,7 +44,7 @@ func (n *Node) RotateKeys(keys [][]byte) error {
 	return nil
 }
 
-// catchUp gives a new incarnation the keys that were rotated in while it was made.
+// catchUp gives a new incarnation the keys that were rotated in while it was being built.
 func (n *Node) catchUp(s *stack) {
 	n.rotated.mu.Lock()
 	defer n.rotated.mu.Unlock()
@@ -53,7 +53,7 @@ func (n *Node) catchUp(s *stack) {
 	}
 }
 
-// loadCertificates reads CertificateFiles, if they are given.
+// loadCertificates reads CertificateFiles, if set.
 func (c *Config) loadCertificates() error {
 	if c.CertificateFiles == nil {
 		return nil

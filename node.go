@@ -26,31 +26,34 @@ var (
 	ErrNotReady = sharding.ErrNotReady
 )
 
-// Node is one process taking part in a cluster, through all its incarnations.
-// All methods are safe for concurrent use.
+// Node is one process in a cluster, through all its incarnations. All methods are safe for
+// concurrent use.
 //
-// A supervisor goroutine owns the life cycle: it runs one stack (gossip,
-// replicators, sharding) at a time and, when that stack's incarnation was
-// removed, builds the next with a new NodeID at the same address.
+// A supervisor goroutine owns the life cycle. It runs one stack (gossip, replicators,
+// sharding) at a time. When the stack's incarnation was removed, it builds the next one
+// with a new NodeID at the same address.
 type Node struct {
 	cfg      Config
 	registry *sharding.Registry
 	exporter *exporter
 	rotated  rotated
 	feed     gossip.Feed // of all incarnations
-	// generation is kept in DataDir; the zero value keeps nothing.
+	// generation is stored in DataDir; the zero value stores nothing.
 	generation generationFile
-	// origin is that of the files in DataDir; without DataDir nothing is kept in a file.
+	// origin is the origin of the files in DataDir; without DataDir, it is in memory only.
 	origin originFile
-	// files of durable keys, by role; set by Start, closed with the last incarnation.
+	// files are the files of durable keys, by role; set by Start, closed with the last
+	// incarnation.
 	files map[string]*replicator.Durable
-	// roleData is the data of each role, through all incarnations; data their typed faces.
+	// roleData is the data of each role, through all incarnations; data wraps it in typed
+	// values.
 	roleData map[string]*roleData
 	data     map[string]*ddata.Data
 
-	// entitiesLost counts entities that stopped since their cluster has yielded.
+	// entitiesLost counts entities that stopped because their cluster yielded.
 	entitiesLost atomic.Uint64
-	// setAside counts files of durable keys that were set aside as another cluster's.
+	// setAside counts files of durable keys that were set aside, since they are another
+	// cluster's.
 	setAside atomic.Uint64
 
 	stack atomic.Pointer[stack] // nil before Start and between incarnations
@@ -58,11 +61,12 @@ type Node struct {
 
 	mu      sync.Mutex
 	started bool
-	// endBy is when Shutdown must have returned, zero while nobody has said.
+	// endBy is when Shutdown must have returned; zero if Shutdown has no deadline.
 	endBy time.Time
-	// left are the handlers that outlasted the node; set before done is closed.
+	// left names the handlers that outlasted the node; set before done is closed.
 	left error
-	// closing is set by Close. Invariant: quit is closed once, together with closing.
+	// closing is set by Close. Invariant: quit is closed once, together with setting
+	// closing.
 	closing bool
 	drain   *drainage     // nil until the first Drain or Shutdown
 	lame    chan struct{} // closed together with setting drain
@@ -70,9 +74,9 @@ type Node struct {
 	done    chan struct{} // closed when the supervisor has ended
 }
 
-// New checks cfg and returns a node that does nothing yet: register types, then
-// Start it. It fails with a *gossip.ConfigError that names everything wrong, or with
-// what is wrong with the CertificateFiles.
+// New checks cfg and returns a node that is not started: register types, then call Start.
+// It fails with a *gossip.ConfigError that lists every invalid setting, with an error of
+// the CertificateFiles, or if the Registerer rejects the metrics.
 func New(cfg Config) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -97,7 +101,7 @@ func New(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// Start is New and Node.Start in one.
+// Start calls New, then Node.Start.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n, err := New(cfg)
 	if err != nil {
@@ -106,11 +110,11 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, n.Start(ctx)
 }
 
-// Start opens the node's port and begins to look for its cluster, or forms one.
-// It does not wait until one is found: WaitReady does, and messages sent before
-// wait or fail as package sharding says. It fails when the address cannot be
-// listened on, or a file of durable keys cannot be used (replicator.ErrDurable); the
-// node is then closed. The context bounds starting only.
+// Start opens the node's port, and begins to look for its cluster or to form one. It does
+// not wait for a cluster: WaitReady does. Messages sent before that wait or fail as package
+// sharding documents. Start fails if the node cannot listen on its address, or if a file of
+// durable keys cannot be used (replicator.ErrDurable); the node is then closed. ctx bounds
+// only the start.
 func (n *Node) Start(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,7 +132,7 @@ func (n *Node) Start(ctx context.Context) error {
 		close(n.quit)
 		close(n.done)
 		n.exporter.unregister()
-		n.closeFeed() // nobody was told anything yet, so it does not wait
+		n.closeFeed() // no subscriber has received an event yet, so it does not wait
 		return err
 	}
 	n.adopt(first)
@@ -136,7 +140,7 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// startFirst opens what all incarnations share, and starts the first.
+// startFirst opens the files that all incarnations share, and starts the first incarnation.
 func (n *Node) startFirst(ctx context.Context) (*stack, error) {
 	if err := n.openFiles(); err != nil {
 		return nil, err
@@ -157,7 +161,7 @@ func (n *Node) startFirst(ctx context.Context) (*stack, error) {
 	return startStack(ctx, n, cfg)
 }
 
-// adopt is called with the mutex.
+// adopt makes s the node's stack. The caller holds the mutex.
 func (n *Node) adopt(s *stack) {
 	self := s.gossip.Self()
 	n.self.Store(&self)
@@ -168,7 +172,7 @@ func (n *Node) adopt(s *stack) {
 	n.catchUp(s)
 }
 
-// adoptNext makes s the node's stack, unless the node has begun to end meanwhile.
+// adoptNext makes s the node's stack and returns true, unless the node is ending.
 func (n *Node) adoptNext(s *stack) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -179,7 +183,7 @@ func (n *Node) adoptNext(s *stack) bool {
 	return true
 }
 
-// supervise replaces stacks whose incarnation is over until the node closes.
+// supervise replaces each stack whose incarnation has ended, until the node closes.
 func (n *Node) supervise(s *stack) {
 	defer close(n.done)
 	defer n.closeFiles()
@@ -206,8 +210,8 @@ func (n *Node) supervise(s *stack) {
 	}
 }
 
-// rejoin starts the next incarnation at the same address, however long that
-// takes. It reports false when the node drains or closes meanwhile.
+// rejoin starts the next incarnation at the same address, and retries until it succeeds. It
+// returns false if the node drains or closes meanwhile.
 func (n *Node) rejoin(old *stack, b *rejoin, lived time.Duration) (*stack, bool) {
 	cfg := old.nextConfig()
 	for {
@@ -222,7 +226,7 @@ func (n *Node) rejoin(old *stack, b *rejoin, lived time.Duration) (*stack, bool)
 		cfg.Incarnation++ // also of one that fails to start: it may have connected
 		s, err := startStack(context.Background(), n, cfg)
 		if err != nil {
-			n.cfg.Logger.Warn("cannot join again", "err", err)
+			n.cfg.Logger.Warn("cannot start the next incarnation; retrying", "err", err)
 			continue
 		}
 		n.cfg.Logger.Info("joining again as a new incarnation", "node", s.gossip.Self().ID, "former", old.gossip.Self().ID)
@@ -234,7 +238,7 @@ func (n *Node) rejoin(old *stack, b *rejoin, lived time.Duration) (*stack, bool)
 	}
 }
 
-// rejoin is the pause between incarnations: it doubles while they die young.
+// rejoin computes the pause between incarnations. The pause doubles while they end soon.
 type rejoin struct {
 	base   time.Duration
 	factor int
@@ -248,11 +252,11 @@ func (r *rejoin) next(lived time.Duration) time.Duration {
 	return time.Duration(r.factor) * r.base
 }
 
-// Registry returns where the entity types of this node are registered. It is the
-// same for the node's whole life; types may be added before and after Start.
+// Registry returns the node's Registry of entity types. It stays the same for the node's
+// whole life. Types may be registered before and after Start.
 func (n *Node) Registry() *sharding.Registry { return n.registry }
 
-// Self returns the current, or last, incarnation; the zero Node before Start.
+// Self returns the current or last incarnation, the zero Node before Start.
 func (n *Node) Self() view.Node {
 	if self := n.self.Load(); self != nil {
 		return *self
@@ -260,7 +264,7 @@ func (n *Node) Self() view.Node {
 	return view.Node{}
 }
 
-// View returns the newest view known here, nil while the node is in none.
+// View returns the newest view that this node has, nil if it is in no cluster.
 func (n *Node) View() *view.View {
 	if s := n.stack.Load(); s != nil {
 		return s.gossip.View()
@@ -268,7 +272,7 @@ func (n *Node) View() *view.View {
 	return nil
 }
 
-// Lease returns the lease as last granted; it may have run out.
+// Lease returns the lease as last granted. It may have run out.
 func (n *Node) Lease() view.Lease {
 	if s := n.stack.Load(); s != nil {
 		return s.gossip.Lease()
@@ -282,9 +286,8 @@ func (n *Node) LeaseValid() bool {
 	return s != nil && s.gossip.LeaseValid()
 }
 
-// WaitReady blocks until the node is ready in the sense of Ready. It fails with the
-// context's error and what the node was waiting for, or with ErrClosed when the node
-// drains or is closed.
+// WaitReady blocks until Ready returns true. It fails with the context's error and the
+// reasons why the node is not ready, or with ErrClosed if the node drains or is closed.
 func (n *Node) WaitReady(ctx context.Context) error {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
@@ -304,51 +307,57 @@ func (n *Node) WaitReady(ctx context.Context) error {
 
 const readyPoll = 2 * time.Millisecond
 
-// Ready reports whether the node should get requests from outside: it stands in a
-// view and holds a lease, every registered type has met its coordinator once, its
-// cluster is in no contest with another one of its name, it shares a SecretKey with at
-// least half of the other members, and it does not drain.
+// Ready reports whether the node should receive requests from outside. It is true if all of
+// these hold:
 //
-// A rolling update waits for the new node's readiness before it takes the next old
-// one, so readiness must never wait for what only that next step can bring. It does
-// not ask for a number of members (Type.MinMembers counts for shards, not for
-// readiness), for other nodes to be ready, for shards to have homes, or for
-// rebalancing to end; a type that only the new nodes know is coordinated by them, and a
-// proxy's type that no node of its role runs counts as met; and what was met once stays
-// so, whoever takes office later. What it does ask for comes from the members that
-// are there: silent ones are removed, and nobody waits for them. A type whose
-// settings contradict those of the running nodes keeps a node from being ready: that
-// update is to stop, and Status says which setting it is.
+//   - The node is in a view and has a valid lease.
+//   - Every type of the Registry has registered with its coordinator once.
+//   - Its cluster is in no contest with another one of the same name.
+//   - It shares a SecretKey with at least half of the other members.
+//   - The disk of its durable keys works.
+//   - The node does not drain.
 //
-// Nodes find each other before they are ready: publish the addresses of those that
-// are not (publishNotReadyAddresses of a headless service), and let the first ones
-// of a cluster start together (podManagementPolicy: Parallel).
+// A rolling update waits until the new node is ready before it replaces the next old one.
+// So readiness must never depend on something that only that next step can bring. Ready
+// does not depend on the number of members (Type.MinMembers delays shards, not readiness),
+// on the readiness of other nodes, on shards having homes, or on the end of rebalancing. A
+// type that only the new nodes register is coordinated by them. A proxy's type that no node
+// of its role runs counts as registered. A registration counts forever, whichever node
+// coordinates later. Everything else comes from the members that are there: silent members
+// are removed, and the node does not wait for them. A type whose settings contradict those
+// of the running nodes keeps the new node from being ready: that update must stop, and
+// Status names the setting.
+//
+// Nodes find each other before they are ready. So publish the addresses of nodes that are
+// not ready (publishNotReadyAddresses of a headless service), and let the first nodes of a
+// cluster start together (podManagementPolicy: Parallel).
 func (n *Node) Ready() bool {
 	s := n.stack.Load()
 	return s != nil && !n.Draining() && s.viewed.Load() && s.gossip.LeaseValid() && len(s.contested()) == 0 &&
 		!s.gossip.KeysDiffer() && s.sharding.Ready() && s.diskFailing() == ""
 }
 
-// isClosing reports whether the node's end was asked for.
+// isClosing reports whether Drain, Shutdown or Close was called.
 func (n *Node) isClosing() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.drain != nil || n.closing
 }
 
-// Close stops the node immediately: instances are dropped without running user code, the
-// handlers that run are waited for, and peers are told that the process goes. It returns
-// when every goroutine of the node has ended, but for those in which a function of
-// Subscribe runs that does not return within 100 ms, or a handler that does not return
-// within 5 s of the end of its Context. With such a handler it fails with a
-// *sharding.UnfinishedError; see Shutdown. Idempotent.
+// Close stops the node immediately. Instances are dropped without running user code, Close
+// waits for running handlers, and the node announces to its peers that the process ends.
+//
+// Close returns once every goroutine of the node has ended, with two exceptions: functions
+// of Subscribe that do not return within 100 ms, and handlers that do not return within 5 s
+// after their Context has ended. If there are such handlers, it fails with a
+// *sharding.UnfinishedError; see Shutdown. Close is idempotent.
 func (n *Node) Close() error {
 	n.beginClose()
 	<-n.done
 	return n.endClose()
 }
 
-// beginClose makes the supervisor end the node.
+// beginClose tells the supervisor to end the node.
 func (n *Node) beginClose() {
 	n.mu.Lock()
 	first := !n.closing
@@ -366,7 +375,8 @@ func (n *Node) beginClose() {
 	}
 }
 
-// endClose ends what outlives the supervisor, and returns what has outlasted it.
+// endClose ends everything that outlives the supervisor. It returns an error that names the
+// handlers that still run.
 func (n *Node) endClose() error {
 	n.mu.Lock()
 	drain := n.drain

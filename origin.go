@@ -17,22 +17,23 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// originFile keeps to which line of clusters the files of DataDir belong: view.View.Origin
-// of the views that they were written under. Files of the same origin are merged whenever
-// they come back; those of another cluster, which only has the same name, are not.
+// originFile stores the origin of the files in DataDir: the line of clusters to which they
+// belong. It is the view.View.Origin of the views under which they were written. Files of
+// the same origin are merged whenever they come back. Files of another cluster, which only
+// has the same name, are not.
 type originFile struct {
 	path string
-	// of is 0 until the node has stood in a view.
+	// of is 0 until the node has been in a view.
 	of uint64
 }
 
 const (
 	originName = "origin"
-	// originBytesMax bounds what is read: the word, a space, 16 digits, a line's end.
+	// originBytesMax bounds the read: the word, a space, 16 digits, a newline.
 	originBytesMax = len(originName) + 1 + 16 + 1
 )
 
-// open reads the file, if there is one. The error names it.
+// open reads the file, if it exists. The error names the file.
 func (o *originFile) open(dir string) error {
 	o.path = filepath.Join(dir, originName)
 	text, err := os.ReadFile(o.path)
@@ -53,7 +54,7 @@ func (o *originFile) open(dir string) error {
 	return nil
 }
 
-// change makes the files beside it belong to another origin.
+// change sets the origin of the files in the directory.
 func (o *originFile) change(origin uint64) error {
 	if o.path == "" || o.of == origin {
 		return nil
@@ -65,12 +66,11 @@ func (o *originFile) change(origin uint64) error {
 	return nil
 }
 
-// unfit is why an incarnation leaves the cluster that has let it in.
+// unfit is the reason why an incarnation leaves the cluster that has just admitted it.
 type unfit struct {
-	// origin is that of the cluster, other than that of this node's files, 0 if it is the
-	// same.
+	// origin is the cluster's origin if it differs from that of this node's files, else 0.
 	origin uint64
-	// higher: this node's files know of a higher generation.
+	// higher is set if this node's file names a higher generation than the cluster has.
 	higher bool
 }
 
@@ -78,9 +78,9 @@ type unfit struct {
 const leavePatience = 5 * time.Second
 
 // fits compares this node's files with the first view of an incarnation. If they do not
-// fit, the incarnation leaves again before anything above gossip has seen a view: so no
-// durable key of another cluster is merged, and no lower token is given out. The next
-// incarnation comes with files that were set aside, or has the cluster open a higher
+// fit, the incarnation leaves again before any layer above gossip has seen a view. So no
+// durable key of another cluster is merged, and no lower token is allocated. The next
+// incarnation either starts with its files set aside, or makes the cluster open a higher
 // generation.
 func (s *stack) fits(v *view.View) bool {
 	if s.unfit != nil {
@@ -92,11 +92,11 @@ func (s *stack) fits(v *view.View) bool {
 		s.unfit = &unfit{origin: v.Origin}
 	case n.generation.certain() > v.Epoch.Generation():
 		s.unfit = &unfit{higher: true}
-		n.cfg.Logger.Warn("the file of this node knows of a higher generation than the cluster has: the cluster opens one above it, and all shards get new tokens",
+		n.cfg.Logger.Warn("the generation file of this node is ahead of the cluster: the cluster opens a generation above the file's, and all shards get new tokens; no action is needed",
 			"node", s.gossip.Self().Name, "generation", v.Epoch.Generation(), "known", n.generation.certain())
 	default:
 		if err := n.origin.change(v.Origin); err != nil {
-			n.cfg.Logger.Error("cannot write the origin file; if this node joins another cluster of the same name later, its durable keys may be merged there; check the disk",
+			n.cfg.Logger.Error("cannot write the origin file: if this node later joins another cluster of the same name, its durable keys may be merged there; check the disk",
 				"file", n.origin.path, "err", err)
 		}
 		return true
@@ -104,14 +104,14 @@ func (s *stack) fits(v *view.View) bool {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
 		defer cancel()
-		_ = s.gossip.Leave(ctx) // its end is told as that of any incarnation
+		_ = s.gossip.Leave(ctx) // Removed reports the end, as for any incarnation
 		s.end(view.Removed{Reason: "its files are not of this cluster", Generation: v.Epoch.Generation()})
 	}()
 	return false
 }
 
-// changeFiles sets the files of durable keys aside if they are of another cluster than the
-// one that has let the ended incarnation in.
+// changeFiles sets the files of durable keys aside if they belong to another cluster than
+// the one that admitted the ended incarnation.
 func (s *stack) changeFiles() {
 	if s.unfit == nil || s.unfit.origin == 0 {
 		return
@@ -120,13 +120,13 @@ func (s *stack) changeFiles() {
 	for _, role := range slices.Sorted(maps.Keys(n.files)) {
 		path, err := n.files[role].SetAside()
 		if err != nil {
-			n.cfg.Logger.Error("durable keys of another cluster of this name cannot be set aside; the node stays out until they can: check the disk", "role", role, "err", err)
+			n.cfg.Logger.Error("cannot set aside the durable keys of another cluster of this name: the node stays out of the cluster and retries; check the disk", "role", role, "err", err)
 			return
 		}
 		n.setAside.Add(1)
-		n.cfg.Logger.Error("durable keys of another cluster of this name are set aside, and not merged: look whether they are needed", "role", role, "copy", path)
+		n.cfg.Logger.Error("set aside the durable keys of another cluster of this name: they are not merged; check whether the copy is needed", "role", role, "copy", path)
 	}
 	if err := n.origin.change(s.unfit.origin); err != nil {
-		n.cfg.Logger.Error("cannot write the origin file; the node stays out until it can: check the disk", "file", n.origin.path, "err", err)
+		n.cfg.Logger.Error("cannot write the origin file: the node stays out of the cluster and retries; check the disk", "file", n.origin.path, "err", err)
 	}
 }

@@ -240,7 +240,7 @@ func TestAFileOfAHigherGenerationRaisesTheCluster(t *testing.T) {
 		if v.Epoch.Generation() <= known || v.TokensFrom <= known {
 			t.Errorf("the view is %v with tokens from %d, and %d was known", v.Epoch, v.TokensFrom, known)
 		}
-		if !log.has("level=WARN", "knows of a higher generation") {
+		if !log.has("level=WARN", "is ahead of the cluster") {
 			t.Error("no line of the log says so")
 		}
 		// A file that is written ahead of the same cluster raises nothing.

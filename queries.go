@@ -11,7 +11,7 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// askAll makes a page of a question to all nodes about the type of the request.
+// askAll serves a query to all nodes about the entity type of the request.
 func (n *Node) askAll(ask func(ctx context.Context, typ string, q url.Values) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -28,7 +28,7 @@ func (n *Node) askAll(ask func(ctx context.Context, typ string, q url.Values) (a
 	}
 }
 
-// errBadShard is the client's mistake.
+// errBadShard is an error of the client.
 var errBadShard = errors.New("shard must be a number, or id an entity's")
 
 func httpStatus(err error) int {

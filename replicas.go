@@ -13,8 +13,8 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// newReplicator starts the replicator of the application's data of a role. That of the
-// role "" spans all members.
+// newReplicator starts the replicator of a role's application data. That of role "" spans
+// all members.
 func (s *stack) newReplicator(role string) *replicator.Replicator {
 	links := s.gossip.Transport()
 	data := s.node.cfg.dataOf(role)
@@ -31,9 +31,9 @@ func (s *stack) newReplicator(role string) *replicator.Replicator {
 	})
 }
 
-// newRecords starts the replicator of what the coordinators of a role keep. It has a
-// goroutine, a lock and limits of its own, no file, and its frames take the connection of
-// the protocols: nothing that an application does with its keys is in its way.
+// newRecords starts the replicator of the records of a role's coordinators. It has its own
+// goroutine, lock and limits, no file, and its frames use the connection of the protocols.
+// So nothing that an application does with its keys can delay it.
 func (s *stack) newRecords(role string) *replicator.Replicator {
 	links := s.gossip.Transport()
 	return replicator.New(replicator.Config{
@@ -48,7 +48,7 @@ func (s *stack) newRecords(role string) *replicator.Replicator {
 	})
 }
 
-// diskFailing returns the role of which durable keys cannot be stored now, "all" for all
+// diskFailing returns the role whose durable keys cannot be stored now: "all" for all
 // members, "" if there is none.
 func (s *stack) diskFailing() string {
 	for _, role := range s.roles() {
@@ -62,7 +62,7 @@ func (s *stack) diskFailing() string {
 	return ""
 }
 
-// recordsLabel is the label "role" of the metrics of a role's records.
+// recordsLabel returns the metric label "role" of a role's records.
 func recordsLabel(role string) string {
 	if role == "" {
 		role = allMembers
@@ -70,9 +70,9 @@ func recordsLabel(role string) string {
 	return "sharding/" + role
 }
 
-// handFrame hands a frame to the replicator of its role. Frames of roles
-// that this node does not carry come from nodes that believe otherwise for a
-// moment; every protocol repeats itself.
+// handFrame passes a frame to the replicator of its role. It drops frames of roles that
+// this node does not have: the sender has another view of this node, and the cores
+// retransmit.
 func handFrame(replicators map[string]*replicator.Replicator, from view.NodeID, frame []byte) {
 	role, payload, err := replicator.SplitRole(frame)
 	if err != nil {
@@ -83,16 +83,16 @@ func handFrame(replicators map[string]*replicator.Replicator, from view.NodeID, 
 	}
 }
 
-// store is where the coordinators of a role keep their records.
+// store returns the store in which the coordinators of a role keep their records.
 func (s *stack) store(role string) sharding.Store {
 	return sharding.DataStore(s.gossip.Self().ID, ddata.New(s.records[role]), s.data[role])
 }
 
-// DataHandler returns a handler by which operators look at the distributed data that
-// this node holds: the pages of replicator.Handler under /ROLE/, "all" for the data of
-// all members. It only reads, and shows all data to whoever may call it: guard it as the
-// data demands. Mount it with http.StripPrefix. It answers 503 while the node is between
-// two incarnations.
+// DataHandler returns an HTTP handler that shows the distributed data of this node to
+// operators. It serves the pages of replicator.Handler under /ROLE/, and "/all/" for the
+// data of all members. Mount it with http.StripPrefix. It is read-only, but shows all data
+// to every client: protect it as the data requires. Between two incarnations it answers
+// 503.
 func (n *Node) DataHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		s := n.stack.Load()
@@ -125,10 +125,12 @@ func (s *stack) dataLabels() []string {
 	return out
 }
 
-// Data returns the distributed data of a role that this node carries; "" is the
-// data of all members. It is nil for another role only, and stays the same through all
-// incarnations of the node. Before the node is in a cluster, and between two incarnations,
-// requests fail with ErrNotReady. Subscriptions go on with the next incarnation, which shows
-// all values anew, and then as gone what no longer exists; until it has caught up with the
-// others, what it shows may be older than what was shown before.
+// Data returns the distributed data of a role of this node; "" is the data of all members.
+// It returns nil for a role that the node does not have. The result stays the same through
+// all incarnations.
+//
+// Before the node is in a cluster, and between two incarnations, requests fail with
+// ErrNotReady. Subscriptions continue with the next incarnation: it shows all current
+// values, then reports the keys that no longer exist as gone. Until the new incarnation has
+// caught up with the other members, it may show values older than those shown before.
 func (n *Node) Data(role string) *ddata.Data { return n.data[role] }

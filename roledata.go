@@ -13,12 +13,12 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// roleData is the data of a role through all incarnations of the node: it hands requests
-// to the replicator of the present one, and keeps the subscriptions.
+// roleData is the data of a role, through all incarnations of the node. It passes requests
+// to the replicator of the current incarnation, and keeps the subscriptions.
 //
-// Self is the incarnation that last began. One ends, and its replicator is closed, before
-// the next begins; so what an update writes in the name of Self goes to the replicator of
-// that incarnation or nowhere.
+// Self is the incarnation that began last. An incarnation ends, and its replicator is
+// closed, before the next one begins. So an update that is written in the name of Self
+// reaches the replicator of that incarnation or none.
 type roleData struct {
 	n    *Node
 	role string
@@ -31,7 +31,7 @@ func newRoleData(n *Node, role string) *roleData {
 	return &roleData{n: n, role: role, subs: map[*roleSubscription]struct{}{}}
 }
 
-// now returns the replicator of the present incarnation.
+// now returns the replicator of the current incarnation.
 func (d *roleData) now() (*replicator.Replicator, error) {
 	if s := d.n.stack.Load(); s != nil {
 		return s.replicators[d.role], nil
@@ -44,7 +44,7 @@ func (d *roleData) now() (*replicator.Replicator, error) {
 	}
 }
 
-// notReady says so of an error that comes from being in no view yet.
+// notReady wraps an error in ErrNotReady if the node is in no view yet.
 func notReady(err error) error {
 	var few *replicator.MembersError
 	if errors.As(err, &few) && few.Have == 0 {
@@ -96,7 +96,7 @@ func (d *roleData) Keys(ctx context.Context, prefix string) ([]string, error) {
 	return r.Keys(ctx, prefix)
 }
 
-// Status is for ddata.Data.Status.
+// Status serves ddata.Data.Status.
 func (d *roleData) Status(ctx context.Context) (replicator.Stats, []replicator.PeerStats, error) {
 	r, err := d.now()
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *roleData) Subscribe(pattern string, f func(replicator.Change)) (cancel 
 }
 
 // adopt attaches the subscriptions to the replicator of a new incarnation. It is called
-// after that has become the node's.
+// once that incarnation is the node's.
 func (d *roleData) adopt(r *replicator.Replicator) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,8 +134,8 @@ func (d *roleData) adopt(r *replicator.Replicator) {
 
 // roleSubscription is a subscription through all incarnations.
 //
-// Invariant: shown has the keys of which f was last shown a value. Only what comes from
-// the replicator in which it is attached is shown.
+// Invariant: shown has the keys for which the last call of f had a value. f receives only
+// changes of the replicator to which the subscription is attached.
 type roleSubscription struct {
 	pattern string
 	f       func(replicator.Change)
@@ -187,11 +187,11 @@ func (s *roleSubscription) show(r *replicator.Replicator, c replicator.Change) {
 	s.f(c)
 }
 
-// settlePoll is how often a new incarnation is asked whether it has caught up.
+// settlePoll is the interval of checking whether a new incarnation has caught up.
 const settlePoll = 50 * time.Millisecond
 
-// showGone shows keys as gone that were shown in an earlier incarnation and do not exist
-// when the new one has caught up with the others. It ends with the replicator.
+// showGone reports keys as gone that an earlier incarnation showed, and that do not exist
+// once the new one has caught up with the other members. It ends with the replicator.
 func (s *roleSubscription) showGone(r *replicator.Replicator) {
 	tick := time.NewTicker(settlePoll)
 	defer tick.Stop()

@@ -12,31 +12,33 @@ import (
 const (
 	// closePatience is how long Close waits for handlers.
 	closePatience = 5 * time.Second
-	// leaveShare of the time that Shutdown has is kept for what follows the drain.
+	// Shutdown reserves 1/leaveShare of its time for the steps after the drain.
 	leaveShare = 10
-	// closeGrace is how long handlers have to return where Shutdown's time is up already,
-	// and by how much Shutdown may pass it.
+	// closeGrace is the time for handlers to return if Shutdown's time is up already. It is
+	// also the time by which Shutdown may exceed its deadline.
 	closeGrace = 100 * time.Millisecond
 )
 
-// Shutdown is Drain, then Close, and is over when ctx ends, whatever hangs (100 ms are
-// its own). Of the time until ctx's deadline the drain has nine tenths; when these have
-// passed, instances are abandoned, and the rest is for handlers, whose Contexts have
-// ended, to return, and for the goodbye. Without a deadline the drain takes as long as it
-// takes, and handlers have 5 s. Idempotent.
+// Shutdown drains the node, then closes it. It returns within 100 ms after ctx ends, even
+// if something hangs. It is idempotent.
 //
-// It fails with the context's error if not all could be handed over, and with a
-// *sharding.UnfinishedError that names the handlers which still run at the end (their
-// type, id, age and stack). Such a handler still acts for the node, so the node then says
-// no goodbye: its connections stay, in silence, until its lease has run out, and its
-// shards have no home before. Let the process end after such an error; until it does, only
-// the fencing token (Context.Token) keeps the handler from writing beside its successor.
+// The drain has nine tenths of the time until ctx's deadline. Then instances are abandoned
+// and the Contexts of handlers end. The rest of the time is for these handlers to return,
+// and for the announcement that the node leaves. If ctx has no deadline, the drain may take
+// any time, and handlers have 5 s.
+//
+// Shutdown fails with the context's error if not everything could be handed over, and with
+// a *sharding.UnfinishedError if handlers still run at the end; it lists their type, id,
+// age and stack. Such a handler still acts for the node. So the node does not announce that
+// it leaves, and keeps its connections silently until its lease has run out; its shards
+// have no home before. End the process after such an error. Until then, only the fencing
+// token (Context.Token) keeps the handler from writing beside its successor.
 func (n *Node) Shutdown(ctx context.Context) error {
 	drain, cancel := n.boundEnd(ctx)
 	defer cancel()
 	err := n.Drain(drain)
 	if errors.Is(err, ErrClosed) || errors.Is(err, gossip.ErrClosed) || errors.Is(err, gossip.ErrRemoved) {
-		err = nil // another call was faster, or the cluster: there is nothing left to leave
+		err = nil // another call or the cluster has ended this node: nothing is left to drain
 	}
 	if err != nil && ctx.Err() != nil {
 		n.mustEndBy(time.Now().Add(closeGrace / 2))
@@ -57,7 +59,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 }
 
-// boundEnd notes by when the node must have ended, and returns the context of the drain.
+// boundEnd sets when the node must have ended, and returns the context of the drain.
 func (n *Node) boundEnd(ctx context.Context) (drain context.Context, cancel context.CancelFunc) {
 	by, ok := ctx.Deadline()
 	if !ok {
@@ -68,7 +70,7 @@ func (n *Node) boundEnd(ctx context.Context) (drain context.Context, cancel cont
 	return context.WithDeadline(ctx, by.Add(-kept))
 }
 
-// mustEndBy bounds the wait for handlers; the earliest bound counts.
+// mustEndBy bounds the wait for handlers. The earliest bound applies.
 func (n *Node) mustEndBy(by time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,7 +79,7 @@ func (n *Node) mustEndBy(by time.Time) {
 	}
 }
 
-// patience returns the context of the wait for handlers.
+// patience returns the context that bounds the wait for handlers.
 func (n *Node) patience() (context.Context, context.CancelFunc) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,7 +96,8 @@ func afterEnd(ctx context.Context, grace time.Duration) (late <-chan struct{}, s
 	return ch, context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(ch) }) })
 }
 
-// unfinished is the error of a Shutdown whose time is up while the node still ends.
+// unfinished returns the error of a Shutdown whose time is up while the node is still
+// ending.
 func (n *Node) unfinished(ctx context.Context) error {
 	left := &sharding.UnfinishedError{Cause: ctx.Err()}
 	if s := n.stack.Load(); s != nil && s.sharding != nil {

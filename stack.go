@@ -18,39 +18,38 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// stack is one incarnation of a node: gossip at the bottom, a replicator per
-// role on it, sharding on top. It forwards events and frames between the layers
-// and decides nothing.
+// stack is one incarnation of a node: gossip, a replicator per role above it, and sharding
+// on top. It forwards events and frames between the layers, and decides nothing.
 type stack struct {
 	node        *Node
 	cfg         gossip.Config
 	gossip      *gossip.Node
 	replicators map[string]*replicator.Replicator
 	data        map[string]*ddata.Data
-	// records are the replicators of what coordinators keep, by role. They share neither
+	// records are the replicators of the coordinators' records, by role. They share neither
 	// lock, limits, disk nor connection with the application's data.
 	records  map[string]*replicator.Replicator
 	sharding *sharding.Sharding
 
-	// viewed: the layers above have their first view.
+	// viewed is set once the layers above gossip have their first view.
 	viewed atomic.Bool
 
-	// unfit is why this incarnation leaves the cluster that has let it in, nil if it stays.
-	// It is read when the incarnation is over.
+	// unfit is the reason why this incarnation leaves the cluster that has admitted it, nil
+	// if it stays. It is read after the incarnation has ended.
 	unfit *unfit
 
-	// heir is the contest in which the cluster has yielded.
+	// heir is the contest in which this cluster has yielded.
 	heir atomic.Pointer[gossip.ForeignCluster]
 
 	over     chan struct{} // closed when the incarnation was removed
 	overOnce sync.Once
-	// removed says why; it is set before over is closed.
+	// removed is the reason of the end; it is set before over is closed.
 	removed view.Removed
 	cancel  func()
 }
 
-// startStack starts the layers from the bottom up. Frames and events that come
-// before the layers above stand are dropped, or told again by Subscribe.
+// startStack starts the layers from the bottom up. Until all layers have started, frames
+// are dropped, and Subscribe repeats events afterwards.
 func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error) {
 	s := &stack{
 		node: n, cfg: cfg, over: make(chan struct{}),
@@ -88,7 +87,7 @@ func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error)
 	return s, nil
 }
 
-// transport makes the next incarnation's end of the network in memory, nil for TCP.
+// transport returns the next incarnation's endpoint of the in-memory network, nil for TCP.
 func (n *Node) transport(cfg *gossip.Config) (transport.Transport, error) {
 	if n.cfg.Network == nil {
 		return nil, nil
@@ -98,7 +97,7 @@ func (n *Node) transport(cfg *gossip.Config) (transport.Transport, error) {
 	})
 }
 
-// gate drops frames until the layers that take them stand.
+// gate drops frames until the layers that handle them have started.
 func gate(up *atomic.Bool, h transport.Handler) transport.Handler {
 	return func(from view.NodeID, payload []byte) {
 		if up.Load() {
@@ -126,14 +125,14 @@ func (s *stack) startUpper() error {
 	return err
 }
 
-// event forwards what happens to the incarnation, in order.
+// event forwards the incarnation's events in order.
 func (s *stack) event(e gossip.Event) {
 	switch e := e.(type) {
 	case gossip.ViewChanged:
 		if !s.viewed.Load() && !s.fits(e.View) {
-			break // this incarnation ends, and nothing above gossip has met the others
+			break // this incarnation ends; no layer above gossip has seen its view
 		}
-		s.node.generation.met(e.View.Epoch.Generation()) // before any token of it is given out
+		s.node.generation.met(e.View.Epoch.Generation()) // before any of its tokens is allocated
 		for _, role := range s.roles() {
 			s.replicators[role].SetView(e.View)
 			s.records[role].SetView(e.View)
@@ -174,15 +173,15 @@ func (s *stack) event(e gossip.Event) {
 			}
 		}
 		if e.Incoming && e.Class == transport.Control {
-			// No silence: the peer opens another, of which no PeerUp tells. Taken for
-			// silence, it would keep shards away from the peer for ever.
+			// Not a loss: the peer opens a new connection, and no PeerUp will follow. If
+			// it counted as a loss, the peer would never get shards again.
 			break
 		}
 		s.sharding.PeerLost(e.ID, e.Class)
 	}
 }
 
-// end says that the incarnation is over. Idempotent.
+// end marks the incarnation as ended. It is idempotent.
 func (s *stack) end(r view.Removed) {
 	s.overOnce.Do(func() {
 		s.removed = r
@@ -190,13 +189,13 @@ func (s *stack) end(r view.Removed) {
 	})
 }
 
-// logEnd tells operators of an end that nobody here wished for.
+// logEnd logs the end of the incarnation, as a warning if no call asked for it.
 func (s *stack) logEnd(r view.Removed) {
 	level := slog.LevelWarn
 	if s.node.isClosing() {
 		level = slog.LevelInfo
 	}
-	s.node.cfg.Logger.Log(context.Background(), level, "this incarnation is over",
+	s.node.cfg.Logger.Log(context.Background(), level, "this incarnation has ended; the node joins again unless it is closing or RejoinAfter is negative",
 		"node", s.gossip.Self().ID, "epoch", r.Epoch, "reason", r.Reason)
 }
 
@@ -205,7 +204,7 @@ func (s *stack) roles() []string { return append([]string{""}, s.gossip.Self().R
 
 // nextConfig returns the settings of the next incarnation: the same address and contact
 // points, and the members of the last view as FormerMembers. It never bootstraps. It is
-// called when the incarnation is over.
+// called after the incarnation has ended.
 func (s *stack) nextConfig() gossip.Config {
 	cfg := s.cfg
 	self := s.gossip.Self()
@@ -248,8 +247,8 @@ func (s *stack) nextConfig() gossip.Config {
 // formerMax bounds the addresses of former members that the next incarnation tries.
 const formerMax = 1024
 
-// formerMembers returns the addresses of the view's members, but for self, and then those
-// that were known before.
+// formerMembers returns the addresses of the view's members without self, followed by those
+// of before.
 func formerMembers(v *view.View, self string, before []string) (out []string) {
 	known := map[string]bool{self: true}
 	take := func(addr string) {
@@ -267,8 +266,8 @@ func formerMembers(v *view.View, self string, before []string) (out []string) {
 	return out
 }
 
-// samePort replaces port 0 of the address to listen on by the port that was taken,
-// so that an incarnation is found where the last one was.
+// samePort replaces port 0 in the listen address by the port that was taken, so that peers
+// find the next incarnation at the same address.
 func samePort(listen, taken string) string {
 	if listen == "" {
 		return taken
@@ -283,8 +282,8 @@ func samePort(listen, taken string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// close ends the layers from the top down and waits for their goroutines. It returns
-// which handlers ignored the end of their Contexts and are left behind.
+// close ends the layers from the top down and waits for their goroutines. It returns an
+// error that names the handlers that ignored the end of their Contexts.
 func (s *stack) close() (left error) {
 	if s.cancel != nil {
 		s.cancel()
@@ -302,7 +301,7 @@ func (s *stack) close() (left error) {
 	}
 	if left != nil {
 		if lease := s.gossip.Lapse(); lease > 0 {
-			// Closed connections would be taken for the death of what still runs.
+			// Peers take closed connections for a dead process, but handlers still run.
 			time.AfterFunc(lease, func() { s.logClose("gossip", s.gossip.Close()) })
 			return left
 		}
@@ -313,6 +312,6 @@ func (s *stack) close() (left error) {
 
 func (s *stack) logClose(layer string, err error) {
 	if err != nil {
-		s.node.cfg.Logger.Warn("layer did not close cleanly", "layer", layer, "err", err)
+		s.node.cfg.Logger.Warn("layer did not close cleanly; the node closes the next one", "layer", layer, "err", err)
 	}
 }

@@ -12,38 +12,38 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// Status is what a node knows about itself and its cluster, for people and
-// programs that look from outside. It is the body of GET /status.
+// Status is the state of a node and its cluster as the node sees it, for people and
+// programs outside. It is the body of GET /status.
 type Status struct {
 	Name    string `json:"name"`
 	Node    string `json:"node"`
 	Addr    string `json:"addr"`
 	Cluster string `json:"cluster"`
 	Ready   bool   `json:"ready"`
-	// Draining: Drain or Shutdown was called.
+	// Draining is set once Drain or Shutdown was called.
 	Draining bool `json:"draining,omitempty"`
-	// Lease says in words whether this node may run entities.
+	// Lease describes in words whether this node may run entities.
 	Lease string `json:"lease"`
-	// Leader is the member whose lease all others hang on, "" if none is known.
+	// Leader is the member that grants all leases, "" if this node has no leader.
 	Leader string      `json:"leader,omitempty"`
 	View   *ViewStatus `json:"view,omitempty"`
-	// Types are the registered entity types, by name.
+	// Types are the registered entity types, sorted by name.
 	Types []TypeStatus `json:"types"`
 }
 
 // ViewStatus is the agreed list of members.
 type ViewStatus struct {
 	Epoch string `json:"epoch"`
-	// Members stand in order of seniority.
+	// Members are in order of seniority.
 	Members []MemberStatus `json:"members"`
-	// Foreign are the other clusters of this one's name with which it is in contest.
+	// Foreign lists the other clusters of the same name with which this one is in contest.
 	Foreign []ForeignStatus `json:"foreign,omitempty"`
 }
 
 // ForeignStatus is a contest with another cluster of the same name.
 type ForeignStatus struct {
 	Cluster string `json:"cluster"`
-	// Verdict is "contested", "stands" or "yields": this cluster's.
+	// Verdict is this cluster's: "contested", "stands" or "yields".
 	Verdict string   `json:"verdict"`
 	Addrs   []string `json:"addrs"`
 }
@@ -62,18 +62,19 @@ type MemberStatus struct {
 type TypeStatus struct {
 	Name string `json:"name"`
 	Role string `json:"role,omitempty"`
-	// Refused says why the coordinator does not register this node: a setting that
-	// must be equal on all nodes, and the two values.
+	// Refused is set if the coordinator does not register this node. It names the setting
+	// that must be equal on all nodes, and both values.
 	Refused string `json:"refused,omitempty"`
-	// Unregistered: this node carries the type's role and does not run the type.
+	// Unregistered is set if this node has the type's role but does not run the type.
 	Unregistered bool `json:"unregistered,omitempty"`
 	// Coordinator is the node that places the type's shards.
 	Coordinator string `json:"coordinator,omitempty"`
-	// Shards and Entities are hosted here; ShardsTotal is the number of shards.
+	// Shards and Entities count those that this node hosts; ShardsTotal is the number of
+	// shards.
 	Shards      int `json:"shards"`
 	ShardsTotal int `json:"shards_total"`
 	Entities    int `json:"entities"`
-	// Homes says where shards live, as far as this node knows.
+	// Homes lists the homes of shards as far as this node has them.
 	Homes []HomeStatus `json:"homes"`
 }
 
@@ -83,7 +84,7 @@ type HomeStatus struct {
 	Shards []sharding.ShardID `json:"shards"`
 }
 
-// Status returns a snapshot. It asks no other node.
+// Status returns a snapshot of this node's state. It sends no message.
 func (n *Node) Status() Status {
 	self := n.Self()
 	st := Status{Name: self.Name, Node: self.ID.String(), Addr: self.Addr, Cluster: n.clusterName(), Lease: "none", Ready: n.Ready(), Draining: n.Draining()}
@@ -165,14 +166,21 @@ func (s *stack) typeStatus(v *view.View) []TypeStatus {
 	return out
 }
 
-// Handler returns the node's pages for probes and people: GET /healthz answers
-// while the node is not closed, GET /readyz while it is Ready (else it says what the
-// node waits for), GET /status with a Status, GET /membership with what Membership
-// returns, both as JSON. Three more ask all nodes of the cluster, and answer in JSON
-// within 3 s whatever they do: GET /shards?type=T with the regions, shards and numbers of
-// entities (sharding.ClusterStats), GET /where?type=T&id=E with the home of an
-// entity (sharding.Location), and GET /explain?type=T&shard=N, or &id=E, with why a
-// shard is where it is (sharding.History). It changes nothing.
+// Handler returns a read-only HTTP handler for probes and operators:
+//
+//   - GET /healthz answers 200 until the node is closed.
+//   - GET /readyz answers 200 while the node is Ready; otherwise 503 and the reasons.
+//   - GET /status returns a Status as JSON.
+//   - GET /membership returns the result of Membership as JSON.
+//
+// Three more pages query all nodes of the cluster. They answer in JSON, within 3 s even if
+// nodes hang:
+//
+//   - GET /shards?type=T returns regions, shards and numbers of entities
+//     (sharding.ClusterStats).
+//   - GET /where?type=T&id=E returns the home of an entity (sharding.Location).
+//   - GET /explain?type=T&shard=N, or &id=E, returns why a shard is where it is
+//     (sharding.History).
 func (n *Node) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -200,7 +208,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	// The client may be gone; there is nobody left to tell.
+	// The write fails only if the client is gone.
 	_ = enc.Encode(v)
 }
 
