@@ -5,16 +5,16 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// counterGrowthBytes is what a writer's entry in a counter takes at most.
+// counterGrowthBytes is the maximum size of a writer's entry in a counter.
 const counterGrowthBytes = 24
 
-// GCounterKey names a counter that only grows.
+// GCounterKey is the key of a counter that only grows.
 type GCounterKey string
 
-// GCounter is a state of a GCounterKey's counter. It never changes.
+// GCounter is an immutable snapshot of a counter that only grows.
 type GCounter struct{ of state[*crdt.GCounter] }
 
-// GCounterTx is a counter in an Update.
+// GCounterTx is a counter within an Update.
 type GCounterTx struct {
 	GCounter
 	d *Data
@@ -38,7 +38,7 @@ func (k GCounterKey) tx(d *Data, v crdt.Value) (*GCounterTx, func() (replicator.
 	return t, t.c.plan, err
 }
 
-// Count returns the sum of all that was added anywhere, as far as it is known here.
+// Count returns the sum of all additions that this replica has received.
 func (c GCounter) Count() uint64 {
 	if c.of.get() == nil {
 		return 0
@@ -46,19 +46,19 @@ func (c GCounter) Count() uint64 {
 	return c.of.get().Count()
 }
 
-// Add asks for n to be added.
+// Add requests the addition of n.
 func (t *GCounterTx) Add(n uint64) {
 	node := crdt.NodeID(t.d.r.Self())
 	t.c.add(counterGrowthBytes, func(c *crdt.GCounter) crdt.Value { return delta(c.Add(node, n)) })
 }
 
-// PNCounterKey names a counter that goes up and down.
+// PNCounterKey is the key of a counter that can increase and decrease.
 type PNCounterKey string
 
-// PNCounter is a state of a PNCounterKey's counter. It never changes.
+// PNCounter is an immutable snapshot of a counter that can increase and decrease.
 type PNCounter struct{ of state[*crdt.PNCounter] }
 
-// PNCounterTx is a counter in an Update.
+// PNCounterTx is a counter within an Update.
 type PNCounterTx struct {
 	PNCounter
 	d *Data
@@ -82,7 +82,7 @@ func (k PNCounterKey) tx(d *Data, v crdt.Value) (*PNCounterTx, func() (replicato
 	return t, t.c.plan, err
 }
 
-// Count returns the sum of all that was added anywhere, as far as it is known here.
+// Count returns the sum of all additions that this replica has received.
 func (c PNCounter) Count() int64 {
 	if c.of.get() == nil {
 		return 0
@@ -90,7 +90,7 @@ func (c PNCounter) Count() int64 {
 	return c.of.get().Count()
 }
 
-// Add asks for n, which may be negative, to be added.
+// Add requests the addition of n, which may be negative.
 func (t *PNCounterTx) Add(n int64) {
 	node := crdt.NodeID(t.d.r.Self())
 	t.c.add(2*counterGrowthBytes, func(c *crdt.PNCounter) crdt.Value { return delta(c.Add(node, n)) })

@@ -10,30 +10,30 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// Level says how many replicas a request needs, this one included.
+// Level is the number of replicas that a request needs, including this one.
 type Level = replicator.Level
 
-// The levels that most requests use. MajorityPlus and To make others.
+// The levels that most requests use; see also MajorityPlus and To.
 const (
-	// Local asks this replica alone. It never waits, and works without a lease; all
-	// other levels wait for one.
+	// Local needs only this replica. It never waits, and works without a lease; all other
+	// levels wait for a lease.
 	Local = replicator.Local
-	// Majority asks more than half of the voting members.
+	// Majority needs more than half of the voting members.
 	Majority = replicator.PlainMajority
-	// All asks every voting member.
+	// All needs every voting member.
 	All = replicator.All
 )
 
-// MajorityPlus asks min(N, max(N/2+1+plus, minCap)) of N voting members.
+// MajorityPlus needs min(N, max(N/2+1+plus, minCap)) of N voting members.
 func MajorityPlus(plus, minCap int) Level { return replicator.Majority(plus, minCap) }
 
-// To asks n replicas.
+// To needs n replicas.
 func To(n int) Level { return replicator.To(n) }
 
-// Replicator is what this package needs of one; *replicator.Replicator is it.
+// Replicator is the interface through which this package uses a *replicator.Replicator.
 type Replicator interface {
 	Self() view.NodeID
-	// WallTime returns the calendar time that stamps are made of.
+	// WallTime returns the calendar time from which stamps are made.
 	WallTime() time.Time
 	Update(ctx context.Context, ops []replicator.Op, level Level, opts ...replicator.Option) error
 	Get(ctx context.Context, keys []string, level Level, opts ...replicator.Option) ([]crdt.Value, error)
@@ -42,40 +42,40 @@ type Replicator interface {
 	Subscribe(pattern string, f func(replicator.Change)) (cancel func())
 }
 
-// Data is the typed face of one replicator. Safe for concurrent use.
+// Data gives typed access to one replicator. It is safe for concurrent use.
 type Data struct {
 	r      Replicator
 	stamps stamps
 }
 
-// New returns the typed face of r. It needs no closing.
+// New returns typed access to r. It needs no closing.
 func New(r Replicator) *Data { return &Data{r: r, stamps: stamps{wall: r.WallTime}} }
 
-// Key names a value and its type: V is the value that Get returns, T the
-// transaction that Update hands to its function. The types of this package whose
-// names end in Key implement it.
+// Key is the name and the type of a value. Get returns a V; the function of Update receives
+// a T, the transaction. The types of this package whose names end in Key implement Key.
 type Key[V, T any] interface {
-	// Name returns the name under which the replicator holds the key.
+	// Name returns the name of the key in the replicator.
 	Name() string
 	kind() crdt.Kind
-	// value makes the typed face of v, which may be nil.
+	// value wraps v, which may be nil, in its typed form.
 	value(v crdt.Value) (V, error)
-	// tx makes a transaction over v, and the plan that it ends in.
+	// tx returns a transaction over v, and a function that returns its plan.
 	tx(d *Data, v crdt.Value) (T, func() (replicator.Plan, error), error)
 }
 
-// Update changes the value of key as fn says, here first and then at as many
-// replicas as level asks for; nil means that so many have it. Fn runs on the caller's
-// goroutine and on a snapshot, delays no other caller, and may use Data; it must not keep its
-// argument. It runs again, up to 8 times, when the key was changed on this node or deleted
-// meanwhile (unless it has not looked at its argument), so it should have no effects but
-// what it asks for. Then Update fails with replicator.ErrContended, as it does for an
-// Update of the same key within fn.
+// Update changes the value of key as fn requests, first here, then at as many replicas as
+// level requires. nil means that this many replicas have the change.
+//
+// fn runs on the caller's goroutine and on a snapshot. It delays no other caller, and may
+// use Data, but it must not keep its argument. If the key was changed on this node or
+// deleted while fn ran, fn runs again, up to 8 times, unless it has not read its argument.
+// So fn should have no effects except its requests. After 8 runs Update fails with
+// replicator.ErrContended, as it does for an Update of the same key within fn.
 func Update[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, fn func(T) error, opts ...replicator.Option) error {
 	return d.Update(ctx, level, []replicator.Op{Change(d, key, fn)}, opts...)
 }
 
-// Change returns the op of an Update, for requests of several keys.
+// Change returns the operation of an Update, for requests that change several keys.
 func Change[V, T any](d *Data, key Key[V, T], fn func(T) error) replicator.Op {
 	return replicator.Op{Key: key.Name(), Kind: key.kind(), Plan: func(v crdt.Value) (replicator.Plan, error) {
 		t, plan, err := key.tx(d, v)
@@ -89,19 +89,22 @@ func Change[V, T any](d *Data, key Key[V, T], fn func(T) error) replicator.Op {
 	}}
 }
 
-// Update makes the changes of all ops, or none; see Change. Each replica that the write
-// reaches applies them in one step. One that missed it and is brought up to date later,
-// as a newcomer is, takes over key by key, and so do reads that find something new: a Local
-// read there may see some of the changes before the others. A Majority read of all the
-// keys sees all of them, once Update has returned nil at Majority.
+// Update makes the changes of all ops, or none; see Change.
+//
+// Each replica that the write reaches applies all of them in one step. A replica that
+// missed the write catches up key by key, as a new member does, and so do reads that find
+// newer values. So a Local read there may see some of the changes before the rest. Once
+// Update has returned nil at Majority, a Majority read of all the keys sees all changes.
 func (d *Data) Update(ctx context.Context, level Level, ops []replicator.Op, opts ...replicator.Option) error {
 	return d.r.Update(ctx, ops, level, opts...)
 }
 
-// Get returns the value of key as of level, empty if the key does not exist. It
-// is a copy: later changes do not show in it. View reads without one. It fails with *crdt.KindError, which names
-// both kinds, if the key holds another data type, or one of other elements: ORSet[int] is
-// not ORSet[string], while all structs are of one kind.
+// Get returns the value of key at the given level, empty if the key does not exist. The
+// value is a copy, so later changes do not show in it; View reads without a copy.
+//
+// Get fails with a *crdt.KindError, which names both kinds, if the key holds another data
+// type or elements of another kind. ORSet[int] differs from ORSet[string], but all structs
+// are of one kind.
 func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opts ...replicator.Option) (V, error) {
 	vs, err := d.r.Get(ctx, []string{key.Name()}, level, opts...)
 	if err != nil {
@@ -115,11 +118,12 @@ func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opt
 	return v, nil
 }
 
-// View calls fn with the value of key as it stands on this node, as of level Local, empty if
-// the key does not exist. It makes no copy, so its cost does not depend on the value's size;
-// but the next change of a value that fn is still reading does make one. Fn must not keep
-// its argument. It runs on the caller's goroutine and on a snapshot, delays no other caller,
-// and may use Data. The error is that of Get, or fn's own.
+// View calls fn with the value of key on this node (level Local), empty if the key does not
+// exist. It makes no copy, so its cost does not depend on the value's size. But if the
+// value is changed while fn is reading it, that change makes a copy.
+//
+// fn runs on the caller's goroutine and on a snapshot, delays no other caller, and may use
+// Data. It must not keep its argument. View returns the errors of Get, or the error of fn.
 func View[V, T any](ctx context.Context, d *Data, key Key[V, T], fn func(V) error) error {
 	var verr error
 	err := d.r.View(ctx, key.Name(), func(v crdt.Value) {
@@ -136,12 +140,11 @@ func View[V, T any](ctx context.Context, d *Data, key Key[V, T], fn func(V) erro
 	return verr
 }
 
-// Subscribe calls fn with the value of key: first the one that exists now, if
-// any, then after changes. Changes that come while fn runs are coalesced, and fn
-// never sees an older state after a newer one. A value of another type than
-// key's is not shown, a deleted one as an empty one. The name must not end in "*": see
-// SubscribePrefix. Cancel ends the subscription and does not wait for a
-// running fn.
+// Subscribe calls fn with the current value of key, if it exists, and then after changes.
+// Changes that arrive while fn runs are coalesced. fn never sees an older state after a
+// newer one. It does not see values of another type than key's. A deleted key shows as an
+// empty value. The name must not end in "*": see SubscribePrefix. cancel ends the
+// subscription and does not wait for a running fn.
 func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
 	return d.r.Subscribe(key.Name(), func(c replicator.Change) {
 		if v, err := key.value(c.Value); err == nil {
@@ -150,8 +153,8 @@ func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
 	})
 }
 
-// SubscribePrefix is Subscribe for all keys of key's type whose names begin with key's:
-// fn learns which one it is shown.
+// SubscribePrefix is Subscribe for all keys of key's type whose names begin with key's
+// name. fn also receives the name of each key.
 func SubscribePrefix[V, T any](d *Data, key Key[V, T], fn func(name string, value V)) (cancel func()) {
 	return d.r.Subscribe(key.Name()+"*", func(c replicator.Change) {
 		if v, err := key.value(c.Value); err == nil {
@@ -160,9 +163,8 @@ func SubscribePrefix[V, T any](d *Data, key Key[V, T], fn func(name string, valu
 	})
 }
 
-// Delete returns the op that ends keys, for Data.Update: their values are gone,
-// whatever updates of them run at the same time elsewhere, and the keys may be
-// created again.
+// Delete returns the operations that delete keys, for Data.Update. Their values are gone,
+// whatever updates of them run concurrently on other nodes. The keys may be created again.
 func Delete(names ...string) []replicator.Op {
 	ops := make([]replicator.Op, len(names))
 	for i, name := range names {

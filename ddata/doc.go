@@ -1,6 +1,6 @@
-// Package ddata is distributed data for applications: typed keys over a role's
-// replicator. Every member of the role holds every key; reads of the local value
-// are free, writes and reads may ask for a majority.
+// Package ddata is replicated data for applications: typed keys over the replicator of a
+// role. Every member of the role holds every key. Reads of the local value need no network;
+// writes and reads may require a majority.
 //
 //	users := ddata.ORSetKey[string]("users")
 //	err := ddata.Update(ctx, data, users, ddata.Majority, func(s *ddata.ORSetTx[string]) error {
@@ -10,20 +10,22 @@
 //	set, err := ddata.Get(ctx, data, users, ddata.Majority)
 //	set.Contains("ada")
 //
-// An update's function sees the value as it was when it began and says what
-// shall change; the changes are made together when it returns nil, and none is
-// made when it returns an error. So within one function a read does not show
-// what the same function has asked for before it. After Update has returned nil,
-// every later read on this node shows the change (read your writes), and so does
-// every later majority read anywhere if the level was Majority. Where the last write wins
-// (LWWRegister, LWWMap, Delete), one above level Local wins over all that was acknowledged
-// at that level before Update began, whatever the clocks of the nodes.
+// The function of an Update reads the value as it was when the function began, and requests
+// changes. Update makes all of them together when the function returns nil, and none if it
+// returns an error. So a read within the function does not show a change that the same
+// function has requested before.
 //
-// Elements, keys and values of maps may be of any type that crdt.DefaultCodec
-// can encode: strings, integers and [16]byte cheaply, others as msgpack.
+// After Update has returned nil, every later read on this node shows the change (read your
+// writes). If the level was Majority, so does every later majority read on any node. Where
+// the last write wins (LWWRegister, LWWMap, Delete), a write above level Local wins over
+// everything that was acknowledged at that level before Update began, whatever the clocks
+// of the nodes.
 //
-// Levels other than Local need a lease, which a node that is cut off or still joining
-// does not have: they wait for it, and end at their deadline with replicator.ErrNoLease.
+// Elements, and the keys and values of maps, may have any type that crdt.DefaultCodec can
+// encode: strings, integers and [16]byte at low cost, other types as msgpack.
+//
+// Levels other than Local need a lease. A node that is cut off or still joining has none:
+// its requests wait for a lease, and fail at their deadline with replicator.ErrNoLease.
 //
 // The errors are those of package replicator.
 package ddata

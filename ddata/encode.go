@@ -7,16 +7,15 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 )
 
-// asString turns elements into the strings that the replicator's type-blind
-// values hold, and back. Strings, and types made of them, stand for themselves; every
-// other type goes through its codec, so equal elements are equal strings everywhere.
+// asString converts elements to the strings that the replicator's untyped values hold, and
+// back. Strings, and types derived from them, are used as they are. Other types use their
+// codec, so equal elements are equal strings on all nodes.
 type asString[E any] struct {
 	codec crdt.Codec[E] // nil: a string, or a type made of it
 	kind  crdt.ElementKind
 }
 
-// stringly returns the encoding of E. It fails for types without a canonical
-// encoding.
+// stringly returns the encoding of E. It fails for types without a canonical encoding.
 func stringly[E any]() (asString[E], error) {
 	if reflect.TypeFor[E]().Kind() == reflect.String {
 		return asString[E]{}, nil
@@ -28,8 +27,8 @@ func stringly[E any]() (asString[E], error) {
 	return asString[E]{codec: c, kind: crdt.ElementKindOf(c)}, nil
 }
 
-// elementKind returns the kind of E, that of a string if E has no canonical encoding: then
-// nothing is ever read or written.
+// elementKind returns the kind of E. If E has no canonical encoding, it returns the kind of
+// a string: nothing is ever read or written then.
 func elementKind[E any]() crdt.ElementKind {
 	enc, _ := stringly[E]()
 	return enc.kind
@@ -60,6 +59,6 @@ func (a asString[E]) decode(s string) (e E, err error) {
 	return e, err
 }
 
-// elementOverheadBytes is about what an element costs beside its own encoding:
-// its dot or stamp, and its length.
+// elementOverheadBytes is the approximate size of an element beside its own encoding: its
+// dot or stamp, and its length.
 const elementOverheadBytes = 24

@@ -5,13 +5,13 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// FlagKey names a switch. Switching on wins over switching off at the same time.
+// FlagKey is the key of a flag. Enabling wins over a concurrent disabling.
 type FlagKey string
 
-// Flag is a state of a switch. It never changes.
+// Flag is an immutable snapshot of a flag.
 type Flag struct{ of state[*crdt.Flag] }
 
-// FlagTx is a switch in an Update.
+// FlagTx is a flag within an Update.
 type FlagTx struct {
 	Flag
 	d *Data
@@ -35,16 +35,16 @@ func (k FlagKey) tx(d *Data, v crdt.Value) (*FlagTx, func() (replicator.Plan, er
 	return t, t.c.plan, err
 }
 
-// Enabled reports whether the switch is on.
+// Enabled reports whether the flag is on.
 func (f Flag) Enabled() bool { return f.of.get() != nil && f.of.get().Enabled() }
 
-// Enable asks for the switch to be on.
+// Enable requests that the flag be on.
 func (t *FlagTx) Enable() {
 	node := crdt.NodeID(t.d.r.Self())
 	t.c.add(elementOverheadBytes, func(f *crdt.Flag) crdt.Value { return delta(f.Enable(node)) })
 }
 
-// Disable asks for the switch to be off.
+// Disable requests that the flag be off.
 func (t *FlagTx) Disable() {
 	t.c.add(0, func(f *crdt.Flag) crdt.Value { return delta(f.Disable()) })
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// GSetKey names a set to which elements are only ever added.
+// GSetKey is the key of a set from which no element is ever removed.
 type GSetKey[E comparable] string
 
-// GSet is a state of a set, as Get and Subscribe give it. It never changes and is
-// safe for concurrent readers.
+// GSet is an immutable snapshot of a set, as Get and Subscribe return it. It is safe for
+// concurrent readers.
 type GSet[E comparable] struct {
 	of  state[*crdt.GSet[string]]
 	enc asString[E]
 }
 
-// GSetTx is a set in an Update.
+// GSetTx is a set within an Update.
 type GSetTx[E comparable] struct {
 	GSet[E]
 	c changes[*crdt.GSet[string]]
@@ -53,11 +53,11 @@ func (s GSet[E]) Len() int {
 	return s.of.get().Len()
 }
 
-// All yields the elements, in no particular order. Elements that E's codec
-// cannot decode, such as those of another struct, are left out.
+// All yields the elements, in no particular order. It omits elements that E's codec cannot
+// decode, for example those of another struct.
 func (s GSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of.get()) }
 
-// Add asks for e to be added.
+// Add requests the addition of e.
 func (t *GSetTx[E]) Add(e E) {
 	str := t.enc.encode(e)
 	t.c.add(len(str)+elementOverheadBytes, func(s *crdt.GSet[string]) crdt.Value { return delta(s.Add(str)) })

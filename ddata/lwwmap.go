@@ -7,19 +7,19 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// LWWMapKey names a map of which, entry by entry, the last write wins.
+// LWWMapKey is the key of a map. For each entry, the last write wins.
 type LWWMapKey[K comparable, V any] string
 
-// LWWMap is a state of a map, as Get and Subscribe give it. It never changes and
-// is safe for concurrent readers.
+// LWWMap is an immutable snapshot of a map, as Get and Subscribe return it. It is safe for
+// concurrent readers.
 type LWWMap[K comparable, V any] struct {
 	mapping[K, V]
 	of state[*crdt.LWWMap[string, string]]
 }
 
-// LWWMapTx is a map in an Update: it shows the map as it was, and collects what
-// shall change. Several entries changed in one transaction travel in one write,
-// whose size does not depend on that of the map.
+// LWWMapTx is a map within an Update: it shows the map as it was, and collects the
+// requested changes. All entries changed in one transaction travel in one write, whose size
+// does not depend on the size of the map.
 type LWWMapTx[K comparable, V any] struct {
 	LWWMap[K, V]
 	d *Data
@@ -61,8 +61,8 @@ func (m LWWMap[K, V]) Get(k K) (v V, ok bool) {
 	return v, err == nil
 }
 
-// Stamp returns the stamp of the entry of k, also if it has been deleted: what
-// SetAt must exceed to win.
+// Stamp returns the stamp of the entry of k, also if the entry was deleted. A SetAt must
+// exceed it to win.
 func (m LWWMap[K, V]) Stamp(k K) (crdt.Stamp, bool) {
 	if m.of.get() == nil {
 		return crdt.Stamp{}, false
@@ -78,14 +78,15 @@ func (m LWWMap[K, V]) Len() int {
 	return m.of.get().Len()
 }
 
-// All yields the entries, in no particular order. Entries that the key's
-// codecs cannot decode, such as those of another struct, are left out.
+// All yields the entries, in no particular order. It omits entries that the codecs of K and
+// V cannot decode, for example those of another struct.
 func (m LWWMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of.get()) }
 
-// Set asks for k to have the value v. The write wins over everything that this node has
-// seen, deletions included that it, or all others before it came, have forgotten since;
-// above level Local also over all that was acknowledged at that level before Update
-// began. Writes that overlap in time are ordered by the nodes' hybrid logical clocks.
+// Set requests that k have the value v. The write wins over everything that this node has
+// seen, including deletions that this node has forgotten, or that all members forgot before
+// this node joined. Above level Local, it also wins over everything that was acknowledged
+// at that level before Update began. Writes that overlap in time are ordered by the nodes'
+// hybrid logical clocks.
 func (t *LWWMapTx[K, V]) Set(k K, v V) {
 	ks, vs := t.keys.encode(k), t.vals.encode(v)
 	t.c.stamp(t.d, ks, len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.LWWMap[string, string], at crdt.Stamp) crdt.Value {
@@ -93,23 +94,25 @@ func (t *LWWMapTx[K, V]) Set(k K, v V) {
 	})
 }
 
-// Delete asks for the entry of k to end. It wins as Set does.
+// Delete requests the deletion of the entry of k. It wins as Set does.
 func (t *LWWMapTx[K, V]) Delete(k K) {
 	ks := t.keys.encode(k)
 	t.c.stamp(t.d, ks, elementOverheadBytes, func(m *crdt.LWWMap[string, string], at crdt.Stamp) crdt.Value { return delta(m.Delete(ks, at)) })
 }
 
-// SetAt asks for k to have the value v under a stamp of the caller's. The update fails with
-// replicator.StaleError if a newer stamp stands, here or at a replica that the write
-// reaches, or that stamp with another value; with the same value it succeeds. It is for data
-// whose order is known without a clock, such as that of an elected writer (term, seq). It
-// fails with replicator.AheadError if at.Time, read as that of a crdt.HLC, is more than a
-// minute in the future: small numbers never are, nanoseconds always.
+// SetAt requests that k have the value v, under the caller's stamp. It is for data that is
+// ordered without a clock, for example by an elected writer (term, seq).
+//
+// The update fails with replicator.StaleError if the entry has a newer stamp, here or at a
+// replica that the write reaches, or the same stamp with another value. With the same stamp
+// and value it succeeds. It fails with replicator.AheadError if at.Time, read as a time of
+// a crdt.HLC, is more than a minute in the future: small numbers never are, nanoseconds
+// always are.
 func (t *LWWMapTx[K, V]) SetAt(k K, v V, at crdt.Stamp) {
 	t.setAt(k, v, at, false)
 }
 
-// OfferAt is SetAt, but where a newer stamp stands it does nothing, and does not fail.
+// OfferAt is like SetAt, but where a newer stamp exists it does nothing and does not fail.
 func (t *LWWMapTx[K, V]) OfferAt(k K, v V, at crdt.Stamp) {
 	t.setAt(k, v, at, true)
 }
@@ -122,8 +125,8 @@ func (t *LWWMapTx[K, V]) setAt(k K, v V, at crdt.Stamp, yield bool) {
 	})
 }
 
-// DeleteAt asks for the entry of k to end under a stamp of the caller's. It fails as SetAt
-// does.
+// DeleteAt requests the deletion of the entry of k, under the caller's stamp. It fails as
+// SetAt does.
 func (t *LWWMapTx[K, V]) DeleteAt(k K, at crdt.Stamp) {
 	ks := t.keys.encode(k)
 	t.c.at(replicator.Fixed{Entry: ks, Stamp: at, Delete: true}, elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value { return delta(m.Delete(ks, at)) })

@@ -2,10 +2,10 @@ package ddata
 
 import "iter"
 
-// What the faces of sets and of maps have in common. In the zero value of is nil.
+// This file has the code that typed sets and maps share. In their zero values, of is nil.
 
-// elementsOf yields the elements of a set as type E. Those that its codec
-// cannot decode, such as those of another struct, are left out.
+// elementsOf yields the elements of a set as type E. It omits elements that the codec
+// cannot decode, for example those of another struct.
 func elementsOf[E, T any, P interface {
 	*T
 	All() iter.Seq[string]
@@ -28,7 +28,7 @@ type mapping[K, V any] struct {
 	vals asString[V]
 }
 
-// mappingOf returns the encodings. It fails for types without a canonical one.
+// mappingOf returns the encodings. It fails for types without a canonical encoding.
 func mappingOf[K, V any]() (m mapping[K, V], err error) {
 	if m.keys, err = stringly[K](); err != nil {
 		return m, err
@@ -37,7 +37,7 @@ func mappingOf[K, V any]() (m mapping[K, V], err error) {
 	return m, err
 }
 
-// pairsOf yields the pairs of a map as types K and V, leaving others out as elementsOf does.
+// pairsOf yields the pairs of a map as types K and V, and omits pairs as elementsOf does.
 func pairsOf[K, V, T any, P interface {
 	*T
 	All() iter.Seq2[string, string]

@@ -7,32 +7,32 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// ORMapKey names a map with more under each key than one value: a register, a set,
-// a counter, a flag, and further keys. What was removed never comes back, and a
-// change that a removal had not seen stays.
+// ORMapKey is the key of a map that holds, under each path of keys, a register, a set, a
+// counter, a flag, and further keys. Removed content never comes back. A change that a
+// removal had not seen stays.
 type ORMapKey[K, V comparable] string
 
-// ORMap is a state of such a map, as Get and Subscribe give it. It never changes
-// and is safe for concurrent readers.
+// ORMap is an immutable snapshot of such a map, as Get and Subscribe return it. It is safe
+// for concurrent readers.
 type ORMap[K, V comparable] struct {
 	mapping[K, V]
 	of state[*crdt.ORMap[string, string]]
 }
 
-// ORMapTx is such a map in an Update.
+// ORMapTx is such a map within an Update.
 type ORMapTx[K, V comparable] struct {
 	ORMap[K, V]
 	d *Data
 	c changes[*crdt.ORMap[string, string]]
 }
 
-// ORMapPlace is what stands under a path of keys. Only At makes one.
+// ORMapPlace is the content under a path of keys. Only At makes one.
 type ORMapPlace[K, V comparable] struct {
 	m  ORMap[K, V]
 	at place
 }
 
-// ORMapPlaceTx is a place in an Update.
+// ORMapPlaceTx is a place within an Update.
 type ORMapPlaceTx[K, V comparable] struct {
 	ORMapPlace[K, V]
 	t    *ORMapTx[K, V]
@@ -51,7 +51,7 @@ func (k ORMapKey[K, V]) value(v crdt.Value) (m ORMap[K, V], err error) {
 		return m, err
 	}
 	if m.of.v, err = valueAs[crdt.ORMap[string, string]](v, crdt.KindORMap.Of(m.keys.kind, m.vals.kind)); err == nil {
-		// The index is built by the first reader: not later by several at once.
+		// Build the index now: concurrent readers must not build it later.
 		m.of.v.Len()
 	}
 	return m, err
@@ -80,8 +80,8 @@ func (m ORMap[K, V]) Keys() []K {
 	return decodeAll(m.keys, m.of.get().Keys())
 }
 
-// At returns what stands under a path of keys: the first is one of the map, the
-// next one of the map under it.
+// At returns the content under a path of keys. The first key is one of the map, the next
+// one a key of the map under it.
 func (m ORMap[K, V]) At(path ...K) ORMapPlace[K, V] {
 	if m.of.v == nil {
 		var err error
@@ -98,18 +98,17 @@ func (t *ORMapTx[K, V]) At(path ...K) ORMapPlaceTx[K, V] {
 	return ORMapPlaceTx[K, V]{t.ORMap.At(path...), t, encodeAll(t.keys, path)}
 }
 
-// Remove asks for all that is under k to be removed, as far as it has been seen
-// here.
+// Remove requests the removal of everything under k that this node has seen.
 func (t *ORMapTx[K, V]) Remove(k K) { t.At(k).Remove() }
 
-// look returns the place for reading.
+// look returns the place for reading, and notes the read.
 func (p ORMapPlace[K, V]) look() place {
 	p.m.of.look()
 	return p.at
 }
 
-// Values returns the values of the register here: none, one, or those that were
-// set at the same time.
+// Values returns the values of the register here: none, one, or all that were set
+// concurrently.
 func (p ORMapPlace[K, V]) Values() []V { return decodeAll(p.m.vals, p.look().Values()) }
 
 // Elements returns the elements of the set here, in no particular order.
@@ -124,16 +123,16 @@ func (p ORMapPlace[K, V]) Count() int64 { return p.look().Count() }
 // Enabled reports whether the flag here is on.
 func (p ORMapPlace[K, V]) Enabled() bool { return p.look().Enabled() }
 
-// Exists reports whether anything is here or further down.
+// Exists reports whether there is content here or under longer paths.
 func (p ORMapPlace[K, V]) Exists() bool { return p.look().Exists() }
 
 // Keys returns the keys of the map here, in no particular order.
 func (p ORMapPlace[K, V]) Keys() []K { return decodeAll(p.m.keys, p.look().Keys()) }
 
-// place is a place in the value that an update is applied to.
+// place is a place in the value to which an update is applied.
 type place = crdt.Place[string, string]
 
-// do asks for one change here.
+// do requests one change here.
 func (p ORMapPlaceTx[K, V]) do(bytes int, f func(place) *crdt.ORMap[string, string]) {
 	if bytes > 0 {
 		bytes += elementOverheadBytes
@@ -147,42 +146,43 @@ func (p ORMapPlaceTx[K, V]) do(bytes int, f func(place) *crdt.ORMap[string, stri
 
 func (p ORMapPlaceTx[K, V]) self() crdt.NodeID { return crdt.NodeID(p.t.d.r.Self()) }
 
-// Set asks for the register here to hold v.
+// Set requests that the register here hold v.
 func (p ORMapPlaceTx[K, V]) Set(v V) {
 	s := p.m.vals.encode(v)
 	p.do(len(s)+1, func(at place) *crdt.ORMap[string, string] { return at.Set(p.self(), s) })
 }
 
-// Unset asks for the values of the register seen here to be removed.
+// Unset requests the removal of the register's values that this node has seen.
 func (p ORMapPlaceTx[K, V]) Unset() { p.do(0, place.Unset) }
 
-// Add asks for v to be in the set here.
+// Add requests that v be in the set here.
 func (p ORMapPlaceTx[K, V]) Add(v V) {
 	s := p.m.vals.encode(v)
 	p.do(len(s)+1, func(at place) *crdt.ORMap[string, string] { return at.Add(p.self(), s) })
 }
 
-// Discard asks for v to be removed from the set here, as far as it has been seen.
+// Discard requests the removal of v from the set here, as far as this node has seen v.
 func (p ORMapPlaceTx[K, V]) Discard(v V) {
 	s := p.m.vals.encode(v)
 	p.do(0, func(at place) *crdt.ORMap[string, string] { return at.Discard(s) })
 }
 
-// Increment asks for n, which may be negative, to be counted here.
+// Increment requests the addition of n, which may be negative, to the counter here.
 func (p ORMapPlaceTx[K, V]) Increment(n int64) {
 	p.do(elementOverheadBytes, func(at place) *crdt.ORMap[string, string] { return at.Increment(p.self(), n) })
 }
 
-// Enable asks for the flag here to be on.
+// Enable requests that the flag here be on.
 func (p ORMapPlaceTx[K, V]) Enable() {
 	p.do(1, func(at place) *crdt.ORMap[string, string] { return at.Enable(p.self()) })
 }
 
-// Disable asks for the flag here to be off, as far as it has been seen on.
+// Disable requests that the flag here be off. It undoes only the enablings that this node
+// has seen.
 func (p ORMapPlaceTx[K, V]) Disable() { p.do(0, place.Disable) }
 
-// Remove asks for all that is here and further down to be removed, as far as it
-// has been seen.
+// Remove requests the removal of everything here and under longer paths that this node has
+// seen.
 func (p ORMapPlaceTx[K, V]) Remove() { p.do(0, place.Remove) }
 
 func encodeAll[E any](a asString[E], es []E) []string {
@@ -193,7 +193,8 @@ func encodeAll[E any](a asString[E], es []E) []string {
 	return out
 }
 
-// decodeAll leaves out what is not an E, written by somebody else.
+// decodeAll decodes strs. It omits strings that do not decode to an E, written by other
+// code.
 func decodeAll[E any](a asString[E], strs []string) []E {
 	var out []E
 	for _, s := range strs {

@@ -7,18 +7,18 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// ORMultiMapKey names a map from keys to sets of values. An addition wins over a
+// ORMultiMapKey is the key of a map from keys to sets of values. An addition wins over a
 // removal that did not see it.
 type ORMultiMapKey[K, V comparable] string
 
-// ORMultiMap is a state of such a map, as Get and Subscribe give it. It never
-// changes and is safe for concurrent readers.
+// ORMultiMap is an immutable snapshot of such a map, as Get and Subscribe return it. It is
+// safe for concurrent readers.
 type ORMultiMap[K, V comparable] struct {
 	mapping[K, V]
 	of state[*crdt.ORMultiMap[string, string]]
 }
 
-// ORMultiMapTx is such a map in an Update.
+// ORMultiMapTx is such a map within an Update.
 type ORMultiMapTx[K, V comparable] struct {
 	ORMultiMap[K, V]
 	d *Data
@@ -74,11 +74,11 @@ func (m ORMultiMap[K, V]) Len() int {
 	return m.of.get().Len()
 }
 
-// All yields the pairs, in no particular order. Pairs that the key's
-// codecs cannot decode, such as those of another struct, are left out.
+// All yields the pairs, in no particular order. It omits pairs that the codecs of K and V
+// cannot decode, for example those of another struct.
 func (m ORMultiMap[K, V]) All() iter.Seq2[K, V] { return pairsOf(m.mapping, m.of.get()) }
 
-// Add asks for v to be among the values of k.
+// Add requests that v be among the values of k.
 func (t *ORMultiMapTx[K, V]) Add(k K, v V) {
 	ks, vs, node := t.keys.encode(k), t.vals.encode(v), crdt.NodeID(t.d.r.Self())
 	t.c.add(len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.ORMultiMap[string, string]) crdt.Value {
@@ -86,14 +86,14 @@ func (t *ORMultiMapTx[K, V]) Add(k K, v V) {
 	})
 }
 
-// Remove asks for v to be removed from the values of k, as far as it has been
-// seen here.
+// Remove requests the removal of v from the values of k, as far as this node has seen v
+// there.
 func (t *ORMultiMapTx[K, V]) Remove(k K, v V) {
 	ks, vs := t.keys.encode(k), t.vals.encode(v)
 	t.c.add(0, func(m *crdt.ORMultiMap[string, string]) crdt.Value { return delta(m.Remove(ks, vs)) })
 }
 
-// RemoveKey asks for all values of k seen here to be removed.
+// RemoveKey requests the removal of all values of k that this node has seen.
 func (t *ORMultiMapTx[K, V]) RemoveKey(k K) {
 	ks := t.keys.encode(k)
 	t.c.add(0, func(m *crdt.ORMultiMap[string, string]) crdt.Value { return delta(m.RemoveKey(ks)) })

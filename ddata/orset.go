@@ -7,19 +7,18 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// ORSetKey names a set of elements to add and remove. An addition wins over a
-// removal that did not see it.
+// ORSetKey is the key of a set. An addition wins over a removal that did not see it.
 type ORSetKey[E comparable] string
 
-// ORSet is a state of a set, as Get and Subscribe give it. It never changes and
-// is safe for concurrent readers.
+// ORSet is an immutable snapshot of a set, as Get and Subscribe return it. It is safe for
+// concurrent readers.
 type ORSet[E comparable] struct {
 	of  state[*crdt.ORSet[string]]
 	enc asString[E]
 }
 
-// ORSetTx is a set in an Update: it shows the set as it was, and collects what
-// shall change.
+// ORSetTx is a set within an Update: it shows the set as it was, and collects the requested
+// changes.
 type ORSetTx[E comparable] struct {
 	ORSet[E]
 	d *Data
@@ -60,11 +59,11 @@ func (s ORSet[E]) Len() int {
 	return s.of.get().Len()
 }
 
-// All yields the elements, in no particular order. Elements that E's codec
-// cannot decode, such as those of another struct, are left out.
+// All yields the elements, in no particular order. It omits elements that E's codec cannot
+// decode, for example those of another struct.
 func (s ORSet[E]) All() iter.Seq[E] { return elementsOf(s.enc, s.of.get()) }
 
-// Elements returns the elements in a slice of the caller's.
+// Elements returns the elements in a new slice, which the caller owns.
 func (s ORSet[E]) Elements() []E {
 	out := make([]E, 0, s.Len())
 	for e := range s.All() {
@@ -73,20 +72,20 @@ func (s ORSet[E]) Elements() []E {
 	return out
 }
 
-// Add asks for e to be added. Adding an element that is there makes it win over
-// removals that run at the same time elsewhere.
+// Add requests the addition of e. Adding an element again makes it win over concurrent
+// removals on other nodes.
 func (t *ORSetTx[E]) Add(e E) {
 	str, node := t.enc.encode(e), crdt.NodeID(t.d.r.Self())
 	t.c.add(len(str)+elementOverheadBytes, func(s *crdt.ORSet[string]) crdt.Value { return delta(s.Add(node, str)) })
 }
 
-// Remove asks for e to be removed, as far as it has been seen here.
+// Remove requests the removal of e, as far as this node has seen e.
 func (t *ORSetTx[E]) Remove(e E) {
 	str := t.enc.encode(e)
 	t.c.add(0, func(s *crdt.ORSet[string]) crdt.Value { return delta(s.Remove(str)) })
 }
 
-// Clear asks for every element seen here to be removed.
+// Clear requests the removal of every element that this node has seen.
 func (t *ORSetTx[E]) Clear() {
 	t.c.add(0, func(s *crdt.ORSet[string]) crdt.Value { return delta(s.Clear()) })
 }

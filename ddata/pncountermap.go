@@ -7,17 +7,17 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// PNCounterMapKey names a map of counters that go up and down.
+// PNCounterMapKey is the key of a map of counters that can increase and decrease.
 type PNCounterMapKey[K comparable] string
 
-// PNCounterMap is a state of a map of counters, as Get and Subscribe give it. It
-// never changes and is safe for concurrent readers.
+// PNCounterMap is an immutable snapshot of a map of counters, as Get and Subscribe return
+// it. It is safe for concurrent readers.
 type PNCounterMap[K comparable] struct {
 	of   state[*crdt.PNCounterMap[string]]
 	keys asString[K]
 }
 
-// PNCounterMapTx is a map of counters in an Update.
+// PNCounterMapTx is a map of counters within an Update.
 type PNCounterMapTx[K comparable] struct {
 	PNCounterMap[K]
 	d *Data
@@ -44,7 +44,7 @@ func (k PNCounterMapKey[K]) tx(d *Data, v crdt.Value) (*PNCounterMapTx[K], func(
 	return t, t.c.plan, err
 }
 
-// Count returns the count of k, and whether there is a counter for it.
+// Count returns the count of k, and whether k has a counter.
 func (m PNCounterMap[K]) Count(k K) (int64, bool) {
 	if m.of.get() == nil {
 		return 0, false
@@ -60,8 +60,8 @@ func (m PNCounterMap[K]) Len() int {
 	return m.of.get().Len()
 }
 
-// All yields the counters, in no particular order. Keys that K's codec
-// cannot decode, such as those of another struct, are left out.
+// All yields the counters, in no particular order. It omits keys that K's codec cannot
+// decode, for example those of another struct.
 func (m PNCounterMap[K]) All() iter.Seq2[K, int64] {
 	return func(yield func(K, int64) bool) {
 		if m.of.get() == nil {
@@ -75,14 +75,14 @@ func (m PNCounterMap[K]) All() iter.Seq2[K, int64] {
 	}
 }
 
-// Add asks for n, which may be negative, to be added to the counter of k.
+// Add requests the addition of n, which may be negative, to the counter of k.
 func (t *PNCounterMapTx[K]) Add(k K, n int64) {
 	s, node := t.keys.encode(k), crdt.NodeID(t.d.r.Self())
 	t.c.add(len(s)+2*elementOverheadBytes, func(m *crdt.PNCounterMap[string]) crdt.Value { return delta(m.Add(node, s, n)) })
 }
 
-// Remove asks for the counter of k to end. What others add at the same time
-// starts a new one.
+// Remove requests the removal of the counter of k. Concurrent additions on other nodes
+// start a new counter.
 func (t *PNCounterMapTx[K]) Remove(k K) {
 	s := t.keys.encode(k)
 	t.c.add(0, func(m *crdt.PNCounterMap[string]) crdt.Value { return delta(m.Remove(s)) })

@@ -5,16 +5,16 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// LWWRegisterKey names one value of which the last write wins.
+// LWWRegisterKey is the key of a single value. The last write wins.
 type LWWRegisterKey[V any] string
 
-// LWWRegister is a state of a register. It never changes.
+// LWWRegister is an immutable snapshot of a register.
 type LWWRegister[V any] struct {
 	of  state[*crdt.LWWRegister[string]]
 	enc asString[V]
 }
 
-// LWWRegisterTx is a register in an Update.
+// LWWRegisterTx is a register within an Update.
 type LWWRegisterTx[V any] struct {
 	LWWRegister[V]
 	d *Data
@@ -41,7 +41,7 @@ func (k LWWRegisterKey[V]) tx(d *Data, v crdt.Value) (*LWWRegisterTx[V], func() 
 	return t, t.c.plan, err
 }
 
-// Value returns the value, and whether there is one of type V.
+// Value returns the value, and whether the register has a value of type V.
 func (r LWWRegister[V]) Value() (v V, ok bool) {
 	if r.of.get() == nil {
 		return v, false
@@ -62,35 +62,36 @@ func (r LWWRegister[V]) Stamp() crdt.Stamp {
 	return r.of.get().Stamp()
 }
 
-// Set asks for the value to be v. The write wins over all that this node has seen and,
-// above level Local, over all that was acknowledged at that level before Update began.
-// Writes that overlap in time are ordered by the nodes' hybrid logical clocks.
+// Set requests that the value be v. The write wins over everything that this node has seen.
+// Above level Local, it also wins over everything that was acknowledged at that level
+// before Update began. Writes that overlap in time are ordered by the nodes' hybrid logical
+// clocks.
 func (t *LWWRegisterTx[V]) Set(v V) {
 	s := t.enc.encode(v)
 	t.c.stamp(t.d, "", len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string], at crdt.Stamp) crdt.Value { return delta(r.Set(s, at)) })
 }
 
-// SetAt asks for the value to be v under a stamp of the caller's. The update fails with
-// replicator.StaleError if a newer stamp stands, here or at a replica that the write
-// reaches, or that stamp with another value; with the same value it succeeds. It fails with
-// replicator.AheadError if at.Time, read as that of a crdt.HLC, is more than a minute in the
-// future.
+// SetAt requests that the value be v, under the caller's stamp. The update fails with
+// replicator.StaleError if the register has a newer stamp, here or at a replica that the
+// write reaches, or the same stamp with another value. With the same stamp and value it
+// succeeds. It fails with replicator.AheadError if at.Time, read as a time of a crdt.HLC,
+// is more than a minute in the future.
 func (t *LWWRegisterTx[V]) SetAt(v V, at crdt.Stamp) {
 	s := t.enc.encode(v)
 	t.c.at(replicator.Fixed{Stamp: at, Value: s}, len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string]) crdt.Value { return delta(r.Set(s, at)) })
 }
 
-// MVRegisterKey names one value that keeps all of several that were written at
-// the same time, for the application to choose from.
+// MVRegisterKey is the key of a register that keeps all values that were written
+// concurrently, so that the application can choose.
 type MVRegisterKey[V comparable] string
 
-// MVRegister is a state of a register. It never changes.
+// MVRegister is an immutable snapshot of a register.
 type MVRegister[V comparable] struct {
 	of  state[*crdt.MVRegister[string]]
 	enc asString[V]
 }
 
-// MVRegisterTx is a register in an Update.
+// MVRegisterTx is a register within an Update.
 type MVRegisterTx[V comparable] struct {
 	MVRegister[V]
 	d *Data
@@ -117,8 +118,7 @@ func (k MVRegisterKey[V]) tx(d *Data, v crdt.Value) (*MVRegisterTx[V], func() (r
 	return t, t.c.plan, err
 }
 
-// Values returns the values: none, one, or those that were written at the same
-// time.
+// Values returns the values: none, one, or all that were written concurrently.
 func (r MVRegister[V]) Values() []V {
 	if r.of.get() == nil {
 		return nil
@@ -132,13 +132,13 @@ func (r MVRegister[V]) Values() []V {
 	return out
 }
 
-// Set asks for v to replace all values seen here.
+// Set requests that v replace all values that this node has seen.
 func (t *MVRegisterTx[V]) Set(v V) {
 	s, node := t.enc.encode(v), crdt.NodeID(t.d.r.Self())
 	t.c.add(len(s)+elementOverheadBytes, func(r *crdt.MVRegister[string]) crdt.Value { return delta(r.Set(node, s)) })
 }
 
-// Clear asks for all values seen here to be removed.
+// Clear requests the removal of all values that this node has seen.
 func (t *MVRegisterTx[V]) Clear() {
 	t.c.add(0, func(r *crdt.MVRegister[string]) crdt.Value { return delta(r.Clear()) })
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 )
 
-// stamps gives out the stamps of last-write-wins data: a hybrid logical clock,
-// and a number of its own for each stamp.
+// stamps makes the stamps of last-write-wins data: from a hybrid logical clock, and a
+// sequence number.
 type stamps struct {
 	mu   sync.Mutex
 	hlc  crdt.HLC
@@ -16,11 +16,11 @@ type stamps struct {
 	wall func() time.Time
 }
 
-// stampAbove returns a stamp of this node, newer than the time above. It is newer than
-// every stamp given out before, too, unless the clock was set back: millis is the time that
-// the replicator takes for right, 0 if it takes none, and then this node's clock is asked.
-// A time from a clock that runs far ahead pulls up the entry that is written over it, and
-// not this node's clock with all that it will ever write.
+// stampAbove returns a stamp of this node that is newer than the time above. It is also
+// newer than every stamp returned before, unless the clock was set back. millis is the time
+// that the replicator trusts, 0 if it trusts none; then this node's clock is used. If above
+// comes from a clock that runs far ahead, only the entry written over it is pulled ahead:
+// this node's clock, and all its later writes, are not.
 func (d *Data) stampAbove(above, millis uint64) crdt.Stamp {
 	s := &d.stamps
 	s.mu.Lock()
@@ -30,7 +30,7 @@ func (d *Data) stampAbove(above, millis uint64) crdt.Stamp {
 		wall = time.UnixMilli(int64(millis))
 	}
 	if s.hlc.Check(s.hlc.Last(), wall) != nil {
-		s.hlc = crdt.HLC{} // from before this node learned that its clock is wrong
+		s.hlc = crdt.HLC{} // set before the replicator found this node's clock wrong
 	}
 	// An error means too far ahead: the clock does not follow.
 	_ = s.hlc.Observe(above, wall)

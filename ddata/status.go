@@ -7,38 +7,38 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// Status is what one replica holds and how far the others are.
+// Status describes one replica, and how far the other replicas lag behind it.
 type Status struct {
-	// Keys are those that exist, Tombstones those that have been deleted and are not
-	// yet forgotten by all replicas.
+	// Keys counts existing keys. Tombstones counts deleted keys that not all replicas have
+	// forgotten yet.
 	Keys, Tombstones int
-	// Bytes is about how much all keys take, tombstones too.
+	// Bytes is the approximate size of all keys, including tombstones.
 	Bytes int
-	// Settled reports whether this replica has caught up with the view: until then
+	// Settled reports whether this replica has caught up with the view. Until then,
 	// majorities are counted over former members too.
 	Settled bool
-	// Replicas are the other members with the role, the most senior first.
+	// Replicas are the other members of the role, the most senior first.
 	Replicas []Replica
 }
 
-// Replica is what this one knows of another.
+// Replica describes another replica as this one sees it.
 type Replica struct {
 	ID view.NodeID
 	// Connected is false while its connection is lost.
 	Connected bool
-	// Lag is how many changes made here it has not confirmed.
+	// Lag is the number of changes made here that the replica has not confirmed.
 	Lag uint64
-	// CaughtUp reports whether it has caught up with the view.
+	// CaughtUp reports whether the replica has caught up with the view.
 	CaughtUp bool
 }
 
-// statuser is a Replicator that can tell; *replicator.Replicator is one.
+// statuser is a Replicator with a Status; *replicator.Replicator is one.
 type statuser interface {
 	Status(ctx context.Context) (replicator.Stats, []replicator.PeerStats, error)
 }
 
-// Status returns a snapshot. It is empty, without an error, if the Replicator that
-// d was made of cannot tell.
+// Status returns a snapshot. If the Replicator of d has no Status method, the snapshot is
+// empty and the error nil.
 func (d *Data) Status(ctx context.Context) (Status, error) {
 	r, ok := d.r.(statuser)
 	if !ok {

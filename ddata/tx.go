@@ -5,11 +5,11 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// state is the value behind a typed face. It notes that the function of an update has
-// read it: what the function asks for then depends on the value.
+// state is the value behind a typed snapshot. It notes that the function of an update has
+// read it: the requested changes then depend on the value.
 type state[C any] struct {
 	v      C
-	looked *bool // of a transaction; nil in a face that Get or Subscribe has made
+	looked *bool // of a transaction; nil in a snapshot of Get or Subscribe
 }
 
 func (s state[C]) look() {
@@ -23,36 +23,36 @@ func (s state[C]) get() C {
 	return s.v
 }
 
-// changes collects what a transaction asks for; all of it is carried out at once
-// on a value of type C.
+// changes collects the changes that a transaction requests. All of them are applied
+// together to a value of type C.
 type changes[C crdt.Value] struct {
 	steps  []func(C) crdt.Value
 	growth int
 	looked bool
-	// entries are those which steps stamp, each as often as it is stamped, and above
-	// the newest times of them that are known when the steps are carried out.
+	// entries are the entries that steps stamp, each as often as it is stamped. above has
+	// their newest stamps that this node has seen when the steps are applied.
 	entries []string
 	above   []uint64
-	// wall is the clock to stamp by, in milliseconds of Unix time; 0 means this node's.
+	// wall is the clock for stamps, in milliseconds of Unix time; 0 means this node's.
 	wall uint64
-	// fixed are the steps under stamps of the caller's.
+	// fixed are the steps under stamps of the caller.
 	fixed []replicator.Fixed
 }
 
-// add asks for one more step, which returns its delta, nil for none.
+// add requests a step. The step returns its delta, or nil for none.
 func (c *changes[C]) add(growth int, step func(C) crdt.Value) {
 	c.growth += growth
 	c.steps = append(c.steps, step)
 }
 
-// stamp asks for a step under a stamp that wins over the entry's.
+// stamp requests a step under a stamp that wins over the entry's.
 func (c *changes[C]) stamp(d *Data, entry string, growth int, step func(C, crdt.Stamp) crdt.Value) {
 	i := len(c.entries)
 	c.entries = append(c.entries, entry)
 	c.add(growth, func(v C) crdt.Value { return step(v, d.stampAbove(c.above[i], c.wall)) })
 }
 
-// at asks for a step under a stamp of the caller's.
+// at requests a step under the caller's stamp.
 func (c *changes[C]) at(f replicator.Fixed, growth int, step func(C) crdt.Value) {
 	c.fixed = append(c.fixed, f)
 	c.add(growth, step)
@@ -103,7 +103,7 @@ func delta[T any, P interface {
 	return d
 }
 
-// valueAs returns v as a C of the kind want, a fresh one if v is nil.
+// valueAs returns v as a C of kind want, or a new one if v is nil.
 func valueAs[T any, P interface {
 	*T
 	crdt.Value
