@@ -55,8 +55,9 @@ func TestLocalTellAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A message between two nodes over TCP costs at most 2 allocations on each side;
-// both sides are in this process.
+// A Tell between two nodes over TCP allocates on neither side, but for the shared memory
+// that payloads lie in, an Ask and its answer at most twice on each; both sides are in
+// this process. The slack is for what runs beside it.
 func TestRemoteMessagesAllocateTwiceASide(t *testing.T) {
 	r := tcpPair(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -73,7 +74,7 @@ func TestRemoteMessagesAllocateTwiceASide(t *testing.T) {
 		}
 	})
 	t.Logf("%.2f allocations a Tell, %.2f an Ask and its answer", tell, ask)
-	if tell > 4 || ask > 8 {
-		t.Errorf("a remote Tell allocates %.2f times on both sides together, an Ask and its answer %.2f; want at most 4 and 8", tell, ask)
+	if tell > 0.8 || ask > 4 {
+		t.Errorf("a remote Tell allocates %.2f times on both sides together, an Ask and its answer %.2f; want at most 0.8 and 4", tell, ask)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // heldUp is a caller that waits for a grant.
 type heldUp struct {
-	it *item
+	it item
 	// done takes the outcome: nil once the message has left, errTryAgain when the route
 	// has changed.
 	done       chan error
@@ -96,7 +96,7 @@ func (r *router) awaitGrant(ctx context.Context, rt *route, it *item) error {
 		rt.mu.Unlock()
 		return ErrMailboxFull // it would wait for itself
 	}
-	h := &heldUp{it: it, done: make(chan error, 1)}
+	h := &heldUp{it: *it, done: make(chan error, 1)}
 	r.counters.heldUp.Add(1)
 	if gate := rt.gateOf(it); gate != nil {
 		gate.push(h)
@@ -175,7 +175,7 @@ func (r *router) serveHeld(inc *incarnation, rt *route) {
 			r.holdUp(inc, rt)
 			return
 		}
-		switch err := r.leave(inc, rt, h.it); {
+		switch err := r.leave(inc, rt, &h.it); {
 		case err == nil:
 			r.counters.sent(RouteRemote, rt.shard)
 			r.endHeld(rt, h, nil)
