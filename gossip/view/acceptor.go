@@ -2,9 +2,9 @@ package view
 
 import "github.com/peerage-go/peerage/internal/clock"
 
-// guard is the acceptor's promise to a leader: no other leader's ballot before
-// until, except when the leader is certainly dead or has left the view. It is what
-// leader leases rest on; a weak proof of the leader's death does not release it.
+// guard is the acceptor's promise to a leader: no other leader's ballot before until,
+// unless the leader is certainly dead or has left the view. Leader leases rest on it; a
+// weak proof of the leader's death does not release it.
 type guard struct {
 	leader NodeID
 	until  clock.Instant
@@ -70,9 +70,9 @@ func (c *Core) onPrepare(from NodeID, m *Prepare) {
 	c.send(from, reply)
 }
 
-// promise raises the promised ballot. A leader or candidate who promises another's
-// higher ballot drops its own attempts, and whoever promises leaves the other the time
-// to make use of it: two candidates could outbid each other for ever.
+// promise raises the promised ballot. A leader or candidate that promises another's
+// higher ballot drops its own attempt. The promiser then does not stand for a while:
+// otherwise two candidates could outbid each other forever.
 func (c *Core) promise(b Ballot) {
 	if !c.promised.Less(b) {
 		return
@@ -88,8 +88,8 @@ func (c *Core) promise(b Ballot) {
 	}
 }
 
-// obey handles what pings and accepts have in common: it follows the sender's
-// ballot, or refuses it and reports false.
+// obey handles the common part of pings and accepts: it follows the sender's ballot, or
+// rejects it and reports false.
 func (c *Core) obey(from NodeID, p *Ping) bool {
 	if p.Ballot.Less(c.promised) {
 		c.send(from, &Nack{Ballot: p.Ballot, Promised: c.promised})
@@ -124,8 +124,8 @@ func (c *Core) onPing(from NodeID, m *Ping) {
 		return
 	}
 	if m.Epoch > c.view.Epoch {
-		// A promise is worth something only to a leader whose view is known: the
-		// answer to round 0 asks for it.
+		// This node lacks the leader's view, so its promise would not count. The answer
+		// to round 0 makes the leader send the view.
 		c.send(from, &Pong{Ballot: m.Ballot, Epoch: c.view.Epoch, T0: int64(c.now)})
 		return
 	}
@@ -136,8 +136,8 @@ func (c *Core) onPing(from NodeID, m *Ping) {
 	c.pong(from, m, 0)
 }
 
-// onAccept stores a proposed view. An accept for an epoch that is decided here is
-// answered with that view (meet) and stores nothing.
+// onAccept stores a proposed view. If this node already holds the decided view, it
+// replies with that view (meet) and stores nothing.
 func (c *Core) onAccept(from NodeID, m *Accept) {
 	if m.Next == nil || !c.meet(from, m.Base) {
 		return

@@ -1,15 +1,16 @@
 package view
 
-// A member that is about to leave says so first (AnnounceLeave): it is shown as
-// leaving in the views that follow, so that nothing new is placed on it while it
-// hands over what it has. That is all: it votes, holds its lease and may lead until
-// it leaves (Leave). A leaving member never becomes up again, since a status never
-// goes back; who changes its mind starts a new incarnation.
+// A member that is about to leave announces it first (AnnounceLeave). The following views
+// show it as leaving, so that nothing new is placed on it while it hands over its shards.
+// Nothing else changes: it votes, holds its lease and may lead until it leaves (Leave). A
+// leaving member never becomes up again, since a status never goes back; to stay, it must
+// start a new incarnation.
 //
-// The wish is repeated until a view shows it: it lives in one leader's office and
-// dies with it, as join requests do.
+// The notice is retransmitted until a view shows the member as leaving: only the leader
+// holds it, and loses it when it steps down, as with join requests.
 
-// driveAnnounce tells the leader of the wish, again and again until a view shows it.
+// driveAnnounce retransmits the notice to the leader until a view shows this node as
+// leaving.
 func (c *Core) driveAnnounce() bool {
 	if !c.announces() || c.now.Before(c.nextAnnounce) {
 		return false
@@ -23,7 +24,7 @@ func (c *Core) driveAnnounce() bool {
 	return true
 }
 
-// announces reports whether this node waits for a view that shows it as leaving.
+// announces reports whether this node still waits for a view that shows it as leaving.
 func (c *Core) announces() bool {
 	return c.announced && !c.leaving && c.view != nil && c.status == Up
 }

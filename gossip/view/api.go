@@ -6,50 +6,50 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// CrashEvidence says how far proofs of death count. Certain and weak proofs are
-// described at ProvenDead.
+// CrashEvidence is the extent to which proofs of death are used. Certain and weak proofs
+// are described at ProvenDead.
 type CrashEvidence uint8
 
 const (
-	// EvidenceFull lets proofs speed removal up; certain proofs also allow total quorums.
+	// EvidenceFull: proofs speed up removal, and certain proofs also allow total quorums.
 	EvidenceFull CrashEvidence = iota
-	// EvidenceWithinQuorum lets proofs speed removal up and never lets them replace a
-	// quorum. The shell counts as certain only proofs that no network can forge.
+	// EvidenceWithinQuorum: proofs speed up removal but never replace a quorum. The shell
+	// counts as certain only proofs that no network can forge.
 	EvidenceWithinQuorum
-	// EvidenceOff ignores proofs: silence alone removes.
+	// EvidenceOff: proofs are ignored, and only silence removes a member.
 	EvidenceOff
 )
 
-// Config is what a Core needs to know at birth. All durations must be positive.
+// Config configures a Core. All durations must be positive.
 type Config struct {
 	Self Node
-	// Ping is P: how often the leader pings.
+	// Ping is the interval between the leader's rounds of pings.
 	Ping time.Duration
-	// Lease is L.
+	// Lease is the duration of leases and of promises to a leader; L in comments.
 	Lease time.Duration
-	// RemoveAfter is the silence after which the leader removes a member.
+	// RemoveAfter is how long a member may be silent before the leader removes it.
 	RemoveAfter time.Duration
 	// DriftPPM bounds by how much two clocks' rates may differ, in parts per million.
 	DriftPPM int
 	Evidence CrashEvidence
-	// Foreign says what to do about another cluster of the same name.
+	// Foreign is the policy for another cluster of the same name.
 	Foreign ForeignPolicy
-	// Authenticated says that nodes prove who they are to each other.
+	// Authenticated reports whether nodes prove their identity to each other.
 	Authenticated bool
-	// Least is the generation that a cluster must have opened to let this node in: it
-	// lies above all that the node has met in other clusters.
+	// Least is the lowest generation of a cluster that may admit this node. It is above
+	// all generations that the node has met in other clusters.
 	Least uint32
-	// Partition is the policy of DESIGN 4.6, KeepMajority if nil.
+	// Partition decides which part of a view goes on in a partition; KeepMajority if nil.
 	Partition Policy
 	// Seed feeds the core's random waits and its new cluster's id; cores have no
 	// randomness of their own.
 	Seed uint64
 }
 
-// Event is what happens to a Core. Its implementations are the structs below.
+// Event is an input of a Core. The structs below implement it.
 type Event interface{ event() }
 
-// Tick says that time has passed: the shell sends it at Core.Deadline or later.
+// Tick lets the core act on the time: the shell sends it at Core.Deadline or later.
 type Tick struct{}
 
 // Received is a message from a peer. The core takes ownership of Msg.
@@ -58,28 +58,28 @@ type Received struct {
 	Msg  Message
 }
 
-// Form tells a node without a view to form a new cluster of one. Generation is
-// the wall clock in seconds.
+// Form makes a node without a view form a new cluster of one. Generation is the wall
+// clock in seconds.
 type Form struct {
 	Generation uint32
-	// Millisecond of the wall clock's second, 0 to 999, tells apart two clusters that are
-	// formed in one generation, one after the other: the later one's epochs are higher.
+	// Millisecond of the wall clock's second, 0 to 999, orders two clusters formed one
+	// after the other in one generation: the later one's epochs are higher.
 	Millisecond uint16
-	// Origin is that of the files of those that form, see View.Origin; 0 makes the cluster
-	// an origin.
+	// Origin is that of the founders' files, see View.Origin; 0 makes the cluster an
+	// origin.
 	Origin uint64
 }
 
-// Contacts names nodes that may know a cluster, learnt from contact points and
-// discovery. A node without a view asks them to let it in, again and again.
+// Contacts names nodes that may be in a cluster, learnt from contact points and
+// discovery. A node without a view asks them for admission until one admits it.
 type Contacts struct{ Nodes []Node }
 
 // Leave asks the leader to take this node out of the view, in order.
 type Leave struct{}
 
-// AnnounceLeave says that this node will leave: the views that follow show it as
-// leaving, which changes nothing but where others place things. It is never taken
-// back.
+// AnnounceLeave announces that this node will leave. The following views show it as
+// leaving, so that no member places anything new on it; nothing else changes. It cannot
+// be withdrawn.
 type AnnounceLeave struct{}
 
 // ProvenDead reports proof that a peer's process is gone. A later event with a certain
@@ -94,28 +94,27 @@ type ProvenDead struct {
 	Certain bool
 }
 
-// Alive takes a proof back: the peer was heard of after all. A proof by a new
-// incarnation or a signed-off leave is never taken back.
+// Alive withdraws a proof: a sign of life of the peer has arrived. A proof by a new
+// incarnation or a signed-off leave is never withdrawn.
 type Alive struct{ Subject NodeID }
 
-// Link says whether a control connection with Subject stands, both ends known
-// and nothing overdue. It is told at once on every change: a node that still
-// hears a peer denies others' proofs of its death.
+// Link reports whether a control connection with Subject is up, both ends identified and
+// nothing overdue. The shell sends it immediately on every change: a node with a link to
+// a peer denies proofs of the peer's death.
 type Link struct {
 	Subject NodeID
 	Up      bool
 }
 
-// Unreachable reports the peers that this node can open no working link to. It
-// replaces the former report.
+// Unreachable reports the peers to which this node can open no working link. It replaces
+// the former report.
 type Unreachable struct{ Nodes []NodeID }
 
-// Yield asks the leader to end the lease of Subject or of Reporter, whichever
-// has fewer working links: a coordinator cannot reach Subject (4.4).
+// Yield asks the leader to end the lease of Subject or Reporter, the one with fewer
+// working links: a coordinator on Reporter cannot reach Subject (partialpartition.go).
 type Yield struct{ Subject, Reporter NodeID }
 
-// ForeignSeen says that nodes stand in another cluster of this one's name, and that it
-// can act.
+// ForeignSeen reports nodes of another cluster of the same name that can act.
 type ForeignSeen struct {
 	Cluster uint64
 	Nodes   []Node
@@ -134,22 +133,22 @@ func (Link) event()          {}
 func (Unreachable) event()   {}
 func (Yield) event()         {}
 
-// Effects is what a step asks the shell to do. The shell empties it between
-// steps and carries out its parts in the order of the fields: a lease that has
-// ended is withdrawn before anything is sent.
+// Effects holds the actions that a step requests of the shell. The shell empties it
+// between steps and performs the parts in the order of the fields: a lease that has ended
+// is withdrawn before anything is sent.
 type Effects struct {
 	// Lease is set when the lease changed.
 	Lease *Lease
 	// Abandon is set when every instance that runs here must be dropped without
 	// running user code: the lease came back in another generation, or Removed.
 	Abandon bool
-	// View is set when a newer view was committed or learnt here.
+	// View is set when this node committed or learned a newer view.
 	View *View
-	// Learn names nodes that the shell may have to reach although they stand in no
-	// view yet.
+	// Learn names nodes that the shell may have to reach although they are in no view
+	// yet.
 	Learn []Node
-	// Removed is set once, last: this incarnation is over. The core ignores every
-	// later event.
+	// Removed is set once, in the last step: this incarnation has ended. The core ignores
+	// every later event.
 	Removed *Removed
 	Send    []Send
 	Trace   []TraceEvent
@@ -160,7 +159,7 @@ func (e *Effects) Reset() {
 	*e = Effects{Learn: e.Learn[:0], Send: e.Send[:0], Trace: e.Trace[:0]}
 }
 
-// Send is a control message to a peer. Delivery is not promised.
+// Send is a control message to a peer. Delivery is not guaranteed.
 type Send struct {
 	To  NodeID
 	Msg Message
@@ -179,18 +178,17 @@ type Lease struct {
 // Valid reports whether the lease holds at now.
 func (l Lease) Valid(now clock.Instant) bool { return now.Before(l.Until) }
 
-// Removed says why an incarnation is over.
+// Removed is the reason for which an incarnation has ended.
 type Removed struct {
 	Epoch  Epoch
 	Reason string
 	// Generation is the highest that this incarnation has met in views and attempts.
 	Generation uint32
-	// QuorumLost says that too many members of the last view are proven dead for any
-	// quorum, so no cluster goes on without this node.
+	// QuorumLost is set if too many members of the last view are proven dead for any
+	// quorum, so no cluster continues without this node.
 	QuorumLost bool
-	// Outranked says that another cluster, or another lineage of this one, goes on. The
-	// next incarnation must bring along that its generation has to lie above those met
-	// here: Config.Least.
+	// Outranked is set if another cluster, or another lineage of this one, continues. The
+	// next incarnation must require a generation above those met here: Config.Least.
 	Outranked bool
 }
 
@@ -199,7 +197,7 @@ type Removed struct {
 type TraceEvent struct {
 	// Kind is one of the package's trace kinds: "view committed", "lease lost", ...
 	Kind string
-	// Subject is the node it is about, zero if none.
+	// Subject is the node that the event concerns, zero if none.
 	Subject NodeID
 	Epoch   Epoch
 	Detail  string

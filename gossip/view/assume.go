@@ -6,18 +6,18 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// What AssumeCrash does: a node without a lease, that has been without for After,
-// takes members that it has not heard of for as long, and has no link with, for
-// crashed. From there on they are as the certainly dead: not asked, and not needed for a
-// total quorum. The window of other proofs (inWindow) does not bind here: it guards
-// against going on beside a majority, which is what this policy accepts.
+// AssumeCrash: a node that has held no lease for After assumes that members have crashed
+// if they were silent for as long and it has no link with them. From then on they count
+// as certainly dead: they are not asked, and a total quorum does not need them. The
+// window of other proofs (inWindow) does not apply: it prevents a part from continuing
+// beside a majority, which this policy accepts.
 
-// silence is what a node keeps of the members' signs of life, for AssumeCrash alone.
+// silence records when each member last gave a sign of life, only for AssumeCrash.
 type silence struct {
 	after time.Duration
-	// since is when this node stood in a view first.
+	// since is when this node was first in a view.
 	since clock.Instant
-	// heard is when a member was last heard of, or when this node met it.
+	// heard is the time of a member's last sign of life, or when this node met it.
 	heard map[NodeID]clock.Instant
 }
 
@@ -28,7 +28,7 @@ func newSilence(p Policy) *silence {
 	return nil
 }
 
-// signOfLife notes that a peer was heard of: what was assumed of it is wrong.
+// signOfLife records a sign of life of a peer and withdraws the assumption of its crash.
 func (c *Core) signOfLife(id NodeID) {
 	if c.silence == nil {
 		return
@@ -42,7 +42,7 @@ func (c *Core) signOfLife(id NodeID) {
 	}
 }
 
-// meetMembers begins to listen to the members of a new view.
+// meetMembers starts the silence timers for members of a new view.
 func (c *Core) meetMembers(v *View) {
 	if c.silence == nil {
 		return
@@ -64,12 +64,12 @@ func (c *Core) meetMembers(v *View) {
 // that gathers no quorum sends them as well.
 func (c *Core) servedAt() clock.Instant { return max(c.grantedAt, c.silence.since) }
 
-// assumes reports whether the time has come to take silence for death.
+// assumes reports whether silence now counts as death.
 func (c *Core) assumes() bool {
 	return c.silence != nil && c.votes() && !c.lease.Valid(c.now) && !c.now.Before(c.servedAt().Add(c.silence.after))
 }
 
-// driveAssume takes the silent for dead.
+// driveAssume assumes that silent members are dead.
 func (c *Core) driveAssume() bool {
 	if !c.assumes() {
 		return false
@@ -84,7 +84,7 @@ func (c *Core) driveAssume() bool {
 	return moved
 }
 
-// assumable reports whether a member could be assumed dead.
+// assumable reports whether a member may be assumed dead.
 func (c *Core) assumable(id NodeID) bool {
 	p := c.proofs[id]
 	return id != c.self() && !c.links[id] && (p == nil || !p.certain)

@@ -10,10 +10,10 @@ import (
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
-// strangerID is a node that has shaken hands and stands in no view.
+// strangerID is a node that completed the handshake but is in no view.
 const strangerID NodeID = 666
 
-// lies lists what a stranger may say to a member to end it, to freeze it, or to lead it.
+// lies lists messages by which a non-member may try to end, freeze or lead a member.
 func lies(v *View) map[string]Message {
 	far := FirstEpoch(generationMax - 1)
 	without := &View{Cluster: v.Cluster, Epoch: v.Epoch + 7, Members: []Member{{Node: Node{ID: strangerID}, Joined: 1, Status: Up}}, Forks: v.Forks}
@@ -50,9 +50,9 @@ func lies(v *View) map[string]Message {
 	}
 }
 
-// TestAttackStrangersEndNothing: a node that is no member sends every kind of message,
-// over and over, to leader and members. No incarnation ends, no lease is lost, no number
-// runs away, and the cluster goes on: it lets a node in and survives its leader.
+// TestAttackStrangersEndNothing: a non-member repeatedly sends every kind of message to
+// leader and members. No incarnation ends, no lease is lost, no number jumps, and the
+// cluster goes on: it admits a node and survives its leader.
 func TestAttackStrangersEndNothing(t *testing.T) {
 	names := lies(&View{Cluster: 1, Epoch: FirstEpoch(1)})
 	for name := range names {
@@ -70,7 +70,7 @@ func TestAttackStrangersEndNothing(t *testing.T) {
 				}
 			}
 			if got := w.nodes[1].core.State(); got.Promised != before.Promised || got.Part != before.Part {
-				w.fail("the leader was %+v, and is %+v", before, got)
+				w.fail("the leader was %+v, is %+v", before, got)
 			}
 			w.add(4)
 			w.step(4, Contacts{Nodes: []Node{{ID: 2}}})
@@ -81,9 +81,8 @@ func TestAttackStrangersEndNothing(t *testing.T) {
 	}
 }
 
-// TestAttackTheFirstViewComesFromWhomWasAsked: a stranger answers a node that asks to be
-// let in, with a view of its own making, before the leader does; and refuses it. The node
-// joins the cluster that it asked.
+// TestAttackTheFirstViewComesFromWhomWasAsked: before the leader answers, a non-member
+// sends a joiner a forged view, and refuses it. The node joins the cluster that it asked.
 func TestAttackTheFirstViewComesFromWhomWasAsked(t *testing.T) {
 	w := cluster(t, 3)
 	w.run(time.Second)
@@ -100,16 +99,17 @@ func TestAttackTheFirstViewComesFromWhomWasAsked(t *testing.T) {
 		w.inject(strangerID, 4, &Ping{Ballot: Ballot{Round: 9, Node: strangerID}, Cluster: 99, Epoch: fake.Epoch, Life: true, View: fake})
 	}
 	lie()
-	w.step(4, Contacts{Nodes: []Node{{ID: 2}}}) // no leader: it passes the request on
+	w.step(4, Contacts{Nodes: []Node{{ID: 2}}}) // no leader: it forwards the request
 	lie()
 	w.must(5*time.Second, "it joins the cluster it asked", func() bool { lie(); return w.allUp(4) && w.allHold() })
 	if g := w.nodes[4].core.generation; g > 1000 {
-		w.fail("the stranger has raised its generation to %d", g)
+		w.fail("the non-member has raised its generation to %d", g)
 	}
 }
 
 // TestAStrangersViewIsCheckedWithMembers: a member that was cut off and removed meets
-// a node that joined later first. It asks its former companions, and ends at their word.
+// a node that joined later first. It asks the members of its view, and ends when they
+// answer.
 func TestAStrangersViewIsCheckedWithMembers(t *testing.T) {
 	w := cluster(t, 3)
 	w.run(time.Second)
@@ -123,9 +123,9 @@ func TestAStrangersViewIsCheckedWithMembers(t *testing.T) {
 	w.must(testPing, "it ends", func() bool { return w.nodes[3].removed != nil })
 }
 
-// TestTheForsakenBelieveStrangers: all that a member knew are gone when it is back from
-// being cut off. After Lease + RemoveAfter without a leader, and no sooner, it believes
-// a node that it does not know.
+// TestTheForsakenBelieveStrangers: all members of a node's view are gone when its
+// partition heals. After Lease + RemoveAfter without a leader, and no sooner, it accepts
+// the view of a non-member.
 func TestTheForsakenBelieveStrangers(t *testing.T) {
 	w := cluster(t, 3)
 	w.run(time.Second)
@@ -141,8 +141,8 @@ func TestTheForsakenBelieveStrangers(t *testing.T) {
 	}
 }
 
-// TestAttackNumbersNearTheirEnd: frames with the last epochs, generations and rounds of
-// all are refused, and those below the limit leave room for all that may come.
+// TestAttackNumbersNearTheirEnd: frames with the highest epochs, generations and rounds
+// are rejected, and those below the limit leave enough numbers free.
 func TestAttackNumbersNearTheirEnd(t *testing.T) {
 	v := sampleView()
 	with := func(e Epoch) *View { x := *v; x.Epoch = e; return &x }

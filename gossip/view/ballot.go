@@ -1,7 +1,7 @@
 package view
 
-// Ballot numbers the attempts to lead: rounds first, then the candidate. There is
-// one sequence of ballots over all epochs. The zero Ballot is below all others.
+// Ballot orders the attempts to lead: by round, then by candidate. There is one sequence
+// of ballots over all epochs. The zero Ballot is below every other.
 type Ballot struct {
 	Round uint64
 	Node  NodeID
@@ -12,8 +12,8 @@ func (b Ballot) Less(o Ballot) bool {
 	return b.Round < o.Round || b.Round == o.Round && b.Node < o.Node
 }
 
-// attempt is what an acceptor has accepted on top of one view: the view that a
-// leader proposed as the next. It stays until a later view is known as decided.
+// attempt is the view that an acceptor has accepted as the successor of another. It stays
+// until the node learns a later decided view.
 type attempt struct {
 	ballot    Ballot
 	next      *View

@@ -8,7 +8,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// leading returns a core that leads a view of n up members at rest, and their ids.
+// leading returns a core that leads an idle view of n up members, and their ids.
 func leading(n int) (*Core, []NodeID, clock.Instant) {
 	now := clock.Instant(time.Hour)
 	c := New(Config{Self: Node{ID: 1}, Ping: testPing, Lease: testLease, RemoveAfter: testRemove, DriftPPM: testDrift}, now)
@@ -25,7 +25,7 @@ func leading(n int) (*Core, []NodeID, clock.Instant) {
 	return c, ids, now
 }
 
-// round lets a round pass: the tick that sends it and every answer to it.
+// round runs one round: the tick that sends it and every answer.
 func round(c *Core, ids []NodeID, now clock.Instant, out *Effects, pong *Pong) clock.Instant {
 	now = now.Add(testPing)
 	out.Reset()
@@ -86,8 +86,8 @@ func (c *Core) adopt0(v *View, now clock.Instant) {
 	c.adopt(v)
 }
 
-// TestARoundAllocatesItsMessages: a leader at rest allocates one piece of memory for
-// the pings of a round and one for the lease it publishes, whatever the size.
+// TestARoundAllocatesItsMessages: in a round an idle leader allocates once for the pings
+// and once for the lease that it publishes, whatever the size.
 func TestARoundAllocatesItsMessages(t *testing.T) {
 	for _, n := range []int{5, 1000} {
 		c, ids, now := leading(n)

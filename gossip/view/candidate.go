@@ -7,24 +7,23 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// How a node takes office (DESIGN 4.1, 4.2).
+// How a node becomes leader.
 //
-//	stand      when the office is vacant, and all seniors are gone, silent or dead
+//	stand      when there is no leader, and all seniors are gone, silent or dead
 //	pre-vote   ask whether a quorum would promise; changes nothing anywhere
 //	prepare    raise the ballot: a quorum promises, and reports what it accepted
-//	office     carry on what was uncovered, or begin afresh
+//	lead       carry the uncovered attempt on, or begin afresh
 //
-// Seniority is turned into time: a candidate waits one stagger for each senior that
-// is not proven dead. A senior that lives stands first, and its pings end the
-// vacancy; one that is silent costs its juniors a stagger. The proven dead cost
-// nothing, so the survivor of n-1 certain crashes stands in the step that brings the
-// last proof. A weak proof of the leader's death ends no vacancy: the promise to it
-// stands.
+// Seniority becomes time: a candidate waits one stagger for each senior that is not
+// proven dead. A living senior stands first, and its pings stop the juniors' campaigns; a
+// silent one costs its juniors a stagger. A proven dead one costs nothing, so the
+// survivor of n-1 certain crashes stands in the step that brings the last proof. A weak
+// proof of the leader's death starts no campaign: the promise to the leader holds.
 //
 // Either phase needs a plain quorum of the view, or else a total one (emergency
-// takeover, DESIGN 4.1): then the living propose afresh, in a new generation.
+// takeover): then the living propose a new view in a new generation.
 
-// candidacy is one attempt to take office.
+// candidacy is one attempt to become leader.
 type candidacy struct {
 	ballot Ballot
 	base   Epoch
@@ -36,14 +35,14 @@ type candidacy struct {
 	found     findings
 }
 
-// findings is what promises have uncovered.
+// findings holds the results that promises have reported.
 type findings struct {
 	attempt *attempt
 	// t0 holds the promisers' clocks, for their leases.
 	t0 map[NodeID]int64
 }
 
-// take notes a promise.
+// take records a promise.
 func (f *findings) take(from NodeID, m *Promised) {
 	if f.t0 == nil {
 		f.t0 = map[NodeID]int64{}
@@ -54,17 +53,18 @@ func (f *findings) take(from NodeID, m *Promised) {
 	}
 }
 
-// stagger is what a candidate waits for each living senior.
+// stagger is how long a candidate waits for each living senior.
 func (c *Core) stagger() time.Duration { return c.cfg.Lease / 4 }
 
-// standAt returns when this node stands for office if nothing happens before.
+// standAt returns when this node stands as a candidate if nothing happens before.
 func (c *Core) standAt() clock.Instant {
 	if !c.votes() {
 		return clock.Min(max(c.heardAt.Add(c.joinerPatience()/2), c.nextAsk), c.heardAt.Add(c.joinerPatience()))
 	}
 	wait := c.stagger() * time.Duration(min(c.seniors(), staggersMax))
 	if c.leaving && !c.allLeave() {
-		// Only if nobody else does: its first deed is to leave.
+		// A leaving node stands only if no other voter does: its first act as leader is
+		// to leave.
 		wait += c.cfg.Lease
 	}
 	at := max(c.vacantAt.Add(wait), c.standAfter)
@@ -77,19 +77,19 @@ func (c *Core) standAt() clock.Instant {
 	return at
 }
 
-// staggersMax bounds the wait of the very junior.
+// staggersMax bounds how many staggers a junior waits.
 const staggersMax = 16
 
-// ahead remembers how many seniors there are to wait for.
+// ahead caches how many seniors a candidate waits for.
 type ahead struct {
 	view    *View
 	leader  NodeID
 	seniors int
 }
 
-// seniors counts the voters ahead of this node that may live, without the leader
-// that it has lost. It is asked after every step, so it is remembered while nobody
-// is proven dead.
+// seniors counts the voters senior to this node that may live, except the leader that it
+// has lost. It is called after every step, so the count is cached while no member is
+// proven dead.
 func (c *Core) seniors() int {
 	a := &c.ahead
 	if a.view == c.view && a.leader == c.leader && len(c.proofs) == 0 {
@@ -112,11 +112,12 @@ func (c *Core) seniors() int {
 	return n
 }
 
-// driveJoiner asks for news, and in the end gives up. The joiner may have become a
-// voter without hearing of it, or have been left out: who knows better says so.
+// driveJoiner asks members for a newer view, and eventually gives up. The joiner may have
+// become a voter, or been left out, in a view that it has not received; any member that
+// holds it replies with it.
 func (c *Core) driveJoiner() bool {
 	if !c.now.Before(c.heardAt.Add(c.joinerPatience())) && c.mutant != mutantPatientJoiner {
-		c.end(c.view.Epoch, "nobody leads the view that let it in")
+		c.end(c.view.Epoch, "the view that admitted it has no leader")
 		return true
 	}
 	c.nextAsk = c.now.Add(c.cfg.Lease / 2)
@@ -129,14 +130,14 @@ func (c *Core) driveJoiner() bool {
 	return false
 }
 
-// joinerAsks is how many members a joiner asks for news, again and again once half its
+// joinerAsks is how many members a joiner asks at a time, repeatedly once half its
 // patience is over.
 const joinerAsks = 32
 
-// joinerPatience is how long a joining member waits for a leader. The view that let
-// it in may have died with all who knew it; it holds no lease and has promised
-// nothing that matters, so it may come back as a new incarnation. One that has accepted
-// a view in which it votes may be needed to commit that, so it waits longer (seed 19579).
+// joinerPatience is how long a joining member waits for a leader. All members that held
+// the view that admitted it may have died; it holds no lease and its promises bind no
+// quorum, so it may return as a new incarnation. A joiner that has accepted a view in
+// which it votes may be needed to commit it, so it waits longer (seed 19579).
 func (c *Core) joinerPatience() time.Duration {
 	patience := 2 * (c.cfg.RemoveAfter + c.cfg.Lease)
 	if a := c.attempts[c.view.Epoch]; a != nil && a.next.Member(c.self()) != nil && a.next.Member(c.self()).Status.Votes() {
@@ -156,7 +157,7 @@ func (c *Core) evidenceAt() clock.Instant {
 	return d
 }
 
-// driveStand begins a candidacy when its time has come.
+// driveStand begins a candidacy once standAt has passed.
 func (c *Core) driveStand() bool {
 	if c.now.Before(c.standAt()) {
 		return false
@@ -205,12 +206,11 @@ func (c *Core) onPreVoted(from NodeID, m *PreVoted) {
 	c.noteRound(m.Promised)
 }
 
-// noteRound makes this node's next ballot higher than one seen, without promising
-// anything.
+// noteRound makes this node's next ballot higher than b, without promising anything.
 func (c *Core) noteRound(b Ballot) {
 	c.roundSeen = max(c.roundSeen, b.Round)
 	if c.cand != nil && c.cand.ballot.Less(b) {
-		c.fail("others have promised more")
+		c.fail("a member has promised a higher ballot")
 	}
 }
 
@@ -252,8 +252,8 @@ func (c *Core) onNack(m *Nack) {
 	c.noteRound(m.Promised)
 }
 
-// fail ends a candidacy and holds the next one back for a random time that grows
-// with the failures in a row.
+// fail ends a candidacy and backs off for a random time that grows with consecutive
+// failures.
 func (c *Core) fail(why string) {
 	c.trace("candidacy failed", c.self(), why)
 	c.cand = nil
@@ -265,7 +265,7 @@ func (c *Core) fail(why string) {
 	}
 }
 
-// driveCandidacy moves from pre-vote to prepare to office.
+// driveCandidacy advances the candidacy: from pre-vote to prepare to leadership.
 func (c *Core) driveCandidacy() bool {
 	cand := c.cand
 	in := func(id NodeID) bool { return cand.yes[id] }
@@ -285,16 +285,16 @@ func (c *Core) driveCandidacy() bool {
 	return true
 }
 
-// win goes the way that a quorum's promises have opened.
+// win takes the way that a quorum's promises allow.
 func (c *Core) win(w way) bool {
 	switch w {
 	case wayWait:
 		if c.now.Before(c.cand.deadline) {
 			return false
 		}
-		c.fail("not all the living answer")
+		c.fail("not all living members answer")
 	case wayNone:
-		c.fail("what was uncovered needs the dead")
+		c.fail("the uncovered attempt needs dead members")
 		c.standAfter = c.standAfter.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
 	default:
 		c.takeOffice(w)
@@ -302,12 +302,13 @@ func (c *Core) win(w way) bool {
 	return true
 }
 
-// prepare promises the ballot to itself and asks the others to.
+// prepare promises the ballot to this node itself and asks the other members to promise
+// it.
 func (c *Core) prepare() {
 	cand := c.cand
 	if !c.wouldPromise(c.self(), cand.ballot, nil) && c.mutant != mutantPromiseSelf {
-		// It has promised a higher ballot since, or a leader has been heard: the quorum
-		// of the pre-vote does not free this node from a promise of its own.
+		// This node has since promised a higher ballot, or followed a leader: the quorum
+		// of the pre-vote does not release its own promise.
 		c.fail("bound by a promise")
 		return
 	}

@@ -28,7 +28,7 @@ func grow(w *world, n int) *world {
 	return w
 }
 
-// join adds a node that asks every member to be let in.
+// join adds a node that sends join requests to every member.
 func (w *world) join(id NodeID) *simNode {
 	n := w.add(id)
 	w.step(id, Contacts{Nodes: w.contacts()})
@@ -79,7 +79,7 @@ func (w *world) crash(ids ...NodeID) {
 	}
 }
 
-// kill crashes nodes; the living have the proof after the delay.
+// kill crashes nodes; the living nodes receive the proof after the delay.
 func (w *world) kill(proofAfter time.Duration, ids ...NodeID) {
 	w.crash(ids...)
 	for _, n := range w.living() {
@@ -97,7 +97,7 @@ func (w *world) pause(ids ...NodeID) {
 	}
 }
 
-// resume wakes nodes: what came meanwhile is handed in, in its order, behind the
+// resume wakes nodes: messages that arrived meanwhile are delivered in order, after the
 // timer or before it.
 func (w *world) resume(ids ...NodeID) {
 	for _, id := range ids {
@@ -118,7 +118,7 @@ func (w *world) resume(ids ...NodeID) {
 	}
 }
 
-// cutOff isolates nodes from all others, both ways.
+// cutOff isolates nodes from all other nodes, in both directions.
 func (w *world) cutOff(ids ...NodeID) {
 	w.cut = func(from, to NodeID) bool { return slices.Contains(ids, from) != slices.Contains(ids, to) }
 }

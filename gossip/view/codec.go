@@ -9,12 +9,12 @@ import (
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
-// ErrUnknownMessage means that a frame is of no kind known to this version.
+// ErrUnknownMessage means that this version does not define the frame's kind.
 var ErrUnknownMessage = errors.New("view: unknown message")
 
-// ErrBadView means that a frame holds a view that no node can have proposed: without
-// members or epoch, or with a member twice.
-var ErrBadView = errors.New("view: no such view can be")
+// ErrBadView means that a frame holds an impossible view: without members or epoch, or
+// with a member twice.
+var ErrBadView = errors.New("view: impossible view")
 
 // distinct reports whether there are members, each once and with an id.
 func distinct(members []Member) bool {
@@ -29,7 +29,7 @@ func distinct(members []Member) bool {
 // NameBytesMax is the most bytes that a view carries of a node's name.
 const NameBytesMax = 256
 
-// Limits of what a frame may hold; the lists are bounded by the frame besides.
+// Limits of the contents of a frame; the frame's size bounds the lists as well.
 const (
 	roleBytesMax   = 128
 	reasonBytesMax = 1024
@@ -40,16 +40,16 @@ const (
 	idBytes        = 8
 )
 
-// The highest numbers that a frame may hold. Nothing honest comes near: generations
+// The highest numbers that a frame may hold. Correct nodes never come near: generations
 // begin at the wall clock in seconds and are 64 times rarer than views, and a round is
-// one attempt to lead. A message that is believed raises the receiver's own numbers
-// above those it holds, so one with the last numbers of all would leave none: the
-// cluster could never again take a step, or elect a leader. What is left above these
-// limits is for those who have to go above.
+// one attempt to lead. An accepted message raises the receiver's own numbers above those
+// in the frame. With the highest possible numbers none would be left, and the cluster
+// could never again change its view or elect a leader. The numbers above these limits are
+// reserved for nodes that must go above a received number.
 const (
-	// generationMax is the highest generation that is taken from another node.
+	// generationMax is the highest generation that is accepted from another node.
 	generationMax = 0xf000_0000
-	// leastMax is the highest generation of another cluster that ours goes above.
+	// leastMax is the highest generation of another cluster that this cluster goes above.
 	leastMax = 0xe000_0000
 	stepMax  = 0xf000_0000
 	roundMax = 1 << 62
@@ -86,8 +86,7 @@ const (
 	tagConfronted
 )
 
-// Append appends the frame of a message. It panics on a Message that is none of
-// this package's.
+// Append appends the frame of a message. It panics on a Message of another package.
 func Append(b []byte, msg Message) []byte {
 	w := writer{b}
 	switch m := msg.(type) {
@@ -151,8 +150,8 @@ func Append(b []byte, msg Message) []byte {
 	return w.b
 }
 
-// Decode reads a frame. It copies what it keeps, allocates no more than a small
-// multiple of the frame, and fails on anything left over.
+// Decode reads a frame. The result does not alias the frame. Decode allocates at most a
+// small multiple of the frame, and fails on trailing bytes.
 func Decode(frame []byte) (Message, error) {
 	r := reader{wire.NewReader(frame)}
 	msg := r.message() // what it returns after a failure is dropped
@@ -212,7 +211,8 @@ func (r reader) message() Message {
 	}
 }
 
-// foreignMessage reads what clusters of one name say to each other, and about it.
+// foreignMessage reads the messages between clusters of one name, and those about another
+// cluster.
 func (r reader) foreignMessage(t tag) Message {
 	switch t {
 	case tagEncounter:
@@ -235,8 +235,8 @@ func (r reader) foreignMessage(t tag) Message {
 	return nil
 }
 
-// least reads a generation that this cluster is asked to go above: no higher than leaves
-// room for takeovers until generationMax.
+// least reads a generation that this cluster must go above. At most leastMax leaves room
+// for takeovers until generationMax.
 func (r reader) least() uint32 {
 	g := r.Uvarint()
 	r.within("generation", g, leastMax)
@@ -288,7 +288,7 @@ type reader struct{ *wire.Reader }
 func (r reader) i() int64   { return int64(r.U64()) }
 func (r reader) id() NodeID { return NodeID(r.U64()) }
 
-// epoch reads an epoch, and refuses one with which the numbers would soon run out.
+// epoch reads an epoch, and rejects one with which the numbers would soon run out.
 func (r reader) epoch() Epoch {
 	e := Epoch(r.Uvarint())
 	r.generation(uint64(e.Generation()))
@@ -296,7 +296,7 @@ func (r reader) epoch() Epoch {
 	return e
 }
 
-// generation reads no bytes: it judges a generation that was read.
+// generation checks a generation that was read; it reads no bytes itself.
 func (r reader) generation(g uint64) uint32 {
 	r.within("generation", g, generationMax)
 	return uint32(g)

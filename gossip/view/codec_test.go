@@ -129,7 +129,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(again, m) {
 			t.Fatalf("%+v and then %+v, %v", m, again, err)
 		}
-		// A core takes anything that decodes.
+		// A core must accept any message that decodes.
 		w := newWorld(t)
 		w.quiet = true
 		grow(w, 2)

@@ -2,7 +2,7 @@ package view
 
 import "github.com/peerage-go/peerage/internal/wire"
 
-// How views stand in frames: as none, whole, or as a change of another (diff.go).
+// How a frame represents a view: none, whole, or as a change of another (diff.go).
 const (
 	viewNone byte = iota
 	viewWhole
@@ -67,7 +67,7 @@ func (r reader) view() *View {
 	return v
 }
 
-// statusBytesMin is the least that a member's new status takes.
+// statusBytesMin is the minimum size of a member's new status.
 const statusBytesMin = idBytes + 1
 
 func (r reader) change() *change {

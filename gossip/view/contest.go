@@ -2,27 +2,26 @@ package view
 
 import "github.com/peerage-go/peerage/internal/clock"
 
-// When two lineages meet, the members of one end. That must not rest on a single
-// message: the survivor of a takeover may still find in its inbox what a leader sent
-// before it died, with a view that the takeover knows nothing of, and by the order of
-// lineages (lineage.go) that view would stand. The dead cannot answer, though. So
-// whoever is about to yield first asks back, and ends only when the other answers
-// with a view that still stands over its own.
+// When two lineages meet, the members of one end. A single message must not cause that:
+// the survivor of a takeover may still receive a message that a leader sent before it
+// died, with a view that the takeover does not include and that would win by the order of
+// lineages (lineage.go). A dead leader cannot answer, though. So a member that is about
+// to yield first sends a Contest to the sender, and ends only when the answer carries a
+// view that still wins over its own.
 //
-// A joining member has nothing to lose and nobody to speak for: it yields to every
-// lineage but its own, whichever would stand. The view that let it in may have died
-// with its voters.
+// A joining member holds nothing and represents no voter: it yields to every other
+// lineage, whichever would win. The view that admitted it may have died with its voters.
 
-// contest is the question under way.
+// contest is the Contest in flight.
 type contest struct {
 	with  NodeID
 	nonce uint64
 	until clock.Instant
-	// view is what the other has shown.
+	// view is the view that the other lineage sent.
 	view *View
 }
 
-// challenge asks the sender of a view that stands over ours whether it is alive.
+// challenge asks the sender of a view that wins over ours whether it is alive.
 func (c *Core) challenge(from NodeID, v *View) {
 	if !c.status.Votes() || c.mutant == mutantDeadSpeak {
 		c.yield(v)
@@ -62,8 +61,8 @@ func (c *Core) onContested(from NodeID, m *Contested) {
 	}
 }
 
-// showOthers introduces the lineage that stands to the members of this one: its nodes
-// may be strangers to them.
+// showOthers sends the winning lineage's view to the members of this one, which may not
+// have met its nodes.
 func (c *Core) showOthers(v *View) {
 	if !v.packed() {
 		c.toElectorate(&Decided{View: v})
@@ -71,6 +70,6 @@ func (c *Core) showOthers(v *View) {
 }
 
 func (c *Core) yield(v *View) {
-	c.end(v.Epoch, "another lineage of the cluster stands")
+	c.end(v.Epoch, "another lineage of the cluster wins")
 	c.out.Removed.Outranked = true
 }

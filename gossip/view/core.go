@@ -13,70 +13,74 @@ import (
 // and leader in one state machine. It is stepped by one thread; none of its
 // methods is safe for concurrent use.
 //
-// Every step does two things. It takes in the event (the on... methods), which
-// only notes what is now known. Then it drives: as long as something can move on,
-// the part that this node plays now (joiner, member, candidate, leader) moves on.
-// Driving depends on what is known, never on which event brought it, so a lost
-// message, a late timer or a reordered answer needs no case of its own.
+// Every step does two things. It records the event in the state (the on... methods). Then
+// it drives: the part that this node currently plays (joiner, member, candidate, leader)
+// advances until it must wait. Driving depends only on the state, never on which event
+// changed it, so a lost message, a late timer or a reordered answer needs no case of its
+// own.
 type Core struct {
 	cfg Config
 	rng uint64
-	// now and out are those of the step under way.
+	// now and out are those of the current step.
 	now clock.Instant
 	out *Effects
-	// over is set when the incarnation has ended; nothing happens any more.
+	// over is set once this incarnation has left or was removed; Step is then a no-op.
 	over bool
 
-	// view is the newest decided view known here, nil before the node is let in.
-	// Invariant: it has this node in it.
+	// view is the newest decided view that this node has learned, nil before the node is
+	// admitted. Invariant: it contains this node.
 	view *View
-	// before is the one before it, if it was held here.
+	// before is the predecessor of view, if this node held it.
 	before *View
-	// packFrom is packFrom, but in tests.
+	// packFrom is the constant packFrom; tests change it.
 	packFrom int
-	// joined and status are this node's own entry as met last. Invariant: they never
-	// go back.
+	// joined and status are from this node's own entry in the newest view. Invariant:
+	// they never go back.
 	joined Epoch
 	status Status
-	// gone remembers the members that later views left out, oldest first in goneOrder.
+	// gone holds the members that later views left out, oldest first in goneOrder.
 	gone      map[NodeID]bool
 	goneOrder []NodeID
 
 	// promised is the highest ballot that this acceptor has promised. Invariant: it
 	// never goes down.
 	promised Ballot
-	// roundSeen is the highest round met in any ballot: the next one of ours is above.
+	// roundSeen is the highest round met in any ballot: this node's next round is above
+	// it.
 	roundSeen uint64
-	// attempts holds what was accepted per epoch. Invariant: no epoch before view's.
+	// attempts holds the accepted attempt per base epoch. Invariant: no epoch before
+	// view's.
 	attempts map[Epoch]*attempt
 	// generation is the highest met in any view or attempt.
 	generation uint32
 	guard      guard
 
 	lease Lease
-	// grantedAt is when the newest grant was asked for: the t0 of the answer that it
-	// echoed; for a leader, when the newest round was sent that a plain quorum answered.
+	// grantedAt is when the newest grant was requested: the t0 of the answer that it
+	// echoed. For a leader it is when the newest round was sent that a plain quorum
+	// answered.
 	grantedAt clock.Instant
 
-	// proofs holds the proven deaths of members, early those of nodes that stand in no
-	// view known here yet.
+	// proofs holds the proven deaths of members, early those of nodes that are in no view
+	// of this node yet.
 	proofs map[NodeID]*proof
 	early  map[NodeID]*proof
 	links  map[NodeID]bool
-	// unreachable is never changed in place: answers that were sent share it.
+	// unreachable is never modified in place: sent answers share it.
 	unreachable []NodeID
-	// heardAt is when a leader was last heard.
+	// heardAt is when the last ping or accept of a leader arrived.
 	heardAt clock.Instant
-	// nextAsk is when a joiner that hears of no leader asks for news again.
+	// nextAsk is when a joiner without a leader next asks for a newer view.
 	nextAsk clock.Instant
 
-	// leader is whom this node follows, zero if nobody.
+	// leader is the node that this node follows, zero if none.
 	leader NodeID
-	// vacantAt is from when on the leader's office counts as vacant here.
+	// vacantAt is the time from which this node counts as having no leader.
 	vacantAt clock.Instant
-	// standAfter holds a candidate back after a failed attempt.
+	// standAfter is the earliest time of the next candidacy after a failed one.
 	standAfter clock.Instant
-	// giveWay is until when the candidate that was promised last may make use of it.
+	// giveWay is until when this node leaves the field to the candidate that it promised
+	// last.
 	giveWay  clock.Instant
 	failures int
 
@@ -86,21 +90,22 @@ type Core struct {
 	contest contest
 	foreign encounters
 	ahead   ahead
-	// farewell is set when this node has left as leader, and only tells so.
+	// farewell is set when this node has left as leader and only distributes the last
+	// view.
 	farewell *farewell
 
 	leaving   bool
 	nextLeave clock.Instant
-	// leavers holds the members that have said that they leave while nobody led.
+	// leavers holds the members that sent LeaveRequest while there was no leader.
 	leavers map[NodeID]bool
-	// announced is set once this node has said that it will leave.
+	// announced is set once this node has announced that it will leave.
 	announced    bool
 	nextAnnounce clock.Instant
 
-	// silence is kept for AssumeCrash alone, nil otherwise.
+	// silence is set only for AssumeCrash.
 	silence *silence
 
-	// nextConsult is when the members may be asked again about a stranger's view, and
+	// nextConsult is when the members may next be asked about a non-member's view.
 	// introduced holds nodes of another lineage that a member has shown (speaker.go).
 	nextConsult clock.Instant
 	introduced  map[NodeID]bool
@@ -108,8 +113,8 @@ type Core struct {
 	mutant mutant
 }
 
-// New returns a core without a view. It panics on a Config that cannot work: the
-// shell has checked it.
+// New returns a core without a view. It panics on an invalid Config, which the shell must
+// have checked.
 func New(cfg Config, now clock.Instant) *Core {
 	if cfg.Self.ID == 0 || cfg.Ping <= 0 || cfg.Lease < 2*cfg.Ping || cfg.RemoveAfter < cfg.Lease || cfg.DriftPPM < 0 {
 		panic(fmt.Sprintf("view: bad config %+v", cfg))
@@ -124,8 +129,8 @@ func New(cfg Config, now clock.Instant) *Core {
 	}
 }
 
-// Step takes in ev and appends what is to be done to out. It never fails; what
-// makes no sense is ignored.
+// Step applies ev and appends the resulting actions to out. It never fails; an event that
+// does not apply is ignored.
 func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	if c.over {
 		return
@@ -140,8 +145,8 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 		return
 	}
 	c.take(ev)
-	// Each turn moves some part on for good (a phase, a view, a timer), so this ends;
-	// the bound turns a mistake into a trace instead of a hang.
+	// Each turn advances a phase, a view or a timer for good, so the loop ends; the bound
+	// turns a mistake into a trace instead of a hang.
 	for i := 0; !c.over && c.farewell == nil && c.drive(); i++ {
 		if i == drivesMax {
 			c.trace("drive does not end", 0, "")
@@ -213,7 +218,7 @@ func (c *Core) receive(from NodeID, msg Message) {
 		c.onNack(m)
 	case *Decided:
 		if c.meet(from, m.View) && c.view.Member(from) == nil {
-			c.send(from, &Decided{View: c.ref()}) // a leader's farewell wants to be answered
+			c.send(from, &Decided{View: c.ref()}) // acknowledges a leader's farewell
 		}
 	case *JoinRequest:
 		c.onJoinRequest(from, m)
@@ -246,7 +251,8 @@ func (c *Core) receive(from NodeID, msg Message) {
 	}
 }
 
-// receiveForeign takes what is said between clusters of one name, and about it.
+// receiveForeign handles messages between clusters of one name, and those about another
+// cluster.
 func (c *Core) receiveForeign(from NodeID, msg Message) {
 	switch m := msg.(type) {
 	case *Encounter:
@@ -266,7 +272,7 @@ func (c *Core) receiveForeign(from NodeID, msg Message) {
 	}
 }
 
-// drive moves the part on that this node plays now, and reports whether it moved.
+// drive advances the part that this node plays, and reports whether anything changed.
 func (c *Core) drive() bool {
 	moved := c.leaving && c.driveLeave()
 	moved = !c.over && (c.driveAnnounce() || c.driveAssume()) || moved
@@ -283,8 +289,8 @@ func (c *Core) drive() bool {
 	return c.driveStand() || moved
 }
 
-// Deadline returns when the core next wants a Tick, Never if only an event can
-// move it. A Tick that comes early does nothing.
+// Deadline returns when the core next needs a Tick, or Never if it waits for events only.
+// An early Tick does nothing.
 func (c *Core) Deadline() clock.Instant {
 	if c.over {
 		return clock.Never
@@ -326,7 +332,7 @@ func (c *Core) form(f Form) {
 	c.trace("cluster formed", c.self(), "")
 }
 
-// adopt takes over a decided view that continues ours, or is our first.
+// adopt makes v this node's view. v continues the present one, or is the first.
 func (c *Core) adopt(v *View) {
 	me := v.Member(c.self())
 	if me == nil {
@@ -336,7 +342,7 @@ func (c *Core) adopt(v *View) {
 		return
 	}
 	if c.view != nil && (me.Joined > c.joined || me.Status < c.status) {
-		c.end(v.Epoch, "removed and let in again under the same id")
+		c.end(v.Epoch, "removed and admitted again under the same id")
 		return
 	}
 	c.forgetLeftOut(v)
@@ -348,14 +354,14 @@ func (c *Core) adopt(v *View) {
 	c.meetMembers(v)
 	c.countEarlyProofs()
 	c.generation = max(c.generation, v.Epoch.Generation())
-	for base := range c.attempts { // order-free: each entry is judged by itself
+	for base := range c.attempts { // order-free: each entry is checked by itself
 		if base < v.Epoch {
 			delete(c.attempts, base)
 		}
 	}
 	c.cand = nil
 	if v.Member(c.guard.leader) == nil {
-		c.guard = guard{} // it has left in order, or was removed: it leads no more
+		c.guard = guard{} // the leader has left or was removed, and no longer leads
 	}
 	if c.leader == 0 || v.Member(c.leader) == nil {
 		c.leader, c.vacantAt = 0, min(c.vacantAt, c.now)
@@ -381,7 +387,7 @@ func (c *Core) reasonLeftOut(v *View) string {
 	return "left out of the view"
 }
 
-// goneMax bounds how many former members are remembered.
+// goneMax bounds the former members that gone holds.
 const goneMax = 1024
 
 func (c *Core) forgetLeftOut(v *View) {
@@ -406,9 +412,8 @@ func (c *Core) forgetLeftOut(v *View) {
 	}
 }
 
-// meet learns a decided view from a peer and reports whether it is the one that
-// this node now holds. A peer with an older view, or of a lineage that yields, is
-// told ours.
+// meet learns a decided view from a peer and reports whether this node now holds it. A
+// peer with an older view, or of a lineage that loses, is sent ours.
 func (c *Core) meet(from NodeID, v *View) bool {
 	if v == nil {
 		return false
@@ -445,7 +450,7 @@ func (c *Core) meet(from NodeID, v *View) bool {
 	return false
 }
 
-// end ends the incarnation: it abandons what runs and holds no lease.
+// end ends the incarnation: it drops all instances and its lease.
 func (c *Core) end(epoch Epoch, reason string) {
 	c.over = true
 	c.lease, c.office, c.cand = Lease{}, nil, nil
@@ -473,7 +478,7 @@ func (c *Core) trace(kind string, subject NodeID, detail string) {
 	c.out.Trace = append(c.out.Trace, ev)
 }
 
-// margin is by how much a clock may run ahead of another over d.
+// margin is how far one clock may run ahead of another over d.
 func (c *Core) margin(d time.Duration) time.Duration {
 	return time.Duration(int64(d)/1e6*int64(c.cfg.DriftPPM)) + time.Microsecond
 }

@@ -10,7 +10,7 @@ func TestOneNodeFormsAndLeads(t *testing.T) {
 	w.add(1)
 	w.step(1, Form{Generation: 100})
 	if !w.holds(w.nodes[1]) || !w.allUp(1) {
-		w.fail("a cluster of one is not there in the step that forms it")
+		w.fail("the step that forms a cluster of one does not show it")
 	}
 	w.run(10 * time.Second)
 	if !w.holds(w.nodes[1]) {
@@ -102,7 +102,7 @@ func TestLeaving(t *testing.T) {
 	}
 	w.step(4, Leave{})
 	if w.nodes[4].removed == nil {
-		w.fail("the last member did not just go")
+		w.fail("the last member did not end immediately")
 	}
 }
 
@@ -121,7 +121,7 @@ func TestAnnouncedLeave(t *testing.T) {
 		w.run(10 * time.Second)
 		v := w.nodes[2].core.View()
 		if v.Epoch != before || !w.allHold() || len(v.Members) != 3 {
-			w.fail("the wish changes more than the status: %s", viewText(v))
+			w.fail("the notice changes more than the status: %s", viewText(v))
 		}
 		if part := w.nodes[1].core.State().Part; part != "leader" {
 			w.fail("the most senior member is a %s", part)
@@ -131,8 +131,8 @@ func TestAnnouncedLeave(t *testing.T) {
 	}
 }
 
-// TestAnnouncedLeaveSurvivesTheLeader: the wish dies with the leader's office, and is
-// told to the next one.
+// TestAnnouncedLeaveSurvivesTheLeader: the leader's crash loses the notice, and it is
+// sent to the next leader.
 func TestAnnouncedLeaveSurvivesTheLeader(t *testing.T) {
 	w := cluster(t, 4)
 	w.run(time.Second)
@@ -140,7 +140,7 @@ func TestAnnouncedLeaveSurvivesTheLeader(t *testing.T) {
 	w.step(4, AnnounceLeave{})
 	w.run(time.Second)
 	if w.shown(4, Leaving) {
-		w.fail("the wish got lost, and yet 4 is leaving")
+		w.fail("the notice was lost, but 4 is leaving")
 	}
 	w.kill(30*time.Millisecond, 1)
 	w.must(time.Second, "4 is leaving", func() bool { return w.shown(4, Leaving) && w.allHold() })
@@ -151,8 +151,8 @@ func TestAnnouncedLeaveSurvivesTheLeader(t *testing.T) {
 	})
 }
 
-// TestJoinerAnnouncesItsLeave: who announces before it is up is shown as leaving once
-// it is.
+// TestJoinerAnnouncesItsLeave: a joiner that announces its leave is shown as leaving once
+// it would be up.
 func TestJoinerAnnouncesItsLeave(t *testing.T) {
 	w := cluster(t, 2)
 	w.add(3)
@@ -161,7 +161,7 @@ func TestJoinerAnnouncesItsLeave(t *testing.T) {
 	w.must(time.Second, "3 is leaving", func() bool { return w.shown(3, Leaving) && w.allHold() })
 }
 
-// shown reports whether all living nodes show a member so.
+// shown reports whether all living nodes show a member with a status.
 func (w *world) shown(id NodeID, s Status) bool {
 	for _, n := range w.living() {
 		if m := n.core.View().Member(id); m == nil || m.Status != s {
@@ -171,7 +171,7 @@ func (w *world) shown(id NodeID, s Status) bool {
 	return true
 }
 
-// TestADenialIsTracedOnce: 2 goes on hearing a member that is proven dead to the
+// TestADenialIsTracedOnce: 2 keeps its link with a member that is proven dead to the
 // leader, which asks twenty times a second.
 func TestADenialIsTracedOnce(t *testing.T) {
 	w := cluster(t, 3)

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// Cause says why a member was left out of a view. The zero Cause is not known.
+// Cause is the reason for which a member was left out of a view. The zero Cause is
+// unknown.
 type Cause uint8
 
 const (
@@ -13,11 +14,12 @@ const (
 	CauseLeft Cause = iota + 1
 	// CauseDead: its process was proven gone.
 	CauseDead
-	// CauseSilent: it had not answered the leader for RemoveAfter.
+	// CauseSilent: it did not answer the leader for RemoveAfter.
 	CauseSilent
-	// CauseYielded: it answered, and another member that needed it could not reach it.
+	// CauseYielded: it answered the leader, but another member that needed it could not
+	// reach it.
 	CauseYielded
-	// CauseAssumed: it was silent, and AssumeCrash took that for a crash.
+	// CauseAssumed: it was silent, and AssumeCrash assumed a crash.
 	CauseAssumed
 	causes
 )
@@ -55,13 +57,12 @@ func (c *Cause) UnmarshalText(text []byte) error {
 	return fmt.Errorf("view: unknown cause %q", text)
 }
 
-// Departure is a member that a view leaves out, and why. It is part of what the members
-// agree on: all of them are told the same.
+// Departure is a member that a view leaves out, and why. It is part of the agreed view,
+// so all members receive the same.
 type Departure struct {
 	ID    NodeID
 	Cause Cause
-	// Evidence is what proved the death, in the words of the leader's ProvenDead; "" for
-	// other causes.
+	// Evidence is the reason of the leader's ProvenDead; "" for other causes.
 	Evidence string `json:",omitempty"`
 }
 
@@ -96,7 +97,7 @@ func (w *writer) departures(out []Departure) *writer {
 	return w
 }
 
-// departureBytesMin is the least that a departure takes on the wire.
+// departureBytesMin is the minimum size of a departure on the wire.
 const departureBytesMin = idBytes + 2
 
 func (r reader) departures() []Departure {

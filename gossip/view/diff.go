@@ -2,27 +2,27 @@ package view
 
 import "slices"
 
-// Views on the wire. A view of a thousand members takes some 50 kB, and every step to
-// the next one is told to all of them several times over. So a view of packFrom and
-// more members travels as what makes it different from one that the receiver holds:
-// who is gone, whose status is another, who is new. A view that the receiver is
-// thought to hold itself is a difference that is empty.
+// Views on the wire. A view of a thousand members takes some 50 kB, and every change is
+// sent to all of them several times. So a view of packFrom or more members is sent as a
+// difference from one that the receiver holds: removed members, changed statuses, new
+// members. If the receiver probably holds the view itself, the difference is empty.
 //
-// A receiver that does not hold the base cannot tell what the view is, but which one:
-// cluster, epoch and forks are always there, and they are enough to compare (lineage.go).
-// When it turns out that it lacks that view, it asks for the whole (NeedView), and drops
-// the message. The sender then sends the whole to this one, now and from there on.
+// A receiver that does not hold the base cannot unpack the view, but can identify it:
+// cluster, epoch and forks are always included, and suffice to compare (lineage.go). If
+// it lacks that view, it requests the whole (NeedView) and drops the message. From then
+// on the sender sends whole views to this receiver.
 //
-// Everything else in this package works on whole views: messages are unpacked where a
-// view is first looked into, against the one that this node holds.
+// Everything else in this package works on whole views: a message's view is unpacked
+// before its members are read, against the view that this node holds.
 
-// packFrom is from how many members on views are packed.
+// packFrom is the number of members from which views are packed.
 const packFrom = 32
 
-// change is how a packed view differs from its base. The members of the next view are
-// always those of its base, in their order, without the gone, and then the new ones.
+// change is the difference between a packed view and its base. The members of a view are
+// those of its base, in their order, without the removed, followed by the new ones.
 type change struct {
-	// base is the epoch of the view it differs from; its own epoch if it does not differ.
+	// base is the epoch of the base view; the view's own epoch if the difference is
+	// empty.
 	base  Epoch
 	gone  []NodeID
 	other []statusOf
@@ -35,11 +35,11 @@ type statusOf struct {
 	status Status
 }
 
-// packed reports whether the view's members must be worked out first.
+// packed reports whether the view must be unpacked before its members can be read.
 func (v *View) packed() bool { return v != nil && v.change != nil }
 
-// pack returns v as a difference from base, or v itself where that is no gain: when it
-// is small, when there is no base, or when it did not come from base by single steps.
+// pack returns v as a difference from base. It returns v itself if v is small, if there
+// is no base, or if v did not follow from base by single steps.
 func (c *Core) pack(v, base *View) *View {
 	if v == nil || base == nil || len(v.Members) < c.packFrom || v.packed() || base.packed() {
 		return v
@@ -49,16 +49,17 @@ func (c *Core) pack(v, base *View) *View {
 		return v
 	}
 	packed := &View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, change: d}
-	if v != base { // who holds it already has its departures
+	if v != base { // a holder of base already has its departures
 		packed.Out = v.Out
 	}
 	return packed
 }
 
-// ref returns this node's view for those who are thought to hold it.
+// ref returns this node's view for receivers that probably hold it.
 func (c *Core) ref() *View { return c.pack(c.view, c.view) }
 
-// difference returns how v differs from base, nil if not by single steps.
+// difference returns the change from base to v, nil if it is not a series of single
+// steps.
 func difference(v, base *View) *change {
 	d := &change{base: base.Epoch}
 	if v == base {
@@ -88,7 +89,7 @@ func difference(v, base *View) *change {
 	return d
 }
 
-// unpack returns the whole view, nil if this node does not hold the base.
+// unpack returns the whole view, or nil if this node does not hold the base.
 func (c *Core) unpack(v *View) *View {
 	if !v.packed() {
 		return v
@@ -99,7 +100,7 @@ func (c *Core) unpack(v *View) *View {
 	if compare(c.view, v) == same {
 		return c.view
 	}
-	// The view before the last is a base for a moment: while its successor is told.
+	// The view before the current one serves as a base while its successor is being sent.
 	for _, base := range []*View{c.view, c.before} {
 		if base != nil && base.Cluster == v.Cluster && base.Epoch == v.change.base && continues(base, v) {
 			return v.change.apply(v, base)
@@ -108,13 +109,13 @@ func (c *Core) unpack(v *View) *View {
 	return nil
 }
 
-// continues reports whether v is of the line of base, at it or after it.
+// continues reports whether v is in base's lineage, at base or after it.
 func continues(base, v *View) bool {
 	r := compare(base, v)
 	return r == newer || r == same
 }
 
-// apply works the members out, nil if the difference does not fit the base.
+// apply computes the whole view, nil if the difference does not fit the base.
 func (d *change) apply(v, base *View) *View {
 	out := &View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, Out: v.Out}
 	out.Members = make([]Member, 0, len(base.Members)+len(d.added))
@@ -138,14 +139,14 @@ func (d *change) apply(v, base *View) *View {
 	return out
 }
 
-// ask asks for the whole view that a message was about.
+// ask requests the whole view to which a message refers.
 func (c *Core) ask(from NodeID, v *View) {
 	c.trace("asks for the whole view", from, v.Epoch.String())
 	c.send(from, &NeedView{Epoch: v.Epoch})
 }
 
-// onNeedView sends the whole: what the asker could not make use of, if it still
-// matters, and the view that this node holds otherwise.
+// onNeedView sends the whole view that the asker could not unpack if it still matters,
+// otherwise the view that this node holds.
 func (c *Core) onNeedView(from NodeID) {
 	m := c.view.Member(from)
 	switch {
@@ -165,7 +166,8 @@ func (c *Core) onNeedView(from NodeID) {
 	}
 }
 
-// candidacyMessage is what a candidate asks its electorate now, with its view as given.
+// candidacyMessage returns the candidate's current request to its electorate, with its
+// view as given.
 func (c *Core) candidacyMessage(base *View) Message {
 	certain, weak := c.deadMembers()
 	certain, weak = slices.Clip(certain), slices.Clip(weak)

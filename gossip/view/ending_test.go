@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// How a seed ends: liveness the hard way. "Heal everything, then look" hides
-// livelocks, so a quorum is picked, faults stop inside it, and the rest stays
-// crashed, paused or cut off.
+// How a seed checks liveness at its end. Healing everything would hide livelocks, so a
+// quorum is picked, faults stop inside it, and the rest stays crashed, paused or cut off.
 func (s *swarm) end() {
 	s.ending = true
 	for _, pair := range s.accused {
@@ -43,8 +42,8 @@ func (s *swarm) newestView() *View {
 	return newest
 }
 
-// pickQuorum draws living voters that are a plain quorum of the newest view and of
-// every attempt under way on it, nil if those who live are none.
+// pickQuorum draws living voters that are a plain quorum of the newest view and of every
+// attempt in flight on it, nil if the living voters are none.
 func (s *swarm) pickQuorum(v *View) map[NodeID]bool {
 	nexts := []*View{v}
 	var ids []NodeID
@@ -60,7 +59,8 @@ func (s *swarm) pickQuorum(v *View) map[NodeID]bool {
 	}
 	in := map[NodeID]bool{}
 	knows := func() bool {
-		// Somebody in it must hold the view, or they must be a quorum of what they hold.
+		// One of them must hold the view, or they must be a quorum of the view that they
+		// hold.
 		for _, id := range ids {
 			if !in[id] {
 				continue
@@ -91,7 +91,7 @@ func (s *swarm) soothe() {
 	s.dupPct = min(s.dupPct, 5)
 }
 
-// endHealed heals everything, and asks for one cluster.
+// endHealed heals everything and requires one cluster.
 func (s *swarm) endHealed() {
 	s.marks["ends healed"]++
 	s.blocked = map[[2]NodeID]time.Duration{}
@@ -113,7 +113,7 @@ func (s *swarm) endHealed() {
 	})
 }
 
-// endQuorum stops faults inside a quorum and asks it to serve and to let in.
+// endQuorum stops faults inside a quorum and requires it to serve and to admit a joiner.
 func (s *swarm) endQuorum(v *View, in map[NodeID]bool) {
 	s.marks["ends with a quorum"]++
 	for _, n := range s.living() {
@@ -155,17 +155,16 @@ func (s *swarm) endQuorum(v *View, in map[NodeID]bool) {
 	})
 }
 
-// trapped reports whether a view was proposed in the moment in which the leader
-// could not know yet who is cut off, and needs some of those. It may have been
-// chosen out there, so nobody may drop it: agreement has no way out but the heal. With
-// policies that may need more than a majority of a view that joiners have made larger,
-// the moment is longer: until those joiners have died.
+// trapped reports whether a view was proposed before the leader could detect which nodes
+// are cut off, and needs some of those. They may have chosen it, so no node may drop it:
+// only the heal resolves that. With policies that may need more than a majority of a view
+// enlarged by joiners, the time is longer: until those joiners have died.
 func (s *swarm) trapped(began time.Duration) bool {
 	from, to := began, began+2*s.cfg.Ping+20*s.jitter
 	if s.policy() != (KeepMajority{}) {
 		from, to = 0, time.Hour
 	}
-	for _, a := range s.truth.accepted { // order-free: any will do
+	for _, a := range s.truth.accepted { // order-free: any one suffices
 		in := func(id NodeID) bool {
 			n := s.nodes[id]
 			return n != nil && !n.down && n.removed == nil && !s.wall(id, 0) && !s.wall(0, id)
@@ -177,9 +176,9 @@ func (s *swarm) trapped(began time.Duration) bool {
 	return false
 }
 
-// serves reports whether every living node of the quorum, and the joiner, hold a
-// lease in one view. A node that was removed comes back as a new incarnation, which
-// then must serve in its place.
+// serves reports whether every living node of the quorum, and the joiner, hold a lease in
+// one view. A removed node returns as a new incarnation, which then must serve in its
+// place.
 func (s *swarm) serves(in map[NodeID]bool, joiner int) bool {
 	var v *View
 	joined := false
@@ -203,7 +202,7 @@ func (s *swarm) serves(in map[NodeID]bool, joiner int) bool {
 	})
 }
 
-// endMinority cuts a minority off and asks it to stop in time.
+// endMinority cuts a minority off and requires it to stop in time.
 func (s *swarm) endMinority(v *View) {
 	s.marks["ends with a minority"]++
 	side := map[NodeID]bool{}

@@ -7,43 +7,43 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// What a proof of death does, and what it does not. A proof is certain if no rejecting
-// network can give it, and weak otherwise.
+// The effects of a proof of death. A proof is certain if no rejecting network can produce
+// it, and weak otherwise.
 //
 //   - Certain: the member is removed without the wait of RemoveAfter, once no member
 //     that answers in time reports a link with it (doubt).
 //   - Certain: acceptors are released from their promise to the dead leader.
 //   - Certain, with EvidenceFull: it allows a total quorum, and so the emergency takeover.
-//   - Weak: the leader grants the member nothing, asks the others as above, and removes
-//     it when its lease has certainly ended (outlived). A wrong weak proof therefore costs
-//     a member its place and never lets two run the same thing. The promise to a leader
-//     that is weakly proven dead stands until its end.
+//   - Weak: the leader grants the member nothing, asks the other members as above, and
+//     removes it when its lease has certainly ended (outlived). A wrong weak proof
+//     therefore costs a member its place but never lets two nodes run the same entity.
+//     The promise to a leader that is weakly proven dead holds until its end.
 //
 // The takeover is the dangerous part. All members that are not certainly dead must
-// answer, and then they continue without the majority. If the proofs are true, the
-// only way to be wrong is that the candidate was removed before the others died, and
-// that they let in members that live. Removal at the member's own wish and by certain
-// proof are out of the question; removal by weak proof takes L, removal for silence
-// RemoveAfter, which is longer. So a candidate counts proofs only if all of them were in
-// its hands before L had passed since its newest grant was asked for (inWindow). Later
-// proofs never count: time no longer shows whether the candidate was removed in between.
-// A weak proof that becomes certain counts from that moment, not from its first.
+// answer, and then they continue without the majority. If the proofs are true, this is
+// wrong only if the candidate was removed before the other members died, and they
+// admitted members that live. The candidate has not left by itself, and no certain proof
+// of its death exists; removal by weak proof takes L, removal for silence RemoveAfter,
+// which is longer. So a candidate counts proofs only if it had all of them before L had
+// passed since its newest grant was requested (inWindow). Later proofs never count: time
+// no longer shows whether the candidate was removed in between. A weak proof that becomes
+// certain counts from that moment, not from its first.
 //
-// It proposes afresh, not what it uncovers: whoever accepted that and lives is in the
-// total quorum, so nothing that was committed on the strength of it has a living
-// voter. A joiner may know such a view; it gives up waiting and comes back
-// (joinerPatience), and yields whenever lineages meet (contest.go).
+// The candidate proposes a new view, not an uncovered attempt: every living acceptor of
+// that attempt is in the total quorum, so no view that followed it has a living voter. A
+// joiner may hold such a view; it gives up waiting and returns (joinerPatience), and
+// yields whenever lineages meet (contest.go).
 
-// proof says that a peer's process is gone.
+// proof is a proof that a peer's process has ended.
 type proof struct {
 	at     clock.Instant
 	reason string
-	// certain is set on a proof that no rejecting network can give.
+	// certain is set on a proof that no rejecting network can produce.
 	certain bool
-	// assumed is set on what AssumeCrash only assumes; it counts as certain.
+	// assumed is set on an assumption of AssumeCrash; it counts as certain.
 	assumed bool
-	// deniedUntil is set when a member still hears the peer: the proof does not
-	// count before.
+	// deniedUntil is set when a member has a link with the peer: until then the proof
+	// does not count.
 	deniedUntil clock.Instant
 }
 
@@ -70,13 +70,13 @@ func (c *Core) onProof(e ProvenDead) {
 	c.proveDead(id, fresh)
 }
 
-// yieldsTo reports whether a proof is superseded by a fresh one about the same peer:
-// none by any, a weak proof and an assumption by a certain one.
+// yieldsTo reports whether a fresh proof about the same peer supersedes p: any supersedes
+// nil, a certain one supersedes a weak one and an assumption.
 func (p *proof) yieldsTo(fresh *proof) bool {
 	return p == nil || fresh.certain && (p.assumed || !p.certain)
 }
 
-// proveDead takes a member for dead.
+// proveDead records the proof of a member's death.
 func (c *Core) proveDead(id NodeID, p *proof) {
 	c.proofs[id] = p
 	c.stir()
@@ -89,15 +89,15 @@ func (c *Core) proveDead(id NodeID, p *proof) {
 		c.vacantAt = min(c.vacantAt, c.now)
 	}
 	if c.cand != nil {
-		// A candidate whose electorate has changed asks again, at once.
+		// A candidate whose electorate has changed asks again immediately.
 		c.cand, c.standAfter = nil, 0
 	}
 }
 
-// earlyMax bounds the proofs that are kept for nodes that stand in no view.
+// earlyMax bounds the proofs about nodes that are in no view.
 const earlyMax = 1024
 
-// countEarlyProofs lets proofs count whose subjects the view has brought.
+// countEarlyProofs applies the early proofs about nodes that are now in the view.
 func (c *Core) countEarlyProofs() {
 	if len(c.early) == 0 {
 		return
@@ -111,7 +111,7 @@ func (c *Core) countEarlyProofs() {
 	}
 }
 
-// onAlive takes a proof back.
+// onAlive withdraws a proof.
 func (c *Core) onAlive(id NodeID) {
 	delete(c.proofs, id)
 	delete(c.early, id)
@@ -136,13 +136,14 @@ func (c *Core) certainlyDead(id NodeID) bool {
 // mayLive reports whether id's death is not certain.
 func (c *Core) mayLive(id NodeID) bool { return !c.certainlyDead(id) }
 
-// deny takes note that other members have links with nodes that are proven dead here.
-// It reports whether one of them was certainly dead: weak proofs carry no candidacy, so
-// their denial ends none.
+// deny records that other members have links with nodes that are proven dead here. It
+// reports whether one of those proofs was certain: candidacies do not rest on weak
+// proofs, so their denial ends none.
 func (c *Core) deny(ids []NodeID) (certain bool) {
 	for _, id := range ids {
 		if p := c.proofs[id]; p != nil {
-			// It is asked again and again, and denied as often: that is one denial.
+			// The question is repeated and denied each time; all those denials count as
+			// one.
 			if p.deniedUntil == 0 || c.now.Sub(p.deniedUntil) > c.cfg.Lease {
 				c.trace("proof denied", id, p.reason)
 			}
@@ -153,8 +154,8 @@ func (c *Core) deny(ids []NodeID) (certain bool) {
 	return certain
 }
 
-// deadMembers lists the members of the view whose death is proven: for certain, or only
-// weakly.
+// deadMembers lists the members of the view that are proven dead, by certain and by weak
+// proofs.
 func (c *Core) deadMembers() (certain, weak []NodeID) {
 	if len(c.proofs) == 0 {
 		return nil, nil
@@ -170,7 +171,7 @@ func (c *Core) deadMembers() (certain, weak []NodeID) {
 	return certain, weak
 }
 
-// hears lists those of ids that this node has a link with, or is itself.
+// hears lists those of ids with which this node has a link, and itself.
 func (c *Core) hears(ids []NodeID) []NodeID {
 	var out []NodeID
 	for _, id := range ids {
@@ -181,11 +182,11 @@ func (c *Core) hears(ids []NodeID) []NodeID {
 	return out
 }
 
-// inWindow reports whether, at a moment when all certain proofs of the view's dead
-// were already in this node's hands, no leader could have removed it without its wish:
-// less than L (less the drift margin) had passed since its newest grant was asked for,
-// and a leader with a weak proof waits for L. A node that was removed, wakes and finds
-// all others dead looks exactly like a sole survivor; time is what tells them apart.
+// inWindow reports whether, at a moment when this node already had all certain proofs of
+// the view's dead, no leader could have removed it without its request: less than L (less
+// the drift margin) had passed since its newest grant was requested, and a leader with a
+// weak proof waits for L. A removed node that wakes and finds all other members dead is
+// in the same state as a sole survivor; only time distinguishes them.
 func (c *Core) inWindow() bool {
 	if c.mutant == mutantLateEvidence {
 		return true
@@ -206,10 +207,11 @@ func (c *Core) inWindow() bool {
 	return last.Sub(c.grantedAt) < window-c.margin(window)
 }
 
-// total reports whether the set is a total quorum of the view that may be used.
+// total reports whether the set is a total quorum of the view and may be used as one.
 func (c *Core) total(in has) bool {
 	if c.leaving && c.mutant != mutantLeaverTakesOver {
-		// It may have been left out at its own wish, which no window shows.
+		// A view may have left this node out at its own request, which no window
+		// excludes.
 		return false
 	}
 	return c.cfg.Evidence == EvidenceFull && c.votes() && totalQuorum(c.view, in, c.certainlyDead) && (c.inWindow() || c.assumes()) &&
@@ -229,9 +231,9 @@ func (c *Core) plain(v *View, in has) bool {
 	return c.cfg.Partition.Quorum(v, in)
 }
 
-// doubt is the question whether anyone still hears a member that is proven dead to
-// the leader. Proofs are facts about one node's connections; another may have one
-// that works. It costs a round trip, and at most doubtWait when a member is slow.
+// doubt asks the members for a working link with a member that is proven dead to the
+// leader. A proof concerns one node's connections; another node may have one that works.
+// The question costs a round trip, and at most doubtWait when a member is slow.
 type doubt struct {
 	asked    clock.Instant
 	waiting  []NodeID
@@ -240,8 +242,8 @@ type doubt struct {
 
 func (c *Core) doubtWait() time.Duration { return c.cfg.Ping / 4 }
 
-// undoubted reports whether a proven death has stood the question of all members
-// that answer in time. It asks them the first time.
+// undoubted reports whether no member that answers in time denies a proven death. The
+// first call asks the members.
 func (c *Core) undoubted(id NodeID) bool {
 	o := c.office
 	d := o.doubts[id]
@@ -256,15 +258,15 @@ func (c *Core) undoubted(id NodeID) bool {
 	return !missing || !c.now.Before(d.asked.Add(c.doubtWait()))
 }
 
-// outlived reports whether a member whose death is proven holds no lease: it is
-// certainly dead, or what it was granted has ended.
+// outlived reports whether a member whose death is proven holds no lease: it is certainly
+// dead, or its last grant has ended.
 //
-// Its lease is t0 + r on its own clock. A leader measured r <= L after t0 had left the
-// member, and that answer came here at answeredAt at the latest. Later grants do not
-// extend it, since r shrinks as t0 ages. A former leader's grant rests on a round that
-// left before since: a promiser lies in both quorums, and its promise to the former
-// leader had ended, or that leader was dead. The members are asked once more when the
-// wait is over: a link may have come back meanwhile.
+// Its lease is t0 + r on its own clock. A leader measured r <= L after the member sent
+// t0, and that answer arrived here at answeredAt at the latest. Later grants do not
+// extend the lease, since r shrinks as t0 ages. A former leader's grant rests on a round
+// sent before since: a promiser is in both quorums, and its promise to the former leader
+// had ended, or that leader was dead. After the wait the members are asked once more: a
+// link may have been restored meanwhile.
 func (c *Core) outlived(m *Member) bool {
 	o := c.office
 	if c.certainlyDead(m.ID) || c.mutant == mutantWeakRemovesSoon {
@@ -281,7 +283,7 @@ func (c *Core) outlived(m *Member) bool {
 	return true
 }
 
-// witnesses lists the voters that may still hear a node.
+// witnesses lists the voters that may have a link with a node.
 func (c *Core) witnesses(id NodeID) []NodeID {
 	var out []NodeID
 	for i := range c.view.Members {

@@ -50,7 +50,7 @@ func ExampleAssumeCrash() {
 	// Output: assume crash after 10s
 }
 
-// anyTwo is a policy that lets two parts act at once.
+// anyTwo is a policy that lets two parts act at the same time.
 type anyTwo struct{ view.KeepMajority }
 
 func (anyTwo) Quorum(v *view.View, in func(view.NodeID) bool) bool {
@@ -63,17 +63,17 @@ func (anyTwo) Quorum(v *view.View, in func(view.NodeID) bool) bool {
 	return n >= 2
 }
 
-// A policy of the application's own is tried out before anything runs on it.
+// Check a policy of the application before a cluster runs with it.
 func ExampleVerifyPolicy() {
 	fmt.Println(view.VerifyPolicy(view.KeepMajority{}, of(4)))
 	err := view.VerifyPolicy(anyTwo{}, of(4)).(*view.PolicyError)
 	fmt.Println(len(err.A), len(err.B), err.Why)
 	// Output:
 	// <nil>
-	// 2 2 both are enough, and they have no voter in common
+	// 2 2 both are enough, but they have no voter in common
 }
 
-// A core is stepped by events, and says what is to be done.
+// A core is stepped by events, and returns the actions that the shell must perform.
 func ExampleCore() {
 	c := view.New(view.Config{
 		Self: view.Node{ID: 1, Name: "a"}, Ping: 100 * time.Millisecond, Lease: time.Second, RemoveAfter: 2 * time.Second,
@@ -81,7 +81,7 @@ func ExampleCore() {
 	var out view.Effects
 	now := clock.Instant(1)
 	c.Step(now, view.Form{Generation: 7}, &out)
-	for c.Lease().Until == 0 { // nobody else has to be asked
+	for c.Lease().Until == 0 { // no other node has to answer
 		now = max(now, c.Deadline())
 		c.Step(now, view.Tick{}, &out)
 	}
@@ -89,7 +89,7 @@ func ExampleCore() {
 	// Output: 7.1 1 true true
 }
 
-// Views and messages travel as frames.
+// Views and messages are sent as frames.
 func ExampleDecode() {
 	m, err := view.Decode(view.Append(nil, &view.Decided{View: of(2)}))
 	fmt.Println(m.(*view.Decided).View.Members[1].Name, err)
@@ -111,7 +111,7 @@ func ExampleView() {
 	// dead refused
 }
 
-// Of two clusters of one name, the one that had more voters goes on; of two equal ones
+// Of two clusters of one name, the one that had more voters continues; of two equal ones
 // the older.
 func ExampleStanding() {
 	three := view.Standing{Peak: 3, Birth: view.FirstEpoch(200)}

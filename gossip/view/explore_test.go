@@ -9,39 +9,40 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// An explorer plays everything that can happen to three cores within bounds: the real
-// cores, every order of what happens at one instant, and every place for a few faults.
+// An explorer plays all executions of three real cores within bounds: every order of the
+// events at one instant, and every place for a few faults.
 //
-// Messages take no time. At one instant it delivers what is on the links, each of which
-// keeps its order, and fires the timers that are due, in every order; when nothing is
-// left to do, true time goes on to the next timer of a node that is not frozen. Faults
-// come between any two such steps. What slows a message, loses it, cuts a link, or
-// freezes a node costs one of the plan's faults; that the message comes after all, that
-// the link heals, the node wakes, or a proof of death is seen is free, and may happen
-// whenever or never.
+// Messages take no time. At one instant it delivers the messages on the links, each of
+// which keeps its order, and fires the due timers, in every order. When nothing is left
+// to do, true time advances to the next timer of a node that is not frozen. Faults happen
+// between any two such steps. Delaying or losing a message, cutting a link, or freezing a
+// node costs one of the plan's faults. A late delivery, a heal, a wake-up or a proof of
+// death is free, and may happen at any time or never.
 //
-// A state that was met before (explorehash_test.go) is not entered again: its digest
-// holds all that the future depends on, the time and the faults left included, and all
-// that the checks remember.
+// A state that was visited before (explorehash_test.go) is not entered again: its digest
+// covers everything on which the future depends, including the time and the faults left,
+// and the state of the checks.
 type explorer struct {
 	plan *plan
 	w    *world
 	seen map[digest]bool
-	// path is how the present state was come to.
+	// path holds the steps to the present state.
 	path  []action
 	count exploreCount
-	// watch sees every step, if set.
+	// watch is called at every step, if set.
 	watch func(before, after *exploreState, a action)
 	buf   []byte
 }
 
-// exploreCount is what an exploration has gone through.
+// exploreCount counts an exploration's work.
 type exploreCount struct {
-	// states are distinct, steps lead to them or to one met before.
+	// states counts distinct states, steps those that lead to a new state or a visited
+	// one.
 	states, steps int
-	// depth is the longest path, ends the paths that came to the plan's end of time.
+	// depth is the longest path, ends counts the paths that reached the plan's end of
+	// time.
 	depth, ends int
-	// cut is set when the plan's bound on states was met before the end.
+	// cut is set when the plan's bound on states was reached before the end.
 	cut bool
 }
 
@@ -51,12 +52,12 @@ type plan struct {
 	// faults are the kinds that may happen, budget how many of them.
 	faults []kind
 	budget int
-	// wishes is what may happen once each, beside the faults.
+	// wishes lists the events that may happen once each, in addition to the faults.
 	wishes []action
 	// start leads to the state from which all orders are played.
 	start func(x *explorer) *exploreState
-	// span is how long paths are, from the start on. The first fault or wish comes in
-	// the first period of pings: until then one period is like the other.
+	// span is the length of paths from the start. The first fault or wish happens in the
+	// first period of pings, since all periods before it are alike.
 	span   time.Duration
 	states int
 	cfg    func(*Config)
@@ -85,8 +86,8 @@ var kindNames = [...]string{
 	"deliver", "fire", "proceed", "release", "thaw", "heal", "prove", "join", "leave", "hold", "crash", "freeze", "isolate", "sever",
 }
 
-// action is one step of an exploration: a and b are indices of nodes, from and to where
-// it is about a link.
+// action is one step of an exploration: a and b are indices of nodes, or the ends of a
+// link.
 type action struct {
 	kind kind
 	a, b int
@@ -109,17 +110,16 @@ type flight struct {
 	id  digest
 }
 
-// exploreState is one state. What it points to is never changed in place.
+// exploreState is one state. The data that it points to is never modified in place.
 type exploreState struct {
 	now     time.Duration
 	nodes   [exploreNodes]*simNode
 	digests [exploreNodes]digest
 	links   [exploreNodes][exploreNodes][]flight
 	late    [exploreNodes][exploreNodes][]flight
-	// cut holds which links lose what is sent; a node is cut off if it has none with
-	// itself.
+	// cut holds which links lose messages; a node is cut off if it has none with itself.
 	cut [exploreNodes][exploreNodes]bool
-	// unproven holds that a has not seen yet that b is dead.
+	// unproven holds that a has no proof yet that b is dead.
 	unproven [exploreNodes][exploreNodes]bool
 	truth    *truth
 	// past is the truth's digest.
@@ -143,7 +143,7 @@ func newExplorer(p *plan, m mutant) *explorer {
 // pass, and long enough for leases to last from round to round.
 const explorePing = 100 * time.Millisecond
 
-// run explores the plan and returns what went wrong, with the path to it.
+// run explores the plan and returns the failure, with the path to it.
 func (x *explorer) run() (wrong string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -166,13 +166,13 @@ func (x *explorer) start() *exploreState {
 	return s
 }
 
-// retold plays the path again on which something went wrong, and tells it.
+// retold plays the failing path again and describes each step.
 func (x *explorer) retold() string {
 	y := newExplorer(x.plan, x.w.mutant)
 	y.w.quiet = false
 	var b strings.Builder
 	func() {
-		defer func() { recover() }() // it goes wrong again
+		defer func() { recover() }() // it fails again
 		s := y.start()
 		for _, a := range x.path {
 			y.w.now = s.now
@@ -186,7 +186,7 @@ func (x *explorer) retold() string {
 	return b.String()
 }
 
-// explore goes through all that can follow a state, depth first.
+// explore visits all successors of a state, depth first.
 func (x *explorer) explore(s *exploreState, began time.Duration) {
 	id := x.digest(s)
 	if x.seen[id] || x.count.cut {
@@ -218,10 +218,10 @@ func (x *explorer) explore(s *exploreState, began time.Duration) {
 	}
 }
 
-// pathMax is more steps than any path has that gets anywhere.
+// pathMax exceeds the length of every path that terminates.
 const pathMax = 2000
 
-// next lists what may happen in a state.
+// next lists the actions possible in a state.
 func (x *explorer) next(s *exploreState, began time.Duration) []action {
 	out := x.enabled(s)
 	untouched := s.left == x.plan.budget && s.wishes == 1<<len(x.plan.wishes)-1
@@ -274,7 +274,7 @@ func (x *explorer) enabled(s *exploreState) []action {
 	return out
 }
 
-// late lists what comes after all, if it does.
+// late lists the delayed events that may still happen.
 func (x *explorer) late(s *exploreState) []action {
 	var out []action
 	for i := range s.nodes {
@@ -327,7 +327,7 @@ func (x *explorer) can(s *exploreState, a action) bool {
 	return false
 }
 
-// nextTimer is when the first timer goes off of a node that runs.
+// nextTimer returns when the first timer of a running node fires.
 func (x *explorer) nextTimer(s *exploreState) time.Duration {
 	at := time.Duration(1<<63 - 1)
 	for i, n := range s.nodes {
@@ -414,7 +414,7 @@ func (x *explorer) fault(s *exploreState, a action) {
 	}
 }
 
-// step hands an event to a copy of a node and checks what comes of it.
+// step applies an event to a copy of a node and checks the result.
 func (x *explorer) step(s *exploreState, i int, ev Event) {
 	if !x.lives(s, i) {
 		return
@@ -442,7 +442,7 @@ func (x *explorer) step(s *exploreState, i int, ev Event) {
 	s.digests[i], s.past = x.nodeDigest(&n), x.pastOf(s.truth)
 }
 
-// enter makes the world, which the checks look at, that of a state.
+// enter loads a state into the world that the checks read.
 func (x *explorer) enter(s *exploreState) {
 	w := x.w
 	w.now, w.truth, w.order = s.now, s.truth, w.order[:0]

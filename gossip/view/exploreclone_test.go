@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// cloneCore copies a core between two steps. What is never changed in place (views,
+// cloneCore copies a core between two steps. Data that is never modified in place (views,
 // attempts, messages) is shared.
 func cloneCore(c *Core) *Core {
 	d := *c
@@ -37,7 +37,7 @@ func cloneCore(c *Core) *Core {
 	return &d
 }
 
-// cloneEach copies a map of things that are changed in place.
+// cloneEach copies a map of values that are modified in place.
 func cloneEach[K comparable, V any](m map[K]*V) map[K]*V {
 	out := make(map[K]*V, len(m))
 	for k, v := range m { // order-free: each is copied by itself
@@ -81,7 +81,7 @@ func (t *tally) clone(peers map[NodeID]*peer) *tally {
 	return &d
 }
 
-// clone copies what the truth of one branch has seen.
+// clone copies the truth of one branch.
 func (x *truth) clone() *truth {
 	d := &truth{
 		w: x.w, decided: maps.Clone(x.decided), newest: maps.Clone(x.newest),
@@ -102,8 +102,9 @@ func (x *truth) clone() *truth {
 	return d
 }
 
-// TestExploreKnowsEveryField: whoever gives a core a field has to say how it is copied
-// (cloneCore) and what of it tells two states apart (encodeCore), and then counts here.
+// TestExploreKnowsEveryField: for a new field of a core, define how it is copied
+// (cloneCore) and how it distinguishes states (encodeCore), and then raise the count
+// here.
 func TestExploreKnowsEveryField(t *testing.T) {
 	for _, known := range []struct {
 		of     reflect.Type
@@ -118,7 +119,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		{reflect.TypeFor[truth](), 8}, {reflect.TypeFor[acceptance](), 5},
 	} {
 		if got := known.of.NumField(); got != known.fields {
-			t.Errorf("%v has %d fields, %d are known to cloneCore and encodeCore", known.of, got, known.fields)
+			t.Errorf("%v has %d fields, cloneCore and encodeCore handle %d", known.of, got, known.fields)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// digest names a state, or a part of one: equal states have equal digests, whichever
-// way led to them.
+// digest identifies a state, or a part of one: equal states have equal digests, whatever
+// path led to them.
 type digest [16]byte
 
 func digestOf(b []byte) digest {
@@ -18,7 +18,7 @@ func digestOf(b []byte) digest {
 	return digest(sum[:16])
 }
 
-// encoder writes what tells two states apart. Left out is what follows from the rest
+// encoder writes the data that distinguishes two states. It leaves out derived data
 // (caches, packed views) and what never changes in a run (the configuration).
 type encoder struct{ writer }
 
@@ -87,7 +87,7 @@ func (e *encoder) proven(m map[NodeID]*proof) {
 func (e *encoder) core(c *Core) {
 	e.bool(c.over)
 	if c.over {
-		return // it ignores whatever comes
+		return // it ignores all events
 	}
 	e.at(c.Deadline()) // depends on when the last step was
 	e.u(c.rng)
@@ -220,7 +220,7 @@ func (e *encoder) doubts(m map[NodeID]*doubt) {
 	}
 }
 
-// truth writes what the checks know of a branch's past.
+// truth writes the checks' record of a branch's past.
 func (e *encoder) truth(x *truth) {
 	e.u(uint64(len(x.decided)))
 	for _, at := range slices.SortedFunc(maps.Keys(x.decided), func(a, b epochOf) int {

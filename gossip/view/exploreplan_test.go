@@ -39,7 +39,7 @@ func formed(n int) func(x *explorer) *exploreState {
 	}
 }
 
-// settle lets a time pass in which nothing goes wrong.
+// settle runs for a time without faults.
 func (x *explorer) settle(s *exploreState, d time.Duration) *exploreState {
 	end := s.now + d
 	for {
@@ -54,7 +54,7 @@ func (x *explorer) settle(s *exploreState, d time.Duration) *exploreState {
 	}
 }
 
-// explorations are what TestExplore plays; each is gone through to its end.
+// explorations returns the plans of TestExplore; each is explored completely.
 func explorations() []plan {
 	return []plan{
 		{name: "crashes", faults: []kind{crash}, budget: 2, start: formed(3), span: 5 * explorePing},
@@ -90,7 +90,7 @@ func explorations() []plan {
 	}
 }
 
-// under is a fault of those that policies and evidence decide about.
+// under returns a plan with one of the faults that policies and evidence decide.
 func under(p Policy, e CrashEvidence) plan {
 	return plan{
 		name:   fmt.Sprintf("%v, evidence %d", p, e),
@@ -100,14 +100,14 @@ func under(p Policy, e CrashEvidence) plan {
 }
 
 const (
-	// exploreStates bounds an exploration that is to be whole, exploreShort one that
-	// only shows that it works, exploreLong those that PEERAGE_EXPLORE asks for.
+	// exploreStates bounds an exploration that must be complete, exploreShort one that
+	// only shows that it works, exploreLong those that PEERAGE_EXPLORE requests.
 	exploreStates = 300_000
 	exploreShort  = 1_000
 	exploreLong   = 20_000_000
 )
 
-// explore plays a plan and fails the test if something goes wrong.
+// explore plays a plan and fails the test if a check fails.
 func explore(t *testing.T, p plan, states int) *explorer {
 	t.Helper()
 	p.states = states
@@ -120,9 +120,8 @@ func explore(t *testing.T, p plan, states int) *explorer {
 	return x
 }
 
-// TestExplore goes through everything that can happen to three cores within the bounds
-// of each plan. PEERAGE_EXPLORE=n gives each plan n faults of every kind, and eight
-// periods of pings.
+// TestExplore visits all executions of three cores within the bounds of each plan.
+// PEERAGE_EXPLORE=n gives each plan n faults of every kind, and eight periods of pings.
 func TestExplore(t *testing.T) {
 	if s := os.Getenv("PEERAGE_EXPLORE"); s != "" {
 		exploreAtLength(t, s)
@@ -148,7 +147,7 @@ func exploreAtLength(t *testing.T, budget string) {
 	}
 	for i, p := range explorations() {
 		if i > 0 && len(p.wishes) == 0 {
-			continue // they differ in their faults only
+			continue // they differ only in their faults
 		}
 		p.faults, p.budget, p.span = []kind{crash, freeze, isolate, sever, hold}, n, 8*explorePing
 		if i == 0 {
@@ -158,8 +157,8 @@ func exploreAtLength(t *testing.T, budget string) {
 	}
 }
 
-// TestExploreFindsMutants: a check that cannot fail is worth nothing. These
-// planted bugs take few nodes and few faults to show.
+// TestExploreFindsMutants: the checks must catch planted bugs. These take few nodes and
+// few faults to show.
 func TestExploreFindsMutants(t *testing.T) {
 	for _, is := range []struct {
 		m  mutant
@@ -194,16 +193,16 @@ func playMutant(m mutant, name string) (*explorer, string) {
 	return x, x.run()
 }
 
-// TestExploreRetells: what is found is told step by step, by playing it again.
+// TestExploreRetells: a failure is described step by step, by playing it again.
 func TestExploreRetells(t *testing.T) {
 	x, wrong := playMutant(mutantLeaseFromAck, "a cut")
-	if told := x.retold(); wrong == "" || !strings.Contains(told, "leader lease") || !strings.Contains(told, "-- isolate 1") {
-		t.Fatalf("%s is told as\n%s", wrong, told)
+	if steps := x.retold(); wrong == "" || !strings.Contains(steps, "leader lease") || !strings.Contains(steps, "-- isolate 1") {
+		t.Fatalf("%s is described as\n%s", wrong, steps)
 	}
 }
 
-// TestExploreSharesNothing: what happens to one state changes none of those from which
-// other paths go on, and the same step leads to the same state twice.
+// TestExploreSharesNothing: a step from one state modifies no other state, and the same
+// step leads to the same state twice.
 func TestExploreSharesNothing(t *testing.T) {
 	for _, p := range explorations() {
 		p.states = exploreShort
@@ -216,7 +215,7 @@ func TestExploreSharesNothing(t *testing.T) {
 				}
 			}
 			if x.pastOf(before.truth) != before.past {
-				t.Fatalf("%s: %v changes what the checks know of the state before", p.name, a)
+				t.Fatalf("%s: %v changes the checks' record of the state before", p.name, a)
 			}
 			if x.digest(again) != x.digest(after) {
 				t.Fatalf("%s: %v leads to two states", p.name, a)

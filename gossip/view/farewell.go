@@ -2,16 +2,16 @@ package view
 
 import "github.com/peerage-go/peerage/internal/clock"
 
-// A leader that leaves commits the view without itself, and then is the only one who
-// knows. If it went at once and its last word got lost, those who stay might be no
-// quorum of the view that they hold, and the one that was decided would be known to
-// nobody. So it stays for a moment, without lease or vote, and tells the view until
-// a plain quorum of it has answered.
+// A leader that leaves commits the view without itself, and is then the only node that
+// holds it. If the leader stopped immediately and its last messages were lost, no
+// remaining node would hold the decided view, and the remaining nodes might be no quorum
+// of the one they hold. So the leader stays for a moment, without lease or vote, and
+// retransmits the view until a plain quorum of it has acknowledged it.
 
-// farewell is what a leader does after it has left.
+// farewell is the state of a leader that has left and distributes its last view.
 type farewell struct {
 	view *View
-	// packed is the view as it is told.
+	// packed is the view as sent.
 	packed *View
 	knows  map[NodeID]bool
 	next   clock.Instant
@@ -24,8 +24,8 @@ func (c *Core) sayFarewell(v *View) {
 	c.driveFarewell()
 }
 
-// onFarewell takes a message: whoever holds the view says so, and whoever does not is
-// told.
+// onFarewell handles a message: it counts the nodes that hold the view, and sends it to
+// those that do not.
 func (c *Core) onFarewell(from NodeID, msg Message) {
 	f := c.farewell
 	switch m := msg.(type) {

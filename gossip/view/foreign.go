@@ -11,8 +11,8 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Two clusters of one name that meet do not stay two: one stands, the other yields, and
-// the nodes of the other join the first. The leaders decide it by committed steps:
+// Two clusters of one name that meet are merged: one stands, the other yields, and the
+// nodes of the other join the first. The leaders decide this by committed steps:
 //
 //	X's leader                                    W's leader
 //	Encounter(nonce) ───────────────────────────▶
@@ -29,23 +29,23 @@ import (
 // Why both never yield, however the messages are delayed and whoever leads:
 //
 //   - A standing never falls, and does not change while a contest is open.
-//   - X yields only on a verdict that was passed on exactly the standing that it has, by
-//     a leader under a lease, in a cluster that had not yielded and whose standing is
-//     higher. So along "yields to" standings rise, and there is no circle.
+//   - X yields only to a verdict on exactly the standing that X has, given by a leader
+//     under a lease, in a cluster that had not yielded and whose standing is higher. So
+//     standings rise along "yields to", and there is no cycle.
 //   - A cluster that stands over another does not yield to it.
 //
-// A contest costs readiness, so that a stranger must not be able to keep one open: it
-// begins after a nonce has come back, and ends unfinished after contestFor. Its source
-// is then ignored for a time that doubles.
+// A node in a contest is not ready, so an attacker must not be able to keep one open: a
+// contest begins only after a nonce was returned, and ends unfinished after contestFor.
+// Its source is then ignored for a time that doubles.
 
-// ForeignPolicy says what a cluster does about another one of its name.
+// ForeignPolicy is how a cluster treats another of the same name.
 type ForeignPolicy uint8
 
 const (
 	// ForeignMerge lets the cluster with the lower standing end, and its nodes join the
 	// other.
 	ForeignMerge ForeignPolicy = iota
-	// ForeignWarn leaves both as they are.
+	// ForeignWarn leaves both clusters as they are.
 	ForeignWarn
 )
 
@@ -61,7 +61,7 @@ func (p ForeignPolicy) String() string {
 }
 
 const (
-	// contestMin is the least time that an open contest may take.
+	// contestMin is the lower bound of contestFor.
 	contestMin = 2 * time.Second
 	// shunFirst is how long the source of an unfinished contest is ignored the first
 	// time, shunMost at most.
@@ -72,40 +72,40 @@ const (
 	shunnedMax = 16
 )
 
-// encounters is what a node remembers of other clusters of its cluster's name. The zero
-// value remembers nothing.
+// encounters holds a node's state about other clusters of the same name. The zero value
+// is empty.
 type encounters struct {
 	// met holds the clusters that this leader exchanges messages with, at most foreignMax.
 	met     map[uint64]*encounter
 	shunned []shunned
-	// asked is what this member asks another cluster's nodes for its leader.
+	// asked is the confrontation that this member runs for its leader.
 	asked *confrontation
 	// least is the generation that this leader's view must reach before anything else.
 	least uint32
 }
 
-// encounter is another cluster, as the leader sees it.
+// encounter is the leader's state about another cluster.
 type encounter struct {
 	cluster uint64
 	// nonce is this leader's, theirs the newest of the other leader.
 	nonce, theirs uint64
-	// to is the other leader, the zero Node until it is known; nodes are its members.
+	// to is the other leader, the zero Node until it is learned; nodes are its members.
 	to    Node
 	nodes []Node
-	// said is the newest message that echoed nonce, heardAt when it came.
+	// said is the newest message that echoed nonce, heardAt when it arrived.
 	said    *Encounter
 	heardAt clock.Instant
 	metAt   clock.Instant
-	// since is when this leader saw the contest open.
+	// since is when this leader first had a view with the contest.
 	since clock.Instant
-	// vouched holds the own voters that reached a member of the other cluster, confirmed
-	// the members that were reached.
+	// vouched holds this cluster's voters that reached a member of the other cluster,
+	// confirmed the members that they reached.
 	vouched, confirmed map[NodeID]bool
-	// ending is why the contest ends without a decision.
+	// ending is the reason for an end without a decision.
 	ending string
 }
 
-// shunned is a source of contests that came to nothing.
+// shunned is an ignored source of contests that ended without a decision.
 type shunned struct {
 	host  string
 	until clock.Instant
@@ -115,7 +115,7 @@ type shunned struct {
 // contestFor is how long a contest may stay open.
 func (c *Core) contestFor() time.Duration { return max(contestMin, 8*c.cfg.Ping) }
 
-// onForeign takes the news of another cluster of this one's name.
+// onForeign handles a sighting of another cluster of the same name.
 func (c *Core) onForeign(cluster uint64, nodes []Node) {
 	if c.cfg.Foreign == ForeignWarn || c.view == nil || cluster == c.view.Cluster || cluster == 0 || len(nodes) == 0 {
 		return
@@ -132,7 +132,7 @@ func (c *Core) onForeign(cluster uint64, nodes []Node) {
 	}
 }
 
-// encounter returns what is known of a cluster, nil if it is ignored.
+// encounter returns the state about a cluster, nil if it is ignored.
 func (c *Core) encounter(cluster uint64, nodes []Node) *encounter {
 	f := &c.foreign
 	if y := c.view.Yields(); y != nil && y.Cluster != cluster {
@@ -160,14 +160,14 @@ func (c *Core) encounter(cluster uint64, nodes []Node) *encounter {
 	return e
 }
 
-// rules reports whether this leader may speak for its cluster.
+// rules reports whether this leader may act for its cluster.
 func (c *Core) rules() bool {
 	o := c.office
 	return o != nil && o.free && o.leaseUntil.After(c.now)
 }
 
-// sendEncounter tells another cluster's leader how this cluster stands; as long as it
-// is not known, some of its members, which pass it on.
+// sendEncounter sends this cluster's standing to another cluster's leader. While that
+// leader is unknown, it sends to some of the members, which forward the message.
 func (c *Core) sendEncounter(e *encounter) {
 	if !c.rules() {
 		return
@@ -196,7 +196,7 @@ func (c *Core) sendEncounter(e *encounter) {
 	}
 }
 
-// seniorVoters lists voters for another cluster to ask.
+// seniorVoters lists this cluster's most senior voters, for the other cluster to contact.
 func (c *Core) seniorVoters() []Node {
 	var out []Node
 	for i := range c.view.Members {
@@ -207,7 +207,7 @@ func (c *Core) seniorVoters() []Node {
 	return out
 }
 
-// onEncounter takes another leader's word, or passes it on.
+// onEncounter handles another leader's message, or forwards it to this cluster's leader.
 func (c *Core) onEncounter(from NodeID, m *Encounter) {
 	if c.cfg.Foreign == ForeignWarn || c.view == nil || m.From.ID == 0 || m.Cluster == 0 ||
 		m.Cluster == c.view.Cluster || m.To != c.view.Cluster || c.view.Member(m.From.ID) != nil {
@@ -222,7 +222,7 @@ func (c *Core) onEncounter(from NodeID, m *Encounter) {
 		return
 	}
 	if m.Verdict == VerdictYields && c.view.Contest(m.Cluster) == nil {
-		return // it has said so before
+		return // a duplicate
 	}
 	e := c.encounter(m.Cluster, m.Nodes)
 	if e == nil || c.foreign.shuns(hostOf(m.From.Addr), c.now) && c.view.Contest(m.Cluster) == nil {
@@ -240,13 +240,13 @@ func (c *Core) onEncounter(from NodeID, m *Encounter) {
 	}
 }
 
-// fresh reports whether the other leader was heard lately.
+// fresh reports whether a message of the other leader arrived recently.
 func (e *encounter) fresh(c *Core) bool {
 	return e != nil && e.said != nil && c.now.Sub(e.heardAt) <= 4*c.cfg.Ping
 }
 
-// driveForeign sends a leader's round to the other clusters, and forgets those that do
-// not answer.
+// driveForeign sends a leader's round to the other clusters, and drops those that do not
+// answer.
 func (c *Core) driveForeign() {
 	if len(c.foreign.met) == 0 {
 		return
@@ -267,7 +267,7 @@ func (c *Core) driveForeign() {
 	}
 }
 
-// followForeign makes what the leader remembers fit the contests of its view.
+// followForeign makes the leader's encounters match the contests of its view.
 func (c *Core) followForeign(before *View) {
 	if before != nil && before.Cluster == c.view.Cluster {
 		for _, f := range before.Foreign {
@@ -283,8 +283,8 @@ func (c *Core) followForeign(before *View) {
 	}
 }
 
-// leaveContest forgets a cluster whose contest has ended; its source is ignored for a
-// while if nothing was decided.
+// leaveContest drops a cluster whose contest has ended; its source is ignored for a while
+// if nothing was decided.
 func (c *Core) leaveContest(e *encounter) {
 	delete(c.foreign.met, e.cluster)
 	if e.ending == "" {
@@ -333,7 +333,7 @@ func (c *Core) foreignNext() (list []Foreign, changed, above bool) {
 	return list, changed, above
 }
 
-// contactsOf lists whom to address in another cluster, its leader first.
+// contactsOf lists the nodes of another cluster to contact, its leader first.
 func contactsOf(e *encounter) []Node {
 	out := []Node{e.to}
 	for _, n := range e.said.Nodes {
@@ -344,7 +344,7 @@ func contactsOf(e *encounter) []Node {
 	return out
 }
 
-// judge returns the next verdict of an open contest, 0 to end it.
+// judge returns the next verdict of an open contest, or 0 to end it.
 func (c *Core) judge(f *Foreign) Verdict {
 	e := c.foreign.met[f.Cluster]
 	if e == nil {
@@ -377,23 +377,23 @@ func (c *Core) overdue(e *encounter) bool {
 	return c.mutant != mutantPatientContest && e.since != 0 && c.now.Sub(e.since) > c.contestFor()
 }
 
-// unfinished says why a contest has not been decided in time.
+// unfinished returns why a contest was not decided in time.
 func (c *Core) unfinished(e *encounter) string {
 	switch {
 	case !e.fresh(c):
 		return "its leader no longer answers"
 	case e.said.Verdict == 0:
-		return "it does not take up the contest"
+		return "it did not enter the contest"
 	case c.view.Standing.Above(c.view.Cluster, e.said.Standing, e.cluster):
-		return "it should yield, and has not"
+		return "it should yield, but has not"
 	case e.said.Verdict != VerdictStands || e.said.Judged != c.view.Standing:
-		return "this cluster should yield, and the other one does not say that it stands"
+		return "this cluster should yield, but the other has not sent its verdict"
 	}
-	return fmt.Sprintf("this cluster should yield, but %d of its voters have reached %d of the other's members: too few to believe it",
+	return fmt.Sprintf("this cluster should yield, but %d of its voters have reached %d of the other's members: too few to confirm it",
 		len(e.vouched), len(e.confirmed))
 }
 
-// stepForeign brings the contests and the standing of the next view up to date.
+// stepForeign updates the contests and the standing of the next view.
 func (c *Core) stepForeign(next *View) bool {
 	list, changed, above := c.foreignNext()
 	next.Foreign = list
@@ -409,7 +409,7 @@ func (c *Core) stepForeign(next *View) bool {
 	return changed
 }
 
-// rank brings the standing of the next view up to date. It is frozen in a contest.
+// rank updates the standing of the next view. It is frozen during a contest.
 func (c *Core) rank(next *View) {
 	if len(c.view.Foreign) > 0 {
 		return
@@ -465,7 +465,7 @@ func hostOf(addr string) string {
 	return addr
 }
 
-// bareNode returns what another cluster needs to reach a node.
+// bareNode returns the fields of a node that another cluster needs to reach it.
 func bareNode(n Node) Node { return Node{ID: n.ID, Name: n.Name, Addr: n.Addr} }
 
 func bareNodes(ns []Node) []Node {

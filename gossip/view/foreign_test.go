@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// clusters holds several clusters of one name in one world, and does what the shells do:
-// it tells the nodes of each other, and starts the nodes of a cluster that yields anew.
+// clusters holds several clusters of one name in one world, and acts as the shells: it
+// introduces the nodes to each other, and restarts the nodes of a cluster that yields.
 type clusters struct {
 	w *world
-	// blind pairs of nodes do not find each other.
+	// blind reports pairs of nodes that do not find each other.
 	blind func(a, b NodeID) bool
 	// firstID is the lowest id of new incarnations.
 	nextID NodeID
 	// epochs holds the highest epoch of each cluster that has yielded.
 	ended map[uint64]Epoch
-	// heirs holds to which cluster another one has yielded, by its lineage: if all that
-	// knew of it have died, the rest may yield to another.
+	// heirs holds to which cluster a lineage has yielded: if all nodes that learned of it
+	// have died, the rest may yield to another.
 	heirs map[lineage]uint64
 	// anew, if set, starts the next incarnation of a node whose view is beyond help.
 	anew func(n *simNode)
 	// lost holds since when nodes have had neither a lease nor a quorum.
 	lost map[NodeID]time.Duration
-	// reform has a node form a cluster when no living one stands in any.
+	// reform makes a node form a cluster when no living one is in any.
 	reform bool
 	// stay keeps the nodes of clusters that yield as they are.
 	stay bool
@@ -75,7 +75,7 @@ func (s *clusters) form(first NodeID, n int, generation uint32) []NodeID {
 	return ids
 }
 
-// tend does the shells' part, ten times a second.
+// tend acts as the shells, ten times a second.
 func (s *clusters) tend() {
 	w := s.w
 	if living := w.living(); s.reform && len(living) > 0 && len(w.contacts()) == 0 {
@@ -85,7 +85,7 @@ func (s *clusters) tend() {
 	for _, n := range w.living() {
 		v := n.core.View()
 		if v == nil {
-			if s.blind == nil { // contact points are asked for ever
+			if s.blind == nil { // contact points are asked forever
 				w.step(n.id, Contacts{Nodes: w.contacts()})
 			}
 			continue
@@ -125,8 +125,8 @@ func (s *clusters) beyondHelp(n *simNode, v *View) bool {
 	return s.w.now-s.lost[n.id] > 6*time.Second
 }
 
-// judge holds that no cluster yields to one that has yielded to it, directly or not, and
-// that whoever takes nodes in has a generation above theirs.
+// judge checks that no cluster yields to one that has yielded to it, directly or not, and
+// that a cluster that admits nodes has a generation above theirs.
 func (s *clusters) judge(n *simNode, v *View) {
 	if f := v.Yields(); f != nil {
 		of := lineageOf(v)
@@ -137,7 +137,7 @@ func (s *clusters) judge(n *simNode, v *View) {
 		s.ended[v.Cluster] = max(s.ended[v.Cluster], v.Epoch)
 		for at, hops := f.Cluster, 0; at != 0 && of.takeover == 0; at, hops = s.heirs[lineage{cluster: at}], hops+1 {
 			if at == v.Cluster || hops > 16 {
-				s.w.fail("cluster %x yields to itself by way of others", v.Cluster)
+				s.w.fail("cluster %x yields to itself by way of other clusters", v.Cluster)
 			}
 		}
 		for _, g := range v.Foreign {
@@ -181,7 +181,7 @@ func (s *clusters) one(n int) bool {
 func (s *clusters) above(v *View) {
 	for id, e := range s.ended {
 		if v.Epoch.Generation() <= e.Generation() {
-			s.w.fail("cluster %x goes on in %v, cluster %x has got to %v", v.Cluster, v.Epoch, id, e)
+			s.w.fail("cluster %x continues in %v, cluster %x has reached %v", v.Cluster, v.Epoch, id, e)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func twoMeet(w *world) {
 	s.above(v)
 	for _, id := range big {
 		if w.nodes[id].removed != nil || w.nodes[id].abandon > 0 {
-			w.fail("%d has abandoned what ran on it", id)
+			w.fail("%d has abandoned its instances", id)
 		}
 	}
 }
@@ -276,9 +276,8 @@ func threeMeet(w *world) {
 	_ = ids
 }
 
-// F3: a node that forms a cluster of its own again and again, each time under another
-// id, beside three: the three never yield, and are in a contest for a small part of the
-// time.
+// F3: a node repeatedly forms a cluster of its own, each time under another id, beside
+// three: the three never yield, and are in a contest for a small part of the time.
 func crashLoop(w *world) {
 	s := meetings(w)
 	s.stay = true
@@ -340,7 +339,7 @@ func strangersWord(w *world) {
 			contested++
 		}
 		if v = w.nodes[big[0]].core.View(); v.Yields() != nil {
-			w.fail("three nodes yield to a stranger's word")
+			w.fail("three nodes yield to a single connection")
 		}
 		if len(v.Foreign) == 0 {
 			cluster++ // it draws another one
@@ -350,12 +349,11 @@ func strangersWord(w *world) {
 		w.fail("in a contest for %d of %d looks", contested, looks)
 	}
 	if g := w.nodes[big[0]].core.View().Epoch.Generation(); g != 100 {
-		w.fail("a stranger has moved the generation to %d", g)
+		w.fail("a non-member has raised the generation to %d", g)
 	}
 }
 
-// lateVerdict: a verdict that was passed on another standing than the present one counts
-// for nothing.
+// lateVerdict: a verdict on a standing other than the present one has no effect.
 func lateVerdict(w *world) {
 	s := meetings(w)
 	s.apart()
@@ -383,8 +381,8 @@ func lateVerdict(w *world) {
 	_ = b
 }
 
-// F5: the cluster that stands dies before the nodes of the other join it: nothing stands
-// in the way of another cluster, formed by them.
+// F5: the cluster that stands dies before the nodes of the other join it: they can then
+// form another cluster.
 func heirDies(w *world) {
 	s := meetings(w)
 	s.apart()
@@ -412,7 +410,7 @@ func heirDies(w *world) {
 	s.above(w.living()[0].core.View())
 }
 
-// TestOneClusterWarns: with ForeignWarn two clusters stay two.
+// TestWarnLeavesBoth: with ForeignWarn two clusters stay two.
 func TestWarnLeavesBoth(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.Foreign = ForeignWarn

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// party is one seed of clusters of one name that start apart, find each other, and meet
+// party is one seed in which clusters of one name start apart, find each other, and meet
 // under faults.
 type party struct {
 	*clusters
@@ -17,7 +17,7 @@ type party struct {
 	blocked                           map[[2]NodeID]time.Duration
 }
 
-// playParty plays a seed and returns what went wrong, "" if nothing.
+// playParty plays a seed and returns the failure, "" if none.
 func playParty(seed uint64, m mutant, marks map[string]int) (wrong string) {
 	w := newSeededWorld(nil, seed)
 	w.mutant, w.quiet, w.viaCodec = m, true, false
@@ -51,7 +51,7 @@ func (p *party) draw() {
 	w.removed = func(n *simNode) { w.at(w.between(0, 300*time.Millisecond), func() { p.arrive(n) }) }
 }
 
-// arrive starts the next incarnation of a node, which asks all that live.
+// arrive starts the next incarnation of a node, which asks all living nodes.
 func (p *party) arrive(n *simNode) {
 	w := p.w
 	id := p.nextID
@@ -140,9 +140,9 @@ func (p *party) heal() {
 	}
 }
 
-// TestClustersMeetUnderFaults: clusters of one name that start apart end in one, whatever
-// is lost, late or killed on the way; none yields to one that has yielded to it, and the
-// one that is left has a generation above all others.
+// TestClustersMeetUnderFaults: clusters of one name that start apart end in one, despite
+// losses, delays and kills; none yields to one that has yielded to it, and the remaining
+// one has a generation above all other clusters.
 func TestClustersMeetUnderFaults(t *testing.T) {
 	seeds := 300
 	if e, err := strconv.Atoi(os.Getenv("PEERAGE_SEEDS")); err == nil && e > 0 {

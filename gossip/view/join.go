@@ -7,47 +7,48 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// How a node gets in and out (DESIGN 4.1).
+// How a node joins and leaves.
 //
-//	ask      JoinRequest to a few contacts at a time, passed on to the leader
-//	joining  the leader lets in whoever has asked within a few milliseconds, all at
-//	         once; joiners know the view and answer, they neither vote nor hold leases
+//	ask      JoinRequest to a few contacts at a time, forwarded to the leader
+//	joining  the leader admits all nodes that asked within a few milliseconds, in one
+//	         view; joiners hold the view and answer pings, they neither vote nor hold leases
 //	up       in a later view, when the joiner and every voter that stays have answered
 //	         in the view in which it is joining
 //
-// Why two steps: a voter that some living voter has not heard of could form a quorum
-// that the other knows nothing of. So a voter that hears nothing holds joiners up,
-// until it answers or is removed for its silence.
+// Why two steps: a voter that some living voter does not have in its view could be in a
+// quorum that the latter cannot count. So a voter that has not acknowledged the view
+// holds joiners up, until it answers or is removed for its silence.
 //
-// A NodeID is let in once. A request that comes late, after the node was removed, is
-// refused where that is remembered; where it is not, the node meets itself in a view
-// as joining after it was up, and ends (adopt). Requests live in one leader's office
-// and die with it: joiners ask again.
+// A NodeID is admitted once. A request that arrives after the node was removed is refused
+// if the leader has it in gone. Otherwise the node finds itself in a view as joining
+// after it was up, and ends (adopt). A leader loses the requests that it holds when it
+// steps down: joiners ask again.
 //
-// Whoever leaves gives its lease up first, so that it can be left out at once. It may
-// still vote and even lead, last of all, to let others go; but it counts no proofs for
-// a quorum, since a view without it may exist that no window shows (total).
+// A leaving node gives its lease up first, so that it can be left out immediately. It may
+// still vote, and as a last resort lead, so that other members can leave. But it counts
+// no proofs for a quorum, since a view without it may exist that no window excludes
+// (total).
 
-// entry is how a node without a view tries to get in.
+// entry is the state of a node that has no view and asks for admission.
 type entry struct {
 	contacts []Node
 	next     clock.Instant
 	wait     time.Duration
 	turn     int
-	// passed holds the leaders that contacts have passed the request on to, newest last.
+	// passed holds the leaders to which contacts have forwarded the request, newest last.
 	// Invariant: at most leadersMax.
 	passed []NodeID
 }
 
-// leadersMax bounds the leaders that a joiner has been told of.
+// leadersMax bounds entry.passed.
 const leadersMax = 8
 
-// asked reports whether a node may answer the request to be let in.
+// asked reports whether a node may answer the join request.
 func (e *entry) asked(id NodeID) bool {
 	return slices.Contains(e.passed, id) || slices.ContainsFunc(e.contacts, func(n Node) bool { return n.ID == id })
 }
 
-// onPassed takes the leader that a contact has passed the request on to.
+// onPassed records the leader to which a contact has forwarded the request.
 func (e *entry) onPassed(leader NodeID) {
 	if leader == 0 || slices.Contains(e.passed, leader) {
 		return
@@ -59,7 +60,7 @@ func (e *entry) onPassed(leader NodeID) {
 }
 
 const (
-	// contactsAtOnce is how many contacts are asked at a time.
+	// contactsAtOnce is how many contacts each attempt asks.
 	contactsAtOnce = 3
 	contactsMax    = 1024
 	joinsMax       = 1024
@@ -80,13 +81,13 @@ func (c *Core) onContacts(nodes []Node) {
 		}
 	}
 	if len(e.contacts) > before {
-		// The new ones are asked first.
+		// Ask the new contacts first.
 		e.turn = before
 		e.next, e.wait = c.now, 0
 	}
 }
 
-// driveEntry asks contacts to be let in, again and again.
+// driveEntry sends join requests to contacts, backing off between attempts.
 func (c *Core) driveEntry() bool {
 	e := &c.entry
 	if len(e.contacts) == 0 || c.now.Before(e.next) {
@@ -110,21 +111,21 @@ func (c *Core) entryDeadline() clock.Instant {
 	return c.entry.next
 }
 
-// onJoinRequest queues a node that wants in, or passes the request on.
+// onJoinRequest queues a node that asks for admission, or forwards the request.
 func (c *Core) onJoinRequest(from NodeID, m *JoinRequest) {
 	if c.view == nil || m.Node.ID == 0 {
 		return
 	}
 	if known := c.view.Member(m.Node.ID); known != nil && known.Addr != m.Node.Addr {
-		// One incarnation has one address. Who passes requests on lets this one pass no more
-		// than a leader does, so that it accuses whoever made it up.
+		// One incarnation has one address. A forwarding member rejects such a request as
+		// a leader does, so that the trace names its author.
 		c.trace("place of a member asked for", from, "that of "+m.Node.ID.String()+", at "+m.Node.Addr)
 		return
 	}
 	o := c.office
 	if o == nil {
 		if m.Hops < hopsMax && c.leader != 0 && c.leader != m.Node.ID {
-			if from == m.Node.ID { // it is told whose answer to believe, first
+			if from == m.Node.ID { // first name the leader whose answer it may accept
 				c.send(from, &JoinPassed{Leader: c.leader})
 			}
 			c.send(c.leader, &JoinRequest{Node: m.Node, Hops: m.Hops + 1, Least: m.Least})
@@ -132,16 +133,16 @@ func (c *Core) onJoinRequest(from NodeID, m *JoinRequest) {
 		return
 	}
 	if len(c.view.Foreign) > 0 {
-		return // nobody is let in during a contest: the standing is frozen
+		return // no admission during a contest: the standing is frozen
 	}
 	c.out.Learn = append(c.out.Learn, m.Node)
 	if c.gone[m.Node.ID] {
-		// A late request of a node that was removed: it never comes back.
+		// A late request of a removed node: this incarnation never returns.
 		c.send(m.Node.ID, &JoinRefused{Reason: "this incarnation was removed before"})
 		return
 	}
 	if c.view.Member(m.Node.ID) != nil || len(o.joins) >= joinsMax {
-		return // the rounds tell it the view
+		return // the rounds of pings send it the view
 	}
 	if slices.ContainsFunc(o.joins, func(n Node) bool { return n.ID == m.Node.ID }) {
 		return
@@ -160,7 +161,7 @@ func (c *Core) onLeave() {
 	}
 	c.leaving = true
 	if c.view == nil {
-		c.end(0, "left before it was let in")
+		c.end(0, "left before it was admitted")
 		return
 	}
 	c.lease = Lease{}
@@ -170,8 +171,8 @@ func (c *Core) onLeave() {
 	}
 }
 
-// driveLeave repeats the wish to leave until a view leaves this node out. The last
-// member just goes.
+// driveLeave retransmits the leave request until a view leaves this node out. The last
+// member ends without asking.
 func (c *Core) driveLeave() bool {
 	if c.view == nil {
 		return false
@@ -194,8 +195,8 @@ func (c *Core) driveLeave() bool {
 	return false
 }
 
-// wishAgain says at once to a new leader, or to all while there is none, that this node
-// wants to leave.
+// wishAgain makes driveLeave and driveAnnounce retransmit immediately: there is a new
+// leader.
 func (c *Core) wishAgain() {
 	if c.leaving {
 		c.nextLeave = c.now
@@ -205,8 +206,8 @@ func (c *Core) wishAgain() {
 	}
 }
 
-// allLeave reports whether all voters that live, this one among them, are known to
-// leave: then there is nobody else to wait for who could lead.
+// allLeave reports whether all living voters, this node included, have asked to leave:
+// then no other candidate is worth waiting for.
 func (c *Core) allLeave() bool {
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
@@ -239,7 +240,7 @@ func (c *Core) onLeaveRequest(from NodeID) {
 		return
 	}
 	if o == nil {
-		c.leavers[from] = true // whoever leads next is to know
+		c.leavers[from] = true // kept for the next leader
 		return
 	}
 	if o.leaves[from] {

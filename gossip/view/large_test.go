@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// large builds a cluster of n nodes that stand in one view already: letting a thousand
-// in one by one is another test's business.
+// large builds a cluster of n nodes that already share one view; other tests cover
+// admission.
 func large(w *world, n int) *world {
 	w.quiet, w.viaCodec = true, false
-	w.truth.wrongEvidence = true // its checks look at all nodes after every event
+	w.truth.wrongEvidence = true // its checks visit all nodes after every event
 	v := &View{Cluster: 1, Epoch: FirstEpoch(100)}
 	for id := NodeID(1); id <= NodeID(n); id++ {
 		v.Members = append(v.Members, Member{Node: w.add(id).core.cfg.Self, Joined: FirstEpoch(99), Status: Up})
 	}
 	for _, x := range w.order {
-		w.nodes[x].core.entry.onPassed(v.Members[0].ID) // as if it had asked to be let in
+		w.nodes[x].core.entry.onPassed(v.Members[0].ID) // as if it had sent a join request
 		w.inject(v.Members[0].ID, x, &Decided{View: v})
 	}
 	w.until(time.Minute, "all hold leases", func() bool { return w.holds(w.nodes[NodeID(n)]) && w.allHold() })
@@ -62,8 +62,8 @@ func (w *world) measure() *traffic {
 }
 
 // TestAThousandMembers: one dies, and the view without it is committed everywhere
-// within 2 s, also if it was the leader. What the leader sends for that is bounded by
-// the members, not by their square.
+// within 2 s, also if it was the leader. The leader's traffic grows with the number of
+// members, not with its square.
 func TestAThousandMembers(t *testing.T) {
 	const n = 1000
 	for _, victim := range []NodeID{500, 1} {
@@ -97,8 +97,8 @@ func TestAThousandMembers(t *testing.T) {
 	}
 }
 
-// TestWholeViewsOnRequest: a member that has missed a view cannot make use of a
-// difference from it, asks, and is told the whole.
+// TestWholeViewsOnRequest: a member that has missed a view cannot unpack a difference
+// from it, requests the whole and receives it.
 func TestWholeViewsOnRequest(t *testing.T) {
 	w := newWorld(t)
 	w.packFrom = 2
@@ -126,7 +126,7 @@ func TestWholeViewsOnRequest(t *testing.T) {
 	}
 }
 
-// TestDifferencesMakeTheView: what is packed and unpacked is the view, for every step
+// TestDifferencesMakeTheView: packing and unpacking returns the same view, for every step
 // that a leader can make.
 func TestDifferencesMakeTheView(t *testing.T) {
 	base := viewOf("uuujuuulju")

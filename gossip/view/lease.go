@@ -9,7 +9,7 @@ import "github.com/peerage-go/peerage/internal/clock"
 //	                ◀─────────── pong, sent at t0
 //	a plain quorum has answered the round of s: no other leader can be elected
 //	before s + L, so this is the leader lease
-//	                next ping: echo t0, r = what remains of the leader lease ──▶
+//	                next ping: echo t0, r = rest of the leader lease ──▶
 //	                                             lease until t0 + r
 //
 // t0 lies before the moment at which r was measured, so t0 + r lies before the end
@@ -19,20 +19,20 @@ import "github.com/peerage-go/peerage/internal/clock"
 //   - no member's lease outlives its leader's lease;
 //   - two leader leases never overlap, since their quorums share a member that has
 //     promised, unless the former leader is proven dead;
-//   - a leader holds no lease before a prepare in its current view has come back
-//     free: an uncovered view may already have successors;
-//   - while a proposal is under way the round must be answered by a plain quorum of
-//     both views, and members that the proposal leaves out are granted nothing;
-//   - once it is committed, only rounds that left after the commit count. An answer to
-//     an earlier one may come from a member that does not know the view yet, and so
-//     still obeys a candidate of the old view that has found the attempt and carries
-//     it: that candidate would lead the new view while this lease runs.
+//   - a leader holds no lease before a prepare in its current view has uncovered nothing:
+//     an uncovered view may already have successors;
+//   - while a proposal is in flight the round must be answered by a plain quorum of both
+//     views, and members that the proposal leaves out are granted nothing;
+//   - once it is committed, only rounds sent after the commit count. An answer to an
+//     earlier one may come from a member that has not received the view and still obeys a
+//     candidate of the old view that has found the attempt and carries it: that candidate
+//     would lead the new view while this lease runs.
 //
 // Tried and rejected: counting the lease from the receipt of the answers (it then
 // outlives the promises), and from the sending of the first ping only (every change
 // of the view would pause everyone).
 
-// granted takes over what a ping grants. The echo is this node's own clock.
+// granted adopts the lease that a ping grants. The echo is this node's own clock.
 func (c *Core) granted(p *Ping) {
 	if p.Remaining <= 0 || p.Echo == 0 || c.leaving || !c.votes() || p.Epoch != c.view.Epoch {
 		return
@@ -45,9 +45,9 @@ func (c *Core) granted(p *Ping) {
 	c.hold(Lease{Until: t0.Add(p.Remaining), Generation: p.Epoch.Generation()}, t0)
 }
 
-// hold takes over a lease that was asked for at t0. A lease that had lapsed and
-// comes back in another generation finds the instances of the former one here:
-// they are abandoned.
+// hold adopts a lease that was requested at t0. If the lease had lapsed and returns in
+// another generation, the instances of the former generation still run here: they are
+// abandoned.
 func (c *Core) hold(l Lease, t0 clock.Instant) {
 	c.grantedAt = max(c.grantedAt, t0)
 	if l.Generation == c.lease.Generation && !l.Until.After(c.lease.Until) && l.Leader == c.lease.Leader {
@@ -89,7 +89,7 @@ func (c *Core) driveLeaderLease() {
 	}
 	o.leaseUntil = until
 	if first {
-		// Members' leases may have run out meanwhile: they are granted anew at once.
+		// Members' leases may have expired meanwhile: they are granted again immediately.
 		o.nextPing = c.now
 		c.trace("leader lease", c.self(), "")
 	}
@@ -99,7 +99,7 @@ func (c *Core) driveLeaderLease() {
 	}
 }
 
-// grant fills in what a ping to a member grants it.
+// grant sets the lease that a ping grants a member.
 func (c *Core) grant(p *Ping, m *Member, peer *peer) {
 	o := c.office
 	if peer == nil || peer.t0 == 0 || !m.Status.Votes() || !o.leaseUntil.After(c.now) {

@@ -2,27 +2,27 @@ package view
 
 // Views of one cluster form a line, as long as evidence of death is right. When a
 // living node was proven dead, an emergency takeover may open a second line beside
-// the first. When the two meet, one must yield, and both sides must say the same:
-// the line without an emergency takeover at the point where they part stands;
-// between two with one, that which kept more members of the last common view,
-// then the higher epoch. The members of the other come back as new incarnations.
+// the first. When the two meet, one must yield, and both sides must choose the same: the
+// line without an emergency takeover at the point where they part wins. Between two with
+// one, the line wins that kept more members of the last common view, then the one with
+// the higher epoch. The members of the other return as new incarnations.
 //
-// A view carries the emergency takeovers of its history (Forks), which is all
-// that is needed: within a generation there is one view per epoch.
+// A view carries the emergency takeovers of its history (Forks), which suffice to decide:
+// within a generation there is one view per epoch.
 
-// relation says how another view stands to ours.
+// relation is the relation of another view to ours.
 type relation uint8
 
 const (
 	same     relation = iota
 	newer             // the other continues our line
 	older             // ours continues the other's line
-	stands            // the lines have parted, ours stands
-	yields            // the lines have parted, ours yields
+	stands            // the lines have parted, ours wins
+	yields            // the lines have parted, ours loses
 	stranger          // the other is of another cluster
 )
 
-// compare tells how view b stands to view a.
+// compare returns the relation of view b to view a.
 func compare(a, b *View) relation {
 	if a.Cluster != b.Cluster {
 		return stranger
@@ -32,7 +32,7 @@ func compare(a, b *View) relation {
 	case fa == nil && fb == nil:
 		return byEpoch(a.Epoch, b.Epoch)
 	case fb == nil:
-		// a went through a takeover that b knows nothing of.
+		// a went through a takeover that b does not include.
 		if b.Epoch <= fa.From {
 			return older
 		}
@@ -43,7 +43,7 @@ func compare(a, b *View) relation {
 		}
 		return stands
 	case fa.From != fb.From:
-		// At the earlier point one line took over and the other stepped on in order.
+		// At the earlier point one line took over and the other continued in order.
 		if fa.From < fb.From {
 			return yields
 		}

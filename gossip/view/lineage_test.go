@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// history draws lines of views as they may grow: each continues another by steps in
-// order and takeovers, every takeover in a generation of its own.
+// history draws possible lines of views: each continues another by steps in order and
+// takeovers, every takeover in a generation of its own.
 type history struct {
 	t          *rapid.T
 	generation uint32
@@ -45,7 +45,7 @@ func TestBothSidesAgreeWhoYields(t *testing.T) {
 	})
 }
 
-// TestWhoYieldsIsAnOrder: among lines that have parted somebody stands over all.
+// TestWhoYieldsIsAnOrder: among parted lines one wins over all.
 func TestWhoYieldsIsAnOrder(t *testing.T) {
 	beats := func(a, b *View) bool { r := compare(a, b); return r == stands || r == older }
 	rapid.Check(t, func(t *rapid.T) {
@@ -108,7 +108,7 @@ func meetingWith(t *testing.T, n int, side func(NodeID) int, wrong func(of, abou
 	}
 	w.run(4 * time.Second)
 	w.cut = nil
-	// Discovery brings the sides together: everybody shows its view to everybody.
+	// Discovery brings the sides together: every node sends its view to every other.
 	show := func() {
 		for _, a := range w.living() {
 			for _, b := range w.living() {
@@ -156,9 +156,9 @@ func TestLineagesMeet(t *testing.T) {
 	}
 }
 
-// TestTheNextGenerationIsAboveEveryFork: whichever lineage stands, once the nodes of the
-// other one have joined it its generation lies above all that were opened apart, and it
-// asks for tokens from there on.
+// TestTheNextGenerationIsAboveEveryFork: once the nodes of the losing lineage have joined
+// the winning one, its generation lies above all that either opened, and it requires
+// tokens from there on.
 func TestTheNextGenerationIsAboveEveryFork(t *testing.T) {
 	for name, wrong := range map[string]func(of, about NodeID) bool{
 		"the older one stands": func(of, about NodeID) bool { return of == 5 },

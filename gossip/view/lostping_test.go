@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TestOneLostPingCostsNothing: what gossip.Config.Validate asks of P, L and the drift of
-// clocks is what it takes: a member that misses one ping keeps its lease, though its
-// clock is as fast against the leader's as it may be, and timers and messages are late.
-// With an L of 4 P it does not.
+// TestOneLostPingCostsNothing: the limits of gossip.Config.Validate on P, L and clock
+// drift suffice. A member that misses one ping keeps its lease even if its clock runs as
+// fast against the leader's as allowed, and timers and messages are late. With an L of 4
+// P it does not.
 func TestOneLostPingCostsNothing(t *testing.T) {
 	for _, ppm := range []int{1_000, 50_000, 100_000} {
 		enough := time.Duration(4.5 * float64(testPing) / (1 - 3*float64(ppm)/1e6))

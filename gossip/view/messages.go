@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// PreVote asks whether the receiver would promise a ballot, without changing
-// anything: to raise a ballot costs others something.
+// PreVote asks whether the receiver would promise a ballot, without changing any state:
+// raising a ballot disturbs a leader.
 type PreVote struct {
 	Ballot Ballot
-	// Base is the view that the candidate stands in; the receiver may learn it.
+	// Base is the candidate's view; the receiver may learn it.
 	Base *View
 	// Dead lists the members that are certainly dead to the candidate: the receiver may
-	// break its promise to a leader among them. Weak lists those of which the candidate has
-	// a weak proof: the receiver only says whether it has a link with them.
+	// break its promise to a leader among them. Weak lists those of which the candidate
+	// has a weak proof: the receiver only reports whether it has a link with them.
 	Dead, Weak []NodeID
 }
 
@@ -24,12 +24,12 @@ type PreVoted struct {
 	Yes    bool
 	// Promised is the highest ballot that the receiver has promised.
 	Promised Ballot
-	// Hears lists those of the asked-about dead that the receiver has a link with.
+	// Hears lists the members of Dead and Weak with which the sender has a link.
 	Hears []NodeID
 }
 
-// Prepare asks for a promise to accept no lower ballot, and for what was accepted
-// on top of Base.
+// Prepare asks for a promise to accept no lower ballot, and for the attempt accepted on
+// top of Base.
 type Prepare struct {
 	Ballot Ballot
 	Base   *View
@@ -41,40 +41,40 @@ type Prepare struct {
 type Promised struct {
 	Ballot Ballot
 	Base   Epoch
-	// Accepted is what the receiver accepted on top of Base, nil if nothing.
+	// Accepted is the view that the sender accepted on top of Base, nil if none.
 	Accepted *View
 	// AcceptedBallot and Emergency belong to Accepted.
 	AcceptedBallot Ballot
 	Emergency      bool
-	// Generation is the highest that the receiver has met in any view or attempt.
+	// Generation is the highest that the sender has met in any view or attempt.
 	Generation uint32
-	// T0 is the receiver's clock at sending: a promise counts as an answer to a ping.
+	// T0 is the sender's clock at sending: a promise counts as an answer to a ping.
 	T0    int64
 	Hears []NodeID
 }
 
-// Nack refuses a message whose ballot is below one promised.
+// Nack rejects a message whose ballot is below a promised one.
 type Nack struct {
 	Ballot   Ballot
 	Promised Ballot
 }
 
-// Ping keeps a leader in office and its members' leases alive.
+// Ping renews the promises to a leader and its members' leases.
 type Ping struct {
 	Ballot  Ballot
 	Cluster uint64
 	Epoch   Epoch
-	// Round numbers the leader's rounds of pings; the leader knows when it sent each.
+	// Round numbers the leader's rounds of pings; the leader records when it sent each.
 	Round uint64
 	// Echo is the T0 of the receiver's newest answer, 0 if there was none. The
 	// receiver's lease runs until Echo + Remaining on its own clock.
 	Echo int64
-	// Remaining is what remains of the leader's lease, 0 to grant nothing.
+	// Remaining is the rest of the leader's lease, 0 to grant nothing.
 	Remaining time.Duration
-	// Life is set while the sender holds the leader lease or took office less than
-	// two leases ago: only then does the ping count as a sign of a leader's life.
+	// Life is set while the sender holds the leader lease or became leader less than two
+	// leases ago: only then does the ping count as a sign of a leader's life.
 	Life bool
-	// View is set when the receiver is not known to hold it.
+	// View is set when the receiver may not hold it.
 	View *View
 }
 
@@ -83,11 +83,11 @@ type Pong struct {
 	Ballot Ballot
 	Epoch  Epoch
 	Round  uint64
-	// T0 is the sender's own clock at sending. It means nothing to anyone else.
+	// T0 is the sender's own clock at sending. Only the sender can interpret it.
 	T0 int64
 	// Accepted is the epoch of the attempt that was accepted, 0 after a plain ping.
 	Accepted Epoch
-	// Unreachable lists the peers that the sender can open no link to.
+	// Unreachable lists the peers to which the sender can open no link.
 	Unreachable []NodeID
 }
 
@@ -99,56 +99,57 @@ type Accept struct {
 	Emergency bool
 }
 
-// Decided tells a view that has been committed: to members left out by it, and to
-// whoever speaks from an older one.
+// Decided carries a committed view: to members that it leaves out, and to senders of
+// messages from an older one.
 type Decided struct{ View *View }
 
-// JoinRequest asks to be let in. A member that does not lead passes it on.
+// JoinRequest asks for admission. A member that does not lead forwards it.
 type JoinRequest struct {
 	Node Node
-	// Hops counts how often it was passed on.
+	// Hops counts how often it was forwarded.
 	Hops uint8
-	// Least is Config.Least of the node that wants in.
+	// Least is Config.Least of Node.
 	Least uint32
 }
 
-// JoinRefused says that a node will never be let in under this NodeID.
+// JoinRefused rejects a join request for good: this NodeID will never be admitted.
 type JoinRefused struct{ Reason string }
 
-// JoinPassed tells a node that asks to be let in to which leader its request was passed
-// on: the leader's answer is one that it may believe.
+// JoinPassed names the leader to which a join request was forwarded: the joiner may
+// accept that leader's answer.
 type JoinPassed struct{ Leader NodeID }
 
-// LeaveRequest says that the sender has given its lease up for good and wants to
-// be left out of the next view.
+// LeaveRequest asks to be left out of the next view. The sender has given its lease up
+// for good.
 type LeaveRequest struct{}
 
-// NeedView asks for a whole view: the sender cannot make use of one that was told as a
+// NeedView requests a whole view: the sender cannot unpack one that it received as a
 // difference.
 type NeedView struct{ Epoch Epoch }
 
-// LeaveNotice says that the sender will leave, and is to be shown as leaving.
+// LeaveNotice announces that the sender will leave: the next view must show it as
+// leaving.
 type LeaveNotice struct{}
 
-// YieldRequest passes a Yield event on to the leader.
+// YieldRequest forwards a Yield event to the leader.
 type YieldRequest struct{ Subject NodeID }
 
-// Doubt asks who still hears nodes that are proven dead to the leader.
+// Doubt asks whether the receiver has links with nodes that are proven dead to the
+// leader.
 type Doubt struct {
 	Ballot Ballot
 	Dead   []NodeID
 }
 
-// Doubted answers Doubt with those of them that the sender has a link with.
+// Doubted answers Doubt with the nodes with which the sender has a link.
 type Doubted struct {
 	Ballot Ballot
 	Asked  []NodeID
 	Hears  []NodeID
 }
 
-// Contest says that the sender's view should yield to that of the receiver, and
-// asks whether the receiver's lineage is alive: what made the sender think so may
-// have been the late word of the dead.
+// Contest asks whether the receiver's lineage is alive: a view of it wins over the
+// sender's, but that view may have arrived in a late message of a dead node.
 type Contest struct {
 	View  *View
 	Nonce uint64
@@ -160,34 +161,34 @@ type Contested struct {
 	Nonce uint64
 }
 
-// Asked lists the members about which the receiver is asked.
+// Asked lists the members of Dead and Weak.
 func (m *PreVote) Asked() []NodeID { return slices.Concat(m.Dead, m.Weak) }
 
-// Asked lists the members about which the receiver is asked.
+// Asked lists the members of Dead and Weak.
 func (m *Prepare) Asked() []NodeID { return slices.Concat(m.Dead, m.Weak) }
 
-// Encounter is one leader's word to the leader of another cluster of the same name
-// (foreign.go). A member that does not lead passes it on.
+// Encounter is a leader's message to the leader of another cluster of the same name
+// (foreign.go). A member that does not lead forwards it.
 type Encounter struct {
 	From Node
-	// Hops counts how often it was passed on.
+	// Hops counts how often it was forwarded.
 	Hops uint8
 	// Cluster is the sender's, To the receiver's.
 	Cluster, To uint64
 	Standing    Standing
-	// Verdict is the sender's on the receiver's cluster, 0 if it is in no contest with it.
+	// Verdict is the sender's verdict on the receiver's cluster, 0 without a contest.
 	Verdict Verdict
-	// Judged is the receiver's standing that a VerdictStands was passed on.
+	// Judged is the receiver's standing on which a VerdictStands was given.
 	Judged Standing
 	// Generation is the highest that the sender has met.
 	Generation uint32
 	// Nodes are the sender's most senior voters.
 	Nodes []Node
-	// Nonce is the sender's, Echo the newest that it had from the receiver.
+	// Nonce is the sender's, Echo the newest one received from the receiver.
 	Nonce, Echo uint64
 }
 
-// Sighted tells the leader of another cluster of the same name.
+// Sighted reports another cluster of the same name to the leader.
 type Sighted struct {
 	Cluster uint64
 	Nodes   []Node
@@ -206,7 +207,7 @@ type Vouched struct {
 	Confirmed []NodeID
 }
 
-// Confront asks a node of another cluster which one it stands in.
+// Confront asks a node of another cluster for its cluster and standing.
 type Confront struct{ Nonce uint64 }
 
 // Confronted answers Confront.
@@ -216,9 +217,8 @@ type Confronted struct {
 	Nonce    uint64
 }
 
-// speaksForItself reports whether a message under a ballot comes from the ballot's
-// owner, and a request to be let in from the node that it would let in, or from one that
-// passes it on.
+// speaksForItself reports whether a message under a ballot comes from the ballot's owner.
+// A join request must come from the joiner, or from a forwarding member.
 func speaksForItself(from NodeID, msg Message) bool {
 	switch m := msg.(type) {
 	case *Ping:
@@ -231,7 +231,7 @@ func speaksForItself(from NodeID, msg Message) bool {
 	case *Prepare:
 		return m.Ballot.Node == from
 	case *JoinRequest:
-		return m.Node.ID == from || m.Hops > 0 // passed on
+		return m.Node.ID == from || m.Hops > 0 // forwarded
 	case *Encounter:
 		return m.From.ID == from || m.Hops > 0
 	}

@@ -1,7 +1,7 @@
 package view
 
-// mutant plants one known bug in a core, so that tests can prove that the checks
-// catch it. Only tests set it.
+// mutant plants one bug in a core, so that tests can prove that the checks catch it. Only
+// tests set it.
 type mutant uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	mutantEarlyRemoval
 	// mutantDropAttempt drops a half-finished attempt that a prepare uncovers.
 	mutantDropAttempt
-	// mutantJoinerVotes makes joiners voters at once.
+	// mutantJoinerVotes makes joiners voters immediately.
 	mutantJoinerVotes
 	// mutantLateEvidence lets evidence count that came after its window.
 	mutantLateEvidence
@@ -30,49 +30,51 @@ const (
 	mutantLeaseInOneView
 	// mutantEmergencyNextEpoch gives an emergency view the next epoch.
 	mutantEmergencyNextEpoch
-	// mutantIgnorePromise lets acceptors forget their promise to a living leader.
+	// mutantIgnorePromise lets acceptors ignore their promise to a living leader.
 	mutantIgnorePromise
 	// mutantNoPreVote raises ballots without asking first.
 	mutantNoPreVote
 	// mutantOldRounds counts rounds from before a commit for the new view alone.
 	mutantOldRounds
-	// mutantPromiseSelf lets a candidate promise itself what it promised another not to.
+	// mutantPromiseSelf lets a candidate promise itself a ballot that its promise to a
+	// leader excludes.
 	mutantPromiseSelf
-	// mutantStallRemoves lets a leader that slept remove whoever it did not hear.
+	// mutantStallRemoves lets a leader that slept remove members whose answers it missed.
 	mutantStallRemoves
 	// mutantSinceBegan counts a leader's term from the sending of its prepare.
 	mutantSinceBegan
 	// mutantCarryTires steps down while a carried removal waits.
 	mutantCarryTires
-	// mutantAskOnce sends a prepare in office only once.
+	// mutantAskOnce sends a leader's prepare only once.
 	mutantAskOnce
 	// mutantDeadSpeak yields to a late message of a lineage that has died.
 	mutantDeadSpeak
-	// mutantPatientJoiner lets a joiner wait for ever for a leader that has died.
+	// mutantPatientJoiner lets a joiner wait forever for a leader that has died.
 	mutantPatientJoiner
-	// mutantLeaverTakesOver lets a node that leaves count proofs for a quorum.
+	// mutantLeaverTakesOver lets a leaving node count proofs for a quorum.
 	mutantLeaverTakesOver
-	// mutantNoFarewell lets a leader go the moment it has committed its leave.
+	// mutantNoFarewell ends a leader immediately after it has committed its leave.
 	mutantNoFarewell
-	// mutantCarryHopeless carries an attempt that needs the dead.
+	// mutantCarryHopeless carries an attempt that needs dead members.
 	mutantCarryHopeless
-	// mutantOutbid lets a node stand at once against the candidate it has promised.
+	// mutantOutbid lets a node stand immediately against the candidate that it has
+	// promised.
 	mutantOutbid
-	// mutantStrangersSpeak lets nodes outside the view speak the protocol.
+	// mutantStrangersSpeak accepts protocol messages of nodes outside the view.
 	mutantStrangersSpeak
-	// mutantWeakIsCertain takes every proof for a certain one.
+	// mutantWeakIsCertain treats every proof as certain.
 	mutantWeakIsCertain
 	// mutantWeakRemovesSoon removes on a weak proof while the lease may run.
 	mutantWeakRemovesSoon
 	// mutantWideWindow lets proofs replace a quorum until RemoveAfter, not L.
 	mutantWideWindow
-	// mutantCredulous yields to the word of one connection.
+	// mutantCredulous yields without the confirmation of a quorum of voters.
 	mutantCredulous
-	// mutantYieldsUnjudged yields to a verdict on another standing than its own.
+	// mutantYieldsUnjudged yields to a verdict on a standing other than its own.
 	mutantYieldsUnjudged
 	// mutantKeepsGeneration absorbs a cluster without a new generation.
 	mutantKeepsGeneration
-	// mutantPatientContest keeps a contest open for as long as it is not decided.
+	// mutantPatientContest keeps a contest open until it is decided.
 	mutantPatientContest
 	mutants
 )

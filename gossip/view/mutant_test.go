@@ -7,7 +7,7 @@ import (
 var mutantNames = map[mutant]string{
 	mutantQuorumOfLiving: "quorum counted over the living", mutantLeaseFromAck: "leader lease counted from the receipt of answers",
 	mutantEarlyRemoval: "removal before the lease has ended", mutantDropAttempt: "half-finished attempt dropped",
-	mutantJoinerVotes: "joiner votes at once", mutantLateEvidence: "evidence counts after its window",
+	mutantJoinerVotes: "joiner votes immediately", mutantLateEvidence: "evidence counts after its window",
 	mutantViewGeneration: "generation from the view alone", mutantDeadOutFirst: "dead taken out before counting",
 	mutantLeaseWhileCarrying: "lease while an attempt is carried", mutantLeaseToRemoved: "lease to a member under removal",
 	mutantLeaseInOneView: "lease counted in one of two views", mutantEmergencyNextEpoch: "emergency view with the next epoch",
@@ -15,7 +15,7 @@ var mutantNames = map[mutant]string{
 	mutantOldRounds: "rounds from before the commit counted", mutantPromiseSelf: "candidate breaks its own promise",
 	mutantStallRemoves: "leader that slept removes", mutantSinceBegan: "term counted from the prepare",
 	mutantCarryTires: "carrying leader steps down", mutantAskOnce: "prepare sent once", mutantDeadSpeak: "yields to the dead",
-	mutantPatientJoiner: "joiner waits for ever", mutantLeaverTakesOver: "leaver takes over",
+	mutantPatientJoiner: "joiner waits forever", mutantLeaverTakesOver: "leaver takes over",
 	mutantNoFarewell:     "leader leaves without a farewell",
 	mutantCarryHopeless:  "attempt that needs the dead is carried",
 	mutantOutbid:         "candidates outbid each other",
@@ -42,7 +42,7 @@ func TestMutants(t *testing.T) {
 					return
 				}
 			}
-			if m == mutantOutbid { // it takes an unlucky order every time: TestExploreFindsMutants
+			if m == mutantOutbid { // needs an unlucky order every time: TestExploreFindsMutants
 				if _, wrong := playMutant(m, "static quorum 3, evidence 0"); wrong == "" {
 					t.Fatal("not caught by the exploration")
 				}
@@ -63,7 +63,7 @@ type scenario struct {
 	run  func(w *world)
 }
 
-// play runs a scenario on a world with a planted bug and returns what went wrong.
+// play runs a scenario on a world with a planted bug and returns the failure.
 func (s *scenario) play(m mutant) (wrong string) {
 	w := newWorld(nil)
 	w.mutant, w.quiet = m, true

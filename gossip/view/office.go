@@ -7,87 +7,88 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// office is what a node does as leader.
+// office is the state of a leader.
 type office struct {
 	ballot Ballot
-	// since is when its prepare came back. The promises in it were given before, each
-	// behind the end of what it had promised a former leader; the prepare itself may
-	// have left long before that.
+	// since is when its prepare completed. Each promise was given before that, and after
+	// the promiser's promise to a former leader had ended; the prepare itself may have
+	// been sent long before.
 	since clock.Instant
-	// free is set while a prepare in the current view has come back with nothing
-	// uncovered. Invariant: without it no lease is held or granted.
+	// free is set once a prepare in the current view has completed and uncovered nothing.
+	// Invariant: without it no lease is held or granted.
 	free bool
-	// prep is the prepare under way in a view that a carried attempt led to.
+	// prep is the prepare in flight in a view that a carried attempt led to.
 	prep *preparation
 
-	// round is the number of the newest round of pings; sent holds when the newest
-	// rounds left.
+	// round is the number of the newest round of pings; sent holds when the newest rounds
+	// were sent.
 	round    uint64
 	sent     [roundsKept]clock.Instant
 	nextPing clock.Instant
 	// now and next count the answers of the current view and of the proposed one.
 	now, next *tally
-	// settled is the newest round that left before the current view was committed:
-	// such a round counts no more.
+	// settled is the newest round sent before the current view was committed: rounds up
+	// to it no longer count.
 	settled uint64
-	// backedUntil is the end of the leader lease if it had not to be free for one: who
-	// is backed does not step down, though it may hold no lease yet.
+	// backedUntil is the end of the leader lease that the answers would allow even
+	// without free. Until then the leader does not step down, though it may hold no lease
+	// yet.
 	backedUntil clock.Instant
-	// drivenAt is when the leader last did anything, wokeAt when it did so after a
-	// pause in which it could hear nobody.
+	// drivenAt is when the leader was last driven, wokeAt when that happened after a
+	// pause in which it could process no answers.
 	drivenAt, wokeAt clock.Instant
-	// stirred is set when something may be about to change in the view.
+	// stirred is set when there may be a reason to change the view.
 	stirred bool
 	// leaseUntil is the end of the leader lease. Invariant: it never goes back.
 	leaseUntil clock.Instant
 	peers      map[NodeID]*peer
 
 	proposal *proposal
-	// former is the view that this leader led to the present one, packed the present one
-	// as it is told to who holds the former.
+	// former is the view before the present one in this leader's term; packed is the
+	// present one as sent to holders of former.
 	former, packed *View
 
 	joins  []Node
 	leaves map[NodeID]bool
-	// notices holds who has said that it will leave.
+	// notices holds the members that announced to leave.
 	notices map[NodeID]bool
-	// batchAt is when the joins and leaves that wait are proposed.
+	// batchAt is when the waiting joins and leaves are proposed.
 	batchAt clock.Instant
-	// raiseAt is until when a joiner that could become up waits for others.
+	// raiseAt is until when a joiner that could become up waits for other joiners.
 	raiseAt clock.Instant
 	doubts  map[NodeID]*doubt
 }
 
 const roundsKept = 64
 
-// peer is what the leader knows of a member.
+// peer is the leader's state about a member.
 type peer struct {
 	// t0 is the member's clock in its newest answer, round the newest it answered.
 	t0    int64
 	round uint64
-	// answeredAt is when that answer came; when office was taken, for who has not
-	// answered since.
+	// answeredAt is when that answer arrived; for a member without an answer, when the
+	// leader's term began.
 	answeredAt clock.Instant
-	// epoch is the view that the member holds for certain.
+	// epoch is the newest view that the member has acknowledged.
 	epoch       Epoch
 	unreachable []NodeID
-	// whole is set when it has asked for whole views.
+	// whole is set when it has requested whole views.
 	whole bool
-	// starved is since when it is granted nothing, though it answers.
+	// starved is since when the leader withholds leases from it although it answers.
 	starved clock.Instant
-	// now and next report whether it votes in the current view and in the proposed
-	// one, stays whether it stands in the proposed one.
+	// now and next report whether it votes in the current view and in the proposed one,
+	// stays whether it is in the proposed one.
 	now, next, stays bool
 }
 
-// preparation is a prepare by a node that is in office already.
+// preparation is a prepare by a node that already leads.
 type preparation struct {
 	base  Epoch
 	yes   map[NodeID]bool
 	found findings
 }
 
-// takeOffice follows a prepare that a quorum has promised.
+// takeOffice makes this node the leader, after a quorum has answered its prepare.
 func (c *Core) takeOffice(w way) {
 	cand := c.cand
 	o := &office{
@@ -113,7 +114,7 @@ func (c *Core) takeOffice(w way) {
 	o.now = c.newTally(c.view)
 	c.followForeign(nil)
 	for _, id := range slices.Concat(c.deadMembers()) {
-		// Members that promised were asked about the dead, and have no link with them.
+		// Members that promised were asked about the dead and have no link with them.
 		o.doubts[id] = &doubt{asked: cand.began, waiting: c.witnesses(id), answered: maps.Clone(cand.yes)}
 	}
 	c.trace("office", c.self(), "")
@@ -127,7 +128,7 @@ func (c *Core) takeOffice(w way) {
 	}
 }
 
-// stepDown leaves office. Leases that were granted run out by themselves.
+// stepDown ends this node's leadership. Granted leases expire by themselves.
 func (c *Core) stepDown(why string) {
 	if c.office == nil {
 		return
@@ -143,7 +144,7 @@ func (c *Core) stepDown(why string) {
 	c.trace("steps down", c.self(), why)
 }
 
-// driveOffice does what the leader's office asks for now.
+// driveOffice performs the leader's due work and reports whether anything changed.
 func (c *Core) driveOffice() bool {
 	o := c.office
 	if c.now.Sub(o.drivenAt) > c.cfg.Lease/2 && c.mutant != mutantStallRemoves {
@@ -161,7 +162,7 @@ func (c *Core) driveOffice() bool {
 		return true
 	}
 	if c.mustTakeOver() {
-		c.stepDown("the living are no quorum any more")
+		c.stepDown("the living are no longer a quorum")
 		c.standAfter = c.now
 		return true
 	}
@@ -182,22 +183,22 @@ func (c *Core) driveOffice() bool {
 	return false
 }
 
-// mustTakeOver reports whether only an emergency takeover can go on from here.
+// mustTakeOver reports whether only an emergency takeover can continue.
 func (c *Core) mustTakeOver() bool {
 	if len(c.proofs) == 0 {
 		return false
 	}
 	if p := c.office.proposal; p != nil {
-		// One death too many, and a takeover is begun anew, or an attempt taken over.
+		// After one death too many, begin a new takeover, or replace the attempt by one.
 		return c.hopeless(p.next, p.emergency, c.mayLive) && c.total(c.mayLive)
 	}
 	return !c.plain(c.view, c.mayLive) && c.total(c.mayLive)
 }
 
 // hopeless reports whether a view on top of ours can no longer be committed: too many
-// of the members that would have to accept it are dead. It may have been committed
-// before they died, so a leader that finds it cannot drop it; but it does not bind a
-// total quorum, which continues without the dead as if it had not found it (evidence.go).
+// of the members that would have to accept it are dead. It may have been committed before
+// they died, so a leader that finds it cannot drop it. But it does not bind a total
+// quorum, which continues without the dead and ignores it (evidence.go).
 func (c *Core) hopeless(next *View, emergency bool, living has) bool {
 	if len(c.proofs) == 0 {
 		return false
@@ -205,9 +206,9 @@ func (c *Core) hopeless(next *View, emergency bool, living has) bool {
 	return !(c.plain(c.view, living) && c.plain(next, living)) && !(emergency && allOf(next, living))
 }
 
-// BeyondHelp reports whether what this node has accepted on top of its view can never
-// be committed any more, and it cannot take over either: waiting is in vain, though the
-// living may be a quorum of the view.
+// BeyondHelp reports whether waiting is in vain although the living may be a quorum of
+// the view: the attempt that this node has accepted on top of its view can no longer be
+// committed, and this node cannot take over.
 func (c *Core) BeyondHelp() bool {
 	if c.over || c.view == nil || len(c.proofs) == 0 {
 		return false
@@ -216,7 +217,7 @@ func (c *Core) BeyondHelp() bool {
 	return a != nil && c.hopeless(a.next, a.emergency, func(id NodeID) bool { return !c.dead(id) }) && !c.total(c.mayLive)
 }
 
-// way says what a prepare that a quorum has answered leads to.
+// way is the next step after a prepare that a quorum has answered.
 type way uint8
 
 const (
@@ -226,13 +227,13 @@ const (
 	wayCarry
 	// wayTakeOver: an emergency takeover.
 	wayTakeOver
-	// wayWait: a takeover, if all the living answer.
+	// wayWait: a takeover, once all living members answer.
 	wayWait
-	// wayNone: what was uncovered needs the dead, and this node cannot take over.
+	// wayNone: the uncovered attempt needs dead members, and this node cannot take over.
 	wayNone
 )
 
-// choose picks the way on from what a quorum has promised and uncovered.
+// choose returns the next step after the answers of a quorum.
 func (c *Core) choose(in has, plain bool, found *attempt) way {
 	switch {
 	case !plain:
@@ -249,13 +250,13 @@ func (c *Core) choose(in has, plain bool, found *attempt) way {
 	return wayNone
 }
 
-// makeRoom leaves office for long enough that somebody else may try who can.
+// makeRoom steps down for long enough that another candidate can try.
 func (c *Core) makeRoom() {
-	c.stepDown("what it carries needs the dead")
+	c.stepDown("the carried attempt needs dead members")
 	c.standAfter = c.now.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
 }
 
-// officeDeadline returns when the leader next wants to be driven.
+// officeDeadline returns when the leader must next be driven.
 func (c *Core) officeDeadline() clock.Instant {
 	o := c.office
 	d := o.nextPing
@@ -276,7 +277,7 @@ func (c *Core) officeDeadline() clock.Instant {
 	return clock.Min(d, c.evidenceAt())
 }
 
-// sendRound pings every member; while a proposal is under way the pings are accepts.
+// sendRound pings every member; while a proposal is in flight the pings are accepts.
 func (c *Core) sendRound() {
 	o := c.office
 	o.round++
@@ -285,9 +286,9 @@ func (c *Core) sendRound() {
 	o.sent[o.round%roundsKept] = c.now
 	o.stirred = true
 	o.nextPing = c.now.Add(c.cfg.Ping)
-	// The leader is an acceptor too, and has answered its own round.
+	// The leader is also an acceptor and has answered its own round.
 	c.guard = guard{leader: c.self(), until: c.now.Add(c.cfg.Lease + c.margin(c.cfg.Lease))}
-	pings := make([]Ping, len(c.view.Members)) // one piece of memory for all
+	pings := make([]Ping, len(c.view.Members)) // one allocation for all
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
 		if m.ID == c.self() {
@@ -302,7 +303,7 @@ func (c *Core) sendRound() {
 	c.driveForeign()
 }
 
-// roundMessage is what a member is told in the present round; p is where a ping is put.
+// roundMessage returns the present round's message to a member; a ping is stored in p.
 func (c *Core) roundMessage(m *Member, q *peer, p *Ping) Message {
 	o := c.office
 	life := o.backedUntil.After(c.now) || c.now.Sub(o.since) < 2*c.cfg.Lease
@@ -322,13 +323,13 @@ func (c *Core) roundMessage(m *Member, q *peer, p *Ping) Message {
 	case q.whole || m.Joined >= c.view.Epoch:
 		p.View = c.view
 	default:
-		p.View = c.ref() // it may hold it, and asks if it does not
+		p.View = c.ref() // it may hold the view, and requests it otherwise
 	}
 	return p
 }
 
-// sendPrepare asks those for a promise who have not given theirs, if a prepare is
-// under way in office.
+// sendPrepare retransmits a leader's prepare in flight to the members that have not
+// promised.
 func (c *Core) sendPrepare() {
 	prep := c.office.prep
 	if prep == nil || prep.base != c.view.Epoch {
@@ -365,7 +366,7 @@ func (c *Core) onPong(from NodeID, m *Pong) {
 	}
 }
 
-// answer notes that a member answered a round.
+// answer records that a member answered a round.
 func (o *office) answer(id NodeID, p *peer, round uint64) {
 	if p.now {
 		o.now.answer(id, p.round, round, o.round)
@@ -376,17 +377,17 @@ func (o *office) answer(id NodeID, p *peer, round uint64) {
 	p.round = round
 }
 
-// stir makes the leader look whether the view has to change.
+// stir makes the leader check whether the view must change.
 func (c *Core) stir() {
 	if c.office != nil {
 		c.office.stirred = true
 	}
 }
 
-// sentAt returns when a round left.
+// sentAt returns when a round was sent.
 func (o *office) sentAt(round uint64) clock.Instant { return o.sent[round%roundsKept] }
 
-// drivePreparation prepares in the view that a carried attempt led to.
+// drivePreparation runs the prepare in the view that a carried attempt led to.
 func (c *Core) drivePreparation() bool {
 	o := c.office
 	if o.prep == nil || o.prep.base != c.view.Epoch {
@@ -420,7 +421,7 @@ func (c *Core) drivePreparation() bool {
 	return true
 }
 
-// promised takes a promise to a node in office.
+// promised handles a promise to this node as leader.
 func (o *office) promised(c *Core, from NodeID, m *Promised) {
 	if p := o.peers[from]; p != nil {
 		p.answeredAt, p.epoch = c.now, max(p.epoch, m.Base)
@@ -433,7 +434,7 @@ func (o *office) promised(c *Core, from NodeID, m *Promised) {
 	for _, id := range m.Hears {
 		delete(o.doubts, id)
 	}
-	for _, d := range o.doubts { // order-free: each is told the same
+	for _, d := range o.doubts { // order-free: each gets the same
 		d.answered[from] = true
 	}
 	if o.prep == nil || o.prep.base != m.Base {

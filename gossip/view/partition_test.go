@@ -7,17 +7,17 @@ import (
 )
 
 // TestA38JoinsAndLeavesDuringAPartition: five nodes are cut in two, for less than a lease
-// and for long. Meanwhile a node wants in on either side, and somebody leaves: a node of
-// the side that stops, one of the side that goes on, the leader in the moment of the cut,
-// or everybody of the smaller side. The checks of every step hold that there is one view
-// per epoch and no lease outside the newest. After the healing all who live, those that
-// were removed as new incarnations, stand in one view within 5 s, and whoever left is out.
+// and for long. Meanwhile a node asks for admission on either side, and members leave:
+// one of the side that stops, one of the side that continues, the leader at the moment of
+// the cut, or all of the smaller side. Each step is checked for one view per epoch and no
+// lease outside the newest. After the heal all living nodes, the removed ones as new
+// incarnations, are in one view within 5 s, without those that left.
 func TestA38JoinsAndLeavesDuringAPartition(t *testing.T) {
 	leavers := map[string][]NodeID{
-		"nobody leaves": nil, "the leader leaves": {1}, "the second leaves": {2}, "the last leaves": {5}, "the last two leave": {4, 5},
+		"no node leaves": nil, "the leader leaves": {1}, "the second leaves": {2}, "the last leaves": {5}, "the last two leave": {4, 5},
 		"the first and the last leave": {1, 5},
 	}
-	for _, first := range []int{2, 3} { // how many stand on the side of the leader
+	for _, first := range []int{2, 3} { // how many are on the leader's side
 		for who, goes := range leavers {
 			for _, cut := range []time.Duration{300 * time.Millisecond, 1200 * time.Millisecond, 2500 * time.Millisecond, 20 * time.Second} {
 				for _, joinAfter := range []time.Duration{0, 50 * time.Millisecond, 1100 * time.Millisecond, 4 * time.Second} {
@@ -33,8 +33,8 @@ func TestA38JoinsAndLeavesDuringAPartition(t *testing.T) {
 	}
 }
 
-// joinsAndLeaves plays one of them. Nodes 6 and 7 want in, on the side of the leader and
-// on the other.
+// joinsAndLeaves plays one case. Nodes 6 and 7 ask for admission, on the leader's side
+// and on the other.
 func joinsAndLeaves(w *world, first int, goes []NodeID, cut, joinAfter time.Duration) {
 	w.quiet = true
 	grow(w, 5)
@@ -72,7 +72,7 @@ func joinsAndLeaves(w *world, first int, goes []NodeID, cut, joinAfter time.Dura
 	w.t.Logf("one view of %d after %v", left, took)
 }
 
-// askAgain names contacts to a node without a view, again and again, as the shell does.
+// askAgain repeatedly names contacts to a node without a view, as the shell does.
 func (w *world) askAgain(id NodeID) {
 	if n := w.nodes[id]; n.down || n.removed != nil || n.core.View() != nil {
 		return

@@ -6,38 +6,39 @@ import (
 	"time"
 )
 
-// Policy decides which part of a view goes on when its members cannot reach each
-// other (DESIGN 4.6). It is asked by every node, in views that have nothing to do
-// with each other, so it must be a pure function of its arguments. All nodes of a
-// cluster have the same one; they compare its String when they join.
+// Policy decides which part of a view continues when its members cannot reach each other.
+// Every node calls it, with unrelated views, so it must be a pure function of its
+// arguments. All nodes of a cluster must have the same policy; they compare its String
+// when they join.
 //
 // A policy is a quorum system: everything that must not happen twice - a leader's
-// election, a step to the next view, a lease - rests on a set of members for which
-// Quorum says yes. Whoever cannot gather such a set stops within L of its last lease.
+// election, a step to the next view, a lease - rests on a set of members for which Quorum
+// returns true. A part that cannot gather such a set stops within L of its last lease.
 //
-// The application may bring its own. What it promises is on Quorum; VerifyPolicy
-// checks it.
+// An application may implement its own. Quorum documents the requirements; VerifyPolicy
+// checks them.
 type Policy interface {
 	// String names the policy and its parameters.
 	String() string
-	// Quorum reports whether the members in a set are enough to act for the view v. It
-	// promises, or two parts of a cluster may act at once:
+	// Quorum reports whether the members in a set are enough to act for the view v. Two
+	// parts of a cluster may act at the same time unless:
 	//
-	//   - any two sets of one view that it says yes to have a voter in common: a member
-	//     whose Status.Votes, others count for nothing;
-	//   - it says yes to every larger set as well;
-	//   - it says yes to the set of all voters.
+	//   - any two sets of one view for which it returns true share a voter: a member
+	//     whose Status.Votes; other members must not count;
+	//   - it returns true for every larger set as well;
+	//   - it returns true for the set of all voters.
 	//
-	// A leader asks it at every answer to a ping: it should look at every member once.
+	// A leader calls it at every answer to a ping: it should visit every member only
+	// once.
 	Quorum(v *View, in func(NodeID) bool) bool
-	// Survives reports whether the living of v may go on by themselves although they are
-	// no quorum, when all others are proven dead in time (CrashEvidence full). It may
-	// refuse whatever it likes.
+	// Survives reports whether the living members of v may continue alone although they
+	// are no quorum, when all other members are proven dead in time (CrashEvidence full).
+	// It may return false in any case.
 	Survives(v *View, living func(NodeID) bool) bool
 }
 
-// counted is a policy that depends on numbers alone: how many voters there are, how
-// many of them are in the set, and whether the most senior is.
+// counted is a policy that depends only on the number of voters, the number of them in
+// the set, and whether the most senior is in the set.
 type counted interface {
 	enough(voters, yes int, senior bool) bool
 }
@@ -58,8 +59,8 @@ func count(v *View, in func(NodeID) bool) (voters, yes int, senior bool) {
 	return voters, yes, senior
 }
 
-// KeepMajority is the default: more than half of the voters live, or exactly half
-// with the most senior one. The others stop.
+// KeepMajority is the default: the part with more than half of the voters lives, or with
+// exactly half and the most senior one. The other parts stop.
 type KeepMajority struct{}
 
 // String returns "keep majority".
@@ -68,22 +69,23 @@ func (KeepMajority) String() string { return "keep majority" }
 // Quorum reports whether the set is a plain quorum.
 func (p KeepMajority) Quorum(v *View, in func(NodeID) bool) bool { return p.enough(count(v, in)) }
 
-// Survives returns true: one of n that knows that the others are dead goes on.
+// Survives returns true: one of n members continues once the other members are proven
+// dead.
 func (KeepMajority) Survives(*View, func(NodeID) bool) bool { return true }
 
 func (KeepMajority) enough(voters, yes int, senior bool) bool {
 	return 2*yes > voters || 2*yes == voters && senior
 }
 
-// StaticQuorum lets a part live that has at least N voters, and nobody when no part
-// has: for operators who know how many nodes there are, and rather have none than
-// fewer than N. From when N have joined on, no crash and no partition leaves fewer than
-// N that go on, whatever is proven of the others; what is left stops, and comes back as
-// new incarnations after ReformAfter, once all who are missing are proven dead.
+// StaticQuorum lets a part live that has at least N voters, and no part if none has. It
+// is for clusters of a fixed size that prefer no service to one with fewer than N. Once N
+// nodes have joined, no crash and no partition leaves fewer than N that continue, even if
+// all other members are proven dead. The remaining nodes stop, and return as new
+// incarnations after ReformAfter, once all missing members are proven dead.
 //
-// While fewer than N have joined, and when members have left in order until fewer than
-// N stayed, it is as KeepMajority. In a cluster that has grown to 2N and above, N is not
-// enough any more, since two parts could have it: there a majority is needed.
+// While fewer than N have joined, and when members have left in order until fewer than N
+// remain, it is as KeepMajority. In a cluster of 2N and more members, N voters are not
+// enough, since two parts could have them: there a majority is required.
 type StaticQuorum struct {
 	// N is at least 1.
 	N int
@@ -92,11 +94,11 @@ type StaticQuorum struct {
 // String returns "static quorum" and N.
 func (p StaticQuorum) String() string { return fmt.Sprintf("static quorum %d", p.N) }
 
-// Quorum reports whether the set has N voters and is a majority; a majority where there
-// are no N.
+// Quorum reports whether the set has N voters and is a majority. With fewer than N voters
+// in the view it must be a majority.
 func (p StaticQuorum) Quorum(v *View, in func(NodeID) bool) bool { return p.enough(count(v, in)) }
 
-// Survives reports whether N voters are living; true where there were no N.
+// Survives reports whether N voters are living; true if the view has fewer than N.
 func (p StaticQuorum) Survives(v *View, living func(NodeID) bool) bool {
 	voters, yes, _ := count(v, living)
 	return voters < p.N || yes >= p.N
@@ -107,12 +109,12 @@ func (p StaticQuorum) enough(voters, yes int, senior bool) bool {
 }
 
 // KeepOldest lets the part live that has the most senior voter, however small, for
-// clusters whose oldest node is worth more than many others. There is one exception:
-// of three and more, the oldest alone stops, and all others together live; so a crash
-// of the oldest does not stop everything, as long as nobody else is missing.
+// clusters whose oldest node matters more than many other nodes. There is one exception:
+// of three and more, the oldest alone stops, and all other voters together live. So a
+// crash of the oldest does not stop everything, as long as no other node is missing.
 //
-// A small part that lives has not seen everything that a majority has: what was
-// replicated at WriteMajority may be lost with the part that stops.
+// A small part that lives may lack writes that a majority holds: writes acknowledged at
+// WriteMajority may be lost with the part that stops.
 type KeepOldest struct{}
 
 // String returns "keep oldest".
@@ -132,19 +134,19 @@ func (KeepOldest) enough(voters, yes int, senior bool) bool {
 	return senior && yes > 1 || !senior && yes == voters-1
 }
 
-// AssumeCrash is KeepMajority until a part without a quorum has heard nothing of the
-// others for After: then it assumes that they have crashed, and goes on without them.
-// In a partition that lasts that long EVERY part goes on: entities run once in each,
-// and what they did in all parts but one is lost when the network heals and one
-// cluster is made of them again. Single instance (G1) and fencing between the parts
-// hold only as long as silence really means a crash.
+// AssumeCrash is KeepMajority until a part without a quorum has received no sign of life
+// of the other members for After: then it assumes that they have crashed, and continues
+// without them. In a partition that lasts that long EVERY part continues: entities run
+// once in each, and when the network heals and the parts merge, the work of all parts but
+// one is lost. Single instance (G1) and fencing between the parts hold only as long as
+// silence really means a crash.
 //
-// It needs CrashEvidence full: an assumed crash is treated as a proven one, except
-// that it may come late, and that one word of the silent takes it back. A member that
-// another one in the same part still hears is not assumed dead.
+// It needs CrashEvidence full: an assumed crash is treated as a proven one, except that
+// it may come late, and that any sign of life withdraws it. A member with which another
+// one in the same part has a link is not assumed dead.
 type AssumeCrash struct {
-	// After is longer than RemoveAfter + Lease: a majority must have had the time to go
-	// on before a minority does.
+	// After must exceed RemoveAfter + Lease: a majority must have had the time to
+	// continue before a minority does.
 	After time.Duration
 }
 
@@ -161,13 +163,13 @@ func (AssumeCrash) enough(voters, yes int, senior bool) bool {
 	return KeepMajority{}.enough(voters, yes, senior)
 }
 
-// PolicyError says how a policy breaks its promise.
+// PolicyError describes how a policy violates the requirements of Policy.Quorum.
 type PolicyError struct {
 	Policy string
-	// View is one in which it does, A and B are the sets of members that show it.
+	// View is a view in which it does, A and B are the sets of members that show it.
 	View *View
 	A, B []NodeID
-	// Why names the promise.
+	// Why names the requirement.
 	Why string
 }
 
@@ -175,9 +177,9 @@ func (e *PolicyError) Error() string {
 	return fmt.Sprintf("view: policy %q, view of %d: %v and %v: %s", e.Policy, len(e.View.Members), e.A, e.B, e.Why)
 }
 
-// VerifyPolicy checks what Policy.Quorum promises, for every pair of sets of the
-// members of a view, and returns a *PolicyError for the first that breaks it. It takes
-// 4^n calls for a view of n members, of which it looks at the first 10 at most.
+// VerifyPolicy checks the requirements of Policy.Quorum for every pair of sets of a
+// view's members. It returns a *PolicyError for the first violation. It makes 4^n calls
+// for n members, of which it checks the first 10 at most.
 func VerifyPolicy(p Policy, v *View) error {
 	n := min(len(v.Members), 10)
 	small := &View{Cluster: v.Cluster, Epoch: v.Epoch, Members: v.Members[:n]}
@@ -213,9 +215,9 @@ func verifySets(p Policy, v *View, voters uint, yes []bool) error {
 		for b := range yes {
 			switch {
 			case a&b == a && !yes[b]:
-				return broken(a, b, "the smaller set is enough, the larger is not")
+				return broken(a, b, "the smaller set is enough, but the larger is not")
 			case yes[b] && uint(a&b)&voters == 0:
-				return broken(a, b, "both are enough, and they have no voter in common")
+				return broken(a, b, "both are enough, but they have no voter in common")
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// policies are the built-in ones, and one that an application might bring.
+// policies returns the built-in ones, and one that an application might implement.
 func policies() []Policy {
 	return []Policy{
 		KeepMajority{}, StaticQuorum{1}, StaticQuorum{2}, StaticQuorum{3}, StaticQuorum{5}, KeepOldest{},
@@ -20,7 +20,7 @@ func policies() []Policy {
 
 func drawPolicy(t *rapid.T) Policy { return rapid.SampledFrom(policies()).Draw(t, "policy") }
 
-// weighted is an application's own: the first three voters count double.
+// weighted is an application's policy: the first three voters count double.
 type weighted struct{}
 
 func (weighted) String() string { return "weighted" }
@@ -46,7 +46,7 @@ func (weighted) Quorum(v *View, in func(NodeID) bool) bool {
 
 func (weighted) Survives(*View, func(NodeID) bool) bool { return true }
 
-// byRole is another: the majority of the voters with a role decides, of all if none
+// byRole is another one: the majority of the voters with a role decides, of all if none
 // has it.
 type byRole struct{ role string }
 
@@ -62,7 +62,7 @@ func (p byRole) Quorum(v *View, in func(NodeID) bool) bool {
 
 func (p byRole) Survives(v *View, living func(NodeID) bool) bool { return p.Quorum(v, living) }
 
-// broken is a policy that keeps none of its promises somewhere.
+// broken is a policy that violates each requirement somewhere.
 type broken func(voters, yes int) bool
 
 func (broken) String() string                         { return "broken" }
@@ -85,7 +85,7 @@ func TestPoliciesKeepTheirPromise(t *testing.T) {
 func TestBrokenPoliciesAreCaught(t *testing.T) {
 	for why, p := range map[string]broken{
 		"no voter in common":        func(voters, yes int) bool { return yes >= voters/2 },
-		"the larger is not":         func(voters, yes int) bool { return yes == voters/2+1 || yes == voters },
+		"but the larger is not":     func(voters, yes int) bool { return yes == voters/2+1 || yes == voters },
 		"all voters are not enough": func(voters, yes int) bool { return false },
 	} {
 		err := VerifyPolicy(p, viewOf("uuuuu"))
@@ -111,7 +111,7 @@ func TestA34WhoLivesAndWhoStops(t *testing.T) {
 		{KeepMajority{}, 4, 4, true, false}, {KeepMajority{}, 1, 1, true, false},
 		{KeepMajority{}, 1, 8, false, true}, {KeepMajority{}, 8, 1, true, false},
 		{static(1), 1, 1, true, false}, {static(1), 1, 2, false, true}, // N below a majority
-		{static(5), 2, 1, true, false}, {static(5), 1, 3, false, true}, // N have not joined yet
+		{static(5), 2, 1, true, false}, {static(5), 1, 3, false, true}, // fewer than N have joined
 		{static(2), 1, 2, false, true}, {static(2), 2, 1, true, false},
 		{static(5), 4, 4, false, false}, {static(5), 5, 4, true, false}, {static(5), 4, 5, false, true},
 		{static(5), 1, 5, false, true}, {static(5), 6, 3, true, false}, {static(6), 5, 4, false, false},
@@ -151,7 +151,7 @@ func TestA34WhoLivesAndWhoStops(t *testing.T) {
 					w.fail("of %d nodes %d serve, want %d", len(p.nodes), got, want)
 				}
 				if p.lives && len(p.nodes[0].core.View().Members) != len(p.nodes) {
-					w.fail("those who live stand in %s", viewText(p.nodes[0].core.View()))
+					w.fail("the living nodes are in %s", viewText(p.nodes[0].core.View()))
 				}
 			}
 		})
@@ -177,8 +177,8 @@ func (w *world) serving(nodes []*simNode) int {
 	return n
 }
 
-// TestA34WhoSurvivesCrashes: all but a few crash, with proofs in time. StaticQuorum
-// does not go on below its number; the others do, down to the last.
+// TestA34WhoSurvivesCrashes: all but a few crash, with proofs in time. StaticQuorum does
+// not continue below its number; the other policies do, down to the last node.
 func TestA34WhoSurvivesCrashes(t *testing.T) {
 	for _, c := range []struct {
 		policy Policy
@@ -208,7 +208,7 @@ func TestA34WhoSurvivesCrashes(t *testing.T) {
 	}
 }
 
-// TestStaticQuorumLeavesInOrder: below N it is the crash that stops, not the leave.
+// TestStaticQuorumLeavesInOrder: below N a crash stops the rest, a leave does not.
 func TestStaticQuorumLeavesInOrder(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.Partition = StaticQuorum{4}
@@ -220,8 +220,8 @@ func TestStaticQuorumLeavesInOrder(t *testing.T) {
 	}
 }
 
-// TestAssumeCrash: both parts go on, the smaller one only after After; one word of the
-// other side takes back what was assumed; when the parts meet, one yields.
+// TestAssumeCrash: both parts continue, the smaller one only after After; any message of
+// the other side withdraws the assumption; when the parts meet, one yields.
 func TestAssumeCrash(t *testing.T) {
 	after := 8 * time.Second
 	w := newWorld(t)
@@ -243,7 +243,7 @@ func TestAssumeCrash(t *testing.T) {
 		w.fail("the minority went on after %v", took)
 	}
 	if w.serving(large) != 3 {
-		w.fail("the majority does not serve any more")
+		w.fail("the majority no longer serves")
 	}
 	w.cut = nil
 	for _, n := range small {
@@ -255,8 +255,8 @@ func TestAssumeCrash(t *testing.T) {
 	}
 }
 
-// TestAssumeCrashTakesItBack: whoever is heard is not dead, also not if all others
-// say nothing.
+// TestAssumeCrashTakesItBack: a member that sends messages is not dead, even if all other
+// members are silent.
 func TestAssumeCrashTakesItBack(t *testing.T) {
 	after := 8 * time.Second
 	w := newWorld(t)
@@ -275,7 +275,7 @@ func TestAssumeCrashTakesItBack(t *testing.T) {
 	}
 	w.inject(1, 3, &LeaveRequest{})
 	if three.dead(1) {
-		w.fail("1 speaks, and is still taken for dead")
+		w.fail("1 sends messages but still counts as dead")
 	}
 	w.must(after+testLease, "3 goes on", func() bool { return w.holds(w.nodes[3]) })
 }

@@ -7,34 +7,33 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// How a view follows another (DESIGN 4.1).
+// How a view follows another.
 //
 //	propose   the leader, free in view e, builds e+1: removals, joins, status changes
 //	accept    sent to all members of e; each stores the attempt under e
 //	commit    a quorum of e and a quorum of e+1 have accepted
-//	tell      the next round carries the view; those left out are told as well
+//	send      the next round carries the view; members that it leaves out get it as well
 //
-// Carrying. An attempt that a prepare uncovers may have been chosen by a quorum that
-// is silent now, so it is proposed again as it is, whatever the new leader thinks of
-// it; even if it leaves the new leader out. If it leaves out a member that is not
-// certainly dead, it waits for RemoveAfter first: old leases may still run, and the one
-// left out may count on the window of its proofs. All that time the leader is backed by answers and holds no
-// lease. Such a view may have successors already, so the leader prepares again in it,
-// repeating the question every round, and only when nothing is uncovered is it free.
+// Carrying. An attempt that a prepare uncovers may have been chosen by a quorum that is
+// now silent, so the new leader proposes it again unchanged, even if it leaves the new
+// leader out. If it leaves out a member that is not certainly dead, it waits for
+// RemoveAfter first: old leases may still run, and that member may count on the window of
+// its proofs. During that time a quorum's answers keep the leader from stepping down, but
+// it holds no lease. Such a view may already have successors, so the leader prepares
+// again in it, retransmitting the prepare every round, and is free only once nothing is
+// uncovered.
 //
-// A proposal never changes once it was sent: its accepts are repeated with every
-// round until it is committed or the leader steps down. What a former leader left
-// half-finished is carried forward before anything new is proposed, and then
-// prepared for again, since the view it led to may already have successors.
+// A sent proposal never changes: its accepts are retransmitted with every round until it
+// is committed or the leader steps down.
 //
-// Members of e+1 that are not in e have joined just now; they do not vote, so they
-// are not asked. They learn the view when it is committed.
+// Members of e+1 that are not in e join with it; they do not vote, so they receive no
+// accepts. They learn the view when it is committed.
 
-// proposal is a view on its way.
+// proposal is a proposed view and its answers.
 type proposal struct {
 	base Epoch
 	next *View
-	// packed is next as it is sent to who holds the base.
+	// packed is next as sent to holders of the base.
 	packed    *View
 	emergency bool
 	// carried is set on another leader's attempt.
@@ -44,7 +43,7 @@ type proposal struct {
 	accepted  map[NodeID]bool
 }
 
-// begin sends a proposal, at once if it may.
+// begin installs a proposal, and sends it immediately unless notBefore delays it.
 func (c *Core) begin(p *proposal) {
 	o := c.office
 	p.base, p.accepted, p.packed = c.view.Epoch, map[NodeID]bool{}, c.pack(p.next, c.view)
@@ -80,8 +79,8 @@ func (c *Core) acceptOwn() {
 	p.accepted[c.self()] = true
 }
 
-// carry begins another leader's attempt anew. A removal for silence waits until
-// the removed count on it no more (DESIGN 4.3).
+// carry proposes another leader's attempt. A removal for silence waits until the removed
+// members can no longer take over by their proofs (inWindow).
 func (c *Core) carry(a *attempt) {
 	p := &proposal{next: a.next, emergency: a.emergency, carried: true}
 	for i := range c.view.Members {
@@ -93,9 +92,9 @@ func (c *Core) carry(a *attempt) {
 	c.begin(p)
 }
 
-// takeOver proposes the view of an emergency takeover: those that answered, in a
-// new generation above every one that was ever met, so that no epoch, term or token
-// that the dead gave out is ever used again.
+// takeOver proposes the view of an emergency takeover: the members that answered, in a
+// generation above all generations met, so that no epoch, term or token of the dead
+// members is ever used again.
 func (c *Core) takeOver(answered map[NodeID]bool) {
 	generation := c.generation + 1
 	if c.mutant == mutantViewGeneration {
@@ -112,7 +111,7 @@ func (c *Core) takeOver(answered map[NodeID]bool) {
 			continue
 		}
 		if m.Status == Joining {
-			m.Status = Up // every living member has answered: nobody has not heard of it
+			m.Status = Up // every living member has answered, so each has it in its view
 		}
 		next.Members = append(next.Members, m)
 	}
@@ -147,7 +146,7 @@ func (c *Core) step(p *proposal, in has) bool {
 	return p.emergency && c.total(in) && allOf(p.next, in)
 }
 
-// commit takes over the proposed view and tells everyone.
+// commit adopts the proposed view and sends it to all members.
 func (c *Core) commit() {
 	o, before := c.office, c.view
 	p := o.proposal
@@ -173,14 +172,15 @@ func (c *Core) commit() {
 	c.sendRound()
 }
 
-// tellAll is the last word of a leader that a view which it carried leaves out.
+// tellAll sends a carried view that leaves this leader out to its members, before the
+// leader ends.
 func (c *Core) tellAll(v *View) {
 	for i := range v.Members {
 		c.send(v.Members[i].ID, &Decided{View: v})
 	}
 }
 
-// settleIn makes what the leader keeps per member fit the new view.
+// settleIn makes the leader's per-member state match the new view.
 func (c *Core) settleIn(before *View) {
 	o := c.office
 	o.former, o.packed = before, c.pack(c.view, before)
@@ -220,7 +220,7 @@ func (c *Core) settleIn(before *View) {
 
 func (c *Core) batchWait() time.Duration { return c.cfg.Ping / 40 }
 
-// removeFrom is when a leader in office since then may remove for silence.
+// removeFrom returns when a leader may remove a member for silence that began at since.
 func (c *Core) removeFrom(since clock.Instant) clock.Instant {
 	if c.mutant == mutantEarlyRemoval {
 		return since.Add(c.cfg.Ping)
@@ -228,13 +228,12 @@ func (c *Core) removeFrom(since clock.Instant) clock.Instant {
 	return since.Add(c.cfg.RemoveAfter + c.margin(c.cfg.RemoveAfter))
 }
 
-// propose begins the next view if there is reason for one, and if a plain quorum of
-// it has answered the last round, and has not died since: a view that could not act is
-// worse than a late one.
+// propose begins the next view if there is a reason for one, and if a living plain quorum
+// of it has answered the last round: a view that cannot act is worse than a late one.
 func (c *Core) propose() bool {
 	o := c.office
-	// Without a quorum nothing is proposed, and without a reason nothing is looked at:
-	// this is asked at every answer to a ping.
+	// Return early without a reason to change, and without a quorum: propose is called at
+	// every answer to a ping.
 	due := o.batchAt != 0 && !c.now.Before(o.batchAt) || o.raiseAt != 0 && !c.now.Before(o.raiseAt)
 	if !o.stirred && !due && len(c.proofs) == 0 {
 		return false
@@ -261,7 +260,7 @@ func (c *Core) propose() bool {
 	return true
 }
 
-// buildNext returns the next view, nil if nothing is to change now.
+// buildNext returns the next view, nil if nothing changes now.
 func (c *Core) buildNext() *View {
 	o := c.office
 	if !c.changes() {
@@ -295,8 +294,8 @@ func (c *Core) buildNext() *View {
 	return next
 }
 
-// raise makes joiners up: those that have answered in this view, once every voter
-// that stays has. The first of them waits a moment for the others.
+// raise makes joiners up that have answered in this view, once every voter that stays
+// has. The first joiner waits a moment for the rest.
 func (c *Core) raise(next *View) bool {
 	o := c.office
 	ready, late := 0, 0
@@ -326,15 +325,15 @@ func (c *Core) raise(next *View) bool {
 	return true
 }
 
-// ready reports whether a joiner has answered in its view, and lately: one that has
-// fallen silent again would be a voter that only makes the quorum larger.
+// ready reports whether a joiner has answered in its view recently: as a voter, a silent
+// one would only make the quorum larger.
 func (c *Core) ready(m *Member) bool {
 	p := c.office.peers[m.ID]
 	return p.epoch >= m.Joined && p.round+1 >= c.office.round
 }
 
-// changes reports whether anything may be about to change. It allocates nothing: it
-// is asked at every answer to a ping.
+// changes reports whether there may be a reason for a new view. It allocates nothing: it
+// is called at every answer to a ping.
 func (c *Core) changes() bool {
 	o := c.office
 	if len(o.joins) > 0 && !c.now.Before(o.batchAt) {
@@ -351,9 +350,9 @@ func (c *Core) changes() bool {
 	return false
 }
 
-// allHeard reports whether every voter that stays holds the current view: only then
-// do those who joined in it become up, so that no node ever votes that a living
-// voter has not heard of.
+// allHeard reports whether every voter that stays holds the current view. Only then do
+// its joiners become up, so that every living voter's view contains every node that
+// votes.
 func (c *Core) allHeard(next *View) bool {
 	for i := range next.Members {
 		m := &next.Members[i]
@@ -364,7 +363,7 @@ func (c *Core) allHeard(next *View) bool {
 	return true
 }
 
-// drops says why the next view leaves a member out, 0 if it does not.
+// drops returns why the next view leaves a member out, 0 if it does not.
 func (c *Core) drops(m *Member) Cause {
 	o := c.office
 	if m.ID == c.self() {
@@ -384,14 +383,14 @@ func (c *Core) drops(m *Member) Cause {
 		return CauseDead
 	}
 	if woke {
-		return 0 // what it sent meanwhile may still wait to be read
+		return 0 // its messages may still wait to be read
 	}
 	return CauseSilent.when(!c.now.Before(c.removeFrom(max(p.answeredAt, o.since))))
 }
 
-// canGo reports whether a leaving leader leaves a voter behind that answers and stays,
-// as far as it knows. Who leaves at the same moment goes in the same view. It does not
-// wait for those who may say so a moment later: they tell each other, and one of them
+// canGo reports whether, in a leaving leader's state, another voter answers and stays.
+// Members that leave at the same time go in the same view. The leader does not wait for
+// later leave requests: the leaving members send them to each other, and one of them
 // leads the rest out (allLeave).
 func (c *Core) canGo() bool {
 	o := c.office
@@ -408,13 +407,13 @@ func (c *Core) canGo() bool {
 	return false
 }
 
-// letIn appends the nodes that wait to be let in.
+// letIn appends the nodes that wait for admission.
 func (c *Core) letIn(next *View) bool {
 	o := c.office
 	joins := o.joins
 	o.joins, o.batchAt = nil, 0
 	if len(c.view.Foreign) > 0 || c.foreign.least > next.Epoch.Generation() {
-		return false // they ask again
+		return false // they retry
 	}
 	changed := false
 	for _, n := range joins {

@@ -1,14 +1,14 @@
 package view
 
-// This file holds the arithmetic of quorums (DESIGN 4.1). Both kinds count over
-// the full view: dead members never change the denominator.
+// This file holds the arithmetic of quorums. Both kinds count over the full view: dead
+// members never change the denominator.
 //
-// What a plain quorum is the policy says (Policy.Quorum). Two plain quorums of one
-// view meet: by KeepMajority, since each has more than half of the voters, or exactly
-// half and the most senior one, who cannot be in both of two disjoint halves. A total
-// quorum misses a plain one only if every member of the plain one is dead.
+// The policy defines plain quorums (Policy.Quorum). Two plain quorums of one view
+// intersect. With KeepMajority, each has more than half of the voters, or exactly half
+// and the most senior one, which cannot be in both of two disjoint halves. A total quorum
+// misses a plain one only if every member of the plain one is dead.
 
-// has tells whether a node is in a set.
+// has reports whether a node is in a set.
 type has func(NodeID) bool
 
 // totalQuorum reports whether the set holds every member of v, joining ones

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// viewOf builds a view from a word: u up, j joining, l leaving; ids from 1.
+// viewOf builds a view from letters: u up, j joining, l leaving; ids from 1.
 func viewOf(word string) *View {
 	v := &View{Cluster: 1, Epoch: FirstEpoch(1)}
 	for i, r := range word {
@@ -68,8 +68,8 @@ func drawSet(t *rapid.T, n int, name string) has {
 	return func(id NodeID) bool { return id >= 1 && int(id) <= n && bits>>id&1 == 1 }
 }
 
-// TestPlainQuorumsMeet: two plain quorums share a voter, and a total quorum shares
-// one with every plain quorum that is not dead to the last.
+// TestPlainQuorumsMeet: two plain quorums share a voter, and a total quorum shares one
+// with every plain quorum that has a living member.
 func TestPlainQuorumsMeet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 9).Draw(t, "n")
@@ -94,8 +94,7 @@ func TestPlainQuorumsMeet(t *testing.T) {
 	})
 }
 
-// TestTallyCountsLikePlainQuorum: what the leader keeps up answer by answer is what
-// counting anew would give.
+// TestTallyCountsLikePlainQuorum: the leader's incremental count equals a full count.
 func TestTallyCountsLikePlainQuorum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 7).Draw(t, "n")
@@ -133,10 +132,10 @@ func TestTallyCountsLikePlainQuorum(t *testing.T) {
 				return 0
 			}
 			if got, want := o.now.answered(nil, o.round, 0), slow(false); got != want {
-				t.Fatalf("%v: %s: %d, counted anew %d", p, word, got, want)
+				t.Fatalf("%v: %s: %d, full count %d", p, word, got, want)
 			}
 			if got, want := o.now.answered(o.next, o.round, 0), slow(true); got != want {
-				t.Fatalf("%s %s: %d, counted anew %d", word, other, got, want)
+				t.Fatalf("%s %s: %d, full count %d", word, other, got, want)
 			}
 		}
 	})

@@ -9,13 +9,13 @@ import (
 // holes in this core and keep them closed.
 var scenarios = append(foreignScenarios(), []scenario{
 	{"lease counts no rounds from before the commit", oldRounds},
-	{"lease counts both views while a proposal is under way", oneView},
+	{"lease counts both views while a proposal is in flight", oneView},
 	{"a candidate keeps its own promise", promiseSelf},
-	{"a leader that slept removes nobody for its own silence", stalledLeader},
-	{"a leader's term begins when its prepare has come back", lateOffice},
-	{"a survivor does not yield to the late word of the dead", lateWord},
+	{"a leader that slept removes no member for its own silence", stalledLeader},
+	{"a leader's term begins when its prepare has completed", lateOffice},
+	{"a survivor does not yield to a late message of a dead node", lateWord},
 	{"a joiner whose view has died comes back", orphan},
-	{"a leaving leader tells until it is heard", farewellHeard},
+	{"a leaving leader retransmits until acknowledged", farewellHeard},
 	{"leavers do not take over", leaversStay},
 	{"a new generation is above the attempts met", generationOfAttempts},
 	{"no lease while an attempt is carried", leaseWhileCarrying},
@@ -39,8 +39,8 @@ var scenarios = append(foreignScenarios(), []scenario{
 }...)
 
 // oldRounds: 1 proposes that 4 and 5 become voters; of the old voters only 2 accepts.
-// 2 and 3 lose 1 and elect 2, which uncovers the attempt. In that moment the answers
-// of 4 and 5 reach 1, which commits, and is cut off. 2 carries the attempt through.
+// 2 and 3 lose 1 and elect 2, which uncovers the attempt. At that moment the answers of 4
+// and 5 reach 1, which commits, and is cut off. 2 carries the attempt through.
 func oldRounds(w *world) {
 	grow(w, 3)
 	w.run(time.Second)
@@ -92,8 +92,8 @@ func raises(a *Accept, id NodeID) bool {
 }
 
 // oneView: 4 and 5 accept that they become voters, and are cut off; 2's answers reach
-// 1 only when their promises have run out. 1 commits; 3 hears of it from 2 and is
-// elected by 4 and 5.
+// 1 only when their promises have run out. 1 commits; 3 learns it from 2 and is elected
+// by 4 and 5.
 func oneView(w *world) {
 	grow(w, 3)
 	w.run(time.Second)
@@ -129,7 +129,7 @@ func oneView(w *world) {
 }
 
 // promiseSelf: while 2 asks for votes, a leader without a lease pings it; the yes of
-// 3 must not let 2 break the promise that lies in its answer.
+// 3 must not let 2 break the promise that its answer makes.
 func promiseSelf(w *world) {
 	grow(w, 3)
 	w.run(time.Second)
@@ -147,8 +147,8 @@ func promiseSelf(w *world) {
 	}
 }
 
-// stalledLeader: with a RemoveAfter as short as L, a leader that sleeps a little
-// longer must first read what came meanwhile.
+// stalledLeader: with a RemoveAfter as short as L, a leader that sleeps a little longer
+// must first process the messages that arrived meanwhile.
 func stalledLeader(w *world) {
 	w.cfg.RemoveAfter = w.cfg.Lease
 	grow(w, 5)
@@ -169,8 +169,8 @@ func stalledLeader(w *world) {
 	}
 }
 
-// lateOffice: the promise that 2 still needs waits in its inbox while it sleeps. What
-// passed meanwhile is no silence of 5.
+// lateOffice: the promise that 2 still needs waits in its inbox while it sleeps. That
+// time must not count as silence of 5.
 func lateOffice(w *world) {
 	w.cfg.RemoveAfter = w.cfg.Lease
 	grow(w, 5)
@@ -196,13 +196,13 @@ func lateOffice(w *world) {
 	w.inject(4, 2, promised)
 	w.run(50 * time.Millisecond)
 	if w.nodes[2].core.office == nil || w.nodes[2].core.View().Member(5) == nil || w.nodes[2].core.office.proposal != nil {
-		w.fail("2 removes 5 at once, or does not lead")
+		w.fail("2 removes 5 immediately, or does not lead")
 	}
 }
 
-// lateWord: 1 and 2 let 4 in and die before 3 hears of it. 3 takes over; then a ping
-// of 1 comes out of a buffer, with a view that would stand over 3's. The joiner that
-// only the dead knew comes back by itself.
+// lateWord: 1 and 2 admit 4 and die before 3 learns of it. 3 takes over; then a buffered
+// ping of 1 arrives, with a view that would win over 3's. The joiner, which only dead
+// nodes had admitted, returns by itself.
 func lateWord(w *world) {
 	grow(w, 3)
 	w.run(time.Second)
@@ -214,30 +214,30 @@ func lateWord(w *world) {
 		return from <= 2 && to == 3
 	}
 	w.join(4)
-	w.until(time.Second, "4 is let in", func() bool { return late != nil && w.nodes[4].core.View() != nil })
+	w.until(time.Second, "4 is admitted", func() bool { return late != nil && w.nodes[4].core.View() != nil })
 	w.kill(30*time.Millisecond, 1, 2)
 	w.until(time.Second, "3 takes over", func() bool { return w.holds(w.nodes[3]) && len(w.nodes[3].core.View().Members) == 1 })
 	w.inject(1, 3, late)
 	w.run(200 * time.Millisecond)
 	if w.nodes[3].removed != nil {
-		w.fail("3 has yielded to a view of the dead")
+		w.fail("3 has yielded to a view of dead nodes")
 	}
 	w.removed = func(n *simNode) { w.at(100*time.Millisecond, func() { w.join(n.id + 10) }) }
 	w.must(20*time.Second, "4 is back", func() bool { return w.allUp(2) && w.allHold() })
 }
 
-// orphan: 1 lets 2 in and dies before 2 is up. Nobody is left to tell.
+// orphan: 1 admits 2 and dies before 2 is up. No other member holds the view.
 func orphan(w *world) {
 	grow(w, 1)
 	w.lose = func(from, to NodeID, m Message) bool { _, ok := m.(*Pong); return ok && from == 2 }
 	w.join(2)
-	w.until(time.Second, "2 is let in", func() bool { return w.nodes[2].core.View() != nil })
+	w.until(time.Second, "2 is admitted", func() bool { return w.nodes[2].core.View() != nil })
 	w.crash(1)
 	w.must(10*time.Second, "2 gives up", func() bool { return w.nodes[2].removed != nil })
 }
 
-// farewellHeard: 1 leaves and removes the silent 2 in one view; its last word to 3 gets
-// lost, and 2 wakes up to hear it.
+// farewellHeard: 1 leaves and removes the silent 2 in one view; its last message to 3 is
+// lost, and 2 wakes up and receives it.
 func farewellHeard(w *world) {
 	grow(w, 3)
 	w.run(time.Second)
@@ -256,8 +256,8 @@ func farewellHeard(w *world) {
 	w.must(6*time.Second, "3 leads", func() bool { return w.nodes[3].core.LeaderLease().After(w.clock(w.nodes[3])) })
 }
 
-// leaversStay: 3 and 4 leave and do not hear that they have left. 5 joins, 1 and 2
-// die. To 3 and 4 this looks as if they were the only survivors.
+// leaversStay: 3 and 4 leave but do not receive the view without them. 5 joins, 1 and 2
+// die. In the state of 3 and 4 they are the only survivors.
 func leaversStay(w *world) {
 	grow(w, 4)
 	w.run(time.Second)
@@ -308,8 +308,9 @@ func pauses(w *world) {
 	}
 }
 
-// deafWhileOthersJoin: joiners that are up when the old ones die go on without them, and
-// 4, left out, does not. While 4 is only silent they stand beside it and are not up yet.
+// deafWhileOthersJoin: joiners that are up when the old members die continue without
+// them; 4, which was left out, does not. While 4 is only silent they are in its view and
+// not up yet.
 func deafWhileOthersJoin(w *world) {
 	joined, without, among := 0, 0, 0
 	for delay := time.Duration(0); delay <= 5*time.Second; delay += 250 * time.Millisecond {
@@ -332,7 +333,7 @@ func deafWhileOthersJoin(w *world) {
 		x.run(3 * time.Second)
 		if v.Member(4) == nil {
 			if without++; x.holds(x.nodes[4]) {
-				x.fail("4 was left out after %v, and holds a lease", delay)
+				x.fail("4 was left out after %v, but holds a lease", delay)
 			}
 		} else if v.Member(7) != nil {
 			among++
@@ -361,7 +362,7 @@ func removedInItsSleep(w *world) {
 		x.resume(3)
 		x.run(5 * time.Second)
 		if left && x.holds(x.nodes[3]) {
-			x.fail("3 slept for %v, was left out, and holds a lease", sleep)
+			x.fail("3 slept for %v, was left out, but holds a lease", sleep)
 		}
 		if left {
 			out++
@@ -375,7 +376,7 @@ func deafLeader(w *world) {
 	w.run(time.Second)
 	w.cut = func(from, to NodeID) bool { return to == 1 }
 	lapsed := w.must(2*time.Second, "all leases end", func() bool { return !slices.ContainsFunc(w.living(), w.holds) })
-	took := w.must(10*time.Second, "the others serve", func() bool {
+	took := w.must(10*time.Second, "the rest serves", func() bool {
 		return !slices.ContainsFunc(w.living(), func(n *simNode) bool { return n.id != 1 && !w.holds(n) })
 	})
 	gone := w.must(5*time.Second, "the deaf one is out", func() bool { return w.nodes[2].core.View().Member(1) == nil })
@@ -394,7 +395,7 @@ func oldMajority(w *world) {
 	w.cutOff(4, 5)
 	w.until(4*time.Second, "4 and 5 are left out", func() bool {
 		if a := w.nodes[3].core.attempts[old]; a != nil {
-			// 3 has accepted, and hears no more.
+			// 3 has accepted, and receives nothing from now on.
 			w.cut = func(from, to NodeID) bool {
 				return (from > 3) != (to > 3) || to == 3 || from == 3 && len(w.nodes[1].core.View().Members) < 5
 			}
@@ -425,7 +426,7 @@ func answersAgain(w *world) {
 	}
 	w.until(4*time.Second, "3 is left out", func() bool {
 		if proposed != 0 && w.holds(w.nodes[3]) {
-			w.fail("3 is granted a lease while its removal is under way")
+			w.fail("3 is granted a lease while its removal is in flight")
 		}
 		return w.nodes[1].core.View().Member(3) == nil
 	})
@@ -449,14 +450,14 @@ func lateJoin(w *world) {
 	w.inject(3, 1, late)
 	w.run(time.Second)
 	if !w.allUp(3) {
-		w.fail("a removed node was let in again")
+		w.fail("a removed node was admitted again")
 	}
 	w.kill(30*time.Millisecond, 1, 2)
 	w.until(time.Second, "4 leads", func() bool { return w.allUp(1) })
-	w.inject(3, 4, late) // 4 has never heard of 3
+	w.inject(3, 4, late) // 4 has never met 3
 	w.run(5 * time.Second)
 	if !w.allUp(1) || !w.allHold() {
-		w.fail("a removed node was let in for good")
+		w.fail("a removed node was admitted for good")
 	}
 }
 
@@ -478,7 +479,7 @@ func lateAccept(w *world) {
 	}
 	w.inject(1, 3, late)
 	if len(w.nodes[3].core.attempts) != 0 || !answered {
-		w.fail("3 has stored an attempt on a view that is past, or has not said so")
+		w.fail("3 has stored an attempt on a former view, or has not answered with its own")
 	}
 }
 
@@ -512,7 +513,7 @@ func exactlyHalf(w *world) {
 	}
 }
 
-// generationOfAttempts: 2 takes over with 3 and dies before 3 hears of it.
+// generationOfAttempts: 2 takes over with 3 and dies before 3 learns of it.
 func generationOfAttempts(w *world) {
 	grow(w, 4)
 	w.run(time.Second)
@@ -523,8 +524,8 @@ func generationOfAttempts(w *world) {
 	w.must(time.Second, "3 takes over", func() bool { return w.allUp(1) && w.allHold() })
 }
 
-// leaseWhileCarrying: 1 commits a view without 3 and is cut off before anyone hears of
-// it. 3 is elected by those who accepted its removal, and must carry that.
+// leaseWhileCarrying: 1 commits a view without 3 and is cut off before any member learns
+// it. 3 is elected by the acceptors of its removal, and must carry it.
 func leaseWhileCarrying(w *world) {
 	grow(w, 4)
 	w.run(time.Second)
@@ -538,9 +539,9 @@ func leaseWhileCarrying(w *world) {
 	w.run(3 * time.Second)
 }
 
-// hopelessAttempt: 1 proposes to leave 4 and 5 out; 3 accepts, then 1 and 2 die. 3, 4
-// and 5 are a quorum of the old view and know that the others are dead, and the
-// attempt can never be committed: it must not be carried for ever.
+// hopelessAttempt: 1 proposes to leave 4 and 5 out; 3 accepts, then 1 and 2 die. 3, 4 and
+// 5 are a quorum of the old view with proofs that 1 and 2 are dead. The attempt can never
+// be committed: it must not be carried forever.
 func hopelessAttempt(w *world) {
 	grow(w, 5)
 	w.run(time.Second)
@@ -557,9 +558,9 @@ func hopelessAttempt(w *world) {
 	w.must(4*time.Second, "the rest serves", func() bool { return w.allUp(3) && w.allHold() })
 }
 
-// hopelessTakeover: 4 and 5 are cut off, and 4 is told that the others are dead. It
-// takes over with 5, which accepts; then 4 dies, and the network heals. 1 uncovers an
-// emergency view that keeps the dead 4, and is a plain quorum with the others.
+// hopelessTakeover: 4 and 5 are cut off, and 4 receives proofs that 1, 2 and 3 are dead.
+// It takes over with 5, which accepts; then 4 dies, and the network heals. 1 uncovers an
+// emergency view that keeps the dead 4, and is a plain quorum with the living members.
 func hopelessTakeover(w *world) {
 	w.truth.wrongEvidence = true
 	grow(w, 5)

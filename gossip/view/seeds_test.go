@@ -33,7 +33,7 @@ func seedCount() int {
 	return n
 }
 
-// playSeed plays one seed and returns what went wrong, "" if nothing.
+// playSeed plays one seed and returns the failure, "" if none.
 func playSeed(seed uint64, m mutant, loud bool) (s *swarm, wrong string) {
 	s = newSwarm(seed, m)
 	s.quiet = !loud
@@ -50,7 +50,7 @@ func playSeed(seed uint64, m mutant, loud bool) (s *swarm, wrong string) {
 	return s, ""
 }
 
-// playSeeds plays seeds until one fails, and returns the lowest that was met.
+// playSeeds plays seeds until one fails, and returns the lowest failing one found.
 func playSeeds(from, n int, m mutant, each func(*swarm)) (failed uint64, wrong string) {
 	var next, bad atomic.Int64
 	next.Store(int64(from))

@@ -2,30 +2,31 @@ package view
 
 import "time"
 
-// Membership is decided among members. A node whose connection has shaken hands holds
-// a certificate of the cluster, or, without TLS, knows its name: that lets it ask to
-// be let in, and nothing else. So a message of any other kind counts only if its
-// sender stands in the view held here:
+// Only members decide on membership. A node whose handshake succeeded holds a certificate
+// of the cluster or, without TLS, has its name: that allows it to ask for admission, and
+// nothing else. So a message of any other kind counts only if its sender is in this
+// node's view:
 //
 //	in the view                  every message
 //	not in it                    JoinRequest for itself; a question of a former member
-//	  brings an older view       is told ours, as it may have been removed
-//	  brings a newer view        not believed: the members of our view are asked
-//	  of a lineage that stands   not believed, unless a former member brings it
-//	without a view here          the first one comes from a node that was asked to let
-//	                             this one in, or from the leader that it named
+//	  brings an older view       is sent ours, as it may have been removed
+//	  brings a newer view        not accepted: the members of our view are asked
+//	  of a lineage that wins     not accepted, unless a former member brings it
+//	without a view here          the first one comes from a node that was asked for
+//	                             admission, or from the leader that it named
 //
-// Why nothing is lost: a voter is let in only when every voter that stays holds a view
-// with it (join.go), so the leader or candidate of a later view stands in the view of
-// whoever stays. A stranger with a newer view means that this node was removed, or has
-// not become a voter; then its former companions know, and answer with the view.
+// Why nothing is lost: a node becomes a voter only when every voter that stays holds a
+// view with it (join.go). So a voter that stays has the leader or candidate of a later
+// view in its own. A non-member with a newer view means that this node was removed, or
+// never became a voter; then the members of its view hold the newer one, and answer with
+// it.
 //
-// If none of them is left, nobody can vouch. After Lease + RemoveAfter without a
-// leader this node holds nothing that could be lost, and believes the stranger: at
-// worst its incarnation, which cannot act, ends.
+// If none of them is left, no member can confirm the view. After Lease + RemoveAfter
+// without a leader this node holds nothing that could be lost, and accepts the
+// non-member's view: at worst its incarnation, which cannot act, ends.
 
-// speaks reports whether msg counts when it comes from a node, and answers or notes it
-// if not.
+// speaks reports whether msg counts when it comes from a node. If not, it answers or
+// traces it.
 func (c *Core) speaks(from NodeID, msg Message) bool {
 	if c.mutant == mutantStrangersSpeak {
 		return true
@@ -40,7 +41,7 @@ func (c *Core) speaks(from NodeID, msg Message) bool {
 	case *JoinRequest:
 		return c.admitStranger(m.Hops == 0, from)
 	case *Encounter, *Confront, *Confronted:
-		return true // from another cluster of our name: foreign.go, vouch.go
+		return true // from another cluster of the name: foreign.go, vouch.go
 	case *LeaveRequest, *NeedView:
 		return c.admitStranger(c.gone[from], from)
 	case *Contest:
@@ -53,9 +54,9 @@ func (c *Core) speaks(from NodeID, msg Message) bool {
 	if p, is := msg.(*Ping); is {
 		switch {
 		case p.Cluster != c.view.Cluster:
-			return true // it is told apart where pings are handled
+			return true // onPing traces it
 		case epoch < c.view.Epoch:
-			return true // and is answered with our view there
+			return true // onPing answers with our view
 		}
 		c.consult(from)
 		return false
@@ -82,12 +83,12 @@ func shownView(msg Message) (*View, Epoch) {
 	return nil, 0
 }
 
-// believes judges a view that a node outside ours brings. asks is set on a question
-// that may be answered whatever its sender is.
+// believes reports whether to accept a view sent by a non-member. asks is set on a
+// question that may be answered to any sender.
 func (c *Core) believes(from NodeID, v *View, asks bool) bool {
 	switch compare(c.view, v) {
 	case older, stranger:
-		return true // it is answered, or noted, and changes nothing here
+		return true // it is answered, or traced, and changes no state
 	case stands:
 		return true
 	case newer:
@@ -104,7 +105,7 @@ func (c *Core) believes(from NodeID, v *View, asks bool) bool {
 }
 
 // forsaken reports whether this node has been without a leader for so long that it can
-// lose nothing by believing a stranger.
+// lose nothing by accepting a non-member's view.
 func (c *Core) forsaken() bool {
 	since := max(c.grantedAt, c.heardAt)
 	return !c.lease.Valid(c.now) && c.now.Sub(since) > c.patience()
@@ -115,8 +116,8 @@ func (c *Core) patience() time.Duration {
 	return d + c.margin(d)
 }
 
-// consult asks the members of our view for a newer one, once for each Ping: a stranger
-// has shown that there may be one.
+// consult asks the members of our view for a newer one, at most once per Ping: a
+// non-member has shown that there may be one.
 func (c *Core) consult(stranger NodeID) {
 	if c.now.Before(c.nextConsult) {
 		return
@@ -128,9 +129,9 @@ func (c *Core) consult(stranger NodeID) {
 	}
 }
 
-// admitStranger notes a message that only members send.
+// admitStranger traces a message that only members may send, and returns ok.
 func (c *Core) admitStranger(ok bool, from NodeID) bool {
-	if !ok && !c.gone[from] { // a former member may not know yet
+	if !ok && !c.gone[from] { // a former member may not have learned of its removal
 		c.trace("spoken by no member", from, "")
 	}
 	return ok
@@ -139,8 +140,8 @@ func (c *Core) admitStranger(ok bool, from NodeID) bool {
 // introducedMax bounds the nodes that members have shown in another lineage.
 const introducedMax = membersMax
 
-// introduce notes the members of another lineage that a member of ours has shown: they
-// may contest our view themselves, should the member that showed them be gone.
+// introduce records the members of another lineage that a member of ours has shown: they
+// may then contest our view themselves, even if that member has ended.
 func (c *Core) introduce(by NodeID, v *View) {
 	if c.view.Member(by) == nil && !c.gone[by] || v.packed() {
 		return
@@ -153,8 +154,8 @@ func (c *Core) introduce(by NodeID, v *View) {
 	}
 }
 
-// speaksToJoiner reports whether a message counts at a node without a view: what the
-// nodes say that it has asked to let it in, and the leader that these have named.
+// speaksToJoiner reports whether a message counts at a node without a view: it must come
+// from a node that was asked for admission, or from a leader that such a node named.
 func (c *Core) speaksToJoiner(from NodeID, msg Message) bool {
 	if c.entry.asked(from) {
 		return true
@@ -163,5 +164,5 @@ func (c *Core) speaksToJoiner(from NodeID, msg Message) bool {
 		c.trace("view shown by no contact", from, "")
 		return false
 	}
-	return false // nothing else is for a node without a view
+	return false // a node without a view expects nothing else
 }

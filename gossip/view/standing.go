@@ -9,20 +9,20 @@ import (
 
 // Standing ranks a cluster among clusters of the same name. It is part of every view, so
 // all members agree on it, and from view to view it never falls. Of two clusters that
-// meet, the one with the higher standing goes on (foreign.go).
+// meet, the one with the higher standing continues (foreign.go).
 type Standing struct {
-	// Size is the most voters that answered when a contest began. It is 0 in clusters
-	// whose nodes authenticate each other: there, Peak can be trusted.
+	// Size is the largest number of voters that answered when a contest began. It is 0 in
+	// clusters whose nodes authenticate each other: there, Peak can be trusted.
 	Size int
-	// Peak is the most voters that answered in one view. It does not fall when members
-	// leave: the last of twenty holds the data of twenty.
+	// Peak is the largest number of voters that answered in one view. It does not fall
+	// when members leave: the last of twenty holds the data of twenty.
 	Peak int
 	// Birth is the first epoch, as drawn when the cluster formed.
 	Birth Epoch
 }
 
-// Above reports whether a cluster stands over another: by size, then by peak, then by
-// age, and last by id, so that any two differ.
+// Above reports whether s of cluster own ranks above o of cluster other: by size, then by
+// peak, then by age, and last by id, so that any two differ.
 func (s Standing) Above(own uint64, o Standing, other uint64) bool {
 	return cmp.Or(cmp.Compare(s.Size, o.Size), cmp.Compare(s.Peak, o.Peak),
 		cmp.Compare(o.Birth, s.Birth), cmp.Compare(own, other)) > 0
@@ -36,13 +36,13 @@ func (s Standing) String() string {
 	return fmt.Sprintf("at most %d voters at a time, formed in %v", s.Peak, s.Birth)
 }
 
-// Verdict says where a contest with another cluster of the same name has got to.
+// Verdict is the state of a contest with another cluster of the same name.
 type Verdict uint8
 
 const (
-	// VerdictContested: the clusters know each other; the standing is frozen.
+	// VerdictContested: the clusters have met; the standing is frozen.
 	VerdictContested Verdict = iota + 1
-	// VerdictStands: this cluster goes on, and never yields to the other one.
+	// VerdictStands: this cluster continues, and never yields to the other one.
 	VerdictStands
 	// VerdictYields: this cluster ends, and its nodes join the other one.
 	VerdictYields
@@ -124,7 +124,7 @@ func (w *writer) foreign(fs []Foreign) *writer {
 	return w
 }
 
-// Least bytes that the elements of lists take on the wire.
+// Minimum sizes of list elements on the wire.
 const (
 	nodeBytesMin    = 8 + 1 + 1 + 1 + 1 + 1
 	foreignBytesMin = idBytes + 1 + 1

@@ -7,13 +7,14 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// View returns the newest decided view known here, nil before the node is let in.
+// View returns the newest decided view that this node has learned, nil before it is
+// admitted.
 func (c *Core) View() *View { return c.view }
 
 // Lease returns the lease as last granted.
 func (c *Core) Lease() Lease { return c.lease }
 
-// Leader returns the node that leads as far as is known here, and whether one does.
+// Leader returns the leader that this node follows, and whether there is one.
 func (c *Core) Leader() (NodeID, bool) { return c.leader, c.leader != 0 }
 
 // LeaderLease returns the end of the leader lease, 0 when this node does not lead
@@ -31,24 +32,24 @@ func (c *Core) Generation() uint32 { return c.generation }
 // Over reports whether the incarnation has ended.
 func (c *Core) Over() bool { return c.over }
 
-// State is what a node shows of its part in the protocol, for operators.
+// State describes a node's part in the protocol, for operators.
 type State struct {
 	// Part is "joiner", "member", "candidate", or "leader".
 	Part     string
 	Epoch    Epoch
 	Leader   NodeID
 	Promised Ballot
-	// Attempt is the epoch of a proposed view that is accepted here and not yet
-	// known as decided, 0 if none.
+	// Attempt is the epoch of a proposed view that this node has accepted but not yet
+	// learned as decided, 0 if none.
 	Attempt Epoch
-	// Dead lists the members whose death is proven here.
+	// Dead lists the members that are proven dead to this node.
 	Dead []NodeID
-	// Waiting counts join and leave requests that wait, at the leader.
+	// Waiting counts the join and leave requests that wait at this leader.
 	Waiting int
 	Leaving bool
 }
 
-// State returns a copy of what the core may show.
+// State returns the core's present state for operators.
 func (c *Core) State() State {
 	s := State{Part: "joiner", Promised: c.promised, Leader: c.leader, Leaving: c.leaving}
 	if c.view == nil {
@@ -91,17 +92,17 @@ func (c *Core) checkMember() error {
 	case me == nil:
 		return fmt.Errorf("%v holds view %v without itself", c.self(), c.view.Epoch)
 	case me.Status != c.status || me.Joined != c.joined:
-		return fmt.Errorf("%v is %v in its view and %v to itself", c.self(), me.Status, c.status)
+		return fmt.Errorf("%v is %v in its view but has status %v", c.self(), me.Status, c.status)
 	case c.office != nil && c.office.ballot.Node != c.self():
 		return fmt.Errorf("%v leads with the ballot of %v", c.self(), c.office.ballot.Node)
 	case c.office != nil && c.office.ballot.Less(c.promised):
 		return fmt.Errorf("%v leads with a ballot below its promise", c.self())
 	case c.office != nil && c.cand != nil:
-		return fmt.Errorf("%v leads and stands at once", c.self())
+		return fmt.Errorf("%v leads and is a candidate", c.self())
 	case c.generation < c.view.Epoch.Generation():
 		return fmt.Errorf("%v has met generation %d, its view is %v", c.self(), c.generation, c.view.Epoch)
 	}
-	for base := range c.attempts { // order-free: any offender will do
+	for base := range c.attempts { // order-free: any violation suffices
 		if base < c.view.Epoch {
 			return fmt.Errorf("%v keeps an attempt on %v in view %v", c.self(), base, c.view.Epoch)
 		}

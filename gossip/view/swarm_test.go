@@ -15,15 +15,15 @@ type swarm struct {
 	f faults
 	// blocked holds until when a direction is cut.
 	blocked map[[2]NodeID]time.Duration
-	// wall is set in the ending: who can talk to whom.
+	// wall is set in the ending: it reports which nodes can reach which.
 	wall     func(from, to NodeID) bool
 	ending   bool
 	names    int
 	nextID   uint64
 	proposed map[Epoch]bool
-	// told holds what a node was told of its links.
+	// told holds the Link events that a node has received.
 	told map[[2]NodeID]*linkState
-	// accused holds who was given a weak proof of whom, though it lived.
+	// accused holds which node received a weak proof of which living node.
 	accused [][2]*simNode
 }
 
@@ -32,7 +32,7 @@ type linkState struct {
 	since time.Duration
 }
 
-// faults is what a seed has switched on.
+// faults are the classes of faults that a seed enables.
 type faults struct {
 	nodes                                     int
 	crash, pause, cut, oneWay, bridge, bursts bool
@@ -115,8 +115,8 @@ func (s *swarm) draw(on func() bool) {
 }
 
 // drawPolicy takes one of the policies that are not the default. With AssumeCrash the
-// lineages part by design: the checks that need one line are off, and what is left to
-// show is that a healed network ends in one cluster.
+// lineages part by design: the checks that need one line are off, and only the end in one
+// cluster after the heal is checked.
 func (s *swarm) drawPolicy() {
 	after := s.cfg.RemoveAfter + s.cfg.Lease + s.between(time.Millisecond, 4*time.Second)
 	all := []Policy{
@@ -147,7 +147,7 @@ func (s *swarm) arrive(name int) NodeID {
 	return id
 }
 
-// ask tells a node without a view whom to ask, again and again.
+// ask repeatedly names contacts to a node without a view.
 func (s *swarm) ask(id NodeID) {
 	n := s.nodes[id]
 	if n.down || n.removed != nil || n.core.View() != nil {
@@ -264,8 +264,8 @@ func (s *swarm) block(from, to NodeID, d time.Duration) {
 	s.blocked[key] = max(s.blocked[key], s.now+d)
 }
 
-// accuse gives a node a weak proof of the death of a peer that lives, as a network that
-// rejects does: it may still let through what was sent before, or all else.
+// accuse gives a node a weak proof of the death of a living peer, as a rejecting network
+// does: the network may still deliver messages sent before, or all other traffic.
 func (s *swarm) accuse(n, o *simNode, d time.Duration) {
 	s.marks["weak proof of a living node"]++
 	s.note("%d is refused by %d for %v", n.id, o.id, d)
@@ -284,7 +284,7 @@ func (s *swarm) accuse(n, o *simNode, d time.Duration) {
 	s.accused = append(s.accused, [2]*simNode{n, o})
 }
 
-// acquit takes the proof back if its subject lives.
+// acquit withdraws the proof if its subject lives.
 func (s *swarm) acquit(n, o *simNode) {
 	if !o.down && o.removed == nil {
 		s.step(n.id, Alive{Subject: o.id})
@@ -304,7 +304,7 @@ func (s *swarm) deafen(n *simNode, d time.Duration) {
 	}
 }
 
-// split parts the living in two.
+// split partitions the living nodes in two.
 func (s *swarm) split(d time.Duration) {
 	side := map[NodeID]bool{}
 	for _, n := range s.living() {
@@ -338,7 +338,7 @@ func (s *swarm) bridge(d time.Duration) {
 	}
 }
 
-// die crashes a node and tells the others, sooner or later or never.
+// die crashes a node and gives the proof to other nodes, sooner or later or never.
 func (s *swarm) die(n *simNode) {
 	if n.down || len(s.living()) < 2 || s.ending {
 		return
@@ -384,7 +384,7 @@ func (s *swarm) proofAfter() (time.Duration, bool) {
 	return 0, false
 }
 
-// aim puts bursts of faults where views change hands.
+// aim places bursts of faults at view changes.
 func (s *swarm) aim(n *simNode, e *TraceEvent) {
 	interesting := e.Kind == "commits" || e.Kind == "proposes" || e.Kind == "carries" || e.Kind == "emergency takeover"
 	if s.ending || !s.f.bursts || !interesting || s.now < time.Second || !s.chance(15) {
@@ -422,8 +422,8 @@ func (s *swarm) burst(n *simNode) {
 	}
 }
 
-// watchLinks tells nodes of their links, sooner or later, as control connections
-// would: a dead or cut-off peer is noticed within two seconds, a healed link too.
+// watchLinks reports links to their nodes, sooner or later, as control connections would:
+// a dead or cut-off peer is detected within two seconds, a healed link too.
 func (s *swarm) watchLinks() {
 	for _, a := range s.living() {
 		s.show(a)
@@ -441,8 +441,8 @@ func (s *swarm) watchLinks() {
 	s.at(100*time.Millisecond, s.watchLinks)
 }
 
-// show does what the shell does with nodes that discovery brings up: a node that no
-// leader serves shows its view to them.
+// show acts as the shell with nodes that discovery finds: a node without a leader sends
+// them its view.
 func (s *swarm) show(a *simNode) {
 	o, _ := s.some()
 	if a.paused || a.core.View() == nil || s.holds(a) && !s.truth.wrongEvidence || !s.chance(20) || a.core.View().Member(o.id) != nil {
@@ -474,7 +474,7 @@ func (s *swarm) watchLink(a, b *simNode) bool {
 	return true
 }
 
-// report tells a node's core whom it cannot reach.
+// report gives a node's core the peers that it cannot reach.
 func (s *swarm) report(a *simNode) {
 	v := a.core.View()
 	if v == nil {

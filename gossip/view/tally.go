@@ -2,18 +2,19 @@ package view
 
 // tally counts which rounds of pings a plain quorum of one view has answered. An
 // answer to a later round renews the promise later, so it counts for earlier ones
-// too: what matters of a member is the newest round that it answered. The count is
-// kept up with every answer instead of being made anew, since a leader of a thousand
-// members gets ten thousand answers a second.
+// too: only the newest round that a member answered matters. The count is updated with
+// every answer instead of recomputed, since a leader of a thousand members receives ten
+// thousand answers a second.
 type tally struct {
 	view   *View
 	peers  map[NodeID]*peer
 	self   NodeID
 	policy Policy
-	// count is the policy if numbers are enough for it.
+	// count is the policy if it depends on numbers only.
 	count  counted
 	voters int
-	// selfVotes and selfSenior tell of the leader, which answers its own rounds.
+	// selfVotes and selfSenior are set if the leader, which answers its own rounds, votes
+	// and is the most senior.
 	selfVotes, selfSenior bool
 	senior                NodeID
 	seniorRound           uint64
@@ -22,7 +23,7 @@ type tally struct {
 	at [roundsKept]int
 }
 
-// newTally starts a count for a view from what the leader knows of its members.
+// newTally starts a count for a view from the leader's state about its members.
 func (c *Core) newTally(v *View) *tally {
 	o := c.office
 	t := &tally{view: v, peers: o.peers, self: c.self(), policy: c.cfg.Partition}
@@ -49,8 +50,8 @@ func (c *Core) newTally(v *View) *tally {
 	return t
 }
 
-// open makes room for a new round: those who have not answered since the round that
-// had its place are forgotten.
+// open makes room for a new round: it drops the members whose newest answer was to the
+// round whose place it takes.
 func (t *tally) open(round uint64) {
 	if t != nil {
 		t.at[round%roundsKept] = 0
@@ -83,7 +84,7 @@ func (t *tally) answered(other *tally, newest, floor uint64) uint64 {
 			others += other.at[n%roundsKept]
 		}
 		if seen == mine+others {
-			continue // nobody more than of the round after it
+			continue // the same members as for the round after it
 		}
 		seen = mine + others
 		if t.enough(mine, n) && (other == nil || other.enough(others, n)) {
@@ -101,7 +102,7 @@ func (t *tally) own() int {
 	return 0
 }
 
-// enough reports whether those who answered a round or a later one are a quorum.
+// enough reports whether the voters that answered a round or a later one are a quorum.
 func (t *tally) enough(yes int, round uint64) bool {
 	if t.count != nil {
 		return t.count.enough(t.voters, yes, t.selfSenior || t.seniorRound >= round)

@@ -7,13 +7,13 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// truth judges a run from outside, on true time.
+// truth checks a run from outside, on true time.
 type truth struct {
 	w *world
 	// decided holds the views that were published, per epoch, of each cluster.
 	decided map[epochOf]*View
 	newest  map[uint64]*View
-	// accepted holds who accepted what.
+	// accepted holds the acceptors of each attempt.
 	accepted map[step]*acceptance
 	byNext   map[epochOf][]*acceptance
 	// leaderEnd is until when, in true time, a node's leader lease has run at most.
@@ -68,8 +68,8 @@ func (x *truth) check(n *simNode, before *View, out *Effects) {
 	x.checkLeaders()
 }
 
-// notePassed notes views that a leader which is a quorum by itself has committed and left
-// behind in one step: the members are told of each.
+// notePassed records views that a leader which alone is a quorum has committed and
+// superseded in one step: the members receive each.
 func (x *truth) notePassed(n *simNode, before *View, out *Effects) {
 	alone := func(id NodeID) bool { return id == n.id }
 	for _, s := range out.Send {
@@ -111,8 +111,8 @@ func sameView(a, b *View) bool {
 		})
 }
 
-// checkView holds that there is one view per epoch, and that each follows from one
-// before it by a quorum or a proof.
+// checkView checks that there is one view per epoch, and that each follows from an
+// earlier one by a quorum or a proof.
 func (x *truth) checkView(n *simNode, before, v *View) {
 	if before != nil {
 		for i := range v.Members {
@@ -148,17 +148,17 @@ func (x *truth) follows(n *simNode, before, v *View) bool {
 	if before == nil {
 		return false
 	}
-	// A leader that is a quorum by itself proposes and commits in one step, so nobody
-	// sees its attempt; it may even do so twice.
+	// A leader that alone is a quorum proposes and commits in one step, so its attempt is
+	// never visible; it may even do so twice.
 	alone := map[NodeID]bool{n.id: true}
 	bases := []*View{before}
 	for _, acc := range x.byNext[epochOf{v.Cluster, v.Epoch - 1}] {
-		// Or it has heard of a view and gone on from there in the same step.
+		// Or it has learned a view and continued from there in the same step.
 		if x.rightful(acc) {
 			bases = append(bases, acc.next)
 		}
 	}
-	for _, acc := range x.accepted { // order-free: any will do
+	for _, acc := range x.accepted { // order-free: any one suffices
 		if acc.base == before {
 			bases = append(bases, acc.next)
 		}
@@ -168,7 +168,7 @@ func (x *truth) follows(n *simNode, before, v *View) bool {
 	})
 }
 
-// rightful reports whether those who accepted carry the step.
+// rightful reports whether the acceptors carry the step.
 func (x *truth) rightful(a *acceptance) bool {
 	in := func(id NodeID) bool { return a.by[id] }
 	if x.w.quorum(a.base, in) && x.w.quorum(a.next, in) {
@@ -180,7 +180,7 @@ func (x *truth) rightful(a *acceptance) bool {
 	return a.emergency && x.w.cfg.Evidence == EvidenceFull && rest(a.base) && rest(a.next) && x.w.policy().Survives(a.base, in)
 }
 
-// checkLease holds a new lease against the leader's that granted it.
+// checkLease compares a new lease with that of the leader that granted it.
 func (x *truth) checkLease(n *simNode, l Lease) {
 	if l.Until == 0 {
 		return
@@ -210,7 +210,7 @@ func (x *truth) latestLeader() time.Duration {
 	return most
 }
 
-// checkOutsiders holds that whoever holds a lease stands in the newest view.
+// checkOutsiders checks that every lease holder is in the newest view.
 func (x *truth) checkOutsiders() {
 	for _, id := range x.w.order {
 		n := x.w.nodes[id]
@@ -220,12 +220,12 @@ func (x *truth) checkOutsiders() {
 		newest := x.newest[n.core.view.Cluster]
 		m := newest.Member(id)
 		if m == nil || !m.Status.Votes() {
-			x.w.fail("%d holds a lease for %v and is no voter of the newest view %s", id, n.core.Lease().Until.Sub(x.w.clock(n)), viewText(newest))
+			x.w.fail("%d holds a lease for %v but is no voter of the newest view %s", id, n.core.Lease().Until.Sub(x.w.clock(n)), viewText(newest))
 		}
 	}
 }
 
-// checkLeaders holds that there is at most one leader lease.
+// checkLeaders checks that there is at most one leader lease.
 func (x *truth) checkLeaders() {
 	leaders := map[uint64]NodeID{}
 	for _, id := range x.w.order {
@@ -243,7 +243,7 @@ func (x *truth) checkLeaders() {
 		cluster := n.core.view.Cluster
 		leader := leaders[cluster]
 		if leader != 0 && !x.wrongEvidence {
-			x.w.fail("%d and %d hold leader leases at once", leader, id)
+			x.w.fail("%d and %d hold leader leases at the same time", leader, id)
 		}
 		leaders[cluster] = id
 	}

@@ -1,6 +1,6 @@
-// Package view is the pure core of membership: views, their agreement, and the
-// leases that rest on them (DESIGN section 4). A Core is stepped by events on
-// one thread; it owns no goroutine, clock, lock, socket or randomness.
+// Package view is the pure core of membership: views, agreement on them, and the leases
+// that rest on them. A Core is stepped by events on one thread; it owns no goroutine,
+// clock, lock, socket or randomness.
 package view
 
 import (
@@ -10,7 +10,7 @@ import (
 )
 
 // NodeID is one incarnation of a node: random, new at every start, never reused.
-// The zero NodeID names nobody.
+// The zero NodeID names no node.
 type NodeID uint64
 
 // String returns the id as 16 hexadecimal digits.
@@ -65,24 +65,24 @@ func FormingEpoch(generation uint32, millisecond uint16) Epoch {
 	return FirstEpoch(generation) | Epoch(min(millisecond, 999))<<21
 }
 
-// GenerationsAhead bounds how far the generation of a term may lie above that of the view
-// of a node that is given it: more takeovers than a node can miss.
+// GenerationsAhead bounds how far the generation of a received term may lie above that of
+// the receiver's view: more takeovers than a node can miss.
 const GenerationsAhead = 1 << 16
 
 // FarBeyond reports whether e cannot be the epoch of a view that follows one of epoch have
-// soon, since its generation is more than GenerationsAhead above. A zero have is no view:
-// nothing is far beyond it.
+// soon, since its generation is more than GenerationsAhead above. A zero have is no view,
+// and no epoch is far beyond it.
 func (e Epoch) FarBeyond(have Epoch) bool {
 	return have != 0 && uint64(e.Generation()) > uint64(have.Generation())+GenerationsAhead
 }
 
-// Status is where a member stands. It never goes back: a node that meets itself
-// with an earlier status was removed in between.
+// Status is a member's stage of membership. It never goes back: a node that finds itself
+// in a view with an earlier status was removed in between.
 type Status uint8
 
 const (
-	// Joining members know the view and answer the leader; they neither vote nor
-	// hold a lease.
+	// Joining members hold the view and answer the leader; they neither vote nor hold a
+	// lease.
 	Joining Status = iota + 1
 	// Up members vote and hold leases.
 	Up
@@ -121,19 +121,19 @@ func (s *Status) UnmarshalText(text []byte) error {
 // leases: up and leaving ones.
 func (s Status) Votes() bool { return s == Up || s == Leaving }
 
-// Node is what a node says of itself, constant for one incarnation.
+// Node is a node's description of itself, constant for one incarnation.
 type Node struct {
 	ID NodeID
 	// Name is the stable label that survives restarts.
 	Name string
-	// Addr is the host:port at which the peer transport answers.
+	// Addr is the host:port at which the peer transport listens.
 	Addr string
-	// Roles is sorted and without repetitions.
+	// Roles is sorted and without duplicates.
 	Roles []string
-	// AppVersion orders releases of the application, "" where it does not say.
+	// AppVersion orders releases of the application, "" if unset.
 	AppVersion string
-	// Metadata is what the application says of the node, for others to read. It must
-	// not be changed.
+	// Metadata is the application's description of the node, for other nodes to read. It
+	// must not be modified.
 	Metadata map[string]string `json:",omitempty"`
 }
 
@@ -150,7 +150,7 @@ func (n *Node) HasRole(role string) bool {
 	return false
 }
 
-// Member is a node that stands in a view.
+// Member is a node in a view.
 type Member struct {
 	Node
 	// Joined is the epoch of the view in which the member joined.
@@ -162,34 +162,34 @@ type Member struct {
 type View struct {
 	// Cluster is drawn when a cluster forms; two clusters of one name differ in it.
 	Cluster uint64
-	// Origin is that of the data: the Cluster of the first cluster in a line of clusters
-	// that were formed one after the other on the same files. Files of one origin are
-	// merged, those of another are not.
+	// Origin is that of the data: the Cluster of the first in a line of clusters that
+	// were formed one after the other on the same files. Files of one origin are merged;
+	// files of different origins are not.
 	Origin uint64
 	Epoch  Epoch
-	// Members stand in order of seniority, the most senior first.
+	// Members are in order of seniority, the most senior first.
 	Members []Member
 	// Forks lists the emergency takeovers of the view's lineage, oldest first.
 	Forks []Fork
-	// Standing ranks the cluster among others of its name.
+	// Standing ranks the cluster among clusters of its name.
 	Standing Standing
-	// TokensFrom is the generation from which on the tokens of shards must be: lower ones
-	// may lie below tokens that another cluster or lineage has given out. 0 asks for none.
+	// TokensFrom is the lowest generation of shard tokens: lower ones may lie below
+	// tokens that another cluster or lineage has issued. 0 sets no bound.
 	TokensFrom uint32
-	// Foreign lists the contests with other clusters of the name, sorted by cluster.
+	// Foreign lists the contests with other clusters of the same name, sorted by cluster.
 	Foreign []Foreign `json:",omitempty"`
-	// Out lists the members of the view before that this one leaves out, and why.
+	// Out lists the members of the previous view that this one leaves out, and why.
 	Out []Departure `json:",omitempty"`
-	// change is set on the wire alone, on views without members: diff.go.
+	// change is set only on the wire, on views without members: diff.go.
 	change *change
 }
 
-// Fork is one emergency takeover in the history of a view: what tells two
-// lineages apart that meet after wrong evidence (lineage.go).
+// Fork is one emergency takeover in the history of a view. Forks distinguish two lineages
+// that meet after wrong evidence (lineage.go).
 type Fork struct {
-	// From is the epoch of the view that it stepped from, To the epoch it opened.
+	// From is the epoch of the view that it continued, To the epoch that it opened.
 	From, To Epoch
-	// Kept is how many members of the view From it kept, By who led it.
+	// Kept is how many members of the view From it kept, By its leader.
 	Kept int
 	By   NodeID
 }

@@ -2,26 +2,27 @@ package view
 
 import "slices"
 
-// A cluster does not yield to the word of one connection. Before it does, a quorum of
-// its voters must each have reached a node of the other cluster, and enough of the
-// other's members must have said that they stand in it:
+// A cluster does not yield because of one connection. First a quorum of its voters must
+// each have reached a node of the other cluster, and enough of the other's members must
+// have confirmed that they are in it:
 //
 //	leader   Vouch(cluster, standing, nodes) ──▶ every voter
 //	voter    Confront(nonce) ──▶ each of the nodes; Confronted(standing, nonce) ◀──
 //	voter    Vouched(those that confirmed) ──▶ leader
 //
-// Where nodes authenticate each other, a majority of the members that are listed must
-// confirm: what they say about their past is then believed. Elsewhere the other cluster
-// must show as many members as this one has, too.
+// If nodes authenticate each other, a majority of the listed members must confirm: their
+// statements about their past are then trusted. Otherwise the other cluster must also
+// show as many members as this one has.
 
-// confrontation is what a member asks another cluster's nodes for its leader.
+// confrontation is a member's inquiry to another cluster's nodes, on behalf of its
+// leader.
 type confrontation struct {
 	vouch     *Vouch
 	nonce     uint64
 	confirmed []NodeID
 }
 
-// askVoters has the voters reach the other cluster's members.
+// askVoters makes the voters contact the other cluster's members.
 func (c *Core) askVoters(e *encounter) {
 	m := &Vouch{Cluster: e.cluster, Standing: e.said.Standing, Nodes: e.said.Nodes}
 	for i := range c.view.Members {
@@ -32,7 +33,7 @@ func (c *Core) askVoters(e *encounter) {
 	c.confront(m)
 }
 
-// onVouch asks another cluster's nodes on the leader's behalf.
+// onVouch contacts another cluster's nodes on the leader's behalf.
 func (c *Core) onVouch(from NodeID, m *Vouch) {
 	if c.view != nil && from == c.leader && c.votes() && m.Cluster != c.view.Cluster {
 		c.confront(m)
@@ -57,7 +58,7 @@ func (c *Core) confront(m *Vouch) {
 	}
 }
 
-// onConfront says to another cluster's node which cluster this one stands in.
+// onConfront answers another cluster's node with this node's cluster and standing.
 func (c *Core) onConfront(from NodeID, m *Confront) {
 	if c.cfg.Foreign == ForeignMerge && c.votes() {
 		c.send(from, &Confronted{Cluster: c.view.Cluster, Standing: c.view.Standing, Nonce: m.Nonce})
@@ -76,7 +77,7 @@ func (c *Core) onConfronted(from NodeID, m *Confronted) {
 	c.report(a)
 }
 
-// report tells the leader which nodes have confirmed.
+// report sends the leader the nodes that have confirmed.
 func (c *Core) report(a *confrontation) {
 	if c.office != nil {
 		c.vouched(c.self(), &Vouched{Cluster: a.vouch.Cluster, Confirmed: a.confirmed})
@@ -102,7 +103,7 @@ func (c *Core) vouched(from NodeID, m *Vouched) {
 	c.stir()
 }
 
-// confirmed reports whether enough was seen of a cluster to yield to it.
+// confirmed reports whether enough members of a cluster were reached to yield to it.
 func (c *Core) confirmed(e *encounter) bool {
 	if c.mutant == mutantCredulous {
 		return true

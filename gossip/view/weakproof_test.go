@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Weak proofs: what a rejecting network can give for members that live.
+// Weak proofs: those that a rejecting network can produce for living members.
 
 // suspect gives a node a weak proof of a peer's death, as a control link that breaks and
 // is then refused.
@@ -14,8 +14,8 @@ func (w *world) suspect(of, about NodeID) {
 	w.step(of, ProvenDead{Subject: about, Reason: "refused"})
 }
 
-// windowOfTotal: certain proofs that come within L of the newest grant replace a quorum,
-// later ones do not.
+// windowOfTotal: certain proofs that arrive within L of the newest grant replace a
+// quorum, later ones do not.
 func windowOfTotal(w *world) {
 	for _, late := range []time.Duration{600 * time.Millisecond, 1500 * time.Millisecond} {
 		x := newWorld(w.t)
@@ -30,7 +30,7 @@ func windowOfTotal(w *world) {
 	}
 }
 
-// weakRemovalThenDeaths: 1 removes 3 by weak proof, lets 4 in, and dies with 2; 3 and 4
+// weakRemovalThenDeaths: 1 removes 3 by weak proof, admits 4, and dies with 2; 3 and 4
 // both have certain proofs then. A window of RemoveAfter would let both take over.
 func weakRemovalThenDeaths(w *world) {
 	grow(w, 3)
@@ -44,17 +44,17 @@ func weakRemovalThenDeaths(w *world) {
 	w.kill(30*time.Millisecond, 1, 2)
 	w.run(40 * time.Millisecond)
 	if w.holds(w.nodes[3]) {
-		w.fail("3 was left out after %v, 4 up %v later, and 3 holds a lease", gone, joined)
+		w.fail("3 was left out after %v, 4 up %v later, but 3 holds a lease", gone, joined)
 	}
 	w.until(time.Second, "4 takes over", func() bool { return w.holds(w.nodes[4]) })
 	w.run(3 * time.Second)
 }
 
 // leaderRefusedToOne: the leader is cut off and weakly proven dead to 2; 3 has lost its
-// link as well. The promise to the leader stands: its lease still runs.
+// link as well. The promise to the leader holds: its lease still runs.
 func leaderRefusedToOne(w *world) {
 	grow(w, 3)
-	w.run(time.Second + testPing/2) // no ping is on its way
+	w.run(time.Second + testPing/2) // no ping is in flight
 	w.cutOff(1)
 	w.suspect(2, 1)
 	w.step(3, Link{Subject: 1})
@@ -69,8 +69,9 @@ func leaderRefusedToOne(w *world) {
 	w.run(time.Second)
 }
 
-// grantOfTheFormerLeader: 1 grants 3 a lease and dies, which is certain. 2 leads with 4
-// and 5, and has a weak proof of 3: the lease of 3 runs on after 2 took office.
+// grantOfTheFormerLeader: 1 grants 3 a lease and dies, with a certain proof. 2 leads with
+// 4 and 5, and has a weak proof of 3: the lease of 3 is still valid after 2 became
+// leader.
 func grantOfTheFormerLeader(w *world) {
 	grow(w, 5)
 	w.run(time.Second)
@@ -94,19 +95,19 @@ func grantOfTheFormerLeader(w *world) {
 	w.run(time.Second)
 }
 
-// strangersView: a node that stands in no view shows a member one of the last epoch.
+// strangersView: a node in no view sends a member one of the highest epoch.
 func strangersView(w *world) {
 	grow(w, 3)
 	w.run(time.Second)
 	w.inject(strangerID, 2, lies(w.nodes[2].core.View())["decided at the last epoch"])
 	w.run(time.Second)
 	if !w.allUp(3) || !w.allHold() {
-		w.fail("a member has ended at a stranger's word")
+		w.fail("a message of a non-member has ended a member")
 	}
 }
 
-// TestWeakProofRemovesAfterTheLease: a member that is weakly proven dead goes one lease
-// after its newest answer, sooner than for silence; a leader two leases after.
+// TestWeakProofRemovesAfterTheLease: a member that is weakly proven dead is removed one
+// lease after its newest answer, sooner than for silence; a leader two leases after.
 func TestWeakProofRemovesAfterTheLease(t *testing.T) {
 	for _, dead := range []NodeID{1, 3} {
 		w := cluster(t, 4)
@@ -147,8 +148,8 @@ func TestWeakProofBecomesCertain(t *testing.T) {
 	}
 }
 
-// TestWeakProofsReplaceNoQuorum: all others are weakly proven dead, long before and
-// long after.
+// TestWeakProofsReplaceNoQuorum: all other members are weakly proven dead, long before
+// and long after.
 func TestWeakProofsReplaceNoQuorum(t *testing.T) {
 	for _, level := range []CrashEvidence{EvidenceFull, EvidenceWithinQuorum} {
 		w := newWorld(t)
@@ -160,13 +161,14 @@ func TestWeakProofsReplaceNoQuorum(t *testing.T) {
 		w.suspect(3, 2)
 		w.run(5 * time.Second)
 		if w.holds(w.nodes[3]) {
-			w.fail("3 goes on alone")
+			w.fail("3 continues alone")
 		}
 	}
 }
 
-// TestADeniedWeakProofEndsNoCandidacy: the leader has died for certain; 2 has a wrong weak
-// proof of 3, which the others hear. It takes over all the same, and 3 stays.
+// TestADeniedWeakProofEndsNoCandidacy: the leader is certainly dead; 2 has a wrong weak
+// proof of 3, with which the other members have links. It takes over nevertheless, and 3
+// stays.
 func TestADeniedWeakProofEndsNoCandidacy(t *testing.T) {
 	w := cluster(t, 5)
 	w.run(time.Second)
@@ -178,8 +180,8 @@ func TestADeniedWeakProofEndsNoCandidacy(t *testing.T) {
 	}
 }
 
-// TestAWeakProofThatIsDenied: a member that 2 still hears is not left out, also when the
-// link comes back only just before the lease has ended.
+// TestAWeakProofThatIsDenied: a member with which 2 has a link is not left out, even if
+// the link is restored only just before the lease has ended.
 func TestAWeakProofThatIsDenied(t *testing.T) {
 	w := cluster(t, 3)
 	w.run(time.Second)
@@ -188,8 +190,8 @@ func TestAWeakProofThatIsDenied(t *testing.T) {
 	w.step(2, Link{Subject: 3})
 	w.run(testLease * 9 / 10)
 	w.step(2, Link{Subject: 3, Up: true})
-	w.run(testRemove - testLease) // silence removes it in the end
+	w.run(testRemove - testLease) // silence eventually removes it
 	if w.nodes[1].core.View().Member(3) == nil || w.marks["proof denied"] == 0 {
-		w.fail("3 was left out though 2 hears it")
+		w.fail("3 was left out though 2 has a link with it")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTheWireIsAsItWas: nodes of one wire version understand each other.
+// TestTheWireIsAsItWas: the frames of one wire version never change.
 func TestTheWireIsAsItWas(t *testing.T) {
 	h := sha256.New()
 	for _, m := range samples() {

@@ -29,12 +29,13 @@ type world struct {
 	queue eventQueue
 	seq   int
 
-	// cfg is what new cores get, but for Self and Seed.
+	// cfg is the configuration of new cores, except Self and Seed.
 	cfg    Config
 	mutant mutant
-	// packFrom is from how many members on views are packed, 0 for what cores do.
+	// packFrom is the number of members from which views are packed, 0 for the cores'
+	// default.
 	packFrom int
-	// latency is how long a message takes, jitter what is drawn on top.
+	// latency is how long a message takes, jitter the bound of a random addition.
 	latency, jitter time.Duration
 	// dropPct and dupPct are the shares of messages lost and doubled, in percent.
 	dropPct, dupPct int
@@ -44,11 +45,11 @@ type world struct {
 	cut func(from, to NodeID) bool
 	// lose decides by message.
 	lose func(from, to NodeID, m Message) bool
-	// sent sees every message before it is sent.
+	// sent is called with every message before it is sent.
 	sent func(from, to NodeID, m Message)
-	// removed sees every node whose incarnation ends.
+	// removed is called with every node whose incarnation ends.
 	removed func(n *simNode)
-	// traced sees every trace event.
+	// traced is called with every trace event.
 	traced func(n *simNode, e *TraceEvent)
 
 	truth  *truth
@@ -58,8 +59,8 @@ type world struct {
 	quiet  bool
 	setup  bool
 	lastID NodeID
-	// events counts what has run; calm and calmAt are the last point looked at, to
-	// catch a core that asks for a timer over and over.
+	// events counts all events; calm and calmAt are its last check point, to catch a core
+	// that requests timers in an endless loop.
 	events, calm int
 	calmAt       time.Duration
 }
@@ -125,7 +126,7 @@ func (w *world) at(d time.Duration, run func()) {
 	heap.Push(&w.queue, queued{w.now + max(d, 0), w.seq, run})
 }
 
-// clock is a node's own clock: another origin and another rate than every other's.
+// clock is a node's own clock, with its own origin and rate.
 func (w *world) clock(n *simNode) clock.Instant { return n.clockAt(w.now) }
 
 func (n *simNode) clockAt(t time.Duration) clock.Instant {
@@ -158,7 +159,7 @@ func (w *world) addNode(id NodeID, name int, origin time.Duration, ppm int64) *s
 	return n
 }
 
-// step hands an event to a node: later, if it is paused.
+// step applies an event to a node: later, if it is paused.
 func (w *world) step(id NodeID, ev Event) {
 	n := w.nodes[id]
 	if n == nil || n.down || n.removed != nil {
@@ -324,15 +325,15 @@ func (w *world) run(d time.Duration) {
 	w.now = end
 }
 
-// until runs until a condition holds, and returns how long that took. A scenario that
-// does not get there has not shown anything.
+// until runs until a condition holds, and returns how long that took. A scenario in which
+// it never holds proves nothing.
 func (w *world) until(most time.Duration, what string, ok func() bool) time.Duration {
 	w.setup = true
 	defer func() { w.setup = false }()
 	return w.must(most, what, ok)
 }
 
-// must is until for what the protocol owes.
+// must is until for a condition that the protocol guarantees.
 func (w *world) must(most time.Duration, what string, ok func() bool) time.Duration {
 	if w.t != nil {
 		w.t.Helper()
@@ -350,7 +351,7 @@ func (w *world) must(most time.Duration, what string, ok func() bool) time.Durat
 	return w.now - began
 }
 
-// failure is what a world without a test panics with.
+// failure is the panic value of a world without a test.
 type failure struct {
 	text  string
 	setup bool
@@ -394,7 +395,7 @@ func viewText(v *View) string {
 	return s + " }"
 }
 
-// policy is the one that the nodes have.
+// policy returns the nodes' policy.
 func (w *world) policy() Policy {
 	if w.cfg.Partition == nil {
 		return KeepMajority{}

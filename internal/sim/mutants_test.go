@@ -65,7 +65,7 @@ var mutants = []struct {
 	{name: "lease counted from the ack's receipt", viewNumber: 2},
 	{name: "early removal", viewNumber: 3},
 	{name: "half-finished attempt dropped", viewNumber: 4},
-	{name: "joiner votes at once", viewNumber: 5},
+	{name: "joiner votes immediately", viewNumber: 5},
 	{name: "late evidence counts", viewNumber: 6},
 	{name: "generation from the view alone", viewNumber: 7, seen: 10770},
 	{name: "dead taken out before counting", viewNumber: 8},

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// unreachable tells a node's core whom it cannot reach.
+// cannotReach gives a node's core the peers that it cannot reach.
 func (w *world) cannotReach(id NodeID, ids ...NodeID) { w.step(id, Unreachable{Nodes: ids}) }
 
 func TestTheOneWithFewerLinksYields(t *testing.T) {
@@ -19,10 +19,10 @@ func TestTheOneWithFewerLinksYields(t *testing.T) {
 		gone     NodeID
 	}{
 		{"a tie costs the junior", map[NodeID][]NodeID{2: {4}, 4: {2}}, 0, 2, 4, 4},
-		{"whoever reports it", map[NodeID][]NodeID{2: {4}, 4: {2}}, 0, 4, 2, 4},
+		{"from either reporter", map[NodeID][]NodeID{2: {4}, 4: {2}}, 0, 4, 2, 4},
 		{"one side's report is enough", map[NodeID][]NodeID{2: {4}}, 0, 2, 4, 4},
 		{"fewer links cost the senior", map[NodeID][]NodeID{2: {4, 5}, 4: {2}, 5: {2}}, 0, 2, 4, 2},
-		{"others' reports count", map[NodeID][]NodeID{2: {4}, 5: {2}}, 0, 2, 4, 2},
+		{"third reports count", map[NodeID][]NodeID{2: {4}, 5: {2}}, 0, 2, 4, 2},
 		{"the silent do not count", map[NodeID][]NodeID{2: {4, 6}, 4: {2}}, 6, 2, 4, 4},
 		{"the leader may be the one", map[NodeID][]NodeID{1: {4, 5}, 4: {1}, 5: {1}}, 0, 4, 1, 1},
 	} {
@@ -31,7 +31,7 @@ func TestTheOneWithFewerLinksYields(t *testing.T) {
 			w.run(time.Second)
 			if c.dead != 0 {
 				w.crash(c.dead)
-				w.run(testLease + testPing) // silent, and not removed yet
+				w.run(testLease + testPing) // silent, but not removed yet
 			}
 			for id, ids := range c.broken {
 				w.cannotReach(id, ids...)
@@ -57,8 +57,8 @@ func TestTheOneWithFewerLinksYields(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoYields reports the same broken link from both ends, again and again,
-// while the counts of links change: never do both go.
+// TestOneOfTwoYields repeatedly reports the same broken link from both ends while the
+// counts of links change: both ends are never removed.
 func TestOneOfTwoYields(t *testing.T) {
 	w := cluster(t, 5)
 	w.run(time.Second)
@@ -96,19 +96,19 @@ func TestDenial(t *testing.T) {
 		if dead == 3 {
 			prover = 1
 		}
-		// A wrong proof at one node, while the others hear the peer.
+		// A wrong proof at one node, while the other nodes have links with the peer.
 		w.step(prover, ProvenDead{Subject: dead, Reason: "wrong", Certain: true})
 		w.run(3 * time.Second)
 		if !w.allUp(4) || !w.allHold() || dead == 3 && w.marks["proof denied"] == 0 {
-			w.fail("a proof that others deny has had an effect")
+			w.fail("a denied proof has had an effect")
 		}
-		// Nobody hears it any more: the proof counts.
+		// No node has a link with it any longer: the proof counts.
 		w.crash(dead)
 		for _, n := range w.living() {
 			w.step(n.id, Link{Subject: dead})
 		}
 		if dead == 1 {
-			// The leader's pings told better; the proof is told anew.
+			// The leader's pings withdrew the proof; give it again.
 			w.step(prover, Alive{Subject: dead})
 			w.step(prover, ProvenDead{Subject: dead, Reason: "right", Certain: true})
 		}
@@ -119,9 +119,9 @@ func TestDenial(t *testing.T) {
 	}
 }
 
-// TestADeniedProofOpensNoGeneration: four; the leader dies, and one of the others is
-// wrongly proven dead to the next in seniority. It and the last, without the two, are
-// a total quorum, if it were not that the last still hears who is said to be dead.
+// TestADeniedProofOpensNoGeneration: of four members the leader dies, and another is
+// wrongly proven dead to the next in seniority. That one and the last would be a total
+// quorum, but the last still has a link with the member that is wrongly proven dead.
 func TestADeniedProofOpensNoGeneration(t *testing.T) {
 	w := cluster(t, 4)
 	w.run(time.Second)
@@ -134,14 +134,14 @@ func TestADeniedProofOpensNoGeneration(t *testing.T) {
 	for _, n := range w.living() {
 		w.step(n.id, ProvenDead{Subject: 1, Reason: "right", Certain: true})
 	}
-	w.must(5*time.Second, "three go on", func() bool { return w.allUp(3) && w.allHold() })
+	w.must(5*time.Second, "three continue", func() bool { return w.allUp(3) && w.allHold() })
 	if after := w.nodes[2].core.view.Epoch; after.Generation() != before.Generation() || w.nodes[2].core.view.Member(3) == nil {
 		w.fail("%v became %v", before, after)
 	}
 }
 
 func TestLateProofs(t *testing.T) {
-	// A proof that comes in the middle of the silence makes an end of it.
+	// A proof that arrives during the silence removes the member immediately.
 	w := cluster(t, 3)
 	w.run(time.Second)
 	w.kill(700*time.Millisecond, 3)
@@ -149,16 +149,16 @@ func TestLateProofs(t *testing.T) {
 	if took > 800*time.Millisecond {
 		w.fail("took %v", took)
 	}
-	// A proof that comes before the view that has its subject is not forgotten.
+	// A proof that arrives before the view with its subject is kept.
 	w = cluster(t, 2)
 	w.run(time.Second)
 	w.lose = func(from, to NodeID, m Message) bool { return to == 2 }
 	w.join(3)
-	w.until(time.Second, "3 is let in", func() bool { return w.nodes[3].core.View() != nil })
+	w.until(time.Second, "3 is admitted", func() bool { return w.nodes[3].core.View() != nil })
 	w.crash(3)
 	w.step(2, ProvenDead{Subject: 3, Reason: "refused", Certain: true})
 	w.lose = func(from, to NodeID, m Message) bool { return to == 2 && w.nodes[2].core.View().Member(3) != nil }
-	w.until(time.Second, "2 hears of 3", func() bool { return w.nodes[2].core.View().Member(3) != nil })
+	w.until(time.Second, "2 learns of 3", func() bool { return w.nodes[2].core.View().Member(3) != nil })
 	w.kill(30*time.Millisecond, 1)
 	w.must(time.Second, "2 takes over", func() bool { return w.allUp(1) && w.allHold() })
 }
@@ -201,7 +201,7 @@ func TestSeveralLeaveAtOnce(t *testing.T) {
 	w.must(8*time.Second, "they have left", func() bool { return w.nodes[2].removed != nil && w.nodes[3].removed != nil })
 }
 
-// TestUnreachableIsNotShared: answers that were sent keep what they said.
+// TestUnreachableIsNotShared: sent answers keep their contents.
 func TestUnreachableIsNotShared(t *testing.T) {
 	w := cluster(t, 3)
 	var pong *Pong
@@ -214,6 +214,6 @@ func TestUnreachableIsNotShared(t *testing.T) {
 	w.run(2 * testPing)
 	w.cannotReach(2, 1)
 	if pong == nil || pong.Unreachable[0] != 3 {
-		t.Fatalf("the answer says %+v", pong)
+		t.Fatalf("the answer is %+v", pong)
 	}
 }

@@ -1,9 +1,9 @@
 package view
 
-// A member may answer the leader and still be of no use: a coordinator cannot reach
-// it. Then one of the two must yield, the one with fewer working links (ties: the
-// junior). The leader ends its lease by granting it nothing, and removes it after
-// RemoveAfter, when the lease has certainly ended (DESIGN 4.4).
+// A member may answer the leader although a coordinator cannot reach it. Then one of the
+// two must go: the one with fewer working links, or on a tie the junior. The leader stops
+// renewing its lease, and removes it after RemoveAfter, when the lease has certainly
+// ended.
 
 func (c *Core) onYield(subject, reporter NodeID) {
 	if c.view == nil {
@@ -17,7 +17,7 @@ func (c *Core) onYield(subject, reporter NodeID) {
 	}
 	subjectPeer, reporterPeer := c.office.peers[subject], c.office.peers[reporter]
 	if subjectPeer != nil && subjectPeer.starved != 0 || reporterPeer != nil && reporterPeer.starved != 0 {
-		return // one of the two is going already
+		return // one of the two is already being removed
 	}
 	if subject == reporter || c.view.Member(subject) == nil || c.view.Member(reporter) == nil {
 		return
@@ -41,7 +41,7 @@ func other(id, a, b NodeID) NodeID {
 	return a
 }
 
-// yields picks the one of two members that goes.
+// yields returns the one of two members that must go.
 func (c *Core) yields(a, b NodeID) NodeID {
 	la, lb := c.workingLinks(a), c.workingLinks(b)
 	if la != lb {
@@ -50,7 +50,7 @@ func (c *Core) yields(a, b NodeID) NodeID {
 		}
 		return b
 	}
-	for i := range c.view.Members { // the first that is met is the senior one
+	for i := range c.view.Members { // the first found is the senior one
 		switch c.view.Members[i].ID {
 		case a:
 			return b
@@ -74,8 +74,8 @@ func (c *Core) workingLinks(id NodeID) int {
 	return n
 }
 
-// heardLately leaves the dead and the silent out of the count of links: some members
-// have noticed that theirs are broken, others have not yet.
+// heardLately reports whether a member counts in workingLinks. Dead and silent members do
+// not: only some members have detected that their links with these are broken.
 func (c *Core) heardLately(id NodeID) bool {
 	if id == c.self() {
 		return true
@@ -84,7 +84,7 @@ func (c *Core) heardLately(id NodeID) bool {
 	return p != nil && !c.dead(id) && c.now.Sub(p.answeredAt) < c.cfg.Lease
 }
 
-// reports says whether a reports that it cannot reach b.
+// reports reports whether a cannot reach b, by a's own report.
 func (c *Core) reports(a, b NodeID) bool {
 	list := c.unreachable
 	if a != c.self() {
