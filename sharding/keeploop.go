@@ -201,7 +201,7 @@ func (s *Sharding) keeper(typ string, set Replicated, role string) *stateKeeper 
 	}
 	if set.on() {
 		k.set = set.withDefaults()
-		k.in.put(standby.Configured{Role: role, Mode: k.set.Mode, Replicas: k.set.Replicas, BytesMax: k.set.NodeBytes})
+		k.in.put(standby.Configured{Role: role, Mode: standby.Mode(k.set.Mode), Replicas: k.set.Replicas, BytesMax: k.set.NodeBytes})
 	}
 	return k
 }

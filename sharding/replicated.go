@@ -40,16 +40,17 @@ type Replicated struct {
 	StateBytes, NodeBytes int
 }
 
-// StateMode says when a change of replicated state counts as kept.
-type StateMode = standby.Mode
+// StateMode selects when a change of replicated state counts as kept. The zero StateMode
+// means Quorum where state is replicated.
+type StateMode uint8
 
 const (
 	// Quorum: when a majority of the nodes that hold the state has it. A reply that was
 	// given is never forgotten while a majority of them lives.
-	Quorum = standby.Quorum
-	// Async: the reply does not wait. What had not reached the standbys when the home
-	// died is lost; peerage_entity_state_replication_lag_seconds tells how much it may be.
-	Async = standby.Async
+	Quorum = StateMode(standby.Quorum)
+	// Async: the reply does not wait. Changes that had not reached the standbys when the
+	// home died are lost; peerage_entity_state_replication_lag_seconds shows how old they may be.
+	Async = StateMode(standby.Async)
 	// ReplicasAll asks for a copy on every member of the role.
 	ReplicasAll = standby.ReplicasAll
 	// DefaultKeepTimeout is the default of Replicated.Timeout.

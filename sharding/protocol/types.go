@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // Limits of the protocol.
@@ -19,11 +20,8 @@ const (
 	HeldMax = 4096
 )
 
-// ShardID is the number of a shard, from 0 to the type's number of shards less 1.
-type ShardID uint32
-
-// String returns the number.
-func (s ShardID) String() string { return strconv.FormatUint(uint64(s), 10) }
+// ShardID is the number of a shard.
+type ShardID = strategy.ShardID
 
 // Token fences one allocation of one shard (G2): every later allocation has a
 // greater one. The zero Token is below every token that was ever given out.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // ConsistentHashing gives each shard a fixed place on a ring of the regions'
@@ -45,7 +44,7 @@ type ConsistentHashing struct {
 
 // Allocate returns the shard's place on the ring; for a shard that moved lately, that
 // among the regions that joined since and have room, if there are any.
-func (h *ConsistentHashing) Allocate(s *State, shard protocol.ShardID, _ view.NodeID) view.NodeID {
+func (h *ConsistentHashing) Allocate(s *State, shard ShardID, _ view.NodeID) view.NodeID {
 	places := h.plan(s)
 	if int(shard) >= len(h.homes) || len(places) == 0 {
 		return 0
@@ -67,7 +66,7 @@ func (h *ConsistentHashing) Allocate(s *State, shard protocol.ShardID, _ view.No
 // Rebalance returns the shards that are not at their place, by region and number;
 // none while an earlier round runs or the time is not good, and of those that moved
 // lately only those whose move is the last, unless the balance is bad.
-func (h *ConsistentHashing) Rebalance(s *State) []protocol.ShardID {
+func (h *ConsistentHashing) Rebalance(s *State) []ShardID {
 	if s.Moving > 0 || s.Unsettled != "" {
 		return nil
 	}
@@ -84,11 +83,11 @@ func (h *ConsistentHashing) Rebalance(s *State) []protocol.ShardID {
 }
 
 // misplaced returns the shards that a round moves; all ignores what moved lately.
-func (h *ConsistentHashing) misplaced(s *State, places []*Region, all bool) []protocol.ShardID {
+func (h *ConsistentHashing) misplaced(s *State, places []*Region, all bool) []ShardID {
 	limit := cmp.Or(h.Limit, 1000)
 	regions := slices.Clone(s.Regions)
 	slices.SortStableFunc(regions, func(a, b Region) int { return cmp.Compare(a.Name, b.Name) })
-	var out []protocol.ShardID
+	var out []ShardID
 	for _, r := range regions {
 		for _, shard := range slices.Sorted(slices.Values(r.Shards)) {
 			if int(shard) >= len(h.homes) || len(out) == limit {
@@ -161,7 +160,7 @@ func (h *ConsistentHashing) assign(shards int) {
 	load := make([]int, len(h.names))
 	h.homes = make([]int, shards)
 	for s := range h.homes {
-		at := h.behind(protocol.ShardID(s))
+		at := h.behind(ShardID(s))
 		for load[h.ring[at%len(h.ring)].place] >= room {
 			at++
 		}
@@ -172,7 +171,7 @@ func (h *ConsistentHashing) assign(shards int) {
 
 // behind returns the index of the first point behind a shard's own, which may be one
 // round further.
-func (h *ConsistentHashing) behind(shard protocol.ShardID) int {
+func (h *ConsistentHashing) behind(shard ShardID) int {
 	at, _ := slices.BinarySearchFunc(h.ring, hash("", uint64(shard)), func(p point, t uint64) int { return cmp.Compare(p.at, t) })
 	return at
 }

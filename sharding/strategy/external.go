@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // External puts shards where the application says: State.Wanted, which it sets by
@@ -24,7 +23,7 @@ type External struct {
 }
 
 // Allocate returns the wanted region, or else the requester.
-func (e External) Allocate(s *State, shard protocol.ShardID, requester view.NodeID) view.NodeID {
+func (e External) Allocate(s *State, shard ShardID, requester view.NodeID) view.NodeID {
 	if r := s.wanted(shard); r != nil {
 		return r.Node
 	}
@@ -36,8 +35,8 @@ func (e External) Allocate(s *State, shard protocol.ShardID, requester view.Node
 }
 
 // Rebalance returns the shards that are not where they are wanted, by number.
-func (e External) Rebalance(s *State) []protocol.ShardID {
-	var out []protocol.ShardID
+func (e External) Rebalance(s *State) []ShardID {
+	var out []ShardID
 	for i := range s.Regions {
 		for _, shard := range s.Regions[i].Shards {
 			if r := s.wanted(shard); r != nil && r != &s.Regions[i] {
@@ -52,7 +51,7 @@ func (e External) Rebalance(s *State) []protocol.ShardID {
 // wanted returns the region where the application wants a shard, nil if it did
 // not say, or if that region can take none. Of two of one name the more senior
 // counts.
-func (s *State) wanted(shard protocol.ShardID) *Region {
+func (s *State) wanted(shard ShardID) *Region {
 	name, said := s.Wanted[shard]
 	if !said {
 		return nil

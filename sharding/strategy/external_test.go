@@ -6,18 +6,17 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // Scenario A8: a move, a target that is no member, a target that appears later.
 func TestExternalFollowsTheApplication(t *testing.T) {
 	s := sized(3, 1)
-	s.Wanted = map[protocol.ShardID]string{0: "n02", 1: "n03", 3: "n02"}
-	if moves := (External{}).Rebalance(s); !slices.Equal(moves, []protocol.ShardID{0}) {
+	s.Wanted = map[ShardID]string{0: "n02", 1: "n03", 3: "n02"}
+	if moves := (External{}).Rebalance(s); !slices.Equal(moves, []ShardID{0}) {
 		t.Errorf("moves %v, want shard 0 to n02; n03 is no member", moves)
 	}
 	for _, c := range []struct {
-		shard     protocol.ShardID
+		shard     ShardID
 		requester uint64
 		want      uint64
 		why       string
@@ -47,8 +46,8 @@ func TestExternalFollowsTheApplication(t *testing.T) {
 
 func TestExternalRespectsItsLimit(t *testing.T) {
 	s := sized(9, 0)
-	s.Wanted = map[protocol.ShardID]string{}
-	for i := range protocol.ShardID(9) {
+	s.Wanted = map[ShardID]string{}
+	for i := range ShardID(9) {
 		s.Wanted[i] = "n02"
 	}
 	rounds := 0
@@ -64,7 +63,7 @@ func TestExternalRespectsItsLimit(t *testing.T) {
 
 func ExampleExternal() {
 	s := sized(2, 2)
-	s.Wanted = map[protocol.ShardID]string{1: "n02"}
+	s.Wanted = map[ShardID]string{1: "n02"}
 	fmt.Println(External{}.Rebalance(s), External{}.Allocate(s, 1, 0))
 	// Output: [1] 0000000000000002
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // LeastShards gives a new shard to the region with the fewest, and moves shards
@@ -37,13 +36,13 @@ type LeastShards struct {
 
 // Allocate returns the most suitable region; for a shard that moved lately, of those
 // that joined since and have room, if there are any.
-func (l LeastShards) Allocate(s *State, shard protocol.ShardID, _ view.NodeID) view.NodeID {
+func (l LeastShards) Allocate(s *State, shard ShardID, _ view.NodeID) view.NodeID {
 	return MostSuitable(s.fresh(shard, alike))
 }
 
 // Rebalance returns the shards of one round; none while an earlier round runs or
 // the time is not good.
-func (l LeastShards) Rebalance(s *State) []protocol.ShardID {
+func (l LeastShards) Rebalance(s *State) []ShardID {
 	if s.Moving > 0 || s.Unsettled != "" {
 		return nil
 	}
@@ -71,15 +70,15 @@ func (l LeastShards) limit(total int) int {
 }
 
 // evenOut is one round, with the shards of each region that may be moved.
-func evenOut(regions []Region, movable [][]protocol.ShardID, optimal, limit int) []protocol.ShardID {
+func evenOut(regions []Region, movable [][]ShardID, optimal, limit int) []ShardID {
 	if over := aboveOptimal(regions, movable, optimal); len(over) > 0 {
 		return over[:min(len(over), limit)]
 	}
 	return towardsEmptiest(regions, movable, optimal, limit)
 }
 
-func aboveOptimal(regions []Region, movable [][]protocol.ShardID, optimal int) []protocol.ShardID {
-	var out []protocol.ShardID
+func aboveOptimal(regions []Region, movable [][]ShardID, optimal int) []ShardID {
+	var out []ShardID
 	for i := range regions {
 		if n := len(regions[i].Shards); n > optimal {
 			out = append(out, movable[i][:min(len(movable[i]), n-optimal)]...)
@@ -88,9 +87,9 @@ func aboveOptimal(regions []Region, movable [][]protocol.ShardID, optimal int) [
 	return out
 }
 
-func towardsEmptiest(regions []Region, movable [][]protocol.ShardID, optimal, limit int) []protocol.ShardID {
+func towardsEmptiest(regions []Region, movable [][]ShardID, optimal, limit int) []ShardID {
 	below := 0
-	var out []protocol.ShardID
+	var out []ShardID
 	for i := range regions {
 		n := len(regions[i].Shards)
 		below += max(0, optimal-1-n)

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // Moved is what a shard has been through lately: its moves, in order or by the end
@@ -37,7 +36,7 @@ func (m Moved) last(to *Region) bool {
 // fresh returns what Allocate should choose from for a shard: if it moved lately,
 // the eligible regions of the newest version that joined since, unless they have
 // no room or there are none; then, and for other shards, all.
-func (s *State) fresh(shard protocol.ShardID, capacity func(*Region) int) *State {
+func (s *State) fresh(shard ShardID, capacity func(*Region) int) *State {
 	moved := s.Moved[shard]
 	if moved.Times == 0 {
 		return s
@@ -73,8 +72,8 @@ func (s *State) fresh(shard protocol.ShardID, capacity func(*Region) int) *State
 // that moved least, and among them the longest placed. Unless all may go, those are
 // left out that moved twice, or once and nobody has joined since: that move would not
 // be the last.
-func (s *State) restless(regions []Region, all bool) (movable [][]protocol.ShardID) {
-	movable = make([][]protocol.ShardID, len(regions))
+func (s *State) restless(regions []Region, all bool) (movable [][]ShardID) {
+	movable = make([][]ShardID, len(regions))
 	var youngest view.Epoch
 	for i := range regions {
 		if regions[i].Eligible() {
@@ -91,7 +90,7 @@ func (s *State) restless(regions []Region, all bool) (movable [][]protocol.Shard
 				movable[i] = append(movable[i], shard)
 			}
 		}
-		slices.SortStableFunc(movable[i], func(a, b protocol.ShardID) int {
+		slices.SortStableFunc(movable[i], func(a, b ShardID) int {
 			return cmp.Compare(s.Moved[a].Times, s.Moved[b].Times)
 		})
 	}

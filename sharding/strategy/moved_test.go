@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // joined sets in which epochs the regions joined.
@@ -21,10 +20,10 @@ func joined(s *State, epochs ...view.Epoch) *State {
 func TestAShardThatMovedGoesToWhoJoinedSince(t *testing.T) {
 	for _, st := range []Strategy{LeastShards{}, Weighted{}} {
 		s := joined(sized(4, 3, 4), 1, 1, 5)
-		s.Moved = map[protocol.ShardID]Moved{0: {Times: 1, Since: 4}, 1: {Times: 1, Since: 5}}
+		s.Moved = map[ShardID]Moved{0: {Times: 1, Since: 4}, 1: {Times: 1, Since: 5}}
 		for _, c := range []struct {
 			what  string
-			shard protocol.ShardID
+			shard ShardID
 			edit  func()
 			want  view.NodeID
 		}{
@@ -47,7 +46,7 @@ func TestAShardThatMovedGoesToWhoJoinedSince(t *testing.T) {
 func hashed(regions, shards int) (*ConsistentHashing, *State) {
 	h, s := &ConsistentHashing{}, sized(make([]int, regions)...)
 	s.Shards = shards
-	for shard := range protocol.ShardID(shards) {
+	for shard := range ShardID(shards) {
 		r := s.Region(h.Allocate(s, shard, 0))
 		r.Shards = append(r.Shards, shard)
 	}
@@ -64,7 +63,7 @@ func TestConsistentHashingLeavesInPeaceWhatMoved(t *testing.T) {
 		if at := h.Allocate(s, shard, 0); at != 1 {
 			t.Fatalf("shard %v at rest goes to %v, its place is 1", shard, at)
 		}
-		s.Moved = map[protocol.ShardID]Moved{shard: {Times: 1, Since: 4}}
+		s.Moved = map[ShardID]Moved{shard: {Times: 1, Since: 4}}
 		if at := h.Allocate(s, shard, 0); at != 4 {
 			t.Errorf("shard %v moved, and goes to %v; 4 has joined since", shard, at)
 		}
@@ -77,13 +76,13 @@ func TestConsistentHashingLeavesInPeaceWhatMoved(t *testing.T) {
 	once, twice := away[0], away[1]
 	for _, c := range []struct {
 		what  string
-		moved map[protocol.ShardID]Moved
+		moved map[ShardID]Moved
 		join  view.Epoch
-		want  []protocol.ShardID
+		want  []ShardID
 	}{
-		{"neither moved lately", nil, 1, []protocol.ShardID{once, twice}},
-		{"their place is as old", map[protocol.ShardID]Moved{once: {1, 4}, twice: {2, 4}}, 1, nil},
-		{"their place is back", map[protocol.ShardID]Moved{once: {1, 4}, twice: {2, 4}}, 9, []protocol.ShardID{once}},
+		{"neither moved lately", nil, 1, []ShardID{once, twice}},
+		{"their place is as old", map[ShardID]Moved{once: {1, 4}, twice: {2, 4}}, 1, nil},
+		{"their place is back", map[ShardID]Moved{once: {1, 4}, twice: {2, 4}}, 9, []ShardID{once}},
 	} {
 		s.Moved, s.Regions[0].Joined = c.moved, c.join
 		if got := h.Rebalance(s); !slices.Equal(got, c.want) {
@@ -108,9 +107,9 @@ func TestConsistentHashingLeavesInPeaceWhatMoved(t *testing.T) {
 // has, it obeys.
 func TestExternalObeysWhateverMoved(t *testing.T) {
 	s := joined(sized(2, 1, 3), 1, 1, 5)
-	s.Moved = map[protocol.ShardID]Moved{0: {Times: 2, Since: 4}, 1: {Times: 1, Since: 4}}
-	s.Wanted = map[protocol.ShardID]string{0: "n02"}
-	if got := (External{}).Rebalance(s); !slices.Equal(got, []protocol.ShardID{0}) {
+	s.Moved = map[ShardID]Moved{0: {Times: 2, Since: 4}, 1: {Times: 1, Since: 4}}
+	s.Wanted = map[ShardID]string{0: "n02"}
+	if got := (External{}).Rebalance(s); !slices.Equal(got, []ShardID{0}) {
 		t.Errorf("moves %v, the application wants shard 0 at n02", got)
 	}
 	for _, requester := range []view.NodeID{0, 1, 3} {
@@ -123,8 +122,8 @@ func TestExternalObeysWhateverMoved(t *testing.T) {
 // A lone newcomer gets twice its part at most.
 func TestANewcomerHasRoomForTwiceItsPart(t *testing.T) {
 	s := joined(sized(10, 10, 0), 1, 1, 5)
-	s.Moved = map[protocol.ShardID]Moved{}
-	for shard := range protocol.ShardID(20) {
+	s.Moved = map[ShardID]Moved{}
+	for shard := range ShardID(20) {
 		s.Moved[shard] = Moved{Times: 1, Since: 2}
 	}
 	for {
@@ -147,20 +146,20 @@ func TestRebalanceTakesWhatMovedLeast(t *testing.T) {
 		what   string
 		sizes  []int
 		joined []view.Epoch
-		moved  map[protocol.ShardID]Moved
-		want   []protocol.ShardID
+		moved  map[ShardID]Moved
+		want   []ShardID
 	}{
-		{"nothing moved", []int{4, 2}, nil, nil, []protocol.ShardID{0}},
-		{"the longest placed moved", []int{4, 2}, nil, map[protocol.ShardID]Moved{0: {1, 1}, 1: {2, 1}}, []protocol.ShardID{2}},
+		{"nothing moved", []int{4, 2}, nil, nil, []ShardID{0}},
+		{"the longest placed moved", []int{4, 2}, nil, map[ShardID]Moved{0: {1, 1}, 1: {2, 1}}, []ShardID{2}},
 		{"moved once, and one joined since", []int{4, 2}, []view.Epoch{1, 3},
-			map[protocol.ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {1, 2}, 3: {2, 1}}, []protocol.ShardID{2}},
+			map[ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {1, 2}, 3: {2, 1}}, []ShardID{2}},
 		{"moved once, and nobody joined since", []int{4, 2}, []view.Epoch{1, 2},
-			map[protocol.ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {1, 2}, 3: {2, 1}}, nil},
-		{"all moved twice", []int{4, 2}, nil, map[protocol.ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {2, 2}, 3: {3, 1}}, nil},
+			map[ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {1, 2}, 3: {2, 1}}, nil},
+		{"all moved twice", []int{4, 2}, nil, map[ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {2, 2}, 3: {3, 1}}, nil},
 		{"all moved twice, and one region is empty", []int{4, 0}, nil,
-			map[protocol.ShardID]Moved{0: {3, 1}, 1: {2, 1}, 2: {2, 2}, 3: {3, 1}}, []protocol.ShardID{1}},
+			map[ShardID]Moved{0: {3, 1}, 1: {2, 1}, 2: {2, 2}, 3: {3, 1}}, []ShardID{1}},
 		{"all moved twice, and one region has over twice its part", []int{9, 1, 1, 1}, nil,
-			map[protocol.ShardID]Moved{0: {3, 1}, 1: {2, 1}, 2: {2, 1}, 3: {2, 1}, 4: {2, 1}, 5: {2, 1}, 6: {2, 1}, 7: {2, 1}, 8: {2, 1}}, []protocol.ShardID{1}},
+			map[ShardID]Moved{0: {3, 1}, 1: {2, 1}, 2: {2, 1}, 3: {2, 1}, 4: {2, 1}, 5: {2, 1}, 6: {2, 1}, 7: {2, 1}, 8: {2, 1}}, []ShardID{1}},
 	} {
 		for _, st := range []Strategy{LeastShards{}, Weighted{}} {
 			s := joined(sized(c.sizes...), c.joined...)
@@ -177,7 +176,7 @@ func ExampleMoved() {
 	s := sized(2, 0, 3)
 	s.Regions[2].Joined = 7
 	fmt.Println(LeastShards{}.Allocate(s, 0, 0))
-	s.Moved = map[protocol.ShardID]Moved{0: {Times: 1, Since: 5}}
+	s.Moved = map[ShardID]Moved{0: {Times: 1, Since: 5}}
 	fmt.Println(LeastShards{}.Allocate(s, 0, 0))
 	// Output:
 	// 0000000000000002

@@ -2,7 +2,6 @@ package strategy
 
 import (
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // Senior puts every shard on the most senior region, and the next one is its
@@ -15,7 +14,7 @@ type Senior struct{}
 
 // Allocate returns the most senior region that may be given shards, zero if there
 // is none.
-func (Senior) Allocate(s *State, _ protocol.ShardID, _ view.NodeID) view.NodeID {
+func (Senior) Allocate(s *State, _ ShardID, _ view.NodeID) view.NodeID {
 	for i := range s.Regions {
 		if s.Regions[i].Eligible() {
 			return s.Regions[i].Node
@@ -27,8 +26,8 @@ func (Senior) Allocate(s *State, _ protocol.ShardID, _ view.NodeID) view.NodeID 
 // Rebalance returns the shards of all regions but the most senior. It does not wait
 // for members that join, since they are the least senior; it does not move to or
 // from a silent region, whose end, if it comes, moves the shards anyway.
-func (Senior) Rebalance(s *State) []protocol.ShardID {
-	var shards []protocol.ShardID
+func (Senior) Rebalance(s *State) []ShardID {
+	var shards []ShardID
 	senior := true
 	for i := range s.Regions {
 		r := &s.Regions[i]

@@ -5,11 +5,10 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 func TestSeniorKeepsToTheMostSenior(t *testing.T) {
-	region := func(id int, shards ...protocol.ShardID) Region {
+	region := func(id int, shards ...ShardID) Region {
 		return Region{Node: view.NodeID(id), Shards: shards}
 	}
 	silent := func(r Region) Region { r.Silent = true; return r }
@@ -17,13 +16,13 @@ func TestSeniorKeepsToTheMostSenior(t *testing.T) {
 	for name, c := range map[string]struct {
 		regions []Region
 		home    int
-		move    []protocol.ShardID
+		move    []ShardID
 	}{
 		"all in place":      {[]Region{region(1, 0, 1), region(2)}, 1, nil},
-		"registered late":   {[]Region{region(1), region(2, 0, 1), region(3, 2)}, 1, []protocol.ShardID{0, 1, 2}},
-		"the senior leaves": {[]Region{leaving(region(1, 0)), region(2), region(3, 1)}, 2, []protocol.ShardID{1}},
+		"registered late":   {[]Region{region(1), region(2, 0, 1), region(3, 2)}, 1, []ShardID{0, 1, 2}},
+		"the senior leaves": {[]Region{leaving(region(1, 0)), region(2), region(3, 1)}, 2, []ShardID{1}},
 		"the senior is silent: nothing moves, new ones go to the heir": {[]Region{silent(region(1, 0)), region(2, 1)}, 2, nil},
-		"not from a silent one": {[]Region{region(1), silent(region(2, 0)), region(3, 1)}, 1, []protocol.ShardID{1}},
+		"not from a silent one": {[]Region{region(1), silent(region(2, 0)), region(3, 1)}, 1, []ShardID{1}},
 		"nobody":                {nil, 0, nil},
 	} {
 		s := &State{Regions: c.regions, Shards: 3, Unsettled: "members join"}

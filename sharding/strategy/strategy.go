@@ -4,9 +4,16 @@
 package strategy
 
 import (
+	"strconv"
+
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
+
+// ShardID is the number of a shard, from 0 to the type's number of shards less 1.
+type ShardID uint32
+
+// String returns the number in decimal.
+func (s ShardID) String() string { return strconv.FormatUint(uint64(s), 10) }
 
 // Strategy places shards. It is called on one thread, by the coordinator that is
 // in office, and must not keep or change what it is given. Equal input must give
@@ -17,11 +24,11 @@ type Strategy interface {
 	// s.Regions that is Eligible; any other answer makes the coordinator fall back
 	// to the most suitable one. Requester is the node that asked first, zero when
 	// nobody did.
-	Allocate(s *State, shard protocol.ShardID, requester view.NodeID) view.NodeID
+	Allocate(s *State, shard ShardID, requester view.NodeID) view.NodeID
 	// Rebalance names shards to move, in order of urgency, at most a round's worth;
 	// Allocate then says whither, with the shard counted out of its present home. It
 	// is called at every rebalance tick.
-	Rebalance(s *State) []protocol.ShardID
+	Rebalance(s *State) []ShardID
 }
 
 // State is a snapshot of who hosts what.
@@ -37,10 +44,10 @@ type State struct {
 	Shards int
 	// Moved says what the shards have been through that moved lately, and has no entry
 	// for the others.
-	Moved map[protocol.ShardID]Moved
+	Moved map[ShardID]Moved
 	// Wanted are the names of the nodes where the application wants shards, as far as
 	// it said. Only External looks at it.
-	Wanted map[protocol.ShardID]string
+	Wanted map[ShardID]string
 }
 
 // Region is one hosting region.
@@ -61,7 +68,7 @@ type Region struct {
 	Silent bool
 	// Shards are those placed here, the longest placed first. A shard that moves
 	// hither is among them already.
-	Shards []protocol.ShardID
+	Shards []ShardID
 }
 
 // Eligible reports whether r may be given shards.

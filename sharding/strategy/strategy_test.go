@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // sized returns a state with regions 1, 2, ... of these sizes; shards are
@@ -17,7 +16,7 @@ func sized(sizes ...int) *State {
 	for i, n := range sizes {
 		r := Region{Node: view.NodeID(i + 1), Name: fmt.Sprintf("n%02d", i+1)}
 		for range n {
-			r.Shards = append(r.Shards, protocol.ShardID(s.Shards))
+			r.Shards = append(r.Shards, ShardID(s.Shards))
 			s.Shards++
 		}
 		s.Regions = append(s.Regions, r)
@@ -63,21 +62,21 @@ func TestLeastShardsTables(t *testing.T) {
 	for _, c := range []struct {
 		sizes  []int
 		st     LeastShards
-		first  []protocol.ShardID
+		first  []ShardID
 		after  []int
 		rounds int
 	}{
-		{[]int{1, 2, 0}, wide, []protocol.ShardID{1}, []int{1, 1, 1}, 1},
-		{[]int{2, 0, 0}, wide, []protocol.ShardID{0}, []int{1, 1, 0}, 1},
+		{[]int{1, 2, 0}, wide, []ShardID{1}, []int{1, 1, 1}, 1},
+		{[]int{2, 0, 0}, wide, []ShardID{0}, []int{1, 1, 0}, 1},
 		{[]int{1, 1, 0}, wide, nil, []int{1, 1, 0}, 0},
-		{[]int{3, 0, 0}, wide, []protocol.ShardID{0, 1}, []int{1, 1, 1}, 1},
-		{[]int{4, 4, 0}, wide, []protocol.ShardID{0, 4}, []int{3, 3, 2}, 1},
-		{[]int{4, 4, 2}, wide, []protocol.ShardID{0}, []int{3, 4, 3}, 1},
-		{[]int{5, 5, 0}, wide, []protocol.ShardID{0, 5}, []int{3, 4, 3}, 2},
+		{[]int{3, 0, 0}, wide, []ShardID{0, 1}, []int{1, 1, 1}, 1},
+		{[]int{4, 4, 0}, wide, []ShardID{0, 4}, []int{3, 3, 2}, 1},
+		{[]int{4, 4, 2}, wide, []ShardID{0}, []int{3, 4, 3}, 1},
+		{[]int{5, 5, 0}, wide, []ShardID{0, 5}, []int{3, 4, 3}, 2},
 		{[]int{50, 50, 0}, wide, nil, []int{33, 34, 33}, 2},
-		{[]int{50, 50, 0}, LeastShards{AbsoluteLimit: 5, RelativeLimit: 1}, []protocol.ShardID{0, 1, 2, 3, 4}, []int{33, 34, 33}, 8},
+		{[]int{50, 50, 0}, LeastShards{AbsoluteLimit: 5, RelativeLimit: 1}, []ShardID{0, 1, 2, 3, 4}, []int{33, 34, 33}, 8},
 		{[]int{50, 50, 0}, LeastShards{AbsoluteLimit: 100, RelativeLimit: 0.1}, nil, []int{33, 34, 33}, 5},
-		{[]int{3, 0, 0}, LeastShards{RelativeLimit: 0.01}, []protocol.ShardID{0}, []int{1, 1, 1}, 2},
+		{[]int{3, 0, 0}, LeastShards{RelativeLimit: 0.01}, []ShardID{0}, []int{1, 1, 1}, 2},
 		{[]int{0, 0, 0}, wide, nil, []int{0, 0, 0}, 0},
 		{nil, wide, nil, nil, 0},
 	} {
@@ -199,7 +198,7 @@ func TestCompareVersions(t *testing.T) {
 // Scenario A7.
 func TestConsistentHashingMovesLittle(t *testing.T) {
 	const shards, n = 1000, 10
-	homes := func(names int, skip int) map[protocol.ShardID]view.NodeID {
+	homes := func(names int, skip int) map[ShardID]view.NodeID {
 		h := &ConsistentHashing{}
 		s := &State{Shards: shards}
 		for i := range names {
@@ -207,8 +206,8 @@ func TestConsistentHashingMovesLittle(t *testing.T) {
 				s.Regions = append(s.Regions, Region{Node: view.NodeID(i + 1), Name: fmt.Sprintf("node-%d", i)})
 			}
 		}
-		out, load := map[protocol.ShardID]view.NodeID{}, map[view.NodeID]int{}
-		for i := range protocol.ShardID(shards) {
+		out, load := map[ShardID]view.NodeID{}, map[view.NodeID]int{}
+		for i := range ShardID(shards) {
 			out[i] = h.Allocate(s, i, 0)
 			load[out[i]]++
 		}
@@ -222,7 +221,7 @@ func TestConsistentHashingMovesLittle(t *testing.T) {
 	before := homes(n, -1)
 	for _, c := range []struct {
 		what  string
-		after map[protocol.ShardID]view.NodeID
+		after map[ShardID]view.NodeID
 		ideal int
 	}{
 		{"a join", homes(n+1, -1), shards / (n + 1)},

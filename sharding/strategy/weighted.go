@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // Weighted gives each region shards in proportion to the capacity of its node:
@@ -29,7 +28,7 @@ type Weighted struct {
 // Allocate returns the region that is least loaded, for its capacity, with one
 // shard more; for a shard that moved lately, of those that joined since and have
 // room, if there are any.
-func (w Weighted) Allocate(s *State, shard protocol.ShardID, _ view.NodeID) view.NodeID {
+func (w Weighted) Allocate(s *State, shard ShardID, _ view.NodeID) view.NodeID {
 	if r := lightest(s.fresh(shard, carries)); r != nil {
 		return r.Node
 	}
@@ -38,7 +37,7 @@ func (w Weighted) Allocate(s *State, shard protocol.ShardID, _ view.NodeID) view
 
 // Rebalance returns the shards of one round; none while an earlier round runs or
 // the time is not good.
-func (w Weighted) Rebalance(s *State) []protocol.ShardID {
+func (w Weighted) Rebalance(s *State) []ShardID {
 	if s.Moving > 0 || s.Unsettled != "" {
 		return nil
 	}
@@ -52,13 +51,13 @@ func (w Weighted) Rebalance(s *State) []protocol.ShardID {
 
 // round is one round, with the shards of each region that may be moved. It changes
 // the plan.
-func (w Weighted) round(plan State, movable [][]protocol.ShardID) []protocol.ShardID {
+func (w Weighted) round(plan State, movable [][]ShardID) []ShardID {
 	total := 0
 	for i := range plan.Regions {
 		total += len(plan.Regions[i].Shards)
 	}
 	limit := LeastShards(w).limit(total)
-	var out []protocol.ShardID
+	var out []ShardID
 	for len(out) < limit {
 		from, to := heaviest(&plan), lightest(&plan)
 		if from == nil || to == nil || load(from, 0, to) <= load(to, 1, from) {

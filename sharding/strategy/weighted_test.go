@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 func weighted(capacities []uint32, n ...int) *State {
@@ -88,7 +86,7 @@ func TestWeightedRespectsLimitVersionsAndTime(t *testing.T) {
 
 func ExampleWeighted() {
 	s := &State{Shards: 4, Regions: []Region{
-		{Node: 1, Name: "small", Capacity: 1, Shards: []protocol.ShardID{0, 1, 2, 3}},
+		{Node: 1, Name: "small", Capacity: 1, Shards: []ShardID{0, 1, 2, 3}},
 		{Node: 2, Name: "large", Capacity: 3},
 	}}
 	fmt.Println(Weighted{RelativeLimit: 1}.Rebalance(s))
