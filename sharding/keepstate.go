@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/standby"
 	"github.com/peerage-go/peerage/internal/loglimit"
-	"github.com/peerage-go/peerage/sharding/standby"
 )
 
 // stateKeeper is the shell of a type's standby core: one goroutine that carries out its

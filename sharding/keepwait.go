@@ -3,7 +3,7 @@ package sharding
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/sharding/standby"
+	"github.com/peerage-go/peerage/internal/core/standby"
 )
 
 // recovered says to the type's shell that a shard may start.

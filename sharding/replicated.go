@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/core/standby"
 	"github.com/peerage-go/peerage/sharding/entity"
-	"github.com/peerage-go/peerage/sharding/standby"
 )
 
 // Replicated asks that the states of a type's entities survive the crash of their

@@ -17,7 +17,7 @@ var cores = []string{
 	"sharding/coordinator",
 	"internal/core/region",
 	"sharding/reliable",
-	"sharding/standby",
+	"internal/core/standby",
 	"sharding/strategy",
 	"internal/core/daemon",
 	"internal/fence",
