@@ -10,17 +10,18 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 )
 
-// Codec writes and reads requests or responses. Implementations are safe for
-// concurrent use. Append appends the encoding of v to b; Decode keeps nothing of
-// p, which is only valid during the call. One that fails, or panics, fails its message
-// with ErrCodec, nothing else.
+// Codec encodes and decodes requests or responses. Implementations must be safe for
+// concurrent use. Append appends the encoding of v to b. Decode must keep nothing of p,
+// which is valid only during the call. A codec that fails or panics fails only its message,
+// with ErrCodec.
 type Codec[T any] interface {
 	Append(b []byte, v T) ([]byte, error)
 	Decode(p []byte) (T, error)
 }
 
-// Msgpack is the default codec: MessagePack by reflection. Register refuses types that it
-// cannot carry whole, see Lossy; types with methods of their own are carried as those say.
+// Msgpack is the default codec: MessagePack by reflection. Register rejects types that it
+// cannot carry completely, see Lossy. Types with their own MessagePack methods are encoded
+// by them.
 type Msgpack[T any] struct{}
 
 // Append appends v as MessagePack.
@@ -29,8 +30,8 @@ func (Msgpack[T]) Append(b []byte, v T) ([]byte, error) {
 	return append(b, p...), err
 }
 
-// Decode reads one MessagePack value. What it declares is checked against p
-// before anything is allocated.
+// Decode decodes one MessagePack value. It checks declared lengths against p before it
+// allocates.
 func (Msgpack[T]) Decode(p []byte) (v T, err error) {
 	n, err := crdt.MsgpackLen(p)
 	if err != nil {
@@ -43,8 +44,9 @@ func (Msgpack[T]) Decode(p []byte) (v T, err error) {
 	return v, err
 }
 
-// JSON is a codec for payloads that other tools read too. Register refuses types that it
-// cannot carry whole, see Lossy; types with methods of their own are carried as those say.
+// JSON is a codec for payloads that other tools also read. Register rejects types that JSON
+// cannot carry completely, see Lossy. Types with their own JSON methods are encoded by
+// them.
 type JSON[T any] struct{}
 
 // Append appends v as JSON.
@@ -53,18 +55,18 @@ func (JSON[T]) Append(b []byte, v T) ([]byte, error) {
 	return append(b, p...), err
 }
 
-// Decode reads one JSON value.
+// Decode decodes one JSON value.
 func (JSON[T]) Decode(p []byte) (v T, err error) {
 	err = json.Unmarshal(p, &v)
 	return v, err
 }
 
-// Raw is the codec of types whose messages are bytes already. It is the default
-// for []byte. Small requests from other nodes share memory with their neighbours: an
-// entity that keeps one of up to 256 bytes keeps 1 KiB, and copies it if that is much.
+// Raw is the codec of types whose messages are bytes already. It is the default for []byte.
+// Small requests from other nodes share memory with their neighbours: an entity that keeps
+// one of up to 256 bytes keeps 1 KiB alive. Copy it if that is too much.
 type Raw[T ~[]byte] struct{}
 
-// Append appends v as it is.
+// Append appends v unchanged.
 func (Raw[T]) Append(b []byte, v T) ([]byte, error) { return append(b, v...), nil }
 
 // Decode copies p.
@@ -91,23 +93,22 @@ func ownerOf[T any](codec Codec[T]) owner[T] {
 	return nil
 }
 
-// Text is the codec of types whose messages are strings. It is the default for
-// string.
+// Text is the codec of types whose messages are strings. It is the default for string.
 type Text[T ~string] struct{}
 
-// Append appends v as it is.
+// Append appends v unchanged.
 func (Text[T]) Append(b []byte, v T) ([]byte, error) { return append(b, v...), nil }
 
 // Decode copies p.
 func (Text[T]) Decode(p []byte) (T, error) { return T(p), nil }
 
-// None is the codec of struct{}: nothing travels.
+// None is the codec of struct{}: it sends nothing.
 type None struct{}
 
 // Append appends nothing.
 func (None) Append(b []byte, _ struct{}) ([]byte, error) { return b, nil }
 
-// Decode reads nothing.
+// Decode returns struct{}{}.
 func (None) Decode(p []byte) (struct{}, error) {
 	if len(p) != 0 {
 		return struct{}{}, errors.New("bytes where none belong")

@@ -12,29 +12,28 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// Daemon describes a sharded daemon: Workers entities, numbered from 0, that are
-// kept alive without messages and spread over the nodes of Role. When a worker's node
-// dies it is started elsewhere; when it ends by itself it is started again within a
-// second.
+// Daemon describes a sharded daemon: Workers entities, numbered from 0, that run without
+// messages and are spread over the nodes of Role. If a worker's node dies, the worker
+// starts on another node. If a worker ends by itself, it starts again within a second.
 //
-// The workers divide something among them, so no two ever run that were told
-// different numbers of workers: RunningDaemon.Scale ends all before the first begins
-// anew. A worker that does not end for StopTimeout then is abandoned, as one is whose
-// shard moves: its Context ends, and the others wait for it no longer.
+// The workers divide a task among them. So two workers never run that were started with
+// different numbers of workers: RunningDaemon.Scale ends all of them before it starts the
+// first one again. A worker that does not end within StopTimeout is abandoned, as when a
+// shard moves: its Context ends, and the other workers no longer wait for it.
 //
-// Name, Role, Workers, MaxWorkers and the codecs must be equal on all nodes. The
-// fields without a comment are those of Type.
+// Name, Role, Workers, MaxWorkers and the codecs must be equal on all nodes. Fields without
+// a comment are those of Type.
 type Daemon[Req, Resp any] struct {
-	// Name is its name in the cluster, among those of the types.
+	// Name is the daemon's name in the cluster. It shares one name space with the types.
 	Name string
-	// Role names the nodes that may host workers; "" is every node.
+	// Role selects the nodes that may host workers; "" means every node.
 	Role string
-	// Workers is how many there are to begin with. What Scale said last counts from then
-	// on, until all nodes of the role have been down at once.
+	// Workers is the initial number of workers. A number set by Scale replaces it until all
+	// nodes of the role have been down at the same time.
 	Workers int
 	// MaxWorkers bounds Scale; 0 means Workers.
 	MaxWorkers int
-	// New makes worker number worker of workers.
+	// New returns the instance of worker number worker, of workers.
 	New         func(worker, workers int) Entity[Req, Resp]
 	ReqCodec    Codec[Req]
 	RespCodec   Codec[Resp]
@@ -42,13 +41,12 @@ type Daemon[Req, Resp any] struct {
 	Supervision Supervision
 	StopTimeout time.Duration
 	Strategy    Strategy
-	// MinMembers is the number of hosting nodes to wait for before the first worker
-	// starts.
+	// MinMembers is the number of hosting nodes required before the first worker starts.
 	MinMembers int
 	Limits     Limits
 }
 
-// Validate reports everything that is wrong with the daemon at once.
+// Validate returns an error that lists every invalid setting.
 func (d *Daemon[Req, Resp]) Validate() error {
 	var wrong []string
 	if d.Workers < 1 {
@@ -68,23 +66,23 @@ func (d *Daemon[Req, Resp]) Validate() error {
 
 func (d *Daemon[Req, Resp]) max() int { return max(d.Workers, d.MaxWorkers) }
 
-// ErrNoWorker is the error of a worker that is not to run: its number is too high,
-// or the number of workers is being changed. The latter passes.
+// ErrNoWorker reports a worker that must not run: its number is too high, or the number of
+// workers is being changed. The latter is temporary.
 var ErrNoWorker = errors.New("sharding: no such worker now")
 
-// RunningDaemon is the handle of a daemon on this node. It lives as long as the
+// RunningDaemon is the handle of a daemon on this node. It is valid as long as the
 // Registry. All methods are safe for concurrent use.
 type RunningDaemon[Req, Resp any] struct {
 	region *Region[Req, Resp]
 	keeper *workerKeeper
 }
 
-// RegisterDaemon makes this node run its share of the workers if it carries the
-// role; nodes without it send only. It fails with *TypeError on a description that
-// is wrong or a name that is taken.
+// RegisterDaemon makes this node run its share of the workers if it has the role. Nodes
+// without the role only send. It fails with *TypeError if the description is invalid or the
+// name is taken.
 //
-// After Pekko's ShardedDaemonProcess; there workers are kept alive by messages from
-// other nodes every ten seconds, here by their homes.
+// It follows Pekko's ShardedDaemonProcess. There, messages from other nodes keep workers
+// alive every ten seconds; here, their homes do.
 func RegisterDaemon[Req, Resp any](r *Registry, d Daemon[Req, Resp]) (*RunningDaemon[Req, Resp], error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -124,9 +122,9 @@ func workerShard(id string) ShardID {
 	return ShardID(n)
 }
 
-// Worker returns the address of a worker. Messages wait while it moves, and fail
-// with ErrNoShard if its number is negative or not below MaxWorkers. An Ask of one
-// that is not to run fails with ErrNoWorker.
+// Worker returns the address of a worker. While the worker moves, its messages wait. They
+// fail with ErrNoShard if n is negative or not below MaxWorkers. An Ask of a worker that
+// must not run fails with ErrNoWorker.
 func (d *RunningDaemon[Req, Resp]) Worker(n int) Ref[Req, Resp] {
 	return d.region.Ref(strconv.Itoa(n))
 }
@@ -134,9 +132,9 @@ func (d *RunningDaemon[Req, Resp]) Worker(n int) Ref[Req, Resp] {
 // Stats returns the counters and gauges of the daemon on this node.
 func (d *RunningDaemon[Req, Resp]) Stats() Stats { return d.region.Stats() }
 
-// Workers returns how many workers are to run, as far as this node knows: 0 while
-// it does not know, or all are ending because the number changes. Nodes without the
-// daemon's role never know.
+// Workers returns the current number of workers as this node has it. It returns 0 if this
+// node has no number yet, or while all workers end because the number changes. Nodes
+// without the daemon's role always return 0.
 func (d *RunningDaemon[Req, Resp]) Workers() int {
 	p := d.keeper.plan.Load()
 	if p == nil || !p.Running {
@@ -145,14 +143,16 @@ func (d *RunningDaemon[Req, Resp]) Workers() int {
 	return p.Workers
 }
 
-// Scale changes the number of workers, for the whole cluster, and returns when all
-// of the old number have ended and this node knows that those of the new number are
-// to run; they start at once. Of two calls the later counts, and the earlier may
-// return nil when it was overtaken. It fails with *TypeError if n is not 1 to
-// MaxWorkers, ErrNotReady, ErrNodeStopping on a closed node, ErrNoRole on nodes without the
-// role, with the errors of package replicator, and with ctx's error: after that, and after
-// ErrNodeStopping when the node is closed meanwhile, the wish stands, and is carried out
-// when it can be.
+// Scale changes the number of workers for the whole cluster. It returns once all workers of
+// the old number have ended, and this node has the new number; the new workers start
+// immediately. Of two calls the later one counts, and the earlier one may return nil once
+// it was superseded.
+//
+// It fails with *TypeError if n is not in 1 to MaxWorkers, with ErrNotReady, with
+// ErrNodeStopping on a closed node, with ErrNoRole on nodes without the role, with the
+// errors of package replicator, and with ctx's error. After ctx's error, and after
+// ErrNodeStopping because the node is closed meanwhile, the new number stays set, and is
+// applied as soon as possible.
 func (d *RunningDaemon[Req, Resp]) Scale(ctx context.Context, n int) error {
 	return d.keeper.scale(ctx, n)
 }

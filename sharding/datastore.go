@@ -13,10 +13,10 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// DataStore returns a Store in the distributed data of a role. The records of a
-// type are one LWW-map from shard to home, ordered by token, and two OR-sets of
-// nodes: a write costs what it changes. Remembered entities stand in data of their own,
-// which may be durable: what befalls that keeps no shard without a home.
+// DataStore returns a Store in the distributed data of a role. The records of a type are
+// one LWWMap from shard to home, ordered by token, and two ORSets of nodes, so a write
+// costs as much as it changes. Remembered entities are in separate data, which may be
+// durable: its failures delay no shard's home.
 func DataStore(self view.NodeID, records, remembered *ddata.Data) Store {
 	return dataStore{self, records, remembered}
 }
@@ -26,9 +26,8 @@ type dataStore struct {
 	d, remembered *ddata.Data
 }
 
-// StorePrefix begins the names of the keys in which coordinators keep their records.
-// They hold for one life of a cluster: they must neither outlive it on a disk nor
-// expire.
+// StorePrefix is the prefix of the keys that hold the coordinators' records. The records
+// are valid for one life of a cluster: they must neither outlive it on a disk nor expire.
 const StorePrefix = "peerage/sharding/"
 
 func shardsKey(typ string) ddata.LWWMapKey[string, string] {

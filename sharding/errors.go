@@ -7,7 +7,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/entity"
 )
 
-// The errors of Tell and Ask; doc.go has the table.
+// Errors of Tell and Ask; see the table of the package comment.
 var (
 	ErrUnknownType  = errors.New("sharding: entity type is not registered")
 	ErrBadID        = errors.New("sharding: entity id is empty or too long")
@@ -26,7 +26,7 @@ var (
 	ErrPanicked     = entity.ErrPanicked
 	ErrRestore      = entity.ErrRestore
 	ErrTimer        = entity.ErrTimer
-	// ErrSelfAsk: a handler asked its own entity, or one that waits for its answer.
+	// ErrSelfAsk: a handler asked its own entity, or an entity that waits for its reply.
 	ErrSelfAsk = errors.New("sharding: the entity asked waits for this ask: it would never answer")
 	// ErrNoDeadline: Ask with Retry needs a context with a deadline.
 	ErrNoDeadline = errors.New("sharding: Ask with Retry needs a context with a deadline")
@@ -36,21 +36,20 @@ var (
 	ErrStashFull    = entity.ErrStashFull
 )
 
-// HandlerError is an error that a handler, or OnStart, returned, whatever it wrapped.
-// Only its text travels, the first KiB of it, and it looks the same to askers on all
-// nodes, the handler's own included.
+// HandlerError is an error that a handler or OnStart returned, whatever it wrapped. Only
+// its text is sent, at most 1 KiB of it. It is the same for askers on all nodes, including
+// the handler's own.
 type HandlerError struct{ Text string }
 
 func (e *HandlerError) Error() string { return e.Text }
 
-// UnfinishedError says which handlers still ran when a node was closed.
+// UnfinishedError lists the handlers that still ran when a node was closed.
 type UnfinishedError = entity.UnfinishedError
 
 // RunningHandler is a call of an entity's code that has not returned.
 type RunningHandler = entity.Running
 
-// PanicError is what the asker gets when a handler panicked; it matches
-// ErrPanicked.
+// PanicError is the error of an ask whose handler panicked. It matches ErrPanicked.
 type PanicError = entity.PanicError
 
 // retriedError is the end of an Ask with Retry whose last attempt did not run the
@@ -62,8 +61,8 @@ func (e *retriedError) Error() string {
 }
 func (e *retriedError) Unwrap() []error { return []error{e.last, e.unknown} }
 
-// Retryable reports whether the same call may succeed when it is made again.
-// See OutcomeUnknown for whether that may run the handler twice.
+// Retryable reports whether the same call may succeed if it is repeated. OutcomeUnknown
+// reports whether that may run the handler twice.
 func Retryable(err error) bool {
 	if r := (*retriedError)(nil); errors.As(err, &r) {
 		err = r.last
@@ -71,10 +70,10 @@ func Retryable(err error) bool {
 	return notRun(err) || OutcomeUnknown(err)
 }
 
-// OutcomeUnknown reports whether the handler may have run, or may still run, although
-// the call failed: of an Ask with Retry, in any of its attempts. It is false where that
-// is known, too: after *HandlerError and ErrPanicked the handler has run, and after
-// ErrTooLarge and ErrCodec that speak of a response.
+// OutcomeUnknown reports whether the handler may have run, or may still run, although the
+// call failed. For an Ask with Retry, it covers all attempts. It is false if the outcome is
+// certain: after *HandlerError and ErrPanicked the handler has run, as it has after an
+// ErrTooLarge or ErrCodec about a response.
 func OutcomeUnknown(err error) bool {
 	if r := (*retriedError)(nil); errors.As(err, &r) {
 		return true

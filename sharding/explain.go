@@ -12,26 +12,26 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// ErrNoShard is the error of a shard number that the type does not have.
+// ErrNoShard reports a shard number that the type does not have.
 var ErrNoShard = errors.New("sharding: no such shard")
 
-// History is what the nodes remember of a shard.
+// History holds the recorded events of a shard, from all nodes.
 type History struct {
 	Type  string  `json:"type"`
 	Shard ShardID `json:"shard"`
-	// Events are those of all nodes that answered, in one order: see Explain.
+	// Events are those of all nodes that answered, in one order: see Registry.Explain.
 	Events []TraceEvent `json:"events"`
 	// Failed are the members that did not answer in time.
 	Failed []NodeFailure `json:"failed,omitempty"`
 }
 
-// Explain asks all members why a shard is where it is: what each of them remembers
-// of it, and of what concerns all shards, up to its newest 1,024 events.
+// Explain queries all members why a shard is where it is. Each member returns its newest
+// events about the shard, and about all shards, up to 1,024.
 //
-// Events are merged by term, then token, then time. Terms and tokens are given out
-// in the order of events, so clocks that differ between nodes only decide between
-// events of one token; and what one node saw stays in the order in which it saw
-// it. For time-outs and errors see Cluster.
+// Events are merged by term, then token, then time. Terms and tokens are allocated in the
+// order of events, so differing clocks decide only between events of one token. The events
+// of one node stay in the order in which it recorded them. For time-outs and errors see
+// Cluster.
 func (r *Registry) Explain(ctx context.Context, typ string, shard ShardID) (History, error) {
 	h := History{Type: typ, Shard: shard}
 	s, p, err := r.serving(typ)
@@ -107,8 +107,8 @@ func merge(lists [][]TraceEvent) []TraceEvent {
 	return out
 }
 
-// ShardOf returns the number of the shard that an entity id belongs to. It fails
-// with ErrUnknownType, and with ErrNoShard if the type's ShardOf gives it none.
+// ShardOf returns the number of the shard to which an entity id belongs. It fails with
+// ErrUnknownType, and with ErrNoShard if the type's ShardOf returns no valid shard.
 func (r *Registry) ShardOf(typ, id string) (ShardID, error) {
 	r.mu.Lock()
 	p := r.types[typ]

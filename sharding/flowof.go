@@ -13,16 +13,16 @@ const answersFlow transport.Flow = 1 << 63
 // grantsFlow is the flow of what homes tell senders. Those of shards are odd.
 const grantsFlow transport.Flow = 2
 
-// FlowOf names the flow of a frame of KindEntity: frames of one flow are handled in the
-// order in which they were sent, while small frames of other flows overtake large ones
+// FlowOf returns the flow of a frame of KindEntity. Frames of one flow are handled in the
+// order in which they were sent; small frames of other flows overtake large ones
 // (transport.Transport.HandleFlows).
 //
-// The requests to one shard, what is refused of them, the markers between them and their
-// answers, and the sender's reports of how far it has sent are one flow. So a marker stands
-// for all that was sent to its shard before it, as handoff needs it. An answer to an ask is
-// a flow of its own. Grants, stops and questions whether a
-// window shrinks are one, whatever their shard: they wait for no large
-// frame. All else, a farewell's marker above all, has none: it overtakes nothing.
+// One flow per shard carries the requests to the shard, their rejections, the markers
+// between them with their acknowledgements, and the sender's reports of how far it has
+// sent. So a marker covers everything sent to its shard before it, as handoff requires. A
+// reply to an ask is a flow of its own. Grants, stops and queries whether a window shrinks
+// are one flow for all shards: they wait for no large frame. All other frames, above all
+// the marker of a farewell, have no flow: they overtake nothing.
 func FlowOf(frame []byte) transport.Flow {
 	if len(frame) > 8 && frameKind(frame[0]) == frameReply {
 		return answersFlow | transport.Flow(binary.BigEndian.Uint64(frame[1:]))

@@ -69,9 +69,9 @@ var (
 	errHandlerWait = errors.New("handler has waited for 5s")
 )
 
-// HandlerWait is how long a handler is held up by a full mailbox at most, whatever its
-// Context says: two entities that tell each other something while the mailboxes of both
-// are full wait for each other.
+// HandlerWait is the maximum time that a full mailbox delays a handler, whatever its
+// Context. It ends the deadlock of two entities that send to each other while both
+// mailboxes are full.
 const HandlerWait = 5 * time.Second
 
 // mustWait reports whether a message has to wait for its entity, for a grant, or for others

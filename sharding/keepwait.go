@@ -147,9 +147,9 @@ func (k *stateKeeper) deposed(e standby.Deposed) {
 	}
 }
 
-// StateObserver is an Observer that wants to know how far replicated states lag.
+// StateObserver is an Observer that also receives the replication lag of states.
 type StateObserver interface {
-	// StateKept is called when a change is kept by enough nodes, with the time since it
-	// was made.
+	// StateKept is called once enough nodes have kept a change, with the time since the
+	// change.
 	StateKept(typ string, lag time.Duration)
 }

@@ -7,21 +7,21 @@ import (
 	"slices"
 )
 
-// Kinds is the codec of a type with several kinds of messages: T is an interface
-// that all of them implement, and each kind has a number, which travels in one byte
-// before what the kind's own codec writes:
+// Kinds is the codec of a type with several kinds of messages. T is an interface that all
+// of them implement. Each kind has a number, which is sent as one byte before the encoding
+// of the kind's own codec:
 //
 //	ReqCodec: sharding.Kinds[Command]{
 //		1: sharding.Kind[Command](sharding.Msgpack[Deposit]{}),
 //		2: sharding.Kind[Command](sharding.JSON[Close]{}),
 //	},
 //
-// The numbers must be equal on all nodes and never be used for another kind later;
-// nodes of an older version refuse a kind that they do not know with ErrCodec. Do not
-// change the map once it is in use.
+// The numbers must be equal on all nodes. Never use a number for another kind later. Nodes
+// of an older version reject a kind that they do not have with ErrCodec. Do not change the
+// map once it is in use.
 type Kinds[T any] map[uint8]KindCodec[T]
 
-// KindCodec writes and reads one kind of T; Kind makes it.
+// KindCodec encodes and decodes one kind of T. The function Kind makes one.
 type KindCodec[T any] interface {
 	Codec[T]
 	// kind is the type of what it writes.
@@ -30,8 +30,8 @@ type KindCodec[T any] interface {
 	validate() error
 }
 
-// Kind makes the codec of one kind of T of a codec of that kind, K, which must
-// implement T and be no interface itself.
+// Kind returns the codec of one kind of T from a codec of that kind. K must implement T and
+// must not be an interface.
 func Kind[T, K any](c Codec[K]) KindCodec[T] { return kindCodec[T, K]{c} }
 
 type kindCodec[T, K any] struct{ codec Codec[K] }
@@ -67,7 +67,7 @@ func (c kindCodec[T, K]) Decode(p []byte) (none T, err error) {
 
 var errKind = errors.New("no such kind of message")
 
-// Append appends the number of v's kind, and v. It fails for a kind that has none.
+// Append appends the number of v's kind, then v. It fails for a kind without a number.
 func (k Kinds[T]) Append(b []byte, v T) ([]byte, error) {
 	typ := reflect.TypeOf(v)
 	for number, c := range k { // order-free: each kind stands there once
@@ -78,7 +78,7 @@ func (k Kinds[T]) Append(b []byte, v T) ([]byte, error) {
 	return b, fmt.Errorf("%w: %T", errKind, v)
 }
 
-// Decode reads one message. It fails for a number that no kind has.
+// Decode decodes one message. It fails for a number without a kind.
 func (k Kinds[T]) Decode(p []byte) (none T, err error) {
 	if len(p) == 0 {
 		return none, errors.New("message without its kind")

@@ -382,15 +382,16 @@ func (r *router) returned(q *request) item {
 	return item{call: callGone, number: q.number, returned: true}
 }
 
-// ReliableStats count what reliable producers do, per type and node.
+// ReliableStats counts the work of reliable producers, per type and node.
 type ReliableStats struct {
-	// Unconfirmed messages of this node's producers stand in their windows now.
+	// Unconfirmed is the number of messages in the windows of this node's producers now.
 	Unconfirmed int
-	// Confirmed counts messages whose handler ran, GivenUp those that no home could
-	// read or carry, Resends copies beyond the first, all of this node's producers.
+	// Confirmed counts messages whose handler ran. GivenUp counts messages that no home
+	// could decode or carry. Resends counts retransmissions. All are those of this node's
+	// producers.
 	Confirmed, GivenUp, Resends uint64
-	// Repeated counts copies that came here and had run before; Forgotten producers
-	// that a shard here had to forget.
+	// Repeated counts copies that arrived here and had run before. Forgotten counts
+	// producers that a shard here had to forget.
 	Repeated, Forgotten uint64
 }
 

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// LocalShard is one shard that runs on this node, and who lives in it.
+// LocalShard is one shard that runs on this node, with its entities.
 type LocalShard struct {
 	Shard ShardID
 	Token Token
-	// Entities are the ids of the instances, running, at rest or ending, sorted.
+	// Entities are the ids of the instances, sorted: running, at rest or ending.
 	Entities []string
 }
 
-// Local returns the shards that run on this node now, by number, with the ids of
-// their entities; nil on a proxy, and while the node is in no cluster. It asks nobody,
-// and takes time and memory in proportion to the number of entities. Registry.Cluster
-// asks all nodes, for numbers only.
+// Local returns the shards that run on this node now, by number, with the ids of their
+// entities. It returns nil on a proxy, and while the node is in no cluster. It sends no
+// message, and takes time and memory in proportion to the number of entities.
+// Registry.Cluster queries all nodes, for numbers only.
 func (r *Region[Req, Resp]) Local() []LocalShard {
 	h := r.p.host.Load()
 	if h == nil {
@@ -33,10 +33,9 @@ func (r *Region[Req, Resp]) Local() []LocalShard {
 	return all
 }
 
-// SetEntityLimit changes Passivation.Limit of the type on this node, for as long as
-// the process lives: to make room, or to use it. Instances above a lower limit begin
-// to end within a second. It fails with *TypeError if the type has no limit, or
-// limit is not positive.
+// SetEntityLimit changes Passivation.Limit of the type on this node, for as long as the
+// process lives. Instances above a lower limit begin to end within a second. It fails with
+// *TypeError if the type has no limit, or if limit is not positive.
 func (r *Region[Req, Resp]) SetEntityLimit(limit int) error {
 	if r.p.typ.Passivation.Limit == 0 || limit < 1 {
 		return &TypeError{Type: r.p.name, Wrong: []string{fmt.Sprintf("limit of %d instances: it must be positive, and the type must have one (Passivation)", limit)}}

@@ -14,21 +14,22 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// Lossy is a codec whose type is not checked for data that gets lost. Register refuses a
-// type that Msgpack or JSON cannot carry whole: with fields that are not exported or are
-// interfaces, functions or channels. Messages between entities of one node skip the codec, so
-// such a field would arrive there, and be empty or of another type from every other node.
-// Lossy says by name that its messages may differ so. To leave a single field behind, tag it
-// `msgpack:"-"` or `json:"-"` instead.
+// Lossy is a codec whose type is not checked for data loss.
+//
+// Register rejects a type that Msgpack or JSON cannot carry completely: with unexported
+// fields, interfaces, functions or channels. Messages between entities of one node skip the
+// codec, so such a field would arrive there, but arrive empty or with another type from
+// every other node. Lossy accepts this difference by name. To leave out a single field, tag
+// it `msgpack:"-"` or `json:"-"` instead.
 type Lossy[T any] struct {
-	// Codec writes and reads the messages; nil means the default codec of T.
+	// Codec encodes and decodes the messages; nil means the default codec of T.
 	Codec Codec[T]
 }
 
-// Append appends v as Codec does.
+// Append appends the encoding of v by l.Codec.
 func (l Lossy[T]) Append(b []byte, v T) ([]byte, error) { return l.codec().Append(b, v) }
 
-// Decode reads what Codec reads.
+// Decode decodes p with l.Codec.
 func (l Lossy[T]) Decode(p []byte) (T, error) { return l.codec().Decode(p) }
 
 func (l Lossy[T]) codec() Codec[T] {

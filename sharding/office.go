@@ -11,24 +11,24 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Records is all that the store knows of a type.
+// Records holds everything that the store has of a type.
 type Records struct {
 	Shards           []protocol.Record
 	Regions, Proxies []view.NodeID
 }
 
-// Store keeps the records of the coordinators of one role in replicated memory.
-// DataStore makes one of a role's ddata. Methods are called from goroutines of
-// their own, several at a time.
+// Store keeps the records of one role's coordinators in replicated memory. DataStore makes
+// one from a role's ddata. Methods are called from goroutines of their own, several
+// concurrently.
 //
-// A call that may have happened only in part, or may still happen, fails with any
-// error; one that was fenced by a higher term fails with a *replicator.FencedError.
+// A call that may have been applied in part, or may still be applied, fails with any error.
+// A call that a higher term fenced off fails with a *replicator.FencedError.
 type Store interface {
-	// Write does what w says in one request, at level majority, under a fence of the
-	// type and w.Term.
+	// Write performs w in one request, at level majority, under a fence of the type and
+	// w.Term.
 	Write(ctx context.Context, typ string, w coordinator.Write) error
-	// Read returns what a majority knows of the type, and raises the type's fence to
-	// term at every replica that answers.
+	// Read returns the records of the type that a majority has, and raises the type's fence
+	// to term at every replica that answers.
 	Read(ctx context.Context, typ string, term view.Epoch) (Records, error)
 }
 

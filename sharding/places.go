@@ -9,32 +9,32 @@ import (
 	"github.com/peerage-go/peerage/sharding/coordinator"
 )
 
-// ErrNoRole is the error of what only nodes of a type's role can do.
+// ErrNoRole reports a call that only nodes of the type's role can serve.
 var ErrNoRole = errors.New("sharding: this node does not carry the type's role")
 
-// Placer is a Store that also keeps where the application wants shards. That of
-// DataStore is one.
+// Placer is a Store that also keeps where the application wants shards. DataStore returns
+// one.
 type Placer interface {
-	// Place sets the wanted node of shards, by name; "" ends the wish. Nil means that
-	// a majority has it.
+	// Place sets the wanted node of shards, by name; "" clears it. nil means that a
+	// majority has stored it.
 	Place(ctx context.Context, typ string, wanted map[ShardID]string) error
-	// WatchPlaces calls fn with all that is wanted: now, and after changes. Fn does
-	// not block and may keep the map. Cancel does not wait for a running fn.
+	// WatchPlaces calls fn with all wanted nodes, now and after changes. fn must not block
+	// and may keep the map. cancel does not wait for a running fn.
 	WatchPlaces(typ string, fn func(wanted map[ShardID]string)) (cancel func())
 }
 
-// Place says on which nodes the application wants shards of a type, by the nodes'
-// names; "" ends the wish. It stands beside what was said of other shards before,
-// until the last node of the role is gone, and of two calls about one shard the
-// later counts. Nil means that a majority of the role has it; shards then move as
-// strategy.External says, and the type's Strategy must be that, or one that looks
-// at State.Wanted as well. A name that no member has is remembered, and obeyed when
-// it appears.
+// Place sets the nodes on which the application wants shards of a type, by the nodes'
+// names; "" clears a wish. A wish is added to earlier wishes about other shards, and lasts
+// until the last node of the role is gone. Of two calls about one shard, the later one
+// counts. nil means that a majority of the role has stored it. Shards then move as
+// strategy.External documents; the type's Strategy must be External, or one that also reads
+// State.Wanted. A name that no member has is stored, and takes effect when a member of that
+// name appears.
 //
 // It fails with ErrUnknownType, ErrNoShard, *TypeError for a name that is longer than a
 // node's can be, ErrNotReady while the node is in no cluster, ErrNodeStopping when it is
-// closed, ErrNoRole on nodes that do not carry the type's role, and with the errors of
-// package replicator, among which ErrOutcomeUnknown is no failure.
+// closed, ErrNoRole on nodes without the type's role, and with the errors of package
+// replicator, of which ErrOutcomeUnknown is not a failure.
 func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]string) error {
 	s, p, err := r.serving(typ)
 	if err != nil {

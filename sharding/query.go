@@ -24,14 +24,14 @@ const (
 	queryLook    = 50 * time.Millisecond
 )
 
-// ErrNoAnswer is a node's failure to answer a query in time.
+// ErrNoAnswer reports that a node did not answer a query in time.
 var ErrNoAnswer = errors.New("sharding: node did not answer in time")
 
-// ClusterStats is what the members of a cluster say of one type: each for itself,
-// at about the same time.
+// ClusterStats holds the state of one type, as each member of the cluster reported it for
+// itself at about the same time.
 type ClusterStats struct {
 	Type string `json:"type"`
-	// View is the one whose members were asked.
+	// View is the view whose members were queried.
 	View view.Epoch `json:"view"`
 	// Nodes are the members that run the type or send to it, most senior first.
 	Nodes []NodeStats `json:"nodes"`
@@ -41,18 +41,18 @@ type ClusterStats struct {
 	Unregistered []view.NodeID `json:"unregistered,omitempty"`
 }
 
-// NodeStats is one node's part.
+// NodeStats is one node's part of a ClusterStats.
 type NodeStats struct {
 	Node view.NodeID `json:"node"`
 	Name string      `json:"name"`
 	// Hosts is false for proxies.
 	Hosts bool `json:"hosts"`
-	// Coordinating is set on the node that places the shards.
+	// Coordinating is set for the node that places the shards.
 	Coordinating bool   `json:"coordinating"`
 	Capacity     uint32 `json:"capacity"`
-	// Buffered messages wait there for a home.
+	// Buffered is the number of messages that wait there for a home.
 	Buffered uint64 `json:"buffered"`
-	// Shards run there, by number.
+	// Shards are those that run there, by number.
 	Shards []ShardStats `json:"shards"`
 }
 
@@ -63,16 +63,16 @@ type ShardStats struct {
 	Entities int     `json:"entities"`
 }
 
-// NodeFailure is a node whose part of an answer is missing.
+// NodeFailure is a node that is missing from a result.
 type NodeFailure struct {
 	Node view.NodeID
 	Name string
 	Err  error
-	// Shards are those that the asking node believes to be there.
+	// Shards are the shards of that node, according to the querying node.
 	Shards []ShardID
 }
 
-// MarshalJSON writes the error as its text.
+// MarshalJSON encodes the error as its text.
 func (f NodeFailure) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Node   view.NodeID `json:"node"`
@@ -82,7 +82,7 @@ func (f NodeFailure) MarshalJSON() ([]byte, error) {
 	}{f.Node, f.Name, f.Err.Error(), f.Shards})
 }
 
-// Totals returns how many shards and entities run on the nodes that answered.
+// Totals returns the numbers of shards and entities on the nodes that answered.
 func (c *ClusterStats) Totals() (shards, entities int) {
 	for i := range c.Nodes {
 		shards += len(c.Nodes[i].Shards)
@@ -93,12 +93,13 @@ func (c *ClusterStats) Totals() (shards, entities int) {
 	return shards, entities
 }
 
-// Cluster asks all members of the view about a type: the regions, their shards and
-// the number of entities in them. Nodes that do not answer until ctx ends, or for
-// 3 s if it has no deadline, are in Failed with their shards; the rest is there all
-// the same. Those to whom the connection is lost are not waited for longer than a
-// moment. It fails with ErrUnknownType, ErrNotReady, and ErrNodeStopping when the node is
-// closed. It may be asked on every node that knows the type, and changes nothing.
+// Cluster queries all members of the view about a type: the regions, their shards and the
+// numbers of entities in them. Nodes that do not answer until ctx ends, or for 3 s if it
+// has no deadline, are listed in Failed with their shards; the rest of the result is
+// complete. It waits no longer than a moment for disconnected nodes.
+//
+// It fails with ErrUnknownType, ErrNotReady, and with ErrNodeStopping if the node is
+// closed. It may be called on every node that registers the type, and changes nothing.
 func (r *Registry) Cluster(ctx context.Context, typ string) (ClusterStats, error) {
 	s, p, err := r.serving(typ)
 	if err != nil {
@@ -135,25 +136,26 @@ func nodeStats(m *view.Member, a *protocol.Answer) NodeStats {
 	return n
 }
 
-// Location says where an entity's shard runs, and whether the entity does.
+// Location is the home of an entity's shard, and whether the entity lives there.
 type Location struct {
 	Shard ShardID     `json:"shard"`
 	Node  view.NodeID `json:"node"`
 	Name  string      `json:"name"`
 	Token Token       `json:"token"`
-	// Lives is set if the home has an instance of the entity, running or at rest.
-	// Without one, the next message makes one there.
+	// Lives is set if the home has an instance of the entity, running or at rest. If not,
+	// the next message starts one there.
 	Lives bool `json:"lives"`
 }
 
-// Where finds the node at which the shard of an entity runs, by asking all
-// members; and the home says whether the entity lives. By the time the answer is
-// read it may have moved, or ended. It fails with ErrNoAnswer when it ran on a node
-// that does not answer, as far as this node knows: the Location names that node,
-// without a token. It fails with ErrNoHome when it runs nowhere, as far as is known:
-// the error then names the nodes that did not answer. A message to the entity would give it a home; Where
-// does not. Otherwise it fails as Cluster, and with ErrBadID and
-// ErrNoShard.
+// Where returns the node on which the shard of an entity runs, and whether the entity
+// lives. It queries all members. When it returns, the shard may already have moved, or the
+// entity ended.
+//
+// It fails with ErrNoAnswer if this node has the shard's home on record, and that node does
+// not answer: the Location then names that node, without a token. It fails with ErrNoHome
+// if no node is known to run the shard: the error then names the nodes that did not answer.
+// Where gives the shard no home, but a message to the entity would. Otherwise it fails as
+// Cluster does, and with ErrBadID and ErrNoShard.
 func (r *Registry) Where(ctx context.Context, typ, id string) (Location, error) {
 	s, p, err := r.serving(typ)
 	if err != nil {

@@ -239,15 +239,16 @@ func (s *Sharding) rememberer(role string) Rememberer {
 	return r
 }
 
-// RememberedStats are about the remembered entities of one type on one node.
+// RememberedStats describes the remembered entities of one type on one node.
 type RememberedStats struct {
-	// Recalled counts entities that were started because they are remembered: in a shard
-	// that came here, or again after a panic.
+	// Recalled counts entities that were started since they are remembered: in a shard that
+	// moved here, or again after a panic.
 	Recalled uint64
-	// Waiting updates are not in the store yet; Dropped ones found no room to wait.
+	// Waiting is the number of updates that are not in the store yet. Dropped counts
+	// updates that found no room to wait.
 	Waiting int
 	Dropped uint64
-	// Failed counts reads and writes of the store, which are made again.
+	// Failed counts failed reads and writes of the store, which are retried.
 	Failed uint64
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// HandleEntity takes a frame of KindEntity. It keeps nothing of payload. Frames
-// of one peer must come in the order in which they were sent, one at a time.
+// HandleEntity handles a frame of KindEntity. It keeps nothing of payload. Frames of one
+// peer must be passed one at a time, in the order in which they were sent.
 func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 	if len(payload) == 0 {
 		s.malformed.Add(1)
@@ -58,10 +58,10 @@ func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 	}
 }
 
-// HandleEntities is HandleEntity for frames that arrived one behind the other: what runs
-// of requests of one type have in common is done once for all of them, and entities that
-// they wake begin together. Next returns the next frame, which must be valid until
-// HandleEntities returns.
+// HandleEntities is HandleEntity for frames that arrived one behind the other. It does the
+// common work of consecutive requests of one type once, and starts the entities that they
+// wake together. Next returns the next frame, which must be valid until HandleEntities
+// returns.
 func (s *Sharding) HandleEntities(from view.NodeID, frames interface {
 	Next() (frame []byte, ok bool)
 }) {

@@ -6,9 +6,9 @@ import (
 	"github.com/peerage-go/peerage/sharding/entity"
 )
 
-// Region is the handle of one entity type on this node: messages to entities
-// everywhere go through it. It lives as long as the Registry, whatever happens to
-// the node meanwhile. All methods are safe for concurrent use.
+// Region is the handle of one entity type on this node. Messages to the type's entities on
+// all nodes go through it. It is valid as long as the Registry, also across incarnations of
+// the node. All methods are safe for concurrent use.
 type Region[Req, Resp any] struct {
 	p *path[Req, Resp]
 }
@@ -16,13 +16,13 @@ type Region[Req, Resp any] struct {
 // Name returns the type's name.
 func (r *Region[Req, Resp]) Name() string { return r.p.name }
 
-// ShardOf returns the number of the shard that the entity id belongs to. If the
-// type's ShardOf gives it none, the result is no shard's number, and Tell and Ask
-// fail with ErrNoShard.
+// ShardOf returns the number of the shard to which the entity id belongs. If the type's
+// ShardOf returns no valid shard for id, the result is not a shard's number, and Tell and
+// Ask fail with ErrNoShard.
 func (r *Region[Req, Resp]) ShardOf(id string) ShardID { return r.p.extract.of(id) }
 
-// Ref returns the address of one entity. It is cheap, never fails, and is valid
-// as long as the Region; an id that is no good is told by Tell and Ask.
+// Ref returns the address of one entity. It is cheap, never fails, and is valid as long as
+// the Region. Tell and Ask reject an invalid id.
 func (r *Region[Req, Resp]) Ref(id string) Ref[Req, Resp] {
 	return r.p.ref(id)
 }
@@ -45,8 +45,8 @@ func (r *Region[Req, Resp]) StartEntity(ctx context.Context, id string, opts ...
 // Stats returns the counters and gauges of this type on this node.
 func (r *Region[Req, Resp]) Stats() Stats { return r.p.stats() }
 
-// Ref is the address of one entity. It is a small value: copy it freely. The
-// zero Ref is of no use.
+// Ref is the address of one entity. It is a small value: copy it freely. The zero Ref
+// cannot be used.
 type Ref[Req, Resp any] struct {
 	p     *path[Req, Resp]
 	id    string
@@ -62,40 +62,41 @@ func (f Ref[Req, Resp]) ID() string { return f.id }
 // Shard returns the number of the entity's shard.
 func (f Ref[Req, Resp]) Shard() ShardID { return f.shard }
 
-// Tell sends req and does not wait for it to be handled. It returns nil once the
-// message stands in order in a mailbox, a buffer or a connection's queue; it
-// waits for room there until ctx ends, behind those that wait already. If the entity's
-// mailbox is full, at another node too, Tell fails with ErrMailboxFull when ctx ends. The
-// message is delivered at most once; what stops it later is counted in Stats.
+// Tell sends req and does not wait until it is handled. It returns nil once the message has
+// its place in a mailbox, a buffer or a connection's queue. It waits for room there until
+// ctx ends, behind earlier callers. If the entity's mailbox is full, on this node or
+// another, Tell fails with ErrMailboxFull when ctx ends. The message is delivered at most
+// once. Stats counts messages that are dropped later.
 //
-// Called with the Context of a handler, the sender is that handler's entity. One that
-// tells itself something while its own mailbox is full fails immediately with
-// ErrMailboxFull. Two entities with full mailboxes that tell each other something wait
-// for each other, so a Tell of a handler waits for room in a mailbox for HandlerWait at
-// most, and then fails with ErrMailboxFull.
+// If ctx is the Context of a handler, the sender is that handler's entity. An entity that
+// sends to itself while its own mailbox is full fails immediately with ErrMailboxFull. Two
+// entities with full mailboxes that send to each other wait for each other. So a Tell in a
+// handler waits for room in a mailbox for at most HandlerWait, then fails with
+// ErrMailboxFull.
 func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
 	return f.p.tell(ctx, f, req)
 }
 
-// Ask sends req and waits for the response until ctx ends. The deadline travels,
-// and so does the news that ctx was cancelled: an ask whose time is up, or whose
-// asker has given up, before its turn comes is not handled any more. When the
-// connection to the entity's home breaks, the ask fails at once with ErrNodeLost.
+// Ask sends req and waits for the response until ctx ends. The deadline and a cancellation
+// of ctx travel with the ask: if the deadline has passed, or the asker has given up, before
+// the ask's turn comes, it is not handled. If the connection to the entity's home breaks,
+// the ask fails immediately with ErrNodeLost.
 //
-// Called with the Context of a handler, or a context derived from it, the sender is that
-// handler's entity. If the entity asked is that entity itself, or one that waits for its
-// answer (A asks B, whose handler asks A, over up to 16 entities, on any nodes), the ask
-// fails immediately with ErrSelfAsk, as it would wait for ever. Two entities that ask each
-// other from handlers of messages that have nothing to do with each other wait until their
-// deadlines, since a handler need not wait for its ask: that is logged, and counted in
-// Stats.MutualAsks. So give every Ask from a handler a deadline.
+// If ctx is the Context of a handler, or derived from it, the sender is that handler's
+// entity. An ask that would wait for itself fails immediately with ErrSelfAsk: of the
+// entity itself, or of an entity that waits for its reply (A asks B, whose handler asks A,
+// over up to 16 entities, on any nodes).
+//
+// Two entities may also ask each other from handlers of unrelated messages. They wait until
+// their deadlines, since a handler need not wait for its ask. This is logged, and counted
+// in Stats.MutualAsks. So give every Ask of a handler a deadline.
 func (f Ref[Req, Resp]) Ask(ctx context.Context, req Req, opts ...AskOption) (Resp, error) {
 	return f.p.ask(ctx, f, req, opts)
 }
 
-// Start makes sure that the entity has an instance, without a message for it. It
-// returns nil once the instance lives, after its OnStart if it is a Starter, and else
-// what Ask would. The instance then ends like any other.
+// Start makes sure that the entity has an instance, without sending it a message. It
+// returns nil once the instance lives, after its OnStart if it is a Starter. Otherwise it
+// fails as Ask does. The instance later ends like any other.
 func (f Ref[Req, Resp]) Start(ctx context.Context, opts ...AskOption) error {
 	var none Req
 	f.start = true
@@ -103,12 +104,11 @@ func (f Ref[Req, Resp]) Start(ctx context.Context, opts ...AskOption) error {
 	return err
 }
 
-// AskOption changes how one Ask behaves.
+// AskOption changes the behaviour of one Ask.
 type AskOption struct{ retry bool }
 
-// Retry makes Ask send the request again whenever it fails in a way that is
-// Retryable, until ctx ends; so it needs a ctx with a deadline, without which Ask fails
-// with ErrNoDeadline. The handler may
-// then run more than once for one Ask (at least once): use it for requests that
-// may be repeated. Order against other messages of the same sender is lost.
+// Retry makes Ask send the request again after each Retryable failure, until ctx ends. So
+// ctx needs a deadline; without one, Ask fails with ErrNoDeadline. The handler may run more
+// than once for one Ask (at least once): use Retry for idempotent requests. Order relative
+// to other messages of the same sender is lost.
 func Retry() AskOption { return AskOption{retry: true} }

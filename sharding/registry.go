@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Registry holds the entity types of a program. It outlives the incarnations of
-// the node: each new Sharding serves the types of its Registry. The zero Registry
-// is empty and ready. All methods are safe for concurrent use.
+// Registry holds the entity types of a program. It outlives the incarnations of the node:
+// each new Sharding serves the types of its Registry. The zero Registry is empty and ready
+// to use. All methods are safe for concurrent use.
 type Registry struct {
 	mu    sync.Mutex
 	types map[string]dataPath
@@ -18,9 +18,9 @@ type Registry struct {
 	closed bool
 }
 
-// Close says that no further Sharding will serve the types: Tell and Ask fail
-// with ErrNodeStopping from now on instead of waiting for one. Close the Sharding
-// first. Idempotent.
+// Close marks that no further Sharding will serve the types. From now on, Tell and Ask fail
+// with ErrNodeStopping instead of waiting for one. Close the Sharding first. It is
+// idempotent.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -30,9 +30,9 @@ func (r *Registry) Close() {
 	}
 }
 
-// Register adds a type that this node hosts if it carries the type's role, and
-// returns its Region. It fails on a type that is wrong (*TypeError) or registered
-// already. It may be called before or while a node runs.
+// Register adds a type and returns its Region. This node hosts the type if it has the
+// type's role. Register fails if the type is invalid (*TypeError) or registered already. It
+// may be called before or while a node runs.
 func Register[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp], error) {
 	if t.New != nil {
 		return add(r, t)
@@ -44,10 +44,10 @@ func Register[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp]
 	return nil, &TypeError{Type: t.Name, Wrong: wrong}
 }
 
-// StartProxy adds a type that this node sends messages to and never hosts,
-// whatever its roles; nor does it coordinate the type where a node that hosts it can.
-// New and what else concerns hosting is ignored; Name, Role, Shards and the codecs must
-// be those of the hosting nodes.
+// StartProxy adds a type to which this node sends messages, but which it never hosts,
+// whatever its roles. This node also does not coordinate the type while a hosting node can.
+// New and the other hosting settings are ignored. Name, Role, Shards and the codecs must be
+// those of the hosting nodes.
 func StartProxy[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp], error) {
 	t.New = nil
 	return add(r, t)

@@ -14,7 +14,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/reliable"
 )
 
-// The errors of Reliable; doc.go has the table.
+// Errors of Reliable; see the table of the package comment.
 var (
 	ErrWindowFull     = errors.New("sharding: window of unconfirmed messages full")
 	ErrReliableClosed = errors.New("sharding: reliable producer is closed")
@@ -22,29 +22,32 @@ var (
 	ErrResultLost     = reliable.ErrResultLost
 )
 
-// ReliableConfig bounds a Reliable. Zero fields mean defaults.
+// ReliableConfig holds the settings of a Reliable. Zero fields mean defaults.
 type ReliableConfig[Req any] struct {
-	// Window is how far the newest message to a shard may be ahead of its oldest
-	// unconfirmed one (256; at most 4,096): what one shard that does not answer can
-	// hold. A larger one keeps a fast consumer busy over a slow network; a smaller one
-	// is less to run again after a crash.
+	// Window is the maximum distance between the newest message to a shard and its oldest
+	// unconfirmed one (256; at most 4,096). It bounds the messages in flight to a shard
+	// that does not respond. A larger window keeps a fast consumer busy over a slow
+	// network. A smaller window leaves fewer messages to run again after a crash.
 	Window int
-	// Messages and Bytes bound what is unconfirmed over all shards (10,000; 16 MiB of
-	// encoded messages).
+	// Messages and Bytes bound the unconfirmed messages over all shards (10,000; 16 MiB
+	// encoded).
 	Messages, Bytes int
-	// Resend is how long the oldest message for an entity may go without an answer
-	// before it is sent again (1 s; at least 1 ms); each further time takes twice as long, up to eight
-	// times. What is known to be lost is sent again at once, so this is for silence.
+	// Resend is how long the oldest message for an entity may stay unanswered before it is
+	// retransmitted (1 s; at least 1 ms). Each further retransmission waits twice as long,
+	// up to eight times. A message that is certainly lost is retransmitted immediately, so
+	// Resend is for silence.
 	Resend time.Duration
-	// OnConfirm is told of every message that is over, one at a time, from a goroutine
-	// of the Reliable; nil: nobody is. The message counts as unconfirmed until it
-	// returns, so a slow OnConfirm slows Send down; it must not wait for Send, Flush or
-	// Close of the same Reliable. It is the application's: a panic in it is not contained.
-	// req is a copy. err is nil, or what the handler
-	// returned (*HandlerError, ErrPanicked); ErrState when the change that the message
-	// made was undone, since it cannot be replicated; ErrResultLost when the message was
-	// handled and the answer got lost; ErrCodec or ErrTooLarge when it will never be
-	// handled.
+	// OnConfirm is called for every finished message, one at a time, from a goroutine of
+	// the Reliable; nil means no calls. The message counts as unconfirmed until OnConfirm
+	// returns, so a slow OnConfirm slows Send down. It must not wait for Send, Flush or
+	// Close of the same Reliable. A panic in it is not recovered.
+	//
+	// req is a copy. err is nil, or:
+	//
+	//  - the handler's error (*HandlerError, ErrPanicked);
+	//  - ErrState: the change of the message was undone, since it cannot be replicated;
+	//  - ErrResultLost: the message was handled, but the reply was lost;
+	//  - ErrCodec or ErrTooLarge: the message will never be handled.
 	OnConfirm func(id string, req Req, err error)
 }
 
@@ -63,7 +66,7 @@ func (c ReliableConfig[Req]) withDefaults() ReliableConfig[Req] {
 	return c
 }
 
-// Validate reports everything that is wrong at once.
+// Validate returns an error that lists every invalid setting.
 func (c ReliableConfig[Req]) Validate() error {
 	c = c.withDefaults()
 	var errs []error
@@ -79,36 +82,36 @@ func (c ReliableConfig[Req]) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Reliable delivers at least once, and once as long as homes do not crash: a message
-// is sent again until its home says that the handler ran, and a home runs none twice.
+// Reliable delivers at least once, and exactly once as long as homes do not crash. It
+// retransmits a message until its home confirms that the handler ran. A home runs no
+// message twice.
 //
-// What has run is remembered by the shard, and moves with it; so a message runs once
-// across rebalances, drains, lost connections and passivation. When a home crashes or
-// loses its lease, what it had run without the producer knowing runs again at the
-// next home. Messages to one entity run in the order of Send, and after a crash the
-// repetition begins with the oldest unconfirmed one and leaves none out.
+// The shard remembers which messages have run, and this memory moves with it. So a message
+// runs once across rebalances, drains, lost connections and passivation. If a home crashes
+// or loses its lease, messages that it had run but not confirmed run again at the next
+// home. Messages to one entity run in the order of Send. After a crash, retransmission
+// begins with the oldest unconfirmed message and leaves none out.
 //
-// What is unconfirmed lives in the memory of this process and ends with it. A handler
-// that returns an error or panics has run: the message is confirmed with that error. An
-// instance that does not begin, since New, Restore or OnStart fail or panic, has run
-// nothing: the message is sent again until one does.
-// Nothing is said about order between a Reliable and Tell, Ask, or another Reliable.
-// A handler may stash; the message is confirmed when it has run in the end. Messages
-// of a Reliable are never control messages (Type.Control).
+// Unconfirmed messages live in the memory of this process and end with it. A handler that
+// returns an error or panics has run: the message is confirmed with that error. An instance
+// that does not begin, because New, Restore or OnStart fails or panics, has run nothing:
+// the message is sent again until an instance begins. There is no order between a Reliable
+// and Tell, Ask, or another Reliable. A handler may stash; the message is confirmed once it
+// has finally run. Messages of a Reliable are never control messages (Type.Control).
 //
-// A shard remembers 1,024 producers and 16,384 of their messages; what it has to
-// forget, those silent longest first, is counted in Stats. Make one Reliable for each
+// A shard remembers 1,024 producers and 16,384 of their messages. If it has to forget more,
+// it forgets those silent longest first, and Stats counts it. Make one Reliable for each
 // stream of work, not for each message.
 //
-// A Reliable outlives incarnations of the node, like its Region. All methods are safe
-// for concurrent use.
+// A Reliable outlives incarnations of the node, like its Region. All methods are safe for
+// concurrent use.
 type Reliable[Req any] struct {
 	l *line
 	// encode makes a frame of a message.
 	encode func(ctx context.Context, id string, req Req) (ShardID, []byte, error)
 }
 
-// Reliable returns a new producer. Close it. It fails when cfg is wrong.
+// Reliable returns a new producer, which the caller must close. It fails if cfg is invalid.
 func (r *Region[Req, Resp]) Reliable(cfg ReliableConfig[Req]) (*Reliable[Req], error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -132,15 +135,15 @@ func newProducer() reliable.Producer {
 	}
 }
 
-// Send takes a message into the window, and returns nil when it stands there: it will
-// be delivered as long as this process lives and Close is not called. While there is
-// no room it waits until ctx ends, and then fails with ErrWindowFull. It also fails
-// with ErrBadID, ErrNoShard, ErrCodec, ErrTooLarge, ErrReliableClosed, with
-// ErrNodeStopping when the Registry is closed, and with ctx's error if that has ended
-// before. The message is encoded before Send
-// returns, and may be changed after.
+// Send adds a message to the window and returns nil. The message will then be delivered as
+// long as this process lives and Close is not called. If there is no room, Send waits until
+// ctx ends, then fails with ErrWindowFull. The message is encoded before Send returns, and
+// may be changed afterwards.
 //
-// Called with the Context of a handler, the sender is that handler's entity.
+// Send also fails with ErrBadID, ErrNoShard, ErrCodec, ErrTooLarge, ErrReliableClosed, with
+// ErrNodeStopping if the Registry is closed, and with ctx's error if ctx had ended before.
+//
+// If ctx is the Context of a handler, the sender is that handler's entity.
 func (s *Reliable[Req]) Send(ctx context.Context, id string, req Req) error {
 	shard, frame, err := s.encode(ctx, id, req)
 	if err != nil {
@@ -149,16 +152,16 @@ func (s *Reliable[Req]) Send(ctx context.Context, id string, req Req) error {
 	return s.l.send(ctx, shard, id, frame)
 }
 
-// Flush waits until everything that was sent before it is confirmed, and OnConfirm
-// was told. It fails with ctx's error, ErrReliableClosed and ErrNodeStopping.
+// Flush waits until every message sent before it is confirmed, and OnConfirm has returned
+// for it. It fails with ctx's error, ErrReliableClosed and ErrNodeStopping.
 func (s *Reliable[Req]) Flush(ctx context.Context) error { return s.l.flush(ctx) }
 
-// Unconfirmed returns how many messages are not over yet.
+// Unconfirmed returns the number of messages that are not confirmed yet.
 func (s *Reliable[Req]) Unconfirmed() int { return s.l.unconfirmed() }
 
-// Close ends the producer. What is unconfirmed is not sent again, and may have run
-// or not; then Close fails with ErrUnconfirmed. Flush first. It waits for an OnConfirm
-// that runs. Idempotent.
+// Close ends the producer. Unconfirmed messages are not sent again, and may have run or
+// not; then Close fails with ErrUnconfirmed. Call Flush first. Close waits for a running
+// OnConfirm. It is idempotent.
 func (s *Reliable[Req]) Close() error {
 	if left := s.l.close(); left > 0 {
 		return fmt.Errorf("%w: %d", ErrUnconfirmed, left)

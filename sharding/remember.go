@@ -10,13 +10,13 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Rememberer is a Store that also keeps which entities are remembered. That of
-// DataStore is one.
+// Rememberer is a Store that also keeps the ids of remembered entities. DataStore returns
+// one.
 type Rememberer interface {
-	// Remember adds ids to those of a shard and takes others away. Nil means that a
-	// majority has it.
+	// Remember adds ids to those of a shard, and removes ids from them. nil means that a
+	// majority has stored it.
 	Remember(ctx context.Context, typ string, shard ShardID, add, remove []string) error
-	// Remembered returns what a majority knows, in any order.
+	// Remembered returns the ids that a majority has stored, in any order.
 	Remembered(ctx context.Context, typ string, shard ShardID) ([]string, error)
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// RememberedPrefix begins the keys under which remembered entities stand in the
-// distributed data of their type's role: the prefix to make durable if they are to
-// come back after all nodes were down at once. "remembered/", the type, the shard
-// and one of five parts follow.
+// RememberedPrefix is the prefix of the keys that hold remembered entities, in the
+// distributed data of the type's role. Make it durable if these entities must return after
+// all nodes were down at the same time. "remembered/", the type, the shard and one of five
+// parts follow.
 const RememberedPrefix = "peerage/remembered/"
 
 // rememberedParts is into how many OR-sets the ids of a shard are split: a change

@@ -9,34 +9,34 @@ import (
 	"github.com/peerage-go/peerage/sharding/entity"
 )
 
-// Replicated asks that the states of a type's entities survive the crash of their
-// home (DESIGN 7.7). The entities must be Snapshotters. After every message the
-// Snapshot is taken; when it differs from the last one it goes to the standby
-// members of the shard, and the reply waits for them as Mode says. A new home
-// begins with the newest state that it finds there, and so does every new instance:
-// passivation and panics lose nothing either. The change of a handler that returned
-// an error is kept like any other; that of one that panicked is undone.
+// Replicated makes the states of a type's entities survive the crash of their home. The
+// zero Replicated replicates nothing. It must be equal on all nodes. The entities must be
+// Snapshotters.
 //
-// Replies wait without holding the entity up: it goes on with the next message, and
-// no reply is released before the changes that it may have seen are kept. A caller
-// whose reply was not released in time gets ErrNotKept: the change is in the
-// entity, and is kept as soon as the standbys answer, before anything later is; if
-// the home dies first it may be lost. OutcomeUnknown tells.
+// The Snapshot is taken after every message. If it differs from the last one, it is sent to
+// the standby members of the shard, and the reply waits for them as Mode requires. A new
+// home begins with the newest state that it finds there, and so does every new instance:
+// passivation and panics lose nothing either. If a handler returns an error, its change is
+// kept like any other; if it panics, its change is undone.
 //
-// The zero Replicated is none. It must be equal on all nodes.
+// A reply that waits does not delay the entity, which continues with the next message. No
+// reply is released before all changes that it may have seen are kept. If a reply is not
+// released in time, its caller gets ErrNotKept: the change is in the entity, and is kept
+// once the standbys answer, before any later change. If the home dies first, the change may
+// be lost. OutcomeUnknown is true for this error.
 type Replicated struct {
-	// Replicas is how many nodes hold each state, the home included; ReplicasAll is
-	// every member of the role. While fewer are up, all of them do. With Quorum, of R
-	// nodes up to (R-1)/2 may be lost at once: 1 of 3, 2 of 5.
+	// Replicas is the number of nodes that hold each state, including the home; ReplicasAll
+	// means every member of the role. While fewer are up, all of them hold it. With Quorum,
+	// (R-1)/2 of R nodes may be lost together: 1 of 3, 2 of 5.
 	Replicas int
 	// Mode is Quorum or Async.
 	Mode StateMode
-	// Timeout bounds how long a reply waits whose caller gave no earlier deadline; 0
-	// means DefaultKeepTimeout.
+	// Timeout bounds how long a reply waits if its caller set no earlier deadline; 0 means
+	// DefaultKeepTimeout.
 	Timeout time.Duration
-	// StateBytes bounds the state of one entity (1 MiB), NodeBytes all that one node
-	// holds for the type, as home and as standby (1 GiB). A change beyond them fails
-	// with ErrState and is undone.
+	// StateBytes bounds the state of one entity (1 MiB). NodeBytes bounds all states of the
+	// type on one node, as home and as standby (1 GiB). A change beyond them fails with
+	// ErrState and is undone.
 	StateBytes, NodeBytes int
 }
 
@@ -45,13 +45,14 @@ type Replicated struct {
 type StateMode uint8
 
 const (
-	// Quorum: when a majority of the nodes that hold the state has it. A reply that was
-	// given is never forgotten while a majority of them lives.
+	// Quorum keeps a change once a majority of the nodes that hold the state has it. While
+	// a majority of them lives, the change is never lost after its reply.
 	Quorum = StateMode(standby.Quorum)
-	// Async: the reply does not wait. Changes that had not reached the standbys when the
-	// home died are lost; peerage_entity_state_replication_lag_seconds shows how old they may be.
+	// Async does not delay the reply. If the home dies, changes that had not reached the
+	// standbys are lost; peerage_entity_state_replication_lag_seconds shows how old they
+	// may be.
 	Async = StateMode(standby.Async)
-	// ReplicasAll asks for a copy on every member of the role.
+	// ReplicasAll places a copy on every member of the role.
 	ReplicasAll = standby.ReplicasAll
 	// DefaultKeepTimeout is the default of Replicated.Timeout.
 	DefaultKeepTimeout = 5 * time.Second

@@ -19,68 +19,69 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Links is what Sharding sends through: the part of transport.Transport that it
-// needs.
+// Links is the part of transport.Transport that Sharding uses to send.
 type Links interface {
 	Send(to view.NodeID, c transport.Class, k transport.Kind, payload []byte) error
 	WaitRoom(ctx context.Context, to view.NodeID, c transport.Class) error
 	Open(to view.NodeID, c transport.Class) bool
 }
 
-// Config is what one incarnation of a node's sharding needs. All fields without
-// a default must be set.
+// Config holds the settings of one incarnation of a node's sharding. All fields without a
+// default must be set.
 type Config struct {
-	// Registry holds the types to serve. One Sharding serves it at a time.
+	// Registry holds the types to serve. Only one Sharding at a time may serve it.
 	Registry *Registry
 	// Self is this incarnation of the node.
 	Self view.Node
-	// Links sends frames. The frames of KindCoordinator and KindEntity that arrive
-	// go to HandleCoordinator, HandleEntities and HandleEntity.
+	// Links sends frames. Incoming frames of KindCoordinator and KindEntity must be passed
+	// to HandleCoordinator, HandleEntities and HandleEntity.
 	Links Links
-	// Capacity is how many shards this node can carry, in relation to others, for
-	// strategy.Weighted: a node of 200 gets twice as many as one of 100. 0 counts as 1.
+	// Capacity is the number of shards that this node can carry, relative to the other
+	// nodes, for strategy.Weighted: a node of 200 gets twice as many as a node of 100. 0
+	// counts as 1.
 	Capacity uint32
-	// MinMembers is how many members of the cluster, of whatever role, are to be up
-	// before the first shard of any type is placed; 0 means 1. See Type.MinMembers for
-	// that of one type. It should be equal on all nodes: the coordinator's counts.
+	// MinMembers is the number of members of the cluster, of any role, that must be up
+	// before the first shard of any type is placed; 0 means 1. Type.MinMembers is the bound
+	// of one type. It should be equal on all nodes: the coordinator applies its own.
 	MinMembers int
-	// RememberedPerSecond is how many remembered entities this node starts per second,
-	// over all types; 0 means DefaultRememberedPerSecond. More brings them back sooner;
-	// fewer leave more of the node to those that live.
+	// RememberedPerSecond is the number of remembered entities that this node starts per
+	// second, over all types; 0 means DefaultRememberedPerSecond. A higher rate brings them
+	// back sooner; a lower rate leaves more of the node to live entities.
 	RememberedPerSecond int
-	// LeaseValid reports whether this node may run entities now. It is asked before
-	// every dispatch and must be as cheap as an atomic load.
+	// LeaseValid reports whether this node may run entities now. It is called before every
+	// dispatch, so it must be as cheap as an atomic load.
 	LeaseValid func() bool
 	// Clock is the clock of the leases.
 	Clock clock.Clock
-	// Store returns where the coordinators of a role keep their records. It is asked
-	// only for roles that this node carries.
+	// Store returns the store of a role's coordinators. It is called only for roles of this
+	// node.
 	Store func(role string) Store
-	// RemoveAfter is the membership's.
+	// RemoveAfter is the setting of the membership.
 	RemoveAfter time.Duration
-	// Yield asks the leader to decide between this node and one that does not
-	// answer; nil never asks.
+	// Yield asks the leader to decide between this node and one that does not respond; nil
+	// never asks.
 	Yield func(subject view.NodeID)
-	// Logger gets what an operator should know; nil discards.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
-	// Strict makes mistakes of entities' code show on one node, at some cost, for tests. Each
-	// message and reply between entities of this node goes through its codec, and is bounded
-	// by Limits.PayloadBytes, as between nodes: it arrives without what the codec loses, and
-	// shares no memory with its sender. Each call has a Context of its own, so that late use
-	// of one is always found. Of each replicated state a hash is compared, so that an entity
-	// which changes the slice that its Snapshot returned is named. It is always on under the
-	// race detector.
+	// Strict makes a single node show mistakes in the code of entities, at some cost: set
+	// it in tests. Under the race detector it is always on.
+	//
+	// Each message and reply between entities of this node goes through its codec, and is
+	// bounded by Limits.PayloadBytes, as between nodes: it arrives without the data that
+	// the codec loses, and shares no memory with its sender. Each call has a Context of its
+	// own, so any late use of it is detected. The hashes of replicated states are compared,
+	// so that an entity that changes the slice returned by its Snapshot is named.
 	Strict bool
-	// Observer is told of single events; nil means nobody.
+	// Observer receives single events; nil means none.
 	Observer Observer
 }
 
-// Sharding is what one incarnation of a node does for the types of a Registry:
-// it hosts shards, takes part in their coordination, and connects the Regions to
-// the other nodes. All methods are safe for concurrent use.
+// Sharding is the sharding of one incarnation of a node. It hosts shards of the types of a
+// Registry, takes part in their coordination, and connects the Regions to the other nodes.
+// All methods are safe for concurrent use.
 //
-// Whoever owns the node forwards what happens to it: the events of gossip to the
-// methods of the same names, the frames to HandleCoordinator, HandleEntities and HandleEntity.
+// The owner of the node must forward events of gossip to the methods of the same names, and
+// frames to HandleCoordinator, HandleEntities and HandleEntity.
 type Sharding struct {
 	cfg Config
 	log *slog.Logger
@@ -120,8 +121,8 @@ type Sharding struct {
 	malformed, unknown, unsent, overrun atomic.Uint64
 }
 
-// Start begins to serve the types of cfg.Registry. It does not block and does not
-// wait for a view. It fails when another Sharding serves the Registry.
+// Start begins to serve the types of cfg.Registry. It neither blocks nor waits for a view.
+// It fails if another Sharding serves the Registry.
 func Start(cfg Config) (*Sharding, error) {
 	s := &Sharding{
 		cfg: cfg, log: cfg.Logger,
@@ -176,7 +177,7 @@ func (s *Sharding) serve(p dataPath) {
 // hosts reports whether this node hosts a type.
 func (s *Sharding) hosts(info *typeInfo) bool { return !info.proxy && s.cfg.Self.HasRole(info.role) }
 
-// PeerUp says that an outgoing connection to a peer stands.
+// PeerUp reports that an outgoing connection to a peer is open.
 func (s *Sharding) PeerUp(id view.NodeID, c transport.Class) {
 	switch c {
 	case transport.Message:
@@ -190,9 +191,8 @@ func (s *Sharding) PeerUp(id view.NodeID, c transport.Class) {
 	}
 }
 
-// PeerLost says that a connection with a peer broke, in either direction, or that
-// the peer is proven dead: asks that were on their way to it fail before PeerLost
-// returns.
+// PeerLost reports that a connection to a peer broke, in either direction, or that the peer
+// is proven dead. Asks in flight to it fail before PeerLost returns.
 func (s *Sharding) PeerLost(id view.NodeID, c transport.Class) {
 	switch c {
 	case transport.Message:
@@ -229,9 +229,9 @@ func (s *Sharding) tellSilent() {
 	}
 }
 
-// HandleCoordinator takes a frame of KindCoordinator. It keeps nothing of
-// payload and does not block; when too much waits the frame is dropped and
-// counted: the protocol repeats itself.
+// HandleCoordinator handles a frame of KindCoordinator. It keeps nothing of payload and
+// does not block. If too many frames wait, it drops and counts the frame: the protocol
+// retransmits.
 func (s *Sharding) HandleCoordinator(from view.NodeID, payload []byte) {
 	m, err := protocol.Decode(payload)
 	if err != nil {
@@ -296,11 +296,10 @@ func (s *Sharding) look() {
 	}
 }
 
-// Close ends everything at once and waits until all goroutines have ended, at
-// most as long as ctx. Instances that still run are abandoned; handlers that ignore
-// the end of their Contexts make Close fail with an *UnfinishedError. The
-// Regions answer ErrNotReady until another Sharding is started with the Registry.
-// Idempotent.
+// Close ends everything immediately, and waits until all goroutines have ended, at most
+// until ctx ends. Running instances are abandoned. If handlers ignore the end of their
+// Contexts, Close fails with an *UnfinishedError. The Regions return ErrNotReady until
+// another Sharding starts with the Registry. Close is idempotent.
 func (s *Sharding) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closed

@@ -145,8 +145,8 @@ func (s *Sharding) all() []*shell {
 	return out
 }
 
-// ViewChanged says that a newer view holds. Asks that wait for nodes that left
-// fail before it returns.
+// ViewChanged reports a newer view. Asks that wait for nodes that left fail before it
+// returns.
 func (s *Sharding) ViewChanged(v *view.View) {
 	s.mu.Lock()
 	old := s.view
@@ -179,8 +179,7 @@ func (s *Sharding) ViewChanged(v *view.View) {
 	}
 }
 
-// LeaseChanged says that the lease became valid or ended, or changed its
-// generation.
+// LeaseChanged reports that the lease became valid, ended, or changed its generation.
 func (s *Sharding) LeaseChanged(valid bool) {
 	for _, sh := range s.all() {
 		sh.inbox.put(leaseChanged{valid})
@@ -190,9 +189,8 @@ func (s *Sharding) LeaseChanged(valid bool) {
 	}
 }
 
-// Abandoned drops every instance that runs here, without running user code: when
-// it returns, no handler will begin, and no shard that was to be started before
-// will be.
+// Abandoned drops every instance that runs here, without running user code. Once it has
+// returned, no handler begins, and no shard that was about to start will start.
 func (s *Sharding) Abandoned() {
 	var waits []*shell
 	var done []chan struct{}
@@ -213,10 +211,9 @@ func (s *Sharding) Abandoned() {
 	}
 }
 
-// Drain hands all shards off to other nodes, in order, and returns when this node
-// hosts none, or no other node can take what is left, or ctx ends. Messages are
-// served all the while; afterwards this node is a proxy. Leave the cluster after
-// it.
+// Drain hands all shards off to other nodes, in order. It returns once this node hosts
+// none, no other node can take the rest, or ctx ends. Messages are served all the while;
+// afterwards this node is a proxy. Leave the cluster after it.
 func (s *Sharding) Drain(ctx context.Context) error {
 	shells := s.all()
 	for _, sh := range shells {
@@ -237,10 +234,10 @@ func (s *Sharding) Drain(ctx context.Context) error {
 	return nil
 }
 
-// WaitAnswered waits until no ask of this node waits for its answer, at most until
-// ctx ends, and then, for a moment at most, until what this node has told and answered
-// has reached the other members. Close the Registry first, or new asks keep coming; leave
-// the cluster after it.
+// WaitAnswered waits until no ask of this node is pending, at most until ctx ends. Then it
+// waits, for a moment at most, until the tells and replies of this node have reached the
+// other members. Close the Registry first, since new asks keep coming otherwise. Leave the
+// cluster afterwards.
 func (s *Sharding) WaitAnswered(ctx context.Context) {
 	tick := time.NewTicker(answeredPoll)
 	defer tick.Stop()

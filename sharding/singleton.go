@@ -6,30 +6,29 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// Singleton describes an entity of which the cluster has exactly one, always: it
-// lives on the most senior node of Role, is started without a message, started
-// again within a second when it ends, and handed over to the next most senior node
-// when its own leaves or dies. What is said of entities holds for it: at most one
-// instance at any time, whatever happens (DESIGN 4.3); state that it snapshots goes
-// with it when it is handed over.
+// Singleton describes an entity of which the cluster has exactly one. It lives on the most
+// senior node of Role and starts without a message. If it ends, it starts again within a
+// second. If its node leaves or dies, it moves to the next most senior node. The guarantees
+// of entities hold for it: at most one instance at any time, and its snapshot moves with it
+// when it is handed over.
 //
-// Name, Role and the codecs must be equal on all nodes. The other fields are those
+// Name, Role and the codecs must be equal on all nodes. Fields without a comment are those
 // of Type.
 type Singleton[Req, Resp any] struct {
-	// Name is its name in the cluster, among those of the types.
+	// Name is the singleton's name in the cluster. It shares one name space with the types.
 	Name string
-	// Role names the nodes that may host it; "" is every node.
+	// Role selects the nodes that may host it; "" means every node.
 	Role string
-	// New makes the instance; nil on a node that only sends.
+	// New returns the instance; nil on a node that only sends.
 	New         func() Entity[Req, Resp]
 	ReqCodec    Codec[Req]
 	RespCodec   Codec[Resp]
 	Control     func(Req) bool
 	Supervision Supervision
 	StopTimeout time.Duration
-	// State asks that its state survives a crash of its node.
+	// State makes its state survive a crash of its node.
 	State Replicated
-	// MinMembers is the number of hosting nodes to wait for before it first starts.
+	// MinMembers is the number of hosting nodes required before it first starts.
 	MinMembers int
 	Limits     Limits
 }
@@ -37,13 +36,13 @@ type Singleton[Req, Resp any] struct {
 // singletonID is the id of the only entity of a singleton's type.
 const singletonID = "singleton"
 
-// RegisterSingleton makes this node a host of the singleton if it carries the
-// role, and returns the singleton's address; nodes without the role, or without New,
-// send only. Messages wait while it is handed over, as for all entities. It fails as
-// Register does.
+// RegisterSingleton makes this node a host of the singleton if it has the role, and returns
+// the singleton's address. Nodes without the role, or with a nil New, only send. While the
+// singleton is handed over, its messages wait, as for all entities. RegisterSingleton fails
+// as Register does.
 //
-// After Pekko's Cluster Singleton with its proxy; there the hosts agree by messages
-// among themselves, here it is the only shard of a type.
+// It follows Pekko's Cluster Singleton with its proxy. There the hosts agree by messages
+// among themselves; here the singleton is the only shard of a type.
 func RegisterSingleton[Req, Resp any](r *Registry, t Singleton[Req, Resp]) (Ref[Req, Resp], error) {
 	typ := Type[Req, Resp]{
 		Name: t.Name, Role: t.Role, Shards: 1, Strategy: strategy.Senior{},

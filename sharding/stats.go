@@ -2,7 +2,7 @@ package sharding
 
 import "time"
 
-// Route is the way that a message took.
+// Route is the way of a message.
 type Route uint8
 
 const (
@@ -10,7 +10,7 @@ const (
 	RouteLocal Route = iota
 	// RouteRemote: the home is another node.
 	RouteRemote
-	// RouteBuffered: the message waited for its shard to have a home.
+	// RouteBuffered: the message waited until its shard had a home.
 	RouteBuffered
 	routes
 )
@@ -20,21 +20,21 @@ func (r Route) String() string {
 	return [...]string{"local", "remote", "buffered"}[r]
 }
 
-// Reason says why a message was dropped or an ask failed without its handler.
+// Reason is the reason why a message was dropped, or an ask failed without its handler.
 type Reason uint8
 
 const (
 	DropMailboxFull  Reason = iota // the entity's mailbox was full
-	DropNotHome                    // the home had moved, and something later had left
+	DropNotHome                    // the home had moved, and a later message was already on its way
 	DropAbandoned                  // the instance was dropped with its lease
 	DropExpired                    // the asker had given up
 	DropCodec                      // the payload did not decode
 	DropPanicked                   // the handler panicked
 	DropHandlerError               // a told request's handler returned an error
-	DropReplyLate                  // the asker had given up when the reply came
+	DropReplyLate                  // the asker had given up when the reply arrived
 	DropSettings                   // the sender maps ids to shards differently
 	DropTooLarge                   // the frame is above the transport's limit
-	DropNodeStopping               // it waited for a home when its node ended for good
+	DropNodeStopping               // it waited for a home when its node was closed
 	DropBufferFull                 // no room came before the caller's context ended
 	reasons
 )
@@ -47,131 +47,141 @@ func (r Reason) String() string {
 	}[r]
 }
 
-// Stats are the counters (since the program started) and gauges (now) of one
-// type on one node.
+// Stats holds the counters (since the program started) and gauges (now) of one type on one
+// node.
 type Stats struct {
 	Type string
 	Role string
 	// Hosting is false for proxies.
 	Hosting bool
 
-	// Sent counts messages of this node by route; Redirected those of them that
-	// came back from a node which was not the home and were sent again.
+	// Sent counts messages of this node by route. Redirected counts those of them that a
+	// node returned since it was not the home, and that were sent again.
 	Sent       [routes]uint64
 	Redirected uint64
 	// NodeLost counts asks that failed because the connection to the home broke.
 	NodeLost uint64
 	// Received counts messages from other nodes.
 	Received uint64
-	// Handled counts handler calls that ended, in error or not. A call counts when those
-	// that waited with it have ended too: an ask may be answered a moment before.
+	// Handled counts handler calls that ended, in error or not. A call counts once all
+	// calls of its batch have ended: an ask may be answered a moment before.
 	Handled uint64
-	// Dropped counts by reason.
+	// Dropped counts dropped messages by reason.
 	Dropped [reasons]uint64
-	// Stale counts messages and orders with a token that is not the shard's.
+	// Stale counts messages and orders whose token is not the shard's.
 	Stale uint64
 	// TermsRefused counts messages, records and fences of members with a term that no view
 	// can have had.
 	TermsRefused uint64
-	// HandoffsOut and HandoffsIn count shards stopped and started here by order of
-	// the coordinator; Forced those stops that took longer than Type.StopTimeout.
+	// HandoffsOut and HandoffsIn count shards stopped and started here by order of the
+	// coordinator. Forced counts the stops that took longer than Type.StopTimeout.
 	HandoffsOut, HandoffsIn, Forced uint64
-	// StatesOut and StatesIn count entities' states sent with moving shards and taken
-	// in; StatesLost those without which a shard lives on although it was moved in
-	// order, each once, where that was seen: at its old home if they reached no other, at
-	// the new one if it did not take them. It may count a state that was not lost, when
-	// the coordinator has passed over a new home that was silent; and what dies with the
-	// node that alone had it is counted by nobody.
+	// StatesOut and StatesIn count states of entities sent with moving shards and received
+	// with them.
+	//
+	// StatesLost counts states that a shard lost although it moved in order. Each is
+	// counted once, where the loss was detected: at the old home if the states reached no
+	// other node, at the new home if it did not accept them. It may count a state that was
+	// not lost, if the coordinator passed over a new home that was silent. A state that
+	// dies with the only node that had it is not counted.
 	StatesOut, StatesIn, StatesLost uint64
-	// StatesRecovered counts instances of a type with replicated state that began with
-	// what was kept, StatesCold those for which there was nothing.
+	// StatesRecovered counts instances of a type with replicated state that began with a
+	// kept state, StatesCold those without one.
 	StatesRecovered, StatesCold uint64
-	// StateLosses counts shards started when so many standbys were lost that
-	// acknowledged states may be missing; NotKept counts replies that became ErrNotKept.
+	// StateLosses counts shards that started after so many standbys were lost that
+	// acknowledged states may be missing. NotKept counts replies that became ErrNotKept.
 	StateLosses, NotKept uint64
-	// StateBytesIn and StateBytesOut count what replication sent and received.
+	// StateBytesIn and StateBytesOut count the bytes that state replication received and
+	// sent.
 	StateBytesIn, StateBytesOut uint64
 	// Abandoned counts instances dropped without running user code.
 	Abandoned uint64
-	// Passivated counts instances that ended for being idle, for the limit's sake, or by
-	// their own wish: not with their shard. CutLoose counts those of them that had not
-	// ended after Type.StopTimeout, so that another could take their place.
+	// Passivated counts instances that ended because they were idle, because of the limit,
+	// or by their own wish, but not with their shard. CutLoose counts those of them that
+	// had not ended after Type.StopTimeout, so that another instance could take their
+	// place.
 	Passivated, CutLoose uint64
-	// SelfAsks counts asks that were refused with ErrSelfAsk; MutualAsks those that came
-	// to an entity on this node from one that it had asked itself and had no answer from.
+	// SelfAsks counts asks rejected with ErrSelfAsk. MutualAsks counts asks that arrived at
+	// an entity on this node from an entity that it had itself asked, without a reply so
+	// far.
 	SelfAsks, MutualAsks uint64
-	// StatesReused counts replicated states whose slice the entity changed after its Snapshot
-	// had returned it: an error of the entity, which should return a copy.
+	// StatesReused counts replicated states whose slice the entity changed after its
+	// Snapshot had returned it. This is an error of the entity, which should return a copy.
 	StatesReused uint64
-	// MessageShapes counts, on the coordinator's node, nodes that registered with messages of
-	// another shape: a field is new, gone, renamed or of another kind. Of codecs of the
-	// application's own nothing is known.
+	// MessageShapes counts, on the coordinator's node, nodes that registered with messages
+	// of another shape: a field is new, gone, renamed or of another kind. Custom codecs are
+	// not compared.
 	MessageShapes uint64
 	// BlockedHandlers counts calls of entities' code that took longer than
 	// Type.BlockedAfter.
 	BlockedHandlers uint64
-	// OldestHandler is for how long the call that runs longest has run now, to within half
-	// a second; 0 if none runs.
+	// OldestHandler is how long the longest running call has run, to within half a second;
+	// 0 if none runs.
 	OldestHandler time.Duration
-	// Duplicates counts shards that were found to live twice: by the coordinator, on its
-	// node, when it took office, or by their host. It stays 0 as long as single instance
-	// holds.
+	// Duplicates counts shards that were found to run twice: by the coordinator when it
+	// took over, or by their host. It stays 0 as long as single instance holds.
 	Duplicates uint64
 
-	// Shards and Entities are hosted here now.
+	// Shards and Entities are the numbers hosted here now.
 	Shards, Entities int
-	// StateBytes is what this node holds of replicated states, as home and as standby;
-	// StandbyShards for how many shards it does so as standby alone.
+	// StateBytes is the size of replicated states on this node, as home and as standby.
+	// StandbyShards is the number of shards for which this node is only a standby.
 	StateBytes, StandbyShards int
-	// Asks wait for their reply now.
+	// Asks is the number of asks that wait for their reply now.
 	Asks int
-	// Buffered messages, and their bytes, wait for a home now.
+	// Buffered is the number of messages that wait for a home now, BufferedBytes their
+	// size.
 	Buffered, BufferedBytes int
-	// HeldUp callers of Tell and Ask wait now for room in the mailbox of an entity, here or
-	// at another node. Parked messages of other nodes wait here for room in a mailbox; their
-	// senders are held up before there are too many. Blocked counts how often this node had
-	// sent a home as much as it had been granted.
+	// HeldUp is the number of callers of Tell and Ask that wait now for room in an entity's
+	// mailbox, here or on another node. Parked is the number of messages of other nodes
+	// that wait here for room in a mailbox; back-pressure stops their senders before there
+	// are too many. Blocked counts how often this node had used up all that a home had
+	// granted.
 	HeldUp, Parked int
-	// Stopped entities at other nodes do not keep up: their homes have parked messages of
-	// this node, and callers for them wait here, apart from those for others.
+	// Stopped is the number of slow entities at other nodes: their homes have parked
+	// messages of this node, and callers for them wait here, apart from callers for other
+	// entities.
 	Stopped int
 	Blocked uint64
 	// Activated counts instances that began here.
 	Activated uint64
-	// Remembered is about remembered entities.
+	// Remembered describes remembered entities.
 	Remembered RememberedStats
-	// Reliable is about reliable producers here, and messages of such that came here.
+	// Reliable describes reliable producers here, and messages of reliable producers that
+	// arrived here.
 	Reliable ReliableStats
 	// Coordinating is set while this node coordinates the type.
 	Coordinating bool
 }
 
-// FrameStats count what cannot be laid to a type's account, for one incarnation.
+// FrameStats counts events that belong to no type, for one incarnation.
 type FrameStats struct {
-	// Malformed frames did not parse. UnknownType counts requests for types that are
-	// not registered here: their askers were told, tells were dropped.
+	// Malformed counts frames that could not be parsed. UnknownType counts requests for
+	// types that are not registered here: asks were rejected with an error, tells were
+	// dropped.
 	Malformed, UnknownType uint64
-	// AnswersLost counts replies, refusals and answers to markers that found no way to
-	// their node: it was gone, or took nothing for too long.
+	// AnswersLost counts replies, rejections and acknowledgements of markers that could not
+	// be sent: the node had left, or its connection took nothing for too long.
 	AnswersLost uint64
-	// Overrun counts messages of coordinators, regions and keepers of states, and queries,
-	// that were dropped because too many waited; they come again.
+	// Overrun counts messages of coordinators, regions and state replication, and queries,
+	// that were dropped since too many were waiting; the protocols retransmit them.
 	Overrun uint64
-	// ParkedBytes wait here for slow entities, of at most 64 MiB. WindowBytes were granted
-	// to senders beyond their first windows, of at most 256 MiB. Both are gauges.
+	// ParkedBytes is the size of messages parked here for slow entities, at most 64 MiB.
+	// WindowBytes is the size granted to senders beyond their first windows, at most 256
+	// MiB. Both are gauges.
 	ParkedBytes, WindowBytes uint64
 }
 
-// Observer is told of single events for histograms. It is called from the data
-// path: it must be quick and not block. Methods may be called concurrently.
+// Observer receives single events, for histograms. It is called from the data path: it must
+// be quick and not block. Methods may be called concurrently.
 type Observer interface {
 	// AskDone is called at the end of each attempt of an Ask.
 	AskDone(typ string, r Route, took time.Duration, err error)
-	// HomeResolved is called when a shard whose messages waited has got its home.
+	// HomeResolved is called when a shard with waiting messages has got its home.
 	HomeResolved(typ string, took time.Duration)
 }
 
-// HandlerObserver is an Observer that wants to know how long handlers run.
+// HandlerObserver is an Observer that also receives the durations of handlers.
 type HandlerObserver interface {
 	// HandlerDone is called after one of 32 calls of Handle, which is a fair sample.
 	HandlerDone(typ string, took time.Duration)

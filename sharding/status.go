@@ -8,25 +8,24 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// TypeStatus is what a node knows about one type.
+// TypeStatus is a node's state of one type.
 type TypeStatus struct {
 	Type    string
 	Role    string
 	Hosting bool
 	// Registered is set once a coordinator has acknowledged this node's region.
 	Registered bool
-	// Refused says why the coordinator does not register this node: a setting that
-	// must be equal on all nodes, and the two values; or that no node of the role runs
-	// the type. "" if it does.
+	// Refused is set if the coordinator does not register this node: it names the setting
+	// that must be equal on all nodes, and both values. It is also set if no node of the
+	// role runs the type.
 	Refused string
-	// Unregistered: this node should know the type, by its role, and does not. All
-	// below is zero then.
+	// Unregistered is set if this node should have the type, by its role, but does not
+	// register it. All fields below are then zero.
 	Unregistered bool
-	// Coordinator is the node whose office it is in the present view, as far as this one
-	// knows.
+	// Coordinator is the coordinator of the type in this node's view.
 	Coordinator  view.NodeID
 	Coordinating bool
-	// Term is that of the newest coordinator heard of.
+	// Term is the term of the newest coordinator that this node has had a message from.
 	Term   view.Epoch
 	Shards []ShardStatus
 }
@@ -34,23 +33,24 @@ type TypeStatus struct {
 // ShardStatus is one shard as this node sees it.
 type ShardStatus struct {
 	Shard ShardID
-	// Home is zero while it is unknown here, or was never asked for.
+	// Home is zero if this node has no home for the shard.
 	Home  view.NodeID
 	Token Token
 	// Route is "unknown", "closed", "suspended", "local" or "remote".
 	Route string
-	// Entities live here, Buffered messages wait here.
+	// Entities is the number of entities here, Buffered the number of messages that wait
+	// here.
 	Entities int
 	Buffered int
 }
 
-// TraceEvent is one line of a shard's history.
+// TraceEvent is one event in a shard's history.
 type TraceEvent struct {
-	// At is the time there, for people.
+	// At is the wall-clock time of that node, for display.
 	At time.Time `json:"at"`
-	// On is the node that saw it; zero is this one.
+	// On is the node that recorded the event; zero means this node.
 	On view.NodeID `json:"on"`
-	// Term is the one that the node obeyed, or held office in, at the time.
+	// Term is the term that the node followed, or held, at that time.
 	Term view.Epoch `json:"term"`
 	// By is "region" or "coordinator".
 	By     string      `json:"by"`
@@ -61,11 +61,11 @@ type TraceEvent struct {
 	Detail string      `json:"detail,omitempty"`
 }
 
-// Ready reports whether every registered type has met its coordinator, or has been
-// told that no node of its role runs it: those may be of an older version, and go only
-// when this one is ready. Once true it stays so: a type that
-// is added later, or a coordinator that is being replaced, does not take a node out
-// of service.
+// Ready reports whether every type of the Registry has registered with its coordinator
+// once. A type that no node of its role runs counts as registered: those nodes may have an
+// older version, and leave only once this node is ready. Once true, the result stays true:
+// a type that is added later, or a coordinator that is being replaced, does not take a node
+// out of service.
 func (s *Sharding) Ready() bool {
 	if s.ready.Load() {
 		return true
@@ -85,8 +85,7 @@ func (sh *shell) runByNobody() bool {
 	return why != nil && strings.HasPrefix(*why, protocol.SettingType)
 }
 
-// Status returns what this node knows about all types, sorted by name. It asks
-// no other node.
+// Status returns this node's state of all types, sorted by name. It sends no message.
 func (s *Sharding) Status() []TypeStatus {
 	var out []TypeStatus
 	for _, sh := range s.all() {
@@ -124,7 +123,7 @@ func (sh *shell) status() TypeStatus {
 	return t
 }
 
-// Frames returns what was counted about frames.
+// Frames returns the counters about frames.
 func (s *Sharding) Frames() FrameStats {
 	parked, windows := s.budgets.used()
 	return FrameStats{
@@ -134,9 +133,8 @@ func (s *Sharding) Frames() FrameStats {
 	}
 }
 
-// Explain returns the newest events of a shard on this node, oldest first, with
-// those that concern all shards: why it is where it is. The coordinator's node
-// knows most.
+// Explain returns this node's newest events of a shard, and those that concern all shards,
+// oldest first. The coordinator's node has most of them.
 func (s *Sharding) Explain(typ string, shard ShardID) []TraceEvent {
 	s.mu.Lock()
 	sh := s.shells[typ]

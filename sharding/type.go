@@ -14,9 +14,9 @@ import (
 type (
 	// Entity is a stateful object with an id.
 	Entity[Req, Resp any] = entity.Entity[Req, Resp]
-	// Context is what a handler knows about the message in its hands.
+	// Context describes the message that a handler is handling.
 	Context = entity.Context
-	// Sender says who sent a message.
+	// Sender is the origin of a message.
 	Sender = entity.Sender
 	// Token is the fencing token of one allocation of one shard.
 	Token = entity.Token
@@ -24,23 +24,24 @@ type (
 	Strategy = strategy.Strategy
 	// ShardID is the number of a shard.
 	ShardID = entity.ShardID
-	// Starter is an Entity that has something to do before its first message.
+	// Starter is an Entity with work to do before its first message.
 	Starter = entity.Starter
-	// Stopper is an Entity that wants to know of its orderly end.
+	// Stopper is an Entity that is called at its orderly end.
 	Stopper = entity.Stopper
-	// Snapshotter is an Entity whose state goes with it when its shard moves.
+	// Snapshotter is an Entity whose state moves with its shard.
 	Snapshotter = entity.Snapshotter
 	// TimerHandler is an Entity that sets timers.
 	TimerHandler = entity.TimerHandler
-	// Supervision is how a type treats panics.
+	// Supervision selects the reaction of a type to panics.
 	Supervision = entity.Supervision
-	// Passivation says how many instances of a type a node keeps, and which go first.
+	// Passivation bounds the number of instances of a type on a node, and selects those
+	// that end first.
 	Passivation = entity.Passivation
-	// Eviction chooses which instances go first.
+	// Eviction selects the instances that end first.
 	Eviction = evict.Spec
 )
 
-// The strategies of an Eviction; package evict says what each is good for.
+// The strategies of an Eviction; package evict describes when to use each.
 const (
 	EvictLRU          = evict.LRU
 	EvictSegmentedLRU = evict.SegmentedLRU
@@ -49,18 +50,18 @@ const (
 	EvictTinyLFU      = evict.TinyLFU
 )
 
-// What Supervision may say of an instance whose handler panicked.
+// Actions of a Supervision on an instance whose handler panicked.
 const (
 	RestartOnPanic = entity.Restart
 	ResumeOnPanic  = entity.Resume
 	StopOnPanic    = entity.Stop
 )
 
-// ReceiveTimeout is the name with which OnTimer is called when no message came for
-// as long as Context.ReceiveTimeout was told.
+// ReceiveTimeout is the name with which OnTimer is called when no message was handled for
+// the time set by Context.ReceiveTimeout.
 const ReceiveTimeout = entity.ReceiveTimeout
 
-// Func makes an entity without state of a function.
+// Func returns a stateless entity that handles messages with f.
 func Func[Req, Resp any](f func(*Context, Req) (Resp, error)) Entity[Req, Resp] {
 	return entity.Func[Req, Resp](f)
 }
@@ -73,86 +74,94 @@ const (
 	DefaultBlockedAfter = 5 * time.Second
 )
 
-// Type describes a type of entity. Name, Role and Shards, and how the messages
-// are encoded, must be equal on all nodes.
+// Type describes a type of entity. Name, Role and Shards, and the encoding of messages,
+// must be equal on all nodes.
 type Type[Req, Resp any] struct {
 	// Name is the type's name in the cluster: 1 to 64 bytes.
 	Name string
-	// Role names the nodes that host it; "" is every node. Nodes without the role
-	// are proxies by themselves.
+	// Role selects the nodes that host the type; "" means every node. Nodes without the
+	// role are proxies: they only send.
 	Role string
-	// Shards is the number of shards, at most 32,768; 0 means DefaultShards. At least
-	// ten times the largest planned number of nodes: fewer leave nodes idle, more
-	// cost memory and traffic when nodes come and go (1,000 serve 100 nodes). Nodes
-	// have equal numbers of shards, not of entities: the more shards, the nearer to
-	// even those are when they are few (of 600 on 3 nodes, 256 shards leave a node more
-	// than a tenth off in one case of ten, 1,000 in one of some hundreds). It can only be
-	// changed with the whole cluster down.
+	// Shards is the number of shards, at most 32,768; 0 means DefaultShards. It can be
+	// changed only with the whole cluster down.
+	//
+	// Use at least ten times the largest planned number of nodes. Fewer shards leave nodes
+	// idle; more shards cost memory and traffic when nodes come and go (1,000 serve 100
+	// nodes). Nodes have equal numbers of shards, not of entities: with few entities, more
+	// shards spread them more evenly. With 600 entities on 3 nodes, 256 shards leave a node
+	// more than a tenth off in one case of ten, 1,000 shards in one of some hundreds.
 	Shards int
-	// ShardOf says to which shard, of 0 to Shards-1, an id belongs; nil means a good
-	// hash, which is right unless entities must live together. It must be pure and
-	// equal on all nodes: they compare what it answers for a thousand ids. An id that
-	// it has no shard for, or panics at, fails with ErrNoShard.
+	// ShardOf returns the shard of an id, in 0 to Shards-1. nil means a good hash, which is
+	// right unless entities must live together. ShardOf must be pure and equal on all
+	// nodes: they compare its results for a thousand ids. An id for which it returns no
+	// valid shard, or panics, fails with ErrNoShard.
 	ShardOf func(id string) ShardID
-	// New makes an instance. It must not block: what takes long belongs in the
-	// first message. It may be called again for an id whose instance has ended.
+	// New returns a new instance. It must not block: move long work to the first message.
+	// It may be called again for an id whose instance has ended.
 	New func(id string) Entity[Req, Resp]
-	// ReqCodec and RespCodec encode what goes to other nodes. nil means Raw for
-	// []byte, Text for string, None for struct{}, else Msgpack. Kinds is for an
-	// interface that several kinds of messages implement: neither Msgpack nor JSON can
-	// read one.
+	// ReqCodec and RespCodec encode messages to other nodes. nil means Raw for []byte, Text
+	// for string, None for struct{}, else Msgpack. Use Kinds for an interface that several
+	// kinds of messages implement: neither Msgpack nor JSON can decode one.
 	ReqCodec  Codec[Req]
 	RespCodec Codec[Resp]
-	// IdleTimeout ends an instance that had no message for so long; 0 never. Ends
-	// come up to a quarter of it late.
+	// IdleTimeout ends an instance that has had no message for this long; 0 means never.
+	// The end may be late by up to a quarter of it.
 	IdleTimeout time.Duration
-	// Passivation limits how many instances a node keeps; the zero value does not.
-	// Messages for an instance that ends wait for the next one.
+	// Passivation bounds the number of instances on a node; the zero value does not.
+	// Messages for an ending instance wait for the next one.
 	Passivation Passivation
-	// Control tells control messages: an entity handles them before all others, in
-	// the order in which they came, and they have as much room in its mailbox as the
-	// others, apart from theirs. nil: none are, and those of Region.Reliable never are. It is called for every message by its sender or the
-	// reader of a connection: it must be quick and not block.
+	// Control reports whether a message is a control message. An entity handles control
+	// messages before all other messages, in the order in which they arrived. They have
+	// their own room in its mailbox, as large as that of the other messages. If nil, there
+	// are no control messages. Messages sent with Region.Reliable are never control
+	// messages.
+	//
+	// The sender, or the reader of a connection, calls Control for every message: it must
+	// be quick and not block.
 	Control func(Req) bool
-	// Supervision says what a panic does; the zero value makes a new instance at once.
+	// Supervision selects the reaction to a panic; the zero value makes a new instance
+	// immediately.
 	Supervision Supervision
-	// StopTimeout bounds the orderly stop of a shard, and the end of an instance that
-	// is passivated. One that has not ended by then is abandoned: its Context ends, and
-	// another instance may take its place, so OnStop must return when its Context
-	// ends. 0 means DefaultStopTimeout.
+	// StopTimeout bounds the orderly stop of a shard, and the end of a passivated instance.
+	// An instance that has not ended by then is abandoned: its Context ends, and another
+	// instance may take its place. So OnStop must return when its Context ends. 0 means
+	// DefaultStopTimeout.
 	StopTimeout time.Duration
 	// BlockedAfter is how long one call of an entity's code may take before it counts as
-	// blocked (Stats.BlockedHandlers) and is logged once, with the entity, how long it has run, and
-	// its goroutine's stack. Meanwhile the entity handles nothing else, and a move of its
-	// shard waits for it. 0 means DefaultBlockedAfter, a negative time turns it off.
+	// blocked (Stats.BlockedHandlers). It is then logged once, with the entity, the
+	// duration and the goroutine's stack. A blocked entity handles no other message, and
+	// delays a move of its shard. 0 means DefaultBlockedAfter; a negative time turns it
+	// off.
 	BlockedAfter time.Duration
-	// Strategy decides which node hosts which shard; nil means
-	// strategy.LeastShards{}. It runs on the coordinator's node, so it must be equal
-	// on all nodes of the role.
+	// Strategy decides which node hosts which shard; nil means strategy.LeastShards{}. It
+	// runs on the coordinator's node, so it must be equal on all nodes of the role.
 	Strategy Strategy
-	// RebalanceInterval is how often shards are evened out; 0 means the
-	// coordinator's default.
+	// RebalanceInterval is the interval of rebalancing; 0 means the coordinator's default.
 	RebalanceInterval time.Duration
-	// MinMembers is the number of hosting nodes to wait for before the first shard
-	// is placed; 0 means 1.
+	// MinMembers is the number of hosting nodes required before the first shard is placed;
+	// 0 means 1.
 	MinMembers int
-	// State asks that the states of entities survive a crash; the zero value does not.
+	// State makes the states of entities survive a crash; the zero value does not.
 	State Replicated
 	// Limits bounds queues and sizes; the zero value means the defaults.
 	Limits Limits
 
-	// Remember makes the home of a shard start all entities that lived there, without
-	// a message: after a move, a crash, and a cold start of the cluster. An entity is
-	// remembered from its first message until it ends by Context.Passivate; so
-	// IdleTimeout and Passivation must be zero. A panic, whatever Supervision says, ends
-	// an instance, not the memory of it: the entity is started again within a second, after
-	// the pause that Supervision wants, and so is one whose New or OnStart failed. Starts are spread evenly over time
-	// (Config.RememberedPerSecond). The memory is written behind the entities' backs:
-	// one that began less than a moment before its home crashed may be forgotten, one
-	// that passivated then, or before a move, may come back. It stands in the data of the
-	// type's role, under RememberedPrefix. When ShardOf or Shards has changed, with all
-	// nodes down, entities start in the shards that they are of by then; those of shards
-	// that are no more, since there are fewer, wait for their first message.
+	// Remember makes the home of a shard start all entities that lived there, without a
+	// message: after a move, a crash, and a cold start of the cluster. Starts are spread
+	// evenly over time (Config.RememberedPerSecond).
+	//
+	// An entity is remembered from its first message until it ends by Context.Passivate. So
+	// IdleTimeout and Passivation must be zero. A panic ends an instance, whatever
+	// Supervision does, but the entity stays remembered: it starts again within a second,
+	// after the pause that Supervision sets. So does an entity whose New or OnStart failed.
+	//
+	// The ids are written asynchronously, in the data of the type's role, under
+	// RememberedPrefix. An entity that began less than a moment before its home crashed may
+	// be forgotten. An entity that passivated then, or before a move, may return.
+	//
+	// If ShardOf or Shards has changed, with all nodes down, entities start in their new
+	// shards. Entities of shards that no longer exist, because there are fewer, wait for
+	// their first message.
 	Remember bool
 	// residents are kept alive; nil: nobody is.
 	residents *residents
@@ -160,20 +169,20 @@ type Type[Req, Resp any] struct {
 	make func(id string) (Entity[Req, Resp], error)
 }
 
-// Limits bounds what one type may hold on one node. Zero fields mean defaults.
+// Limits bounds the queues and sizes of one type on one node. Zero fields mean defaults.
 type Limits struct {
-	// Mailbox is how many messages may wait for one entity (1,000).
+	// Mailbox is the number of messages that may wait for one entity (1,000).
 	Mailbox int
-	// BufferMessages and BufferBytes bound what waits for shards without a known
-	// home, over all shards (100,000; 64 MiB); ShardMessages and ShardBytes for one
-	// shard (10,000; 16 MiB).
+	// BufferMessages and BufferBytes bound the messages that wait for shards without a
+	// known home, over all shards (100,000; 64 MiB). ShardMessages and ShardBytes bound
+	// those of one shard (10,000; 16 MiB).
 	BufferMessages int
 	BufferBytes    int
 	ShardMessages  int
 	ShardBytes     int
 	// IDBytes bounds an entity id (256; at most 4,096). PayloadBytes bounds an encoded
-	// request or response (256 KiB; at most 3 MiB): what is handed over within one
-	// process is not encoded, and not bounded, unless Config.Strict is set.
+	// request or response (256 KiB; at most 3 MiB). Messages within one process are not
+	// encoded and not bounded, unless Config.Strict is set.
 	IDBytes      int
 	PayloadBytes int
 }

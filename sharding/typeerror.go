@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// TypeError lists what is wrong with a Type.
+// TypeError lists the invalid settings of a Type.
 type TypeError struct {
 	Type  string
 	Wrong []string
