@@ -51,6 +51,7 @@ func ddataSeries() []series {
 		c("ddata_terms_refused_total", "Fences received with a term that no view can have had; must stay 0.", func(s *replicator.Stats) float64 { return float64(s.FarTerms) }),
 		c("ddata_limit_errors_total", "Writes rejected because they exceed a limit.", func(s *replicator.Stats) float64 { return float64(s.LimitErrors) }),
 		c("ddata_stamps_ahead_total", "Changes rejected because their stamp was more than a minute ahead of this node's clock.", func(s *replicator.Stats) float64 { return float64(s.Ahead) }),
+		c("ddata_eras_total", "Writes of this node that began an era of a key, because its entries had stamps ahead of all clocks.", func(s *replicator.Stats) float64 { return float64(s.Eras) }),
 		c("ddata_restamped_total", "Entries of this node restamped because their stamps were too far ahead of another member's clock.", func(s *replicator.Stats) float64 { return float64(s.Restamped) }),
 		c("ddata_quorum_errors_total", "Requests that did not reach their consistency level in time.", func(s *replicator.Stats) float64 { return float64(s.QuorumErrors) }),
 		c("ddata_lease_errors_total", "Requests that failed because this node held no lease; part of ddata_quorum_errors_total.", func(s *replicator.Stats) float64 { return float64(s.LeaseErrors) }),

@@ -170,3 +170,41 @@ func TestExceptedKeysAreNotKept(t *testing.T) {
 		}
 	}
 }
+
+// All clocks are set back by days over a restart. What was written before can be written
+// over, and the next restart keeps that, and the era.
+func TestErasOutliveRestarts(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		wall := func(back time.Duration) func() time.Time {
+			return func() time.Time { return time.Now().AddDate(10, 0, 0).Add(-back) }
+		}
+		life := func(first view.NodeID, back time.Duration, entry, had string, eras uint64) {
+			t.Helper()
+			cfg := func(c *Config, _ *DurableConfig) { c.WallClock = wall(back) }
+			m, stop := durableClusterWith(t, dir, 0, cfg, first, first+1)
+			defer stop()
+			<-time.After(time.Second)
+			op := core.Op{Key: "keep/m", Kind: crdt.KindLWWMap, Plan: func(v crdt.Value) (core.Plan, error) {
+				if got, _ := v.(*textMap).Get(entry); got != had {
+					t.Errorf("life %d begins with %q, not %q", first, got, had)
+				}
+				return core.Plan{Growth: 64, Entries: []string{entry}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
+					return v.(*textMap).Set(entry, fmt.Sprintf("of %d", first), crdt.Stamp{Time: max(above[0]+1, wall<<16), Node: crdt.NodeID(first)})
+				}}, nil
+			}}
+			if err := m.nodes[first].Update(t.Context(), []Op{op}, Majority(0, 0)); err != nil {
+				t.Errorf("life %d: %v", first, err)
+			}
+			if got := m.nodes[first].Stats().Eras; got != eras {
+				t.Errorf("life %d: %d eras were begun", first, got)
+			}
+		}
+		life(1, 0, "a", "", 0)
+		life(3, 0, "b", "", 0)
+		life(5, 9*24*time.Hour, "a", "of 1", 1)
+		life(7, 9*24*time.Hour, "a", "of 5", 0)
+		life(9, 0, "b", "of 3", 0)
+		life(11, 0, "a", "of 7", 0)
+	})
+}

@@ -27,7 +27,7 @@ func (r *record) put(tx *bbolt.Tx) error {
 	if it.Kind == 0 && len(r.ended) > 0 {
 		it.Bytes = appendAge(nil, r.ended[0])
 	}
-	if err := tx.Bucket(keyBucket).Put(key, sealed(r.Key, append(wire.AppendUvarint(binary.AppendUvarint(nil, it.Gen), uint64(it.Kind)), it.Bytes...))); err != nil {
+	if err := tx.Bucket(keyBucket).Put(key, sealed(r.Key, append(wire.AppendUvarint(binary.AppendUvarint(nil, it.Gen), uint64(it.Kind)|uint64(it.Era)<<kindBits), it.Bytes...))); err != nil {
 		return err
 	}
 	if it.Kind == 0 || len(r.ended) == 0 {
@@ -39,6 +39,9 @@ func (r *record) put(tx *bbolt.Tx) error {
 	}
 	return b.Put(key, sealed(r.Key, appendAges(nil, r.ended)))
 }
+
+// kindBits is how many bits a kind has before the era that shares its number.
+const kindBits = 16
 
 func dropAges(tx *bbolt.Tx, key []byte) error {
 	if b := tx.Bucket(ageBucket); b != nil {
@@ -55,10 +58,10 @@ func readRecord(key string, b, ages []byte) (rec record, err error) {
 	}
 	gen, n := binary.Uvarint(rest)
 	kind, m := binary.Uvarint(rest[max(n, 0):])
-	if n <= 0 || m <= 0 || kind > math.MaxUint16 {
+	if n <= 0 || m <= 0 || kind > math.MaxUint8<<kindBits|math.MaxUint16 {
 		return rec, errors.New("cut short")
 	}
-	rec.Item = core.Item{Key: key, Gen: gen, Kind: crdt.Kind(kind)}
+	rec.Item = core.Item{Key: key, Gen: gen, Era: uint8(kind >> kindBits), Kind: crdt.Kind(kind & math.MaxUint16)}
 	rest = rest[n+m:]
 	switch {
 	case rec.Kind != 0:

@@ -249,6 +249,8 @@ func (l *loop) trace(e *TraceEvent) {
 		l.warnAhead(e)
 	case core.TraceRestamped:
 		l.r.cfg.Logger.Warn("replicator: entries had stamps far ahead of the clock of the first member that was heard; they were stamped anew. Check the clocks of both", "role", l.r.cfg.Role, "key", e.Key, "what", e.Detail)
+	case core.TraceEra:
+		l.warn("replicator: a key had entries with stamps far ahead of all clocks; they keep their values and their order, and a write was made above them. Check the clocks of all members", "key", e.Key, "what", e.Detail)
 	case core.TraceLateHorizon:
 		l.r.cfg.Logger.Error("replicator: durable keys that were deleted may be back: a member that was away for long founded the cluster before those that went on came", "role", l.r.cfg.Role)
 	case core.TraceLogCut:

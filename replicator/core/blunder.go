@@ -80,5 +80,9 @@ const (
 	blunderOwnClock
 	// blunderUnjudged sends what was stamped before another clock was heard.
 	blunderUnjudged
+	// blunderNoEra leaves what is ahead of the clocks in its era.
+	blunderNoEra
+	// blunderEraReplaces takes a state of a higher era in place of one of a lower era.
+	blunderEraReplaces
 	blundersAll
 )

@@ -30,8 +30,9 @@ import (
 //     Such a replica is *unjudged*: it sends and takes nothing but clocks until it has heard
 //     one. If its own entries are ahead of that, they get stamps of the present; nobody has
 //     seen the former ones. Entries that came from its file keep their stamps, since other
-//     files hold stamps of the same order: a write to one that is ahead fails with ErrStamp
-//     until the clocks have reached it, or the key is deleted.
+//     files hold stamps of the same order.
+//   - A write to an entry that is ahead of all clocks all the same begins an era of the key,
+//     above all stamps that it has (era.go).
 //
 // Without a clock (Config.Wall) nothing is judged: stamps are then terms or numbers.
 // A time or generation from timeMax on is malformed, whatever the clocks say.
@@ -41,8 +42,8 @@ import (
 // lost at a replica that was counted for it. The value stays here instead, reaches the others
 // when their clocks are there, and the caller learns that the outcome is unknown.
 //
-// Two wrong clocks that are cut off together vouch for each other. What they write freezes
-// its entries (ErrStamp) until the key is deleted.
+// Two wrong clocks that are cut off together vouch for each other. What they write stands
+// until another member writes above it, in another era.
 
 const (
 	// aheadMax is how far ahead of the clocks a stamp may be.
@@ -58,9 +59,11 @@ const (
 	tickBits = 16
 )
 
-// ErrStamp means that the newest stamp of an entry leaves no room for a newer one: it is at
-// the end of its range, or more than a minute ahead of the clocks. Nothing was changed.
-// Deleting the key frees it: generations go before stamps.
+// ErrStamp means that the newest stamp of an entry leaves no room for a newer one: it is more
+// than a minute ahead of this node's clock while another member has a later one, or ahead of
+// all clocks for the eighth time, or at the end of its range where stamps are no times.
+// Nothing was changed. Setting the clocks right makes room, and deleting the key does:
+// generations go before stamps.
 var ErrStamp = errors.New("replicator: no stamp is newer than the one that stands")
 
 // ErrAhead is wrapped by every AheadError.
@@ -222,7 +225,11 @@ func newestStamp(v crdt.Value) (uint64, bool) {
 
 // malformed reports why an item cannot be what a correct replica holds.
 func malformed(in *Item, v crdt.Value) error {
-	if t, _ := newestStamp(v); t >= timeMax || in.Gen >= timeMax {
+	t, stamped := newestStamp(v)
+	if in.Era > 0 && !stamped || in.Era > eraMax {
+		return fmt.Errorf("malformed: era %d of a value of kind %v", in.Era, in.Kind)
+	}
+	if t >= timeMax || in.Gen >= timeMax {
 		return fmt.Errorf("malformed: generation %d, newest stamp %d", in.Gen, t)
 	}
 	return nil
@@ -285,6 +292,26 @@ func restamped(v crdt.Value, f func(crdt.Stamp) (crdt.Stamp, bool)) crdt.Value {
 	return v
 }
 
+// anyStamp reports whether f holds for a stamp of v.
+func anyStamp(v crdt.Value, f func(crdt.Stamp) bool) bool {
+	switch v := v.(type) {
+	case *crdt.LWWRegister[string]:
+		return f(v.Stamp())
+	case *entryMap:
+		for k := range v.All() { // order-free: any of them
+			if s, _ := v.Stamp(k); f(s) {
+				return true
+			}
+		}
+		for _, s := range v.Deleted() { // order-free: any of them
+			if f(s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // judgeOwn gives entries that were written before another clock was heard, and are ahead of
 // the clocks, stamps of the present.
 func (c *Core) judgeOwn() {
@@ -293,11 +320,9 @@ func (c *Core) judgeOwn() {
 		return
 	}
 	present := wall << tickBits
-	if tooFar(c.ceiling, wall) {
-		c.ceiling = present
-	}
-	if tooFar(c.inherited, wall) {
-		c.inherited = present
+	// Other files may have ends up to the ceiling of the own one.
+	if bound := max(present, c.filed); tooFar(c.ceiling, wall) {
+		c.ceiling, c.inherited = min(c.ceiling, bound), min(c.inherited, bound)
 	}
 	for i := range c.store.buckets {
 		for _, it := range c.store.buckets[i].sorted() {
@@ -307,24 +332,21 @@ func (c *Core) judgeOwn() {
 }
 
 func (c *Core) judgeItem(it *item, wall, present uint64) {
-	newest, ok := newestStamp(it.value)
-	if m, isMap := it.value.(*entryMap); isMap {
-		newest = max(newest, m.Forgotten().Time)
-	}
-	if !ok || !tooFar(newest, wall) {
+	if newest, ok := newestStamp(it.value); !ok || !tooFar(newest, wall) {
 		return
 	}
-	n := uint64(0)
+	self, n := crdt.NodeID(c.cfg.Self), uint64(0)
+	mine := func(s crdt.Stamp) bool { return s.Node == self && tooFar(s.Time, wall) }
+	if !anyStamp(it.value, mine) {
+		return // all that is ahead came from the file
+	}
 	v := restamped(it.value, func(s crdt.Stamp) (crdt.Stamp, bool) {
-		if s.Node == crdt.NodeID(c.cfg.Self) && tooFar(s.Time, wall) {
+		if mine(s) {
 			s.Time = present
 			n++
 		}
 		return s, true
 	})
-	if n == 0 {
-		return
-	}
 	c.ends.forget(it.key)
 	it.replace(v)
 	c.store.settle(it)

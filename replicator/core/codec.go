@@ -158,7 +158,7 @@ func appendItems(b []byte, items []Item) []byte {
 	b = wire.AppendUvarint(b, uint64(len(items)))
 	for i := range items {
 		it := &items[i]
-		b = appendUs(wire.AppendString(b, it.Key), it.Gen, uint64(it.Kind))
+		b = appendUs(wire.AppendString(b, it.Key), it.Gen, uint64(it.Kind)|uint64(it.Era)<<kindBits)
 		b = wire.AppendBytes(b, it.Bytes)
 	}
 	return b
@@ -298,6 +298,14 @@ func readInt(r *wire.Reader, field string, most int) int {
 	return int(v)
 }
 
+// kindBits is how many bits a kind has before the era that shares its number.
+const kindBits = 16
+
+func readKindEra(r *wire.Reader) (crdt.Kind, uint8) {
+	n := readInt(r, "kind and era", eraMax<<kindBits|math.MaxUint16)
+	return crdt.Kind(n & math.MaxUint16), uint8(n >> kindBits)
+}
+
 func readKind(r *wire.Reader) crdt.Kind { return crdt.Kind(readInt(r, "kind", math.MaxUint16)) }
 
 // readTime reads a time of a stamp, or a generation: one at the end of its range would end
@@ -359,7 +367,10 @@ func readFences(r *wire.Reader) []Fence {
 func readItems(r *wire.Reader) []Item {
 	out := make([]Item, r.Count("items", 4))
 	for i := range out {
-		out[i] = Item{Key: r.String("key", keyBytesMax), Gen: readTime(r, "generation"), Kind: readKind(r), Bytes: r.Bytes("value", messageBytesMax)}
+		in := &out[i]
+		in.Key, in.Gen = r.String("key", keyBytesMax), readTime(r, "generation")
+		in.Kind, in.Era = readKindEra(r)
+		in.Bytes = r.Bytes("value", messageBytesMax)
 	}
 	return out
 }
@@ -417,7 +428,7 @@ func appendDrops(b []byte, ds []Drop) []byte {
 	b = wire.AppendUvarint(b, uint64(len(ds)))
 	for i := range ds {
 		d := &ds[i]
-		b = wire.AppendUvarint(wire.AppendString(b, d.Key), uint64(d.Kind))
+		b = wire.AppendUvarint(wire.AppendString(b, d.Key), uint64(d.Kind)|uint64(d.Era)<<kindBits)
 		b = wire.AppendU64(appendUs(b, d.Gen, d.Since, uint64(d.Garbage.Items)), d.Garbage.Digest)
 		b = wire.AppendUvarint(b, uint64(len(d.Writers)))
 		for _, n := range d.Writers {
@@ -435,7 +446,9 @@ func readDrops(r *wire.Reader) []Drop {
 	out := make([]Drop, r.Count("drops", 15))
 	for i := range out {
 		d := &out[i]
-		d.Key, d.Kind, d.Gen, d.Since = r.String("key", keyBytesMax), readKind(r), r.Uvarint(), r.Uvarint()
+		d.Key = r.String("key", keyBytesMax)
+		d.Kind, d.Era = readKindEra(r)
+		d.Gen, d.Since = r.Uvarint(), r.Uvarint()
 		d.Garbage.Items, d.Garbage.Digest = readInt(r, "garbage", messageBytesMax), r.U64()
 		for range r.Count("writers", 8) {
 			d.Writers = append(d.Writers, crdt.NodeID(r.U64()))
@@ -475,16 +488,20 @@ func readAsks(r *wire.Reader) []StampAsk {
 func appendNewest(b []byte, ns []Newest) []byte {
 	b = wire.AppendUvarint(b, uint64(len(ns)))
 	for i := range ns {
-		b = wire.AppendBool(wire.AppendUvarint(b, ns[i].Gen), ns[i].Live)
+		b = append(wire.AppendBool(wire.AppendUvarint(b, ns[i].Gen), ns[i].Live), ns[i].Era)
 		b = appendUs(wire.AppendUvarint(b, uint64(len(ns[i].Times))), ns[i].Times...)
 	}
 	return b
 }
 
 func readNewest(r *wire.Reader) []Newest {
-	out := make([]Newest, r.Count("newest", 3))
+	out := make([]Newest, r.Count("newest", 4))
 	for i := range out {
-		out[i].Gen, out[i].Live = readTime(r, "generation"), r.Bool()
+		out[i].Gen, out[i].Live, out[i].Era = readTime(r, "generation"), r.Bool(), r.Byte()
+		if out[i].Era > eraMax {
+			r.Fail(&wire.LimitError{Field: "era", Declared: uint64(out[i].Era), Max: eraMax})
+			return nil
+		}
 		out[i].Times = make([]uint64, r.Count("times", 1))
 		for j := range out[i].Times {
 			out[i].Times[j] = readTime(r, "time")

@@ -324,9 +324,15 @@ func (c *Core) takeItem(from *peer, in *Item, note func(Refusal)) error {
 	}
 	it := c.store.obtain(in.Key)
 	if v != nil && it.gen == in.Gen {
-		staleIn(it, v, note)
+		staleIn(it, v, in.Era, note)
 	}
-	if c.store.absorb(it, in.Gen, v) {
+	if c.blunder == blunderEraReplaces && in.Era != it.era && in.Gen == it.gen {
+		if in.Era < it.era {
+			return nil
+		}
+		it.value = nil
+	}
+	if c.store.absorb(it, in.Gen, in.Era, v) {
 		c.changed(it, v)
 	}
 	if ahead != nil {
@@ -375,7 +381,7 @@ func (c *Core) State(key string) (in Item, ok bool) {
 
 // full returns the whole state of a key for the wire.
 func full(it *item) Item {
-	out := Item{Key: it.key, Gen: it.gen, Kind: it.kind()}
+	out := Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind()}
 	if it.value != nil {
 		out.Bytes = it.value.Append(make([]byte, 0, it.bytes))
 	}

@@ -51,7 +51,7 @@ func (c *Core) drop(d *Drop) {
 	case d.Kind != 0:
 		it.own()
 		p, ok := it.value.(crdt.Pruner)
-		if ok && it.gen == 0 && it.kind() == d.Kind && p.Prune(d.Garbage, c.dead) {
+		if ok && it.gen == 0 && it.era == d.Era && it.kind() == d.Kind && p.Prune(d.Garbage, c.dead) {
 			c.store.settle(it)
 			c.stats.Pruned += uint64(d.Garbage.Items)
 			if m, ok := it.value.(*entryMap); ok {
@@ -102,7 +102,7 @@ func (c *Core) dropEnded(d *Drop, it *item) {
 func (c *Core) dropInside(d *Drop, it *item) {
 	it.own()
 	m, ok := it.value.(*entryMap)
-	if !ok || it.gen != d.Gen {
+	if !ok || it.gen != d.Gen || it.era != d.Era {
 		return
 	}
 	dropped := m.DropTombstones(func(entry string, s crdt.Stamp) bool { return d.end(entry) == s })
@@ -185,6 +185,7 @@ func (c *Core) overtaken(in Item, d *Drop) Item {
 	if !ok || in.Gen != 0 || in.Kind != d.Kind {
 		return in
 	}
+	in = liftedItem(in, c.store.get(in.Key).era)
 	v, err := crdt.Decode(in.Kind, in.Bytes)
 	if err != nil {
 		return in
@@ -209,21 +210,23 @@ func without(in Item, d *Drop) Item {
 	if in.Kind != d.Kind || in.Gen != d.Gen {
 		return in
 	}
+	in = liftedItem(in, d.Era)
 	v, err := crdt.Decode(in.Kind, in.Bytes)
 	if err != nil {
 		return in
 	}
+	end := func(entry string) crdt.Stamp { return lift(d.end(entry), in.Era-d.Era) }
 	delta, changed := v.(*entryMap), false
 	for _, e := range d.Ends {
 		stamp, ok := delta.Stamp(e.Entry)
-		if ok && stamp.Compare(e.Stamp) <= 0 {
+		if ok && stamp.Compare(end(e.Entry)) <= 0 {
 			changed = true
 			// As an end, which is then forgotten.
-			delta.Delete(e.Entry, e.Stamp)
+			delta.Delete(e.Entry, end(e.Entry))
 		}
 	}
 	if changed {
-		delta.DropTombstones(func(entry string, s crdt.Stamp) bool { return d.end(entry) == s })
+		delta.DropTombstones(func(entry string, s crdt.Stamp) bool { return end(entry) == s })
 		in.Bytes = delta.Append(nil)
 	}
 	return in

@@ -23,10 +23,11 @@ type end struct{ since, lived, print uint64 }
 
 // keyEnds is what is known of the deletions under one durable key.
 //
-// Invariant: whole.print is 0 unless the key is deleted, and inside then empty; gen is
-// that of the key; oldest is at most the least lived of inside.
+// Invariant: whole.print is 0 unless the key is deleted, and inside then empty; gen and era
+// are those of the key; oldest is at most the least lived of inside.
 type keyEnds struct {
 	gen    uint64
+	era    uint8
 	whole  end
 	inside map[string]end
 	oldest uint64
@@ -90,7 +91,7 @@ func (s *ends) forgetInside(key, entry string) {
 func (c *Core) addEnd(it *item, entry string, print uint64) {
 	e := c.ends.of[it.key]
 	if e == nil {
-		e = &keyEnds{gen: it.gen, oldest: math.MaxUint64}
+		e = &keyEnds{gen: it.gen, era: it.era, oldest: math.MaxUint64}
 		c.ends.of[it.key] = e
 	}
 	x := end{c.wall(c.now), c.lived(), print}
@@ -114,8 +115,11 @@ func (c *Core) noteEnds(it *item, delta crdt.Value) {
 		return
 	}
 	m, isMap := it.value.(*entryMap)
-	if e := c.ends.of[it.key]; e != nil && (e.gen != it.gen || !isMap || e.whole.print != 0) {
+	if e := c.ends.of[it.key]; e != nil && (e.gen != it.gen || e.era != it.era || !isMap || e.whole.print != 0) {
 		c.ends.forget(it.key)
+		if e.era != it.era && isMap {
+			delta = it.value // all have other stamps
+		}
 	}
 	if it.value == nil {
 		c.addEnd(it, "", it.print)

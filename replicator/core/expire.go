@@ -49,7 +49,7 @@ func (c *Core) expire(now clock.Instant) {
 			if it.value == nil || after <= 0 || now.Sub(it.changedAt) < after {
 				continue
 			}
-			c.store.absorb(it, it.gen+1, nil)
+			c.store.absorb(it, it.gen+1, 0, nil)
 			c.changed(it, nil)
 			c.stats.Expired++
 			c.trace(TraceEvent{Kind: TraceExpired, Key: it.key})

@@ -89,14 +89,15 @@ func (c *Core) checkFixed(key string, fixed []Fixed, it *item) error {
 	return nil
 }
 
-// staleIn notes the entries of v that are older than those which stand in it.
-func staleIn(it *item, v crdt.Value, note func(Refusal)) {
-	if it == nil || it.value == nil || it.value.Kind() != v.Kind() {
+// staleIn notes the entries of v, of some era, that are older than those which stand in it.
+func staleIn(it *item, v crdt.Value, era uint8, note func(Refusal)) {
+	if it == nil || it.value == nil || it.value.Kind() != v.Kind() || era > it.era {
 		return
 	}
 	look := func(entry string) {
 		mine, _, _ := standing(v, entry)
-		if have, _, _ := standing(it.value, entry); mine.Compare(have) < 0 {
+		have, _, _ := standing(it.value, entry)
+		if have = lower(have, it.era-era); mine.Compare(have) < 0 {
 			note(Refusal{Why: whyStale, Entry: entry, Have: have})
 		}
 	}

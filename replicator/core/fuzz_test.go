@@ -13,10 +13,10 @@ import (
 func samples() []Message {
 	v := &crdt.ORSet[string]{}
 	v.Add(1, "e")
-	items := []Item{{Key: "k", Gen: 2, Kind: crdt.KindORSet, Bytes: v.Append(nil)}, {Key: "gone", Gen: 9, Bytes: []byte{}}}
+	items := []Item{{Key: "k", Gen: 2, Kind: crdt.KindORSet, Bytes: v.Append(nil)}, {Key: "m", Gen: 2, Era: 3, Kind: crdt.KindLWWMap, Bytes: []byte{1}}, {Key: "gone", Gen: 9, Bytes: []byte{}}}
 	vector := []Seen{{Node: 1, Seen: 4, Top: 9}, {Node: 2, Seen: 5, Top: 5}}
 	fences := []Fence{{Group: "g", Term: 8}}
-	drops := []Drop{{Key: "k", Gen: 2}, {Key: "m", Kind: crdt.KindORSet.Of(crdt.ElementInt), Garbage: crdt.Garbage{Digest: 9, Items: 1}},
+	drops := []Drop{{Key: "k", Gen: 2}, {Key: "m", Era: 1, Kind: crdt.KindORSet.Of(crdt.ElementInt), Garbage: crdt.Garbage{Digest: 9, Items: 1}},
 		{Key: "p", Kind: crdt.KindPNCounterMap, Garbage: crdt.Garbage{Digest: 7, Items: 1}, Writers: []crdt.NodeID{3, 4}},
 		{Key: "l", Kind: crdt.KindLWWMap, Gen: 3, Since: 1 << 40, Ends: []EntryEnd{{"e", crdt.Stamp{Time: 1 << 50, Node: 5, Seq: 6}}, {}}}}
 	return []Message{
@@ -40,7 +40,7 @@ func samples() []Message {
 		&ReadParts{ID: 7, Round: 3, Index: 1, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
 		&PartsResult{Floor: 1, Horizon: 2, Epoch: 3, ID: 7, Round: 3, Index: 1, Items: items, Differ: []byte{2}},
 		&StampQuery{Epoch: 2, ID: 7, Round: 3, Asks: []StampAsk{{Key: "k", Entries: []string{"a", ""}}, {Key: "gone", Entries: []string{}}}},
-		&StampAnswer{Epoch: 2, Floor: 1, Horizon: 5, ID: 7, Round: 3, Wall: 1 << 41, Newest: []Newest{{Gen: 4, Live: true, Times: []uint64{1 << 50, 0}}, {Times: []uint64{}}}},
+		&StampAnswer{Epoch: 2, Floor: 1, Horizon: 5, ID: 7, Round: 3, Wall: 1 << 41, Newest: []Newest{{Gen: 4, Era: 2, Live: true, Times: []uint64{1 << 50, 0}}, {Times: []uint64{}}}},
 		&Packed{Of: 99, Raw: 300, Data: []byte("data")},
 	}
 }

@@ -22,7 +22,7 @@ func (c *Core) loose(it *item) (d Drop, ok bool) {
 	if !ok {
 		return d, false
 	}
-	d = Drop{Key: it.key, Kind: it.kind(), Writers: g.Loose(c.dead, gatherWritersMax)}
+	d = Drop{Key: it.key, Era: it.era, Kind: it.kind(), Writers: g.Loose(c.dead, gatherWritersMax)}
 	d.Garbage = g.Shares(d.writer)
 	return d, len(d.Writers) > 0
 }

@@ -55,7 +55,7 @@ func BenchmarkKeys(b *testing.B) {
 	for _, fresh := range []int{0, 1, 100} {
 		b.Run(fmt.Sprintf("new=%d", fresh), func(b *testing.B) {
 			s := &store{}
-			put := func(key string) { s.absorb(s.obtain(key), 1, &crdt.Flag{}) }
+			put := func(key string) { s.absorb(s.obtain(key), 1, 0, &crdt.Flag{}) }
 			for i := range 300_000 {
 				put(fmt.Sprintf("key/%06d", i))
 			}

@@ -6,8 +6,10 @@ import "github.com/peerage-go/peerage/crdt"
 // are never changed once an Item exists.
 type Item struct {
 	Key string
-	// Gen is the key's generation; Kind is 0, and Bytes empty, for a deleted key.
+	// Gen is the key's generation, and Era that of the stamps in it (era.go). Kind and Era
+	// are 0, and Bytes is empty, for a deleted key.
 	Gen   uint64
+	Era   uint8
 	Kind  crdt.Kind
 	Bytes []byte
 }

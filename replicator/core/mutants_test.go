@@ -68,6 +68,8 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		{blunderOwnClock, "stamps by the own clock alone", jumpingClocks},
 		{blunderAdmitAll, "stamps of any time are taken", centuryFromWriter},
 		{blunderUnjudged, "stamps travel before a clock was heard", aloneIn2099},
+		{blunderNoEra, "no write beyond stamps that are ahead", jumpingFiles},
+		{blunderEraReplaces, "a higher era replaces a lower one", eraWhileOthersWrite},
 		{blunderClaimRefused, "what was refused is claimed", refusedAndClaimed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

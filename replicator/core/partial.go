@@ -98,5 +98,5 @@ func partsBeyond(it *item, m *FetchParts) (in *Item, differ []byte) {
 	for i := range sums {
 		want[i] = sums[i] != m.Sums[i]
 	}
-	return &Item{Key: it.key, Gen: it.gen, Kind: it.kind(), Bytes: v.Part(want, m.Grain).Append(nil)}, bitmapOf(want)
+	return &Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind(), Bytes: v.Part(want, m.Grain).Append(nil)}, bitmapOf(want)
 }

@@ -65,8 +65,10 @@ type Drop struct {
 	// Kind 0 ends Gen generations of the key. Else it is the value's data type, and
 	// Garbage what the value, in generation 0, can do without. With Writers, Garbage is
 	// their shares in the value's counters, which are put together.
+	// Stamps in it are of Era.
 	Kind    crdt.Kind
 	Gen     uint64
+	Era     uint8
 	Garbage crdt.Garbage
 	Writers []crdt.NodeID
 	// Since, if not 0, says that it is the end of a durable key, or with a Kind, of those
@@ -129,6 +131,8 @@ type forgetting struct {
 	// ceiling is the newest time of a map entry's end that was forgotten; inherited is
 	// what it was when this replica came (Core.Inherited).
 	ceiling, inherited uint64
+	// filed is the ceiling that the own file had.
+	filed uint64
 	// cycle is the leader's round, tired how many came to nothing in a row.
 	cycle   pruning
 	tired   int
@@ -242,7 +246,7 @@ func (c *Core) candidate(it *item) (d Drop, ok bool) {
 		return d, true
 	}
 	g := p.Garbage(c.dead)
-	return Drop{Key: it.key, Kind: it.kind(), Garbage: g}, g.Items > 0
+	return Drop{Key: it.key, Era: it.era, Kind: it.kind(), Garbage: g}, g.Items > 0
 }
 
 func (c *Core) kept(key string) bool {
@@ -268,7 +272,7 @@ func (c *Core) foldShares(now clock.Instant, it *item) {
 			continue
 		}
 		if d := f.Fold(w, crdt.NodeID(c.cfg.Self)); d != nil {
-			e.Items = append(e.Items, Item{Key: it.key, Gen: it.gen, Kind: it.kind(), Bytes: d.Append(nil)})
+			e.Items = append(e.Items, Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind(), Bytes: d.Append(nil)})
 		}
 	}
 	if len(e.Items) > 0 {
@@ -310,7 +314,7 @@ func (c *Core) agrees(d *Drop) bool {
 		return it.value == nil && it.gen == d.Gen
 	case d.Kind == 0:
 		return it.gen >= d.Gen
-	case it.gen != 0 || it.kind() != d.Kind:
+	case it.gen != 0 || it.kind() != d.Kind || it.era != d.Era:
 		return false
 	}
 	if len(d.Writers) > 0 {
@@ -324,7 +328,7 @@ func (c *Core) agrees(d *Drop) bool {
 // their place.
 func agreesInside(d *Drop, it *item) bool {
 	m, ok := it.value.(*entryMap)
-	if !ok || it.gen != d.Gen {
+	if !ok || it.gen != d.Gen || it.era != d.Era {
 		return false
 	}
 	return !slices.ContainsFunc(d.Ends, func(e EntryEnd) bool {

@@ -125,7 +125,7 @@ func TestLogFromBeforeATombstoneIsRewritten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			there.absorb(there.obtain(in.Key), in.Gen, v)
+			there.absorb(there.obtain(in.Key), in.Gen, in.Era, v)
 		}
 	}
 	if m := there.value("m").(*crdt.LWWMap[string, string]); m.Len() != 1 {

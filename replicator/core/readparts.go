@@ -209,7 +209,7 @@ func lacking(it *item, v crdt.Partial, x *exchange) Item {
 	for i := range want {
 		want[i] = now[i] != x.sums[i] || x.differ[i/8]>>(i%8)&1 != 0
 	}
-	return Item{Key: it.key, Gen: it.gen, Kind: it.kind(), Bytes: v.Part(want, x.grain).Append(nil)}
+	return Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind(), Bytes: v.Part(want, x.grain).Append(nil)}
 }
 
 // bitmapOf packs want, eight to a byte.

@@ -115,7 +115,7 @@ func (c *Core) Recall(now clock.Instant, m Memory, ended []Ended) {
 	c.now, c.born = now, now
 	c.current, c.horizon, c.base, c.livedBefore = m.Current, m.Horizon, m.Base, m.Lived
 	if c.blunder != blunderNoCeiling {
-		c.ceiling, c.inherited = m.Ceiling, m.Ceiling
+		c.ceiling, c.inherited, c.filed = m.Ceiling, m.Ceiling, m.Ceiling
 	}
 	c.found = max(m.Current, m.Horizon)
 	c.recallEnds(m.Lived, ended)
@@ -178,7 +178,7 @@ func (c *Core) ripeUnder(it *item) (d Drop, ok bool) {
 		return Drop{Key: it.key, Gen: it.gen, Since: max(e.whole.since, 1)}, c.ripe(e.whole)
 	}
 	e.look(c.ripe)
-	d = Drop{Key: it.key, Gen: it.gen, Kind: it.kind(), Since: 1}
+	d = Drop{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind(), Since: 1}
 	m, _ := it.value.(*entryMap)
 	for i, size := len(e.due)-1, 0; i >= 0 && len(d.Ends) < dropEndsMax && size < c.cfg.Limits.FrameBytes/4; i-- {
 		entry := e.due[i]

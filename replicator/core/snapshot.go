@@ -29,6 +29,7 @@ type Snapshot struct {
 	Key   string
 	Value crdt.Value
 
+	era              uint8
 	version, written uint64
 	pins             *pins
 	released         bool
@@ -45,7 +46,7 @@ func (c *Core) Snapshot(key string) *Snapshot {
 	if it == nil {
 		return s
 	}
-	s.Value, s.version, s.written = it.value, it.version, it.written
+	s.Value, s.era, s.version, s.written = it.value, it.era, it.version, it.written
 	if it.value == nil {
 		return s
 	}
@@ -145,12 +146,12 @@ func fits(before []Op, op *Op, p *Plan, it *item) error {
 	return nil
 }
 
-// applyTo carries a plan out on it.value, or on its base if that is still needed, and
-// returns the delta.
-func (c *Core) applyTo(v crdt.Value, op *Op, p *Plan, above Newest) crdt.Value {
+// applyTo carries a plan out on v, a value in an era, or on its base if that is still needed,
+// and returns the delta.
+func (c *Core) applyTo(v crdt.Value, era uint8, op *Op, p *Plan, above Newest) crdt.Value {
 	target := v
 	if b := op.Base; b != nil && !b.released && b.Value != nil {
-		target = b.Value.Clone()
+		target = lifted(b.Value.Clone(), b.era, era)
 		c.Release(b)
 	}
 	var d crdt.Value

@@ -69,6 +69,7 @@ type StampAnswer struct {
 // the newest deletion of an entry that was forgotten.
 type Newest struct {
 	Gen   uint64
+	Era   uint8 // of Times (era.go)
 	Live  bool
 	Times []uint64
 }
@@ -82,13 +83,11 @@ func (n *Newest) join(o Newest) {
 	case o.Gen < n.Gen:
 		return
 	case o.Gen > n.Gen:
-		n.Gen, n.Live = o.Gen, o.Live
+		n.Gen, n.Era, n.Live = o.Gen, o.Era, o.Live
 		clear(n.Times)
 	}
 	n.Live = n.Live || o.Live
-	for i := range min(len(n.Times), len(o.Times)) {
-		n.Times[i] = max(n.Times[i], o.Times[i])
-	}
+	n.joinEra(o)
 }
 
 // newestOf returns what this replica knows of a key.
@@ -96,7 +95,7 @@ func (c *Core) newestOf(key string, entries []string) Newest {
 	out := Newest{Times: make([]uint64, len(entries))}
 	it := c.store.get(key)
 	if it != nil {
-		out.Gen, out.Live = it.gen, it.value != nil
+		out.Gen, out.Era, out.Live = it.gen, it.era, it.value != nil
 	}
 	for i, e := range entries {
 		out.Times[i] = c.newestTime(it, e)
@@ -108,14 +107,27 @@ func (c *Core) newestTime(it *item, entry string) uint64 {
 	if it == nil || it.value == nil {
 		return c.inherited
 	}
-	switch v := it.value.(type) {
+	inherited, least := c.inherited, uint64(0)
+	if it.era > 0 {
+		least = eraTimes
+		if wall := c.judgingWall(); tooFar(inherited, wall) { // of an earlier era
+			inherited = (wall + millis(aheadMax/2)) << tickBits
+		}
+	}
+	return max(least, newestIn(it.value, entry, inherited))
+}
+
+// newestIn returns the time of an entry of v; for one that it does not have, that of the
+// newest deletion which is forgotten.
+func newestIn(v crdt.Value, entry string, forgotten uint64) uint64 {
+	switch v := v.(type) {
 	case *crdt.LWWRegister[string]:
 		return v.Stamp().Time
 	case *entryMap:
 		if s, ok := v.Stamp(entry); ok {
 			return s.Time
 		}
-		return max(v.Forgotten().Time, c.inherited)
+		return max(v.Forgotten().Time, forgotten)
 	}
 	return 0
 }
@@ -179,7 +191,7 @@ func (c *Core) writeAbove(now clock.Instant, r *request) {
 		// is written in its generation would be lost.
 		if it := c.store.get(a.Key); len(a.Entries) > 0 && r.newest[i].Gen > 0 && (it == nil || it.gen < r.newest[i].Gen) {
 			it = c.store.obtain(a.Key)
-			if c.store.absorb(it, r.newest[i].Gen, nil) {
+			if c.store.absorb(it, r.newest[i].Gen, 0, nil) {
 				c.changed(it, nil)
 			}
 		}
@@ -232,6 +244,13 @@ func (c *Core) aboveAll(r *request, i int, p *Plan) (Newest, error) {
 		return n, fmt.Errorf("%w: key %q: generation %d", ErrStamp, op.Key, n.Gen)
 	}
 	wall := c.judgingWall()
+	// Without a view, or before another clock is there, the own clock may be the wrong one.
+	if wall > 0 && c.view != nil && !c.mute() && c.blunder != blunderNoEra {
+		if clock := eraClock(c.readings()); n.beginEra(clock) {
+			c.stats.Eras++
+			c.trace(TraceEvent{Kind: TraceEra, Key: op.Key, Detail: fmt.Sprintf("stamps ahead of %s: era %d of %d", showMillis(clock), n.Era, eraMax)})
+		}
+	}
 	for _, t := range n.Times {
 		switch {
 		case t+1 >= timeMax:

@@ -1,5 +1,7 @@
 package core
 
+import "github.com/peerage-go/peerage/gossip/view"
+
 // Stats is a snapshot of a core: gauges first, then counters since its birth.
 type Stats struct {
 	Keys  int
@@ -38,6 +40,7 @@ type Stats struct {
 	FalseClaims    uint64 // items that claim changes which this node or another member has not made
 	Ahead          uint64 // changes that their writers sent with stamps too far ahead of the clocks
 	Restamped      uint64 // own entries that were ahead of the first clock that was heard
+	Eras           uint64 // begun here, since all stamps of a written entry's era were ahead of the clocks
 	Transfers      uint64 // large messages sent in parts
 	ForeignFrames  uint64 // messages of nodes outside the view
 	Rounds         uint64 // of forgetting that this replica has taken part in
@@ -51,3 +54,38 @@ type Stats struct {
 	QuorumErrors   uint64
 	LeaseErrors    uint64 // of QuorumErrors, those without a lease at the end
 }
+
+// TraceEvent is one line for logs, metrics and simulator output.
+type TraceEvent struct {
+	Kind   TraceKind
+	Peer   view.NodeID
+	Key    string
+	Bytes  int
+	Detail string
+}
+
+// TraceKind says what a TraceEvent is about.
+type TraceKind string
+
+// The trace kinds of this package.
+const (
+	TraceFenceRaised  TraceKind = "fence raised"
+	TraceFenceRefused TraceKind = "fence refused"
+	TraceFenceFar     TraceKind = "fence far beyond the view"
+	TraceResent       TraceKind = "deltas resent"
+	TraceLogCut       TraceKind = "log cut"
+	TraceDescend      TraceKind = "digests differ"
+	TraceSynced       TraceKind = "synced"
+	TraceSettled      TraceKind = "settled"
+	TraceRefused      TraceKind = "refused"
+	TraceAhead        TraceKind = "stamp ahead"
+	TraceEra          TraceKind = "era"
+	TraceRestamped    TraceKind = "restamped"
+	TraceRepair       TraceKind = "read repair"
+	TraceTransfer     TraceKind = "transfer"
+	TracePruned       TraceKind = "pruned"
+	TraceExpired      TraceKind = "expired"
+	TraceDropped      TraceKind = "dropped"
+	TraceSetAside     TraceKind = "set aside"
+	TraceLateHorizon  TraceKind = "late horizon"
+)

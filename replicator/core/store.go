@@ -20,6 +20,8 @@ type item struct {
 	// gen counts the deletions of the key. A higher generation replaces a lower one
 	// whole; within one, values join.
 	gen uint64
+	// era is that of the value's stamps, 0 without a value (era.go).
+	era uint8
 	// value is nil for a key that has been deleted.
 	value crdt.Value
 	hash  uint64 // of the key
@@ -157,7 +159,7 @@ func (s *store) settle(it *item) {
 	print := fingerprint(it.hash, it.gen, 0, 0)
 	if it.value != nil {
 		size = it.value.Size()
-		print = fingerprint(it.hash, it.gen, it.value.Kind(), it.value.Digest())
+		print = fingerprint(it.hash, it.gen+uint64(it.era)<<56, it.value.Kind(), it.value.Digest())
 	}
 	b := &s.buckets[bucketOf(it.hash)]
 	s.suspect(b)
@@ -181,29 +183,32 @@ func fingerprint(key, gen uint64, kind crdt.Kind, digest uint64) uint64 {
 // changed anything here. The order in which states replace each other, and so
 // the outcome, is the same at every replica: generation first, then data type
 // (two nodes that create one key with two types, or element types: the lower number
-// stands), then
-// the join.
-func (s *store) absorb(it *item, gen uint64, v crdt.Value) (changed bool) {
+// stands), then the era, to which a state of a lower one is lifted (era.go), then the join.
+func (s *store) absorb(it *item, gen uint64, era uint8, v crdt.Value) (changed bool) {
 	switch {
 	case gen < it.gen:
 		return false
 	case gen > it.gen:
-		it.gen = gen
+		it.gen, it.era = gen, era
 		it.replace(v)
 		changed = true
 	case v == nil:
 		changed = it.print == 0
 	case it.value == nil:
+		it.era = era
 		it.replace(v)
 		changed = true
 	case it.value.Kind() != v.Kind():
 		if changed = v.Kind() < it.value.Kind(); changed {
+			it.era = era
 			it.replace(v)
 		}
 	default:
+		raised := it.raiseEra(era)
 		it.own()
 		// The kinds are equal, so the join cannot fail.
-		changed, _ = it.value.Join(v)
+		changed, _ = it.value.Join(lifted(v, era, it.era))
+		changed = changed || raised
 	}
 	if changed {
 		s.settle(it)

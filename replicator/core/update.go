@@ -172,7 +172,7 @@ func (c *Core) applyOne(op *Op, p Plan, it *item, above Newest) *Item {
 		if it.value == nil && it.gen > above.Gen {
 			return nil // by an op before this one
 		}
-		c.store.absorb(it, max(it.gen, above.Gen)+1, nil)
+		c.store.absorb(it, max(it.gen, above.Gen)+1, 0, nil)
 		it.written = it.version
 		c.changed(it, nil)
 		return &Item{Key: it.key, Gen: it.gen}
@@ -181,14 +181,19 @@ func (c *Core) applyOne(op *Op, p Plan, it *item, above Newest) *Item {
 		return nil
 	}
 	var v crdt.Value
+	era, raised := above.Era, false
 	if it != nil && it.value != nil {
+		raised = it.raiseEra(era)
 		it.own()
-		v = it.value
+		v, era = it.value, it.era
 	} else {
 		// The kind has been tried by decide.
 		v, _ = crdt.New(op.Kind)
 	}
-	d := c.applyTo(v, op, &p, above)
+	d := c.applyTo(v, era, op, &p, above)
+	if d == nil && raised {
+		d = v // all of it has other stamps
+	}
 	if d == nil {
 		return nil
 	}
@@ -200,12 +205,12 @@ func (c *Core) applyOne(op *Op, p Plan, it *item, above Newest) *Item {
 	if fresh && c.kept(op.Key) && c.blunder != blunderNoBase {
 		it.gen = max(c.base, it.gen)
 	}
-	it.value = v
+	it.value, it.era = v, era
 	c.noteOwnDots(d)
 	c.store.settle(it)
 	it.written = it.version
 	c.changed(it, d)
-	return &Item{Key: it.key, Gen: it.gen, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
+	return &Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
 }
 
 // isNil reports whether d is nil, or a nil of a concrete type, which an Apply returns all
