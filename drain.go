@@ -185,22 +185,27 @@ func poll(ctx context.Context, ok func() bool) bool {
 
 // readyz answers readiness probes; see Handler.
 func (n *Node) readyz(w http.ResponseWriter, _ *http.Request) {
-	switch {
-	case n.Ready():
+	if n.Ready() {
 		writeText(w, "ready\n")
-	case n.Draining():
-		http.Error(w, "draining", http.StatusServiceUnavailable)
-	default:
-		http.Error(w, "not ready: "+n.unready(), http.StatusServiceUnavailable)
+		return
 	}
+	http.Error(w, "not ready: "+n.unready(), http.StatusServiceUnavailable)
 }
 
 // unready returns the reasons why the node is not ready, in words.
 func (n *Node) unready() string {
 	s := n.stack.Load()
 	switch {
-	case s == nil || s.gossip.View() == nil:
-		return "the node is in no cluster yet"
+	case n.Draining():
+		return "draining"
+	case n.isClosing():
+		return "closed"
+	case s == nil:
+		return n.outage.inWords()
+	case s.unfit.Load() != nil:
+		return s.unfit.Load().inWords()
+	case s.gossip.View() == nil:
+		return n.outage.inWords()
 	case !s.gossip.LeaseValid():
 		return "the node has no valid lease"
 	}

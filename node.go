@@ -55,6 +55,7 @@ type Node struct {
 	// setAside counts files of durable keys that were set aside, since they are another
 	// cluster's.
 	setAside atomic.Uint64
+	outage   outage
 
 	stack atomic.Pointer[stack] // nil before Start and between incarnations
 	self  atomic.Pointer[view.Node]
@@ -196,10 +197,14 @@ func (n *Node) supervise(s *stack) {
 			return
 		case <-s.over:
 		}
+		final := n.cfg.RejoinAfter < 0
+		n.outage.endIncarnation(s.explainEnd(nil), final)
 		n.stack.CompareAndSwap(s, nil)
 		n.left = s.close()
-		s.changeFiles()
-		if n.cfg.RejoinAfter < 0 {
+		if err := s.changeFiles(); err != nil {
+			n.outage.endIncarnation(s.explainEnd(err), final)
+		}
+		if final {
 			return
 		}
 		next, ok := n.rejoin(s, &backoff, time.Since(began))

@@ -74,6 +74,13 @@ type unfit struct {
 	higher bool
 }
 
+func (u *unfit) inWords() string {
+	if u.higher {
+		return "its files know of a higher generation than the cluster, which opens one above it"
+	}
+	return "its files of durable keys are of another cluster of this name: they are set aside, and it joins without them"
+}
+
 // leavePatience bounds the wait for a view without a node that does not fit.
 const leavePatience = 5 * time.Second
 
@@ -83,15 +90,15 @@ const leavePatience = 5 * time.Second
 // incarnation either starts with its files set aside, or makes the cluster open a higher
 // generation.
 func (s *stack) fits(v *view.View) bool {
-	if s.unfit != nil {
+	if s.unfit.Load() != nil {
 		return false
 	}
 	n := s.node
 	switch {
 	case n.origin.of != 0 && n.origin.of != v.Origin && len(n.files) > 0:
-		s.unfit = &unfit{origin: v.Origin}
+		s.unfit.Store(&unfit{origin: v.Origin})
 	case n.generation.certain() > v.Epoch.Generation():
-		s.unfit = &unfit{higher: true}
+		s.unfit.Store(&unfit{higher: true})
 		n.cfg.Logger.Warn("the generation file of this node is ahead of the cluster: the cluster opens a generation above the file's, and all shards get new tokens; no action is needed",
 			"node", s.gossip.Self().Name, "generation", v.Epoch.Generation(), "known", n.generation.certain())
 	default:
@@ -111,22 +118,26 @@ func (s *stack) fits(v *view.View) bool {
 }
 
 // changeFiles sets the files of durable keys aside if they belong to another cluster than
-// the one that admitted the ended incarnation.
-func (s *stack) changeFiles() {
-	if s.unfit == nil || s.unfit.origin == 0 {
-		return
+// the one that admitted the ended incarnation. If it fails, the next incarnation stays out.
+func (s *stack) changeFiles() error {
+	u := s.unfit.Load()
+	if u == nil || u.origin == 0 {
+		return nil
 	}
 	n := s.node
 	for _, role := range slices.Sorted(maps.Keys(n.files)) {
 		path, err := n.files[role].SetAside()
 		if err != nil {
 			n.cfg.Logger.Error("cannot set aside the durable keys of another cluster of this name: the node stays out of the cluster and retries; check the disk", "role", role, "err", err)
-			return
+			return err
 		}
 		n.setAside.Add(1)
+		n.outage.addCopy(path)
 		n.cfg.Logger.Error("set aside the durable keys of another cluster of this name: they are not merged; check whether the copy is needed", "role", role, "copy", path)
 	}
-	if err := n.origin.change(s.unfit.origin); err != nil {
+	err := n.origin.change(u.origin)
+	if err != nil {
 		n.cfg.Logger.Error("cannot write the origin file: the node stays out of the cluster and retries; check the disk", "file", n.origin.path, "err", err)
 	}
+	return err
 }

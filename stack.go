@@ -35,8 +35,8 @@ type stack struct {
 	viewed atomic.Bool
 
 	// unfit is the reason why this incarnation leaves the cluster that has admitted it, nil
-	// if it stays. It is read after the incarnation has ended.
-	unfit *unfit
+	// if it stays.
+	unfit atomic.Pointer[unfit]
 
 	// heir is the contest in which this cluster has yielded.
 	heir atomic.Pointer[gossip.ForeignCluster]
@@ -228,7 +228,7 @@ func (s *stack) nextConfig() gossip.Config {
 	if v := s.gossip.View(); v != nil {
 		cfg.Origin = v.Origin
 	}
-	if s.unfit != nil && s.unfit.higher {
+	if u := s.unfit.Load(); u != nil && u.higher {
 		cfg.LeastGeneration = max(cfg.LeastGeneration, cfg.MinGeneration)
 	}
 	if s.removed.Outranked {

@@ -20,6 +20,11 @@ type Status struct {
 	Addr    string `json:"addr"`
 	Cluster string `json:"cluster"`
 	Ready   bool   `json:"ready"`
+	// NotReady is what keeps the node from being Ready, "" if it is.
+	NotReady string `json:"not_ready,omitempty"`
+	// FilesSetAside are the copies of files of durable keys that the node has set aside since
+	// it was started, as those of another cluster of the same name.
+	FilesSetAside []string `json:"files_set_aside,omitempty"`
 	// Draining is set once Drain or Shutdown was called.
 	Draining bool `json:"draining,omitempty"`
 	// Lease describes in words whether this node may run entities.
@@ -88,6 +93,9 @@ type HomeStatus struct {
 func (n *Node) Status() Status {
 	self := n.Self()
 	st := Status{Name: self.Name, Node: self.ID.String(), Addr: self.Addr, Cluster: n.clusterName(), Lease: "none", Ready: n.Ready(), Draining: n.Draining()}
+	if st.FilesSetAside = n.outage.listCopies(); !st.Ready {
+		st.NotReady = n.unready()
+	}
 	s := n.stack.Load()
 	if s == nil {
 		return st

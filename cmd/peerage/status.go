@@ -75,6 +75,12 @@ func fetch(ctx context.Context, method, url string) ([]byte, error) {
 func printStatus(w io.Writer, s *peerage.Status) {
 	fmt.Fprintf(w, "node %s (%s) at %s, cluster %s\n", s.Name, s.Node, s.Addr, s.Cluster)
 	fmt.Fprintf(w, "lease: %s\n", s.Lease)
+	if s.NotReady != "" {
+		fmt.Fprintf(w, "not ready: %s\n", s.NotReady)
+	}
+	for _, path := range s.FilesSetAside {
+		fmt.Fprintf(w, "set aside, since it is of another cluster of this name: %s\n", path)
+	}
 	if s.View == nil {
 		fmt.Fprintln(w, "in no view yet")
 		return
