@@ -68,7 +68,8 @@ type Config struct {
 	// must be quick and must not call the replicator. Nil means always, which is for
 	// those that have no views that change. See LeaseRegained.
 	LeaseValid func() bool
-	// Terms says that stamps are terms or other numbers, and no times: they are not judged.
+	// Terms says that stamps are no times, so they are not judged, and that terms of fences
+	// are epochs of views: a replica takes none above its own view's.
 	Terms bool
 	// Seed feeds the order in which peers are gossiped with. Default: from Self.
 	Seed uint64

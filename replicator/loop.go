@@ -40,7 +40,7 @@ func (l *loop) init(r *Replicator) {
 	l.subs.exact = map[string][]*subscription{}
 	l.core = core.New(core.Config{Self: c.Self, Role: c.Role, Timeout: c.Timeout, BatchEvery: c.BatchEvery,
 		ResendAfter: c.ResendAfter, GossipEvery: c.GossipEvery, PruneEvery: c.PruneEvery, Expire: c.Expire, Seed: c.Seed, Limits: c.Limits, Keep: l.disk.keep(c.Durable),
-		LeaseValid: c.LeaseValid, Wall: c.wall(),
+		LeaseValid: c.LeaseValid, Wall: c.wall(), Epochs: c.Terms,
 		Retain: l.disk.retain(), WallMillis: uint64(c.WallClock().UnixMilli() - int64(c.Clock.Now())/int64(time.Millisecond))})
 }
 

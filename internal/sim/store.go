@@ -44,7 +44,7 @@ func (r *replica) start(p *proc, role int) {
 	r.p, r.role = p, role
 	cfg := core.Config{
 		Self: p.node.ID, Role: p.w.swarm.roles[role], Seed: p.w.setRand.u64(),
-		Limits: core.Limits{LogEntries: p.w.swarm.logEntries}, LeaseValid: r.leaseValid,
+		Limits: core.Limits{LogEntries: p.w.swarm.logEntries}, LeaseValid: r.leaseValid, Epochs: true,
 	}
 	if p.w.swarm.disks {
 		cfg.Keep, cfg.WallMillis = p.w.isDurable, p.wallMillis()

@@ -15,6 +15,7 @@ type Core struct {
 	members
 	store  store
 	fences fences
+	held   heldReads
 	log    ownLog
 	packer packer
 	// tracks says what has been applied of every node's stream but the own one.
@@ -66,7 +67,7 @@ func New(cfg Config) *Core {
 	return &Core{
 		cfg:        cfg,
 		members:    members{byID: map[view.NodeID]*peer{}},
-		fences:     fences{max: cfg.Limits.FenceGroups},
+		fences:     fences{max: cfg.Limits.FenceGroups, epochs: cfg.Epochs},
 		log:        ownLog{first: 1},
 		tracks:     map[view.NodeID]*track{},
 		requests:   map[RequestID]*request{},

@@ -9,23 +9,25 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// TestAttackFarFences: a fence of a member with a term that no view can have had bars
-// nobody, whatever frame brings it.
-func TestAttackFarFences(t *testing.T) {
-	far := Fence{Group: "g", Term: math.MaxUint64}
-	for name, attack := range map[string]func(w *world, e view.Epoch) Message{
-		"status": func(w *world, e view.Epoch) Message { return &Status{Epoch: e, Fences: []Fence{far}} },
-		"read":   func(w *world, e view.Epoch) Message { return &ReadRequest{Epoch: e, ID: 1, Round: 1, Fence: far} },
-		"write": func(w *world, e view.Epoch) Message {
-			return &Deltas{Epoch: e, From: 1, Entries: []*Entry{{Fence: far}}}
-		},
-		"commit":   func(w *world, e view.Epoch) Message { return &Commit{Fences: []Fence{far}} },
-		"prepared": func(w *world, e view.Epoch) Message { return &Prepared{Epoch: e, Fences: []Fence{far}} },
-	} {
+// fencingFrames are all frames of a member that bring a fence.
+func fencingFrames(e view.Epoch, f Fence) map[string]Message {
+	return map[string]Message{
+		"status":   &Status{Epoch: e, Fences: []Fence{f}},
+		"read":     &ReadRequest{Epoch: e, ID: 1, Round: 1, Fence: f},
+		"write":    &Deltas{Epoch: e, From: 1, Entries: []*Entry{{Fence: f}}},
+		"commit":   &Commit{Fences: []Fence{f}},
+		"prepared": &Prepared{Epoch: e, Fences: []Fence{f}},
+	}
+}
+
+// barsNoWriter sends each frame with the fence to nodes 1 and 2 of three, and lets them read
+// and write under their view's epoch.
+func barsNoWriter(t *testing.T, change func(*Config), forge func(view.Epoch) Fence) {
+	for name := range fencingFrames(0, Fence{}) {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 1, 3, nil)
+			w := newWorld(t, 1, 3, change)
 			for _, id := range []view.NodeID{1, 2} {
-				w.step(id, Received{From: 3, Msg: attack(w, w.view.Epoch)})
+				w.step(id, Received{From: 3, Msg: fencingFrames(w.view.Epoch, forge(w.view.Epoch))[name]})
 			}
 			w.run(time.Second)
 			now := Fence{Group: "g", Term: uint64(w.view.Epoch)}
@@ -35,7 +37,49 @@ func TestAttackFarFences(t *testing.T) {
 			if r := w.reply(2, w.update(2, majority, now, addTo(2, "k", "e"))); r.Err != nil {
 				t.Errorf("write: %v", r.Err)
 			}
+			if n := w.nodes[1].core.Stats().FarTerms; n == 0 && name != "prepared" && name != "commit" {
+				t.Error("it is not counted")
+			}
 		})
+	}
+}
+
+// TestAttackFarFences: a fence of a member with a term that no view can have had bars no
+// writer, whatever frame brings it.
+func TestAttackFarFences(t *testing.T) {
+	barsNoWriter(t, nil, func(view.Epoch) Fence { return Fence{Group: "g", Term: math.MaxUint64} })
+}
+
+// TestAttackEarlyFences: where terms are epochs, nor does one of a later view, be it the
+// next: a replica takes it when it holds that view.
+func TestAttackEarlyFences(t *testing.T) {
+	for name, by := range map[string]view.Epoch{"the next view": 1, "as many generations as can be": view.GenerationsAhead << 32} {
+		t.Run(name, func(t *testing.T) {
+			barsNoWriter(t, func(c *Config) { c.Epochs = true }, func(e view.Epoch) Fence { return Fence{Group: "g", Term: uint64(e + by)} })
+		})
+	}
+}
+
+// TestAReadOfALaterViewIsAnsweredInIt: a replica that has not heard of the view answers the
+// read of that view's coordinator when it has, under its fence.
+func TestAReadOfALaterViewIsAnsweredInIt(t *testing.T) {
+	w := newWorld(t, 1, 3, func(c *Config) { c.Epochs = true })
+	v := *w.view
+	v.Epoch++
+	later := Fence{Group: "g", Term: uint64(v.Epoch)}
+	w.step(1, ViewChanged{View: &v})
+	id := w.read(1, majority, later, "k")
+	w.run(100 * time.Millisecond)
+	if _, answered := w.nodes[1].replies[id]; answered {
+		t.Fatal("answered by replicas that do not hold the view")
+	}
+	w.step(2, ViewChanged{View: &v})
+	if r := w.reply(1, id); r.Err != nil {
+		t.Error(r.Err)
+	}
+	var fenced *FencedError
+	if r := w.reply(2, w.update(2, majority, Fence{Group: "g", Term: uint64(w.view.Epoch)}, addTo(2, "k", "e"))); !errors.As(r.Err, &fenced) {
+		t.Errorf("the former coordinator writes: %v", r.Err)
 	}
 }
 

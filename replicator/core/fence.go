@@ -12,6 +12,9 @@ import (
 type fences struct {
 	terms map[string]uint64
 	max   int
+	// epoch is that of this replica's view; epochs is Config.Epochs.
+	epoch  view.Epoch
+	epochs bool
 }
 
 // pass reports whether a request under f may go on here, and notes its term. If
@@ -59,36 +62,67 @@ func (s *fences) all() []Fence {
 	return out
 }
 
-// far reports whether no view can have had a term yet: it is forged, and would bar the
-// group's writers for ever. Terms are epochs of views, or below.
-func (c *Core) far(term uint64) bool { return view.Epoch(term).FarBeyond(c.epoch) }
+// early reports whether a term is of a view that this replica does not hold yet. Such a
+// term does not bar writers here: if it did, one forged fence would keep a type without a
+// coordinator until views had caught up with it. Nothing is lost: a reader of a later view
+// is answered in that view, and a newcomer that takes fences over counts for the views that
+// it holds.
+func (s *fences) early(term uint64) bool { return s.epochs && view.Epoch(term) > s.epoch }
 
-// refuseFar counts a far term of a peer.
-func (c *Core) refuseFar(from view.NodeID, group string, term uint64) bool {
-	if !c.far(term) {
-		return false
-	}
-	c.stats.FarTerms++
-	c.trace(TraceEvent{Kind: TraceFenceFar, Peer: from, Key: group})
-	return true
+// far reports whether no view can have had a term yet: it is forged, and would bar the
+// group's writers for ever. Terms are epochs of views, or below. held is the view of the
+// sender as its message names it, 0 if it does not.
+func (s *fences) far(term uint64, held view.Epoch) bool {
+	return view.Epoch(term).FarBeyond(s.epoch) || held != 0 && s.early(term) && view.Epoch(term) > held
 }
 
-// takeFences raises the terms that a peer knows.
-func (c *Core) takeFences(from view.NodeID, fs []Fence) {
+// refuseTerm reports whether a term of a peer does not apply here, and counts a far one.
+// held is as in fences.far.
+func (c *Core) refuseTerm(from view.NodeID, group string, term uint64, held view.Epoch) bool {
+	if c.fences.far(term, held) {
+		c.stats.FarTerms++
+		c.trace(TraceEvent{Kind: TraceFenceFar, Peer: from, Key: group})
+		return true
+	}
+	return c.fences.early(term)
+}
+
+// heldReads are reads of views that this replica does not hold yet.
+type heldReads []Received
+
+// heldReadsMax bounds them; more are dropped, and asked again.
+const heldReadsMax = 16
+
+// keepRead keeps a read until its view is here.
+func (h *heldReads) keepRead(from view.NodeID, m *ReadRequest) {
+	if view.Epoch(m.Fence.Term) <= m.Epoch && len(*h) < heldReadsMax {
+		*h = append(*h, Received{From: from, Msg: m})
+	}
+}
+
+// takeReads returns all, and forgets them.
+func (h *heldReads) takeReads() []Received {
+	all := *h
+	*h = nil
+	return all
+}
+
+// takeFences raises the terms that a peer knows. held is as in fences.far.
+func (c *Core) takeFences(from view.NodeID, held view.Epoch, fs []Fence) {
 	for _, f := range fs {
-		if !c.refuseFar(from, f.Group, f.Term) && c.fences.raise(f) {
+		if !c.refuseTerm(from, f.Group, f.Term, held) && c.fences.raise(f) {
 			c.trace(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
 		}
 	}
 }
 
-// passFence applies a request's fence at this replica. A far term does not pass, and no
-// higher one is told.
-func (c *Core) passFence(from view.NodeID, f Fence) (higher uint64, ok bool) {
+// passFence applies a request's fence at this replica. A far or early term does not pass,
+// and no higher one is told. held is as in fences.far.
+func (c *Core) passFence(from view.NodeID, held view.Epoch, f Fence) (higher uint64, ok bool) {
 	if c.blunder == blunderNoFence {
 		return 0, true
 	}
-	if c.refuseFar(from, f.Group, f.Term) {
+	if c.refuseTerm(from, f.Group, f.Term, held) {
 		return 0, false
 	}
 	before := c.fences.terms[f.Group]

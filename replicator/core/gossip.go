@@ -77,7 +77,7 @@ func (c *Core) vector() []Seen {
 }
 
 func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
-	c.takeFences(p.id, m.Fences)
+	c.takeFences(p.id, m.Epoch, m.Fences)
 	c.hearClock(p, m.Wall)
 	p.caughtUp = max(p.caughtUp, m.CaughtUp)
 	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)

@@ -82,7 +82,7 @@ func (c *Core) onView(now clock.Instant, v *view.View) {
 		return
 	}
 	old, oldVoters := c.view, c.voters
-	c.view, c.epoch = v, v.Epoch
+	c.view, c.epoch, c.fences.epoch = v, v.Epoch, v.Epoch
 	c.voters = nil
 	for _, m := range v.WithRole(c.cfg.Role) {
 		c.voters = append(c.voters, m.ID)
@@ -98,6 +98,9 @@ func (c *Core) onView(now clock.Instant, v *view.View) {
 	c.standAlone()
 	c.catchUp(now)
 	c.recount(now)
+	for _, r := range c.held.takeReads() {
+		c.onReceived(now, r.From, r.Msg)
+	}
 	for _, p := range c.peers {
 		c.sendStatus(p, true)
 	}

@@ -103,7 +103,11 @@ func (c *Core) askAnew(now clock.Instant, r *request) {
 
 func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
 	out := &ReadResult{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round}
-	higher, ok := c.passFence(p.id, m.Fence)
+	higher, ok := c.passFence(p.id, m.Epoch, m.Fence)
+	if !ok && c.fences.early(m.Fence.Term) {
+		c.held.keepRead(p.id, m)
+		return
+	}
 	if !ok {
 		out.Higher = higher
 		c.send(p, out)
@@ -136,7 +140,7 @@ func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
 	if r == nil || r.phase == writing || r.phase == stamping || !slices.Contains(r.asked, p.id) {
 		return
 	}
-	if !r.fence.Zero() && c.refuseFar(p.id, r.fence.Group, m.Higher) {
+	if !r.fence.Zero() && c.refuseTerm(p.id, r.fence.Group, m.Higher, m.Epoch) {
 		return
 	}
 	if m.Higher > r.fence.Term && !r.fence.Zero() {

@@ -144,7 +144,7 @@ func (c *Core) feed(now clock.Instant) {
 		done := *s
 		c.session = session{}
 		c.trace(TraceEvent{Kind: TraceSynced, Peer: done.peer, Bytes: done.bytes})
-		c.takeFences(done.peer, done.fences)
+		c.takeFences(done.peer, 0, done.fences)
 		c.caught(now, c.byID[done.peer], done.epoch, done.vector)
 	}
 }

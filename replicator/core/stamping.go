@@ -182,7 +182,7 @@ func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
 
 // writeAbove carries out an update whose stamps have been asked for.
 func (c *Core) writeAbove(now clock.Instant, r *request) {
-	if higher, ok := c.passFence(c.cfg.Self, r.fence); !ok {
+	if higher, ok := c.passFence(c.cfg.Self, c.epoch, r.fence); !ok {
 		c.finish(r, &FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
 		return
 	}

@@ -127,7 +127,7 @@ func (c *Core) onDeltas(p *peer, m *Deltas) {
 	for i, e := range m.Entries {
 		kept = kept || c.keptItems(e.Items)
 		seq := m.From + uint64(i)
-		higher, ok := c.passFence(p.id, e.Fence)
+		higher, ok := c.passFence(p.id, m.Epoch, e.Fence)
 		took := c.takeNoting(p, e.Items, func(r Refusal) {
 			r.Seq = seq
 			ack.Refused = append(ack.Refused, r)
@@ -185,7 +185,7 @@ func (c *Core) acknowledges(p *peer, r *request, said []*Refusal) (counts bool) 
 			continue
 		case ref.Why == whyAhead:
 			c.refusedAhead(r, ref, p.id)
-		case ref.Higher > 0 && !c.refuseFar(p.id, r.fence.Group, ref.Higher):
+		case ref.Higher > 0 && !c.refuseTerm(p.id, r.fence.Group, ref.Higher, 0):
 			c.fences.raise(Fence{Group: r.fence.Group, Term: ref.Higher})
 			c.finish(r, &FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: ref.Higher})
 		}

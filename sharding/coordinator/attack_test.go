@@ -2,16 +2,16 @@ package coordinator
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// farReports are messages of a member that name the last term of all: in the head, or in
-// the tokens.
-func farReports(own protocol.Head) map[string]protocol.Message {
-	far := protocol.Token{Term: math.MaxUint64, Seq: math.MaxUint64}
+// forgedReports are messages of a member that name a term or token that nobody can have: in
+// the head, or in the tokens.
+func forgedReports(own protocol.Head, far protocol.Token) map[string]protocol.Message {
 	h := own
 	h.Term = far.Term
 	st := []protocol.ShardToken{{Shard: 1, Token: far}}
@@ -41,11 +41,12 @@ func (b *bench) allocates() bool {
 // TestAttackTermsBeyondTheView: a message of a member with a term or token above every
 // view takes no office away, and the type goes on.
 func TestAttackTermsBeyondTheView(t *testing.T) {
-	for name := range farReports(protocol.Head{}) {
+	last := protocol.Token{Term: math.MaxUint64, Seq: math.MaxUint64}
+	for name := range forgedReports(protocol.Head{}, last) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, Config{Shards: 4}, 1, 2, 3)
 			term := b.c.Term()
-			b.hear(3, farReports(b.head())[name])
+			b.hear(3, forgedReports(b.head(), last)[name])
 			if !b.traced(TraceFar) {
 				t.Error("it is not refused")
 			}
@@ -64,14 +65,22 @@ func TestAttackTermsBeyondTheView(t *testing.T) {
 // TestAttackFarRecordsAndFences: what a compromised member has put into the replicated
 // records, or answers for a fence, takes no office away for ever.
 func TestAttackFarRecordsAndFences(t *testing.T) {
-	far := protocol.Token{Term: math.MaxUint64, Seq: 1}
+	goesOn := func(t *testing.T, b *bench) {
+		t.Helper()
+		b.epoch = view.FirstEpoch(b.epoch.Generation() + 1)
+		if b.view(1, 2, 3); b.c.Term() != b.epoch || !b.allocates() {
+			t.Errorf("view %v, term %v: the type is frozen", b.epoch, b.c.Term())
+		}
+	}
+	record := func(b *bench, term view.Epoch) Event {
+		return ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Shard: 1, Home: 3, Token: protocol.Token{Term: term, Seq: 1}}}}
+	}
+	const last = view.Epoch(math.MaxUint64)
 	for name, ev := range map[string]func(b *bench) Event{
-		"record": func(b *bench) Event {
-			return ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Shard: 1, Home: 3, Token: far}}}
-		},
-		"fence of the read":   func(b *bench) Event { return ReadDone{ID: b.c.census.readID, Result: Fenced, Higher: far.Term} },
-		"fence of a write":    func(b *bench) Event { return WriteDone{ID: b.c.writes.flying[0].ID, Result: Fenced, Higher: far.Term} },
-		"what the node obeys": func(b *bench) Event { return Standing{View: b.epoch, Term: far.Term} },
+		"record":              func(b *bench) Event { return record(b, last) },
+		"fence of the read":   func(b *bench) Event { return ReadDone{ID: b.c.census.readID, Result: Fenced, Higher: last} },
+		"fence of a write":    func(b *bench) Event { return WriteDone{ID: b.c.writes.flying[0].ID, Result: Fenced, Higher: last} },
+		"what the node obeys": func(b *bench) Event { return Standing{View: b.epoch, Term: last} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, Config{Shards: 4}, 1, 2, 3)
@@ -82,10 +91,21 @@ func TestAttackFarRecordsAndFences(t *testing.T) {
 			if !b.traced(TraceFar) {
 				t.Error("it is not refused")
 			}
-			b.epoch = view.FirstEpoch(b.epoch.Generation() + 1)
-			if b.view(1, 2, 3); b.c.Term() != b.epoch || !b.allocates() {
-				t.Errorf("view %v, term %v: the type is frozen", b.epoch, b.c.Term())
+			goesOn(t, b)
+		})
+	}
+	// A record of a term that a view may have soon is not taken in, and ends no office.
+	for name, by := range map[string]view.Epoch{"the next view": 1, "a near generation": 1000 << 32} {
+		t.Run("record of "+name, func(t *testing.T) {
+			b := newBench(t, Config{Shards: 4}, 1, 2, 3)
+			b.step(record(b, b.epoch+by))
+			if !b.traced(TraceStale) || b.c.Term() != b.epoch {
+				t.Errorf("it is not refused: term %v", b.c.Term())
 			}
+			if !b.allocates() {
+				t.Error("the type is frozen")
+			}
+			goesOn(t, b)
 		})
 	}
 	// A fence that a later view may well have set counts, until that view is here.
@@ -98,4 +118,34 @@ func TestAttackFarRecordsAndFences(t *testing.T) {
 	if b.view(1, 2, 3); b.c.Term() != next {
 		t.Errorf("term %v in view %v", b.c.Term(), next)
 	}
+}
+
+// TestAttackTokensThatWereNotGivenOut: a message of a member, or a record, with a token of
+// the present term that the coordinator has not drawn does not keep a shard from getting one.
+func TestAttackTokensThatWereNotGivenOut(t *testing.T) {
+	hold := func(t *testing.T, b *bench) {
+		if !b.traced(TraceFar) {
+			t.Error("it is not refused")
+		}
+		b.settle(nil, nil).ask(2, 1)
+		w := find[Write](b)
+		if len(w) != 1 || len(w[0].Records) != 1 || w[0].Records[0].Token.Seq > 1000 {
+			t.Errorf("shard 1 gets no token of its own: %+v", w)
+		}
+	}
+	for name := range forgedReports(protocol.Head{}, protocol.Token{}) {
+		if slices.Contains([]string{"Register", "GetHome", "Refused", "Seen", "Drain"}, name) {
+			continue // they name a term only
+		}
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Config{Shards: 4}, 1, 2, 3)
+			b.hear(3, forgedReports(b.head(), protocol.Token{Term: b.c.Term(), Seq: math.MaxUint64})[name])
+			hold(t, b)
+		})
+	}
+	t.Run("record", func(t *testing.T) {
+		b := newBench(t, Config{Shards: 4}, 1, 2, 3)
+		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Shard: 1, Home: 3, Token: protocol.Token{Term: b.c.Term(), Seq: math.MaxUint64}}}})
+		hold(t, b)
+	})
 }

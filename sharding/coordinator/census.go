@@ -120,6 +120,16 @@ func (c *Core) readDone(ev ReadDone) {
 		if c.far(r.Home, r.Token.Term, "record") {
 			continue // forged: the census tells what lives
 		}
+		if (drawn{c.term, c.seq}).forged(r.Token) {
+			c.trace(TraceFar, r.Home, c.termToken(), "record with a token that was not given out")
+			continue
+		}
+		if r.Token.Term > c.view.Epoch {
+			// Of a successor whose view is not here yet, or forged, and then it
+			// stays. It ends no office: a successor's fence, census and view do.
+			c.traceShard(TraceStale, r.Shard, r.Home, r.Token, "record of a view that is not here")
+			continue
+		}
 		if r.Token.Term > c.term {
 			c.overtaken(r.Token.Term)
 			return

@@ -136,6 +136,19 @@ func (c *Core) far(from view.NodeID, term view.Epoch, what string) bool {
 	return true
 }
 
+// drawn is the last token of the present term that was given out.
+type drawn protocol.Token
+
+// forged reports whether t is of the present term and was not given out in it: only this
+// core draws tokens of its term. A higher one would keep a shard without a home that obeys.
+func (d drawn) forged(t protocol.Token) bool { return t.Term == d.Term && t.Seq > d.Seq }
+
+// forgedIn reports whether m names such a token.
+func (d drawn) forgedIn(m protocol.Message) (found bool) {
+	protocol.EachToken(m, func(t protocol.Token) { found = found || d.forged(t) })
+	return found
+}
+
 // received sorts out what comes too early, from outside or with terms that no view has
 // had, and dispatches. A term above this node's view, in a message that does not wait for
 // a later one, is forged: to obey it would leave the type without a coordinator until
@@ -160,6 +173,10 @@ func (c *Core) received(r Received) {
 	}
 	if h.Term > c.term {
 		c.overtaken(h.Term)
+		return
+	}
+	if (drawn{c.term, c.seq}).forgedIn(r.Msg) {
+		c.trace(TraceFar, r.From, c.termToken(), protocol.Name(r.Msg)+" with a token that was not given out")
 		return
 	}
 	c.dispatch(r.From, r.Msg)

@@ -7,7 +7,12 @@ import "github.com/peerage-go/peerage/gossip/view"
 // receiver's view, in a message whose Head.View is not, is forged.
 func NewestTerm(m Message) view.Epoch {
 	newest := m.Header().Term
-	see := func(t Token) { newest = max(newest, t.Term) }
+	EachToken(m, func(t Token) { newest = max(newest, t.Term) })
+	return newest
+}
+
+// EachToken calls see with every token that m names.
+func EachToken(m Message, see func(Token)) {
 	switch m := m.(type) {
 	case *ShardsHosted:
 		seeAll(m.Shards, see)
@@ -40,7 +45,6 @@ func NewestTerm(m Message) view.Epoch {
 			see(m.Shards[i].Move)
 		}
 	}
-	return newest
 }
 
 func seeAll(shards []ShardToken, see func(Token)) {
