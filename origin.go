@@ -76,7 +76,7 @@ type unfit struct {
 
 func (u *unfit) inWords() string {
 	if u.higher {
-		return "its files know of a higher generation than the cluster, which opens one above it"
+		return "its generation file is ahead of the cluster, which opens a generation above it"
 	}
 	return "its files of durable keys are of another cluster of this name: they are set aside, and it joins without them"
 }
