@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The sizes of DESIGN and of reference/crdt.md. Five writers, ids of 13 bytes.
+// The sizes of the measured sets. Five writers, ids of 13 bytes.
 var benchSizes = []int{1_000, 10_000, 100_000}
 
 const benchWriters = 5

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// One test for each hazard of reference/crdt.md section 3, by its number, with the
-// public bugs that gave them their place in the list. Number 21, majorities while
+// One test for each known hazard of replicated data types, by its number, with the
+// public bugs that showed it. Number 21, majorities while
 // members change, is about quorums: TestMajorityReadAfterMembersJoined in
 // replicator/core tests it.
 

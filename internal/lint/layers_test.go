@@ -34,7 +34,7 @@ var layers = []struct {
 	{".", []string{"sharding", "ddata", "replicator", "gossip", "crdt", "metrics", "internal/clock"}},
 }
 
-// TestImportsRunOneWay enforces DESIGN section 3: crdt <- replicator <- ddata <-
+// TestImportsRunOneWay enforces the direction of imports: crdt <- replicator <- ddata <-
 // sharding, gossip <- replicator, gossip <- sharding; everything else sits on top.
 func TestImportsRunOneWay(t *testing.T) {
 	for _, f := range tree(t) {

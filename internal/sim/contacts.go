@@ -64,7 +64,7 @@ func (w *world) story(p *proc) []view.Node {
 	return told
 }
 
-// mayForm is the forming rule of DESIGN 4.7 with all hosts as contact points and
+// mayForm is the forming rule of package gossip with all hosts as contact points and
 // all of them expected: every one answers, none belongs to a cluster, and this
 // one has the lowest address.
 func (w *world) mayForm(p *proc) bool {

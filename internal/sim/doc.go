@@ -10,8 +10,9 @@
 // with their effects, and nothing more. The network keeps the promises of
 // gossip/transport (net.go), and in some runs carries control messages as datagrams
 // that are lost, doubled and late. memberlist is an adversary (contacts.go); crash
-// evidence follows DESIGN 4.5 (evidence.go); entities are queues with handlers that
-// take time, and a state that is the history of what they handled.
+// evidence is drawn from the connections of a node, as gossip draws it (evidence.go);
+// entities are queues with handlers that take time, and a state that is the history of
+// what they handled.
 //
 // A seed draws one or two entity types of one or two roles, each role with its own
 // replicator; which hosts carry the second role; which are proxies; asks with deadlines

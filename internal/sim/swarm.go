@@ -53,7 +53,7 @@ type swarm struct {
 	faultEvery time.Duration
 	ending     ending
 
-	// policy is the partition policy (DESIGN 4.6), nil for the default.
+	// policy is the partition policy, nil for the default (view.KeepMajority).
 	policy view.Policy
 	// announce: whoever leaves says so first, and its offices pass on before it goes.
 	// together: hosts that come late come at one moment, and what raises them to voters

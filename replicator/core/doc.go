@@ -1,7 +1,7 @@
 // Package core is the pure core of a role's replicator: it holds keys with CRDT
 // values, spreads every change to the other members of the role, and answers
-// requests at the level they ask for (DESIGN section 6). A Core is stepped by
-// events on one thread; it owns no goroutine, clock, lock, socket or randomness.
+// requests at the level they ask for. A Core is stepped by events on one thread; it
+// owns no goroutine, clock, lock, socket or randomness.
 //
 // # How a change spreads
 //

@@ -206,8 +206,9 @@ type Read struct {
 	Term view.Epoch
 }
 
-// Yield asks the leader to end the lease of Subject, or of this node, whichever
-// has fewer working links: Subject answers nothing (DESIGN 4.4).
+// Yield asks the leader of the view to end one of two leases: that of Subject, which
+// does not answer this node, or that of this node. The leader ends the lease of the
+// member with fewer working links, and of the junior one if both have as many.
 type Yield struct{ Subject view.NodeID }
 
 func (Send) effect()  {}

@@ -1,5 +1,5 @@
 // Package coordinator is the pure core that decides which region hosts which
-// shard of one entity type (DESIGN 7.2, 7.3). One Core per type runs on every node
+// shard of one entity type. One Core per type runs on every node
 // with the type's role, for the life of the node's incarnation; the one on the
 // node that protocol.Elect names is in office, the others wait.
 //
@@ -11,7 +11,7 @@
 //
 // What the core relies on, and what others must give it:
 //
-//   - A node outside the newest committed view runs no entity (DESIGN 4.4).
+//   - A node outside the newest committed view holds no lease, and runs no entity.
 //   - Events come in the order in which they happened on this node: the view before
 //     the lease that rests on it.
 //   - A Write that says OK is at its level, and was not fenced there.

@@ -9,7 +9,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// Handoff, for each shard of a batch (DESIGN 7.3):
+// Handoff, for each shard of a batch:
 //
 //	closing:   Begin to every region and proxy, and to members that may be one; each
 //	           closes its route, and answers when the owner has confirmed its marker

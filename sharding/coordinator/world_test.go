@@ -18,8 +18,8 @@ import (
 
 // The world: coordinator and region cores of a few nodes over a network that
 // loses, doubles and reorders; a replicator with fences, majorities and unknown
-// outcomes; a view service that keeps DESIGN 4's promise (whoever is outside the
-// newest committed view runs nothing); entities that take their time to start and
+// outcomes; a view service whose promise is that a node outside the
+// newest committed view runs nothing; entities that take their time to start and
 // to stop; and messages in ordered streams, so that markers mean something.
 //
 // Everything runs on one thread and virtual time, from one seed.
@@ -196,7 +196,7 @@ func (w *world) tail(n int) string {
 }
 
 // commit makes v the newest view. Members that it leaves out abandon first: that
-// is what DESIGN 4.4 promises, and all that sharding asks of membership.
+// is what membership promises, and all that sharding asks of it.
 func (w *world) commit(v *view.View) {
 	for _, n := range w.nodes {
 		if n.alive && w.cur.Member(n.id) != nil && v.Member(n.id) == nil {

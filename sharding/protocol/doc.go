@@ -1,5 +1,5 @@
 // Package protocol holds what the coordinator of an entity type and the regions
-// say to each other (DESIGN 7.2, 7.3): shard numbers, fencing tokens, allocation
+// say to each other: shard numbers, fencing tokens, allocation
 // records and messages with their encoding. It is pure.
 //
 // # Messages

@@ -1,5 +1,5 @@
-// Package reliable is the protocol of at-least-once delivery with de-duplication
-// (DESIGN 7.6): what a producer keeps and sends again, and what a shard remembers
+// Package reliable is the protocol of at-least-once delivery with de-duplication:
+// what a producer keeps and sends again, and what a shard remembers
 // in order to run nothing twice. It is pure: package sharding gives it time, sends
 // what it says, and guards it with a mutex.
 //

@@ -1,5 +1,5 @@
 // Package strategy decides where shards live: LeastShards, Weighted,
-// ConsistentHashing, External, or the application's own (DESIGN 7.4). It is pure: a
+// ConsistentHashing, External, or the application's own. It is pure: a
 // strategy sees a snapshot and answers, and the coordinator does the rest.
 package strategy
 

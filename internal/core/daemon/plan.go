@@ -14,7 +14,8 @@
 // the plan from a majority: so either the writer knows of it when it counts
 // acknowledgements, or it reads the stopping plan (the same argument as Dekker's). It
 // says by which view it is a member: a writer whose own view is older waits for it too.
-// Nodes that are not in the view any more run nothing: their lease is over (DESIGN 4.3).
+// Nodes that are no longer in the view run nothing: no lease outlives the removal of
+// its node.
 //
 // After Pekko's ShardedDaemonProcess with dynamic scaling, where a coordinator keeps
 // revision and size in distributed data; there the barrier is one of messages.

@@ -5,7 +5,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// begin closes routes for moves (DESIGN 7.3, step 1):
+// begin closes routes for moves, the first step of a handoff:
 //
 //	open route:     CloseRoute with a marker, down the connection on which everything
 //	                before went; BeginAck when the owner has answered it

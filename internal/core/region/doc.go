@@ -1,6 +1,6 @@
 // Package region is the pure core of one entity type on one node: it knows where
 // shards live, which of them run here, and keeps the promises on which single
-// homes rest (DESIGN 7.2, 7.3). A proxy is a region that never hosts.
+// homes rest. A proxy is a region that never hosts.
 //
 // It sees shards, never messages: those stay in the routes of the shell, which
 // the core opens and closes.

@@ -1,4 +1,4 @@
-// Package standby is the core of replicated entity state (DESIGN 7.7): it keeps a
+// Package standby is the core of replicated entity state: it keeps a
 // copy of every entity's newest state on R nodes, the home of its shard included,
 // and gives the next home what was acknowledged before.
 //
