@@ -5,7 +5,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// actions is what the evidence and forming machines ask the loop to do.
+// actions holds the requests of the evidence and forming machines to the loop.
 type actions struct {
 	// core are events for the view core.
 	core []view.Event
@@ -13,26 +13,28 @@ type actions struct {
 	events []Event
 	send   []outgoing
 	learn  []transport.Peer
-	// unlearn and forget end the connections with nodes, for now and for ever.
+	// unlearn and forget end the connections with nodes, for now and for good.
 	unlearn, forget []view.NodeID
-	// doubt names nodes whose next sign of life must be told at once; trust ends it.
+	// doubt names nodes whose next sign of life must be reported immediately; trust ends
+	// it.
 	doubt, trust []view.NodeID
-	// show names nodes outside our view to tell it to: they may stand in another
+	// show names nodes outside our view to which it must be sent: they may be in another
 	// lineage of the same cluster, and one of the two must yield.
 	show []view.NodeID
-	// probe names contact points to look at, lookAt hints of discovery.
+	// probe names contact points to dial, lookAt hints of discovery.
 	probe  []string
 	lookAt []transport.Peer
-	// oracle names nodes to ask the oracle about, inquire those whose UDP port to ask.
+	// oracle names nodes about which to ask the oracle, inquire those whose UDP port to
+	// probe.
 	oracle, inquire []view.Node
 	// hold names addresses to which discovery's datagrams are held for a moment.
 	hold  []string
 	notes []note
-	// over ends this incarnation, with the reason; quorumLost says that its view can never
-	// act again.
+	// over ends this incarnation, with the reason; quorumLost is set if its view can
+	// never act again.
 	over       string
 	quorumLost bool
-	// outranked says that another cluster goes on.
+	// outranked is set if another cluster continues.
 	outranked bool
 }
 
@@ -47,7 +49,7 @@ type note struct {
 	kind    string
 	subject view.NodeID
 	detail  string
-	// warn is set on what an operator should read.
+	// warn is set on notes for operators.
 	warn bool
 }
 
@@ -61,14 +63,14 @@ func (a *actions) warn(kind string, detail string) {
 	a.notes = append(a.notes, note{kind: kind, detail: detail, warn: true})
 }
 
-// warnOf warns of a peer.
+// warnOf adds a warning about a peer.
 func (a *actions) warnOf(kind string, subject view.NodeID, detail string) {
 	a.notes = append(a.notes, note{kind: kind, subject: subject, detail: detail, warn: true})
 }
 
 func (a *actions) tell(to view.NodeID, m message) { a.send = append(a.send, outgoing{to, m}) }
 
-// empty reports whether nothing is asked for.
+// empty reports whether there are no requests.
 func (a *actions) empty() bool {
 	return len(a.core) == 0 && len(a.events) == 0 && len(a.send) == 0 && len(a.learn) == 0 &&
 		len(a.unlearn) == 0 && len(a.forget) == 0 && len(a.doubt) == 0 && len(a.trust) == 0 &&

@@ -14,7 +14,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// step does what is due.
+// step performs the due actions.
 func (f *forming) step(now clock.Instant, a *actions) {
 	if now.Before(f.wake) {
 		return
@@ -33,7 +33,7 @@ func (f *forming) step(now clock.Instant, a *actions) {
 	f.wake = f.nextWake(now)
 }
 
-// visit asks the node at a point, or looks who is there.
+// visit asks the node at a point, or dials the point to find its node.
 func (f *forming) visit(now clock.Instant, p *point, a *actions) {
 	if p.peer != 0 && p.info != nil && now.Sub(p.infoAt) > 3*f.pace()+freshFor {
 		p.peer = 0
@@ -54,19 +54,20 @@ func (f *forming) visit(now clock.Instant, p *point, a *actions) {
 
 func (f *forming) member(id view.NodeID) bool { return id != 0 && f.view.Member(id) != nil }
 
-// decide forms a cluster, or takes a step towards it, when the rules allow.
+// decide forms a cluster, or advances towards it, when the rules allow.
 func (f *forming) decide(now clock.Instant, a *actions) {
 	if f.cfg.Bootstrap {
 		f.form(a)
 		return
 	}
 	if !f.resolved || f.knowsCluster(now) {
-		// A cluster that falls silent, or lets this node wait, may live on: settle anew.
+		// A cluster that is silent, or does not admit this node yet, may still live:
+		// restart the settling time.
 		f.claim, f.set = nil, ""
 		return
 	}
 	if f.listless() && f.cfg.BootstrapExpect == 0 && len(f.cfg.FormerMembers) == 0 {
-		f.form(a) // it can have no peers
+		f.form(a) // this node can have no peers
 		return
 	}
 	if f.claim != nil && now.Sub(f.claim.sentAt) > claimFor {
@@ -84,7 +85,7 @@ func (f *forming) decide(now clock.Instant, a *actions) {
 	}
 }
 
-// knowsCluster reports whether a node that was heard lately belongs to a cluster.
+// knowsCluster reports whether a node that answered recently belongs to a cluster.
 func (f *forming) knowsCluster(now clock.Instant) bool {
 	for _, p := range f.order {
 		if p.fresh(now) && p.info.Cluster != 0 {
@@ -94,11 +95,11 @@ func (f *forming) knowsCluster(now clock.Instant) bool {
 	return false
 }
 
-// listless reports whether this node was given no contact points at all.
+// listless reports whether this node has no contact points of its own.
 func (f *forming) listless() bool { return len(f.cfg.ContactPoints) == 0 && f.cfg.ContactFunc == nil }
 
-// candidates returns the contact points that are named in any list known here, and
-// those of them that answer; this node is among both if it is one.
+// candidates returns the contact points in this node's list and in the lists of nodes
+// that answer, and those of them that answer. This node is in both if it is one.
 func (f *forming) candidates(now clock.Instant) (all, answering []string) {
 	all = f.union()
 	if f.listless() {
@@ -107,7 +108,7 @@ func (f *forming) candidates(now clock.Instant) (all, answering []string) {
 	return all, f.answering(now, all)
 }
 
-// answering returns those of addrs that answer; this node does.
+// answering returns those of addrs that answer, this node included.
 func (f *forming) answering(now clock.Instant, addrs []string) (out []string) {
 	for _, addr := range addrs {
 		if p := f.points[addr]; addr == f.self.Addr || p != nil && p.fresh(now) {
@@ -135,8 +136,8 @@ func (f *forming) expected(counted int) int {
 	return max(f.cfg.BootstrapExpect, counted/2+1)
 }
 
-// settleFor is how long a node waits that forms without all contact points: longer than
-// a cluster that lives takes to look at all addresses it knows.
+// settleFor is how long a node waits before it forms a cluster without all contact
+// points: longer than a living cluster takes to dial all addresses that it has.
 func (f *forming) settleFor() time.Duration {
 	return max(f.cfg.SettleAfter, 2*max(probeMax, f.cfg.Discovery.RejoinInterval))
 }
@@ -151,21 +152,21 @@ func (f *forming) eligible(now clock.Instant, all, answering []string) string {
 	here, expect := f.answering(now, counted), f.expected(len(counted))
 	switch {
 	case !slices.Contains(all, f.self.Addr):
-		return "this node is no contact point itself; one of " + strings.Join(all, ", ") + " has to form the cluster"
+		return "this node is not a contact point; one of " + strings.Join(all, ", ") + " must form the cluster"
 	case len(here) < expect:
 		return fmt.Sprintf("%d of the contact points %s answer, %d are expected", len(here), strings.Join(counted, ", "), expect)
 	case answering[0] != f.self.Addr:
-		return answering[0] + " has to form the cluster"
+		return answering[0] + " must form the cluster"
 	case len(all) > 1 && len(answering) == len(all) && f.agreed(all):
 		return ""
 	case now.Sub(f.setSince) < f.settleFor():
-		return "waiting for more contact points to answer, or for a cluster that lives to be found"
+		return "waiting for more contact points to answer, or for an existing cluster"
 	}
 	return ""
 }
 
-// agreed reports whether all candidates were given the same list. Whether a list
-// names its own node makes no difference.
+// agreed reports whether all candidates have the same list, apart from each node's own
+// address.
 func (f *forming) agreed(all []string) bool {
 	if !sameBut(f.given(), all, f.self.Addr) {
 		return false
@@ -178,7 +179,7 @@ func (f *forming) agreed(all []string) bool {
 	return true
 }
 
-// sameBut reports whether list holds all, but perhaps for own.
+// sameBut reports whether list equals all, ignoring own.
 func sameBut(list, all []string, own string) bool {
 	i := 0
 	for _, addr := range all {
@@ -213,7 +214,8 @@ func (f *forming) startClaim(now clock.Instant, answering []string, a *actions) 
 
 func (f *forming) promised(now clock.Instant) bool { return now.Before(f.promise.until) }
 
-// retryClaim gives a claim up for a random while, so that two of them part.
+// retryClaim drops the claim and backs off randomly, so that two claimants do not collide
+// again.
 func (f *forming) retryClaim(now clock.Instant) {
 	f.claim, f.wake = nil, now
 	if f.promise.to == f.self.ID {
@@ -237,16 +239,17 @@ func (f *forming) claimedBy(now clock.Instant, from view.NodeID, m claim, a *act
 	}
 }
 
-// objection returns "" when this node lets from form the cluster.
+// objection returns "" if this node allows from to form the cluster, otherwise its
+// reason.
 func (f *forming) objection(now clock.Instant, from view.NodeID) string {
 	if f.view != nil {
-		return "I belong to a cluster"
+		return "it belongs to a cluster"
 	}
 	if f.knowsCluster(now) {
-		return "I know a cluster"
+		return "it has found a cluster"
 	}
 	if f.promised(now) && f.promise.to != from {
-		return "promised to another"
+		return "it has promised another claimant"
 	}
 	claimant := ""
 	for _, p := range f.order {
@@ -255,16 +258,16 @@ func (f *forming) objection(now clock.Instant, from view.NodeID) string {
 		}
 	}
 	if claimant == "" {
-		return "I do not know you"
+		return "it has not met the claimant"
 	}
 	_, answering := f.candidates(now)
 	if len(answering) > 0 && compareAddrs(answering[0], claimant) < 0 {
-		return answering[0] + " is lower"
+		return answering[0] + " is lower and answers"
 	}
 	return ""
 }
 
-// judged takes the answer to a claim.
+// judged handles the answer to a claim.
 func (f *forming) judged(now clock.Instant, from view.NodeID, m verdict, a *actions) {
 	c := f.claim
 	if c == nil || c.round != m.Round || !c.waiting[from] || f.view != nil {
@@ -293,9 +296,9 @@ func (f *forming) form(a *actions) {
 	a.note("forming a new cluster", f.self.ID, strings.Join(f.union(), ", "))
 }
 
-// origin returns that of a cluster that this node forms: of its own files, else the most
-// frequent one among the nodes that it has heard, so that one with a new disk does not
-// part the others from their data; 0 if none has files.
+// origin returns the origin for a cluster that this node forms: that of its own files,
+// else the most frequent one among the nodes that answered, so that a founder with a new
+// disk does not separate the other nodes from their data. It is 0 if none has files.
 func (f *forming) origin() uint64 {
 	if f.cfg.Origin != 0 {
 		return f.cfg.Origin
@@ -314,12 +317,12 @@ func (f *forming) origin() uint64 {
 	return best
 }
 
-// aheadMax bounds by how much another node may raise the generation above the wall clock
-// and above what this node knows: eight years of takeovers, one a second.
+// aheadMax bounds how far another node may raise the generation above the wall clock and
+// above this node's own floor: eight years of takeovers, one a second.
 const aheadMax = 1 << 28
 
-// generation returns that of a cluster formed at a second of the wall clock: above all that
-// this node knows to have been before, and all that the nodes know which it has heard.
+// generation returns the generation for a cluster formed at a second of the wall clock:
+// above all that this node, or a node that answered, has met before.
 func (f *forming) generation(second uint32, a *actions) uint32 {
 	own := max(second, f.cfg.MinGeneration)
 	out := own
@@ -329,10 +332,10 @@ func (f *forming) generation(second uint32, a *actions) uint32 {
 		}
 		floor := uint64(p.info.Epoch.Generation())
 		if p.info.Cluster != 0 {
-			floor++ // it goes without us, or is gone
+			floor++ // the node has a view, or its answer is stale
 		}
 		if floor > uint64(own)+aheadMax || floor > math.MaxUint32 {
-			a.warn("generation of another node ignored: too far ahead", fmt.Sprintf("%s names %d, this node knows %d: tokens may repeat", p.addr, floor, own))
+			a.warn("generation of another node ignored: too far ahead", fmt.Sprintf("%s requires %d, this node %d; tokens of a former cluster may repeat: check the clock and the data files of that node", p.addr, floor, own))
 			continue
 		}
 		out = max(out, uint32(floor))
@@ -340,7 +343,7 @@ func (f *forming) generation(second uint32, a *actions) uint32 {
 	return out
 }
 
-// sayWaiting tells an operator now and then what a node waits for.
+// sayWaiting periodically warns the operator why a node has found no cluster.
 func (f *forming) sayWaiting(now clock.Instant, why string, a *actions) {
 	if f.sayNext == 0 {
 		f.sayNext = now.Add(waitingEvery)
@@ -361,19 +364,19 @@ func (f *forming) sayWaiting(now clock.Instant, why string, a *actions) {
 	a.warn("no cluster found yet", why)
 }
 
-// reform ends an incarnation whose view has been beyond help for long enough (4.7). The
-// next one is a fresh node: it joins whatever cluster lives, and otherwise forms one
-// with enough of the contact points, among them the others of the view, who come to
-// the same end, and those of the dead who have come back.
+// reform ends an incarnation whose view has been beyond help for ReformAfter. The next
+// incarnation is a fresh node: it joins a living cluster, or forms one with enough of the
+// contact points, among them the other members of the view, which end likewise, and dead
+// members that have restarted.
 func (f *forming) reform(now clock.Instant, a *actions) {
 	if f.deadSince == 0 || f.cfg.ReformAfter < 0 || now.Sub(f.deadSince) < f.cfg.ReformAfter {
 		return
 	}
 	a.quorumLost = true
-	a.over = "the lease has ended, too many members are proven dead for a quorum, and no cluster was found: forming anew"
+	a.over = "the lease has ended, too many members are proven dead for a quorum, and no cluster was found: this node joins or forms a new one"
 }
 
-// beyondHelp takes whether the view can never act again.
+// beyondHelp records whether the view can never act again.
 func (f *forming) beyondHelp(now clock.Instant, lost bool) {
 	switch {
 	case !lost || f.live || f.view == nil:
@@ -383,7 +386,7 @@ func (f *forming) beyondHelp(now clock.Instant, lost bool) {
 	}
 }
 
-// deadline returns when step is wanted next.
+// deadline returns when step must next be called.
 func (f *forming) deadline() clock.Instant { return f.wake }
 
 func (f *forming) nextWake(now clock.Instant) clock.Instant {
@@ -410,13 +413,13 @@ func (f *forming) nextWake(now clock.Instant) clock.Instant {
 	if at := f.setSince.Add(f.settleFor()); f.setSince != 0 && now.Before(at) {
 		d = clock.Min(d, at)
 	}
-	if f.sayNext.After(now) { // it is not said while a cluster is known
+	if f.sayNext.After(now) { // no warning while a cluster is in sight
 		d = clock.Min(d, f.sayNext)
 	}
 	return d
 }
 
-// errMute is the cause when a contact point can be reached, and does not answer.
+// errMute is the cause when a contact point can be reached but does not answer.
 type errMute struct{ self string }
 
 func (e errMute) Error() string {
@@ -425,12 +428,12 @@ func (e errMute) Error() string {
 
 const nothingListens = "nothing listens there"
 
-// causeOf puts an error of a probe into words for an operator.
+// causeOf returns the description of a probe's error for an operator.
 func causeOf(err error) string {
 	var refused *transport.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return "refused us: " + refused.Reason
+		return "it refused this node: " + refused.Reason
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return nothingListens + " (connection refused): the node is not started yet, or the address is wrong"
 	}

@@ -25,9 +25,9 @@ const metaVersion = 1
 // dials them one after the other.
 const rejoinFanout = 3
 
-// discovery is memberlist, fed by our transport. It finds nodes and keeps their
-// addresses spread; it agrees on nothing. Its delegates run under memberlist's
-// locks, so they copy, enqueue and return.
+// discovery runs memberlist on our transport. It finds nodes and spreads their addresses;
+// it decides nothing. Its delegates run under memberlist's locks, so they copy, enqueue
+// and return.
 type discovery struct {
 	self    view.Node
 	sink    discoverySink
@@ -39,33 +39,32 @@ type discovery struct {
 	mu sync.Mutex
 	// addrs are the addresses to join again.
 	addrs []string
-	// alive counts the nodes at each address that memberlist takes for living. It is
-	// kept here because memberlist's own records change under their readers.
+	// alive counts, by address, the nodes that memberlist considers alive. It is a copy
+	// because memberlist's own records change while they are read.
 	alive map[string]int
-	// lonely holds a token when nobody is alive any more.
+	// lonely holds a token when no other node is alive.
 	lonely chan struct{}
 
 	stop  chan struct{}
 	ended chan struct{}
-	// left is closed when memberlist has told that it leaves, or never will.
+	// left is closed when memberlist has announced that it leaves, or never will.
 	leaving sync.Once
 	left    chan struct{}
 }
 
-// found is a node that memberlist knows to be there, as a hint.
+// found is a hint: a node that memberlist considers alive.
 type found struct{ node view.Node }
 
-// discoverySink is what discovery needs of the node that it serves.
+// discoverySink holds the callbacks of discovery into its node.
 type discoverySink struct {
-	// found takes a hint, and reports whether there was room.
+	// found queues a hint, and reports whether there was room.
 	found func(found) bool
-	// member reports whether the view shows a node at the address that it names.
+	// member reports whether the view shows a node at its address.
 	member func(*view.Node) bool
 	count  *counters
 }
 
-// startDiscovery creates the memberlist and begins to join addresses as
-// setAddrs names them.
+// startDiscovery creates the memberlist and starts to join the addresses of setAddrs.
 func startDiscovery(cfg *Config, self view.Node, t transport.Transport, sink discoverySink) (*discovery, error) {
 	ip, port, err := advertised(self.Addr)
 	if err != nil {
@@ -94,7 +93,7 @@ func startDiscovery(cfg *Config, self view.Node, t transport.Transport, sink dis
 	return d, nil
 }
 
-// config follows reference/memberlist.md: a label always, no compression, the
+// config returns memberlist's configuration: always a label, no compression, and the
 // incarnation in the name so that no name is ever used again.
 func (d *discovery) config(cfg *Config) *memberlist.Config {
 	mc := memberlist.DefaultLANConfig()
@@ -118,7 +117,7 @@ func (d *discovery) config(cfg *Config) *memberlist.Config {
 func (d *discovery) NodeMeta(limit int) []byte {
 	meta := appendNode([]byte{metaVersion}, &d.self)
 	if len(meta) > limit {
-		// Roles are not needed to find a node: it tells them itself.
+		// Roles are not needed to find a node: it sends them itself.
 		bare := view.Node{ID: d.self.ID, Name: d.self.Name, Addr: d.self.Addr}
 		meta = appendNode([]byte{metaVersion}, &bare)
 	}
@@ -134,7 +133,7 @@ func readMeta(meta []byte) (view.Node, error) {
 	return n, r.Done()
 }
 
-// NotifyMsg implements memberlist.Delegate: nothing of ours travels there.
+// NotifyMsg implements memberlist.Delegate; this package sends no user messages.
 func (d *discovery) NotifyMsg([]byte) {}
 
 // GetBroadcasts implements memberlist.Delegate.
@@ -149,8 +148,8 @@ func (d *discovery) MergeRemoteState([]byte, bool) {}
 // errMetaAddr: a node whose metadata names another address than memberlist would use.
 var errMetaAddr = errors.New("gossip: a node at another address than its metadata names")
 
-// NotifyAlive implements memberlist.AliveDelegate: nodes whose metadata we cannot
-// read are ignored, and so are those above the bounds on names.
+// NotifyAlive implements memberlist.AliveDelegate: nodes with unreadable metadata are
+// ignored, and so are those above the bounds on names.
 func (d *discovery) NotifyAlive(n *memberlist.Node) error {
 	node, err := readMeta(n.Meta)
 	if err != nil {
@@ -206,16 +205,16 @@ func (d *discovery) NotifyLeave(n *memberlist.Node) {
 	}
 }
 
-// setAddrs names the addresses to join when memberlist does not know them.
+// setAddrs sets the addresses to join while memberlist does not have them alive.
 func (d *discovery) setAddrs(addrs []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.addrs = addrs
 }
 
-// rejoin joins addresses that memberlist does not count among the living, again
-// and again: without it a healed network stays split (reference/memberlist.md).
-// While nobody else is known it tries quickly.
+// rejoin periodically joins addresses that memberlist does not consider alive: memberlist
+// does not reconnect a healed network by itself. While no other node is alive it tries
+// quickly.
 func (d *discovery) rejoin(every time.Duration) {
 	defer close(d.ended)
 	wait := every / 32
@@ -256,41 +255,40 @@ func (d *discovery) joinMissing() {
 	}
 }
 
-// others returns at how many other addresses nodes live.
+// others returns at how many other addresses nodes are alive.
 func (d *discovery) others() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.alive)
 }
 
-// leaveMax bounds how long Close waits for a node to have heard from memberlist that
-// this one leaves; leaveTold is how many are told at once. They spread it.
+// leaveMax bounds how long Close waits until a node has received memberlist's leave
+// message; leaveTold is how many are pinged for it at a time. They spread it.
 const (
 	leaveMax  = 100 * time.Millisecond
 	leaveTold = 3
 )
 
-// leave lets memberlist tell others that this node leaves. It does not wait; close
-// does.
+// leave makes memberlist announce that this node leaves. It does not wait; close does.
 //
-// memberlist's own Leave waits until the word has gone out several rounds of gossip
-// over, and up to the first round nobody is told: too long for a stop that is to take
-// milliseconds. But whatever waits to be gossiped also rides on pings, and who has
-// answered a ping has got it.
+// memberlist's own Leave waits for several rounds of gossip, and sends nothing before the
+// first round: too long for a stop that must take milliseconds. But pings also carry the
+// messages that wait to be gossiped, and a node that has answered a ping has received
+// them.
 func (d *discovery) leave() {
 	d.leaving.Do(func() {
 		go func() {
 			defer close(d.left)
-			// It returns an error, since it does not wait: the word is in the queue.
+			// It returns an error because it does not wait: the message is in the queue.
 			_ = d.ml.Leave(time.Nanosecond)
 			d.tellSome()
 		}()
 	})
 }
 
-// tellSome pings some nodes, until the first has answered, or there is nobody left: who
-// leaves at the same time may have gone before it answers. A ping without an answer
-// lives on for memberlist's ProbeTimeout.
+// tellSome pings some nodes, until the first has answered or none is left: a node that
+// leaves at the same time may end before it answers. A ping without an answer lasts for
+// memberlist's ProbeTimeout.
 func (d *discovery) tellSome() {
 	answered := make(chan error, leaveTold)
 	d.mu.Lock()
@@ -300,7 +298,7 @@ func (d *discovery) tellSome() {
 			break
 		}
 		go func() {
-			_, err := d.ml.Ping("", packetAddr(addr)) // "" is whoever is there
+			_, err := d.ml.Ping("", packetAddr(addr)) // "" matches any name
 			answered <- err
 		}()
 	}
@@ -318,7 +316,7 @@ func (d *discovery) tellSome() {
 				return
 			}
 		case <-late.C:
-			return // a best effort: others would find out without it
+			return // best effort: memberlist detects the leave without it
 		}
 	}
 }
@@ -329,9 +327,9 @@ type packetAddr string
 func (packetAddr) Network() string  { return "udp" }
 func (a packetAddr) String() string { return string(a) }
 
-// close ends discovery. memberlist's Shutdown does not wait for its goroutines:
-// a probe under way may live on for some probe intervals, and touches nothing of
-// ours but the closed transport.
+// close ends discovery. memberlist's Shutdown does not wait for its goroutines: a probe
+// in flight may last for some probe intervals, and uses nothing of ours but the closed
+// transport.
 func (d *discovery) close(left bool) {
 	close(d.stop)
 	if left {

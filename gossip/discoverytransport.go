@@ -16,9 +16,9 @@ const packetQueue = 1024
 
 var errGossipClosed = errors.New("gossip: discovery is closed")
 
-// gossipTransport lets memberlist speak through our transport, on our port. It
-// follows the rules that memberlist does not write down: writing never blocks and
-// never fails because a peer is not there.
+// gossipTransport carries memberlist's traffic on our transport and port. It follows
+// memberlist's unwritten rules: a write never blocks, and never fails because a peer is
+// absent.
 type gossipTransport struct {
 	t    transport.Transport
 	ip   net.IP
@@ -33,8 +33,8 @@ type gossipTransport struct {
 
 	mu     sync.Mutex
 	closed bool
-	// open are the streams in memberlist's hands: closing them ends its waits.
-	// accepted counts those that others have opened.
+	// open holds the streams that memberlist uses: closing them ends its waits. accepted
+	// counts those opened by other nodes.
 	open     map[*gossipConn]struct{}
 	accepted int
 }
@@ -97,8 +97,8 @@ func (g *gossipTransport) pumpStreams() {
 	}
 }
 
-// adopt keeps an eye on a stream, or closes it and returns nil: after Shutdown, and when
-// too many accepted ones are open.
+// adopt registers a stream. After Shutdown, or when too many accepted streams are open,
+// it closes the stream and returns nil.
 func (g *gossipTransport) adopt(c net.Conn, accepted bool) *gossipConn {
 	w := &gossipConn{Conn: c, g: g, in: newGatedReader(c), accepted: accepted}
 	g.mu.Lock()
@@ -136,8 +136,8 @@ func (g *gossipTransport) WriteTo(b []byte, addr string) (time.Time, error) {
 	}
 	now := time.Now()
 	g.st.packetOut.add(len(b))
-	// A lost datagram is a lost datagram: an error of any kind would make memberlist
-	// give the probe up, and suspect nobody.
+	// Report no error for a lost datagram: memberlist would give the probe up and suspect
+	// no node.
 	_ = g.t.WritePacket(b, addr)
 	return now, nil
 }
@@ -197,7 +197,7 @@ func (g *gossipTransport) Shutdown() error {
 	return nil
 }
 
-// gossipConn is a stream in memberlist's hands.
+// gossipConn is a stream that memberlist uses.
 type gossipConn struct {
 	net.Conn
 	g        *gossipTransport

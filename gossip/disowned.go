@@ -8,17 +8,17 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// A node that was removed, and whose connections the members refuse since, never hears of
-// the view without it: it would stand in its old view without a lease for ever. So it
-// heeds why it is refused. It ends its incarnation, and joins anew, once
+// A removed node never receives the view without it, because the members refuse its
+// connections: it would keep its old view without a lease forever. So it evaluates the
+// reason of the refusals. It ends its incarnation, and joins again, once
 //
-//   - it has had no lease for L: an incarnation that works is ended by no refusal;
-//   - and members that say so are one at least where connections prove who speaks on them,
-//     or else more than half of the other voters of its view: a stranger who can answer in
-//     the name of so many can cut the node off anyway, and nothing runs here without a
-//     lease that could be lost.
+//   - it has had no lease for L: refusals never end a working incarnation;
+//   - and at least one member has refused it as over if connections are authenticated,
+//     otherwise more than half of the other voters of its view. An attacker that can
+//     answer in the name of so many can cut the node off anyway, and without a lease
+//     nothing runs here that could be lost.
 
-// disowning reports whether an error says that this node's incarnation is over.
+// disowning reports whether an error refuses this node's incarnation as over.
 func disowning(err error) bool {
 	var refused *transport.RefusedError
 	return errors.As(err, &refused) && (refused.Code == transport.FailForgotten || refused.Code == transport.FailDropped)
@@ -43,7 +43,7 @@ func (e *evidence) disowned(v *view.View) bool {
 	return 2*saying > others
 }
 
-// endDisowned ends an incarnation that its members have removed without its knowledge.
+// endDisowned ends an incarnation that was removed from a view it never received.
 func (l *loop) endDisowned(now clock.Instant) {
 	v := l.n.View()
 	switch {
@@ -52,6 +52,6 @@ func (l *loop) endDisowned(now clock.Instant) {
 	case l.unleasedAt == 0:
 		l.unleasedAt = now
 	case now.Sub(l.unleasedAt) >= l.n.cfg.Lease && l.evidence.disowned(v):
-		l.end(now, view.Removed{Reason: "members refuse this incarnation as over, and it has no lease: a new one joins"})
+		l.end(now, view.Removed{Reason: "the members refuse this incarnation as removed, and it has no lease: a new incarnation joins"})
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// dispatcher delivers events in order from one goroutine to all subscribers. Its
-// queue has no bound of its own: what may come in numbers is coalesced, so it
-// holds at most one ViewChanged and one LeaseChanged in a row, and events about
-// connections, whose number the peers bound. put never blocks.
+// dispatcher delivers events in order from one goroutine to all subscribers. Its queue
+// has no bound of its own: frequent events are coalesced, so it holds at most one
+// ViewChanged and one LeaseChanged in a row, and events about connections, whose number
+// the peers bound. put never blocks.
 type dispatcher struct {
 	mu    sync.Mutex
 	queue []item
@@ -20,18 +20,18 @@ type dispatcher struct {
 	ended chan struct{}
 	// delivered and coalesced count events.
 	delivered, coalesced uint64
-	// What was delivered last, for subscribers that come later. Owned by the
-	// delivering goroutine.
+	// The last delivered events, for later subscribers. Owned by the delivering
+	// goroutine.
 	view    *ViewChanged
 	leader  *LeaderChanged
 	lease   *LeaseChanged
 	removed *Removed
-	// why tells why members went.
+	// why returns why a member was left out.
 	why func(view.NodeID) view.Departure
 }
 
-// item is an event for all subscribers, or, with sub set, for one; do runs after
-// all have seen the event.
+// item is an event for all subscribers, or, with sub set, for one; do runs after all have
+// handled the event.
 type item struct {
 	ev  Event
 	sub *subscription
@@ -41,8 +41,8 @@ type item struct {
 type subscription struct {
 	fn        func(Event)
 	cancelled bool
-	// live is set by the delivering goroutine once the subscriber has been told the
-	// state so far: from then on it gets the common events.
+	// live is set by the delivering goroutine once the subscriber has received the
+	// current state: from then on it receives the common events.
 	live bool
 }
 
@@ -67,7 +67,7 @@ func (d *dispatcher) put(ev Event, do func()) {
 	d.signal()
 }
 
-// replaces reports whether a makes b needless when it stands right behind it.
+// replaces reports whether a supersedes b when it is queued right behind it.
 func replaces(a, b Event) bool {
 	switch a.(type) {
 	case ViewChanged:
@@ -83,9 +83,9 @@ func replaces(a, b Event) bool {
 	return false
 }
 
-// subscribe queues the state so far for fn, behind everything queued, and then
-// the common events. The state is the one delivered last, not the newest, so that
-// fn sees no step back.
+// subscribe queues the current state for fn behind everything queued, and then the common
+// events. The state is the one delivered last, not the newest, so that fn never receives
+// an older state after a newer one.
 func (d *dispatcher) subscribe(fn func(Event)) (cancel func()) {
 	s := &subscription{fn: fn}
 	d.mu.Lock()
@@ -101,7 +101,7 @@ func (d *dispatcher) subscribe(fn func(Event)) (cancel func()) {
 	}
 }
 
-// welcome tells a new subscriber the state so far.
+// welcome delivers the current state to a new subscriber.
 func (d *dispatcher) welcome(s *subscription) {
 	if d.view != nil {
 		d.tell(s, *d.view)
@@ -183,7 +183,7 @@ func (d *dispatcher) deliver(it item) {
 	}
 }
 
-// tellAll tells an event to all subscribers that know the state before it.
+// tellAll delivers an event to all subscribers that have received the state before it.
 func (d *dispatcher) tellAll(ev Event) {
 	d.remember(ev)
 	d.mu.Lock()
@@ -219,7 +219,7 @@ func (d *dispatcher) tell(s *subscription, ev Event) {
 	}
 }
 
-// counts returns how many events were delivered, coalesced and wait.
+// counts returns how many events were delivered, were coalesced, and wait.
 func (d *dispatcher) counts() (delivered, coalesced uint64, waiting int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -5,18 +5,17 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// A member that hears a peer denies the proof that it is dead (DESIGN 4.5). An open
-// connection is not hearing: behind a firewall that has begun to reject, an idle one
-// stays open for ever, since a reset is only provoked by sending. So whoever is told
-// of a proof asks the peer to answer. The reset, where there is one, comes at once;
-// where nothing comes for echoAfter, the link no longer counts, until something does.
-// Every message of this package is an answer.
+// A member that has a working link with a peer denies the proof of the peer's death. An
+// open connection alone is no sign of life: behind a firewall that has begun to reject,
+// an idle one stays open forever, since only sending provokes a reset. So a member that
+// receives a message about a proof sends the peer an echo. A reset, if any, arrives
+// immediately. If nothing arrives for echoAfter, the link no longer counts until
+// something does. Every message of this package is an answer.
 //
-// echoAfter is L. A member that is thought dead by the leader has no lease left by
-// then. A leader that is thought dead keeps our promise for L from the receipt of its
-// newest ping; a ping that came after the challenge would have been the answer. So a
-// denial that ends though the peer lives, and is slow, lets nobody run twice. A
-// shorter wait would.
+// echoAfter is L. A member that is dead to the leader has no lease left by then. A leader
+// that is proven dead has our promise for L from the receipt of its newest ping; a ping
+// after the challenge would have been the answer. So a denial that ends although the peer
+// lives, and is slow, never lets two nodes run the same entity. A shorter wait would.
 
 // echo asks the receiver to answer with echoed.
 type echo struct{}
@@ -27,7 +26,7 @@ type echoed struct{}
 func (echo) tag() byte   { return tagEcho }
 func (echoed) tag() byte { return tagEchoed }
 
-// deadTold returns those of whom a message says that they are dead.
+// deadTold returns the nodes that are dead to a message's sender.
 func deadTold(m view.Message) []view.NodeID {
 	switch m := m.(type) {
 	case *view.Doubt:
@@ -40,8 +39,7 @@ func deadTold(m view.Message) []view.NodeID {
 	return nil
 }
 
-// challenge asks members that are said to be dead, and seem to be connected, for an
-// answer.
+// challenge sends an echo to connected members that are dead to another member.
 func (e *evidence) challenge(now clock.Instant, ids []view.NodeID, a *actions) {
 	for _, id := range ids {
 		p := e.peers[id]
@@ -54,7 +52,7 @@ func (e *evidence) challenge(now clock.Instant, ids []view.NodeID, a *actions) {
 	}
 }
 
-// answered takes a sign of life, which answers a challenge.
+// answered records a sign of life, which answers a challenge.
 func (e *evidence) answered(id view.NodeID, a *actions) {
 	p := e.peers[id]
 	if p == nil || p.askedAt == 0 && !p.mute {
@@ -72,12 +70,12 @@ func (e *evidence) unask(p *peerLinks) {
 	}
 }
 
-// muted does what is due about answers that did not come.
+// muted discounts the links of peers whose answer is overdue.
 func (e *evidence) muted(now clock.Instant, a *actions) {
 	if e.asked == 0 {
 		return
 	}
-	for _, p := range e.peers { // order-free: each peer is judged alone
+	for _, p := range e.peers { // order-free: each peer is checked alone
 		if p.askedAt != 0 && now.Sub(p.askedAt) >= e.echoAfter {
 			e.unask(p)
 			e.setMute(p, true, a)
@@ -85,14 +83,13 @@ func (e *evidence) muted(now clock.Instant, a *actions) {
 	}
 }
 
-// setMute tells the core when the link to p comes to count for nothing, or counts
-// again.
+// setMute reports to the core when the link to p stops counting, or counts again.
 func (e *evidence) setMute(p *peerLinks, mute bool, a *actions) {
 	stood := p.stands()
 	if p.mute = mute; p.stands() != stood {
 		a.core = append(a.core, view.Link{Subject: p.node.ID, Up: !stood})
 		if mute {
-			a.note("link without an answer", p.node.ID, "said to be dead by others")
+			a.note("link without an answer", p.node.ID, "a member has a proof of its death, and it does not answer; its link no longer counts")
 		}
 	}
 }

@@ -7,34 +7,33 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// Event is something that happened to this node. Events are delivered in order,
-// from one goroutine; see Node.Subscribe. Its implementations are the structs
-// below.
+// Event is a change of this node's state. Events are delivered in order, from one
+// goroutine; see Node.Subscribe. The structs below implement it.
 type Event interface{ event() }
 
-// ViewChanged says that a newer view holds here. Views may be skipped when a
-// subscriber is slow; the newest always comes.
+// ViewChanged reports that this node has adopted a newer view. Views may be skipped when
+// a subscriber is slow; the newest is always delivered.
 type ViewChanged struct{ View *view.View }
 
-// LeaseChanged says that the lease became valid (this node resumes) or invalid (it
-// pauses), or changed its generation or kind; plain renewals are not told. LeaseValid,
-// asked at every dispatch, is what counts: this event follows it.
+// LeaseChanged reports that the lease became valid (this node resumes) or invalid (it
+// pauses), or changed its generation or kind; plain renewals are not reported.
+// LeaseValid, called at every dispatch, is authoritative: this event follows it.
 type LeaseChanged struct {
 	Lease view.Lease
 	Valid bool
 }
 
-// MemberJoined says that a node has become a member with a vote: it may hold a lease
-// from now on. The events about members follow the ViewChanged in which they show, and
-// compare it with the last ViewChanged that was delivered: who came and went between two
-// of those is not told. The first ViewChanged that a subscriber gets is followed by one
-// for each member.
+// MemberJoined reports that a node has become a voting member: it may hold a lease from
+// now on. The events about members follow their ViewChanged and compare it with the last
+// ViewChanged that was delivered: a member that joined and left between the two is not
+// reported. The first ViewChanged that a subscriber receives is followed by one
+// MemberJoined for each member.
 type MemberJoined struct {
 	Member view.Member
 	Epoch  view.Epoch
 }
 
-// MemberLeft says that a member with a vote has left at its own wish.
+// MemberLeft reports that a voting member has left at its own request.
 type MemberLeft struct {
 	// Member is its last entry.
 	Member view.Member
@@ -42,10 +41,9 @@ type MemberLeft struct {
 	Epoch view.Epoch
 }
 
-// MemberRemoved says that a member with a vote was removed. All nodes are told the same
-// Cause and Evidence, those for which the leader removed it. A node that did not hold
-// the view in which that happened, but goes on with a later one, tells what it knows
-// itself: view.CauseDead, or the zero Cause.
+// MemberRemoved reports that a voting member was removed. All nodes report the same Cause
+// and Evidence, those for which the leader removed it. A node that skipped the view
+// without the member reports its own evidence: view.CauseDead, or the zero Cause.
 type MemberRemoved struct {
 	// Member is its last entry.
 	Member view.Member
@@ -56,68 +54,68 @@ type MemberRemoved struct {
 	Evidence string
 }
 
-// LeaderChanged says whom this node follows as leader: Leader is 0 while it knows of
-// none. A leader that has fallen silent stays until there is another.
+// LeaderChanged reports the leader that this node follows; Leader is 0 while there is
+// none. A silent leader stays until there is another.
 type LeaderChanged struct {
 	Leader view.NodeID
 	Epoch  view.Epoch
 }
 
-// QuorumLost says that this node has no lease (LeaseChanged came first), and that it
-// will not soon have one: the members that it reaches are no quorum of its view by its
-// partition policy, or nobody has led a quorum for RemoveAfter. It is told once, until
+// QuorumLost reports that this node has no lease (after LeaseChanged), and will not soon
+// have one: the members that it reaches are no quorum of its view by its partition
+// policy, or no quorum has had a leader for RemoveAfter. It is reported once, until
 // QuorumRegained or Removed.
 type QuorumLost struct {
 	Epoch view.Epoch
-	// For is for how long there has been no lease.
+	// For is how long there has been no lease.
 	For time.Duration
 	// Reachable are this node and the members with links both ways, by seniority.
 	Reachable []view.NodeID
 }
 
-// QuorumRegained takes QuorumLost back: this node holds a lease again.
+// QuorumRegained ends QuorumLost: this node holds a lease again.
 type QuorumRegained struct{ Epoch view.Epoch }
 
-// Abandoned says that every instance that runs here must be dropped without
-// running user code. A lease of another generation becomes valid only after all
-// subscribers have returned from it.
+// Abandoned requires that every instance on this node be dropped without running user
+// code. A lease of another generation becomes valid only after all subscribers have
+// returned from it.
 type Abandoned struct{}
 
-// Removed says that this incarnation is over. It is the last event apart from
-// those about peers.
+// Removed reports that this incarnation has ended. It is the last event apart from those
+// about peers.
 type Removed struct{ view.Removed }
 
-// Missed says to a subscriber of a Feed that it was too slow: so many events were left
-// out, and the state as it is now follows, told as to a new subscriber. A member that is
-// not told again has gone. Node.Subscribe leaves nothing out.
+// Missed reports to a subscriber of a Feed that it was too slow: Events were dropped, and
+// the current state follows, as for a new subscriber. A member that is not reported again
+// has gone. Node.Subscribe drops nothing.
 type Missed struct{ Events int }
 
-// PeerUp says that an outgoing connection to a peer stands.
+// PeerUp reports that an outgoing connection to a peer was established.
 type PeerUp struct {
 	ID    view.NodeID
 	Class transport.Class
 }
 
-// PeerLost says that a connection with a peer broke. What was queued or in
-// flight may or may not have arrived. For class Message it is also said of each
-// failed attempt to connect: what was queued for it is lost.
+// PeerLost reports that a connection with a peer broke. Frames that were queued or in
+// flight may or may not have arrived. For class Message each failed attempt to connect is
+// also reported: the frames queued for it are lost.
 type PeerLost struct {
 	ID    view.NodeID
 	Class transport.Class
-	// Incoming is set when it was the peer's connection to us, on which answers
-	// come.
+	// Incoming is set if it was the peer's connection to this node, which carries
+	// answers.
 	Incoming bool
 	Err      error
 }
 
-// PeerDead says that a peer's process is known to be gone (DESIGN 4.5). A proof
-// may be taken back when the peer is heard again: PeerAlive.
+// PeerDead reports a proof that a peer's process has ended. A later sign of life may
+// withdraw the proof: PeerAlive.
 type PeerDead struct {
 	ID   view.NodeID
 	Kind EvidenceKind
 }
 
-// PeerAlive takes PeerDead back.
+// PeerAlive withdraws PeerDead.
 type PeerAlive struct{ ID view.NodeID }
 
 func (ViewChanged) event()    {}
@@ -136,7 +134,7 @@ func (PeerLost) event()       {}
 func (PeerDead) event()       {}
 func (PeerAlive) event()      {}
 
-// EvidenceKind says what proves that a process is gone, best first.
+// EvidenceKind is the kind of a proof that a process has ended, best first.
 type EvidenceKind uint8
 
 const (
@@ -144,10 +142,10 @@ const (
 	EvidenceGoodbye EvidenceKind = iota + 1
 	// EvidenceOtherNode: another incarnation answers at its address.
 	EvidenceOtherNode
-	// EvidenceOracle: the application's oracle says so.
+	// EvidenceOracle: the application's oracle confirmed it.
 	EvidenceOracle
 	// EvidenceSealed: its connection broke, its address refuses connections, and its own
-	// host says that the UDP port of its process is closed.
+	// host reports the UDP port of its process as closed.
 	EvidenceSealed
 	// EvidenceRefused: its connection broke without a goodbye, and its address
 	// refuses connections.

@@ -11,107 +11,111 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// How many refusals, over which span, prove that a process is gone once its
-// connection has broken. A kernel whose process has died refuses every dial; a
-// single refusal may be a backlog that was full, or a listener that was not yet up.
+// How many refusals, over which span, prove that a process has ended once its connection
+// has broken. The kernel of a dead process refuses every dial; a single refusal may be
+// due to a full backlog, or a listener that is not yet up.
 const (
 	refusalsMin  = 2
 	refusalsSpan = 20 * time.Millisecond
-	// When more than half of our links break at once, the fault is more likely ours:
-	// then more is asked for. What it guards against is a firewall of our own that
-	// rejects for an instant, while its rules are replaced: a card or cable that is gone
-	// gives time-outs, and no refusals. No span guards against one that goes on
-	// rejecting; CrashEvidence does. All of it is time that the last of n waits, so it
-	// counts from the first refusal by any that broke with the one in question: how long
-	// we have been refused is about us. Processes that are killed at the same instant end
-	// one after the other.
+	// When more than half of our links break at the same time, the fault is more likely
+	// ours: then a longer span of refusals is required. It guards against a local
+	// firewall that rejects for an instant while its rules are replaced; a failed card or
+	// cable causes time-outs, not refusals. No span guards against a firewall that keeps
+	// rejecting; CrashEvidence does. The last of n survivors waits for the whole span, so
+	// it counts from the first refusal by any peer whose link broke with this one: how
+	// long we have been refused is a property of our side. Processes that are killed at
+	// the same instant end one after the other.
 	refusalsMinSuspectSelf  = 3
 	refusalsSpanSuspectSelf = 50 * time.Millisecond
 	selfSuspectWindow       = 150 * time.Millisecond
-	// readOutMax and readOutPart bound how long a proof waits for the end of what the peer
-	// had already sent to us: each byte of it, read later, would take the proof back.
+	// readOutMax and readOutPart bound how long a proof waits until all bytes that the
+	// peer had sent are read: each byte read later would withdraw the proof.
 	readOutMax  = 300 * time.Millisecond
 	readOutPart = 5
 )
 
-// readOut is how long a proof waits for bytes that are not read yet, at a lease of L. It
-// is a part of L, the window in which proofs replace a quorum.
+// readOut is how long a proof waits for unread bytes, at a lease of L. It is a part of L,
+// the window in which proofs replace a quorum.
 func readOut(lease time.Duration) time.Duration { return min(readOutMax, lease/readOutPart) }
 
 const (
 	// unreachableAfter is how long there must be no link to a member before it is
-	// reported: a connection that breaks and stands again at once is no news.
+	// reported: a connection that breaks and is re-established immediately is not
+	// reported.
 	unreachableAfter = 200 * time.Millisecond
-	// unlearnAfter is how long a node that is no member is looked for in vain.
+	// unlearnAfter is how long a non-member is dialled in vain.
 	unlearnAfter = 5 * time.Second
 	// oracleEvery is how often the oracle is asked about an unreachable member.
 	oracleEvery = 500 * time.Millisecond
 )
 
-// evidence turns what happens to connections into facts about peers: gone, alive,
-// unreachable. It is a plain state machine; the loop owns it.
+// evidence derives the states of peers from connection events: gone, alive, unreachable.
+// It is a plain state machine; the loop owns it.
 //
-// A connection that breaks without a goodbye proves nothing yet: the transport
-// dials again at once and keeps dialling, and each outcome is an event. Refused
-// twice, refusalsSpan apart, with nothing left to read from the peer, is a weak proof;
-// the host's own word makes it certain (sealing.go). Both are taken back when anything is
-// received from the peer. Another incarnation at the address, and a goodbye on an
-// authenticated connection, are final. Nothing else proves anything: not silence, not a
-// time-out, not a refusal by a peer we never met.
+// A connection that breaks without a goodbye proves nothing yet: the transport dials
+// again immediately and keeps dialling, and each outcome is an event. Two refusals,
+// refusalsSpan apart, with nothing left to read from the peer, are a weak proof; an
+// answer of the peer's host makes it certain (sealing.go). Both are withdrawn when
+// anything is received from the peer. Another incarnation at the address, and a goodbye
+// on an authenticated connection, are final. Nothing else proves anything: not silence,
+// not a time-out, not a refusal by a peer that this node never met.
 type evidence struct {
 	self   view.NodeID
 	level  view.CrashEvidence
 	oracle bool
-	// inquires is set when the UDP ports of peers can be asked, authenticated when
-	// connections prove who speaks on them.
+	// inquires is set when the UDP ports of peers can be probed, authenticated when
+	// connections prove the peer's identity.
 	inquires, authenticated bool
-	// nextBaseline is when baselines has something to do.
+	// nextBaseline is when the next baseline is due.
 	nextBaseline clock.Instant
-	// readOut is how long a proof waits for bytes that the peer had sent. echoAfter is how
-	// long a challenged peer may take to answer; asked counts those that have not.
+	// readOut is how long a proof waits for unread bytes of the peer. echoAfter is how
+	// long a challenged peer may take to answer; asked counts challenged peers that have
+	// not answered.
 	readOut   time.Duration
 	echoAfter time.Duration
 	asked     int
 	count     *counters
 	peers     map[view.NodeID]*peerLinks
-	// seniors are the members that come before this node in the view, by seniority.
+	// seniors are the members before this node in the view, by seniority.
 	seniors []view.NodeID
-	// down counts the peers with a lost link, so that nothing is scanned while all
-	// is well.
+	// down counts the peers with a lost link, so that nothing is scanned while there are
+	// none.
 	down int
-	// reported is what the core was last told is unreachable.
+	// reported is the last list of unreachable members sent to the core.
 	reported []view.NodeID
-	// unserved is set while this node stands in a view and its lease has ended, or has not
-	// been renewed for half of L: others may be gone without a word, and the proofs of a
-	// total quorum must come within L of the newest grant.
+	// unserved is set while this node is in a view and its lease has ended, or has not
+	// been renewed for half of L: other members may have crashed undetected, and the
+	// proofs of a total quorum must arrive within L of the newest grant.
 	unserved bool
 }
 
-// peerLinks is what is known of one peer.
+// peerLinks is the state of the links with one peer.
 type peerLinks struct {
 	node   view.Node
 	member bool
 	out    [transportClasses]bool
 	in     [transportClasses]bool
-	// met says that a connection with it stood once: only then is a refusal evidence.
+	// met is set once a connection with it was established: only then is a refusal
+	// evidence.
 	met bool
-	// reached says that we had a connection to it once.
+	// reached is set once we had a connection to it.
 	reached bool
 	// lostAt is when the control connection to it broke, or when it became a member
-	// without one; 0 while it stands. Invariant: counted in down iff not 0.
+	// without one; 0 while connected. Invariant: counted in down iff not 0.
 	lostAt       clock.Instant
 	refusals     int
 	firstRefusal clock.Instant
 	proof        EvidenceKind
-	// disowns is set when it refused this incarnation as over, and has not welcomed it since.
+	// disowns is set when it refused this incarnation as over, and has not accepted it
+	// since.
 	disowns bool
-	// warned says that the operator was told of its wrong address.
+	// warned is set once its wrong address was logged.
 	warned  bool
 	asking  bool
 	askNext clock.Instant
 	seal    sealing
-	// askedAt is when it was challenged, 0 when no answer is awaited (counted in
-	// asked). mute says that one did not come.
+	// askedAt is when it was challenged, 0 when no answer is awaited (counted in asked).
+	// mute is set when an answer did not arrive.
 	askedAt clock.Instant
 	mute    bool
 }
@@ -125,7 +129,7 @@ func newEvidence(self view.NodeID, level view.CrashEvidence, oracle bool, lease 
 	}
 }
 
-// peer returns what is known of a node, which need not be a member.
+// peer returns the links of a node, which need not be a member.
 func (e *evidence) peer(p transport.Peer) *peerLinks {
 	l := e.peers[p.ID]
 	if l == nil {
@@ -135,20 +139,20 @@ func (e *evidence) peer(p transport.Peer) *peerLinks {
 	return l
 }
 
-// vouched reports whether more than hearsay tells where a node is: the node itself,
-// or a view.
+// vouched reports whether a node's address was confirmed by the node itself, or by a
+// view.
 func (e *evidence) vouched(id view.NodeID) bool {
 	p := e.peers[id]
 	return p != nil && (p.met || p.member)
 }
 
-// reaches reports whether a control connection to a node stands.
+// reaches reports whether there is a control connection to a node.
 func (e *evidence) reaches(id view.NodeID) bool {
 	p := e.peers[id]
 	return p != nil && p.out[transport.Control]
 }
 
-// link takes an event of the transport.
+// link handles an event of the transport.
 func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 	if ev.Type == transport.OtherNode {
 		if p := e.peers[ev.Former]; p != nil {
@@ -159,7 +163,7 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 	}
 	p := e.peer(ev.Peer)
 	if ev.Type == transport.Accepted && !p.member {
-		p.node.Name, p.node.Addr = ev.Peer.Name, ev.Peer.Addr // its own word, not hearsay
+		p.node.Name, p.node.Addr = ev.Peer.Name, ev.Peer.Addr // confirmed by the node itself
 	}
 	stood := p.stands()
 	defer func() {
@@ -204,17 +208,16 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 	}
 }
 
-// undialled reports a failed attempt to connect: what was queued for it is gone
-// with it, as if a connection had broken, and asks among it must not wait for their
-// deadlines.
+// undialled reports a failed attempt to connect: the frames queued for it are lost, as if
+// a connection had broken, and asks among them must not wait for their deadlines.
 func undialled(p *peerLinks, ev transport.PeerEvent, a *actions) {
 	if ev.Class == transport.Message {
 		a.event(PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
 	}
 }
 
-// misled tells the operator, once per node, of one that is connected to us and was
-// never reached at the address it advertises.
+// misled warns, once per node, of one that is connected to us but was never reached at
+// the address that it advertises.
 func (e *evidence) misled(p *peerLinks, why string, a *actions) {
 	if p.warned || p.reached || !p.in[transport.Control] {
 		return
@@ -224,8 +227,8 @@ func (e *evidence) misled(p *peerLinks, why string, a *actions) {
 		fmt.Sprintf("%q advertises %s: %s; check its Advertise and Listen", p.node.Name, p.node.Addr, why))
 }
 
-// stands reports whether there are control connections in both directions, and the
-// peer, if it was challenged, has answered.
+// stands reports whether there are control connections in both directions, and the peer,
+// if challenged, has answered.
 func (p *peerLinks) stands() bool { return p.connected() && !p.mute }
 
 // connected reports whether there are control connections in both directions.
@@ -259,7 +262,7 @@ func (e *evidence) refused(now clock.Instant, p *peerLinks, c transport.Class, a
 	e.conclude(now, p, a)
 }
 
-// conclude proves p gone when the refusals suffice.
+// conclude proves p gone once the refusals suffice.
 func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
 	if p.proof != 0 && !e.weak(p) || !p.reached || !p.member || p.refusals < refusalsMin || now.Sub(p.firstRefusal) < refusalsSpan {
 		return
@@ -281,18 +284,19 @@ func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
 	e.inquireOf(now, p, a)
 }
 
-// weak reports whether a peer is proven dead by what the host's own word can make certain.
+// weak reports whether a peer is proven dead by refusals, which an answer of its host can
+// make certain.
 func (e *evidence) weak(p *peerLinks) bool {
 	return p.proof == EvidenceRefused || p.proof == EvidenceGoodbye && !e.authenticated
 }
 
-// final reports whether a proof is never taken back. A goodbye that anyone on the network
-// can forge is.
+// final reports whether a proof is never withdrawn. A goodbye that any host on the
+// network can forge is not final.
 func (e *evidence) final(k EvidenceKind) bool {
 	return k == EvidenceGoodbye && e.authenticated || k == EvidenceOtherNode
 }
 
-// certain reports whether the view core may take a proof for certain (view.ProvenDead).
+// certain reports whether the view core may treat a proof as certain (view.ProvenDead).
 // With EvidenceWithinQuorum no answer of the network is: neither a sealed refusal nor
 // another node that answers at the address.
 func (e *evidence) certain(k EvidenceKind) bool {
@@ -307,9 +311,9 @@ func (e *evidence) certain(k EvidenceKind) bool {
 	return false
 }
 
-// suspectSelf reports whether more than half of our links to members, and not just
-// the only one, broke about when the one to p did, which is refused, and since when
-// those that broke with it are.
+// suspectSelf reports whether more than half of our links to members, and more than one,
+// broke at about the same time as the refused one to p. It also returns since when those
+// that broke with it have been refused.
 func (e *evidence) suspectSelf(p *peerLinks) (suspect bool, since clock.Instant) {
 	links, together := 0, 0
 	since = p.firstRefusal
@@ -332,7 +336,7 @@ func (e *evidence) suspectSelf(p *peerLinks) (suspect bool, since clock.Instant)
 	return links > 1 && 2*together > links, since
 }
 
-// prove takes a proof of p's death.
+// prove records a proof of p's death.
 func (e *evidence) prove(now clock.Instant, p *peerLinks, kind EvidenceKind, a *actions) {
 	if p.proof != 0 && (e.final(p.proof) || !e.final(kind) && (e.certain(p.proof) || !e.certain(kind))) {
 		return
@@ -353,12 +357,12 @@ func (e *evidence) prove(now clock.Instant, p *peerLinks, kind EvidenceKind, a *
 	a.note("proof of death", p.node.ID, kind.String())
 }
 
-// proven is what the core is told of p's proof.
+// proven returns p's proof as an event for the core.
 func (e *evidence) proven(p *peerLinks) view.ProvenDead {
 	return view.ProvenDead{Subject: p.node.ID, Reason: p.proof.String(), Certain: e.certain(p.proof)}
 }
 
-// heard takes back a proof that is not final: something came from the peer.
+// heard withdraws a proof that is not final, after a sign of life of the peer.
 func (e *evidence) heard(id view.NodeID, a *actions) {
 	p := e.peers[id]
 	if p == nil {
@@ -374,17 +378,17 @@ func (e *evidence) heard(id view.NodeID, a *actions) {
 	a.core = append(a.core, view.Alive{Subject: id})
 	a.trust = append(a.trust, id)
 	a.event(PeerAlive{id})
-	a.note("proof taken back", id, "heard of again")
+	a.note("proof withdrawn", id, "the peer sent a sign of life")
 }
 
-// goodbye takes a peer's signing off.
+// goodbye handles a peer's signing off.
 func (e *evidence) goodbye(now clock.Instant, id view.NodeID, a *actions) {
 	if p := e.peers[id]; p != nil {
 		e.prove(now, p, EvidenceGoodbye, a)
 	}
 }
 
-// oracleSaid takes the oracle's answer.
+// oracleSaid handles the oracle's answer.
 func (e *evidence) oracleSaid(now clock.Instant, id view.NodeID, gone bool, a *actions) {
 	p := e.peers[id]
 	if p == nil {
@@ -396,7 +400,7 @@ func (e *evidence) oracleSaid(now clock.Instant, id view.NodeID, gone bool, a *a
 	}
 }
 
-// view takes the members of a newer view.
+// view adopts the members of a newer view.
 func (e *evidence) view(now clock.Instant, v *view.View, a *actions) {
 	for _, p := range e.peers {
 		p.member = false
@@ -414,7 +418,7 @@ func (e *evidence) view(now clock.Instant, v *view.View, a *actions) {
 		p := e.peer(transport.Peer{ID: m.ID, Name: m.Name, Addr: m.Addr})
 		p.node, p.member = m.Node, true
 		if p.proof != 0 {
-			// The core takes no proofs about nodes that it does not know as members.
+			// The core drops proofs about nodes that are not members.
 			a.core = append(a.core, e.proven(p))
 		}
 		if !p.out[transport.Control] {
@@ -425,10 +429,10 @@ func (e *evidence) view(now clock.Instant, v *view.View, a *actions) {
 	}
 }
 
-// leased takes the state of this node's lease: fresh while it was renewed lately.
+// leased records the state of this node's lease: fresh if it was renewed recently.
 func (e *evidence) leased(fresh, inView bool) { e.unserved = inView && !fresh }
 
-// tick does what is due: reports, the oracle, and forgetting strangers.
+// tick performs the due actions: reports, the oracle, and dropping non-members.
 func (e *evidence) tick(now clock.Instant, a *actions) {
 	var unreachable []view.NodeID
 	e.muted(now, a)
@@ -459,11 +463,11 @@ func (e *evidence) tick(now clock.Instant, a *actions) {
 	e.report(unreachable, a)
 }
 
-// idle reports whether nothing can be due.
+// idle reports whether no action can be due.
 func (e *evidence) idle() bool { return e.down == 0 && !(e.unserved && e.oracle) }
 
-// ask asks the oracle about a member that does not answer, or, while this node's lease
-// is not renewed, about any: the proofs of a total quorum must come within L.
+// ask asks the oracle about a member that does not answer, or, while this node's lease is
+// not renewed, about any: the proofs of a total quorum must arrive within L.
 func (e *evidence) ask(now clock.Instant, p *peerLinks, a *actions) {
 	if e.oracle && !p.asking && p.proof == 0 && !now.Before(p.askNext) {
 		p.asking, p.askNext = true, now.Add(oracleEvery)
@@ -471,7 +475,7 @@ func (e *evidence) ask(now clock.Instant, p *peerLinks, a *actions) {
 	}
 }
 
-// report tells the core when the unreachable members are others than before.
+// report sends the unreachable members to the core when they have changed.
 func (e *evidence) report(unreachable []view.NodeID, a *actions) {
 	slices.Sort(unreachable)
 	if slices.Equal(unreachable, e.reported) {
@@ -481,7 +485,7 @@ func (e *evidence) report(unreachable []view.NodeID, a *actions) {
 	a.core = append(a.core, view.Unreachable{Nodes: slices.Clone(unreachable)})
 }
 
-// drop stops looking for a node that is no member and does not answer.
+// drop stops dialling a non-member that does not answer.
 func (e *evidence) drop(p *peerLinks, a *actions) {
 	e.restored(p)
 	e.unask(p)
@@ -489,7 +493,7 @@ func (e *evidence) drop(p *peerLinks, a *actions) {
 	a.unlearn = append(a.unlearn, p.node.ID)
 }
 
-// deadline returns when tick is wanted next.
+// deadline returns when tick must next be called.
 func (e *evidence) deadline(now clock.Instant) clock.Instant {
 	d := clock.Min(e.answerDue(), e.nextBaseline)
 	if e.idle() {
@@ -512,7 +516,7 @@ func (e *evidence) deadline(now clock.Instant) clock.Instant {
 		if at := e.inquiryDue(p); now.Before(at) {
 			d = clock.Min(d, at)
 		}
-		if p.refusals > 0 { // also of one that is proven: others may wait for its time
+		if p.refusals > 0 { // also of a proven one: other proofs may wait for its time
 			for _, at := range []clock.Instant{p.firstRefusal.Add(refusalsSpan), p.firstRefusal.Add(refusalsSpanSuspectSelf), p.lostAt.Add(e.readOut), p.seal.voidUntil} {
 				if now.Before(at) {
 					d = clock.Min(d, at)
@@ -526,9 +530,9 @@ func (e *evidence) deadline(now clock.Instant) clock.Instant {
 	return d
 }
 
-// beyondHelp reports whether the view can never act again: those of its members that
-// are not proven dead, if need be all of them, are no quorum. The dead do not return,
-// so waiting is in vain; one that is merely silent may still come back.
+// beyondHelp reports whether the view can never act again: its members that are not
+// proven dead, even all of them together, are no quorum. The dead do not return, so
+// waiting is in vain; a silent member may still return.
 func (e *evidence) beyondHelp(v *view.View, p view.Policy) bool {
 	return v != nil && !p.Quorum(v, func(id view.NodeID) bool {
 		peer := e.peers[id]
@@ -536,8 +540,8 @@ func (e *evidence) beyondHelp(v *view.View, p view.Policy) bool {
 	})
 }
 
-// lostForGood is beyondHelp by proofs alone that no rejecting network can give: only then
-// may the next incarnation form a cluster without looking for a majority of the others.
+// lostForGood is beyondHelp by proofs that no rejecting network can produce: only then
+// may the next incarnation form a cluster without a majority of the other members.
 func (e *evidence) lostForGood(v *view.View, p view.Policy) bool {
 	return v != nil && !p.Quorum(v, func(id view.NodeID) bool {
 		peer := e.peers[id]

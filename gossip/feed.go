@@ -8,22 +8,22 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// feedWaitingMax bounds the events that wait for one subscriber of a Feed, beside
+// feedWaitingMax bounds the events that wait for one subscriber of a Feed, in addition to
 // one for each member.
 const feedWaitingMax = 4096
 
-// Feed passes events on to subscribers that may be slow, or block: each is called
-// from a goroutine of its own, and what waits for it is bounded. It takes what
-// Node.Subscribe tells, of one incarnation after the other,
+// Feed delivers events to subscribers that may be slow, or block: each is called from a
+// goroutine of its own, with a bounded queue. It takes the events of Node.Subscribe, of
+// one incarnation after the other,
 //
 //	feed := new(gossip.Feed)
 //	node.Subscribe(feed.Put)
 //
-// and passes on what happens to the cluster and to this node's part in it, in order:
-// ViewChanged, MemberJoined, MemberLeft, MemberRemoved, LeaderChanged, LeaseChanged,
-// QuorumLost, QuorumRegained and Removed, after which the next incarnation begins anew.
-// It leaves out the events about connections, and Abandoned, for which the lease waits:
-// who runs something that a lease guards takes them from Node.Subscribe, without delay.
+// and delivers those about the cluster and this node's part in it, in order: ViewChanged,
+// MemberJoined, MemberLeft, MemberRemoved, LeaderChanged, LeaseChanged, QuorumLost,
+// QuorumRegained and Removed, after which the events of the next incarnation follow. It
+// drops the events about connections, and Abandoned, for which the lease waits: code that
+// a lease guards must take them from Node.Subscribe, without delay.
 //
 // The zero Feed is ready. All methods are safe for concurrent use, and none but Close
 // blocks. A Feed has one goroutine for each subscriber, until its cancellation or Close.
@@ -38,20 +38,19 @@ type Feed struct {
 // follower is a subscriber of a Feed, guarded by the Feed's mutex.
 type follower struct {
 	fn func(Event)
-	// queue waits. Invariant: empty while missed > 0.
+	// queue holds the waiting events. Invariant: empty while missed > 0.
 	queue []Event
-	// missed counts the events left out since the queue was full.
+	// missed counts the events dropped since the queue was full.
 	missed    int
 	cancelled bool
 	wake      chan struct{}
 	ended     chan struct{}
 }
 
-// standing is where a stream of events has come to: what subscribers that come later
-// are told first.
+// standing is the state after a stream of events, which later subscribers receive first.
 type standing struct {
 	view *ViewChanged
-	// members were told and not taken back, in that order.
+	// members holds the reported members that have not gone, in that order.
 	members []MemberJoined
 	leader  *LeaderChanged
 	lease   *LeaseChanged
@@ -59,7 +58,7 @@ type standing struct {
 	over    *Removed
 }
 
-// Put takes an event. It does not block.
+// Put adds an event. It does not block.
 func (f *Feed) Put(ev Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +70,7 @@ func (f *Feed) Put(ev Event) {
 	}
 }
 
-// queue appends to what waits for s; mu is held.
+// queue appends an event to the queue of s; mu is held.
 func (f *Feed) queue(s *follower, ev Event) {
 	switch full := len(s.queue) >= feedWaitingMax+len(f.told.members); {
 	case full:
@@ -94,10 +93,10 @@ func (s *follower) signal() {
 }
 
 // Subscribe calls fn for every event from now on, in order, from one goroutine. The
-// state so far is told first: the view with a MemberJoined for each member, the leader,
-// the lease, and what is wrong. A subscriber for which too much waits (4096 events and
-// one for each member) is told Missed, and the state anew. After cancel no further call
-// begins; one under way may still finish. cancel may be called from fn.
+// current state is delivered first: the view with a MemberJoined for each member, the
+// leader, the lease, and a lost quorum or the end. A subscriber whose queue is full (4096
+// events and one for each member) receives Missed, and the state again. After cancel no
+// further call begins; a running one may still finish. cancel may be called from fn.
 func (f *Feed) Subscribe(fn func(Event)) (cancel func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,8 +128,8 @@ func (f *Feed) follow(s *follower) {
 	}
 }
 
-// next takes the event that s is told next, nil if none waits, and reports whether
-// more may come.
+// next removes and returns the next event for s, nil if none waits, and reports whether
+// more may follow.
 func (f *Feed) next(s *follower) (ev Event, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,16 +149,16 @@ func (f *Feed) next(s *follower) (ev Event, more bool) {
 	return ev, true
 }
 
-// Missed returns how many events were left out, over all subscribers.
+// Missed returns how many events were dropped, over all subscribers.
 func (f *Feed) Missed() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.missed
 }
 
-// Close ends the feed: nothing is put into it any more. It returns when the subscribers
-// have been told what waited for them and their goroutines have ended, or with the
-// context's error, and those that still run end when their functions return. Idempotent.
+// Close ends the feed: Put is then a no-op. It returns when the subscribers have received
+// their queued events and their goroutines have ended, or with the context's error;
+// goroutines that still run end when their functions return. Idempotent.
 func (f *Feed) Close(ctx context.Context) error {
 	f.mu.Lock()
 	f.closed = true
@@ -178,14 +177,14 @@ func (f *Feed) Close(ctx context.Context) error {
 	return nil
 }
 
-// note takes an event, and reports whether it is one to pass on.
+// note records an event, and reports whether subscribers receive it.
 func (s *standing) note(ev Event) bool {
 	switch ev.(type) {
 	case Abandoned, PeerUp, PeerLost, PeerDead, PeerAlive:
 		return false
 	}
 	if s.over != nil {
-		*s = standing{} // Removed was the last of its incarnation: this is another
+		*s = standing{} // Removed was the last event of its incarnation: this is the next one
 	}
 	switch ev := ev.(type) {
 	case ViewChanged:
@@ -214,7 +213,7 @@ func (s *standing) gone(m *view.Member) {
 	s.members = slices.DeleteFunc(s.members, func(x MemberJoined) bool { return x.Member.ID == m.ID })
 }
 
-// story is the state as events.
+// story returns the state as events.
 func (s *standing) story() []Event {
 	var out []Event
 	if s.view != nil {

@@ -10,47 +10,47 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// What a node does about other clusters of its cluster's name. Which of two stands, the
-// view core decides (package view, foreign.go). Here the core is told of them, operators
-// and subscribers are told of its decisions, and the incarnations of the cluster that
-// yields are ended.
+// How a node handles other clusters of the same name. The view core decides which of two
+// stands (package view, foreign.go). This file reports such clusters to the core and its
+// decisions to operators and subscribers, and ends the incarnations of the cluster that
+// yields.
 
 const (
 	// foreignMax bounds the other clusters that are counted.
 	foreignMax = 64
-	// foreignFor is how long one counts after it was last heard.
+	// foreignFor is how long one counts after its last message.
 	foreignFor = 15 * time.Second
 	// dissolveAfter is how long the layers above may take to stop once the cluster has
-	// yielded, before the incarnation ends without them.
+	// yielded; then the incarnation ends without them.
 	dissolveAfter = time.Minute
 )
 
-// ForeignCluster says that a contest with another cluster of the same name has begun or
-// has got further. While one is open (Verdict is not 0) the node should take no requests
-// from outside. It follows the ViewChanged in which it shows, or a later one.
+// ForeignCluster reports that a contest with another cluster of the same name has begun
+// or advanced. While one is open (Verdict is not 0) the node should accept no requests
+// from outside. It follows the ViewChanged of its view, or a later one.
 //
-// After view.VerdictYields this cluster ends, and its nodes join the other one: stop what
-// runs here, then call Node.Dissolve. States are not merged.
+// After view.VerdictYields this cluster ends, and its nodes join the other one: stop all
+// entities, then call Node.Dissolve. States are not merged.
 type ForeignCluster struct {
 	// Cluster is the other one's id, Nodes are some of its members.
 	Cluster uint64
 	Nodes   []view.Node
 	// Verdict is this cluster's, 0 when the contest is over: the other cluster has
-	// yielded, or nothing was decided, and it begins anew later.
+	// yielded, or nothing was decided, and the contest begins again later.
 	Verdict view.Verdict
 	Epoch   view.Epoch
 }
 
 func (ForeignCluster) event() {}
 
-// foreigners holds the other clusters that were heard lately.
+// foreigners holds the other clusters that sent messages recently.
 type foreigners struct {
 	heard map[uint64]clock.Instant
-	// warned is the last one that was warned of.
+	// warned is the last one that was logged.
 	warned uint64
 }
 
-// seen notes that another cluster is alive, and reports whether that is news.
+// seen records a message of another cluster, and reports whether it is a new one.
 func (f *foreigners) seen(now clock.Instant, cluster uint64) (news bool) {
 	if f.heard == nil {
 		f.heard = map[uint64]clock.Instant{}
@@ -63,9 +63,9 @@ func (f *foreigners) seen(now clock.Instant, cluster uint64) (news bool) {
 	return news
 }
 
-// count returns how many clusters were heard lately.
+// count returns how many clusters sent messages recently.
 func (f *foreigners) count(now clock.Instant, pace time.Duration) int {
-	for id, at := range f.heard { // order-free: each is judged by itself
+	for id, at := range f.heard { // order-free: each is checked by itself
 		if now.Sub(at) > max(foreignFor, 5*pace) {
 			delete(f.heard, id)
 		}
@@ -73,7 +73,7 @@ func (f *foreigners) count(now clock.Instant, pace time.Duration) int {
 	return len(f.heard)
 }
 
-// metForeign takes the news of another cluster that can act.
+// metForeign handles a message of another cluster that can act.
 func (f *forming) metForeign(now clock.Instant, m *contact, a *actions) {
 	news := f.foreign.seen(now, m.Cluster)
 	if f.cfg.ForeignClusters == view.ForeignMerge {
@@ -84,7 +84,7 @@ func (f *forming) metForeign(now clock.Instant, m *contact, a *actions) {
 		return
 	}
 	if news {
-		a.warn("another cluster of the same name", "at "+m.From.Addr+"; ForeignClusters is warn, so they stay two: stop the nodes of one of them")
+		a.warn("another cluster of the same name", "at "+m.From.Addr+"; ForeignClusters is warn, so both remain: stop the nodes of one of them")
 	}
 }
 
@@ -99,15 +99,15 @@ func (f *forming) dissolving(now clock.Instant, a *actions) {
 	}
 }
 
-// Reasons for ends after which another cluster goes on.
+// Reasons for ends after which another cluster continues.
 const (
 	reasonYielded   = "its cluster has yielded to another one of the same name"
 	reasonOvertaken = "this node lost its quorum and found a live cluster of the same name at "
 )
 
 // Dissolve ends this incarnation after its cluster has yielded to another one
-// (ForeignCluster). Elsewhere it does nothing. It does not wait for the end, which
-// Removed tells.
+// (ForeignCluster). Otherwise it does nothing. It does not wait for the end; Removed
+// reports it.
 func (n *Node) Dissolve() {
 	n.inbox.put(call(func(l *loop) {
 		if l.n.View().Yields() != nil {
@@ -116,8 +116,8 @@ func (n *Node) Dissolve() {
 	}))
 }
 
-// foreignStory returns what has become of contests between two views, of which the first
-// may be nil.
+// foreignStory returns the changes of contests between two views, of which the first may
+// be nil.
 func foreignStory(before, after *view.View) []Event {
 	var out []Event
 	for i := range after.Foreign {
@@ -134,7 +134,7 @@ func foreignStory(before, after *view.View) []Event {
 	return out
 }
 
-// noteForeign logs what has become of contests.
+// noteForeign logs the changes of contests.
 func (l *loop) noteForeign(before, after *view.View) {
 	for _, ev := range foreignStory(before, after) {
 		f := ev.(ForeignCluster)
@@ -148,14 +148,14 @@ func (l *loop) noteForeign(before, after *view.View) {
 			l.n.counters.contests.Add(1)
 			detail = "not ready until one of the two has yielded; this happens when nodes have formed two clusters: check contact points and BootstrapExpect"
 		case f.Verdict == view.VerdictStands:
-			level, detail = slog.LevelWarn, "this cluster stands; the other one should yield, and its nodes join this one"
+			level, detail = slog.LevelWarn, "this cluster stands; the other one should yield, and its nodes join this one; no action is needed"
 		case f.Verdict == view.VerdictYields:
 			kind = "this cluster yields to another one of the same name"
-			detail = "what runs here is stopped, states are not merged, this node joins the other cluster"
+			detail = "entities here are stopped, states are not merged, this node joins the other cluster"
 		case f.Verdict == 0 && was != nil && was.Verdict == view.VerdictStands && after.Epoch.Generation() > before.Epoch.Generation():
 			level, kind, detail = slog.LevelWarn, "another cluster of the same name has yielded", "its nodes join this one; their states are not merged"
 		case f.Verdict == 0:
-			detail = "undecided: two clusters go on and are ready; the leader's log says why, and the contest begins anew later"
+			detail = "undecided: both clusters continue and are ready; the contest begins again later; see the leader's log for the reason"
 		default:
 			continue
 		}
@@ -165,7 +165,7 @@ func (l *loop) noteForeign(before, after *view.View) {
 	}
 }
 
-// countForeign brings the gauge up to date: the clusters heard lately, and at least
+// countForeign updates the gauge: the clusters that sent messages recently, and at least
 // those in contest.
 func (l *loop) countForeign(now clock.Instant) {
 	n := l.forming.foreign.count(now, l.forming.pace())

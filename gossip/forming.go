@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// askEvery is the pace at which a node without a view asks contact points that
+	// askEvery is the interval at which a node without a view asks contact points that
 	// answer.
 	askEvery = 100 * time.Millisecond
 	// freshFor is how long an answer counts.
@@ -23,44 +23,43 @@ const (
 	// answer.
 	probeMin = 20 * time.Millisecond
 	probeMax = time.Second
-	// claimFor is how long a claim may take; promiseFor is how long those who
-	// granted it grant no other. The gap covers clocks that run differently.
+	// claimFor is how long a claim may take; promiseFor is how long a node that granted
+	// it grants no other. The gap covers clocks with different rates.
 	claimFor   = 300 * time.Millisecond
 	promiseFor = time.Second
-	// waitingEvery is how often a node that finds no cluster says so.
+	// waitingEvery is how often a node that finds no cluster logs that.
 	waitingEvery = 10 * time.Second
-	// formerFor is how long the address of a former member is tried, namedFor that of
-	// a contact point since another node last named it.
+	// formerFor is how long the address of a former member is tried, namedFor that of a
+	// contact point since another node last listed it.
 	formerFor = 10 * time.Minute
 	namedFor  = 10 * time.Second
-	// muteAfter is how long a contact point may leave questions without an answer.
+	// muteAfter is how long a contact point may leave questions unanswered.
 	muteAfter = 2 * time.Second
-	// strangersMax bounds the nodes that are known beside the contact points.
+	// strangersMax bounds the tracked nodes that are not contact points.
 	strangersMax = 1024
 )
 
-// forming decides when a node without a view forms a new cluster, and keeps
-// looking for clusters for as long as the node lives. It is a plain state machine;
-// the loop owns it.
+// forming decides when a node without a view forms a new cluster, and searches for other
+// clusters for as long as the node lives. It is a plain state machine; the loop owns it.
 //
-// All nodes that were given the same contact points must end in one cluster,
-// whenever they start and whichever of them are there. So:
+// All nodes with the same contact points must end in one cluster, whenever they start and
+// whichever of them are up. So:
 //
-//  1. A node asks every contact point, for ever, who it is, which contact points it
-//     was given, and whether it belongs to a cluster. As soon as one does, the node
-//     asks to be let in there and forms nothing.
+//  1. A node keeps asking every contact point for its identity, its contact points, and
+//     its cluster. As soon as one belongs to a cluster, the node asks for admission there
+//     and forms none.
 //  2. The candidates are the contact points in this node's list and in the lists of
 //     those that answer. The lowest candidate that answers may form a cluster when, of
 //     its own list and itself, a majority answers, and at least BootstrapExpect. Lists of
-//     other nodes never raise that number, and former members are places to look only:
-//     both may name addresses that will never answer again.
+//     other nodes never raise that number, and former members are only addresses to
+//     probe: both may name addresses that will never answer again.
 //  3. If all candidates answer and agree on the list, it does so immediately; otherwise
-//     after settleFor without a change. A cluster that lives looks for its lost members
-//     and its contact points at least every RejoinInterval, so it is found first.
-//  4. Before it does, it claims: every answering candidate must promise, for a
-//     while, to let nobody else form one. Who knows a lower candidate, or has a view,
-//     or has promised, refuses. So two claims that both reach a majority of the
-//     contact points cannot both succeed, however late news travels.
+//     after settleFor without a change. A living cluster probes its lost members and its
+//     contact points at least every RejoinInterval, so it is found first.
+//  4. Before it does, it claims: every answering candidate must promise, for a while, to
+//     let no other node form one. A node that has found a lower candidate, or has a view,
+//     or has promised, refuses. So two claims that both reach a majority of the contact
+//     points cannot both succeed, however late messages arrive.
 type forming struct {
 	self view.Node
 	cfg  *Config
@@ -68,22 +67,22 @@ type forming struct {
 	// wall returns the wall clock, for the first epoch.
 	wall func() time.Time
 
-	// own are the contact points as given and resolved; resolved is set once they are
-	// known.
+	// own are the configured contact points as resolved; resolved is set after the first
+	// resolution.
 	own      []string
 	resolved bool
 	points   map[string]*point
 	// order holds the points sorted by address.
 	order []*point
-	// named caches union; nil when it must be made anew.
+	// named caches union; nil when it must be recomputed.
 	named []string
-	// wake is when step is wanted next; a step before that does nothing.
+	// wake is when step must next run; an earlier step does nothing.
 	wake clock.Instant
-	// alias maps an address as listed to the one advertised by who answered there.
+	// alias maps a listed address to the one advertised by the node that answered there.
 	alias map[string]string
 
 	view *view.View
-	// live says that the node holds a lease.
+	// live is set while the node holds a lease.
 	live bool
 
 	// set is the last list of candidates and answers, unchanged since setSince.
@@ -100,7 +99,7 @@ type forming struct {
 
 	// deadSince is since when the lease has been gone and the view beyond help.
 	deadSince clock.Instant
-	// lostSince is since when the node has stood in a view without a lease.
+	// lostSince is since when the node has been in a view without a lease.
 	lostSince clock.Instant
 	sayNext   clock.Instant
 	foreign   foreigners
@@ -108,7 +107,7 @@ type forming struct {
 	yieldedAt clock.Instant
 }
 
-// claimed is a claim under way.
+// claimed is a claim in flight.
 type claimed struct {
 	round   uint64
 	sentAt  clock.Instant
@@ -120,8 +119,8 @@ type point struct {
 	addr string
 	// listed is set on this node's own contact points, former on its FormerMembers.
 	listed, former bool
-	// keepUntil makes it be tried for a while: a former member, or a contact point
-	// that another node has named.
+	// keepUntil is until when it is tried: a former member, or a contact point that
+	// another node has listed.
 	keepUntil clock.Instant
 	peer      view.NodeID
 	info      *contact
@@ -131,7 +130,7 @@ type point struct {
 	probing bool
 	next    clock.Instant
 	wait    time.Duration
-	// cause is why it last failed.
+	// cause is the reason of its last failure.
 	cause string
 }
 
@@ -148,7 +147,7 @@ func newForming(self view.Node, cfg *Config, wall func() time.Time) *forming {
 	}
 }
 
-// resolve takes the contact points, resolved to addresses.
+// resolve sets the contact points, resolved to addresses.
 func (f *forming) resolve(now clock.Instant, addrs []string) {
 	f.own, f.resolved, f.named, f.wake = addrs, true, nil, now
 	for _, p := range f.order {
@@ -169,8 +168,8 @@ func (f *forming) resolve(now clock.Instant, addrs []string) {
 	}
 }
 
-// lookAt makes sure that an address is looked at, and returns its point: nil for
-// our own, and when there are too many.
+// lookAt makes sure that an address is probed, and returns its point: nil for our own,
+// and when there are too many.
 func (f *forming) lookAt(now clock.Instant, addr string) *point {
 	addr = f.canonical(addr)
 	p := f.points[addr]
@@ -181,7 +180,7 @@ func (f *forming) lookAt(now clock.Instant, addr string) *point {
 	return p
 }
 
-// add keeps a new point in order.
+// add inserts a new point in order.
 func (f *forming) add(p *point) *point {
 	f.points[p.addr] = p
 	i, _ := slices.BinarySearchFunc(f.order, p.addr, func(q *point, addr string) int { return compareAddrs(q.addr, addr) })
@@ -202,7 +201,7 @@ func (f *forming) canonical(addr string) string {
 	return addr
 }
 
-// discovered takes a node that a connection has shown.
+// discovered handles a node that a connection has identified.
 func (f *forming) discovered(now clock.Instant, n transport.Peer) {
 	if n.ID == f.self.ID || n.Addr == f.self.Addr {
 		return
@@ -220,13 +219,13 @@ func (f *forming) discovered(now clock.Instant, n transport.Peer) {
 	}
 }
 
-// knows reports whether a node is looked for already.
+// knows reports whether a node is already probed.
 func (f *forming) knows(n transport.Peer) bool {
 	p := f.points[n.Addr]
 	return p != nil && p.peer == n.ID
 }
 
-// lost takes the news that no connection to a node stands.
+// lost handles the loss of the last connection to a node.
 func (f *forming) lost(now clock.Instant, n transport.Peer) {
 	p := f.points[n.Addr]
 	if p == nil || p.peer != n.ID {
@@ -240,19 +239,19 @@ func (f *forming) lost(now clock.Instant, n transport.Peer) {
 	}
 }
 
-// wanted reports whether a point is looked at even when no node is known there.
+// wanted reports whether a point is probed even without a node there.
 func (f *forming) wanted(now clock.Instant, p *point) bool {
 	return p.listed || p.former && f.view == nil || now.Before(p.keepUntil)
 }
 
-// forget drops what a point's node has said.
+// forget drops the answer of a point's node.
 func (f *forming) forget(p *point) {
 	if p.info != nil {
 		p.info, f.named = nil, nil
 	}
 }
 
-// probed takes the outcome of a look at a contact point.
+// probed handles the outcome of a probe of a contact point.
 func (f *forming) probed(now clock.Instant, addr string, who transport.Peer, err error, a *actions) {
 	p := f.points[addr]
 	if p == nil {
@@ -278,7 +277,7 @@ func (f *forming) probed(now clock.Instant, addr string, who transport.Peer, err
 	f.ask(now, p, a)
 }
 
-// rename moves a point to the address that who answers there advertises.
+// rename moves a point to the address that its node advertises.
 func (f *forming) rename(p *point, addr string) {
 	f.alias[p.addr] = addr
 	f.remove(p)
@@ -291,8 +290,9 @@ func (f *forming) rename(p *point, addr string) {
 	f.add(p)
 }
 
-// failed logs why a contact point does not answer, once per distinct cause. That nothing
-// listens where others have met somebody, or when this node is in a cluster, is no news.
+// failed logs why a contact point does not answer, once per distinct cause. A refused
+// connection is logged only for this node's own contact points, and only while it is in
+// no cluster.
 func (f *forming) failed(p *point, err error, a *actions) {
 	cause := causeOf(err)
 	if cause == p.cause {
@@ -315,7 +315,7 @@ func (f *forming) ask(now clock.Instant, p *point, a *actions) {
 	p.next = now.Add(f.pace())
 }
 
-// pace is the interval between questions to one contact point.
+// pace returns the interval between questions to one contact point.
 func (f *forming) pace() time.Duration {
 	if f.view == nil {
 		return askEvery
@@ -323,14 +323,14 @@ func (f *forming) pace() time.Duration {
 	return f.cfg.Discovery.RejoinInterval
 }
 
-// contact says where this node stands.
+// contact returns a description of this node and its cluster.
 func (f *forming) contact(ask bool) *contact {
 	m := &contact{Ask: ask, From: f.self, Points: f.given(), Epoch: view.Epoch(f.cfg.MinGeneration) << 32, Origin: f.cfg.Origin}
 	if len(m.Points) > contactPointsOnMsg {
 		m.Points = m.Points[:contactPointsOnMsg]
 	}
 	if y := f.view.Yields(); y != nil {
-		// Nodes that look for a cluster are sent on to the one that stands.
+		// Nodes that search for a cluster are redirected to the one that stands.
 		m.Cluster, m.Members = y.Cluster, y.Nodes
 	} else if f.view != nil {
 		m.Cluster, m.Epoch, m.Origin, m.Live = f.view.Cluster, f.view.Epoch, f.view.Origin, f.live
@@ -343,14 +343,14 @@ func (f *forming) contact(ask bool) *contact {
 	return m
 }
 
-// given lists this node's own contact points, sorted. Others are told these and
-// no more: what is heard from others and passed on would never die out.
+// given lists this node's own contact points, sorted. Only these are sent to other nodes:
+// addresses learned from other nodes and sent on would never disappear.
 func (f *forming) given() []string {
 	return f.sortAddrs(slices.Clone(f.own))
 }
 
-// sortAddrs replaces addresses by those that are advertised there, sorts them and drops
-// repetitions, in place.
+// sortAddrs replaces addresses by those advertised there, sorts them and drops
+// duplicates, in place.
 func (f *forming) sortAddrs(addrs []string) []string {
 	for i, addr := range addrs {
 		addrs[i] = f.canonical(addr)
@@ -359,8 +359,7 @@ func (f *forming) sortAddrs(addrs []string) []string {
 	return slices.Compact(addrs)
 }
 
-// union lists all contact points that this node and those that answer were given,
-// sorted.
+// union lists the contact points of this node and of the nodes that answer, sorted.
 func (f *forming) union() []string {
 	if f.named != nil {
 		return f.named
@@ -378,7 +377,7 @@ func (f *forming) union() []string {
 	return f.named
 }
 
-// told takes what another node says of itself.
+// told handles another node's contact message.
 func (f *forming) told(now clock.Instant, from view.NodeID, m *contact, a *actions) {
 	if m.From.ID != from || from == f.self.ID {
 		return
@@ -405,7 +404,7 @@ func (f *forming) told(now clock.Instant, from view.NodeID, m *contact, a *actio
 	if m.Ask {
 		a.tell(from, f.contact(false))
 	} else if news && f.view == nil {
-		// It may not know us: it should count us as soon as we count it.
+		// It may not have met this node: it should count us as soon as we count it.
 		a.tell(from, f.contact(false))
 	}
 	if m.Cluster != 0 {
@@ -414,7 +413,7 @@ func (f *forming) told(now clock.Instant, from view.NodeID, m *contact, a *actio
 	f.step(now, a)
 }
 
-// foundCluster makes use of the news that a node belongs to a cluster.
+// foundCluster handles the message of a node that belongs to a cluster.
 func (f *forming) foundCluster(now clock.Instant, m *contact, a *actions) {
 	if f.view == nil {
 		f.claim = nil
@@ -445,7 +444,7 @@ func (f *forming) foundCluster(now clock.Instant, m *contact, a *actions) {
 	f.metForeign(now, m, a)
 }
 
-// viewed takes a newer view.
+// viewed handles a newer view.
 func (f *forming) viewed(now clock.Instant, v *view.View, a *actions) {
 	former := f.view
 	f.view, f.wake = v, now
@@ -458,7 +457,7 @@ func (f *forming) viewed(now clock.Instant, v *view.View, a *actions) {
 		return
 	}
 	f.claim = nil
-	// Those who ask and wait should not wait for their next question.
+	// Nodes that wait for a cluster should learn of it before their next question.
 	for _, p := range f.order {
 		if p.former {
 			p.keepUntil = now.Add(formerFor)
@@ -469,10 +468,10 @@ func (f *forming) viewed(now clock.Instant, v *view.View, a *actions) {
 	}
 }
 
-// seekFormer looks for members that the newer view leaves out, but for those that have
-// left: they may only have been cut off, and a healed network must find together. Nobody
-// else may have kept their addresses: the points of lost nodes are given up, and contact
-// points come to stand for other hosts.
+// seekFormer probes members that the newer view leaves out, except those that have left:
+// they may only have been cut off, and a healed network must reunite. No other list may
+// hold their addresses: the points of lost nodes are dropped, and contact points may
+// resolve to new hosts.
 func (f *forming) seekFormer(now clock.Instant, former, v *view.View) {
 	for i := 0; former != nil && i < len(former.Members); i++ {
 		m := &former.Members[i]
@@ -486,7 +485,7 @@ func (f *forming) seekFormer(now clock.Instant, former, v *view.View) {
 	}
 }
 
-// leased takes the state of the lease.
+// leased records the state of the lease.
 func (f *forming) leased(now clock.Instant, valid bool) {
 	f.live = valid
 	switch {
@@ -497,7 +496,7 @@ func (f *forming) leased(now clock.Instant, valid bool) {
 	}
 }
 
-// compareAddrs orders addresses: by number where they are numbers.
+// compareAddrs orders addresses, numerically if they are IP addresses.
 func compareAddrs(a, b string) int {
 	x, errX := netip.ParseAddrPort(a)
 	y, errY := netip.ParseAddrPort(b)

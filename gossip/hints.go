@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// hintsMax bounds the hints that wait to be looked at.
+	// hintsMax bounds the hints that wait to be dialled.
 	hintsMax = 256
-	// hintEvery is the pace of dials for hints, hintsBurst how many may follow each other,
-	// hintsAtOnce how many may be under way.
+	// hintEvery is the interval of dials for hints, hintsBurst how many may follow each
+	// other, hintsAtOnce how many may be in flight.
 	hintEvery   = 250 * time.Millisecond
 	hintsBurst  = 16
 	hintsAtOnce = 8
 )
 
 // hints decides which of the nodes that memberlist has found are dialled, and when. A
-// hint is hearsay: its address may be the choice of whoever made it up. So each costs
-// one handshake, at a bounded pace, and only a node that answers in person is learnt
-// (and looked for again when its connection breaks). It is a plain state machine; the
-// loop owns it.
+// hint is unverified: an attacker may have chosen its address. So each costs one
+// handshake, at a bounded rate, and only a node that completes the handshake is learnt
+// (and dialled again when its connection breaks). It is a plain state machine; the loop
+// owns it.
 type hints struct {
 	// Invariant: len(waiting) <= hintsMax; 0 <= probing <= hintsAtOnce.
 	waiting []transport.Peer
@@ -31,7 +31,7 @@ type hints struct {
 	fullAt clock.Instant
 }
 
-// offer takes a hint, and reports whether there was room.
+// offer queues a hint, and reports whether there was room.
 func (h *hints) offer(p transport.Peer) bool {
 	for i := range h.waiting {
 		if h.waiting[i].ID == p.ID || h.waiting[i].Addr == p.Addr {
@@ -45,7 +45,7 @@ func (h *hints) offer(p transport.Peer) bool {
 	return true
 }
 
-// step asks for the dials that are due.
+// step requests the due dials.
 func (h *hints) step(now clock.Instant, a *actions) {
 	for len(h.waiting) > 0 && h.probing < hintsAtOnce && !now.Before(h.nextAt()) {
 		a.lookAt = append(a.lookAt, h.waiting[0])
@@ -61,7 +61,7 @@ func (h *hints) step(now clock.Instant, a *actions) {
 // nextAt is when the bucket allows a dial.
 func (h *hints) nextAt() clock.Instant { return h.fullAt.Add(-(hintsBurst - 1) * hintEvery) }
 
-// done takes the end of a dial.
+// done records the end of a dial.
 func (h *hints) done() { h.probing-- }
 
 func (h *hints) deadline() clock.Instant {
@@ -91,7 +91,7 @@ func (n *Node) lookAt(p transport.Peer) {
 	})
 }
 
-// hinted takes a node that memberlist has found.
+// hinted handles a node that memberlist has found.
 func (l *loop) hinted(p transport.Peer) {
 	if l.n.View().Member(p.ID) != nil || l.evidence.vouched(p.ID) || l.forming.knows(p) {
 		return
@@ -101,7 +101,7 @@ func (l *loop) hinted(p transport.Peer) {
 	}
 }
 
-// looked takes the outcome of a dial for a hint: the node that answered speaks for
+// looked handles the outcome of a dial for a hint: the node that answered has identified
 // itself.
 func (l *loop) looked(now clock.Instant, in hintIn) {
 	l.hints.done()

@@ -2,24 +2,24 @@ package gossip
 
 import "sync"
 
-// inboxFramesMax bounds the frames that wait for the core; more are dropped and
-// counted, and every protocol sends again. What this node itself has to say to
-// its core is never dropped: its amount is bounded at its source.
+// inboxFramesMax bounds the frames that wait for the core; more are dropped and counted,
+// and every protocol retransmits. The node's own inputs to its core are never dropped:
+// their number is bounded at the source.
 const inboxFramesMax = 8192
 
-// input is what the loop takes: one of the types below, or of discovery's.
+// input is an input of the loop: one of its types below, or of discovery's.
 type input any
 
 // hintsWaitingMax bounds the hints of discovery that wait for the loop, hintsPerBatch
-// how many it takes at a time.
+// those that it processes at a time.
 const (
 	hintsWaitingMax = 1024
 	hintsPerBatch   = 16
 )
 
-// inbox is the queue of the loop. put never blocks. Hints of discovery, whose number is
-// up to others, have a queue of their own: a few are taken behind everything else, so
-// that none of them ever stands before a message of the view protocol.
+// inbox is the queue of the loop. put never blocks. Hints of discovery, whose number
+// other nodes determine, have a queue of their own: a few are processed after everything
+// else, so that none ever delays a message of the view protocol.
 type inbox struct {
 	mu     sync.Mutex
 	queue  []input
@@ -31,7 +31,7 @@ type inbox struct {
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-// put queues in.
+// put queues an input.
 func (b *inbox) put(in input) {
 	b.mu.Lock()
 	b.queue = append(b.queue, in)
@@ -40,7 +40,7 @@ func (b *inbox) put(in input) {
 	b.signal()
 }
 
-// putFrame queues what a peer sent, and reports whether there was room.
+// putFrame queues a peer's frame, and reports whether there was room.
 func (b *inbox) putFrame(in input) bool {
 	b.mu.Lock()
 	ok := b.frames < inboxFramesMax
@@ -54,7 +54,7 @@ func (b *inbox) putFrame(in input) bool {
 	return ok
 }
 
-// putHint queues what discovery has found, and reports whether there was room.
+// putHint queues a hint of discovery, and reports whether there was room.
 func (b *inbox) putHint(in input) bool {
 	b.mu.Lock()
 	ok := len(b.hints) < hintsWaitingMax
@@ -73,7 +73,7 @@ func (b *inbox) signal() {
 	}
 }
 
-// take returns everything queued, and some hints; spare's memory is used for the next.
+// take returns all queued inputs, and some hints; spare's memory is reused for the next.
 func (b *inbox) take(spare []input) []input {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
-// keyID names a SecretKey without revealing it: the start of an HMAC under the key itself,
-// of the cluster's name and the node that sends the id. A receiver without the key can
-// try out guesses, as it can on any encrypted datagram; so keys come from a random source.
+// keyID identifies a SecretKey without revealing it: the start of an HMAC under the key
+// itself, of the cluster's name and the sender's id. A receiver without the key can try
+// guesses, as on any encrypted datagram; so keys must come from a random source.
 type keyID struct{ a, b uint64 }
 
 func newKeyID(key []byte, cluster string, sender view.NodeID) keyID {
@@ -24,10 +24,10 @@ func newKeyID(key []byte, cluster string, sender view.NodeID) keyID {
 	return keyID{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
 }
 
-// keyIDs tells a member which SecretKeys the sender has. The first key encrypts; none
-// means that the sender's datagrams are in the clear.
+// keyIDs lists the sender's SecretKeys. The first key encrypts; none means that the
+// sender's datagrams are in the clear.
 type keyIDs struct {
-	// Ask wants the receiver's ids in return.
+	// Ask requests the receiver's ids.
 	Ask bool
 	IDs []keyID
 }
@@ -51,30 +51,30 @@ func readKeyIDs(r *wire.Reader) *keyIDs {
 	return m
 }
 
-// agreement says how the SecretKeys of a member and of this node go together.
+// agreement is the relation of a member's SecretKeys to this node's.
 type agreement uint8
 
 const (
 	// keysUnknown: the member has not sent its ids, or runs no discovery.
 	keysUnknown agreement = iota
-	// keysAgree: each of the two decrypts what the other one encrypts.
+	// keysAgree: each of the two decrypts the other's datagrams.
 	keysAgree
-	// keysPartly: they share a key, but one of them encrypts with a key that the other one
-	// lacks: a step of a rotation was left out.
+	// keysPartly: they share a key, but one of them encrypts with a key that the other
+	// lacks: a step of a rotation was skipped.
 	keysPartly
 	// keysDiffer: they share none.
 	keysDiffer
 )
 
-// keyAgreement finds out whether the members have the same SecretKeys as this node.
-// Members send each other the ids of their keys when a control connection stands, when
-// one of them becomes a member, and after RotateKeys. A node drops ids of non-members;
-// since it asks for them when it adopts the view with that member, none stay unknown.
+// keyAgreement checks whether the members have the same SecretKeys as this node. Members
+// exchange the ids of their keys when a control connection is established, when one of
+// them becomes a member, and after RotateKeys. A node drops ids of non-members; since it
+// requests them when it adopts the view with that member, none stay unknown.
 //
-// Membership works without memberlist, so keys that differ stop no cluster; but nodes
-// would not find each other after a partition. A node that shares no key with more than
-// half of the members is not ready, so that a wrong key stops a rolling update, and one
-// wrong node does not stop a cluster of three.
+// Membership works without memberlist, so differing keys stop no cluster; but nodes would
+// not find each other after a partition. A node that shares no key with more than half of
+// the members is not ready. So a wrong key stops a rolling update, and one wrong node
+// does not stop a cluster of three.
 //
 // It is a plain state machine; the loop owns it.
 type keyAgreement struct {
@@ -82,22 +82,22 @@ type keyAgreement struct {
 	cluster string
 	// keys returns the keys in use; nil if this node runs no discovery.
 	keys func() [][]byte
-	// members holds the other members of the view. Invariant: differ and told count those
-	// that are keysDiffer, and not keysUnknown.
+	// members holds the other members of the view. Invariant: differ counts those with
+	// keysDiffer, told those without keysUnknown.
 	members      map[view.NodeID]*memberKeys
 	differ, told int
 }
 
-// memberKeys is what is known of the keys of one member.
+// memberKeys is the state of one member's keys.
 type memberKeys struct {
 	name, addr string
 	ids        []keyID
 	state      agreement
-	// warned is the worst state that the operator was warned of.
+	// warned is the worst state that was logged.
 	warned agreement
 }
 
-// ask sends this node's ids to a member, and asks for the member's.
+// ask sends this node's ids to a member, and requests the member's.
 func (k *keyAgreement) ask(id view.NodeID, a *actions) { k.send(id, true, a) }
 
 func (k *keyAgreement) send(to view.NodeID, ask bool, a *actions) {
@@ -111,8 +111,8 @@ func (k *keyAgreement) send(to view.NodeID, ask bool, a *actions) {
 	a.tell(to, m)
 }
 
-// viewed takes the members of a newer view; connected reports whether a control connection
-// to one stands.
+// viewed adopts the members of a newer view; connected reports whether there is a control
+// connection to one.
 func (k *keyAgreement) viewed(v *view.View, connected func(view.NodeID) bool, a *actions) {
 	if k.keys == nil {
 		return
@@ -137,11 +137,11 @@ func (k *keyAgreement) viewed(v *view.View, connected func(view.NodeID) bool, a 
 	}
 }
 
-// received takes the ids of a member, and answers if they are asked for.
+// received handles the ids of a member, and answers if this node's are requested.
 func (k *keyAgreement) received(from view.NodeID, m *keyIDs, a *actions) {
 	p := k.members[from]
 	if p == nil {
-		return // no member here yet: asked again with the view that has it
+		return // no member yet: requested again with the view that has it
 	}
 	p.ids = m.IDs
 	k.judge(from, p, a)
@@ -150,7 +150,7 @@ func (k *keyAgreement) received(from view.NodeID, m *keyIDs, a *actions) {
 	}
 }
 
-// rotated takes new keys of this node.
+// rotated handles new keys of this node.
 func (k *keyAgreement) rotated(a *actions) {
 	for id, p := range k.members { // order-free: each is judged by itself
 		if p.state != keysUnknown {
@@ -173,7 +173,7 @@ func (k *keyAgreement) judge(id view.NodeID, p *memberKeys, a *actions) {
 	case p.state <= keysAgree || p.state <= p.warned:
 	case p.state == keysPartly:
 		p.warned = p.state
-		a.warnOf("SecretKeys overlap, but a node encrypts with a key that another one lacks", id,
+		a.warnOf("SecretKeys overlap, but a node encrypts with a key that another node lacks", id,
 			p.where()+": discovery works in one direction only; finish each step of RotateKeys on every node before the next")
 	default:
 		p.warned = p.state
@@ -193,7 +193,7 @@ func (k *keyAgreement) count(s agreement, n int) {
 	}
 }
 
-// compare judges the ids of a member; the first ones encrypt.
+// compare returns the relation of a member's ids to this node's; the first ones encrypt.
 func (k *keyAgreement) compare(from view.NodeID, theirs []keyID) agreement {
 	var mine []keyID
 	for _, key := range k.keys() {
@@ -211,17 +211,16 @@ func (k *keyAgreement) compare(from view.NodeID, theirs []keyID) agreement {
 }
 
 // unfit reports whether this node shares no key with more than half of the members that
-// have told theirs.
+// have sent their ids.
 func (k *keyAgreement) unfit() bool { return 2*k.differ > k.told }
 
 // KeysDiffer reports whether this node shares no SecretKey with more than half of the
-// other members: it should not be called ready, since they do not find each other by
-// gossip. A warning in the log names the members; Stats.KeysDiffer counts them. Keys of
-// a rotation that is under way differ in nothing that counts here, as long as any is
-// shared.
+// other members: it should not count as ready, since they do not find each other by
+// gossip. A warning in the log names the members; Stats.KeysDiffer counts them. During a
+// rotation the keys do not differ in this sense, as long as any is shared.
 func (n *Node) KeysDiffer() bool { return n.keysUnfit.Load() }
 
-// publishKeys shows how the members' keys go with this node's.
+// publishKeys publishes the results of the comparison of keys.
 func (l *loop) publishKeys() {
 	l.n.counters.keysDiffer.Store(int64(l.keys.differ))
 	l.n.keysUnfit.Store(l.keys.unfit())

@@ -9,17 +9,17 @@ import (
 )
 
 // RotateKeys replaces the keys that encrypt memberlist's gossip: the first encrypts
-// from now on, all decrypt. At no moment does this node encrypt with a key that is
-// neither the old nor the new first one, nor miss a key that was in use before and
-// stays. Nobody misses a word when a new key goes round in three steps, each done on
-// every node before the next begins:
+// from now on, all decrypt. This node never encrypts with a key that is neither the old
+// nor the new first one, and never lacks a key that was in use before and stays. No
+// datagram is lost when a new key is distributed in three steps, each done on every node
+// before the next begins:
 //
-//	RotateKeys({old, new})   everybody understands the new key
-//	RotateKeys({new, old})   everybody speaks it
-//	RotateKeys({new})        the old one is worth nothing any more
+//	RotateKeys({old, new})   every node decrypts with the new key
+//	RotateKeys({new, old})   every node encrypts with it
+//	RotateKeys({new})        the old key is no longer valid
 //
-// Stats.Undecryptable tells whether somebody was left behind. A node that gossips
-// with a wrong key stays a member: memberlist only helps to find nodes.
+// Stats.Undecryptable grows if a node was left out. A node that gossips with a wrong key
+// stays a member: memberlist only helps to find nodes.
 //
 // It fails with a *ConfigError, changing nothing, or with ErrNoKeys: encryption
 // cannot be turned on or off in a running node. The keys are copied. They are those
@@ -32,7 +32,7 @@ func (n *Node) RotateKeys(keys [][]byte) error {
 	case len(n.cfg.SecretKeys) == 0:
 		return ErrNoKeys
 	case n.discovery == nil:
-		return nil // nothing is gossiped
+		return nil // there is no gossip
 	}
 	n.discovery.keyring.rotate(keys)
 	n.inbox.put(call(func(l *loop) {
@@ -56,8 +56,8 @@ func CheckKeys(keys [][]byte) error {
 	return nil
 }
 
-// SecretKeys returns a copy of the keys as they stand: what the next incarnation
-// starts with. nil without encryption.
+// SecretKeys returns a copy of the present keys, with which the next incarnation must
+// start. nil without encryption.
 func (n *Node) SecretKeys() [][]byte {
 	if n.discovery == nil || n.discovery.keyring.ring == nil {
 		return copyKeys(n.cfg.SecretKeys)
@@ -65,8 +65,8 @@ func (n *Node) SecretKeys() [][]byte {
 	return n.discovery.keyring.keys()
 }
 
-// keyring changes memberlist's, whose readers take no lock: they keep the slice of
-// keys that stood when they began.
+// keyring changes memberlist's keyring, whose readers take no lock: they keep the slice
+// of keys that was current when they began.
 type keyring struct {
 	mu   sync.Mutex
 	ring *memberlist.Keyring
@@ -93,17 +93,17 @@ func (k *keyring) keys() [][]byte {
 	return copyKeys(k.ring.GetKeys())
 }
 
-// rotate makes keys the ring's, the first one first.
+// rotate replaces the ring's keys; the first one encrypts.
 //
-// memberlist's RemoveKey closes the gap in the very slice that its readers may be
-// walking through: under their eyes a key that stays would vanish. Only the last key
-// leaves no gap. So the keys that stay are moved to the front first, which means to
-// make each the primary for an instant; then the others go, from the end; then the
-// new ones come. Keys that stay are known to all nodes, as far as the operator goes
-// step by step; a new key is never used before its turn.
+// memberlist's RemoveKey closes the gap in the same slice that concurrent readers iterate
+// over: a reader could miss a key that stays. Only the last key leaves no gap. So the
+// keys that stay are moved to the front first, which makes each the primary for an
+// instant; then the rest is removed, from the end; then the new ones are added. All nodes
+// have the keys that stay, provided the operator goes step by step; a new key is never
+// used before its turn.
 //
-// Its errors are about keys of a wrong size, and such as are not there: neither is
-// among keys.
+// Errors are ignored: they concern keys of a wrong size and missing keys, and keys
+// contains neither.
 func (k *keyring) rotate(keys [][]byte) {
 	keys = copyKeys(keys)
 	k.mu.Lock()

@@ -8,12 +8,11 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// leaseCell publishes the lease. Readers ask valid at every dispatch to an entity:
-// one atomic load, no lock.
+// leaseCell publishes the lease. Readers call valid at every dispatch to an entity: one
+// atomic load, no lock.
 //
-// A lease that comes back in another generation must not let instances of the old
-// one run, so it stays closed, on hold, until every subscriber has returned from
-// Abandoned.
+// A lease that returns in another generation must not let instances of the old one run,
+// so it is on hold until every subscriber has returned from Abandoned.
 type leaseCell struct {
 	// until is the end of the lease, 0 while there is none or it is on hold.
 	until atomic.Int64
@@ -23,9 +22,8 @@ type leaseCell struct {
 	// holds counts Abandoned events that are not yet delivered. Invariant: until is
 	// 0 while holds > 0.
 	holds int
-	// trace, if set, is told of every change, after it has been made and before the
-	// loop sends anything that follows from it. From is when the change was
-	// decided, 0 if that is now.
+	// trace, if set, is called with every change, after it was made and before the loop
+	// sends any resulting message. From is when the change was decided, 0 if that is now.
 	trace func(l view.Lease, held bool, from clock.Instant)
 }
 
@@ -39,7 +37,7 @@ func (c *leaseCell) load() view.Lease {
 	return c.lease
 }
 
-// set takes over a lease.
+// set publishes a lease.
 func (c *leaseCell) set(l view.Lease, now clock.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +57,7 @@ func (c *leaseCell) store(until, now clock.Instant) {
 	}
 }
 
-// hold closes the lease until release.
+// hold withholds the lease until release.
 func (c *leaseCell) hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

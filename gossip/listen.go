@@ -8,9 +8,8 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// TransportConfig returns what a transport for this node needs to know, for those
-// who make one themselves to put into Transport. The id must be random and new at
-// every start.
+// TransportConfig returns the configuration of a transport for this node, for
+// applications that set Transport. The id must be random and new at every start.
 func (c Config) TransportConfig(id view.NodeID) transport.Config {
 	c = c.withDefaults()
 	return transport.Config{
@@ -32,7 +31,7 @@ func (c *Config) nodeName(id view.NodeID) string {
 	return "node-" + id.String()[:8]
 }
 
-// listen takes the port.
+// listen opens the port.
 func listen(c *Config, id view.NodeID) (transport.Transport, error) {
 	t, err := transport.NewTCP(transport.TCPConfig{
 		Config: c.TransportConfig(id),

@@ -10,10 +10,10 @@ import (
 	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
-// bridgeLog makes a logger for memberlist whose lines go to l. What memberlist
-// calls an error is at most information to an operator of ours: nothing depends
-// on it; and since any datagram may cause one, there is a budget for them. Its suspicions
-// are counted on the way; it tells them nowhere else.
+// bridgeLog returns a logger for memberlist whose lines go to l. Its errors become
+// information at most, since membership does not depend on memberlist; and since any
+// datagram may cause one, a budget limits them. The bridge also counts memberlist's
+// suspicions, which are only visible in its log.
 func bridgeLog(l *slog.Logger, st *counters) *log.Logger {
 	return log.New(&logBridge{l: l, st: st}, "", 0)
 }
@@ -24,7 +24,7 @@ type logBridge struct {
 	budget loglimit.Budget
 }
 
-// Write takes one line. It never fails.
+// Write handles one line. It never fails.
 func (b *logBridge) Write(line []byte) (int, error) {
 	text := bytes.TrimSpace(line)
 	level := slog.LevelDebug

@@ -12,7 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Inputs of the loop, beside those of discovery.
+// Inputs of the loop, apart from those of discovery.
 type (
 	// frameIn is a message of the view protocol.
 	frameIn struct {
@@ -24,29 +24,29 @@ type (
 		from view.NodeID
 		msg  message
 	}
-	// malformedIn is what a peer sent and nobody can decode.
+	// malformedIn is a frame of a peer that cannot be decoded.
 	malformedIn struct {
 		from view.NodeID
 		err  error
 	}
 	// linkIn is an event of the transport.
 	linkIn struct{ ev transport.PeerEvent }
-	// heardIn says that a doubted node sent something.
+	// heardIn reports a frame from a doubted node.
 	heardIn struct{ id view.NodeID }
-	// probedIn is the outcome of a look at a contact point.
+	// probedIn is the outcome of a probe of a contact point.
 	probedIn struct {
 		addr string
 		who  transport.Peer
 		err  error
 	}
-	// resolvedIn names the contact points.
+	// resolvedIn carries the resolved contact points.
 	resolvedIn struct{ addrs []string }
 	// oracleIn is the oracle's answer.
 	oracleIn struct {
 		id   view.NodeID
 		gone bool
 	}
-	// inquiredIn is what became of an inquiry.
+	// inquiredIn is the outcome of an inquiry.
 	inquiredIn struct {
 		id view.NodeID
 		q  transport.Inquiry
@@ -55,8 +55,8 @@ type (
 	call func(*loop)
 )
 
-// loop owns the view core and the two machines beside it, evidence and forming.
-// One goroutine runs it; it waits for nothing but its inbox and its timer.
+// loop owns the view core and its two companion machines, evidence and forming. One
+// goroutine runs it; it waits only for its inbox and its timer.
 type loop struct {
 	n        *Node
 	core     *view.Core
@@ -68,19 +68,19 @@ type loop struct {
 	out      view.Effects
 	buf      []byte
 	timer    *time.Timer
-	// over says that the incarnation has ended: the core is not stepped any more.
+	// over is set once the incarnation has ended: the core is no longer stepped.
 	over bool
-	// told is the lease as last told to subscribers.
+	// told is the lease as last reported to subscribers.
 	told  LeaseChanged
 	spare []input
-	// unleasedAt is since when this node stands in a view without a lease, 0 otherwise.
+	// unleasedAt is since when this node is in a view without a lease, 0 otherwise.
 	unleasedAt clock.Instant
-	// leader is the one that subscribers were told last.
+	// leader is the leader last reported to subscribers.
 	leader view.NodeID
 	quorum quorum
-	// addrs is what discovery was last told to join.
+	// addrs holds the addresses last given to discovery.
 	addrs []string
-	// accused holds the peers that were warned of.
+	// accused holds the peers about which a warning was logged.
 	accused map[view.NodeID]bool
 }
 
@@ -151,7 +151,7 @@ func (l *loop) arm() {
 	l.timer.Reset(wait)
 }
 
-// due does what time has made due.
+// due performs the actions that are due.
 func (l *loop) due() {
 	now := l.n.clock.Now()
 	if l.over {
@@ -174,10 +174,10 @@ func (l *loop) due() {
 	l.countForeign(now)
 }
 
-// staleAt is when a lease that ends at until counts as not renewed lately.
+// staleAt returns when a lease that ends at until counts as not renewed recently.
 func (l *loop) staleAt(until clock.Instant) clock.Instant { return until.Add(-l.n.cfg.Lease / 2) }
 
-// take handles one input.
+// take processes one input.
 func (l *loop) take(in input) {
 	now := l.n.clock.Now()
 	a := &l.acts
@@ -193,7 +193,7 @@ func (l *loop) take(in input) {
 	case messageIn:
 		l.message(now, in)
 	case malformedIn:
-		l.n.record("message that cannot be decoded", in.from, 0, in.err.Error(), l.accuse(in.from))
+		l.n.record("undecodable membership message, ignored", in.from, 0, in.err.Error(), l.accuse(in.from))
 	case heardIn:
 		l.evidence.heard(in.id, a)
 	case probedIn:
@@ -214,11 +214,11 @@ func (l *loop) take(in input) {
 	l.carryOut(now)
 }
 
-// link takes an event of the transport.
+// link handles an event of the transport.
 func (l *loop) link(now clock.Instant, ev transport.PeerEvent) {
 	a := &l.acts
 	if ev.Type == transport.ListenerLost {
-		// The kernel refuses in this process's name now: others take it for dead.
+		// The kernel now refuses connections to this process: peers treat it as dead.
 		l.end(now, view.Removed{Reason: fmt.Sprintf("the listener at %s is lost: %v", l.n.self.Addr, ev.Err)})
 		return
 	}
@@ -241,7 +241,7 @@ func (l *loop) link(now clock.Instant, ev transport.PeerEvent) {
 	}
 }
 
-// message takes a message of KindEvidence.
+// message handles a message of KindEvidence.
 func (l *loop) message(now clock.Instant, in messageIn) {
 	a := &l.acts
 	l.evidence.answered(in.from, a)
@@ -264,7 +264,7 @@ func (l *loop) message(now clock.Instant, in messageIn) {
 	}
 }
 
-// carryOut does what the machines asked for, until they ask for nothing more.
+// carryOut performs the machines' requests until there are none.
 func (l *loop) carryOut(now clock.Instant) {
 	for range 8 {
 		a := l.acts
@@ -304,8 +304,8 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 		n.transport.Forget(a.forget...)
 	}
 	for _, id := range slices.Concat(a.unlearn, a.forget) {
-		// Only now can nothing be sent there any more: what was sent until now, whatever
-		// was told of the peer before, is lost.
+		// From now on nothing can be sent there: all frames sent until now are lost,
+		// whatever was reported about the peer before.
 		n.events.put(PeerLost{ID: id, Class: transport.Message, Err: transport.ErrUnknownPeer}, nil)
 	}
 	for _, addr := range a.probe {
@@ -334,7 +334,7 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 	}
 }
 
-// step feeds the core and carries out its effects.
+// step steps the core and performs its effects.
 func (l *loop) step(now clock.Instant, ev view.Event) {
 	if l.over {
 		return
@@ -345,8 +345,8 @@ func (l *loop) step(now clock.Instant, ev view.Event) {
 	l.effects(now, &l.out)
 }
 
-// effects carries out what the core asks for, in the order of its fields: a lease
-// that has ended is withdrawn before anything is sent.
+// effects performs the core's requests, in the order of the fields: a lease that has
+// ended is withdrawn before anything is sent.
 func (l *loop) effects(now clock.Instant, out *view.Effects) {
 	n := l.n
 	if out.Abandon {
@@ -389,7 +389,7 @@ func (l *loop) send(s view.Send) {
 	l.n.counters.viewOut.add(len(l.buf))
 }
 
-// tellLease tells subscribers of a lease that came, went, or changed its kind.
+// tellLease reports to subscribers a lease that began, ended, or changed its kind.
 func (l *loop) tellLease(now clock.Instant) {
 	lease := l.n.Lease()
 	ev := LeaseChanged{Lease: lease, Valid: lease.Valid(now)}
@@ -440,7 +440,7 @@ func (l *loop) newView(now clock.Instant, v *view.View) {
 	n.wakeWaiters()
 }
 
-// removed ends the incarnation as the core says.
+// removed ends the incarnation by the core's decision.
 func (l *loop) removed(r view.Removed) {
 	l.over = true
 	r.Generation = l.core.Generation()
@@ -449,7 +449,7 @@ func (l *loop) removed(r view.Removed) {
 	l.n.finish(r)
 }
 
-// reasonClosed is the end that the node's owner asked for.
+// reasonClosed is the reason of an end by Close.
 const reasonClosed = "closed"
 
 // end ends the incarnation by this package's own decision.
@@ -464,7 +464,7 @@ func (l *loop) end(now clock.Instant, r view.Removed) {
 	l.n.record("removed", l.n.self.ID, r.Epoch, r.Reason, r.Reason != reasonClosed)
 }
 
-// probe looks at a contact point in a goroutine of its own.
+// probe dials a contact point in a goroutine of its own.
 func (n *Node) probe(addr string) {
 	n.counters.probes.Add(1)
 	n.wg.Go(func() {
@@ -484,7 +484,7 @@ func (n *Node) askOracle(node view.Node) {
 	})
 }
 
-// record keeps a line for Status and logs it.
+// record adds an event to Status and logs it.
 func (n *Node) record(kind string, subject view.NodeID, epoch view.Epoch, detail string, warn bool) {
 	n.recent.add(Recent{Time: time.Now(), Kind: kind, Subject: subject, Epoch: epoch, Detail: detail})
 	level := slog.LevelDebug

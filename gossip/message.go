@@ -7,16 +7,16 @@ import (
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
-// Limits of the messages of KindEvidence. A frame that goes beyond them is
-// dropped and counted.
+// Limits of the messages of KindEvidence. A frame that exceeds them is dropped and
+// counted.
 const (
 	addrBytesMax       = 255
 	contactMembersMax  = 16
 	contactPointsOnMsg = 128
 )
 
-// message is one of the small messages that nodes exchange outside of views:
-// about where a cluster is, who may form one, who signs off, and who still answers.
+// message is one of the small messages that nodes exchange outside of views: to find a
+// cluster, to form one, to sign off, and to check links.
 type message interface{ tag() byte }
 
 const (
@@ -30,23 +30,22 @@ const (
 	tagSealed
 )
 
-// contact says who a node is, which contact points it was given, and which
-// cluster it belongs to. That cluster names and settings agree, the handshake has
-// seen to.
+// contact describes a node: its identity, its contact points, and its cluster. The
+// handshake has already compared cluster names and settings.
 type contact struct {
-	// Ask wants a contact in return.
+	// Ask requests a contact in return.
 	Ask  bool
 	From view.Node
-	// Points are the contact points the sender was given or has heard of, sorted.
+	// Points are the sender's contact points, sorted.
 	Points []string
-	// Cluster is zero while the sender stands in no view.
+	// Cluster is zero while the sender is in no view.
 	Cluster uint64
-	// Epoch is that of the sender's view. Without one it is the lowest that the sender may
-	// form a cluster with: above what its former incarnations and its files know.
+	// Epoch is that of the sender's view. Without a view it is the lowest with which the
+	// sender may form a cluster: above those of its former incarnations and its files.
 	Epoch view.Epoch
 	// Origin is that of the sender's view, or without one of its files.
 	Origin uint64
-	// Live says that the sender holds a lease: its cluster can act.
+	// Live is set if the sender holds a lease: its cluster can act.
 	Live bool
 	// Members are some of the sender's view, most senior first.
 	Members []view.Node
@@ -59,12 +58,12 @@ type claim struct{ Round uint64 }
 type verdict struct {
 	Round   uint64
 	Granted bool
-	// Why says, when not granted, who or what stands against it.
+	// Why is the reason of a refusal.
 	Why string
 }
 
-// goodbye signs off: the sender's incarnation is over, it holds no lease and
-// will never act again.
+// goodbye signs off: the sender's incarnation has ended, holds no lease and will never
+// act again.
 type goodbye struct{}
 
 func (*contact) tag() byte { return tagContact }

@@ -8,28 +8,27 @@ import (
 )
 
 const (
-	// namesMax bounds the names that memberlist is let know: twice the largest cluster,
-	// since the dead stay for a while.
+	// namesMax bounds the names in memberlist: twice the largest cluster, since dead
+	// nodes stay for a while.
 	namesMax = 4096
-	// newNamesRate is how many new names each second may bring, with a burst of
-	// newNamesBurst.
+	// newNamesRate bounds the new names per second, with a burst of newNamesBurst.
 	newNamesRate  = 16
 	newNamesBurst = 1024
-	// nameKept is how long a name is known after its node has gone.
+	// nameKept is how long a name is kept after its node has gone.
 	nameKept = 10 * time.Minute
 )
 
-// Why memberlist must not know a node.
+// Reasons to keep a node out of memberlist.
 var (
-	errTooManyNames = errors.New("gossip: more new nodes than discovery takes in")
-	errNodeMoved    = errors.New("gossip: the node is known at another address, and keeps it for life")
+	errTooManyNames = errors.New("gossip: more new nodes than discovery admits")
+	errNodeMoved    = errors.New("gossip: the node has another address, which never changes")
 )
 
-// nameTable holds the names that memberlist knows, each with the one address at which
-// it may be. Safe for concurrent use.
+// nameTable holds the names in memberlist, each with its only valid address. Safe for
+// concurrent use.
 type nameTable struct {
 	mu sync.Mutex
-	// Invariant: len(byName) <= namesMax, but for members of the view; hosts and addrs
+	// Invariant: len(byName) <= namesMax, apart from members of the view; hosts and addrs
 	// count the entries of byName.
 	byName map[string]knownName
 	hosts  map[netip.Addr]int
@@ -37,7 +36,7 @@ type nameTable struct {
 	// used is how much of the burst is used, as of at.
 	used float64
 	at   time.Time
-	// evictAt is when evict may look again.
+	// evictAt is when evict may next run.
 	evictAt time.Time
 }
 
@@ -51,8 +50,8 @@ func newNameTable() *nameTable {
 	return &nameTable{byName: map[string]knownName{}, hosts: map[netip.Addr]int{}, addrs: map[netip.AddrPort]int{}}
 }
 
-// admit takes a name in, or says why memberlist must not know it. A member of the view,
-// at the address that the view shows, is always taken in.
+// admit adds a name, or returns why memberlist must not have it. A member of the view, at
+// the address that the view shows, is always admitted.
 func (t *nameTable) admit(name string, at netip.AddrPort, member bool, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,8 +103,8 @@ func (t *nameTable) remove(name string) {
 	}
 }
 
-// evict makes room: first the names that have been gone for long, else all that are
-// gone. It looks once a second at most, and reports whether there is room.
+// evict removes the names that have been gone for long, or else all that are gone. It
+// runs once a second at most, and reports whether there is room.
 func (t *nameTable) evict(now time.Time) bool {
 	if now.Before(t.evictAt) {
 		return false
@@ -124,7 +123,7 @@ func (t *nameTable) evict(now time.Time) bool {
 	return false
 }
 
-// gone and back note what memberlist believes of a node.
+// gone and back record memberlist's state of a node.
 func (t *nameTable) gone(name string, now time.Time) { t.mark(name, now) }
 func (t *nameTable) back(name string)                { t.mark(name, time.Time{}) }
 
@@ -137,7 +136,7 @@ func (t *nameTable) mark(name string, goneAt time.Time) {
 	}
 }
 
-// knows reports whether a name is known at an address.
+// knows reports whether the table has a name at an address.
 func (t *nameTable) knows(name string, at netip.AddrPort) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,21 +144,21 @@ func (t *nameTable) knows(name string, at netip.AddrPort) bool {
 	return known && k.at == at
 }
 
-// knowsAddr reports whether any name is known at an address.
+// knowsAddr reports whether the table has any name at an address.
 func (t *nameTable) knowsAddr(at netip.AddrPort) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.addrs[at] > 0
 }
 
-// knowsHost reports whether any name is known at a host.
+// knowsHost reports whether the table has any name at a host.
 func (t *nameTable) knowsHost(ip netip.Addr) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.hosts[ip] > 0
 }
 
-// count returns how many names are known.
+// count returns the number of names.
 func (t *nameTable) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,11 +17,11 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Errors of this package; the table of all of them stands in the package comment.
+// Errors of this package; the package comment has a table of all of them.
 var (
-	// ErrNotJoined: the node stands in no view yet.
+	// ErrNotJoined: the node is in no view yet.
 	ErrNotJoined = errors.New("gossip: not joined yet")
-	// ErrRemoved: this incarnation is over.
+	// ErrRemoved: this incarnation has ended.
 	ErrRemoved = errors.New("gossip: removed from the cluster")
 	// ErrNoKeys: the node was started without SecretKeys, so there are none to rotate.
 	ErrNoKeys = errors.New("gossip: started without SecretKeys")
@@ -29,15 +29,15 @@ var (
 	ErrClosed = errors.New("gossip: closed")
 )
 
-// signOffMax bounds how long Close waits until its goodbyes are on their way.
+// signOffMax bounds how long Close waits until its goodbyes are sent.
 const signOffMax = 200 * time.Millisecond
 
 // Node is one incarnation of a node of a cluster. All methods are safe for
 // concurrent use.
 //
-// Goroutines: one loop, one that delivers events, one that resolves contact points
-// if that must be done again, those of the transport and of memberlist, and one per
-// contact point being looked at. Close ends them all.
+// Goroutines: one loop, one that delivers events, one that resolves contact points if
+// they must be resolved repeatedly, those of the transport and of memberlist, and one per
+// contact point being probed. Close ends them all.
 type Node struct {
 	cfg       Config
 	self      view.Node
@@ -55,8 +55,8 @@ type Node struct {
 	keysUnfit atomic.Bool
 	// departures is filled by the loop and read where events are delivered.
 	departures departures
-	// doubted holds the nodes whose proof of death the next frame takes back;
-	// doubts is their number, so that frames cost one atomic load.
+	// doubted holds the nodes whose proof of death the next frame withdraws; doubts is
+	// their number, so that frames cost one atomic load.
 	doubted sync.Map
 	doubts  atomic.Int32
 
@@ -66,20 +66,20 @@ type Node struct {
 	stop      chan struct{}
 	loopEnded chan struct{}
 
-	// mu guards what ends and who waits.
+	// mu guards the end and the waiters.
 	mu      sync.Mutex
 	ended   *view.Removed
 	over    chan struct{}
 	closed  chan struct{}
 	changed chan struct{}
 	closing sync.Once
-	// lapsed: the end was not to be said to the peers; see Lapse.
+	// lapsed: the end must not be announced to the peers; see Lapse.
 	lapsed atomic.Bool
 }
 
-// Start checks cfg, opens the transport and begins to look for a cluster. It
-// does not wait until one is found: WaitUp does. It fails with a *ConfigError,
-// or when the address cannot be listened on. The context bounds starting only.
+// Start checks cfg, opens the transport and starts to search for a cluster. It does not
+// wait until one is found: WaitUp does. It fails with a *ConfigError, or if it cannot
+// listen on the address. The context bounds only Start itself.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (n *Node) discoverySink() discoverySink {
 	}
 }
 
-// takeView is the transport's handler of the view protocol.
+// takeView is the transport's handler for the view protocol.
 func (n *Node) takeView(from view.NodeID, payload []byte) {
 	n.notice(from)
 	msg, err := view.Decode(payload)
@@ -206,7 +206,7 @@ func (n *Node) takeView(from view.NodeID, payload []byte) {
 	}
 }
 
-// takeMessage is the transport's handler of KindEvidence.
+// takeMessage is the transport's handler for KindEvidence.
 func (n *Node) takeMessage(from view.NodeID, payload []byte) {
 	msg, err := decodeMessage(payload)
 	if err != nil {
@@ -221,7 +221,7 @@ func (n *Node) takeMessage(from view.NodeID, payload []byte) {
 	}
 }
 
-// malformed counts a frame that cannot be decoded, and has it recorded.
+// malformed counts a frame that cannot be decoded, and makes the loop record it.
 func (n *Node) malformed(from view.NodeID, err error) {
 	n.counters.malformed.Add(1)
 	if !n.inbox.putFrame(malformedIn{from, err}) {
@@ -229,7 +229,7 @@ func (n *Node) malformed(from view.NodeID, err error) {
 	}
 }
 
-// noticing wraps a handler so that a doubted node's frame takes the doubt back.
+// noticing wraps a handler so that a doubted node's frame ends the doubt.
 func (n *Node) noticing(h transport.Handler) transport.Handler {
 	return func(from view.NodeID, payload []byte) {
 		n.notice(from)
@@ -237,7 +237,7 @@ func (n *Node) noticing(h transport.Handler) transport.Handler {
 	}
 }
 
-// notice tells the loop of a sign of life from a node that was thought dead.
+// notice reports to the loop a sign of life from a node that was proven dead.
 func (n *Node) notice(from view.NodeID) {
 	if n.doubts.Load() == 0 {
 		return
@@ -262,48 +262,48 @@ func (n *Node) doubt(doubt, trust []view.NodeID) {
 	}
 }
 
-// Self returns what this node says of itself. Its address is the advertised one.
+// Self returns this node's description of itself. Its address is the advertised one.
 func (n *Node) Self() view.Node { return n.self }
 
-// View returns the newest view known here, nil before the node is let in.
+// View returns the newest view that this node has adopted, nil before it is admitted.
 func (n *Node) View() *view.View { return n.view.Load() }
 
-// Lease returns the lease as last granted; it may have run out.
+// Lease returns the lease as last granted; it may have expired.
 func (n *Node) Lease() view.Lease { return n.lease.load() }
 
 // LeaseValid reports whether this node may run entities now. It costs one clock
 // read and one atomic load.
 func (n *Node) LeaseValid() bool { return n.lease.valid(n.clock.Now()) }
 
-// Clock returns the clock that leases are measured with.
+// Clock returns the clock that measures leases.
 func (n *Node) Clock() clock.Clock { return n.clock }
 
-// Transport returns what frames are sent through.
+// Transport returns the node's transport for frames.
 func (n *Node) Transport() transport.Transport { return n.transport }
 
 // Subscribe calls fn for every event from now on, in order, from one goroutine
-// shared by all subscribers: a slow one delays the others, and nothing else. The
-// current view, leader, lease and end, as far as there are any, are told first. After
-// cancel no further call begins; one under way may still finish. cancel may be
-// called from fn; Close may not.
+// shared by all subscribers: a slow one delays the other subscribers, and nothing else.
+// The current view, leader, lease and end, if any, are delivered first. After cancel no
+// further call begins; a running one may still finish. cancel may be called from fn;
+// Close may not.
 func (n *Node) Subscribe(fn func(Event)) (cancel func()) { return n.events.subscribe(fn) }
 
-// Yield says that this node, which coordinates something, gets no answer from
-// subject: the leader ends the lease of the one of the two with fewer working
-// links (DESIGN 4.4). It does not block.
+// Yield reports to the leader that this node is a coordinator and gets no answer from
+// subject. The leader ends the lease of the one of the two with fewer working links. It
+// does not block.
 func (n *Node) Yield(subject view.NodeID) {
 	n.inbox.put(call(func(l *loop) {
 		l.step(n.clock.Now(), view.Yield{Subject: subject, Reporter: n.self.ID})
 	}))
 }
 
-// AnnounceLeave says that this node will leave: the views that follow show it as
-// view.Leaving on every node, within a few round trips while somebody leads, so that
-// coordinators place nothing new on it. It keeps its vote and its lease, and goes on
-// serving, until Leave or Close. It cannot be taken back for this incarnation. It does
-// not block; the wish is repeated until a view shows it. Idempotent.
+// AnnounceLeave announces that this node will leave. The following views show it as
+// view.Leaving on every node, within a few round trips while there is a leader, so that
+// coordinators place nothing new on it. It keeps its vote and its lease, and continues to
+// serve, until Leave or Close. It cannot be withdrawn for this incarnation. It does not
+// block; the notice is retransmitted until a view shows it. Idempotent.
 //
-// To drain: AnnounceLeave, hand over what runs here, Leave, Close.
+// To drain: AnnounceLeave, hand over all shards, Leave, Close.
 func (n *Node) AnnounceLeave() {
 	n.inbox.put(call(func(l *loop) { l.step(n.clock.Now(), view.AnnounceLeave{}) }))
 }
@@ -330,7 +330,7 @@ func (n *Node) WaitUp(ctx context.Context) error {
 	}
 }
 
-// wakeWaiters makes WaitUp look again.
+// wakeWaiters makes WaitUp check again.
 func (n *Node) wakeWaiters() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -338,7 +338,7 @@ func (n *Node) wakeWaiters() {
 	n.changed = make(chan struct{})
 }
 
-// finish notes the end of this incarnation.
+// finish records the end of this incarnation.
 func (n *Node) finish(r view.Removed) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -351,11 +351,11 @@ func (n *Node) finish(r view.Removed) {
 // Over is closed when this incarnation has been removed from its cluster.
 func (n *Node) Over() <-chan struct{} { return n.over }
 
-// Leave takes the node out of its view in order and returns when it is out; its
-// lease has then ended. That takes a few round trips while a quorum answers, of the
-// leader as of any other. The transport stays open until Close. It fails with the
-// context's error, and leaving goes on even so, or with ErrClosed. Drain first what
-// runs here, after AnnounceLeave: the lease is given up at once.
+// Leave takes the node out of its view in order and returns when it is out; its lease has
+// then ended. That takes a few round trips while a quorum answers, for the leader as for
+// any other member. The transport stays open until Close. Leave fails with the context's
+// error, while leaving continues, or with ErrClosed. Drain the node first, after
+// AnnounceLeave: Leave gives the lease up immediately.
 func (n *Node) Leave(ctx context.Context) error {
 	n.inbox.put(call(func(l *loop) { l.step(n.clock.Now(), view.Leave{}) }))
 	if n.discovery != nil {
@@ -367,7 +367,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// Whoever closes the node as soon as it is out takes nothing back.
+	// A Close right after the node is out does not turn success into an error.
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ended == nil || n.ended.Reason == reasonClosed {
@@ -387,9 +387,9 @@ func (n *Node) unlessClosed(err error) error {
 	}
 }
 
-// Close ends the incarnation at once: the lease is withdrawn, peers are told that
-// this process signs off (for at most 200 ms), connections and goroutines end.
-// Idempotent; every call returns when all is done.
+// Close ends the incarnation immediately: the lease is withdrawn, the process signs off
+// from its peers (for at most 200 ms), connections and goroutines end. Idempotent; every
+// call returns when all is done.
 func (n *Node) Close() error {
 	n.closing.Do(n.shutdown)
 	<-n.closed
@@ -404,17 +404,17 @@ func (n *Node) shutdown() {
 	if n.discovery != nil {
 		n.discovery.close(left)
 	}
-	_ = n.transport.Close() // it is going away, whatever it says
+	_ = n.transport.Close() // it ends whatever the error
 	n.wg.Wait()
 	n.events.close()
 	close(n.closed)
 }
 
-// Lapse ends the incarnation without a word to the peers, for a node that runs code which
-// it cannot end: until its lease has run out no other may act in its place. It holds no
-// lease from now on and answers no peer. Its connections stand until Close, so that none
-// takes it for dead before, and Close then says no goodbye. It returns for how long the
-// lease was granted still, 0 if the incarnation was over before.
+// Lapse ends the incarnation without notice to the peers, for a node that runs code which
+// it cannot end: until its lease has expired no other node may act in its place. It holds
+// no lease from now on and answers no peer. Its connections stay open until Close, so
+// that no peer treats it as dead before, and Close then sends no goodbye. It returns for
+// how long the lease is still granted, 0 if the incarnation had already ended.
 func (n *Node) Lapse() (left time.Duration) {
 	done := make(chan struct{})
 	n.inbox.put(call(func(l *loop) {
@@ -434,8 +434,8 @@ func (n *Node) Lapse() (left time.Duration) {
 	}
 }
 
-// signOff withdraws the lease and says goodbye to all peers. It reports whether
-// the node had left its cluster before.
+// signOff withdraws the lease and sends a goodbye to all peers. It reports whether the
+// node had left its cluster before.
 func (n *Node) signOff() (left bool) {
 	done := make(chan struct{})
 	n.inbox.put(call(func(l *loop) {
@@ -449,14 +449,14 @@ func (n *Node) signOff() (left bool) {
 	<-done
 	ctx, cancel := context.WithTimeout(context.Background(), signOffMax)
 	defer cancel()
-	// Peers that do not take the goodbye in time find out by themselves.
+	// Peers that do not receive the goodbye in time detect the end by themselves.
 	_ = n.transport.Flush(ctx)
 	return left
 }
 
-// signOff says goodbye to every peer with a connection. From here on this
-// incarnation holds no lease and does nothing, so it is as good as dead: a planned
-// stop is no crash, and needs no time to be proven.
+// signOff sends a goodbye to every connected peer. From now on this incarnation holds no
+// lease and does nothing, so peers may treat it as dead: a planned stop is no crash, and
+// needs no time to be proven.
 func (l *loop) signOff() {
 	l.buf = appendMessage(l.buf[:0], goodbye{})
 	for id, p := range l.evidence.peers {

@@ -2,15 +2,15 @@ package gossip
 
 import "github.com/peerage-go/peerage/gossip/view"
 
-// What peers say that cannot be, or is out of date, the view core refuses. Here it is
-// counted and logged.
+// The view core rejects impossible and stale messages of peers. This file counts and logs
+// them.
 
-// accusedMax bounds how many peers an operator is warned of, each once.
+// accusedMax bounds how many peers are logged, each once.
 const accusedMax = 64
 
-// noticeRefusal counts refusals of what came under a ballot below one promised here.
-// That happens at every change of the leader; many of them are a leader that is not
-// told, or a replay.
+// noticeRefusal counts rejected messages under a ballot below a promised one. Some occur
+// at every change of the leader; many indicate a former leader that does not learn of the
+// change, or a replay.
 func (l *loop) noticeRefusal(s view.Send) {
 	m, is := s.Msg.(*view.Nack)
 	if !is {
@@ -20,22 +20,22 @@ func (l *loop) noticeRefusal(s view.Send) {
 	l.n.record("ballot refused", s.To, 0, "below one promised to "+m.Promised.Node.String(), false)
 }
 
-// odd counts what cannot be, and reports whether the operator is to be told: once for
-// each peer.
+// odd counts impossible messages, and reports whether to warn the operator: once for each
+// peer.
 func (l *loop) odd(t view.TraceEvent) (warn bool) {
 	switch t.Kind {
-	case "stranger":
+	case "other cluster":
 		l.n.counters.strangers.Add(1)
 		return false // forming warns of other clusters
-	case "view shown by no member", "view shown by no contact":
+	case "view from a non-member", "view from a node that was not asked":
 		l.n.counters.nonMembers.Add(1)
-		return false // as one that was removed may meet: it asks its members
-	case "spoken by no member":
+		return false // a removed node may meet it: it asks its members
+	case "membership message from a non-member, ignored":
 		l.n.counters.nonMembers.Add(1)
-	case "message in another's name", "grant that cannot be", "place of a member asked for":
+	case "message in another node's name, ignored", "impossible lease grant, ignored", "join request with a member's id, ignored":
 		l.n.counters.impostures.Add(1)
 	case "contest ended":
-		l.n.cfg.Logger.Error("no decision between two clusters of one name, both go on: stop the nodes of one of them, or mend what keeps it",
+		l.n.cfg.Logger.Error("no decision between two clusters of one name, both continue: stop the nodes of one of them, or remove the cause in detail",
 			"node", l.n.self.Name, "subject", t.Subject, "detail", t.Detail)
 		return false
 	default:
@@ -44,7 +44,7 @@ func (l *loop) odd(t view.TraceEvent) (warn bool) {
 	return l.accuse(t.Subject)
 }
 
-// accuse reports whether the operator has not been warned of a peer before.
+// accuse reports whether to warn of a peer: true once for each.
 func (l *loop) accuse(id view.NodeID) (warn bool) {
 	if l.accused[id] || len(l.accused) >= accusedMax {
 		return false

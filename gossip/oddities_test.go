@@ -79,8 +79,8 @@ func TestReplaysAndLiesChangeNothing(t *testing.T) {
 		if s := victim.Stats(); s.FramesMalformed != 2 {
 			t.Errorf("the victim counts %d malformed messages", s.FramesMalformed)
 		}
-		c.recorded(victim, liar, "message that cannot be decoded", "ballot refused", "message in another's name", "stranger", "place of a member asked for")
-		c.recorded(first, liar, "message in another's name", "place of a member asked for")
+		c.recorded(victim, liar, "undecodable membership message, ignored", "ballot refused", "message in another node's name, ignored", "other cluster", "join request with a member's id, ignored")
+		c.recorded(first, liar, "message in another node's name, ignored", "join request with a member's id, ignored")
 
 		// Nodes that do not exist never vote, and go again.
 		for i := range 5 {
@@ -118,6 +118,6 @@ func TestAGrantThatCannotBeIsNone(t *testing.T) {
 		if n := victim.Stats().Impostures; n != 2 {
 			t.Errorf("%d impostures", n)
 		}
-		c.recorded(victim, first, "grant that cannot be")
+		c.recorded(victim, first, "impossible lease grant, ignored")
 	})
 }

@@ -13,13 +13,13 @@ import (
 //	datagram  = label [encrypted] [checksum] (compound | message)
 //	compound  = 7, count, lengths, messages      never nested
 //	message   = ping | indirect ping | ack | suspect | alive | dead | nack
-//	            one byte of kind and a msgpack map, whose keys are known and unique
+//	            one byte of kind and a msgpack map, whose keys are defined and unique
 //
 // Compression and user messages are part of memberlist's protocol and are refused: no
 // node of this package sends them, and both let a small datagram cost much.
 
 // packetBytesMost bounds a datagram. memberlist fills its datagrams up to 1400 bytes
-// before encryption, and a single message of ours has at most 1000.
+// before encryption, and a single message of this package has at most 1000.
 const packetBytesMost = 2048
 
 const (
@@ -35,14 +35,14 @@ const (
 	kindLabel        = 244
 )
 
-// Why a datagram is refused. errForm and errForeign tell garbage from attacks.
+// Reasons to refuse a datagram.
 var (
-	errForeignPacket = errors.New("gossip: a datagram of another cluster, or none of ours")
+	errForeignPacket = errors.New("gossip: a datagram of another cluster or another program")
 	errUndecryptable = errors.New("gossip: no key decrypts the datagram")
-	errPacketForm    = errors.New("gossip: a datagram that no node sends: oversize, nested, compressed or malformed")
+	errPacketForm    = errors.New("gossip: refused datagram: oversize, nested, compressed or malformed")
 )
 
-// unwrapPacket takes label, encryption and checksum off. It does not change b.
+// unwrapPacket removes label, encryption and checksum. It does not change b.
 func unwrapPacket(b []byte, label string, keys [][]byte) ([]byte, error) {
 	if len(b) < 2 || b[0] != kindLabel || len(b) < 2+int(b[1]) || string(b[2:2+int(b[1])]) != label {
 		return nil, errForeignPacket
@@ -115,12 +115,12 @@ func splitPacket(b []byte) ([][]byte, error) {
 	return parts, nil
 }
 
-// packetMessage is one message of a datagram, as far as the gate judges it.
+// packetMessage holds the fields of a datagram's message that the gate checks.
 type packetMessage struct {
 	kind byte
 	// node is the name in the message; addr and port are the node's in an alive message,
-	// and the target's of an indirect ping. sourceAddr and sourcePort are where an answer
-	// is wanted.
+	// and the target's of an indirect ping. sourceAddr and sourcePort are the address for
+	// the answer.
 	node                   string
 	addr, sourceAddr, meta []byte
 	port, sourcePort       uint64

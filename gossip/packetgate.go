@@ -10,10 +10,10 @@ import (
 	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
-// Rates of datagrams, for each second, with bursts of twice as many. A node of a
-// cluster of any size sends some twenty a second to random others, and gets as many.
+// Rates of datagrams per second, with bursts of twice as many. In a cluster of any size,
+// a node sends some twenty a second to random nodes, and receives as many.
 const (
-	// packetsOfSource is for the address and port of a node that discovery knows,
+	// packetsOfSource is for the address and port of a node that discovery has,
 	// packetsOfHost for all other ports of such a host: there may be a NAT.
 	packetsOfSource = 200
 	packetsOfHost   = 400
@@ -23,20 +23,19 @@ const (
 	packetsOfAll = 2000
 )
 
-// packetGate stands between the UDP port and memberlist. memberlist handles whatever
-// arrives: it unpacks compressed and nested messages without bound, believes every
-// name, answers to any address that a ping names, and has no limit of rates. The gate
-// lets pass only datagrams of the form that nodes send, at bounded rates.
+// packetGate filters datagrams between the UDP port and memberlist. memberlist handles
+// every datagram: it unpacks compressed and nested messages without bound, accepts every
+// name, answers to any address that a ping names, and has no rate limits. The gate admits
+// only datagrams of the form that nodes send, at bounded rates.
 //
-// Without keys, a datagram proves nothing about its sender. It then introduces no
-// node: an alive message passes only about a name that discovery knows at this very
-// address, from a stream (and so from a connection that has shaken hands); and answers
-// go only to the sender's own address or to one that discovery knows. With keys, the
-// sender holds one, which vouches for what it says.
+// Without keys, a datagram proves nothing about its sender. It then introduces no node:
+// an alive message passes only for a name that discovery already has at this address,
+// from a stream (and so from a connection with a completed handshake). Answers go only to
+// the sender's own address or to one that discovery has. With keys, the sender holds one,
+// so its messages are trusted.
 //
-// A gate is used by one goroutine. Tried and rejected: to count messages per name
-// (the names are the forger's), and to let memberlist's own bounds do (they come
-// after unpacking).
+// A gate is used by one goroutine. Tried and rejected: counting messages per name (a
+// forger chooses the names), and memberlist's own bounds (they apply after unpacking).
 type packetGate struct {
 	label string
 	// keys returns the keys in use, nil without encryption.
@@ -46,22 +45,22 @@ type packetGate struct {
 
 	all, strangers rateBucket
 	// sources holds the buckets of known addresses; port 0 stands for all ports of a host
-	// at which no node is known. Invariant: len(sources) <= sourcesMax.
+	// at which discovery has no node. Invariant: len(sources) <= sourcesMax.
 	sources map[netip.AddrPort]*rateBucket
 
 	log    *slog.Logger
 	budget loglimit.Budget
 }
 
-// sourcesMax bounds the addresses with a bucket of their own; beyond, all buckets
-// start anew.
+// sourcesMax bounds the addresses with a bucket of their own; beyond, all buckets are
+// reset.
 const sourcesMax = 4096
 
 func newPacketGate(label string, keys func() [][]byte, names *nameTable, log *slog.Logger, count *counters) *packetGate {
 	return &packetGate{label: label, keys: keys, names: names, log: log, count: count, sources: map[netip.AddrPort]*rateBucket{}}
 }
 
-// admit reports whether memberlist may see a datagram, and counts it if not.
+// admit reports whether to pass a datagram to memberlist, and counts it if not.
 func (g *packetGate) admit(p *transport.Packet) bool {
 	from := sourceOf(p.From)
 	if !g.inRate(from, p.Time) {
@@ -108,17 +107,16 @@ func (g *packetGate) inRate(from netip.AddrPort, now time.Time) bool {
 	return b.take(now, rate) && g.all.take(now, packetsOfAll)
 }
 
-// logRefusal writes a line, within a budget: anyone can send a datagram.
+// logRefusal writes a line, within a budget: any host can send a datagram.
 func (g *packetGate) logRefusal(from netip.AddrPort, err error, now time.Time) {
 	suppressed, ok := g.budget.Take(now)
 	if ok {
-		g.log.Info("memberlist: datagram refused, it has no effect", slog.String("from", from.String()),
+		g.log.Info("memberlist: datagram refused; it has no effect, check its sender", slog.String("from", from.String()),
 			slog.Any("error", err), slog.Int("lines_suppressed", suppressed))
 	}
 }
 
-// judge looks at every message of a datagram: one that is refused takes the others
-// with it.
+// judge checks every message of a datagram: one refused message refuses the datagram.
 func (g *packetGate) judge(body []byte, from netip.AddrPort, keyed bool) error {
 	parts, err := splitPacket(body)
 	if err != nil {
@@ -136,7 +134,7 @@ func (g *packetGate) judge(body []byte, from netip.AddrPort, keyed bool) error {
 	return nil
 }
 
-// vouchedFor reports whether a datagram that anyone can have sent may say m.
+// vouchedFor reports whether an unauthenticated datagram may carry m.
 func (g *packetGate) vouchedFor(m *packetMessage, from netip.AddrPort) bool {
 	switch m.kind {
 	case kindAlive:
@@ -189,14 +187,14 @@ func addrPort(ip []byte, port uint64) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a.Unmap(), uint16(port)), true
 }
 
-// rateBucket lets a number of things pass each second, and twice as many at a time.
-// The zero value is full.
+// rateBucket limits events to a number per second, and twice as many at a time. The zero
+// value is full.
 type rateBucket struct {
 	used float64
 	at   time.Time
 }
 
-// take takes one at now.
+// take removes one token at now, and reports whether there was one.
 func (b *rateBucket) take(now time.Time, rate float64) bool {
 	if now.After(b.at) {
 		b.used = max(b.used-now.Sub(b.at).Seconds()*rate, 0)

@@ -4,11 +4,11 @@ import "encoding/binary"
 
 // packReader reads the few forms of msgpack that memberlist's messages consist of:
 // numbers, strings and bytes, booleans, and maps and arrays of known depth. Anything
-// else makes it bad. It neither allocates nor recurses, so its cost is that of the
+// else makes it bad. It neither allocates nor recurses, so its cost is linear in the
 // bytes. The zero value reads nothing.
 type packReader struct {
 	b []byte
-	// bad is set by the first thing that cannot be read; everything reads as zero then.
+	// bad is set by the first value that cannot be read; then every read returns zero.
 	bad bool
 }
 

@@ -19,8 +19,8 @@ const (
 	resolveLate = 10 * time.Second
 )
 
-// resolveContacts tells the loop the contact points: once, when they are plain
-// addresses, and otherwise again and again, since names come to mean other hosts.
+// resolveContacts sends the contact points to the loop: once if they are plain addresses,
+// otherwise periodically, since names may resolve to new hosts.
 func (n *Node) resolveContacts() {
 	plain := n.cfg.ContactFunc == nil
 	for _, p := range n.cfg.ContactPoints {
@@ -56,14 +56,14 @@ const srvPrefix = "srv:"
 // of resolveLoop owns it.
 type resolving struct {
 	resolver Resolver
-	// self is the address that this node advertises.
+	// self is this node's advertised address.
 	self string
-	// warn tells the operator; causes holds each name's last cause, so that it is told
+	// warn logs a failure; causes holds each name's last cause, so that it is logged
 	// once.
 	warn   func(what, detail string)
 	causes map[string]string
-	// last holds what each name of the last round stood for when it last resolved,
-	// listed what the function last named.
+	// last holds the last resolved addresses of each name of the last round, listed the
+	// last result of the function.
 	last   map[string][]string
 	listed []string
 }
@@ -97,9 +97,9 @@ func (n *Node) resolveLoop() {
 	}
 }
 
-// once is a round: it returns what the names stand for now. A name that does not
-// resolve is warned of, and counts as what it stood for before: a name server that
-// is down must not make a node forget where its cluster is.
+// once runs a round: it returns the addresses of the names. A name that does not resolve
+// is logged and keeps its last addresses, so that a failed name server does not make a
+// node lose its cluster.
 func (r *resolving) once(ctx context.Context, names []string, more func(context.Context) ([]string, error)) []string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -135,7 +135,7 @@ func (r *resolving) once(ctx context.Context, names []string, more func(context.
 	return out
 }
 
-// told tells the operator of a failure with a name, once per cause.
+// told logs a failure with a name, once per cause.
 func (r *resolving) told(what, name string, err error) {
 	cause := ""
 	if err != nil {
@@ -150,14 +150,14 @@ func (r *resolving) told(what, name string, err error) {
 		return
 	}
 	if len(r.causes) > 2*contactPointsMax {
-		clear(r.causes) // names of a function that come and go
+		clear(r.causes) // a ContactFunc may return ever new names
 	}
 	r.causes[key] = cause
 	r.warn(what, cause)
 }
 
-// lookUp returns the addresses that a contact point stands for. It may return some
-// together with an error about others.
+// lookUp returns the addresses of a contact point. It may return some addresses together
+// with an error about further ones.
 func (r *resolving) lookUp(ctx context.Context, name string) ([]string, error) {
 	if isPlain(name) {
 		return []string{name}, nil
@@ -172,9 +172,9 @@ func (r *resolving) lookUp(ctx context.Context, name string) ([]string, error) {
 	return r.lookUpHost(ctx, host, port)
 }
 
-// lookUpHost returns the addresses of a host. Where it has some of both families,
-// those of the family that this node advertises count: the two would be taken for
-// two contact points, and one of them might never answer.
+// lookUpHost returns the addresses of a host. If it has addresses of both families, only
+// those of this node's own family count: otherwise one host would count as two contact
+// points, of which one might never answer.
 func (r *resolving) lookUpHost(ctx context.Context, host, port string) ([]string, error) {
 	ips, err := r.resolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
@@ -191,8 +191,7 @@ func (r *resolving) lookUpHost(ctx context.Context, host, port string) ([]string
 }
 
 // lookUpSRV returns the addresses of all targets, whatever their priority and
-// weight: contact points are equals. The target "." says that there is none
-// (RFC 2782).
+// weight: contact points are equals. The target "." means that there is none (RFC 2782).
 func (r *resolving) lookUpSRV(ctx context.Context, name string) ([]string, error) {
 	_, targets, failed := r.resolver.LookupSRV(ctx, "", "", name)
 	var out []string
@@ -223,8 +222,8 @@ func ofFamily(ips []netip.Addr, v4 bool) []netip.Addr {
 	return out
 }
 
-// announce names to discovery the addresses to join: contact points, members,
-// and those that were members a while ago.
+// announce gives discovery the addresses to join: contact points, members, and former
+// members.
 func (n *Node) announce(l *loop) {
 	if n.discovery == nil {
 		return
@@ -248,8 +247,8 @@ func (n *Node) announce(l *loop) {
 // formerMax bounds the addresses of former members that are joined again.
 const formerMax = 64
 
-// former adds the addresses of members of earlier views, so that a healed
-// network finds together, and remembers the present ones for later.
+// former adds the addresses of members of earlier views, so that a healed network
+// reunites, and records the present ones for later.
 func (l *loop) former(addrs *[]string) {
 	for _, a := range *addrs {
 		if !slices.Contains(l.addrs, a) {

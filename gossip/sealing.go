@@ -10,12 +10,12 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Sealed refusals: how a refused connection becomes a certain proof.
+// Sealed refusals: from a refused connection to a certain proof.
 //
 // A refusal is weak: a router that rejects sends the same reset as the host of a dead
-// process. So a node asks the UDP port that the peer's process alone holds
+// process. So a node probes the UDP port that only the peer's process holds
 // (transport.Inquirer). The host of a dead process answers "port unreachable" in its own
-// name; a router does so in the router's. What is certain:
+// name; a router does so in the router's. A proof is certain with:
 //
 //	baseline   while the link stands: the process answered, and was asked at the very
 //	           address that we ask, with some TTL. It excludes translated addresses, ports
@@ -24,52 +24,52 @@ import (
 //	and        an error "port unreachable" quotes a fresh question, its sender is the
 //	           address asked, and its TTL is that of the baseline.
 //
-// An answer of the process while connections are refused shows that it lives: refusals
-// then count for nothing for voidFor. What nothing tells from death: a firewall on the
-// peer's own host, or a bridge that forges its address, which rejects both.
+// An answer of the process while connections are refused proves that it lives: its
+// refusals are then ignored for voidFor. A firewall on the peer's own host, or a bridge
+// that forges its address, cannot be distinguished from death if it rejects both.
 const (
-	// baselineEvery is how often a peer is asked while all is well, baselineRetry how often
-	// while there is no baseline, baselineFor how long one counts.
+	// baselineEvery is how often a reachable peer is probed, baselineRetry how often
+	// without a baseline, baselineFor how long a baseline is valid.
 	baselineEvery = 10 * time.Second
 	baselineRetry = time.Second
 	baselineFor   = 30 * time.Second
-	// inquiryMax is how long an inquiry waits for what comes back.
+	// inquiryMax is how long an inquiry waits for a result.
 	inquiryMax = 300 * time.Millisecond
-	// inquiryRetry is the wait before the question is repeated about a peer that refuses, and
-	// inquiriesMax how often it is asked: kernels send one ICMP error a second to one host.
+	// inquiryRetry is the wait between inquiries about a peer that refuses, and
+	// inquiriesMax their number: kernels send one ICMP error a second to one host.
 	inquiryRetry = time.Second
-	// inquiryRank is how much later each member asks than the one before it in seniority.
+	// inquiryRank is the delay between the inquiries of successive members by seniority.
 	inquiryRank  = 15 * time.Millisecond
 	inquiriesMax = 5
-	// voidFor is how long refusals count for nothing after the process has answered.
+	// voidFor is how long refusals are ignored after the process has answered.
 	voidFor = time.Second
-	// holdFor is how long datagrams of discovery to a peer that was lost are held.
+	// holdFor is how long datagrams of discovery to a lost peer are held back.
 	holdFor = 300 * time.Millisecond
 )
 
-// sealing is what the UDP port of one peer has shown.
+// sealing is the state of the probes of one peer's UDP port.
 type sealing struct {
 	// addr and ttl are those of the baseline, baseAt is when it was taken, 0 if never.
 	addr   netip.Addr
 	ttl    int
 	baseAt clock.Instant
-	// asking is set while an inquiry is under way; next is when the next may begin.
+	// asking is set while an inquiry is in flight; next is when the next may begin.
 	asking bool
 	next   clock.Instant
-	// turn is when this node may ask about the peer, which is weakly proven dead; 0 before
-	// that is known. told is set once a member has told of a sealed refusal.
+	// turn is when this node may probe the peer, which is weakly proven dead; 0 before
+	// the proof. told is set once a member has reported a sealed refusal.
 	turn clock.Instant
 	told bool
 	// asked counts the inquiries since the peer was proven dead.
 	asked int
-	// voidUntil is until when refusals count for nothing.
+	// voidUntil is until when refusals are ignored.
 	voidUntil clock.Instant
-	// since is from when on a baseline is missing; warned says that the operator knows.
+	// since is when the baseline became missing; warned is set once that was logged.
 	since  clock.Instant
 	warned bool
 }
 
-// answered takes an answer of the peer's process, and reports whether it is a baseline.
+// answered handles an answer of the peer's process, and reports whether it is a baseline.
 func (s *sealing) answered(now clock.Instant, q *transport.Inquiry) bool {
 	if !q.Asked.IsValid() || q.By != q.Asked || q.TTL == 0 {
 		s.baseAt = 0
@@ -79,20 +79,20 @@ func (s *sealing) answered(now clock.Instant, q *transport.Inquiry) bool {
 	return true
 }
 
-// seals reports whether what came back makes the refusals of a peer, whose control
-// connection was lost at lostAt, a certain proof.
+// seals reports whether a result makes the refusals of a peer, whose control connection
+// was lost at lostAt, a certain proof.
 func (s *sealing) seals(lostAt clock.Instant, q *transport.Inquiry) bool {
 	return q.Outcome == transport.PortUnreachable && s.baseAt != 0 && lostAt.Sub(s.baseAt) <= baselineFor &&
 		q.Asked == s.addr && q.By == s.addr && q.TTL == s.ttl
 }
 
-// baselines asks the peers whose baseline is due.
+// baselines probes the peers whose baseline is due.
 func (e *evidence) baselines(now clock.Instant, a *actions) {
 	if !e.inquires || now.Before(e.nextBaseline) {
 		return
 	}
 	e.nextBaseline = clock.Never
-	for _, p := range e.peers { // order-free: each is asked by itself
+	for _, p := range e.peers { // order-free: each is probed by itself
 		if !p.member || p.lostAt != 0 {
 			continue
 		}
@@ -105,7 +105,8 @@ func (e *evidence) baselines(now clock.Instant, a *actions) {
 	}
 }
 
-// wantBaseline has a peer asked soon, whose link has come up or which became a member.
+// wantBaseline schedules a probe of a peer whose link has come up or which became a
+// member.
 func (e *evidence) wantBaseline(now clock.Instant, p *peerLinks) {
 	if !e.inquires || !p.member || p.lostAt != 0 {
 		return
@@ -121,7 +122,7 @@ func (e *evidence) wantBaseline(now clock.Instant, p *peerLinks) {
 	e.nextBaseline = clock.Min(e.nextBaseline, s.next)
 }
 
-// inquireOf asks a peer that is weakly proven dead, if it may be asked now.
+// inquireOf probes a peer that is weakly proven dead, if this node may do so now.
 func (e *evidence) inquireOf(now clock.Instant, p *peerLinks, a *actions) {
 	s := &p.seal
 	if !e.inquires || !e.weak(p) || s.baseAt == 0 || s.asking || s.asked >= inquiriesMax || s.asked > 0 && now.Before(s.next) {
@@ -138,10 +139,10 @@ func (e *evidence) inquireOf(now clock.Instant, p *peerLinks, a *actions) {
 	a.inquire = append(a.inquire, p.node)
 }
 
-// rankOf returns how long this node waits before it asks about a peer. The two most senior
-// of the members that are reached ask immediately: one of them leads next. Each of the
-// others follows inquiryRank behind the one before it, unless it is told meanwhile: the
-// kernels of all hosts send few ICMP errors to one, six and then one a second.
+// rankOf returns how long this node waits before it probes a peer. The two most senior of
+// the reachable members probe immediately: one of them leads next. Each further one
+// follows after inquiryRank, unless it receives the result meanwhile: a kernel sends few
+// ICMP errors to one host, six and then one a second.
 func (e *evidence) rankOf(p *peerLinks) time.Duration {
 	before := 0
 	for _, id := range e.seniors {
@@ -152,23 +153,23 @@ func (e *evidence) rankOf(p *peerLinks) time.Duration {
 	return min(time.Duration(max(before-1, 0))*inquiryRank, inquiryMax)
 }
 
-// sealed tells the members that the host of a peer has said that its process is gone.
+// sealed reports to the members that a peer's host has confirmed the end of its process.
 type sealed struct{ Subject view.NodeID }
 
 func (sealed) tag() byte { return tagSealed }
 
-// tellSealed spares the others the question.
+// tellSealed sends a sealed refusal to the members, so that they need not probe.
 func (e *evidence) tellSealed(subject view.NodeID, a *actions) {
-	for id, p := range e.peers { // order-free: each is told the same
+	for id, p := range e.peers { // order-free: each gets the same
 		if p.member && id != subject && p.proof == 0 && p.out[transport.Control] {
 			a.tell(id, sealed{subject})
 		}
 	}
 }
 
-// sealedTold takes a member's word for a sealed refusal. It counts as this node's own once
-// the peer refuses here, too: a process that is gone for one is gone for all, and its id
-// never returns.
+// sealedTold handles a member's report of a sealed refusal. It counts as this node's own
+// once the peer refuses this node, too: a process that has ended has ended for all nodes,
+// and its id never returns.
 func (e *evidence) sealedTold(now clock.Instant, from, subject view.NodeID, a *actions) {
 	if q := e.peers[from]; q == nil || !q.member || !e.inquires {
 		return
@@ -181,7 +182,7 @@ func (e *evidence) sealedTold(now clock.Instant, from, subject view.NodeID, a *a
 	e.conclude(now, p, a)
 }
 
-// inquiryDue returns when inquireOf next has something to do for a peer.
+// inquiryDue returns when inquireOf must next be called for a peer.
 func (e *evidence) inquiryDue(p *peerLinks) clock.Instant {
 	if s := &p.seal; e.inquires && e.weak(p) && p.refusals > 0 && s.baseAt != 0 && !s.asking && s.asked < inquiriesMax {
 		if s.asked == 0 {
@@ -192,7 +193,7 @@ func (e *evidence) inquiryDue(p *peerLinks) clock.Instant {
 	return clock.Never
 }
 
-// inquired takes what became of an inquiry.
+// inquired handles the outcome of an inquiry.
 func (e *evidence) inquired(now clock.Instant, id view.NodeID, q *transport.Inquiry, a *actions) {
 	p := e.peers[id]
 	if p == nil {
@@ -202,7 +203,7 @@ func (e *evidence) inquired(now clock.Instant, id view.NodeID, q *transport.Inqu
 	s.asking = false
 	switch {
 	case q.Outcome == transport.Answered && p.lostAt != 0:
-		// It lives, whatever refuses in its name.
+		// The process lives: something else refuses its connections.
 		s.answered(now, q)
 		s.voidUntil, s.next, s.turn, s.told = now.Add(voidFor), now.Add(inquiryRetry), 0, false
 		e.heard(id, a)
@@ -220,19 +221,18 @@ func (e *evidence) inquired(now clock.Instant, id view.NodeID, q *transport.Inqu
 	e.nextBaseline = clock.Min(e.nextBaseline, s.next)
 }
 
-// warnUnsealed tells the operator, once per peer, that a crash of the peer will not be
-// certain.
+// warnUnsealed warns, once per peer, that a crash of the peer will not be certain.
 func (e *evidence) warnUnsealed(now clock.Instant, p *peerLinks, a *actions) {
 	s := &p.seal
 	if s.warned || e.level != view.EvidenceFull || now.Sub(s.since) < baselineFor {
 		return
 	}
 	s.warned = true
-	a.warn("a node does not answer at its UDP port", "the crash of "+p.node.Name+" at "+p.node.Addr+
+	a.warn("a node does not answer at its UDP port", "a crash of "+p.node.Name+" at "+p.node.Addr+
 		" will take a lease to remove it and cannot replace a quorum; let UDP through to the port of Listen, without address translation")
 }
 
-// inquire asks in a goroutine of its own.
+// inquire probes a node in a goroutine of its own.
 func (n *Node) inquire(node view.Node) {
 	inquirer := n.transport.(transport.Inquirer) // evidence.inquires is set
 	n.wg.Go(func() {

@@ -13,14 +13,14 @@ const (
 	sharedSecretsMax     = 4
 )
 
-// derivedKeys returns the keys of memberlist's datagrams that go with shared secrets, in
+// derivedKeys returns the keys for memberlist's datagrams derived from shared secrets, in
 // their order.
 func derivedKeys(secrets [][]byte) [][]byte {
 	var keys [][]byte
 	for _, s := range secrets {
 		key, err := hkdf.Key(sha256.New, s, nil, "peerage datagrams 1", 32)
 		if err != nil {
-			return nil // only for lengths that are not asked for here
+			return nil // only for lengths that are not used here
 		}
 		keys = append(keys, key)
 	}
@@ -38,24 +38,24 @@ func (c *Config) validateSecrets(e *ConfigError) {
 		"Certificates or TLS is set as well: choose one")
 }
 
-// private reports whether a host is an address that is not routed on the internet: who
-// reads there is on a network of the operator's own.
+// private reports whether a host is an address that is not routed on the internet: any
+// reader is then on the operator's own network.
 func private(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && (ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast())
 }
 
-// validateOpenNetwork asks for the protection of both halves of the port. SharedSecrets
-// keep strangers and forgers out, but not readers: that is enough where the address at
-// which others reach this node is private.
+// validateOpenNetwork requires protection of both halves of the port. SharedSecrets keep
+// unknown nodes and forgers out, but not readers: that suffices if the advertised address
+// of this node is private.
 func (c *Config) validateOpenNetwork(e *ConfigError, host string) {
 	if len(c.SharedSecrets) > 0 {
 		e.check(private(host), "Listen", c.Listen,
-			"others reach this node at "+host+", which is not known to be a private address, and SharedSecrets encrypt no connection: anyone on the way could read everything; set Certificates instead, or InsecureTransport as well")
+			"other nodes reach this one at "+host+", which is not a private address, and SharedSecrets encrypt no connection: any host on the path could read everything; set Certificates instead, or InsecureTransport as well")
 		return
 	}
 	e.check(c.TLS != nil || c.Certificates != nil, "Listen", c.Listen,
-		"not a loopback address, and neither Certificates nor TLS is set: anyone on the network could join, read and forge (SecretKeys cover datagrams only); set one of them, or SharedSecrets on a private network, or InsecureTransport")
+		"not a loopback address, and neither Certificates nor TLS is set: any host on the network could join, read and forge (SecretKeys cover datagrams only); set one of them, or SharedSecrets on a private network, or InsecureTransport")
 	e.check(len(c.SecretKeys) > 0 || c.NoDiscovery, "SecretKeys", 0,
-		"Listen = "+c.Listen+" is not a loopback address, and TLS does not cover memberlist's datagrams: anyone on the network could forge them; set a key, or NoDiscovery, or InsecureTransport")
+		"Listen = "+c.Listen+" is not a loopback address, and TLS does not cover memberlist's datagrams: any host on the network could forge them; set a key, or NoDiscovery, or InsecureTransport")
 }

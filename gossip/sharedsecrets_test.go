@@ -38,12 +38,12 @@ func TestValidateSharedSecrets(t *testing.T) {
 	}{
 		"private":             {func(c *Config) {}, ""},
 		"private, advertised": {func(c *Config) { c.Listen, c.Advertise = "0.0.0.0:7101", "192.168.1.9:7101" }, ""},
-		"public":              {func(c *Config) { c.Listen = "203.0.113.9:7101" }, "not known to be a private address"},
-		"a name":              {func(c *Config) { c.Listen, c.Advertise = "0.0.0.0:7101", "db.example:7101" }, "not known to be a private address"},
+		"public":              {func(c *Config) { c.Listen = "203.0.113.9:7101" }, "which is not a private address"},
+		"a name":              {func(c *Config) { c.Listen, c.Advertise = "0.0.0.0:7101", "db.example:7101" }, "which is not a private address"},
 		"public, trusted":     {func(c *Config) { c.Listen, c.InsecureTransport = "203.0.113.9:7101", true }, ""},
 		"short":               {func(c *Config) { c.SharedSecrets = [][]byte{[]byte("hunter2")} }, "at least 32 bytes"},
 		"too many":            {func(c *Config) { c.SharedSecrets = append(testKeys(1, 2, 3, 4), testKey(5)) }, "at most 4"},
-		"none":                {func(c *Config) { c.SharedSecrets = nil }, "anyone on the network could join"},
+		"none":                {func(c *Config) { c.SharedSecrets = nil }, "any host on the network could join"},
 	} {
 		cfg := Config{Listen: "10.0.0.7:7101", Bootstrap: true, SharedSecrets: [][]byte{sharedSecret(1)}}
 		c.with(&cfg)

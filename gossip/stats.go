@@ -11,39 +11,40 @@ type Stats struct {
 	Epoch uint64
 	// LeaseValid, Leader: this node holds a lease; it is the leader's.
 	LeaseValid, Leader bool
-	// Views counts views that were taken over; Abandons those times when running
-	// instances had to be dropped.
+	// Views counts adopted views; Abandons counts how often running instances had to be
+	// dropped.
 	Views, Abandons uint64
-	// LeaseLost counts leases that ended while the node stood in a view.
+	// LeaseLost counts leases that ended while the node was in a view.
 	LeaseLost uint64
 	// QuorumLost counts how often the quorum was lost (event QuorumLost).
 	QuorumLost uint64
-	// ForeignClusters is the number of other clusters of this one's name that were heard
-	// lately; Contests counts how often a contest with one began.
+	// ForeignClusters is the number of other clusters of the same name that sent messages
+	// recently; Contests counts how often a contest with one began.
 	ForeignClusters int
 	Contests        uint64
-	// Evidence counts proofs of death by kind; EvidenceBack those taken back.
+	// Evidence counts proofs of death by kind; EvidenceBack those withdrawn.
 	Evidence     map[EvidenceKind]uint64
 	EvidenceBack uint64
-	// Suspicions and Refutations are memberlist's: of others, and of this node.
+	// Suspicions counts memberlist's suspicions of other nodes, Refutations those of this
+	// node that it refuted.
 	Suspicions, Refutations uint64
-	// Undecryptable counts what no key of the ring decrypts: somebody gossips with
-	// another one (Node.RotateKeys), or without.
+	// Undecryptable counts datagrams and streams that no key of the ring decrypts: a node
+	// gossips with another key (Node.RotateKeys), or without one.
 	Undecryptable uint64
 	// KeysDiffer is the number of members with which this node shares no SecretKey.
 	KeysDiffer int
-	// PacketsNotOurs counts datagrams and streams that memberlist cannot make sense of:
-	// of another cluster, cut, or garbage.
+	// PacketsNotOurs counts datagrams and streams that memberlist cannot decode: of
+	// another cluster, truncated, or garbage.
 	PacketsNotOurs uint64
 	// PacketsForbidden counts datagrams refused before memberlist unpacks them: oversize,
-	// nested, compressed, of no known form, or about a node that nothing vouches for.
-	// PacketsFlood counts those above the rates that one source and all may send at.
+	// nested, compressed, malformed, or about an unverified node. PacketsFlood counts
+	// those above the rates per source and in total.
 	PacketsForbidden, PacketsFlood uint64
-	// NamesRefused counts nodes that memberlist was told of above the bounds on new
-	// names; StreamsRefused counts its streams that were cut off.
+	// NamesRefused counts nodes kept out of memberlist by the bounds on new names;
+	// StreamsRefused counts its streams that were cut off.
 	NamesRefused, StreamsRefused uint64
-	// HintsDropped counts nodes found by memberlist that were not looked at, since more
-	// wait than may be dialled.
+	// HintsDropped counts nodes found by memberlist that were not dialled because too
+	// many wait.
 	HintsDropped uint64
 	// HealthScore is memberlist's Lifeguard score, 0 when healthy.
 	HealthScore int
@@ -51,23 +52,23 @@ type Stats struct {
 	Discovered, Faded uint64
 	// PacketIn and the others are memberlist's traffic by channel.
 	PacketIn, PacketOut, StreamIn, StreamOut Traffic
-	// PacketsDropped counts datagrams that memberlist was too slow for.
+	// PacketsDropped counts datagrams dropped because memberlist was too slow.
 	PacketsDropped uint64
 	// ViewIn and ViewOut are the view protocol's traffic.
 	ViewIn, ViewOut Traffic
 	// FramesDropped counts frames of this package's kinds by reason.
 	FramesMalformed, FramesOverflow, SendFailed uint64
-	// BallotsStale counts pings, prepares and accepts under a ballot below one promised
-	// here: a former leader, or a replay. Impostures counts messages that speak for
-	// another node, and grants that cannot be; Strangers those of another cluster.
+	// BallotsStale counts pings, prepares and accepts under a ballot below a promised
+	// one: of a former leader, or a replay. Impostures counts messages in another node's
+	// name, and impossible lease grants; Strangers those of another cluster.
 	BallotsStale, Impostures, Strangers uint64
-	// NonMembers counts messages of the view protocol by nodes that are no members.
+	// NonMembers counts messages of the view protocol by non-members.
 	NonMembers uint64
-	// Probes counts looks at contact points, ProbesFailed those that failed; Refusals
-	// counts dials to known nodes that were refused.
+	// Probes counts dials to contact points, ProbesFailed those that failed; Refusals
+	// counts refused dials to nodes met before.
 	Probes, ProbesFailed, Refusals uint64
-	// EventsDelivered, EventsCoalesced and EventsWaiting describe the queue of
-	// events; InboxWaiting that of the core, with its highest level.
+	// EventsDelivered, EventsCoalesced and EventsWaiting describe the queue of events;
+	// InboxWaiting that of the core, with its maximum.
 	EventsDelivered, EventsCoalesced uint64
 	EventsWaiting                    int
 	InboxWaiting, InboxMax           int
@@ -108,8 +109,8 @@ type counters struct {
 	foreign, keysDiffer                      atomic.Int64
 }
 
-// Stats returns the counters as they stand. It costs some microseconds and
-// blocks nobody.
+// Stats returns the present counters. It costs some microseconds and blocks no other
+// call.
 func (n *Node) Stats() Stats {
 	c := &n.counters
 	s := Stats{

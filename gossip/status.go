@@ -13,28 +13,28 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// recentMax is how many events Status shows.
+// recentMax is the number of events in Status.
 const recentMax = 256
 
-// Recent is one of the last things that happened to a node.
+// Recent is one of the last events of a node.
 type Recent struct {
 	Time    time.Time
 	Kind    string
 	Subject view.NodeID `json:",omitzero"`
 	Epoch   view.Epoch  `json:",omitzero"`
 	Detail  string      `json:",omitempty"`
-	// Repeated is how often the same came again with little in between; Time is that
-	// of the first.
+	// Repeated is how often the same event recurred with few others in between; Time is
+	// that of the first.
 	Repeated int `json:",omitempty"`
 }
 
-// same reports whether two events differ in nothing but time.
+// same reports whether two events differ only in time.
 func (r *Recent) same(x *Recent) bool {
 	return r.Kind == x.Kind && r.Subject == x.Subject && r.Epoch == x.Epoch && r.Detail == x.Detail
 }
 
-// repeatsSought is among how many of the last events a repetition is looked for: a
-// protocol that tries again and again must not push everything else out.
+// repeatsSought is how many of the last events are compared for a repetition: a protocol
+// that keeps retrying must not displace all other events.
 const repeatsSought = 8
 
 // recentList is a ring of the last events.
@@ -68,14 +68,14 @@ func (r *recentList) list() []Recent {
 	return append(append([]Recent(nil), r.ring[r.next:]...), r.ring[:r.next]...)
 }
 
-// Status is what an operator wants to see of a node, for JSON.
+// Status describes a node for operators, as JSON.
 type Status struct {
 	Self    view.Node
 	Cluster string
 	// State is "looking for a cluster", "joining", "up", "paused", "leaving" or
 	// "over".
 	State string
-	// Over says why this incarnation has ended.
+	// Over is the reason for which this incarnation has ended.
 	Over  string     `json:",omitempty"`
 	View  *view.View `json:",omitempty"`
 	Lease LeaseStatus
@@ -83,13 +83,13 @@ type Status struct {
 	Protocol view.State
 	Links    []LinkStatus
 	Contact  []ContactStatus
-	// Foreign lists the other clusters of this one's name that were heard lately, by id,
-	// each with what has become of the contest with it.
+	// Foreign lists the other clusters of the same name that sent messages recently, by
+	// id, each with the state of its contest.
 	Foreign []string `json:",omitempty"`
 	Recent  []Recent
 }
 
-// LeaseStatus describes the lease at the moment of asking.
+// LeaseStatus describes the lease at the time of the call.
 type LeaseStatus struct {
 	Valid, Leader bool
 	Generation    uint32
@@ -105,25 +105,25 @@ type LinkStatus struct {
 	Member bool
 	// Out and In name the classes that are connected.
 	Out, In []string
-	// Dead is the kind of the proof that its process is gone, "" without one.
+	// Dead is the kind of the proof that its process has ended, "" without one.
 	Dead string `json:",omitempty"`
-	// DownFor is for how long there has been no control connection to it.
+	// DownFor is how long there has been no control connection to it.
 	DownFor time.Duration `json:",omitempty"`
 }
 
 // ContactStatus describes one contact point.
 type ContactStatus struct {
 	Addr string
-	// Node answers there, 0 if none does.
+	// Node is the node that answers there, 0 if none does.
 	Node view.NodeID `json:",omitzero"`
 	// Cluster is the one that the node belongs to, in hexadecimal, "" if none.
 	Cluster string `json:",omitempty"`
-	// Cause is why it does not answer.
+	// Cause is the reason why it does not answer.
 	Cause string `json:",omitempty"`
 }
 
-// Status returns how the node stands. It waits for the node's loop, which never
-// blocks; after Close it returns what is left.
+// Status returns the node's present state. It waits for the node's loop, which never
+// blocks; after Close it returns the last state.
 func (n *Node) Status() Status {
 	s := Status{Self: n.self, Cluster: n.cfg.Cluster, View: n.View(), Recent: n.recent.list()}
 	done := make(chan struct{})

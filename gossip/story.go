@@ -9,15 +9,15 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// What happened to the members is told from the views that are told: so the events
-// about members are as few as the views, and agree with them, however slow a
-// subscriber is. Why a member went stands in the view that left it out; a view that was
-// skipped here takes that with it, so the loop notes it down as views come in.
+// The events about members are derived from the delivered views: so they are as few as
+// the views, and agree with them, however slow a subscriber is. The view that leaves a
+// member out holds the cause; delivery may skip that view, so the loop records the causes
+// as views arrive.
 
-// departuresMax bounds how many departures are remembered.
+// departuresMax bounds the recorded departures.
 const departuresMax = 1024
 
-// departures remembers why members went, the newest departuresMax of them.
+// departures records why members were left out, the newest departuresMax of them.
 type departures struct {
 	mu    sync.Mutex
 	why   map[view.NodeID]view.Departure
@@ -40,7 +40,7 @@ func (d *departures) add(x view.Departure) {
 	}
 }
 
-// of returns why a member went, with cause 0 if that is not known.
+// of returns why a member was left out, with cause 0 if there is no record.
 func (d *departures) of(id view.NodeID) view.Departure {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,8 +50,8 @@ func (d *departures) of(id view.NodeID) view.Departure {
 	return view.Departure{ID: id}
 }
 
-// story returns what happened to members between two views, of which the first may be
-// nil: those that went, and then those that came, each in order of seniority.
+// story returns the changes of members between two views, of which the first may be nil:
+// those left out, and then those that joined, each in order of seniority.
 func story(before, after *view.View, why func(view.NodeID) view.Departure) []Event {
 	voters := func(v *view.View) map[view.NodeID]*view.Member {
 		m := map[view.NodeID]*view.Member{}
@@ -83,8 +83,8 @@ func story(before, after *view.View, why func(view.NodeID) view.Departure) []Eve
 	return out
 }
 
-// noteDepartures notes why members are not in the newer view. What a skipped view said
-// is filled in by what this node knows itself.
+// noteDepartures records why members are not in the newer view. For a skipped view it
+// uses this node's own evidence.
 func (l *loop) noteDepartures(before, after *view.View) {
 	if before == nil {
 		return
@@ -105,7 +105,7 @@ func (l *loop) noteDepartures(before, after *view.View) {
 	}
 }
 
-// tellLeader tells subscribers when this node follows another leader.
+// tellLeader reports to subscribers when this node follows another leader.
 func (l *loop) tellLeader() {
 	id, _ := l.core.Leader()
 	if l.over || id == l.leader {
@@ -119,17 +119,17 @@ func (l *loop) tellLeader() {
 	l.n.events.put(ev, nil)
 }
 
-// quorum is what the loop knows of the quorum around this node.
+// quorum is the loop's state about the quorum around this node.
 type quorum struct {
 	// served is set once this node has held a lease; lapsed is when the last one ended,
 	// 0 while it holds one.
 	served bool
 	lapsed clock.Instant
-	// lost is what subscribers were told.
+	// lost is the state last reported to subscribers.
 	lost bool
 }
 
-// leased takes the state of the lease.
+// leased records the state of the lease.
 func (q *quorum) leased(now clock.Instant, valid bool) {
 	if q.lapsed = 0; !valid {
 		q.lapsed = now
@@ -137,10 +137,10 @@ func (q *quorum) leased(now clock.Instant, valid bool) {
 	q.served = q.served || valid
 }
 
-// tellQuorum tells subscribers when the quorum is lost or regained. A lease that lapses
-// says nothing yet: others may be about to elect a leader. So the quorum counts as lost
-// when links say that no quorum can be reached, or when nobody has led one for
-// RemoveAfter.
+// tellQuorum reports to subscribers when the quorum is lost or regained. A lapsed lease
+// alone is not enough: the members may be about to elect a leader. So the quorum counts
+// as lost when by its links this node reaches no quorum, or when none has had a leader
+// for RemoveAfter.
 func (l *loop) tellQuorum(now clock.Instant) {
 	q, v := &l.quorum, l.n.View()
 	if l.over || v == nil || !q.served || q.lapsed == 0 && !q.lost {
@@ -176,7 +176,7 @@ func lostText(reachable []view.NodeID, v *view.View, since time.Duration) string
 	return fmt.Sprintf("%d of %d members reachable, no lease for %v", len(reachable), len(v.Members), since.Round(time.Millisecond))
 }
 
-// due is when tellQuorum wants to be asked though nothing happens.
+// due returns when tellQuorum must be called without an event.
 func (q *quorum) due(removeAfter time.Duration) clock.Instant {
 	if q.lapsed == 0 || q.lost || !q.served {
 		return clock.Never

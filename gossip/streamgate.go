@@ -14,10 +14,10 @@ const (
 	// streamBytesMost bounds what one stream brings: the state of namesMax nodes.
 	streamBytesMost = 4 << 20
 	// streamsOpenMost bounds the accepted streams at a time. An exchange takes some
-	// milliseconds; a node that is turned away tries again.
+	// milliseconds; a refused node tries again.
 	streamsOpenMost = 32
-	// streamHeaderBytes is what a push/pull header takes, and less than one with its
-	// first node does.
+	// streamHeaderBytes covers a push/pull header, and is less than a header with its
+	// first node.
 	streamHeaderBytes = 48
 )
 
@@ -27,15 +27,15 @@ const (
 	kindError     = 13
 )
 
-var errStreamForm = errors.New("gossip: a stream that no node sends: too much state, compressed, or of unknown kind")
+var errStreamForm = errors.New("gossip: refused stream: too much state, compressed, or of unknown kind")
 
-// gatedReader reads a stream of memberlist within bounds. Before the first byte is
-// handed out it looks at the kind of message and what that declares. It is used by one
-// goroutine at a time, as a net.Conn's reader is.
+// gatedReader reads a stream of memberlist within bounds. Before it returns the first
+// byte it checks the kind of message and its declared sizes. It is used by one goroutine
+// at a time, as a net.Conn's reader is.
 type gatedReader struct {
 	b    *bufio.Reader
 	left int
-	// err is set once the stream has proven to be none of ours.
+	// err is set once the stream has proven invalid.
 	err    error
 	judged bool
 }
@@ -49,7 +49,7 @@ func (g *gatedReader) Read(p []byte) (int, error) {
 	if !g.judged {
 		err := g.judge()
 		if err != nil && !errors.Is(err, errStreamForm) {
-			return 0, err // the connection's own
+			return 0, err // the error of the connection itself
 		}
 		g.err, g.judged = err, true
 	}
@@ -65,7 +65,7 @@ func (g *gatedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// judge peeks at what comes first: a label perhaps, and the kind of the message.
+// judge peeks at the first bytes: an optional label, and the kind of the message.
 func (g *gatedReader) judge() error {
 	at := 0
 	b, err := g.b.Peek(1)
@@ -102,7 +102,7 @@ func (g *gatedReader) judge() error {
 	return errStreamForm
 }
 
-// judgeState looks at the header of a push/pull.
+// judgeState checks the header of a push/pull.
 func judgeState(b []byte) error {
 	r := packReader{b: b}
 	seen := 0
@@ -117,7 +117,7 @@ func judgeState(b []byte) error {
 		case "UserStateLen":
 			bit = 2
 			if r.uint() != 0 {
-				return errStreamForm // this package has none
+				return errStreamForm // this package sends none
 			}
 		case "Join":
 			bit = 4

@@ -14,7 +14,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// Limits of what a node says of itself.
+// Limits of a node's description of itself.
 const (
 	nameBytesMax       = 128
 	roleBytesMax       = 64
@@ -27,19 +27,19 @@ const (
 	secretKeysMax      = 16
 )
 
-// Problem is one thing wrong with a setting.
+// Problem is one invalid setting.
 type Problem struct {
 	// Setting is the field of Config.
 	Setting string
-	// Value is what was given.
+	// Value is the configured value.
 	Value string
-	// Why says what is wrong with it, and what would be right.
+	// Why states the error and the valid values.
 	Why string
 }
 
 func (p Problem) String() string { return fmt.Sprintf("%s = %s: %s", p.Setting, p.Value, p.Why) }
 
-// ConfigError lists everything that is wrong with a Config.
+// ConfigError lists all invalid settings of a Config.
 type ConfigError struct{ Problems []Problem }
 
 func (e *ConfigError) Error() string {
@@ -50,8 +50,8 @@ func (e *ConfigError) Error() string {
 	return "gossip: bad settings: " + strings.Join(lines, "; ")
 }
 
-// Validate returns nil, or a *ConfigError that names every problem at once. It
-// looks at the settings only: it resolves no name and opens no socket.
+// Validate returns nil, or a *ConfigError that lists every problem. It checks only the
+// settings: it resolves no name and opens no socket.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var e ConfigError
@@ -137,10 +137,10 @@ func (c *Config) validateAddresses(e *ConfigError) {
 		adv, err := splitAddr(c.Advertise, true)
 		e.check(err == nil, "Advertise", c.Advertise, reason(err))
 		e.check(err != nil || !wildcard(adv), "Advertise", c.Advertise,
-			"others cannot dial an unspecified address: name the one at which they reach this node")
+			"other nodes cannot dial an unspecified address: set the one at which they reach this node")
 	} else {
 		e.check(!wildcard(host), "Advertise", c.Advertise,
-			"Listen = "+c.Listen+" names no particular address, so Advertise must say where others reach this node")
+			"Listen = "+c.Listen+" names no particular address: set Advertise to the address at which other nodes reach this one")
 	}
 	e.check(c.TLS == nil || c.Certificates == nil, "TLS", "set", "Certificates is set as well: choose one")
 	c.validateSecrets(e)
@@ -170,8 +170,8 @@ func (c *Config) validateContacts(e *ConfigError) {
 	c.validateBootstrap(e, fixed)
 }
 
-// validateBootstrap refuses settings under which a node would form a second cluster beside
-// one that lives, after a restart or when names resolve to some of the hosts only.
+// validateBootstrap refuses settings under which a node would form a second cluster
+// beside a living one, after a restart or when names resolve to only some of the hosts.
 func (c *Config) validateBootstrap(e *ConfigError, literal bool) {
 	expect, listed := c.BootstrapExpect, len(distinct(c.ContactPoints))
 	e.check(expect >= 0, "BootstrapExpect", expect, "a count is not negative")
@@ -183,10 +183,10 @@ func (c *Config) validateBootstrap(e *ConfigError, literal bool) {
 	case c.Bootstrap || expect < 0:
 	case literal && listed == 0:
 		e.check(expect > 0 || len(c.FormerMembers) > 0 || c.peerless(), "ContactPoints", 0,
-			"others may know Listen = "+c.Listen+", and without contact points this node would form a second cluster at every restart: give all nodes the same list of addresses, or set Bootstrap on the one node that is to form the cluster, for its first start")
+			"other nodes may have Listen = "+c.Listen+" as a contact point, and without contact points this node would form a second cluster at every restart: give all nodes the same list of addresses, or set Bootstrap on the one node that is to form the cluster, for its first start")
 	case !literal && expect == 0:
 		e.add("BootstrapExpect", "0",
-			"names, and a ContactFunc, may stand for a few of the hosts only: set how many contact points must answer before a new cluster is formed, more than half of the nodes that start first")
+			"names, and a ContactFunc, may return only some of the hosts: set how many contact points must answer before a new cluster is formed, more than half of the nodes that start first")
 	case literal && listed == 1 && expect == 0:
 		e.add("BootstrapExpect", "0",
 			"the list has one address: set 1 on all nodes if the node there may form a cluster by itself, or give all nodes the same list of three addresses or more")
@@ -196,13 +196,13 @@ func (c *Config) validateBootstrap(e *ConfigError, literal bool) {
 	}
 }
 
-// peerless reports whether no other node can know this one's address.
+// peerless reports whether no other node can have this one's address.
 func (c *Config) peerless() bool {
 	host, port, err := net.SplitHostPort(c.Listen)
 	return err != nil || loopback(host) && port == "0" && c.Advertise == ""
 }
 
-// distinct returns list sorted and without repetitions.
+// distinct returns list sorted and without duplicates.
 func distinct(list []string) []string {
 	list = slices.Clone(list)
 	slices.Sort(list)
@@ -228,18 +228,18 @@ func (c *Config) validateTimes(e *ConfigError) {
 // driftMax is the highest DriftPPM: a tenth.
 const driftMax = 100_000
 
-// validateLease compares P, L, RemoveAfter and the clocks' error m per unit of time.
+// validateLease checks P, L, RemoveAfter and the clocks' error m per unit of time.
 //
-// Round k leaves at kP. Its ping echoes the answer to round k-1, sent about (k-1)P, and
-// grants what remains of the leader lease, (k-1)P + L - mL - kP, less the margin for the
+// Round k is sent at kP. Its ping echoes the answer to round k-1, sent about (k-1)P, and
+// grants the rest of the leader lease, (k-1)P + L - mL - kP, less the margin for the
 // member's clock; so the lease ends at (k-2)P + L - 2mL at the earliest, by a fast clock
 // mL before that. If ping k+1 is lost, the next renewal comes at (k+2)P: that is in time
-// if L - 3mL > 4P, by as much as timers and messages may be late. That is to be P/2.
+// if L - 3mL > 4P, plus the lateness of timers and messages, for which P/2 is reserved.
 //
-// No lease outlives the leader's newest word by more than L, so RemoveAfter >= L is
+// No lease outlives the leader's newest message by more than L, so RemoveAfter >= L is
 // safe. L is also the window of proofs: the newest grant is at most 3P old, a lost ping
 // included, when all others crash, and the proof takes refusalsSpanSuspectSelf, or
-// readOut while there is something left to read.
+// readOut while there are unread bytes.
 func (c *Config) validateLease(e *ConfigError) {
 	ppm := time.Duration(min(max(c.DriftPPM, 0), driftMax))
 	drift := func(d time.Duration) time.Duration { return d / 1_000_000 * ppm }
@@ -265,19 +265,19 @@ func (c *Config) validatePartition(e *ConfigError) {
 		e.check(p.N >= 1, "Partition", name, "N is at least 1")
 	case view.AssumeCrash:
 		e.check(p.After > c.RemoveAfter+c.Lease, "Partition", name,
-			fmt.Sprintf("After is more than RemoveAfter + Lease (%v): a majority must have had the time to go on first", c.RemoveAfter+c.Lease))
+			fmt.Sprintf("After is more than RemoveAfter + Lease (%v): a majority must have had the time to continue first", c.RemoveAfter+c.Lease))
 		e.check(c.CrashEvidence == view.EvidenceFull, "Partition", name,
 			"it counts silence as evidence, so CrashEvidence must be full")
 	}
 	for n := 1; n <= policyVoters; n++ {
 		if err := view.VerifyPolicy(c.Partition, policySample(n)); err != nil {
-			e.add("Partition", name, "it lets two parts act at once, or none: "+err.Error())
+			e.add("Partition", name, "it lets two parts act at the same time, or none: "+err.Error())
 			return
 		}
 	}
 }
 
-// policyVoters is up to what size an application's own policy is tried out.
+// policyVoters is the largest view for which an application's policy is checked.
 const policyVoters = 5
 
 // policySample is a view of n plain members.
@@ -293,7 +293,7 @@ func (c *Config) validateKeys(e *ConfigError) {
 	e.check(len(c.SecretKeys) <= secretKeysMax, "SecretKeys", len(c.SecretKeys), "at most 16: every one is tried")
 	for i, k := range c.SecretKeys {
 		n := len(k)
-		// The value is a secret, so its length stands in for it.
+		// The value is a secret, so only its length is shown.
 		e.check(n == 16 || n == 24 || n == 32, "SecretKeys", fmt.Sprintf("[%d] of %d bytes", i, n),
 			"an AES key has 16, 24 or 32 bytes")
 	}

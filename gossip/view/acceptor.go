@@ -110,7 +110,7 @@ func (c *Core) obey(from NodeID, p *Ping) bool {
 
 func (c *Core) onPing(from NodeID, m *Ping) {
 	if c.view != nil && m.Cluster != c.view.Cluster {
-		c.trace("stranger", from, "ping of another cluster")
+		c.trace("other cluster", from, "ping of another cluster")
 		return
 	}
 	if m.View != nil && !c.meet(from, m.View) {

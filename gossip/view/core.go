@@ -192,7 +192,7 @@ func (c *Core) take(ev Event) {
 
 func (c *Core) receive(from NodeID, msg Message) {
 	if !speaksForItself(from, msg) {
-		c.trace("message in another's name", from, "")
+		c.trace("message in another node's name, ignored", from, "")
 		return
 	}
 	c.signOfLife(from)
@@ -445,7 +445,7 @@ func (c *Core) meet(from NodeID, v *View) bool {
 		c.introduce(from, v)
 		c.challenge(from, v)
 	case stranger:
-		c.trace("stranger", from, "of another cluster")
+		c.trace("other cluster", from, "view of another cluster")
 	}
 	return false
 }

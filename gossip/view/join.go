@@ -119,7 +119,7 @@ func (c *Core) onJoinRequest(from NodeID, m *JoinRequest) {
 	if known := c.view.Member(m.Node.ID); known != nil && known.Addr != m.Node.Addr {
 		// One incarnation has one address. A forwarding member rejects such a request as
 		// a leader does, so that the trace names its author.
-		c.trace("place of a member asked for", from, "that of "+m.Node.ID.String()+", at "+m.Node.Addr)
+		c.trace("join request with a member's id, ignored", from, "that of "+m.Node.ID.String()+", at "+m.Node.Addr)
 		return
 	}
 	o := c.office

@@ -39,7 +39,7 @@ func (c *Core) granted(p *Ping) {
 	}
 	t0 := clock.Instant(p.Echo)
 	if t0.After(c.now) || p.Remaining > c.cfg.Lease {
-		c.trace("grant that cannot be", p.Ballot.Node, "")
+		c.trace("impossible lease grant, ignored", p.Ballot.Node, "")
 		return
 	}
 	c.hold(Lease{Until: t0.Add(p.Remaining), Generation: p.Epoch.Generation()}, t0)

@@ -123,7 +123,7 @@ func (c *Core) consult(stranger NodeID) {
 		return
 	}
 	c.nextConsult = c.now.Add(c.cfg.Ping)
-	c.trace("view shown by no member", stranger, "the members are asked")
+	c.trace("view from a non-member", stranger, "the members are asked")
 	for i := range min(len(c.view.Members), joinerAsks) {
 		c.send(c.view.Members[i].ID, &Decided{View: c.ref()})
 	}
@@ -132,7 +132,7 @@ func (c *Core) consult(stranger NodeID) {
 // admitStranger traces a message that only members may send, and returns ok.
 func (c *Core) admitStranger(ok bool, from NodeID) bool {
 	if !ok && !c.gone[from] { // a former member may not have learned of its removal
-		c.trace("spoken by no member", from, "")
+		c.trace("membership message from a non-member, ignored", from, "")
 	}
 	return ok
 }
@@ -161,7 +161,7 @@ func (c *Core) speaksToJoiner(from NodeID, msg Message) bool {
 		return true
 	}
 	if v, _ := shownView(msg); v != nil {
-		c.trace("view shown by no contact", from, "")
+		c.trace("view from a node that was not asked", from, "")
 		return false
 	}
 	return false // a node without a view expects nothing else
