@@ -18,26 +18,27 @@ type Token = protocol.Token
 // ShardID is the number of a shard.
 type ShardID = protocol.ShardID
 
-// Sender says who sent a message. Type and ID are empty when it came from
-// outside an entity.
+// Sender is the origin of a message. Type and ID are empty if it came from outside an
+// entity.
 type Sender struct {
 	Node view.NodeID
 	Type string
 	ID   string
 }
 
-// Context is what a handler knows about the message in its hands. It is a
-// context.Context: it ends at the ask's deadline, and when the instance is
-// abandoned because the node lost its right to run it.
+// Context describes the message that a handler is handling. It is a context.Context: it
+// ends at the ask's deadline, and when the instance is abandoned because the node lost its
+// right to run it.
 //
 // A Context belongs to one call of Handle, OnStart, OnTimer or OnStop. Use it from one
-// goroutine (Done, Err, Deadline and Value may be used from several while the call
-// lasts), and not after that call has returned: by then Done is closed and Err is
-// context.Canceled, methods that return an error return ErrContextEnded, as do Tell and
-// Ask, and all others panic with a text that says so. A worker uses its Context again
-// for the next message, so late use may also meet that message instead; in the strict
-// mode, which is on under the race detector, each call has a Context of its own and late
-// use is always found.
+// goroutine, and not after that call has returned; Done, Err, Deadline and Value may be
+// called from several goroutines during the call. After the call, Done is closed and Err is
+// context.Canceled. Methods that return an error, and Tell and Ask, then return
+// ErrContextEnded; all other methods panic with a text that names the mistake.
+//
+// A worker reuses its Context for the next message, so late use may also affect that
+// message. In the strict mode, which is always on under the race detector, each call has a
+// Context of its own, and any late use is detected.
 type Context struct {
 	// shard is nil while a pooled Context belongs to no call.
 	shard   *shardInfo
@@ -96,13 +97,13 @@ func (c *Context) Type() string { return c.live("Type").typ }
 // Shard returns the number of the entity's shard.
 func (c *Context) Shard() ShardID { return c.live("Shard").number }
 
-// Token returns the fencing token of this instance's allocation. Hand it to
-// outside systems with every write and let them refuse lower ones: then even a
-// handler that was frozen in the middle cannot do harm when it thaws (G2).
+// Token returns the fencing token of this instance's allocation. Send it to outside systems
+// with every write, and let them reject lower tokens. Then even a handler that was frozen
+// in the middle cannot do harm when it continues (guarantee G2).
 func (c *Context) Token() Token { return c.live("Token").token }
 
-// Sender returns who sent the message; in OnStart that is the one which woke the
-// entity. Where there is none, in OnTimer and OnStop, it is this node, outside an
+// Sender returns the sender of the message; in OnStart, that of the message that started
+// the entity. In OnTimer and OnStop, where there is none, it is this node, outside an
 // entity.
 func (c *Context) Sender() Sender {
 	s := c.live("Sender")
@@ -112,15 +113,15 @@ func (c *Context) Sender() Sender {
 	return *c.from
 }
 
-// Self returns the identity under which this entity sends.
+// Self returns the identity with which this entity sends.
 func (c *Context) Self() Sender {
 	s := c.live("Self")
 	return Sender{Node: s.node, Type: s.typ, ID: c.id}
 }
 
-// SenderOf returns the entity to whose handler ctx belongs, as the messages that it sends
-// carry it: shared and never changed. Nil: ctx belongs to none. It fails with
-// ErrContextEnded.
+// SenderOf returns the entity to whose handler ctx belongs, nil if it belongs to none. The
+// messages of the entity carry the same value: it is shared and never changed. SenderOf
+// fails with ErrContextEnded.
 func SenderOf(ctx context.Context) (*Sender, error) {
 	c := From(ctx)
 	if c == nil {
@@ -138,15 +139,15 @@ func SenderOf(ctx context.Context) (*Sender, error) {
 	return self, nil
 }
 
-// Passivate asks for this instance to end after the current call: OnStop runs,
-// and the next message, if one waits or comes, meets a new instance.
+// Passivate requests the end of this instance after the current call. OnStop runs then. The
+// next message, waiting or new, is handled by a new instance.
 func (c *Context) Passivate() {
 	c.live("Passivate")
 	c.leave = true
 }
 
-// Logger returns the node's logger with type, entity and shard attached. It is
-// built anew on each call.
+// Logger returns the node's logger with type, entity and shard attached. Each call builds a
+// new one.
 func (c *Context) Logger() *slog.Logger {
 	return c.live("Logger").loggerOf(c.id)
 }

@@ -29,8 +29,8 @@ var (
 	ErrExpired = errors.New("sharding: deadline of the ask has passed")
 )
 
-// PanicError is what the asker gets when a handler panicked. The stack is logged
-// where it happened and does not travel.
+// PanicError is the error of an ask whose handler panicked. The stack is logged on the node
+// of the handler and not sent.
 type PanicError struct {
 	Value string
 }
@@ -77,14 +77,14 @@ func panicked(err error) bool {
 	return is
 }
 
-// UnfinishedError says which handlers still ran when a node was closed and its time was
-// up: the error of Node.Shutdown and Node.Close. The shards of such a node are not handed
-// over, they move when its lease has run out.
+// UnfinishedError lists the handlers that still ran when the time to close a node was up.
+// Node.Shutdown and Node.Close return it. The shards of such a node are not handed over;
+// they move once its lease has run out.
 type UnfinishedError struct {
-	// Handlers are the calls that had not returned, longest first, with the stacks of
-	// some of them.
+	// Handlers are the calls that had not returned, longest first, some of them with
+	// stacks.
 	Handlers []Running
-	// Cause is the end of the context that bounded the wait.
+	// Cause is the error of the context that bounded the wait.
 	Cause error
 }
 
@@ -107,7 +107,7 @@ func (e *UnfinishedError) Error() string {
 	return b.String()
 }
 
-// With returns e with the handlers of more, which may be nil, too.
+// With returns e with the handlers of more added. more may be nil.
 func (e *UnfinishedError) With(more *UnfinishedError) *UnfinishedError {
 	if more == nil {
 		return e

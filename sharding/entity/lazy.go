@@ -95,14 +95,14 @@ func (l *lazyContext) value(key any) any {
 	return l.ctx.Value(key)
 }
 
-// Deadline returns when the asker gives up.
+// Deadline returns the time at which the asker gives up.
 func (c *Context) Deadline() (time.Time, bool) { return c.expires, !c.expires.IsZero() }
 
-// Done is closed at the deadline, when the instance is abandoned, and when the
-// call ends.
+// Done returns a channel that is closed at the deadline, when the instance is abandoned,
+// and when the call ends.
 func (c *Context) Done() <-chan struct{} { return c.real().Done() }
 
-// Err says why Done was closed.
+// Err returns the reason why Done was closed.
 func (c *Context) Err() error { return c.real().Err() }
 
 func (c *Context) real() context.Context {
@@ -112,7 +112,8 @@ func (c *Context) real() context.Context {
 	return c.inner.afterwards()
 }
 
-// Value knows no keys but those of package context, this one, and runtime/pprof's.
+// Value returns the values of keys of package context, of this package, and of
+// runtime/pprof; for other keys it returns nil.
 func (c *Context) Value(key any) any {
 	if key == (selfKey{}) {
 		return c
@@ -125,8 +126,7 @@ func (c *Context) Value(key any) any {
 
 type selfKey struct{}
 
-// From returns the Context of the handler that ctx belongs to, nil outside of
-// handlers.
+// From returns the Context of the handler to which ctx belongs, nil outside of handlers.
 func From(ctx context.Context) *Context {
 	if c, ok := ctx.(*Context); ok {
 		return c

@@ -8,27 +8,28 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Passivation says how many instances of a type a node keeps, and which go first.
+// Passivation bounds the number of instances of a type on a node, and selects those that
+// end first.
 //
-// The limit is divided evenly over the shards that the node hosts, and each shard
-// gives up its own: the mutex that a message takes anyway guards the order, and
-// senders to different shards do not meet. One order for the whole node was the
-// other choice: it would use the room better when shards are of unequal weight, at
-// the price of one lock that every message takes. With shards of equal weight, and
-// hashed ids make them so, the difference is small, if the limit is many times the
-// number of shards that a node hosts: with few instances to a shard, chance makes
-// shards unequal, and some give up what others have room for.
+// The limit is divided evenly over the shards of the node, and each shard ends its own
+// instances: the shard's mutex, which every message takes anyway, guards the order, so
+// senders to different shards do not contend. One order for the whole node was rejected: it
+// would use the room better when shards are uneven, but every message would take one lock.
+// Hashed ids make shards even, and then the difference is small if the limit is many times
+// the number of shards on a node. With few instances per shard, chance makes shards uneven,
+// and some shards end instances while others have room.
 type Passivation struct {
-	// Limit is how many instances a node may have; 0 is no limit. There is at least
-	// one for each shard: smaller limits than shards on a node want fewer shards. It may be passed for up to a second when shards come, and
-	// by the instances that are handling messages, or ending.
+	// Limit is the maximum number of instances on a node; 0 means no limit. There is at
+	// least one per shard, so with a limit below the number of shards on a node, use fewer
+	// shards. The limit may be exceeded for up to a second when shards arrive, and by
+	// instances that are handling messages or ending.
 	Limit int
-	// Strategy chooses who ends when the limit is passed. Instances with mail end
-	// when they have worked it off, and stay if they are used again before.
+	// Strategy selects the instances that end when the limit is exceeded. Instances with
+	// messages end once they have handled them, and stay if they are used again before.
 	Strategy evict.Spec
 }
 
-// Validate reports what is wrong.
+// Validate returns an error that lists every invalid setting.
 func (p Passivation) Validate() error {
 	if p.Limit < 0 {
 		return fmt.Errorf("limit of %d instances", p.Limit)

@@ -9,11 +9,13 @@ var (
 	ErrStashFull = errors.New("sharding: stash full")
 )
 
-// Stash puts the message in hand aside: what Handle returns is ignored, the asker
-// goes on waiting, and the message is handled again, from its beginning, after
-// Unstash, in the order in which messages were put aside. If the handler panics it
-// is not put aside. When the instance ends, the next one gets it first; when the
-// shard moves, asks fail and can be made again, and tells are counted as dropped.
+// Stash sets the current message aside. Handle's results are ignored, and the asker keeps
+// waiting. After Unstash the message is handled again from the beginning, in the order in
+// which messages were stashed.
+//
+// If the handler panics, the message is not stashed. If the instance ends, the next one
+// gets the stashed messages first. If the shard moves, asks fail and can be repeated, and
+// tells are counted as dropped.
 func (c *Context) Stash() error {
 	s := c.info()
 	if s == nil {
@@ -29,8 +31,8 @@ func (c *Context) Stash() error {
 	return nil
 }
 
-// Unstash moves all that was put aside to the head of the mailbox, behind control
-// messages, when the current call has ended.
+// Unstash moves all stashed messages to the head of the mailbox, behind control messages,
+// once the current call has ended.
 func (c *Context) Unstash() {
 	c.live("Unstash")
 	c.unstash = true

@@ -20,18 +20,19 @@ const (
 	Stop
 )
 
-// Supervision is how a type treats panics. The zero value restarts at once.
+// Supervision selects the reaction of a type to panics. The zero value restarts
+// immediately.
 type Supervision struct {
 	OnPanic Directive
-	// BackoffMin is how long an entity pauses after a panic before a new instance is
-	// made; each further panic doubles it, up to BackoffMax. Meanwhile messages wait
-	// in the mailbox. The count is forgotten when an entity did not panic for
-	// BackoffMax since the last pause, or had no mail at its end. 0 is no pause. Resume never
-	// pauses, unless New, Restore or OnStart panics: there is nothing to resume then.
+	// BackoffMin is how long an entity pauses after a panic before a new instance is made.
+	// Each further panic doubles the pause, up to BackoffMax. Messages wait in the mailbox
+	// meanwhile. The count is reset if the entity did not panic for BackoffMax since the
+	// last pause, or had no messages at its end. 0 means no pause. Resume never pauses,
+	// unless New, Restore or OnStart panics, which leaves nothing to resume.
 	BackoffMin, BackoffMax time.Duration
 }
 
-// Validate reports what is wrong.
+// Validate returns an error that lists every invalid setting.
 func (v Supervision) Validate() error {
 	if v.OnPanic > Stop || v.BackoffMin < 0 || v.BackoffMax < v.BackoffMin {
 		return fmt.Errorf("supervision wants a known directive and 0 <= BackoffMin <= BackoffMax, is %+v", v)
@@ -39,7 +40,7 @@ func (v Supervision) Validate() error {
 	return nil
 }
 
-// Pause returns how long to wait after so many panics in a row.
+// Pause returns the pause after this many panics in a row.
 func (v Supervision) Pause(panics uint32) time.Duration {
 	d := v.BackoffMin
 	for ; panics > 1 && d < v.BackoffMax; panics-- {

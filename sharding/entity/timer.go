@@ -8,10 +8,9 @@ import (
 
 // TimerHandler is an Entity that sets timers.
 type TimerHandler interface {
-	// OnTimer is called, through the mailbox, when the timer that was set under name
-	// has run out: it is one of the calls of which there is only one at a time, and
-	// has its turn behind the messages that came before. An error is logged and
-	// counted; a panic is treated as one of Handle.
+	// OnTimer is called through the mailbox when the timer name has expired. No other call
+	// of the entity runs at the same time, and messages that arrived earlier are handled
+	// first. An error is logged and counted; a panic is treated like one of Handle.
 	OnTimer(ctx *Context, name string) error
 }
 
@@ -25,21 +24,20 @@ const TimersMax = 64
 // ErrTimer: a timer's time is not positive, or the instance has TimersMax timers.
 var ErrTimer = errors.New("sharding: timer was not set")
 
-// After has OnTimer called once, after d. A timer of that name that was set before
-// is forgotten, even when it has run out and waits in the mailbox.
+// After sets a timer: OnTimer is called once, after d. It replaces an earlier timer of that
+// name, even one that has expired and waits in the mailbox. The entity must be a
+// TimerHandler. After fails with ErrTimer. In OnStop it does nothing.
 //
-// Timers end with their instance, however it ends: they do not go with a shard
-// that moves, and the next instance sets its own. They are not messages: they do
-// not keep an instance from being idle. One that runs out while the node has no
-// lease is handled when the lease is back.
-//
-// In OnStop it does nothing. It fails with ErrTimer. The entity must be a TimerHandler.
+// Timers end with their instance, however it ends: they do not move with a shard, and the
+// next instance sets its own. Timers are not messages: they do not keep an instance from
+// being idle. A timer that expires while the node has no lease is handled once the lease is
+// back.
 func (c *Context) After(name string, d time.Duration) error {
 	return c.setTimer(name, d, 0)
 }
 
-// Every is After for a timer that runs out every d, until Cancel. While a call for
-// it waits in the mailbox no second one is added: a slow entity misses turns.
+// Every is After for a timer that expires every d, until Cancel. While a call for the timer
+// waits in the mailbox, no second one is added: a slow entity skips calls.
 func (c *Context) Every(name string, d time.Duration) error {
 	return c.setTimer(name, d, d)
 }
@@ -57,16 +55,16 @@ func (c *Context) setTimer(name string, after, every time.Duration) error {
 	return s.ops.setTimer(c.id, name, after, every)
 }
 
-// Cancel forgets a timer: OnTimer will not be called for it any more. Cancelling
-// what is not set is no error.
+// Cancel clears a timer: OnTimer will not be called for it. Cancelling a timer that is not
+// set is no error.
 func (c *Context) Cancel(name string) {
 	if s := c.live("Cancel"); !c.ends {
 		s.ops.cancelTimer(c.id, name)
 	}
 }
 
-// ReceiveTimeout has OnTimer called with the name ReceiveTimeout whenever no
-// message was handled for d; 0 ends that.
+// ReceiveTimeout makes OnTimer be called with the name ReceiveTimeout whenever no message
+// was handled for d; 0 turns it off.
 func (c *Context) ReceiveTimeout(d time.Duration) error {
 	if c.info() == nil {
 		return ErrContextEnded

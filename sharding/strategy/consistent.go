@@ -8,27 +8,26 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// ConsistentHashing gives each shard a fixed place on a ring of the regions'
-// names, so that a join or a leave moves about 1/n of the shards, and equal shard
-// numbers of different types live together. Each region has VirtualNodes points on
-// the ring; a shard goes to the first point behind its own whose region has room.
+// ConsistentHashing gives each shard a fixed place on a ring of the regions' names. A join
+// or a leave then moves about 1/n of the shards, and equal shard numbers of different types
+// live together. Each region has VirtualNodes points on the ring. A shard belongs to the
+// first point behind its own whose region has room.
 //
-// Room is bounded load (Mirrokni, Thorup, Zadimoghaddam 2016): no region gets more
-// than ceil(LoadFactor * shards / regions). The whole ring is planned at once, in
-// the order of shard numbers, so the plan depends on the set of names alone, and
-// not on the order in which shards happened to be allocated.
+// Room is bounded load (Mirrokni, Thorup, Zadimoghaddam 2016): no region gets more than
+// ceil(LoadFactor * shards / regions). The whole ring is planned together, in the order of
+// shard numbers. So the plan depends only on the set of names, not on the order in which
+// shards were allocated.
 //
-// A shard that moved lately (see Moved) goes to the first point behind its own of a
-// region that joined since and has room, if there is one; and it is moved to its place
-// only if that move is the last, unless a region has over twice its part, or none. So a
-// rolling restart in which nodes keep their names moves no shard more than twice, and
-// some stay beside their place until they have rested. New names make a new ring.
+// A shard that moved lately (see Moved) goes to the first point behind its own of a region
+// that has joined since and has room, if there is one. It moves back to its place only if
+// that move is the last, unless a region has more than twice its part, or none. So a
+// rolling restart in which nodes keep their names moves no shard more than twice, and some
+// shards stay beside their place until they have rested. New names make a new ring.
 //
-// It keeps the last plan: use one value per entity type. The zero value has the
-// defaults.
+// It keeps the last plan: use one value per entity type. The zero value has the defaults.
 type ConsistentHashing struct {
-	// VirtualNodes is the number of points per region. More spread better and make a
-	// plan slower. Default: 100.
+	// VirtualNodes is the number of points per region. More points spread shards better and
+	// make a plan slower. Default: 100.
 	VirtualNodes int
 	// LoadFactor bounds a region's load against the mean: 1.25 lets a region have a
 	// quarter more. Closer to 1 spreads better and moves more shards at a join.
@@ -42,8 +41,8 @@ type ConsistentHashing struct {
 	homes []int
 }
 
-// Allocate returns the shard's place on the ring; for a shard that moved lately, that
-// among the regions that joined since and have room, if there are any.
+// Allocate returns the shard's place on the ring. For a shard that moved lately, it prefers
+// regions that have joined since and have room.
 func (h *ConsistentHashing) Allocate(s *State, shard ShardID, _ view.NodeID) view.NodeID {
 	places := h.plan(s)
 	if int(shard) >= len(h.homes) || len(places) == 0 {
@@ -63,9 +62,9 @@ func (h *ConsistentHashing) Allocate(s *State, shard ShardID, _ view.NodeID) vie
 	return home
 }
 
-// Rebalance returns the shards that are not at their place, by region and number;
-// none while an earlier round runs or the time is not good, and of those that moved
-// lately only those whose move is the last, unless the balance is bad.
+// Rebalance returns the shards that are not at their place, by region and number. It
+// returns none while an earlier round runs, or while State.Unsettled is set. Of shards that
+// moved lately, it returns only those whose move is the last, unless the balance is bad.
 func (h *ConsistentHashing) Rebalance(s *State) []ShardID {
 	if s.Moving > 0 || s.Unsettled != "" {
 		return nil

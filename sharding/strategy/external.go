@@ -7,16 +7,16 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// External puts shards where the application says: State.Wanted, which it sets by
-// the Place method of the type's Registry. A shard that nobody placed, or whose
-// node is not there, goes to the node that asked for it first, or else to the
-// most suitable one; when its node appears it moves there at the next round.
+// External places shards where the application wants them: State.Wanted, which
+// Registry.Place sets. A shard without a wanted node, or whose wanted node is absent, goes
+// to the node that asked for it first, or else to the most suitable one. When its wanted
+// node appears, it moves there in the next round.
 //
-// The application decides when a move is due, so there is no waiting for a good
-// time, and what a shard has been through lately counts only where the application
-// has not spoken: a rolling restart moves a shard off its node and back, twice at most
-// if each node is back before the next one leaves, and so those that nobody placed. The
-// zero External has the defaults. It is immutable.
+// The application decides when a move is due. So External ignores State.Unsettled, and
+// considers earlier moves only for shards without a wanted node. A rolling restart moves a
+// shard off its node and back, twice at most if each node is back before the next one
+// leaves; the same holds for shards without a wanted node. The zero External has the
+// defaults. It is immutable.
 type External struct {
 	// Limit is the number of shards that one round may move. Default: 1000.
 	Limit int

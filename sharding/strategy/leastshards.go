@@ -7,41 +7,41 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// LeastShards gives a new shard to the region with the fewest, and moves shards
-// from the fullest regions to the emptiest, in rounds:
+// LeastShards places a new shard on the region with the fewest shards. It moves shards from
+// the fullest regions to the emptiest, in rounds:
 //
 //	S shards on R regions: optimal = ceil(S/R)
 //	limit = max(1, min(floor(RelativeLimit * S), AbsoluteLimit))
-//	phase 1: from every region above optimal, what is above it, the longest placed first
+//	phase 1: from every region above optimal, its excess, the longest placed first
 //	phase 2, if phase 1 finds nothing: below = sum of max(0, optimal-1-size);
 //	         one shard of every region with size >= optimal, at most below
 //
-// Of a region's shards those go first that moved least, and those that moved twice
-// lately stay, unless a region has over twice its part, or none (see Moved).
+// Both phases move at most limit shards; most imbalances end within two rounds. Of a
+// region's shards, those that moved least move first. Shards that moved twice lately stay,
+// unless a region has more than twice its part, or none (see Moved).
 //
-// Both take at most limit shards; most imbalances end within two rounds. After
-// Pekko's LeastShardAllocationStrategy with limits, save that regions which leave
-// do not count as places: a place that gets nothing would keep the others
-// shifting shards for as long as it stands.
+// It follows Pekko's LeastShardAllocationStrategy with limits, except that regions that
+// leave do not count as places: otherwise a place that gets no shards would make the other
+// regions move shards for as long as it exists.
 //
 // The zero LeastShards has the defaults. It is immutable.
 type LeastShards struct {
-	// AbsoluteLimit is the number of shards that one round may move at most. More
-	// end an imbalance sooner and disturb more entities at a time. Default: 1000.
+	// AbsoluteLimit is the maximum number of shards that one round moves. A higher limit
+	// ends an imbalance sooner and disturbs more entities at a time. Default: 1000.
 	AbsoluteLimit int
-	// RelativeLimit is the fraction of all shards that one round may move. Of 256
-	// shards 0.1 lets 25 go: three rounds when a fifth node joins. Default: 0.1.
+	// RelativeLimit is the maximum fraction of all shards that one round moves. With 256
+	// shards, 0.1 allows 25: three rounds when a fifth node joins. Default: 0.1.
 	RelativeLimit float64
 }
 
-// Allocate returns the most suitable region; for a shard that moved lately, of those
-// that joined since and have room, if there are any.
+// Allocate returns the most suitable region. For a shard that moved lately, it prefers
+// regions that have joined since and have room.
 func (l LeastShards) Allocate(s *State, shard ShardID, _ view.NodeID) view.NodeID {
 	return MostSuitable(s.fresh(shard, alike))
 }
 
-// Rebalance returns the shards of one round; none while an earlier round runs or
-// the time is not good.
+// Rebalance returns the shards of one round. It returns none while an earlier round runs,
+// or while State.Unsettled is set.
 func (l LeastShards) Rebalance(s *State) []ShardID {
 	if s.Moving > 0 || s.Unsettled != "" {
 		return nil
@@ -100,8 +100,8 @@ func towardsEmptiest(regions []Region, movable [][]ShardID, optimal, limit int) 
 	return out[:min(len(out), below, limit)]
 }
 
-// Suitability orders regions as places for a shard, the best first: regions that
-// stay before those that leave, then the newest version, then the fewest shards.
+// Suitability orders regions as places for a shard, the best first: regions that stay
+// before regions that leave, then the newest version, then the fewest shards.
 func Suitability(a, b *Region) int {
 	switch {
 	case a.Leaving != b.Leaving && a.Leaving:
@@ -115,8 +115,8 @@ func Suitability(a, b *Region) int {
 	return cmp.Compare(len(a.Shards), len(b.Shards))
 }
 
-// MostSuitable returns the eligible region that comes first by Suitability, the
-// more senior of equals, or zero if none is eligible.
+// MostSuitable returns the eligible region that is first by Suitability, zero if none is
+// eligible. Of equal regions, it returns the more senior one.
 func MostSuitable(s *State) view.NodeID {
 	var best *Region
 	for i := range s.Regions {

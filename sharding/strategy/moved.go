@@ -7,11 +7,10 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// Moved is what a shard has been through lately: its moves, in order or by the end
-// of a home, between which there was no time of calm. The zero Moved is a shard
-// that rests.
+// Moved counts the recent moves of a shard, planned or after the end of a home, without a
+// time of calm between them. The zero Moved is a shard at rest.
 type Moved struct {
-	// Times is how often it moved.
+	// Times is the number of these moves.
 	Times int
 	// Since is the epoch of the view in which the first of these moves was made.
 	Since view.Epoch
@@ -27,8 +26,8 @@ type Moved struct {
 // movesMax is how often a shard moves before it is left in peace for a while.
 const movesMax = 2
 
-// last reports whether a move to a region that nobody must make is the last one, as
-// far as one can know: the first, or the second, to a region that joined since.
+// last reports whether an optional move to this region is the last one, as far as that can
+// be predicted: it is the first move, or the second, to a region that has joined since.
 func (m Moved) last(to *Region) bool {
 	return m.Times == 0 || m.Times < movesMax && to.Joined > m.Since
 }
@@ -68,10 +67,10 @@ func (s *State) fresh(shard ShardID, capacity func(*Region) int) *State {
 	return &out
 }
 
-// restless returns regions with the shards that a rebalance may take, those first
-// that moved least, and among them the longest placed. Unless all may go, those are
-// left out that moved twice, or once and nobody has joined since: that move would not
-// be the last.
+// restless returns regions with the shards that a rebalance may move: those that moved
+// least first, and among them the longest placed. Unless all may move, it leaves out shards
+// that moved twice, and shards that moved once if no region has joined since: their next
+// move would not be the last.
 func (s *State) restless(regions []Region, all bool) (movable [][]ShardID) {
 	movable = make([][]ShardID, len(regions))
 	var youngest view.Epoch

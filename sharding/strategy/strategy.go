@@ -1,6 +1,6 @@
-// Package strategy decides where shards live: LeastShards, Weighted,
-// ConsistentHashing, External, or the application's own. It is pure: a
-// strategy sees a snapshot and answers, and the coordinator does the rest.
+// Package strategy decides where shards live: LeastShards, Weighted, ConsistentHashing,
+// External, or the application's own strategy. It is pure: a strategy gets a snapshot and
+// returns a decision, which the coordinator carries out.
 package strategy
 
 import (
@@ -15,59 +15,56 @@ type ShardID uint32
 // String returns the number in decimal.
 func (s ShardID) String() string { return strconv.FormatUint(uint64(s), 10) }
 
-// Strategy places shards. It is called on one thread, by the coordinator that is
-// in office, and must not keep or change what it is given. Equal input must give
-// equal output: a strategy has no clock and no randomness. One that panics is logged, and
-// the coordinator goes on without its answer.
+// Strategy decides where shards live. The coordinator calls it on one thread. It must not
+// keep or change its arguments. Equal input must give equal output: a strategy has no clock
+// and no randomness. If it panics, the panic is logged, and the coordinator continues
+// without its result.
 type Strategy interface {
-	// Allocate names the region for a shard that has none. It must be one of
-	// s.Regions that is Eligible; any other answer makes the coordinator fall back
-	// to the most suitable one. Requester is the node that asked first, zero when
-	// nobody did.
+	// Allocate returns the region for a shard that has none. It must be one of s.Regions
+	// that is Eligible; otherwise the coordinator uses the most suitable one. requester is
+	// the node that asked first, zero if none did.
 	Allocate(s *State, shard ShardID, requester view.NodeID) view.NodeID
-	// Rebalance names shards to move, in order of urgency, at most a round's worth;
-	// Allocate then says whither, with the shard counted out of its present home. It
-	// is called at every rebalance tick.
+	// Rebalance returns the shards to move, the most urgent first, at most those of one
+	// round. The coordinator then calls Allocate for each of them, with the shard removed
+	// from its present home. It is called at every rebalance tick.
 	Rebalance(s *State) []ShardID
 }
 
-// State is a snapshot of who hosts what.
+// State is a snapshot of which region hosts which shards.
 type State struct {
-	// Regions are the hosting regions known to the coordinator, most senior first.
+	// Regions are the coordinator's hosting regions, most senior first.
 	Regions []Region
-	// Moving counts the shards whose move is under way.
+	// Moving is the number of shards that are moving.
 	Moving int
-	// Unsettled says why this is no good time to move shards, "" if it is one: members
+	// Unsettled is the reason why shards should not move now, "" if there is none: members
 	// join, are silent, or run different versions.
 	Unsettled string
 	// Shards is the type's number of shards.
 	Shards int
-	// Moved says what the shards have been through that moved lately, and has no entry
-	// for the others.
+	// Moved has an entry for each shard that moved lately.
 	Moved map[ShardID]Moved
-	// Wanted are the names of the nodes where the application wants shards, as far as
-	// it said. Only External looks at it.
+	// Wanted holds the names of the nodes where the application wants shards, for shards
+	// that it has placed. Only External reads it.
 	Wanted map[ShardID]string
 }
 
 // Region is one hosting region.
 type Region struct {
 	Node view.NodeID
-	// Name is the node's stable label: it survives restarts.
+	// Name is the node's stable name: it survives restarts.
 	Name string
 	// Joined is the epoch of the view in which the node joined.
 	Joined view.Epoch
 	// AppVersion is the node's version of the application.
 	AppVersion string
-	// Capacity is how much the node says it can carry, in relation to others; 1 if it
-	// says nothing.
+	// Capacity is the node's Config.Capacity, relative to other nodes; 1 if it is not set.
 	Capacity uint32
 	// Leaving regions lose their shards and get none.
 	Leaving bool
-	// Silent regions do not answer at present; they get no shards meanwhile.
+	// Silent regions do not respond at present; they get no shards meanwhile.
 	Silent bool
-	// Shards are those placed here, the longest placed first. A shard that moves
-	// hither is among them already.
+	// Shards are those placed here, the longest placed first. They include shards that are
+	// moving here.
 	Shards []ShardID
 }
 

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// CompareVersions orders releases of the application: -1, 0 or 1 as a is older
-// than, as old as or newer than b. Versions are compared part by part, parts being
-// split at anything but letters and digits; two numbers by value, all else as
-// text, and a number before a text. What has more parts is newer, so "" is the
-// oldest, and "1.10" is newer than "1.9". A pre-release is no special case.
+// CompareVersions compares two releases of the application: -1, 0 or 1 if a is older than,
+// equal to, or newer than b. Versions are compared part by part; any character but a letter
+// or digit separates parts. Two numbers compare by value, all other parts as text, and a
+// number precedes text. The version with more parts is newer, so "" is the oldest, and
+// "1.10" is newer than "1.9". A pre-release is no special case.
 func CompareVersions(a, b string) int {
 	for a != "" || b != "" {
 		var x, y string

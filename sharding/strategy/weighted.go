@@ -7,27 +7,28 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// Weighted gives each region shards in proportion to the capacity of its node:
-// of 100 shards, regions of capacities 1, 1 and 2 get 25, 25 and 50.
+// Weighted gives each region shards in proportion to the capacity of its node: of 100
+// shards, regions of capacities 1, 1 and 2 get 25, 25 and 50.
 //
 //	place:     where (shards + 1) / capacity is least
-//	rebalance: from the region with the greatest shards / capacity, the shard that
-//	           moved least and was placed longest ago first, while it would still have the greater load
-//	           behind the move: a/A > (b+1)/B
+//	rebalance: from the region with the greatest shards / capacity, the shard that moved least
+//	           and was placed longest ago first, while that region would still have the greater
+//	           load behind the move: a/A > (b+1)/B
 //
-// So it ends: every move lowers the greater of two loads. Loads are compared as
+// So it terminates: every move lowers the greater of two loads. Loads are compared as
 // products of integers, without rounding. Versions and leaving regions count as in
-// LeastShards, and so do shards that moved twice lately. The zero Weighted has the defaults. It is immutable.
+// LeastShards, and so do shards that moved twice lately. The zero Weighted has the
+// defaults. It is immutable.
 type Weighted struct {
-	// AbsoluteLimit and RelativeLimit bound what one round may move; see LeastShards.
+	// AbsoluteLimit and RelativeLimit bound the moves of one round; see LeastShards.
 	// Defaults: 1000 and 0.1.
 	AbsoluteLimit int
 	RelativeLimit float64
 }
 
-// Allocate returns the region that is least loaded, for its capacity, with one
-// shard more; for a shard that moved lately, of those that joined since and have
-// room, if there are any.
+// Allocate returns the region whose load, relative to its capacity, is least with one shard
+// more. For a shard that moved lately, it prefers regions that have joined since and have
+// room.
 func (w Weighted) Allocate(s *State, shard ShardID, _ view.NodeID) view.NodeID {
 	if r := lightest(s.fresh(shard, carries)); r != nil {
 		return r.Node
@@ -35,8 +36,8 @@ func (w Weighted) Allocate(s *State, shard ShardID, _ view.NodeID) view.NodeID {
 	return 0
 }
 
-// Rebalance returns the shards of one round; none while an earlier round runs or
-// the time is not good.
+// Rebalance returns the shards of one round. It returns none while an earlier round runs,
+// or while State.Unsettled is set.
 func (w Weighted) Rebalance(s *State) []ShardID {
 	if s.Moving > 0 || s.Unsettled != "" {
 		return nil
