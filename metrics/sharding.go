@@ -5,16 +5,16 @@ import "github.com/peerage-go/peerage/sharding"
 // shardingSeries returns the series of the entity types on this node.
 func shardingSeries() []series {
 	return []series{
-		gauge("coordinator_active", "1 while this node is the coordinator of the type.",
-			perType(func(t *sharding.Stats) float64 { return boolean(t.Coordinating) }), "type"),
+		gaugePerType("coordinator_active", "1 while this node is the coordinator of the type.",
+			func(t *sharding.Stats) float64 { return boolean(t.Coordinating) }),
 		gauge("region_shards", "Shards that this node hosts, and those of which it keeps states as a standby.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				emit(float64(s.types[i].Shards), s.types[i].Type, "owner")
 				emit(float64(s.types[i].StandbyShards), s.types[i].Type, "standby")
 			}
 		}, "type", "role"),
-		gauge("region_entities", "Live entities on this node.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Entities) }), "type"),
+		gaugePerType("region_entities", "Live entities on this node.",
+			func(t *sharding.Stats) float64 { return float64(t.Entities) }),
 		counter("region_messages_total", "Messages sent from this node, by route.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				t := &s.types[i]
@@ -24,8 +24,8 @@ func shardingSeries() []series {
 				emit(float64(t.Redirected), t.Type, "redirected")
 			}
 		}, "type", "route"),
-		counter("region_messages_received_total", "Messages received from other nodes.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Received) }), "type"),
+		counterPerType("region_messages_received_total", "Messages received from other nodes.",
+			func(t *sharding.Stats) float64 { return float64(t.Received) }),
 		counter("region_messages_dropped_total", "Messages to entities that were dropped, by reason.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				t := &s.types[i]
@@ -44,18 +44,18 @@ func shardingSeries() []series {
 			emit(float64(s.frames.ParkedBytes), "parked")
 			emit(float64(s.frames.WindowBytes), "windows")
 		}, "use"),
-		gauge("region_buffered_messages", "Messages held while their shard has no home.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Buffered) }), "type"),
-		gauge("region_buffered_bytes", "Bytes of messages held while their shard has no home.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.BufferedBytes) }), "type"),
-		gauge("region_held_up_senders", "Callers on this node that wait for room in the mailbox of an entity on any node.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.HeldUp) }), "type"),
-		gauge("region_parked_messages", "Messages of other nodes that wait on this node for room in an entity's mailbox.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Parked) }), "type"),
-		gauge("region_stopped_entities", "Entities on other nodes whose mailbox is full: callers on this node wait for each separately.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Stopped) }), "type"),
-		counter("region_windows_exhausted_total", "Times when this node had used up the window that a shard's home had granted.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Blocked) }), "type"),
+		gaugePerType("region_buffered_messages", "Messages held while their shard has no home.",
+			func(t *sharding.Stats) float64 { return float64(t.Buffered) }),
+		gaugePerType("region_buffered_bytes", "Bytes of messages held while their shard has no home.",
+			func(t *sharding.Stats) float64 { return float64(t.BufferedBytes) }),
+		gaugePerType("region_held_up_senders", "Callers on this node that wait for room in the mailbox of an entity on any node.",
+			func(t *sharding.Stats) float64 { return float64(t.HeldUp) }),
+		gaugePerType("region_parked_messages", "Messages of other nodes that wait on this node for room in an entity's mailbox.",
+			func(t *sharding.Stats) float64 { return float64(t.Parked) }),
+		gaugePerType("region_stopped_entities", "Entities on other nodes whose mailbox is full: callers on this node wait for each separately.",
+			func(t *sharding.Stats) float64 { return float64(t.Stopped) }),
+		counterPerType("region_windows_exhausted_total", "Times when this node had used up the window that a shard's home had granted.",
+			func(t *sharding.Stats) float64 { return float64(t.Blocked) }),
 		counter("region_handoffs_total", "Shards that this node started and stopped by order of the coordinator.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				t := &s.types[i]
@@ -70,14 +70,14 @@ func shardingSeries() []series {
 // entitySeries returns the series of this node's instances and their handlers.
 func entitySeries() []series {
 	return []series{
-		counter("fence_rejections_total", "Messages and orders rejected because their fencing token was not the shard's.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Stale) }), "type"),
-		counter("terms_refused_total", "Messages, records and fences received with a term that no view can have had; must stay 0.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.TermsRefused) }), "type"),
-		counter("duplicate_activations_total", "Shards found active on two nodes, counted on the node that found it; must stay 0.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Duplicates) }), "type"),
-		counter("entity_handled_total", "Ended handler calls.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Handled) }), "type"),
+		counterPerType("fence_rejections_total", "Messages and orders rejected because their fencing token was not the shard's.",
+			func(t *sharding.Stats) float64 { return float64(t.Stale) }),
+		counterPerType("terms_refused_total", "Messages, records and fences received with a term that no view can have had; must stay 0.",
+			func(t *sharding.Stats) float64 { return float64(t.TermsRefused) }),
+		counterPerType("duplicate_activations_total", "Shards found active on two nodes, counted on the node that found it; must stay 0.",
+			func(t *sharding.Stats) float64 { return float64(t.Duplicates) }),
+		counterPerType("entity_handled_total", "Ended handler calls.",
+			func(t *sharding.Stats) float64 { return float64(t.Handled) }),
 		counter("entity_deactivations_total", "Ended entity instances, by reason.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				emit(float64(s.types[i].Passivated), s.types[i].Type, "idle")
@@ -85,32 +85,32 @@ func entitySeries() []series {
 				emit(float64(s.types[i].CutLoose), s.types[i].Type, "cut_loose")
 			}
 		}, "type", "reason"),
-		counter("entity_panics_total", "Handler panics that were recovered.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Dropped[sharding.DropPanicked]) }), "type"),
-		gauge("entity_oldest_handler_seconds", "Age of the longest-running call of an entity's code.",
-			perType(func(t *sharding.Stats) float64 { return t.OldestHandler.Seconds() }), "type"),
-		counter("entity_blocked_handlers_total", "Calls of an entity's code that took longer than the type's BlockedAfter.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.BlockedHandlers) }), "type"),
-		counter("entity_state_reused_total", "Replicated states whose slice the entity modified after Snapshot had returned it.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.StatesReused) }), "type"),
-		counter("entity_message_shapes_differ_total", "Nodes that registered the type with another message shape than the coordinator's node, counted there.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.MessageShapes) }), "type"),
+		counterPerType("entity_panics_total", "Handler panics that were recovered.",
+			func(t *sharding.Stats) float64 { return float64(t.Dropped[sharding.DropPanicked]) }),
+		gaugePerType("entity_oldest_handler_seconds", "Age of the longest-running call of an entity's code.",
+			func(t *sharding.Stats) float64 { return t.OldestHandler.Seconds() }),
+		counterPerType("entity_blocked_handlers_total", "Calls of an entity's code that took longer than the type's BlockedAfter.",
+			func(t *sharding.Stats) float64 { return float64(t.BlockedHandlers) }),
+		counterPerType("entity_state_reused_total", "Replicated states whose slice the entity modified after Snapshot had returned it.",
+			func(t *sharding.Stats) float64 { return float64(t.StatesReused) }),
+		counterPerType("entity_message_shapes_differ_total", "Nodes that registered the type with another message shape than the coordinator's node, counted there.",
+			func(t *sharding.Stats) float64 { return float64(t.MessageShapes) }),
 		counter("client_asks_cyclic_total", "Asks that reached an entity which waits for them: refused, or mutual ones, which mostly end at their deadlines.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				emit(float64(s.types[i].SelfAsks), s.types[i].Type, "refused")
 				emit(float64(s.types[i].MutualAsks), s.types[i].Type, "mutual")
 			}
 		}, "type", "result"),
-		gauge("client_asks", "Asks in flight: sent and not yet answered.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Asks) }), "type"),
+		gaugePerType("client_asks", "Asks in flight: sent and not yet answered.",
+			func(t *sharding.Stats) float64 { return float64(t.Asks) }),
 	}
 }
 
 // stateSeries returns the series of replicated entity states.
 func stateSeries() []series {
 	return []series{
-		gauge("entity_state_bytes", "Bytes of replicated entity states on this node, as home and as standby.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.StateBytes) }), "type"),
+		gaugePerType("entity_state_bytes", "Bytes of replicated entity states on this node, as home and as standby.",
+			func(t *sharding.Stats) float64 { return float64(t.StateBytes) }),
 		counter("entity_state_recoveries_total", "Started instances of types with state, by the source of their state.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				emit(float64(s.types[i].StatesRecovered), s.types[i].Type, "standby")
@@ -118,10 +118,10 @@ func stateSeries() []series {
 				emit(float64(s.types[i].StatesCold), s.types[i].Type, "cold")
 			}
 		}, "type", "source"),
-		counter("entity_state_loss_total", "Shards started after so many standbys were lost that acknowledged states may be missing.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.StateLosses) }), "type"),
-		counter("entity_state_unkept_total", "Replies that failed because too few nodes acknowledged the state in time.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.NotKept) }), "type"),
+		counterPerType("entity_state_loss_total", "Shards started after so many standbys were lost that acknowledged states may be missing.",
+			func(t *sharding.Stats) float64 { return float64(t.StateLosses) }),
+		counterPerType("entity_state_unkept_total", "Replies that failed because too few nodes acknowledged the state in time.",
+			func(t *sharding.Stats) float64 { return float64(t.NotKept) }),
 		counter("region_state_transfer_bytes_total", "Bytes of frames that carry replicated entity states.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				emit(float64(s.types[i].StateBytesIn), s.types[i].Type, "in")
@@ -129,6 +129,16 @@ func stateSeries() []series {
 			}
 		}, "type", "direction"),
 	}
+}
+
+// counterPerType returns a counter with one number of every type.
+func counterPerType(name, help string, of func(*sharding.Stats) float64) series {
+	return counter(name, help, perType(of), "type")
+}
+
+// gaugePerType returns a gauge with one number of every type.
+func gaugePerType(name, help string, of func(*sharding.Stats) float64) series {
+	return gauge(name, help, perType(of), "type")
 }
 
 // perType emits one number of every type.
