@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -48,11 +46,8 @@ func sent(t *testing.T, r *prometheus.Registry) (bytes int) {
 // all at once, and returns what that cost in bytes, and until the last answer.
 func coldStart(t *testing.T, shards int) (bytes int, took time.Duration) {
 	const nodes = 10
-	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
-		c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
-		defer pass(time.Minute)
-		defer c.close()
+	inBubble(t, 0, func(c *cluster) {
+		t := c.t
 		var regions []*sharding.Region[int, int]
 		var counted []*prometheus.Registry
 		for i := range nodes {

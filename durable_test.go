@@ -56,23 +56,30 @@ func (c *cluster) durables(t *testing.T, dirs []string) {
 		cfg := durableConfig(fmt.Sprint("n", i), dir)
 		cfg.Network, cfg.Gossip.Listen = c.net, fmt.Sprintf("10.0.0.%d:7101", i+1)
 		cfg.Gossip.ContactPoints, cfg.Gossip.BootstrapExpect = []string{"10.0.0.1:7101"}, 1
-		n, err := peerage.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := &member{Node: n, addr: cfg.Gossip.Listen}
-		m.counters, err = sharding.Register(n.Registry(), sharding.Type[add, tally]{
-			Name: "counter", Shards: 4, Role: "db", New: func(string) sharding.Entity[add, tally] { return &counter{node: n} },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := n.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		c.nodes = append(c.nodes, m)
+		c.startDB(t, cfg)
 	}
 	c.ready(c.nodes...)
+}
+
+// startDB starts a node whose role "db" has counters.
+func (c *cluster) startDB(t *testing.T, cfg peerage.Config) *member {
+	t.Helper()
+	n, err := peerage.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &member{Node: n, addr: cfg.Gossip.Listen}
+	m.counters, err = sharding.Register(n.Registry(), sharding.Type[add, tally]{
+		Name: "counter", Shards: 4, Role: "db", New: func(string) sharding.Entity[add, tally] { return &counter{node: n} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.nodes = append(c.nodes, m)
+	return m
 }
 
 // threeLives plays f three times, each on a network of its own. Afterwards the nodes that
@@ -146,11 +153,8 @@ func TestRestartOfTheClusterBringsDurableKeysBack(t *testing.T) {
 // opened once, and serves both.
 func TestNextIncarnationGoesOnWithTheFile(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
-		c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
-		defer pass(time.Minute)
-		defer c.close()
+	inBubble(t, 0, func(c *cluster) {
+		t := c.t
 		c.durables(t, dirs)
 		last := c.nodes[2]
 		former := last.Self().ID
@@ -179,11 +183,8 @@ func TestNextIncarnationGoesOnWithTheFile(t *testing.T) {
 // Idle keys of the application end, what coordinators keep does not.
 func TestExpiryIsWiredAndSparesCoordinators(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
-		c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
-		defer pass(time.Minute)
-		defer c.close()
+	inBubble(t, 0, func(c *cluster) {
+		t := c.t
 		c.durables(t, dirs)
 		if err := addUser(t.Context(), c.nodes[1].Node, "db", lostUsers, "idle"); err != nil {
 			t.Fatal(err)
@@ -417,11 +418,8 @@ func TestDurableKeysSurviveAKill(t *testing.T) {
 // Operators look at each role's data of a node, wherever the handler is mounted.
 func TestDataHandlerShowsEachRole(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
-		c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
-		defer pass(time.Minute)
-		defer c.close()
+	inBubble(t, 0, func(c *cluster) {
+		t := c.t
 		c.durables(t, dirs)
 		for role, key := range map[string]ddata.ORSetKey[string]{"": keptUsers, "db": lostUsers} {
 			if err := addUser(t.Context(), c.nodes[0].Node, role, key, "ada"); err != nil {

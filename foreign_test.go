@@ -1,7 +1,6 @@
 package peerage_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -68,30 +67,9 @@ type store struct {
 	carts    *sharding.Region[string, place]
 	shop     shop
 	metrics  *prometheus.Registry
+	log      logBook
 	mu       sync.Mutex
-	log      bytes.Buffer
 	verdicts []view.Verdict
-}
-
-func (s *store) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.log.Write(p)
-}
-
-func (s *store) said(parts ...string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-next:
-	for _, line := range strings.Split(s.log.String(), "\n") {
-		for _, p := range parts {
-			if !strings.Contains(line, p) {
-				continue next
-			}
-		}
-		return true
-	}
-	return false
 }
 
 func (s *store) told() string {
@@ -103,7 +81,7 @@ func (s *store) told() string {
 // open starts a store: without contact points it forms a cluster of its own.
 func (c *cluster) open(i int, contacts ...string) *store {
 	s := &store{metrics: prometheus.NewRegistry()}
-	cfg := peerage.Config{Gossip: gossip.Test(), Network: c.net, Registerer: s.metrics, Logger: slog.New(slog.NewTextHandler(s, nil))}
+	cfg := peerage.Config{Gossip: gossip.Test(), Network: c.net, Registerer: s.metrics, Logger: slog.New(slog.NewTextHandler(&s.log, nil))}
 	cfg.Gossip.Name, cfg.Gossip.Listen = fmt.Sprint("n", i), fmt.Sprintf("10.0.0.%d:7101", i+1)
 	cfg.Gossip.Bootstrap, cfg.Gossip.ContactPoints = len(contacts) == 0, contacts
 	if len(contacts) == 1 {
@@ -186,11 +164,11 @@ func TestRestartOfTheFirstNodeEndsInOneCluster(t *testing.T) {
 			}
 		}
 		for _, s := range []*store{a, b} {
-			if !s.said("level=ERROR", "another cluster of the same name") {
+			if !s.log.has("level=ERROR", "another cluster of the same name") {
 				t.Error("no ERROR line of a store")
 			}
 		}
-		if !a.said("level=ERROR", "their states are not merged") {
+		if !a.log.has("level=ERROR", "their states are not merged") {
 			t.Error("a has not said that its states are lost")
 		}
 		pass(time.Minute)

@@ -10,13 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/sharding"
 )
 
 // logBook is a log that tests read.
@@ -56,22 +53,7 @@ func (c *cluster) onDisk(t *testing.T, name, addr, dir string, log *logBook, con
 			cfg.Gossip.BootstrapExpect = 1
 		}
 	}
-	n, err := peerage.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &member{Node: n, addr: addr}
-	m.counters, err = sharding.Register(n.Registry(), sharding.Type[add, tally]{
-		Name: "counter", Shards: 4, Role: "db", New: func(string) sharding.Entity[add, tally] { return &counter{node: n} },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c.nodes = append(c.nodes, m)
-	return m
+	return c.startDB(t, cfg)
 }
 
 func (c *cluster) wantUsers(t *testing.T, m *member, want ...string) {
@@ -95,11 +77,8 @@ func copies(t *testing.T, dir string) []string {
 // reaches production; the file is kept as a copy, and the laptop becomes a member. A
 // member of production that was away brings its file back as before.
 func TestFilesOfAnotherClusterAreSetAside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
-		c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
-		defer pass(time.Minute)
-		defer c.close()
+	inBubble(t, 0, func(c *cluster) {
+		t := c.t
 		dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 		var log logBook
 
@@ -171,11 +150,8 @@ func localUsers(t *testing.T, m *member) ([]string, error) {
 // clock is set to 1990, and it finds production. Its cluster yields, nothing that its file
 // holds is merged, and production is not ready for less than a second.
 func TestALaptopsClusterMeetsProduction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
-		c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
-		defer pass(time.Minute)
-		defer c.close()
+	inBubble(t, 0, func(c *cluster) {
+		t := c.t
 		var log logBook
 		dir := t.TempDir()
 		a := c.onDisk(t, "a", "10.0.0.1:7101", t.TempDir(), &log)
@@ -218,11 +194,8 @@ func TestALaptopsClusterMeetsProduction(t *testing.T) {
 // node, under a clock that was set back, opens a generation above the one that the node's
 // file knows, so that tokens do not go back.
 func TestAFileOfAHigherGenerationRaisesTheCluster(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
-		c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
-		defer pass(time.Minute)
-		defer c.close()
+	inBubble(t, 0, func(c *cluster) {
+		t := c.t
 		dirs := []string{t.TempDir(), t.TempDir()}
 		known := uint32(time.Now().Unix()) + 1_000_000
 		if err := os.WriteFile(filepath.Join(dirs[1], "generation"), fmt.Appendf(nil, "generation %d\n", known), 0o600); err != nil {

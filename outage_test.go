@@ -26,6 +26,7 @@ func statusPage(t *testing.T, m *member) peerage.Status {
 // /status still names the copies.
 func TestReadinessNamesFilesThatWereSetAside(t *testing.T) {
 	inBubble(t, 0, func(c *cluster) {
+		t := c.t
 		const reason = "files of durable keys are of another cluster of this name"
 		var log logBook
 		dir := t.TempDir()

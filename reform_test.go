@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/peerage-go/peerage"
@@ -30,11 +29,8 @@ func (c *cluster) listed(addr string, list []string) *member {
 // late for a takeover. They must form again: what counts is their own list, and not the
 // former members, which will never answer.
 func TestAListOfThreeFormsAgainWithoutItsFourGuests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
-		c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
-		defer pass(time.Minute)
-		defer c.close()
+	inBubble(t, 0, func(c *cluster) {
+		t := c.t
 		var all []string
 		for i := range 7 {
 			all = append(all, fmt.Sprintf("10.0.0.%d:7101", i+1))

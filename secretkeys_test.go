@@ -18,7 +18,7 @@ import (
 func (c *cluster) keyed(i int, keys ...int) *store {
 	c.t.Helper()
 	s := &store{metrics: prometheus.NewRegistry()}
-	cfg := peerage.Config{Gossip: gossip.Test(), Network: c.net, Registerer: s.metrics, Logger: slog.New(slog.NewTextHandler(s, nil))}
+	cfg := peerage.Config{Gossip: gossip.Test(), Network: c.net, Registerer: s.metrics, Logger: slog.New(slog.NewTextHandler(&s.log, nil))}
 	cfg.Gossip.Name, cfg.Gossip.Listen = fmt.Sprint("n", i), fmt.Sprintf("10.0.0.%d:7101", i+1)
 	cfg.Gossip.Bootstrap, cfg.Gossip.ContactPoints = i == 0, []string{"10.0.0.1:7101", "10.0.0.2:7101"}
 	cfg.Gossip.SecretKeys = secretKeys(keys...)
@@ -67,7 +67,7 @@ func TestDifferingSecretKeysAreNotReady(t *testing.T) {
 			if code, body := page(s.Node, "/readyz"); code != 503 || !strings.Contains(body, "SecretKeys") {
 				t.Errorf("%s: /readyz: %d %s", s.addr, code, body)
 			}
-			if !s.said("level=WARN", "SecretKeys") {
+			if !s.log.has("level=WARN", "SecretKeys") {
 				t.Errorf("%s: no warning names SecretKeys", s.addr)
 			}
 		}

@@ -19,29 +19,6 @@ import (
 	"time"
 )
 
-// send sends a request with headers as given, Host among them.
-func send(t *testing.T, method, url string, header map[string]string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader("n=3"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for k, v := range header {
-		req.Header.Set(k, v)
-	}
-	req.Host = header["Host"]
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
-}
-
 // A page of another site makes its visitor's browser post to a node, directly or under a
 // name of its own that resolves to the node's address. Nothing must come of it.
 func TestAttackCrossSitePosts(t *testing.T) {
@@ -56,12 +33,12 @@ func TestAttackCrossSitePosts(t *testing.T) {
 		{"Content-Type": form, "Origin": "http://evil.example", "Host": "evil.example", "Sec-Fetch-Site": "same-origin"},
 	} {
 		for _, path := range []string{"/drain", "/v1/counters/x/ask", "/v1/counters/x/tell"} {
-			if code, body := send(t, http.MethodPost, "http://"+a.HTTP+path, header); code != http.StatusForbidden {
+			if code, body := send(t, http.MethodPost, "http://"+a.HTTP+path, "n=3", header); code != http.StatusForbidden {
 				t.Errorf("POST %s with %v: %d %s", path, header, code, body)
 			}
 		}
 	}
-	if code, body := send(t, http.MethodGet, "http://"+a.HTTP+"/status", map[string]string{"Host": "evil.example"}); code != http.StatusForbidden {
+	if code, body := send(t, http.MethodGet, "http://"+a.HTTP+"/status", "", map[string]string{"Host": "evil.example"}); code != http.StatusForbidden {
 		t.Errorf("GET /status under another name: %d %s", code, body)
 	}
 	eventually(t, "the node is still ready", func() bool {
@@ -70,7 +47,7 @@ func TestAttackCrossSitePosts(t *testing.T) {
 	})
 	_, port, _ := net.SplitHostPort(a.HTTP)
 	for _, header := range []map[string]string{{}, {"Host": "localhost:" + port}, {"Origin": "http://" + a.HTTP, "Sec-Fetch-Site": "same-origin"}} {
-		if code, body := send(t, http.MethodGet, "http://"+a.HTTP+"/status", header); code != http.StatusOK {
+		if code, body := send(t, http.MethodGet, "http://"+a.HTTP+"/status", "", header); code != http.StatusOK {
 			t.Errorf("GET /status with %v: %d %s", header, code, body)
 		}
 	}
@@ -102,7 +79,7 @@ func TestAttackSlowRequestsAreCutOff(t *testing.T) {
 		})
 	}
 	t.Run("a large header", func(t *testing.T) {
-		code, _ := send(t, http.MethodGet, "http://"+a.HTTP+"/status", map[string]string{"X": strings.Repeat("x", 64<<10)})
+		code, _ := send(t, http.MethodGet, "http://"+a.HTTP+"/status", "", map[string]string{"X": strings.Repeat("x", 64<<10)})
 		if code != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("64 KiB of header: %d", code)
 		}

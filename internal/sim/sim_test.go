@@ -109,47 +109,24 @@ func campaign(t *testing.T, cfg Config, first uint64, n int) Marks {
 
 // TestApart plays runs in which two clusters of one name start apart and meet.
 func TestApart(t *testing.T) {
-	if replay(t, Config{apart: true}) {
-		return
-	}
-	n := 150
-	if v, ok := envUint("PEERAGE_SEEDS"); ok {
-		n = int(v)
-	}
-	if testing.Short() {
-		n = 20
-	}
-	marks := campaign(t, Config{apart: true}, first(3_000_000), n)
-	for _, m := range []mark{markMet, markYielded, markAbsorbed} {
-		if marks[m.String()] < n/4 {
-			t.Errorf("%d runs have seen %d times: %s", n, marks[m.String()], m)
-		}
-	}
+	special(t, Config{apart: true}, 3_000_000, markMet, markYielded, markAbsorbed)
 }
 
 // TestDisks plays runs in which words are durable and disks fail.
 func TestDisks(t *testing.T) {
-	if replay(t, Config{disks: true}) {
-		return
-	}
-	n := 150
-	if v, ok := envUint("PEERAGE_SEEDS"); ok {
-		n = int(v)
-	}
-	if testing.Short() {
-		n = 20
-	}
-	marks := campaign(t, Config{disks: true}, first(4_000_000), n)
-	for _, m := range []mark{markDiskFails, markRestored} {
-		if marks[m.String()] < n/4 {
-			t.Errorf("%d runs have seen %d times: %s", n, marks[m.String()], m)
-		}
-	}
+	special(t, Config{disks: true}, 4_000_000, markDiskFails, markRestored)
 }
 
 // TestTrouble plays runs in which frames are damaged and handlers block.
 func TestTrouble(t *testing.T) {
-	if replay(t, Config{trouble: true}) {
+	special(t, Config{trouble: true}, 5_000_000, markCorrupted, markBlocked)
+}
+
+// special plays runs with a fault of their own: a quarter of them, at least, must have seen
+// each of the marks.
+func special(t *testing.T, cfg Config, from uint64, seen ...mark) {
+	t.Helper()
+	if replay(t, cfg) {
 		return
 	}
 	n := 150
@@ -159,8 +136,8 @@ func TestTrouble(t *testing.T) {
 	if testing.Short() {
 		n = 20
 	}
-	marks := campaign(t, Config{trouble: true}, first(5_000_000), n)
-	for _, m := range []mark{markCorrupted, markBlocked} {
+	marks := campaign(t, cfg, first(from), n)
+	for _, m := range seen {
 		if marks[m.String()] < n/4 {
 			t.Errorf("%d runs have seen %d times: %s", n, marks[m.String()], m)
 		}
