@@ -42,12 +42,14 @@ func (m *bitmap) fill(from, to uint64) {
 // bitmap with an array: a block that was emptied but for one dot must not go on
 // holding 4 KiB.
 //
-// Invariant: n dots are live, n > 0; exactly one of dense and sparse is in use.
+// Invariant: n dots are live, n > 0; exactly one of dense and sparse is in use, and is not
+// written while it is shared.
 type block struct {
 	key    uint64 // sequence number >> 10
 	dense  *dense
 	sparse []entry
-	n      int
+	n      int32
+	shared bool // with a copy of the value
 }
 
 type dense struct {
@@ -76,6 +78,7 @@ func (b *block) get(low uint64) (slot uint32, ok bool) {
 
 // put adds a dot that is not live yet.
 func (b *block) put(low uint64, slot uint32) {
+	b.detachContents()
 	b.n++
 	if b.dense == nil && len(b.sparse) < sparseMax {
 		e := entry{uint32(low), slot}
@@ -100,6 +103,7 @@ func (b *block) put(low uint64, slot uint32) {
 
 // drop takes out a dot that is live.
 func (b *block) drop(low uint64) {
+	b.detachContents()
 	b.n--
 	if b.dense == nil {
 		i := b.at(low)
@@ -142,20 +146,26 @@ func (b *block) each(f func(low uint64, slot uint32)) {
 	}
 }
 
-func (b *block) clone() block {
-	c := *b
-	c.sparse = slices.Clone(b.sparse)
+// detachContents makes the contents the block's alone, so that they may be changed.
+func (b *block) detachContents() {
+	if !b.shared {
+		return
+	}
+	b.shared = false
+	b.sparse = slices.Clone(b.sparse)
 	if b.dense != nil {
 		d := *b.dense
-		c.dense = &d
+		b.dense = &d
 	}
-	return c
 }
 
 // sameLive reports whether a and b have the same dots live.
 func sameLive(a, b *block) bool {
 	if a.n != b.n {
 		return false
+	}
+	if a.dense != nil && a.dense == b.dense {
+		return true
 	}
 	if a.dense != nil && b.dense != nil {
 		return a.dense.live == b.dense.live

@@ -27,7 +27,8 @@ import (
 // keep them apart); tombstones (they grow for ever).
 
 const (
-	pageBits = 10
+	// A page is what a change of a shared value copies (leaves.go).
+	pageBits = 8
 	pageLen  = 1 << pageBits
 	// nodesMax bounds the writers of one value: the upper 20 bits of a packed dot.
 	nodesMax = 1 << 20
@@ -57,17 +58,21 @@ type causal[P any] struct {
 	columns []column
 	index   map[NodeID]int // nil while there are few columns
 	idle    int            // unused columns
-	pages   [][]slot[P]
+	pages   leaves[slot[P]]
 	slots   int // slots ever handed out
 	free    []uint32
 	live    int
 	sum     uint64
 	bytes   int
 	measure func(*P) (hash uint64, size int)
-	own     func(P) P // nil: payloads cannot be changed from outside
-	come    []arrival
-	gone    []uint32
-	clash   []arrival // dots that are live on both sides with different payloads
+	diffs   *differences // of the latest join, nil before the first
+}
+
+// differences are what a join finds.
+type differences struct {
+	come  []arrival
+	gone  []uint32
+	clash []arrival // dots that are live on both sides with different payloads
 }
 
 // arrival is a dot to be taken over in a join.
@@ -158,7 +163,13 @@ func (c *causal[P]) see(ci int, from, to uint64) bool {
 	return changed
 }
 
-func (c *causal[P]) at(s uint32) *slot[P] { return &c.pages[s>>pageBits][s&(pageLen-1)] }
+// at returns slot s for reading.
+func (c *causal[P]) at(s uint32) *slot[P] { return &c.pages.list[s>>pageBits][s&(pageLen-1)] }
+
+// edit returns slot s for writing.
+func (c *causal[P]) edit(s uint32) *slot[P] {
+	return &c.pages.detachLeaf(int(s >> pageBits))[s&(pageLen-1)]
+}
 
 // dot returns the dot in slot s.
 func (c *causal[P]) dot(s uint32) Dot {
@@ -174,14 +185,10 @@ func (c *causal[P]) insert(ci int, seq uint64, val P) uint32 {
 		c.free = c.free[:n-1]
 	} else {
 		s = uint32(c.slots)
-		if c.slots&(pageLen-1) == 0 {
-			c.pages = append(c.pages, c.newPage())
-		}
-		p := &c.pages[c.slots>>pageBits]
-		*p = append(*p, slot[P]{})
+		c.pages.appendElement(slot[P]{}, pageLen)
 		c.slots++
 	}
-	x := c.at(s)
+	x := c.edit(s)
 	x.dot, x.val = pack(ci, seq), val
 	c.columns[ci].put(seq, s)
 	hash, size := c.measure(&x.val)
@@ -191,17 +198,9 @@ func (c *causal[P]) insert(ci int, seq uint64, val P) uint32 {
 	return s
 }
 
-// newPage returns room for a page. Only the first page of a value starts small.
-func (c *causal[P]) newPage() []slot[P] {
-	if len(c.pages) == 0 {
-		return nil
-	}
-	return make([]slot[P], 0, pageLen)
-}
-
 // remove ends the dot in slot s. The payload is forgotten, the dot stays seen.
 func (c *causal[P]) remove(s uint32) {
-	x := c.at(s)
+	x := c.edit(s)
 	ci, seq := x.dot.column(), x.dot.seq()
 	hash, size := c.measure(&x.val)
 	c.sum -= dotHash(c.columns[ci].node, seq, hash)
@@ -214,7 +213,7 @@ func (c *causal[P]) remove(s uint32) {
 
 // redot gives slot s a new dot, seen before, in place of its own.
 func (c *causal[P]) redot(s uint32, ci int, seq uint64) {
-	x := c.at(s)
+	x := c.edit(s)
 	hash, _ := c.measure(&x.val)
 	old, oldSeq := x.dot.column(), x.dot.seq()
 	c.sum -= dotHash(c.columns[old].node, oldSeq, hash)
@@ -222,13 +221,6 @@ func (c *causal[P]) redot(s uint32, ci int, seq uint64) {
 	x.dot = pack(ci, seq)
 	c.columns[ci].put(seq, s)
 	c.sum += dotHash(c.columns[ci].node, seq, hash)
-}
-
-func (c *causal[P]) owned(v P) P {
-	if c.own != nil {
-		return c.own(v)
-	}
-	return v
 }
 
 // hooks tell the type that uses a causal what a join changes. Arrivals are
@@ -243,8 +235,12 @@ type hooks[P any] interface {
 
 // join merges o into c.
 func (c *causal[P]) join(o *causal[P], h hooks[P]) (changed bool) {
-	c.come, c.gone = c.come[:0], c.gone[:0]
-	c.findClashes(o)
+	if c.diffs == nil {
+		c.diffs = &differences{}
+	}
+	d := c.diffs
+	d.come, d.gone = d.come[:0], d.gone[:0]
+	d.clash = c.findClashes(d.clash[:0], o)
 	for i := range o.columns {
 		oc := &o.columns[i]
 		if !oc.used {
@@ -255,11 +251,11 @@ func (c *causal[P]) join(o *causal[P], h hooks[P]) (changed bool) {
 		cc.diff(oc,
 			func(seq uint64) {
 				s, _ := cc.get(seq)
-				c.gone = append(c.gone, s)
+				d.gone = append(d.gone, s)
 			},
 			func(seq uint64) {
 				s, _ := oc.get(seq)
-				c.come = append(c.come, arrival{ci, seq, s})
+				d.come = append(d.come, arrival{ci, seq, s})
 			})
 	}
 	for i := range o.columns {
@@ -269,19 +265,19 @@ func (c *causal[P]) join(o *causal[P], h hooks[P]) (changed bool) {
 			changed = changed || more
 		}
 	}
-	for _, a := range c.come {
-		h.arrived(c.insert(a.column, a.seq, c.owned(o.at(a.from).val)))
+	for _, a := range d.come {
+		h.arrived(c.insert(a.column, a.seq, o.at(a.from).val))
 	}
-	for _, s := range c.gone {
+	for _, s := range d.gone {
 		h.leaving(s)
 		c.remove(s)
 	}
-	for _, a := range c.clash {
+	for _, a := range d.clash {
 		c.settleClash(a.column, a.seq, o.at(a.from).val, h)
 	}
-	changed = changed || len(c.come)+len(c.gone)+len(c.clash) > 0
-	if cap(c.come)+cap(c.gone)+cap(c.clash) > pageLen {
-		c.come, c.gone, c.clash = nil, nil, nil
+	changed = changed || len(d.come)+len(d.gone)+len(d.clash) > 0
+	if cap(d.come)+cap(d.gone)+cap(d.clash) > differencesKept {
+		c.diffs = nil
 	}
 	return changed
 }
@@ -290,13 +286,15 @@ func (c *causal[P]) join(o *causal[P], h hooks[P]) (changed bool) {
 // compared. Larger values that differ are exchanged in parts or chunks below that.
 const clashLiveMax = 4096
 
-// findClashes collects the dots that are live in both values with different payloads,
+// differencesKept is how much memory for differences a value keeps for its next join.
+const differencesKept = 1024
+
+// findClashes appends the dots that are live in both values with different payloads,
 // where o's payload wins. Correct writers never make any: a dot is bound to one payload.
 // But a reused NodeID or a damaged frame can, and replicas must converge all the same.
-func (c *causal[P]) findClashes(o *causal[P]) {
-	c.clash = c.clash[:0]
+func (c *causal[P]) findClashes(out []arrival, o *causal[P]) []arrival {
 	if o.live > clashLiveMax || o.live == 0 || c.sum == o.sum {
-		return
+		return out
 	}
 	for i := range o.columns {
 		oc := &o.columns[i]
@@ -309,10 +307,11 @@ func (c *causal[P]) findClashes(o *causal[P]) {
 		}
 		oc.each(func(seq uint64, from uint32) {
 			if s, ok := c.columns[ci].get(seq); ok && c.loses(s, &o.at(from).val) {
-				c.clash = append(c.clash, arrival{ci, seq, from})
+				out = append(out, arrival{ci, seq, from})
 			}
 		})
 	}
+	return out
 }
 
 // loses reports whether the payload in slot s gives way to val. The greater hash stays,
@@ -331,7 +330,7 @@ func (c *causal[P]) settleClash(ci int, seq uint64, val P, h hooks[P]) {
 	}
 	h.leaving(s)
 	c.remove(s)
-	h.arrived(c.insert(ci, seq, c.owned(val)))
+	h.arrived(c.insert(ci, seq, val))
 }
 
 // room returns an error if a join of c and o would have more than most writers.
@@ -386,35 +385,22 @@ func (c *causal[P]) order() []int {
 	return out
 }
 
-// copyInto makes d a copy of c that shares no memory with it.
+// copyInto makes d a copy of c. Pages and blocks are shared until one of the two changes
+// them.
 func (c *causal[P]) copyInto(d *causal[P]) {
 	*d = causal[P]{
 		idle: c.idle, slots: c.slots, live: c.live, sum: c.sum, bytes: c.bytes,
-		measure: d.measure, own: d.own,
+		measure: d.measure, pages: c.pages.shareAll(),
 	}
 	d.columns = make([]column, len(c.columns))
 	for i := range c.columns {
-		d.columns[i] = c.columns[i].clone()
+		d.columns[i] = c.columns[i].shareColumn()
 	}
 	if c.index != nil {
 		d.index = make(map[NodeID]int, len(c.index))
 		for i := range d.columns {
 			if d.columns[i].used {
 				d.index[d.columns[i].node] = i
-			}
-		}
-	}
-	d.pages = make([][]slot[P], len(c.pages))
-	for i, p := range c.pages {
-		room := len(p)
-		if i > 0 {
-			room = pageLen
-		}
-		d.pages[i] = make([]slot[P], 0, room)
-		d.pages[i] = append(d.pages[i], p...)
-		for k := range d.pages[i] {
-			if c.own != nil && d.pages[i][k].dot != 0 {
-				d.pages[i][k].val = c.own(d.pages[i][k].val)
 			}
 		}
 	}

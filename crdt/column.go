@@ -117,13 +117,15 @@ func (c *column) runs() spans {
 	return s
 }
 
-func (c *column) clone() column {
+// shareColumn returns a copy, which has the blocks' contents in common until one of the two
+// changes them.
+func (c *column) shareColumn() column {
 	d := *c
 	d.seen = c.seen.clone()
-	d.blocks = make([]block, len(c.blocks))
 	for i := range c.blocks {
-		d.blocks[i] = c.blocks[i].clone()
+		c.blocks[i].shared = true
 	}
+	d.blocks = slices.Clone(c.blocks)
 	return d
 }
 

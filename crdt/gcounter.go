@@ -153,6 +153,16 @@ func (c *GCounter) Merge(other *GCounter) bool {
 	return changed
 }
 
+// Writers returns who has an entry, dead or not, in order: those whose share may
+// have to be folded.
+func (c *GCounter) Writers() []NodeID {
+	out := make([]NodeID, len(c.items))
+	for i, x := range c.items {
+		out[i] = x.node
+	}
+	return out
+}
+
 // Garbage implements Pruner: the entries of dead writers that were folded whole,
 // and the records of it.
 func (c *GCounter) Garbage(dead func(NodeID) bool) (g Garbage) {

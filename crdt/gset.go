@@ -73,9 +73,9 @@ func (s *GSet[E]) Contains(e E) bool {
 		return slices.Contains(s.list, e)
 	}
 	h := s.table.hash(e)
-	mask := uint64(len(s.table.entries) - 1)
-	for i := uint64(h) & mask; s.table.entries[i] != 0; i = (i + 1) & mask {
-		if x := s.table.entries[i]; uint32(x>>32) == h && s.list[uint32(x)-1] == e {
+	mask := uint64(s.table.size - 1)
+	for i := uint64(h) & mask; s.table.entryAt(i) != 0; i = (i + 1) & mask {
+		if x := s.table.entryAt(i); uint32(x>>32) == h && s.list[uint32(x)-1] == e {
 			return true
 		}
 	}
@@ -126,7 +126,9 @@ func (s *GSet[E]) Join(other Value) (bool, error) {
 
 // Clone implements Value.
 func (s *GSet[E]) Clone() Value {
-	return &GSet[E]{elem: s.elem, table: s.table.clone(), list: slices.Clone(s.list), sum: s.sum, bytes: s.bytes}
+	// Elements are only ever appended: the copy has those that are there, and no room.
+	n := len(s.list)
+	return &GSet[E]{elem: s.elem, table: s.table.shareTable(), list: s.list[:n:n], sum: s.sum, bytes: s.bytes}
 }
 
 // Digest implements Value.

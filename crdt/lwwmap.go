@@ -21,7 +21,7 @@ import (
 // DefaultCodec for keys and values. It is not safe for concurrent use.
 type LWWMap[K comparable, V any] struct {
 	types *lwwTypes[K, V]
-	full  *lwwMap[K, V] // nil: the map is empty, or the one entry
+	full  *lwwMap[K, V] // nil: the map is empty, or has the one entry and has forgotten nothing
 	one   lwwEntry[K, V]
 }
 
@@ -46,7 +46,7 @@ type lwwEntry[K comparable, V any] struct {
 type lwwMap[K comparable, V any] struct {
 	types *lwwTypes[K, V]
 	table table[K]
-	pages [][]lwwEntry[K, V]
+	pages leaves[lwwEntry[K, V]]
 	slots int
 	free  []uint32
 	dead  int
@@ -88,15 +88,6 @@ func (m *LWWMap[K, V]) grown() *lwwMap[K, V] {
 	return m.full
 }
 
-// indexed returns the indexed form and leaves the map as it is.
-func (m *LWWMap[K, V]) indexed() *lwwMap[K, V] {
-	if m.full != nil {
-		return m.full
-	}
-	c := LWWMap[K, V]{types: m.types, one: m.one}
-	return c.grown()
-}
-
 // Set gives k the value v under a stamp and returns the delta, or nil if the entry
 // has that stamp or a newer one: then nothing changes. The zero Stamp is never
 // newer. V is copied if it holds memory that the caller could change.
@@ -111,6 +102,13 @@ func (m *LWWMap[K, V]) Delete(k K, stamp Stamp) *LWWMap[K, V] {
 }
 
 func (m *LWWMap[K, V]) write(e lwwEntry[K, V]) *LWWMap[K, V] {
+	if m.small(&e) {
+		if e.stamp.Compare(m.one.stamp) <= 0 {
+			return nil
+		}
+		m.one = m.elements().ownEntry(e)
+		return &LWWMap[K, V]{types: m.types, one: m.types.ownEntry(e)}
+	}
 	f := m.grown()
 	h := f.table.hash(e.key)
 	at, ok := f.find(h, e.key)
@@ -122,12 +120,22 @@ func (m *LWWMap[K, V]) write(e lwwEntry[K, V]) *LWWMap[K, V] {
 		return nil
 	}
 	d := f.delta()
-	d.one = e
-	if !e.dead {
-		d.one.val, e.val = f.types.val.own(e.val), f.types.val.own(e.val)
-	}
-	f.put(h, at, ok, e)
+	d.one = f.types.ownEntry(e)
+	f.put(h, at, ok, f.types.ownEntry(e))
 	return d
+}
+
+// small reports whether the map needs no index, also with e in it.
+func (m *LWWMap[K, V]) small(e *lwwEntry[K, V]) bool {
+	return m.full == nil && (m.one.stamp == (Stamp{}) || m.one.key == e.key)
+}
+
+// ownEntry returns e with a value that no caller can change.
+func (t *lwwTypes[K, V]) ownEntry(e lwwEntry[K, V]) lwwEntry[K, V] {
+	if !e.dead {
+		e.val = t.val.own(e.val)
+	}
+	return e
 }
 
 // Get returns the value of k. It must not be changed if it holds memory.
@@ -225,7 +233,7 @@ func (m *LWWMap[K, V]) entries() iter.Seq[*lwwEntry[K, V]] {
 			}
 			return
 		}
-		for _, p := range m.full.pages {
+		for _, p := range m.full.pages.list {
 			for i := range p {
 				if p[i].stamp != (Stamp{}) && !yield(&p[i]) {
 					return
@@ -252,6 +260,9 @@ func (m *LWWMap[K, V]) Merge(other *LWWMap[K, V], ch *Changes[K]) (changed bool)
 	if other == nil || other == m {
 		return false
 	}
+	if other.full == nil && (other.one.stamp == (Stamp{}) || m.small(&other.one)) {
+		return m.mergeSmall(&other.one, ch)
+	}
 	f := m.grown()
 	if other.full != nil && f.sameAs(other.full) {
 		return false
@@ -260,6 +271,29 @@ func (m *LWWMap[K, V]) Merge(other *LWWMap[K, V], ch *Changes[K]) (changed bool)
 		changed = f.apply(e, ch) || changed
 	}
 	return changed
+}
+
+// mergeSmall joins e, if there is one, to a map that stays small.
+func (m *LWWMap[K, V]) mergeSmall(e *lwwEntry[K, V], ch *Changes[K]) bool {
+	alive := m.one.stamp != (Stamp{}) && !m.one.dead
+	if c := e.stamp.Compare(m.one.stamp); c < 0 || c == 0 && (e.stamp == (Stamp{}) || !m.elements().winsTie(e, &m.one)) {
+		return false
+	}
+	m.one = m.elements().ownEntry(*e)
+	e.noteChange(alive, ch)
+	return true
+}
+
+// noteChange adds to ch what e did to an entry that was alive, or was not.
+func (e *lwwEntry[K, V]) noteChange(alive bool, ch *Changes[K]) {
+	switch {
+	case !e.dead && alive:
+		ch.update(e.key)
+	case !e.dead:
+		ch.add(e.key)
+	case alive:
+		ch.remove(e.key)
+	}
 }
 
 // sameAs reports whether two maps hold the same entries, by their digests and counts.
@@ -284,7 +318,7 @@ func (m *LWWMap[K, V]) DropTombstones(seen func(K, Stamp) bool) (dropped int) {
 		}
 		f.account(e, -1)
 		f.table.drop(f.table.hash(e.key), s)
-		*e = lwwEntry[K, V]{}
+		*f.edit(s) = lwwEntry[K, V]{}
 		f.free = append(f.free, s)
 		dropped++
 	}
@@ -299,18 +333,24 @@ func (m *LWWMap[K, V]) DropTombstones(seen func(K, Stamp) bool) (dropped int) {
 	return dropped
 }
 
+// at returns slot s for reading.
 func (f *lwwMap[K, V]) at(s uint32) *lwwEntry[K, V] {
-	return &f.pages[s>>pageBits][s&(pageLen-1)]
+	return &f.pages.list[s>>pageBits][s&(pageLen-1)]
+}
+
+// edit returns slot s for writing.
+func (f *lwwMap[K, V]) edit(s uint32) *lwwEntry[K, V] {
+	return &f.pages.detachLeaf(int(s >> pageBits))[s&(pageLen-1)]
 }
 
 func (f *lwwMap[K, V]) find(hash uint32, k K) (uint32, bool) {
 	t := &f.table
-	if len(t.entries) == 0 {
+	if t.size == 0 {
 		return 0, false
 	}
-	mask := uint64(len(t.entries) - 1)
+	mask := uint64(t.size - 1)
 	for i := uint64(hash) & mask; ; i = (i + 1) & mask {
-		x := t.entries[i]
+		x := t.entryAt(i)
 		if x == 0 {
 			return 0, false
 		}
@@ -339,36 +379,25 @@ func (f *lwwMap[K, V]) apply(e *lwwEntry[K, V], ch *Changes[K]) bool {
 	if ok {
 		old := f.at(at)
 		alive = !old.dead
-		if c := e.stamp.Compare(old.stamp); c < 0 || c == 0 && !f.winsTie(e, old) {
+		if c := e.stamp.Compare(old.stamp); c < 0 || c == 0 && !f.types.winsTie(e, old) {
 			return false
 		}
 	}
-	c := *e
-	if !c.dead {
-		c.val = f.types.val.own(c.val)
-	}
-	f.put(h, at, ok, c)
-	switch {
-	case !c.dead && alive:
-		ch.update(c.key)
-	case !c.dead:
-		ch.add(c.key)
-	case alive:
-		ch.remove(c.key)
-	}
+	f.put(h, at, ok, f.types.ownEntry(*e))
+	e.noteChange(alive, ch)
 	return true
 }
 
 // winsTie decides between two entries with one stamp, which no correct writer
 // makes: the tombstone wins, then the greater encoding.
-func (f *lwwMap[K, V]) winsTie(e, old *lwwEntry[K, V]) bool {
+func (t *lwwTypes[K, V]) winsTie(e, old *lwwEntry[K, V]) bool {
 	if e.dead || old.dead {
 		return e.dead && !old.dead
 	}
-	if h, _ := f.types.val.measure(e.val); h == first(f.types.val.measure(old.val)) {
+	if h, _ := t.val.measure(e.val); h == first(t.val.measure(old.val)) {
 		return false // the same entry again
 	}
-	c := f.types.val.codec
+	c := t.val.codec
 	return bytes.Compare(c.Append(nil, e.val), c.Append(nil, old.val)) > 0
 }
 
@@ -385,26 +414,14 @@ func (f *lwwMap[K, V]) put(h, at uint32, ok bool, e lwwEntry[K, V]) {
 		f.free = f.free[:len(f.free)-1]
 		f.table.put(h, at)
 	default:
-		at = f.newSlot()
+		at = uint32(f.slots)
+		f.pages.appendElement(lwwEntry[K, V]{}, pageLen)
+		f.slots++
 		f.table.put(h, at)
 	}
-	x := f.at(at)
+	x := f.edit(at)
 	*x = e
 	f.accountFor(x, key, size, 1)
-}
-
-func (f *lwwMap[K, V]) newSlot() uint32 {
-	if f.slots&(pageLen-1) == 0 {
-		var p []lwwEntry[K, V]
-		if len(f.pages) > 0 {
-			p = make([]lwwEntry[K, V], 0, pageLen)
-		}
-		f.pages = append(f.pages, p)
-	}
-	p := &f.pages[f.slots>>pageBits]
-	*p = append(*p, lwwEntry[K, V]{})
-	f.slots++
-	return uint32(f.slots - 1)
 }
 
 // account adds an entry to the sums, or takes it away.
@@ -415,16 +432,32 @@ func (f *lwwMap[K, V]) account(e *lwwEntry[K, V], sign int) {
 
 // accountFor is account for a key that was measured before.
 func (f *lwwMap[K, V]) accountFor(e *lwwEntry[K, V], hash uint64, size, sign int) {
+	hash, size = f.types.weigh(e, hash, size)
 	if e.dead {
-		hash = mix(hash, stampHash(e.stamp))
 		f.dead += sign
 		f.tombs += hash * uint64(sign)
-	} else {
-		h, n := f.types.val.measure(e.val)
-		hash, size = mix(mix(hash, h), stampHash(e.stamp)), size+n
 	}
 	f.sum += hash * uint64(sign)
 	f.bytes += sign * size
+}
+
+// weigh returns hash and size of an entry, of which it is given those of the key.
+func (t *lwwTypes[K, V]) weigh(e *lwwEntry[K, V], hash uint64, size int) (uint64, int) {
+	if e.dead {
+		return mix(hash, stampHash(e.stamp)), size
+	}
+	h, n := t.val.measure(e.val)
+	return mix(mix(hash, h), stampHash(e.stamp)), size + n
+}
+
+// weighSmall returns hash and size of the one entry of a small map, 0 if there is none.
+func (m *LWWMap[K, V]) weighSmall() (hash uint64, size int) {
+	if m.one.stamp == (Stamp{}) {
+		return 0, 0
+	}
+	t := m.elements()
+	hash, size = t.key.measure(m.one.key)
+	return t.weigh(&m.one, hash, size)
 }
 
 // Kind implements Value.
@@ -450,32 +483,30 @@ func (m *LWWMap[K, V]) Join(other Value) (bool, error) {
 func (m *LWWMap[K, V]) Clone() Value {
 	c := &LWWMap[K, V]{types: m.elements(), one: m.one}
 	if m.full == nil {
-		c.one.val = c.types.val.own(c.one.val)
 		return c
 	}
-	f := newLWWMap(m.types)
-	*f = *m.full
+	f := *m.full
 	f.slab = nil
-	f.table = m.full.table.clone()
+	f.table = m.full.table.shareTable()
 	f.free = slices.Clone(m.full.free)
-	f.pages = make([][]lwwEntry[K, V], len(m.full.pages))
-	for i, p := range m.full.pages {
-		f.pages[i] = append(make([]lwwEntry[K, V], 0, max(len(p), min(i, 1)*pageLen)), p...)
-	}
-	c.full = f
-	if f.types.val.copies != nil {
-		for e := range c.entries() {
-			e.val = f.types.val.own(e.val)
-		}
-	}
+	f.pages = m.full.pages.shareAll()
+	c.full = &f
 	return c
 }
 
 // Digest implements Value.
-func (m *LWWMap[K, V]) Digest() uint64 { return m.indexed().sum }
+func (m *LWWMap[K, V]) Digest() uint64 {
+	if m.full == nil {
+		return first(m.weighSmall())
+	}
+	return m.full.sum
+}
 
 // Size implements Value.
 func (m *LWWMap[K, V]) Size() int {
-	f := m.indexed()
-	return 32 + f.bytes + 4*f.table.n
+	if m.full == nil {
+		_, size := m.weighSmall()
+		return 32 + size + 4*(m.Len()+m.Tombstones())
+	}
+	return 32 + m.full.bytes + 4*m.full.table.n
 }

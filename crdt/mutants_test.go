@@ -136,7 +136,7 @@ func tieToReceiver() mutant {
 			if old, ok := last[e.key]; ok && old.stamp == e.stamp {
 				at, _ := m.find(m.table.hash(e.key), e.key)
 				m.account(m.at(at), -1)
-				m.at(at).val, m.at(at).dead = old.val, old.dead
+				m.edit(at).val, m.edit(at).dead = old.val, old.dead
 				m.account(m.at(at), 1)
 			}
 			last[e.key] = *e

@@ -245,7 +245,7 @@ func (s *ORSet[E]) copy() ORSet[E] {
 	}
 	f := newORSet(s.full.elem)
 	s.full.copyInto(&f.causal)
-	f.table = s.full.table.clone()
+	f.table = s.full.table.shareTable()
 	if len(s.full.extra) > 0 {
 		f.extra = make(map[uint32][]uint32, len(s.full.extra))
 		for k, v := range s.full.extra { // order-free: copies a map

@@ -106,12 +106,12 @@ func (f *orset[E]) delta() *ORSet[E] {
 // find returns the first slot of e.
 func (f *orset[E]) find(hash uint32, e E) (uint32, bool) {
 	t := &f.table
-	if len(t.entries) == 0 {
+	if t.size == 0 {
 		return 0, false
 	}
-	mask := uint64(len(t.entries) - 1)
+	mask := uint64(t.size - 1)
 	for i := uint64(hash) & mask; ; i = (i + 1) & mask {
-		x := t.entries[i]
+		x := t.entryAt(i)
 		if x == 0 {
 			return 0, false
 		}
@@ -236,7 +236,7 @@ func (f *orset[E]) elements(yield func(E) bool) {
 			doubles[x] = true
 		}
 	}
-	for i, p := range f.pages {
+	for i, p := range f.pages.list {
 		for k := range p {
 			if p[k].dot == 0 || doubles[uint32(i<<pageBits+k)] {
 				continue

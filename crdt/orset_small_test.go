@@ -149,7 +149,7 @@ var smallValues = []struct {
 		v.(*LWWRegister[string]).Set("value", Stamp{Time: 1})
 		return v
 	}},
-	{"LWWMap of one", 700, func() Value {
+	{"LWWMap of one", 250, func() Value {
 		v, _ := New(KindLWWMap)
 		v.(*LWWMap[string, string]).Set("key", "value", Stamp{Time: 1})
 		return v

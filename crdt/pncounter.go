@@ -1,5 +1,7 @@
 package crdt
 
+import "slices"
+
 // PNCounter counts up and down. Concurrent operations give:
 //
 //	Add(2) | Add(-3)   1 less
@@ -50,6 +52,13 @@ func (c *PNCounter) Fold(dead, heir NodeID) Value {
 	d.up.Merge(up)
 	d.down.Merge(down)
 	return d
+}
+
+// Writers returns who has an entry, dead or not, in order.
+func (c *PNCounter) Writers() []NodeID {
+	out := append(c.up.Writers(), c.down.Writers()...)
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Garbage implements Pruner.

@@ -140,8 +140,13 @@ func (m *PNCounterMap[K]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 
 // Garbage implements Pruner: all tombstones, whoever wrote them.
 func (m *LWWMap[K, V]) Garbage(func(NodeID) bool) Garbage {
-	f := m.indexed()
-	return Garbage{Digest: f.tombs, Items: f.dead}
+	if m.full != nil {
+		return Garbage{Digest: m.full.tombs, Items: m.full.dead}
+	}
+	if !m.one.dead {
+		return Garbage{}
+	}
+	return Garbage{Digest: m.Digest(), Items: 1}
 }
 
 // Prune implements Pruner.

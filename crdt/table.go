@@ -7,54 +7,72 @@ import "hash/maphash"
 // the element's hash and the slot plus one; the elements themselves stay in the
 // pages, which saves the 24 bytes per element that a Go map would copy.
 //
-// Invariant: len(entries) is 0 or a power of two, and at most 13/16 are in use.
+// Invariant: size is 0 or a power of two, and at most 13/16 of it are in use; the leaves
+// of entries have one length.
 type table[E comparable] struct {
-	entries []uint64
+	entries leaves[uint64]
+	size    int
 	n       int
 	seed    maphash.Seed
 }
 
-const tableMin = 8
+const (
+	tableMin = 8
+	// tableLen is the length of the leaves of a large table.
+	tableBits = 9
+	tableLen  = 1 << tableBits
+)
 
 func (t *table[E]) hash(e E) uint32 { return uint32(maphash.Comparable(t.seed, e) >> 32) }
 
+func (t *table[E]) entryAt(i uint64) uint64 { return t.entries.list[i>>tableBits][i&(tableLen-1)] }
+
+func (t *table[E]) setEntry(i, x uint64) {
+	t.entries.detachLeaf(int(i >> tableBits))[i&(tableLen-1)] = x
+}
+
 // put enters an element that is not in the table.
 func (t *table[E]) put(hash, slot uint32) {
-	if 16*t.n >= 13*len(t.entries) {
-		t.grow(max(tableMin, 2*len(t.entries)))
+	if 16*t.n >= 13*t.size {
+		t.grow(max(tableMin, 2*t.size))
 	}
 	t.place(uint64(hash)<<32 | uint64(slot) + 1)
 	t.n++
 }
 
 func (t *table[E]) place(x uint64) {
-	mask := uint64(len(t.entries) - 1)
+	mask := uint64(t.size - 1)
 	i := x >> 32 & mask
-	for t.entries[i] != 0 {
+	for t.entryAt(i) != 0 {
 		i = (i + 1) & mask
 	}
-	t.entries[i] = x
+	t.setEntry(i, x)
 }
 
 func (t *table[E]) grow(size int) {
-	old := t.entries
-	t.entries = make([]uint64, size)
-	for _, x := range old {
-		if x != 0 {
-			t.place(x)
+	old := t.entries.list
+	t.entries, t.size = leaves[uint64]{list: make([][]uint64, max(size/tableLen, 1))}, size
+	for i := range t.entries.list {
+		t.entries.list[i] = make([]uint64, min(size, tableLen))
+	}
+	for _, leaf := range old {
+		for _, x := range leaf {
+			if x != 0 {
+				t.place(x)
+			}
 		}
 	}
 }
 
 // index returns where the entry of a slot stands, or -1.
 func (t *table[E]) index(hash, slot uint32) int {
-	if len(t.entries) == 0 {
+	if t.size == 0 {
 		return -1
 	}
-	mask := uint64(len(t.entries) - 1)
+	mask := uint64(t.size - 1)
 	want := uint64(hash)<<32 | uint64(slot) + 1
-	for i := uint64(hash) & mask; t.entries[i] != 0; i = (i + 1) & mask {
-		if t.entries[i] == want {
+	for i := uint64(hash) & mask; t.entryAt(i) != 0; i = (i + 1) & mask {
+		if t.entryAt(i) == want {
 			return int(i)
 		}
 	}
@@ -63,31 +81,32 @@ func (t *table[E]) index(hash, slot uint32) int {
 
 // drop takes out the entry of a slot.
 func (t *table[E]) drop(hash, slot uint32) {
-	hole := t.index(hash, slot)
-	if hole < 0 {
+	at := t.index(hash, slot)
+	if at < 0 {
 		return
 	}
-	mask := len(t.entries) - 1
-	for i := (hole + 1) & mask; t.entries[i] != 0; i = (i + 1) & mask {
-		home := int(t.entries[i]>>32) & mask
+	hole, mask := uint64(at), uint64(t.size-1)
+	for i := (hole + 1) & mask; t.entryAt(i) != 0; i = (i + 1) & mask {
+		home := t.entryAt(i) >> 32 & mask
 		if (i-home)&mask >= (i-hole)&mask {
-			t.entries[hole] = t.entries[i]
+			t.setEntry(hole, t.entryAt(i))
 			hole = i
 		}
 	}
-	t.entries[hole] = 0
+	t.setEntry(hole, 0)
 	t.n--
 }
 
 // move gives an entry another slot.
 func (t *table[E]) move(hash, from, to uint32) {
 	if i := t.index(hash, from); i >= 0 {
-		t.entries[i] = uint64(hash)<<32 | uint64(to) + 1
+		t.setEntry(uint64(i), uint64(hash)<<32|uint64(to)+1)
 	}
 }
 
-func (t *table[E]) clone() table[E] {
+// shareTable returns a copy, which has the leaves in common until one of the two changes them.
+func (t *table[E]) shareTable() table[E] {
 	c := *t
-	c.entries = append([]uint64(nil), t.entries...)
+	c.entries = t.entries.shareAll()
 	return c
 }

@@ -136,7 +136,7 @@ func TestBlocksAreSets(t *testing.T) {
 				t.Fatalf("get(%d) gives %d, %v", low, slot, ok)
 			}
 		}
-		if n != len(plain) || b.n != n {
+		if n != len(plain) || int(b.n) != n {
 			t.Fatalf("%d dots, block says %d, must be %d", n, b.n, len(plain))
 		}
 	})

@@ -15,7 +15,9 @@ type Value interface {
 	// It fails, and changes nothing, with *KindError when other is of another type
 	// and with *LimitError when it would bring more than a million writers together.
 	Join(other Value) (changed bool, err error)
-	// Clone returns a copy that shares no memory with the receiver.
+	// Clone returns a copy: changes of one never show in the other. Large values share
+	// the memory of what has not changed since, so a copy costs little. Clone counts as
+	// a change of the receiver for concurrent use, but readers of it may go on.
 	Clone() Value
 	// Digest returns a hash of the content that does not depend on how the content
 	// came about: equal values have equal digests. It is kept up to date by every

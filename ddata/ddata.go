@@ -100,7 +100,8 @@ func (d *Data) Update(ctx context.Context, level Level, ops []replicator.Op, opt
 }
 
 // Get returns the value of key at the given level, empty if the key does not exist. The
-// value is a copy, so later changes do not show in it; View reads without a copy.
+// value is a copy, so later changes do not show in it. It costs little, because a copy shares
+// memory with the value until one of them changes; View reads without a copy.
 //
 // Get fails with a *crdt.KindError, which names both kinds, if the key holds another data
 // type or elements of another kind. ORSet[int] differs from ORSet[string], but all structs
@@ -120,7 +121,7 @@ func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opt
 
 // View calls fn with the value of key on this node (level Local), empty if the key does not
 // exist. It makes no copy, so its cost does not depend on the value's size. But if the
-// value is changed while fn is reading it, that change makes a copy.
+// value is changed while fn is reading it, that change makes a copy as Get does.
 //
 // fn runs on the caller's goroutine and on a snapshot, delays no other caller, and may use
 // Data. It must not keep its argument. View returns the errors of Get, or the error of fn.
