@@ -1,18 +1,47 @@
 package transport
 
-import "sync"
+import (
+	"encoding/binary"
+	"sync"
+)
 
 // blockBytes is how much goes into one write call: large enough that the call's cost
 // does not show, small enough that a block is still in the processor's cache when it
 // is written, and that room in a full queue shows early.
 const blockBytes = 64 << 10
 
+// batchBytes is how much goes into one batch: so little that it is still in the cache of
+// the sender that completes it. (A checksum over a whole block, taken by the writer, costs 27
+// ns for each message of 100 bytes, since the memory is no longer in a near cache.)
+const batchBytes = 4 << 10
+
 // block is a run of whole frames that goes out in one write: at most blockBytes, or
-// one frame that is larger.
+// one frame that is larger. In a backlog it consists of batches.
 type block struct {
 	bytes  []byte
 	frames int
+	// open is where the header of its last batch stands, 0 before the first; sealed: its
+	// header is complete.
+	open   int
+	sealed bool
 	next   *block
+}
+
+// beginBatch begins a batch behind what b holds.
+func (b *block) beginBatch() {
+	b.seal()
+	b.open, b.sealed = len(b.bytes), false
+	b.bytes = b.bytes[:b.open+frameHeaderBytes]
+}
+
+// seal completes the header of the last batch.
+func (b *block) seal() {
+	if b.sealed || len(b.bytes) == 0 {
+		return
+	}
+	b.sealed = true
+	h := makePieceHeader(0, batchSlot, b.bytes[b.open+frameHeaderBytes:])
+	copy(b.bytes[b.open:], h[:])
 }
 
 // backlog is the frames that wait for the owner of a link, in the order in which they
@@ -34,22 +63,33 @@ type backlog struct {
 }
 
 // add appends a frame.
-func (q *backlog) add(h *header, payload []byte) {
-	n := frameHeaderBytes + len(payload)
+func (q *backlog) add(k Kind, payload []byte) {
+	n := batchHeaderBytes + len(payload)
 	b := q.last
+	within := b != nil && len(b.bytes)-b.open+n <= batchBytes && len(b.bytes)+n <= blockBytes
+	if !within {
+		n += frameHeaderBytes
+	}
 	if b == nil || len(b.bytes)+n > blockBytes {
+		if b != nil {
+			b.seal()
+		}
 		b = q.extend(n)
 	}
 	if cap(b.bytes)-len(b.bytes) < n {
 		b.grow(n)
 	}
-	b.bytes = append(append(b.bytes, h[:]...), payload...)
+	if !within {
+		b.beginBatch()
+	}
+	b.bytes = append(binary.BigEndian.AppendUint32(b.bytes, uint32(len(payload))), byte(k))
+	b.bytes = append(b.bytes, payload...)
 	b.frames++
 	q.bytes += n
 	q.frames++
 }
 
-// extend appends an empty block for a frame of n bytes.
+// extend appends an empty block that will begin with n bytes.
 func (q *backlog) extend(n int) *block {
 	b := q.empty(n)
 	if q.last == nil {
@@ -61,7 +101,7 @@ func (q *backlog) extend(n int) *block {
 	return b
 }
 
-// empty returns an empty block for a frame of n bytes.
+// empty returns an empty block that will begin with n bytes.
 func (q *backlog) empty(n int) *block {
 	if n > blockBytes {
 		return new(block)
@@ -101,7 +141,7 @@ func (q *backlog) take() *block {
 
 // recycle keeps the memory of a block that nobody uses any more.
 func (q *backlog) recycle(b *block) {
-	b.bytes, b.frames = b.bytes[:0], 0
+	b.bytes, b.frames, b.open, b.sealed = b.bytes[:0], 0, 0, false
 	switch {
 	case cap(b.bytes) > blockBytes: // of a large frame
 	case q.spare == nil:

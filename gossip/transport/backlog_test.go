@@ -27,12 +27,12 @@ func TestABacklogKeepsOrderAndSums(t *testing.T) {
 						size = r.IntN(3 * blockBytes)
 					}
 					payload := bytes.Repeat([]byte{byte(r.Uint32())}, size)
-					q.add(headerOf(payload), payload)
+					q.add(KindEntity, payload)
 					in = appendFrame(in, KindEntity, payload)
 					frames++
 				} else {
 					b := q.take()
-					out = append(out, b.bytes...)
+					out = appendUnbatched(t, out, b)
 					taken += b.frames
 					q.recycle(b)
 				}
@@ -40,7 +40,7 @@ func TestABacklogKeepsOrderAndSums(t *testing.T) {
 			}
 			for q.first != nil {
 				b := q.take()
-				out = append(out, b.bytes...)
+				out = appendUnbatched(t, out, b)
 				taken += b.frames
 				q.recycle(b)
 			}
@@ -50,6 +50,20 @@ func TestABacklogKeepsOrderAndSums(t *testing.T) {
 			}
 		})
 	}
+}
+
+// appendUnbatched appends the frames of a block, each with a header of its own.
+func appendUnbatched(t *testing.T, out []byte, b *block) []byte {
+	t.Helper()
+	b.seal()
+	kinds, payloads, err := feed(t, newFrameBuffer(3*blockBytes), b.bytes, func() int { return len(b.bytes) })
+	if err != nil || len(kinds) != b.frames {
+		t.Fatalf("%d frames of %d came out of a block: %v", len(kinds), b.frames, err)
+	}
+	for i := range kinds {
+		out = appendFrame(out, kinds[i], payloads[i])
+	}
+	return out
 }
 
 // check fails the test if an invariant does not hold.
@@ -76,7 +90,7 @@ func TestWhatWaitsIsNotCopiedAgain(t *testing.T) {
 	q := backlog{pool: new(sync.Pool)}
 	payload := make([]byte, 100)
 	for q.bytes < 8*blockBytes {
-		q.add(headerOf(payload), payload)
+		q.add(KindEntity, payload)
 	}
 	var at []*byte
 	for b := q.first; b != q.last; b = b.next {
@@ -86,7 +100,7 @@ func TestWhatWaitsIsNotCopiedAgain(t *testing.T) {
 		at = append(at, &b.bytes[0])
 	}
 	for q.bytes < 64*blockBytes {
-		q.add(headerOf(payload), payload)
+		q.add(KindEntity, payload)
 	}
 	b := q.first
 	for i, was := range at {
@@ -105,7 +119,7 @@ func TestALinkAtRestKeepsLittle(t *testing.T) {
 	} {
 		q := backlog{pool: new(sync.Pool)}
 		for range c.frames {
-			q.add(headerOf(make([]byte, c.size)), make([]byte, c.size))
+			q.add(KindEntity, make([]byte, c.size))
 		}
 		for q.first != nil {
 			q.recycle(q.take())
@@ -118,9 +132,4 @@ func TestALinkAtRestKeepsLittle(t *testing.T) {
 			t.Errorf("after %d frames of %d bytes %d are kept, at most %d are due", c.frames, c.size, kept, c.most)
 		}
 	}
-}
-
-func headerOf(payload []byte) *header {
-	h := makeHeader(KindEntity, payload)
-	return &h
 }

@@ -176,7 +176,7 @@ func (c Config) Validate() error {
 	for cl := range classes {
 		l := c.class(cl)
 		check(l.FrameBytesMax > 0 && l.FrameBytesMax <= 1<<30, "%v: FrameBytesMax %d is not within 1 and 2^30", cl, l.FrameBytesMax)
-		check(l.QueueBytesMax >= 2*(l.FrameBytesMax+frameHeaderBytes),
+		check(l.QueueBytesMax >= 2*(l.FrameBytesMax+frameBytesAround),
 			"%v: QueueBytesMax %d is less than twice the largest frame (%d)", cl, l.QueueBytesMax, l.FrameBytesMax)
 		check(c.HalfFrameBytesMax >= l.FrameBytesMax, "HalfFrameBytesMax %d is less than the largest frame of %v (%d)", c.HalfFrameBytesMax, cl, l.FrameBytesMax)
 	}

@@ -2,9 +2,11 @@ package transport
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,19 +55,70 @@ func TestAttackFlippedBitsReachNoHandler(t *testing.T) {
 	})
 }
 
-// Every flipped bit of a frame, of its header too, is found before it is handed out; and
-// one in the header before the declared length has come.
+// Every flipped bit of a frame or a batch, of its header too, is found before a frame is
+// handed out; and one in the header before the declared length has come.
 func TestEveryFlippedBitOfAFrameIsFound(t *testing.T) {
-	sent := appendFrame(nil, KindView, []byte("some payload"))
-	for bit := range len(sent) * 8 {
-		stream := append(append([]byte(nil), sent...), sent...)
-		stream[bit/8] ^= 1 << (bit % 8)
-		b := newFrameBuffer(1 << 20)
-		b.received(copy(b.space(), stream))
-		if k, size, err := b.peek(); err == nil {
-			t.Errorf("bit %d: kind %d of %d bytes", bit, k, size)
+	for _, sent := range [][]byte{appendFrame(nil, KindView, []byte("some payload")), batchOf("some payload", "another", "")} {
+		for bit := range len(sent) * 8 {
+			stream := append(append([]byte(nil), sent...), sent...)
+			stream[bit/8] ^= 1 << (bit % 8)
+			b := newFrameBuffer(1 << 20)
+			b.received(copy(b.space(), stream))
+			if k, size, err := b.peek(); err == nil {
+				t.Errorf("bit %d: kind %d of %d bytes", bit, k, size)
+			}
 		}
 	}
+}
+
+// batchOf returns a batch of frames.
+func batchOf(payloads ...string) []byte {
+	q := backlog{pool: new(sync.Pool)}
+	for _, p := range payloads {
+		q.add(KindView, []byte(p))
+	}
+	b := q.take()
+	b.seal()
+	return b.bytes
+}
+
+// A batch whose checksum fits, and which holds no whole frames that are allowed, ends the
+// connection: its sender is no node of ours.
+func TestAttackABatchThatIsNone(t *testing.T) {
+	batch := func(inside []byte) []byte {
+		h := makePieceHeader(0, batchSlot, inside)
+		return append(h[:], inside...)
+	}
+	inside := func(n uint32, k Kind, payload string) []byte {
+		return append(append(binary.BigEndian.AppendUint32(nil, n), byte(k)), payload...)
+	}
+	large := announce(0, batchSlot, 1<<20+batchBytes+1)
+	for name, c := range map[string]struct {
+		bytes    []byte
+		oversize bool
+	}{
+		"empty":                {batch(nil), false},
+		"half a header":        {batch([]byte{0, 0, 0}), false},
+		"no kind":              {batch(inside(1, 0, "x")), false},
+		"a frame beyond it":    {append(batch(inside(2, 1, "x")), "x"...), false},
+		"a batch in it":        {batch(batchOf("x", "y")), false},
+		"a frame too large":    {batch(inside(1<<20+1, 1, "x")), true},
+		"too large":            {large[:], true},
+		"of a kind":            {appendHeaderOf(1, batchSlot, "xxxxxx"), false},
+		"kind 0, but no batch": {appendHeaderOf(0, 1, "xxxxxx"), false},
+	} {
+		b := newFrameBuffer(1 << 20)
+		b.received(copy(b.space(), c.bytes))
+		_, size, err := b.peek()
+		if _, oversize := err.(*oversizeError); err == nil || oversize != c.oversize {
+			t.Errorf("%s: %d bytes, %v", name, size, err)
+		}
+	}
+}
+
+func appendHeaderOf(k Kind, slot byte, payload string) []byte {
+	h := makePieceHeader(k, slot, []byte(payload))
+	return append(h[:], payload...)
 }
 
 // A hello or an answer with a flipped bit is malformed, and nothing in it counts.

@@ -54,12 +54,12 @@ func (l *link) mayWriteLocked(n int) bool {
 
 // writeDirectly writes one frame. The caller has found mayWriteLocked and holds
 // mu; on return it does not.
-func (l *link) writeDirectly(h *header, payload []byte) {
+func (l *link) writeDirectly(k Kind, payload []byte) {
 	d := &l.direct
 	l.idle, l.writing, d.crowd = false, true, false
-	d.buf = append(append(d.buf[:0], h[:]...), payload...)
-	l.flight, l.flightFrames = len(d.buf), 1
+	l.flight, l.flightFrames = frameHeaderBytes+len(payload), 1
 	l.mu.Unlock()
+	d.buf = appendFrame(d.buf[:0], k, payload)
 	n := d.try()
 	l.mu.Lock()
 	l.writing = false

@@ -142,7 +142,7 @@ func (q *lanes) slot() byte {
 // take returns the next block of a lane: a piece, or small frames up to the size of one.
 func (q *lanes) take(l *lane) *block {
 	b := &q.piece
-	b.bytes, b.frames = b.bytes[:0], 0
+	b.bytes, b.frames, b.sealed = b.bytes[:0], 0, true
 	if w := &l.frames[0]; l.slot != 0 || len(w.payload) > pieceBytes {
 		q.appendPiece(b, l, w)
 	} else {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,7 +30,8 @@ func (e *oversizeError) Error() string {
 // frameBuffer cuts frames out of a stream of bytes. Its memory grows with what has
 // arrived, never with what a header declares: at most to twice the bytes received.
 //
-// Invariant: 0 <= r <= w <= len(buf); buf[r:w] was received and not yet handed out.
+// Invariant: 0 <= r <= w <= len(buf); buf[r:w] was received and not yet handed out; r is
+// before checked while batched is set.
 type frameBuffer struct {
 	buf  []byte
 	r, w int
@@ -39,8 +41,10 @@ type frameBuffer struct {
 	full bool
 	// quiet counts the reads since so large a buffer was last needed.
 	quiet int
-	// checked is behind the frame at r once its checksum was found to fit, else 0.
+	// checked is behind the frame, or the batch, at r once its checksum was found to fit, else
+	// 0. batched: it is a batch, and r is in it.
 	checked int
+	batched bool
 }
 
 func newFrameBuffer(max int) *frameBuffer {
@@ -49,7 +53,7 @@ func newFrameBuffer(max int) *frameBuffer {
 
 // space returns where to read to; it is never empty.
 func (b *frameBuffer) space() []byte {
-	b.checked = 0
+	b.checked = 0 // and no batch is begun: peek has found nothing whole
 	if b.r > 0 {
 		b.w = copy(b.buf, b.buf[b.r:b.w])
 		b.r = 0
@@ -87,6 +91,35 @@ func (b *frameBuffer) received(n int) {
 // peek returns the kind of the next whole frame and its size, header included; size is
 // 0 when there is none yet.
 func (b *frameBuffer) peek() (k Kind, size int, err error) {
+	if !b.batched {
+		k, size, err = b.peekHeader()
+		if size == 0 || b.slot() != batchSlot {
+			return k, size, err
+		}
+		b.r += frameHeaderBytes
+		b.batched = true
+	}
+	return b.peekBatch()
+}
+
+// peekBatch is peek for the frames of a batch, whose checksum fits.
+func (b *frameBuffer) peekBatch() (k Kind, size int, err error) {
+	rest := b.buf[b.r:b.checked]
+	if len(rest) < batchHeaderBytes || rest[frameKindAt] == 0 {
+		return 0, 0, errMalformed
+	}
+	n := int(binary.BigEndian.Uint32(rest))
+	if n > b.max {
+		return 0, 0, &oversizeError{declared: n, max: b.max}
+	}
+	if size = batchHeaderBytes + n; size > len(rest) {
+		return 0, 0, errMalformed
+	}
+	return Kind(rest[frameKindAt]), size, nil
+}
+
+// peekHeader is peek for a frame, a piece or a batch with a header of its own.
+func (b *frameBuffer) peekHeader() (k Kind, size int, err error) {
 	if b.w-b.r < frameHeaderBytes {
 		return 0, 0, nil
 	}
@@ -114,21 +147,33 @@ func (b *frameBuffer) peek() (k Kind, size int, err error) {
 // cut takes the next frame, whose size peek has told, and returns its payload, which is
 // valid until space is called.
 func (b *frameBuffer) cut(size int) []byte {
-	at := b.r
+	at := b.r + frameHeaderBytes
+	if b.batched {
+		at = b.r + batchHeaderBytes
+	}
 	b.r += size
-	return b.buf[at+frameHeaderBytes : b.r : b.r]
+	b.batched = b.batched && b.r < b.checked
+	return b.buf[at:b.r:b.r]
 }
 
-// limit returns what bounds the payload of the next frame or piece.
+// limit returns what bounds the payload of the next frame, piece or batch.
 func (b *frameBuffer) limit() int {
-	if b.slot() != 0 {
-		return pieceBytes + 4
+	switch b.slot() {
+	case 0:
+		return b.max
+	case batchSlot:
+		return b.max + batchBytes
 	}
-	return b.max
+	return pieceBytes + 4
 }
 
 // slot returns the slot of the next frame, once peek has told its size.
-func (b *frameBuffer) slot() byte { return b.buf[b.r+frameSlotAt] }
+func (b *frameBuffer) slot() byte {
+	if b.batched {
+		return 0
+	}
+	return b.buf[b.r+frameSlotAt]
+}
 
 // Frames are frames of one kind that arrived together on one connection, in their
 // order. They belong to the BlockHandler that is given them, for the length of its call.

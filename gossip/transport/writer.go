@@ -59,16 +59,13 @@ func (e *engine) orClosed(err error) error {
 }
 
 func (l *link) send(k Kind, payload []byte) error {
-	n := frameHeaderBytes + len(payload)
+	n := frameBytesAround + len(payload)
 	if len(payload) > l.limit.FrameBytesMax {
 		l.countDrops(DropTooLarge, 1)
 		return ErrFrameTooLarge
 	}
-	var h header
-	if n <= pieceBytes {
-		h = makeHeader(k, payload) // the checksum, before the lock
-	} else if l.takesLarge(n) {
-		payload = slices.Clone(payload) // likewise
+	if n > pieceBytes && l.takesLarge(n) {
+		payload = slices.Clone(payload) // before the lock
 	}
 	l.mu.Lock()
 	if l.stopped {
@@ -91,10 +88,10 @@ func (l *link) send(k Kind, payload []byte) error {
 		return nil
 	}
 	if l.mayWriteLocked(n) {
-		l.writeDirectly(&h, payload) // unlocks
+		l.writeDirectly(k, payload) // unlocks
 		return nil
 	}
-	l.backlog.add(&h, payload)
+	l.backlog.add(k, payload)
 	l.lanes.queued++
 	l.queuedLocked() // unlocks
 	return nil
@@ -121,7 +118,7 @@ func (l *link) usedLocked() int { return l.backlog.bytes + l.lanes.bytes + l.fli
 func (l *link) roomLocked(n int, aside bool) bool {
 	most := l.limit.QueueBytesMax
 	if aside {
-		most = min(most, max(most-most/16, most/2+l.limit.FrameBytesMax+frameHeaderBytes))
+		most = min(most, max(most-most/16, most/2+l.limit.FrameBytesMax+frameBytesAround))
 	}
 	return l.usedLocked()+n <= most
 }
@@ -192,7 +189,7 @@ func (l *link) take() *block {
 		return nil
 	}
 	if len(l.rest) > 0 {
-		b := &block{bytes: l.rest, frames: 1}
+		b := &block{bytes: l.rest, frames: 1, sealed: true}
 		l.rest = nil
 		return b // its flight has been counted
 	}
@@ -220,6 +217,7 @@ func (l *link) nextLocked() *block {
 // write writes one block, giving back the room of a large frame as it goes.
 func (l *link) write(conn net.Conn, b *block) error {
 	counters := &l.e.counters.Class[l.class]
+	b.seal()
 	bytes, n := len(b.bytes), 0
 	for rest := b.bytes; len(rest) > 0; {
 		chunk := rest[:min(len(rest), writeBytes)]
