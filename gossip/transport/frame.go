@@ -37,11 +37,11 @@ const (
 // firstPiece marks the slot of a frame's first piece.
 const firstPiece byte = 0x80
 
-// batchSlot is the slot of a batch. batchHeaderBytes stand before each frame in one.
-const (
-	batchSlot        byte = 0x40
-	batchHeaderBytes int  = 5
-)
+// batchSlot is the slot of a batch.
+const batchSlot byte = 0x40
+
+// batchHeaderBytes stand before each frame in a batch.
+const batchHeaderBytes = 5
 
 // frameBytesAround is the most that a frame takes of a queue besides its payload.
 const frameBytesAround = frameHeaderBytes + batchHeaderBytes
