@@ -276,16 +276,8 @@ func lines[V fmt.Stringer](c *chaosRun, violations []V, at func(V) clock.Instant
 
 func thisEnvironment() environment {
 	e := environment{Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU()}
-	if b, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range b.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				e.Commit = s.Value
-			case "vcs.modified":
-				e.Modified = s.Value == "true"
-			}
-		}
-	}
+	info, _ := debug.ReadBuildInfo()
+	e.Commit, e.Modified = commitOf(info)
 	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
 		e.Load = strings.TrimSpace(string(b))
 	}

@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/peerage-go/peerage"
 )
 
 // Exit codes of every subcommand.
@@ -23,6 +27,7 @@ const usage = `usage: peerage <command> [flags]
   bench     measure messages, memory, failover and placement beside raw limits
   chaos     kill, hold, drain and restart node processes, and check what they did
   sim       run seeds of the simulator
+  version   print the version and the commit of this program
 
 Each command explains itself with --help.
 `
@@ -36,6 +41,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	commands := map[string]func(args []string, stdout, stderr io.Writer) int{
 		"demo": demo, "node": node, "status": status, "chaos": chaos, "bench": bench, "drain": drainNode, "sim": simulate,
+		"version": printVersion,
 	}
 	switch args[0] {
 	case "help", "--help", "-h":
@@ -48,4 +54,48 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	return cmd(args[1:], stdout, stderr)
+}
+
+// printVersion prints the version of the module and the commit that this program was built from.
+func printVersion(args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 {
+		fmt.Fprintf(stderr, "usage: peerage version\n\nPrints the version of Peerage, the commit that this program was built from, and the\nGo version and platform.\n")
+		if args[0] == "--help" || args[0] == "-h" {
+			return exitOK
+		}
+		return exitUsage
+	}
+	info, _ := debug.ReadBuildInfo()
+	fmt.Fprintf(stdout, "peerage %s (%s) %s %s/%s\n", peerage.Version, buildCommit(info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return exitOK
+}
+
+// buildCommit describes the commit that info was built from. The go command records none
+// for go run, for test binaries, and outside a repository.
+func buildCommit(info *debug.BuildInfo) string {
+	commit, modified := commitOf(info)
+	switch {
+	case commit == "":
+		return "commit not recorded"
+	case modified:
+		return "commit " + commit + ", with uncommitted changes"
+	}
+	return "commit " + commit
+}
+
+// commitOf returns the commit that info was built from, "" if it was not recorded, and
+// whether the tree had uncommitted changes. Info may be nil.
+func commitOf(info *debug.BuildInfo) (commit string, modified bool) {
+	if info == nil {
+		return "", false
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	return commit, modified
 }
