@@ -142,8 +142,10 @@ func View[V, T any](ctx context.Context, d *Data, key Key[V, T], fn func(V) erro
 }
 
 // Subscribe calls fn with the current value of key, if it exists, and then after changes.
-// Changes that arrive while fn runs are coalesced. fn never sees an older state after a
-// newer one. It does not see values of another type than key's. A deleted key shows as an
+// Changes that arrive while fn runs are coalesced. Within one incarnation of the node, fn
+// never sees an older state after a newer one. A node that was removed and joined again
+// receives its state from other members, so fn may see older states again until the node has
+// caught up. fn does not see values of another type than key's. A deleted key shows as an
 // empty value. The name must not end in "*": see SubscribePrefix. cancel ends the
 // subscription and does not wait for a running fn.
 func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
