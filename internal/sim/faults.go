@@ -32,6 +32,7 @@ func (w *world) fault() {
 		{s.flaky, w.faultFlaky},
 		{s.leave, w.faultLeave},
 		{s.aim == aimRemoval, w.faultDeaf},
+		{s.rings, func() { cutRing(w) }},
 	}
 	var on []func()
 	for _, k := range kinds {
@@ -304,4 +305,41 @@ func (w *world) aim(from *proc, next *view.View) {
 			}
 		}
 	})
+}
+
+// drawRings draws whether cuts may be rings.
+func (s *swarm) drawRings(r *pcg, cfg *Config) {
+	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
+	if !s.orderly && s.aim == aimNone {
+		s.rings = cfg.rings || plain && s.partition && r.chance(20)
+	}
+	if s.rings {
+		// Rings with forged proofs of death make lineages by the dozen. Two of them may then
+		// not meet within the time that L1 allows (seed 6000009 without this line).
+		s.forged, s.wrongEvidence = false, false
+	}
+}
+
+// ringMin is the least number of hosts in which a ring cuts a pair off.
+const ringMin = 4
+
+// cutRing leaves each host its two neighbours in a ring drawn at random. There are no two
+// sides then: some pairs do not reach each other, and each has a member in common that
+// reaches both.
+func cutRing(w *world) {
+	n := len(w.hosts)
+	if n < ringMin {
+		return
+	}
+	ring, kind := w.faultRand.perm(n), w.blockKind()
+	w.hit(markRing)
+	w.event(nil, "ring", uint64(n), nil)
+	for i := range n {
+		for j := range n {
+			if gap := (j - i + n) % n; gap > 1 && gap < n-1 {
+				w.setPath(ring[i], ring[j], kind)
+			}
+		}
+	}
+	w.healIn(w.span())
 }

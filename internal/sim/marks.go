@@ -73,6 +73,7 @@ const (
 	markWordsKept
 	markCorrupted
 	markBlocked
+	markRing
 	marksEnd
 )
 
@@ -143,6 +144,7 @@ var markNames = [...]string{
 	markRestored:       "durable keys read from a file",
 	markCorrupted:      "frame damaged",
 	markBlocked:        "handler blocked",
+	markRing:           "each host reaches its two neighbours in a ring",
 	markWordsKept:      "all durable words are there in the end",
 }
 

@@ -34,6 +34,8 @@ type Config struct {
 	apart bool
 	// trouble, set by tests, has frames be damaged and handlers block in every run.
 	trouble bool
+	// rings, set by tests, has cuts be rings in every run.
+	rings bool
 	// disks, set by tests, has every run be one with durable words.
 	disks bool
 	// aim, set by tests, is what every run is made for.
@@ -111,6 +113,8 @@ func Run(cfg Config) Result {
 		test = "TestTrouble"
 	case cfg.disks:
 		test = "TestDisks"
+	case cfg.rings:
+		test = "TestRings"
 	case cfg.aim != aimNone:
 		test = "TestAimed/" + cfg.aim.String()
 	}

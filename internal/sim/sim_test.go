@@ -122,6 +122,11 @@ func TestTrouble(t *testing.T) {
 	special(t, Config{trouble: true}, 5_000_000, markCorrupted, markBlocked)
 }
 
+// TestRings plays runs in which cuts leave each host its two neighbours in a ring.
+func TestRings(t *testing.T) {
+	special(t, Config{rings: true, Nodes: 5}, 6_000_000, markRing)
+}
+
 // special plays runs with a fault of their own: a quarter of them, at least, must have seen
 // each of the marks.
 func special(t *testing.T, cfg Config, from uint64, seen ...mark) {

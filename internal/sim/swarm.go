@@ -27,6 +27,8 @@ type swarm struct {
 	wallJumps bool
 	// strangers: a node that is no member speaks the view protocol.
 	strangers bool
+	// rings: a cut may leave each host its two neighbours in a ring.
+	rings bool
 	// apart: two clusters of one name start apart and meet.
 	apart bool
 	// disks: the client's words are durable, and disks fail, one every diskEvery or so.
@@ -147,6 +149,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.drawApart(newPCG(cfg.Seed, 40), cfg)
 	s.drawDisks(newPCG(cfg.Seed, 42), cfg)
 	s.drawTrouble(newPCG(cfg.Seed, 44), cfg)
+	s.drawRings(newPCG(cfg.Seed, 46), cfg)
 	return s
 }
 
