@@ -42,38 +42,38 @@ func (c *Core) wouldPromise(candidate NodeID, b Ballot, claimed []NodeID) bool {
 }
 
 func (c *Core) onPreVote(from NodeID, m *PreVote) {
-	if !c.meet(from, m.Base) {
+	if !c.learnView(from, m.Base) {
 		return
 	}
-	c.send(from, &PreVoted{
+	c.sendTo(from, &PreVoted{
 		Ballot: m.Ballot, Base: m.Base.Epoch, Promised: c.promised,
 		Yes: c.wouldPromise(from, m.Ballot, m.Dead), Hears: c.hears(m.Asked()),
 	})
 }
 
 func (c *Core) onPrepare(from NodeID, m *Prepare) {
-	if !c.meet(from, m.Base) {
+	if !c.learnView(from, m.Base) {
 		return
 	}
 	if !c.wouldPromise(from, m.Ballot, m.Dead) {
-		c.send(from, &Nack{Ballot: m.Ballot, Promised: c.promised})
+		c.sendTo(from, &Nack{Ballot: m.Ballot, Promised: c.promised})
 		return
 	}
-	c.promise(m.Ballot)
+	c.promiseBallot(m.Ballot)
 	reply := &Promised{
 		Ballot: m.Ballot, Base: m.Base.Epoch, Generation: c.generation,
 		T0: int64(c.now), Hears: c.hears(m.Asked()),
 	}
 	if a := c.attempts[m.Base.Epoch]; a != nil {
-		reply.Accepted, reply.AcceptedBallot, reply.Emergency = c.pack(a.next, c.view), a.ballot, a.emergency
+		reply.Accepted, reply.AcceptedBallot, reply.Emergency = c.packView(a.next, c.view), a.ballot, a.emergency
 	}
-	c.send(from, reply)
+	c.sendTo(from, reply)
 }
 
-// promise raises the promised ballot. A leader or candidate that promises another's
+// promiseBallot raises the promised ballot. A leader or candidate that promises another's
 // higher ballot drops its own attempt. The promiser then does not stand for a while:
 // otherwise two candidates could outbid each other forever.
-func (c *Core) promise(b Ballot) {
+func (c *Core) promiseBallot(b Ballot) {
 	if !c.promised.Less(b) {
 		return
 	}
@@ -81,80 +81,80 @@ func (c *Core) promise(b Ballot) {
 	c.roundSeen = max(c.roundSeen, b.Round)
 	if b.Node != c.self() {
 		c.stepDown("promised a higher ballot")
-		c.cand = nil
+		c.candidacy = nil
 		if c.mutant != mutantOutbid {
-			c.giveWay = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
+			c.candidateUntil = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
 		}
 	}
 }
 
-// obey handles the common part of pings and accepts: it follows the sender's ballot, or
+// followBallot handles the common part of pings and accepts: it follows the sender's ballot, or
 // rejects it and reports false.
-func (c *Core) obey(from NodeID, p *Ping) bool {
+func (c *Core) followBallot(from NodeID, p *Ping) bool {
 	if p.Ballot.Less(c.promised) {
-		c.send(from, &Nack{Ballot: p.Ballot, Promised: c.promised})
+		c.sendTo(from, &Nack{Ballot: p.Ballot, Promised: c.promised})
 		return false
 	}
-	c.promise(p.Ballot)
+	c.promiseBallot(p.Ballot)
 	c.heardAt = c.now
 	c.guard = guard{leader: from, until: c.now.Add(c.cfg.Lease + c.margin(c.cfg.Lease))}
 	if p.Life {
 		if c.leader != from {
-			c.wishAgain()
+			c.repeatLeave()
 		}
-		c.leader, c.cand, c.failures = from, nil, 0
-		c.vacantAt = c.guard.until
+		c.leader, c.candidacy, c.failures = from, nil, 0
+		c.leaderlessSince = c.guard.until
 	}
 	return true
 }
 
 func (c *Core) onPing(from NodeID, m *Ping) {
 	if c.view != nil && m.Cluster != c.view.Cluster {
-		c.trace("other cluster", from, "ping of another cluster")
+		c.traceEvent("other cluster", from, "ping of another cluster")
 		return
 	}
-	if m.View != nil && !c.meet(from, m.View) {
+	if m.View != nil && !c.learnView(from, m.View) {
 		return
 	}
 	if c.view == nil {
 		return
 	}
 	if m.Epoch < c.view.Epoch {
-		c.send(from, &Decided{View: c.view})
+		c.sendTo(from, &Decided{View: c.view})
 		return
 	}
 	if m.Epoch > c.view.Epoch {
 		// This node lacks the leader's view, so its promise would not count. The answer
 		// to round 0 makes the leader send the view.
-		c.send(from, &Pong{Ballot: m.Ballot, Epoch: c.view.Epoch, T0: int64(c.now)})
+		c.sendTo(from, &Pong{Ballot: m.Ballot, Epoch: c.view.Epoch, T0: int64(c.now)})
 		return
 	}
-	if !c.obey(from, m) {
+	if !c.followBallot(from, m) {
 		return
 	}
-	c.granted(m)
+	c.adoptGrant(m)
 	c.pong(from, m, 0)
 }
 
 // onAccept stores a proposed view. If this node already holds the decided view, it
-// replies with that view (meet) and stores nothing.
+// replies with that view (learnView) and stores nothing.
 func (c *Core) onAccept(from NodeID, m *Accept) {
-	if m.Next == nil || !c.meet(from, m.Base) {
+	if m.Next == nil || !c.learnView(from, m.Base) {
 		return
 	}
-	next := c.unpack(m.Next)
-	if next == nil || !c.obey(from, &m.Ping) {
+	next := c.unpackView(m.Next)
+	if next == nil || !c.followBallot(from, &m.Ping) {
 		return
 	}
 	base := m.Base.Epoch
 	c.attempts[base] = &attempt{ballot: m.Ping.Ballot, next: next, emergency: m.Emergency}
 	c.generation = max(c.generation, m.Next.Epoch.Generation())
-	c.granted(&m.Ping)
+	c.adoptGrant(&m.Ping)
 	c.pong(from, &m.Ping, base)
 }
 
 func (c *Core) pong(to NodeID, p *Ping, accepted Epoch) {
-	c.send(to, &Pong{
+	c.sendTo(to, &Pong{
 		Ballot: p.Ballot, Epoch: c.view.Epoch, Round: p.Round, T0: int64(c.now),
 		Accepted: accepted, Unreachable: c.unreachable,
 	})

@@ -16,8 +16,8 @@ func (c *Core) driveAnnounce() bool {
 		return false
 	}
 	c.nextAnnounce = c.now.Add(c.cfg.Ping)
-	if c.office == nil {
-		c.send(c.leader, &LeaveNotice{})
+	if c.leadership == nil {
+		c.sendTo(c.leader, &LeaveNotice{})
 		return false
 	}
 	c.onLeaveNotice(c.self())
@@ -30,7 +30,7 @@ func (c *Core) announces() bool {
 }
 
 func (c *Core) onLeaveNotice(from NodeID) {
-	o := c.office
+	o := c.leadership
 	m := c.view.Member(from)
 	if o == nil || m == nil || m.Status == Leaving || o.notices[from] {
 		return
@@ -43,5 +43,5 @@ func (c *Core) onLeaveNotice(from NodeID) {
 
 // turnsLeaving reports whether the next view shows a member as leaving.
 func (c *Core) turnsLeaving(m *Member) bool {
-	return m.Status == Up && c.office.notices[m.ID] && !c.now.Before(c.office.batchAt)
+	return m.Status == Up && c.leadership.notices[m.ID] && !c.now.Before(c.leadership.batchAt)
 }

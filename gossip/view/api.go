@@ -47,7 +47,7 @@ type Config struct {
 }
 
 // Event is an input of a Core. The structs below implement it.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Tick lets the core act on the time: the shell sends it at Core.Deadline or later.
 type Tick struct{}
@@ -120,18 +120,18 @@ type ForeignSeen struct {
 	Nodes   []Node
 }
 
-func (ForeignSeen) event()   {}
-func (Tick) event()          {}
-func (Received) event()      {}
-func (Form) event()          {}
-func (Contacts) event()      {}
-func (Leave) event()         {}
-func (AnnounceLeave) event() {}
-func (ProvenDead) event()    {}
-func (Alive) event()         {}
-func (Link) event()          {}
-func (Unreachable) event()   {}
-func (Yield) event()         {}
+func (ForeignSeen) isEvent()   {}
+func (Tick) isEvent()          {}
+func (Received) isEvent()      {}
+func (Form) isEvent()          {}
+func (Contacts) isEvent()      {}
+func (Leave) isEvent()         {}
+func (AnnounceLeave) isEvent() {}
+func (ProvenDead) isEvent()    {}
+func (Alive) isEvent()         {}
+func (Link) isEvent()          {}
+func (Unreachable) isEvent()   {}
+func (Yield) isEvent()         {}
 
 // Effects holds the actions that a step requests of the shell. The shell empties it
 // between steps and performs the parts in the order of the fields: a lease that has ended
@@ -205,4 +205,4 @@ type TraceEvent struct {
 
 // Message is a control message of the view protocol. Messages are immutable once
 // sent; the simulator hands the same value to several receivers.
-type Message interface{ message() }
+type Message interface{ isMessage() }

@@ -38,7 +38,7 @@ func (c *Core) signOfLife(id NodeID) {
 	}
 	if p := c.proofs[id]; p != nil && p.assumed {
 		delete(c.proofs, id)
-		c.trace("not dead after all", id, "")
+		c.traceEvent("not dead after all", id, "")
 	}
 }
 

@@ -21,7 +21,7 @@ func leading(n int) (*Core, []NodeID, clock.Instant) {
 		ids = append(ids, NodeID(i))
 	}
 	c.adopt0(v, now)
-	c.settleIn(c.view)
+	c.followView(c.view)
 	return c, ids, now
 }
 
@@ -30,7 +30,7 @@ func round(c *Core, ids []NodeID, now clock.Instant, out *Effects, pong *Pong) c
 	now = now.Add(testPing)
 	out.Reset()
 	c.Step(now, Tick{}, out)
-	*pong = Pong{Ballot: c.office.ballot, Epoch: c.view.Epoch, Round: c.office.round, T0: 1}
+	*pong = Pong{Ballot: c.leadership.ballot, Epoch: c.view.Epoch, Round: c.leadership.round, T0: 1}
 	for _, id := range ids {
 		now++
 		c.Step(now, Received{From: id, Msg: pong}, out)
@@ -64,7 +64,7 @@ func BenchmarkMemberPing(b *testing.B) {
 			c := New(Config{Self: Node{ID: NodeID(n)}, Ping: testPing, Lease: testLease, RemoveAfter: testRemove}, now)
 			c.adopt0(l.view, now)
 			var out Effects
-			ping := &Ping{Ballot: l.office.ballot, Cluster: l.view.Cluster, Epoch: l.view.Epoch, Life: true, Remaining: testLease / 2}
+			ping := &Ping{Ballot: l.leadership.ballot, Cluster: l.view.Cluster, Epoch: l.view.Epoch, Life: true, Remaining: testLease / 2}
 			b.ReportAllocs()
 			for b.Loop() {
 				now = now.Add(testPing)
@@ -83,7 +83,7 @@ func BenchmarkMemberPing(b *testing.B) {
 func (c *Core) adopt0(v *View, now clock.Instant) {
 	var out Effects
 	c.now, c.out = now, &out
-	c.adopt(v)
+	c.adoptView(v)
 }
 
 // TestARoundAllocatesItsMessages: in a round an idle leader allocates once for the pings
@@ -104,7 +104,7 @@ func TestARoundAllocatesItsMessages(t *testing.T) {
 			now = now.Add(testPing)
 			out.Reset()
 			c.Step(now, Tick{}, &out)
-			pong.Round = c.office.round
+			pong.Round = c.leadership.round
 			for _, ev := range events {
 				now++
 				c.Step(now, ev, &out)

@@ -42,8 +42,8 @@ type findings struct {
 	t0 map[NodeID]int64
 }
 
-// take records a promise.
-func (f *findings) take(from NodeID, m *Promised) {
+// addPromise records a promise.
+func (f *findings) addPromise(from NodeID, m *Promised) {
 	if f.t0 == nil {
 		f.t0 = map[NodeID]int64{}
 	}
@@ -56,23 +56,23 @@ func (f *findings) take(from NodeID, m *Promised) {
 // stagger is how long a candidate waits for each living senior.
 func (c *Core) stagger() time.Duration { return c.cfg.Lease / 4 }
 
-// standAt returns when this node stands as a candidate if nothing happens before.
-func (c *Core) standAt() clock.Instant {
+// campaignAt returns when this node stands as a candidate if nothing happens before.
+func (c *Core) campaignAt() clock.Instant {
 	if !c.votes() {
 		return clock.Min(max(c.heardAt.Add(c.joinerPatience()/2), c.nextAsk), c.heardAt.Add(c.joinerPatience()))
 	}
-	wait := c.stagger() * time.Duration(min(c.seniors(), staggersMax))
+	wait := c.stagger() * time.Duration(min(c.livingSeniors(), staggersMax))
 	if c.leaving && !c.allLeave() {
 		// A leaving node stands only if no other voter does: its first act as leader is
 		// to leave.
 		wait += c.cfg.Lease
 	}
-	at := max(c.vacantAt.Add(wait), c.standAfter)
+	at := max(c.leaderlessSince.Add(wait), c.campaignAfter)
 	if g := c.guard; g.leader != 0 && g.leader != c.self() && c.mayLive(g.leader) && c.mutant != mutantPromiseSelf {
 		at = max(at, g.until)
 	}
-	if p := c.promised.Node; c.giveWay.After(at) && c.view.Member(p) != nil && !c.dead(p) {
-		at = c.giveWay
+	if p := c.promised.Node; c.candidateUntil.After(at) && c.view.Member(p) != nil && !c.dead(p) {
+		at = c.candidateUntil
 	}
 	return at
 }
@@ -87,10 +87,10 @@ type ahead struct {
 	seniors int
 }
 
-// seniors counts the voters senior to this node that may live, except the leader that it
+// livingSeniors counts the voters senior to this node that may live, except the leader that it
 // has lost. It is called after every step, so the count is cached while no member is
 // proven dead.
-func (c *Core) seniors() int {
+func (c *Core) livingSeniors() int {
 	a := &c.ahead
 	if a.view == c.view && a.leader == c.leader && len(c.proofs) == 0 {
 		return a.seniors
@@ -117,7 +117,7 @@ func (c *Core) seniors() int {
 // holds it replies with it.
 func (c *Core) driveJoiner() bool {
 	if !c.now.Before(c.heardAt.Add(c.joinerPatience())) && c.mutant != mutantPatientJoiner {
-		c.end(c.view.Epoch, "the view that admitted it has no leader")
+		c.endIncarnation(c.view.Epoch, "the view that admitted it has no leader")
 		return true
 	}
 	c.nextAsk = c.now.Add(c.cfg.Lease / 2)
@@ -125,7 +125,7 @@ func (c *Core) driveJoiner() bool {
 		c.heardAt = c.now
 	}
 	for i := range min(len(c.view.Members), joinerAsks) {
-		c.send(c.view.Members[i].ID, &Decided{View: c.ref()})
+		c.sendTo(c.view.Members[i].ID, &Decided{View: c.ref()})
 	}
 	return false
 }
@@ -157,28 +157,28 @@ func (c *Core) evidenceAt() clock.Instant {
 	return d
 }
 
-// driveStand begins a candidacy once standAt has passed.
-func (c *Core) driveStand() bool {
-	if c.now.Before(c.standAt()) {
+// driveCampaign begins a candidacy once campaignAt has passed.
+func (c *Core) driveCampaign() bool {
+	if c.now.Before(c.campaignAt()) {
 		return false
 	}
 	if !c.votes() {
 		return c.driveJoiner()
 	}
 	ballot := Ballot{Round: max(c.promised.Round, c.roundSeen) + 1, Node: c.self()}
-	c.cand = &candidacy{
+	c.candidacy = &candidacy{
 		ballot: ballot, base: c.view.Epoch, began: c.now,
 		deadline: c.now.Add(c.cfg.Ping), yes: map[NodeID]bool{},
 	}
 	if c.wouldPromise(c.self(), ballot, nil) {
-		c.cand.yes[c.self()] = true
+		c.candidacy.yes[c.self()] = true
 	}
 	if c.mutant == mutantNoPreVote {
-		c.prepare()
+		c.sendPrepares()
 		return true
 	}
 	c.toElectorate(c.candidacyMessage(c.ref()))
-	c.trace("stands", c.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(c.proofs)))
+	c.traceEvent("campaigns", c.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(c.proofs)))
 	return true
 }
 
@@ -186,18 +186,18 @@ func (c *Core) driveStand() bool {
 func (c *Core) toElectorate(m Message) {
 	for i := range c.view.Members {
 		if id := c.view.Members[i].ID; c.mayLive(id) {
-			c.send(id, m)
+			c.sendTo(id, m)
 		}
 	}
 }
 
 func (c *Core) onPreVoted(from NodeID, m *PreVoted) {
-	cand := c.cand
+	cand := c.candidacy
 	if cand == nil || cand.preparing || cand.ballot != m.Ballot || cand.base != m.Base {
 		return
 	}
 	if c.deny(m.Hears) {
-		c.fail("a proof was denied")
+		c.failCandidacy("a proof was denied")
 		return
 	}
 	if m.Yes {
@@ -209,8 +209,8 @@ func (c *Core) onPreVoted(from NodeID, m *PreVoted) {
 // noteRound makes this node's next ballot higher than b, without promising anything.
 func (c *Core) noteRound(b Ballot) {
 	c.roundSeen = max(c.roundSeen, b.Round)
-	if c.cand != nil && c.cand.ballot.Less(b) {
-		c.fail("a member has promised a higher ballot")
+	if c.candidacy != nil && c.candidacy.ballot.Less(b) {
+		c.failCandidacy("a member has promised a higher ballot")
 	}
 }
 
@@ -218,33 +218,33 @@ func (c *Core) onPromised(from NodeID, m *Promised) {
 	c.generation = max(c.generation, m.Generation)
 	if m.Accepted.packed() {
 		whole := *m
-		if whole.Accepted = c.unpack(m.Accepted); whole.Accepted == nil {
+		if whole.Accepted = c.unpackView(m.Accepted); whole.Accepted == nil {
 			return
 		}
 		m = &whole
 	}
-	if o := c.office; o != nil && o.ballot == m.Ballot {
-		o.promised(c, from, m)
+	if o := c.leadership; o != nil && o.ballot == m.Ballot {
+		o.onPromised(c, from, m)
 		return
 	}
-	cand := c.cand
+	cand := c.candidacy
 	if cand == nil || !cand.preparing || cand.ballot != m.Ballot || cand.base != m.Base {
 		return
 	}
 	if c.deny(m.Hears) {
-		c.fail("a proof was denied")
+		c.failCandidacy("a proof was denied")
 		return
 	}
 	cand.yes[from] = true
-	cand.found.take(from, m)
+	cand.found.addPromise(from, m)
 }
 
 func (c *Core) onNack(m *Nack) {
-	mine := c.cand != nil && c.cand.ballot == m.Ballot || c.office != nil && c.office.ballot == m.Ballot
+	mine := c.candidacy != nil && c.candidacy.ballot == m.Ballot || c.leadership != nil && c.leadership.ballot == m.Ballot
 	if !mine || !m.Ballot.Less(m.Promised) {
 		return
 	}
-	if c.office != nil {
+	if c.leadership != nil {
 		c.roundSeen = max(c.roundSeen, m.Promised.Round)
 		c.stepDown("a member has promised a higher ballot")
 		return
@@ -252,22 +252,22 @@ func (c *Core) onNack(m *Nack) {
 	c.noteRound(m.Promised)
 }
 
-// fail ends a candidacy and backs off for a random time that grows with consecutive
+// failCandidacy ends a candidacy and backs off for a random time that grows with consecutive
 // failures.
-func (c *Core) fail(why string) {
-	c.trace("candidacy failed", c.self(), why)
-	c.cand = nil
+func (c *Core) failCandidacy(why string) {
+	c.traceEvent("candidacy failed", c.self(), why)
+	c.candidacy = nil
 	c.failures++
 	wait := c.cfg.Ping/4 + c.upTo(c.cfg.Ping*time.Duration(min(c.failures, 5)))
-	c.standAfter = c.now.Add(wait)
+	c.campaignAfter = c.now.Add(wait)
 	if c.evidenceAt() != clock.Never {
-		c.standAfter = max(c.standAfter, c.evidenceAt())
+		c.campaignAfter = max(c.campaignAfter, c.evidenceAt())
 	}
 }
 
 // driveCandidacy advances the candidacy: from pre-vote to prepare to leadership.
 func (c *Core) driveCandidacy() bool {
-	cand := c.cand
+	cand := c.candidacy
 	in := func(id NodeID) bool { return cand.yes[id] }
 	plain := c.plain(c.view, in)
 	total := !plain && c.total(in)
@@ -276,40 +276,40 @@ func (c *Core) driveCandidacy() bool {
 		if c.now.Before(cand.deadline) {
 			return false
 		}
-		c.fail("no quorum in time")
+		c.failCandidacy("no quorum in time")
 	case !cand.preparing:
-		c.prepare()
+		c.sendPrepares()
 	default:
-		return c.win(c.choose(in, plain, cand.found.attempt))
+		return c.actOnPromises(c.chooseWay(in, plain, cand.found.attempt))
 	}
 	return true
 }
 
-// win takes the way that a quorum's promises allow.
-func (c *Core) win(w way) bool {
+// actOnPromises takes the way that a quorum's promises allow.
+func (c *Core) actOnPromises(w way) bool {
 	switch w {
 	case wayWait:
-		if c.now.Before(c.cand.deadline) {
+		if c.now.Before(c.candidacy.deadline) {
 			return false
 		}
-		c.fail("not all living members answer")
+		c.failCandidacy("not all living members answer")
 	case wayNone:
-		c.fail("the uncovered attempt needs dead members")
-		c.standAfter = c.standAfter.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
+		c.failCandidacy("the uncovered attempt needs dead members")
+		c.campaignAfter = c.campaignAfter.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
 	default:
-		c.takeOffice(w)
+		c.becomeLeader(w)
 	}
 	return true
 }
 
-// prepare promises the ballot to this node itself and asks the other members to promise
+// sendPrepares promises the ballot to this node itself and asks the other members to promise
 // it.
-func (c *Core) prepare() {
-	cand := c.cand
+func (c *Core) sendPrepares() {
+	cand := c.candidacy
 	if !c.wouldPromise(c.self(), cand.ballot, nil) && c.mutant != mutantPromiseSelf {
 		// This node has since promised a higher ballot, or followed a leader: the quorum
 		// of the pre-vote does not release its own promise.
-		c.fail("bound by a promise")
+		c.failCandidacy("bound by a promise")
 		return
 	}
 	cand.preparing, cand.began = true, c.now

@@ -91,59 +91,59 @@ func Append(b []byte, msg Message) []byte {
 	w := writer{b}
 	switch m := msg.(type) {
 	case *Ping:
-		w.tag(tagPing).ping(m)
+		w.putTag(tagPing).putPing(m)
 	case *Pong:
-		w.tag(tagPong).ballot(m.Ballot).u(uint64(m.Epoch)).u(m.Round).i(m.T0).u(uint64(m.Accepted)).ids(m.Unreachable)
+		w.putTag(tagPong).putBallot(m.Ballot).u(uint64(m.Epoch)).u(m.Round).i(m.T0).u(uint64(m.Accepted)).putIDs(m.Unreachable)
 	case *Accept:
-		w.tag(tagAccept).view(m.Base).view(m.Next).bool(m.Emergency).ping(&m.Ping)
+		w.putTag(tagAccept).putView(m.Base).putView(m.Next).bool(m.Emergency).putPing(&m.Ping)
 	case *PreVote:
-		w.tag(tagPreVote).ballot(m.Ballot).view(m.Base).ids(m.Dead).ids(m.Weak)
+		w.putTag(tagPreVote).putBallot(m.Ballot).putView(m.Base).putIDs(m.Dead).putIDs(m.Weak)
 	case *PreVoted:
-		w.tag(tagPreVoted).ballot(m.Ballot).u(uint64(m.Base)).bool(m.Yes).ballot(m.Promised).ids(m.Hears)
+		w.putTag(tagPreVoted).putBallot(m.Ballot).u(uint64(m.Base)).bool(m.Yes).putBallot(m.Promised).putIDs(m.Hears)
 	case *Prepare:
-		w.tag(tagPrepare).ballot(m.Ballot).view(m.Base).ids(m.Dead).ids(m.Weak)
+		w.putTag(tagPrepare).putBallot(m.Ballot).putView(m.Base).putIDs(m.Dead).putIDs(m.Weak)
 	case *Promised:
-		w.tag(tagPromised).ballot(m.Ballot).u(uint64(m.Base)).view(m.Accepted).ballot(m.AcceptedBallot).
-			bool(m.Emergency).u(uint64(m.Generation)).i(m.T0).ids(m.Hears)
+		w.putTag(tagPromised).putBallot(m.Ballot).u(uint64(m.Base)).putView(m.Accepted).putBallot(m.AcceptedBallot).
+			bool(m.Emergency).u(uint64(m.Generation)).i(m.T0).putIDs(m.Hears)
 	case *Nack:
-		w.tag(tagNack).ballot(m.Ballot).ballot(m.Promised)
+		w.putTag(tagNack).putBallot(m.Ballot).putBallot(m.Promised)
 	case *Decided:
-		w.tag(tagDecided).view(m.View)
+		w.putTag(tagDecided).putView(m.View)
 	case *JoinRequest:
-		w.tag(tagJoinRequest).node(&m.Node).u(uint64(m.Hops)).u(uint64(m.Least))
+		w.putTag(tagJoinRequest).putNode(&m.Node).u(uint64(m.Hops)).u(uint64(m.Least))
 	case *JoinRefused:
-		w.tag(tagJoinRefused).str(m.Reason)
+		w.putTag(tagJoinRefused).str(m.Reason)
 	case *LeaveRequest:
-		w.tag(tagLeaveRequest)
+		w.putTag(tagLeaveRequest)
 	case *YieldRequest:
-		w.tag(tagYieldRequest).id(m.Subject)
+		w.putTag(tagYieldRequest).id(m.Subject)
 	case *Doubt:
-		w.tag(tagDoubt).ballot(m.Ballot).ids(m.Dead)
+		w.putTag(tagDoubt).putBallot(m.Ballot).putIDs(m.Dead)
 	case *Doubted:
-		w.tag(tagDoubted).ballot(m.Ballot).ids(m.Asked).ids(m.Hears)
+		w.putTag(tagDoubted).putBallot(m.Ballot).putIDs(m.Asked).putIDs(m.Hears)
 	case *Contest:
-		w.tag(tagContest).view(m.View).i(int64(m.Nonce))
+		w.putTag(tagContest).putView(m.View).i(int64(m.Nonce))
 	case *Contested:
-		w.tag(tagContested).view(m.View).i(int64(m.Nonce))
+		w.putTag(tagContested).putView(m.View).i(int64(m.Nonce))
 	case *LeaveNotice:
-		w.tag(tagLeaveNotice)
+		w.putTag(tagLeaveNotice)
 	case *NeedView:
-		w.tag(tagNeedView).u(uint64(m.Epoch))
+		w.putTag(tagNeedView).u(uint64(m.Epoch))
 	case *JoinPassed:
-		w.tag(tagJoinPassed).id(m.Leader)
+		w.putTag(tagJoinPassed).id(m.Leader)
 	case *Encounter:
-		w.tag(tagEncounter).node(&m.From).u(uint64(m.Hops)).i(int64(m.Cluster)).i(int64(m.To)).standing(m.Standing).u(uint64(m.Verdict)).
-			standing(m.Judged).u(uint64(m.Generation)).nodes(m.Nodes).i(int64(m.Nonce)).i(int64(m.Echo))
+		w.putTag(tagEncounter).putNode(&m.From).u(uint64(m.Hops)).i(int64(m.Cluster)).i(int64(m.To)).putStanding(m.Standing).u(uint64(m.Verdict)).
+			putStanding(m.Judged).u(uint64(m.Generation)).putNodes(m.Nodes).i(int64(m.Nonce)).i(int64(m.Echo))
 	case *Sighted:
-		w.tag(tagSighted).i(int64(m.Cluster)).nodes(m.Nodes)
+		w.putTag(tagSighted).i(int64(m.Cluster)).putNodes(m.Nodes)
 	case *Vouch:
-		w.tag(tagVouch).i(int64(m.Cluster)).standing(m.Standing).nodes(m.Nodes)
+		w.putTag(tagVouch).i(int64(m.Cluster)).putStanding(m.Standing).putNodes(m.Nodes)
 	case *Vouched:
-		w.tag(tagVouched).i(int64(m.Cluster)).ids(m.Confirmed)
+		w.putTag(tagVouched).i(int64(m.Cluster)).putIDs(m.Confirmed)
 	case *Confront:
-		w.tag(tagConfront).i(int64(m.Nonce))
+		w.putTag(tagConfront).i(int64(m.Nonce))
 	case *Confronted:
-		w.tag(tagConfronted).i(int64(m.Cluster)).standing(m.Standing).i(int64(m.Nonce))
+		w.putTag(tagConfronted).i(int64(m.Cluster)).putStanding(m.Standing).i(int64(m.Nonce))
 	default:
 		panic("view: message of another package")
 	}
@@ -154,38 +154,38 @@ func Append(b []byte, msg Message) []byte {
 // small multiple of the frame, and fails on trailing bytes.
 func Decode(frame []byte) (Message, error) {
 	r := reader{wire.NewReader(frame)}
-	msg := r.message() // what it returns after a failure is dropped
+	msg := r.readMessage() // what it returns after a failure is dropped
 	if err := r.Done(); err != nil {
 		return nil, err
 	}
 	return msg, nil
 }
 
-func (r reader) message() Message {
+func (r reader) readMessage() Message {
 	switch t := tag(r.Byte()); t {
 	case tagPing:
-		return r.ping()
+		return r.readPing()
 	case tagPong:
-		return &Pong{Ballot: r.ballot(), Epoch: r.epoch(), Round: r.Uvarint(), T0: r.i(), Accepted: r.epoch(), Unreachable: r.ids()}
+		return &Pong{Ballot: r.readBallot(), Epoch: r.readEpoch(), Round: r.Uvarint(), T0: r.i(), Accepted: r.readEpoch(), Unreachable: r.readIDs()}
 	case tagAccept:
-		m := &Accept{Base: r.view(), Next: r.view(), Emergency: r.Bool()}
-		m.Ping = *r.ping()
+		m := &Accept{Base: r.readView(), Next: r.readView(), Emergency: r.Bool()}
+		m.Ping = *r.readPing()
 		return m
 	case tagPreVote:
-		return &PreVote{Ballot: r.ballot(), Base: r.view(), Dead: r.ids(), Weak: r.ids()}
+		return &PreVote{Ballot: r.readBallot(), Base: r.readView(), Dead: r.readIDs(), Weak: r.readIDs()}
 	case tagPreVoted:
-		return &PreVoted{Ballot: r.ballot(), Base: r.epoch(), Yes: r.Bool(), Promised: r.ballot(), Hears: r.ids()}
+		return &PreVoted{Ballot: r.readBallot(), Base: r.readEpoch(), Yes: r.Bool(), Promised: r.readBallot(), Hears: r.readIDs()}
 	case tagPrepare:
-		return &Prepare{Ballot: r.ballot(), Base: r.view(), Dead: r.ids(), Weak: r.ids()}
+		return &Prepare{Ballot: r.readBallot(), Base: r.readView(), Dead: r.readIDs(), Weak: r.readIDs()}
 	case tagPromised:
-		return &Promised{Ballot: r.ballot(), Base: r.epoch(), Accepted: r.view(), AcceptedBallot: r.ballot(),
-			Emergency: r.Bool(), Generation: r.generation(r.Uvarint()), T0: r.i(), Hears: r.ids()}
+		return &Promised{Ballot: r.readBallot(), Base: r.readEpoch(), Accepted: r.readView(), AcceptedBallot: r.readBallot(),
+			Emergency: r.Bool(), Generation: r.checkGeneration(r.Uvarint()), T0: r.i(), Hears: r.readIDs()}
 	case tagNack:
-		return &Nack{Ballot: r.ballot(), Promised: r.ballot()}
+		return &Nack{Ballot: r.readBallot(), Promised: r.readBallot()}
 	case tagDecided:
-		return &Decided{View: r.view()}
+		return &Decided{View: r.readView()}
 	case tagJoinRequest:
-		return &JoinRequest{Node: r.node(), Hops: uint8(min(r.Uvarint(), 255)), Least: r.least()}
+		return &JoinRequest{Node: r.readNode(), Hops: uint8(min(r.Uvarint(), 255)), Least: r.readLeast()}
 	case tagJoinRefused:
 		return &JoinRefused{Reason: r.String("reason", reasonBytesMax)}
 	case tagLeaveRequest:
@@ -193,51 +193,51 @@ func (r reader) message() Message {
 	case tagYieldRequest:
 		return &YieldRequest{Subject: r.id()}
 	case tagDoubt:
-		return &Doubt{Ballot: r.ballot(), Dead: r.ids()}
+		return &Doubt{Ballot: r.readBallot(), Dead: r.readIDs()}
 	case tagDoubted:
-		return &Doubted{Ballot: r.ballot(), Asked: r.ids(), Hears: r.ids()}
+		return &Doubted{Ballot: r.readBallot(), Asked: r.readIDs(), Hears: r.readIDs()}
 	case tagContest:
-		return &Contest{View: r.view(), Nonce: r.U64()}
+		return &Contest{View: r.readView(), Nonce: r.U64()}
 	case tagContested:
-		return &Contested{View: r.view(), Nonce: r.U64()}
+		return &Contested{View: r.readView(), Nonce: r.U64()}
 	case tagLeaveNotice:
 		return &LeaveNotice{}
 	case tagNeedView:
-		return &NeedView{Epoch: r.epoch()}
+		return &NeedView{Epoch: r.readEpoch()}
 	case tagJoinPassed:
 		return &JoinPassed{Leader: r.id()}
 	default:
-		return r.foreignMessage(t)
+		return r.readForeignMessage(t)
 	}
 }
 
-// foreignMessage reads the messages between clusters of one name, and those about another
+// readForeignMessage reads the messages between clusters of one name, and those about another
 // cluster.
-func (r reader) foreignMessage(t tag) Message {
+func (r reader) readForeignMessage(t tag) Message {
 	switch t {
 	case tagEncounter:
 		return &Encounter{
-			From: r.node(), Hops: uint8(min(r.Uvarint(), 255)), Cluster: r.U64(), To: r.U64(), Standing: r.standing(),
-			Verdict: r.verdict(), Judged: r.standing(), Generation: r.least(), Nodes: r.nodes(), Nonce: r.U64(), Echo: r.U64(),
+			From: r.readNode(), Hops: uint8(min(r.Uvarint(), 255)), Cluster: r.U64(), To: r.U64(), Standing: r.readStanding(),
+			Verdict: r.readVerdict(), Judged: r.readStanding(), Generation: r.readLeast(), Nodes: r.readNodes(), Nonce: r.U64(), Echo: r.U64(),
 		}
 	case tagSighted:
-		return &Sighted{Cluster: r.U64(), Nodes: r.nodes()}
+		return &Sighted{Cluster: r.U64(), Nodes: r.readNodes()}
 	case tagVouch:
-		return &Vouch{Cluster: r.U64(), Standing: r.standing(), Nodes: r.nodes()}
+		return &Vouch{Cluster: r.U64(), Standing: r.readStanding(), Nodes: r.readNodes()}
 	case tagVouched:
-		return &Vouched{Cluster: r.U64(), Confirmed: r.ids()}
+		return &Vouched{Cluster: r.U64(), Confirmed: r.readIDs()}
 	case tagConfront:
 		return &Confront{Nonce: r.U64()}
 	case tagConfronted:
-		return &Confronted{Cluster: r.U64(), Standing: r.standing(), Nonce: r.U64()}
+		return &Confronted{Cluster: r.U64(), Standing: r.readStanding(), Nonce: r.U64()}
 	}
 	r.Fail(ErrUnknownMessage)
 	return nil
 }
 
-// least reads a generation that this cluster must go above. At most leastMax leaves room
+// readLeast reads a generation that this cluster must go above. At most leastMax leaves room
 // for takeovers until generationMax.
-func (r reader) least() uint32 {
+func (r reader) readLeast() uint32 {
 	g := r.Uvarint()
 	r.within("generation", g, leastMax)
 	return uint32(g)
@@ -246,16 +246,16 @@ func (r reader) least() uint32 {
 // writer appends fields; each method returns the writer for the next.
 type writer struct{ b []byte }
 
-func (w *writer) tag(t tag) *writer    { w.b = append(w.b, byte(t)); return w }
+func (w *writer) putTag(t tag) *writer { w.b = append(w.b, byte(t)); return w }
 func (w *writer) u(v uint64) *writer   { w.b = wire.AppendUvarint(w.b, v); return w }
 func (w *writer) i(v int64) *writer    { w.b = wire.AppendU64(w.b, uint64(v)); return w }
 func (w *writer) bool(v bool) *writer  { w.b = wire.AppendBool(w.b, v); return w }
 func (w *writer) id(v NodeID) *writer  { w.b = wire.AppendU64(w.b, uint64(v)); return w }
 func (w *writer) str(s string) *writer { w.b = wire.AppendString(w.b, s); return w }
 
-func (w *writer) ballot(b Ballot) *writer { return w.u(b.Round).id(b.Node) }
+func (w *writer) putBallot(b Ballot) *writer { return w.u(b.Round).id(b.Node) }
 
-func (w *writer) ids(ids []NodeID) *writer {
+func (w *writer) putIDs(ids []NodeID) *writer {
 	w.u(uint64(len(ids)))
 	for _, id := range ids {
 		w.id(id)
@@ -263,12 +263,12 @@ func (w *writer) ids(ids []NodeID) *writer {
 	return w
 }
 
-func (w *writer) ping(p *Ping) *writer {
-	return w.ballot(p.Ballot).i(int64(p.Cluster)).u(uint64(p.Epoch)).u(p.Round).i(p.Echo).
-		i(int64(p.Remaining)).bool(p.Life).view(p.View)
+func (w *writer) putPing(p *Ping) *writer {
+	return w.putBallot(p.Ballot).i(int64(p.Cluster)).u(uint64(p.Epoch)).u(p.Round).i(p.Echo).
+		i(int64(p.Remaining)).bool(p.Life).putView(p.View)
 }
 
-func (w *writer) node(n *Node) *writer {
+func (w *writer) putNode(n *Node) *writer {
 	w.id(n.ID).str(n.Name).str(n.Addr).str(n.AppVersion).u(uint64(len(n.Roles)))
 	for _, role := range n.Roles {
 		w.str(role)
@@ -288,21 +288,21 @@ type reader struct{ *wire.Reader }
 func (r reader) i() int64   { return int64(r.U64()) }
 func (r reader) id() NodeID { return NodeID(r.U64()) }
 
-// epoch reads an epoch, and rejects one with which the numbers would soon run out.
-func (r reader) epoch() Epoch {
+// readEpoch reads an epoch, and rejects one with which the numbers would soon run out.
+func (r reader) readEpoch() Epoch {
 	e := Epoch(r.Uvarint())
-	r.generation(uint64(e.Generation()))
+	r.checkGeneration(uint64(e.Generation()))
 	r.within("epoch", uint64(uint32(e)), stepMax)
 	return e
 }
 
-// generation checks a generation that was read; it reads no bytes itself.
-func (r reader) generation(g uint64) uint32 {
+// checkGeneration checks a generation that was read; it reads no bytes itself.
+func (r reader) checkGeneration(g uint64) uint32 {
 	r.within("generation", g, generationMax)
 	return uint32(g)
 }
 
-func (r reader) ballot() Ballot {
+func (r reader) readBallot() Ballot {
 	b := Ballot{Round: r.Uvarint(), Node: r.id()}
 	r.within("round", b.Round, roundMax)
 	return b
@@ -314,7 +314,7 @@ func (r reader) within(field string, n, most uint64) {
 	}
 }
 
-func (r reader) ids() []NodeID {
+func (r reader) readIDs() []NodeID {
 	n := r.Count("ids", idBytes)
 	if n == 0 {
 		return nil
@@ -326,14 +326,14 @@ func (r reader) ids() []NodeID {
 	return ids
 }
 
-func (r reader) ping() *Ping {
+func (r reader) readPing() *Ping {
 	return &Ping{
-		Ballot: r.ballot(), Cluster: r.U64(), Epoch: r.epoch(), Round: r.Uvarint(), Echo: r.i(),
-		Remaining: time.Duration(r.i()), Life: r.Bool(), View: r.view(),
+		Ballot: r.readBallot(), Cluster: r.U64(), Epoch: r.readEpoch(), Round: r.Uvarint(), Echo: r.i(),
+		Remaining: time.Duration(r.i()), Life: r.Bool(), View: r.readView(),
 	}
 }
 
-func (r reader) node() Node {
+func (r reader) readNode() Node {
 	n := Node{
 		ID: r.id(), Name: r.String("name", NameBytesMax), Addr: r.String("address", NameBytesMax),
 		AppVersion: r.String("version", NameBytesMax),
@@ -344,11 +344,11 @@ func (r reader) node() Node {
 			n.Roles[i] = r.String("role", roleBytesMax)
 		}
 	}
-	n.Metadata = r.metadata()
+	n.Metadata = r.readMetadata()
 	return n
 }
 
-func (r reader) metadata() map[string]string {
+func (r reader) readMetadata() map[string]string {
 	count := r.Count("metadata", 2)
 	if count == 0 {
 		return nil

@@ -9,52 +9,52 @@ const (
 	viewChange
 )
 
-func (w *writer) view(v *View) *writer {
+func (w *writer) putView(v *View) *writer {
 	switch {
 	case v == nil:
 		w.b = append(w.b, viewNone)
 		return w
 	case v.change == nil:
 		w.b = append(w.b, viewWhole)
-		w.i(int64(v.Cluster)).u(uint64(v.Epoch)).members(v.Members)
+		w.i(int64(v.Cluster)).u(uint64(v.Epoch)).putMembers(v.Members)
 	default:
 		w.b = append(w.b, viewChange)
 		d := v.change
-		w.i(int64(v.Cluster)).u(uint64(v.Epoch)).u(uint64(d.base)).ids(d.gone).u(uint64(len(d.other)))
+		w.i(int64(v.Cluster)).u(uint64(v.Epoch)).u(uint64(d.base)).putIDs(d.gone).u(uint64(len(d.other)))
 		for _, s := range d.other {
 			w.id(s.id).u(uint64(s.status))
 		}
-		w.members(d.added)
+		w.putMembers(d.added)
 	}
 	w.u(uint64(len(v.Forks)))
 	for _, f := range v.Forks {
 		w.u(uint64(f.From)).u(uint64(f.To)).u(uint64(f.Kept)).id(f.By)
 	}
-	return w.i(int64(v.Origin)).standing(v.Standing).u(uint64(v.TokensFrom)).foreign(v.Foreign).departures(v.Out)
+	return w.i(int64(v.Origin)).putStanding(v.Standing).u(uint64(v.TokensFrom)).putForeign(v.Foreign).putDepartures(v.Out)
 }
 
-func (w *writer) members(ms []Member) *writer {
+func (w *writer) putMembers(ms []Member) *writer {
 	w.u(uint64(len(ms)))
 	for i := range ms {
-		w.node(&ms[i].Node).u(uint64(ms[i].Joined)).u(uint64(ms[i].Status))
+		w.putNode(&ms[i].Node).u(uint64(ms[i].Joined)).u(uint64(ms[i].Status))
 	}
 	return w
 }
 
-func (r reader) view() *View {
+func (r reader) readView() *View {
 	v := &View{}
 	switch kind := r.Byte(); kind {
 	case viewNone:
 		return nil
 	case viewWhole:
-		v.Cluster, v.Epoch, v.Members = r.U64(), r.epoch(), r.members()
+		v.Cluster, v.Epoch, v.Members = r.U64(), r.readEpoch(), r.readMembers()
 		if v.Epoch == 0 || !distinct(v.Members) {
 			r.Fail(ErrBadView)
 			return nil
 		}
 	case viewChange:
-		v.Cluster, v.Epoch = r.U64(), r.epoch()
-		v.change = r.change()
+		v.Cluster, v.Epoch = r.U64(), r.readEpoch()
+		v.change = r.readChange()
 		if v.Epoch == 0 || v.change == nil || v.change.base > v.Epoch {
 			r.Fail(ErrBadView)
 			return nil
@@ -63,25 +63,25 @@ func (r reader) view() *View {
 		r.Fail(ErrBadView)
 		return nil
 	}
-	v.Forks, v.Origin, v.Standing, v.TokensFrom, v.Foreign, v.Out = r.forks(), r.U64(), r.standing(), uint32(r.Uvarint()), r.foreign(), r.departures()
+	v.Forks, v.Origin, v.Standing, v.TokensFrom, v.Foreign, v.Out = r.readForks(), r.U64(), r.readStanding(), uint32(r.Uvarint()), r.readForeign(), r.readDepartures()
 	return v
 }
 
 // statusBytesMin is the minimum size of a member's new status.
 const statusBytesMin = idBytes + 1
 
-func (r reader) change() *change {
-	d := &change{base: r.epoch(), gone: r.ids()}
+func (r reader) readChange() *change {
+	d := &change{base: r.readEpoch(), gone: r.readIDs()}
 	for range r.Count("statuses", statusBytesMin) {
-		d.other = append(d.other, statusOf{r.id(), r.status()})
+		d.other = append(d.other, statusOf{r.id(), r.readStatus()})
 	}
-	if d.added = r.members(); len(d.added) == 0 {
+	if d.added = r.readMembers(); len(d.added) == 0 {
 		d.added = nil
 	}
 	return d
 }
 
-func (r reader) status() Status {
+func (r reader) readStatus() Status {
 	s := Status(r.Uvarint())
 	if s < Joining || s > Leaving {
 		r.Fail(&wire.LimitError{Field: "status", Declared: uint64(s), Max: uint64(Leaving)})
@@ -89,7 +89,7 @@ func (r reader) status() Status {
 	return s
 }
 
-func (r reader) members() []Member {
+func (r reader) readMembers() []Member {
 	n := r.Count("members", memberBytesMin)
 	if n > membersMax {
 		r.Fail(&wire.LimitError{Field: "members", Declared: uint64(n), Max: membersMax})
@@ -97,7 +97,7 @@ func (r reader) members() []Member {
 	}
 	out := make([]Member, 0, n)
 	for range n {
-		out = append(out, Member{Node: r.node(), Joined: r.epoch(), Status: r.status()})
+		out = append(out, Member{Node: r.readNode(), Joined: r.readEpoch(), Status: r.readStatus()})
 		if r.Err() != nil {
 			return nil
 		}
@@ -105,7 +105,7 @@ func (r reader) members() []Member {
 	return out
 }
 
-func (r reader) forks() []Fork {
+func (r reader) readForks() []Fork {
 	n := r.Count("forks", forkBytesMin)
 	if n > forksMax {
 		r.Fail(&wire.LimitError{Field: "forks", Declared: uint64(n), Max: forksMax})
@@ -113,7 +113,7 @@ func (r reader) forks() []Fork {
 	}
 	var out []Fork
 	for range n {
-		out = append(out, Fork{From: r.epoch(), To: r.epoch(), Kept: int(r.Uvarint()), By: r.id()})
+		out = append(out, Fork{From: r.readEpoch(), To: r.readEpoch(), Kept: int(r.Uvarint()), By: r.id()})
 	}
 	return out
 }

@@ -12,8 +12,8 @@ import "github.com/peerage-go/peerage/internal/clock"
 // A joining member holds nothing and represents no voter: it yields to every other
 // lineage, whichever would win. The view that admitted it may have died with its voters.
 
-// contest is the Contest in flight.
-type contest struct {
+// lineageConflict is the Contest in flight.
+type lineageConflict struct {
 	with  NodeID
 	nonce uint64
 	until clock.Instant
@@ -21,43 +21,43 @@ type contest struct {
 	view *View
 }
 
-// challenge asks the sender of a view that wins over ours whether it is alive.
-func (c *Core) challenge(from NodeID, v *View) {
+// confirmPeer asks the sender of a view that wins over ours whether it is alive.
+func (c *Core) confirmPeer(from NodeID, v *View) {
 	if !c.status.Votes() || c.mutant == mutantDeadSpeak {
-		c.yield(v)
+		c.stepAside(v)
 		return
 	}
-	if c.contest.with == from && c.now.Before(c.contest.until) {
+	if c.lineageConflict.with == from && c.now.Before(c.lineageConflict.until) {
 		return
 	}
-	c.contest = contest{with: from, nonce: c.random(), until: c.now.Add(c.cfg.Ping), view: v}
-	c.send(from, &Contest{View: c.ref(), Nonce: c.contest.nonce})
+	c.lineageConflict = lineageConflict{with: from, nonce: c.random(), until: c.now.Add(c.cfg.Ping), view: v}
+	c.sendTo(from, &Contest{View: c.ref(), Nonce: c.lineageConflict.nonce})
 }
 
 func (c *Core) onContest(from NodeID, m *Contest) {
 	if m.View == nil || c.view == nil {
 		return
 	}
-	if compare(c.view, m.View) != stands {
-		c.meet(from, m.View)
+	if compareViews(c.view, m.View) != wins {
+		c.learnView(from, m.View)
 		return
 	}
 	if !c.status.Votes() {
-		c.yield(m.View)
+		c.stepAside(m.View)
 		return
 	}
-	c.send(from, &Contested{View: c.ref(), Nonce: m.Nonce})
+	c.sendTo(from, &Contested{View: c.ref(), Nonce: m.Nonce})
 }
 
 func (c *Core) onContested(from NodeID, m *Contested) {
-	if m.View == nil || c.view == nil || c.contest.with != from || c.contest.nonce != m.Nonce {
+	if m.View == nil || c.view == nil || c.lineageConflict.with != from || c.lineageConflict.nonce != m.Nonce {
 		return
 	}
-	shown := c.contest.view
-	c.contest = contest{}
-	if compare(c.view, m.View) == yields {
+	shown := c.lineageConflict.view
+	c.lineageConflict = lineageConflict{}
+	if compareViews(c.view, m.View) == loses {
 		c.showOthers(shown)
-		c.yield(m.View)
+		c.stepAside(m.View)
 	}
 }
 
@@ -69,7 +69,7 @@ func (c *Core) showOthers(v *View) {
 	}
 }
 
-func (c *Core) yield(v *View) {
-	c.end(v.Epoch, "another lineage of the cluster wins")
+func (c *Core) stepAside(v *View) {
+	c.endIncarnation(v.Epoch, "another lineage of the cluster wins")
 	c.out.Removed.Outranked = true
 }

@@ -24,8 +24,8 @@ type Core struct {
 	// now and out are those of the current step.
 	now clock.Instant
 	out *Effects
-	// over is set once this incarnation has left or was removed; Step is then a no-op.
-	over bool
+	// ended is set once this incarnation has left or was removed; Step is then a no-op.
+	ended bool
 
 	// view is the newest decided view that this node has learned, nil before the node is
 	// admitted. Invariant: it contains this node.
@@ -75,21 +75,21 @@ type Core struct {
 
 	// leader is the node that this node follows, zero if none.
 	leader NodeID
-	// vacantAt is the time from which this node counts as having no leader.
-	vacantAt clock.Instant
-	// standAfter is the earliest time of the next candidacy after a failed one.
-	standAfter clock.Instant
-	// giveWay is until when this node leaves the field to the candidate that it promised
+	// leaderlessSince is the time from which this node counts as having no leader.
+	leaderlessSince clock.Instant
+	// campaignAfter is the earliest time of the next candidacy after a failed one.
+	campaignAfter clock.Instant
+	// candidateUntil is until when this node leaves the field to the candidate that it promised
 	// last.
-	giveWay  clock.Instant
-	failures int
+	candidateUntil clock.Instant
+	failures       int
 
-	cand    *candidacy
-	office  *office
-	entry   entry
-	contest contest
-	foreign encounters
-	ahead   ahead
+	candidacy       *candidacy
+	leadership      *leadership
+	joining         joining
+	lineageConflict lineageConflict
+	foreign         encounters
+	ahead           ahead
 	// farewell is set when this node has left as leader and only distributes the last
 	// view.
 	farewell *farewell
@@ -107,8 +107,8 @@ type Core struct {
 
 	// nextConsult is when the members may next be asked about a non-member's view.
 	// introduced holds nodes of another lineage that a member has shown (speaker.go).
-	nextConsult clock.Instant
-	introduced  map[NodeID]bool
+	nextConsult  clock.Instant
+	lineageNodes map[NodeID]bool
 
 	mutant mutant
 }
@@ -123,7 +123,7 @@ func New(cfg Config, now clock.Instant) *Core {
 		cfg.Partition = KeepMajority{}
 	}
 	return &Core{
-		cfg: cfg, packFrom: packFrom, silence: newSilence(cfg.Partition), rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now, vacantAt: now,
+		cfg: cfg, packFrom: packFrom, silence: newSilence(cfg.Partition), rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now, leaderlessSince: now,
 		gone: map[NodeID]bool{}, attempts: map[Epoch]*attempt{},
 		proofs: map[NodeID]*proof{}, early: map[NodeID]*proof{}, links: map[NodeID]bool{}, leavers: map[NodeID]bool{},
 	}
@@ -132,7 +132,7 @@ func New(cfg Config, now clock.Instant) *Core {
 // Step applies ev and appends the resulting actions to out. It never fails; an event that
 // does not apply is ignored.
 func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
-	if c.over {
+	if c.ended {
 		return
 	}
 	c.now, c.out = now, out
@@ -144,12 +144,12 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 		c.out = nil
 		return
 	}
-	c.take(ev)
+	c.applyEvent(ev)
 	// Each turn advances a phase, a view or a timer for good, so the loop ends; the bound
 	// turns a mistake into a trace instead of a hang.
-	for i := 0; !c.over && c.farewell == nil && c.drive(); i++ {
+	for i := 0; !c.ended && c.farewell == nil && c.driveStep(); i++ {
 		if i == drivesMax {
-			c.trace("drive does not end", 0, "")
+			c.traceEvent("drive does not end", 0, "")
 			break
 		}
 	}
@@ -158,13 +158,13 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 
 const drivesMax = 64
 
-func (c *Core) take(ev Event) {
+func (c *Core) applyEvent(ev Event) {
 	switch e := ev.(type) {
 	case Tick:
 	case Received:
-		c.receive(e.From, e.Msg)
+		c.receiveMessage(e.From, e.Msg)
 	case Form:
-		c.form(e)
+		c.formCluster(e)
 	case Contacts:
 		c.onContacts(e.Nodes)
 	case AnnounceLeave:
@@ -190,13 +190,13 @@ func (c *Core) take(ev Event) {
 	}
 }
 
-func (c *Core) receive(from NodeID, msg Message) {
+func (c *Core) receiveMessage(from NodeID, msg Message) {
 	if !speaksForItself(from, msg) {
-		c.trace("message in another node's name, ignored", from, "")
+		c.traceEvent("message in another node's name, ignored", from, "")
 		return
 	}
 	c.signOfLife(from)
-	if !c.speaks(from, msg) {
+	if !c.mayAccept(from, msg) {
 		return
 	}
 	switch m := msg.(type) {
@@ -217,17 +217,17 @@ func (c *Core) receive(from NodeID, msg Message) {
 	case *Nack:
 		c.onNack(m)
 	case *Decided:
-		if c.meet(from, m.View) && c.view.Member(from) == nil {
-			c.send(from, &Decided{View: c.ref()}) // acknowledges a leader's farewell
+		if c.learnView(from, m.View) && c.view.Member(from) == nil {
+			c.sendTo(from, &Decided{View: c.ref()}) // acknowledges a leader's farewell
 		}
 	case *JoinRequest:
 		c.onJoinRequest(from, m)
 	case *JoinRefused:
 		if c.view == nil {
-			c.end(0, "refused: "+m.Reason)
+			c.endIncarnation(0, "refused: "+m.Reason)
 		}
 	case *JoinPassed:
-		c.entry.onPassed(m.Leader)
+		c.joining.onPassed(m.Leader)
 	case *LeaveRequest:
 		c.onLeaveRequest(from)
 	case *NeedView:
@@ -235,7 +235,7 @@ func (c *Core) receive(from NodeID, msg Message) {
 	case *LeaveNotice:
 		c.onLeaveNotice(from)
 	case *YieldRequest:
-		if c.office != nil {
+		if c.leadership != nil {
 			c.onYield(m.Subject, from)
 		}
 	case *Doubt:
@@ -258,13 +258,13 @@ func (c *Core) receiveForeign(from NodeID, msg Message) {
 	case *Encounter:
 		c.onEncounter(from, m)
 	case *Sighted:
-		if c.office != nil && c.view.Member(from) != nil {
+		if c.leadership != nil && c.view.Member(from) != nil {
 			c.onForeign(m.Cluster, m.Nodes)
 		}
 	case *Vouch:
 		c.onVouch(from, m)
 	case *Vouched:
-		c.vouched(from, m)
+		c.onVouched(from, m)
 	case *Confront:
 		c.onConfront(from, m)
 	case *Confronted:
@@ -272,27 +272,27 @@ func (c *Core) receiveForeign(from NodeID, msg Message) {
 	}
 }
 
-// drive advances the part that this node plays, and reports whether anything changed.
-func (c *Core) drive() bool {
+// driveStep advances the part that this node plays, and reports whether anything changed.
+func (c *Core) driveStep() bool {
 	moved := c.leaving && c.driveLeave()
-	moved = !c.over && (c.driveAnnounce() || c.driveAssume()) || moved
+	moved = !c.ended && (c.driveAnnounce() || c.driveAssume()) || moved
 	switch {
-	case c.over:
+	case c.ended:
 		return false
 	case c.view == nil:
-		return c.driveEntry() || moved
-	case c.office != nil:
-		return c.driveOffice() || moved
-	case c.cand != nil:
+		return c.driveJoining() || moved
+	case c.leadership != nil:
+		return c.driveLeader() || moved
+	case c.candidacy != nil:
 		return c.driveCandidacy() || moved
 	}
-	return c.driveStand() || moved
+	return c.driveCampaign() || moved
 }
 
 // Deadline returns when the core next needs a Tick, or Never if it waits for events only.
 // An early Tick does nothing.
 func (c *Core) Deadline() clock.Instant {
-	if c.over {
+	if c.ended {
 		return clock.Never
 	}
 	if c.farewell != nil {
@@ -308,41 +308,41 @@ func (c *Core) Deadline() clock.Instant {
 	d = clock.Min(d, c.assumeAt())
 	switch {
 	case c.view == nil:
-		return clock.Min(d, c.entryDeadline())
-	case c.office != nil:
-		return clock.Min(d, c.officeDeadline())
-	case c.cand != nil:
-		return clock.Min(d, c.cand.deadline)
+		return clock.Min(d, c.joiningDeadline())
+	case c.leadership != nil:
+		return clock.Min(d, c.leaderDeadline())
+	case c.candidacy != nil:
+		return clock.Min(d, c.candidacy.deadline)
 	}
-	return clock.Min(d, c.standAt())
+	return clock.Min(d, c.campaignAt())
 }
 
-// form makes this node the only member of a new cluster.
-func (c *Core) form(f Form) {
+// formCluster makes this node the only member of a new cluster.
+func (c *Core) formCluster(f Form) {
 	if c.view != nil || c.leaving {
 		return
 	}
 	c.generation = max(c.generation, f.Generation, 1)
 	epoch := FormingEpoch(c.generation, f.Millisecond)
 	id := c.random() | 1
-	c.adopt(&View{
+	c.adoptView(&View{
 		Cluster: id, Origin: cmp.Or(f.Origin, id), Epoch: epoch, Standing: Standing{Peak: 1, Birth: epoch},
 		Members: []Member{{Node: c.cfg.Self, Joined: epoch, Status: Up}},
 	})
-	c.trace("cluster formed", c.self(), "")
+	c.traceEvent("cluster formed", c.self(), "")
 }
 
-// adopt makes v this node's view. v continues the present one, or is the first.
-func (c *Core) adopt(v *View) {
+// adoptView makes v this node's view. v continues the present one, or is the first.
+func (c *Core) adoptView(v *View) {
 	me := v.Member(c.self())
 	if me == nil {
 		if c.view != nil {
-			c.end(v.Epoch, c.reasonLeftOut(v))
+			c.endIncarnation(v.Epoch, c.reasonLeftOut(v))
 		}
 		return
 	}
 	if c.view != nil && (me.Joined > c.joined || me.Status < c.status) {
-		c.end(v.Epoch, "removed and admitted again under the same id")
+		c.endIncarnation(v.Epoch, "removed and admitted again under the same id")
 		return
 	}
 	c.forgetLeftOut(v)
@@ -359,16 +359,16 @@ func (c *Core) adopt(v *View) {
 			delete(c.attempts, base)
 		}
 	}
-	c.cand = nil
+	c.candidacy = nil
 	if v.Member(c.guard.leader) == nil {
 		c.guard = guard{} // the leader has left or was removed, and no longer leads
 	}
 	if c.leader == 0 || v.Member(c.leader) == nil {
-		c.leader, c.vacantAt = 0, min(c.vacantAt, c.now)
-		c.wishAgain()
+		c.leader, c.leaderlessSince = 0, min(c.leaderlessSince, c.now)
+		c.repeatLeave()
 	}
 	c.out.View = v
-	c.trace("view", 0, fmt.Sprintf("%d members", len(v.Members)))
+	c.traceEvent("view", 0, fmt.Sprintf("%d members", len(v.Members)))
 }
 
 func (c *Core) reasonLeftOut(v *View) string {
@@ -404,7 +404,7 @@ func (c *Core) forgetLeftOut(v *View) {
 		delete(c.leavers, id)
 		c.gone[id] = true
 		c.goneOrder = append(c.goneOrder, id)
-		c.trace("left out", id, "")
+		c.traceEvent("left out", id, "")
 	}
 	for len(c.goneOrder) > goneMax {
 		delete(c.gone, c.goneOrder[0])
@@ -412,51 +412,51 @@ func (c *Core) forgetLeftOut(v *View) {
 	}
 }
 
-// meet learns a decided view from a peer and reports whether this node now holds it. A
+// learnView learns a decided view from a peer and reports whether this node now holds it. A
 // peer with an older view, or of a lineage that loses, is sent ours.
-func (c *Core) meet(from NodeID, v *View) bool {
+func (c *Core) learnView(from NodeID, v *View) bool {
 	if v == nil {
 		return false
 	}
 	if c.view == nil {
-		whole := c.unpack(v)
+		whole := c.unpackView(v)
 		if whole == nil {
-			c.ask(from, v)
+			c.requestWholeView(from, v)
 			return false
 		}
-		c.adopt(whole)
+		c.adoptView(whole)
 		return c.view == whole
 	}
-	switch compare(c.view, v) {
+	switch compareViews(c.view, v) {
 	case same:
 		return true
 	case newer:
-		whole := c.unpack(v)
+		whole := c.unpackView(v)
 		if whole == nil {
-			c.ask(from, v)
+			c.requestWholeView(from, v)
 			return false
 		}
 		c.stepDown("a newer view was decided")
-		c.adopt(whole)
-		return !c.over
-	case older, stands:
-		c.send(from, &Decided{View: c.view})
-	case yields:
-		c.introduce(from, v)
-		c.challenge(from, v)
-	case stranger:
-		c.trace("other cluster", from, "view of another cluster")
+		c.adoptView(whole)
+		return !c.ended
+	case older, wins:
+		c.sendTo(from, &Decided{View: c.view})
+	case loses:
+		c.noteLineage(from, v)
+		c.confirmPeer(from, v)
+	case otherCluster:
+		c.traceEvent("other cluster", from, "view of another cluster")
 	}
 	return false
 }
 
-// end ends the incarnation: it drops all instances and its lease.
-func (c *Core) end(epoch Epoch, reason string) {
-	c.over = true
-	c.lease, c.office, c.cand = Lease{}, nil, nil
+// endIncarnation ends the incarnation: it drops all instances and its lease.
+func (c *Core) endIncarnation(epoch Epoch, reason string) {
+	c.ended = true
+	c.lease, c.leadership, c.candidacy = Lease{}, nil, nil
 	c.out.Lease, c.out.Abandon = &Lease{}, true
 	c.out.Removed = &Removed{Epoch: epoch, Reason: reason}
-	c.trace("removed", c.self(), reason)
+	c.traceEvent("removed", c.self(), reason)
 }
 
 func (c *Core) self() NodeID { return c.cfg.Self.ID }
@@ -464,13 +464,13 @@ func (c *Core) self() NodeID { return c.cfg.Self.ID }
 // votes reports whether this node is a voter of its view.
 func (c *Core) votes() bool { return c.view != nil && c.status.Votes() }
 
-func (c *Core) send(to NodeID, m Message) {
+func (c *Core) sendTo(to NodeID, m Message) {
 	if to != c.self() && to != 0 {
 		c.out.Send = append(c.out.Send, Send{To: to, Msg: m})
 	}
 }
 
-func (c *Core) trace(kind string, subject NodeID, detail string) {
+func (c *Core) traceEvent(kind string, subject NodeID, detail string) {
 	ev := TraceEvent{Kind: kind, Subject: subject, Detail: detail}
 	if c.view != nil {
 		ev.Epoch = c.view.Epoch

@@ -69,8 +69,8 @@ type Departure struct {
 // evidenceBytesMax bounds Departure.Evidence.
 const evidenceBytesMax = 64
 
-// when returns the cause if it applies, else none.
-func (c Cause) when(applies bool) Cause {
+// ifApplies returns the cause if it applies, else none.
+func (c Cause) ifApplies(applies bool) Cause {
 	if applies {
 		return c
 	}
@@ -89,7 +89,7 @@ func (c *Core) departed(id NodeID) Departure {
 	return d
 }
 
-func (w *writer) departures(out []Departure) *writer {
+func (w *writer) putDepartures(out []Departure) *writer {
 	w.u(uint64(len(out)))
 	for _, d := range out {
 		w.id(d.ID).u(uint64(d.Cause)).str(d.Evidence)
@@ -100,7 +100,7 @@ func (w *writer) departures(out []Departure) *writer {
 // departureBytesMin is the minimum size of a departure on the wire.
 const departureBytesMin = idBytes + 2
 
-func (r reader) departures() []Departure {
+func (r reader) readDepartures() []Departure {
 	n := r.Count("departures", departureBytesMin)
 	if n > membersMax {
 		r.Fail(ErrBadView)

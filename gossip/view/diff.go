@@ -38,9 +38,9 @@ type statusOf struct {
 // packed reports whether the view must be unpacked before its members can be read.
 func (v *View) packed() bool { return v != nil && v.change != nil }
 
-// pack returns v as a difference from base. It returns v itself if v is small, if there
+// packView returns v as a difference from base. It returns v itself if v is small, if there
 // is no base, or if v did not follow from base by single steps.
-func (c *Core) pack(v, base *View) *View {
+func (c *Core) packView(v, base *View) *View {
 	if v == nil || base == nil || len(v.Members) < c.packFrom || v.packed() || base.packed() {
 		return v
 	}
@@ -56,7 +56,7 @@ func (c *Core) pack(v, base *View) *View {
 }
 
 // ref returns this node's view for receivers that probably hold it.
-func (c *Core) ref() *View { return c.pack(c.view, c.view) }
+func (c *Core) ref() *View { return c.packView(c.view, c.view) }
 
 // difference returns the change from base to v, nil if it is not a series of single
 // steps.
@@ -89,21 +89,21 @@ func difference(v, base *View) *change {
 	return d
 }
 
-// unpack returns the whole view, or nil if this node does not hold the base.
-func (c *Core) unpack(v *View) *View {
+// unpackView returns the whole view, or nil if this node does not hold the base.
+func (c *Core) unpackView(v *View) *View {
 	if !v.packed() {
 		return v
 	}
 	if c.view == nil {
 		return nil
 	}
-	if compare(c.view, v) == same {
+	if compareViews(c.view, v) == same {
 		return c.view
 	}
 	// The view before the current one serves as a base while its successor is being sent.
 	for _, base := range []*View{c.view, c.before} {
 		if base != nil && base.Cluster == v.Cluster && base.Epoch == v.change.base && continues(base, v) {
-			return v.change.apply(v, base)
+			return v.change.applyTo(v, base)
 		}
 	}
 	return nil
@@ -111,12 +111,12 @@ func (c *Core) unpack(v *View) *View {
 
 // continues reports whether v is in base's lineage, at base or after it.
 func continues(base, v *View) bool {
-	r := compare(base, v)
+	r := compareViews(base, v)
 	return r == newer || r == same
 }
 
-// apply computes the whole view, nil if the difference does not fit the base.
-func (d *change) apply(v, base *View) *View {
+// applyTo computes the whole view, nil if the difference does not fit the base.
+func (d *change) applyTo(v, base *View) *View {
 	out := &View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, Out: v.Out}
 	out.Members = make([]Member, 0, len(base.Members)+len(d.added))
 	gone, other := 0, 0
@@ -139,10 +139,10 @@ func (d *change) apply(v, base *View) *View {
 	return out
 }
 
-// ask requests the whole view to which a message refers.
-func (c *Core) ask(from NodeID, v *View) {
-	c.trace("asks for the whole view", from, v.Epoch.String())
-	c.send(from, &NeedView{Epoch: v.Epoch})
+// requestWholeView requests the whole view to which a message refers.
+func (c *Core) requestWholeView(from NodeID, v *View) {
+	c.traceEvent("asks for the whole view", from, v.Epoch.String())
+	c.sendTo(from, &NeedView{Epoch: v.Epoch})
 }
 
 // onNeedView sends the whole view that the asker could not unpack if it still matters,
@@ -151,18 +151,18 @@ func (c *Core) onNeedView(from NodeID) {
 	m := c.view.Member(from)
 	switch {
 	case c.view == nil:
-	case c.cand != nil && c.cand.base == c.view.Epoch && m != nil:
-		c.send(from, c.candidacyMessage(c.view))
-	case c.office != nil && m != nil && c.office.peers[from] != nil:
-		p := c.office.peers[from]
+	case c.candidacy != nil && c.candidacy.base == c.view.Epoch && m != nil:
+		c.sendTo(from, c.candidacyMessage(c.view))
+	case c.leadership != nil && m != nil && c.leadership.peers[from] != nil:
+		p := c.leadership.peers[from]
 		p.whole = true
-		c.send(from, c.roundMessage(m, p, &Ping{}))
-		if prep := c.office.prep; prep != nil && prep.base == c.view.Epoch && !prep.yes[from] {
+		c.sendTo(from, c.roundMessage(m, p, &Ping{}))
+		if prep := c.leadership.prep; prep != nil && prep.base == c.view.Epoch && !prep.yes[from] {
 			certain, weak := c.deadMembers()
-			c.send(from, &Prepare{Ballot: c.office.ballot, Base: c.view, Dead: certain, Weak: weak})
+			c.sendTo(from, &Prepare{Ballot: c.leadership.ballot, Base: c.view, Dead: certain, Weak: weak})
 		}
 	default:
-		c.send(from, &Decided{View: c.view})
+		c.sendTo(from, &Decided{View: c.view})
 	}
 }
 
@@ -171,8 +171,8 @@ func (c *Core) onNeedView(from NodeID) {
 func (c *Core) candidacyMessage(base *View) Message {
 	certain, weak := c.deadMembers()
 	certain, weak = slices.Clip(certain), slices.Clip(weak)
-	if c.cand.preparing {
-		return &Prepare{Ballot: c.cand.ballot, Base: base, Dead: certain, Weak: weak}
+	if c.candidacy.preparing {
+		return &Prepare{Ballot: c.candidacy.ballot, Base: base, Dead: certain, Weak: weak}
 	}
-	return &PreVote{Ballot: c.cand.ballot, Base: base, Dead: certain, Weak: weak}
+	return &PreVote{Ballot: c.candidacy.ballot, Base: base, Dead: certain, Weak: weak}
 }

@@ -79,18 +79,18 @@ func (p *proof) yieldsTo(fresh *proof) bool {
 // proveDead records the proof of a member's death.
 func (c *Core) proveDead(id NodeID, p *proof) {
 	c.proofs[id] = p
-	c.stir()
+	c.requestReview()
 	kind := "proven dead"
 	if !p.certain {
 		kind = "taken for dead"
 	}
-	c.trace(kind, id, p.reason)
+	c.traceEvent(kind, id, p.reason)
 	if id == c.leader && c.certainlyDead(id) {
-		c.vacantAt = min(c.vacantAt, c.now)
+		c.leaderlessSince = min(c.leaderlessSince, c.now)
 	}
-	if c.cand != nil {
+	if c.candidacy != nil {
 		// A candidate whose electorate has changed asks again immediately.
-		c.cand, c.standAfter = nil, 0
+		c.candidacy, c.campaignAfter = nil, 0
 	}
 }
 
@@ -115,8 +115,8 @@ func (c *Core) countEarlyProofs() {
 func (c *Core) onAlive(id NodeID) {
 	delete(c.proofs, id)
 	delete(c.early, id)
-	if c.office != nil {
-		delete(c.office.doubts, id)
+	if c.leadership != nil {
+		delete(c.leadership.doubts, id)
 	}
 }
 
@@ -145,7 +145,7 @@ func (c *Core) deny(ids []NodeID) (certain bool) {
 			// The question is repeated and denied each time; all those denials count as
 			// one.
 			if p.deniedUntil == 0 || c.now.Sub(p.deniedUntil) > c.cfg.Lease {
-				c.trace("proof denied", id, p.reason)
+				c.traceEvent("proof denied", id, p.reason)
 			}
 			p.deniedUntil = c.now.Add(c.cfg.Ping / 2)
 			certain = certain || p.certain
@@ -245,12 +245,12 @@ func (c *Core) doubtWait() time.Duration { return c.cfg.Ping / 4 }
 // undoubted reports whether no member that answers in time denies a proven death. The
 // first call asks the members.
 func (c *Core) undoubted(id NodeID) bool {
-	o := c.office
+	o := c.leadership
 	d := o.doubts[id]
 	if d == nil {
 		d = &doubt{asked: c.now, waiting: c.witnesses(id), answered: map[NodeID]bool{}}
 		for _, w := range d.waiting {
-			c.send(w, &Doubt{Ballot: o.ballot, Dead: []NodeID{id}})
+			c.sendTo(w, &Doubt{Ballot: o.ballot, Dead: []NodeID{id}})
 		}
 		o.doubts[id] = d
 	}
@@ -268,7 +268,7 @@ func (c *Core) undoubted(id NodeID) bool {
 // had ended, or that leader was dead. After the wait the members are asked once more: a
 // link may have been restored meanwhile.
 func (c *Core) outlived(m *Member) bool {
-	o := c.office
+	o := c.leadership
 	if c.certainlyDead(m.ID) || c.mutant == mutantWeakRemovesSoon {
 		return true
 	}
@@ -296,11 +296,11 @@ func (c *Core) witnesses(id NodeID) []NodeID {
 }
 
 func (c *Core) onDoubt(from NodeID, m *Doubt) {
-	c.send(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.hears(m.Dead)})
+	c.sendTo(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.hears(m.Dead)})
 }
 
 func (c *Core) onDoubted(from NodeID, m *Doubted) {
-	o := c.office
+	o := c.leadership
 	if o == nil || o.ballot != m.Ballot {
 		return
 	}
@@ -309,7 +309,7 @@ func (c *Core) onDoubted(from NodeID, m *Doubted) {
 			d.answered[from] = true
 		}
 	}
-	c.stir()
+	c.requestReview()
 	c.deny(m.Hears)
 	for _, id := range m.Hears {
 		delete(o.doubts, id)

@@ -15,12 +15,12 @@ func cloneCore(c *Core) *Core {
 	d.goneOrder = slices.Clone(c.goneOrder)
 	d.attempts = maps.Clone(c.attempts)
 	d.proofs, d.early = cloneEach(c.proofs), cloneEach(c.early)
-	d.entry.contacts, d.entry.passed = slices.Clone(c.entry.contacts), slices.Clone(c.entry.passed)
-	d.introduced = maps.Clone(c.introduced)
-	if c.cand != nil {
-		cand := *c.cand
-		cand.yes, cand.found = maps.Clone(c.cand.yes), c.cand.found.clone()
-		d.cand = &cand
+	d.joining.contacts, d.joining.passed = slices.Clone(c.joining.contacts), slices.Clone(c.joining.passed)
+	d.lineageNodes = maps.Clone(c.lineageNodes)
+	if c.candidacy != nil {
+		cand := *c.candidacy
+		cand.yes, cand.found = maps.Clone(c.candidacy.yes), c.candidacy.found.clone()
+		d.candidacy = &cand
 	}
 	if c.farewell != nil {
 		f := *c.farewell
@@ -33,7 +33,7 @@ func cloneCore(c *Core) *Core {
 		s.heard = maps.Clone(s.heard)
 		d.silence = &s
 	}
-	d.office = cloneOffice(c.office)
+	d.leadership = cloneOffice(c.leadership)
 	return &d
 }
 
@@ -49,7 +49,7 @@ func cloneEach[K comparable, V any](m map[K]*V) map[K]*V {
 
 func (f findings) clone() findings { return findings{f.attempt, maps.Clone(f.t0)} }
 
-func cloneOffice(o *office) *office {
+func cloneOffice(o *leadership) *leadership {
 	if o == nil {
 		return nil
 	}
@@ -110,11 +110,11 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		of     reflect.Type
 		fields int
 	}{
-		{reflect.TypeFor[Core](), 46}, {reflect.TypeFor[office](), 25}, {reflect.TypeFor[peer](), 10},
+		{reflect.TypeFor[Core](), 46}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
 		{reflect.TypeFor[proposal](), 7}, {reflect.TypeFor[candidacy](), 7}, {reflect.TypeFor[findings](), 2},
 		{reflect.TypeFor[preparation](), 3}, {reflect.TypeFor[proof](), 5}, {reflect.TypeFor[doubt](), 3},
-		{reflect.TypeFor[farewell](), 5}, {reflect.TypeFor[silence](), 3}, {reflect.TypeFor[entry](), 5},
-		{reflect.TypeFor[contest](), 4}, {reflect.TypeFor[guard](), 2}, {reflect.TypeFor[attempt](), 3},
+		{reflect.TypeFor[farewell](), 5}, {reflect.TypeFor[silence](), 3}, {reflect.TypeFor[joining](), 5},
+		{reflect.TypeFor[lineageConflict](), 4}, {reflect.TypeFor[guard](), 2}, {reflect.TypeFor[attempt](), 3},
 		{reflect.TypeFor[tally](), 11}, {reflect.TypeFor[View](), 10}, {reflect.TypeFor[Member](), 3},
 		{reflect.TypeFor[truth](), 8}, {reflect.TypeFor[acceptance](), 5},
 	} {

@@ -49,8 +49,8 @@ func (e *encoder) seen(v *View) {
 		m := &v.Members[i]
 		e.id(m.ID).u(uint64(m.Joined)).u(uint64(m.Status))
 	}
-	e.departures(v.Out)
-	e.standing(v.Standing).u(uint64(v.TokensFrom)).foreign(v.Foreign)
+	e.putDepartures(v.Out)
+	e.putStanding(v.Standing).u(uint64(v.TokensFrom)).putForeign(v.Foreign)
 	e.u(uint64(len(v.Forks)))
 	for _, f := range v.Forks {
 		e.u(uint64(f.From)).u(uint64(f.To)).i(int64(f.Kept)).id(f.By)
@@ -60,7 +60,7 @@ func (e *encoder) seen(v *View) {
 func (e *encoder) try(a *attempt) {
 	e.bool(a != nil)
 	if a != nil {
-		e.ballot(a.ballot).bool(a.emergency)
+		e.putBallot(a.ballot).bool(a.emergency)
 		e.seen(a.next)
 	}
 }
@@ -85,8 +85,8 @@ func (e *encoder) proven(m map[NodeID]*proof) {
 
 // core writes a whole core.
 func (e *encoder) core(c *Core) {
-	e.bool(c.over)
-	if c.over {
+	e.bool(c.ended)
+	if c.ended {
 		return // it ignores all events
 	}
 	e.at(c.Deadline()) // depends on when the last step was
@@ -95,7 +95,7 @@ func (e *encoder) core(c *Core) {
 	e.seen(c.before)
 	e.u(uint64(c.joined)).u(uint64(c.status))
 	e.set(c.gone)
-	e.ballot(c.promised).u(c.roundSeen).u(uint64(c.generation)).u(uint64(c.foreign.least))
+	e.putBallot(c.promised).u(c.roundSeen).u(uint64(c.generation)).u(uint64(c.foreign.least))
 	e.u(uint64(len(c.attempts)))
 	for _, base := range sorted(c.attempts) {
 		e.u(uint64(base))
@@ -107,24 +107,24 @@ func (e *encoder) core(c *Core) {
 	e.proven(c.early)
 	e.set(c.links)
 	e.set(c.leavers)
-	e.ids(c.unreachable)
+	e.putIDs(c.unreachable)
 	e.i(int64(c.failures))
 	for _, at := range []clock.Instant{
-		c.guard.until, c.grantedAt, c.heardAt, c.nextAsk, c.vacantAt, c.standAfter, c.giveWay, c.nextLeave, c.nextAnnounce,
-		c.entry.next, c.contest.until, c.nextConsult,
+		c.guard.until, c.grantedAt, c.heardAt, c.nextAsk, c.leaderlessSince, c.campaignAfter, c.candidateUntil, c.nextLeave, c.nextAnnounce,
+		c.joining.next, c.lineageConflict.until, c.nextConsult,
 	} {
 		e.at(at)
 	}
 	e.bools(c.leaving, c.announced)
-	for _, n := range c.entry.contacts {
+	for _, n := range c.joining.contacts {
 		e.id(n.ID)
 	}
-	e.i(int64(c.entry.turn)).i(int64(c.entry.wait))
-	e.ids(c.entry.passed)
-	e.id(c.contest.with).u(c.contest.nonce)
-	e.set(c.introduced)
-	e.candidacy(c.cand)
-	e.office(c.office)
+	e.i(int64(c.joining.turn)).i(int64(c.joining.wait))
+	e.putIDs(c.joining.passed)
+	e.id(c.lineageConflict.with).u(c.lineageConflict.nonce)
+	e.set(c.lineageNodes)
+	e.candidacy(c.candidacy)
+	e.leadership(c.leadership)
 	e.farewell(c.farewell)
 }
 
@@ -138,7 +138,7 @@ func (e *encoder) candidacy(c *candidacy) {
 	if c == nil {
 		return
 	}
-	e.ballot(c.ballot).u(uint64(c.base)).bool(c.preparing)
+	e.putBallot(c.ballot).u(uint64(c.base)).bool(c.preparing)
 	e.at(c.began)
 	e.at(c.deadline)
 	e.set(c.yes)
@@ -156,13 +156,13 @@ func (e *encoder) farewell(f *farewell) {
 	e.at(f.until)
 }
 
-func (e *encoder) office(o *office) {
+func (e *encoder) leadership(o *leadership) {
 	e.bool(o != nil)
 	if o == nil {
 		return
 	}
-	e.ballot(o.ballot).u(o.round).u(o.settled)
-	e.bools(o.free, o.stirred)
+	e.putBallot(o.ballot).u(o.round).u(o.lastStaleRound)
+	e.bools(o.free, o.reviewNeeded)
 	for i := uint64(0); i < min(o.round, roundsKept); i++ {
 		e.at(o.sentAt(o.round - i))
 		for _, t := range []*tally{o.now, o.next} {
@@ -172,7 +172,7 @@ func (e *encoder) office(o *office) {
 		}
 	}
 	for _, at := range []clock.Instant{
-		o.since, o.nextPing, o.backedUntil, o.drivenAt, o.wokeAt, o.leaseUntil, o.batchAt, o.raiseAt,
+		o.since, o.nextPing, o.quorumUntil, o.drivenAt, o.wokeAt, o.leaseUntil, o.batchAt, o.raiseAt,
 	} {
 		e.at(at)
 	}
@@ -204,9 +204,9 @@ func (e *encoder) peers(m map[NodeID]*peer) {
 	e.u(uint64(len(m)))
 	for _, id := range sorted(m) {
 		p := m[id]
-		e.id(id).i(p.t0).u(p.round).u(uint64(p.epoch)).ids(p.unreachable)
+		e.id(id).i(p.t0).u(p.round).u(uint64(p.epoch)).putIDs(p.unreachable)
 		e.at(p.answeredAt)
-		e.at(p.starved)
+		e.at(p.leaseWithheldSince)
 		e.bools(p.whole, p.now, p.next, p.stays)
 	}
 }
@@ -214,7 +214,7 @@ func (e *encoder) peers(m map[NodeID]*peer) {
 func (e *encoder) doubts(m map[NodeID]*doubt) {
 	e.u(uint64(len(m)))
 	for _, id := range sorted(m) {
-		e.id(id).ids(m[id].waiting)
+		e.id(id).putIDs(m[id].waiting)
 		e.at(m[id].asked)
 		e.set(m[id].answered)
 	}
@@ -234,7 +234,7 @@ func (e *encoder) truth(x *truth) {
 			cmp.Compare(a.ballot.Round, b.ballot.Round), cmp.Compare(a.ballot.Node, b.ballot.Node))
 	}) {
 		a := x.accepted[key]
-		e.u(key.cluster).u(uint64(key.base)).ballot(key.ballot).bool(a.emergency)
+		e.u(key.cluster).u(uint64(key.base)).putBallot(key.ballot).bool(a.emergency)
 		e.seen(a.next)
 		e.set(a.by)
 	}

@@ -111,7 +111,7 @@ const (
 func explore(t *testing.T, p plan, states int) *explorer {
 	t.Helper()
 	p.states = states
-	x := newExplorer(&p, honest)
+	x := newExplorer(&p, noMutant)
 	if wrong := x.run(); wrong != "" {
 		t.Fatalf("%s\n%s", wrong, x.retold())
 	}
@@ -206,7 +206,7 @@ func TestExploreRetells(t *testing.T) {
 func TestExploreSharesNothing(t *testing.T) {
 	for _, p := range explorations() {
 		p.states = exploreShort
-		x := newExplorer(&p, honest)
+		x := newExplorer(&p, noMutant)
 		x.watch = func(before, after *exploreState, a action) {
 			again := x.apply(before, a)
 			for i, n := range before.nodes {

@@ -18,9 +18,9 @@ type farewell struct {
 	until  clock.Instant
 }
 
-func (c *Core) sayFarewell(v *View) {
-	c.office, c.cand = nil, nil
-	c.farewell = &farewell{view: v, packed: c.pack(v, c.view), knows: map[NodeID]bool{}, until: c.now.Add(2 * c.cfg.RemoveAfter)}
+func (c *Core) startFarewell(v *View) {
+	c.leadership, c.candidacy = nil, nil
+	c.farewell = &farewell{view: v, packed: c.packView(v, c.view), knows: map[NodeID]bool{}, until: c.now.Add(2 * c.cfg.RemoveAfter)}
 	c.driveFarewell()
 }
 
@@ -35,7 +35,7 @@ func (c *Core) onFarewell(from NodeID, msg Message) {
 		}
 	case *PreVote, *Prepare, *LeaveRequest, *JoinRequest, *NeedView:
 		if f.view.Member(from) != nil {
-			c.send(from, &Decided{View: f.view})
+			c.sendTo(from, &Decided{View: f.view})
 		}
 	}
 }
@@ -43,7 +43,7 @@ func (c *Core) onFarewell(from NodeID, msg Message) {
 func (c *Core) driveFarewell() {
 	f := c.farewell
 	if c.plain(f.view, func(id NodeID) bool { return f.knows[id] }) || !c.now.Before(f.until) {
-		c.end(f.view.Epoch, "left")
+		c.endIncarnation(f.view.Epoch, "left")
 		return
 	}
 	if c.now.Before(f.next) {
@@ -52,7 +52,7 @@ func (c *Core) driveFarewell() {
 	f.next = c.now.Add(c.cfg.Ping / 2)
 	for i := range f.view.Members {
 		if id := f.view.Members[i].ID; !f.knows[id] && c.mayLive(id) {
-			c.send(id, &Decided{View: f.packed})
+			c.sendTo(id, &Decided{View: f.packed})
 		}
 	}
 }

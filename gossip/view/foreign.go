@@ -63,13 +63,13 @@ func (p ForeignPolicy) String() string {
 const (
 	// contestMin is the lower bound of contestFor.
 	contestMin = 2 * time.Second
-	// shunFirst is how long the source of an unfinished contest is ignored the first
+	// ignoreFirst is how long the source of an unfinished contest is ignored the first
 	// time, shunMost at most.
-	shunFirst = time.Minute
-	shunMost  = time.Hour
-	// shunnedMax bounds the sources that are ignored; while all places are taken, no
+	ignoreFirst = time.Minute
+	ignoreMost  = time.Hour
+	// ignoredMax bounds the sources that are ignored; while all places are taken, no
 	// contest begins.
-	shunnedMax = 16
+	ignoredMax = 16
 )
 
 // encounters holds a node's state about other clusters of the same name. The zero value
@@ -77,7 +77,7 @@ const (
 type encounters struct {
 	// met holds the clusters that this leader exchanges messages with, at most foreignMax.
 	met     map[uint64]*encounter
-	shunned []shunned
+	ignored []ignoredSource
 	// asked is the confrontation that this member runs for its leader.
 	asked *confrontation
 	// least is the generation that this leader's view must reach before anything else.
@@ -105,8 +105,8 @@ type encounter struct {
 	ending string
 }
 
-// shunned is an ignored source of contests that ended without a decision.
-type shunned struct {
+// ignoredSource is an ignored source of contests that ended without a decision.
+type ignoredSource struct {
 	host  string
 	until clock.Instant
 	wait  time.Duration
@@ -121,9 +121,9 @@ func (c *Core) onForeign(cluster uint64, nodes []Node) {
 		return
 	}
 	nodes = bareNodes(nodes)
-	if c.office == nil {
+	if c.leadership == nil {
 		if c.leader != 0 && c.votes() {
-			c.send(c.leader, &Sighted{Cluster: cluster, Nodes: nodes})
+			c.sendTo(c.leader, &Sighted{Cluster: cluster, Nodes: nodes})
 		}
 		return
 	}
@@ -139,7 +139,7 @@ func (c *Core) encounter(cluster uint64, nodes []Node) *encounter {
 		return nil
 	}
 	for _, n := range nodes {
-		if f.shuns(hostOf(n.Addr), c.now) && c.view.Contest(cluster) == nil {
+		if f.ignores(hostOf(n.Addr), c.now) && c.view.Contest(cluster) == nil {
 			return nil
 		}
 	}
@@ -160,16 +160,16 @@ func (c *Core) encounter(cluster uint64, nodes []Node) *encounter {
 	return e
 }
 
-// rules reports whether this leader may act for its cluster.
-func (c *Core) rules() bool {
-	o := c.office
+// mayRule reports whether this leader may act for its cluster.
+func (c *Core) mayRule() bool {
+	o := c.leadership
 	return o != nil && o.free && o.leaseUntil.After(c.now)
 }
 
 // sendEncounter sends this cluster's standing to another cluster's leader. While that
 // leader is unknown, it sends to some of the members, which forward the message.
 func (c *Core) sendEncounter(e *encounter) {
-	if !c.rules() {
+	if !c.mayRule() {
 		return
 	}
 	m := &Encounter{
@@ -192,7 +192,7 @@ func (c *Core) sendEncounter(e *encounter) {
 	}
 	for _, n := range targets {
 		c.out.Learn = append(c.out.Learn, n)
-		c.send(n.ID, m)
+		c.sendTo(n.ID, m)
 	}
 }
 
@@ -213,11 +213,11 @@ func (c *Core) onEncounter(from NodeID, m *Encounter) {
 		m.Cluster == c.view.Cluster || m.To != c.view.Cluster || c.view.Member(m.From.ID) != nil {
 		return
 	}
-	if c.office == nil {
+	if c.leadership == nil {
 		if m.Hops < hopsMax && c.leader != 0 && c.leader != from {
 			passed := *m
 			passed.Hops++
-			c.send(c.leader, &passed)
+			c.sendTo(c.leader, &passed)
 		}
 		return
 	}
@@ -225,7 +225,7 @@ func (c *Core) onEncounter(from NodeID, m *Encounter) {
 		return // a duplicate
 	}
 	e := c.encounter(m.Cluster, m.Nodes)
-	if e == nil || c.foreign.shuns(hostOf(m.From.Addr), c.now) && c.view.Contest(m.Cluster) == nil {
+	if e == nil || c.foreign.ignores(hostOf(m.From.Addr), c.now) && c.view.Contest(m.Cluster) == nil {
 		return
 	}
 	news := m.Echo != e.nonce || m.Nonce != e.theirs
@@ -233,15 +233,15 @@ func (c *Core) onEncounter(from NodeID, m *Encounter) {
 	c.out.Learn = append(c.out.Learn, m.From)
 	if m.Echo == e.nonce {
 		e.said, e.heardAt = m, c.now
-		c.stir()
+		c.requestReview()
 	}
 	if news {
 		c.sendEncounter(e)
 	}
 }
 
-// fresh reports whether a message of the other leader arrived recently.
-func (e *encounter) fresh(c *Core) bool {
+// heardRecently reports whether a message of the other leader arrived recently.
+func (e *encounter) heardRecently(c *Core) bool {
 	return e != nil && e.said != nil && c.now.Sub(e.heardAt) <= 4*c.cfg.Ping
 }
 
@@ -294,15 +294,15 @@ func (c *Core) leaveContest(e *encounter) {
 	if addr == "" && len(e.nodes) > 0 {
 		addr = e.nodes[0].Addr
 	}
-	wait := c.foreign.shun(hostOf(addr), c.now)
-	c.trace("contest ended", e.to.ID, fmt.Sprintf("with cluster %016x at %s: %s; ignored for %v", e.cluster, addr, e.ending, wait))
+	wait := c.foreign.ignoreSource(hostOf(addr), c.now)
+	c.traceEvent("contest ended", e.to.ID, fmt.Sprintf("with cluster %016x at %s: %s; ignored for %v", e.cluster, addr, e.ending, wait))
 }
 
 // foreignNext returns the contests of the next view, whether they differ from those of
 // the present one, and whether the next view needs a generation above all that were met.
 func (c *Core) foreignNext() (list []Foreign, changed, above bool) {
 	quiet := len(c.foreign.met) == 0 && len(c.view.Foreign) == 0 && c.foreign.least <= c.view.Epoch.Generation()
-	if quiet || !c.rules() {
+	if quiet || !c.mayRule() {
 		return c.view.Foreign, false, false
 	}
 	if c.foreign.least > c.view.Epoch.Generation() {
@@ -312,7 +312,7 @@ func (c *Core) foreignNext() (list []Foreign, changed, above bool) {
 	for _, f := range c.view.Foreign {
 		if !yields {
 			was := f.Verdict
-			if f.Verdict = c.judge(&f); f.Verdict != was {
+			if f.Verdict = c.nextVerdict(&f); f.Verdict != was {
 				changed = true
 			}
 			if f.Verdict == 0 {
@@ -324,7 +324,7 @@ func (c *Core) foreignNext() (list []Foreign, changed, above bool) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.foreign.met)) {
 		e := c.foreign.met[id]
-		if yields || c.view.Contest(id) != nil || !e.fresh(c) || e.ending != "" || len(list) >= foreignMax {
+		if yields || c.view.Contest(id) != nil || !e.heardRecently(c) || e.ending != "" || len(list) >= foreignMax {
 			continue
 		}
 		list, changed = append(list, Foreign{Cluster: id, Verdict: VerdictContested, Nodes: contactsOf(e)}), true
@@ -344,13 +344,13 @@ func contactsOf(e *encounter) []Node {
 	return out
 }
 
-// judge returns the next verdict of an open contest, or 0 to end it.
-func (c *Core) judge(f *Foreign) Verdict {
+// nextVerdict returns the next verdict of an open contest, or 0 to end it.
+func (c *Core) nextVerdict(f *Foreign) Verdict {
 	e := c.foreign.met[f.Cluster]
 	if e == nil {
 		return f.Verdict
 	}
-	if e.fresh(c) && e.said.Verdict != 0 {
+	if e.heardRecently(c) && e.said.Verdict != 0 {
 		mine := c.view.Standing.Above(c.view.Cluster, e.said.Standing, f.Cluster)
 		switch {
 		case f.Verdict == VerdictStands && e.said.Verdict == VerdictYields:
@@ -361,7 +361,7 @@ func (c *Core) judge(f *Foreign) Verdict {
 			}
 		case f.Verdict == VerdictStands:
 			return VerdictContested
-		case e.said.Verdict == VerdictStands && c.confirmed(e) && (e.said.Judged == c.view.Standing || c.mutant == mutantYieldsUnjudged):
+		case e.said.Verdict == VerdictStands && c.confirmedForeign(e) && (e.said.Judged == c.view.Standing || c.mutant == mutantYieldsUnjudged):
 			return VerdictYields
 		}
 	}
@@ -380,7 +380,7 @@ func (c *Core) overdue(e *encounter) bool {
 // unfinished returns why a contest was not decided in time.
 func (c *Core) unfinished(e *encounter) string {
 	switch {
-	case !e.fresh(c):
+	case !e.heardRecently(c):
 		return "its leader no longer answers"
 	case e.said.Verdict == 0:
 		return "it did not enter the contest"
@@ -409,15 +409,15 @@ func (c *Core) stepForeign(next *View) bool {
 	return changed
 }
 
-// rank updates the standing of the next view. It is frozen during a contest.
-func (c *Core) rank(next *View) {
+// rankCluster updates the standing of the next view. It is frozen during a contest.
+func (c *Core) rankCluster(next *View) {
 	if len(c.view.Foreign) > 0 {
 		return
 	}
 	answered := 0
 	for i := range next.Members {
 		m := &next.Members[i]
-		if p := c.office.peers[m.ID]; m.Status.Votes() && (m.ID == c.self() || p != nil && p.t0 != 0 && p.round+1 >= c.office.round) {
+		if p := c.leadership.peers[m.ID]; m.Status.Votes() && (m.ID == c.self() || p != nil && p.t0 != 0 && p.round+1 >= c.leadership.round) {
 			answered++
 		}
 	}
@@ -427,10 +427,10 @@ func (c *Core) rank(next *View) {
 	}
 }
 
-// shuns reports whether contests from a host are ignored.
-func (f *encounters) shuns(host string, now clock.Instant) bool {
+// ignores reports whether contests from a host are ignored.
+func (f *encounters) ignores(host string, now clock.Instant) bool {
 	blocked := 0
-	for _, s := range f.shunned {
+	for _, s := range f.ignored {
 		if now.Before(s.until) {
 			if s.host == host {
 				return true
@@ -438,21 +438,21 @@ func (f *encounters) shuns(host string, now clock.Instant) bool {
 			blocked++
 		}
 	}
-	return blocked >= shunnedMax
+	return blocked >= ignoredMax
 }
 
-// shun ignores a host for a while, and returns for how long.
-func (f *encounters) shun(host string, now clock.Instant) time.Duration {
-	i := slices.IndexFunc(f.shunned, func(s shunned) bool { return s.host == host })
+// ignoreSource ignores a host for a while, and returns for how long.
+func (f *encounters) ignoreSource(host string, now clock.Instant) time.Duration {
+	i := slices.IndexFunc(f.ignored, func(s ignoredSource) bool { return s.host == host })
 	if i < 0 {
-		if len(f.shunned) >= shunnedMax {
-			f.shunned = slices.DeleteFunc(f.shunned, func(s shunned) bool { return !now.Before(s.until) })
+		if len(f.ignored) >= ignoredMax {
+			f.ignored = slices.DeleteFunc(f.ignored, func(s ignoredSource) bool { return !now.Before(s.until) })
 		}
-		f.shunned = append(f.shunned, shunned{host: host, wait: shunFirst / 2})
-		i = len(f.shunned) - 1
+		f.ignored = append(f.ignored, ignoredSource{host: host, wait: ignoreFirst / 2})
+		i = len(f.ignored) - 1
 	}
-	s := &f.shunned[i]
-	s.wait = min(2*s.wait, shunMost)
+	s := &f.ignored[i]
+	s.wait = min(2*s.wait, ignoreMost)
 	s.until = now.Add(s.wait)
 	return s.wait
 }

@@ -153,7 +153,7 @@ func TestClustersMeetUnderFaults(t *testing.T) {
 	}
 	marks := map[string]int{}
 	for seed := range seeds {
-		if wrong := playParty(uint64(seed), honest, marks); wrong != "" {
+		if wrong := playParty(uint64(seed), noMutant, marks); wrong != "" {
 			t.Fatalf("seed %d: %s", seed, wrong)
 		}
 	}

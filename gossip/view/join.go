@@ -21,7 +21,7 @@ import (
 //
 // A NodeID is admitted once. A request that arrives after the node was removed is refused
 // if the leader has it in gone. Otherwise the node finds itself in a view as joining
-// after it was up, and ends (adopt). A leader loses the requests that it holds when it
+// after it was up, and ends (adoptView). A leader loses the requests that it holds when it
 // steps down: joiners ask again.
 //
 // A leaving node gives its lease up first, so that it can be left out immediately. It may
@@ -29,8 +29,8 @@ import (
 // no proofs for a quorum, since a view without it may exist that no window excludes
 // (total).
 
-// entry is the state of a node that has no view and asks for admission.
-type entry struct {
+// joining is the state of a node that has no view and asks for admission.
+type joining struct {
 	contacts []Node
 	next     clock.Instant
 	wait     time.Duration
@@ -43,13 +43,13 @@ type entry struct {
 // leadersMax bounds entry.passed.
 const leadersMax = 8
 
-// asked reports whether a node may answer the join request.
-func (e *entry) asked(id NodeID) bool {
+// wasAsked reports whether a node may answer the join request.
+func (e *joining) wasAsked(id NodeID) bool {
 	return slices.Contains(e.passed, id) || slices.ContainsFunc(e.contacts, func(n Node) bool { return n.ID == id })
 }
 
 // onPassed records the leader to which a contact has forwarded the request.
-func (e *entry) onPassed(leader NodeID) {
+func (e *joining) onPassed(leader NodeID) {
 	if leader == 0 || slices.Contains(e.passed, leader) {
 		return
 	}
@@ -72,7 +72,7 @@ func (c *Core) onContacts(nodes []Node) {
 	if c.view != nil {
 		return
 	}
-	e := &c.entry
+	e := &c.joining
 	before := len(e.contacts)
 	for _, n := range nodes {
 		known := slices.ContainsFunc(e.contacts, func(k Node) bool { return k.ID == n.ID })
@@ -87,9 +87,9 @@ func (c *Core) onContacts(nodes []Node) {
 	}
 }
 
-// driveEntry sends join requests to contacts, backing off between attempts.
-func (c *Core) driveEntry() bool {
-	e := &c.entry
+// driveJoining sends join requests to contacts, backing off between attempts.
+func (c *Core) driveJoining() bool {
+	e := &c.joining
 	if len(e.contacts) == 0 || c.now.Before(e.next) {
 		return false
 	}
@@ -97,18 +97,18 @@ func (c *Core) driveEntry() bool {
 		n := e.contacts[e.turn%len(e.contacts)]
 		e.turn++
 		c.out.Learn = append(c.out.Learn, n)
-		c.send(n.ID, &JoinRequest{Node: c.cfg.Self, Least: c.cfg.Least})
+		c.sendTo(n.ID, &JoinRequest{Node: c.cfg.Self, Least: c.cfg.Least})
 	}
 	e.wait = min(max(2*e.wait, c.cfg.Ping/2), c.cfg.Lease)
 	e.next = c.now.Add(e.wait + c.upTo(e.wait/4))
 	return false
 }
 
-func (c *Core) entryDeadline() clock.Instant {
-	if len(c.entry.contacts) == 0 {
+func (c *Core) joiningDeadline() clock.Instant {
+	if len(c.joining.contacts) == 0 {
 		return clock.Never
 	}
-	return c.entry.next
+	return c.joining.next
 }
 
 // onJoinRequest queues a node that asks for admission, or forwards the request.
@@ -119,16 +119,16 @@ func (c *Core) onJoinRequest(from NodeID, m *JoinRequest) {
 	if known := c.view.Member(m.Node.ID); known != nil && known.Addr != m.Node.Addr {
 		// One incarnation has one address. A forwarding member rejects such a request as
 		// a leader does, so that the trace names its author.
-		c.trace("join request with a member's id, ignored", from, "that of "+m.Node.ID.String()+", at "+m.Node.Addr)
+		c.traceEvent("join request with a member's id, ignored", from, "that of "+m.Node.ID.String()+", at "+m.Node.Addr)
 		return
 	}
-	o := c.office
+	o := c.leadership
 	if o == nil {
 		if m.Hops < hopsMax && c.leader != 0 && c.leader != m.Node.ID {
 			if from == m.Node.ID { // first name the leader whose answer it may accept
-				c.send(from, &JoinPassed{Leader: c.leader})
+				c.sendTo(from, &JoinPassed{Leader: c.leader})
 			}
-			c.send(c.leader, &JoinRequest{Node: m.Node, Hops: m.Hops + 1, Least: m.Least})
+			c.sendTo(c.leader, &JoinRequest{Node: m.Node, Hops: m.Hops + 1, Least: m.Least})
 		}
 		return
 	}
@@ -138,7 +138,7 @@ func (c *Core) onJoinRequest(from NodeID, m *JoinRequest) {
 	c.out.Learn = append(c.out.Learn, m.Node)
 	if c.gone[m.Node.ID] {
 		// A late request of a removed node: this incarnation never returns.
-		c.send(m.Node.ID, &JoinRefused{Reason: "this incarnation was removed before"})
+		c.sendTo(m.Node.ID, &JoinRefused{Reason: "this incarnation was removed before"})
 		return
 	}
 	if c.view.Member(m.Node.ID) != nil || len(o.joins) >= joinsMax {
@@ -161,13 +161,13 @@ func (c *Core) onLeave() {
 	}
 	c.leaving = true
 	if c.view == nil {
-		c.end(0, "left before it was admitted")
+		c.endIncarnation(0, "left before it was admitted")
 		return
 	}
 	c.lease = Lease{}
 	c.out.Lease = &Lease{}
-	if c.office != nil && c.office.batchAt == 0 {
-		c.office.batchAt = c.now.Add(c.batchWait())
+	if c.leadership != nil && c.leadership.batchAt == 0 {
+		c.leadership.batchAt = c.now.Add(c.batchWait())
 	}
 }
 
@@ -177,8 +177,8 @@ func (c *Core) driveLeave() bool {
 	if c.view == nil {
 		return false
 	}
-	if c.alone() {
-		c.end(c.view.Epoch, "left")
+	if c.allOthersDead() {
+		c.endIncarnation(c.view.Epoch, "left")
 		return true
 	}
 	if c.now.Before(c.nextLeave) {
@@ -186,18 +186,18 @@ func (c *Core) driveLeave() bool {
 	}
 	c.nextLeave = c.now.Add(c.cfg.Ping)
 	switch {
-	case c.office != nil:
+	case c.leadership != nil:
 	case c.leader != 0:
-		c.send(c.leader, &LeaveRequest{})
+		c.sendTo(c.leader, &LeaveRequest{})
 	default:
 		c.toElectorate(&LeaveRequest{})
 	}
 	return false
 }
 
-// wishAgain makes driveLeave and driveAnnounce retransmit immediately: there is a new
+// repeatLeave makes driveLeave and driveAnnounce retransmit immediately: there is a new
 // leader.
-func (c *Core) wishAgain() {
+func (c *Core) repeatLeave() {
 	if c.leaving {
 		c.nextLeave = c.now
 	}
@@ -218,8 +218,8 @@ func (c *Core) allLeave() bool {
 	return true
 }
 
-// alone reports whether every other member is proven dead.
-func (c *Core) alone() bool {
+// allOthersDead reports whether every other member is proven dead.
+func (c *Core) allOthersDead() bool {
 	for i := range c.view.Members {
 		if id := c.view.Members[i].ID; id != c.self() && !c.dead(id) {
 			return false
@@ -232,10 +232,10 @@ func (c *Core) onLeaveRequest(from NodeID) {
 	if c.view == nil {
 		return
 	}
-	o := c.office
+	o := c.leadership
 	if c.view.Member(from) == nil {
 		if c.gone[from] {
-			c.send(from, &Decided{View: c.view})
+			c.sendTo(from, &Decided{View: c.view})
 		}
 		return
 	}

@@ -17,7 +17,7 @@ func large(w *world, n int) *world {
 		v.Members = append(v.Members, Member{Node: w.add(id).core.cfg.Self, Joined: FirstEpoch(99), Status: Up})
 	}
 	for _, x := range w.order {
-		w.nodes[x].core.entry.onPassed(v.Members[0].ID) // as if it had sent a join request
+		w.nodes[x].core.joining.onPassed(v.Members[0].ID) // as if it had sent a join request
 		w.inject(v.Members[0].ID, x, &Decided{View: v})
 	}
 	w.until(time.Minute, "all hold leases", func() bool { return w.holds(w.nodes[NodeID(n)]) && w.allHold() })
@@ -152,7 +152,7 @@ func TestDifferencesMakeTheView(t *testing.T) {
 		}),
 		"itself": base,
 	} {
-		p := c.pack(v, base)
+		p := c.packView(v, base)
 		if !p.packed() {
 			t.Errorf("%s: not packed", name)
 		}
@@ -160,16 +160,16 @@ func TestDifferencesMakeTheView(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.unpack(m.(*Decided).View); got == nil || !sameView(got, v) {
+		if got := c.unpackView(m.(*Decided).View); got == nil || !sameView(got, v) {
 			t.Errorf("%s: %s became %v", name, viewText(v), got)
 		}
 	}
 	swapped := next(func(v *View) { v.Members[0], v.Members[1] = v.Members[1], v.Members[0] })
-	if c.pack(swapped, base).packed() {
+	if c.packView(swapped, base).packed() {
 		t.Error("another order is packed")
 	}
 	stranger := &View{Cluster: 1, Epoch: base.Epoch + 1, change: &change{base: base.Epoch, gone: []NodeID{99}}}
-	if c.unpack(stranger) != nil {
+	if c.unpackView(stranger) != nil {
 		t.Error("a difference that does not fit is applied")
 	}
 }

@@ -32,23 +32,23 @@ import "github.com/peerage-go/peerage/internal/clock"
 // outlives the promises), and from the sending of the first ping only (every change
 // of the view would pause everyone).
 
-// granted adopts the lease that a ping grants. The echo is this node's own clock.
-func (c *Core) granted(p *Ping) {
+// adoptGrant adopts the lease that a ping grants. The echo is this node's own clock.
+func (c *Core) adoptGrant(p *Ping) {
 	if p.Remaining <= 0 || p.Echo == 0 || c.leaving || !c.votes() || p.Epoch != c.view.Epoch {
 		return
 	}
 	t0 := clock.Instant(p.Echo)
 	if t0.After(c.now) || p.Remaining > c.cfg.Lease {
-		c.trace("impossible lease grant, ignored", p.Ballot.Node, "")
+		c.traceEvent("impossible lease grant, ignored", p.Ballot.Node, "")
 		return
 	}
-	c.hold(Lease{Until: t0.Add(p.Remaining), Generation: p.Epoch.Generation()}, t0)
+	c.adoptLease(Lease{Until: t0.Add(p.Remaining), Generation: p.Epoch.Generation()}, t0)
 }
 
-// hold adopts a lease that was requested at t0. If the lease had lapsed and returns in
+// adoptLease adopts a lease that was requested at t0. If the lease had lapsed and returns in
 // another generation, the instances of the former generation still run here: they are
 // abandoned.
-func (c *Core) hold(l Lease, t0 clock.Instant) {
+func (c *Core) adoptLease(l Lease, t0 clock.Instant) {
 	c.grantedAt = max(c.grantedAt, t0)
 	if l.Generation == c.lease.Generation && !l.Until.After(c.lease.Until) && l.Leader == c.lease.Leader {
 		return
@@ -63,12 +63,12 @@ func (c *Core) hold(l Lease, t0 clock.Instant) {
 
 // driveLeaderLease counts the rounds' answers and renews the leader lease.
 func (c *Core) driveLeaderLease() {
-	o := c.office
+	o := c.leadership
 	next := o.next
 	if c.mutant == mutantLeaseInOneView {
 		next = nil
 	}
-	n := o.now.answered(next, o.round, o.settled)
+	n := o.now.newestAnswered(next, o.round, o.lastStaleRound)
 	if n == 0 {
 		return
 	}
@@ -78,7 +78,7 @@ func (c *Core) driveLeaderLease() {
 	}
 	until := sent.Add(c.cfg.Lease - c.margin(c.cfg.Lease))
 	if o.free || c.mutant != mutantCarryTires {
-		o.backedUntil = max(o.backedUntil, until)
+		o.quorumUntil = max(o.quorumUntil, until)
 	}
 	if !o.free && c.mutant != mutantLeaseWhileCarrying {
 		return
@@ -91,24 +91,24 @@ func (c *Core) driveLeaderLease() {
 	if first {
 		// Members' leases may have expired meanwhile: they are granted again immediately.
 		o.nextPing = c.now
-		c.trace("leader lease", c.self(), "")
+		c.traceEvent("leader lease", c.self(), "")
 	}
 	c.grantedAt = max(c.grantedAt, sent)
 	if c.votes() && !c.leaving {
-		c.hold(Lease{Until: until, Generation: c.view.Epoch.Generation(), Leader: true}, sent)
+		c.adoptLease(Lease{Until: until, Generation: c.view.Epoch.Generation(), Leader: true}, sent)
 	}
 }
 
-// grant sets the lease that a ping grants a member.
-func (c *Core) grant(p *Ping, m *Member, peer *peer) {
-	o := c.office
+// fillGrant sets the lease that a ping grants a member.
+func (c *Core) fillGrant(p *Ping, m *Member, peer *peer) {
+	o := c.leadership
 	if peer == nil || peer.t0 == 0 || !m.Status.Votes() || !o.leaseUntil.After(c.now) {
 		return
 	}
 	if !o.free && c.mutant != mutantLeaseWhileCarrying {
 		return
 	}
-	leftOut := len(o.leaves) > 0 && o.leaves[m.ID] || peer.starved != 0 || c.dead(m.ID) || o.proposal != nil && !peer.stays
+	leftOut := len(o.leaves) > 0 && o.leaves[m.ID] || peer.leaseWithheldSince != 0 || c.dead(m.ID) || o.proposal != nil && !peer.stays
 	if leftOut && c.mutant != mutantLeaseToRemoved {
 		return
 	}

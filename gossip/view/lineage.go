@@ -14,20 +14,20 @@ package view
 type relation uint8
 
 const (
-	same     relation = iota
-	newer             // the other continues our line
-	older             // ours continues the other's line
-	stands            // the lines have parted, ours wins
-	yields            // the lines have parted, ours loses
-	stranger          // the other is of another cluster
+	same         relation = iota
+	newer                 // the other continues our line
+	older                 // ours continues the other's line
+	wins                  // the lines have parted, ours wins
+	loses                 // the lines have parted, ours loses
+	otherCluster          // the other is of another cluster
 )
 
-// compare returns the relation of view b to view a.
-func compare(a, b *View) relation {
+// compareViews returns the relation of view b to view a.
+func compareViews(a, b *View) relation {
 	if a.Cluster != b.Cluster {
-		return stranger
+		return otherCluster
 	}
-	fa, fb := part(a.Forks, b.Forks)
+	fa, fb := partingForks(a.Forks, b.Forks)
 	switch {
 	case fa == nil && fb == nil:
 		return byEpoch(a.Epoch, b.Epoch)
@@ -36,23 +36,23 @@ func compare(a, b *View) relation {
 		if b.Epoch <= fa.From {
 			return older
 		}
-		return yields
+		return loses
 	case fa == nil:
 		if a.Epoch <= fb.From {
 			return newer
 		}
-		return stands
+		return wins
 	case fa.From != fb.From:
 		// At the earlier point one line took over and the other continued in order.
 		if fa.From < fb.From {
-			return yields
+			return loses
 		}
-		return stands
+		return wins
 	}
 	if betterFork(fa, fb) {
-		return stands
+		return wins
 	}
-	return yields
+	return loses
 }
 
 func byEpoch(a, b Epoch) relation {
@@ -75,10 +75,10 @@ func betterFork(a, b *Fork) bool {
 	return a.By > b.By
 }
 
-// part returns the first takeovers behind the common history of two lines, nil
+// partingForks returns the first takeovers behind the common history of two lines, nil
 // where a line has none. Lists may have lost their oldest entries.
-func part(a, b []Fork) (fa, fb *Fork) {
-	a, b = trim(a, b), trim(b, a)
+func partingForks(a, b []Fork) (fa, fb *Fork) {
+	a, b = trimForks(a, b), trimForks(b, a)
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]
 	}
@@ -91,8 +91,8 @@ func part(a, b []Fork) (fa, fb *Fork) {
 	return fa, fb
 }
 
-// trim drops the entries of a that b has lost, being full.
-func trim(a, b []Fork) []Fork {
+// trimForks drops the entries of a that b has lost, being full.
+func trimForks(a, b []Fork) []Fork {
 	for len(b) == forksMax && len(a) > 0 && a[0].To < b[0].To {
 		a = a[1:]
 	}

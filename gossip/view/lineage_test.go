@@ -27,7 +27,7 @@ func (h *history) grow() {
 	h.lines = append(h.lines, v)
 }
 
-var mirror = map[relation]relation{same: same, newer: older, older: newer, stands: yields, yields: stands, stranger: stranger}
+var mirror = map[relation]relation{same: same, newer: older, older: newer, wins: loses, loses: wins, otherCluster: otherCluster}
 
 func TestBothSidesAgreeWhoYields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -37,7 +37,7 @@ func TestBothSidesAgreeWhoYields(t *testing.T) {
 		}
 		for _, a := range h.lines {
 			for _, b := range h.lines {
-				if ab, ba := compare(a, b), compare(b, a); ba != mirror[ab] {
+				if ab, ba := compareViews(a, b), compareViews(b, a); ba != mirror[ab] {
 					t.Fatalf("%+v and %+v: %v and %v", a, b, ab, ba)
 				}
 			}
@@ -47,7 +47,7 @@ func TestBothSidesAgreeWhoYields(t *testing.T) {
 
 // TestWhoYieldsIsAnOrder: among parted lines one wins over all.
 func TestWhoYieldsIsAnOrder(t *testing.T) {
-	beats := func(a, b *View) bool { r := compare(a, b); return r == stands || r == older }
+	beats := func(a, b *View) bool { r := compareViews(a, b); return r == wins || r == older }
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{t: t, generation: 100, lines: []*View{{Cluster: 1, Epoch: FirstEpoch(100)}}}
 		for range rapid.IntRange(2, 7).Draw(t, "views") {
@@ -78,8 +78,8 @@ func TestLongHistoriesAreTrimmed(t *testing.T) {
 		t.Fatalf("%d forks", len(last.Forks))
 	}
 	for i := len(all) - forksMax + 1; i < len(all)-1; i++ {
-		if compare(all[i], last) != newer || compare(last, all[i]) != older {
-			t.Fatalf("%d: %v", i, compare(all[i], last))
+		if compareViews(all[i], last) != newer || compareViews(last, all[i]) != older {
+			t.Fatalf("%d: %v", i, compareViews(all[i], last))
 		}
 	}
 }

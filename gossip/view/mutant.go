@@ -5,7 +5,7 @@ package view
 type mutant uint8
 
 const (
-	honest mutant = iota
+	noMutant mutant = iota
 	// mutantQuorumOfLiving counts quorums over the members not proven dead.
 	mutantQuorumOfLiving
 	// mutantLeaseFromAck counts the leader lease from the receipt of answers.

@@ -31,7 +31,7 @@ const mutantSeeds = 6000
 // TestMutants proves that the checks catch planted bugs: each by a scenario, or
 // else by seeds or an exploration.
 func TestMutants(t *testing.T) {
-	for m := honest + 1; m < mutants; m++ {
+	for m := noMutant + 1; m < mutants; m++ {
 		t.Run(mutantNames[m], func(t *testing.T) {
 			if mutantNames[m] == "" {
 				t.Fatal("has no name")

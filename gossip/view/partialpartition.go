@@ -9,40 +9,40 @@ func (c *Core) onYield(subject, reporter NodeID) {
 	if c.view == nil {
 		return
 	}
-	if c.office == nil {
+	if c.leadership == nil {
 		if c.leader != 0 {
-			c.send(c.leader, &YieldRequest{Subject: subject})
+			c.sendTo(c.leader, &YieldRequest{Subject: subject})
 		}
 		return
 	}
-	subjectPeer, reporterPeer := c.office.peers[subject], c.office.peers[reporter]
-	if subjectPeer != nil && subjectPeer.starved != 0 || reporterPeer != nil && reporterPeer.starved != 0 {
+	subjectPeer, reporterPeer := c.leadership.peers[subject], c.leadership.peers[reporter]
+	if subjectPeer != nil && subjectPeer.leaseWithheldSince != 0 || reporterPeer != nil && reporterPeer.leaseWithheldSince != 0 {
 		return // one of the two is already being removed
 	}
 	if subject == reporter || c.view.Member(subject) == nil || c.view.Member(reporter) == nil {
 		return
 	}
-	loser := c.yields(subject, reporter)
-	c.trace("yields", loser, "cannot work with "+other(loser, subject, reporter).String())
+	loser := c.memberToRemove(subject, reporter)
+	c.traceEvent("yields", loser, "cannot work with "+otherOf(loser, subject, reporter).String())
 	if loser == c.self() {
 		c.stepDown("has fewer working links than a member")
-		c.standAfter = c.now.Add(2*c.cfg.Lease + c.cfg.RemoveAfter)
+		c.campaignAfter = c.now.Add(2*c.cfg.Lease + c.cfg.RemoveAfter)
 		return
 	}
-	if p := c.office.peers[loser]; p != nil {
-		p.starved = c.now
+	if p := c.leadership.peers[loser]; p != nil {
+		p.leaseWithheldSince = c.now
 	}
 }
 
-func other(id, a, b NodeID) NodeID {
+func otherOf(id, a, b NodeID) NodeID {
 	if id == a {
 		return b
 	}
 	return a
 }
 
-// yields returns the one of two members that must go.
-func (c *Core) yields(a, b NodeID) NodeID {
+// memberToRemove returns the one of two members that must go.
+func (c *Core) memberToRemove(a, b NodeID) NodeID {
 	la, lb := c.workingLinks(a), c.workingLinks(b)
 	if la != lb {
 		if la < lb {
@@ -67,7 +67,7 @@ func (c *Core) workingLinks(id NodeID) int {
 	n := 0
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
-		if m.ID != id && m.Status.Votes() && c.heardLately(m.ID) && !c.reports(m.ID, id) && !c.reports(id, m.ID) {
+		if m.ID != id && m.Status.Votes() && c.heardLately(m.ID) && !c.reportsUnreachable(m.ID, id) && !c.reportsUnreachable(id, m.ID) {
 			n++
 		}
 	}
@@ -80,15 +80,15 @@ func (c *Core) heardLately(id NodeID) bool {
 	if id == c.self() {
 		return true
 	}
-	p := c.office.peers[id]
+	p := c.leadership.peers[id]
 	return p != nil && !c.dead(id) && c.now.Sub(p.answeredAt) < c.cfg.Lease
 }
 
-// reports reports whether a cannot reach b, by a's own report.
-func (c *Core) reports(a, b NodeID) bool {
+// reportsUnreachable reports whether a cannot reach b, by a's own report.
+func (c *Core) reportsUnreachable(a, b NodeID) bool {
 	list := c.unreachable
 	if a != c.self() {
-		p := c.office.peers[a]
+		p := c.leadership.peers[a]
 		if p == nil {
 			return true
 		}

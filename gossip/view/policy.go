@@ -37,14 +37,14 @@ type Policy interface {
 	Survives(v *View, living func(NodeID) bool) bool
 }
 
-// counted is a policy that depends only on the number of voters, the number of them in
+// numeric is a policy that depends only on the number of voters, the number of them in
 // the set, and whether the most senior is in the set.
-type counted interface {
-	enough(voters, yes int, senior bool) bool
+type numeric interface {
+	enoughVoters(voters, yes int, senior bool) bool
 }
 
-// count counts the voters of v that are in a set.
-func count(v *View, in func(NodeID) bool) (voters, yes int, senior bool) {
+// countVoters counts the voters of v that are in a set.
+func countVoters(v *View, in func(NodeID) bool) (voters, yes int, senior bool) {
 	for i := range v.Members {
 		m := &v.Members[i]
 		if !m.Status.Votes() {
@@ -67,13 +67,15 @@ type KeepMajority struct{}
 func (KeepMajority) String() string { return "keep majority" }
 
 // Quorum reports whether the set is a plain quorum.
-func (p KeepMajority) Quorum(v *View, in func(NodeID) bool) bool { return p.enough(count(v, in)) }
+func (p KeepMajority) Quorum(v *View, in func(NodeID) bool) bool {
+	return p.enoughVoters(countVoters(v, in))
+}
 
 // Survives returns true: one of n members continues once the other members are proven
 // dead.
 func (KeepMajority) Survives(*View, func(NodeID) bool) bool { return true }
 
-func (KeepMajority) enough(voters, yes int, senior bool) bool {
+func (KeepMajority) enoughVoters(voters, yes int, senior bool) bool {
 	return 2*yes > voters || 2*yes == voters && senior
 }
 
@@ -96,16 +98,18 @@ func (p StaticQuorum) String() string { return fmt.Sprintf("static quorum %d", p
 
 // Quorum reports whether the set has N voters and is a majority. With fewer than N voters
 // in the view it must be a majority.
-func (p StaticQuorum) Quorum(v *View, in func(NodeID) bool) bool { return p.enough(count(v, in)) }
+func (p StaticQuorum) Quorum(v *View, in func(NodeID) bool) bool {
+	return p.enoughVoters(countVoters(v, in))
+}
 
 // Survives reports whether N voters are living; true if the view has fewer than N.
 func (p StaticQuorum) Survives(v *View, living func(NodeID) bool) bool {
-	voters, yes, _ := count(v, living)
+	voters, yes, _ := countVoters(v, living)
 	return voters < p.N || yes >= p.N
 }
 
-func (p StaticQuorum) enough(voters, yes int, senior bool) bool {
-	return KeepMajority{}.enough(voters, yes, senior) && (voters < p.N || yes >= p.N)
+func (p StaticQuorum) enoughVoters(voters, yes int, senior bool) bool {
+	return KeepMajority{}.enoughVoters(voters, yes, senior) && (voters < p.N || yes >= p.N)
 }
 
 // KeepOldest lets the part live that has the most senior voter, however small, for
@@ -122,12 +126,14 @@ func (KeepOldest) String() string { return "keep oldest" }
 
 // Quorum reports whether the set has the most senior voter and one more, or all but
 // the most senior.
-func (p KeepOldest) Quorum(v *View, in func(NodeID) bool) bool { return p.enough(count(v, in)) }
+func (p KeepOldest) Quorum(v *View, in func(NodeID) bool) bool {
+	return p.enoughVoters(countVoters(v, in))
+}
 
 // Survives returns true.
 func (KeepOldest) Survives(*View, func(NodeID) bool) bool { return true }
 
-func (KeepOldest) enough(voters, yes int, senior bool) bool {
+func (KeepOldest) enoughVoters(voters, yes int, senior bool) bool {
 	if voters < 3 {
 		return senior
 	}
@@ -159,8 +165,8 @@ func (AssumeCrash) Quorum(v *View, in func(NodeID) bool) bool { return KeepMajor
 // Survives returns true.
 func (AssumeCrash) Survives(*View, func(NodeID) bool) bool { return true }
 
-func (AssumeCrash) enough(voters, yes int, senior bool) bool {
-	return KeepMajority{}.enough(voters, yes, senior)
+func (AssumeCrash) enoughVoters(voters, yes int, senior bool) bool {
+	return KeepMajority{}.enoughVoters(voters, yes, senior)
 }
 
 // PolicyError describes how a policy violates the requirements of Policy.Quorum.

@@ -68,7 +68,7 @@ type broken func(voters, yes int) bool
 func (broken) String() string                         { return "broken" }
 func (broken) Survives(*View, func(NodeID) bool) bool { return true }
 func (p broken) Quorum(v *View, in func(NodeID) bool) bool {
-	voters, yes, _ := count(v, in)
+	voters, yes, _ := countVoters(v, in)
 	return p(voters, yes)
 }
 

@@ -43,10 +43,10 @@ type proposal struct {
 	accepted  map[NodeID]bool
 }
 
-// begin installs a proposal, and sends it immediately unless notBefore delays it.
-func (c *Core) begin(p *proposal) {
-	o := c.office
-	p.base, p.accepted, p.packed = c.view.Epoch, map[NodeID]bool{}, c.pack(p.next, c.view)
+// beginProposal installs a proposal, and sends it immediately unless notBefore delays it.
+func (c *Core) beginProposal(p *proposal) {
+	o := c.leadership
+	p.base, p.accepted, p.packed = c.view.Epoch, map[NodeID]bool{}, c.packView(p.next, c.view)
 	c.countBoth(p.next)
 	o.proposal, o.prep, o.batchAt, o.raiseAt = p, nil, 0, 0
 	c.generation = max(c.generation, p.next.Epoch.Generation())
@@ -54,13 +54,13 @@ func (c *Core) begin(p *proposal) {
 		return
 	}
 	c.acceptOwn()
-	c.trace("proposes", 0, p.next.Epoch.String())
+	c.traceEvent("proposes", 0, p.next.Epoch.String())
 	c.sendRound()
 }
 
 // countBoth counts the answers in the proposed view as well.
 func (c *Core) countBoth(next *View) {
-	o := c.office
+	o := c.leadership
 	for _, p := range o.peers { // order-free: each is set by itself
 		p.next, p.stays = false, false
 	}
@@ -74,22 +74,22 @@ func (c *Core) countBoth(next *View) {
 }
 
 func (c *Core) acceptOwn() {
-	p := c.office.proposal
-	c.attempts[p.base] = &attempt{ballot: c.office.ballot, next: p.next, emergency: p.emergency}
+	p := c.leadership.proposal
+	c.attempts[p.base] = &attempt{ballot: c.leadership.ballot, next: p.next, emergency: p.emergency}
 	p.accepted[c.self()] = true
 }
 
-// carry proposes another leader's attempt. A removal for silence waits until the removed
+// carryAttempt proposes another leader's attempt. A removal for silence waits until the removed
 // members can no longer take over by their proofs (inWindow).
-func (c *Core) carry(a *attempt) {
+func (c *Core) carryAttempt(a *attempt) {
 	p := &proposal{next: a.next, emergency: a.emergency, carried: true}
 	for i := range c.view.Members {
 		if id := c.view.Members[i].ID; a.next.Member(id) == nil && c.mayLive(id) {
-			p.notBefore = c.removeFrom(c.office.since)
+			p.notBefore = c.removeFrom(c.leadership.since)
 		}
 	}
-	c.trace("carries", a.ballot.Node, fmt.Sprintf("to %v", a.next.Epoch))
-	c.begin(p)
+	c.traceEvent("carries", a.ballot.Node, fmt.Sprintf("to %v", a.next.Epoch))
+	c.beginProposal(p)
 }
 
 // takeOver proposes the view of an emergency takeover: the members that answered, in a
@@ -116,13 +116,13 @@ func (c *Core) takeOver(answered map[NodeID]bool) {
 		next.Members = append(next.Members, m)
 	}
 	next.Forks = withFork(c.view.Forks, Fork{From: c.view.Epoch, To: next.Epoch, Kept: len(next.Members), By: c.self()})
-	c.trace("emergency takeover", c.self(), fmt.Sprintf("%d of %d members answer", len(next.Members), len(c.view.Members)))
-	c.begin(&proposal{next: next, emergency: true})
+	c.traceEvent("emergency takeover", c.self(), fmt.Sprintf("%d of %d members answer", len(next.Members), len(c.view.Members)))
+	c.beginProposal(&proposal{next: next, emergency: true})
 }
 
 // driveProposal commits when both quorums have accepted.
 func (c *Core) driveProposal() bool {
-	p := c.office.proposal
+	p := c.leadership.proposal
 	if c.now.Before(p.notBefore) {
 		return false
 	}
@@ -131,59 +131,59 @@ func (c *Core) driveProposal() bool {
 		c.sendRound()
 	}
 	in := func(id NodeID) bool { return p.accepted[id] }
-	if !c.step(p, in) {
+	if !c.carriesStep(p, in) {
 		return false
 	}
-	c.commit()
+	c.commitProposal()
 	return true
 }
 
-// step reports whether a set carries the step to a proposed view.
-func (c *Core) step(p *proposal, in has) bool {
+// carriesStep reports whether a set carries the step to a proposed view.
+func (c *Core) carriesStep(p *proposal, in has) bool {
 	if c.plain(c.view, in) && c.plain(p.next, in) {
 		return true
 	}
 	return p.emergency && c.total(in) && allOf(p.next, in)
 }
 
-// commit adopts the proposed view and sends it to all members.
-func (c *Core) commit() {
-	o, before := c.office, c.view
+// commitProposal adopts the proposed view and sends it to all members.
+func (c *Core) commitProposal() {
+	o, before := c.leadership, c.view
 	p := o.proposal
 	o.proposal = nil
-	c.trace("commits", 0, p.next.Epoch.String())
+	c.traceEvent("commits", 0, p.next.Epoch.String())
 	tell := p.next
 	for i := range before.Members {
 		if id := before.Members[i].ID; tell.Member(id) == nil && c.mayLive(id) {
-			c.send(id, &Decided{View: p.packed})
+			c.sendTo(id, &Decided{View: p.packed})
 		}
 	}
 	if c.leaving && tell.Member(c.self()) == nil && c.mutant != mutantNoFarewell {
-		c.sayFarewell(tell)
+		c.startFarewell(tell)
 		return
 	}
-	c.adopt(tell)
-	if c.over {
-		c.tellAll(tell)
+	c.adoptView(tell)
+	if c.ended {
+		c.sendDecided(tell)
 		return
 	}
 	o.free = !p.carried
-	c.settleIn(before)
+	c.followView(before)
 	c.sendRound()
 }
 
-// tellAll sends a carried view that leaves this leader out to its members, before the
+// sendDecided sends a carried view that leaves this leader out to its members, before the
 // leader ends.
-func (c *Core) tellAll(v *View) {
+func (c *Core) sendDecided(v *View) {
 	for i := range v.Members {
-		c.send(v.Members[i].ID, &Decided{View: v})
+		c.sendTo(v.Members[i].ID, &Decided{View: v})
 	}
 }
 
-// settleIn makes the leader's per-member state match the new view.
-func (c *Core) settleIn(before *View) {
-	o := c.office
-	o.former, o.packed = before, c.pack(c.view, before)
+// followView makes the leader's per-member state match the new view.
+func (c *Core) followView(before *View) {
+	o := c.leadership
+	o.former, o.packed = before, c.packView(c.view, before)
 	for i := range before.Members {
 		id := before.Members[i].ID
 		if c.view.Member(id) == nil {
@@ -207,9 +207,9 @@ func (c *Core) settleIn(before *View) {
 			delete(o.notices, m.ID)
 		}
 	}
-	o.now, o.next, o.stirred = c.newTally(c.view), nil, true
+	o.now, o.next, o.reviewNeeded = c.newTally(c.view), nil, true
 	if c.mutant != mutantOldRounds {
-		o.settled = o.round
+		o.lastStaleRound = o.round
 	}
 	o.peers[c.self()].epoch = c.view.Epoch
 	c.followForeign(before)
@@ -228,20 +228,20 @@ func (c *Core) removeFrom(since clock.Instant) clock.Instant {
 	return since.Add(c.cfg.RemoveAfter + c.margin(c.cfg.RemoveAfter))
 }
 
-// propose begins the next view if there is a reason for one, and if a living plain quorum
+// proposeNext begins the next view if there is a reason for one, and if a living plain quorum
 // of it has answered the last round: a view that cannot act is worse than a late one.
-func (c *Core) propose() bool {
-	o := c.office
+func (c *Core) proposeNext() bool {
+	o := c.leadership
 	// Return early without a reason to change, and without a quorum: propose is called at
 	// every answer to a ping.
 	due := o.batchAt != 0 && !c.now.Before(o.batchAt) || o.raiseAt != 0 && !c.now.Before(o.raiseAt)
-	if !o.stirred && !due && len(c.proofs) == 0 {
+	if !o.reviewNeeded && !due && len(c.proofs) == 0 {
 		return false
 	}
-	if o.now.answered(nil, o.round, max(o.round, 2)-2) == 0 && o.round > 0 {
+	if o.now.newestAnswered(nil, o.round, max(o.round, 2)-2) == 0 && o.round > 0 {
 		return false
 	}
-	o.stirred = false
+	o.reviewNeeded = false
 	next := c.buildNext()
 	if next == nil {
 		if due {
@@ -256,21 +256,21 @@ func (c *Core) propose() bool {
 	if !c.plain(next, answered) || !c.plain(c.view, answered) {
 		return false
 	}
-	c.begin(&proposal{next: next})
+	c.beginProposal(&proposal{next: next})
 	return true
 }
 
 // buildNext returns the next view, nil if nothing changes now.
 func (c *Core) buildNext() *View {
-	o := c.office
-	if !c.changes() {
+	o := c.leadership
+	if !c.mayChange() {
 		return nil
 	}
 	next := &View{Cluster: c.view.Cluster, Origin: c.view.Origin, Epoch: c.view.Epoch + 1, Forks: c.view.Forks, Standing: c.view.Standing, TokensFrom: c.view.TokensFrom}
 	changed := c.stepForeign(next)
 	for i := range c.view.Members {
 		m := c.view.Members[i]
-		if why := c.drops(&m); why != 0 {
+		if why := c.removalCause(&m); why != 0 {
 			d := Departure{ID: m.ID, Cause: why}
 			if why == CauseDead {
 				d = c.departed(m.ID)
@@ -283,25 +283,25 @@ func (c *Core) buildNext() *View {
 		}
 		next.Members = append(next.Members, m)
 	}
-	changed = c.raise(next) || changed
+	changed = c.raiseJoiners(next) || changed
 	if len(o.joins) > 0 && !c.now.Before(o.batchAt) {
-		changed = c.letIn(next) || changed
+		changed = c.admitJoiners(next) || changed
 	}
 	if !changed {
 		return nil
 	}
-	c.rank(next)
+	c.rankCluster(next)
 	return next
 }
 
-// raise makes joiners up that have answered in this view, once every voter that stays
+// raiseJoiners makes joiners up that have answered in this view, once every voter that stays
 // has. The first joiner waits a moment for the rest.
-func (c *Core) raise(next *View) bool {
-	o := c.office
+func (c *Core) raiseJoiners(next *View) bool {
+	o := c.leadership
 	ready, late := 0, 0
 	for i := range next.Members {
 		if m := &next.Members[i]; m.Status == Joining {
-			if c.ready(m) {
+			if c.joinerReady(m) {
 				ready++
 			} else {
 				late++
@@ -318,24 +318,24 @@ func (c *Core) raise(next *View) bool {
 		return false
 	}
 	for i := range next.Members {
-		if m := &next.Members[i]; m.Status == Joining && c.ready(m) {
+		if m := &next.Members[i]; m.Status == Joining && c.joinerReady(m) {
 			m.Status = Up
 		}
 	}
 	return true
 }
 
-// ready reports whether a joiner has answered in its view recently: as a voter, a silent
+// joinerReady reports whether a joiner has answered in its view recently: as a voter, a silent
 // one would only make the quorum larger.
-func (c *Core) ready(m *Member) bool {
-	p := c.office.peers[m.ID]
-	return p.epoch >= m.Joined && p.round+1 >= c.office.round
+func (c *Core) joinerReady(m *Member) bool {
+	p := c.leadership.peers[m.ID]
+	return p.epoch >= m.Joined && p.round+1 >= c.leadership.round
 }
 
-// changes reports whether there may be a reason for a new view. It allocates nothing: it
+// mayChange reports whether there may be a reason for a new view. It allocates nothing: it
 // is called at every answer to a ping.
-func (c *Core) changes() bool {
-	o := c.office
+func (c *Core) mayChange() bool {
+	o := c.leadership
 	if len(o.joins) > 0 && !c.now.Before(o.batchAt) {
 		return true
 	}
@@ -343,7 +343,7 @@ func (c *Core) changes() bool {
 		return true
 	}
 	for i := range c.view.Members {
-		if m := &c.view.Members[i]; m.Status == Joining || c.turnsLeaving(m) || c.drops(m) != 0 {
+		if m := &c.view.Members[i]; m.Status == Joining || c.turnsLeaving(m) || c.removalCause(m) != 0 {
 			return true
 		}
 	}
@@ -356,27 +356,27 @@ func (c *Core) changes() bool {
 func (c *Core) allHeard(next *View) bool {
 	for i := range next.Members {
 		m := &next.Members[i]
-		if m.Status.Votes() && m.ID != c.self() && c.office.peers[m.ID].epoch < c.view.Epoch {
+		if m.Status.Votes() && m.ID != c.self() && c.leadership.peers[m.ID].epoch < c.view.Epoch {
 			return false
 		}
 	}
 	return true
 }
 
-// drops returns why the next view leaves a member out, 0 if it does not.
-func (c *Core) drops(m *Member) Cause {
-	o := c.office
+// removalCause returns why the next view leaves a member out, 0 if it does not.
+func (c *Core) removalCause(m *Member) Cause {
+	o := c.leadership
 	if m.ID == c.self() {
-		return CauseLeft.when(c.leaving && c.canGo())
+		return CauseLeft.ifApplies(c.leaving && c.mayLeave())
 	}
 	p := o.peers[m.ID]
 	switch {
 	case o.leaves[m.ID]:
-		return CauseLeft.when(!c.now.Before(o.batchAt))
+		return CauseLeft.ifApplies(!c.now.Before(o.batchAt))
 	case c.certainlyDead(m.ID):
-		return CauseDead.when(c.undoubted(m.ID))
-	case p.starved != 0:
-		return CauseYielded.when(!c.now.Before(c.removeFrom(p.starved)))
+		return CauseDead.ifApplies(c.undoubted(m.ID))
+	case p.leaseWithheldSince != 0:
+		return CauseYielded.ifApplies(!c.now.Before(c.removeFrom(p.leaseWithheldSince)))
 	}
 	woke := o.wokeAt != 0 && c.now.Before(o.wokeAt.Add(c.cfg.Ping))
 	if c.dead(m.ID) && c.undoubted(m.ID) && !woke && c.outlived(m) {
@@ -385,15 +385,15 @@ func (c *Core) drops(m *Member) Cause {
 	if woke {
 		return 0 // its messages may still wait to be read
 	}
-	return CauseSilent.when(!c.now.Before(c.removeFrom(max(p.answeredAt, o.since))))
+	return CauseSilent.ifApplies(!c.now.Before(c.removeFrom(max(p.answeredAt, o.since))))
 }
 
-// canGo reports whether, in a leaving leader's state, another voter answers and stays.
+// mayLeave reports whether, in a leaving leader's state, another voter answers and stays.
 // Members that leave at the same time go in the same view. The leader does not wait for
 // later leave requests: the leaving members send them to each other, and one of them
 // leads the rest out (allLeave).
-func (c *Core) canGo() bool {
-	o := c.office
+func (c *Core) mayLeave() bool {
+	o := c.leadership
 	if c.now.Before(o.batchAt) {
 		return false
 	}
@@ -407,9 +407,9 @@ func (c *Core) canGo() bool {
 	return false
 }
 
-// letIn appends the nodes that wait for admission.
-func (c *Core) letIn(next *View) bool {
-	o := c.office
+// admitJoiners appends the nodes that wait for admission.
+func (c *Core) admitJoiners(next *View) bool {
+	o := c.leadership
 	joins := o.joins
 	o.joins, o.batchAt = nil, 0
 	if len(c.view.Foreign) > 0 || c.foreign.least > next.Epoch.Generation() {

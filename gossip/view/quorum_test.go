@@ -104,8 +104,8 @@ func TestTallyCountsLikePlainQuorum(t *testing.T) {
 		v, next := viewOf(word), viewOf(other)
 		p := drawPolicy(t)
 		c := New(Config{Self: Node{ID: self}, Partition: p, Ping: testPing, Lease: testLease, RemoveAfter: testRemove}, 1)
-		o := &office{peers: map[NodeID]*peer{}}
-		c.office, c.view = o, v
+		o := &leadership{peers: map[NodeID]*peer{}}
+		c.leadership, c.view = o, v
 		for i := range v.Members {
 			o.peers[v.Members[i].ID] = &peer{now: v.Members[i].Status.Votes(), next: next.Members[i].Status.Votes()}
 		}
@@ -113,11 +113,11 @@ func TestTallyCountsLikePlainQuorum(t *testing.T) {
 		for range rapid.IntRange(0, 200).Draw(t, "events") {
 			if rapid.IntRange(0, 2).Draw(t, "what") == 0 {
 				o.round++
-				o.now.open(o.round)
-				o.next.open(o.round)
+				o.now.openRound(o.round)
+				o.next.openRound(o.round)
 			} else if id := NodeID(rapid.IntRange(1, n).Draw(t, "who")); id != self {
 				x := o.peers[id]
-				o.answer(id, x, x.round+uint64(rapid.IntRange(0, int(o.round-x.round)).Draw(t, "round")))
+				o.recordAnswer(id, x, x.round+uint64(rapid.IntRange(0, int(o.round-x.round)).Draw(t, "round")))
 			}
 			if rapid.IntRange(0, 20).Draw(t, "restart") == 0 {
 				o.now, o.next = c.newTally(v), c.newTally(next)
@@ -131,10 +131,10 @@ func TestTallyCountsLikePlainQuorum(t *testing.T) {
 				}
 				return 0
 			}
-			if got, want := o.now.answered(nil, o.round, 0), slow(false); got != want {
+			if got, want := o.now.newestAnswered(nil, o.round, 0), slow(false); got != want {
 				t.Fatalf("%v: %s: %d, full count %d", p, word, got, want)
 			}
-			if got, want := o.now.answered(o.next, o.round, 0), slow(true); got != want {
+			if got, want := o.now.newestAnswered(o.next, o.round, 0), slow(true); got != want {
 				t.Fatalf("%s %s: %d, full count %d", word, other, got, want)
 			}
 		}

@@ -55,7 +55,7 @@ func oldRounds(w *world) {
 			return true
 		}
 		if proposed && (from == 1 || to == 1) {
-			accepted := w.nodes[1].core.office == nil || w.nodes[1].core.office.proposal != nil && w.nodes[1].core.office.proposal.accepted[2]
+			accepted := w.nodes[1].core.leadership == nil || w.nodes[1].core.leadership.proposal != nil && w.nodes[1].core.leadership.proposal.accepted[2]
 			return open || from == 3 || to == 3 || accepted && (from == 2 || to == 2)
 		}
 		return false
@@ -133,14 +133,14 @@ func oneView(w *world) {
 func promiseSelf(w *world) {
 	grow(w, 3)
 	w.run(time.Second)
-	leader := w.nodes[1].core.office
+	leader := w.nodes[1].core.leadership
 	ballot, epoch, cluster := leader.ballot, w.nodes[1].core.view.Epoch, w.nodes[1].core.view.Cluster
 	w.lose = func(NodeID, NodeID, Message) bool { return true }
 	two := w.nodes[2].core
-	w.until(3*time.Second, "2 stands", func() bool { return two.cand != nil })
+	w.until(3*time.Second, "2 stands", func() bool { return two.candidacy != nil })
 	w.inject(1, 2, &Ping{Ballot: ballot, Cluster: cluster, Epoch: epoch, Round: leader.round + 1})
-	if two.cand != nil {
-		w.inject(3, 2, &PreVoted{Ballot: two.cand.ballot, Base: epoch, Yes: true})
+	if two.candidacy != nil {
+		w.inject(3, 2, &PreVoted{Ballot: two.candidacy.ballot, Base: epoch, Yes: true})
 	}
 	if two.promised != ballot {
 		w.fail("2 has promised %v to itself while bound to 1", two.promised)
@@ -189,13 +189,13 @@ func lateOffice(w *world) {
 		return false
 	}
 	w.crash(1)
-	w.until(3*time.Second, "2 has the promise of 3", func() bool { return promised != nil && len(w.nodes[2].core.cand.yes) == 2 })
+	w.until(3*time.Second, "2 has the promise of 3", func() bool { return promised != nil && len(w.nodes[2].core.candidacy.yes) == 2 })
 	w.pause(2)
 	w.run(1300 * time.Millisecond)
 	w.nodes[2].paused, w.nodes[2].held = false, nil
 	w.inject(4, 2, promised)
 	w.run(50 * time.Millisecond)
-	if w.nodes[2].core.office == nil || w.nodes[2].core.View().Member(5) == nil || w.nodes[2].core.office.proposal != nil {
+	if w.nodes[2].core.leadership == nil || w.nodes[2].core.View().Member(5) == nil || w.nodes[2].core.leadership.proposal != nil {
 		w.fail("2 removes 5 immediately, or does not lead")
 	}
 }
@@ -290,7 +290,7 @@ func pauses(w *world) {
 			w.run(3 * time.Second)
 			var id NodeID
 			for _, n := range w.living() {
-				if (n.core.office != nil) == leader {
+				if (n.core.leadership != nil) == leader {
 					id = n.id
 				}
 			}
@@ -580,11 +580,11 @@ func hopelessTakeover(w *world) {
 	w.until(2*time.Second, "5 has accepted", func() bool { return w.nodes[5].core.attempts[w.nodes[5].core.view.Epoch] != nil })
 	w.cut = nil
 	w.kill(300*time.Millisecond, 4)
-	before := w.marks["office"]
+	before := w.marks["leads"]
 	w.run(2 * time.Second)
 	w.lose = nil
 	w.must(4*time.Second, "the rest serves", func() bool { return w.allUp(4) && w.allHold() })
-	if n := w.marks["office"] - before; n > 10 {
+	if n := w.marks["leads"] - before; n > 10 {
 		w.fail("it took %d leaders", n)
 	}
 }

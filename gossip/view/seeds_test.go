@@ -86,7 +86,7 @@ func playSeeds(from, n int, m mutant, each func(*swarm)) (failed uint64, wrong s
 
 func TestSeeds(t *testing.T) {
 	if *seedFlag != 0 {
-		s, wrong := playSeed(*seedFlag, honest, true)
+		s, wrong := playSeed(*seedFlag, noMutant, true)
 		t.Log(s)
 		t.Log(strings.Join(s.log[max(0, len(s.log)-400):], "\n"))
 		t.Log(s.states())
@@ -96,7 +96,7 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	marks := map[string]int{}
-	failed, wrong := playSeeds(1, seedCount(), honest, func(s *swarm) {
+	failed, wrong := playSeeds(1, seedCount(), noMutant, func(s *swarm) {
 		for k, n := range s.marks {
 			marks[k] += n
 		}
@@ -112,8 +112,8 @@ func TestSeeds(t *testing.T) {
 // TestSeedsRepeat plays seeds twice: the whole run is a function of the seed.
 func TestSeedsRepeat(t *testing.T) {
 	for seed := uint64(1); seed <= 40; seed++ {
-		a, _ := playSeed(seed, honest, false)
-		b, _ := playSeed(seed, honest, true)
+		a, _ := playSeed(seed, noMutant, false)
+		b, _ := playSeed(seed, noMutant, true)
 		if a.hash != b.hash {
 			t.Fatalf("seed %d: two runs, two hashes: %x and %x", seed, a.hash, b.hash)
 		}
@@ -127,7 +127,7 @@ func TestManySeeds(t *testing.T) {
 	}
 	kinds := map[string][]uint64{}
 	for from := int(max(*seedFlag, 1)); from <= *seedsFlag; {
-		failed, wrong := playSeeds(from, *seedsFlag-from+1, honest, nil)
+		failed, wrong := playSeeds(from, *seedsFlag-from+1, noMutant, nil)
 		if wrong == "" {
 			break
 		}

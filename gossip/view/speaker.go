@@ -25,31 +25,31 @@ import "time"
 // without a leader this node holds nothing that could be lost, and accepts the
 // non-member's view: at worst its incarnation, which cannot act, ends.
 
-// speaks reports whether msg counts when it comes from a node. If not, it answers or
+// mayAccept reports whether msg counts when it comes from a node. If not, it answers or
 // traces it.
-func (c *Core) speaks(from NodeID, msg Message) bool {
+func (c *Core) mayAccept(from NodeID, msg Message) bool {
 	if c.mutant == mutantStrangersSpeak {
 		return true
 	}
 	if c.view == nil {
-		return c.speaksToJoiner(from, msg)
+		return c.joinerMayAccept(from, msg)
 	}
 	if c.view.Member(from) != nil {
 		return true
 	}
 	switch m := msg.(type) {
 	case *JoinRequest:
-		return c.admitStranger(m.Hops == 0, from)
+		return c.traceNonMember(m.Hops == 0, from)
 	case *Encounter, *Confront, *Confronted:
 		return true // from another cluster of the name: foreign.go, vouch.go
 	case *LeaveRequest, *NeedView:
-		return c.admitStranger(c.gone[from], from)
+		return c.traceNonMember(c.gone[from], from)
 	case *Contest:
-		return m.View != nil && c.believes(from, m.View, compare(c.view, m.View) == stands)
+		return m.View != nil && c.acceptsView(from, m.View, compareViews(c.view, m.View) == wins)
 	}
 	v, epoch := shownView(msg)
 	if v != nil {
-		return c.believes(from, v, false)
+		return c.acceptsView(from, v, false)
 	}
 	if p, is := msg.(*Ping); is {
 		switch {
@@ -58,10 +58,10 @@ func (c *Core) speaks(from NodeID, msg Message) bool {
 		case epoch < c.view.Epoch:
 			return true // onPing answers with our view
 		}
-		c.consult(from)
+		c.askMembers(from)
 		return false
 	}
-	return c.admitStranger(false, from)
+	return c.traceNonMember(false, from)
 }
 
 // shownView returns the view that a message was sent in, and the epoch of a ping.
@@ -83,30 +83,30 @@ func shownView(msg Message) (*View, Epoch) {
 	return nil, 0
 }
 
-// believes reports whether to accept a view sent by a non-member. asks is set on a
+// acceptsView reports whether to accept a view sent by a non-member. asks is set on a
 // question that may be answered to any sender.
-func (c *Core) believes(from NodeID, v *View, asks bool) bool {
-	switch compare(c.view, v) {
-	case older, stranger:
+func (c *Core) acceptsView(from NodeID, v *View, asks bool) bool {
+	switch compareViews(c.view, v) {
+	case older, otherCluster:
 		return true // it is answered, or traced, and changes no state
-	case stands:
+	case wins:
 		return true
 	case newer:
-		if asks || c.forsaken() {
+		if asks || c.leaderlessForLong() {
 			return true
 		}
-	case yields:
-		if c.gone[from] || c.introduced[from] || c.forsaken() {
+	case loses:
+		if c.gone[from] || c.lineageNodes[from] || c.leaderlessForLong() {
 			return true
 		}
 	}
-	c.consult(from)
+	c.askMembers(from)
 	return false
 }
 
-// forsaken reports whether this node has been without a leader for so long that it can
+// leaderlessForLong reports whether this node has been without a leader for so long that it can
 // lose nothing by accepting a non-member's view.
-func (c *Core) forsaken() bool {
+func (c *Core) leaderlessForLong() bool {
 	since := max(c.grantedAt, c.heardAt)
 	return !c.lease.Valid(c.now) && c.now.Sub(since) > c.patience()
 }
@@ -116,52 +116,52 @@ func (c *Core) patience() time.Duration {
 	return d + c.margin(d)
 }
 
-// consult asks the members of our view for a newer one, at most once per Ping: a
+// askMembers asks the members of our view for a newer one, at most once per Ping: a
 // non-member has shown that there may be one.
-func (c *Core) consult(stranger NodeID) {
+func (c *Core) askMembers(stranger NodeID) {
 	if c.now.Before(c.nextConsult) {
 		return
 	}
 	c.nextConsult = c.now.Add(c.cfg.Ping)
-	c.trace("view from a non-member", stranger, "the members are asked")
+	c.traceEvent("view from a non-member", stranger, "the members are asked")
 	for i := range min(len(c.view.Members), joinerAsks) {
-		c.send(c.view.Members[i].ID, &Decided{View: c.ref()})
+		c.sendTo(c.view.Members[i].ID, &Decided{View: c.ref()})
 	}
 }
 
-// admitStranger traces a message that only members may send, and returns ok.
-func (c *Core) admitStranger(ok bool, from NodeID) bool {
+// traceNonMember traces a message that only members may send, and returns ok.
+func (c *Core) traceNonMember(ok bool, from NodeID) bool {
 	if !ok && !c.gone[from] { // a former member may not have learned of its removal
-		c.trace("membership message from a non-member, ignored", from, "")
+		c.traceEvent("membership message from a non-member, ignored", from, "")
 	}
 	return ok
 }
 
-// introducedMax bounds the nodes that members have shown in another lineage.
-const introducedMax = membersMax
+// lineageNodesMax bounds the nodes that members have shown in another lineage.
+const lineageNodesMax = membersMax
 
-// introduce records the members of another lineage that a member of ours has shown: they
+// noteLineage records the members of another lineage that a member of ours has shown: they
 // may then contest our view themselves, even if that member has ended.
-func (c *Core) introduce(by NodeID, v *View) {
+func (c *Core) noteLineage(by NodeID, v *View) {
 	if c.view.Member(by) == nil && !c.gone[by] || v.packed() {
 		return
 	}
-	if c.introduced == nil || len(c.introduced)+len(v.Members) > introducedMax {
-		c.introduced = map[NodeID]bool{}
+	if c.lineageNodes == nil || len(c.lineageNodes)+len(v.Members) > lineageNodesMax {
+		c.lineageNodes = map[NodeID]bool{}
 	}
 	for i := range v.Members {
-		c.introduced[v.Members[i].ID] = true
+		c.lineageNodes[v.Members[i].ID] = true
 	}
 }
 
-// speaksToJoiner reports whether a message counts at a node without a view: it must come
+// joinerMayAccept reports whether a message counts at a node without a view: it must come
 // from a node that was asked for admission, or from a leader that such a node named.
-func (c *Core) speaksToJoiner(from NodeID, msg Message) bool {
-	if c.entry.asked(from) {
+func (c *Core) joinerMayAccept(from NodeID, msg Message) bool {
+	if c.joining.wasAsked(from) {
 		return true
 	}
 	if v, _ := shownView(msg); v != nil {
-		c.trace("view from a node that was not asked", from, "")
+		c.traceEvent("view from a node that was not asked", from, "")
 		return false
 	}
 	return false // a node without a view expects nothing else

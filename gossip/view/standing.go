@@ -104,22 +104,22 @@ func (v *View) Yields() *Foreign {
 	return nil
 }
 
-func (w *writer) standing(s Standing) *writer {
+func (w *writer) putStanding(s Standing) *writer {
 	return w.u(uint64(s.Size)).u(uint64(s.Peak)).u(uint64(s.Birth))
 }
 
-func (w *writer) nodes(ns []Node) *writer {
+func (w *writer) putNodes(ns []Node) *writer {
 	w.u(uint64(len(ns)))
 	for i := range ns {
-		w.node(&ns[i])
+		w.putNode(&ns[i])
 	}
 	return w
 }
 
-func (w *writer) foreign(fs []Foreign) *writer {
+func (w *writer) putForeign(fs []Foreign) *writer {
 	w.u(uint64(len(fs)))
 	for i := range fs {
-		w.i(int64(fs[i].Cluster)).u(uint64(fs[i].Verdict)).nodes(fs[i].Nodes)
+		w.i(int64(fs[i].Cluster)).u(uint64(fs[i].Verdict)).putNodes(fs[i].Nodes)
 	}
 	return w
 }
@@ -130,14 +130,14 @@ const (
 	foreignBytesMin = idBytes + 1 + 1
 )
 
-func (r reader) standing() Standing {
-	s := Standing{Size: r.voters(), Peak: r.voters()}
-	s.Birth = r.epoch()
+func (r reader) readStanding() Standing {
+	s := Standing{Size: r.readVoters(), Peak: r.readVoters()}
+	s.Birth = r.readEpoch()
 	return s
 }
 
-// voters reads a number of voters.
-func (r reader) voters() int {
+// readVoters reads a number of voters.
+func (r reader) readVoters() int {
 	n := r.Uvarint()
 	if n > membersMax {
 		r.Fail(&wire.LimitError{Field: "voters", Declared: n, Max: membersMax})
@@ -146,7 +146,7 @@ func (r reader) voters() int {
 	return int(n)
 }
 
-func (r reader) verdict() Verdict {
+func (r reader) readVerdict() Verdict {
 	v := r.Uvarint()
 	if v > uint64(VerdictYields) {
 		r.Fail(&wire.LimitError{Field: "verdict", Declared: v, Max: uint64(VerdictYields)})
@@ -154,7 +154,7 @@ func (r reader) verdict() Verdict {
 	return Verdict(v)
 }
 
-func (r reader) nodes() []Node {
+func (r reader) readNodes() []Node {
 	n := r.Count("nodes", nodeBytesMin)
 	if n > foreignNodesMax {
 		r.Fail(&wire.LimitError{Field: "nodes", Declared: uint64(n), Max: foreignNodesMax})
@@ -162,12 +162,12 @@ func (r reader) nodes() []Node {
 	}
 	var out []Node
 	for range n {
-		out = append(out, r.node())
+		out = append(out, r.readNode())
 	}
 	return out
 }
 
-func (r reader) foreign() []Foreign {
+func (r reader) readForeign() []Foreign {
 	n := r.Count("contests", foreignBytesMin)
 	if n > foreignMax {
 		r.Fail(&wire.LimitError{Field: "contests", Declared: uint64(n), Max: foreignMax})
@@ -175,7 +175,7 @@ func (r reader) foreign() []Foreign {
 	}
 	var out []Foreign
 	for range n {
-		f := Foreign{Cluster: r.U64(), Verdict: r.verdict(), Nodes: r.nodes()}
+		f := Foreign{Cluster: r.U64(), Verdict: r.readVerdict(), Nodes: r.readNodes()}
 		if f.Verdict == 0 || f.Cluster == 0 {
 			r.Fail(ErrBadView)
 			return nil

@@ -20,17 +20,17 @@ func (c *Core) Leader() (NodeID, bool) { return c.leader, c.leader != 0 }
 // LeaderLease returns the end of the leader lease, 0 when this node does not lead
 // or holds none.
 func (c *Core) LeaderLease() clock.Instant {
-	if c.office == nil {
+	if c.leadership == nil {
 		return 0
 	}
-	return c.office.leaseUntil
+	return c.leadership.leaseUntil
 }
 
 // Generation returns the highest generation met in any view or attempt.
 func (c *Core) Generation() uint32 { return c.generation }
 
 // Over reports whether the incarnation has ended.
-func (c *Core) Over() bool { return c.over }
+func (c *Core) Over() bool { return c.ended }
 
 // State describes a node's part in the protocol, for operators.
 type State struct {
@@ -60,9 +60,9 @@ func (c *Core) State() State {
 		s.Attempt = a.next.Epoch
 	}
 	switch {
-	case c.office != nil:
-		s.Part, s.Waiting = "leader", len(c.office.joins)+len(c.office.leaves)
-	case c.cand != nil:
+	case c.leadership != nil:
+		s.Part, s.Waiting = "leader", len(c.leadership.joins)+len(c.leadership.leaves)
+	case c.candidacy != nil:
 		s.Part = "candidate"
 	}
 	return s
@@ -72,13 +72,13 @@ func (c *Core) State() State {
 // it after every step.
 func (c *Core) Check() error {
 	switch {
-	case c.over:
+	case c.ended:
 		if c.lease.Until != 0 {
 			return fmt.Errorf("%v holds a lease after its end", c.self())
 		}
 		return nil
 	case c.view == nil:
-		if c.lease.Until != 0 || c.office != nil || c.cand != nil {
+		if c.lease.Until != 0 || c.leadership != nil || c.candidacy != nil {
 			return fmt.Errorf("%v acts without a view", c.self())
 		}
 		return nil
@@ -93,11 +93,11 @@ func (c *Core) checkMember() error {
 		return fmt.Errorf("%v holds view %v without itself", c.self(), c.view.Epoch)
 	case me.Status != c.status || me.Joined != c.joined:
 		return fmt.Errorf("%v is %v in its view but has status %v", c.self(), me.Status, c.status)
-	case c.office != nil && c.office.ballot.Node != c.self():
-		return fmt.Errorf("%v leads with the ballot of %v", c.self(), c.office.ballot.Node)
-	case c.office != nil && c.office.ballot.Less(c.promised):
+	case c.leadership != nil && c.leadership.ballot.Node != c.self():
+		return fmt.Errorf("%v leads with the ballot of %v", c.self(), c.leadership.ballot.Node)
+	case c.leadership != nil && c.leadership.ballot.Less(c.promised):
 		return fmt.Errorf("%v leads with a ballot below its promise", c.self())
-	case c.office != nil && c.cand != nil:
+	case c.leadership != nil && c.candidacy != nil:
 		return fmt.Errorf("%v leads and is a candidate", c.self())
 	case c.generation < c.view.Epoch.Generation():
 		return fmt.Errorf("%v has met generation %d, its view is %v", c.self(), c.generation, c.view.Epoch)

@@ -11,7 +11,7 @@ type tally struct {
 	self   NodeID
 	policy Policy
 	// count is the policy if it depends on numbers only.
-	count  counted
+	count  numeric
 	voters int
 	// selfVotes and selfSenior are set if the leader, which answers its own rounds, votes
 	// and is the most senior.
@@ -25,9 +25,9 @@ type tally struct {
 
 // newTally starts a count for a view from the leader's state about its members.
 func (c *Core) newTally(v *View) *tally {
-	o := c.office
+	o := c.leadership
 	t := &tally{view: v, peers: o.peers, self: c.self(), policy: c.cfg.Partition}
-	t.count, _ = t.policy.(counted)
+	t.count, _ = t.policy.(numeric)
 	for i := range v.Members {
 		m := &v.Members[i]
 		if !m.Status.Votes() {
@@ -50,16 +50,16 @@ func (c *Core) newTally(v *View) *tally {
 	return t
 }
 
-// open makes room for a new round: it drops the members whose newest answer was to the
+// openRound makes room for a new round: it drops the members whose newest answer was to the
 // round whose place it takes.
-func (t *tally) open(round uint64) {
+func (t *tally) openRound(round uint64) {
 	if t != nil {
 		t.at[round%roundsKept] = 0
 	}
 }
 
-// answer moves a voter on from its former round.
-func (t *tally) answer(id NodeID, from, to, newest uint64) {
+// moveVoter moves a voter on from its former round.
+func (t *tally) moveVoter(id NodeID, from, to, newest uint64) {
 	if from > 0 && from+roundsKept > newest {
 		t.at[from%roundsKept]--
 	}
@@ -71,13 +71,13 @@ func (t *tally) answer(id NodeID, from, to, newest uint64) {
 	}
 }
 
-// answered returns the newest round above floor that a plain quorum of both views
+// newestAnswered returns the newest round above floor that a plain quorum of both views
 // answered, 0 if there is none. other may be nil.
-func (t *tally) answered(other *tally, newest, floor uint64) uint64 {
+func (t *tally) newestAnswered(other *tally, newest, floor uint64) uint64 {
 	if newest > roundsKept {
 		floor = max(floor, newest-roundsKept)
 	}
-	mine, others, seen := t.own(), other.own(), -1
+	mine, others, seen := t.leaderVotes(), other.leaderVotes(), -1
 	for n := newest; n > floor; n-- {
 		mine += t.at[n%roundsKept]
 		if other != nil {
@@ -87,25 +87,25 @@ func (t *tally) answered(other *tally, newest, floor uint64) uint64 {
 			continue // the same members as for the round after it
 		}
 		seen = mine + others
-		if t.enough(mine, n) && (other == nil || other.enough(others, n)) {
+		if t.isQuorum(mine, n) && (other == nil || other.isQuorum(others, n)) {
 			return n
 		}
 	}
 	return 0
 }
 
-// own counts the leader itself.
-func (t *tally) own() int {
+// leaderVotes counts the leader itself.
+func (t *tally) leaderVotes() int {
 	if t != nil && t.selfVotes {
 		return 1
 	}
 	return 0
 }
 
-// enough reports whether the voters that answered a round or a later one are a quorum.
-func (t *tally) enough(yes int, round uint64) bool {
+// isQuorum reports whether the voters that answered a round or a later one are a quorum.
+func (t *tally) isQuorum(yes int, round uint64) bool {
 	if t.count != nil {
-		return t.count.enough(t.voters, yes, t.selfSenior || t.seniorRound >= round)
+		return t.count.enoughVoters(t.voters, yes, t.selfSenior || t.seniorRound >= round)
 	}
 	return t.policy.Quorum(t.view, func(id NodeID) bool {
 		p := t.peers[id]

@@ -186,7 +186,7 @@ func (x *truth) checkLease(n *simNode, l Lease) {
 		return
 	}
 	end := n.trueTime(l.Until)
-	if n.core.office != nil && l.Leader {
+	if n.core.leadership != nil && l.Leader {
 		x.leaderEnd[n.id] = max(x.leaderEnd[n.id], n.trueTime(n.core.LeaderLease()))
 		return
 	}
@@ -195,7 +195,7 @@ func (x *truth) checkLease(n *simNode, l Lease) {
 		x.leaderEnd[n.id] = max(x.leaderEnd[n.id], end)
 		return
 	}
-	if leader := n.core.guard.leader; end > x.w.now && !l.Leader && n.core.office == nil && leader != 0 {
+	if leader := n.core.guard.leader; end > x.w.now && !l.Leader && n.core.leadership == nil && leader != 0 {
 		if most := x.leaderEnd[leader]; end > most+time.Microsecond && end > x.latestLeader()+time.Microsecond {
 			x.w.fail("the lease of %d ends %v after its leader's (%d)", n.id, end-most, leader)
 		}
@@ -230,7 +230,7 @@ func (x *truth) checkLeaders() {
 	leaders := map[uint64]NodeID{}
 	for _, id := range x.w.order {
 		n := x.w.nodes[id]
-		if n.down || n.removed != nil || n.core.office == nil {
+		if n.down || n.removed != nil || n.core.leadership == nil {
 			continue
 		}
 		until := n.core.LeaderLease()

@@ -27,7 +27,7 @@ func (c *Core) askVoters(e *encounter) {
 	m := &Vouch{Cluster: e.cluster, Standing: e.said.Standing, Nodes: e.said.Nodes}
 	for i := range c.view.Members {
 		if id := c.view.Members[i].ID; c.view.Members[i].Status.Votes() && id != c.self() {
-			c.send(id, m)
+			c.sendTo(id, m)
 		}
 	}
 	c.confront(m)
@@ -50,18 +50,18 @@ func (c *Core) confront(m *Vouch) {
 	for _, n := range m.Nodes {
 		if !slices.Contains(a.confirmed, n.ID) {
 			c.out.Learn = append(c.out.Learn, n)
-			c.send(n.ID, &Confront{Nonce: a.nonce})
+			c.sendTo(n.ID, &Confront{Nonce: a.nonce})
 		}
 	}
 	if len(a.confirmed) > 0 {
-		c.report(a)
+		c.sendVouched(a)
 	}
 }
 
 // onConfront answers another cluster's node with this node's cluster and standing.
 func (c *Core) onConfront(from NodeID, m *Confront) {
 	if c.cfg.Foreign == ForeignMerge && c.votes() {
-		c.send(from, &Confronted{Cluster: c.view.Cluster, Standing: c.view.Standing, Nonce: m.Nonce})
+		c.sendTo(from, &Confronted{Cluster: c.view.Cluster, Standing: c.view.Standing, Nonce: m.Nonce})
 	}
 }
 
@@ -74,21 +74,21 @@ func (c *Core) onConfronted(from NodeID, m *Confronted) {
 		return
 	}
 	a.confirmed = append(a.confirmed, from)
-	c.report(a)
+	c.sendVouched(a)
 }
 
-// report sends the leader the nodes that have confirmed.
-func (c *Core) report(a *confrontation) {
-	if c.office != nil {
-		c.vouched(c.self(), &Vouched{Cluster: a.vouch.Cluster, Confirmed: a.confirmed})
+// sendVouched sends the leader the nodes that have confirmed.
+func (c *Core) sendVouched(a *confrontation) {
+	if c.leadership != nil {
+		c.onVouched(c.self(), &Vouched{Cluster: a.vouch.Cluster, Confirmed: a.confirmed})
 		return
 	}
-	c.send(c.leader, &Vouched{Cluster: a.vouch.Cluster, Confirmed: slices.Clone(a.confirmed)})
+	c.sendTo(c.leader, &Vouched{Cluster: a.vouch.Cluster, Confirmed: slices.Clone(a.confirmed)})
 }
 
-// vouched counts a voter's report.
-func (c *Core) vouched(from NodeID, m *Vouched) {
-	if c.office == nil || c.view.Member(from) == nil {
+// onVouched counts a voter's report.
+func (c *Core) onVouched(from NodeID, m *Vouched) {
+	if c.leadership == nil || c.view.Member(from) == nil {
 		return
 	}
 	e := c.foreign.met[m.Cluster]
@@ -100,11 +100,11 @@ func (c *Core) vouched(from NodeID, m *Vouched) {
 			e.vouched[from], e.confirmed[id] = true, true
 		}
 	}
-	c.stir()
+	c.requestReview()
 }
 
-// confirmed reports whether enough members of a cluster were reached to yield to it.
-func (c *Core) confirmed(e *encounter) bool {
+// confirmedForeign reports whether enough members of a cluster were reached to yield to it.
+func (c *Core) confirmedForeign(e *encounter) bool {
 	if c.mutant == mutantCredulous {
 		return true
 	}

@@ -64,7 +64,7 @@ func leaderRefusedToOne(w *world) {
 	}
 	took := w.must(2*testLease, "1 is left out", func() bool { return w.nodes[2].core.View().Member(1) == nil })
 	if w.t != nil {
-		w.t.Logf("1 is left out %v after 2 took office", took)
+		w.t.Logf("1 is left out %v after 2 became leader", took)
 	}
 	w.run(time.Second)
 }
@@ -90,7 +90,7 @@ func grantOfTheFormerLeader(w *world) {
 	}
 	took := w.must(testLease+3*testPing, "3 is left out", func() bool { return w.nodes[2].core.View().Member(3) == nil })
 	if w.t != nil {
-		w.t.Logf("3 is left out %v after 2 took office", took)
+		w.t.Logf("3 is left out %v after 2 became leader", took)
 	}
 	w.run(time.Second)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// office is the state of a leader.
-type office struct {
+// leadership is the state of a leader.
+type leadership struct {
 	ballot Ballot
 	// since is when its prepare completed. Each promise was given before that, and after
 	// the promiser's promise to a former leader had ended; the prepare itself may have
@@ -27,18 +27,18 @@ type office struct {
 	nextPing clock.Instant
 	// now and next count the answers of the current view and of the proposed one.
 	now, next *tally
-	// settled is the newest round sent before the current view was committed: rounds up
+	// lastStaleRound is the newest round sent before the current view was committed: rounds up
 	// to it no longer count.
-	settled uint64
-	// backedUntil is the end of the leader lease that the answers would allow even
+	lastStaleRound uint64
+	// quorumUntil is the end of the leader lease that the answers would allow even
 	// without free. Until then the leader does not step down, though it may hold no lease
 	// yet.
-	backedUntil clock.Instant
+	quorumUntil clock.Instant
 	// drivenAt is when the leader was last driven, wokeAt when that happened after a
 	// pause in which it could process no answers.
 	drivenAt, wokeAt clock.Instant
-	// stirred is set when there may be a reason to change the view.
-	stirred bool
+	// reviewNeeded is set when there may be a reason to change the view.
+	reviewNeeded bool
 	// leaseUntil is the end of the leader lease. Invariant: it never goes back.
 	leaseUntil clock.Instant
 	peers      map[NodeID]*peer
@@ -74,8 +74,8 @@ type peer struct {
 	unreachable []NodeID
 	// whole is set when it has requested whole views.
 	whole bool
-	// starved is since when the leader withholds leases from it although it answers.
-	starved clock.Instant
+	// leaseWithheldSince is since when the leader withholds leases from it although it answers.
+	leaseWithheldSince clock.Instant
 	// now and next report whether it votes in the current view and in the proposed one,
 	// stays whether it is in the proposed one.
 	now, next, stays bool
@@ -88,11 +88,11 @@ type preparation struct {
 	found findings
 }
 
-// takeOffice makes this node the leader, after a quorum has answered its prepare.
-func (c *Core) takeOffice(w way) {
-	cand := c.cand
-	o := &office{
-		ballot: cand.ballot, since: c.now, nextPing: c.now, drivenAt: c.now, stirred: true,
+// becomeLeader makes this node the leader, after a quorum has answered its prepare.
+func (c *Core) becomeLeader(w way) {
+	cand := c.candidacy
+	o := &leadership{
+		ballot: cand.ballot, since: c.now, nextPing: c.now, drivenAt: c.now, reviewNeeded: true,
 		peers: map[NodeID]*peer{}, leaves: map[NodeID]bool{}, notices: map[NodeID]bool{}, doubts: map[NodeID]*doubt{},
 	}
 	if c.mutant == mutantSinceBegan {
@@ -106,7 +106,7 @@ func (c *Core) takeOffice(w way) {
 		}
 		o.peers[id] = p
 	}
-	c.office, c.cand, c.failures, c.leader = o, nil, 0, c.self()
+	c.leadership, c.candidacy, c.failures, c.leader = o, nil, 0, c.self()
 	maps.Copy(o.leaves, c.leavers)
 	if len(o.leaves) > 0 {
 		o.batchAt = c.now.Add(c.batchWait())
@@ -117,12 +117,12 @@ func (c *Core) takeOffice(w way) {
 		// Members that promised were asked about the dead and have no link with them.
 		o.doubts[id] = &doubt{asked: cand.began, waiting: c.witnesses(id), answered: maps.Clone(cand.yes)}
 	}
-	c.trace("office", c.self(), "")
+	c.traceEvent("leads", c.self(), "")
 	switch w {
 	case wayTakeOver:
 		c.takeOver(cand.yes)
 	case wayCarry:
-		c.carry(cand.found.attempt)
+		c.carryAttempt(cand.found.attempt)
 	default:
 		o.free = true
 	}
@@ -130,40 +130,40 @@ func (c *Core) takeOffice(w way) {
 
 // stepDown ends this node's leadership. Granted leases expire by themselves.
 func (c *Core) stepDown(why string) {
-	if c.office == nil {
+	if c.leadership == nil {
 		return
 	}
-	c.office, c.foreign.met = nil, nil
-	c.leader, c.vacantAt = 0, c.now
-	c.standAfter = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
+	c.leadership, c.foreign.met = nil, nil
+	c.leader, c.leaderlessSince = 0, c.now
+	c.campaignAfter = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
 	if c.lease.Leader {
 		c.lease.Leader = false
 		l := c.lease
 		c.out.Lease = &l
 	}
-	c.trace("steps down", c.self(), why)
+	c.traceEvent("steps down", c.self(), why)
 }
 
-// driveOffice performs the leader's due work and reports whether anything changed.
-func (c *Core) driveOffice() bool {
-	o := c.office
+// driveLeader performs the leader's due work and reports whether anything changed.
+func (c *Core) driveLeader() bool {
+	o := c.leadership
 	if c.now.Sub(o.drivenAt) > c.cfg.Lease/2 && c.mutant != mutantStallRemoves {
 		o.wokeAt = c.now
 	}
 	o.drivenAt = c.now
 	c.driveLeaderLease()
-	if c.now.Sub(max(o.backedUntil, o.since.Add(c.cfg.Lease))) > c.cfg.Lease {
+	if c.now.Sub(max(o.quorumUntil, o.since.Add(c.cfg.Lease))) > c.cfg.Lease {
 		c.stepDown("no lease for too long")
-		c.standAfter = c.now.Add(c.cfg.Ping + c.upTo(c.cfg.Lease))
+		c.campaignAfter = c.now.Add(c.cfg.Ping + c.upTo(c.cfg.Lease))
 		return true
 	}
 	if o.proposal != nil && c.hopeless(o.proposal.next, o.proposal.emergency, c.mayLive) && !c.mustTakeOver() {
-		c.makeRoom()
+		c.letOthersLead()
 		return true
 	}
 	if c.mustTakeOver() {
 		c.stepDown("the living are no longer a quorum")
-		c.standAfter = c.now
+		c.campaignAfter = c.now
 		return true
 	}
 	if o.proposal != nil {
@@ -174,7 +174,7 @@ func (c *Core) driveOffice() bool {
 		if c.drivePreparation() {
 			return true
 		}
-	} else if c.propose() {
+	} else if c.proposeNext() {
 		return true
 	}
 	if !c.now.Before(o.nextPing) {
@@ -188,7 +188,7 @@ func (c *Core) mustTakeOver() bool {
 	if len(c.proofs) == 0 {
 		return false
 	}
-	if p := c.office.proposal; p != nil {
+	if p := c.leadership.proposal; p != nil {
 		// After one death too many, begin a new takeover, or replace the attempt by one.
 		return c.hopeless(p.next, p.emergency, c.mayLive) && c.total(c.mayLive)
 	}
@@ -210,7 +210,7 @@ func (c *Core) hopeless(next *View, emergency bool, living has) bool {
 // the view: the attempt that this node has accepted on top of its view can no longer be
 // committed, and this node cannot take over.
 func (c *Core) BeyondHelp() bool {
-	if c.over || c.view == nil || len(c.proofs) == 0 {
+	if c.ended || c.view == nil || len(c.proofs) == 0 {
 		return false
 	}
 	a := c.attempts[c.view.Epoch]
@@ -233,8 +233,8 @@ const (
 	wayNone
 )
 
-// choose returns the next step after the answers of a quorum.
-func (c *Core) choose(in has, plain bool, found *attempt) way {
+// chooseWay returns the next step after the answers of a quorum.
+func (c *Core) chooseWay(in has, plain bool, found *attempt) way {
 	switch {
 	case !plain:
 		return wayTakeOver
@@ -250,15 +250,15 @@ func (c *Core) choose(in has, plain bool, found *attempt) way {
 	return wayNone
 }
 
-// makeRoom steps down for long enough that another candidate can try.
-func (c *Core) makeRoom() {
+// letOthersLead steps down for long enough that another candidate can try.
+func (c *Core) letOthersLead() {
 	c.stepDown("the carried attempt needs dead members")
-	c.standAfter = c.now.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
+	c.campaignAfter = c.now.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
 }
 
-// officeDeadline returns when the leader must next be driven.
-func (c *Core) officeDeadline() clock.Instant {
-	o := c.office
+// leaderDeadline returns when the leader must next be driven.
+func (c *Core) leaderDeadline() clock.Instant {
+	o := c.leadership
 	d := o.nextPing
 	if o.batchAt.After(c.now) && o.proposal == nil {
 		d = clock.Min(d, o.batchAt)
@@ -279,12 +279,12 @@ func (c *Core) officeDeadline() clock.Instant {
 
 // sendRound pings every member; while a proposal is in flight the pings are accepts.
 func (c *Core) sendRound() {
-	o := c.office
+	o := c.leadership
 	o.round++
-	o.now.open(o.round)
-	o.next.open(o.round)
+	o.now.openRound(o.round)
+	o.next.openRound(o.round)
 	o.sent[o.round%roundsKept] = c.now
-	o.stirred = true
+	o.reviewNeeded = true
 	o.nextPing = c.now.Add(c.cfg.Ping)
 	// The leader is also an acceptor and has answered its own round.
 	c.guard = guard{leader: c.self(), until: c.now.Add(c.cfg.Lease + c.margin(c.cfg.Lease))}
@@ -294,7 +294,7 @@ func (c *Core) sendRound() {
 		if m.ID == c.self() {
 			continue
 		}
-		c.send(m.ID, c.roundMessage(m, o.peers[m.ID], &pings[i]))
+		c.sendTo(m.ID, c.roundMessage(m, o.peers[m.ID], &pings[i]))
 	}
 	if c.mutant != mutantAskOnce {
 		c.sendPrepare()
@@ -305,10 +305,10 @@ func (c *Core) sendRound() {
 
 // roundMessage returns the present round's message to a member; a ping is stored in p.
 func (c *Core) roundMessage(m *Member, q *peer, p *Ping) Message {
-	o := c.office
-	life := o.backedUntil.After(c.now) || c.now.Sub(o.since) < 2*c.cfg.Lease
+	o := c.leadership
+	life := o.quorumUntil.After(c.now) || c.now.Sub(o.since) < 2*c.cfg.Lease
 	*p = Ping{Ballot: o.ballot, Cluster: c.view.Cluster, Epoch: c.view.Epoch, Round: o.round, Life: life}
-	c.grant(p, m, q)
+	c.fillGrant(p, m, q)
 	if o.proposal != nil && !c.now.Before(o.proposal.notBefore) {
 		a := &Accept{Ping: *p, Base: c.view, Next: o.proposal.packed, Emergency: o.proposal.emergency}
 		if !q.whole && (q.epoch == c.view.Epoch || m.Joined < c.view.Epoch) {
@@ -331,21 +331,21 @@ func (c *Core) roundMessage(m *Member, q *peer, p *Ping) Message {
 // sendPrepare retransmits a leader's prepare in flight to the members that have not
 // promised.
 func (c *Core) sendPrepare() {
-	prep := c.office.prep
+	prep := c.leadership.prep
 	if prep == nil || prep.base != c.view.Epoch {
 		return
 	}
-	msg := &Prepare{Ballot: c.office.ballot, Base: c.ref()}
+	msg := &Prepare{Ballot: c.leadership.ballot, Base: c.ref()}
 	msg.Dead, msg.Weak = c.deadMembers()
 	for i := range c.view.Members {
 		if id := c.view.Members[i].ID; !prep.yes[id] && c.mayLive(id) {
-			c.send(id, msg)
+			c.sendTo(id, msg)
 		}
 	}
 }
 
 func (c *Core) onPong(from NodeID, m *Pong) {
-	o := c.office
+	o := c.leadership
 	if o == nil || m.Ballot != o.ballot {
 		return
 	}
@@ -354,42 +354,42 @@ func (c *Core) onPong(from NodeID, m *Pong) {
 		return
 	}
 	if m.Round >= p.round {
-		o.answer(from, p, m.Round)
+		o.recordAnswer(from, p, m.Round)
 		p.t0, p.answeredAt, p.unreachable = m.T0, c.now, m.Unreachable
 	}
 	if m.Epoch > p.epoch {
 		p.epoch, p.whole = m.Epoch, false
-		o.stirred = true
+		o.reviewNeeded = true
 	}
 	if o.proposal != nil && m.Accepted == o.proposal.base && m.Accepted != 0 {
 		o.proposal.accepted[from] = true
 	}
 }
 
-// answer records that a member answered a round.
-func (o *office) answer(id NodeID, p *peer, round uint64) {
+// recordAnswer records that a member answered a round.
+func (o *leadership) recordAnswer(id NodeID, p *peer, round uint64) {
 	if p.now {
-		o.now.answer(id, p.round, round, o.round)
+		o.now.moveVoter(id, p.round, round, o.round)
 	}
 	if p.next && o.next != nil {
-		o.next.answer(id, p.round, round, o.round)
+		o.next.moveVoter(id, p.round, round, o.round)
 	}
 	p.round = round
 }
 
-// stir makes the leader check whether the view must change.
-func (c *Core) stir() {
-	if c.office != nil {
-		c.office.stirred = true
+// requestReview makes the leader check whether the view must change.
+func (c *Core) requestReview() {
+	if c.leadership != nil {
+		c.leadership.reviewNeeded = true
 	}
 }
 
 // sentAt returns when a round was sent.
-func (o *office) sentAt(round uint64) clock.Instant { return o.sent[round%roundsKept] }
+func (o *leadership) sentAt(round uint64) clock.Instant { return o.sent[round%roundsKept] }
 
 // drivePreparation runs the prepare in the view that a carried attempt led to.
 func (c *Core) drivePreparation() bool {
-	o := c.office
+	o := c.leadership
 	if o.prep == nil || o.prep.base != c.view.Epoch {
 		o.prep = &preparation{base: c.view.Epoch, yes: map[NodeID]bool{c.self(): true}}
 		o.prep.found.attempt = c.attempts[c.view.Epoch]
@@ -401,7 +401,7 @@ func (c *Core) drivePreparation() bool {
 		return false
 	}
 	prep := o.prep
-	w := c.choose(in, plain, prep.found.attempt)
+	w := c.chooseWay(in, plain, prep.found.attempt)
 	if w == wayWait {
 		return false
 	}
@@ -410,25 +410,25 @@ func (c *Core) drivePreparation() bool {
 	case wayTakeOver:
 		c.takeOver(prep.yes)
 	case wayCarry:
-		c.carry(prep.found.attempt)
+		c.carryAttempt(prep.found.attempt)
 	case wayAfresh:
-		o.free, o.stirred = true, true
+		o.free, o.reviewNeeded = true, true
 		o.nextPing = c.now
-		c.trace("free", c.self(), "")
+		c.traceEvent("free", c.self(), "")
 	default:
-		c.makeRoom()
+		c.letOthersLead()
 	}
 	return true
 }
 
-// promised handles a promise to this node as leader.
-func (o *office) promised(c *Core, from NodeID, m *Promised) {
+// onPromised handles a promise to this node as leader.
+func (o *leadership) onPromised(c *Core, from NodeID, m *Promised) {
 	if p := o.peers[from]; p != nil {
 		p.answeredAt, p.epoch = c.now, max(p.epoch, m.Base)
 		if p.round == 0 {
 			p.t0 = m.T0
 		}
-		o.stirred = true
+		o.reviewNeeded = true
 	}
 	c.deny(m.Hears)
 	for _, id := range m.Hears {
@@ -441,5 +441,5 @@ func (o *office) promised(c *Core, from NodeID, m *Promised) {
 		return
 	}
 	o.prep.yes[from] = true
-	o.prep.found.take(from, m)
+	o.prep.found.addPromise(from, m)
 }
