@@ -53,13 +53,13 @@ type note struct {
 	warn bool
 }
 
-func (a *actions) event(ev Event) { a.events = append(a.events, ev) }
+func (a *actions) addEvent(ev Event) { a.events = append(a.events, ev) }
 
-func (a *actions) note(kind string, subject view.NodeID, detail string) {
+func (a *actions) addNote(kind string, subject view.NodeID, detail string) {
 	a.notes = append(a.notes, note{kind: kind, subject: subject, detail: detail})
 }
 
-func (a *actions) warn(kind string, detail string) {
+func (a *actions) addWarning(kind string, detail string) {
 	a.notes = append(a.notes, note{kind: kind, detail: detail, warn: true})
 }
 
@@ -68,10 +68,10 @@ func (a *actions) warnOf(kind string, subject view.NodeID, detail string) {
 	a.notes = append(a.notes, note{kind: kind, subject: subject, detail: detail, warn: true})
 }
 
-func (a *actions) tell(to view.NodeID, m message) { a.send = append(a.send, outgoing{to, m}) }
+func (a *actions) addMessage(to view.NodeID, m message) { a.send = append(a.send, outgoing{to, m}) }
 
-// empty reports whether there are no requests.
-func (a *actions) empty() bool {
+// isEmpty reports whether there are no requests.
+func (a *actions) isEmpty() bool {
 	return len(a.core) == 0 && len(a.events) == 0 && len(a.send) == 0 && len(a.learn) == 0 &&
 		len(a.unlearn) == 0 && len(a.forget) == 0 && len(a.doubt) == 0 && len(a.trust) == 0 &&
 		len(a.show) == 0 && len(a.probe) == 0 && len(a.lookAt) == 0 && len(a.oracle) == 0 && len(a.inquire) == 0 &&

@@ -14,70 +14,70 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// step performs the due actions.
-func (f *forming) step(now clock.Instant, a *actions) {
+// stepForming performs the due actions.
+func (f *forming) stepForming(now clock.Instant, a *actions) {
 	if now.Before(f.wake) {
 		return
 	}
 	for _, p := range slices.Clone(f.order) {
 		if !p.probing && !now.Before(p.next) {
-			f.visit(now, p, a)
+			f.visitPoint(now, p, a)
 		}
 	}
 	if f.view == nil {
-		f.decide(now, a)
+		f.decideForming(now, a)
 	} else {
-		f.reform(now, a)
-		f.dissolving(now, a)
+		f.endBeyondHelp(now, a)
+		f.checkDissolve(now, a)
 	}
 	f.wake = f.nextWake(now)
 }
 
-// visit asks the node at a point, or dials the point to find its node.
-func (f *forming) visit(now clock.Instant, p *point, a *actions) {
-	if p.peer != 0 && p.info != nil && now.Sub(p.infoAt) > 3*f.pace()+freshFor {
+// visitPoint asks the node at a point, or dials the point to find its node.
+func (f *forming) visitPoint(now clock.Instant, p *point, a *actions) {
+	if p.peer != 0 && p.info != nil && now.Sub(p.infoAt) > 3*f.askInterval()+freshFor {
 		p.peer = 0
-		f.forget(p)
+		f.dropAnswer(p)
 	}
 	switch {
 	case f.view != nil && f.member(p.peer):
 		p.next = clock.Never
 	case p.peer != 0:
-		f.ask(now, p, a)
-	case f.wanted(now, p):
+		f.askPoint(now, p, a)
+	case f.isWanted(now, p):
 		p.probing = true
 		a.probe = append(a.probe, p.addr)
 	default:
-		f.remove(p)
+		f.removePoint(p)
 	}
 }
 
 func (f *forming) member(id view.NodeID) bool { return id != 0 && f.view.Member(id) != nil }
 
-// decide forms a cluster, or advances towards it, when the rules allow.
-func (f *forming) decide(now clock.Instant, a *actions) {
+// decideForming forms a cluster, or advances towards it, when the rules allow.
+func (f *forming) decideForming(now clock.Instant, a *actions) {
 	if f.cfg.Bootstrap {
-		f.form(a)
+		f.formCluster(a)
 		return
 	}
-	if !f.resolved || f.knowsCluster(now) {
+	if !f.resolved || f.clusterInSight(now) {
 		// A cluster that is silent, or does not admit this node yet, may still live:
 		// restart the settling time.
 		f.claim, f.set = nil, ""
 		return
 	}
 	if f.listless() && f.cfg.BootstrapExpect == 0 && len(f.cfg.FormerMembers) == 0 {
-		f.form(a) // this node can have no peers
+		f.formCluster(a) // this node can have no peers
 		return
 	}
 	if f.claim != nil && now.Sub(f.claim.sentAt) > claimFor {
 		f.retryClaim(now)
 	}
-	candidates, answering := f.candidates(now)
+	candidates, answering := f.findCandidates(now)
 	why := f.eligible(now, candidates, answering)
 	if why != "" {
 		f.claim = nil
-		f.sayWaiting(now, why, a)
+		f.logWaiting(now, why, a)
 		return
 	}
 	if f.claim == nil && !now.Before(f.claimNext) {
@@ -85,10 +85,10 @@ func (f *forming) decide(now clock.Instant, a *actions) {
 	}
 }
 
-// knowsCluster reports whether a node that answered recently belongs to a cluster.
-func (f *forming) knowsCluster(now clock.Instant) bool {
+// clusterInSight reports whether a node that answered recently belongs to a cluster.
+func (f *forming) clusterInSight(now clock.Instant) bool {
 	for _, p := range f.order {
-		if p.fresh(now) && p.info.Cluster != 0 {
+		if p.isFresh(now) && p.info.Cluster != 0 {
 			return true
 		}
 	}
@@ -98,10 +98,10 @@ func (f *forming) knowsCluster(now clock.Instant) bool {
 // listless reports whether this node has no contact points of its own.
 func (f *forming) listless() bool { return len(f.cfg.ContactPoints) == 0 && f.cfg.ContactFunc == nil }
 
-// candidates returns the contact points in this node's list and in the lists of nodes
+// findCandidates returns the contact points in this node's list and in the lists of nodes
 // that answer, and those of them that answer. This node is in both if it is one.
-func (f *forming) candidates(now clock.Instant) (all, answering []string) {
-	all = f.union()
+func (f *forming) findCandidates(now clock.Instant) (all, answering []string) {
+	all = f.allPoints()
 	if f.listless() {
 		all = f.sortAddrs(append(slices.Clone(all), f.counted()...))
 	}
@@ -111,7 +111,7 @@ func (f *forming) candidates(now clock.Instant) (all, answering []string) {
 // answering returns those of addrs that answer, this node included.
 func (f *forming) answering(now clock.Instant, addrs []string) (out []string) {
 	for _, addr := range addrs {
-		if p := f.points[addr]; addr == f.self.Addr || p != nil && p.fresh(now) {
+		if p := f.points[addr]; addr == f.self.Addr || p != nil && p.isFresh(now) {
 			out = append(out, addr)
 		}
 	}
@@ -168,7 +168,7 @@ func (f *forming) eligible(now clock.Instant, all, answering []string) string {
 // agreed reports whether all candidates have the same list, apart from each node's own
 // address.
 func (f *forming) agreed(all []string) bool {
-	if !sameBut(f.given(), all, f.self.Addr) {
+	if !sameBut(f.ownPoints(), all, f.self.Addr) {
 		return false
 	}
 	for _, addr := range all {
@@ -204,11 +204,11 @@ func (f *forming) startClaim(now clock.Instant, answering []string, a *actions) 
 	for _, addr := range answering {
 		if p := f.points[addr]; p != nil {
 			f.claim.waiting[p.peer] = true
-			a.tell(p.peer, claim{f.round})
+			a.addMessage(p.peer, bootstrapClaim{f.round})
 		}
 	}
 	if len(f.claim.waiting) == 0 {
-		f.form(a)
+		f.formCluster(a)
 	}
 }
 
@@ -224,8 +224,8 @@ func (f *forming) retryClaim(now clock.Instant) {
 	f.claimNext = now.Add(askEvery + time.Duration(f.rng.Int64N(int64(2*askEvery))))
 }
 
-// claimedBy answers another node's claim.
-func (f *forming) claimedBy(now clock.Instant, from view.NodeID, m claim, a *actions) {
+// onClaim answers another node's claim.
+func (f *forming) onClaim(now clock.Instant, from view.NodeID, m bootstrapClaim, a *actions) {
 	why := f.objection(now, from)
 	if why == "" {
 		f.promise.to, f.promise.until = from, now.Add(promiseFor)
@@ -233,9 +233,9 @@ func (f *forming) claimedBy(now clock.Instant, from view.NodeID, m claim, a *act
 	if len(why) > addrBytesMax {
 		why = why[:addrBytesMax]
 	}
-	a.tell(from, verdict{Round: m.Round, Granted: why == "", Why: why})
+	a.addMessage(from, claimVote{Round: m.Round, Granted: why == "", Why: why})
 	if f.view != nil {
-		a.tell(from, f.contact(false))
+		a.addMessage(from, f.contact(false))
 	}
 }
 
@@ -245,7 +245,7 @@ func (f *forming) objection(now clock.Instant, from view.NodeID) string {
 	if f.view != nil {
 		return "it belongs to a cluster"
 	}
-	if f.knowsCluster(now) {
+	if f.clusterInSight(now) {
 		return "it has found a cluster"
 	}
 	if f.promised(now) && f.promise.to != from {
@@ -260,32 +260,32 @@ func (f *forming) objection(now clock.Instant, from view.NodeID) string {
 	if claimant == "" {
 		return "it has not met the claimant"
 	}
-	_, answering := f.candidates(now)
+	_, answering := f.findCandidates(now)
 	if len(answering) > 0 && compareAddrs(answering[0], claimant) < 0 {
 		return answering[0] + " is lower and answers"
 	}
 	return ""
 }
 
-// judged handles the answer to a claim.
-func (f *forming) judged(now clock.Instant, from view.NodeID, m verdict, a *actions) {
+// onVote handles the answer to a claim.
+func (f *forming) onVote(now clock.Instant, from view.NodeID, m claimVote, a *actions) {
 	c := f.claim
 	if c == nil || c.round != m.Round || !c.waiting[from] || f.view != nil {
 		return
 	}
 	if !m.Granted {
-		a.note("claim refused", from, m.Why)
+		a.addNote("claim refused", from, m.Why)
 		f.retryClaim(now)
 		return
 	}
 	delete(c.waiting, from)
 	if len(c.waiting) == 0 && now.Sub(c.sentAt) <= claimFor {
-		f.form(a)
+		f.formCluster(a)
 	}
 }
 
-// form makes the core form a new cluster.
-func (f *forming) form(a *actions) {
+// formCluster makes the core form a new cluster.
+func (f *forming) formCluster(a *actions) {
 	f.claim = nil
 	wall := f.wall()
 	second := uint32(min(max(wall.Unix(), 1), math.MaxUint32))
@@ -293,7 +293,7 @@ func (f *forming) form(a *actions) {
 		Generation: f.generation(second, a), Millisecond: uint16(wall.Nanosecond() / int(time.Millisecond)),
 		Origin: f.origin(),
 	})
-	a.note("forming a new cluster", f.self.ID, strings.Join(f.union(), ", "))
+	a.addNote("forming a new cluster", f.self.ID, strings.Join(f.allPoints(), ", "))
 }
 
 // origin returns the origin for a cluster that this node forms: that of its own files,
@@ -335,7 +335,7 @@ func (f *forming) generation(second uint32, a *actions) uint32 {
 			floor++ // the node has a view, or its answer is stale
 		}
 		if floor > uint64(own)+aheadMax || floor > math.MaxUint32 {
-			a.warn("generation of another node ignored: too far ahead", fmt.Sprintf("%s requires %d, this node %d; tokens of a former cluster may repeat: check the clock and the data files of that node", p.addr, floor, own))
+			a.addWarning("generation of another node ignored: too far ahead", fmt.Sprintf("%s requires %d, this node %d; tokens of a former cluster may repeat: check the clock and the data files of that node", p.addr, floor, own))
 			continue
 		}
 		out = max(out, uint32(floor))
@@ -343,15 +343,15 @@ func (f *forming) generation(second uint32, a *actions) uint32 {
 	return out
 }
 
-// sayWaiting periodically warns the operator why a node has found no cluster.
-func (f *forming) sayWaiting(now clock.Instant, why string, a *actions) {
-	if f.sayNext == 0 {
-		f.sayNext = now.Add(waitingEvery)
+// logWaiting periodically warns the operator why a node has found no cluster.
+func (f *forming) logWaiting(now clock.Instant, why string, a *actions) {
+	if f.logNext == 0 {
+		f.logNext = now.Add(waitingEvery)
 	}
-	if now.Before(f.sayNext) {
+	if now.Before(f.logNext) {
 		return
 	}
-	f.sayNext = now.Add(waitingEvery)
+	f.logNext = now.Add(waitingEvery)
 	var causes []string
 	for _, p := range f.order {
 		if p.listed && p.cause != "" {
@@ -361,14 +361,14 @@ func (f *forming) sayWaiting(now clock.Instant, why string, a *actions) {
 	if len(causes) > 0 {
 		why += " (" + strings.Join(causes, "; ") + ")"
 	}
-	a.warn("no cluster found yet", why)
+	a.addWarning("no cluster found yet", why)
 }
 
-// reform ends an incarnation whose view has been beyond help for ReformAfter. The next
+// endBeyondHelp ends an incarnation whose view has been beyond help for ReformAfter. The next
 // incarnation is a fresh node: it joins a living cluster, or forms one with enough of the
 // contact points, among them the other members of the view, which end likewise, and dead
 // members that have restarted.
-func (f *forming) reform(now clock.Instant, a *actions) {
+func (f *forming) endBeyondHelp(now clock.Instant, a *actions) {
 	if f.deadSince == 0 || f.cfg.ReformAfter < 0 || now.Sub(f.deadSince) < f.cfg.ReformAfter {
 		return
 	}
@@ -386,8 +386,8 @@ func (f *forming) beyondHelp(now clock.Instant, lost bool) {
 	}
 }
 
-// deadline returns when step must next be called.
-func (f *forming) deadline() clock.Instant { return f.wake }
+// nextStepAt returns when step must next be called.
+func (f *forming) nextStepAt() clock.Instant { return f.wake }
 
 func (f *forming) nextWake(now clock.Instant) clock.Instant {
 	d := clock.Never
@@ -413,16 +413,16 @@ func (f *forming) nextWake(now clock.Instant) clock.Instant {
 	if at := f.setSince.Add(f.settleFor()); f.setSince != 0 && now.Before(at) {
 		d = clock.Min(d, at)
 	}
-	if f.sayNext.After(now) { // no warning while a cluster is in sight
-		d = clock.Min(d, f.sayNext)
+	if f.logNext.After(now) { // no warning while a cluster is in sight
+		d = clock.Min(d, f.logNext)
 	}
 	return d
 }
 
-// errMute is the cause when a contact point can be reached but does not answer.
-type errMute struct{ self string }
+// errUnresponsive is the cause when a contact point can be reached but does not answer.
+type errUnresponsive struct{ self string }
 
-func (e errMute) Error() string {
+func (e errUnresponsive) Error() string {
 	return "it can be reached, but its answers do not arrive: can it reach this node at " + e.self + ", which it advertises?"
 }
 

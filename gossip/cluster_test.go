@@ -177,7 +177,7 @@ func (c *cluster) describe() string {
 		}
 		out += fmt.Sprintf("%s dead=%v lease=%v %s\n", m.addr, m.dead, m.LeaseValid(), s)
 		if !m.dead {
-			r := m.recent.list()
+			r := m.recent.listRecent()
 			for _, x := range r[max(0, len(r)-12):] {
 				out += fmt.Sprintf("    %v %s %v %v %s\n", x.Time.Sub(c.start), x.Kind, x.Subject, x.Epoch, x.Detail)
 			}

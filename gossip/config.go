@@ -205,7 +205,8 @@ type Config struct {
 	Clock clock.Clock
 	// WallClock supplies calendar time: a new cluster's generation, stamps of
 	// last-writer-wins data, the age of deletions. No lease and no timer follows it. It
-	// is called concurrently and may jump. Default: time.Now; others are for tests.
+	// is called concurrently and may jump. Default: time.Now; set another one only in
+	// tests.
 	WallClock func() time.Time
 	// Transport replaces the TCP transport: the in-memory one in tests. Its Self
 	// then sets the node's id and address, and Listen, Advertise, Certificates, TLS and
@@ -269,9 +270,9 @@ func Local() Config {
 	return c
 }
 
-// Test returns settings for tests in one process, on the in-memory transport:
-// Local with a quick ReformAfter, on the runtime's clock, which testing/synctest
-// drives. Call it inside the bubble.
+// Test returns settings for tests in one process, on the in-memory transport: Local with
+// a quick ReformAfter, on the runtime's clock, which testing/synctest drives. Call it
+// inside the bubble.
 func Test() Config {
 	c := Local()
 	c.ReformAfter = 5 * time.Second
@@ -286,9 +287,9 @@ func (c Config) withDefaults() Config {
 	orString(&c.Listen, d.Listen)
 	orDuration(&c.SettleAfter, d.SettleAfter)
 	orDuration(&c.ReformAfter, d.ReformAfter)
-	orDuration(&c.Ping, c.grown(d.Ping))
-	orDuration(&c.Lease, c.grown(d.Lease))
-	orDuration(&c.RemoveAfter, c.grown(d.RemoveAfter))
+	orDuration(&c.Ping, c.scaleWithMembers(d.Ping))
+	orDuration(&c.Lease, c.scaleWithMembers(d.Lease))
+	orDuration(&c.RemoveAfter, c.scaleWithMembers(d.RemoveAfter))
 	orDuration(&c.Discovery.ProbeInterval, d.Discovery.ProbeInterval)
 	orDuration(&c.Discovery.GossipInterval, d.Discovery.GossipInterval)
 	orDuration(&c.Discovery.PushPullInterval, d.Discovery.PushPullInterval)
@@ -319,8 +320,8 @@ func (c *Config) authenticates() bool {
 	return c.Certificates != nil || c.TLS != nil || len(c.SharedSecrets) > 0
 }
 
-// grown returns a default that grows with the members.
-func (c *Config) grown(d time.Duration) time.Duration {
+// scaleWithMembers returns a default that grows with the members.
+func (c *Config) scaleWithMembers(d time.Duration) time.Duration {
 	return d * time.Duration(min(max(c.Members, membersUsual), membersMost)) / membersUsual
 }
 

@@ -42,8 +42,8 @@ type discovery struct {
 	// alive counts, by address, the nodes that memberlist considers alive. It is a copy
 	// because memberlist's own records change while they are read.
 	alive map[string]int
-	// lonely holds a token when no other node is alive.
-	lonely chan struct{}
+	// aloneSignal holds a token when no other node is alive.
+	aloneSignal chan struct{}
 
 	stop  chan struct{}
 	ended chan struct{}
@@ -71,12 +71,12 @@ func startDiscovery(cfg *Config, self view.Node, t transport.Transport, sink dis
 		return nil, err
 	}
 	d := &discovery{
-		self: self, sink: sink, names: newNameTable(), alive: map[string]int{}, lonely: make(chan struct{}, 1),
+		self: self, sink: sink, names: newNameTable(), alive: map[string]int{}, aloneSignal: make(chan struct{}, 1),
 		stop: make(chan struct{}), ended: make(chan struct{}), left: make(chan struct{}),
 	}
 	mc := d.config(cfg)
 	if len(cfg.SecretKeys) > 0 {
-		if err := d.keyring.open(cfg.SecretKeys); err != nil {
+		if err := d.keyring.createRing(cfg.SecretKeys); err != nil {
 			return nil, fmt.Errorf("gossip: SecretKeys: %w", err)
 		}
 		mc.Keyring = d.keyring.ring
@@ -162,7 +162,7 @@ func (d *discovery) NotifyAlive(n *memberlist.Node) error {
 	if !ok {
 		return errMetaAddr
 	}
-	if err := d.names.admit(n.Name, at, node.ID == d.self.ID || d.sink.member(&node), time.Now()); err != nil {
+	if err := d.names.admitName(n.Name, at, node.ID == d.self.ID || d.sink.member(&node), time.Now()); err != nil {
 		d.sink.count.namesRefused.Add(1)
 		return err
 	}
@@ -175,7 +175,7 @@ func (d *discovery) NotifyJoin(n *memberlist.Node) {
 		d.mu.Lock()
 		d.alive[node.Addr]++
 		d.mu.Unlock()
-		d.names.back(n.Name)
+		d.names.markAlive(n.Name)
 		d.sink.count.discovered.Add(1)
 		if !d.sink.found(found{node}) {
 			d.sink.count.hintsDropped.Add(1)
@@ -195,12 +195,12 @@ func (d *discovery) NotifyLeave(n *memberlist.Node) {
 		}
 		if len(d.alive) == 0 {
 			select {
-			case d.lonely <- struct{}{}:
+			case d.aloneSignal <- struct{}{}:
 			default:
 			}
 		}
 		d.mu.Unlock()
-		d.names.gone(n.Name, time.Now())
+		d.names.markGone(n.Name, time.Now())
 		d.sink.count.faded.Add(1)
 	}
 }
@@ -227,7 +227,7 @@ func (d *discovery) rejoin(every time.Duration) {
 		case <-timer.C:
 		}
 		d.joinMissing()
-		if d.others() > 0 || wait > every {
+		if d.otherAddrs() > 0 || wait > every {
 			wait = every
 		} else {
 			wait = min(2*wait, every)
@@ -250,13 +250,13 @@ func (d *discovery) joinMissing() {
 		missing = missing[:rejoinFanout]
 	}
 	if len(missing) > 0 {
-		// The error says that an address did not answer: the next round tries again.
+		// An error means that an address did not answer: the next round tries again.
 		_, _ = d.ml.Join(missing)
 	}
 }
 
-// others returns at how many other addresses nodes are alive.
-func (d *discovery) others() int {
+// otherAddrs returns at how many other addresses nodes are alive.
+func (d *discovery) otherAddrs() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.alive)
@@ -265,36 +265,36 @@ func (d *discovery) others() int {
 // leaveMax bounds how long Close waits until a node has received memberlist's leave
 // message; leaveTold is how many are pinged for it at a time. They spread it.
 const (
-	leaveMax  = 100 * time.Millisecond
-	leaveTold = 3
+	leaveMax   = 100 * time.Millisecond
+	leavePings = 3
 )
 
-// leave makes memberlist announce that this node leaves. It does not wait; close does.
+// announceLeave makes memberlist announce that this node leaves. It does not wait; close does.
 //
 // memberlist's own Leave waits for several rounds of gossip, and sends nothing before the
 // first round: too long for a stop that must take milliseconds. But pings also carry the
 // messages that wait to be gossiped, and a node that has answered a ping has received
 // them.
-func (d *discovery) leave() {
+func (d *discovery) announceLeave() {
 	d.leaving.Do(func() {
 		go func() {
 			defer close(d.left)
 			// It returns an error because it does not wait: the message is in the queue.
 			_ = d.ml.Leave(time.Nanosecond)
-			d.tellSome()
+			d.pingSome()
 		}()
 	})
 }
 
-// tellSome pings some nodes, until the first has answered or none is left: a node that
+// pingSome pings some nodes, until the first has answered or none is left: a node that
 // leaves at the same time may end before it answers. A ping without an answer lasts for
 // memberlist's ProbeTimeout.
-func (d *discovery) tellSome() {
-	answered := make(chan error, leaveTold)
+func (d *discovery) pingSome() {
+	answered := make(chan error, leavePings)
 	d.mu.Lock()
 	told := 0
 	for addr := range d.alive { // in any order
-		if told++; told > leaveTold {
+		if told++; told > leavePings {
 			break
 		}
 		go func() {
@@ -305,14 +305,14 @@ func (d *discovery) tellSome() {
 	d.mu.Unlock()
 	late := time.NewTimer(leaveMax)
 	defer late.Stop()
-	for waiting := min(told, leaveTold); waiting > 0; {
+	for waiting := min(told, leavePings); waiting > 0; {
 		select {
 		case err := <-answered:
 			if waiting--; err == nil {
 				return
 			}
-		case <-d.lonely:
-			if d.others() == 0 {
+		case <-d.aloneSignal:
+			if d.otherAddrs() == 0 {
 				return
 			}
 		case <-late.C:
@@ -327,13 +327,13 @@ type packetAddr string
 func (packetAddr) Network() string  { return "udp" }
 func (a packetAddr) String() string { return string(a) }
 
-// close ends discovery. memberlist's Shutdown does not wait for its goroutines: a probe
+// closeDiscovery ends discovery. memberlist's Shutdown does not wait for its goroutines: a probe
 // in flight may last for some probe intervals, and uses nothing of ours but the closed
 // transport.
-func (d *discovery) close(left bool) {
+func (d *discovery) closeDiscovery(left bool) {
 	close(d.stop)
 	if left {
-		d.leave()
+		d.announceLeave()
 	}
 	d.leaving.Do(func() { close(d.left) })
 	<-d.left

@@ -59,8 +59,8 @@ func (g *gossipTransport) pumpPackets() {
 			if !ok {
 				return
 			}
-			g.st.packetIn.add(len(p.Data))
-			if !g.gate.admit(&p) {
+			g.st.packetIn.countMessage(len(p.Data))
+			if !g.gate.admitPacket(&p) {
 				continue
 			}
 			select {
@@ -81,7 +81,7 @@ func (g *gossipTransport) pumpStreams() {
 			if !ok {
 				return
 			}
-			wrapped := g.adopt(c, true)
+			wrapped := g.adoptStream(c, true)
 			if wrapped == nil {
 				continue
 			}
@@ -97,9 +97,9 @@ func (g *gossipTransport) pumpStreams() {
 	}
 }
 
-// adopt registers a stream. After Shutdown, or when too many accepted streams are open,
+// adoptStream registers a stream. After Shutdown, or when too many accepted streams are open,
 // it closes the stream and returns nil.
-func (g *gossipTransport) adopt(c net.Conn, accepted bool) *gossipConn {
+func (g *gossipTransport) adoptStream(c net.Conn, accepted bool) *gossipConn {
 	w := &gossipConn{Conn: c, g: g, in: newGatedReader(c), accepted: accepted}
 	g.mu.Lock()
 	refused := g.closed
@@ -135,7 +135,7 @@ func (g *gossipTransport) WriteTo(b []byte, addr string) (time.Time, error) {
 		return time.Time{}, errGossipClosed
 	}
 	now := time.Now()
-	g.st.packetOut.add(len(b))
+	g.st.packetOut.countMessage(len(b))
 	// Report no error for a lost datagram: memberlist would give the probe up and suspect
 	// no node.
 	_ = g.t.WritePacket(b, addr)
@@ -159,7 +159,7 @@ func (g *gossipTransport) DialTimeout(addr string, timeout time.Duration) (net.C
 	if err != nil {
 		return nil, err
 	}
-	w := g.adopt(c, false)
+	w := g.adoptStream(c, false)
 	if w == nil {
 		return nil, errGossipClosed
 	}
@@ -208,7 +208,7 @@ type gossipConn struct {
 
 func (c *gossipConn) Read(b []byte) (int, error) {
 	n, err := c.in.Read(b)
-	c.g.st.streamIn.add(n)
+	c.g.st.streamIn.countMessage(n)
 	if errors.Is(err, errStreamForm) && !c.refused {
 		c.refused = true
 		c.g.st.streamsRefused.Add(1)
@@ -218,7 +218,7 @@ func (c *gossipConn) Read(b []byte) (int, error) {
 
 func (c *gossipConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.g.st.streamOut.add(n)
+	c.g.st.streamOut.countMessage(n)
 	return n, err
 }
 

@@ -47,11 +47,11 @@ func (e *evidence) disowned(v *view.View) bool {
 func (l *loop) endDisowned(now clock.Instant) {
 	v := l.n.View()
 	switch {
-	case v == nil || l.told.Valid:
+	case v == nil || l.reportedLease.Valid:
 		l.unleasedAt = 0
 	case l.unleasedAt == 0:
 		l.unleasedAt = now
 	case now.Sub(l.unleasedAt) >= l.n.cfg.Lease && l.evidence.disowned(v):
-		l.end(now, view.Removed{Reason: "the members refuse this incarnation as removed, and it has no lease: a new incarnation joins"})
+		l.endIncarnation(now, view.Removed{Reason: "the members refuse this incarnation as removed, and it has no lease: a new incarnation joins"})
 	}
 }

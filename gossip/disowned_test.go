@@ -19,7 +19,7 @@ func TestADisownedNodeJoinsAnew(t *testing.T) {
 		victim := rest[1]
 		for _, m := range ms {
 			if m != victim {
-				m.inbox.put(messageIn{victim.self.ID, goodbye{}})
+				m.inbox.putInput(messageIn{victim.self.ID, goodbye{}})
 			}
 		}
 		c.until(5*time.Second, "the member ends its incarnation", func() bool { return ended(victim) })
@@ -69,7 +69,7 @@ func TestOneStrangersWordEndsNothing(t *testing.T) {
 		for i := range s.saying {
 			p := transport.Peer{ID: view.NodeID(2 + i)}
 			err := &transport.RefusedError{Code: transport.FailForgotten}
-			e.link(1, transport.PeerEvent{Peer: p, Class: transport.Control, Type: transport.DialFailed, Err: err}, &actions{})
+			e.onLink(1, transport.PeerEvent{Peer: p, Class: transport.Control, Type: transport.DialFailed, Err: err}, &actions{})
 		}
 		if got := e.disowned(v); got != s.want {
 			t.Errorf("authenticated %v, %d of 4 say so: disowned %v", s.authenticated, s.saying, got)

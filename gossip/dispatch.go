@@ -48,13 +48,13 @@ type subscription struct {
 
 func newDispatcher(why func(view.NodeID) view.Departure) *dispatcher {
 	d := &dispatcher{why: why, wake: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{})}
-	go d.run()
+	go d.runDelivery()
 	return d
 }
 
-// put queues an event for all; do, if set, runs in the delivering goroutine after
+// putEvent queues an event for all; do, if set, runs in the delivering goroutine after
 // all subscribers have returned from it.
-func (d *dispatcher) put(ev Event, do func()) {
+func (d *dispatcher) putEvent(ev Event, do func()) {
 	d.mu.Lock()
 	if last := len(d.queue) - 1; last >= 0 && d.queue[last].do == nil && d.queue[last].sub == nil &&
 		replaces(ev, d.queue[last].ev) {
@@ -64,7 +64,7 @@ func (d *dispatcher) put(ev Event, do func()) {
 		d.queue = append(d.queue, item{ev: ev, do: do})
 	}
 	d.mu.Unlock()
-	d.signal()
+	d.wakeUp()
 }
 
 // replaces reports whether a supersedes b when it is queued right behind it.
@@ -89,10 +89,10 @@ func replaces(a, b Event) bool {
 func (d *dispatcher) subscribe(fn func(Event)) (cancel func()) {
 	s := &subscription{fn: fn}
 	d.mu.Lock()
-	d.queue = append(d.queue, item{sub: s, do: func() { d.welcome(s) }})
+	d.queue = append(d.queue, item{sub: s, do: func() { d.deliverState(s) }})
 	d.subs = append(d.subs, s)
 	d.mu.Unlock()
-	d.signal()
+	d.wakeUp()
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -101,56 +101,56 @@ func (d *dispatcher) subscribe(fn func(Event)) (cancel func()) {
 	}
 }
 
-// welcome delivers the current state to a new subscriber.
-func (d *dispatcher) welcome(s *subscription) {
+// deliverState delivers the current state to a new subscriber.
+func (d *dispatcher) deliverState(s *subscription) {
 	if d.view != nil {
-		d.tell(s, *d.view)
-		for _, ev := range story(nil, d.view.View, d.why) {
-			d.tell(s, ev)
+		d.callSubscriber(s, *d.view)
+		for _, ev := range memberDiff(nil, d.view.View, d.why) {
+			d.callSubscriber(s, ev)
 		}
-		for _, ev := range foreignStory(nil, d.view.View) {
-			d.tell(s, ev)
+		for _, ev := range contestDiff(nil, d.view.View) {
+			d.callSubscriber(s, ev)
 		}
 	}
 	if d.leader != nil {
-		d.tell(s, *d.leader)
+		d.callSubscriber(s, *d.leader)
 	}
 	if d.lease != nil {
-		d.tell(s, *d.lease)
+		d.callSubscriber(s, *d.lease)
 	}
 	if d.removed != nil {
-		d.tell(s, *d.removed)
+		d.callSubscriber(s, *d.removed)
 	}
 	s.live = true
 }
 
-func (d *dispatcher) signal() {
+func (d *dispatcher) wakeUp() {
 	select {
 	case d.wake <- struct{}{}:
 	default:
 	}
 }
 
-// close delivers what is queued, ends the goroutine and waits for it.
-func (d *dispatcher) close() {
+// closeQueue delivers what is queued, ends the goroutine and waits for it.
+func (d *dispatcher) closeQueue() {
 	close(d.done)
 	<-d.ended
 }
 
-func (d *dispatcher) run() {
+func (d *dispatcher) runDelivery() {
 	defer close(d.ended)
 	for {
 		select {
 		case <-d.wake:
-			d.drain()
+			d.drainQueue()
 		case <-d.done:
-			d.drain()
+			d.drainQueue()
 			return
 		}
 	}
 }
 
-func (d *dispatcher) drain() {
+func (d *dispatcher) drainQueue() {
 	for {
 		d.mu.Lock()
 		batch := d.queue
@@ -160,44 +160,44 @@ func (d *dispatcher) drain() {
 			return
 		}
 		for _, it := range batch {
-			d.deliver(it)
+			d.deliverItem(it)
 		}
 	}
 }
 
-func (d *dispatcher) deliver(it item) {
+func (d *dispatcher) deliverItem(it item) {
 	if v, is := it.ev.(ViewChanged); is {
 		var before *view.View
 		if d.view != nil {
 			before = d.view.View
 		}
-		d.tellAll(v)
-		for _, ev := range story(before, v.View, d.why) {
-			d.tellAll(ev)
+		d.callSubscribers(v)
+		for _, ev := range memberDiff(before, v.View, d.why) {
+			d.callSubscribers(ev)
 		}
 	} else if it.ev != nil {
-		d.tellAll(it.ev)
+		d.callSubscribers(it.ev)
 	}
 	if it.do != nil {
 		it.do()
 	}
 }
 
-// tellAll delivers an event to all subscribers that have received the state before it.
-func (d *dispatcher) tellAll(ev Event) {
-	d.remember(ev)
+// callSubscribers delivers an event to all subscribers that have received the state before it.
+func (d *dispatcher) callSubscribers(ev Event) {
+	d.recordLast(ev)
 	d.mu.Lock()
 	subs := slices.Clone(d.subs)
 	d.delivered++
 	d.mu.Unlock()
 	for _, s := range subs {
 		if s.live {
-			d.tell(s, ev)
+			d.callSubscriber(s, ev)
 		}
 	}
 }
 
-func (d *dispatcher) remember(ev Event) {
+func (d *dispatcher) recordLast(ev Event) {
 	switch ev := ev.(type) {
 	case ViewChanged:
 		d.view = &ev
@@ -210,7 +210,7 @@ func (d *dispatcher) remember(ev Event) {
 	}
 }
 
-func (d *dispatcher) tell(s *subscription, ev Event) {
+func (d *dispatcher) callSubscriber(s *subscription, ev Event) {
 	d.mu.Lock()
 	gone := s.cancelled
 	d.mu.Unlock()
@@ -219,8 +219,8 @@ func (d *dispatcher) tell(s *subscription, ev Event) {
 	}
 }
 
-// counts returns how many events were delivered, were coalesced, and wait.
-func (d *dispatcher) counts() (delivered, coalesced uint64, waiting int) {
+// queueCounts returns how many events were delivered, were coalesced, and wait.
+func (d *dispatcher) queueCounts() (delivered, coalesced uint64, waiting int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.delivered, d.coalesced, len(d.queue)

@@ -32,16 +32,16 @@ func drainAll(ch chan string) (out []string) {
 }
 
 func TestSubscribersSeeTheStateFirstAndNoStepBack(t *testing.T) {
-	d := newDispatcher(new(departures).of)
+	d := newDispatcher(new(departures).departureOf)
 	early, earlyGot := collect()
 	d.subscribe(early)
-	d.put(ViewChanged{&view.View{Epoch: 1}}, nil)
-	d.put(LeaseChanged{Valid: true}, nil)
+	d.putEvent(ViewChanged{&view.View{Epoch: 1}}, nil)
+	d.putEvent(LeaseChanged{Valid: true}, nil)
 	late, lateGot := collect()
 	d.subscribe(late)
-	d.put(ViewChanged{&view.View{Epoch: 2}}, nil)
-	d.put(Abandoned{}, nil)
-	d.close()
+	d.putEvent(ViewChanged{&view.View{Epoch: 2}}, nil)
+	d.putEvent(Abandoned{}, nil)
+	d.closeQueue()
 	if got, want := drainAll(earlyGot), []string{"view 1", "lease true", "view 2", "gossip.Abandoned"}; !slices.Equal(got, want) {
 		t.Errorf("the early one saw %q, want %q", got, want)
 	}
@@ -51,18 +51,18 @@ func TestSubscribersSeeTheStateFirstAndNoStepBack(t *testing.T) {
 }
 
 func TestViewsAreCoalescedAbandonsAreNot(t *testing.T) {
-	d := newDispatcher(new(departures).of)
+	d := newDispatcher(new(departures).departureOf)
 	gate := make(chan struct{})
 	fn, got := collect()
 	d.subscribe(func(ev Event) { <-gate; fn(ev) })
-	d.put(PeerUp{}, nil) // holds the goroutine while the rest queues up
+	d.putEvent(PeerUp{}, nil) // holds the goroutine while the rest queues up
 	for e := range 10 {
-		d.put(ViewChanged{&view.View{Epoch: view.Epoch(e)}}, nil)
+		d.putEvent(ViewChanged{&view.View{Epoch: view.Epoch(e)}}, nil)
 	}
-	d.put(Abandoned{}, nil)
-	d.put(Abandoned{}, nil)
+	d.putEvent(Abandoned{}, nil)
+	d.putEvent(Abandoned{}, nil)
 	close(gate)
-	d.close()
+	d.closeQueue()
 	all := drainAll(got)
 	if n := len(all); all[n-1] != "gossip.Abandoned" || all[n-2] != "gossip.Abandoned" || all[n-3] != "view 9" {
 		t.Errorf("saw %q", all)
@@ -73,16 +73,16 @@ func TestViewsAreCoalescedAbandonsAreNot(t *testing.T) {
 }
 
 func TestCancelEndsDelivery(t *testing.T) {
-	d := newDispatcher(new(departures).of)
+	d := newDispatcher(new(departures).departureOf)
 	n := 0
 	var cancel func()
 	ready := make(chan struct{})
 	cancel = d.subscribe(func(Event) { <-ready; n++; cancel() })
 	close(ready)
 	for range 5 {
-		d.put(Abandoned{}, nil)
+		d.putEvent(Abandoned{}, nil)
 	}
-	d.close()
+	d.closeQueue()
 	if n != 1 {
 		t.Errorf("%d events were delivered after the first one cancelled", n-1)
 	}
@@ -91,10 +91,10 @@ func TestCancelEndsDelivery(t *testing.T) {
 // A lease of another generation must not run instances of the old one, so it
 // opens only when every subscriber has returned from Abandoned.
 func TestLeaseOpensAfterAbandonedIsDelivered(t *testing.T) {
-	d := newDispatcher(new(departures).of)
-	var cell leaseCell
-	cell.set(view.Lease{Until: 100, Generation: 1}, 50)
-	if !cell.valid(60) || cell.valid(100) {
+	d := newDispatcher(new(departures).departureOf)
+	var cell publishedLease
+	cell.setLease(view.Lease{Until: 100, Generation: 1}, 50)
+	if !cell.validAt(60) || cell.validAt(100) {
 		t.Fatal("a plain lease is wrong")
 	}
 	inside, leave := make(chan struct{}), make(chan struct{})
@@ -104,16 +104,16 @@ func TestLeaseOpensAfterAbandonedIsDelivered(t *testing.T) {
 			<-leave
 		}
 	})
-	cell.hold()
-	cell.set(view.Lease{Until: 200, Generation: 2}, 110)
-	d.put(Abandoned{}, cell.release)
+	cell.withhold()
+	cell.setLease(view.Lease{Until: 200, Generation: 2}, 110)
+	d.putEvent(Abandoned{}, cell.endHold)
 	<-inside
-	if cell.valid(120) {
+	if cell.validAt(120) {
 		t.Error("the lease is open while a subscriber still abandons")
 	}
 	close(leave)
-	d.close()
-	if !cell.valid(120) {
+	d.closeQueue()
+	if !cell.validAt(120) {
 		t.Error("the lease did not open")
 	}
 }
@@ -121,7 +121,7 @@ func TestLeaseOpensAfterAbandonedIsDelivered(t *testing.T) {
 func BenchmarkLeaseValid(b *testing.B) {
 	cfg := Config{}.withDefaults()
 	n := &Node{clock: cfg.Clock}
-	n.lease.set(view.Lease{Until: n.clock.Now().Add(1 << 60)}, n.clock.Now())
+	n.lease.setLease(view.Lease{Until: n.clock.Now().Add(1 << 60)}, n.clock.Now())
 	for b.Loop() {
 		if !n.LeaseValid() {
 			b.Fatal("not valid")

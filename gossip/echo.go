@@ -23,11 +23,11 @@ type echo struct{}
 // echoed answers echo.
 type echoed struct{}
 
-func (echo) tag() byte   { return tagEcho }
-func (echoed) tag() byte { return tagEchoed }
+func (echo) messageTag() byte   { return tagEcho }
+func (echoed) messageTag() byte { return tagEchoed }
 
-// deadTold returns the nodes that are dead to a message's sender.
-func deadTold(m view.Message) []view.NodeID {
+// deadIn returns the nodes that are dead to a message's sender.
+func deadIn(m view.Message) []view.NodeID {
 	switch m := m.(type) {
 	case *view.Doubt:
 		return m.Dead
@@ -39,8 +39,8 @@ func deadTold(m view.Message) []view.NodeID {
 	return nil
 }
 
-// challenge sends an echo to connected members that are dead to another member.
-func (e *evidence) challenge(now clock.Instant, ids []view.NodeID, a *actions) {
+// sendEchoes sends an echo to connected members that are dead to another member.
+func (e *evidence) sendEchoes(now clock.Instant, ids []view.NodeID, a *actions) {
 	for _, id := range ids {
 		p := e.peers[id]
 		if p == nil || !p.member || p.proof != 0 || p.askedAt != 0 || !p.connected() {
@@ -48,48 +48,48 @@ func (e *evidence) challenge(now clock.Instant, ids []view.NodeID, a *actions) {
 		}
 		p.askedAt = now
 		e.asked++
-		a.tell(id, echo{})
+		a.addMessage(id, echo{})
 	}
 }
 
-// answered records a sign of life, which answers a challenge.
-func (e *evidence) answered(id view.NodeID, a *actions) {
+// onSignOfLife records a sign of life, which answers a challenge.
+func (e *evidence) onSignOfLife(id view.NodeID, a *actions) {
 	p := e.peers[id]
-	if p == nil || p.askedAt == 0 && !p.mute {
+	if p == nil || p.askedAt == 0 && !p.unresponsive {
 		return
 	}
-	e.unask(p)
-	e.setMute(p, false, a)
+	e.endChallenge(p)
+	e.setUnresponsive(p, false, a)
 }
 
-// unask ends the wait for an answer.
-func (e *evidence) unask(p *peerLinks) {
+// endChallenge ends the wait for an answer.
+func (e *evidence) endChallenge(p *peerLinks) {
 	if p.askedAt != 0 {
 		p.askedAt = 0
 		e.asked--
 	}
 }
 
-// muted discounts the links of peers whose answer is overdue.
-func (e *evidence) muted(now clock.Instant, a *actions) {
+// checkUnanswered discounts the links of peers whose answer is overdue.
+func (e *evidence) checkUnanswered(now clock.Instant, a *actions) {
 	if e.asked == 0 {
 		return
 	}
 	for _, p := range e.peers { // order-free: each peer is checked alone
 		if p.askedAt != 0 && now.Sub(p.askedAt) >= e.echoAfter {
-			e.unask(p)
-			e.setMute(p, true, a)
+			e.endChallenge(p)
+			e.setUnresponsive(p, true, a)
 		}
 	}
 }
 
-// setMute reports to the core when the link to p stops counting, or counts again.
-func (e *evidence) setMute(p *peerLinks, mute bool, a *actions) {
-	stood := p.stands()
-	if p.mute = mute; p.stands() != stood {
+// setUnresponsive reports to the core when the link to p stops counting, or counts again.
+func (e *evidence) setUnresponsive(p *peerLinks, mute bool, a *actions) {
+	stood := p.works()
+	if p.unresponsive = mute; p.works() != stood {
 		a.core = append(a.core, view.Link{Subject: p.node.ID, Up: !stood})
 		if mute {
-			a.note("link without an answer", p.node.ID, "a member has a proof of its death, and it does not answer; its link no longer counts")
+			a.addNote("link without an answer", p.node.ID, "a member has a proof of its death, and it does not answer; its link no longer counts")
 		}
 	}
 }

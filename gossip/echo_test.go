@@ -10,7 +10,7 @@ import (
 )
 
 func (c *court) challenged(i int) {
-	c.run(func(a *actions) { c.challenge(c.now, []view.NodeID{view.NodeID(i), 77, 100}, a) })
+	c.run(func(a *actions) { c.sendEchoes(c.now, []view.NodeID{view.NodeID(i), 77, 100}, a) })
 }
 
 // A connected peer that others think dead is asked once at a time; it counts as heard
@@ -23,7 +23,7 @@ func TestAnOpenConnectionIsNoAnswer(t *testing.T) {
 	if len(c.sent) != 1 || c.sent[0].to != 1 || c.sent[0].msg != (echo{}) {
 		t.Fatalf("sent %v", c.sent)
 	}
-	if due := c.deadline(c.now); due != c.now.Add(time.Second) {
+	if due := c.nextTickAt(c.now); due != c.now.Add(time.Second) {
 		t.Errorf("due in %v", due.Sub(c.now))
 	}
 	c.pass(999 * time.Millisecond)
@@ -34,12 +34,12 @@ func TestAnOpenConnectionIsNoAnswer(t *testing.T) {
 	if len(c.linked) != 1 || c.linked[0] != (view.Link{Subject: 1}) || c.asked != 0 {
 		t.Errorf("overdue: %v, %d asked", c.linked, c.asked)
 	}
-	c.run(func(a *actions) { c.answered(1, a) })
+	c.run(func(a *actions) { c.onSignOfLife(1, a) })
 	if len(c.linked) != 2 || !c.linked[1].Up {
 		t.Errorf("it answers after all: %v", c.linked)
 	}
 	c.challenged(1)
-	c.run(func(a *actions) { c.answered(1, a) })
+	c.run(func(a *actions) { c.onSignOfLife(1, a) })
 	c.pass(time.Minute)
 	if len(c.linked) != 2 || c.answerDue() != clock.Never {
 		t.Errorf("answered in time: %v", c.linked)

@@ -9,7 +9,7 @@ import (
 
 // Event is a change of this node's state. Events are delivered in order, from one
 // goroutine; see Node.Subscribe. The structs below implement it.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // ViewChanged reports that this node has adopted a newer view. Views may be skipped when
 // a subscriber is slow; the newest is always delivered.
@@ -118,21 +118,21 @@ type PeerDead struct {
 // PeerAlive withdraws PeerDead.
 type PeerAlive struct{ ID view.NodeID }
 
-func (ViewChanged) event()    {}
-func (MemberJoined) event()   {}
-func (MemberLeft) event()     {}
-func (MemberRemoved) event()  {}
-func (LeaderChanged) event()  {}
-func (QuorumLost) event()     {}
-func (QuorumRegained) event() {}
-func (LeaseChanged) event()   {}
-func (Abandoned) event()      {}
-func (Removed) event()        {}
-func (Missed) event()         {}
-func (PeerUp) event()         {}
-func (PeerLost) event()       {}
-func (PeerDead) event()       {}
-func (PeerAlive) event()      {}
+func (ViewChanged) isEvent()    {}
+func (MemberJoined) isEvent()   {}
+func (MemberLeft) isEvent()     {}
+func (MemberRemoved) isEvent()  {}
+func (LeaderChanged) isEvent()  {}
+func (QuorumLost) isEvent()     {}
+func (QuorumRegained) isEvent() {}
+func (LeaseChanged) isEvent()   {}
+func (Abandoned) isEvent()      {}
+func (Removed) isEvent()        {}
+func (Missed) isEvent()         {}
+func (PeerUp) isEvent()         {}
+func (PeerLost) isEvent()       {}
+func (PeerDead) isEvent()       {}
+func (PeerAlive) isEvent()      {}
 
 // EvidenceKind is the kind of a proof that a process has ended, best first.
 type EvidenceKind uint8

@@ -116,8 +116,8 @@ type peerLinks struct {
 	seal    sealing
 	// askedAt is when it was challenged, 0 when no answer is awaited (counted in asked).
 	// mute is set when an answer did not arrive.
-	askedAt clock.Instant
-	mute    bool
+	askedAt      clock.Instant
+	unresponsive bool
 }
 
 const transportClasses = int(transport.Data) + 1
@@ -129,8 +129,8 @@ func newEvidence(self view.NodeID, level view.CrashEvidence, oracle bool, lease 
 	}
 }
 
-// peer returns the links of a node, which need not be a member.
-func (e *evidence) peer(p transport.Peer) *peerLinks {
+// linksOf returns the links of a node, which need not be a member.
+func (e *evidence) linksOf(p transport.Peer) *peerLinks {
 	l := e.peers[p.ID]
 	if l == nil {
 		l = &peerLinks{node: view.Node{ID: p.ID, Name: p.Name, Addr: p.Addr}}
@@ -139,9 +139,9 @@ func (e *evidence) peer(p transport.Peer) *peerLinks {
 	return l
 }
 
-// vouched reports whether a node's address was confirmed by the node itself, or by a
+// verified reports whether a node's address was confirmed by the node itself, or by a
 // view.
-func (e *evidence) vouched(id view.NodeID) bool {
+func (e *evidence) verified(id view.NodeID) bool {
 	p := e.peers[id]
 	return p != nil && (p.met || p.member)
 }
@@ -152,57 +152,57 @@ func (e *evidence) reaches(id view.NodeID) bool {
 	return p != nil && p.out[transport.Control]
 }
 
-// link handles an event of the transport.
-func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
+// onLink handles an event of the transport.
+func (e *evidence) onLink(now clock.Instant, ev transport.PeerEvent, a *actions) {
 	if ev.Type == transport.OtherNode {
 		if p := e.peers[ev.Former]; p != nil {
-			e.misled(p, fmt.Sprintf("%q answers there", ev.Peer.Name), a)
-			e.prove(now, p, EvidenceOtherNode, a)
+			e.warnWrongAddress(p, fmt.Sprintf("%q answers there", ev.Peer.Name), a)
+			e.recordProof(now, p, EvidenceOtherNode, a)
 		}
 		return
 	}
-	p := e.peer(ev.Peer)
+	p := e.linksOf(ev.Peer)
 	if ev.Type == transport.Accepted && !p.member {
 		p.node.Name, p.node.Addr = ev.Peer.Name, ev.Peer.Addr // confirmed by the node itself
 	}
-	stood := p.stands()
+	stood := p.works()
 	defer func() {
-		if p.stands() != stood {
+		if p.works() != stood {
 			a.core = append(a.core, view.Link{Subject: p.node.ID, Up: !stood})
 		}
 	}()
 	switch ev.Type {
 	case transport.Connected:
-		p.out[ev.Class], p.met, p.reached, p.mute = true, true, true, false
+		p.out[ev.Class], p.met, p.reached, p.unresponsive = true, true, true, false
 		if ev.Class == transport.Control {
 			p.disowns = false
 			e.restored(p)
 			e.wantBaseline(now, p)
 		}
-		e.heard(p.node.ID, a)
-		a.event(PeerUp{p.node.ID, ev.Class})
+		e.withdrawProof(p.node.ID, a)
+		a.addEvent(PeerUp{p.node.ID, ev.Class})
 	case transport.Accepted:
-		p.in[ev.Class], p.met, p.mute = true, true, false
-		e.heard(p.node.ID, a)
+		p.in[ev.Class], p.met, p.unresponsive = true, true, false
+		e.withdrawProof(p.node.ID, a)
 	case transport.Lost:
 		p.out[ev.Class] = false
 		if ev.Class == transport.Control {
-			e.lost(now, p)
+			e.onLost(now, p)
 			a.hold = append(a.hold, p.node.Addr)
 		}
-		a.event(PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
+		a.addEvent(PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
 	case transport.AcceptedLost:
 		p.in[ev.Class] = false
-		a.event(PeerLost{ID: p.node.ID, Class: ev.Class, Incoming: true, Err: ev.Err})
+		a.addEvent(PeerLost{ID: p.node.ID, Class: ev.Class, Incoming: true, Err: ev.Err})
 		e.conclude(now, p, a)
 	case transport.Refused:
-		e.misled(p, "nothing listens there", a)
+		e.warnWrongAddress(p, "nothing listens there", a)
 		undialled(p, ev, a)
-		e.refused(now, p, ev.Class, a)
+		e.onRefused(now, p, ev.Class, a)
 	case transport.DialFailed:
-		e.misled(p, fmt.Sprint(ev.Err), a)
+		e.warnWrongAddress(p, fmt.Sprint(ev.Err), a)
 		undialled(p, ev, a)
-		e.lost(now, p)
+		e.onLost(now, p)
 		p.refusals = 0
 		p.disowns = p.disowns && ev.Class != transport.Control || disowning(ev.Err)
 	}
@@ -212,29 +212,29 @@ func (e *evidence) link(now clock.Instant, ev transport.PeerEvent, a *actions) {
 // a connection had broken, and asks among them must not wait for their deadlines.
 func undialled(p *peerLinks, ev transport.PeerEvent, a *actions) {
 	if ev.Class == transport.Message {
-		a.event(PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
+		a.addEvent(PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
 	}
 }
 
-// misled warns, once per node, of one that is connected to us but was never reached at
+// warnWrongAddress warns, once per node, of one that is connected to us but was never reached at
 // the address that it advertises.
-func (e *evidence) misled(p *peerLinks, why string, a *actions) {
+func (e *evidence) warnWrongAddress(p *peerLinks, why string, a *actions) {
 	if p.warned || p.reached || !p.in[transport.Control] {
 		return
 	}
 	p.warned = true
-	a.warn("a node does not answer at the address it advertises",
+	a.addWarning("a node does not answer at the address it advertises",
 		fmt.Sprintf("%q advertises %s: %s; check its Advertise and Listen", p.node.Name, p.node.Addr, why))
 }
 
-// stands reports whether there are control connections in both directions, and the peer,
+// works reports whether there are control connections in both directions, and the peer,
 // if challenged, has answered.
-func (p *peerLinks) stands() bool { return p.connected() && !p.mute }
+func (p *peerLinks) works() bool { return p.connected() && !p.unresponsive }
 
 // connected reports whether there are control connections in both directions.
 func (p *peerLinks) connected() bool { return p.out[transport.Control] && p.in[transport.Control] }
 
-func (e *evidence) lost(now clock.Instant, p *peerLinks) {
+func (e *evidence) onLost(now clock.Instant, p *peerLinks) {
 	if p.lostAt == 0 {
 		p.lostAt = now
 		p.askNext = now.Add(unreachableAfter)
@@ -249,12 +249,12 @@ func (e *evidence) restored(p *peerLinks) {
 	}
 }
 
-func (e *evidence) refused(now clock.Instant, p *peerLinks, c transport.Class, a *actions) {
+func (e *evidence) onRefused(now clock.Instant, p *peerLinks, c transport.Class, a *actions) {
 	e.count.refused.Add(1)
 	if c != transport.Control {
 		return
 	}
-	e.lost(now, p)
+	e.onLost(now, p)
 	if p.refusals == 0 {
 		p.firstRefusal = now
 	}
@@ -264,7 +264,7 @@ func (e *evidence) refused(now clock.Instant, p *peerLinks, c transport.Class, a
 
 // conclude proves p gone once the refusals suffice.
 func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
-	if p.proof != 0 && !e.weak(p) || !p.reached || !p.member || p.refusals < refusalsMin || now.Sub(p.firstRefusal) < refusalsSpan {
+	if p.proof != 0 && !e.isWeak(p) || !p.reached || !p.member || p.refusals < refusalsMin || now.Sub(p.firstRefusal) < refusalsSpan {
 		return
 	}
 	if suspect, since := e.suspectSelf(p); suspect &&
@@ -275,31 +275,31 @@ func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
 		return
 	}
 	if p.proof == 0 {
-		e.prove(now, p, EvidenceRefused, a)
+		e.recordProof(now, p, EvidenceRefused, a)
 	}
-	if p.seal.told && e.weak(p) {
-		e.prove(now, p, EvidenceSealed, a)
+	if p.seal.reported && e.isWeak(p) {
+		e.recordProof(now, p, EvidenceSealed, a)
 		return
 	}
 	e.inquireOf(now, p, a)
 }
 
-// weak reports whether a peer is proven dead by refusals, which an answer of its host can
+// isWeak reports whether a peer is proven dead by refusals, which an answer of its host can
 // make certain.
-func (e *evidence) weak(p *peerLinks) bool {
+func (e *evidence) isWeak(p *peerLinks) bool {
 	return p.proof == EvidenceRefused || p.proof == EvidenceGoodbye && !e.authenticated
 }
 
-// final reports whether a proof is never withdrawn. A goodbye that any host on the
+// isFinal reports whether a proof is never withdrawn. A goodbye that any host on the
 // network can forge is not final.
-func (e *evidence) final(k EvidenceKind) bool {
+func (e *evidence) isFinal(k EvidenceKind) bool {
 	return k == EvidenceGoodbye && e.authenticated || k == EvidenceOtherNode
 }
 
-// certain reports whether the view core may treat a proof as certain (view.ProvenDead).
+// isCertain reports whether the view core may treat a proof as certain (view.ProvenDead).
 // With EvidenceWithinQuorum no answer of the network is: neither a sealed refusal nor
 // another node that answers at the address.
-func (e *evidence) certain(k EvidenceKind) bool {
+func (e *evidence) isCertain(k EvidenceKind) bool {
 	switch k {
 	case EvidenceGoodbye:
 		return e.authenticated
@@ -336,72 +336,72 @@ func (e *evidence) suspectSelf(p *peerLinks) (suspect bool, since clock.Instant)
 	return links > 1 && 2*together > links, since
 }
 
-// prove records a proof of p's death.
-func (e *evidence) prove(now clock.Instant, p *peerLinks, kind EvidenceKind, a *actions) {
-	if p.proof != 0 && (e.final(p.proof) || !e.final(kind) && (e.certain(p.proof) || !e.certain(kind))) {
+// recordProof records a proof of p's death.
+func (e *evidence) recordProof(now clock.Instant, p *peerLinks, kind EvidenceKind, a *actions) {
+	if p.proof != 0 && (e.isFinal(p.proof) || !e.isFinal(kind) && (e.isCertain(p.proof) || !e.isCertain(kind))) {
 		return
 	}
 	first := p.proof == 0
 	p.proof = kind
-	e.lost(now, p)
+	e.onLost(now, p)
 	e.count.evidence[kind].Add(1)
-	a.core = append(a.core, e.proven(p))
-	if e.final(kind) {
+	a.core = append(a.core, e.proofEvent(p))
+	if e.isFinal(kind) {
 		a.forget = append(a.forget, p.node.ID)
 	} else {
 		a.doubt = append(a.doubt, p.node.ID)
 	}
 	if first {
-		a.event(PeerDead{p.node.ID, kind})
+		a.addEvent(PeerDead{p.node.ID, kind})
 	}
-	a.note("proof of death", p.node.ID, kind.String())
+	a.addNote("proof of death", p.node.ID, kind.String())
 }
 
-// proven returns p's proof as an event for the core.
-func (e *evidence) proven(p *peerLinks) view.ProvenDead {
-	return view.ProvenDead{Subject: p.node.ID, Reason: p.proof.String(), Certain: e.certain(p.proof)}
+// proofEvent returns p's proof as an event for the core.
+func (e *evidence) proofEvent(p *peerLinks) view.ProvenDead {
+	return view.ProvenDead{Subject: p.node.ID, Reason: p.proof.String(), Certain: e.isCertain(p.proof)}
 }
 
-// heard withdraws a proof that is not final, after a sign of life of the peer.
-func (e *evidence) heard(id view.NodeID, a *actions) {
+// withdrawProof withdraws a proof that is not final, after a sign of life of the peer.
+func (e *evidence) withdrawProof(id view.NodeID, a *actions) {
 	p := e.peers[id]
 	if p == nil {
 		return
 	}
 	p.refusals = 0
-	p.seal.turn, p.seal.told = 0, false
-	if p.proof == 0 || e.final(p.proof) {
+	p.seal.turn, p.seal.reported = 0, false
+	if p.proof == 0 || e.isFinal(p.proof) {
 		return
 	}
 	p.proof = 0
 	e.count.evidenceBack.Add(1)
 	a.core = append(a.core, view.Alive{Subject: id})
 	a.trust = append(a.trust, id)
-	a.event(PeerAlive{id})
-	a.note("proof withdrawn", id, "the peer sent a sign of life")
+	a.addEvent(PeerAlive{id})
+	a.addNote("proof withdrawn", id, "the peer sent a sign of life")
 }
 
-// goodbye handles a peer's signing off.
-func (e *evidence) goodbye(now clock.Instant, id view.NodeID, a *actions) {
+// onGoodbye handles a peer's signing off.
+func (e *evidence) onGoodbye(now clock.Instant, id view.NodeID, a *actions) {
 	if p := e.peers[id]; p != nil {
-		e.prove(now, p, EvidenceGoodbye, a)
+		e.recordProof(now, p, EvidenceGoodbye, a)
 	}
 }
 
-// oracleSaid handles the oracle's answer.
-func (e *evidence) oracleSaid(now clock.Instant, id view.NodeID, gone bool, a *actions) {
+// onOracle handles the oracle's answer.
+func (e *evidence) onOracle(now clock.Instant, id view.NodeID, gone bool, a *actions) {
 	p := e.peers[id]
 	if p == nil {
 		return
 	}
 	p.asking = false
 	if gone && p.member && (p.lostAt != 0 || e.unserved) {
-		e.prove(now, p, EvidenceOracle, a)
+		e.recordProof(now, p, EvidenceOracle, a)
 	}
 }
 
-// view adopts the members of a newer view.
-func (e *evidence) view(now clock.Instant, v *view.View, a *actions) {
+// onView adopts the members of a newer view.
+func (e *evidence) onView(now clock.Instant, v *view.View, a *actions) {
 	for _, p := range e.peers {
 		p.member = false
 	}
@@ -415,35 +415,35 @@ func (e *evidence) view(now clock.Instant, v *view.View, a *actions) {
 		if m.ID == e.self {
 			continue
 		}
-		p := e.peer(transport.Peer{ID: m.ID, Name: m.Name, Addr: m.Addr})
+		p := e.linksOf(transport.Peer{ID: m.ID, Name: m.Name, Addr: m.Addr})
 		p.node, p.member = m.Node, true
 		if p.proof != 0 {
 			// The core drops proofs about nodes that are not members.
-			a.core = append(a.core, e.proven(p))
+			a.core = append(a.core, e.proofEvent(p))
 		}
 		if !p.out[transport.Control] {
-			e.lost(now, p)
+			e.onLost(now, p)
 		}
 		e.conclude(now, p, a)
 		e.wantBaseline(now, p)
 	}
 }
 
-// leased records the state of this node's lease: fresh if it was renewed recently.
-func (e *evidence) leased(fresh, inView bool) { e.unserved = inView && !fresh }
+// onLease records the state of this node's lease: fresh if it was renewed recently.
+func (e *evidence) onLease(fresh, inView bool) { e.unserved = inView && !fresh }
 
-// tick performs the due actions: reports, the oracle, and dropping non-members.
-func (e *evidence) tick(now clock.Instant, a *actions) {
+// runDue performs the due actions: reports, the oracle, and dropping non-members.
+func (e *evidence) runDue(now clock.Instant, a *actions) {
 	var unreachable []view.NodeID
-	e.muted(now, a)
-	e.baselines(now, a)
-	if e.idle() && len(e.reported) == 0 {
+	e.checkUnanswered(now, a)
+	e.runBaselines(now, a)
+	if e.isIdle() && len(e.reported) == 0 {
 		return
 	}
 	for id, p := range e.peers {
 		if p.lostAt == 0 {
 			if e.unserved && p.member {
-				e.ask(now, p, a)
+				e.requestOracle(now, p, a)
 			}
 			continue
 		}
@@ -451,32 +451,32 @@ func (e *evidence) tick(now clock.Instant, a *actions) {
 		switch {
 		case !p.member:
 			if since >= unlearnAfter {
-				e.drop(p, a)
+				e.dropPeer(p, a)
 			}
 			continue
 		case since >= unreachableAfter:
 			unreachable = append(unreachable, id)
 		}
 		e.conclude(now, p, a)
-		e.ask(now, p, a)
+		e.requestOracle(now, p, a)
 	}
-	e.report(unreachable, a)
+	e.reportUnreachable(unreachable, a)
 }
 
-// idle reports whether no action can be due.
-func (e *evidence) idle() bool { return e.down == 0 && !(e.unserved && e.oracle) }
+// isIdle reports whether no action can be due.
+func (e *evidence) isIdle() bool { return e.down == 0 && !(e.unserved && e.oracle) }
 
-// ask asks the oracle about a member that does not answer, or, while this node's lease is
+// requestOracle asks the oracle about a member that does not answer, or, while this node's lease is
 // not renewed, about any: the proofs of a total quorum must arrive within L.
-func (e *evidence) ask(now clock.Instant, p *peerLinks, a *actions) {
+func (e *evidence) requestOracle(now clock.Instant, p *peerLinks, a *actions) {
 	if e.oracle && !p.asking && p.proof == 0 && !now.Before(p.askNext) {
 		p.asking, p.askNext = true, now.Add(oracleEvery)
 		a.oracle = append(a.oracle, p.node)
 	}
 }
 
-// report sends the unreachable members to the core when they have changed.
-func (e *evidence) report(unreachable []view.NodeID, a *actions) {
+// reportUnreachable sends the unreachable members to the core when they have changed.
+func (e *evidence) reportUnreachable(unreachable []view.NodeID, a *actions) {
 	slices.Sort(unreachable)
 	if slices.Equal(unreachable, e.reported) {
 		return
@@ -485,18 +485,18 @@ func (e *evidence) report(unreachable []view.NodeID, a *actions) {
 	a.core = append(a.core, view.Unreachable{Nodes: slices.Clone(unreachable)})
 }
 
-// drop stops dialling a non-member that does not answer.
-func (e *evidence) drop(p *peerLinks, a *actions) {
+// dropPeer stops dialling a non-member that does not answer.
+func (e *evidence) dropPeer(p *peerLinks, a *actions) {
 	e.restored(p)
-	e.unask(p)
+	e.endChallenge(p)
 	delete(e.peers, p.node.ID)
 	a.unlearn = append(a.unlearn, p.node.ID)
 }
 
-// deadline returns when tick must next be called.
-func (e *evidence) deadline(now clock.Instant) clock.Instant {
+// nextTickAt returns when tick must next be called.
+func (e *evidence) nextTickAt(now clock.Instant) clock.Instant {
 	d := clock.Min(e.answerDue(), e.nextBaseline)
-	if e.idle() {
+	if e.isIdle() {
 		return d
 	}
 	for _, p := range e.peers {
@@ -545,7 +545,7 @@ func (e *evidence) beyondHelp(v *view.View, p view.Policy) bool {
 func (e *evidence) lostForGood(v *view.View, p view.Policy) bool {
 	return v != nil && !p.Quorum(v, func(id view.NodeID) bool {
 		peer := e.peers[id]
-		return peer == nil || peer.proof == 0 || !e.certain(peer.proof) && !e.final(peer.proof)
+		return peer == nil || peer.proof == 0 || !e.isCertain(peer.proof) && !e.isFinal(peer.proof)
 	})
 }
 

@@ -38,7 +38,7 @@ func newCourt(n int) *court {
 		c.on(p, transport.Accepted)
 		v.Members = append(v.Members, view.Member{Node: view.Node{ID: p.ID, Name: p.Name, Addr: p.Addr}, Status: view.Up})
 	}
-	c.run(func(a *actions) { c.view(c.now, v, a) })
+	c.run(func(a *actions) { c.onView(c.now, v, a) })
 	c.said = nil
 	return c
 }
@@ -74,13 +74,13 @@ func (c *court) run(do func(*actions)) {
 
 func (c *court) on(p transport.Peer, types ...transport.PeerEventType) {
 	for _, ty := range types {
-		c.run(func(a *actions) { c.link(c.now, transport.PeerEvent{Peer: p, Class: transport.Control, Type: ty}, a) })
+		c.run(func(a *actions) { c.onLink(c.now, transport.PeerEvent{Peer: p, Class: transport.Control, Type: ty}, a) })
 	}
 }
 
 func (c *court) pass(d time.Duration) {
 	c.now = c.now.Add(d)
-	c.run(func(a *actions) { c.tick(c.now, a) })
+	c.run(func(a *actions) { c.runDue(c.now, a) })
 }
 
 // expect compares what was said since the last time.
@@ -144,7 +144,7 @@ func TestWhatProvesNothing(t *testing.T) {
 		"refused, and never met": func(c *court, _ transport.Peer) {
 			stranger := c.peerOf(9)
 			v := &view.View{Members: []view.Member{{Node: view.Node{ID: 9, Addr: stranger.Addr}, Status: view.Up}}}
-			c.run(func(a *actions) { c.view(c.now, v, a) })
+			c.run(func(a *actions) { c.onView(c.now, v, a) })
 			c.on(stranger, refused)
 			c.pass(time.Second)
 			c.on(stranger, refused)
@@ -172,14 +172,14 @@ func TestCertainProofsAreNeverTakenBack(t *testing.T) {
 	c := newCourt(4)
 	p := c.peerOf(1)
 	c.run(func(a *actions) {
-		c.link(c.now, transport.PeerEvent{Peer: c.peerOf(7), Former: p.ID, Type: transport.OtherNode}, a)
+		c.onLink(c.now, transport.PeerEvent{Peer: c.peerOf(7), Former: p.ID, Type: transport.OtherNode}, a)
 	})
 	c.expect(t, "another incarnation answers", "dead 1: other node")
 	c.on(p, transport.Accepted)
 	c.expect(t, "a late connection of the old one")
-	c.run(func(a *actions) { c.goodbye(c.now, c.peerOf(2).ID, a) })
+	c.run(func(a *actions) { c.onGoodbye(c.now, c.peerOf(2).ID, a) })
 	c.expect(t, "signed off", "dead 2: goodbye")
-	c.run(func(a *actions) { c.heard(c.peerOf(2).ID, a) })
+	c.run(func(a *actions) { c.withdrawProof(c.peerOf(2).ID, a) })
 	c.expect(t, "a late frame")
 }
 
@@ -217,7 +217,7 @@ func TestTheLastToBreakWaitsWithTheFirst(t *testing.T) {
 		}
 	}
 	c.expect(t, "refused thrice, for 35 ms")
-	if d := c.deadline(c.now); d != c.now.Add(15*time.Millisecond) {
+	if d := c.nextTickAt(c.now); d != c.now.Add(15*time.Millisecond) {
 		t.Errorf("it looks again after %v", d.Sub(c.now))
 	}
 	c.pass(15 * time.Millisecond)
@@ -258,12 +258,12 @@ func TestTheOracleIsAskedAboutTheUnreachable(t *testing.T) {
 	c.expect(t, "unreachable for a while", "unreachable 1", "oracle 1")
 	c.pass(time.Second)
 	c.expect(t, "one question at a time")
-	c.run(func(a *actions) { c.oracleSaid(c.now, p.ID, false, a) })
+	c.run(func(a *actions) { c.onOracle(c.now, p.ID, false, a) })
 	c.pass(time.Second)
 	c.expect(t, "it asks again", "oracle 1")
-	c.run(func(a *actions) { c.oracleSaid(c.now, p.ID, true, a) })
+	c.run(func(a *actions) { c.onOracle(c.now, p.ID, true, a) })
 	c.expect(t, "it says so", "dead 1: oracle")
-	c.run(func(a *actions) { c.oracleSaid(c.now, c.peerOf(2).ID, true, a) })
+	c.run(func(a *actions) { c.onOracle(c.now, c.peerOf(2).ID, true, a) })
 	c.expect(t, "it says so of a node that is connected")
 }
 
@@ -287,10 +287,10 @@ func TestAnEarlyProofIsToldAgain(t *testing.T) {
 	c := newCourt(1)
 	p := c.peerOf(5)
 	c.on(p, transport.Connected, transport.Accepted)
-	c.run(func(a *actions) { c.goodbye(c.now, p.ID, a) })
+	c.run(func(a *actions) { c.onGoodbye(c.now, p.ID, a) })
 	c.said = nil
 	v := &view.View{Members: []view.Member{{Node: view.Node{ID: p.ID, Addr: p.Addr}, Status: view.Joining}}}
-	c.run(func(a *actions) { c.view(c.now, v, a) })
+	c.run(func(a *actions) { c.onView(c.now, v, a) })
 	c.expect(t, "the view has it", "dead 5: goodbye")
 }
 
@@ -302,7 +302,7 @@ func TestFailedMessageDialsAreLosses(t *testing.T) {
 	p := transport.Peer{ID: 2, Name: "two"}
 	for _, ty := range []transport.PeerEventType{transport.Refused, transport.DialFailed} {
 		for _, class := range []transport.Class{transport.Message, transport.Control} {
-			e.link(5, transport.PeerEvent{Peer: p, Class: class, Type: ty}, a)
+			e.onLink(5, transport.PeerEvent{Peer: p, Class: class, Type: ty}, a)
 		}
 	}
 	if len(a.events) != 2 {

@@ -29,7 +29,7 @@ const feedWaitingMax = 4096
 // blocks. A Feed has one goroutine for each subscriber, until its cancellation or Close.
 type Feed struct {
 	mu     sync.Mutex
-	told   standing
+	told   feedState
 	subs   []*follower
 	missed uint64
 	closed bool
@@ -47,8 +47,8 @@ type follower struct {
 	ended     chan struct{}
 }
 
-// standing is the state after a stream of events, which later subscribers receive first.
-type standing struct {
+// feedState is the state after a stream of events, which later subscribers receive first.
+type feedState struct {
 	view *ViewChanged
 	// members holds the reported members that have not gone, in that order.
 	members []MemberJoined
@@ -62,16 +62,16 @@ type standing struct {
 func (f *Feed) Put(ev Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || !f.told.note(ev) {
+	if f.closed || !f.told.recordEvent(ev) {
 		return
 	}
 	for _, s := range f.subs {
-		f.queue(s, ev)
+		f.queueEvent(s, ev)
 	}
 }
 
-// queue appends an event to the queue of s; mu is held.
-func (f *Feed) queue(s *follower, ev Event) {
+// queueEvent appends an event to the queue of s; mu is held.
+func (f *Feed) queueEvent(s *follower, ev Event) {
 	switch full := len(s.queue) >= feedWaitingMax+len(f.told.members); {
 	case full:
 		f.missed += uint64(len(s.queue)) + 1
@@ -82,10 +82,10 @@ func (f *Feed) queue(s *follower, ev Event) {
 	default:
 		s.queue = append(s.queue, ev)
 	}
-	s.signal()
+	s.wakeUp()
 }
 
-func (s *follower) signal() {
+func (s *follower) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -100,23 +100,23 @@ func (s *follower) signal() {
 func (f *Feed) Subscribe(fn func(Event)) (cancel func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := &follower{fn: fn, queue: f.told.story(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := &follower{fn: fn, queue: f.told.stateEvents(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	f.subs = append(f.subs, s)
-	go f.follow(s)
+	go f.runFollower(s)
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		s.cancelled = true
 		f.subs = slices.DeleteFunc(f.subs, func(x *follower) bool { return x == s })
-		s.signal()
+		s.wakeUp()
 	}
 }
 
-// follow is a subscriber's goroutine.
-func (f *Feed) follow(s *follower) {
+// runFollower is a subscriber's goroutine.
+func (f *Feed) runFollower(s *follower) {
 	defer close(s.ended)
 	for {
-		ev, more := f.next(s)
+		ev, more := f.nextEvent(s)
 		switch {
 		case ev != nil:
 			s.fn(ev)
@@ -128,9 +128,9 @@ func (f *Feed) follow(s *follower) {
 	}
 }
 
-// next removes and returns the next event for s, nil if none waits, and reports whether
+// nextEvent removes and returns the next event for s, nil if none waits, and reports whether
 // more may follow.
-func (f *Feed) next(s *follower) (ev Event, more bool) {
+func (f *Feed) nextEvent(s *follower) (ev Event, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -138,7 +138,7 @@ func (f *Feed) next(s *follower) (ev Event, more bool) {
 		return nil, false
 	case s.missed > 0:
 		ev = Missed{Events: s.missed}
-		s.missed, s.queue = 0, f.told.story()
+		s.missed, s.queue = 0, f.told.stateEvents()
 	case len(s.queue) > 0:
 		ev = s.queue[0]
 		s.queue[0] = nil
@@ -164,7 +164,7 @@ func (f *Feed) Close(ctx context.Context) error {
 	f.closed = true
 	subs := slices.Clone(f.subs)
 	for _, s := range subs {
-		s.signal()
+		s.wakeUp()
 	}
 	f.mu.Unlock()
 	for _, s := range subs {
@@ -177,14 +177,14 @@ func (f *Feed) Close(ctx context.Context) error {
 	return nil
 }
 
-// note records an event, and reports whether subscribers receive it.
-func (s *standing) note(ev Event) bool {
+// recordEvent records an event, and reports whether subscribers receive it.
+func (s *feedState) recordEvent(ev Event) bool {
 	switch ev.(type) {
 	case Abandoned, PeerUp, PeerLost, PeerDead, PeerAlive:
 		return false
 	}
 	if s.over != nil {
-		*s = standing{} // Removed was the last event of its incarnation: this is the next one
+		*s = feedState{} // Removed was the last event of its incarnation: this is the next one
 	}
 	switch ev := ev.(type) {
 	case ViewChanged:
@@ -192,9 +192,9 @@ func (s *standing) note(ev Event) bool {
 	case MemberJoined:
 		s.members = append(s.members, ev)
 	case MemberLeft:
-		s.gone(&ev.Member)
+		s.removeMember(&ev.Member)
 	case MemberRemoved:
-		s.gone(&ev.Member)
+		s.removeMember(&ev.Member)
 	case LeaderChanged:
 		s.leader = &ev
 	case LeaseChanged:
@@ -204,17 +204,17 @@ func (s *standing) note(ev Event) bool {
 	case QuorumRegained:
 		s.lost = nil
 	case Removed:
-		*s = standing{over: &ev}
+		*s = feedState{over: &ev}
 	}
 	return true
 }
 
-func (s *standing) gone(m *view.Member) {
+func (s *feedState) removeMember(m *view.Member) {
 	s.members = slices.DeleteFunc(s.members, func(x MemberJoined) bool { return x.Member.ID == m.ID })
 }
 
-// story returns the state as events.
-func (s *standing) story() []Event {
+// stateEvents returns the state as events.
+func (s *feedState) stateEvents() []Event {
 	var out []Event
 	if s.view != nil {
 		out = append(out, *s.view)
@@ -223,7 +223,7 @@ func (s *standing) story() []Event {
 		out = append(out, m)
 	}
 	if s.view != nil {
-		out = append(out, foreignStory(nil, s.view.View)...)
+		out = append(out, contestDiff(nil, s.view.View)...)
 	}
 	if s.leader != nil {
 		out = append(out, *s.leader)

@@ -41,7 +41,7 @@ type ForeignCluster struct {
 	Epoch   view.Epoch
 }
 
-func (ForeignCluster) event() {}
+func (ForeignCluster) isEvent() {}
 
 // foreigners holds the other clusters that sent messages recently.
 type foreigners struct {
@@ -50,8 +50,8 @@ type foreigners struct {
 	warned uint64
 }
 
-// seen records a message of another cluster, and reports whether it is a new one.
-func (f *foreigners) seen(now clock.Instant, cluster uint64) (news bool) {
+// noteSeen records a message of another cluster, and reports whether it is a new one.
+func (f *foreigners) noteSeen(now clock.Instant, cluster uint64) (news bool) {
 	if f.heard == nil {
 		f.heard = map[uint64]clock.Instant{}
 	}
@@ -63,8 +63,8 @@ func (f *foreigners) seen(now clock.Instant, cluster uint64) (news bool) {
 	return news
 }
 
-// count returns how many clusters sent messages recently.
-func (f *foreigners) count(now clock.Instant, pace time.Duration) int {
+// countRecent returns how many clusters sent messages recently.
+func (f *foreigners) countRecent(now clock.Instant, pace time.Duration) int {
 	for id, at := range f.heard { // order-free: each is checked by itself
 		if now.Sub(at) > max(foreignFor, 5*pace) {
 			delete(f.heard, id)
@@ -73,9 +73,9 @@ func (f *foreigners) count(now clock.Instant, pace time.Duration) int {
 	return len(f.heard)
 }
 
-// metForeign handles a message of another cluster that can act.
-func (f *forming) metForeign(now clock.Instant, m *contact, a *actions) {
-	news := f.foreign.seen(now, m.Cluster)
+// onForeign handles a message of another cluster that can act.
+func (f *forming) onForeign(now clock.Instant, m *contact, a *actions) {
+	news := f.foreign.noteSeen(now, m.Cluster)
 	if f.cfg.ForeignClusters == view.ForeignMerge {
 		if f.live {
 			nodes := append([]view.Node{m.From}, m.Members...)
@@ -84,12 +84,12 @@ func (f *forming) metForeign(now clock.Instant, m *contact, a *actions) {
 		return
 	}
 	if news {
-		a.warn("another cluster of the same name", "at "+m.From.Addr+"; ForeignClusters is warn, so both remain: stop the nodes of one of them")
+		a.addWarning("another cluster of the same name", "at "+m.From.Addr+"; ForeignClusters is warn, so both remain: stop the nodes of one of them")
 	}
 }
 
-// dissolving ends the incarnation when the layers above have not done so in time.
-func (f *forming) dissolving(now clock.Instant, a *actions) {
+// checkDissolve ends the incarnation when the layers above have not done so in time.
+func (f *forming) checkDissolve(now clock.Instant, a *actions) {
 	switch {
 	case f.view.Yields() == nil:
 	case f.yieldedAt == 0:
@@ -109,16 +109,16 @@ const (
 // (ForeignCluster). Otherwise it does nothing. It does not wait for the end; Removed
 // reports it.
 func (n *Node) Dissolve() {
-	n.inbox.put(call(func(l *loop) {
+	n.inbox.putInput(call(func(l *loop) {
 		if l.n.View().Yields() != nil {
-			l.end(l.n.clock.Now(), view.Removed{Reason: reasonYielded, Outranked: true})
+			l.endIncarnation(l.n.clock.Now(), view.Removed{Reason: reasonYielded, Outranked: true})
 		}
 	}))
 }
 
-// foreignStory returns the changes of contests between two views, of which the first may
+// contestDiff returns the changes of contests between two views, of which the first may
 // be nil.
-func foreignStory(before, after *view.View) []Event {
+func contestDiff(before, after *view.View) []Event {
 	var out []Event
 	for i := range after.Foreign {
 		f := &after.Foreign[i]
@@ -136,7 +136,7 @@ func foreignStory(before, after *view.View) []Event {
 
 // noteForeign logs the changes of contests.
 func (l *loop) noteForeign(before, after *view.View) {
-	for _, ev := range foreignStory(before, after) {
+	for _, ev := range contestDiff(before, after) {
 		f := ev.(ForeignCluster)
 		var addrs []string
 		for i := range f.Nodes {
@@ -159,7 +159,7 @@ func (l *loop) noteForeign(before, after *view.View) {
 		default:
 			continue
 		}
-		l.n.record(kind, 0, after.Epoch, detail, false)
+		l.n.recordEvent(kind, 0, after.Epoch, detail, false)
 		l.n.cfg.Logger.LogAttrs(l.n.ctx, level, kind, slog.String("node", l.n.self.Name), slog.String("cluster", clusterName(f.Cluster)),
 			slog.Any("addrs", addrs), slog.String("epoch", after.Epoch.String()), slog.String("detail", detail))
 	}
@@ -168,7 +168,7 @@ func (l *loop) noteForeign(before, after *view.View) {
 // countForeign updates the gauge: the clusters that sent messages recently, and at least
 // those in contest.
 func (l *loop) countForeign(now clock.Instant) {
-	n := l.forming.foreign.count(now, l.forming.pace())
+	n := l.forming.foreign.countRecent(now, l.forming.askInterval())
 	if v := l.n.View(); v != nil {
 		for i := range v.Foreign {
 			if _, heard := l.forming.foreign.heard[v.Foreign[i].Cluster]; !heard {

@@ -33,8 +33,8 @@ const (
 	// contact point since another node last listed it.
 	formerFor = 10 * time.Minute
 	namedFor  = 10 * time.Second
-	// muteAfter is how long a contact point may leave questions unanswered.
-	muteAfter = 2 * time.Second
+	// unresponsiveAfter is how long a contact point may leave questions unanswered.
+	unresponsiveAfter = 2 * time.Second
 	// strangersMax bounds the tracked nodes that are not contact points.
 	strangersMax = 1024
 )
@@ -101,7 +101,7 @@ type forming struct {
 	deadSince clock.Instant
 	// lostSince is since when the node has been in a view without a lease.
 	lostSince clock.Instant
-	sayNext   clock.Instant
+	logNext   clock.Instant
 	foreign   foreigners
 	// yieldedAt is since when the view's cluster has yielded to another.
 	yieldedAt clock.Instant
@@ -134,7 +134,7 @@ type point struct {
 	cause string
 }
 
-func (p *point) fresh(now clock.Instant) bool {
+func (p *point) isFresh(now clock.Instant) bool {
 	return p.info != nil && now.Sub(p.infoAt) <= freshFor
 }
 
@@ -174,21 +174,21 @@ func (f *forming) lookAt(now clock.Instant, addr string) *point {
 	addr = f.canonical(addr)
 	p := f.points[addr]
 	if p == nil && addr != f.self.Addr && len(f.points) < strangersMax+contactPointsMax {
-		p = f.add(&point{addr: addr, next: now})
+		p = f.addPoint(&point{addr: addr, next: now})
 		f.wake = now
 	}
 	return p
 }
 
-// add inserts a new point in order.
-func (f *forming) add(p *point) *point {
+// addPoint inserts a new point in order.
+func (f *forming) addPoint(p *point) *point {
 	f.points[p.addr] = p
 	i, _ := slices.BinarySearchFunc(f.order, p.addr, func(q *point, addr string) int { return compareAddrs(q.addr, addr) })
 	f.order = slices.Insert(f.order, i, p)
 	return p
 }
 
-func (f *forming) remove(p *point) {
+func (f *forming) removePoint(p *point) {
 	delete(f.points, p.addr)
 	f.order = slices.DeleteFunc(f.order, func(q *point) bool { return q == p })
 	f.named = nil
@@ -211,112 +211,112 @@ func (f *forming) discovered(now clock.Instant, n transport.Peer) {
 		if len(f.points) >= strangersMax {
 			return
 		}
-		p = f.add(&point{addr: n.Addr, next: now})
+		p = f.addPoint(&point{addr: n.Addr, next: now})
 	}
 	if p.peer != n.ID {
 		p.peer, p.next, p.askedAt, f.wake = n.ID, now, 0, now
-		f.forget(p)
+		f.dropAnswer(p)
 	}
 }
 
-// knows reports whether a node is already probed.
-func (f *forming) knows(n transport.Peer) bool {
+// tracks reports whether a node is already probed.
+func (f *forming) tracks(n transport.Peer) bool {
 	p := f.points[n.Addr]
 	return p != nil && p.peer == n.ID
 }
 
-// lost handles the loss of the last connection to a node.
-func (f *forming) lost(now clock.Instant, n transport.Peer) {
+// onNodeLost handles the loss of the last connection to a node.
+func (f *forming) onNodeLost(now clock.Instant, n transport.Peer) {
 	p := f.points[n.Addr]
 	if p == nil || p.peer != n.ID {
 		return
 	}
-	f.forget(p)
+	f.dropAnswer(p)
 	p.peer, p.wait, p.next, p.askedAt = 0, 0, now.Add(probeMin), 0
 	f.wake = clock.Min(f.wake, p.next)
-	if !f.wanted(now, p) {
-		f.remove(p)
+	if !f.isWanted(now, p) {
+		f.removePoint(p)
 	}
 }
 
-// wanted reports whether a point is probed even without a node there.
-func (f *forming) wanted(now clock.Instant, p *point) bool {
+// isWanted reports whether a point is probed even without a node there.
+func (f *forming) isWanted(now clock.Instant, p *point) bool {
 	return p.listed || p.former && f.view == nil || now.Before(p.keepUntil)
 }
 
-// forget drops the answer of a point's node.
-func (f *forming) forget(p *point) {
+// dropAnswer drops the answer of a point's node.
+func (f *forming) dropAnswer(p *point) {
 	if p.info != nil {
 		p.info, f.named = nil, nil
 	}
 }
 
-// probed handles the outcome of a probe of a contact point.
-func (f *forming) probed(now clock.Instant, addr string, who transport.Peer, err error, a *actions) {
+// onProbe handles the outcome of a probe of a contact point.
+func (f *forming) onProbe(now clock.Instant, addr string, who transport.Peer, err error, a *actions) {
 	p := f.points[addr]
 	if p == nil {
 		return
 	}
 	p.probing, f.wake = false, now
 	if err != nil {
-		p.wait = min(max(2*p.wait, probeMin), max(probeMax, f.pace()))
+		p.wait = min(max(2*p.wait, probeMin), max(probeMax, f.askInterval()))
 		p.next = now.Add(p.wait)
-		f.failed(p, err, a)
+		f.logFailure(p, err, a)
 		return
 	}
 	p.wait = 0
 	if who.Addr != addr {
-		f.rename(p, who.Addr)
+		f.movePoint(p, who.Addr)
 	}
 	if who.ID == f.self.ID {
-		f.remove(p)
+		f.removePoint(p)
 		return
 	}
 	p.peer = who.ID
 	a.learn = append(a.learn, who)
-	f.ask(now, p, a)
+	f.askPoint(now, p, a)
 }
 
-// rename moves a point to the address that its node advertises.
-func (f *forming) rename(p *point, addr string) {
+// movePoint moves a point to the address that its node advertises.
+func (f *forming) movePoint(p *point, addr string) {
 	f.alias[p.addr] = addr
-	f.remove(p)
+	f.removePoint(p)
 	if known := f.points[addr]; known != nil {
 		p.listed, p.former = known.listed || p.listed, known.former || p.former
 		p.info, p.infoAt = known.info, known.infoAt
-		f.remove(known)
+		f.removePoint(known)
 	}
 	p.addr = addr
-	f.add(p)
+	f.addPoint(p)
 }
 
-// failed logs why a contact point does not answer, once per distinct cause. A refused
+// logFailure logs why a contact point does not answer, once per distinct cause. A refused
 // connection is logged only for this node's own contact points, and only while it is in
 // no cluster.
-func (f *forming) failed(p *point, err error, a *actions) {
+func (f *forming) logFailure(p *point, err error, a *actions) {
 	cause := causeOf(err)
 	if cause == p.cause {
 		return
 	}
 	p.cause = cause
 	if f.view == nil && p.listed || !strings.HasPrefix(cause, nothingListens) {
-		a.warn("contact point does not answer", p.addr+": "+cause)
+		a.addWarning("contact point does not answer", p.addr+": "+cause)
 	}
 }
 
-func (f *forming) ask(now clock.Instant, p *point, a *actions) {
+func (f *forming) askPoint(now clock.Instant, p *point, a *actions) {
 	if p.askedAt == 0 {
 		p.askedAt = now
 	}
-	if now.Sub(p.askedAt) > muteAfter && f.view == nil {
-		f.failed(p, errMute{f.self.Addr}, a)
+	if now.Sub(p.askedAt) > unresponsiveAfter && f.view == nil {
+		f.logFailure(p, errUnresponsive{f.self.Addr}, a)
 	}
-	a.tell(p.peer, f.contact(true))
-	p.next = now.Add(f.pace())
+	a.addMessage(p.peer, f.contact(true))
+	p.next = now.Add(f.askInterval())
 }
 
-// pace returns the interval between questions to one contact point.
-func (f *forming) pace() time.Duration {
+// askInterval returns the interval between questions to one contact point.
+func (f *forming) askInterval() time.Duration {
 	if f.view == nil {
 		return askEvery
 	}
@@ -325,7 +325,7 @@ func (f *forming) pace() time.Duration {
 
 // contact returns a description of this node and its cluster.
 func (f *forming) contact(ask bool) *contact {
-	m := &contact{Ask: ask, From: f.self, Points: f.given(), Epoch: view.Epoch(f.cfg.MinGeneration) << 32, Origin: f.cfg.Origin}
+	m := &contact{Ask: ask, From: f.self, Points: f.ownPoints(), Epoch: view.Epoch(f.cfg.MinGeneration) << 32, Origin: f.cfg.Origin}
 	if len(m.Points) > contactPointsOnMsg {
 		m.Points = m.Points[:contactPointsOnMsg]
 	}
@@ -343,9 +343,9 @@ func (f *forming) contact(ask bool) *contact {
 	return m
 }
 
-// given lists this node's own contact points, sorted. Only these are sent to other nodes:
+// ownPoints lists this node's own contact points, sorted. Only these are sent to other nodes:
 // addresses learned from other nodes and sent on would never disappear.
-func (f *forming) given() []string {
+func (f *forming) ownPoints() []string {
 	return f.sortAddrs(slices.Clone(f.own))
 }
 
@@ -359,12 +359,12 @@ func (f *forming) sortAddrs(addrs []string) []string {
 	return slices.Compact(addrs)
 }
 
-// union lists the contact points of this node and of the nodes that answer, sorted.
-func (f *forming) union() []string {
+// allPoints lists the contact points of this node and of the nodes that answer, sorted.
+func (f *forming) allPoints() []string {
 	if f.named != nil {
 		return f.named
 	}
-	all := f.given()
+	all := f.ownPoints()
 	for _, p := range f.order {
 		if p.info != nil {
 			for _, q := range p.info.Points {
@@ -377,8 +377,8 @@ func (f *forming) union() []string {
 	return f.named
 }
 
-// told handles another node's contact message.
-func (f *forming) told(now clock.Instant, from view.NodeID, m *contact, a *actions) {
+// onContact handles another node's contact message.
+func (f *forming) onContact(now clock.Instant, from view.NodeID, m *contact, a *actions) {
 	if m.From.ID != from || from == f.self.ID {
 		return
 	}
@@ -388,12 +388,12 @@ func (f *forming) told(now clock.Instant, from view.NodeID, m *contact, a *actio
 	if p == nil {
 		return
 	}
-	news := !p.fresh(now)
+	news := !p.isFresh(now)
 	if p.info == nil || !slices.Equal(p.info.Points, m.Points) {
 		f.named = nil
 	}
 	p.info, p.infoAt, p.askedAt, p.cause = m, now, 0, ""
-	p.next, f.wake = now.Add(f.pace()), now
+	p.next, f.wake = now.Add(f.askInterval()), now
 	if f.view == nil {
 		for _, q := range m.Points {
 			if p := f.lookAt(now, q); p != nil {
@@ -402,15 +402,15 @@ func (f *forming) told(now clock.Instant, from view.NodeID, m *contact, a *actio
 		}
 	}
 	if m.Ask {
-		a.tell(from, f.contact(false))
+		a.addMessage(from, f.contact(false))
 	} else if news && f.view == nil {
 		// It may not have met this node: it should count us as soon as we count it.
-		a.tell(from, f.contact(false))
+		a.addMessage(from, f.contact(false))
 	}
 	if m.Cluster != 0 {
 		f.foundCluster(now, m, a)
 	}
-	f.step(now, a)
+	f.stepForming(now, a)
 }
 
 // foundCluster handles the message of a node that belongs to a cluster.
@@ -441,11 +441,11 @@ func (f *forming) foundCluster(now clock.Instant, m *contact, a *actions) {
 		a.over, a.outranked = reasonOvertaken+m.From.Addr, true
 		return
 	}
-	f.metForeign(now, m, a)
+	f.onForeign(now, m, a)
 }
 
-// viewed handles a newer view.
-func (f *forming) viewed(now clock.Instant, v *view.View, a *actions) {
+// onView handles a newer view.
+func (f *forming) onView(now clock.Instant, v *view.View, a *actions) {
 	former := f.view
 	f.view, f.wake = v, now
 	f.seekFormer(now, former, v)
@@ -462,8 +462,8 @@ func (f *forming) viewed(now clock.Instant, v *view.View, a *actions) {
 		if p.former {
 			p.keepUntil = now.Add(formerFor)
 		}
-		if p.peer != 0 && p.fresh(now) && p.info.Cluster == 0 {
-			a.tell(p.peer, f.contact(false))
+		if p.peer != 0 && p.isFresh(now) && p.info.Cluster == 0 {
+			a.addMessage(p.peer, f.contact(false))
 		}
 	}
 }
@@ -485,8 +485,8 @@ func (f *forming) seekFormer(now clock.Instant, former, v *view.View) {
 	}
 }
 
-// leased records the state of the lease.
-func (f *forming) leased(now clock.Instant, valid bool) {
+// onLease records the state of the lease.
+func (f *forming) onLease(now clock.Instant, valid bool) {
 	f.live = valid
 	switch {
 	case valid:

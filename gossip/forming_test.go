@@ -94,7 +94,7 @@ func (w *town) run(d time.Duration) {
 			next = w.queue[i].at
 		}
 		for _, n := range w.sorted() {
-			next = clock.Min(next, n.f.deadline())
+			next = clock.Min(next, n.f.nextStepAt())
 		}
 		if next.After(end) {
 			w.now = end
@@ -111,7 +111,7 @@ func (w *town) run(d time.Duration) {
 			h.do()
 		}
 		for _, n := range w.sorted() {
-			if !n.f.deadline().After(w.now) {
+			if !n.f.nextStepAt().After(w.now) {
 				n.do(func(*actions) {})
 			}
 		}
@@ -136,8 +136,8 @@ func (n *townNode) do(what func(*actions)) {
 	}
 	var a actions
 	what(&a)
-	n.f.step(n.town.now, &a)
-	for !a.empty() {
+	n.f.stepForming(n.town.now, &a)
+	for !a.isEmpty() {
 		b := a
 		a = actions{}
 		n.carryOut(&b, &a)
@@ -178,8 +178,8 @@ func (n *townNode) carryOut(b, a *actions) {
 
 func (n *townNode) enter(v *view.View, a *actions) {
 	n.view, n.joinedAt = v, n.town.now
-	n.f.viewed(n.town.now, v, a)
-	n.f.leased(n.town.now, true)
+	n.f.onView(n.town.now, v, a)
+	n.f.onLease(n.town.now, true)
 }
 
 func (n *townNode) join(to view.Node) {
@@ -202,11 +202,11 @@ func (w *town) deliver(from *townNode, o outgoing) {
 		to.do(func(a *actions) {
 			switch m := m.(type) {
 			case *contact:
-				to.f.told(w.now, from.peer.ID, m, a)
-			case claim:
-				to.f.claimedBy(w.now, from.peer.ID, m, a)
-			case verdict:
-				to.f.judged(w.now, from.peer.ID, m, a)
+				to.f.onContact(w.now, from.peer.ID, m, a)
+			case bootstrapClaim:
+				to.f.onClaim(w.now, from.peer.ID, m, a)
+			case claimVote:
+				to.f.onVote(w.now, from.peer.ID, m, a)
 			}
 		})
 		return
@@ -219,11 +219,11 @@ func (w *town) probe(n *townNode, addr string) {
 		n.do(func(a *actions) {
 			switch {
 			case w.cut(n.peer.Addr, addr):
-				n.f.probed(w.now, addr, transport.Peer{}, errors.New("time-out"), a)
+				n.f.onProbe(w.now, addr, transport.Peer{}, errors.New("time-out"), a)
 			case to == nil || !to.up:
-				n.f.probed(w.now, addr, transport.Peer{}, syscall.ECONNREFUSED, a)
+				n.f.onProbe(w.now, addr, transport.Peer{}, syscall.ECONNREFUSED, a)
 			default:
-				n.f.probed(w.now, addr, to.peer, nil, a)
+				n.f.onProbe(w.now, addr, to.peer, nil, a)
 			}
 		})
 	})
@@ -367,8 +367,8 @@ func TestOneClearLinePerCause(t *testing.T) {
 	}
 	var a actions
 	err := &transport.RefusedError{Addr: "10.0.0.9:1", Reason: `cluster name is "a" there, "b" here`}
-	n.f.probed(w.now, "10.0.0.9:1", transport.Peer{}, err, &a)
-	n.f.probed(w.now, "10.0.0.9:1", transport.Peer{}, err, &a)
+	n.f.onProbe(w.now, "10.0.0.9:1", transport.Peer{}, err, &a)
+	n.f.onProbe(w.now, "10.0.0.9:1", transport.Peer{}, err, &a)
 	if len(a.notes) != 1 || !strings.Contains(a.notes[0].detail, "cluster name is") {
 		t.Errorf("noted %v", a.notes)
 	}
@@ -394,7 +394,7 @@ func TestALiveClusterDrawsInANodeWithoutQuorum(t *testing.T) {
 	if b.over != "" || !slices.ContainsFunc(b.warned, func(s string) bool { return strings.Contains(s, "another cluster of the same name") }) {
 		t.Fatalf("two live clusters: over %q, warned %q", b.over, b.warned)
 	}
-	b.f.leased(w.now, false)
+	b.f.onLease(w.now, false)
 	w.run(6 * time.Second)
 	if b.over == "" || a.over != "" {
 		t.Errorf("over: %q and %q", a.over, b.over)
@@ -407,7 +407,7 @@ func TestReformAfterTheWholeViewIsDead(t *testing.T) {
 	w.run(time.Second)
 	n.f.beyondHelp(w.now, true) // with a lease it means nothing
 	w.run(10 * time.Second)
-	n.f.leased(w.now, false)
+	n.f.onLease(w.now, false)
 	n.f.beyondHelp(w.now, true)
 	w.run(4 * time.Second)
 	if n.over != "" {

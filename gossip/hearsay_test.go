@@ -17,15 +17,15 @@ func TestAForgedHintDoesNotStick(t *testing.T) {
 		addrs := memAddrs(2)
 		a := c.add(addrs[0], Config{ContactPoints: addrs[:1], Bootstrap: true, NoDiscovery: true})
 		forged := view.Node{ID: view.NodeID((c.lastID + 1) << 32), Name: "forged", Addr: "10.9.9.9:1"}
-		a.inbox.put(found{forged})
+		a.inbox.putInput(found{forged})
 		synctest.Wait()
 		b := c.add(addrs[1], Config{ContactPoints: addrs[:1], NoDiscovery: true})
 		if b.Self().ID != forged.ID {
 			t.Fatalf("the hint was about %v, not %v", forged.ID, b.Self().ID)
 		}
 		c.settled(5*time.Second, a, b)
-		a.inbox.put(found{forged})
-		b.inbox.put(found{view.Node{ID: a.Self().ID, Name: "forged", Addr: "10.9.9.9:2"}})
+		a.inbox.putInput(found{forged})
+		b.inbox.putInput(found{view.Node{ID: a.Self().ID, Name: "forged", Addr: "10.9.9.9:2"}})
 		pass(10 * time.Second)
 		c.settled(time.Millisecond, a, b)
 		for _, l := range append(a.Status().Links, b.Status().Links...) {

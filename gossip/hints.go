@@ -31,8 +31,8 @@ type hints struct {
 	fullAt clock.Instant
 }
 
-// offer queues a hint, and reports whether there was room.
-func (h *hints) offer(p transport.Peer) bool {
+// offerHint queues a hint, and reports whether there was room.
+func (h *hints) offerHint(p transport.Peer) bool {
 	for i := range h.waiting {
 		if h.waiting[i].ID == p.ID || h.waiting[i].Addr == p.Addr {
 			return true
@@ -45,8 +45,8 @@ func (h *hints) offer(p transport.Peer) bool {
 	return true
 }
 
-// step requests the due dials.
-func (h *hints) step(now clock.Instant, a *actions) {
+// startDials requests the due dials.
+func (h *hints) startDials(now clock.Instant, a *actions) {
 	for len(h.waiting) > 0 && h.probing < hintsAtOnce && !now.Before(h.nextAt()) {
 		a.lookAt = append(a.lookAt, h.waiting[0])
 		h.waiting = h.waiting[1:]
@@ -61,10 +61,10 @@ func (h *hints) step(now clock.Instant, a *actions) {
 // nextAt is when the bucket allows a dial.
 func (h *hints) nextAt() clock.Instant { return h.fullAt.Add(-(hintsBurst - 1) * hintEvery) }
 
-// done records the end of a dial.
-func (h *hints) done() { h.probing-- }
+// dialDone records the end of a dial.
+func (h *hints) dialDone() { h.probing-- }
 
-func (h *hints) deadline() clock.Instant {
+func (h *hints) nextDialAt() clock.Instant {
 	if len(h.waiting) == 0 || h.probing >= hintsAtOnce {
 		return clock.Never
 	}
@@ -87,24 +87,24 @@ func (n *Node) lookAt(p transport.Peer) {
 		if err != nil {
 			n.counters.probesFailed.Add(1)
 		}
-		n.inbox.put(hintIn{who, err})
+		n.inbox.putInput(hintIn{who, err})
 	})
 }
 
-// hinted handles a node that memberlist has found.
-func (l *loop) hinted(p transport.Peer) {
-	if l.n.View().Member(p.ID) != nil || l.evidence.vouched(p.ID) || l.forming.knows(p) {
+// onHint handles a node that memberlist has found.
+func (l *loop) onHint(p transport.Peer) {
+	if l.n.View().Member(p.ID) != nil || l.evidence.verified(p.ID) || l.forming.tracks(p) {
 		return
 	}
-	if !l.hints.offer(p) {
+	if !l.hints.offerHint(p) {
 		l.n.counters.hintsDropped.Add(1)
 	}
 }
 
-// looked handles the outcome of a dial for a hint: the node that answered has identified
+// onHintDial handles the outcome of a dial for a hint: the node that answered has identified
 // itself.
-func (l *loop) looked(now clock.Instant, in hintIn) {
-	l.hints.done()
+func (l *loop) onHintDial(now clock.Instant, in hintIn) {
+	l.hints.dialDone()
 	if in.err == nil && in.peer.ID != l.n.self.ID {
 		l.acts.learn = append(l.acts.learn, in.peer)
 		l.forming.discovered(now, in.peer)

@@ -31,13 +31,13 @@ type inbox struct {
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-// put queues an input.
-func (b *inbox) put(in input) {
+// putInput queues an input.
+func (b *inbox) putInput(in input) {
 	b.mu.Lock()
 	b.queue = append(b.queue, in)
 	b.most = max(b.most, len(b.queue))
 	b.mu.Unlock()
-	b.signal()
+	b.wakeUp()
 }
 
 // putFrame queues a peer's frame, and reports whether there was room.
@@ -50,7 +50,7 @@ func (b *inbox) putFrame(in input) bool {
 		b.most = max(b.most, len(b.queue))
 	}
 	b.mu.Unlock()
-	b.signal()
+	b.wakeUp()
 	return ok
 }
 
@@ -62,19 +62,19 @@ func (b *inbox) putHint(in input) bool {
 		b.hints = append(b.hints, in)
 	}
 	b.mu.Unlock()
-	b.signal()
+	b.wakeUp()
 	return ok
 }
 
-func (b *inbox) signal() {
+func (b *inbox) wakeUp() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
 	}
 }
 
-// take returns all queued inputs, and some hints; spare's memory is reused for the next.
-func (b *inbox) take(spare []input) []input {
+// takeBatch returns all queued inputs, and some hints; spare's memory is reused for the next.
+func (b *inbox) takeBatch(spare []input) []input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	batch := b.queue
@@ -84,13 +84,13 @@ func (b *inbox) take(spare []input) []input {
 		if b.hints = b.hints[n:]; len(b.hints) == 0 {
 			b.hints = nil
 		} else {
-			b.signal()
+			b.wakeUp()
 		}
 	}
 	return batch
 }
 
-func (b *inbox) counts() (waiting, most int) {
+func (b *inbox) queueCounts() (waiting, most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.queue), b.most

@@ -32,7 +32,7 @@ type keyIDs struct {
 	IDs []keyID
 }
 
-func (*keyIDs) tag() byte { return tagKeyIDs }
+func (*keyIDs) messageTag() byte { return tagKeyIDs }
 
 func appendKeyIDs(b []byte, m *keyIDs) []byte {
 	b = wire.AppendBool(b, m.Ask)
@@ -83,9 +83,9 @@ type keyAgreement struct {
 	// keys returns the keys in use; nil if this node runs no discovery.
 	keys func() [][]byte
 	// members holds the other members of the view. Invariant: differ counts those with
-	// keysDiffer, told those without keysUnknown.
-	members      map[view.NodeID]*memberKeys
-	differ, told int
+	// keysDiffer, answeredCount those without keysUnknown.
+	members               map[view.NodeID]*memberKeys
+	differ, answeredCount int
 }
 
 // memberKeys is the state of one member's keys.
@@ -97,10 +97,10 @@ type memberKeys struct {
 	warned agreement
 }
 
-// ask sends this node's ids to a member, and requests the member's.
-func (k *keyAgreement) ask(id view.NodeID, a *actions) { k.send(id, true, a) }
+// requestIDs sends this node's ids to a member, and requests the member's.
+func (k *keyAgreement) requestIDs(id view.NodeID, a *actions) { k.sendIDs(id, true, a) }
 
-func (k *keyAgreement) send(to view.NodeID, ask bool, a *actions) {
+func (k *keyAgreement) sendIDs(to view.NodeID, ask bool, a *actions) {
 	if k.keys == nil || k.members[to] == nil {
 		return
 	}
@@ -108,18 +108,18 @@ func (k *keyAgreement) send(to view.NodeID, ask bool, a *actions) {
 	for _, key := range k.keys() {
 		m.IDs = append(m.IDs, newKeyID(key, k.cluster, k.self))
 	}
-	a.tell(to, m)
+	a.addMessage(to, m)
 }
 
-// viewed adopts the members of a newer view; connected reports whether there is a control
+// onView adopts the members of a newer view; connected reports whether there is a control
 // connection to one.
-func (k *keyAgreement) viewed(v *view.View, connected func(view.NodeID) bool, a *actions) {
+func (k *keyAgreement) onView(v *view.View, connected func(view.NodeID) bool, a *actions) {
 	if k.keys == nil {
 		return
 	}
 	before := k.members
 	k.members = make(map[view.NodeID]*memberKeys, len(v.Members))
-	k.differ, k.told = 0, 0
+	k.differ, k.answeredCount = 0, 0
 	for i := range v.Members {
 		m := &v.Members[i]
 		if m.ID == k.self {
@@ -127,49 +127,49 @@ func (k *keyAgreement) viewed(v *view.View, connected func(view.NodeID) bool, a 
 		}
 		if known := before[m.ID]; known != nil {
 			k.members[m.ID] = known
-			k.count(known.state, 1)
+			k.countState(known.state, 1)
 			continue
 		}
 		k.members[m.ID] = &memberKeys{name: m.Name, addr: m.Addr}
 		if connected(m.ID) {
-			k.ask(m.ID, a)
+			k.requestIDs(m.ID, a)
 		}
 	}
 }
 
-// received handles the ids of a member, and answers if this node's are requested.
-func (k *keyAgreement) received(from view.NodeID, m *keyIDs, a *actions) {
+// onIDs handles the ids of a member, and answers if this node's are requested.
+func (k *keyAgreement) onIDs(from view.NodeID, m *keyIDs, a *actions) {
 	p := k.members[from]
 	if p == nil {
 		return // no member yet: requested again with the view that has it
 	}
 	p.ids = m.IDs
-	k.judge(from, p, a)
+	k.compareMember(from, p, a)
 	if m.Ask {
-		k.send(from, false, a)
+		k.sendIDs(from, false, a)
 	}
 }
 
-// rotated handles new keys of this node.
-func (k *keyAgreement) rotated(a *actions) {
-	for id, p := range k.members { // order-free: each is judged by itself
+// onRotation handles new keys of this node.
+func (k *keyAgreement) onRotation(a *actions) {
+	for id, p := range k.members { // order-free: each is compared by itself
 		if p.state != keysUnknown {
-			k.judge(id, p, a)
+			k.compareMember(id, p, a)
 		}
-		k.send(id, false, a)
+		k.sendIDs(id, false, a)
 	}
 }
 
-// judge compares the keys of a member with this node's, and warns once of each state that
+// compareMember compares the keys of a member with this node's, and warns once of each state that
 // is worse than the former.
-func (k *keyAgreement) judge(id view.NodeID, p *memberKeys, a *actions) {
-	k.count(p.state, -1)
-	p.state = k.compare(id, p.ids)
-	k.count(p.state, 1)
+func (k *keyAgreement) compareMember(id view.NodeID, p *memberKeys, a *actions) {
+	k.countState(p.state, -1)
+	p.state = k.compareIDs(id, p.ids)
+	k.countState(p.state, 1)
 	switch {
 	case p.state == keysAgree && p.warned != keysUnknown:
 		p.warned = keysUnknown
-		a.note("SecretKeys agree again", id, "")
+		a.addNote("SecretKeys agree again", id, "")
 	case p.state <= keysAgree || p.state <= p.warned:
 	case p.state == keysPartly:
 		p.warned = p.state
@@ -184,17 +184,17 @@ func (k *keyAgreement) judge(id view.NodeID, p *memberKeys, a *actions) {
 
 func (p *memberKeys) where() string { return fmt.Sprintf("%q at %s", p.name, p.addr) }
 
-func (k *keyAgreement) count(s agreement, n int) {
+func (k *keyAgreement) countState(s agreement, n int) {
 	if s != keysUnknown {
-		k.told += n
+		k.answeredCount += n
 	}
 	if s == keysDiffer {
 		k.differ += n
 	}
 }
 
-// compare returns the relation of a member's ids to this node's; the first ones encrypt.
-func (k *keyAgreement) compare(from view.NodeID, theirs []keyID) agreement {
+// compareIDs returns the relation of a member's ids to this node's; the first ones encrypt.
+func (k *keyAgreement) compareIDs(from view.NodeID, theirs []keyID) agreement {
 	var mine []keyID
 	for _, key := range k.keys() {
 		mine = append(mine, newKeyID(key, k.cluster, from))
@@ -210,18 +210,18 @@ func (k *keyAgreement) compare(from view.NodeID, theirs []keyID) agreement {
 	return keysPartly
 }
 
-// unfit reports whether this node shares no key with more than half of the members that
+// mostDiffer reports whether this node shares no key with more than half of the members that
 // have sent their ids.
-func (k *keyAgreement) unfit() bool { return 2*k.differ > k.told }
+func (k *keyAgreement) mostDiffer() bool { return 2*k.differ > k.answeredCount }
 
 // KeysDiffer reports whether this node shares no SecretKey with more than half of the
 // other members: it should not count as ready, since they do not find each other by
 // gossip. A warning in the log names the members; Stats.KeysDiffer counts them. During a
 // rotation the keys do not differ in this sense, as long as any is shared.
-func (n *Node) KeysDiffer() bool { return n.keysUnfit.Load() }
+func (n *Node) KeysDiffer() bool { return n.keysDiffer.Load() }
 
 // publishKeys publishes the results of the comparison of keys.
 func (l *loop) publishKeys() {
 	l.n.counters.keysDiffer.Store(int64(l.keys.differ))
-	l.n.keysUnfit.Store(l.keys.unfit())
+	l.n.keysDiffer.Store(l.keys.mostDiffer())
 }

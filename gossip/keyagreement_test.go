@@ -16,15 +16,15 @@ func keyed(self view.NodeID, keys ...int) (*keyAgreement, *[][]byte) {
 	for id := range view.NodeID(4) {
 		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id + 1, Name: "n", Addr: "10.0.0.1:1"}, Status: view.Up})
 	}
-	k.viewed(v, func(view.NodeID) bool { return true }, &actions{})
+	k.onView(v, func(view.NodeID) bool { return true }, &actions{})
 	return k, &ring
 }
 
 // tell has one node send its ids to another, and returns what the other one does.
 func (k *keyAgreement) tells(to *keyAgreement) (a actions) {
 	var sent actions
-	k.ask(to.self, &sent)
-	to.received(k.self, sent.send[0].msg.(*keyIDs), &a)
+	k.requestIDs(to.self, &sent)
+	to.onIDs(k.self, sent.send[0].msg.(*keyIDs), &a)
 	return a
 }
 
@@ -48,8 +48,8 @@ func TestKeysOfMembersAreCompared(t *testing.T) {
 		theirs, _ := keyed(2, c.theirs...)
 		a := theirs.tells(mine)
 		got := mine.members[2]
-		if got.state != c.want || mine.unfit() != (c.want == keysDiffer) {
-			t.Errorf("%v and %v: %d, unfit %v, want %d", c.mine, c.theirs, got.state, mine.unfit(), c.want)
+		if got.state != c.want || mine.mostDiffer() != (c.want == keysDiffer) {
+			t.Errorf("%v and %v: %d, unfit %v, want %d", c.mine, c.theirs, got.state, mine.mostDiffer(), c.want)
 		}
 		if warned := slices.ContainsFunc(a.notes, func(n note) bool { return n.warn }); warned != (c.want > keysAgree) {
 			t.Errorf("%v and %v: warned %v", c.mine, c.theirs, warned)
@@ -70,25 +70,25 @@ func TestOneWrongKeyIsOutvoted(t *testing.T) {
 	}
 	others[2].tells(k)
 	others[3].tells(k)
-	if k.unfit() {
+	if k.mostDiffer() {
 		t.Error("one of two outvotes this node")
 	}
 	others[4].tells(k)
-	if !k.unfit() || k.differ != 2 {
-		t.Errorf("two of three differ: unfit %v, %d differ", k.unfit(), k.differ)
+	if !k.mostDiffer() || k.differ != 2 {
+		t.Errorf("two of three differ: unfit %v, %d differ", k.mostDiffer(), k.differ)
 	}
 	*ring = testKeys(1, 2)
 	var a actions
-	k.rotated(&a)
-	if k.unfit() || k.differ != 0 || len(a.send) != 3 {
-		t.Errorf("after the rotation: unfit %v, %d differ, %d are told", k.unfit(), k.differ, len(a.send))
+	k.onRotation(&a)
+	if k.mostDiffer() || k.differ != 0 || len(a.send) != 3 {
+		t.Errorf("after the rotation: unfit %v, %d differ, %d are told", k.mostDiffer(), k.differ, len(a.send))
 	}
 	// Those that leave count for nothing.
 	*ring = testKeys(1)
-	k.rotated(&a)
-	k.viewed(&view.View{Members: []view.Member{{Node: view.Node{ID: 1}}, {Node: view.Node{ID: 2}}}}, func(view.NodeID) bool { return true }, &a)
-	if k.unfit() || k.differ != 0 || k.told != 1 {
-		t.Errorf("without them: unfit %v, %d of %d differ", k.unfit(), k.differ, k.told)
+	k.onRotation(&a)
+	k.onView(&view.View{Members: []view.Member{{Node: view.Node{ID: 1}}, {Node: view.Node{ID: 2}}}}, func(view.NodeID) bool { return true }, &a)
+	if k.mostDiffer() || k.differ != 0 || k.answeredCount != 1 {
+		t.Errorf("without them: unfit %v, %d of %d differ", k.mostDiffer(), k.differ, k.answeredCount)
 	}
 }
 
@@ -97,11 +97,11 @@ func TestOneWrongKeyIsOutvoted(t *testing.T) {
 func TestAttackAStrangerAsksForKeyIDs(t *testing.T) {
 	k, _ := keyed(1, 1)
 	var a actions
-	k.received(99, &keyIDs{Ask: true, IDs: []keyID{{1, 1}}}, &a)
-	if !a.empty() || k.unfit() {
-		t.Errorf("a stranger gets %v, unfit %v", a.send, k.unfit())
+	k.onIDs(99, &keyIDs{Ask: true, IDs: []keyID{{1, 1}}}, &a)
+	if !a.isEmpty() || k.mostDiffer() {
+		t.Errorf("a stranger gets %v, unfit %v", a.send, k.mostDiffer())
 	}
-	k.ask(2, &a)
+	k.requestIDs(2, &a)
 	frame := appendMessage(nil, a.send[0].msg)
 	if key := testKey(1); bytes.Contains(frame, key[:8]) {
 		t.Error("the frame holds the key")
@@ -110,7 +110,7 @@ func TestAttackAStrangerAsksForKeyIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.received(3, m.(*keyIDs), &a) // as if they were its own
+	k.onIDs(3, m.(*keyIDs), &a) // as if they were its own
 	if k.members[3].state != keysDiffer {
 		t.Error("the ids of one node prove the keys of another")
 	}
@@ -118,8 +118,8 @@ func TestAttackAStrangerAsksForKeyIDs(t *testing.T) {
 	quiet, _ := keyed(1, 1)
 	quiet.keys, quiet.members = nil, nil
 	a = actions{}
-	quiet.received(2, &keyIDs{Ask: true}, &a)
-	if !a.empty() {
+	quiet.onIDs(2, &keyIDs{Ask: true}, &a)
+	if !a.isEmpty() {
 		t.Error("a node without discovery answers")
 	}
 }

@@ -34,12 +34,12 @@ func (n *Node) RotateKeys(keys [][]byte) error {
 	case n.discovery == nil:
 		return nil // there is no gossip
 	}
-	n.discovery.keyring.rotate(keys)
-	n.inbox.put(call(func(l *loop) {
-		l.keys.rotated(&l.acts)
+	n.discovery.keyring.replaceKeys(keys)
+	n.inbox.putInput(call(func(l *loop) {
+		l.keys.onRotation(&l.acts)
 		l.publishKeys()
 	}))
-	n.record("keys rotated", 0, 0, "", false)
+	n.recordEvent("keys rotated", 0, 0, "", false)
 	return nil
 }
 
@@ -49,7 +49,7 @@ func CheckKeys(keys [][]byte) error {
 	var e ConfigError
 	cfg := Config{SecretKeys: keys}
 	cfg.validateKeys(&e)
-	e.check(len(keys) > 0, "SecretKeys", 0, "encryption cannot be turned off in a running node")
+	e.checkSetting(len(keys) > 0, "SecretKeys", 0, "encryption cannot be turned off in a running node")
 	if len(e.Problems) > 0 {
 		return &e
 	}
@@ -62,7 +62,7 @@ func (n *Node) SecretKeys() [][]byte {
 	if n.discovery == nil || n.discovery.keyring.ring == nil {
 		return copyKeys(n.cfg.SecretKeys)
 	}
-	return n.discovery.keyring.keys()
+	return n.discovery.keyring.copyOfKeys()
 }
 
 // keyring changes memberlist's keyring, whose readers take no lock: they keep the slice
@@ -72,7 +72,7 @@ type keyring struct {
 	ring *memberlist.Keyring
 }
 
-func (k *keyring) open(keys [][]byte) (err error) {
+func (k *keyring) createRing(keys [][]byte) (err error) {
 	keys = copyKeys(keys)
 	k.ring, err = memberlist.NewKeyring(keys, keys[0])
 	return err
@@ -87,13 +87,13 @@ func (k *keyring) inUse() [][]byte {
 	return k.ring.GetKeys()
 }
 
-func (k *keyring) keys() [][]byte {
+func (k *keyring) copyOfKeys() [][]byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return copyKeys(k.ring.GetKeys())
 }
 
-// rotate replaces the ring's keys; the first one encrypts.
+// replaceKeys replaces the ring's keys; the first one encrypts.
 //
 // memberlist's RemoveKey closes the gap in the same slice that concurrent readers iterate
 // over: a reader could miss a key that stays. Only the last key leaves no gap. So the
@@ -104,7 +104,7 @@ func (k *keyring) keys() [][]byte {
 //
 // Errors are ignored: they concern keys of a wrong size and missing keys, and keys
 // contains neither.
-func (k *keyring) rotate(keys [][]byte) {
+func (k *keyring) replaceKeys(keys [][]byte) {
 	keys = copyKeys(keys)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,14 +113,14 @@ func (k *keyring) rotate(keys [][]byte) {
 	_ = k.ring.UseKey(first)
 	if old := k.ring.GetKeys(); !trailing(old, keys) {
 		for _, key := range slices.Backward(slices.Clone(old)) {
-			if holds(keys, key) {
+			if containsKey(keys, key) {
 				_ = k.ring.UseKey(key)
 			}
 		}
 		_ = k.ring.UseKey(first)
 	}
 	for _, key := range slices.Backward(slices.Clone(k.ring.GetKeys())) {
-		if !holds(keys, key) {
+		if !containsKey(keys, key) {
 			_ = k.ring.RemoveKey(key)
 		}
 	}
@@ -133,7 +133,7 @@ func (k *keyring) rotate(keys [][]byte) {
 func trailing(old, stay [][]byte) bool {
 	gone := false
 	for _, key := range old {
-		if !holds(stay, key) {
+		if !containsKey(stay, key) {
 			gone = true
 		} else if gone {
 			return false
@@ -142,7 +142,7 @@ func trailing(old, stay [][]byte) bool {
 	return true
 }
 
-func holds(keys [][]byte, key []byte) bool {
+func containsKey(keys [][]byte, key []byte) bool {
 	return slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) })
 }
 

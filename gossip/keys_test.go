@@ -37,7 +37,7 @@ func TestKeysRotateWithoutAGap(t *testing.T) {
 		}
 		c.settled(10*time.Second, c.nodes...)
 		all := func() bool {
-			return !slices.ContainsFunc(c.nodes, func(m *member) bool { return m.discovery.others() != 2 })
+			return !slices.ContainsFunc(c.nodes, func(m *member) bool { return m.discovery.otherAddrs() != 2 })
 		}
 		c.until(10*time.Second, "all discovered", all)
 		for _, step := range [][][]byte{testKeys(1, 2), testKeys(2, 1), testKeys(2)} {
@@ -63,9 +63,9 @@ func TestKeysRotateWithoutAGap(t *testing.T) {
 		// The old key opens nothing any more, the new one does.
 		late := c.add("10.0.0.8:7101", withKeys(1))
 		next := c.add("10.0.0.9:7101", withKeys(2))
-		c.until(20*time.Second, "the one with the new key is discovered", func() bool { return next.discovery.others() == 3 })
+		c.until(20*time.Second, "the one with the new key is discovered", func() bool { return next.discovery.otherAddrs() == 3 })
 		pass(20 * time.Second)
-		if late.discovery.others() != 0 {
+		if late.discovery.otherAddrs() != 0 {
 			t.Error("one with the old key still takes part in gossip")
 		}
 		if s := c.nodes[0].Stats(); s.Undecryptable == 0 {
@@ -77,7 +77,7 @@ func TestKeysRotateWithoutAGap(t *testing.T) {
 		if err := late.RotateKeys(testKeys(2)); err != nil {
 			t.Error(err)
 		}
-		c.until(20*time.Second, "the late one is discovered", func() bool { return late.discovery.others() == 4 })
+		c.until(20*time.Second, "the late one is discovered", func() bool { return late.discovery.otherAddrs() == 4 })
 	})
 }
 
@@ -106,12 +106,12 @@ func TestRotationNeverMissesAKeyThatStays(t *testing.T) {
 	for range 100 {
 		before, after := testKeys(rng.Perm(6)[:1+rng.IntN(5)]...), testKeys(rng.Perm(6)[:1+rng.IntN(5)]...)
 		var k keyring
-		if err := k.open(before); err != nil {
+		if err := k.createRing(before); err != nil {
 			t.Fatal(err)
 		}
 		var stay [][]byte
 		for _, key := range before {
-			if holds(after, key) {
+			if containsKey(after, key) {
 				stay = append(stay, key)
 			}
 		}
@@ -121,12 +121,12 @@ func TestRotationNeverMissesAKeyThatStays(t *testing.T) {
 		reader.Go(func() { readRing(t, k.ring.GetKeys, stay, primaries, began, stop) })
 		<-began
 		for range 20 {
-			k.rotate(after)
-			if got := k.keys(); !bytes.Equal(got[0], after[0]) || len(got) != len(after) ||
-				slices.ContainsFunc(after, func(key []byte) bool { return !holds(got, key) }) {
+			k.replaceKeys(after)
+			if got := k.copyOfKeys(); !bytes.Equal(got[0], after[0]) || len(got) != len(after) ||
+				slices.ContainsFunc(after, func(key []byte) bool { return !containsKey(got, key) }) {
 				t.Errorf("want %v, got %v", after, got)
 			}
-			k.rotate(before)
+			k.replaceKeys(before)
 		}
 		close(stop)
 		reader.Wait()
@@ -138,11 +138,11 @@ func readRing(t *testing.T, ring func() [][]byte, stay, primaries [][]byte, bega
 	for first := true; ; first = false {
 		keys := ring()
 		for _, key := range stay {
-			if !holds(keys, key) {
+			if !containsKey(keys, key) {
 				t.Errorf("a key that stays is missing from %v", keys)
 			}
 		}
-		if !holds(primaries, keys[0]) {
+		if !containsKey(primaries, keys[0]) {
 			t.Errorf("%v encrypts before its turn", keys[0][0])
 		}
 		if first {

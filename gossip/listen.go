@@ -31,8 +31,8 @@ func (c *Config) nodeName(id view.NodeID) string {
 	return "node-" + id.String()[:8]
 }
 
-// listen opens the port.
-func listen(c *Config, id view.NodeID) (transport.Transport, error) {
+// openTransport opens the port.
+func openTransport(c *Config, id view.NodeID) (transport.Transport, error) {
 	t, err := transport.NewTCP(transport.TCPConfig{
 		Config: c.TransportConfig(id),
 		Listen: c.Listen, Advertise: c.Advertise, Certificates: c.Certificates, TLS: c.TLS, SharedSecrets: c.SharedSecrets,

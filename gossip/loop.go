@@ -68,20 +68,20 @@ type loop struct {
 	out      view.Effects
 	buf      []byte
 	timer    *time.Timer
-	// over is set once the incarnation has ended: the core is no longer stepped.
-	over bool
-	// told is the lease as last reported to subscribers.
-	told  LeaseChanged
-	spare []input
+	// ended is set once the incarnation has ended: the core is no longer stepped.
+	ended bool
+	// reportedLease is the lease as last reported to subscribers.
+	reportedLease LeaseChanged
+	spare         []input
 	// unleasedAt is since when this node is in a view without a lease, 0 otherwise.
 	unleasedAt clock.Instant
-	// leader is the leader last reported to subscribers.
-	leader view.NodeID
-	quorum quorum
+	// reportedLeader is the leader last reported to subscribers.
+	reportedLeader view.NodeID
+	quorum         quorum
 	// addrs holds the addresses last given to discovery.
 	addrs []string
-	// accused holds the peers about which a warning was logged.
-	accused map[view.NodeID]bool
+	// warnedOf holds the peers about which a warning was logged.
+	warnedOf map[view.NodeID]bool
 }
 
 func newLoop(n *Node) *loop {
@@ -107,42 +107,42 @@ func newLoop(n *Node) *loop {
 	return l
 }
 
-// run is the loop's goroutine.
-func (l *loop) run() {
+// runLoop is the loop's goroutine.
+func (l *loop) runLoop() {
 	defer close(l.n.loopEnded)
 	defer l.timer.Stop()
 	for {
-		l.arm()
+		l.armTimer()
 		select {
 		case <-l.n.stop:
 			return
 		case <-l.n.inbox.wake:
 		case <-l.timer.C:
 		}
-		batch := l.n.inbox.take(l.spare)
+		batch := l.n.inbox.takeBatch(l.spare)
 		for i, in := range batch {
-			l.take(in)
+			l.handleInput(in)
 			batch[i] = nil
 		}
 		l.spare = batch
-		l.due()
+		l.runDue()
 	}
 }
 
-// arm sets the timer to the next deadline.
-func (l *loop) arm() {
+// armTimer sets the timer to the next deadline.
+func (l *loop) armTimer() {
 	now := l.n.clock.Now()
 	d := clock.Never
-	if !l.over {
-		d = clock.Min(l.core.Deadline(), clock.Min(l.evidence.deadline(now), clock.Min(l.forming.deadline(), l.hints.deadline())))
-		if l.told.Valid {
-			until := l.n.lease.load().Until
+	if !l.ended {
+		d = clock.Min(l.core.Deadline(), clock.Min(l.evidence.nextTickAt(now), clock.Min(l.forming.nextStepAt(), l.hints.nextDialAt())))
+		if l.reportedLease.Valid {
+			until := l.n.lease.loadLease().Until
 			if stale := l.staleAt(until); now.Before(stale) {
 				until = stale
 			}
 			d = clock.Min(d, until)
 		}
-		d = clock.Min(d, l.quorum.due(l.n.cfg.RemoveAfter))
+		d = clock.Min(d, l.quorum.checkAt(l.n.cfg.RemoveAfter))
 	}
 	wait := time.Hour
 	if d != clock.Never {
@@ -151,25 +151,25 @@ func (l *loop) arm() {
 	l.timer.Reset(wait)
 }
 
-// due performs the actions that are due.
-func (l *loop) due() {
+// runDue performs the actions that are due.
+func (l *loop) runDue() {
 	now := l.n.clock.Now()
-	if l.over {
+	if l.ended {
 		return
 	}
 	if !now.Before(l.core.Deadline()) {
-		l.step(now, view.Tick{})
+		l.stepCore(now, view.Tick{})
 	}
-	l.tellLease(now)
-	l.evidence.leased(now.Before(l.staleAt(l.n.lease.load().Until)), l.n.View() != nil)
-	l.evidence.tick(now, &l.acts)
-	if !l.told.Valid {
+	l.reportLease(now)
+	l.evidence.onLease(now.Before(l.staleAt(l.n.lease.loadLease().Until)), l.n.View() != nil)
+	l.evidence.runDue(now, &l.acts)
+	if !l.reportedLease.Valid {
 		l.forming.beyondHelp(now, l.evidence.beyondHelp(l.n.View(), l.n.cfg.Partition) || l.core.BeyondHelp())
 	}
-	l.forming.step(now, &l.acts)
-	l.hints.step(now, &l.acts)
+	l.forming.stepForming(now, &l.acts)
+	l.hints.startDials(now, &l.acts)
 	l.carryOut(now)
-	l.tellQuorum(now)
+	l.reportQuorum(now)
 	l.endDisowned(now)
 	l.countForeign(now)
 }
@@ -177,56 +177,56 @@ func (l *loop) due() {
 // staleAt returns when a lease that ends at until counts as not renewed recently.
 func (l *loop) staleAt(until clock.Instant) clock.Instant { return until.Add(-l.n.cfg.Lease / 2) }
 
-// take processes one input.
-func (l *loop) take(in input) {
+// handleInput processes one input.
+func (l *loop) handleInput(in input) {
 	now := l.n.clock.Now()
 	a := &l.acts
 	switch in := in.(type) {
 	case frameIn:
-		l.evidence.answered(in.from, a)
-		l.evidence.challenge(now, deadTold(in.msg), a)
-		l.step(now, view.Received{From: in.from, Msg: in.msg})
+		l.evidence.onSignOfLife(in.from, a)
+		l.evidence.sendEchoes(now, deadIn(in.msg), a)
+		l.stepCore(now, view.Received{From: in.from, Msg: in.msg})
 	case call:
 		in(l)
 	case linkIn:
-		l.link(now, in.ev)
+		l.onLink(now, in.ev)
 	case messageIn:
-		l.message(now, in)
+		l.onMessage(now, in)
 	case malformedIn:
-		l.n.record("undecodable membership message, ignored", in.from, 0, in.err.Error(), l.accuse(in.from))
+		l.n.recordEvent("undecodable membership message, ignored", in.from, 0, in.err.Error(), l.warnOnce(in.from))
 	case heardIn:
-		l.evidence.heard(in.id, a)
+		l.evidence.withdrawProof(in.id, a)
 	case probedIn:
-		l.forming.probed(now, in.addr, in.who, in.err, a)
+		l.forming.onProbe(now, in.addr, in.who, in.err, a)
 	case resolvedIn:
 		l.forming.resolve(now, in.addrs)
-		l.n.announce(l)
+		l.n.announceAddrs(l)
 	case oracleIn:
-		l.evidence.oracleSaid(now, in.id, in.gone, a)
+		l.evidence.onOracle(now, in.id, in.gone, a)
 	case inquiredIn:
-		l.evidence.inquired(now, in.id, &in.q, a)
+		l.evidence.onInquiry(now, in.id, &in.q, a)
 	case found:
-		l.hinted(transport.Peer{ID: in.node.ID, Name: in.node.Name, Addr: in.node.Addr})
+		l.onHint(transport.Peer{ID: in.node.ID, Name: in.node.Name, Addr: in.node.Addr})
 	case hintIn:
-		l.looked(now, in)
+		l.onHintDial(now, in)
 	}
-	l.hints.step(now, a)
+	l.hints.startDials(now, a)
 	l.carryOut(now)
 }
 
-// link handles an event of the transport.
-func (l *loop) link(now clock.Instant, ev transport.PeerEvent) {
+// onLink handles an event of the transport.
+func (l *loop) onLink(now clock.Instant, ev transport.PeerEvent) {
 	a := &l.acts
 	if ev.Type == transport.ListenerLost {
 		// The kernel now refuses connections to this process: peers treat it as dead.
-		l.end(now, view.Removed{Reason: fmt.Sprintf("the listener at %s is lost: %v", l.n.self.Addr, ev.Err)})
+		l.endIncarnation(now, view.Removed{Reason: fmt.Sprintf("the listener at %s is lost: %v", l.n.self.Addr, ev.Err)})
 		return
 	}
-	l.evidence.link(now, ev, a)
+	l.evidence.onLink(now, ev, a)
 	switch ev.Type {
 	case transport.Connected:
 		if ev.Class == transport.Control {
-			l.keys.ask(ev.Peer.ID, a)
+			l.keys.requestIDs(ev.Peer.ID, a)
 		}
 	case transport.Accepted:
 		a.learn = append(a.learn, ev.Peer)
@@ -236,30 +236,30 @@ func (l *loop) link(now clock.Instant, ev transport.PeerEvent) {
 		l.forming.discovered(now, ev.Peer)
 	case transport.Refused, transport.DialFailed:
 		if ev.Class == transport.Control {
-			l.forming.lost(now, ev.Peer)
+			l.forming.onNodeLost(now, ev.Peer)
 		}
 	}
 }
 
-// message handles a message of KindEvidence.
-func (l *loop) message(now clock.Instant, in messageIn) {
+// onMessage handles a message of KindEvidence.
+func (l *loop) onMessage(now clock.Instant, in messageIn) {
 	a := &l.acts
-	l.evidence.answered(in.from, a)
+	l.evidence.onSignOfLife(in.from, a)
 	switch m := in.msg.(type) {
 	case *contact:
-		l.forming.told(now, in.from, m, a)
-	case claim:
-		l.forming.claimedBy(now, in.from, m, a)
-	case verdict:
-		l.forming.judged(now, in.from, m, a)
+		l.forming.onContact(now, in.from, m, a)
+	case bootstrapClaim:
+		l.forming.onClaim(now, in.from, m, a)
+	case claimVote:
+		l.forming.onVote(now, in.from, m, a)
 	case goodbye:
-		l.evidence.goodbye(now, in.from, a)
+		l.evidence.onGoodbye(now, in.from, a)
 	case echo:
-		a.tell(in.from, echoed{})
+		a.addMessage(in.from, echoed{})
 	case sealed:
-		l.evidence.sealedTold(now, in.from, m.Subject, a)
+		l.evidence.onSealed(now, in.from, m.Subject, a)
 	case *keyIDs:
-		l.keys.received(in.from, m, a)
+		l.keys.onIDs(in.from, m, a)
 		l.publishKeys()
 	}
 }
@@ -269,21 +269,21 @@ func (l *loop) carryOut(now clock.Instant) {
 	for range 8 {
 		a := l.acts
 		l.acts = actions{}
-		if a.empty() {
+		if a.isEmpty() {
 			return
 		}
-		l.perform(now, &a)
+		l.performActions(now, &a)
 	}
 }
 
-func (l *loop) perform(now clock.Instant, a *actions) {
+func (l *loop) performActions(now clock.Instant, a *actions) {
 	n := l.n
 	n.doubt(a.doubt, a.trust)
 	if len(a.learn) > 0 {
 		n.transport.Learn(a.learn...)
 	}
 	for _, ev := range a.core {
-		l.step(now, ev)
+		l.stepCore(now, ev)
 	}
 	for _, o := range a.send {
 		l.buf = appendMessage(l.buf[:0], o.msg)
@@ -292,10 +292,10 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 		}
 	}
 	for _, id := range a.show {
-		l.send(view.Send{To: id, Msg: &view.Decided{View: n.View()}})
+		l.sendToPeer(view.Send{To: id, Msg: &view.Decided{View: n.View()}})
 	}
 	for _, ev := range a.events {
-		n.events.put(ev, nil)
+		n.events.putEvent(ev, nil)
 	}
 	if len(a.unlearn) > 0 {
 		n.transport.Unlearn(a.unlearn...)
@@ -306,10 +306,10 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 	for _, id := range slices.Concat(a.unlearn, a.forget) {
 		// From now on nothing can be sent there: all frames sent until now are lost,
 		// whatever was reported about the peer before.
-		n.events.put(PeerLost{ID: id, Class: transport.Message, Err: transport.ErrUnknownPeer}, nil)
+		n.events.putEvent(PeerLost{ID: id, Class: transport.Message, Err: transport.ErrUnknownPeer}, nil)
 	}
 	for _, addr := range a.probe {
-		n.probe(addr)
+		n.probePoint(addr)
 	}
 	for _, p := range a.lookAt {
 		n.lookAt(p)
@@ -323,87 +323,87 @@ func (l *loop) perform(now clock.Instant, a *actions) {
 		}
 	}
 	for _, node := range a.inquire {
-		n.inquire(node)
+		n.inquirePort(node)
 	}
 	for _, x := range a.notes {
-		n.record(x.kind, x.subject, 0, x.detail, x.warn)
+		n.recordEvent(x.kind, x.subject, 0, x.detail, x.warn)
 	}
 	if a.over != "" {
 		lost := a.quorumLost && l.evidence.lostForGood(n.View(), n.cfg.Partition)
-		l.end(now, view.Removed{Reason: a.over, QuorumLost: lost, Outranked: a.outranked})
+		l.endIncarnation(now, view.Removed{Reason: a.over, QuorumLost: lost, Outranked: a.outranked})
 	}
 }
 
-// step steps the core and performs its effects.
-func (l *loop) step(now clock.Instant, ev view.Event) {
-	if l.over {
+// stepCore steps the core and performs its effects.
+func (l *loop) stepCore(now clock.Instant, ev view.Event) {
+	if l.ended {
 		return
 	}
 	l.n.counters.steps.Add(1)
 	l.out.Reset()
 	l.core.Step(now, ev, &l.out)
-	l.effects(now, &l.out)
+	l.performEffects(now, &l.out)
 }
 
-// effects performs the core's requests, in the order of the fields: a lease that has
+// performEffects performs the core's requests, in the order of the fields: a lease that has
 // ended is withdrawn before anything is sent.
-func (l *loop) effects(now clock.Instant, out *view.Effects) {
+func (l *loop) performEffects(now clock.Instant, out *view.Effects) {
 	n := l.n
 	if out.Abandon {
 		n.counters.abandons.Add(1)
-		n.lease.hold()
+		n.lease.withhold()
 	}
 	if out.Lease != nil {
-		n.lease.set(*out.Lease, now)
+		n.lease.setLease(*out.Lease, now)
 	}
 	if out.Abandon {
-		n.events.put(Abandoned{}, n.lease.release)
+		n.events.putEvent(Abandoned{}, n.lease.endHold)
 	}
-	l.tellLease(now)
+	l.reportLease(now)
 	if out.View != nil {
 		l.newView(now, out.View)
 	}
 	if out.Removed != nil {
-		l.removed(*out.Removed)
+		l.onRemoved(*out.Removed)
 	}
-	l.tellLeader()
+	l.reportLeader()
 	for i := range out.Learn {
 		x := &out.Learn[i]
 		n.transport.Learn(transport.Peer{ID: x.ID, Name: x.Name, Addr: x.Addr})
 	}
 	for _, s := range out.Send {
 		l.noticeRefusal(s)
-		l.send(s)
+		l.sendToPeer(s)
 	}
 	for _, t := range out.Trace {
-		n.record(t.Kind, t.Subject, t.Epoch, t.Detail, l.odd(t))
+		n.recordEvent(t.Kind, t.Subject, t.Epoch, t.Detail, l.countAnomaly(t))
 	}
 }
 
-func (l *loop) send(s view.Send) {
+func (l *loop) sendToPeer(s view.Send) {
 	l.buf = view.Append(l.buf[:0], s.Msg)
 	if l.n.transport.Send(s.To, transport.Control, transport.KindView, l.buf) != nil {
 		l.n.counters.sendFailed.Add(1)
 		return
 	}
-	l.n.counters.viewOut.add(len(l.buf))
+	l.n.counters.viewOut.countMessage(len(l.buf))
 }
 
-// tellLease reports to subscribers a lease that began, ended, or changed its kind.
-func (l *loop) tellLease(now clock.Instant) {
+// reportLease reports to subscribers a lease that began, ended, or changed its kind.
+func (l *loop) reportLease(now clock.Instant) {
 	lease := l.n.Lease()
 	ev := LeaseChanged{Lease: lease, Valid: lease.Valid(now)}
-	if ev.Valid == l.told.Valid && (!ev.Valid ||
-		ev.Lease.Generation == l.told.Lease.Generation && ev.Lease.Leader == l.told.Lease.Leader) {
+	if ev.Valid == l.reportedLease.Valid && (!ev.Valid ||
+		ev.Lease.Generation == l.reportedLease.Lease.Generation && ev.Lease.Leader == l.reportedLease.Lease.Leader) {
 		return
 	}
-	if l.told.Valid && !ev.Valid {
+	if l.reportedLease.Valid && !ev.Valid {
 		l.n.counters.leaseLost.Add(1)
 	}
-	l.told = ev
-	l.quorum.leased(now, ev.Valid)
-	l.forming.leased(now, ev.Valid)
-	l.n.events.put(ev, nil)
+	l.reportedLease = ev
+	l.quorum.onLease(now, ev.Valid)
+	l.forming.onLease(now, ev.Valid)
+	l.n.events.putEvent(ev, nil)
 	l.n.wakeWaiters()
 }
 
@@ -428,44 +428,44 @@ func (l *loop) newView(now clock.Instant, v *view.View) {
 	if f := n.cfg.trace.view; f != nil {
 		f(n.self.ID, v)
 	}
-	n.events.put(ViewChanged{v}, nil)
-	for _, ev := range foreignStory(before, v) {
-		n.events.put(ev, nil)
+	n.events.putEvent(ViewChanged{v}, nil)
+	for _, ev := range contestDiff(before, v) {
+		n.events.putEvent(ev, nil)
 	}
-	l.evidence.view(now, v, &l.acts)
-	l.keys.viewed(v, l.evidence.reaches, &l.acts)
+	l.evidence.onView(now, v, &l.acts)
+	l.keys.onView(v, l.evidence.reaches, &l.acts)
 	l.publishKeys()
-	l.forming.viewed(now, v, &l.acts)
-	n.announce(l)
+	l.forming.onView(now, v, &l.acts)
+	n.announceAddrs(l)
 	n.wakeWaiters()
 }
 
-// removed ends the incarnation by the core's decision.
-func (l *loop) removed(r view.Removed) {
-	l.over = true
+// onRemoved ends the incarnation by the core's decision.
+func (l *loop) onRemoved(r view.Removed) {
+	l.ended = true
 	r.Generation = l.core.Generation()
-	l.n.lease.set(view.Lease{}, 0)
-	l.n.events.put(Removed{r}, nil)
-	l.n.finish(r)
+	l.n.lease.setLease(view.Lease{}, 0)
+	l.n.events.putEvent(Removed{r}, nil)
+	l.n.endWith(r)
 }
 
 // reasonClosed is the reason of an end by Close.
 const reasonClosed = "closed"
 
-// end ends the incarnation by this package's own decision.
-func (l *loop) end(now clock.Instant, r view.Removed) {
-	if l.over {
+// endIncarnation ends the incarnation by this package's own decision.
+func (l *loop) endIncarnation(now clock.Instant, r view.Removed) {
+	if l.ended {
 		return
 	}
 	if v := l.n.View(); v != nil {
 		r.Epoch = v.Epoch
 	}
-	l.effects(now, &view.Effects{Lease: &view.Lease{}, Abandon: true, Removed: &r})
-	l.n.record("removed", l.n.self.ID, r.Epoch, r.Reason, r.Reason != reasonClosed)
+	l.performEffects(now, &view.Effects{Lease: &view.Lease{}, Abandon: true, Removed: &r})
+	l.n.recordEvent("removed", l.n.self.ID, r.Epoch, r.Reason, r.Reason != reasonClosed)
 }
 
-// probe dials a contact point in a goroutine of its own.
-func (n *Node) probe(addr string) {
+// probePoint dials a contact point in a goroutine of its own.
+func (n *Node) probePoint(addr string) {
 	n.counters.probes.Add(1)
 	n.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(n.ctx, 2*time.Second)
@@ -474,19 +474,19 @@ func (n *Node) probe(addr string) {
 		if err != nil {
 			n.counters.probesFailed.Add(1)
 		}
-		n.inbox.put(probedIn{addr, who, err})
+		n.inbox.putInput(probedIn{addr, who, err})
 	})
 }
 
 func (n *Node) askOracle(node view.Node) {
 	n.wg.Go(func() {
-		n.inbox.put(oracleIn{node.ID, askOracle(n.ctx, n.cfg.Oracle, node)})
+		n.inbox.putInput(oracleIn{node.ID, askOracle(n.ctx, n.cfg.Oracle, node)})
 	})
 }
 
-// record adds an event to Status and logs it.
-func (n *Node) record(kind string, subject view.NodeID, epoch view.Epoch, detail string, warn bool) {
-	n.recent.add(Recent{Time: time.Now(), Kind: kind, Subject: subject, Epoch: epoch, Detail: detail})
+// recordEvent adds an event to Status and logs it.
+func (n *Node) recordEvent(kind string, subject view.NodeID, epoch view.Epoch, detail string, warn bool) {
+	n.recent.addRecent(Recent{Time: time.Now(), Kind: kind, Subject: subject, Epoch: epoch, Detail: detail})
 	level := slog.LevelDebug
 	if warn {
 		level = slog.LevelWarn

@@ -17,7 +17,7 @@ const (
 
 // message is one of the small messages that nodes exchange outside of views: to find a
 // cluster, to form one, to sign off, and to check links.
-type message interface{ tag() byte }
+type message interface{ messageTag() byte }
 
 const (
 	tagContact byte = iota + 1
@@ -51,11 +51,11 @@ type contact struct {
 	Members []view.Node
 }
 
-// claim asks for the exclusive promise to let its sender form the cluster.
-type claim struct{ Round uint64 }
+// bootstrapClaim asks for the exclusive promise to let its sender form the cluster.
+type bootstrapClaim struct{ Round uint64 }
 
-// verdict answers a claim.
-type verdict struct {
+// claimVote answers a claim.
+type claimVote struct {
 	Round   uint64
 	Granted bool
 	// Why is the reason of a refusal.
@@ -66,20 +66,20 @@ type verdict struct {
 // act again.
 type goodbye struct{}
 
-func (*contact) tag() byte { return tagContact }
-func (claim) tag() byte    { return tagClaim }
-func (verdict) tag() byte  { return tagVerdict }
-func (goodbye) tag() byte  { return tagGoodbye }
+func (*contact) messageTag() byte       { return tagContact }
+func (bootstrapClaim) messageTag() byte { return tagClaim }
+func (claimVote) messageTag() byte      { return tagVerdict }
+func (goodbye) messageTag() byte        { return tagGoodbye }
 
 // appendMessage appends the encoding of m: a tag and the fields.
 func appendMessage(b []byte, m message) []byte {
-	b = append(b, m.tag())
+	b = append(b, m.messageTag())
 	switch m := m.(type) {
 	case *contact:
 		b = appendContact(b, m)
-	case claim:
+	case bootstrapClaim:
 		b = wire.AppendU64(b, m.Round)
-	case verdict:
+	case claimVote:
 		b = wire.AppendU64(b, m.Round)
 		b = wire.AppendBool(b, m.Granted)
 		b = wire.AppendString(b, m.Why)
@@ -99,9 +99,9 @@ func decodeMessage(frame []byte) (message, error) {
 	case tagContact:
 		m = readContact(r)
 	case tagClaim:
-		m = claim{Round: r.U64()}
+		m = bootstrapClaim{Round: r.U64()}
 	case tagVerdict:
-		m = verdict{Round: r.U64(), Granted: r.Bool(), Why: r.String("why", addrBytesMax)}
+		m = claimVote{Round: r.U64(), Granted: r.Bool(), Why: r.String("why", addrBytesMax)}
 	case tagGoodbye:
 		m = goodbye{}
 	case tagEcho:

@@ -13,7 +13,7 @@ func someMessages() []message {
 	return []message{
 		&contact{Ask: true, From: node, Points: []string{"127.0.0.1:1", "127.0.0.1:2"}},
 		&contact{From: node, Cluster: 9, Epoch: view.FirstEpoch(3), Origin: 5, Live: true, Members: []view.Node{node, {ID: 8}}},
-		claim{Round: 4}, verdict{Round: 4, Granted: true}, verdict{Round: 5, Why: "no"}, goodbye{}, echo{}, echoed{},
+		bootstrapClaim{Round: 4}, claimVote{Round: 4, Granted: true}, claimVote{Round: 5, Why: "no"}, goodbye{}, echo{}, echoed{},
 		sealed{Subject: 9}, &keyIDs{}, &keyIDs{Ask: true, IDs: []keyID{{1, 2}, {3, 4}}},
 	}
 }

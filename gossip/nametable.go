@@ -50,9 +50,9 @@ func newNameTable() *nameTable {
 	return &nameTable{byName: map[string]knownName{}, hosts: map[netip.Addr]int{}, addrs: map[netip.AddrPort]int{}}
 }
 
-// admit adds a name, or returns why memberlist must not have it. A member of the view, at
+// admitName adds a name, or returns why memberlist must not have it. A member of the view, at
 // the address that the view shows, is always admitted.
-func (t *nameTable) admit(name string, at netip.AddrPort, member bool, now time.Time) error {
+func (t *nameTable) admitName(name string, at netip.AddrPort, member bool, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if known, ok := t.byName[name]; ok {
@@ -62,19 +62,19 @@ func (t *nameTable) admit(name string, at netip.AddrPort, member bool, now time.
 		if !member {
 			return errNodeMoved
 		}
-		t.remove(name)
+		t.removeName(name)
 	}
 	if !member {
-		if !t.take(now) || len(t.byName) >= namesMax && !t.evict(now) {
+		if !t.takeToken(now) || len(t.byName) >= namesMax && !t.evictNames(now) {
 			return errTooManyNames
 		}
 	}
-	t.insert(name, at)
+	t.insertName(name, at)
 	return nil
 }
 
-// take takes a new name from the bucket.
-func (t *nameTable) take(now time.Time) bool {
+// takeToken takes a new name from the bucket.
+func (t *nameTable) takeToken(now time.Time) bool {
 	if now.After(t.at) {
 		t.used = max(t.used-now.Sub(t.at).Seconds()*newNamesRate, 0)
 		t.at = now
@@ -86,13 +86,13 @@ func (t *nameTable) take(now time.Time) bool {
 	return true
 }
 
-func (t *nameTable) insert(name string, at netip.AddrPort) {
+func (t *nameTable) insertName(name string, at netip.AddrPort) {
 	t.byName[name] = knownName{at: at}
 	t.hosts[at.Addr()]++
 	t.addrs[at]++
 }
 
-func (t *nameTable) remove(name string) {
+func (t *nameTable) removeName(name string) {
 	at := t.byName[name].at
 	delete(t.byName, name)
 	if t.hosts[at.Addr()]--; t.hosts[at.Addr()] == 0 {
@@ -103,9 +103,9 @@ func (t *nameTable) remove(name string) {
 	}
 }
 
-// evict removes the names that have been gone for long, or else all that are gone. It
+// evictNames removes the names that have been gone for long, or else all that are gone. It
 // runs once a second at most, and reports whether there is room.
-func (t *nameTable) evict(now time.Time) bool {
+func (t *nameTable) evictNames(now time.Time) bool {
 	if now.Before(t.evictAt) {
 		return false
 	}
@@ -113,7 +113,7 @@ func (t *nameTable) evict(now time.Time) bool {
 	for _, longer := range []time.Duration{nameKept, 0} {
 		for name, k := range t.byName {
 			if !k.goneAt.IsZero() && now.Sub(k.goneAt) >= longer {
-				t.remove(name)
+				t.removeName(name)
 			}
 		}
 		if len(t.byName) < namesMax {
@@ -123,11 +123,11 @@ func (t *nameTable) evict(now time.Time) bool {
 	return false
 }
 
-// gone and back record memberlist's state of a node.
-func (t *nameTable) gone(name string, now time.Time) { t.mark(name, now) }
-func (t *nameTable) back(name string)                { t.mark(name, time.Time{}) }
+// markGone and back record memberlist's state of a node.
+func (t *nameTable) markGone(name string, now time.Time) { t.setGoneAt(name, now) }
+func (t *nameTable) markAlive(name string)               { t.setGoneAt(name, time.Time{}) }
 
-func (t *nameTable) mark(name string, goneAt time.Time) {
+func (t *nameTable) setGoneAt(name string, goneAt time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if k, ok := t.byName[name]; ok {
@@ -136,30 +136,30 @@ func (t *nameTable) mark(name string, goneAt time.Time) {
 	}
 }
 
-// knows reports whether the table has a name at an address.
-func (t *nameTable) knows(name string, at netip.AddrPort) bool {
+// hasName reports whether the table has a name at an address.
+func (t *nameTable) hasName(name string, at netip.AddrPort) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k, known := t.byName[name]
 	return known && k.at == at
 }
 
-// knowsAddr reports whether the table has any name at an address.
-func (t *nameTable) knowsAddr(at netip.AddrPort) bool {
+// hasAddr reports whether the table has any name at an address.
+func (t *nameTable) hasAddr(at netip.AddrPort) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.addrs[at] > 0
 }
 
-// knowsHost reports whether the table has any name at a host.
-func (t *nameTable) knowsHost(ip netip.Addr) bool {
+// hasHost reports whether the table has any name at a host.
+func (t *nameTable) hasHost(ip netip.Addr) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.hosts[ip] > 0
 }
 
-// count returns the number of names.
-func (t *nameTable) count() int {
+// nameCount returns the number of names.
+func (t *nameTable) nameCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.byName)

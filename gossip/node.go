@@ -46,13 +46,13 @@ type Node struct {
 	discovery *discovery
 
 	view     atomic.Pointer[view.View]
-	lease    leaseCell
+	lease    publishedLease
 	events   *dispatcher
 	inbox    *inbox
 	counters counters
 	recent   recentList
-	// keysUnfit: see KeysDiffer.
-	keysUnfit atomic.Bool
+	// keysDiffer: see KeysDiffer.
+	keysDiffer atomic.Bool
 	// departures is filled by the loop and read where events are delivered.
 	departures departures
 	// doubted holds the nodes whose proof of death the next frame withdraws; doubts is
@@ -98,16 +98,16 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Seed = random()
 	}
 	if cfg.Transport == nil {
-		t, err := listen(&cfg, view.NodeID(random()))
+		t, err := openTransport(&cfg, view.NodeID(random()))
 		if err != nil {
 			return nil, err
 		}
 		cfg.Transport = t
 	}
 	n := newNode(cfg)
-	if err := n.start(); err != nil {
+	if err := n.startParts(); err != nil {
 		n.cancel()
-		n.events.close()
+		n.events.closeQueue()
 		_ = n.transport.Close()
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func newNode(cfg Config) *Node {
 		stop:  make(chan struct{}), loopEnded: make(chan struct{}),
 		over: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
 	}
-	n.events = newDispatcher(n.departures.of)
+	n.events = newDispatcher(n.departures.departureOf)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	if f := cfg.trace.lease; f != nil {
 		n.lease.trace = func(l view.Lease, held bool, from clock.Instant) { f(n.self.ID, l, held, from) }
@@ -144,24 +144,24 @@ func newNode(cfg Config) *Node {
 	return n
 }
 
-// start sets the handlers, opens the transport, and starts the goroutines.
-func (n *Node) start() error {
+// startParts sets the handlers, opens the transport, and starts the goroutines.
+func (n *Node) startParts() error {
 	t := n.transport
 	t.Handle(transport.KindView, n.takeView)
 	t.Handle(transport.KindEvidence, n.takeMessage)
 	for k, h := range n.cfg.Handlers {
-		t.Handle(k, n.noticing(h))
+		t.Handle(k, n.withSignOfLife(h))
 	}
 	for k, h := range n.cfg.BlockHandlers {
 		t.HandleBlocks(k, func(from view.NodeID, frames *transport.Frames) {
-			n.notice(from)
+			n.reportSignOfLife(from)
 			h(from, frames)
 		})
 	}
 	for k, of := range n.cfg.Flows {
 		t.HandleFlows(k, of)
 	}
-	t.Observe(func(ev transport.PeerEvent) { n.inbox.put(linkIn{ev}) })
+	t.Observe(func(ev transport.PeerEvent) { n.inbox.putInput(linkIn{ev}) })
 	if err := t.Start(); err != nil {
 		return fmt.Errorf("gossip: %w", err)
 	}
@@ -175,8 +175,8 @@ func (n *Node) start() error {
 		n.discovery = d
 	}
 	n.resolveContacts()
-	go l.run()
-	n.inbox.signal()
+	go l.runLoop()
+	n.inbox.wakeUp()
 	return nil
 }
 
@@ -194,13 +194,13 @@ func (n *Node) discoverySink() discoverySink {
 
 // takeView is the transport's handler for the view protocol.
 func (n *Node) takeView(from view.NodeID, payload []byte) {
-	n.notice(from)
+	n.reportSignOfLife(from)
 	msg, err := view.Decode(payload)
 	if err != nil {
 		n.malformed(from, err)
 		return
 	}
-	n.counters.viewIn.add(len(payload))
+	n.counters.viewIn.countMessage(len(payload))
 	if !n.inbox.putFrame(frameIn{from, msg}) {
 		n.counters.overflow.Add(1)
 	}
@@ -214,7 +214,7 @@ func (n *Node) takeMessage(from view.NodeID, payload []byte) {
 		return
 	}
 	if _, bye := msg.(goodbye); !bye {
-		n.notice(from)
+		n.reportSignOfLife(from)
 	}
 	if !n.inbox.putFrame(messageIn{from, msg}) {
 		n.counters.overflow.Add(1)
@@ -229,22 +229,22 @@ func (n *Node) malformed(from view.NodeID, err error) {
 	}
 }
 
-// noticing wraps a handler so that a doubted node's frame ends the doubt.
-func (n *Node) noticing(h transport.Handler) transport.Handler {
+// withSignOfLife wraps a handler so that a doubted node's frame ends the doubt.
+func (n *Node) withSignOfLife(h transport.Handler) transport.Handler {
 	return func(from view.NodeID, payload []byte) {
-		n.notice(from)
+		n.reportSignOfLife(from)
 		h(from, payload)
 	}
 }
 
-// notice reports to the loop a sign of life from a node that was proven dead.
-func (n *Node) notice(from view.NodeID) {
+// reportSignOfLife reports to the loop a sign of life from a node that was proven dead.
+func (n *Node) reportSignOfLife(from view.NodeID) {
 	if n.doubts.Load() == 0 {
 		return
 	}
 	if _, was := n.doubted.LoadAndDelete(from); was {
 		n.doubts.Add(-1)
-		n.inbox.put(heardIn{from})
+		n.inbox.putInput(heardIn{from})
 	}
 }
 
@@ -269,11 +269,11 @@ func (n *Node) Self() view.Node { return n.self }
 func (n *Node) View() *view.View { return n.view.Load() }
 
 // Lease returns the lease as last granted; it may have expired.
-func (n *Node) Lease() view.Lease { return n.lease.load() }
+func (n *Node) Lease() view.Lease { return n.lease.loadLease() }
 
 // LeaseValid reports whether this node may run entities now. It costs one clock
 // read and one atomic load.
-func (n *Node) LeaseValid() bool { return n.lease.valid(n.clock.Now()) }
+func (n *Node) LeaseValid() bool { return n.lease.validAt(n.clock.Now()) }
 
 // Clock returns the clock that measures leases.
 func (n *Node) Clock() clock.Clock { return n.clock }
@@ -292,8 +292,8 @@ func (n *Node) Subscribe(fn func(Event)) (cancel func()) { return n.events.subsc
 // subject. The leader ends the lease of the one of the two with fewer working links. It
 // does not block.
 func (n *Node) Yield(subject view.NodeID) {
-	n.inbox.put(call(func(l *loop) {
-		l.step(n.clock.Now(), view.Yield{Subject: subject, Reporter: n.self.ID})
+	n.inbox.putInput(call(func(l *loop) {
+		l.stepCore(n.clock.Now(), view.Yield{Subject: subject, Reporter: n.self.ID})
 	}))
 }
 
@@ -305,7 +305,7 @@ func (n *Node) Yield(subject view.NodeID) {
 //
 // To drain: AnnounceLeave, hand over all shards, Leave, Close.
 func (n *Node) AnnounceLeave() {
-	n.inbox.put(call(func(l *loop) { l.step(n.clock.Now(), view.AnnounceLeave{}) }))
+	n.inbox.putInput(call(func(l *loop) { l.stepCore(n.clock.Now(), view.AnnounceLeave{}) }))
 }
 
 // WaitUp blocks until this node is up in a view and holds a lease. It fails with
@@ -338,8 +338,8 @@ func (n *Node) wakeWaiters() {
 	n.changed = make(chan struct{})
 }
 
-// finish records the end of this incarnation.
-func (n *Node) finish(r view.Removed) {
+// endWith records the end of this incarnation.
+func (n *Node) endWith(r view.Removed) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ended == nil {
@@ -357,9 +357,9 @@ func (n *Node) Over() <-chan struct{} { return n.over }
 // error, while leaving continues, or with ErrClosed. Drain the node first, after
 // AnnounceLeave: Leave gives the lease up immediately.
 func (n *Node) Leave(ctx context.Context) error {
-	n.inbox.put(call(func(l *loop) { l.step(n.clock.Now(), view.Leave{}) }))
+	n.inbox.putInput(call(func(l *loop) { l.stepCore(n.clock.Now(), view.Leave{}) }))
 	if n.discovery != nil {
-		n.discovery.leave()
+		n.discovery.announceLeave()
 	}
 	select {
 	case <-n.over:
@@ -402,11 +402,11 @@ func (n *Node) shutdown() {
 	<-n.loopEnded
 	n.cancel()
 	if n.discovery != nil {
-		n.discovery.close(left)
+		n.discovery.closeDiscovery(left)
 	}
 	_ = n.transport.Close() // it ends whatever the error
 	n.wg.Wait()
-	n.events.close()
+	n.events.closeQueue()
 	close(n.closed)
 }
 
@@ -417,14 +417,14 @@ func (n *Node) shutdown() {
 // how long the lease is still granted, 0 if the incarnation had already ended.
 func (n *Node) Lapse() (left time.Duration) {
 	done := make(chan struct{})
-	n.inbox.put(call(func(l *loop) {
+	n.inbox.putInput(call(func(l *loop) {
 		defer close(done)
 		now := n.clock.Now()
-		if lease := n.lease.load(); !l.over && lease.Valid(now) {
+		if lease := n.lease.loadLease(); !l.ended && lease.Valid(now) {
 			left = lease.Until.Sub(now)
 		}
-		n.lapsed.Store(!l.over)
-		l.end(now, view.Removed{Reason: reasonClosed})
+		n.lapsed.Store(!l.ended)
+		l.endIncarnation(now, view.Removed{Reason: reasonClosed})
 	}))
 	select {
 	case <-done:
@@ -438,10 +438,10 @@ func (n *Node) Lapse() (left time.Duration) {
 // node had left its cluster before.
 func (n *Node) signOff() (left bool) {
 	done := make(chan struct{})
-	n.inbox.put(call(func(l *loop) {
+	n.inbox.putInput(call(func(l *loop) {
 		defer close(done)
-		left = l.over && !n.lapsed.Load()
-		l.end(n.clock.Now(), view.Removed{Reason: reasonClosed})
+		left = l.ended && !n.lapsed.Load()
+		l.endIncarnation(n.clock.Now(), view.Removed{Reason: reasonClosed})
 		if !n.lapsed.Load() {
 			l.signOff()
 		}

@@ -147,7 +147,7 @@ func readPacketMessage(b []byte) (packetMessage, error) {
 	r := packReader{b: b[1:]}
 	seen := 0
 	for range r.mapLen() {
-		key, bit := r.bytes(), 0
+		key, bit := r.readBytes(), 0
 		for i, name := range known {
 			if string(key) == name {
 				bit = 1 << i
@@ -168,24 +168,24 @@ func readPacketMessage(b []byte) (packetMessage, error) {
 func (m *packetMessage) readField(r *packReader, key []byte) {
 	switch string(key) {
 	case "Node":
-		m.node = string(r.bytes())
+		m.node = string(r.readBytes())
 	case "Addr", "Target":
-		m.addr = r.bytes()
+		m.addr = r.readBytes()
 	case "Port":
-		m.port = r.uint()
+		m.port = r.readUint()
 	case "SourceAddr":
-		m.sourceAddr = r.bytes()
+		m.sourceAddr = r.readBytes()
 	case "SourcePort":
-		m.sourcePort = r.uint()
+		m.sourcePort = r.readUint()
 	case "Meta":
-		m.meta = r.bytes()
+		m.meta = r.readBytes()
 	case "SourceNode", "From", "Payload":
-		r.bytes()
+		r.readBytes()
 	case "SeqNo", "Incarnation":
-		r.uint()
+		r.readUint()
 	case "Nack":
-		r.bool()
+		r.skipBool()
 	case "Vsn":
-		r.numbers()
+		r.skipNumbers()
 	}
 }

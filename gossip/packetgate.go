@@ -44,8 +44,8 @@ type packetGate struct {
 	count *counters
 
 	all, strangers rateBucket
-	// sources holds the buckets of known addresses; port 0 stands for all ports of a host
-	// at which discovery has no node. Invariant: len(sources) <= sourcesMax.
+	// sources holds the buckets of single addresses; port 0 stands for all ports of a
+	// host at which discovery has no node. Invariant: len(sources) <= sourcesMax.
 	sources map[netip.AddrPort]*rateBucket
 
 	log    *slog.Logger
@@ -60,8 +60,8 @@ func newPacketGate(label string, keys func() [][]byte, names *nameTable, log *sl
 	return &packetGate{label: label, keys: keys, names: names, log: log, count: count, sources: map[netip.AddrPort]*rateBucket{}}
 }
 
-// admit reports whether to pass a datagram to memberlist, and counts it if not.
-func (g *packetGate) admit(p *transport.Packet) bool {
+// admitPacket reports whether to pass a datagram to memberlist, and counts it if not.
+func (g *packetGate) admitPacket(p *transport.Packet) bool {
 	from := sourceOf(p.From)
 	if !g.inRate(from, p.Time) {
 		g.count.packetsFlood.Add(1)
@@ -70,7 +70,7 @@ func (g *packetGate) admit(p *transport.Packet) bool {
 	keys := g.keys()
 	body, err := unwrapPacket(p.Data, g.label, keys)
 	if err == nil {
-		err = g.judge(body, from, len(keys) > 0)
+		err = g.checkMessages(body, from, len(keys) > 0)
 	}
 	if err == nil {
 		return true
@@ -90,9 +90,9 @@ func (g *packetGate) admit(p *transport.Packet) bool {
 // inRate takes a datagram from the buckets.
 func (g *packetGate) inRate(from netip.AddrPort, now time.Time) bool {
 	rate := float64(packetsOfSource)
-	if !g.names.knowsAddr(from) {
-		if !g.names.knowsHost(from.Addr()) {
-			return g.strangers.take(now, packetsOfStrangers) && g.all.take(now, packetsOfAll)
+	if !g.names.hasAddr(from) {
+		if !g.names.hasHost(from.Addr()) {
+			return g.strangers.takeToken(now, packetsOfStrangers) && g.all.takeToken(now, packetsOfAll)
 		}
 		from, rate = netip.AddrPortFrom(from.Addr(), 0), packetsOfHost
 	}
@@ -104,7 +104,7 @@ func (g *packetGate) inRate(from netip.AddrPort, now time.Time) bool {
 		b = new(rateBucket)
 		g.sources[from] = b
 	}
-	return b.take(now, rate) && g.all.take(now, packetsOfAll)
+	return b.takeToken(now, rate) && g.all.takeToken(now, packetsOfAll)
 }
 
 // logRefusal writes a line, within a budget: any host can send a datagram.
@@ -116,8 +116,8 @@ func (g *packetGate) logRefusal(from netip.AddrPort, err error, now time.Time) {
 	}
 }
 
-// judge checks every message of a datagram: one refused message refuses the datagram.
-func (g *packetGate) judge(body []byte, from netip.AddrPort, keyed bool) error {
+// checkMessages checks every message of a datagram: one refused message refuses the datagram.
+func (g *packetGate) checkMessages(body []byte, from netip.AddrPort, keyed bool) error {
 	parts, err := splitPacket(body)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (g *packetGate) vouchedFor(m *packetMessage, from netip.AddrPort) bool {
 	switch m.kind {
 	case kindAlive:
 		at, ok := addrPort(m.addr, m.port)
-		return ok && g.names.knows(m.node, at)
+		return ok && g.names.hasName(m.node, at)
 	case kindIndirectPing:
 		if !g.knowsTarget(m.addr, m.port) {
 			return false
@@ -159,7 +159,7 @@ func (g *packetGate) vouchedFor(m *packetMessage, from netip.AddrPort) bool {
 
 func (g *packetGate) knowsTarget(ip []byte, port uint64) bool {
 	at, ok := addrPort(ip, port)
-	return ok && g.names.knowsAddr(at)
+	return ok && g.names.hasAddr(at)
 }
 
 // sourceOf returns the address of a datagram's sender, the zero value if it has none.
@@ -194,8 +194,8 @@ type rateBucket struct {
 	at   time.Time
 }
 
-// take removes one token at now, and reports whether there was one.
-func (b *rateBucket) take(now time.Time, rate float64) bool {
+// takeToken removes one token at now, and reports whether there was one.
+func (b *rateBucket) takeToken(now time.Time, rate float64) bool {
 	if now.After(b.at) {
 		b.used = max(b.used-now.Sub(b.at).Seconds()*rate, 0)
 		b.at = now

@@ -18,7 +18,7 @@ import (
 func gateUnderTest(t *testing.T) (*packetGate, *counters) {
 	t.Helper()
 	count, names := new(counters), newNameTable()
-	if err := names.admit("a", netip.MustParseAddrPort("10.0.0.1:7101"), false, time.Now()); err != nil {
+	if err := names.admitName("a", netip.MustParseAddrPort("10.0.0.1:7101"), false, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	return newPacketGate("peerage-1", func() [][]byte { return nil }, names, slog.New(slog.DiscardHandler), count), count
@@ -77,7 +77,7 @@ func TestTheGateKnowsEachForm(t *testing.T) {
 				Data: append([]byte("\xf4\x09peerage-1"), test.body...), Time: time.Now(),
 				From: net.UDPAddrFromAddrPort(netip.MustParseAddrPort("10.9.9.9:1")),
 			}
-			if got := g.admit(&p); got != test.ok {
+			if got := g.admitPacket(&p); got != test.ok {
 				t.Errorf("admitted: %v", got)
 			}
 			if got := count.packetsForbidden.Load(); (got == 0) != test.ok {
@@ -99,10 +99,10 @@ func TestAttackDatagramFlood(t *testing.T) {
 	strangers, honest := 0, 0
 	for i := range 200_000 {
 		now = now.Add(10 * time.Microsecond)
-		if g.admit(from(fmt.Sprintf("10.%d.%d.9:1", i>>8&0xff, i&0xff|1<<7))) {
+		if g.admitPacket(from(fmt.Sprintf("10.%d.%d.9:1", i>>8&0xff, i&0xff|1<<7))) {
 			strangers++
 		}
-		if i%2000 == 0 && g.admit(from("10.0.0.1:7101")) { // 50 a second
+		if i%2000 == 0 && g.admitPacket(from("10.0.0.1:7101")) { // 50 a second
 			honest++
 		}
 	}
@@ -123,7 +123,7 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 	took := 0
 	for i := range 20_000 {
-		if names.admit(fmt.Sprint(i), at(i), false, now) == nil {
+		if names.admitName(fmt.Sprint(i), at(i), false, now) == nil {
 			took++
 		}
 		now = now.Add(time.Millisecond)
@@ -133,27 +133,27 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 	for i := range 20_000 {
 		now = now.Add(time.Second / newNamesRate)
-		_ = names.admit(fmt.Sprint("more", i), at(i), false, now)
+		_ = names.admitName(fmt.Sprint("more", i), at(i), false, now)
 	}
-	if n := names.count(); n != namesMax {
+	if n := names.nameCount(); n != namesMax {
 		t.Errorf("%d names", n)
 	}
-	if err := names.admit("late", at(1), false, now); !errors.Is(err, errTooManyNames) {
+	if err := names.admitName("late", at(1), false, now); !errors.Is(err, errTooManyNames) {
 		t.Errorf("one more: %v", err)
 	}
-	if err := names.admit("0", at(0), false, now); err != nil {
+	if err := names.admitName("0", at(0), false, now); err != nil {
 		t.Errorf("a known name: %v", err)
 	}
-	if err := names.admit("0", at(1), false, now); !errors.Is(err, errNodeMoved) {
+	if err := names.admitName("0", at(1), false, now); !errors.Is(err, errNodeMoved) {
 		t.Errorf("a known name elsewhere: %v", err)
 	}
-	if err := names.admit("member", at(1), true, now); err != nil {
+	if err := names.admitName("member", at(1), true, now); err != nil {
 		t.Errorf("a member: %v", err)
 	}
 	for i := range 100 {
-		names.gone(fmt.Sprint(i), now)
+		names.markGone(fmt.Sprint(i), now)
 	}
-	if err := names.admit("late", at(1), false, now.Add(time.Minute)); err != nil {
+	if err := names.admitName("late", at(1), false, now.Add(time.Minute)); err != nil {
 		t.Errorf("after a hundred have gone: %v", err)
 	}
 }
@@ -164,21 +164,21 @@ func TestHintsHaveAPace(t *testing.T) {
 	var h hints
 	dropped, dials := 0, 0
 	for i := range 4000 {
-		if !h.offer(transport.Peer{ID: view.NodeID(i + 1), Addr: fmt.Sprint(i)}) {
+		if !h.offerHint(transport.Peer{ID: view.NodeID(i + 1), Addr: fmt.Sprint(i)}) {
 			dropped++
 		}
 	}
 	if dropped != 4000-hintsMax {
 		t.Errorf("%d hints are dropped", dropped)
 	}
-	for now, end := h.deadline(), h.deadline().Add(10*time.Second); now.Before(end); now = now.Add(10 * time.Millisecond) {
+	for now, end := h.nextDialAt(), h.nextDialAt().Add(10*time.Second); now.Before(end); now = now.Add(10 * time.Millisecond) {
 		var a actions
-		h.step(now, &a)
+		h.startDials(now, &a)
 		if dials += len(a.lookAt); h.probing > hintsAtOnce {
 			t.Fatalf("%d dials at a time", h.probing)
 		}
 		for range a.lookAt {
-			h.done()
+			h.dialDone()
 		}
 	}
 	if most := hintsBurst + int(10*time.Second/hintEvery) + 1; dials > most || dials < most/2 {
@@ -193,7 +193,7 @@ func TestHintsHaveAPace(t *testing.T) {
 		}
 	}
 	b.putFrame(frameIn{from: 1})
-	batch := b.take(nil)
+	batch := b.takeBatch(nil)
 	if _, first := batch[0].(frameIn); !first || len(batch) != 1+hintsPerBatch || refused != 4000-hintsWaitingMax {
 		t.Errorf("a batch of %d, %d refused", len(batch), refused)
 	}
@@ -247,7 +247,7 @@ func FuzzPacketGate(f *testing.F) {
 		_, _ = unwrapPacket(data, "peerage-1", [][]byte{testKey(1)})
 		now := time.Now()
 		g.strangers, g.all = rateBucket{}, rateBucket{}
-		passed := g.admit(&transport.Packet{Data: data, Time: now})
+		passed := g.admitPacket(&transport.Packet{Data: data, Time: now})
 		if passed && len(data) > packetBytesMost {
 			t.Errorf("%d bytes pass", len(data))
 		}

@@ -3,24 +3,24 @@ package gossip
 import "encoding/binary"
 
 // packReader reads the few forms of msgpack that memberlist's messages consist of:
-// numbers, strings and bytes, booleans, and maps and arrays of known depth. Anything
-// else makes it bad. It neither allocates nor recurses, so its cost is linear in the
-// bytes. The zero value reads nothing.
+// numbers, strings and bytes, booleans, and maps and arrays of fixed depth. Anything else
+// makes it bad. It neither allocates nor recurses, so its cost is linear in the bytes.
+// The zero value reads nothing.
 type packReader struct {
 	b []byte
 	// bad is set by the first value that cannot be read; then every read returns zero.
 	bad bool
 }
 
-func (r *packReader) fail() uint64 {
+func (r *packReader) markBad() uint64 {
 	r.bad, r.b = true, nil
 	return 0
 }
 
-// number reads n bytes, big endian.
-func (r *packReader) number(n int) uint64 {
+// readNumber reads n bytes, big endian.
+func (r *packReader) readNumber(n int) uint64 {
 	if len(r.b) < n {
-		return r.fail()
+		return r.markBad()
 	}
 	var full [8]byte
 	copy(full[8-n:], r.b[:n])
@@ -28,34 +28,34 @@ func (r *packReader) number(n int) uint64 {
 	return binary.BigEndian.Uint64(full[:])
 }
 
-func (r *packReader) tag() byte { return byte(r.number(1)) }
+func (r *packReader) readTag() byte { return byte(r.readNumber(1)) }
 
 // mapLen reads the head of a map of at most 15 entries: no message has more.
 func (r *packReader) mapLen() int {
-	if t := r.tag(); t&0xf0 == 0x80 {
+	if t := r.readTag(); t&0xf0 == 0x80 {
 		return int(t & 0x0f)
 	}
-	return int(r.fail())
+	return int(r.markBad())
 }
 
-// bytes reads a string or bytes; nil reads as none. The result is part of the input.
-func (r *packReader) bytes() []byte {
+// readBytes reads a string or bytes; nil reads as none. The result is part of the input.
+func (r *packReader) readBytes() []byte {
 	var n uint64
-	switch t := r.tag(); {
+	switch t := r.readTag(); {
 	case t&0xe0 == 0xa0:
 		n = uint64(t & 0x1f)
 	case t == 0xd9, t == 0xc4:
-		n = r.number(1)
+		n = r.readNumber(1)
 	case t == 0xda, t == 0xc5:
-		n = r.number(2)
+		n = r.readNumber(2)
 	case t == 0xc0 && !r.bad:
 		return nil
 	default:
-		r.fail()
+		r.markBad()
 		return nil
 	}
 	if n > uint64(len(r.b)) {
-		r.fail()
+		r.markBad()
 		return nil
 	}
 	out := r.b[:n]
@@ -63,42 +63,42 @@ func (r *packReader) bytes() []byte {
 	return out
 }
 
-// uint reads a number that is not negative.
-func (r *packReader) uint() uint64 {
-	switch t := r.tag(); {
+// readUint reads a number that is not negative.
+func (r *packReader) readUint() uint64 {
+	switch t := r.readTag(); {
 	case t < 0x80:
 		return uint64(t)
 	case t == 0xcc:
-		return r.number(1)
+		return r.readNumber(1)
 	case t == 0xcd:
-		return r.number(2)
+		return r.readNumber(2)
 	case t == 0xce:
-		return r.number(4)
+		return r.readNumber(4)
 	case t == 0xcf:
-		return r.number(8)
+		return r.readNumber(8)
 	case t == 0xd0, t == 0xd1, t == 0xd2, t == 0xd3: // signed, as some encoders write
-		n := r.number(1 << (t - 0xd0))
+		n := r.readNumber(1 << (t - 0xd0))
 		if t == 0xd3 && n>>63 != 0 || t != 0xd3 && n>>(8<<(t-0xd0)-1) != 0 {
-			return r.fail()
+			return r.markBad()
 		}
 		return n
 	}
-	return r.fail()
+	return r.markBad()
 }
 
-func (r *packReader) bool() {
-	if t := r.tag(); t != 0xc2 && t != 0xc3 {
-		r.fail()
+func (r *packReader) skipBool() {
+	if t := r.readTag(); t != 0xc2 && t != 0xc3 {
+		r.markBad()
 	}
 }
 
-// numbers reads bytes, or an array of at most 15 numbers.
-func (r *packReader) numbers() {
+// skipNumbers reads bytes, or an array of at most 15 numbers.
+func (r *packReader) skipNumbers() {
 	if len(r.b) > 0 && r.b[0]&0xf0 == 0x90 {
-		for range r.tag() & 0x0f {
-			r.uint()
+		for range r.readTag() & 0x0f {
+			r.readUint()
 		}
 		return
 	}
-	r.bytes()
+	r.readBytes()
 }

@@ -27,7 +27,7 @@ func (n *Node) resolveContacts() {
 		plain = plain && isPlain(p)
 	}
 	if plain {
-		n.inbox.put(resolvedIn{slices.Clone(n.cfg.ContactPoints)})
+		n.inbox.putInput(resolvedIn{slices.Clone(n.cfg.ContactPoints)})
 		return
 	}
 	n.wg.Go(n.resolveLoop)
@@ -71,7 +71,7 @@ type resolving struct {
 func (n *Node) newResolving() *resolving {
 	return &resolving{
 		resolver: n.cfg.Resolver, self: n.self.Addr,
-		warn:   func(what, detail string) { n.record(what, 0, 0, detail, true) },
+		warn:   func(what, detail string) { n.recordEvent(what, 0, 0, detail, true) },
 		causes: map[string]string{}, last: map[string][]string{},
 	}
 }
@@ -86,8 +86,8 @@ func (n *Node) resolveLoop() {
 			return
 		case <-timer.C:
 		}
-		if addrs := r.once(n.ctx, n.cfg.ContactPoints, n.cfg.ContactFunc); len(addrs) > 0 {
-			n.inbox.put(resolvedIn{addrs})
+		if addrs := r.resolveOnce(n.ctx, n.cfg.ContactPoints, n.cfg.ContactFunc); len(addrs) > 0 {
+			n.inbox.putInput(resolvedIn{addrs})
 		}
 		wait := resolveLate
 		if n.View() == nil {
@@ -97,16 +97,16 @@ func (n *Node) resolveLoop() {
 	}
 }
 
-// once runs a round: it returns the addresses of the names. A name that does not resolve
+// resolveOnce runs a round: it returns the addresses of the names. A name that does not resolve
 // is logged and keeps its last addresses, so that a failed name server does not make a
 // node lose its cluster.
-func (r *resolving) once(ctx context.Context, names []string, more func(context.Context) ([]string, error)) []string {
+func (r *resolving) resolveOnce(ctx context.Context, names []string, more func(context.Context) ([]string, error)) []string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	names = slices.Clone(names)
 	if more != nil {
 		extra, err := more(ctx)
-		r.told("contact points cannot be listed", "", err)
+		r.warnChanged("contact points cannot be listed", "", err)
 		if err == nil {
 			r.listed = extra
 		}
@@ -116,7 +116,7 @@ func (r *resolving) once(ctx context.Context, names []string, more func(context.
 	last := map[string][]string{}
 	for _, name := range names {
 		addrs, err := r.lookUp(ctx, name)
-		r.told("contact point does not resolve", name, err)
+		r.warnChanged("contact point does not resolve", name, err)
 		if len(addrs) == 0 {
 			addrs = r.last[name]
 		}
@@ -129,14 +129,14 @@ func (r *resolving) once(ctx context.Context, names []string, more func(context.
 	slices.Sort(out)
 	out = slices.Compact(out)
 	if len(out) > contactPointsMax {
-		r.told("contact points are too many", "", fmt.Errorf("%d; the first %d count", len(out), contactPointsMax))
+		r.warnChanged("contact points are too many", "", fmt.Errorf("%d; the first %d count", len(out), contactPointsMax))
 		out = out[:contactPointsMax]
 	}
 	return out
 }
 
-// told logs a failure with a name, once per cause.
-func (r *resolving) told(what, name string, err error) {
+// warnChanged logs a failure with a name, once per cause.
+func (r *resolving) warnChanged(what, name string, err error) {
 	cause := ""
 	if err != nil {
 		cause = strings.TrimPrefix(name+": "+err.Error(), ": ")
@@ -222,9 +222,9 @@ func ofFamily(ips []netip.Addr, v4 bool) []netip.Addr {
 	return out
 }
 
-// announce gives discovery the addresses to join: contact points, members, and former
+// announceAddrs gives discovery the addresses to join: contact points, members, and former
 // members.
-func (n *Node) announce(l *loop) {
+func (n *Node) announceAddrs(l *loop) {
 	if n.discovery == nil {
 		return
 	}
@@ -239,7 +239,7 @@ func (n *Node) announce(l *loop) {
 			addrs = append(addrs, v.Members[i].Addr)
 		}
 	}
-	l.former(&addrs)
+	l.addFormer(&addrs)
 	slices.Sort(addrs)
 	n.discovery.setAddrs(slices.DeleteFunc(slices.Compact(addrs), func(a string) bool { return a == n.self.Addr }))
 }
@@ -247,9 +247,9 @@ func (n *Node) announce(l *loop) {
 // formerMax bounds the addresses of former members that are joined again.
 const formerMax = 64
 
-// former adds the addresses of members of earlier views, so that a healed network
+// addFormer adds the addresses of members of earlier views, so that a healed network
 // reunites, and records the present ones for later.
-func (l *loop) former(addrs *[]string) {
+func (l *loop) addFormer(addrs *[]string) {
 	for _, a := range *addrs {
 		if !slices.Contains(l.addrs, a) {
 			l.addrs = append(l.addrs, a)

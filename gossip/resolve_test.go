@@ -88,7 +88,7 @@ func TestWhatContactPointsStandFor(t *testing.T) {
 		r := &resolving{resolver: dns, self: test.self, causes: map[string]string{}, last: map[string][]string{},
 			warn: func(_, detail string) { warned += detail }}
 		for range 2 {
-			if got := strings.Join(r.once(context.Background(), []string{test.name}, nil), " "); got != test.want {
+			if got := strings.Join(r.resolveOnce(context.Background(), []string{test.name}, nil), " "); got != test.want {
 				t.Errorf("%s from %s stands for %q, want %q", test.name, test.self, got, test.want)
 			}
 		}
@@ -106,7 +106,7 @@ func TestANameServerThatIsDownChangesNothing(t *testing.T) {
 	names := []string{"a:1", "b:1"}
 	look := func(want ...string) {
 		t.Helper()
-		if got := r.once(context.Background(), names, nil); !slices.Equal(got, want) {
+		if got := r.resolveOnce(context.Background(), names, nil); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}
@@ -134,7 +134,7 @@ func TestAFunctionThatFailsChangesNothing(t *testing.T) {
 			}
 			return []string{"10.0.0.1:1"}, nil
 		}
-		if got := r.once(context.Background(), []string{"10.0.0.2:1"}, more); len(got) != 2 {
+		if got := r.resolveOnce(context.Background(), []string{"10.0.0.2:1"}, more); len(got) != 2 {
 			t.Errorf("after %v: %v", err, got)
 		}
 	}
@@ -151,7 +151,7 @@ func TestTooManyContactPointsAreCut(t *testing.T) {
 	warned := 0
 	r := &resolving{resolver: dns, self: "10.0.0.9:1", causes: map[string]string{}, last: map[string][]string{},
 		warn: func(string, string) { warned++ }}
-	if got := r.once(context.Background(), []string{"all:1"}, nil); len(got) != contactPointsMax || warned != 1 {
+	if got := r.resolveOnce(context.Background(), []string{"all:1"}, nil); len(got) != contactPointsMax || warned != 1 {
 		t.Errorf("%d contact points and %d warnings", len(got), warned)
 	}
 }

@@ -57,9 +57,9 @@ type sealing struct {
 	asking bool
 	next   clock.Instant
 	// turn is when this node may probe the peer, which is weakly proven dead; 0 before
-	// the proof. told is set once a member has reported a sealed refusal.
-	turn clock.Instant
-	told bool
+	// the proof. reported is set once a member has reported a sealed refusal.
+	turn     clock.Instant
+	reported bool
 	// asked counts the inquiries since the peer was proven dead.
 	asked int
 	// voidUntil is until when refusals are ignored.
@@ -69,8 +69,8 @@ type sealing struct {
 	warned bool
 }
 
-// answered handles an answer of the peer's process, and reports whether it is a baseline.
-func (s *sealing) answered(now clock.Instant, q *transport.Inquiry) bool {
+// onAnswer handles an answer of the peer's process, and reports whether it is a baseline.
+func (s *sealing) onAnswer(now clock.Instant, q *transport.Inquiry) bool {
 	if !q.Asked.IsValid() || q.By != q.Asked || q.TTL == 0 {
 		s.baseAt = 0
 		return false
@@ -79,15 +79,15 @@ func (s *sealing) answered(now clock.Instant, q *transport.Inquiry) bool {
 	return true
 }
 
-// seals reports whether a result makes the refusals of a peer, whose control connection
+// makesCertain reports whether a result makes the refusals of a peer, whose control connection
 // was lost at lostAt, a certain proof.
-func (s *sealing) seals(lostAt clock.Instant, q *transport.Inquiry) bool {
+func (s *sealing) makesCertain(lostAt clock.Instant, q *transport.Inquiry) bool {
 	return q.Outcome == transport.PortUnreachable && s.baseAt != 0 && lostAt.Sub(s.baseAt) <= baselineFor &&
 		q.Asked == s.addr && q.By == s.addr && q.TTL == s.ttl
 }
 
-// baselines probes the peers whose baseline is due.
-func (e *evidence) baselines(now clock.Instant, a *actions) {
+// runBaselines probes the peers whose baseline is due.
+func (e *evidence) runBaselines(now clock.Instant, a *actions) {
 	if !e.inquires || now.Before(e.nextBaseline) {
 		return
 	}
@@ -112,7 +112,7 @@ func (e *evidence) wantBaseline(now clock.Instant, p *peerLinks) {
 		return
 	}
 	s := &p.seal
-	s.turn, s.told = 0, false
+	s.turn, s.reported = 0, false
 	if s.asked = 0; s.since == 0 {
 		s.since = now
 	}
@@ -125,7 +125,7 @@ func (e *evidence) wantBaseline(now clock.Instant, p *peerLinks) {
 // inquireOf probes a peer that is weakly proven dead, if this node may do so now.
 func (e *evidence) inquireOf(now clock.Instant, p *peerLinks, a *actions) {
 	s := &p.seal
-	if !e.inquires || !e.weak(p) || s.baseAt == 0 || s.asking || s.asked >= inquiriesMax || s.asked > 0 && now.Before(s.next) {
+	if !e.inquires || !e.isWeak(p) || s.baseAt == 0 || s.asking || s.asked >= inquiriesMax || s.asked > 0 && now.Before(s.next) {
 		return
 	}
 	if s.turn == 0 {
@@ -156,21 +156,21 @@ func (e *evidence) rankOf(p *peerLinks) time.Duration {
 // sealed reports to the members that a peer's host has confirmed the end of its process.
 type sealed struct{ Subject view.NodeID }
 
-func (sealed) tag() byte { return tagSealed }
+func (sealed) messageTag() byte { return tagSealed }
 
-// tellSealed sends a sealed refusal to the members, so that they need not probe.
-func (e *evidence) tellSealed(subject view.NodeID, a *actions) {
+// sendSealed sends a sealed refusal to the members, so that they need not probe.
+func (e *evidence) sendSealed(subject view.NodeID, a *actions) {
 	for id, p := range e.peers { // order-free: each gets the same
 		if p.member && id != subject && p.proof == 0 && p.out[transport.Control] {
-			a.tell(id, sealed{subject})
+			a.addMessage(id, sealed{subject})
 		}
 	}
 }
 
-// sealedTold handles a member's report of a sealed refusal. It counts as this node's own
+// onSealed handles a member's report of a sealed refusal. It counts as this node's own
 // once the peer refuses this node, too: a process that has ended has ended for all nodes,
 // and its id never returns.
-func (e *evidence) sealedTold(now clock.Instant, from, subject view.NodeID, a *actions) {
+func (e *evidence) onSealed(now clock.Instant, from, subject view.NodeID, a *actions) {
 	if q := e.peers[from]; q == nil || !q.member || !e.inquires {
 		return
 	}
@@ -178,13 +178,13 @@ func (e *evidence) sealedTold(now clock.Instant, from, subject view.NodeID, a *a
 	if p == nil || !p.member || p.lostAt == 0 || p.seal.baseAt == 0 || now.Before(p.seal.voidUntil) {
 		return
 	}
-	p.seal.told = true
+	p.seal.reported = true
 	e.conclude(now, p, a)
 }
 
 // inquiryDue returns when inquireOf must next be called for a peer.
 func (e *evidence) inquiryDue(p *peerLinks) clock.Instant {
-	if s := &p.seal; e.inquires && e.weak(p) && p.refusals > 0 && s.baseAt != 0 && !s.asking && s.asked < inquiriesMax {
+	if s := &p.seal; e.inquires && e.isWeak(p) && p.refusals > 0 && s.baseAt != 0 && !s.asking && s.asked < inquiriesMax {
 		if s.asked == 0 {
 			return s.turn
 		}
@@ -193,8 +193,8 @@ func (e *evidence) inquiryDue(p *peerLinks) clock.Instant {
 	return clock.Never
 }
 
-// inquired handles the outcome of an inquiry.
-func (e *evidence) inquired(now clock.Instant, id view.NodeID, q *transport.Inquiry, a *actions) {
+// onInquiry handles the outcome of an inquiry.
+func (e *evidence) onInquiry(now clock.Instant, id view.NodeID, q *transport.Inquiry, a *actions) {
 	p := e.peers[id]
 	if p == nil {
 		return
@@ -204,14 +204,14 @@ func (e *evidence) inquired(now clock.Instant, id view.NodeID, q *transport.Inqu
 	switch {
 	case q.Outcome == transport.Answered && p.lostAt != 0:
 		// The process lives: something else refuses its connections.
-		s.answered(now, q)
-		s.voidUntil, s.next, s.turn, s.told = now.Add(voidFor), now.Add(inquiryRetry), 0, false
-		e.heard(id, a)
-	case q.Outcome == transport.Answered && s.answered(now, q):
+		s.onAnswer(now, q)
+		s.voidUntil, s.next, s.turn, s.reported = now.Add(voidFor), now.Add(inquiryRetry), 0, false
+		e.withdrawProof(id, a)
+	case q.Outcome == transport.Answered && s.onAnswer(now, q):
 		s.since, s.next = now, now.Add(baselineEvery)
-	case e.weak(p) && s.seals(p.lostAt, q):
-		e.prove(now, p, EvidenceSealed, a)
-		e.tellSealed(id, a)
+	case e.isWeak(p) && s.makesCertain(p.lostAt, q):
+		e.recordProof(now, p, EvidenceSealed, a)
+		e.sendSealed(id, a)
 	case p.lostAt != 0:
 		s.next = now.Add(inquiryRetry)
 	default:
@@ -228,17 +228,17 @@ func (e *evidence) warnUnsealed(now clock.Instant, p *peerLinks, a *actions) {
 		return
 	}
 	s.warned = true
-	a.warn("a node does not answer at its UDP port", "a crash of "+p.node.Name+" at "+p.node.Addr+
+	a.addWarning("a node does not answer at its UDP port", "a crash of "+p.node.Name+" at "+p.node.Addr+
 		" will take a lease to remove it and cannot replace a quorum; let UDP through to the port of Listen, without address translation")
 }
 
-// inquire probes a node in a goroutine of its own.
-func (n *Node) inquire(node view.Node) {
+// inquirePort probes a node in a goroutine of its own.
+func (n *Node) inquirePort(node view.Node) {
 	inquirer := n.transport.(transport.Inquirer) // evidence.inquires is set
 	n.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(n.ctx, inquiryMax)
 		defer cancel()
 		q := inquirer.Inquire(ctx, transport.Peer{ID: node.ID, Name: node.Name, Addr: node.Addr})
-		n.inbox.put(inquiredIn{node.ID, q})
+		n.inbox.putInput(inquiredIn{node.ID, q})
 	})
 }

@@ -26,7 +26,7 @@ func closed() transport.Inquiry {
 
 // back hands in what became of an inquiry of a peer.
 func (c *court) back(p transport.Peer, q transport.Inquiry) {
-	c.run(func(a *actions) { c.evidence.inquired(c.now, p.ID, &q, a) })
+	c.run(func(a *actions) { c.evidence.onInquiry(c.now, p.ID, &q, a) })
 }
 
 // newInquiringCourt is a court whose peers' UDP ports can be asked.
@@ -40,7 +40,7 @@ func newInquiringCourt() *court {
 		c.on(p, transport.Accepted)
 		v.Members = append(v.Members, view.Member{Node: view.Node{ID: p.ID, Name: p.Name, Addr: p.Addr}, Status: view.Up})
 	}
-	c.run(func(a *actions) { c.view(c.now, v, a) })
+	c.run(func(a *actions) { c.onView(c.now, v, a) })
 	c.said = nil
 	return c
 }
@@ -73,7 +73,7 @@ func TestASealedRefusalIsCertain(t *testing.T) {
 	if !c.certainly {
 		t.Error("it is weak")
 	}
-	c.run(func(a *actions) { c.heard(p.ID, a) })
+	c.run(func(a *actions) { c.withdrawProof(p.ID, a) })
 	c.expect(t, "a late frame takes it back", "alive 1")
 }
 
@@ -169,17 +169,17 @@ func TestAForgedGoodbye(t *testing.T) {
 	c := newInquiringCourt()
 	c.authenticated = false
 	p := c.peerOf(1)
-	c.run(func(a *actions) { c.goodbye(c.now, p.ID, a) })
+	c.run(func(a *actions) { c.onGoodbye(c.now, p.ID, a) })
 	c.expect(t, "a goodbye", "dead 1: goodbye")
 	if c.certainly {
 		t.Error("it is certain")
 	}
-	c.run(func(a *actions) { c.heard(p.ID, a) })
+	c.run(func(a *actions) { c.withdrawProof(p.ID, a) })
 	c.expect(t, "the peer goes on", "alive 1")
 	// A true one is followed by a closed port.
 	c.pass(time.Millisecond)
 	c.back(p, answer())
-	c.run(func(a *actions) { c.goodbye(c.now, p.ID, a) })
+	c.run(func(a *actions) { c.onGoodbye(c.now, p.ID, a) })
 	c.crashed(p)
 	c.back(p, closed())
 	c.expect(t, "a true one", "dead 1: goodbye", "dead 1: sealed refusal")
@@ -200,8 +200,8 @@ func TestCertainty(t *testing.T) {
 	} {
 		e := &evidence{level: s.level, authenticated: s.authenticated}
 		for _, k := range all {
-			if e.certain(k) != slices.Contains(s.want, k) {
-				t.Errorf("%s, authenticated %v: %v is certain: %v", evidenceLevel(s.level), s.authenticated, k, e.certain(k))
+			if e.isCertain(k) != slices.Contains(s.want, k) {
+				t.Errorf("%s, authenticated %v: %v is certain: %v", evidenceLevel(s.level), s.authenticated, k, e.isCertain(k))
 			}
 		}
 	}
@@ -221,7 +221,7 @@ func TestInquiriesKeepTheLoopAtRest(t *testing.T) {
 	c.pass(inquiryRetry + 100*time.Millisecond)
 	c.on(p, refused) // one is too few to ask again
 	c.pass(10 * time.Millisecond)
-	if d := c.deadline(c.now); !c.now.Before(d) {
+	if d := c.nextTickAt(c.now); !c.now.Before(d) {
 		t.Errorf("due %v ago, and nothing is done", c.now.Sub(d))
 	}
 }
@@ -238,7 +238,7 @@ func lastOfFive() *court {
 		v.Members = append(v.Members, view.Member{Node: view.Node{ID: p.ID, Name: p.Name, Addr: p.Addr}, Status: view.Up})
 	}
 	v.Members = append(v.Members, view.Member{Node: view.Node{ID: 100}, Status: view.Up})
-	c.run(func(a *actions) { c.view(c.now, v, a) })
+	c.run(func(a *actions) { c.onView(c.now, v, a) })
 	c.pass(time.Millisecond)
 	for i := range 4 {
 		c.back(c.peerOf(i+1), answer())
@@ -287,7 +287,7 @@ func TestSealedRefusalsAreShared(t *testing.T) {
 	c := lastOfFive()
 	p, q := c.peerOf(1), c.peerOf(2)
 	told := func(from view.NodeID) {
-		c.run(func(a *actions) { c.sealedTold(c.now, from, p.ID, a) })
+		c.run(func(a *actions) { c.onSealed(c.now, from, p.ID, a) })
 	}
 	told(q.ID)
 	c.expect(t, "told of a node that is reached")

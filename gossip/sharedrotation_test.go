@@ -32,7 +32,7 @@ func TestSharedSecretsRotate(t *testing.T) {
 	together := func(what string, discovered int) {
 		t.Helper()
 		eventually(t, time.Minute, what, func() bool {
-			return agree(nodes) && !slices.ContainsFunc(nodes, func(m *member) bool { return m.discovery.others() < discovered || m.KeysDiffer() })
+			return agree(nodes) && !slices.ContainsFunc(nodes, func(m *member) bool { return m.discovery.otherAddrs() < discovered || m.KeysDiffer() })
 		})
 	}
 	together("the cluster forms with the old secret", 2)

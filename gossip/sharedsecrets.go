@@ -29,18 +29,18 @@ func derivedKeys(secrets [][]byte) [][]byte {
 
 // validateSecrets checks SharedSecrets without showing them.
 func (c *Config) validateSecrets(e *ConfigError) {
-	e.check(len(c.SharedSecrets) <= sharedSecretsMax, "SharedSecrets", len(c.SharedSecrets), "at most 4: every one is tried")
+	e.checkSetting(len(c.SharedSecrets) <= sharedSecretsMax, "SharedSecrets", len(c.SharedSecrets), "at most 4: every one is tried")
 	for i, s := range c.SharedSecrets {
-		e.check(len(s) >= sharedSecretBytesMin, "SharedSecrets", fmt.Sprintf("[%d] of %d bytes", i, len(s)),
+		e.checkSetting(len(s) >= sharedSecretBytesMin, "SharedSecrets", fmt.Sprintf("[%d] of %d bytes", i, len(s)),
 			"a secret has at least 32 bytes from a random source, since guesses can be tried out on recorded handshakes")
 	}
-	e.check(len(c.SharedSecrets) == 0 || c.TLS == nil && c.Certificates == nil, "SharedSecrets", len(c.SharedSecrets),
+	e.checkSetting(len(c.SharedSecrets) == 0 || c.TLS == nil && c.Certificates == nil, "SharedSecrets", len(c.SharedSecrets),
 		"Certificates or TLS is set as well: choose one")
 }
 
-// private reports whether a host is an address that is not routed on the internet: any
+// isPrivate reports whether a host is an address that is not routed on the internet: any
 // reader is then on the operator's own network.
-func private(host string) bool {
+func isPrivate(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && (ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast())
 }
@@ -50,12 +50,12 @@ func private(host string) bool {
 // of this node is private.
 func (c *Config) validateOpenNetwork(e *ConfigError, host string) {
 	if len(c.SharedSecrets) > 0 {
-		e.check(private(host), "Listen", c.Listen,
+		e.checkSetting(isPrivate(host), "Listen", c.Listen,
 			"other nodes reach this one at "+host+", which is not a private address, and SharedSecrets encrypt no connection: any host on the path could read everything; set Certificates instead, or InsecureTransport as well")
 		return
 	}
-	e.check(c.TLS != nil || c.Certificates != nil, "Listen", c.Listen,
+	e.checkSetting(c.TLS != nil || c.Certificates != nil, "Listen", c.Listen,
 		"not a loopback address, and neither Certificates nor TLS is set: any host on the network could join, read and forge (SecretKeys cover datagrams only); set one of them, or SharedSecrets on a private network, or InsecureTransport")
-	e.check(len(c.SecretKeys) > 0 || c.NoDiscovery, "SecretKeys", 0,
+	e.checkSetting(len(c.SecretKeys) > 0 || c.NoDiscovery, "SecretKeys", 0,
 		"Listen = "+c.Listen+" is not a loopback address, and TLS does not cover memberlist's datagrams: any host on the network could forge them; set a key, or NoDiscovery, or InsecureTransport")
 }

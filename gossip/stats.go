@@ -50,7 +50,7 @@ type Stats struct {
 	HealthScore int
 	// Discovered and Faded count memberlist's joins and leaves.
 	Discovered, Faded uint64
-	// PacketIn and the others are memberlist's traffic by channel.
+	// PacketIn, PacketOut, StreamIn and StreamOut are memberlist's traffic by channel.
 	PacketIn, PacketOut, StreamIn, StreamOut Traffic
 	// PacketsDropped counts datagrams dropped because memberlist was too slow.
 	PacketsDropped uint64
@@ -82,12 +82,12 @@ type Traffic struct{ Messages, Bytes uint64 }
 // traffic is a live Traffic.
 type traffic struct{ messages, bytes atomic.Uint64 }
 
-func (t *traffic) add(n int) {
+func (t *traffic) countMessage(n int) {
 	t.messages.Add(1)
 	t.bytes.Add(uint64(max(n, 0)))
 }
 
-func (t *traffic) load() Traffic { return Traffic{t.messages.Load(), t.bytes.Load()} }
+func (t *traffic) loadTraffic() Traffic { return Traffic{t.messages.Load(), t.bytes.Load()} }
 
 // counters are the live ones, shared by the parts of a node.
 type counters struct {
@@ -119,12 +119,12 @@ func (n *Node) Stats() Stats {
 		Suspicions: c.suspicions.Load(), Refutations: c.refutations.Load(),
 		Undecryptable: c.undecryptable.Load(),
 		Discovered:    c.discovered.Load(), Faded: c.faded.Load(),
-		PacketIn: c.packetIn.load(), PacketOut: c.packetOut.load(),
-		StreamIn: c.streamIn.load(), StreamOut: c.streamOut.load(),
+		PacketIn: c.packetIn.loadTraffic(), PacketOut: c.packetOut.loadTraffic(),
+		StreamIn: c.streamIn.loadTraffic(), StreamOut: c.streamOut.loadTraffic(),
 		PacketsDropped: c.packetsDropped.Load(), PacketsNotOurs: c.packetsNotOurs.Load(),
 		PacketsForbidden: c.packetsForbidden.Load(), PacketsFlood: c.packetsFlood.Load(),
 		NamesRefused: c.namesRefused.Load(), StreamsRefused: c.streamsRefused.Load(), HintsDropped: c.hintsDropped.Load(),
-		ViewIn: c.viewIn.load(), ViewOut: c.viewOut.load(),
+		ViewIn: c.viewIn.loadTraffic(), ViewOut: c.viewOut.loadTraffic(),
 		FramesMalformed: c.malformed.Load(), FramesOverflow: c.overflow.Load(), SendFailed: c.sendFailed.Load(),
 		BallotsStale: c.stale.Load(), Impostures: c.impostures.Load(), Strangers: c.strangers.Load(), NonMembers: c.nonMembers.Load(),
 		Probes: c.probes.Load(), ProbesFailed: c.probesFailed.Load(), Refusals: c.refused.Load(),
@@ -144,8 +144,8 @@ func (n *Node) Stats() Stats {
 	}
 	s.LeaseValid = n.LeaseValid()
 	s.Leader = s.LeaseValid && n.Lease().Leader
-	s.EventsDelivered, s.EventsCoalesced, s.EventsWaiting = n.events.counts()
-	s.InboxWaiting, s.InboxMax = n.inbox.counts()
+	s.EventsDelivered, s.EventsCoalesced, s.EventsWaiting = n.events.queueCounts()
+	s.InboxWaiting, s.InboxMax = n.inbox.queueCounts()
 	if n.discovery != nil {
 		s.HealthScore = n.discovery.health()
 	}

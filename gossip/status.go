@@ -23,8 +23,8 @@ type Recent struct {
 	Subject view.NodeID `json:",omitzero"`
 	Epoch   view.Epoch  `json:",omitzero"`
 	Detail  string      `json:",omitempty"`
-	// Repeated is how often the same event recurred with few others in between; Time is
-	// that of the first.
+	// Repeated is how often the same event recurred with few different ones in between;
+	// Time is that of the first.
 	Repeated int `json:",omitempty"`
 }
 
@@ -44,7 +44,7 @@ type recentList struct {
 	next int
 }
 
-func (r *recentList) add(x Recent) {
+func (r *recentList) addRecent(x Recent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for back := 1; back <= min(repeatsSought, len(r.ring)); back++ {
@@ -61,8 +61,8 @@ func (r *recentList) add(x Recent) {
 	r.next = (r.next + 1) % recentMax
 }
 
-// list returns the events, the oldest first.
-func (r *recentList) list() []Recent {
+// listRecent returns the events, the oldest first.
+func (r *recentList) listRecent() []Recent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append(append([]Recent(nil), r.ring[r.next:]...), r.ring[:r.next]...)
@@ -125,11 +125,11 @@ type ContactStatus struct {
 // Status returns the node's present state. It waits for the node's loop, which never
 // blocks; after Close it returns the last state.
 func (n *Node) Status() Status {
-	s := Status{Self: n.self, Cluster: n.cfg.Cluster, View: n.View(), Recent: n.recent.list()}
+	s := Status{Self: n.self, Cluster: n.cfg.Cluster, View: n.View(), Recent: n.recent.listRecent()}
 	done := make(chan struct{})
-	n.inbox.put(call(func(l *loop) {
+	n.inbox.putInput(call(func(l *loop) {
 		defer close(done)
-		l.describe(&s)
+		l.describeState(&s)
 	}))
 	select {
 	case <-done:
@@ -145,11 +145,11 @@ func (n *Node) Status() Status {
 		s.Over = n.ended.Reason
 	}
 	n.mu.Unlock()
-	s.State = state(&s)
+	s.State = stateName(&s)
 	return s
 }
 
-func state(s *Status) string {
+func stateName(s *Status) string {
 	if s.Over != "" {
 		return "over"
 	}
@@ -163,7 +163,7 @@ func state(s *Status) string {
 	return m.Status.String()
 }
 
-func (l *loop) describe(s *Status) {
+func (l *loop) describeState(s *Status) {
 	now := l.n.clock.Now()
 	s.Protocol, s.Foreign = l.core.State(), l.foreignStatus()
 	for _, id := range slices.Sorted(maps.Keys(l.evidence.peers)) {

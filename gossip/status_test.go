@@ -7,21 +7,21 @@ import (
 
 func TestRepetitionsPushNothingOut(t *testing.T) {
 	var r recentList
-	r.add(Recent{Kind: "first"})
+	r.addRecent(Recent{Kind: "first"})
 	for range 10 * recentMax {
 		for _, who := range []string{"a", "b", "c"} {
-			r.add(Recent{Kind: "denied", Detail: who})
+			r.addRecent(Recent{Kind: "denied", Detail: who})
 		}
 	}
-	got := r.list()
+	got := r.listRecent()
 	if len(got) != 4 || got[0].Kind != "first" || got[3].Repeated != 10*recentMax-1 {
 		t.Errorf("the list is %v", got)
 	}
 	for i := range 3 * recentMax {
-		r.add(Recent{Kind: strconv.Itoa(i)})
-		r.add(Recent{Kind: strconv.Itoa(i)})
+		r.addRecent(Recent{Kind: strconv.Itoa(i)})
+		r.addRecent(Recent{Kind: strconv.Itoa(i)})
 	}
-	got = r.list()
+	got = r.listRecent()
 	for i, x := range got {
 		if want := strconv.Itoa(2*recentMax + i); x.Kind != want || x.Repeated != 1 {
 			t.Fatalf("at %d stands %v, want %s", i, x, want)

@@ -47,7 +47,7 @@ func newGatedReader(c net.Conn) *gatedReader {
 // Read implements io.Reader.
 func (g *gatedReader) Read(p []byte) (int, error) {
 	if !g.judged {
-		err := g.judge()
+		err := g.checkStart()
 		if err != nil && !errors.Is(err, errStreamForm) {
 			return 0, err // the error of the connection itself
 		}
@@ -65,8 +65,8 @@ func (g *gatedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// judge peeks at the first bytes: an optional label, and the kind of the message.
-func (g *gatedReader) judge() error {
+// checkStart peeks at the first bytes: an optional label, and the kind of the message.
+func (g *gatedReader) checkStart() error {
 	at := 0
 	b, err := g.b.Peek(1)
 	if err != nil {
@@ -108,20 +108,20 @@ func judgeState(b []byte) error {
 	seen := 0
 	for range r.mapLen() {
 		bit := 0
-		switch string(r.bytes()) {
+		switch string(r.readBytes()) {
 		case "Nodes":
 			bit = 1
-			if r.uint() > namesMax {
+			if r.readUint() > namesMax {
 				return errStreamForm
 			}
 		case "UserStateLen":
 			bit = 2
-			if r.uint() != 0 {
+			if r.readUint() != 0 {
 				return errStreamForm // this package sends none
 			}
 		case "Join":
 			bit = 4
-			r.bool()
+			r.skipBool()
 		}
 		if bit == 0 || seen&bit != 0 {
 			return errStreamForm

@@ -76,7 +76,7 @@ func TestThreeNodesOverTCP(t *testing.T) {
 	eventually(t, 10*time.Second, "one view of 3", func() bool { return agree(ms) })
 	t.Logf("3 nodes stand in one view after %v", time.Since(begin))
 	eventually(t, 10*time.Second, "all discovered by memberlist", func() bool {
-		return !slices.ContainsFunc(ms, func(m *member) bool { return m.discovery.others() != 2 })
+		return !slices.ContainsFunc(ms, func(m *member) bool { return m.discovery.otherAddrs() != 2 })
 	})
 
 	first, rest := leader(ms)
@@ -139,7 +139,7 @@ func waitUp(t *testing.T, ms ...*member) {
 func told(t *testing.T, m *member, words ...string) {
 	t.Helper()
 	eventually(t, 10*time.Second, "a line with "+strings.Join(words, ", "), func() bool {
-		return slices.ContainsFunc(m.recent.list(), func(r Recent) bool {
+		return slices.ContainsFunc(m.recent.listRecent(), func(r Recent) bool {
 			return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(r.Kind+" "+r.Detail, w) })
 		})
 	})

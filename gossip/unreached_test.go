@@ -13,7 +13,7 @@ func TestARefusalWhereItWasNeverReached(t *testing.T) {
 	x := c.peerOf(9)
 	c.on(x, transport.Accepted) // it lives and is connected to us; the address we have is wrong
 	v := c.viewOf(x)
-	c.run(func(a *actions) { c.view(c.now, v, a) })
+	c.run(func(a *actions) { c.onView(c.now, v, a) })
 	c.said = nil
 	c.on(x, refused)
 	c.pass(500 * time.Millisecond)

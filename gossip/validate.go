@@ -66,10 +66,10 @@ func (c Config) Validate() error {
 	c.validateKeys(&e)
 	for _, k := range []transport.Kind{transport.KindView, transport.KindEvidence} {
 		if _, set := c.Handlers[k]; set {
-			e.add("Handlers", strconv.Itoa(int(k)), "this kind belongs to package gossip")
+			e.addProblem("Handlers", strconv.Itoa(int(k)), "this kind belongs to package gossip")
 		}
 		if _, set := c.BlockHandlers[k]; set {
-			e.add("BlockHandlers", strconv.Itoa(int(k)), "this kind belongs to package gossip")
+			e.addProblem("BlockHandlers", strconv.Itoa(int(k)), "this kind belongs to package gossip")
 		}
 	}
 	if len(e.Problems) == 0 {
@@ -79,30 +79,30 @@ func (c Config) Validate() error {
 	return &e
 }
 
-func (e *ConfigError) add(setting, value, why string) {
+func (e *ConfigError) addProblem(setting, value, why string) {
 	e.Problems = append(e.Problems, Problem{setting, value, why})
 }
 
-func (e *ConfigError) check(ok bool, setting string, value any, why string) {
+func (e *ConfigError) checkSetting(ok bool, setting string, value any, why string) {
 	if ok {
 		return
 	}
 	if s, isString := value.(string); isString {
 		value = strconv.Quote(s)
 	}
-	e.add(setting, fmt.Sprint(value), why)
+	e.addProblem(setting, fmt.Sprint(value), why)
 }
 
 func (c *Config) validateIdentity(e *ConfigError) {
-	e.check(printable(c.Name, nameBytesMax, " /"), "Name", c.Name,
+	e.checkSetting(printable(c.Name, nameBytesMax, " /"), "Name", c.Name,
 		"a name has at most 128 printable bytes, no spaces, no slashes")
-	e.check(printable(c.Cluster, nameBytesMax, " "), "Cluster", c.Cluster,
+	e.checkSetting(printable(c.Cluster, nameBytesMax, " "), "Cluster", c.Cluster,
 		"a cluster name has at most 128 printable bytes and no spaces")
-	e.check(printable(c.AppVersion, appVersionBytesMax, ""), "AppVersion", c.AppVersion,
+	e.checkSetting(printable(c.AppVersion, appVersionBytesMax, ""), "AppVersion", c.AppVersion,
 		"a version has at most 64 printable bytes")
-	e.check(len(c.Roles) <= rolesMax, "Roles", len(c.Roles), "a node carries at most 32 roles")
+	e.checkSetting(len(c.Roles) <= rolesMax, "Roles", len(c.Roles), "a node carries at most 32 roles")
 	for _, r := range c.Roles {
-		e.check(r != "" && len(r) <= roleBytesMax && strings.Trim(r, roleBytes) == "", "Roles", r,
+		e.checkSetting(r != "" && len(r) <= roleBytesMax && strings.Trim(r, roleBytes) == "", "Roles", r,
 			"a role has 1 to 64 bytes from a-z A-Z 0-9 . _ -")
 	}
 }
@@ -112,12 +112,12 @@ func (c *Config) validateMetadata(e *ConfigError) {
 	for _, k := range slices.Sorted(maps.Keys(c.Metadata)) {
 		value := c.Metadata[k]
 		size += len(k) + len(value)
-		e.check(k != "" && len(k) <= roleBytesMax && strings.Trim(k, roleBytes) == "", "Metadata", k,
+		e.checkSetting(k != "" && len(k) <= roleBytesMax && strings.Trim(k, roleBytes) == "", "Metadata", k,
 			"a key has 1 to 64 bytes from a-z A-Z 0-9 . _ -")
-		e.check(printable(value, metadataBytesMax, ""), "Metadata", k+"="+value, "a value is printable")
+		e.checkSetting(printable(value, metadataBytesMax, ""), "Metadata", k+"="+value, "a value is printable")
 	}
-	e.check(len(c.Metadata) <= metadataMax, "Metadata", len(c.Metadata), "at most 8 entries")
-	e.check(size <= metadataBytesMax, "Metadata", fmt.Sprint(size, " bytes"), "keys and values have at most 256 bytes in all: every view carries them")
+	e.checkSetting(len(c.Metadata) <= metadataMax, "Metadata", len(c.Metadata), "at most 8 entries")
+	e.checkSetting(size <= metadataBytesMax, "Metadata", fmt.Sprint(size, " bytes"), "keys and values have at most 256 bytes in all: every view carries them")
 }
 
 const roleBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
@@ -129,20 +129,20 @@ func printable(s string, most int, without string) bool {
 
 func (c *Config) validateAddresses(e *ConfigError) {
 	host, err := splitAddr(c.Listen, true)
-	e.check(err == nil, "Listen", c.Listen, reason(err))
+	e.checkSetting(err == nil, "Listen", c.Listen, reason(err))
 	if err != nil {
 		return
 	}
 	if c.Advertise != "" {
 		adv, err := splitAddr(c.Advertise, true)
-		e.check(err == nil, "Advertise", c.Advertise, reason(err))
-		e.check(err != nil || !wildcard(adv), "Advertise", c.Advertise,
+		e.checkSetting(err == nil, "Advertise", c.Advertise, reason(err))
+		e.checkSetting(err != nil || !wildcard(adv), "Advertise", c.Advertise,
 			"other nodes cannot dial an unspecified address: set the one at which they reach this node")
 	} else {
-		e.check(!wildcard(host), "Advertise", c.Advertise,
+		e.checkSetting(!wildcard(host), "Advertise", c.Advertise,
 			"Listen = "+c.Listen+" names no particular address: set Advertise to the address at which other nodes reach this one")
 	}
-	e.check(c.TLS == nil || c.Certificates == nil, "TLS", "set", "Certificates is set as well: choose one")
+	e.checkSetting(c.TLS == nil || c.Certificates == nil, "TLS", "set", "Certificates is set as well: choose one")
 	c.validateSecrets(e)
 	if !loopback(host) && !c.InsecureTransport {
 		if adv, err := splitAddr(c.Advertise, true); c.Advertise != "" && err == nil {
@@ -153,20 +153,20 @@ func (c *Config) validateAddresses(e *ConfigError) {
 }
 
 func (c *Config) validateContacts(e *ConfigError) {
-	e.check(len(c.ContactPoints) <= contactPointsMax, "ContactPoints", len(c.ContactPoints), "at most 1024")
+	e.checkSetting(len(c.ContactPoints) <= contactPointsMax, "ContactPoints", len(c.ContactPoints), "at most 1024")
 	fixed := c.ContactFunc == nil
 	for _, p := range c.ContactPoints {
 		fixed = fixed && isPlain(p)
 		if srv, is := strings.CutPrefix(p, srvPrefix); is {
-			e.check(srv != "" && len(srv) <= dnsNameBytesMax && !strings.ContainsAny(srv, " :/"), "ContactPoints", p,
+			e.checkSetting(srv != "" && len(srv) <= dnsNameBytesMax && !strings.ContainsAny(srv, " :/"), "ContactPoints", p,
 				"srv: is followed by the name of SRV records and nothing else: their targets name the ports")
 			continue
 		}
 		host, err := splitAddr(p, false)
-		e.check(err == nil, "ContactPoints", p, reason(err))
-		e.check(err != nil || !wildcard(host), "ContactPoints", p, "an unspecified address is nowhere: name a host")
+		e.checkSetting(err == nil, "ContactPoints", p, reason(err))
+		e.checkSetting(err != nil || !wildcard(host), "ContactPoints", p, "an unspecified address is nowhere: name a host")
 	}
-	e.check(len(c.FormerMembers) <= contactPointsMax, "FormerMembers", len(c.FormerMembers), "at most 1024")
+	e.checkSetting(len(c.FormerMembers) <= contactPointsMax, "FormerMembers", len(c.FormerMembers), "at most 1024")
 	c.validateBootstrap(e, fixed)
 }
 
@@ -174,24 +174,24 @@ func (c *Config) validateContacts(e *ConfigError) {
 // beside a living one, after a restart or when names resolve to only some of the hosts.
 func (c *Config) validateBootstrap(e *ConfigError, literal bool) {
 	expect, listed := c.BootstrapExpect, len(distinct(c.ContactPoints))
-	e.check(expect >= 0, "BootstrapExpect", expect, "a count is not negative")
+	e.checkSetting(expect >= 0, "BootstrapExpect", expect, "a count is not negative")
 	if literal && expect > 1 {
-		e.check(expect <= listed+1, "BootstrapExpect", expect,
+		e.checkSetting(expect <= listed+1, "BootstrapExpect", expect,
 			fmt.Sprintf("there are only %d contact points, so that many can never answer", listed))
 	}
 	switch {
 	case c.Bootstrap || expect < 0:
 	case literal && listed == 0:
-		e.check(expect > 0 || len(c.FormerMembers) > 0 || c.peerless(), "ContactPoints", 0,
+		e.checkSetting(expect > 0 || len(c.FormerMembers) > 0 || c.peerless(), "ContactPoints", 0,
 			"other nodes may have Listen = "+c.Listen+" as a contact point, and without contact points this node would form a second cluster at every restart: give all nodes the same list of addresses, or set Bootstrap on the one node that is to form the cluster, for its first start")
 	case !literal && expect == 0:
-		e.add("BootstrapExpect", "0",
+		e.addProblem("BootstrapExpect", "0",
 			"names, and a ContactFunc, may return only some of the hosts: set how many contact points must answer before a new cluster is formed, more than half of the nodes that start first")
 	case literal && listed == 1 && expect == 0:
-		e.add("BootstrapExpect", "0",
+		e.addProblem("BootstrapExpect", "0",
 			"the list has one address: set 1 on all nodes if the node there may form a cluster by itself, or give all nodes the same list of three addresses or more")
 	case literal && expect > 0:
-		e.check(expect > listed/2, "BootstrapExpect", expect,
+		e.checkSetting(expect > listed/2, "BootstrapExpect", expect,
 			fmt.Sprintf("less than a majority of the %d contact points: two halves could form a cluster each; set %d or more, or leave it out", listed, listed/2+1))
 	}
 }
@@ -210,18 +210,18 @@ func distinct(list []string) []string {
 }
 
 func (c *Config) validateTimes(e *ConfigError) {
-	e.check(c.Members >= 0 && c.Members <= membersMost, "Members", c.Members, "between 1 and 2048, or 0 for 200")
-	e.check(c.Ping >= time.Millisecond, "Ping", c.Ping, "at least 1ms")
+	e.checkSetting(c.Members >= 0 && c.Members <= membersMost, "Members", c.Members, "between 1 and 2048, or 0 for 200")
+	e.checkSetting(c.Ping >= time.Millisecond, "Ping", c.Ping, "at least 1ms")
 	c.validateLease(e)
-	e.check(c.RemoveAfter <= time.Hour, "RemoveAfter", c.RemoveAfter, "at most 1h")
-	e.check(c.SettleAfter > 0, "SettleAfter", c.SettleAfter, "a wait is positive")
-	e.check(c.DriftPPM > 0 && c.DriftPPM <= driftMax, "DriftPPM", c.DriftPPM, "between 1 and 100000")
-	e.check(c.ForeignClusters <= view.ForeignWarn, "ForeignClusters", c.ForeignClusters, "one of the two named values")
-	e.check(c.CrashEvidence <= view.EvidenceOff, "CrashEvidence", c.CrashEvidence, "one of the three named values")
+	e.checkSetting(c.RemoveAfter <= time.Hour, "RemoveAfter", c.RemoveAfter, "at most 1h")
+	e.checkSetting(c.SettleAfter > 0, "SettleAfter", c.SettleAfter, "a wait is positive")
+	e.checkSetting(c.DriftPPM > 0 && c.DriftPPM <= driftMax, "DriftPPM", c.DriftPPM, "between 1 and 100000")
+	e.checkSetting(c.ForeignClusters <= view.ForeignWarn, "ForeignClusters", c.ForeignClusters, "one of the two named values")
+	e.checkSetting(c.CrashEvidence <= view.EvidenceOff, "CrashEvidence", c.CrashEvidence, "one of the three named values")
 	d := c.Discovery
 	for name, v := range map[string]time.Duration{"ProbeInterval": d.ProbeInterval, "GossipInterval": d.GossipInterval,
 		"PushPullInterval": d.PushPullInterval, "RejoinInterval": d.RejoinInterval} {
-		e.check(v >= 10*time.Millisecond, "Discovery."+name, v, "at least 10ms")
+		e.checkSetting(v >= 10*time.Millisecond, "Discovery."+name, v, "at least 10ms")
 	}
 }
 
@@ -238,40 +238,40 @@ const driftMax = 100_000
 //
 // No lease outlives the leader's newest message by more than L, so RemoveAfter >= L is
 // safe. L is also the window of proofs: the newest grant is at most 3P old, a lost ping
-// included, when all others crash, and the proof takes refusalsSpanSuspectSelf, or
+// included, when all other members crash, and the proof takes refusalsSpanSuspectSelf, or
 // readOut while there are unread bytes.
 func (c *Config) validateLease(e *ConfigError) {
 	ppm := time.Duration(min(max(c.DriftPPM, 0), driftMax))
 	drift := func(d time.Duration) time.Duration { return d / 1_000_000 * ppm }
 	least := 4*c.Ping + c.Ping/2
 	served := c.Lease-3*drift(c.Lease) >= least
-	e.check(served, "Lease", c.Lease,
+	e.checkSetting(served, "Lease", c.Lease,
 		fmt.Sprintf("less 3 times what clocks may drift in it (DriftPPM), at least 4.5 times Ping (%v), or one lost ping would pause the node", least))
-	e.check(c.RemoveAfter-drift(c.RemoveAfter) > c.Lease+c.Ping, "RemoveAfter", c.RemoveAfter,
+	e.checkSetting(c.RemoveAfter-drift(c.RemoveAfter) > c.Lease+c.Ping, "RemoveAfter", c.RemoveAfter,
 		fmt.Sprintf("less what clocks may drift in it (DriftPPM), more than Lease + Ping (%v): a member must not be removed while its lease runs", c.Lease+c.Ping))
 	if c.CrashEvidence == view.EvidenceFull && served {
 		window := 3*c.Ping + refusalsSpanSuspectSelf + readOut(c.Lease)
-		e.check(c.Lease-drift(c.Lease) >= window, "Lease", c.Lease,
+		e.checkSetting(c.Lease-drift(c.Lease) >= window, "Lease", c.Lease,
 			fmt.Sprintf("less what clocks may drift in it (DriftPPM), at least %v, in which a crash is proven: later proofs cannot replace a quorum, as CrashEvidence full promises", window))
 	}
 }
 
 func (c *Config) validatePartition(e *ConfigError) {
 	name := c.Partition.String()
-	e.check(name != "" && printable(name, nameBytesMax, ""), "Partition", name,
+	e.checkSetting(name != "" && printable(name, nameBytesMax, ""), "Partition", name,
 		"nodes compare its String, which has 1 to 128 printable bytes")
 	switch p := c.Partition.(type) {
 	case view.StaticQuorum:
-		e.check(p.N >= 1, "Partition", name, "N is at least 1")
+		e.checkSetting(p.N >= 1, "Partition", name, "N is at least 1")
 	case view.AssumeCrash:
-		e.check(p.After > c.RemoveAfter+c.Lease, "Partition", name,
+		e.checkSetting(p.After > c.RemoveAfter+c.Lease, "Partition", name,
 			fmt.Sprintf("After is more than RemoveAfter + Lease (%v): a majority must have had the time to continue first", c.RemoveAfter+c.Lease))
-		e.check(c.CrashEvidence == view.EvidenceFull, "Partition", name,
+		e.checkSetting(c.CrashEvidence == view.EvidenceFull, "Partition", name,
 			"it counts silence as evidence, so CrashEvidence must be full")
 	}
 	for n := 1; n <= policyVoters; n++ {
 		if err := view.VerifyPolicy(c.Partition, policySample(n)); err != nil {
-			e.add("Partition", name, "it lets two parts act at the same time, or none: "+err.Error())
+			e.addProblem("Partition", name, "it lets two parts act at the same time, or none: "+err.Error())
 			return
 		}
 	}
@@ -290,11 +290,11 @@ func policySample(n int) *view.View {
 }
 
 func (c *Config) validateKeys(e *ConfigError) {
-	e.check(len(c.SecretKeys) <= secretKeysMax, "SecretKeys", len(c.SecretKeys), "at most 16: every one is tried")
+	e.checkSetting(len(c.SecretKeys) <= secretKeysMax, "SecretKeys", len(c.SecretKeys), "at most 16: every one is tried")
 	for i, k := range c.SecretKeys {
 		n := len(k)
 		// The value is a secret, so only its length is shown.
-		e.check(n == 16 || n == 24 || n == 32, "SecretKeys", fmt.Sprintf("[%d] of %d bytes", i, n),
+		e.checkSetting(n == 16 || n == 24 || n == 32, "SecretKeys", fmt.Sprintf("[%d] of %d bytes", i, n),
 			"an AES key has 16, 24 or 32 bytes")
 	}
 }

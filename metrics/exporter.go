@@ -94,7 +94,7 @@ func (e *Exporter) Describe(out chan<- *prometheus.Desc) {
 	for _, s := range e.series {
 		out <- s.desc
 	}
-	e.hist.describe(out)
+	e.hist.describeAll(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -112,7 +112,7 @@ func (e *Exporter) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(fam.desc, fam.kind, value, labels...)
 		})
 	}
-	e.hist.collect(out)
+	e.hist.collectAll(out)
 }
 
 func boolean(b bool) float64 {

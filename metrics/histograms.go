@@ -55,18 +55,18 @@ func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	}, labels)
 }
 
-func (h *histograms) all() []prometheus.Collector {
+func (h *histograms) collectors() []prometheus.Collector {
 	return []prometheus.Collector{h.asks, h.outcomes, h.resolution, h.kept, h.handlers, h.ddata, h.ddataOps}
 }
 
-func (h *histograms) describe(out chan<- *prometheus.Desc) {
-	for _, c := range h.all() {
+func (h *histograms) describeAll(out chan<- *prometheus.Desc) {
+	for _, c := range h.collectors() {
 		c.Describe(out)
 	}
 }
 
-func (h *histograms) collect(out chan<- prometheus.Metric) {
-	for _, c := range h.all() {
+func (h *histograms) collectAll(out chan<- prometheus.Metric) {
+	for _, c := range h.collectors() {
 		c.Collect(out)
 	}
 }
@@ -75,7 +75,7 @@ var _ sharding.Observer = (*Exporter)(nil)
 
 // AskDone implements sharding.Observer.
 func (e *Exporter) AskDone(typ string, r sharding.Route, took time.Duration, err error) {
-	o := outcome(err)
+	o := askOutcome(err)
 	e.hist.asks.WithLabelValues(typ, r.String(), o).Observe(took.Seconds())
 	e.hist.outcomes.WithLabelValues(typ, o).Inc()
 }
@@ -99,8 +99,8 @@ func (e *Exporter) HandlerDone(typ string, took time.Duration) {
 	e.hist.handlers.WithLabelValues(typ).Observe(took.Seconds())
 }
 
-// outcome returns the label of an ask's error, grouped as alerts need it.
-func outcome(err error) string {
+// askOutcome returns the label of an ask's error, grouped as alerts need it.
+func askOutcome(err error) string {
 	var handler *sharding.HandlerError
 	switch {
 	case err == nil:

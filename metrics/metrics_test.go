@@ -105,7 +105,7 @@ func TestOutcomes(t *testing.T) {
 		"fenced": sharding.ErrMoved, "canceled": context.Canceled, "timeout": context.DeadlineExceeded,
 		"unavailable": errors.Join(errors.New("at c"), sharding.ErrNodeLost),
 	} {
-		if got := outcome(err); got != want {
+		if got := askOutcome(err); got != want {
 			t.Errorf("outcome(%v) = %s, want %s", err, got, want)
 		}
 	}

@@ -47,7 +47,7 @@ func (c *Core) onPreVote(from NodeID, m *PreVote) {
 	}
 	c.sendTo(from, &PreVoted{
 		Ballot: m.Ballot, Base: m.Base.Epoch, Promised: c.promised,
-		Yes: c.wouldPromise(from, m.Ballot, m.Dead), Hears: c.hears(m.Asked()),
+		Yes: c.wouldPromise(from, m.Ballot, m.Dead), Hears: c.linkedOf(m.Asked()),
 	})
 }
 
@@ -62,7 +62,7 @@ func (c *Core) onPrepare(from NodeID, m *Prepare) {
 	c.promiseBallot(m.Ballot)
 	reply := &Promised{
 		Ballot: m.Ballot, Base: m.Base.Epoch, Generation: c.generation,
-		T0: int64(c.now), Hears: c.hears(m.Asked()),
+		T0: int64(c.now), Hears: c.linkedOf(m.Asked()),
 	}
 	if a := c.attempts[m.Base.Epoch]; a != nil {
 		reply.Accepted, reply.AcceptedBallot, reply.Emergency = c.packView(a.next, c.view), a.ballot, a.emergency

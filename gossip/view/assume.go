@@ -17,13 +17,13 @@ type silence struct {
 	after time.Duration
 	// since is when this node was first in a view.
 	since clock.Instant
-	// heard is the time of a member's last sign of life, or when this node met it.
-	heard map[NodeID]clock.Instant
+	// lastSign is the time of a member's last sign of life, or when this node met it.
+	lastSign map[NodeID]clock.Instant
 }
 
 func newSilence(p Policy) *silence {
 	if a, ok := p.(AssumeCrash); ok {
-		return &silence{after: a.After, heard: map[NodeID]clock.Instant{}}
+		return &silence{after: a.After, lastSign: map[NodeID]clock.Instant{}}
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ func (c *Core) signOfLife(id NodeID) {
 		return
 	}
 	if c.view.Member(id) != nil {
-		c.silence.heard[id] = c.now
+		c.silence.lastSign[id] = c.now
 	}
 	if p := c.proofs[id]; p != nil && p.assumed {
 		delete(c.proofs, id)
@@ -53,11 +53,11 @@ func (c *Core) meetMembers(v *View) {
 	heard := make(map[NodeID]clock.Instant, len(v.Members))
 	for i := range v.Members {
 		id := v.Members[i].ID
-		if heard[id] = c.silence.heard[id]; heard[id] == 0 {
+		if heard[id] = c.silence.lastSign[id]; heard[id] == 0 {
 			heard[id] = c.now
 		}
 	}
-	c.silence.heard = heard
+	c.silence.lastSign = heard
 }
 
 // servedAt is when this node was last granted a lease. Pings are not enough: a leader
@@ -76,7 +76,7 @@ func (c *Core) driveAssume() bool {
 	}
 	moved := false
 	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; c.assumable(id) && !c.now.Before(c.silence.heard[id].Add(c.silence.after)) {
+		if id := c.view.Members[i].ID; c.assumable(id) && !c.now.Before(c.silence.lastSign[id].Add(c.silence.after)) {
 			c.proveDead(id, &proof{at: c.now, reason: "assumed: silent for " + c.silence.after.String(), certain: true, assumed: true})
 			moved = true
 		}
@@ -98,7 +98,7 @@ func (c *Core) assumeAt() clock.Instant {
 	d := clock.Never
 	for i := range c.view.Members {
 		if id := c.view.Members[i].ID; c.assumable(id) {
-			d = clock.Min(d, c.silence.heard[id].Add(c.silence.after))
+			d = clock.Min(d, c.silence.lastSign[id].Add(c.silence.after))
 		}
 	}
 	if d == clock.Never {

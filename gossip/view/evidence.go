@@ -171,8 +171,8 @@ func (c *Core) deadMembers() (certain, weak []NodeID) {
 	return certain, weak
 }
 
-// hears lists those of ids with which this node has a link, and itself.
-func (c *Core) hears(ids []NodeID) []NodeID {
+// linkedOf lists those of ids with which this node has a link, and itself.
+func (c *Core) linkedOf(ids []NodeID) []NodeID {
 	var out []NodeID
 	for _, id := range ids {
 		if id == c.self() || c.links[id] && c.proofs[id] == nil {
@@ -296,7 +296,7 @@ func (c *Core) witnesses(id NodeID) []NodeID {
 }
 
 func (c *Core) onDoubt(from NodeID, m *Doubt) {
-	c.sendTo(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.hears(m.Dead)})
+	c.sendTo(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.linkedOf(m.Dead)})
 }
 
 func (c *Core) onDoubted(from NodeID, m *Doubted) {

@@ -30,7 +30,7 @@ func cloneCore(c *Core) *Core {
 	// No exploration has a second cluster of the name: of c.foreign, least alone is ever set.
 	if c.silence != nil {
 		s := *c.silence
-		s.heard = maps.Clone(s.heard)
+		s.lastSign = maps.Clone(s.lastSign)
 		d.silence = &s
 	}
 	d.leadership = cloneOffice(c.leadership)

@@ -26,7 +26,7 @@ import (
 //	Encounter(yields, generation) ──────────────▶
 //	X's nodes stop and end                        commits a generation above both
 //
-// Why both never yield, however the messages are delayed and whoever leads:
+// Why both never yield, with any delays of messages and any leaders:
 //
 //   - A standing never falls, and does not change while a contest is open.
 //   - X yields only to a verdict on exactly the standing that X has, given by a leader
@@ -92,8 +92,8 @@ type encounter struct {
 	// to is the other leader, the zero Node until it is learned; nodes are its members.
 	to    Node
 	nodes []Node
-	// said is the newest message that echoed nonce, heardAt when it arrived.
-	said    *Encounter
+	// newest is the newest message that echoed nonce, heardAt when it arrived.
+	newest  *Encounter
 	heardAt clock.Instant
 	metAt   clock.Instant
 	// since is when this leader first had a view with the contest.
@@ -178,8 +178,8 @@ func (c *Core) sendEncounter(e *encounter) {
 	}
 	if f := c.view.Contest(e.cluster); f != nil {
 		m.Verdict = f.Verdict
-		if f.Verdict == VerdictStands && e.said != nil {
-			m.Judged = e.said.Standing
+		if f.Verdict == VerdictStands && e.newest != nil {
+			m.Judged = e.newest.Standing
 			if !c.view.Standing.Above(c.view.Cluster, m.Judged, e.cluster) {
 				m.Verdict = VerdictContested
 			}
@@ -232,7 +232,7 @@ func (c *Core) onEncounter(from NodeID, m *Encounter) {
 	e.to, e.theirs = m.From, m.Nonce
 	c.out.Learn = append(c.out.Learn, m.From)
 	if m.Echo == e.nonce {
-		e.said, e.heardAt = m, c.now
+		e.newest, e.heardAt = m, c.now
 		c.requestReview()
 	}
 	if news {
@@ -242,7 +242,7 @@ func (c *Core) onEncounter(from NodeID, m *Encounter) {
 
 // heardRecently reports whether a message of the other leader arrived recently.
 func (e *encounter) heardRecently(c *Core) bool {
-	return e != nil && e.said != nil && c.now.Sub(e.heardAt) <= 4*c.cfg.Ping
+	return e != nil && e.newest != nil && c.now.Sub(e.heardAt) <= 4*c.cfg.Ping
 }
 
 // driveForeign sends a leader's round to the other clusters, and drops those that do not
@@ -261,7 +261,7 @@ func (c *Core) driveForeign() {
 			continue
 		}
 		c.sendEncounter(e)
-		if open.Verdict == VerdictContested && e.said != nil && e.said.Standing.Above(id, c.view.Standing, c.view.Cluster) {
+		if open.Verdict == VerdictContested && e.newest != nil && e.newest.Standing.Above(id, c.view.Standing, c.view.Cluster) {
 			c.askVoters(e)
 		}
 	}
@@ -336,7 +336,7 @@ func (c *Core) foreignNext() (list []Foreign, changed, above bool) {
 // contactsOf lists the nodes of another cluster to contact, its leader first.
 func contactsOf(e *encounter) []Node {
 	out := []Node{e.to}
-	for _, n := range e.said.Nodes {
+	for _, n := range e.newest.Nodes {
 		if n.ID != e.to.ID && len(out) < foreignNodesMax {
 			out = append(out, n)
 		}
@@ -350,10 +350,10 @@ func (c *Core) nextVerdict(f *Foreign) Verdict {
 	if e == nil {
 		return f.Verdict
 	}
-	if e.heardRecently(c) && e.said.Verdict != 0 {
-		mine := c.view.Standing.Above(c.view.Cluster, e.said.Standing, f.Cluster)
+	if e.heardRecently(c) && e.newest.Verdict != 0 {
+		mine := c.view.Standing.Above(c.view.Cluster, e.newest.Standing, f.Cluster)
 		switch {
-		case f.Verdict == VerdictStands && e.said.Verdict == VerdictYields:
+		case f.Verdict == VerdictStands && e.newest.Verdict == VerdictYields:
 			return 0
 		case mine:
 			if !c.overdue(e) {
@@ -361,7 +361,7 @@ func (c *Core) nextVerdict(f *Foreign) Verdict {
 			}
 		case f.Verdict == VerdictStands:
 			return VerdictContested
-		case e.said.Verdict == VerdictStands && c.confirmedForeign(e) && (e.said.Judged == c.view.Standing || c.mutant == mutantYieldsUnjudged):
+		case e.newest.Verdict == VerdictStands && c.confirmedForeign(e) && (e.newest.Judged == c.view.Standing || c.mutant == mutantYieldsUnjudged):
 			return VerdictYields
 		}
 	}
@@ -382,11 +382,11 @@ func (c *Core) unfinished(e *encounter) string {
 	switch {
 	case !e.heardRecently(c):
 		return "its leader no longer answers"
-	case e.said.Verdict == 0:
+	case e.newest.Verdict == 0:
 		return "it did not enter the contest"
-	case c.view.Standing.Above(c.view.Cluster, e.said.Standing, e.cluster):
+	case c.view.Standing.Above(c.view.Cluster, e.newest.Standing, e.cluster):
 		return "it should yield, but has not"
-	case e.said.Verdict != VerdictStands || e.said.Judged != c.view.Standing:
+	case e.newest.Verdict != VerdictStands || e.newest.Judged != c.view.Standing:
 		return "this cluster should yield, but the other has not sent its verdict"
 	}
 	return fmt.Sprintf("this cluster should yield, but %d of its voters have reached %d of the other's members: too few to confirm it",
@@ -399,8 +399,8 @@ func (c *Core) stepForeign(next *View) bool {
 	next.Foreign = list
 	if above && c.mutant != mutantKeepsGeneration {
 		for _, f := range c.view.Foreign {
-			if e := c.foreign.met[f.Cluster]; e != nil && e.said != nil {
-				c.generation = max(c.generation, e.said.Generation)
+			if e := c.foreign.met[f.Cluster]; e != nil && e.newest != nil {
+				c.generation = max(c.generation, e.newest.Generation)
 			}
 		}
 		next.Epoch = FirstEpoch(max(c.generation+1, c.foreign.least))

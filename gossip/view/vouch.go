@@ -24,7 +24,7 @@ type confrontation struct {
 
 // askVoters makes the voters contact the other cluster's members.
 func (c *Core) askVoters(e *encounter) {
-	m := &Vouch{Cluster: e.cluster, Standing: e.said.Standing, Nodes: e.said.Nodes}
+	m := &Vouch{Cluster: e.cluster, Standing: e.newest.Standing, Nodes: e.newest.Nodes}
 	for i := range c.view.Members {
 		if id := c.view.Members[i].ID; c.view.Members[i].Status.Votes() && id != c.self() {
 			c.sendTo(id, m)
@@ -92,11 +92,11 @@ func (c *Core) onVouched(from NodeID, m *Vouched) {
 		return
 	}
 	e := c.foreign.met[m.Cluster]
-	if e == nil || e.said == nil {
+	if e == nil || e.newest == nil {
 		return
 	}
 	for _, id := range m.Confirmed {
-		if slices.ContainsFunc(e.said.Nodes, func(n Node) bool { return n.ID == id }) {
+		if slices.ContainsFunc(e.newest.Nodes, func(n Node) bool { return n.ID == id }) {
 			e.vouched[from], e.confirmed[id] = true, true
 		}
 	}
@@ -112,12 +112,12 @@ func (c *Core) confirmedForeign(e *encounter) bool {
 		return false
 	}
 	seen := 0
-	for _, n := range e.said.Nodes {
+	for _, n := range e.newest.Nodes {
 		if e.confirmed[n.ID] {
 			seen++
 		}
 	}
-	need := len(e.said.Nodes)/2 + 1
+	need := len(e.newest.Nodes)/2 + 1
 	if !c.cfg.Authenticated {
 		voters := 0
 		for i := range c.view.Members {
@@ -125,7 +125,7 @@ func (c *Core) confirmedForeign(e *encounter) bool {
 				voters++
 			}
 		}
-		need = max(need, min(e.said.Standing.Size, voters, foreignNodesMax))
+		need = max(need, min(e.newest.Standing.Size, voters, foreignNodesMax))
 	}
 	return seen >= need
 }

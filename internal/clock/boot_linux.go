@@ -86,13 +86,13 @@ func (b *boot) Now() Instant {
 	if mono := b.running(); mono-looked < lookEvery {
 		return Instant(mono + b.cal.Load().shift)
 	}
-	return b.look()
+	return b.compareClocks()
 }
 
-// look is Now with a comparison of the wall clock.
-func (b *boot) look() Instant {
+// compareClocks is Now with a comparison of the wall clock.
+func (b *boot) compareClocks() Instant {
 	for {
-		mono, gap := b.read()
+		mono, gap := b.readClocks()
 		c := b.cal.Load()
 		if d := gap - c.gap; d < gapTolerance && d > -gapTolerance {
 			b.looked.Store(mono)
@@ -104,7 +104,7 @@ func (b *boot) look() Instant {
 	}
 }
 
-func (b *boot) read() (mono, gap int64) {
+func (b *boot) readClocks() (mono, gap int64) {
 	mono, wall := b.both()
 	return mono, wall - mono
 }
@@ -116,9 +116,9 @@ func (b *boot) calibrate() bool {
 	next := *b.cal.Load()
 	width := int64(1<<63 - 1)
 	for range bootReadings {
-		before, _ := b.read()
+		before, _ := b.readClocks()
 		nanos, ok := b.nanos()
-		after, gap := b.read()
+		after, gap := b.readClocks()
 		if !ok {
 			return false
 		}

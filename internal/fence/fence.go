@@ -54,7 +54,7 @@ func (m *Marks[P]) Accept(p P, k uint64) Verdict {
 		return Superseded
 	case known && k == newest:
 		return Current
-	case !known && len(m.order) >= m.max && !m.evict():
+	case !known && len(m.order) >= m.max && !m.evictOldest():
 		return Full
 	}
 	if !known {
@@ -64,8 +64,8 @@ func (m *Marks[P]) Accept(p P, k uint64) Verdict {
 	return Raised
 }
 
-// evict removes the oldest mark that is not live. Live ones go to the end of the order.
-func (m *Marks[P]) evict() bool {
+// evictOldest removes the oldest mark that is not live. Live ones go to the end of the order.
+func (m *Marks[P]) evictOldest() bool {
 	for range len(m.order) {
 		p := m.order[0]
 		m.order = m.order[1:]
@@ -102,12 +102,12 @@ func (d *Dropped[N]) SetMembers(members []N) (gone []N) {
 	in := make(map[N]struct{}, len(members))
 	for _, n := range members {
 		in[n] = struct{}{}
-		d.restore(n)
+		d.restoreNode(n)
 	}
 	for _, n := range d.members {
 		if _, still := in[n]; !still {
 			gone = append(gone, n)
-			d.drop(n)
+			d.dropNode(n)
 		}
 	}
 	d.members = append(d.members[:0], members...)
@@ -120,7 +120,7 @@ func (d *Dropped[N]) Has(n N) bool {
 	return ok
 }
 
-func (d *Dropped[N]) drop(n N) {
+func (d *Dropped[N]) dropNode(n N) {
 	if len(d.order) >= d.max {
 		delete(d.dropped, d.order[0])
 		d.order = d.order[1:]
@@ -129,7 +129,7 @@ func (d *Dropped[N]) drop(n N) {
 	d.order = append(d.order, n)
 }
 
-func (d *Dropped[N]) restore(n N) {
+func (d *Dropped[N]) restoreNode(n N) {
 	if !d.Has(n) {
 		return
 	}

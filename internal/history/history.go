@@ -67,7 +67,7 @@ type Record struct {
 
 const recordBytes = 64
 
-func (r *Record) encode(b *[recordBytes]byte) {
+func (r *Record) encodeTo(b *[recordBytes]byte) {
 	b[0] = byte(r.Op)
 	binary.BigEndian.PutUint32(b[4:], r.Entity)
 	binary.BigEndian.PutUint64(b[8:], r.Node)
@@ -79,7 +79,7 @@ func (r *Record) encode(b *[recordBytes]byte) {
 	binary.BigEndian.PutUint64(b[56:], r.Sender)
 }
 
-func decode(b []byte) (Record, error) {
+func decodeRecord(b []byte) (Record, error) {
 	r := Record{
 		Op:     Op(b[0]),
 		Entity: binary.BigEndian.Uint32(b[4:]),
@@ -117,7 +117,7 @@ func Create(path string) (*Writer, error) {
 // returned by Close: a run with an incomplete history proves nothing.
 func (w *Writer) Write(r Record) {
 	var b [recordBytes]byte
-	r.encode(&b)
+	r.encodeTo(&b)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
@@ -141,7 +141,7 @@ func Read(path string) ([]Record, error) {
 	}
 	var out []Record
 	for len(data) >= recordBytes {
-		r, err := decode(data[:recordBytes])
+		r, err := decodeRecord(data[:recordBytes])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}

@@ -20,8 +20,8 @@ import (
 // opponent.
 type contests map[[2]uint64]time.Duration
 
-// note records the contests of a cluster's newest view.
-func (c contests) note(at time.Duration, v *view.View, newest map[uint64]*view.View) {
+// noteContests records the contests of a cluster's newest view.
+func (c contests) noteContests(at time.Duration, v *view.View, newest map[uint64]*view.View) {
 	for i := range v.Foreign {
 		key := [2]uint64{v.Cluster, v.Foreign[i].Cluster}
 		if _, open := c[key]; !open {

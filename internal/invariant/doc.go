@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Violation says which invariant broke, when and how.
+// Violation describes which invariant broke, when and how.
 type Violation struct {
 	// ID is the invariant's name in SCENARIOS.md: "S1", "S6", ...
 	ID     string

@@ -109,7 +109,7 @@ func (h *Hosting) Abandoned(node view.NodeID) {
 
 // Resumed records that a node's lease became valid after it had lapsed.
 func (h *Hosting) Resumed(at time.Duration, node view.NodeID) *Violation {
-	for _, s := range h.hosted(node) {
+	for _, s := range h.hostedShards(node) {
 		if b := h.single(at, s, h.shards[s]); b != nil {
 			return b
 		}
@@ -148,7 +148,7 @@ func (h *Hosting) Live(s protocol.ShardID) []view.NodeID {
 	return out
 }
 
-func (h *Hosting) hosted(node view.NodeID) []protocol.ShardID {
+func (h *Hosting) hostedShards(node view.NodeID) []protocol.ShardID {
 	var out []protocol.ShardID
 	for s, x := range h.shards {
 		if slices.ContainsFunc(x.live, func(i instance) bool { return i.node == node }) {

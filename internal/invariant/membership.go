@@ -46,7 +46,7 @@ func NewMembership() *Membership {
 	}
 }
 
-func (m *Membership) node(id view.NodeID) *standing {
+func (m *Membership) nodeOf(id view.NodeID) *standing {
 	s := m.nodes[id]
 	if s == nil {
 		s = &standing{id: id}
@@ -58,7 +58,7 @@ func (m *Membership) node(id view.NodeID) *standing {
 
 // Published records that a node holds v as committed.
 func (m *Membership) Published(at time.Duration, id view.NodeID, v *view.View) *Violation {
-	n := m.node(id)
+	n := m.nodeOf(id)
 	if h := n.held; h != nil && h.Cluster == v.Cluster && h.Epoch >= v.Epoch {
 		return broken("S6", at, "%v went from epoch %v back to %v", id, h.Epoch, v.Epoch)
 	}
@@ -71,7 +71,7 @@ func (m *Membership) Published(at time.Duration, id view.NodeID, v *view.View) *
 	}
 	if newest := m.newest[v.Cluster]; newest == nil || newest.Epoch < v.Epoch {
 		m.newest[v.Cluster] = v
-		m.contests.note(at, v, m.newest)
+		m.contests.noteContests(at, v, m.newest)
 		return m.outsiders(at, v)
 	}
 	return nil
@@ -80,7 +80,7 @@ func (m *Membership) Published(at time.Duration, id view.NodeID, v *view.View) *
 // outsiders returns a violation if a node outside the newest view holds a valid lease.
 func (m *Membership) outsiders(at time.Duration, v *view.View) *Violation {
 	for _, n := range m.order {
-		if n.held == nil || n.held.Cluster != v.Cluster || !n.valid(at) {
+		if n.held == nil || n.held.Cluster != v.Cluster || !n.validAt(at) {
 			continue
 		}
 		if b := outside(at, n, v); b != nil {
@@ -99,9 +99,9 @@ func outside(at time.Duration, n *standing, v *view.View) *Violation {
 
 // Leased records that a node's lease, or leader lease, now ends at until.
 func (m *Membership) Leased(at time.Duration, id view.NodeID, until time.Duration, leader bool) *Violation {
-	n := m.node(id)
+	n := m.nodeOf(id)
 	n.until, n.leader = until, leader
-	if !n.valid(at) || n.held == nil {
+	if !n.validAt(at) || n.held == nil {
 		return nil
 	}
 	newest := m.newest[n.held.Cluster]
@@ -112,7 +112,7 @@ func (m *Membership) Leased(at time.Duration, id view.NodeID, until time.Duratio
 		return nil
 	}
 	for _, o := range m.order {
-		if o != n && o.leader && o.valid(at) && o.held != nil && o.held.Cluster == n.held.Cluster {
+		if o != n && o.leader && o.validAt(at) && o.held != nil && o.held.Cluster == n.held.Cluster {
 			return broken("S6", at, "two leader leases: %v until %v and %v until %v", o.id, o.until, id, until)
 		}
 	}
@@ -120,12 +120,12 @@ func (m *Membership) Leased(at time.Duration, id view.NodeID, until time.Duratio
 }
 
 // Gone records that a process ended, or gave its incarnation up.
-func (m *Membership) Gone(id view.NodeID) { m.node(id).gone = true }
+func (m *Membership) Gone(id view.NodeID) { m.nodeOf(id).gone = true }
 
 // Valid reports whether the node's lease holds at a time.
 func (m *Membership) Valid(at time.Duration, id view.NodeID) bool {
 	n := m.nodes[id]
-	return n != nil && n.valid(at)
+	return n != nil && n.validAt(at)
 }
 
 // Member reports whether a node that has not gone stands in the newest view of
@@ -138,7 +138,7 @@ func (m *Membership) Member(id view.NodeID) bool {
 	return m.newest[n.held.Cluster].Member(id) != nil
 }
 
-func (n *standing) valid(at time.Duration) bool { return !n.gone && at < n.until }
+func (n *standing) validAt(at time.Duration) bool { return !n.gone && at < n.until }
 
 // SameView reports whether two views are equal.
 func SameView(a, b *view.View) bool {

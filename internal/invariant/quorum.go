@@ -7,14 +7,14 @@ import "github.com/peerage-go/peerage/gossip/view"
 // member among them. It is implemented independently of the core, to check the core's
 // arithmetic.
 func PlainQuorum(v *view.View, has func(view.NodeID) bool) bool {
-	voters, yes, senior := count(v, has)
+	voters, yes, senior := countVoters(v, has)
 	return 2*yes > voters || 2*yes == voters && senior
 }
 
 // Quorum reports whether has is a quorum under a partition policy that this package
 // implements; for any other policy, and nil, it is PlainQuorum.
 func Quorum(p view.Policy, v *view.View, has func(view.NodeID) bool) bool {
-	voters, yes, senior := count(v, has)
+	voters, yes, senior := countVoters(v, has)
 	switch p := p.(type) {
 	case view.StaticQuorum:
 		return PlainQuorum(v, has) && (voters < p.N || yes >= p.N)
@@ -31,11 +31,11 @@ func Quorum(p view.Policy, v *view.View, has func(view.NodeID) bool) bool {
 // are proven dead.
 func Survives(p view.Policy, v *view.View, has func(view.NodeID) bool) bool {
 	s, static := p.(view.StaticQuorum)
-	voters, yes, _ := count(v, has)
+	voters, yes, _ := countVoters(v, has)
 	return !static || voters < s.N || yes >= s.N
 }
 
-func count(v *view.View, has func(view.NodeID) bool) (voters, yes int, senior bool) {
+func countVoters(v *view.View, has func(view.NodeID) bool) (voters, yes int, senior bool) {
 	for i := range v.Members {
 		if !v.Members[i].Status.Votes() {
 			continue

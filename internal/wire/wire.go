@@ -97,7 +97,7 @@ func (r *Reader) Uvarint() uint64 {
 
 // U64 reads 8 bytes, big endian.
 func (r *Reader) U64() uint64 {
-	p := r.take(8)
+	p := r.takeBytes(8)
 	if p == nil {
 		return 0
 	}
@@ -106,7 +106,7 @@ func (r *Reader) U64() uint64 {
 
 // Byte reads one byte.
 func (r *Reader) Byte() byte {
-	p := r.take(1)
+	p := r.takeBytes(1)
 	if p == nil {
 		return 0
 	}
@@ -139,7 +139,7 @@ func (r *Reader) Bytes(field string, max int) []byte {
 		r.Fail(ErrTruncated)
 		return nil
 	}
-	return r.take(int(n))
+	return r.takeBytes(int(n))
 }
 
 // String reads a length and a copied string of at most max bytes.
@@ -160,7 +160,7 @@ func (r *Reader) Count(field string, elemBytes int) int {
 	return int(n)
 }
 
-func (r *Reader) take(n int) []byte {
+func (r *Reader) takeBytes(n int) []byte {
 	if r.err != nil {
 		return nil
 	}

@@ -5,8 +5,8 @@ import "github.com/peerage-go/peerage/gossip/view"
 // The view core rejects impossible and stale messages of peers. This file counts and logs
 // them.
 
-// accusedMax bounds how many peers are logged, each once.
-const accusedMax = 64
+// warnedOfMax bounds how many peers are logged, each once.
+const warnedOfMax = 64
 
 // noticeRefusal counts rejected messages under a ballot below a promised one. Some occur
 // at every change of the leader; many indicate a former leader that does not learn of the
@@ -17,12 +17,12 @@ func (l *loop) noticeRefusal(s view.Send) {
 		return
 	}
 	l.n.counters.stale.Add(1)
-	l.n.record("ballot refused", s.To, 0, "below one promised to "+m.Promised.Node.String(), false)
+	l.n.recordEvent("ballot refused", s.To, 0, "below one promised to "+m.Promised.Node.String(), false)
 }
 
-// odd counts impossible messages, and reports whether to warn the operator: once for each
+// countAnomaly counts impossible messages, and reports whether to warn the operator: once for each
 // peer.
-func (l *loop) odd(t view.TraceEvent) (warn bool) {
+func (l *loop) countAnomaly(t view.TraceEvent) (warn bool) {
 	switch t.Kind {
 	case "other cluster":
 		l.n.counters.strangers.Add(1)
@@ -41,17 +41,17 @@ func (l *loop) odd(t view.TraceEvent) (warn bool) {
 	default:
 		return false
 	}
-	return l.accuse(t.Subject)
+	return l.warnOnce(t.Subject)
 }
 
-// accuse reports whether to warn of a peer: true once for each.
-func (l *loop) accuse(id view.NodeID) (warn bool) {
-	if l.accused[id] || len(l.accused) >= accusedMax {
+// warnOnce reports whether to warn of a peer: true once for each.
+func (l *loop) warnOnce(id view.NodeID) (warn bool) {
+	if l.warnedOf[id] || len(l.warnedOf) >= warnedOfMax {
 		return false
 	}
-	if l.accused == nil {
-		l.accused = map[view.NodeID]bool{}
+	if l.warnedOf == nil {
+		l.warnedOf = map[view.NodeID]bool{}
 	}
-	l.accused[id] = true
+	l.warnedOf[id] = true
 	return true
 }

@@ -24,7 +24,7 @@ type departures struct {
 	order []view.NodeID
 }
 
-func (d *departures) add(x view.Departure) {
+func (d *departures) addDeparture(x view.Departure) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.why == nil {
@@ -40,8 +40,8 @@ func (d *departures) add(x view.Departure) {
 	}
 }
 
-// of returns why a member was left out, with cause 0 if there is no record.
-func (d *departures) of(id view.NodeID) view.Departure {
+// departureOf returns why a member was left out, with cause 0 if there is no record.
+func (d *departures) departureOf(id view.NodeID) view.Departure {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if x, known := d.why[id]; known {
@@ -50,9 +50,9 @@ func (d *departures) of(id view.NodeID) view.Departure {
 	return view.Departure{ID: id}
 }
 
-// story returns the changes of members between two views, of which the first may be nil:
+// memberDiff returns the changes of members between two views, of which the first may be nil:
 // those left out, and then those that joined, each in order of seniority.
-func story(before, after *view.View, why func(view.NodeID) view.Departure) []Event {
+func memberDiff(before, after *view.View, why func(view.NodeID) view.Departure) []Event {
 	voters := func(v *view.View) map[view.NodeID]*view.Member {
 		m := map[view.NodeID]*view.Member{}
 		for i := 0; v != nil && i < len(v.Members); i++ {
@@ -95,28 +95,28 @@ func (l *loop) noteDepartures(before, after *view.View) {
 	}
 	for _, d := range after.Out {
 		stays[d.ID] = true
-		l.n.departures.add(d)
+		l.n.departures.addDeparture(d)
 	}
 	for i := range before.Members {
 		id := before.Members[i].ID
 		if p := l.evidence.peers[id]; !stays[id] && p != nil && p.proof != 0 {
-			l.n.departures.add(view.Departure{ID: id, Cause: view.CauseDead, Evidence: p.proof.String()})
+			l.n.departures.addDeparture(view.Departure{ID: id, Cause: view.CauseDead, Evidence: p.proof.String()})
 		}
 	}
 }
 
-// tellLeader reports to subscribers when this node follows another leader.
-func (l *loop) tellLeader() {
+// reportLeader reports to subscribers when this node follows another leader.
+func (l *loop) reportLeader() {
 	id, _ := l.core.Leader()
-	if l.over || id == l.leader {
+	if l.ended || id == l.reportedLeader {
 		return
 	}
-	l.leader = id
+	l.reportedLeader = id
 	ev := LeaderChanged{Leader: id}
 	if v := l.n.View(); v != nil {
 		ev.Epoch = v.Epoch
 	}
-	l.n.events.put(ev, nil)
+	l.n.events.putEvent(ev, nil)
 }
 
 // quorum is the loop's state about the quorum around this node.
@@ -129,32 +129,32 @@ type quorum struct {
 	lost bool
 }
 
-// leased records the state of the lease.
-func (q *quorum) leased(now clock.Instant, valid bool) {
+// onLease records the state of the lease.
+func (q *quorum) onLease(now clock.Instant, valid bool) {
 	if q.lapsed = 0; !valid {
 		q.lapsed = now
 	}
 	q.served = q.served || valid
 }
 
-// tellQuorum reports to subscribers when the quorum is lost or regained. A lapsed lease
+// reportQuorum reports to subscribers when the quorum is lost or regained. A lapsed lease
 // alone is not enough: the members may be about to elect a leader. So the quorum counts
 // as lost when by its links this node reaches no quorum, or when none has had a leader
 // for RemoveAfter.
-func (l *loop) tellQuorum(now clock.Instant) {
+func (l *loop) reportQuorum(now clock.Instant) {
 	q, v := &l.quorum, l.n.View()
-	if l.over || v == nil || !q.served || q.lapsed == 0 && !q.lost {
+	if l.ended || v == nil || !q.served || q.lapsed == 0 && !q.lost {
 		return
 	}
 	if q.lapsed == 0 {
 		q.lost = false
-		l.n.events.put(QuorumRegained{Epoch: v.Epoch}, nil)
-		l.n.record("quorum regained", 0, v.Epoch, "", true)
+		l.n.events.putEvent(QuorumRegained{Epoch: v.Epoch}, nil)
+		l.n.recordEvent("quorum regained", 0, v.Epoch, "", true)
 		return
 	}
 	reaches := func(id view.NodeID) bool {
 		p := l.evidence.peers[id]
-		return id == l.n.self.ID || p != nil && p.proof == 0 && p.stands()
+		return id == l.n.self.ID || p != nil && p.proof == 0 && p.works()
 	}
 	since := now.Sub(q.lapsed)
 	if q.lost || since < l.n.cfg.RemoveAfter && l.n.cfg.Partition.Quorum(v, reaches) {
@@ -168,16 +168,16 @@ func (l *loop) tellQuorum(now clock.Instant) {
 	}
 	q.lost = true
 	l.n.counters.quorumLost.Add(1)
-	l.n.events.put(QuorumLost{Epoch: v.Epoch, For: since, Reachable: reachable}, nil)
-	l.n.record("quorum lost", 0, v.Epoch, lostText(reachable, v, since), true)
+	l.n.events.putEvent(QuorumLost{Epoch: v.Epoch, For: since, Reachable: reachable}, nil)
+	l.n.recordEvent("quorum lost", 0, v.Epoch, lostText(reachable, v, since), true)
 }
 
 func lostText(reachable []view.NodeID, v *view.View, since time.Duration) string {
 	return fmt.Sprintf("%d of %d members reachable, no lease for %v", len(reachable), len(v.Members), since.Round(time.Millisecond))
 }
 
-// due returns when tellQuorum must be called without an event.
-func (q *quorum) due(removeAfter time.Duration) clock.Instant {
+// checkAt returns when reportQuorum must be called without an event.
+func (q *quorum) checkAt(removeAfter time.Duration) clock.Instant {
 	if q.lapsed == 0 || q.lost || !q.served {
 		return clock.Never
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// leaseCell publishes the lease. Readers call valid at every dispatch to an entity: one
+// publishedLease publishes the lease. Readers call valid at every dispatch to an entity: one
 // atomic load, no lock.
 //
 // A lease that returns in another generation must not let instances of the old one run,
 // so it is on hold until every subscriber has returned from Abandoned.
-type leaseCell struct {
+type publishedLease struct {
 	// until is the end of the lease, 0 while there is none or it is on hold.
 	until atomic.Int64
 
@@ -27,18 +27,20 @@ type leaseCell struct {
 	trace func(l view.Lease, held bool, from clock.Instant)
 }
 
-// valid reports whether the lease may be used at now.
-func (c *leaseCell) valid(now clock.Instant) bool { return now.Before(clock.Instant(c.until.Load())) }
+// validAt reports whether the lease may be used at now.
+func (c *publishedLease) validAt(now clock.Instant) bool {
+	return now.Before(clock.Instant(c.until.Load()))
+}
 
-// load returns the lease as last granted.
-func (c *leaseCell) load() view.Lease {
+// loadLease returns the lease as last granted.
+func (c *publishedLease) loadLease() view.Lease {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lease
 }
 
-// set publishes a lease.
-func (c *leaseCell) set(l view.Lease, now clock.Instant) {
+// setLease publishes a lease.
+func (c *publishedLease) setLease(l view.Lease, now clock.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lease = l
@@ -46,31 +48,31 @@ func (c *leaseCell) set(l view.Lease, now clock.Instant) {
 	if c.holds == 0 && l.Valid(now) {
 		until = l.Until
 	}
-	c.store(until, now)
+	c.storeEnd(until, now)
 }
 
-// store publishes the end of the lease; mu is held.
-func (c *leaseCell) store(until, now clock.Instant) {
+// storeEnd publishes the end of the lease; mu is held.
+func (c *publishedLease) storeEnd(until, now clock.Instant) {
 	c.until.Store(int64(until))
 	if c.trace != nil {
 		c.trace(c.lease, until != 0, now)
 	}
 }
 
-// hold withholds the lease until release.
-func (c *leaseCell) hold() {
+// withhold withholds the lease until release.
+func (c *publishedLease) withhold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holds++
-	c.store(0, 0)
+	c.storeEnd(0, 0)
 }
 
-// release ends one hold.
-func (c *leaseCell) release() {
+// endHold ends one hold.
+func (c *publishedLease) endHold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holds--
 	if c.holds == 0 {
-		c.store(c.lease.Until, 0)
+		c.storeEnd(c.lease.Until, 0)
 	}
 }

@@ -197,12 +197,12 @@ func TestAQuorumIsNotLostInAPause(t *testing.T) {
 func TestEventsOfASlowSubscriber(t *testing.T) {
 	up := func(id view.NodeID) view.Member { return view.Member{Node: view.Node{ID: id}, Status: view.Up} }
 	var d departures
-	d.add(view.Departure{ID: 2, Cause: view.CauseDead, Evidence: "refused"})
-	d.add(view.Departure{ID: 3, Cause: view.CauseLeft})
+	d.addDeparture(view.Departure{ID: 2, Cause: view.CauseDead, Evidence: "refused"})
+	d.addDeparture(view.Departure{ID: 3, Cause: view.CauseLeft})
 	joining := up(6)
 	joining.Status = view.Joining
-	got := story(&view.View{Epoch: 1, Members: []view.Member{up(1), up(2), up(3), up(4), joining}},
-		&view.View{Epoch: 9, Members: []view.Member{up(1), up(5)}}, d.of)
+	got := memberDiff(&view.View{Epoch: 1, Members: []view.Member{up(1), up(2), up(3), up(4), joining}},
+		&view.View{Epoch: 9, Members: []view.Member{up(1), up(5)}}, d.departureOf)
 	want := []Event{
 		MemberRemoved{Member: up(2), Epoch: 9, Cause: view.CauseDead, Evidence: "refused"}, MemberLeft{Member: up(3), Epoch: 9},
 		MemberRemoved{Member: up(4), Epoch: 9}, MemberJoined{Member: up(5), Epoch: 9},
@@ -216,9 +216,9 @@ func TestEventsOfASlowSubscriber(t *testing.T) {
 		}
 	}
 	for id := view.NodeID(10); id < 10+2*departuresMax; id++ {
-		d.add(view.Departure{ID: id, Cause: view.CauseLeft})
+		d.addDeparture(view.Departure{ID: id, Cause: view.CauseLeft})
 	}
-	if len(d.why) != departuresMax || len(d.order) != departuresMax || d.of(2).Cause != 0 {
+	if len(d.why) != departuresMax || len(d.order) != departuresMax || d.departureOf(2).Cause != 0 {
 		t.Errorf("%d departures are remembered", len(d.why))
 	}
 }
