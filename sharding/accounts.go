@@ -193,16 +193,16 @@ func (s *sender) list(a *account) bool {
 
 // Park reports whether an accepted request may wait for its mailbox. It is the one that the
 // run has last.
-func (a *account) Park(id string, bytes int) (flow.Charge, bool) {
+func (a *account) Park(id string, class flow.Class, bytes int) (pooled, may bool) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	b := a.s.of.budgets
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	charge, may := a.Account.Park(id, a.run.Last(), bytes, a.pool())
+	pooled, may = a.Account.Park(id, class, a.run.Last(), bytes, a.pool())
 	a.run.Wait()
 	a.s.list(a)
-	return charge, may
+	return pooled, may
 }
 
 // pool returns what parked requests of the sender are charged to: nil for this node itself,
@@ -215,11 +215,11 @@ func (a *account) pool() *flow.Budget {
 }
 
 // Unpark notes that it has entered its mailbox.
-func (a *account) Unpark(id string, bytes int, charge flow.Charge) {
+func (a *account) Unpark(id string, class flow.Class, bytes int, pooled bool) {
 	a.s.mu.Lock()
 	b := a.s.of.budgets
 	b.mu.Lock()
-	a.Account.Unpark(id, bytes, charge, &b.pool)
+	a.Account.Unpark(id, class, bytes, pooled, &b.pool)
 	b.mu.Unlock()
 	due := a.s.list(a)
 	a.s.mu.Unlock()
@@ -264,8 +264,8 @@ func (s *sender) take() (stops [][]byte, grants []byte) {
 	grants = appendGrantHead(nil, s.of.typ)
 	for i, a := range s.due {
 		a.listed, s.due[i] = false, nil
-		a.Notices(func(id string, open bool) {
-			stops = append(stops, appendStop(nil, s.of.typ, a.shard, a.token, id, open))
+		a.Notices(func(id string, gate flow.Class) {
+			stops = append(stops, appendStop(nil, s.of.typ, a.shard, a.token, id, gate))
 		})
 		grants = appendGrant(grants, &granted{a.shard, a.token, a.Grant()})
 	}
@@ -280,10 +280,13 @@ func (s *sender) answerStopped(shard ShardID, token Token, id string) {
 	defer s.sending.Unlock()
 	s.mu.Lock()
 	a := s.at(shard)
-	slow := a != nil && a.token == token && a.Slow(id)
+	gate := flow.Open
+	if a != nil && a.token == token {
+		gate = a.GateOf(id)
+	}
 	s.mu.Unlock()
-	if !slow {
-		s.of.send(s.node, appendStop(nil, s.of.typ, shard, token, id, true))
+	if gate != flow.Control { // the sender asks because it stops
+		s.of.send(s.node, appendStop(nil, s.of.typ, shard, token, id, gate))
 	}
 }
 

@@ -90,7 +90,7 @@ func (r *router) flow(inc *incarnation, rt *route) {
 			return
 		}
 		it := &rt.buf[0]
-		if !rt.window.MayLeave(it.control) {
+		if !rt.window.MayLeave(it.class()) {
 			r.holdUp(inc, rt)
 			return
 		}

@@ -37,7 +37,7 @@ func TestFramesOfAShardAreOneFlow(t *testing.T) {
 		}
 		others[got] = name
 	}
-	grant, stop := FlowOf(appendGrantHead(nil, "cart")), FlowOf(appendStop(nil, "card", 9, token, "id", false))
+	grant, stop := FlowOf(appendGrantHead(nil, "cart")), FlowOf(appendStop(nil, "card", 9, token, "id", flow.Control))
 	if shrink := FlowOf(appendShrink(nil, "card", 9, token, 1)); shrink != grant {
 		t.Errorf("grants have flow %x, questions whether a window shrinks %x", grant, shrink)
 	}

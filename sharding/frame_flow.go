@@ -11,7 +11,7 @@ import (
 //
 //	grant      kind 1 | type | (shard 4 | token 16 | limit 8 | limit in bytes 8 | asked 8)...
 //	blocked    kind 1 | shard 4 | token 16 | type | sent 8 | bytes 8 | limit 8 | limit in bytes 8 | asked 8
-//	stop       kind 1 | shard 4 | token 16 | type | id | open 1
+//	stop       kind 1 | shard 4 | token 16 | type | id | gate 1 (flow.Open)
 //	stopped    kind 1 | shard 4 | token 16 | type | id
 //	shrink     kind 1 | shard 4 | token 16 | type | asked 8
 //	shrunk     as blocked
@@ -117,24 +117,24 @@ func parseShrink(frame []byte) (m marker, asked uint64, err error) {
 type stopNotice struct {
 	marker
 	id   []byte
-	open bool
+	gate flow.Class
 }
 
-func appendStop(b []byte, typ string, shard ShardID, token Token, id string, open bool) []byte {
-	b = wire.AppendString(appendMarker(b, frameStop, typ, shard, token), id)
-	if open {
-		return append(b, 1)
-	}
-	return append(b, 0)
+func appendStop(b []byte, typ string, shard ShardID, token Token, id string, gate flow.Class) []byte {
+	return append(wire.AppendString(appendMarker(b, frameStop, typ, shard, token), id), byte(gate))
 }
 
 func parseStop(frame []byte) (s stopNotice, err error) {
 	last := len(frame) - 1
-	if last < 0 || frame[last] > 1 {
+	if last < 0 {
+		return s, errMalformed
+	}
+	gate, ok := flow.ParseClass(frame[last])
+	if !ok {
 		return s, errMalformed
 	}
 	s, err = parseStopped(frame[:last])
-	s.open = frame[last] == 1
+	s.gate = gate
 	return s, err
 }
 

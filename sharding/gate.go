@@ -11,7 +11,8 @@ import (
 //
 // The home says stop when the first message of this node is parked for an entity, and open
 // when none is parked any longer. Meanwhile callers for the entity wait at its gate, in the
-// order of arrival. When it opens they go to the end of the route's queue, and leave as the
+// order of arrival. Handlers wait there only while the home has no room for messages of
+// handlers either. When it opens they go to the end of the route's queue, and leave as the
 // window lets them: those who come later do not pass them. The first admittedMost leave even
 // if the home says stop again meanwhile, so that a window of messages does not compete with
 // callers on other nodes in the name of a thousand callers here. Control messages, and what
@@ -23,49 +24,77 @@ import (
 // admittedMost callers leave when a gate opens, whatever the home says next.
 const admittedMost = 1024
 
+// gate holds up the callers for one entity.
+type gate struct {
+	// first is the first class that may leave.
+	first flow.Class
+	held  [flow.Handler + 1]heldQueue
+}
+
 // gateOf returns the queue of the gate where a message has to wait, nil if there is none;
 // called with the mutex.
 func (r *route) gateOf(it *item) *heldQueue {
-	if len(r.gates) == 0 || it.control {
+	if len(r.gates) == 0 {
 		return nil
 	}
-	return r.gates[it.id]
+	class := it.class()
+	if g := r.gates[it.id]; g != nil && class < g.first {
+		return &g.held[class]
+	}
+	return nil
 }
 
-// stopFor closes the gate of an entity; called with the mutex.
-func (r *router) stopFor(rt *route, id string) {
-	if rt.gates[id] != nil || len(rt.gates) >= flow.SlowMost {
-		return
+// setGate sets the gate of an entity as its home has ordered; called with the mutex.
+func (r *router) setGate(inc *incarnation, rt *route, id string, first flow.Class) {
+	g := rt.gates[id]
+	if g == nil {
+		if first == flow.Open || len(rt.gates) >= flow.SlowMost {
+			return
+		}
+		if rt.gates == nil {
+			rt.gates = map[string]*gate{}
+		}
+		g = &gate{first: flow.Open}
+		rt.gates[id] = g
+		r.counters.gates.Add(1)
 	}
-	if rt.gates == nil {
-		rt.gates = map[string]*heldQueue{}
+	opened := false
+	for class := range flow.Control {
+		was, is := class < g.first, class < first
+		if is && !was {
+			rt.held.queues[class].moveTo(&g.held[class], id)
+		} else if was && !is {
+			rt.admitCallers(&g.held[class], class)
+			opened = true
+		}
 	}
-	gate := &heldQueue{}
-	rt.gates[id] = gate
-	r.counters.gates.Add(1)
-	for h, next := rt.held.first, (*heldUp)(nil); h != nil; h = next {
-		if next = h.next; h.it.id == id && !h.it.control && !h.admitted {
-			rt.held.remove(h)
+	if g.first = first; first == flow.Open {
+		r.dropGate(rt, id)
+		r.announce(reliable.Freed{Shard: rt.shard, ID: id})
+	}
+	if opened {
+		r.flow(inc, rt)
+	}
+}
+
+// moveTo moves the callers for an entity to its gate.
+func (q *heldQueue) moveTo(gate *heldQueue, id string) {
+	for h, next := q.first, (*heldUp)(nil); h != nil; h = next {
+		if next = h.next; h.it.id == id && !h.admitted {
+			q.remove(h)
 			gate.push(h)
 		}
 	}
 }
 
-// openFor opens it; called with the mutex.
-func (r *router) openFor(inc *incarnation, rt *route, id string) {
-	gate := rt.gates[id]
-	if gate == nil {
-		return
-	}
-	r.dropGate(rt, id)
+// admitCallers lets the callers at a gate that opens wait for the window; called with the mutex.
+func (r *route) admitCallers(gate *heldQueue, class flow.Class) {
 	for n := 0; gate.first != nil; n++ {
 		h := gate.first
 		gate.remove(h)
 		h.admitted = n < admittedMost
-		rt.held.push(h)
+		r.held.queues[class].push(h)
 	}
-	r.announce(reliable.Freed{Shard: rt.shard, ID: id})
-	r.flow(inc, rt)
 }
 
 func (r *router) dropGate(rt *route, id string) {
@@ -79,8 +108,8 @@ func (r *router) release(rt *route) {
 	r.releaseHeld(rt)
 	for id, gate := range rt.gates { // order-free: callers try again, each in its own turn
 		r.dropGate(rt, id)
-		for h := gate.first; h != nil; h = gate.first {
-			r.endHeld(rt, h, errTryAgain)
+		for i := range gate.held {
+			r.sendAway(rt, &gate.held[i])
 		}
 		r.announce(reliable.Freed{Shard: rt.shard, ID: id})
 	}
@@ -99,12 +128,8 @@ func (r *router) stopped(inc *incarnation, from view.NodeID, s *stopNotice) {
 	rt := &r.routes[s.shard]
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	switch {
-	case rt.home != from || rt.token != s.token || from == inc.self || !rt.open || rt.suspended || rt.settle.waiting():
-	case s.open:
-		r.openFor(inc, rt, string(s.id))
-	default:
-		r.stopFor(rt, string(s.id))
+	if rt.home == from && rt.token == s.token && from != inc.self && rt.open && !rt.suspended && !rt.settle.waiting() {
+		r.setGate(inc, rt, string(s.id), s.gate)
 	}
 }
 
@@ -131,7 +156,7 @@ func (s *Sharding) handleStopped(from view.NodeID, frame []byte) error {
 		return err
 	}
 	if inc == nil || inc.accounts == nil || p.hosted(m.shard) != m.token {
-		s.out.send(from, appendStop(nil, string(m.typ), m.shard, m.token, string(m.id), true))
+		s.out.send(from, appendStop(nil, string(m.typ), m.shard, m.token, string(m.id), flow.Open))
 		return nil
 	}
 	inc.accounts.sender(from).answerStopped(m.shard, m.token, string(m.id))

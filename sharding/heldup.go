@@ -58,6 +58,27 @@ func (q *heldQueue) remove(h *heldUp) {
 	h.prev, h.next, h.in = nil, nil, nil
 }
 
+// heldCallers are those of one route that wait for a grant, by class.
+type heldCallers struct {
+	queues [flow.Control + 1]heldQueue
+	// turn is the queue that is served next, of ordinary requests and those of handlers.
+	turn flow.Class
+}
+
+func (c *heldCallers) hasCallers() bool {
+	return c.queues[flow.Ordinary].first != nil || c.queues[flow.Handler].first != nil || c.queues[flow.Control].first != nil
+}
+
+// nextCaller returns the caller whose request leaves next, nil if the window lets none leave.
+func (c *heldCallers) nextCaller(w *flow.Window) *heldUp {
+	for _, class := range [...]flow.Class{flow.Control, c.turn, flow.Handler - c.turn} {
+		if h := c.queues[class].first; h != nil && w.MayLeave(class) {
+			return h
+		}
+	}
+	return nil
+}
+
 var (
 	// errHeldUp: the home has no room for more.
 	errHeldUp = errors.New("sharding: home has no room")
@@ -80,7 +101,8 @@ func (r *route) mustWait(self view.NodeID, it *item) bool {
 	if !r.open || r.suspended || r.settle.waiting() || r.home == self && len(r.buf) == 0 {
 		return false
 	}
-	return r.gateOf(it) != nil || r.held.first != nil && !it.control || !r.window.MayLeave(it.control)
+	class := it.class()
+	return r.gateOf(it) != nil || r.held.queues[class].first != nil || !r.window.MayLeave(class)
 }
 
 // awaitGrant waits until a message has left, the route has changed (errTryAgain), or ctx
@@ -101,7 +123,7 @@ func (r *router) awaitGrant(ctx context.Context, rt *route, it *item) error {
 	if gate := rt.gateOf(it); gate != nil {
 		gate.push(h)
 	} else {
-		rt.held.push(h)
+		rt.held.queues[it.class()].push(h)
 		r.holdUp(inc, rt)
 	}
 	rt.mu.Unlock()
@@ -166,14 +188,18 @@ func (r *router) granted(inc *incarnation, from view.NodeID, g *granted) {
 // serveHeld sends what callers wait with, in order, as far as the window goes; called with
 // the mutex.
 func (r *router) serveHeld(inc *incarnation, rt *route) {
-	for h := rt.held.first; h != nil; h = rt.held.first {
+	for rt.held.hasCallers() {
 		if !rt.free() || rt.home == inc.self {
 			r.releaseHeld(rt)
 			return
 		}
-		if !rt.window.MayLeave(h.it.control) {
+		h := rt.held.nextCaller(&rt.window)
+		if h == nil {
 			r.holdUp(inc, rt)
 			return
+		}
+		if class := h.it.class(); class != flow.Control {
+			rt.held.turn = flow.Handler - class
 		}
 		switch err := r.leave(inc, rt, &h.it); {
 		case err == nil:
@@ -203,8 +229,15 @@ func (r *router) endHeld(rt *route, h *heldUp, err error) {
 // releaseHeld lets the callers that are held up try again: the route has closed, or its
 // connection is down. Called with the mutex.
 func (r *router) releaseHeld(rt *route) {
-	for h := rt.held.first; h != nil; h = rt.held.first {
-		r.endHeld(rt, h, errTryAgain)
+	for i := range rt.held.queues {
+		r.sendAway(rt, &rt.held.queues[i])
+	}
+}
+
+// sendAway lets the callers of a queue try again; called with the mutex.
+func (r *router) sendAway(rt *route, q *heldQueue) {
+	for q.first != nil {
+		r.endHeld(rt, q.first, errTryAgain)
 	}
 }
 

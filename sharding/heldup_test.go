@@ -34,7 +34,7 @@ func newSlowHome(t *testing.T, takes time.Duration, mailbox int) *slowHome {
 
 func newSlowHomeOf(t *testing.T, takes time.Duration, mailbox, shards int) *slowHome {
 	c := newCluster(t)
-	h := &slowHome{home: c.add("home", "host"), away: c.add("away"), gate: make(chan struct{})}
+	h := &slowHome{home: c.add("home", "host"), away: c.add("away", "outside"), gate: make(chan struct{})}
 	h.last.Store(-1)
 	ty := Type[int, int]{
 		Name: "slow", Role: "host", Limits: Limits{Mailbox: mailbox}, Shards: shards,
@@ -144,7 +144,7 @@ func blockedHandler(t *testing.T) (c *cluster, j *journal, regions []*Region[say
 func TestParkedMessagesRunBeforeAMove(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, j, regions, id, home := blockedHandler(t)
-		// So the sender hears that the mailbox is full when it has used up its window.
+		// So the stop reaches the sender when it has used up its window.
 		c.delay = time.Millisecond
 		const each = 50
 		go func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/sharding/flow"
 	"github.com/peerage-go/peerage/sharding/reliable"
 )
 
@@ -343,7 +344,7 @@ func (r *router) sendSure(t *reliable.Transmit) (at view.NodeID, err error) {
 	if rt.gates[t.ID] != nil {
 		return 0, errStopped
 	}
-	if !rt.window.MayLeave(true) {
+	if !rt.window.MayLeave(flow.Handler) {
 		r.holdUp(inc, rt)
 		return 0, errHeldUp
 	}

@@ -41,7 +41,8 @@ import (
 //
 //  6. The home says how many may leave (package flow). What may not waits: in the buffer
 //     if it stood there, else with its caller, behind the buffer and in the order of
-//     arrival. When the home says that an entity does not keep up, its callers wait apart
+//     arrival among its class: handlers have some room of their own, and take turns with
+//     callers from outside for the rest. When the home says that an entity does not keep up, its callers wait apart
 //     from the others, in the order of arrival; what stands in the buffer leaves.
 //
 // Local delivery goes past the mutex: senders find the running shard through an
@@ -68,9 +69,9 @@ type route struct {
 	// up, and the home was told. held are the callers that wait for a grant.
 	window  flow.Window
 	blocked bool
-	held    heldQueue
-	// gates are the entities that the home said to stop for, nil while there are none.
-	gates map[string]*heldQueue
+	held    heldCallers
+	// gates are the entities that the home has stopped senders for, nil while there are none.
+	gates map[string]*gate
 	// buf holds what waits. Invariant: its count and bytes are in router.held.
 	buf   []item
 	bytes int
@@ -96,6 +97,17 @@ type item struct {
 	number uint64
 	// returned marks what has been refused before.
 	returned bool
+}
+
+// class returns how much room the request finds.
+func (it *item) class() flow.Class {
+	switch {
+	case it.control:
+		return flow.Control
+	case it.handler && !it.itself:
+		return flow.Handler
+	}
+	return flow.Ordinary
 }
 
 // settling is the wait for the answer to a route's own marker.

@@ -171,7 +171,8 @@ type Type[Req, Resp any] struct {
 
 // Limits bounds the queues and sizes of one type on one node. Zero fields mean defaults.
 type Limits struct {
-	// Mailbox is the number of messages that may wait for one entity (1,000).
+	// Mailbox is the number of messages that may wait for one entity (1,000). Messages of
+	// handlers have room for a quarter more.
 	Mailbox int
 	// BufferMessages and BufferBytes bound the messages that wait for shards without a
 	// known home, over all shards (100,000; 64 MiB). ShardMessages and ShardBytes bound

@@ -8,6 +8,8 @@ type box[Req any] struct {
 	msgs []Message[Req]
 	// control of the first msgs are control messages.
 	control int
+	// reserved of them entered by the reserve for messages of handlers, at most.
+	reserved int
 }
 
 const (
@@ -42,6 +44,7 @@ func (s *Shard[Req, Resp]) giveBox(b *box[Req]) {
 func (b *box[Req]) empty() {
 	clear(b.msgs)
 	b.msgs, b.control = b.msgs[:0], 0
+	b.reserved = 0
 }
 
 // done gives the box of a batch that was worked off back; called with the mutex.
@@ -49,7 +52,7 @@ func (r *runner[Req, Resp]) done() {
 	if r.batch == r.own && cap(r.own.msgs) <= spareRoomMax {
 		r.own.empty()
 	} else if r.batch == r.own {
-		r.own.msgs, r.own.control = nil, 0
+		*r.own = box[Req]{}
 	} else {
 		r.shard.giveBox(r.batch)
 	}

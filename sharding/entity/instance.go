@@ -74,3 +74,12 @@ func (in *instance[Req, Resp]) full(max int, control bool) bool {
 	}
 	return n+taken >= max && n+int(in.left.Load()) >= max
 }
+
+// hasReserve reports whether the reserve of a mailbox for max messages has room.
+func (in *instance[Req, Resp]) hasReserve(max int) bool {
+	used := 0
+	if in.box != nil {
+		used = in.box.reserved
+	}
+	return used < max/4
+}

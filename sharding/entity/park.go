@@ -47,6 +47,7 @@ func (s *Shard[Req, Resp]) putBack(in *instance[Req, Resp], b *box[Req], next in
 		n := in.box.control
 		b.insertControl(0, in.box.msgs[:n]...)
 		b.msgs = append(b.msgs, in.box.msgs[n:]...)
+		b.reserved += in.box.reserved
 		s.giveBox(in.box)
 	}
 	in.box = b

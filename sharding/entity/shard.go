@@ -176,8 +176,8 @@ func (s *Shard[Req, Resp]) DeliverTo(by *Inlet[Req, Resp], id []byte, at Place, 
 	var err error
 	if in == nil || s.stopping != nil {
 		err = s.deliverNew(by, string(id), m, control)
-	} else if !s.mustWait(in, control) {
-		s.enter(by, in, m, control)
+	} else if room := s.findRoom(in, m, control); room != noRoom {
+		s.enter(by, in, m, control, room)
 	} else {
 		err = s.park(by, in, m, control, ledger, bytes)
 	}
@@ -201,17 +201,18 @@ func (s *Shard[Req, Resp]) deliverNew(by *Inlet[Req, Resp], id string, m *Messag
 
 // put is called with the mutex and gives it back.
 func (s *Shard[Req, Resp]) put(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool) error {
-	if s.mustWait(in, control) {
+	room := s.findRoom(in, m, control)
+	if room == noRoom {
 		s.mu.Unlock()
 		return ErrMailboxFull
 	}
-	s.enter(by, in, m, control)
+	s.enter(by, in, m, control, room)
 	return nil
 }
 
 // enter puts a message into a mailbox that has room; called with the mutex, which it
 // gives back.
-func (s *Shard[Req, Resp]) enter(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool) {
+func (s *Shard[Req, Resp]) enter(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool, found room) {
 	if in.state == resting {
 		in.taken = 1
 		if control {
@@ -221,17 +222,14 @@ func (s *Shard[Req, Resp]) enter(by *Inlet[Req, Resp], in *instance[Req, Resp], 
 		s.beginBy(by, in, m, control)
 	} else {
 		s.add(in, m, control)
+		if found == reserved {
+			in.box.reserved++
+		}
 	}
 	if s.order != nil {
 		s.touch(in)
 	}
 	s.mu.Unlock()
-}
-
-// mustWait reports whether a message has no room, or would pass others that wait for it;
-// called with the mutex.
-func (s *Shard[Req, Resp]) mustWait(in *instance[Req, Resp], control bool) bool {
-	return in.full(s.host.cfg.Mailbox, control) || in.has(flagWaited) && s.waits(in, control)
 }
 
 // add puts a message into the mailbox of an instance that is not at rest; called with

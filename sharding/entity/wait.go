@@ -12,10 +12,11 @@ type waiter[Req any] struct {
 	m Message[Req]
 	// done takes the outcome for a caller: nil once the message is in the mailbox.
 	done chan error
-	// ledger accounts for a parked message of so many bytes, which waits for id.
+	// ledger accounts for a parked message of a class and so many bytes, which waits for id.
 	ledger Ledger
 	id     string
-	charge flow.Charge
+	class  flow.Class
+	pooled bool
 	bytes  int
 	// lane is where it waits, nil once it has left.
 	lane       *lane[Req]
@@ -27,16 +28,21 @@ type waiter[Req any] struct {
 type Ledger interface {
 	// Park reports whether one more message may wait for the entity id, and where it is
 	// accounted for.
-	Park(id string, bytes int) (flow.Charge, bool)
+	Park(id string, class flow.Class, bytes int) (pooled, may bool)
 	// Unpark is called when it waits no longer.
-	Unpark(id string, bytes int, charge flow.Charge)
+	Unpark(id string, class flow.Class, bytes int, pooled bool)
 }
 
 // lane is a queue of waiters in the order of arrival.
 type lane[Req any] struct{ first, last *waiter[Req] }
 
-// waitQueue holds the waiters of one mailbox. Control messages have room of their own, so
-// they have a lane of their own.
+// waitQueue holds the waiters of one mailbox, in a lane for each class of messages.
+//
+// Control messages have room of their own. Messages of handlers share the mailbox with those
+// from outside entities, and the two lanes take turns. Besides they have a reserve, a quarter
+// of the mailbox's size and beyond it, so that a handler seldom has to wait for another one,
+// which may wait for a third. Messages in the reserve count against the mailbox like the
+// rest, so neither lane can keep the other one out.
 //
 // The runner moves the heads of the lanes into the mailbox, in order, whenever it has
 // room. Before, each waiter was woken to try again, and callers that had not waited yet
@@ -44,7 +50,35 @@ type lane[Req any] struct{ first, last *waiter[Req] }
 //
 // Invariant: while a lane is not empty, messages of its kind are added at its end only.
 // An instance at rest has no waiters, for its mailbox is empty.
-type waitQueue[Req any] struct{ ordinary, control lane[Req] }
+type waitQueue[Req any] struct {
+	lanes [flow.Control + 1]lane[Req]
+	// turn is the lane that is served next, of ordinary messages and those of handlers.
+	turn flow.Class
+}
+
+// nextWaiter returns the waiter that enters the common room next, nil if none waits for it.
+func (q *waitQueue[Req]) nextWaiter() *waiter[Req] {
+	if w := q.lanes[q.turn].first; w != nil {
+		return w
+	}
+	return q.lanes[flow.Handler-q.turn].first
+}
+
+// hasWaiters reports whether a message waits.
+func (q *waitQueue[Req]) hasWaiters() bool {
+	return q.nextWaiter() != nil || q.lanes[flow.Control].first != nil
+}
+
+// room is what a message finds in a mailbox.
+type room uint8
+
+const (
+	noRoom room = iota
+	// common is the room of all messages of its kind.
+	common
+	// reserved is room in the reserve for messages of handlers.
+	reserved
+)
 
 func (l *lane[Req]) push(w *waiter[Req]) {
 	w.lane, w.prev = l, l.last
@@ -75,24 +109,42 @@ func (w *waiter[Req]) leave() {
 func (s *Shard[Req, Resp]) endWait(w *waiter[Req], err error) {
 	if w.ledger != nil {
 		s.host.cfg.Counters.Parked.Add(-1)
-		w.ledger.Unpark(w.id, w.bytes, w.charge)
+		w.ledger.Unpark(w.id, w.class, w.bytes, w.pooled)
 		return
 	}
 	s.host.cfg.Counters.Waiting.Add(-1)
 	w.done <- err
 }
 
-func (q *waitQueue[Req]) lane(control bool) *lane[Req] {
-	if control {
-		return &q.control
+// classOf returns the class of a message to an entity that is a control message, or not. One
+// that the entity sends to itself has no reserve: it would only be refused later.
+func classOf[Req any](m *Message[Req], typ, id string, control bool) flow.Class {
+	switch {
+	case control:
+		return flow.Control
+	case m.From == nil || m.From.Type == "" || m.From.ID == id && m.From.Type == typ:
+		return flow.Ordinary
 	}
-	return &q.ordinary
+	return flow.Handler
 }
 
-// waits reports whether a message would pass others that wait; called with the mutex.
-func (s *Shard[Req, Resp]) waits(in *instance[Req, Resp], control bool) bool {
-	q := s.waiters[in]
-	return q != nil && q.lane(control).first != nil
+// findRoom returns what room there is for a message, which must not pass others of its class
+// that wait; called with the mutex.
+func (s *Shard[Req, Resp]) findRoom(in *instance[Req, Resp], m *Message[Req], control bool) room {
+	full := in.full(s.host.cfg.Mailbox, control)
+	if !full && !in.has(flagWaited) {
+		return common
+	}
+	q, c := s.waiters[in], classOf(m, s.info.typ, in.id, control)
+	switch {
+	case q != nil && q.lanes[c].first != nil:
+		return noRoom
+	case !full && (q == nil || c == flow.Control || q.nextWaiter() == nil):
+		return common
+	case c == flow.Handler && in.hasReserve(s.host.cfg.Mailbox):
+		return reserved
+	}
+	return noRoom
 }
 
 // Await appends m to the mailbox of the entity id as Deliver does, and waits for room,
@@ -109,13 +161,13 @@ func (s *Shard[Req, Resp]) Await(ctx context.Context, id string, m *Message[Req]
 	// the flag were set after reading what is left, the last message's beginning would be
 	// missed.
 	in.flags.Or(flagWaited)
-	if !s.mustWait(in, control) {
+	if room := s.findRoom(in, m, control); room != noRoom {
 		s.clearWaited(in)
-		s.enter(nil, in, m, control)
+		s.enter(nil, in, m, control, room)
 		return nil
 	}
-	w := &waiter[Req]{m: *m, done: make(chan error, 1)}
-	s.enqueue(in, w, control)
+	w := &waiter[Req]{m: *m, done: make(chan error, 1), class: classOf(m, s.info.typ, id, control)}
+	s.enqueue(in, w)
 	s.host.cfg.Counters.Waiting.Add(1)
 	s.mu.Unlock()
 	select {
@@ -138,29 +190,28 @@ func (s *Shard[Req, Resp]) Await(ctx context.Context, id string, m *Message[Req]
 // called with the mutex, which it gives back.
 func (s *Shard[Req, Resp]) park(by *Inlet[Req, Resp], in *instance[Req, Resp], m *Message[Req], control bool, ledger Ledger, bytes int) error {
 	in.flags.Or(flagWaited) // see Await
-	if !s.mustWait(in, control) {
+	if room := s.findRoom(in, m, control); room != noRoom {
 		s.clearWaited(in)
-		s.enter(by, in, m, control)
+		s.enter(by, in, m, control, room)
 		return nil
 	}
-	var charge flow.Charge
-	may := false
+	class, pooled, may := classOf(m, s.info.typ, in.id, control), false, false
 	if ledger != nil {
-		charge, may = ledger.Park(in.id, bytes)
+		pooled, may = ledger.Park(in.id, class, bytes)
 	}
 	if !may {
 		s.clearWaited(in)
 		s.mu.Unlock()
 		return ErrMailboxFull
 	}
-	s.enqueue(in, &waiter[Req]{m: *m, ledger: ledger, id: in.id, charge: charge, bytes: bytes}, control)
+	s.enqueue(in, &waiter[Req]{m: *m, ledger: ledger, id: in.id, class: class, pooled: pooled, bytes: bytes})
 	s.host.cfg.Counters.Parked.Add(1)
 	s.mu.Unlock()
 	return nil
 }
 
 // enqueue is called with the mutex.
-func (s *Shard[Req, Resp]) enqueue(in *instance[Req, Resp], w *waiter[Req], control bool) {
+func (s *Shard[Req, Resp]) enqueue(in *instance[Req, Resp], w *waiter[Req]) {
 	q := s.waiters[in]
 	if q == nil {
 		if s.waiters == nil {
@@ -169,8 +220,8 @@ func (s *Shard[Req, Resp]) enqueue(in *instance[Req, Resp], w *waiter[Req], cont
 		q = &waitQueue[Req]{}
 		s.waiters[in] = q
 	}
-	q.lane(control).push(w)
-	if control {
+	q.lanes[w.class].push(w)
+	if w.class == flow.Control {
 		in.flags.Or(flagUrgent)
 	}
 }
@@ -179,10 +230,10 @@ func (s *Shard[Req, Resp]) enqueue(in *instance[Req, Resp], w *waiter[Req], cont
 func (s *Shard[Req, Resp]) clearWaited(in *instance[Req, Resp]) {
 	q := s.waiters[in]
 	switch {
-	case q == nil || q.control.first == nil && q.ordinary.first == nil:
+	case q == nil || !q.hasWaiters():
 		delete(s.waiters, in)
 		in.flags.And(^(flagWaited | flagUrgent))
-	case q.control.first == nil:
+	case q.lanes[flow.Control].first == nil:
 		in.flags.And(^flagUrgent)
 	}
 }
@@ -193,11 +244,32 @@ func (s *Shard[Req, Resp]) admitWaiters(in *instance[Req, Resp]) {
 	if !in.has(flagWaited) {
 		return
 	}
-	if q := s.waiters[in]; q != nil {
-		s.admitLane(in, &q.control, true)
-		s.admitLane(in, &q.ordinary, false)
+	defer s.clearWaited(in)
+	q := s.waiters[in]
+	if q == nil {
+		return
 	}
-	s.clearWaited(in)
+	for w := q.lanes[flow.Control].first; w != nil && !in.full(s.host.cfg.Mailbox, true); w = q.lanes[flow.Control].first {
+		s.admitWaiter(in, w)
+	}
+	for w := q.nextWaiter(); w != nil && !in.full(s.host.cfg.Mailbox, false); w = q.nextWaiter() {
+		q.turn = flow.Handler - w.class
+		s.admitWaiter(in, w)
+	}
+	for w := q.lanes[flow.Handler].first; w != nil && in.hasReserve(s.host.cfg.Mailbox); w = q.lanes[flow.Handler].first {
+		s.admitWaiter(in, w)
+		in.box.reserved++
+	}
+}
+
+// admitWaiter moves a waiter into the mailbox; called with the mutex.
+func (s *Shard[Req, Resp]) admitWaiter(in *instance[Req, Resp], w *waiter[Req]) {
+	w.leave()
+	s.add(in, &w.m, w.class == flow.Control)
+	if s.order != nil {
+		s.touch(in)
+	}
+	s.endWait(w, nil)
 }
 
 // moveWaiters lets those of one mailbox wait for another; called with the mutex.
@@ -209,28 +281,17 @@ func (s *Shard[Req, Resp]) moveWaiters(from, to *instance[Req, Resp]) {
 	}
 }
 
-func (s *Shard[Req, Resp]) admitLane(in *instance[Req, Resp], l *lane[Req], control bool) {
-	for w := l.first; w != nil && !in.full(s.host.cfg.Mailbox, control); w = l.first {
-		w.leave()
-		s.add(in, &w.m, control)
-		if s.order != nil {
-			s.touch(in)
-		}
-		s.endWait(w, nil)
-	}
-}
-
 // releaseWaiters ends the waiting for every mailbox: the shard takes nothing more. Callers
 // try elsewhere. What was parked counts as delivered and enters the mailbox, full as it
 // is: if it were refused, its sender would get back some messages of a run of which others
 // were handled. Called with the mutex.
 func (s *Shard[Req, Resp]) releaseWaiters() {
 	for in, q := range s.waiters { // order-free: each queue is released on its own
-		for i, l := range []*lane[Req]{&q.control, &q.ordinary} {
-			for w := l.first; w != nil; w = l.first {
+		for i := range q.lanes {
+			for w := q.lanes[i].first; w != nil; w = q.lanes[i].first {
 				w.leave()
 				if w.ledger != nil {
-					s.add(in, &w.m, i == 0)
+					s.add(in, &w.m, w.class == flow.Control)
 				}
 				s.endWait(w, ErrNotHosted)
 			}

@@ -119,6 +119,39 @@ func TestControlMessagesWaitInAQueueOfTheirOwn(t *testing.T) {
 	})
 }
 
+// Messages of handlers have a quarter of the mailbox more than those from outside. When it is
+// used up they wait, and take turns with the others.
+func TestMessagesOfHandlersHaveAReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 8
+		r := gated(t, most)
+		s := r.start(t, 0)
+		r.fill(t, s, most)
+		by := &Sender{Type: "other", ID: "b"}
+		for i := range most / 4 {
+			deliver(t, s, "a", Message[int]{Req: 10 + i, From: by})
+		}
+		for _, m := range []Message[int]{{}, {From: by}} {
+			if err := offer(s, "a", m); err != ErrMailboxFull {
+				t.Errorf("beyond the reserve, from %v: %v", m.From, err)
+			}
+		}
+		for i := range 3 {
+			r.await(t.Context(), s, 1+i)
+		}
+		for i := range 3 {
+			go func() { _ = s.Await(t.Context(), "a", &Message[int]{Req: 20 + i, From: by}) }()
+			synctest.Wait()
+		}
+		close(r.gate)
+		var want []string
+		for _, req := range []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 10, 11, 1, 20, 2, 21, 22, 3} {
+			want = append(want, fmt.Sprintf("a:%d", req))
+		}
+		r.expectLog(t, want...)
+	})
+}
+
 // Those that wait for an instance which does not end in time wait for its successor.
 func TestWaitersWaitForTheSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,8 +3,8 @@ package flow
 // Account is what the home of a shard knows of one sender.
 //
 // Invariant: while the sender keeps to what it was granted,
-// granted - seen + parked <= messages, and likewise in bytes, but for Spare and one
-// request; see Window.MayLeave.
+// granted - seen + parked <= messages, and likewise in bytes, but for the spare room of
+// classes and one request; see Window.MayLeave.
 type Account struct {
 	// seen is the highest number that came, or was reported lost.
 	seen, seenBytes       uint64

@@ -41,7 +41,7 @@ func newPair(t *testing.T) *pair {
 
 // send sends a request if it may leave, and reports to the home if not.
 func (p *pair) send(bytes int) bool {
-	if !p.w.MayLeave(false) {
+	if !p.w.MayLeave(Ordinary) {
 		p.there = append(p.there, p.w.Report())
 		return false
 	}
@@ -91,14 +91,14 @@ func (p *pair) receive(full bool) {
 
 // park charges a request to the window: there is no pool.
 func (p *pair) park(r sentRequest) bool {
-	_, may := p.a.Park("x", r.number, r.bytes, nil)
+	_, may := p.a.Park("x", Ordinary, r.number, r.bytes, nil)
 	return may
 }
 
 // unpark lets a parked request enter its mailbox.
 func (p *pair) unpark() {
 	if len(p.parked) > 0 {
-		p.a.Unpark("x", p.parked[0], Windowed, nil)
+		p.a.Unpark("x", Ordinary, p.parked[0], false, nil)
 		p.parked = p.parked[1:]
 		p.handled++
 		p.grant()
@@ -193,7 +193,7 @@ func (p *pair) step(what byte, rnd func(int) int) {
 // not be blocked.
 func (p *pair) settle() {
 	for range 3 {
-		for !p.w.MayLeave(false) || len(p.there)+len(p.back)+len(p.parked) > 0 {
+		for !p.w.MayLeave(Ordinary) || len(p.there)+len(p.back)+len(p.parked) > 0 {
 			if len(p.there)+len(p.back)+len(p.parked) == 0 {
 				before := p.w.Report()
 				p.send(1)
@@ -262,13 +262,13 @@ func TestATailThatIsLostStopsNobody(t *testing.T) {
 	for p.send(1) {
 	}
 	p.disconnect()
-	if p.w.MayLeave(false) {
+	if p.w.MayLeave(Ordinary) {
 		t.Fatal("the window is not used up")
 	}
 	p.send(1)
 	p.receive(false)
 	p.raise()
-	if !p.w.MayLeave(false) || p.handled != 0 {
+	if !p.w.MayLeave(Ordinary) || p.handled != 0 {
 		t.Errorf("after the report: %+v", p.w)
 	}
 }
@@ -292,7 +292,7 @@ func TestParkedRequestsHoldTheSenderUp(t *testing.T) {
 	for range FirstMessages / 4 {
 		p.unpark()
 	}
-	if p.raise(); !p.w.MayLeave(false) {
+	if p.raise(); !p.w.MayLeave(Ordinary) {
 		t.Error("a quarter has entered, and the sender was not told")
 	}
 }
@@ -355,7 +355,7 @@ func TestABurstMakesTheWindowGrow(t *testing.T) {
 	if g := a.Grant(); g.Limit != number+2*FirstMessages {
 		t.Errorf("granted up to %d, %d came", g.Limit, number)
 	}
-	a.Park("x", number, 1, nil)
+	a.Park("x", Ordinary, number, 1, nil)
 	if burst(FirstMessages) {
 		t.Error("the window of a sender to a full mailbox is small")
 	}
@@ -398,20 +398,20 @@ func TestControlMessagesPassALimit(t *testing.T) {
 	p := newPair(t)
 	for p.send(1) {
 	}
-	for range Spare {
-		if !p.w.MayLeave(true) {
+	for range allSpare {
+		if !p.w.MayLeave(Control) {
 			t.Fatal("a control message was held up")
 		}
 		p.w.Left(1)
 		p.there = append(p.there, sentRequest{p.w.Sent(), 1})
 	}
-	if p.w.MayLeave(true) {
+	if p.w.MayLeave(Control) {
 		t.Error("control messages have no bound")
 	}
 	for len(p.there) > 0 {
 		p.receive(true)
 	}
-	if len(p.parked) != FirstMessages+Spare || p.park(sentRequest{1, 1}) {
+	if len(p.parked) != FirstMessages+int(allSpare) || p.park(sentRequest{1, 1}) {
 		t.Errorf("%d parked", len(p.parked))
 	}
 }

@@ -18,23 +18,27 @@ type town struct {
 	windows Budget
 	// there are requests, reports and questions; back grants and stops.
 	there, back []any
-	// gates have the callers that wait, by entity; nil where the gate is open. next is
-	// what comes behind an open gate: the route's queue.
-	gates map[string][]int
-	next  []call
-	// parked are the requests that wait, by entity; full ones take nothing.
-	parked map[string][]parkedCall
-	full   map[string]bool
-	// handled are the callers served, by entity, and lost those whose requests were.
-	handled map[string][]int
+	// gates are those that are not open, by entity; waiting are the callers there. next is
+	// what comes behind an open gate: the route's queues.
+	gates   map[string]Class
+	waiting map[string][]call
+	next    [Control][]call
+	// parked are the requests that wait, by entity; full ones take nothing, those that are
+	// crammed not even handlers' requests.
+	parked        map[string][]parkedCall
+	full, crammed map[string]bool
+	// handled are the callers served, by entity and class, and lost those whose requests
+	// were.
+	handled map[string]*[Control][]int
 	lost    int
 	callers int
 	breaks  int
 }
 
 type call struct {
-	id string
-	n  int
+	id    string
+	class Class
+	n     int
 }
 
 type townRequest struct {
@@ -43,13 +47,13 @@ type townRequest struct {
 }
 
 type parkedCall struct {
-	n      int
-	charge Charge
+	call
+	pooled bool
 }
 
 type stopSaid struct {
 	id   string
-	open bool
+	gate Class
 }
 
 type stopAsked string
@@ -57,33 +61,42 @@ type stopAsked string
 func newTown(t *testing.T) *town {
 	c := &town{
 		t: t, pool: Budget{Most: 1 << 20}, windows: Budget{Most: 64 << 20},
-		gates: map[string][]int{}, parked: map[string][]parkedCall{}, full: map[string]bool{}, handled: map[string][]int{},
+		gates: map[string]Class{}, waiting: map[string][]call{}, parked: map[string][]parkedCall{},
+		full: map[string]bool{}, crammed: map[string]bool{}, handled: map[string]*[Control][]int{},
+	}
+	for _, id := range c.ids() {
+		c.handled[id] = &[Control][]int{}
 	}
 	c.w.Open()
 	return c
 }
 
 // call lets a caller send to id, or wait.
-func (c *town) call(id string) {
+func (c *town) call(id string) { c.callAs(id, Ordinary) }
+
+func (c *town) callAs(id string, class Class) {
 	c.callers++
-	if gate, closed := c.gates[id]; closed {
-		c.gates[id] = append(gate, c.callers)
+	by := call{id, class, c.callers}
+	if gate, closed := c.gates[id]; closed && class < gate {
+		c.waiting[id] = append(c.waiting[id], by)
 		return
 	}
-	c.next = append(c.next, call{id, c.callers})
+	c.next[class] = append(c.next[class], by)
 	c.serve()
 }
 
 // serve sends what waits as far as the window goes.
 func (c *town) serve() {
-	for len(c.next) > 0 {
-		if !c.w.MayLeave(false) {
-			c.there = append(c.there, c.w.Report())
-			return
+	for class := range Control {
+		for len(c.next[class]) > 0 {
+			if !c.w.MayLeave(class) {
+				c.there = append(c.there, c.w.Report())
+				break
+			}
+			c.w.Left(1)
+			c.there = append(c.there, townRequest{c.next[class][0], c.w.Sent()})
+			c.next[class] = c.next[class][1:]
 		}
-		c.w.Left(1)
-		c.there = append(c.there, townRequest{c.next[0], c.w.Sent()})
-		c.next = c.next[1:]
 	}
 }
 
@@ -106,32 +119,47 @@ func (c *town) receive() {
 		a, run := c.account(f.number), Run{}
 		run.Add(f.number, 1)
 		a.Accept(&run)
-		if !c.full[f.id] && len(c.parked[f.id]) == 0 {
-			c.handled[f.id] = append(c.handled[f.id], f.n)
+		if !c.mustPark(f.call) {
+			c.handle(f.call)
 			break
 		}
-		charge, may := a.Park(f.id, f.number, 1, &c.pool)
+		pooled, may := a.Park(f.id, f.class, f.number, 1, &c.pool)
 		if !may {
 			c.t.Fatalf("a sender that kept to its limits had no place: %+v", *a)
 		}
-		c.parked[f.id] = append(c.parked[f.id], parkedCall{f.n, charge})
+		c.parked[f.id] = append(c.parked[f.id], parkedCall{f.call, pooled})
 	case Report:
 		c.account(f.Sent+1).Reconcile(f, &c.windows)
 	case shrunkSaid:
 		c.account(f.Sent+1).Shrunk(Report(f), &c.windows)
 	case stopAsked:
-		if c.a == nil || !c.a.Slow(string(f)) {
-			c.back = append(c.back, stopSaid{string(f), true})
+		gate := Open
+		if c.a != nil {
+			gate = c.a.GateOf(string(f))
 		}
+		c.back = append(c.back, stopSaid{string(f), gate})
 	}
 	c.grant()
+}
+
+// mustPark reports whether a request finds its mailbox full, or others of its class there.
+func (c *town) mustPark(by call) bool {
+	if by.class == Ordinary && c.full[by.id] || c.crammed[by.id] {
+		return true
+	}
+	return slices.ContainsFunc(c.parked[by.id], func(p parkedCall) bool { return p.class == by.class })
+}
+
+func (c *town) handle(by call) {
+	h := &c.handled[by.id][by.class]
+	*h = append(*h, by.n)
 }
 
 // unpark lets the oldest parked request of id enter its mailbox.
 func (c *town) unpark(id string) {
 	if q := c.parked[id]; len(q) > 0 {
-		c.a.Unpark(id, 1, q[0].charge, &c.pool)
-		c.handled[id] = append(c.handled[id], q[0].n)
+		c.a.Unpark(id, q[0].class, 1, q[0].pooled, &c.pool)
+		c.handle(q[0].call)
 		c.parked[id] = q[1:]
 		c.grant()
 	}
@@ -139,7 +167,7 @@ func (c *town) unpark(id string) {
 
 func (c *town) grant() {
 	if c.a != nil && c.a.Due() {
-		c.a.Notices(func(id string, open bool) { c.back = append(c.back, stopSaid{id, open}) })
+		c.a.Notices(func(id string, gate Class) { c.back = append(c.back, stopSaid{id, gate}) })
 		c.back = append(c.back, c.a.Grant())
 	}
 }
@@ -159,23 +187,32 @@ func (c *town) answer() {
 			c.there = append(c.there, shrunkSaid(report))
 		}
 	case stopSaid:
-		gate, closed := c.gates[f.id]
-		switch {
-		case f.open:
-			delete(c.gates, f.id)
-			for _, n := range gate {
-				c.next = append(c.next, call{f.id, n})
-			}
-			c.serve()
-		case !closed:
-			c.gates[f.id] = nil
-			c.next = slices.DeleteFunc(c.next, func(o call) bool {
-				if o.id == f.id {
-					c.gates[f.id] = append(c.gates[f.id], o.n)
+		c.gates[f.id] = f.gate
+		for class := range c.next {
+			c.next[class] = slices.DeleteFunc(c.next[class], func(o call) bool {
+				stops := o.id == f.id && o.class < f.gate
+				if stops {
+					c.waiting[f.id] = append(c.waiting[f.id], o)
 				}
-				return o.id == f.id
+				return stops
 			})
 		}
+		c.letGo(f.id)
+		c.serve()
+	}
+}
+
+// letGo lets the callers at a gate go that it does not stop.
+func (c *town) letGo(id string) {
+	c.waiting[id] = slices.DeleteFunc(c.waiting[id], func(o call) bool {
+		goes := o.class >= c.gates[id]
+		if goes {
+			c.next[o.class] = append(c.next[o.class], o)
+		}
+		return goes
+	})
+	if c.gates[id] == Open {
+		delete(c.gates, id)
 	}
 }
 
@@ -189,10 +226,8 @@ func (c *town) disconnect() {
 	c.there, c.back = nil, nil
 	c.breaks++
 	for _, id := range c.ids() {
-		for _, n := range c.gates[id] {
-			c.next = append(c.next, call{id, n})
-		}
-		delete(c.gates, id)
+		c.gates[id] = Open
+		c.letGo(id)
 	}
 	c.there = append(c.there, c.w.Report())
 	c.serve()
@@ -235,18 +270,20 @@ func (c *town) ids() []string {
 func (c *town) check() {
 	pooled := 0
 	for _, id := range c.ids() {
-		here := 0
+		here := [Control]int{}
 		for _, p := range c.parked[id] {
-			if p.charge == Pooled {
-				here++
+			if p.pooled {
+				here[p.class]++
 			}
 		}
-		pooled += here
-		if c.breaks == 0 && c.a != nil && uint64(here) > c.a.messages {
-			c.t.Fatalf("%d parked for %s, the window is %d", here, id, c.a.messages)
-		}
-		if !slices.IsSorted(c.handled[id]) {
-			c.t.Fatalf("%s was handled out of order: %v", id, c.handled[id])
+		for class, n := range here {
+			pooled += n
+			if c.breaks == 0 && c.a != nil && uint64(n) > c.a.messages+uint64(class)*Spare {
+				c.t.Fatalf("%d of class %d parked for %s, the window is %d", n, class, id, c.a.messages)
+			}
+			if !slices.IsSorted(c.handled[id][class]) {
+				c.t.Fatalf("%s was handled out of order: %v", id, c.handled[id])
+			}
 		}
 	}
 	if c.pool.Used != uint64(pooled)*cost(1) || c.pool.Used > c.pool.Most {
@@ -257,7 +294,9 @@ func (c *town) check() {
 // settle lets everything arrive and every entity go on; then all callers are served.
 func (c *town) settle() {
 	clear(c.full)
-	for round := 0; len(c.there)+len(c.back)+len(c.next)+len(c.gates) > 0 || c.pool.Used > 0; round++ {
+	clear(c.crammed)
+	waiting := func() int { return len(c.back) + len(c.next[Ordinary]) + len(c.next[Handler]) + len(c.gates) }
+	for round := 0; len(c.there)+waiting() > 0 || c.pool.Used > 0; round++ {
 		if round == 1000 {
 			c.t.Fatalf("callers wait for ever: %+v, %+v, gates %v, next %v", c.w, *c.a, c.gates, c.next)
 		}
@@ -270,13 +309,13 @@ func (c *town) settle() {
 				c.unpark(id)
 			}
 		}
-		if len(c.back)+len(c.next)+len(c.gates) > 0 {
+		if waiting() > 0 {
 			c.look()
 		}
 	}
 	served := 0
 	for _, id := range c.ids() {
-		served += len(c.handled[id])
+		served += len(c.handled[id][Ordinary]) + len(c.handled[id][Handler])
 	}
 	if served+c.lost != c.callers {
 		c.t.Fatalf("%d served and %d lost of %d", served, c.lost, c.callers)
@@ -284,8 +323,8 @@ func (c *town) settle() {
 	c.check()
 }
 
-// Whatever is lost or late: what waits for one entity is at most a window, its order is
-// kept, and every caller is served in the end.
+// Whatever is lost or late: what waits for one entity is at most a window for each class, its
+// order is kept, and every caller is served in the end.
 func TestSlowEntitiesAreStoppedFor(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -298,7 +337,7 @@ func TestSlowEntitiesAreStoppedFor(t *testing.T) {
 			id := c.ids()[r.IntN(1+r.IntN(4))]
 			switch r.IntN(12) {
 			case 0, 1, 2, 3:
-				c.call(id)
+				c.callAs(id, Class(r.IntN(4)/3))
 			case 4, 5, 6:
 				c.receive()
 			case 7:
@@ -307,6 +346,7 @@ func TestSlowEntitiesAreStoppedFor(t *testing.T) {
 				c.answer()
 			case 10:
 				c.full[id] = !c.full[id]
+				c.crammed[id] = c.full[id] && r.IntN(3) == 0
 			case 11:
 				if r.IntN(10) == 0 {
 					c.look()
@@ -341,13 +381,13 @@ func TestAStopLeavesBeforeTheGrant(t *testing.T) {
 	for len(c.there) > 0 {
 		c.receive()
 	}
-	if c.back[0] != (stopSaid{"0", false}) {
+	if c.back[0] != (stopSaid{"0", Handler}) {
 		t.Fatalf("the home says first: %+v", c.back[0])
 	}
 	for len(c.back) > 0 {
 		c.answer()
 	}
-	if c.call("0"); len(c.there) != 0 || len(c.gates["0"]) != 1 {
+	if c.call("0"); len(c.there) != 0 || len(c.waiting["0"]) != 1 {
 		t.Errorf("a caller for the entity that is full left: %v", c.there)
 	}
 	if c.call("1"); len(c.there) != 1 {
@@ -356,11 +396,11 @@ func TestAStopLeavesBeforeTheGrant(t *testing.T) {
 	for range FirstMessages - 1 {
 		c.unpark("0")
 	}
-	if slices.Contains(c.back, any(stopSaid{"0", true})) {
+	if slices.Contains(c.back, any(stopSaid{"0", Open})) {
 		t.Error("the gate opens while a request is parked")
 	}
 	c.unpark("0")
-	if !slices.Contains(c.back, any(stopSaid{"0", true})) || c.pool.Used != 0 {
+	if !slices.Contains(c.back, any(stopSaid{"0", Open})) || c.pool.Used != 0 {
 		t.Errorf("the home says %v, %d bytes in the pool", c.back, c.pool.Used)
 	}
 }

@@ -12,9 +12,34 @@ const (
 	MostBytes    = 4 << 20
 )
 
-// Spare is what control messages may send above the limit: they pass ordinary ones, whose
-// window may be full.
-const Spare = FirstMessages / 4
+// Class says how much room a request finds.
+type Class uint8
+
+const (
+	// Ordinary requests come from outside entities.
+	Ordinary Class = iota
+	// Handler requests are sent by handlers. They have room beyond that of ordinary ones, so
+	// that a chain of handlers does not wait behind callers from outside.
+	Handler
+	// Control messages have room beyond that of both.
+	Control
+	classes
+)
+
+// ParseClass checks a Class that was received.
+func ParseClass(b byte) (Class, bool) { return Class(b), Class(b) < classes }
+
+// Spare and SpareBytes are what each further Class may send above the limit of the former.
+const (
+	Spare      = FirstMessages / 4
+	SpareBytes = FirstBytes / 4
+)
+
+// allSpare and allSpareBytes are what all of them may send above the limit.
+const (
+	allSpare      = (uint64(classes) - 1) * Spare
+	allSpareBytes = (uint64(classes) - 1) * SpareBytes
+)
 
 // overhead is what a request that waits costs besides its own bytes.
 const overhead = 128
@@ -48,12 +73,8 @@ func (w *Window) Sent() uint64 { return w.sent }
 // MayLeave reports whether a request may leave. The last one may go beyond the limit of
 // bytes: so a request that is larger than the limit is sent, and the home holds at most
 // one such for each sender and shard more than it promised.
-func (w *Window) MayLeave(control bool) bool {
-	limit := w.limit
-	if control {
-		limit += Spare
-	}
-	return w.sent < limit && w.sentBytes < w.limitBytes
+func (w *Window) MayLeave(c Class) bool {
+	return w.sent < w.limit+uint64(c)*Spare && w.sentBytes < w.limitBytes+uint64(c)*SpareBytes
 }
 
 // Left notes a request that left. Its number is Sent, afterwards.
