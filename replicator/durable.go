@@ -157,22 +157,24 @@ func (d *Durable) open() (err error) {
 // checkFile checks the length and the pages of the file. A shared lock keeps writers away
 // meanwhile; bbolt follows no page when it opens a file for reading.
 func (d *Durable) checkFile() error {
-	if err := checkLength(d.cfg.Path); err != nil {
-		return err
-	}
 	lock, err := d.openBolt(true)
-	if err != nil {
+	if errors.Is(err, berrors.ErrTimeout) {
 		return err
 	}
-	defer lock.Close()
-	return checkPages(d.cfg.Path)
+	if err == nil {
+		defer lock.Close()
+	}
+	if damaged := checkPages(d.cfg.Path); damaged != nil {
+		return damaged
+	}
+	return err
 }
 
 func (d *Durable) openBolt(readOnly bool) (*bbolt.DB, error) {
 	db, err := bbolt.Open(d.cfg.Path, 0o600, &bbolt.Options{Timeout: d.cfg.OpenWait, ReadOnly: readOnly})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return nil, errors.New("another process has it open")
+		return nil, fmt.Errorf("another process has it open: %w", err)
 	case err != nil:
 		return nil, fmt.Errorf("damaged or not a file of durable keys: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"os"
 	"runtime"
 )
 
@@ -13,6 +12,12 @@ import (
 // in its pages: in a file that was cut, or of which pages are damaged, they lead nowhere.
 // Its length is compared with what its own head says, and each of its pages is checked
 // (durablepages.go), before it is opened. A fault while it is read becomes an error.
+//
+// Each transaction ends with its meta record, in turns in the first and in the second page.
+// If one of the two records is damaged, bbolt takes the other one: the state before the last
+// transaction, perhaps, although that one was acknowledged. So one damaged record is an
+// error. A loss of power does not damage it: it lies within one sector, which disks write
+// whole or not at all, and the record before is whole.
 
 // A page of bbolt begins with a head of 16 bytes. The first two pages hold one meta record
 // each, in the byte order of the machine: magic, version, size of a page, flags, root
@@ -25,46 +30,36 @@ const (
 	pageSizeMax = 1 << 16
 )
 
-// checkLength returns an error if the file is shorter than its newest meta record says.
-// Files without a sound one are left to bbolt, which refuses them.
-func checkLength(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	m, ok := readNewestMeta(f)
-	if need := int64(min(m.pages, 1<<40)) * m.pageSize; ok && st.Size() < need {
-		return &damageError{page: noPage, what: fmt.Sprintf("truncated: it ends after %d bytes, %d belong to it", st.Size(), need)}
-	}
-	return nil
-}
-
 // metaRecord is a sound meta record. The pages that it counts include itself.
 type metaRecord struct {
 	pageSize                  int64
 	root, freelist, pages, tx uint64
 }
 
-// readNewestMeta returns the sound meta record of the newest transaction, which is the one
-// that bbolt takes. The second one follows the first page, whose size is unknown if the
-// first one is damaged.
-func readNewestMeta(f io.ReaderAt) (newest metaRecord, ok bool) {
-	newest, ok = readMeta(f, 0)
+// readMetas returns the sound meta record of the newest transaction, which is the one that
+// bbolt takes, and how many of the two are sound. The second one follows the first page,
+// whose size is unknown if the first one is damaged.
+func readMetas(f io.ReaderAt) (newest metaRecord, sound int) {
+	newest, first := readMeta(f, 0)
 	for size := int64(1 << 10); size <= pageSizeMax; size *= 2 {
-		if ok && size != newest.pageSize {
+		if first && size != newest.pageSize {
 			continue
 		}
-		m, sound := readMeta(f, size)
-		if sound && m.pageSize == size && (!ok || m.tx > newest.tx) {
-			return m, true
+		m, ok := readMeta(f, size)
+		switch {
+		case !ok || m.pageSize != size:
+		case !first:
+			return m, 1
+		case m.tx > newest.tx:
+			return m, 2
+		default:
+			return newest, 2
 		}
 	}
-	return newest, ok
+	if !first {
+		return newest, 0
+	}
+	return newest, 1
 }
 
 // readMeta reads the meta record of the page at an offset.

@@ -64,11 +64,15 @@ func checkPages(path string) error {
 	if err != nil {
 		return err
 	}
-	m, ok := readNewestMeta(f)
+	m, sound := readMetas(f)
 	switch {
-	case !ok:
+	case sound == 0:
 		return errors.New("damaged or not a file of durable keys: neither of its head records is sound")
-	case m.pages < 4 || m.pages > uint64(st.Size()/m.pageSize):
+	case m.pages > uint64(st.Size()/m.pageSize):
+		return &damageError{noPage, fmt.Sprintf("truncated: it ends after %d bytes, %d pages of %d bytes belong to it", st.Size(), m.pages, m.pageSize)}
+	case sound == 1:
+		return damagedPage(1-m.tx%2, "its head record is not sound: the last write is lost without it")
+	case m.pages < 4:
 		return damagedPage(m.tx%2, "%d pages, in a file of %d bytes", m.pages, st.Size())
 	}
 	w := &pageWalk{f: f, meta: m, placed: make([]bool, m.pages)}
