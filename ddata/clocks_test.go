@@ -15,8 +15,8 @@ const century = 73 * 365 * 24 * time.Hour
 
 func tickOf(t time.Time) uint64 { return uint64(t.UnixMilli()) << 16 }
 
-// The clock of one node of three stands in 2099. What it writes stands and is
-// acknowledged, under stamps of the present, and others write over it.
+// The clock of one node of three stands in 2099. Its writes are
+// acknowledged under stamps of the present, and other nodes write over them.
 func TestOneClockFarAheadCostsNobodyElse(t *testing.T) {
 	for _, level := range []Level{Local, Majority, All} {
 		t.Run(level.String(), func(t *testing.T) {

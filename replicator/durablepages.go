@@ -52,7 +52,8 @@ type element struct {
 	flags      uint32
 }
 
-// checkPages returns an error if a page of the file does not fit the others. It reads each
+// checkPages returns an error if a page of the file does not fit the others, or the file is
+// shorter than its head says. It reads each
 // page at most once, and changes nothing. It does not check values.
 func checkPages(path string) error {
 	f, err := os.Open(path)

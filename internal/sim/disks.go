@@ -86,7 +86,7 @@ func (r *replica) openFile() {
 	}
 	h := &w.hosts[r.p.slot]
 	if h.files == nil {
-		h.files = make([]file, len(w.swarm.roles))
+		h.files = make([]file, w.swarm.storeCount())
 	}
 	f := &h.files[r.role]
 	for _, key := range slices.Sorted(maps.Keys(f.items)) {

@@ -21,7 +21,8 @@
 // In some runs the hosts begin as two clusters of one name, and meet (apart.go). In some
 // the words of S4 are durable, and disks fail (disks.go); frames are damaged on the way, which
 // ends their connection, and handlers block (trouble.go); a cut leaves each host its two
-// neighbours in a ring (faults.go).
+// neighbours in a ring (faults.go); clients write a register whose last write wins, by clocks
+// that jump (walls.go).
 //
 // Not modelled: codecs, TLS, the bytes of frames, passivation, remembered entities,
 // replicated state (package standby has a simulator of its own), chunks of

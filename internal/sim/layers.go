@@ -16,7 +16,8 @@ import (
 // role that it carries, and an upper for each entity type.
 type layers struct {
 	on bool
-	// stores are by role, nil for those that the process does not carry.
+	// stores are by role, nil for those that the process does not carry; the one behind those
+	// of all roles has the register (walls.go).
 	stores []*replica
 	types  []*upper
 	view   *view.View
@@ -43,11 +44,11 @@ func (p *proc) startLayers() {
 	s := &p.w.swarm
 	l := &p.layers
 	*l = layers{on: true, silent: map[nodeID]bool{}}
-	l.stores = make([]*replica, len(s.roles))
-	for role := range s.roles {
-		if s.hasRole(p.slot, role) {
-			l.stores[role] = &replica{}
-			l.stores[role].start(p, role)
+	l.stores = make([]*replica, s.storeCount())
+	for i := range l.stores {
+		if s.hasRole(p.slot, s.roleOf(i)) {
+			l.stores[i] = &replica{}
+			l.stores[i].start(p, i)
 		}
 	}
 	for i := range s.types {
@@ -60,6 +61,7 @@ func (p *proc) startLayers() {
 	for _, r := range l.stores {
 		if r != nil {
 			r.chat()
+			r.useRegister()
 		}
 	}
 }

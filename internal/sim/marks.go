@@ -74,6 +74,8 @@ const (
 	markCorrupted
 	markBlocked
 	markRing
+	markClockJump
+	markRegisterRead
 	marksEnd
 )
 
@@ -145,6 +147,8 @@ var markNames = [...]string{
 	markCorrupted:      "frame damaged",
 	markBlocked:        "handler blocked",
 	markRing:           "each host reaches its two neighbours in a ring",
+	markClockJump:      "clock of stamps set",
+	markRegisterRead:   "register read",
 	markWordsKept:      "all durable words are there in the end",
 }
 

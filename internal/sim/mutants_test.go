@@ -37,6 +37,8 @@ var mutants = []struct {
 	disks bool
 	// trouble has frames be damaged and handlers block in every run.
 	trouble bool
+	// clocks has the clocks of stamps jump in every run.
+	clocks bool
 }{
 	{name: "HostShard before the ack"},
 	{name: "takeover without census"},
@@ -78,6 +80,7 @@ var mutants = []struct {
 	{name: "tokens are not renewed", apart: true},
 	{name: "records need the disk", disks: true},
 	{name: "a failing disk counts", disks: true},
+	{name: "stamps by the own clock", clocks: true, seen: 14},
 	{name: "frames without a checksum", trouble: true},
 	{name: "no stop by force", trouble: true},
 	{name: "takeover without pre-vote", viewNumber: 14, seen: 286, aim: aimRaise},
@@ -93,7 +96,7 @@ func TestMutants(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			cfg := Config{again: true, Mutant: mutant.Plant(m.name), aim: m.aim, apart: m.apart, disks: m.disks, trouble: m.trouble}
+			cfg := Config{again: true, Mutant: mutant.Plant(m.name), aim: m.aim, apart: m.apart, disks: m.disks, trouble: m.trouble, clocks: m.clocks}
 			if m.viewNumber != 0 {
 				cfg.Mutant, cfg.onView, cfg.ViewsOnly = mutant.Kind{}, plantView(m.viewNumber), !m.apart
 			}

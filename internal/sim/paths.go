@@ -28,6 +28,8 @@ type host struct {
 	// highest that is in the host's file.
 	wallAhead  int64
 	generation uint32
+	// clockAhead is by how much the clock is ahead by which the register is stamped.
+	clockAhead time.Duration
 	// files are those of durable keys, by role. diskFails: nothing can be stored.
 	files     []file
 	diskFails bool

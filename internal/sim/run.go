@@ -32,6 +32,8 @@ type Config struct {
 	again   bool
 	// apart, set by tests, has every run be one of two clusters that meet.
 	apart bool
+	// clocks, set by tests, has the clocks of stamps jump in every run.
+	clocks bool
 	// trouble, set by tests, has frames be damaged and handlers block in every run.
 	trouble bool
 	// rings, set by tests, has cuts be rings in every run.
@@ -111,6 +113,8 @@ func Run(cfg Config) Result {
 		test = "TestApart"
 	case cfg.trouble:
 		test = "TestTrouble"
+	case cfg.clocks:
+		test = "TestClocks"
 	case cfg.disks:
 		test = "TestDisks"
 	case cfg.rings:

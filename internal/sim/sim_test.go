@@ -117,6 +117,26 @@ func TestDisks(t *testing.T) {
 	special(t, Config{disks: true}, 4_000_000, markDiskFails, markRestored)
 }
 
+// TestClocks plays runs in which a register is written by clocks that jump.
+func TestClocks(t *testing.T) {
+	if replay(t, Config{clocks: true}) {
+		return
+	}
+	n := 150
+	if v, ok := envUint("PEERAGE_SEEDS"); ok {
+		n = int(v)
+	}
+	if testing.Short() {
+		n = 20
+	}
+	marks := campaign(t, Config{clocks: true}, first(6_000_000), n)
+	for _, m := range []mark{markClockJump, markRegisterRead} {
+		if marks[m.String()] < n/4 {
+			t.Errorf("%d runs have seen %d times: %s", n, marks[m.String()], m)
+		}
+	}
+}
+
 // TestTrouble plays runs in which frames are damaged and handlers block.
 func TestTrouble(t *testing.T) {
 	special(t, Config{trouble: true}, 5_000_000, markCorrupted, markBlocked)

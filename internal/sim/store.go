@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/replicator/core"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
@@ -38,16 +39,22 @@ const (
 	keyRegions   = "/regions"
 	keyProxies   = "/proxies"
 	keyClient    = "client"
+	keyRegister  = "register"
+	// stampTicks is a millisecond in the time of a stamp, a tick of crdt.HLC.
+	stampTicks = 1 << 16
 )
 
 func (r *replica) start(p *proc, role int) {
 	r.p, r.role = p, role
 	cfg := core.Config{
-		Self: p.node.ID, Role: p.w.swarm.roles[role], Seed: p.w.setRand.u64(),
-		Limits: core.Limits{LogEntries: p.w.swarm.logEntries}, LeaseValid: r.leaseValid, Epochs: true,
+		Self: p.node.ID, Role: p.w.swarm.roles[p.w.swarm.roleOf(role)], Seed: p.w.setRand.u64(),
+		Limits: core.Limits{LogEntries: p.w.swarm.logEntries}, LeaseValid: r.leaseValid, Epochs: !r.ofRegister(),
 	}
 	if p.w.swarm.disks {
 		cfg.Keep, cfg.WallMillis = p.w.isDurable, p.wallMillis()
+	}
+	if r.ofRegister() {
+		cfg.Wall = func() uint64 { return stampClock(p.w, p.slot) }
 	}
 	r.core = core.New(cfg)
 	r.openFile()
@@ -277,7 +284,7 @@ func nodesOf(v crdt.Value) []nodeID {
 func (r *replica) chat() {
 	p := r.p
 	w := p.w
-	if !w.swarm.clientWrites {
+	if !w.swarm.clientWrites || r.ofRegister() {
 		return
 	}
 	w.after(w.setRand.dur(50*time.Millisecond, 600*time.Millisecond), func() {
@@ -337,5 +344,123 @@ func (r *replica) endedWell() {
 	w := r.p.w
 	if w.newest != nil && w.newest.Member(r.p.node.ID) == nil && !w.swarm.wrongEvidence && !w.driftBroken {
 		w.fail("S4", "a majority at %s, which was removed", r.p.label)
+	}
+}
+
+// register is what the clients have written.
+type register struct {
+	invariant.Durable
+	// begun and acked are when each write began and was acknowledged.
+	begun, acked map[string]instant
+	writes       int
+}
+
+// ofRegister: this replicator has the register. The other replicators have terms for stamps.
+func (r *replica) ofRegister() bool { return r.role == len(r.p.w.swarm.roles) }
+
+// writeRegister sets the register, and calls answer with how that ended.
+func (r *replica) writeRegister(answer func(error)) {
+	p := r.p
+	w := p.w
+	reg := &w.register
+	reg.writes++
+	word := fmt.Sprintf("%s/%d", p.label, reg.writes)
+	reg.begun[word] = w.now
+	op := core.Op{Key: keyRegister, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (core.Plan, error) {
+		return core.Plan{Growth: 64, Blind: true, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
+			at := crdt.Stamp{Time: max(above[0]+1, wall*stampTicks), Node: crdt.NodeID(p.node.ID)}
+			if w.cfg.Mutant.Is("stamps by the own clock") {
+				at.Time = stampClock(w, p.slot) * stampTicks
+			}
+			if d := v.(*crdt.LWWRegister[string]).Set(word, at); d != nil {
+				return d
+			}
+			return nil
+		}}, nil
+	}}
+	id := r.ask(func(a core.Reply) {
+		if a.Err == nil {
+			r.endedWell()
+			reg.acked[word] = w.now
+			reg.Acked(word, voters(p.layers.view, w.swarm.roles[0]))
+		}
+		answer(a.Err)
+	})
+	r.step(core.Update{ID: id, Ops: []core.Op{op}, Level: core.Majority(0, 0), Deadline: p.now().Add(storeTimeout)})
+}
+
+// readRegister reads the register and holds that no acknowledged write stands below one that
+// was acknowledged before it began.
+func (r *replica) readRegister() {
+	w := r.p.w
+	reg := &w.register
+	begun := reg.Begin()
+	id := r.ask(func(a core.Reply) {
+		if a.Err != nil {
+			return
+		}
+		got := ""
+		if v, ok := a.Values[0].(*crdt.LWWRegister[string]); ok && v != nil {
+			got, _ = v.Value()
+		}
+		since, acked := reg.acked[got]
+		standsAbove := func(word string) bool {
+			return got != "" && (got == word || !acked || since >= reg.begun[word])
+		}
+		w.judge(reg.Read(time.Duration(w.now), begun, standsAbove, w.present))
+		w.hit(markRegisterRead)
+	})
+	r.step(core.Read{ID: id, Keys: []string{keyRegister}, Level: core.Majority(0, 0), Deadline: r.p.now().Add(storeTimeout)})
+}
+
+// useRegister writes and reads it until the run's faults end.
+func (r *replica) useRegister() {
+	w := r.p.w
+	if !r.ofRegister() {
+		return
+	}
+	w.after(w.clockRand.dur(20*time.Millisecond, 400*time.Millisecond), func() {
+		if !r.p.layers.on || w.calm {
+			return
+		}
+		r.p.run(func() {
+			if r.p.layers.view == nil {
+				return
+			}
+			if w.clockRand.coin() {
+				r.readRegister()
+			} else {
+				r.writeRegister(func(error) {})
+			}
+		})
+		r.useRegister()
+	})
+}
+
+// checkRegister holds that each host in q writes the register, whatever stamps its clocks
+// have left behind. A value whose stamp is ahead stands with its writer alone until it is
+// written over: so this comes before replicas are compared.
+func checkRegister(w *world, q map[int]bool) {
+	if !w.swarm.clocks {
+		return
+	}
+	for i := range w.hosts {
+		p := w.hosts[i].proc
+		if !q[i] {
+			continue
+		}
+		var last error
+		written, next := false, w.now
+		if !w.untilTrue(convergeBound, 100*time.Millisecond, func() bool {
+			if w.now >= next {
+				next = w.now.add(probeEvery)
+				p.run(func() {
+					p.layers.stores[len(w.swarm.roles)].writeRegister(func(err error) { last, written = err, written || err == nil })
+				})
+			}
+			return written
+		}) {
+			w.fail("L2", "%s cannot write the register %v after the clocks were set right: %v", p.label, convergeBound, last)
+		}
 	}
 }

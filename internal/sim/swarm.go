@@ -25,6 +25,8 @@ type swarm struct {
 	lateBytes bool
 	// wallJumps: wall clocks are set at every start of a process, and hosts keep files.
 	wallJumps bool
+	// clocks: clients write a register by wall clocks that jump while processes run.
+	clocks bool
 	// strangers: a node that is no member speaks the view protocol.
 	strangers bool
 	// rings: a cut may leave each host its two neighbours in a ring.
@@ -150,6 +152,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.drawDisks(newPCG(cfg.Seed, 42), cfg)
 	s.drawTrouble(newPCG(cfg.Seed, 44), cfg)
 	s.drawRings(newPCG(cfg.Seed, 46), cfg)
+	s.drawClocks(newPCG(cfg.Seed, 48), cfg)
 	return s
 }
 
@@ -179,3 +182,15 @@ func (s *swarm) drawUpper(r *pcg) {
 	s.logEntries = []int{0, 0, 4}[r.intn(3)]
 	s.bufferMax = []int{1, 8, 64, 64}[r.intn(4)]
 }
+
+// drawClocks draws whether there is a register, and clocks that jump.
+func (s *swarm) drawClocks(r *pcg, cfg *Config) {
+	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
+	s.clocks = (cfg.clocks || plain && r.chance(25)) && !s.orderly && s.aim == aimNone && !s.apart
+}
+
+// storeCount is the number of replicators of a host that carries all roles.
+func (s *swarm) storeCount() int { return len(s.roles) + int(b2u(s.clocks)) }
+
+// roleOf returns the number of the role of a replicator.
+func (s *swarm) roleOf(store int) int { return store % len(s.roles) }

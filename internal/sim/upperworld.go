@@ -17,8 +17,9 @@ import (
 type upperWorld struct {
 	messages *invariant.Messages
 	// durable is by role, types by number.
-	durable []invariant.Durable
-	types   []*typeWorld
+	durable  []invariant.Durable
+	register register
+	types    []*typeWorld
 	// lastDeath is when a process last ended that had not handed everything over, or a
 	// new generation began.
 	lastDeath instant
@@ -35,6 +36,7 @@ type upperWorld struct {
 func (w *world) startUpperWorld() {
 	w.messages = invariant.NewMessages()
 	w.durable = make([]invariant.Durable, len(w.swarm.roles))
+	w.register = register{begun: map[string]instant{}, acked: map[string]instant{}}
 	for range w.swarm.types {
 		w.types = append(w.types, &typeWorld{
 			hosting: invariant.NewHosting(w.members), states: invariant.NewStates(), asks: invariant.NewAsks(),
@@ -78,6 +80,7 @@ func (w *world) endUpperLiveness(q map[int]bool) {
 	}
 	w.noteServed(q)
 	w.event(nil, "settled: shards", uint64(w.now.sub(from)), func() string { return w.now.sub(from).String() })
+	checkRegister(w, q)
 	if !w.untilTrue(convergeBound, 100*time.Millisecond, func() bool { return w.converged(q) }) {
 		w.fail("L2", "replicas differ %v after heal", convergeBound)
 	}
@@ -150,7 +153,7 @@ func (w *world) noteServed(q map[int]bool) {
 
 // converged reports whether the replicas of q are equal, of each role (L2).
 func (w *world) converged(q map[int]bool) bool {
-	for role := range w.swarm.roles {
+	for role := range w.swarm.storeCount() {
 		first, seen := uint64(0), false
 		for i := range w.hosts {
 			p := w.hosts[i].proc

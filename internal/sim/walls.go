@@ -1,8 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+)
 
-// Wall clocks serve one purpose: the first epoch of a cluster that is formed. In runs with
+// Wall clocks serve two purposes. One is the first epoch of a cluster that is formed. In runs with
 // wallJumps they are set forward and back by up to an hour at each start of a process, and
 // each host keeps the file in which package peerage notes the generations that were met
 // (generation.go of the root package), so tokens must rise even so. In the other runs no
@@ -62,4 +64,42 @@ func (w *world) formingGeneration(p *proc) (generation uint32, millisecond uint1
 		generation = max(generation, known+1)
 	}
 	return generation, millisecond
+}
+
+// The client's register, in runs with clocks: a value whose last write wins by the wall clocks
+// of hosts, which jump by up to an hour, also while processes run. A write acknowledged at a
+// majority wins over every write that was acknowledged before it began (S4), and once the
+// clocks are right again each write is made.
+
+const (
+	// jumpsMax bounds the jumps of a run: each may end an era of the register.
+	jumpsMax = 6
+)
+
+// planClocks has the clocks of hosts jump until the run's faults end.
+func planClocks(w *world, jumps int) {
+	if !w.swarm.clocks || jumps == 0 {
+		return
+	}
+	w.after(w.clockRand.dur(0, w.swarm.duration/2), func() {
+		if w.calm {
+			return
+		}
+		h := &w.hosts[w.clockRand.intn(len(w.hosts))]
+		h.clockAhead = w.clockRand.dur(0, 2*time.Hour) - time.Hour
+		w.hit(markClockJump)
+		planClocks(w, jumps-1)
+	})
+}
+
+// stampClock returns the wall clock of a host in milliseconds.
+func stampClock(w *world, slot int) uint64 {
+	return uint64((int64(w.wallAtStart)*int64(time.Second) + int64(w.now) + int64(w.hosts[slot].clockAhead)) / int64(time.Millisecond))
+}
+
+// rightClocks ends the jumps.
+func rightClocks(w *world) {
+	for i := range w.hosts {
+		w.hosts[i].clockAhead = 0
+	}
 }

@@ -17,7 +17,7 @@ type world struct {
 	cfg   *Config
 	swarm swarm
 
-	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand, diskRand, troubleRand *pcg
+	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand, diskRand, troubleRand, clockRand *pcg
 
 	hosts []host
 	byID  map[nodeID]*proc
@@ -100,6 +100,7 @@ func newWorld(cfg *Config) *world {
 		apartRand:    newPCG(cfg.Seed, 41),
 		diskRand:     newPCG(cfg.Seed, 43),
 		troubleRand:  newPCG(cfg.Seed, 45),
+		clockRand:    newPCG(cfg.Seed, 47),
 		byID:         map[nodeID]*proc{},
 		members:      invariant.NewMembership(),
 		watch:        newWatched(),
@@ -129,12 +130,14 @@ func (w *world) run() {
 	w.planFaults()
 	w.planStrangers()
 	w.planDisks()
+	planClocks(w, jumpsMax)
 	if w.swarm.restartAll {
 		w.after(w.faultRand.dur(w.swarm.duration/4, w.swarm.duration), w.faultRestartAll)
 	}
 	w.until(instant(w.swarm.duration))
 	w.calm = true
 	w.mendDisks()
+	rightClocks(w)
 	w.finish()
 	w.checkEnd()
 }

@@ -125,9 +125,14 @@ func (n *Newest) beginEra(clock uint64) bool {
 }
 
 // eraClock returns the clock that a stamp must be ahead of to end an era: of three clocks or
-// more the lower median, of two the later one. One clock that is behind ends none.
-func eraClock(readings []uint64) uint64 {
-	if n := len(readings); n > 0 && n < 3 {
+// more the lower median, of two the later one. One clock that is behind ends none. Alone, it
+// is the own clock: that of members which have left may have been the wrong one.
+func eraClock(own uint64, peers []*peer, readings []uint64) uint64 {
+	alone := !slices.ContainsFunc(peers, func(p *peer) bool { return p.clocked })
+	switch n := len(readings); {
+	case alone && own > 0:
+		return own
+	case n > 0 && n < 3:
 		return readings[n-1]
 	}
 	return lowerMedian(readings)

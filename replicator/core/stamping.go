@@ -246,7 +246,7 @@ func (c *Core) aboveAll(r *request, i int, p *Plan) (Newest, error) {
 	wall := c.judgingWall()
 	// Without a view, or before another clock is there, the own clock may be the wrong one.
 	if wall > 0 && c.view != nil && !c.mute() && c.blunder != blunderNoEra {
-		if clock := eraClock(c.readings()); n.beginEra(clock) {
+		if clock := eraClock(c.ownWall(), c.peers, c.readings()); n.beginEra(clock) {
 			c.stats.Eras++
 			c.trace(TraceEvent{Kind: TraceEra, Key: op.Key, Detail: fmt.Sprintf("stamps ahead of %s: era %d of %d", showMillis(clock), n.Era, eraMax)})
 		}
