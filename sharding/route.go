@@ -8,7 +8,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/flow"
 )
 
-// route is the way to one shard.
+// route is the way to one shard; docs/architecture/ask.md shows its place in an Ask.
 //
 // # Order
 //

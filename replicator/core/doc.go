@@ -1,7 +1,8 @@
 // Package core is the pure core of a role's replicator: it holds keys with CRDT
 // values, spreads every change to the other members of the role, and answers
 // requests at the level they ask for. A Core is stepped by events on one thread; it
-// owns no goroutine, clock, lock, socket or randomness.
+// owns no goroutine, clock, lock, socket or randomness. docs/architecture/majority-write.md
+// follows one request through this package, with a picture.
 //
 // # How a change spreads
 //

@@ -3,7 +3,8 @@
 // with the type's role, for the life of the node's incarnation; the one on the
 // node that protocol.Elect names is in office, the others wait.
 //
-// Where to read on: office.go says who is in office and when; census.go how it
+// docs/architecture/handoff.md follows a move through this package and package region,
+// with a picture. Where to read on: office.go says who is in office and when; census.go how it
 // learns what runs where; allocate.go in which order a shard gets its home;
 // moves.go how it leaves one, routers.go whose routes are closed before that;
 // rebalance.go when. resend.go and outbox.go carry the messages, writes.go the

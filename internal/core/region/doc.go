@@ -2,6 +2,8 @@
 // shards live, which of them run here, and keeps the promises on which single
 // homes rest. A proxy is a region that never hosts.
 //
+// docs/architecture/handoff.md shows its part in a move.
+//
 // It sees shards, never messages: those stay in the routes of the shell, which
 // the core opens and closes.
 package region
