@@ -17,14 +17,14 @@ import (
 
 const benchUsage = `usage: peerage bench [flags]
 
-Measures what a node can do, beside the raw limit of this machine taken in the same
-run: remote messages between two processes, local ones, memory of idle entities,
-failover, drain, balance and cold start on real processes. Prints a table and writes
-JSON. Targets are told, not enforced: they hold for two cores without other load.
+Measures nodes on this machine, beside the raw limit of the machine in the same run:
+remote and local messages, memory of idle entities, failover, drain, balance and cold
+start on real processes. Prints a table and writes JSON. Targets are printed, not
+enforced: they hold for two cores without other load.
 
 `
 
-// benchConfig is what the flags of `peerage bench` say.
+// benchConfig holds the flags of `peerage bench`.
 type benchConfig struct {
 	only  list
 	quick bool
@@ -54,7 +54,7 @@ type benchRow struct {
 	Note   string  `json:"note,omitempty"`
 }
 
-// measure is one of the things that bench measures.
+// measure is one measurement of bench.
 type measure struct {
 	name string
 	run  func(ctx context.Context, b *benchRun) error
@@ -107,8 +107,8 @@ func bench(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, benchUsage); flags.PrintDefaults() }
-	flags.Var(&cfg.only, "only", "measure this alone; may be repeated, of: "+measureNames())
-	flags.BoolVar(&cfg.quick, "quick", false, "shorter and smaller: for a look, not for figures")
+	flags.Var(&cfg.only, "only", "measure only this; may be repeated; one of: "+measureNames())
+	flags.BoolVar(&cfg.quick, "quick", false, "shorter and smaller: for a first look, not for figures")
 	flags.StringVar(&cfg.json, "json", "peerage-bench.json", "write the rows to this `file`; empty writes none")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage

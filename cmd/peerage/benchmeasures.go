@@ -184,7 +184,7 @@ func benchFailover(ctx context.Context, b *benchRun) error {
 		p99    time.Duration
 	}{
 		{"SIGKILL of a host, a majority lives", faultKill, scale(b.cfg, 30, 3), 100 * time.Millisecond, boundMajority},
-		{"SIGKILL of all but one at once", faultKillRest, scale(b.cfg, 30, 3), 0, boundEmergency},
+		{"SIGKILL of all but one together", faultKillRest, scale(b.cfg, 30, 3), 0, boundEmergency},
 		{"SIGSTOP of a host", faultFreeze, scale(b.cfg, 10, 1), 0, boundFrozen},
 	} {
 		r, err := b.play(ctx, c.kind, 5, c.rounds)

@@ -20,22 +20,25 @@ import (
 
 const chaosUsage = `usage: peerage chaos [flags]
 
-Starts node processes on 127.0.0.1 that ask counters spread over all of them, and
-hurts one after the other, as a seed decides: SIGKILL of one or of several at once,
-SIGSTOP and SIGCONT, drain, and restart at the same address, also of several at once;
-with root also networks that drop, reject, pass one way only, or deliver late:
---faults cut,cut-pair,reject,oneway,ring,late. --faults clock,disk sets wall clocks by
-minutes to decades, also over restarts, and fills disks (as root), while replicated
-registers and entries are written and read at a majority.
-Every handler run and every request is on record, in a file of each process; at the
-end the records are checked all together. With --rolling each process is replaced by a new one instead.
+Starts node processes on 127.0.0.1 that ask counters on each other, and injects faults,
+one after the other, as a seed decides: SIGKILL, SIGSTOP and SIGCONT, drain, and restart
+at the same address, of one process or of several together.
 
-Exit code 0: everything held. 1: it did not. 2: wrong flags, or the run proves
-nothing, since it was interrupted or a fault had no effect.
+With --faults cut,cut-pair,reject,oneway,ring,late (as root), networks drop, reject, pass
+traffic one way only, or deliver late. With --faults clock,disk, wall clocks jump by
+minutes to decades, also across restarts, and disks fill up (as root), while replicated
+registers and entries are written and read at a majority.
+
+Each process records every handler run and every request in a file. At the end, all
+records are checked together. With --rolling, each process is replaced by a new one
+instead.
+
+Exit code 0: everything held. 1: it did not. 2: invalid flags, or the run proves
+nothing: it was interrupted, or a fault had no effect.
 
 `
 
-// chaosConfig is what the flags of `peerage chaos` say.
+// chaosConfig holds the flags of `peerage chaos`.
 type chaosConfig struct {
 	rounds   int
 	seed     uint64
@@ -84,21 +87,21 @@ func parseChaos(args []string, stderr io.Writer) (*chaosConfig, error) {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, chaosUsage); flags.PrintDefaults() }
-	flags.IntVar(&c.rounds, "rounds", 100, "how many faults, one after the other")
-	flags.Uint64Var(&c.seed, "seed", 0, "decides which faults, where and how long (0: one is drawn, and printed)")
-	flags.IntVar(&c.nodes, "nodes", 5, "how many processes")
-	flags.IntVar(&c.counters, "counters", 32, "how many counters to ask")
-	flags.IntVar(&c.shards, "shards", 64, "how many shards they are grouped in")
-	flags.IntVar(&c.replicas, "replicas", 0, "how many processes keep each count: no kill of less than half of so many may lose one (0: its home alone)")
-	flags.DurationVar(&c.every, "every", 20*time.Millisecond, "how often each counter is asked by somebody")
-	flags.DurationVar(&c.calm, "calm", 300*time.Millisecond, "how long to ask undisturbed between faults")
+	flags.IntVar(&c.rounds, "rounds", 100, "number of faults, one after the other")
+	flags.Uint64Var(&c.seed, "seed", 0, "selects the faults, their places and durations (0: draw one and print it)")
+	flags.IntVar(&c.nodes, "nodes", 5, "number of processes")
+	flags.IntVar(&c.counters, "counters", 32, "number of counters to ask")
+	flags.IntVar(&c.shards, "shards", 64, "number of shards of the counters")
+	flags.IntVar(&c.replicas, "replicas", 0, "number of processes that keep each count: killing less than half of them must lose none (0: only its home keeps it)")
+	flags.DurationVar(&c.every, "every", 20*time.Millisecond, "interval of the asks to each counter")
+	flags.DurationVar(&c.calm, "calm", 300*time.Millisecond, "time without faults between two faults")
 	flags.BoolVar(&c.rolling, "rolling", false, "replace the processes one by one instead: no ask may fail, no shard move more than twice")
-	flags.BoolVar(&c.inPlace, "in-place", false, "rolling: end each process before the next takes its address, not when that is ready elsewhere; the moves are then told, not judged")
-	flags.BoolVar(&c.version, "new-version", false, "rolling: the new processes are of a newer version of the application")
+	flags.BoolVar(&c.inPlace, "in-place", false, "rolling: end each process before its successor starts at its address, not after the successor is ready elsewhere; moves are then printed, not checked")
+	flags.BoolVar(&c.version, "new-version", false, "rolling: the new processes have a newer version of the application")
 	flags.BoolVar(&c.enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound")
-	flags.StringVar(&c.kinds, "faults", defaultFaults, "which kinds of faults, equally likely; also "+netFaults+","+nodeFaults)
-	flags.StringVar(&c.apartFrom, "apart-from", "", "set by chaos itself, which starts again in namespaces of its own when there are cuts or disks: the `namespace` it came from")
-	flags.StringVar(&c.json, "json", "", "write the report to this `file` as well, in JSON")
+	flags.StringVar(&c.kinds, "faults", defaultFaults, "kinds of faults, equally likely; also "+netFaults+","+nodeFaults)
+	flags.StringVar(&c.apartFrom, "apart-from", "", "set by chaos itself when it restarts in its own namespaces for cuts or disks: its original `namespace`")
+	flags.StringVar(&c.json, "json", "", "also write the report to this `file`, in JSON")
 	flags.StringVar(&c.keep, "keep", "", "keep the recorded histories in this new `directory`")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

@@ -222,7 +222,7 @@ func (r *chaosReport) safety(c *chaosRun, records []history.Record) {
 	unfounded := history.Unfounded(records)
 	var v []string
 	for _, u := range unfounded {
-		v = append(v, fmt.Sprintf("%s entity %d: %016x was told %d", c.when(u.Start), u.Entity, u.Node, u.Value))
+		v = append(v, fmt.Sprintf("%s entity %d: %016x received %d", c.when(u.Start), u.Entity, u.Node, u.Value))
 	}
 	r.add("every answer was counted by an instance while its caller waited", answered, v)
 }

@@ -60,10 +60,10 @@ func (c *demoConfig) validate() error {
 
 const demoUsage = `usage: peerage demo [flags]
 
-Starts node processes on 127.0.0.1, has them ask counters that are spread over
-all of them, kills all processes but one with SIGKILL, and shows who takes over.
-Ends with a verdict and exit code 0 if no counter ever had two live instances,
-none stayed unanswered, and every request is accounted for.
+Starts node processes on 127.0.0.1 that ask counters on each other, kills all processes
+but one with SIGKILL, and shows which process takes each counter over. Prints a verdict.
+Exit code 0 if no counter ever had two live instances, every counter answered after the
+kills, and every request is accounted for.
 
 `
 
@@ -72,15 +72,15 @@ func demo(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, demoUsage); flags.PrintDefaults() }
-	flags.IntVar(&cfg.nodes, "nodes", 5, "how many processes to start")
-	flags.IntVar(&cfg.counters, "counters", 64, "how many counters to ask")
-	flags.IntVar(&cfg.shards, "shards", 64, "how many shards they are grouped in")
-	flags.DurationVar(&cfg.every, "every", 10*time.Millisecond, "how often each counter is asked by somebody")
-	flags.DurationVar(&cfg.warmUp, "warm-up", 3*time.Second, "how long to ask before the first kill")
-	flags.DurationVar(&cfg.between, "between", 2*time.Second, "how long to ask after each kill")
+	flags.IntVar(&cfg.nodes, "nodes", 5, "number of processes to start")
+	flags.IntVar(&cfg.counters, "counters", 64, "number of counters to ask")
+	flags.IntVar(&cfg.shards, "shards", 64, "number of shards of the counters")
+	flags.DurationVar(&cfg.every, "every", 10*time.Millisecond, "interval of the asks to each counter")
+	flags.DurationVar(&cfg.warmUp, "warm-up", 3*time.Second, "time before the first kill")
+	flags.DurationVar(&cfg.between, "between", 2*time.Second, "time after each kill")
 	flags.BoolVar(&cfg.atOnce, "at-once", false, "kill all but one at the same instant, not one after another")
 	flags.BoolVar(&cfg.enforce, "enforce-bounds", false, "fail when an answer takes longer than the advertised bound (300 ms, 500 ms for an emergency takeover)")
-	flags.BoolVar(&cfg.keep, "keep", false, "keep the recorded histories and say where they are")
+	flags.BoolVar(&cfg.keep, "keep", false, "keep the recorded histories and print their directory")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage
 	}

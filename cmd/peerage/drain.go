@@ -15,11 +15,11 @@ import (
 
 const drainUsage = `usage: peerage drain [flags] HOST:PORT
 
-Takes the node with the HTTP API at HOST:PORT out of its cluster, in order: it is
-ready no more, its shards are handed over with everything that waits for them, and
-it leaves. The process goes on without a cluster; end it with SIGTERM. Asked again,
-it answers the same. Exit code 1 if the node did not answer, or not in time; it goes
-on draining even so.
+Takes the node with the HTTP API at HOST:PORT out of its cluster, in order: it is no
+longer ready, it hands over its shards with all messages that wait for them, and it
+leaves. The process keeps running without a cluster; end it with SIGTERM. Draining again
+is safe and waits for the same drain. Exit code 1 if the node did not answer in time; the
+drain continues even so.
 
 `
 
@@ -27,7 +27,7 @@ func drainNode(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("drain", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, drainUsage); flags.PrintDefaults() }
-	patience := flags.Duration("timeout", time.Minute, "how long to wait until the node is out")
+	patience := flags.Duration("timeout", time.Minute, "how long to wait until the node has left")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage
 	}

@@ -20,16 +20,16 @@ const (
 
 const usage = `usage: peerage <command> [flags]
 
-  demo      start five node processes, kill four of them, show who takes over
+  demo      start five node processes, kill four, show that the last takes over
   node      run one node as a server with an HTTP API
-  status    print what a node knows about its cluster
-  drain     hand over what a node hosts, and take it out of its cluster
+  status    print the state of a node and its cluster
+  drain     hand a node's shards over, and take it out of its cluster
   bench     measure messages, memory, failover and placement beside raw limits
-  chaos     kill, hold, drain and restart node processes, and check what they did
+  chaos     kill, pause, drain and restart node processes, and check their records
   sim       run seeds of the simulator
   version   print the version and the commit of this program
 
-Each command explains itself with --help.
+--help after a command describes its flags.
 `
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -36,9 +36,9 @@ const nodeUsage = `usage: peerage node [flags]
 
 Runs one node that hosts counters, as a server: POST /v1/counters/ID/ask and
 /tell with {"n": 3}, GET /healthz, /readyz, /metrics, /status, POST /drain. On
-SIGTERM and Ctrl-C it drains, then ends; a second of them ends it immediately.
+SIGTERM or Ctrl-C it drains, then ends; a second signal ends it immediately.
 
-Give all nodes the same list of addresses, at each start:
+Give all nodes the same list of addresses, at every start:
 
   LIST=127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
   peerage node --name a --listen 127.0.0.1:7101 --http 127.0.0.1:8101 --join $LIST
@@ -47,12 +47,12 @@ Give all nodes the same list of addresses, at each start:
 
 `
 
-// nodeConfig is what the flags of `peerage node` say.
+// nodeConfig holds the flags of `peerage node`.
 type nodeConfig struct {
 	gossip gossip.Config
 	http   string
-	// httpHosts are host names under which the HTTP API is asked, insecureHTTP allows it
-	// an address that others can reach.
+	// httpHosts are host names that HTTP requests may use. insecureHTTP allows an address
+	// other than loopback.
 	httpHosts    []string
 	insecureHTTP bool
 	// certificates are used if any of their files is named, keysFile if it is.
@@ -104,32 +104,32 @@ func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
 	flags := flag.NewFlagSet("node", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, nodeUsage); flags.PrintDefaults() }
-	flags.StringVar(&c.gossip.Name, "name", "", "stable label of the node (default: its address)")
-	flags.StringVar(&c.gossip.Cluster, "cluster", "peerage", "name of the cluster; nodes of another name are refused")
+	flags.StringVar(&c.gossip.Name, "name", "", "stable name of the node (default: its address)")
+	flags.StringVar(&c.gossip.Cluster, "cluster", "peerage", "name of the cluster; nodes with another name are rejected")
 	flags.StringVar(&c.gossip.Listen, "listen", "127.0.0.1:0", "`host:port` for peers; port 0 takes a free one")
 	flags.StringVar(&c.gossip.Advertise, "advertise", "", "`host:port` at which peers reach this node (default: the one it listens on)")
-	flags.Var((*list)(&c.gossip.ContactPoints), "join", "`host:port` where nodes may be found, the same list on every node; may be repeated")
+	flags.Var((*list)(&c.gossip.ContactPoints), "join", "contact point: `host:port` of a node; the same list on every node; may be repeated")
 	flags.Var((*list)(&c.gossip.Roles), "role", "a role of this node; may be repeated")
 	flags.StringVar(&c.gossip.AppVersion, "app-version", "", "release of the application: shards go to the newest")
 	flags.BoolVar(&c.gossip.Bootstrap, "bootstrap", false, "form a new cluster immediately; for the first start of a cluster only")
-	flags.IntVar(&c.gossip.BootstrapExpect, "bootstrap-expect", 0, "how many contact points must answer before the lowest of them forms a cluster; at least more than half of the list, which is the default; required with names and with one address")
+	flags.IntVar(&c.gossip.BootstrapExpect, "bootstrap-expect", 0, "number of contact points that must answer before the lowest of them forms a cluster; default and minimum: more than half of the list; required with names and with one address")
 	flags.BoolVar(&c.gossip.InsecureTransport, "insecure-transport", false, "allow an address other than loopback without TLS")
 	c.securityFlags(flags)
 	flags.IntVar(&c.shards, "shards", sharding.DefaultShards, "number of shards of the counters; equal on all nodes")
-	flags.IntVar(&c.minMembers, "min-members", 1, "how many nodes to wait for before the first counter is placed")
-	flags.IntVar(&c.replicas, "replicas", 0, "how many nodes keep each count, so that it survives kills of less than half of them; equal on all nodes (0: its home alone)")
-	flags.IntVar(&c.stateBytes, "state-bytes", 0, "how large to make each count's state, to see what moving it costs")
-	flags.DurationVar(&c.lameDuck, "lame-duck", 0, "how long to go on serving HTTP after /readyz went false, so that load balancers notice")
-	flags.StringVar(&c.log, "log", "info", "least level that is logged: debug, info, warn, error")
+	flags.IntVar(&c.minMembers, "min-members", 1, "number of nodes required before the first counter is placed")
+	flags.IntVar(&c.replicas, "replicas", 0, "number of nodes that keep each count, so that it survives kills of less than half of them; equal on all nodes (0: only its home keeps it)")
+	flags.IntVar(&c.stateBytes, "state-bytes", 0, "size of each count's state, to measure the cost of moving it")
+	flags.DurationVar(&c.lameDuck, "lame-duck", 0, "how long to keep serving HTTP after /readyz became false, so that load balancers notice")
+	flags.StringVar(&c.log, "log", "info", "lowest level that is logged: debug, info, warn, error")
 	flags.BoolVar(&c.printAddresses, "print-addresses", false, "write one line of JSON with the addresses to standard output")
-	flags.DurationVar(&c.printStats, "print-stats", 0, "write a line of JSON with statistics this often (0 never)")
-	flags.BoolVar(&c.untilStdin, "until-stdin-closes", false, "end when standard input does; a line like \"wall-offset 24h\" on it sets the wall clock")
+	flags.DurationVar(&c.printStats, "print-stats", 0, "interval of lines of JSON with statistics (0: never)")
+	flags.BoolVar(&c.untilStdin, "until-stdin-closes", false, "end when standard input ends; a line like \"wall-offset 24h\" on it sets the wall clock")
 	flags.DurationVar(&c.wallAhead, "wall-offset", 0, "how far to set the wall clock of generations and stamps ahead, for tests")
-	flags.StringVar(&c.dataDir, "data-dir", "", "`directory` of this node's own, for the generation and for keys that begin with durable/")
-	flags.IntVar(&c.loadRegisters, "load-registers", 0, "write and read so many replicated registers again and again; with --data-dir on disk, and entries besides")
-	flags.StringVar(&c.history, "history", "", "record every handler run and request in this new `file`")
-	flags.IntVar(&c.loadCounters, "load-counters", 0, "ask so many counters again and again")
-	flags.DurationVar(&c.loadEvery, "load-every", 10*time.Millisecond, "how often each of them is asked by some node")
+	flags.StringVar(&c.dataDir, "data-dir", "", "`directory` of this node alone, for the generation and for keys that begin with durable/")
+	flags.IntVar(&c.loadRegisters, "load-registers", 0, "number of replicated registers to write and read repeatedly; with --data-dir, on disk and with entries")
+	flags.StringVar(&c.history, "history", "", "record every handler run and every request in this new `file`")
+	flags.IntVar(&c.loadCounters, "load-counters", 0, "number of counters to ask repeatedly")
+	flags.DurationVar(&c.loadEvery, "load-every", 10*time.Millisecond, "interval of the asks to each of these counters, over all nodes")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -144,10 +144,10 @@ func (c *nodeConfig) securityFlags(flags *flag.FlagSet) {
 	flags.StringVar(&c.certificates.Cert, "tls-cert", "", "`file` with the node's certificate; with --tls-key and --tls-ca: mutual TLS between nodes")
 	flags.StringVar(&c.certificates.Key, "tls-key", "", "`file` with the certificate's private key")
 	flags.StringVar(&c.certificates.CA, "tls-ca", "", "`file` with the authorities whose certificates are accepted")
-	flags.StringVar(&c.certificates.Name, "tls-name", "", "DNS name that the certificate of every node carries (default: each names its own host)")
+	flags.StringVar(&c.certificates.Name, "tls-name", "", "DNS name in the certificate of every node (default: each names its own host)")
 	flags.StringVar(&c.keysFile, "secret-keys", "", "`file` with AES keys for memberlist's datagrams, one a line in base64; the first encrypts")
 	flags.StringVar(&c.http, "http", "127.0.0.1:0", "`host:port` of the HTTP API")
-	flags.Var((*list)(&c.httpHosts), "http-host", "host `name` under which the HTTP API may be asked, besides addresses and localhost; may be repeated")
+	flags.Var((*list)(&c.httpHosts), "http-host", "host `name` that HTTP requests may use, besides addresses and localhost; may be repeated")
 	flags.BoolVar(&c.insecureHTTP, "insecure-http", false, "allow --http an address other than loopback; the API has no authentication")
 }
 
@@ -192,7 +192,7 @@ func untilClosed(ctx context.Context, r io.Reader, line func(string)) context.Co
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
-		// Whatever ends the input, an error included, it is over.
+		// The input ends at its end or at an error.
 		for lines := bufio.NewScanner(r); lines.Scan(); {
 			line(lines.Text())
 		}
@@ -203,7 +203,7 @@ func untilClosed(ctx context.Context, r io.Reader, line func(string)) context.Co
 // wallOffset begins the line of standard input that sets the wall clock.
 const wallOffset = "wall-offset "
 
-// command carries out a line of standard input. Others than ours have no meaning.
+// command executes a line of standard input. It ignores unknown lines.
 func (c *nodeConfig) command(line string) {
 	if d, err := time.ParseDuration(strings.TrimPrefix(line, wallOffset)); err == nil {
 		c.wall.Set(d)
@@ -253,7 +253,7 @@ func serveNode(ctx context.Context, cfg *nodeConfig, stdout, stderr io.Writer) (
 	api := newHTTPServer(guard(s.handler(), cfg.httpHosts))
 	go func() {
 		if err := api.Serve(web); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("the HTTP API ended", "err", err)
+			s.log.Error("the HTTP API has ended; the node keeps running without it; restart the process", "err", err)
 		}
 	}()
 	defer api.Close()
@@ -382,7 +382,7 @@ func (s *server) printStats(ctx context.Context, stdout io.Writer) {
 		select {
 		case <-tick.C:
 			if err := writeReport(stdout, s.report("stats", "", "")); err != nil {
-				s.log.Error("cannot report", "err", err)
+				s.log.Error("cannot write statistics to standard output; check its reader", "err", err)
 				return
 			}
 		case <-ctx.Done():

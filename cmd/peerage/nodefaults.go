@@ -310,11 +310,11 @@ func (c *chaosRun) diskFails(ctx context.Context, r *round, some []int) error {
 		}
 		last, _ := p.snapshot()
 		if _, err := fetch(ctx, http.MethodGet, "http://"+last.HTTP+"/readyz"); err == nil || !strings.Contains(err.Error(), "disk of the durable keys") {
-			return fmt.Errorf("%s: its disk is full, and /readyz says: %w", p.name, err)
+			return fmt.Errorf("%s: its disk is full, but /readyz answers: %w", p.name, err)
 		}
 		metrics, err := fetch(ctx, http.MethodGet, "http://"+last.HTTP+"/metrics")
 		if err != nil || !strings.Contains(string(metrics), diskGauge) {
-			return fmt.Errorf("%s: its disk is full, and its metrics do not say %s: %w", p.name, diskGauge, err)
+			return fmt.Errorf("%s: its disk is full, but its metrics lack %s: %w", p.name, diskGauge, err)
 		}
 	}
 	if err := c.askNewcomers(ctx, r.Number); err != nil {

@@ -25,8 +25,8 @@ func simulate(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, simUsage); flags.PrintDefaults() }
 	seed := flags.Uint64("seed", 1, "first seed")
-	seeds := flags.Uint64("seeds", 1, "how many seeds to play, one after the other")
-	nodes := flags.Int("nodes", 0, "how many hosts (0: the seed decides, 1 to 7)")
+	seeds := flags.Uint64("seeds", 1, "number of seeds to play, one after the other")
+	nodes := flags.Int("nodes", 0, "number of hosts (0: the seed selects 1 to 7)")
 	verbose := flags.Bool("v", false, "print every event")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage

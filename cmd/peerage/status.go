@@ -17,7 +17,7 @@ import (
 
 const statusUsage = `usage: peerage status --http host:port [--json]
 
-Prints what a node knows: its view, who leads, its lease, where shards live.
+Prints the state of a node: its view, the leader, its lease, and where shards live.
 
 `
 
@@ -26,7 +26,7 @@ func status(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, statusUsage); flags.PrintDefaults() }
 	addr := flags.String("http", "127.0.0.1:8101", "`host:port` of the node's HTTP API")
-	raw := flags.Bool("json", false, "print the JSON as it comes")
+	raw := flags.Bool("json", false, "print the JSON of the node unchanged")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage
 	}

@@ -180,7 +180,7 @@ func (w *wall) heal(ctx context.Context) (hit int, err error) {
 			return hit, nil
 		}
 	}
-	return 0, fmt.Errorf("nft reset counter says %q", out)
+	return 0, fmt.Errorf("nft reset counter printed %q", out)
 }
 
 // behind has a process that is not started yet run in the group of a place.
