@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// acceptLoop takes what others dial. Until its handshake is done a connection is a
-// stranger: it has a slot (strangers.go), a deadline for all of the handshake together,
-// and room for one hello.
+// acceptLoop accepts connections. Until its handshake is done a connection is a stranger:
+// it has a slot (strangers.go), one deadline for the whole handshake, and room for one
+// hello.
 func (e *engine) acceptLoop() {
 	wait := time.Duration(0)
 	for {
 		conn, err := e.net.accept()
 		if errors.Is(err, net.ErrClosed) || e.ctx.Err() != nil {
 			if err == nil {
-				_ = conn.Close() // came too late
+				_ = conn.Close() // accepted during Close
 			}
 			return
 		}
@@ -41,7 +41,7 @@ func (e *engine) acceptLoop() {
 	}
 }
 
-// listenerLost reports whether an error says that the listener was destroyed from
+// listenerLost reports whether an error means that the listener was destroyed from
 // outside, by ss -K for example: waiting would not bring it back.
 func listenerLost(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.ENOTSOCK)
@@ -65,14 +65,14 @@ func (e *engine) admit(conn net.Conn) {
 	}
 }
 
-// leave gives the slot of a stranger back; false if it had lost it.
+// leave frees a stranger's slot; it reports false if the stranger had lost it.
 func (e *engine) leave(s *stranger) bool {
 	kept := e.strangers.leave(s)
 	e.counters.Strangers.Store(int64(e.strangers.len()))
 	return kept
 }
 
-// meet shakes hands with a stranger and serves it from then on.
+// meet runs the handshake with a stranger and then serves it.
 func (e *engine) meet(s *stranger) {
 	serve := e.introduce(s.conn)
 	if !e.leave(s) && serve == nil {
@@ -85,8 +85,8 @@ func (e *engine) meet(s *stranger) {
 	e.drop(s.conn)
 }
 
-// introduce is the acceptor's side of the handshake. It returns what to do with
-// the connection from now on, or nil to end it.
+// introduce is the acceptor's side of the handshake. It returns the function that serves
+// the connection, or nil to end it.
 func (e *engine) introduce(conn net.Conn) (serve func()) {
 	if err := conn.SetDeadline(time.Now().Add(e.cfg.HandshakeTimeout)); err != nil {
 		e.turnAway(conn, err)
@@ -118,7 +118,7 @@ func (e *engine) introduce(conn net.Conn) (serve func()) {
 	return e.acceptClass(conn, h)
 }
 
-// turnAway counts and logs a stranger that is no node of ours.
+// turnAway counts and logs a stranger that is not a node of the cluster.
 func (e *engine) turnAway(conn net.Conn, err error) {
 	if e.ctx.Err() != nil {
 		return
@@ -126,10 +126,10 @@ func (e *engine) turnAway(conn net.Conn, err error) {
 	f := classify(err)
 	e.log.line(slog.LevelInfo, "connection closed in the handshake", slog.String("from", conn.RemoteAddr().String()),
 		slog.String("failure", f.String()), slog.Any("error", err))
-	e.counters.HandshakeFailures[f].Add(1) // last: whoever sees the count finds the line
+	e.counters.HandshakeFailures[f].Add(1) // last: a reader of the count must find the log line
 }
 
-// refuse tells a node why it cannot be our peer.
+// refuse sends a node the reason why it cannot be a peer.
 func (e *engine) refuse(conn net.Conn, r *refusal) {
 	e.log.refusal("refused a node", conn.RemoteAddr().String(), r)
 	e.counters.HandshakeFailures[r.code].Add(1) // as above

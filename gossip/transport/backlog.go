@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// blockBytes is how much goes into one write call: large enough that the call's cost
-// does not show, small enough that a block is still in the processor's cache when it
-// is written, and that room in a full queue shows early.
+// blockBytes is the size of one write call: large enough to make the call's cost
+// negligible, small enough that a block is still in the processor's cache when it is
+// written, and that a full queue frees room early.
 const blockBytes = 64 << 10
 
-// batchBytes is how much goes into one batch: so little that it is still in the cache of
-// the sender that completes it. (A checksum over a whole block, taken by the writer, costs 27
+// batchBytes is the size of one batch: small enough to be still in the cache of the
+// sender that completes it. (A checksum over a whole block, taken by the writer, costs 27
 // ns for each message of 100 bytes, since the memory is no longer in a near cache.)
 const batchBytes = 4 << 10
 
-// block is a run of whole frames that goes out in one write: at most blockBytes, or
-// one frame that is larger. In a backlog it consists of batches.
+// block is a sequence of whole frames sent in one write: at most blockBytes, or one
+// larger frame. In a backlog it consists of batches.
 type block struct {
 	bytes  []byte
 	frames int
@@ -27,7 +27,7 @@ type block struct {
 	next   *block
 }
 
-// beginBatch begins a batch behind what b holds.
+// beginBatch begins a batch at the end of b.
 func (b *block) beginBatch() {
 	b.seal()
 	b.open, b.sealed = len(b.bytes), false
@@ -44,13 +44,13 @@ func (b *block) seal() {
 	copy(b.bytes[b.open:], h[:])
 }
 
-// backlog is the frames that wait for the owner of a link, in the order in which they
-// came. It is a list of blocks and not one buffer, since a buffer that grows to some
-// megabytes is copied on its way there (measured, 64 senders: half of all the
-// processor time of a frame, most of it under the lock).
+// backlog holds the frames that wait for the owner of a link, in order of arrival. It is
+// a list of blocks and not one buffer, since a buffer that grows to some megabytes is
+// copied repeatedly (measured, 64 senders: half of all the processor time of a frame,
+// most of it under the lock).
 //
-// Most links are quiet, so the first block grows with what comes. The others have full
-// size and come from a pool that all links share; a link at rest keeps one block.
+// Most links are quiet, so the first block grows on demand. Further blocks have full size
+// and come from a pool that all links share; an idle link keeps one block.
 //
 // Invariant: bytes and frames are the sums over the list; no block in it is empty.
 type backlog struct {
@@ -139,7 +139,7 @@ func (q *backlog) take() *block {
 	return b
 }
 
-// recycle keeps the memory of a block that nobody uses any more.
+// recycle keeps the memory of an unused block.
 func (q *backlog) recycle(b *block) {
 	b.bytes, b.frames, b.open, b.sealed = b.bytes[:0], 0, 0, false
 	switch {
@@ -151,7 +151,7 @@ func (q *backlog) recycle(b *block) {
 	}
 }
 
-// clear drops what waits.
+// clear drops the waiting frames.
 func (q *backlog) clear() {
 	for q.first != nil {
 		q.recycle(q.take())

@@ -22,14 +22,14 @@ import (
 //	question   magic, 1, nonce, sha256(NodeID, nonce, 1)        64 bytes
 //	answer     magic, 2, nonce, sha256(NodeID, nonce, 2), the address it was asked at
 //
-// A node that does not hold the NodeID does not answer, and nothing is said to senders
-// that do not know it. The answer is no longer than the question: it amplifies nothing.
+// A node with another NodeID does not answer, nor does any node answer a sender without
+// the NodeID. The answer is no longer than the question: it amplifies nothing.
 //
-// If the process is gone, its own kernel answers "port unreachable". Inquire returns what
-// came back and from where; gossip decides what it proves. The nonce is random, and Linux
-// returns the payload that an ICMP error quotes: an error that is late, meant for another
-// socket or forged from off the path does not match. One question suffices therefore, and
-// every further one would draw on the few ICMP errors that a kernel sends to one host
+// If the process has ended, its own kernel answers "port unreachable". Inquire returns
+// the response and its sender; gossip decides what it proves. The nonce is random, and
+// Linux returns the payload that an ICMP error quotes: an error that is late, meant for
+// another socket or forged from off the path does not match. So one question suffices,
+// and every further one would use up the few ICMP errors that a kernel sends to one host
 // (six, then one a second).
 
 const (
@@ -45,15 +45,15 @@ const (
 	beaconAddrMax = beaconAddrAt + 1 + 16
 )
 
-// beaconNonce makes a question unlike every other.
+// beaconNonce makes each question unique.
 type beaconNonce [16]byte
 
 func newBeaconNonce() (n beaconNonce) {
-	_, _ = rand.Read(n[:]) // it never fails
+	_, _ = rand.Read(n[:]) // never fails
 	return n
 }
 
-// beaconSeal shows that its maker knows the NodeID.
+// beaconSeal proves that the sender has the NodeID.
 func beaconSeal(id view.NodeID, nonce beaconNonce, kind byte) [16]byte {
 	var b [8 + 16 + 1]byte
 	binary.BigEndian.PutUint64(b[:], uint64(id))
@@ -84,8 +84,8 @@ func beacon(kind byte, id view.NodeID, nonce beaconNonce, at netip.Addr) []byte 
 	return b
 }
 
-// readBeacon checks a datagram of a kind that speaks of id, and returns its nonce and
-// address, which may be invalid.
+// readBeacon checks a datagram of a kind about id, and returns its nonce and address,
+// which may be invalid.
 func readBeacon(b []byte, kind byte, id view.NodeID) (nonce beaconNonce, at netip.Addr, ok bool) {
 	if !isBeacon(b) || b[len(beaconMagic)] != kind {
 		return nonce, at, false
@@ -111,47 +111,47 @@ func answerBeacon(b []byte, id view.NodeID, at netip.Addr) []byte {
 	return beacon(beaconAnswer, id, nonce, at)
 }
 
-// Inquiry is what became of one question to the UDP port of a peer.
+// Inquiry is the outcome of one question to the UDP port of a peer.
 type Inquiry struct {
-	// Asked is the address that was asked, invalid if nothing could be sent.
+	// Asked is the destination of the question, invalid if nothing could be sent.
 	Asked netip.Addr
-	// Outcome says whether something came back, By from which address: of an answer, the
-	// address at which the peer was asked in its own words (invalid if it cannot tell); of a
-	// refusal, the sender of the ICMP error.
+	// Outcome is the kind of the response. For an answer, By is the address at which the
+	// peer received the question (invalid if it cannot determine that); for a refusal,
+	// the sender of the ICMP error.
 	Outcome InquiryOutcome
 	By      netip.Addr
-	// TTL is that of the packet that came back, 0 if it is not known.
+	// TTL is that of the response packet, 0 if undetermined.
 	TTL int
 }
 
-// InquiryOutcome is the kind of what came back.
+// InquiryOutcome is the kind of a response to an inquiry.
 type InquiryOutcome uint8
 
 const (
-	// Unanswered: nothing that counts came back in time.
+	// Unanswered: no valid response arrived in time.
 	Unanswered InquiryOutcome = iota
-	// Answered: the very process that was asked for answered.
+	// Answered: the process with the peer's NodeID answered.
 	Answered
 	// PortUnreachable: an ICMP error "port unreachable" quoted the question.
 	PortUnreachable
 )
 
 // Inquirer is a Transport that can ask the UDP port of a peer whether its process holds
-// it. TCP and Memory implement it; on other systems than Linux TCP hears answers but no
-// refusals.
+// it. TCP and Memory implement it; on systems other than Linux TCP receives answers but
+// no refusals.
 type Inquirer interface {
-	// Inquire sends p one datagram and waits for what comes back, until ctx ends. It does
+	// Inquire sends p one datagram and waits for the response, until ctx ends. It does
 	// not use the links to p.
 	Inquire(ctx context.Context, p Peer) Inquiry
-	// HoldPackets drops what WritePacket sends to an address for a time: each such
-	// datagram to a dead process would draw on the ICMP errors that its kernel sends us.
+	// HoldPackets drops the datagrams of WritePacket to an address for a time: each one
+	// to a dead process would use up ICMP errors that its kernel sends us.
 	HoldPackets(addr string, d time.Duration)
 	// Authenticated reports whether connections are bound to the identity of the peer, so
-	// that no stranger can speak in its name.
+	// that no other node can act in its name.
 	Authenticated() bool
 }
 
-// icmpError is an error that the kernel has matched with a socket of ours.
+// icmpError is an error that the kernel has matched with one of our sockets.
 type icmpError struct {
 	v6       bool
 	typ      byte
@@ -187,7 +187,7 @@ func (e *engine) Inquire(ctx context.Context, p Peer) Inquiry {
 	return q
 }
 
-// Authenticated reports whether connections prove who speaks on them.
+// Authenticated reports whether connections prove the identity of the peer.
 func (e *engine) Authenticated() bool { return e.authenticated }
 
 // heldMax bounds the addresses to which datagrams are held at the same time.

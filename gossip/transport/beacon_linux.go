@@ -16,7 +16,7 @@ import (
 // oobBytes is room for the control messages of one datagram.
 const oobBytes = 512
 
-// packetInfo makes a UDP socket say at which address of this host a datagram came in.
+// packetInfo makes a UDP socket report at which address of this host a datagram arrived.
 func packetInfo(_, _ string, c syscall.RawConn) error {
 	return controlSocket(c, func(fd int, v6 bool) error {
 		if v6 {
@@ -26,7 +26,7 @@ func packetInfo(_, _ string, c syscall.RawConn) error {
 	})
 }
 
-// errorQueue makes a UDP socket keep ICMP errors, and tell the TTL of what comes in.
+// errorQueue makes a UDP socket keep ICMP errors, and report the TTL of received packets.
 func errorQueue(_, _ string, c syscall.RawConn) error {
 	return controlSocket(c, func(fd int, v6 bool) error {
 		if v6 {
@@ -63,13 +63,13 @@ func (s *sockets) readPacket(b []byte) (int, net.Addr, error) {
 		}
 		at, source := arrivedAt(oob[:oobn])
 		if answer := answerBeacon(b[:n], s.id, at); answer != nil {
-			_, _, _ = s.udp.WriteMsgUDPAddrPort(answer, source, from) // a lost answer is asked for again
+			_, _, _ = s.udp.WriteMsgUDPAddrPort(answer, source, from) // a lost answer is requested again
 		}
 	}
 }
 
-// arrivedAt returns at which address a datagram came in, and the control message that
-// makes the answer leave from there.
+// arrivedAt returns at which address a datagram arrived, and the control message that
+// sends the answer from there.
 func arrivedAt(oob []byte) (at netip.Addr, source []byte) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -93,8 +93,8 @@ func arrivedAt(oob []byte) (at netip.Addr, source []byte) {
 	return at, nil
 }
 
-// inquire asks over a socket of its own, connected to the peer, so that the kernel hands
-// it the errors of its own datagrams alone.
+// inquire asks over a socket of its own, connected to the peer, so that the kernel
+// reports only the errors of its own datagrams to it.
 func (s *sockets) inquire(ctx context.Context, p Peer, nonce beaconNonce) (q Inquiry) {
 	conn, err := (&net.Dialer{Control: errorQueue}).DialContext(ctx, "udp", p.Addr)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *sockets) inquire(ctx context.Context, p Peer, nonce beaconNonce) (q Inq
 	return q
 }
 
-// listen reads what there is, and reports whether something counts.
+// listen reads all waiting packets, and reports whether one is a valid response.
 func (q *Inquiry) listen(fd int, p Peer, nonce beaconNonce, question []byte) bool {
 	b, oob := make([]byte, 2048), make([]byte, oobBytes)
 	for {
@@ -146,7 +146,7 @@ func (q *Inquiry) listen(fd int, p Peer, nonce beaconNonce, question []byte) boo
 	}
 }
 
-// ttlOf returns the TTL, or hop limit, that control messages tell; 0 if none does.
+// ttlOf returns the TTL, or hop limit, in control messages; 0 if there is none.
 func ttlOf(oob []byte) int {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -169,8 +169,8 @@ const (
 	extendedBytes  = 16
 )
 
-// readICMP reads an entry of the error queue; quoted is what it holds of the datagram.
-// It reports false for errors that are not those of ICMP.
+// readICMP reads an entry of the error queue; quoted is the part of the datagram in it.
+// It reports false for errors other than ICMP.
 func readICMP(oob, quoted []byte) (e icmpError, ok bool) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// packetInfo does nothing: this system is not asked at which address a datagram came in.
-// Without that no answer is a baseline, so refusals stay weak.
+// packetInfo does nothing: on this system the arrival address of datagrams is not
+// determined. Without it no answer is a baseline, so refusals stay weak.
 func packetInfo(_, _ string, _ syscall.RawConn) error { return nil }
 
 // readPacket returns the next datagram for memberlist, and answers beacons meanwhile.
@@ -25,12 +25,12 @@ func (s *sockets) readPacket(b []byte) (int, net.Addr, error) {
 			return n, net.UDPAddrFromAddrPort(netip.AddrPortFrom(from.Addr().Unmap(), from.Port())), nil
 		}
 		if answer := answerBeacon(b[:n], s.id, netip.Addr{}); answer != nil {
-			_, _ = s.udp.WriteToUDPAddrPort(answer, from) // a lost answer is asked for again
+			_, _ = s.udp.WriteToUDPAddrPort(answer, from) // a lost answer is requested again
 		}
 	}
 }
 
-// inquire hears answers, and cannot tell the sender of a refusal.
+// inquire receives answers, but cannot determine the sender of a refusal.
 func (s *sockets) inquire(ctx context.Context, p Peer, nonce beaconNonce) (q Inquiry) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", p.Addr)
 	if err != nil {

@@ -37,8 +37,8 @@ func parseCertificate(cert, key, authorities []byte) (*certificate, error) {
 	return &certificate{Certificate: pair, leaf: pair.Leaf, authorities: pool, key: hashKey(pair.Leaf.RawSubjectPublicKeyInfo)}, nil
 }
 
-// parseAuthorities takes nothing but certificates: AppendCertsFromPEM would skip
-// what it cannot read.
+// parseAuthorities accepts only certificates: AppendCertsFromPEM would skip what it
+// cannot read.
 func parseAuthorities(b []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	n := 0
@@ -63,8 +63,8 @@ func parseAuthorities(b []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// check asks whether other nodes with the same authorities would believe this
-// certificate, on both sides of a connection.
+// check returns why other nodes with the same authorities would reject this certificate,
+// on either side of a connection.
 func (c *certificate) check(name string, now time.Time) error {
 	between := x509.NewCertPool()
 	for _, der := range c.Certificate.Certificate[1:] {
@@ -90,8 +90,8 @@ func (c *certificate) check(name string, now time.Time) error {
 	return c.leaf.VerifyHostname(name)
 }
 
-// server returns the config of one accepted connection. Sessions are not resumed:
-// each connection is judged by the authorities of its own time.
+// server returns the config of one accepted connection. Sessions are not resumed: each
+// connection is verified against the current authorities.
 func (c *certificate) server(name string) *tls.Config {
 	cfg := &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -106,8 +106,8 @@ func (c *certificate) server(name string) *tls.Config {
 	return cfg
 }
 
-// client returns the config of one connection to host. The certificate is sent
-// whatever authorities the server lists, so that it can say what it dislikes.
+// client returns the config of one connection to host. The certificate is sent whatever
+// authorities the server lists, so that the server can report why it rejects it.
 func (c *certificate) client(host string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -119,8 +119,8 @@ func (c *certificate) client(host string) *tls.Config {
 	}
 }
 
-// checkTLS refuses configs with which strangers would be let in or believed, or
-// with which nobody could connect.
+// checkTLS refuses configs that would admit or trust unknown nodes, or with which no node
+// could connect.
 func checkTLS(cfg *tls.Config, now time.Time) error {
 	own := cfg.VerifyPeerCertificate != nil || cfg.VerifyConnection != nil
 	if cfg.GetConfigForClient == nil { // else each config that it returns is checked: checkedServer
@@ -151,12 +151,12 @@ func staticLeaf(cfg *tls.Config) *x509.Certificate {
 	}
 	leaf, err := x509.ParseCertificate(first.Certificate[0])
 	if err != nil {
-		return nil // the handshake will say so
+		return nil // the handshake will report it
 	}
 	return leaf
 }
 
-// covers asks whether others, who dial addr, will believe the certificate.
+// covers returns why other nodes, which dial addr, would reject the certificate.
 func (c *Certificates) covers(addr string) error {
 	if c.files.Name != "" {
 		return nil
@@ -166,7 +166,7 @@ func (c *Certificates) covers(addr string) error {
 		return err
 	}
 	if err := c.inUse.Load().leaf.VerifyHostname(host); err != nil {
-		return fmt.Errorf("transport: others reach this node at %s, for which %s does not stand: %w; sign one for it, or set CertificateFiles.Name",
+		return fmt.Errorf("transport: other nodes reach this one at %s, for which %s does not stand: %w; sign one for it, or set CertificateFiles.Name",
 			addr, c.files.Cert, err)
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 // certificateBytesMax bounds each file.
 const certificateBytesMax = 1 << 20
 
-// CertificateFiles says where a node's certificate is. Cert, Key and CA are
+// CertificateFiles names the files of a node's certificate. Cert, Key and CA are
 // required, in PEM. Key must belong to Cert; Cert must be signed by one of CA, for
 // servers as well as for clients.
 type CertificateFiles struct {
@@ -25,19 +25,19 @@ type CertificateFiles struct {
 	Cert string
 	// Key holds its private key.
 	Key string
-	// CA holds every authority whose certificates are believed. Use one that signs
-	// for this cluster alone: with Name empty, whoever holds a client certificate of
-	// it is let in. To change the authority, add the new one here on all nodes, then
-	// replace all certificates, then take the old one out.
+	// CA holds every trusted authority. Use one that signs only for this cluster: with
+	// Name empty, any holder of a client certificate of it is admitted. To change the
+	// authority, add the new one here on all nodes, then replace all certificates, then
+	// remove the old one.
 	CA string
-	// Name, if set, is a DNS name that the certificate of every node carries; it is
-	// asked of both sides. Empty: the certificate names the host at which its node
-	// is reached (Advertise), and the side that dials asks for that.
+	// Name, if set, is a DNS name that the certificate of every node must carry, on both
+	// sides. Empty: the certificate names the host at which its node is reached
+	// (Advertise), and the dialling side checks that.
 	Name string
-	// CheckEvery is how often the files are looked at, at most: at handshakes, and
+	// CheckEvery is the least interval between checks of the files: at handshakes, and
 	// when statistics are read. Default 1 s.
 	CheckEvery time.Duration
-	// Logger takes reloads, failures to reload and certificates about to expire; nil
+	// Logger receives reloads, failures to reload and certificates about to expire; nil
 	// discards.
 	Logger *slog.Logger
 }
@@ -46,11 +46,11 @@ type CertificateFiles struct {
 // read again when those change. Give it to TCPConfig.Certificates. Safe for
 // concurrent use; one may serve several transports.
 //
-// A change counts from the next handshake on. Connections that stand are left
-// alone: they outlive their certificate's expiry, and an authority's removal. If
-// the files cannot be used, as between the writing of a certificate and of its
-// key, what was read last stays in use and the failure is counted and logged once.
-// The files are compared as a whole, since times of modification repeat.
+// A change takes effect at the next handshake. Open connections are not affected: they
+// outlive their certificate's expiry, and an authority's removal. If the files cannot be
+// used, as between the writing of a certificate and of its key, the last valid ones stay
+// in use and the failure is counted and logged once. The files are compared as a whole,
+// since times of modification repeat.
 type Certificates struct {
 	files CertificateFiles
 	log   *slog.Logger
@@ -58,11 +58,12 @@ type Certificates struct {
 
 	reloads, failures atomic.Uint64
 
-	// mu makes one goroutine look at the files; others go on with what is in use.
+	// mu makes one goroutine check the files; other goroutines continue with the
+	// certificate in use.
 	mu      sync.Mutex
 	checked time.Time
-	// failed is the last failure, so that it is counted once; warned says that the
-	// coming expiry of what is in use was logged.
+	// failed is the last failure, so that it is counted once; warned is set once the
+	// coming expiry of the certificate in use was logged.
 	failed string
 	warned bool
 }
@@ -71,13 +72,12 @@ type Certificates struct {
 type CertificateStats struct {
 	// NotAfter is when the certificate in use expires.
 	NotAfter time.Time
-	// Reloads counts changes that were taken over, ReloadFailures those that could
-	// not be used.
+	// Reloads counts adopted changes, ReloadFailures those that could not be used.
 	Reloads, ReloadFailures uint64
 }
 
-// LoadCertificates reads the files. It blocks for that long. The error lists what
-// is wrong with them.
+// LoadCertificates reads the files, and blocks until they are read. The error lists all
+// problems.
 func LoadCertificates(files CertificateFiles) (*Certificates, error) {
 	var errs []error
 	for _, f := range []struct{ field, path string }{{"Cert", files.Cert}, {"Key", files.Key}, {"CA", files.CA}} {
@@ -104,12 +104,12 @@ func LoadCertificates(files CertificateFiles) (*Certificates, error) {
 	return c, nil
 }
 
-// Stats looks at the files if it is time to, and returns the counters.
+// Stats checks the files if CheckEvery has passed, and returns the counters.
 func (c *Certificates) Stats() CertificateStats {
 	return CertificateStats{NotAfter: c.current().leaf.NotAfter, Reloads: c.reloads.Load(), ReloadFailures: c.failures.Load()}
 }
 
-// current returns what is to be used now.
+// current returns the certificate in use, after a check that is due.
 func (c *Certificates) current() *certificate {
 	if c.mu.TryLock() {
 		defer c.mu.Unlock()
@@ -121,7 +121,7 @@ func (c *Certificates) current() *certificate {
 	return c.inUse.Load()
 }
 
-// check takes the files over if they have changed. The caller holds mu.
+// check adopts the files if they have changed. The caller holds mu.
 func (c *Certificates) check(now time.Time) {
 	former := c.inUse.Load()
 	next, err := c.read()
@@ -137,15 +137,15 @@ func (c *Certificates) check(now time.Time) {
 		c.inUse.Store(next)
 		c.failed, c.warned = "", false
 		c.log.Info("certificate files reloaded", slog.Time("expires", next.leaf.NotAfter), slog.Bool("new_key", next.key != former.key))
-		c.reloads.Add(1) // last: whoever sees the count finds the line
+		c.reloads.Add(1) // last: a reader of the count must find the log line
 	default:
 		c.failed = ""
 	}
 	c.warnOfExpiry(now)
 }
 
-// warnOfExpiry warns once of a certificate of whose life less than a fifth is
-// left: whoever renews them should have done so.
+// warnOfExpiry warns once when less than a fifth of a certificate's life is left: it
+// should have been renewed by then.
 func (c *Certificates) warnOfExpiry(now time.Time) {
 	leaf := c.inUse.Load().leaf
 	if left := leaf.NotAfter.Sub(now); !c.warned && left < leaf.NotAfter.Sub(leaf.NotBefore)/5 {
@@ -160,7 +160,8 @@ func (c *Certificates) read() (*certificate, error) {
 	sum := sha256.New()
 	paths := []string{c.files.Cert, c.files.Key, c.files.CA}
 	for i, path := range paths {
-		// What is one file to whoever replaces it is read once: never half of either.
+		// A file that serves several purposes is read once, so that all parts come from
+		// one version of it.
 		b := parts[slices.Index(paths, path)]
 		if b == nil {
 			var err error
@@ -196,8 +197,8 @@ func readBounded(path string) ([]byte, error) {
 	return b, err
 }
 
-// server returns the config of accepted connections. The files are looked at by
-// each handshake, not by the one who accepts.
+// server returns the config of accepted connections. Each handshake checks the files, not
+// the accept loop.
 func (c *Certificates) server() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return c.current().server(c.files.Name), nil

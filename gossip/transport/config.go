@@ -11,7 +11,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// Limits on what a node says of itself, so that a hello is small.
+// Limits of a node's description of itself, which keep a hello small.
 const (
 	nameBytesMax     = 128
 	addrBytesMax     = 256
@@ -24,26 +24,26 @@ const (
 	frameHeaderBytes = 12
 )
 
-// Config is what both transports need. Its zero value is not valid: ID, Name and
-// Cluster are required; every other field's zero value stands for its default.
+// Config configures both transports. Its zero value is not valid: ID, Name and Cluster
+// are required; every other field's zero value stands for its default.
 type Config struct {
 	// ID is this incarnation: random, new at every start.
 	ID view.NodeID
 	// Name is the stable label of the node, at most 128 bytes.
 	Name string
-	// Process and Incarnation order what one process sends in its successive
-	// incarnations: peers that have accepted incarnation k of a process take no frame of
-	// an earlier one, however late the network delivers it. A process draws Process at
-	// random when it starts and counts its incarnations; the transport of one must be
-	// closed before that of the next is built. Defaults: the ID, and 1, for processes
-	// that have one incarnation.
+	// Process and Incarnation order the frames of one process's successive incarnations:
+	// peers that have accepted incarnation k of a process accept no frame of an earlier
+	// one, however late the network delivers it. A process draws Process at random when
+	// it starts and counts its incarnations; the transport of one must be closed before
+	// that of the next is built. Defaults: the ID, and 1, for processes that have one
+	// incarnation.
 	Process     uint64
 	Incarnation uint64
 	// Cluster is the name of the cluster, at most 128 bytes. Nodes of another
 	// cluster are refused, in both directions.
 	Cluster string
-	// Settings are what must be equal on every node, by name (at most 64 of them,
-	// names of 64 and values of 256 bytes). A node that differs is refused with a
+	// Settings are the values that must be equal on every node, by name (at most 64 of
+	// them, names of 64 and values of 256 bytes). A node that differs is refused with a
 	// reason that names the setting and both values.
 	Settings map[string]string
 
@@ -54,40 +54,39 @@ type Config struct {
 	// DialTimeout bounds the opening of a connection, without TLS and handshake. Default
 	// 1 s: a lost SYN is tried again by the kernel after 1 s, by us a little later.
 	DialTimeout time.Duration
-	// HandshakeTimeout bounds the handshake, TLS included, on both sides. Default 2 s. A shorter
-	// one frees the slots of silent strangers sooner, and fails honest peers on a
-	// machine that is short of CPU.
+	// HandshakeTimeout bounds the handshake, TLS included, on both sides. Default 2 s. A
+	// shorter one frees the slots of silent strangers sooner, but fails correct peers on
+	// an overloaded machine.
 	HandshakeTimeout time.Duration
-	// BackoffMin and BackoffMax bound the wait between attempts to connect: the
-	// first comes at once, the n-th after min(BackoffMin * 2^(n-2), BackoffMax), of
-	// which up to a quarter is taken off to spread the peers. Defaults 10 ms and
-	// 1 s: refusals come after 0, 10, 30, 70, 150 ms, also after a hang-up or another
-	// failure, so tens of milliseconds show several; and a returned peer is found
-	// within 1 s.
+	// BackoffMin and BackoffMax bound the wait between attempts to connect: the first is
+	// made immediately, the n-th after min(BackoffMin * 2^(n-2), BackoffMax), of which up
+	// to a quarter is taken off to spread the peers. Defaults 10 ms and 1 s: refusals
+	// come after 0, 10, 30, 70, 150 ms, also after a hang-up or another failure, so tens
+	// of milliseconds show several; and a returned peer is found within 1 s.
 	BackoffMin, BackoffMax time.Duration
 
 	// StrangersMax bounds the accepted connections whose handshake is not done yet,
 	// StrangersPerSourceMax those from one address (IPv6: one /64 network). A newcomer
-	// always gets a slot; when the source has no more, its oldest connection is closed
-	// for it, when there are none at all, the oldest of the source with most, and from
-	// half of StrangersMax on, with a rising probability, any one. Those closed are
+	// always gets a slot; when the source has none left, its oldest connection is closed
+	// for it; when no slots are left at all, the oldest of the source with most; and from
+	// half of StrangersMax on, with a rising probability, a random one. Those closed are
 	// counted as busy; nodes among them dial again. Defaults 256 and 64.
 	StrangersMax, StrangersPerSourceMax int
-	// HalfFrameBytesMax bounds the memory of all frames together that have arrived by
-	// half. Where it does not suffice, the connection on which the oldest of them came
-	// is closed and counted. At least the largest frame; default 256 MiB.
+	// HalfFrameBytesMax bounds the memory of all partially received frames together. If
+	// it does not suffice, the connection of the oldest of them is closed and counted. At
+	// least the largest frame; default 256 MiB.
 	HalfFrameBytesMax int
 	// AcceptedMax bounds the accepted connections and raw streams. Default 8192.
 	AcceptedMax int
-	// PeersMax bounds the nodes known at the same time. Default 4096.
+	// PeersMax bounds the learnt nodes. Default 4096.
 	PeersMax int
-	// ForgottenMax is how many forgotten nodes are remembered. Default 4096.
+	// ForgottenMax bounds the list of forgotten nodes. Default 4096.
 	ForgottenMax int
 	// PacketsMax and StreamsMax bound the channels to memberlist. Defaults 1024
 	// and 128.
 	PacketsMax, StreamsMax int
 
-	// Logger takes what operators should know; nil discards.
+	// Logger receives messages for operators; nil discards.
 	Logger *slog.Logger
 }
 
@@ -97,10 +96,10 @@ type ClassLimits struct {
 	// FrameBytesMax bounds a frame's payload. It must be equal on all nodes: a
 	// receiver closes a connection on which a larger frame is announced.
 	FrameBytesMax int
-	// QueueBytesMax bounds what waits for one peer, the bytes being written
-	// included: at least twice the largest frame. Each connected peer may cost this
-	// much memory while it reads too slowly, and up to twice as much if frames of a
-	// size between 1 and 64 KiB leave blocks half empty.
+	// QueueBytesMax bounds the queue for one peer, the bytes being written included: at
+	// least twice the largest frame. Each connected peer may cost this much memory while
+	// it reads too slowly, and up to twice as much if frames of a size between 1 and 64
+	// KiB leave blocks half empty.
 	QueueBytesMax int
 }
 
@@ -154,8 +153,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports all that is wrong with c at once, zero fields taken as their
-// defaults.
+// Validate returns all problems of c, with zero fields replaced by their defaults.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error

@@ -2,9 +2,9 @@ package transport
 
 import "sync/atomic"
 
-// Counters counts what a transport does. All fields are live and safe to read at
-// any time; nothing is ever reset. Frames are counted once per batch, when it has
-// been written or handed out.
+// Counters holds the counters of a transport. All fields are live and safe to read at any
+// time; nothing is ever reset. Frames are counted once per batch, when it has been
+// written or handed out.
 type Counters struct {
 	// Class is indexed by Class.
 	Class [classes]ClassCounters
@@ -13,14 +13,13 @@ type Counters struct {
 	// HandshakeFailures counts accepted connections that ended in the handshake, by
 	// Failure.
 	HandshakeFailures [failures]atomic.Uint64
-	// DialRefusals counts handshakes of ours that the far end refused, by Failure.
+	// DialRefusals counts this node's handshakes that the far end refused, by Failure.
 	DialRefusals [failures]atomic.Uint64
-	// Dials counts attempts to connect, DialFailures those that failed for whatever
-	// reason.
+	// Dials counts attempts to connect, DialFailures those that failed for any reason.
 	Dials, DialFailures atomic.Uint64
 	// OversizeFrames, MalformedFrames and CorruptFrames count accepted connections that
-	// were closed for what came on them after a good handshake; corrupt is a frame whose
-	// checksum does not fit.
+	// were closed because of an invalid frame after the handshake; corrupt is a frame
+	// whose checksum does not match.
 	OversizeFrames, MalformedFrames, CorruptFrames atomic.Uint64
 	// HalfFrames counts accepted connections that were closed because half-received frames
 	// took more memory than Config.HalfFrameBytesMax, and theirs was the oldest.
@@ -28,9 +27,9 @@ type Counters struct {
 	// Replaced counts accepted connections that a newer one of the same peer and
 	// class has ended.
 	Replaced atomic.Uint64
-	// Fenced counts accepted connections that ended because their sender counts no
-	// longer: a later incarnation of its process has connected, or the view has dropped
-	// it. FencedBytes are the bytes that had arrived on them unread.
+	// Fenced counts accepted connections that ended because their sender was superseded
+	// by a later incarnation of its process, or dropped by the view. FencedBytes counts
+	// the bytes received but unread on them.
 	Fenced, FencedBytes atomic.Uint64
 	// AcceptErrors counts failures to accept, such as a lack of file descriptors.
 	AcceptErrors atomic.Uint64
@@ -38,23 +37,23 @@ type Counters struct {
 	Strangers atomic.Int64
 	// Accepted is the number of accepted connections and raw streams now.
 	Accepted atomic.Int64
-	// Peers is the number of nodes known now.
+	// Peers is the present number of learnt nodes.
 	Peers atomic.Int64
 	// PacketsSent, PacketBytesSent, PacketsReceived and PacketBytesReceived count
 	// datagrams; the streams those opened and taken.
 	PacketsSent, PacketBytesSent         atomic.Uint64
 	PacketsReceived, PacketBytesReceived atomic.Uint64
 	StreamsDialled, StreamsAccepted      atomic.Uint64
-	// BeaconsAsked counts the questions of Inquire, BeaconsAnswered and BeaconsRefused what
-	// came of them.
+	// BeaconsAsked counts the questions of Inquire, BeaconsAnswered and BeaconsRefused
+	// their responses.
 	BeaconsAsked, BeaconsAnswered, BeaconsRefused atomic.Uint64
 
 	queue        func(Class) int
 	certificates func() CertificateStats
 }
 
-// Certificates returns what is known of this node's own certificate; ok is false
-// without TLS, and where callbacks of the application choose the certificate.
+// Certificates returns the state of this node's own certificate; ok is false without TLS,
+// and if callbacks of the application choose the certificate.
 func (c *Counters) Certificates() (s CertificateStats, ok bool) {
 	if c.certificates == nil {
 		return CertificateStats{}, false
@@ -62,8 +61,8 @@ func (c *Counters) Certificates() (s CertificateStats, ok bool) {
 	return c.certificates(), true
 }
 
-// QueueBytes returns the bytes that wait for all peers in a class now, those
-// being written included. It walks over the peers.
+// QueueBytes returns the bytes queued for all peers in a class, those being written
+// included. It iterates over the peers.
 func (c *Counters) QueueBytes(class Class) int {
 	if c.queue == nil {
 		return 0
@@ -71,8 +70,8 @@ func (c *Counters) QueueBytes(class Class) int {
 	return c.queue(class)
 }
 
-// Garbage returns how many accepted connections were closed because what came
-// was no handshake of ours, or did not come at all.
+// Garbage returns how many accepted connections were closed because they sent no Peerage
+// handshake, or nothing.
 func (c *Counters) Garbage() uint64 {
 	var n uint64
 	for _, f := range []Failure{FailNotOurs, FailMalformed, FailOversize, FailTimeout, FailHungUp, FailTLS} {
@@ -94,8 +93,8 @@ type ClassCounters struct {
 	Writes, WriteNanos, WriteStalls atomic.Uint64
 }
 
-// DropReason says why a frame, packet or stream was dropped. The String forms are
-// the labels of metrics.
+// DropReason is the reason for which a frame, packet or stream was dropped. The String
+// forms are the labels of metrics.
 type DropReason uint8
 
 const (
@@ -113,12 +112,12 @@ const (
 	DropDialFailed
 	// DropForgotten: queued when the peer was forgotten or unlearnt.
 	DropForgotten
-	// DropReplaced: received whole on a connection that a newer one had ended.
+	// DropReplaced: fully received on a connection that a newer one had ended.
 	DropReplaced
-	// DropFenced: received whole on a connection of an incarnation that a later one of its
-	// process has superseded, or that the view has dropped.
+	// DropFenced: fully received on a connection of an incarnation that a later one of
+	// its process has superseded, or that the view has dropped.
 	DropFenced
-	// DropNoHandler: received, and nobody handles its kind.
+	// DropNoHandler: received, but its kind has no handler.
 	DropNoHandler
 	// DropPacketQueue: a datagram that found Packets full.
 	DropPacketQueue

@@ -2,35 +2,34 @@ package transport
 
 import "time"
 
-// directPause is how long a link must have been quiet for a sender to write by
-// itself, crowdPause the same behind a batch of several frames, and directBytes up
-// to which size.
+// directPause is how long a link must have been quiet for a sender to write by itself,
+// crowdPause the same after a batch of several frames, and directBytes the size limit for
+// such a write.
 const (
 	directPause = 5 * time.Microsecond
 	crowdPause  = time.Millisecond
 	directBytes = 16 << 10
 )
 
-// direct lets a sender write one frame by itself when a link is at rest, which
-// saves the wake-up of the owner on both ways of a request and its answer
-// (measured: a sixth of the round trip between two processes). It is not worth it
-// for a busy sender, who would pay a system call per frame instead of one per
-// batch; so whoever sends again within directPause wakes the owner. Nor is it for
-// one of many senders: each may find the link at rest while the others, who are
-// about to send, do not get the processor for as long as the call lasts (at 64 askers
-// more than half of all the time went there). A batch of several frames is the sign
-// of a crowd; it holds until the link has been quiet for crowdPause.
+// direct lets a sender write one frame by itself when a link is idle, which saves the
+// wake-up of the owner for a request and for its answer (measured: a sixth of the round
+// trip between two processes). It does not pay off for a busy sender, which would need a
+// system call per frame instead of one per batch; so a sender that sends again within
+// directPause wakes the owner. Nor does it for one of many senders: each may find the
+// link idle while the rest, which are about to send, do not get the processor for the
+// length of the call (at 64 askers more than half of all the time was spent there). A
+// batch of several frames indicates many senders; this holds until the link has been
+// quiet for crowdPause.
 //
-// A sender never blocks: it tries once, and leaves what the socket did not take to
-// the owner. It writes without link.mu, and queue.writing keeps everybody else
-// from the socket meanwhile: other senders append, the owner waits, even to clean
-// up after a loss; so two never write at once, nor does one write to a connection
-// that has been given up.
+// A sender never blocks: it tries once, and leaves the rest of the frame to the owner. It
+// writes without link.mu, and queue.writing excludes all other goroutines from the socket
+// meanwhile: other senders append, the owner waits, even to clean up after a loss. So two
+// goroutines never write at the same time, and none writes to an abandoned connection.
 type direct struct {
-	// try writes as much of buf as the socket takes at once; nil where that cannot
-	// be done (TLS, memory).
+	// try writes as much of buf as the socket accepts without blocking; nil if that is
+	// impossible (TLS, memory).
 	try func() int
-	// buf is the frame being written; owned by whoever set queue.writing.
+	// buf is the frame being written; owned by the goroutine that set queue.writing.
 	buf  []byte
 	last time.Time
 	// crowd: the last write was a batch of several frames.

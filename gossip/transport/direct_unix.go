@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// directTry returns a function that writes what of *buf the socket of conn takes
-// at once, and returns how much that was; nil if conn is no bare socket. Errors
-// are left to the next ordinary write.
+// directTry returns a function that writes as much of *buf as the socket of conn accepts
+// without blocking, and returns that number; nil if conn is not a bare socket. Errors are
+// left to the next ordinary write.
 func directTry(conn net.Conn, buf *[]byte) func() int {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {

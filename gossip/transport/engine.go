@@ -13,13 +13,12 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// network is what an engine needs of the world below: real sockets in TCP, an
-// in-memory one in Memory.
+// network is the layer below an engine: real sockets in TCP, an in-memory network in
+// Memory.
 type network interface {
-	// dial opens a connection, without a word of TLS on it yet. It returns soon after
-	// ctx ends.
+	// dial opens a connection, before any TLS handshake. It returns soon after ctx ends.
 	dial(ctx context.Context, addr string) (net.Conn, error)
-	// accept returns the next connection that others opened, or net.ErrClosed.
+	// accept returns the next accepted connection, or net.ErrClosed.
 	accept() (net.Conn, error)
 	// writePacket sends a datagram, blocking at most for its copy.
 	writePacket(b []byte, addr string) error
@@ -34,12 +33,12 @@ type network interface {
 	closePackets() error
 }
 
-// engine is what TCP and Memory have in common, which is all but the sockets:
-// the handshake, the links to peers, the accepted connections, the limits.
+// engine is the common part of TCP and Memory, which is all but the sockets: the
+// handshake, the links to peers, the accepted connections, the limits.
 //
 // Goroutines, all counted in wg but for the second: one accepts, one reads datagrams;
-// per link one that dials and writes, and one per standing connection that waits for its
-// end; per accepted connection one that shakes hands and then reads.
+// per link one that dials and writes, and one per open connection that waits for its end;
+// per accepted connection one that runs the handshake and then reads.
 type engine struct {
 	cfg      Config
 	self     identity
@@ -47,7 +46,7 @@ type engine struct {
 	log      *limitedLogger
 	counters Counters
 	handlers [256]Handler
-	// blockHandlers stand before handlers.
+	// blockHandlers take precedence over handlers.
 	blockHandlers [256]BlockHandler
 	observer      func(PeerEvent)
 
@@ -62,7 +61,7 @@ type engine struct {
 	heldMu  sync.Mutex
 	held    map[string]time.Time
 	holding atomic.Bool
-	// authenticated is set when connections prove who speaks on them.
+	// authenticated is set when connections prove the identity of the peer.
 	authenticated bool
 
 	// mu guards the life cycle. Invariant: once closed, nothing is added to conns,
@@ -72,9 +71,9 @@ type engine struct {
 	closed  bool
 	conns   map[io.Closer]struct{}
 
-	// eventMu serialises what the observer sees with what happens: a change of the
-	// accepted table and its event are one step. The observer is called with it, so
-	// no method of Transport may take it. Lock order: eventMu, then any other.
+	// eventMu makes a change of the accepted table and its event one step. The observer
+	// is called with it held, so no method of Transport may lock it. Lock order: eventMu,
+	// then any other.
 	eventMu sync.Mutex
 	// muted stops events and handlers: this node's process is dead (Memory).
 	muted atomic.Bool
@@ -90,18 +89,18 @@ type engine struct {
 
 	peers peerTable
 
-	// keys binds nodes to their certificates. certificates are our own, nil if they
-	// are not read from files; first is what was in use when this node started.
+	// keys binds nodes to their certificates. certificates are our own, nil if they are
+	// not read from files; first is the one in use when this node started.
 	keys         *keyTable
 	certificates *Certificates
 	first        *certificate
-	// judgesHost: a certificate must name the host at which its node says it is.
+	// judgesHost: a certificate must name the host of its node's advertised address.
 	judgesHost bool
 
-	// connections counts our handshakes, so that the far end can order them.
+	// connections counts this node's handshakes, so that the far end can order them.
 	connections atomic.Uint64
 
-	// blocks holds memory for what waits to be sent (backlog).
+	// blocks holds the memory for queued frames (backlog).
 	blocks sync.Pool
 
 	packets chan Packet
@@ -114,8 +113,8 @@ type connKey struct {
 	class Class
 }
 
-// newEngine returns an engine that has not started. cfg must be valid and have
-// its defaults; addr is the address at which others reach this node.
+// newEngine returns an engine that has not started. cfg must be valid and have its
+// defaults; addr is the advertised address of this node.
 func newEngine(cfg Config, addr string, n network) *engine {
 	e := &engine{
 		cfg: cfg,
@@ -141,7 +140,7 @@ func newEngine(cfg Config, addr string, n network) *engine {
 	return e
 }
 
-// meets reports whether id is this node, or known to it or connected to it.
+// meets reports whether id is this node, or one that it has learnt or is connected to it.
 func (e *engine) meets(id view.NodeID) bool {
 	if id == e.self.ID || e.peers.peer(id) != nil {
 		return true
@@ -156,7 +155,7 @@ func (e *engine) meets(id view.NodeID) bool {
 	return false
 }
 
-// Self returns what this node says of itself in handshakes.
+// Self returns this node's description of itself in handshakes.
 func (e *engine) Self() Peer { return e.self.Peer }
 
 // Counters returns the transport's counters.
@@ -168,7 +167,8 @@ func (e *engine) Handle(k Kind, h Handler) { e.handlers[k] = h }
 // HandleBlocks sets the handler of blocks of a kind. Call it before Start.
 func (e *engine) HandleBlocks(k Kind, h BlockHandler) { e.blockHandlers[k] = h }
 
-// HandleFlows sets what names the flow of a kind's frames. Call it before Start.
+// HandleFlows sets the function that returns the flow of a kind's frames. Call it before
+// Start.
 func (e *engine) HandleFlows(k Kind, f func(payload []byte) Flow) { e.flows[k] = f }
 
 // Observe sets the listener of peer events. Call it before Start.
@@ -203,7 +203,7 @@ func (e *engine) Start() error {
 }
 
 // Close ends everything and waits for it. The port of datagrams closes last, when no
-// handler runs: a closed one means to others that this incarnation does nothing.
+// handler runs: to other nodes a closed one proves that this incarnation has stopped.
 func (e *engine) Close() error {
 	e.mu.Lock()
 	first := !e.closed
@@ -218,7 +218,7 @@ func (e *engine) Close() error {
 		e.cancel()
 		err = e.net.close()
 		for c := range conns {
-			_ = c.Close() // it is going away, whatever it says
+			_ = c.Close() // it ends whatever the error
 		}
 		for _, p := range e.peers.allAfterClose() {
 			p.stop(DropClosed)
@@ -251,8 +251,8 @@ func (e *engine) spawn(f func()) bool {
 	return true
 }
 
-// track makes Close close c. It reports false when Close has begun: then c is
-// the caller's to close.
+// track makes Close close c. It reports false when Close has begun: then the caller must
+// close c.
 func (e *engine) track(c io.Closer) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -263,10 +263,10 @@ func (e *engine) track(c io.Closer) bool {
 	return true
 }
 
-// drop closes c and forgets it.
+// drop closes and untracks c.
 func (e *engine) drop(c io.Closer) {
 	e.untrack(c)
-	_ = c.Close() // nothing is left to be said on it
+	_ = c.Close() // nothing more is sent on it
 }
 
 func (e *engine) untrack(c io.Closer) {
@@ -287,8 +287,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// emit tells the observer, unless the transport is closing or live says that
-// the event is about something that no longer exists. The caller holds nothing.
+// emit calls the observer, unless the transport is closing or live reports that the
+// event's subject no longer exists. The caller holds no lock.
 func (e *engine) emit(ev PeerEvent, live func() bool) {
 	e.eventMu.Lock()
 	defer e.eventMu.Unlock()
@@ -305,8 +305,8 @@ func (e *engine) emitLocked(ev PeerEvent) {
 	e.observer(ev)
 }
 
-// mute makes the engine that of a dead process: nothing reaches handlers or the
-// observer any more, but for a call that is already running.
+// mute makes the engine that of a dead process: handlers and observer are no longer
+// called, apart from a call that is already running.
 func (e *engine) mute() {
 	e.muted.Store(true)
 	e.acceptedMu.Lock()

@@ -11,8 +11,8 @@ import (
 //
 //	length 4 | kind 1 | slot 1 | head 2 | sum 4 | payload
 //
-// slot is 0 for a whole frame. A frame above pieceBytes goes in pieces, each with a
-// header: slot, 1 to piecesMax, tells to which of the frames under way a piece belongs,
+// slot is 0 for a whole frame. A frame above pieceBytes is sent in pieces, each with a
+// header: slot, 1 to piecesMax, identifies the frame in flight to which a piece belongs,
 // and firstPiece is set in that of the first, whose payload begins with the length of the
 // frame (4 bytes).
 //
@@ -21,12 +21,12 @@ import (
 //
 //	length 4 | kind 1 | payload
 //
-// head is the checksum of what stands before it, sum that of the payload. Both are taken
+// head is the checksum of the bytes before it, sum that of the payload. Both are taken
 // because TCP's own is weak: it misses one in 65,536 corruptions, and middle boxes that
-// rewrite packets compute it anew. The head has one of its own, so that a wrong length is
-// found before that many bytes have been waited for.
-// The sum is half of an xxh3: 8 ns at 100 bytes, where the processor's CRC-32C takes 16;
-// for each frame of a batch, a third of that.
+// rewrite packets recompute it. The head has its own checksum, so that a wrong length is
+// detected before the reader waits for that many bytes. The sum is half of an xxh3: 8 ns
+// at 100 bytes, where the processor's CRC-32C takes 16; for each frame of a batch, a
+// third of that.
 const (
 	frameKindAt = 4
 	frameSlotAt = 5
@@ -43,10 +43,10 @@ const batchSlot byte = 0x40
 // batchHeaderBytes stand before each frame in a batch.
 const batchHeaderBytes = 5
 
-// frameBytesAround is the most that a frame takes of a queue besides its payload.
+// frameBytesAround bounds the overhead of a frame in a queue.
 const frameBytesAround = frameHeaderBytes + batchHeaderBytes
 
-// errCorrupt: what arrived is not what was sent.
+// errCorrupt: the received frame differs from the one sent.
 var errCorrupt = errors.New("transport: corrupt frame: its checksum does not fit")
 
 // header is the start of a frame.

@@ -20,24 +20,23 @@ var (
 	errUnsorted = errors.New("transport: settings are not sorted")
 	errNobody   = errors.New("transport: a node without NodeID")
 	errBusy     = errors.New("transport: too many connections")
-	// errOwnAddress: a node is looked for where this one listens.
+	// errOwnAddress: the dialled address is the one at which this node listens.
 	errOwnAddress = errors.New("transport: this node's own address")
 )
 
-// otherNodeError: the node that answered is not the one we looked for.
+// otherNodeError: the node that answered is not the dialled one.
 type otherNodeError struct{ peer Peer }
 
 func (e *otherNodeError) Error() string {
 	return fmt.Sprintf("transport: %s is node %v (%q) now", e.peer.Addr, e.peer.ID, e.peer.Name)
 }
 
-// connect dials addr and shakes hands for a purpose, looking for the node want
-// (zero: whoever answers). The connection is tracked: end it with drop. It has no
-// deadline any more.
+// connect dials addr and runs the handshake for a purpose with the node want (zero: any
+// node). The connection is tracked: end it with drop. Its deadline is cleared.
 func (e *engine) connect(ctx context.Context, addr string, p purpose, want view.NodeID) (net.Conn, Peer, error) {
 	if want != 0 && want != e.self.ID && addr == e.self.Addr {
-		// A former incarnation at the same address, in the views of others: this node
-		// need not ask itself whether it is another.
+		// A former incarnation at the same address, from other nodes' views: this node
+		// need not dial itself to find out.
 		return nil, Peer{}, fmt.Errorf("%w: node %v was looked for at %s", errOwnAddress, want, addr)
 	}
 	e.counters.Dials.Add(1)
@@ -133,8 +132,8 @@ func (e *engine) exchange(ctx context.Context, conn net.Conn, p purpose, want vi
 	return decodeAnswer(version, body)
 }
 
-// readPreluded reads a prelude and its body, and not a byte more. Strangers are
-// cut off at the first bytes that are not ours.
+// readPreluded reads a prelude and its body, and no further byte. A stranger is cut off
+// at the first wrong byte.
 func readPreluded(conn net.Conn) (version int, body []byte, err error) {
 	var prelude [preludeBytes]byte
 	if _, err := io.ReadFull(conn, prelude[:len(magic)]); err != nil {
@@ -155,9 +154,8 @@ func readPreluded(conn net.Conn) (version int, body []byte, err error) {
 	return version, body, err
 }
 
-// receive is the acceptor's first half of the handshake: it reads the hello and
-// judges it. An error means that the far end is no node of ours, and is told
-// nothing.
+// receive is the acceptor's first half of the handshake: it reads and checks the hello.
+// An error means that the far end is not a node of the cluster, and gets no answer.
 func (e *engine) receive(conn net.Conn) (*hello, *refusal, error) {
 	if err := secured(e.ctx, conn); err != nil {
 		return nil, nil, err
@@ -205,7 +203,7 @@ func (e *engine) reply(conn net.Conn, v verdict, r *refusal) error {
 	return err
 }
 
-// present returns what this node says of itself on conn.
+// present returns this node's description of itself on conn.
 func (e *engine) present(conn net.Conn, who side) (identity, error) {
 	id := e.self
 	t, ok := conn.(secureConn)
@@ -219,7 +217,7 @@ func (e *engine) present(conn net.Conn, who side) (identity, error) {
 	return id, err
 }
 
-// identify binds the NodeID of the far end to its key, or says why it must not be.
+// identify binds the NodeID of the far end to its key, or returns why it must not be.
 func (e *engine) identify(conn net.Conn, id *identity, who side) *refusal {
 	key, r := e.keyOf(conn, id, who)
 	if r != nil || key == (keyHash{}) {
@@ -228,7 +226,7 @@ func (e *engine) identify(conn net.Conn, id *identity, who side) *refusal {
 	return e.keys.claim(id.ID, key)
 }
 
-// keyOf returns the key that the far end has shown to be its own; zero without TLS.
+// keyOf returns the key of which the far end has proven possession; zero without TLS.
 func (e *engine) keyOf(conn net.Conn, id *identity, who side) (key keyHash, r *refusal) {
 	t, ok := conn.(secureConn)
 	if !ok {
@@ -251,8 +249,8 @@ func (e *engine) keyOf(conn net.Conn, id *identity, who side) (key keyHash, r *r
 	return hashKey(s.PeerCertificates[0].RawSubjectPublicKeyInfo), nil
 }
 
-// noteTLS logs a connection of ours that failed for certificates or secrets; of other
-// failures the events tell.
+// noteTLS logs a dial that failed because of certificates or secrets; events report the
+// other failures.
 func (e *engine) noteTLS(addr string, err error) {
 	var secure *tlsError
 	var alert *net.OpError
@@ -274,7 +272,7 @@ type tlsError struct{ err error }
 func (e *tlsError) Error() string { return "transport: TLS handshake: " + e.err.Error() }
 func (e *tlsError) Unwrap() error { return e.err }
 
-// classify says what kind of stranger ended a handshake with err.
+// classify returns the kind of failure of a handshake that ended with err.
 func classify(err error) Failure {
 	var (
 		limit     *wire.LimitError

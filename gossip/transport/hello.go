@@ -12,10 +12,10 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// wireVersion is raised by whoever changes anything that travels between nodes, in
-// whichever package, so that a node of the former version could misunderstand one of
-// the next or the other way round. Nodes of different versions refuse each other, and
-// both say why. docs/HACKING.md has the rule in full.
+// wireVersion must be raised with every change, in any package, of the data that nodes
+// exchange, if nodes of the former and the new version could misinterpret each other.
+// Nodes of different versions refuse each other, and both log the reason. docs/HACKING.md
+// has the complete rule.
 //
 //	1  the first
 //	2  views tell departures, nodes metadata; frames of replicators tell the horizon of
@@ -34,11 +34,11 @@ const wireVersion = 2
 const magic = "PEER"
 
 // preludeBytes is the fixed start of a hello and of an answer: magic, version and
-// the length of what follows. It has the same form in all versions, and so has
-// the answer that refuses: two nodes of any versions can tell each other why.
+// the length of what follows. It has the same form in all versions, and so has the answer
+// that refuses: two nodes of any versions can exchange the reason.
 const preludeBytes = len(magic) + 2 + 4
 
-// purpose is what a connection is for: a class, or one of these.
+// purpose is the use of a connection: a class, or one of these.
 type purpose uint8
 
 const (
@@ -46,20 +46,19 @@ const (
 	purposeStream purpose = 0x81
 )
 
-// identity is what a node says of itself in a handshake.
+// identity is a node's description of itself in a handshake.
 type identity struct {
 	Peer
 	cluster  string
 	settings map[string]string
-	// proof is set where the certificate shown is not the one that the node started
-	// with.
+	// proof is set if the certificate shown is not the one with which the node started.
 	proof keyProof
 }
 
-// String names the node for people.
+// String describes the node for logs.
 func (id *identity) String() string { return fmt.Sprintf("%q (%s)", id.Name, id.Addr) }
 
-// hello is what the dialler sends.
+// hello is the dialler's first message.
 type hello struct {
 	identity
 	purpose purpose
@@ -67,7 +66,7 @@ type hello struct {
 	process, incarnation uint64
 	// number orders the connections of one dialler: a later attempt has a greater one.
 	number uint64
-	// want is the node that the dialler looks for, zero for whoever answers.
+	// want is the node that the dialler expects, zero for any.
 	want view.NodeID
 }
 
@@ -83,7 +82,7 @@ const (
 	verdictRefused
 )
 
-// answer is what the acceptor sends back.
+// answer is the acceptor's reply.
 type answer struct {
 	verdict  verdict
 	identity         // unless refused
@@ -154,7 +153,7 @@ func readIdentity(r *wire.Reader) identity {
 	return id
 }
 
-// errSum: a hello or an answer was corrupted on its way.
+// errSum: a hello or an answer was corrupted in transit.
 var errSum = errors.New("transport: the checksum does not fit")
 
 // appendSum appends the checksum of a body.

@@ -11,18 +11,18 @@ var errReplaced = errors.New("transport: replaced by a newer connection of the p
 
 // inbound is an accepted connection of one class from one peer.
 //
-// There is at most one per peer and class, and a newer one ends an older one. The
-// peer dials again when it believes that a connection is broken, and it may know
-// so before we do: bytes of the old one may still wait in our kernel. Were they
-// read after the first frames of the new one, frames would be handled out of
-// order. So, before the new connection is welcomed, which lets the peer send:
+// There is at most one per peer and class, and a newer one ends an older one. The peer
+// dials again when it detects that a connection is broken, possibly before we do: bytes
+// of the old one may still wait in our kernel. If they were read after the first frames
+// of the new one, frames would be handled out of order. So, before the new connection is
+// welcomed, which lets the peer send:
 //
-//	mark the old one as ended       (its reader looks before each frame)
+//	mark the old one as ended       (its reader checks before each frame)
 //	wait until its reader is between two frames
 //
-// and the old one hands out nothing ever after. Which of two is the newer is not
-// left to the order in which our goroutines run: the hello carries the dialler's
-// count of its attempts, and a lower one than the standing one's is refused.
+// and the old one never hands out a frame again. The newer of two is not determined by
+// the order in which our goroutines run: the hello carries the dialler's count of its
+// attempts, and a lower count than that of the open connection is refused.
 //
 // Connections of earlier incarnations of the same process, of all classes, are ended in
 // the same way: senders.go.
@@ -35,22 +35,22 @@ type inbound struct {
 	sender      processKey
 	incarnation uint64
 
-	// ended: nothing of this connection counts any more. fenced: because its sender
-	// does not.
+	// ended: frames of this connection are no longer handed out. fenced: because its
+	// sender was superseded or dropped.
 	ended, fenced atomic.Bool
-	// handing holds a token while frames are handed out. A channel, since the
+	// handing holds a token while frames are handed out. It is a channel, since the
 	// holder runs user code of any length, and Close must not wait for a lock.
 	handing chan struct{}
 	// parts are the frames that arrive in pieces, by slot; the reader's. halved: it was
 	// closed for the memory of one of them.
 	parts  [piecesMax]*part
 	halved atomic.Bool
-	// frames are those in the hands of a BlockHandler.
+	// frames are those that a BlockHandler is processing.
 	frames Frames
 }
 
-// end makes sure that no further frame is handed out, but for one that is being
-// handed out.
+// end makes sure that no further frame is handed out, apart from one that is being handed
+// out.
 func (in *inbound) end() {
 	in.ended.Store(true)
 	_ = in.conn.Close() // wakes the reader, which cleans up
@@ -82,8 +82,8 @@ func (e *engine) acceptClass(conn net.Conn, h *hello) func() {
 	return func() { e.unregister(in, e.read(in)) }
 }
 
-// welcome ends the handshake: what follows has no deadline. The answer still has,
-// since the far end may be one that does not read.
+// welcome ends the handshake and clears the deadline, after the answer: the far end may
+// not read it.
 func (e *engine) welcome(conn net.Conn) error {
 	if err := e.reply(conn, verdictWelcome, nil); err != nil {
 		return err
@@ -91,15 +91,15 @@ func (e *engine) welcome(conn net.Conn) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-// refusedByClosing stands for a connection that came while we close.
+// refusedByClosing is the refusal of connections during Close.
 var refusedByClosing = &refusal{code: FailOther, reason: "closing"}
 
 // register makes in the connection of its peer and class, and ends the former one and
-// those of earlier incarnations. What it has ended stays ended, and refused from now on,
-// if the dialler does not wait for the welcome.
+// those of earlier incarnations. These stay ended, and refused from now on, even if the
+// dialler does not wait for the welcome.
 func (e *engine) register(in *inbound) *refusal {
-	// Whoever replaces this one waits for our token, and so for the one that we wait
-	// for: nobody overtakes in a row of replacements.
+	// A connection that replaces this one waits for our token, and so for the one that we
+	// wait for: replacements in a row keep their order.
 	in.handing <- struct{}{}
 	defer func() { <-in.handing }()
 	ended, r := e.insert(in)
@@ -112,14 +112,14 @@ func (e *engine) register(in *inbound) *refusal {
 			return refusedByClosing
 		}
 	}
-	// Before anything is read from it: who asks over this connection may be answered at
-	// once, though no view shows it yet.
+	// Before anything is read from it: a node that asks over this connection may be
+	// answered immediately, even before a view contains it.
 	e.know(in.peer)
 	e.emit(PeerEvent{Peer: in.peer, Class: in.class, Type: Accepted}, func() bool { return !in.ended.Load() })
 	return nil
 }
 
-// insert puts in into the tables. It ends the connections that in supersedes and returns
+// insert adds in to the tables. It ends the connections that in supersedes and returns
 // them; their handlers may still run.
 func (e *engine) insert(in *inbound) (ended []*inbound, r *refusal) {
 	key := connKey{in.peer.ID, in.class}
@@ -163,8 +163,8 @@ func (e *engine) remove(in *inbound) (stood bool) {
 	return true
 }
 
-// unregister ends in, and reports it unless a newer one has taken its place or
-// the peer was forgotten.
+// unregister ends in, and reports the end unless a newer one has taken its place or the
+// peer was forgotten.
 func (e *engine) unregister(in *inbound, cause error) {
 	e.drop(in.conn)
 	e.counters.Accepted.Add(-1)

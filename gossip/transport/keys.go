@@ -22,7 +22,7 @@ import (
 // bits fits.
 const keyBytesMax = 2048
 
-// keyHash names a public key.
+// keyHash identifies a public key.
 type keyHash [32]byte
 
 func hashKey(spki []byte) keyHash { return sha256.Sum256(spki) }
@@ -30,23 +30,22 @@ func hashKey(spki []byte) keyHash { return sha256.Sum256(spki) }
 // String returns the first bytes, as in logs.
 func (h keyHash) String() string { return hex.EncodeToString(h[:8]) }
 
-// keyTable remembers which public key each NodeID belongs to, so that with TLS
-// no holder of another certificate can speak for a node.
+// keyTable binds each NodeID to a public key, so that with TLS no holder of another
+// certificate can act as that node.
 //
-// The first handshake in which a NodeID is met, in whichever direction and for
-// whichever purpose, binds it to the public key of the certificate shown; from
-// then on every handshake with that NodeID must show that key, or it is refused.
-// A NodeID is one incarnation, so the binding need never change, but for one case:
-// certificates are renewed while the process lives, often with a new key. A node
-// whose files brought a new key goes on to prove that it holds the key it started
-// with (keyProof), and stays bound to that.
+// The first handshake with a NodeID, in either direction and for any purpose, binds it to
+// the public key of the certificate shown; from then on every handshake with that NodeID
+// must show that key, or it is refused. A NodeID is one incarnation, so the binding never
+// needs to change, apart from one case: certificates are renewed while the process lives,
+// often with a new key. A node whose files have a new key keeps proving that it holds the
+// key with which it started (keyProof), and stays bound to that.
 //
 //	key(NodeID) = the proven first key, or else that of the certificate shown
 //	bound to none:     bind
 //	bound to another:  refuse
 //
-// Bindings are kept for as long as there is room. The oldest goes first, but never
-// that of a node that is known to this one or connected to it; a removed node is
+// Bindings are kept for as long as there is room. The oldest goes first, but never that
+// of a node that this one has learnt or that is connected to it; a removed node is
 // refused as forgotten in any case.
 //
 // Tried in thought and rejected: to bind to the names in the certificate instead.
@@ -66,7 +65,7 @@ func newKeyTable(max int, live func(view.NodeID) bool) *keyTable {
 	return &keyTable{live: live, max: max, byID: make(map[view.NodeID]keyHash)}
 }
 
-// claim binds id to key, or says why it must not be.
+// claim binds id to key, or returns why it must not be.
 func (t *keyTable) claim(id view.NodeID, key keyHash) *refusal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +83,8 @@ func (t *keyTable) claim(id view.NodeID, key keyHash) *refusal {
 	return nil
 }
 
-// evict makes room for one. Live ones go to the end of the order.
+// evict removes the oldest binding that is not live. Live ones go to the end of the
+// order.
 func (t *keyTable) evict() bool {
 	for range len(t.order) {
 		id := t.order[0]
@@ -98,7 +98,7 @@ func (t *keyTable) evict() bool {
 	return false
 }
 
-// side is which end of a connection speaks.
+// side is the sending end of a connection.
 type side byte
 
 const (
@@ -106,16 +106,16 @@ const (
 	acceptor side = 'A'
 )
 
-// keyProof shows, inside a TLS connection, that its sender holds the private key
-// of another certificate than the one shown: that which it started with. The zero
-// value proves nothing, and is what most handshakes carry. What is signed contains
-// a secret of this connection, so it proves nothing on another one.
+// keyProof proves, inside a TLS connection, that its sender holds the private key of
+// another certificate than the one shown: the one with which it started. The zero value
+// proves nothing; most handshakes carry it. The signed statement contains a secret of
+// this connection, so it proves nothing on another one.
 type keyProof struct {
 	// key is the public key as in a certificate (SubjectPublicKeyInfo).
 	key, signature []byte
 }
 
-// statement returns what a proof signs.
+// statement returns the bytes that a proof signs.
 func statement(s tls.ConnectionState, who side, id view.NodeID) ([]byte, error) {
 	b := append([]byte("peerage key proof 1"), byte(who))
 	b = binary.BigEndian.AppendUint64(b, uint64(id))
@@ -129,7 +129,7 @@ func prove(first *certificate, s tls.ConnectionState, who side, id view.NodeID) 
 	if err != nil {
 		return keyProof{}, err
 	}
-	signer := first.PrivateKey.(crypto.Signer) // as parseCertificate has checked
+	signer := first.PrivateKey.(crypto.Signer) // parseCertificate has checked that
 	sum := sha256.Sum256(b)
 	p := keyProof{key: first.leaf.RawSubjectPublicKeyInfo}
 	switch signer.Public().(type) {

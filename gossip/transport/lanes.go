@@ -2,34 +2,34 @@ package transport
 
 import "encoding/binary"
 
-// pieceBytes is how much of a frame goes into one piece; a larger frame goes in several.
+// pieceBytes is the size of one piece; a larger frame is sent in several.
 const pieceBytes = 32 << 10
 
-// piecesMax is how many frames may be under way in pieces on one connection.
+// piecesMax is how many frames may be in flight in pieces on one connection.
 const piecesMax = 4
 
 // Flow names frames of one peer and class that must be handled in the order in which
 // they were sent. Zero is the flow of frames that name none: such a frame is handled
-// behind everything that was sent before it.
+// after all frames sent before it.
 type Flow uint64
 
-// lanes is what of a link's queue waits beside its backlog: large frames, and what must
-// not overtake them.
+// lanes holds the part of a link's queue that waits beside its backlog: large frames, and
+// frames that must not overtake them.
 //
-// Small frames go into the backlog, one behind the other, whatever their flow. A frame
-// above pieceBytes opens a lane for its flow; while it waits there or is on its way, all
-// later frames of the flow follow it into the lane, and those of other flows go on
-// through the backlog. The writer takes a block of the backlog and a piece of a lane by
-// turns, the lanes one after the other: a small frame waits for one piece at most, and
-// large ones share what is left.
+// Small frames of all flows go into the backlog in order. A frame above pieceBytes opens
+// a lane for its flow; while it waits there or is in flight, all later frames of the flow
+// follow it into the lane, and those of other flows continue through the backlog. The
+// writer alternates between a block of the backlog and a piece of a lane, the lanes in
+// turn: a small frame waits for one piece at most, and large ones share the remaining
+// bandwidth.
 //
 // Order. Within a lane frames keep theirs. A lane begins when all of the backlog that was
 // queued before it has been taken, so a large frame does not overtake small ones of its
-// flow; and it closes when its last frame was taken, so what follows through the backlog
-// is behind it. A frame of flow zero that finds lanes waits in a lane until all that was
-// in them, and in the backlog, when it came has been taken.
-// There is one connection and the receiver hands out a frame when its last byte has
-// come: the order of last pieces on the wire is the order of handling.
+// flow; and it closes when its last frame was taken, so later frames in the backlog are
+// behind it. A frame of flow zero that finds lanes waits in a lane until all frames that
+// were in lanes and backlog on its arrival have been taken. There is one connection, and
+// the receiver hands out a frame when its last byte has arrived: the order of last pieces
+// on the wire is the order of handling.
 //
 // Invariant: bytes and frames are the sums over the lanes; no lane is empty; busy has
 // those of order by their flows; at most piecesMax lanes have a slot.
@@ -51,10 +51,11 @@ type lanes struct {
 type lane struct {
 	flow   Flow
 	frames []waiting
-	// slot, if not 0, names the first frame on the wire; sent is how much of it is.
+	// slot, if not 0, identifies the first frame on the wire; sent is how much of it was
+	// sent.
 	slot byte
 	sent int
-	// put and done count the frames that came in and went out.
+	// put and done count the frames added and removed.
 	put, done uint64
 }
 
@@ -100,7 +101,7 @@ func (q *lanes) add(f Flow, k Kind, payload []byte) {
 	q.bytes += frameHeaderBytes + len(payload)
 }
 
-// ready returns the lane whose turn it is, or nil when none may send now.
+// ready returns the lane that sends next, or nil if none may send now.
 func (q *lanes) ready() *lane {
 	for i := range q.order {
 		at := (q.next + i) % len(q.order)
@@ -204,7 +205,7 @@ func (q *lanes) shift(b *block, l *lane) {
 	b.frames++
 }
 
-// clear drops what waits. The piece may still be in a write.
+// clear drops the waiting frames. The piece may still be in a write.
 func (q *lanes) clear() {
 	q.order, q.busy, q.next, q.slots, q.turn = nil, nil, 0, [piecesMax]bool{}, false
 	q.bytes, q.frames, q.queued, q.taken = 0, 0, 0, 0

@@ -12,37 +12,35 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// link keeps our connection of one class to one peer, and its send queue.
+// link maintains our connection of one class to one peer, and its send queue.
 //
-// Life cycle. Connections go one way: frames flow from the side that dialled to
-// the side that accepted, and never back. Two peers that talk have two
-// connections per class. One goroutine owns a link:
+// Life cycle. Connections are one-way: frames flow from the side that dialled to the side
+// that accepted, and never back. Two peers that exchange frames have two connections per
+// class. One goroutine owns a link:
 //
-//	for interested or told to redial, and not stopped {
+//	for interested or redial, and not stopped {
 //		wait for the back-off
 //		dial, shake hands, asking for the peer's NodeID
 //		on failure:  empty the queue; report Refused, OtherNode or DialFailed
 //		on success:  report Connected
 //		             write the queue until the connection breaks (writer.go)
-//		             empty the queue; report Lost; redial at once
+//		             empty the queue; report Lost; redial immediately
 //	}
 //
-// A control link is always interested, for as long as the peer is known: its
-// breaking is the first evidence of a crash, and a link that does not stand
-// cannot break. The others are interested while something is queued. Each redials
-// once after a loss, because what answers there (nothing: Refused; another
-// incarnation: OtherNode; the same: Connected) is what tells a crash from a
-// hiccup.
+// A control link is always interested, until the peer is unlearnt: its loss is the first
+// evidence of a crash, and only an open connection can be lost. Links of the other
+// classes are interested while something is queued. Each redials once after a loss,
+// because the outcome (nothing answers: Refused; another incarnation: OtherNode; the
+// same: Connected) distinguishes a crash from a transient fault.
 //
-// While a connection stands, a second goroutine reads from it. Nothing ever
-// comes, so the read returns only when the connection ends: the end is known at
-// once (0.7 ms after a SIGKILL on loopback), not at the next write.
+// While a connection is open, a second goroutine reads from it. No data ever arrives, so
+// the read returns only when the connection ends: the end is detected immediately (0.7 ms
+// after a SIGKILL on loopback), not at the next write.
 //
-// The queue is emptied at every loss and failure, before the event. Frames of a
-// class arrive in order or not at all, and what was written when the connection
-// broke may or may not have arrived; so sending the rest later would keep the
-// order, but only delay bad news: a caller who was told that the connection was
-// lost must not see its request carried out seconds later.
+// The queue is emptied at every loss and failure, before the event. Frames of a class
+// arrive in order or not at all, and frames written before the loss may or may not have
+// arrived. Sending the rest later would keep the order, but a caller that was notified of
+// the loss must not see its request executed seconds later.
 //
 // Tried in thought and rejected: one connection for both directions. Both sides
 // dial at the same time, one connection has to be dropped, and frames sent on it
@@ -53,7 +51,7 @@ type link struct {
 	peer  Peer
 	class Class
 	limit ClassLimits
-	// reached says that a connection to the peer, of any class, stood once.
+	// reached is set once a connection to the peer, of any class, was established.
 	reached *atomic.Bool
 
 	// wake carries one token for the owner goroutine.
@@ -70,12 +68,12 @@ type link struct {
 	started bool
 	ctx     context.Context
 	cancel  context.CancelFunc
-	// redial asks for one attempt without interest.
+	// redial requests one attempt without interest.
 	redial bool
-	// stopped is final; why is the drop reason of what it found queued.
+	// stopped is final; why is the drop reason of the frames then queued.
 	stopped bool
 	why     DropReason
-	// conn is the standing connection, or nil; broken is why it no longer stands.
+	// conn is the open connection, or nil; broken is why it was lost.
 	conn   net.Conn
 	broken error
 }
@@ -135,7 +133,7 @@ func (l *link) alive() bool {
 	return !l.stopped
 }
 
-// signal wakes the owner; one token is enough, since it looks at everything.
+// signal wakes the owner; one token is enough, since the owner checks all state.
 func (l *link) signal() {
 	select {
 	case l.wake <- struct{}{}:
@@ -146,15 +144,15 @@ func (l *link) signal() {
 // run is the owner goroutine.
 func (l *link) run() {
 	defer l.cancel()
-	// fails counts attempts that failed in a row, young the connections in a row
-	// that did not last: the first attempt after a loss waits for nothing.
+	// fails counts consecutive failed attempts, young the consecutive connections that
+	// did not last: the first attempt after a loss is immediate.
 	fails, young, refused := 0, 0, false
 	for l.awaitInterest() && l.pause(l.backoff(fails+max(young-1, 0))) {
 		conn, err := l.connect()
 		if err != nil {
 			if !refused && isRefused(err) {
-				// What failed before in another way, such as a hang-up by a process that is
-				// just dying, must not make the refusals come late, which prove its death.
+				// An earlier failure of another kind, such as a hang-up by a dying
+				// process, must not delay the refusals that prove its death.
 				refused, fails = true, 0
 			}
 			fails++
@@ -201,14 +199,14 @@ func (l *link) pause(d time.Duration) bool {
 	return sleep(l.ctx, d)
 }
 
-// backoff returns the wait before an attempt that follows n setbacks.
+// backoff returns the wait before an attempt after n failures.
 func (l *link) backoff(n int) time.Duration {
 	return backoff(l.e.cfg.BackoffMin, l.e.cfg.BackoffMax, n, uint64(l.e.self.ID)^uint64(l.peer.ID))
 }
 
 // backoff returns 0 for n = 0, and min(least*2^(n-1), most) less up to a quarter
-// for n > 0. What is taken off depends on spread and n alone: the peers of one
-// node spread out, and a test can be repeated.
+// for n > 0. The reduction depends only on spread and n: the peers of one node spread
+// out, and a test can be repeated.
 func backoff(least, most time.Duration, n int, spread uint64) time.Duration {
 	if n == 0 {
 		return 0
@@ -221,7 +219,7 @@ func backoff(least, most time.Duration, n int, spread uint64) time.Duration {
 	return d - time.Duration(float64(d/4)*float64(h>>11)/(1<<53))
 }
 
-// connect dials the peer and records the standing connection.
+// connect dials the peer and records the open connection.
 func (l *link) connect() (net.Conn, error) {
 	conn, _, err := l.e.connect(l.ctx, l.peer.Addr, purpose(l.class), l.peer.ID)
 	if err != nil {
@@ -259,7 +257,7 @@ func (l *link) serve(conn net.Conn) error {
 	return l.broken
 }
 
-// errChatter: the accepting side sent something, which none of our version does.
+// errChatter: the accepting side sent data, which no node of this version does.
 var errChatter = errors.New("transport: the peer sent bytes on a one-way connection")
 
 // watch waits for the end of the connection.
@@ -275,7 +273,7 @@ func (l *link) watch(conn net.Conn) {
 	l.breakOff(conn, err)
 }
 
-// breakOff ends the standing connection; the first cause is kept.
+// breakOff ends the open connection; the first cause is kept.
 func (l *link) breakOff(conn net.Conn, cause error) {
 	l.mu.Lock()
 	if l.broken == nil {
@@ -286,7 +284,7 @@ func (l *link) breakOff(conn net.Conn, cause error) {
 	l.signal()
 }
 
-// lost empties the queue after a standing connection broke.
+// lost empties the queue after an open connection broke.
 func (l *link) lost(cause error) {
 	l.mu.Lock()
 	n := l.emptyLocked()
@@ -309,15 +307,15 @@ func (l *link) failed(cause error) {
 	l.countDrops(why, n)
 	ev := failureEvent(l.peer, l.class, cause)
 	if ev.Type == OtherNode && !l.reached.Load() {
-		// The peer may never have been there: whoever told us the address was wrong, or
-		// lied. That another one answers proves nothing.
+		// The peer may never have been there: the source of the address was wrong, or
+		// lied. Another node's answer then proves nothing.
 		l.emit(PeerEvent{Peer: l.peer, Class: l.class, Type: DialFailed, Err: cause})
 		ev.Former = 0
 	}
 	l.emit(ev)
 }
 
-// failureEvent returns what a failed attempt to reach p says about p.
+// failureEvent returns the event for a failed attempt to reach p.
 func failureEvent(p Peer, c Class, cause error) PeerEvent {
 	var other *otherNodeError
 	switch {
@@ -331,7 +329,7 @@ func failureEvent(p Peer, c Class, cause error) PeerEvent {
 
 func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// whyLocked returns the reason for what is dropped now.
+// whyLocked returns the reason for frames dropped now.
 func (l *link) whyLocked(otherwise DropReason) DropReason {
 	if l.stopped {
 		return l.why

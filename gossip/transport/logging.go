@@ -32,7 +32,7 @@ func (l *limitedLogger) line(level slog.Level, msg string, attrs ...slog.Attr) {
 	l.log.LogAttrs(context.Background(), level, msg, attrs...)
 }
 
-// refusal writes a line about a handshake that was refused, by us or by them.
+// refusal writes a line about a handshake that this node or its peer refused.
 func (l *limitedLogger) refusal(msg, addr string, r *refusal) {
 	level := slog.LevelWarn
 	if r.code == FailSuperseded || r.code == FailForgotten || r.code == FailDropped {

@@ -15,20 +15,21 @@ import (
 // Network is a network in memory, for tests: of Peerage, and of programs that
 // embed it. Transports on it behave as TCP does: they run the same code above
 // connections and datagrams that this type imitates, with faults on request
-// (memory_faults.go). It owns no goroutine and reads no clock but package time's,
-// so it works in a bubble of testing/synctest; make it inside the bubble. Build it
-// with NewNetwork. All methods are safe for concurrent use.
+// (memory_faults.go). It owns no goroutine and uses only package time's clock, so it
+// works in a bubble of testing/synctest; make it inside the bubble. Build it with
+// NewNetwork. All methods are safe for concurrent use.
 type Network struct {
 	cfg NetworkConfig
 
-	// mu guards the whole network: hosts, connections, paths. One lock makes every
-	// fault take hold at one instant.
+	// mu guards the whole network: hosts, connections, paths. With one lock every fault
+	// takes effect at one instant.
 	mu sync.Mutex
-	// changed is told when anything changes that a dial may wait for.
+	// changed is signalled when anything changes that a dial may wait for.
 	changed *sync.Cond
 	rng     *rand.Rand
 	hosts   map[string]*memHost
-	// lingering are the nodes that accept nothing more and still hold their port of datagrams.
+	// lingering are the nodes that no longer accept connections but still hold their port
+	// of datagrams.
 	lingering map[string]*memHost
 	ends      map[*memConn]struct{}
 	paths     map[[2]string]Path
@@ -77,7 +78,7 @@ func NewNetwork(cfg NetworkConfig) *Network {
 	return n
 }
 
-// Transport returns a new node's transport. Errors: what Config.Validate says, and
+// Transport returns a new node's transport. Errors: those of Config.Validate, and
 // syscall.EADDRINUSE while another node listens there; a crashed one does not.
 func (n *Network) Transport(cfg MemoryConfig) (*Memory, error) {
 	cfg.Config = cfg.Config.withDefaults()
@@ -107,20 +108,20 @@ type memHost struct {
 	addr string
 	e    *engine
 
-	// All fields below are guarded by n.mu. ready is told when there may be something
-	// to accept or to read.
+	// All fields below are guarded by n.mu. ready is signalled when there may be
+	// something to accept or to read.
 	ready   *sync.Cond
 	closed  bool
 	mute    bool // datagrams have ended as well
 	paused  bool
-	dead    bool // its process is gone, and does nothing any more
+	dead    bool // its process has ended and does nothing
 	backlog []*memConn
 	packets []memPacket
 }
 
-// backlogMax is how many connections wait to be accepted. The kernel finishes
-// 17 handshakes for a stopped process on loopback (reference/memberlist.md 6.1);
-// a live one accepts faster than they come.
+// backlogMax is how many connections wait to be accepted. The kernel finishes 17
+// handshakes for a stopped process on loopback (measured); a live one accepts faster than
+// they arrive.
 const backlogMax = 17
 
 // memAddr is an address on a Network.
@@ -133,8 +134,8 @@ func opError(op, addr string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Addr: memAddr(addr), Err: err}
 }
 
-// dial imitates connect(2): refused where nobody listens, silent behind a cut or
-// at a host without power, slow where a backlog is full.
+// dial imitates connect(2): refused if nothing listens, silent behind a cut or at a host
+// without power, slow if a backlog is full.
 func (h *memHost) dial(ctx context.Context, addr string) (net.Conn, error) {
 	n := h.n
 	defer context.AfterFunc(ctx, n.wakeAll)()
@@ -153,7 +154,7 @@ func (h *memHost) dial(ctx context.Context, addr string) (net.Conn, error) {
 		switch {
 		case h.stuck() || there.Cut == Dropped:
 			n.changed.Wait()
-		case there.Cut >= Rejected: // whatever the way back: the firewall stands on this side of it
+		case there.Cut >= Rejected: // whatever the way back: the firewall is on this side of it
 			return nil, opError("dial", addr, os.NewSyscallError("connect", syscall.ECONNREFUSED))
 		case back.Cut != Open, target != nil && (target.dead || len(target.backlog) >= backlogMax):
 			n.changed.Wait()
@@ -179,7 +180,7 @@ func (h *memHost) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// stuck reports that nothing runs at this host now.
+// stuck reports whether this host is paused or dead.
 func (h *memHost) stuck() bool { return h.paused || h.dead }
 
 // join makes a connection and queues its far end to be accepted.
@@ -236,8 +237,8 @@ func (h *memHost) closePackets() error {
 	return nil
 }
 
-// inquire imitates beacons: the process answers, the host of a dead one refuses in its own
-// name, and a firewall answers in another's.
+// inquire imitates beacons: the process answers, the host of a dead one refuses in its
+// own name, and a firewall in its own instead of the host's.
 func (h *memHost) inquire(ctx context.Context, p Peer, _ beaconNonce) (q Inquiry) {
 	n := h.n
 	at := memIP(p.Addr)
@@ -279,7 +280,7 @@ func memIP(addr string) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
-// wakeAll makes everybody who waits for the network look again.
+// wakeAll makes all waiters check the network again.
 func (n *Network) wakeAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

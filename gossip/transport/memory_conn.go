@@ -12,25 +12,25 @@ import (
 // memConn is one end of a connection on a Network. All fields are guarded by
 // Network.mu.
 //
-// Bytes travel as segments: each has the time at which it arrives, and none
-// arrives before its forerunner. A cut that drops holds segments back, as TCP
-// does by sending again; they go on when it heals, unless UnackedTimeout ended the
-// connection before. Loss delays a segment by the time to send it again.
+// Bytes are sent as segments: each has a time of arrival, and none arrives before its
+// predecessor. A cut that drops holds segments back, as TCP does by retransmitting; they
+// continue when it heals, unless UnackedTimeout ended the connection before. Loss delays
+// a segment by the time to retransmit it.
 type memConn struct {
 	host *memHost
 	peer *memConn
-	// cond is told when anything changes for this end.
+	// cond is signalled when anything changes for this end.
 	cond *sync.Cond
 
-	// in is what the peer's end sent here. Invariant: held segments stand last;
+	// in holds the segments from the peer's end. Invariant: held segments are last;
 	// inBytes is the sum of their lengths.
 	in      []segment
 	inBytes int
 	// closed: this end was closed here. failed: it broke, and this is how.
 	closed bool
 	failed error
-	// stalled is since when the path has been cut, zero if it is not; unacked says
-	// that something was sent since.
+	// stalled is since when the path has been cut, zero if it is not; unacked is set if
+	// data was sent since.
 	stalled time.Time
 	unacked bool
 
@@ -45,7 +45,7 @@ type segment struct {
 	arrives time.Time
 }
 
-// resendAfter is how long TCP waits at first before it sends again.
+// resendAfter is TCP's first wait before it retransmits.
 const resendAfter = 200 * time.Millisecond
 
 // retryMax bounds the pause between two retransmissions that fall into a connection's
@@ -126,7 +126,7 @@ func (c *memConn) Write(b []byte) (int, error) {
 		case c.closed:
 			return sent, opError("write", c.peer.host.addr, net.ErrClosed)
 		case c.host.dead:
-			return len(b), nil // nobody is there to miss it
+			return len(b), nil // no process is left to receive it
 		case c.host.paused:
 		case c.failed != nil:
 			return sent, opError("write", c.peer.host.addr, c.failed)
@@ -144,7 +144,7 @@ func (c *memConn) Write(b []byte) (int, error) {
 	}
 }
 
-// sendLocked puts a segment on its way.
+// sendLocked sends a segment.
 func (c *memConn) sendLocked(s segment) {
 	n, to := c.network(), c.peer
 	there, back := n.wayOf(c)
@@ -171,7 +171,7 @@ func (c *memConn) sendLocked(s segment) {
 	to.cond.Broadcast()
 }
 
-// scheduleLocked sets when a segment arrives, not before what it holds already.
+// scheduleLocked sets when a segment arrives, not before the segments already queued.
 func (c *memConn) scheduleLocked(s *segment, way Path) {
 	n, to := c.network(), c.peer
 	now := time.Now()
@@ -194,13 +194,13 @@ func (c *memConn) wake() {
 	c.cond.Broadcast()
 }
 
-// goneLocked reports that nobody holds this end any more, and its host can say so.
+// goneLocked reports whether no process holds this end, and its host can answer with a
+// reset.
 func (c *memConn) goneLocked() bool {
 	return c.closed || c.host.dead && c.network().hosts[c.host.addr] != c.host
 }
 
-// breakLocked ends this end with an error. What it sent and is held back is never
-// sent again.
+// breakLocked ends this end with an error. Its held segments are never retransmitted.
 func (c *memConn) breakLocked(cause error) {
 	if c.failed == nil {
 		c.failed = cause
@@ -237,7 +237,7 @@ func (c *memConn) endStallAfterLocked(d time.Duration) {
 	})
 }
 
-// recheckLocked looks at the path again after it changed.
+// recheckLocked applies a change of the path.
 func (c *memConn) recheckLocked() {
 	there, back := c.network().wayOf(c)
 	retry := time.Time{}
@@ -258,14 +258,14 @@ func (c *memConn) recheckLocked() {
 	c.cond.Broadcast()
 }
 
-// probeLocked imitates keep-alives to a far end that is gone and could not say
-// so: some time later they are answered with a reset.
+// probeLocked imitates keep-alives to a far end that has ended but could not send a
+// reset: some time later they are answered with one.
 func (c *memConn) probeLocked() {
 	if c.closed || c.failed != nil || !c.peer.goneLocked() {
 		return
 	}
 	if k := len(c.in); k > 0 && c.in[k-1].fin {
-		return // it did say so
+		return // it has sent a reset
 	}
 	time.AfterFunc(c.network().cfg.UnackedTimeout, func() {
 		c.network().mu.Lock()
@@ -276,11 +276,11 @@ func (c *memConn) probeLocked() {
 	})
 }
 
-// releaseLocked lets held segments go on, or learns that nobody takes them.
+// releaseLocked sends held segments, or detects that no process receives them.
 //
-// Of a connection that its owner has closed the kernel retransmits by itself, in its own
-// time: what was written may arrive long after the path has healed, and after a later
-// connection of the same process.
+// For a connection that its owner has closed, the kernel retransmits on its own schedule:
+// data may arrive long after the path has healed, and after a later connection of the
+// same process.
 func (c *memConn) releaseLocked(way Path, retry time.Time) {
 	to := c.peer
 	for i := range to.in {
@@ -320,7 +320,7 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// Close closes this end; the peer reads the end of the stream behind all that was
+// Close closes this end; the peer reads the end of the stream after all data that was
 // sent. Idempotent.
 func (c *memConn) Close() error {
 	c.network().mu.Lock()
@@ -329,7 +329,7 @@ func (c *memConn) Close() error {
 	return nil
 }
 
-// unread returns how many bytes wait to be read; some may still be on their way.
+// unread returns how many bytes wait to be read; some may still be in flight.
 func (c *memConn) unread() int {
 	c.network().mu.Lock()
 	defer c.network().mu.Unlock()

@@ -8,36 +8,36 @@ import (
 
 // Path is the way from one address to another. The zero Path is perfect.
 type Path struct {
-	// Latency is how long everything takes, Jitter what chance adds at most.
+	// Latency is the delay of all traffic, Jitter the bound of a random addition.
 	// Connections keep their order.
 	Latency, Jitter time.Duration
-	// Loss and Duplication are the shares of datagrams, 0 to 1, that vanish or come
-	// twice. Loss delays the bytes of connections as sending again would.
+	// Loss and Duplication are the shares of datagrams, 0 to 1, that are lost or arrive
+	// twice. Loss delays the bytes of connections as retransmission would.
 	Loss, Duplication float64
 	// Corruption is the share of writes to connections in which a bit flips.
 	Corruption float64
 	Cut        Cut
 }
 
-// Cut says what becomes of what enters a path.
+// Cut is the fate of traffic that enters a path.
 type Cut uint8
 
 const (
 	// Open: it arrives.
 	Open Cut = iota
-	// Dropped: it vanishes without a word. Dials hang, in both directions;
-	// connections stall, and break after UnackedTimeout.
+	// Dropped: it is discarded silently. Dials hang, in both directions; connections
+	// stall, and break after UnackedTimeout.
 	Dropped
 	// Rejected: a firewall on the way answers. Dials are refused, as if the far end did,
-	// and a connection breaks when something is written to it. It rejects datagrams in its
-	// own name, so its refusals are told from those of a dead process (Inquirer).
+	// and a connection breaks when something is written to it. It rejects datagrams in
+	// its own name, so its refusals differ from those of a dead process (Inquirer).
 	Rejected
 	// Forged: the firewall of the far end's own host does the same, datagrams included:
-	// nothing tells it from a host whose process has died.
+	// it cannot be distinguished from a host whose process has died.
 	Forged
 )
 
-// delay draws a travel time.
+// delay draws a delay.
 func (p Path) delay(rng *rand.Rand) time.Duration {
 	if p.Jitter <= 0 {
 		return p.Latency
@@ -104,12 +104,12 @@ func (n *Network) Heal() {
 }
 
 // Crash ends the process of the node at addr, as SIGKILL does: its connections
-// end, and dials are refused. For its own transport the world falls silent: no
-// event, no frame, no answer; Close it to free its goroutines. Another node may
-// listen at the address at once.
+// end, and dials are refused. Its own transport receives nothing any longer: no event, no
+// frame, no answer; Close it to free its goroutines. Another node may listen at the
+// address immediately.
 func (n *Network) Crash(addr string) { n.kill(addr, true) }
 
-// PowerOff ends the node at addr with its host: nobody is told, connections stall
+// PowerOff ends the node at addr with its host: no peer gets a reset, connections stall
 // and dials hang. Otherwise it is Crash.
 func (n *Network) PowerOff(addr string) { n.kill(addr, false) }
 
@@ -135,9 +135,8 @@ func (n *Network) kill(addr string, hostLives bool) {
 }
 
 // Pause stops the node at addr as SIGSTOP does, as far as a network can: nothing
-// is read, written or accepted there until Resume, while its kernel goes on to
-// take connections and bytes until its buffers are full. The node's own timers
-// keep running.
+// is read, written or accepted there until Resume, while its kernel keeps accepting
+// connections and bytes until its buffers are full. The node's own timers keep running.
 func (n *Network) Pause(addr string) { n.setPaused(addr, true) }
 
 // Resume ends Pause.
@@ -177,7 +176,7 @@ func (n *Network) wayOf(c *memConn) (there, back Path) {
 	return n.path(a, b), n.path(b, a)
 }
 
-// recheck makes everything look at the paths and hosts again.
+// recheck makes all connections check paths and hosts again.
 func (n *Network) recheck() {
 	for c := range n.ends {
 		c.recheckLocked()

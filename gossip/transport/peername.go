@@ -8,8 +8,8 @@ import (
 	"net"
 )
 
-// checkServerTLS refuses configs of the accepting side with which strangers would be
-// let in, or with which no node could connect.
+// checkServerTLS refuses configs of the accepting side that would admit unknown nodes, or
+// with which no node could connect.
 func checkServerTLS(cfg *tls.Config) error {
 	own := cfg.VerifyPeerCertificate != nil || cfg.VerifyConnection != nil
 	switch {
@@ -21,9 +21,9 @@ func checkServerTLS(cfg *tls.Config) error {
 	return nil
 }
 
-// checkedServer returns the config of the accepting side. What GetConfigForClient
-// returns is checked in each handshake, as the config itself is at start: the callback
-// could otherwise let anyone in.
+// checkedServer returns the config of the accepting side. The result of
+// GetConfigForClient is checked in each handshake, as the config itself is at start:
+// otherwise the callback could admit any node.
 func checkedServer(cfg *tls.Config) *tls.Config {
 	choose := cfg.GetConfigForClient
 	if choose == nil {
@@ -46,8 +46,8 @@ func checkedServer(cfg *tls.Config) *tls.Config {
 }
 
 // asksForHost reports whether a node's certificate must name the host at which the node
-// is reached: unless the application has said by which other name its nodes are known,
-// or judges certificates itself.
+// is reached: unless the application has set another name for its nodes, or verifies
+// certificates itself.
 func asksForHost(cfg *TCPConfig) bool {
 	if cfg.Certificates != nil {
 		return cfg.Certificates.files.Name == ""
@@ -57,10 +57,9 @@ func asksForHost(cfg *TCPConfig) bool {
 		t.VerifyPeerCertificate == nil && t.GetConfigForClient == nil
 }
 
-// namesHost reports why the far end must not be the node that it says it is: its
-// certificate does not name the host of its address. The side that dials has asked for
-// the host that it dialled; this asks for the one that a node names itself, on both
-// sides.
+// namesHost refuses a far end whose certificate does not name the host of its advertised
+// address. The dialling side has already checked the dialled host; namesHost checks the
+// advertised one, on both sides.
 func (e *engine) namesHost(cert *x509.Certificate, id *identity) *refusal {
 	if !e.judgesHost {
 		return nil

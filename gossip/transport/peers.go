@@ -9,8 +9,8 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// peerTable holds the nodes that are known, and those that are forgotten for
-// ever. Readers take no lock: Send looks up its peer in an immutable map.
+// peerTable holds the learnt nodes, and those that are forgotten for good. Readers take
+// no lock: Send looks up its peer in an immutable map.
 type peerTable struct {
 	byID atomic.Pointer[map[view.NodeID]*outgoing]
 
@@ -23,22 +23,22 @@ type peerTable struct {
 	next      int
 }
 
-// outgoing is a known peer with our links to it.
+// outgoing is a learnt peer with our links to it.
 type outgoing struct {
 	Peer
 	links   [classes]link
 	reached atomic.Bool
 }
 
-// keeps reports whether p, as told now, changes nothing: the same address, or another
-// one after the peer was met at the address we have. An address at which nobody of
-// that id ever answered is no more than hearsay.
+// keeps reports whether a newly learnt address changes nothing: it is the same, or the
+// peer has already answered at the present one. An address at which the peer never
+// answered is unconfirmed.
 func (p *outgoing) keeps(told Peer) bool {
 	return p != nil && (told.Addr == p.Addr || told.Addr == "" || p.reached.Load())
 }
 
-// stop ends the links and empties their queues; what waits in them is counted
-// with the reason.
+// stop ends the links and empties their queues; the queued frames are counted with the
+// reason.
 func (p *outgoing) stop(why DropReason) {
 	for c := range p.links {
 		p.links[c].stop(why)
@@ -55,8 +55,8 @@ func (t *peerTable) peer(id view.NodeID) *outgoing { return (*t.byID.Load())[id]
 
 func (t *peerTable) all() map[view.NodeID]*outgoing { return *t.byID.Load() }
 
-// allAfterClose is all, complete once the engine's context has ended: addPeers
-// looks at it under the same lock.
+// allAfterClose is all, complete once the engine's context has ended: addPeers checks the
+// context under the same lock.
 func (t *peerTable) allAfterClose() map[view.NodeID]*outgoing {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +85,7 @@ func (t *peerTable) remember(id view.NodeID) {
 	t.forgotten[id] = struct{}{}
 }
 
-// Learn tells addresses of nodes.
+// Learn adds addresses of nodes.
 func (e *engine) Learn(peers ...Peer) {
 	e.know(peers...)
 	for i := range peers {
@@ -95,7 +95,7 @@ func (e *engine) Learn(peers ...Peer) {
 	}
 }
 
-// know makes nodes known; nothing is dialled before something is to be sent.
+// know adds nodes; none is dialled before a frame is sent to it.
 func (e *engine) know(peers ...Peer) {
 	t := &e.peers
 	t.mu.Lock()
@@ -111,7 +111,7 @@ func (e *engine) know(peers ...Peer) {
 			continue
 		}
 		if known == nil && len(next) >= e.cfg.PeersMax {
-			e.log.line(slog.LevelWarn, "too many peers known, one is ignored", slog.String("peer", p.Name), slog.Int("max", e.cfg.PeersMax))
+			e.log.line(slog.LevelWarn, "too many peers, one is ignored: raise PeersMax", slog.String("peer", p.Name), slog.Int("max", e.cfg.PeersMax))
 			continue
 		}
 		if !changed {
@@ -132,7 +132,7 @@ func (e *engine) know(peers ...Peer) {
 	}
 }
 
-// Unlearn closes the connections to nodes and stops looking for them.
+// Unlearn closes the connections to nodes and stops dialling them.
 func (e *engine) Unlearn(ids ...view.NodeID) {
 	e.removePeers(ids, false)
 	e.endDropped(ids)

@@ -7,18 +7,19 @@ import (
 	"sync"
 )
 
-// part is a frame that arrives in pieces. Its memory grows with what has arrived.
+// part is a frame that arrives in pieces. Its memory grows with the bytes received.
 type part struct {
 	kind  Kind
 	total int
 	buf   []byte
 	in    *inbound
-	// held is what halfFrames counts for it, at its place in the order of beginning.
+	// held is the number of bytes that halfFrames counts for it, at its place in the
+	// order of beginning.
 	held int
 	at   *list.Element
 }
 
-// halfFramesError: half-received frames took more memory than they may, and this
+// halfFramesError: partially received frames exceeded their memory limit, and this
 // connection had the oldest.
 type halfFramesError struct{ max int }
 
@@ -27,8 +28,8 @@ func (e *halfFramesError) Error() string {
 }
 
 // halfFrames bounds the memory of all half-received frames together. When it is used up,
-// the connection with the frame that began first ends: one that sends half frames and
-// waits cannot keep others from sending whole ones.
+// the connection with the oldest such frame ends: a peer that sends half frames and waits
+// cannot keep other peers from sending whole ones.
 //
 // Invariant: held is the sum over order, and at most max.
 type halfFrames struct {
@@ -80,7 +81,7 @@ func (h *halfFrames) bytes() int {
 	return h.held
 }
 
-// takePiece takes a piece that has arrived, and returns its frame once it is whole.
+// takePiece adds a received piece, and returns its frame once it is complete.
 func (e *engine) takePiece(in *inbound, k Kind, slot byte, payload []byte) (whole *part, err error) {
 	i := slot&^firstPiece - 1
 	if slot&firstPiece != 0 {
@@ -120,7 +121,7 @@ func (e *engine) growPart(p *part, n int) error {
 			return &halfFramesError{e.halves.max}
 		}
 		ended.in.halved.Store(true)
-		_ = ended.in.conn.Close() // wakes its reader, which tells why
+		_ = ended.in.conn.Close() // wakes its reader, which logs the cause
 	}
 	buf := make([]byte, len(p.buf), room)
 	copy(buf, p.buf)
@@ -128,7 +129,7 @@ func (e *engine) growPart(p *part, n int) error {
 	return nil
 }
 
-// dropParts releases what the reader of in has received by halves.
+// dropParts releases the partially received frames of in's reader.
 func (e *engine) dropParts(in *inbound) {
 	for i, p := range in.parts {
 		if p != nil {

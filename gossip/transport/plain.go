@@ -17,11 +17,11 @@ func authenticated(conn net.Conn) bool {
 	return false
 }
 
-// brief returns what a stranger is told of a refusal. In the clear anyone can ask, and a
-// reason in full names the cluster, its settings and its nodes. The log of the node that
-// refuses has all of it.
+// brief returns the part of a refusal that is sent to a stranger. In the clear any host
+// can ask, and a complete reason names the cluster, its settings and its nodes. The log
+// of the refusing node has all of it.
 func (r *refusal) brief() *refusal {
-	const see = "; the log of the node that refuses says more"
+	const see = "; see the log of the node that refuses"
 	text := "refused" + see
 	switch r.code {
 	case FailVersion:
@@ -44,10 +44,10 @@ func (r *refusal) brief() *refusal {
 	return &refusal{code: r.code, reason: text}
 }
 
-// sourceKey stands in for the key of a certificate where there is none: the host that a
-// node connects from. A NodeID is no secret, so in the clear anyone who has learnt one
-// could otherwise pose as that node from anywhere. It says nothing with a proxy or a NAT
-// in between, and nothing against those who can use the host's address.
+// sourceKey replaces the key of a certificate if there is none: it is the host from which
+// a node connects. A NodeID is no secret, so in the clear any host that has learnt one
+// could otherwise pose as that node. It proves nothing with a proxy or a NAT in between,
+// nor against attackers that can use the host's address.
 func sourceKey(conn net.Conn) (key keyHash, ok bool) {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -57,9 +57,9 @@ func sourceKey(conn net.Conn) (key keyHash, ok bool) {
 }
 
 // bindSource binds the NodeID of a node that opens a connection of a class to the host
-// that it connects from, where no certificate binds it, or says why it must not be.
-// Probes and raw streams go to other addresses than the one a node advertises, and so
-// may come from others.
+// from which it connects, if no certificate binds it, or returns why it must not be.
+// Probes and raw streams go to other addresses than the advertised one, and so may arrive
+// from other hosts.
 func (e *engine) bindSource(conn net.Conn, h *hello) *refusal {
 	if _, tls := conn.(secureConn); tls || h.purpose >= purpose(classes) {
 		return nil

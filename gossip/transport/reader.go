@@ -8,9 +8,9 @@ import (
 )
 
 // Sizes of a reader's buffer. It starts small, since most of a large cluster's
-// connections are quiet, and grows when a read has filled it: the more frames come at a
-// time, the less each costs those who take blocks. It shrinks when quietReads reads in a
-// row left three quarters of it unused.
+// connections are quiet, and grows when a read has filled it: the more frames arrive at a
+// time, the less each costs a BlockHandler. It shrinks when quietReads reads in a row
+// left three quarters of it unused.
 const (
 	readBytesMin = 4 << 10
 	readBytesMax = 256 << 10
@@ -27,8 +27,8 @@ func (e *oversizeError) Error() string {
 	return fmt.Sprintf("transport: a frame of %d bytes is announced, at most %d are allowed", e.declared, e.max)
 }
 
-// frameBuffer cuts frames out of a stream of bytes. Its memory grows with what has
-// arrived, never with what a header declares: at most to twice the bytes received.
+// frameBuffer cuts frames out of a stream of bytes. Its memory grows with the bytes
+// received, never with a declared length: at most to twice the bytes received.
 //
 // Invariant: 0 <= r <= w <= len(buf); buf[r:w] was received and not yet handed out; r is
 // before checked while batched is set.
@@ -41,8 +41,8 @@ type frameBuffer struct {
 	full bool
 	// quiet counts the reads since so large a buffer was last needed.
 	quiet int
-	// checked is behind the frame, or the batch, at r once its checksum was found to fit, else
-	// 0. batched: it is a batch, and r is in it.
+	// checked is the end of the frame, or the batch, at r once its checksum was verified,
+	// else 0. batched: it is a batch, and r is in it.
 	checked int
 	batched bool
 }
@@ -51,7 +51,7 @@ func newFrameBuffer(max int) *frameBuffer {
 	return &frameBuffer{buf: make([]byte, readBytesMin), max: max}
 }
 
-// space returns where to read to; it is never empty.
+// space returns the free part of the buffer; it is never empty.
 func (b *frameBuffer) space() []byte {
 	b.checked = 0 // and no batch is begun: peek has found nothing whole
 	if b.r > 0 {
@@ -77,7 +77,7 @@ func (b *frameBuffer) resize(n int) {
 	b.buf, b.quiet, b.full = next, 0, false
 }
 
-// received says that n bytes were put into space.
+// received records that n bytes were read into space.
 func (b *frameBuffer) received(n int) {
 	b.w += n
 	b.full = b.w == len(b.buf)
@@ -102,7 +102,7 @@ func (b *frameBuffer) peek() (k Kind, size int, err error) {
 	return b.peekBatch()
 }
 
-// peekBatch is peek for the frames of a batch, whose checksum fits.
+// peekBatch is peek for the frames of a batch with a verified checksum.
 func (b *frameBuffer) peekBatch() (k Kind, size int, err error) {
 	rest := b.buf[b.r:b.checked]
 	if len(rest) < batchHeaderBytes || rest[frameKindAt] == 0 {
@@ -144,8 +144,8 @@ func (b *frameBuffer) peekHeader() (k Kind, size int, err error) {
 	return k, size, nil
 }
 
-// cut takes the next frame, whose size peek has told, and returns its payload, which is
-// valid until space is called.
+// cut removes the next frame, of the size that peek returned, and returns its payload,
+// which is valid until space is called.
 func (b *frameBuffer) cut(size int) []byte {
 	at := b.r + frameHeaderBytes
 	if b.batched {
@@ -156,7 +156,7 @@ func (b *frameBuffer) cut(size int) []byte {
 	return b.buf[at:b.r:b.r]
 }
 
-// limit returns what bounds the payload of the next frame, piece or batch.
+// limit returns the bound of the payload of the next frame, piece or batch.
 func (b *frameBuffer) limit() int {
 	switch b.slot() {
 	case 0:
@@ -167,7 +167,7 @@ func (b *frameBuffer) limit() int {
 	return pieceBytes + 4
 }
 
-// slot returns the slot of the next frame, once peek has told its size.
+// slot returns the slot of the next frame, once peek has returned its size.
 func (b *frameBuffer) slot() byte {
 	if b.batched {
 		return 0
@@ -176,13 +176,13 @@ func (b *frameBuffer) slot() byte {
 }
 
 // Frames are frames of one kind that arrived together on one connection, in their
-// order. They belong to the BlockHandler that is given them, for the length of its call.
+// order. They belong to the BlockHandler during its call.
 type Frames struct {
 	in *inbound
 	b  *frameBuffer
 	k  Kind
 	n  int
-	// whole is a frame that came in pieces, and nothing else comes with it.
+	// whole is a frame that arrived in pieces; Frames then has no other.
 	whole []byte
 	alone bool
 }
@@ -195,7 +195,7 @@ func (f *Frames) Next() ([]byte, bool) {
 		f.whole = nil
 		return p, p != nil && !f.in.ended.Load()
 	}
-	// What is wrong with a frame is found anew by handOut.
+	// handOut detects an invalid frame again and reports it.
 	k, size, err := f.b.peek()
 	if k != f.k || size == 0 || err != nil || f.b.slot() != 0 || f.in.ended.Load() {
 		return nil, false
@@ -320,7 +320,7 @@ func (e *engine) countLeft(in *inbound, b *frameBuffer) {
 	}
 }
 
-// noteCut counts and logs a connection that we end for what came on it.
+// noteCut counts and logs a connection that is closed because of an invalid frame.
 func (e *engine) noteCut(in *inbound, cut error) {
 	var oversize *oversizeError
 	var half *halfFramesError

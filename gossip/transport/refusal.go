@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Failure says how a handshake failed. The String forms are the labels of metrics.
-// The numbers go over the wire and never change.
+// Failure is the way in which a handshake failed. The String forms are the labels of
+// metrics. The numbers go over the wire and never change.
 type Failure uint8
 
 const (
-	// FailOther: in a way that has no name here.
+	// FailOther: in any other way.
 	FailOther Failure = iota
 	// FailNotOurs: the first bytes are not those of a Peerage node.
 	FailNotOurs
@@ -24,7 +24,7 @@ const (
 	FailHungUp
 	// FailTLS: the TLS handshake failed.
 	FailTLS
-	// FailBusy: too many connections, or too many strangers at once.
+	// FailBusy: too many connections, or too many handshakes in flight.
 	FailBusy
 	// FailVersion: another wire version.
 	FailVersion
@@ -32,13 +32,13 @@ const (
 	FailCluster
 	// FailSetting: a setting that must be equal differs.
 	FailSetting
-	// FailForgotten: the incarnation of the one who dials is over.
+	// FailForgotten: the dialling incarnation was removed.
 	FailForgotten
-	// FailSuperseded: a newer connection of that peer and class stands.
+	// FailSuperseded: a newer connection of that peer and class is open.
 	FailSuperseded
 	// FailIdentity: the NodeID is bound to another certificate's key, or is our own.
 	FailIdentity
-	// FailDropped: the view of the node that refuses has dropped the one who dials.
+	// FailDropped: the view of the refusing node has dropped the dialling node.
 	FailDropped
 	// FailSecret: the far end does not hold the shared secret.
 	FailSecret
@@ -54,8 +54,7 @@ func (f Failure) String() string {
 		"version", "cluster", "setting", "forgotten", "superseded", "identity", "dropped", "secret"}[f]
 }
 
-// RefusedError says why a handshake was refused, in the words of the node that
-// refused.
+// RefusedError carries the reason of a refused handshake, as sent by the refusing node.
 type RefusedError struct {
 	// Addr is the address that was dialled.
 	Addr   string
@@ -75,9 +74,8 @@ type refusal struct {
 	setting string
 }
 
-// incompatible compares what two nodes say of themselves and returns why they
-// cannot be peers, or nil. The words fit both sides: each value stands with the
-// name of its node.
+// incompatible compares two nodes' descriptions and returns why they cannot be peers, or
+// nil. The text suits both sides: each value has the name of its node.
 func incompatible(here, there *identity) *refusal {
 	if here.cluster != there.cluster {
 		return &refusal{code: FailCluster, reason: fmt.Sprintf("cluster name is %q at %s, %q at %s", here.cluster, here, there.cluster, there)}

@@ -18,21 +18,21 @@ import (
 // sealedConn is a connection between two holders of a shared secret, for clusters
 // without certificates. It proves to each side that the other holds the secret, now and
 // on this connection, and that no byte was changed, added, left out or moved since. It
-// encrypts nothing: whoever is on the path reads everything.
+// encrypts nothing: any host on the path reads everything.
 //
 //	dialler   ──▶  magic, nonce d, hint = HMAC(secret, "hint" | d)
 //	acceptor  ──▶  magic, nonce a, HMAC(key of the acceptor, "welcome")
 //	both           keys = HKDF(secret, d | a), one for each direction
 //	then           records: length, bytes, HMAC(key, number | length | bytes)
 //
-// The acceptor answers only if the hint fits one of its secrets, so a stranger learns
-// nothing but that a secret is asked for. It knows the dialler by its first record,
-// which holds the hello: a hint can be replayed, a record under a fresh nonce cannot.
-// Each direction has its own key and numbers its records, so nothing can be reflected
-// or repeated.
+// The acceptor answers only if the hint matches one of its secrets, so a stranger learns
+// only that a secret is required. The dialler is authenticated by its first record, which
+// holds the hello: a hint can be replayed, a record under a fresh nonce cannot. Each
+// direction has its own key and numbers its records, so nothing can be reflected or
+// repeated.
 //
-// Tried and rejected: a proof in the hello alone (an attacker on the path could take
-// the connection over behind it), and encryption (a protocol of our own without forward
+// Tried and rejected: a proof in the hello alone (an attacker on the path could take the
+// connection over after it), and encryption (a protocol of our own without forward
 // secrecy would only look like TLS; certificates give it).
 type sealedConn struct {
 	net.Conn
@@ -40,7 +40,7 @@ type sealedConn struct {
 	dialled bool
 
 	in, out sealer
-	// rest is what has been read of a record and not been handed out; buf its memory.
+	// rest is the unread part of the last record; buf its memory.
 	rest, buf []byte
 	// record is the memory of the record being written.
 	record []byte
@@ -57,8 +57,8 @@ const (
 	sealReplyBytes = len(sealMagic) + sealNonceBytes + sealTagBytes
 	// recordBytesMax bounds the bytes in a record.
 	recordBytesMax = 64 << 10
-	// secretBytesMin is the least that a shared secret has; secretsMax how many there may
-	// be, since each is tried.
+	// secretBytesMin is the minimum length of a shared secret; secretsMax bounds their
+	// number, since each is tried.
 	secretBytesMin = 32
 	secretsMax     = 4
 )
@@ -68,7 +68,7 @@ var (
 	errSealed = errors.New("transport: a record that the holder of the shared secret has not written")
 )
 
-// checkSecrets says what is wrong with shared secrets, without showing them.
+// checkSecrets returns an error for invalid shared secrets, without showing them.
 func checkSecrets(secrets [][]byte) error {
 	if len(secrets) > secretsMax {
 		return fmt.Errorf("transport: %d SharedSecrets, at most %d are allowed: every one is tried", len(secrets), secretsMax)
@@ -101,7 +101,7 @@ func (s *sealer) tag(parts ...[]byte) []byte {
 	return s.mac.Sum(s.sum[:0])[:sealTagBytes]
 }
 
-// hintOf tells holders of a secret which one a dialler means.
+// hintOf returns the hint by which holders of a secret identify the dialler's.
 func hintOf(secret, nonce []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("peerage hint 1"))
@@ -125,7 +125,7 @@ func (c *sealedConn) derive(secret, dialled, accepted []byte) error {
 	return nil
 }
 
-// direction returns the sealer of what one side writes.
+// direction returns the sealer of one side's records.
 func (c *sealedConn) direction(ofDialler bool) *sealer {
 	if ofDialler == c.dialled {
 		return &c.out
@@ -136,7 +136,7 @@ func (c *sealedConn) direction(ofDialler bool) *sealer {
 // handshake proves the secret; the deadline is the connection's.
 func (c *sealedConn) handshake() error {
 	nonce := make([]byte, sealNonceBytes)
-	_, _ = rand.Read(nonce) // it never fails
+	_, _ = rand.Read(nonce) // never fails
 	if c.dialled {
 		return c.ask(nonce)
 	}
@@ -170,8 +170,8 @@ func (c *sealedConn) ask(nonce []byte) error {
 	return nil
 }
 
-// answer is the acceptor's side. A stranger is cut off at the first bytes that are not
-// ours, and answered by nothing.
+// answer is the acceptor's side. A stranger is cut off at the first wrong byte, without
+// an answer.
 func (c *sealedConn) answer(nonce []byte) error {
 	var hello [sealHelloBytes]byte
 	if _, err := io.ReadFull(c.Conn, hello[:len(sealMagic)]); err != nil {
@@ -266,8 +266,8 @@ func (c *sealedConn) fillWith(length []byte, n int) error {
 	return nil
 }
 
-// secured does the handshake of the layer that authenticates the connection, where there
-// is one.
+// secured runs the handshake of the layer that authenticates the connection, if there is
+// one.
 func secured(ctx context.Context, conn net.Conn) error {
 	switch c := conn.(type) {
 	case secureConn:

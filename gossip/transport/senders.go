@@ -15,7 +15,7 @@ type processKey struct {
 	key     keyHash
 }
 
-// senders knows whose accepted connections count; package fence has the rules. The
+// senders decides whose accepted connections are valid; package fence has the rules. The
 // engine's acceptedMu guards it.
 type senders struct {
 	marks *fence.Marks[processKey]
@@ -52,7 +52,7 @@ func (s *senders) accept(in *inbound) (earlier []*inbound, r *refusal) {
 	return earlier, nil
 }
 
-// remove takes away a connection whose reader has ended.
+// remove removes a connection whose reader has ended.
 func (s *senders) remove(in *inbound) {
 	delete(s.open[in.sender], in)
 	if len(s.open[in.sender]) == 0 {
@@ -67,7 +67,7 @@ func (s *senders) refusesClass(id view.NodeID, c Class) bool {
 	return c != Control && s.dropped.Has(id)
 }
 
-// fence ends a connection whose sender counts no longer.
+// fence ends a connection whose sender was superseded or dropped.
 func (e *engine) fence(in *inbound) {
 	if in.fenced.Swap(true) {
 		return
@@ -77,7 +77,7 @@ func (e *engine) fence(in *inbound) {
 	in.end()
 }
 
-// unreadBytes returns how many bytes have arrived on conn that nobody has read.
+// unreadBytes returns how many received bytes on conn are unread.
 func unreadBytes(conn net.Conn) int {
 	switch c := conn.(type) {
 	case secureConn:
@@ -104,7 +104,7 @@ func (in *inbound) awaitHands(ctx context.Context) bool {
 	}
 }
 
-// SetMembers tells which nodes the newest view has.
+// SetMembers sets the members of the newest view.
 func (e *engine) SetMembers(ids ...view.NodeID) {
 	e.acceptedMu.Lock()
 	defer e.acceptedMu.Unlock()
@@ -117,7 +117,7 @@ func (e *engine) SetMembers(ids ...view.NodeID) {
 	}
 }
 
-// endDropped ends what is left of the connections of nodes that the view has dropped.
+// endDropped ends the remaining connections of nodes that the view has dropped.
 func (e *engine) endDropped(ids []view.NodeID) {
 	e.acceptedMu.Lock()
 	defer e.acceptedMu.Unlock()

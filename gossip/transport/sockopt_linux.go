@@ -15,14 +15,14 @@ func unreadOf(conn *net.TCPConn) (n int) {
 	if err != nil {
 		return 0
 	}
-	_ = raw.Control(func(fd uintptr) { // it fails on a closed socket, which has nothing to read
+	_ = raw.Control(func(fd uintptr) { // fails on a closed socket, which has nothing to read
 		n, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
 	})
 	return max(n, 0)
 }
 
-// notSentBytes is how much the kernel takes before it has sent what it took earlier: what
-// is in its buffer can no longer be overtaken.
+// notSentBytes bounds the unsent bytes in the kernel's buffer: frames in that buffer can
+// no longer be overtaken.
 const notSentBytes = 128 << 10
 
 // controlDialled sets the socket options of dialled connections.

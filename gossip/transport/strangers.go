@@ -18,17 +18,17 @@ type stranger struct {
 }
 
 // strangers holds the handshake slots. A stranger that sends nothing keeps its slot until
-// HandshakeTimeout, so a slot must not be refused because others hold theirs: the
-// newcomer always gets one, and another one ends for it.
+// HandshakeTimeout, so full slots must not exclude a newcomer: it always gets one, and
+// another stranger ends for it.
 //
 //	its source holds perSource slots:   the oldest of that source
 //	all slots are taken:                the oldest of the source that holds most
 //	more than half are taken:           any, with a probability that rises to 1
 //
-// A handshake takes a few round trips and an attacker's takes for ever, so the oldest is
-// most likely the attacker's; the random choice keeps an attacker with many addresses
-// from timing its connections so that a slow honest handshake is always the oldest.
-// A node that loses its slot dials again after a back-off.
+// A handshake takes a few round trips and an attacker's never ends, so the oldest is most
+// likely the attacker's. The random choice prevents an attacker with many addresses from
+// timing its connections so that a slow correct handshake is always the oldest. A node
+// that loses its slot dials again after a back-off.
 type strangers struct {
 	max, perSource int
 	// draw returns a number in [0, n).
@@ -46,8 +46,8 @@ func (s *strangers) init(max, perSource int) {
 	s.all, s.bySource = list.New(), make(map[string]int)
 }
 
-// sourceOf names where a connection comes from: an address, or the half of one that a
-// single host may choose freely (IPv6).
+// sourceOf returns the source of a connection: an IPv4 address, or an IPv6 network,
+// within which a host chooses freely.
 func sourceOf(conn net.Conn) string {
 	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *strangers) remove(x *stranger) {
 	}
 }
 
-// leave gives the slot back. It reports false if x had lost it.
+// leave frees the slot. It reports false if x had lost it.
 func (s *strangers) leave(x *stranger) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ func (s *stream) Close() error {
 	return err
 }
 
-// acceptStream passes an accepted raw stream on to memberlist.
+// acceptStream hands an accepted raw stream to memberlist.
 func (e *engine) acceptStream(conn net.Conn) func() {
 	if err := e.welcome(conn); err != nil {
 		e.turnAway(conn, err)
@@ -46,15 +46,15 @@ func (e *engine) acceptStream(conn net.Conn) func() {
 	}
 }
 
-// Streams delivers the raw streams that others opened.
+// Streams delivers the accepted raw streams.
 func (e *engine) Streams() <-chan net.Conn { return e.streams }
 
-// closeWaitingStreams empties Streams after everything has ended.
+// closeWaitingStreams empties Streams after all goroutines have ended.
 func (e *engine) closeWaitingStreams() {
 	for {
 		select {
 		case s := <-e.streams:
-			_ = s.Close() // nobody will take it
+			_ = s.Close() // it has no reader
 		default:
 			return
 		}
@@ -73,7 +73,7 @@ func (e *engine) DialStream(addr string, timeout time.Duration) (net.Conn, error
 	return &stream{Conn: e.summed(conn), ended: func() { e.untrack(conn) }}, nil
 }
 
-// Probe dials addr, shakes hands and returns who answered.
+// Probe dials addr, runs the handshake and returns the node that answered.
 func (e *engine) Probe(ctx context.Context, addr string) (Peer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -94,7 +94,7 @@ func (e *engine) closedInstead(err error) error {
 	return err
 }
 
-// packetLoop passes datagrams on to memberlist. While Close waits for handlers it goes on,
+// packetLoop hands datagrams to memberlist. It continues while Close waits for handlers,
 // so that beacons are answered.
 func (e *engine) packetLoop() {
 	b := make([]byte, 64<<10)
@@ -104,7 +104,7 @@ func (e *engine) packetLoop() {
 			return
 		}
 		if err != nil {
-			_ = sleep(e.ctx, 5*time.Millisecond) // such as an ICMP error: goes by
+			_ = sleep(e.ctx, 5*time.Millisecond) // transient, such as an ICMP error
 			continue
 		}
 		if e.ctx.Err() != nil {
@@ -138,8 +138,8 @@ func (e *engine) WritePacket(b []byte, addr string) error {
 		return ErrFrameTooLarge
 	}
 	if err := e.net.writePacket(b, addr); err != nil {
-		// memberlist gives up a probe without suspecting anybody when a write fails in
-		// a way it does not know; a lost datagram it can deal with.
+		// On an unexpected write error memberlist gives up a probe without suspecting the
+		// node; a lost datagram it handles.
 		e.counters.Drops[DropPacketSend].Add(1)
 		e.log.line(slog.LevelDebug, "datagram not sent", slog.String("to", addr), slog.Any("error", err))
 		return nil

@@ -10,16 +10,16 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// summedConn gives what memberlist writes to a raw stream a checksum, where neither TLS
-// nor a shared secret guards it: bits do flip under TCP checksums that agree. It protects
-// against accidents only.
+// summedConn adds checksums to memberlist's raw streams if neither TLS nor a shared
+// secret protects them: TCP's checksums miss some flipped bits. It protects only against
+// accidents.
 //
 //	record: length (4 bytes), xxh3 of length and bytes (8), bytes
 type summedConn struct {
 	net.Conn
 	// corrupt is called once, when a record does not verify.
 	corrupt func()
-	// rest is what has been read of a record and not been handed out; buf its memory.
+	// rest is the unread part of the last record; buf its memory.
 	rest, buf []byte
 	// record is the memory of the record being written.
 	record []byte
@@ -32,7 +32,7 @@ const sumHeadBytes = 4 + 8
 var errRecordSum = errors.New("transport: a record of a raw stream with a wrong checksum")
 
 // summed returns a raw stream's connection with checksums, or conn itself if it is
-// guarded already.
+// already protected.
 func (e *engine) summed(conn net.Conn) net.Conn {
 	if authenticated(conn) {
 		return conn
@@ -80,8 +80,8 @@ func (c *summedConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads the next record. A declared length allocates nothing before its bytes come,
-// but for one record's memory.
+// fill reads the next record. Apart from one record's memory, nothing is allocated before
+// its bytes arrive.
 func (c *summedConn) fill() error {
 	var head [sumHeadBytes]byte
 	if _, err := io.ReadFull(c.Conn, head[:]); err != nil {

@@ -20,11 +20,11 @@ type TCPConfig struct {
 	Config
 
 	// Listen is the host:port to listen on, TCP and UDP. Port 0 takes a free one;
-	// Self().Addr tells which. Default 127.0.0.1:0.
+	// Self().Addr has it. Default 127.0.0.1:0.
 	Listen string
-	// Advertise is the host:port at which others reach this node, if that is not
-	// where it listens; required when Listen names no host, as in ":7101". Port 0
-	// stands for the port of Listen.
+	// Advertise is the host:port at which other nodes reach this one, if it differs from
+	// the listen address; required when Listen names no host, as in ":7101". Port 0 means
+	// the port of Listen.
 	Advertise string
 	// Certificates secures all TCP connections, accepted and dialled, with mutual TLS
 	// 1.3; the files are read again when they change. Without them and TLS everything
@@ -34,22 +34,23 @@ type TCPConfig struct {
 	// TLS does the same with a config of the application's; not together with
 	// Certificates. It is used on both sides: set Certificates (or GetCertificate and
 	// GetClientCertificate), RootCAs, ClientCAs and ClientAuth, which must ask for a
-	// certificate. ServerName defaults to the host dialled. A node is bound to the
-	// key that it shows first: its callbacks must not change the key while it lives.
+	// certificate. ServerName defaults to the host dialled. A node is bound to its first
+	// key: its callbacks must not change the key while it runs.
 	TLS *tls.Config
 	// SharedSecrets authenticates every connection by a secret of at least 32 random
 	// bytes that all nodes hold, where there are no certificates; not together with them.
-	// Each side proves that it holds the secret, and every record carries a MAC, so
-	// nobody else can connect, pose as a node, or change what is sent. Nothing is
-	// encrypted, and nodes are not told apart: any holder of the secret can pose as any
-	// other. The first secret is used to dial, all are accepted: at most 4, so that a new
-	// one goes round in three restarts of every node ({old, new}, {new, old}, {new}).
+	// Each side proves that it holds the secret, and every record carries a MAC, so no
+	// other host can connect, pose as a node, or change what is sent. Nothing is
+	// encrypted, and single nodes are not authenticated: any holder of the secret can
+	// pose as any node. The first secret is used to dial, all are accepted: at most 4, so
+	// that a new one is distributed in three restarts of every node ({old, new}, {new,
+	// old}, {new}).
 	SharedSecrets [][]byte
 	// UnackedTimeout ends a connection on which sent bytes stay without
 	// acknowledgement for so long (TCP_USER_TIMEOUT; Linux only), and one that is
-	// idle and whose far end has vanished. Default 5 s. Without it a connection
-	// through a partition hangs for a quarter of an hour, and for up to a minute
-	// after its healing; a shorter one loses connections to long bursts of loss.
+	// idle and whose far end has vanished. Default 5 s. Without it a connection through a
+	// partition hangs for a quarter of an hour, and for up to a minute after the heal; a
+	// shorter one loses connections in long bursts of packet loss.
 	UnackedTimeout time.Duration
 }
 
@@ -63,9 +64,8 @@ type TCP struct {
 
 var _ Transport = (*TCP)(nil)
 
-// NewTCP takes the port and returns a transport that accepts nothing before Start.
-// Close it even if it was never started. Errors: what Config.Validate says, and
-// those of net.Listen.
+// NewTCP opens the port and returns a transport that accepts nothing before Start. Close
+// it even if it was never started. Errors: those of Config.Validate and of net.Listen.
 func NewTCP(cfg TCPConfig) (*TCP, error) {
 	cfg.Config = cfg.Config.withDefaults()
 	orDefault(&cfg.UnackedTimeout, unackedDefault)
@@ -92,8 +92,8 @@ func NewTCP(cfg TCPConfig) (*TCP, error) {
 	return &TCP{e}, nil
 }
 
-// validate is Config.Validate and the same for the fields of TCPConfig that no
-// socket is needed for.
+// validate is Config.Validate and the same for the fields of TCPConfig that can be
+// checked without a socket.
 func (c *TCPConfig) validate() error {
 	err := c.Validate()
 	if c.TLS != nil && c.Certificates != nil {
@@ -108,7 +108,7 @@ func (c *TCPConfig) validate() error {
 	return errors.Join(err, checkSecrets(c.SharedSecrets))
 }
 
-// secure tells the engine whose certificate it shows.
+// secure sets the engine's certificate.
 func (e *engine) secure(cfg *TCPConfig) {
 	e.judgesHost = asksForHost(cfg)
 	if cfg.Certificates != nil {
@@ -121,11 +121,11 @@ func (e *engine) secure(cfg *TCPConfig) {
 	}
 }
 
-// advertised returns the address at which others reach a node that listens on at.
+// advertised returns the advertised address of a node that listens on at.
 func advertised(advertise string, at *net.TCPAddr) (string, error) {
 	if advertise == "" {
 		if at.IP.IsUnspecified() {
-			return "", fmt.Errorf("transport: Listen is %v, every address of this host: set Advertise to the one that others reach", at)
+			return "", fmt.Errorf("transport: Listen is %v, every address of this host: set Advertise to the one that other nodes reach", at)
 		}
 		return at.String(), nil
 	}
@@ -144,7 +144,7 @@ func advertised(advertise string, at *net.TCPAddr) (string, error) {
 
 // sockets is the network of real sockets.
 type sockets struct {
-	// id is the node that answers beacons.
+	// id is this node's, for beacons.
 	id  view.NodeID
 	tcp *net.TCPListener
 	udp *net.UDPConn
@@ -159,7 +159,7 @@ type sockets struct {
 // portTries bounds the search for a port that is free for both TCP and UDP.
 const portTries = 32
 
-// listen takes the same port for TCP and UDP.
+// listen opens the same port for TCP and UDP.
 func listen(cfg *TCPConfig) (*sockets, error) {
 	keep := net.KeepAliveConfig{Enable: true, Idle: cfg.UnackedTimeout, Interval: time.Second, Count: 3}
 	s := &sockets{id: cfg.ID, dialer: net.Dialer{KeepAliveConfig: keep, Control: controlDialled(cfg.UnackedTimeout)}}
@@ -225,9 +225,8 @@ func (s *sockets) dial(ctx context.Context, addr string) (net.Conn, error) {
 	return secureConn{tls.Client(conn, s.client(host))}, nil
 }
 
-// secureConn is a TLS connection that closes without a word. A close-notify could
-// wait 5 s for a peer that does not read, and we need none: frames tell their
-// length.
+// secureConn is a TLS connection that closes without a close-notify, which could wait 5 s
+// for a peer that does not read. It is not needed, since frames carry their length.
 type secureConn struct{ *tls.Conn }
 
 // Close closes the connection below.

@@ -10,17 +10,17 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// writeBytes bounds one write call, which only a large frame comes up against: the
-// room that it took in the queue shows piece by piece.
+// writeBytes bounds one write call, which only a large frame reaches: the room that it
+// used in the queue is freed piece by piece.
 const writeBytes = 256 << 10
 
 // queue is a link's send queue. All fields are guarded by link.mu.
 //
-// Senders append whole frames to the backlog and go on. The owner takes its oldest
-// block and writes it: so while one block is in a system call the next one collects,
-// and writes are the larger the busier the link is, without any timer. (A flush by
-// timer costs up to 1.2 ms when the process is idle: reference/peers.md on Ergo. One
-// writev over the frames is 1.7 times slower than a copy into one buffer at 100 bytes.)
+// Senders append whole frames to the backlog and continue. The owner takes its oldest
+// block and writes it: while one block is in a system call the next one fills, so the
+// busier the link, the larger the writes, without any timer. (A flush by timer costs up
+// to 1.2 ms when the process is idle. One writev over the frames is 1.7 times slower than
+// a copy into one buffer at 100 bytes.)
 //
 // Large frames wait in lanes and are written in pieces (lanes.go).
 //
@@ -28,16 +28,16 @@ const writeBytes = 256 << 10
 type queue struct {
 	backlog backlog
 	lanes   lanes
-	// flight is what of the owner's block has not been written yet, flightFrames the
-	// frames of the block.
+	// flight is the unwritten part of the owner's block, flightFrames the frames of the
+	// block.
 	flight       int
 	flightFrames int
-	// writing: a sender writes by itself (direct.go). rest is what it left of its
-	// frame, and goes before the backlog.
+	// writing: a sender writes by itself (direct.go). rest is the unwritten rest of its
+	// frame, which is sent before the backlog.
 	writing bool
 	rest    []byte
-	// room is closed when the queue gets emptier than half, or the link stops; nil
-	// while nobody waits.
+	// room is closed when the queue is less than half full, or the link stops; nil
+	// without waiters.
 	room chan struct{}
 }
 
@@ -123,8 +123,8 @@ func (l *link) roomLocked(n int, aside bool) bool {
 	return l.usedLocked()+n <= most
 }
 
-// takesLarge reports whether a large frame would be queued now, so that none is copied
-// that will not be.
+// takesLarge reports whether a large frame would be queued now, to avoid copying one that
+// would not.
 func (l *link) takesLarge(n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +132,7 @@ func (l *link) takesLarge(n int) bool {
 }
 
 // flowLocked returns the flow of a frame of n bytes and whether it goes into a lane. The
-// flow is asked for only where that matters.
+// flow function is called only if the flow matters.
 func (l *link) flowLocked(n int, k Kind, payload []byte) (f Flow, aside bool) {
 	if n <= pieceBytes && len(l.lanes.order) == 0 {
 		return 0, false
@@ -170,7 +170,7 @@ func (l *link) writeLoop(conn net.Conn) {
 	}
 }
 
-// take blocks until something is queued and returns the oldest of it; nil when the
+// take blocks until something is queued and returns the oldest block; nil when the
 // connection has broken or the link was stopped.
 func (l *link) take() *block {
 	l.mu.Lock()
@@ -179,8 +179,8 @@ func (l *link) take() *block {
 		l.idle = !l.writing
 		l.mu.Unlock()
 		<-l.wake
-		// Who woke us is often one of many that are about to send, and the scheduler
-		// lets us run before the others: they go first.
+		// Yield once: our waker is usually one of many senders, and yielding lets their
+		// frames join this write.
 		runtime.Gosched()
 		l.mu.Lock()
 	}
@@ -198,7 +198,8 @@ func (l *link) take() *block {
 	return b
 }
 
-// nextLocked takes a block of the backlog and one of a lane by turns; frames must wait.
+// nextLocked takes a block of the backlog and one of a lane in turn; there must be
+// waiting frames.
 func (l *link) nextLocked() *block {
 	q := &l.lanes
 	if len(q.order) > 0 && (q.turn || l.backlog.frames == 0) {
@@ -214,7 +215,7 @@ func (l *link) nextLocked() *block {
 	return b
 }
 
-// write writes one block, giving back the room of a large frame as it goes.
+// write writes one block, freeing the room of a large frame piece by piece.
 func (l *link) write(conn net.Conn, b *block) error {
 	counters := &l.e.counters.Class[l.class]
 	b.seal()
@@ -240,8 +241,8 @@ func (l *link) write(conn net.Conn, b *block) error {
 	return nil
 }
 
-// written says that all of b but rest bytes went out, and returns how many frames
-// that completed; b is not to be used after the last of them.
+// written records that all of b but rest bytes were written, and returns how many frames
+// that completed; b must not be used after the last of them.
 func (l *link) written(b *block, rest int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,8 +258,8 @@ func (l *link) written(b *block, rest int) int {
 	return n
 }
 
-// emptyLocked drops what is queued and returns how many frames that were, those
-// of a batch in flight included.
+// emptyLocked drops the queue and returns the number of dropped frames, those of a batch
+// in flight included.
 func (l *link) emptyLocked() int {
 	n := l.framesLocked() + l.flightFrames
 	l.backlog.clear()
@@ -281,7 +282,7 @@ func (l *link) queued() int {
 	return l.usedLocked()
 }
 
-// open reports whether something of the link may be under way.
+// open reports whether frames of the link may be in flight.
 func (l *link) open() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -325,7 +326,7 @@ func (e *engine) WaitRoom(ctx context.Context, to view.NodeID, c Class) error {
 	return p.links[c].awaitLevel(ctx, p.links[c].limit.QueueBytesMax/2)
 }
 
-// Open reports whether frames may be under way to a peer.
+// Open reports whether frames may be in flight to a peer.
 func (e *engine) Open(to view.NodeID, c Class) bool {
 	p := e.peers.peer(to)
 	return p != nil && c < classes && p.links[c].open()
