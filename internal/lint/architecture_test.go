@@ -60,8 +60,8 @@ func TestArchitectureNamesAreCompared(t *testing.T) {
 	}
 }
 
-// declarations holds the names that the module declares, "Type.Member" for members, by the
-// file that declares them and of all files together.
+// declarations holds the names that the module declares, "Type.Member" for members: by
+// file, of all files but tests together, and the names of tests.
 type declarations struct {
 	files map[string]map[string]bool
 	all   map[string]bool
@@ -69,16 +69,15 @@ type declarations struct {
 }
 
 func declaredIn(files []*file) declarations {
-	d := declarations{files: map[string]map[string]bool{}, all: map[string]bool{}, tests: map[string]bool{}}
+	d := declarations{files: map[string]map[string]bool{}, all: map[string]bool{}, tests: testNames(files)}
 	for _, f := range files {
 		names := namesOf(f)
 		d.files[f.path] = names
+		if f.test {
+			continue
+		}
 		for name := range names { // order-free: fills sets
-			if f.test {
-				d.tests[name] = true
-			} else {
-				d.all[name], d.all[f.ast.Name.Name+"."+name] = true, true
-			}
+			d.all[name], d.all[f.ast.Name.Name+"."+name] = true, true
 		}
 	}
 	return d

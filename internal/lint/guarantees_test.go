@@ -4,24 +4,13 @@ import (
 	"go/ast"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 )
 
 // TestGuaranteesNameRealTests checks that each test and Example named in
 // GUARANTEES.md and the pages of docs exists: a promise without its test is none.
 func TestGuaranteesNameRealTests(t *testing.T) {
-	tests := map[string]bool{}
-	for _, f := range tree(t) {
-		if !f.test {
-			continue
-		}
-		for _, decl := range f.ast.Decls {
-			if fn, ok := decl.(*ast.FuncDecl); ok && (strings.HasPrefix(fn.Name.Name, "Test") || strings.HasPrefix(fn.Name.Name, "Example")) {
-				tests[fn.Name.Name] = true
-			}
-		}
-	}
+	tests := testNames(tree(t))
 	name := regexp.MustCompile("`((?:Test|Example)[A-Z][A-Za-z0-9_]*)`")
 	for _, page := range []string{"GUARANTEES.md", "docs/TESTING.md", "docs/SCENARIOS.md", "docs/FEATURES.md", "docs/DDATA.md"} {
 		text, err := os.ReadFile("../../" + page)
@@ -38,4 +27,20 @@ func TestGuaranteesNameRealTests(t *testing.T) {
 			t.Errorf("%s names %d tests only", page, len(found))
 		}
 	}
+}
+
+// testNames returns the names of the tests, Examples, fuzz targets and benchmarks.
+func testNames(files []*file) map[string]bool {
+	names := map[string]bool{}
+	for _, f := range files {
+		if !f.test {
+			continue
+		}
+		for _, decl := range f.ast.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && testName.MatchString(fn.Name.Name) {
+				names[fn.Name.Name] = true
+			}
+		}
+	}
+	return names
 }
