@@ -8,8 +8,8 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// TestAnAnnouncedLeaveIsShown: every node sees the status, the leaver keeps its lease
-// and goes on as before; then it leaves. The leader does the same.
+// TestAnAnnouncedLeaveIsShown: every node shows the status, the leaver keeps its lease
+// and serves as before; then it leaves. The leader does the same.
 func TestAnAnnouncedLeaveIsShown(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)
@@ -36,7 +36,7 @@ func TestAnAnnouncedLeaveIsShown(t *testing.T) {
 				t.Error(err)
 			}
 			_ = m.Close()
-			m.AnnounceLeave() // after the end it is nothing
+			m.AnnounceLeave() // a no-op after the end
 		}
 		c.settled(5*time.Second, rest[1])
 	})

@@ -17,7 +17,7 @@ func (c *cluster) say(m *member, to *member, msg view.Message) {
 	}
 }
 
-// recorded asks for lines of those kinds about a liar.
+// recorded checks for lines of those kinds about a liar.
 func (c *cluster) recorded(at, liar *member, kinds ...string) {
 	c.t.Helper()
 	for _, kind := range kinds {
@@ -27,10 +27,10 @@ func (c *cluster) recorded(at, liar *member, kinds ...string) {
 	}
 }
 
-// TestReplaysAndLiesChangeNothing: a member sends what a leader once said, speaks for
-// another, grants what cannot be, asks to let in nodes that are not there and claims
-// the places of nodes that are. Everything is counted and logged, the view and the
-// leases stay.
+// TestReplaysAndLiesChangeNothing: a member replays a leader's messages, sends in
+// another's name, grants impossible leases, asks for admission of absent nodes and claims
+// the places of present ones. Everything is counted and logged; the view and the leases
+// stay.
 func TestReplaysAndLiesChangeNothing(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)
@@ -47,8 +47,8 @@ func TestReplaysAndLiesChangeNothing(t *testing.T) {
 			// In the leader's name, and of another cluster.
 			c.say(liar, victim, &view.Ping{Ballot: view.Ballot{Round: now.Promised.Round, Node: first.Self().ID}, Cluster: v.Cluster, Epoch: v.Epoch})
 			c.say(liar, victim, &view.Ping{Ballot: view.Ballot{Round: 1 << 40, Node: liar.Self().ID}, Cluster: v.Cluster + 1, Epoch: v.Epoch})
-			// In the name of one that is a member, and as if passed on, to the leader and to
-			// one who would pass it on: its place, at another address.
+			// In a member's name, and as if forwarded, to the leader and to a forwarding
+			// member: its place, at another address.
 			lie := view.Node{ID: victim.Self().ID, Name: "false", Addr: "10.9.9.9:1"}
 			c.say(liar, first, &view.JoinRequest{Node: lie})
 			c.say(liar, first, &view.JoinRequest{Node: lie, Hops: 1})
@@ -82,7 +82,7 @@ func TestReplaysAndLiesChangeNothing(t *testing.T) {
 		c.recorded(victim, liar, "undecodable membership message, ignored", "ballot refused", "message in another node's name, ignored", "other cluster", "join request with a member's id, ignored")
 		c.recorded(first, liar, "message in another node's name, ignored", "join request with a member's id, ignored")
 
-		// Nodes that do not exist never vote, and go again.
+		// Nodes that do not exist never vote, and are removed.
 		for i := range 5 {
 			c.say(liar, first, &view.JoinRequest{Node: view.Node{ID: view.NodeID(9000 + i), Name: "phantom", Addr: "10.9.9.9:1"}, Hops: 1})
 		}
@@ -96,8 +96,8 @@ func TestReplaysAndLiesChangeNothing(t *testing.T) {
 	})
 }
 
-// A leader grants what it cannot have heard of, or for longer than a lease lasts:
-// nobody takes that for a lease.
+// A leader's grant echoes an answer that was never sent, or exceeds L: no node accepts it
+// as a lease.
 func TestAGrantThatCannotBeIsNone(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)

@@ -147,7 +147,7 @@ func (c *cluster) forgeNames(from transport.Transport, to *member, datagrams, na
 	}
 }
 
-// stranger returns a transport of no member that can send datagrams.
+// stranger returns a non-member's transport, to send datagrams.
 func (c *cluster) stranger(addr string) transport.Transport {
 	c.t.Helper()
 	c.lastID++
@@ -164,8 +164,8 @@ func (c *cluster) stranger(addr string) transport.Transport {
 	return t
 }
 
-// TestAttackForgedNames claims 4,000 nodes by 40 datagrams. The node that receives them
-// dials none of those addresses, and keeps its lease and its place in the view.
+// TestAttackForgedNames claims 4,000 nodes with 40 datagrams. The receiver dials none of
+// those addresses, and keeps its lease and its place in the view.
 func TestAttackForgedNames(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)

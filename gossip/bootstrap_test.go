@@ -8,9 +8,9 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 )
 
-// The list of all nodes has one address. Its node crashes, and is started again at any
-// moment of the back-off in which the two others look for it. It must not form a second
-// cluster before they find it: it knows neither of them.
+// The list of all nodes has one address. Its node crashes, and is restarted at any moment
+// of the back-off with which the other two nodes dial it. It must not form a second
+// cluster before they find it: it has the address of neither.
 func TestTheOnlyContactPointIsFoundWhenItRestarts(t *testing.T) {
 	for _, down := range []time.Duration{0, 30 * time.Millisecond, time.Second, 2500 * time.Millisecond, 9 * time.Second, 31 * time.Second} {
 		for _, discovery := range []bool{true, false} {
@@ -36,9 +36,9 @@ func TestTheOnlyContactPointIsFoundWhenItRestarts(t *testing.T) {
 	}
 }
 
-// A node without a list, which was told to bootstrap once, was removed by a cluster that
-// goes on. Its next incarnation is cut off again before it finds that cluster: it must wait,
-// although nothing answers. When it left no quorum behind, it may form.
+// A node without a list, once started with Bootstrap, was removed by a cluster that
+// continues. Its next incarnation is cut off again before it finds that cluster: it must
+// wait, although nothing answers. If it left no quorum behind, it may form a cluster.
 func TestANodeWithoutAListDoesNotFormBesideItsFormerCluster(t *testing.T) {
 	former := memAddrs(5)[1:]
 	for expect, forms := range map[int]bool{0: false, 1: true} {
@@ -55,8 +55,8 @@ func TestANodeWithoutAListDoesNotFormBesideItsFormerCluster(t *testing.T) {
 	}
 }
 
-// A node waits in front of a cluster that lets no one in, since it has no quorum. The only
-// member that it can reach falls silent: the wait must begin anew, for the cluster may live.
+// A node waits for a cluster without a quorum, which admits no node. The only member that
+// it can reach falls silent: the wait must restart, since the cluster may live.
 func TestAClusterThatFallsSilentIsNotForgottenImmediately(t *testing.T) {
 	w := newTown(t, 1)
 	silent := false
@@ -81,15 +81,15 @@ func TestAClusterThatFallsSilentIsNotForgottenImmediately(t *testing.T) {
 	}
 }
 
-// Two nodes with a list of their own name in a third one's list what will never answer:
-// that does not raise what the third one needs.
+// Two nodes have lists with addresses that never answer: that does not raise the number
+// that a third node needs.
 func TestListsOfOthersDoNotRaiseWhatIsExpected(t *testing.T) {
 	w := newTown(t, 1)
 	all := addrsOf(9)
 	for _, addr := range all[:3] {
 		w.start(0, addr, Config{ContactPoints: all[:3]})
 	}
-	w.start(0, all[3], Config{ContactPoints: all}) // it came later, with a longer list
+	w.start(0, all[3], Config{ContactPoints: all}) // started later, with a longer list
 	w.run(10 * time.Second)
 	w.oneCluster()
 }
@@ -115,10 +115,9 @@ func TestAFloorOfAnotherNodeIsBounded(t *testing.T) {
 	}
 }
 
-// TestANewDiskPartsNobodyFromTheData: a cluster that is formed has the origin of the
-// former's files, or that of most of the nodes which answer it; nodes without any make a
-// new one.
-func TestANewDiskPartsNobodyFromTheData(t *testing.T) {
+// TestANewDiskKeepsTheOrigin: a new cluster has the origin of the founder's files, or the
+// most frequent one among the nodes that answer it; without any files it gets a new one.
+func TestANewDiskKeepsTheOrigin(t *testing.T) {
 	for _, test := range []struct{ files, want [3]uint64 }{
 		{[3]uint64{0, 5, 5}, [3]uint64{5, 5, 5}},
 		{[3]uint64{0, 0, 5}, [3]uint64{5, 5, 5}},

@@ -62,8 +62,8 @@ func certificates(t *testing.T, nodes int) []*transport.Certificates {
 	return out
 }
 
-// Nodes with certificates of one authority find together; one of another authority,
-// and one without, stay out.
+// Nodes with certificates of one authority form a cluster; a node of another authority,
+// and one without a certificate, stay out.
 func TestCertificates(t *testing.T) {
 	addrs := freeAddrs(t, 4)
 	own, other := certificates(t, 2), certificates(t, 1)
@@ -76,6 +76,6 @@ func TestCertificates(t *testing.T) {
 	told(t, foreign, "contact point does not answer", addrs[0])
 	told(t, bare, "contact point does not answer", addrs[0])
 	if len(a.View().Members) != 2 {
-		t.Error("one of them was let in")
+		t.Error("one of them was admitted")
 	}
 }

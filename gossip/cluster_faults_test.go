@@ -12,7 +12,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// A host that loses power sends no proof: it is removed for silence, and no sooner.
+// A host that loses power causes no proof: it is removed for silence, and no sooner.
 func TestPowerOffIsSilence(t *testing.T) {
 	oneOfFive(t, func(c *cluster, victim *member, left []*member) {
 		victim.dead = true
@@ -25,8 +25,8 @@ func TestPowerOffIsSilence(t *testing.T) {
 	})
 }
 
-// A firewall on the way that rejects: a minority never goes on; the majority always does,
-// where proofs count once what the leader in the minority granted has certainly ended.
+// A rejecting firewall on the path: a minority never continues; the majority always does,
+// once the leases that the leader in the minority granted have certainly ended.
 func TestARejectingFirewall(t *testing.T) {
 	for _, level := range []view.CrashEvidence{view.EvidenceOff, view.EvidenceWithinQuorum, view.EvidenceFull} {
 		t.Run(evidenceLevel(level), func(t *testing.T) {
@@ -41,8 +41,8 @@ func TestARejectingFirewall(t *testing.T) {
 				c.net.Split(transport.Rejected, addrs[:2], addrs[2:])
 				took := c.settled(10*time.Second, ms[2:]...)
 				t.Logf("the majority goes on after %v", took)
-				// The promise to the leader stands for L; then the removal takes another L, or, with
-				// Off, RemoveAfter.
+				// The promise to the leader holds for L; then the removal takes another
+				// L, or, with Off, RemoveAfter.
 				least, most := 2*time.Second, 2800*time.Millisecond
 				if level == view.EvidenceOff {
 					least, most = 3*time.Second, 4*time.Second
@@ -60,9 +60,9 @@ func TestARejectingFirewall(t *testing.T) {
 	}
 }
 
-// With Full, firewalls on the hosts themselves that reject all the same part the cluster
-// in two that both go on: the docs name it as what breaks CrashEvidence. When they are
-// gone, one of the two yields.
+// With Full, rejecting firewalls on the hosts themselves split the cluster into two that
+// both continue: the docs name this case as breaking CrashEvidence. When the firewalls
+// are gone, one of the two yields.
 func TestPartedLineagesEndInOne(t *testing.T) {
 	for _, cut := range []time.Duration{5 * time.Second, 2 * time.Minute} {
 		t.Run(cut.String(), func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestPartedLineagesEndInOne(t *testing.T) {
 	}
 }
 
-// One member's links to another are cut, and the leader reaches both: a proof that
-// others deny removes nobody.
+// One member's links to another are cut, and the leader reaches both: a proof that other
+// members deny removes no member.
 func TestAProofIsDeniedByWhoStillHears(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)
@@ -110,8 +110,8 @@ func TestAProofIsDeniedByWhoStillHears(t *testing.T) {
 	})
 }
 
-// The process stands still for longer than it may. It holds no lease when it goes
-// on, it is told that it was removed, and the cluster has gone on without it.
+// The process pauses for longer than RemoveAfter. It holds no lease when it resumes, it
+// learns that it was removed, and the cluster has continued without it.
 func TestALongPauseEndsInRemoval(t *testing.T) {
 	oneOfFive(t, func(c *cluster, victim *member, left []*member) {
 		c.net.Pause(victim.addr)
@@ -137,7 +137,7 @@ func TestALongPauseEndsInRemoval(t *testing.T) {
 	})
 }
 
-// A shorter pause costs a pause, never a removal.
+// A shorter pause pauses the entities, but never removes the node.
 func TestAFalseAlarmRemovesNobody(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)
@@ -159,8 +159,8 @@ func TestAFalseAlarmRemovesNobody(t *testing.T) {
 	})
 }
 
-// All but one lose power at once. Nothing proves it, so the survivor waits until an
-// oracle speaks.
+// All but one lose power at the same time. Nothing proves it, so the survivor waits for
+// an oracle.
 func TestAnOracleSpeaksForHostsWithoutPower(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		addrs := memAddrs(3)

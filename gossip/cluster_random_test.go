@@ -12,8 +12,8 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// walk is a cluster under random faults, with nodes that start again when their
-// incarnation is over, as the root package does.
+// walk is a cluster under random faults, whose nodes start again when their incarnation
+// has ended, as in the root package.
 type walk struct {
 	*cluster
 	rng   *rand.Rand
@@ -91,8 +91,8 @@ func (w *walk) wait(d time.Duration) {
 	}
 }
 
-// check holds the sentence on which sharding rests: a node outside the newest
-// committed view holds no valid lease. And there is one leader lease at most.
+// check checks the invariant on which sharding rests: a node outside the newest committed
+// view holds no valid lease. And there is at most one leader lease.
 func (w *walk) check() {
 	w.t.Helper()
 	leaders := ""
@@ -126,9 +126,9 @@ func (w *walk) fail(why string) {
 	w.t.Fatalf("%s\n%s", why, w.describe())
 }
 
-// TestRandomFaults walks through random crashes, pauses, closes and splits, and
-// then wants one cluster of all again. PEERAGE_TEST_WALKS sets the number of walks,
-// PEERAGE_TEST_SEED the first.
+// TestRandomFaults runs random crashes, pauses, closes and splits, and then requires one
+// cluster of all nodes. PEERAGE_TEST_WALKS sets the number of walks, PEERAGE_TEST_SEED
+// the first.
 func TestRandomFaults(t *testing.T) {
 	walks, first := 10, 1
 	if testing.Short() {

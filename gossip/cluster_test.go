@@ -25,7 +25,8 @@ type cluster struct {
 	start  time.Time
 }
 
-// member is one node of a cluster under test, with what it told its subscriber.
+// member is one node of a cluster under test, with the events that its subscriber
+// received.
 type member struct {
 	*Node
 	addr   string
@@ -103,7 +104,7 @@ func (c *cluster) add(addr string, cfg Config) *member {
 	return m
 }
 
-// form starts n nodes at once and waits until all are up.
+// form starts n nodes at the same time and waits until all are up.
 func (c *cluster) form(n int) []*member { return c.formWith(n, Config{}) }
 
 // formWith does so with further settings.
@@ -142,7 +143,7 @@ func (c *cluster) until(most time.Duration, what string, ok func() bool) time.Du
 	}
 }
 
-// settled waits until exactly ms stand in one view, all up and with a lease.
+// settled waits until exactly ms are in one view, all up and with a lease.
 func (c *cluster) settled(most time.Duration, ms ...*member) time.Duration {
 	c.t.Helper()
 	return c.until(most, fmt.Sprintf("one view of %d", len(ms)), func() bool { return agree(ms) })
@@ -186,7 +187,7 @@ func (c *cluster) describe() string {
 	return out
 }
 
-// leader returns the most senior member among ms, and the others.
+// leader returns the most senior member of ms, and the rest.
 func leader(ms []*member) (first *member, rest []*member) {
 	v := ms[0].View()
 	for _, m := range ms {
@@ -208,7 +209,7 @@ func TestFormingTogether(t *testing.T) {
 				t.Logf("%d nodes stand in one view after %v", n, took)
 				most := time.Second
 				if n == 1 {
-					most = 3 * time.Second // it gives a cluster that lives the time to find it
+					most = 3 * time.Second // it gives a living cluster the time to find it
 				}
 				if took > most {
 					t.Errorf("too slow")
@@ -229,8 +230,8 @@ func TestLateNodesJoin(t *testing.T) {
 	})
 }
 
-// oneOfFive runs a test of what befalls a member, and another of the leader, in the
-// middle of a life of five.
+// oneOfFive runs a test with a member, and again with the leader, as the victim in a
+// running cluster of five.
 func oneOfFive(t *testing.T, test func(c *cluster, victim *member, left []*member)) {
 	for _, who := range []string{"member", "leader"} {
 		t.Run(who, func(t *testing.T) {
@@ -402,7 +403,7 @@ func TestAPartitionHeals(t *testing.T) {
 }
 
 // restarted returns m if it stays in its cluster, and its next incarnation if it is
-// removed: what the root package does.
+// removed, as the root package does.
 func (c *cluster) restarted(m *member, most time.Duration) *member {
 	c.t.Helper()
 	back := false

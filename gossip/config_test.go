@@ -126,7 +126,7 @@ func TestDefaultsAreTheProfileLAN(t *testing.T) {
 	}
 }
 
-// everyone is a policy that an application may bring: all must be there.
+// everyone is a valid policy of an application: all members must be present.
 type everyone struct{}
 
 func (everyone) String() string                                   { return "everyone" }
@@ -140,7 +140,7 @@ func (everyone) Quorum(v *view.View, in func(view.NodeID) bool) bool {
 	return true
 }
 
-// anybody is one that it may not.
+// anybody is an invalid one.
 type anybody struct{ everyone }
 
 func (anybody) String() string { return "anybody" }

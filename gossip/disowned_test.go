@@ -8,9 +8,9 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// TestADisownedNodeJoinsAnew: all others are told, wrongly, that a member has signed off.
-// They remove it and refuse it from then on; it ends its incarnation instead of standing
-// in its old view for ever.
+// TestADisownedNodeJoinsAnew: all other nodes receive a forged goodbye of a member. They
+// remove it and refuse it from then on; it ends its incarnation instead of keeping its
+// old view forever.
 func TestADisownedNodeJoinsAnew(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(4)
@@ -34,9 +34,9 @@ func TestADisownedNodeJoinsAnew(t *testing.T) {
 	})
 }
 
-// TestARejectingFirewallLeavesNobodyAlone: a node behind a firewall that rejects gives its
-// incarnation up in the end, and does not claim that no cluster goes on without it: the
-// next one would form a cluster by itself.
+// TestARejectingFirewallLeavesNobodyAlone: a node behind a rejecting firewall eventually
+// gives its incarnation up, without QuorumLost: otherwise the next one would form a
+// cluster by itself.
 func TestARejectingFirewallLeavesNobodyAlone(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)
@@ -53,7 +53,7 @@ func TestARejectingFirewallLeavesNobodyAlone(t *testing.T) {
 }
 
 // TestOneStrangersWordEndsNothing: without authentication, one refusal of four is not
-// enough, and a node that holds a lease heeds none.
+// enough, and a node that holds a lease ignores them.
 func TestOneStrangersWordEndsNothing(t *testing.T) {
 	v := &view.View{}
 	for id := view.NodeID(1); id <= 5; id++ {

@@ -8,7 +8,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// collect returns a subscriber that writes what it gets to a channel.
+// collect returns a subscriber that writes its events to a channel.
 func collect() (func(Event), chan string) {
 	ch := make(chan string, 1024)
 	return func(ev Event) {

@@ -13,8 +13,8 @@ func (c *court) challenged(i int) {
 	c.run(func(a *actions) { c.sendEchoes(c.now, []view.NodeID{view.NodeID(i), 77, 100}, a) })
 }
 
-// A connected peer that others think dead is asked once at a time; it counts as heard
-// until the answer is overdue, and again when something comes.
+// A connected peer that other members have proven dead gets one echo at a time; its link
+// counts until the answer is overdue, and again when anything arrives.
 func TestAnOpenConnectionIsNoAnswer(t *testing.T) {
 	c := newCourt(3)
 	c.linked = nil
@@ -47,7 +47,7 @@ func TestAnOpenConnectionIsNoAnswer(t *testing.T) {
 }
 
 // Behind a firewall that begins to reject, idle connections between members stay open.
-// The proof of the leader is denied for no longer than it takes to be reset.
+// The leader's proof is denied for no longer than a reset takes.
 func TestIdleLinksBehindARejectingFirewall(t *testing.T) {
 	for _, level := range []view.CrashEvidence{view.EvidenceWithinQuorum, view.EvidenceFull} {
 		t.Run(evidenceLevel(level), func(t *testing.T) {

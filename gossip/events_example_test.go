@@ -40,7 +40,7 @@ func two(ctx context.Context, configure func(*gossip.Config)) (network *transpor
 	return network, a, b, err
 }
 
-// What happens to the cluster is told in order. Here one of two nodes crashes.
+// Events of the cluster are delivered in order. Here one of two nodes crashes.
 func ExampleNode_Subscribe() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -66,9 +66,9 @@ func ExampleNode_Subscribe() {
 		case gossip.LeaseChanged:
 			// Pause, or resume, what runs here: ev.Valid.
 		case gossip.QuorumLost:
-			// Tell the operator that only ev.Reachable can be reached.
+			// Warn the operator that only ev.Reachable can be reached.
 		case gossip.Removed:
-			// This incarnation is over, for ev.Reason.
+			// This incarnation has ended, for ev.Reason.
 		}
 	})
 	network.Crash("10.0.0.2:7101")
@@ -81,7 +81,7 @@ func ExampleNode_Subscribe() {
 	// 10.0.0.2:7101 was removed: dead
 }
 
-// Everything that is wrong with the settings is said at once.
+// Validate returns all problems of the settings together.
 func ExampleConfig_Validate() {
 	err := gossip.Config{Name: "a b", Lease: 200 * time.Millisecond, Listen: "0.0.0.0:7101"}.Validate()
 	var e *gossip.ConfigError
@@ -99,7 +99,7 @@ func ExampleConfig_Validate() {
 	// SecretKeys = 0
 }
 
-// Roles, metadata and the release of the application stand in every view.
+// Every view carries roles, metadata and the release of the application.
 func ExampleConfig_metadata() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -160,8 +160,8 @@ func ExampleNode_Stats() {
 	// Output: 2 true true 0 0
 }
 
-// An orchestrator's API as the oracle: what it says of a process that has certainly gone
-// counts as proof. Nobody else can know of a host that has lost power.
+// An orchestrator's API as the oracle: its answer about a process that has certainly
+// ended counts as proof. No network can prove that a host has lost power.
 func ExampleConfig_oracle() {
 	goneFromTheAPI := map[string]bool{"10.0.0.2:7101": true}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -187,7 +187,7 @@ func ExampleConfig_oracle() {
 	// Output: 10.0.0.2:7101 true
 }
 
-// A subscriber that may block gets its events from a Feed: nothing waits for it.
+// A subscriber that may block receives its events from a Feed: nothing waits for it.
 func ExampleFeed() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -209,7 +209,7 @@ func ExampleFeed() {
 			fmt.Println(ev.Member.Name, "left")
 			close(alone)
 		case gossip.Missed:
-			// Forget what was told: the state is told anew.
+			// Discard the state so far: the current state follows.
 		}
 	})
 	if err := b.Leave(ctx); err != nil {

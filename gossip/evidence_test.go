@@ -18,11 +18,11 @@ type court struct {
 	now   clock.Instant
 	count counters
 	said  []string
-	// linked is what the core was told of links, sent what peers were told.
+	// linked holds the Link events for the core, sent the messages to peers.
 	linked []view.Link
 	sent   []outgoing
-	// certainly says whether the newest proof was certain; inquired is whose UDP port was to
-	// be asked.
+	// certainly reports whether the newest proof was certain; inquired holds the peers
+	// whose UDP port was probed.
 	certainly bool
 	inquired  []view.NodeID
 }
@@ -83,7 +83,7 @@ func (c *court) pass(d time.Duration) {
 	c.run(func(a *actions) { c.runDue(c.now, a) })
 }
 
-// expect compares what was said since the last time.
+// expect compares the events since the last call.
 func (c *court) expect(t *testing.T, what string, want ...string) {
 	t.Helper()
 	var got []string
@@ -200,9 +200,9 @@ func TestWhenMostLinksBreakAtOnceMoreIsAsked(t *testing.T) {
 	c.expect(t, "refused thrice", "dead 1: refused", "dead 2: refused")
 }
 
-// Processes that are killed at the same instant end one after the other. How long we
-// have been refused, and so whether the fault is ours, begins with the first of them;
-// each still needs its own refusals.
+// Processes that are killed at the same instant end one after the other. The span of
+// refusals, which shows whether the fault is ours, begins with the first of them; each
+// still needs its own refusals.
 func TestTheLastToBreakWaitsWithTheFirst(t *testing.T) {
 	c := newCourt(3)
 	one, two, three := c.peerOf(1), c.peerOf(2), c.peerOf(3)
@@ -236,7 +236,7 @@ func TestTheLastToBreakWaitsWithTheFirst(t *testing.T) {
 	c.pass(10 * time.Millisecond)
 	c.expect(t, "and for 20 ms", "dead 3: refused")
 
-	// One that broke long before says nothing of what befalls us now.
+	// A link that broke long before does not count.
 	c = newCourt(3)
 	c.on(one, lost, acceptedLost, refused, refused, refused)
 	c.pass(refusalsSpanSuspectSelf)
@@ -281,8 +281,8 @@ func TestUnreachableIsToldOnChange(t *testing.T) {
 	c.expect(t, "back", "unreachable 0")
 }
 
-// A proof that came before the node stood in a view is told when it does: the core
-// takes none about strangers.
+// A proof from before the node was in a view is repeated when it is: the core drops
+// proofs about non-members.
 func TestAnEarlyProofIsToldAgain(t *testing.T) {
 	c := newCourt(1)
 	p := c.peerOf(5)
@@ -294,8 +294,9 @@ func TestAnEarlyProofIsToldAgain(t *testing.T) {
 	c.expect(t, "the view has it", "dead 5: goodbye")
 }
 
-// A dial of class Message that fails empties the queue behind it: whoever sent by
-// it must hear at once, or asks wait for their deadlines. Control says it by itself.
+// A failed dial of class Message empties its queue: the senders must get an event
+// immediately, or asks wait for their deadlines. For class Control the transport reports
+// it.
 func TestFailedMessageDialsAreLosses(t *testing.T) {
 	e := newEvidence(1, view.EvidenceFull, false, time.Second, &counters{})
 	a := &actions{}

@@ -11,7 +11,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// feedLines writes events down until the one that ends with last.
+// feedLines returns the events up to the one that ends with last.
 func feedLines(ch chan Event, last string) (out []string) {
 	for ev := range ch {
 		line := fmt.Sprintf("%T", ev)
@@ -43,7 +43,7 @@ func joined(id view.NodeID) MemberJoined {
 	return MemberJoined{Member: view.Member{Node: view.Node{ID: id}}}
 }
 
-// listening is a subscriber that holds nobody up.
+// listening returns a subscriber that never blocks.
 func listening(f *Feed) (chan Event, func()) {
 	ch := make(chan Event, 100_000)
 	return ch, f.Subscribe(func(ev Event) { ch <- ev })
@@ -65,8 +65,8 @@ func expect(t *testing.T, who string, got []string, want ...string) {
 	}
 }
 
-// A feed goes on over incarnations; who comes later is told the state, and nobody the
-// events that are about connections.
+// A feed continues over incarnations; a later subscriber receives the state, and no
+// subscriber the events about connections.
 func TestFeedTellsTheStateAndThenWhatChanges(t *testing.T) {
 	f := new(Feed)
 	first, _ := listening(f)
@@ -77,7 +77,7 @@ func TestFeedTellsTheStateAndThenWhatChanges(t *testing.T) {
 	} {
 		f.Put(ev)
 	}
-	second, _ := listening(f) // between a view and what is told of it
+	second, _ := listening(f) // between a view and the events about it
 	f.Put(MemberLeft{Member: view.Member{Node: view.Node{ID: 3}}})
 	f.Put(LeaseChanged{Valid: false})
 	f.Put(QuorumLost{})
@@ -103,8 +103,8 @@ func TestFeedTellsTheStateAndThenWhatChanges(t *testing.T) {
 	expect(t, "the last", feedLines(last, "leader 9"), "view 7", "+9", "leader 9")
 }
 
-// What waits for a subscriber that blocks is bounded, holds nobody up, and is made
-// good by the state.
+// The queue of a blocking subscriber is bounded and delays no other; the state replaces
+// dropped events.
 func TestASlowSubscriberHoldsNobodyUpAndMissesCounted(t *testing.T) {
 	const flaps = 3 * feedWaitingMax
 	f := new(Feed)
@@ -120,7 +120,7 @@ func TestASlowSubscriberHoldsNobodyUpAndMissesCounted(t *testing.T) {
 	quick, _ := listening(f)
 	put := func(ev Event) {
 		f.Put(ev)
-		<-quick // it is told, whatever the other does
+		<-quick // it gets the event, whatever the other does
 	}
 	put(ViewChanged{&view.View{Epoch: 1}})
 	<-blocked
@@ -144,7 +144,7 @@ func TestASlowSubscriberHoldsNobodyUpAndMissesCounted(t *testing.T) {
 	closeFeed(t, f)
 	close(slow)
 	got := feedLines(slow, "")
-	// QuorumLost may still have been missed, or come on top.
+	// QuorumLost may have been missed as well, or be added.
 	want := []string{"view 1", fmt.Sprintf("missed %d", flaps+3), "view 1", "+1", "lease true", "gossip.QuorumLost"}
 	if len(got) > 1 && got[1] == fmt.Sprintf("missed %d", flaps+4) {
 		want[1] = got[1]

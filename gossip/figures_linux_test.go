@@ -31,7 +31,7 @@ type figure struct {
 	goal  string
 	nodes int
 	once  func(l *lab, n int) time.Duration
-	// walls says that every node is a host of its own, behind a firewall.
+	// walls is set if every node is a host of its own, behind a firewall.
 	walls bool
 }
 
@@ -55,8 +55,9 @@ func figures() []figure {
 	return out
 }
 
-// TestFigures measures what issue 5 promises, with real processes on the loopback
-// interface, one figure at a time, and asserts nothing: the machine decides.
+// TestFigures measures the times of membership, with real processes on the loopback
+// interface, one figure at a time. It asserts nothing, since the times depend on the
+// machine.
 func TestFigures(t *testing.T) {
 	path := os.Getenv(figuresEnv)
 	if path == "" {
@@ -121,7 +122,7 @@ func formingTime(l *lab, n int) time.Duration {
 }
 
 // killTime is from the kill of those with seniority first to last-1 to a view of the
-// others.
+// rest.
 func killTime(l *lab, n, first, last int) time.Duration {
 	ps := l.form(n, view.EvidenceFull)
 	pass(time.Second) // as in the middle of a life
@@ -137,7 +138,7 @@ func killTime(l *lab, n, first, last int) time.Duration {
 	return since(left, began, func(v *view.View) bool { return len(v.Members) == len(left) })
 }
 
-// stopTime is from the stop of one to a view of the others.
+// stopTime is from the stop of one to a view of the rest.
 func stopTime(l *lab, n, which int) time.Duration {
 	ps := l.form(n, view.EvidenceFull)
 	pass(time.Second)
@@ -173,7 +174,7 @@ func wallFigures() []figure {
 
 // cutTime is from the moment that one is cut off to a view of the others.
 func cutTime(l *lab, n, which int, rules func(one, rest []*proc) []string) time.Duration {
-	l.parted = true // under REJECT both sides go on, as the docs say
+	l.parted = true // under REJECT both sides continue, as documented
 	ps := l.form(n, view.EvidenceFull)
 	pass(time.Second)
 	one, left := ps[which:which+1], without(ps, ps[which:which+1])

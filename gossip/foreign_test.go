@@ -55,8 +55,8 @@ func restarted(c *cluster, policy view.ForeignPolicy) (a, b *member, log *lines)
 	return a, b, log
 }
 
-// TestTwoClustersOfOneNameBecomeOne: the node that was started again has formed a cluster
-// of its own. Both are told, the younger cluster yields, and its node joins the other.
+// TestTwoClustersOfOneNameBecomeOne: the restarted node has formed a cluster of its own.
+// Both report it, the younger cluster yields, and its node joins the other.
 func TestTwoClustersOfOneNameBecomeOne(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		a, b, log := restarted(c, view.ForeignMerge)
@@ -111,8 +111,8 @@ func TestTwoClustersOfOneNameBecomeOne(t *testing.T) {
 	})
 }
 
-// TestTwoClustersOfOneNameStayTwoIfToldSo: with ForeignWarn nothing but a warning and the
-// gauge says that there are two.
+// TestTwoClustersOfOneNameStayTwoIfToldSo: with ForeignWarn only a warning and the gauge
+// report that there are two.
 func TestTwoClustersOfOneNameStayTwoIfToldSo(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		a, b, log := restarted(c, view.ForeignWarn)
@@ -126,7 +126,7 @@ func TestTwoClustersOfOneNameStayTwoIfToldSo(t *testing.T) {
 	})
 }
 
-// TestUndissolvedIncarnationEnds: nobody calls Dissolve.
+// TestUndissolvedIncarnationEnds: Dissolve is never called.
 func TestUndissolvedIncarnationEnds(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		a, b, _ := restarted(c, view.ForeignMerge)
@@ -187,9 +187,9 @@ func TestThreeAndTwoBecomeFive(t *testing.T) {
 }
 
 // TestAListThatRestartsBesideALiveNode: all nodes of the list die together, and one that
-// is not on the list goes on alone. Started again, they answer each other, know no other
-// cluster, and form one. The node that went on still dials their addresses, so that the
-// contest begins when its next dial succeeds: within the pace of redials.
+// is not on the list continues alone. After their restart they answer each other, find no
+// other cluster, and form one. The remaining node still dials their addresses, so the
+// contest begins with its next dial: within the back-off of redials.
 func TestAListThatRestartsBesideALiveNode(t *testing.T) {
 	for _, gap := range []time.Duration{2 * time.Millisecond, 50 * time.Millisecond, time.Second, 20 * time.Second} {
 		inBubble(t, func(c *cluster) {

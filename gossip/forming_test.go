@@ -15,9 +15,9 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// town is a pretended network of forming machines on virtual time. Its view core
-// is the simplest one that can be: who forms stands in a view of one, and who is
-// told of a cluster is let in at once.
+// town is a simulated network of forming machines on virtual time. Its view core is
+// trivial: a node that forms is in a view of one, and a node that learns of a cluster is
+// admitted immediately.
 type town struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -25,11 +25,11 @@ type town struct {
 	queue []happening
 	seq   int
 	nodes map[string]*townNode
-	// slow is the longest way of a message.
+	// slow is the maximum delay of a message.
 	slow time.Duration
 	// cut reports whether two nodes cannot talk.
 	cut func(a, b string) bool
-	// full makes clusters let no one in.
+	// full makes clusters admit no node.
 	full bool
 	// formed lists who formed a cluster, with the time.
 	formed []string
@@ -47,7 +47,7 @@ type townNode struct {
 	peer transport.Peer
 	up   bool
 	view *view.View
-	// joinedAt is when it came to stand in a view.
+	// joinedAt is when it was first in a view.
 	joinedAt clock.Instant
 	warned   []string
 	over     string
@@ -63,7 +63,7 @@ func (w *town) after(d time.Duration, do func()) {
 	w.queue = append(w.queue, happening{w.now.Add(d), w.seq, do})
 }
 
-// travel runs do after a random way.
+// travel runs do after a random delay.
 func (w *town) travel(do func()) { w.after(time.Duration(w.rng.Int64N(int64(w.slow)+1)), do) }
 
 // start starts a node after d.
@@ -129,7 +129,7 @@ func (w *town) sorted() []*townNode {
 	return out
 }
 
-// do lets the machine take something, then step, and carries out what it asks.
+// do applies an input to the machine, steps it, and performs its requests.
 func (n *townNode) do(what func(*actions)) {
 	if !n.up {
 		return
@@ -237,7 +237,7 @@ func addrsOf(n int) []string {
 	return out
 }
 
-// oneCluster fails the test unless all nodes stand in one cluster.
+// oneCluster fails the test unless all nodes are in one cluster.
 func (w *town) oneCluster() {
 	w.t.Helper()
 	if len(w.formed) != 1 {
@@ -275,8 +275,8 @@ func TestNodesThatStartTogetherFormOneCluster(t *testing.T) {
 	}
 }
 
-// The nodes are given lists that differ: each knows its neighbour only. The lists
-// spread, and the lowest of all forms the cluster.
+// The nodes have different lists: each lists only its neighbour. The lists spread, and
+// the lowest of all forms the cluster.
 func TestContactPointsSpread(t *testing.T) {
 	for seed := range uint64(30) {
 		w := newTown(t, seed)
@@ -328,8 +328,8 @@ func TestASplitAtTheFirstStartFormsOneCluster(t *testing.T) {
 	}
 }
 
-// One node can talk to both sides, which cannot talk to each other: whatever the
-// order of news, its promise goes to one of them.
+// One node can reach both sides, which cannot reach each other: whatever the order of
+// messages, its promise goes to one of them.
 func TestAPromiseIsExclusive(t *testing.T) {
 	for seed := range uint64(200) {
 		w := newTown(t, seed)
@@ -374,7 +374,7 @@ func TestOneClearLinePerCause(t *testing.T) {
 	}
 }
 
-// A node that was there before, and is known from others, is no contact point of ours.
+// A former node that other nodes list is not one of our contact points.
 func TestLearnedAddressesMayBeEmpty(t *testing.T) {
 	w := newTown(t, 4)
 	w.start(0, "10.0.0.2:1", Config{ContactPoints: []string{"10.0.0.2:1", "10.0.0.8:1"}})
@@ -405,7 +405,7 @@ func TestReformAfterTheWholeViewIsDead(t *testing.T) {
 	w := newTown(t, 6)
 	n := w.start(0, "10.0.0.1:1", Config{Bootstrap: true, ReformAfter: 5 * time.Second})
 	w.run(time.Second)
-	n.f.beyondHelp(w.now, true) // with a lease it means nothing
+	n.f.beyondHelp(w.now, true) // ignored with a lease
 	w.run(10 * time.Second)
 	n.f.onLease(w.now, false)
 	n.f.beyondHelp(w.now, true)

@@ -13,7 +13,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// healsWithin is what the README promises after a partition.
+// healsWithin is the bound of the README for the time to heal after a partition.
 const healsWithin = 5 * time.Second
 
 // again starts the next incarnation of those that are over, as the root package does.
@@ -30,8 +30,8 @@ func (c *cluster) again(ms []*member, start func(addr string) *member) {
 
 // TestHealingUnderManySettings: after a partition there is one cluster again within 5 s,
 // whatever the settings and however long the cut: also where memberlist alone would stay
-// split (reference/memberlist.md: longer than its GossipToTheDeadTime, or any at all
-// with quick probes), and where both sides went on.
+// split (for longer than its GossipToTheDeadTime, or any time with quick probes), and
+// where both sides continued.
 func TestHealingUnderManySettings(t *testing.T) {
 	with := func(change func(*Config)) Config { c := LAN(); change(&c); return c }
 	profiles := map[string]Config{
@@ -91,8 +91,8 @@ func heals(c *cluster, cfg Config, cut time.Duration, how transport.Cut, first i
 
 // TestJoinsAndLeavesDuringAPartition (A38): five nodes are cut in two. New ones start on
 // either side, a member of either side leaves, or the leader at the moment of the cut.
-// The side that stops lets nobody in and lets nobody go, and holds no lease; after the
-// healing those who live are in one cluster within 5 s.
+// The side that stops admits no node, lets none leave, and holds no lease; after the heal
+// the living nodes are in one cluster within 5 s.
 func TestJoinsAndLeavesDuringAPartition(t *testing.T) {
 	for _, first := range []int{2, 3} {
 		for _, goes := range [][]int{{0}, {1, 4}, {0, 3}, {4}} {
@@ -154,9 +154,8 @@ func comeAndGo(c *cluster, first int, goes []int, cut time.Duration) {
 	c.t.Logf("one cluster of %d %v after the healing", len(stay), took)
 }
 
-// TestFormerMembersFindTogether: two lineages, and nobody's contact points lie on the
-// other side any more: what names stand for has changed since. Those who were members
-// together are looked for all the same.
+// TestFormerMembersFindTogether: two lineages, and no node's contact points resolve to
+// the other side any longer. Former members are dialled nevertheless.
 func TestFormerMembersFindTogether(t *testing.T) {
 	for _, name := range []string{"with memberlist", "without"} {
 		t.Run(name, func(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// TestAForgedHintDoesNotStick: a datagram says that a node lives where it does not,
-// before the node itself is heard of. What the node says of itself is believed then,
-// and no later hint takes that back.
+// TestAForgedHintDoesNotStick: a datagram names a wrong address of a node before the node
+// itself is met. The node's own description then replaces it, and no later hint overrides
+// that.
 func TestAForgedHintDoesNotStick(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		addrs := memAddrs(2)
@@ -36,8 +36,7 @@ func TestAForgedHintDoesNotStick(t *testing.T) {
 	})
 }
 
-// TestAFailedDiscoveryLeavesNothingBehind: the bubble sees to it that no goroutine is
-// left over.
+// TestAFailedDiscoveryLeavesNothingBehind: the bubble fails if a goroutine is left over.
 func TestAFailedDiscoveryLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := transport.NewNetwork(transport.NetworkConfig{Seed: 1})

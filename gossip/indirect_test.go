@@ -10,10 +10,10 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// Nodes that reach each other only through a third (A38). What holds, as the doc of
-// this package says: two members that both reach the leader stay, with their leases,
-// and report each other; the leader collects that and acts when a coordinator needs
-// the link (Yield). Who does not reach the leader is silent, and goes.
+// Nodes that reach each other only through a third (A38). As documented in this package:
+// two members that both reach the leader stay, with their leases, and report each other;
+// the leader collects that and acts when a coordinator needs the link (Yield). A member
+// that does not reach the leader is silent, and is removed.
 
 func TestTwoMembersThatReachOnlyTheOthers(t *testing.T) {
 	for _, n := range []int{3, 5} {
@@ -35,7 +35,7 @@ func TestTwoMembersThatReachOnlyTheOthers(t *testing.T) {
 				pass(30 * time.Second)
 				c.settled(time.Millisecond, ms...)
 				if now := first.View().Epoch; now != epoch {
-					t.Errorf("view %v became %v: nobody asked for the link", epoch, now)
+					t.Errorf("view %v became %v: no coordinator needed the link", epoch, now)
 				}
 				for _, m := range []*member{a, b} {
 					down := 0

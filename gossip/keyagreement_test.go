@@ -20,7 +20,7 @@ func keyed(self view.NodeID, keys ...int) (*keyAgreement, *[][]byte) {
 	return k, &ring
 }
 
-// tell has one node send its ids to another, and returns what the other one does.
+// tells sends one node's ids to another, and returns the other's actions.
 func (k *keyAgreement) tells(to *keyAgreement) (a actions) {
 	var sent actions
 	k.requestIDs(to.self, &sent)
@@ -37,7 +37,7 @@ func TestKeysOfMembersAreCompared(t *testing.T) {
 		{[]int{1}, []int{1}, keysAgree},
 		{[]int{1, 2}, []int{2, 1}, keysAgree}, // between two steps of a rotation
 		{[]int{1, 2}, []int{1}, keysAgree},
-		{[]int{2, 1}, []int{1}, keysPartly}, // a step was left out
+		{[]int{2, 1}, []int{1}, keysPartly}, // a step was skipped
 		{[]int{1}, []int{2, 1}, keysPartly},
 		{[]int{1, 3}, []int{2, 3}, keysPartly},
 		{[]int{1}, []int{2}, keysDiffer},
@@ -60,8 +60,8 @@ func TestKeysOfMembersAreCompared(t *testing.T) {
 	}
 }
 
-// TestOneWrongKeyIsOutvoted: only a node that differs from more than half is unfit, and
-// a rotation mends it.
+// TestOneWrongKeyIsOutvoted: only a node that differs from more than half is not ready,
+// and a rotation fixes it.
 func TestOneWrongKeyIsOutvoted(t *testing.T) {
 	k, ring := keyed(1, 1)
 	others := map[view.NodeID]*keyAgreement{}
@@ -83,7 +83,7 @@ func TestOneWrongKeyIsOutvoted(t *testing.T) {
 	if k.mostDiffer() || k.differ != 0 || len(a.send) != 3 {
 		t.Errorf("after the rotation: unfit %v, %d differ, %d are told", k.mostDiffer(), k.differ, len(a.send))
 	}
-	// Those that leave count for nothing.
+	// Members that have left do not count.
 	*ring = testKeys(1)
 	k.onRotation(&a)
 	k.onView(&view.View{Members: []view.Member{{Node: view.Node{ID: 1}}, {Node: view.Node{ID: 2}}}}, func(view.NodeID) bool { return true }, &a)
@@ -92,8 +92,8 @@ func TestOneWrongKeyIsOutvoted(t *testing.T) {
 	}
 }
 
-// TestAttackAStrangerAsksForKeyIDs: one who is no member learns nothing about keys, and
-// makes no node unready; ids reveal no key, and are worth nothing from another sender.
+// TestAttackAStrangerAsksForKeyIDs: a non-member learns nothing about keys, and makes no
+// node unready; ids reveal no key, and are invalid from another sender.
 func TestAttackAStrangerAsksForKeyIDs(t *testing.T) {
 	k, _ := keyed(1, 1)
 	var a actions

@@ -28,8 +28,7 @@ func withKeys(keys ...int) Config {
 	return cfg
 }
 
-// Three steps, node after node, under way for as long as one likes: nobody misses a
-// word.
+// Three steps, node after node, with any pauses: no message is lost.
 func TestKeysRotateWithoutAGap(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		for _, a := range memAddrs(3) {
@@ -60,7 +59,7 @@ func TestKeysRotateWithoutAGap(t *testing.T) {
 			}
 		}
 
-		// The old key opens nothing any more, the new one does.
+		// The old key no longer decrypts, the new one does.
 		late := c.add("10.0.0.8:7101", withKeys(1))
 		next := c.add("10.0.0.9:7101", withKeys(2))
 		c.until(20*time.Second, "the one with the new key is discovered", func() bool { return next.discovery.otherAddrs() == 3 })
@@ -69,7 +68,7 @@ func TestKeysRotateWithoutAGap(t *testing.T) {
 			t.Error("one with the old key still takes part in gossip")
 		}
 		if s := c.nodes[0].Stats(); s.Undecryptable == 0 {
-			t.Error("and nobody counts what it says")
+			t.Error("and no node counts its datagrams")
 		}
 		if err := late.RotateKeys(late.SecretKeys()[:0]); err == nil {
 			t.Error("no key at all was taken")
@@ -99,8 +98,8 @@ func TestWrongKeysChangeNothing(t *testing.T) {
 	})
 }
 
-// From any ring to any other and back, keys that stay are there all the while;
-// readers are unlocked, as memberlist's are.
+// From any ring to any other and back, keys that stay are always present; readers take no
+// lock, as memberlist's.
 func TestRotationNeverMissesAKeyThatStays(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 100 {
@@ -133,7 +132,7 @@ func TestRotationNeverMissesAKeyThatStays(t *testing.T) {
 	}
 }
 
-// readRing looks for keys as memberlist does when it decrypts, until stop.
+// readRing searches for keys as memberlist does when it decrypts, until stop.
 func readRing(t *testing.T, ring func() [][]byte, stay, primaries [][]byte, began, stop chan struct{}) {
 	for first := true; ; first = false {
 		keys := ring()

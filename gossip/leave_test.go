@@ -27,8 +27,8 @@ func (c *cluster) out(m *member) (leave, shut time.Duration) {
 	return leave, time.Since(began) - leave
 }
 
-// TestAPlannedStopIsQuick: nothing of it waits for a round of gossip, and what
-// memberlist knows is told all the same.
+// TestAPlannedStopIsQuick: no part of it waits for a round of gossip, and memberlist's
+// leave message is sent nevertheless.
 func TestAPlannedStopIsQuick(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(5)
@@ -84,18 +84,18 @@ func TestSeveralLeaveAtOnce(t *testing.T) {
 		two, closed2 := together(rest[2:])
 		t.Logf("three of five left after %v and closed in %v, the last two after %v and %v", three, closed3, two, closed2)
 		if three > 50*time.Millisecond || two > 50*time.Millisecond {
-			t.Error("somebody waited for a ping, or for a lease to end\n" + c.describe())
+			t.Error("a node waited for a ping, or for a lease to end\n" + c.describe())
 		}
 		if closed3 > 50*time.Millisecond || closed2 > 50*time.Millisecond {
-			t.Error("somebody waited to tell one who has gone")
+			t.Error("a node waited for one that has gone")
 		}
 	})
 }
 
 // TestAllLeaveOneShortlyAfterTheOther: an orchestrator stops everything, and its
-// signals arrive in any order, some milliseconds apart: whoever leads at that moment
-// may have gone before the others say that they leave too. Nobody waits in vain for
-// somebody who stays.
+// signals arrive in any order, some milliseconds apart: the leader at that moment may
+// have gone before the other nodes ask to leave too. No node waits in vain for one that
+// stays.
 func TestAllLeaveOneShortlyAfterTheOther(t *testing.T) {
 	for _, apart := range []time.Duration{100 * time.Microsecond, time.Millisecond, 3 * time.Millisecond, 30 * time.Millisecond} {
 		for turn := range 5 {
@@ -129,14 +129,14 @@ func TestAllLeaveOneShortlyAfterTheOther(t *testing.T) {
 }
 
 // The last two leave at the same time, and one is closed before the other has asked it.
-// That one has heard that the first leaves, and has nobody to tell.
+// The latter has received the leave request of the former, and no node is left to ask.
 func TestNobodyIsToldOfALeaveWhenAllHaveGone(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		d := c.form(1)[0].discovery
 		gone := view.Node{ID: 77, Name: "gone", Addr: "10.9.9.9:1"}
 		meta := memberlist.Node{Name: "gone", Meta: appendNode([]byte{metaVersion}, &gone)}
 		other := view.Node{ID: 78, Name: "other", Addr: "10.9.9.8:1"}
-		// A while ago there was another, and then nobody.
+		// There was another node a while ago, and now none.
 		d.NotifyJoin(&memberlist.Node{Name: "other", Meta: appendNode([]byte{metaVersion}, &other)})
 		d.NotifyLeave(&memberlist.Node{Name: "other", Meta: appendNode([]byte{metaVersion}, &other)})
 		d.NotifyJoin(&meta)
@@ -153,8 +153,8 @@ func TestNobodyIsToldOfALeaveWhenAllHaveGone(t *testing.T) {
 	})
 }
 
-// TestARestartWithinASecond: a process that ends in order, or is killed, is there
-// again at the same address 200 ms later, as another node, with the others.
+// TestARestartWithinASecond: a process that ends in order, or is killed, rejoins at the
+// same address 200 ms later, as another node.
 func TestARestartWithinASecond(t *testing.T) {
 	for _, how := range []string{"closed", "left", "killed"} {
 		t.Run(how, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 )
 
 // TestALostListenerEndsTheIncarnation: the kernel destroys the listening socket of a
-// living process. Others are refused then as if the process had died, so the incarnation
-// ends before they act on it.
+// living process. Other nodes are then refused as if the process had died, so the
+// incarnation ends before they act on it.
 func TestALostListenerEndsTheIncarnation(t *testing.T) {
 	n, err := Start(t.Context(), Config{Listen: "127.0.0.149:0", NoDiscovery: true, Bootstrap: true})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
-// logBook is what a node has logged.
+// logBook holds a node's log.
 type logBook struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -38,8 +38,8 @@ func (l *logBook) lines(part string) (n int) {
 	return n
 }
 
-// Whoever reaches the port can make memberlist complain: of any datagram. It is
-// counted, and fills no disk. What debugging asks for is written in full.
+// Any host that reaches the port can cause errors of memberlist. They are counted, and
+// fill no disk. Lines at debug level are written in full.
 func TestWhatMemberlistComplainsOfIsCountedAndBounded(t *testing.T) {
 	var book logBook
 	var st counters

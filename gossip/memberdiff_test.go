@@ -12,7 +12,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// heard takes what a node has told its subscriber so far.
+// heard removes and returns the events that the subscriber has received so far.
 func (m *member) heard() []Event {
 	var out []Event
 	for len(m.events) > 0 {
@@ -21,8 +21,7 @@ func (m *member) heard() []Event {
 	return out
 }
 
-// hears waits until a node tells an event of a kind, and returns it. What was told
-// before it is dropped.
+// hears waits for an event of a kind and returns it. Earlier events are dropped.
 func hears[E Event](c *cluster, m *member, most time.Duration) (got E) {
 	c.t.Helper()
 	c.until(most, fmt.Sprintf("%s tells %T", m.addr, got), func() bool {
@@ -37,8 +36,8 @@ func hears[E Event](c *cluster, m *member, most time.Duration) (got E) {
 	return got
 }
 
-// TestEventsOfMembers: every way to come and to go, with its reason and evidence, told
-// alike by all that stay.
+// TestEventsOfMembers: every way to join and to leave, with its reason and evidence,
+// reported alike by all remaining nodes.
 func TestEventsOfMembers(t *testing.T) {
 	addrs := memAddrs(5)
 	powerOff := func(c *cluster, _ []*member, m *member) { m.dead = true; c.net.PowerOff(m.addr) }
@@ -130,8 +129,9 @@ func TestEventsOfTheLeader(t *testing.T) {
 	})
 }
 
-// TestEventsOfTheQuorum: cut in two parts of which none may go on, all nodes pause, say
-// that the quorum is lost and whom they reach, and take it back when it is healed.
+// TestEventsOfTheQuorum: cut into two parts of which none may continue, all nodes pause,
+// report that the quorum is lost and which members they reach, and report it regained
+// after the heal.
 func TestEventsOfTheQuorum(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.grown(5, view.StaticQuorum{N: 4})
@@ -164,7 +164,7 @@ func TestEventsOfTheQuorum(t *testing.T) {
 					case LeaseChanged:
 						resumed = ev.Valid
 					case QuorumLost:
-						t.Errorf("%s says again that the quorum is lost", m.addr)
+						t.Errorf("%s reports again that the quorum is lost", m.addr)
 					}
 				}
 				return regained && resumed
@@ -174,7 +174,7 @@ func TestEventsOfTheQuorum(t *testing.T) {
 	})
 }
 
-// TestAQuorumIsNotLostInAPause: a lease that lapses and comes back is no lost quorum.
+// TestAQuorumIsNotLostInAPause: a lease that lapses and returns is no lost quorum.
 func TestAQuorumIsNotLostInAPause(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)
@@ -192,8 +192,8 @@ func TestAQuorumIsNotLostInAPause(t *testing.T) {
 	})
 }
 
-// TestEventsOfASlowSubscriber: what is coalesced is told as one step, and why somebody
-// went is still known.
+// TestEventsOfASlowSubscriber: coalesced views are reported as one step, with the causes
+// of all departures.
 func TestEventsOfASlowSubscriber(t *testing.T) {
 	up := func(id view.NodeID) view.Member { return view.Member{Node: view.Node{ID: id}, Status: view.Up} }
 	var d departures
@@ -235,7 +235,7 @@ func describeEvent(ev Event) string {
 	return "another"
 }
 
-// TestMetadataStandsInViews: it reaches every node with the view.
+// TestMetadataStandsInViews: metadata reaches every node with the view.
 func TestMetadataStandsInViews(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		cfg := Test()

@@ -14,7 +14,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// gateUnderTest knows one node, "a", at 10.0.0.1:7101.
+// gateUnderTest has one node, "a", at 10.0.0.1:7101.
 func gateUnderTest(t *testing.T) (*packetGate, *counters) {
 	t.Helper()
 	count, names := new(counters), newNameTable()
@@ -24,8 +24,8 @@ func gateUnderTest(t *testing.T) (*packetGate, *counters) {
 	return newPacketGate("peerage-1", func() [][]byte { return nil }, names, slog.New(slog.DiscardHandler), count), count
 }
 
-// TestTheGateKnowsEachForm judges one message of each kind, honest and otherwise, from a
-// stranger's address.
+// TestTheGateKnowsEachForm checks one message of each kind, valid and invalid, from an
+// unknown address.
 func TestTheGateKnowsEachForm(t *testing.T) {
 	a, elsewhere := net.IPv4(10, 0, 0, 1).To4(), net.IPv4(10, 66, 0, 1).To4()
 	type fields = map[string]any
@@ -87,8 +87,8 @@ func TestTheGateKnowsEachForm(t *testing.T) {
 	}
 }
 
-// TestAttackDatagramFlood sends 100,000 datagrams a second: strangers' pass at the
-// strangers' rate, and take nothing from those of a known node.
+// TestAttackDatagramFlood sends 100,000 datagrams a second: those of unknown sources pass
+// at their own rate, and take nothing from those of a known node.
 func TestAttackDatagramFlood(t *testing.T) {
 	g, count := gateUnderTest(t)
 	ack := append([]byte("\xf4\x09peerage-1"), packMessage(t, kindAck, map[string]any{"SeqNo": 1})...)
@@ -114,8 +114,8 @@ func TestAttackDatagramFlood(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded fills the table, by a peer that makes names up: members and names
-// that are known go on, room comes back when nodes have gone.
+// TestNamesAreBounded fills the table with invented names: members and existing names are
+// still admitted, and room is freed when nodes have gone.
 func TestNamesAreBounded(t *testing.T) {
 	names, now := newNameTable(), time.Now()
 	at := func(i int) netip.AddrPort {
@@ -158,8 +158,8 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// TestHintsHaveAPace offers more nodes than may be dialled: each dial waits for its
-// turn, few are under way, and the loop takes some hints behind everything else.
+// TestHintsHaveAPace offers more nodes than may be dialled: each dial waits for its turn,
+// few are in flight, and the loop processes some hints after everything else.
 func TestHintsHaveAPace(t *testing.T) {
 	var h hints
 	dropped, dials := 0, 0
@@ -235,7 +235,7 @@ func TestAttackStreamState(t *testing.T) {
 	}
 }
 
-// FuzzPacketGate judges any datagram: it neither panics nor allocates much.
+// FuzzPacketGate checks any datagram: the gate neither panics nor allocates much.
 func FuzzPacketGate(f *testing.F) {
 	f.Add([]byte{kindCompound, 1, 0, 3, kindAck, 0x80, 0})
 	f.Add([]byte{kindAlive, 0x81, 0xa4, 'N', 'o', 'd', 'e', 0xa1, 'a'})

@@ -11,16 +11,15 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// history is what one process wrote, and when it was killed; clock.Never if it was
-// not.
+// history is the log of one process, and when it was killed; clock.Never if it was not.
 type history struct {
 	name string
 	log  []record
 	end  clock.Instant
 }
 
-// holding is a time during which one node held a lease, seen as long as the log
-// allows: from when the grant was decided to when the end had been written.
+// holding is a time during which one node held a lease, as long as the log allows: from
+// the decision of the grant to the record of its end.
 type holding struct {
 	process  string
 	node     view.NodeID
@@ -32,12 +31,12 @@ func (h holding) String() string {
 	return fmt.Sprintf("%s as %v from %v to %v", h.process, h.node, h.from, h.to)
 }
 
-// clockSlack is by how much the clocks of two processes of one machine may differ:
-// each calibrates its CLOCK_BOOTTIME for itself (internal/clock).
+// clockSlack is how far the clocks of two processes of one machine may differ: each
+// calibrates its CLOCK_BOOTTIME for itself (internal/clock).
 const clockSlack = time.Millisecond
 
-// contradictions compares what the processes wrote and returns what must never be:
-// two leader leases at once, a lease outside the newest view, two views of one epoch.
+// contradictions compares the processes' logs and returns violations: two leader leases
+// at the same time, a lease outside the newest view, two views of one epoch.
 func contradictions(all []history) []string {
 	var held []holding
 	for _, h := range all {
@@ -74,7 +73,7 @@ func (h history) holdings() []holding {
 	return out
 }
 
-// twoLeaders finds leader leases of two nodes at once.
+// twoLeaders finds overlapping leader leases of two nodes.
 func twoLeaders(held []holding) []string {
 	leaders := slices.DeleteFunc(slices.Clone(held), func(h holding) bool { return !h.leader })
 	slices.SortFunc(leaders, func(a, b holding) int { return cmp.Compare(a.from, b.from) })
@@ -82,14 +81,14 @@ func twoLeaders(held []holding) []string {
 	for i, a := range leaders {
 		for _, b := range leaders[i+1:] {
 			if a.node != b.node && b.from.Add(clockSlack).Before(a.to) {
-				out = append(out, fmt.Sprintf("two leader leases at once: %v; %v", a, b))
+				out = append(out, fmt.Sprintf("two leader leases at the same time: %v; %v", a, b))
 			}
 		}
 	}
 	return out
 }
 
-// stage is a view, and when it was first known anywhere.
+// stage is a view, and when a process first recorded it.
 type stage struct {
 	view *view.View
 	at   clock.Instant
@@ -100,7 +99,7 @@ type stageKey struct {
 	epoch   view.Epoch
 }
 
-// stages returns all views that anybody stood in.
+// stages returns all recorded views.
 func stages(all []history) map[stageKey]stage {
 	out := map[stageKey]stage{}
 	for _, h := range all {
@@ -135,7 +134,7 @@ func twoViews(all []history) []string {
 	return out
 }
 
-// outsiders finds leases of nodes that a view known at the time has left out.
+// outsiders finds leases of nodes that a view recorded by then has left out.
 func outsiders(all []history, held []holding) []string {
 	known := stages(all)
 	var out []string
@@ -159,7 +158,7 @@ func wasIn(known map[stageKey]stage, key stageKey, id view.NodeID) bool {
 	return false
 }
 
-// The checker must see what it is there for.
+// The checker must find each kind of violation.
 func TestContradictionsAreFound(t *testing.T) {
 	lease := func(node view.NodeID, from, until int64, leader, held bool) record {
 		return record{At: clock.Instant(from * 1e6), From: clock.Instant(from * 1e6), Node: node, Event: recordLease, Held: held,

@@ -19,15 +19,15 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// lab runs node processes and keeps what they write.
+// lab runs node processes and keeps their logs.
 type lab struct {
 	t     *testing.T
 	clock clock.Clock
 	// net is nil when the nodes share the loopback interface.
 	net   *network
 	procs []*proc
-	// parted says that two lineages are what the scenario is to show: leases of both
-	// sides overlap, and only the end is checked.
+	// parted is set if the scenario leads to two lineages: leases of both sides overlap,
+	// and only the end is checked.
 	parted bool
 }
 
@@ -44,7 +44,7 @@ type proc struct {
 
 	mu  sync.Mutex
 	log []record
-	// What the last records say.
+	// The state of the last records.
 	node view.NodeID
 	over string
 	view *view.View
@@ -53,7 +53,7 @@ type proc struct {
 	killed clock.Instant
 }
 
-// tail keeps the end of what a process logs, for failures.
+// tail keeps the end of a process's log, for failures.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
@@ -171,7 +171,7 @@ func (l *lab) start(host *netns, spec nodeSpec) *proc {
 	return p
 }
 
-// take takes a line of a process's log; one that a kill cut off is ignored.
+// take handles a line of a process's log; a truncated one is ignored.
 func (p *proc) take(line []byte) {
 	var r record
 	if json.NewDecoder(bytes.NewReader(line)).Decode(&r) != nil {
@@ -205,7 +205,7 @@ func (p *proc) kill() {
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.read
-	_ = p.cmd.Wait() // killed, as it will say
+	_ = p.cmd.Wait() // the error is that of the kill
 	_ = p.stdin.Close()
 }
 
@@ -239,7 +239,7 @@ func (p *proc) standing() *view.View {
 	return p.view
 }
 
-// leased reports whether the process holds a lease, as far as it has written.
+// leased reports whether the process holds a lease by its log.
 func (p *proc) leased() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -252,17 +252,17 @@ func (p *proc) id() view.NodeID {
 	return p.node
 }
 
-// until polls a condition; most is generous: how long things take is measured by
-// TestFigures, where nothing else runs.
+// until polls a condition; most is generous: TestFigures measures times, where nothing
+// else runs.
 func (l *lab) until(most time.Duration, what string, ok func() bool) time.Duration {
 	l.t.Helper()
 	return eventually(l.t, most, what, ok)
 }
 
-// lately is how long anything may take.
+// lately bounds every wait.
 const lately = 40 * time.Second
 
-// settled waits until exactly ps stand in one view, all up and with a lease.
+// settled waits until exactly ps are in one view, all up and with a lease.
 func (l *lab) settled(ps ...*proc) time.Duration {
 	l.t.Helper()
 	return l.until(lately, fmt.Sprintf("one view of %d", len(ps)), func() bool { return settled(ps) })
@@ -296,7 +296,7 @@ func bySeniority(ps []*proc) []*proc {
 	return out
 }
 
-// form starts n processes at once, waits until all stand in one view, and returns
+// form starts n processes at the same time, waits until all are in one view, and returns
 // them by seniority.
 func (l *lab) form(n int, evidence view.CrashEvidence) []*proc {
 	l.t.Helper()
@@ -321,8 +321,8 @@ func (l *lab) places(n int) (addrs []string, hosts []*netns) {
 	return l.net.addrs, l.net.hosts
 }
 
-// onThread runs f on a thread of its own goroutine's, so that f may change what
-// belongs to threads; it must change it back, or the thread ends here.
+// onThread runs f on a thread of its own, so that f may change the thread's state; f must
+// restore it, or the thread ends.
 func onThread(f func() (restored bool, err error)) error {
 	done := make(chan error)
 	go func() {

@@ -18,8 +18,8 @@ const processesEnv = "PEERAGE_PROCESSES"
 // atOnce is how many scenarios run at a time: they mostly wait.
 const atOnce = 4
 
-// scenario is what happens to five processes that stand in one view, by seniority.
-// That safety held all the while is checked when it is over.
+// scenario is a sequence of faults for five processes in one view, by seniority.
+// Afterwards the logs are checked for safety at all times.
 type scenario struct {
 	name     string
 	quick    bool
@@ -39,9 +39,9 @@ func scenarios() []scenario {
 		{name: "reject, evidence within quorum", quick: true, evidence: view.EvidenceWithinQuorum,
 			play: func(l *lab, ps []*proc) { parted(l, ps[:2], ps[2:], rejected) }},
 		{name: "rejected by the hosts themselves", quick: true, play: rejectedInFull},
-		{name: "one way, the leader hears nothing", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[1:], ps[:1])) }},
-		{name: "one way, the leader is not heard", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[:1], ps[1:])) }},
-		{name: "one way, a member is not heard", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[4:], ps[:4])) }},
+		{name: "one way, the leader receives nothing", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[1:], ps[:1])) }},
+		{name: "one way, nothing from the leader arrives", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[:1], ps[1:])) }},
+		{name: "one way, nothing from a member arrives", play: func(l *lab, ps []*proc) { oneWay(l, ps, dropped(ps[4:], ps[:4])) }},
 		{name: "two members do not reach each other", play: indirect},
 		{name: "a member and the leader do not reach each other", play: func(l *lab, ps []*proc) {
 			oneWay(l, ps, append(dropped(ps[4:], ps[:1]), dropped(ps[:1], ps[4:])...))
@@ -92,7 +92,7 @@ func without(ps, gone []*proc) []*proc {
 	return slices.DeleteFunc(slices.Clone(ps), func(p *proc) bool { return slices.Contains(gone, p) })
 }
 
-// killed: the others go on, and the dead come back as new processes.
+// killed: the rest continues, and the killed return as new processes.
 func killed(l *lab, ps, victims []*proc) {
 	var ends sync.WaitGroup
 	for _, p := range victims {
@@ -107,7 +107,7 @@ func killed(l *lab, ps, victims []*proc) {
 	l.t.Logf("all are back after %v", l.settled(left...))
 }
 
-// stopped: whoever stands still for long is replaced, and comes back.
+// stopped: a process that is stopped for long is removed, and returns.
 func stopped(l *lab, ps []*proc, victim *proc, d time.Duration) {
 	victim.signal(syscall.SIGSTOP)
 	pass(d)
@@ -118,8 +118,8 @@ func stopped(l *lab, ps []*proc, victim *proc, d time.Duration) {
 	l.t.Logf("all are in one view %v after it goes on", l.settled(ps...))
 }
 
-// parted: the majority goes on, the minority holds nothing, and after the healing
-// there is one cluster.
+// parted: the majority continues, the minority holds no lease, and after the heal there
+// is one cluster.
 func parted(l *lab, minority, majority []*proc, how func(a, b []*proc) []string) {
 	l.wall(append(how(minority, majority), how(majority, minority)...)...)
 	l.t.Logf("the majority goes on after %v", l.settled(majority...))
@@ -134,9 +134,8 @@ func parted(l *lab, minority, majority []*proc, how func(a, b []*proc) []string)
 	l.t.Logf("one cluster %v after the healing", l.settled(append(majority, minority...)...))
 }
 
-// comingAndGoing (A38): the leader leaves as it is cut off, with one that dies and wants
-// in again; on the other side one leaves and comes back. When it is over all are in one
-// view.
+// comingAndGoing (A38): the leader leaves as it is cut off, with one that dies and
+// rejoins; on the other side one leaves and returns. In the end all are in one view.
 func comingAndGoing(l *lab, ps []*proc) {
 	a, b := ps[:2], ps[2:]
 	l.wall(append(dropped(a, b), dropped(b, a)...)...)
@@ -154,7 +153,7 @@ func comingAndGoing(l *lab, ps []*proc) {
 	l.t.Logf("one cluster %v after the healing", l.settled(ps...))
 }
 
-// oneWay: whatever view they agree on meanwhile, all are in one when it is over.
+// oneWay: whatever view they agree on meanwhile, in the end all are in one.
 func oneWay(l *lab, ps []*proc, rules []string) {
 	l.wall(rules...)
 	lone := ps[0]
@@ -181,7 +180,7 @@ func indirect(l *lab, ps []*proc) {
 	l.settled(ps...)
 }
 
-// noDatagrams: memberlist alone speaks UDP, and it only helps.
+// noDatagrams: only memberlist uses UDP, and membership does not depend on it.
 func noDatagrams(l *lab, ps []*proc) {
 	l.wall("meta l4proto udp drop")
 	epoch := ps[0].standing().Epoch
@@ -191,7 +190,7 @@ func noDatagrams(l *lab, ps []*proc) {
 	killed(l, ps, ps[:1])
 }
 
-// lossy: things still happen, however slowly.
+// lossy: membership still changes, however slowly.
 func lossy(l *lab, ps []*proc) {
 	l.wall("numgen random mod 5 == 0 drop")
 	pass(5 * time.Second)

@@ -150,7 +150,7 @@ func (w *network) close() {
 	}
 }
 
-// wall replaces the rules of the router's firewall, all at once. None: all passes.
+// wall atomically replaces the rules of the router's firewall. None: all traffic passes.
 func (l *lab) wall(rules ...string) {
 	l.t.Helper()
 	script := "flush chain inet peerage wall\n"
@@ -171,12 +171,12 @@ func ips(ps []*proc) string {
 	return "{ " + strings.Join(out, ", ") + " }"
 }
 
-// dropped is the rule against what a sends to b: it vanishes.
+// dropped is the rule that drops a's packets to b.
 func dropped(a, b []*proc) []string {
 	return []string{"ip saddr " + ips(a) + " ip daddr " + ips(b) + " drop"}
 }
 
-// rejected are the rules against what a sends to b: the firewall answers in b's name.
+// rejected are the rules that reject a's packets to b: the firewall answers in b's name.
 func rejected(a, b []*proc) []string {
 	way := "ip saddr " + ips(a) + " ip daddr " + ips(b)
 	return []string{way + " meta l4proto tcp reject with tcp reset", way + " reject"}

@@ -20,10 +20,11 @@ import (
 
 // The process tier: the test binary starts itself as node processes, in network
 // namespaces of its own (process_lab_linux_test.go) or on the loopback interface
-// (figures_linux_test.go). Every process writes what it holds, as it changes, on the
-// clock that all processes of the machine share; process_check_test.go compares.
+// (figures_linux_test.go). Every process records its leases and views as they change, on
+// the clock that all processes of the machine share; process_check_test.go compares the
+// records.
 
-// nodeEnv carries a nodeSpec: who finds it set is a node process, no test.
+// nodeEnv carries a nodeSpec: a process that finds it set is a node process, not a test.
 const nodeEnv = "PEERAGE_TEST_NODE"
 
 // TestMain looks for goroutines that a closed node left behind. memberlist's last
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// nodeSpec says what a node process is.
+// nodeSpec describes a node process.
 type nodeSpec struct {
 	Addr     string
 	Contacts []string
@@ -72,7 +73,7 @@ type record struct {
 	Node     view.NodeID
 	Event    string
 	Lease    view.Lease `json:",omitzero"`
-	// Held says whether the lease may be used.
+	// Held reports whether the lease may be used.
 	Held bool       `json:",omitempty"`
 	View *view.View `json:",omitempty"`
 	Why  string     `json:",omitempty"`

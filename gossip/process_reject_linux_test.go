@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// Networks that reject, over real processes with CrashEvidence full: no process may run
-// twice, whatever answers in another's name on the way. rejections are the rules of the
-// router against what a sends to b, in the language of nftables.
+// Rejecting networks with real processes and CrashEvidence full: no process may run
+// twice, whatever device on the path answers in another's name. rejections are the rules
+// of the router against what a sends to b, in the language of nftables.
 type rejection struct {
 	name  string
 	quick bool
@@ -36,8 +36,8 @@ func rejections() []rejection {
 	}
 }
 
-// rejectedOnTheWay: the majority goes on, and nothing runs twice (the lab compares leases
-// and views when it ends), whatever the router answers in whose name.
+// rejectedOnTheWay: the majority continues, and nothing runs twice (the lab compares
+// leases and views at its end), whatever the router answers, in any name.
 func rejectedOnTheWay(l *lab, ps []*proc, r rejection) {
 	minority, majority := ps[:2], ps[2:]
 	ways := func(rules []string) (out []string) {
@@ -63,8 +63,8 @@ func rejectedOnTheWay(l *lab, ps []*proc, r rejection) {
 }
 
 // rejectedInFull: the documented case. Firewalls on the hosts themselves reject TCP and
-// UDP, which nothing tells from dead processes: both sides may go on, and one yields when
-// they meet.
+// UDP, which cannot be distinguished from dead processes: both sides may continue, and
+// one yields when they meet.
 func rejectedInFull(l *lab, ps []*proc) {
 	l.parted = true
 	a, b := ps[:2], ps[2:]

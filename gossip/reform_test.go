@@ -8,11 +8,11 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 )
 
-// TestAMajorityThatLostPower: three of five vanish without a word, and come back as
-// new incarnations when their proofs of death are too late to count. The two that are
-// left are no quorum, and never will be; those that come back find a cluster that lets
-// nobody in. All five must end in one cluster, in a generation above the one that was
-// lost, although the wall clock is far below it.
+// TestAMajorityThatLostPower: three of five vanish silently, and return as new
+// incarnations when their proofs of death are too late to count. The remaining two are no
+// quorum, and never will be; the returning nodes find a cluster that admits no node. All
+// five must end in one cluster, in a generation above the one that was lost, although the
+// wall clock is far below it.
 func TestAMajorityThatLostPower(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		addrs := memAddrs(5)
@@ -63,9 +63,9 @@ func TestAMajorityThatLostPower(t *testing.T) {
 	})
 }
 
-// TestARemovedNodeRejoins with the floor that its next incarnation has (MinGeneration is
-// above what it has met): the floor is for forming only, so it joins the cluster that
-// lives in a lower generation; when it later forms one by itself, it is above.
+// TestARemovedNodeRejoins: the next incarnation has a MinGeneration above all generations
+// met. It applies only to forming, so the node joins the living cluster in a lower
+// generation; a cluster that it forms later is above.
 func TestARemovedNodeRejoins(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		cfg := Config{ContactPoints: memAddrs(3), MinGeneration: 3_000_000_000}

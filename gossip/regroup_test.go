@@ -8,7 +8,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Both were found by internal/sim (seeds 1997 and 5537 of their time).
+// internal/sim found both (seeds 1997 and 5537 at that time).
 
 func standingIn(members ...view.Member) (*forming, *view.View) {
 	cfg := Config{}.withDefaults()

@@ -179,8 +179,8 @@ func TestFormingByNames(t *testing.T) {
 	}
 }
 
-// Records come when hosts do: names are looked up at every round, with and without
-// a view.
+// Records appear with their hosts: names are looked up at every round, with and without a
+// view.
 func TestNamesAreLookedUpAgain(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		const point, name = "srv:_peerage._tcp.example", "_peerage._tcp.example"

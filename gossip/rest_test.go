@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestAtRestLittleIsSent: thirty nodes to which nothing happens. A member sends less than
-// 4 KB/s, the leader less than that for each member that it serves: frames, datagrams and
-// memberlist's streams, of default settings.
+// TestAtRestLittleIsSent: thirty idle nodes. A member sends less than 4 KB/s, the leader
+// less than that for each member that it serves: frames, datagrams and memberlist's
+// streams, of default settings.
 func TestAtRestLittleIsSent(t *testing.T) {
 	const nodes, most = 30, 4000
 	inBubble(t, func(c *cluster) {

@@ -15,7 +15,7 @@ var (
 	routerIP = netip.MustParseAddr("10.0.0.254")
 )
 
-// answer and closed are what a peer's process, and the host of a dead one, send back.
+// answer and closed are the responses of a peer's process, and of the host of a dead one.
 func answer() transport.Inquiry {
 	return transport.Inquiry{Asked: peerIP, Outcome: transport.Answered, By: peerIP, TTL: 63}
 }
@@ -24,12 +24,12 @@ func closed() transport.Inquiry {
 	return transport.Inquiry{Asked: peerIP, Outcome: transport.PortUnreachable, By: peerIP, TTL: 63}
 }
 
-// back hands in what became of an inquiry of a peer.
+// back delivers the outcome of an inquiry of a peer.
 func (c *court) back(p transport.Peer, q transport.Inquiry) {
 	c.run(func(a *actions) { c.evidence.onInquiry(c.now, p.ID, &q, a) })
 }
 
-// newInquiringCourt is a court whose peers' UDP ports can be asked.
+// newInquiringCourt returns a court whose peers' UDP ports can be probed.
 func newInquiringCourt() *court {
 	c := newCourt(0)
 	c.inquires = true
@@ -52,8 +52,8 @@ func (c *court) crashed(p transport.Peer) {
 	c.on(p, refused)
 }
 
-// TestASealedRefusalIsCertain: a refusal is weak until the peer's own host says that the
-// port of its process is closed.
+// TestASealedRefusalIsCertain: a refusal is weak until the peer's own host reports the
+// port of its process as closed.
 func TestASealedRefusalIsCertain(t *testing.T) {
 	c := newInquiringCourt()
 	p := c.peerOf(1)
@@ -120,8 +120,8 @@ func TestAnOldBaselineSealsNothing(t *testing.T) {
 	c.expect(t, "it stays weak", "dead 1: refused")
 }
 
-// TestAnAnswerVoidsRefusals: the process answers while connections are refused, so
-// something on the way refuses in its name.
+// TestAnAnswerVoidsRefusals: the process answers while connections are refused, so a
+// device on the path refuses in its name.
 func TestAnAnswerVoidsRefusals(t *testing.T) {
 	c := newInquiringCourt()
 	p := c.peerOf(1)
@@ -163,8 +163,8 @@ func TestAnInquiryIsRepeatedSparingly(t *testing.T) {
 	}
 }
 
-// TestAForgedGoodbye: without authentication anyone can say goodbye in a peer's name. It
-// is a weak proof, which the next word of the peer takes back.
+// TestAForgedGoodbye: without authentication any host can send a goodbye in a peer's
+// name. It is a weak proof, which the next message of the peer withdraws.
 func TestAForgedGoodbye(t *testing.T) {
 	c := newInquiringCourt()
 	c.authenticated = false
@@ -185,7 +185,7 @@ func TestAForgedGoodbye(t *testing.T) {
 	c.expect(t, "a true one", "dead 1: goodbye", "dead 1: sealed refusal")
 }
 
-// TestCertainty: which proofs the core may take for certain, by setting.
+// TestCertainty: which proofs the core may treat as certain, by setting.
 func TestCertainty(t *testing.T) {
 	all := []EvidenceKind{EvidenceGoodbye, EvidenceOtherNode, EvidenceOracle, EvidenceSealed, EvidenceRefused}
 	for _, s := range []struct {
@@ -207,7 +207,8 @@ func TestCertainty(t *testing.T) {
 	}
 }
 
-// TestInquiriesKeepTheLoopAtRest: a peer that may not be asked yet wakes nothing.
+// TestInquiriesKeepTheLoopAtRest: a peer that may not be probed yet does not wake the
+// loop.
 func TestInquiriesKeepTheLoopAtRest(t *testing.T) {
 	c := newInquiringCourt()
 	p := c.peerOf(1)
@@ -248,14 +249,14 @@ func lastOfFive() *court {
 }
 
 // TestInquiriesKeepRank: kernels send few ICMP errors to one host, so the two most senior
-// of those that live ask first, and each of the others a little later than the one before.
+// living members probe first, and each further one a little later than the one before.
 func TestInquiriesKeepRank(t *testing.T) {
 	c := lastOfFive()
 	p := c.peerOf(1)
 	c.crashed(p)
 	c.expect(t, "refused", "dead 1: refused")
 	if len(c.inquired) > 0 {
-		t.Error("the least senior asks at the same time as all others")
+		t.Error("the least senior asks at the same time as all other members")
 	}
 	c.pass(2*inquiryRank - time.Millisecond)
 	if len(c.inquired) > 0 {
@@ -280,9 +281,9 @@ func TestInquiriesKeepRank(t *testing.T) {
 	}
 }
 
-// TestSealedRefusalsAreShared: what one member was told by the host of a dead process
-// counts at the others, once the process refuses them, too, and spares them the question.
-// A member that lies takes nothing from a node that is reached.
+// TestSealedRefusalsAreShared: one member's sealed refusal counts at the other members,
+// once the process refuses them, too, and replaces their own probes. A lying member does
+// no harm to a reachable node.
 func TestSealedRefusalsAreShared(t *testing.T) {
 	c := lastOfFive()
 	p, q := c.peerOf(1), c.peerOf(2)
@@ -308,7 +309,7 @@ func TestSealedRefusalsAreShared(t *testing.T) {
 	c.expect(t, "a stranger's word", "dead 1: refused")
 	told(q.ID)
 	c.expect(t, "a member's word", "dead 1: sealed refusal")
-	// The one that was told by the host tells all members that it reaches.
+	// The member with the host's response sends it to all members that it reaches.
 	c = newInquiringCourt()
 	c.pass(time.Millisecond)
 	for i := range 4 {

@@ -9,8 +9,8 @@ import (
 )
 
 // TestSharedSecretsRotate: three rolling restarts, {old, new}, {new, old}, {new}, change
-// the secret of a cluster of three. After each restart all stand in one
-// view, after each step all discover each other; in the end a node with the old secret stays out.
+// the secret of a cluster of three. After each restart all are in one view, after each
+// step all discover each other; in the end a node with the old secret stays out.
 func TestSharedSecretsRotate(t *testing.T) {
 	t.Cleanup(func() { // a probe of a node that was restarted outlives it
 		stacks := make([]byte, 1<<20)
@@ -53,6 +53,6 @@ func TestSharedSecretsRotate(t *testing.T) {
 	late := start(3, old)
 	eventually(t, time.Minute, "the old secret is refused", func() bool { return late.Stats().ProbesFailed > 3 })
 	if late.View() != nil || len(nodes[0].View().Members) != 3 {
-		t.Error("a node with the old secret was let in, or forms a cluster")
+		t.Error("a node with the old secret was admitted, or forms a cluster")
 	}
 }

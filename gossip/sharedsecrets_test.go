@@ -10,7 +10,7 @@ import (
 func sharedSecret(i int) []byte { return bytes.Repeat([]byte{byte(i)}, sharedSecretBytesMin) }
 
 // TestAttackAClusterWithASharedSecret: nodes with the secret form a cluster, and gossip
-// with the keys that follow from it; a node with another secret, or without, stays out.
+// with keys derived from it; a node with another secret, or without, stays out.
 func TestAttackAClusterWithASharedSecret(t *testing.T) {
 	addrs := freeAddrs(t, 4)
 	with := func(secrets ...[]byte) Config {
@@ -23,14 +23,14 @@ func TestAttackAClusterWithASharedSecret(t *testing.T) {
 		return len(a.SecretKeys()) == 1 && a.View() != nil && len(a.View().Members) == 2 && b.LeaseValid()
 	})
 	if other.View() != nil || none.View() != nil {
-		t.Error("a node without the secret was let in, or forms a cluster")
+		t.Error("a node without the secret was admitted, or forms a cluster")
 	}
 	if bytes.Contains(a.SecretKeys()[0], sharedSecret(1)) {
 		t.Error("the secret itself encrypts datagrams")
 	}
 }
 
-// TestValidateSharedSecrets: they are enough on a private network, and nowhere else.
+// TestValidateSharedSecrets: they suffice only on a private network.
 func TestValidateSharedSecrets(t *testing.T) {
 	for name, c := range map[string]struct {
 		with func(*Config)

@@ -108,7 +108,7 @@ func TestWrongSettingsAreToldOnBothSides(t *testing.T) {
 		bad := startTCP(t, addrs[1], test.cfg)
 		told(t, bad, test.want...)
 		if bad.View() != nil || len(good.View().Members) != 1 {
-			t.Errorf("it was let in: %v", test.want)
+			t.Errorf("it was admitted: %v", test.want)
 		}
 		_ = bad.Close()
 	}
@@ -123,7 +123,7 @@ func TestAnAddressInUseIsOneClearError(t *testing.T) {
 	}
 }
 
-// waitUp returns when the nodes stand in a view: what they show before that is nil.
+// waitUp returns when the nodes are in a view; before, View is nil.
 func waitUp(t *testing.T, ms ...*member) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -135,7 +135,7 @@ func waitUp(t *testing.T, ms ...*member) {
 	}
 }
 
-// told waits until a node's operator is told of something with all the words.
+// told waits for a line in a node's log that has all the words.
 func told(t *testing.T, m *member, words ...string) {
 	t.Helper()
 	eventually(t, 10*time.Second, "a line with "+strings.Join(words, ", "), func() bool {
@@ -153,7 +153,7 @@ func TestAWrongAdvertiseIsToldOnBothSides(t *testing.T) {
 	told(t, good, `"bad" advertises `+addrs[2], "nothing listens there")
 	told(t, bad, addrs[0], "its answers do not arrive", addrs[2])
 	if len(good.View().Members) != 1 {
-		t.Error("it was let in")
+		t.Error("it was admitted")
 	}
 }
 
