@@ -9,13 +9,13 @@ import (
 	"github.com/peerage-go/peerage/replicator/core"
 )
 
-// What the core defines and callers need, under the names they use.
+// Names of the core that callers need.
 type (
-	// Level says how many replicas a request needs, this one included.
+	// Level is the number of replicas that a request needs, including this one.
 	Level = core.Level
 	// Op is a change of one key.
 	Op = core.Op
-	// Plan is a change that has been decided and cannot fail.
+	// Plan is a change that is decided and cannot fail.
 	Plan = core.Plan
 	// Fence bars writers that have been replaced.
 	Fence = core.Fence
@@ -23,25 +23,25 @@ type (
 	Limits = core.Limits
 	// Expiry ends idle keys with a prefix.
 	Expiry = core.Expiry
-	// QuorumError says who answered when a level was not fulfilled in time.
+	// QuorumError lists the replicas that answered when a level was not reached in time.
 	QuorumError = core.QuorumError
 	// MembersError carries the numbers of ErrTooFewMembers.
 	MembersError = core.MembersError
-	// FencedError means that the writer has been replaced.
+	// FencedError reports that the writer has been replaced.
 	FencedError = core.FencedError
-	// LimitError means that a request would exceed one of Limits.
+	// LimitError reports that a request would exceed one of Limits.
 	LimitError = core.LimitError
-	// KindError means that a key holds a value of another data type.
+	// KindError reports that a key holds a value of another data type.
 	KindError = core.KindError
-	// Fixed is a write under a stamp of the caller's.
+	// Fixed is a write under a stamp of the caller.
 	Fixed = core.Fixed
-	// StaleError means that a write under a stamp of its caller's lost.
+	// StaleError reports that a write under a stamp of the caller lost.
 	StaleError = core.StaleError
-	// AheadError means that a stamp is too far ahead of a node's clock.
+	// AheadError reports a stamp that is too far ahead of a node's clock.
 	AheadError = core.AheadError
-	// MixedError means that an update changes durable keys and others.
+	// MixedError reports an update that changes both durable keys and other keys.
 	MixedError = core.MixedError
-	// PeerStats is what a replicator knows of another member with the role.
+	// PeerStats describes another member of the role as this replicator sees it.
 	PeerStats = core.PeerStats
 	// TraceEvent is one line for logs and metrics.
 	TraceEvent = core.TraceEvent
@@ -49,18 +49,18 @@ type (
 
 // Levels, see core.Level.
 const (
-	// Local asks this replica alone. It never waits.
+	// Local needs only this replica. It never waits.
 	Local = core.Local
 	// PlainMajority is Majority(0, 0).
 	PlainMajority = core.PlainMajority
-	// All asks every voting member.
+	// All needs every voting member.
 	All = core.All
 )
 
-// To asks n replicas, this one included.
+// To needs n replicas, including this one.
 func To(n int) Level { return core.To(n) }
 
-// Majority asks min(N, max(N/2+1+plus, minCap)) of N voting members.
+// Majority needs min(N, max(N/2+1+plus, minCap)) of N voting members.
 func Majority(plus, minCap int) Level { return core.Majority(plus, minCap) }
 
 // Errors of requests; see the table in the package text.
@@ -71,32 +71,31 @@ var (
 	ErrTooFewMembers = core.ErrTooFewMembers
 	ErrLimit         = core.ErrLimit
 	ErrPlan          = core.ErrPlan
-	// ErrStamp: no stamp is newer than the one that stands.
+	// ErrStamp: no stamp is newer than the entry's.
 	ErrStamp = core.ErrStamp
 	// ErrAhead is wrapped by every AheadError.
 	ErrAhead = core.ErrAhead
 	// ErrStale is wrapped by every StaleError.
 	ErrStale = core.ErrStale
-	// ErrContended: the keys changed under the update again and again.
+	// ErrContended: the keys changed during each attempt of the update.
 	ErrContended = core.ErrContended
-	// ErrClosed means that the replicator has been closed. A write may or may not
-	// have been applied.
+	// ErrClosed means that the replicator has been closed. A write may or may not have been
+	// applied.
 	ErrClosed = errors.New("replicator: closed")
 )
 
-// Observer is told what a replicator does; nil functions are not called. All are
+// Observer receives the events of a replicator; nil functions are not called. All are
 // called from the replicator's goroutine and must not block.
 type Observer struct {
 	// Done is called for every finished request: op is "update" or "get", result
 	// is "ok", "unknown", "members", "fenced", "limit", "cancelled" or "error".
 	Done func(op string, level string, result string, took time.Duration)
-	// Sent is called for every frame that was handed to the transport, or refused
-	// by it.
+	// Sent is called for every frame that the transport accepted or rejected.
 	Sent func(message string, bytes int, err error)
 	// Trace is called for every trace event of the core.
 	Trace func(TraceEvent)
 }
 
-// SendFunc queues a frame for a peer and never blocks. The payload is only valid
-// during the call.
+// SendFunc queues a frame for a peer and never blocks. The payload is valid only during the
+// call.
 type SendFunc func(to view.NodeID, c transport.Class, payload []byte) error

@@ -11,25 +11,25 @@ import (
 	"github.com/peerage-go/peerage/replicator/core"
 )
 
-// A disk that takes its time
+// Slow disks
 //
 // The file of durable keys is written by a goroutine of its own, a batch at a time: all keys
 // that have changed since the batch before. The core marks what rests on the disk (Send.Disk,
 // Reply.Disk): while durable keys have changed that no batch has stored, this is held, in
-// order, until the batch that has them is stored. All else goes out: a disk that is slow, or
-// does not answer at all, delays no memory key, no read at Local, and none of what others
-// need of this node.
+// order, until the batch that has them is stored. All other output is sent: a disk that is
+// slow, or does not answer at all, delays no memory key, no read at Local, and no reply that
+// other members need.
 //
-// A batch that has not ended within diskHangMax counts as one that failed: what is held is
-// dropped or ends with an unknown outcome, writes of durable keys fail with ErrDurable, and
-// readiness says so, until the disk answers.
+// A batch that has not ended within diskHangMax counts as failed. Until the disk answers,
+// held output is dropped or ends with an unknown outcome, writes of durable keys fail with
+// ErrDurable, and the node is not ready.
 
 // diskHangMax is how long a batch may take.
 const diskHangMax = 2 * time.Second
 
-// batches is what the loop knows of the batch under way.
+// batches is the state of the batch in flight.
 //
-// Invariant: held is empty unless a batch is under way or will begin with this step.
+// Invariant: held is empty unless a batch is in flight or will begin with this step.
 type batches struct {
 	// number is that of the newest batch that was begun. writing has its keys, nil if none is
 	// under way; result gets its outcome.
@@ -184,8 +184,8 @@ func (l *loop) hold(batch uint64, disk bool, h held) bool {
 	return true
 }
 
-// release lets go what the newest batch has stored. After a failure it drops messages, which
-// others ask for again, and tells callers that the outcome is unknown.
+// release sends the output that the newest batch has stored. After a failure it drops
+// messages, which other members request again, and fails requests with an unknown outcome.
 func (l *loop) release(err error) {
 	d := &l.disk
 	n := 0

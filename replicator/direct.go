@@ -7,21 +7,21 @@ import (
 	"github.com/peerage-go/peerage/replicator/core"
 )
 
-// Whoever brings something to do, does it
+// Callers step the core
 //
 // A step is short, and to hand it to another goroutine takes longer than the step. So a
-// request is handled by its caller, and a small frame by whoever brings it if
-// Config.Direct says that this may be, as long as nobody else is at work, nothing waits
-// and nothing is due; else it goes to the inbox, and the replicator's own goroutine does
-// it. Steps never overlap: Replicator.running is held for each of them.
+// request is handled by its caller, and a small frame by the caller of HandleFrame if
+// Config.Direct is set, as long as no step is running, nothing waits and nothing is due.
+// Otherwise it goes to the inbox, and the replicator's own goroutine handles it. Steps never
+// overlap: Replicator.running is held for each of them.
 //
-// Rejected: to let whoever holds the lock empty the inbox. A caller would then work for
-// others for as long as they go on.
+// Rejected: to let the holder of the lock empty the inbox. A caller would then work for
+// other callers as long as they keep sending.
 
-// directBytesMax bounds the frames that are handled by whoever brings them.
+// directBytesMax bounds the frames that are handled by their reader.
 const directBytesMax = 2 << 10
 
-// direct handles a job at once, if it can be.
+// direct handles a job immediately, if possible.
 func (r *Replicator) direct(j *job) bool {
 	if !r.running.TryLock() {
 		return false

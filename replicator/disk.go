@@ -27,7 +27,8 @@ type disk struct {
 	batches
 }
 
-// keep returns what the core must know of it.
+// keep opens the disk state for the file, and returns the core's test for durable keys, nil
+// without a file.
 func (d *disk) keep(to *Durable) func(string) bool {
 	d.to, d.dirty, d.writeAt, d.stampAt = to, map[string]struct{}{}, clock.Never, clock.Never
 	if to == nil {
@@ -66,7 +67,7 @@ func (l *loop) restore() {
 	}
 }
 
-// diskFails says, to the core too, that the disk fails, or does so no longer.
+// diskFails notes, here and in the core, that the disk fails, or works again if why is nil.
 func (l *loop) diskFails(why error) {
 	l.disk.failing = why
 	l.core.DiskFails(why)
@@ -91,7 +92,7 @@ func (l *loop) putAside() {
 		l.stats.DurableErrors++
 		return
 	}
-	l.r.cfg.Logger.Error("replicator: the file of durable keys was away for too long; it was set aside, and the others fill this node",
+	l.r.cfg.Logger.Error("replicator: the file of durable keys was away for too long; it was set aside, and the other members fill this node; check whether the copy is needed",
 		"role", l.r.cfg.Role, "file", d.to.cfg.Path, "copy", path, "keys", l.core.Stats().SetAside)
 	for _, k := range l.core.KeptKeys() {
 		d.dirty[k] = struct{}{}

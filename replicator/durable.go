@@ -16,32 +16,32 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// DurableConfig says which keys of a replicator outlive a stop of all its members.
+// DurableConfig selects the keys of a replicator that outlive a stop of all its members.
 type DurableConfig struct {
-	// Path of the file. It is made if it does not exist; its directory is not. One
-	// process, and one role, to a file.
+	// Path of the file. The file is created if it does not exist; its directory is not. Use
+	// one file for each process and role.
 	Path string
-	// Owner is what the file belongs to, such as "cluster/role": a file of another
-	// owner is refused.
+	// Owner identifies the owner of the file, such as "cluster/role". A file of another
+	// owner is rejected.
 	Owner string
-	// Prefixes select the keys. At least one; "" is every key. They must be equal at
-	// all members of the role: what a member without a file forgets, the file of
-	// another may bring back.
+	// Prefixes select the keys. At least one; "" means every key. They must be equal on all
+	// members of the role: otherwise the file of one member may bring back a key that a
+	// member without a file has forgotten.
 	Prefixes []string
-	// Except are prefixes of keys that are not kept although Prefixes have them.
+	// Except lists prefixes of keys that are not durable although Prefixes match them.
 	Except []string
-	// Sync is how much later than its acknowledgement a change may reach the disk. 0,
-	// the default, writes and syncs before anything is acknowledged, to callers and to
-	// other replicas: a majority write is then on the disks of a majority, for a sync
-	// (one for all changes that came meanwhile) of added latency. With 50 ms, a power
-	// cut of all members at once loses what was written in the last 50 ms.
+	// Sync is how much later than its acknowledgement a change may reach the disk. With 0,
+	// the default, a change is written and synced before it is acknowledged, to callers and
+	// to other replicas: a majority write is then on the disks of a majority, at the added
+	// latency of one sync (shared by all changes that arrived meanwhile). With 50 ms, a
+	// power cut of all members at the same time loses the writes of the last 50 ms.
 	Sync time.Duration
-	// Retain is for how long the deletion of a key, or of an entry of an LWWMap, is
-	// remembered at least, counted while
-	// members run: so long may a member be away and its file still be taken in. One that
-	// was away for longer, while others went on and forgot deletions, is set aside (see
-	// Durable). Longer costs about 200 bytes for each key deleted meanwhile. Default 7
-	// days, at least an hour; negative is for ever. Equal at all members.
+	// Retain is the minimum time, counted while members run, for which the deletion of a
+	// key, or of an entry of an LWWMap, is remembered. For this long a member may be away
+	// and its file still be merged. The file of a member that was away for longer, while
+	// other members ran and forgot deletions, is set aside (see Durable). A longer time
+	// costs about 200 bytes for each key deleted meanwhile. Default 7 days, at least 1
+	// hour; negative means forever. It must be equal on all members.
 	Retain time.Duration
 	// OpenWait bounds the wait for a process that still has the file open. Default
 	// 5 s.
@@ -51,30 +51,29 @@ type DurableConfig struct {
 // ErrDurable is wrapped by every error about the file of durable keys.
 var ErrDurable = core.ErrDurable
 
-// RetainMin is the least DurableConfig.Retain: clocks of members may differ by minutes.
+// RetainMin is the minimum of DurableConfig.Retain, since clocks of members may differ by
+// minutes.
 const RetainMin = time.Hour
 
-// Durable is an open file of durable keys. It serves one replicator after the
-// other, as incarnations of a node follow each other, and none of them closes it.
+// Durable is an open file of durable keys. It serves one replicator after the other, as
+// incarnations of a node follow each other; none of them closes it.
 //
-// The file is written by a goroutine of its own. A disk that does not answer delays only
-// requests for durable keys; after 2 s it counts as one that fails.
+// A goroutine of its own writes the file. A disk that does not answer delays only requests
+// for durable keys; after 2 s it counts as failing.
 //
-// Every write stores the whole value of each changed key: sets and maps of up to
-// some thousand entries are what it is for. A file may come back after any time and
-// in any cluster of its owner, so what it holds is merged, never taken for the
-// newest. A deleted key is therefore remembered for Retain, at about 200 bytes, or
-// until there are Limits.Tombstones of them; so is a deleted entry of an LWWMap. What
-// is removed inside other values costs nothing.
+// Every write stores the whole value of each changed key: use it for sets and maps of up to
+// some thousand entries. A file may come back after any time and in any cluster of its
+// owner, so its content is merged, never taken as the newest. A deleted key is therefore
+// remembered for Retain, at about 200 bytes, or until there are Limits.Tombstones of them;
+// so is a deleted entry of an LWWMap. Removals inside other values cost nothing.
 //
-// A file whose node was away for so long that it may lack a deletion which all others
-// have forgotten is not merged: nobody could tell which of its keys are deleted ones.
-// It is copied to Path with ".aside-" and the time behind it, an error is logged and
-// counted (Stats.SetAside, ddata_set_aside_keys_total), and the node goes on, filled by
-// the others. The copy is a file like any other: what only it has can be read by a
-// cluster of one that is started on it. A cluster that was down as a whole loses
-// nothing so, after any time; let the members that went on longest be among the first
-// to start again.
+// A file is not merged if its node was away for so long that it may lack a deletion which
+// all other members have forgotten: its deleted keys could not be told from its other keys.
+// The file is copied to Path with ".aside-" and the time appended, an error is logged and
+// counted (Stats.SetAside, ddata_set_aside_keys_total), and the node continues, filled by
+// the other members. The copy is a file like any other: start a cluster of one on it to
+// read content that only it has. A cluster that was completely down loses nothing this way,
+// after any time; let the members that ran longest be among the first to start again.
 type Durable struct {
 	// fail stands for a disk that fails, in tests, hang for one that does not answer until
 	// it is closed.
@@ -96,11 +95,11 @@ var (
 	unsealedFormat = []byte("durable keys 2")
 )
 
-// OpenDurable opens or makes the file, checks each of its pages, and reads all of it, in
-// time that is bounded by its length. A file that is damaged,
-// was not made by this package, belongs to another owner, or is held by another
-// process gives an error that says so and wraps ErrDurable; nothing is ever dropped
-// silently, and the file is left as it was.
+// OpenDurable opens or creates the file, checks each of its pages, and reads all of it, in
+// time bounded by its length. It fails if the file is damaged, was not made by this
+// package, belongs to another owner, or is held by another process. The error names the
+// reason and wraps ErrDurable. Nothing is ever dropped silently, and the file is left as it
+// was.
 func OpenDurable(cfg DurableConfig) (*Durable, error) {
 	if cfg.Path == "" || len(cfg.Prefixes) == 0 {
 		return nil, fmt.Errorf("%w: Path and Prefixes are needed", ErrDurable)
@@ -121,7 +120,7 @@ func OpenDurable(cfg DurableConfig) (*Durable, error) {
 	return d, nil
 }
 
-// guarded turns what a damaged file does to a reader of mapped memory into an error.
+// guarded turns a fault or panic while reading a damaged file into an error.
 func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -181,7 +180,7 @@ func (d *Durable) openBolt(readOnly bool) (*bbolt.DB, error) {
 	return db, nil
 }
 
-// found writes what says whose file this is.
+// found creates the buckets, and writes the owner of the file.
 func (d *Durable) found(tx *bbolt.Tx) error {
 	meta, err := tx.CreateBucket(metaBucket)
 	if err != nil {
@@ -259,13 +258,13 @@ func checkNames(tx *bbolt.Tx, meta *bbolt.Bucket) error {
 		meta.ForEach(func(k, _ []byte) error { return entry(k) }))
 }
 
-// covers reports whether a key is to be kept.
+// covers reports whether a key is durable.
 func (d *Durable) covers(key string) bool {
 	begins := func(p string) bool { return strings.HasPrefix(key, p) }
 	return slices.ContainsFunc(d.cfg.Prefixes, begins) && !slices.ContainsFunc(d.cfg.Except, begins)
 }
 
-// memory returns what the file says beside its keys.
+// memory returns the file's content beside its keys.
 func (d *Durable) memory() (m core.Memory, err error) {
 	err = guarded(func() error {
 		return d.db.View(func(tx *bbolt.Tx) (err error) {
@@ -343,7 +342,7 @@ func synced(path string) error {
 	return nil
 }
 
-// write stores records, takes others out, and syncs the file.
+// write stores records, deletes the keys in gone, and syncs the file.
 func (d *Durable) write(m core.Memory, records []record, gone ...string) error {
 	err := guarded(func() error {
 		if d.hang != nil {

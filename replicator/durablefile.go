@@ -97,7 +97,7 @@ func (e *damageError) Error() string {
 	return fmt.Sprintf("damaged: %s%s: restore the file from a copy, or move it aside and start again: the other members then fill this node", at, e.what)
 }
 
-// damage says what a panic of bbolt over a damaged file means.
+// damage translates a panic of bbolt over a damaged file.
 func damage(x any) error {
 	switch x := x.(type) {
 	case interface{ Addr() uintptr }:

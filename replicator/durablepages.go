@@ -52,9 +52,9 @@ type element struct {
 	flags      uint32
 }
 
-// checkPages returns an error if a page of the file does not fit the others, or the file is
-// shorter than its head says. It reads each
-// page at most once, and changes nothing. It does not check values.
+// checkPages returns an error if pages of the file do not fit together, or if the file is
+// shorter than its head declares. It reads each page at most once, and changes nothing. It
+// does not check values.
 func checkPages(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -123,7 +123,7 @@ func (w *pageWalk) readPage(from, id uint64, buf []byte) ([]byte, error) {
 	}
 	order := binary.NativeEndian
 	if own := order.Uint64(b); own != id {
-		return nil, damagedPage(id, "says that it is page %d", own)
+		return nil, damagedPage(id, "its number is that of page %d", own)
 	}
 	more := uint64(order.Uint32(b[12:]))
 	if more == 0 {
@@ -190,7 +190,7 @@ func readElements(id uint64, b []byte, out []element) (_ []element, used int64, 
 	}
 	used = pageHead + count*elementBytes
 	if used > int64(len(b)) {
-		return nil, 0, damagedPage(id, "says that it has %d elements, in %d bytes", count, len(b))
+		return nil, 0, damagedPage(id, "declares %d elements, in %d bytes", count, len(b))
 	}
 	for i := range count {
 		at := pageHead + i*elementBytes
@@ -274,7 +274,7 @@ func (w *pageWalk) checkFreelist() error {
 		count, list = order.Uint64(list), list[8:]
 	}
 	if count > uint64(len(list)/8) {
-		return damagedPage(id, "says that %d pages are free, in %d bytes", count, len(b))
+		return damagedPage(id, "declares %d free pages, in %d bytes", count, len(b))
 	}
 	last := uint64(0)
 	for i := range count {

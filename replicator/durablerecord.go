@@ -12,9 +12,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// record is what the file has of a key: its state, and since when it has known the
-// deletions under it. Of a deleted key that stands in the place of the value, of entries
-// of a map in a bucket of its own: the value is as long as it is anyway.
+// record is the file's entry of a key: its state, and the times since when the file has had
+// the deletions under it. For a deleted key, the time replaces the value. For entries of a
+// map, the times are in a bucket of their own.
 type record struct {
 	core.Item
 	ended []core.Ended

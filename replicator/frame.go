@@ -12,10 +12,9 @@ const roleBytesMax = 255
 // ErrFrame means that a frame does not begin with a role.
 var ErrFrame = errors.New("replicator: frame without a role")
 
-// SplitRole cuts a frame into the role whose replicator it is for and the
-// payload for HandleFrame. All replicators of a node share one transport kind;
-// whoever owns the handler looks the replicator up by role. The payload aliases
-// the frame.
+// SplitRole splits a frame into its role and the payload for HandleFrame. All replicators
+// of a node share one transport kind; the owner of the handler selects the replicator by
+// role. The payload aliases the frame.
 func SplitRole(frame []byte) (role string, payload []byte, err error) {
 	r := wire.NewReader(frame)
 	role = r.String("role", roleBytesMax)

@@ -12,17 +12,16 @@ import (
 // keysListedMax bounds an answer of Handler; the listing goes on with ?after=.
 const keysListedMax = 1000
 
-// Handler returns a handler by which operators look at what r holds. It only
-// reads. As JSON:
+// Handler returns a read-only HTTP handler that shows the content of r to operators, as
+// JSON:
 //
 //	/       statistics and the lag of every peer
 //	/keys   names, sizes and digests of up to 1,000 keys; ?prefix= and ?after=
 //	/value  one value, ?key=, of a large one the first MiB or so
 //
-// Elements are shown as text where they are text, else as what msgpack says that they
-// are, else as {"base64", "bytes"}. Since elements carry no type, a small number that is
-// also a letter shows as that.
-// It shows all data to whoever may call it: guard it as the data demands.
+// Elements are shown as text if they are text, else as decoded msgpack, else as {"base64",
+// "bytes"}. Since elements carry no type, a small number that is also a letter shows as
+// that letter. The handler shows all data to every client: protect it as the data requires.
 func Handler(r *Replicator) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", r.serveStatus)

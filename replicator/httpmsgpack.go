@@ -12,9 +12,9 @@ import (
 // packDepthMax bounds how deep arrays and maps of an element may nest.
 const packDepthMax = 32
 
-// unpacked returns what msgpack says that raw is, as JSON has it. It is not ok if raw is
-// anything but one whole msgpack value. Nothing is allocated for a declared length
-// before as many bytes are known to be there: every item of an array takes one at least.
+// unpacked decodes raw as msgpack, for JSON. ok is false if raw is not exactly one msgpack
+// value. It allocates nothing for a declared length before as many bytes are present: every
+// item of an array takes at least one.
 func unpacked(raw string) (v any, ok bool) {
 	r := &unpacker{b: raw}
 	v = r.next(packDepthMax)

@@ -23,7 +23,7 @@ type shower struct {
 	cut  bool
 }
 
-// rawPage is bytes of which nothing is known.
+// rawPage shows bytes of unknown content.
 type rawPage struct {
 	Base64 string `json:"base64"`
 	Bytes  int    `json:"bytes"`
@@ -173,7 +173,7 @@ func label(taken map[string]any, raw string) string {
 	if !readable(raw) {
 		out = "base64:" + base64.StdEncoding.EncodeToString([]byte(raw))
 		if v, ok := unpacked(raw); ok {
-			// What unpacked returns has an encoding.
+			// Results of unpacked always have an encoding.
 			b, _ := json.Marshal(v)
 			out = string(b)
 		}

@@ -78,7 +78,7 @@ func (l *loop) run() {
 	}
 }
 
-// locked runs f while nobody else steps the core.
+// locked runs f while no other goroutine steps the core.
 func (l *loop) locked(f func()) {
 	l.r.running.Lock()
 	defer l.r.running.Unlock()
@@ -160,8 +160,8 @@ func (l *loop) step(ev core.Event) {
 func (l *loop) carryOut() {
 	l.store()
 	batch := l.restsOn()
-	// Before anybody can know of a change: else a subscriber that is ready meanwhile is
-	// shown the same state twice.
+	// Before a change becomes visible elsewhere: otherwise a subscriber that is ready
+	// meanwhile would receive the same state twice.
 	l.subs.changed(l.out.Changed)
 	for i := range l.out.Send {
 		if s := &l.out.Send[i]; !l.hold(batch, s.Disk, held{send: *s}) {
@@ -248,11 +248,11 @@ func (l *loop) trace(e *TraceEvent) {
 	case core.TraceAhead:
 		l.warnAhead(e)
 	case core.TraceRestamped:
-		l.r.cfg.Logger.Warn("replicator: entries had stamps far ahead of the clock of the first member that was heard; they were stamped anew. Check the clocks of both", "role", l.r.cfg.Role, "key", e.Key, "what", e.Detail)
+		l.r.cfg.Logger.Warn("replicator: entries had stamps far ahead of the clock of the first member that answered; they were stamped again. Check the clocks of both", "role", l.r.cfg.Role, "key", e.Key, "what", e.Detail)
 	case core.TraceEra:
 		l.warn("replicator: a key had entries with stamps far ahead of all clocks; they keep their values and their order, and a write was made above them. Check the clocks of all members", "key", e.Key, "what", e.Detail)
 	case core.TraceLateHorizon:
-		l.r.cfg.Logger.Error("replicator: durable keys that were deleted may be back: a member that was away for long founded the cluster before those that went on came", "role", l.r.cfg.Role)
+		l.r.cfg.Logger.Error("replicator: deleted durable keys may be back: a member that was away for long formed the cluster before the members that had kept running joined; check these keys", "role", l.r.cfg.Role)
 	case core.TraceLogCut:
 		l.warn("replicator: a peer is so far behind that it must compare everything", "peer", e.Peer)
 	}
@@ -296,10 +296,10 @@ func (l *loop) snapshot() Stats {
 	return s
 }
 
-// end lets everybody go.
+// end closes the subscriptions and releases all waiting callers.
 func (l *loop) end() {
 	r := l.r
-	// Also when a core that broke breaks again here: nobody may wait for ever.
+	// Deferred, in case a broken core panics again here: no caller may wait forever.
 	defer close(r.done)
 	defer l.subs.close()
 	if l.disk.to != nil {

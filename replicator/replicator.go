@@ -38,7 +38,7 @@ type Replicator struct {
 
 	diskFailing atomic.Bool
 
-	// running is held by whoever steps the core; loop belongs to them (direct.go).
+	// running is held by the goroutine that steps the core; it guards loop (direct.go).
 	running sync.Mutex
 	loop    loop
 }
@@ -52,7 +52,7 @@ type job struct {
 	call   func()
 }
 
-// waiter is a request that somebody waits for.
+// waiter is a request with a waiting caller.
 type waiter struct {
 	id      core.RequestID
 	op      string
@@ -68,9 +68,9 @@ type request struct {
 	fence Fence
 }
 
-// WithFence makes replicas that know a higher term of the group refuse the
-// request; a fenced Get raises the term where it is answered. A refused request
-// returns *FencedError.
+// WithFence makes replicas that have a higher term of the group reject the request, which
+// then fails with *FencedError. A fenced Get raises the term at the replicas that answer
+// it.
 func WithFence(f Fence) Option { return func(r *request) { r.fence = f } }
 
 // New starts a replicator. It ends with Close.
@@ -103,7 +103,7 @@ func (c Config) withDefaults() Config {
 }
 
 // DiskFailing reports whether durable keys cannot be stored now. Writes of them fail here
-// with ErrDurable; all else goes on.
+// with ErrDurable; everything else works.
 func (r *Replicator) DiskFailing() bool { return r.diskFailing.Load() }
 
 // Self returns the incarnation whose dots and counters the replicator writes.
@@ -112,9 +112,9 @@ func (r *Replicator) Self() view.NodeID { return r.cfg.Self }
 // WallTime returns the calendar time by Config.WallClock.
 func (r *Replicator) WallTime() time.Time { return r.cfg.WallClock() }
 
-// HandleFrame takes the payload of a frame, without the role. It never blocks:
-// when the inbox is full the frame is dropped and counted, and its sender
-// repeats it. The payload is only used during the call.
+// HandleFrame handles the payload of a frame, without the role. It never blocks: if the
+// inbox is full, the frame is dropped and counted, and its sender retransmits it. The
+// payload is used only during the call.
 func (r *Replicator) HandleFrame(from view.NodeID, payload []byte) {
 	if r.cfg.Direct && light(payload) && r.direct(&job{frame: payload, from: from}) {
 		return
@@ -122,16 +122,16 @@ func (r *Replicator) HandleFrame(from view.NodeID, payload []byte) {
 	r.post(job{frame: append([]byte{}, payload...), from: from})
 }
 
-// SetView hands over a newer view; older ones are ignored.
+// SetView sets a newer view; older ones are ignored.
 func (r *Replicator) SetView(v *view.View) { r.post(job{event: core.ViewChanged{View: v}}) }
 
-// PeerLost says that the connection to a peer broke.
+// PeerLost reports that the connection to a peer broke.
 func (r *Replicator) PeerLost(id view.NodeID) { r.post(job{event: core.PeerLost{ID: id}}) }
 
-// PeerUp says that a peer's connection stands.
+// PeerUp reports that the connection to a peer is open.
 func (r *Replicator) PeerUp(id view.NodeID) { r.post(job{event: core.PeerUp{ID: id}}) }
 
-// LeaseRegained says that Config.LeaseValid is true again: requests that waited for it
+// LeaseRegained reports that Config.LeaseValid is true again: requests that waited for it
 // end now. Without the call they end too, within ResendAfter.
 func (r *Replicator) LeaseRegained() { r.post(job{event: core.LeaseRegained{}}) }
 
@@ -196,10 +196,10 @@ func options(opts []Option) (req request) {
 	return req
 }
 
-// Get returns the values of keys as of level, nil for one that does not exist.
-// What other replicas know beyond this one is merged here, and replicas that
-// lack something get it, before Get returns: of two reads at majority, one after
-// the other, the second never sees less. The values are copies.
+// Get returns the values of keys at the given level, nil for a key that does not exist.
+// Before it returns, it merges here the newer state of other replicas, and sends the
+// missing state to stale replicas: of two reads at majority, one after the other, the
+// second never sees less. The values are copies.
 func (r *Replicator) Get(ctx context.Context, keys []string, level Level, opts ...Option) ([]crdt.Value, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -233,8 +233,8 @@ func (r *Replicator) do(ctx context.Context, op string, level Level, event func(
 	return r.await(ctx, w, patience)
 }
 
-// await waits for a request's answer. The core gives up at the deadline, and knows who
-// has answered; a replicator that does not get to it in time is not waited for.
+// await waits for a request's reply. The core gives up at the deadline, with the replicas
+// that have answered. await does not wait much longer for a replicator that is late.
 func (r *Replicator) await(ctx context.Context, w *waiter, patience time.Duration) (core.Reply, error) {
 	late := time.NewTimer(patience + r.grace())
 	defer late.Stop()
@@ -257,7 +257,7 @@ func (r *Replicator) await(ctx context.Context, w *waiter, patience time.Duratio
 	}
 }
 
-// abandon gives a request up and returns the error to say so.
+// abandon cancels a request and returns its error.
 func (r *Replicator) abandon(w *waiter, why error) error {
 	r.post(job{event: core.Cancel{ID: w.id}, waiter: w})
 	if w.op == "get" {
@@ -291,9 +291,9 @@ func (r *Replicator) timeout() time.Duration {
 	return 5 * time.Second
 }
 
-// View calls f with the local value of key, nil if there is none, without a copy. F must
-// not change or keep the value. It runs on the caller's goroutine, holds nothing up, and
-// may use the replicator.
+// View calls f with the local value of key, nil if there is none, without a copy. f must
+// not change or keep the value. It runs on the caller's goroutine, delays no other caller,
+// and may use the replicator.
 func (r *Replicator) View(ctx context.Context, key string, f func(crdt.Value)) error {
 	snaps, err := r.snapshots(ctx, []string{key})
 	if err != nil {
@@ -313,13 +313,12 @@ func (r *Replicator) Keys(ctx context.Context, prefix string) (keys []string, er
 	return keys, nil
 }
 
-// Subscribe calls f for the key named pattern, or for every key that begins with
-// it when it ends in "*": first with each value that exists now, then after
-// changes. Changes that come while f runs are coalesced: f sees the newest state,
-// never an older one after a newer one, and a slow f holds nothing up. A key that
-// has been deleted shows as a nil value. F runs on the subscription's own
-// goroutine, one call at a time. Cancel ends the subscription and does not wait
-// for a running f.
+// Subscribe calls f for the key named pattern, or for every key with that prefix if pattern
+// ends in "*": first with each value that exists, then after changes. Changes that arrive
+// while f runs are coalesced: f sees the newest state, never an older one after a newer
+// one. A slow f delays nothing else. A deleted key shows as a nil value. f runs on the
+// subscription's own goroutine, one call at a time. cancel ends the subscription and does
+// not wait for a running f.
 func (r *Replicator) Subscribe(pattern string, f func(Change)) (cancel func()) {
 	prefix, isPrefix := strings.CutSuffix(pattern, "*")
 	s := &subscription{r: r, name: prefix, prefix: isPrefix, f: f, dirty: map[string]struct{}{},
@@ -342,16 +341,15 @@ func (r *Replicator) Stats() (s Stats) {
 	return r.last
 }
 
-// Status returns a snapshot of the replicator and of what it knows of the others,
-// the most senior first.
+// Status returns a snapshot of the replicator and of its peers, the most senior first.
 func (r *Replicator) Status(ctx context.Context) (s Stats, peers []PeerStats, err error) {
 	err = r.call(ctx, func() { s, peers = r.loop.snapshot(), r.loop.core.Peers() })
 	return s, peers, err
 }
 
-// Close ends the replicator and its subscriptions at once: requests under way
-// return ErrClosed. It waits until its goroutines have ended, except for a
-// subscriber's function that has not returned. Idempotent.
+// Close ends the replicator and its subscriptions immediately: pending requests return
+// ErrClosed. It waits until its goroutines have ended, except for a subscriber's function
+// that has not returned. It is idempotent.
 func (r *Replicator) Close() error {
 	r.mu.Lock()
 	r.closing = true

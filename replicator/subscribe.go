@@ -145,7 +145,7 @@ func (l *loop) unsubscribe(s *subscription) {
 	}
 }
 
-// changed marks keys at everybody who watches them.
+// changed marks keys in all subscriptions that match them.
 func (ss *subscriptions) changed(keys []string) {
 	for _, k := range keys {
 		for _, s := range ss.exact[k] {

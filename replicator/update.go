@@ -16,8 +16,8 @@ import (
 // Application code runs outside the replicator
 //
 // The plans of an update, and the functions of View, run on their caller's goroutine, on
-// snapshots (core.Snapshot): no lock is held, so they hold nobody up but their caller, and
-// may use the replicator. The core applies a plan if its key is as the snapshot shows it,
+// snapshots (core.Snapshot): no lock is held, so they delay only their caller, and may use
+// the replicator. The core applies a plan if its key is as the snapshot shows it,
 // or if only merges have come meanwhile; else the plans run anew.
 //
 // An update that had to begin anew takes its turn: updates of the same keys that wait for
@@ -32,13 +32,15 @@ const updateAttemptsMax = 8
 // be waiting for this very update.
 const turnMax = time.Second
 
-// Update changes the keys of ops, all or none, here first and then at as many
-// replicas as level asks for. It blocks until the level is fulfilled, refused,
-// or given up at the context's deadline; a nil error means fulfilled, while this node
-// held a lease. The plans run on the caller's goroutine, on snapshots of the keys, and may
-// run several times: they should have no effects of their own. They may use the
-// replicator; an update of one of the same keys ends with ErrContended, its own or that of
-// the update that runs the plan.
+// Update changes the keys of ops, all or none, here first and then at as many replicas as
+// level requires. It blocks until the level is reached, the update is rejected, or the
+// context's deadline passes. nil means that the level was reached while this node held a
+// lease.
+//
+// The plans run on the caller's goroutine, on snapshots of the keys, and may run several
+// times: they should have no effects of their own. They may use the replicator, but an
+// update of one of the same keys within a plan fails with ErrContended: either that update
+// or the one that runs the plan.
 func (r *Replicator) Update(ctx context.Context, ops []Op, level Level, opts ...Option) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -112,7 +114,7 @@ func contained(op *Op, s *core.Snapshot) (p Plan, err error) {
 	return core.Decide(op, s)
 }
 
-// snapshots returns snapshots of keys. They are to be released.
+// snapshots returns snapshots of keys, which the caller must release.
 func (r *Replicator) snapshots(ctx context.Context, keys []string) (snaps []*core.Snapshot, err error) {
 	take := func() {
 		for _, k := range keys {
@@ -191,7 +193,7 @@ func (ts *turns) of(ops []Op, level Level) *turn {
 	return t
 }
 
-// others reports whether other updates have their turn or wait for it, and this one does
+// others reports whether further updates have their turn or wait for it, and this one does
 // neither.
 func (t *turn) others() bool {
 	if t.waited {
