@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/flow"
+	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
 // accounts are what this node, as a home, knows of the senders to the shards of one type:

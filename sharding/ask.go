@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 // The pauses between the attempts of an Ask with Retry.
@@ -29,7 +29,7 @@ func (p *path[Req, Resp]) ask(ctx context.Context, f Ref[Req, Resp], req Req, op
 		var none Resp
 		return none, ErrNoDeadline
 	}
-	chain := entity.ChainOf(ctx)
+	chain := activation.ChainOf(contextOf(ctx))
 	if chain.Waits(p.name, f.id) {
 		p.counters.selfAsks.Add(1)
 		var none Resp
@@ -130,7 +130,7 @@ type replies[Req, Resp any] struct {
 }
 
 // Cancelled reports whether the asker is known to have given up.
-func (r *replies[Req, Resp]) Cancelled(to entity.ReplyTo) bool {
+func (r *replies[Req, Resp]) Cancelled(to activation.ReplyTo) bool {
 	if to.Node == r.inc.self {
 		return !r.p.calls.waits(to.Call)
 	}
@@ -138,7 +138,7 @@ func (r *replies[Req, Resp]) Cancelled(to entity.ReplyTo) bool {
 }
 
 // Reply answers an ask.
-func (r *replies[Req, Resp]) Reply(to entity.ReplyTo, resp Resp, err error) {
+func (r *replies[Req, Resp]) Reply(to activation.ReplyTo, resp Resp, err error) {
 	if to.Node != r.inc.self {
 		r.away(to, resp, err)
 		return
@@ -155,8 +155,8 @@ func (r *replies[Req, Resp]) Reply(to entity.ReplyTo, resp Resp, err error) {
 }
 
 // away sends the answer to an asker on another node.
-func (r *replies[Req, Resp]) away(to entity.ReplyTo, resp Resp, err error) {
-	if err == entity.ErrExpired {
+func (r *replies[Req, Resp]) away(to activation.ReplyTo, resp Resp, err error) {
+	if err == activation.ErrExpired {
 		// The asker's own clock has told it.
 		return
 	}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 // cancels are the asks of other nodes whose askers have given up: they wait in
@@ -19,19 +19,19 @@ type cancels struct {
 	// known is the fast path's look.
 	known atomic.Int32
 	mu    sync.Mutex
-	asks  map[entity.ReplyTo]struct{}
+	asks  map[activation.ReplyTo]struct{}
 	// ring holds the newest in the order in which they came; next is the oldest.
-	ring []entity.ReplyTo
+	ring []activation.ReplyTo
 	next int
 }
 
 const cancelsMax = 4096
 
-func (c *cancels) add(a entity.ReplyTo) {
+func (c *cancels) add(a activation.ReplyTo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.asks == nil {
-		c.asks = map[entity.ReplyTo]struct{}{}
+		c.asks = map[activation.ReplyTo]struct{}{}
 	}
 	if len(c.ring) < cancelsMax {
 		c.ring = append(c.ring, a)
@@ -45,7 +45,7 @@ func (c *cancels) add(a entity.ReplyTo) {
 }
 
 // take reports whether an ask was called off, and forgets it.
-func (c *cancels) take(a entity.ReplyTo) bool {
+func (c *cancels) take(a activation.ReplyTo) bool {
 	if c.known.Load() == 0 {
 		return false
 	}
@@ -70,5 +70,5 @@ func (p *path[Req, Resp]) callOff(at view.NodeID, call uint64, why error) {
 
 // cancelled takes that news.
 func (p *path[Req, Resp]) cancelled(from view.NodeID, call uint64) {
-	p.gone.add(entity.ReplyTo{Node: from, Call: call})
+	p.gone.add(activation.ReplyTo{Node: from, Call: call})
 }

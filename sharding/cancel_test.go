@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 // An asker on another node that gives up is heard of at the home: its ask, which
@@ -56,12 +56,12 @@ func TestCancelledRemoteAsksDoNoWork(t *testing.T) {
 func TestCancelsAreBoundedAndForgetTheOldest(t *testing.T) {
 	var c cancels
 	for i := range cancelsMax + 10 {
-		c.add(entity.ReplyTo{Node: 1, Call: uint64(i)})
+		c.add(activation.ReplyTo{Node: 1, Call: uint64(i)})
 	}
-	if len(c.asks) != cancelsMax || c.take(entity.ReplyTo{Node: 1, Call: 9}) || !c.take(entity.ReplyTo{Node: 1, Call: 10}) {
+	if len(c.asks) != cancelsMax || c.take(activation.ReplyTo{Node: 1, Call: 9}) || !c.take(activation.ReplyTo{Node: 1, Call: 10}) {
 		t.Errorf("%d kept", len(c.asks))
 	}
-	if c.take(entity.ReplyTo{Node: 1, Call: 10}) || c.take(entity.ReplyTo{Node: 2, Call: 11}) {
+	if c.take(activation.ReplyTo{Node: 1, Call: 10}) || c.take(activation.ReplyTo{Node: 2, Call: 11}) {
 		t.Error("taken twice, or for another node")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 // code says in one byte how an ask ended. The numbers never change.
@@ -43,15 +43,15 @@ func codeOf(err error) (code, string) {
 		return codeOK, ""
 	case isSaid(err):
 		return codeHandler, cutText(err.Error())
-	case err == entity.ErrMailboxFull:
+	case err == activation.ErrMailboxFull:
 		return codeMailboxFull, ""
-	case err == entity.ErrAbandoned:
+	case err == activation.ErrAbandoned:
 		return codeAbandoned, ""
-	case err == entity.ErrStarted:
+	case err == activation.ErrStarted:
 		return codeStarted, ""
-	case err == entity.ErrNotHosted:
+	case err == activation.ErrNotHosted:
 		return codeMoved, ""
-	case err == entity.ErrExpired:
+	case err == activation.ErrExpired:
 		return codeExpired, ""
 	}
 	switch err {
@@ -63,10 +63,10 @@ func codeOf(err error) (code, string) {
 	if errors.Is(err, ErrState) {
 		return codeState, cutText(strings.TrimPrefix(err.Error(), ErrState.Error()+": "))
 	}
-	if errors.Is(err, entity.ErrRestore) {
+	if errors.Is(err, activation.ErrRestore) {
 		return codeRestore, cutText(err.Error())
 	}
-	var panicked *entity.PanicError
+	var panicked *activation.PanicError
 	if errors.As(err, &panicked) {
 		return codePanicked, cutText(panicked.Value)
 	}
@@ -75,7 +75,7 @@ func codeOf(err error) (code, string) {
 
 // isSaid reports whether err is the application's answer, whatever it wraps.
 func isSaid(err error) bool {
-	_, is := err.(*entity.Said)
+	_, is := err.(*activation.Said)
 	return is
 }
 

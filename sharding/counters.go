@@ -3,7 +3,7 @@ package sharding
 import (
 	"sync/atomic"
 
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 // counters are those of one type, for the life of the program.
@@ -25,8 +25,8 @@ type counters struct {
 
 	// heldUp is a gauge of callers, gates one of entities that homes said to stop for;
 	// blocked counts windows that were used up.
-	heldUp  entity.Gauge
-	gates   entity.Gauge
+	heldUp  activation.Gauge
+	gates   activation.Gauge
 	blocked atomic.Uint64
 
 	selfAsks, mutualAsks atomic.Uint64

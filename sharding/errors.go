@@ -1,10 +1,15 @@
 package sharding
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
 
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 // Errors of Tell and Ask; see the table of the package comment.
@@ -14,7 +19,7 @@ var (
 	ErrTooLarge     = errors.New("sharding: payload too large")
 	ErrCodec        = errors.New("sharding: codec failed")
 	ErrSettings     = errors.New("sharding: nodes disagree about the shards of ids")
-	ErrMailboxFull  = entity.ErrMailboxFull
+	ErrMailboxFull  = activation.ErrMailboxFull
 	ErrBufferFull   = errors.New("sharding: buffer full")
 	ErrNotReady     = errors.New("sharding: node is not in a cluster")
 	ErrNoHome       = errors.New("sharding: shard has no home")
@@ -22,18 +27,18 @@ var (
 	ErrNodeStopping = errors.New("sharding: node is stopping")
 	ErrMoved        = errors.New("sharding: shard has moved")
 	ErrNodeLost     = errors.New("sharding: connection to the home was lost, outcome unknown")
-	ErrAbandoned    = entity.ErrAbandoned
-	ErrPanicked     = entity.ErrPanicked
-	ErrRestore      = entity.ErrRestore
-	ErrTimer        = entity.ErrTimer
+	ErrAbandoned    = activation.ErrAbandoned
+	ErrPanicked     = activation.ErrPanicked
+	ErrRestore      = activation.ErrRestore
+	ErrTimer        = activation.ErrTimer
 	// ErrSelfAsk: a handler asked its own entity, or an entity that waits for its reply.
 	ErrSelfAsk = errors.New("sharding: the entity asked waits for this ask: it would never answer")
 	// ErrNoDeadline: Ask with Retry needs a context with a deadline.
 	ErrNoDeadline = errors.New("sharding: Ask with Retry needs a context with a deadline")
 	// ErrContextEnded: a handler's Context was used after the handler had returned.
-	ErrContextEnded = entity.ErrContextEnded
-	ErrStash        = entity.ErrStash
-	ErrStashFull    = entity.ErrStashFull
+	ErrContextEnded = activation.ErrContextEnded
+	ErrStash        = activation.ErrStash
+	ErrStashFull    = activation.ErrStashFull
 )
 
 // HandlerError is an error that a handler or OnStart returned, whatever it wrapped. Only
@@ -43,14 +48,75 @@ type HandlerError struct{ Text string }
 
 func (e *HandlerError) Error() string { return e.Text }
 
-// UnfinishedError lists the handlers that still ran when a node was closed.
-type UnfinishedError = entity.UnfinishedError
+// PanicError is the error of an ask whose handler panicked. It matches ErrPanicked. The
+// stack is in the log of the handler's node.
+type PanicError struct{ Value string }
+
+func (e *PanicError) Error() string { return fmt.Sprintf("%v: %s", ErrPanicked, e.Value) }
+
+// Is makes a PanicError match ErrPanicked.
+func (e *PanicError) Is(target error) bool { return target == ErrPanicked }
 
 // RunningHandler is a call of an entity's code that has not returned.
-type RunningHandler = entity.Running
+type RunningHandler struct {
+	Type  string
+	ID    string
+	Shard ShardID
+	// For is how long the call has been running, at least.
+	For time.Duration
+	// Stack is the goroutine's stack, "" if it was not found.
+	Stack string
+}
 
-// PanicError is the error of an ask whose handler panicked. It matches ErrPanicked.
-type PanicError = entity.PanicError
+func runningHandlers(in []activation.Running) (out []RunningHandler) {
+	for _, r := range in {
+		out = append(out, RunningHandler(r))
+	}
+	return out
+}
+
+// UnfinishedError lists the handlers that still ran when a node was closed and its time was
+// up: the error of Node.Shutdown and Node.Close. The shards of such a node are not handed
+// over; they move when its lease has expired.
+type UnfinishedError struct {
+	// Handlers are the calls that had not returned, longest first, with the stacks of
+	// some of them.
+	Handlers []RunningHandler
+	// Cause is the end of the context that bounded the wait.
+	Cause error
+}
+
+// unfinishedNamed bounds the handlers that the text of an UnfinishedError names.
+const unfinishedNamed = 8
+
+func (e *UnfinishedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "sharding: %d handlers still run", len(e.Handlers))
+	for i, h := range e.Handlers {
+		if i == unfinishedNamed {
+			b.WriteString(", ...")
+			break
+		}
+		fmt.Fprintf(&b, "%s %s %q for %v", [2]string{":", ","}[min(i, 1)], h.Type, h.ID, h.For.Round(time.Millisecond))
+	}
+	if e.Cause != nil {
+		fmt.Fprintf(&b, ": %v", e.Cause)
+	}
+	return b.String()
+}
+
+// with returns e, which may be nil, with the handlers of another type.
+func (e *UnfinishedError) with(more *activation.UnfinishedError) *UnfinishedError {
+	all := runningHandlers(more.Handlers)
+	if e != nil {
+		all = append(all, e.Handlers...)
+	}
+	slices.SortStableFunc(all, func(a, b RunningHandler) int { return cmp.Compare(b.For, a.For) })
+	return &UnfinishedError{Handlers: all, Cause: more.Cause}
+}
+
+// Unwrap returns the Cause.
+func (e *UnfinishedError) Unwrap() error { return e.Cause }
 
 // retriedError is the end of an Ask with Retry whose last attempt did not run the
 // handler, while an earlier one may have.
@@ -94,4 +160,14 @@ func isOne(err error, targets ...error) bool {
 		}
 	}
 	return false
+}
+
+// TypeError lists the invalid settings of a Type.
+type TypeError struct {
+	Type  string
+	Wrong []string
+}
+
+func (e *TypeError) Error() string {
+	return fmt.Sprintf("sharding: type %q: %s", e.Type, strings.Join(e.Wrong, "; "))
 }

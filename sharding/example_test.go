@@ -255,7 +255,7 @@ func ExamplePassivation() {
 		New: func(string) sharding.Entity[string, string] { return page{ended} },
 		Passivation: sharding.Passivation{
 			Limit:    2,
-			Strategy: sharding.Eviction{Kind: sharding.EvictSegmentedLRU},
+			Eviction: sharding.EvictTinyLFU,
 		},
 	})
 	defer done()

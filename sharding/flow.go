@@ -7,7 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/reliable"
+	"github.com/peerage-go/peerage/internal/core/reliable"
 )
 
 // This file holds what the shell orders of the routes, and what comes back over

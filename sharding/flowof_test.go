@@ -4,7 +4,8 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/sharding/flow"
+	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
 // What a handoff relies on is one flow: requests to a shard, what is refused of them, the
@@ -12,7 +13,7 @@ import (
 func TestFramesOfAShardAreOneFlow(t *testing.T) {
 	token := Token{Term: 3, Seq: 4}
 	tell := append(appendRequest(nil, "cart", 7, "id", 0, nil), "payload"...)
-	ask := appendRequest(nil, "cart", 7, "another", 9, &Sender{Type: "x", ID: "y"})
+	ask := appendRequest(nil, "cart", 7, "another", 9, &activation.Sender{Type: "x", ID: "y"})
 	shard := FlowOf(tell)
 	if shard == 0 || shard&answersFlow != 0 {
 		t.Errorf("flow %x of a tell", shard)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/wire"
-	"github.com/peerage-go/peerage/sharding/entity"
 )
 
 // Frames of KindEntity are written by hand: the application's codec touches the
@@ -78,23 +78,23 @@ const (
 	flagSender byte = 1 << iota
 	flagStart
 	flagSure
-	// flagChain: behind the sender stand a count, and so many hashes of 8 bytes (entity.Chain).
+	// flagChain: behind the sender stand a count, and so many hashes of 8 bytes (activation.Chain).
 	flagChain
 	flagsKnown = flagSender | flagStart | flagSure | flagChain
 )
 
 // appendRequest appends all of a request but its payload; token, number and left
 // are filled in by stamp.
-func appendRequest(b []byte, typ string, shard ShardID, id string, call uint64, from *Sender) []byte {
+func appendRequest(b []byte, typ string, shard ShardID, id string, call uint64, from *activation.Sender) []byte {
 	return appendFlagged(b, typ, shard, id, call, from, 0)
 }
 
 // appendStart is appendRequest for what only asks for an instance. It has no payload.
-func appendStart(b []byte, typ string, shard ShardID, id string, call uint64, from *Sender) []byte {
+func appendStart(b []byte, typ string, shard ShardID, id string, call uint64, from *activation.Sender) []byte {
 	return appendFlagged(b, typ, shard, id, call, from, flagStart)
 }
 
-func appendFlagged(b []byte, typ string, shard ShardID, id string, call uint64, from *Sender, flags byte) []byte {
+func appendFlagged(b []byte, typ string, shard ShardID, id string, call uint64, from *activation.Sender, flags byte) []byte {
 	var head [askHead]byte
 	head[0] = byte(frameTell)
 	n := tellHead
@@ -115,7 +115,7 @@ func appendFlagged(b []byte, typ string, shard ShardID, id string, call uint64, 
 }
 
 // appendAsk appends all of an ask that may have a chain, or of a tell, but its payload.
-func appendAsk(b []byte, typ string, shard ShardID, id string, call uint64, from *Sender, chain *entity.Chain, flags byte) []byte {
+func appendAsk(b []byte, typ string, shard ShardID, id string, call uint64, from *activation.Sender, chain *activation.Chain, flags byte) []byte {
 	if chain.Len() == 0 {
 		return appendFlagged(b, typ, shard, id, call, from, flags)
 	}
@@ -238,7 +238,7 @@ func (q *request) cutChain() bool {
 		return false
 	}
 	n := int(p[0])
-	if n == 0 || n > entity.ChainMax || len(p) < 1+8*n {
+	if n == 0 || n > activation.ChainMax || len(p) < 1+8*n {
 		return false
 	}
 	q.chain, q.payload = p[1:1+8*n], p[1+8*n:]

@@ -3,8 +3,8 @@ package sharding
 import (
 	"encoding/binary"
 
+	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/wire"
-	"github.com/peerage-go/peerage/sharding/flow"
 )
 
 // Flow control between a sender and the homes of shards; see package flow.

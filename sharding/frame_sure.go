@@ -3,9 +3,9 @@ package sharding
 import (
 	"encoding/binary"
 
+	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/wire"
-	"github.com/peerage-go/peerage/sharding/entity"
-	"github.com/peerage-go/peerage/sharding/reliable"
 )
 
 // A reliable message is a tell with flagSure: between the sender and the payload
@@ -18,7 +18,7 @@ import (
 const (
 	confirmHead  = 27
 	confirmAll   = 0x80
-	outcomeGiven = byte(entity.SureGap) + 1
+	outcomeGiven = byte(activation.SureGap) + 1
 	outcomes     = outcomeGiven + 1
 )
 
@@ -28,7 +28,7 @@ type confirmation struct {
 	producer reliable.Producer
 	seq      uint64
 	try      uint32
-	// outcome is an entity.Outcome, or outcomeGiven: it will never be handled.
+	// outcome is an activation.Outcome, or outcomeGiven: it will never be handled.
 	outcome byte
 	all     bool
 	code    code
@@ -42,7 +42,7 @@ var blankStamp = func() (b [reliable.StampBytes]byte) {
 }()
 
 // appendSure appends all of a reliable message but its payload.
-func appendSure(b []byte, typ string, shard ShardID, id string, from *Sender) []byte {
+func appendSure(b []byte, typ string, shard ShardID, id string, from *activation.Sender) []byte {
 	b = appendFlagged(b, typ, shard, id, 0, from, flagSure)
 	return append(b, blankStamp[:]...)
 }

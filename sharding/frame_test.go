@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/sharding/flow"
+	"github.com/peerage-go/peerage/internal/core/flow"
 	"pgregory.net/rapid"
 
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 func TestRequestsSurviveTheTrip(t *testing.T) {
@@ -19,9 +19,9 @@ func TestRequestsSurviveTheTrip(t *testing.T) {
 		call := rapid.Uint64().Draw(t, "call")
 		token := Token{Term: 7, Seq: rapid.Uint64().Draw(t, "seq")}
 		payload := rapid.SliceOf(rapid.Byte()).Draw(t, "payload")
-		var from *Sender
+		var from *activation.Sender
 		if rapid.Bool().Draw(t, "from an entity") {
-			from = &Sender{Type: "t", ID: rapid.StringN(1, -1, 300).Draw(t, "sender")}
+			from = &activation.Sender{Type: "t", ID: rapid.StringN(1, -1, 300).Draw(t, "sender")}
 		}
 		frame := append(appendRequest(nil, typ, shard, id, call, from), payload...)
 		stamp(frame, token, 99)
@@ -119,8 +119,8 @@ func FuzzHandleEntity(f *testing.F) {
 	f.Add(appendConfirm(nil, "nothing", &confirmation{producer: 1, seq: 1, try: 1}))
 	f.Add([]byte{byte(frameHello)})
 	f.Add(append(appendRequest(nil, "ear", 3, "e", 0, nil), 1, 2, 3))
-	f.Add(appendAsk(nil, "ear", 3, "e", 7, &Sender{Type: "t", ID: "i"}, entity.ParseChain(make([]byte, 16)), 0))
-	f.Add(append(appendRequest(nil, "ear", 3, "e", 7, &Sender{Type: "t", ID: "i"}), 1, 2, 3))
+	f.Add(appendAsk(nil, "ear", 3, "e", 7, &activation.Sender{Type: "t", ID: "i"}, activation.ParseChain(make([]byte, 16)), 0))
+	f.Add(append(appendRequest(nil, "ear", 3, "e", 7, &activation.Sender{Type: "t", ID: "i"}), 1, 2, 3))
 	f.Add(appendReply(nil, "ear", 1<<32, codeOK))
 	f.Add(appendCancel(nil, "ear", 1<<32))
 	f.Add(appendMarker(nil, frameMarker, "ear", 3, Token{}))

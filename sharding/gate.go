@@ -2,8 +2,8 @@ package sharding
 
 import (
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/flow"
-	"github.com/peerage-go/peerage/sharding/reliable"
+	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/core/reliable"
 )
 
 // This file holds up the callers for one entity, while those for the others of its shard go

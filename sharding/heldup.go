@@ -7,7 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/flow"
+	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
 // This file holds up senders whose messages a home has no room for: the shell of package

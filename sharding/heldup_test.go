@@ -11,7 +11,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/flow"
+	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
 // slowHome is a type that runs on one node, with entities that the test slows down, and

@@ -2,7 +2,7 @@ package sharding
 
 import (
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/flow"
+	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
 // This file lets windows that are idle give back what they have grown by: the shell of

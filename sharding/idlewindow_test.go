@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/flow"
+	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
 // Windows that bursts have made grow use up the node's budget. Once they are idle they give

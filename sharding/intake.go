@@ -2,7 +2,7 @@ package sharding
 
 import (
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 // Requests come in blocks: all that one read of a connection brought. What a block is
@@ -28,8 +28,8 @@ type intake interface {
 type inflow[Req, Resp any] struct {
 	p *path[Req, Resp]
 	// in is an Inlet of host, nil at first.
-	in   *entity.Inlet[Req, Resp]
-	host *entity.Host[Req, Resp]
+	in   *activation.Inlet[*Context, Req, Resp]
+	host *activation.Host[*Context, Req, Resp]
 	slab slab
 	// from is the sender of the block, nil at first; touched are its accounts that have a
 	// run to flush.
@@ -55,7 +55,7 @@ func (f *inflow[Req, Resp]) take(from view.NodeID, frame []byte) (hosted bool, e
 }
 
 // inlet returns the Inlet for the shards of h.
-func (f *inflow[Req, Resp]) inlet(h *entity.Host[Req, Resp]) *entity.Inlet[Req, Resp] {
+func (f *inflow[Req, Resp]) inlet(h *activation.Host[*Context, Req, Resp]) *activation.Inlet[*Context, Req, Resp] {
 	if f.host != h {
 		f.leave()
 		f.in, f.host = h.NewInlet(), h

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 // upper is Raw with a Decode of its own.
@@ -138,7 +138,7 @@ func TestAnIntakeFollowsItsHost(t *testing.T) {
 	if f.inlet(h) != first {
 		t.Error("another Inlet for the same host")
 	}
-	next := entity.NewHost(entity.Config[int, int]{Shards: 1})
+	next := activation.NewHost(activation.Config[*Context, int, int]{Shards: 1})
 	defer next.Close(t.Context())
 	if f.inlet(next) == first {
 		t.Error("the Inlet of a former host")

@@ -1,9 +1,9 @@
 package sharding
 
 import (
+	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/core/standby"
-	"github.com/peerage-go/peerage/sharding/entity"
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
@@ -45,9 +45,9 @@ func (sh *shell) outrun(ev outrun) {
 
 // keptFirst returns what is to be done when a shard has stopped: first its last
 // changes are kept.
-func (sh *shell) keptFirst(e region.StopShard, done func(entity.Stopped)) func(entity.Stopped) {
+func (sh *shell) keptFirst(e region.StopShard, done func(activation.Stopped)) func(activation.Stopped) {
 	delete(sh.recovering, e.Shard)
-	return func(st entity.Stopped) {
+	return func(st activation.Stopped) {
 		sh.keeper.finish(st.Shard, st.Token, e.Within, func() { done(st) })
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
-	"github.com/peerage-go/peerage/sharding/flow"
-	"github.com/peerage-go/peerage/sharding/reliable"
+	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/core/reliable"
 )
 
 // line is the shell of one reliable producer. Whoever sends steps the core, under

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/loglimit"
-	"github.com/peerage-go/peerage/sharding/entity"
 )
 
 // mutualAsks are the asks of entities on this node that have no answer yet, of all types,
@@ -28,7 +28,7 @@ func (p *path[Req, Resp]) asking(asker uint64, id string) (end func()) {
 	if inc == nil {
 		return func() {}
 	}
-	m, pair := inc.mutual, [2]uint64{asker, entity.EntityHash(p.name, id)}
+	m, pair := inc.mutual, [2]uint64{asker, activation.EntityHash(p.name, id)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.pairs == nil {
@@ -57,7 +57,7 @@ func (p *path[Req, Resp]) noteMutual(asker uint64, id string) {
 	}
 	m := inc.mutual
 	m.mu.Lock()
-	mutual := m.pairs[[2]uint64{entity.EntityHash(p.name, id), asker}] > 0
+	mutual := m.pairs[[2]uint64{activation.EntityHash(p.name, id), asker}] > 0
 	m.mu.Unlock()
 	if !mutual {
 		return

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/sharding/protocol"
-	"github.com/peerage-go/peerage/sharding/reliable"
 	"github.com/zeebo/xxh3"
 )
 
@@ -45,11 +45,11 @@ type path[Req, Resp any] struct {
 
 	// locals[i] is shard i while it runs here and its route is open and empty:
 	// senders deliver to it without a look at the route.
-	locals []atomic.Pointer[entity.Shard[Req, Resp]]
+	locals []atomic.Pointer[activation.Shard[*Context, Req, Resp]]
 	// host runs the entities of the present incarnation; nil for proxies.
-	host atomic.Pointer[entity.Host[Req, Resp]]
+	host atomic.Pointer[activation.Host[*Context, Req, Resp]]
 	// senders are the nodes' Senders, so that messages from outside entities share one.
-	senders [64]atomic.Pointer[Sender]
+	senders [64]atomic.Pointer[activation.Sender]
 	// gone are the asks of other nodes that nobody waits for any more.
 	gone   cancels
 	frames sync.Pool
@@ -61,7 +61,7 @@ type path[Req, Resp any] struct {
 	strict atomic.Bool
 	// memories is nil unless the type remembers its entities.
 	memories *memories
-	entities entity.Counters
+	entities activation.Counters
 	// limit is the present one of Passivation.
 	limit atomic.Int64
 }
@@ -75,7 +75,7 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 	p := &path[Req, Resp]{
 		router: newRouter(info, t.Limits, &counters{}),
 		typ:    t, epoch: time.Now(),
-		locals: make([]atomic.Pointer[entity.Shard[Req, Resp]], t.Shards),
+		locals: make([]atomic.Pointer[activation.Shard[*Context, Req, Resp]], t.Shards),
 	}
 	p.limit.Store(int64(t.Passivation.Limit))
 	p.extract = extractor{info.shards, t.ShardOf}
@@ -96,7 +96,7 @@ func (p *path[Req, Resp]) describe() *typeInfo { return &p.typeInfo }
 
 func (p *path[Req, Resp]) ref(id string) Ref[Req, Resp] {
 	hash := xxh3.HashString(id)
-	return Ref[Req, Resp]{p: p, id: id, shard: p.extract.ofHashed(id, hash), place: entity.PlaceOf(hash)}
+	return Ref[Req, Resp]{p: p, id: id, shard: p.extract.ofHashed(id, hash), place: activation.PlaceOf(hash)}
 }
 
 func (p *path[Req, Resp]) check(ctx context.Context, f Ref[Req, Resp]) error {
@@ -108,7 +108,7 @@ func (p *path[Req, Resp]) check(ctx context.Context, f Ref[Req, Resp]) error {
 	}
 	err := ctx.Err()
 	if err != nil {
-		if _, late := entity.SenderOf(ctx); late != nil {
+		if _, late := senderOf(ctx); late != nil {
 			return late
 		}
 	}
@@ -144,8 +144,8 @@ func (p *path[Req, Resp]) send(ctx context.Context, f Ref[Req, Resp], req Req, c
 }
 
 // sendLocal reports false when the shard takes nothing more.
-func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Resp], f Ref[Req, Resp], req Req, call uint64) (done bool, err error) {
-	m := entity.Message[Req]{Req: req}
+func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *activation.Shard[*Context, Req, Resp], f Ref[Req, Resp], req Req, call uint64) (done bool, err error) {
+	m := activation.Message[Req]{Req: req}
 	if f.start {
 		m = m.ForStart()
 	} else if p.strict.Load() {
@@ -154,13 +154,13 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Re
 		}
 	}
 	if call != 0 {
-		m.Reply, m.Chain = entity.ReplyTo{Node: s.Node(), Call: call}, entity.ChainOf(ctx)
+		m.Reply, m.Chain = activation.ReplyTo{Node: s.Node(), Call: call}, activation.ChainOf(contextOf(ctx))
 		p.noteMutual(m.Chain.Asker(), f.id)
 		if t, ok := ctx.Deadline(); ok {
 			m.Expires = max(t.Sub(p.epoch), 1)
 		}
 	}
-	if m.From, err = entity.SenderOf(ctx); err != nil {
+	if m.From, err = senderOf(ctx); err != nil {
 		return true, err
 	}
 	switch err := s.Deliver(f.id, f.place, &m); err {
@@ -179,7 +179,7 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *entity.Shard[Req, Re
 }
 
 // awaitLocal waits for room in a mailbox that is full.
-func (p *path[Req, Resp]) awaitLocal(ctx context.Context, s *entity.Shard[Req, Resp], f Ref[Req, Resp], m *entity.Message[Req]) (done bool, err error) {
+func (p *path[Req, Resp]) awaitLocal(ctx context.Context, s *activation.Shard[*Context, Req, Resp], f Ref[Req, Resp], m *activation.Message[Req]) (done bool, err error) {
 	patience := ctx
 	if m.From != nil {
 		var cancel context.CancelFunc
@@ -190,7 +190,7 @@ func (p *path[Req, Resp]) awaitLocal(ctx context.Context, s *entity.Shard[Req, R
 	case nil:
 		p.counters.sent(RouteLocal, f.shard)
 		return true, nil
-	case entity.ErrNotHosted:
+	case activation.ErrNotHosted:
 		return false, nil
 	}
 	if ctx.Err() == nil {
@@ -212,12 +212,12 @@ func isControl[Req any](control func(Req) bool, req Req) (is bool) {
 
 // toItself reports whether a message goes from an entity to itself. Its node is not asked:
 // while the handler runs, that is where the entity lives.
-func toItself(from *Sender, typ, id string) bool {
+func toItself(from *activation.Sender, typ, id string) bool {
 	return from != nil && from.ID == id && from.Type == typ
 }
 
 func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req Req, call uint64) error {
-	from, err := entity.SenderOf(ctx)
+	from, err := senderOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -244,10 +244,10 @@ func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req
 	return err
 }
 
-func (p *path[Req, Resp]) encode(b []byte, ctx context.Context, from *Sender, f Ref[Req, Resp], req Req, call uint64) ([]byte, error) {
-	var chain *entity.Chain
+func (p *path[Req, Resp]) encode(b []byte, ctx context.Context, from *activation.Sender, f Ref[Req, Resp], req Req, call uint64) ([]byte, error) {
+	var chain *activation.Chain
 	if call != 0 {
-		chain = entity.ChainOf(ctx)
+		chain = activation.ChainOf(contextOf(ctx))
 	}
 	if f.start {
 		return appendAsk(b, p.name, f.shard, f.id, call, from, chain, flagStart), nil
@@ -323,7 +323,7 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, bytes int) bool {
 	if first {
 		f.touched = append(f.touched, account)
 	}
-	hash := entity.Hash(q.id)
+	hash := activation.Hash(q.id)
 	if p.extract.ofBytes(q.id, hash) != q.shard {
 		p.fail(from, q, codeSettings, DropSettings, "")
 		return true
@@ -337,28 +337,28 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, bytes int) bool {
 		p.fail(from, q, codeCodec, DropCodec, err.Error())
 		return true
 	}
-	m := entity.Message[Req]{Req: req, From: p.sender(from, q)}
+	m := activation.Message[Req]{Req: req, From: p.sender(from, q)}
 	if q.start {
 		m = m.ForStart()
 	}
 	if q.sure != nil {
 		stamp, _ := reliable.ParseStamp(q.sure) // parsed before
-		m.Reply = entity.ReplyTo{Node: from, Sure: &entity.Sure{Stamp: stamp}}
+		m.Reply = activation.ReplyTo{Node: from, Sure: &activation.Sure{Stamp: stamp}}
 	}
 	if q.call != 0 {
-		m.Reply = entity.ReplyTo{Node: from, Call: q.call}
+		m.Reply = activation.ReplyTo{Node: from, Call: q.call}
 		if q.chain != nil {
-			m.Chain = entity.ParseChain(q.chain)
+			m.Chain = activation.ParseChain(q.chain)
 			p.noteMutual(m.Chain.Asker(), string(q.id))
 		}
 		if q.left > 0 {
 			m.Expires = time.Since(p.epoch) + q.left
 		}
 	}
-	switch s.DeliverTo(f.inlet(h), q.id, entity.PlaceOf(hash), &m, account, bytes) {
+	switch s.DeliverTo(f.inlet(h), q.id, activation.PlaceOf(hash), &m, account, bytes) {
 	case nil:
 		return true
-	case entity.ErrMailboxFull:
+	case activation.ErrMailboxFull:
 		p.fail(from, q, codeMailboxFull, DropMailboxFull, "")
 		return true
 	}
@@ -366,15 +366,15 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, bytes int) bool {
 }
 
 // sender returns who sent q; messages from outside entities share one per node.
-func (p *path[Req, Resp]) sender(from view.NodeID, q *request) *Sender {
+func (p *path[Req, Resp]) sender(from view.NodeID, q *request) *activation.Sender {
 	if q.fromTyp != nil {
-		return &Sender{Node: from, Type: string(q.fromTyp), ID: string(q.fromID)}
+		return &activation.Sender{Node: from, Type: string(q.fromTyp), ID: string(q.fromID)}
 	}
 	// Two nodes may share a place: then a message makes a Sender now and then.
 	place := &p.senders[uint64(from)%uint64(len(p.senders))]
 	known := place.Load()
 	if known == nil || known.Node != from {
-		known = &Sender{Node: from}
+		known = &activation.Sender{Node: from}
 		place.Store(known)
 	}
 	return known

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 // beginRemembering starts what a type with Remember needs for an incarnation.
@@ -114,14 +114,14 @@ func (p *path[Req, Resp]) recall(inc *incarnation) {
 }
 
 // ensure starts a remembered entity, unless it lives.
-func (p *path[Req, Resp]) ensure(s *entity.Shard[Req, Resp], id string) {
+func (p *path[Req, Resp]) ensure(s *activation.Shard[*Context, Req, Resp], id string) {
 	if s.Ensure(id) {
 		p.counters.recalled.Add(1)
 	}
 }
 
 // shardHere returns the shard if it runs here now.
-func (p *path[Req, Resp]) shardHere(inc *incarnation, i ShardID) *entity.Shard[Req, Resp] {
+func (p *path[Req, Resp]) shardHere(inc *incarnation, i ShardID) *activation.Shard[*Context, Req, Resp] {
 	h := p.host.Load()
 	if h == nil || p.now.Load() != inc {
 		return nil
@@ -131,7 +131,7 @@ func (p *path[Req, Resp]) shardHere(inc *incarnation, i ShardID) *entity.Shard[R
 
 // recallShard reads what is remembered of a shard and starts it. A read that fails is
 // made again by the next look.
-func (p *path[Req, Resp]) recallShard(inc *incarnation, i ShardID, s *entity.Shard[Req, Resp]) {
+func (p *path[Req, Resp]) recallShard(inc *incarnation, i ShardID, s *activation.Shard[*Context, Req, Resp]) {
 	ctx, cancel := context.WithTimeout(inc.ctx, rememberTimeout)
 	defer cancel()
 	p.memories.beginRead(i)
@@ -151,7 +151,7 @@ func (p *path[Req, Resp]) recallShard(inc *incarnation, i ShardID, s *entity.Sha
 
 // recallIDs starts entities of a shard one by one, at the node's rate; last those that
 // are of another shard by now.
-func (p *path[Req, Resp]) recallIDs(inc *incarnation, i ShardID, s *entity.Shard[Req, Resp], ids []string) {
+func (p *path[Req, Resp]) recallIDs(inc *incarnation, i ShardID, s *activation.Shard[*Context, Req, Resp], ids []string) {
 	turn := func() bool { return inc.pace.wait(inc.ctx) && p.shardHere(inc, i) == s }
 	var strangers []string
 	for _, id := range ids {

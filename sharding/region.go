@@ -3,7 +3,7 @@ package sharding
 import (
 	"context"
 
-	"github.com/peerage-go/peerage/sharding/entity"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 // Region is the handle of one entity type on this node. Messages to the type's entities on
@@ -51,7 +51,7 @@ type Ref[Req, Resp any] struct {
 	p     *path[Req, Resp]
 	id    string
 	shard ShardID
-	place entity.Place
+	place activation.Place
 	// start marks a Ref that Start sends to.
 	start bool
 }

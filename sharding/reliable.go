@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/entity"
-	"github.com/peerage-go/peerage/sharding/reliable"
+	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/core/reliable"
 )
 
 // Errors of Reliable; see the table of the package comment.
@@ -174,7 +174,7 @@ func (p *path[Req, Resp]) encodeSure(ctx context.Context, id string, req Req) (S
 	if err := p.check(ctx, f); err != nil {
 		return 0, nil, err
 	}
-	from, err := entity.SenderOf(ctx)
+	from, err := senderOf(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -207,8 +207,8 @@ func (p *path[Req, Resp]) confirmer(tell func(string, Req, error)) func(reliable
 }
 
 // confirm tells the producer what became of a copy that was handled here, or not.
-func (p *path[Req, Resp]) confirm(inc *incarnation) entity.Confirm {
-	return func(to view.NodeID, shard ShardID, s *entity.Sure, o entity.Outcome, all bool, err error) {
+func (p *path[Req, Resp]) confirm(inc *incarnation) activation.Confirm {
+	return func(to view.NodeID, shard ShardID, s *activation.Sure, o activation.Outcome, all bool, err error) {
 		c := confirmation{
 			shard: shard, producer: s.Stamp.Producer, seq: s.Stamp.Seq, try: s.Stamp.Try,
 			outcome: byte(o), all: all,
@@ -231,13 +231,13 @@ func (r *router) answerSure(inc *incarnation, to view.NodeID, c *confirmation) {
 func (r *router) settleSure(from view.NodeID, c *confirmation) {
 	done := reliable.Confirmed{Shard: c.shard, Seq: c.seq, From: from, All: c.all}
 	switch c.outcome {
-	case byte(entity.SureHandled), outcomeGiven:
+	case byte(activation.SureHandled), outcomeGiven:
 		done.Result = c.code.err(c.text)
-	case byte(entity.SureRepeated):
+	case byte(activation.SureRepeated):
 		done.Result = reliable.ErrResultLost
 	default:
 		r.tellOne(c.producer, reliable.Refused{
-			Shard: c.shard, Seq: c.seq, Try: c.try, Gap: c.outcome == byte(entity.SureGap),
+			Shard: c.shard, Seq: c.seq, Try: c.try, Gap: c.outcome == byte(activation.SureGap),
 		})
 		return
 	}
@@ -254,7 +254,7 @@ func (r *router) failSure(from view.NodeID, q *request, c code, text string) {
 	}
 	answer := confirmation{
 		shard: q.shard, producer: stamp.Producer, seq: stamp.Seq, try: stamp.Try,
-		outcome: byte(entity.SureRefused), code: c, text: cutText(text),
+		outcome: byte(activation.SureRefused), code: c, text: cutText(text),
 	}
 	if c == codeCodec {
 		answer.outcome = outcomeGiven

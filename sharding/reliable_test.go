@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/internal/activation"
 )
 
 // threeApart is three with a delay, and a network that loses so many percent of the
@@ -453,7 +454,7 @@ func TestReliableConfigIsValidated(t *testing.T) {
 
 // TestReliableFramesSurviveTheTrip checks the two frames of reliable delivery.
 func TestReliableFramesSurviveTheTrip(t *testing.T) {
-	from := &Sender{Type: "t", ID: "i"}
+	from := &activation.Sender{Type: "t", ID: "i"}
 	q, err := parseRequest(append(appendSure(nil, "typ", 3, "id", from), "payload"...))
 	if err != nil || q.sure == nil || string(q.payload) != "payload" || string(q.fromID) != "i" || q.shard != 3 {
 		t.Errorf("%+v, %v", q, err)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/standby"
-	"github.com/peerage-go/peerage/sharding/entity"
 )
 
 // Replicated makes the states of a type's entities survive the crash of their home. The
@@ -60,7 +60,7 @@ const (
 
 // ErrState: the new state cannot be replicated (too large, no room, or Snapshot
 // failed); the change was undone.
-var ErrState = entity.ErrState
+var ErrState = activation.ErrState
 
 // ErrNotKept: too few nodes acknowledged the state in time.
 var ErrNotKept = errors.New("sharding: state was not replicated in time, outcome unknown")

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/flow"
+	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
 // route is the way to one shard; docs/architecture/ask.md shows its place in an Ask.

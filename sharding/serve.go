@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/entity"
-	"github.com/peerage-go/peerage/sharding/reliable"
+	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/core/reliable"
 )
 
 // dataPath is a path without its types of messages.
@@ -24,7 +24,7 @@ type dataPath interface {
 
 	// These are what the shell does to the entities that run here.
 	startShard(shard ShardID, token Token, states map[string][]byte) error
-	stopShard(shard ShardID, token Token, within time.Duration, keep bool, done func(entity.Stopped))
+	stopShard(shard ShardID, token Token, within time.Duration, keep bool, done func(activation.Stopped))
 	abandon()
 	abandonShard(shard ShardID, token Token)
 	resume()
@@ -44,20 +44,21 @@ func (p *path[Req, Resp]) base() *router { return p.router }
 
 func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logger) {
 	if hosts {
-		cfg := entity.Config[Req, Resp]{
-			Type: p.name, Node: inc.self, Shards: p.shards, New: p.typ.New,
+		cfg := activation.Config[*Context, Req, Resp]{
+			Type: p.name, Node: inc.self, Shards: p.shards, Context: newContext,
+			Make:  func(id string) (activation.Entity[*Context, Req, Resp], error) { return newInstance(&p.typ, id) },
 			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc}, Confirm: p.confirm(inc), Lived: p.hook(), Fell: p.fellHook(),
-			Control: p.typ.Control, Supervision: p.typ.Supervision,
-			Passivation: p.typ.Passivation, Limit: &p.limit, StopTimeout: p.typ.StopTimeout,
+			Control: p.typ.Control, Supervision: p.typ.Supervision.internal(),
+			Passivation: p.typ.Passivation.internal(), Limit: &p.limit, StopTimeout: p.typ.StopTimeout,
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
-			Make: p.typ.make, Strict: inc.strict,
+			Strict:       inc.strict,
 			BlockedAfter: max(p.typ.BlockedAfter, 0), Took: p.took(inc.observer),
 			Epoch: p.epoch, Counters: &p.entities, Logger: logger,
 		}
 		if inc.keeper != nil {
 			cfg.Keeper = inc.keeper
 		}
-		p.host.Store(entity.NewHost(cfg))
+		p.host.Store(activation.NewHost(cfg))
 		inc.accounts = newAccounts(p.name, p.shards, inc.self, inc.budgets, p.granter(inc))
 		inc.work.Go(func() { inc.accounts.run(inc.ctx) })
 	}
@@ -71,6 +72,14 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	if hosts && p.typ.residents != nil {
 		inc.work.Go(func() { p.keepResidents(inc) })
 	}
+}
+
+// newInstance makes an instance of the type.
+func newInstance[Req, Resp any](t *Type[Req, Resp], id string) (activation.Entity[*Context, Req, Resp], error) {
+	if t.make != nil {
+		return t.make(id)
+	}
+	return t.New(id), nil
 }
 
 // took returns who is told how long handlers run, nil for nobody.
@@ -129,7 +138,7 @@ func (p *path[Req, Resp]) failLost(node view.NodeID) {
 func (p *path[Req, Resp]) startShard(shard ShardID, token Token, states map[string][]byte) error {
 	h := p.host.Load()
 	if h == nil {
-		return entity.ErrClosed
+		return activation.ErrClosed
 	}
 	_, err := h.StartShard(shard, token, states)
 	if err == nil {
@@ -144,13 +153,13 @@ func (p *path[Req, Resp]) startShard(shard ShardID, token Token, states map[stri
 	return err
 }
 
-func (p *path[Req, Resp]) stopShard(shard ShardID, token Token, within time.Duration, keep bool, done func(entity.Stopped)) {
+func (p *path[Req, Resp]) stopShard(shard ShardID, token Token, within time.Duration, keep bool, done func(activation.Stopped)) {
 	p.counters.out.Add(1)
 	if h := p.host.Load(); h != nil {
 		h.StopShard(shard, token, within, keep, done)
 		return
 	}
-	done(entity.Stopped{Shard: shard, Token: token})
+	done(activation.Stopped{Shard: shard, Token: token})
 }
 
 // abandon drops all instances here. The asks that their handlers hold fail at
@@ -211,7 +220,7 @@ func (p *path[Req, Resp]) lives(shard ShardID, id string) bool {
 
 func (p *path[Req, Resp]) running() []RunningHandler {
 	if h := p.host.Load(); h != nil {
-		return h.Running(true)
+		return runningHandlers(h.Running(true))
 	}
 	return nil
 }

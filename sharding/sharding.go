@@ -13,6 +13,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/sharding/coordinator"
@@ -325,8 +326,8 @@ func (s *Sharding) Close(ctx context.Context) error {
 	}
 	var left *UnfinishedError
 	for _, wait := range waits {
-		if e := (*UnfinishedError)(nil); errors.As(wait(ctx), &e) {
-			left = e.With(left)
+		if e := (*activation.UnfinishedError)(nil); errors.As(wait(ctx), &e) {
+			left = left.with(e)
 		}
 	}
 	s.work.Wait()

@@ -7,10 +7,10 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/sharding/coordinator"
-	"github.com/peerage-go/peerage/sharding/entity"
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
@@ -258,7 +258,7 @@ func (sh *shell) startShard(e region.StartShard) {
 		return
 	}
 	states := sh.s.arrivals.take(arrivalKey{sh.info.name, e.Shard, e.From}, e.Token)
-	sh.path.base().counters.statesIn.Add(uint64(entity.Travelling(states)))
+	sh.path.base().counters.statesIn.Add(uint64(activation.Travelling(states)))
 	if sh.keeper != nil {
 		sh.recover(e.Shard, e.Token, states)
 		return
@@ -278,11 +278,11 @@ func (sh *shell) startWith(shard ShardID, token Token, states map[string][]byte)
 }
 
 func (sh *shell) stopShard(e region.StopShard) {
-	done := func(st entity.Stopped) {
+	done := func(st activation.Stopped) {
 		sh.inbox.put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: st.Shard, Token: st.Token}}})
 	}
 	if sh.path == nil {
-		done(entity.Stopped{Shard: e.Shard, Token: e.Token})
+		done(activation.Stopped{Shard: e.Shard, Token: e.Token})
 		return
 	}
 	e.Within = cmp.Or(e.Within, sh.info.stopTimeout)
@@ -295,7 +295,7 @@ func (sh *shell) stopShard(e region.StopShard) {
 	}
 	if e.To == sh.s.cfg.Self.ID {
 		// It starts here again, under another token.
-		sh.path.stopShard(e.Shard, e.Token, e.Within, true, func(st entity.Stopped) {
+		sh.path.stopShard(e.Shard, e.Token, e.Within, true, func(st activation.Stopped) {
 			sh.keep(st, false)
 			done(st)
 		})
@@ -303,7 +303,7 @@ func (sh *shell) stopShard(e region.StopShard) {
 	}
 	// The new home has the states before anybody hears of the stop, so it never has
 	// to wait for them.
-	sh.path.stopShard(e.Shard, e.Token, e.Within, true, func(st entity.Stopped) {
+	sh.path.stopShard(e.Shard, e.Token, e.Within, true, func(st activation.Stopped) {
 		if st.States == nil {
 			// Stopped before, and sent to a home that has died since.
 			st.States = sh.s.arrivals.kept(arrivalKey{sh.info.name, st.Shard, sh.s.cfg.Self.ID}, st.Token)

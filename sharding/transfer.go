@@ -12,9 +12,9 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/wire"
-	"github.com/peerage-go/peerage/sharding/entity"
 )
 
 // A shard that moves in order takes its entities' states along:
@@ -49,7 +49,7 @@ const transferResend = 500 * time.Millisecond
 
 // transfer sends the states of a stopped shard to its new home, and returns when
 // they have arrived or the time is up.
-func (sh *shell) transfer(to view.NodeID, st entity.Stopped, within time.Duration) (arrived bool) {
+func (sh *shell) transfer(to view.NodeID, st activation.Stopped, within time.Duration) (arrived bool) {
 	if len(st.States) == 0 {
 		return true
 	}
@@ -65,7 +65,7 @@ func (sh *shell) transfer(to view.NodeID, st entity.Stopped, within time.Duratio
 		}
 		select {
 		case <-acked:
-			sh.path.base().counters.statesOut.Add(uint64(entity.Travelling(st.States)))
+			sh.path.base().counters.statesOut.Add(uint64(activation.Travelling(st.States)))
 			return true
 		case <-ctx.Done():
 		case <-time.After(transferResend):
@@ -75,21 +75,21 @@ func (sh *shell) transfer(to view.NodeID, st entity.Stopped, within time.Duratio
 			err = transport.ErrUnknownPeer
 		}
 		sh.s.log.Warn("sharding: states did not reach the new home", "type", sh.info.name,
-			"shard", st.Shard, "to", to, "states", entity.Travelling(st.States), "error", errors.Join(err, ctx.Err()))
+			"shard", st.Shard, "to", to, "states", activation.Travelling(st.States), "error", errors.Join(err, ctx.Err()))
 		return false
 	}
 }
 
 // lose counts states that a shard lives without.
 func (sh *shell) lose(states map[string][]byte, shard ShardID, why string) {
-	n := entity.Travelling(states)
+	n := activation.Travelling(states)
 	sh.path.base().counters.statesLost.Add(uint64(n))
 	if n > 0 {
 		sh.s.log.Error("sharding: states are lost: "+why, "type", sh.info.name, "shard", shard, "states", n)
 	}
 }
 
-func (sh *shell) sendStates(ctx context.Context, to view.NodeID, st entity.Stopped) error {
+func (sh *shell) sendStates(ctx context.Context, to view.NodeID, st activation.Stopped) error {
 	var frame []byte
 	for _, id := range slices.Sorted(maps.Keys(st.States)) {
 		frame = appendState(frame[:0], sh.info.name, st.Shard, st.Token, id, st.States[id])
@@ -162,7 +162,7 @@ func (s *Sharding) handleState(from view.NodeID, frame []byte) error {
 
 // keep keeps the states of a shard that was stopped here, for a coordinator that
 // finds its move half done, or turns it to another home.
-func (sh *shell) keep(st entity.Stopped, arrived bool) {
+func (sh *shell) keep(st activation.Stopped, arrived bool) {
 	if len(st.States) == 0 {
 		return
 	}

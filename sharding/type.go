@@ -4,67 +4,96 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/peerage-go/peerage/sharding/entity"
-	"github.com/peerage-go/peerage/sharding/entity/evict"
+	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/activation/evict"
 	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// These are the words of package entity that users of this package need.
 type (
-	// Entity is a stateful object with an id.
-	Entity[Req, Resp any] = entity.Entity[Req, Resp]
-	// Context describes the message that a handler is handling.
-	Context = entity.Context
-	// Sender is the origin of a message.
-	Sender = entity.Sender
 	// Token is the fencing token of one allocation of one shard.
-	Token = entity.Token
+	Token = activation.Token
 	// Strategy decides which node hosts which shard.
 	Strategy = strategy.Strategy
 	// ShardID is the number of a shard.
-	ShardID = entity.ShardID
-	// Starter is an Entity with work to do before its first message.
-	Starter = entity.Starter
-	// Stopper is an Entity that is called at its orderly end.
-	Stopper = entity.Stopper
-	// Snapshotter is an Entity whose state moves with its shard.
-	Snapshotter = entity.Snapshotter
-	// TimerHandler is an Entity that sets timers.
-	TimerHandler = entity.TimerHandler
-	// Supervision selects the reaction of a type to panics.
-	Supervision = entity.Supervision
-	// Passivation bounds the number of instances of a type on a node, and selects those
-	// that end first.
-	Passivation = entity.Passivation
-	// Eviction selects the instances that end first.
-	Eviction = evict.Spec
+	ShardID = strategy.ShardID
 )
 
-// The strategies of an Eviction; package evict describes when to use each.
+// PanicAction selects what happens to an instance whose handler panicked. In every case the
+// message that was being handled fails with ErrPanicked.
+type PanicAction uint8
+
 const (
-	EvictLRU          = evict.LRU
-	EvictSegmentedLRU = evict.SegmentedLRU
-	EvictMRU          = evict.MRU
-	EvictLFU          = evict.LFU
-	EvictTinyLFU      = evict.TinyLFU
+	// RestartOnPanic discards the instance. Waiting messages go to a new instance.
+	RestartOnPanic = PanicAction(activation.Restart)
+	// ResumeOnPanic keeps the instance as the panic left it.
+	ResumeOnPanic = PanicAction(activation.Resume)
+	// StopOnPanic discards the instance, and waiting messages fail with ErrPanicked too. A
+	// later message starts a new instance.
+	StopOnPanic = PanicAction(activation.Stop)
 )
 
-// Actions of a Supervision on an instance whose handler panicked.
+// Supervision selects the reaction of a type to panics. The zero value restarts immediately.
+type Supervision struct {
+	OnPanic PanicAction
+	// BackoffMin is the pause after a panic before a new instance is made; each further
+	// panic doubles the pause, up to BackoffMax. Meanwhile messages wait in the mailbox.
+	// The pause starts again at BackoffMin when the entity has not panicked for BackoffMax
+	// since the last pause, or had no messages at its end. 0 means no pause. ResumeOnPanic
+	// pauses only if New, Restore or OnStart panicked: no instance is left to resume then.
+	BackoffMin, BackoffMax time.Duration
+}
+
+func (s Supervision) internal() activation.Supervision {
+	return activation.Supervision{OnPanic: activation.Directive(s.OnPanic), BackoffMin: s.BackoffMin, BackoffMax: s.BackoffMax}
+}
+
+// Eviction selects the instances that end first when a node has more than
+// Passivation.Limit. The zero Eviction is EvictLRU.
+type Eviction uint8
+
 const (
-	RestartOnPanic = entity.Restart
-	ResumeOnPanic  = entity.Resume
-	StopOnPanic    = entity.Stop
+	// EvictLRU ends the instance that was used longest ago. It suits most loads.
+	EvictLRU Eviction = iota
+	// EvictTinyLFU (W-TinyLFU) admits a new instance to a small window, and from there to
+	// the main area only if it is used more often than the instance that would have to
+	// end. It suits mixed loads best and costs most: a sketch of 8 to 16 bytes for each of
+	// the first four million places.
+	EvictTinyLFU
 )
+
+// Passivation bounds the number of instances of a type on a node, and selects those that
+// end first.
+//
+// The limit is divided evenly over the shards that the node hosts, and each shard evicts its
+// own instances: so senders to different shards share no lock. Shards of unequal weight use
+// the room less well. With hashed ids the difference is small if the limit is many times the
+// number of shards that a node hosts.
+type Passivation struct {
+	// Limit is the largest number of instances on a node; 0 means no limit. There is at
+	// least one for each shard, so use fewer shards than Limit. Limit may be exceeded for
+	// up to a second when shards arrive, and by instances that are handling messages, or
+	// ending.
+	Limit int
+	// Eviction selects the instances that end when the limit is exceeded. An instance
+	// with messages ends when it has handled them, and stays if it is used again before.
+	Eviction Eviction
+}
+
+func (p Passivation) internal() activation.Passivation {
+	return activation.Passivation{Limit: p.Limit, Strategy: evict.Spec{Kind: [...]evict.Kind{EvictLRU: evict.LRU, EvictTinyLFU: evict.TinyLFU}[p.Eviction]}}
+}
+
+func (p Passivation) checkValues() error {
+	if p.Limit < 0 || p.Eviction > EvictTinyLFU {
+		return fmt.Errorf("the limit must not be negative and the eviction EvictLRU or EvictTinyLFU, are %d and %d", p.Limit, p.Eviction)
+	}
+	return nil
+}
 
 // ReceiveTimeout is the name with which OnTimer is called when no message was handled for
 // the time set by Context.ReceiveTimeout.
-const ReceiveTimeout = entity.ReceiveTimeout
-
-// Func returns a stateless entity that handles messages with f.
-func Func[Req, Resp any](f func(*Context, Req) (Resp, error)) Entity[Req, Resp] {
-	return entity.Func[Req, Resp](f)
-}
+const ReceiveTimeout = activation.ReceiveTimeout
 
 // Defaults of Type and Limits.
 const (
@@ -260,9 +289,9 @@ func (t *Type[Req, Resp]) Validate() error {
 	check(t.Name != "" && len(t.Name) <= nameBytesMax, "Name must have 1 to %d bytes, has %d", nameBytesMax, len(t.Name))
 	check(t.Shards >= 0 && t.Shards <= shardsMax, "Shards must be 1 to %d, is %d", shardsMax, t.Shards)
 	check(t.IdleTimeout >= 0, "IdleTimeout is negative")
-	supervision := t.Supervision.Validate()
+	supervision := t.Supervision.internal().Validate()
 	check(supervision == nil, "%v", supervision)
-	passivation := t.Passivation.Validate()
+	passivation := t.Passivation.checkValues()
 	check(passivation == nil, "Passivation: %v", passivation)
 	check(!t.Remember || t.IdleTimeout == 0 && t.Passivation.Limit == 0, "Remember wants no IdleTimeout and no Passivation: entities live until Context.Passivate")
 	check(t.StopTimeout >= 0, "StopTimeout is negative")

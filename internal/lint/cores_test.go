@@ -16,12 +16,12 @@ var cores = []string{
 	"sharding/protocol",
 	"sharding/coordinator",
 	"internal/core/region",
-	"sharding/reliable",
+	"internal/core/reliable",
 	"internal/core/standby",
 	"sharding/strategy",
 	"internal/core/daemon",
 	"internal/fence",
-	"sharding/flow",
+	"internal/core/flow",
 }
 
 // impure are the imports that a core has no business with.

@@ -1,0 +1,99 @@
+package activation
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+func TestNothingRunsWithoutLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		r.expectLog(t, "a:1")
+		r.alive.Store(false)
+		deliver(t, s, "a", ask(2, 2), ask(3, 3))
+		deliver(t, s, "b", ask(4, 4))
+		r.expectLog(t, "a:1")
+		r.alive.Store(true)
+		r.Resume()
+		synctest.Wait()
+		r.expectReply(t, 2, nil)
+		r.expectReply(t, 4, nil)
+		if r.made != 2 {
+			t.Errorf("%d instances made: a pause must not restart", r.made)
+		}
+	})
+}
+
+// A lease may lapse in the middle of a batch, and come back before anyone was
+// told that it was gone.
+func TestLapseInsideABatchNeedsNoResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-2, 1), ask(5, 2), ask(6, 3))
+		synctest.Wait()
+		deliver(t, s, "a", ask(7, 4))
+		r.alive.Store(false)
+		close(r.gate)
+		r.expectLog(t, "a:-2")
+		deliver(t, s, "a", ask(8, 5))
+		r.alive.Store(true)
+		pass(2 * parkedLook)
+		r.expectLog(t, "a:-2", "a:5", "a:6", "a:7", "a:8")
+	})
+}
+
+// The lease is asked for before every message, not before every batch.
+func TestALapseEndsABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(-2, 1))
+		synctest.Wait()
+		deliver(t, s, "a", ask(-2, 2), ask(5, 3), ask(6, 4))
+		r.gate <- struct{}{} // the second begins, with two behind it
+		synctest.Wait()
+		r.alive.Store(false)
+		close(r.gate)
+		r.expectLog(t, "a:-2", "a:-2")
+		if n := r.counters.Handled.Load(); n != 2 {
+			t.Errorf("%d counted, want 2", n)
+		}
+		r.alive.Store(true)
+		r.Resume()
+		r.expectLog(t, "a:-2", "a:-2", "a:5", "a:6")
+	})
+}
+
+// slowStarter waits in OnStart for the gate.
+type slowStarter struct{ *probe }
+
+func (s slowStarter) OnStart(*Context) error {
+	<-s.r.gate
+	return nil
+}
+
+// A lease may lapse while an instance begins, or its state is fetched: its first message
+// waits as any other does, for a node that others took for gone may be replaced by then.
+func TestALapseWhileAnInstanceBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.cfg.New = func(id string) Entity[*Context, int, int] { return slowStarter{&probe{id: id, r: r}} }
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1), ask(2, 2))
+		synctest.Wait()
+		r.alive.Store(false)
+		close(r.gate)
+		r.expectLog(t)
+		if n := r.counters.Handled.Load(); n != 0 {
+			t.Errorf("%d counted", n)
+		}
+		r.alive.Store(true)
+		r.Resume()
+		r.expectLog(t, "a:1", "a:2")
+		r.expectReply(t, 1, nil)
+		r.expectReply(t, 2, nil)
+	})
+}

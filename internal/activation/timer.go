@@ -1,0 +1,240 @@
+package activation
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// TimerHandler is an Entity that sets timers.
+type TimerHandler[C any] interface {
+	// OnTimer is called through the mailbox when the timer name has expired. No other call
+	// of the entity runs at the same time, and messages that arrived earlier are handled
+	// first. An error is logged and counted; a panic is treated like one of Handle.
+	OnTimer(ctx C, name string) error
+}
+
+// ReceiveTimeout is the name with which OnTimer is called when no message came for
+// as long as Context.ReceiveTimeout was told.
+const ReceiveTimeout = "receive time-out"
+
+// TimersMax is how many timers an instance may have.
+const TimersMax = 64
+
+// ErrTimer: a timer's time is not positive, or the instance has TimersMax timers.
+var ErrTimer = errors.New("sharding: timer was not set")
+
+// After sets a timer: OnTimer is called once, after d. It replaces an earlier timer of that
+// name, even one that has expired and waits in the mailbox. The entity must be a
+// TimerHandler. After fails with ErrTimer. In OnStop it does nothing.
+//
+// Timers end with their instance, however it ends: they do not move with a shard, and the
+// next instance sets its own. Timers are not messages: they do not keep an instance from
+// being idle. A timer that expires while the node has no lease is handled once the lease is
+// back.
+func (c *Context) After(name string, d time.Duration) error {
+	return c.setTimer(name, d, 0)
+}
+
+// Every is After for a timer that expires every d, until Cancel. While a call for the timer
+// waits in the mailbox, no second one is added: a slow entity skips calls.
+func (c *Context) Every(name string, d time.Duration) error {
+	return c.setTimer(name, d, d)
+}
+
+// setTimer does nothing in OnStop: the timer would end with the instance, and one that
+// was cut loose would set it for another.
+func (c *Context) setTimer(name string, after, every time.Duration) error {
+	s := c.info()
+	if s == nil {
+		return ErrContextEnded
+	}
+	if c.ends {
+		return nil
+	}
+	return s.ops.setTimer(c.id, name, after, every)
+}
+
+// Cancel clears a timer: OnTimer will not be called for it. Cancelling a timer that is not
+// set is no error.
+func (c *Context) Cancel(name string) {
+	if s := c.live("Cancel"); !c.ends {
+		s.ops.cancelTimer(c.id, name)
+	}
+}
+
+// ReceiveTimeout makes OnTimer be called with the name ReceiveTimeout whenever no message
+// was handled for d; 0 turns it off.
+func (c *Context) ReceiveTimeout(d time.Duration) error {
+	if c.info() == nil {
+		return ErrContextEnded
+	}
+	if d == 0 {
+		c.Cancel(ReceiveTimeout)
+		return nil
+	}
+	return c.Every(ReceiveTimeout, d)
+}
+
+// shardOps is what a Context needs of its shard. Instances are named by id: the
+// caller is a handler, so its instance is in the map unless the shard is gone.
+type shardOps interface {
+	setTimer(id, name string, after, every time.Duration) error
+	cancelTimer(id, name string)
+	roomToStash(id string) error
+}
+
+// timer is one timer of an instance. It belongs to the shard's mutex.
+type timer struct {
+	name string
+	// every is 0 for one-shot timers.
+	every time.Duration
+	clock *time.Timer
+	// queued: a message for it is in the mailbox.
+	queued bool
+	// stopped timers are forgotten wherever they are met. Invariant: those of an instance
+	// that has ended, however it ended, are stopped.
+	stopped bool
+	// begins: it is no timer at all; see Message.ForStart.
+	begins bool
+}
+
+func (t *timer) stop() {
+	t.stopped = true
+	t.clock.Stop()
+}
+
+func (s *Shard[C, Req, Resp]) setTimer(id, name string, after, every time.Duration) error {
+	if after <= 0 {
+		return fmt.Errorf("%w: %q after %v", ErrTimer, name, after)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.entities[id]
+	if in == nil || s.stopping != nil {
+		// It would be stopped at once.
+		return nil
+	}
+	x := in.more()
+	if old := x.timers[name]; old != nil {
+		old.stop()
+	} else if len(x.timers) >= TimersMax {
+		return fmt.Errorf("%w: %d are set already", ErrTimer, TimersMax)
+	}
+	if x.timers == nil {
+		x.timers = map[string]*timer{}
+	}
+	t := &timer{name: name, every: every}
+	x.timers[name] = t
+	if name == ReceiveTimeout {
+		in.flags.Or(flagListens)
+	}
+	t.clock = time.AfterFunc(after, func() { s.fire(in, t) })
+	return nil
+}
+
+func (s *Shard[C, Req, Resp]) cancelTimer(id, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in := s.entities[id]; in != nil && in.extra != nil {
+		in.dropTimer(name)
+	}
+}
+
+// dropTimer is called with the mutex.
+func (in *instance[C, Req, Resp]) dropTimer(name string) {
+	x := in.extra
+	if t := x.timers[name]; t != nil {
+		t.stop()
+		delete(x.timers, name)
+	}
+	if name == ReceiveTimeout {
+		in.flags.And(^flagListens)
+	}
+}
+
+// stopTimers is called with the mutex.
+func (in *instance[C, Req, Resp]) stopTimers() {
+	if x := in.extra; x != nil {
+		for name := range x.timers {
+			in.dropTimer(name)
+		}
+	}
+}
+
+// fire puts a timer that has run out into the mailbox.
+func (s *Shard[C, Req, Resp]) fire(in *instance[C, Req, Resp], t *timer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.stopped { // as all are once the shard is gone
+		return
+	}
+	if rest := in.quiet(t); rest > 0 {
+		t.clock.Reset(rest)
+		return
+	}
+	if t.every > 0 {
+		t.clock.Reset(t.every)
+	}
+	if t.queued {
+		return
+	}
+	t.queued = true
+	if in.box == nil {
+		in.box = s.takeBox()
+	}
+	in.box.msgs = append(in.box.msgs, Message[Req]{timer: t})
+	if in.state == resting {
+		s.begin(in)
+	}
+}
+
+// quiet returns how much of the receive time-out is left, 0 for other timers;
+// called with the mutex.
+func (in *instance[C, Req, Resp]) quiet(t *timer) time.Duration {
+	if t.name != ReceiveTimeout {
+		return 0
+	}
+	return t.every - time.Since(in.extra.heard)
+}
+
+// due reports whether a timer that came out of the mailbox still counts.
+func (r *runner[C, Req, Resp]) due(t *timer) bool {
+	if t.begins {
+		return true
+	}
+	s := r.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.queued = false
+	if t.stopped || r.in.quiet(t) > 0 {
+		return false
+	}
+	if t.every == 0 {
+		r.in.dropTimer(t.name)
+	}
+	return true
+}
+
+// onTimer calls the entity.
+func (r *runner[C, Req, Resp]) onTimer(name string) error {
+	h, ok := r.in.ent.(TimerHandler[C])
+	err := fmt.Errorf("%T sets timers and has no OnTimer", r.in.ent)
+	if ok {
+		err = h.OnTimer(r.user, name)
+	}
+	if err != nil {
+		r.logger().Warn("sharding: timer failed", "timer", name, "error", err)
+	}
+	return err
+}
+
+// hear notes, for the receive time-out, that a message was handled.
+func (r *runner[C, Req, Resp]) hear() {
+	s := r.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := r.in.extra; x != nil {
+		x.heard = time.Now()
+	}
+}
