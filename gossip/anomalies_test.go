@@ -98,7 +98,7 @@ func TestReplaysAndLiesChangeNothing(t *testing.T) {
 
 // A leader's grant echoes an answer that was never sent, or exceeds L: no node accepts it
 // as a lease.
-func TestAGrantThatCannotBeIsNone(t *testing.T) {
+func TestAnImpossibleGrantIsNone(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)
 		pass(3 * time.Second)

@@ -83,7 +83,7 @@ func TestAClusterThatFallsSilentIsNotForgottenImmediately(t *testing.T) {
 
 // Two nodes have lists with addresses that never answer: that does not raise the number
 // that a third node needs.
-func TestListsOfOthersDoNotRaiseWhatIsExpected(t *testing.T) {
+func TestListsOfOtherNodesDoNotRaiseTheExpectedNumber(t *testing.T) {
 	w := newTown(t, 1)
 	all := addrsOf(9)
 	for _, addr := range all[:3] {

@@ -99,7 +99,7 @@ func TestPartedLineagesEndInOne(t *testing.T) {
 
 // One member's links to another are cut, and the leader reaches both: a proof that other
 // members deny removes no member.
-func TestAProofIsDeniedByWhoStillHears(t *testing.T) {
+func TestAProofIsDeniedByAWorkingLink(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)
 		pass(3 * time.Second)
@@ -138,7 +138,7 @@ func TestALongPauseEndsInRemoval(t *testing.T) {
 }
 
 // A shorter pause pauses the entities, but never removes the node.
-func TestAFalseAlarmRemovesNobody(t *testing.T) {
+func TestAFalseAlarmRemovesNoMember(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)
 		pass(3 * time.Second)

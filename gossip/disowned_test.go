@@ -34,10 +34,10 @@ func TestADisownedNodeJoinsAnew(t *testing.T) {
 	})
 }
 
-// TestARejectingFirewallLeavesNobodyAlone: a node behind a rejecting firewall eventually
+// TestARejectingFirewallLeavesNoNodeAlone: a node behind a rejecting firewall eventually
 // gives its incarnation up, without QuorumLost: otherwise the next one would form a
 // cluster by itself.
-func TestARejectingFirewallLeavesNobodyAlone(t *testing.T) {
+func TestARejectingFirewallLeavesNoNodeAlone(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		ms := c.form(3)
 		pass(3 * time.Second)
@@ -52,9 +52,9 @@ func TestARejectingFirewallLeavesNobodyAlone(t *testing.T) {
 	})
 }
 
-// TestOneStrangersWordEndsNothing: without authentication, one refusal of four is not
+// TestOneUnauthenticatedRefusalEndsNothing: without authentication, one refusal of four is not
 // enough, and a node that holds a lease ignores them.
-func TestOneStrangersWordEndsNothing(t *testing.T) {
+func TestOneUnauthenticatedRefusalEndsNothing(t *testing.T) {
 	v := &view.View{}
 	for id := view.NodeID(1); id <= 5; id++ {
 		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})

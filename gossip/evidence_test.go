@@ -283,7 +283,7 @@ func TestUnreachableIsToldOnChange(t *testing.T) {
 
 // A proof from before the node was in a view is repeated when it is: the core drops
 // proofs about non-members.
-func TestAnEarlyProofIsToldAgain(t *testing.T) {
+func TestAnEarlyProofIsRepeated(t *testing.T) {
 	c := newCourt(1)
 	p := c.peerOf(5)
 	c.on(p, transport.Connected, transport.Accepted)

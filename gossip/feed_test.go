@@ -105,7 +105,7 @@ func TestFeedTellsTheStateAndThenWhatChanges(t *testing.T) {
 
 // The queue of a blocking subscriber is bounded and delays no other; the state replaces
 // dropped events.
-func TestASlowSubscriberHoldsNobodyUpAndMissesCounted(t *testing.T) {
+func TestASlowSubscriberDelaysNoOtherAndMissesCounted(t *testing.T) {
 	const flaps = 3 * feedWaitingMax
 	f := new(Feed)
 	blocked, free := make(chan struct{}), make(chan struct{})

@@ -111,9 +111,9 @@ func TestTwoClustersOfOneNameBecomeOne(t *testing.T) {
 	})
 }
 
-// TestTwoClustersOfOneNameStayTwoIfToldSo: with ForeignWarn only a warning and the gauge
+// TestTwoClustersOfOneNameStayTwoWithForeignWarn: with ForeignWarn only a warning and the gauge
 // report that there are two.
-func TestTwoClustersOfOneNameStayTwoIfToldSo(t *testing.T) {
+func TestTwoClustersOfOneNameStayTwoWithForeignWarn(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		a, b, log := restarted(c, view.ForeignWarn)
 		pass(time.Minute)

@@ -130,7 +130,7 @@ func TestAllLeaveOneShortlyAfterTheOther(t *testing.T) {
 
 // The last two leave at the same time, and one is closed before the other has asked it.
 // The latter has received the leave request of the former, and no node is left to ask.
-func TestNobodyIsToldOfALeaveWhenAllHaveGone(t *testing.T) {
+func TestTheLastLeaverWaitsForNoNode(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		d := c.form(1)[0].discovery
 		gone := view.Node{ID: 77, Name: "gone", Addr: "10.9.9.9:1"}

@@ -40,7 +40,7 @@ func (l *logBook) lines(part string) (n int) {
 
 // Any host that reaches the port can cause errors of memberlist. They are counted, and
 // fill no disk. Lines at debug level are written in full.
-func TestWhatMemberlistComplainsOfIsCountedAndBounded(t *testing.T) {
+func TestErrorsOfMemberlistAreCountedAndBounded(t *testing.T) {
 	var book logBook
 	var st counters
 	log := bridgeLog(slog.New(slog.NewTextHandler(&book, &slog.HandlerOptions{Level: slog.LevelDebug})), &st)

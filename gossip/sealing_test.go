@@ -77,8 +77,8 @@ func TestASealedRefusalIsCertain(t *testing.T) {
 	c.expect(t, "a late frame takes it back", "alive 1")
 }
 
-// TestWhatSealsNothing: everything that does not match the baseline leaves a refusal weak.
-func TestWhatSealsNothing(t *testing.T) {
+// TestResponsesThatSealNothing: everything that does not match the baseline leaves a refusal weak.
+func TestResponsesThatSealNothing(t *testing.T) {
 	with := func(q transport.Inquiry, change func(*transport.Inquiry)) transport.Inquiry {
 		change(&q)
 		return q

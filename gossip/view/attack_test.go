@@ -81,9 +81,9 @@ func TestAttackStrangersEndNothing(t *testing.T) {
 	}
 }
 
-// TestAttackTheFirstViewComesFromWhomWasAsked: before the leader answers, a non-member
+// TestAttackTheFirstViewComesFromAContact: before the leader answers, a non-member
 // sends a joiner a forged view, and refuses it. The node joins the cluster that it asked.
-func TestAttackTheFirstViewComesFromWhomWasAsked(t *testing.T) {
+func TestAttackTheFirstViewComesFromAContact(t *testing.T) {
 	w := cluster(t, 3)
 	w.run(time.Second)
 	w.add(4)
@@ -123,10 +123,10 @@ func TestAStrangersViewIsCheckedWithMembers(t *testing.T) {
 	w.must(testPing, "it ends", func() bool { return w.nodes[3].removed != nil })
 }
 
-// TestTheForsakenBelieveStrangers: all members of a node's view are gone when its
+// TestALeaderlessNodeAcceptsANonMember: all members of a node's view are gone when its
 // partition heals. After Lease + RemoveAfter without a leader, and no sooner, it accepts
 // the view of a non-member.
-func TestTheForsakenBelieveStrangers(t *testing.T) {
+func TestALeaderlessNodeAcceptsANonMember(t *testing.T) {
 	w := cluster(t, 3)
 	w.run(time.Second)
 	w.cut = func(from, to NodeID) bool { return from == 3 || to == 3 }

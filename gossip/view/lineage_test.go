@@ -45,8 +45,8 @@ func TestBothSidesAgreeWhoYields(t *testing.T) {
 	})
 }
 
-// TestWhoYieldsIsAnOrder: among parted lines one wins over all.
-func TestWhoYieldsIsAnOrder(t *testing.T) {
+// TestLineagesAreOrdered: among parted lines one wins over all.
+func TestLineagesAreOrdered(t *testing.T) {
 	beats := func(a, b *View) bool { r := compareViews(a, b); return r == wins || r == older }
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{t: t, generation: 100, lines: []*View{{Cluster: 1, Epoch: FirstEpoch(100)}}}

@@ -96,10 +96,10 @@ func TestBrokenPoliciesAreCaught(t *testing.T) {
 	}
 }
 
-// TestA34WhoLivesAndWhoStops is the table of partition policies: a cluster is cut in
+// TestA34PartsThatLiveAndPartsThatStop is the table of partition policies: a cluster is cut in
 // two parts, of which the first has the oldest. A part that stops has stopped within
 // L (and the drift); one that lives removes the others and serves.
-func TestA34WhoLivesAndWhoStops(t *testing.T) {
+func TestA34PartsThatLiveAndPartsThatStop(t *testing.T) {
 	static := func(n int) Policy { return StaticQuorum{n} }
 	for _, c := range []struct {
 		policy       Policy
@@ -177,9 +177,9 @@ func (w *world) serving(nodes []*simNode) int {
 	return n
 }
 
-// TestA34WhoSurvivesCrashes: all but a few crash, with proofs in time. StaticQuorum does
+// TestA34SurvivorsOfCrashes: all but a few crash, with proofs in time. StaticQuorum does
 // not continue below its number; the other policies do, down to the last node.
-func TestA34WhoSurvivesCrashes(t *testing.T) {
+func TestA34SurvivorsOfCrashes(t *testing.T) {
 	for _, c := range []struct {
 		policy Policy
 		of     int
