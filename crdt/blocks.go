@@ -37,10 +37,9 @@ func (m *bitmap) fill(from, to uint64) {
 	}
 }
 
-// block says which of 1024 consecutive sequence numbers of one writer are live,
-// and in which slots their payloads stand. Few of them are a sorted list, many a
-// bitmap with an array: a block that was emptied but for one dot must not go on
-// holding 4 KiB.
+// block holds which of 1024 consecutive sequence numbers of one writer are live, and the
+// slots of their payloads. Few live dots are a sorted list, many a bitmap with an array: a
+// block with one remaining dot must not keep 4 KiB.
 //
 // Invariant: n dots are live, n > 0; exactly one of dense and sparse is in use, and is not
 // written while it is shared.

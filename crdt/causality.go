@@ -8,11 +8,11 @@ type Causal interface {
 	Value
 	// Context returns a copy of the causal context.
 	Context() *Context
-	// Claims yields the writers in the context, in no particular order, each with the
-	// highest sequence number of it that the context holds. It costs next to nothing, and
-	// yields a writer more than once if that is cheaper. A process that finds a higher
-	// number for itself than it has used shares its NodeID with another, has come back with
-	// an old state, or has met a damaged value: after a join it goes on above that number.
+	// Claims yields the writers in the context, in no particular order, each with its
+	// highest sequence number in the context. It costs next to nothing, and may yield a
+	// writer more than once. A process that finds a higher number for itself than it has
+	// used shares its NodeID with another process, has come back with an old state, or has
+	// received a damaged value: after a join it continues above that number.
 	Claims() iter.Seq2[NodeID, uint64]
 }
 

@@ -1,9 +1,9 @@
 package crdt
 
-// Changes collects what joins really changed, as a caller sees it: an element
-// that lost one dot and kept another is not in it. Callers forward, notify and
-// count these and nothing else. The zero Changes is ready to use; several joins
-// may be collected in one, in their order.
+// Changes collects the visible changes of joins: an element that lost one dot and kept
+// another is not included. Callers forward, notify and count these and nothing else. The
+// zero Changes is ready to use. Several joins may be collected in one Changes, in their
+// order.
 type Changes[K any] struct {
 	// Added are the keys or elements that were not there before.
 	Added []K

@@ -10,19 +10,19 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Codec encodes elements, keys or values of a data type. Implementations must be
-// pure functions: equal elements give equal bytes in every process. They are
-// called from whichever goroutine uses the value and hold no state.
+// Codec encodes elements, keys or values of a data type. Implementations must be pure
+// functions: equal elements give equal bytes in every process. They hold no state, and are
+// called on the goroutine that uses the value.
 type Codec[E any] interface {
 	// Append appends e to b as exactly one msgpack value.
 	Append(b []byte, e E) []byte
-	// Decode reads one element from the front of b and returns it with the number
-	// of bytes it took. The element must not alias b, and no more may be allocated
-	// than a small multiple of the bytes read.
+	// Decode decodes one element from the front of b and returns it with its length in
+	// bytes. The element must not alias b. Decode must allocate at most a small multiple of
+	// the bytes read.
 	Decode(b []byte) (e E, n int, err error)
 }
 
-// measured is a Codec that knows hash and size of an element without encoding it.
+// measured is a Codec that computes hash and size of an element without encoding it.
 type measured[E any] interface {
 	hash(e E) uint64
 	size(e E) int
@@ -313,8 +313,7 @@ func formatUUID(u [16]byte) string {
 	return string(t[:])
 }
 
-// element is what a data type knows about the type of its elements. It is
-// shared by a value and the deltas that come from it.
+// element describes the type of a data type's elements. A value and its deltas share it.
 type element[E any] struct {
 	codec  Codec[E]
 	fast   measured[E] // nil: hash and size come from the encoding

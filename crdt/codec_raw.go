@@ -2,8 +2,8 @@ package crdt
 
 import "github.com/zeebo/xxh3"
 
-// rawCodec is for values whose elements' type is not known here: an element is a string
-// that holds its encoding, one msgpack value.
+// rawCodec is for elements of unknown type: an element is a string that holds its encoding,
+// one msgpack value.
 type rawCodec struct{ kind ElementKind }
 
 // Append implements Codec.
@@ -22,7 +22,8 @@ func (rawCodec) hash(s string) uint64 { return xxh3.HashString(s) }
 func (rawCodec) size(s string) int    { return len(s) }
 func (c rawCodec) elements() uint8    { return uint8(c.kind) }
 
-// anyElement returns what is known of elements of which only the kind is known.
+// anyElement returns the element description for elements of which only the kind is
+// available.
 func anyElement(kind ElementKind) *element[string] {
 	if kind == ElementString {
 		return elementWith[string](StringCodec{})

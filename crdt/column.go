@@ -24,7 +24,7 @@ func (c *column) find(key uint64) int {
 	if n == 0 || c.blocks[n-1].key < key {
 		return n
 	}
-	// Sequence numbers are mostly dense: the block stands where its key says.
+	// Sequence numbers are mostly dense: the block is at the index of its key.
 	if i := key - c.blocks[0].key; key >= c.blocks[0].key && i < uint64(n) && c.blocks[i].key == key {
 		return int(i)
 	}

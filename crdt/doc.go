@@ -1,7 +1,6 @@
-// Package crdt has replicated data types: values that several processes change
-// without asking each other, and that come out equal wherever the changes meet, in
-// whatever order, however often, and whichever of them were lost on the way once a
-// full state has passed.
+// Package crdt has replicated data types: values that several processes change without
+// coordination. Values are equal wherever the same changes have been merged, in any order
+// and any number of times. Once a full state has passed, lost changes make no difference.
 //
 // # Which type to take
 //
@@ -16,18 +15,17 @@
 //	a map to values; the last write may win      LWWMap
 //	a map to sets                                ORMultiMap
 //	a map to values of different types, nested   ORMap
-//	who has seen what, up to where               VersionVector
-//	who has seen what, exactly                   Context
+//	changes seen of each writer, up to where      VersionVector
+//	changes seen of each writer, exactly          Context
 //
-// The head of each type says in a small table what concurrent operations give.
+// The comment of each type has a small table of the results of concurrent operations.
 //
 // # How to use it
 //
-// A mutator changes the value at once and returns the delta: a small value of the
-// same type that carries this change alone. Send it to the peers, who Merge it. A
-// mutator that changes nothing returns nil. Several deltas merged are one delta.
-// Now and then, or when digests differ, send the whole value as if it were a delta,
-// in Chunks if it is large.
+// A mutator changes the value immediately and returns the delta: a small value of the same
+// type that carries this change alone. Send it to the peers, which Merge it. A mutator that
+// changes nothing returns nil. Several deltas merged are one delta. From time to time, or
+// when digests differ, send the whole value as if it were a delta, in Chunks if it is large.
 //
 //	delta := set.Add(self, "apple")    // here
 //	frame := delta.Append(nil)
@@ -43,12 +41,12 @@
 // from an HLC; it refuses stamps of processes whose clocks run ahead, which would
 // otherwise win for as long as they are ahead.
 //
-// # What is guaranteed
+// # Guarantees
 //
 //   - Join is commutative, associative and idempotent. A delta joined to the value it
 //     came from gives what the mutator gave. Deltas may be lost, doubled, reordered and
 //     joined with each other; one full state repairs what losses left out.
-//   - A delta claims no more than it witnesses: its causal context holds exactly the
+//   - A delta claims only the changes that it witnesses: its causal context holds exactly the
 //     dots that it adds, replaces and removes.
 //   - Equal content has equal canonical bytes and an equal digest, however it came
 //     about. The digest is kept up to date by each change.

@@ -13,7 +13,7 @@ var ErrTruncated = errors.New("crdt: truncated encoding")
 // context does not cover.
 var ErrMalformed = errors.New("crdt: malformed encoding")
 
-// KindError means that a value of one kind was met where another was due.
+// KindError reports a value of one kind where another kind was expected.
 type KindError struct {
 	Want, Got Kind
 }
@@ -22,8 +22,8 @@ func (e *KindError) Error() string {
 	return fmt.Sprintf("crdt: a value of kind %v where %v is due", e.Got, e.Want)
 }
 
-// LimitError means that an encoding declares more than its field may hold, or
-// more than the bytes that follow could hold.
+// LimitError reports an encoding that declares more than its field may hold, or more than
+// the following bytes could hold.
 type LimitError struct {
 	Field    string
 	Declared uint64
@@ -34,9 +34,8 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("crdt: %s declares %d, at most %d fit", e.Field, e.Declared, e.Max)
 }
 
-// SkewError means that a remote timestamp lies further ahead of the local clock
-// than the limit allows. Taking it would pin the value until the local clock
-// gets there.
+// SkewError reports a remote timestamp that is further ahead of the local clock than the
+// limit allows. Accepting it would pin the value until the local clock catches up.
 type SkewError struct {
 	AheadMillis uint64
 	MaxMillis   uint64

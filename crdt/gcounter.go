@@ -10,14 +10,14 @@ import (
 //	Add(2) | Add(3)   5 more
 //
 // Each writer has an entry of its own, of which the greatest wins, so nothing is
-// counted twice however often a delta comes. The zero GCounter is 0 and ready to
+// counted twice however often a delta arrives. The zero GCounter is 0 and ready to
 // use. It is not safe for concurrent use.
 //
 // A dead writer's entry is folded into that of a live one, the heir, before it can
-// be pruned. The fold is written down: the heir's entry grows by what the dead one
-// holds, and a record says how much of the dead entry now counts elsewhere. The
+// be pruned. The fold is recorded: the heir's entry grows by the count of the dead entry,
+// and a record holds how much of the dead entry now counts elsewhere. The
 // count is the sum of the entries less the sum of the records, so it is right in
-// every state: with the fold or without it, with two heirs at once, and when more
+// every state: with the fold or without it, with two concurrent heirs, and when more
 // of the dead writer's counts turn up later. A delta that carries an entry always
 // carries everything that its records connect it with: a dead writer's entry never
 // travels without all of its records and their heirs' entries. A replica that has
@@ -30,7 +30,7 @@ type GCounter struct {
 	folds []fold
 }
 
-// fold says how much of the dead writer's entry is in the heir's.
+// fold is the part of the dead writer's entry that is in the heir's entry.
 type fold struct {
 	dead, heir NodeID
 	n          uint64

@@ -33,5 +33,5 @@ func stampHash(s Stamp) uint64 { return mix(mix(s.Time, s.Seq), uint64(s.Node)) 
 
 // SaltedDigest returns a hash of the canonical encoding of v under a salt. It
 // costs as much as encoding v. Two values with equal digests and unequal content,
-// one pair in 2^64, are told apart by comparing salted digests now and then.
+// one pair in 2^64, can be distinguished by comparing salted digests from time to time.
 func SaltedDigest(v Value, salt uint64) uint64 { return xxh3.HashSeed(v.Append(nil), salt) }

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// Kind names a data type on the wire, and of a set, a map or a register how its elements,
-// or keys and values, are encoded: ORSet[int] is another kind than ORSet[string]. The
-// numbers never change. The constants are those with strings; Of makes the others.
+// Kind identifies a data type on the wire. For sets, maps and registers it includes the
+// encoding of elements, or of keys and values: ORSet[int] differs from ORSet[string]. The
+// numbers never change. The constants are the kinds with strings; Of returns the other
+// kinds.
 type Kind uint16
 
 const (
@@ -26,12 +27,12 @@ const (
 	KindVersionVector
 )
 
-// ElementKind names how elements, keys or values are encoded. Types with one encoding
-// have one ElementKind: int and int32, string and a type made of it. It does not tell one
-// struct from another: changes of a struct's fields are for its codec.
+// ElementKind identifies the encoding of elements, keys or values. Types with one encoding
+// have one ElementKind: int and int32, string and types derived from it. All structs share
+// one: their codec handles changes of fields.
 type ElementKind uint8
 
-// The element kinds of the codecs of this package, and ElementCustom for all others.
+// The element kinds of the codecs of this package, and ElementCustom for all other codecs.
 const (
 	ElementString ElementKind = iota
 	ElementInt
@@ -131,12 +132,12 @@ func (k Kind) String() string {
 	return t.name + "[" + strings.Join(names, ",") + "]"
 }
 
-// ElementKindOf returns the element kind of what a codec encodes.
+// ElementKindOf returns the element kind of a codec.
 func ElementKindOf[E any](c Codec[E]) ElementKind {
 	return ElementKind(elementsOf(c) & elementMask)
 }
 
-// kinded is a Codec that knows its element kind, or two of them, the first in the low
+// kinded is a Codec with an element kind of its own, or two of them, the first in the low
 // four bits.
 type kinded interface{ elements() uint8 }
 

@@ -254,8 +254,8 @@ func (m *LWWMap[K, V]) Newest() (s Stamp) {
 	return s
 }
 
-// Merge joins other into the map and reports whether that changed anything. What
-// it changed is added to ch, if that is not nil. Other may be nil.
+// Merge joins other into the map and reports whether that changed anything. It
+// adds its changes to ch, if ch is not nil. Other may be nil.
 func (m *LWWMap[K, V]) Merge(other *LWWMap[K, V], ch *Changes[K]) (changed bool) {
 	if other == nil || other == m {
 		return false

@@ -4,7 +4,7 @@ import "slices"
 
 // ORMap is a map whose entries are CRDTs themselves: under each key there may be a
 // register, a set, a counter, a flag, and further keys. At names the place.
-// Concurrent operations give, besides what the nested types say:
+// Concurrent operations give, besides the results of the nested types:
 //
 //	change under k | change under k   both changes
 //	change under k | Remove(k)        k is there, with that change and nothing that
@@ -39,7 +39,7 @@ type leaf[V comparable] struct {
 	inc, dec uint64
 }
 
-// field says what a leaf is part of.
+// field is the part of a place to which a leaf belongs.
 type field uint8
 
 const (
@@ -119,9 +119,9 @@ func (m *ORMap[K, V]) erase(old ...leaf[V]) *ORMap[K, V] {
 	return m.wrap(d)
 }
 
-// Merge joins other into the map and reports whether that changed anything. The
-// keys under which it changed something are added to ch, if that is not nil: Added
-// those that came, Removed those that went, Updated the others. Other may be nil.
+// Merge joins other into the map and reports whether that changed anything. It adds
+// the keys with changes to ch, if ch is not nil: Added for new keys, Removed for deleted
+// keys, Updated for all other changed keys. Other may be nil.
 func (m *ORMap[K, V]) Merge(other *ORMap[K, V], ch *Changes[K]) bool {
 	if other == nil || other == m {
 		return false

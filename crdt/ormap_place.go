@@ -2,8 +2,8 @@ package crdt
 
 import "slices"
 
-// Place is a place in an ORMap, named by a path of keys. It holds no content: all
-// that it says and does is the map's, now. Mutators return the delta of the map, or
+// Place is a place in an ORMap, named by a path of keys. It holds no content: its
+// methods read and change the map. Mutators return the delta of the map, or
 // nil if nothing changed; only the incarnation node itself may pass its name.
 type Place[K, V comparable] struct {
 	m    *ORMap[K, V]

@@ -208,9 +208,9 @@ func (m *ORMultiMap[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// Merge joins other into the map and reports whether that changed anything. The
-// keys whose sets it changed are added to ch, if that is not nil: Added those that
-// came, Removed those that went, Updated the others. Other may be nil.
+// Merge joins other into the map and reports whether that changed anything. It adds
+// the keys of changed sets to ch, if ch is not nil: Added for new keys, Removed for deleted
+// keys, Updated for all other changed keys. Other may be nil.
 func (m *ORMultiMap[K, V]) Merge(other *ORMultiMap[K, V], ch *Changes[K]) bool {
 	if other == nil || other == m {
 		return false

@@ -16,7 +16,7 @@ import (
 // safe for concurrent use.
 type ORSet[E comparable] struct {
 	elem *element[E] // nil: the default, not looked up yet
-	full *orset[E]   // nil: the set is empty, or what one says
+	full *orset[E]   // nil: the set is empty, or one holds it
 	one  oneDot[E]
 }
 
@@ -164,9 +164,8 @@ func (s *ORSet[E]) All() iter.Seq[E] {
 // Elements returns the elements, in no particular order.
 func (s *ORSet[E]) Elements() []E { return slices.AppendSeq(make([]E, 0, s.Len()), s.All()) }
 
-// Merge joins other into the set and reports whether that changed anything, be it
-// the context alone. What it changed is added to ch, if that is not nil. Other may
-// be nil. It panics if the two have more than a million writers; Join fails then.
+// Merge joins other into the set and reports whether that changed anything, even
+// the context alone. It adds its changes to ch, if ch is not nil. Other may be nil. It panics if the two have more than a million writers; Join fails then.
 func (s *ORSet[E]) Merge(other *ORSet[E], ch *Changes[E]) bool {
 	if other == nil || other == s || other.full == nil && other.one.empty() {
 		return false

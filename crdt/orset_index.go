@@ -51,7 +51,7 @@ type orset[E comparable] struct {
 	batch int // length of the last slab
 }
 
-// slabMax is how many deltas are allocated at once by a busy value.
+// slabMax is the number of deltas that a busy value allocates together.
 const slabMax = 31
 
 func newORSet[E comparable](el *element[E]) *orset[E] {

@@ -5,7 +5,7 @@ import "slices"
 // A set that has seen changes of one writer alone, in one run, with one element or none,
 // needs no index: it is kept in the form of a delta of one operation, with the first of
 // the dots beside the last. Most sets, flags and registers of an application never leave
-// this form. What does not fit into it makes the indexed form, for good.
+// this form. Other changes convert the set to the indexed form, permanently.
 
 // run returns the dots that o has seen if they are of one writer and have no gap.
 func (o *oneDot[E]) run() (node NodeID, low, top uint64, ok bool) {

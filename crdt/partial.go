@@ -2,38 +2,37 @@ package crdt
 
 // Comparing large values
 //
-// Two replicas of a large value that differ in little find out where by the sums of
-// its parts, and send each other the parts that differ. A part is itself a small
-// value: whoever joins, of all parts whose sums differ, those of the other side has
-// joined the other side. For that, a part of a causal value is not a set of elements
-// but a set of dots, seen and live: the context of a part then covers exactly its
-// dots, and what was removed in it goes with it. (By elements, a removal could not be
-// told from an element that is not known yet, without sending the whole context.)
+// Two replicas of a large value with few differences compare the sums of its parts, and
+// exchange the parts that differ. A part is itself a small value: a replica that joins the
+// other side's parts, of all parts whose sums differ, has joined the other side's value.
+// For this, a part of a causal value is not a set of elements but a set of dots, seen and
+// live: the context of a part then covers exactly its dots, including removals. (With sets
+// of elements, a removal could not be distinguished from an element that has not arrived
+// yet, without sending the whole context.)
 //
 // Dots come in runs, and so do differences, so 2^grain consecutive dots of a writer
 // stand in one part. The grain grows with the number of operations a value has seen,
 // which bounds what comparing costs; at 17 million it is still 64 dots.
 
-// Partial is a Value of many elements that can be compared, and sent, in parts. Its
-// methods look at the whole value, and leave it as it is.
+// Partial is a Value of many elements that can be compared, and sent, in parts. Its methods
+// read the whole value, and leave it unchanged.
 type Partial interface {
 	Value
-	// Grain returns how finely to cut the value. Both sides must use one grain.
+	// Grain returns how finely to divide the value. Both sides must use the same grain.
 	Grain() uint8
-	// PartSums returns hashes of the value's n parts, of which equal ones mean equal
-	// parts. It returns nil if the value is too large to be cut so finely.
+	// PartSums returns hashes of the value's n parts; parts with equal hashes are equal. It
+	// returns nil if the value is too large to be divided so finely.
 	PartSums(n int, grain uint8) []uint64
-	// Part returns a value that holds what this one holds in the parts for which want
-	// is true, out of len(want); an empty value if want is empty. It shares no memory
-	// with this one.
+	// Part returns the content of the parts for which want is true, out of len(want), as a
+	// value; an empty value if want is empty. It shares no memory with this one.
 	Part(want []bool, grain uint8) Value
 }
 
 const (
 	grainMin = 6
 	grainMax = 43
-	// blocksMax bounds the blocks of a value at the grain of its own choice, and four
-	// times that at somebody else's.
+	// blocksMax bounds the blocks of a value at its own grain; at another replica's grain
+	// the bound is four times that.
 	blocksMax = 1 << 18
 )
 

@@ -7,7 +7,7 @@ import "iter"
 //
 //	Add(k, 2) | Add(k, 3)    5 more
 //	Add(k, 2) | Remove(k)    k is there with all that the adding writer has ever
-//	                         counted under it; the shares of the others are gone
+//	                         counted under it; the shares of other writers are gone
 //	Remove(k) | Remove(k)    k is gone
 //
 // A writer keeps one share per key, with one dot, and an Add that has not seen a
@@ -24,9 +24,9 @@ type PNCounterMap[K comparable] struct {
 	tidy   uint64           // see shares
 }
 
-// share is what one writer has counted under one key since the key was last
-// removed. Who has missed a change may hold an older share of that writer as well;
-// only the youngest counts.
+// share is the count of one writer under one key since the key was last removed. A replica
+// that missed a change may also hold an older share of that writer; only the youngest
+// counts.
 type share[K comparable] struct {
 	key      K
 	node     NodeID

@@ -2,27 +2,26 @@ package crdt
 
 import "slices"
 
-// Values remember more than their content: the context of writers that are dead,
-// tombstones, the entries of dead writers in counters. All of it may be forgotten
-// once every replica has it and nothing older is on its way; forgetting earlier
-// brings back what was removed. A value cannot know when that is, so pruning is a
-// question and an order. The question, to every replica: what could you forget of
-// these dead writers? If the answers are equal, all replicas have seen the same.
-// The order, to every replica, names that answer; who has changed since then does
-// nothing and is asked again. Whoever asks must make sure that
+// Values hold more than their content: the context of dead writers, tombstones, and the
+// entries of dead writers in counters. All of it is garbage once every replica has it and
+// nothing older is in flight; pruning it earlier would bring removed content back. A value
+// cannot determine this moment, so pruning takes two steps. First, every replica returns
+// the garbage of these dead writers. If the results are equal, all replicas have seen the
+// same changes. Then every replica is ordered to prune that garbage; a replica that has
+// changed since does nothing, and both steps are repeated. The caller must make sure that
 //
-//   - the writers are dead for good, and frames from them are refused;
+//   - the writers are dead for good, and frames from them are rejected;
 //   - the answer of a replica comes after all that it sent before it, on each way
 //     between two replicas; values held by a queue or a transfer are replicas too.
 //
 // Tried and rejected: forgetting after a time (Akka: values "will not be correct"
 // after a pause longer than that), and markers inside the values (Akka #21647,
-// akka.net #8219: each merge path has to know them, and two prunings at once did
+// akka.net #8219: each merge path must handle them, and two concurrent prunings did
 // not).
 
-// Garbage is what a value could forget, as one number for comparison.
+// Garbage is the garbage of a value, as one number for comparison.
 type Garbage struct {
-	// Digest is equal for two values that could forget the same.
+	// Digest is equal for two values with the same garbage.
 	Digest uint64
 	// Items is the number of entries that would be freed.
 	Items int
@@ -33,26 +32,26 @@ func (g *Garbage) add(hash uint64) {
 	g.Items++
 }
 
-// Pruner is a Value that remembers more than its content. All but GSet and
-// LWWRegister are.
+// Pruner is a Value that holds more than its content. All types except GSet and LWWRegister
+// are Pruners.
 type Pruner interface {
 	Value
-	// Garbage returns what the value could forget if the writers for which dead
-	// returns true are gone for good.
+	// Garbage returns the garbage of the value if the writers for which dead returns true
+	// are gone for good.
 	Garbage(dead func(NodeID) bool) Garbage
-	// Prune forgets the garbage if it is the one that all replicas agreed upon,
-	// and reports whether it did. The content does not change, the digest does.
+	// Prune removes the garbage if it equals agreed, on which all replicas have agreed, and
+	// reports whether it did. The content does not change, but the digest does.
 	Prune(agreed Garbage, dead func(NodeID) bool) bool
 }
 
-// Folder is a Value whose dead writers' shares have to be moved to a live writer
-// before they can be pruned: a counter.
+// Folder is a Pruner whose shares of dead writers must be moved to a live writer before
+// pruning: a counter.
 type Folder interface {
 	Pruner
-	// Fold moves the share of a dead writer to heir, as a change made by heir, and
-	// returns the delta, or nil if there is nothing to move. The content does not
-	// change. Only the incarnation heir itself may call it. Two heirs at the same time
-	// do no harm, but keep the entry from ever being pruned: let one member do it.
+	// Fold moves the share of a dead writer to heir, as a change made by heir, and returns
+	// the delta, or nil if there is nothing to move. The content does not change. Only the
+	// incarnation heir itself may call it. Two concurrent heirs do no harm, but keep the
+	// entry from ever being pruned: let one member fold.
 	Fold(dead, heir NodeID) Value
 }
 
@@ -138,7 +137,7 @@ func (m *PNCounterMap[K]) Prune(agreed Garbage, dead func(NodeID) bool) bool {
 	return m.inner().Prune(agreed, dead)
 }
 
-// Garbage implements Pruner: all tombstones, whoever wrote them.
+// Garbage implements Pruner: all tombstones, of all writers.
 func (m *LWWMap[K, V]) Garbage(func(NodeID) bool) Garbage {
 	if m.full != nil {
 		return Garbage{Digest: m.full.tombs, Items: m.full.dead}
