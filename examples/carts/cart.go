@@ -67,7 +67,7 @@ func cartType() sharding.Type[command, map[string]int] {
 	}
 }
 
-// ask makes a command of a request, and an HTTP answer of what the cart says.
+// ask turns a request into a command, and the cart's reply into an HTTP response.
 func ask(carts *sharding.Region[command, map[string]int], make func(*http.Request) command) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)

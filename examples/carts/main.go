@@ -58,7 +58,7 @@ func main() {
 	<-ctx.Done()
 	last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	// First the carts, which others may ask for meanwhile, then HTTP.
+	// First hand over the carts, which other nodes may still ask for, then stop HTTP.
 	log.Println("stopping:", errors.Join(node.Shutdown(last), server.Shutdown(last)))
 }
 

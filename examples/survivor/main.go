@@ -73,7 +73,7 @@ func run(ctx context.Context) error {
 		if node.Self().ID.String() != last.Node {
 			continue
 		}
-		// Close is abrupt: to the others it looks like a crash.
+		// Close is abrupt: to the other nodes it looks like a crash.
 		if err := node.Close(); err != nil {
 			return err
 		}
