@@ -27,6 +27,11 @@ func TestTypesAreValidated(t *testing.T) {
 	if _, err := Register(reg, Type[int, int]{Shards: -1}); !errors.As(err, &wrong) || len(wrong.Wrong) != 3 {
 		t.Errorf("a type without anything: %v, want three complaints", err)
 	}
+	for _, p := range []Passivation{{Limit: -1}, {Limit: 1, Eviction: EvictTinyLFU + 1}} {
+		if _, err := Register(reg, Type[int, int]{Name: "p", New: bad.New, Passivation: p}); !errors.As(err, &wrong) || len(wrong.Wrong) != 1 {
+			t.Errorf("%+v: %v, want one complaint", p, err)
+		}
+	}
 	good := Type[int, int]{Name: "x", New: bad.New}
 	if _, err := Register(reg, good); err != nil {
 		t.Error(err)

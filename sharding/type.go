@@ -54,12 +54,12 @@ type Eviction uint8
 
 const (
 	// EvictLRU ends the instance that was used longest ago. It suits most loads.
-	EvictLRU Eviction = iota
+	EvictLRU = Eviction(evict.LRU)
 	// EvictTinyLFU (W-TinyLFU) admits a new instance to a small window, and from there to
 	// the main area only if it is used more often than the instance that would have to
 	// end. It suits mixed loads best and costs most: a sketch of 8 to 16 bytes for each of
 	// the first four million places.
-	EvictTinyLFU
+	EvictTinyLFU = Eviction(evict.TinyLFU)
 )
 
 // Passivation bounds the number of instances of a type on a node, and selects those that
@@ -81,7 +81,7 @@ type Passivation struct {
 }
 
 func (p Passivation) internal() activation.Passivation {
-	return activation.Passivation{Limit: p.Limit, Strategy: evict.Spec{Kind: [...]evict.Kind{EvictLRU: evict.LRU, EvictTinyLFU: evict.TinyLFU}[p.Eviction]}}
+	return activation.Passivation{Limit: p.Limit, Eviction: evict.Kind(p.Eviction)}
 }
 
 func (p Passivation) checkValues() error {

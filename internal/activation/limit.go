@@ -1,7 +1,6 @@
 package activation
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/activation/evict"
@@ -24,17 +23,9 @@ type Passivation struct {
 	// shards. The limit may be exceeded for up to a second when shards arrive, and by
 	// instances that are handling messages or ending.
 	Limit int
-	// Strategy selects the instances that end when the limit is exceeded. Instances with
+	// Eviction selects the instances that end when the limit is exceeded. Instances with
 	// messages end once they have handled them, and stay if they are used again before.
-	Strategy evict.Spec
-}
-
-// Validate returns an error that lists every invalid setting.
-func (p Passivation) Validate() error {
-	if p.Limit < 0 {
-		return fmt.Errorf("limit of %d instances", p.Limit)
-	}
-	return p.Strategy.Validate()
+	Eviction evict.Kind
 }
 
 // shrinkEvery is how often shards are made to keep to their share.

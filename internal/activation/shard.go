@@ -68,7 +68,7 @@ func newShard[C, Req, Resp any](h *Host[C, Req, Resp], number ShardID, token Tok
 	s := &Shard[C, Req, Resp]{host: h, entities: map[string]*instance[C, Req, Resp]{}}
 	if h.cfg.Passivation.Limit > 0 {
 		s.room = h.share()
-		s.order = evict.New[*instance[C, Req, Resp]](h.cfg.Passivation.Strategy, s.room)
+		s.order = evict.New[*instance[C, Req, Resp]](h.cfg.Passivation.Eviction, s.room)
 	}
 	base, cancel := context.WithCancel(h.base)
 	s.cancel = cancel

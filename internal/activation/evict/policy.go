@@ -1,65 +1,15 @@
 package evict
 
-import (
-	"errors"
-	"fmt"
-)
-
-// Kind names a strategy.
+// Kind names a policy.
 type Kind uint8
 
 const (
-	// LRU gives up the one that was used longest ago. It suits most loads.
+	// LRU evicts the node that was used longest ago.
 	LRU Kind = iota
-	// SegmentedLRU keeps what was used once apart from what was used again: a scan of
-	// many ids does not push out what is in steady use.
-	SegmentedLRU
-	// MRU gives up the one used most recently before the newest: for loads that go
-	// round in circles.
-	MRU
-	// LFU gives up the one used least often, the older one of two. Who is new takes the
-	// place of another at first.
-	LFU
-	// TinyLFU lets what is new stay in a small window, and into the main area only
-	// if it is in greater demand than the one that would have to go. It suits
-	// mixed loads best and costs most: a sketch of 8 to 16 bytes for each place, of the
-	// first four million.
+	// TinyLFU admits a new node to a small window, and from there to the main area only
+	// if it is used more often than the node that would have to go.
 	TinyLFU
-	kinds
 )
-
-// Spec chooses a strategy. The zero Spec is LRU.
-type Spec struct {
-	Kind Kind
-	// Levels are the shares of SegmentedLRU's levels, and of those in TinyLFU's main
-	// area, lowest first; together at most 1, and the lowest gets what is left. nil
-	// means 0.2 and 0.8.
-	Levels []float64
-	// Aging makes LFU forget: who is new starts with the count of the one that went
-	// last, so that what was busy long ago does not stay for ever.
-	Aging bool
-}
-
-// levelsMax bounds Spec.Levels.
-const levelsMax = 16
-
-// Validate reports what is wrong.
-func (s Spec) Validate() error {
-	if s.Kind >= kinds {
-		return fmt.Errorf("unknown strategy %d", s.Kind)
-	}
-	sum := 0.0
-	for _, l := range s.Levels {
-		if !(l >= 0) {
-			return errors.New("shares of levels must not be negative")
-		}
-		sum += l
-	}
-	if sum > 1.0001 || len(s.Levels) > levelsMax {
-		return fmt.Errorf("at most %d levels with shares of at most 1 together, are %d with %v", levelsMax, len(s.Levels), sum)
-	}
-	return nil
-}
 
 // Node is the place of one value in a Policy. It is in one Policy at a time.
 type Node[V any] struct {
@@ -70,10 +20,8 @@ type Node[V any] struct {
 	prev, next *Node[V]
 	// in is the list that it stands in.
 	in *list[V]
-	// level is that of SegmentedLRU.
+	// level is the node's level in the main area of TinyLFU.
 	level uint8
-	// bucket is that of LFU.
-	bucket *bucket[V]
 }
 
 // Policy orders nodes by how much they deserve to stay. It never gives up any by
@@ -93,26 +41,16 @@ type Policy[V any] interface {
 	Resize(limit int)
 }
 
-// New returns an empty Policy for a limit of at least 1. The Spec is valid.
-func New[V any](s Spec, limit int) Policy[V] {
-	switch s.Kind {
-	case SegmentedLRU:
-		return newSegmented[V](s.Levels, limit)
-	case MRU:
-		return &recency[V]{newest: true}
-	case LFU:
-		return &frequency[V]{aging: s.Aging}
-	case TinyLFU:
-		return newTiny[V](s.Levels, limit)
+// New returns an empty Policy for a limit of at least 1.
+func New[V any](kind Kind, limit int) Policy[V] {
+	if kind == TinyLFU {
+		return newTiny[V](limit)
 	}
 	return &recency[V]{}
 }
 
-// recency is LRU, or MRU.
-type recency[V any] struct {
-	list   list[V]
-	newest bool
-}
+// recency is LRU.
+type recency[V any] struct{ list list[V] }
 
 func (r *recency[V]) Add(n *Node[V])    { r.list.pushFront(n) }
 func (r *recency[V]) Touch(n *Node[V])  { r.list.remove(n); r.list.pushFront(n) }
@@ -122,9 +60,6 @@ func (r *recency[V]) Resize(int)        {}
 
 func (r *recency[V]) Evict() *Node[V] {
 	n := r.list.back
-	if r.newest && r.list.len > 1 {
-		n = r.list.front.next
-	}
 	if n != nil {
 		r.list.remove(n)
 	}

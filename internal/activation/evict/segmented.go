@@ -1,22 +1,20 @@
 package evict
 
-// segmented is SegmentedLRU. Who is new enters the lowest level; each use promotes
-// by a level; a level that is too full demotes its least recently used.
+// segmented is a segmented LRU, the main area of TinyLFU. A new node enters the lower level;
+// a use promotes it to the upper one; a level beyond its room demotes its least recently used
+// node.
 type segmented[V any] struct {
-	shares []float64
-	levels []list[V]
-	// room is how many each level may hold; that of the lowest is not asked.
-	room []int
+	levels [len(levelShares)]list[V]
+	// room is how many nodes each level may hold; that of the lowest is not read.
+	room [len(levelShares)]int
 	n    int
 }
 
-var defaultLevels = [...]float64{0.2, 0.8}
+// levelShares are the levels' shares of the room, lowest first.
+var levelShares = [...]float64{0.2, 0.8}
 
-func newSegmented[V any](shares []float64, limit int) *segmented[V] {
-	if len(shares) == 0 {
-		shares = defaultLevels[:]
-	}
-	s := &segmented[V]{shares: shares, levels: make([]list[V], len(shares)), room: make([]int, len(shares))}
+func newSegmented[V any](limit int) *segmented[V] {
+	s := &segmented[V]{}
 	s.Resize(limit)
 	return s
 }
@@ -33,11 +31,11 @@ func (s *segmented[V]) Touch(n *Node[V]) {
 		n.level++
 	}
 	s.levels[n.level].pushFront(n)
-	s.settle()
+	s.demote()
 }
 
-// settle demotes what levels have no room for.
-func (s *segmented[V]) settle() {
+// demote moves down the nodes for which their levels have no room.
+func (s *segmented[V]) demote() {
 	for i := len(s.levels) - 1; i > 0; i-- {
 		for s.levels[i].len > s.room[i] {
 			n := s.levels[i].back
@@ -53,7 +51,7 @@ func (s *segmented[V]) Remove(n *Node[V]) {
 	s.n--
 }
 
-// victim is the least recently used of the lowest level that has any.
+// victim returns the least recently used node of the lowest level that has any.
 func (s *segmented[V]) victim() *Node[V] {
 	for i := range s.levels {
 		if n := s.levels[i].back; n != nil {
@@ -75,7 +73,7 @@ func (s *segmented[V]) Len() int { return s.n }
 
 func (s *segmented[V]) Resize(limit int) {
 	for i := range s.room {
-		s.room[i] = int(float64(limit) * s.shares[i])
+		s.room[i] = int(float64(limit) * levelShares[i])
 	}
-	s.settle()
+	s.demote()
 }

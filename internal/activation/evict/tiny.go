@@ -16,8 +16,8 @@ type tiny[V any] struct {
 	limit, windowRoom int
 }
 
-func newTiny[V any](shares []float64, limit int) *tiny[V] {
-	t := &tiny[V]{main: newSegmented[V](shares, limit), sketch: newSketch(limit), climb: newClimber()}
+func newTiny[V any](limit int) *tiny[V] {
+	t := &tiny[V]{main: newSegmented[V](limit), sketch: newSketch(limit), climb: newClimber()}
 	t.Resize(limit)
 	return t
 }

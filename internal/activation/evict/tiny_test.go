@@ -10,7 +10,7 @@ import (
 
 // tinyCache is a cache of TinyLFU, of whose room so much is the window.
 func tinyCache(limit int, window float64) (*cache, *tiny[string]) {
-	c := newCache(specs["tiny"], limit)
+	c := newCache("tiny", limit)
 	p := c.p.(*tiny[string])
 	p.climb.window = window
 	p.share()
@@ -137,7 +137,7 @@ func TestTheRoomIsDivided(t *testing.T) {
 			if room := max(int(p.climb.window*float64(c.limit)), 1); p.windowRoom != room || p.main.Len() > c.limit-room {
 				t.Fatalf("limit %d: %d in main, room for %d in the window, want %d", c.limit, p.main.Len(), p.windowRoom, room)
 			}
-			for i, share := range defaultLevels {
+			for i, share := range levelShares {
 				if p.main.room[i] != int(float64(c.limit-p.windowRoom)*share) {
 					t.Fatalf("room %v in main, of %d", p.main.room, c.limit-p.windowRoom)
 				}
