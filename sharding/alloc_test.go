@@ -59,7 +59,7 @@ func TestLocalTellAllocatesNothing(t *testing.T) {
 // that payloads lie in, an Ask and its answer at most twice on each; both sides are in
 // this process. The slack is for what runs beside it.
 func TestRemoteMessagesAllocateTwiceASide(t *testing.T) {
-	r := tcpPair(t)
+	r := tcpPair(t, firstByte)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	body := make([]byte, 100)

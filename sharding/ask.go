@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -91,7 +92,7 @@ func (p *path[Req, Resp]) askOnce(ctx context.Context, f Ref[Req, Resp], req Req
 	// An ask that is over before it left has its answer in the call.
 	if err = p.send(ctx, f, req, c.number, node); err == nil || errors.Is(err, errNobodyWaits) {
 		if c.await(ctx) {
-			resp, err = c.resp, c.err
+			resp, err = answerOf(p, c)
 			p.calls.release(c)
 			return resp, err
 		}
@@ -100,7 +101,7 @@ func (p *path[Req, Resp]) askOnce(ctx context.Context, f Ref[Req, Resp], req Req
 	at, cancelled := p.calls.cancel(c)
 	if !cancelled {
 		<-c.done
-		resp, err = c.resp, c.err
+		resp, err = answerOf(p, c)
 	} else if err == ctx.Err() {
 		p.callOff(at, c.number, err)
 		err = p.whyLate(at, err)
@@ -186,16 +187,18 @@ func (p *path[Req, Resp]) encodeReply(b []byte, call uint64, resp Resp, err erro
 // replied takes the reply to an ask of this node.
 func (p *path[Req, Resp]) replied(r reply) {
 	var resp Resp
+	var late []byte
 	var err error
-	if r.code != codeOK {
+	switch {
+	case r.code != codeOK:
 		err = r.code.err(string(r.payload))
-	} else if p.calls.waits(r.call) {
-		var bad error
-		if resp, bad = decode(p.typ.RespCodec, r.payload); bad != nil {
-			err = &codecError{bad}
-		}
+	case !p.calls.waits(r.call):
+	case len(r.payload) >= lateBytes:
+		late = bytes.Clone(r.payload)
+	default:
+		resp, err = decodeAnswer(p.typ.RespCodec, r.payload)
 	}
-	if !p.calls.finish(r.call, resp, err) {
+	if !p.calls.finishLate(r.call, resp, late, err) {
 		p.counters.drop(DropReplyLate, 1)
 	}
 }

@@ -26,8 +26,8 @@ type callPart[Resp any] struct {
 	_     [64]byte
 }
 
-// call is one slot. Its fields belong to the part's mutex, apart from done, resp
-// and err: those belong to the asker once done has delivered.
+// call is one slot. Its fields belong to the part's mutex, apart from done, resp,
+// late and err: those belong to the asker once done has delivered.
 type call[Resp any] struct {
 	// number is gen<<32 | slot<<4 | part. Invariant: no live call has number 0.
 	number uint64
@@ -36,6 +36,8 @@ type call[Resp any] struct {
 	node view.NodeID
 	done chan struct{}
 	resp Resp
+	// late is a large answer, which its asker decodes; nil: resp is set.
+	late []byte
 	err  error
 }
 
@@ -98,12 +100,17 @@ func (t *calls[Resp]) waits(number uint64) bool {
 
 // finish gives a call its answer; false means that nobody waited.
 func (t *calls[Resp]) finish(number uint64, resp Resp, err error) bool {
+	return t.finishLate(number, resp, nil, err)
+}
+
+// finishLate is finish for an answer that is in resp or, if late is not nil, encoded there.
+func (t *calls[Resp]) finishLate(number uint64, resp Resp, late []byte, err error) bool {
 	p := t.part(number)
 	p.mu.Lock()
 	c := p.find(number)
 	if c != nil {
 		c.open = false
-		c.resp, c.err = resp, err
+		c.resp, c.late, c.err = resp, late, err
 	}
 	p.mu.Unlock()
 	if c == nil {
@@ -152,7 +159,7 @@ func (t *calls[Resp]) release(c *call[Resp]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var none Resp
-	c.resp, c.err = none, nil
+	c.resp, c.late, c.err = none, nil, nil
 	p.free = append(p.free, c)
 }
 
@@ -183,4 +190,20 @@ func (t *calls[Resp]) count() (n int) {
 		p.mu.Unlock()
 	}
 	return n
+}
+
+// answerOf returns the result of a completed call. It decodes a large answer here, in the
+// asker's goroutine.
+func answerOf[Req, Resp any](p *path[Req, Resp], c *call[Resp]) (Resp, error) {
+	if c.late != nil {
+		return decodeAnswer(p.typ.RespCodec, c.late)
+	}
+	return c.resp, c.err
+}
+
+func decodeAnswer[Resp any](codec Codec[Resp], payload []byte) (resp Resp, err error) {
+	if resp, err = decode(codec, payload); err != nil {
+		err = &codecError{err}
+	}
+	return resp, err
 }

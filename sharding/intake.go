@@ -103,6 +103,43 @@ func (f *inflow[Req, Resp]) decode(payload []byte) (Req, error) {
 	return decode(f.p.typ.ReqCodec, payload)
 }
 
+// lateBytes is the payload size from which the reader of a connection copies a payload and
+// leaves the decoding to another goroutine: all frames behind a payload wait while the reader
+// decodes it. The entity's goroutine decodes a request in its turn, the asker an answer. From
+// this size, copying costs less than decoding with a codec that reads fields.
+const lateBytes = 8 << 10
+
+// decodesLate reports whether the entity's goroutine decodes a request. Codecs that own their
+// bytes decode nothing. A control message can be recognised only after decoding. A reliable
+// message must be rejected before it counts as received.
+func decodesLate[Req, Resp any](p *path[Req, Resp], q *request) bool {
+	return len(q.payload) >= lateBytes && p.owns == nil && p.typ.Control == nil && q.sure == nil
+}
+
+func requestDecoder[Req, Resp any](p *path[Req, Resp]) func(payload []byte) (Req, error) {
+	return func(payload []byte) (Req, error) { return decode(p.typ.ReqCodec, payload) }
+}
+
+// undecodedRefuser returns the function that counts a request that the entity's goroutine
+// could not decode, and answers it if it is an ask.
+func undecodedRefuser[Req, Resp any](p *path[Req, Resp], inc *incarnation) func(to activation.ReplyTo, err error) {
+	return func(to activation.ReplyTo, err error) {
+		p.counters.drop(DropCodec, 1)
+		failCall(p, inc, to, codeCodec, err.Error())
+	}
+}
+
+// failCall answers an ask that is not handled. It does nothing for a tell.
+func failCall[Req, Resp any](p *path[Req, Resp], inc *incarnation, to activation.ReplyTo, c code, text string) {
+	switch {
+	case to.Call == 0:
+	case to.Node == inc.self:
+		p.failAsk(to.Call, c.err(text))
+	default:
+		inc.out.send(to.Node, append(appendReply(nil, p.name, to.Call, c), cutText(text)...))
+	}
+}
+
 // slab is memory for small payloads that come one behind the other. Whoever keeps one of
 // them keeps all that lies beside it, at most slabBytes.
 type slab struct{ free []byte }

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -305,7 +306,7 @@ func (p *path[Req, Resp]) deliver(from view.NodeID, frame []byte) (hosted bool, 
 }
 
 // hand hands a request to the shard that runs here under its token.
-func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, bytes int) bool {
+func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, size int) bool {
 	p := f.p
 	h := p.host.Load()
 	if h == nil {
@@ -319,7 +320,7 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, bytes int) bool {
 		p.counters.stale.Add(1)
 		return false
 	}
-	account, first := f.sender(from).accept(q.shard, q.token, q.number, bytes)
+	account, first := f.sender(from).accept(q.shard, q.token, q.number, size)
 	if first {
 		f.touched = append(f.touched, account)
 	}
@@ -328,18 +329,19 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, bytes int) bool {
 		p.fail(from, q, codeSettings, DropSettings, "")
 		return true
 	}
-	var req Req
-	var err error
-	if !q.start {
-		req, err = f.decode(q.payload)
-	}
-	if err != nil {
-		p.fail(from, q, codeCodec, DropCodec, err.Error())
-		return true
-	}
-	m := activation.Message[Req]{Req: req, From: p.sender(from, q)}
-	if q.start {
+	m := activation.Message[Req]{From: p.sender(from, q)}
+	switch {
+	case q.start:
 		m = m.ForStart()
+	case decodesLate(p, q):
+		payload := bytes.Clone(q.payload)
+		m.Late = &payload
+	default:
+		var err error
+		if m.Req, err = f.decode(q.payload); err != nil {
+			p.fail(from, q, codeCodec, DropCodec, err.Error())
+			return true
+		}
 	}
 	if q.sure != nil {
 		stamp, _ := reliable.ParseStamp(q.sure) // parsed before
@@ -355,7 +357,7 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, bytes int) bool {
 			m.Expires = time.Since(p.epoch) + q.left
 		}
 	}
-	switch s.DeliverTo(f.inlet(h), q.id, activation.PlaceOf(hash), &m, account, bytes) {
+	switch s.DeliverTo(f.inlet(h), q.id, activation.PlaceOf(hash), &m, account, size) {
 	case nil:
 		return true
 	case activation.ErrMailboxFull:
@@ -387,15 +389,9 @@ func (p *path[Req, Resp]) fail(from view.NodeID, q *request, c code, why Reason,
 		return
 	}
 	p.counters.drop(why, 1)
-	inc := p.now.Load()
-	if q.call == 0 || inc == nil {
-		return
+	if inc := p.now.Load(); inc != nil {
+		failCall(p, inc, activation.ReplyTo{Node: from, Call: q.call}, c, text)
 	}
-	if from == inc.self {
-		p.failAsk(q.call, c.err(text))
-		return
-	}
-	inc.out.send(from, append(appendReply(nil, p.name, q.call, c), cutText(text)...))
 }
 
 // decode keeps a codec that panics from taking a connection's reader down.

@@ -46,7 +46,7 @@ type tellWorld struct {
 }
 
 func newTellWorld(b *testing.B) *tellWorld {
-	w := &tellWorld{region: tcpPair(b), body: make([]byte, 100), flush: func(context.Context) error { return nil }}
+	w := &tellWorld{region: tcpPair(b, firstByte), body: make([]byte, 100), flush: func(context.Context) error { return nil }}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for i := range 256 {

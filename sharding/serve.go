@@ -53,6 +53,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
 			Strict:       inc.strict,
 			BlockedAfter: max(p.typ.BlockedAfter, 0), Took: p.took(inc.observer),
+			Decode: requestDecoder(p), Undecoded: undecodedRefuser(p, inc),
 			Epoch: p.epoch, Counters: &p.entities, Logger: logger,
 		}
 		if inc.keeper != nil {

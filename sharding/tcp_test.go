@@ -15,19 +15,19 @@ import (
 )
 
 // tcpPair is a home and an asker over real connections on the loopback
-// interface, both in this process.
-func tcpPair(b testing.TB) *Region[[]byte, []byte] {
+// interface, both in this process. Its entities reply with the result of answer.
+func tcpPair[T any](b testing.TB, answer func(T) T) *Region[T, T] {
 	store := &memStore{}
-	ty := Type[[]byte, []byte]{
+	ty := Type[T, T]{
 		Name: "raw", Role: "host", Limits: Limits{Mailbox: 1 << 20, PayloadBytes: 3 << 20},
-		New: func(string) Entity[[]byte, []byte] {
-			return Func(func(_ *Context, p []byte) ([]byte, error) { return p[:1], nil })
+		New: func(string) Entity[T, T] {
+			return Func(func(_ *Context, p T) (T, error) { return answer(p), nil })
 		},
 	}
 	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1)}
 	var trs []*transport.TCP
 	var regs []*Registry
-	var last *Region[[]byte, []byte]
+	var last *Region[T, T]
 	for i, roles := range [][]string{{"host"}, nil} {
 		id := view.NodeID(i + 1)
 		tr, err := transport.NewTCP(transport.TCPConfig{
@@ -76,6 +76,9 @@ func tcpPair(b testing.TB) *Region[[]byte, []byte] {
 	return last
 }
 
+// firstByte returns the first byte of a message.
+func firstByte(p []byte) []byte { return p[:1] }
+
 // BenchmarkTCPAsk asks entities of another node over the loopback interface.
 func BenchmarkTCPAsk(b *testing.B) {
 	for _, callers := range []int{1, 64, 256} {
@@ -101,12 +104,22 @@ func BenchmarkTCPTell(b *testing.B) {
 }
 
 // BenchmarkTCPAskBesideLarge asks an entity of another node, 100 bytes each time, while
-// 3 MB asks go to another entity there.
+// 3 MB asks go to other entities there, as bytes or as a list of texts that are decoded.
 func BenchmarkTCPAskBesideLarge(b *testing.B) {
-	region := tcpPair(b)
+	b.Run("codec=raw", func(b *testing.B) {
+		region := tcpPair(b, firstByte)
+		askBesideLarge(b, region, make([]byte, 100), make([]byte, 3<<20-64))
+	})
+	b.Run("codec=msgpack", func(b *testing.B) {
+		region := tcpPair(b, func(p []string) []string { return p[:1] })
+		askBesideLarge(b, region, make([]string, 100), slices.Repeat([]string{"some text of 29 bytes or more"}, 100_000))
+	})
+}
+
+func askBesideLarge[T any](b *testing.B, region *Region[T, T], payload, body T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	small, payload := region.Ref("small"), make([]byte, 100)
+	small := region.Ref("small")
 	if _, err := small.Ask(ctx, payload); err != nil {
 		b.Fatal(err)
 	}
@@ -116,7 +129,7 @@ func BenchmarkTCPAskBesideLarge(b *testing.B) {
 	var large atomic.Int64
 	for i := range 2 {
 		all.Go(func() {
-			ref, body := region.Ref(fmt.Sprint("large", i)), make([]byte, 3<<20-64)
+			ref := region.Ref(fmt.Sprint("large", i))
 			for ctx.Err() == nil {
 				if _, err := ref.Ask(ctx, body); err == nil {
 					large.Add(1)

@@ -34,6 +34,11 @@ type Config[C, Req, Resp any] struct {
 	// Control tells control messages, which are handled before all others; nil: none
 	// are. It is called by senders and must be quick.
 	Control func(Req) bool
+	// Decode decodes a Message.Late. If it fails, Undecoded is called in place of the handler:
+	// it counts the message and answers its asker. Both run in handlers' goroutines; both may
+	// be nil if no message has a Late.
+	Decode    func([]byte) (Req, error)
+	Undecoded func(to ReplyTo, err error)
 	// Lived is told when an instance has begun (true), and when one has ended by its own
 	// wish; nil: nobody is. It is called by handlers' goroutines and must not block.
 	Lived func(shard ShardID, id string, lives bool)

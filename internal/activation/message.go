@@ -26,6 +26,9 @@ type Message[Req any] struct {
 	From *Sender
 	// Chain is an ask's, nil if it was made outside an entity.
 	Chain *Chain
+	// Late is the payload of a large request, decoded just before its handler runs; nil: Req
+	// is set.
+	Late *[]byte
 	// timer is set when this is no request: a timer that has run out, or ForStart.
 	timer *timer
 }

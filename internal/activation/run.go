@@ -269,6 +269,9 @@ func (r *runner[C, Req, Resp]) dispatch(m *Message[Req]) {
 		h.cfg.Replies.Reply(m.Reply, none, ErrExpired)
 		return
 	}
+	if m.Late != nil && !decodeLate(&h.cfg, m) {
+		return
+	}
 	var expires time.Time
 	if m.Expires != 0 {
 		expires = h.cfg.Epoch.Add(m.Expires)
@@ -304,6 +307,17 @@ func (r *runner[C, Req, Resp]) dispatch(m *Message[Req]) {
 	case m.Reply.Sure != nil:
 		r.ran(m, true, nil)
 	}
+}
+
+// decodeLate decodes the payload of a large message. It reports false if that failed.
+func decodeLate[C, Req, Resp any](cfg *Config[C, Req, Resp], m *Message[Req]) bool {
+	req, err := cfg.Decode(*m.Late)
+	if m.Late = nil; err != nil {
+		cfg.Undecoded(m.Reply, err)
+		return false
+	}
+	m.Req = req
+	return true
 }
 
 // sampleEvery: the duration of one message of so many is measured. To read the clock twice
