@@ -108,7 +108,8 @@ type Plan struct {
 	// Entries[i] that is known: the change wins if its stamp is above. Wall is the clock to
 	// stamp by, in milliseconds of Unix time; 0 means the caller's own (clocks.go).
 	Stamped func(value crdt.Value, above []uint64, wall uint64) (delta crdt.Value)
-	// Fixed are the writes under stamps of the caller's that Apply makes.
+	// Fixed are the writes under stamps of the caller's that Apply makes. If a change of a
+	// last-write-wins value declares none, Apply first runs on a copy, to check its stamps.
 	Fixed []Fixed
 }
 

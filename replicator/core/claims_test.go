@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -115,5 +116,72 @@ func TestNewcomerTakesOverManyDots(t *testing.T) {
 	}
 	if n := w.nodes[2].core.Stats().FalseClaims; n != 1 {
 		t.Errorf("%d claims beyond the reserve counted, want that of node 1's dots", n)
+	}
+}
+
+// joinAfterClaim has node 4 join three nodes, two of which took a claim of its dots before
+// they could know it.
+func joinAfterClaim(t *testing.T, dots uint64) *world {
+	w := newWorld(t, 5, 3, nil)
+	w.reply(1, w.update(1, All, Fence{}, addTo(1, "s", "before")))
+	strike(w, "stream", 1, 4, dots)
+	strike(w, "repair", 2, 4, dots)
+	w.settle(5 * time.Second)
+	w.start(4)
+	w.setView(w.next(add(view.Up, 4)))
+	w.settle(20 * time.Second)
+	return w
+}
+
+// TestAttackClaimsAboutAFutureMember: claims of the dots of a node that is not in the view
+// yet took that node's changes away in silence, once it had joined.
+func TestAttackClaimsAboutAFutureMember(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		dots    uint64
+		refused bool // at the replicas that met the claim
+		full    bool // the newcomer has no number left under this key
+	}{
+		{"far", 1 << 41, false, false},
+		{"near the ceiling", ownDotsMax, false, true},
+		{"at the ceiling", dotsMax, false, true},
+		{"above the ceiling", dotsMax + 1, true, false},
+		{"all", wireDotsMax, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := joinAfterClaim(t, c.dots)
+			if n := w.nodes[1].core.Stats().FalseClaims; n > 0 != c.refused {
+				t.Errorf("%d false claims counted, refused should be %v", n, c.refused)
+			}
+			want := []string{"after", "before"}
+			r := w.reply(4, w.update(4, All, Fence{}, addTo(4, "s", "after")))
+			if c.full {
+				want = want[1:]
+				var limit *LimitError
+				if s := w.nodes[4].core.Stats(); !errors.As(r.Err, &limit) || limit.What != "Dots" || s.LimitErrors != 1 {
+					t.Errorf("a write without a number for it: %v, %d counted", r.Err, s.LimitErrors)
+				}
+				r = w.reply(4, w.update(4, All, Fence{}, addTo(4, "other", "after")))
+			}
+			if r.Err != nil {
+				t.Fatalf("a write of the newcomer: %v", r.Err)
+			}
+			w.settle(5 * time.Second)
+			for _, id := range w.order {
+				if got := elements(w.nodes[id].core.Value("s")); !slices.Equal(got, want) {
+					t.Errorf("node %v holds %v", id, got)
+				}
+			}
+		})
+	}
+}
+
+// TestAttackClaimsOfAMembersOwnDots: a member that claims more of its own dots than the
+// ceiling allows is refused too: its state would not be taken by those that come later.
+func TestAttackClaimsOfAMembersOwnDots(t *testing.T) {
+	w := newWorld(t, 6, 3, nil)
+	strike(w, "repair", 1, 3, wireDotsMax)
+	if s := w.nodes[1].core.Stats(); s.FalseClaims != 1 || s.Refused != 1 || w.nodes[1].core.Value("s") != nil {
+		t.Errorf("%d false claims, %d refused items", s.FalseClaims, s.Refused)
 	}
 }

@@ -62,20 +62,26 @@ func stampBy(id view.NodeID, key, value string) Op {
 	}}
 }
 
-// fixedIn writes a register under a stamp of the caller's; unchecked hides that from the core.
-func fixedIn(key, value string, at crdt.Stamp, unchecked bool) Op {
+// fixedIn writes a register under a stamp of the caller's.
+func fixedIn(key, value string, at crdt.Stamp) Op {
 	return Op{Key: key, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (Plan, error) {
-		p := Plan{Growth: 64, Blind: true, Apply: func(v crdt.Value) crdt.Value {
+		return Plan{Growth: 64, Blind: true, Fixed: []Fixed{{Stamp: at, Value: value}}, Apply: func(v crdt.Value) crdt.Value {
 			if d := v.(*crdt.LWWRegister[string]).Set(value, at); d != nil {
 				return d
 			}
 			return nil
-		}}
-		if !unchecked {
-			p.Fixed = []Fixed{{Stamp: at, Value: value}}
-		}
-		return p, nil
+		}}, nil
 	}}
+}
+
+// writeUnchecked has a node make a change at a majority without looking at clocks.
+func (w *world) writeUnchecked(id view.NodeID, op Op) Reply {
+	c := &w.nodes[id].core.cfg
+	wall := c.Wall
+	c.Wall = nil
+	rid := w.update(id, majority, Fence{}, op)
+	c.Wall = wall
+	return w.reply(id, rid)
 }
 
 func registerIn(c *Core, key string) (string, crdt.Stamp) {
@@ -195,7 +201,7 @@ func centuryFromWriter(t *testing.T, b blunder) string {
 	w.run(time.Second)
 	w.update(3, Local, Fence{}, stampBy(3, "good", "v"))
 	at := crdt.Stamp{Time: d.tick(century), Node: 3}
-	r := w.reply(3, w.update(3, majority, Fence{}, fixedIn("k", "2099", at, true)))
+	r := w.writeUnchecked(3, fixedIn("k", "2099", at))
 	w.run(5 * time.Second)
 	var ahead *AheadError
 	switch v, _ := registerIn(w.nodes[1].core, "k"); {
@@ -274,7 +280,7 @@ func TestAdmittedByOneIsTakenByAll(t *testing.T) {
 	w, d := clocked(t, 1, 3, blunderNone, nil)
 	d.ahead[2], d.ahead[3] = century, century // they vouch for each other
 	w.cut = func(a, b view.NodeID) bool { return a == 1 || b == 1 }
-	w.reply(3, w.update(3, majority, Fence{}, fixedIn("k", "2099", crdt.Stamp{Time: d.tick(century), Node: 3}, true)))
+	w.writeUnchecked(3, fixedIn("k", "2099", crdt.Stamp{Time: d.tick(century), Node: 3}))
 	if v, _ := registerIn(w.nodes[2].core, "k"); v != "2099" {
 		t.Fatal("not admitted by a node of the same time")
 	}
@@ -304,7 +310,7 @@ func TestFixedStampThatLosesSaysSo(t *testing.T) {
 	w := newWorld(t, 1, 3, func(c *Config) { c.NoStream, c.NoGossip, c.SpreadMax = true, true, time.Minute })
 	at := func(time uint64) crdt.Stamp { return crdt.Stamp{Time: time, Node: 1} }
 	set := func(id view.NodeID, level Level, v string, s crdt.Stamp) error {
-		return w.reply(id, w.update(id, level, Fence{}, fixedIn("k", v, s, false))).Err
+		return w.reply(id, w.update(id, level, Fence{}, fixedIn("k", v, s))).Err
 	}
 	w.pairs([2]view.NodeID{1, 2})
 	for range 2 {
@@ -367,6 +373,24 @@ func TestFilesFromTheFutureKeepTheirOrder(t *testing.T) {
 	for slot := range 2 {
 		if v, _ := registerIn(d.core(slot), "r"); v != "last" {
 			t.Errorf("node %d shows the %s write", slot, v)
+		}
+	}
+}
+
+// TestStampsOfRawChangesAreBounded: a change that stamps without saying so in Plan.Fixed
+// froze its value at its own node until the stamp's time came, or for ever.
+func TestStampsOfRawChangesAreBounded(t *testing.T) {
+	w, d := clocked(t, 1, 3, blunderNone, nil)
+	w.run(time.Second)
+	for _, far := range []uint64{d.tick(century), timeMax, 1<<64 - 1} {
+		raw := Mutate("r", crdt.KindLWWRegister, 64, func(v crdt.Value) crdt.Value {
+			return v.(*crdt.LWWRegister[string]).Set("frozen", crdt.Stamp{Time: far, Node: 1, Seq: 1})
+		})
+		if r := w.reply(1, w.update(1, Local, Fence{}, addTo(1, "s", "x"), raw)); !errors.Is(r.Err, ErrAhead) {
+			t.Errorf("time %d: %v", far, r.Err)
+		}
+		if c := w.nodes[1].core; c.Value("r") != nil || c.Value("s") != nil {
+			t.Errorf("time %d: changed", far)
 		}
 	}
 }

@@ -91,7 +91,8 @@ func (e *FencedError) Error() string {
 // LimitError means that a request would exceed one of Limits. Nothing was
 // changed.
 type LimitError struct {
-	// What is the name of the field of Limits.
+	// What is the name of the field of Limits, or "Dots": this node has no sequence number
+	// left for a change of the key, until it restarts.
 	What       string
 	Limit, Had int
 }

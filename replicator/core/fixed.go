@@ -63,30 +63,63 @@ func standing(v crdt.Value, entry string) (s crdt.Stamp, val string, deleted boo
 }
 
 // checkFixed fails if a write under a stamp of its caller's must not be made, or loses.
-func (c *Core) checkFixed(key string, fixed []Fixed, it *item) error {
-	if len(fixed) == 0 {
+func (c *Core) checkFixed(op *Op, p *Plan, it *item) error {
+	raw := rawStampTime(op, p, it)
+	if len(p.Fixed) == 0 && raw == 0 {
 		return nil
 	}
 	wall := c.judgingWall()
 	if wall > 0 {
 		wall = min(wall, lowerMedian(c.readings()))
 	}
-	for i := range fixed {
-		f := &fixed[i]
+	check := func(t uint64) error {
 		switch {
-		case f.Stamp.Time >= timeMax:
-			return fmt.Errorf("%w: key %q: time %d is malformed", ErrAhead, key, f.Stamp.Time)
-		case tooFar(f.Stamp.Time, wall):
-			return &AheadError{Key: key, Stamp: f.Stamp.Time >> tickBits, Wall: wall, Node: c.cfg.Self}
-		case f.Yield || it == nil || it.value == nil:
+		case t >= timeMax:
+			return fmt.Errorf("%w: key %q: time %d is malformed", ErrAhead, op.Key, t)
+		case tooFar(t, wall):
+			return &AheadError{Key: op.Key, Stamp: t >> tickBits, Wall: wall, Node: c.cfg.Self}
+		}
+		return nil
+	}
+	if err := check(raw); err != nil {
+		return err
+	}
+	for i := range p.Fixed {
+		f := &p.Fixed[i]
+		if err := check(f.Stamp.Time); err != nil {
+			return err
+		}
+		if f.Yield || it == nil || it.value == nil {
 			continue
 		}
 		have, val, deleted := standing(it.value, f.Entry)
 		if order := f.Stamp.Compare(have); order < 0 || order == 0 && (val != f.Value || deleted != f.Delete) {
-			return &StaleError{Key: key, Entry: f.Entry, Have: have, Node: c.cfg.Self}
+			return &StaleError{Key: op.Key, Entry: f.Entry, Have: have, Node: c.cfg.Self}
 		}
 	}
 	return nil
+}
+
+// rawStampTime tries a change that stamps entries without declaring them in Fixed, on a copy,
+// and returns its newest time; 0 for all other changes.
+func rawStampTime(op *Op, p *Plan, it *item) uint64 {
+	if p.Apply == nil || p.Stamped != nil || len(p.Fixed) > 0 {
+		return 0
+	}
+	// The kind has been tried by decide.
+	v, _ := crdt.New(op.Kind)
+	if _, stamped := v.(crdt.Stamped); !stamped {
+		return 0
+	}
+	if it != nil && it.value != nil {
+		v = it.value.Clone()
+	}
+	d := p.Apply(v)
+	if isNil(d) {
+		return 0
+	}
+	t, _ := newestStamp(d)
+	return t
 }
 
 // staleIn notes the entries of v, of some era, that are older than those which stand in it.

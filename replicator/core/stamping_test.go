@@ -100,11 +100,11 @@ func TestWriteThatLearnsNoStampsChangesNothing(t *testing.T) {
 func TestNoStampIsAboveTheLast(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
 	for _, malformed := range []uint64{timeMax, math.MaxUint64 - 1, math.MaxUint64} {
-		if r := w.reply(2, w.update(2, majority, Fence{}, fixedIn(registerKey, "never", crdt.Stamp{Time: malformed, Node: 2}, false))); !errors.Is(r.Err, ErrAhead) {
+		if r := w.reply(2, w.update(2, majority, Fence{}, fixedIn(registerKey, "never", crdt.Stamp{Time: malformed, Node: 2}))); !errors.Is(r.Err, ErrAhead) {
 			t.Errorf("%d: %v", malformed, r.Err)
 		}
 	}
-	if r := w.reply(2, w.update(2, majority, Fence{}, fixedIn(registerKey, "last", crdt.Stamp{Time: timeMax - 1, Node: 2}, false))); r.Err != nil {
+	if r := w.reply(2, w.update(2, majority, Fence{}, fixedIn(registerKey, "last", crdt.Stamp{Time: timeMax - 1, Node: 2}))); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	for _, level := range []Level{Local, majority} {

@@ -109,7 +109,10 @@ func (c *Core) plan(ops []Op) ([]Plan, error) {
 			err = fits(ops[:i], op, &p, it)
 		}
 		if err == nil {
-			err = c.checkFixed(op.Key, p.Fixed, it)
+			err = c.checkFixed(op, &p, it)
+		}
+		if err == nil && it != nil && c.dots >= ownDotsMax {
+			err = checkOwnDots(c.cfg.Self, it.value)
 		}
 		if err != nil {
 			return nil, err
