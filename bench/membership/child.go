@@ -15,7 +15,7 @@ import (
 // childEnv carries a childSpec: who finds it set is a child process.
 const childEnv = "PEERAGE_BENCH_MEMBERSHIP"
 
-// childSpec says what a child process is: a node at an address, or a burner.
+// childSpec is the role of a child process: a node at an address, or a burner.
 type childSpec struct {
 	Addr     string
 	Contacts []string
@@ -55,8 +55,8 @@ type counted struct {
 	// Standstill is the longest time that a timer of 20 ms came late: how long the
 	// machine let the process wait.
 	Standstill time.Duration
-	// Sent are the bytes that the node has sent to others, frames, datagrams and
-	// memberlist's streams; without headers of IP. CPU is the process's time.
+	// Sent counts the bytes that the node has sent to its peers: frames, datagrams and
+	// memberlist's streams, without IP headers. CPU is the process's time.
 	Sent uint64
 	CPU  time.Duration
 }

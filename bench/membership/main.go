@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// options say what is measured.
+// options holds the flags that select the measurement.
 type options struct {
 	nodes, burn int
 	lasting     time.Duration

@@ -23,7 +23,7 @@ type tally struct {
 	begun bool
 	began time.Time
 	sum   summary
-	// views are the epochs that lacked somebody, so that each counts once.
+	// views holds the epochs that lacked a member, so that each counts once.
 	views map[string]bool
 }
 
@@ -179,7 +179,7 @@ func (t *tally) lease(p *proc, r report) {
 	p.valid, p.leads = r.Valid, r.Valid && r.Leader
 }
 
-// reasonsMax bounds what the result says in words.
+// reasonsMax bounds the number of reasons in the result.
 const reasonsMax = 40
 
 func (t *tally) why(format string, args ...any) {
@@ -188,7 +188,7 @@ func (t *tally) why(format string, args ...any) {
 	}
 }
 
-// settled reports whether all nodes stand in one view of all, with a lease.
+// settled reports whether all nodes have the same view of all nodes, each with a lease.
 func (t *tally) settled() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -205,7 +205,7 @@ func (t *tally) settled() bool {
 	return len(epochs) == 1
 }
 
-// begin makes what was counted so far count for nothing.
+// begin discards everything counted so far.
 func (t *tally) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
