@@ -88,7 +88,7 @@ func startRemote(ctx context.Context) (*remote, error) {
 // firstAskPatience bounds how long an entity's shard may take to find its first home.
 const firstAskPatience = 30 * time.Second
 
-// firstAsk asks an entity until it answers, so that its home is known afterwards.
+// firstAsk asks an entity until it answers, so that the caller has cached its home.
 func firstAsk[Req, Resp any](ctx context.Context, ref sharding.Ref[Req, Resp], req Req) error {
 	ctx, cancel := context.WithTimeout(ctx, firstAskPatience)
 	defer cancel()

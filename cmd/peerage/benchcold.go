@@ -70,8 +70,9 @@ func (n *coldNode) sent() (float64, error) {
 	return sum, nil
 }
 
-// benchColdStart lets every node ask for every shard at once, none of which has a
-// home yet, and waits until all have their answers: each node knows all homes then.
+// benchColdStart measures how long a cluster without homes takes to answer every node.
+// All nodes ask for every shard simultaneously. It waits until each node has all its
+// answers, and so has cached all homes.
 func benchColdStart(ctx context.Context, b *benchRun) error {
 	nodes, shards := scale(b.cfg, 10, 3), scale(b.cfg, 1000, 100)
 	var all []*coldNode

@@ -227,12 +227,12 @@ func (c *chaosConfig) command() string {
 	return s + fmt.Sprintf(" --rounds %d --faults %s", c.rounds, c.kinds)
 }
 
-// say shows a line of progress.
+// say prints a line of progress.
 func (c *chaosRun) say(format string, args ...any) {
 	fmt.Fprintf(c.out, "%7.2fs  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// script starts the fleet, and hurts it as often as asked for.
+// script starts the fleet, and plays as many rounds of faults as configured.
 func (c *chaosRun) script(ctx context.Context) error {
 	if c.cfg.disks() {
 		if err := privateMounts(c.cfg.apartFrom); err != nil {

@@ -136,7 +136,7 @@ func (r *chaosReport) rollingRestart(c *chaosRun, records []history.Record) {
 	}
 }
 
-// count fills the counters and checks that nobody gave up.
+// count fills the counters and checks that no caller gave up.
 func (r *chaosReport) count(records []history.Record) {
 	var asked, answered, gaveUp, handled uint64
 	for _, rec := range records {

@@ -155,7 +155,7 @@ func (r *chaosReport) add(name string, checked int, violations []string) {
 	r.Invariants = append(r.Invariants, i)
 }
 
-// script says whether the faults were dealt, and whether all nodes agreed after each.
+// script checks that the faults were dealt, and that all nodes agreed after each.
 func (r *chaosReport) script(c *chaosRun, err error) {
 	effective := 0
 	for _, ro := range c.rounds {
@@ -252,7 +252,7 @@ func (r *chaosReport) data(c *chaosRun, records []history.Record) {
 	r.add("nothing acknowledged on disk was lost", checked, v)
 }
 
-// holds says which nodes were held, and when.
+// holds returns which nodes were held, and when.
 func (c *chaosRun) holds() []history.Hold {
 	var out []history.Hold
 	for _, r := range c.rounds {
@@ -265,7 +265,7 @@ func (c *chaosRun) holds() []history.Hold {
 	return out
 }
 
-// lines says when each violation was, in which round.
+// lines formats each violation with its time and its round.
 func lines[V fmt.Stringer](c *chaosRun, violations []V, at func(V) clock.Instant) []string {
 	var out []string
 	for _, v := range violations {
@@ -339,5 +339,5 @@ func (r *chaosReport) exitCode() int {
 	case failed:
 		return exitFailed
 	}
-	return exitUsage // as the usage says: the run proves nothing
+	return exitUsage // as the usage documents: the run proves nothing
 }

@@ -36,12 +36,12 @@ type counter struct {
 	name    string
 	sum     uint64
 	clock   clock.Clock
-	history *history.Writer // nil when nobody asked for one
+	history *history.Writer // nil without --history
 	// stateBytes is the least size of its state.
 	stateBytes int
 }
 
-// Handle raises the counter. What it does is on record before the answer leaves.
+// Handle raises the counter. It writes its record before the answer leaves.
 func (c *counter) Handle(ctx *sharding.Context, req add) (total, error) {
 	token := ctx.Token()
 	if req.Number > 0 {
@@ -83,7 +83,7 @@ func (c *counter) record(r history.Record) {
 	}
 }
 
-// entityNumber reads the number off ids of the form counter-17; others have none.
+// entityNumber returns the number in an id of the form counter-17; ok is false for any other id.
 func entityNumber(id string) (number uint32, ok bool) {
 	digits, ok := strings.CutPrefix(id, "counter-")
 	if !ok {

@@ -79,7 +79,7 @@ func (l *dataLoad) run(ctx context.Context) {
 	all.Wait()
 }
 
-// useRegister writes register i and reads it a moment later, in turns with the others.
+// useRegister writes register i and reads it a moment later. The processes take turns.
 func (l *dataLoad) useRegister(ctx context.Context, i int) {
 	for {
 		place, of := l.turn()
@@ -144,8 +144,8 @@ func (l *dataLoad) appendEntries(ctx context.Context) {
 	}
 }
 
-// readBack reads the newest entries that the processes of the fleet have stored so far, as
-// their histories say.
+// readBack reads the newest entries that the processes of the fleet have stored so far.
+// It takes the entries from their histories.
 func (l *dataLoad) readBack(ctx context.Context) {
 	files, _ := filepath.Glob(filepath.Join(filepath.Dir(l.path), "*.history")) // the pattern is well-formed
 	var entries []history.Record

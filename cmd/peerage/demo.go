@@ -23,7 +23,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// demoConfig is what the flags of `peerage demo` say.
+// demoConfig holds the flags of `peerage demo`.
 type demoConfig struct {
 	nodes    int
 	counters int
@@ -135,7 +135,7 @@ func runDemo(ctx context.Context, cfg demoConfig, stdout, stderr io.Writer) int 
 type kill struct {
 	names []string
 	at    clock.Instant
-	// emergency says that no majority of the view outlived it.
+	// emergency is set when no majority of the view survived the kill.
 	emergency bool
 }
 

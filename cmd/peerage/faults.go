@@ -19,9 +19,11 @@ const (
 	faultStop     faultKind = "stop"
 	faultDrain    faultKind = "drain"
 	faultRestart  faultKind = "restart"
-	// faultRestartMany is an operator in a hurry: several at once, each in order.
+	// faultRestartMany is an operator in a hurry: it restarts several processes at the same
+	// instant, each in order.
 	faultRestartMany faultKind = "restart-many"
-	// These two are for bench: all but one at once, and a hold that ends in removal.
+	// These two are for bench: kill all processes but one at the same instant, and hold a
+	// process until it is removed.
 	faultKillRest faultKind = "kill-rest"
 	faultFreeze   faultKind = "freeze"
 
@@ -69,7 +71,7 @@ type round struct {
 	Other string `json:"other,omitempty"`
 	// Killed is how many processes a fault of the clock or of a disk killed as well.
 	Killed int `json:"killed,omitempty"`
-	// How says in which way the network was broken, the clocks were set, or disks failed.
+	// How is the way in which the network was broken, the clocks were set, or disks failed.
 	How string `json:"how,omitempty"`
 	// From and To are when the fault began, and when all processes agreed again, on the
 	// machine's boot clock, in nanoseconds.
@@ -127,8 +129,8 @@ func (r *round) hurts(p *process) {
 	r.Nodes = append(r.Nodes, p.nodeIDs()...)
 }
 
-// kill kills n processes at one instant, waits until the rest agree, and starts new
-// ones in their places: at the same addresses, or others.
+// kill kills n processes at one instant and, once the rest agree, starts replacements.
+// A replacement listens at the same address or at a new one.
 func (c *chaosRun) kill(ctx context.Context, r *round, n int) error {
 	f := c.fleet
 	victims := c.rng.Perm(c.cfg.nodes)[:n]
@@ -198,7 +200,7 @@ func (c *chaosRun) hold(ctx context.Context, r *round, d time.Duration) error {
 	if err := errors.Join(err, release(p.cmd.Process)); err != nil {
 		return err
 	}
-	// What it had written before it was held may still have been in the pipe.
+	// A line from before the hold may still have been in the pipe.
 	r.TookEffect = heard.Before(held.Add(d / 2))
 	return c.fleet.settle(ctx)
 }
@@ -233,7 +235,7 @@ func (c *chaosRun) drain(ctx context.Context, r *round, i int) error {
 	return c.fleet.settle(ctx)
 }
 
-// restart ends a process in order, and at once starts another at its address.
+// restart ends a process in order, and immediately starts another at its address.
 func (c *chaosRun) restart(ctx context.Context, r *round, i int) error {
 	p := c.fleet.now[i]
 	r.hurts(p)
@@ -249,8 +251,8 @@ func (c *chaosRun) restart(ctx context.Context, r *round, i int) error {
 	return c.fleet.settle(ctx)
 }
 
-// restartMany ends processes in order, all at the same instant, and starts others at
-// their addresses when all have ended.
+// restartMany ends processes in order, all at the same instant. When all have ended, it
+// starts new processes at their addresses.
 func (c *chaosRun) restartMany(ctx context.Context, r *round, places []int) error {
 	listen := make(map[int]string, len(places))
 	for _, i := range places {
@@ -356,7 +358,7 @@ func (c *chaosRun) overtake(ctx context.Context, r *round, i int) error {
 // in motion has ended then.
 const rollEnd = 3 * time.Second
 
-// waitForReadiness asks /readyz until it says yes.
+// waitForReadiness polls /readyz until it reports readiness.
 func (p *process) waitForReadiness(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settlePatience)
 	defer cancel()

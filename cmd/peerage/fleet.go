@@ -26,7 +26,7 @@ type fleet struct {
 	replicas int
 	// stateBytes is how large each count's state is made.
 	stateBytes int
-	// version counts restarts when nodes are to say so (App versions), else 0.
+	// version counts restarts when nodes announce an app version (--app-version), else 0.
 	version int
 
 	// registers is how many replicated registers they use.
@@ -48,7 +48,7 @@ type fleet struct {
 	// minMembers is what the first processes wait for before a counter is placed.
 	minMembers int
 
-	now []*process // nil while nobody stands there
+	now []*process // nil while no process runs at the place
 	all []*process
 }
 
@@ -64,8 +64,9 @@ func (f *fleet) host(i int) string {
 	return "127.0.0.1"
 }
 
-// start starts a process at a place that joins those that run, or forms the cluster
-// with the others of the list. listen is where it is to be reached, port 0 for any.
+// start starts a process at a place.
+// The process joins the running processes, or forms the cluster with the rest of the list.
+// It listens at listen; port 0 means any port.
 func (f *fleet) start(i int, listen string) (*process, error) {
 	args := []string{"--load-counters", strconv.Itoa(f.counters), "--shards", strconv.Itoa(f.shards), "--load-every", f.every.String()}
 	if f.replicas > 0 {
@@ -179,8 +180,8 @@ func (f *fleet) living() []int {
 	return out
 }
 
-// settle waits until every process has said, since now, that it sees exactly the
-// living and holds a lease.
+// settle waits until every process has reported a lease and exactly the living members.
+// Reports from before the call do not count.
 func (f *fleet) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settlePatience)
 	defer cancel()
@@ -209,7 +210,7 @@ func (f *fleet) settle(ctx context.Context) error {
 
 const settlePatience = 30 * time.Second
 
-// describe says what each process reported last, and what it logged.
+// describe returns the last report and the log of each process.
 func (f *fleet) describe() string {
 	out := ""
 	for _, i := range f.living() {

@@ -62,12 +62,12 @@ func allowedHost(host string, hosts []string) bool {
 	return host == "localhost" || slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
-// checkHTTPAddr refuses an address that others can reach unless that is asked for: the API
-// has no authentication.
+// checkHTTPAddr rejects an address that is not loopback, unless insecure is set.
+// The API has no authentication.
 func checkHTTPAddr(addr string, insecure bool) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || insecure || host == "localhost" {
-		return nil // listening says what is wrong
+		return nil // listening reports a malformed address
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() {
 		return nil

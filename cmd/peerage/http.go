@@ -67,8 +67,9 @@ type drained struct {
 	TookMS float64 `json:"took_ms"`
 }
 
-// drain takes the node out of its cluster and answers when it is out. The process
-// goes on, ready for nothing: end it, or let whoever watches /readyz do so.
+// drain takes the node out of its cluster and answers when the node has left.
+// The process keeps running and is not ready. The operator ends it, or the supervisor that
+// watches /readyz does.
 func (s *server) drain(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	// Either may fail only on a connection that is gone.
@@ -96,8 +97,8 @@ func readAdd(w http.ResponseWriter, r *http.Request) (add, bool) {
 // failure is the body of an answer that is none.
 type failure struct {
 	Error string `json:"error"`
-	// Retryable says whether the same request may succeed when it is sent again,
-	// OutcomeUnknown whether it may have been carried out.
+	// Retryable is set if the same request may succeed when it is sent again.
+	// OutcomeUnknown is set if the request may have been carried out.
 	Retryable      bool `json:"retryable"`
 	OutcomeUnknown bool `json:"outcome_unknown"`
 }
@@ -121,6 +122,6 @@ func refuse(w http.ResponseWriter, err error) {
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	// The client may be gone; there is nobody left to tell.
+	// Ignore the error: it means that the client has disconnected.
 	_ = json.NewEncoder(w).Encode(body)
 }

@@ -17,9 +17,9 @@ import (
 // until it has an answer or its patience ends.
 type load struct {
 	counters int
-	// every is the time between two asks of one counter by anybody: the members take
-	// turns, by the clock that all processes of a machine have in common. So a counter
-	// without an answer is one that did not answer, not one that nobody asked.
+	// every is the time between two asks of one counter by any process. The members take
+	// turns, by the clock that all processes of a machine share. So each counter is asked
+	// in every period, and a counter without an answer did not answer.
 	every time.Duration
 	// turn is this member's place among so many.
 	turn func() (place, of int)
@@ -77,8 +77,8 @@ const (
 	tellPatience = 100 * time.Millisecond
 )
 
-// teller sends numbered messages to a counter until ctx ends or the node drains. What
-// cannot be sent is left out: gaps are allowed, inversions are not.
+// teller sends numbered messages to a counter until ctx ends or the node drains.
+// It skips a message that cannot be sent: gaps are allowed, inversions are not.
 func (l *load) teller(ctx context.Context, i int) {
 	for number := uint64(1); pause(ctx, l.every/2) == nil && !l.leaving(); number++ {
 		attempt, done := context.WithTimeout(ctx, tellPatience)
@@ -122,7 +122,7 @@ func (l *load) request(ctx context.Context, i int) {
 		}
 		l.tried(err)
 		if ctx.Err() != nil || l.leaving() {
-			return // the process ends, nobody has given up
+			return // the process ends; the caller has not given up
 		}
 		if pause(patience, retryAfter) != nil {
 			break

@@ -51,8 +51,8 @@ const (
 // path is one direction between two places.
 type path struct{ from, to int }
 
-// pathsOf returns the directions from each of some places to each of some others, and
-// back if both.
+// pathsOf returns the paths from each place of some to each place of others.
+// If both is set, it also returns the paths back.
 func pathsOf(some, others []int, both bool) (out []path) {
 	for _, i := range some {
 		for _, j := range others {
@@ -140,7 +140,7 @@ func (c *chaosRun) playRing(ctx context.Context, r *round) error {
 	return c.breakNetwork(ctx, r, places, step{dropAll, ringPaths(places), c.heldFor()})
 }
 
-// lateMin is about as long as it takes to remove a node that is not heard from.
+// lateMin is about the time until an unresponsive node is removed.
 const lateMin = 2 * time.Second
 
 func (c *chaosRun) playLate(ctx context.Context, r *round) error {

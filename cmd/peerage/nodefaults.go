@@ -290,8 +290,9 @@ func (c *chaosRun) playDisk(ctx context.Context, r *round) error {
 	return nil
 }
 
-// diskFails waits until every process at some places says that its disk fails, to its
-// callers, in its readiness and in its gauge, and asks for entities that are new meanwhile.
+// diskFails waits until every process at some places reports that its disk fails.
+// A process must report it to its callers, in its readiness and in its gauge. Meanwhile
+// diskFails asks for new entities.
 func (c *chaosRun) diskFails(ctx context.Context, r *round, some []int) error {
 	ctx, cancel := context.WithTimeout(ctx, settlePatience)
 	defer cancel()
@@ -349,7 +350,7 @@ func (c *chaosRun) askNewcomers(ctx context.Context, number int) error {
 	return nil
 }
 
-// oldest returns the place of the leader, any if none says so.
+// oldest returns the place of the leader, or 0 if no process reports to be leader.
 func (c *chaosRun) oldest() int {
 	for _, i := range c.fleet.living() {
 		if last, _ := c.fleet.now[i].snapshot(); last.Leader {

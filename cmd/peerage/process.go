@@ -25,7 +25,7 @@ type process struct {
 	last     report
 	heard    time.Time       // when last came
 	ids      map[uint64]bool // every incarnation that the process has had
-	ready    chan struct{}   // closed when addresses are known
+	ready    chan struct{}   // closed when the addresses are set
 	gone     chan struct{}   // closed when the process was waited for
 	killedAt clock.Instant   // zero while it lives
 	waitErr  error
@@ -44,9 +44,9 @@ func freeAddrs(hosts ...string) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// startAt runs this program again as a node. The child ends by itself when its
-// standard input closes, so it never outlives us, however we end. What prepare sets
-// holds for the new process.
+// startAt runs this program again as a node, after prepare has changed the command.
+// The child ends when its standard input closes, so it never outlives this process,
+// however this process ends.
 func startAt(name, file, listen string, prepare func(*exec.Cmd), args ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *process) stop(d time.Duration) {
 	select {
 	case <-p.gone:
 	case <-time.After(d):
-		// It is gone when Wait says so, whatever Kill answers.
+		// Ignore Kill's result: the process has ended when Wait returns.
 		_ = p.cmd.Process.Kill()
 		<-p.gone
 	}

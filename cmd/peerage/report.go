@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// report is one line that a node process writes for whoever started it.
+// report is one line that a node process writes for the process that started it.
 type report struct {
 	// Kind is "ready" once, then "stats" again and again.
 	Kind string `json:"kind"`

@@ -99,7 +99,7 @@ func (v *verdict) count(records []history.Record, killed map[uint64]bool, counte
 	v.lost = asked - answered - failed
 }
 
-// print writes the verdict and returns the exit code that says the same.
+// print writes the verdict and returns the matching exit code.
 func (v *verdict) print(w io.Writer, cfg demoConfig) int {
 	fmt.Fprintf(w, "\nVerdict\n")
 	fmt.Fprintf(w, "  requests         %d answered, %d given up by their callers, %d whose caller's process ended first; %d handler runs\n",

@@ -140,8 +140,8 @@ func (w *wall) rules(ctx context.Context, rules string) error {
 // breakages are the rules for each way to break a direction.
 var breakages = map[breakage][]string{
 	dropAll: {"counter name dropped drop"},
-	// Datagrams vanish, while connections are reset in the peer's name: a firewall in
-	// the middle cannot be told from the peer's own kernel by that alone.
+	// Datagrams are dropped, and connections are reset in the peer's name. By the reset
+	// alone, a firewall in the middle and the peer's own kernel look the same.
 	resetTCP:     {"meta l4proto tcp counter name dropped reject with tcp reset", "counter name dropped drop"},
 	resetDials:   {"tcp flags & (syn | ack) == syn counter name dropped reject with tcp reset", "meta l4proto udp counter name dropped drop"},
 	prohibitAll:  {"counter name dropped reject with icmpx admin-prohibited"},
