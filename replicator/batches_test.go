@@ -28,6 +28,33 @@ func addWithin(t *testing.T, r *Replicator, key, e string, level Level, within t
 	return r.Update(ctx, []Op{addTo(r.Self(), key, e)}, level)
 }
 
+// diskMesh is a mesh of three in which node 1 has a file of durable keys.
+func diskMesh(t *testing.T, d *Durable) *mesh {
+	return newMesh(t, 3, func(c *Config) {
+		if c.Self == 1 {
+			c.Durable = d
+		}
+	})
+}
+
+// settle waits until each node has caught up with the view.
+func (m *mesh) settle(t *testing.T) {
+	t.Helper()
+	for start := time.Now(); time.Since(start) < time.Minute; <-time.After(100 * time.Millisecond) {
+		synctest.Wait()
+		unsettled := 0
+		for _, r := range m.nodes {
+			if !r.Stats().Settled {
+				unsettled++
+			}
+		}
+		if unsettled == 0 {
+			return
+		}
+	}
+	t.Fatal("the view is not settled")
+}
+
 // othersGoOn checks that, while the disk of node 1 does not answer, all goes on that does
 // not need it.
 func othersGoOn(t *testing.T, nodes map[view.NodeID]*Replicator) {
@@ -63,11 +90,8 @@ func othersGoOn(t *testing.T, nodes map[view.NodeID]*Replicator) {
 func TestDiskThatHangsHoldsUpOnlyWhatNeedsIt(t *testing.T) {
 	d := openDurable(t, filepath.Join(t.TempDir(), "file"), 0)
 	synctest.Test(t, func(t *testing.T) {
-		m := newMesh(t, 3, func(c *Config) {
-			if c.Self == 1 {
-				c.Durable = d
-			}
-		})
+		m := diskMesh(t, d)
+		m.settle(t)
 		one := m.nodes[1]
 		for _, level := range []Level{Local, Majority(0, 0)} {
 			answer := hangs(t, one, d)

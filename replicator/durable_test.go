@@ -311,11 +311,8 @@ func TestChangeThatCannotBeStoredIsNotConfirmed(t *testing.T) {
 func TestDiskThatFailsConcernsOnlyWhatNeedsIt(t *testing.T) {
 	d := openDurable(t, filepath.Join(t.TempDir(), "file"), 0)
 	synctest.Test(t, func(t *testing.T) {
-		m := newMesh(t, 3, func(c *Config) {
-			if c.Self == 1 {
-				c.Durable = d
-			}
-		})
+		m := diskMesh(t, d)
+		m.settle(t)
 		one, two := m.nodes[1], m.nodes[2]
 		write := func(r *Replicator, key, e string, level Level) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
