@@ -14,21 +14,21 @@ import (
 //	choose:      the strategy names a region; the shard gets the next token
 //	Write:       the record, at majority, under our fence; many shards in one
 //	WriteDone:   HostShards to the region, again until answered
-//	ShardsHosted: Homes to who asked; to everyone if the shard had a home before
+//	ShardsHosted: Homes to the askers; to all regions and proxies if the shard had a home
 //
 // Nothing waits for a timer: a new shard costs one majority write and one round
 // trip, and its askers get the answer in the step in which ShardsHosted comes in.
 //
-// A write of unknown outcome is made again with the same records: whether the
-// first one happened makes no difference, since a record is only a permission to
-// host under a token that exists once. What overtakes it (the home leaves the
-// view) draws a new token, and the old record loses against it wherever they meet.
+// A write of unknown outcome is retried with the same records. The retry is idempotent,
+// since a record is only a permission to
+// host under a token that exists once. If the home leaves the view meanwhile, the shard
+// gets a new token, and the old record loses against that token wherever they meet.
 //
-// Rejected: to send HostShards beside the write. It saves a round trip of the
-// write, and a coordinator that is cut off in between leaves a host that no read
-// shows; the census finds it, but a census should not be the only line of defence.
+// Rejected: to send HostShards beside the write. That saves the round trip of the
+// write, but a coordinator that is cut off in between leaves a host that no read
+// shows. The census finds it, but must not be the only line of defence.
 
-// getHome answers what is known and allocates what is not.
+// getHome replies with the homes on record, and allocates the shards that have none.
 func (c *Core) getHome(from view.NodeID, m *protocol.GetHome) {
 	if !c.register(from, m.Hosts, &m.Settings, false) {
 		return
@@ -83,8 +83,8 @@ func (c *Core) place() {
 	}
 }
 
-// homeFor finds a region for a shard that nothing waits for anywhere. Zero: there
-// is none, nor for any other such shard.
+// homeFor finds a region for a shard whose state waits nowhere. It returns zero if there
+// is no region for such a shard; then there is none for any other such shard either.
 func (c *Core) homeFor(st *strategy.State, id protocol.ShardID) view.NodeID {
 	why := "too few regions"
 	if c.enough(st) {
@@ -97,10 +97,10 @@ func (c *Core) homeFor(st *strategy.State, id protocol.ShardID) view.NodeID {
 	return 0
 }
 
-// bearer returns the region at which the state of a shard waits that is on its way,
-// zero if there is none. It comes before all others, also when it is to lose its
-// shards by now: a state that waits there can only be moved on with a shard that
-// lives. If the new home has gone, or is silent, the former one has kept the state.
+// bearer returns the region at which the state of a shard waits,
+// zero if there is none. That region takes precedence over all other regions, even if it
+// must lose its shards by now: its state can only be moved on with a shard that
+// lives. If the new home has left or is silent, the former one has kept the state.
 func (c *Core) bearer(st *strategy.State, s *shard) view.NodeID {
 	if r := st.Region(s.prefer); r != nil && !r.Silent && (!r.Leaving || s.from != 0) {
 		return s.prefer
@@ -109,8 +109,8 @@ func (c *Core) bearer(st *strategy.State, s *shard) view.NodeID {
 		return s.from
 	}
 	if r := st.Region(s.prefer); r != nil && s.from != 0 {
-		// The former home takes nothing: then a moment of silence is waited for. The new
-		// one is heard again, or leaves the view.
+		// The former home takes no shards. Wait until the new home responds again or leaves
+		// the view.
 		return s.prefer
 	}
 	return 0
@@ -156,7 +156,7 @@ func (c *Core) choose(st *strategy.State, id protocol.ShardID, home view.NodeID)
 	c.set(s, writing)
 }
 
-// ask has the strategy name a region, and mistrusts the answer.
+// ask has the strategy name a region, and validates the answer.
 func (c *Core) ask(st *strategy.State, id protocol.ShardID) view.NodeID {
 	var requester view.NodeID
 	if w := c.shards[id].waiters; len(w) > 0 {
@@ -219,7 +219,7 @@ func (c *Core) publish(id protocol.ShardID) {
 	}
 }
 
-// publishServed tells everyone of everything that is served.
+// publishServed sends the homes of all served shards to every region and proxy.
 func (c *Core) publishServed() {
 	for _, n := range c.registered() {
 		c.tellServed(n)
@@ -239,7 +239,7 @@ func (c *Core) answerWaiters(id protocol.ShardID) {
 	s.waiters = nil
 }
 
-// unhome frees a shard. What is written or ordered under its token is void.
+// unhome frees a shard. All writes and orders under its token are void.
 func (c *Core) unhome(s *shard) {
 	c.set(s, free)
 	s.home, s.from = 0, 0
@@ -253,9 +253,9 @@ func (c *Core) state() *strategy.State {
 	return st
 }
 
-// places builds what is known of the regions. A shard whose new home was named before it
-// stopped needs no more: of those a drain brings hundreds, one after the other, and to
-// count all shards for each was half of what it cost.
+// places returns the candidate regions. A shard that moves to a home chosen before it
+// stopped needs no counts. A drain places hundreds of such shards one by one, and
+// counting all shards for each was half of its cost.
 func (c *Core) places() *strategy.State {
 	st := &strategy.State{Shards: len(c.shards), Unsettled: c.unsettled(), Wanted: c.wanted}
 	for _, m := range c.view.WithRole(c.cfg.Role) {

@@ -9,7 +9,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// Config is what a Core needs to know at birth. Zero durations and counts take
+// Config holds the settings of a Core. Zero durations and counts take
 // the default named at the field. Type, Shards and Role must be equal on all
 // nodes that run the type.
 type Config struct {
@@ -26,16 +26,16 @@ type Config struct {
 	Keeps string
 	// Messages is protocol.Settings.Messages.
 	Messages protocol.Shapes
-	// Reluctant: this node only sends messages of the type, and knows little of how it is
-	// to be hosted. It declines (protocol.Elect), so that others coordinate if they can.
+	// Reluctant: this node only sends messages of the type, and lacks most of its settings
+	// for hosting. It declines (protocol.Elect), so that another node coordinates if one can.
 	Reluctant bool
 	// DeclinedIn is the epoch of the last view in which this node declined to coordinate
-	// the type before it ran it (protocol.Elect), zero if it never did.
+	// the type before it ran the type (protocol.Elect), zero if it never did.
 	DeclinedIn view.Epoch
 	// Strategy places shards. Default: strategy.LeastShards{}.
 	Strategy strategy.Strategy
-	// MinMembers is how many regions must be here before the first allocation ever.
-	// A cluster in which a shard was allocated has passed it for good. Default: 1.
+	// MinMembers is how many regions must be present before the very first allocation.
+	// A cluster that has allocated a shard has met it for good. Default: 1.
 	MinMembers int
 	// MinMembersAll is the same for the members that are up, of whatever role, with or
 	// without a region. Default: 0.
@@ -45,19 +45,19 @@ type Config struct {
 	// Shorter heals losses faster and costs messages while handlers are slow to
 	// stop. Default: 200 ms.
 	Resend time.Duration
-	// BeginTimeout bounds the first phase of a move: routes closed everywhere. What
-	// runs over it is cancelled. Default: 5 s.
+	// BeginTimeout bounds the first phase of a move, in which all routes are closed. A move
+	// that exceeds it is cancelled. Default: 5 s.
 	BeginTimeout time.Duration
-	// StopTimeout is what an owner gets to stop a shard's entities in. It is asked
-	// whether it still serves the shard a second after that. Default: 10 s.
+	// StopTimeout is how long an owner may take to stop a shard's entities. One second
+	// later the coordinator asks the owner whether it still serves the shard. Default: 10 s.
 	StopTimeout time.Duration
 	// Rebalance is the interval between two looks at the balance. Default: 2 s.
 	Rebalance time.Duration
 	// Calm is how long a shard must stay where it is for its earlier moves to be
-	// forgotten (strategy.Moved). A rolling restart moves shards twice at most if no
-	// shard waits longer than that between its moves. Default: 10 min.
+	// forgotten (strategy.Moved). A rolling restart moves shards at most twice if no
+	// shard waits longer than Calm between its moves. Default: 10 min.
 	Calm time.Duration
-	// RemoveAfter is the membership's: a member that answers nothing for that long is
+	// RemoveAfter is the membership's: a member that has not answered for this long is
 	// named in Yield. Default: 2 s.
 	RemoveAfter time.Duration
 	// RetryWrite is the wait before a read or write of unknown outcome is made again.
@@ -71,19 +71,19 @@ type Config struct {
 // Event is what happens to a Core. Its implementations are the structs below.
 type Event interface{ event() }
 
-// Tick says that time has passed: the shell sends it at Core.Deadline or later.
+// Tick reports that time has passed: the shell sends it at Core.Deadline or later.
 type Tick struct{}
 
-// ViewChanged brings a newer view. The shell gives the current one right after
-// New, and then each one in order; skipped ones do no harm.
+// ViewChanged brings a newer view. The shell sends the current view right after
+// New, and then each newer view in order. Skipped views do no harm.
 type ViewChanged struct{ View *view.View }
 
-// LeaseChanged says whether this node's lease is valid. Until the first one says
-// so, nothing is allocated.
+// LeaseChanged reports whether this node's lease is valid. Nothing is allocated
+// before the first LeaseChanged with a valid lease.
 type LeaseChanged struct{ Valid bool }
 
-// Standing is what the region core of this node has learned about who may take office,
-// and gives in region.Standing. What it says of the view adds up.
+// Standing is this node's evidence of which nodes may take office. The region core
+// learns it and hands it over as region.Standing. Declines of one view accumulate.
 type Standing struct {
 	// Refused: the last coordinator refused this node for its settings. It declines in
 	// the views to come.
@@ -91,8 +91,8 @@ type Standing struct {
 	// Declined are candidates that have declined in View.
 	View     view.Epoch
 	Declined []protocol.Decliner
-	// Term is the one that this node obeys: who holds office under a lower one has been
-	// replaced.
+	// Term is the term that this node obeys. A coordinator in office under a lower term
+	// has been replaced.
 	Term view.Epoch
 }
 
@@ -123,13 +123,13 @@ type ReadDone struct {
 	Regions, Proxies []view.NodeID
 }
 
-// Silent names the members from which nothing is heard at present: shards are not
-// moved meanwhile. It replaces the former one. Optional.
+// Silent names the members that are unresponsive at present; no shard is moved
+// meanwhile. It replaces the former list. Optional.
 type Silent struct{ Nodes []view.NodeID }
 
-// Wanted says where the application wants shards, by name of node: all of it, in
-// place of the former one. The map is not changed any more. It is followed at once
-// by a look at the balance.
+// Wanted names the nodes on which the application wants shards. It is complete,
+// replaces the former map, and must not be changed afterwards. The core then looks
+// at the balance immediately.
 type Wanted struct{ Names map[protocol.ShardID]string }
 
 // Rebalance asks for a look at the balance now.
@@ -154,13 +154,13 @@ const (
 	OK Result = iota + 1
 	// Unknown: the level was not reached in time; it may have happened, and may still.
 	Unknown
-	// Fenced: a replica knows a higher term. Someone else is in office.
+	// Fenced: a replica has seen a higher term, so another node is in office.
 	Fenced
 )
 
-// Effects is what a step asks the shell to do: Do in its order, which is the
-// order in which things must happen on the wire. Several steps may append to one
-// Effects before it is carried out. The shell empties it afterwards.
+// Effects lists what a step asks the shell to do. The shell must carry out Do in order,
+// which is the order in which things must happen on the wire. Several steps may append to
+// one Effects before it is carried out. The shell empties it afterwards.
 type Effects struct {
 	Do    []Effect
 	Trace []TraceEvent
@@ -176,19 +176,19 @@ func (e *Effects) Reset() {
 // Effect is one thing to do. Its implementations are the structs below.
 type Effect interface{ effect() }
 
-// Send is a message for the region of a node, this one included: then the shell
-// hands it to its own region core, without the network. Delivery is not promised.
+// Send is a message for the region of a node. A message for this node goes to the shell's
+// own region core, without the network. Delivery is not guaranteed.
 type Send struct {
 	To  view.NodeID
 	Msg protocol.Message
 }
 
-// Write asks for all of this in one request, at level majority, under Fence{group
-// of the type, Term}; WriteDone answers. Regions and Proxies are added to their
-// OR-sets, Gone is taken out of both. Writes may be carried out side by side: what
+// Write asks for all its changes in one request, at level majority. It runs under
+// Fence{group of the type, Term}; WriteDone answers. Regions and Proxies are added to their
+// OR-sets, Gone is taken out of both. Writes may run concurrently: what
 // they write does not depend on their order.
 //
-// S8 rests on it: no HostShards for a record leaves before WriteDone said OK.
+// S8 rests on it: no HostShards for a record leaves before WriteDone reported OK.
 type Write struct {
 	ID      uint64
 	Term    view.Epoch
@@ -198,17 +198,17 @@ type Write struct {
 	Gone    []view.NodeID
 }
 
-// Read asks for the type's records and OR-sets at level majority under Fence{group
-// of the type, Term}: it raises the fence at every replica that it meets. ReadDone
-// answers.
+// Read asks for the type's records and OR-sets at level majority. It runs under
+// Fence{group of the type, Term} and raises the fence at every replica that it reaches.
+// ReadDone answers.
 type Read struct {
 	ID   uint64
 	Term view.Epoch
 }
 
-// Yield asks the leader of the view to end one of two leases: that of Subject, which
-// does not answer this node, or that of this node. The leader ends the lease of the
-// member with fewer working links, and of the junior one if both have as many.
+// Yield asks the leader of the view to end one of two leases: the lease of Subject, which
+// does not answer this node, or this node's own. The leader ends the lease of the
+// member with fewer working links; with equal counts, that of the junior member.
 type Yield struct{ Subject view.NodeID }
 
 func (Send) effect()  {}

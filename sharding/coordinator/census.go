@@ -10,28 +10,31 @@ import (
 
 // census is how a coordinator learns, on taking office, what really runs.
 //
-// Invariants it rests on. A member that has reported accepts no order of a lower
-// term any more; so from the moment the last one has reported, nothing starts or
-// stops a shard but this coordinator, and what it has heard is complete:
+// Invariant: a member that has reported no longer accepts orders of a lower
+// term. Once the last member has reported, no shard starts or
+// stops except by order of this coordinator, and the reports are complete:
 //
 //	on taking office:  Read under our fence; CensusRequest to every voting member
 //	                   of the role, again until it reports or leaves the view
-//	read done:         records become "recorded": known, and served to nobody
-//	report:            claims are noted, and served at once if no record is above
+//	read done:         records become "recorded": known, and not yet served
+//	report:            claims are noted, and served immediately if no record is above
 //	Stopped:           noted too: it may have overtaken its node's report
 //	all reported, read done:
 //	    for every shard: claims that their own node has since stopped do not count;
-//	    the highest token left is the truth, the others are told to stop;
-//	    a record that nobody claims is wrong, and its shard is placed again
+//	    of the rest the highest token is the truth, and the losers are ordered to stop;
+//	    a record without a claim is stale, and its shard is placed again
 //
-// The read is no part of the proof; it raises the fence, so that a predecessor's
-// writes fail, and it tells which shards were alive and must be placed without
-// being asked for. To serve a record before its home has confirmed it was tried:
-// a predecessor that left in the middle of a move leaves records of homes that
-// never started, which refuse what comes, and some of it could not be put back in
-// order (G9). A home that does not report serves nobody either. To trust the read alone
-// was tried by Akka: a write that reached five of seven nodes, which then stopped
-// together, left its shard with two homes (#28856).
+// The read is no part of the proof. It raises the fence, so that a predecessor's
+// writes fail, and it shows which shards were alive and must be placed without
+// a request.
+//
+// Rejected: to serve a record before its home has confirmed it. A predecessor that left
+// in the middle of a move leaves records of homes that
+// never started. Those homes refuse requests, and some requests could not be put back in
+// order (G9). A home that does not report serves no requests either.
+//
+// Rejected: to trust the read alone, as Akka did. A write had reached five of seven nodes,
+// which then stopped together, and its shard got two homes (#28856).
 type census struct {
 	// readID is that of the last Read; read is set when it was answered.
 	readID uint64
@@ -46,19 +49,19 @@ type census struct {
 	stops  []claim
 	held   []heldAt
 	// voters is how many members voted for the role in the view before the one in which
-	// office was taken; unheard are those of them that have not reported.
+	// office was taken. unheard lists the voters that have not reported.
 	voters  int
 	unheard []view.NodeID
 	done    bool
 }
 
-// claim is what a node said of a shard: that it has it, or that it has it no more.
+// claim is a node's report on a shard: the shard runs there, or has stopped there.
 type claim struct {
 	node  view.NodeID
 	shard protocol.ShardID
 	token protocol.Token
 	state protocol.ClaimState
-	// to is where the state goes of a shard that is stopping.
+	// to is the node to which the state of a stopping shard is sent.
 	to view.NodeID
 }
 
@@ -74,7 +77,7 @@ func (c *Core) readState() {
 	c.out.Do = append(c.out.Do, Read{ID: c.seq, Term: c.term})
 }
 
-// widenCensus asks the members that the census does not know yet, and forgets
+// widenCensus asks members that are new to the census, and drops
 // those that have left the view.
 func (c *Core) widenCensus() {
 	if c.census.done || c.cfg.Mutant.Is("takeover without census") {
@@ -97,7 +100,7 @@ func (c *Core) sendCensus(to view.NodeID, probe bool) {
 	c.send(to, m)
 }
 
-// readDone takes in the records. They only ever add what is not known better.
+// readDone takes in the records, except where fresher information exists.
 func (c *Core) readDone(ev ReadDone) {
 	if c.term == 0 || ev.ID != c.census.readID || c.census.read {
 		return
@@ -118,7 +121,7 @@ func (c *Core) readDone(ev ReadDone) {
 			continue
 		}
 		if c.far(r.Home, r.Token.Term, "record") {
-			continue // forged: the census tells what lives
+			continue // forged: the census finds what lives
 		}
 		if (drawn{c.term, c.seq}).forged(r.Token) {
 			c.trace(TraceFar, r.Home, c.termToken(), "record with a token that was not given out")
@@ -154,7 +157,7 @@ func (c *Core) record(r protocol.Record) {
 	}
 }
 
-// serve lets a claim be told to who asks, unless a higher token is known.
+// serve allows answers with a claimed home, unless a higher token is on record.
 func (c *Core) serve(cl claim) {
 	c.record(protocol.Record{Shard: cl.shard, Home: cl.node, Token: cl.token})
 	s := &c.shards[cl.shard]
@@ -164,7 +167,7 @@ func (c *Core) serve(cl claim) {
 	}
 }
 
-// unserve takes in during the census that a shard stopped.
+// unserve handles a shard that stopped during the census.
 func (c *Core) unserve(st claim) {
 	c.census.stops = append(c.census.stops, st)
 	if s := &c.shards[st.shard]; s.phase == claimed && s.home == st.node && !st.token.Less(s.token) {
@@ -172,11 +175,11 @@ func (c *Core) unserve(st claim) {
 	}
 }
 
-// censusReport notes one member's claims. Reports that come twice, or after the
-// end, say nothing new.
+// censusReport notes one member's claims. Duplicate and late reports are
+// ignored.
 func (c *Core) censusReport(from view.NodeID, m *protocol.CensusReport) {
 	if !c.register(from, m.Hosts, &m.Settings, false) {
-		// What it hosts counts all the same: it runs, and nothing else may.
+		// Its shards count all the same: they run there, and must not run elsewhere.
 		c.peer(from).foreign = len(m.Claims) > 0
 	}
 	if !slices.Contains(c.census.pending, from) || m.Term != c.term {
@@ -203,13 +206,13 @@ func (c *Core) censusReport(from view.NodeID, m *protocol.CensusReport) {
 	}
 }
 
-// finishCensus ends it once everyone has reported and the read is done.
+// finishCensus ends the census once all members have reported and the read is done.
 func (c *Core) finishCensus() {
 	if c.census.done || !c.census.read || len(c.census.pending) > 0 {
 		return
 	}
 	c.census.done, c.dirty = true, true
-	// What is published from here on overrides what was served on one claim's word.
+	// Homes published from here on supersede homes served on a single claim.
 	c.next()
 	c.trace(TraceCensus, 0, c.termToken(), "")
 	for i := range c.shards {
@@ -229,7 +232,7 @@ func (c *Core) finishCensus() {
 	c.census.claims, c.census.stops, c.census.held, c.census.stored = nil, nil, nil, nil
 }
 
-// adoptClaims makes the truth of the hosts the state: per shard the highest token.
+// adoptClaims makes the reported claims the state: for each shard, the highest token wins.
 func (c *Core) adoptClaims() {
 	c.holdStopped()
 	claims := slices.DeleteFunc(c.census.claims, func(cl claim) bool {
@@ -242,7 +245,7 @@ func (c *Core) adoptClaims() {
 			c.strays = append(c.strays, stray{cl.node, cl.shard, cl.token})
 			kind := TraceClaimStale
 			if cl.state == protocol.ClaimHosted && s.phase == hosted && s.home != cl.node {
-				// What promises and leases are to prevent, unless a proof of death was wrong.
+				// Promises and leases prevent this, unless a proof of death was wrong.
 				kind = TraceDouble
 			}
 			c.traceShard(kind, cl.shard, cl.node, cl.token, "another home has a higher token")
@@ -254,8 +257,8 @@ func (c *Core) adoptClaims() {
 				Shard: cl.shard, Home: cl.node, Token: cl.token, State: protocol.Allocated, Moves: s.moves, Since: s.since})
 		}
 	}
-	// What was on its way to a member that has gone goes to another, when all that
-	// others have is known.
+	// Redirect each state that was sent to a departed member. All states held elsewhere
+	// are on record by now.
 	var snap snapshot
 	for i := range c.shards {
 		c.turnLost(&snap, protocol.ShardID(i))
@@ -266,7 +269,7 @@ func (c *Core) adopt(s *shard, cl claim) {
 	s.home, s.token, s.known = cl.node, cl.token, true
 	c.traceShard(TraceClaim, cl.shard, cl.node, cl.token, "")
 	if cl.state == protocol.ClaimStopping {
-		// A predecessor ordered it. We order it again, so that it ends under our eyes.
+		// A predecessor ordered the stop. Repeat the order, so that this term sees its end.
 		s.move, s.target = c.next(), cl.to
 		c.handOff(cl.shard)
 		return

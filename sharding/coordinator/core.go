@@ -24,17 +24,17 @@ type Core struct {
 	wanted map[protocol.ShardID]string
 	// held are messages from nodes whose view is newer than ours.
 	held []Received
-	// refused is that of the newest Standing. declined are the candidates that are known
-	// to have declined in the present view; if this node is one of them, it was before
-	// it took any office in the view. presumed are those that declined in the views
+	// refused comes from the newest Standing. declined lists the candidates that
+	// have declined in the present view; if this node is one of them, it declined before
+	// it took any office in the view. presumed lists those that declined in the views
 	// before, since office was taken.
 	refused            bool
 	declined, presumed []protocol.Decliner
 
 	// seq is the last number drawn, in whatever term.
 	seq uint64
-	// lastTerm is the last term in which office was held here, fenced the highest
-	// that is known to be held elsewhere.
+	// lastTerm is the last term in which this node held office. fenced is the highest
+	// term that another node has been seen to hold.
 	lastTerm, fenced view.Epoch
 
 	office
@@ -55,7 +55,7 @@ type office struct {
 	settled bool
 	// dirty: a free shard may have become placeable.
 	dirty bool
-	// owing: somebody may owe an answer (peer.owed).
+	// owing: some member may owe an answer (peer.owed).
 	owing bool
 	// renewed: no shard has a token below the view's TokensFrom.
 	renewed bool
@@ -86,7 +86,7 @@ func New(cfg Config) *Core {
 	return &Core{cfg: cfg}
 }
 
-// Step handles one event and appends what is to be done to out. Now must not go
+// Step handles one event and appends the resulting effects to out. Now must not go
 // back between steps.
 func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.now, c.out = now, out
@@ -125,7 +125,7 @@ func (c *Core) settle() {
 	}
 	c.finishCensus()
 	if c.owing && !c.waiting() {
-		// The last order was obeyed, or taken back, and what says that it had come is lost.
+		// The last order was obeyed or taken back, and only its acknowledgement was lost.
 		c.unanswered(nil)
 	}
 	c.place()

@@ -1,23 +1,23 @@
 // Package coordinator is the pure core that decides which region hosts which
 // shard of one entity type. One Core per type runs on every node
-// with the type's role, for the life of the node's incarnation; the one on the
-// node that protocol.Elect names is in office, the others wait.
+// with the type's role, until the node's incarnation ends. The Core on the
+// node that protocol.Elect returns is in office; all the rest wait.
 //
 // docs/architecture/handoff.md follows a move through this package and package region,
-// with a picture. Where to read on: office.go says who is in office and when; census.go how it
-// learns what runs where; allocate.go in which order a shard gets its home;
-// moves.go how it leaves one, routers.go whose routes are closed before that;
-// rebalance.go when. resend.go and outbox.go carry the messages, writes.go the
+// with a picture. office.go decides which node is in office and when. census.go collects
+// what runs where. allocate.go has the order in which a shard gets its home.
+// moves.go moves a shard off its home, routers.go lists the routes to close before that,
+// and rebalance.go decides when. resend.go and outbox.go carry the messages, writes.go the
 // records.
 //
-// What the core relies on, and what others must give it:
+// The core relies on the following, which its caller must provide:
 //
 //   - A node outside the newest committed view holds no lease, and runs no entity.
 //   - Events come in the order in which they happened on this node: the view before
 //     the lease that rests on it.
-//   - A Write that says OK is at its level, and was not fenced there.
-//   - What Standing names has declined in that view (protocol.Elect).
-//   - Messages may be lost, doubled, delayed and reordered at will.
+//   - A Write that ends with OK is at its level, and was not fenced there.
+//   - The candidates that Standing names have declined in that view (protocol.Elect).
+//   - Messages may be lost, duplicated, delayed and reordered arbitrarily.
 //
 // The package's tests run it, with the region core, through a small world of
 // faults: go test -run TestCampaign -seeds 10000, -replay seed for one with its

@@ -102,8 +102,8 @@ func (c *Core) Settled() bool {
 	return true
 }
 
-// Homes returns the homes of all hosted shards as far as they are known to the
-// coordinator in office; none if it is not this one.
+// Homes returns the homes of all hosted shards as far as this coordinator has learned
+// them. It returns none if this core is not in office.
 func (c *Core) Homes() []protocol.Home {
 	var out []protocol.Home
 	for i := range c.shards {

@@ -8,19 +8,19 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// peer is a member as the coordinator knows it in this term.
+// peer is the coordinator's record of a member in this term.
 type peer struct {
 	// asked: the census has asked it.
 	asked bool
-	// registered regions and proxies are told of homes and of moves.
+	// registered regions and proxies receive homes and moves.
 	registered bool
 	hosts      bool
 	settings   protocol.Settings
 	// refused is how its settings differ from ours: it is not registered.
 	refused protocol.Conflict
-	// messages is which of its messages have another shape than ours, "" for none.
+	// messages names those of its messages that have another shape than ours, "" for none.
 	messages string
-	// listed: the records name it as a region or proxy, so that a successor knows it.
+	// listed: the records name it as a region or proxy, so that a successor will find it.
 	listed bool
 	// foreign: it hosts shards under such settings.
 	foreign bool
@@ -30,11 +30,11 @@ type peer struct {
 	told bool
 	// owed is since when probes have gone unanswered, zero if none is out.
 	owed clock.Instant
-	// yielded is when the leader was last told.
+	// yielded is when the leader was last asked to end a lease (Yield).
 	yielded clock.Instant
 }
 
-// peer returns the entry of a member, made if need be.
+// peer returns the entry of a member and creates it if missing.
 func (c *Core) peer(n view.NodeID) *peer {
 	p := c.peers[n]
 	if p == nil {
@@ -44,7 +44,7 @@ func (c *Core) peer(n view.NodeID) *peer {
 	return p
 }
 
-// registered returns who is to be told of homes, most senior first.
+// registered returns the regions and proxies that receive homes, most senior first.
 func (c *Core) registered() []view.NodeID {
 	var out []view.NodeID
 	for i := range c.view.Members {
@@ -56,10 +56,10 @@ func (c *Core) registered() []view.NodeID {
 	return out
 }
 
-// register notes a region or proxy. A new one, or one that says it knows nothing,
-// gets all that is served; and it takes part in the moves that are closing routes,
-// since it may hold routes of an earlier coordinator. It reports false for one
-// whose settings are not ours, which is told so.
+// register notes a region or proxy. A new one, or one that has lost its routes,
+// receives the homes of all served shards. It also takes part in the moves that are
+// closing routes, since it may hold routes of an earlier coordinator. register returns
+// false and replies with the difference if the member's settings are not ours.
 func (c *Core) register(from view.NodeID, hosts bool, settings *protocol.Settings, tellAll bool) bool {
 	p := c.peer(from)
 	if !c.agrees(from, p, settings) {
@@ -132,8 +132,8 @@ func (c *Core) joinMoves(from view.NodeID) {
 	}
 }
 
-// dropGone takes in that members have left the view: what they hosted is free,
-// what they were to answer counts as answered.
+// dropGone handles members that have left the view: their shards become free,
+// and the answers that they owed count as received.
 func (c *Core) dropGone() {
 	gone := func(n view.NodeID) bool { return c.view.Member(n) == nil }
 	var snap snapshot
@@ -165,8 +165,8 @@ func (c *Core) dropGone() {
 	}
 }
 
-// orphan frees a shard whose home has gone. If it was stopping there, its state may
-// have reached the new home: that one gets it, and finds out.
+// orphan frees a shard whose home has gone. If the shard was stopping there, its state may
+// have reached the new home. Then the new home gets the shard and looks for the state.
 func (c *Core) orphan(s *shard) {
 	from, target := s.home, s.target
 	if s.phase != stopping && s.phase != asking || c.view.Member(target) == nil {
@@ -183,9 +183,9 @@ func (c *Core) answered(from view.NodeID) {
 	}
 }
 
-// unanswered notes, at a resend and when nothing is out any more, that orders are out to
-// these members and no others. When one has
-// answered nothing for RemoveAfter, the leader is asked to part us.
+// unanswered notes orders to these members as the only ones in flight. It runs at a
+// resend, and when no order is in flight. When a member has not answered
+// for RemoveAfter, unanswered asks the leader to end one of the two leases (Yield).
 func (c *Core) unanswered(nodes []view.NodeID) {
 	c.owing = len(nodes) > 0
 	for i := range c.view.Members {
@@ -208,8 +208,8 @@ func (c *Core) unanswered(nodes []view.NodeID) {
 	}
 }
 
-// isSilent reports whether a member is not to be given shards for now: it is said
-// to be silent, or two probes in a row had no answer.
+// isSilent reports whether a member gets no shards for now: it is on the Silent
+// list, or two probes in a row had no answer.
 func (c *Core) isSilent(n view.NodeID) bool {
 	if n == c.cfg.Self {
 		return false

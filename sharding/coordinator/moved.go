@@ -7,7 +7,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// movedLately returns what the strategy should know of a shard's latest moves.
+// movedLately returns a shard's latest moves for the strategy.
 func (c *Core) movedLately(s *shard) strategy.Moved {
 	if s.moves == 0 || c.now.Sub(s.movedAt) >= c.cfg.Calm {
 		return strategy.Moved{}
@@ -15,7 +15,7 @@ func (c *Core) movedLately(s *shard) strategy.Moved {
 	return strategy.Moved{Times: int(s.moves), Since: s.since}
 }
 
-// noteMove counts that a shard which had a home gets another.
+// noteMove counts the move of a shard from one home to another.
 func (c *Core) noteMove(s *shard) {
 	if c.movedLately(s).Times == 0 {
 		s.moves, s.since = 0, c.view.Epoch
@@ -26,7 +26,7 @@ func (c *Core) noteMove(s *shard) {
 	s.movedAt = c.now
 }
 
-// recall takes a record's count over. When the last move was nobody says: as if now.
+// recall restores the counts from a record. The time of the last move is unknown: use now.
 func (c *Core) recall(r protocol.Record) {
 	s := &c.shards[r.Shard]
 	s.moves, s.since, s.movedAt = r.Moves, r.Since, c.now

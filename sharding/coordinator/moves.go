@@ -15,25 +15,25 @@ import (
 //	           closes its route, and answers when the owner has confirmed its marker
 //	stopping:  all have answered or left: HandOff to the owner
 //	free:      Stopped came: choose (the home named before, if it still can), write,
-//	           HostShards, and Homes to everyone, which opens the routes
+//	           HostShards, and Homes to all regions and proxies, which opens the routes
 //
-// Each phase has its own time-out. Over Begin the move is called off: nothing was
-// stopped, and Homes under a later stamp opens the routes again. Over HandOff the
-// owner is asked whether it still serves the shard (HostShards under the old
-// token): if hosted, routes open again; if Stopped, the move goes on. There is no
-// time-out over that question: without an answer nobody knows, and when the owner
-// leaves the view that is the answer.
+// Each phase has its own time-out. If Begin times out, the move is cancelled: no entity was
+// stopped, and Homes under a later stamp opens the routes again. If HandOff times out, the
+// coordinator asks the owner whether it still serves the shard (HostShards under the old
+// token). If hosted, routes open again; if Stopped, the move goes on. The question
+// itself has no time-out: the outcome stays open until the owner
+// answers or leaves the view.
 //
 // Stopped counts in every phase, from the shard's present home and at its token or
-// above, however late: it is a promise, not a reply. One from anywhere else, or
-// below, is about an earlier allocation and changes nothing (akka.net #8146 freed
-// the new home so). The sender hears StoppedAck in any case.
+// above, however late: it is a promise, not a reply. A Stopped from another node, or
+// below that token, concerns an earlier allocation and changes nothing (akka.net #8146 freed
+// the new home on one). The coordinator acknowledges every Stopped with StoppedAck.
 //
-// Rejected: one timer over both phases and a worker per shard that hears the
-// answer, as in Akka; an answer to a dead worker left shards stopped that the
-// coordinator thought hosted (akka.net #7500).
+// Rejected: one timer over both phases and a worker per shard that receives the
+// answer, as in Akka. An answer to a dead worker left shards stopped that the
+// coordinator took for hosted (akka.net #7500).
 
-// stopGrace is what an owner gets on top of StopTimeout to say that it is done.
+// stopGrace is the time beyond StopTimeout for an owner's report to arrive.
 const stopGrace = time.Second
 
 // startMove begins the move of a hosted shard if there is a better place.
@@ -81,8 +81,8 @@ func (c *Core) beginAck(from view.NodeID, shards []protocol.ShardToken) {
 	}
 }
 
-// closed goes on to HandOff when the last route is closed. If the new home has gone
-// meanwhile, or is to lose its shards, another one is named, or the move is off.
+// closed goes on to HandOff when the last route is closed. If the new home has left
+// meanwhile or must lose its shards, closed names another home or cancels the move.
 func (c *Core) closed(snap *snapshot, id protocol.ShardID) {
 	s := &c.shards[id]
 	if s.phase != closing || len(s.closers) > 0 {
@@ -97,8 +97,8 @@ func (c *Core) closed(snap *snapshot, id protocol.ShardID) {
 	c.handOff(id)
 }
 
-// retarget names another new home for a move that is under way. Zero is nobody: a
-// former home that has begun to stop keeps the state then, and may get the shard back.
+// retarget names another new home for a move in progress. Zero stands for no home: a
+// former home that has begun to stop then keeps the state, and may get the shard back.
 func (c *Core) retarget(snap *snapshot, id protocol.ShardID) {
 	s, st := &c.shards[id], snap.of(c)
 	was := s.place()
@@ -109,8 +109,8 @@ func (c *Core) retarget(snap *snapshot, id protocol.ShardID) {
 	c.traceShard(TraceRetarget, id, s.target, s.move, "")
 }
 
-// turnLost names another home for the shard if it is stopping and the one that its
-// state is for has gone.
+// turnLost names another home for a stopping shard if the home that its state was to
+// reach has left.
 func (c *Core) turnLost(snap *snapshot, id protocol.ShardID) {
 	if s := &c.shards[id]; s.phase == stopping && s.target != 0 && c.view.Member(s.target) == nil {
 		c.retarget(snap, id)
@@ -118,9 +118,10 @@ func (c *Core) turnLost(snap *snapshot, id protocol.ShardID) {
 	}
 }
 
-// turn orders the owner to send the state to the home that has been named since it
-// was told to stop. It may have stopped already: it keeps the state, and stops again.
-// Only an answer to this order counts, or the state might be where nobody looks.
+// turn orders the owner to send the state to a home named after the order to stop.
+// If the shard has already stopped, the owner keeps the state and stops it again.
+// Only an answer to this order counts; otherwise the state might be left at a node that
+// the coordinator does not ask.
 func (c *Core) turn(id protocol.ShardID) {
 	c.shards[id].turned = c.next().Seq
 	c.handOff(id)
@@ -134,7 +135,7 @@ func (c *Core) handOff(id protocol.ShardID) {
 	c.outbox.handoffs.add(s.home, id)
 }
 
-// cancel calls a move off that has run over its time.
+// cancel calls off a move that has exceeded its time-out.
 func (c *Core) cancel(id protocol.ShardID) {
 	s := &c.shards[id]
 	stamp := c.next()
@@ -149,7 +150,7 @@ func (c *Core) cancel(id protocol.ShardID) {
 	c.outbox.hosts.add(s.home, id)
 }
 
-// stopped takes the promises in: those of homes free their shards.
+// stopped handles Stopped promises: those of present homes free their shards.
 func (c *Core) stopped(from view.NodeID, m *protocol.Stopped) {
 	for _, st := range m.Shards {
 		if int(st.Shard) >= len(c.shards) {
@@ -191,8 +192,8 @@ func (c *Core) stoppedAt(from view.NodeID, m *protocol.Stopped, st protocol.Shar
 	}
 }
 
-// stray is a shard that a node claimed although another has it under a higher
-// token: it is told to stop until it says it has.
+// stray is a shard that a node claims although another node has it under a higher
+// token. The coordinator repeats its order to stop until the node has confirmed it.
 type stray struct {
 	node  view.NodeID
 	shard protocol.ShardID

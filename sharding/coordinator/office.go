@@ -7,9 +7,9 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// viewChanged settles who is in office, takes in what the new view means for
-// shards and members, and lets in what waited for it. All that must happen when a
-// member is gone happens in this one step: its shards are placed again at once.
+// viewChanged decides who is in office, applies the new view to
+// shards and members, and admits the messages held for it. All consequences of a
+// member's departure happen in this one step: its shards are placed again immediately.
 func (c *Core) viewChanged(v *view.View) {
 	if v == nil || c.view != nil && v.Epoch <= c.view.Epoch {
 		return
@@ -39,7 +39,7 @@ func (c *Core) viewChanged(v *view.View) {
 	}
 }
 
-// standing takes in who else has declined: it may be this node's turn.
+// standing records which candidates have declined: it may now be this node's turn.
 func (c *Core) standing(ev Standing) {
 	c.refused = ev.Refused
 	if c.term != 0 && ev.Term > c.term && !c.far(c.cfg.Self, ev.Term, "Standing") {
@@ -48,22 +48,23 @@ func (c *Core) standing(ev Standing) {
 	if c.view == nil || ev.View != c.view.Epoch {
 		return
 	}
-	// What was known first counts: a node says the same throughout a view.
+	// The first value counts: a node does not change it within a view.
 	c.declined = protocol.Presumed(c.view, c.declined, ev.Declined)
 	c.settleOffice()
 }
 
-// settleOffice takes office or leaves it, as the election says. In another generation
-// it is taken anew: tokens given out before may be known to nobody.
+// settleOffice takes or leaves office according to the election. In another generation
+// it takes office anew: the tokens given out before may be lost with their readers.
 //
-// A newer view asks anew who declines. Until that is known, who is in office stays in
-// it, as long as the declines of the views before would have it so: mostly they are
-// repeated, and a term begun anew at each view, with its read and its census, would end
-// moves half way and hold allocations up. It breaks nothing. The term stays the one in
-// which office was taken, so it has one holder; and if somebody takes office after all,
-// under a higher one, then this is a coordinator that does not know yet that it was
-// replaced, as there are others: its orders are refused by who has reported to the new
-// one, and its writes by the fence. Its own region tells it (Standing.Term).
+// A newer view collects declines afresh. Until they are in, a coordinator stays in
+// office as long as the declines of earlier views would elect it. Mostly the same nodes
+// decline again. A new term at each view, with its read and its census, would cut
+// moves short and delay allocations.
+//
+// Staying is safe. The term stays the one in which office was taken, so it has a single
+// holder. If another node does take office under a higher term, this coordinator is
+// merely stale: regions that have reported to the new one reject its orders, and the fence
+// rejects its writes. Its own region reports the higher term (Standing.Term).
 func (c *Core) settleOffice() {
 	anew := c.term == 0 || c.term.Generation() != c.view.Epoch.Generation()
 	switch {
@@ -76,9 +77,9 @@ func (c *Core) settleOffice() {
 	}
 }
 
-// stepBack leaves office to who is elected. The members that have registered in this very
-// view would not ask who that is until the next; and it may be one of them, and not know
-// yet that all have declined.
+// stepBack leaves office to the elected node. Members that have registered in this
+// view would not look for the elected node until the next view. The elected node may be
+// among them, unaware that all candidates have declined.
 func (c *Core) stepBack() {
 	for i := range c.view.Members {
 		n := c.view.Members[i].ID
@@ -126,8 +127,8 @@ func (c *Core) overtaken(higher view.Epoch) {
 	c.settleOffice()
 }
 
-// far refuses a term that the replicated records or a fence name and that no view can
-// have reached. One below that limit may be of a view that this node does not hold yet.
+// far refuses a term in a replicated record or a fence that no view can
+// have reached. A term below that limit may belong to a view not yet received here.
 func (c *Core) far(from view.NodeID, term view.Epoch, what string) bool {
 	if c.view == nil || !term.FarBeyond(c.view.Epoch) {
 		return false
@@ -140,7 +141,8 @@ func (c *Core) far(from view.NodeID, term view.Epoch, what string) bool {
 type drawn protocol.Token
 
 // forged reports whether t is of the present term and was not given out in it: only this
-// core draws tokens of its term. A higher one would keep a shard without a home that obeys.
+// core draws tokens of its term. A region that obeyed a forged, higher token would leave
+// its shard without a home.
 func (d drawn) forged(t protocol.Token) bool { return t.Term == d.Term && t.Seq > d.Seq }
 
 // forgedIn reports whether m names such a token.
@@ -149,10 +151,10 @@ func (d drawn) forgedIn(m protocol.Message) (found bool) {
 	return found
 }
 
-// received sorts out what comes too early, from outside or with terms that no view has
-// had, and dispatches. A term above this node's view, in a message that does not wait for
-// a later one, is forged: to obey it would leave the type without a coordinator until
-// views have caught up with it.
+// received holds early messages, rejects those from outside or with impossible
+// terms, and dispatches the rest. A message with a term above this node's view that does
+// not wait for a later view is forged. To obey it would leave the type without a
+// coordinator until views have caught up with that term.
 func (c *Core) received(r Received) {
 	h := r.Msg.Header()
 	if c.view == nil || h.View > c.view.Epoch {
@@ -182,8 +184,8 @@ func (c *Core) received(r Received) {
 	c.dispatch(r.From, r.Msg)
 }
 
-// decline tells who takes this node for the coordinator that it is none in this view:
-// all that a region says of itself, and repeats until it has an answer.
+// decline replies to regions that take this node for the coordinator: it is none in this
+// view. It answers each message in which a region registers, since those are repeated.
 func (c *Core) decline(r Received) {
 	switch r.Msg.(type) {
 	case *protocol.Register, *protocol.GetHome, *protocol.Drain, *protocol.Stopped:
@@ -201,7 +203,7 @@ func (c *Core) sayDeclined(to view.NodeID) {
 const heldMax = 1024
 
 // hold keeps a message until our view has caught up with its sender's: in a
-// takeover regions often hear of the new view before the new coordinator does.
+// takeover, regions often receive the new view before the new coordinator does.
 func (c *Core) hold(r Received) {
 	if len(c.held) < heldMax {
 		c.held = append(c.held, r)
@@ -211,7 +213,7 @@ func (c *Core) hold(r Received) {
 func (c *Core) dispatch(from view.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.Register:
-		// A region that is registered under this term knows all that was published.
+		// A region that is registered under this term has received all published homes.
 		if c.register(from, m.Hosts, &m.Settings, m.Term != c.term) {
 			c.send(from, &protocol.RegisterAck{Head: c.head()})
 		}

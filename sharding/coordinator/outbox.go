@@ -10,17 +10,16 @@ import (
 // batchMax bounds the shards in one message.
 const batchMax = 1024
 
-// outbox gathers what a step has to say, by node and shard, so that a thousand
-// shards leave in one message. It holds no content: what is said of a shard is
-// read from its state when the message is made, and nothing is said that is not
-// true by then.
+// outbox collects the messages of a step by node and shard, so that a thousand
+// shards leave in one message. It holds no content: the content is
+// read from the shard's state when the message is made, so it is never stale.
 type outbox struct {
 	acks     batch[protocol.ShardToken]
 	begins   batch[protocol.ShardID]
 	handoffs batch[protocol.ShardID]
 	hosts    batch[protocol.ShardID]
 	homes    batch[protocol.ShardID]
-	// probe marks this step's orders as sent again.
+	// probe marks this step's orders as retransmissions.
 	probe bool
 }
 

@@ -9,8 +9,8 @@ import (
 // canMove reports whether moves may begin at all. Out of office no census is done.
 func (c *Core) canMove() bool { return c.census.done && c.lease }
 
-// rebalance has the strategy look at the balance, and begins what it wants. Not while
-// nothing may be placed: what is stopped then stays so.
+// rebalance asks the strategy for moves and begins them. It does nothing while
+// no shard may be placed: a shard stopped then would stay stopped.
 func (c *Core) rebalance() {
 	if !c.canMove() || c.foreignHosts() {
 		return
@@ -23,7 +23,7 @@ func (c *Core) rebalance() {
 	}
 }
 
-// unsettled says why this is no good time to move shards.
+// unsettled returns why shards must not be moved now, "" if they may.
 func (c *Core) unsettled() string {
 	version, first := "", true
 	for i := range c.view.Members {
@@ -46,15 +46,15 @@ func (c *Core) unsettled() string {
 	return ""
 }
 
-// leaving reports whether a member is to lose its shards: all are when the cluster has
-// yielded to another one, so that nothing is placed any longer.
+// leaving reports whether a member must lose its shards. When the cluster has
+// yielded to another cluster, all members must, and no shard is placed any longer.
 func (c *Core) leaving(n view.NodeID) bool {
 	m, p := c.view.Member(n), c.peers[n]
 	return c.view.Yields() != nil || m != nil && m.Status == view.Leaving || p != nil && p.draining
 }
 
-// drainRequest takes all shards from a member, at once and in bulk. Asked again,
-// it says again whether that is done.
+// drainRequest takes all shards from a member, immediately and in bulk. It answers each
+// repeated request with the progress.
 func (c *Core) drainRequest(from view.NodeID) {
 	p := c.peer(from)
 	if !p.draining {
@@ -65,8 +65,8 @@ func (c *Core) drainRequest(from view.NodeID) {
 	c.sound()
 }
 
-// sound asks the members that have not said what they are: those that do not run
-// the type answer only when they are asked. Drain is repeated, and so is this.
+// sound asks the members that have not yet registered: those that do not run
+// the type answer only when asked. Drain is repeated, and so is this request.
 func (c *Core) sound() {
 	if !c.census.done {
 		return
@@ -84,8 +84,8 @@ func (c *Core) unsaid(n view.NodeID) bool {
 	return p == nil || !p.registered && p.refused == (protocol.Conflict{})
 }
 
-// tellDrained answers the draining members from which nothing more can be taken.
-// It runs behind relieve: what can move has begun to.
+// tellDrained answers the draining members that cannot be relieved of more shards.
+// It runs after relieve, which has begun all moves that are possible.
 func (c *Core) tellDrained() {
 	if !c.canMove() {
 		return
@@ -107,9 +107,9 @@ func (c *Core) tellDrained() {
 }
 
 // tenants counts the shards that are hosted at a member, and reports whether any
-// is on its way there or away. A state that waits there counts, too; and a shard that it
-// handed off is on its way until its next home is on record: were we replaced before,
-// only the former home could tell our successor where the state went.
+// is on its way there or away. A state that waits there counts, too. A shard that the
+// member handed off is on its way until its next home is on record: if this coordinator
+// were replaced earlier, only the former home could report where the state went.
 func (c *Core) tenants(n view.NodeID) (left uint32, going bool) {
 	for i := range c.shards {
 		switch s := &c.shards[i]; {
@@ -126,9 +126,9 @@ func (c *Core) tenants(n view.NodeID) (left uint32, going bool) {
 }
 
 // elsewhere reports whether any region can take shards, or may be able to soon: a
-// silent one, or a member that is joining or has not said yet what it is. Those
-// either come or leave the view, so nobody waits for them for ever; and whoever
-// drains has a time-out of its own.
+// silent one, or a member that is joining or has not registered yet. Such a member
+// either becomes ready or leaves the view, so the wait ends; and a draining member
+// has a time-out of its own.
 func (c *Core) elsewhere() bool {
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
@@ -157,7 +157,7 @@ func (c *Core) relieve() {
 			st = c.state()
 		}
 		if st.Region(s.home) == nil {
-			// Refused for its settings: nothing can be moved off it, but off others.
+			// Refused for its settings: its shards cannot be moved, those of other members can.
 			continue
 		}
 		if !c.startMove(st, protocol.ShardID(i)) {

@@ -6,12 +6,12 @@ import (
 )
 
 // When another cluster or lineage has ended in this one, it may have given out tokens
-// above those of shards that live here. A store outside that is fenced by them would
-// refuse the rightful owner. So the view says from which generation on tokens must be
-// (view.View.TokensFrom), and shards below it are moved to the home that they have: they
+// above those of shards that live here. An external store that is fenced by those tokens
+// would refuse the rightful owner. So the view gives the lowest generation that tokens may
+// have (view.View.TokensFrom). Shards below it are moved to the home that they have: they
 // stop in order, keep their states, and start under a token of this term.
 
-// renew begins such moves. It runs behind relieve: what leaves gets a new token anyway.
+// renew begins such moves. It runs after relieve: a leaving shard gets a new token anyway.
 func (c *Core) renew() {
 	if c.cfg.Mutant.Is("tokens are not renewed") {
 		return
@@ -28,7 +28,8 @@ func (c *Core) renew() {
 		}
 		left = true
 		if s.phase != hosted || c.leaving(s.home) {
-			continue // what leaves is placed elsewhere, and gets a new token so
+			// A leaving shard is placed elsewhere, and so gets a new token.
+			continue
 		}
 		if st == nil {
 			st = c.places()

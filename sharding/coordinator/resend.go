@@ -29,8 +29,8 @@ func (c *Core) tick() {
 	}
 }
 
-// resend ends the phases whose time is up, and sends every order again that has
-// waited for its answer long enough.
+// resend ends the phases that have timed out, and retransmits every order that has
+// been unanswered for long enough.
 func (c *Core) resend() {
 	c.nextResend = c.now.Add(c.cfg.Resend)
 	c.outbox.probe = true

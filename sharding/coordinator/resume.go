@@ -7,7 +7,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// heldAt is a state that waits at a node, as its report says.
+// heldAt is a state that, according to a node's report, waits at that node.
 type heldAt struct {
 	node view.NodeID
 	protocol.Held
@@ -21,19 +21,19 @@ func (h *heldAt) atHome() int {
 	return 0
 }
 
-// resumeMoves carries on the moves that a predecessor left half done: a shard that
-// lives nowhere is placed where its state waits. A state may be taken only if it
-// is the newest there can be, or an older one would come back from the dead:
+// resumeMoves carries on the moves that a predecessor left unfinished: a shard that
+// runs nowhere is placed where its state waits. A state may be taken only if it
+// is the newest there can be, or a stale one would be restored:
 //
-//   - it was left by the newest allocation that was ever written; or that one was to
-//     take it, and then its home knows whether it has: it gets the shard, and takes
-//     what still waits there. (It may not have said so: its report can be older than
-//     the state's arrival. And what others hold of it may be older than what ran there.)
-//   - nobody else has promised not to run the shard under a later token: somebody
-//     may have run it;
-//   - it is of this generation: what the dead have written may be known to nobody;
-//   - the read knows what the predecessor has written. It may not if nearly all have left
-//     at about the same time, the one to whom the state was sent among them.
+//   - The newest allocation ever written left the state. Or that allocation was to take
+//     it: then its home can tell whether it did, gets the shard, and takes a state that
+//     still waits there. (The home's report may be older than the state's
+//     arrival, and a state held elsewhere may be older than what ran at that home.)
+//   - No other node has promised not to run the shard under a later token: that node
+//     may have run it.
+//   - The state is of this generation: writes of a removed lineage may be lost.
+//   - The read includes all that the predecessor wrote. It may not if nearly all members
+//     have left at about the same time, the receiver of the state among them.
 func (c *Core) resumeMoves() {
 	for i := range c.census.held {
 		h := &c.census.held[i]
@@ -46,7 +46,7 @@ func (c *Core) resumeMoves() {
 		if a.Token != b.Token {
 			return b.Token.Compare(a.Token)
 		}
-		// Of two the one at the new home: the old one was to be relieved.
+		// Of two, prefer the state at the new home: the old home was to be relieved.
 		return a.atHome() - b.atHome()
 	})
 	var snap snapshot
@@ -63,7 +63,8 @@ func (c *Core) resumeMoves() {
 	}
 }
 
-// noteVoters notes to whom the predecessor wrote: old is the view before this term.
+// noteVoters notes the members to which the predecessor wrote: old is the view before
+// this term.
 func (c *Core) noteVoters(old *view.View) {
 	for _, m := range old.WithRole(c.cfg.Role) {
 		c.census.voters++
@@ -71,9 +72,10 @@ func (c *Core) noteVoters(old *view.View) {
 	}
 }
 
-// passedOn reports whether a state that its former home has kept may have lived on
-// without us knowing: the home to which it was sent has left unheard, and so have so many
-// others that a majority of those to whom the predecessor wrote may be among them.
+// passedOn reports whether a state that its former home has kept may have been superseded
+// unseen. That is so if the home to which it was sent has left without a report, and
+// the members that left with it may include a majority of those to which the predecessor
+// wrote.
 func (c *Core) passedOn(h *heldAt) bool {
 	left := func(n view.NodeID) bool { return c.view.Member(n) == nil }
 	if h.node != h.From || !left(h.To) || !slices.Contains(c.census.unheard, h.To) {
@@ -88,10 +90,10 @@ func (c *Core) passedOn(h *heldAt) bool {
 	return gone > c.census.voters/2
 }
 
-// sendOn has a former home that takes no shards send the state it kept to another:
-// the HandOff is ordered again. It reports false if it cannot: then the shard comes to
-// life where its state is, and moves on from there or ends with the node. To leave the
-// state behind would let the node end, and a member that joins meanwhile start cold.
+// sendOn has a former home that takes no shards send the state it kept to another home:
+// it orders the HandOff again. It returns false if it cannot. Then the shard starts where
+// its state is, and moves on from there or ends with the node. Were the
+// state left behind, the node could end, and a member that joins meanwhile start cold.
 func (c *Core) sendOn(snap *snapshot, h *heldAt) bool {
 	s := &c.shards[h.Shard]
 	target := c.ask(snap.of(c), h.Shard)
@@ -107,7 +109,7 @@ func (c *Core) sendOn(snap *snapshot, h *heldAt) bool {
 }
 
 // holdStopped notes where the states are of shards that were stopping when their
-// node reported, and have stopped since: the other end may have reported before.
+// node reported and have stopped since. The receiver may have reported before that.
 func (c *Core) holdStopped() {
 	for _, cl := range c.census.claims {
 		if cl.to == 0 || !c.stoppedSince(cl) {

@@ -5,24 +5,24 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Who routes
+// Routers
 //
-// A shard stops when all routes to it are closed, or what is sent on to its former home
-// is lost when that one leaves. Those who are registered are asked to close theirs. So
-// are members that have not spoken in this term: they may route by what an earlier
-// coordinator has told them, and their view, and with it what they say to us, may be
-// late. Which of them might is known, because
+// A shard stops when all routes to it are closed; otherwise, requests forwarded to its
+// former home are lost when that home leaves. Registered regions and proxies are asked to
+// close theirs. So are members that have not registered in this term: they may still route
+// by homes from an earlier coordinator, and their view, and with it their messages to this
+// node, may be late. The members that might do so are determined as follows:
 //
-//   - members with the role might, whatever their status;
-//   - others, proxies, are told of homes only when the records name them at majority.
-//     A successor reads the records before it moves anything; and one that takes office
+//   - Members with the role might, whatever their status.
+//   - Proxies, outside the role, receive homes only when the records name them at majority.
+//     A successor reads the records before it moves a shard. A successor that takes office
 //     before they are written has raised the fence, so they never are.
 //
-// Rejected: to wait for all of them to register. It takes as long, and to ask them closes
-// their routes as well. To ask all members outside the role: most of them do not know
+// Rejected: to wait for all of them to register. It takes as long, and the request closes
+// their routes as well. To ask all members outside the role: most of them do not run
 // the type, and each move would wait for each of them.
 
-// routers returns who may have routes to close, most senior first.
+// routers returns the members that may have routes to close, most senior first.
 func (c *Core) routers() []view.NodeID {
 	var out []view.NodeID
 	for i := range c.view.Members {
@@ -34,7 +34,7 @@ func (c *Core) routers() []view.NodeID {
 	return out
 }
 
-// findable reports whether a successor would know of a member that it may route.
+// findable reports whether a successor would find that this member may route.
 func (c *Core) findable(n view.NodeID) bool {
 	m, p := c.view.Member(n), c.peers[n]
 	return m != nil && m.HasRole(c.cfg.Role) || p != nil && p.listed
@@ -52,7 +52,7 @@ func (c *Core) list(n view.NodeID) {
 	}
 }
 
-// tellServed tells a region or proxy of everything that is served.
+// tellServed sends the homes of all served shards to a region or proxy.
 func (c *Core) tellServed(n view.NodeID) {
 	for i := range c.shards {
 		if c.shards[i].served() {

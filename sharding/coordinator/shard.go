@@ -8,7 +8,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// phase says where a shard stands:
+// phase is the state of a shard:
 //
 //	free --choose--> writing --WriteDone--> starting --ShardsHosted--> hosted
 //	hosted --move--> closing --all BeginAcks--> stopping --Stopped--> free
@@ -16,8 +16,8 @@ import (
 //	asking --ShardsHosted--> hosted       asking --Stopped--> free
 //	any --home leaves the view, Stopped at its token or above--> free
 //
-// recorded and claimed exist while the census runs only: a home is known from the
-// read, and not served before it says itself that it has the shard.
+// recorded and claimed exist while the census runs only: the read has found a home,
+// and it is not served before that home has itself reported the shard.
 type phase uint8
 
 const (
@@ -42,8 +42,8 @@ func (p phase) waits() bool { return p == starting || p >= closing }
 // moves reports whether a shard in this phase is on its way out of its home.
 func (p phase) moves() bool { return p >= closing }
 
-// shard is what the coordinator knows of one shard. The zero shard was never
-// allocated as far as is known.
+// shard is the coordinator's state of one shard. The zero shard was, as far as the
+// records show, never allocated.
 type shard struct {
 	phase phase
 	// home and token are those of the newest allocation.
@@ -55,14 +55,14 @@ type shard struct {
 	// prefer is the home chosen when the move began, to which state was sent.
 	// Invariant: zero unless phase is free.
 	prefer view.NodeID
-	// known: it was allocated before, so it is placed again without being asked for,
-	// and all are told of its new home.
+	// known: it was allocated before, so it is placed again without a request,
+	// and all regions and proxies receive its new home.
 	known bool
 	// waiters asked for the home and have not been answered.
 	waiters []view.NodeID
-	// moves counts the moves between which there was no time of calm, since is the
-	// view's epoch at the first of them, and movedAt when the last one was made, or we
-	// took office. They survive coordinators in the record: moved.go.
+	// moves counts the moves between which there was no time of calm. since is the
+	// view's epoch at the first of them. movedAt is the time of the last move, or of
+	// taking office if later. They survive coordinators in the record: moved.go.
 	moves   uint8
 	since   view.Epoch
 	movedAt clock.Instant
@@ -77,15 +77,15 @@ type shard struct {
 	closers []view.NodeID
 	// deadline ends phases closing and stopping.
 	deadline clock.Instant
-	// turned is the least Seq of an order to stop the shard that counts as obeyed in
-	// phase stopping: those before it sent the state to a home that has gone. Zero
+	// turned is the lowest Seq of an order to stop that counts as obeyed in
+	// phase stopping: earlier orders sent the state to a home that has left. Zero
 	// while the home is the first that was named.
 	turned uint64
-	// asked is the least Seq of an answer that counts in phase asking.
+	// asked is the lowest Seq of an answer that counts in phase asking.
 	asked uint64
 }
 
-// served reports whether the home may be told to who asks.
+// served reports whether requests for the home may be answered.
 func (s *shard) served() bool { return s.phase == hosted || s.phase == claimed }
 
 // place returns where the shard counts for the strategy.

@@ -8,9 +8,9 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// snapshot is what the strategy sees while a batch of shards is placed: built when it
-// is first asked for, and kept up by who places, or a batch would cost a pass over all
-// shards for each of its own. The zero snapshot is ready, and good for one step.
+// snapshot is the strategy's input while a batch of shards is placed. It is built on
+// first use, and the placing code updates it; otherwise each shard of a batch would cost a
+// pass over all shards. The zero snapshot is ready, and valid for one step.
 type snapshot struct{ st *strategy.State }
 
 func (v *snapshot) of(c *Core) *strategy.State {

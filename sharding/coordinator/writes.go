@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// writesMax bounds the writes under way; what comes then shares the next one.
+	// writesMax bounds the writes in flight; later records share the next write.
 	writesMax = 16
 	// recordsMax bounds one write.
 	recordsMax = 1024
 )
 
-// writes is what goes to the replicator: records gather during a step and leave
+// writes holds the records for the replicator: they gather during a step and leave
 // in one write at its end.
 type writes struct {
 	// records are new allocations to be written.
 	// Invariant: a shard in phase writing is in records or in one of flying.
 	records []protocol.Record
-	// rewrite are records that the census found missing. Nothing waits for them.
+	// rewrite are records that the census found missing. No shard waits for them.
 	rewrite []protocol.Record
 	// regions, proxies and gone are changes of the OR-sets: they travel with the next
-	// records, or at a rebalance tick, or at once if urgent: a proxy waits for homes.
+	// records, or at a rebalance tick, or immediately if urgent: a proxy waits for homes.
 	regions, proxies, gone []view.NodeID
 	urgent                 bool
 	flying                 []Write
@@ -66,7 +66,7 @@ func addOnce(nodes []view.NodeID, n view.NodeID) []view.NodeID {
 	return append(nodes, n)
 }
 
-// flushWrites sends what has gathered, in as few writes as the limits allow.
+// flushWrites sends the collected records, in as few writes as the limits allow.
 func (c *Core) flushWrites() {
 	w := &c.writes
 	w.records = append(w.records, w.rewrite...)
@@ -123,7 +123,7 @@ func (c *Core) writeDone(ev WriteDone) {
 	}
 }
 
-// written lets the homes be told, unless something has overtaken the record.
+// written handles a completed write: its homes may be sent, except for superseded records.
 func (c *Core) written(wr Write) {
 	for _, n := range slices.Concat(wr.Regions, wr.Proxies) {
 		c.list(n)
@@ -136,7 +136,7 @@ func (c *Core) written(wr Write) {
 	}
 }
 
-// retryWrites puts what is still true of the unknown writes in line again.
+// retryWrites queues the records of unknown outcome again, except superseded ones.
 func (c *Core) retryWrites() {
 	w := &c.writes
 	if w.retry == 0 || c.now.Before(w.retry) {
