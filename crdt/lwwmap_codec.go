@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"math/bits"
 	"slices"
 )
 
@@ -20,21 +21,27 @@ import (
 func (m *LWWMap[K, V]) Append(b []byte) []byte {
 	list := m.sorted()
 	t := m.elements()
-	nodes := nodesOf(list)
+	nodes := m.nodes()
 	b = appendUint(appendArrayLen(b, 5), uint64(m.Kind()))
 	b = appendArrayLen(b, len(nodes))
 	for _, n := range nodes {
 		b = appendUint(b, uint64(n))
 	}
-	stamps := make([]byte, 0, 4*len(list))
+	// Each entry is visited once: in a large map each visit is a cache miss.
+	size := m.Size()
+	room := make([]byte, 2*size+8*len(list))
+	keys, values, stamps := room[:0:size], room[size:size:2*size], room[2*size:2*size]
 	at, live := uint64(0), 0
-	for _, e := range list {
+	for _, x := range list {
+		e := x.e
 		i, _ := slices.BinarySearch(nodes, e.stamp.Node)
 		mark := uint64(i) << 1
+		keys = t.key.codec.Append(keys, e.key)
 		if e.dead {
 			mark |= 1
 		} else {
 			live++
+			values = t.val.codec.Append(values, e.val)
 		}
 		stamps = binary.AppendUvarint(stamps, e.stamp.Time-at)
 		stamps = binary.AppendUvarint(stamps, mark)
@@ -42,52 +49,13 @@ func (m *LWWMap[K, V]) Append(b []byte) []byte {
 		at = e.stamp.Time
 	}
 	b = appendBin(b, stamps)
-	b = appendArrayLen(b, len(list))
-	for _, e := range list {
-		b = t.key.codec.Append(b, e.key)
-	}
-	b = appendArrayLen(b, live)
-	for _, e := range list {
-		if !e.dead {
-			b = t.val.codec.Append(b, e.val)
-		}
-	}
-	return b
+	b = append(appendArrayLen(b, len(list)), keys...)
+	return append(appendArrayLen(b, live), values...)
 }
 
-// sorted returns the entries in canonical order.
-func (m *LWWMap[K, V]) sorted() []*lwwEntry[K, V] {
-	// The times stand beside the pointers: almost every comparison ends with them, and
-	// following the pointers would cost more than the rest of the sort.
-	type timed struct {
-		time uint64
-		e    *lwwEntry[K, V]
-	}
-	list := make([]timed, 0, m.Len()+m.Tombstones())
+// nodes returns the nodes of the stamps, in order.
+func (m *LWWMap[K, V]) nodes() (nodes []NodeID) {
 	for e := range m.entries() {
-		list = append(list, timed{e.stamp.Time, e})
-	}
-	key := m.elements().key.codec
-	slices.SortFunc(list, func(a, b timed) int {
-		if a.time != b.time {
-			return cmp.Compare(a.time, b.time)
-		}
-		if c := a.e.stamp.Compare(b.e.stamp); c != 0 {
-			return c
-		}
-		var x, y [64]byte
-		return bytes.Compare(key.Append(x[:0], a.e.key), key.Append(y[:0], b.e.key))
-	})
-	out := make([]*lwwEntry[K, V], len(list))
-	for i := range list {
-		out[i] = list[i].e
-	}
-	return out
-}
-
-func nodesOf[K comparable, V any](list []*lwwEntry[K, V]) []NodeID {
-	var nodes []NodeID
-	for _, e := range list {
 		if i, ok := slices.BinarySearch(nodes, e.stamp.Node); !ok {
 			nodes = slices.Insert(nodes, i, e.stamp.Node)
 		}
@@ -166,5 +134,92 @@ func (f *lwwMap[K, V]) addDecoded(e *lwwEntry[K, V]) bool {
 		return false
 	}
 	f.put(h, 0, false, *e)
+	return true
+}
+
+// timed is an entry with the time of its stamp beside it: following the pointers would
+// cost more than the rest of the sort.
+type timed[E any] struct {
+	time uint64
+	e    E
+}
+
+const (
+	// radixMin is the number of entries from which counting digits pays.
+	radixMin  = 512
+	digitBits = 11
+	digits    = 1 << digitBits
+)
+
+// sorted returns the entries in the order of their stamps and, where those are equal, of
+// their encoded keys.
+func (m *LWWMap[K, V]) sorted() []timed[*lwwEntry[K, V]] {
+	list := make([]timed[*lwwEntry[K, V]], 0, m.Len()+m.Tombstones())
+	for e := range m.entries() {
+		list = append(list, timed[*lwwEntry[K, V]]{e.stamp.Time, e})
+	}
+	list = sortByTime(list)
+	key := m.elements().key.codec
+	for from := 0; from < len(list); {
+		to := from + 1
+		for to < len(list) && list[to].time == list[from].time {
+			to++
+		}
+		if to > from+1 {
+			slices.SortFunc(list[from:to], func(a, b timed[*lwwEntry[K, V]]) int {
+				if c := a.e.stamp.Compare(b.e.stamp); c != 0 {
+					return c
+				}
+				var x, y [64]byte
+				return bytes.Compare(key.Append(x[:0], a.e.key), key.Append(y[:0], b.e.key))
+			})
+		}
+		from = to
+	}
+	return list
+}
+
+// sortByTime returns the list in the order of times, those with one time in any order.
+// It may return the list or another one, and overwrites the list.
+func sortByTime[E any](list []timed[E]) []timed[E] {
+	byTime := func(a, b timed[E]) int { return cmp.Compare(a.time, b.time) }
+	if len(list) < radixMin || slices.IsSortedFunc(list, byTime) {
+		slices.SortFunc(list, byTime)
+		return list
+	}
+	low, top := list[0].time, list[0].time
+	for i := range list {
+		low, top = min(low, list[i].time), max(top, list[i].time)
+	}
+	from, to := list, make([]timed[E], len(list))
+	for shift := 0; shift < bits.Len64(top-low); shift += digitBits {
+		if sortByDigit(from, to, low, shift) {
+			from, to = to, from
+		}
+	}
+	return from
+}
+
+// sortByDigit writes from into to, in the order of the digit of time-low at shift, and
+// keeps the order of equal ones. It reports false, and leaves to as it is, if all digits
+// are equal.
+func sortByDigit[E any](from, to []timed[E], low uint64, shift int) bool {
+	var next [digits]int
+	for i := range from {
+		next[(from[i].time-low)>>shift%digits]++
+	}
+	if next[(from[0].time-low)>>shift%digits] == len(from) {
+		return false
+	}
+	sum := 0
+	for d, n := range next {
+		next[d] = sum
+		sum += n
+	}
+	for i := range from {
+		d := (from[i].time - low) >> shift % digits
+		to[next[d]] = from[i]
+		next[d]++
+	}
 	return true
 }
