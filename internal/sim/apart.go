@@ -27,9 +27,9 @@ func (s *swarm) drawApart(r *pcg, cfg *Config) {
 	}
 }
 
-// meeting is what a world knows of its two sides.
+// meeting is the state of a world whose hosts begin on two sides.
 type meeting struct {
-	// left has the hosts of one side, as bits; met is set when the sides can hear each other.
+	// left has the hosts of one side, as bits; met is set when the sides are connected.
 	left int
 	met  bool
 	// formedOn is the side on which a cluster was formed.
@@ -72,7 +72,7 @@ func (w *world) standApart() {
 	w.after(w.apartRand.dur(w.swarm.duration/4, w.swarm.duration*3/4), w.meet)
 }
 
-// meet lets the sides hear each other.
+// meet connects the two sides.
 func (w *world) meet() {
 	if !w.swarm.apart || w.meeting.met {
 		return
@@ -141,7 +141,7 @@ func (p *proc) dissolves(v *view.View) {
 	})
 }
 
-// inherit gives an incarnation what its former one knew of the cluster that it stood in.
+// inherit copies the generation and cluster that an incarnation's predecessor recorded.
 func (p *proc) inherit(former *proc) {
 	p.least, p.cameFrom = former.least, former.cameFrom
 	if former.outranked && former.member.view != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Asks, modelled after sharding's table of calls: each has a deadline of the asker's,
-// which travels as what is left of it; the asker knows at which node its request is,
-// and fails it when that node is lost; a reply finds the call open, or is late.
+// Asks, modelled after sharding's table of calls. The asker sets a deadline, and the
+// request carries the time that is left. The asker records which node has its request,
+// and fails the call when that node is lost. A reply to a closed call is late.
 
 // call is an ask that waits for its answer.
 type call struct {
@@ -149,8 +149,7 @@ func (u *upper) reply(m *message, how outcomeOf) {
 	u.answer(m.sender, &entityFrame{op: opReply, call: m.call, outcome: how})
 }
 
-// answer sends what nobody waits for room with: it goes out in order, as soon as there
-// is room.
+// answer sends f, or queues it in order until the connection has room.
 func (u *upper) answer(to nodeID, f *entityFrame) {
 	if len(u.outbox[to]) == 0 && !errors.Is(u.frame(to, f), transport.ErrQueueFull) {
 		return

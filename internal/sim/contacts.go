@@ -7,11 +7,11 @@ import (
 	"github.com/peerage-go/peerage/internal/invariant"
 )
 
-// memberlist is modelled as an adversary: it tells each node its own story, late,
-// repeated, with the dead among the living, and never says who is in a view. All
-// that is asked of it is that a living contact comes up in the end.
+// memberlist is modelled as an adversary. Its contacts differ from node to node, come
+// late and repeatedly, and mix the dead with the living. They never contain a view's
+// membership. The only requirement is that a living contact comes up in the end.
 
-// askAround tells a process contacts again and again, and settles who forms.
+// askAround repeatedly hands contacts to a process, and decides which process forms a cluster.
 func (p *proc) askAround() {
 	wait := p.w.toldRand.dur(20*time.Millisecond, 400*time.Millisecond)
 	if p.member.view != nil {

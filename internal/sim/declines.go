@@ -9,12 +9,12 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Who declines to coordinate a type (protocol.Elect), modelled after sharding's
-// settings.go: a proxy; a process that does not run the type, of which some do from some
-// moment on, and keep what they promised before; and one that the last coordinator has
-// refused. Why it was refused plays no part here: chance has it so in one view or another.
+// Processes that decline to coordinate a type (protocol.Elect), modelled after sharding's
+// settings.go. A proxy declines. A process that does not run the type declines; some start
+// the type later, and keep what they promised before. A process that the last coordinator
+// has refused declines too. The model draws refusals per view, without a reason.
 
-// drawDeclines draws who declines, beside the proxies.
+// drawDeclines draws which processes decline, beside the proxies.
 func (s *swarm) drawDeclines(r *pcg) {
 	s.refusals = []int{0, 0, 25, 60}[r.intn(4)]
 	for i := range s.types {
@@ -117,7 +117,7 @@ func (u *upper) upperViewOf(v *view.View) {
 	})
 }
 
-// checkOffice holds that a term has one holder, whoever declined.
+// checkOffice checks that a term has one holder, whichever processes declined.
 func (w *world) checkOffice(u *upper, term view.Epoch) {
 	v := u.p.layers.view
 	if v == nil || w.swarm.wrongEvidence || w.driftBroken {

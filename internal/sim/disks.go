@@ -106,8 +106,9 @@ func (p *proc) wallMillis() uint64 {
 	return uint64(1<<40 + int64(p.w.now)/int64(time.Millisecond) - int64(p.now())/int64(time.Millisecond))
 }
 
-// save stores what the last step has changed, before its effects are carried out. While the
-// disk fails they are taken back, and from then on the core knows.
+// save stores the changes of the last step before its effects are carried out.
+// If the disk fails, save drops the sends, turns replies into errors with an unknown
+// outcome, and reports the failure to the core.
 func (r *replica) save() {
 	w := r.p.w
 	if !w.swarm.disks {

@@ -34,7 +34,7 @@
 // off. For some virtual seconds faults strike (faults.go), some of them aimed at the
 // moments in which a view is proposed or committed, a shard moves, or an office is
 // taken (strikes.go). Then one of three endings asks for liveness (ending.go). The
-// checkers of package invariant are told every fact as it happens; the first violation
+// checkers of package invariant receive every fact as it happens; the first violation
 // ends the run. A failure prints the newest events, the states of all processes side by
 // side, and the line that replays it.
 //

@@ -93,8 +93,8 @@ func (w *world) enough(in map[int]bool) bool {
 	return w.quorum(w.newest, has) && w.known(in)
 }
 
-// known reports whether one of the hosts holds the newest view. A quorum of it that
-// has not heard of it must find a quorum of the view before as well.
+// known reports whether one of the hosts in the set holds the newest view.
+// If none does, a quorum of the newest view also needs a quorum of the view before.
 func (w *world) known(in map[int]bool) bool {
 	for _, p := range w.running() {
 		if v := p.member.view; in[p.slot] && v != nil && v.Epoch == w.newest.Epoch && v.Cluster == w.newest.Cluster {
@@ -139,7 +139,7 @@ func (w *world) endQuorum(q map[int]bool) {
 	}
 	if !w.untilTrue(healBound, 50*time.Millisecond, func() bool { return w.whole(q) }) {
 		if !w.enough(q) {
-			// A proposal that was made from what was heard before the cut counts on more.
+			// A proposal from before the cut relies on members that are now cut off.
 			w.event(nil, "quorum overtaken", 0, nil)
 			w.endAll()
 			return
@@ -243,8 +243,9 @@ func (w *world) endAll() {
 	w.endUpperLiveness(q)
 }
 
-// stranded reports whether nobody holds a lease: enough members were lost for
-// good, without proof in time, that no quorum can ever be found.
+// stranded reports whether no running process holds a lease.
+// After the network has healed, the cause is that too many members were lost for good,
+// without proof in time: no quorum can ever be found.
 func (w *world) stranded() bool {
 	for _, p := range w.running() {
 		if p.leaseValid() {

@@ -8,11 +8,11 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// links keeps a connection to every member and turns what happens to them into
-// facts about peers, as gossip does: a connection that broke and is then refused, twice
-// and 20 ms apart, is a proof of death until the peer is heard again. It is certain if
-// the peer's own kernel has answered (sealed), weak otherwise. Another incarnation at the
-// address, and a goodbye, prove it for good.
+// links keeps a connection to every member and derives facts about peers, as gossip does.
+// A connection that breaks, and is then refused twice, 20 ms apart, proves the peer dead
+// until a message from it arrives. The proof is certain if the peer's own kernel has
+// answered (sealed), and weak otherwise. Another incarnation at the address, or a goodbye,
+// is a final proof.
 type links struct {
 	p        *proc
 	peers    map[nodeID]*link
@@ -21,10 +21,10 @@ type links struct {
 
 type link struct {
 	met, member, up bool
-	// in and inControl say that the peer's connections to us stand.
+	// in and inControl are set while the peer's connections to this process are up.
 	in, inControl bool
-	// proof is set while the peer counts as dead, certain while the core was told that it
-	// is certain, final when it is never taken back.
+	// proof is set while the peer counts as dead; certain is set while the core holds the
+	// proof as certain; final is set when the proof is never withdrawn.
 	proof, certain, final bool
 	lostAt                instant // never while the link stands
 	refusals              int
@@ -162,8 +162,8 @@ func (p *proc) linkEvent(typ transport.PeerEventType, class transport.Class, id 
 	case transport.AcceptedLost:
 		x.in = false
 		if !control {
-			// Answers come on it. Of a control connection the loss is no silence: the
-			// peer opens another, of which nobody here would be told.
+			// Answers arrive on a message connection. The loss of a control connection is
+			// not reported: the peer opens another, and no event would report that.
 			p.upperPeer(id, class, false)
 		}
 		x.inControl = x.inControl && !control
@@ -224,7 +224,7 @@ func (l *links) sealed(id nodeID) bool {
 	return false
 }
 
-// proofKind says where a proof comes from.
+// proofKind is the source of a proof.
 type proofKind uint8
 
 const (
@@ -234,7 +234,7 @@ const (
 	goodbyeProof
 )
 
-// final reports whether a proof is never taken back.
+// final reports whether a proof is never withdrawn.
 func (k proofKind) final() bool { return k >= otherNodeProof }
 
 // certain reports whether a proof counts as certain in this run.
@@ -248,8 +248,8 @@ func (w *world) certain(k proofKind) bool {
 	return false
 }
 
-// late draws when a proof comes in runs in which they come late: at once, a little
-// later, or when the window in which they count may be over.
+// late draws when a proof arrives in runs with late proofs.
+// It arrives immediately, a little later, or possibly after the window in which it counts.
 func (x *link) late(w *world) instant {
 	if x.proofAt == 0 {
 		d := []time.Duration{0, w.swarm.lease / 4, 3 * w.swarm.removeAfter}[w.netRand.intn(3)]
@@ -283,7 +283,7 @@ func (l *links) prove(id nodeID, kind proofKind, why string) {
 	l.p.upperPeer(id, transport.Message, false)
 }
 
-// heard takes a proof back that is not final.
+// heard withdraws the proof of a peer's death, unless the proof is final.
 func (l *links) heard(id nodeID) {
 	x := l.peers[id]
 	if x == nil {

@@ -167,7 +167,7 @@ func (w *world) faultPartition() {
 	w.healIn(w.span())
 }
 
-// healIn opens all paths, at once or one by one.
+// healIn opens all paths, together or one by one.
 func (w *world) healIn(d time.Duration) {
 	step := time.Duration(0)
 	if w.faultRand.coin() {
@@ -209,7 +209,7 @@ func (w *world) faultFlaky() {
 	}
 }
 
-// faultLeave has one node leave, and often others with it.
+// faultLeave has one node leave, and often further nodes with it.
 func (w *world) faultLeave() {
 	for {
 		if p := w.anyone(); p != nil {
@@ -262,8 +262,8 @@ func (p *proc) whenLeaving(patience time.Duration, then func()) {
 	})
 }
 
-// aim strikes around the moments of propose and commit, where random faults are
-// too rare: some members are cut off or paused, others killed shortly after.
+// aim strikes around the moments of propose and commit, where random faults are too rare.
+// It cuts off or pauses some members, and kills some shortly after.
 func (w *world) aim(from *proc, next *view.View) {
 	if w.calm || !w.swarm.bursts || !w.faultRand.chance(40) {
 		return

@@ -40,7 +40,7 @@ const mailboxMax = 512
 func (u *upper) startShard(e region.StartShard) {
 	w, p := u.p.w, u.p
 	if u.hosts[e.Shard] != nil {
-		w.fail("S11", "%s is told to start shard %d (%s), which runs there (%s)", p.label, e.Shard, w.tokenText(e.Token), w.tokenText(u.hosts[e.Shard].token))
+		w.fail("S11", "%s is ordered to start shard %d (%s), which runs there (%s)", p.label, e.Shard, w.tokenText(e.Token), w.tokenText(u.hosts[e.Shard].token))
 	}
 	t := w.types[u.number]
 	w.judge(t.hosting.Started(time.Duration(w.now), p.node.ID, e.Shard, e.Token))
@@ -81,7 +81,7 @@ func (u *upper) stopShard(e region.StopShard) {
 		how = "without a new home"
 	}
 	if e.To == 0 && e.Within == 0 {
-		how = "nobody to take it"
+		how = noTaker
 		u.p.w.types[u.number].untaken[st] = true
 	}
 	u.noteEnd(h, how)
@@ -205,7 +205,7 @@ func (u *upper) dispatch(h *hosted) {
 	m := h.queue[0]
 	h.queue = h.queue[1:]
 	if m.call != 0 && (u.gone[m.from()] || p.now() >= m.expires) {
-		// Cancelled asks do no work; their askers know it.
+		// Cancelled asks do no work; their askers have already failed them.
 		delete(u.gone, m.from())
 		w.hit(markAskExpired)
 		u.dispatch(h)
@@ -242,8 +242,8 @@ func (u *upper) mayAct() bool {
 	return u.p.leaseValid()
 }
 
-// afterwards is how an ask ended whose handler has returned: of an abandoned instance
-// the successor knows nothing.
+// afterwards returns the outcome of an ask whose handler has returned.
+// It is unknown for an abandoned instance, whose successor has no record of the ask.
 func afterwards(h *hosted) outcomeOf {
 	if h.gone {
 		return outcomeUnknown
@@ -291,7 +291,7 @@ func (w *world) checkStrict(u *upper, h *hosted) {
 		if o == nil || o.busySince == never || o.busySince < q.pausedUntil || w.now.sub(o.busySince) > 2*w.swarm.handleMax {
 			continue
 		}
-		w.fail("S1 strict", "shard %d is handled at %s and at %s at once", h.shard, p.label, q.label)
+		w.fail("S1 strict", "shard %d is handled at %s and at %s simultaneously", h.shard, p.label, q.label)
 	}
 }
 

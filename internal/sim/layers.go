@@ -171,7 +171,7 @@ func (p *proc) endUpper() {
 	p.w.abandoned(p)
 }
 
-// abandoned tells the checkers that nothing of a process runs any more.
+// abandoned reports to the checkers that no instance of a process runs.
 func (w *world) abandoned(p *proc) {
 	if !p.layers.drained {
 		w.lastDeath = w.now
@@ -215,9 +215,9 @@ func (p *proc) leaveUpper(then func()) {
 	})
 }
 
-// drainPatience is how long a process drains at most. What is left on it then is lost, as
-// GUARANTEES says. Where only planned things happen it is what the command gives: a drain
-// may take more than two seconds in a network this slow, with queues this short.
+// drainPatience is how long a process drains at most. Entities that are left after it are
+// lost, as GUARANTEES documents. Orderly runs allow as long as the command does: in a
+// network this slow, with queues this short, a drain may exceed two seconds.
 func (s *swarm) drainPatience() time.Duration {
 	if s.orderly {
 		return 10 * time.Second
@@ -246,8 +246,9 @@ func (p *proc) waitAnswered(then func()) {
 	})
 }
 
-// part goes on when what this process has sent has reached the others, as a Node's
-// Drain does: its last answers must not be overtaken by the view without it.
+// part calls then once the members have received all frames of this process.
+// A Node's Drain does the same: the view without the process must not overtake its last
+// answers.
 func (p *proc) part(then func()) {
 	l := &p.layers
 	l.parting = map[nodeID]int{}
@@ -344,15 +345,15 @@ func (p *proc) look() {
 	})
 }
 
-// typeWorld is what the checkers know of one entity type.
+// typeWorld holds the checkers of one entity type, and the facts that they need.
 type typeWorld struct {
 	hosting *invariant.Hosting
 	states  *invariant.States
 	asks    *invariant.Asks
 	// written are the allocations whose write was acknowledged.
 	written map[protocol.ShardToken]bool
-	// untaken are the allocations that ended because nobody was left to take the
-	// shard: all members drain. Then messages have no place to go.
+	// untaken are the allocations that ended because no member could take the shard:
+	// all members drain. Messages to the shard then have no destination.
 	untaken map[protocol.ShardToken]bool
 	// unhosted is when the type last lost its last home because that one leaves.
 	unhosted instant

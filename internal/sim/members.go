@@ -111,7 +111,7 @@ func (p *proc) sendView(s view.Send) {
 }
 
 // setLease takes a lease that the core gave or withdrew. LeaseValid is asked at
-// every dispatch; the upper layers hear of changes a little later.
+// every dispatch; the upper layers are notified of changes a little later.
 func (p *proc) setLease(l view.Lease) {
 	m := &p.member
 	m.lease = l
@@ -189,8 +189,8 @@ func (p *proc) tell(do func()) {
 	p.w.at(p.member.mail, func() { p.run(do) })
 }
 
-// abandon drops every instance at once. The shell does so before a lease of the
-// new generation becomes valid for dispatch.
+// abandon drops every instance immediately.
+// The shell does so before a lease of the new generation becomes valid for dispatch.
 func (p *proc) abandon() {
 	p.w.hit(markAbandoned)
 	p.w.event(p, "abandon", 0, nil)
@@ -233,7 +233,7 @@ func (p *proc) removed(r view.Removed) {
 	})
 }
 
-// signOff says goodbye to all members, as a closing shell does.
+// signOff sends a goodbye to all members, as a closing shell does.
 func (p *proc) signOff() {
 	v := p.member.view
 	if v == nil {

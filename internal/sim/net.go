@@ -7,7 +7,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// The modelled network promises what gossip/transport promises, and no more:
+// The modelled network guarantees exactly what gossip/transport guarantees:
 // frames of one class to one peer arrive in order or not at all; a lost
 // connection loses any suffix of what was sent; nothing read from a connection
 // counts once the peer has opened a newer one, or a later incarnation of its process has
@@ -278,7 +278,7 @@ func (c *conn) resume() {
 	c.pump()
 }
 
-// reset breaks the connection at once and tells both ends.
+// reset breaks the connection immediately and notifies both ends.
 func (c *conn) reset() { c.breaks() }
 
 // breaks ends an open connection: any prefix of what was in flight may still
@@ -329,8 +329,8 @@ func (c *conn) ended() {
 	})
 }
 
-// datagram carries a control frame without any promise: the protocols that say
-// they need none are held to it in some runs.
+// datagram sends a control frame that may be lost, duplicated or late.
+// Some runs do so to test the protocols that claim to need no delivery guarantee.
 func (w *world) datagram(from, to *proc, f frame) {
 	copies := 1
 	if w.netRand.chance(w.swarm.dropPercent) {

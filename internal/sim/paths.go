@@ -14,8 +14,8 @@ type host struct {
 	proc *proc
 	// down is a machine without power: nothing answers, not even a refusal.
 	down bool
-	// expected hosts must all answer before a cluster is formed: those that run from
-	// the beginning, and the others once they have been started.
+	// expected hosts must all answer before a cluster is formed. A host is expected from
+	// its first start, which for most is the beginning of the run.
 	expected bool
 	// stay keeps the host empty: its process is not started again.
 	stay    bool
@@ -105,12 +105,12 @@ func (w *world) cutOff(side map[int]bool, b block, oneWay bool) {
 	}
 }
 
-// gone breaks the connections of a process that ended: its kernel says so,
-// unless the machine went with it.
+// gone breaks the connections of a process that ended.
+// Its kernel notifies the peers, unless the machine crashed with the process.
 func (w *world) gone(p *proc) {
 	for _, c := range p.conns() {
 		if c.state == up && !w.hosts[p.slot].down && (w.netRand.coin() || w.swarm.lateBytes) {
-			// What its kernel had taken still goes out; then the end of the stream.
+			// The kernel still sends the bytes that it had taken, then the end of the stream.
 			c.linger()
 			continue
 		}

@@ -7,8 +7,8 @@ import "time"
 type pcg struct{ state, inc uint64 }
 
 // newPCG returns the generator of one stream of a seed. Each part of the
-// simulator has a stream of its own: a change in one leaves the others' draws as
-// they were.
+// simulator has a stream of its own, so a change in one part leaves the draws of the
+// rest unchanged.
 func newPCG(seed, stream uint64) *pcg {
 	r := &pcg{inc: stream<<1 | 1}
 	r.u64()

@@ -117,7 +117,7 @@ func (u *upper) leaveRoute(rt *route, m *message) error {
 	if m.call != 0 {
 		c := u.calls[m.call]
 		if c == nil {
-			return nil // nobody waits
+			return nil // no caller waits
 		}
 		f.left = c.deadline.Sub(u.p.now())
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/mutant"
 )
 
-// Config says which run to play. The zero Config plays seed 0.
+// Config selects the run to play. The zero Config plays seed 0.
 type Config struct {
 	// Seed decides everything: configuration, schedule, faults.
 	Seed uint64

@@ -12,10 +12,10 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// The transfer of states, modelled after package sharding's (transfer.go there): the
-// old home sends the states of a stopped shard as frames of class Bulk and as a whole
-// again until they are acknowledged, and only then says that the shard has stopped;
-// both homes keep them until the shard is seen to live under a later token.
+// The transfer of states, modelled after package sharding's (transfer.go there). The old
+// home sends the states of a stopped shard as frames of class Bulk, and retransmits all of
+// them until they are acknowledged. Only then does it report the shard as stopped. Both
+// homes keep the states until the shard runs under a later token.
 
 // stateFrame is one state, or the end of a shard's states with their count.
 type stateFrame struct {
@@ -54,22 +54,25 @@ type departure struct {
 
 const transferResend = 500 * time.Millisecond
 
-// howEnded is how the newest instance of a shard ended, for whoever asks why a state
-// is lost.
+// howEnded is how the newest instance of a shard ended, which may explain a lost state.
 type howEnded struct {
 	node, to nodeID
 	token    protocol.Token
 	// begun is when its stop was ordered.
 	begun instant
-	// stopped: nothing of it runs any more.
+	// stopped is set when the instance no longer runs.
 	stopped bool
 	how     string
 }
 
-const endedInOrder = "in order"
+const (
+	endedInOrder = "in order"
+	// noTaker: all members drain, so no member takes the shard.
+	noTaker = "no member to take it"
+)
 
-// transfer sends states to a shard's new home, keeps them here too, and then says
-// that the shard has stopped.
+// transfer sends states to a shard's new home, and keeps a copy.
+// It then reports the shard as stopped.
 func (u *upper) transfer(st protocol.ShardToken, to nodeID, states map[int]uint64, within time.Duration) {
 	end := &u.p.w.types[u.number].ends
 	keep := func(arrived bool) {
@@ -227,7 +230,7 @@ func (u *upper) checkStates(h *hosted) {
 	}
 }
 
-// excuse says why a state may be gone, "" if it may not.
+// excuse returns the reason why a state may be lost, or "" if it must not be.
 func (u *upper) excuse(e howEnded) string {
 	w := u.p.w
 	switch {
@@ -235,7 +238,7 @@ func (u *upper) excuse(e howEnded) string {
 		return "beyond the bounds"
 	case e.how != endedInOrder && !w.swarm.orderly:
 		return e.how
-	case e.how == "nobody to take it":
+	case e.how == noTaker:
 		return e.how
 	case w.lastDeath >= e.begun:
 		return "a process ended meanwhile"
@@ -244,12 +247,12 @@ func (u *upper) excuse(e howEnded) string {
 	case !w.handedOver(e):
 		return "its home was removed before it had handed over"
 	case u.late():
-		return "all others had drained"
+		return "all other members had drained"
 	}
 	return ""
 }
 
-// late reports whether this process joined when everybody else had drained: to nobody.
+// late reports whether all other hosts of the type had drained before this process joined.
 func (u *upper) late() bool {
 	v := u.p.member.view
 	for _, q := range u.p.w.running() {

@@ -27,8 +27,8 @@ type replica struct {
 	ids     core.RequestID
 	answers map[core.RequestID]func(core.Reply)
 	chats   uint64
-	// unsaved are the durable keys whose newest state is not in the host's file. diskKnown:
-	// the core knows that the disk fails.
+	// unsaved are the durable keys whose newest state is not in the host's file. diskKnown
+	// is set once the core has been notified that the disk fails.
 	unsaved   map[string]bool
 	diskKnown bool
 }
@@ -338,8 +338,9 @@ func (r *replica) say() {
 	r.step(core.Read{ID: id, Keys: []string{keyClient}, Level: core.Majority(0, 0), Deadline: deadline})
 }
 
-// endedWell checks what S4 rests on: no request at majority ends well at a node that the
-// newest view leaves out, whatever others like it have answered.
+// endedWell checks a premise of S4 when a request at majority has succeeded.
+// No such request may succeed at a node that the newest view leaves out, even if other
+// removed nodes have answered.
 func (r *replica) endedWell() {
 	w := r.p.w
 	if w.newest != nil && w.newest.Member(r.p.node.ID) == nil && !w.swarm.wrongEvidence && !w.driftBroken {

@@ -10,8 +10,8 @@ import (
 // of a certificate, who speaks the view protocol all the same.
 const strangerID view.NodeID = 0x5bad_5bad_5bad_5bad
 
-// planStrangers makes the stranger speak for as long as the run lasts, in the calm after
-// the faults too: whatever it says, every promise must hold.
+// planStrangers makes the stranger send for as long as the run lasts, after the faults too.
+// Whatever it sends, every guarantee must hold.
 func (w *world) planStrangers() {
 	if !w.swarm.strangers {
 		return
@@ -24,9 +24,9 @@ func (w *world) planStrangers() {
 	})
 }
 
-// strangerSpeaks says one thing to p. A node without a lease is shown no view: when it
-// has been without a leader for long enough it believes strangers, since nobody that it
-// knows may be left (speaker.go in gossip/view).
+// strangerSpeaks sends one message to p. A node without a lease is sent no view: when it
+// has been without a leader for long enough, it accepts views from strangers, since its
+// view may have no members left (speaker.go in gossip/view).
 func (w *world) strangerSpeaks(p *proc) {
 	kind := w.strangerRand.intn(9)
 	p.run(func() {
@@ -68,5 +68,5 @@ func (w *world) lie(kind int, v *view.View) view.Message {
 	case 7:
 		return &view.Promised{Ballot: ballot, Base: v.Epoch, Generation: 1 << 31}
 	}
-	return &view.JoinRefused{Reason: "says a stranger"}
+	return &view.JoinRefused{Reason: "sent by a stranger"}
 }

@@ -13,8 +13,9 @@ import (
 // Uniform faults are too rare for the moments that matter. strike aims at the moves of
 // shards, aimAtRaise at the moment in which joiners become voters.
 
-// strike hits a move that has just begun a phase, or a census: whoever coordinates it, the old or
-// the new home, or anyone, crashes, is held, or begins to drain.
+// strike hits a move that has just begun a phase, or a census.
+// Its coordinator, the old or the new home, or any process crashes, is held, or begins to
+// drain.
 func (w *world) strike(u *upper, kind string, node nodeID) {
 	if !w.swarm.strikes || w.calm || w.cfg.ViewsOnly {
 		return
@@ -51,10 +52,11 @@ func (w *world) strike(u *upper, kind string, node nodeID) {
 	})
 }
 
-// aimAtRaise strikes when members are raised to voters, where leases must count both
-// views: the leader loses one old member for good, hears the others late, and the new
-// voters hear it no more once they have accepted. What has been cut off then elects
-// its own as soon as it learns of the view, and the leader's lease must be over.
+// aimAtRaise strikes when members are raised to voters, where leases must count both views.
+// The leader loses one old member for good, and receives the frames of the rest late. The
+// new voters no longer receive the leader's frames once they have accepted. The members
+// that were cut off elect a leader as soon as they learn the view; by then, the old
+// leader's lease must have expired.
 func (w *world) aimAtRaise(from *proc, base, next *view.View) {
 	if w.calm || !w.swarm.together || !w.faultRand.chance(60) {
 		return
@@ -110,10 +112,10 @@ func (w *world) aimAtRaise(from *proc, base, next *view.View) {
 	w.healIn(w.faultRand.dur(5*l/2, 4*l))
 }
 
-// aimAtRemoval strikes when a leader has committed a view that leaves a living member
-// out, before anyone hears of it: the leader is cut off, and the one that was left out
-// comes back to the others. Who leads them finds the view half done, and must not act
-// on it before it is known what has become of it.
+// aimAtRemoval strikes when a leader has committed a view without a living member.
+// Before the commit reaches a member, the leader is cut off, and the removed member
+// reconnects to the rest. Their next leader finds the view half done, and must not act on
+// it before its outcome is decided.
 func (w *world) aimAtRemoval(p *proc, former, v *view.View) {
 	if w.calm || !w.swarm.bursts && w.swarm.aim != aimRemoval || former == nil || !p.member.lease.Leader || former.Cluster != v.Cluster {
 		return
@@ -132,8 +134,8 @@ func (w *world) aimAtRemoval(p *proc, former, v *view.View) {
 	w.healIn(w.faultRand.dur(2*w.swarm.lease, 5*w.swarm.lease))
 }
 
-// faultDeaf parts the leader from one member, and from nobody else, for long enough
-// that it removes it.
+// faultDeaf cuts the paths between the leader and one member only.
+// The cut lasts long enough for the leader to remove that member.
 func (w *world) faultDeaf() {
 	for _, p := range w.running() {
 		q := w.anyone()

@@ -46,7 +46,7 @@ type swarm struct {
 	sealPercent       int
 	forged, plaintext bool
 	// wrongEvidence is set when the run may give a certain proof of a living process's
-	// death. What then breaks is documented; only the weaker checks hold.
+	// death. The documents name the guarantees that then break; only the weaker checks run.
 	wrongEvidence bool
 
 	datagrams                            bool
@@ -59,13 +59,13 @@ type swarm struct {
 
 	// policy is the partition policy, nil for the default (view.KeepMajority).
 	policy view.Policy
-	// announce: whoever leaves says so first, and its offices pass on before it goes.
-	// together: hosts that come late come at one moment, and what raises them to voters
-	// is aimed at. strikes: crashes and drains are aimed at moves of shards.
+	// announce: a leaving process announces it, and hands its offices over before it goes.
+	// together: late hosts start at one moment, and faults are aimed at the views that
+	// raise them to voters. strikes: crashes and drains are aimed at moves of shards.
 	announce, together, strikes bool
 	aim                         aim
 
-	// For the layers above. hostRoles says which of roles each host carries, as bits.
+	// For the layers above. hostRoles has the roles that each host carries, as bits.
 	roles     []string
 	hostRoles []int
 	types     []typeSpec

@@ -26,8 +26,8 @@ const (
 	aimNone aim = iota
 	// aimRaise: several join at one moment, and links break when they become voters.
 	aimRaise
-	// aimRemoval: one that only the leader does not hear is removed, and links break when
-	// the leader has committed that.
+	// aimRemoval: a member that is cut off from the leader only is removed, and links break
+	// when the leader has committed the removal.
 	aimRemoval
 	aims
 )

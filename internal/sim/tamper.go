@@ -6,8 +6,8 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// Some planted bugs need no hook in the cores: the driver tampers with what goes
-// in and out. Production code knows nothing of them.
+// Some planted bugs need no hook in the cores: the driver tampers with their events and
+// effects. Production code does not contain them.
 
 func (w *world) tamperConfig(cfg *view.Config) {
 	if w.cfg.Mutant.Is("removal before the lease ends") {
@@ -33,7 +33,7 @@ func (w *world) messageText(msg view.Message) string {
 	case *view.PreVote:
 		return fmt.Sprintf("prevote? %d/%s dead [%s]", m.Ballot.Round, w.name(m.Ballot.Node), w.names(m.Dead))
 	case *view.PreVoted:
-		return fmt.Sprintf("prevote %v promised %d/%s hears [%s]", m.Yes, m.Promised.Round, w.name(m.Promised.Node), w.names(m.Hears))
+		return fmt.Sprintf("prevote %v promised %d/%s receives [%s]", m.Yes, m.Promised.Round, w.name(m.Promised.Node), w.names(m.Hears))
 	case *view.Nack:
 		return fmt.Sprintf("nack %d/%s promised %d/%s", m.Ballot.Round, w.name(m.Ballot.Node), m.Promised.Round, w.name(m.Promised.Node))
 	case *view.Decided:

@@ -9,7 +9,7 @@ import (
 )
 
 // tracer folds every event of a run into one hash, and writes a line for each
-// when somebody listens. Two runs of one seed must end with the same hash.
+// when there is a listener. Two runs of one seed must end with the same hash.
 type tracer struct {
 	hash  uint64
 	lines int
@@ -44,7 +44,7 @@ func (t *tracer) mixString(s string) {
 func (t *tracer) listening() bool { return t.out != nil || t.keep > 0 }
 
 // event records one thing that happened at node (a slot's letter and life, ""
-// for the world). detail is asked only when somebody listens.
+// for the world). detail is called only when there is a listener.
 func (t *tracer) event(now instant, node, kind string, num uint64, detail func() string) {
 	t.lines++
 	t.mix(uint64(now))

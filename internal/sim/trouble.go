@@ -12,7 +12,7 @@ import (
 // connection (gossip/transport): what was in flight behind it is lost, and what is behind
 // it in the sender's queue as well.
 //
-// A handler blocks for as long as faults last, or for ever if its shard is told to stop
+// A handler blocks for as long as faults last, or for ever if its shard is ordered to stop
 // meanwhile: then the shard is stopped by force, and the next home does not wait.
 
 func (s *swarm) drawTrouble(r *pcg, cfg *Config) {

@@ -10,10 +10,10 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// upper is the driver of one entity type on one process: the region core and, where
-// the process carries the type's role, the coordinator core, each carried out as the
-// shells in sharding do. What the shells do on goroutines of their own
-// happens here a little later, in the order of each goroutine.
+// upper is the driver of one entity type on one process. It runs the region core and, if
+// the process carries the type's role, the coordinator core, as the shells in sharding do.
+// Work that the shells do on goroutines of their own happens here a little later, in the
+// order of each goroutine.
 type upper struct {
 	p    *proc
 	on   bool
@@ -55,7 +55,7 @@ type upper struct {
 	calls map[uint64]*call
 	// outbox are answers that wait for room on the connections.
 	outbox map[nodeID][]*entityFrame
-	// gone are the asks whose askers have given up, as they told us.
+	// gone are the asks that their askers have cancelled.
 	gone     map[callOf]bool
 	arrivals map[arrivalKey]*arrival
 	// departures are the states under way to another home.
@@ -131,7 +131,7 @@ func (u *upper) tick() {
 	u.arm()
 }
 
-// settle delivers what the cores of this process said to each other.
+// settle delivers the messages between the cores of this process.
 func (u *upper) settle() {
 	for len(u.own) > 0 {
 		m := u.own[0]

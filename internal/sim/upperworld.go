@@ -13,7 +13,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// upperWorld is what the checkers of the upper layers know of the whole.
+// upperWorld holds the checkers of the upper layers, and the facts that they share.
 type upperWorld struct {
 	messages *invariant.Messages
 	// durable is by role, types by number.

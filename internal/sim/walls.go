@@ -46,8 +46,8 @@ func (p *proc) noteGeneration(generation uint32) {
 	}
 }
 
-// formingGeneration returns the generation of a cluster that p forms: of its wall clock, and
-// above what any host knows; all answer (mayForm).
+// formingGeneration returns the generation of a cluster that p forms.
+// It is the wall clock's, raised above the generation of any host; all answer (mayForm).
 func (w *world) formingGeneration(p *proc) (generation uint32, millisecond uint16) {
 	generation, millisecond = w.wallClock(p.slot)
 	if w.cfg.Mutant.Is("lives of one second alike") {

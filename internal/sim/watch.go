@@ -216,7 +216,7 @@ func (w *world) checkView(p *proc, v *view.View) {
 	p.former = v
 	if w.newest == nil || w.newest.Cluster != v.Cluster || w.newest.Epoch < v.Epoch {
 		if w.newest != nil && w.newest.Epoch.Generation() != v.Epoch.Generation() {
-			w.lastDeath = w.now // what the dead had written may be known to nobody
+			w.lastDeath = w.now // no member may have the writes of the dead
 		}
 		w.newest = v
 		w.newestAt = w.now
@@ -224,12 +224,12 @@ func (w *world) checkView(p *proc, v *view.View) {
 	w.judge(w.members.Published(time.Duration(w.now), p.node.ID, v))
 }
 
-// checkJoiners holds that nobody votes that a living voter has not heard of: a
-// member that is new in a view is joining.
+// checkJoiners checks that a member that is new in a view is joining, not voting.
+// Otherwise a member could vote before a living voter has learned of it.
 func (w *world) checkJoiners(p *proc, v *view.View) {
 	for i := range v.Members {
 		if m := &v.Members[i]; m.Joined == v.Epoch && m.Status != view.Joining && len(v.Members) > 1 {
-			w.fail("S6", "%s publishes %s, in which %s votes at once", p.label, w.viewText(v), w.name(m.ID))
+			w.fail("S6", "%s publishes %s, in which the new member %s already votes", p.label, w.viewText(v), w.name(m.ID))
 		}
 	}
 }
