@@ -1,21 +1,21 @@
-// Package daemon is the core of sharded daemons: which workers run, and how their
-// number changes. It is pure; package sharding is its shell.
+// Package daemon is the core of sharded daemons: it decides which workers run, and how
+// their number changes. It is pure; package sharding is its shell.
 //
 // Workers divide the work among them: worker i of n. So when n changes, every
 // worker of the old number must have ended before the first of the new one begins.
-// A plan says what is to run. It changes in two steps:
+// A plan lists the workers that must run. It changes in two steps:
 //
 //	running n --wish m--> stopping, m --every node has stopped--> running m
 //
-// Plans are written by the coordinator in office alone, to a majority, fenced by its
-// term, and are ordered by (term, seq). A node that has seen a stopping plan ends
-// its workers, then acknowledges that plan, and runs nothing under an older one ever
-// after. A node that comes anew first says to a majority that it is there, then reads
-// the plan from a majority: so either the writer knows of it when it counts
-// acknowledgements, or it reads the stopping plan (the same argument as Dekker's). It
-// says by which view it is a member: a writer whose own view is older waits for it too.
-// Nodes that are no longer in the view run nothing: no lease outlives the removal of
-// its node.
+// Only the coordinator in office writes plans: to a majority, fenced by its
+// term, and ordered by (term, seq). A node that has seen a stopping plan ends
+// its workers, then acknowledges that plan, and never again runs a worker under an older
+// one. A new node first announces itself to a majority, then reads
+// the plan from a majority. So either the writer finds it when it counts
+// acknowledgements, or it reads the stopping plan (the same argument as Dekker's). The
+// announcement names a view in which the node is a member: a writer whose own view is
+// older waits for the node too. Nodes that are no longer in the view run no worker: no
+// lease outlives the removal of its node.
 //
 // After Pekko's ShardedDaemonProcess with dynamic scaling, where a coordinator keeps
 // revision and size in distributed data; there the barrier is one of messages.
@@ -39,29 +39,29 @@ func (r Rev) Compare(o Rev) int {
 	return cmp.Or(cmp.Compare(r.Term, o.Term), cmp.Compare(r.Seq, o.Seq))
 }
 
-// Plan says what is to run. The zero Plan is that of a cluster that has none yet:
-// nothing runs.
+// Plan lists the workers that must run. The zero Plan belongs to a cluster without a
+// plan: no worker runs.
 type Plan struct {
 	Rev     Rev
 	Workers int
-	// Running: workers 0 to Workers-1 run. Otherwise all that run are to end.
+	// Running: workers 0 to Workers-1 run. Otherwise all running workers must end.
 	Running bool
 }
 
-// Runs reports whether a worker is to run.
+// Runs reports whether a worker must run.
 func (p Plan) Runs(worker int) bool { return p.Running && worker >= 0 && worker < p.Workers }
 
-// State is what a majority knows about a daemon.
+// State is a daemon's state as read from a majority.
 type State struct {
 	Plan Plan
-	// Wish is the number of workers that the application asked for last, 0 if it never
+	// Wish is the number of workers that the application last asked for, 0 if it never
 	// did.
 	Wish int
 	// Acked has the nodes that host.
 	Acked map[view.NodeID]Ack
 }
 
-// Ack is what a node that hosts says.
+// Ack is the record of a node that hosts.
 type Ack struct {
 	// Rev is that of the newest stopping plan for which it has ended its workers, zero at
 	// the beginning.
@@ -102,7 +102,7 @@ func Next(s *State, term view.Epoch, first int, members Members) (Plan, bool) {
 	return next, true
 }
 
-// stopped reports whether all that host have ended what ran.
+// stopped reports whether all nodes that host have ended their workers.
 func stopped(s *State, members *Members) bool {
 	for n, a := range s.Acked { // order-free: all are asked for
 		if a.Rev.Compare(s.Plan.Rev) < 0 && !members.gone(n, a) {
@@ -112,7 +112,7 @@ func stopped(s *State, members *Members) bool {
 	return true
 }
 
-// Stale returns the nodes whose acknowledgements are of no more use.
+// Stale returns the nodes whose acknowledgements are no longer needed.
 func Stale(s *State, members Members) []view.NodeID {
 	var gone []view.NodeID
 	for n, a := range s.Acked { // order-free: each is deleted by itself

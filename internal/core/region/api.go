@@ -8,23 +8,23 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Config is what a Core needs to know at birth. Zero durations take the default
+// Config holds the settings of a Core. Zero durations take the default
 // named at the field.
 type Config struct {
 	Self view.NodeID
 	// Type is the name of the entity type.
 	Type string
-	// Role is the type's role: who coordinates is found among its members.
+	// Role is the type's role. Its members elect the coordinator.
 	Role string
 	// Shards is the number of shards: 1 to protocol.ShardsMax.
 	Shards int
 	// Hosts is false for a proxy, which routes and never hosts. A node that has the
-	// role and does not run the type still makes such a Core when a message for the
-	// type comes: a census waits for every member of the role.
+	// role but does not run the type still makes such a Core when a message for the
+	// type arrives: a census waits for every member of the role.
 	Hosts bool
 	// Foreign: this is such a Core of a type that the node does not run.
 	Foreign bool
-	// Capacity is how much this node can carry, in relation to others; 0 counts as 1.
+	// Capacity is this node's weight relative to the other hosts; 0 counts as 1.
 	Capacity uint32
 	// ShardOf is the fingerprint of the function from id to shard.
 	ShardOf uint64
@@ -36,7 +36,7 @@ type Config struct {
 	// Resend is how long markers and Stopped wait for their answer before they are
 	// sent again. Default: 200 ms.
 	Resend time.Duration
-	// Retry is how long Register and GetHome wait at first; it doubles up to
+	// Retry is the first wait for an answer to Register and GetHome; it doubles up to
 	// RetryMax. Defaults: 100 ms, 1 s.
 	Retry, RetryMax time.Duration
 
@@ -47,19 +47,19 @@ type Config struct {
 // Event is what happens to a Core. Its implementations are the structs below.
 type Event interface{ event() }
 
-// Tick says that time has passed: the shell sends it at Core.Deadline or later.
+// Tick reports that time has passed: the shell sends it at Core.Deadline or later.
 type Tick struct{}
 
-// ViewChanged brings a newer view. The shell gives the current one right after
-// New, and then each one in order; skipped ones do no harm.
+// ViewChanged brings a newer view. The shell sends the current view right after
+// New, and then each newer view in order. Skipped views do no harm.
 type ViewChanged struct{ View *view.View }
 
-// LeaseChanged says whether this node's lease is valid. Until the first one says
-// so, nothing is started or stopped.
+// LeaseChanged reports whether this node's lease is valid. No shard is started or
+// stopped before the first LeaseChanged with a valid lease.
 type LeaseChanged struct{ Valid bool }
 
-// Abandoned says that the lease came back in another generation, or that this
-// incarnation is over: nothing that ran here may go on.
+// Abandoned reports that the lease came back in another generation, or that this
+// incarnation has ended: no instance that ran here may continue.
 type Abandoned struct{}
 
 // Received is a message from a coordinator. Those of protocol.ToCoordinator do
@@ -69,13 +69,13 @@ type Received struct {
 	Msg  protocol.Message
 }
 
-// NeedHome says that messages wait for these shards and their routes are not
-// open. It is repeated after a CloseRoute, not otherwise: the core asks until
+// NeedHome reports that messages wait for these shards and their routes are not
+// open. The shell repeats it only after a CloseRoute: the core asks until
 // OpenRoute.
 type NeedHome struct{ Shards []protocol.ShardID }
 
-// Misrouted says that the node that Route named refused a message: it is not
-// the home of Shard. Token is that of the route it was sent over.
+// Misrouted reports that a node refused a message because it is not
+// the home of Shard. Token is that of the route over which the message was sent.
 type Misrouted struct {
 	Shard protocol.ShardID
 	Token protocol.Token
@@ -84,27 +84,27 @@ type Misrouted struct {
 // ShardStarted answers StartShard: the shards take messages.
 type ShardStarted struct{ Shards []protocol.ShardToken }
 
-// ShardStopped answers StopShard: nothing of the shards runs any more, and their
-// state is on its way. It may also come unasked, when a shard had to be stopped.
+// ShardStopped answers StopShard: no entity of the shards runs any longer, and their
+// state is in flight. It also comes without a StopShard when a shard had to be stopped.
 type ShardStopped struct{ Shards []protocol.ShardToken }
 
-// StateHeld says that the state of a shard, complete, waits at this node for the
-// shard to be started here: sent by its former home, From, at the end of the
-// allocation Token; or kept here by the former home itself.
+// StateHeld reports that a shard's complete state waits at this node for
+// the shard to be started here. Its former home, From, sent it at the end of the
+// allocation Token, or is this node and kept it.
 type StateHeld struct {
 	Shard protocol.ShardID
 	Token protocol.Token
 	From  view.NodeID
 }
 
-// MarkerAcked brings the owner's answer to Marker: all that this node sent before
-// it is queued at the entities. Tokens are those of the markers.
+// MarkerAcked brings the owner's answer to Marker: the entities' queues hold all that this
+// node sent before the marker. Tokens are those of the markers.
 type MarkerAcked struct {
 	From   view.NodeID
 	Shards []protocol.ShardToken
 }
 
-// Drain begins the orderly end of hosting here: the coordinator takes the shards
+// Drain begins the orderly end of hosting here: the coordinator moves the shards
 // away, and Drained follows when none is left.
 type Drain struct{}
 
@@ -121,9 +121,9 @@ func (StateHeld) event()    {}
 func (MarkerAcked) event()  {}
 func (Drain) event()        {}
 
-// Effects is what a step asks the shell to do: Do strictly in its order (a route
-// is closed before its closing is acknowledged). Several steps may append to one
-// Effects before it is carried out. The shell empties it afterwards.
+// Effects lists what a step asks the shell to do. The shell must carry out Do strictly in
+// order: a route is closed before its closing is acknowledged. Several steps may append to
+// one Effects before it is carried out. The shell empties it afterwards.
 type Effects struct {
 	Do    []Effect
 	Trace []TraceEvent
@@ -139,16 +139,16 @@ func (e *Effects) Reset() {
 // Effect is one thing to do. Its implementations are the structs below.
 type Effect interface{ effect() }
 
-// Send is a message for the coordinator at a node, this one included: then the
-// shell hands it to its own coordinator core, without the network. Delivery is
-// not promised.
+// Send is a message for the coordinator at a node. A message for this node goes to the
+// shell's own coordinator core, without the network. Delivery is
+// not guaranteed.
 type Send struct {
 	To  view.NodeID
 	Msg protocol.Message
 }
 
-// Standing tells the coordinator core of this node who may take office: see
-// coordinator.Standing, which it becomes.
+// Standing informs this node's coordinator core of which nodes may take office. The shell
+// passes it on as coordinator.Standing.
 type Standing struct {
 	Refused  bool
 	View     view.Epoch
@@ -156,10 +156,10 @@ type Standing struct {
 	Term     view.Epoch
 }
 
-// Marker goes down the message connection to Owner, behind everything sent there
-// for the shard. The owner's shell answers it with shard and token when all
-// before it is queued at the entities, or was refused; MarkerAcked brings that
-// here. Owner may be this node: then the shell answers itself.
+// Marker is sent on the message connection to Owner, after all messages sent there
+// for the shard. The owner's shell answers with shard and token when all earlier
+// messages are queued at the entities, or were refused. MarkerAcked brings that
+// answer. If Owner is this node, the shell answers itself.
 type Marker struct {
 	Owner view.NodeID
 	// Token is the stamp of the move, to be echoed. It is not the allocation's.
@@ -167,9 +167,9 @@ type Marker struct {
 }
 
 // CloseRoute closes a route: messages for the shard are buffered from now on, and
-// what of the buffer was not flushed yet stays there. With a Marker, closing and
+// buffered messages not yet flushed stay there. With a Marker, closing and
 // queueing the marker are one step under the route's lock, so that no message
-// slips in behind the marker.
+// is sent after the marker.
 type CloseRoute struct {
 	Shard  protocol.ShardID
 	Marker *Marker
@@ -181,7 +181,7 @@ type SendMarker struct {
 	Marker
 }
 
-// OpenRoute opens a route, or turns it to another home: the buffer flows there
+// OpenRoute opens a route, or redirects it to another home. The buffered messages are sent
 // first, in order. Messages carry Token, and a node that is not the home under
 // that token refuses them. Home may be this node.
 type OpenRoute struct {
@@ -198,9 +198,9 @@ type StartShard struct {
 	From  view.NodeID
 }
 
-// StopShard stops a shard in order: running handlers finish, what is queued is
-// processed, the entities get their stop message, the state goes to To unless
-// that is zero. After Within (zero: the type's own limit) they are stopped by
+// StopShard stops a shard in order: running handlers finish, queued messages are
+// processed, the entities get their stop message, and the state goes to To unless
+// that is zero. After Within (zero: the type's own limit) the entities are stopped by
 // force. It may come before ShardStarted was answered. ShardStopped answers, always.
 type StopShard struct {
 	Shard  protocol.ShardID
@@ -209,11 +209,11 @@ type StopShard struct {
 	Within time.Duration
 }
 
-// AbandonAll drops every instance of the type at once; no user code runs. Nothing
-// answers it: when the shell is through, nothing runs.
+// AbandonAll drops every instance of the type immediately; no user code runs. It has no
+// answer: when the shell has finished, no instance runs.
 type AbandonAll struct{}
 
-// Drained ends what Drain began: nothing is hosted here, and nothing will be.
+// Drained answers Drain: no shard is hosted here, and none will be.
 type Drained struct{}
 
 func (Send) effect()       {}
@@ -227,9 +227,9 @@ func (AbandonAll) effect() {}
 func (DropState) effect()  {}
 func (Drained) effect()    {}
 
-// DropState says that what StateHeld told of a shard is of no use any more: the
-// shard lives at Home, or if that is zero, a later state has come in its place. It
-// comes behind StartShard if Home is this node.
+// DropState reports that the state of a StateHeld is superseded: the
+// shard lives at Home, or if that is zero, a later state has replaced it. It
+// follows StartShard if Home is this node.
 type DropState struct {
 	Shard protocol.ShardID
 	Token protocol.Token

@@ -7,17 +7,17 @@ import (
 
 // begin closes routes for moves, the first step of a handoff:
 //
-//	open route:     CloseRoute with a marker, down the connection on which everything
-//	                before went; BeginAck when the owner has answered it
+//	open route:     CloseRoute with a marker, on the connection that carried all
+//	                earlier messages; BeginAck when the owner has answered it
 //	marker out:     the marker again under the new move: nothing was sent since
-//	anything else:  BeginAck at once: nothing is under way to anybody
+//	anything else:  BeginAck immediately: no message is in flight
 //	home departed:  counts as the marker's answer
 //
 // Without the marker, a message of ours that is still in a socket to the old owner
-// could come out after one that waits here and goes to the new home (G3).
+// could arrive after one that waits here and goes to the new home (G3).
 //
-// A Begin from before the newest Homes belongs to a move that is over: it is not
-// answered, and nobody waits for the answer.
+// A Begin from before the newest Homes belongs to a move that has ended. It gets no
+// answer, and its sender waits for none.
 func (c *Core) begin(from view.NodeID, m *protocol.Begin) {
 	for _, st := range m.Shards {
 		if !c.inRange(from, st.Shard) {
@@ -47,7 +47,7 @@ func (c *Core) beginShard(from view.NodeID, st protocol.ShardToken, again bool) 
 		c.marked++
 		c.closeRoute(st.Shard, &marker)
 	case r.marker != 0 && again:
-		// The resend timer sees to the marker.
+		// The resend timer repeats the marker.
 	case r.marker != 0:
 		c.do(SendMarker{Shard: st.Shard, Marker: marker})
 	default:

@@ -22,12 +22,13 @@ type Core struct {
 	held []Received
 
 	office link
-	// declined are the candidates that have declined in the present view, candidate is
-	// the one that is elected among the others: it is asked until it answers. presumed
-	// are those that declined in the view before, as long as they let us keep our
-	// coordinator; see elect. Invariant: none, unless that is another than candidate. pace
-	// is the first wait for an answer of another node. nobody: it was said that no candidate
-	// runs the type. unfit: the last coordinator that said anything about it refused us.
+	// declined lists the candidates that have declined in the present view. candidate is
+	// the first candidate that has not: the core asks it until it answers. presumed
+	// lists those that declined in the view before, as long as their declines keep the present
+	// coordinator elected; see elect. Invariant: empty, unless the coordinator is another node
+	// than candidate. pace is the first wait for an answer of another node. nobody: the trace
+	// that no candidate runs the type is out. unfit: the last coordinator to judge this node's
+	// settings refused them.
 	declined, presumed []protocol.Decliner
 	candidate          view.NodeID
 	pace               time.Duration
@@ -41,8 +42,8 @@ type Core struct {
 
 	// kept are the states that wait here, by shard; see held.go.
 	kept map[protocol.ShardID]protocol.Held
-	// sent says to whom a state was sent that was left by an allocation of this node,
-	// and is kept here too.
+	// sent has the receiver of each state that an allocation of this node left
+	// and that is also kept here.
 	sent map[protocol.ShardID]view.NodeID
 
 	drain      drainState
@@ -50,9 +51,9 @@ type Core struct {
 	nextResend clock.Instant
 }
 
-// New returns a Core that has seen nothing yet. Floors are the node's for this
-// type: they outlive the Core, and whatever an earlier Core hosted must have been
-// stopped by the time another is made with them.
+// New returns a Core that has seen no event yet. Floors are the node's for this
+// type: they outlive the Core. All shards that an earlier Core hosted must have been
+// stopped by the time another Core is made with its Floors.
 func New(cfg Config, floors *Floors) *Core {
 	for _, d := range []struct {
 		at  *time.Duration
@@ -118,12 +119,12 @@ func (c *Core) Deadline() clock.Instant {
 	return d
 }
 
-// waiting reports whether anything is to be said again until it is answered.
+// waiting reports whether any message must be retransmitted until it is answered.
 func (c *Core) waiting() bool {
 	return c.wanted > 0 || c.marked > 0 || len(c.floors.unconfirmed) > 0 || c.drain.asking
 }
 
-// arm starts the resend timer when the first thing begins to wait.
+// arm starts the resend timer when the first message begins to wait.
 func (c *Core) arm() {
 	if !c.waiting() {
 		c.nextResend = c.now.Add(c.cfg.Resend)

@@ -1,9 +1,9 @@
-// Package region is the pure core of one entity type on one node: it knows where
-// shards live, which of them run here, and keeps the promises on which single
+// Package region is the pure core of one entity type on one node. It has the homes of
+// all shards, decides which of them run here, and keeps the promises on which single
 // homes rest. A proxy is a region that never hosts.
 //
 // docs/architecture/handoff.md shows its part in a move.
 //
-// It sees shards, never messages: those stay in the routes of the shell, which
+// It handles shards, never messages: those stay in the routes of the shell, which
 // the core opens and closes.
 package region

@@ -5,14 +5,14 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// drainState is the orderly end of hosting. From its begin no shard is started
-// here; the coordinator hands over what there is, and when it says that nothing
-// more can go, the rest (on the last node of a cluster: all) is stopped in order.
+// drainState is the orderly end of hosting. Once it begins, no shard is started
+// here, and the coordinator moves the shards away. When it reports that no
+// more can be moved, the rest (on the last node of a cluster: all) is stopped in order.
 type drainState struct {
 	on bool
 	// asking: Drain is repeated until Drained comes.
 	asking bool
-	// last: the coordinator takes no more; what is left stops here.
+	// last: the coordinator moves no more shards; those left stop here.
 	last bool
 	told bool
 }
@@ -29,8 +29,8 @@ func (c *Core) beginDrain() {
 	c.renewDrain()
 }
 
-// renewDrain tells a coordinator that has just taken office, even when an earlier
-// one has said Drained: nobody else would tell it not to place shards here.
+// renewDrain repeats Drain to a coordinator that has just taken office, even after an
+// earlier coordinator's Drained. Otherwise the new one would place shards here.
 func (c *Core) renewDrain() {
 	if c.drain.on && c.cfg.Hosts {
 		c.arm()
@@ -51,7 +51,7 @@ func (c *Core) drained(from view.NodeID) {
 	}
 }
 
-// finishDrain stops what nobody takes, and says when nothing is left.
+// finishDrain stops the shards that no node takes, and reports when none is left.
 func (c *Core) finishDrain() {
 	if !c.drain.last || c.drain.told {
 		return

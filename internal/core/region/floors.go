@@ -8,16 +8,16 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Floors is what a node remembers of a type for the life of its incarnation: a
-// term below which no coordinator is obeyed, and per shard a token at or below
-// which nothing is ever started. The zero Floors is empty and ready. It belongs to
+// Floors is the memory of a node about a type, for the life of its incarnation.
+// It has a term below which no coordinator is obeyed, and per shard a token at or below
+// which the shard is never started. The zero Floors is empty and ready. It belongs to
 // one Core at a time and is not safe for concurrent use.
 //
-// They stand in the place of all special cases. A HostShards that was delayed,
-// doubled, overtaken by the HandOff that ends its allocation, or sent by a
-// coordinator that has been replaced, is refused by one comparison. They belong to
-// the node and outlive a region, or a region that starts anew would know nothing
-// of its own promises; and they may end with the incarnation, since nothing is
+// Floors replace all special cases. A HostShards that was delayed,
+// duplicated, overtaken by the HandOff that ends its allocation, or sent by a
+// coordinator that has been replaced, is refused by one comparison. Floors belong to
+// the node and outlive a region; otherwise a region that starts again would have lost
+// its own promises. They may end with the incarnation, since no shard is
 // ever allocated to that NodeID again.
 type Floors struct {
 	term view.Epoch
@@ -25,7 +25,7 @@ type Floors struct {
 	token map[protocol.ShardID]protocol.Token
 	// running: started here and not stopped yet.
 	running map[protocol.ShardID]protocol.Token
-	// unconfirmed: Stopped was said, and no coordinator has confirmed it.
+	// unconfirmed: Stopped was sent, and no coordinator has confirmed it.
 	// Invariant: at or below the shard's floor.
 	unconfirmed map[protocol.ShardID]protocol.Token
 }
@@ -50,7 +50,7 @@ func (f *Floors) started(s protocol.ShardID, t protocol.Token) {
 	f.running[s] = t
 }
 
-// stopped notes that the shard runs no more, and that a coordinator has to hear.
+// stopped notes that the shard has stopped, and that a coordinator must confirm it.
 func (f *Floors) stopped(s protocol.ShardID, t protocol.Token) {
 	delete(f.running, s)
 	f.raise(s, t)
@@ -66,14 +66,14 @@ func (f *Floors) confirmed(s protocol.ShardID, t protocol.Token) {
 	}
 }
 
-// inherit turns what an earlier Core hosted into floors: it has been stopped.
+// inherit turns the shards that an earlier Core hosted, and that have stopped, into floors.
 func (f *Floors) inherit() {
 	for _, s := range slices.Sorted(maps.Keys(f.running)) {
 		f.stopped(s, f.running[s])
 	}
 }
 
-// owed returns what no coordinator has confirmed, by shard.
+// owed returns the stops that no coordinator has confirmed, by shard.
 func (f *Floors) owed() []protocol.ShardToken {
 	out := make([]protocol.ShardToken, 0, len(f.unconfirmed))
 	for _, s := range slices.Sorted(maps.Keys(f.unconfirmed)) {

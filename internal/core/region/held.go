@@ -9,12 +9,12 @@ import (
 )
 
 // A shard that moves with its state is, between its stop at the old home and its
-// start at the new one, nothing but that state: it lies at both, and whoever
-// coordinates must know where. The coordinator that began the move does. If it
-// dies, its successor learns it from the census: each node tells what it holds
+// start at the new one, nothing but that state. Both homes hold the state, and the
+// coordinator must know where it is. The coordinator that began the move does. If that one
+// dies, its successor learns it from the census: each node reports the states it holds
 // until it sees the shard live under a later token.
 
-// stateHeld notes what waits here: of two, that of the newer allocation.
+// stateHeld notes a state that waits here; of two, it keeps that of the newer allocation.
 func (c *Core) stateHeld(s protocol.Held) {
 	if int(s.Shard) >= len(c.hosts) {
 		return
@@ -32,7 +32,7 @@ func (c *Core) stateHeld(s protocol.Held) {
 	c.kept[s.Shard] = s
 }
 
-// dropState forgets what is older than an allocation under which the shard lives.
+// dropState drops a state that is older than the allocation under which the shard lives.
 func (c *Core) dropState(s protocol.ShardID, home view.NodeID, t protocol.Token) {
 	if k, ok := c.kept[s]; ok && k.Token.Less(t) {
 		delete(c.kept, s)
@@ -53,15 +53,15 @@ func (c *Core) noteSent(s protocol.ShardID, to view.NodeID) {
 	c.sent[s] = to
 }
 
-// resend stops a shard once more that stopped here with its state, so that the
-// state goes to another home: the one that it was for has died, or takes nothing.
+// resend stops once more a shard that stopped here with its state, so that the
+// state goes to another home: its receiver has died, or takes no shards.
 func (c *Core) resend(o protocol.HandOffOrder, order turning) bool {
 	k, ok := c.kept[o.Shard]
 	if !ok || k.From != c.cfg.Self || k.Token != o.Token || o.To == c.cfg.Self || c.view.Member(o.To) == nil {
 		return false
 	}
 	if c.sent[o.Shard] == o.To {
-		// The same order again, and late: this was tried.
+		// A late duplicate of the same order: the state has been sent there.
 		return false
 	}
 	c.hosts[o.Shard].token = o.Token
@@ -71,8 +71,8 @@ func (c *Core) resend(o protocol.HandOffOrder, order turning) bool {
 	return true
 }
 
-// heldStates lists what waits here, for the census. It is bounded: of what is
-// beyond, a new coordinator learns nothing.
+// heldStates lists the states that wait here, for the census. The list is bounded: a new
+// coordinator does not learn of states beyond the bound.
 func (c *Core) heldStates() []protocol.Held {
 	var out []protocol.Held
 	for _, s := range slices.Sorted(maps.Keys(c.kept)) {

@@ -7,7 +7,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// hostPhase says how far a shard lives here.
+// hostPhase is how far a shard has started or stopped here.
 type hostPhase uint8
 
 const (
@@ -28,14 +28,14 @@ type host struct {
 	order protocol.Token
 	// to is where the state is sent. Invariant: zero unless stopping.
 	to view.NodeID
-	// answers is the Seq of the order that the stop answers, zero if it is of no
-	// coordinator's of this term.
+	// answers is the Seq of the order that the stop answers, zero if no coordinator
+	// of this term has ordered it.
 	answers uint64
-	// again is the order that takes the state elsewhere after that: to has gone from
+	// again is an order to send the state elsewhere once the shard has stopped: to has left
 	// the view.
 	again turning
-	// stranded: it has stopped, to has gone from the view, and its state waits here
-	// for another home to be named. Invariant: only while stopping.
+	// stranded: it has stopped, to has left the view, and its state waits here
+	// for the coordinator to name another home. Invariant: only while stopping.
 	stranded bool
 	// next is a start that waits for the stop. Invariant: only while stopping.
 	next *protocol.HostOrder
@@ -48,8 +48,8 @@ type turning struct {
 	within time.Duration
 }
 
-// hostShards starts shards, or says that they run. A shard that is still stopping
-// is started when it has stopped, and confirmed only then: to confirm at once made
+// hostShards starts shards, or confirms that they run. A shard that is still stopping
+// is started when it has stopped, and confirmed only then: an immediate confirmation made
 // phantom shards in Akka (#32976).
 func (c *Core) hostShards(r Received, m *protocol.HostShards) {
 	if !c.lease || c.view.Member(c.cfg.Self) == nil {
@@ -83,21 +83,21 @@ func (c *Core) hostShard(from view.NodeID, m *protocol.HostShards, o protocol.Ho
 	case same && h.phase == running:
 		c.outbox.hosted.add(from, m.Header(), protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 	case same:
-		// It starts: that is answered when it runs. Or it stops: Stopped will say so.
+		// If it is starting, the answer follows when it runs. If it is stopping, Stopped follows.
 		c.giveUp(o.Shard)
 	default:
 		c.follow(o, takes)
 	}
 }
 
-// takes reports whether a shard may be started here. A node that drains still takes
-// one whose state waits here, as long as it can be moved on: or the state were lost.
+// takes reports whether a shard may be started here. A draining node still takes a
+// shard whose state waits here, as long as it can be moved on: else the state were lost.
 func (c *Core) takes(s protocol.ShardID) bool {
 	_, bears := c.kept[s]
 	return c.cfg.Hosts && (!c.drain.on || bears && !c.drain.last)
 }
 
-// follow makes way for a later allocation than the one that lives here.
+// follow makes way for a later allocation than the present one.
 func (c *Core) follow(o protocol.HostOrder, takes bool) {
 	h := &c.hosts[o.Shard]
 	if h.phase != stopping {
@@ -134,8 +134,8 @@ func (c *Core) shardStarted(shards []protocol.ShardToken) {
 	}
 }
 
-// promise gives Stopped for a shard that does not run here under the token or
-// below, in answer to an order unless that is nil: the floor rises first, so that the
+// promise sends Stopped for a shard that does not run here under the token or
+// below; it answers the order unless that is nil. The floor rises first, so that the
 // promise holds whatever order comes late.
 func (c *Core) promise(to view.NodeID, order *protocol.Head, st protocol.ShardToken) {
 	if !c.cfg.Mutant.Is("Stopped without a floor") {
@@ -143,14 +143,14 @@ func (c *Core) promise(to view.NodeID, order *protocol.Head, st protocol.ShardTo
 	}
 	floor := c.floors.Token(st.Shard)
 	if h := &c.hosts[st.Shard]; h.phase != none && !floor.Less(h.token) {
-		// Running under a later token: the promise is about this one alone.
+		// Running under a later token: promise about the old token alone.
 		floor = st.Token
 	}
 	c.outbox.stopped.add(to, order, protocol.ShardToken{Shard: st.Shard, Token: floor.Max(st.Token)})
 }
 
 // handOff stops shards, and promises the same for those that are not here. An
-// order that was overtaken by a later question is void: the answer was hosted.
+// order overtaken by a later HostShards is void, since that was answered with hosted.
 func (c *Core) handOff(r Received, m *protocol.HandOff) {
 	if !c.lease && c.hostsAny(m.Shards) {
 		// The type's stop handler is user code: without a lease it must not run.
@@ -181,7 +181,7 @@ func (c *Core) handOffShard(from view.NodeID, m *protocol.HandOff, o protocol.Ha
 	}
 }
 
-// dropNext forgets a start that waits and is ended before it began.
+// dropNext drops a pending start that is superseded before it began.
 func (c *Core) dropNext(o protocol.HandOffOrder) {
 	if h := &c.hosts[o.Shard]; h.next != nil && !o.Token.Less(h.next.Token) {
 		c.floors.raise(o.Shard, o.Token)

@@ -74,14 +74,14 @@ func (c *Core) checkHost(id protocol.ShardID) error {
 	return nil
 }
 
-// Registered reports whether the coordinator that the view elects knows this
-// region: then messages find their way, or will.
+// Registered reports whether the elected coordinator has registered this
+// region. Messages then reach their homes, or will.
 func (c *Core) Registered() bool { return c.office.registered }
 
-// Coordinator returns who coordinates the type, zero if the view elects nobody.
+// Coordinator returns the type's coordinator, zero if the view elects none.
 func (c *Core) Coordinator() view.NodeID { return c.office.node }
 
-// Hosted returns what lives here, by shard.
+// Hosted returns the shards hosted here, by shard.
 func (c *Core) Hosted() []protocol.Claim {
 	var out []protocol.Claim
 	for i := range c.hosts {
@@ -96,8 +96,8 @@ func (c *Core) Hosted() []protocol.Claim {
 	return out
 }
 
-// Route returns where messages for a shard go; ok is false while they are
-// buffered.
+// Route returns the home to which messages for a shard are sent; ok is false while they
+// are buffered.
 func (c *Core) Route(s protocol.ShardID) (h protocol.Home, ok bool) {
 	if int(s) >= len(c.routes) {
 		return protocol.Home{}, false

@@ -9,22 +9,22 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// link is what a region knows of the coordinator that the view elects.
+// link is a region's state about the coordinator that the view elects.
 type link struct {
-	// node is zero when the view elects nobody.
+	// node is zero when the view elects no coordinator.
 	node view.NodeID
 	// term is the one under which we are registered, zero if none.
 	term       view.Epoch
 	registered bool
-	// refused is why the coordinator did not register us, as far as it said.
+	// refused is the reported reason why the coordinator did not register us.
 	refused protocol.Conflict
 	// retry is when to register again, wait the step after that.
 	retry clock.Instant
 	wait  time.Duration
 }
 
-// viewChanged finds the coordinator, ends what departed members held, and lets
-// waiting messages in. Every view is answered with Register: it costs one message,
+// viewChanged finds the coordinator, ends the allocations of departed members, and admits
+// waiting messages. The core answers every view with Register: that costs one message,
 // and a coordinator that took office anew learns of proxies too.
 func (c *Core) viewChanged(v *view.View) {
 	if v == nil || c.view != nil && v.Epoch <= c.view.Epoch {
@@ -38,7 +38,7 @@ func (c *Core) viewChanged(v *view.View) {
 	c.elect()
 	c.office.wait = c.pace
 	if c.nextResend == 0 {
-		// Floors may have brought something to report along.
+		// Floors may have brought stops that must be reported.
 		c.nextResend = c.now.Add(c.cfg.Resend)
 	}
 	c.dropGone()
@@ -47,13 +47,14 @@ func (c *Core) viewChanged(v *view.View) {
 	c.replay()
 }
 
-// elect turns to the coordinator, as far as we know who declines.
+// elect turns to the coordinator, according to the declines received so far.
 //
-// Who declines mostly does so in one view after the other, and its office, the next
-// one's, goes on (coordinator.Core): so we stay with the one that knows us, as long as
-// those before it in the election may do again what they did. They are asked all the
-// same, since it is by asking that the coordinator learns of it. If one of them
-// answers for itself instead, it has taken office, and we turn to it.
+// A candidate that declines mostly does so in one view after another, and the next
+// candidate's office continues (coordinator.Core). So this region stays with the
+// coordinator that has registered it, as long as the candidates before that one may
+// decline again. The core asks them all the same, since a coordinator learns by being asked.
+// If one of them answers as coordinator instead, it has taken office, and the region turns
+// to it.
 func (c *Core) elect() {
 	c.candidate = protocol.Elect(c.view, c.cfg.Role, c.declined...)
 	n := c.candidate
@@ -68,8 +69,8 @@ func (c *Core) elect() {
 	}
 }
 
-// tookOffice notes that a node has answered as a coordinator of which we presumed that
-// it would decline again.
+// tookOffice handles an answer as coordinator by a node that was presumed to
+// decline again.
 func (c *Core) tookOffice(n view.NodeID) {
 	if n != c.candidate || n == c.office.node {
 		return
@@ -79,8 +80,8 @@ func (c *Core) tookOffice(n view.NodeID) {
 	c.tellStanding()
 }
 
-// hasDeclined turns to the next candidate, if it is in our view that the one we asked
-// has declined. That it is no turn of ours is said in the same way.
+// hasDeclined turns to the next candidate if the candidate asked in our view
+// has declined. A node that is not a candidate declines in the same way.
 func (c *Core) hasDeclined(from view.NodeID, m *protocol.Declined) {
 	known := func(d protocol.Decliner) bool { return d.Node == from }
 	if c.view == nil || m.View != c.view.Epoch || from != c.candidate || slices.ContainsFunc(c.declined, known) {
@@ -88,7 +89,7 @@ func (c *Core) hasDeclined(from view.NodeID, m *protocol.Declined) {
 	}
 	if m.Unbound && !c.cfg.Foreign && c.stands() {
 		// It answers what this node asked before it ran the type. Taken for a promise, it
-		// would put us in office beside the sender, who may run the type a moment later.
+		// would put us in office beside the sender, which may run the type a moment later.
 		return
 	}
 	c.declined = append(c.declined, protocol.Decliner{Node: from, Missing: m.Missing, Unbound: m.Unbound})
@@ -111,17 +112,17 @@ func (c *Core) hasDeclined(from view.NodeID, m *protocol.Declined) {
 // stands reports whether this node is a candidate in our view.
 func (c *Core) stands() bool { return protocol.Candidate(c.view, c.cfg.Role, c.cfg.Self) }
 
-// unbound reports whether one that has declined in our view promised nothing.
+// unbound reports whether a candidate has declined in our view without a promise.
 func (c *Core) unbound() bool {
 	return slices.ContainsFunc(c.declined, func(d protocol.Decliner) bool { return d.Unbound })
 }
 
-// tellStanding tells our own coordinator core what it cannot know.
+// tellStanding sends our own coordinator core the declines and terms that it lacks.
 func (c *Core) tellStanding() {
 	c.do(Standing{Refused: c.unfit, View: c.epoch(), Declined: slices.Clone(c.declined), Term: c.floors.term})
 }
 
-// setFit notes what a coordinator thinks of our settings.
+// setFit records whether a coordinator accepts our settings.
 func (c *Core) setFit(fit bool) {
 	if c.unfit == !fit {
 		return
@@ -130,14 +131,14 @@ func (c *Core) setFit(fit bool) {
 	c.tellStanding()
 }
 
-// asking reports whether somebody is to answer that we are here. Who has promised nothing
-// may take the office over in this very view: candidates hear of it in a census, others
-// only if they go on asking.
+// asking reports whether Register still needs an answer. A candidate that declined without
+// a promise may take office in this very view. Candidates learn of it from a census, all
+// other regions only if they keep asking.
 func (c *Core) asking() bool {
 	return !c.office.registered || c.candidate != c.office.node || c.unbound() && !c.stands()
 }
 
-// register says that we are here, and arranges to say it again.
+// register sends Register, and schedules its repetition.
 func (c *Core) register() {
 	if c.office.node == 0 {
 		return
@@ -149,9 +150,9 @@ func (c *Core) register() {
 	c.office.wait = min(2*c.office.wait, c.cfg.RetryMax)
 }
 
-// askAgain repeats what has no answer yet. When all have declined, or some that promised
-// nothing, it begins anew with the first: one that did not run the type may do so by now,
-// and coordinate it. What our own coordinator was told holds on.
+// askAgain repeats what is unanswered. If all candidates have declined, or some without
+// a promise, it starts again with the first: that node may run the type by now,
+// and coordinate it. Declines passed to our own coordinator stay valid.
 func (c *Core) askAgain() {
 	if c.office.registered {
 		if c.unbound() {
@@ -170,22 +171,22 @@ func (c *Core) askAgain() {
 	c.register()
 }
 
-// inquire asks the candidate that we presume to decline.
+// inquire asks the candidate that is presumed to decline.
 func (c *Core) inquire() {
 	if c.candidate != c.office.node {
 		c.say(c.candidate, 0)
 	}
 }
 
-// say tells a coordinator that we are here, and under which of its terms it has told us
-// all it published.
+// say sends Register to a coordinator, with the term under which this region has received
+// all published homes.
 func (c *Core) say(to view.NodeID, term view.Epoch) {
 	h := c.head()
 	h.Term = term
 	c.do(Send{To: to, Msg: &protocol.Register{Head: h, Hosts: c.cfg.Hosts, Settings: c.settings()}})
 }
 
-// settings are what must be equal on all nodes, and what this one can carry.
+// settings returns the settings that must be equal on all nodes, and this node's capacity.
 func (c *Core) settings() protocol.Settings {
 	if c.cfg.Foreign {
 		return protocol.Settings{Role: c.cfg.Role}
@@ -193,20 +194,20 @@ func (c *Core) settings() protocol.Settings {
 	return protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role, Capacity: c.cfg.Capacity, ShardOf: c.cfg.ShardOf, Keeps: c.cfg.Keeps, Messages: c.cfg.Messages}
 }
 
-// registerRefused notes why we are not registered. We go on asking: the other side may
-// be the one that is restarted with other settings.
+// registerRefused notes why we are not registered. The core keeps asking: the other node
+// may be restarted with other settings.
 func (c *Core) registerRefused(from view.NodeID, why protocol.Conflict) {
 	c.tookOffice(from)
 	if from != c.office.node {
 		return
 	}
-	// A census counts as an acquaintance; this overrides it.
+	// A census counts as a registration; this overrides it.
 	c.office.registered = false
 	c.setFit(false)
 	c.notRegistered(from, why)
 }
 
-// notRegistered says once why.
+// notRegistered traces the refusal once.
 func (c *Core) notRegistered(from view.NodeID, why protocol.Conflict) {
 	if why == c.office.refused {
 		return
@@ -215,9 +216,9 @@ func (c *Core) notRegistered(from view.NodeID, why protocol.Conflict) {
 	c.trace(TraceRefused, from, protocol.Token{Term: c.office.term}, why.String())
 }
 
-// heard notes that the elected coordinator is in office and knows us. What it said in an
-// earlier view is no answer in this one: it may have left office with that view, and
-// what tells us so may be lost.
+// heard notes that the elected coordinator is in office and has registered us. A message
+// from an earlier view is no answer in this view: its sender may have left office with that
+// view, and the message that reports so may be lost.
 func (c *Core) heard(from view.NodeID, h *protocol.Head) {
 	if from != c.office.node {
 		return
@@ -235,9 +236,9 @@ func (c *Core) heard(from view.NodeID, h *protocol.Head) {
 	}
 }
 
-// received sorts out what comes too early, from outside, from the past or with terms that
-// no view has had, and dispatches. An order is obeyed only by a node that holds the coordinator's view
-// or a later one: whoever the coordinator took for gone is gone for us as well.
+// received holds early messages, rejects those from outside, the past or with impossible
+// terms, and dispatches the rest. A node obeys an order only if it holds the coordinator's
+// view or a later one: members removed in the coordinator's view are removed in its own.
 func (c *Core) received(r Received) {
 	h := r.Msg.Header()
 	switch m := r.Msg.(type) {
@@ -259,7 +260,7 @@ func (c *Core) received(r Received) {
 		return
 	}
 	if newest := protocol.NewestTerm(r.Msg); newest > c.view.Epoch {
-		// No coordinator has drawn it. Obeyed, it would end the obedience to all others.
+		// No coordinator has drawn this term. Obeying it would end obedience to all real ones.
 		c.trace(TraceFar, r.From, protocol.Token{Term: c.floors.term}, protocol.Name(r.Msg)+" with the term "+newest.String())
 		return
 	}
@@ -274,7 +275,7 @@ func (c *Core) received(r Received) {
 	c.dispatch(r)
 }
 
-// refuse turns down what a replaced coordinator says, and tells it so.
+// refuse rejects a message of a replaced coordinator, and replies with the higher term.
 func (c *Core) refuse(r Received, h *protocol.Head) {
 	c.trace(TraceStaleTerm, r.From, h.Stamp(), protocol.Name(r.Msg))
 	switch r.Msg.(type) {
@@ -283,8 +284,8 @@ func (c *Core) refuse(r Received, h *protocol.Head) {
 	}
 }
 
-// raiseTerm obeys a higher term from now on. Starts that a lower one has ordered,
-// and that still wait for a stop, are dropped with it.
+// raiseTerm obeys a higher term from now on. It drops the starts that a lower term
+// has ordered and that still wait for a stop.
 func (c *Core) raiseTerm(term view.Epoch) {
 	if term <= c.floors.term {
 		return
@@ -321,10 +322,10 @@ func (c *Core) dispatch(r Received) {
 	}
 }
 
-// census tells what lives here. Having raised the term already, we start and stop
-// nothing for a predecessor any more: what is reported stays true until the new
+// census reports the shards that live here. With the term raised, this node no longer
+// starts or stops shards for a predecessor: the report stays true until the new
 // coordinator, or the end of a lease, changes it. Shards that are starting count:
-// nobody can call a start back.
+// a start cannot be called back.
 func (c *Core) census(from view.NodeID, m *protocol.CensusRequest) {
 	c.tookOffice(from)
 	report := &protocol.CensusReport{Head: c.answer(&m.Head), Hosts: c.cfg.Hosts, Settings: c.settings()}
@@ -342,7 +343,7 @@ func (c *Core) census(from view.NodeID, m *protocol.CensusRequest) {
 	report.Held = c.heldStates()
 	c.trace(TraceCensus, from, protocol.Token{Term: m.Term}, "")
 	if c.drain.on && c.cfg.Hosts {
-		// Known before the census ends, or the first thing that comes is a shard.
+		// Register before the census ends; otherwise the first message might be a HostShards.
 		c.do(Send{To: from, Msg: &protocol.Drain{Head: c.head()}})
 	}
 	c.do(Send{To: from, Msg: report})
@@ -351,8 +352,8 @@ func (c *Core) census(from view.NodeID, m *protocol.CensusRequest) {
 
 const heldMax = 256
 
-// hold keeps a message until the view or the lease allows it. What does not fit is
-// sent again by its coordinator.
+// hold keeps a message until the view or the lease allows it. Beyond the bound, messages
+// are dropped, and their coordinator retransmits them.
 func (c *Core) hold(r Received, why string) {
 	kind := TraceHeld
 	if len(c.held) >= heldMax {

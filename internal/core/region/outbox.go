@@ -7,15 +7,15 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// outbox gathers the answers of a step, so that those about a thousand shards
-// leave in one message. It goes out after everything else that the step does: a
+// outbox collects the answers of a step, so that those about a thousand shards
+// leave in one message. They leave after all other effects of the step: a
 // route is closed before its closing is acknowledged.
 type outbox struct {
 	hosted, stopped, begun answers
 	needs                  []protocol.ShardID
 }
 
-// answers are entries of one kind of message, with who gets them.
+// answers are entries of one kind of message, with their receivers.
 type answers struct {
 	list []answer
 }
@@ -27,8 +27,8 @@ type answer struct {
 	st  protocol.ShardToken
 }
 
-// add notes an answer, to an order if there is one. To zero is nobody: then what
-// is owed is said when a coordinator is known.
+// add notes an answer, to an order if there is one. A zero receiver drops it: owed
+// answers are sent when a coordinator is known.
 func (a *answers) add(to view.NodeID, order *protocol.Head, st protocol.ShardToken) {
 	if to == 0 {
 		return

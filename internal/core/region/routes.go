@@ -6,7 +6,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// routeState says what happens to messages for a shard.
+// routeState is how messages for a shard are handled.
 type routeState uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	unknown routeState = iota
 	// open: sent to home.
 	open
-	// closed: buffered; a move is under way.
+	// closed: buffered; a move is in progress.
 	closed
 )
 
@@ -37,9 +37,9 @@ type route struct {
 	asked clock.Instant
 }
 
-// homes takes in what a coordinator publishes. A home outside our view has gone
+// homes applies the homes that a coordinator publishes. A home outside our view has left
 // since. Newer stamps win over higher tokens: a coordinator that has just taken
-// office may serve a record that its census then finds wrong.
+// office may serve a record that its census then refutes.
 func (c *Core) homes(m *protocol.Homes) {
 	for _, h := range m.Homes {
 		if int(h.Shard) >= len(c.routes) {
@@ -63,7 +63,7 @@ func (c *Core) runs(s protocol.ShardID, t protocol.Token) bool {
 	return c.hosts[s].phase == running && c.hosts[s].token == t
 }
 
-// openOwn opens the route to a shard that runs here, without waiting to be told.
+// openOwn opens the route to a shard that runs here, before its home is published.
 func (c *Core) openOwn(s protocol.ShardID) {
 	h, r := &c.hosts[s], &c.routes[s]
 	if r.move.Less(h.order) && c.view.Member(c.cfg.Self) != nil {
@@ -107,8 +107,8 @@ func (c *Core) unwant(r *route) {
 	}
 }
 
-// needHome asks for homes at once, unless that was done a moment ago: a route that
-// opens and is refused again and again must not turn into a storm.
+// needHome asks for homes immediately, unless it did so a moment ago: a route that
+// opens and is refused again and again must not cause a message storm.
 func (c *Core) needHome(shards []protocol.ShardID) {
 	for _, s := range shards {
 		if int(s) >= len(c.routes) || c.routes[s].state == open {
@@ -129,7 +129,7 @@ func (c *Core) askFor(s protocol.ShardID) {
 	}
 }
 
-// ask asks again for the homes that are wanted, askAll at once and for all.
+// ask repeats overdue requests for wanted homes; askAll requests all of them immediately.
 func (c *Core) ask() {
 	for i := range c.routes {
 		if r := &c.routes[i]; r.wanted && c.now.Sub(r.asked) >= c.cfg.Resend/2 {
@@ -149,8 +149,8 @@ func (c *Core) askAll() {
 	}
 }
 
-// misrouted closes a route whose home has refused a message. Messages that come
-// back find it closed, and raise NeedHome.
+// misrouted closes a route whose home has refused a message. Returned messages
+// find it closed, and raise NeedHome.
 func (c *Core) misrouted(ev Misrouted) {
 	if int(ev.Shard) >= len(c.routes) {
 		return
@@ -161,15 +161,15 @@ func (c *Core) misrouted(ev Misrouted) {
 	}
 }
 
-// dropGone closes the routes to members that have left the view, and takes their
-// departure for the answer to their markers: what was sent to them is lost, and
-// can overtake nothing.
+// dropGone closes the routes to members that have left the view. Their departure
+// counts as the answer to their markers: messages sent to them are lost, and
+// can overtake none.
 func (c *Core) dropGone() {
 	for i := range c.routes {
 		id, r := protocol.ShardID(i), &c.routes[i]
 		if r.state == open && c.view.Member(r.home) == nil {
 			c.closeRoute(id, nil)
-			// Who asks now asks for another home: it need not wait its turn.
+			// From now on the request is for another home, so it need not wait its turn.
 			r.state, r.asked = unknown, 0
 		}
 		if r.marker != 0 && c.view.Member(r.marker) == nil {

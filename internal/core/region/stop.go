@@ -10,8 +10,8 @@ func (c *Core) stop(s StopShard, order uint64) {
 	c.do(s)
 }
 
-// shardStopped takes the shell's word that nothing of the shards runs any more:
-// the floor rises, and Stopped goes out until a coordinator confirms it.
+// shardStopped handles the shell's report that the shards have stopped:
+// the floor rises, and Stopped is sent until a coordinator confirms it.
 func (c *Core) shardStopped(shards []protocol.ShardToken) {
 	for _, st := range shards {
 		if int(st.Shard) >= len(c.hosts) {
@@ -31,8 +31,8 @@ func (c *Core) shardStopped(shards []protocol.ShardToken) {
 	}
 }
 
-// finishStop says that a shard has stopped: to the order that asked for it, so that a
-// coordinator which has named another home since knows which of its orders was obeyed.
+// finishStop reports that a shard has stopped, in answer to the order for it. So a
+// coordinator that has since named another home can tell which of its orders was obeyed.
 func (c *Core) finishStop(s protocol.ShardID) {
 	h := &c.hosts[s]
 	next := h.next
@@ -44,11 +44,11 @@ func (c *Core) finishStop(s protocol.ShardID) {
 	c.startNext(next)
 }
 
-// goOn takes an order for a shard that is stopping: the same again, or to send the
-// state elsewhere since the home that it was for has gone. An order that names nobody is
-// not noted before the shard has stopped: its coordinator repeats it until it is answered,
-// and a stranded shard, or one that runs no more, answers it at once (turn, promise). Until
-// then somebody to take the state may come, and the next order names them.
+// goOn handles an order for a stopping shard: a repetition, or an order to send the
+// state elsewhere because its receiver has left. An order without a receiver is
+// not noted before the shard has stopped. Its coordinator repeats it until it is answered,
+// and a stranded or stopped shard answers it immediately (turn, promise). Until
+// then a member may join that can take the state, and the next order names it.
 func (c *Core) goOn(s protocol.ShardID, order turning) {
 	switch h := &c.hosts[s]; {
 	case h.stranded:
@@ -61,7 +61,7 @@ func (c *Core) goOn(s protocol.ShardID, order turning) {
 }
 
 // turn sends the state of a stranded shard to another home. If none is named, the
-// stop is over, and the state stays here for whoever gets the shard. An order from
+// stop ends, and the state stays here for the shard's next home. An order from
 // before the coordinator saw the former one go changes nothing.
 func (c *Core) turn(s protocol.ShardID, order turning) {
 	h := &c.hosts[s]
@@ -74,14 +74,14 @@ func (c *Core) turn(s protocol.ShardID, order turning) {
 	}
 }
 
-// giveUp ends the stop of a stranded shard that nobody turns to another home.
+// giveUp ends the stop of a stranded shard that gets no other home.
 func (c *Core) giveUp(s protocol.ShardID) {
 	if c.hosts[s].stranded {
 		c.finishStop(s)
 	}
 }
 
-// end makes a shard's stop known to the floors and the routes.
+// end records a shard's stop in the floors and the routes.
 func (c *Core) end(s protocol.ShardID) {
 	h := &c.hosts[s]
 	c.arm()
@@ -97,16 +97,16 @@ func (c *Core) end(s protocol.ShardID) {
 	}
 }
 
-// startNext starts what waited for the stop, unless the lease went meanwhile: then
-// the order comes again.
+// startNext starts the shard that waited for the stop, unless the lease has ended: then
+// the coordinator repeats the order.
 func (c *Core) startNext(o *protocol.HostOrder) {
 	if o != nil && c.lease && c.takes(o.Shard) && c.floors.Token(o.Shard).Less(o.Token) {
 		c.start(*o)
 	}
 }
 
-// abandoned drops all that lives here without running user code. What was dropped
-// is reported as stopped: its tokens are floors now.
+// abandoned drops all shards that live here without running user code. They are
+// reported as stopped: their tokens are floors now.
 func (c *Core) abandoned() {
 	c.do(AbandonAll{})
 	for i := range c.hosts {
@@ -120,7 +120,7 @@ func (c *Core) abandoned() {
 	c.reportStopped()
 }
 
-// reportStopped says again what no coordinator has confirmed.
+// reportStopped repeats the reports that no coordinator has confirmed.
 func (c *Core) reportStopped() {
 	if c.office.node == 0 {
 		return

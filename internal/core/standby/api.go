@@ -8,21 +8,21 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Config is what a Core needs to know at birth. Zero numbers take the default
+// Config holds the settings of a Core. Zero numbers take the default
 // named at the field.
 type Config struct {
 	Self view.NodeID
 	// Type and Role are the entity type's.
 	Type, Role string
-	// Mode and Replicas are the type's: how many nodes hold each copy, the home
-	// included. Fewer, if fewer are there. A Core that only holds for others need not
-	// know them.
+	// Mode and Replicas are the type's: the number of nodes that hold each copy, the home
+	// included. If fewer members exist, all of them hold it. A Core that is only a holder
+	// does not need them.
 	Mode     Mode
 	Replicas int
-	// Resend is how long an unanswered message waits before it is sent again, at
-	// first; it doubles up to eight times as much. Default: 200 ms.
+	// Resend is the first wait before an unanswered message is sent again.
+	// It doubles up to eight times that. Default: 200 ms.
 	Resend time.Duration
-	// Grace is how long a collection that has enough answers waits for the others.
+	// Grace is how long a collection that has enough answers waits for the remaining ones.
 	// Default: 500 ms.
 	Grace time.Duration
 	// BytesMax bounds the copies held here. Default: 1 GiB.
@@ -38,10 +38,10 @@ type Config struct {
 // Event is what happens to a Core. Its implementations are the structs below.
 type Event interface{ event() }
 
-// Tick says that time has passed: the shell sends it at Core.Deadline or later.
+// Tick reports that time has passed: the shell sends it at Core.Deadline or later.
 type Tick struct{}
 
-// ViewChanged brings a newer view; skipped ones do no harm.
+// ViewChanged brings a newer view. Skipped views do no harm.
 type ViewChanged struct{ View *view.View }
 
 // Received is a message of another node, or of this one.
@@ -50,7 +50,7 @@ type Received struct {
 	Msg  Message
 }
 
-// Configured brings what a Core that only held for others did not know.
+// Configured brings the settings that a Core lacked while it was only a holder.
 type Configured struct {
 	Role     string
 	Mode     Mode
@@ -58,14 +58,14 @@ type Configured struct {
 	BytesMax int
 }
 
-// Begin says that this node becomes the home of a shard: Ready follows, unless End
+// Begin makes this node the home of a shard: Ready follows, unless End
 // or Deposed comes first.
 type Begin struct {
 	Shard protocol.ShardID
 	Token protocol.Token
 }
 
-// End says that this node is no longer the home of a shard under a token. The
+// End reports that this node is no longer the home of a shard under a token. The
 // copies that it holds stay.
 type End struct {
 	Shard protocol.ShardID
@@ -116,7 +116,7 @@ type Send struct {
 	Msg Message
 }
 
-// Ready says that the shard may start, and with which states. Copies is the
+// Ready reports that the shard may start, with its states. Copies is the
 // receiver's; their States are shared.
 type Ready struct {
 	Shard  protocol.ShardID
@@ -126,7 +126,7 @@ type Ready struct {
 	Short bool
 }
 
-// Kept says that enough holders have an entity's state up to Version.
+// Kept reports that enough holders have an entity's state up to Version.
 type Kept struct {
 	Shard   protocol.ShardID
 	Token   protocol.Token
@@ -134,15 +134,14 @@ type Kept struct {
 	Version uint64
 }
 
-// Deposed says that a holder knows a higher token: nothing of this allocation will
-// be kept any more.
+// Deposed reports that a holder has seen a higher token: no further change of this
+// allocation will be kept.
 type Deposed struct {
 	Shard protocol.ShardID
 	Token protocol.Token
 }
 
-// Refusal says, for counters, that this node refused a message of an older
-// allocation.
+// Refusal counts a message of an older allocation that this node refused.
 type Refusal struct {
 	Shard protocol.ShardID
 	From  view.NodeID

@@ -11,10 +11,10 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Choose returns who holds the copies of a shard: the owner first, then members
+// Choose returns the holders of a shard's copies: the owner first, then members
 // of the role that are up, in the order of their rendezvous hashes, so that few
-// copies move when members come and go. Members on hosts that hold no copy yet go
-// first. There are replicas of them, or all there are.
+// copies move when members join and leave. Members on hosts without a copy go
+// first. It returns as many holders as replicas, or all that exist.
 func Choose(v *view.View, role, typ string, shard protocol.ShardID, owner view.NodeID, replicas int) []view.NodeID {
 	type candidate struct {
 		id     view.NodeID
@@ -47,7 +47,7 @@ func Choose(v *view.View, role, typ string, shard protocol.ShardID, owner view.N
 	return append(chosen, rest[:max(0, min(replicas-len(chosen), len(rest)))]...)
 }
 
-// host returns the host of an address, "" if it does not tell.
+// host returns the host of an address, "" if the address has none.
 func host(addr string) string {
 	h, _, ok := strings.Cut(addr, ":")
 	if i := strings.LastIndexByte(addr, ':'); ok && i > 0 {

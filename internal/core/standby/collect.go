@@ -23,7 +23,7 @@ type resend struct {
 	pause time.Duration
 }
 
-// sent notes that it went out now.
+// sent notes that the message was sent now.
 func (r *resend) sent(c *Core, again bool) {
 	if !again || r.pause == 0 {
 		r.pause = c.cfg.Resend
@@ -43,7 +43,7 @@ func (r *resend) due(c *Core) bool {
 	return true
 }
 
-// collect asks those that were not asked yet.
+// collect asks the members that have not been asked yet.
 func (o *owner) collect() {
 	for _, id := range union(o.c.members(), []view.NodeID{o.c.cfg.Self}) {
 		if o.asks[id] == nil {
@@ -93,8 +93,8 @@ func (o *owner) held(from view.NodeID, m Held) {
 	o.collected()
 }
 
-// collected ends the collection when nobody is left to answer, or when enough have
-// answered and the others were given their time.
+// collected ends the collection when no answer is outstanding, or when enough have
+// arrived and the grace period for the rest is over.
 func (o *owner) collected() {
 	heard := func(id view.NodeID) bool { return o.asks[id] != nil && o.asks[id].done }
 	all := true
@@ -121,8 +121,8 @@ func (o *owner) collected() {
 	o.begin()
 }
 
-// satisfied reports whether of each set on which an acknowledgement may rest
-// enough have answered.
+// satisfied reports whether enough nodes have answered, of each set on which an
+// acknowledgement may rest.
 func (o *owner) satisfied(heard func(view.NodeID) bool) bool {
 	if o.c.cfg.Mutant.Is("first answer is enough") {
 		return true
@@ -138,7 +138,7 @@ func (o *owner) satisfied(heard func(view.NodeID) bool) bool {
 	return true
 }
 
-// begin goes on with what was collected. Who answered is a holder of what it said.
+// begin continues with the collected copies. A node that answered holds the copies it sent.
 func (o *owner) begin() {
 	asks := o.asks
 	o.asks = nil

@@ -137,7 +137,7 @@ func (c *Core) begin(ev Begin) {
 	o.collect()
 }
 
-// members returns who is asked and told: the role's voting members.
+// members returns the nodes to ask and to inform: the role's voting members.
 func (c *Core) members() []view.NodeID {
 	var ids []view.NodeID
 	for _, m := range c.view.WithRole(c.cfg.Role) {

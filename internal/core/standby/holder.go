@@ -8,14 +8,14 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// holder is what this node keeps of one shard for its owner.
+// holder is this node's part of one shard: the copies it keeps for the shard's owner.
 type holder struct {
 	// fence is the highest token met. Invariant: never falls.
 	fence  protocol.Token
 	layout Layout
 	copies map[string]Copy
-	// wanted are the fence and Write.For of the newest write: a layout before it was
-	// overtaken, and does not end what the write began.
+	// wanted are the fence and Write.For of the newest write. An older layout was
+	// superseded by that write, and does not end what the write began.
 	wantedBy  protocol.Token
 	wantedFor uint64
 }
@@ -74,7 +74,7 @@ func (c *Core) holderWrite(from view.NodeID, m Write) {
 		return
 	}
 	if h.outside(c.cfg.Self, m.Token, m.For) {
-		// A late one: nobody counts on it.
+		// A late write: its sender does not count on it.
 		return
 	}
 	more := 0
@@ -103,8 +103,8 @@ func (c *Core) holderWrite(from view.NodeID, m Write) {
 	c.send(from, Ack{Shard: m.Shard, Token: m.Token, Seq: m.Seq})
 }
 
-// holderAnnounce learns a layout. Who is not in an active one holds nothing more:
-// a quorum of it has everything.
+// holderAnnounce stores a layout. A node outside an active layout drops its copies:
+// a quorum of the layout has all of them.
 func (c *Core) holderAnnounce(from view.NodeID, m Announce) {
 	h := c.admit(from, m.Shard, m.Token)
 	if h == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// notice is what one node was told of our layouts.
+// notice is the newest layout that one node has confirmed.
 type notice struct {
 	// seq and active are those of the newest layout that it has confirmed.
 	seq    uint64
@@ -20,7 +20,7 @@ func (n *notice) knows(l *Layout) bool {
 	return n != nil && (n.seq > l.Seq || n.seq == l.Seq && (n.active || !l.Active))
 }
 
-// propose begins the way to a layout of the present view.
+// propose begins the change to a layout of the present view.
 func (o *owner) propose() {
 	o.seq++
 	o.next = Layout{Token: o.token, Seq: o.seq, Members: o.choose()}
@@ -63,8 +63,8 @@ func (o *owner) forward() {
 	}
 }
 
-// vouched reports whether nobody who may answer a later collection still believes
-// in what was before.
+// vouched reports whether no node that may answer a later collection still holds
+// the former layout for the active one.
 func (o *owner) vouched() bool {
 	knows := func(id view.NodeID) bool { return o.told[id].knows(&o.next) }
 	if count(o.next.Members, knows) < quorum(len(o.next.Members)) {
@@ -97,7 +97,7 @@ func (o *owner) activate() {
 	o.tell()
 }
 
-// newest returns the layout that is to be told.
+// newest returns the layout to announce.
 func (o *owner) newest() *Layout {
 	if o.announcing {
 		return &o.next
@@ -105,7 +105,7 @@ func (o *owner) newest() *Layout {
 	return &o.layout
 }
 
-// tell announces the newest layout to every member that does not know it.
+// tell announces the newest layout to every member that has not confirmed it.
 func (o *owner) tell() {
 	l := o.newest()
 	if l.IsZero() {

@@ -3,7 +3,7 @@ package standby
 import "github.com/peerage-go/peerage/sharding/protocol"
 
 // Message is one of the structs below. All are idempotent: they may be lost,
-// doubled and reordered.
+// duplicated and reordered.
 type Message interface{ message() }
 
 // Collect asks for copies, in pages: those behind After. It raises the fence.
@@ -43,7 +43,7 @@ type Ack struct {
 	Full  bool
 }
 
-// Announce tells a layout.
+// Announce publishes a layout.
 type Announce struct {
 	Shard  protocol.ShardID
 	Token  protocol.Token
@@ -58,7 +58,7 @@ type Announced struct {
 	Active bool
 }
 
-// Refused answers whatever comes with a token below the holder's fence.
+// Refused answers any message with a token below the holder's fence.
 type Refused struct {
 	Shard protocol.ShardID
 	Token protocol.Token

@@ -8,8 +8,8 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// owner is the part of a shard's home. It goes through collect.go, layout.go and
-// then serves: what changes is sent by peer.go.
+// owner is the part of a shard's home. It goes through collect.go and layout.go, and
+// then serves: peer.go sends the changes.
 type owner struct {
 	c     *Core
 	shard protocol.ShardID
@@ -38,7 +38,7 @@ type owner struct {
 // entry is one entity's newest state.
 type entry struct {
 	Copy
-	// kept is the version that the shell was told of.
+	// kept is the newest version reported to the shell.
 	kept uint64
 }
 
@@ -74,14 +74,14 @@ func (o *owner) pushAll() {
 	}
 }
 
-// holders returns who gets what changes: of both layouts.
+// holders returns the nodes that receive changes: those of both layouts.
 func (o *owner) holders() []view.NodeID {
 	all := union(o.layout.Members, o.next.Members)
 	return slices.DeleteFunc(all, func(id view.NodeID) bool { return !o.c.present(id) })
 }
 
-// keepMaybe tells the shell when enough holders have an entity's newest state, or
-// all that it was told to wait for.
+// keepMaybe informs the shell when enough holders have an entity's newest state, or
+// the newest version that the shell waits for.
 func (o *owner) keepMaybe(e *entry) {
 	if o.layout.IsZero() || e.Tag.Token != o.token {
 		return

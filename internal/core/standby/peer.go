@@ -7,9 +7,9 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// peer is a holder as its owner sees it. One write is out at a time: what changes
-// meanwhile gathers, and of an entity that changed twice only the newest state
-// goes. So a slow holder costs the owner no memory, and an entity no order.
+// peer is a holder as its owner sees it. At most one write is in flight. Later changes
+// gather meanwhile, and of an entity that changed twice only the newest state is sent.
+// So a slow holder costs the owner no memory, and an entity no order.
 type peer struct {
 	acked map[string]Tag
 	// missing are the entities that it must have before it counts as full.
@@ -17,7 +17,7 @@ type peer struct {
 	// dirty wait to be sent, oldest first; queued is the same as a set.
 	dirty  []string
 	queued map[string]struct{}
-	// out is the write that is under way; seq is zero when there is none.
+	// out is the write in flight; seq is zero when there is none.
 	out []Copy
 	seq uint64
 	resend
@@ -35,7 +35,7 @@ func (p *peer) mark(id string) {
 	p.dirty = append(p.dirty, id)
 }
 
-// fill queues whatever the holder does not have yet.
+// fill queues the copies that the holder lacks.
 func (p *peer) fill(o *owner) {
 	p.missing = map[string]struct{}{}
 	for _, id := range slices.Sorted(maps.Keys(o.entries)) {
@@ -46,7 +46,7 @@ func (p *peer) fill(o *owner) {
 	}
 }
 
-// push sends the next write unless one is out.
+// push sends the next write unless one is in flight.
 func (o *owner) push(to view.NodeID, p *peer) {
 	if p.seq != 0 || len(p.dirty) == 0 {
 		return
@@ -79,7 +79,7 @@ func (o *owner) write(to view.NodeID, p *peer, again bool) {
 	o.c.send(to, Write{Shard: o.shard, Token: o.token, Seq: p.seq, For: o.seq, Copies: p.out})
 }
 
-// repush sends again what was not answered.
+// repush retransmits an unanswered write.
 func (o *owner) repush(to view.NodeID, p *peer) {
 	if p.seq != 0 && p.due(o.c) {
 		o.write(to, p, true)
@@ -89,7 +89,7 @@ func (o *owner) repush(to view.NodeID, p *peer) {
 func (o *owner) acked(from view.NodeID, m Ack) {
 	p := o.peers[from]
 	if p == nil || m.Seq != p.seq || m.Full {
-		// One that is full is asked again, later and later.
+		// A holder that is full is asked again, at growing intervals.
 		return
 	}
 	out := p.out

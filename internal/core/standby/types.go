@@ -7,13 +7,13 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Mode says when a change counts as kept. Equal on all nodes.
+// Mode decides when a change counts as kept. It is equal on all nodes.
 type Mode uint8
 
 const (
 	// Quorum: when a majority of its holders has it.
 	Quorum Mode = iota + 1
-	// Async: the reply does not wait; what was not spread when the home died is lost.
+	// Async: the reply does not wait; changes not yet spread when the home dies are lost.
 	Async
 )
 
@@ -49,7 +49,7 @@ const copyBytes = 96
 
 func (c *Copy) bytes() int { return copyBytes + len(c.ID) + len(c.State) }
 
-// Layout says who holds a shard's copies. The zero Layout is none.
+// Layout lists the holders of a shard's copies. The zero Layout has none.
 type Layout struct {
 	// Token and Seq order layouts: Seq counts those of one token.
 	Token protocol.Token
@@ -70,7 +70,7 @@ const beforeMax = 8
 // IsZero reports whether l is no layout.
 func (l *Layout) IsZero() bool { return len(l.Members) == 0 }
 
-// newer reports whether l says more than m.
+// newer reports whether l supersedes m.
 func (l *Layout) newer(m *Layout) bool {
 	if c := l.Token.Compare(m.Token); c != 0 {
 		return c > 0
@@ -96,9 +96,9 @@ func (l *Layout) sets() [][]view.NodeID {
 // quorum returns how many of a set of n make a majority.
 func quorum(n int) int { return n/2 + 1 }
 
-// enough returns how many of a set of n an owner must hear, so that every quorum
-// of the set has one among them. In Async mode one that is lost, the former home,
-// is all that may be missing.
+// enough returns how many of a set of n must answer an owner, so that every quorum
+// of the set has one among them. In Async mode, only the lost former home may
+// be missing.
 func enough(m Mode, n int) int {
 	if m == Async {
 		return max(n-1, 1)

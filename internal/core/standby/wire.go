@@ -67,7 +67,7 @@ func Append(b []byte, m Message) []byte {
 	panic(fmt.Sprintf("standby: %T is no message", m))
 }
 
-// Decode reads what Append wrote. States are copies: nothing aliases frame.
+// Decode decodes a message that Append encoded. States are copies: nothing aliases frame.
 func Decode(frame []byte) (Message, error) {
 	r := wire.NewReader(frame)
 	k := kind(r.Byte())
