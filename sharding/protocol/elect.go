@@ -8,42 +8,47 @@ import (
 
 // Decliner is a candidate that has declined to coordinate in a view. Missing: it does
 // not run the type, or for another role, and cannot take office in that view even if all
-// decline. Unbound is Declined.Unbound: who decides by such a one takes no office itself.
+// decline. Unbound is Declined.Unbound: a node that decides by such a decline takes no
+// office itself.
 type Decliner struct {
 	Node             view.NodeID
 	Missing, Unbound bool
 }
 
-// Elect returns who coordinates a type of a role in v: the first candidate that has
-// not declined to, or, when all have, the first of those that could, or, when nobody
-// runs the type, the first of all, in vain. It returns zero when there is no candidate.
+// Elect returns the coordinator of a type in v: the first candidate that has not declined.
+// If all have, it returns the first of those that run the type. If no candidate runs the
+// type, it returns the first of all, in vain. Zero means that there is no candidate.
 // Of two entries for one node the first counts.
 //
 // Candidates are the members that carry the role: those that are up by seniority, then
 // those that are leaving. A leaving member hands its office on before it goes: the next
-// one takes it, with a census, while the leaving one still answers for what it hosts.
+// candidate takes it, with a census, while the leaving one still answers for its shards.
 //
-// A candidate declines when it does not run the type, or only as a proxy, whose settings
-// say nothing of how it is hosted; or when the last coordinator refused it for its
-// settings: in office, it would refuse all others in turn. To
-// decline is a promise that holds for the one view alone: not to take office in it,
-// unless all candidates are known to have declined. Who declines because it does not run
-// the type says so (Missing), and is bound even then: it may run the type a moment later,
-// but others name another one by then. Only to who could not take office it says so
-// without being bound (Declined.Unbound). Nodes learn of it by asking, so
-// they may differ for a while about who is elected; still, nobody takes office in a
-// view but the node that all would name who knew everything:
+// A candidate declines when it does not run the type, or runs it only as a proxy, whose
+// settings do not describe hosting. It also declines when the last coordinator refused its
+// settings: in office, it would refuse all other nodes in turn.
 //
-//   - let a be the first candidate that never declines in the view. Each other one has
-//     declined (those before a) or knows of a, which has not, ahead of it (those behind);
-//     and nobody can know that all have declined.
-//   - if all decline, nobody but the first takes office that says it could: a node says
-//     the same of that throughout a view.
+// To decline is a promise that holds for the one view alone: not to take office in it,
+// unless all candidates are known to have declined. A candidate that declines because it
+// does not run the type marks the decline as Missing, and is bound even if all decline: it
+// may run the type a moment later, but other nodes elect another candidate by then. Its
+// decline is not binding only towards a node that could not take office
+// (Declined.Unbound).
 //
-// So terms, which are views' epochs, have one holder each. What a node said in one view
-// says nothing about the next: there the question is asked again, and a node that
-// all had to make do with in the one may step back in the other. Who holds an office
-// meanwhile need not give it up: see the coordinator's settleOffice.
+// Nodes learn of declines by asking, so they may differ for a while about the coordinator.
+// Still, the only node that takes office in a view is the one that complete knowledge of
+// all declines would elect:
+//
+//   - Let a be the first candidate that never declines in the view. Each candidate before
+//     a has declined. Each candidate behind a finds a, which has not declined, ahead of it.
+//     No node can find that all have declined.
+//   - If all decline, only the first whose decline is not Missing takes office: a node does
+//     not change its Missing within a view.
+//
+// So terms, which are views' epochs, have one holder each. A decline holds for no later
+// view: there the question is asked again, and a node that all had to accept in one view
+// may step back in the next. A coordinator in office need not leave it
+// meanwhile: see the coordinator's settleOffice.
 func Elect(v *view.View, role string, declined ...Decliner) view.NodeID {
 	all := candidates(v, role)
 	missing := func(n view.NodeID) bool {
@@ -66,16 +71,16 @@ func Elect(v *view.View, role string, declined ...Decliner) view.NodeID {
 	return 0
 }
 
-// Binds reports whether a member that declines r, since it does not run the type, is bound
-// by that in v: not if the sender could take no office in its stead, since it is no
-// candidate or does not run the type itself. To be bound to those too would leave the type
-// without a coordinator: a proxy asks before the first host is ready, and the candidates
-// before that one never run the type.
+// Binds reports whether declining r for lack of the type binds the declining member in v.
+// It does not if the sender cannot take office in its stead, since the sender is no
+// candidate or does not run the type itself. If such a decline were binding, the type could
+// stay without a coordinator: a proxy asks before the first host is ready, and the
+// candidates before that host never run the type.
 func Binds(v *view.View, from view.NodeID, r *Register) bool {
 	return r.Settings.Shards > 0 && Candidate(v, r.Settings.Role, from)
 }
 
-// AllMissing reports whether all candidates have said that they do not run the type.
+// AllMissing reports whether all candidates have declined because they do not run the type.
 func AllMissing(v *view.View, role string, declined []Decliner) bool {
 	return !slices.ContainsFunc(candidates(v, role), func(n view.NodeID) bool {
 		at := find(declined, n)
@@ -83,8 +88,8 @@ func AllMissing(v *view.View, role string, declined []Decliner) bool {
 	})
 }
 
-// Presumed returns who may be presumed to decline in v: who declined lately, and who did
-// before and was not heard of since.
+// Presumed returns the candidates presumed to decline in v: those that declined lately, and
+// those that declined before and have not answered since.
 func Presumed(v *view.View, lately, before []Decliner) []Decliner {
 	var out []Decliner
 	for _, d := range slices.Concat(lately, before) {

@@ -2,8 +2,8 @@ package protocol
 
 import "github.com/peerage-go/peerage/internal/wire"
 
-// Append appends the encoding of m to b: one frame. It never fails; a message
-// beyond the limits is refused by Decode.
+// Append appends the encoding of m to b: one frame. It never fails; Decode refuses a
+// message beyond the limits.
 func Append(b []byte, m Message) []byte {
 	b = append(b, m.kind())
 	b = appendHead(b, m.Header())

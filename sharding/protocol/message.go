@@ -18,17 +18,17 @@ type Message interface {
 type Head struct {
 	// Type is the name of the entity type.
 	Type string
-	// Term is the coordinator's: its own in what it sends, the one it is addressed
-	// under in what a region sends (zero if the region knows none).
+	// Term is the coordinator's: its own in the messages it sends. A region sends the term
+	// of the coordinator that it addresses, zero if it has none.
 	Term view.Epoch
-	// View is the epoch of the sender's view. A receiver that is behind keeps the
+	// View is the epoch of the sender's view. A receiver whose view is older keeps the
 	// message until it has caught up.
 	View view.Epoch
-	// Seq makes, with Term, the stamp of what a coordinator sends. A region's answer
+	// Seq makes, with Term, the stamp of a coordinator's message. A region's answer
 	// carries the Seq of the order that it answers, zero if it answers none.
 	Seq uint64
-	// Probe asks for Seen at once: set on orders that are sent again, so that slow
-	// work is told from a link that carries nothing.
+	// Probe asks for an immediate Seen. It is set on retransmitted orders, to distinguish
+	// slow work from a broken link.
 	Probe bool
 }
 
@@ -38,7 +38,7 @@ func (h *Head) Header() *Head { return h }
 // Stamp returns (Term, Seq).
 func (h *Head) Stamp() Token { return Token{Term: h.Term, Seq: h.Seq} }
 
-// Register says that a region or proxy of the type is here.
+// Register announces a region or proxy of the type.
 type Register struct {
 	Head
 	// Hosts is false for a proxy.
@@ -46,26 +46,26 @@ type Register struct {
 	Settings Settings
 }
 
-// RegisterRefused says that the sender's settings of the type are not those of
-// the coordinator's, which does not register it: it is told of no homes, and gets no
+// RegisterRefused reports that the sender's settings of the type differ from the
+// coordinator's. The coordinator does not register it: the sender receives no homes and no
 // shards.
 type RegisterRefused struct {
 	Head
 	Conflict Conflict
 }
 
-// Declined says that its sender does not take office in the view that Head.View names,
+// Declined reports that its sender does not take office in the view that Head.View names,
 // unless all candidates decline. It answers Register. See Elect.
 type Declined struct {
 	Head
 	// Missing: the sender does not run the type, or for another role.
 	Missing bool
-	// Unbound: the sender promises nothing, for the node that asks cannot take office in
-	// its stead. Should either run the type in that same view after all, it asks anew.
+	// Unbound: the decline is no promise, for the node that asks cannot take office in
+	// the sender's stead. If either runs the type later in the same view, it asks anew.
 	Unbound bool
 }
 
-// RegisterAck says that the sender is in office and has noted the region.
+// RegisterAck reports that the sender is in office and has registered the region.
 type RegisterAck struct{ Head }
 
 // GetHome asks for the homes of shards; they are allocated if they have none. It
@@ -83,34 +83,34 @@ type Homes struct {
 	Homes []Home
 }
 
-// HostShards tells a region to start shards. Sent for a shard that runs there
-// already it asks whether it still does.
+// HostShards orders a region to start shards. For a shard that already runs
+// there, it asks whether the region still serves it.
 type HostShards struct {
 	Head
 	Shards []HostOrder
 }
 
-// ShardsHosted says that shards run here under these tokens.
+// ShardsHosted reports that shards run here under these tokens.
 type ShardsHosted struct {
 	Head
 	Shards []ShardToken
 }
 
-// Begin says that moves begin: close the routes, send the markers. Tokens are
+// Begin announces moves: close the routes, send the markers. Tokens are
 // the stamps of the moves.
 type Begin struct {
 	Head
 	Shards []ShardToken
 }
 
-// BeginAck says that all this node ever sent over the closed routes is queued at
-// the owner. Tokens are the stamps of the moves.
+// BeginAck reports that the owner has queued all messages that this node ever sent over
+// the closed routes. Tokens are the stamps of the moves.
 type BeginAck struct {
 	Head
 	Shards []ShardToken
 }
 
-// HandOff tells the owner to stop shards within a time, and to send their state
+// HandOff orders the owner to stop shards within a time, and to send their state
 // to the new home.
 type HandOff struct {
 	Head
@@ -118,8 +118,8 @@ type HandOff struct {
 	Shards []HandOffOrder
 }
 
-// Stopped promises that these shards do not run here, and that nothing at or
-// below these tokens is ever started here again.
+// Stopped promises that these shards do not run here, and are never started here
+// again at or below these tokens.
 type Stopped struct {
 	Head
 	Shards []ShardToken
@@ -131,8 +131,8 @@ type StoppedAck struct {
 	Shards []ShardToken
 }
 
-// CensusRequest asks a node what it hosts. From then on it refuses orders of
-// lower terms.
+// CensusRequest asks a node for the shards that it hosts. From then on the node refuses
+// orders of lower terms.
 type CensusRequest struct {
 	Head
 	// Role is the type's, for a node that does not run it.
@@ -157,18 +157,18 @@ type Drain struct{ Head }
 // region can take what is left.
 type Drained struct {
 	Head
-	// Left is the number of shards that nobody else can take.
+	// Left is the number of shards that no other region can take.
 	Left uint32
 }
 
-// Refused tells a coordinator that an order's term is below the receiver's
-// floor, which is in Head.Term: someone else has taken office.
+// Refused informs a coordinator that an order's term is below the receiver's
+// floor, which is in Head.Term: another node has taken office.
 type Refused struct{ Head }
 
 // Seen answers a probe.
 type Seen struct{ Head }
 
-// ToCoordinator reports whether m is for a coordinator; the others are for
+// ToCoordinator reports whether m is for a coordinator. All other messages are for
 // regions, or for the shell: see IsQuery.
 func ToCoordinator(m Message) bool { return m.kind() < firstForRegion }
 

@@ -12,9 +12,9 @@ const (
 	eventTextMax = 256
 )
 
-// Query asks the shell of a node what it knows of a type. It concerns neither
-// core: what the answer says is for people and programs that look, and nothing is
-// decided by it.
+// Query asks the shell of a node for its state of a type. It concerns neither
+// core: the answer is for operators and monitoring programs, and no decision
+// rests on it.
 type Query struct {
 	Head
 	// ID comes back in the Answer.
@@ -33,7 +33,7 @@ const EntityMax = 1 << 12
 type Answer struct {
 	Head
 	ID uint64
-	// Known is false on a node that does not run the type: all else is zero then.
+	// Known is false on a node that does not run the type: all other fields are zero then.
 	Known bool
 	// Hosts is false for proxies. Office is set while the node's coordinator is in
 	// office.
@@ -41,7 +41,7 @@ type Answer struct {
 	Settings      Settings
 	// Buffered counts the messages that wait there for a home.
 	Buffered uint64
-	// Lives: the instance that was asked for lives there.
+	// Lives: the requested instance lives there.
 	Lives bool
 	// Shards run there; only the one asked for, if it does, when the query had one.
 	Shards []ShardLoad
@@ -58,13 +58,13 @@ type ShardLoad struct {
 
 // Event is one line of a node's history of a shard.
 type Event struct {
-	// Term is the one that the node obeyed, or held office in, at the time.
+	// Term is the term that the node obeyed, or held office in, at the time.
 	Term view.Epoch
 	// Unix is the node's wall clock in nanoseconds: for people, not for order.
 	Unix int64
 	// Coordinator: seen by the coordinator, not the region.
 	Coordinator bool
-	// HasShard is false for what concerns all shards.
+	// HasShard is false for events that concern all shards.
 	HasShard bool
 	Node     view.NodeID
 	Token    Token

@@ -10,27 +10,27 @@ import (
 // SettingType stands, as Conflict.Setting, for a type that a node does not run at all.
 const SettingType = "type"
 
-// Settings are what a node says of the type when it registers.
+// Settings are a node's settings of the type, sent when it registers.
 type Settings struct {
 	// Shards and Role must be equal on all nodes. Shards are zero where the type is not
 	// run.
 	Shards uint32
 	Role   string
-	// Capacity is the node's own: how many shards it can carry, in relation to
-	// others. Zero counts as one.
+	// Capacity is the node's own: its weight relative to the other hosts.
+	// Zero counts as one.
 	Capacity uint32
-	// ShardOf tells the functions from id to shard apart; it must be equal on all
+	// ShardOf distinguishes the functions from id to shard. It must be equal on all
 	// nodes, and is zero for the default.
 	ShardOf uint64
-	// Keeps says what is kept of the entities beyond their lives, in words; it must be
-	// equal on all nodes that host. "" is said by those that do not.
+	// Keeps describes, in words, what is kept of the entities beyond their lives. It must be
+	// equal on all nodes that host; nodes that do not host send "".
 	Keeps string
 	// Messages are compared, but may differ: versions of a program do.
 	Messages Shapes
 }
 
-// Shapes are fingerprints of what a type's messages look like on the wire. Zero is not
-// known, and differs from nothing.
+// Shapes are fingerprints of the wire format of a type's messages. Zero is unknown,
+// and differs from no other value.
 type Shapes struct{ Requests, Responses uint64 }
 
 // Compare names the messages whose shapes differ, "" if none are known to.
@@ -48,23 +48,23 @@ func (s Shapes) Compare(there Shapes) string {
 	return ""
 }
 
-// Conflict is a setting that must be equal and is not. The zero value says that
-// there is none.
+// Conflict is a setting that must be equal and is not. The zero value stands for no
+// conflict.
 type Conflict struct {
 	// Setting is its name, "" for none; Here and There are the values of the two.
 	Setting, Here, There string
 }
 
-// String says which setting differs, and both values.
+// String returns the differing setting with both values.
 func (c Conflict) String() string {
 	return c.Setting + " is " + c.Here + " here, " + c.There + " there"
 }
 
-// Swap returns the conflict as the other side sees it.
+// Swap returns the conflict as the other node sees it.
 func (c Conflict) Swap() Conflict { return Conflict{Setting: c.Setting, Here: c.There, There: c.Here} }
 
-// Compare returns the first setting of here that there does not share. What does
-// not run the type conflicts with nothing.
+// Compare returns the first setting in which here and there differ. A node that does
+// not run the type conflicts with none.
 func (s *Settings) Compare(there *Settings) Conflict {
 	switch {
 	case s.Shards == 0 || there.Shards == 0:
@@ -81,7 +81,7 @@ func (s *Settings) Compare(there *Settings) Conflict {
 	return Conflict{}
 }
 
-// functionName is what a conflict calls a function.
+// functionName is the name of a function in a conflict.
 func functionName(print uint64) string {
 	if print == 0 {
 		return "the hash"

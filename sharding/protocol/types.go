@@ -28,7 +28,7 @@ type ShardID = strategy.ShardID
 type Token struct {
 	// Term is the view epoch at which the coordinator that gave it took office.
 	Term view.Epoch
-	// Seq counts what that coordinator gave out in its term.
+	// Seq counts the tokens, moves and messages of that coordinator in its term.
 	Seq uint64
 }
 
@@ -60,7 +60,7 @@ func (t Token) String() string { return t.Term.String() + "/" + strconv.FormatUi
 // MarshalText writes the token as String does.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// RecordState says what a record stands for.
+// RecordState is the meaning of a record.
 type RecordState uint8
 
 const (
@@ -69,8 +69,8 @@ const (
 )
 
 // Record is the replicated entry of one shard: a value of the type's LWW-map,
-// ordered by Token. A record is written before anyone acts on it, and says where
-// the shard may run; where it does run only the hosts know (see the census).
+// ordered by Token. It is written before any node acts on it, and names the home where
+// the shard may run. Only the hosts can report where it does run (see the census).
 type Record struct {
 	Shard ShardID
 	Home  view.NodeID
@@ -80,8 +80,8 @@ type Record struct {
 	// allocation, as in HostOrder.
 	From view.NodeID
 	// Moves counts the shard's latest moves, those without a time of calm between
-	// them; Since is the view's epoch at the first of them. Only strategies look at
-	// them: nothing rests on their being right.
+	// them; Since is the view's epoch at the first of them. Only strategies use
+	// them: no guarantee rests on them.
 	Moves uint8
 	Since view.Epoch
 }
@@ -92,14 +92,14 @@ type ShardToken struct {
 	Token Token
 }
 
-// Home says that a shard is hosted by Node under Token.
+// Home is the node that hosts a shard, and the token it hosts it under.
 type Home struct {
 	Shard ShardID
 	Node  view.NodeID
 	Token Token
 }
 
-// HostOrder tells a region to start a shard under Token.
+// HostOrder orders a region to start a shard under Token.
 type HostOrder struct {
 	Shard ShardID
 	Token Token
@@ -108,10 +108,10 @@ type HostOrder struct {
 	From view.NodeID
 }
 
-// HandOffOrder tells the owner to stop a shard.
+// HandOffOrder orders the owner to stop a shard.
 type HandOffOrder struct {
 	Shard ShardID
-	// Token is that of the allocation: it and all below are to stop.
+	// Token is that of the allocation: it and all below must stop.
 	Token Token
 	// Move is the stamp of the move.
 	Move Token
@@ -119,7 +119,7 @@ type HandOffOrder struct {
 	To view.NodeID
 }
 
-// ClaimState says how far a shard lives on a node.
+// ClaimState is how far a shard has started or stopped on a node.
 type ClaimState uint8
 
 const (

@@ -1,9 +1,9 @@
 package flow
 
-// Account is what the home of a shard knows of one sender.
+// Account is the state that the home of a shard keeps of one sender.
 //
-// Invariant: while the sender keeps to what it was granted,
-// granted - seen + parked <= messages, and likewise in bytes, but for the spare room of
+// Invariant: while the sender keeps to its grants,
+// granted - seen + parked <= messages, and likewise in bytes, except for the spare room of
 // classes and one request; see Window.MayLeave.
 type Account struct {
 	// seen is the highest number that came, or was reported lost.
@@ -12,28 +12,28 @@ type Account struct {
 	parked, parkedBytes   uint64
 	// messages and bytes are the window.
 	messages, bytes uint64
-	// blocked is set when the sender has said so, until a grant answers.
+	// blocked is set when the sender has reported it, until a grant answers.
 	blocked bool
 	// slow are the entities for which requests are parked and charged to a pool; notices
-	// those that the sender is to be told of.
+	// lists those about which the sender must be notified.
 	slow    map[string]*slow
 	notices []string
 	// slowed: a request was charged to the pool since the sender was last blocked.
 	slowed bool
-	// asked numbers the questions whether the window shrinks. asking: the sender may answer
-	// the last one, and nothing was granted since. seenIdle is seen at the last Idle.
+	// asked numbers the requests to shrink the window. asking: the sender may still answer
+	// the last one, and no grant was sent since. seenIdle is seen at the last Idle.
 	asked    uint64
 	asking   bool
 	seenIdle uint64
-	// closed: it takes nothing more of the budget.
+	// closed: it takes no more bytes from the budget.
 	closed bool
 }
 
 // Budget bounds the bytes that many accounts share: of their windows beyond the first ones,
-// and of the pool for what is parked.
+// and of the pool for parked requests.
 type Budget struct{ Used, Most uint64 }
 
-// Take takes bytes, if there are so many.
+// Take takes bytes, if that many are left.
 func (b *Budget) Take(bytes uint64) bool {
 	if b.Used+bytes > b.Most {
 		return false
@@ -42,10 +42,10 @@ func (b *Budget) Take(bytes uint64) bool {
 	return true
 }
 
-// Give gives bytes back.
+// Give returns bytes.
 func (b *Budget) Give(bytes uint64) { b.Used -= bytes }
 
-// NewAccount begins with a sender whose next request has a number.
+// NewAccount returns the account of a sender, given the number of its next request.
 func NewAccount(number uint64) Account {
 	seen := max(number, 1) - 1
 	return Account{
@@ -54,15 +54,15 @@ func NewAccount(number uint64) Account {
 	}
 }
 
-// Run is requests of one sender to one shard that came together. The reader of a connection
-// adds to it without the lock that an Account needs. The zero Run is empty.
+// Run collects requests of one sender to one shard that arrive together. The reader of a
+// connection adds to it without the lock that an Account needs. The zero Run is empty.
 type Run struct {
 	last, messages, bytes uint64
 	// parked of the messages wait for a mailbox.
 	parked uint64
 }
 
-// Add notes a request that came.
+// Add notes the arrival of a request.
 func (r *Run) Add(number uint64, bytes int) {
 	r.last = max(r.last, number)
 	r.messages++
@@ -72,16 +72,16 @@ func (r *Run) Add(number uint64, bytes int) {
 // Wait notes that one of them waits for a mailbox: a window is not small because of it.
 func (r *Run) Wait() { r.parked++ }
 
-// Last returns the highest number of them.
+// Last returns the highest number among the requests.
 func (r *Run) Last() uint64 { return r.last }
 
 // Empty reports whether r has no requests.
 func (r *Run) Empty() bool { return r.messages == 0 }
 
-// Accept notes requests that came, and empties r. They may never have a mailbox: then their
-// sender, or their asker, was told otherwise. It reports whether the window is small for so
-// many at a time; then Grow may keep the sender from being blocked for no reason but the
-// network.
+// Accept accounts for the requests in r, and empties r. Some may never reach a mailbox; then
+// their sender, or the caller, got an error. Accept reports whether the window is small for so
+// many at a time. Then Grow may keep the sender from being blocked by network latency
+// alone.
 func (a *Account) Accept(r *Run) (small bool) {
 	a.seen = max(a.seen, r.last)
 	a.seenBytes += r.bytes
@@ -90,10 +90,10 @@ func (a *Account) Accept(r *Run) (small bool) {
 	return small
 }
 
-// Parked returns what waits and is charged to the window, in messages and bytes.
+// Parked returns the parked requests charged to the window, in messages and bytes.
 func (a *Account) Parked() (messages, bytes uint64) { return a.parked, a.parkedBytes }
 
-// limits returns what can be granted now.
+// limits returns the limits that can be granted now.
 func (a *Account) limits() Grant {
 	g := Grant{a.granted, a.grantedBytes, a.asked}
 	if room := a.messages - min(a.parked, a.messages); a.seen+room > g.Limit {
@@ -105,8 +105,8 @@ func (a *Account) limits() Grant {
 	return g
 }
 
-// Due reports whether a grant is worth a frame: half a window is news, or a sender that is
-// blocked can have a quarter, or all that it ever had. So is a notice.
+// Due reports whether a grant is worth a frame: it raises a limit by half a window, or a
+// notice waits. For a blocked sender, a quarter of its window, or no parked request, suffices.
 func (a *Account) Due() bool {
 	if len(a.notices) > 0 {
 		return true
@@ -118,16 +118,16 @@ func (a *Account) Due() bool {
 	return g.Limit-a.granted >= a.messages/2 || g.LimitBytes-a.grantedBytes >= a.bytes/2
 }
 
-// Grant returns what the sender is told, behind the Notices, and counts on it.
+// Grant returns the grant to send, after the Notices, and records it as sent.
 func (a *Account) Grant() Grant {
 	g := a.limits()
 	a.granted, a.grantedBytes, a.blocked, a.asking = g.Limit, g.LimitBytes, false, false
 	return g
 }
 
-// Reconcile takes the report of a blocked sender, which came behind all of its requests:
-// what of them has not come was lost. A sender that is blocked although nothing of its was
-// parked waits for the network, so its window doubles, as far as the budget allows.
+// Reconcile handles the report of a blocked sender, which arrives after all of its requests:
+// those that have not arrived were lost. A sender that is blocked while none of its requests
+// is parked waits for the network, so its window doubles, as far as the budget allows.
 func (a *Account) Reconcile(r Report, b *Budget) {
 	a.seen, a.seenBytes = r.Sent, r.SentBytes
 	a.granted, a.grantedBytes = r.Limit, r.LimitBytes
@@ -152,8 +152,8 @@ func (a *Account) Grow(b *Budget) {
 	}
 }
 
-// Close returns what the account had of the budget. Requests may still be accounted for: the
-// reader of a connection has a block in hand while the shell closes the account.
+// Close returns the account's share of the budget. Requests may still be accounted for: the
+// reader of a connection may hold a block while the shell closes the account.
 func (a *Account) Close(b *Budget) {
 	b.Give(a.bytes - FirstBytes)
 	a.bytes, a.closed = FirstBytes, true

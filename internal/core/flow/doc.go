@@ -15,25 +15,25 @@
 //	Shrink(number)   <------ shrink -------  Idle()
 //	                 ------- shrunk ------>  Shrunk(report)
 //
-// Why absolute limits: a grant that is lost, repeated or late changes nothing that the
-// next one does not set right. With relative credits ("32 more") every frame that is lost
-// with a connection takes credit out of the world; the tail of a window lost with its
+// Why absolute limits: the next grant corrects any grant that is lost, repeated or late.
+// With relative credits ("32 more"), every frame that is lost
+// with a connection destroys credit; the tail of a window lost with its
 // connection would stop the sender for ever.
 //
-// Why reports: the home cannot see that requests were lost. A sender that is blocked says
-// how far it has sent, behind all of its requests on the same connection, and says so
-// again until a grant comes. The home takes that as the truth. So whatever is lost, one
-// report and one grant set both sides right.
+// Why reports: the home cannot see that requests were lost. A blocked sender reports
+// how far it has sent, behind all of its requests on the same connection, and repeats the
+// report until a grant arrives. The home takes the report as the truth. So whatever is lost,
+// one report and one grant restore both sides.
 //
-// Why the home asks an idle sender to give its window's growth up, and does not take it:
-// the sender may use what it was granted at any time.
+// Why the home asks an idle sender to give up its window's growth, and does not take it:
+// the sender may use its grants at any time.
 //
-// Invariants. The requests that may still come and those that are parked are at most the
+// Invariant: the requests that may still arrive, and those that are parked, are at most the
 // account's window, as long as the sender keeps to its limits:
 //
 //	granted - seen + parked <= window
 //
-// A sender is blocked only while the home has requests of its parked, or while a report or
-// a grant is under way. Both are checked against losses and repetitions by
-// TestNothingStaysBlocked.
+// A sender is blocked only while the home has parked requests of that sender, or while a
+// report or a grant is in flight. TestNothingStaysBlocked checks both against losses and
+// repetitions.
 package flow

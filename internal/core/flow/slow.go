@@ -1,29 +1,30 @@
 package flow
 
-// An entity that does not keep up must not hold up those of its shard that do. So what a
-// sender has parked for one entity is charged to a pool that senders share, its window goes
-// on, and the sender is told to stop for that entity alone:
+// A slow entity must not hold up the other entities of its shard. So a sender's parked
+// requests for one entity are charged to a pool that senders share, its window continues,
+// and the home notifies the sender to stop for that entity alone:
 //
 //	Account                              sender
 //	Park(id): the first one   -- stop -->  holds callers to id up, in order
-//	Grant()                   -- grant ->  goes on with the others
-//	Unpark(id): the last one  -- open -->  lets them go
+//	Grant()                   -- grant ->  continues with the other entities
+//	Unpark(id): the last one  -- open -->  releases the callers
 //
-// The stop is for ordinary requests while no handler's is parked, else for handlers'
-// requests, too: they have room of their own in mailboxes.
+// The stop applies to ordinary requests while no handler's request is parked. Otherwise it
+// applies to handlers' requests, too: they have room of their own in mailboxes.
 //
-// A stop leaves before the grant that gives the window back, on the same connection. So
-// what is parked for one entity and sender is at most one window, all that the sender may
-// have sent when it is told, and the callers that the sender let go when it was told to open
-// (it serves a bounded number of them in any case, for the sake of their turns). If the pool is used up, or too many entities are slow, a parked
+// A stop is sent before the grant that returns the window, on the same connection. So
+// at most one window is parked for one entity and sender: the requests sent before
+// the stop arrived, and those of the callers released by an open
+// (the sender releases a bounded number in any case, to keep their turns). If the pool is
+// used up, or too many entities are slow, a parked
 // request is charged to the window, and the sender is stalled for the shard.
 //
-// A stop that was lost shows: a request above what was granted when it left can only have
-// been sent by one that has a later grant and not the stop. It is said again then. A sender
-// asks about an entity that stays stopped, since an open may be lost, too.
+// A lost stop shows itself: a request above the limit granted when the stop was sent comes
+// from a sender that has a later grant but not the stop. The home then repeats the stop. A
+// sender asks about an entity that stays stopped, since an open may be lost, too.
 
-// SlowMost bounds the entities of one Account that are slow at a time, and what a sender
-// holds up for one shard.
+// SlowMost bounds the entities of one Account that are slow at a time, and the entities that
+// a sender holds up for one shard.
 const SlowMost = 1024
 
 // Open is the gate of an entity that does not hold its senders up. A gate is the first Class
@@ -35,7 +36,7 @@ type slow struct {
 	// pooled counts them, and handlers those of handlers among them. A windowed one needs no
 	// stop.
 	pooled, handlers int
-	// told is the last notice, of when the sender was granted so much. again: it may not know.
+	// told is the last notice, of when the sender was granted so much. again: it may be lost.
 	told    Class
 	again   bool
 	granted uint64
@@ -43,7 +44,7 @@ type slow struct {
 	listed bool
 }
 
-// gate returns what the sender has to do.
+// gate returns the gate that the sender must apply.
 func (s *slow) gate() Class {
 	switch {
 	case s.handlers > 0:
@@ -62,10 +63,10 @@ func (s *slow) addPooled(c Class, n int) {
 	}
 }
 
-// Park notes that an accepted request waits for room in the mailbox of id. False means that
-// more wait than the sender was allowed to send: it must be refused. A pooled request takes
-// from the pool, which may be nil, and its sender is told to stop for its entity. A request
-// that is not pooled uses up the sender's window for the shard.
+// Park notes that an accepted request waits for room in the mailbox of id. It returns false
+// if more wait than the sender was allowed to send: the request must be refused. A pooled
+// request takes from the pool, which may be nil, and its sender is notified to stop for its
+// entity. A request that is not pooled uses up the sender's window for the shard.
 func (a *Account) Park(id string, c Class, number uint64, bytes int, pool *Budget) (pooled, may bool) {
 	if pool != nil && pool.Take(cost(bytes)) {
 		if s := a.slowEntity(id); s != nil {
@@ -85,7 +86,7 @@ func (a *Account) Park(id string, c Class, number uint64, bytes int, pool *Budge
 	return false, true
 }
 
-// Unpark notes that a parked request waits no longer.
+// Unpark notes that a parked request no longer waits.
 func (a *Account) Unpark(id string, c Class, bytes int, pooled bool, pool *Budget) {
 	if !pooled {
 		a.parked--
@@ -111,7 +112,7 @@ func (a *Account) slowEntity(id string) *slow {
 	return s
 }
 
-// list notes that the sender is to be told about id.
+// list queues a notice about id for the sender.
 func (a *Account) list(id string, s *slow) {
 	if !s.listed && (s.again || s.told != s.gate()) {
 		s.listed = true
@@ -119,7 +120,7 @@ func (a *Account) list(id string, s *slow) {
 	}
 }
 
-// Notices calls tell with what the sender must be told before it gets a Grant.
+// Notices calls tell with each notice that the sender must receive before a Grant.
 func (a *Account) Notices(tell func(id string, gate Class)) {
 	for i, id := range a.notices {
 		a.notices[i] = ""

@@ -2,7 +2,7 @@ package reliable
 
 import "github.com/peerage-go/peerage/internal/mutant"
 
-// Verdict says what becomes of a copy.
+// Verdict is what a shard does with a copy.
 type Verdict uint8
 
 const (
@@ -12,7 +12,7 @@ const (
 	Duplicate
 	// Gap: one before it for the same entity is missing. Refuse it.
 	Gap
-	// Waiting: it was put aside, and its turn will come. Say nothing.
+	// Waiting: it was put aside, and its turn will come. Do not answer.
 	Waiting
 )
 
@@ -24,7 +24,7 @@ type Memory struct {
 	// RecordsMax unless a single producer has more.
 	records int
 	uses    uint64
-	// Forgotten counts producers that had to give way to others.
+	// Forgotten counts producers that were evicted to make room.
 	Forgotten uint64
 
 	mutant mutant.Kind
@@ -37,7 +37,7 @@ const (
 	RecordsMax = 16_384
 )
 
-// past is what is known of one producer.
+// past is the record of one producer.
 type past struct {
 	floor uint64
 	last  map[string]*record
@@ -56,11 +56,11 @@ type record struct {
 	// last is the highest number that ran or was put aside.
 	last uint64
 	// aside are numbers up to last that did not run to their end: true while they
-	// wait, false when that came to nothing and they may come again.
+	// wait, false when the wait has failed and they may come again.
 	aside map[uint64]bool
 }
 
-// Check says what to do with a copy whose turn has come. resumed is set for one that
+// Check returns the verdict on a copy whose turn has come. resumed is set for a copy that
 // had been put aside.
 func (m *Memory) Check(id string, s Stamp, resumed bool) Verdict {
 	if resumed {
@@ -121,8 +121,8 @@ func (m *Memory) Ran(id string, s Stamp, aside bool) {
 	m.makeRoom(s.Producer)
 }
 
-// All reports whether everything of a producer up to the last copy that ran for an
-// entity has run to its end.
+// All reports whether every message of a producer, up to the last copy that ran for an
+// entity, has run to its end.
 func (m *Memory) All(id string, n Producer) bool {
 	p := m.producers[n]
 	return p != nil && (p.last[id] == nil || len(p.last[id].aside) == 0)
@@ -155,7 +155,7 @@ func (m *Memory) past(n Producer) *past {
 	return p
 }
 
-// trim forgets what lies below the floor.
+// trim drops the records below the floor.
 func (m *Memory) trim(p *past) {
 	for len(p.order) > 0 && p.order[0].seq < p.floor {
 		e := p.order[0]
@@ -168,7 +168,7 @@ func (m *Memory) trim(p *past) {
 	}
 }
 
-// makeRoom forgets the producers that were silent longest until the bounds hold.
+// makeRoom evicts the producers that were silent longest until the bounds hold.
 func (m *Memory) makeRoom(keep Producer) {
 	for len(m.producers) > 1 && (len(m.producers) > ProducersMax || m.records > RecordsMax) {
 		var oldest Producer

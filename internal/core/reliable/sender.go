@@ -9,19 +9,19 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Config is what a Sender needs; all fields must be positive.
+// Config holds the settings of a Sender; all fields must be positive.
 type Config struct {
 	Producer Producer
 	// Window is how many numbers of one shard may lie between its oldest unconfirmed
 	// message and its newest: at most WindowMax.
 	Window int
-	// Messages and Bytes bound what is unconfirmed over all shards.
+	// Messages and Bytes bound the unconfirmed messages over all shards.
 	Messages, Bytes int
-	// Resend is how long the oldest message for an entity goes without an answer
-	// before it is sent again; each further time takes twice as long, up to eight
+	// Resend is how long the oldest message for an entity may stay unanswered
+	// before it is retransmitted. Each retransmission doubles the wait, up to eight
 	// times.
 	Resend time.Duration
-	// KeepDone: what is confirmed counts as held until a Released.
+	// KeepDone: confirmed messages count as held until a Released.
 	KeepDone bool
 
 	mutant mutant.Kind
@@ -40,28 +40,28 @@ const (
 //	Offer -> taken -> Next -> (the shell sends) -> Sent -> ... -> Confirmed -> Done
 //	                    \-> Blocked ... Freed, or a pause -> Next
 //
-// Per entity the messages form a chain; the first `sent` of it are out, the others
-// are to be sent, in order. Whatever goes wrong turns `sent` back, never the order.
+// Per entity the messages form a chain; the first `sent` of it are in flight, the rest
+// wait to be sent, in order. A failure turns `sent` back, never the order.
 type Sender struct {
 	cfg     Config
 	streams map[protocol.ShardID]*stream
-	// top is the highest number given out in streams that were forgotten.
+	// top is the highest number given out in streams that were dropped.
 	top uint64
 	// ready are chains that may have something to send, each once.
 	ready []*chain
 	// active are all chains with messages.
 	active []*chain
-	// resting chains were refused, blocked streams have no way.
+	// resting chains were refused; blocked streams have no route.
 	resting []*chain
 	blocked []*stream
-	// scan is the next look for messages without an answer.
+	// scan is when to look for unanswered messages next.
 	scan clock.Instant
 	// Invariant: held and bytes are those of the items in the streams that are not
-	// confirmed, and of what waits for Released.
+	// confirmed, and of the items that wait for Released.
 	held, bytes int
 }
 
-// stream is what is unconfirmed for one shard, without holes.
+// stream holds the unconfirmed messages of one shard, without holes.
 type stream struct {
 	shard protocol.ShardID
 	next  uint64
@@ -83,12 +83,12 @@ type item struct {
 	confirmed bool
 }
 
-// chain is what is unconfirmed for one entity, oldest first.
+// chain holds the unconfirmed messages of one entity, oldest first.
 type chain struct {
 	stream *stream
 	id     string
 	items  []*item
-	// sent of items are out. again: the first is to be sent once more all the same.
+	// sent of items are in flight. again: the first must be sent once more all the same.
 	sent  int
 	again bool
 	ready bool
@@ -106,7 +106,7 @@ func NewSender(cfg Config) *Sender {
 // Held returns how many messages are unconfirmed, and their bytes.
 func (s *Sender) Held() (messages, bytes int) { return s.held, s.bytes }
 
-// Step takes one event.
+// Step handles one event.
 func (s *Sender) Step(now clock.Instant, ev Event, out *Effects) {
 	switch ev := ev.(type) {
 	case Offer:
@@ -171,8 +171,8 @@ func (s *Sender) offer(now clock.Instant, ev Offer) bool {
 	return true
 }
 
-// Next returns what to send now, if anything. Every one of them is followed by Sent
-// or Blocked before the next call.
+// Next returns the message to send now, if any. Sent or Blocked must follow each message
+// before the next call.
 func (s *Sender) Next(now clock.Instant) (Transmit, bool) {
 	for len(s.ready) > 0 {
 		c := s.ready[0]

@@ -8,7 +8,7 @@ import (
 // Producer names one producer, for as long as it lives; never reused.
 type Producer uint64
 
-// Stamp is what a copy of a message carries. It is a value.
+// Stamp is the header of a message's copy. It is a value.
 type Stamp struct {
 	Producer         Producer
 	Seq, Prev, Floor uint64
@@ -22,7 +22,7 @@ const StampBytes = 4*8 + 4
 // WindowMax bounds Seq - Floor.
 const WindowMax = 4096
 
-// ErrResultLost: the message was handled, and what its handler said got lost.
+// ErrResultLost: the message was handled, and its handler's result was lost.
 var ErrResultLost = errors.New("reliable: handled, result lost")
 
 // ErrMalformed: the bytes are no Stamp, or no Memory.
@@ -37,7 +37,7 @@ func (s *Stamp) Put(b []byte) {
 	binary.BigEndian.PutUint32(b[32:], s.Try)
 }
 
-// ParseStamp reads what Put wrote. It fails with ErrMalformed on numbers that no
+// ParseStamp decodes a Stamp that Put encoded. It fails with ErrMalformed on numbers that no
 // producer gives out.
 func ParseStamp(b []byte) (s Stamp, err error) {
 	if len(b) < StampBytes {

@@ -14,34 +14,34 @@ type Event interface{ event() }
 
 // These are the events.
 type (
-	// Offer is a new message; Effects.Taken tells whether there was room for it. Data
-	// belongs to the Sender if there was.
+	// Offer is a new message; Effects.Taken reports whether there was room for it. If so,
+	// Data belongs to the Sender.
 	Offer struct {
 		Shard protocol.ShardID
 		ID    string
 		Data  []byte
 	}
-	// Sent: what Next returned last is on its way to a node.
+	// Sent: the message that Next last returned is in flight to a node.
 	Sent struct {
 		Shard protocol.ShardID
 		Seq   uint64
 		At    view.NodeID
 	}
-	// Blocked: there is no way, or no room, for what Next returned last. ID, if set, says
-	// that this is so for its entity alone.
+	// Blocked: there is no route, or no room, for the message that Next last returned. ID, if
+	// set, restricts this to its entity.
 	Blocked struct {
 		Shard protocol.ShardID
 		ID    string
 	}
-	// Freed: there may be a way to a shard now, or, if ID is set, to an entity.
+	// Freed: there may be a route to a shard now, or, if ID is set, to an entity.
 	Freed struct {
 		Shard protocol.ShardID
 		ID    string
 	}
-	// Confirmed: a node says that a message was handled, or will never be. Result comes
-	// back in Done. All: so was everything before it for the same entity, with
-	// ErrResultLost. It counts only from the node that has the last copy, and not once
-	// that was lost: then a crashed home's word could confirm the newer of two messages
+	// Confirmed: a node reports that a message was handled, or will never be. Result is
+	// returned in Done. All: every earlier message for the same entity was handled too, with
+	// ErrResultLost. It counts only from the node that has the last copy, and only while
+	// that copy is not lost. Otherwise a crashed home could confirm the newer of two messages
 	// of which the older is about to run a second time.
 	Confirmed struct {
 		Shard  protocol.ShardID
@@ -50,17 +50,17 @@ type (
 		All    bool
 		Result error
 	}
-	// Refused: a copy came and was not handled. Gap: something before it is missing.
+	// Refused: a copy came and was not handled. Gap: an earlier message is missing.
 	Refused struct {
 		Shard protocol.ShardID
 		Seq   uint64
 		Try   uint32
 		Gap   bool
 	}
-	// Lost: what was on its way to a node, or to all of them if Node is 0, may not have
-	// come.
+	// Lost: messages in flight to a node, or to all nodes if Node is 0, may not have
+	// arrived.
 	Lost struct{ Node view.NodeID }
-	// Released: the owner is done with what it got as Done; only with KeepDone.
+	// Released: the owner no longer needs the message it got as Done; only with KeepDone.
 	Released struct{ Messages, Bytes int }
 	// Tick: the time of Deadline has come.
 	Tick struct{}
@@ -93,7 +93,7 @@ type Done struct {
 	Result error
 }
 
-// Effects is what a Step asks for. Reset it between steps.
+// Effects lists what a Step asks for. Reset it between steps.
 type Effects struct {
 	Taken bool
 	Done  []Done
@@ -108,7 +108,7 @@ func (e *Effects) Reset() {
 func (s *Sender) sent(now clock.Instant, ev Sent) {
 	it, at := s.find(ev.Shard, ev.Seq)
 	if it == nil {
-		// The answer was faster.
+		// The answer came first.
 		return
 	}
 	c := it.chain
@@ -137,7 +137,7 @@ func (s *Sender) block(now clock.Instant, ev Blocked) {
 	s.blocked = append(s.blocked, st)
 }
 
-// unblock lets the chains of a stream go on, in the order of their messages.
+// unblock lets the chains of a stream continue, in the order of their messages.
 func (s *Sender) unblock(st *stream) {
 	st.blocked = false
 	s.blocked = slices.DeleteFunc(s.blocked, func(o *stream) bool { return o == st })
@@ -184,7 +184,7 @@ func (s *Sender) confirm(ev Confirmed, out *Effects) {
 	}
 }
 
-// settle hands a message out as confirmed.
+// settle returns a message as confirmed.
 func (s *Sender) settle(it *item, result error, out *Effects) {
 	out.Done = append(out.Done, Done{Shard: it.chain.stream.shard, ID: it.chain.id, Data: it.data, Result: result})
 	if !s.cfg.KeepDone {
@@ -205,7 +205,7 @@ func (s *Sender) forget(st *stream) {
 	}
 }
 
-// drop takes a chain without messages out.
+// drop removes a chain without messages.
 func (s *Sender) drop(c *chain) {
 	last := s.active[len(s.active)-1]
 	s.active[c.place], last.place = last, c.place
@@ -221,7 +221,7 @@ func (s *Sender) drop(c *chain) {
 func (s *Sender) refused(now clock.Instant, ev Refused) {
 	it, at := s.find(ev.Shard, ev.Seq)
 	if it == nil || it.try != ev.Try || at >= it.chain.sent {
-		// Another copy is on its way, or will be.
+		// Another copy is in flight, or will be.
 		return
 	}
 	c := it.chain
@@ -232,7 +232,7 @@ func (s *Sender) refused(now clock.Instant, ev Refused) {
 	s.rest(c, now, refusedMin, refusedMax)
 }
 
-// rest sends nothing of a chain for a pause, twice as long as the one before.
+// rest pauses a chain, twice as long as the time before.
 func (s *Sender) rest(c *chain, now clock.Instant, shortest, longest time.Duration) {
 	c.pause = min(max(2*c.pause, shortest), longest)
 	c.until = now.Add(c.pause)
@@ -297,7 +297,7 @@ func (s *Sender) tick(now clock.Instant) {
 	}
 }
 
-// wait returns how long the copy of that number may go without an answer.
+// wait returns how long the copy of that number may stay unanswered.
 func (s *Sender) wait(try uint32) time.Duration {
 	return s.cfg.Resend << min(max(try, 1)-1, 3)
 }
@@ -312,7 +312,7 @@ func (s *Sender) Marks() map[protocol.ShardID]uint64 {
 	return marks
 }
 
-// Past reports whether everything below marks is confirmed.
+// Past reports whether all messages below marks are confirmed.
 func (s *Sender) Past(marks map[protocol.ShardID]uint64) bool {
 	for shard, mark := range marks { // order-free: all must hold
 		if st := s.streams[shard]; st != nil && st.items[0].seq < mark {

@@ -14,9 +14,9 @@ const (
 	encodedMax = 2 << 20
 )
 
-// Append appends m for its shard's next home; nothing when it is empty. What was put
-// aside and has not run by now will not run here. Producers that find no room, the
-// silent ones first, are forgotten and counted.
+// Append appends m for its shard's next home, or nothing if m is empty. Messages put
+// aside that have not run by now will not run here. Producers that find no room are
+// evicted, the longest silent first, and counted.
 func (m *Memory) Append(b []byte) []byte {
 	if m.mutant.Is("memory stays behind") {
 		return b
@@ -55,8 +55,8 @@ func (m *Memory) appendOne(b []byte, n Producer) []byte {
 	return b
 }
 
-// Restore fills an empty Memory with what Append wrote. It fails with ErrMalformed,
-// and then m is empty.
+// Restore fills an empty Memory with what Append encoded. If it fails with ErrMalformed,
+// m is empty.
 func (m *Memory) Restore(b []byte) error {
 	in := wire.NewReader(b)
 	for in.Err() == nil && in.Left() > 0 {
@@ -95,7 +95,7 @@ func (m *Memory) restoreOne(in *wire.Reader) {
 		in.Fail(ErrMalformed)
 		return
 	}
-	// What ran first can be forgotten first. They came most used first.
+	// The records that ran first are evicted first. Producers come most used first.
 	slices.SortFunc(p.order, func(x, y recorded) int { return cmp.Compare(x.seq, y.seq) })
 	p.used = uint64(ProducersMax - len(m.producers))
 	m.uses = ProducersMax
