@@ -12,7 +12,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// childEnv carries a childSpec: who finds it set is a child process.
+// childEnv carries a childSpec; a process that finds it set is a child process.
 const childEnv = "PEERAGE_BENCH_MEMBERSHIP"
 
 // childSpec is the role of a child process: a node at an address, or a burner.
@@ -20,7 +20,7 @@ type childSpec struct {
 	Addr     string
 	Contacts []string
 	Burn     bool
-	// Idle is set where only what the node itself costs is to count.
+	// Idle is set if only the node's own cost counts.
 	Idle bool
 }
 
@@ -37,7 +37,7 @@ type report struct {
 	Kind string
 	Time time.Time
 	Node string
-	// Members is the number of members of a view, Leader who leads it.
+	// Members is the number of members of a view, Leader its leader.
 	Members int    `json:",omitempty"`
 	Epoch   string `json:",omitempty"`
 	// Valid, of a lease.

@@ -1,6 +1,6 @@
-// Command membership counts false removals: it runs a cluster of real processes,
-// membership only, on one machine that is kept busy, kills none of them, and counts
-// what the nodes believe of each other.
+// Command membership counts false removals in a cluster of real processes. The processes
+// run membership only, on one machine that is kept busy. The command kills none of them, and
+// counts suspicions, proofs of death, removals and lost leases.
 //
 //	go run ./bench/membership --nodes 9 --for 1h --burn 2
 //
@@ -110,7 +110,7 @@ func (t *tally) formed(ctx context.Context, most time.Duration) error {
 	return nil
 }
 
-// count lets time pass and returns what happened in it.
+// count measures for the configured time and returns the summary.
 func (t *tally) count(ctx context.Context, o options) (summary, error) {
 	t.begin()
 	began, cpu := time.Now(), readCPU()

@@ -53,14 +53,13 @@ type summary struct {
 	// living node, Ended processes that ended by themselves: all are false.
 	Removed, ShortViews, Ended int
 	// Pauses counts times that a node's lease was not valid, PauseLongest the longest;
-	// LeaderChanges how often a lease of the leader's came to another.
+	// LeaderChanges counts the times that the leader's lease passed to another node.
 	Pauses        int
 	PauseLongest  time.Duration
 	LeaderChanges int
-	// Suspicions are memberlist's, Proofs those of death, ProofsBack those taken back.
+	// Suspicions are memberlist's; Proofs are proofs of death, ProofsBack withdrawn proofs.
 	Suspicions, Refutations, Proofs, ProofsBack, LeaseLost uint64
-	// Standstill is the longest that a node's timer came late, over all nodes and
-	// since their start.
+	// Standstill is the longest delay of a node's timer, over all nodes since their start.
 	Standstill time.Duration
 	// MemberSent and LeaderSent are bytes per second that a node sent, on average and the
 	// leader; MemberCPU and LeaderCPU shares of a core.
