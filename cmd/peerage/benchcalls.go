@@ -260,8 +260,7 @@ func (l *local) askTimes(ctx context.Context, n int) ([]time.Duration, error) {
 	return times, nil
 }
 
-// idle makes so many entities, lets them rest, and returns what each costs in heap
-// and stacks.
+// idle makes n entities, lets them rest, and returns the heap and stack bytes of each.
 func (l *local) idle(ctx context.Context, n int) (float64, error) {
 	if err := firstAsk(ctx, l.ints.Ref("first"), 0); err != nil {
 		return 0, err

@@ -116,8 +116,8 @@ func benchColdStart(ctx context.Context, b *benchRun) error {
 	return nil
 }
 
-// coldBytesMost is what a home may cost for each node that learns it, its ask and
-// its answer included.
+// coldBytesMost bounds the bytes of a home for each node that caches it.
+// They include the node's ask and its answer.
 const coldBytesMost = 500
 
 func sentByAll(all []*coldNode) (float64, error) {

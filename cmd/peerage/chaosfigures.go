@@ -109,7 +109,7 @@ func during(records []history.Record, in history.Span) []history.Record {
 	return records[find(in.From.Add(-callerPatience-attemptPatience)):find(in.To)]
 }
 
-// rollingRestart checks what a rolling restart promises on top.
+// rollingRestart checks the additional guarantees of a rolling restart.
 func (r *chaosReport) rollingRestart(c *chaosRun, records []history.Record) {
 	var v []string
 	asks := 0

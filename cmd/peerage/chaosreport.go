@@ -24,7 +24,7 @@ const (
 	unknown = "UNKNOWN"
 )
 
-// chaosReport is what a run of `peerage chaos` proves. Times are in milliseconds.
+// chaosReport is the result of a run of `peerage chaos`. Times are in milliseconds.
 type chaosReport struct {
 	Schema     int               `json:"schema"`
 	Verdict    string            `json:"verdict"`
@@ -227,7 +227,7 @@ func (r *chaosReport) safety(c *chaosRun, records []history.Record) {
 	r.add("every answer was counted by an instance while its caller waited", answered, v)
 }
 
-// data checks tokens over all lives of the cluster, and what the replicated data showed.
+// data checks tokens over all lives of the cluster, and the reads of replicated data.
 func (r *chaosReport) data(c *chaosRun, records []history.Record) {
 	rest, _ := history.Late(records, c.holds())
 	runs := 0

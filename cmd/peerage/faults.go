@@ -60,7 +60,7 @@ var faults = map[faultKind]func(context.Context, *chaosRun, *round) error{
 	},
 }
 
-// round is one fault and what was seen of it.
+// round is one fault and its observed effects.
 type round struct {
 	Number int       `json:"number"`
 	Kind   faultKind `json:"kind"`
@@ -85,7 +85,7 @@ type round struct {
 	// HeldMS is how long a process was held, or cut off, DrainMS how long its orderly end took.
 	HeldMS  float64 `json:"held_ms,omitempty"`
 	DrainMS float64 `json:"drain_ms,omitempty"`
-	// TookEffect: the fault was seen to do what it should.
+	// TookEffect is set if the intended effect of the fault was observed.
 	TookEffect bool `json:"took_effect"`
 }
 
@@ -108,7 +108,7 @@ func (r *round) detail() string {
 	return ""
 }
 
-// rough reports whether the round may take what lives in memory only.
+// rough reports whether the round may lose state that is in memory only.
 func (r *round) rough() bool {
 	if r.Kind.needsFiles() {
 		return r.Killed > 0

@@ -32,10 +32,11 @@ func newHTTPServer(h http.Handler) *http.Server {
 	}
 }
 
-// guard refuses what a web page of another site makes a browser send: requests that change
-// something and come from another origin, and requests under a host name that is not among
-// hosts, which a page may have pointed at this node (DNS rebinding). IP addresses and
-// localhost are always allowed. Programs that are no browsers send neither header and pass.
+// guard rejects requests that a web page of another site makes a browser send.
+// It rejects requests that change something and come from another origin. It also rejects
+// requests for a host name that is not among hosts: a page may have pointed that name at
+// this node (DNS rebinding). IP addresses and localhost are always allowed. Programs other
+// than browsers send neither header and pass.
 func guard(h http.Handler, hosts []string) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

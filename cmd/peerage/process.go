@@ -145,7 +145,7 @@ func (p *process) failure() error {
 	return fmt.Errorf("node %s ended: %v\n%s", p.name, p.waitErr, p.stderr.String())
 }
 
-// tail keeps the last part of what is written to it.
+// tail keeps the last part of the bytes that are written to it.
 type tail struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -64,7 +64,7 @@ func (s *screen) loop() {
 	}
 }
 
-// close stops drawing and leaves what stands.
+// close stops drawing and leaves the last picture on the screen.
 func (s *screen) close() {
 	s.once.Do(func() { close(s.quit) })
 	<-s.done
