@@ -12,7 +12,7 @@ import (
 // (gossip/view/foreign.go, foreign.go of the root package). Before that a shard lives on
 // both sides; package invariant has what holds from the meeting on.
 
-// drawApart turns what a run has that is about one cluster off, and two of them on.
+// drawApart makes a run of two clusters, and turns off the faults that need a single one.
 func (s *swarm) drawApart(r *pcg, cfg *Config) {
 	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
 	if !cfg.apart && (!plain || !r.chance(10)) || s.nodes < 2 || s.orderly || s.aim != aimNone {
@@ -149,7 +149,7 @@ func (p *proc) inherit(former *proc) {
 	}
 }
 
-// outdated returns what lives under a token below those of an absorbed cluster.
+// outdated returns a shard that runs under a token below those of an absorbed cluster.
 func (w *world) outdated() string {
 	for _, t := range w.types {
 		if s, node, found := t.hosting.Outdated(); w.swarm.apart && found {

@@ -24,8 +24,8 @@ type call struct {
 	deadline clock.Instant
 	due      instant
 	begun    instant
-	// hosted: when it was made the type had a home to go to. noRoom: it was given up for
-	// want of room.
+	// hosted is set if the type had a home when the ask began; noRoom is set if the ask
+	// failed because a queue was full.
 	hosted, noRoom bool
 }
 
@@ -39,7 +39,7 @@ type outcomeOf = invariant.Outcome
 
 const (
 	answered = invariant.Answered
-	// refusedHere: it ran nowhere and never will.
+	// refusedHere: the request has not run anywhere and never will.
 	refusedHere = invariant.Refused
 	// outcomeUnknown: the node is lost, or the instance was abandoned.
 	outcomeUnknown = invariant.Unknown
@@ -121,8 +121,8 @@ func (p *proc) hosted(t *typeSpec) bool {
 	return n >= max(w.swarm.minMembers, 1)
 }
 
-// noteUnhosted notes the types that have no home to go to when a process begins to
-// leave: what waits for one may wait in vain.
+// noteUnhosted notes the types that lose their last home when a process begins to leave.
+// Asks that wait for such a home may time out.
 func (p *proc) noteUnhosted() {
 	for i, t := range p.w.types {
 		if !p.hosted(&p.w.swarm.types[i]) {

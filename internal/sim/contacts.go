@@ -47,7 +47,7 @@ func (p *proc) learn() {
 	}
 }
 
-// story is what memberlist tells one process at one time.
+// story draws the nodes that memberlist reports to one process at one time.
 func (w *world) story(p *proc) []view.Node {
 	var told []view.Node
 	for _, i := range w.toldRand.subset(len(w.hosts), 1+w.toldRand.intn(len(w.hosts))) {
@@ -88,9 +88,9 @@ func (w *world) mayForm(p *proc) bool {
 	return true
 }
 
-// regroup is what a node in a view does about nodes outside it: lineages that
-// wrong evidence has parted are made to meet, and a node that has lost its quorum
-// ends when it finds a live cluster, or when its whole view is dead for long.
+// regroup handles the nodes outside the view of a node.
+// Lineages that wrong evidence has parted are made to meet. A node that has lost its quorum
+// ends when it finds a live cluster, or when its whole view has been dead for long.
 func (p *proc) regroup() {
 	m := &p.member
 	if m.view == nil || m.leaving {

@@ -88,8 +88,9 @@ func (u *upper) registerLate() {
 	})
 }
 
-// declines returns the answer of a process that does not run the type to a node that
-// takes it for the coordinator, nil if it owes none, and notes what it has promised.
+// declines returns the answer to a node that takes this process for the coordinator.
+// The process does not run the type. The answer is nil if the message needs none; the
+// promises in it are noted.
 func (u *upper) declines(from nodeID, m protocol.Message) *protocol.Declined {
 	r, is := m.(*protocol.Register)
 	v := u.p.layers.view

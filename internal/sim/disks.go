@@ -13,12 +13,11 @@ import (
 
 // Durable keys: in some runs the words of the client (store.go) are kept in a file of each
 // host, as package replicator's loop and disk do it: a step's changes are stored before its
-// messages and answers leave. A new process takes in what its host's file has, so a word
-// that was acknowledged outlives any crash, also of all. Disks fail for a while, or for
-// good: then the words are refused there, and what coordinators keep, which needs no disk,
-// goes on.
+// messages and answers leave. A new process loads its host's file, so an acknowledged word
+// survives any crash, even of all hosts. Disks fail for a while, or for good. While a disk
+// fails, its host refuses the words; coordinators, whose keys need no disk, continue.
 
-// file is what a host keeps of a role.
+// file holds the durable state of one role on a host.
 type file struct {
 	items  map[string]core.Item
 	memory core.Memory
@@ -78,7 +77,7 @@ func (w *world) mendDisks() {
 	}
 }
 
-// openFile hands what the host has kept to the core.
+// openFile loads the host's file into the core.
 func (r *replica) openFile() {
 	w := r.p.w
 	if !w.swarm.disks {

@@ -12,7 +12,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// layers are what stands above the view core on one process: a replicator for each
+// layers holds the drivers above the view core on one process: a replicator for each
 // role that it carries, and an upper for each entity type.
 type layers struct {
 	on bool
@@ -314,7 +314,7 @@ func (l *layers) peerLost(id nodeID) {
 	}
 }
 
-// hearing tells the coordinators who is silent.
+// hearing reports to the coordinators whether a member is silent.
 func (l *layers) hearing(id nodeID, heard bool) {
 	if l.silent[id] == !heard {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// membership is the driver of the view core: what the shell in package gossip
-// does around it, and nothing more.
+// membership is the driver of the view core.
+// It does exactly the work of the shell in package gossip.
 type membership struct {
 	core  *view.Core
 	fx    view.Effects

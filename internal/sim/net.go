@@ -125,7 +125,7 @@ func (w *world) path(from, to int) block { return w.hosts[from].block[to] }
 
 func (w *world) blocked(a, b int) block { return max(w.path(a, b), w.path(b, a)) }
 
-// dial finds out who answers, at the given time.
+// dial finds the process that answers, at the given time.
 func (c *conn) dial(at instant) {
 	w := c.w
 	start := max(at, w.now)

@@ -36,7 +36,8 @@ type proc struct {
 	pausedUntil instant
 	// over is set when the incarnation was removed: its stack is closing.
 	over bool
-	// outranked: it was removed since another cluster goes on. yielded: its own has yielded.
+	// outranked is set if the process was removed because another cluster continues;
+	// yielded is set if its own cluster has yielded.
 	outranked, yielded bool
 	// least is the generation that a cluster must have reached when it lets this one in,
 	// cameFrom the cluster that its former incarnation stood in, when that was outranked.
@@ -49,7 +50,7 @@ type proc struct {
 
 	waiting  []func()
 	draining bool
-	// cost is what handling one event takes; zero but for slow nodes.
+	// cost is the time to handle one event; zero except on slow nodes.
 	cost time.Duration
 
 	out, in   map[peerClass]*conn

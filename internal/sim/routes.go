@@ -72,7 +72,7 @@ type entityFrame struct {
 	// call and outcome are those of a reply, or of an ask that is called off.
 	call    uint64
 	outcome outcomeOf
-	// left is what an ask's deadline leaves, by the sender's clock.
+	// left is the time until an ask's deadline, by the sender's clock.
 	left time.Duration
 }
 
@@ -302,7 +302,7 @@ func (u *upper) refused(from nodeID, f *entityFrame) {
 	u.settleWith(rt, from)
 }
 
-// settleWith waits for all that a node refuses of what it was sent.
+// settleWith sends a marker; its ack means that all refusals of owner have arrived.
 func (u *upper) settleWith(rt *route, owner nodeID) {
 	u.markers++
 	rt.settleOwner, rt.settleMark, rt.settleToken = owner, u.markers, rt.token

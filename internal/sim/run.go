@@ -40,7 +40,7 @@ type Config struct {
 	rings bool
 	// disks, set by tests, has every run be one with durable words.
 	disks bool
-	// aim, set by tests, is what every run is made for.
+	// aim, set by tests, is the aim of every run.
 	aim aim
 }
 
@@ -62,7 +62,7 @@ type Result struct {
 	Failure *Failure
 }
 
-// Failure tells what broke and how to see it again.
+// Failure describes a violation and how to replay it.
 type Failure struct {
 	What string
 	// States are all processes at that moment, one a line.

@@ -188,7 +188,7 @@ func (u *upper) kept(st protocol.ShardToken) map[int]uint64 {
 	return nil
 }
 
-// take hands out what came for a shard that starts.
+// take returns the states that were received for a shard that starts.
 func (u *upper) take(e region.StartShard) map[int]uint64 {
 	if u.p.w.cfg.Mutant.Is("states are kept for ever") {
 		for _, from := range u.p.w.everyID() {

@@ -6,8 +6,8 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 )
 
-// strangerID is a node that has shaken hands and never stands in any view: the holder
-// of a certificate, who speaks the view protocol all the same.
+// strangerID is a node that has completed the handshake but is never in a view.
+// It holds a certificate, and sends messages of the view protocol.
 const strangerID view.NodeID = 0x5bad_5bad_5bad_5bad
 
 // planStrangers makes the stranger send for as long as the run lasts, after the faults too.

@@ -7,8 +7,8 @@ import (
 )
 
 // swarm is the configuration that a seed draws first. Each class of fault is on
-// with probability one half (swarm testing, Groce 2012): a run in which
-// everything may happen hides what only a few faults together can show.
+// with probability one half (swarm testing, Groce 2012): a run with all faults hides the
+// bugs that only a few faults together can show.
 type swarm struct {
 	nodes    int
 	duration time.Duration
@@ -85,7 +85,7 @@ type swarm struct {
 	refusals int
 }
 
-// ending is how a run ends: what liveness is asked of.
+// ending is how a run ends: which hosts must be live again.
 type ending uint8
 
 const (
@@ -93,7 +93,7 @@ const (
 	endQuorum ending = iota
 	// endSurvivor heals all, waits for calm, then kills all but one (G6).
 	endSurvivor
-	// endAll heals everything and starts what is down.
+	// endAll heals everything and starts all hosts that are down.
 	endAll
 )
 

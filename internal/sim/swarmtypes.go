@@ -19,7 +19,7 @@ type typeSpec struct {
 	proxies, absent, late int
 }
 
-// aim is what a run is made for, aimNone for most.
+// aim is the moment at which the faults of a run strike; most runs have aimNone.
 type aim uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 
 func (a aim) String() string { return [...]string{"none", "raise", "removal"}[a] }
 
-// takeAim turns everything off that has nothing to do with what a run is made for.
+// takeAim turns off all faults that do not serve the run's aim.
 func (s *swarm) takeAim(r *pcg, a aim) {
 	if s.orderly || a == aimNone {
 		return
@@ -49,7 +49,7 @@ func (s *swarm) takeAim(r *pcg, a aim) {
 	s.faultEvery = r.dur(400*time.Millisecond, time.Second)
 }
 
-// drawMore draws what was added to the swarm later, from a stream of its own.
+// drawMore draws the later additions to the swarm, from a stream of their own.
 func (s *swarm) drawMore(r *pcg, a aim) {
 	s.announce, s.strikes = r.coin(), r.coin() && !s.orderly
 	s.together = s.join && r.chance(25) && !s.orderly

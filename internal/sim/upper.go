@@ -18,8 +18,8 @@ type upper struct {
 	p    *proc
 	on   bool
 	spec *typeSpec
-	// number is that of the type, repl the replicator of its role, nil where the
-	// process does not carry it.
+	// number is the type's number. repl is the replicator of the type's role, nil if the
+	// process does not carry the role.
 	number int
 	repl   *replica
 
@@ -87,7 +87,7 @@ func (p *proc) startUpper(number int) *upper {
 	return u
 }
 
-// stopTimeout is what an owner gets to stop a shard in.
+// stopTimeout is the time that an owner has to stop a shard.
 const stopTimeout = 2 * time.Second
 
 // put hands an event to the shell's goroutine.

@@ -118,7 +118,7 @@ func (w *world) probe(q map[int]bool) {
 	}
 }
 
-// unserved tells of what is not served in q, "" if all is.
+// unserved describes the shards and hosts in q that do not serve, "" if all do.
 func (w *world) unserved(q map[int]bool) string {
 	var b strings.Builder
 	for i := range w.hosts {
@@ -139,7 +139,7 @@ func (w *world) unserved(q map[int]bool) string {
 	return b.String()
 }
 
-// noteServed marks what a run has shown.
+// noteServed sets the marks of a run that serves again.
 func (w *world) noteServed(q map[int]bool) {
 	for _, u := range w.uppers(q) {
 		if w.hostable(u.spec, q) && w.swarm.runs(u.p.slot, u.spec) && !w.swarm.hosts(u.p.slot, u.spec) {

@@ -9,8 +9,8 @@ import (
 	"github.com/peerage-go/peerage/internal/invariant"
 )
 
-// watched is what the simulator overhears of the view protocol, to judge from
-// outside whether a committed view had the right to be: who accepted what.
+// watched records which members accepted which views, from the messages on the network.
+// The simulator checks from it that a committed view had its quorums.
 type watched struct {
 	attempts map[attemptKey]*attempt
 	byEpoch  map[view.Epoch][]*attempt
@@ -34,7 +34,7 @@ func newWatched() watched {
 	return watched{map[attemptKey]*attempt{}, map[view.Epoch][]*attempt{}, map[view.Epoch]bool{}}
 }
 
-// watchView overhears one message.
+// watchView records one message of the view protocol.
 func (w *world) watchView(from *proc, to nodeID, msg view.Message) {
 	switch m := msg.(type) {
 	case *view.Accept:
@@ -156,9 +156,8 @@ func (w *world) quorum(v *view.View, has func(nodeID) bool) bool {
 	return invariant.Quorum(w.swarm.policy, v, has)
 }
 
-// inTime reports whether the proofs on which a takeover rests came before anyone
-// could have removed the one who takes over: its newest grant was asked for before
-// its lease ended.
+// inTime reports whether a takeover's proofs came before its leader could have been removed.
+// The leader must have requested its newest grant before its lease ended.
 func (w *world) inTime(a *attempt) bool {
 	p := w.byID[a.leader]
 	return p == nil || p.member.lastProof <= p.clk.when(p.member.leaseWas).add(w.swarm.lease)
@@ -245,7 +244,7 @@ func (w *world) checkLease(p *proc) {
 	}
 }
 
-// checkPause notes what a pause did.
+// checkPause marks the effects of a pause.
 func (w *world) checkPause(p *proc) {
 	if p.member.valid && !p.leaseValid() {
 		w.hit(markPauseLapsed)
@@ -264,7 +263,7 @@ func (w *world) viewTrace(p *proc, t *view.TraceEvent) {
 	})
 }
 
-// noteView marks what the view core's own words tell.
+// noteView marks the events in the view core's own trace.
 func (w *world) noteView(p *proc, t *view.TraceEvent) {
 	switch t.Kind {
 	case "drive does not end":

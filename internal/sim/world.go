@@ -45,7 +45,7 @@ type world struct {
 	sent, delivered, lost int
 }
 
-// failure is what stops a run; it travels as a panic from wherever it is seen.
+// failure stops a run; the check that finds it panics with it.
 type failure struct {
 	what  string
 	stack string
