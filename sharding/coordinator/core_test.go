@@ -266,8 +266,8 @@ func TestTheCensusDoesNotServeWhatStops(t *testing.T) {
 	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: claims}).none(count[*protocol.Homes])
 }
 
-// Two hosts claim one shard: the higher token wins, the other is told to stop
-// until it says it has.
+// Two hosts claim one shard: the higher token wins, and the other host is ordered to stop
+// until it has confirmed it.
 func TestTheHighestClaimWins(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2, 3)
 	claim := func(seq uint64) []protocol.Claim {
@@ -333,7 +333,7 @@ func TestUnknownWritesAreRepeatedWithTheSameRecords(t *testing.T) {
 	}
 }
 
-// What overtook a write is not hosted when the write ends.
+// A shard whose allocation is superseded before its write ends is not hosted.
 func TestOvertakenWritesHostNothing(t *testing.T) {
 	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
 	b.settle(nil, nil).ask(2, 0)

@@ -75,9 +75,9 @@ func TestDrainEndsWhenTheNextHomeIsOnRecord(t *testing.T) {
 	one[*protocol.Drained](b)
 }
 
-// Who has obeyed its last order is not silent, though what said that the order had come is
-// lost: it can be given shards, and shards be moved (seed 4035630 of TestOrderly: a
-// coordinator that left waited for the other node for ever).
+// A member that obeyed its last order is not silent, even if the message that acknowledged
+// the order is lost: it can be given shards, and shards can be moved (seed 4035630 of
+// TestOrderly: a leaving coordinator waited for the other node for ever).
 func TestWhoHasObeyedIsNotSilent(t *testing.T) {
 	b, tok, _ := handedOff(t)
 	for range 3 {

@@ -30,11 +30,11 @@ func (c *Core) Check() error {
 		}
 	}
 	if open != c.open {
-		return fmt.Errorf("coordinator: %d shards wait, open says %d", open, c.open)
+		return fmt.Errorf("coordinator: %d shards wait, but open is %d", open, c.open)
 	}
 	for n, p := range c.peers { // order-free: any will do
 		if p.owed != 0 && !c.waiting() {
-			return fmt.Errorf("coordinator: %v owes an answer, and nothing was ordered", n)
+			return fmt.Errorf("coordinator: %v owes an answer, but no order is in flight", n)
 		}
 	}
 	for _, n := range c.census.pending {

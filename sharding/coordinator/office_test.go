@@ -28,7 +28,7 @@ func TestNothingHappensBeforeThereIsAView(t *testing.T) {
 	one[Read](b)
 }
 
-// What waited for the view is taken in with it, once.
+// The messages held for the view are handled with it, once.
 func TestWhatWaitedForTheViewIsTakenInOnce(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, nil)
 	h := b.head()
@@ -39,7 +39,7 @@ func TestWhatWaitedForTheViewIsTakenInOnce(t *testing.T) {
 	b.view(1, 2).none(count[*protocol.RegisterAck])
 }
 
-// What waits for a view is bounded; what is beyond is sent again by who said it.
+// The messages held for a view are bounded; those beyond the bound are retransmitted.
 func TestWhatWaitsForTheViewIsBounded(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, nil)
 	h := b.head()
@@ -66,8 +66,8 @@ func TestAnEarlierPromiseIsRepeatedAsItWas(t *testing.T) {
 	}
 }
 
-// Of two things that are said of one candidate in a view the first counts: whoever says
-// it says the same to all throughout the view, so the second is about something else.
+// Of two declines of one candidate in a view the first counts: a node does not change its
+// decline within a view, so the second concerns something else.
 func TestTheFirstWordOfACandidateCounts(t *testing.T) {
 	b := newBench(t, Config{Shards: 4, Reluctant: true}, 8, 1)
 	b.step(Standing{View: b.epoch - 1, Declined: []protocol.Decliner{{Node: 8}}}).none(count[Read])
@@ -137,7 +137,7 @@ func TestWhoRegistersIsToldWhatItMayNotKnow(t *testing.T) {
 	}
 }
 
-// Who answers an order is heard, although it missed the question whether it is there.
+// An answer to an order is a sign of life, even if the probe was lost.
 func TestAnAnswerIsASignOfLife(t *testing.T) {
 	for name, answer := range map[string]func(b *bench) protocol.Message{
 		"begun":  func(b *bench) protocol.Message { return &protocol.BeginAck{Head: b.head()} },

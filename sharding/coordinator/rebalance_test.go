@@ -125,9 +125,9 @@ func TestADrainIsAnsweredAsOftenAsItIsAsked(t *testing.T) {
 	}
 }
 
-// Who drains waits for members that may take its shards and have not said what they are.
-// Asked are those that are up and of the role: who joins registers by itself, and who has
-// not the role takes nothing, so that nobody waits for it.
+// A drain waits for members that may take the shards and have not registered. The
+// coordinator asks those that are up and of the role. A joining member registers by itself,
+// and a member outside the role takes no shards, so the drain does not wait for it.
 func TestADrainWaitsForMembersOfTheRole(t *testing.T) {
 	b := filled(t, Config{Shards: 2})
 	b.mixed(join(view.Member{Node: view.Node{ID: 2}, Status: view.Up}), 1).drain(1).none(count[*protocol.CensusRequest])

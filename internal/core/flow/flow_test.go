@@ -221,8 +221,8 @@ func (p *pair) settle() {
 	}
 }
 
-// Whatever is lost, repeated or late: what waits at the home stays within its window, and
-// a sender whose requests enter mailboxes is not blocked for ever.
+// Despite loss, repetition and delay, the requests parked at the home stay within its window,
+// and a sender whose requests enter mailboxes is not blocked for ever.
 func TestNothingStaysBlocked(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -10,8 +10,8 @@ import (
 
 // A shard that moves with its state is, between its stop at the old home and its
 // start at the new one, nothing but that state. Both homes hold the state, and the
-// coordinator must know where it is. The coordinator that began the move does. If that one
-// dies, its successor learns it from the census: each node reports the states it holds
+// coordinator must know where it is: the one that began the move does. After that one's
+// death its successor learns it from the census: each node reports the states it holds
 // until it sees the shard live under a later token.
 
 // stateHeld notes a state that waits here; of two, it keeps that of the newer allocation.

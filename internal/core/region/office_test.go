@@ -139,7 +139,7 @@ func TestANewGenerationPresumesNothing(t *testing.T) {
 	}
 }
 
-// Who has not registered us is no coordinator to stay with, in whatever generation.
+// Only a coordinator that has registered us may be presumed to stay, in whatever generation.
 func TestOnlyACoordinatorThatKnowsUsIsPresumedToStay(t *testing.T) {
 	for generation := range uint32(2) {
 		b := newBench(t, &Floors{})
@@ -194,8 +194,8 @@ func TestADeclineThatComesTwiceSaysNothingNew(t *testing.T) {
 	refuse[Standing](b)
 }
 
-// That nobody runs the type is said once, however often all are asked; and again when
-// something else was the matter meanwhile.
+// The absence of the type on all nodes is traced once, however often all are asked. It is
+// traced again after another cause.
 func TestThatNobodyRunsTheTypeIsSaidOnce(t *testing.T) {
 	b := newBench(t, &Floors{})
 	said := 0
@@ -251,13 +251,13 @@ func TestANewViewIsAskedForHomesAtOnce(t *testing.T) {
 		t.Errorf("does %s", b.show())
 	}
 	want[*protocol.GetHome](b)
-	// Who answers again under the same term does.
+	// An answer under the same term counts.
 	b.acks(self)
 	refuse[*protocol.GetHome](b)
 }
 
-// What an earlier life of the node has stopped is reported in time, not before anybody
-// can be asked who the coordinator is.
+// Stops of an earlier life of the node are reported in time, but not before the
+// coordinator can be found.
 func TestWhatFloorsBroughtAlongIsReportedInTime(t *testing.T) {
 	floors := &Floors{}
 	b := newBench(t, floors)
@@ -318,8 +318,8 @@ func TestRegistrationsAreTracedWithTheirTerm(t *testing.T) {
 	}
 }
 
-// Who is not the coordinator registers nobody and refuses nobody: late answers of a
-// former one, and those of another role's, change nothing.
+// Answers of a node that is not the coordinator have no effect: neither late answers of a
+// former coordinator, nor those of another role's.
 func TestOthersAnswersChangeNothing(t *testing.T) {
 	b := newBench(t, &Floors{})
 	census := &protocol.CensusRequest{Head: b.head()}
@@ -357,7 +357,7 @@ func TestALaterRefusalIsSaidAgain(t *testing.T) {
 	}
 }
 
-// Where nobody may coordinate, nobody is asked, and nothing is waited for.
+// Without a candidate, the core sends no request and waits for none.
 func TestWithoutACandidateNobodyIsAsked(t *testing.T) {
 	b := newOutsider(t)
 	b.view(self)
@@ -368,8 +368,8 @@ func TestWithoutACandidateNobodyIsAsked(t *testing.T) {
 	refuse[Send](b)
 }
 
-// Who waits for others to run the type asks them less and less often, up to the limit:
-// all in turn if nobody is in office, else those that have promised nothing.
+// A core that waits for other nodes to run the type backs off up to the limit. It asks all
+// in turn if no node is in office, otherwise those that declined without a promise.
 func TestWhoDeclinedIsAskedLessAndLess(t *testing.T) {
 	gaps := func(b *bench, n int, answer func()) (gaps []time.Duration) {
 		for range n {
@@ -403,8 +403,8 @@ func equalUpTo(got, want []time.Duration) bool {
 	return true
 }
 
-// Who takes office learns from the census all that only this node knows: where the state
-// of a shard that is stopping goes, which states wait here, and that it drains.
+// A new coordinator learns from the census all facts that only this node has: where the
+// state of a stopping shard goes, which states wait here, and that it drains.
 func TestTheCensusTellsWhatOnlyThisNodeKnows(t *testing.T) {
 	b := newBench(t, &Floors{})
 	tok := b.run(1)

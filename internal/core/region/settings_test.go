@@ -9,7 +9,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// A region that is refused says why, once, is not registered, and goes on asking
+// A refused region traces the reason once, is not registered, and keeps asking
 // until it is.
 func TestRefusedRegionsSayWhyOnce(t *testing.T) {
 	b := newBench(t, &Floors{})
@@ -135,8 +135,8 @@ func TestWhoDeclinesUnboundIsAskedAgain(t *testing.T) {
 	}
 }
 
-// Who has promised nothing may take the office over from the one that has registered us,
-// in the same view: we go on asking it, since nobody would tell us.
+// A candidate that declined without a promise may take the office over in the same view
+// from the coordinator that has registered us. We keep asking it, our only source.
 func TestAnOfficeThatIsTakenLateIsFound(t *testing.T) {
 	b := newBench(t, &Floors{})
 	b.c = New(Config{Self: self, Type: "counter", Role: "back", Shards: 8}, &Floors{})

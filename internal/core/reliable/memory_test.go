@@ -108,8 +108,8 @@ func FuzzMemory(f *testing.F) {
 	})
 }
 
-// What lies below the highest floor is over: it is not run again, is no gap for what
-// comes behind it, and costs nothing.
+// A number below the highest floor is over: it does not run again, is no gap for later
+// numbers, and takes no record.
 func TestMemoryForgetsWhatIsOver(t *testing.T) {
 	var m Memory
 	at := func(seq, prev, floor uint64) Stamp {
@@ -197,7 +197,7 @@ func TestMemoryIsTheSameAfterAMove(t *testing.T) {
 	}
 }
 
-// What no producer says, and no Memory is, is refused as a whole.
+// Input that no producer or Memory encodes is refused as a whole.
 func TestNonsenseIsRefused(t *testing.T) {
 	good := Stamp{Producer: 1, Seq: WindowMax, Prev: WindowMax - 1, Floor: 1, Try: 1}
 	for name, change := range map[string]func(*Stamp){

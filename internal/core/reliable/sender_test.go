@@ -97,7 +97,7 @@ func TestSenderKeepsItsBounds(t *testing.T) {
 	}
 }
 
-// What has no answer goes out again, with the number of its copy, after Resend, then
+// Unanswered messages are retransmitted, with the number of the copy, after Resend, then
 // twice that, four times, eight times, and no later: the first of an entity only.
 func TestSilenceIsAnsweredByCopies(t *testing.T) {
 	d := newDesk(t, nil)
