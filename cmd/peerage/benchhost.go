@@ -28,7 +28,7 @@ type benchHost struct {
 
 const hostRole = "host"
 
-// meterID is the entity that tells how many requests its node has handled.
+// meterID is the entity that returns how many requests its node has handled.
 const meterID = "meter"
 
 // rawType is a type of requests and responses that are bytes, and whose entities
