@@ -109,7 +109,7 @@ func (w *world) noteFormed(p *proc, v *view.View) {
 	}
 }
 
-// noteAbsorbed tells the checkers whom a view has taken in from another cluster.
+// noteAbsorbed reports to the checkers the members that a view took in from another cluster.
 func (w *world) noteAbsorbed(v *view.View) {
 	if !w.swarm.apart {
 		return

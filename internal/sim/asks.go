@@ -218,7 +218,7 @@ func (u *upper) misplace(s protocol.ShardID, t protocol.Token, lost []*message) 
 	}
 }
 
-// checkAsks holds that no ask hangs (L3): on a process that runs, each is over by its
+// checkAsks checks that no ask hangs (L3): on a process that runs, each is over by its
 // deadline.
 func (w *world) checkAsks() {
 	for _, p := range w.running() {

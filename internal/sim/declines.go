@@ -104,8 +104,8 @@ func (u *upper) declines(from nodeID, m protocol.Message) *protocol.Declined {
 	return d
 }
 
-// upperViewOf tells the cores of a newer view, and before it whether the process is one
-// that the last coordinator has refused.
+// upperViewOf reports a newer view to the cores.
+// Before it, the cores learn whether the last coordinator has refused this process.
 func (u *upper) upperViewOf(v *view.View) {
 	w := u.p.w
 	refused := w.declineRand.chance(w.swarm.refusals)

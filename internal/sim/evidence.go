@@ -258,7 +258,7 @@ func (x *link) late(w *world) instant {
 	return x.proofAt
 }
 
-// prove tells the core of a death.
+// prove reports a death to the core.
 func (l *links) prove(id nodeID, kind proofKind, why string) {
 	x, w := l.peers[id], l.p.w
 	certain := w.certain(kind)

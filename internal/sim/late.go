@@ -105,7 +105,7 @@ func (c *conn) fence() {
 	c.closed = true
 	delete(c.to.in, key)
 	c.w.hit(markLateFenced)
-	c.w.after(0, func() { c.to.peerEvent(transport.AcceptedLost, c.class, c.from.node.ID, 0) }) // its reader tells
+	c.w.after(0, func() { c.to.peerEvent(transport.AcceptedLost, c.class, c.from.node.ID, 0) }) // its reader reports the loss
 	c.w.after(c.w.hosts[c.to.slot].latency[c.from.slot], func() {
 		if c.state == up && c.stalled == never {
 			c.breaks()

@@ -225,7 +225,7 @@ func (s *swarm) drainPatience() time.Duration {
 	return 2 * time.Second
 }
 
-// outOfPatience holds that draining ends as long as a quorum can act.
+// outOfPatience checks that draining ends as long as a quorum can act.
 func (w *world) outOfPatience(p *proc) {
 	if p.leaseValid() {
 		w.fail("L6", "%s has not drained in %v, though it holds a lease", p.label, w.swarm.drainPatience())
@@ -359,6 +359,6 @@ type typeWorld struct {
 	unhosted instant
 	// offices are the nodes that took office in a term.
 	offices map[officeOf]nodeID
-	// ends tells of each shard how its newest instance ended.
+	// ends records how the newest instance of each shard ended.
 	ends map[protocol.ShardID]howEnded
 }

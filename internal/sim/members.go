@@ -132,7 +132,7 @@ func (p *proc) setLease(l view.Lease) {
 	}
 }
 
-// lapse tells the upper layers when a lease ran out by itself.
+// lapse notifies the upper layers when a lease has expired.
 func (p *proc) lapse() {
 	m := &p.member
 	if m.valid && !p.leaseValid() {
@@ -141,8 +141,7 @@ func (p *proc) lapse() {
 	}
 }
 
-// regain tells them when a lease counts again that had to wait for the end of an
-// abandonment.
+// regain notifies the upper layers when a lease becomes valid after an abandonment.
 func (p *proc) regain() {
 	m := &p.member
 	if !m.valid && p.leaseValid() {

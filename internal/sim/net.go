@@ -319,7 +319,7 @@ func (c *conn) drop() {
 	}
 }
 
-// ended tells the accepting end, sooner or later.
+// ended notifies the accepting end, sooner or later.
 func (c *conn) ended() {
 	to := c.to
 	c.w.after(c.w.netRand.dur(0, 300*time.Millisecond), func() {

@@ -128,7 +128,7 @@ func (w *world) gone(p *proc) {
 	}
 }
 
-// peerEvent tells a process what happened to a connection.
+// peerEvent reports an event of a connection to a process.
 func (p *proc) peerEvent(typ transport.PeerEventType, class transport.Class, peer, former nodeID) {
 	if !p.alive {
 		return

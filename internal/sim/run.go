@@ -44,7 +44,7 @@ type Config struct {
 	aim aim
 }
 
-// Result tells how a run went.
+// Result is the outcome of a run.
 type Result struct {
 	Seed uint64
 	// Hash is the hash of all events: equal seeds give equal hashes.

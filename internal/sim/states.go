@@ -168,7 +168,7 @@ func (u *upper) stateFrame(from nodeID, f *stateFrame) {
 	u.answer(from, &entityFrame{op: opStateAck, shard: f.shard, token: f.token})
 }
 
-// held tells the region core that a shard's states wait here.
+// held reports to the region core that a shard's states wait here.
 func (u *upper) held(st protocol.ShardToken, from nodeID) {
 	u.put(func() { u.stepRegion(region.StateHeld{Shard: st.Shard, Token: st.Token, From: from}) })
 }
@@ -206,7 +206,7 @@ func (u *upper) take(e region.StartShard) map[int]uint64 {
 	return maps.Clone(got.states)
 }
 
-// checkStates holds that a shard's entities begin with the states that they ended
+// checkStates checks that a shard's entities begin with the states that they ended
 // with, unless something happened in between that may cost a state.
 func (u *upper) checkStates(h *hosted) {
 	w := u.p.w

@@ -390,7 +390,7 @@ func (r *replica) writeRegister(answer func(error)) {
 	r.step(core.Update{ID: id, Ops: []core.Op{op}, Level: core.Majority(0, 0), Deadline: p.now().Add(storeTimeout)})
 }
 
-// readRegister reads the register and holds that no acknowledged write stands below one that
+// readRegister reads the register and checks that no acknowledged write stands below one that
 // was acknowledged before it began.
 func (r *replica) readRegister() {
 	w := r.p.w
@@ -438,7 +438,7 @@ func (r *replica) useRegister() {
 	})
 }
 
-// checkRegister holds that each host in q writes the register, whatever stamps its clocks
+// checkRegister checks that each host in q writes the register, whatever stamps its clocks
 // have left behind. A value whose stamp is ahead stands with its writer alone until it is
 // written over: so this comes before replicas are compared.
 func checkRegister(w *world, q map[int]bool) {

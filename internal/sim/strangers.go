@@ -11,7 +11,7 @@ import (
 const strangerID view.NodeID = 0x5bad_5bad_5bad_5bad
 
 // planStrangers makes the stranger send for as long as the run lasts, after the faults too.
-// Whatever it sends, every guarantee must hold.
+// Every guarantee must hold for any message that it sends.
 func (w *world) planStrangers() {
 	if !w.swarm.strangers {
 		return

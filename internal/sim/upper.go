@@ -185,7 +185,7 @@ func (u *upper) stepCoordinator(ev coordinator.Event) {
 	u.cooFx.Reset()
 }
 
-// checkTerm holds that orders below the term floor start and stop nothing (G2).
+// checkTerm checks that orders below the term floor start and stop nothing (G2).
 func (u *upper) checkTerm(ev region.Event, floor view.Epoch) {
 	r, ok := ev.(region.Received)
 	if !ok || r.Msg.Header().Term >= floor {

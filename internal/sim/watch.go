@@ -68,7 +68,7 @@ func (w *world) watchAccept(from *proc, m *view.Accept) {
 	}
 }
 
-// checkGeneration holds that a takeover opens a generation above every one that
+// checkGeneration checks that a takeover opens a generation above every one that
 // its leader has met in a view or an attempt.
 func (w *world) checkGeneration(from *proc, m *view.Accept) {
 	g := m.Next.Epoch.Generation()
