@@ -54,7 +54,7 @@ func (c *Core) standing(ev Standing) {
 }
 
 // settleOffice takes or leaves office according to the election. In another generation
-// it takes office anew: the tokens given out before may be lost with their readers.
+// it takes office anew: the tokens given out before may have left no trace.
 //
 // A newer view collects declines afresh. Until they are in, a coordinator stays in
 // office as long as the declines of earlier views would elect it. Mostly the same nodes
@@ -185,7 +185,7 @@ func (c *Core) received(r Received) {
 }
 
 // decline replies to regions that take this node for the coordinator: it is none in this
-// view. It answers each message in which a region registers, since those are repeated.
+// view. It answers the messages that regions repeat until they have an answer.
 func (c *Core) decline(r Received) {
 	switch r.Msg.(type) {
 	case *protocol.Register, *protocol.GetHome, *protocol.Drain, *protocol.Stopped:

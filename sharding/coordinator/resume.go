@@ -31,7 +31,7 @@ func (h *heldAt) atHome() int {
 //     arrival, and a state held elsewhere may be older than what ran at that home.)
 //   - No other node has promised not to run the shard under a later token: that node
 //     may have run it.
-//   - The state is of this generation: writes of a removed lineage may be lost.
+//   - The state is of this generation: records that departed members wrote may be lost.
 //   - The read includes all that the predecessor wrote. It may not if nearly all members
 //     have left at about the same time, the receiver of the state among them.
 func (c *Core) resumeMoves() {
