@@ -12,7 +12,7 @@ import (
 // (gossip/view/foreign.go, foreign.go of the root package). Before that a shard lives on
 // both sides; package invariant has what holds from the meeting on.
 
-// drawApart makes a run of two clusters, and turns off the faults that need a single one.
+// drawApart makes a run of two clusters, and turns off the settings that need a single one.
 func (s *swarm) drawApart(r *pcg, cfg *Config) {
 	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
 	if !cfg.apart && (!plain || !r.chance(10)) || s.nodes < 2 || s.orderly || s.aim != aimNone {

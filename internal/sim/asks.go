@@ -24,7 +24,7 @@ type call struct {
 	deadline clock.Instant
 	due      instant
 	begun    instant
-	// hosted is set if the type had a home when the ask began; noRoom is set if the ask
+	// hosted is set if the type had a home, and the asker a lease, at begun; noRoom if the ask
 	// failed because a queue was full.
 	hosted, noRoom bool
 }
