@@ -235,7 +235,7 @@ func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req
 	if call != 0 {
 		it.expires, _ = ctx.Deadline()
 	}
-	kept, err := p.post(ctx, &p.routes[f.shard], it)
+	kept, err := p.post(ctx, &p.routes[f.shard], &it)
 	if !kept {
 		*buf = frame
 	} else {

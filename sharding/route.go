@@ -53,6 +53,8 @@ import (
 //
 // A lock per shard suffices, where a lock per connection would also do: order is only
 // promised per entity, and senders to different shards do not meet.
+//
+// The fields that every message reads stand first, so that they share cache lines.
 type route struct {
 	mu    sync.Mutex
 	shard ShardID
@@ -62,24 +64,25 @@ type route struct {
 	// flushing: a goroutine works the buffer off, waiting for room on the connection.
 	flushing bool
 	// asked: the shell knows that messages wait here for a home.
-	asked bool
-	home  view.NodeID
-	token Token
-	// window counts what left for the shard, and says how far it may go. blocked: it is used
-	// up, and the home was told. held are the callers that wait for a grant.
-	window  flow.Window
-	blocked bool
-	held    heldCallers
+	asked  bool
+	home   view.NodeID
+	token  Token
+	settle settling
+	// window counts what left for the shard, and says how far it may go.
+	window flow.Window
+	// buf holds what waits. Invariant: its count and bytes are in router.held.
+	buf []item
 	// gates are the entities that the home has stopped senders for, nil while there are none.
 	gates map[string]*gate
-	// buf holds what waits. Invariant: its count and bytes are in router.held.
-	buf   []item
-	bytes int
+	// held are the callers that wait for a grant.
+	held heldCallers
+	// blocked: the window is used up, and the home was told.
+	blocked bool
+	bytes   int
 	// since is when the oldest in the buffer came.
 	since time.Time
 	// back holds what was refused, in the order of numbers.
-	back   []item
-	settle settling
+	back []item
 }
 
 // item is an encoded request in a buffer.

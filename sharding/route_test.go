@@ -165,7 +165,7 @@ func (w *world) send() {
 	frame := appendRequest(nil, "t", 0, "e", 0, nil)
 	frame = binary.BigEndian.AppendUint64(frame, uint64(w.sent))
 	w.note("send %d", w.sent)
-	if _, err := w.r.post(context.Background(), w.rt, item{frame: frame}); err != nil {
+	if _, err := w.r.post(context.Background(), w.rt, &item{frame: frame}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -134,15 +134,15 @@ func (r *router) close() {
 // buffer, which then keeps the frame. It waits for room until ctx ends.
 // errRunsHere means that the shard has come to run here meanwhile, errNobodyWaits
 // that the ask is over.
-func (r *router) post(ctx context.Context, rt *route, it item) (kept bool, err error) {
+func (r *router) post(ctx context.Context, rt *route, it *item) (kept bool, err error) {
 	for {
 		inc := r.now.Load()
 		home := view.NodeID(0)
-		if kept, home, err = r.try(inc, rt, &it); !mayWait(err) {
+		if kept, home, err = r.try(inc, rt, it); !mayWait(err) {
 			return kept, err
 		}
 		if err == errHeldUp {
-			if err = r.awaitGrant(ctx, rt, &it); err != errTryAgain {
+			if err = r.awaitGrant(ctx, rt, it); err != errTryAgain {
 				return false, err
 			}
 			continue
@@ -157,7 +157,7 @@ func (r *router) post(ctx context.Context, rt *route, it item) (kept bool, err e
 		}
 		heard := r.room.listen()
 		// Room may have come between the attempt and listen.
-		if kept, _, err = r.try(r.now.Load(), rt, &it); !mayWait(err) {
+		if kept, _, err = r.try(r.now.Load(), rt, it); !mayWait(err) {
 			return kept, err
 		}
 		if errors.Is(err, transport.ErrQueueFull) || err == errHeldUp {
