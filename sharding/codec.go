@@ -14,6 +14,10 @@ import (
 // concurrent use. Append appends the encoding of v to b. Decode must keep nothing of p,
 // which is valid only during the call. A codec that fails or panics fails only its message,
 // with ErrCodec.
+//
+// Payloads of less than 8 KiB are decoded by the goroutine that reads a connection: Decode
+// must be quick, or it delays other messages, and answers, of the sending node. Larger ones are decoded
+// when the entity's turn, or the asker's, has come.
 type Codec[T any] interface {
 	Append(b []byte, v T) ([]byte, error)
 	Decode(p []byte) (T, error)

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// laborious is a text codec whose Decode of a large text blocks until gate is closed.
+// laborious is a text codec whose Decode of a long text blocks until gate is closed.
 type laborious struct {
 	spelled
+	long int
 	gate chan struct{}
 }
 
 func (h laborious) Decode(p []byte) (string, error) {
-	if len(p) >= 1<<16 {
+	if len(p) >= h.long {
 		<-h.gate
 	}
 	return h.spelled.Decode(p)
@@ -27,7 +28,7 @@ func (h laborious) Decode(p []byte) (string, error) {
 func TestLargePayloadsAreDecodedBesideTheConnection(t *testing.T) {
 	for _, large := range []string{strings.Repeat("x", 1<<16), "much"} {
 		bubble(t, func(t *testing.T) {
-			codec := laborious{gate: make(chan struct{})}
+			codec := laborious{long: 1 << 16, gate: make(chan struct{})}
 			id, _, remote := pair(t, newCluster(t), Type[string, string]{
 				Name: "echo", ReqCodec: codec, RespCodec: codec,
 				New: func(string) Entity[string, string] {
@@ -61,6 +62,37 @@ func TestLargePayloadsAreDecodedBesideTheConnection(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A small request that takes long to decode delays messages, answers included, from its
+// sending node to the node that decodes it, and no others.
+func TestASlowDecodeDelaysItsSendingNodeOnly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		codec := laborious{long: 100, gate: make(chan struct{})}
+		id, regions := several(t, newCluster(t), 3, Type[string, string]{
+			Name: "echo", ReqCodec: codec,
+			New: func(string) Entity[string, string] {
+				return Func(func(_ *Context, text string) (string, error) { return text, nil })
+			},
+		})
+		done := make(chan error, 1)
+		go func() {
+			_, err := regions[1].Ask(within(t, time.Hour), id, strings.Repeat("x", 200))
+			done <- err
+		}()
+		synctest.Wait()
+		for i := range 40 {
+			begun := time.Now()
+			_, err := regions[2].Ask(within(t, time.Minute), fmt.Sprint("other", i), "small")
+			if err != nil || time.Since(begun) > time.Second {
+				t.Errorf("%v after %v", err, time.Since(begun))
+			}
+		}
+		close(codec.gate)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A large request or answer that cannot be decoded fails with the error of a small one.

@@ -17,8 +17,14 @@ import (
 // and the other's.
 func pair[Req, Resp any](t *testing.T, c *cluster, ty Type[Req, Resp]) (id string, local, remote *Region[Req, Resp]) {
 	t.Helper()
-	var regions []*Region[Req, Resp]
-	for i := range 2 {
+	id, regions := several(t, c, 2, ty)
+	return id, regions[0], regions[1]
+}
+
+// several is pair for a number of nodes.
+func several[Req, Resp any](t *testing.T, c *cluster, nodes int, ty Type[Req, Resp]) (id string, regions []*Region[Req, Resp]) {
+	t.Helper()
+	for i := range nodes {
 		n := c.add(fmt.Sprint("n", i+1))
 		r, err := Register(n.reg, ty)
 		if err != nil {
@@ -34,7 +40,7 @@ func pair[Req, Resp any](t *testing.T, c *cluster, ty Type[Req, Resp]) (id strin
 			t.Fatal(err)
 		}
 		if c.nodes[0].s.path([]byte(ty.Name)).lives(regions[0].ShardOf(id), id) {
-			return id, regions[0], regions[1]
+			return id, regions
 		}
 	}
 }
