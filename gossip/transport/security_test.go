@@ -27,7 +27,7 @@ func TestSecurityPage(t *testing.T) {
 		"HandshakeTimeout":     c.HandshakeTimeout.String(),
 		"a hello or answer":    fmt.Sprint(helloBytesMax),
 		"AcceptedMax":          fmt.Sprint(c.AcceptedMax),
-		"known (PeersMax":      fmt.Sprint(c.PeersMax),
+		"of peers (PeersMax":   fmt.Sprint(c.PeersMax),
 		"remembered (Forg":     fmt.Sprint(c.ForgottenMax),
 		"bound to keys":        fmt.Sprint(c.PeersMax + c.ForgottenMax),
 		"newest incarnation":   fmt.Sprint(c.PeersMax + c.ForgottenMax),
