@@ -51,7 +51,7 @@ const (
 // path is one direction between two places.
 type path struct{ from, to int }
 
-// pathsOf returns the paths from each place of some to each place of others.
+// pathsOf returns the paths from each place in one list to each place in the other.
 // If both is set, it also returns the paths back.
 func pathsOf(some, others []int, both bool) (out []path) {
 	for _, i := range some {

@@ -54,7 +54,7 @@ func declaration(p *pack, obj types.Object) []string {
 		return []string{line("%s", types.ObjectString(obj, short))}
 	}
 	lines := []string{line("type %s %s", types.TypeString(named, short), kindOf(named.Underlying(), short))}
-	for f := range fieldsOf(named.Underlying()) {
+	for _, f := range fieldsOf(named.Underlying()) {
 		lines = append(lines, line("type %s struct, %s %s", tn.Name(), f.Name(), types.TypeString(f.Type(), short)))
 	}
 	for _, sel := range methodsOf(named) {
@@ -69,10 +69,8 @@ func declaration(p *pack, obj types.Object) []string {
 func kindOf(t types.Type, short types.Qualifier) string {
 	switch u := t.(type) {
 	case *types.Struct:
-		for f := range u.Fields() {
-			if !f.Exported() {
-				return "struct with unexported fields"
-			}
+		if len(fieldsOf(u)) < u.NumFields() {
+			return "struct with unexported fields"
 		}
 		return "struct"
 	case *types.Interface:
@@ -86,19 +84,17 @@ func kindOf(t types.Type, short types.Qualifier) string {
 	return types.TypeString(t, short)
 }
 
-// fieldsOf yields the exported fields of a struct.
-func fieldsOf(t types.Type) func(func(*types.Var) bool) {
-	return func(yield func(*types.Var) bool) {
-		s, ok := t.(*types.Struct)
-		if !ok {
-			return
-		}
+// fieldsOf returns the exported fields of a struct, and none of another type.
+func fieldsOf(t types.Type) []*types.Var {
+	var out []*types.Var
+	if s, ok := t.(*types.Struct); ok {
 		for f := range s.Fields() {
-			if f.Exported() && !yield(f) {
-				return
+			if f.Exported() {
+				out = append(out, f)
 			}
 		}
 	}
+	return out
 }
 
 // methodsOf returns the exported methods of a pointer to t, and of t if it is an interface.
@@ -116,7 +112,8 @@ func methodsOf(t *types.Named) []*types.Selection {
 	return out
 }
 
-// checkAPI returns a sentence for each declaration that docs/api.txt lacks or has too many.
+// checkAPI returns a sentence for each line that docs/api.txt lacks, or that the code does
+// not have.
 func checkAPI(m *module) []string {
 	stored, err := os.ReadFile(filepath.Join(m.root, apiFile))
 	if err != nil {
@@ -137,9 +134,9 @@ func compareAPI(stored, now string) []string {
 	for l, n := range count {
 		switch l = strings.TrimSpace(l); {
 		case n > 0:
-			broken = append(broken, apiFile+": missing (run with -api if it is meant): "+l)
+			broken = append(broken, apiFile+": missing (run with -api if the change is intended): "+l)
 		case n < 0:
-			broken = append(broken, apiFile+": not in the code (run with -api if it is meant): "+l)
+			broken = append(broken, apiFile+": not in the code (run with -api if the change is intended): "+l)
 		}
 	}
 	slices.Sort(broken)

@@ -58,7 +58,7 @@ func (e exceptions) check(measures []*measure) []string {
 				broken = append(broken, fmt.Sprintf("%s: %s has %d, at most %d%s", m.name, it.subject, it.value,
 					max(allowed, m.limitOf(it)), hints(it)))
 			case it.value < allowed:
-				broken = append(broken, fmt.Sprintf("%s: %s has %d, its exception says %d: run with -shrink", m.name, it.subject, it.value, allowed))
+				broken = append(broken, fmt.Sprintf("%s: %s has %d, its exception is %d: run with -shrink", m.name, it.subject, it.value, allowed))
 			}
 		}
 	}

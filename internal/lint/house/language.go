@@ -16,7 +16,7 @@ type turn struct {
 	name, title string
 	pattern     *regexp.Regexp
 	perMille    float64 // per 1,000 words
-	// questions: sentences that ask are meant, too.
+	// questions is set if sentences that end with a question mark count, too.
 	questions bool
 }
 

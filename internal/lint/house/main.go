@@ -61,8 +61,9 @@ func run(out io.Writer, root string, o options) (bool, error) {
 		if err := os.WriteFile(filepath.Join(root, apiFile), []byte(api(m)), 0o644); err != nil {
 			return false, err
 		}
+	} else {
+		broken = append(broken, checkAPI(m)...)
 	}
-	broken = append(broken, checkAPI(m)...)
 	printTable(out, measures, o.list)
 	for _, b := range broken {
 		fmt.Fprintln(out, "broken:", b)

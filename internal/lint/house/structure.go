@@ -17,7 +17,7 @@ const (
 // upwardLimits are the packages that each hold one Paxos-like node, whose parts refer to
 // one another: percent.
 var upwardLimits = map[string]int{
-	"gossip/view": 30, "replicator/core": 30, "internal/core/view": 30, "internal/core/replication": 30,
+	"gossip/view": 30, "replicator/core": 30,
 }
 
 // structure returns the figures of files, types and packages.
@@ -127,24 +127,15 @@ func signatures(obj types.Object) []signature {
 	if !ok {
 		return nil
 	}
-	for m := range named.Methods() {
-		if m.Exported() {
-			sigs = append(sigs, signature{t.Name() + "." + m.Name(), m.Type()})
-		}
+	for _, sel := range methodsOf(named) {
+		sigs = append(sigs, signature{t.Name() + "." + sel.Obj().Name(), sel.Type()})
 	}
 	switch u := named.Underlying().(type) {
 	case *types.Struct:
-		for f := range u.Fields() {
-			if f.Exported() {
-				sigs = append(sigs, signature{t.Name() + "." + f.Name(), f.Type()})
-			}
+		for _, f := range fieldsOf(u) {
+			sigs = append(sigs, signature{t.Name() + "." + f.Name(), f.Type()})
 		}
 	case *types.Interface:
-		for m := range u.ExplicitMethods() {
-			if m.Exported() {
-				sigs = append(sigs, signature{t.Name() + "." + m.Name(), m.Type()})
-			}
-		}
 	default:
 		sigs = append(sigs, signature{t.Name(), u})
 	}

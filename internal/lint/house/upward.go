@@ -8,7 +8,7 @@ import (
 // upwardReferences counts the file-to-file references of a package and those that run
 // upward: in an order of the files in which as few as possible do. A file refers to another
 // if it uses a name, method or field that the other declares. Names are resolved by type,
-// so equal names of different types are told apart. net/http has 17 % by this count,
+// so equal names of different types are distinguished. net/http has 17 % by this count,
 // memberlist 18.
 func upwardReferences(m *module, p *pack) (refs, upward int) {
 	n := len(p.files)
