@@ -152,7 +152,7 @@ func (s *stack) regain(ctx context.Context) bool {
 	return poll(ctx, s.gossip.LeaseValid)
 }
 
-// announce tells the peers that this node leaves, and waits up to announcePatience until
+// announce announces the leave of this node to its peers, and waits up to announcePatience until
 // the view shows it. Coordination then moves to another node before shards begin to move.
 // If no such view arrives, the drain begins all the same.
 func (s *stack) announce(ctx context.Context) {
@@ -204,7 +204,7 @@ func (n *Node) unready() string {
 		return n.outage.inWords()
 	case s.unfit.Load() != nil:
 		return s.unfit.Load().inWords()
-	case s.gossip.View() == nil:
+	case !s.viewed.Load():
 		return n.outage.inWords()
 	case !s.gossip.LeaseValid():
 		return "the node has no valid lease"

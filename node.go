@@ -362,7 +362,7 @@ func (n *Node) Close() error {
 	return n.endClose()
 }
 
-// beginClose tells the supervisor to end the node.
+// beginClose makes the supervisor end the node.
 func (n *Node) beginClose() {
 	n.mu.Lock()
 	first := !n.closing

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// outage is the reason why a node stands in no view, and which of its files were set aside
-// meanwhile. Its methods are safe for concurrent use.
+// outage holds the reason why a node is in no view, and the files that it has set aside. Its
+// methods are safe for concurrent use.
 type outage struct {
 	mu sync.Mutex
 	// reason is why the last incarnation ended, "" before any has.
 	reason string
-	// final: no incarnation follows.
+	// final is set if no incarnation follows.
 	final bool
 	// copies are the files that were set aside, the oldest first.
 	copies []string
@@ -21,7 +21,7 @@ type outage struct {
 // incarnation.
 const copiesMax = 64
 
-// addCopy notes that a file was set aside.
+// addCopy records a file that was set aside.
 func (o *outage) addCopy(path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -35,14 +35,14 @@ func (o *outage) listCopies() []string {
 	return slices.Clone(o.copies)
 }
 
-// endIncarnation notes why an incarnation has ended, and whether none follows.
+// endIncarnation records why an incarnation has ended, and whether none follows.
 func (o *outage) endIncarnation(reason string, final bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reason, o.final = reason, final
 }
 
-// inWords returns the reason why the node stands in no view.
+// inWords returns the reason why the node is in no view.
 func (o *outage) inWords() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,8 +55,8 @@ func (o *outage) inWords() string {
 	return "in no cluster: it joins again as a new incarnation; the last one ended: " + o.reason
 }
 
-// explainEnd returns why the incarnation has ended. changed is what became of its files if
-// they are of another cluster.
+// explainEnd returns why the incarnation has ended. changed is the error of setting aside
+// the files of another cluster, nil if there is none.
 func (s *stack) explainEnd(changed error) string {
 	switch u := s.unfit.Load(); {
 	case u != nil && changed != nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 )
 
-// statusPage returns what GET /status of the node says.
+// statusPage returns the node's answer to GET /status.
 func statusPage(t *testing.T, m *member) peerage.Status {
 	t.Helper()
 	_, body := page(m.Node, "/status")
@@ -49,14 +49,14 @@ func TestReadinessNamesFilesThatWereSetAside(t *testing.T) {
 			t.Errorf("the reason was named by /readyz: %t, by /status: %t", named, shown)
 		}
 		if st := statusPage(t, laptop); st.NotReady != "" || len(st.FilesSetAside) != 2 || !strings.HasPrefix(st.FilesSetAside[0], dir) {
-			t.Errorf("ready, and not because %q; set aside %q", st.NotReady, st.FilesSetAside)
+			t.Errorf("ready, but NotReady is %q; set aside %q", st.NotReady, st.FilesSetAside)
 		}
 	})
 }
 
 // TestReadinessNamesTheEndOfTheLastIncarnation: a node with RejoinAfter negative stays out,
-// and one that has lost its cluster is about to join again. /readyz and /status tell the
-// two apart and name the reason of the end.
+// and one that has lost its cluster is about to join again. /readyz and /status distinguish
+// the two and name the reason of the end.
 func TestReadinessNamesTheEndOfTheLastIncarnation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rejoin time.Duration
@@ -70,7 +70,7 @@ func TestReadinessNamesTheEndOfTheLastIncarnation(t *testing.T) {
 				out := c.addWith(3, peerage.Config{RejoinAfter: tc.rejoin}, nil)
 				c.ready(c.nodes...)
 				c.net.Split(transport.Dropped, []string{c.nodes[0].addr, c.nodes[1].addr, c.nodes[2].addr}, []string{out.addr})
-				c.until(20*time.Second, "the others removed it", func() bool { return len(c.nodes[0].View().Members) == 3 })
+				c.until(20*time.Second, "the other nodes have removed it", func() bool { return len(c.nodes[0].View().Members) == 3 })
 				c.net.Heal()
 				c.until(20*time.Second, "it has ended its incarnation", func() bool { return out.View() == nil })
 				code, body := page(out.Node, "/readyz")

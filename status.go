@@ -20,10 +20,10 @@ type Status struct {
 	Addr    string `json:"addr"`
 	Cluster string `json:"cluster"`
 	Ready   bool   `json:"ready"`
-	// NotReady is what keeps the node from being Ready, "" if it is.
+	// NotReady lists the reasons why the node is not Ready, "" if it is.
 	NotReady string `json:"not_ready,omitempty"`
-	// FilesSetAside are the copies of files of durable keys that the node has set aside since
-	// it was started, as those of another cluster of the same name.
+	// FilesSetAside lists the files of durable keys that the node has set aside since its
+	// start, because they belong to another cluster of the same name.
 	FilesSetAside []string `json:"files_set_aside,omitempty"`
 	// Draining is set once Drain or Shutdown was called.
 	Draining bool `json:"draining,omitempty"`

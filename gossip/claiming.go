@@ -386,7 +386,7 @@ func (f *forming) beyondHelp(now clock.Instant, lost bool) {
 	}
 }
 
-// nextStepAt returns when step must next be called.
+// nextStepAt returns when stepForming must next be called.
 func (f *forming) nextStepAt() clock.Instant { return f.wake }
 
 func (f *forming) nextWake(now clock.Instant) clock.Instant {

@@ -263,13 +263,14 @@ func (d *discovery) otherAddrs() int {
 }
 
 // leaveMax bounds how long Close waits until a node has received memberlist's leave
-// message; leaveTold is how many are pinged for it at a time. They spread it.
+// message; leavePings is how many nodes are pinged for it at a time. They spread it.
 const (
 	leaveMax   = 100 * time.Millisecond
 	leavePings = 3
 )
 
-// announceLeave makes memberlist announce that this node leaves. It does not wait; close does.
+// announceLeave makes memberlist announce that this node leaves. It does not wait;
+// closeDiscovery does.
 //
 // memberlist's own Leave waits for several rounds of gossip, and sends nothing before the
 // first round: too long for a stop that must take milliseconds. But pings also carry the
@@ -292,9 +293,9 @@ func (d *discovery) announceLeave() {
 func (d *discovery) pingSome() {
 	answered := make(chan error, leavePings)
 	d.mu.Lock()
-	told := 0
+	pinged := 0
 	for addr := range d.alive { // in any order
-		if told++; told > leavePings {
+		if pinged++; pinged > leavePings {
 			break
 		}
 		go func() {
@@ -305,7 +306,7 @@ func (d *discovery) pingSome() {
 	d.mu.Unlock()
 	late := time.NewTimer(leaveMax)
 	defer late.Stop()
-	for waiting := min(told, leavePings); waiting > 0; {
+	for waiting := min(pinged, leavePings); waiting > 0; {
 		select {
 		case err := <-answered:
 			if waiting--; err == nil {

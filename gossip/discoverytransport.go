@@ -136,7 +136,7 @@ func (g *gossipTransport) WriteTo(b []byte, addr string) (time.Time, error) {
 	}
 	now := time.Now()
 	g.st.packetOut.countMessage(len(b))
-	// Report no error for a lost datagram: memberlist would give the probe up and suspect
+	// Report no error for a lost datagram: memberlist would abandon the probe and suspect
 	// no node.
 	_ = g.t.WritePacket(b, addr)
 	return now, nil

@@ -35,7 +35,7 @@ func TestADisownedNodeJoinsAnew(t *testing.T) {
 }
 
 // TestARejectingFirewallLeavesNoNodeAlone: a node behind a rejecting firewall eventually
-// gives its incarnation up, without QuorumLost: otherwise the next one would form a
+// ends its incarnation, without QuorumLost: otherwise the next one would form a
 // cluster by itself.
 func TestARejectingFirewallLeavesNoNodeAlone(t *testing.T) {
 	inBubble(t, func(c *cluster) {

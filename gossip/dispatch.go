@@ -10,7 +10,7 @@ import (
 // dispatcher delivers events in order from one goroutine to all subscribers. Its queue
 // has no bound of its own: frequent events are coalesced, so it holds at most one
 // ViewChanged and one LeaseChanged in a row, and events about connections, whose number
-// the peers bound. put never blocks.
+// the peers bound. putEvent never blocks.
 type dispatcher struct {
 	mu    sync.Mutex
 	queue []item

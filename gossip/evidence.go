@@ -115,7 +115,7 @@ type peerLinks struct {
 	askNext clock.Instant
 	seal    sealing
 	// askedAt is when it was challenged, 0 when no answer is awaited (counted in asked).
-	// mute is set when an answer did not arrive.
+	// unresponsive is set when an answer did not arrive.
 	askedAt      clock.Instant
 	unresponsive bool
 }
@@ -493,7 +493,7 @@ func (e *evidence) dropPeer(p *peerLinks, a *actions) {
 	a.unlearn = append(a.unlearn, p.node.ID)
 }
 
-// nextTickAt returns when tick must next be called.
+// nextTickAt returns when runDue must next be called.
 func (e *evidence) nextTickAt(now clock.Instant) clock.Instant {
 	d := clock.Min(e.answerDue(), e.nextBaseline)
 	if e.isIdle() {

@@ -74,9 +74,9 @@ type forming struct {
 	points   map[string]*point
 	// order holds the points sorted by address.
 	order []*point
-	// named caches union; nil when it must be recomputed.
+	// named caches allPoints; nil when it must be recomputed.
 	named []string
-	// wake is when step must next run; an earlier step does nothing.
+	// wake is when stepForming must next run; an earlier call does nothing.
 	wake clock.Instant
 	// alias maps a listed address to the one advertised by the node that answered there.
 	alias map[string]string

@@ -17,9 +17,9 @@ const (
 	hintsPerBatch   = 16
 )
 
-// inbox is the queue of the loop. put never blocks. Hints of discovery, whose number
-// other nodes determine, have a queue of their own: a few are processed after everything
-// else, so that none ever delays a message of the view protocol.
+// inbox is the queue of the loop. Adding to it never blocks. Hints of discovery, whose number
+// other nodes determine, have a queue of their own: a few are processed after all other
+// inputs, so that none ever delays a message of the view protocol.
 type inbox struct {
 	mu     sync.Mutex
 	queue  []input

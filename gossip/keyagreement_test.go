@@ -81,7 +81,7 @@ func TestOneWrongKeyIsOutvoted(t *testing.T) {
 	var a actions
 	k.onRotation(&a)
 	if k.mostDiffer() || k.differ != 0 || len(a.send) != 3 {
-		t.Errorf("after the rotation: unfit %v, %d differ, %d are told", k.mostDiffer(), k.differ, len(a.send))
+		t.Errorf("after the rotation: unfit %v, %d differ, %d messages", k.mostDiffer(), k.differ, len(a.send))
 	}
 	// Members that have left do not count.
 	*ring = testKeys(1)

@@ -48,7 +48,7 @@ func TestAPlannedStopIsQuick(t *testing.T) {
 			if ms = left; len(ms) > 0 {
 				c.settled(5*time.Second, ms...)
 				for _, o := range ms {
-					c.until(3*time.Second, "memberlist knows", func() bool { return o.discovery.otherAddrs() == len(ms)-1 })
+					c.until(3*time.Second, "memberlist has the remaining nodes only", func() bool { return o.discovery.otherAddrs() == len(ms)-1 })
 					if n := o.Stats().Suspicions; n != 0 {
 						t.Errorf("%s: %d suspicions", o.addr, n)
 					}

@@ -36,7 +36,7 @@ type nameTable struct {
 	// used is how much of the burst is used, as of at.
 	used float64
 	at   time.Time
-	// evictAt is when evict may next run.
+	// evictAt is when evictNames may next run.
 	evictAt time.Time
 }
 
@@ -123,7 +123,7 @@ func (t *nameTable) evictNames(now time.Time) bool {
 	return false
 }
 
-// markGone and back record memberlist's state of a node.
+// markGone and markAlive record memberlist's state of a node.
 func (t *nameTable) markGone(name string, now time.Time) { t.setGoneAt(name, now) }
 func (t *nameTable) markAlive(name string)               { t.setGoneAt(name, time.Time{}) }
 

@@ -355,7 +355,7 @@ func (n *Node) Over() <-chan struct{} { return n.over }
 // then ended. That takes a few round trips while a quorum answers, for the leader as for
 // any other member. The transport stays open until Close. Leave fails with the context's
 // error, while leaving continues, or with ErrClosed. Drain the node first, after
-// AnnounceLeave: Leave gives the lease up immediately.
+// AnnounceLeave: Leave drops the lease immediately.
 func (n *Node) Leave(ctx context.Context) error {
 	n.inbox.putInput(call(func(l *loop) { l.stepCore(n.clock.Now(), view.Leave{}) }))
 	if n.discovery != nil {

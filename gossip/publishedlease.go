@@ -8,8 +8,8 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// publishedLease publishes the lease. Readers call valid at every dispatch to an entity: one
-// atomic load, no lock.
+// publishedLease publishes the lease. Readers call validAt at every dispatch to an entity:
+// one atomic load, no lock.
 //
 // A lease that returns in another generation must not let instances of the old one run,
 // so it is on hold until every subscriber has returned from Abandoned.
@@ -59,7 +59,7 @@ func (c *publishedLease) storeEnd(until, now clock.Instant) {
 	}
 }
 
-// withhold withholds the lease until release.
+// withhold withholds the lease until endHold.
 func (c *publishedLease) withhold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,14 +12,14 @@ func reliableSeries() []series {
 				emit(float64(t.Remembered.Recalled), t.Type, "remembered")
 			}
 		}, "type", "source"),
-		gauge("remembered_updates_waiting", "Remembered entities whose start or end is not yet stored.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Remembered.Waiting) }), "type"),
-		counter("remembered_updates_dropped_total", "Starts and ends of remembered entities dropped because the queue for the store was full.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Remembered.Dropped) }), "type"),
-		counter("remembered_store_errors_total", "Failed reads and writes of the store of remembered entities; each is retried.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Remembered.Failed) }), "type"),
-		gauge("reliable_unconfirmed_messages", "Unacknowledged messages of this node's reliable producers.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Reliable.Unconfirmed) }), "type"),
+		gaugePerType("remembered_updates_waiting", "Remembered entities whose start or end is not yet stored.",
+			func(t *sharding.Stats) float64 { return float64(t.Remembered.Waiting) }),
+		counterPerType("remembered_updates_dropped_total", "Starts and ends of remembered entities dropped because the queue for the store was full.",
+			func(t *sharding.Stats) float64 { return float64(t.Remembered.Dropped) }),
+		counterPerType("remembered_store_errors_total", "Failed reads and writes of the store of remembered entities; each is retried.",
+			func(t *sharding.Stats) float64 { return float64(t.Remembered.Failed) }),
+		gaugePerType("reliable_unconfirmed_messages", "Unacknowledged messages of this node's reliable producers.",
+			func(t *sharding.Stats) float64 { return float64(t.Reliable.Unconfirmed) }),
 		counter("reliable_messages_total", "Finished messages of this node's reliable producers, by result.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				t := &s.types[i]
@@ -27,11 +27,11 @@ func reliableSeries() []series {
 				emit(float64(t.Reliable.GivenUp), t.Type, "given_up")
 			}
 		}, "type", "result"),
-		counter("reliable_resends_total", "Retransmissions by this node's reliable producers.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Reliable.Resends) }), "type"),
-		counter("reliable_duplicates_total", "Duplicates of reliable messages that this node received after the message had run.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Reliable.Repeated) }), "type"),
-		counter("reliable_forgotten_producers_total", "Reliable producers whose deduplication state a shard of this node evicted for lack of room.",
-			perType(func(t *sharding.Stats) float64 { return float64(t.Reliable.Forgotten) }), "type"),
+		counterPerType("reliable_resends_total", "Retransmissions by this node's reliable producers.",
+			func(t *sharding.Stats) float64 { return float64(t.Reliable.Resends) }),
+		counterPerType("reliable_duplicates_total", "Duplicates of reliable messages that this node received after the message had run.",
+			func(t *sharding.Stats) float64 { return float64(t.Reliable.Repeated) }),
+		counterPerType("reliable_forgotten_producers_total", "Reliable producers whose deduplication state a shard of this node evicted for lack of room.",
+			func(t *sharding.Stats) float64 { return float64(t.Reliable.Forgotten) }),
 	}
 }

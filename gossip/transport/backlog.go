@@ -20,8 +20,8 @@ const batchBytes = 4 << 10
 type block struct {
 	bytes  []byte
 	frames int
-	// open is where the header of its last batch stands, 0 before the first; sealed: its
-	// header is complete.
+	// open is the offset of its last batch's header, 0 before the first batch. sealed is set
+	// if that header is complete, or if the block has no batches.
 	open   int
 	sealed bool
 	next   *block

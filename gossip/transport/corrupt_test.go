@@ -56,7 +56,7 @@ func TestAttackFlippedBitsReachNoHandler(t *testing.T) {
 }
 
 // Every flipped bit of a frame or a batch, of its header too, is found before a frame is
-// handed out; and one in the header before the declared length has come.
+// handed out; and one in the header before the declared length has arrived.
 func TestEveryFlippedBitOfAFrameIsFound(t *testing.T) {
 	for _, sent := range [][]byte{appendFrame(nil, KindView, []byte("some payload")), batchOf("some payload", "another", "")} {
 		for bit := range len(sent) * 8 {
@@ -82,16 +82,10 @@ func batchOf(payloads ...string) []byte {
 	return b.bytes
 }
 
-// A batch whose checksum fits, and which holds no whole frames that are allowed, ends the
-// connection: its sender is no node of ours.
+// A batch with a valid checksum but without whole, permitted frames is an error, which ends
+// the connection: no node of this version sends one.
 func TestAttackABatchThatIsNone(t *testing.T) {
-	batch := func(inside []byte) []byte {
-		h := makePieceHeader(0, batchSlot, inside)
-		return append(h[:], inside...)
-	}
-	inside := func(n uint32, k Kind, payload string) []byte {
-		return append(append(binary.BigEndian.AppendUint32(nil, n), byte(k)), payload...)
-	}
+	batch := func(inside []byte) []byte { return frameOf(0, batchSlot, string(inside)) }
 	large := announce(0, batchSlot, 1<<20+batchBytes+1)
 	for name, c := range map[string]struct {
 		bytes    []byte
@@ -99,13 +93,13 @@ func TestAttackABatchThatIsNone(t *testing.T) {
 	}{
 		"empty":                {batch(nil), false},
 		"half a header":        {batch([]byte{0, 0, 0}), false},
-		"no kind":              {batch(inside(1, 0, "x")), false},
-		"a frame beyond it":    {append(batch(inside(2, 1, "x")), "x"...), false},
+		"no kind":              {batch(inBatch(1, 0, "x")), false},
+		"a frame beyond it":    {append(batch(inBatch(2, 1, "x")), "x"...), false},
 		"a batch in it":        {batch(batchOf("x", "y")), false},
-		"a frame too large":    {batch(inside(1<<20+1, 1, "x")), true},
+		"a frame too large":    {batch(inBatch(1<<20+1, 1, "x")), true},
 		"too large":            {large[:], true},
-		"of a kind":            {appendHeaderOf(1, batchSlot, "xxxxxx"), false},
-		"kind 0, but no batch": {appendHeaderOf(0, 1, "xxxxxx"), false},
+		"of a kind":            {frameOf(1, batchSlot, "xxxxxx"), false},
+		"kind 0, but no batch": {frameOf(0, 1, "xxxxxx"), false},
 	} {
 		b := newFrameBuffer(1 << 20)
 		b.received(copy(b.space(), c.bytes))
@@ -116,9 +110,15 @@ func TestAttackABatchThatIsNone(t *testing.T) {
 	}
 }
 
-func appendHeaderOf(k Kind, slot byte, payload string) []byte {
+// frameOf returns a frame, a piece or a batch.
+func frameOf(k Kind, slot byte, payload string) []byte {
 	h := makePieceHeader(k, slot, []byte(payload))
 	return append(h[:], payload...)
+}
+
+// inBatch returns a frame as it stands in a batch, with n as its length.
+func inBatch(n uint32, k Kind, payload string) []byte {
+	return append(append(binary.BigEndian.AppendUint32(nil, n), byte(k)), payload...)
 }
 
 // A hello or an answer with a flipped bit is malformed, and nothing in it counts.

@@ -3,8 +3,8 @@ package transport
 import "sync/atomic"
 
 // Counters holds the counters of a transport. All fields are live and safe to read at any
-// time; nothing is ever reset. Frames are counted once per batch, when it has been
-// written or handed out.
+// time; nothing is ever reset. Frames are counted together: sent ones once their block has
+// been written, received ones once all that arrived together have been handed out.
 type Counters struct {
 	// Class is indexed by Class.
 	Class [classes]ClassCounters
@@ -106,7 +106,7 @@ const (
 	DropTooLarge
 	// DropClosed: Send returned ErrClosed.
 	DropClosed
-	// DropLost: queued, or in the batch being written, when the connection broke.
+	// DropLost: queued, or in the block being written, when the connection broke.
 	DropLost
 	// DropDialFailed: queued when an attempt to connect failed.
 	DropDialFailed

@@ -3,7 +3,7 @@ package transport
 import "time"
 
 // directPause is how long a link must have been quiet for a sender to write by itself,
-// crowdPause the same after a batch of several frames, and directBytes the size limit for
+// crowdPause the same after a block of several frames, and directBytes the size limit for
 // such a write.
 const (
 	directPause = 5 * time.Microsecond
@@ -14,11 +14,11 @@ const (
 // direct lets a sender write one frame by itself when a link is idle, which saves the
 // wake-up of the owner for a request and for its answer (measured: a sixth of the round
 // trip between two processes). It does not pay off for a busy sender, which would need a
-// system call per frame instead of one per batch; so a sender that sends again within
+// system call per frame instead of one per block; so a sender that sends again within
 // directPause wakes the owner. Nor does it for one of many senders: each may find the
 // link idle while the rest, which are about to send, do not get the processor for the
 // length of the call (at 64 askers more than half of all the time was spent there). A
-// batch of several frames indicates many senders; this holds until the link has been
+// block of several frames indicates many senders; this holds until the link has been
 // quiet for crowdPause.
 //
 // A sender never blocks: it tries once, and leaves the rest of the frame to the owner. It
@@ -32,7 +32,7 @@ type direct struct {
 	// buf is the frame being written; owned by the goroutine that set queue.writing.
 	buf  []byte
 	last time.Time
-	// crowd: the last write was a batch of several frames.
+	// crowd: the last write was a block of several frames.
 	crowd bool
 }
 

@@ -140,7 +140,8 @@ func newEngine(cfg Config, addr string, n network) *engine {
 	return e
 }
 
-// meets reports whether id is this node, or one that it has learnt or is connected to it.
+// meets reports whether id is this node, a learnt node, or a node with an open connection to
+// this one.
 func (e *engine) meets(id view.NodeID) bool {
 	if id == e.self.ID || e.peers.peer(id) != nil {
 		return true

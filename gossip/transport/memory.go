@@ -237,8 +237,9 @@ func (h *memHost) closePackets() error {
 	return nil
 }
 
-// inquire imitates beacons: the process answers, the host of a dead one refuses in its
-// own name, and a firewall in its own instead of the host's.
+// inquire imitates beacons: the process answers, and the host of a dead one refuses. A
+// firewall refuses in the host's name if the path is Forged; on a Rejected path nothing
+// valid returns.
 func (h *memHost) inquire(ctx context.Context, p Peer, _ beaconNonce) (q Inquiry) {
 	n := h.n
 	at := memIP(p.Addr)

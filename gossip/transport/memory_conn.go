@@ -126,7 +126,7 @@ func (c *memConn) Write(b []byte) (int, error) {
 		case c.closed:
 			return sent, opError("write", c.peer.host.addr, net.ErrClosed)
 		case c.host.dead:
-			return len(b), nil // no process is left to receive it
+			return len(b), nil // the writer itself is dead: the result has no effect
 		case c.host.paused:
 		case c.failed != nil:
 			return sent, opError("write", c.peer.host.addr, c.failed)
@@ -258,14 +258,14 @@ func (c *memConn) recheckLocked() {
 	c.cond.Broadcast()
 }
 
-// probeLocked imitates keep-alives to a far end that has ended but could not send a
-// reset: some time later they are answered with one.
+// probeLocked imitates keep-alives to a far end that has ended but could not send the end
+// of the stream: some time later they are answered with a reset.
 func (c *memConn) probeLocked() {
 	if c.closed || c.failed != nil || !c.peer.goneLocked() {
 		return
 	}
 	if k := len(c.in); k > 0 && c.in[k-1].fin {
-		return // it has sent a reset
+		return // it has sent the end of the stream
 	}
 	time.AfterFunc(c.network().cfg.UnackedTimeout, func() {
 		c.network().mu.Lock()

@@ -17,7 +17,7 @@ const (
 	quietReads   = 64
 )
 
-// errMalformed: a frame of no kind.
+// errMalformed: an impossible header or batch.
 var errMalformed = errors.New("transport: malformed frame")
 
 // oversizeError: a frame is announced that is larger than its class allows.
@@ -53,7 +53,7 @@ func newFrameBuffer(max int) *frameBuffer {
 
 // space returns the free part of the buffer; it is never empty.
 func (b *frameBuffer) space() []byte {
-	b.checked = 0 // and no batch is begun: peek has found nothing whole
+	b.checked = 0 // batched is false: handOut has processed every whole batch
 	if b.r > 0 {
 		b.w = copy(b.buf, b.buf[b.r:b.w])
 		b.r = 0

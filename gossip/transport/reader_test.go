@@ -11,6 +11,15 @@ import (
 // feed gives b the stream in pieces as large as its space or the next of sizes,
 // and returns the frames that came out.
 func feed(t interface{ Fatalf(string, ...any) }, b *frameBuffer, stream []byte, sizes func() int) (kinds []Kind, payloads [][]byte, err error) {
+	err = feedEach(t, b, stream, sizes, func(k Kind, size int) {
+		kinds = append(kinds, k)
+		payloads = append(payloads, append([]byte(nil), b.cut(size)...))
+	})
+	return kinds, payloads, err
+}
+
+// feedEach is feed with a function that must cut each frame.
+func feedEach(t interface{ Fatalf(string, ...any) }, b *frameBuffer, stream []byte, sizes func() int, cut func(k Kind, size int)) error {
 	received, before := 0, len(b.buf)
 	for len(stream) > 0 {
 		space := b.space()
@@ -24,19 +33,18 @@ func feed(t interface{ Fatalf(string, ...any) }, b *frameBuffer, stream []byte, 
 		for {
 			k, size, err := b.peek()
 			if err != nil {
-				return kinds, payloads, err
+				return err
 			}
 			if size == 0 {
 				break
 			}
-			kinds = append(kinds, k)
-			payloads = append(payloads, append([]byte(nil), b.cut(size)...))
+			cut(k, size)
 		}
 		if len(b.buf) > max(readBytesMax, 2*received, before) {
 			t.Fatalf("%d bytes of memory for %d received", len(b.buf), received)
 		}
 	}
-	return kinds, payloads, nil
+	return nil
 }
 
 func TestFramesSurviveAnyCutting(t *testing.T) {
@@ -112,23 +120,39 @@ func TestALargeBufferGoesWhenItIsNotNeeded(t *testing.T) {
 	}
 }
 
+// FuzzFrames encodes the frames again in the forms in which they arrived: the result must
+// be the stream, up to the bytes that wait or are invalid.
 func FuzzFrames(f *testing.F) {
 	f.Add(appendFrame(appendFrame(nil, 1, []byte("one")), 2, nil), 3)
 	f.Add(announced(1, 0xffffffff), 1)
 	f.Add(append(batchOf("one", "two", ""), appendFrame(batchOf("three"), 2, []byte("four"))...), 7)
+	mixed := append(inBatch(3, 1, "one"), inBatch(0, 2, "")...)
+	f.Add(append(frameOf(0, batchSlot, string(mixed)), frameOf(3, 1|firstPiece, "four bytes and more")...), 5)
+	f.Add(frameOf(0, batchSlot, string(mixed)+"no frame"), 1<<10)
 	f.Fuzz(func(t *testing.T, stream []byte, piece int) {
 		b := newFrameBuffer(1 << 16)
-		_, payloads, err := feed(t, b, stream, func() int { return piece })
-		rest := stream
-		for _, p := range payloads {
-			at := bytes.Index(rest, p)
-			if at < 0 {
-				t.Fatalf("%x became %x", stream, payloads)
+		var again, inside []byte // inside holds the frames of an unfinished batch
+		err := feedEach(t, b, stream, func() int { return piece }, func(k Kind, size int) {
+			slot, batched := b.slot(), b.batched
+			payload := string(b.cut(size))
+			if !batched {
+				again = append(again, frameOf(k, slot, payload)...)
+				return
 			}
-			rest = rest[at+len(p):]
+			inside = append(inside, inBatch(uint32(len(payload)), k, payload)...)
+			if !b.batched {
+				again, inside = append(again, frameOf(0, batchSlot, string(inside))...), nil
+			}
+		})
+		if !bytes.HasPrefix(stream, again) {
+			t.Fatalf("%x became %x", stream, again)
 		}
-		if wait := b.w - b.r; err == nil && wait > frameHeaderBytes+batchBytes+1<<16 {
-			t.Fatalf("%d bytes wait", wait)
+		rest := stream[len(again):]
+		if len(inside) > 0 && (err == nil || !bytes.HasPrefix(rest[frameHeaderBytes:], inside)) {
+			t.Fatalf("%x became %x, %v", rest, inside, err)
+		}
+		if err == nil && len(rest) > frameHeaderBytes+batchBytes+1<<16 {
+			t.Fatalf("%d bytes wait", len(rest))
 		}
 	})
 }

@@ -138,7 +138,7 @@ func (e *engine) WritePacket(b []byte, addr string) error {
 		return ErrFrameTooLarge
 	}
 	if err := e.net.writePacket(b, addr); err != nil {
-		// On an unexpected write error memberlist gives up a probe without suspecting the
+		// On an unexpected write error memberlist abandons a probe without suspecting the
 		// node; a lost datagram it handles.
 		e.counters.Drops[DropPacketSend].Add(1)
 		e.log.line(slog.LevelDebug, "datagram not sent", slog.String("to", addr), slog.Any("error", err))

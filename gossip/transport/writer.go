@@ -258,8 +258,8 @@ func (l *link) written(b *block, rest int) int {
 	return n
 }
 
-// emptyLocked drops the queue and returns the number of dropped frames, those of a batch
-// in flight included.
+// emptyLocked drops the queue and returns the number of dropped frames, those of the
+// block in flight included.
 func (l *link) emptyLocked() int {
 	n := l.framesLocked() + l.flightFrames
 	l.backlog.clear()

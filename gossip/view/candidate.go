@@ -112,7 +112,7 @@ func (c *Core) livingSeniors() int {
 	return n
 }
 
-// driveJoiner asks members for a newer view, and eventually gives up. The joiner may have
+// driveJoiner asks members for a newer view, and ends after joinerPatience. The joiner may have
 // become a voter, or been left out, in a view that it has not received; any member that
 // holds it replies with it.
 func (c *Core) driveJoiner() bool {

@@ -106,8 +106,8 @@ type Core struct {
 	silence *silence
 
 	// nextConsult is when the members may next be asked about a non-member's view.
-	// introduced holds nodes of another lineage that a member has shown (speaker.go).
-	nextConsult  clock.Instant
+	nextConsult clock.Instant
+	// lineageNodes holds nodes of another lineage that a member has shown (speaker.go).
 	lineageNodes map[NodeID]bool
 
 	mutant mutant

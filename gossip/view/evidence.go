@@ -31,7 +31,7 @@ import (
 //
 // The candidate proposes a new view, not an uncovered attempt: every living acceptor of
 // that attempt is in the total quorum, so no view that followed it has a living voter. A
-// joiner may hold such a view; it gives up waiting and returns (joinerPatience), and
+// joiner may hold such a view; it stops waiting and returns (joinerPatience), and
 // yields whenever lineages meet (contest.go).
 
 // proof is a proof that a peer's process has ended.

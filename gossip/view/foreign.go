@@ -64,7 +64,7 @@ const (
 	// contestMin is the lower bound of contestFor.
 	contestMin = 2 * time.Second
 	// ignoreFirst is how long the source of an unfinished contest is ignored the first
-	// time, shunMost at most.
+	// time, ignoreMost at most.
 	ignoreFirst = time.Minute
 	ignoreMost  = time.Hour
 	// ignoredMax bounds the sources that are ignored; while all places are taken, no

@@ -24,7 +24,7 @@ import (
 // after it was up, and ends (adoptView). A leader loses the requests that it holds when it
 // steps down: joiners ask again.
 //
-// A leaving node gives its lease up first, so that it can be left out immediately. It may
+// A leaving node drops its lease first, so that it can be left out immediately. It may
 // still vote, and as a last resort lead, so that other members can leave. But it counts
 // no proofs for a quorum, since a view without it may exist that no window excludes
 // (total).
@@ -40,7 +40,7 @@ type joining struct {
 	passed []NodeID
 }
 
-// leadersMax bounds entry.passed.
+// leadersMax bounds joining.passed.
 const leadersMax = 8
 
 // wasAsked reports whether a node may answer the join request.

@@ -119,7 +119,7 @@ type JoinRefused struct{ Reason string }
 // accept that leader's answer.
 type JoinPassed struct{ Leader NodeID }
 
-// LeaveRequest asks to be left out of the next view. The sender has given its lease up
+// LeaveRequest asks to be left out of the next view. The sender has dropped its lease
 // for good.
 type LeaveRequest struct{}
 

@@ -232,7 +232,7 @@ func (c *Core) removeFrom(since clock.Instant) clock.Instant {
 // of it has answered the last round: a view that cannot act is worse than a late one.
 func (c *Core) proposeNext() bool {
 	o := c.leadership
-	// Return early without a reason to change, and without a quorum: propose is called at
+	// Return early without a reason to change, and without a quorum: proposeNext is called at
 	// every answer to a ping.
 	due := o.batchAt != 0 && !c.now.Before(o.batchAt) || o.raiseAt != 0 && !c.now.Before(o.raiseAt)
 	if !o.reviewNeeded && !due && len(c.proofs) == 0 {
