@@ -27,7 +27,7 @@ import (
 // keep them apart); tombstones (they grow for ever).
 
 const (
-	// A page is what a change of a shared value copies (leaves.go).
+	// A change of a shared value copies one page (leaves.go).
 	pageBits = 8
 	pageLen  = 1 << pageBits
 	// nodesMax bounds the writers of one value: the upper 20 bits of a packed dot.
@@ -68,7 +68,7 @@ type causal[P any] struct {
 	diffs   *differences // of the latest join, nil before the first
 }
 
-// differences are what a join finds.
+// differences are the dots that a join found to differ.
 type differences struct {
 	come  []arrival
 	gone  []uint32
@@ -286,7 +286,7 @@ func (c *causal[P]) join(o *causal[P], h hooks[P]) (changed bool) {
 // compared. Larger values that differ are exchanged in parts or chunks below that.
 const clashLiveMax = 4096
 
-// differencesKept is how much memory for differences a value keeps for its next join.
+// differencesKept is for how many differences a value keeps room until its next join.
 const differencesKept = 1024
 
 // findClashes appends the dots that are live in both values with different payloads,

@@ -15,8 +15,8 @@
 //	a map to values; the last write may win      LWWMap
 //	a map to sets                                ORMultiMap
 //	a map to values of different types, nested   ORMap
-//	changes seen of each writer, up to where      VersionVector
-//	changes seen of each writer, exactly          Context
+//	changes seen of each writer, up to where     VersionVector
+//	changes seen of each writer, exactly         Context
 //
 // The comment of each type has a small table of the results of concurrent operations.
 //

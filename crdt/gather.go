@@ -8,9 +8,9 @@ import (
 // Counters in a map have a share per writer, and the shares of dead writers stay as long as
 // their keys: a map that outlives a thousand restarts has a thousand shares under a key
 // that each life has counted at. They can be merged in place: one share takes the counts
-// of the rest, under its own dot, and the dots of the rest end. All replicas do that at the same point of their history or none
-// does; the dot then has the same new payload everywhere, and a remove that has seen
-// the shares before ends what came of them.
+// of the rest, under its own dot, and the dots of the rest end. All replicas do that at the
+// same point of their history or none does; the dot then has the same new payload
+// everywhere, and a remove that has seen the shares before ends what came of them.
 //
 // Like pruning it takes two steps, under the same conditions (prune.go). The difference:
 // all replicas must carry out an agreed order, even if they have changed in between. They
@@ -19,8 +19,8 @@ import (
 //
 // Tried and rejected: a fold as in GCounter, a change by a live heir with a record of
 // what it took. It needs no agreement before, but a record per key and dead writer
-// that no replica may lose; and a heir that takes a share whose younger
-// state is at another replica counts it twice.
+// that no replica may lose; and a heir that takes a share whose younger state is at another
+// replica counts it twice.
 
 // Gatherer is a Value with counters under keys: PNCounterMap and ORMap.
 type Gatherer interface {

@@ -153,7 +153,7 @@ func (c *GCounter) Merge(other *GCounter) bool {
 	return changed
 }
 
-// Writers returns who has an entry, dead or not, in order: those whose share may
+// Writers returns, in order, the writers that have an entry, dead or not: their shares may
 // have to be folded.
 func (c *GCounter) Writers() []NodeID {
 	out := make([]NodeID, len(c.items))

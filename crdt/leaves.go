@@ -29,8 +29,8 @@ func (l *leaves[T]) copyLeaf(i int) {
 	l.shared[i] = false
 }
 
-// appendElement appends an element, in a new leaf of leafLen elements if the last one is full. Only
-// the first leaf starts small.
+// appendElement appends an element, in a new leaf of leafLen elements if the last one is
+// full. Only the first leaf starts small.
 func (l *leaves[T]) appendElement(e T, leafLen int) {
 	last := len(l.list) - 1
 	if last < 0 || len(l.list[last]) == leafLen {
@@ -43,7 +43,7 @@ func (l *leaves[T]) appendElement(e T, leafLen int) {
 	l.list[last] = append(l.detachLeaf(last), e)
 }
 
-// shareAll returns a copy.
+// shareAll returns a copy, and marks all leaves as shared.
 func (l *leaves[T]) shareAll() leaves[T] {
 	if len(l.list) == 0 {
 		return leaves[T]{}

@@ -284,7 +284,7 @@ func (m *LWWMap[K, V]) mergeSmall(e *lwwEntry[K, V], ch *Changes[K]) bool {
 	return true
 }
 
-// noteChange adds to ch what e did to an entry that was alive, or was not.
+// noteChange adds to ch the effect of e on an entry that was alive, or was not.
 func (e *lwwEntry[K, V]) noteChange(alive bool, ch *Changes[K]) {
 	switch {
 	case !e.dead && alive:
@@ -441,7 +441,7 @@ func (f *lwwMap[K, V]) accountFor(e *lwwEntry[K, V], hash uint64, size, sign int
 	f.bytes += sign * size
 }
 
-// weigh returns hash and size of an entry, of which it is given those of the key.
+// weigh returns hash and size of an entry, given those of its key.
 func (t *lwwTypes[K, V]) weigh(e *lwwEntry[K, V], hash uint64, size int) (uint64, int) {
 	if e.dead {
 		return mix(hash, stampHash(e.stamp)), size

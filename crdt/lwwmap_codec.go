@@ -27,7 +27,7 @@ func (m *LWWMap[K, V]) Append(b []byte) []byte {
 	for _, n := range nodes {
 		b = appendUint(b, uint64(n))
 	}
-	// Each entry is visited once: in a large map each visit is a cache miss.
+	// One pass in this order: in a large map each entry of it is a cache miss.
 	size := m.Size()
 	room := make([]byte, 2*size+8*len(list))
 	keys, values, stamps := room[:0:size], room[size:size:2*size], room[2*size:2*size]
@@ -183,7 +183,10 @@ func (m *LWWMap[K, V]) sorted() []timed[*lwwEntry[K, V]] {
 // It may return the list or another one, and overwrites the list.
 func sortByTime[E any](list []timed[E]) []timed[E] {
 	byTime := func(a, b timed[E]) int { return cmp.Compare(a.time, b.time) }
-	if len(list) < radixMin || slices.IsSortedFunc(list, byTime) {
+	if slices.IsSortedFunc(list, byTime) {
+		return list
+	}
+	if len(list) < radixMin {
 		slices.SortFunc(list, byTime)
 		return list
 	}

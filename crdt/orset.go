@@ -165,7 +165,8 @@ func (s *ORSet[E]) All() iter.Seq[E] {
 func (s *ORSet[E]) Elements() []E { return slices.AppendSeq(make([]E, 0, s.Len()), s.All()) }
 
 // Merge joins other into the set and reports whether that changed anything, even
-// the context alone. It adds its changes to ch, if ch is not nil. Other may be nil. It panics if the two have more than a million writers; Join fails then.
+// the context alone. It adds its changes to ch, if ch is not nil. Other may be nil. It
+// panics if the two have more than a million writers; Join fails then.
 func (s *ORSet[E]) Merge(other *ORSet[E], ch *Changes[E]) bool {
 	if other == nil || other == s || other.full == nil && other.one.empty() {
 		return false

@@ -54,7 +54,7 @@ func (c *PNCounter) Fold(dead, heir NodeID) Value {
 	return d
 }
 
-// Writers returns who has an entry, dead or not, in order.
+// Writers returns, in order, the writers that have an entry, dead or not.
 func (c *PNCounter) Writers() []NodeID {
 	out := append(c.up.Writers(), c.down.Writers()...)
 	slices.Sort(out)

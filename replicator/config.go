@@ -52,8 +52,8 @@ type Config struct {
 	GossipEvery time.Duration
 	// PruneEvery is the interval at which the most senior voter of the role looks for
 	// tombstones, and for remains of removed members, that all replicas may forget. A
-	// longer interval keeps them longer and sends less; at rest it costs nothing. Default 1
-	// s.
+	// longer interval keeps them longer and sends less; at rest it costs nothing.
+	// Default 1 s.
 	PruneEvery time.Duration
 	// Expire deletes keys that no write has changed for a while: at the latest PruneEvery
 	// after the time for every 4,096 keys. It must be equal on all members of the role.
@@ -69,7 +69,8 @@ type Config struct {
 	// be quick and must not call the replicator. See LeaseRegained.
 	LeaseValid func() bool
 	// Terms means that stamps are terms or other numbers, not times: they are not compared
-	// with clocks.
+	// with clocks. The terms of fences are then epochs of views: a fence above the epoch of
+	// this node's view bars no writer here until the view arrives.
 	Terms bool
 	// Seed determines the order of peers for gossip. Default: from Self.
 	Seed uint64

@@ -13,8 +13,8 @@
 //	  (*QuorumError)    when it ended: it may be out of the             removed, only when it has joined again
 //	                    cluster
 //	  Unchanged         gave up while requesting stamps          yes     write again
-//	ErrStamp            an entry's stamp is the last possible,   no      delete the key
-//	                    or more than a minute in the future
+//	ErrStamp            an entry's stamp leaves no room for a   no      set the clocks right, or delete the key
+//	                    newer one (core.ErrStamp)
 //	*AheadError         your stamp is more than a minute in     no      check the clocks; stamp with terms,
 //	                    the future, here or elsewhere                   numbers or ticks of crdt.HLC
 //	*StaleError         your stamp lost to a newer one          no      read the present entry (Have)

@@ -40,7 +40,7 @@ type pageWalk struct {
 	levels [depthMax]pageLevel
 }
 
-// pageLevel has what is read of the page at one depth of the tree, to be used again.
+// pageLevel has the buffers for the pages at one depth of the tree.
 type pageLevel struct {
 	page     []byte
 	elements []element

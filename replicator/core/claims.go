@@ -24,8 +24,8 @@ import (
 // Nodes outside the view announce nothing: they may have left, or this replica may not have
 // received the view in which they joined. So every claim, also that of a member about itself,
 // is bounded by dotsMax, and no replica makes a change near it (LimitError). Until it has
-// caught up for the first time, a member accepts claims about itself up to dotsMax: others may
-// have accepted them before it joined, and would otherwise ignore its changes.
+// caught up for the first time, a member accepts claims about itself up to dotsMax: other
+// replicas may have accepted them before it joined, and would otherwise ignore its changes.
 
 // dotsMax is the highest sequence number that a replica accepts: half of what the wire can
 // carry. Own changes end at ownDotsMax: one change, which uses many, stays below dotsMax.

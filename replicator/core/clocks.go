@@ -42,8 +42,8 @@ import (
 // lost at a replica that was counted for it. The value stays here instead, reaches the others
 // when their clocks are there, and the caller learns that the outcome is unknown.
 //
-// Two wrong clocks that are cut off together vouch for each other. What they write stands
-// until another member writes above it, in another era.
+// Two wrong clocks that are cut off together vouch for each other. Their writes stand
+// until another member writes above them, in another era.
 
 const (
 	// aheadMax is how far ahead of the clocks a stamp may be.
@@ -292,26 +292,6 @@ func restamped(v crdt.Value, f func(crdt.Stamp) (crdt.Stamp, bool)) crdt.Value {
 	return v
 }
 
-// anyStamp reports whether f holds for a stamp of v.
-func anyStamp(v crdt.Value, f func(crdt.Stamp) bool) bool {
-	switch v := v.(type) {
-	case *crdt.LWWRegister[string]:
-		return f(v.Stamp())
-	case *entryMap:
-		for k := range v.All() { // order-free: any of them
-			if s, _ := v.Stamp(k); f(s) {
-				return true
-			}
-		}
-		for _, s := range v.Deleted() { // order-free: any of them
-			if f(s) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // judgeOwn gives entries that were written before another clock was heard, and are ahead of
 // the clocks, stamps of the present.
 func (c *Core) judgeOwn() {
@@ -336,17 +316,16 @@ func (c *Core) judgeItem(it *item, wall, present uint64) {
 		return
 	}
 	self, n := crdt.NodeID(c.cfg.Self), uint64(0)
-	mine := func(s crdt.Stamp) bool { return s.Node == self && tooFar(s.Time, wall) }
-	if !anyStamp(it.value, mine) {
-		return // all that is ahead came from the file
-	}
 	v := restamped(it.value, func(s crdt.Stamp) (crdt.Stamp, bool) {
-		if mine(s) {
+		if s.Node == self && tooFar(s.Time, wall) {
 			s.Time = present
 			n++
 		}
 		return s, true
 	})
+	if n == 0 {
+		return // all that is ahead came from the file
+	}
 	c.ends.forget(it.key)
 	it.replace(v)
 	c.store.settle(it)

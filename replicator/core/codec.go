@@ -158,7 +158,7 @@ func appendItems(b []byte, items []Item) []byte {
 	b = wire.AppendUvarint(b, uint64(len(items)))
 	for i := range items {
 		it := &items[i]
-		b = appendUs(wire.AppendString(b, it.Key), it.Gen, uint64(it.Kind)|uint64(it.Era)<<kindBits)
+		b = appendUs(wire.AppendString(b, it.Key), it.Gen, kindEra(it.Kind, it.Era))
 		b = wire.AppendBytes(b, it.Bytes)
 	}
 	return b
@@ -301,6 +301,8 @@ func readInt(r *wire.Reader, field string, most int) int {
 // kindBits is how many bits a kind has before the era that shares its number.
 const kindBits = 16
 
+func kindEra(kind crdt.Kind, era uint8) uint64 { return uint64(kind) | uint64(era)<<kindBits }
+
 func readKindEra(r *wire.Reader) (crdt.Kind, uint8) {
 	n := readInt(r, "kind and era", eraMax<<kindBits|math.MaxUint16)
 	return crdt.Kind(n & math.MaxUint16), uint8(n >> kindBits)
@@ -428,7 +430,7 @@ func appendDrops(b []byte, ds []Drop) []byte {
 	b = wire.AppendUvarint(b, uint64(len(ds)))
 	for i := range ds {
 		d := &ds[i]
-		b = wire.AppendUvarint(wire.AppendString(b, d.Key), uint64(d.Kind)|uint64(d.Era)<<kindBits)
+		b = wire.AppendUvarint(wire.AppendString(b, d.Key), kindEra(d.Kind, d.Era))
 		b = wire.AppendU64(appendUs(b, d.Gen, d.Since, uint64(d.Garbage.Items)), d.Garbage.Digest)
 		b = wire.AppendUvarint(b, uint64(len(d.Writers)))
 		for _, n := range d.Writers {

@@ -50,8 +50,8 @@ type Config struct {
 	// judged (clocks.go). It is asked within Step. Nil means that stamps are no times: they
 	// are not judged.
 	Wall func() uint64
-	// Epochs: the terms of fences are epochs of views, and of no later one than their sender
-	// holds. A replica then takes none above its own view's (fence.go).
+	// Epochs means that the term of a fence is the epoch of a view, at most that of its
+	// sender's view. A replica then rejects terms above the epoch of its own view (fence.go).
 	Epochs bool
 	// LeaseValid reports whether this node holds a valid lease (lease.go). It is asked
 	// within Step, for the present, when a request at a level other than Local could end,

@@ -18,7 +18,7 @@ import (
 //   - A state of a lower era is lifted before it is joined with one of a higher era: each of
 //     its stamps is shifted right by a byte per era, over Time, Node and Seq. The shift keeps
 //     the order of stamps (but for those that differ in the lowest byte of Seq alone), and
-//     moves times below the year 1988. Clocks show more.
+//     moves times below the year 1988. Every accepted clock shows a later time.
 //
 // Lifting commutes with joins, so it needs no agreement: members may begin the same era at
 // different times, or be stopped before any state of it arrives. Frames, logs and files of
@@ -26,7 +26,7 @@ import (
 // what it was, none of their entries is lost, and none stands above a write of the new era.
 //
 // Eras are bounded by eraMax in each generation of a key: a stamp has 8 bytes of time to give.
-// Behind the last one a write fails with ErrStamp, until the clocks arrive or the key is
+// After the last one a write fails with ErrStamp, until the clocks arrive or the key is
 // deleted, which ends the generation.
 //
 // Rejected: stamps of the present for what files hold (the other files keep the former
@@ -39,8 +39,8 @@ const (
 	eraMax = 7
 	// eraBits is by how much one era shifts a stamp.
 	eraBits = 8
-	// eraTimes is the first time of stamps that are made in an era above 0. It is in
-	// August 1987.
+	// eraTimes is the least time of stamps that are made in an era above 0. It is in
+	// June 1987.
 	eraTimes = timeMax >> eraBits
 )
 
@@ -66,7 +66,7 @@ func lower(s crdt.Stamp, eras uint8) crdt.Stamp {
 }
 
 // liftTime returns the time that a stamp has some eras later.
-func liftTime(t uint64, eras uint8) uint64 { return t >> (eraBits * min(int(eras), eraMax)) }
+func liftTime(t uint64, eras uint8) uint64 { return t >> (eraBits * uint(eras)) }
 
 // lifted returns v, a value of an era, as it stands in a later one.
 func lifted(v crdt.Value, from, to uint8) crdt.Value {
@@ -111,7 +111,7 @@ func (n *Newest) joinEra(o Newest) {
 }
 
 // beginEra makes n the beginning of another era if a write above it would be ahead of clock.
-// Behind the last era it returns false.
+// In the last era it returns false.
 func (n *Newest) beginEra(clock uint64) bool {
 	far := func(t uint64) bool { return tooFar(t+1, clock) }
 	if n.Era >= eraMax || !slices.ContainsFunc(n.Times, far) {

@@ -12,8 +12,7 @@ import (
 type fences struct {
 	terms map[string]uint64
 	max   int
-	// epoch is that of this replica's view; epochs is Config.Epochs.
-	epoch  view.Epoch
+	// epochs is Config.Epochs.
 	epochs bool
 }
 
@@ -62,35 +61,37 @@ func (s *fences) all() []Fence {
 	return out
 }
 
-// early reports whether a term is of a view that this replica does not hold yet. Such a
-// term does not bar writers here: if it did, one forged fence would keep a type without a
-// coordinator until views had caught up with it. Nothing is lost: a reader of a later view
-// is answered in that view, and a newcomer that takes fences over counts for the views that
-// it holds.
-func (s *fences) early(term uint64) bool { return s.epochs && view.Epoch(term) > s.epoch }
+// early reports whether a term is above own, the epoch of this replica's view. Such a term
+// does not bar writers here: if it did, one forged fence would keep a type without a
+// coordinator until views had caught up with it. Nothing is lost: a read of a later view is
+// answered in that view, and a newcomer that takes fences over counts for the views that it
+// holds.
+func (s *fences) early(term uint64, own view.Epoch) bool {
+	return s.epochs && view.Epoch(term) > own
+}
 
 // far reports whether no view can have had a term yet: it is forged, and would bar the
-// group's writers for ever. Terms are epochs of views, or below. held is the view of the
-// sender as its message names it, 0 if it does not.
-func (s *fences) far(term uint64, held view.Epoch) bool {
-	return view.Epoch(term).FarBeyond(s.epoch) || held != 0 && s.early(term) && view.Epoch(term) > held
+// group's writers forever. Terms are epochs of views, or below. own is as in early; held is
+// the epoch of the sender's view as its message has it, 0 if it has none.
+func (s *fences) far(term uint64, own, held view.Epoch) bool {
+	return view.Epoch(term).FarBeyond(own) || held != 0 && s.early(term, own) && view.Epoch(term) > held
 }
 
 // refuseTerm reports whether a term of a peer does not apply here, and counts a far one.
 // held is as in fences.far.
 func (c *Core) refuseTerm(from view.NodeID, group string, term uint64, held view.Epoch) bool {
-	if c.fences.far(term, held) {
+	if c.fences.far(term, c.epoch, held) {
 		c.stats.FarTerms++
 		c.trace(TraceEvent{Kind: TraceFenceFar, Peer: from, Key: group})
 		return true
 	}
-	return c.fences.early(term)
+	return c.fences.early(term, c.epoch)
 }
 
 // heldReads are reads of views that this replica does not hold yet.
 type heldReads []Received
 
-// heldReadsMax bounds them; more are dropped, and asked again.
+// heldReadsMax bounds them; further reads are dropped, and their senders retransmit them.
 const heldReadsMax = 16
 
 // keepRead keeps a read until its view is here.
@@ -100,14 +101,14 @@ func (h *heldReads) keepRead(from view.NodeID, m *ReadRequest) {
 	}
 }
 
-// takeReads returns all, and forgets them.
+// takeReads returns all of them, and clears the list.
 func (h *heldReads) takeReads() []Received {
 	all := *h
 	*h = nil
 	return all
 }
 
-// takeFences raises the terms that a peer knows. held is as in fences.far.
+// takeFences raises the terms that a peer has sent. held is as in fences.far.
 func (c *Core) takeFences(from view.NodeID, held view.Epoch, fs []Fence) {
 	for _, f := range fs {
 		if !c.refuseTerm(from, f.Group, f.Term, held) && c.fences.raise(f) {
@@ -117,7 +118,7 @@ func (c *Core) takeFences(from view.NodeID, held view.Epoch, fs []Fence) {
 }
 
 // passFence applies a request's fence at this replica. A far or early term does not pass,
-// and no higher one is told. held is as in fences.far.
+// and higher is 0. held is as in fences.far.
 func (c *Core) passFence(from view.NodeID, held view.Epoch, f Fence) (higher uint64, ok bool) {
 	if c.blunder == blunderNoFence {
 		return 0, true

@@ -82,7 +82,7 @@ func (c *Core) onView(now clock.Instant, v *view.View) {
 		return
 	}
 	old, oldVoters := c.view, c.voters
-	c.view, c.epoch, c.fences.epoch = v, v.Epoch, v.Epoch
+	c.view, c.epoch = v, v.Epoch
 	c.voters = nil
 	for _, m := range v.WithRole(c.cfg.Role) {
 		c.voters = append(c.voters, m.ID)

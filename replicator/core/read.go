@@ -104,7 +104,7 @@ func (c *Core) askAnew(now clock.Instant, r *request) {
 func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
 	out := &ReadResult{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round}
 	higher, ok := c.passFence(p.id, m.Epoch, m.Fence)
-	if !ok && c.fences.early(m.Fence.Term) {
+	if !ok && c.fences.early(m.Fence.Term, c.epoch) {
 		c.held.keepRead(p.id, m)
 		return
 	}

@@ -114,7 +114,7 @@ func (c *Core) admit(level Level, f Fence, keys int) error {
 		return &LimitError{What: "LogEntries", Limit: l.LogEntries, Had: len(c.own)}
 	case c.fences.full(f):
 		return &LimitError{What: "FenceGroups", Limit: l.FenceGroups, Had: l.FenceGroups}
-	case c.fences.far(f.Term, c.epoch):
+	case c.fences.far(f.Term, c.epoch, c.epoch):
 		return &LimitError{What: "FenceTerm", Limit: int(c.epoch.Generation()) + view.GenerationsAhead, Had: int(view.Epoch(f.Term).Generation())}
 	case len(f.Group) > groupBytesMax:
 		return &LimitError{What: "fence group bytes", Limit: groupBytesMax, Had: len(f.Group)}

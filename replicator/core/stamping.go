@@ -244,8 +244,10 @@ func (c *Core) aboveAll(r *request, i int, p *Plan) (Newest, error) {
 		return n, fmt.Errorf("%w: key %q: generation %d", ErrStamp, op.Key, n.Gen)
 	}
 	wall := c.judgingWall()
+	// eraClock is never behind wall: without a time far ahead of wall there is no new era.
+	far := slices.ContainsFunc(n.Times, func(t uint64) bool { return tooFar(t+1, wall) })
 	// Without a view, or before another clock is there, the own clock may be the wrong one.
-	if wall > 0 && c.view != nil && !c.mute() && c.blunder != blunderNoEra {
+	if far && c.view != nil && !c.mute() && c.blunder != blunderNoEra {
 		if clock := eraClock(c.ownWall(), c.peers, c.readings()); n.beginEra(clock) {
 			c.stats.Eras++
 			c.trace(TraceEvent{Kind: TraceEra, Key: op.Key, Detail: fmt.Sprintf("stamps ahead of %s: era %d of %d", showMillis(clock), n.Era, eraMax)})

@@ -64,7 +64,7 @@ type TraceEvent struct {
 	Detail string
 }
 
-// TraceKind says what a TraceEvent is about.
+// TraceKind is the kind of a TraceEvent.
 type TraceKind string
 
 // The trace kinds of this package.
