@@ -49,8 +49,9 @@ func Late(records []Record, holds []Hold) (rest, late []Record) {
 
 // admitted separates the runs whose instance had checked its lease and was held before
 // the handler's first instruction. Of each entity that is at most the first run to begin
-// within holdSlack after its process went on, and only if its request was sent before the
-// hold. A node that checks its lease wrongly admits more than that.
+// after its process continued, and only within holdSlack of that. A later allocation must
+// have run before it, and an answer must show that its request was sent before the hold.
+// A node that checks its lease wrongly admits more than that.
 func admitted(records []Record, holds []Hold) (rest, late []Record) {
 	for _, h := range holds {
 		first := map[uint32]Record{}

@@ -58,7 +58,7 @@ func TestForgottenAnswersAreFound(t *testing.T) {
 	}{
 		"counting on":                      {[]Record{count(1, 1, 1, 7, 10, 11), told(1, 7, 20), count(1, 2, 2, 8, 30, 31)}, 0},
 		"an acknowledged count is gone":    {[]Record{count(1, 1, 1, 7, 10, 11), told(1, 7, 20), count(1, 2, 2, 7, 30, 31)}, 1},
-		"and all behind it count too":      {[]Record{told(1, 7, 20), count(1, 2, 2, 1, 30, 31), told(1, 1, 32), count(1, 2, 2, 2, 40, 41)}, 2},
+		"and all runs after it count too":  {[]Record{told(1, 7, 20), count(1, 2, 2, 1, 30, 31), told(1, 1, 32), count(1, 2, 2, 2, 40, 41)}, 2},
 		"an unanswered count may be lost":  {[]Record{told(1, 6, 20), count(1, 1, 1, 7, 25, 26), count(1, 2, 2, 7, 30, 31)}, 0},
 		"answered while the next one ran":  {[]Record{told(1, 7, 35), count(1, 2, 2, 7, 30, 36)}, 0},
 		"an older answer comes late":       {[]Record{told(1, 7, 20), told(1, 5, 21), count(1, 2, 2, 6, 30, 31)}, 1},

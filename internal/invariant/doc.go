@@ -3,8 +3,8 @@
 // breaks an invariant. The simulator feeds them after every event, tests of the shells
 // from their observers, and the tests of processes from recorded histories.
 //
-// A checker sees facts and no protocol: it holds the guarantees whatever state the cores
-// are in. Checkers are not safe for concurrent use.
+// A checker receives facts and no protocol state: it checks the guarantees independently of
+// the cores. Checkers are not safe for concurrent use.
 package invariant
 
 import (

@@ -104,8 +104,8 @@ func (u *upper) declines(from nodeID, m protocol.Message) *protocol.Declined {
 	return d
 }
 
-// upperViewOf reports a newer view to the cores.
-// Before it, the cores learn whether the last coordinator has refused this process.
+// upperViewOf reports a newer view to the cores. Before it, the coordinator core receives
+// a drawn answer to whether the last coordinator has refused this process.
 func (u *upper) upperViewOf(v *view.View) {
 	w := u.p.w
 	refused := w.declineRand.chance(w.swarm.refusals)

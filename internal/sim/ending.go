@@ -139,7 +139,8 @@ func (w *world) endQuorum(q map[int]bool) {
 	}
 	if !w.untilTrue(healBound, 50*time.Millisecond, func() bool { return w.whole(q) }) {
 		if !w.enough(q) {
-			// A proposal from before the cut relies on members that are now cut off.
+			// A leader made a proposal after the cut, from messages received before it: that
+			// view, or the one before it, needs members that are now cut off.
 			w.event(nil, "quorum overtaken", 0, nil)
 			w.endAll()
 			return

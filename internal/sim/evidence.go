@@ -162,8 +162,9 @@ func (p *proc) linkEvent(typ transport.PeerEventType, class transport.Class, id 
 	case transport.AcceptedLost:
 		x.in = false
 		if !control {
-			// Answers arrive on a message connection. The loss of a control connection is
-			// not reported: the peer opens another, and no event would report that.
+			// Answers arrive on the peer's message connection, so its loss is reported to
+			// the upper layers. That of a control connection is not: it would count as
+			// silence, and Accepted, when the peer opens another, does not end that.
 			p.upperPeer(id, class, false)
 		}
 		x.inControl = x.inControl && !control
@@ -248,7 +249,7 @@ func (w *world) certain(k proofKind) bool {
 	return false
 }
 
-// late draws when a proof arrives in runs with late proofs.
+// late returns when a proof arrives in runs with late proofs, drawn once for each proof.
 // It arrives immediately, a little later, or possibly after the window in which it counts.
 func (x *link) late(w *world) instant {
 	if x.proofAt == 0 {

@@ -16,8 +16,8 @@ import (
 // role that it carries, and an upper for each entity type.
 type layers struct {
 	on bool
-	// stores are by role, nil for those that the process does not carry; the one behind those
-	// of all roles has the register (walls.go).
+	// stores are by role, nil for those that the process does not carry. In runs with clocks
+	// one more, the last, has the register (walls.go).
 	stores []*replica
 	types  []*upper
 	view   *view.View

@@ -28,9 +28,9 @@ type host struct {
 	// highest that is in the host's file.
 	wallAhead  int64
 	generation uint32
-	// clockAhead is by how much the clock is ahead by which the register is stamped.
+	// clockAhead is how far the clock that stamps the register is ahead.
 	clockAhead time.Duration
-	// files are those of durable keys, by role. diskFails: nothing can be stored.
+	// files are those of durable keys, by store. diskFails: nothing can be stored.
 	files     []file
 	diskFails bool
 	// former are the nodes that ran here before.

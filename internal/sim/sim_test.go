@@ -119,22 +119,7 @@ func TestDisks(t *testing.T) {
 
 // TestClocks plays runs in which a register is written by clocks that jump.
 func TestClocks(t *testing.T) {
-	if replay(t, Config{clocks: true}) {
-		return
-	}
-	n := 150
-	if v, ok := envUint("PEERAGE_SEEDS"); ok {
-		n = int(v)
-	}
-	if testing.Short() {
-		n = 20
-	}
-	marks := campaign(t, Config{clocks: true}, first(6_000_000), n)
-	for _, m := range []mark{markClockJump, markRegisterRead} {
-		if marks[m.String()] < n/4 {
-			t.Errorf("%d runs have seen %d times: %s", n, marks[m.String()], m)
-		}
-	}
+	special(t, Config{clocks: true}, 6_000_000, markClockJump, markRegisterRead)
 }
 
 // TestTrouble plays runs in which frames are damaged and handlers block.
@@ -147,8 +132,8 @@ func TestRings(t *testing.T) {
 	special(t, Config{rings: true, Nodes: 5}, 6_000_000, markRing)
 }
 
-// special plays runs with a fault of their own: a quarter of them, at least, must have seen
-// each of the marks.
+// special plays n runs with a fault of their own. Together they must hit each of the marks
+// at least n/4 times.
 func special(t *testing.T, cfg Config, from uint64, seen ...mark) {
 	t.Helper()
 	if replay(t, cfg) {

@@ -348,18 +348,19 @@ func (r *replica) endedWell() {
 	}
 }
 
-// register is what the clients have written.
+// register checks the clients' writes of the register.
 type register struct {
 	invariant.Durable
-	// begun and acked are when each write began and was acknowledged.
+	// begun and acked have, by word, the times at which its write began and was acknowledged.
 	begun, acked map[string]instant
 	writes       int
 }
 
-// ofRegister: this replicator has the register. The other replicators have terms for stamps.
+// ofRegister reports whether this replicator has the register. The stamps of
+// all other replicators are terms, not times (replicator.Config.Terms).
 func (r *replica) ofRegister() bool { return r.role == len(r.p.w.swarm.roles) }
 
-// writeRegister sets the register, and calls answer with how that ended.
+// writeRegister sets the register, and calls answer with the outcome.
 func (r *replica) writeRegister(answer func(error)) {
 	p := r.p
 	w := p.w
@@ -390,8 +391,8 @@ func (r *replica) writeRegister(answer func(error)) {
 	r.step(core.Update{ID: id, Ops: []core.Op{op}, Level: core.Majority(0, 0), Deadline: p.now().Add(storeTimeout)})
 }
 
-// readRegister reads the register and checks that no acknowledged write stands below one that
-// was acknowledged before it began.
+// readRegister reads the register and checks S4. For each write acknowledged before the read
+// began, the value read must not be one that was acknowledged before that write began.
 func (r *replica) readRegister() {
 	w := r.p.w
 	reg := &w.register
@@ -414,7 +415,7 @@ func (r *replica) readRegister() {
 	r.step(core.Read{ID: id, Keys: []string{keyRegister}, Level: core.Majority(0, 0), Deadline: r.p.now().Add(storeTimeout)})
 }
 
-// useRegister writes and reads it until the run's faults end.
+// useRegister writes and reads the register until the run's faults end.
 func (r *replica) useRegister() {
 	w := r.p.w
 	if !r.ofRegister() {
@@ -438,9 +439,9 @@ func (r *replica) useRegister() {
 	})
 }
 
-// checkRegister checks that each host in q writes the register, whatever stamps its clocks
-// have left behind. A value whose stamp is ahead stands with its writer alone until it is
-// written over: so this comes before replicas are compared.
+// checkRegister checks that each host in q can write the register, despite the stamps that
+// its clocks have left. A value with a stamp ahead of the clocks stays on its writer alone
+// until it is overwritten. So this check precedes the comparison of replicas.
 func checkRegister(w *world, q map[int]bool) {
 	if !w.swarm.clocks {
 		return

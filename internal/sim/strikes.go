@@ -53,10 +53,10 @@ func (w *world) strike(u *upper, kind string, node nodeID) {
 }
 
 // aimAtRaise strikes when members are raised to voters, where leases must count both views.
-// The leader loses one old member for good, and receives the frames of the rest late. The
-// new voters no longer receive the leader's frames once they have accepted. The members
-// that were cut off elect a leader as soon as they learn the view; by then, the old
-// leader's lease must have expired.
+// One old member is cut off from the leader and from the other old members, whose frames
+// the leader receives late. A moment later, when the new voters may have accepted, they are
+// cut off from the leader, too. The members cut off elect a leader as soon as the other old
+// members reach them; by then, the old leader's lease must have expired.
 func (w *world) aimAtRaise(from *proc, base, next *view.View) {
 	if w.calm || !w.swarm.together || !w.faultRand.chance(60) {
 		return

@@ -1,11 +1,9 @@
 package sim
 
-import (
-	"time"
-)
+import "time"
 
-// Wall clocks serve two purposes. One is the first epoch of a cluster that is formed. In runs with
-// wallJumps they are set forward and back by up to an hour at each start of a process, and
+// Wall clocks serve two purposes: the client's register (below), and the first epoch of a
+// cluster that is formed. In runs with wallJumps they are set forward and back by up to an hour at each start of a process, and
 // each host keeps the file in which package peerage notes the generations that were met
 // (generation.go of the root package), so tokens must rise even so. In the other runs no
 // host keeps anything: the clocks are right, and must do.
@@ -71,10 +69,8 @@ func (w *world) formingGeneration(p *proc) (generation uint32, millisecond uint1
 // majority wins over every write that was acknowledged before it began (S4), and once the
 // clocks are right again each write is made.
 
-const (
-	// jumpsMax bounds the jumps of a run: each may end an era of the register.
-	jumpsMax = 6
-)
+// jumpsMax bounds the jumps of a run: each may end an era of the register.
+const jumpsMax = 6
 
 // planClocks has the clocks of hosts jump until the run's faults end.
 func planClocks(w *world, jumps int) {
@@ -97,7 +93,7 @@ func stampClock(w *world, slot int) uint64 {
 	return uint64((int64(w.wallAtStart)*int64(time.Second) + int64(w.now) + int64(w.hosts[slot].clockAhead)) / int64(time.Millisecond))
 }
 
-// rightClocks ends the jumps.
+// rightClocks sets all clocks of stamps right.
 func rightClocks(w *world) {
 	for i := range w.hosts {
 		w.hosts[i].clockAhead = 0

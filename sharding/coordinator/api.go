@@ -185,8 +185,8 @@ type Send struct {
 
 // Write asks for all its changes in one request, at level majority. It runs under
 // Fence{group of the type, Term}; WriteDone answers. Regions and Proxies are added to their
-// OR-sets, Gone is taken out of both. Writes may run concurrently: what
-// they write does not depend on their order.
+// OR-sets, and Gone is removed from both. Writes may run concurrently: the result
+// does not depend on their order.
 //
 // S8 rests on it: no HostShards for a record leaves before WriteDone reported OK.
 type Write struct {

@@ -9,8 +9,7 @@ import (
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// forgedReports are messages of a member that name a term or token that nobody can have: in
-// the head, or in the tokens.
+// forgedReports are messages of a member with a forged term in the head, or forged tokens.
 func forgedReports(own protocol.Head, far protocol.Token) map[string]protocol.Message {
 	h := own
 	h.Term = far.Term
@@ -94,7 +93,7 @@ func TestAttackFarRecordsAndFences(t *testing.T) {
 			goesOn(t, b)
 		})
 	}
-	// A record of a term that a view may have soon is not taken in, and ends no office.
+	// A record of a term that a view may have soon is ignored, and ends no office.
 	for name, by := range map[string]view.Epoch{"the next view": 1, "a near generation": 1000 << 32} {
 		t.Run("record of "+name, func(t *testing.T) {
 			b := newBench(t, Config{Shards: 4}, 1, 2, 3)

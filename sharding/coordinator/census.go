@@ -16,7 +16,7 @@ import (
 //
 //	on taking office:  Read under our fence; CensusRequest to every voting member
 //	                   of the role, again until it reports or leaves the view
-//	read done:         records become "recorded": known, and not yet served
+//	read done:         records become "recorded", and are not served yet
 //	report:            claims are noted, and served immediately if no record is above
 //	Stopped:           noted too: it may have overtaken its node's report
 //	all reported, read done:
@@ -100,7 +100,7 @@ func (c *Core) sendCensus(to view.NodeID, probe bool) {
 	c.send(to, m)
 }
 
-// readDone takes in the records, except where fresher information exists.
+// readDone adopts the records, except where fresher information exists.
 func (c *Core) readDone(ev ReadDone) {
 	if c.term == 0 || ev.ID != c.census.readID || c.census.read {
 		return
@@ -128,8 +128,9 @@ func (c *Core) readDone(ev ReadDone) {
 			continue
 		}
 		if r.Token.Term > c.view.Epoch {
-			// Of a successor whose view is not here yet, or forged, and then it
-			// stays. It ends no office: a successor's fence, census and view do.
+			// Written by a successor whose view has not arrived, or forged, and then it
+			// stays in the records. It must not end this office: a successor's fence, census
+			// and view do.
 			c.traceShard(TraceStale, r.Shard, r.Home, r.Token, "record of a view that is not here")
 			continue
 		}

@@ -20,7 +20,7 @@ import (
 // Each phase has its own time-out. If Begin times out, the move is cancelled: no entity was
 // stopped, and Homes under a later stamp opens the routes again. If HandOff times out, the
 // coordinator asks the owner whether it still serves the shard (HostShards under the old
-// token). If hosted, routes open again; if Stopped, the move goes on. The question
+// token). If hosted, routes open again; if Stopped, the move continues. The question
 // itself has no time-out: the outcome stays open until the owner
 // answers or leaves the view.
 //
@@ -81,7 +81,7 @@ func (c *Core) beginAck(from view.NodeID, shards []protocol.ShardToken) {
 	}
 }
 
-// closed goes on to HandOff when the last route is closed. If the new home has left
+// closed orders the HandOff when the last route is closed. If the new home has left
 // meanwhile or must lose its shards, closed names another home or cancels the move.
 func (c *Core) closed(snap *snapshot, id protocol.ShardID) {
 	s := &c.shards[id]

@@ -56,10 +56,10 @@ func (c *Core) standing(ev Standing) {
 // settleOffice takes or leaves office according to the election. In another generation
 // it takes office anew: the tokens given out before may have left no trace.
 //
-// A newer view collects declines afresh. Until they are in, a coordinator stays in
-// office as long as the declines of earlier views would elect it. Mostly the same nodes
-// decline again. A new term at each view, with its read and its census, would cut
-// moves short and delay allocations.
+// A newer view collects declines afresh. Within a generation, a coordinator stays in office
+// as long as the declines received so far, together with those of earlier views, elect it.
+// Mostly the same nodes decline again. A new term at each view, with its read and its
+// census, would cut moves short and delay allocations.
 //
 // Staying is safe. The term stays the one in which office was taken, so it has a single
 // holder. If another node does take office under a higher term, this coordinator is

@@ -32,8 +32,9 @@ func (h *heldAt) atHome() int {
 //   - No other node has promised not to run the shard under a later token: that node
 //     may have run it.
 //   - The state is of this generation: records that departed members wrote may be lost.
-//   - The read includes all that the predecessor wrote. It may not if nearly all members
-//     have left at about the same time, the receiver of the state among them.
+//   - The read includes all records that the predecessor wrote. It may not if a majority of
+//     the members to which it wrote has left without a report, the receiver of the state
+//     among them (passedOn).
 func (c *Core) resumeMoves() {
 	for i := range c.census.held {
 		h := &c.census.held[i]

@@ -13,7 +13,7 @@ import (
 // by homes from an earlier coordinator, and their view, and with it their messages to this
 // node, may be late. The members that might do so are determined as follows:
 //
-//   - Members with the role might, whatever their status.
+//   - Members with the role might, of any status.
 //   - Proxies, outside the role, receive homes only when the records name them at majority.
 //     A successor reads the records before it moves a shard. A successor that takes office
 //     before they are written has raised the fence, so they never are.

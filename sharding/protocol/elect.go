@@ -88,8 +88,8 @@ func AllMissing(v *view.View, role string, declined []Decliner) bool {
 	})
 }
 
-// Presumed returns the candidates presumed to decline in v: those that declined lately, and
-// those that declined before and have not answered since.
+// Presumed returns the members presumed to decline in v: those that declined lately or
+// before. Of a member in both, the later decline counts.
 func Presumed(v *view.View, lately, before []Decliner) []Decliner {
 	var out []Decliner
 	for _, d := range slices.Concat(lately, before) {

@@ -13,7 +13,7 @@ import (
 //	place:     where (shards + 1) / capacity is least
 //	rebalance: from the region with the greatest shards / capacity, the shard that moved least
 //	           and was placed longest ago first, while that region would still have the greater
-//	           load behind the move: a/A > (b+1)/B
+//	           load after the move: a/A > (b+1)/B
 //
 // So it terminates: every move lowers the greater of two loads. Loads are compared as
 // products of integers, without rounding. Versions and leaving regions count as in

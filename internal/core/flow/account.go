@@ -25,7 +25,7 @@ type Account struct {
 	asked    uint64
 	asking   bool
 	seenIdle uint64
-	// closed: it takes no more bytes from the budget.
+	// closed is set by Close: the window of a closed account no longer grows.
 	closed bool
 }
 

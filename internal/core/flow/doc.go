@@ -22,14 +22,14 @@
 //
 // Why reports: the home cannot see that requests were lost. A blocked sender reports
 // how far it has sent, behind all of its requests on the same connection, and repeats the
-// report until a grant arrives. The home takes the report as the truth. So whatever is lost,
-// one report and one grant restore both sides.
+// report until a grant arrives. The home takes the report as the truth. So one report and
+// one grant restore both sides after any loss.
 //
 // Why the home asks an idle sender to give up its window's growth, and does not take it:
 // the sender may use its grants at any time.
 //
 // Invariant: the requests that may still arrive, and those that are parked, are at most the
-// account's window, as long as the sender keeps to its limits:
+// account's window, as long as the sender keeps to its limits (Account has the exceptions):
 //
 //	granted - seen + parked <= window
 //

@@ -19,7 +19,7 @@ type pair struct {
 	parked []int
 	// handled counts requests that entered a mailbox.
 	handled, lost int
-	// shrunk counts answers that the home took, crossed those that it did not.
+	// shrunk counts the answers that the home accepted, crossed those that it refused.
 	shrunk, crossed int
 }
 
@@ -380,8 +380,8 @@ func TestASpentBudgetLeavesFirstWindows(t *testing.T) {
 	}
 }
 
-// A block of requests may be accounted for after its account was closed: the budget must not
-// lose what nothing would give back.
+// A block of requests may be accounted for after its account was closed. The budget must not
+// lose bytes that no later Close would return.
 func TestAClosedAccountTakesNothingOfTheBudget(t *testing.T) {
 	a, budget := NewAccount(1), Budget{Most: 1 << 20}
 	a.Grow(&budget)

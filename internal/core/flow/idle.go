@@ -9,7 +9,7 @@ package flow
 //	Shrunk(): first window   <-- shrunk --  with its report, behind its requests
 //
 // The home asks, since it accounts for the budget. It repeats the request until the answer
-// arrives, whatever was lost. It accepts an answer only if it has sent no grant since it
+// arrives. It accepts an answer only if it has sent no grant since it
 // asked, for a limit may be used until the sender has given it up. Each request has a number,
 // which later grants carry: an older grant that arrives after the request is void.
 

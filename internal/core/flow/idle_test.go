@@ -14,7 +14,7 @@ func (p *pair) idle() {
 	}
 }
 
-// exchange lets all that is under way arrive.
+// exchange delivers all frames in flight.
 func (p *pair) exchange() {
 	for len(p.there)+len(p.back) > 0 {
 		p.receive(false)
@@ -64,8 +64,8 @@ func TestALaterWindowGrowsOnceOthersAreIdle(t *testing.T) {
 	}
 }
 
-// A grant from before the question, and one from behind it, cross the answer: the home
-// keeps what the sender may still use.
+// Grants from before and after the question cross the answer: the home keeps the window that
+// the sender may still use.
 func TestAGrantThatCrossesTheQuestionKeepsTheWindow(t *testing.T) {
 	grown := func() *pair {
 		p := newPair(t)
@@ -85,7 +85,7 @@ func TestAGrantThatCrossesTheQuestionKeepsTheWindow(t *testing.T) {
 		p.receive(false)
 	}
 	if len(p.back) < 2 {
-		t.Fatal("no grant is behind the question")
+		t.Fatal("no grant follows the question")
 	}
 	p.exchange()
 	if p.check(); p.a.bytes == FirstBytes || p.w.limit != p.a.granted {
@@ -104,9 +104,9 @@ func TestAGrantThatCrossesTheQuestionKeepsTheWindow(t *testing.T) {
 	}
 }
 
-// Whatever of questions, answers, grants and requests is lost, late or repeated: what may be
-// under way is within the windows, the windows are within the budget, no sender stays
-// blocked, and the budget comes back from all that are idle.
+// Questions, answers, grants and requests are lost, late or repeated. Still, the requests
+// that may be in flight fit the windows, the windows fit the budget, no sender stays blocked,
+// and all idle windows return their growth.
 func TestWindowsThatShrinkStayWithinTheBudget(t *testing.T) {
 	shrunk, crossed := 0, 0
 	for seed := range uint64(200) {
@@ -147,7 +147,7 @@ func TestWindowsThatShrinkStayWithinTheBudget(t *testing.T) {
 				}
 			}
 			if held != budget.Used || held > budget.Most {
-				t.Fatalf("seed %d: windows hold %d bytes, the budget says %+v", seed, held, *budget)
+				t.Fatalf("seed %d: windows hold %d bytes, the budget is %+v", seed, held, *budget)
 			}
 		}
 		for _, p := range pairs {
@@ -168,7 +168,7 @@ func TestWindowsThatShrinkStayWithinTheBudget(t *testing.T) {
 			p.settle()
 		}
 	}
-	t.Logf("the homes took %d answers on the way, and %d no longer", shrunk, crossed)
+	t.Logf("the homes accepted %d answers, and refused %d", shrunk, crossed)
 	if shrunk < 500 || crossed < 500 {
 		t.Error("the schedules are too calm")
 	}

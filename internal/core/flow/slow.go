@@ -13,15 +13,17 @@ package flow
 // applies to handlers' requests, too: they have room of their own in mailboxes.
 //
 // A stop is sent before the grant that returns the window, on the same connection. So
-// at most one window is parked for one entity and sender: the requests sent before
-// the stop arrived, and those of the callers released by an open
+// at most one window for each class is parked for one entity and sender: the requests sent
+// before the stop arrived, and those of the callers released by an open
 // (the sender releases a bounded number in any case, to keep their turns). If the pool is
 // used up, or too many entities are slow, a parked
 // request is charged to the window, and the sender is stalled for the shard.
 //
 // A lost stop shows itself: a request above the limit granted when the stop was sent comes
-// from a sender that has a later grant but not the stop. The home then repeats the stop. A
-// sender asks about an entity that stays stopped, since an open may be lost, too.
+// from a sender that has a later grant but not the stop. The home then repeats the stop.
+// Handlers' requests may exceed that limit by Spare without a later grant: the stop is then
+// repeated in vain, which changes nothing. A sender asks about an entity that stays stopped,
+// since an open may be lost, too.
 
 // SlowMost bounds the entities of one Account that are slow at a time, and the entities that
 // a sender holds up for one shard.
@@ -36,11 +38,12 @@ type slow struct {
 	// pooled counts them, and handlers those of handlers among them. A windowed one needs no
 	// stop.
 	pooled, handlers int
-	// told is the last notice, of when the sender was granted so much. again: it may be lost.
+	// told is the gate in the last notice, granted the sender's limit at that time. again is
+	// set when that notice may be lost.
 	told    Class
 	again   bool
 	granted uint64
-	// listed: it is in Account.notices.
+	// listed is set while the entity is in Account.notices.
 	listed bool
 }
 
@@ -124,7 +127,8 @@ func (a *Account) list(id string, s *slow) {
 func (a *Account) Notices(tell func(id string, gate Class)) {
 	for i, id := range a.notices {
 		a.notices[i] = ""
-		s, g := a.slow[id], a.slow[id].gate()
+		s := a.slow[id]
+		g := s.gate()
 		if g == Open {
 			delete(a.slow, id)
 		}

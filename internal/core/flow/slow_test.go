@@ -18,13 +18,13 @@ type town struct {
 	windows Budget
 	// there are requests, reports and questions; back grants and stops.
 	there, back []any
-	// gates are those that are not open, by entity; waiting are the callers there. next is
-	// what comes behind an open gate: the route's queues.
+	// gates are those that are not open, by entity; waiting are the callers there. next has
+	// the callers that have passed their gate, by class: the route's queues.
 	gates   map[string]Class
 	waiting map[string][]call
 	next    [Control][]call
-	// parked are the requests that wait, by entity; full ones take nothing, those that are
-	// crammed not even handlers' requests.
+	// parked are the requests that wait, by entity. Mailboxes of full entities accept no
+	// ordinary request, those of crammed ones no handler's request either.
 	parked        map[string][]parkedCall
 	full, crammed map[string]bool
 	// handled are the callers served, by entity and class, and lost those whose requests
@@ -142,7 +142,7 @@ func (c *town) receive() {
 	c.grant()
 }
 
-// mustPark reports whether a request finds its mailbox full, or others of its class there.
+// mustPark reports whether a request finds its mailbox full, or parked requests of its class.
 func (c *town) mustPark(by call) bool {
 	if by.class == Ordinary && c.full[by.id] || c.crammed[by.id] {
 		return true
@@ -202,7 +202,7 @@ func (c *town) answer() {
 	}
 }
 
-// letGo lets the callers at a gate go that it does not stop.
+// letGo releases the callers at a gate that does not stop their class.
 func (c *town) letGo(id string) {
 	c.waiting[id] = slices.DeleteFunc(c.waiting[id], func(o call) bool {
 		goes := o.class >= c.gates[id]
@@ -323,8 +323,8 @@ func (c *town) settle() {
 	c.check()
 }
 
-// Whatever is lost or late: what waits for one entity is at most a window for each class, its
-// order is kept, and every caller is served in the end.
+// Despite loss and delay, the requests parked for one entity are at most a window for each
+// class, their order is kept, and every caller is served in the end.
 func TestSlowEntitiesAreStoppedFor(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -23,12 +23,12 @@ type Core struct {
 
 	office link
 	// declined lists the candidates that have declined in the present view. candidate is
-	// the first candidate that has not: the core asks it until it answers. presumed
+	// the one that protocol.Elect then returns: the core asks it until it answers. presumed
 	// lists those that declined in the view before, as long as their declines keep the present
 	// coordinator elected; see elect. Invariant: empty, unless the coordinator is another node
-	// than candidate. pace is the first wait for an answer of another node. nobody: the trace
-	// that no candidate runs the type is out. unfit: the last coordinator to judge this node's
-	// settings refused them.
+	// than candidate. pace is the first wait for an answer of another node. nobody is set once
+	// all candidates of the view have declined as Missing, which is reported once. unfit is
+	// set while the last coordinator that compared this node's settings refuses them.
 	declined, presumed []protocol.Decliner
 	candidate          view.NodeID
 	pace               time.Duration

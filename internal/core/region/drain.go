@@ -12,7 +12,7 @@ type drainState struct {
 	on bool
 	// asking: Drain is repeated until Drained comes.
 	asking bool
-	// last: the coordinator moves no more shards; those left stop here.
+	// last is set once no further shards can be moved away: the rest stops here.
 	last bool
 	told bool
 }

@@ -9,10 +9,9 @@ import (
 )
 
 // A shard that moves with its state is, between its stop at the old home and its
-// start at the new one, nothing but that state. Both homes hold the state, and the
-// coordinator must know where it is: the one that began the move does. After that one's
-// death its successor learns it from the census: each node reports the states it holds
-// until it sees the shard live under a later token.
+// start at the new one, nothing but that state. Both homes hold the state. The coordinator
+// that began the move has recorded where; if it dies, its successor learns it from the
+// census: each node reports the states it holds until the shard lives under a later token.
 
 // stateHeld notes a state that waits here; of two, it keeps that of the newer allocation.
 func (c *Core) stateHeld(s protocol.Held) {

@@ -13,9 +13,9 @@
 //
 //	collect   the new owner asks every member of the role for its copies. A member that
 //	          answers has raised its fence: it refuses every lower token from then on.
-//	          Enough is: all members of the view have answered; or of each set of
-//	          holders that an acknowledgement may rest on, so many that every quorum
-//	          of the set has one among them.
+//	          The owner waits until all members of the view have answered, or enough
+//	          of each set of holders on which an acknowledgement may rest: so many that
+//	          every quorum of the set has one among them.
 //	fill      the newest copy of each entity goes to the new holders, until a quorum
 //	          of them has all of them.
 //	announce  the owner sends the new layout, that is the list of holders, to every
