@@ -8,7 +8,8 @@ type box[Req any] struct {
 	msgs []Message[Req]
 	// control of the first msgs are control messages.
 	control int
-	// reserved of them entered by the reserve for messages of handlers, at most.
+	// reserved is an upper bound of the messages here that entered through the reserve for
+	// messages of handlers.
 	reserved int
 }
 

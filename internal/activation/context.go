@@ -18,27 +18,17 @@ type Token = protocol.Token
 // ShardID is the number of a shard.
 type ShardID = protocol.ShardID
 
-// Sender is the origin of a message. Type and ID are empty if it came from outside an
-// entity.
+// Sender is sharding.Sender, the origin of a message.
 type Sender struct {
 	Node view.NodeID
 	Type string
 	ID   string
 }
 
-// Context describes the message that a handler is handling. It is a context.Context: it
-// ends at the ask's deadline, and when the instance is abandoned because the node lost its
-// right to run it.
+// Context implements sharding.Context, which documents it and its methods for users.
 //
-// A Context belongs to one call of Handle, OnStart, OnTimer or OnStop. Use it from one
-// goroutine, and not after that call has returned; Done, Err, Deadline and Value may be
-// called from several goroutines during the call. After the call, Done is closed and Err is
-// context.Canceled. Methods that return an error, and Tell and Ask, then return
-// ErrContextEnded; all other methods panic with a text that names the mistake.
-//
-// A worker reuses its Context for the next message, so late use may also affect that
-// message. In the strict mode, which is always on under the race detector, each call has a
-// Context of its own, and any late use is detected.
+// A worker reuses its Context for the next message, unless Config.Strict is set, or the call
+// made a real context of it (see lazyContext).
 type Context struct {
 	// shard is nil while a pooled Context belongs to no call.
 	shard   *shardInfo
@@ -97,14 +87,10 @@ func (c *Context) Type() string { return c.live("Type").typ }
 // Shard returns the number of the entity's shard.
 func (c *Context) Shard() ShardID { return c.live("Shard").number }
 
-// Token returns the fencing token of this instance's allocation. Send it to outside systems
-// with every write, and let them reject lower tokens. Then even a handler that was frozen
-// in the middle cannot do harm when it continues (guarantee G2).
+// Token returns the fencing token of this instance's allocation.
 func (c *Context) Token() Token { return c.live("Token").token }
 
-// Sender returns the sender of the message; in OnStart, that of the message that started
-// the entity. In OnTimer and OnStop, where there is none, it is this node, outside an
-// entity.
+// Sender returns the origin of the message, or this node if there is no message.
 func (c *Context) Sender() Sender {
 	s := c.live("Sender")
 	if c.from == nil {
@@ -138,15 +124,13 @@ func SenderOf(c *Context) (*Sender, error) {
 	return self, nil
 }
 
-// Passivate requests the end of this instance after the current call. OnStop runs then. The
-// next message, waiting or new, is handled by a new instance.
+// Passivate ends this instance after the current call.
 func (c *Context) Passivate() {
 	c.live("Passivate")
 	c.leave = true
 }
 
-// Logger returns the node's logger with type, entity and shard attached. Each call builds a
-// new one.
+// Logger returns the node's logger with type, entity and shard attached.
 func (c *Context) Logger() *slog.Logger {
 	return c.live("Logger").loggerOf(c.id)
 }

@@ -25,8 +25,7 @@ var (
 	ErrExpired = errors.New("sharding: deadline of the ask has passed")
 )
 
-// PanicError is the error of an ask whose handler panicked. The stack is logged on the node
-// of the handler and not sent.
+// PanicError is sharding.PanicError, the error of an ask whose handler panicked.
 type PanicError struct {
 	Value string
 }

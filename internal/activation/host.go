@@ -34,9 +34,9 @@ type Config[C, Req, Resp any] struct {
 	// Control tells control messages, which are handled before all others; nil: none
 	// are. It is called by senders and must be quick.
 	Control func(Req) bool
-	// Decode decodes a Message.Late. If it fails, Undecoded is called in place of the handler:
-	// it counts the message and answers its asker. Both run in handlers' goroutines; both may
-	// be nil if no message has a Late.
+	// Decode decodes a Message.Late. If it fails, Undecoded is called in place of the
+	// handler, counts the message, and answers its asker. Both run in handlers' goroutines.
+	// Both may be nil if no message has a Late.
 	Decode    func([]byte) (Req, error)
 	Undecoded func(to ReplyTo, err error)
 	// Lived is told when an instance has begun (true), and when one has ended by its own
@@ -66,7 +66,8 @@ type Config[C, Req, Resp any] struct {
 	// Took is told how long a handler ran, for one message of sampleEvery; nil: nobody is.
 	// It is called by handlers' goroutines and must not block.
 	Took func(time.Duration)
-	// Context makes a Context as the entities see it, and the Context of this package in it.
+	// Context returns a new Context as the entities see it, and the Context of this package
+	// in it.
 	Context func() (C, *Context)
 	// Strict gives each call a Context of its own, so that late use of one is found.
 	Strict bool

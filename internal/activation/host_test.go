@@ -116,6 +116,19 @@ func newRig(t *testing.T, change func(*Config[*Context, int, int])) *rig {
 	return r
 }
 
+// midBatch returns a shard whose entity "a" has handled -2 and handles it again: the first of
+// a batch of -2, 5 and 6. It waits for the gate.
+func (r *rig) midBatch(t *testing.T) *Shard[*Context, int, int] {
+	t.Helper()
+	s := r.start(t, 0)
+	deliver(t, s, "a", ask(-2, 1))
+	synctest.Wait()
+	deliver(t, s, "a", ask(-2, 2), ask(5, 3), ask(6, 4))
+	r.gate <- struct{}{}
+	synctest.Wait()
+	return s
+}
+
 func (r *rig) start(t *testing.T, number ShardID) *Shard[*Context, int, int] {
 	t.Helper()
 	s, err := r.StartShard(number, Token{Term: 1, Seq: 1}, nil)

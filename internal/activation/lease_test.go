@@ -49,12 +49,7 @@ func TestLapseInsideABatchNeedsNoResume(t *testing.T) {
 func TestALapseEndsABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		s := r.start(t, 0)
-		deliver(t, s, "a", ask(-2, 1))
-		synctest.Wait()
-		deliver(t, s, "a", ask(-2, 2), ask(5, 3), ask(6, 4))
-		r.gate <- struct{}{} // the second begins, with two behind it
-		synctest.Wait()
+		r.midBatch(t)
 		r.alive.Store(false)
 		close(r.gate)
 		r.expectLog(t, "a:-2", "a:-2")

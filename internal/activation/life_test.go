@@ -91,7 +91,7 @@ func TestIdleInstancesEndInTime(t *testing.T) {
 		pass(3 * time.Millisecond)
 		r.expectIDs(t, s, "a")
 	})
-	run("at once", 1, func(t *testing.T, r *rig, s *Shard[*Context, int, int]) {
+	run("immediately", 1, func(t *testing.T, r *rig, s *Shard[*Context, int, int]) {
 		deliver(t, s, "a", ask(1, 1))
 		pass(10 * time.Millisecond)
 		r.expectIDs(t, s)
@@ -354,7 +354,7 @@ func TestSharesOfTheLimit(t *testing.T) {
 			deliver(t, s, id, ask(1, uint64(i+1)))
 			synctest.Wait()
 		}
-		r.expectIDs(t, s, "a", "b", "c", "e") // d was in no more demand than b
+		r.expectIDs(t, s, "a", "b", "c", "e") // d was not used more often than b
 	})
 }
 

@@ -7,8 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Passivation bounds the number of instances of a type on a node, and selects those that
-// end first.
+// Passivation is sharding.Passivation, which documents it for users.
 //
 // The limit is divided evenly over the shards of the node, and each shard ends its own
 // instances: the shard's mutex, which every message takes anyway, guards the order, so
@@ -16,15 +15,11 @@ import (
 // would use the room better when shards are uneven, but every message would take one lock.
 // Hashed ids make shards even, and then the difference is small if the limit is many times
 // the number of shards on a node. With few instances per shard, chance makes shards uneven,
-// and some shards end instances while others have room.
+// and one shard ends instances while another one has room.
 type Passivation struct {
-	// Limit is the maximum number of instances on a node; 0 means no limit. There is at
-	// least one per shard, so with a limit below the number of shards on a node, use fewer
-	// shards. The limit may be exceeded for up to a second when shards arrive, and by
-	// instances that are handling messages or ending.
+	// Limit is the maximum number of instances on a node; 0 means no limit.
 	Limit int
-	// Eviction selects the instances that end when the limit is exceeded. Instances with
-	// messages end once they have handled them, and stay if they are used again before.
+	// Eviction selects the instances that end when the limit is exceeded.
 	Eviction evict.Kind
 }
 

@@ -9,13 +9,7 @@ var (
 	ErrStashFull = errors.New("sharding: stash full")
 )
 
-// Stash sets the current message aside. Handle's results are ignored, and the asker keeps
-// waiting. After Unstash the message is handled again from the beginning, in the order in
-// which messages were stashed.
-//
-// If the handler panics, the message is not stashed. If the instance ends, the next one
-// gets the stashed messages first. If the shard moves, asks fail and can be repeated, and
-// tells are counted as dropped.
+// Stash sets the current message aside until Unstash.
 func (c *Context) Stash() error {
 	s := c.info()
 	if s == nil {

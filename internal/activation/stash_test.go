@@ -34,6 +34,16 @@ func stasher(t *testing.T, change func(*Config[*Context, int, int])) *rig {
 	})
 }
 
+// stopStashed stops a shard whose entity has stashed an ask: the ask fails with ErrNotHosted.
+func (r *rig) stopStashed(t *testing.T) {
+	t.Helper()
+	s := r.start(t, 0)
+	deliver(t, s, "a", ask(1, 1))
+	synctest.Wait()
+	r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) {})
+	r.expectReply(t, 1, ErrNotHosted)
+}
+
 // What is taken out again comes behind control messages, and before what came later.
 func TestUnstashedMessagesComeBehindControlMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -152,11 +162,7 @@ func TestStashesOfStoppersOfAShardThatStops(t *testing.T) {
 		r.cfg.New = func(id string) Entity[*Context, int, int] {
 			return &parting{script{r: r, id: id, do: func(_ *script, ctx *Context, _ int) (int, error) { return 0, ctx.Stash() }}}
 		}
-		s := r.start(t, 0)
-		deliver(t, s, "a", ask(1, 1))
-		synctest.Wait()
-		r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) {})
-		r.expectReply(t, 1, ErrNotHosted)
+		r.stopStashed(t)
 	})
 }
 

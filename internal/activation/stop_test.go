@@ -16,12 +16,7 @@ import (
 func TestPausesOfTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		s := r.start(t, 0)
-		deliver(t, s, "a", ask(-2, 1))
-		synctest.Wait()
-		deliver(t, s, "a", ask(-2, 2), ask(5, 3), ask(6, 4))
-		r.gate <- struct{}{} // the second begins, with two behind it
-		synctest.Wait()
+		s := r.midBatch(t)
 		r.alive.Store(false)
 		r.gate <- struct{}{}
 		synctest.Wait()

@@ -20,19 +20,14 @@ const (
 	Stop
 )
 
-// Supervision selects the reaction of a type to panics. The zero value restarts
+// Supervision is sharding.Supervision, which documents its fields. The zero value restarts
 // immediately.
 type Supervision struct {
-	OnPanic Directive
-	// BackoffMin is how long an entity pauses after a panic before a new instance is made.
-	// Each further panic doubles the pause, up to BackoffMax. Messages wait in the mailbox
-	// meanwhile. The count is reset if the entity did not panic for BackoffMax since the
-	// last pause, or had no messages at its end. 0 means no pause. Resume never pauses,
-	// unless New, Restore or OnStart panics, which leaves nothing to resume.
+	OnPanic                Directive
 	BackoffMin, BackoffMax time.Duration
 }
 
-// Validate returns an error that lists every invalid setting.
+// Validate returns an error if a setting is invalid.
 func (v Supervision) Validate() error {
 	if v.OnPanic > Stop || v.BackoffMin < 0 || v.BackoffMax < v.BackoffMin {
 		return fmt.Errorf("supervision wants a known directive and 0 <= BackoffMin <= BackoffMax, is %+v", v)

@@ -6,11 +6,9 @@ import (
 	"time"
 )
 
-// TimerHandler is an Entity that sets timers.
+// TimerHandler is sharding.TimerHandler.
 type TimerHandler[C any] interface {
-	// OnTimer is called through the mailbox when the timer name has expired. No other call
-	// of the entity runs at the same time, and messages that arrived earlier are handled
-	// first. An error is logged and counted; a panic is treated like one of Handle.
+	// OnTimer is called, through the mailbox, when the timer name has expired.
 	OnTimer(ctx C, name string) error
 }
 
@@ -24,20 +22,13 @@ const TimersMax = 64
 // ErrTimer: a timer's time is not positive, or the instance has TimersMax timers.
 var ErrTimer = errors.New("sharding: timer was not set")
 
-// After sets a timer: OnTimer is called once, after d. It replaces an earlier timer of that
-// name, even one that has expired and waits in the mailbox. The entity must be a
-// TimerHandler. After fails with ErrTimer. In OnStop it does nothing.
-//
-// Timers end with their instance, however it ends: they do not move with a shard, and the
-// next instance sets its own. Timers are not messages: they do not keep an instance from
-// being idle. A timer that expires while the node has no lease is handled once the lease is
-// back.
+// After sets a timer, in place of an earlier one of that name: OnTimer is called once, after
+// d. It fails with ErrTimer. In OnStop it does nothing.
 func (c *Context) After(name string, d time.Duration) error {
 	return c.setTimer(name, d, 0)
 }
 
-// Every is After for a timer that expires every d, until Cancel. While a call for the timer
-// waits in the mailbox, no second one is added: a slow entity skips calls.
+// Every is After for a timer that expires every d, until Cancel.
 func (c *Context) Every(name string, d time.Duration) error {
 	return c.setTimer(name, d, d)
 }
@@ -55,8 +46,7 @@ func (c *Context) setTimer(name string, after, every time.Duration) error {
 	return s.ops.setTimer(c.id, name, after, every)
 }
 
-// Cancel clears a timer: OnTimer will not be called for it. Cancelling a timer that is not
-// set is no error.
+// Cancel clears a timer, if it is set.
 func (c *Context) Cancel(name string) {
 	if s := c.live("Cancel"); !c.ends {
 		s.ops.cancelTimer(c.id, name)

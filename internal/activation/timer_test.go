@@ -218,11 +218,7 @@ func TestStash(t *testing.T) {
 func TestStashedAsksOfAShardThatStopsAreToldThatItMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := scripted(t, func(_ *script, ctx *Context, req int) (int, error) { return 0, ctx.Stash() }, nil, nil)
-		s := r.start(t, 0)
-		deliver(t, s, "a", ask(1, 1))
-		synctest.Wait()
-		r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) {})
-		r.expectReply(t, 1, ErrNotHosted)
+		r.stopStashed(t)
 	})
 }
 

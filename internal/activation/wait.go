@@ -39,10 +39,10 @@ type lane[Req any] struct{ first, last *waiter[Req] }
 // waitQueue holds the waiters of one mailbox, in a lane for each class of messages.
 //
 // Control messages have room of their own. Messages of handlers share the mailbox with those
-// from outside entities, and the two lanes take turns. Besides they have a reserve, a quarter
-// of the mailbox's size and beyond it, so that a handler seldom has to wait for another one,
-// which may wait for a third. Messages in the reserve count against the mailbox like the
-// rest, so neither lane can keep the other one out.
+// from outside entities, and the two lanes take turns. Messages of handlers also have a
+// reserve beyond the mailbox, of a quarter of its size, so that a handler seldom waits for
+// another handler, which may wait for a third. Messages in the reserve count against the
+// mailbox like the rest, so neither lane can keep the other one out.
 //
 // The runner moves the heads of the lanes into the mailbox, in order, whenever it has
 // room. Before, each waiter was woken to try again, and callers that had not waited yet
@@ -116,8 +116,8 @@ func (s *Shard[C, Req, Resp]) endWait(w *waiter[Req], err error) {
 	w.done <- err
 }
 
-// classOf returns the class of a message to an entity that is a control message, or not. One
-// that the entity sends to itself has no reserve: it would only be refused later.
+// classOf returns the class of a message to the entity id. A message of the entity to itself
+// may not use the reserve, since it would only be refused later.
 func classOf[Req any](m *Message[Req], typ, id string, control bool) flow.Class {
 	switch {
 	case control:
@@ -128,8 +128,8 @@ func classOf[Req any](m *Message[Req], typ, id string, control bool) flow.Class 
 	return flow.Handler
 }
 
-// findRoom returns what room there is for a message, which must not pass others of its class
-// that wait; called with the mutex.
+// findRoom returns the room for a message, which must not overtake waiting messages of its
+// class; called with the mutex.
 func (s *Shard[C, Req, Resp]) findRoom(in *instance[C, Req, Resp], m *Message[Req], control bool) room {
 	full := in.full(s.host.cfg.Mailbox, control)
 	if !full && !in.has(flagWaited) {

@@ -119,8 +119,8 @@ func TestControlMessagesWaitInAQueueOfTheirOwn(t *testing.T) {
 	})
 }
 
-// Messages of handlers have a quarter of the mailbox more than those from outside. When it is
-// used up they wait, and take turns with the others.
+// Messages of handlers have a reserve of a quarter of the mailbox. Once the reserve is used
+// up, messages of handlers wait, and take turns with messages from outside entities.
 func TestMessagesOfHandlersHaveAReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 8

@@ -6,39 +6,34 @@ type list[V any] struct {
 	len         int
 }
 
-func (l *list[V]) pushFront(n *Node[V]) {
-	n.in, n.prev, n.next = l, nil, l.front
-	if l.front == nil {
-		l.back = n
-	} else {
-		l.front.prev = n
-	}
-	l.front = n
-	l.len++
-}
+func (l *list[V]) pushFront(n *Node[V]) { l.insertBetween(nil, n, l.front) }
 
-func (l *list[V]) pushBack(n *Node[V]) {
-	n.in, n.next, n.prev = l, nil, l.back
-	if l.back == nil {
-		l.front = n
-	} else {
-		l.back.next = n
-	}
-	l.back = n
+func (l *list[V]) pushBack(n *Node[V]) { l.insertBetween(l.back, n, nil) }
+
+// insertBetween puts n between neighbours; nil is the end of the list.
+func (l *list[V]) insertBetween(prev, n, next *Node[V]) {
+	n.in = l
+	l.connectNodes(prev, n)
+	l.connectNodes(n, next)
 	l.len++
 }
 
 func (l *list[V]) remove(n *Node[V]) {
-	if n.prev == nil {
-		l.front = n.next
-	} else {
-		n.prev.next = n.next
-	}
-	if n.next == nil {
-		l.back = n.prev
-	} else {
-		n.next.prev = n.prev
-	}
+	l.connectNodes(n.prev, n.next)
 	n.in, n.prev, n.next = nil, nil, nil
 	l.len--
+}
+
+// connectNodes makes two nodes neighbours; nil is the end of the list.
+func (l *list[V]) connectNodes(prev, next *Node[V]) {
+	if prev == nil {
+		l.front = next
+	} else {
+		prev.next = next
+	}
+	if next == nil {
+		l.back = prev
+	} else {
+		next.prev = prev
+	}
 }

@@ -18,26 +18,26 @@ type Node[V any] struct {
 	Hash uint64
 
 	prev, next *Node[V]
-	// in is the list that it stands in.
+	// in is the list that contains the node.
 	in *list[V]
 	// level is the node's level in the main area of TinyLFU.
 	level uint8
 }
 
-// Policy orders nodes by how much they deserve to stay. It never gives up any by
-// itself: the owner calls Evict while Len is above its limit.
+// Policy orders nodes for eviction. It never removes a node by itself: the owner calls Evict
+// while Len is above its limit.
 type Policy[V any] interface {
-	// Add takes a node that is not in.
+	// Add adds a node that is in no Policy.
 	Add(n *Node[V])
-	// Touch notes a use of a node that is in.
+	// Touch records a use of a node of this Policy.
 	Touch(n *Node[V])
-	// Remove takes a node out.
+	// Remove removes a node of this Policy.
 	Remove(n *Node[V])
-	// Evict takes out the node that deserves least to stay; nil if there is none.
+	// Evict removes and returns the first node in the order; nil if there is none.
 	Evict() *Node[V]
-	// Len returns how many are in.
+	// Len returns the number of nodes.
 	Len() int
-	// Resize tells a new limit; it takes nobody out.
+	// Resize sets a new limit. It removes no node.
 	Resize(limit int)
 }
 
