@@ -132,8 +132,8 @@ func (s *sender) accept(shard ShardID, token Token, number uint64, bytes int) (a
 	return a, first
 }
 
-// flush takes the runs of accounts in, lets go of these, and sends what is due. For this
-// node itself it leaves the sending to run: the caller holds the mutex of a route.
+// flush takes the runs of accounts in, lets go of these, and sends what is due. Grants of
+// this node to itself are left to run to send: the caller holds the mutex of a route.
 func (s *sender) flush(touched []*account) {
 	s.mu.Lock()
 	s.takeRuns(touched)
@@ -285,7 +285,7 @@ func (s *sender) answerStopped(shard ShardID, token Token, id string) {
 		gate = a.GateOf(id)
 	}
 	s.mu.Unlock()
-	if gate != flow.Control { // the sender asks because it stops
+	if gate != flow.Control { // at flow.Control the sender's stop holds
 		s.of.send(s.node, appendStop(nil, s.of.typ, shard, token, id, gate))
 	}
 }

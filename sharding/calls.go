@@ -193,12 +193,15 @@ func (t *calls[Resp]) count() (n int) {
 }
 
 // answerOf returns the result of a completed call. It decodes a large answer here, in the
-// asker's goroutine.
+// asker's goroutine. The call has a copy of its own, so an owner needs no second one.
 func answerOf[Req, Resp any](p *path[Req, Resp], c *call[Resp]) (Resp, error) {
-	if c.late != nil {
-		return decodeAnswer(p.typ.RespCodec, c.late)
+	if c.late == nil {
+		return c.resp, c.err
 	}
-	return c.resp, c.err
+	if o := ownerOf(p.typ.RespCodec); o != nil {
+		return o.own(c.late), nil
+	}
+	return decodeAnswer(p.typ.RespCodec, c.late)
 }
 
 func decodeAnswer[Resp any](codec Codec[Resp], payload []byte) (resp Resp, err error) {

@@ -15,9 +15,9 @@ import (
 // which is valid only during the call. A codec that fails or panics fails only its message,
 // with ErrCodec.
 //
-// Payloads of less than 8 KiB are decoded by the goroutine that reads a connection: Decode
-// must be quick, or it delays other messages, and answers, of the sending node. Larger ones are decoded
-// when the entity's turn, or the asker's, has come.
+// The goroutine that reads a connection decodes payloads of less than 8 KiB: a slow Decode
+// delays other messages, and answers, of the sending node. A larger request is decoded in
+// its entity's turn, a larger answer by its asker.
 type Codec[T any] interface {
 	Append(b []byte, v T) ([]byte, error)
 	Decode(p []byte) (T, error)

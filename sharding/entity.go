@@ -39,7 +39,8 @@ type Stopper interface {
 // Snapshotter is an Entity whose state moves with its shard in an orderly move: a rebalance,
 // a drain, or a rolling restart. The instance at the new home gets the state before its first
 // message. The state is lost when the process crashes, when a lease is lost, and when the
-// instance is passivated; store data that must survive these in OnStop or earlier.
+// instance is passivated. Data that must survive a passivation can be stored in OnStop; data
+// that must survive the other two has to be stored before the answer is returned.
 //
 // For a type with replicated state, Snapshot is called after every message instead, several
 // nodes hold the state, and every new instance starts with the newest one. The slice that

@@ -52,7 +52,7 @@ func (e *HandlerError) Error() string { return e.Text }
 // stack is in the log of the handler's node.
 type PanicError struct{ Value string }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("%v: %s", ErrPanicked, e.Value) }
+func (e *PanicError) Error() string { return (*activation.PanicError)(e).Error() }
 
 // Is makes a PanicError match ErrPanicked.
 func (e *PanicError) Is(target error) bool { return target == ErrPanicked }

@@ -20,8 +20,8 @@ const grantsFlow transport.Flow = 2
 // One flow per shard carries the requests to the shard, their rejections, the markers
 // between them with their acknowledgements, and the sender's reports of how far it has
 // sent. So a marker covers everything sent to its shard before it, as handoff requires. A
-// reply to an ask is a flow of its own. Grants, stops and queries whether a window shrinks
-// are one flow for all shards: they wait for no large frame. All other frames, above all
+// reply to an ask is a flow of its own. Grants, stops and shrink requests are one flow for
+// all shards: they wait for no large frame. All other frames, above all
 // the marker of a farewell, have no flow: they overtake nothing.
 func FlowOf(frame []byte) transport.Flow {
 	if len(frame) > 8 && frameKind(frame[0]) == frameReply {

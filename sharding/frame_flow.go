@@ -16,9 +16,9 @@ import (
 //	shrink     kind 1 | shard 4 | token 16 | type | asked 8
 //	shrunk     as blocked
 //
-// A blocked or shrunk frame travels behind the requests that it counts, a grant behind the stops that
-// left before it. stopped asks whether a stop still holds.
-// shrink asks for what an idle window has grown by, and asked numbers these questions.
+// A blocked or shrunk frame is sent behind the requests that it counts, a grant behind the
+// stops that left before it. stopped queries whether a stop still holds. shrink requests the
+// growth of an idle window back, and asked numbers these requests.
 
 const (
 	grantBytes  = 44

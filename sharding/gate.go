@@ -12,8 +12,8 @@ import (
 // The home says stop when the first message of this node is parked for an entity, and open
 // when none is parked any longer. Meanwhile callers for the entity wait at its gate, in the
 // order of arrival. Handlers wait there only while the home has no room for messages of
-// handlers either. When it opens they go to the end of the route's queue, and leave as the
-// window lets them: those who come later do not pass them. The first admittedMost leave even
+// handlers either. When the gate opens, its callers go to the end of the route's queue, and
+// leave as the window lets them: callers that come later do not pass them. The first admittedMost leave even
 // if the home says stop again meanwhile, so that a window of messages does not compete with
 // callers on other nodes in the name of a thousand callers here. Control messages, and what
 // stands in the buffer, which was promised room, pass gates.
@@ -24,9 +24,9 @@ import (
 // admittedMost callers leave when a gate opens, whatever the home says next.
 const admittedMost = 1024
 
-// gate holds up the callers for one entity.
+// gate holds the callers for one entity back.
 type gate struct {
-	// first is the first class that may leave.
+	// first is the lowest class whose messages may leave.
 	first flow.Class
 	held  [flow.Handler + 1]heldQueue
 }
@@ -44,7 +44,8 @@ func (r *route) gateOf(it *item) *heldQueue {
 	return nil
 }
 
-// setGate sets the gate of an entity as its home has ordered; called with the mutex.
+// setGate sets the gate of an entity: messages of classes from first on may leave; called
+// with the mutex.
 func (r *router) setGate(inc *incarnation, rt *route, id string, first flow.Class) {
 	g := rt.gates[id]
 	if g == nil {

@@ -58,7 +58,7 @@ func (q *heldQueue) remove(h *heldUp) {
 	h.prev, h.next, h.in = nil, nil, nil
 }
 
-// heldCallers are those of one route that wait for a grant, by class.
+// heldCallers are the callers of one route that wait for a grant, by class.
 type heldCallers struct {
 	queues [flow.Control + 1]heldQueue
 	// turn is the queue that is served next, of ordinary requests and those of handlers.
@@ -69,7 +69,7 @@ func (c *heldCallers) hasCallers() bool {
 	return c.queues[flow.Ordinary].first != nil || c.queues[flow.Handler].first != nil || c.queues[flow.Control].first != nil
 }
 
-// nextCaller returns the caller whose request leaves next, nil if the window lets none leave.
+// nextCaller returns the caller whose request leaves next, nil if the window permits none.
 func (c *heldCallers) nextCaller(w *flow.Window) *heldUp {
 	for _, class := range [...]flow.Class{flow.Control, c.turn, flow.Handler - c.turn} {
 		if h := c.queues[class].first; h != nil && w.MayLeave(class) {

@@ -5,12 +5,13 @@ import (
 	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
-// This file lets windows that are idle give back what they have grown by: the shell of
-// flow.Account's Idle. A home looks every 20 s for accounts to which nothing came since, and
-// asks their senders to shrink their windows; the answer travels behind the requests to the
-// shard. A question or an answer that is lost is repeated with the next look.
+// This file returns the growth of idle windows to the home's budget: the shell of
+// flow.Account's Idle. Every 20 s a home looks for accounts that have received no request
+// since the last look, and sends shrink requests for their windows. The reply, a shrunk
+// frame, is sent behind the requests to the shard. If either frame is lost, the next look
+// repeats the request.
 
-// askIdle asks the senders whose windows are idle.
+// askIdle sends shrink requests to the senders whose windows are idle.
 func (a *accounts) askIdle() {
 	for _, s := range a.all() {
 		s.askIdle()
@@ -25,7 +26,7 @@ func (s *sender) askIdle() {
 	}
 }
 
-// idle returns the questions to the sender, encoded.
+// idle returns the encoded shrink requests to the sender.
 func (s *sender) idle() (asks [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +45,7 @@ func (s *sender) idle() (asks [][]byte) {
 	return asks
 }
 
-// shrunk takes the answer of a sender.
+// shrunk handles a sender's reply to a shrink request.
 func (s *sender) shrunk(shard ShardID, token Token, r flow.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,14 +53,14 @@ func (s *sender) shrunk(shard ShardID, token Token, r flow.Report) {
 	if a == nil || a.token != token {
 		return
 	}
-	a.Accept(&a.run) // it came before
+	a.Accept(&a.run) // the run arrived before the reply
 	s.of.budgets.mu.Lock()
 	a.Shrunk(r, &s.of.budgets.windows)
 	s.of.budgets.mu.Unlock()
 	s.list(a)
 }
 
-// shrink lowers a window for its home.
+// shrink lowers the window of a shard at the request of its home.
 func (r *router) shrink(inc *incarnation, from view.NodeID, m marker, asked uint64) {
 	rt := &r.routes[m.shard]
 	rt.mu.Lock()

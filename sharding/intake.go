@@ -79,7 +79,7 @@ func (f *inflow[Req, Resp]) sender(node view.NodeID) *sender {
 	return f.from
 }
 
-// grant adds what the block has brought to the accounts, and sends the grants that are due.
+// grant adds the requests of the block to the accounts, and sends the grants that are due.
 func (f *inflow[Req, Resp]) grant() {
 	if f.from == nil {
 		return

@@ -155,21 +155,21 @@ type StateObserver interface {
 	StateKept(typ string, lag time.Duration)
 }
 
-// earlyFrames came from nodes that our view does not show yet. Without them a home
-// would wait until it asks again, which it does later and later. They are no later
-// than a slow network might have made them, so the core need not know.
+// earlyFrames came from nodes that our view does not show yet. Without them a home would wait
+// for its next request, and these come at growing intervals. A slow network could have
+// delayed the frames as much, so they need no event of their own in the core.
 type earlyFrames struct {
 	frames []standbyFrame
 	bytes  int
 }
 
-// What was too much is lost, the oldest first, and asked again.
+// Beyond these bounds the oldest frames are dropped; the home requests them again.
 const (
 	earlyFramesMax = 1024
 	earlyBytesMax  = 4 << 20
 )
 
-// add keeps a frame and returns how many others had to go for it.
+// add keeps a frame and returns the number of frames that it dropped for it.
 func (e *earlyFrames) add(f standbyFrame) (lost uint64) {
 	e.frames, e.bytes = append(e.frames, f), e.bytes+f.bytes
 	for len(e.frames) > earlyFramesMax || e.bytes > earlyBytesMax {
@@ -181,7 +181,7 @@ func (e *earlyFrames) add(f standbyFrame) (lost uint64) {
 	return lost
 }
 
-// of takes out what the members of a view have sent.
+// of removes and returns the frames of the members of a view.
 func (e *earlyFrames) of(v *view.View) (now []standbyFrame) {
 	var later earlyFrames
 	for _, f := range e.frames {

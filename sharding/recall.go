@@ -241,7 +241,7 @@ func (s *Sharding) rememberer(role string) Rememberer {
 
 // RememberedStats describes the remembered entities of one type on one node.
 type RememberedStats struct {
-	// Recalled counts entities that were started since they are remembered: in a shard that
+	// Recalled counts entities that were started because they are remembered: in a shard that
 	// moved here, or again after a panic.
 	Recalled uint64
 	// Waiting is the number of updates that are not in the store yet. Dropped counts

@@ -70,11 +70,10 @@ func (f Ref[Req, Resp]) Shard() ShardID { return f.shard }
 //
 // If ctx is the Context of a handler, the sender is that handler's entity. Messages of
 // handlers have a quarter more room in a mailbox than those from outside entities, and take
-// turns with these when both wait. An entity that
-// sends to itself while its own mailbox is full fails immediately with ErrMailboxFull. Two
-// entities with full mailboxes that send to each other wait for each other. So a Tell in a
-// handler waits for room in a mailbox for at most HandlerWait, then fails with
-// ErrMailboxFull.
+// turns with these when both wait. An entity that sends to itself while its own mailbox is
+// full fails immediately with ErrMailboxFull. Two entities with full mailboxes that send to
+// each other wait for each other. So a Tell in a handler waits for room in a mailbox for at
+// most HandlerWait, then fails with ErrMailboxFull.
 func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
 	return f.p.tell(ctx, f, req)
 }

@@ -39,11 +39,12 @@ import (
 //     (suspended) until a new connection stands, or the home changes. The receiver
 //     takes nothing more from the old connection once the new one stands.
 //
-//  6. The home says how many may leave (package flow). What may not waits: in the buffer
-//     if it stood there, else with its caller, behind the buffer and in the order of
-//     arrival among its class: handlers have some room of their own, and take turns with
-//     callers from outside for the rest. When the home says that an entity does not keep up, its callers wait apart
-//     from the others, in the order of arrival; what stands in the buffer leaves.
+//  6. The home grants how many messages may leave (package flow). A message without a grant
+//     waits: in the buffer if it stood there, else with its caller, behind the buffer and
+//     in the order of arrival among its class. Handlers have some room of their own, and
+//     take turns with callers from outside for the rest. While the home has sent a stop for
+//     an entity, callers for that entity wait at a gate of its own, in the order of
+//     arrival; what stands in the buffer leaves.
 //
 // Local delivery goes past the mutex: senders find the running shard through an
 // atomic pointer, which is set only while the buffer is empty, and cleared at the
@@ -68,7 +69,7 @@ type route struct {
 	home   view.NodeID
 	token  Token
 	settle settling
-	// window counts what left for the shard, and says how far it may go.
+	// window counts the messages that left for the shard, and bounds them.
 	window flow.Window
 	// buf holds what waits. Invariant: its count and bytes are in router.held.
 	buf []item
@@ -76,7 +77,7 @@ type route struct {
 	gates map[string]*gate
 	// held are the callers that wait for a grant.
 	held heldCallers
-	// blocked: the window is used up, and the home was told.
+	// blocked: the window is used up, and a blocked frame was sent to the home.
 	blocked bool
 	bytes   int
 	// since is when the oldest in the buffer came.
@@ -102,7 +103,7 @@ type item struct {
 	returned bool
 }
 
-// class returns how much room the request finds.
+// class returns the class of the request, which decides how much room it finds.
 func (it *item) class() flow.Class {
 	switch {
 	case it.control:

@@ -46,7 +46,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	if hosts {
 		cfg := activation.Config[*Context, Req, Resp]{
 			Type: p.name, Node: inc.self, Shards: p.shards, Context: newContext,
-			Make:  func(id string) (activation.Entity[*Context, Req, Resp], error) { return newInstance(&p.typ, id) },
+			New:   func(id string) activation.Entity[*Context, Req, Resp] { return p.typ.New(id) },
 			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc}, Confirm: p.confirm(inc), Lived: p.hook(), Fell: p.fellHook(),
 			Control: p.typ.Control, Supervision: p.typ.Supervision.internal(),
 			Passivation: p.typ.Passivation.internal(), Limit: &p.limit, StopTimeout: p.typ.StopTimeout,
@@ -58,6 +58,9 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 		}
 		if inc.keeper != nil {
 			cfg.Keeper = inc.keeper
+		}
+		if p.typ.make != nil {
+			cfg.Make = func(id string) (activation.Entity[*Context, Req, Resp], error) { return p.typ.make(id) }
 		}
 		p.host.Store(activation.NewHost(cfg))
 		inc.accounts = newAccounts(p.name, p.shards, inc.self, inc.budgets, p.granter(inc))
@@ -73,14 +76,6 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	if hosts && p.typ.residents != nil {
 		inc.work.Go(func() { p.keepResidents(inc) })
 	}
-}
-
-// newInstance makes an instance of the type.
-func newInstance[Req, Resp any](t *Type[Req, Resp], id string) (activation.Entity[*Context, Req, Resp], error) {
-	if t.make != nil {
-		return t.make(id)
-	}
-	return t.New(id), nil
 }
 
 // took returns who is told how long handlers run, nil for nobody.
@@ -112,8 +107,8 @@ func (p *path[Req, Resp]) detach() (wait func(context.Context) error) {
 	return h.Close
 }
 
-// granter returns what sends grants, stops and questions to other nodes, and hands those of
-// this one to its own routes: it is never told to stop.
+// granter returns the function that sends grants, stops and shrink requests to other nodes.
+// It passes those for this node to its own routes. No stop is made for this node.
 func (r *router) granter(inc *incarnation) func(to view.NodeID, grants []byte) {
 	return func(to view.NodeID, frame []byte) {
 		if to != inc.self {

@@ -11,9 +11,9 @@ import (
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-// advised is a strategy whose panics are answers that say nothing: the coordinator then
-// goes by itself. A panic that ended the process would do the same to the next
-// coordinator's, and so to all nodes of the role, one after the other.
+// advised contains the panics of a strategy: the coordinator then decides without it. A
+// panic that ended the process would also end that of the next coordinator, and so all nodes
+// of the role, one after the other.
 type advised struct {
 	strategy Strategy
 	typ      string
@@ -21,7 +21,7 @@ type advised struct {
 	lines    loglimit.Budget
 }
 
-// advisedBy returns nil, which stands for the default, for no strategy.
+// advisedBy returns s with its panics contained, and nil, which means the default, for nil.
 func advisedBy(s Strategy, typ string, log *slog.Logger) Strategy {
 	if s == nil {
 		return nil
@@ -59,8 +59,8 @@ func (a *advised) panicked(v any) {
 }
 
 // staffed is the strategy of a daemon whose number of workers changes. The shards of
-// workers that are not to run have homes too, once they had one, and count for
-// nothing: else a few workers could share a node while another carries empty shards.
+// workers that must not run keep their homes, but are not counted: otherwise a few workers
+// could share a node while another one has only empty shards.
 type staffed struct {
 	by Strategy
 	k  *workerKeeper
@@ -74,7 +74,7 @@ func (f staffed) Allocate(s *strategy.State, shard ShardID, requester view.NodeI
 // Rebalance implements Strategy: it moves workers.
 func (f staffed) Rebalance(s *strategy.State) []ShardID { return f.by.Rebalance(f.workers(s)) }
 
-// workers returns s without the shards that nobody works in.
+// workers returns s without the shards whose workers must not run.
 func (f staffed) workers(s *strategy.State) *strategy.State {
 	p := f.k.plan.Load()
 	if p == nil {

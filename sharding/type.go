@@ -192,7 +192,7 @@ type Type[Req, Resp any] struct {
 	// shards. Entities of shards that no longer exist, because there are fewer, wait for
 	// their first message.
 	Remember bool
-	// residents are kept alive; nil: nobody is.
+	// residents are the entities that are kept alive; nil means none.
 	residents *residents
 	// make is New for a type that may refuse the start of an entity; nil: New is used.
 	make func(id string) (Entity[Req, Resp], error)
