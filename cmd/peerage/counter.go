@@ -17,6 +17,9 @@ type add struct {
 	// that the process From has sent to the counter.
 	Number uint64 `msgpack:"number,omitempty" json:"-"`
 	From   uint64 `msgpack:"from,omitempty" json:"-"`
+	// Sent is when the load sent this request, on the clock that all processes of a machine
+	// share.
+	Sent clock.Instant `msgpack:"sent,omitempty" json:"-"`
 }
 
 // total is its response.
@@ -53,7 +56,7 @@ func (c *counter) Handle(ctx *sharding.Context, req add) (total, error) {
 	}
 	r := history.Record{
 		Op: history.HandlerStarted, Entity: c.entity, Node: c.node,
-		Term: uint64(token.Term), Seq: token.Seq, Start: c.clock.Now(),
+		Term: uint64(token.Term), Seq: token.Seq, Start: c.clock.Now(), Sent: req.Sent,
 	}
 	c.record(r)
 	c.sum += req.N

@@ -305,7 +305,7 @@ func (s *server) prepareLoad(boot clock.Clock) error {
 			counters: s.cfg.loadCounters, every: s.cfg.loadEvery,
 			turn: s.turn, leaving: s.node.Draining,
 			ask: func(ctx context.Context, id string) (uint64, error) {
-				t, err := s.counters.Ask(ctx, id, add{N: 1})
+				t, err := s.counters.Ask(ctx, id, add{N: 1, Sent: boot.Now()})
 				return t.Total, err
 			},
 			tell: func(ctx context.Context, id string, number uint64) error {

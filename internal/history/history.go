@@ -63,9 +63,12 @@ type Record struct {
 	// Sender is the process that sent the message, for Told, or that stored the entry,
 	// for Appended and ReadBack.
 	Sender uint64
+	// Sent is when the request that was handled was sent, for Handled and HandlerStarted;
+	// 0 if the request carries no time.
+	Sent clock.Instant
 }
 
-const recordBytes = 64
+const recordBytes = 72
 
 func (r *Record) encodeTo(b *[recordBytes]byte) {
 	b[0] = byte(r.Op)
@@ -77,6 +80,7 @@ func (r *Record) encodeTo(b *[recordBytes]byte) {
 	binary.BigEndian.PutUint64(b[40:], uint64(r.Start))
 	binary.BigEndian.PutUint64(b[48:], uint64(r.End))
 	binary.BigEndian.PutUint64(b[56:], r.Sender)
+	binary.BigEndian.PutUint64(b[64:], uint64(r.Sent))
 }
 
 func decodeRecord(b []byte) (Record, error) {
@@ -90,6 +94,7 @@ func decodeRecord(b []byte) (Record, error) {
 		Start:  clock.Instant(binary.BigEndian.Uint64(b[40:])),
 		End:    clock.Instant(binary.BigEndian.Uint64(b[48:])),
 		Sender: binary.BigEndian.Uint64(b[56:]),
+		Sent:   clock.Instant(binary.BigEndian.Uint64(b[64:])),
 	}
 	if r.Op < Handled || r.Op > ReadBack {
 		return r, fmt.Errorf("history: record of unknown kind %d", r.Op)

@@ -21,7 +21,7 @@ func TestRecordsSurviveTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Record{
-		{Op: Handled, Entity: 7, Node: 1 << 63, Term: 3, Seq: 4, Value: 5, Start: 6, End: 9},
+		{Op: Handled, Entity: 7, Node: 1 << 63, Term: 3, Seq: 4, Value: 5, Start: 6, End: 9, Sender: 10, Sent: 11},
 		{Op: Failed, Entity: 8, Node: 2, Start: 1, End: 2},
 	}
 	for _, r := range want {

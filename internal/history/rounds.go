@@ -47,32 +47,21 @@ func Late(records []Record, holds []Hold) (rest, late []Record) {
 	return rest, late
 }
 
+// admittedMax is how many instances of one process may be between lease check and handler
+// when it is held: at most one per running thread, for some 100 ns of each message.
+const admittedMax = 4
+
 // admitted separates the runs whose instance had checked its lease and was held before
 // the handler's first instruction. Of each entity that is at most the first run to begin
 // after its process continued, and only within holdSlack of that. A later allocation must
-// have run before it, and an answer must show that its request was sent before the hold.
-// A node that checks its lease wrongly admits more than that.
+// have run before it, and its request must have been sent before the hold. An answer proves
+// nothing: the connection to a held process ends, and its callers ask elsewhere. A node
+// that checks its lease wrongly admits more than that, and more than admittedMax: then none
+// of its runs is late.
 func admitted(records []Record, holds []Hold) (rest, late []Record) {
 	for _, h := range holds {
-		first := map[uint32]Record{}
-		for _, r := range records {
-			f, known := first[r.Entity]
-			if r.Op == Handled && r.Node == h.Node && !r.Start.Before(h.Span.To) && (!known || r.Start.Before(f.Start)) {
-				first[r.Entity] = r
-			}
-		}
-		for _, entity := range slices.Sorted(maps.Keys(first)) {
-			r := first[entity]
-			answers := func(a Record) bool {
-				return a.Op == Answered && a.Entity == entity && a.Value == r.Value && a.Start.Before(h.Span.From.Add(holdSlack)) && !a.End.Before(r.End)
-			}
-			// Without a successor the node just goes on.
-			follows := func(o Record) bool {
-				return o.Op == Handled && o.Entity == entity && tokenLess(r, o) && o.Start.Before(r.Start)
-			}
-			if r.Start.Before(h.Span.To.Add(holdSlack)) && slices.ContainsFunc(records, follows) && slices.ContainsFunc(records, answers) {
-				late = append(late, r)
-			}
+		if runs := admittedIn(records, h); len(runs) <= admittedMax {
+			late = append(late, runs...)
 		}
 	}
 	rest = slices.DeleteFunc(slices.Clone(records), func(r Record) bool {
@@ -81,6 +70,29 @@ func admitted(records []Record, holds []Hold) (rest, late []Record) {
 		})
 	})
 	return rest, late
+}
+
+// admittedIn returns the runs that could have been admitted before one hold.
+func admittedIn(records []Record, h Hold) (runs []Record) {
+	first := map[uint32]Record{}
+	for _, r := range records {
+		f, known := first[r.Entity]
+		if r.Op == Handled && r.Node == h.Node && !r.Start.Before(h.Span.To) && (!known || r.Start.Before(f.Start)) {
+			first[r.Entity] = r
+		}
+	}
+	for _, entity := range slices.Sorted(maps.Keys(first)) {
+		r := first[entity]
+		// Without a successor the node just continues.
+		follows := func(o Record) bool {
+			return o.Op == Handled && o.Entity == entity && tokenLess(r, o) && o.Start.Before(r.Start)
+		}
+		sentBefore := r.Sent != 0 && r.Sent.Before(h.Span.From.Add(holdSlack))
+		if sentBefore && r.Start.Before(h.Span.To.Add(holdSlack)) && slices.ContainsFunc(records, follows) {
+			runs = append(runs, r)
+		}
+	}
+	return runs
 }
 
 // Loss is a handler run whose effect the next run of the same entity misses: a request
