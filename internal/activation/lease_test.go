@@ -92,3 +92,29 @@ func TestALapseWhileAnInstanceBegins(t *testing.T) {
 		r.expectReply(t, 2, nil)
 	})
 }
+
+// A large payload takes long to decode: a lease that lapses meanwhile keeps its message
+// from the handler.
+func TestALapseWhileAPayloadIsDecoded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.cfg.Decode = func(b []byte) (int, error) {
+			<-r.gate
+			return int(b[0]), nil
+		}
+		s := r.start(t, 0)
+		deliver(t, s, "a", ask(1, 1))
+		r.expectLog(t, "a:1")
+		large := ask(0, 2)
+		large.Late = &[]byte{2}
+		deliver(t, s, "a", large)
+		synctest.Wait()
+		r.alive.Store(false)
+		close(r.gate)
+		r.expectLog(t, "a:1")
+		r.alive.Store(true)
+		r.Resume()
+		r.expectLog(t, "a:1", "a:2")
+		r.expectReply(t, 2, nil)
+	})
+}

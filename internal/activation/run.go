@@ -269,8 +269,14 @@ func (r *runner[C, Req, Resp]) dispatch(m *Message[Req]) {
 		h.cfg.Replies.Reply(m.Reply, none, ErrExpired)
 		return
 	}
-	if m.Late != nil && !decodeLate(&h.cfg, m) {
-		return
+	if m.Late != nil {
+		if !decodeLate(&h.cfg, m) {
+			return
+		}
+		if !h.cfg.Alive() { // the lease may have lapsed meanwhile
+			r.next-- // the loop parks the instance, or tries again
+			return
+		}
 	}
 	var expires time.Time
 	if m.Expires != 0 {
