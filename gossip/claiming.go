@@ -291,7 +291,7 @@ func (f *forming) formCluster(a *actions) {
 	second := uint32(min(max(wall.Unix(), 1), math.MaxUint32))
 	a.core = append(a.core, view.Form{
 		Generation: f.generation(second, a), Millisecond: uint16(wall.Nanosecond() / int(time.Millisecond)),
-		Origin: f.origin(),
+		Origin: f.origin(), Secret: [2]uint64{random(), random()},
 	})
 	a.addNote("forming a new cluster", f.self.ID, strings.Join(f.allPoints(), ", "))
 }

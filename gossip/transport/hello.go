@@ -26,8 +26,8 @@ import (
 //	   tell by which view they are members; a hello carries the process and the number of
 //	   its incarnation; frames, hellos and answers have checksums; views carry the origin of
 //	   files, members compare ids of their SecretKeys; settings of types tell the shapes of
-//	   their messages; raw streams
-//	   have checksums
+//	   their messages; raw streams have checksums; pings give joining members the secret of
+//	   the cluster
 const wireVersion = 2
 
 // magic are the first bytes that both sides of a connection send.

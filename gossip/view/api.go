@@ -68,6 +68,9 @@ type Form struct {
 	// Origin is that of the founders' files, see View.Origin; 0 makes the cluster an
 	// origin.
 	Origin uint64
+	// Secret is the new cluster's, drawn from a cryptographic source. Without one, lineages
+	// that have no member in common do not end each other.
+	Secret [2]uint64
 }
 
 // Contacts names nodes that may be in a cluster, learnt from contact points and

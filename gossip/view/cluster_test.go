@@ -12,7 +12,7 @@ func cluster(t testing.TB, n int) *world { return grow(newWorld(t), n) }
 
 func grow(w *world, n int) *world {
 	w.add(1)
-	w.step(1, Form{Generation: 100})
+	w.step(1, Form{Generation: 100, Secret: [2]uint64{7, 8}})
 	for id := NodeID(2); id <= NodeID(n); id++ {
 		w.join(id)
 		w.until(5*time.Second, fmt.Sprintf("node %d is up", id), func() bool { return w.allUp(int(id)) })

@@ -124,7 +124,7 @@ func Append(b []byte, msg Message) []byte {
 	case *Contest:
 		w.putTag(tagContest).putView(m.View).i(int64(m.Nonce))
 	case *Contested:
-		w.putTag(tagContested).putView(m.View).i(int64(m.Nonce))
+		w.putTag(tagContested).putView(m.View).i(int64(m.Nonce)).i(int64(m.Proof))
 	case *LeaveNotice:
 		w.putTag(tagLeaveNotice)
 	case *NeedView:
@@ -199,7 +199,7 @@ func (r reader) readMessage() Message {
 	case tagContest:
 		return &Contest{View: r.readView(), Nonce: r.U64()}
 	case tagContested:
-		return &Contested{View: r.readView(), Nonce: r.U64()}
+		return &Contested{View: r.readView(), Nonce: r.U64(), Proof: r.U64()}
 	case tagLeaveNotice:
 		return &LeaveNotice{}
 	case tagNeedView:
@@ -265,7 +265,15 @@ func (w *writer) putIDs(ids []NodeID) *writer {
 
 func (w *writer) putPing(p *Ping) *writer {
 	return w.putBallot(p.Ballot).i(int64(p.Cluster)).u(uint64(p.Epoch)).u(p.Round).i(p.Echo).
-		i(int64(p.Remaining)).bool(p.Life).putView(p.View)
+		i(int64(p.Remaining)).bool(p.Life).putView(p.View).putSecret(p.Secret)
+}
+
+// putSecret appends a secret, or one byte if there is none.
+func (w *writer) putSecret(s [2]uint64) *writer {
+	if s == ([2]uint64{}) {
+		return w.bool(false)
+	}
+	return w.bool(true).i(int64(s[0])).i(int64(s[1]))
 }
 
 func (w *writer) putNode(n *Node) *writer {
@@ -329,8 +337,18 @@ func (r reader) readIDs() []NodeID {
 func (r reader) readPing() *Ping {
 	return &Ping{
 		Ballot: r.readBallot(), Cluster: r.U64(), Epoch: r.readEpoch(), Round: r.Uvarint(), Echo: r.i(),
-		Remaining: time.Duration(r.i()), Life: r.Bool(), View: r.readView(),
+		Remaining: time.Duration(r.i()), Life: r.Bool(), View: r.readView(), Secret: r.readSecret(),
 	}
+}
+
+func (r reader) readSecret() (s [2]uint64) {
+	if r.Bool() {
+		s = [2]uint64{r.U64(), r.U64()}
+		if s == ([2]uint64{}) {
+			r.Fail(ErrBadView)
+		}
+	}
+	return s
 }
 
 func (r reader) readNode() Node {

@@ -33,7 +33,7 @@ func samples() []Message {
 	b, v := Ballot{Round: 3, Node: 9}, sampleView()
 	ping := Ping{Ballot: b, Cluster: 7, Epoch: 5, Round: 6, Echo: -7, Remaining: time.Second, Life: true}
 	withView := ping
-	withView.View = v
+	withView.View, withView.Secret = v, [2]uint64{1, 2}
 	return []Message{
 		&ping, &withView, &Pong{Ballot: b, Epoch: 1, Round: 2, T0: 3, Accepted: 4, Unreachable: []NodeID{5, 6}}, &Pong{},
 		&Accept{Ping: ping, Base: v, Next: v, Emergency: true}, &PreVote{Ballot: b, Base: v, Dead: []NodeID{1}},
@@ -41,7 +41,7 @@ func samples() []Message {
 		&Promised{Ballot: b, Base: 1, Accepted: v, AcceptedBallot: b, Emergency: true, Generation: 1 << 31, T0: 1, Hears: []NodeID{3}},
 		&Nack{Ballot: b, Promised: b}, &Decided{View: v}, &JoinRequest{Node: v.Members[0].Node, Hops: 2, Least: 7}, &JoinRefused{Reason: "no"},
 		&LeaveRequest{}, &YieldRequest{Subject: 1}, &Doubt{Ballot: b, Dead: []NodeID{1}}, &Doubted{Ballot: b, Asked: []NodeID{1}, Hears: []NodeID{1}},
-		&Contest{View: v, Nonce: 1}, &Contested{View: v, Nonce: 1}, &LeaveNotice{}, &NeedView{Epoch: 3}, &JoinPassed{Leader: 9},
+		&Contest{View: v, Nonce: 1}, &Contested{View: v, Nonce: 1, Proof: 2}, &LeaveNotice{}, &NeedView{Epoch: 3}, &JoinPassed{Leader: 9},
 		&Encounter{From: Node{ID: 1, Addr: "a:1"}, Hops: 1, Cluster: 2, To: 3, Standing: v.Standing, Verdict: VerdictStands,
 			Judged: Standing{Peak: 1}, Generation: 9, Nodes: []Node{{ID: 4}}, Nonce: 5, Echo: 6},
 		&Sighted{Cluster: 1, Nodes: []Node{{ID: 2}}}, &Vouch{Cluster: 1, Standing: v.Standing, Nodes: []Node{{ID: 2}}},

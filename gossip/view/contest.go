@@ -1,6 +1,12 @@
 package view
 
-import "github.com/peerage-go/peerage/internal/clock"
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
 
 // When two lineages meet, the members of one end. A single message must not cause that:
 // the survivor of a takeover may still receive a message that a leader sent before it
@@ -11,6 +17,17 @@ import "github.com/peerage-go/peerage/internal/clock"
 //
 // A joining member holds nothing and represents no voter: it yields to every other
 // lineage, whichever would win. The view that admitted it may have died with its voters.
+//
+// All members of the last common view may have left both lineages since, so that each is a
+// non-member to the other. A non-member that shows a winning view must therefore prove that
+// it belongs to the cluster:
+//
+//	loser    Contest(nonce) ──▶ the node that showed the view
+//	         ◀── Contested(nonce, HMAC(secret, nonce | asker | answerer))
+//
+// The secret is drawn when the cluster forms. Leaders send it to joining members, in
+// pings. It is never in a view, because non-members are sent views, too. A removed node
+// still has it, and counts as every former member does (speaker.go).
 
 // lineageConflict is the Contest in flight.
 type lineageConflict struct {
@@ -46,7 +63,7 @@ func (c *Core) onContest(from NodeID, m *Contest) {
 		c.stepAside(m.View)
 		return
 	}
-	c.sendTo(from, &Contested{View: c.ref(), Nonce: m.Nonce})
+	c.sendTo(from, &Contested{View: c.ref(), Nonce: m.Nonce, Proof: c.membership.proof(m.Nonce, from, c.self())})
 }
 
 func (c *Core) onContested(from NodeID, m *Contested) {
@@ -72,4 +89,44 @@ func (c *Core) showOthers(v *View) {
 func (c *Core) stepAside(v *View) {
 	c.endIncarnation(v.Epoch, "another lineage of the cluster wins")
 	c.out.Removed.Outranked = true
+}
+
+// membership proves that a node is or was a member of its cluster. The zero value proves
+// nothing.
+type membership struct {
+	// secret is the same on all members.
+	secret [2]uint64
+	// asked is the question in flight to a non-member.
+	asked lineageConflict
+}
+
+// proof returns the answerer's proof to the asker, 0 without a secret.
+func (m *membership) proof(nonce uint64, asker, answerer NodeID) uint64 {
+	if m.secret == ([2]uint64{}) {
+		return 0
+	}
+	var b []byte
+	for _, n := range []uint64{m.secret[0], m.secret[1], nonce, uint64(asker), uint64(answerer)} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	mac := hmac.New(sha256.New, b[:16])
+	mac.Write(b[16:])
+	return binary.BigEndian.Uint64(mac.Sum(nil)) | 1
+}
+
+// accepts reports whether msg proves the membership of its sender, a non-member that self
+// has asked.
+func (m *membership) accepts(self, from NodeID, msg *Contested) bool {
+	return msg.Proof != 0 && m.asked.with == from && m.asked.nonce == msg.Nonce && msg.Proof == m.proof(msg.Nonce, self, from)
+}
+
+// requestProof asks a non-member that showed the winning lineage's view v for a proof of
+// membership, at most one node per Ping.
+func requestProof(c *Core, from NodeID, v *View) {
+	m := &c.membership
+	if m.secret == ([2]uint64{}) || !c.status.Votes() || v.packed() || c.now.Before(m.asked.until) {
+		return
+	}
+	m.asked = lineageConflict{with: from, nonce: c.random(), until: c.now.Add(c.cfg.Ping), view: v}
+	c.sendTo(from, &Contest{View: c.ref(), Nonce: m.asked.nonce})
 }

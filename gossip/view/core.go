@@ -88,6 +88,7 @@ type Core struct {
 	leadership      *leadership
 	joining         joining
 	lineageConflict lineageConflict
+	membership      membership
 	foreign         encounters
 	ahead           ahead
 	// farewell is set when this node has left as leader and only distributes the last
@@ -325,6 +326,7 @@ func (c *Core) formCluster(f Form) {
 	c.generation = max(c.generation, f.Generation, 1)
 	epoch := FormingEpoch(c.generation, f.Millisecond)
 	id := c.random() | 1
+	c.membership.secret = f.Secret
 	c.adoptView(&View{
 		Cluster: id, Origin: cmp.Or(f.Origin, id), Epoch: epoch, Standing: Standing{Peak: 1, Birth: epoch},
 		Members: []Member{{Node: c.cfg.Self, Joined: epoch, Status: Up}},

@@ -110,11 +110,11 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		of     reflect.Type
 		fields int
 	}{
-		{reflect.TypeFor[Core](), 46}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
+		{reflect.TypeFor[Core](), 47}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
 		{reflect.TypeFor[proposal](), 7}, {reflect.TypeFor[candidacy](), 7}, {reflect.TypeFor[findings](), 2},
 		{reflect.TypeFor[preparation](), 3}, {reflect.TypeFor[proof](), 5}, {reflect.TypeFor[doubt](), 3},
 		{reflect.TypeFor[farewell](), 5}, {reflect.TypeFor[silence](), 3}, {reflect.TypeFor[joining](), 5},
-		{reflect.TypeFor[lineageConflict](), 4}, {reflect.TypeFor[guard](), 2}, {reflect.TypeFor[attempt](), 3},
+		{reflect.TypeFor[lineageConflict](), 4}, {reflect.TypeFor[membership](), 2}, {reflect.TypeFor[guard](), 2}, {reflect.TypeFor[attempt](), 3},
 		{reflect.TypeFor[tally](), 11}, {reflect.TypeFor[View](), 10}, {reflect.TypeFor[Member](), 3},
 		{reflect.TypeFor[truth](), 8}, {reflect.TypeFor[acceptance](), 5},
 	} {

@@ -111,7 +111,7 @@ func (e *encoder) core(c *Core) {
 	e.i(int64(c.failures))
 	for _, at := range []clock.Instant{
 		c.guard.until, c.grantedAt, c.heardAt, c.nextAsk, c.leaderlessSince, c.campaignAfter, c.candidateUntil, c.nextLeave, c.nextAnnounce,
-		c.joining.next, c.lineageConflict.until, c.nextConsult,
+		c.joining.next, c.lineageConflict.until, c.membership.asked.until, c.nextConsult,
 	} {
 		e.at(at)
 	}
@@ -121,7 +121,7 @@ func (e *encoder) core(c *Core) {
 	}
 	e.i(int64(c.joining.turn)).i(int64(c.joining.wait))
 	e.putIDs(c.joining.passed)
-	e.id(c.lineageConflict.with).u(c.lineageConflict.nonce)
+	e.id(c.lineageConflict.with).u(c.lineageConflict.nonce).id(c.membership.asked.with).u(c.membership.asked.nonce).u(c.membership.secret[0]).u(c.membership.secret[1])
 	e.set(c.lineageNodes)
 	e.candidacy(c.candidacy)
 	e.leadership(c.leadership)

@@ -308,6 +308,9 @@ func (c *Core) roundMessage(m *Member, q *peer, p *Ping) Message {
 	o := c.leadership
 	life := o.quorumUntil.After(c.now) || c.now.Sub(o.since) < 2*c.cfg.Lease
 	*p = Ping{Ballot: o.ballot, Cluster: c.view.Cluster, Epoch: c.view.Epoch, Round: o.round, Life: life}
+	if m.Status == Joining {
+		p.Secret = c.membership.secret
+	}
 	c.fillGrant(p, m, q)
 	if o.proposal != nil && !c.now.Before(o.proposal.notBefore) {
 		a := &Accept{Ping: *p, Base: c.view, Next: o.proposal.packed, Emergency: o.proposal.emergency}

@@ -32,8 +32,12 @@ import "github.com/peerage-go/peerage/internal/clock"
 // outlives the promises), and from the sending of the first ping only (every change
 // of the view would pause everyone).
 
-// adoptGrant adopts the lease that a ping grants. The echo is this node's own clock.
+// adoptGrant adopts the lease that a ping grants, and the secret. The echo is this node's
+// own clock.
 func (c *Core) adoptGrant(p *Ping) {
+	if m := &c.membership; m.secret == ([2]uint64{}) {
+		m.secret = p.Secret
+	}
 	if p.Remaining <= 0 || p.Echo == 0 || c.leaving || !c.votes() || p.Epoch != c.view.Epoch {
 		return
 	}

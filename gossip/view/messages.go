@@ -76,6 +76,8 @@ type Ping struct {
 	Life bool
 	// View is set when the receiver may not hold it.
 	View *View
+	// Secret is the cluster's. It is set when the receiver is joining.
+	Secret [2]uint64
 }
 
 // Pong answers Ping and Accept.
@@ -159,6 +161,8 @@ type Contest struct {
 type Contested struct {
 	View  *View
 	Nonce uint64
+	// Proof is the sender's proof of membership, 0 without a secret (contest.go).
+	Proof uint64
 }
 
 // Asked lists the members of Dead and Weak.

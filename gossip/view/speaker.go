@@ -11,7 +11,8 @@ import "time"
 //	not in it                    JoinRequest for itself; a question of a former member
 //	  brings an older view       is sent ours, as it may have been removed
 //	  brings a newer view        not accepted: the members of our view are asked
-//	  of a lineage that wins     not accepted, unless a former member brings it
+//	  of a lineage that wins     not accepted, unless a former member brings it, or its
+//	                             sender proves its membership (contest.go)
 //	without a view here          the first one comes from a node that was asked for
 //	                             admission, or from the leader that it named
 //
@@ -44,6 +45,11 @@ func (c *Core) mayAccept(from NodeID, msg Message) bool {
 		return true // from another cluster of the name: foreign.go, vouch.go
 	case *LeaveRequest, *NeedView:
 		return c.traceNonMember(c.gone[from], from)
+	case *Contested:
+		if s := &c.membership; s.accepts(c.self(), from, m) {
+			c.lineageConflict, s.asked = s.asked, lineageConflict{} // as a member's question
+			return true
+		}
 	case *Contest:
 		return m.View != nil && c.acceptsView(from, m.View, compareViews(c.view, m.View) == wins)
 	}
@@ -99,6 +105,7 @@ func (c *Core) acceptsView(from NodeID, v *View, asks bool) bool {
 		if c.gone[from] || c.lineageNodes[from] || c.leaderlessForLong() {
 			return true
 		}
+		requestProof(c, from, v)
 	}
 	c.askMembers(from)
 	return false

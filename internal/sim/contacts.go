@@ -38,7 +38,7 @@ func (p *proc) learn() {
 			w.hit(markReformed)
 		}
 		generation, millisecond := w.formingGeneration(p)
-		p.step(view.Form{Generation: generation, Millisecond: millisecond})
+		p.step(view.Form{Generation: generation, Millisecond: millisecond, Secret: [2]uint64{uint64(w.formed), 1}})
 		return
 	}
 	told := w.story(p)

@@ -313,11 +313,6 @@ func (s *swarm) drawRings(r *pcg, cfg *Config) {
 	if !s.orderly && s.aim == aimNone {
 		s.rings = cfg.rings || plain && s.partition && r.chance(20)
 	}
-	if s.rings {
-		// Rings with forged proofs of death make lineages by the dozen. Two of them may then
-		// not meet within the time that L1 allows (seed 6000009 without this line).
-		s.forged, s.wrongEvidence = false, false
-	}
 }
 
 // ringMin is the least number of hosts in which a ring cuts a pair off.
