@@ -15,8 +15,9 @@ import (
 // An instance is live at a node from Started until Stopped, Abandoned or Gone,
 // and can act while the node's lease is valid. S1 in its effective form: at no
 // time can two of one shard act. S11 is stronger: as long as a member of the newest view
-// holds an instance, even without a lease, no other node starts the shard, because that
-// member may resume.
+// holds an instance, even without a lease, no other node of its cluster starts the shard,
+// because that member may resume. A cluster that was formed beside a member without a
+// lease starts it; S1 holds between the two.
 type Hosting struct {
 	members *Membership
 	shards  map[protocol.ShardID]*hosting
@@ -86,7 +87,7 @@ func (h *Hosting) Started(at time.Duration, node view.NodeID, s protocol.ShardID
 		if o.node == node {
 			return broken("S11", at, "shard %d starts twice at %v: %v and %v", s, node, o.token, t)
 		}
-		if h.members.Member(o.node) {
+		if h.members.Member(o.node) && h.members.Cluster(o.node) == h.members.Cluster(node) {
 			return broken("S11", at, "shard %d starts at %v (%v) while member %v still holds it (%v)", s, node, t, o.node, o.token)
 		}
 	}

@@ -86,6 +86,27 @@ func TestHosting(t *testing.T) {
 	}
 }
 
+// TestAClusterFormedBesideALoneMember: nodes form a new cluster while a member of their
+// former one, which they cannot reach, holds instances without a lease. Only a lease makes
+// the two doubles.
+func TestAClusterFormedBesideALoneMember(t *testing.T) {
+	m := NewMembership()
+	want(t, m.Published(0, 1, viewOf(5, 1, 2)), "")
+	want(t, m.Leased(0, 1, time.Second, false), "")
+	h := NewHosting(m)
+	h.Apart(func(uint64) int { return 1 }, 0)
+	want(t, h.Started(1, 1, 7, token(3)), "")
+	formed := viewOf(50, 3, 4)
+	formed.Cluster++
+	want(t, m.Published(time.Minute, 3, formed), "")
+	want(t, m.Published(time.Minute, 4, formed), "")
+	want(t, h.Started(time.Minute, 3, 7, token(4)), "")
+	want(t, h.Started(time.Minute, 4, 7, token(5)), "S11") // 3 has not stopped
+	want(t, m.Leased(time.Minute, 3, time.Hour, false), "")
+	want(t, m.Leased(time.Minute, 1, time.Hour, false), "")
+	want(t, h.Resumed(time.Minute, 1), "S1")
+}
+
 func TestTwoThatActAtOnce(t *testing.T) {
 	m := NewMembership()
 	// Node 1 was left out wrongly and still holds a lease: S6 forbids that, and S1
