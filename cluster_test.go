@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding"
 )
@@ -36,7 +34,7 @@ func (c *counter) Handle(_ *sharding.Context, a add) (tally, error) {
 // cluster is whole nodes on a network in memory, in a bubble of virtual time.
 type cluster struct {
 	t     *testing.T
-	net   *transport.Network
+	net   *peerage.Network
 	nodes []*member
 	// wall is the wall clock of the nodes that onDisk starts, nil for the bubble's.
 	wall func() time.Time
@@ -51,8 +49,8 @@ type member struct {
 func inBubble(t *testing.T, nodes int, test func(*cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
-		c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
+		c := &cluster{t: t, net: peerage.NewNetwork(1)}
+		c.net.SetUsual(peerage.NetworkPath{Latency: 100 * time.Microsecond})
 		// memberlist's Shutdown does not wait for its probes.
 		defer pass(time.Minute)
 		defer c.close()
@@ -70,21 +68,23 @@ func pass(d time.Duration) {
 	}
 }
 
-func (c *cluster) add(i int) *member { return c.addWith(i, peerage.Config{}, nil) }
+func (c *cluster) add(i int) *member { return c.addWith(i, nil, nil) }
 
-// addWith starts a node with settings of its own, and more types.
-func (c *cluster) addWith(i int, own peerage.Config, more func(*peerage.Node)) *member {
-	cfg := gossip.Test()
-	cfg.Listen = fmt.Sprintf("10.0.0.%d:7101", i+1)
-	cfg.Bootstrap, cfg.Roles, cfg.Name = i == 0, own.Gossip.Roles, own.Gossip.Name
+// addWith starts a node with settings that own, if any, has changed, and more types.
+func (c *cluster) addWith(i int, own func(*peerage.Config), more func(*peerage.Node)) *member {
+	cfg := peerage.TestConfig()
+	cfg.Network, cfg.Listen = c.net, fmt.Sprintf("10.0.0.%d:7101", i+1)
+	cfg.Bootstrap = i == 0
 	for _, m := range c.nodes {
-		cfg.ContactPoints = append(cfg.ContactPoints, m.addr)
+		cfg.Join = append(cfg.Join, m.addr)
 	}
-	if len(cfg.ContactPoints) == 1 {
+	if len(cfg.Join) == 1 {
 		cfg.BootstrapExpect = 1
 	}
-	own.Gossip, own.Network = cfg, c.net
-	n, err := peerage.New(own)
+	if own != nil {
+		own(&cfg)
+	}
+	n, err := peerage.New(cfg)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestRemovedNodeComesBackAsANewIncarnation(t *testing.T) {
 	inBubble(t, 3, func(c *cluster) {
 		out := c.nodes[2]
 		before := out.Self()
-		c.net.Split(transport.Dropped, []string{c.nodes[0].addr, c.nodes[1].addr}, []string{out.addr})
+		c.net.Split(peerage.CutDropped, []string{c.nodes[0].addr, c.nodes[1].addr}, []string{out.addr})
 		c.until(20*time.Second, "the others removed it", func() bool { return len(c.nodes[0].View().Members) == 2 })
 		if out.LeaseValid() {
 			t.Error("a node outside the view holds a lease")
@@ -201,10 +201,10 @@ func TestRemovedNodeComesBackAsANewIncarnation(t *testing.T) {
 // With RejoinAfter negative a removed node stays out, says so, and can be closed.
 func TestARemovedNodeThatIsNotToComeBack(t *testing.T) {
 	inBubble(t, 3, func(c *cluster) {
-		out := c.addWith(3, peerage.Config{RejoinAfter: -1}, nil)
+		out := c.addWith(3, func(c *peerage.Config) { c.RejoinAfter = -1 }, nil)
 		c.ready(c.nodes...)
 		before := out.Self()
-		c.net.Split(transport.Dropped, []string{c.nodes[0].addr, c.nodes[1].addr, c.nodes[2].addr}, []string{out.addr})
+		c.net.Split(peerage.CutDropped, []string{c.nodes[0].addr, c.nodes[1].addr, c.nodes[2].addr}, []string{out.addr})
 		c.until(20*time.Second, "the others removed it", func() bool { return len(c.nodes[0].View().Members) == 3 })
 		c.net.Heal()
 		pass(time.Minute)
@@ -220,7 +220,7 @@ func TestARemovedNodeThatIsNotToComeBack(t *testing.T) {
 func TestCutOffNodeAnswersNotReadyAndNeverRuns(t *testing.T) {
 	inBubble(t, 3, func(c *cluster) {
 		out := c.nodes[2]
-		c.net.Split(transport.Dropped, []string{c.nodes[0].addr, c.nodes[1].addr}, []string{out.addr})
+		c.net.Split(peerage.CutDropped, []string{c.nodes[0].addr, c.nodes[1].addr}, []string{out.addr})
 		c.until(10*time.Second, "its lease has ended", func() bool { return !out.LeaseValid() })
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

@@ -52,7 +52,7 @@ func coldStart(t *testing.T, shards int) (bytes int, took time.Duration) {
 		var counted []*prometheus.Registry
 		for i := range nodes {
 			counted = append(counted, prometheus.NewRegistry())
-			c.addWith(i, peerage.Config{Registerer: counted[i]}, func(n *peerage.Node) {
+			c.addWith(i, func(c *peerage.Config) { c.Registerer = counted[i] }, func(n *peerage.Node) {
 				r, err := sharding.Register(n.Registry(), sharding.Type[int, int]{
 					Name: "cold", Shards: shards, New: func(string) sharding.Entity[int, int] { return placed{n} },
 					ShardOf: func(id string) (s sharding.ShardID) { _, _ = fmt.Sscan(id, &s); return s },

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 	"github.com/peerage-go/peerage/sharding"
 )
@@ -60,14 +59,14 @@ func (d *DataConfig) expiry() []replicator.Expiry {
 }
 
 // dataProblems checks Data and DataDir.
-func (c *Config) dataProblems() (out []gossip.Problem) {
+func (c *Config) dataProblems() (out []Problem) {
 	add := func(setting string, value any, why string) {
-		out = append(out, gossip.Problem{Setting: setting, Value: fmt.Sprint(value), Why: why})
+		out = append(out, Problem{Setting: setting, Value: fmt.Sprint(value), Why: why})
 	}
 	durable := false
 	for role, d := range c.Data {
 		name := "Data[" + strconv.Quote(role) + "]."
-		if role != "" && role != AnyRole && !slices.Contains(c.Gossip.Roles, role) {
+		if role != "" && role != AnyRole && !slices.Contains(c.Roles, role) {
 			add(name[:len(name)-1], "set", "this node does not have the role, so it would not keep its data")
 		}
 		durable = durable || len(d.Durable) > 0
@@ -96,7 +95,7 @@ func (c *Config) dataProblems() (out []gossip.Problem) {
 	if durable && c.DataDir == "" {
 		add("DataDir", `""`, "durable keys need a directory")
 	}
-	if durable && c.Gossip.Name == "" {
+	if durable && c.Name == "" {
 		add("Name", `""`, "a node with durable keys needs a name that survives restarts: its files belong to it")
 	}
 	return out
@@ -106,7 +105,7 @@ func (c *Config) dataProblems() (out []gossip.Problem) {
 // through all incarnations.
 func (n *Node) openFiles() error {
 	n.files = map[string]*replicator.Durable{}
-	for _, role := range append([]string{""}, n.cfg.Gossip.Roles...) {
+	for _, role := range append([]string{""}, n.cfg.Roles...) {
 		d := n.cfg.dataOf(role)
 		if len(d.Durable) == 0 || n.files[role] != nil {
 			continue
@@ -117,7 +116,7 @@ func (n *Node) openFiles() error {
 		}
 		file, err := replicator.OpenDurable(replicator.DurableConfig{
 			Path:     filepath.Join(n.cfg.DataDir, fileOf(role)),
-			Owner:    strings.Join([]string{n.clusterName(), role, n.cfg.Gossip.Name}, " "),
+			Owner:    strings.Join([]string{n.cfg.Cluster, role, n.cfg.Name}, " "),
 			Prefixes: d.Durable, Except: []string{sharding.StorePrefix}, Sync: d.Sync, Retain: d.Retain,
 		})
 		if err != nil {
@@ -135,13 +134,6 @@ func fileOf(role string) string {
 		return "all.keys"
 	}
 	return "role-" + role + ".keys"
-}
-
-func (n *Node) clusterName() string {
-	if n.cfg.Gossip.Cluster == "" {
-		return gossip.LAN().Cluster
-	}
-	return n.cfg.Gossip.Cluster
 }
 
 // closeFiles closes the files. No replicator may use them afterwards.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/ddata"
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -20,7 +19,7 @@ func ExampleDataConfig() {
 	check(err)
 	defer os.RemoveAll(dir)
 	cfg := peerage.Config{
-		Gossip:  gossip.Config{Name: "a"},
+		Name:    "a",
 		DataDir: dir,
 		Data: map[string]peerage.DataConfig{"": {
 			Durable: []string{"accounts/"},

@@ -17,14 +17,14 @@
 // The zero Config is a cluster of one. In a larger cluster, give all nodes the same list of
 // contact points, at the first start and at every restart:
 //
-//	peerage.Config{Gossip: gossip.Config{
-//		Listen:        "10.0.0.1:7101",
-//		ContactPoints: []string{"10.0.0.1:7101", "10.0.0.2:7101", "10.0.0.3:7101"},
-//	}}
+//	peerage.Config{
+//		Listen: "10.0.0.1:7101",
+//		Join:   []string{"10.0.0.1:7101", "10.0.0.2:7101", "10.0.0.3:7101"},
+//	}
 //
 // Once more than half of the list answers, one node of the list forms the cluster and the
 // rest join it. A restarted node finds the cluster that survived it. With DNS names, and
-// with a list of one address, gossip.Config.BootstrapExpect sets how many nodes must
+// with a list of one address, Config.BootstrapExpect sets how many nodes must
 // answer.
 //
 // A node may be removed from its cluster: it was silent for too long, or cut off. It then
@@ -40,8 +40,8 @@
 // lost power. It also names keys that expire when no write has changed them for a while:
 //
 //	peerage.Config{
-//		Gossip:  gossip.Config{Name: "a", ...},   // the files belong to this name
-//		DataDir: "/var/lib/service",              // must exist; one per node
+//		Name:    "a",                 // the files belong to this name
+//		DataDir: "/var/lib/service",  // must exist; one per node
 //		Data: map[string]peerage.DataConfig{"": {
 //			Durable: []string{"accounts/"},
 //			Expire:  []replicator.Expiry{{Prefix: "sessions/", After: time.Hour}},
@@ -55,8 +55,9 @@
 // # Errors
 //
 //	error         meaning                                   retryable  what to do
-//	*gossip.ConfigError  lists all settings that cannot work     no  correct them
+//	*ConfigError  lists all settings that cannot work       no         correct them
 //	ErrStarted    Start was called before                   no         call it once
+//	ErrNoKeys     RotateKeys without Config.SecretKeys      no         restart all nodes with SecretKeys
 //	ErrNotReady   the node is in no cluster (yet, or between incarnations)  yes  wait: WaitReady
 //	replicator.ErrDurable  a file of durable keys is damaged,    no  restore it from a copy, or move it aside:
 //	              belongs to another node, or is in use                the other nodes have the rest

@@ -240,7 +240,7 @@ func TestRollingRestartUnderLoad(t *testing.T) {
 		}
 		pass(time.Second)
 		for i, m := range old {
-			next := c.addWith(5+i, peerage.Config{}, nil)
+			next := c.addWith(5+i, nil, nil)
 			if err := next.WaitReady(context.Background()); err != nil {
 				t.Fatal(err)
 			}
@@ -300,7 +300,7 @@ func TestShutdownDeliversWhatWasTold(t *testing.T) {
 // A lame duck sends for its callers until load balancers have noticed.
 func TestLameDuckServesItsCallers(t *testing.T) {
 	inBubble(t, 2, func(c *cluster) {
-		out := c.addWith(2, peerage.Config{LameDuck: 3 * time.Second}, nil)
+		out := c.addWith(2, func(c *peerage.Config) { c.LameDuck = 3 * time.Second }, nil)
 		c.ready(c.nodes...)
 		l := load(out)
 		pass(100 * time.Millisecond)
@@ -342,7 +342,7 @@ func TestReadinessCannotDeadLockARollingUpdate(t *testing.T) {
 		}
 		var now []*member
 		for i, m := range old {
-			next := c.addWith(3+i, peerage.Config{}, newer)
+			next := c.addWith(3+i, nil, newer)
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			if err := next.WaitReady(ctx); err != nil {
 				t.Fatalf("new node %d is not ready while old ones run: %v\n%+v", i, err, next.Status())
@@ -380,7 +380,7 @@ func TestNotReadySaysWhy(t *testing.T) {
 		}
 		register("odd", "", 8)(c.nodes[0].Node)
 		register("odd", "", 8)(c.nodes[1].Node)
-		next := c.addWith(2, peerage.Config{}, func(n *peerage.Node) {
+		next := c.addWith(2, nil, func(n *peerage.Node) {
 			register("odd", "", 16)(n)
 			register("nowhere", "moon", 16)(n)
 		})

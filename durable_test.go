@@ -20,8 +20,6 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/ddata"
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/replicator"
 	"github.com/peerage-go/peerage/sharding"
 )
@@ -33,11 +31,12 @@ const (
 
 // durableConfig is a node whose data of all members and of role "db" is durable.
 func durableConfig(name, dir string) peerage.Config {
-	cfg := peerage.Config{Gossip: gossip.Test(), DataDir: dir, Data: map[string]peerage.DataConfig{
+	cfg := peerage.TestConfig()
+	cfg.DataDir, cfg.Data = dir, map[string]peerage.DataConfig{
 		peerage.AnyRole: {Durable: []string{"keep/"}},
 		"db":            {Durable: []string{""}, Expire: []replicator.Expiry{{Prefix: "", After: time.Minute}}},
-	}}
-	cfg.Gossip.Name, cfg.Gossip.Roles = name, []string{"db"}
+	}
+	cfg.Name, cfg.Roles = name, []string{"db"}
 	return cfg
 }
 
@@ -54,8 +53,8 @@ func users(ctx context.Context, n *peerage.Node, role string, key ddata.ORSetKey
 func (c *cluster) durables(t *testing.T, dirs []string) {
 	for i, dir := range dirs {
 		cfg := durableConfig(fmt.Sprint("n", i), dir)
-		cfg.Network, cfg.Gossip.Listen = c.net, fmt.Sprintf("10.0.0.%d:7101", i+1)
-		cfg.Gossip.ContactPoints, cfg.Gossip.BootstrapExpect = []string{"10.0.0.1:7101"}, 1
+		cfg.Network, cfg.Listen = c.net, fmt.Sprintf("10.0.0.%d:7101", i+1)
+		cfg.Join, cfg.BootstrapExpect = []string{"10.0.0.1:7101"}, 1
 		c.startDB(t, cfg)
 	}
 	c.ready(c.nodes...)
@@ -68,7 +67,7 @@ func (c *cluster) startDB(t *testing.T, cfg peerage.Config) *member {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &member{Node: n, addr: cfg.Gossip.Listen}
+	m := &member{Node: n, addr: cfg.Listen}
 	m.counters, err = sharding.Register(n.Registry(), sharding.Type[add, tally]{
 		Name: "counter", Shards: 4, Role: "db", New: func(string) sharding.Entity[add, tally] { return &counter{node: n} },
 	})
@@ -87,8 +86,8 @@ func (c *cluster) startDB(t *testing.T, cfg peerage.Config) *member {
 func threeLives(t *testing.T, f func(t *testing.T, life int, c *cluster)) {
 	for life := range 3 {
 		synctest.Test(t, func(t *testing.T) {
-			c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: uint64(life) + 1})}
-			c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
+			c := &cluster{t: t, net: peerage.NewNetwork(uint64(life) + 1)}
+			c.net.SetUsual(peerage.NetworkPath{Latency: 100 * time.Microsecond})
 			defer pass(time.Minute)
 			defer c.close()
 			f(t, life, c)
@@ -165,7 +164,7 @@ func TestNextIncarnationGoesOnWithTheFile(t *testing.T) {
 			}
 		}
 		must(addUser(t.Context(), c.nodes[0].Node, "", keptUsers, "before"))
-		c.net.Split(transport.Dropped, []string{c.nodes[0].addr, c.nodes[1].addr}, []string{last.addr})
+		c.net.Split(peerage.CutDropped, []string{c.nodes[0].addr, c.nodes[1].addr}, []string{last.addr})
 		c.until(time.Minute, "it is removed", func() bool { return len(c.nodes[0].View().Members) == 2 })
 		must(addUser(t.Context(), c.nodes[0].Node, "", keptUsers, "meanwhile"))
 		c.net.Heal()
@@ -218,7 +217,7 @@ func TestUnusableFileIsAStartUpError(t *testing.T) {
 		t.Fatal(err)
 	}
 	renamed, moved := durableConfig("b", whole), durableConfig("a", whole)
-	moved.Gossip.Cluster = "other"
+	moved.Cluster = "other"
 	damaged := durableConfig("a", t.TempDir())
 	if err := os.WriteFile(filepath.Join(damaged.DataDir, "role-db.keys"), []byte(strings.Repeat("not a database\n", 1000)), 0o600); err != nil {
 		t.Fatal(err)
@@ -253,13 +252,13 @@ func TestUnusableFileIsAStartUpError(t *testing.T) {
 }
 
 func TestDataSettingsAreValidatedWithAllOthers(t *testing.T) {
-	cfg := peerage.Config{Gossip: gossip.Config{Cluster: "two words", Roles: []string{"db"}}, Data: map[string]peerage.DataConfig{
+	cfg := peerage.Config{Cluster: "two words", Roles: []string{"db"}, Data: map[string]peerage.DataConfig{
 		"":   {Durable: []string{"x", "peerage/sharding/counter"}, Sync: -1, Retain: time.Minute},
 		"db": {Expire: []replicator.Expiry{{Prefix: "a", After: -1}, {Prefix: "b"}, {Prefix: "b", After: 1}, {Prefix: "peerage/sharding/", After: 1}}},
 		"bd": {},
 	}}
 	_, err := peerage.New(cfg)
-	var all *gossip.ConfigError
+	var all *peerage.ConfigError
 	if !errors.As(err, &all) {
 		t.Fatal(err)
 	}
@@ -286,9 +285,9 @@ func runDurableChild(spec string) error {
 		return err
 	}
 	cfg := durableConfig(s.Name, s.Dir)
-	cfg.Gossip.Clock = nil
-	if cfg.Gossip.Bootstrap = s.Contact == ""; !cfg.Gossip.Bootstrap {
-		cfg.Gossip.ContactPoints, cfg.Gossip.BootstrapExpect = []string{s.Contact}, 1
+	peerage.UseBootClock(&cfg)
+	if cfg.Bootstrap = s.Contact == ""; !cfg.Bootstrap {
+		cfg.Join, cfg.BootstrapExpect = []string{s.Contact}, 1
 	}
 	ctx := context.Background()
 	n, err := peerage.Start(ctx, cfg)

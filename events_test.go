@@ -12,7 +12,6 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 )
 
 // saying writes events down as lines.
@@ -79,7 +78,7 @@ func TestEventsOfANode(t *testing.T) {
 		}
 
 		former := c.nodes[4].Self().ID
-		c.net.Split(transport.Dropped, []string{c.nodes[4].addr}, []string{c.nodes[0].addr, c.nodes[3].addr})
+		c.net.Split(peerage.CutDropped, []string{c.nodes[4].addr}, []string{c.nodes[0].addr, c.nodes[3].addr})
 		c.until(20*time.Second, "the others go on without it", func() bool { return len(c.nodes[0].View().Members) == 2 })
 		pass(5 * time.Second)
 		if got, want := sofar(said, "Quorum", "Lease"), []string{"LeaseChanged false", "QuorumLost"}; !slices.Equal(got, want) {
@@ -133,7 +132,7 @@ func TestMembershipPage(t *testing.T) {
 func ExampleNode_Subscribe() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	a, _ := join(ctx, peerage.Config{Gossip: gossip.Config{Name: "a"}})
+	a, _ := join(ctx, peerage.Config{Name: "a"})
 	defer a.Close()
 	gone := make(chan struct{})
 	a.Subscribe(func(ev gossip.Event) {
@@ -151,7 +150,7 @@ func ExampleNode_Subscribe() {
 			// This incarnation is over, for ev.Reason; the node joins again by itself.
 		}
 	})
-	b, _ := join(ctx, peerage.Config{Gossip: gossip.Config{Name: "b"}}, a)
+	b, _ := join(ctx, peerage.Config{Name: "b"}, a)
 	check(b.Shutdown(ctx))
 	<-gone
 	// Output:

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -28,9 +27,9 @@ func (v *visits) Restore(_ *sharding.Context, state []byte) error {
 
 // join starts a node that hosts visits, and joins the others.
 func join(ctx context.Context, cfg peerage.Config, others ...*peerage.Node) (*peerage.Node, *sharding.Region[struct{}, byte]) {
-	cfg.Gossip.BootstrapExpect = len(others) // they have formed the cluster
+	cfg.BootstrapExpect = len(others) // they have formed the cluster
 	for _, o := range others {
-		cfg.Gossip.ContactPoints = append(cfg.Gossip.ContactPoints, o.Self().Addr)
+		cfg.Join = append(cfg.Join, o.Self().Addr)
 	}
 	node, err := peerage.Start(ctx, cfg)
 	check(err)
@@ -73,14 +72,14 @@ func ExampleNode_Drain() {
 func ExampleConfig() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	a, visits := join(ctx, peerage.Config{Gossip: gossip.Config{Name: "a"}, MinMembers: 2})
+	a, visits := join(ctx, peerage.Config{Name: "a", MinMembers: 2})
 	defer a.Close()
 	soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	_, err := visits.Ask(soon, "/", struct{}{})
 	fmt.Println(err, errors.Is(err, sharding.ErrNoHome))
 
-	b, _ := join(ctx, peerage.Config{Gossip: gossip.Config{Name: "b"}, MinMembers: 2}, a)
+	b, _ := join(ctx, peerage.Config{Name: "b", MinMembers: 2}, a)
 	defer b.Close()
 	fmt.Println(visits.Ask(ctx, "/", struct{}{}))
 	// Output:
@@ -91,7 +90,7 @@ func ExampleConfig() {
 func ExampleNode_Status() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	node, visits := join(ctx, peerage.Config{Gossip: gossip.Config{Name: "a", Roles: []string{"web"}}})
+	node, visits := join(ctx, peerage.Config{Name: "a", Roles: []string{"web"}})
 	defer node.Close()
 	_, err := visits.Ask(ctx, "/", struct{}{})
 	check(err)

@@ -6,3 +6,6 @@ func (n *Node) BreakFiles() {
 		_ = f.Close()
 	}
 }
+
+// UseBootClock sets the clock of processes, for settings that came from TestConfig.
+func UseBootClock(c *Config) { c.clock = nil }

@@ -81,17 +81,18 @@ func (s *store) told() string {
 // open starts a store: without contact points it forms a cluster of its own.
 func (c *cluster) open(i int, contacts ...string) *store {
 	s := &store{metrics: prometheus.NewRegistry()}
-	cfg := peerage.Config{Gossip: gossip.Test(), Network: c.net, Registerer: s.metrics, Logger: slog.New(slog.NewTextHandler(&s.log, nil))}
-	cfg.Gossip.Name, cfg.Gossip.Listen = fmt.Sprint("n", i), fmt.Sprintf("10.0.0.%d:7101", i+1)
-	cfg.Gossip.Bootstrap, cfg.Gossip.ContactPoints = len(contacts) == 0, contacts
+	cfg := peerage.TestConfig()
+	cfg.Network, cfg.Registerer, cfg.Logger = c.net, s.metrics, slog.New(slog.NewTextHandler(&s.log, nil))
+	cfg.Name, cfg.Listen = fmt.Sprint("n", i), fmt.Sprintf("10.0.0.%d:7101", i+1)
+	cfg.Bootstrap, cfg.Join = len(contacts) == 0, contacts
 	if len(contacts) == 1 {
-		cfg.Gossip.BootstrapExpect = 1
+		cfg.BootstrapExpect = 1
 	}
 	n, err := peerage.New(cfg)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	s.member = &member{Node: n, addr: cfg.Gossip.Listen}
+	s.member = &member{Node: n, addr: cfg.Listen}
 	s.carts, err = sharding.Register(n.Registry(), sharding.Type[string, place]{
 		Name: "cart", Shards: 8, New: func(string) sharding.Entity[string, place] { return &cart{shop: &s.shop} },
 	})

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding"
 )
@@ -31,21 +29,21 @@ type tokenOf struct{ Term, Seq uint64 }
 // returns the token of one entity and the generation. All nodes have ended afterwards.
 func life(t *testing.T, n int, dirs ...string) (token sharding.Token, generation uint32) {
 	t.Helper()
-	c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
-	c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
+	c := &cluster{t: t, net: peerage.NewNetwork(1)}
+	c.net.SetUsual(peerage.NetworkPath{Latency: 100 * time.Microsecond})
 	var list []string
 	for i := range n {
 		list = append(list, fmt.Sprintf("10.0.0.%d:7101", i+1))
 	}
 	var region *sharding.Region[struct{}, tokenOf]
 	for i, addr := range list {
-		cfg := gossip.Test()
-		cfg.Listen, cfg.ContactPoints, cfg.Bootstrap = addr, list, n == 1
-		own := peerage.Config{Gossip: cfg, Network: c.net}
+		cfg := peerage.TestConfig()
+		cfg.Listen, cfg.Join, cfg.Bootstrap = addr, list, n == 1
+		cfg.Network = c.net
 		if i < len(dirs) {
-			own.DataDir = dirs[i]
+			cfg.DataDir = dirs[i]
 		}
-		node, err := peerage.Start(context.Background(), own)
+		node, err := peerage.Start(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

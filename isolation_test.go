@@ -79,9 +79,10 @@ func TestApplicationDataKeepsNoShardWithoutAHome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 0, func(c *cluster) {
 				for i := range 3 {
-					own := peerage.Config{DataDir: t.TempDir(), Data: map[string]peerage.DataConfig{"": {Durable: []string{"keep/"}}}}
-					own.Gossip.Name = fmt.Sprint("n", i)
-					c.addWith(i, own, nil)
+					c.addWith(i, func(c *peerage.Config) {
+						c.Name, c.DataDir = fmt.Sprint("n", i), t.TempDir()
+						c.Data = map[string]peerage.DataConfig{"": {Durable: []string{"keep/"}}}
+					}, nil)
 				}
 				c.ready(c.nodes...)
 				harm(c.t, c)

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 )
 
 // rotated holds the SecretKeys of the last RotateKeys; nil before the first.
@@ -13,7 +12,7 @@ type rotated struct {
 	keys [][]byte
 }
 
-// RotateKeys replaces Config.Gossip.SecretKeys in a running node, for this and all further
+// RotateKeys replaces Config.SecretKeys in a running node, for this and all further
 // incarnations. It also works between incarnations. From now on, the first key encrypts,
 // and all keys decrypt. To introduce a new key without losing a datagram, take three steps,
 // each on all nodes before the next one:
@@ -22,17 +21,17 @@ type rotated struct {
 //	RotateKeys({new, old})   all nodes encrypt with it
 //	RotateKeys({new})        no node accepts the old key
 //
-// It fails with a *gossip.ConfigError or gossip.ErrNoKeys, and then changes nothing: see
-// gossip.Node.RotateKeys. The keys are copied. It does not block. A restarted process
+// It fails with a *ConfigError, or with ErrNoKeys if Config.SecretKeys was empty, and then
+// changes nothing. The keys are copied. It does not block. A restarted process
 // starts with the keys of its Config, so store the new keys there.
 func (n *Node) RotateKeys(keys [][]byte) error {
 	n.rotated.mu.Lock()
 	defer n.rotated.mu.Unlock()
-	if err := gossip.CheckKeys(keys); err != nil {
-		return err
+	if problems := membershipProblems(gossip.CheckKeys(keys)); len(problems) > 0 {
+		return &ConfigError{problems}
 	}
-	if len(n.cfg.Gossip.SecretKeys) == 0 {
-		return gossip.ErrNoKeys
+	if len(n.cfg.SecretKeys) == 0 {
+		return ErrNoKeys
 	}
 	n.rotated.keys = make([][]byte, 0, len(keys))
 	for _, k := range keys {
@@ -51,18 +50,4 @@ func (n *Node) catchUp(s *stack) {
 	if n.rotated.keys != nil {
 		_ = s.gossip.RotateKeys(n.rotated.keys) // they were checked when they came
 	}
-}
-
-// loadCertificates reads CertificateFiles, if set.
-func (c *Config) loadCertificates() error {
-	if c.CertificateFiles == nil {
-		return nil
-	}
-	files := *c.CertificateFiles
-	if files.Logger == nil {
-		files.Logger = c.Logger
-	}
-	var err error
-	c.Gossip.Certificates, err = transport.LoadCertificates(files)
-	return err
 }

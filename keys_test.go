@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -19,9 +20,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 )
 
 func aesKey(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 32) }
@@ -30,9 +28,10 @@ func aesKey(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 32) }
 // lives, for the next, and even when it comes between the two.
 func TestRotatedKeysOutliveIncarnations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := gossip.Test()
+		cfg := TestConfig()
 		cfg.Listen, cfg.SecretKeys, cfg.Bootstrap = "10.0.0.1:7101", [][]byte{aesKey(1)}, true
-		n, err := Start(t.Context(), Config{Gossip: cfg, Network: transport.NewNetwork(transport.NetworkConfig{})})
+		cfg.Network = NewNetwork(1)
+		n, err := Start(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +51,7 @@ func TestRotatedKeysOutliveIncarnations(t *testing.T) {
 			t.Fatal(err)
 		}
 		holds("after the first step", aesKey(1), aesKey(2))
-		var ce *gossip.ConfigError
+		var ce *ConfigError
 		if err := n.RotateKeys([][]byte{[]byte("hunter2")}); !errors.As(err, &ce) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("a short key: %v", err)
 		}
@@ -77,7 +76,7 @@ func TestKeysWhereThereAreNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.RotateKeys([][]byte{aesKey(1)}); !errors.Is(err, gossip.ErrNoKeys) {
+	if err := n.RotateKeys([][]byte{aesKey(1)}); !errors.Is(err, ErrNoKeys) {
 		t.Errorf("%v", err)
 	}
 	if err := n.Close(); err != nil {
@@ -86,7 +85,7 @@ func TestKeysWhereThereAreNone(t *testing.T) {
 }
 
 // certificateAt writes a certificate that signs itself, with a new key.
-func certificateAt(t *testing.T, files transport.CertificateFiles, serial int64) {
+func certificateAt(t *testing.T, files CertificateFiles, serial int64) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -117,7 +116,7 @@ func certificateAt(t *testing.T, files transport.CertificateFiles, serial int64)
 // while the node runs.
 func TestCertificateFilesOfANode(t *testing.T) {
 	dir := t.TempDir()
-	files := transport.CertificateFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), CA: filepath.Join(dir, "ca"),
+	files := CertificateFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), CA: filepath.Join(dir, "ca"),
 		Name: "peers.test", CheckEvery: time.Millisecond}
 	if _, err := New(Config{CertificateFiles: &files}); err == nil || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without files: %v", err)
@@ -136,7 +135,7 @@ func TestCertificateFilesOfANode(t *testing.T) {
 		}
 		<-time.After(10 * time.Millisecond)
 	}
-	both := Config{CertificateFiles: &files, Gossip: gossip.Config{Certificates: n.cfg.Gossip.Certificates}}
+	both := Config{CertificateFiles: &files, TLS: new(tls.Config)}
 	if err := both.Validate(); err == nil || !strings.Contains(err.Error(), "CertificateFiles = set") {
 		t.Errorf("both kinds: %v", err)
 	}

@@ -8,8 +8,6 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/ddata"
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -37,14 +35,14 @@ func TestARemovedRoleReadsAndWritesNothingAtMajority(t *testing.T) {
 	inBubble(t, 2, func(c *cluster) {
 		var db []*member
 		for i := 2; i < 4; i++ {
-			db = append(db, c.addWith(i, peerage.Config{Gossip: gossip.Config{Roles: []string{"db"}}}, nil))
+			db = append(db, c.addWith(i, func(c *peerage.Config) { c.Roles = []string{"db"} }, nil))
 		}
 		c.ready(c.nodes...)
 		if err := db[0].say(10*time.Second, "before", ddata.All); err != nil {
 			t.Fatal(err)
 		}
 		stay := c.nodes[:2]
-		c.net.Split(transport.Dropped, []string{stay[0].addr, stay[1].addr}, []string{db[0].addr, db[1].addr})
+		c.net.Split(peerage.CutDropped, []string{stay[0].addr, stay[1].addr}, []string{db[0].addr, db[1].addr})
 		c.until(20*time.Second, "the role is removed", func() bool { return len(stay[1].View().WithRole("db")) == 0 })
 		for _, level := range []ddata.Level{ddata.To(2), ddata.Majority, ddata.All} {
 			if err := db[0].say(300*time.Millisecond, "lost", level); !errors.Is(err, replicator.ErrNoLease) || !errors.Is(err, replicator.ErrOutcomeUnknown) {
@@ -67,11 +65,11 @@ func TestARemovedRoleReadsAndWritesNothingAtMajority(t *testing.T) {
 func TestMajorityWriteOutlastsALapsedLease(t *testing.T) {
 	inBubble(t, 3, func(c *cluster) {
 		for i := 3; i < 6; i++ {
-			c.addWith(i, peerage.Config{Gossip: gossip.Config{Roles: []string{"db"}}}, nil)
+			c.addWith(i, func(c *peerage.Config) { c.Roles = []string{"db"} }, nil)
 		}
 		c.ready(c.nodes...)
 		out := c.nodes[3:]
-		c.net.Split(transport.Dropped, addrs(c.nodes[:3]), addrs(out))
+		c.net.Split(peerage.CutDropped, addrs(c.nodes[:3]), addrs(out))
 		c.until(10*time.Second, "the lease has ended", func() bool { return !out[0].LeaseValid() })
 		result := make(chan error, 1)
 		go func() { result <- out[0].say(10*time.Second, "late", ddata.Majority) }()

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
 )
 
 // The first shard waits for Config.MinMembers members, and once there were enough,
 // fewer do.
 func TestMinMembersOfTheCluster(t *testing.T) {
 	inBubble(t, 0, func(c *cluster) {
-		own := peerage.Config{MinMembers: 3}
+		own := func(c *peerage.Config) { c.MinMembers = 3 }
 		c.addWith(0, own, nil)
 		c.addWith(1, own, nil)
 		c.ready(c.nodes...)
@@ -37,7 +36,7 @@ func TestMinMembersOfTheCluster(t *testing.T) {
 			t.Errorf("one member left: %+v, %v", got, err)
 		}
 	})
-	if _, err := peerage.New(peerage.Config{MinMembers: -1}); !errors.As(err, new(*gossip.ConfigError)) {
+	if _, err := peerage.New(peerage.Config{MinMembers: -1}); !errors.As(err, new(*peerage.ConfigError)) {
 		t.Errorf("MinMembers -1: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/replicator"
 	"github.com/peerage-go/peerage/sharding"
@@ -24,6 +25,9 @@ var (
 	ErrClosed = errors.New("peerage: closed")
 	// ErrNotReady: the node is in no cluster, yet or between two incarnations.
 	ErrNotReady = sharding.ErrNotReady
+	// ErrNoKeys: RotateKeys was called on a node without Config.SecretKeys. Encryption
+	// cannot be turned on in a running node.
+	ErrNoKeys = errors.New("peerage: the node was started without SecretKeys, so there are none to rotate")
 )
 
 // Node is one process in a cluster, through all its incarnations. All methods are safe for
@@ -33,11 +37,13 @@ var (
 // sharding) at a time. When the stack's incarnation was removed, it builds the next one
 // with a new NodeID at the same address.
 type Node struct {
-	cfg      Config
-	registry *sharding.Registry
-	exporter *exporter
-	rotated  rotated
-	feed     gossip.Feed // of all incarnations
+	cfg Config
+	// certificates are those of cfg.CertificateFiles, nil without them.
+	certificates *transport.Certificates
+	registry     *sharding.Registry
+	exporter     *exporter
+	rotated      rotated
+	feed         gossip.Feed // of all incarnations
 	// generation is stored in DataDir; the zero value stores nothing.
 	generation generationFile
 	// origin is the origin of the files in DataDir; without DataDir, it is in memory only.
@@ -76,22 +82,23 @@ type Node struct {
 }
 
 // New checks cfg and returns a node that is not started: register types, then call Start.
-// It fails with a *gossip.ConfigError that lists every invalid setting, with an error of
+// It fails with a *ConfigError that lists every invalid setting, with an error of
 // the CertificateFiles, or if the Registerer rejects the metrics.
 func New(cfg Config) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	if err := cfg.loadCertificates(); err != nil {
+	certificates, err := cfg.loadCertificates()
+	if err != nil {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, registry: new(sharding.Registry),
+		cfg: cfg, certificates: certificates, registry: new(sharding.Registry),
 		lame: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	n.roleData, n.data = map[string]*roleData{}, map[string]*ddata.Data{}
-	for _, role := range append([]string{""}, cfg.Gossip.Roles...) {
+	for _, role := range append([]string{""}, cfg.Roles...) {
 		n.roleData[role] = newRoleData(n, role)
 		n.data[role] = ddata.New(n.roleData[role])
 	}
@@ -146,7 +153,7 @@ func (n *Node) startFirst(ctx context.Context) (*stack, error) {
 	if err := n.openFiles(); err != nil {
 		return nil, err
 	}
-	cfg := n.cfg.Gossip
+	cfg := n.cfg.membership(n.certificates)
 	cfg.Process, cfg.Incarnation = rand.Uint64()|1, 1
 	if dir := n.cfg.DataDir; dir != "" {
 		floor, err := n.generation.open(dir, n.cfg.Logger)

@@ -2,6 +2,7 @@ package peerage_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"net/http/httptest"
@@ -13,9 +14,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -87,51 +85,28 @@ func checkPages(t *testing.T, node *peerage.Node) {
 }
 
 func TestEverythingWrongIsToldAtOnce(t *testing.T) {
-	net := transport.NewNetwork(transport.NetworkConfig{})
-	tr, err := net.Transport(transport.MemoryConfig{Config: gossip.Config{}.TransportConfig(1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
 	bad := peerage.Config{
-		Gossip: gossip.Config{
-			Name: "a b", Listen: "nowhere", Roles: []string{"back end"}, ContactPoints: []string{"10.0.0.1"},
-			Certificates: new(transport.Certificates),
-			Handlers:     map[transport.Kind]transport.Handler{transport.KindEntity: func(view.NodeID, []byte) {}},
-			BlockHandlers: map[transport.Kind]transport.BlockHandler{
-				transport.KindEntity: func(view.NodeID, *transport.Frames) {},
-			},
-		},
-		CertificateFiles: &transport.CertificateFiles{},
-		MinMembers:       -1, RememberedPerSecond: -2, LameDuck: -time.Second,
+		Name: "a b", Listen: "nowhere", Roles: []string{"back end"}, Join: []string{"10.0.0.1"},
+		CertificateFiles: &peerage.CertificateFiles{}, TLS: new(tls.Config),
+		MinMembers: -1, RememberedPerSecond: -2, LameDuck: -time.Second,
 		Data: map[string]peerage.DataConfig{"": {Durable: []string{"x"}, Sync: -1}},
 	}
-	for _, c := range []struct {
-		change func(*peerage.Config)
-		also   string
-	}{
-		{func(*peerage.Config) {}, "Listen"},
-		{func(c *peerage.Config) { c.Gossip.Transport = tr }, "Transport"}, // which needs no address
-	} {
-		cfg := bad
-		c.change(&cfg)
-		_, err := peerage.New(cfg)
-		var told *gossip.ConfigError
-		if !errors.As(err, &told) {
-			t.Fatalf("New = %v", err)
+	_, err := peerage.New(bad)
+	var told *peerage.ConfigError
+	if !errors.As(err, &told) {
+		t.Fatalf("New = %v", err)
+	}
+	settings := map[string]bool{}
+	for _, p := range told.Problems {
+		settings[strings.SplitN(p.Setting, "[", 2)[0]] = true
+		if p.Value == "" || p.Why == "" {
+			t.Errorf("%+v does not say what and why", p)
 		}
-		settings := map[string]bool{}
-		for _, p := range told.Problems {
-			settings[strings.SplitN(p.Setting, "[", 2)[0]] = true
-			if p.Value == "" || p.Why == "" {
-				t.Errorf("%+v does not say what and why", p)
-			}
-		}
-		for _, want := range []string{"Name", "Roles", "ContactPoints", "Handlers", "BlockHandlers", "CertificateFiles", "MinMembers",
-			"RememberedPerSecond", "LameDuck", "Data", "DataDir", c.also} {
-			if !settings[want] {
-				t.Errorf("%s is not named in: %v", want, err)
-			}
+	}
+	for _, want := range []string{"Name", "Listen", "Roles", "Join", "CertificateFiles", "MinMembers",
+		"RememberedPerSecond", "LameDuck", "Data", "DataDir"} {
+		if !settings[want] {
+			t.Errorf("%s is not named in: %v", want, err)
 		}
 	}
 }
@@ -144,7 +119,7 @@ func TestTakenAddressIsOneClearError(t *testing.T) {
 	}
 	defer first.Close()
 	addr := first.Self().Addr
-	second, err := peerage.Start(ctx, peerage.Config{Gossip: gossip.Config{Listen: addr, Bootstrap: true}})
+	second, err := peerage.Start(ctx, peerage.Config{Listen: addr, Bootstrap: true})
 	if err == nil || !strings.Contains(err.Error(), addr) {
 		t.Errorf("Start on a taken address: %v", err)
 	}

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/ddata"
-	"github.com/peerage-go/peerage/gossip/transport"
 )
 
 // logBook is a log that tests read.
@@ -44,13 +44,13 @@ const forms = "forms"
 func (c *cluster) onDisk(t *testing.T, name, addr, dir string, log *logBook, contacts ...string) *member {
 	t.Helper()
 	cfg := durableConfig(name, dir)
-	cfg.Network, cfg.Gossip.Listen, cfg.Logger = c.net, addr, slog.New(slog.NewTextHandler(log, nil))
-	cfg.Gossip.WallClock = c.wall
+	cfg.Network, cfg.Listen, cfg.Logger = c.net, addr, slog.New(slog.NewTextHandler(log, nil))
+	cfg.WallClock = c.wall
 	if len(contacts) == 0 || contacts[0] == forms {
-		cfg.Gossip.Bootstrap, cfg.Gossip.ContactPoints = true, contacts[min(1, len(contacts)):]
+		cfg.Bootstrap, cfg.Join = true, contacts[min(1, len(contacts)):]
 	} else {
-		if cfg.Gossip.ContactPoints = contacts; len(contacts) == 1 {
-			cfg.Gossip.BootstrapExpect = 1
+		if cfg.Join = contacts; len(contacts) == 1 {
+			cfg.BootstrapExpect = 1
 		}
 	}
 	return c.startDB(t, cfg)
@@ -162,7 +162,7 @@ func TestALaptopsClusterMeetsProduction(t *testing.T) {
 			t.Fatal(err)
 		}
 		was, began := a.View().Cluster, time.Now()
-		c.net.Split(transport.Dropped, []string{a.addr, b.addr}, []string{"10.0.0.9:7101"})
+		c.net.Split(peerage.CutDropped, []string{a.addr, b.addr}, []string{"10.0.0.9:7101"})
 		c.wall = func() time.Time { return time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Since(began)) }
 		laptop := c.onDisk(t, "laptop", "10.0.0.9:7101", dir, &log, forms, a.addr, b.addr)
 		c.ready(laptop)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip/transport"
 )
 
 // statusPage returns the node's answer to GET /status.
@@ -67,9 +66,9 @@ func TestReadinessNamesTheEndOfTheLastIncarnation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(c *cluster) {
-				out := c.addWith(3, peerage.Config{RejoinAfter: tc.rejoin}, nil)
+				out := c.addWith(3, func(c *peerage.Config) { c.RejoinAfter = tc.rejoin }, nil)
 				c.ready(c.nodes...)
-				c.net.Split(transport.Dropped, []string{c.nodes[0].addr, c.nodes[1].addr, c.nodes[2].addr}, []string{out.addr})
+				c.net.Split(peerage.CutDropped, []string{c.nodes[0].addr, c.nodes[1].addr, c.nodes[2].addr}, []string{out.addr})
 				c.until(20*time.Second, "the other nodes have removed it", func() bool { return len(c.nodes[0].View().Members) == 3 })
 				c.net.Heal()
 				c.until(20*time.Second, "it has ended its incarnation", func() bool { return out.View() == nil })

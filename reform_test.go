@@ -7,15 +7,13 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 )
 
 // listed starts a node with a literal list of contact points.
 func (c *cluster) listed(addr string, list []string) *member {
-	cfg := gossip.Test()
-	cfg.Listen, cfg.ContactPoints = addr, list
-	n, err := peerage.Start(context.Background(), peerage.Config{Gossip: cfg, Network: c.net})
+	cfg := peerage.TestConfig()
+	cfg.Network, cfg.Listen, cfg.Join = c.net, addr, list
+	n, err := peerage.Start(context.Background(), cfg)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -47,7 +45,7 @@ func TestAListOfThreeFormsAgainWithoutItsFourGuests(t *testing.T) {
 		three, four := c.nodes[:3], c.nodes[3:]
 		met := three[0].View().Epoch.Generation()
 
-		c.net.Split(transport.Dropped, all[:3], all[3:])
+		c.net.Split(peerage.CutDropped, all[:3], all[3:])
 		for _, m := range four {
 			c.net.Crash(m.addr) // unseen behind the cut
 		}

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -55,11 +53,12 @@ func (r *roll) counts() map[string]int {
 // for good.
 func (c *cluster) rememberers(dirs []string, r *roll, minMembers int) (regions []*sharding.Region[string, string]) {
 	for i, dir := range dirs {
-		cfg := peerage.Config{Gossip: gossip.Test(), Network: c.net, DataDir: dir, Data: map[string]peerage.DataConfig{
+		cfg := peerage.TestConfig()
+		cfg.Network, cfg.DataDir, cfg.Data = c.net, dir, map[string]peerage.DataConfig{
 			"": {Durable: []string{sharding.RememberedPrefix}},
-		}}
-		cfg.Gossip.Name, cfg.Gossip.Listen = fmt.Sprint("n", i), fmt.Sprintf("10.0.0.%d:7101", i+1)
-		cfg.Gossip.ContactPoints, cfg.Gossip.BootstrapExpect = []string{"10.0.0.1:7101"}, 1
+		}
+		cfg.Name, cfg.Listen = fmt.Sprint("n", i), fmt.Sprintf("10.0.0.%d:7101", i+1)
+		cfg.Join, cfg.BootstrapExpect = []string{"10.0.0.1:7101"}, 1
 		n, err := peerage.New(cfg)
 		if err != nil {
 			c.t.Fatal(err)
@@ -75,7 +74,7 @@ func (c *cluster) rememberers(dirs []string, r *roll, minMembers int) (regions [
 		if err := n.Start(c.t.Context()); err != nil {
 			c.t.Fatal(err)
 		}
-		c.nodes = append(c.nodes, &member{Node: n, addr: cfg.Gossip.Listen})
+		c.nodes = append(c.nodes, &member{Node: n, addr: cfg.Listen})
 		if minMembers == 0 {
 			c.ready(c.nodes...) // each works alone before the next comes
 			pass(3 * time.Second)
@@ -137,8 +136,8 @@ func TestRestartFindsWhatTheFirstNodeMissed(t *testing.T) {
 	const n = 40
 	for life := range 2 {
 		synctest.Test(t, func(t *testing.T) {
-			c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: uint64(life) + 1})}
-			c.net.SetUsual(transport.Path{Latency: 100 * time.Microsecond})
+			c := &cluster{t: t, net: peerage.NewNetwork(uint64(life) + 1)}
+			c.net.SetUsual(peerage.NetworkPath{Latency: 100 * time.Microsecond})
 			defer pass(time.Minute)
 			defer c.close()
 			r := &roll{begun: map[string]int{}}

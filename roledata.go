@@ -57,7 +57,7 @@ func notReady(err error) error {
 func (d *roleData) Self() view.NodeID { return d.n.Self().ID }
 
 // WallTime implements ddata.Replicator.
-func (d *roleData) WallTime() time.Time { return d.n.cfg.Gossip.WallClock() }
+func (d *roleData) WallTime() time.Time { return d.n.cfg.WallClock() }
 
 // Update implements ddata.Replicator.
 func (d *roleData) Update(ctx context.Context, ops []replicator.Op, level replicator.Level, opts ...replicator.Option) error {

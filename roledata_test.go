@@ -9,8 +9,6 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/ddata"
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 )
 
 // A subscription lives as long as the node: after a removal and a return it shows what
@@ -49,7 +47,7 @@ func TestSubscriptionsSurviveARejoin(t *testing.T) {
 		set(one, "k/gone", "before")
 		c.until(time.Minute, "the first values", func() bool { return shows("k/a", "before")() && shows("k/gone", "before")() })
 		former := two.Self().ID
-		c.net.Split(transport.Dropped, []string{c.nodes[0].addr, one.addr}, []string{two.addr})
+		c.net.Split(peerage.CutDropped, []string{c.nodes[0].addr, one.addr}, []string{two.addr})
 		c.until(5*time.Minute, "the removal", func() bool { return one.View().Member(former) == nil })
 		set(one, "k/a", "meanwhile")
 		if err := one.Data("").Update(t.Context(), ddata.Majority, ddata.Delete("k/gone")); err != nil {
@@ -69,7 +67,9 @@ func TestSubscriptionsSurviveARejoin(t *testing.T) {
 
 // Data is there before the node is in a cluster, and after its end.
 func TestDataOfANodeWithoutAClusterSaysNotReady(t *testing.T) {
-	n, err := peerage.New(peerage.Config{Gossip: gossip.Test(), Network: transport.NewNetwork(transport.NetworkConfig{})})
+	cfg := peerage.TestConfig()
+	cfg.Network = peerage.NewNetwork(1)
+	n, err := peerage.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,22 +11,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
 )
 
 // keyed starts a node whose gossip is encrypted with keys.
 func (c *cluster) keyed(i int, keys ...int) *store {
 	c.t.Helper()
 	s := &store{metrics: prometheus.NewRegistry()}
-	cfg := peerage.Config{Gossip: gossip.Test(), Network: c.net, Registerer: s.metrics, Logger: slog.New(slog.NewTextHandler(&s.log, nil))}
-	cfg.Gossip.Name, cfg.Gossip.Listen = fmt.Sprint("n", i), fmt.Sprintf("10.0.0.%d:7101", i+1)
-	cfg.Gossip.Bootstrap, cfg.Gossip.ContactPoints = i == 0, []string{"10.0.0.1:7101", "10.0.0.2:7101"}
-	cfg.Gossip.SecretKeys = secretKeys(keys...)
+	cfg := peerage.TestConfig()
+	cfg.Network, cfg.Registerer, cfg.Logger = c.net, s.metrics, slog.New(slog.NewTextHandler(&s.log, nil))
+	cfg.Name, cfg.Listen = fmt.Sprint("n", i), fmt.Sprintf("10.0.0.%d:7101", i+1)
+	cfg.Bootstrap, cfg.Join = i == 0, []string{"10.0.0.1:7101", "10.0.0.2:7101"}
+	cfg.SecretKeys = secretKeys(keys...)
 	n, err := peerage.Start(context.Background(), cfg)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	s.member = &member{Node: n, addr: cfg.Gossip.Listen}
+	s.member = &member{Node: n, addr: cfg.Listen}
 	c.nodes = append(c.nodes, s.member)
 	return s
 }

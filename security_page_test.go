@@ -26,8 +26,6 @@ import (
 	"os"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 )
 
 func start(ctx context.Context) (*peerage.Node, error) {

@@ -70,7 +70,7 @@ func inSleep(t *testing.T, heeds bool, test func(c *cluster, s *sleepers, home *
 		s := &sleepers{t: t, release: make(chan struct{}), heeds: heeds}
 		var regions []*sharding.Region[string, string]
 		for i := range 3 {
-			c.addWith(i, peerage.Config{}, func(n *peerage.Node) { regions = append(regions, s.register(n)) })
+			c.addWith(i, nil, func(n *peerage.Node) { regions = append(regions, s.register(n)) })
 			if i == 0 {
 				c.ready(c.nodes...)
 				if err := regions[0].Tell(context.Background(), "x", "sleep"); err != nil {

@@ -92,7 +92,7 @@ func (n *Node) transport(cfg *gossip.Config) (transport.Transport, error) {
 	if n.cfg.Network == nil {
 		return nil, nil
 	}
-	return n.cfg.Network.Transport(transport.MemoryConfig{
+	return n.cfg.Network.memory.Transport(transport.MemoryConfig{
 		Config: cfg.TransportConfig(view.NodeID(rand.Uint64() | 1)), Listen: cfg.Listen,
 	})
 }

@@ -92,7 +92,7 @@ type HomeStatus struct {
 // Status returns a snapshot of this node's state. It sends no message.
 func (n *Node) Status() Status {
 	self := n.Self()
-	st := Status{Name: self.Name, Node: self.ID.String(), Addr: self.Addr, Cluster: n.clusterName(), Lease: "none", Ready: n.Ready(), Draining: n.Draining()}
+	st := Status{Name: self.Name, Node: self.ID.String(), Addr: self.Addr, Cluster: n.cfg.Cluster, Lease: "none", Ready: n.Ready(), Draining: n.Draining()}
 	if st.FilesSetAside = n.outage.listCopies(); !st.Ready {
 		st.NotReady = n.unready()
 	}

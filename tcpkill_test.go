@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding"
 )
@@ -84,11 +83,11 @@ const crewSize = 8
 // loop starts a node on the loopback interface.
 func loop(t *testing.T, contact string, book *orderBook) *loopNode {
 	t.Helper()
-	cfg := gossip.Local()
+	cfg := peerage.LocalConfig()
 	if cfg.Bootstrap = contact == ""; !cfg.Bootstrap {
-		cfg.ContactPoints, cfg.BootstrapExpect = []string{contact}, 1
+		cfg.Join, cfg.BootstrapExpect = []string{contact}, 1
 	}
-	node, err := peerage.New(peerage.Config{Gossip: cfg})
+	node, err := peerage.New(cfg)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

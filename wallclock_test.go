@@ -8,8 +8,6 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/ddata"
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 )
 
 // What carries calendar time reads the configured wall clock, and no lease follows it: the
@@ -17,14 +15,14 @@ import (
 func TestWallClockDatesGenerationsAndStamps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer pass(time.Minute)
-		c := &cluster{t: t, net: transport.NewNetwork(transport.NetworkConfig{Seed: 1})}
+		c := &cluster{t: t, net: peerage.NewNetwork(1)}
 		var at atomic.Int64
 		at.Store(2_000_000_000)
 		wall := func() time.Time { return time.Unix(at.Load(), 0) }
-		cfg := gossip.Test()
+		cfg := peerage.TestConfig()
 		cfg.Listen, cfg.Bootstrap = "10.0.0.1:7101", true
-		cfg.WallClock = wall
-		node, err := peerage.Start(t.Context(), peerage.Config{Gossip: cfg, Network: c.net})
+		cfg.Network, cfg.WallClock = c.net, wall
+		node, err := peerage.Start(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

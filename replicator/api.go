@@ -4,8 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/replicator/core"
 )
 
@@ -95,7 +93,3 @@ type Observer struct {
 	// Trace is called for every trace event of the core.
 	Trace func(TraceEvent)
 }
-
-// SendFunc queues a frame for a peer and never blocks. The payload is valid only during the
-// call.
-type SendFunc func(to view.NodeID, c transport.Class, payload []byte) error

@@ -18,8 +18,9 @@ type Config struct {
 	Self view.NodeID
 	// Role selects the members that hold replicas; "" is every member.
 	Role string
-	// Send queues a frame; see SendFunc.
-	Send SendFunc
+	// Send queues a frame for a peer and never blocks. The payload is valid only during the
+	// call.
+	Send func(to view.NodeID, c transport.Class, payload []byte) error
 	// Class is the connection for small frames: transport.Control, the default, or
 	// transport.Data. Transfers use transport.Bulk.
 	Class transport.Class

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -67,9 +66,9 @@ func startRemote(ctx context.Context) (*remote, error) {
 		return nil, err
 	}
 	r := &remote{host: h}
-	cfg := gossip.Local()
-	cfg.Listen, cfg.ContactPoints, cfg.BootstrapExpect = "127.0.0.1:0", []string{h.Listen}, 1
-	if r.node, err = peerage.New(peerage.Config{Gossip: cfg}); err != nil {
+	cfg := peerage.LocalConfig()
+	cfg.Listen, cfg.Join, cfg.BootstrapExpect = "127.0.0.1:0", []string{h.Listen}, 1
+	if r.node, err = peerage.New(cfg); err != nil {
 		h.stop()
 		return nil, err
 	}
@@ -193,7 +192,7 @@ type local struct {
 }
 
 func startLocal(ctx context.Context) (*local, error) {
-	node, err := peerage.New(peerage.Config{Gossip: gossip.Config{Bootstrap: true}})
+	node, err := peerage.New(peerage.Config{Bootstrap: true})
 	if err != nil {
 		return nil, err
 	}

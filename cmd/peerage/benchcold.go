@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -23,14 +22,15 @@ type coldNode struct {
 }
 
 func startCold(ctx context.Context, first string, nodes, shards int) (*coldNode, error) {
-	cfg := gossip.Local()
+	cfg := peerage.LocalConfig()
 	cfg.Listen, cfg.Bootstrap = "127.0.0.1:0", first == ""
 	if first != "" {
-		cfg.ContactPoints, cfg.BootstrapExpect = []string{first}, 1
+		cfg.Join, cfg.BootstrapExpect = []string{first}, 1
 	}
 	n := &coldNode{registry: prometheus.NewRegistry()}
+	cfg.Registerer = n.registry
 	var err error
-	if n.node, err = peerage.New(peerage.Config{Gossip: cfg, Registerer: n.registry}); err != nil {
+	if n.node, err = peerage.New(cfg); err != nil {
 		return nil, err
 	}
 	n.ints, err = sharding.Register(n.node.Registry(), sharding.Type[int, int]{

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -53,9 +52,9 @@ func rawType(handled *atomic.Uint64) sharding.Type[[]byte, []byte] {
 // serveBench is `peerage bench serve`, which bench starts by itself.
 func serveBench(stdout io.Writer) error {
 	ctx := untilClosed(context.Background(), os.Stdin, func(string) {})
-	cfg := gossip.Local()
+	cfg := peerage.LocalConfig()
 	cfg.Bootstrap, cfg.Roles, cfg.Listen = true, []string{hostRole}, "127.0.0.1:0"
-	node, err := peerage.New(peerage.Config{Gossip: cfg})
+	node, err := peerage.New(cfg)
 	if err != nil {
 		return err
 	}

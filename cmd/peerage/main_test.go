@@ -53,7 +53,7 @@ func TestWrongFlagsGetOneClearAnswer(t *testing.T) {
 		{[]string{"node", "--listen", "127.0.0.1:99999"}, []string{"Listen", "99999"}},
 		{[]string{"node", "--listen", "0.0.0.0:7101", "--advertise", "10.1.2.3:7101"}, []string{"InsecureTransport"}},
 		{[]string{"node", "--role", "back end"}, []string{"Roles", "back end"}},
-		{[]string{"node", "--join", "10.0.0.1"}, []string{"ContactPoints", "10.0.0.1"}},
+		{[]string{"node", "--join", "10.0.0.1"}, []string{"Join", "10.0.0.1"}},
 		{[]string{"node", "--http", "nowhere"}, []string{"--http nowhere"}},
 		{[]string{"node", "--log", "loud"}, []string{"--log", "loud"}},
 		{[]string{"node", "--load-counters", "3"}, []string{"--history"}},

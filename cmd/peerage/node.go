@@ -24,8 +24,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/history"
@@ -49,14 +47,15 @@ Give all nodes the same list of addresses, at every start:
 
 // nodeConfig holds the flags of `peerage node`.
 type nodeConfig struct {
-	gossip gossip.Config
-	http   string
+	// node holds the settings that have a flag of their own name.
+	node peerage.Config
+	http string
 	// httpHosts are host names that HTTP requests may use. insecureHTTP allows an address
 	// other than loopback.
 	httpHosts    []string
 	insecureHTTP bool
 	// certificates are used if any of their files is named, keysFile if it is.
-	certificates transport.CertificateFiles
+	certificates peerage.CertificateFiles
 	keysFile     string
 	shards       int
 	// minMembers is how many nodes must be there before the first shard is placed.
@@ -100,20 +99,20 @@ func (l *list) Set(v string) error {
 }
 
 func parseNode(args []string, stderr io.Writer) (*nodeConfig, error) {
-	c := &nodeConfig{gossip: gossip.Local()}
+	c := &nodeConfig{node: peerage.LocalConfig()}
 	flags := flag.NewFlagSet("node", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, nodeUsage); flags.PrintDefaults() }
-	flags.StringVar(&c.gossip.Name, "name", "", "stable name of the node (default: its address)")
-	flags.StringVar(&c.gossip.Cluster, "cluster", "peerage", "name of the cluster; nodes with another name are rejected")
-	flags.StringVar(&c.gossip.Listen, "listen", "127.0.0.1:0", "`host:port` for peers; port 0 takes a free one")
-	flags.StringVar(&c.gossip.Advertise, "advertise", "", "`host:port` at which peers reach this node (default: the one it listens on)")
-	flags.Var((*list)(&c.gossip.ContactPoints), "join", "contact point: `host:port` of a node; the same list on every node; may be repeated")
-	flags.Var((*list)(&c.gossip.Roles), "role", "a role of this node; may be repeated")
-	flags.StringVar(&c.gossip.AppVersion, "app-version", "", "release of the application: shards go to the newest")
-	flags.BoolVar(&c.gossip.Bootstrap, "bootstrap", false, "form a new cluster immediately; for the first start of a cluster only")
-	flags.IntVar(&c.gossip.BootstrapExpect, "bootstrap-expect", 0, "number of contact points that must answer before the lowest of them forms a cluster; default and minimum: more than half of the list; required with names and with one address")
-	flags.BoolVar(&c.gossip.InsecureTransport, "insecure-transport", false, "allow an address other than loopback without TLS")
+	flags.StringVar(&c.node.Name, "name", "", "stable name of the node (default: its address)")
+	flags.StringVar(&c.node.Cluster, "cluster", "peerage", "name of the cluster; nodes with another name are rejected")
+	flags.StringVar(&c.node.Listen, "listen", "127.0.0.1:0", "`host:port` for peers; port 0 takes a free one")
+	flags.StringVar(&c.node.Advertise, "advertise", "", "`host:port` at which peers reach this node (default: the one it listens on)")
+	flags.Var((*list)(&c.node.Join), "join", "contact point: `host:port` of a node; the same list on every node; may be repeated")
+	flags.Var((*list)(&c.node.Roles), "role", "a role of this node; may be repeated")
+	flags.StringVar(&c.node.AppVersion, "app-version", "", "release of the application: shards go to the newest")
+	flags.BoolVar(&c.node.Bootstrap, "bootstrap", false, "form a new cluster immediately; for the first start of a cluster only")
+	flags.IntVar(&c.node.BootstrapExpect, "bootstrap-expect", 0, "number of contact points that must answer before the lowest of them forms a cluster; default and minimum: more than half of the list; required with names and with one address")
+	flags.BoolVar(&c.node.InsecureTransport, "insecure-transport", false, "allow an address other than loopback without TLS")
 	c.securityFlags(flags)
 	flags.IntVar(&c.shards, "shards", sharding.DefaultShards, "number of shards of the counters; equal on all nodes")
 	flags.IntVar(&c.minMembers, "min-members", 1, "number of nodes required before the first counter is placed")
@@ -152,16 +151,16 @@ func (c *nodeConfig) securityFlags(flags *flag.FlagSet) {
 }
 
 // secure reads what the security flags name.
-func (c *nodeConfig) secure() (files *transport.CertificateFiles, err error) {
+func (c *nodeConfig) secure() (files *peerage.CertificateFiles, err error) {
 	if err := checkHTTPAddr(c.http, c.insecureHTTP); err != nil {
 		return nil, err
 	}
 	if c.keysFile != "" {
-		if c.gossip.SecretKeys, err = readSecretKeys(c.keysFile); err != nil {
+		if c.node.SecretKeys, err = readSecretKeys(c.keysFile); err != nil {
 			return nil, fmt.Errorf("--secret-keys: %w", err)
 		}
 	}
-	if c.certificates == (transport.CertificateFiles{}) {
+	if c.certificates == (peerage.CertificateFiles{}) {
 		return nil, nil
 	}
 	return &c.certificates, nil
@@ -260,12 +259,13 @@ func serveNode(ctx context.Context, cfg *nodeConfig, stdout, stderr io.Writer) (
 	return s.serve(ctx, web.Addr().String(), stdout)
 }
 
-func (s *server) start(ctx context.Context, files *transport.CertificateFiles) error {
+func (s *server) start(ctx context.Context, files *peerage.CertificateFiles) error {
 	boot := clock.Boot()
 	var err error
-	cfg := peerage.Config{Gossip: s.cfg.gossip, CertificateFiles: files, LameDuck: s.cfg.lameDuck, Logger: s.log, Registerer: s.registry}
+	cfg := s.cfg.node
+	cfg.CertificateFiles, cfg.LameDuck, cfg.Logger, cfg.Registerer = files, s.cfg.lameDuck, s.log, s.registry
 	s.cfg.wall.Set(s.cfg.wallAhead)
-	cfg.Gossip.WallClock = s.cfg.wall.Now
+	cfg.WallClock = s.cfg.wall.Now
 	if s.cfg.dataDir != "" {
 		cfg.DataDir, cfg.Data = s.cfg.dataDir, map[string]peerage.DataConfig{"": {Durable: []string{durablePrefix}}}
 	}

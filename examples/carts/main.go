@@ -31,13 +31,13 @@ import (
 
 func main() {
 	var cfg peerage.Config
-	flag.StringVar(&cfg.Gossip.Name, "name", "", "name of the node")
-	flag.StringVar(&cfg.Gossip.Listen, "listen", "", "address for other nodes")
+	flag.StringVar(&cfg.Name, "name", "", "name of the node")
+	flag.StringVar(&cfg.Listen, "listen", "", "address for other nodes")
 	list := flag.String("join", "", "addresses where nodes may be found, separated by commas; the same for all nodes")
 	web := flag.String("http", "127.0.0.1:8101", "address for HTTP")
 	flag.Parse()
 	if *list != "" {
-		cfg.Gossip.ContactPoints = strings.Split(*list, ",")
+		cfg.Join = strings.Split(*list, ",")
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

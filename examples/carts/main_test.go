@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
 )
 
 // Two nodes; what is put into a cart at one is there at the other, also when the first
@@ -16,10 +15,10 @@ import (
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	a, atA, err := start(ctx, peerage.Config{Gossip: gossip.Config{Name: "a"}})
+	a, atA, err := start(ctx, peerage.Config{Name: "a"})
 	check(err)
 	defer a.Close()
-	b, atB, err := start(ctx, peerage.Config{Gossip: gossip.Config{Name: "b", ContactPoints: []string{a.Self().Addr}, BootstrapExpect: 1}})
+	b, atB, err := start(ctx, peerage.Config{Name: "b", Join: []string{a.Self().Addr}, BootstrapExpect: 1})
 	check(err)
 	defer b.Close()
 	check(a.WaitReady(ctx))

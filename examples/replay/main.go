@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -94,12 +93,10 @@ const processes = 3
 
 // join starts a node of this program's cluster. All nodes have the same list.
 func join(ctx context.Context, addr string, list []string) (*peerage.Node, *sharding.Region[change, totals], error) {
-	cfg := gossip.Local()
-	cfg.Cluster, cfg.Listen, cfg.ContactPoints = "replay", addr, list
-	node, err := peerage.New(peerage.Config{
-		Gossip: cfg,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
+	cfg := peerage.LocalConfig()
+	cfg.Cluster, cfg.Listen, cfg.Join = "replay", addr, list
+	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	node, err := peerage.New(cfg)
 	if err != nil {
 		return nil, nil, err
 	}

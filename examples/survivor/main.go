@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -103,9 +102,9 @@ func freeAddresses(n int) (list []string, err error) {
 
 // join starts a node of this program's cluster. All nodes have the same list.
 func join(ctx context.Context, addr string, list []string) (*peerage.Node, *sharding.Region[string, visited], error) {
-	cfg := gossip.Local()
-	cfg.Cluster, cfg.Listen, cfg.ContactPoints = "survivor", addr, list
-	node, err := peerage.New(peerage.Config{Gossip: cfg})
+	cfg := peerage.LocalConfig()
+	cfg.Cluster, cfg.Listen, cfg.Join = "survivor", addr, list
+	node, err := peerage.New(cfg)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -118,18 +118,18 @@ type Inquiry struct {
 	// Outcome is the kind of the response. For an answer, By is the address at which the
 	// peer received the question (invalid if it cannot determine that); for a refusal,
 	// the sender of the ICMP error.
-	Outcome InquiryOutcome
+	Outcome inquiryOutcome
 	By      netip.Addr
 	// TTL is that of the response packet, 0 if undetermined.
 	TTL int
 }
 
-// InquiryOutcome is the kind of a response to an inquiry.
-type InquiryOutcome uint8
+// inquiryOutcome is the kind of a response to an inquiry.
+type inquiryOutcome uint8
 
 const (
 	// Unanswered: no valid response arrived in time.
-	Unanswered InquiryOutcome = iota
+	Unanswered inquiryOutcome = iota
 	// Answered: the process with the peer's NodeID answered.
 	Answered
 	// PortUnreachable: an ICMP error "port unreachable" quoted the question.

@@ -49,7 +49,7 @@ type Config struct {
 
 	// Control, Message, Bulk and Data bound the classes. Defaults: frames of 1, 4, 8
 	// and 1 MiB; queues of 4, 16, 32 and 4 MiB per peer.
-	Control, Message, Bulk, Data ClassLimits
+	Control, Message, Bulk, Data classLimits
 
 	// DialTimeout bounds the opening of a connection, without TLS and handshake. Default
 	// 1 s: a lost SYN is tried again by the kernel after 1 s, by us a little later.
@@ -90,9 +90,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// ClassLimits bounds one class of traffic. The zero value stands for the class's
+// classLimits bounds one class of traffic. The zero value stands for the class's
 // defaults.
-type ClassLimits struct {
+type classLimits struct {
 	// FrameBytesMax bounds a frame's payload. It must be equal on all nodes: a
 	// receiver closes a connection on which a larger frame is announced.
 	FrameBytesMax int
@@ -103,7 +103,7 @@ type ClassLimits struct {
 	QueueBytesMax int
 }
 
-func (c *Config) class(cl Class) *ClassLimits {
+func (c *Config) class(cl Class) *classLimits {
 	switch cl {
 	case Control:
 		return &c.Control

@@ -13,7 +13,7 @@ func nodeID(i int) view.NodeID { return view.NodeID(i) }
 func TestValidateReportsAllAtOnce(t *testing.T) {
 	err := Config{
 		Settings:         map[string]string{"": "x"},
-		Message:          ClassLimits{FrameBytesMax: 100, QueueBytesMax: 100},
+		Message:          classLimits{FrameBytesMax: 100, QueueBytesMax: 100},
 		HandshakeTimeout: -1,
 		BackoffMin:       time.Minute,
 		PeersMax:         -1,

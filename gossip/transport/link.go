@@ -50,7 +50,7 @@ type link struct {
 	e     *engine
 	peer  Peer
 	class Class
-	limit ClassLimits
+	limit classLimits
 	// reached is set once a connection to the peer, of any class, was established.
 	reached *atomic.Bool
 

@@ -56,12 +56,12 @@ type MemoryConfig struct {
 	Listen string
 }
 
-// Memory is a Transport on a Network. All methods are safe for concurrent use.
-type Memory struct {
+// memoryTransport is a Transport on a Network. All methods are safe for concurrent use.
+type memoryTransport struct {
 	*engine
 }
 
-var _ Transport = (*Memory)(nil)
+var _ Transport = (*memoryTransport)(nil)
 
 // NewNetwork returns a network without nodes, on which all paths are perfect.
 func NewNetwork(cfg NetworkConfig) *Network {
@@ -80,7 +80,7 @@ func NewNetwork(cfg NetworkConfig) *Network {
 
 // Transport returns a new node's transport. Errors: those of Config.Validate, and
 // syscall.EADDRINUSE while another node listens there; a crashed one does not.
-func (n *Network) Transport(cfg MemoryConfig) (*Memory, error) {
+func (n *Network) Transport(cfg MemoryConfig) (*memoryTransport, error) {
 	cfg.Config = cfg.Config.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (n *Network) Transport(cfg MemoryConfig) (*Memory, error) {
 	h.e.authenticated = true // no stranger is on a network in memory
 	n.hosts[cfg.Listen] = h
 	n.recheck()
-	return &Memory{h.e}, nil
+	return &memoryTransport{h.e}, nil
 }
 
 // memHost is one node's place in the network: its listener and its datagrams.

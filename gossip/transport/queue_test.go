@@ -30,7 +30,7 @@ func (n *node) rest(to view.NodeID, c Class) {
 }
 
 func fillQueue(t *testing.T, frameBytes int) {
-	small := func(c *Config) { c.Message = ClassLimits{FrameBytesMax: 64 << 10, QueueBytesMax: 256 << 10} }
+	small := func(c *Config) { c.Message = classLimits{FrameBytesMax: 64 << 10, QueueBytesMax: 256 << 10} }
 	everywhere(t, func(w *world) {
 		a, b := w.start(1, small), w.start(2, small)
 		leave := make(chan struct{})
@@ -164,7 +164,7 @@ func TestLargeFramesPassAndTooLargeOnesDoNot(t *testing.T) {
 	})
 }
 
-func (w *world) limits(n *node, c Class) *ClassLimits { return n.e.cfg.class(c) }
+func (w *world) limits(n *node, c Class) *classLimits { return n.e.cfg.class(c) }
 
 func TestBadFramesEndTheConnectionAndAreCounted(t *testing.T) {
 	everywhere(t, func(w *world) {

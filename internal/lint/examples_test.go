@@ -18,7 +18,8 @@ var shown = map[string]string{
 	"peerage.ViewStatus": "ExampleNode_Status", "peerage.MemberStatus": "ExampleNode_Status",
 	"peerage.TypeStatus": "ExampleNode_Status", "peerage.HomeStatus": "ExampleNode_Status",
 	"peerage.ForeignStatus": "ExampleNode_Status",
-	"strategy.Moved":        "ExampleMoved",
+	"peerage.Problem":       "ExampleConfigError", "peerage.Resolver": "ExampleConfigError", "peerage.NetworkCut": "ExampleNetwork",
+	"strategy.Moved": "ExampleMoved",
 }
 
 // seams are the types between package peerage and package sharding: applications that

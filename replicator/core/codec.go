@@ -72,7 +72,7 @@ func Append(b []byte, m Message) []byte {
 	case *Part:
 		b = appendUs(append(b, tagPart), m.Transfer, uint64(m.Index), uint64(m.Total))
 		return wire.AppendBytes(b, m.Data)
-	case *PartAck:
+	case *partAck:
 		return appendUs(append(b, tagPartAck), m.Transfer, uint64(m.Next))
 	case *Prepare:
 		return appendDrops(appendUs(append(b, tagPrepare), uint64(m.Epoch), m.Floor, m.Horizon, m.Attempt), m.Drops)
@@ -250,7 +250,7 @@ func decode(r *wire.Reader) Message {
 	case tagPart:
 		return &Part{Transfer: r.Uvarint(), Index: readInt(r, "part", messageBytesMax), Total: readInt(r, "total", messageBytesMax), Data: r.Bytes("part", messageBytesMax)}
 	case tagPartAck:
-		return &PartAck{Transfer: r.Uvarint(), Next: readInt(r, "part", messageBytesMax)}
+		return &partAck{Transfer: r.Uvarint(), Next: readInt(r, "part", messageBytesMax)}
 	case tagPrepare:
 		return &Prepare{Epoch: readEpoch(r), Floor: r.Uvarint(), Horizon: r.Uvarint(), Attempt: r.Uvarint(), Drops: readDrops(r)}
 	case tagPrepared:
@@ -456,7 +456,7 @@ func readDrops(r *wire.Reader) []Drop {
 			d.Writers = append(d.Writers, crdt.NodeID(r.U64()))
 		}
 		for range r.Count("ends", 11) {
-			e := EntryEnd{Entry: r.String("entry", messageBytesMax)}
+			e := entryEnd{Entry: r.String("entry", messageBytesMax)}
 			e.Stamp = crdt.Stamp{Node: crdt.NodeID(r.U64()), Time: r.Uvarint(), Seq: r.Uvarint()}
 			d.Ends = append(d.Ends, e)
 		}
@@ -464,7 +464,7 @@ func readDrops(r *wire.Reader) []Drop {
 	return out
 }
 
-func appendAsks(b []byte, asks []StampAsk) []byte {
+func appendAsks(b []byte, asks []stampAsk) []byte {
 	b = wire.AppendUvarint(b, uint64(len(asks)))
 	for i := range asks {
 		b = wire.AppendUvarint(wire.AppendString(b, asks[i].Key), uint64(len(asks[i].Entries)))
@@ -475,8 +475,8 @@ func appendAsks(b []byte, asks []StampAsk) []byte {
 	return b
 }
 
-func readAsks(r *wire.Reader) []StampAsk {
-	out := make([]StampAsk, r.Count("asks", 2))
+func readAsks(r *wire.Reader) []stampAsk {
+	out := make([]stampAsk, r.Count("asks", 2))
 	for i := range out {
 		out[i].Key = r.String("key", keyBytesMax)
 		out[i].Entries = make([]string, r.Count("entries", 1))

@@ -234,7 +234,7 @@ func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
 		}
 	case *Part:
 		c.onPart(now, p, m)
-	case *PartAck:
+	case *partAck:
 		c.onPartAck(now, p, m)
 	case *Prepare:
 		c.onPrepare(p, m)

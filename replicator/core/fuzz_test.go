@@ -18,7 +18,7 @@ func samples() []Message {
 	fences := []Fence{{Group: "g", Term: 8}}
 	drops := []Drop{{Key: "k", Gen: 2}, {Key: "m", Era: 1, Kind: crdt.KindORSet.Of(crdt.ElementInt), Garbage: crdt.Garbage{Digest: 9, Items: 1}},
 		{Key: "p", Kind: crdt.KindPNCounterMap, Garbage: crdt.Garbage{Digest: 7, Items: 1}, Writers: []crdt.NodeID{3, 4}},
-		{Key: "l", Kind: crdt.KindLWWMap, Gen: 3, Since: 1 << 40, Ends: []EntryEnd{{"e", crdt.Stamp{Time: 1 << 50, Node: 5, Seq: 6}}, {}}}}
+		{Key: "l", Kind: crdt.KindLWWMap, Gen: 3, Since: 1 << 40, Ends: []entryEnd{{"e", crdt.Stamp{Time: 1 << 50, Node: 5, Seq: 6}}, {}}}}
 	return []Message{
 		&Deltas{Epoch: 1 << 33, Floor: 1, From: 3, Entries: []*Entry{{Fence: fences[0], Items: items}, {Items: []Item{}}}},
 		&Ack{Epoch: 2, From: 3, To: 4, Seen: 1, Lo: 3, Hi: 4, Refused: []Refusal{{Seq: 3, Higher: 8}, {Seq: 4, Why: whyAhead, Item: 2, Entry: "e", Have: crdt.Stamp{Time: 9, Node: 7, Seq: 5}, Wall: 3}}},
@@ -32,14 +32,14 @@ func samples() []Message {
 		&Fetch{Session: 1, Ask: 2, Credit: 99, Keys: []string{"k"}},
 		&Values{Floor: 5, Session: 1, Ask: 2, Answered: 1, Items: items},
 		&Part{Transfer: 1, Index: 2, Total: 3000, Data: []byte("data")},
-		&PartAck{Transfer: 1, Next: 2},
+		&partAck{Transfer: 1, Next: 2},
 		&Prepare{Epoch: 2, Floor: 3, Horizon: 5, Attempt: 4, Drops: drops},
 		&Prepared{Epoch: 2, Floor: 3, Attempt: 4, Agreed: []bool{true, false}, Fences: fences},
 		&Commit{Floor: 1, Horizon: 1 << 41, Base: 2, Ceiling: 1 << 60, Drops: drops, Fences: fences},
 		&FetchParts{Session: 1, Ask: 2, Key: "k", Gen: 3, Kind: crdt.KindLWWMap.Of(crdt.ElementString, crdt.ElementStruct), Grain: 6, Sums: []uint64{4, 5}},
 		&ReadParts{ID: 7, Round: 3, Index: 1, Key: "k", Gen: 3, Kind: crdt.KindORSet, Grain: 6, Sums: []uint64{4, 5}},
 		&PartsResult{Floor: 1, Horizon: 2, Epoch: 3, ID: 7, Round: 3, Index: 1, Items: items, Differ: []byte{2}},
-		&StampQuery{Epoch: 2, ID: 7, Round: 3, Asks: []StampAsk{{Key: "k", Entries: []string{"a", ""}}, {Key: "gone", Entries: []string{}}}},
+		&StampQuery{Epoch: 2, ID: 7, Round: 3, Asks: []stampAsk{{Key: "k", Entries: []string{"a", ""}}, {Key: "gone", Entries: []string{}}}},
 		&StampAnswer{Epoch: 2, Floor: 1, Horizon: 5, ID: 7, Round: 3, Wall: 1 << 41, Newest: []Newest{{Gen: 4, Era: 2, Live: true, Times: []uint64{1 << 50, 0}}, {Times: []uint64{}}}},
 		&Packed{Of: 99, Raw: 300, Data: []byte("data")},
 	}

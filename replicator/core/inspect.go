@@ -25,9 +25,9 @@ func (c *Core) Peers() []PeerStats {
 	return out
 }
 
-// KeyStats describes one key. The zero KeyStats is that of a key that was never
+// keyStats describes one key. The zero keyStats is that of a key that was never
 // there.
-type KeyStats struct {
+type keyStats struct {
 	// Kind is 0 for a key that has been deleted.
 	Kind crdt.Kind
 	// Generation counts the key's deletions.
@@ -39,10 +39,10 @@ type KeyStats struct {
 }
 
 // Key describes a key.
-func (c *Core) Key(key string) KeyStats {
+func (c *Core) Key(key string) keyStats {
 	it := c.store.get(key)
 	if it == nil {
-		return KeyStats{}
+		return keyStats{}
 	}
-	return KeyStats{Kind: it.kind(), Generation: it.gen, Bytes: it.bytes, Print: it.print}
+	return keyStats{Kind: it.kind(), Generation: it.gen, Bytes: it.bytes, Print: it.print}
 }

@@ -188,8 +188,8 @@ type Part struct {
 	Data  []byte
 }
 
-// PartAck says that the parts before Next have arrived.
-type PartAck struct {
+// partAck says that the parts before Next have arrived.
+type partAck struct {
 	Transfer uint64
 	Next     int
 }
@@ -235,7 +235,7 @@ func (*Differ) message()      {}
 func (*Fetch) message()       {}
 func (*Values) message()      {}
 func (*Part) message()        {}
-func (*PartAck) message()     {}
+func (*partAck) message()     {}
 func (*Prepare) message()     {}
 func (*Prepared) message()    {}
 func (*Commit) message()      {}

@@ -74,11 +74,11 @@ type Drop struct {
 	// Since, if not 0, says that it is the end of a durable key, or with a Kind, of those
 	// entries of its map, in generation Gen, and when the leader saw the last (retain.go).
 	Since uint64
-	Ends  []EntryEnd
+	Ends  []entryEnd
 }
 
-// EntryEnd is the end of an entry of a map.
-type EntryEnd struct {
+// entryEnd is the end of an entry of a map.
+type entryEnd struct {
 	Entry string
 	Stamp crdt.Stamp
 }
@@ -86,7 +86,7 @@ type EntryEnd struct {
 // end returns the stamp of an entry's end, the zero Stamp if it is not one of Ends.
 func (d *Drop) end(entry string) (s crdt.Stamp) {
 	// Ends are sorted.
-	i, ok := slices.BinarySearchFunc(d.Ends, entry, func(e EntryEnd, entry string) int { return strings.Compare(e.Entry, entry) })
+	i, ok := slices.BinarySearchFunc(d.Ends, entry, func(e entryEnd, entry string) int { return strings.Compare(e.Entry, entry) })
 	if ok {
 		s = d.Ends[i].Stamp
 	}
@@ -109,7 +109,7 @@ const (
 	pruneTireMax = 4
 )
 
-// entryEndBytes is what an EntryEnd takes beside the name.
+// entryEndBytes is what an entryEnd takes beside the name.
 const entryEndBytes = 24
 
 // round is what the leader waits for. The zero pruning is none.
@@ -331,7 +331,7 @@ func agreesInside(d *Drop, it *item) bool {
 	if !ok || it.gen != d.Gen || it.era != d.Era {
 		return false
 	}
-	return !slices.ContainsFunc(d.Ends, func(e EntryEnd) bool {
+	return !slices.ContainsFunc(d.Ends, func(e entryEnd) bool {
 		s, ok := m.Stamp(e.Entry)
 		return !ok || s.Compare(e.Stamp) < 0
 	})

@@ -54,7 +54,7 @@ type request struct {
 	// disk: it changes or reads durable keys.
 	disk    bool
 	ops     []Op
-	asks    []StampAsk
+	asks    []stampAsk
 	newest  []Newest
 	replans int
 	// Its entry, and the keys on which it had no effect. Those may stand here alone, so

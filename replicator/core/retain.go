@@ -184,7 +184,7 @@ func (c *Core) ripeUnder(it *item) (d Drop, ok bool) {
 		entry := e.due[i]
 		if x, still := e.inside[entry]; still && c.ripe(x) {
 			stamp, _ := m.Stamp(entry)
-			d.Ends, d.Since = append(d.Ends, EntryEnd{entry, stamp}), max(d.Since, x.since)
+			d.Ends, d.Since = append(d.Ends, entryEnd{entry, stamp}), max(d.Since, x.since)
 			size += len(entry) + entryEndBytes
 		}
 	}

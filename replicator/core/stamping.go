@@ -43,11 +43,11 @@ type StampQuery struct {
 	ID    RequestID
 	// Round tells the times apart at which one request asks (askAgain).
 	Round uint64
-	Asks  []StampAsk
+	Asks  []stampAsk
 }
 
-// StampAsk is about one key. Entries is empty for a key that is to be deleted.
-type StampAsk struct {
+// stampAsk is about one key. Entries is empty for a key that is to be deleted.
+type stampAsk struct {
 	Key     string
 	Entries []string
 }
@@ -133,17 +133,17 @@ func newestIn(v crdt.Value, entry string, forgotten uint64) uint64 {
 }
 
 // asksOf returns what must be asked before ops can be carried out.
-func asksOf(ops []Op, plans []Plan) (out []StampAsk) {
+func asksOf(ops []Op, plans []Plan) (out []stampAsk) {
 	for i := range ops {
 		if ops[i].Delete || len(plans[i].Entries) > 0 {
-			out = append(out, StampAsk{Key: ops[i].Key, Entries: plans[i].Entries})
+			out = append(out, stampAsk{Key: ops[i].Key, Entries: plans[i].Entries})
 		}
 	}
 	return out
 }
 
 // startStamping asks for the stamps that an update has to exceed.
-func (c *Core) startStamping(now clock.Instant, r *request, asks []StampAsk) {
+func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
 	r.phase, r.asks = stamping, asks
 	r.newest = make([]Newest, len(asks))
 	for i := range asks {
@@ -209,12 +209,12 @@ func (c *Core) writeAbove(now clock.Instant, r *request) {
 	c.write(now, r, plans)
 }
 
-func sameAsk(a, b StampAsk) bool { return a.Key == b.Key && slices.Equal(a.Entries, b.Entries) }
+func sameAsk(a, b stampAsk) bool { return a.Key == b.Key && slices.Equal(a.Entries, b.Entries) }
 
 // replansMax bounds how often an update whose plans change with the state asks again.
 const replansMax = 8
 
-func (c *Core) askStampsAgain(now clock.Instant, r *request, asks []StampAsk) {
+func (c *Core) askStampsAgain(now clock.Instant, r *request, asks []stampAsk) {
 	if r.replans++; r.replans > replansMax {
 		c.finish(r, fmt.Errorf("%w: its entries changed with every attempt", ErrContended))
 		return
@@ -236,7 +236,7 @@ func (c *Core) aboveAll(r *request, i int, p *Plan) (Newest, error) {
 	}
 	n := c.newestOf(op.Key, p.Entries)
 	for j, a := range r.asks {
-		if sameAsk(a, StampAsk{Key: op.Key, Entries: p.Entries}) && c.blunder != blunderOwnStamps {
+		if sameAsk(a, stampAsk{Key: op.Key, Entries: p.Entries}) && c.blunder != blunderOwnStamps {
 			n.join(r.newest[j])
 		}
 	}

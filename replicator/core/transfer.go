@@ -85,7 +85,7 @@ func (c *Core) send(p *peer, m Message) {
 // bulky reports whether a message goes on the connection for transfers.
 func bulky(m Message, size int) bool {
 	switch m.(type) {
-	case *Compare, *Differ, *Fetch, *FetchParts, *Values, *Part, *PartAck:
+	case *Compare, *Differ, *Fetch, *FetchParts, *Values, *Part, *partAck:
 		return true
 	}
 	return size > 64<<10
@@ -162,7 +162,7 @@ func (c *Core) sendParts(now clock.Instant, p *peer, s *sending) {
 	s.at = now.Add(2 * c.wait(s.misses))
 }
 
-func (c *Core) onPartAck(now clock.Instant, p *peer, m *PartAck) {
+func (c *Core) onPartAck(now clock.Instant, p *peer, m *partAck) {
 	if len(p.out.queue) == 0 || p.out.queue[0].id != m.Transfer {
 		return
 	}
@@ -194,7 +194,7 @@ func (c *Core) onPart(now clock.Instant, p *peer, m *Part) {
 		r.next++
 		p.in.at = now
 	}
-	c.send(p, &PartAck{Transfer: m.Transfer, Next: r.next})
+	c.send(p, &partAck{Transfer: m.Transfer, Next: r.next})
 	if len(r.got) < r.total || r.got == nil {
 		return
 	}
@@ -209,7 +209,7 @@ func (c *Core) onPart(now clock.Instant, p *peer, m *Part) {
 		return
 	}
 	switch msg.(type) {
-	case *Part, *PartAck:
+	case *Part, *partAck:
 		c.stats.Refused++
 	default:
 		c.onReceived(now, p.id, msg)
