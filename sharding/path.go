@@ -155,8 +155,10 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *activation.Shard[*Co
 		}
 	}
 	if call != 0 {
-		m.Reply, m.Chain = activation.ReplyTo{Node: s.Node(), Call: call}, activation.ChainOf(contextOf(ctx))
-		p.noteMutual(m.Chain.Asker(), f.id)
+		chain := activation.ChainOf(contextOf(ctx))
+		m.Reply = activation.ReplyTo{Node: s.Node(), Call: call}
+		m.SetChain(chain)
+		p.noteMutual(chain.Asker(), f.id)
 		if t, ok := ctx.Deadline(); ok {
 			m.Expires = max(t.Sub(p.epoch), 1)
 		}
@@ -334,8 +336,7 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, size int) bool {
 	case q.start:
 		m = m.ForStart()
 	case decodesLate(p, q):
-		payload := bytes.Clone(q.payload)
-		m.Late = &payload
+		m.SetLate(bytes.Clone(q.payload))
 	default:
 		var err error
 		if m.Req, err = f.decode(q.payload); err != nil {
@@ -345,13 +346,15 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, size int) bool {
 	}
 	if q.sure != nil {
 		stamp, _ := reliable.ParseStamp(q.sure) // parsed before
-		m.Reply = activation.ReplyTo{Node: from, Sure: &activation.Sure{Stamp: stamp}}
+		m.Reply = activation.ReplyTo{Node: from}
+		m.SetReliable(&activation.Sure{Stamp: stamp})
 	}
 	if q.call != 0 {
 		m.Reply = activation.ReplyTo{Node: from, Call: q.call}
 		if q.chain != nil {
-			m.Chain = activation.ParseChain(q.chain)
-			p.noteMutual(m.Chain.Asker(), string(q.id))
+			chain := activation.ParseChain(q.chain)
+			m.SetChain(chain)
+			p.noteMutual(chain.Asker(), string(q.id))
 		}
 		if q.left > 0 {
 			m.Expires = time.Since(p.epoch) + q.left

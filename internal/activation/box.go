@@ -80,12 +80,12 @@ func (b *box[Req]) skip(n int) {
 	b.control = max(b.control-n, 0)
 }
 
-// isControl asks the type whether a request is a control message; whoever calls it has
-// looked whether there is anybody to ask, since most types have none, and a call costs each
-// message. Reliable messages are none: their order is promised. A function that panics says
-// no: it may be called by the reader of a connection.
+// isControl reports whether the type counts a request as a control message. Callers check
+// first that the type has such a function: most have none, and a call costs each message.
+// Reliable messages are never control messages: their order is promised. A panic counts as
+// false: the reader of a connection may be the caller.
 func (s *Shard[C, Req, Resp]) isControl(m *Message[Req]) (control bool) {
-	if m.timer != nil || m.Reply.Sure != nil {
+	if m.timer() != nil || m.reliableMark() != nil {
 		return false
 	}
 	defer func() {

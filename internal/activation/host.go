@@ -34,7 +34,7 @@ type Config[C, Req, Resp any] struct {
 	// Control tells control messages, which are handled before all others; nil: none
 	// are. It is called by senders and must be quick.
 	Control func(Req) bool
-	// Decode decodes a Message.Late. If it fails, Undecoded is called in place of the
+	// Decode decodes the payload of Message.SetLate. If it fails, Undecoded is called in place of the
 	// handler, counts the message, and answers its asker. Both run in handlers' goroutines.
 	// Both may be nil if no message has a Late.
 	Decode    func([]byte) (Req, error)

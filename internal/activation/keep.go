@@ -30,7 +30,7 @@ var ErrState = errors.New("sharding: state cannot be replicated")
 // last state that was.
 func (r *runner[C, Req, Resp]) keep(m *Message[Req], resp Resp, err error, stashed bool) {
 	answered := stashed || m.Reply.Call == 0
-	if stashed && m.Reply.Sure != nil {
+	if stashed && m.reliableMark() != nil {
 		defer r.ran(m, true, nil)
 	}
 	if r.in.ent == nil || r.shard.gone.Load() {
@@ -53,7 +53,7 @@ func (r *runner[C, Req, Resp]) keep(m *Message[Req], resp Resp, err error, stash
 	}
 	until := r.ctx.expires
 	state, bad := r.stateNow(r.in.ent.(Snapshotter[C]))
-	if bad == nil && m.Reply.Sure != nil && !stashed {
+	if bad == nil && m.reliableMark() != nil && !stashed {
 		var kept bool
 		if kept, bad = r.keepSure(state); !kept && bad == nil {
 			r.shard.refuse(m)

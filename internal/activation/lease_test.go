@@ -106,7 +106,7 @@ func TestALapseWhileAPayloadIsDecoded(t *testing.T) {
 		deliver(t, s, "a", ask(1, 1))
 		r.expectLog(t, "a:1")
 		large := ask(0, 2)
-		large.Late = &[]byte{2}
+		large.SetLate([]byte{2})
 		deliver(t, s, "a", large)
 		synctest.Wait()
 		r.alive.Store(false)

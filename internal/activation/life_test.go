@@ -446,7 +446,7 @@ func TestWhatIsNoControlMessage(t *testing.T) {
 		deliver(t, s, "a", ask(-2, 1))
 		synctest.Wait()
 		deliver(t, s, "a", ask(1, 2),
-			Message[int]{Req: 200, Reply: ReplyTo{Node: 7, Sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
+			Message[int]{Req: 200, Reply: ReplyTo{Node: 7}, rare: &rareFields{sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
 		deliver(t, s, "a", Message[int]{}.ForStart())
 		close(r.gate)
 		r.expectLog(t, "a:-2", "a:1", "a:200")

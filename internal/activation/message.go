@@ -11,32 +11,82 @@ type ReplyTo struct {
 	Node view.NodeID
 	// Call is the asker's own number for the ask, never 0.
 	Call uint64
-	// Sure is set on the message of a reliable producer, which is no ask: its answer
-	// goes to Config.Confirm.
-	Sure *Sure
 }
 
-// Message is one request on its way into a mailbox.
+// Message is one request on its way into a mailbox. With a Req of three words it fills one
+// cache line. A mailbox moves between the processor of a connection's reader and that of the
+// handler, and each of its lines costs more than the rest of a message's way.
 type Message[Req any] struct {
 	Req   Req
 	Reply ReplyTo
-	// Expires is when the asker gives up, counted from Config.Epoch; 0 never.
+	// Expires is the deadline of an ask, counted from Config.Epoch; 0 never.
 	Expires time.Duration
 	// From is shared and never changed; nil means this node, outside an entity.
 	From *Sender
-	// Chain is an ask's, nil if it was made outside an entity.
-	Chain *Chain
-	// Late is the payload of a large request, decoded just before its handler runs; nil: Req
+	// rare has the fields that few messages need; nil for all others.
+	rare *rareFields
+}
+
+// rareFields are the fields of a Message that few messages need.
+type rareFields struct {
+	// sure is set on the message of a reliable producer, which is no ask: its answer
+	// goes to Config.Confirm.
+	sure *Sure
+	// chain is an ask's, nil if it was made outside an entity.
+	chain *Chain
+	// late is the payload of a large request, decoded just before its handler runs; nil: Req
 	// is set.
-	Late *[]byte
+	late []byte
 	// timer is set when this is no request: a timer that has run out, or ForStart.
 	timer *timer
+}
+
+func (m *Message[Req]) needRare() *rareFields {
+	if m.rare == nil {
+		m.rare = &rareFields{}
+	}
+	return m.rare
+}
+
+// SetReliable makes m a message of a reliable producer.
+func (m *Message[Req]) SetReliable(s *Sure) { m.needRare().sure = s }
+
+// SetChain sets the Chain of an ask, which may be nil.
+func (m *Message[Req]) SetChain(c *Chain) {
+	if c != nil {
+		m.needRare().chain = c
+	}
+}
+
+// SetLate leaves the decoding of a payload, which must not be nil, to the goroutine that runs
+// the handler.
+func (m *Message[Req]) SetLate(payload []byte) { m.needRare().late = payload }
+
+func (m *Message[Req]) reliableMark() *Sure {
+	if m.rare == nil {
+		return nil
+	}
+	return m.rare.sure
+}
+
+func (m *Message[Req]) chain() *Chain {
+	if m.rare == nil {
+		return nil
+	}
+	return m.rare.chain
+}
+
+func (m *Message[Req]) timer() *timer {
+	if m.rare == nil {
+		return nil
+	}
+	return m.rare.timer
 }
 
 // ForStart returns m as one that asks for an instance and nothing else: Req is not
 // looked at. It is answered with ErrStarted.
 func (m Message[Req]) ForStart() Message[Req] {
-	m.timer = &timer{begins: true}
+	m.rare = &rareFields{timer: &timer{begins: true}}
 	return m
 }
 

@@ -257,10 +257,8 @@ func (s *Shard[C, Req, Resp]) remove(in *instance[C, Req, Resp]) {
 // dispatch gives one message to the entity and answers it.
 func (r *runner[C, Req, Resp]) dispatch(m *Message[Req]) {
 	h := r.shard.host
-	if m.timer != nil && !r.due(m.timer) {
-		return
-	}
-	if m.Reply.Sure != nil && !r.admit(m) {
+	rare := m.rare
+	if rare != nil && (rare.timer != nil && !r.due(rare.timer) || rare.sure != nil && !r.admit(m)) {
 		return
 	}
 	if m.Reply.Call != 0 && r.expired(m) {
@@ -269,7 +267,7 @@ func (r *runner[C, Req, Resp]) dispatch(m *Message[Req]) {
 		h.cfg.Replies.Reply(m.Reply, none, ErrExpired)
 		return
 	}
-	if m.Late != nil {
+	if rare != nil && rare.late != nil {
 		if !decodeLate(&h.cfg, m) {
 			return
 		}
@@ -282,7 +280,7 @@ func (r *runner[C, Req, Resp]) dispatch(m *Message[Req]) {
 	if m.Expires != 0 {
 		expires = h.cfg.Epoch.Add(m.Expires)
 	}
-	r.about(m.From, m.Chain, expires)
+	r.about(m.From, m.chain(), expires)
 	resp, err := r.timed(m)
 	if err == errLapsed {
 		r.over()
@@ -293,7 +291,7 @@ func (r *runner[C, Req, Resp]) dispatch(m *Message[Req]) {
 		// The handler hands on that its Context has ended: that is no answer of its own.
 		err = ErrExpired
 	}
-	if m.timer == nil {
+	if m.timer() == nil {
 		r.handled++
 		r.touched = true
 		if r.in.has(flagListens) {
@@ -310,15 +308,15 @@ func (r *runner[C, Req, Resp]) dispatch(m *Message[Req]) {
 	switch {
 	case !stashed:
 		r.answer(m, resp, err)
-	case m.Reply.Sure != nil:
+	case m.reliableMark() != nil:
 		r.ran(m, true, nil)
 	}
 }
 
 // decodeLate decodes the payload of a large message. It reports false if that failed.
 func decodeLate[C, Req, Resp any](cfg *Config[C, Req, Resp], m *Message[Req]) bool {
-	req, err := cfg.Decode(*m.Late)
-	if m.Late = nil; err != nil {
+	req, err := cfg.Decode(m.rare.late)
+	if m.rare.late = nil; err != nil {
 		cfg.Undecoded(m.Reply, err)
 		return false
 	}
@@ -334,7 +332,7 @@ const sampleEvery = 32
 func (r *runner[C, Req, Resp]) timed(m *Message[Req]) (Resp, error) {
 	took := r.shard.host.cfg.Took
 	r.turns++
-	if took == nil || r.turns%sampleEvery != 1 || m.timer != nil {
+	if took == nil || r.turns%sampleEvery != 1 || m.timer() != nil {
 		return r.call(m)
 	}
 	begin := time.Now()
@@ -354,7 +352,7 @@ func (r *runner[C, Req, Resp]) expired(m *Message[Req]) bool {
 
 func (r *runner[C, Req, Resp]) answer(m *Message[Req], resp Resp, err error) {
 	h := r.shard.host
-	if m.Reply.Sure != nil {
+	if m.reliableMark() != nil {
 		r.ran(m, false, err)
 		return
 	}
@@ -368,7 +366,7 @@ func (r *runner[C, Req, Resp]) answer(m *Message[Req], resp Resp, err error) {
 		h.cfg.Counters.AbandonedTells.Add(1)
 	default:
 		h.cfg.Counters.HandlerErrors.Add(1)
-		if m.timer != nil && m.timer.begins {
+		if t := m.timer(); t != nil && t.begins {
 			r.notStarted(err)
 		}
 	}
@@ -407,7 +405,7 @@ func (r *runner[C, Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 		err = r.panicked(v)
 		if v == nil {
 			// runtime.Goexit: nothing behind this call will run.
-			if m.timer == nil {
+			if m.timer() == nil {
 				r.handled++
 			}
 			r.answer(m, resp, err)
@@ -421,20 +419,20 @@ func (r *runner[C, Req, Resp]) call(m *Message[Req]) (resp Resp, err error) {
 			done = true
 			return resp, err
 		}
-		if m.timer == nil && !r.shard.host.cfg.Alive() {
+		if m.timer() == nil && !r.shard.host.cfg.Alive() {
 			done = true
 			return resp, errLapsed
 		}
 	}
 	switch {
-	case m.timer == nil:
+	case m.timer() == nil:
 		r.began, r.ctx.message = true, true
 		resp, err = r.in.ent.Handle(r.user, m.Req)
 		err = said(err)
-	case m.timer.begins:
+	case m.timer().begins:
 		r.touched, err = true, ErrStarted
 	default:
-		err = r.onTimer(m.timer.name)
+		err = r.onTimer(m.timer().name)
 	}
 	done = true
 	return resp, err

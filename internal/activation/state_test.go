@@ -234,7 +234,7 @@ func TestAReliableMessageWithoutAnInstanceIsRefused(t *testing.T) {
 				})
 				s := r.start(t, 0)
 				for range 2 {
-					deliver(t, s, "a", Message[int]{Req: 1, Reply: ReplyTo{Node: 7, Sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
+					deliver(t, s, "a", Message[int]{Req: 1, Reply: ReplyTo{Node: 7}, rare: &rareFields{sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
 					synctest.Wait()
 				}
 				if !slices.Equal(got, c.want) {
@@ -265,7 +265,7 @@ func TestEachReliableMessageIsJudgedByItself(t *testing.T) {
 		s := r.start(t, 0)
 		deliver(t, s, "a", ask(1, 1))
 		synctest.Wait()
-		deliver(t, s, "a", Message[int]{Req: 2, Reply: ReplyTo{Node: 7, Sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
+		deliver(t, s, "a", Message[int]{Req: 2, Reply: ReplyTo{Node: 7}, rare: &rareFields{sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
 		close(r.gate)
 		synctest.Wait()
 		if !slices.Equal(got, []Outcome{SureRefused}) {

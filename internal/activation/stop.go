@@ -202,12 +202,12 @@ func (s *Shard[C, Req, Resp]) dispose() {
 func (s *Shard[C, Req, Resp]) fail(msgs []Message[Req], err error) {
 	tells := 0
 	for _, m := range msgs {
-		if m.Reply.Sure != nil {
+		if m.reliableMark() != nil {
 			s.refuse(&m)
 			continue
 		}
 		if m.Reply.Call == 0 {
-			if m.timer == nil {
+			if m.timer() == nil {
 				tells++
 			}
 			continue

@@ -84,7 +84,7 @@ func (s *Shard[C, Req, Resp]) handDown(st *stopping[C, Req, Resp]) {
 
 // admit reports whether a reliable message is to be handled, and answers it if not.
 func (r *runner[C, Req, Resp]) admit(m *Message[Req]) bool {
-	s, sure := r.shard, m.Reply.Sure
+	s, sure := r.shard, m.reliableMark()
 	sure.id = r.in.id
 	s.mu.Lock()
 	if s.gone.Load() {
@@ -114,7 +114,7 @@ func (r *runner[C, Req, Resp]) admit(m *Message[Req]) bool {
 // ran notes that a reliable message was handled or put aside, and answers it. One
 // that did not reach its handler, since no instance could be made, may come again.
 func (r *runner[C, Req, Resp]) ran(m *Message[Req], stashed bool, err error) {
-	s, sure := r.shard, m.Reply.Sure
+	s, sure := r.shard, m.reliableMark()
 	_, own := err.(*Said)
 	failed := err != nil && !r.began && (own || !errors.Is(err, ErrState))
 	s.mu.Lock()
@@ -138,12 +138,13 @@ func (r *runner[C, Req, Resp]) ran(m *Message[Req], stashed bool, err error) {
 
 // refuse answers a reliable message that will not be handled here, in this round.
 func (s *Shard[C, Req, Resp]) refuse(m *Message[Req]) {
+	sure := m.reliableMark()
 	s.mu.Lock()
-	s.memory.Undo(m.Reply.Sure.id, m.Reply.Sure.Stamp)
+	s.memory.Undo(sure.id, sure.Stamp)
 	s.mu.Unlock()
 	s.confirm(m, SureRefused, false, nil)
 }
 
 func (s *Shard[C, Req, Resp]) confirm(m *Message[Req], o Outcome, all bool, err error) {
-	s.host.cfg.Confirm(m.Reply.Node, s.info.number, m.Reply.Sure, o, all, err)
+	s.host.cfg.Confirm(m.Reply.Node, s.info.number, m.reliableMark(), o, all, err)
 }

@@ -173,7 +173,7 @@ func (s *Shard[C, Req, Resp]) fire(in *instance[C, Req, Resp], t *timer) {
 	if in.box == nil {
 		in.box = s.takeBox()
 	}
-	in.box.msgs = append(in.box.msgs, Message[Req]{timer: t})
+	in.box.msgs = append(in.box.msgs, Message[Req]{rare: &rareFields{timer: t}})
 	if in.state == resting {
 		s.begin(in)
 	}
