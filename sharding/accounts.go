@@ -74,8 +74,10 @@ type sender struct {
 	pages []atomic.Pointer[accountPage]
 
 	mu sync.Mutex
-	// due are the accounts with a grant to send, each once.
-	due []*account
+	// due are the accounts with a grant to send, each once. urgent is set if one of the grants
+	// must not wait for those of other accounts.
+	due    []*account
+	urgent bool
 }
 
 // accountPage holds the accounts of pageShards shards, nil where there is none: a sender to
@@ -86,17 +88,19 @@ const pageShards = 64
 
 // account is that of one sender and shard, under one token. It is the entity.Ledger of
 // the requests that it accepted.
+//
+// The fields that every request reads stand first, so that they share a cache line.
 type account struct {
-	flow.Account
-	s     *sender
-	shard ShardID
 	token Token
-	// run is what came since the last flush. It belongs to the goroutine that brings the
+	// run is what came since it was last taken in. It belongs to the goroutine that brings the
 	// sender's requests to this shard: the reader of the connection, or, for requests of this
 	// node itself, the one that holds the mutex of the route.
-	run flow.Run
+	run   flow.Run
+	s     *sender
+	shard ShardID
 	// listed: it is in s.due. Guarded by the mutex of s, as is the Account.
 	listed bool
+	flow.Account
 }
 
 func (a *accounts) sender(node view.NodeID) *sender {
@@ -120,27 +124,26 @@ func (s *sender) at(shard ShardID) *account {
 }
 
 // accept notes a request that came for a shard which runs here under token. The caller
-// flushes the account if first says that it has to.
-func (s *sender) accept(shard ShardID, token Token, number uint64, bytes int) (a *account, first bool) {
+// flushes the account if enough says that its run is worth that.
+func (s *sender) accept(shard ShardID, token Token, number uint64, bytes int) (a *account, enough bool) {
 	if a = s.at(shard); a == nil || a.token != token {
 		s.mu.Lock()
 		a = s.account(shard, token, number)
 		s.mu.Unlock()
 	}
-	first = a.run.Empty()
-	a.run.Add(number, bytes)
-	return a, first
+	return a, a.run.Add(number, bytes)
 }
 
-// flush takes the runs of accounts in, lets go of these, and sends what is due. Grants of
-// this node to itself are left to run to send: the caller holds the mutex of a route.
+// flush takes the runs of accounts in, lets go of these, and sends what is due if some of it
+// is urgent. Grants of this node to itself are left to run to send: the caller holds the mutex
+// of a route.
 func (s *sender) flush(touched []*account) {
 	s.mu.Lock()
 	s.takeRuns(touched)
-	due := len(s.due) > 0
+	urgent := s.urgent
 	s.mu.Unlock()
 	switch {
-	case !due:
+	case !urgent:
 	case s.node == s.of.self:
 		s.of.wake()
 	default:
@@ -181,14 +184,18 @@ func (s *sender) account(shard ShardID, token Token, next uint64) *account {
 	return a
 }
 
-// list notes a grant that is due; called with the mutex.
+// list notes a grant that is due, and reports whether it is urgent; called with the mutex.
 func (s *sender) list(a *account) bool {
-	if a.listed || !a.Due() {
+	if !a.listed && !a.Due() {
 		return false
 	}
-	a.listed = true
-	s.due = append(s.due, a)
-	return true
+	if !a.listed {
+		a.listed = true
+		s.due = append(s.due, a)
+	}
+	urgent := a.Urgent()
+	s.urgent = s.urgent || urgent
+	return urgent
 }
 
 // Park reports whether an accepted request may wait for its mailbox. It is the one that the
@@ -221,9 +228,9 @@ func (a *account) Unpark(id string, class flow.Class, bytes int, pooled bool) {
 	b.mu.Lock()
 	a.Account.Unpark(id, class, bytes, pooled, &b.pool)
 	b.mu.Unlock()
-	due := a.s.list(a)
+	urgent := a.s.list(a)
 	a.s.mu.Unlock()
-	if due {
+	if urgent {
 		a.s.of.wake()
 	}
 }
@@ -269,7 +276,7 @@ func (s *sender) take() (stops [][]byte, grants []byte) {
 		})
 		grants = appendGrant(grants, &granted{a.shard, a.token, a.Grant()})
 	}
-	s.due = s.due[:0]
+	s.due, s.urgent = s.due[:0], false
 	return stops, grants
 }
 

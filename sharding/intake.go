@@ -31,8 +31,8 @@ type inflow[Req, Resp any] struct {
 	in   *activation.Inlet[*Context, Req, Resp]
 	host *activation.Host[*Context, Req, Resp]
 	slab slab
-	// from is the sender of the block, nil at first; touched are its accounts that have a
-	// run to flush.
+	// from is the sender of the block, nil at first; touched are its accounts whose runs
+	// must be flushed.
 	from    *sender
 	touched []*account
 	// q is the request in hand: large, so it is made once.

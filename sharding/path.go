@@ -322,8 +322,8 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, size int) bool {
 		p.counters.stale.Add(1)
 		return false
 	}
-	account, first := f.sender(from).accept(q.shard, q.token, q.number, size)
-	if first {
+	account, enough := f.sender(from).accept(q.shard, q.token, q.number, size)
+	if enough {
 		f.touched = append(f.touched, account)
 	}
 	hash := activation.Hash(q.id)

@@ -54,19 +54,29 @@ func NewAccount(number uint64) Account {
 	}
 }
 
-// Run collects requests of one sender to one shard that arrive together. The reader of a
-// connection adds to it without the lock that an Account needs. The zero Run is empty.
+// Run collects requests of one sender to one shard. The reader of a connection adds to it
+// without the lock that an Account needs. The zero Run is empty.
 type Run struct {
 	last, messages, bytes uint64
 	// parked of the messages wait for a mailbox.
 	parked uint64
+	// fewMessages and fewBytes are an eighth of the window. A smaller Run need not be accepted:
+	// the limit that its requests would raise is far away.
+	fewMessages, fewBytes uint32
+	// added: Add has returned true.
+	added bool
 }
 
-// Add notes the arrival of a request.
-func (r *Run) Add(number uint64, bytes int) {
+// Add notes the arrival of a request. It returns true, once, when the Run is worth an Accept.
+func (r *Run) Add(number uint64, bytes int) bool {
 	r.last = max(r.last, number)
 	r.messages++
 	r.bytes += cost(bytes)
+	if r.added || r.messages < uint64(r.fewMessages) && r.bytes < uint64(r.fewBytes) {
+		return false
+	}
+	r.added = true
+	return true
 }
 
 // Wait notes that one of them waits for a mailbox: a window is not small because of it.
@@ -74,9 +84,6 @@ func (r *Run) Wait() { r.parked++ }
 
 // Last returns the highest number among the requests.
 func (r *Run) Last() uint64 { return r.last }
-
-// Empty reports whether r has no requests.
-func (r *Run) Empty() bool { return r.messages == 0 }
 
 // Accept accounts for the requests in r, and empties r. Some may never reach a mailbox; then
 // their sender, or the caller, got an error. Accept reports whether the window is small for so
@@ -86,7 +93,7 @@ func (a *Account) Accept(r *Run) (small bool) {
 	a.seen = max(a.seen, r.last)
 	a.seenBytes += r.bytes
 	small = a.parked+r.parked == 0 && a.messages < MostMessages && (r.messages >= a.messages/2 || r.bytes >= a.bytes/2)
-	*r = Run{}
+	*r = Run{fewMessages: uint32(a.messages / 8), fewBytes: uint32(a.bytes / 8)}
 	return small
 }
 
@@ -116,6 +123,14 @@ func (a *Account) Due() bool {
 		return a.parked == 0 || g.Limit >= a.seen+a.messages/4 && g.LimitBytes >= a.seenBytes+a.bytes/4
 	}
 	return g.Limit-a.granted >= a.messages/2 || g.LimitBytes-a.grantedBytes >= a.bytes/2
+}
+
+// Urgent reports whether a grant that is due must be sent now. Any other waits for one that
+// is urgent, of any shard, and leaves in the same frame: its sender still has more than a
+// quarter of its window.
+func (a *Account) Urgent() bool {
+	return len(a.notices) > 0 || a.blocked ||
+		a.granted <= a.seen+a.messages/4 || a.grantedBytes <= a.seenBytes+a.bytes/4
 }
 
 // Grant returns the grant to send, after the Notices, and records it as sent.

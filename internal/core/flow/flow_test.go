@@ -11,6 +11,7 @@ type pair struct {
 	t      *testing.T
 	w      Window
 	a      *Account
+	run    Run
 	budget *Budget
 	// requests, reports and answers share a connection, grants and questions come back.
 	there []any
@@ -63,9 +64,9 @@ func (p *pair) receive(full bool) {
 			a := NewAccount(f.number)
 			p.a = &a
 		}
-		var run Run
-		run.Add(f.number, f.bytes)
-		p.a.Accept(&run)
+		if p.run.Add(f.number, f.bytes) {
+			p.a.Accept(&p.run)
+		}
 		if !full && len(p.parked) == 0 {
 			p.handled++
 		} else if p.park(f) {
@@ -78,8 +79,10 @@ func (p *pair) receive(full bool) {
 			a := NewAccount(f.Sent + 1)
 			p.a = &a
 		}
+		p.a.Accept(&p.run)
 		p.a.Reconcile(f, p.budget)
 	case shrunkSaid:
+		p.a.Accept(&p.run)
 		if p.a.Shrunk(Report(f), p.budget) {
 			p.shrunk++
 		} else {
@@ -105,8 +108,9 @@ func (p *pair) unpark() {
 	}
 }
 
+// grant sends grants as late as a home may.
 func (p *pair) grant() {
-	if p.a.Due() {
+	if p.a.Due() && p.a.Urgent() {
 		p.back = append(p.back, p.a.Grant())
 	}
 }

@@ -78,7 +78,7 @@ func TestAGrantThatCrossesTheQuestionKeepsTheWindow(t *testing.T) {
 		return p
 	}
 	p := grown()
-	for range 40 * FirstMessages { // they left before the question comes
+	for range 50 * FirstMessages { // they left before the question comes
 		p.send(1000)
 	}
 	for len(p.there) > 0 {

@@ -13,6 +13,7 @@ type town struct {
 	t    *testing.T
 	w    Window
 	a    *Account
+	run  Run
 	pool Budget
 	// windows is the budget of windows.
 	windows Budget
@@ -116,9 +117,10 @@ func (c *town) receive() {
 	c.there = c.there[1:]
 	switch f := frame.(type) {
 	case townRequest:
-		a, run := c.account(f.number), Run{}
-		run.Add(f.number, 1)
-		a.Accept(&run)
+		a := c.account(f.number)
+		if c.run.Add(f.number, 1) {
+			a.Accept(&c.run)
+		}
 		if !c.mustPark(f.call) {
 			c.handle(f.call)
 			break
@@ -129,9 +131,11 @@ func (c *town) receive() {
 		}
 		c.parked[f.id] = append(c.parked[f.id], parkedCall{f.call, pooled})
 	case Report:
-		c.account(f.Sent+1).Reconcile(f, &c.windows)
+		c.account(f.Sent + 1).Accept(&c.run)
+		c.a.Reconcile(f, &c.windows)
 	case shrunkSaid:
-		c.account(f.Sent+1).Shrunk(Report(f), &c.windows)
+		c.account(f.Sent + 1).Accept(&c.run)
+		c.a.Shrunk(Report(f), &c.windows)
 	case stopAsked:
 		gate := Open
 		if c.a != nil {
@@ -165,8 +169,9 @@ func (c *town) unpark(id string) {
 	}
 }
 
+// grant sends grants and stops as late as a home may.
 func (c *town) grant() {
-	if c.a != nil && c.a.Due() {
+	if c.a != nil && c.a.Due() && c.a.Urgent() {
 		c.a.Notices(func(id string, gate Class) { c.back = append(c.back, stopSaid{id, gate}) })
 		c.back = append(c.back, c.a.Grant())
 	}

@@ -1,0 +1,59 @@
+package sharding
+
+import (
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/flow"
+)
+
+// Requests to many shards arrive in blocks, one for each shard. The home sends its grants for
+// many shards in few frames, and no sender's window is ever used up.
+func TestGrantsOfManyShardsLeaveTogether(t *testing.T) {
+	const shards, rounds = 500, 8 * flow.FirstMessages
+	budgets, frames, grants := &flowBudgets{}, 0, 0
+	budgets.init()
+	windows := make([]flow.Window, shards)
+	accounts := newAccounts("t", shards, self, budgets, func(_ view.NodeID, frame []byte) {
+		_, rest, err := parseGrants(frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for frames++; len(rest) > 0; rest = rest[grantBytes:] {
+			g := readGrant(rest)
+			windows[g.shard].Raise(g.Grant)
+			grants++
+		}
+	})
+	s := accounts.sender(2)
+	blocks := 0
+	var touched []*account
+	for i := range windows {
+		windows[i].Open()
+	}
+	for round := range rounds {
+		for shard := range windows {
+			w := &windows[shard]
+			if round < shard%flow.FirstMessages { // so that their grants are not due together
+				continue
+			}
+			if !w.MayLeave(flow.Ordinary) {
+				t.Fatalf("the window of shard %d is used up: %+v", shard, w.Report())
+			}
+			w.Left(100)
+			a, enough := s.accept(ShardID(shard), Token{Term: 1, Seq: 1}, w.Sent(), 100)
+			if enough {
+				touched = append(touched, a)
+			}
+			if shard%100 == 99 {
+				s.flush(touched)
+				touched = touched[:0]
+				blocks++
+			}
+		}
+	}
+	t.Logf("%d blocks: %d grants in %d frames", blocks, grants, frames)
+	if frames > blocks/8 {
+		t.Errorf("%d frames carry grants for %d blocks", frames, blocks)
+	}
+}
