@@ -195,8 +195,8 @@ type Config struct {
 	RejoinAfter time.Duration
 	// Strict makes a single node show mistakes in the code of entities, at some cost: set
 	// it in tests. Messages and replies between entities of this node go through their
-	// codec, as between nodes, and any late use of a Context is detected: see
-	// sharding.Config.Strict. Under the race detector, Strict is always on. Default: false.
+	// codec, as between nodes, and any late use of a Context is detected. Under the race
+	// detector, Strict is always on. Default: false.
 	Strict bool
 	// Data holds the settings of the distributed data, by role. The key "" is the data of
 	// all members; AnyRole stands for each role that is not named. Default: in memory,

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/replicator"
-	"github.com/peerage-go/peerage/sharding"
 )
 
 // AnyRole is the key of Config.Data for every role of the node that has no key of its own,
@@ -49,13 +49,13 @@ func (c *Config) dataOf(role string) DataConfig {
 	return c.Data[AnyRole]
 }
 
-// expiry returns the expiry rules of the role's replicator. Keys under sharding.StorePrefix
+// expiry returns the expiry rules of the role's replicator. Keys under placement.StorePrefix
 // never expire.
 func (d *DataConfig) expiry() []replicator.Expiry {
 	if len(d.Expire) == 0 {
 		return nil
 	}
-	return append(slices.Clone(d.Expire), replicator.Expiry{Prefix: sharding.StorePrefix})
+	return append(slices.Clone(d.Expire), replicator.Expiry{Prefix: placement.StorePrefix})
 }
 
 // dataProblems checks Data and DataDir.
@@ -71,7 +71,7 @@ func (c *Config) dataProblems() (out []Problem) {
 		}
 		durable = durable || len(d.Durable) > 0
 		for _, p := range d.Durable {
-			if strings.HasPrefix(p, sharding.StorePrefix) {
+			if strings.HasPrefix(p, placement.StorePrefix) {
 				add(name+"Durable", strconv.Quote(p), "the records of coordinators must not outlive the cluster")
 			}
 		}
@@ -85,7 +85,7 @@ func (c *Config) dataProblems() (out []Problem) {
 			switch {
 			case e.After < 0:
 				add(name+"Expire", e.After, "must not be negative; 0 excepts a prefix")
-			case strings.HasPrefix(e.Prefix, sharding.StorePrefix):
+			case strings.HasPrefix(e.Prefix, placement.StorePrefix):
 				add(name+"Expire", strconv.Quote(e.Prefix), "the records of coordinators must not expire")
 			case slices.ContainsFunc(d.Expire[:i], func(o replicator.Expiry) bool { return o.Prefix == e.Prefix }):
 				add(name+"Expire", strconv.Quote(e.Prefix), "named twice")
@@ -117,7 +117,7 @@ func (n *Node) openFiles() error {
 		file, err := replicator.OpenDurable(replicator.DurableConfig{
 			Path:     filepath.Join(n.cfg.DataDir, fileOf(role)),
 			Owner:    strings.Join([]string{n.cfg.Cluster, role, n.cfg.Name}, " "),
-			Prefixes: d.Durable, Except: []string{sharding.StorePrefix}, Sync: d.Sync, Retain: d.Retain,
+			Prefixes: d.Durable, Except: []string{placement.StorePrefix}, Sync: d.Sync, Retain: d.Retain,
 		})
 		if err != nil {
 			return err

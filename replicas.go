@@ -9,8 +9,8 @@ import (
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/replicator"
-	"github.com/peerage-go/peerage/sharding"
 )
 
 // newReplicator starts the replicator of a role's application data. That of role "" spans
@@ -84,8 +84,8 @@ func handFrame(replicators map[string]*replicator.Replicator, from view.NodeID, 
 }
 
 // store returns the store in which the coordinators of a role keep their records.
-func (s *stack) store(role string) sharding.Store {
-	return sharding.DataStore(s.gossip.Self().ID, ddata.New(s.records[role]), s.data[role])
+func (s *stack) store(role string) placement.Store {
+	return placement.DataStore(s.gossip.Self().ID, ddata.New(s.records[role]), s.data[role])
 }
 
 // DataHandler returns an HTTP handler that shows the distributed data of this node to

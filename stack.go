@@ -14,8 +14,9 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/door"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/replicator"
-	"github.com/peerage-go/peerage/sharding"
 )
 
 // stack is one incarnation of a node: gossip, a replicator per role above it, and sharding
@@ -29,7 +30,7 @@ type stack struct {
 	// records are the replicators of the coordinators' records, by role. They share neither
 	// lock, limits, disk nor connection with the application's data.
 	records  map[string]*replicator.Replicator
-	sharding *sharding.Sharding
+	sharding shardingService
 
 	// viewed is set once the layers above gossip have their first view.
 	viewed atomic.Bool
@@ -69,8 +70,11 @@ func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error)
 			}
 		},
 	}
-	cfg.Flows = map[transport.Kind]func([]byte) transport.Flow{transport.KindEntity: sharding.FlowOf}
-	var err error
+	flowOf, err := door.Open[func([]byte) transport.Flow](n.registry)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Flows = map[transport.Kind]func([]byte) transport.Flow{transport.KindEntity: flowOf}
 	if cfg.Transport, err = n.transport(&cfg); err != nil {
 		return nil, err
 	}
@@ -114,14 +118,14 @@ func (s *stack) startUpper() error {
 		s.records[role] = s.newRecords(role)
 	}
 	var err error
-	s.sharding, err = sharding.Start(sharding.Config{
-		Registry: s.node.registry, Self: self, Links: s.gossip.Transport(), Capacity: s.node.cfg.Capacity,
+	s.sharding, err = startSharding(s.node.registry, placement.Config{
+		Self: self, Links: s.gossip.Transport(), Capacity: s.node.cfg.Capacity,
 		MinMembers: s.node.cfg.MinMembers, RememberedPerSecond: s.node.cfg.RememberedPerSecond,
 		Strict:     s.node.cfg.Strict,
 		LeaseValid: s.gossip.LeaseValid, Clock: s.gossip.Clock(), RemoveAfter: s.cfg.RemoveAfter,
 		Store: s.store, Yield: s.gossip.Yield,
-		Logger: s.node.cfg.Logger, Observer: s.node.exporter.shardingObserver(),
-	})
+		Logger: s.node.cfg.Logger,
+	}, s.node.exporter.shardingObserver())
 	return err
 }
 

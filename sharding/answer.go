@@ -79,7 +79,7 @@ func (q *queries) done() {
 // handleQuery takes a question or an answer. Answers are made in goroutines of
 // their own: a type may have many shards, and the reader of the connection has
 // more urgent things to do.
-func (s *Sharding) handleQuery(from view.NodeID, m protocol.Message) {
+func (s *service) handleQuery(from view.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.Answer:
 		s.queries.settle(from, m)
@@ -99,7 +99,7 @@ func (s *Sharding) handleQuery(from view.NodeID, m protocol.Message) {
 }
 
 // answer tells what this node knows.
-func (s *Sharding) answer(q *protocol.Query) *protocol.Answer {
+func (s *service) answer(q *protocol.Query) *protocol.Answer {
 	a := &protocol.Answer{Head: protocol.Head{Type: q.Type}, ID: q.ID}
 	s.mu.Lock()
 	sh := s.shells[q.Type]

@@ -16,6 +16,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/replicator"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
@@ -45,7 +46,7 @@ type cluster struct {
 	// told are the told messages that the network lost.
 	told atomic.Uint64
 	// recordIn replaces store if it is set. perSecond is for Config.RememberedPerSecond.
-	recordIn  Store
+	recordIn  placement.Store
 	perSecond int
 	// strict is Config.Strict of all nodes.
 	strict bool
@@ -55,7 +56,7 @@ type node struct {
 	c     *cluster
 	self  view.Node
 	reg   *Registry
-	s     *Sharding
+	s     *service
 	lease atomic.Bool
 	// valid stands in for lease if it is set.
 	valid func() bool
@@ -96,15 +97,15 @@ func (c *cluster) add(name string, roles ...string) *node {
 // start gives the node its sharding; types may be registered before or after.
 func (n *node) start() {
 	var err error
-	cfg := Config{
-		Registry: n.reg, Self: n.self, Links: links{n}, LeaseValid: n.lease.Load, Clock: clock.Runtime(),
-		Store: func(string) Store {
+	cfg := placement.Config{
+		Self: n.self, Links: links{n}, LeaseValid: n.lease.Load, Clock: clock.Runtime(),
+		Store: func(string) placement.Store {
 			if n.c.recordIn != nil {
 				return n.c.recordIn
 			}
 			return n.c.store
 		}, Logger: testLogger(n.self.Name),
-		Strict: n.c.strict, Capacity: n.capacity, RememberedPerSecond: n.c.perSecond, Observer: n.observer,
+		Strict: n.c.strict, Capacity: n.capacity, RememberedPerSecond: n.c.perSecond,
 	}
 	if n.log != nil {
 		cfg.Logger = n.log
@@ -112,7 +113,7 @@ func (n *node) start() {
 	if n.valid != nil {
 		cfg.LeaseValid = n.valid
 	}
-	n.s, err = Start(cfg)
+	n.s, err = n.reg.startService(cfg, n.observer)
 	if err != nil {
 		n.c.t.Fatal(err)
 	}
@@ -373,13 +374,13 @@ func (m *memStore) Write(_ context.Context, typ string, w coordinator.Write) err
 	return nil
 }
 
-func (m *memStore) Read(_ context.Context, typ string, term view.Epoch) (Records, error) {
+func (m *memStore) Read(_ context.Context, typ string, term view.Epoch) (placement.Records, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.fence(typ, term); err != nil {
-		return Records{}, err
+		return placement.Records{}, err
 	}
-	var r Records
+	var r placement.Records
 	for _, rec := range m.shards[typ] {
 		r.Shards = append(r.Shards, rec)
 	}

@@ -61,14 +61,14 @@ func (b *planBook) change(fn func(*daemon.State)) {
 	tell()
 }
 
-func (m *memStore) readPlan(_ context.Context, _ string, term view.Epoch) (daemon.State, error) {
+func (m *memStore) ReadPlan(_ context.Context, _ string, term view.Epoch) (daemon.State, error) {
 	m.plans.mu.Lock()
 	defer m.plans.mu.Unlock()
 	m.plans.fence = max(m.plans.fence, term)
 	return m.plans.copy(), nil
 }
 
-func (m *memStore) writePlan(_ context.Context, _ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) (err error) {
+func (m *memStore) WritePlan(_ context.Context, _ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) (err error) {
 	m.plans.change(func(s *daemon.State) {
 		if term < m.plans.fence {
 			err = &replicator.FencedError{Term: uint64(term), Higher: uint64(m.plans.fence)}
@@ -82,12 +82,12 @@ func (m *memStore) writePlan(_ context.Context, _ string, term view.Epoch, p dae
 	return err
 }
 
-func (m *memStore) wish(_ context.Context, _ string, workers int) error {
+func (m *memStore) RequestWorkers(_ context.Context, _ string, workers int) error {
 	m.plans.change(func(s *daemon.State) { s.Wish = workers })
 	return nil
 }
 
-func (m *memStore) ack(_ context.Context, _ string, node view.NodeID, a daemon.Ack) error {
+func (m *memStore) AckPlan(_ context.Context, _ string, node view.NodeID, a daemon.Ack) error {
 	m.plans.mu.Lock()
 	cut := m.plans.cut[node]
 	m.plans.mu.Unlock()
@@ -102,7 +102,7 @@ func (m *memStore) ack(_ context.Context, _ string, node view.NodeID, a daemon.A
 	return nil
 }
 
-func (m *memStore) watchPlan(_ string, fn func(daemon.State)) (cancel func()) {
+func (m *memStore) WatchPlan(_ string, fn func(daemon.State)) (cancel func()) {
 	m.plans.mu.Lock()
 	defer m.plans.mu.Unlock()
 	m.plans.watchers = append(m.plans.watchers, fn)
@@ -412,10 +412,10 @@ type hasty struct {
 	once sync.Once
 }
 
-func (h *hasty) readPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error) {
-	s, err := h.memStore.readPlan(ctx, typ, term)
+func (h *hasty) ReadPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error) {
+	s, err := h.memStore.ReadPlan(ctx, typ, term)
 	if term != 0 && s.Wish == 5 && !s.Plan.Running && s.Acked[1].Rev == s.Plan.Rev {
-		h.once.Do(func() { err = h.wish(ctx, typ, 7) })
+		h.once.Do(func() { err = h.RequestWorkers(ctx, typ, 7) })
 	}
 	return s, err
 }

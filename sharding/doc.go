@@ -3,8 +3,8 @@
 //
 // A program registers each entity type once, in a Registry. Register returns a Region, the
 // handle for sending messages, which is valid as long as the program runs. Below it, one
-// Sharding per incarnation of the node does the work. When a node is removed and joins
-// again, the Region stays and the Sharding is replaced.
+// service per incarnation of the node does the work. When a node is removed and joins
+// again, the Region stays and the service is replaced.
 //
 //	region, err := sharding.Register(registry, sharding.Type[Add, Total]{
 //		Name: "counter",

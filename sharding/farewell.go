@@ -71,7 +71,7 @@ func (f *farewells) dropLocked(n view.NodeID) {
 
 // sayFarewell waits until what this node has sent has reached the other members, they
 // are gone, or patience is.
-func (s *Sharding) sayFarewell(ctx context.Context) {
+func (s *service) sayFarewell(ctx context.Context) {
 	s.mu.Lock()
 	var nodes []view.NodeID
 	if s.view != nil {

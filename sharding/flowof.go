@@ -13,7 +13,7 @@ const answersFlow transport.Flow = 1 << 63
 // grantsFlow is the flow of what homes tell senders. Those of shards are odd.
 const grantsFlow transport.Flow = 2
 
-// FlowOf returns the flow of a frame of KindEntity. Frames of one flow are handled in the
+// flowOf returns the flow of a frame of KindEntity. Frames of one flow are handled in the
 // order in which they were sent; small frames of other flows overtake large ones
 // (transport.Transport.HandleFlows).
 //
@@ -23,7 +23,7 @@ const grantsFlow transport.Flow = 2
 // reply to an ask is a flow of its own. Grants, stops and shrink requests are one flow for
 // all shards: they wait for no large frame. All other frames, above all
 // the marker of a farewell, have no flow: they overtake nothing.
-func FlowOf(frame []byte) transport.Flow {
+func flowOf(frame []byte) transport.Flow {
 	if len(frame) > 8 && frameKind(frame[0]) == frameReply {
 		return answersFlow | transport.Flow(binary.BigEndian.Uint64(frame[1:]))
 	}
@@ -40,7 +40,7 @@ func FlowOf(frame []byte) transport.Flow {
 		}
 	case frameRefused:
 		if request := frame[refusedHead:]; len(request) > 0 && frameKind(request[0]) != frameRefused {
-			return FlowOf(request)
+			return flowOf(request)
 		}
 	case frameMarker, frameMarkerAck:
 		if m, err := parseMarker(frame); err == nil && len(m.typ) > 0 {

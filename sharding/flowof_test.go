@@ -14,7 +14,7 @@ func TestFramesOfAShardAreOneFlow(t *testing.T) {
 	token := Token{Term: 3, Seq: 4}
 	tell := append(appendRequest(nil, "cart", 7, "id", 0, nil), "payload"...)
 	ask := appendRequest(nil, "cart", 7, "another", 9, &activation.Sender{Type: "x", ID: "y"})
-	shard := FlowOf(tell)
+	shard := flowOf(tell)
 	if shard == 0 || shard&answersFlow != 0 {
 		t.Errorf("flow %x of a tell", shard)
 	}
@@ -23,7 +23,7 @@ func TestFramesOfAShardAreOneFlow(t *testing.T) {
 		"report": appendBlocked(nil, "cart", 7, token, flow.Report{Sent: 3}), "answer": appendShrunk(nil, "cart", 7, token, flow.Report{Sent: 3}), "question": appendStopped(nil, "cart", 7, token, "id"),
 		"marker": appendMarker(nil, frameMarker, "cart", 7, token), "its answer": appendMarker(nil, frameMarkerAck, "cart", 7, token),
 	} {
-		if got := FlowOf(frame); got != shard {
+		if got := flowOf(frame); got != shard {
 			t.Errorf("%s has flow %x, the shard's is %x", name, got, shard)
 		}
 	}
@@ -32,14 +32,14 @@ func TestFramesOfAShardAreOneFlow(t *testing.T) {
 		"another shard": appendRequest(nil, "cart", 8, "id", 0, nil), "another type": appendRequest(nil, "card", 7, "id", 0, nil),
 		"a grant": appendGrant(appendGrantHead(nil, "cart"), &granted{shard: 7}), "an answer": appendReply(nil, "c", 9, 0), "another answer": appendReply(nil, "c", 10, 0),
 	} {
-		got := FlowOf(frame)
+		got := flowOf(frame)
 		if before, taken := others[got]; taken || got == 0 {
 			t.Errorf("%s has flow %x, as %s", name, got, before)
 		}
 		others[got] = name
 	}
-	grant, stop := FlowOf(appendGrantHead(nil, "cart")), FlowOf(appendStop(nil, "card", 9, token, "id", flow.Control))
-	if shrink := FlowOf(appendShrink(nil, "card", 9, token, 1)); shrink != grant {
+	grant, stop := flowOf(appendGrantHead(nil, "cart")), flowOf(appendStop(nil, "card", 9, token, "id", flow.Control))
+	if shrink := flowOf(appendShrink(nil, "card", 9, token, 1)); shrink != grant {
 		t.Errorf("grants have flow %x, questions whether a window shrinks %x", grant, shrink)
 	}
 	if grant != stop {
@@ -49,7 +49,7 @@ func TestFramesOfAShardAreOneFlow(t *testing.T) {
 		"a farewell": appendMarker(nil, frameMarker, "", 0, token), "hello": {byte(frameHello)}, "nothing": nil,
 		"a refusal of a refusal": appendRefused(nil, token, appendRefused(nil, token, tell)), "half a tell": tell[:numberAt],
 	} {
-		if got := FlowOf(frame); got != 0 {
+		if got := flowOf(frame); got != 0 {
 			t.Errorf("%s has flow %x", name, got)
 		}
 	}

@@ -134,7 +134,7 @@ func (r *router) stopped(inc *incarnation, from view.NodeID, s *stopNotice) {
 	}
 }
 
-func (s *Sharding) handleStop(from view.NodeID, frame []byte) error {
+func (s *service) handleStop(from view.NodeID, frame []byte) error {
 	m, err := parseStop(frame)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (s *Sharding) handleStop(from view.NodeID, frame []byte) error {
 }
 
 // handleStopped answers a sender that asks whether it still has to stop for an entity.
-func (s *Sharding) handleStopped(from view.NodeID, frame []byte) error {
+func (s *service) handleStopped(from view.NodeID, frame []byte) error {
 	m, err := parseStopped(frame)
 	if err != nil {
 		return err

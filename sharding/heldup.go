@@ -244,7 +244,7 @@ func (r *router) sendAway(rt *route, q *heldQueue) {
 // reconcile takes a report: that of a sender which is blocked. One whose shard does not
 // run here may send one request, which is refused: so it learns that it looks for another
 // home.
-func (s *Sharding) reconcile(p dataPath, inc *incarnation, from view.NodeID, m marker, report flow.Report) {
+func (s *service) reconcile(p dataPath, inc *incarnation, from view.NodeID, m marker, report flow.Report) {
 	if inc == nil || inc.accounts == nil || p.hosted(m.shard) != m.token {
 		b := appendGrantHead(nil, string(m.typ))
 		s.out.send(from, appendGrant(b, &granted{m.shard, m.token, flow.Grant{Limit: report.Sent + 1, LimitBytes: report.SentBytes + 1, Asked: report.Asked}}))
@@ -255,7 +255,7 @@ func (s *Sharding) reconcile(p dataPath, inc *incarnation, from view.NodeID, m m
 	sender.transmit()
 }
 
-func (s *Sharding) handleBlocked(from view.NodeID, frame []byte) error {
+func (s *service) handleBlocked(from view.NodeID, frame []byte) error {
 	m, report, err := parseReport(frame)
 	if err != nil {
 		return err
@@ -267,7 +267,7 @@ func (s *Sharding) handleBlocked(from view.NodeID, frame []byte) error {
 	return err
 }
 
-func (s *Sharding) handleGrants(from view.NodeID, frame []byte) error {
+func (s *service) handleGrants(from view.NodeID, frame []byte) error {
 	typ, grants, err := parseGrants(frame)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func (r *router) shrink(inc *incarnation, from view.NodeID, m marker, asked uint
 	}
 }
 
-func (s *Sharding) handleShrink(from view.NodeID, frame []byte) error {
+func (s *service) handleShrink(from view.NodeID, frame []byte) error {
 	m, asked, err := parseShrink(frame)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (s *Sharding) handleShrink(from view.NodeID, frame []byte) error {
 	return err
 }
 
-func (s *Sharding) handleShrunk(from view.NodeID, frame []byte) error {
+func (s *service) handleShrunk(from view.NodeID, frame []byte) error {
 	m, report, err := parseReport(frame)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func TestEarlyFramesAreBounded(t *testing.T) {
 
 // What had to go is counted: whoever wonders why states come late sees it.
 func TestEarlyFramesThatGoAreCounted(t *testing.T) {
-	s := &Sharding{}
+	s := &service{}
 	k := newStateKeeper(s, "account", Replicated{})
 	k.view.Store(&view.View{})
 	for range earlyFramesMax + 3 {

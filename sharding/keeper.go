@@ -10,18 +10,8 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/core/daemon"
+	"github.com/peerage-go/peerage/internal/placement"
 )
-
-// planStore keeps a daemon's plan. All it does is at level majority.
-type planStore interface {
-	// readPlan is fenced unless term is zero, writePlan always.
-	readPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error)
-	writePlan(ctx context.Context, typ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) error
-	wish(ctx context.Context, typ string, workers int) error
-	ack(ctx context.Context, typ string, node view.NodeID, a daemon.Ack) error
-	// watchPlan calls fn with what this node knows: now, and after changes.
-	watchPlan(typ string, fn func(daemon.State)) (cancel func())
-}
 
 // workerKeeper is the shell of package daemon: it follows the plan, ends workers
 // that must not run, says so, and writes plans while this node is in office.
@@ -97,7 +87,7 @@ type workforce interface {
 type keeping struct {
 	k     *workerKeeper
 	inc   *incarnation
-	store planStore
+	store placement.PlanStore
 	hands workforce
 	// present: a majority knows that this node is there.
 	present bool
@@ -117,7 +107,7 @@ func (k *workerKeeper) serve(inc *incarnation, hands workforce, within time.Dura
 	if kp.store == nil {
 		return func() (may, soon bool) { return false, false }, func() {}
 	}
-	cancel := kp.store.watchPlan(k.name, k.hear)
+	cancel := kp.store.WatchPlan(k.name, k.hear)
 	return kp.look, func() {
 		k.knows.Store(false)
 		cancel()
@@ -135,10 +125,10 @@ func (kp *keeping) look() (may, soon bool) {
 			return false, true
 		}
 		kp.since = m.Epoch
-		kp.present = kp.store.ack(ctx, kp.k.name, kp.inc.self, daemon.Ack{Since: kp.since}) == nil
+		kp.present = kp.store.AckPlan(ctx, kp.k.name, kp.inc.self, daemon.Ack{Since: kp.since}) == nil
 	}
 	if kp.present && !kp.k.knows.Load() {
-		s, err := kp.store.readPlan(ctx, kp.k.name, 0)
+		s, err := kp.store.ReadPlan(ctx, kp.k.name, 0)
 		if err == nil {
 			kp.k.see(s.Plan)
 			kp.k.knows.Store(true)
@@ -168,7 +158,7 @@ func (kp *keeping) stop(ctx context.Context) (busy bool) {
 		}
 		return true
 	}
-	if kp.store.ack(ctx, kp.k.name, kp.inc.self, daemon.Ack{Rev: p.Rev, Since: kp.since}) == nil {
+	if kp.store.AckPlan(ctx, kp.k.name, kp.inc.self, daemon.Ack{Rev: p.Rev, Since: kp.since}) == nil {
 		kp.acked = p.Rev
 	}
 	return false
@@ -181,14 +171,14 @@ func (kp *keeping) govern(ctx context.Context) {
 	if wish := int(kp.k.wish.Load()); term == 0 || p != nil && p.Running && (wish == 0 || wish == p.Workers) {
 		return
 	}
-	s, err := kp.store.readPlan(ctx, kp.k.name, term)
+	s, err := kp.store.ReadPlan(ctx, kp.k.name, term)
 	if err != nil {
 		return
 	}
 	s.Wish = min(s.Wish, kp.k.max)
 	members := kp.inc.members()
 	next, due := daemon.Next(&s, term, kp.k.first, members)
-	if !due || kp.store.writePlan(ctx, kp.k.name, term, next, daemon.Stale(&s, members)) != nil {
+	if !due || kp.store.WritePlan(ctx, kp.k.name, term, next, daemon.Stale(&s, members)) != nil {
 		return
 	}
 	kp.k.see(next)
@@ -207,7 +197,7 @@ func (k *workerKeeper) scale(ctx context.Context, n int) error {
 	if store == nil {
 		return ErrNoRole
 	}
-	if err := store.wish(ctx, k.name, n); err != nil {
+	if err := store.RequestWorkers(ctx, k.name, n); err != nil {
 		return err
 	}
 	for {
@@ -229,7 +219,7 @@ func (k *workerKeeper) scale(ctx context.Context, n int) error {
 
 // overtaken reports whether another number is wished by now. A majority is asked:
 // this node may not even have heard of its own wish.
-func (k *workerKeeper) overtaken(ctx context.Context, store planStore, n int) bool {
-	s, err := store.readPlan(ctx, k.name, 0)
+func (k *workerKeeper) overtaken(ctx context.Context, store placement.PlanStore, n int) bool {
+	s, err := store.ReadPlan(ctx, k.name, 0)
 	return err == nil && s.Wish != n
 }

@@ -99,7 +99,7 @@ func TestHostsOfADaemonSaySinceWhen(t *testing.T) {
 // deaf is a store that tells of no changes.
 type deaf struct{ *memStore }
 
-func (deaf) watchPlan(string, func(daemon.State)) (cancel func()) { return func() {} }
+func (deaf) WatchPlan(string, func(daemon.State)) (cancel func()) { return func() {} }
 
 // The plan by which a node starts its workers is the one that it has read.
 func TestADaemonGoesByThePlanThatItRead(t *testing.T) {

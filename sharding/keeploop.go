@@ -152,7 +152,7 @@ func (k *stateKeeper) send(to view.NodeID, m standby.Message) {
 
 // replicate gives a shell its type's keeper, if it asks for one; called with the
 // mutex.
-func (s *Sharding) replicate(sh *shell) {
+func (s *service) replicate(sh *shell) {
 	if !sh.info.state.on() || !s.hosts(&sh.info) {
 		return
 	}
@@ -163,7 +163,7 @@ func (s *Sharding) replicate(sh *shell) {
 }
 
 // handleStandby takes a frame of another node's keeper.
-func (s *Sharding) handleStandby(from view.NodeID, frame []byte) error {
+func (s *service) handleStandby(from view.NodeID, frame []byte) error {
 	typ, rest, ok := cut(frame[1:], nameBytesMax)
 	if !ok {
 		return errMalformed
@@ -185,7 +185,7 @@ func (s *Sharding) handleStandby(from view.NodeID, frame []byte) error {
 
 // keeper makes the keeper of a type, or tells the one that is there what it did not
 // know; called with the mutex.
-func (s *Sharding) keeper(typ string, set Replicated, role string) *stateKeeper {
+func (s *service) keeper(typ string, set Replicated, role string) *stateKeeper {
 	all := *s.keepers.Load()
 	k := all[typ]
 	if k == nil {
@@ -208,7 +208,7 @@ func (s *Sharding) keeper(typ string, set Replicated, role string) *stateKeeper 
 
 // keeperFor returns the keeper of a type. A node holds states of types that it
 // does not run, too: the owner asks every member of the role.
-func (s *Sharding) keeperFor(typ string, from view.NodeID) *stateKeeper {
+func (s *service) keeperFor(typ string, from view.NodeID) *stateKeeper {
 	if k := (*s.keepers.Load())[typ]; k != nil {
 		return k
 	}

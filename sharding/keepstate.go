@@ -20,7 +20,7 @@ import (
 // the number of entities, however fast they change, and an entity that changed
 // twice meanwhile costs one write.
 type stateKeeper struct {
-	s    *Sharding
+	s    *service
 	typ  string
 	set  Replicated
 	in   *inbox
@@ -92,7 +92,7 @@ const waitersMax = 1024
 
 var errStateFull = fmt.Errorf("sharding: no room for more state on this node")
 
-func newStateKeeper(s *Sharding, typ string, set Replicated) *stateKeeper {
+func newStateKeeper(s *service, typ string, set Replicated) *stateKeeper {
 	k := &stateKeeper{
 		s: s, typ: typ, set: set.withDefaults(), in: newInbox(),
 		shards: map[ShardID]*keptShard{}, waiting: map[*keptEntity]struct{}{},

@@ -74,7 +74,7 @@ func (k *stateKeeper) kept(e standby.Kept) {
 	}
 	k.mu.Unlock()
 	fail(free, nil)
-	if o, ok := k.s.cfg.Observer.(StateObserver); ok {
+	if o, ok := k.s.observer.(StateObserver); ok {
 		o.StateKept(k.typ, lag)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -261,7 +262,7 @@ func TestRegionsOutliveTheirNode(t *testing.T) {
 		if _, err := r.Ask(within(t, time.Second), "a", say{"x", 1}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Start(Config{Registry: n.reg}); err == nil {
+		if _, err := n.reg.startService(placement.Config{}, nil); err == nil {
 			t.Error("a registry was served twice")
 		}
 		pending := make(chan error, 1)

@@ -6,31 +6,10 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/replicator"
 	"github.com/peerage-go/peerage/sharding/coordinator"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
-
-// Records holds everything that the store has of a type.
-type Records struct {
-	Shards           []protocol.Record
-	Regions, Proxies []view.NodeID
-}
-
-// Store keeps the records of one role's coordinators in replicated memory. DataStore makes
-// one from a role's ddata. Methods are called from goroutines of their own, several
-// concurrently.
-//
-// A call that may have been applied in part, or may still be applied, fails with any error.
-// A call that a higher term fenced off fails with a *replicator.FencedError.
-type Store interface {
-	// Write performs w in one request, at level majority, under a fence of the type and
-	// w.Term.
-	Write(ctx context.Context, typ string, w coordinator.Write) error
-	// Read returns the records of the type that a majority has, and raises the type's fence
-	// to term at every replica that answers.
-	Read(ctx context.Context, typ string, term view.Epoch) (Records, error)
-}
 
 // storeTimeout bounds one read or write; what is not known by then is tried again.
 const storeTimeout = 500 * time.Millisecond
@@ -82,7 +61,7 @@ func (sh *shell) read(r coordinator.Read) {
 	})
 }
 
-func (sh *shell) store() Store { return sh.s.cfg.Store(sh.info.role) }
+func (sh *shell) store() placement.Store { return sh.s.cfg.Store(sh.info.role) }
 
 func outcome(err error) (coordinator.Result, view.Epoch) {
 	var fenced *replicator.FencedError

@@ -9,13 +9,14 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/placement"
 )
 
 // outbox sends answers: replies, refusals, answers to markers. Those who produce
 // them, connection readers and handlers, must not wait for a slow peer; so what
 // finds no room on the connection waits here, bounded, and keeps its order.
 type outbox struct {
-	links Links
+	links placement.Links
 	ctx   context.Context
 	work  *sync.WaitGroup
 	// lost is told of answers that found no room here either.

@@ -9,11 +9,12 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/placement"
 )
 
 // narrow is Links whose connections have room, or not.
 type narrow struct {
-	Links
+	placement.Links
 	mu  sync.Mutex
 	err map[view.NodeID]error
 	// room is how many frames a full connection takes even so.

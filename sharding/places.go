@@ -6,22 +6,12 @@ import (
 	"fmt"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 )
 
 // ErrNoRole reports a call that only nodes of the type's role can serve.
 var ErrNoRole = errors.New("sharding: this node does not carry the type's role")
-
-// Placer is a Store that also keeps where the application wants shards. DataStore returns
-// one.
-type Placer interface {
-	// Place sets the wanted node of shards, by name; "" clears it. nil means that a
-	// majority has stored it.
-	Place(ctx context.Context, typ string, wanted map[ShardID]string) error
-	// WatchPlaces calls fn with all wanted nodes, now and after changes. fn must not block
-	// and may keep the map. cancel does not wait for a running fn.
-	WatchPlaces(typ string, fn func(wanted map[ShardID]string)) (cancel func())
-}
 
 // Place sets the nodes on which the application wants shards of a type, by the nodes'
 // names; "" clears a wish. A wish is added to earlier wishes about other shards, and lasts
@@ -62,7 +52,7 @@ func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]str
 func unknownHere(typ string) error { return fmt.Errorf("%w: %q on this node", ErrUnknownType, typ) }
 
 // serving returns what serves a registered type now.
-func (r *Registry) serving(typ string) (*Sharding, dataPath, error) {
+func (r *Registry) serving(typ string) (*service, dataPath, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.types[typ]
@@ -78,11 +68,11 @@ func (r *Registry) serving(typ string) (*Sharding, dataPath, error) {
 }
 
 // placer returns where the wishes of a role are kept, nil where they cannot be.
-func (s *Sharding) placer(role string) Placer {
+func (s *service) placer(role string) placement.Placer {
 	if !s.cfg.Self.HasRole(role) || s.cfg.Store == nil {
 		return nil
 	}
-	p, _ := s.cfg.Store(role).(Placer)
+	p, _ := s.cfg.Store(role).(placement.Placer)
 	return p
 }
 

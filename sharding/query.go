@@ -200,7 +200,7 @@ func nowhere(at Location, failed []NodeFailure) (Location, error) {
 }
 
 // survey asks all members of the view and waits for their answers.
-func (s *Sharding) survey(ctx context.Context, p dataPath, q *protocol.Query) (*view.View, map[view.NodeID]*protocol.Answer, []NodeFailure, error) {
+func (s *service) survey(ctx context.Context, p dataPath, q *protocol.Query) (*view.View, map[view.NodeID]*protocol.Answer, []NodeFailure, error) {
 	s.mu.Lock()
 	v := s.view
 	s.mu.Unlock()
@@ -227,7 +227,7 @@ func (s *Sharding) survey(ctx context.Context, p dataPath, q *protocol.Query) (*
 
 // collect sends the question, again and again, until all have answered that can, or
 // ctx ends.
-func (s *Sharding) collect(ctx context.Context, v *view.View, q *protocol.Query, ch <-chan answered, answers map[view.NodeID]*protocol.Answer) error {
+func (s *service) collect(ctx context.Context, v *view.View, q *protocol.Query, ch <-chan answered, answers map[view.NodeID]*protocol.Answer) error {
 	frame := protocol.Append(nil, q)
 	again := time.NewTicker(queryAgain)
 	defer again.Stop()
@@ -270,7 +270,7 @@ func (s *Sharding) collect(ctx context.Context, v *view.View, q *protocol.Query,
 
 // allLost reports whether no answer can come at present: the connections to all who
 // have not answered are lost, or the view is without them by now.
-func (s *Sharding) allLost(v *view.View, answers map[view.NodeID]*protocol.Answer) bool {
+func (s *service) allLost(v *view.View, answers map[view.NodeID]*protocol.Answer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range v.Members {

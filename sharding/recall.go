@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/placement"
 )
 
 // beginRemembering starts what a type with Remember needs for an incarnation.
@@ -231,11 +232,11 @@ func (p *path[Req, Resp]) recordBatch(inc *incarnation, b update) (ok bool) {
 
 // rememberer returns where the remembered entities of a role are kept, nil where they
 // cannot be.
-func (s *Sharding) rememberer(role string) Rememberer {
+func (s *service) rememberer(role string) placement.Rememberer {
 	if !s.cfg.Self.HasRole(role) || s.cfg.Store == nil {
 		return nil
 	}
-	r, _ := s.cfg.Store(role).(Rememberer)
+	r, _ := s.cfg.Store(role).(placement.Rememberer)
 	return r
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/placement"
 )
 
 // checkStore compares what the store keeps with who lives, and where.
@@ -111,10 +113,10 @@ func TestRecallPassesOverWhoLives(t *testing.T) {
 func TestAShardsIDsAreSplitOverAllParts(t *testing.T) {
 	for _, shards := range []uint32{1, 5, 100, 256, 1000} {
 		e := extractor{shards: shards}
-		var parts [rememberedParts]int
+		var parts [placement.RememberedParts]int
 		for i, n := 0, 0; n < 500; i++ {
 			if id := fmt.Sprint("entity-", i); e.of(id) == ShardID(shards/2) {
-				parts[rememberedPart(id)]++
+				parts[placement.RememberedPart(id)]++
 				n++
 			}
 		}

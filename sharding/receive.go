@@ -9,7 +9,7 @@ import (
 
 // HandleEntity handles a frame of KindEntity. It keeps nothing of payload. Frames of one
 // peer must be passed one at a time, in the order in which they were sent.
-func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
+func (s *service) HandleEntity(from view.NodeID, payload []byte) {
 	if len(payload) == 0 {
 		s.malformed.Add(1)
 		return
@@ -62,7 +62,7 @@ func (s *Sharding) HandleEntity(from view.NodeID, payload []byte) {
 // common work of consecutive requests of one type once, and starts the entities that they
 // wake together. Next returns the next frame, which must be valid until HandleEntities
 // returns.
-func (s *Sharding) HandleEntities(from view.NodeID, frames interface {
+func (s *service) HandleEntities(from view.NodeID, frames interface {
 	Next() (frame []byte, ok bool)
 }) {
 	var b block
@@ -101,13 +101,13 @@ func (b *block) end() {
 }
 
 // handleRequest takes a request that came alone.
-func (s *Sharding) handleRequest(from view.NodeID, frame []byte) error {
+func (s *service) handleRequest(from view.NodeID, frame []byte) error {
 	var b block
 	defer b.end()
 	return s.takeRequest(&b, from, frame)
 }
 
-func (s *Sharding) takeRequest(b *block, from view.NodeID, frame []byte) error {
+func (s *service) takeRequest(b *block, from view.NodeID, frame []byte) error {
 	typ, err := requestType(frame)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (s *Sharding) takeRequest(b *block, from view.NodeID, frame []byte) error {
 }
 
 // unknownType answers a request of a type that is not registered here.
-func (s *Sharding) unknownType(from view.NodeID, frame []byte) error {
+func (s *service) unknownType(from view.NodeID, frame []byte) error {
 	q, err := parseRequest(frame)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (s *Sharding) unknownType(from view.NodeID, frame []byte) error {
 // findShard returns the path of the type that a frame about a shard names, nil if the type
 // is not registered here, and the incarnation that serves the path, nil if none does. It
 // fails if the type has no such shard.
-func findShard(s *Sharding, typ []byte, shard ShardID) (p dataPath, inc *incarnation, err error) {
+func findShard(s *service, typ []byte, shard ShardID) (p dataPath, inc *incarnation, err error) {
 	if p = s.path(typ); p == nil {
 		return nil, nil, nil
 	}
@@ -157,7 +157,7 @@ func findShard(s *Sharding, typ []byte, shard ShardID) (p dataPath, inc *incarna
 	return p, p.base().now.Load(), nil
 }
 
-func (s *Sharding) handleReply(frame []byte) error {
+func (s *service) handleReply(frame []byte) error {
 	r, err := parseReply(frame)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (s *Sharding) handleReply(frame []byte) error {
 
 // handleCancel notes that an ask's asker has given up. The ask came before it, on
 // the same connection.
-func (s *Sharding) handleCancel(from view.NodeID, frame []byte) error {
+func (s *service) handleCancel(from view.NodeID, frame []byte) error {
 	typ, call, err := parseCancel(frame)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (s *Sharding) handleCancel(from view.NodeID, frame []byte) error {
 	return nil
 }
 
-func (s *Sharding) handleRefused(from view.NodeID, frame []byte) error {
+func (s *service) handleRefused(from view.NodeID, frame []byte) error {
 	_, inner, q, err := parseRefused(frame)
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (s *Sharding) handleRefused(from view.NodeID, frame []byte) error {
 
 // handleMarker answers a marker. Frames of one connection are handled one after
 // the other, so all that came before it is in mailboxes, or refused.
-func (s *Sharding) handleMarker(from view.NodeID, frame []byte) error {
+func (s *service) handleMarker(from view.NodeID, frame []byte) error {
 	m, err := parseMarker(frame)
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (s *Sharding) handleMarker(from view.NodeID, frame []byte) error {
 	return nil
 }
 
-func (s *Sharding) handleMarkerAck(from view.NodeID, frame []byte) error {
+func (s *service) handleMarkerAck(from view.NodeID, frame []byte) error {
 	m, err := parseMarker(frame)
 	if err != nil {
 		return err

@@ -8,18 +8,18 @@ import (
 )
 
 // Registry holds the entity types of a program. It outlives the incarnations of the node:
-// each new Sharding serves the types of its Registry. The zero Registry is empty and ready
+// each new service serves the types of its Registry. The zero Registry is empty and ready
 // to use. All methods are safe for concurrent use.
 type Registry struct {
 	mu    sync.Mutex
 	types map[string]dataPath
-	// now is the Sharding that serves the types, nil while there is none.
-	now    *Sharding
+	// now is the service that serves the types, nil while there is none.
+	now    *service
 	closed bool
 }
 
-// Close marks that no further Sharding will serve the types. From now on, Tell and Ask fail
-// with ErrNodeStopping instead of waiting for one. Close the Sharding first. It is
+// Close marks that no further service will serve the types. From now on, Tell and Ask fail
+// with ErrNodeStopping instead of waiting for one. Close the service first. It is
 // idempotent.
 func (r *Registry) Close() {
 	r.mu.Lock()
@@ -109,8 +109,8 @@ func (r *Registry) Stats(typ string) (Stats, bool) {
 	return p.stats(), true
 }
 
-// attach makes s the Sharding that serves the types.
-func (r *Registry) attach(s *Sharding) ([]dataPath, error) {
+// attach makes s the service that serves the types.
+func (r *Registry) attach(s *service) ([]dataPath, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.now != nil {
@@ -130,7 +130,7 @@ func (r *Registry) attach(s *Sharding) ([]dataPath, error) {
 	return paths, nil
 }
 
-func (r *Registry) detach(s *Sharding) {
+func (r *Registry) detach(s *service) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.now == s {

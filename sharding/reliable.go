@@ -263,7 +263,7 @@ func (r *router) failSure(from view.NodeID, q *request, c code, text string) {
 }
 
 // handleConfirm takes the answer to a reliable message.
-func (s *Sharding) handleConfirm(from view.NodeID, frame []byte) error {
+func (s *service) handleConfirm(from view.NodeID, frame []byte) error {
 	typ, c, err := parseConfirm(frame)
 	if err != nil {
 		return err

@@ -10,16 +10,6 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Rememberer is a Store that also keeps the ids of remembered entities. DataStore returns
-// one.
-type Rememberer interface {
-	// Remember adds ids to those of a shard, and removes ids from them. nil means that a
-	// majority has stored it.
-	Remember(ctx context.Context, typ string, shard ShardID, add, remove []string) error
-	// Remembered returns the ids that a majority has stored, in any order.
-	Remembered(ctx context.Context, typ string, shard ShardID) ([]string, error)
-}
-
 // memories are the remembered entities of one type, for one incarnation.
 //
 //	an instance begins   -> dirty (add)    -> written behind its back

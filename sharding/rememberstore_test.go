@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -38,7 +39,7 @@ func TestRememberedEntitiesStandInTheDataOfTheirRole(t *testing.T) {
 	if _, err := r.Ask(ctx, "t20", "retire"); err != nil {
 		t.Fatal(err)
 	}
-	store := sharding.DataStore(0, node.Data(""), node.Data("")).(sharding.Rememberer)
+	store := placement.DataStore(0, node.Data(""), node.Data("")).(placement.Rememberer)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {

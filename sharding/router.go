@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/core/daemon"
+	"github.com/peerage-go/peerage/internal/placement"
 )
 
 // router holds the routes of one type: one per shard, for the life of the
@@ -60,10 +61,10 @@ type inner interface {
 	failAsk(call uint64, err error) bool
 }
 
-// incarnation is what a router needs of the Sharding that serves it.
+// incarnation is what a router needs of the service that serves it.
 type incarnation struct {
 	self  view.NodeID
-	links Links
+	links placement.Links
 	ctx   context.Context
 	work  *sync.WaitGroup
 	// need, misrouted and acked tell the shell; they do not block.
@@ -78,7 +79,7 @@ type incarnation struct {
 	// plans, office, members and outrun are for daemons: where plans are kept, nil where
 	// they cannot be; the term in which this node coordinates the type, 0 if it does not;
 	// the role's members; and what ends an allocation at once.
-	plans   planStore
+	plans   placement.PlanStore
 	office  func() view.Epoch
 	members func() daemon.Members
 	outrun  func(ShardID, Token)
@@ -90,7 +91,7 @@ type incarnation struct {
 	keeper *stateKeeper
 	// remember keeps the remembered entities, nil where it cannot be; pace spreads their
 	// starts over time.
-	remember Rememberer
+	remember placement.Rememberer
 	pace     *pace
 	// mutual are the asks of entities here; log is the node's.
 	mutual *mutualAsks

@@ -103,7 +103,7 @@ func (sh *shell) declines(m protocol.Message) *protocol.Declined {
 // decline answers a node that takes this one, of the type's role, for its coordinator:
 // the next one is to do it (protocol.Elect). That a type is not registered on a node of
 // its role is logged once.
-func (s *Sharding) decline(from view.NodeID, m protocol.Message) {
+func (s *service) decline(from view.NodeID, m protocol.Message) {
 	if d := s.promise(from, m); d != nil {
 		// Lost, it is said again when the region registers again.
 		_ = s.cfg.Links.Send(from, transport.Control, transport.KindCoordinator, protocol.Append(nil, d))
@@ -112,7 +112,7 @@ func (s *Sharding) decline(from view.NodeID, m protocol.Message) {
 
 // promise returns what decline answers, nil for nothing, and keeps it in mind if the
 // other can build on it (protocol.Binds): the type may be registered later.
-func (s *Sharding) promise(from view.NodeID, m protocol.Message) *protocol.Declined {
+func (s *service) promise(from view.NodeID, m protocol.Message) *protocol.Declined {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sh := s.shells[m.Header().Type]
@@ -138,7 +138,7 @@ func (s *Sharding) promise(from view.NodeID, m protocol.Message) *protocol.Decli
 
 // addForeign makes the shell of a type that this node does not run; called with
 // the mutex.
-func (s *Sharding) addForeign(typ, role string) *shell {
+func (s *service) addForeign(typ, role string) *shell {
 	s.log.Warn("sharding: entity type is not registered on this node of its role; register it on all of them, or give it another role",
 		"type", typ, "role", role)
 	sh := s.newShell(typeInfo{name: typ, role: role, shards: protocol.ShardsMax, proxy: true}, nil)

@@ -14,80 +14,26 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/activation"
-	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
-// Links is the part of transport.Transport that Sharding uses to send.
-type Links interface {
-	Send(to view.NodeID, c transport.Class, k transport.Kind, payload []byte) error
-	WaitRoom(ctx context.Context, to view.NodeID, c transport.Class) error
-	Open(to view.NodeID, c transport.Class) bool
-}
-
-// Config holds the settings of one incarnation of a node's sharding. All fields without a
-// default must be set.
-type Config struct {
-	// Registry holds the types to serve. Only one Sharding at a time may serve it.
-	Registry *Registry
-	// Self is this incarnation of the node.
-	Self view.Node
-	// Links sends frames. Incoming frames of KindCoordinator and KindEntity must be passed
-	// to HandleCoordinator, HandleEntities and HandleEntity.
-	Links Links
-	// Capacity is the number of shards that this node can carry, relative to the other
-	// nodes, for strategy.Weighted: a node of 200 gets twice as many as a node of 100. 0
-	// counts as 1.
-	Capacity uint32
-	// MinMembers is the number of members of the cluster, of any role, that must be up
-	// before the first shard of any type is placed; 0 means 1. Type.MinMembers is the bound
-	// of one type. It should be equal on all nodes: the coordinator applies its own.
-	MinMembers int
-	// RememberedPerSecond is the number of remembered entities that this node starts per
-	// second, over all types; 0 means DefaultRememberedPerSecond. A higher rate brings them
-	// back sooner; a lower rate leaves more of the node to live entities.
-	RememberedPerSecond int
-	// LeaseValid reports whether this node may run entities now. It is called before every
-	// dispatch, so it must be as cheap as an atomic load.
-	LeaseValid func() bool
-	// Clock is the clock of the leases.
-	Clock clock.Clock
-	// Store returns the store of a role's coordinators. It is called only for roles of this
-	// node.
-	Store func(role string) Store
-	// RemoveAfter is the setting of the membership.
-	RemoveAfter time.Duration
-	// Yield asks the leader to decide between this node and one that does not respond; nil
-	// never asks.
-	Yield func(subject view.NodeID)
-	// Logger receives messages for operators; nil discards them.
-	Logger *slog.Logger
-	// Strict makes a single node show mistakes in the code of entities, at some cost: set
-	// it in tests. Under the race detector it is always on.
-	//
-	// Each message and reply between entities of this node goes through its codec, and is
-	// bounded by Limits.PayloadBytes, as between nodes: it arrives without the data that
-	// the codec loses, and shares no memory with its sender. Each call has a Context of its
-	// own, so any late use of it is detected. The hashes of replicated states are compared,
-	// so that an entity that changes the slice returned by its Snapshot is named.
-	Strict bool
-	// Observer receives single events; nil means none.
-	Observer Observer
-}
-
-// Sharding is the sharding of one incarnation of a node. It hosts shards of the types of a
+// service is the sharding of one incarnation of a node. It hosts shards of the types of a
 // Registry, takes part in their coordination, and connects the Regions to the other nodes.
 // All methods are safe for concurrent use.
 //
 // The owner of the node must forward events of gossip to the methods of the same names, and
 // frames to HandleCoordinator, HandleEntities and HandleEntity.
-type Sharding struct {
-	cfg Config
-	log *slog.Logger
-	ctx context.Context
-	end context.CancelFunc
+type service struct {
+	registry *Registry
+	// observer receives single events; nil means none.
+	observer Observer
+	cfg      placement.Config
+	log      *slog.Logger
+	ctx      context.Context
+	end      context.CancelFunc
 	// budgets bound what is granted and parked, for all types.
 	budgets flowBudgets
 	work    sync.WaitGroup
@@ -122,11 +68,11 @@ type Sharding struct {
 	malformed, unknown, unsent, overrun atomic.Uint64
 }
 
-// Start begins to serve the types of cfg.Registry. It neither blocks nor waits for a view.
-// It fails if another Sharding serves the Registry.
-func Start(cfg Config) (*Sharding, error) {
-	s := &Sharding{
-		cfg: cfg, log: cfg.Logger,
+// startService begins to serve the types of r. It neither blocks nor waits for a view. o may be nil.
+// It fails if another service serves the Registry.
+func (r *Registry) startService(cfg placement.Config, o Observer) (*service, error) {
+	s := &service{
+		cfg: cfg, registry: r, observer: o, log: cfg.Logger,
 		shells: map[string]*shell{}, floors: map[string]*region.Floors{}, declined: map[string]view.Epoch{}, silent: map[view.NodeID]bool{},
 	}
 	if s.log == nil {
@@ -138,7 +84,7 @@ func Start(cfg Config) (*Sharding, error) {
 	s.paths.Store(&map[string]dataPath{})
 	s.keepers.Store(&map[string]*stateKeeper{})
 	s.pace.every = time.Second / time.Duration(cmp.Or(max(cfg.RememberedPerSecond, 0), DefaultRememberedPerSecond))
-	paths, err := cfg.Registry.attach(s)
+	paths, err := r.attach(s)
 	if err != nil {
 		s.end()
 		return nil, err
@@ -151,10 +97,10 @@ func Start(cfg Config) (*Sharding, error) {
 }
 
 // path returns the path of a type, nil if the type is not registered.
-func (s *Sharding) path(typ []byte) dataPath { return (*s.paths.Load())[string(typ)] }
+func (s *service) path(typ []byte) dataPath { return (*s.paths.Load())[string(typ)] }
 
 // serve makes a registered type take part.
-func (s *Sharding) serve(p dataPath) {
+func (s *service) serve(p dataPath) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -176,10 +122,10 @@ func (s *Sharding) serve(p dataPath) {
 }
 
 // hosts reports whether this node hosts a type.
-func (s *Sharding) hosts(info *typeInfo) bool { return !info.proxy && s.cfg.Self.HasRole(info.role) }
+func (s *service) hosts(info *typeInfo) bool { return !info.proxy && s.cfg.Self.HasRole(info.role) }
 
 // PeerUp reports that an outgoing connection to a peer is open.
-func (s *Sharding) PeerUp(id view.NodeID, c transport.Class) {
+func (s *service) PeerUp(id view.NodeID, c transport.Class) {
 	switch c {
 	case transport.Message:
 		for _, p := range *s.paths.Load() {
@@ -194,7 +140,7 @@ func (s *Sharding) PeerUp(id view.NodeID, c transport.Class) {
 
 // PeerLost reports that a connection to a peer broke, in either direction, or that the peer
 // is proven dead. Asks in flight to it fail before PeerLost returns.
-func (s *Sharding) PeerLost(id view.NodeID, c transport.Class) {
+func (s *service) PeerLost(id view.NodeID, c transport.Class) {
 	switch c {
 	case transport.Message:
 		s.farewells.lost(id)
@@ -208,7 +154,7 @@ func (s *Sharding) PeerLost(id view.NodeID, c transport.Class) {
 
 // hearing notes whether a peer is heard of, and tells the coordinators: they move
 // nothing while someone is silent.
-func (s *Sharding) hearing(id view.NodeID, heard bool) {
+func (s *service) hearing(id view.NodeID, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.silent[id] == !heard {
@@ -223,7 +169,7 @@ func (s *Sharding) hearing(id view.NodeID, heard bool) {
 }
 
 // tellSilent is called with the mutex.
-func (s *Sharding) tellSilent() {
+func (s *service) tellSilent() {
 	nodes := slices.Sorted(maps.Keys(s.silent))
 	for _, sh := range s.shells {
 		sh.inbox.put(coordinator.Silent{Nodes: nodes})
@@ -233,7 +179,7 @@ func (s *Sharding) tellSilent() {
 // HandleCoordinator handles a frame of KindCoordinator. It keeps nothing of payload and
 // does not block. If too many frames wait, it drops and counts the frame: the protocol
 // retransmits.
-func (s *Sharding) HandleCoordinator(from view.NodeID, payload []byte) {
+func (s *service) HandleCoordinator(from view.NodeID, payload []byte) {
 	m, err := protocol.Decode(payload)
 	if err != nil {
 		s.malformed.Add(1)
@@ -268,7 +214,7 @@ const helloClass = transport.Message
 
 // look keeps asking for connections that routes wait for. A frame makes the
 // transport dial; PeerUp, or the answer, lets the routes flow.
-func (s *Sharding) look() {
+func (s *service) look() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for looks := 1; ; looks++ {
@@ -300,8 +246,8 @@ func (s *Sharding) look() {
 // Close ends everything immediately, and waits until all goroutines have ended, at most
 // until ctx ends. Running instances are abandoned. If handlers ignore the end of their
 // Contexts, Close fails with an *UnfinishedError. The Regions return ErrNotReady until
-// another Sharding starts with the Registry. Close is idempotent.
-func (s *Sharding) Close(ctx context.Context) error {
+// another service starts with the Registry. Close is idempotent.
+func (s *service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closed
 	s.closed = true
@@ -310,7 +256,7 @@ func (s *Sharding) Close(ctx context.Context) error {
 	if !first {
 		return nil
 	}
-	s.cfg.Registry.detach(s)
+	s.registry.detach(s)
 	s.end()
 	for _, sh := range shells {
 		sh.inbox.close()
@@ -338,7 +284,7 @@ func (s *Sharding) Close(ctx context.Context) error {
 }
 
 // Running returns the calls of entities' code that run now, with their goroutines' stacks.
-func (s *Sharding) Running() (all []RunningHandler) {
+func (s *service) Running() (all []RunningHandler) {
 	for _, p := range *s.paths.Load() {
 		all = append(all, p.running()...)
 	}

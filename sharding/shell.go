@@ -18,7 +18,7 @@ import (
 // core of one type, in one goroutine. It carries out their effects in order and
 // decides nothing.
 type shell struct {
-	s    *Sharding
+	s    *service
 	info typeInfo
 	// path is nil for a type that others run and this node does not know: its region
 	// answers a census and hosts nothing.

@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
@@ -18,7 +19,7 @@ import (
 const typesMax = 1024
 
 // newShell makes the shell of a type; called with the mutex.
-func (s *Sharding) newShell(info typeInfo, p dataPath) *shell {
+func (s *service) newShell(info typeInfo, p dataPath) *shell {
 	sh := &shell{
 		s: s, info: info, path: p,
 		inbox: newInbox(), ended: make(chan struct{}), drained: make(chan struct{}), trace: &traceRing{},
@@ -48,7 +49,7 @@ func (s *Sharding) newShell(info typeInfo, p dataPath) *shell {
 }
 
 // begin starts a shell with what is known already; called with the mutex.
-func (s *Sharding) begin(sh *shell) {
+func (s *service) begin(sh *shell) {
 	if s.view != nil {
 		sh.inbox.put(viewChanged{s.view})
 	}
@@ -56,14 +57,14 @@ func (s *Sharding) begin(sh *shell) {
 	go sh.run()
 }
 
-func (s *Sharding) incarnation(sh *shell) *incarnation {
+func (s *service) incarnation(sh *shell) *incarnation {
 	return &incarnation{
 		self: s.cfg.Self.ID, links: s.cfg.Links, ctx: s.ctx, work: &s.work,
 		plans: s.plans(sh.info.role), office: sh.office, members: sh.members,
 		outrun:   func(shard ShardID, t Token) { sh.inbox.put(outrun{shard, t}) },
 		remember: s.rememberer(sh.info.role), pace: &s.pace,
 		strict: s.cfg.Strict || raceEnabled,
-		mutual: &s.mutual, budgets: &s.budgets, log: s.log, alive: s.cfg.LeaseValid, out: &s.out, observer: s.cfg.Observer,
+		mutual: &s.mutual, budgets: &s.budgets, log: s.log, alive: s.cfg.LeaseValid, out: &s.out, observer: s.observer,
 		need: func(shard ShardID) { sh.inbox.put(region.NeedHome{Shards: []ShardID{shard}}) },
 		misrouted: func(shard ShardID, t Token) {
 			sh.inbox.put(region.Misrouted{Shard: shard, Token: t})
@@ -76,11 +77,11 @@ func (s *Sharding) incarnation(sh *shell) *incarnation {
 
 // plans returns where the plans of a role's daemons are kept, nil where they cannot
 // be.
-func (s *Sharding) plans(role string) planStore {
+func (s *service) plans(role string) placement.PlanStore {
 	if !s.cfg.Self.HasRole(role) || s.cfg.Store == nil {
 		return nil
 	}
-	p, _ := s.cfg.Store(role).(planStore)
+	p, _ := s.cfg.Store(role).(placement.PlanStore)
 	return p
 }
 
@@ -106,7 +107,7 @@ func (sh *shell) members() (m daemon.Members) {
 // shellFor returns the shell that a message is for. A node must answer the census
 // of a type that it does not know, since it might have known it: it gets a region
 // that hosts nothing.
-func (s *Sharding) shellFor(m protocol.Message) *shell {
+func (s *service) shellFor(m protocol.Message) *shell {
 	typ := m.Header().Type
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +136,7 @@ func (sh *shell) retire() {
 type stop struct{}
 
 // all returns the shells, sorted by type.
-func (s *Sharding) all() []*shell {
+func (s *service) all() []*shell {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*shell
@@ -147,7 +148,7 @@ func (s *Sharding) all() []*shell {
 
 // ViewChanged reports a newer view. Asks that wait for nodes that left fail before it
 // returns.
-func (s *Sharding) ViewChanged(v *view.View) {
+func (s *service) ViewChanged(v *view.View) {
 	s.mu.Lock()
 	old := s.view
 	s.view = v
@@ -180,7 +181,7 @@ func (s *Sharding) ViewChanged(v *view.View) {
 }
 
 // LeaseChanged reports that the lease became valid, ended, or changed its generation.
-func (s *Sharding) LeaseChanged(valid bool) {
+func (s *service) LeaseChanged(valid bool) {
 	for _, sh := range s.all() {
 		sh.inbox.put(leaseChanged{valid})
 		if valid && sh.path != nil {
@@ -191,7 +192,7 @@ func (s *Sharding) LeaseChanged(valid bool) {
 
 // Abandoned drops every instance that runs here, without running user code. Once it has
 // returned, no handler begins, and no shard that was about to start will start.
-func (s *Sharding) Abandoned() {
+func (s *service) Abandoned() {
 	var waits []*shell
 	var done []chan struct{}
 	for _, sh := range s.all() {
@@ -214,7 +215,7 @@ func (s *Sharding) Abandoned() {
 // Drain hands all shards off to other nodes, in order. It returns once this node hosts
 // none, no other node can take the rest, or ctx ends. Messages are served all the while;
 // afterwards this node is a proxy. Leave the cluster after it.
-func (s *Sharding) Drain(ctx context.Context) error {
+func (s *service) Drain(ctx context.Context) error {
 	shells := s.all()
 	for _, sh := range shells {
 		sh.inbox.put(region.Drain{})
@@ -238,7 +239,7 @@ func (s *Sharding) Drain(ctx context.Context) error {
 // waits, for a moment at most, until the tells and replies of this node have reached the
 // other members. Close the Registry first, since new asks keep coming otherwise. Leave the
 // cluster afterwards.
-func (s *Sharding) WaitAnswered(ctx context.Context) {
+func (s *service) WaitAnswered(ctx context.Context) {
 	tick := time.NewTicker(answeredPoll)
 	defer tick.Stop()
 	for s.asking() {
@@ -254,7 +255,7 @@ func (s *Sharding) WaitAnswered(ctx context.Context) {
 const answeredPoll = time.Millisecond
 
 // asking reports whether an ask of this node waits for its answer.
-func (s *Sharding) asking() bool {
+func (s *service) asking() bool {
 	for _, p := range *s.paths.Load() {
 		if p.stats().Asks > 0 {
 			return true

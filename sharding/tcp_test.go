@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/placement"
 )
 
 // tcpPair is a home and an asker over real connections on the loopback
@@ -46,11 +47,11 @@ func tcpPair[T any](b testing.TB, answer func(T) T) *Region[T, T] {
 		trs, regs = append(trs, tr), append(regs, reg)
 	}
 	for i, tr := range trs {
-		var s *Sharding
+		var s *service
 		var ready sync.WaitGroup
 		ready.Add(1)
 		tr.HandleBlocks(transport.KindEntity, func(from view.NodeID, f *transport.Frames) { ready.Wait(); s.HandleEntities(from, f) })
-		tr.HandleFlows(transport.KindEntity, FlowOf)
+		tr.HandleFlows(transport.KindEntity, flowOf)
 		tr.Handle(transport.KindCoordinator, func(from view.NodeID, p []byte) { ready.Wait(); s.HandleCoordinator(from, p) })
 		if err := tr.Start(); err != nil {
 			b.Fatal(err)
@@ -59,10 +60,10 @@ func tcpPair[T any](b testing.TB, answer func(T) T) *Region[T, T] {
 			tr.Learn(o.Self())
 		}
 		var err error
-		s, err = Start(Config{
-			Registry: regs[i], Self: v.Members[i].Node, Links: tr, LeaseValid: func() bool { return true },
-			Clock: clock.Runtime(), Store: func(string) Store { return store },
-		})
+		s, err = regs[i].startService(placement.Config{
+			Self: v.Members[i].Node, Links: tr, LeaseValid: func() bool { return true },
+			Clock: clock.Runtime(), Store: func(string) placement.Store { return store },
+		}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -128,7 +128,7 @@ func appendState(b []byte, typ string, shard ShardID, token Token, id string, st
 }
 
 // handleState takes the frames of a transfer, of both sides.
-func (s *Sharding) handleState(from view.NodeID, frame []byte) error {
+func (s *service) handleState(from view.NodeID, frame []byte) error {
 	if len(frame) < numberAt {
 		return errMalformed
 	}
@@ -175,7 +175,7 @@ func (sh *shell) keep(st activation.Stopped, arrived bool) {
 }
 
 // stateHeld tells the region core that a shard's states have come.
-func (s *Sharding) stateHeld(k arrivalKey, token Token) {
+func (s *service) stateHeld(k arrivalKey, token Token) {
 	s.mu.Lock()
 	sh := s.shells[k.typ]
 	s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/activation/evict"
+	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -18,6 +19,12 @@ type (
 	// ShardID is the number of a shard.
 	ShardID = strategy.ShardID
 )
+
+// RememberedPrefix is the prefix of the keys that hold remembered entities, in the
+// distributed data of the type's role. Make it durable if these entities must return after
+// all nodes were down at the same time. "remembered/", the type, the shard and one of five
+// parts follow.
+const RememberedPrefix = placement.RememberedPrefix
 
 // PanicAction selects what happens to an instance whose handler panicked. In every case the
 // message that was being handled fails with ErrPanicked.

@@ -25,9 +25,8 @@ var shown = map[string]string{
 // seams are the types between package peerage and package sharding: applications that
 // use Node never meet them.
 var seams = map[string]bool{
-	"sharding.Sharding": true, "sharding.Config": true, "sharding.Links": true, "sharding.Store": true, "sharding.Records": true,
-	"sharding.Placer": true, "sharding.Rememberer": true, "sharding.Observer": true, "sharding.StateObserver": true, "sharding.HandlerObserver": true,
-	"sharding.FrameStats": true, "sharding.TypeStatus": true, "sharding.ShardStatus": true,
+	"sharding.Observer": true, "sharding.StateObserver": true, "sharding.HandlerObserver": true,
+	"sharding.FrameStats": true,
 }
 
 // TestExportedTypesHaveExamples asks a runnable Example, with output, for each

@@ -16,6 +16,7 @@ var layers = []struct {
 	{"internal/wire", nil},
 	{"internal/lint", nil},
 	{"internal/loglimit", nil},
+	{"internal/door", nil},
 	{"internal/fence", nil},
 	{"crdt", nil},
 	{"gossip/view", []string{"internal/clock", "internal/wire", "internal/invariant"}},
@@ -25,14 +26,15 @@ var layers = []struct {
 	{"ddata", []string{"ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
 	{"sharding/strategy", []string{"gossip/view"}},
 	{"sharding/protocol", []string{"gossip/view", "sharding/strategy", "internal/clock", "internal/wire"}},
-	{"sharding", []string{"sharding", "internal/activation", "internal/core", "ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/loglimit", "internal/wire", "internal/mutant"}},
+	{"internal/placement", []string{"internal/core", "sharding/coordinator", "sharding/protocol", "sharding/strategy", "ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
+	{"sharding", []string{"sharding", "internal/placement", "internal/activation", "internal/core", "ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/loglimit", "internal/wire", "internal/mutant"}},
 	{"internal/core", []string{"internal/core", "gossip/view", "sharding/protocol", "sharding/strategy", "internal/clock", "internal/invariant", "internal/wire", "internal/mutant"}},
 	{"internal/activation", []string{"internal/activation", "internal/core", "gossip/view", "sharding/protocol", "sharding/strategy", "internal/clock", "internal/loglimit", "internal/wire"}},
 	{"metrics", []string{".", "metrics", "sharding", "ddata", "replicator", "crdt", "gossip", "internal/clock"}},
 	{"internal/invariant", []string{"gossip/view", "sharding/protocol", "internal/clock"}},
 	{"internal/sim", []string{"internal", "crdt", "gossip/view", "gossip/transport", "replicator/core", "sharding/protocol",
 		"sharding/coordinator", "internal/core/region", "sharding/strategy"}},
-	{".", []string{"sharding", "ddata", "replicator", "gossip", "crdt", "metrics", "internal/clock"}},
+	{".", []string{"sharding", "ddata", "replicator", "gossip", "crdt", "metrics", "internal/clock", "internal/door", "internal/placement"}},
 }
 
 // TestImportsRunOneWay enforces the direction of imports: crdt <- replicator <- ddata <-

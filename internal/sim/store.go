@@ -17,7 +17,7 @@ import (
 )
 
 // replica is the driver of the replicator core, and of the coordinator's store
-// in it, as sharding.DataStore keeps it.
+// in it, as placement.DataStore keeps it.
 type replica struct {
 	p       *proc
 	role    int

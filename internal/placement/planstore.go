@@ -1,4 +1,4 @@
-package sharding
+package placement
 
 import (
 	"context"
@@ -9,7 +9,19 @@ import (
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding/protocol"
 )
+
+// PlanStore keeps a daemon's plan. All it does is at level majority.
+type PlanStore interface {
+	// ReadPlan is fenced unless term is zero, WritePlan always.
+	ReadPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error)
+	WritePlan(ctx context.Context, typ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) error
+	RequestWorkers(ctx context.Context, typ string, workers int) error
+	AckPlan(ctx context.Context, typ string, node view.NodeID, a daemon.Ack) error
+	// WatchPlan calls fn with the state in this node's replica, now and after changes.
+	WatchPlan(typ string, fn func(daemon.State)) (cancel func())
+}
 
 // The state of a daemon is one LWW-map, so that one read sees all of it: the plan
 // and the acknowledgements, whose stamps are their revisions, and the wish.
@@ -27,7 +39,7 @@ func (s dataStore) revStamp(r daemon.Rev) crdt.Stamp {
 	return crdt.Stamp{Time: uint64(r.Term), Node: crdt.NodeID(s.self), Seq: r.Seq}
 }
 
-func (s dataStore) readPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error) {
+func (s dataStore) ReadPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error) {
 	var opts []replicator.Option
 	if term != 0 {
 		opts = append(opts, fence(typ, term))
@@ -36,7 +48,7 @@ func (s dataStore) readPlan(ctx context.Context, typ string, term view.Epoch) (d
 	return planState(m), err
 }
 
-func (s dataStore) writePlan(ctx context.Context, typ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) error {
+func (s dataStore) WritePlan(ctx context.Context, typ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) error {
 	return ddata.Update(ctx, s.d, planKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
 		m.OfferAt(planEntry, appendPlan(p), s.revStamp(p.Rev))
 		for _, n := range gone {
@@ -46,21 +58,21 @@ func (s dataStore) writePlan(ctx context.Context, typ string, term view.Epoch, p
 	}, fence(typ, term))
 }
 
-func (s dataStore) wish(ctx context.Context, typ string, workers int) error {
+func (s dataStore) RequestWorkers(ctx context.Context, typ string, workers int) error {
 	return ddata.Update(ctx, s.d, planKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
 		m.Set(wishEntry, string(wire.AppendUvarint(nil, uint64(workers))))
 		return nil
 	})
 }
 
-func (s dataStore) ack(ctx context.Context, typ string, node view.NodeID, a daemon.Ack) error {
+func (s dataStore) AckPlan(ctx context.Context, typ string, node view.NodeID, a daemon.Ack) error {
 	return ddata.Update(ctx, s.d, planKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
 		m.OfferAt(ackPrefix+nodeKey(node), appendAck(a), s.revStamp(a.Rev))
 		return nil
 	})
 }
 
-func (s dataStore) watchPlan(typ string, fn func(daemon.State)) (cancel func()) {
+func (s dataStore) WatchPlan(typ string, fn func(daemon.State)) (cancel func()) {
 	return ddata.Subscribe(s.d, planKey(typ), func(m ddata.LWWMap[string, string]) { fn(planState(m)) })
 }
 
@@ -76,7 +88,7 @@ func planState(m ddata.LWWMap[string, string]) daemon.State {
 				s.Plan = p
 			}
 		case k == wishEntry:
-			if n := in.Uvarint(); in.Done() == nil && n <= shardsMax {
+			if n := in.Uvarint(); in.Done() == nil && n <= protocol.ShardsMax {
 				s.Wish = int(n)
 			}
 		case len(k) == len(ackPrefix)+8 && k[:len(ackPrefix)] == ackPrefix:

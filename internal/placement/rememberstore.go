@@ -1,4 +1,4 @@
-package sharding
+package placement
 
 import (
 	"context"
@@ -6,40 +6,38 @@ import (
 
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/sharding/strategy"
 	"github.com/zeebo/xxh3"
 )
 
-// RememberedPrefix is the prefix of the keys that hold remembered entities, in the
-// distributed data of the type's role. Make it durable if these entities must return after
-// all nodes were down at the same time. "remembered/", the type, the shard and one of five
-// parts follow.
+// RememberedPrefix is sharding.RememberedPrefix.
 const RememberedPrefix = "peerage/remembered/"
 
-// rememberedParts is into how many OR-sets the ids of a shard are split: a change
+// RememberedParts is into how many OR-sets the ids of a shard are split: a change
 // costs what it changes, but a repair sends a whole value.
-const rememberedParts = 5
+const RememberedParts = 5
 
-// rememberedPart says in which an id stands. Shards are chosen by the rest of the hash by
-// their number: the part must not follow from that.
-func rememberedPart(id string) uint64 { return (xxh3.HashString(id) >> 32) % rememberedParts }
+// RememberedPart returns the part of an id. The shard of an id follows from the other bits of
+// the hash: the part must not follow from the shard.
+func RememberedPart(id string) uint64 { return (xxh3.HashString(id) >> 32) % RememberedParts }
 
-func rememberedKey(typ string, shard ShardID, part uint64) ddata.ORSetKey[string] {
+func rememberedKey(typ string, shard strategy.ShardID, part uint64) ddata.ORSetKey[string] {
 	return ddata.ORSetKey[string](fmt.Sprintf("%s%s/%d/%d", RememberedPrefix, typ, shard, part))
 }
 
 // Remember implements Rememberer.
-func (s dataStore) Remember(ctx context.Context, typ string, shard ShardID, add, remove []string) error {
-	var adds, removes [rememberedParts][]string
+func (s dataStore) Remember(ctx context.Context, typ string, shard strategy.ShardID, add, remove []string) error {
+	var adds, removes [RememberedParts][]string
 	for _, id := range add {
-		part := rememberedPart(id)
+		part := RememberedPart(id)
 		adds[part] = append(adds[part], id)
 	}
 	for _, id := range remove {
-		part := rememberedPart(id)
+		part := RememberedPart(id)
 		removes[part] = append(removes[part], id)
 	}
 	var ops []replicator.Op
-	for part := range uint64(rememberedParts) {
+	for part := range uint64(RememberedParts) {
 		if len(adds[part])+len(removes[part]) == 0 {
 			continue
 		}
@@ -59,9 +57,9 @@ func (s dataStore) Remember(ctx context.Context, typ string, shard ShardID, add,
 }
 
 // Remembered implements Rememberer.
-func (s dataStore) Remembered(ctx context.Context, typ string, shard ShardID) ([]string, error) {
+func (s dataStore) Remembered(ctx context.Context, typ string, shard strategy.ShardID) ([]string, error) {
 	var ids []string
-	for part := range uint64(rememberedParts) {
+	for part := range uint64(RememberedParts) {
 		set, err := ddata.Get(ctx, s.remembered, rememberedKey(typ, shard, part), ddata.Majority)
 		if err != nil {
 			return nil, err

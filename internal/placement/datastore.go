@@ -1,4 +1,4 @@
-package sharding
+package placement
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // DataStore returns a Store in the distributed data of a role. The records of a type are
@@ -117,7 +118,7 @@ func (s dataStore) nodes(ctx context.Context, key ddata.ORSetKey[string], opt re
 }
 
 // Place implements Placer.
-func (s dataStore) Place(ctx context.Context, typ string, wanted map[ShardID]string) error {
+func (s dataStore) Place(ctx context.Context, typ string, wanted map[strategy.ShardID]string) error {
 	return ddata.Update(ctx, s.d, placesKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
 		for shard, name := range wanted {
 			if name == "" {
@@ -131,19 +132,21 @@ func (s dataStore) Place(ctx context.Context, typ string, wanted map[ShardID]str
 }
 
 // WatchPlaces implements Placer.
-func (s dataStore) WatchPlaces(typ string, fn func(map[ShardID]string)) (cancel func()) {
+func (s dataStore) WatchPlaces(typ string, fn func(map[strategy.ShardID]string)) (cancel func()) {
 	return ddata.Subscribe(s.d, placesKey(typ), func(m ddata.LWWMap[string, string]) {
-		wanted := map[ShardID]string{}
+		wanted := map[strategy.ShardID]string{}
 		for k, name := range m.All() {
 			if len(k) == 4 {
-				wanted[ShardID(binary.BigEndian.Uint32([]byte(k)))] = name
+				wanted[strategy.ShardID(binary.BigEndian.Uint32([]byte(k)))] = name
 			}
 		}
 		fn(wanted)
 	})
 }
 
-func shardKey(s ShardID) string { return string(binary.BigEndian.AppendUint32(nil, uint32(s))) }
+func shardKey(s strategy.ShardID) string {
+	return string(binary.BigEndian.AppendUint32(nil, uint32(s)))
+}
 
 func nodeKey(n view.NodeID) string { return string(wire.AppendU64(nil, uint64(n))) }
 
@@ -165,9 +168,9 @@ func readRecord(key, value string) (protocol.Record, bool) {
 	}
 	in := wire.NewReader([]byte(value))
 	r := protocol.Record{
-		Shard: ShardID(binary.BigEndian.Uint32([]byte(key))),
+		Shard: strategy.ShardID(binary.BigEndian.Uint32([]byte(key))),
 		Home:  view.NodeID(in.U64()),
-		Token: Token{Term: view.Epoch(in.U64()), Seq: in.Uvarint()},
+		Token: protocol.Token{Term: view.Epoch(in.U64()), Seq: in.Uvarint()},
 		State: protocol.RecordState(in.Byte()),
 		From:  view.NodeID(in.U64()),
 	}

@@ -1,0 +1,20 @@
+package sharding
+
+import (
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/internal/placement"
+)
+
+// Internal gives package peerage the functions that serve the types of the Registry. Their
+// types are internal, so it does nothing for applications.
+func (r *Registry) Internal(target any) (found bool) {
+	switch t := target.(type) {
+	case *func(placement.Config, Observer) (any, error):
+		*t = func(cfg placement.Config, o Observer) (any, error) { return r.startService(cfg, o) }
+	case *func([]byte) transport.Flow:
+		*t = flowOf
+	default:
+		return false
+	}
+	return true
+}

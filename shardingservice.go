@@ -1,0 +1,50 @@
+package peerage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/door"
+	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/sharding"
+)
+
+// shardingService is the sharding of one incarnation, as a sharding.Registry starts it.
+type shardingService interface {
+	HandleCoordinator(from view.NodeID, payload []byte)
+	HandleEntities(from view.NodeID, frames interface {
+		Next() (frame []byte, ok bool)
+	})
+	ViewChanged(v *view.View)
+	LeaseChanged(valid bool)
+	PeerUp(id view.NodeID, c transport.Class)
+	PeerLost(id view.NodeID, c transport.Class)
+	Abandoned()
+	Drain(ctx context.Context) error
+	WaitAnswered(ctx context.Context)
+	Close(ctx context.Context) error
+
+	Ready() bool
+	Status() []placement.TypeStatus
+	Frames() sharding.FrameStats
+	Running() []sharding.RunningHandler
+}
+
+// startSharding starts the service of the types of r.
+func startSharding(r *sharding.Registry, cfg placement.Config, o sharding.Observer) (shardingService, error) {
+	start, err := door.Open[func(placement.Config, sharding.Observer) (any, error)](r)
+	if err != nil {
+		return nil, err
+	}
+	service, err := start(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := service.(shardingService)
+	if !ok {
+		return nil, fmt.Errorf("peerage: %T lacks methods of shardingService", service)
+	}
+	return s, nil
+}
