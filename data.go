@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -25,16 +26,16 @@ type DataConfig struct {
 	// role. Each node keeps them in a file in Config.DataDir. When the cluster starts
 	// again, it has what any of its nodes has on disk. "" stands for every key of the
 	// application. The records of coordinators cannot be durable: they live as long as one
-	// of their nodes. See replicator.Durable for the cost.
+	// of their nodes. See replica.Durable for the cost.
 	Durable []string
 	// Sync is how much later than its acknowledgement a change of a durable key may reach
 	// the disk. Default: 0. Then a change is on the disk before it is acknowledged, and a
-	// majority write waits for the disks of a majority. See replicator.DurableConfig.
+	// majority write waits for the disks of a majority. See replica.DurableConfig.
 	Sync time.Duration
 	// Retain is how long a node may be away without its file of durable keys being set
 	// aside. Deletions of durable keys, and of entries of LWWMaps under them, are
 	// remembered for the same time. Default: 7 days. At least 1 hour; negative means
-	// forever. See replicator.DurableConfig and replicator.Durable.
+	// forever. See replica.DurableConfig and replica.Durable.
 	Retain time.Duration
 	// Expire deletes keys that no write has changed for a while. The longest matching
 	// prefix applies. After: 0 excepts a prefix.
@@ -78,8 +79,8 @@ func (c *Config) dataProblems() (out []Problem) {
 		if d.Sync < 0 {
 			add(name+"Sync", d.Sync, "must not be negative")
 		}
-		if d.Retain > 0 && d.Retain < replicator.RetainMin {
-			add(name+"Retain", d.Retain, "clocks differ by minutes: at least "+replicator.RetainMin.String())
+		if d.Retain > 0 && d.Retain < replica.RetainMin {
+			add(name+"Retain", d.Retain, "clocks differ by minutes: at least "+replica.RetainMin.String())
 		}
 		for i, e := range d.Expire {
 			switch {
@@ -104,7 +105,7 @@ func (c *Config) dataProblems() (out []Problem) {
 // openFiles opens the files of durable keys of all roles that have any. The files stay open
 // through all incarnations.
 func (n *Node) openFiles() error {
-	n.files = map[string]*replicator.Durable{}
+	n.files = map[string]*replica.Durable{}
 	for _, role := range append([]string{""}, n.cfg.Roles...) {
 		d := n.cfg.dataOf(role)
 		if len(d.Durable) == 0 || n.files[role] != nil {
@@ -114,7 +115,7 @@ func (n *Node) openFiles() error {
 			return fmt.Errorf("%w: DataDir %q is not a directory: create it, or mount its disk (the node does not create it, so that a missing mount is noticed)",
 				replicator.ErrDurable, n.cfg.DataDir)
 		}
-		file, err := replicator.OpenDurable(replicator.DurableConfig{
+		file, err := replica.OpenDurable(replica.DurableConfig{
 			Path:     filepath.Join(n.cfg.DataDir, fileOf(role)),
 			Owner:    strings.Join([]string{n.cfg.Cluster, role, n.cfg.Name}, " "),
 			Prefixes: d.Durable, Except: []string{placement.StorePrefix}, Sync: d.Sync, Retain: d.Retain,

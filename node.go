@@ -13,7 +13,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -50,7 +50,7 @@ type Node struct {
 	origin originFile
 	// files are the files of durable keys, by role; set by Start, closed with the last
 	// incarnation.
-	files map[string]*replicator.Durable
+	files map[string]*replica.Durable
 	// roleData is the data of each role, through all incarnations; data wraps it in typed
 	// values.
 	roleData map[string]*roleData

@@ -10,15 +10,15 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/placement"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/replica"
 )
 
 // newReplicator starts the replicator of a role's application data. That of role "" spans
 // all members.
-func (s *stack) newReplicator(role string) *replicator.Replicator {
+func (s *stack) newReplicator(role string) *replica.Replicator {
 	links := s.gossip.Transport()
 	data := s.node.cfg.dataOf(role)
-	return replicator.New(replicator.Config{
+	return replica.New(replica.Config{
 		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), WallClock: s.cfg.WallClock, Logger: s.node.cfg.Logger,
 		Class: transport.Data,
 		Send: func(to view.NodeID, c transport.Class, payload []byte) error {
@@ -34,9 +34,9 @@ func (s *stack) newReplicator(role string) *replicator.Replicator {
 // newRecords starts the replicator of the records of a role's coordinators. It has its own
 // goroutine, lock and limits, no file, and its frames use the connection of the protocols.
 // So nothing that an application does with its keys can delay it.
-func (s *stack) newRecords(role string) *replicator.Replicator {
+func (s *stack) newRecords(role string) *replica.Replicator {
 	links := s.gossip.Transport()
-	return replicator.New(replicator.Config{
+	return replica.New(replica.Config{
 		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), WallClock: s.cfg.WallClock, Logger: s.node.cfg.Logger,
 		Class: transport.Control, Terms: true,
 		Send: func(to view.NodeID, c transport.Class, payload []byte) error {
@@ -73,8 +73,8 @@ func recordsLabel(role string) string {
 // handFrame passes a frame to the replicator of its role. It drops frames of roles that
 // this node does not have: the sender has another view of this node, and the cores
 // retransmit.
-func handFrame(replicators map[string]*replicator.Replicator, from view.NodeID, frame []byte) {
-	role, payload, err := replicator.SplitRole(frame)
+func handFrame(replicators map[string]*replica.Replicator, from view.NodeID, frame []byte) {
+	role, payload, err := replica.SplitRole(frame)
 	if err != nil {
 		return
 	}
@@ -89,7 +89,7 @@ func (s *stack) store(role string) placement.Store {
 }
 
 // DataHandler returns an HTTP handler that shows the distributed data of this node to
-// operators. It serves the pages of replicator.Handler under /ROLE/, and "/all/" for the
+// operators. It serves the pages of replica.Handler under /ROLE/, and "/all/" for the
 // data of all members. Mount it with http.StripPrefix. It is read-only, but shows all data
 // to every client: protect it as the data requires. Between two incarnations it answers
 // 503.
@@ -110,7 +110,7 @@ func (n *Node) DataHandler() http.Handler {
 			http.Error(w, "no such role; one of "+strings.Join(s.dataLabels(), ", "), http.StatusNotFound)
 			return
 		}
-		http.StripPrefix("/"+label, replicator.Handler(r)).ServeHTTP(w, req)
+		http.StripPrefix("/"+label, replica.Handler(r)).ServeHTTP(w, req)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -32,7 +33,7 @@ func newRoleData(n *Node, role string) *roleData {
 }
 
 // now returns the replicator of the current incarnation.
-func (d *roleData) now() (*replicator.Replicator, error) {
+func (d *roleData) now() (*replica.Replicator, error) {
 	if s := d.n.stack.Load(); s != nil {
 		return s.replicators[d.role], nil
 	}
@@ -124,7 +125,7 @@ func (d *roleData) Subscribe(pattern string, f func(replicator.Change)) (cancel 
 
 // adopt attaches the subscriptions to the replicator of a new incarnation. It is called
 // once that incarnation is the node's.
-func (d *roleData) adopt(r *replicator.Replicator) {
+func (d *roleData) adopt(r *replica.Replicator) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for sub := range d.subs { // order-free
@@ -141,14 +142,14 @@ type roleSubscription struct {
 	f       func(replicator.Change)
 
 	mu     sync.Mutex
-	at     *replicator.Replicator // nil: ended, or not attached yet
+	at     *replica.Replicator // nil: ended, or not attached yet
 	detach func()
 
 	busy  sync.Mutex // held while f runs
 	shown map[string]struct{}
 }
 
-func (s *roleSubscription) attach(r *replicator.Replicator) {
+func (s *roleSubscription) attach(r *replica.Replicator) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at == r {
@@ -169,13 +170,13 @@ func (s *roleSubscription) end() {
 	s.at = nil
 }
 
-func (s *roleSubscription) attachedTo(r *replicator.Replicator) bool {
+func (s *roleSubscription) attachedTo(r *replica.Replicator) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.at == r
 }
 
-func (s *roleSubscription) show(r *replicator.Replicator, c replicator.Change) {
+func (s *roleSubscription) show(r *replica.Replicator, c replicator.Change) {
 	s.busy.Lock()
 	defer s.busy.Unlock()
 	if !s.attachedTo(r) {
@@ -192,7 +193,7 @@ const settlePoll = 50 * time.Millisecond
 
 // showGone reports keys as gone that an earlier incarnation showed, and that do not exist
 // once the new one has caught up with the other members. It ends with the replicator.
-func (s *roleSubscription) showGone(r *replicator.Replicator) {
+func (s *roleSubscription) showGone(r *replica.Replicator) {
 	tick := time.NewTicker(settlePoll)
 	defer tick.Stop()
 	for {

@@ -16,7 +16,7 @@ import (
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/door"
 	"github.com/peerage-go/peerage/internal/placement"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/replica"
 )
 
 // stack is one incarnation of a node: gossip, a replicator per role above it, and sharding
@@ -25,11 +25,11 @@ type stack struct {
 	node        *Node
 	cfg         gossip.Config
 	gossip      *gossip.Node
-	replicators map[string]*replicator.Replicator
+	replicators map[string]*replica.Replicator
 	data        map[string]*ddata.Data
 	// records are the replicators of the coordinators' records, by role. They share neither
 	// lock, limits, disk nor connection with the application's data.
-	records  map[string]*replicator.Replicator
+	records  map[string]*replica.Replicator
 	sharding shardingService
 
 	// viewed is set once the layers above gossip have their first view.
@@ -54,8 +54,8 @@ type stack struct {
 func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error) {
 	s := &stack{
 		node: n, cfg: cfg, over: make(chan struct{}),
-		replicators: map[string]*replicator.Replicator{}, data: map[string]*ddata.Data{},
-		records: map[string]*replicator.Replicator{},
+		replicators: map[string]*replica.Replicator{}, data: map[string]*ddata.Data{},
+		records: map[string]*replica.Replicator{},
 	}
 	var up atomic.Bool
 	cfg.Handlers = map[transport.Kind]transport.Handler{
@@ -298,7 +298,7 @@ func (s *stack) close() (left error) {
 		s.logClose("sharding", left)
 		cancel()
 	}
-	for _, all := range []map[string]*replicator.Replicator{s.replicators, s.records} {
+	for _, all := range []map[string]*replica.Replicator{s.replicators, s.records} {
 		for _, r := range all {
 			s.logClose("replicator", r.Close())
 		}

@@ -11,7 +11,7 @@ import (
 // One test for each known hazard of replicated data types, by its number, with the
 // public bugs that showed it. Number 21, majorities while
 // members change, is about quorums: TestMajorityReadAfterMembersJoined in
-// replicator/core tests it.
+// internal/core/replication tests it.
 
 const (
 	na NodeID = iota + 1

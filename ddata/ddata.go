@@ -30,7 +30,7 @@ func MajorityPlus(plus, minCap int) Level { return replicator.Majority(plus, min
 // To needs n replicas.
 func To(n int) Level { return replicator.To(n) }
 
-// Replicator is the interface through which this package uses a *replicator.Replicator.
+// Replicator is the interface through which this package uses a replicator.
 type Replicator interface {
 	Self() view.NodeID
 	// WallTime returns the calendar time from which stamps are made.

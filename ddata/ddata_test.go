@@ -11,12 +11,13 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // alone returns the Data of a replicator that has no peers.
 func alone(t *testing.T) *Data {
-	r := replicator.New(replicator.Config{Self: 7, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	r := replica.New(replica.Config{Self: 7, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
 	t.Cleanup(func() { r.Close() })
 	return New(r)
 }
@@ -185,7 +186,7 @@ func must(t *testing.T, err error) {
 // set after that deletion, and wins over it.
 func TestSetWinsOverADeletionThatIsForgottenHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := replicator.New(replicator.Config{Self: 7, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+		r := replica.New(replica.Config{Self: 7, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
 		defer r.Close()
 		r.SetView(&view.View{Epoch: view.FirstEpoch(1), Members: []view.Member{{Node: view.Node{ID: 7}, Status: view.Up}}})
 		d, key := New(r), LWWMapKey[string, string]("k")

@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -18,13 +19,13 @@ import (
 // service, Node.Data gives the Data of a role.
 func cluster(n int) (nodes []*ddata.Data, close func()) {
 	var mu sync.Mutex
-	reps := map[view.NodeID]*replicator.Replicator{}
+	reps := map[view.NodeID]*replica.Replicator{}
 	v := &view.View{Epoch: view.FirstEpoch(1)}
 	for i := range n {
 		id := view.NodeID(i + 1)
 		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})
-		reps[id] = replicator.New(replicator.Config{Self: id, Send: func(to view.NodeID, _ transport.Class, frame []byte) error {
-			_, payload, err := replicator.SplitRole(frame)
+		reps[id] = replica.New(replica.Config{Self: id, Send: func(to view.NodeID, _ transport.Class, frame []byte) error {
+			_, payload, err := replica.SplitRole(frame)
 			mu.Lock()
 			defer mu.Unlock()
 			if r := reps[to]; r != nil {

@@ -10,14 +10,14 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/replica"
 )
 
 // mesh connects the Data of several nodes in memory. Nothing spreads by itself beyond
 // the replicas that a request needs.
 type mesh struct {
 	mu    sync.Mutex
-	nodes map[view.NodeID]*replicator.Replicator
+	nodes map[view.NodeID]*replica.Replicator
 	data  map[view.NodeID]*Data
 	// blocked has the pairs between which nothing passes.
 	blocked map[[2]view.NodeID]bool
@@ -33,12 +33,12 @@ func (m *mesh) wall(id view.NodeID) time.Time {
 }
 
 func newMesh(t *testing.T, n int) *mesh {
-	m := &mesh{nodes: map[view.NodeID]*replicator.Replicator{}, data: map[view.NodeID]*Data{}, blocked: map[[2]view.NodeID]bool{}, ahead: map[view.NodeID]time.Duration{}}
+	m := &mesh{nodes: map[view.NodeID]*replica.Replicator{}, data: map[view.NodeID]*Data{}, blocked: map[[2]view.NodeID]bool{}, ahead: map[view.NodeID]time.Duration{}}
 	v := &view.View{Epoch: view.FirstEpoch(1)}
 	for i := range n {
 		id := view.NodeID(i + 1)
 		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})
-		m.nodes[id] = replicator.New(replicator.Config{Self: id, BatchEvery: time.Hour, GossipEvery: time.Hour, WallClock: func() time.Time { return m.wall(id) },
+		m.nodes[id] = replica.New(replica.Config{Self: id, BatchEvery: time.Hour, GossipEvery: time.Hour, WallClock: func() time.Time { return m.wall(id) },
 			Send: func(to view.NodeID, _ transport.Class, frame []byte) error { return m.send(id, to, frame) }})
 		m.data[id] = New(m.nodes[id])
 		t.Cleanup(func() { m.nodes[id].Close() })
@@ -56,7 +56,7 @@ func (m *mesh) send(from, to view.NodeID, frame []byte) error {
 	if r == nil || blocked {
 		return nil
 	}
-	_, payload, err := replicator.SplitRole(frame)
+	_, payload, err := replica.SplitRole(frame)
 	if err == nil {
 		r.HandleFrame(from, payload)
 	}

@@ -32,7 +32,7 @@ type Replica struct {
 	CaughtUp bool
 }
 
-// statuser is a Replicator with a Status; *replicator.Replicator is one.
+// statuser is a Replicator with a Status, as the shell of replication has it.
 type statuser interface {
 	Status(ctx context.Context) (replicator.Stats, []replicator.PeerStats, error)
 }

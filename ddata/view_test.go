@@ -10,7 +10,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/replica"
 )
 
 // The function of a View sees one state, whatever is written meanwhile, holds up no other
@@ -52,7 +52,7 @@ func TestViewShowsOneState(t *testing.T) {
 
 // BenchmarkContains looks for one element of 50,000.
 func BenchmarkContains(b *testing.B) {
-	r := replicator.New(replicator.Config{Self: 7, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	r := replica.New(replica.Config{Self: 7, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
 	defer r.Close()
 	d, key := New(r), ORSetKey[string]("k")
 	if err := Update(b.Context(), d, key, Local, func(s *ORSetTx[string]) error {

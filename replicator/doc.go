@@ -1,8 +1,6 @@
-// Package replicator keeps CRDT values under keys, one replicator per role, and spreads
-// them to the members of the view that have the role. It is the shell of package
-// replicator/core: one goroutine, the timers, the subscribers.
-//
-// Applications use it through package ddata.
+// Package replicator is the vocabulary of replicated data: the levels of requests, changes
+// of keys, fences, expiring keys, errors and figures. Applications use replicated data
+// through package ddata; the node runs one replicator for each role.
 //
 // # Errors
 //
@@ -12,9 +10,9 @@
 //	ErrNoLease          the same, and this node held no lease   yes     the same; on a node that is cut off or
 //	  (*QuorumError)    when it ended: it may be out of the             removed, only when it has joined again
 //	                    cluster
-//	  Unchanged         gave up while requesting stamps          yes     write again
+//	  Unchanged         gave up while requesting stamps         yes     write again
 //	ErrStamp            an entry's stamp leaves no room for a   no      set the clocks right, or delete the key
-//	                    newer one (core.ErrStamp)
+//	                    newer one
 //	*AheadError         your stamp is more than a minute in     no      check the clocks; stamp with terms,
 //	                    the future, here or elsewhere                   numbers or ticks of crdt.HLC
 //	*StaleError         your stamp lost to a newer one          no      read the present entry (Have)
@@ -25,17 +23,17 @@
 //	*KindError          the key holds another data type, or     no      use another key
 //	                    one of other elements
 //	ErrPlan             the update's own function failed        -       see the wrapped error
-//	ErrDurable          the file of durable keys is damaged,    no      OpenDurable: restore the file, or remove
+//	ErrDurable          the file of durable keys is damaged,    no      at the start: restore the file, or remove
 //	                    foreign, held, or cannot be written             it; in a request: nothing was changed,
 //	                                                                    unless it wraps ErrOutcomeUnknown too
 //	*MixedError         durable and other keys in one update    no      make two updates of it
-//	ErrClosed           the replicator is closed                no      -
+//	ErrClosed           the node has stopped                    no      -
 //
 // If a context ends, its error is returned, wrapped together with ErrOutcomeUnknown once
 // the change has been applied here.
 //
-// Requests at a level other than Local succeed only while the node holds a valid lease
-// (Config.LeaseValid), and wait for it up to their deadline. Otherwise removed nodes that
-// have not learned of their removal could form a majority among themselves. A node that is
-// still joining has no lease yet.
+// Requests at a level other than Local succeed only while the node holds a valid lease, and
+// wait for it up to their deadline. Otherwise removed nodes that have not learned of their
+// removal could form a majority among themselves. A node that is still joining has no lease
+// yet.
 package replicator

@@ -12,7 +12,7 @@ import (
 var cores = []string{
 	"crdt",
 	"gossip/view",
-	"replicator/core",
+	"internal/core/replication",
 	"sharding/protocol",
 	"sharding/coordinator",
 	"internal/core/region",

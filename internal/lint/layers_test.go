@@ -22,7 +22,9 @@ var layers = []struct {
 	{"gossip/view", []string{"internal/clock", "internal/wire", "internal/invariant"}},
 	{"gossip/transport", []string{"gossip/view", "internal/clock", "internal/fence", "internal/loglimit", "internal/wire"}},
 	{"gossip", []string{"gossip", "internal/clock", "internal/loglimit", "internal/wire"}},
-	{"replicator", []string{"replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
+	{"replicator", []string{"crdt", "gossip", "internal/clock"}},
+	{"internal/core/replication", []string{"internal/core/replication", "crdt", "gossip", "replicator", "internal/clock", "internal/wire"}},
+	{"internal/replica", []string{"internal/core/replication", "internal/replica", "crdt", "gossip", "replicator", "internal/clock", "internal/wire"}},
 	{"ddata", []string{"ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
 	{"sharding/strategy", []string{"gossip/view"}},
 	{"sharding/protocol", []string{"gossip/view", "sharding/strategy", "internal/clock", "internal/wire"}},
@@ -32,9 +34,9 @@ var layers = []struct {
 	{"internal/activation", []string{"internal/activation", "internal/core", "gossip/view", "sharding/protocol", "sharding/strategy", "internal/clock", "internal/loglimit", "internal/wire"}},
 	{"metrics", []string{".", "metrics", "sharding", "ddata", "replicator", "crdt", "gossip", "internal/clock"}},
 	{"internal/invariant", []string{"gossip/view", "sharding/protocol", "internal/clock"}},
-	{"internal/sim", []string{"internal", "crdt", "gossip/view", "gossip/transport", "replicator/core", "sharding/protocol",
+	{"internal/sim", []string{"internal", "crdt", "gossip/view", "gossip/transport", "internal/core/replication", "replicator", "sharding/protocol",
 		"sharding/coordinator", "internal/core/region", "sharding/strategy"}},
-	{".", []string{"sharding", "ddata", "replicator", "gossip", "crdt", "metrics", "internal/clock", "internal/door", "internal/placement"}},
+	{".", []string{"sharding", "ddata", "internal/replica", "replicator", "gossip", "crdt", "metrics", "internal/clock", "internal/door", "internal/placement"}},
 }
 
 // TestImportsRunOneWay enforces the direction of imports: crdt <- replicator <- ddata <-

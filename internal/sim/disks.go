@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator/core"
+	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/replicator"
 )
 
 // Durable keys: in some runs the words of the client (store.go) are kept in a file of each
@@ -19,8 +20,8 @@ import (
 
 // file holds the durable state of one role on a host.
 type file struct {
-	items  map[string]core.Item
-	memory core.Memory
+	items  map[string]replication.Item
+	memory replication.Memory
 }
 
 var errDisk = errors.New("the disk is full")
@@ -89,7 +90,7 @@ func (r *replica) openFile() {
 	}
 	f := &h.files[r.role]
 	for _, key := range slices.Sorted(maps.Keys(f.items)) {
-		if err := r.core.Restore([]core.Item{f.items[key]}); err != nil {
+		if err := r.core.Restore([]replication.Item{f.items[key]}); err != nil {
 			w.fail("disk", "%s cannot take in its file: %v", r.p.label, err)
 		}
 	}
@@ -131,7 +132,7 @@ func (r *replica) save() {
 	r.fx.Send = nil
 	for i := range r.fx.Reply {
 		if rep := &r.fx.Reply[i]; rep.Err == nil {
-			rep.Err = fmt.Errorf("%w: %w", core.ErrOutcomeUnknown, errDisk)
+			rep.Err = fmt.Errorf("%w: %w", replicator.ErrOutcomeUnknown, errDisk)
 		}
 	}
 	r.diskKnown = true
@@ -142,7 +143,7 @@ func (r *replica) save() {
 func (r *replica) flush(h *host) {
 	f := &h.files[r.role]
 	if f.items == nil {
-		f.items = map[string]core.Item{}
+		f.items = map[string]replication.Item{}
 	}
 	for key := range r.unsaved { // order-free: each key by itself
 		if it, ok := r.core.State(key); ok {

@@ -6,8 +6,8 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/invariant"
-	"github.com/peerage-go/peerage/replicator/core"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
@@ -31,7 +31,7 @@ type layers struct {
 // forRole is a message of a role's replicator.
 type forRole struct {
 	role int
-	msg  core.Message
+	msg  replication.Message
 }
 
 // typed is what travels on message and bulk connections.
@@ -81,7 +81,7 @@ func (p *proc) handleUpper(from nodeID, f frame) {
 		}
 	case forRole:
 		if r := l.stores[m.role]; r != nil {
-			r.step(core.Received{From: from, Msg: m.msg})
+			r.step(replication.Received{From: from, Msg: m.msg})
 		}
 	case typed:
 		l.types[m.ofType()].entityFrame(from, m)
@@ -97,7 +97,7 @@ func (p *proc) upperView(v *view.View) {
 	l.view = v // what the replicators answer now they answer in this view
 	for _, r := range l.stores {
 		if r != nil {
-			r.step(core.ViewChanged{View: v})
+			r.step(replication.ViewChanged{View: v})
 		}
 	}
 	for _, u := range l.types {
@@ -121,7 +121,7 @@ func (p *proc) upperLease(valid bool) {
 	}
 	for _, r := range l.stores {
 		if r != nil && valid {
-			r.step(core.LeaseRegained{})
+			r.step(replication.LeaseRegained{})
 		}
 	}
 	for _, u := range l.types {

@@ -10,8 +10,9 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/invariant"
-	"github.com/peerage-go/peerage/replicator/core"
+	"github.com/peerage-go/peerage/replicator"
 	"github.com/peerage-go/peerage/sharding/coordinator"
 	"github.com/peerage-go/peerage/sharding/protocol"
 )
@@ -21,11 +22,11 @@ import (
 type replica struct {
 	p       *proc
 	role    int
-	core    *core.Core
-	fx      core.Effects
+	core    *replication.Core
+	fx      replication.Effects
 	timer   timer
-	ids     core.RequestID
-	answers map[core.RequestID]func(core.Reply)
+	ids     replication.RequestID
+	answers map[replication.RequestID]func(replication.Reply)
 	chats   uint64
 	// unsaved are the durable keys whose newest state is not in the host's file. diskKnown
 	// is set once the core has been notified that the disk fails.
@@ -46,9 +47,9 @@ const (
 
 func (r *replica) start(p *proc, role int) {
 	r.p, r.role = p, role
-	cfg := core.Config{
+	cfg := replication.Config{
 		Self: p.node.ID, Role: p.w.swarm.roles[p.w.swarm.roleOf(role)], Seed: p.w.setRand.u64(),
-		Limits: core.Limits{LogEntries: p.w.swarm.logEntries}, LeaseValid: r.leaseValid, Epochs: !r.ofRegister(),
+		Limits: replication.Limits{LogEntries: p.w.swarm.logEntries}, LeaseValid: r.leaseValid, Epochs: !r.ofRegister(),
 	}
 	if p.w.swarm.disks {
 		cfg.Keep, cfg.WallMillis = p.w.isDurable, p.wallMillis()
@@ -56,14 +57,14 @@ func (r *replica) start(p *proc, role int) {
 	if r.ofRegister() {
 		cfg.Wall = func() uint64 { return stampClock(p.w, p.slot) }
 	}
-	r.core = core.New(cfg)
+	r.core = replication.New(cfg)
 	r.openFile()
-	r.answers = map[core.RequestID]func(core.Reply){}
-	r.timer = newTimer(p, func() { r.step(core.Tick{}) })
+	r.answers = map[replication.RequestID]func(replication.Reply){}
+	r.timer = newTimer(p, func() { r.step(replication.Tick{}) })
 	r.timer.set(r.core.Deadline())
 }
 
-func (r *replica) step(ev core.Event) {
+func (r *replica) step(ev replication.Event) {
 	p := r.p
 	w := p.w
 	if !p.layers.on {
@@ -107,20 +108,20 @@ func (r *replica) leaseValid() bool {
 
 func (r *replica) peer(id nodeID, up bool) {
 	if up {
-		r.step(core.PeerUp{ID: id})
+		r.step(replication.PeerUp{ID: id})
 	} else {
-		r.step(core.PeerLost{ID: id})
+		r.step(replication.PeerLost{ID: id})
 	}
 }
 
-func (r *replica) ask(answer func(core.Reply)) core.RequestID {
+func (r *replica) ask(answer func(replication.Reply)) replication.RequestID {
 	r.ids++
 	r.answers[r.ids] = answer
 	return r.ids
 }
 
-func (u *upper) fence(term view.Epoch) core.Fence {
-	return core.Fence{Group: u.spec.name, Term: uint64(term)}
+func (u *upper) fence(term view.Epoch) replicator.Fence {
+	return replicator.Fence{Group: u.spec.name, Term: uint64(term)}
 }
 
 // write performs a coordinator's write and answers it.
@@ -129,7 +130,7 @@ func (u *upper) write(w coordinator.Write) {
 	if !u.on {
 		return
 	}
-	id := r.ask(func(a core.Reply) {
+	id := r.ask(func(a replication.Reply) {
 		result, higher := outcome(a.Err)
 		u.put(func() {
 			if result == coordinator.OK {
@@ -138,18 +139,18 @@ func (u *upper) write(w coordinator.Write) {
 			u.stepCoordinator(coordinator.WriteDone{ID: w.ID, Result: result, Higher: higher})
 		})
 	})
-	level := core.Majority(0, 0)
+	level := replicator.Majority(0, 0)
 	if u.p.w.cfg.Mutant.Is("ack on local write") {
-		level = core.Local
+		level = replicator.Local
 	}
-	r.step(core.Update{ID: id, Ops: u.ops(w), Level: level, Fence: u.fence(w.Term), Deadline: u.p.now().Add(storeTimeout)})
+	r.step(replication.Update{ID: id, Ops: u.ops(w), Level: level, Fence: u.fence(w.Term), Deadline: u.p.now().Add(storeTimeout)})
 }
 
-func (u *upper) ops(w coordinator.Write) []core.Op {
+func (u *upper) ops(w coordinator.Write) []replicator.Op {
 	self := crdt.NodeID(u.p.node.ID)
-	var ops []core.Op
+	var ops []replicator.Op
 	if len(w.Records) > 0 {
-		ops = append(ops, core.Mutate(u.spec.name+keyShards, crdt.KindLWWMap, 64*len(w.Records), func(v crdt.Value) crdt.Value {
+		ops = append(ops, replication.Mutate(u.spec.name+keyShards, crdt.KindLWWMap, 64*len(w.Records), func(v crdt.Value) crdt.Value {
 			m := v.(*crdt.LWWMap[string, string])
 			var delta crdt.Value
 			for _, rec := range w.Records {
@@ -163,7 +164,7 @@ func (u *upper) ops(w coordinator.Write) []core.Op {
 		if len(add)+len(w.Gone) == 0 {
 			return
 		}
-		ops = append(ops, core.Mutate(key, crdt.KindORSet, 64*len(add), func(v crdt.Value) crdt.Value {
+		ops = append(ops, replication.Mutate(key, crdt.KindORSet, 64*len(add), func(v crdt.Value) crdt.Value {
 			s := v.(*crdt.ORSet[string])
 			var delta crdt.Value
 			for _, n := range add {
@@ -206,7 +207,7 @@ func (u *upper) read(c coordinator.Read) {
 	if !u.on {
 		return
 	}
-	id := r.ask(func(a core.Reply) {
+	id := r.ask(func(a replication.Reply) {
 		done := coordinator.ReadDone{ID: c.ID}
 		done.Result, done.Higher = outcome(a.Err)
 		if a.Err == nil {
@@ -215,14 +216,14 @@ func (u *upper) read(c coordinator.Read) {
 		}
 		u.put(func() { u.stepCoordinator(done) })
 	})
-	r.step(core.Read{
-		ID: id, Keys: []string{name + keyShards, name + keyRegions, name + keyProxies}, Level: core.Majority(0, 0),
+	r.step(replication.Read{
+		ID: id, Keys: []string{name + keyShards, name + keyRegions, name + keyProxies}, Level: replicator.Majority(0, 0),
 		Fence: u.fence(c.Term), Deadline: u.p.now().Add(storeTimeout),
 	})
 }
 
 func outcome(err error) (coordinator.Result, view.Epoch) {
-	var fenced *core.FencedError
+	var fenced *replicator.FencedError
 	switch {
 	case err == nil:
 		return coordinator.OK, 0
@@ -307,25 +308,25 @@ func (r *replica) say() {
 	if w.setRand.coin() {
 		r.chats++
 		word := fmt.Sprintf("%s/%d", p.label, r.chats)
-		op := core.Mutate(keyClient, crdt.KindORSet, 64, func(v crdt.Value) crdt.Value {
+		op := replication.Mutate(keyClient, crdt.KindORSet, 64, func(v crdt.Value) crdt.Value {
 			return v.(*crdt.ORSet[string]).Add(crdt.NodeID(p.node.ID), word)
 		})
-		id := r.ask(func(a core.Reply) {
+		id := r.ask(func(a replication.Reply) {
 			if a.Err == nil {
 				r.endedWell()
 				w.event(p, "word acknowledged", r.chats, func() string { return word + " in " + w.viewText(p.layers.view) })
 				w.durable[r.role].Acked(word, voters(p.layers.view, w.swarm.roles[r.role]))
 			}
 		})
-		level := core.Majority(0, 0)
+		level := replicator.Majority(0, 0)
 		if w.cfg.Mutant.Is("ack on local write") {
-			level = core.Local
+			level = replicator.Local
 		}
-		r.step(core.Update{ID: id, Ops: []core.Op{op}, Level: level, Deadline: deadline})
+		r.step(replication.Update{ID: id, Ops: []replicator.Op{op}, Level: level, Deadline: deadline})
 		return
 	}
 	begun := w.durable[r.role].Begin()
-	id := r.ask(func(a core.Reply) {
+	id := r.ask(func(a replication.Reply) {
 		if a.Err != nil {
 			return
 		}
@@ -335,7 +336,7 @@ func (r *replica) say() {
 		w.event(p, "words read", uint64(begun), func() string { return "in " + w.viewText(p.layers.view) })
 		w.judge(w.durable[r.role].Read(time.Duration(w.now), begun, has, w.present))
 	})
-	r.step(core.Read{ID: id, Keys: []string{keyClient}, Level: core.Majority(0, 0), Deadline: deadline})
+	r.step(replication.Read{ID: id, Keys: []string{keyClient}, Level: replicator.Majority(0, 0), Deadline: deadline})
 }
 
 // endedWell checks a premise of S4 when a request at majority has succeeded.
@@ -357,7 +358,7 @@ type register struct {
 }
 
 // ofRegister reports whether this replicator has the register. The stamps of
-// all other replicators are terms, not times (replicator.Config.Terms).
+// all other replicators are terms, not times (replica.Config.Terms).
 func (r *replica) ofRegister() bool { return r.role == len(r.p.w.swarm.roles) }
 
 // writeRegister sets the register, and calls answer with the outcome.
@@ -368,8 +369,8 @@ func (r *replica) writeRegister(answer func(error)) {
 	reg.writes++
 	word := fmt.Sprintf("%s/%d", p.label, reg.writes)
 	reg.begun[word] = w.now
-	op := core.Op{Key: keyRegister, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (core.Plan, error) {
-		return core.Plan{Growth: 64, Blind: true, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
+	op := replicator.Op{Key: keyRegister, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (replicator.Plan, error) {
+		return replicator.Plan{Growth: 64, Blind: true, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
 			at := crdt.Stamp{Time: max(above[0]+1, wall*stampTicks), Node: crdt.NodeID(p.node.ID)}
 			if w.cfg.Mutant.Is("stamps by the own clock") {
 				at.Time = stampClock(w, p.slot) * stampTicks
@@ -380,7 +381,7 @@ func (r *replica) writeRegister(answer func(error)) {
 			return nil
 		}}, nil
 	}}
-	id := r.ask(func(a core.Reply) {
+	id := r.ask(func(a replication.Reply) {
 		if a.Err == nil {
 			r.endedWell()
 			reg.acked[word] = w.now
@@ -388,7 +389,7 @@ func (r *replica) writeRegister(answer func(error)) {
 		}
 		answer(a.Err)
 	})
-	r.step(core.Update{ID: id, Ops: []core.Op{op}, Level: core.Majority(0, 0), Deadline: p.now().Add(storeTimeout)})
+	r.step(replication.Update{ID: id, Ops: []replicator.Op{op}, Level: replicator.Majority(0, 0), Deadline: p.now().Add(storeTimeout)})
 }
 
 // readRegister reads the register and checks S4. For each write acknowledged before the read
@@ -397,7 +398,7 @@ func (r *replica) readRegister() {
 	w := r.p.w
 	reg := &w.register
 	begun := reg.Begin()
-	id := r.ask(func(a core.Reply) {
+	id := r.ask(func(a replication.Reply) {
 		if a.Err != nil {
 			return
 		}
@@ -412,7 +413,7 @@ func (r *replica) readRegister() {
 		w.judge(reg.Read(time.Duration(w.now), begun, standsAbove, w.present))
 		w.hit(markRegisterRead)
 	})
-	r.step(core.Read{ID: id, Keys: []string{keyRegister}, Level: core.Majority(0, 0), Deadline: r.p.now().Add(storeTimeout)})
+	r.step(replication.Read{ID: id, Keys: []string{keyRegister}, Level: replicator.Majority(0, 0), Deadline: r.p.now().Add(storeTimeout)})
 }
 
 // useRegister writes and reads the register until the run's faults end.

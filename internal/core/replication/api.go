@@ -1,0 +1,131 @@
+package replication
+
+import (
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// RequestID names a request between the core and its shell. Zero is not valid.
+type RequestID uint64
+
+// Event is what happens to a Core. Its implementations are the structs below.
+type Event interface{ event() }
+
+// Tick says that time has passed: the shell sends it at Core.Deadline or later.
+type Tick struct{}
+
+// Update changes the keys of Ops, all or none, here at once and then at as many
+// replicas as Level asks for. It is answered by one Reply.
+type Update struct {
+	ID  RequestID
+	Ops []replicator.Op
+	// Bases are the snapshots on which the plans of Ops were decided outside the core, in the
+	// order of Ops. Bases is nil, or an element is, if a plan decides within the step. The
+	// core releases them.
+	Bases []*Snapshot
+	Level replicator.Level
+	// Deadline is when an unfulfilled level is given up: the outcome is then
+	// unknown. Zero means Config.Timeout from now.
+	Deadline clock.Instant
+	// Fence makes replicas that know a higher term of the group refuse.
+	Fence replicator.Fence
+}
+
+// Read asks for the values of Keys as of Level. It is answered by one Reply whose
+// Values stand in the order of Keys, nil for a key that does not exist.
+type Read struct {
+	ID       RequestID
+	Keys     []string
+	Level    replicator.Level
+	Deadline clock.Instant
+	// Fence raises the group's term at every replica that answers.
+	Fence replicator.Fence
+}
+
+// Cancel forgets a request: no Reply comes for it. What it has written stays.
+type Cancel struct{ ID RequestID }
+
+// Received is a message from a peer. Msg is not changed.
+type Received struct {
+	From view.NodeID
+	Msg  Message
+}
+
+// ViewChanged hands over a newer view. Older ones are ignored.
+type ViewChanged struct{ View *view.View }
+
+// PeerLost says that the connection to a peer broke: requests stop waiting for
+// it first and ask others at once.
+type PeerLost struct{ ID view.NodeID }
+
+// PeerUp says that a peer's connection stands.
+type PeerUp struct{ ID view.NodeID }
+
+// LeaseRegained says that Config.LeaseValid is true again: requests that waited for it
+// alone end at once.
+type LeaseRegained struct{}
+
+func (Tick) event()          {}
+func (Update) event()        {}
+func (Read) event()          {}
+func (Cancel) event()        {}
+func (Received) event()      {}
+func (ViewChanged) event()   {}
+func (PeerLost) event()      {}
+func (PeerUp) event()        {}
+func (LeaseRegained) event() {}
+
+// Mutate returns an Op that needs no decision.
+func Mutate(key string, kind crdt.Kind, growth int, apply func(crdt.Value) crdt.Value) replicator.Op {
+	return replicator.Op{Key: key, Kind: kind, Plan: func(crdt.Value) (replicator.Plan, error) {
+		return replicator.Plan{Growth: growth, Blind: true, Apply: apply}, nil
+	}}
+}
+
+// Effects is what a step asks the shell to do. The shell empties it between
+// steps. Reply is carried out after Send, though nothing depends on it: a reply
+// is only ever given for what other replicas have already confirmed.
+type Effects struct {
+	Send  []Send
+	Reply []Reply
+	// Changed names the keys whose value changed, without repetitions per step.
+	Changed []string
+	// Forgotten names durable keys of which a deletion is remembered no more: their own, or
+	// those of entries.
+	Forgotten []string
+	// SetAside: what a file had brought was taken out, see retain.go. The file must be
+	// put aside, and written anew.
+	SetAside bool
+	Trace    []TraceEvent
+}
+
+// Reset empties e and keeps its memory.
+func (e *Effects) Reset() {
+	clear(e.Send)
+	clear(e.Reply)
+	*e = Effects{Send: e.Send[:0], Reply: e.Reply[:0], Changed: e.Changed[:0], Forgotten: e.Forgotten[:0], Trace: e.Trace[:0]}
+}
+
+// Send is a message to a peer. Delivery is not promised. Sends that share one
+// message share the pointer, so a shell may encode it once.
+type Send struct {
+	To view.NodeID
+	// Bulk messages go on the connection for transfers, others on the control one.
+	Bulk bool
+	Msg  Message
+	// Disk: it says that durable keys are stored here. It must wait until they are.
+	Disk bool
+}
+
+// Reply answers a request.
+type Reply struct {
+	ID RequestID
+	// Err is nil, or one of the errors of this package.
+	Err error
+	// Values of a Read are copies that belong to the receiver.
+	Values []crdt.Value
+	// Disk: it counts this replica for durable keys, and must wait until they are stored.
+	Disk bool
+}

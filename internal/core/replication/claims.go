@@ -1,0 +1,111 @@
+package replication
+
+import (
+	"fmt"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// Claims of dots
+//
+// The context of a causal value says which changes of each writer its sender has seen. It
+// is believed: a dot that was claimed is never taken again, and a writer that meets a claim
+// about itself goes on above it. A damaged or hostile frame could so use up the numbers of
+// a living writer, whose later changes no replica could then take.
+//
+// So each member announces in its Status the highest sequence number that it has used
+// under any key, and shows it in whatever it sends. A claim about a member that lies more
+// than claimReserve above what was heard from that very member is refused, like an item
+// that cannot be decoded. Claims within the reserve are taken by all, by their writer too:
+// refusing them there would leave replicas different for ever. What such a claim costs are
+// the writer's changes of the moment, and a 32,768th part of its numbers.
+//
+// Nodes outside the view announce nothing: they may have left, or this replica may not have
+// received the view in which they joined. So every claim, also that of a member about itself,
+// is bounded by dotsMax, and no replica makes a change near it (LimitError). Until it has
+// caught up for the first time, a member accepts claims about itself up to dotsMax: other
+// replicas may have accepted them before it joined, and would otherwise ignore its changes.
+
+// dotsMax is the highest sequence number that a replica accepts: half of what the wire can
+// carry. Own changes end at ownDotsMax: one change, which uses many, stays below dotsMax.
+const (
+	dotsMax    = 1 << 42
+	ownDotsMax = dotsMax - claimReserve
+)
+
+// claimReserve is how far the claims about a member may be ahead of what it has said
+// itself: 45 minutes without a word from it, at 100,000 changes of one key a second.
+const claimReserve = 1 << 28
+
+// claimError means that an item claims changes which a node cannot have made.
+type claimError struct {
+	writer           view.NodeID
+	claimed, allowed uint64
+}
+
+func (e *claimError) Error() string {
+	return fmt.Sprintf("replicator: %d changes of node %v are claimed, which can have made %d at most", e.claimed, e.writer, e.allowed)
+}
+
+// checkClaims refuses a value that came from a peer, nil for the own file, if it claims
+// changes that nodes cannot have made. It notes what the peer shows of its own.
+func (c *Core) checkClaims(from *peer, v crdt.Value) error {
+	causal, ok := v.(crdt.Causal)
+	if !ok || len(c.peers) == 0 {
+		return nil
+	}
+	for writer, seq := range causal.Claims() {
+		id := view.NodeID(writer)
+		p, allowed := c.byID[id], uint64(dotsMax)
+		switch {
+		case p == from && from != nil:
+			if seq <= allowed {
+				p.dots = max(p.dots, seq)
+			}
+		case p != nil:
+			allowed = min(allowed, p.dots+claimReserve)
+		case id == c.cfg.Self && c.caughtUp > 0:
+			allowed = min(allowed, c.dots+claimReserve)
+		}
+		if seq > allowed || id == c.cfg.Self && seq > c.dots {
+			c.stats.FalseClaims++ // only this node can make changes of its own
+		}
+		if seq > allowed {
+			return &claimError{writer: id, claimed: seq, allowed: allowed}
+		}
+		if id == c.cfg.Self {
+			c.dots = max(c.dots, seq)
+		}
+	}
+	return nil
+}
+
+// noteOwnDots keeps the highest sequence number that this node has used up to date.
+func (c *Core) noteOwnDots(delta crdt.Value) {
+	causal, ok := delta.(crdt.Causal)
+	if !ok {
+		return
+	}
+	for writer, seq := range causal.Claims() {
+		if view.NodeID(writer) == c.cfg.Self {
+			c.dots = max(c.dots, seq)
+		}
+	}
+}
+
+// checkOwnDots fails if node self has no sequence number left for a change of v.
+func checkOwnDots(self view.NodeID, v crdt.Value) error {
+	causal, ok := v.(crdt.Causal)
+	if !ok {
+		return nil
+	}
+	most := uint64(ownDotsMax)
+	for writer, seq := range causal.Claims() {
+		if view.NodeID(writer) == self && seq >= most {
+			return &replicator.LimitError{What: "Dots", Limit: int(most), Had: int(seq)}
+		}
+	}
+	return nil
+}

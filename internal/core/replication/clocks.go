@@ -1,0 +1,310 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// Clocks that are wrong
+//
+// A stamp far in the future wins over every write until that time comes. So stamps are
+// bounded by the clocks of all members:
+//
+//   - Every Status and StampAnswer carries its sender's wall clock. The *lower median* of
+//     those and the own clock is what most members agree on.
+//   - Stamps made here are at most stampLead above the lower median: a node whose clock
+//     stands in 2099 writes correctly once it has heard another's.
+//   - A stamp is *ahead* if it is more than aheadMax above the own clock or, with three or
+//     more clocks, above the lower median: a node whose own clock is wrong judges by those
+//     of the others. A write that would need such a stamp fails with ErrStamp, and one with
+//     such a stamp of its caller's with AheadError. Nothing changes then.
+//   - A replica does not apply entries that are ahead if their writer itself sends them. It
+//     refuses them in the acknowledgement. Entries that others pass on are always merged:
+//     what one replica admits, all admit, and the state is the join of what was admitted.
+//   - Stamps that were made before any other clock was heard may be wrong without a sign.
+//     Such a replica is *unjudged*: it sends and takes nothing but clocks until it has heard
+//     one. If its own entries are ahead of that, they get stamps of the present; nobody has
+//     seen the former ones. Entries that came from its file keep their stamps, since other
+//     files hold stamps of the same order.
+//   - A write to an entry that is ahead of all clocks all the same begins an era of the key,
+//     above all stamps that it has (era.go).
+//
+// Without a clock (Config.Wall) nothing is judged: stamps are then terms or numbers.
+// A time or generation from timeMax on is malformed, whatever the clocks say.
+//
+// Rejected: a refused writer that takes its value out again. Its replica may have confirmed
+// a value below the refused one, or merged it meanwhile without effect: that value would be
+// lost at a replica that was counted for it. The value stays here instead, reaches the others
+// when their clocks are there, and the caller learns that the outcome is unknown.
+//
+// Two wrong clocks that are cut off together vouch for each other. Their writes stand
+// until another member writes above them, in another era.
+
+const (
+	// aheadMax is how far ahead of the clocks a stamp may be.
+	aheadMax = time.Minute
+	// stampLead is how far ahead of the lower median an own stamp may be.
+	stampLead = 500 * time.Millisecond
+	// timeMax is the first time and generation that is malformed.
+	timeMax = 1 << 63
+	// wallMin is the start of the year 2000 in milliseconds: a clock that shows less was
+	// never set, and counts as none.
+	wallMin = 946_684_800_000
+	// tickBits is what a tick of crdt.HLC has beside its milliseconds.
+	tickBits = 16
+)
+
+// clocks is what the core knows of the members' wall clocks.
+type clocks struct {
+	// unjudged: stamps were made, or read from a file, before another clock was heard.
+	unjudged bool
+	// told: another member has said which clock it has, or that it has none.
+	told bool
+	// heardClock: of those that have one, the lower median was offset above the clock of the
+	// Instants, in milliseconds.
+	heardClock bool
+	offset     int64
+}
+
+// ownWall returns this node's wall clock in milliseconds of Unix time, 0 if it has none.
+func (c *Core) ownWall() uint64 {
+	if c.cfg.Wall == nil {
+		return 0
+	}
+	if w := c.cfg.Wall(); w >= wallMin && w < timeMax>>tickBits {
+		return w
+	}
+	return 0
+}
+
+func (c *Core) nowMillis() int64 { return int64(c.now) / int64(time.Millisecond) }
+
+// readings returns the clocks that are known, as of now, the lowest first.
+func (c *Core) readings() []uint64 {
+	var out []uint64
+	if own := c.ownWall(); own > 0 {
+		out = append(out, own)
+	}
+	n := len(out)
+	for _, p := range c.peers {
+		if p.clocked {
+			out = append(out, uint64(p.offset+c.nowMillis()))
+		}
+	}
+	if len(out) == n && c.heardClock {
+		out = append(out, uint64(c.offset+c.nowMillis())) // of members that have left
+	}
+	slices.Sort(out)
+	return out
+}
+
+// lowerMedian returns the clock that most members agree on, 0 if none is known.
+func lowerMedian(readings []uint64) uint64 {
+	if len(readings) == 0 {
+		return 0
+	}
+	return readings[(len(readings)-1)/2]
+}
+
+// stampWall returns the clock for stamps that are made here, 0 without one.
+func (c *Core) stampWall() uint64 {
+	if c.cfg.Wall == nil {
+		return 0
+	}
+	rs := c.readings()
+	if own := c.ownWall(); c.blunder == blunderOwnClock {
+		return own
+	}
+	most := lowerMedian(rs) + millis(stampLead)
+	if own := c.ownWall(); own > 0 && len(rs) > 0 {
+		return min(own, most)
+	}
+	return lowerMedian(rs)
+}
+
+// judgingWall returns the clock by which stamps are judged, 0 without one.
+func (c *Core) judgingWall() uint64 {
+	if c.cfg.Wall == nil {
+		return 0
+	}
+	rs, own := c.readings(), c.ownWall()
+	if len(rs) < 3 && own > 0 {
+		return own
+	}
+	return lowerMedian(rs)
+}
+
+// tooFar reports whether a time is more than aheadMax ahead of wall; nothing is, without a
+// clock.
+func tooFar(t, wall uint64) bool { return wall > 0 && t>>tickBits > wall+millis(aheadMax) }
+
+// hearClock takes in the clock of a member, 0 if it has none.
+func (c *Core) hearClock(p *peer, wall uint64) {
+	if c.cfg.Wall == nil {
+		return
+	}
+	c.told = true
+	p.clocked = wall >= wallMin && wall < timeMax>>tickBits
+	if p.clocked {
+		p.offset = int64(wall) - c.nowMillis()
+		c.heardClock, c.offset = true, int64(lowerMedian(c.readings()))-c.nowMillis()
+	}
+	if c.unjudged {
+		c.unjudged = false
+		c.judgeOwn()
+	}
+}
+
+// mute reports whether this replica speaks and hears of nothing but clocks.
+func (c *Core) mute() bool { return c.unjudged && len(c.peers) > 0 && c.blunder != blunderUnjudged }
+
+func tellsClock(m Message) bool {
+	switch m.(type) {
+	case *Status, *StampAnswer:
+		return true
+	}
+	return false
+}
+
+// newestStamp returns the newest stamp in v, and whether values of its kind have any.
+func newestStamp(v crdt.Value) (uint64, bool) {
+	s, ok := v.(crdt.Stamped)
+	if !ok {
+		return 0, false
+	}
+	return s.Newest().Time, true
+}
+
+// malformed reports why an item cannot be what a correct replica holds.
+func malformed(in *Item, v crdt.Value) error {
+	t, stamped := newestStamp(v)
+	if in.Era > 0 && !stamped || in.Era > eraMax {
+		return fmt.Errorf("malformed: era %d of a value of kind %v", in.Era, in.Kind)
+	}
+	if t >= timeMax || in.Gen >= timeMax {
+		return fmt.Errorf("malformed: generation %d, newest stamp %d", in.Gen, t)
+	}
+	return nil
+}
+
+// admitStamps returns v without the entries that its sender has written and that are ahead.
+func (c *Core) admitStamps(from *peer, key string, v crdt.Value) (crdt.Value, *replicator.AheadError) {
+	newest, ok := newestStamp(v)
+	wall := c.judgingWall()
+	if from == nil || !ok || !tooFar(newest, wall) || c.blunder == blunderAdmitAll {
+		return v, nil
+	}
+	var err *replicator.AheadError
+	v = restamped(v, func(s crdt.Stamp) (crdt.Stamp, bool) {
+		if s.Node != crdt.NodeID(from.id) || !tooFar(s.Time, wall) {
+			return s, true
+		}
+		if err == nil || s.Time>>tickBits > err.Stamp {
+			err = &replicator.AheadError{Key: key, Stamp: s.Time >> tickBits, Wall: wall, Node: c.cfg.Self}
+		}
+		return s, false
+	})
+	return v, err
+}
+
+// emptied reports whether nothing is left of a value.
+func emptied(v crdt.Value) bool {
+	t, ok := newestStamp(v)
+	return ok && t == 0
+}
+
+// restamped returns a value with the stamps that f gives its entries, without those for
+// which it returns false. It forgets what was forgotten in v.
+func restamped(v crdt.Value, f func(crdt.Stamp) (crdt.Stamp, bool)) crdt.Value {
+	// The kind is that of a value, so it has a zero value.
+	fresh, _ := crdt.New(v.Kind())
+	switch v := v.(type) {
+	case *crdt.LWWRegister[string]:
+		out := fresh.(*crdt.LWWRegister[string])
+		if s, ok := f(v.Stamp()); ok {
+			val, _ := v.Value()
+			out.Set(val, s)
+		}
+		return out
+	case *entryMap:
+		out := fresh.(*entryMap)
+		for k, val := range v.All() { // order-free: each entry by itself
+			s, _ := v.Stamp(k)
+			if s, ok := f(s); ok {
+				out.Set(k, val, s)
+			}
+		}
+		for k, s := range v.Deleted() { // order-free: each entry by itself
+			if s, ok := f(s); ok {
+				out.Delete(k, s)
+			}
+		}
+		return out
+	}
+	return v
+}
+
+// judgeOwn gives entries that were written before another clock was heard, and are ahead of
+// the clocks, stamps of the present.
+func (c *Core) judgeOwn() {
+	wall := lowerMedian(c.readings())
+	if wall == 0 {
+		return
+	}
+	present := wall << tickBits
+	// Other files may have ends up to the ceiling of the own one.
+	if bound := max(present, c.filed); tooFar(c.ceiling, wall) {
+		c.ceiling, c.inherited = min(c.ceiling, bound), min(c.inherited, bound)
+	}
+	for i := range c.store.buckets {
+		for _, it := range c.store.buckets[i].sorted() {
+			c.judgeItem(it, wall, present)
+		}
+	}
+}
+
+func (c *Core) judgeItem(it *item, wall, present uint64) {
+	if newest, ok := newestStamp(it.value); !ok || !tooFar(newest, wall) {
+		return
+	}
+	self, n := crdt.NodeID(c.cfg.Self), uint64(0)
+	v := restamped(it.value, func(s crdt.Stamp) (crdt.Stamp, bool) {
+		if s.Node == self && tooFar(s.Time, wall) {
+			s.Time = present
+			n++
+		}
+		return s, true
+	})
+	if n == 0 {
+		return // all that is ahead came from the file
+	}
+	c.ends.forget(it.key)
+	it.replace(v)
+	c.store.settle(it)
+	it.written = it.version
+	c.changed(it, v)
+	c.stats.Restamped += n
+	c.trace(TraceEvent{Kind: TraceRestamped, Key: it.key, Detail: fmt.Sprintf("%d entries were ahead of %s", n, clock.ShowMillis(wall))})
+	c.voidLogged(it.key)
+	c.append(c.now, &Entry{Items: []Item{full(it)}})
+}
+
+// voidLogged takes a key out of the own entries that have been logged. None has been sent.
+func (c *Core) voidLogged(key string) {
+	of := func(in Item) bool { return in.Key == key }
+	for i, e := range c.log.entries {
+		if !slices.ContainsFunc(e.Items, of) {
+			continue
+		}
+		c.log.bytes -= e.size()
+		e = &Entry{Fence: e.Fence, Items: slices.DeleteFunc(slices.Clone(e.Items), of)}
+		c.log.bytes += e.size()
+		c.log.entries[i] = e
+	}
+	c.own = slices.DeleteFunc(c.own, of)
+}

@@ -1,0 +1,418 @@
+package replication
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// Core is the replicator of one role on one node. Not safe for concurrent use.
+type Core struct {
+	cfg Config
+	members
+	store  store
+	fences fences
+	held   heldReads
+	log    ownLog
+	packer packer
+	// tracks says what has been applied of every node's stream but the own one.
+	tracks map[view.NodeID]*track
+
+	requests map[RequestID]*request
+	// writes are the requests that wait for entries, in the order of their numbers;
+	// done ones are swept out when they are the most.
+	writes     []*request
+	writesDone int
+	timers     timers
+
+	batchAt  clock.Instant
+	gossipAt clock.Instant
+	// round counts anti-entropy rounds, steps the steps.
+	round, steps uint64
+	session      session
+	// onDisk: what is being sent rests on the disk (disk.go).
+	onDisk bool
+	// diskFails is why durable keys cannot be stored now, nil if they can (disk.go).
+	diskFails error
+	// diskMended: writes that did not count this node may be done since the disk works again.
+	diskMended bool
+	// shunned is the source that has just failed us.
+	shunned view.NodeID
+	forgetting
+	retaining
+	clocks
+	ids uint64 // of sessions and transfers
+	// dots is the highest sequence number of a change of this node (claims.go).
+	dots uint64
+
+	stats replicator.Stats
+	// now is the time of the step under way.
+	now clock.Instant
+	// remote: the step handles a message.
+	remote bool
+	// out is the effects of the step under way.
+	out *Effects
+	// shared is the newest run of entries made for sending: peers that stand at
+	// the same place get the same message.
+	shared *Deltas
+}
+
+// New returns a core without keys and without a view: until the first
+// ViewChanged only level Local can be fulfilled.
+func New(cfg Config) *Core {
+	cfg = cfg.withDefaults()
+	return &Core{
+		cfg:        cfg,
+		members:    members{byID: map[view.NodeID]*peer{}},
+		fences:     fences{max: cfg.Limits.FenceGroups, epochs: cfg.Epochs},
+		log:        ownLog{first: 1},
+		tracks:     map[view.NodeID]*track{},
+		requests:   map[RequestID]*request{},
+		batchAt:    clock.Never,
+		gossipAt:   clock.Never,
+		forgetting: forgetting{virgin: true, pruneAt: clock.Never},
+		retaining:  retaining{ends: ends{of: map[string]*keyEnds{}}, found: math.MaxUint64, ripenAt: clock.Never},
+	}
+}
+
+// Step handles one event. Now must not go back between calls.
+func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
+	c.out, c.shared, c.now = out, nil, now
+	c.remote = false
+	c.steps++
+	if c.born == 0 {
+		c.born = now
+	}
+	switch ev := ev.(type) {
+	case Tick:
+	case Update:
+		c.onUpdate(now, ev)
+	case Read:
+		c.onRead(now, ev)
+	case Cancel:
+		c.forget(c.requests[ev.ID])
+	case Received:
+		c.remote = true
+		c.onReceived(now, ev.From, ev.Msg)
+	case ViewChanged:
+		c.onView(now, ev.View)
+	case PeerLost:
+		c.onPeerLost(now, ev.ID)
+	case PeerUp:
+		c.onPeerUp(now, ev.ID)
+	case LeaseRegained:
+		c.onLease(now)
+	default:
+		panic(fmt.Sprintf("replicator: unknown event %T", ev))
+	}
+	if c.diskMended {
+		c.onDiskMended(now)
+	}
+	c.onTime(now)
+	c.out = nil
+}
+
+// onTime does all that is due. It runs in every step, so a late Tick harms
+// nothing but time.
+func (c *Core) onTime(now clock.Instant) {
+	if !now.Before(c.batchAt) {
+		c.batchAt = clock.Never
+		for _, p := range c.peers {
+			c.flush(now, p)
+		}
+	}
+	for _, p := range c.peers {
+		if !now.Before(p.resendAt) {
+			c.resend(now, p)
+		}
+		c.resendParts(now, p)
+	}
+	for len(c.timers) > 0 && !now.Before(c.timers[0].at) {
+		if r := c.requests[c.timers.pop().id]; r != nil {
+			c.onRequestTime(now, r)
+		}
+	}
+	c.retrySession(now)
+	if !now.Before(c.gossipAt) {
+		c.gossip(now)
+	}
+	if c.planRipe(); !now.Before(c.ripenAt) {
+		c.ripen()
+		c.planRipe()
+	}
+	if c.planPrune(now); !now.Before(c.pruneAt) {
+		c.prune(now)
+		c.planPrune(now)
+	}
+}
+
+// Deadline returns when the core next wants a Tick, clock.Never if it does not.
+func (c *Core) Deadline() clock.Instant {
+	if c.diskMended {
+		return c.now
+	}
+	d := clock.Min(clock.Min(c.batchAt, c.ripenAt), clock.Min(c.gossipAt, c.pruneAt))
+	for _, p := range c.peers {
+		d = clock.Min(d, clock.Min(p.resendAt, p.out.resendAt()))
+	}
+	if len(c.timers) > 0 {
+		d = clock.Min(d, c.timers[0].at)
+	}
+	return clock.Min(d, c.nextDue())
+}
+
+func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
+	p := c.byID[from]
+	if p == nil {
+		// Not of this view: a removed incarnation, or one that we have yet to hear
+		// of. What it wants to say it will say again.
+		c.stats.ForeignFrames++
+		return
+	}
+	if p.down {
+		c.onPeerUp(now, from)
+	}
+	if k, ok := m.(*Packed); ok {
+		m = c.onPacked(p, k)
+	}
+	c.onMessage(now, p, m)
+}
+
+func (c *Core) onMessage(now clock.Instant, p *peer, m Message) {
+	if c.mute() && !tellsClock(m) {
+		return // it comes again
+	}
+	switch m := m.(type) {
+	case *Deltas:
+		if c.levelWith(p, m.Floor, m.Horizon) {
+			c.onDeltas(p, m)
+		}
+	case *Ack:
+		c.onAck(now, p, m)
+	case *ReadRequest:
+		c.onReadRequest(p, m)
+	case *ReadResult:
+		if c.levelWith(p, m.Floor, m.Horizon) {
+			c.onReadResult(now, p, m)
+		}
+	case *ReadParts:
+		c.onReadParts(p, m)
+	case *PartsResult:
+		if c.levelWith(p, m.Floor, m.Horizon) {
+			c.onPartsResult(now, p, m)
+		}
+	case *StampQuery:
+		c.onStampQuery(p, m)
+	case *StampAnswer:
+		if c.levelWith(p, m.Floor, m.Horizon) {
+			c.onStampAnswer(now, p, m)
+		}
+	case *Repair:
+		if c.levelWith(p, m.Floor, m.Horizon) {
+			c.onRepair(p, m)
+		}
+	case *RepairAck:
+		c.onRepairAck(now, p, m)
+	case *Status:
+		c.onStatus(now, p, m)
+	case *Compare:
+		c.onCompare(p, m)
+	case *Differ:
+		c.onDiffer(now, p, m)
+	case *Fetch:
+		c.onFetch(p, m)
+	case *FetchParts:
+		c.onFetchParts(p, m)
+	case *Values:
+		if c.levelWith(p, m.Floor, m.Horizon) {
+			c.onValues(now, p, m)
+		} else {
+			c.unlevelLane(now, p, m)
+		}
+	case *Part:
+		c.onPart(now, p, m)
+	case *partAck:
+		c.onPartAck(now, p, m)
+	case *Prepare:
+		c.onPrepare(p, m)
+	case *Prepared:
+		c.onPrepared(now, p, m)
+	case *Commit:
+		c.onCommit(now, p, m)
+	}
+}
+
+func (c *Core) trace(e TraceEvent) { c.out.Trace = append(c.out.Trace, e) }
+
+// changed takes note of a change: delta is what was joined with the value, nil if that
+// is gone.
+func (c *Core) changed(it *item, delta crdt.Value) {
+	c.noteEnds(it, delta)
+	c.report(it)
+}
+
+// report reports a key as changed, once per step.
+func (c *Core) report(it *item) {
+	if c.out == nil {
+		return // in Restore: nobody can have seen anything else
+	}
+	if c.blunder != blunderOwnIdleness || !c.remote {
+		it.changedAt = c.now
+	}
+	if it.marked != c.steps {
+		it.marked = c.steps
+		c.out.Changed = append(c.out.Changed, it.key)
+	}
+}
+
+// take merges items that another replica sent. It returns false if one of them
+// could not be taken: then its sender must not believe that it was.
+func (c *Core) take(p *peer, items []Item) (ok bool) {
+	return c.takeNoting(p, items, func(Refusal) {})
+}
+
+// takeNoting is take, and notes what a writer must learn of its own entries.
+func (c *Core) takeNoting(p *peer, items []Item, note func(Refusal)) (ok bool) {
+	ok = true
+	c.virgin = c.virgin && len(items) == 0
+	for i := range items {
+		err := c.takeItem(p, &items[i], func(r Refusal) {
+			r.Item = i
+			note(r)
+		})
+		if err == nil {
+			continue
+		}
+		ok = false
+		e := TraceEvent{Kind: TraceRefused, Peer: p.id, Key: items[i].Key, Bytes: len(items[i].Bytes), Detail: err.Error()}
+		if ahead, is := err.(*replicator.AheadError); is {
+			e.Kind = TraceAhead
+			c.stats.Ahead++
+			note(Refusal{Why: whyAhead, Item: i, Have: crdt.Stamp{Time: ahead.Stamp << tickBits}, Wall: ahead.Wall})
+		} else {
+			c.stats.Refused++
+		}
+		c.trace(e)
+	}
+	return ok
+}
+
+// takeItem merges one item that a peer sent, or that the own file has if from is nil. Note
+// is told what the writer of the item must learn of it.
+func (c *Core) takeItem(from *peer, in *Item, note func(Refusal)) error {
+	if err := c.roomFor(in); err != nil {
+		return err
+	}
+	var v crdt.Value
+	if in.Kind != 0 {
+		var err error
+		if v, err = crdt.Decode(in.Kind, in.Bytes); err != nil {
+			return err
+		}
+	}
+	if err := c.checkClaims(from, v); err != nil {
+		return err
+	}
+	if err := malformed(in, v); err != nil {
+		return err
+	}
+	v, ahead := c.admitStamps(from, in.Key, v)
+	if ahead != nil && emptied(v) {
+		return ahead
+	}
+	it := c.store.obtain(in.Key)
+	if v != nil && it.gen == in.Gen {
+		staleIn(it, v, in.Era, note)
+	}
+	if c.blunder == blunderEraReplaces && in.Era != it.era && in.Gen == it.gen {
+		if in.Era < it.era {
+			return nil
+		}
+		it.value = nil
+	}
+	if c.store.absorb(it, in.Gen, in.Era, v) {
+		c.changed(it, v)
+	}
+	if ahead != nil {
+		return ahead
+	}
+	return nil
+}
+
+// roomFor checks what others send against twice the limits.
+func (c *Core) roomFor(in *Item) error {
+	l := &c.cfg.Limits
+	it := c.store.get(in.Key)
+	switch {
+	case len(in.Key) > l.KeyBytes*2:
+		return &replicator.LimitError{What: "KeyBytes", Limit: 2 * l.KeyBytes, Had: len(in.Key)}
+	case it == nil && c.store.keys >= 2*l.Keys:
+		return &replicator.LimitError{What: "Keys", Limit: 2 * l.Keys, Had: c.store.keys}
+	case len(in.Bytes) > 2*l.ValueBytes || it != nil && it.bytes > 2*l.ValueBytes:
+		return &replicator.LimitError{What: "ValueBytes", Limit: 2 * l.ValueBytes, Had: len(in.Bytes)}
+	case c.store.bytes+len(in.Bytes) > 2*l.TotalBytes:
+		return &replicator.LimitError{What: "TotalBytes", Limit: 2 * l.TotalBytes, Had: c.store.bytes}
+	}
+	return nil
+}
+
+// Restore takes items in that an earlier incarnation has kept, before the first
+// Step. They are merged with what others hold, and spread by anti-entropy.
+func (c *Core) Restore(items []Item) error {
+	for i := range items {
+		if err := c.takeItem(nil, &items[i], func(Refusal) {}); err != nil {
+			return fmt.Errorf("key %q: %w", items[i].Key, err)
+		}
+	}
+	return nil
+}
+
+// State returns the whole state of a key for storing it; ok is false if there is
+// none.
+func (c *Core) State(key string) (in Item, ok bool) {
+	it := c.store.get(key)
+	if it == nil {
+		return Item{}, false
+	}
+	return full(it), true
+}
+
+// full returns the whole state of a key for the wire.
+func full(it *item) Item {
+	out := Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind()}
+	if it.value != nil {
+		out.Bytes = it.value.Append(make([]byte, 0, it.bytes))
+	}
+	return out
+}
+
+// Value returns the local value of key, nil if there is none. It belongs to the
+// core: it must not be changed, nor be kept beyond the next step.
+func (c *Core) Value(key string) crdt.Value { return c.store.value(key) }
+
+// Keys returns the names of all keys that begin with prefix, sorted.
+func (c *Core) Keys(prefix string) []string { return c.store.names(prefix) }
+
+// Digest returns a hash of everything that the core holds: replicas with equal
+// digests hold equal data.
+func (c *Core) Digest() uint64 { return c.store.root }
+
+// Term returns the highest term that the replica has seen of a fence's group.
+func (c *Core) Term(group string) uint64 { return c.fences.terms[group] }
+
+// Stats returns a snapshot.
+func (c *Core) Stats() replicator.Stats {
+	s := c.stats
+	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.requests)
+	s.Peers, s.Settled = len(c.peers), c.view != nil && len(c.former) == 0
+	s.Tombstones, s.Floor, s.Retained = c.store.tombs, c.floor, c.ends.n
+	s.LogEntries, s.LogBytes = len(c.log.entries), c.log.bytes
+	for _, p := range c.peers {
+		s.LagMax = max(s.LagMax, c.log.last()-p.acked)
+	}
+	return s
+}

@@ -1,0 +1,182 @@
+package replication
+
+import (
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Anti-entropy
+//
+// Every round one peer gets a Status: the root digest, and the vector of what has
+// been seen of every stream. Equal roots end it. If they differ because entries
+// are on their way, the streams will see to it, and comparing more would only move
+// large values for nothing; else the receiver opens a session and pulls:
+//
+//	Status  ->            root, vector
+//	        <- Compare    sums of 256 buckets
+//	Differ  ->            fingerprints of the keys in buckets that differ
+//	        <- Fetch      keys, again and again, also to others (session.go)
+//	Values  ->            as many as fit into a frame
+//
+// Each side only pulls, so a value travels to whom it is new and nobody decides
+// for another.
+
+// gossip is one round.
+func (c *Core) gossip(now clock.Instant) {
+	c.gossipAt = now.Add(c.roundWait())
+	if len(c.peers) == 0 {
+		return
+	}
+	c.round++
+	c.packer.rest()
+	if c.caughtUp < c.epoch || len(c.former) > 0 {
+		for _, p := range c.peers {
+			c.sendStatus(p, p.synced < c.epoch || p.caughtUp < c.epoch)
+		}
+		return
+	}
+	c.sendStatus(c.peers[(c.cfg.Seed+c.round)%uint64(len(c.peers))], true)
+}
+
+// roundWait is short while the view is not settled.
+func (c *Core) roundWait() time.Duration {
+	if len(c.former) > 0 {
+		return min(2*c.cfg.ResendAfter, c.cfg.GossipEvery)
+	}
+	return c.cfg.GossipEvery
+}
+
+func (c *Core) sendStatus(p *peer, reply bool) {
+	if c.cfg.NoGossip {
+		return
+	}
+	c.sendStored(p, &Status{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, CaughtUp: c.caughtUp, Root: c.store.root, Keys: uint64(c.store.keys),
+		Vector: c.vector(), Fences: c.fences.all(), Reply: reply,
+		Base: c.base, Ceiling: c.ceiling, Ends: c.ends.told(c.now.Sub(c.ends.movedAt) > endsQuiet), Fresh: c.fresh, Dots: c.dots, Wall: c.ownWall()}, c.cfg.Keep != nil)
+}
+
+// vector returns what has been seen of every stream, sorted by node.
+func (c *Core) vector() []Seen {
+	out := make([]Seen, 0, len(c.tracks)+1)
+	if c.log.last() > 0 {
+		out = append(out, c.seenOf(c.cfg.Self))
+	}
+	for id := range c.tracks {
+		out = append(out, c.seenOf(id))
+	}
+	slices.SortFunc(out, func(a, b Seen) int {
+		if a.Node < b.Node {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
+	c.takeFences(p.id, m.Epoch, m.Fences)
+	c.hearClock(p, m.Wall)
+	p.caughtUp = max(p.caughtUp, m.CaughtUp)
+	p.keys, p.dots = m.Keys, max(p.dots, m.Dots)
+	if i := slices.IndexFunc(m.Vector, func(s Seen) bool { return s.Node == c.cfg.Self }); i >= 0 {
+		c.progress(now, p, m.Vector[i].Seen, 0, 0)
+	}
+	c.hearStanding(p, m)
+	if c.fresh {
+		if m.Reply {
+			c.sendStatus(p, false)
+		}
+		return
+	}
+	if !c.levelWith(p, m.Floor, m.Horizon) {
+		// What differs because of that says nothing.
+		if m.Reply {
+			c.sendStatus(p, false)
+		}
+		return
+	}
+	c.hearEnds(p, m.Ends)
+	if m.Root == c.store.root {
+		p.differed = 0
+		c.caught(now, p, min(m.Epoch, c.epoch), m.Vector)
+	} else {
+		p.differed++
+		if c.session.peer == 0 && c.mustPull(m, p) {
+			if p.id == c.shunned {
+				c.shunned = 0 // once: others may be quicker with their Status
+			} else {
+				c.startSession(now, p)
+			}
+		}
+		c.catchUp(now)
+	}
+	if m.Reply {
+		c.sendStatus(p, false)
+	}
+}
+
+// mustPull reports whether streams alone will not make the difference go away.
+func (c *Core) mustPull(m *Status, p *peer) bool {
+	if c.cfg.NoStream || p.synced < c.epoch && c.caughtUp < c.epoch || p.differed >= 3 {
+		return true
+	}
+	level := true
+	for _, s := range m.Vector {
+		mine := c.seenOf(s.Node)
+		if s.Top > mine.Seen && !c.present(s.Node) {
+			return true
+		}
+		level = level && mine.Seen == s.Seen && mine.Top == s.Top
+	}
+	return level && !c.lacksStream(m.Vector)
+}
+
+// lacksStream reports whether a vector has nothing of a stream that runs and of which
+// something has been applied here: the first entries are still on their way there.
+func (c *Core) lacksStream(vector []Seen) bool {
+	return slices.ContainsFunc(c.vector(), func(mine Seen) bool {
+		known := func(s Seen) bool { return s.Node == mine.Node }
+		return mine.Top > 0 && c.present(mine.Node) && !slices.ContainsFunc(vector, known)
+	})
+}
+
+// caught notes that everything a peer held when it said so is held here.
+func (c *Core) caught(now clock.Instant, p *peer, epoch view.Epoch, vector []Seen) {
+	for _, s := range vector {
+		if s.Node == c.cfg.Self {
+			continue
+		}
+		t := c.tracks[s.Node]
+		if t == nil {
+			if !c.present(s.Node) && c.forgotten() {
+				continue
+			}
+			t = &track{}
+			c.tracks[s.Node] = t
+		}
+		t.reach(s.Seen)
+	}
+	p.synced = max(p.synced, epoch)
+	c.catchUp(now)
+	if c.forgotten() {
+		for id := range c.tracks { // order-free: deletes only
+			if !c.present(id) {
+				delete(c.tracks, id)
+			}
+		}
+	}
+}
+
+// forgotten reports whether the streams of nodes outside the view are of no more
+// use: every peer has caught up with this view.
+func (c *Core) forgotten() bool {
+	for _, p := range c.peers {
+		if p.caughtUp < c.epoch {
+			return false
+		}
+	}
+	return c.caughtUp >= c.epoch
+}

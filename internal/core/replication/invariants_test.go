@@ -1,0 +1,105 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+)
+
+// checkInvariants panics when one of the conditions stated at the types is
+// broken.
+func (c *Core) checkInvariants() {
+	var root uint64
+	keys, bytes := 0, 0
+	for i := range c.store.buckets {
+		b := &c.store.buckets[i]
+		var sum uint64
+		for _, it := range b.items {
+			sum += it.print
+			keys++
+			bytes += it.bytes + len(it.key) + keyCostBytes
+		}
+		must(sum == b.sum, "bucket %d: sum", i)
+		root += b.sum
+	}
+	must(root == c.store.root && keys == c.store.keys && bytes == c.store.bytes, "store: root, keys %d %d, bytes %d %d", keys, c.store.keys, bytes, c.store.bytes)
+	suspects, tombs := 0, 0
+	for i := range c.store.buckets {
+		if c.store.buckets[i].suspect {
+			suspects++
+		}
+		for _, it := range c.store.buckets[i].items {
+			if it.value == nil {
+				tombs++
+			}
+		}
+	}
+	must(suspects == c.store.suspects && tombs == c.store.tombs, "store: %d suspects, %d tombstones, counted %d and %d", c.store.suspects, c.store.tombs, suspects, tombs)
+	c.checkEnds()
+	size := 0
+	for _, e := range c.log.entries {
+		size += e.size()
+	}
+	must(size == c.log.bytes && c.log.first > 0, "log: bytes %d %d", size, c.log.bytes)
+	for _, p := range c.peers {
+		must(p.acked < p.next && p.next <= c.log.last()+1 && p.next >= c.log.first, "peer %v: acked %d next %d of %d..%d", p.id, p.acked, p.next, c.log.first, c.log.last())
+	}
+	for id, t := range c.tracks {
+		must(t.lo == 0 && t.hi == 0 || t.seen+1 < t.lo && t.lo <= t.hi, "track %v: %+v", id, *t)
+	}
+	for i, r := range c.writes {
+		must(i == 0 || c.writes[i-1].seq < r.seq, "writes out of order")
+		must(r.done || c.requests[r.id] == r, "write %d lost", r.id)
+	}
+	if c.store.index.built {
+		var live []string
+		for i := range c.store.buckets {
+			for key, it := range c.store.buckets[i].items {
+				must(it.listed == (it.value != nil), "key %q is listed: %v", key, it.listed)
+				if it.value != nil {
+					live = append(live, key)
+				}
+			}
+		}
+		slices.Sort(live)
+		must(slices.Equal(live, c.store.names("")), "index of keys")
+	}
+	must(len(c.former) <= formerMax, "kept sets: %d", len(c.former))
+}
+
+// checkEnds: what is known of deletions is what there is of them.
+func (c *Core) checkEnds() {
+	var sums [endParts]uint64
+	n := 0
+	count := func(e end) {
+		n++
+		sums[e.print>>58] += e.print
+	}
+	for i := range c.store.buckets {
+		for key, it := range c.store.buckets[i].items {
+			m, isMap := it.value.(*entryMap)
+			e := c.ends.of[key]
+			if !c.kept(key) || it.value != nil && (!isMap || m.Tombstones() == 0) {
+				continue
+			}
+			must(e != nil && e.gen == it.gen, "ends of %q", key)
+			if it.value == nil {
+				must(e.whole.print == it.print && len(e.inside) == 0, "end of %q", key)
+				count(e.whole)
+				continue
+			}
+			must(e.whole.print == 0 && len(e.inside) == m.Tombstones(), "%d ends of entries of %q, not %d", len(e.inside), key, m.Tombstones())
+			for entry, s := range m.Deleted() {
+				must(e.inside[entry].print == entryPrint(it, entry, s) && e.inside[entry].lived >= e.oldest, "end of entry %q of %q", entry, key)
+				count(e.inside[entry])
+			}
+		}
+	}
+	must(n == c.ends.n && sums == c.ends.sums, "sums of ends")
+	must(!c.fresh || c.virgin, "fresh and not virgin")
+}
+
+func must(ok bool, format string, args ...any) {
+	if !ok {
+		panic("invariant broken: " + fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,100 @@
+package replication
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// Leases
+//
+// A node that was removed goes on in its last view until it hears of the removal. With
+// others like it, it can be a majority of that view: all members of a role that was cut
+// off as a whole, three of four when exactly half went on with the most senior, or
+// whoever an emergency takeover left out. So a request at a level other than Local ends
+// well only while its asker holds a valid lease: one look at a clock at the end, and no
+// round trip. Until then it waits, whoever has answered.
+//
+// Why the asker's lease is enough, and replicas need none when they answer: no node
+// outside the newest view holds a valid lease. So at the moment at which a request is
+// counted over the view e, its asker a is in e and in every view from there to the
+// newest one, n, and what it was told was told by a majority Q of e, itself included,
+// in e or earlier. Whatever ends in n meets Q:
+//
+//   - before n is settled, it needs of the voters of e a majority, or all who are left.
+//     A majority meets Q; if fewer are left, then a is one of them.
+//   - n is settled by replicas that took over the state of so many of e, in exchanges in
+//     which both were in n: one of Q is among those, which was in n then, and what it
+//     told a in e, it had told before.
+//
+// So a write that ends is known to all that end later, and a read knows all that ended
+// before it began. Of nodes that were removed neither is true; they have no lease.
+//
+// To(n) and All need the lease too. To(n) meets nothing across requests, but says that a
+// value stands at so many members, and what stands at removed nodes is gone when they
+// join again. To(1) is Local.
+//
+// Rejected: to refuse such requests at once. A lease lapses for a moment when a leader
+// dies, and is back before most deadlines. Rejected: leases of those that answer, since
+// they prove nothing that the asker's does not.
+
+// leased reports whether requests may end well now. A lease can be heard of before the
+// view that makes this node a voter: what is counted over the one before would be a
+// majority without it, of nobody at all where others of the role have left.
+func (c *Core) leased() bool {
+	if c.cfg.LeaseValid == nil || c.blunder == blunderNoLease {
+		return true
+	}
+	return slices.Contains(c.voters, c.cfg.Self) && c.cfg.LeaseValid()
+}
+
+// complete ends a request whose level is fulfilled, or has it wait for the lease.
+func (c *Core) complete(now clock.Instant, r *request) {
+	if c.leased() {
+		c.finish(r, nil)
+		return
+	}
+	if r.leaseAt == 0 {
+		// The shell says when the lease is back, but not after a gap so short that
+		// nobody but this request has met it.
+		r.leaseAt = now.Add(c.cfg.ResendAfter)
+		c.timers.push(r.leaseAt, r.id)
+	}
+}
+
+// lookAtLease tries again to end a request that waited for the lease alone.
+func (c *Core) lookAtLease(now clock.Instant, r *request) {
+	if r.leaseAt == 0 || now.Before(min(r.leaseAt, r.deadline)) {
+		return
+	}
+	r.leaseAt = 0
+	c.advance(now, r)
+}
+
+// onLease ends the requests that waited for the lease alone.
+func (c *Core) onLease(now clock.Instant) {
+	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
+		if r := c.requests[id]; r != nil && r.leaseAt != 0 {
+			c.advance(now, r)
+		}
+	}
+}
+
+// giveUp ends a request at its deadline.
+func (c *Core) giveUp(r *request) {
+	err := shortfall(r.level, c.quorums(r.level), c.counts(r))
+	err.NoLease = !c.leased()
+	err.Unchanged = r.phase == stamping
+	switch {
+	case r.ahead != nil && !err.NoLease:
+		c.finish(r, r.ahead)
+		return
+	case !c.counts(r)(c.cfg.Self):
+		c.finish(r, fmt.Errorf("%w; %w: this node has it in memory alone: %w", err, replicator.ErrDurable, c.diskFails))
+		return
+	}
+	c.finish(r, err)
+}

@@ -1,0 +1,292 @@
+package replication
+
+import (
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// Message is a message of the replicator protocol. Messages are immutable once
+// sent: the simulator hands the same value to several receivers. Epoch is that of
+// the sender's view in every message that has one; Floor and Horizon are those of the state
+// that it speaks of (prune.go, retain.go).
+type Message interface{ message() }
+
+// Deltas is a piece of the sender's own stream: entries From, From+1, ...
+type Deltas struct {
+	Epoch   view.Epoch
+	Floor   uint64
+	Horizon uint64
+	From    uint64
+	Entries []*Entry
+}
+
+// Ack answers Deltas: From..To are applied here, all up to Seen are, and so are
+// Lo..Hi beyond that if Lo is not 0. Refused entries are applied too, but they do
+// not count for their writer.
+type Ack struct {
+	Epoch    view.Epoch
+	From, To uint64
+	Seen     uint64
+	Lo, Hi   uint64
+	Refused  []Refusal
+}
+
+// Refusal says why entry Seq does not count, or what its writer must know of it: it carried
+// a fence below Higher, if that is not 0; or what Why says of Entry of the item with number
+// Item.
+type Refusal struct {
+	Seq    uint64
+	Higher uint64
+	Why    why
+	Item   int
+	Entry  string
+	// Have is the stamp that stands, or that is ahead of Wall.
+	Have crdt.Stamp
+	Wall uint64
+}
+
+// why is the reason of a Refusal.
+type why uint8
+
+const (
+	// whyFence stands for fences, and for all that has no reason of its own.
+	whyFence why = iota
+	// whyAhead: a stamp is ahead of the clocks. It was not applied, and does not count.
+	whyAhead
+	// whyStale: a newer stamp stands. The entry counts.
+	whyStale
+)
+
+// ReadRequest asks for values that differ from the asker's, whose fingerprints
+// stand beside the keys.
+type ReadRequest struct {
+	Epoch view.Epoch
+	ID    RequestID
+	// Round tells the times apart at which one request asks (askAgain).
+	Round  uint64
+	Fence  replicator.Fence
+	Keys   []string
+	Prints []uint64
+	// Large are the numbers of keys whose values the asker can compare in parts.
+	Large []int
+}
+
+// ReadResult answers a ReadRequest, in its order. Items hold the values whose
+// fingerprints differ from the asker's and that exist here.
+type ReadResult struct {
+	Epoch   view.Epoch
+	Floor   uint64
+	Horizon uint64
+	ID      RequestID
+	Round   uint64
+	Prints  []uint64
+	Items   []Item
+	// Withheld are the numbers of keys whose values differ, and are to be compared in
+	// parts.
+	Withheld []int
+	// Higher, if not 0, refuses the read: the fence's group is at that term.
+	Higher uint64
+}
+
+// Repair brings a replica that a read found stale up to date.
+type Repair struct {
+	ID      RequestID
+	Floor   uint64
+	Horizon uint64
+	Items   []Item
+}
+
+// RepairAck says that a Repair has been applied.
+type RepairAck struct {
+	Epoch view.Epoch
+	ID    RequestID
+}
+
+// Seen is how much of a node's stream a replica has applied: all up to Seen, and
+// nothing above Top.
+type Seen struct {
+	Node      view.NodeID
+	Seen, Top uint64
+}
+
+// Status is the small message of an anti-entropy round.
+type Status struct {
+	Epoch   view.Epoch
+	Floor   uint64
+	Horizon uint64
+	// CaughtUp is the epoch as of which the sender holds everything that a quorum
+	// of any former view has confirmed (quorum.go).
+	CaughtUp view.Epoch
+	Root     uint64
+	Keys     uint64
+	// Vector has the sender's own stream too. It is sorted by node.
+	Vector []Seen
+	Fences []replicator.Fence
+	// Reply asks for the receiver's Status.
+	Reply bool
+	// Base, Ceiling and Fresh are the sender's (retain.go), Ends the sum of its deletions
+	// under durable keys, or the sums that it consists of (ends.go).
+	Base, Ceiling uint64
+	Ends          []uint64
+	Fresh         bool
+	// Dots is the highest sequence number of the sender's own changes (claims.go).
+	Dots uint64
+	// Wall is the sender's wall clock (clocks.go).
+	Wall uint64
+}
+
+// Compare carries the sums of the sender's buckets and asks which keys differ,
+// beginning with bucket Start. Ask numbers the questions of a session: its answer
+// repeats it, so that an answer that comes twice is taken once.
+type Compare struct {
+	Session uint64
+	Ask     uint64
+	Start   int
+	Sums    []uint64
+}
+
+// Differ answers Compare with the fingerprints of all keys in the buckets that
+// differ. Next is the bucket to go on with, bucketCount when there is none. The
+// state of which it speaks contains what Vector says.
+type Differ struct {
+	Session uint64
+	Ask     uint64
+	Epoch   view.Epoch
+	Next    int
+	Vector  []Seen
+	Fences  []replicator.Fence
+	Keys    []string
+	Prints  []uint64
+}
+
+// Fetch asks for the values of keys, of which the answer may have Credit bytes, or
+// one value that is larger.
+type Fetch struct {
+	Session uint64
+	Ask     uint64
+	Credit  int
+	Keys    []string
+}
+
+// Values answers Fetch with as many of its keys, from the first on, as fit.
+type Values struct {
+	Floor   uint64
+	Horizon uint64
+	Session uint64
+	Ask     uint64
+	// Answered is how many of the keys this answers; not all of them need to exist.
+	Answered int
+	Items    []Item
+}
+
+// Part is a piece of a message that is larger than a frame.
+type Part struct {
+	Transfer uint64
+	Index    int
+	// Total is the size of the whole message in bytes.
+	Total int
+	Data  []byte
+}
+
+// partAck says that the parts before Next have arrived.
+type partAck struct {
+	Transfer uint64
+	Next     int
+}
+
+// Prepare asks which of Drops the receiver holds too.
+type Prepare struct {
+	Epoch   view.Epoch
+	Floor   uint64
+	Horizon uint64
+	Attempt uint64
+	Drops   []Drop
+}
+
+// Prepared answers Prepare, in its order.
+type Prepared struct {
+	Epoch   view.Epoch
+	Floor   uint64
+	Attempt uint64
+	Agreed  []bool
+	Fences  []replicator.Fence
+}
+
+// Commit orders its receiver to forget Drops, by which it comes to stand at Floor.
+type Commit struct {
+	Base uint64
+	// Ceiling is the newest time of a map entry's end that was forgotten (prune.go).
+	Ceiling uint64
+	Floor   uint64
+	Horizon uint64
+	Drops   []Drop
+	Fences  []replicator.Fence
+}
+
+func (*Deltas) message()      {}
+func (*Ack) message()         {}
+func (*ReadRequest) message() {}
+func (*ReadResult) message()  {}
+func (*Repair) message()      {}
+func (*RepairAck) message()   {}
+func (*Status) message()      {}
+func (*Compare) message()     {}
+func (*Differ) message()      {}
+func (*Fetch) message()       {}
+func (*Values) message()      {}
+func (*Part) message()        {}
+func (*partAck) message()     {}
+func (*Prepare) message()     {}
+func (*Prepared) message()    {}
+func (*Commit) message()      {}
+
+// Name returns a message's name for the labels of metrics; a packed one has the name
+// of what is in it.
+func Name(m Message) string {
+	switch m := m.(type) {
+	case *Deltas:
+		return "deltas"
+	case *Ack:
+		return "ack"
+	case *ReadRequest:
+		return "read"
+	case *ReadResult:
+		return "read_result"
+	case *Repair:
+		return "repair"
+	case *RepairAck:
+		return "repair_ack"
+	case *Status:
+		return "status"
+	case *Compare:
+		return "compare"
+	case *Differ:
+		return "differ"
+	case *Fetch:
+		return "fetch"
+	case *FetchParts:
+		return "fetch_parts"
+	case *Values:
+		return "values"
+	case *ReadParts:
+		return "read_parts"
+	case *PartsResult:
+		return "parts_result"
+	case *Part:
+		return "part"
+	case *Prepare:
+		return "prepare"
+	case *Prepared:
+		return "prepared"
+	case *Commit:
+		return "commit"
+	case *StampQuery:
+		return "stamps"
+	case *StampAnswer:
+		return "stamps_result"
+	case *Packed:
+		return m.name()
+	}
+	return "part_ack"
+}

@@ -1,0 +1,395 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// scenario plays with a bug in every core and says what is wrong then, "" if nothing
+// is.
+type scenario func(t *testing.T, b blunder) string
+
+// Every rule is one whose absence a check sees: each mutant is caught, by a scenario
+// that has nothing to say without it.
+func TestEveryMutantIsCaught(t *testing.T) {
+	caught := map[blunder]bool{}
+	for b := blunderNone + 1; b < blunders; b++ {
+		caught[b] = true // TestForgettingCampaignCatchesBlunders
+	}
+	caught[blunderOwnIdleness] = true     // TestExpiryCountsEverybodysChanges
+	caught[blunderNoTerms] = true         // TestReplacedWriterFindsItsTermBarredWhenTombstonesAreGone
+	caught[blunderGatherUnchanged] = true // TestMemberThatHasChangedSinceGathersAllTheSame
+	for _, c := range []struct {
+		blunder blunder
+		name    string
+		scenario
+	}{
+		{blunderNoWriteBack, "no write-back", registerReadTwice},
+		{blunderNoWriteBack, "no write-back, at random", registerAtRandom},
+		{blunderNoJoint, "no joint quorums", registerAcrossViews},
+		{blunderOwnStamps, "stamps above the own ones", registerWrittenTwice},
+		{blunderLocalAck, "ack on local write", registerCutOff},
+		{blunderNoLease, "a majority without a lease", removedMajority},
+		{blunderLiving, "quorum counted over the living", registerInAMinority},
+		{blunderNoFence, "no term check", replacedWriter},
+		{blunderLaterView, "answers of a later view", ackOfALaterView},
+		{blunderSeenIsAck, "a stream's progress as confirmation", lostNack},
+		{blunderNoEcho, "parts without effect are not confirmed", partWithoutEffect},
+		{blunderFewVoters, "a newcomer needs a majority", newcomerOfThree},
+		{blunderSkipMajority, "a majority is enough after a view that was missed", skippedView},
+		{blunderOldAnswers, "answers from before the view was settled", answerBeforeTheRest},
+		{blunderSettledIsCaughtUp, "settled is caught up", settledNewcomer},
+		{blunderTrustHelpers, "helpers are trusted", helpersOfAJoiner},
+		{blunderNoHorizon, "any file is taken in", fileAwayTooLong},
+		{blunderNoBase, "new durable keys begin at 0", fileWithAForgottenDeletion},
+		{blunderNewAges, "deletions are young again at every start", wholeKeys.with(restartsInTurn)},
+		{blunderWallAge, "deletions age while everybody is down", downForMonths},
+		{blunderUnconfirmed, "deletions nobody has heard of are old", wholeKeys.with(deletionNobodyHasHeardOf)},
+		{blunderNotFresh, "who has read its file takes part at once", fileAwayTooLong},
+		{blunderForgetKept, "entries under durable keys are forgotten at once", mapEntries.with(awayTooLong)},
+		{blunderNoHorizon, "any file is taken in, with entries", mapEntries.with(awayTooLong)},
+		{blunderNotFresh, "who has read its file takes part at once, with entries", mapEntries.with(awayTooLong)},
+		{blunderNewAges, "ends of entries are young again at every start", mapEntries.with(restartsInTurn)},
+		{blunderWallAge, "ends of entries age while everybody is down", entriesDownForMonths},
+		{blunderUnconfirmed, "ends of entries nobody has heard of are old", mapEntries.with(deletionNobodyHasHeardOf)},
+		{blunderAnyEven, "all are even", wholeKeys.with(deletionThatDidNotArrive)},
+		{blunderAnyEven, "all are even, with entries", mapEntries.with(deletionThatDidNotArrive)},
+		{blunderNoCeiling, "ends are forgotten without a trace", entryAboveTheCeiling},
+		{blunderOldLog, "the log has what was ended", entryInAnOldLog},
+		{blunderNoFloor, "frames of before a commit are taken", entryInAnOldLog},
+		{blunderOwnClock, "stamps by the own clock alone", jumpingClocks},
+		{blunderAdmitAll, "stamps of any time are taken", centuryFromWriter},
+		{blunderUnjudged, "stamps travel before a clock was heard", aloneIn2099},
+		{blunderNoEra, "no write beyond stamps that are ahead", jumpingFiles},
+		{blunderEraReplaces, "a higher era replaces a lower one", eraWhileOthersWrite},
+		{blunderClaimRefused, "what was refused is claimed", refusedAndClaimed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if wrong := c.scenario(t, blunderNone); wrong != "" {
+				t.Fatalf("without the bug: %s", wrong)
+			}
+			wrong := c.scenario(t, c.blunder)
+			if wrong == "" {
+				t.Error("the mutant was not caught")
+			}
+			t.Log(wrong)
+			caught[c.blunder] = true
+		})
+	}
+	for b := blunderNone + 1; b < blundersAll; b++ {
+		if b != blunders && !caught[b] {
+			t.Errorf("mutant %d has no scenario", b)
+		}
+	}
+}
+
+// registers is a world with one register whose history porcupine judges. Nothing
+// spreads beyond what requests ask for.
+func registers(t *testing.T, n int, b blunder) *history {
+	w := newWorld(t, 1, n, func(c *Config) { c.NoStream, c.NoGossip, c.SpreadMax = true, true, time.Minute }).plant(b)
+	return &history{campaign: &campaign{world: w, o: oracle{}, nextID: 10}, open: map[view.NodeID]int{}}
+}
+
+func (h *history) verdict() string {
+	if res := porcupine.CheckOperationsTimeout(registerModel, h.decided(), 20*time.Second); res != porcupine.Ok {
+		var ops []string
+		for _, op := range h.ops {
+			ops = append(ops, registerModel.DescribeOperation(op.Input, op.Output))
+		}
+		return fmt.Sprintf("%s: %s", res, strings.Join(ops, ", "))
+	}
+	return ""
+}
+
+// only lets frames pass among some nodes.
+func (h *history) only(among ...view.NodeID) {
+	in := map[view.NodeID]bool{}
+	for _, id := range among {
+		in[id] = true
+	}
+	h.cut = func(a, b view.NodeID) bool { return !in[a] || !in[b] }
+}
+
+// registerReadTwice: a value that one read has seen at one of its replicas is seen by
+// the next one, which asks others.
+func registerReadTwice(t *testing.T, b blunder) string {
+	h := registers(t, 5, b)
+	h.only(1, 2)
+	h.writeLate(1)
+	h.run(3 * time.Second)
+	h.only(2, 3, 4)
+	h.readAt(2)
+	h.run(3 * time.Second)
+	h.only(3, 4, 5)
+	h.readAt(3)
+	h.run(3 * time.Second)
+	return h.verdict()
+}
+
+// registerWrittenTwice: a writer that knows nothing of what was acknowledged before.
+func registerWrittenTwice(t *testing.T, b blunder) string {
+	h := registers(t, 3, b)
+	h.only(1, 2)
+	h.writeAt(1)
+	h.run(3 * time.Second)
+	h.writeAt(1)
+	h.run(3 * time.Second)
+	h.only(2, 3)
+	h.writeAt(3)
+	h.run(3 * time.Second)
+	h.readAt(3)
+	h.run(3 * time.Second)
+	return h.verdict()
+}
+
+// registerCutOff: a writer that reaches nobody.
+func registerCutOff(t *testing.T, b blunder) string {
+	h := registers(t, 5, b)
+	h.only(1)
+	h.writeLate(1)
+	h.run(3 * time.Second)
+	h.only(2, 3, 4, 5)
+	h.readAt(2)
+	h.run(3 * time.Second)
+	return h.verdict()
+}
+
+// writeLate is the second phase of a write alone, as of a node that has just read.
+func (h *history) writeLate(id view.NodeID) {
+	h.n++
+	value := fmt.Sprint(id, "/", h.n)
+	at := len(h.ops)
+	h.ops = append(h.ops, porcupine.Operation{ClientId: h.clients, Input: value, Output: "", Call: int64(h.now), Return: math.MaxInt64})
+	h.clients++
+	h.onAnswer(id, h.update(id, majority, replicator.Fence{}, setRegister(id, value)), func(r Reply) {
+		if r.Err == nil {
+			h.ops[at].Return = int64(h.now)
+		}
+	})
+}
+
+// registerAtRandom plays the runs of TestMajorityRegistersAreLinearizable.
+func registerAtRandom(t *testing.T, b blunder) string {
+	seeds := uint64(200)
+	if b == blunderNone {
+		seeds = 5
+	}
+	for seed := range seeds {
+		if h := playRegisters(t, seed, b); h.verdict() != "" {
+			return fmt.Sprintf("seed %d of the random runs", seed)
+		}
+	}
+	return ""
+}
+
+// registerAcrossViews: a majority of the next view has never heard of a majority of
+// this one.
+func registerAcrossViews(t *testing.T, b blunder) string {
+	h := registers(t, 3, b)
+	h.only(1, 2)
+	h.writeAt(1)
+	h.run(3 * time.Second)
+	h.start(4)
+	h.start(5)
+	h.only(3, 4, 5)
+	h.setView(h.next(add(view.Up, 4, 5)))
+	h.run(time.Second)
+	h.readAt(3)
+	h.run(3 * time.Second)
+	return h.verdict()
+}
+
+// registerInAMinority: two of five, told that the others cannot be reached.
+func registerInAMinority(t *testing.T, b blunder) string {
+	h := registers(t, 5, b)
+	h.only(3, 4, 5)
+	h.writeAt(3)
+	h.run(3 * time.Second)
+	h.only(1, 2)
+	for _, id := range ids(1, 2) {
+		for _, lost := range ids(3, 4, 5) {
+			h.step(id, PeerLost{ID: lost})
+		}
+	}
+	h.readAt(1)
+	h.run(3 * time.Second)
+	return h.verdict()
+}
+
+func replacedWriter(t *testing.T, b blunder) string {
+	w := newWorld(t, 1, 3, nil).plant(b)
+	w.reply(1, w.read(1, majority, replicator.Fence{Group: "g", Term: 7}, "k"))
+	w.run(time.Second)
+	if r := w.reply(3, w.update(3, majority, replicator.Fence{Group: "g", Term: 5}, addTo(3, "k", "e"))); r.Err == nil {
+		return "a replaced writer completed a write"
+	}
+	return ""
+}
+
+func ackOfALaterView(t *testing.T, b blunder) string {
+	w := newWorld(t, 1, 3, nil).plant(b)
+	w.start(4)
+	w.start(5)
+	v := w.next(add(view.Up, 4, 5))
+	for _, id := range ids(2, 3, 4, 5) {
+		w.step(id, ViewChanged{View: v})
+	}
+	w.run(time.Second)
+	w.cut = func(a, b view.NodeID) bool { return a > 2 || b > 2 }
+	rid := w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e"))
+	w.run(20 * time.Millisecond)
+	if _, ok := w.nodes[1].replies[rid]; ok {
+		return "counted over a view that has passed"
+	}
+	return ""
+}
+
+func lostNack(t *testing.T, b blunder) string {
+	w := newWorld(t, 1, 3, nil).plant(b)
+	w.reply(3, w.read(3, replicator.To(1), replicator.Fence{Group: "g", Term: 9}, "k"))
+	// Node 3 alone knows the higher term; node 2 hears nothing.
+	w.cut = func(a, b view.NodeID) bool { return a == 2 || b == 2 }
+	lost := 0
+	w.dropKind = func(m Message) bool {
+		a, ok := m.(*Ack)
+		if ok && len(a.Refused) > 0 && lost < 3 {
+			lost++
+			return true
+		}
+		return false
+	}
+	rid := w.update(1, majority, replicator.Fence{Group: "g", Term: 1}, addTo(1, "k", "e"))
+	w.run(20 * time.Millisecond)
+	w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "k", "other"))
+	var f *replicator.FencedError
+	if r := w.reply(1, rid); lost == 0 || !errors.As(r.Err, &f) {
+		return fmt.Sprintf("%d answers lost; a refused write ended with %v", lost, r.Err)
+	}
+	return ""
+}
+
+func partWithoutEffect(t *testing.T, b blunder) string {
+	w := newWorld(t, 1, 3, func(c *Config) { c.NoStream, c.NoGossip = true, true }).plant(b)
+	w.cut = func(a, b view.NodeID) bool { return true }
+	w.update(1, replicator.Local, replicator.Fence{}, setIn(1, "m", "k", "v", 7, 1))
+	w.cut = nil
+	w.reply(1, w.update(1, majority, replicator.Fence{}, setIn(1, "m", "k", "v", 7, 1), addTo(1, "s", "e")))
+	w.crash(1)
+	if r := w.reply(2, w.read(2, majority, replicator.Fence{}, "m")); r.Values[0] == nil {
+		return "confirmed and lost"
+	}
+	return ""
+}
+
+// newcomer returns a core that has just come into a view with three voters.
+func newcomer(b blunder) (*Core, *view.View) {
+	c := New(Config{Self: 4})
+	c.blunder = b
+	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1) + 6}
+	for id, status := range []view.Status{view.Up, view.Up, view.Up, view.Joining} {
+		v.Members = append(v.Members, member(view.NodeID(id+1), status))
+	}
+	c.Step(1, ViewChanged{View: v}, &Effects{})
+	return c, v
+}
+
+func newcomerOfThree(_ *testing.T, b blunder) string {
+	c, v := newcomer(b)
+	for id := view.NodeID(1); id <= 2; id++ {
+		c.Step(1, Received{From: id, Msg: &Status{Epoch: v.Epoch, Root: c.Digest()}}, &Effects{})
+	}
+	if c.caughtUp == v.Epoch {
+		return "caught up with two of three voters"
+	}
+	return ""
+}
+
+func settledNewcomer(_ *testing.T, b blunder) string {
+	c, v := newcomer(b)
+	for id := view.NodeID(1); id <= 3; id++ {
+		c.Step(1, Received{From: id, Msg: &Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: 99, Keys: 7}}, &Effects{})
+	}
+	if c.caughtUp == v.Epoch {
+		return "caught up, and empty"
+	}
+	return ""
+}
+
+func helpersOfAJoiner(t *testing.T, b blunder) string {
+	for seed := range uint64(30) {
+		if k := falseClaim(t, seed, b); k != "" {
+			return fmt.Sprintf("seed %d: %s is claimed and not there", seed, k)
+		}
+	}
+	return ""
+}
+
+// refusedAndClaimed: a value that cannot be decoded is not one that is held.
+func refusedAndClaimed(_ *testing.T, b blunder) string {
+	c, v := newcomer(b)
+	tell := func(m Message) Message {
+		var out Effects
+		c.Step(1, Received{From: 1, Msg: m}, &out)
+		if len(out.Send) == 0 {
+			return nil
+		}
+		return out.Send[0].Msg
+	}
+	ask := tell(&Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: 99, Keys: 1}).(*Compare)
+	fetch := tell(&Differ{Session: ask.Session, Ask: ask.Ask, Epoch: v.Epoch, Next: bucketCount, Keys: []string{"k"}, Prints: []uint64{1}}).(*Fetch)
+	tell(&Values{Session: ask.Session, Ask: fetch.Ask, Answered: 1, Items: []Item{{Key: "k", Kind: crdt.KindORSet, Bytes: []byte("nonsense")}}})
+	if c.caughtUp == v.Epoch {
+		return "caught up with one whose value was refused"
+	}
+	return ""
+}
+
+// answerBeforeTheRest: of voters 1, 3 and 4, a read of 4's was answered by 1 before 1
+// had what 3 and a member that is gone had confirmed in the view before. Then 1 and
+// 3 catch up, and the kept set is dropped: the old answer must not count by itself.
+func answerBeforeTheRest(t *testing.T, b blunder) string {
+	w := newWorld(t, 1, 3, nil).plant(b)
+	w.start(4)
+	w.setView(w.next(add(view.Joining, 4)))
+	w.run(2 * time.Second)
+	after := w.next(add(view.Up, 4))
+	remove(2)(after)
+	side := func(id view.NodeID) bool { return id == 2 || id == 3 }
+	w.cut = func(a, b view.NodeID) bool { return side(a) != side(b) }
+	w.view = after
+	w.step(1, ViewChanged{View: after})
+	w.step(4, ViewChanged{View: after})
+	w.run(10 * time.Millisecond)
+	if r := w.reply(3, w.update(3, majority, replicator.Fence{}, addTo(3, "k", "e"))); r.Err != nil {
+		return "the write of the former view failed: " + r.Err.Error()
+	}
+	rid := w.read(4, majority, replicator.Fence{}, "k")
+	w.run(50 * time.Millisecond)
+	if _, ok := w.nodes[4].replies[rid]; ok {
+		return "read without the kept set"
+	}
+	// 4 hears that the others have caught up, and nothing else of theirs for a second.
+	var from, to view.NodeID
+	w.cut = nil
+	w.posted = func(a, b view.NodeID, _ Message) { from, to = a, b }
+	w.dropKind = func(m Message) bool {
+		_, status := m.(*Status)
+		return !status && (from == 4 || to == 4)
+	}
+	w.step(3, ViewChanged{View: after})
+	w.run(time.Second)
+	w.dropKind = nil
+	if r := w.reply(4, rid); r.Err == nil && (r.Values[0] == nil || !r.Values[0].(*crdt.ORSet[string]).Contains("e")) {
+		return "a majority read misses what a majority had confirmed"
+	}
+	return ""
+}

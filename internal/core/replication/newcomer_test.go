@@ -1,0 +1,165 @@
+package replication
+
+import (
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// TestNewcomerNeedsEveryVoter: the voters of a newcomer's first view may still
+// keep sets of views before it, which it knows nothing of; so a majority of them
+// is not enough to have caught up.
+func TestNewcomerNeedsEveryVoter(t *testing.T) {
+	c := New(Config{Self: 4})
+	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1) + 6}
+	for id, status := range []view.Status{view.Up, view.Up, view.Up, view.Joining} {
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(id + 1)}, Status: status})
+	}
+	var fx Effects
+	now := clock.Instant(1)
+	c.Step(now, ViewChanged{View: v}, &fx)
+	for id := view.NodeID(1); id <= 3; id++ {
+		if c.hasCaughtUp() {
+			t.Fatalf("caught up after %d of 3 voters", id-1)
+		}
+		c.Step(now, Received{From: id, Msg: &Status{Epoch: v.Epoch, Root: c.Digest()}}, &fx)
+	}
+	if !c.hasCaughtUp() {
+		t.Error("not caught up with all voters")
+	}
+}
+
+// TestNewcomerFollowsWhoHasCaughtUp: one replica that has caught up is enough.
+func TestNewcomerFollowsWhoHasCaughtUp(t *testing.T) {
+	c := New(Config{Self: 3})
+	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1) + 6}
+	for id, status := range []view.Status{view.Up, view.Up, view.Joining} {
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(id + 1)}, Status: status})
+	}
+	var fx Effects
+	c.Step(1, ViewChanged{View: v}, &fx)
+	c.Step(1, Received{From: 2, Msg: &Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: c.Digest()}}, &fx)
+	if !c.hasCaughtUp() {
+		t.Error("not caught up with one that has")
+	}
+}
+
+// TestSettledWithoutItIsNotCaughtUp: that the voters have caught up ends a newcomer's
+// kept sets, and says nothing about what it holds itself.
+func TestSettledWithoutItIsNotCaughtUp(t *testing.T) {
+	c := New(Config{Self: 4})
+	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1) + 6}
+	for id, status := range []view.Status{view.Up, view.Up, view.Up, view.Joining} {
+		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(id + 1)}, Status: status})
+	}
+	var fx Effects
+	c.Step(1, ViewChanged{View: v}, &fx)
+	for id := view.NodeID(1); id <= 3; id++ {
+		c.Step(1, Received{From: id, Msg: &Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: 99, Keys: 7}}, &fx)
+	}
+	if len(c.former) > 0 || c.caughtUp == v.Epoch {
+		t.Fatalf("kept sets %v, caught up with %v: it holds nothing", c.former, c.caughtUp)
+	}
+	// A view with the same voters changes nothing about that.
+	next := *v
+	next.Epoch++
+	c.Step(1, ViewChanged{View: &next}, &fx)
+	if c.caughtUp == next.Epoch {
+		t.Fatal("caught up by a new view")
+	}
+	c.Step(1, Received{From: 2, Msg: &Status{Epoch: next.Epoch, CaughtUp: next.Epoch, Root: c.Digest()}}, &fx)
+	if c.caughtUp != next.Epoch {
+		t.Error("not caught up with one that has")
+	}
+}
+
+// TestNewcomerOfManyVoters: a newcomer catches up with any number of voters, and
+// with no fewer than all, when none of them has caught up itself.
+func TestNewcomerOfManyVoters(t *testing.T) {
+	for _, n := range []view.NodeID{15, 16, 17, 40, 200} {
+		c := New(Config{Self: n + 1})
+		v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1) + 6, Members: []view.Member{member(n+1, view.Joining)}}
+		for id := view.NodeID(1); id <= n; id++ {
+			v.Members = append(v.Members, member(id, view.Up))
+		}
+		var fx Effects
+		c.Step(1, ViewChanged{View: v}, &fx)
+		for id := view.NodeID(1); id <= n; id++ {
+			if c.caughtUp == v.Epoch {
+				t.Fatalf("caught up after %d of %d voters", id-1, n)
+			}
+			c.Step(1, Received{From: id, Msg: &Status{Epoch: v.Epoch, Root: c.Digest()}}, &fx)
+			c.checkInvariants()
+		}
+		if c.caughtUp != v.Epoch {
+			t.Errorf("not caught up with all of %d voters", n)
+		}
+	}
+}
+
+// A joiner of 20 voters that hear nothing of each other since one of them is gone: so
+// none of them can catch up by itself. The joiner, which hears them all, does; and
+// then they can, with its help.
+func TestJoinerOfManyUnsettledVoters(t *testing.T) {
+	const n = 20
+	w := newWorld(t, 1, n, nil)
+	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e"))); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	w.settle(5 * time.Second)
+	w.cut = func(a, b view.NodeID) bool { return a <= n && b <= n }
+	w.crash(n)
+	w.setView(w.next(remove(n)))
+	w.run(time.Second)
+	w.start(n + 1)
+	w.setView(w.next(add(view.Joining, n+1)))
+	for _, id := range w.order {
+		if c := w.nodes[id].core; c.caughtUp == c.epoch {
+			t.Fatalf("node %v has caught up: not the situation that this test is about", id)
+		}
+	}
+	w.run(3 * time.Second)
+	for _, id := range w.order {
+		if c := w.nodes[id].core; c.caughtUp != c.epoch {
+			t.Errorf("node %v never caught up, vector %v, former %v", id, c.vector(), c.former)
+		}
+	}
+	if r := w.reply(n+1, w.read(n+1, majority, replicator.Fence{}, "k")); r.Err != nil || len(elements(r.Values[0])) != 1 {
+		t.Errorf("%v %v", r.Values, r.Err)
+	}
+}
+
+// Views that change faster than anybody catches up drop no set that is kept: what was
+// confirmed before the first of them is still waited for after the last.
+func TestManyViewsInARowDropNoKeptSet(t *testing.T) {
+	w := newWorld(t, 1, 3, nil)
+	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e"))); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	// Node 3 sees many voters come, hears of all of them, and never of 1 and 2.
+	w.cut = func(a, b view.NodeID) bool { return (a <= 2) != (b <= 2) }
+	for id := view.NodeID(4); id < 4+2*formerMax; id++ {
+		w.start(id)
+		w.setView(w.next(add(view.Up, id)))
+		w.run(time.Millisecond)
+	}
+	w.run(time.Second)
+	for _, id := range w.order {
+		w.nodes[id].core.checkInvariants()
+	}
+	if r := w.reply(3, w.read(3, majority, replicator.Fence{}, "k")); r.Err == nil {
+		t.Fatalf("a majority read that heard of nobody who may know returned %v", elements(r.Values[0]))
+	}
+	w.cut = nil
+	if r := w.reply(3, w.read(3, majority, replicator.Fence{}, "k")); r.Err != nil || len(elements(r.Values[0])) != 1 {
+		t.Errorf("%v %v", r.Values, r.Err)
+	}
+	w.run(3 * time.Second)
+	if !w.nodes[3].core.Stats().Settled {
+		t.Error("never settled")
+	}
+}

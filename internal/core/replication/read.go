@@ -1,0 +1,260 @@
+package replication
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// Reads
+//
+//	reading:    ask as many members as the level needs what they hold beyond us;
+//	            merge what they send
+//	repairing:  freeze the merged values; members that held exactly these are
+//	            holders; the others get the values; answer when holders, with this
+//	            replica, fulfil the level
+//
+// So what a majority read has returned stands at a majority, and no later read
+// returns less (the write-back of Attiya, Bar-Noy and Dolev's register). In the
+// usual case all answers are equal, nothing but fingerprints travels, and the
+// second phase costs nothing.
+
+func (c *Core) onRead(now clock.Instant, ev Read) {
+	c.stats.Reads++
+	if err := c.admit(ev.Level, ev.Fence, len(ev.Keys)); err != nil {
+		c.reply(ev.ID, nil, err)
+		return
+	}
+	r := &request{id: ev.ID, level: ev.Level, fence: ev.Fence, keys: ev.Keys}
+	if ev.Level.Alone() {
+		c.freeze(r)
+		c.reply(r.id, r.values, nil)
+		return
+	}
+	r.disk = c.keptAmong(len(ev.Keys), func(i int) string { return ev.Keys[i] })
+	c.begin(now, r, ev.Deadline)
+	c.startReading(now, r)
+}
+
+func (c *Core) startReading(now clock.Instant, r *request) {
+	r.phase = reading
+	r.exchanges, r.withheld = nil, nil
+	r.held = map[view.NodeID][]uint64{}
+	c.restart(now, r)
+	c.ask(r, targets(c.quorums(r.level), c.counts(r), c.linked))
+	c.advance(now, r)
+}
+
+// ask sends the request to members.
+func (c *Core) ask(r *request, to []view.NodeID) {
+	if len(to) == 0 {
+		return
+	}
+	var m Message = c.readRequest(r)
+	if r.phase == stamping {
+		m = &StampQuery{Epoch: c.epoch, ID: r.id, Round: r.round, Asks: r.asks}
+	}
+	for _, id := range to {
+		p := c.byID[id]
+		if p == nil {
+			continue
+		}
+		c.send(p, m)
+		if !slices.Contains(r.asked, id) {
+			r.asked = append(r.asked, id)
+		}
+	}
+}
+
+func (c *Core) readRequest(r *request) *ReadRequest {
+	m := &ReadRequest{Epoch: c.epoch, ID: r.id, Round: r.round, Fence: r.fence, Keys: r.keys, Prints: make([]uint64, len(r.keys)), Large: c.larges(r.keys)}
+	for i, k := range r.keys {
+		m.Prints[i] = c.store.print(k)
+	}
+	return m
+}
+
+// askAgain forgets what majority reads, and questions for stamps, have been answered. Kept sets were
+// dropped since enough voters have caught up; but they may have answered before they
+// had, and such an answer counted only together with those of the kept sets: a read
+// was once answered by two of three voters who had both not caught up when they
+// answered, and missed what the third knew (internal/sim, seed 4443 of its time: S4).
+func (c *Core) askAgain(now clock.Instant) {
+	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
+		r := c.requests[id]
+		if (r.phase == reading || r.phase == stamping) && r.level.Joint() && c.blunder != blunderOldAnswers {
+			c.askAnew(now, r)
+		}
+	}
+}
+
+func (c *Core) askAnew(now clock.Instant, r *request) {
+	r.round++
+	r.asked = nil
+	if r.phase == stamping {
+		c.startStamping(now, r, r.asks)
+		return
+	}
+	c.startReading(now, r)
+}
+
+func (c *Core) onReadRequest(p *peer, m *ReadRequest) {
+	out := &ReadResult{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round}
+	higher, ok := c.passFence(p.id, m.Epoch, m.Fence)
+	if !ok && c.fences.early(m.Fence.Term, c.epoch) {
+		c.held.keepRead(p.id, m)
+		return
+	}
+	if !ok {
+		out.Higher = higher
+		c.send(p, out)
+		return
+	}
+	out.Prints = make([]uint64, len(m.Keys))
+	for i, k := range m.Keys {
+		it := c.store.get(k)
+		if it == nil {
+			continue
+		}
+		out.Prints[i] = it.print
+		if it.print == m.Prints[i] {
+			continue
+		}
+		if _, v := c.partial(k); v != nil && slices.Contains(m.Large, i) {
+			out.Withheld = append(out.Withheld, i)
+		} else {
+			out.Items = append(out.Items, full(it))
+			c.stats.ValuesSent++
+		}
+	}
+	c.sendStored(p, out, c.keptAmong(len(m.Keys), func(i int) string { return m.Keys[i] }))
+}
+
+func (c *Core) onReadResult(now clock.Instant, p *peer, m *ReadResult) {
+	took := c.take(p, m.Items)
+	c.stats.ValuesReceived += uint64(len(m.Items))
+	r := c.requests[m.ID]
+	if r == nil || r.phase == writing || r.phase == stamping || !slices.Contains(r.asked, p.id) {
+		return
+	}
+	if !r.fence.Zero() && c.refuseTerm(p.id, r.fence.Group, m.Higher, m.Epoch) {
+		return
+	}
+	if m.Higher > r.fence.Term && !r.fence.Zero() {
+		c.fences.raise(replicator.Fence{Group: r.fence.Group, Term: m.Higher})
+		c.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: m.Higher})
+		return
+	}
+	if len(m.Prints) != len(r.keys) || !took {
+		return
+	}
+	if r.phase == reading && m.Round != r.round {
+		return
+	}
+	if slices.ContainsFunc(m.Withheld, func(i int) bool { return i >= len(r.keys) }) {
+		return
+	}
+	if r.phase == reading && c.fetchWithheld(p, r, m) {
+		return
+	}
+	if r.phase == reading {
+		r.answers[p.id] = m.Epoch
+		r.held[p.id] = m.Prints
+		c.advance(now, r)
+		return
+	}
+	if r.held[p.id] == nil {
+		r.held[p.id] = m.Prints
+		c.hold(r, p, m.Epoch)
+		c.advance(now, r)
+	}
+}
+
+// freeze fixes what the read returns.
+func (c *Core) freeze(r *request) {
+	r.prints = make([]uint64, len(r.keys))
+	r.values = make([]crdt.Value, len(r.keys))
+	for i, k := range r.keys {
+		it := c.store.get(k)
+		if it == nil {
+			continue
+		}
+		if r.prints[i] = it.print; it.value != nil && r.isRead() {
+			r.values[i] = it.value.Clone()
+		}
+	}
+}
+
+// startRepairing turns the answers into holders and repairs.
+func (c *Core) startRepairing(now clock.Instant, r *request) {
+	c.freeze(r)
+	r.phase = repairing
+	answered := r.answers
+	r.answers = map[view.NodeID]view.Epoch{}
+	r.repairs = c.repairsFor(r)
+	if c.blunder == blunderNoWriteBack {
+		c.complete(now, r)
+		return
+	}
+	for _, p := range c.peers {
+		if epoch, ok := answered[p.id]; ok {
+			c.hold(r, p, epoch)
+		}
+	}
+	c.advance(now, r)
+}
+
+// repairsFor returns the values that some of those that answered lack, but for large
+// ones.
+func (c *Core) repairsFor(r *request) []Item {
+	var out []Item
+	for i, k := range r.keys {
+		stale := false
+		for _, held := range r.held { // order-free: any of them will do
+			stale = stale || held[i] != r.prints[i]
+		}
+		if _, large := c.partial(k); large != nil {
+			continue
+		}
+		if it := c.store.get(k); stale && it != nil {
+			out = append(out, full(it))
+		}
+	}
+	return out
+}
+
+// hold notes that a member holds what the read returns, or makes it so.
+func (c *Core) hold(r *request, p *peer, epoch view.Epoch) {
+	if slices.Equal(r.held[p.id], r.prints) {
+		r.answers[p.id] = epoch
+		return
+	}
+	if r.repairs == nil || len(r.repairs) < len(r.keys) {
+		r.repairs = c.repairsFor(r)
+	}
+	c.repair(r, p)
+}
+
+func (c *Core) onRepair(p *peer, m *Repair) {
+	if !c.take(p, m.Items) {
+		return
+	}
+	c.stats.ValuesReceived += uint64(len(m.Items))
+	if !c.storableAll(m.Items) {
+		return
+	}
+	c.sendStored(p, &RepairAck{Epoch: c.epoch, ID: m.ID}, c.keptItems(m.Items))
+}
+
+func (c *Core) onRepairAck(now clock.Instant, p *peer, m *RepairAck) {
+	r := c.requests[m.ID]
+	if r == nil || r.phase != repairing || r.held[p.id] == nil {
+		return
+	}
+	r.answers[p.id] = m.Epoch
+	c.advance(now, r)
+}

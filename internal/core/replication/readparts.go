@@ -1,0 +1,224 @@
+package replication
+
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Reads of large values
+//
+// A read asks with the fingerprints of what stands here, so a replica that holds the
+// same answers with as much. One that holds a large value in another state withholds
+// it, if the asker holds a large one too; the asker then compares it in parts, as
+// sessions do (partial.go):
+//
+//	asker    ReadRequest   fingerprints, and which values are large here
+//	replica  ReadResult    small values that differ; which large ones differ
+//	asker    ReadParts     sums of the parts of one of them
+//	replica  PartsResult   the parts that differ, and which ones they were
+//
+// A replica that is stale is repaired with the parts in which it differs, found out in
+// the same way. Nothing is remembered at replicas.
+
+// ReadParts asks what the receiver holds of the read's key with number Index beyond the
+// asker, whose parts have Sums.
+type ReadParts struct {
+	ID    RequestID
+	Round uint64
+	Index int
+	Key   string
+	Gen   uint64
+	Kind  crdt.Kind
+	Grain uint8
+	Sums  []uint64
+}
+
+// PartsResult answers ReadParts with one item: the parts for which Differ has a bit, or,
+// if it is empty, the whole, since the two cannot be compared in parts.
+type PartsResult struct {
+	Floor   uint64
+	Horizon uint64
+	Epoch   view.Epoch
+	ID      RequestID
+	Round   uint64
+	Index   int
+	Items   []Item
+	Differ  []byte
+}
+
+func (*ReadParts) message()   {}
+func (*PartsResult) message() {}
+
+// exchange is the comparison of one value of a read with one member's.
+type exchange struct {
+	peer  view.NodeID
+	index int
+	// sums are the own ones when the member was asked.
+	sums  []uint64
+	grain uint8
+	// answered; then differ says in which parts, or nothing for all.
+	answered bool
+	differ   []byte
+}
+
+// withheld is an answer to a read that waits for parts.
+type withheld struct {
+	result *ReadResult
+	open   []int
+}
+
+func (r *request) exchangeWith(id view.NodeID, index int) *exchange {
+	for _, x := range r.exchanges {
+		if x.peer == id && x.index == index {
+			return x
+		}
+	}
+	return nil
+}
+
+// larges returns the numbers of the keys whose values can be compared in parts.
+func (c *Core) larges(keys []string) (out []int) {
+	for i, k := range keys {
+		if _, v := c.partial(k); v != nil {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// fetchWithheld asks for the parts of what a member has withheld; false if it need not.
+func (c *Core) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
+	w := &withheld{result: m}
+	for _, i := range m.Withheld {
+		if c.store.print(r.keys[i]) == m.Prints[i] {
+			continue // it came from somebody else
+		}
+		w.open = append(w.open, i)
+		if !c.compareParts(p, r, i) {
+			// It is not large here any more.
+			c.ask(r, []view.NodeID{p.id})
+			return true
+		}
+	}
+	if len(w.open) == 0 {
+		return false
+	}
+	if r.withheld == nil {
+		r.withheld = map[view.NodeID]*withheld{}
+	}
+	r.withheld[p.id] = w
+	return true
+}
+
+// compareParts asks a member in which parts its value differs.
+func (c *Core) compareParts(p *peer, r *request, index int) bool {
+	it, v := c.partial(r.keys[index])
+	if v == nil {
+		return false
+	}
+	grain := v.Grain()
+	sums := v.PartSums(partsOf(it.bytes), grain)
+	if sums == nil {
+		return false
+	}
+	r.exchanges = slices.DeleteFunc(r.exchanges, func(x *exchange) bool { return x.peer == p.id && x.index == index })
+	r.exchanges = append(r.exchanges, &exchange{peer: p.id, index: index, sums: sums, grain: grain})
+	c.send(p, &ReadParts{ID: r.id, Round: r.round, Index: index, Key: it.key, Gen: it.gen, Kind: it.kind(), Grain: grain, Sums: sums})
+	return true
+}
+
+func (c *Core) onReadParts(p *peer, m *ReadParts) {
+	out := &PartsResult{Floor: c.floor, Horizon: c.horizon, Epoch: c.epoch, ID: m.ID, Round: m.Round, Index: m.Index}
+	out.Items, out.Differ = c.beyond(&FetchParts{Key: m.Key, Gen: m.Gen, Kind: m.Kind, Grain: m.Grain, Sums: m.Sums})
+	c.sendStored(p, out, c.kept(m.Key))
+}
+
+func (c *Core) onPartsResult(now clock.Instant, p *peer, m *PartsResult) {
+	took := c.take(p, m.Items)
+	c.stats.ValuesReceived += uint64(len(m.Items))
+	r := c.requests[m.ID]
+	if r == nil || r.phase == writing || m.Round != r.round || !took {
+		return
+	}
+	x := r.exchangeWith(p.id, m.Index)
+	if x == nil || x.answered {
+		return
+	}
+	x.answered, x.differ = true, m.Differ
+	if r.phase == repairing {
+		if r.held[p.id] != nil {
+			c.repair(r, p)
+		}
+		return
+	}
+	w := r.withheld[p.id]
+	if w == nil {
+		return
+	}
+	if w.open = slices.DeleteFunc(w.open, func(i int) bool { return i == m.Index }); len(w.open) > 0 {
+		return
+	}
+	delete(r.withheld, p.id)
+	r.answers[p.id], r.held[p.id] = w.result.Epoch, w.result.Prints
+	c.advance(now, r)
+}
+
+// repair sends a stale member what it lacks of what the read returns, as soon as it is
+// known what that is.
+func (c *Core) repair(r *request, p *peer) {
+	if r.repairs == nil {
+		r.repairs = c.repairsFor(r)
+	}
+	items, waits := slices.Clip(r.repairs), false
+	for i, k := range r.keys {
+		it, v := c.partial(k)
+		if v == nil || r.held[p.id][i] == r.prints[i] {
+			continue
+		}
+		switch x := r.exchangeWith(p.id, i); {
+		case r.held[p.id][i] == 0:
+			items = append(items, full(it))
+		case x == nil || !x.answered:
+			if c.compareParts(p, r, i) {
+				waits = true
+			} else {
+				items = append(items, full(it))
+			}
+		default:
+			items = append(items, lacking(it, v, x))
+		}
+	}
+	if waits {
+		return
+	}
+	c.stats.Repairs++
+	c.trace(TraceEvent{Kind: TraceRepair, Peer: p.id})
+	c.send(p, &Repair{ID: r.id, Floor: c.floor, Horizon: c.horizon, Items: items})
+}
+
+// lacking returns the parts of a value that differed at a member, or have changed since.
+func lacking(it *item, v crdt.Partial, x *exchange) Item {
+	now := v.PartSums(len(x.sums), x.grain)
+	if now == nil || len(x.differ)*8 < len(x.sums) {
+		return full(it)
+	}
+	want := make([]bool, len(now))
+	for i := range want {
+		want[i] = now[i] != x.sums[i] || x.differ[i/8]>>(i%8)&1 != 0
+	}
+	return Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: it.kind(), Bytes: v.Part(want, x.grain).Append(nil)}
+}
+
+// bitmapOf packs want, eight to a byte.
+func bitmapOf(want []bool) []byte {
+	out := make([]byte, (len(want)+7)/8)
+	for i, on := range want {
+		if on {
+			out[i/8] |= 1 << (i % 8)
+		}
+	}
+	return out
+}

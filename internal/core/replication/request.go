@@ -1,0 +1,359 @@
+package replication
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// phase is where a request stands.
+type phase uint8
+
+const (
+	// writing waits for replicas to apply an entry.
+	writing phase = iota
+	// reading waits for replicas to say what they hold.
+	reading
+	// repairing waits for replicas that were found stale to catch up.
+	repairing
+	// stamping waits for replicas to say which stamps a write has to exceed.
+	stamping
+)
+
+// request is an Update or Read that waits for other replicas.
+//
+// Invariant: only answers that were given in this core's view or an earlier one
+// count (quorum.go).
+type request struct {
+	id       RequestID
+	level    replicator.Level
+	fence    replicator.Fence
+	phase    phase
+	done     bool
+	deadline clock.Instant
+	// excused: the deadline has been put off (excuse).
+	excused bool
+	// spreadAt is when it turns to members beyond those it needs; spread: it has.
+	spreadAt clock.Instant
+	spread   bool
+	resendAt clock.Instant
+	backoff  int
+	// leaseAt is when one that waits for the lease alone looks again, 0 while it does
+	// not (lease.go).
+	leaseAt clock.Instant
+	// answers holds who has answered in this phase, and in which view.
+	answers map[view.NodeID]view.Epoch
+
+	// Of an Update: its ops; what was asked before they are carried out, what has been
+	// answered, and how often the plans made it ask for something else (stamping.go).
+	update bool
+	// disk: it changes or reads durable keys.
+	disk    bool
+	ops     []plannedOp
+	asks    []stampAsk
+	newest  []Newest
+	replans int
+	// Its entry, and the keys on which it had no effect. Those may stand here alone, so
+	// they are read back at the level once the entry is done.
+	seq    uint64
+	entry  *Entry
+	echoes []string
+	// fixed are its writes under stamps of the caller's, by key; ahead is the newest refusal
+	// of a stamp that is ahead, refused by whom (fixed.go).
+	fixed   map[string][]replicator.Fixed
+	ahead   *replicator.AheadError
+	refused map[view.NodeID]bool
+
+	// Of a read: what it asked for, whom, what they hold, and what it will return.
+	keys  []string
+	asked []view.NodeID
+	// round counts how often it began to ask anew: answers to an earlier round do not
+	// count.
+	round  uint64
+	held   map[view.NodeID][]uint64
+	prints []uint64
+	values []crdt.Value
+	// repairs are the values sent to stale replicas, but for large ones.
+	repairs []Item
+	// exchanges and withheld are about large values (readparts.go).
+	exchanges []*exchange
+	withheld  map[view.NodeID]*withheld
+}
+
+func (r *request) isRead() bool { return !r.update }
+
+// counts returns whether a node's answer counts now.
+func (c *Core) counts(r *request) func(view.NodeID) bool {
+	return func(id view.NodeID) bool {
+		if id == c.cfg.Self {
+			return c.diskFails == nil || r.entry == nil || c.storableAll(r.entry.Items)
+		}
+		epoch, ok := r.answers[id]
+		return ok && (epoch <= c.epoch || c.blunder == blunderLaterView)
+	}
+}
+
+// admit refuses what cannot be done, before anything is.
+func (c *Core) admit(level replicator.Level, f replicator.Fence, keys int) error {
+	l := &c.cfg.Limits
+	if !level.Alone() {
+		if n := len(c.voters); n == 0 || level.Need(n) > n {
+			return &replicator.MembersError{Level: level, Need: level.Need(n), Have: n}
+		}
+	}
+	switch {
+	case keys > l.RequestOps:
+		return &replicator.LimitError{What: "RequestOps", Limit: l.RequestOps, Had: keys}
+	case len(c.requests) >= l.Pending:
+		return &replicator.LimitError{What: "Pending", Limit: l.Pending, Had: len(c.requests)}
+	case c.fresh && len(c.own) >= l.LogEntries:
+		return &replicator.LimitError{What: "LogEntries", Limit: l.LogEntries, Had: len(c.own)}
+	case c.fences.full(f):
+		return &replicator.LimitError{What: "FenceGroups", Limit: l.FenceGroups, Had: l.FenceGroups}
+	case c.fences.far(f.Term, c.epoch, c.epoch):
+		return &replicator.LimitError{What: "FenceTerm", Limit: int(c.epoch.Generation()) + view.GenerationsAhead, Had: int(view.Epoch(f.Term).Generation())}
+	case len(f.Group) > groupBytesMax:
+		return &replicator.LimitError{What: "fence group bytes", Limit: groupBytesMax, Had: len(f.Group)}
+	}
+	if higher, ok := c.passFence(c.cfg.Self, c.epoch, f); !ok {
+		return &replicator.FencedError{Group: f.Group, Term: f.Term, Higher: higher}
+	}
+	return nil
+}
+
+// begin registers a request.
+func (c *Core) begin(now clock.Instant, r *request, deadline clock.Instant) {
+	if deadline == 0 {
+		deadline = now.Add(c.cfg.Timeout)
+	}
+	r.deadline = deadline
+	r.spreadAt = now.Add(min(c.cfg.SpreadMax, deadline.Sub(now)/5))
+	r.resendAt = now.Add(c.cfg.ResendAfter)
+	r.answers = map[view.NodeID]view.Epoch{}
+	c.requests[r.id] = r
+	c.timers.push(deadline, r.id)
+	c.timers.push(r.spreadAt, r.id)
+	c.timers.push(r.resendAt, r.id)
+}
+
+// restart begins a phase in which others are asked.
+func (c *Core) restart(now clock.Instant, r *request) {
+	clear(r.answers)
+	r.spread = false
+	r.spreadAt = now.Add(min(c.cfg.SpreadMax, r.deadline.Sub(now)/5))
+	c.timers.push(r.spreadAt, r.id)
+}
+
+// finish answers a request.
+func (c *Core) finish(r *request, err error) {
+	c.forget(r)
+	values := r.values
+	if err != nil || !r.isRead() {
+		values = nil
+	}
+	c.onDisk = r.disk
+	c.reply(r.id, values, err)
+	c.onDisk = false
+}
+
+func (c *Core) reply(id RequestID, values []crdt.Value, err error) {
+	switch {
+	case errors.Is(err, replicator.ErrLimit):
+		c.stats.LimitErrors++
+	case errors.Is(err, replicator.ErrOutcomeUnknown):
+		c.stats.QuorumErrors++
+		if errors.Is(err, replicator.ErrNoLease) {
+			c.stats.LeaseErrors++
+		}
+	}
+	c.out.Reply = append(c.out.Reply, Reply{ID: id, Err: err, Values: values, Disk: c.onDisk && err == nil})
+}
+
+// forget ends a request without an answer.
+func (c *Core) forget(r *request) {
+	if r == nil || r.done {
+		return
+	}
+	r.done = true
+	delete(c.requests, r.id)
+	c.releaseAll(r.ops)
+	if r.entry == nil {
+		return
+	}
+	if c.writesDone++; c.writesDone > 32 && c.writesDone*2 > len(c.writes) {
+		c.writes = slices.DeleteFunc(c.writes, func(r *request) bool { return r.done })
+		c.writesDone = 0
+	}
+}
+
+// onRequestTime does what is due for a request.
+func (c *Core) onRequestTime(now clock.Instant, r *request) {
+	if c.lookAtLease(now, r); r.done {
+		return
+	}
+	if !now.Before(r.deadline) {
+		if c.excuse(now, r) {
+			return
+		}
+		c.giveUp(r)
+		return
+	}
+	if !r.spread && !now.Before(r.spreadAt) {
+		c.spread(now, r)
+	}
+	if !now.Before(r.resendAt) {
+		r.backoff = min(r.backoff+1, backoffMax)
+		r.resendAt = now.Add(c.wait(r.backoff))
+		c.timers.push(r.resendAt, r.id)
+		c.again(now, r)
+	}
+}
+
+// excuse gives a request more time, once, when its deadline has passed while this
+// process did not run (it was stopped, or starved of CPU): its answers may be here
+// already and only wait to be read.
+func (c *Core) excuse(now clock.Instant, r *request) bool {
+	if r.excused || now.Sub(r.deadline) <= c.cfg.ResendAfter {
+		return false
+	}
+	r.excused = true
+	r.deadline = now.Add(c.wait(excuseBackoff))
+	c.timers.push(r.deadline, r.id)
+	if r.spread {
+		c.again(now, r)
+	} else {
+		c.spread(now, r)
+	}
+	return true
+}
+
+// excuseBackoff makes the time of an excuse four times ResendAfter.
+const excuseBackoff = 2
+
+// spread turns to every member that counts.
+func (c *Core) spread(now clock.Instant, r *request) {
+	r.spread = true
+	if r.phase == writing {
+		c.offer(now, r, true)
+		return
+	}
+	c.ask(r, c.unanswered(r))
+}
+
+// again repeats what has not been answered.
+func (c *Core) again(now clock.Instant, r *request) {
+	switch r.phase {
+	case writing:
+		c.offer(now, r, r.spread)
+	case reading, stamping:
+		again := slices.DeleteFunc(c.unanswered(r), func(id view.NodeID) bool { return !slices.Contains(r.asked, id) })
+		c.ask(r, again)
+	case repairing:
+		for _, id := range c.unanswered(r) {
+			if p := c.byID[id]; p != nil && r.held[id] != nil {
+				c.repair(r, p)
+			}
+		}
+	}
+}
+
+// unanswered returns the members of the request's quorums that have not
+// answered in this phase.
+func (c *Core) unanswered(r *request) []view.NodeID {
+	var out []view.NodeID
+	for _, q := range c.quorums(r.level) {
+		for _, id := range q.members {
+			if _, ok := r.answers[id]; !ok && id != c.cfg.Self && !slices.Contains(out, id) {
+				out = append(out, id)
+			}
+		}
+	}
+	return out
+}
+
+// advance moves a request on if enough have answered.
+func (c *Core) advance(now clock.Instant, r *request) {
+	if r.done || !allMet(c.quorums(r.level), c.counts(r)) {
+		return
+	}
+	switch {
+	case r.phase == writing && (len(r.echoes) == 0 || c.blunder == blunderNoEcho), r.phase == repairing:
+		c.complete(now, r)
+	case r.phase == writing:
+		r.keys = r.echoes
+		c.startReading(now, r)
+	case r.phase == stamping:
+		c.writeAbove(now, r)
+	default:
+		c.startRepairing(now, r)
+	}
+}
+
+// recount re-evaluates every request after a change of the view, and turns to
+// the members that count now.
+func (c *Core) recount(now clock.Instant) {
+	ids := make([]RequestID, 0, len(c.requests))
+	for id := range c.requests {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if r := c.requests[id]; r != nil {
+			c.advance(now, r)
+		}
+		if r := c.requests[id]; r != nil {
+			c.reach(now, r)
+		}
+	}
+}
+
+// reach turns to as many members as the request still needs.
+func (c *Core) reach(now clock.Instant, r *request) {
+	if r.phase == writing {
+		c.offer(now, r, r.spread)
+		return
+	}
+	asked := func(id view.NodeID) bool { return slices.Contains(r.asked, id) && c.linked(id) || c.counts(r)(id) }
+	c.ask(r, targets(c.quorums(r.level), asked, c.linked))
+}
+
+func (c *Core) onPeerLost(now clock.Instant, id view.NodeID) {
+	p := c.byID[id]
+	if p == nil || p.down {
+		return
+	}
+	p.down = true
+	c.laneLost(now, id)
+	ids := make([]RequestID, 0, len(c.requests))
+	for rid, r := range c.requests {
+		if _, answered := r.answers[id]; !answered {
+			ids = append(ids, rid)
+		}
+	}
+	slices.Sort(ids)
+	for _, rid := range ids {
+		if r := c.requests[rid]; r != nil && !r.spread {
+			c.spread(now, r)
+		}
+	}
+}
+
+func (c *Core) onPeerUp(now clock.Instant, id view.NodeID) {
+	p := c.byID[id]
+	if p == nil {
+		return
+	}
+	p.down, p.backoff = false, 0
+	// What was in flight on the former connection may be lost.
+	c.rewind(p)
+	c.push(now, p)
+}
+
+const backoffMax = 4
+
+func (c *Core) wait(backoff int) time.Duration { return c.cfg.ResendAfter << min(backoff, backoffMax) }

@@ -1,0 +1,369 @@
+package replication
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// world runs cores on virtual time. Every message is encoded and decoded on its
+// way. All randomness comes from the seed.
+type world struct {
+	t     testing.TB
+	rng   *rand.Rand
+	now   clock.Instant
+	nodes map[view.NodeID]*simNode
+	order []view.NodeID
+	queue flights
+	sent  uint64
+	view  *view.View
+
+	// Faults.
+	drop, dup float64
+	delayMax  time.Duration
+	cut       func(from, to view.NodeID) bool
+	dropKind  func(Message) bool
+	frames    int
+	bytes     int
+	tweak     func(*Config)
+	nextReq   RequestID
+	// posted and delivered see every message that sets out and that arrives.
+	posted, delivered func(from, to view.NodeID, m Message)
+	// blunder is planted in every core, see plant.
+	blunder blunder
+	// hasty leaves the invariants out, which costs as much as there are keys.
+	hasty bool
+	// afterStep is called after every step.
+	afterStep func(*simNode)
+}
+
+type simNode struct {
+	id      view.NodeID
+	core    *Core
+	replies map[RequestID]Reply
+	onReply map[RequestID]func(Reply)
+	changed map[string]int
+	traces  []TraceEvent
+}
+
+type flight struct {
+	at    clock.Instant
+	seq   uint64
+	from  view.NodeID
+	to    view.NodeID
+	frame []byte
+	do    func()
+}
+
+type flights []flight
+
+func (f flights) Len() int { return len(f) }
+func (f flights) Less(i, j int) bool {
+	return f[i].at < f[j].at || f[i].at == f[j].at && f[i].seq < f[j].seq
+}
+func (f flights) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
+func (f *flights) Push(x any)   { *f = append(*f, x.(flight)) }
+func (f *flights) Pop() any {
+	old := *f
+	x := old[len(old)-1]
+	*f = old[:len(old)-1]
+	return x
+}
+
+func newWorld(t testing.TB, seed uint64, n int, tweak func(*Config)) *world {
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1, nodes: map[view.NodeID]*simNode{}, tweak: tweak, delayMax: 200 * time.Microsecond}
+	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1)}
+	for i := range n {
+		v.Members = append(v.Members, member(view.NodeID(i+1), view.Up))
+		w.start(view.NodeID(i + 1))
+	}
+	w.setView(v)
+	for _, id := range w.order {
+		// All are empty: nobody has anything to catch up with.
+		c := w.nodes[id].core
+		c.former, c.caughtUp, c.behind = nil, c.epoch, false
+	}
+	return w
+}
+
+func member(id view.NodeID, s view.Status) view.Member {
+	return view.Member{Node: view.Node{ID: id, Name: id.String()}, Status: s}
+}
+
+func (w *world) start(id view.NodeID) *simNode {
+	cfg := Config{Self: id, Seed: uint64(id)}
+	if w.tweak != nil {
+		w.tweak(&cfg)
+	}
+	n := &simNode{id: id, core: New(cfg), replies: map[RequestID]Reply{}, onReply: map[RequestID]func(Reply){}, changed: map[string]int{}}
+	n.core.blunder = w.blunder
+	w.nodes[id] = n
+	w.order = append(w.order, id)
+	return n
+}
+
+// plant gives all cores, and those to come, a bug.
+func (w *world) plant(b blunder) *world {
+	w.blunder = b
+	for _, n := range w.nodes { // order-free
+		n.core.blunder = b
+	}
+	return w
+}
+
+func (w *world) crash(id view.NodeID) {
+	delete(w.nodes, id)
+	w.order = slices.DeleteFunc(w.order, func(o view.NodeID) bool { return o == id })
+}
+
+// setView gives v to every living member at once.
+func (w *world) setView(v *view.View) {
+	w.view = v
+	for _, id := range slices.Clone(w.order) {
+		if v.Member(id) != nil {
+			w.step(id, ViewChanged{View: v})
+		}
+	}
+}
+
+// next returns the view that follows, changed by edit.
+func (w *world) next(edit func(v *view.View)) *view.View {
+	v := &view.View{Cluster: 1, Epoch: w.view.Epoch + 1, Members: slices.Clone(w.view.Members)}
+	edit(v)
+	return v
+}
+
+func remove(ids ...view.NodeID) func(*view.View) {
+	return func(v *view.View) {
+		v.Members = slices.DeleteFunc(v.Members, func(m view.Member) bool { return slices.Contains(ids, m.ID) })
+	}
+}
+
+func add(s view.Status, ids ...view.NodeID) func(*view.View) {
+	return func(v *view.View) {
+		for _, id := range ids {
+			if m := v.Member(id); m != nil {
+				m.Status = s
+			} else {
+				v.Members = append(v.Members, member(id, s))
+			}
+		}
+	}
+}
+
+func (w *world) step(id view.NodeID, ev Event) {
+	n := w.nodes[id]
+	if n == nil {
+		return
+	}
+	var out Effects
+	n.core.Step(w.now, ev, &out)
+	if !w.hasty {
+		n.core.checkInvariants()
+	}
+	if w.afterStep != nil {
+		w.afterStep(n)
+	}
+	for _, s := range out.Send {
+		w.post(id, s.To, s.Msg)
+	}
+	for _, k := range out.Changed {
+		n.changed[k]++
+	}
+	n.traces = append(n.traces, out.Trace...)
+	for _, r := range out.Reply {
+		n.replies[r.ID] = r
+		if f := n.onReply[r.ID]; f != nil {
+			f(r)
+		}
+	}
+}
+
+func (w *world) post(from, to view.NodeID, m Message) {
+	frame := Append(nil, m)
+	w.frames++
+	w.bytes += len(frame)
+	if w.posted != nil {
+		w.posted(from, to, m)
+	}
+	if w.cut != nil && w.cut(from, to) || w.rng.Float64() < w.drop || w.dropKind != nil && w.dropKind(m) {
+		return
+	}
+	for range 1 + map[bool]int{true: 1}[w.rng.Float64() < w.dup] {
+		w.sent++
+		at := w.now.Add(time.Duration(w.rng.Int64N(int64(w.delayMax)) + 1))
+		heap.Push(&w.queue, flight{at: at, seq: w.sent, from: from, to: to, frame: frame})
+	}
+}
+
+// after runs f in d.
+func (w *world) after(d time.Duration, f func()) {
+	w.sent++
+	heap.Push(&w.queue, flight{at: w.now.Add(d), seq: w.sent, do: f})
+}
+
+// run lets d pass.
+func (w *world) run(d time.Duration) {
+	end := w.now.Add(d)
+	for {
+		due, who := end, view.NodeID(0)
+		for _, id := range w.order {
+			if at := w.nodes[id].core.Deadline(); at < due {
+				due, who = max(at, w.now), id
+			}
+		}
+		if len(w.queue) > 0 && w.queue[0].at <= due {
+			f := heap.Pop(&w.queue).(flight)
+			w.now = max(w.now, f.at)
+			w.deliver(f)
+			continue
+		}
+		w.now = max(w.now, due)
+		if who == 0 {
+			return
+		}
+		w.step(who, Tick{})
+	}
+}
+
+func (w *world) deliver(f flight) {
+	if f.do != nil {
+		f.do()
+		return
+	}
+	if w.cut != nil && w.cut(f.from, f.to) {
+		return
+	}
+	m, err := Decode(f.frame)
+	if err != nil {
+		w.t.Fatalf("a core sent what cannot be decoded: %v", err)
+	}
+	if w.delivered != nil {
+		w.delivered(f.from, f.to, m)
+	}
+	w.step(f.to, Received{From: f.from, Msg: m})
+}
+
+// update begins an update and returns its number.
+func (w *world) update(id view.NodeID, level replicator.Level, fence replicator.Fence, ops ...replicator.Op) RequestID {
+	w.nextReq++
+	rid := w.nextReq
+	w.step(id, Update{ID: rid, Ops: ops, Level: level, Fence: fence, Deadline: w.now.Add(2 * time.Second)})
+	return rid
+}
+
+func (w *world) read(id view.NodeID, level replicator.Level, fence replicator.Fence, keys ...string) RequestID {
+	w.nextReq++
+	rid := w.nextReq
+	w.step(id, Read{ID: rid, Keys: keys, Level: level, Fence: fence, Deadline: w.now.Add(2 * time.Second)})
+	return rid
+}
+
+// reply runs until the request is answered.
+func (w *world) reply(id view.NodeID, rid RequestID) Reply {
+	w.t.Helper()
+	for range 4000 {
+		if r, ok := w.nodes[id].replies[rid]; ok {
+			return r
+		}
+		w.run(time.Millisecond)
+	}
+	w.t.Fatalf("request %d at node %v was never answered", rid, id)
+	return Reply{}
+}
+
+// onAnswer calls f when the request is answered, or now if it has been.
+func (w *world) onAnswer(id view.NodeID, rid RequestID, f func(Reply)) {
+	n := w.nodes[id]
+	if r, ok := n.replies[rid]; ok {
+		f(r)
+		return
+	}
+	n.onReply[rid] = f
+}
+
+func (w *world) converged() bool {
+	for _, id := range w.order {
+		if w.nodes[id].core.Digest() != w.nodes[w.order[0]].core.Digest() {
+			return false
+		}
+	}
+	return true
+}
+
+// settle runs until all replicas are equal, at most for d, and returns how long
+// it took.
+func (w *world) settle(d time.Duration) time.Duration {
+	w.t.Helper()
+	start := w.now
+	for w.now.Sub(start) < d {
+		if w.converged() {
+			return w.now.Sub(start)
+		}
+		w.run(5 * time.Millisecond)
+	}
+	w.t.Fatalf("replicas differ after %v:\n%s", d, w.states())
+	return 0
+}
+
+func (w *world) states() string {
+	s := ""
+	for _, id := range w.order {
+		c := w.nodes[id].core
+		s += fmt.Sprintf("%v: digest %x keys %d vector %v former %v caughtUp %v session %v\n", id, c.Digest(), c.store.keys, c.vector(), c.former, c.caughtUp, c.session.peer)
+	}
+	return s
+}
+
+func addTo(id view.NodeID, key, e string) replicator.Op {
+	return Mutate(key, crdt.KindORSet, len(e)+24, func(v crdt.Value) crdt.Value {
+		if d := v.(*crdt.ORSet[string]).Add(crdt.NodeID(id), e); d != nil {
+			return d
+		}
+		return nil
+	})
+}
+
+func removeFrom(key, e string) replicator.Op {
+	return Mutate(key, crdt.KindORSet, 0, func(v crdt.Value) crdt.Value {
+		if d := v.(*crdt.ORSet[string]).Remove(e); d != nil {
+			return d
+		}
+		return nil
+	})
+}
+
+func setIn(id view.NodeID, key, k, v string, term, seq uint64) replicator.Op {
+	return Mutate(key, crdt.KindLWWMap, len(k)+len(v)+24, func(x crdt.Value) crdt.Value {
+		if d := x.(*crdt.LWWMap[string, string]).Set(k, v, crdt.Stamp{Time: term, Node: crdt.NodeID(id), Seq: seq}); d != nil {
+			return d
+		}
+		return nil
+	})
+}
+
+func count(id view.NodeID, key string, n uint64) replicator.Op {
+	return Mutate(key, crdt.KindGCounter, 24, func(v crdt.Value) crdt.Value {
+		if d := v.(*crdt.GCounter).Add(crdt.NodeID(id), n); d != nil {
+			return d
+		}
+		return nil
+	})
+}
+
+func elements(v crdt.Value) []string {
+	if v == nil {
+		return nil
+	}
+	es := v.(*crdt.ORSet[string]).Elements()
+	slices.Sort(es)
+	return es
+}

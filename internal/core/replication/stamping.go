@@ -1,0 +1,261 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// Stamps first
+//
+// The last write wins only if its stamp is above those of all writes that came before
+// it, and clocks do not see to that. So an update above level Local that stamps entries
+// of a last-write-wins value, or deletes a key, has a phase before its write:
+//
+//	stamping:  ask as many members as the level needs for the newest stamps of the
+//	           entries and the generations of the keys
+//	writing:   one write, above all answers and above the local state of that moment
+//
+// A write that was acknowledged at a majority before this one began stands at a member
+// of every quorum that answers, so this one is above it. Two writes whose times overlap
+// are concurrent: both are acknowledged and one of them stands.
+//
+// Answers count as those of reads do: given in this core's view or an earlier one, and
+// asked anew when kept sets of former voters are dropped (quorum.go, askAgain).
+//
+// Generations are part of the answers, since a higher one replaces a lower one whole: a
+// deletion must be above all deletions before it, and a write in a generation that was
+// deleted meanwhile would be lost in silence.
+//
+// Rejected: acknowledgements that carry the newest stamp, and a second write above it if
+// the first was too low. It undoes writes that have seen the first: w2 at Y is too low
+// (Z has a newer w1) but reaches Z's reader by a write-back; w3 reads w2, overwrites it at
+// X and Z and is acknowledged; w2 then learns of w1, is stamped anew, and wins over w3
+// (TestWriteIsNotStampedAnew).
+
+// StampQuery asks for the newest stamps of entries, and for the generations of keys.
+type StampQuery struct {
+	Epoch view.Epoch
+	ID    RequestID
+	// Round tells the times apart at which one request asks (askAgain).
+	Round uint64
+	Asks  []stampAsk
+}
+
+// stampAsk is about one key. Entries is empty for a key that is to be deleted.
+type stampAsk struct {
+	Key     string
+	Entries []string
+}
+
+// StampAnswer answers a StampQuery, in its order.
+type StampAnswer struct {
+	Epoch   view.Epoch
+	Floor   uint64
+	Horizon uint64
+	ID      RequestID
+	Round   uint64
+	// Wall is the sender's wall clock (clocks.go).
+	Wall   uint64
+	Newest []Newest
+}
+
+// Newest is what a replica knows of a key: its generation, whether it has a value there,
+// and the newest Time of each entry. The Time of an entry that does not exist is that of
+// the newest deletion of an entry that was forgotten.
+type Newest struct {
+	Gen   uint64
+	Era   uint8 // of Times (era.go)
+	Live  bool
+	Times []uint64
+}
+
+func (*StampQuery) message()  {}
+func (*StampAnswer) message() {}
+
+// join takes in what another replica knows of a key.
+func (n *Newest) join(o Newest) {
+	switch {
+	case o.Gen < n.Gen:
+		return
+	case o.Gen > n.Gen:
+		n.Gen, n.Era, n.Live = o.Gen, o.Era, o.Live
+		clear(n.Times)
+	}
+	n.Live = n.Live || o.Live
+	n.joinEra(o)
+}
+
+// newestOf returns what this replica knows of a key.
+func (c *Core) newestOf(key string, entries []string) Newest {
+	out := Newest{Times: make([]uint64, len(entries))}
+	it := c.store.get(key)
+	if it != nil {
+		out.Gen, out.Era, out.Live = it.gen, it.era, it.value != nil
+	}
+	for i, e := range entries {
+		out.Times[i] = c.newestTime(it, e)
+	}
+	return out
+}
+
+func (c *Core) newestTime(it *item, entry string) uint64 {
+	if it == nil || it.value == nil {
+		return c.inherited
+	}
+	inherited, least := c.inherited, uint64(0)
+	if it.era > 0 {
+		least = eraTimes
+		if wall := c.judgingWall(); tooFar(inherited, wall) { // of an earlier era
+			inherited = (wall + millis(aheadMax/2)) << tickBits
+		}
+	}
+	return max(least, newestIn(it.value, entry, inherited))
+}
+
+// newestIn returns the time of an entry of v; for one that it does not have, that of the
+// newest deletion which is forgotten.
+func newestIn(v crdt.Value, entry string, forgotten uint64) uint64 {
+	switch v := v.(type) {
+	case *crdt.LWWRegister[string]:
+		return v.Stamp().Time
+	case *entryMap:
+		if s, ok := v.Stamp(entry); ok {
+			return s.Time
+		}
+		return max(v.Forgotten().Time, forgotten)
+	}
+	return 0
+}
+
+// asksOf returns what must be asked before ops can be carried out.
+func asksOf(ops []plannedOp, plans []replicator.Plan) (out []stampAsk) {
+	for i := range ops {
+		if ops[i].Delete || len(plans[i].Entries) > 0 {
+			out = append(out, stampAsk{Key: ops[i].Key, Entries: plans[i].Entries})
+		}
+	}
+	return out
+}
+
+// startStamping asks for the stamps that an update has to exceed.
+func (c *Core) startStamping(now clock.Instant, r *request, asks []stampAsk) {
+	r.phase, r.asks = stamping, asks
+	r.newest = make([]Newest, len(asks))
+	for i := range asks {
+		r.newest[i] = c.newestOf(asks[i].Key, asks[i].Entries)
+	}
+	c.restart(now, r)
+	c.ask(r, targets(c.quorums(r.level), c.counts(r), c.linked))
+	c.advance(now, r)
+}
+
+func (c *Core) onStampQuery(p *peer, m *StampQuery) {
+	out := &StampAnswer{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, ID: m.ID, Round: m.Round, Wall: c.ownWall(), Newest: make([]Newest, len(m.Asks))}
+	for i, a := range m.Asks {
+		out.Newest[i] = c.newestOf(a.Key, a.Entries)
+	}
+	c.send(p, out)
+}
+
+func (c *Core) onStampAnswer(now clock.Instant, p *peer, m *StampAnswer) {
+	c.hearClock(p, m.Wall)
+	r := c.requests[m.ID]
+	if r == nil || r.phase != stamping || m.Round != r.round || len(m.Newest) != len(r.asks) {
+		return
+	}
+	for i := range m.Newest {
+		if len(m.Newest[i].Times) != len(r.asks[i].Entries) {
+			return
+		}
+	}
+	for i := range m.Newest {
+		r.newest[i].join(m.Newest[i])
+	}
+	r.answers[p.id] = m.Epoch
+	c.advance(now, r)
+}
+
+// writeAbove carries out an update whose stamps have been asked for.
+func (c *Core) writeAbove(now clock.Instant, r *request) {
+	if higher, ok := c.passFence(c.cfg.Self, c.epoch, r.fence); !ok {
+		c.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: higher})
+		return
+	}
+	for i, a := range r.asks {
+		// The key was deleted elsewhere: what it held here does not count, and what
+		// is written in its generation would be lost.
+		if it := c.store.get(a.Key); len(a.Entries) > 0 && r.newest[i].Gen > 0 && (it == nil || it.gen < r.newest[i].Gen) {
+			it = c.store.obtain(a.Key)
+			if c.store.absorb(it, r.newest[i].Gen, 0, nil) {
+				c.changed(it, nil)
+			}
+		}
+	}
+	plans, err := c.plan(r.ops)
+	if err != nil {
+		c.finish(r, err)
+		return
+	}
+	if asks := asksOf(r.ops, plans); !slices.EqualFunc(asks, r.asks, sameAsk) {
+		// The plans have changed with the state: ask for what they stamp now.
+		c.askStampsAgain(now, r, asks)
+		return
+	}
+	c.write(now, r, plans)
+}
+
+func sameAsk(a, b stampAsk) bool { return a.Key == b.Key && slices.Equal(a.Entries, b.Entries) }
+
+// replansMax bounds how often an update whose plans change with the state asks again.
+const replansMax = 8
+
+func (c *Core) askStampsAgain(now clock.Instant, r *request, asks []stampAsk) {
+	if r.replans++; r.replans > replansMax {
+		c.finish(r, fmt.Errorf("%w: its entries changed with every attempt", replicator.ErrContended))
+		return
+	}
+	r.round++
+	r.asked = nil
+	c.startStamping(now, r, asks)
+}
+
+// aboveAll returns what op i has to exceed, and fails if nothing can.
+func (c *Core) aboveAll(r *request, i int, p *replicator.Plan) (Newest, error) {
+	op := &r.ops[i]
+	if !op.Delete && len(p.Entries) == 0 {
+		return Newest{}, nil
+	}
+	n := c.newestOf(op.Key, p.Entries)
+	for j, a := range r.asks {
+		if sameAsk(a, stampAsk{Key: op.Key, Entries: p.Entries}) && c.blunder != blunderOwnStamps {
+			n.join(r.newest[j])
+		}
+	}
+	if n.Gen+1 >= timeMax {
+		return n, fmt.Errorf("%w: key %q: generation %d", replicator.ErrStamp, op.Key, n.Gen)
+	}
+	wall := c.judgingWall()
+	// eraClock is never behind wall: without a time far ahead of wall there is no new era.
+	far := slices.ContainsFunc(n.Times, func(t uint64) bool { return tooFar(t+1, wall) })
+	// Without a view, or before another clock is there, the own clock may be the wrong one.
+	if far && c.view != nil && !c.mute() && c.blunder != blunderNoEra {
+		if bound := eraClock(c.ownWall(), c.peers, c.readings()); n.beginEra(bound) {
+			c.stats.Eras++
+			c.trace(TraceEvent{Kind: TraceEra, Key: op.Key, Detail: fmt.Sprintf("stamps ahead of %s: era %d of %d", clock.ShowMillis(bound), n.Era, eraMax)})
+		}
+	}
+	for _, t := range n.Times {
+		switch {
+		case t+1 >= timeMax:
+			return n, fmt.Errorf("%w: key %q: stamp %d", replicator.ErrStamp, op.Key, t)
+		case tooFar(t+1, wall):
+			return n, fmt.Errorf("%w: key %q: it is of %s, and the clocks show %s", replicator.ErrStamp, op.Key, clock.ShowMillis(t>>tickBits), clock.ShowMillis(wall))
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,236 @@
+package replication
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/zeebo/xxh3"
+)
+
+// bucketCount is the fan-out of the digest tree's only inner level. With n keys
+// a difference costs 8 bytes per bucket, once, and about n/256 key digests.
+const bucketCount = 256
+
+// item is what the store holds for one key.
+type item struct {
+	key string
+	// gen counts the deletions of the key. A higher generation replaces a lower one
+	// whole; within one, values join.
+	gen uint64
+	// era is that of the value's stamps, 0 without a value (era.go).
+	era uint8
+	// value is nil for a key that has been deleted.
+	value crdt.Value
+	hash  uint64 // of the key
+	// print is the item's part of its bucket's sum: what replicas compare.
+	print uint64
+	bytes int
+	// marked is the step in which the item was last reported as changed.
+	marked uint64
+	// changedAt is when it was last reported as changed.
+	changedAt clock.Instant
+	// version grows with every change of the item, written with those made here; pins
+	// counts the snapshots that hold the value (snapshot.go).
+	version, written uint64
+	pins             *pins
+	// tomb: counted among the deleted keys. listed: the index counts it among the live ones.
+	tomb, listed bool
+}
+
+// kind returns the value's data type, 0 for a deleted key.
+func (it *item) kind() crdt.Kind {
+	if it.value == nil {
+		return 0
+	}
+	return it.value.Kind()
+}
+
+type bucket struct {
+	items map[string]*item
+	sum   uint64
+	// suspect: something in it may be there to forget (prune.go).
+	suspect bool
+}
+
+// store holds the keys and the sums of their fingerprints. The zero store is
+// empty.
+//
+// Invariant: sum of a bucket is the sum of its items' prints, root that of all
+// buckets' sums; bytes is the sum of the items' bytes, and keys counts the items.
+type store struct {
+	buckets [bucketCount]bucket
+	root    uint64
+	bytes   int
+	keys    int
+	// suspects counts the buckets that are suspect, tombs the deleted keys.
+	suspects int
+	tombs    int
+	index    keyIndex
+	// changes numbers the changes of all items.
+	changes uint64
+}
+
+func bucketOf(hash uint64) int { return int(hash >> 56) }
+
+// keyCostBytes is about what a key costs beside its name and value.
+const keyCostBytes = 128
+
+func (s *store) get(key string) *item { return s.buckets[bucketOf(xxh3.HashString(key))].items[key] }
+
+// value returns the live value of key, or nil.
+func (s *store) value(key string) crdt.Value {
+	if it := s.get(key); it != nil {
+		return it.value
+	}
+	return nil
+}
+
+// print returns the fingerprint of key, 0 if it does not exist.
+func (s *store) print(key string) uint64 {
+	if it := s.get(key); it != nil {
+		return it.print
+	}
+	return 0
+}
+
+// obtain returns the item of key, a new one if there is none.
+func (s *store) obtain(key string) *item {
+	h := xxh3.HashString(key)
+	b := &s.buckets[bucketOf(h)]
+	if it := b.items[key]; it != nil {
+		return it
+	}
+	if b.items == nil {
+		b.items = map[string]*item{}
+	}
+	it := &item{key: strings.Clone(key), hash: h}
+	b.items[it.key] = it
+	s.keys++
+	s.bytes += len(key) + keyCostBytes
+	return it
+}
+
+// suspect marks a bucket as worth a look.
+func (s *store) suspect(b *bucket) {
+	if !b.suspect {
+		b.suspect = true
+		s.suspects++
+	}
+}
+
+// suspectAll marks all buckets that hold anything.
+func (s *store) suspectAll() {
+	for i := range s.buckets {
+		if b := &s.buckets[i]; len(b.items) > 0 {
+			s.suspect(b)
+		}
+	}
+}
+
+// remove takes an item out, as if the key had never been there.
+func (s *store) remove(it *item) {
+	b := &s.buckets[bucketOf(it.hash)]
+	b.sum -= it.print
+	s.root -= it.print
+	s.keys--
+	s.bytes -= len(it.key) + keyCostBytes + it.bytes
+	if it.tomb {
+		s.tombs--
+	}
+	delete(b.items, it.key)
+	s.list(it, false)
+}
+
+// settle brings the sums up to date after a change of it.
+func (s *store) settle(it *item) {
+	if tomb := it.value == nil; tomb != it.tomb {
+		it.tomb = tomb
+		if s.tombs++; !tomb {
+			s.tombs -= 2
+		}
+	}
+	s.list(it, it.value != nil)
+	s.changes++
+	it.version = s.changes
+	var size int
+	print := fingerprint(it.hash, it.gen, 0, 0)
+	if it.value != nil {
+		size = it.value.Size()
+		print = fingerprint(it.hash, it.gen+uint64(it.era)<<56, it.value.Kind(), it.value.Digest())
+	}
+	b := &s.buckets[bucketOf(it.hash)]
+	s.suspect(b)
+	b.sum += print - it.print
+	s.root += print - it.print
+	s.bytes += size - it.bytes
+	it.print, it.bytes = print, size
+}
+
+// fingerprint mixes all that distinguishes one state of a key from another. It
+// is never 0, which stands for a key that does not exist.
+func fingerprint(key, gen uint64, kind crdt.Kind, digest uint64) uint64 {
+	hi, lo := bits.Mul64(key^0x9e3779b97f4a7c15, digest^bits.RotateLeft64(gen+1, 17)^uint64(kind)<<48^0xd6e8feb86659fd93)
+	h := hi ^ lo ^ bits.RotateLeft64(digest, 29) + gen*0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return max(h^h>>29, 1)
+}
+
+// absorb merges what another replica holds for a key and reports whether that
+// changed anything here. The order in which states replace each other, and so
+// the outcome, is the same at every replica: generation first, then data type
+// (two nodes that create one key with two types, or element types: the lower number
+// stands), then the era, to which a state of a lower one is lifted (era.go), then the join.
+func (s *store) absorb(it *item, gen uint64, era uint8, v crdt.Value) (changed bool) {
+	switch {
+	case gen < it.gen:
+		return false
+	case gen > it.gen:
+		it.gen, it.era = gen, era
+		it.replace(v)
+		changed = true
+	case v == nil:
+		changed = it.print == 0
+	case it.value == nil:
+		it.era = era
+		it.replace(v)
+		changed = true
+	case it.value.Kind() != v.Kind():
+		if changed = v.Kind() < it.value.Kind(); changed {
+			it.era = era
+			it.replace(v)
+		}
+	default:
+		raised := it.raiseEra(era)
+		it.own()
+		// The kinds are equal, so the join cannot fail.
+		changed, _ = it.value.Join(lifted(v, era, it.era))
+		changed = changed || raised
+	}
+	if changed {
+		s.settle(it)
+	}
+	return changed
+}
+
+// sums returns the sums of all buckets.
+func (s *store) sums() []uint64 {
+	out := make([]uint64, bucketCount)
+	for i := range s.buckets {
+		out[i] = s.buckets[i].sum
+	}
+	return out
+}
+
+// sorted returns the items of a bucket in the order of their keys.
+func (b *bucket) sorted() []*item {
+	out := make([]*item, 0, len(b.items))
+	for _, it := range b.items {
+		out = append(out, it)
+	}
+	slices.SortFunc(out, func(a, b *item) int { return strings.Compare(a.key, b.key) })
+	return out
+}

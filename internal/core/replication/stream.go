@@ -1,0 +1,230 @@
+package replication
+
+import (
+	"sort"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+// windowEntries bounds how far the stream to a peer runs ahead of its
+// acknowledgements; entries that a request waits for go past it.
+const windowEntries = 4096
+
+// append adds an entry to the log and sees that everybody gets it.
+func (c *Core) append(now clock.Instant, e *Entry) uint64 {
+	seq := c.log.append(e)
+	if c.fresh {
+		c.own = append(c.own, e.Items...)
+	}
+	if len(c.peers) > 0 {
+		c.batchAt = clock.Min(c.batchAt, now.Add(c.cfg.BatchEvery))
+	}
+	c.trim()
+	return seq
+}
+
+// trim forgets entries that every peer has, and the oldest ones when there are
+// too many: who lacks those takes their effect over by anti-entropy.
+func (c *Core) trim() {
+	all := c.log.last()
+	for _, p := range c.peers {
+		all = min(all, p.acked)
+	}
+	c.log.dropTo(all)
+	cut := c.log.over(c.cfg.Limits.LogEntries, c.cfg.Limits.LogBytes)
+	if cut == 0 {
+		return
+	}
+	c.log.dropTo(cut)
+	for _, p := range c.peers {
+		if p.acked < cut {
+			c.trace(TraceEvent{Kind: TraceLogCut, Peer: p.id})
+			p.acked, p.next = cut, max(p.next, cut+1)
+		}
+	}
+}
+
+// flush pushes, unless the peer's link is down: then it is tried once in a while.
+func (c *Core) flush(now clock.Instant, p *peer) {
+	switch {
+	case !p.down:
+		c.push(now, p)
+	case p.resendAt == clock.Never:
+		p.resendAt = now.Add(c.wait(backoffMax))
+	}
+}
+
+// push sends a peer what it has not been sent, as far as the window allows.
+func (c *Core) push(now clock.Instant, p *peer) {
+	if c.cfg.NoStream || c.mute() {
+		return
+	}
+	for p.next <= c.log.last() && p.next-p.acked <= windowEntries {
+		m := c.run(p.next)
+		c.send(p, m)
+		p.next += uint64(len(m.Entries))
+		c.stats.DeltasSent += uint64(len(m.Entries))
+		if p.resendAt == clock.Never {
+			p.resendAt = now.Add(c.wait(p.backoff))
+		}
+	}
+}
+
+// run returns a message of entries from seq on, up to about a frame.
+func (c *Core) run(seq uint64) *Deltas {
+	if s := c.shared; s != nil && s.From == seq && s.From+uint64(len(s.Entries))-1 == c.log.last() {
+		return s
+	}
+	m := &Deltas{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, From: seq}
+	for size := 0; ; seq++ {
+		e := c.log.at(seq)
+		if e == nil || size > 0 && size+e.size() > c.cfg.Limits.FrameBytes {
+			break
+		}
+		size += e.size()
+		m.Entries = append(m.Entries, e)
+	}
+	c.shared = m
+	return m
+}
+
+// resend begins again after the last entry that a peer has acknowledged.
+func (c *Core) resend(now clock.Instant, p *peer) {
+	p.resendAt = clock.Never
+	if p.acked+1 >= p.next {
+		// Nothing is under way: this is a peer whose link was down.
+		c.push(now, p)
+		return
+	}
+	if p.out.busy() {
+		// What was sent is still on its way, in parts.
+		p.resendAt = now.Add(c.wait(p.backoff))
+		return
+	}
+	c.stats.DeltasResent += p.next - p.acked - 1
+	c.trace(TraceEvent{Kind: TraceResent, Peer: p.id})
+	c.rewind(p)
+	p.backoff = min(p.backoff+1, backoffMax)
+	c.push(now, p)
+}
+
+func (c *Core) rewind(p *peer) { p.next = max(p.acked+1, c.log.first) }
+
+// onDeltas applies a piece of a peer's stream. A refused entry is applied too:
+// the lattice orders it below what its successor wrote, anti-entropy would bring
+// it anyway, and readers could miss it if it came by one way and not the other.
+// What is refused is the confirmation.
+func (c *Core) onDeltas(p *peer, m *Deltas) {
+	t := c.tracks[p.id]
+	if t == nil {
+		t = &track{}
+		c.tracks[p.id] = t
+	}
+	to := m.From + uint64(len(m.Entries)) - 1
+	ack := &Ack{Epoch: c.epoch, From: m.From, To: to}
+	kept := false
+	for i, e := range m.Entries {
+		kept = kept || c.keptItems(e.Items)
+		seq := m.From + uint64(i)
+		higher, ok := c.passFence(p.id, m.Epoch, e.Fence)
+		took := c.takeNoting(p, e.Items, func(r Refusal) {
+			r.Seq = seq
+			ack.Refused = append(ack.Refused, r)
+		})
+		// An entry that cannot be taken in is refused without a term.
+		if !took || !ok || !c.storableAll(e.Items) {
+			ack.Refused = append(ack.Refused, Refusal{Seq: seq, Higher: higher})
+		}
+	}
+	c.stats.DeltasReceived += uint64(len(m.Entries))
+	if len(m.Entries) > 0 && t.add(m.From, to) {
+		c.stats.Gaps++
+	}
+	ack.Seen, ack.Lo, ack.Hi = t.seen, t.lo, t.hi
+	c.sendStored(p, ack, kept)
+}
+
+func (c *Core) onAck(now clock.Instant, p *peer, m *Ack) {
+	c.progress(now, p, m.Seen, m.Lo, m.Hi)
+	refused := make(map[uint64][]*Refusal, len(m.Refused))
+	for i := range m.Refused {
+		r := &m.Refused[i]
+		refused[r.Seq] = append(refused[r.Seq], r)
+	}
+	// Only the entries that this very answer is about count for their writers: it
+	// names all of those among them that were refused. Seen does not.
+	from, to := m.From, m.To
+	if c.blunder == blunderSeenIsAck {
+		from, to = 0, m.Seen
+	}
+	for i := c.findWrite(from); i < len(c.writes) && c.writes[i].seq <= to; i++ {
+		r := c.writes[i]
+		if r.done || r.phase != writing {
+			continue
+		}
+		if c.acknowledges(p, r, refused[r.seq]) {
+			r.answers[p.id] = m.Epoch
+			c.advance(now, r)
+		}
+	}
+}
+
+// acknowledges reports whether a peer's answer counts for a request, and ends the request
+// if what the answer says of its entry is an error.
+func (c *Core) acknowledges(p *peer, r *request, said []*Refusal) (counts bool) {
+	counts = true
+	for _, ref := range said {
+		switch {
+		case r.done:
+			return false
+		case ref.Why == whyStale:
+			if err := r.lost(ref, p.id); err != nil {
+				c.finish(r, err)
+			}
+			continue
+		case ref.Why == whyAhead:
+			c.refusedAhead(r, ref, p.id)
+		case ref.Higher > 0 && !c.refuseTerm(p.id, r.fence.Group, ref.Higher, 0):
+			c.fences.raise(replicator.Fence{Group: r.fence.Group, Term: ref.Higher})
+			c.finish(r, &replicator.FencedError{Group: r.fence.Group, Term: r.fence.Term, Higher: ref.Higher})
+		}
+		counts = false
+	}
+	return counts && !r.done
+}
+
+func (c *Core) findWrite(seq uint64) int {
+	return sort.Search(len(c.writes), func(i int) bool { return c.writes[i].seq >= seq })
+}
+
+// progress notes how far a peer has come with the own stream.
+func (c *Core) progress(now clock.Instant, p *peer, seen, lo, hi uint64) {
+	upTo := seen
+	if lo != 0 && lo <= max(p.acked, seen)+1 {
+		upTo = max(upTo, hi)
+	}
+	upTo = min(upTo, c.log.last())
+	if upTo <= p.acked {
+		return
+	}
+	p.acked, p.next, p.backoff = upTo, max(p.next, upTo+1), 0
+	p.resendAt = clock.Never
+	if p.acked+1 < p.next {
+		p.resendAt = now.Add(c.wait(0))
+	}
+	c.trim()
+	c.flush(now, p)
+}
+
+// seenOf returns how much of a node's stream has been applied here.
+func (c *Core) seenOf(id view.NodeID) Seen {
+	if id == c.cfg.Self {
+		return Seen{Node: id, Seen: c.log.last(), Top: c.log.last()}
+	}
+	if t := c.tracks[id]; t != nil {
+		return Seen{Node: id, Seen: t.seen, Top: t.top()}
+	}
+	return Seen{Node: id}
+}

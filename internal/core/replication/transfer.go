@@ -1,0 +1,237 @@
+package replication
+
+import (
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Large messages
+//
+// A message above Limits.FrameBytes travels in parts on the bulk connection. Of
+// one transfer, at most windowParts are under way; the receiver takes parts in
+// order only and acknowledges how far it is, so what it holds is bounded by what
+// it has really received. The whole message is then handled as if it had come in
+// one frame: what it means, and what happens when it is lost, is its protocol's
+// affair.
+
+const windowParts = 8
+
+// outgoing are the transfers to one peer, the first of them under way.
+type outgoing struct {
+	queue []*sending
+}
+
+type sending struct {
+	id     uint64
+	whole  []byte
+	part   int // bytes per part
+	acked  int
+	next   int
+	at     clock.Instant
+	misses int
+	// jumped is one above the part that was last repeated because a later one had
+	// arrived before it.
+	jumped int
+}
+
+func (s *sending) parts() int { return (len(s.whole) + s.part - 1) / s.part }
+
+func (o *outgoing) busy() bool { return len(o.queue) > 0 }
+
+func (o *outgoing) resendAt() clock.Instant {
+	if len(o.queue) == 0 {
+		return clock.Never
+	}
+	return o.queue[0].at
+}
+
+// incoming are the transfers from one peer that are not complete, oldest first.
+type incoming struct {
+	open []*receiving
+	// at is when the newest part came.
+	at clock.Instant
+}
+
+type receiving struct {
+	id    uint64
+	total int
+	next  int
+	got   []byte
+}
+
+// send hands a message to the shell, in parts if it must be.
+func (c *Core) send(p *peer, m Message) {
+	size := sizeOf(m)
+	bulk := bulky(m, size)
+	if c.packable(m, size) {
+		if k := c.packer.pack(m); k != nil {
+			m, size = k, len(k.Data)+64
+		}
+	}
+	if size <= c.cfg.Limits.FrameBytes {
+		c.out.Send = append(c.out.Send, Send{To: p.id, Bulk: bulk, Msg: m, Disk: c.onDisk})
+		return
+	}
+	if len(p.out.queue) >= c.cfg.Limits.Transfers {
+		c.trace(TraceEvent{Kind: TraceDropped, Peer: p.id, Bytes: size, Detail: "transfers"})
+		return
+	}
+	c.ids++
+	c.stats.Transfers++
+	whole := Append(make([]byte, 0, size+size/16), m)
+	c.trace(TraceEvent{Kind: TraceTransfer, Peer: p.id, Bytes: len(whole)})
+	p.out.queue = append(p.out.queue, &sending{id: c.ids, whole: whole, part: c.cfg.Limits.FrameBytes / 2, at: 1})
+}
+
+// bulky reports whether a message goes on the connection for transfers.
+func bulky(m Message, size int) bool {
+	switch m.(type) {
+	case *Compare, *Differ, *Fetch, *FetchParts, *Values, *Part, *partAck:
+		return true
+	}
+	return size > 64<<10
+}
+
+// sizeOf returns about how long the encoding of m is. Only messages that can be
+// long are measured.
+func sizeOf(m Message) int {
+	n := 64
+	switch m := m.(type) {
+	case *Deltas:
+		for _, e := range m.Entries {
+			n += e.size()
+		}
+	case *ReadRequest:
+		n += keysSize(m.Keys, 10)
+	case *ReadResult:
+		n += itemsSize(m.Items) + 8*len(m.Prints)
+	case *Repair:
+		n += itemsSize(m.Items)
+	case *Differ:
+		n += keysSize(m.Keys, 10) + 24*len(m.Vector) + 24*len(m.Fences)
+	case *Fetch:
+		n += keysSize(m.Keys, 2)
+	case *ReadParts:
+		n += len(m.Key) + 8*len(m.Sums)
+	case *PartsResult:
+		n += itemsSize(m.Items) + len(m.Differ)
+	case *FetchParts:
+		n += len(m.Key) + 8*len(m.Sums)
+	case *Values:
+		n += itemsSize(m.Items)
+	}
+	return n
+}
+
+func keysSize(keys []string, each int) (n int) {
+	for _, k := range keys {
+		n += len(k) + each
+	}
+	return n
+}
+
+func itemsSize(items []Item) (n int) {
+	for i := range items {
+		n += items[i].size()
+	}
+	return n
+}
+
+// resendParts sends what is due of the transfer under way.
+func (c *Core) resendParts(now clock.Instant, p *peer) {
+	if len(p.out.queue) == 0 || now.Before(p.out.queue[0].at) {
+		return
+	}
+	s := p.out.queue[0]
+	if s.next > 0 {
+		s.misses++
+	}
+	if s.misses > 8 {
+		c.trace(TraceEvent{Kind: TraceDropped, Peer: p.id, Bytes: len(s.whole), Detail: "transfer unanswered"})
+		p.out.queue = p.out.queue[1:]
+		return
+	}
+	s.next = s.acked
+	c.sendParts(now, p, s)
+}
+
+func (c *Core) sendParts(now clock.Instant, p *peer, s *sending) {
+	for ; s.next < s.parts() && s.next < s.acked+windowParts; s.next++ {
+		data := s.whole[s.next*s.part : min(len(s.whole), (s.next+1)*s.part)]
+		c.send(p, &Part{Transfer: s.id, Index: s.next, Total: len(s.whole), Data: data})
+	}
+	s.at = now.Add(2 * c.wait(s.misses))
+}
+
+func (c *Core) onPartAck(now clock.Instant, p *peer, m *partAck) {
+	if len(p.out.queue) == 0 || p.out.queue[0].id != m.Transfer {
+		return
+	}
+	s := p.out.queue[0]
+	if m.Next == s.acked && s.jumped <= m.Next && s.next > s.acked+1 {
+		// Something came after a hole.
+		s.jumped, s.next = m.Next+1, m.Next
+		c.sendParts(now, p, s)
+	}
+	if m.Next <= s.acked || m.Next > s.parts() {
+		return
+	}
+	s.acked, s.next, s.misses = m.Next, max(s.next, m.Next), 0
+	if s.acked < s.parts() {
+		c.sendParts(now, p, s)
+		return
+	}
+	p.out.queue = p.out.queue[1:]
+	c.resendParts(now, p)
+}
+
+func (c *Core) onPart(now clock.Instant, p *peer, m *Part) {
+	r := c.receiver(p, m)
+	if r == nil {
+		return
+	}
+	if m.Index == r.next && len(r.got)+len(m.Data) <= r.total && len(m.Data) > 0 {
+		r.got = append(r.got, m.Data...)
+		r.next++
+		p.in.at = now
+	}
+	c.send(p, &partAck{Transfer: m.Transfer, Next: r.next})
+	if len(r.got) < r.total || r.got == nil {
+		return
+	}
+	whole := r.got
+	// What stays says that the transfer is complete: a repeated part must not
+	// begin it anew.
+	r.got, r.total = nil, 0
+	msg, err := Decode(whole)
+	if err != nil {
+		c.stats.Refused++
+		c.trace(TraceEvent{Kind: TraceRefused, Peer: p.id, Bytes: len(whole), Detail: err.Error()})
+		return
+	}
+	switch msg.(type) {
+	case *Part, *partAck:
+		c.stats.Refused++
+	default:
+		c.onReceived(now, p.id, msg)
+	}
+}
+
+// receiver returns the transfer that a part belongs to, a new one for a first
+// part; the oldest gives way when there are too many.
+func (c *Core) receiver(p *peer, m *Part) *receiving {
+	for _, r := range p.in.open {
+		if r.id == m.Transfer {
+			return r
+		}
+	}
+	most := 2*c.cfg.Limits.ValueBytes + c.cfg.Limits.RequestBytes
+	if m.Index != 0 || m.Total > most || len(m.Data) == 0 {
+		return nil
+	}
+	if len(p.in.open) >= 2*c.cfg.Limits.Transfers {
+		p.in.open = p.in.open[1:]
+	}
+	r := &receiving{id: m.Transfer, total: m.Total}
+	p.in.open = append(p.in.open, r)
+	return r
+}

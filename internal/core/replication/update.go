@@ -1,0 +1,250 @@
+package replication
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/replicator"
+)
+
+func (c *Core) onUpdate(now clock.Instant, u Update) {
+	c.stats.Updates++
+	ops := u.plannedOps()
+	if err := c.admit(u.Level, u.Fence, len(ops)); err != nil {
+		c.releaseAll(ops)
+		c.reply(u.ID, nil, err)
+		return
+	}
+	plans, err := c.plan(ops)
+	if err == nil {
+		err = c.unmixed(ops)
+	}
+	if err != nil {
+		c.releaseAll(ops)
+		c.reply(u.ID, nil, err)
+		return
+	}
+	r := &request{id: u.ID, level: u.Level, fence: u.Fence, update: true, ops: ops,
+		disk: c.keptAmong(len(ops), func(i int) string { return ops[i].Key })}
+	if !u.Level.Alone() && len(ops) > 0 {
+		c.begin(now, r, u.Deadline)
+		if asks := asksOf(ops, plans); len(asks) > 0 {
+			c.startStamping(now, r, asks)
+			return
+		}
+	}
+	c.write(now, r, plans)
+}
+
+// write carries the plans out here and, above level Local, at others.
+func (c *Core) write(now clock.Instant, r *request, plans []replicator.Plan) {
+	newest := make([]Newest, len(r.ops))
+	for i := range r.ops {
+		var err error
+		if newest[i], err = c.aboveAll(r, i, &plans[i]); err != nil {
+			c.releaseAll(r.ops)
+			c.finish(r, err)
+			return
+		}
+	}
+	for i := range r.ops {
+		if f := plans[i].Fixed; len(f) > 0 {
+			if r.fixed == nil {
+				r.fixed = map[string][]replicator.Fixed{}
+			}
+			r.fixed[r.ops[i].Key] = append(r.fixed[r.ops[i].Key], f...)
+		}
+		if op := &r.ops[i]; op.base != nil && (plans[i].Blind || op.base.unchanged(c.store.get(op.Key))) {
+			c.Release(op.base) // applied to the value itself
+		}
+	}
+	entry, echoes := c.apply(r.ops, plans, newest)
+	c.releaseAll(r.ops)
+	entry.Fence = r.fence
+	r.echoes = echoes
+	if len(entry.Items) > 0 {
+		r.entry = entry
+		r.seq = c.append(now, entry)
+	}
+	if r.level.Alone() || len(r.ops) == 0 || c.blunder == blunderLocalAck {
+		delete(c.requests, r.id)
+		c.onDisk = r.disk
+		c.reply(r.id, nil, nil)
+		c.onDisk = false
+		return
+	}
+	r.ops, r.asks, r.newest = nil, nil, nil
+	if r.entry == nil {
+		r.keys = echoes
+		c.startReading(now, r)
+		return
+	}
+	r.phase = writing
+	c.restart(now, r)
+	c.writes = append(c.writes, r)
+	c.offer(now, r, false)
+	c.advance(now, r)
+}
+
+// plan decides all ops before the first is applied.
+func (c *Core) plan(ops []plannedOp) ([]replicator.Plan, error) {
+	l := &c.cfg.Limits
+	plans := make([]replicator.Plan, len(ops))
+	fresh, growth := 0, 0
+	for i := range ops {
+		op := &ops[i]
+		if len(op.Key) > l.KeyBytes {
+			return nil, &replicator.LimitError{What: "KeyBytes", Limit: l.KeyBytes, Had: len(op.Key)}
+		}
+		if err := c.storable(op.Key); err != nil {
+			return nil, err
+		}
+		it := c.store.get(op.Key)
+		if op.Delete {
+			continue
+		}
+		p, size, err := decide(op, it)
+		if err == nil {
+			err = fits(ops[:i], op, &p, it)
+		}
+		if err == nil {
+			err = c.checkFixed(op, &p, it)
+		}
+		if err == nil && it != nil && c.dots >= ownDotsMax {
+			err = checkOwnDots(c.cfg.Self, it.value)
+		}
+		if err != nil {
+			return nil, err
+		}
+		plans[i] = p
+		if it == nil {
+			fresh++
+		}
+		if growth += p.Growth; p.Growth > 0 && size+p.Growth > l.ValueBytes {
+			return nil, &replicator.LimitError{What: "ValueBytes", Limit: l.ValueBytes, Had: size + p.Growth}
+		}
+	}
+	switch {
+	case fresh > 0 && c.store.keys+fresh > l.Keys:
+		return nil, &replicator.LimitError{What: "Keys", Limit: l.Keys, Had: c.store.keys + fresh}
+	case growth > l.RequestBytes:
+		return nil, &replicator.LimitError{What: "RequestBytes", Limit: l.RequestBytes, Had: growth}
+	case growth > 0 && c.store.bytes+growth > l.TotalBytes:
+		return nil, &replicator.LimitError{What: "TotalBytes", Limit: l.TotalBytes, Had: c.store.bytes + growth}
+	}
+	return plans, nil
+}
+
+// decide plans one op on it, which may be nil, and returns the value's size.
+func decide(op *plannedOp, it *item) (p replicator.Plan, size int, err error) {
+	var current crdt.Value
+	if it != nil && it.value != nil {
+		current, size = it.value, it.bytes
+	}
+	p, err = planOn(&op.Op, current)
+	return p, size, err
+}
+
+// apply carries the plans out here and returns the entry that says so, and the
+// keys on which nothing changed.
+func (c *Core) apply(ops []plannedOp, plans []replicator.Plan, newest []Newest) (entry *Entry, echoes []string) {
+	entry = &Entry{}
+	for i := range ops {
+		op := &ops[i]
+		it := c.store.get(op.Key)
+		delta := c.applyOne(op, plans[i], it, newest[i])
+		switch {
+		case delta != nil:
+			entry.Items = append(entry.Items, *delta)
+		case !slices.Contains(echoes, op.Key):
+			echoes = append(echoes, op.Key)
+		}
+	}
+	return entry, echoes
+}
+
+func (c *Core) applyOne(op *plannedOp, p replicator.Plan, it *item, above Newest) *Item {
+	if op.Delete {
+		if it == nil || it.value == nil && it.gen <= above.Gen {
+			if !above.Live {
+				return nil
+			}
+			it = c.store.obtain(op.Key)
+		}
+		if it.value == nil && it.gen > above.Gen {
+			return nil // by an op before this one
+		}
+		c.store.absorb(it, max(it.gen, above.Gen)+1, 0, nil)
+		it.written = it.version
+		c.changed(it, nil)
+		return &Item{Key: it.key, Gen: it.gen}
+	}
+	if p.Apply == nil && p.Stamped == nil {
+		return nil
+	}
+	var v crdt.Value
+	era, raised := above.Era, false
+	if it != nil && it.value != nil {
+		raised = it.raiseEra(era)
+		it.own()
+		v, era = it.value, it.era
+	} else {
+		// The kind has been tried by decide.
+		v, _ = crdt.New(op.Kind)
+	}
+	d := c.applyTo(v, era, op, &p, above)
+	if d == nil && raised {
+		d = v // all of it has other stamps
+	}
+	if d == nil {
+		return nil
+	}
+	if p.Stamped != nil || len(p.Fixed) > 0 {
+		c.unjudged = c.unjudged || !c.told && c.cfg.Wall != nil
+	}
+	fresh := it == nil
+	it = c.store.obtain(op.Key)
+	if fresh && c.kept(op.Key) && c.blunder != blunderNoBase {
+		it.gen = max(c.base, it.gen)
+	}
+	it.value, it.era = v, era
+	c.noteOwnDots(d)
+	c.store.settle(it)
+	it.written = it.version
+	c.changed(it, d)
+	return &Item{Key: it.key, Gen: it.gen, Era: it.era, Kind: op.Kind, Bytes: d.Append(make([]byte, 0, d.Size()))}
+}
+
+// isNil reports whether d is nil, or a nil of a concrete type, which an Apply returns all
+// too easily.
+func isNil(d crdt.Value) bool { return d == nil || reflect.ValueOf(d).IsZero() }
+
+// offer sends a request's entry to the members that it still needs, or to all
+// that count.
+func (c *Core) offer(now clock.Instant, r *request, all bool) {
+	var to []view.NodeID
+	if all {
+		to = c.unanswered(r)
+	} else {
+		to = targets(c.quorums(r.level), c.counts(r), c.linked)
+	}
+	for _, id := range to {
+		p := c.byID[id]
+		switch {
+		case p == nil:
+		case r.seq > p.acked && r.seq >= p.next:
+			c.push(now, p)
+			if r.seq >= p.next {
+				// The stream to it is full: this entry goes past.
+				c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+			}
+		case r.seq <= p.acked:
+			// It may have the entry, but not in a way that counts: its answer was
+			// lost, or it came after the entry was logged.
+			c.send(p, &Deltas{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, From: r.seq, Entries: []*Entry{r.entry}})
+		}
+	}
+}

@@ -1,0 +1,20 @@
+package replication
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+)
+
+// TestTheWireIsAsItWas: nodes of one wire version (gossip/transport) understand each
+// other.
+func TestTheWireIsAsItWas(t *testing.T) {
+	h := sha256.New()
+	for _, m := range samples() {
+		h.Write(Append(nil, m))
+	}
+	const was = "88dd285b5f0c0ad9"
+	if is := fmt.Sprintf("%x", h.Sum(nil)[:8]); is != was {
+		t.Errorf("the frames of the samples have digest %s, not %s: if a format has changed, see docs/HACKING.md", is, was)
+	}
+}

@@ -1,0 +1,385 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/wire"
+	"github.com/peerage-go/peerage/replicator"
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// DurableConfig selects the keys of a replicator that outlive a stop of all its members.
+type DurableConfig struct {
+	// Path of the file. The file is created if it does not exist; its directory is not. Use
+	// one file for each process and role.
+	Path string
+	// Owner identifies the owner of the file, such as "cluster/role". A file of another
+	// owner is rejected.
+	Owner string
+	// Prefixes select the keys. At least one; "" means every key. They must be equal on all
+	// members of the role: otherwise the file of one member may bring back a key that a
+	// member without a file has forgotten.
+	Prefixes []string
+	// Except lists prefixes of keys that are not durable although Prefixes match them.
+	Except []string
+	// Sync is how much later than its acknowledgement a change may reach the disk. With 0,
+	// the default, a change is written and synced before it is acknowledged, to callers and
+	// to other replicas: a majority write is then on the disks of a majority, at the added
+	// latency of one sync (shared by all changes that arrived meanwhile). With 50 ms, a
+	// power cut of all members at the same time loses the writes of the last 50 ms.
+	Sync time.Duration
+	// Retain is the minimum time, counted while members run, for which the deletion of a
+	// key, or of an entry of an LWWMap, is remembered. For this long a member may be away
+	// and its file still be merged. The file of a member that was away for longer, while
+	// other members ran and forgot deletions, is set aside (see Durable). A longer time
+	// costs about 200 bytes for each key deleted meanwhile. Default 7 days, at least 1
+	// hour; negative means forever. It must be equal on all members.
+	Retain time.Duration
+	// OpenWait bounds the wait for a process that still has the file open. Default
+	// 5 s.
+	OpenWait time.Duration
+}
+
+// RetainMin is the minimum of DurableConfig.Retain, since clocks of members may differ by
+// minutes.
+const RetainMin = time.Hour
+
+// Durable is an open file of durable keys. It serves one replicator after the other, as
+// incarnations of a node follow each other; none of them closes it.
+//
+// A goroutine of its own writes the file. A disk that does not answer delays only requests
+// for durable keys; after 2 s it counts as failing.
+//
+// Every write stores the whole value of each changed key: use it for sets and maps of up to
+// some thousand entries. A file may come back after any time and in any cluster of its
+// owner, so its content is merged, never taken as the newest. A deleted key is therefore
+// remembered for Retain, at about 200 bytes, or until there are Limits.Tombstones of them;
+// so is a deleted entry of an LWWMap. Removals inside other values cost nothing.
+//
+// A file is not merged if its node was away for so long that it may lack a deletion which
+// all other members have forgotten: its deleted keys could not be told from its other keys.
+// The file is copied to Path with ".aside-" and the time appended, an error is logged and
+// counted (Stats.SetAside, ddata_set_aside_keys_total), and the node continues, filled by
+// the other members. The copy is a file like any other: start a cluster of one on it to
+// read content that only it has. A cluster that was completely down loses nothing this way,
+// after any time; let the members that ran longest be among the first to start again.
+type Durable struct {
+	// fail stands for a disk that fails, in tests, hang for one that does not answer until
+	// it is closed.
+	fail error
+	hang chan struct{}
+	cfg  DurableConfig
+	db   *bbolt.DB
+}
+
+var (
+	metaBucket = []byte("peerage")
+	formatKey  = []byte("format")
+	ownerKey   = []byte("owner")
+	memoryKey  = []byte("memory")
+	format     = []byte("durable keys 3")
+	// unsealedFormat is that of files whose memory has no checksum.
+	unsealedFormat = []byte("durable keys 2")
+)
+
+// OpenDurable opens or creates the file, checks each of its pages, and reads all of it, in
+// time bounded by its length. It fails if the file is damaged, was not made by this
+// package, belongs to another owner, or is held by another process. The error names the
+// reason and wraps ErrDurable. Nothing is ever dropped silently, and the file is left as it
+// was.
+func OpenDurable(cfg DurableConfig) (*Durable, error) {
+	if cfg.Path == "" || len(cfg.Prefixes) == 0 {
+		return nil, fmt.Errorf("%w: Path and Prefixes are needed", replicator.ErrDurable)
+	}
+	if cfg.Retain > 0 && cfg.Retain < RetainMin {
+		return nil, fmt.Errorf("%w: Retain is %v, less than %v", replicator.ErrDurable, cfg.Retain, RetainMin)
+	}
+	if cfg.OpenWait <= 0 {
+		cfg.OpenWait = 5 * time.Second
+	}
+	d := &Durable{cfg: cfg}
+	if err := guarded(d.open); err != nil {
+		if d.db != nil {
+			_ = guarded(d.db.Close)
+		}
+		return nil, fmt.Errorf("%w: %s: %w", replicator.ErrDurable, cfg.Path, err)
+	}
+	return d, nil
+}
+
+// guarded turns a fault or panic while reading a damaged file into an error.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if x := recover(); x != nil {
+			err = damage(x)
+		}
+	}()
+	return f()
+}
+
+func (d *Durable) open() (err error) {
+	st, err := os.Stat(d.cfg.Path)
+	fresh := errors.Is(err, os.ErrNotExist)
+	switch {
+	case err != nil && !fresh:
+		return err
+	case !fresh && st.Size() == 0:
+		return errors.New("damaged: empty; remove it if nothing is to be restored")
+	case !fresh:
+		if err := d.checkFile(); err != nil {
+			return err
+		}
+	}
+	if d.db, err = d.openBolt(false); err != nil {
+		return err
+	}
+	if fresh {
+		return d.db.Update(d.found)
+	}
+	return d.db.View(func(tx *bbolt.Tx) error { return d.load(tx, func(record) error { return nil }) })
+}
+
+// checkFile checks the length and the pages of the file. A shared lock keeps writers away
+// meanwhile; bbolt follows no page when it opens a file for reading.
+func (d *Durable) checkFile() error {
+	lock, err := d.openBolt(true)
+	if errors.Is(err, berrors.ErrTimeout) {
+		return err
+	}
+	if err == nil {
+		defer lock.Close()
+	}
+	if damaged := checkPages(d.cfg.Path); damaged != nil {
+		return damaged
+	}
+	return err
+}
+
+func (d *Durable) openBolt(readOnly bool) (*bbolt.DB, error) {
+	db, err := bbolt.Open(d.cfg.Path, 0o600, &bbolt.Options{Timeout: d.cfg.OpenWait, ReadOnly: readOnly})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, fmt.Errorf("another process has it open: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("damaged or not a file of durable keys: %w", err)
+	}
+	return db, nil
+}
+
+// found creates the buckets, and writes the owner of the file.
+func (d *Durable) found(tx *bbolt.Tx) error {
+	meta, err := tx.CreateBucket(metaBucket)
+	if err != nil {
+		return err
+	}
+	if _, err = tx.CreateBucket(keyBucket); err != nil {
+		return err
+	}
+	return errors.Join(meta.Put(formatKey, format), meta.Put(ownerKey, []byte(d.cfg.Owner)))
+}
+
+// read calls f with every key that the file has.
+func (d *Durable) read(f func(record) error) error {
+	return guarded(func() error { return d.db.View(func(tx *bbolt.Tx) error { return d.load(tx, f) }) })
+}
+
+func (d *Durable) load(tx *bbolt.Tx, f func(record) error) error {
+	meta, keys, ages := tx.Bucket(metaBucket), tx.Bucket(keyBucket), tx.Bucket(ageBucket)
+	if meta == nil || keys == nil {
+		return errors.New("not a file of durable keys")
+	}
+	if got := meta.Get(formatKey); !knownFormat(got) {
+		return fmt.Errorf("of another format: %q, not %q", got, format)
+	}
+	if got := string(meta.Get(ownerKey)); got != d.cfg.Owner {
+		return fmt.Errorf("belongs to %q, not to %q", got, d.cfg.Owner)
+	}
+	if _, err := readMemory(meta); err != nil {
+		return err
+	}
+	if err := checkNames(tx, meta); err != nil {
+		return err
+	}
+	aged := 0
+	err := keys.ForEach(func(k, v []byte) error {
+		var age []byte
+		if ages != nil {
+			age = ages.Get(k)
+		}
+		if age != nil {
+			aged++
+		}
+		rec, err := readRecord(string(k), v, age)
+		if err != nil {
+			return &damageError{noPage, fmt.Sprintf("key %q: %v", k, err)}
+		}
+		return f(rec)
+	})
+	if err != nil || ages == nil {
+		return err
+	}
+	// A key of an age that was overwritten belongs to no record.
+	return ages.ForEach(func(k, _ []byte) error {
+		if aged--; aged < 0 {
+			return &damageError{noPage, fmt.Sprintf("there are ages of deletions without their key, up to %q", k)}
+		}
+		return nil
+	})
+}
+
+// checkNames returns an error if the file has a bucket, or an entry beside its keys, that
+// this package does not write: it stands where another one was overwritten.
+func checkNames(tx *bbolt.Tx, meta *bbolt.Bucket) error {
+	known := func(what string, names ...[]byte) func(k []byte) error {
+		return func(k []byte) error {
+			if slices.ContainsFunc(names, func(n []byte) bool { return string(n) == string(k) }) {
+				return nil
+			}
+			return &damageError{noPage, fmt.Sprintf("unknown %s %q", what, k)}
+		}
+	}
+	bucket, entry := known("bucket", metaBucket, keyBucket, ageBucket), known("entry", formatKey, ownerKey, memoryKey)
+	return errors.Join(
+		tx.ForEach(func(k []byte, _ *bbolt.Bucket) error { return bucket(k) }),
+		meta.ForEach(func(k, _ []byte) error { return entry(k) }))
+}
+
+// covers reports whether a key is durable.
+func (d *Durable) covers(key string) bool {
+	begins := func(p string) bool { return strings.HasPrefix(key, p) }
+	return slices.ContainsFunc(d.cfg.Prefixes, begins) && !slices.ContainsFunc(d.cfg.Except, begins)
+}
+
+// memory returns the file's content beside its keys.
+func (d *Durable) memory() (m replication.Memory, err error) {
+	err = guarded(func() error {
+		return d.db.View(func(tx *bbolt.Tx) (err error) {
+			m, err = readMemory(tx.Bucket(metaBucket))
+			return err
+		})
+	})
+	return m, err
+}
+
+func readMemory(meta *bbolt.Bucket) (m replication.Memory, err error) {
+	b := meta.Get(memoryKey)
+	if b != nil && string(meta.Get(formatKey)) == string(format) {
+		if b, err = unsealed(string(memoryKey), b); err != nil {
+			return m, &damageError{noPage, fmt.Sprintf("entry %q: %v", memoryKey, err)}
+		}
+	}
+	r := wire.NewReader(b)
+	if r.Left() > 0 {
+		m = replication.Memory{Current: r.Uvarint(), Horizon: r.Uvarint(), Base: r.Uvarint(), Lived: r.Uvarint()}
+	}
+	if r.Left() > 0 { // not in files from before ends of entries were forgotten
+		m.Ceiling = r.Uvarint()
+	}
+	return m, r.Done()
+}
+
+// knownFormat reports whether this package reads a format. Files of the old one become
+// files of the new one at the next write.
+func knownFormat(got []byte) bool {
+	return string(got) == string(format) || string(got) == string(unsealedFormat)
+}
+
+func appendMemory(b []byte, m replication.Memory) []byte {
+	for _, v := range []uint64{m.Current, m.Horizon, m.Base, m.Lived, m.Ceiling} {
+		b = wire.AppendUvarint(b, v)
+	}
+	return b
+}
+
+// setAside copies the file and empties it.
+func (d *Durable) setAside(now time.Time) (path string, err error) {
+	path = d.cfg.Path + ".aside-" + now.UTC().Format("20060102T150405.000000")
+	err = guarded(func() error {
+		if err := d.db.View(func(tx *bbolt.Tx) error { return tx.CopyFile(path, 0o600) }); err != nil {
+			return err
+		}
+		if err := synced(path); err != nil {
+			return err
+		}
+		return d.db.Update(func(tx *bbolt.Tx) error {
+			for _, name := range [][]byte{keyBucket, ageBucket} {
+				if err := tx.DeleteBucket(name); err != nil && !errors.Is(err, berrors.ErrBucketNotFound) {
+					return err
+				}
+			}
+			_, err := tx.CreateBucket(keyBucket)
+			return errors.Join(err, tx.Bucket(metaBucket).Delete(memoryKey))
+		})
+	})
+	return path, err
+}
+
+// synced sees that a new file outlives a loss of power.
+func synced(path string) error {
+	for _, name := range []string{path, filepath.Dir(path)} {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write stores records, deletes the keys in gone, and syncs the file.
+func (d *Durable) write(m replication.Memory, records []record, gone ...string) error {
+	err := guarded(func() error {
+		if d.hang != nil {
+			<-d.hang
+		}
+		if d.fail != nil {
+			return d.fail
+		}
+		return d.db.Update(func(tx *bbolt.Tx) error {
+			meta, memory := tx.Bucket(metaBucket), sealed(string(memoryKey), appendMemory(nil, m))
+			if err := errors.Join(meta.Put(formatKey, format), meta.Put(memoryKey, memory)); err != nil {
+				return err
+			}
+			for _, key := range gone {
+				if err := errors.Join(tx.Bucket(keyBucket).Delete([]byte(key)), dropAges(tx, []byte(key))); err != nil {
+					return err
+				}
+			}
+			for i := range records {
+				if err := records[i].put(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", replicator.ErrDurable, d.cfg.Path, err)
+	}
+	return nil
+}
+
+// SetAside copies the file to another one beside it, and empties it, so that what it holds
+// is kept and not restored. It returns the path of the copy. The replicator that uses the
+// file must have been closed before. It fails with ErrDurable.
+func (d *Durable) SetAside() (path string, err error) {
+	if path, err = d.setAside(time.Now()); err != nil {
+		return "", fmt.Errorf("%w: %s: %w", replicator.ErrDurable, d.cfg.Path, err)
+	}
+	return path, nil
+}
+
+// Close closes the file. The replicator that uses it must have been closed before.
+func (d *Durable) Close() error { return d.db.Close() }
