@@ -23,6 +23,9 @@ type accounts struct {
 
 	// budgets are those of the node.
 	budgets *flowBudgets
+	// pool is charged for the requests of the type that are parked for slow entities. Guarded by
+	// the mutex of budgets.
+	pool flow.Pool
 	// send sends a frame to a node; it does not block.
 	send func(to view.NodeID, frame []byte)
 
@@ -34,31 +37,48 @@ type accounts struct {
 // all types.
 type flowBudgets struct {
 	mu sync.Mutex
-	// windows are beyond the first 64 KiB of each sender and shard, pool is what is parked
-	// for slow entities.
-	windows, pool flow.Budget
+	// windows are beyond the first 64 KiB of each sender and shard. parked is charged for
+	// requests that are parked for slow entities, beyond the shares of their types.
+	windows, parked flow.Budget
+	// pools are those of all types.
+	pools []*flow.Pool
 }
 
-// windowBytesMost and poolBytesMost are the limits of a node's flowBudgets.
+// windowBytesMost and parkedBytesMost are the limits of a node's flowBudgets. Each type may
+// park parkedBytesShare more, whatever other types have parked.
 const (
-	windowBytesMost = 256 << 20
-	poolBytesMost   = 64 << 20
+	windowBytesMost  = 256 << 20
+	parkedBytesMost  = 64 << 20
+	parkedBytesShare = 1 << 20
 )
 
-func (b *flowBudgets) init() { b.windows.Most, b.pool.Most = windowBytesMost, poolBytesMost }
+func (b *flowBudgets) init() { b.windows.Most, b.parked.Most = windowBytesMost, parkedBytesMost }
 
-// used returns how much of them is in use.
+// addPool adds the pool of a type.
+func (b *flowBudgets) addPool(p *flow.Pool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p.Share, p.Rest = parkedBytesShare, &b.parked
+	b.pools = append(b.pools, p)
+}
+
+// used returns the bytes that are in use.
 func (b *flowBudgets) used() (parked, windows uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.pool.Used, b.windows.Used
+	for _, p := range b.pools {
+		parked += p.Used
+	}
+	return parked, b.windows.Used
 }
 
 func newAccounts(typ string, shards uint32, self view.NodeID, budgets *flowBudgets, send func(to view.NodeID, frame []byte)) *accounts {
-	return &accounts{
+	a := &accounts{
 		typ: typ, shards: shards, self: self, budgets: budgets, send: send,
 		signal: make(chan struct{}, 1), senders: map[view.NodeID]*sender{},
 	}
+	budgets.addPool(&a.pool)
+	return a
 }
 
 // sender holds the accounts of one node. Its mutex is taken with the mutex of a shard, or
@@ -214,11 +234,11 @@ func (a *account) Park(id string, class flow.Class, bytes int) (pooled, may bool
 
 // pool returns what parked requests of the sender are charged to: nil for this node itself,
 // whose buffers flow as far as the window goes.
-func (a *account) pool() *flow.Budget {
+func (a *account) pool() *flow.Pool {
 	if a.s.node == a.s.of.self {
 		return nil
 	}
-	return &a.s.of.budgets.pool
+	return &a.s.of.pool
 }
 
 // Unpark notes that it has entered its mailbox.
@@ -226,7 +246,7 @@ func (a *account) Unpark(id string, class flow.Class, bytes int, pooled bool) {
 	a.s.mu.Lock()
 	b := a.s.of.budgets
 	b.mu.Lock()
-	a.Account.Unpark(id, class, bytes, pooled, &b.pool)
+	a.Account.Unpark(id, class, bytes, pooled, &a.s.of.pool)
 	b.mu.Unlock()
 	urgent := a.s.list(a)
 	a.s.mu.Unlock()

@@ -30,7 +30,7 @@ type Account struct {
 }
 
 // Budget bounds the bytes that many accounts share: of their windows beyond the first ones,
-// and of the pool for parked requests.
+// and of the pools for parked requests.
 type Budget struct{ Used, Most uint64 }
 
 // Take takes bytes, if that many are left.
@@ -44,6 +44,36 @@ func (b *Budget) Take(bytes uint64) bool {
 
 // Give returns bytes.
 func (b *Budget) Give(bytes uint64) { b.Used -= bytes }
+
+// Pool is charged for the parked requests of one type. It has a share that no other type can
+// use. All types compete for the rest.
+//
+// Invariant: Used <= Share + Rest.Most; what exceeds Share is in Rest.Used.
+type Pool struct {
+	Used, Share uint64
+	// Rest is shared by all types of a node, nil if there is none.
+	Rest *Budget
+}
+
+// Take takes bytes, if that many are left: of the share first, then of the rest.
+func (p *Pool) Take(bytes uint64) bool {
+	if more := p.excess(p.Used+bytes) - p.excess(p.Used); more > 0 && (p.Rest == nil || !p.Rest.Take(more)) {
+		return false
+	}
+	p.Used += bytes
+	return true
+}
+
+// Give returns bytes: to the rest first, then to the share.
+func (p *Pool) Give(bytes uint64) {
+	if less := p.excess(p.Used) - p.excess(p.Used-bytes); less > 0 {
+		p.Rest.Give(less)
+	}
+	p.Used -= bytes
+}
+
+// excess returns the part of used bytes that the rest is charged for.
+func (p *Pool) excess(used uint64) uint64 { return used - min(used, p.Share) }
 
 // NewAccount returns the account of a sender, given the number of its next request.
 func NewAccount(number uint64) Account {

@@ -70,7 +70,7 @@ func (s *slow) addPooled(c Class, n int) {
 // if more wait than the sender was allowed to send: the request must be refused. A pooled
 // request takes from the pool, which may be nil, and its sender is notified to stop for its
 // entity. A request that is not pooled uses up the sender's window for the shard.
-func (a *Account) Park(id string, c Class, number uint64, bytes int, pool *Budget) (pooled, may bool) {
+func (a *Account) Park(id string, c Class, number uint64, bytes int, pool *Pool) (pooled, may bool) {
 	if pool != nil && pool.Take(cost(bytes)) {
 		if s := a.slowEntity(id); s != nil {
 			a.slowed = true
@@ -90,7 +90,7 @@ func (a *Account) Park(id string, c Class, number uint64, bytes int, pool *Budge
 }
 
 // Unpark notes that a parked request no longer waits.
-func (a *Account) Unpark(id string, c Class, bytes int, pooled bool, pool *Budget) {
+func (a *Account) Unpark(id string, c Class, bytes int, pooled bool, pool *Pool) {
 	if !pooled {
 		a.parked--
 		a.parkedBytes -= cost(bytes)

@@ -14,7 +14,7 @@ type town struct {
 	w    Window
 	a    *Account
 	run  Run
-	pool Budget
+	pool Pool
 	// windows is the budget of windows.
 	windows Budget
 	// there are requests, reports and questions; back grants and stops.
@@ -61,7 +61,7 @@ type stopAsked string
 
 func newTown(t *testing.T) *town {
 	c := &town{
-		t: t, pool: Budget{Most: 1 << 20}, windows: Budget{Most: 64 << 20},
+		t: t, pool: Pool{Share: 1 << 20}, windows: Budget{Most: 64 << 20},
 		gates: map[string]Class{}, waiting: map[string][]call{}, parked: map[string][]parkedCall{},
 		full: map[string]bool{}, crammed: map[string]bool{}, handled: map[string]*[Control][]int{},
 	}
@@ -291,7 +291,7 @@ func (c *town) check() {
 			}
 		}
 	}
-	if c.pool.Used != uint64(pooled)*cost(1) || c.pool.Used > c.pool.Most {
+	if c.pool.Used != uint64(pooled)*cost(1) || c.pool.Used > c.pool.Share {
 		c.t.Fatalf("%d in the pool, %d bytes of it used", pooled, c.pool.Used)
 	}
 }
@@ -335,7 +335,7 @@ func TestSlowEntitiesAreStoppedFor(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		c := newTown(t)
 		if r.IntN(4) == 0 {
-			c.pool.Most = cost(1) * uint64(r.IntN(100))
+			c.pool.Share = cost(1) * uint64(r.IntN(100))
 		}
 		faults := r.IntN(3)
 		for range 2000 {
@@ -414,7 +414,7 @@ func TestAStopLeavesBeforeTheGrant(t *testing.T) {
 // goes.
 func TestAUsedUpPoolStallsOneSender(t *testing.T) {
 	c := newTown(t)
-	c.pool.Most, c.full["0"] = 0, true
+	c.pool.Share, c.full["0"] = 0, true
 	for range 10 * FirstMessages {
 		c.call("0")
 		c.receive()
