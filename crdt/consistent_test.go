@@ -15,17 +15,40 @@ func consistent(v Value) error {
 	case *MVRegister[string]:
 		return consistentSet(&v.set)
 	case *ORMultiMap[string, string]:
-		return consistentSet(&v.set)
+		return errors.Join(consistentSet(&v.set), consistentKeys(v.groups, &v.set,
+			func(e pair[string, string]) string { return e.key }, func(g *group[string]) int { return len(g.vals) }))
 	case *PNCounterMap[string]:
-		return consistentSet(&v.set)
+		return errors.Join(consistentSet(&v.set), consistentKeys(v.groups, &v.set,
+			func(e share[string]) string { return e.key }, func(g []share[string]) int { return len(g) }))
 	case *ORMap[string, string]:
-		return consistentSet(&v.set)
+		return errors.Join(consistentSet(&v.set), consistentKeys(v.places, &v.set,
+			func(e leaf[string]) string { return v.pathOf(e.path)[0] }, func(b *branch[string, string]) int { return len(b.all(nil)) }))
 	case *LWWMap[string, string]:
 		return consistentLWW(v)
 	case *GCounter:
 		return consistentTally(v)
 	case *PNCounter:
 		return errors.Join(consistentTally(&v.up), consistentTally(&v.down))
+	}
+	return nil
+}
+
+// consistentKeys checks an index against the elements of its set.
+func consistentKeys[K, E comparable, C any](x *keyed[K, C], set *ORSet[E], key func(E) K, size func(C) int) error {
+	if x == nil {
+		return nil
+	}
+	want := map[K]int{}
+	for e := range set.All() {
+		want[key(e)]++
+	}
+	if x.len != len(want) || len(x.keys()) != len(want) {
+		return fmt.Errorf("%d keys in the index, listed %d, in the set %d", x.len, len(x.keys()), len(want))
+	}
+	for k, n := range want {
+		if c, ok := x.getContent(k); !ok || size(c) != n {
+			return fmt.Errorf("%v: %v in the index (%v), %d in the set", k, c, ok, n)
+		}
 	}
 	return nil
 }

@@ -171,7 +171,7 @@ func (m *PNCounterMap[K]) shares() *shares[share[K], K] {
 			for _, e := range old {
 				m.left(e)
 			}
-			m.groups[now.key] = append(m.groups[now.key], now)
+			m.addShare(now)
 		},
 	}
 }
@@ -199,7 +199,7 @@ func (m *ORMap[K, V]) shares() *shares[leaf[V], string] {
 		},
 		with: func(e leaf[V], p part) leaf[V] { e.inc, e.dec = p.inc, p.dec; return e },
 		moved: func(old []leaf[V], now leaf[V]) {
-			if m.root == nil {
+			if m.places == nil {
 				return
 			}
 			for _, e := range old[1:] {

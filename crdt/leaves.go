@@ -1,6 +1,10 @@
 package crdt
 
-import "slices"
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
 
 // leaves is a long sequence, cut into slices that copies of a value share until one of
 // them changes. A copy costs the list of the leaves, a later change one leaf, whatever the
@@ -51,4 +55,135 @@ func (l *leaves[T]) shareAll() leaves[T] {
 	all := slices.Repeat([]bool{true}, len(l.list))
 	l.shared = slices.Clone(all)
 	return leaves[T]{slices.Clone(l.list), all}
+}
+
+// keyed is an index by key that copies of a value share, with the changes since the
+// newest copy. A copy costs the number of changes, a later change the content of one key,
+// and one copy after changesMin changes or more the whole list of keys.
+//
+// Invariant: base is never written; an entry of changed hides that of base. len is the
+// number of keys.
+type keyed[K comparable, C any] struct {
+	base, changed map[K]entryOf[C]
+	len, order    int
+}
+
+// entryOf is the content under one key.
+type entryOf[C any] struct {
+	content C
+	order   int // of the keys, by insertion
+	// own: no copy shares the content. gone: there is none.
+	own, gone bool
+}
+
+// changesMin is how many keys may change before the next copy joins them with the base; of
+// many keys, one in changesPart.
+const (
+	changesMin  = 64
+	changesPart = 128
+)
+
+func newKeyed[K comparable, C any]() *keyed[K, C] {
+	return &keyed[K, C]{changed: make(map[K]entryOf[C])}
+}
+
+func (x *keyed[K, C]) findEntry(k K) (e entryOf[C], ok bool) {
+	if e, ok = x.changed[k]; !ok {
+		e, ok = x.base[k]
+		e.own = false
+	}
+	return e, ok && !e.gone
+}
+
+// getContent returns the content under k for reading.
+func (x *keyed[K, C]) getContent(k K) (C, bool) {
+	e, ok := x.findEntry(k)
+	return e.content, ok
+}
+
+// editContent returns the content under k for writing. It calls detach if a copy shares it.
+func (x *keyed[K, C]) editContent(k K, detach func(C) C) (C, bool) {
+	e, ok := x.findEntry(k)
+	if ok && !e.own {
+		e.content, e.own = detach(e.content), true
+		x.changed[k] = e
+	}
+	return e.content, ok
+}
+
+// putContent stores content that no copy shares.
+func (x *keyed[K, C]) putContent(k K, content C) {
+	e, ok := x.findEntry(k)
+	if !ok {
+		x.order++
+		x.len++
+		e.order = x.order
+	}
+	x.changed[k] = entryOf[C]{content: content, order: e.order, own: true}
+}
+
+// dropKey ends a key, which must be there.
+func (x *keyed[K, C]) dropKey(k K) {
+	x.len--
+	if _, ok := x.base[k]; ok {
+		x.changed[k] = entryOf[C]{gone: true}
+	} else {
+		delete(x.changed, k)
+	}
+}
+
+// keys returns the keys in the order of their insertion.
+func (x *keyed[K, C]) keys() []K {
+	type ordered struct {
+		key   K
+		order int
+	}
+	all := make([]ordered, 0, x.len)
+	for k, e := range x.changed { // order-free: sorted below
+		if !e.gone {
+			all = append(all, ordered{k, e.order})
+		}
+	}
+	for k, e := range x.base { // order-free: sorted below
+		if _, hidden := x.changed[k]; !hidden {
+			all = append(all, ordered{k, e.order})
+		}
+	}
+	slices.SortFunc(all, func(a, b ordered) int { return cmp.Compare(a.order, b.order) })
+	out := make([]K, len(all))
+	for i := range all {
+		out[i] = all[i].key
+	}
+	return out
+}
+
+// shareIndex returns a copy. Both share all contents from now on.
+func (x *keyed[K, C]) shareIndex() *keyed[K, C] {
+	switch {
+	case len(x.base) == 0:
+		x.base, x.changed = x.changed, make(map[K]entryOf[C])
+	case len(x.changed) > max(changesMin, x.len/changesPart):
+		x.joinChanges()
+	}
+	for k, e := range x.changed { // order-free: each entry by itself
+		if e.own {
+			e.own = false
+			x.changed[k] = e
+		}
+	}
+	return &keyed[K, C]{x.base, maps.Clone(x.changed), x.len, x.order}
+}
+
+// joinChanges makes a base of all keys.
+func (x *keyed[K, C]) joinChanges() {
+	base := make(map[K]entryOf[C], x.len)
+	maps.Copy(base, x.base)
+	for k, e := range x.changed { // order-free: each entry by itself
+		if e.gone {
+			delete(base, k)
+		} else {
+			base[k] = e
+		}
+	}
+	x.base, x.changed = base, make(map[K]entryOf[C])
 }

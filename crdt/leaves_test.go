@@ -38,6 +38,38 @@ var largeValues = map[string]struct {
 			return out
 		},
 	},
+	"ORMap": {
+		fresh:    func() Value { return &ORMap[string, string]{} },
+		put:      func(v Value, e string, at uint64) { v.(*ORMap[string, string]).At(e).Set(na+NodeID(at%3), "v") },
+		end:      func(v Value, e string, _ uint64) { v.(*ORMap[string, string]).Remove(e) },
+		elements: func(v Value) map[string]bool { return setOf(v.(*ORMap[string, string]).Keys()) },
+	},
+	"ORMap under one key": {
+		fresh: func() Value { return &ORMap[string, string]{} },
+		put: func(v Value, e string, at uint64) {
+			v.(*ORMap[string, string]).At("k", e).Add(na+NodeID(at%3), "v")
+		},
+		end:      func(v Value, e string, _ uint64) { v.(*ORMap[string, string]).At("k", e).Remove() },
+		elements: func(v Value) map[string]bool { return setOf(v.(*ORMap[string, string]).At("k").Keys()) },
+	},
+	"ORMultiMap": {
+		fresh:    func() Value { return &ORMultiMap[string, string]{} },
+		put:      func(v Value, e string, at uint64) { v.(*ORMultiMap[string, string]).Add(na+NodeID(at%3), e, "v") },
+		end:      func(v Value, e string, _ uint64) { v.(*ORMultiMap[string, string]).RemoveKey(e) },
+		elements: func(v Value) map[string]bool { return setOf(v.(*ORMultiMap[string, string]).index().keys()) },
+	},
+	"ORMultiMap of one key": {
+		fresh:    func() Value { return &ORMultiMap[string, string]{} },
+		put:      func(v Value, e string, at uint64) { v.(*ORMultiMap[string, string]).Add(na+NodeID(at%3), "k", e) },
+		end:      func(v Value, e string, _ uint64) { v.(*ORMultiMap[string, string]).Remove("k", e) },
+		elements: func(v Value) map[string]bool { return setOf(v.(*ORMultiMap[string, string]).Values("k")) },
+	},
+	"PNCounterMap": {
+		fresh:    func() Value { return &PNCounterMap[string]{} },
+		put:      func(v Value, e string, at uint64) { v.(*PNCounterMap[string]).Add(na+NodeID(at%3), e, 1) },
+		end:      func(v Value, e string, _ uint64) { v.(*PNCounterMap[string]).Remove(e) },
+		elements: func(v Value) map[string]bool { return setOf(v.(*PNCounterMap[string]).index().keys()) },
+	},
 	"GSet": {
 		fresh:    func() Value { return &GSet[string]{} },
 		put:      func(v Value, e string, _ uint64) { v.(*GSet[string]).Add(e) },

@@ -18,12 +18,12 @@ import "slices"
 // PNCounterMap. The zero ORMap is empty and ready to use, with DefaultCodec for
 // keys and values. It is not safe for concurrent use, reading included.
 //
-// Invariant: if root is not nil it has the leaves of set, by place.
+// Invariant: if places is not nil it has the leaves of set, by place.
 type ORMap[K, V comparable] struct {
-	set  ORSet[leaf[V]]
-	keys *element[K]
-	root *branch[K, V] // nil: not built yet
-	tidy uint64        // see shares
+	set    ORSet[leaf[V]]
+	keys   *element[K]
+	places *keyed[K, *branch[K, V]] // nil: not built yet
+	tidy   uint64                   // see shares
 }
 
 // PlaceDepthMax is the greatest number of keys in the path of a place.
@@ -93,7 +93,7 @@ func (m *ORMap[K, V]) Contains(k K) bool { return m.At(k).Exists() }
 func (m *ORMap[K, V]) Keys() []K { return m.index().keys() }
 
 // Len returns the number of keys.
-func (m *ORMap[K, V]) Len() int { return len(m.index().list) }
+func (m *ORMap[K, V]) Len() int { return m.index().len }
 
 // write puts new leaves in place of old ones and returns the delta.
 func (m *ORMap[K, V]) write(node NodeID, now leaf[V], old ...leaf[V]) *ORMap[K, V] {
@@ -126,13 +126,13 @@ func (m *ORMap[K, V]) Merge(other *ORMap[K, V], ch *Changes[K]) bool {
 	if other == nil || other == m {
 		return false
 	}
-	if m.root == nil && ch == nil {
+	if m.places == nil && ch == nil {
 		return m.inner().Merge(other.inner(), nil)
 	}
 	m.index()
 	var c Changes[leaf[V]]
 	changed := m.inner().Merge(other.inner(), &c)
-	t := tracker[K]{has: func(k K) bool { return m.root.kids[k] != nil }}
+	t := tracker[K]{has: func(k K) bool { _, ok := m.places.getContent(k); return ok }}
 	for _, e := range c.Added {
 		t.before(m.pathOf(e.path)[0])
 		m.entered(e)
@@ -170,8 +170,11 @@ func (m *ORMap[K, V]) Join(other Value) (bool, error) {
 
 // Clone implements Value.
 func (m *ORMap[K, V]) Clone() Value {
-	set := m.inner().copy()
-	return &ORMap[K, V]{set: set, keys: m.keys}
+	c := &ORMap[K, V]{set: m.inner().copy(), keys: m.keys}
+	if m.set.full != nil {
+		c.places = m.index().shareIndex()
+	}
+	return c
 }
 
 // Digest implements Value.
@@ -188,7 +191,7 @@ func (m *ORMap[K, V]) Size() int { return m.inner().Size() }
 func (m *ORMap[K, V]) Decode(b []byte) error {
 	err := m.inner().decodeAs(b, m.Kind())
 	if err == nil {
-		m.root = nil
+		m.places = nil
 	}
 	return err
 }

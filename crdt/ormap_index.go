@@ -2,7 +2,7 @@ package crdt
 
 // branch is the index of what is at a place and further down.
 //
-// Invariant: no branch but the root is empty; list has the kids, each at its pos.
+// Invariant: no branch is empty; list has the kids, each at its pos.
 type branch[K, V comparable] struct {
 	up     *branch[K, V]
 	key    K
@@ -46,6 +46,22 @@ func (b *branch[K, V]) grow(k K) *branch[K, V] {
 	return kid
 }
 
+// cloneBranch returns a copy under the branch up.
+func (b *branch[K, V]) cloneBranch(up *branch[K, V]) *branch[K, V] {
+	c := &branch[K, V]{up: up, key: b.key, pos: b.pos, leaves: b.leaves}
+	for i := range b.groups {
+		c.groups[i] = *b.groups[i].cloneGroup()
+	}
+	if b.kids != nil {
+		c.kids, c.list = make(map[K]*branch[K, V], len(b.list)), make([]*branch[K, V], len(b.list))
+	}
+	for i, kid := range b.list {
+		c.list[i] = kid.cloneBranch(c)
+		c.kids[kid.key] = c.list[i]
+	}
+	return c
+}
+
 // prune takes the branch out if it is empty, and then those above.
 func (b *branch[K, V]) prune() {
 	for b.up != nil && b.leaves == 0 && len(b.list) == 0 {
@@ -59,15 +75,21 @@ func (b *branch[K, V]) prune() {
 	}
 }
 
-func (m *ORMap[K, V]) index() *branch[K, V] {
-	if m.root == nil {
+func (m *ORMap[K, V]) index() *keyed[K, *branch[K, V]] {
+	if m.places == nil {
 		m.inner()
-		m.root = &branch[K, V]{}
+		m.places = newKeyed[K, *branch[K, V]]()
 		for e := range m.set.All() {
 			m.entered(e)
 		}
 	}
-	return m.root
+	return m.places
+}
+
+// editBranch returns the branch under a key of the map for writing, nil if there is none.
+func (m *ORMap[K, V]) editBranch(k K) *branch[K, V] {
+	b, _ := m.places.editContent(k, func(b *branch[K, V]) *branch[K, V] { return b.cloneBranch(nil) })
+	return b
 }
 
 func (m *ORMap[K, V]) pathOf(path string) []K {
@@ -81,8 +103,13 @@ func (m *ORMap[K, V]) pathOf(path string) []K {
 
 // entered puts a leaf into the index, unless it is there.
 func (m *ORMap[K, V]) entered(e leaf[V]) {
-	b := m.root
-	for _, k := range m.pathOf(e.path) {
+	path := m.pathOf(e.path)
+	b := m.editBranch(path[0])
+	if b == nil {
+		b = &branch[K, V]{key: path[0]}
+		m.places.putContent(path[0], b)
+	}
+	for _, k := range path[1:] {
 		b = b.grow(k)
 	}
 	if g := &b.groups[e.field]; g.find(e) < 0 {
@@ -93,13 +120,18 @@ func (m *ORMap[K, V]) entered(e leaf[V]) {
 
 // left takes a leaf out of the index.
 func (m *ORMap[K, V]) left(e leaf[V]) {
-	b := m.root
-	for _, k := range m.pathOf(e.path) {
+	path := m.pathOf(e.path)
+	top := m.editBranch(path[0])
+	b := top
+	for _, k := range path[1:] {
 		b = b.kids[k]
 	}
 	b.groups[e.field].drop(e)
 	b.leaves--
 	b.prune()
+	if top.leaves == 0 && len(top.list) == 0 {
+		m.places.dropKey(path[0])
+	}
 }
 
 // leafCodec writes [path, field, ...]: a value for registers and elements, nothing

@@ -135,11 +135,9 @@ func (p Place[K, V]) branch() *branch[K, V] {
 	if !p.valid() {
 		return nil
 	}
-	b := p.m.index()
-	for _, k := range p.path {
-		if b = b.kids[k]; b == nil {
-			return nil
-		}
+	b, _ := p.m.index().getContent(p.path[0])
+	for i := 1; b != nil && i < len(p.path); i++ {
+		b = b.kids[p.path[i]]
 	}
 	return b
 }

@@ -2,6 +2,7 @@ package crdt
 
 import (
 	"iter"
+	"maps"
 	"slices"
 )
 
@@ -20,7 +21,7 @@ import (
 // Invariant: if groups is not nil it has the elements of set, by key.
 type ORMultiMap[K, V comparable] struct {
 	set    ORSet[pair[K, V]]
-	groups map[K]*group[V] // nil: not built yet
+	groups *keyed[K, *group[V]] // nil: not built yet
 }
 
 type pair[K, V comparable] struct {
@@ -82,6 +83,8 @@ type group[V comparable] struct {
 
 const groupLinear = 32
 
+func (g *group[V]) cloneGroup() *group[V] { return &group[V]{slices.Clone(g.vals), maps.Clone(g.at)} }
+
 func (g *group[V]) find(v V) int {
 	if g.at == nil {
 		return slices.Index(g.vals, v)
@@ -116,9 +119,9 @@ func (g *group[V]) drop(v V) {
 	g.vals = g.vals[:last]
 }
 
-func (m *ORMultiMap[K, V]) index() map[K]*group[V] {
+func (m *ORMultiMap[K, V]) index() *keyed[K, *group[V]] {
 	if m.groups == nil {
-		m.groups = make(map[K]*group[V])
+		m.groups = newKeyed[K, *group[V]]()
 		for e := range m.set.All() {
 			m.entered(e)
 		}
@@ -127,26 +130,26 @@ func (m *ORMultiMap[K, V]) index() map[K]*group[V] {
 }
 
 func (m *ORMultiMap[K, V]) entered(e pair[K, V]) {
-	g := m.groups[e.key]
-	if g == nil {
+	g, ok := m.groups.editContent(e.key, (*group[V]).cloneGroup)
+	if !ok {
 		g = &group[V]{}
-		m.groups[e.key] = g
+		m.groups.putContent(e.key, g)
 	}
 	g.add(e.val)
 }
 
 func (m *ORMultiMap[K, V]) left(e pair[K, V]) {
-	g := m.groups[e.key]
+	g, _ := m.groups.editContent(e.key, (*group[V]).cloneGroup)
 	g.drop(e.val)
 	if len(g.vals) == 0 {
-		delete(m.groups, e.key)
+		m.groups.dropKey(e.key)
 	}
 }
 
 // Add puts v under k, as a change made by node, and returns the delta. Only the
 // incarnation node itself may call it.
 func (m *ORMultiMap[K, V]) Add(node NodeID, k K, v V) *ORMultiMap[K, V] {
-	if g := m.index()[k]; g == nil || g.find(v) < 0 {
+	if g, ok := m.index().getContent(k); !ok || g.find(v) < 0 {
 		m.entered(pair[K, V]{k, v})
 	}
 	return &ORMultiMap[K, V]{set: *m.inner().Add(node, pair[K, V]{k, v})}
@@ -181,7 +184,7 @@ func (m *ORMultiMap[K, V]) erase(old ...pair[K, V]) *ORMultiMap[K, V] {
 
 // Values returns a copy of the values of k, in no particular order.
 func (m *ORMultiMap[K, V]) Values(k K) []V {
-	if g := m.index()[k]; g != nil {
+	if g, ok := m.index().getContent(k); ok {
 		return slices.Clone(g.vals)
 	}
 	return nil
@@ -191,7 +194,7 @@ func (m *ORMultiMap[K, V]) Values(k K) []V {
 func (m *ORMultiMap[K, V]) Contains(k K, v V) bool { return m.set.Contains(pair[K, V]{k, v}) }
 
 // Keys returns the number of keys.
-func (m *ORMultiMap[K, V]) Keys() int { return len(m.index()) }
+func (m *ORMultiMap[K, V]) Keys() int { return m.index().len }
 
 // Len returns the number of values under all keys.
 func (m *ORMultiMap[K, V]) Len() int { return m.set.Len() }
@@ -221,7 +224,7 @@ func (m *ORMultiMap[K, V]) Merge(other *ORMultiMap[K, V], ch *Changes[K]) bool {
 	m.index()
 	var c Changes[pair[K, V]]
 	changed := m.inner().Merge(other.inner(), &c)
-	t := tracker[K]{has: func(k K) bool { return m.groups[k] != nil }}
+	t := tracker[K]{has: func(k K) bool { _, ok := m.groups.getContent(k); return ok }}
 	for _, e := range c.Added {
 		t.before(e.key)
 		m.entered(e)
@@ -258,7 +261,13 @@ func (m *ORMultiMap[K, V]) Join(other Value) (bool, error) {
 }
 
 // Clone implements Value.
-func (m *ORMultiMap[K, V]) Clone() Value { return &ORMultiMap[K, V]{set: m.inner().copy()} }
+func (m *ORMultiMap[K, V]) Clone() Value {
+	c := &ORMultiMap[K, V]{set: m.inner().copy()}
+	if m.set.full != nil {
+		c.groups = m.index().shareIndex()
+	}
+	return c
+}
 
 // Digest implements Value.
 func (m *ORMultiMap[K, V]) Digest() uint64 { return m.inner().Digest() }

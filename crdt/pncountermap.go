@@ -1,6 +1,9 @@
 package crdt
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // PNCounterMap is a map of counters that go up and down. Concurrent operations
 // give:
@@ -20,8 +23,8 @@ import "iter"
 // Invariant: if groups is not nil it has the elements of set, by key.
 type PNCounterMap[K comparable] struct {
 	set    ORSet[share[K]]
-	groups map[K][]share[K] // nil: not built yet
-	tidy   uint64           // see shares
+	groups *keyed[K, []share[K]] // nil: not built yet
+	tidy   uint64                // see shares
 }
 
 // share is the count of one writer under one key since the key was last removed. A replica
@@ -110,18 +113,23 @@ func (c shareCodec[K]) size(e share[K]) int {
 	return 1 + k + uintSize(uint64(e.node)) + uintSize(e.born) + uintSize(e.inc) + uintSize(e.dec)
 }
 
-func (m *PNCounterMap[K]) index() map[K][]share[K] {
+func (m *PNCounterMap[K]) index() *keyed[K, []share[K]] {
 	if m.groups == nil {
-		m.groups = make(map[K][]share[K])
+		m.groups = newKeyed[K, []share[K]]()
 		for e := range m.set.All() {
-			m.groups[e.key] = append(m.groups[e.key], e)
+			m.addShare(e)
 		}
 	}
 	return m.groups
 }
 
+func (m *PNCounterMap[K]) addShare(e share[K]) {
+	g, _ := m.groups.editContent(e.key, slices.Clone)
+	m.groups.putContent(e.key, append(g, e))
+}
+
 func (m *PNCounterMap[K]) left(e share[K]) {
-	g := m.groups[e.key]
+	g, _ := m.groups.editContent(e.key, slices.Clone)
 	for i := range g {
 		if g[i] == e {
 			g[i] = g[len(g)-1]
@@ -130,10 +138,10 @@ func (m *PNCounterMap[K]) left(e share[K]) {
 		}
 	}
 	if len(g) == 0 {
-		delete(m.groups, e.key)
+		m.groups.dropKey(e.key)
 		return
 	}
-	m.groups[e.key] = g
+	m.groups.putContent(e.key, g)
 }
 
 // Add counts n under k, up or down, as a change made by node, and returns the
@@ -142,7 +150,8 @@ func (m *PNCounterMap[K]) left(e share[K]) {
 func (m *PNCounterMap[K]) Add(node NodeID, k K, n int64) *PNCounterMap[K] {
 	now := share[K]{key: k, node: node}
 	var old []share[K]
-	for _, e := range m.index()[k] {
+	group, _ := m.index().getContent(k)
+	for _, e := range group {
 		if e.node == node {
 			old = append(old, e)
 			now.born, now.inc, now.dec = e.born, e.inc, e.dec
@@ -160,28 +169,29 @@ func (m *PNCounterMap[K]) Add(node NodeID, k K, n int64) *PNCounterMap[K] {
 	for _, e := range old {
 		m.left(e)
 	}
-	m.groups[k] = append(m.groups[k], now)
+	m.addShare(now)
 	return &PNCounterMap[K]{set: *d}
 }
 
 // Remove takes k out and returns the delta, or nil if it is not there.
 func (m *PNCounterMap[K]) Remove(k K) *PNCounterMap[K] {
-	d := m.inner().erase(m.index()[k]...)
+	group, _ := m.index().getContent(k)
+	d := m.inner().erase(group...)
 	if d == nil {
 		return nil
 	}
-	delete(m.groups, k)
+	m.groups.dropKey(k)
 	return &PNCounterMap[K]{set: *d}
 }
 
 // Count returns the count under k.
 func (m *PNCounterMap[K]) Count(k K) (n int64, ok bool) {
-	g, ok := m.index()[k]
+	g, ok := m.index().getContent(k)
 	return total(g, func(e *share[K]) part { return part{e.node, e.born, e.inc, e.dec} }), ok
 }
 
 // Len returns the number of keys.
-func (m *PNCounterMap[K]) Len() int { return len(m.index()) }
+func (m *PNCounterMap[K]) Len() int { return m.index().len }
 
 // All yields the keys with their counts, in no particular order. The map must not
 // be changed meanwhile.
@@ -189,7 +199,7 @@ func (m *PNCounterMap[K]) All() iter.Seq2[K, int64] {
 	return func(yield func(K, int64) bool) {
 		m.index()
 		for e := range m.set.All() {
-			if m.groups[e.key][0] != e {
+			if g, _ := m.groups.getContent(e.key); g[0] != e {
 				continue
 			}
 			if n, _ := m.Count(e.key); !yield(e.key, n) {
@@ -212,10 +222,10 @@ func (m *PNCounterMap[K]) Merge(other *PNCounterMap[K], ch *Changes[K]) bool {
 	m.index()
 	var c Changes[share[K]]
 	changed := m.inner().Merge(other.inner(), &c)
-	t := tracker[K]{has: func(k K) bool { return len(m.groups[k]) > 0 }}
+	t := tracker[K]{has: func(k K) bool { _, ok := m.groups.getContent(k); return ok }}
 	for _, e := range c.Added {
 		t.before(e.key)
-		m.groups[e.key] = append(m.groups[e.key], e)
+		m.addShare(e)
 	}
 	for _, e := range c.Removed {
 		t.before(e.key)
@@ -249,7 +259,13 @@ func (m *PNCounterMap[K]) Join(other Value) (bool, error) {
 }
 
 // Clone implements Value.
-func (m *PNCounterMap[K]) Clone() Value { return &PNCounterMap[K]{set: m.inner().copy()} }
+func (m *PNCounterMap[K]) Clone() Value {
+	c := &PNCounterMap[K]{set: m.inner().copy()}
+	if m.set.full != nil {
+		c.groups = m.index().shareIndex()
+	}
+	return c
+}
 
 // Digest implements Value.
 func (m *PNCounterMap[K]) Digest() uint64 { return m.inner().Digest() }
