@@ -5,79 +5,15 @@ import (
 	"errors"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/core/route"
 )
 
-// This file holds up senders whose messages a home has no room for: the shell of package
-// flow's Window.
-//
-// A route whose window is used up takes nothing more; its callers wait in the order of
-// arrival. So do callers for an entity that the home said to stop for (gate.go). The reader of a connection that brings a grant sends the buffer, then what the
-// first of them wait with, as far as the grant goes; so a grant needs no goroutine to be
-// woken before it is used. When the route closes, or loses its connection, callers try
-// again: then there is a buffer to go to.
-
-// heldUp is a caller that waits for a grant.
-type heldUp struct {
-	it item
-	// done takes the outcome: nil once the message has left, errTryAgain when the route
-	// has changed.
-	done       chan error
-	prev, next *heldUp
-	// in is the queue where it waits, nil once it has left. admitted: a gate opened for it.
-	in       *heldQueue
-	admitted bool
-}
-
-// heldQueue is a queue of them. It belongs to the route's mutex.
-type heldQueue struct{ first, last *heldUp }
-
-func (q *heldQueue) push(h *heldUp) {
-	h.prev, h.in = q.last, q
-	if q.last == nil {
-		q.first = h
-	} else {
-		q.last.next = h
-	}
-	q.last = h
-}
-
-func (q *heldQueue) remove(h *heldUp) {
-	if h.prev == nil {
-		q.first = h.next
-	} else {
-		h.prev.next = h.next
-	}
-	if h.next == nil {
-		q.last = h.prev
-	} else {
-		h.next.prev = h.prev
-	}
-	h.prev, h.next, h.in = nil, nil, nil
-}
-
-// heldCallers are the callers of one route that wait for a grant, by class.
-type heldCallers struct {
-	queues [flow.Control + 1]heldQueue
-	// turn is the queue that is served next, of ordinary requests and those of handlers.
-	turn flow.Class
-}
-
-func (c *heldCallers) hasCallers() bool {
-	return c.queues[flow.Ordinary].first != nil || c.queues[flow.Handler].first != nil || c.queues[flow.Control].first != nil
-}
-
-// nextCaller returns the caller whose request leaves next, nil if the window permits none.
-func (c *heldCallers) nextCaller(w *flow.Window) *heldUp {
-	for _, class := range [...]flow.Class{flow.Control, c.turn, flow.Handler - c.turn} {
-		if h := c.queues[class].first; h != nil && w.MayLeave(class) {
-			return h
-		}
-	}
-	return nil
-}
+// This file delays senders whose messages a home has no room for, or that it stops for an
+// entity: callers wait here, package route decides how long. The reader of a connection that
+// brings a grant sends the buffer, then the messages of the first callers that wait, as far
+// as the grant permits; so a grant needs no goroutine to be woken before it is used.
 
 var (
 	// errHeldUp: the home has no room for more.
@@ -95,47 +31,22 @@ var (
 // mailboxes are full.
 const HandlerWait = 5 * time.Second
 
-// mustWait reports whether a message has to wait for its entity, for a grant, or for others
-// that do; called with the mutex.
-func (r *route) mustWait(self view.NodeID, it *item) bool {
-	if !r.open || r.suspended || r.settle.waiting() || r.home == self && len(r.buf) == 0 {
-		return false
-	}
-	class := it.class()
-	return r.gateOf(it) != nil || r.held.queues[class].first != nil || !r.window.MayLeave(class)
-}
-
 // awaitGrant waits until a message has left, the route has changed (errTryAgain), or ctx
 // ends.
-func (r *router) awaitGrant(ctx context.Context, rt *route, it *item) error {
-	rt.mu.Lock()
-	inc := r.now.Load()
-	if inc == nil || r.closed.Load() || !rt.mustWait(inc.self, it) {
-		rt.mu.Unlock()
-		return errTryAgain
+func (r *router) awaitGrant(ctx context.Context, rt *shardRoute, it *item) error {
+	w, err := r.beginWait(rt, it)
+	if err != nil {
+		return err
 	}
-	if it.itself {
-		rt.mu.Unlock()
-		return ErrMailboxFull // it would wait for itself
-	}
-	h := &heldUp{it: *it, done: make(chan error, 1)}
-	r.counters.heldUp.Add(1)
-	if gate := rt.gateOf(it); gate != nil {
-		gate.push(h)
-	} else {
-		rt.held.queues[it.class()].push(h)
-		r.holdUp(inc, rt)
-	}
-	rt.mu.Unlock()
+	woken := w.Item.Msg.woken
 	var patience <-chan time.Time
-	if it.handler {
+	if it.Msg.handler {
 		timer := time.NewTimer(HandlerWait)
 		defer timer.Stop()
 		patience = timer.C
 	}
-	var err error
 	select {
-	case err = <-h.done:
+	case err = <-woken:
 		return err
 	case <-ctx.Done():
 		err = giveUp(ErrMailboxFull, ctx)
@@ -144,34 +55,30 @@ func (r *router) awaitGrant(ctx context.Context, rt *route, it *item) error {
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	if h.in == nil {
-		return <-h.done
+	if !w.Withdraw() {
+		return <-woken
 	}
-	h.in.remove(h)
 	r.counters.heldUp.Add(-1)
 	return err
 }
 
-// holdUp tells the home that the window is used up, once; look repeats it. Called with the
-// mutex.
-func (r *router) holdUp(inc *incarnation, rt *route) {
-	if !rt.blocked {
-		rt.blocked = true
-		r.counters.blocked.Add(1)
-		r.report(inc, rt)
+// beginWait queues a caller at its route. It fails if the caller need not, or must not, wait.
+func (r *router) beginWait(rt *shardRoute, it *item) (*route.Waiter[message], error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	inc := r.now.Load()
+	if inc == nil || r.closed.Load() || rt.core.Offer(it).Kind != route.Wait {
+		return nil, errTryAgain
 	}
-}
-
-// report tells the home how far this node has sent, behind all that it has; called with
-// the mutex. A report that finds no room on the connection is not sent: look sends it
-// again.
-func (r *router) report(inc *incarnation, rt *route) {
-	if rt.home == inc.self {
-		inc.accounts.sender(inc.self).reconcile(rt.shard, rt.token, rt.window.Report())
-		inc.accounts.wake()
-		return
+	if it.Msg.toItself {
+		return nil, ErrMailboxFull // it would wait for itself
 	}
-	_ = inc.send(rt.home, appendBlocked(nil, r.name, rt.shard, rt.token, rt.window.Report()))
+	w := &route.Waiter[message]{Item: *it}
+	w.Item.Msg.woken = make(chan error, 1)
+	rt.core.Await(w)
+	r.counters.heldUp.Add(1)
+	r.carryOut(inc, rt)
+	return w, nil
 }
 
 // granted takes a grant of a home.
@@ -179,66 +86,17 @@ func (r *router) granted(inc *incarnation, from view.NodeID, g *granted) {
 	rt := &r.routes[g.shard]
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	if rt.home == from && rt.token == g.token && rt.window.Raise(g.Grant) && rt.blocked {
-		rt.blocked = false
-		r.flow(inc, rt)
-	}
+	rt.core.Grant(from, g.token, g.Grant)
+	r.carryOut(inc, rt)
 }
 
-// serveHeld sends what callers wait with, in order, as far as the window goes; called with
-// the mutex.
-func (r *router) serveHeld(inc *incarnation, rt *route) {
-	for rt.held.hasCallers() {
-		if !rt.free() || rt.home == inc.self {
-			r.releaseHeld(rt)
-			return
-		}
-		h := rt.held.nextCaller(&rt.window)
-		if h == nil {
-			r.holdUp(inc, rt)
-			return
-		}
-		if class := h.it.class(); class != flow.Control {
-			rt.held.turn = flow.Handler - class
-		}
-		switch err := r.leave(inc, rt, &h.it); {
-		case err == nil:
-			r.counters.sent(RouteRemote, rt.shard)
-			r.endHeld(rt, h, nil)
-		case errors.Is(err, transport.ErrQueueFull):
-			r.flowLater(inc, rt)
-			return
-		case errors.Is(err, transport.ErrFrameTooLarge):
-			r.endHeld(rt, h, ErrTooLarge)
-		case errors.Is(err, errNobodyWaits):
-			r.endHeld(rt, h, err)
-		default:
-			// The peer is unknown or the transport is closed.
-			rt.suspended = true
-		}
-	}
-}
-
-// endHeld is called with the mutex.
-func (r *router) endHeld(rt *route, h *heldUp, err error) {
-	h.in.remove(h)
-	r.counters.heldUp.Add(-1)
-	h.done <- err
-}
-
-// releaseHeld lets the callers that are held up try again: the route has closed, or its
-// connection is down. Called with the mutex.
-func (r *router) releaseHeld(rt *route) {
-	for i := range rt.held.queues {
-		r.sendAway(rt, &rt.held.queues[i])
-	}
-}
-
-// sendAway lets the callers of a queue try again; called with the mutex.
-func (r *router) sendAway(rt *route, q *heldQueue) {
-	for q.first != nil {
-		r.endHeld(rt, q.first, errTryAgain)
-	}
+// stopped takes what a home says of an entity.
+func (r *router) stopped(inc *incarnation, from view.NodeID, s *stopNotice) {
+	rt := &r.routes[s.shard]
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.core.Stop(from, s.token, string(s.id), s.gate)
+	r.carryOut(inc, rt)
 }
 
 // reconcile takes a report: that of a sender which is blocked. One whose shard does not
@@ -289,5 +147,35 @@ func (r *router) takeGrants(from view.NodeID, grants []byte) error {
 		}
 		r.granted(inc, from, &g)
 	}
+	return nil
+}
+
+func (s *service) handleStop(from view.NodeID, frame []byte) error {
+	m, err := parseStop(frame)
+	if err != nil {
+		return err
+	}
+	p, inc, err := findShard(s, m.typ, m.shard)
+	if inc != nil {
+		p.base().stopped(inc, from, &m)
+	}
+	return err
+}
+
+// handleStopped answers a sender that asks whether it still has to stop for an entity.
+func (s *service) handleStopped(from view.NodeID, frame []byte) error {
+	m, err := parseStopped(frame)
+	if err != nil {
+		return err
+	}
+	p, inc, err := findShard(s, m.typ, m.shard)
+	if p == nil {
+		return err
+	}
+	if inc == nil || inc.accounts == nil || p.hosted(m.shard) != m.token {
+		s.out.send(from, appendStop(nil, string(m.typ), m.shard, m.token, string(m.id), flow.Open))
+		return nil
+	}
+	inc.accounts.sender(from).answerStopped(m.shard, m.token, string(m.id))
 	return nil
 }

@@ -65,10 +65,7 @@ func (r *router) shrink(inc *incarnation, from view.NodeID, m marker, asked uint
 	rt := &r.routes[m.shard]
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	if rt.home != from || rt.token != m.token || !rt.open || rt.suspended || rt.settle.waiting() {
-		return
-	}
-	report, ok := rt.window.Shrink(asked)
+	report, ok := rt.core.Shrink(from, m.token, asked)
 	switch {
 	case !ok:
 	case from == inc.self:

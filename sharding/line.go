@@ -11,8 +11,8 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
-	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/core/route"
 )
 
 // line is the shell of one reliable producer. Whoever sends steps the core, under
@@ -337,15 +337,16 @@ func (r *router) sendSure(t *reliable.Transmit) (at view.NodeID, err error) {
 		return 0, ErrNodeStopping
 	case inc == nil:
 		return 0, ErrNotReady
-	case !rt.free():
-		r.ask(inc, rt)
+	}
+	it := newItem(message{frame: t.Data, handler: true}, t.ID, false)
+	a := rt.core.OfferNow(&it)
+	r.carryOut(inc, rt)
+	switch a.Kind {
+	case route.NoHome:
 		return 0, ErrNoHome
-	}
-	if rt.gates[t.ID] != nil {
+	case route.Stopped:
 		return 0, errStopped
-	}
-	if !rt.window.MayLeave(flow.Handler) {
-		r.holdUp(inc, rt)
+	case route.Wait:
 		return 0, errHeldUp
 	}
 	q, err := parseRequest(t.Data)
@@ -353,34 +354,7 @@ func (r *router) sendSure(t *reliable.Transmit) (at view.NodeID, err error) {
 		return 0, err
 	}
 	t.Stamp.Put(q.sure)
-	if rt.home != inc.self {
-		err = r.leave(inc, rt, &item{frame: t.Data})
-		if err == nil {
-			r.counters.sent(RouteRemote, rt.shard)
-		} else if !isOne(err, transport.ErrQueueFull, transport.ErrFrameTooLarge) {
-			rt.suspended = true
-			r.release(rt)
-		}
-		return rt.home, err
-	}
-	stamp(t.Data, rt.token, rt.window.Sent()+1)
-	if hosted, err := r.inner.deliver(inc.self, t.Data); err != nil || !hosted {
-		rt.suspended = true
-		return 0, errNotYet
-	}
-	rt.window.Left(len(t.Data))
-	r.counters.sent(RouteLocal, rt.shard)
-	return inc.self, nil
-}
-
-// returned keeps the place of a reliable message that was refused because its shard
-// does not run there, and lets its producer send it again; called with the mutex.
-func (r *router) returned(q *request) item {
-	stamp, err := reliable.ParseStamp(q.sure)
-	if err == nil {
-		r.tellOne(stamp.Producer, reliable.Refused{Shard: q.shard, Seq: stamp.Seq, Try: stamp.Try})
-	}
-	return item{call: callGone, number: q.number, returned: true}
+	return a.To, r.performOffered(inc, rt, &a)
 }
 
 // ReliableStats counts the work of reliable producers, per type and node.

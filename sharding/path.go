@@ -230,13 +230,11 @@ func (p *path[Req, Resp]) sendEncoded(ctx context.Context, f Ref[Req, Resp], req
 		p.frames.Put(buf)
 		return err
 	}
-	it := item{
-		frame: frame, id: f.id, call: call, control: p.typ.Control != nil && !f.start && isControl(p.typ.Control, req),
-		handler: from != nil, itself: toItself(from, p.name, f.id),
-	}
+	m := message{frame: frame, call: call, handler: from != nil, toItself: toItself(from, p.name, f.id)}
 	if call != 0 {
-		it.expires, _ = ctx.Deadline()
+		m.expires, _ = ctx.Deadline()
 	}
+	it := newItem(m, f.id, p.typ.Control != nil && !f.start && isControl(p.typ.Control, req))
 	kept, err := p.post(ctx, &p.routes[f.shard], &it)
 	if !kept {
 		*buf = frame

@@ -298,7 +298,7 @@ func missing(v *view.View, answers map[view.NodeID]*protocol.Answer, p dataPath)
 	for i := range r.routes {
 		rt := &r.routes[i]
 		rt.mu.Lock()
-		home := rt.home
+		home, _ := rt.core.Home()
 		rt.mu.Unlock()
 		if at := slices.IndexFunc(out, func(f NodeFailure) bool { return f.Node == home }); at >= 0 {
 			out[at].Shards = append(out[at].Shards, rt.shard)

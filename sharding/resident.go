@@ -103,11 +103,3 @@ func (p *path[Req, Resp]) forsake(inc *incarnation) {
 		}
 	}
 }
-
-// wantHome makes the shell ask for a shard's home if it is not known.
-func (r *router) wantHome(inc *incarnation, shard ShardID) {
-	rt := &r.routes[shard]
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	r.ask(inc, rt)
-}

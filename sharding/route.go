@@ -1,157 +1,277 @@
 package sharding
 
 import (
+	"errors"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/core/route"
 )
 
-// route is the way to one shard; docs/architecture/ask.md shows its place in an Ask.
-//
-// # Order
-//
-// G3 asks that messages of one sender to one entity are handled in the order they
-// were sent. A sender waits for each call to return, so it is enough that every
-// message that leaves, leaves behind all that were taken in earlier, and that what
-// left on an old way is out of the game before the next leaves on a new one.
-//
-//  1. Everything happens under mu: looking at the state, queueing on the
-//     connection, appending to the buffer, closing, opening. A message either left
-//     before a close, and stands before the marker on the connection, or is in the
-//     buffer behind all that were there.
-//
-//  2. Nothing leaves directly while the buffer holds anything: it queues up behind.
-//
-//  3. Closing with a marker queues the marker in the same critical section. Its
-//     answer says that all before it is in mailboxes, or has been refused.
-//
-//  4. A refused message goes back to the head of the buffer only if everything that
-//     left behind it was refused too. To know that, the route closes at the first
-//     refusal, sends a marker of its own (settle) to the node that refused, and
-//     sorts what came back when the answer comes: connections keep order, so by then
-//     every refusal has come. Until then nothing leaves. It does the same when it is
-//     turned to another home without having been closed.
-//
-//  5. When the connection to the home breaks, what was on it may or may not have
-//     arrived, and nothing of it comes back. The route keeps its home and waits
-//     (suspended) until a new connection stands, or the home changes. The receiver
-//     takes nothing more from the old connection once the new one stands.
-//
-//  6. The home grants how many messages may leave (package flow). A message without a grant
-//     waits: in the buffer if it stood there, else with its caller, behind the buffer and
-//     in the order of arrival among its class. Handlers have some room of their own, and
-//     take turns with callers from outside for the rest. While the home has sent a stop for
-//     an entity, callers for that entity wait at a gate of its own, in the order of
-//     arrival; what stands in the buffer leaves.
-//
-// Local delivery goes past the mutex: senders find the running shard through an
-// atomic pointer, which is set only while the buffer is empty, and cleared at the
-// close. A sender that fetched the pointer just before the close still delivers to
-// that shard object, or is refused by it and comes here: both keep its own order,
-// since it sends one message at a time.
-//
-// A lock per shard suffices, where a lock per connection would also do: order is only
-// promised per entity, and senders to different shards do not meet.
-//
-// The fields that every message reads stand first, so that they share cache lines.
-type route struct {
+// shardRoute is the route to one shard: package route decides, and this file performs its
+// actions, both under mu. docs/architecture/ask.md shows its place in an Ask.
+type shardRoute struct {
 	mu    sync.Mutex
 	shard ShardID
-	open  bool
-	// suspended: open, but the connection to the home is down.
-	suspended bool
-	// flushing: a goroutine works the buffer off, waiting for room on the connection.
-	flushing bool
-	// asked: the shell knows that messages wait here for a home.
-	asked  bool
-	home   view.NodeID
-	token  Token
-	settle settling
-	// window counts the messages that left for the shard, and bounds them.
-	window flow.Window
-	// buf holds what waits. Invariant: its count and bytes are in router.held.
-	buf []item
-	// gates are the entities that the home has stopped senders for, nil while there are none.
-	gates map[string]*gate
-	// held are the callers that wait for a grant.
-	held heldCallers
-	// blocked: the window is used up, and a blocked frame was sent to the home.
-	blocked bool
-	bytes   int
-	// since is when the oldest in the buffer came.
+	core  route.Route[message]
+	// counted is how much of the core's state the router's gauges contain.
+	counted held
+	// since is when the oldest message in the buffer came.
 	since time.Time
-	// back holds what was refused, in the order of numbers.
-	back []item
 }
 
-// item is an encoded request in a buffer.
-type item struct {
+// held counts what a route holds.
+type held struct{ messages, bytes, gates int }
+
+// message is an encoded request, with what the router needs to send it.
+type message struct {
 	frame []byte
-	// id is the entity's, for those that may have to wait for it.
-	id string
-	// control: it is a control message. handler: a handler sends it; itself: to its own
-	// entity.
-	control, handler, itself bool
 	// call is 0 for a tell. expires is the asker's deadline, zero for none.
 	call    uint64
 	expires time.Time
-	// number is that under which it was refused.
-	number uint64
-	// returned marks what has been refused before.
-	returned bool
+	// handler: a handler sends it; toItself: to its own entity.
+	handler, toItself bool
+	// woken receives the outcome for a caller that waits for a grant.
+	woken chan error
 }
 
-// class returns the class of the request, which decides how much room it finds.
-func (it *item) class() flow.Class {
+// item is a message of a route.
+type item = route.Item[message]
+
+// newItem returns the item of a message to the entity id.
+func newItem(m message, id string, control bool) item {
+	class := flow.Ordinary
 	switch {
-	case it.control:
-		return flow.Control
-	case it.handler && !it.itself:
-		return flow.Handler
+	case control:
+		class = flow.Control
+	case m.handler && !m.toItself:
+		class = flow.Handler
 	}
-	return flow.Ordinary
+	return item{Msg: m, ID: id, Bytes: len(m.frame), Class: class}
 }
 
-// settling is the wait for the answer to a route's own marker.
-type settling struct {
-	owner view.NodeID
-	// token is {0, n}: the coordinator's markers have a term.
-	token Token
+// carryOut performs what an event made due; called with the mutex, after each event. inc is
+// nil only where nothing is sent.
+func (r *router) carryOut(inc *incarnation, rt *shardRoute) {
+	for a, ok := rt.core.Next(); ok; a, ok = rt.core.Next() {
+		r.perform(inc, rt, &a)
+	}
+	r.countHeld(rt)
 }
 
-func (s settling) waiting() bool { return s.owner != 0 }
-
-// free reports whether a message may leave now, ahead of nothing.
-func (r *route) free() bool {
-	return r.open && !r.suspended && !r.settle.waiting() && len(r.buf) == 0 && !r.flushing
+// countHeld brings the router's gauges up to the state of a route; called with the mutex.
+func (r *router) countHeld(rt *shardRoute) {
+	messages, bytes, gates := rt.core.Held()
+	before := rt.counted
+	rt.counted = held{messages, bytes, gates}
+	if rt.counted == before {
+		return
+	}
+	r.heldMessages.Add(int64(messages - before.messages))
+	r.heldBytes.Add(int64(bytes - before.bytes))
+	r.counters.gates.Add(gates - before.gates)
+	if before.messages == 0 {
+		rt.since = time.Now()
+	}
+	if messages < before.messages {
+		r.room.ring()
+	}
 }
 
-// state names the route's state for queries; called with the mutex.
-func (r *route) state(self view.NodeID) string {
+// perform performs an action that is due, and reports its outcome to the core.
+func (r *router) perform(inc *incarnation, rt *shardRoute, a *route.Action[message]) {
+	var err error
+	switch a.Kind {
+	case route.Send, route.Deliver:
+		err = r.depart(inc, rt, a)
+	case route.Publish:
+		err = r.publishShard(rt, a)
+	case route.Hide:
+		r.inner.hide(rt.shard)
+	case route.Wake:
+		r.counters.heldUp.Add(-1)
+		a.Item.Msg.woken <- wakeError(a.Result)
+	case route.Lost:
+		r.giveBack(a.Item.Msg.call)
+	case route.Freed:
+		// A copy of the ID: else the compiler has every offered item escape with its action.
+		r.announce(reliable.Freed{Shard: rt.shard, ID: strings.Clone(a.ID)})
+		if a.ID == "" {
+			r.room.ring()
+		}
+	default:
+		r.notify(inc, rt, a)
+	}
+	rt.core.Done(a, outcomeOf(err))
+}
+
+// performOffered performs the action of an item that was offered: Send, Deliver or Publish.
+func (r *router) performOffered(inc *incarnation, rt *shardRoute, a *route.Action[message]) (err error) {
+	if a.Kind == route.Publish {
+		err = r.publishShard(rt, a)
+	} else if err = r.leave(inc, a); err == nil {
+		r.counters.sent(routeOf(a), rt.shard)
+	}
+	rt.core.Done(a, outcomeOf(err))
+	if rt.core.Due() {
+		r.carryOut(inc, rt)
+	}
+	return err
+}
+
+// publishShard lets local senders find the shard that runs here.
+func (r *router) publishShard(rt *shardRoute, a *route.Action[message]) error {
+	if !r.inner.publish(rt.shard, a.Token) {
+		return errNotYet
+	}
+	return nil
+}
+
+// notify performs an action that sends a frame other than a request, or tells the shell.
+func (r *router) notify(inc *incarnation, rt *shardRoute, a *route.Action[message]) {
+	switch a.Kind {
+	case route.Marker:
+		r.sendMarker(inc, rt.shard, a)
+	case route.Report:
+		r.report(inc, rt, a)
+	case route.AskGate:
+		_ = inc.send(a.To, appendStopped(nil, r.name, rt.shard, a.Token, a.ID))
+	case route.AwaitRoom:
+		r.awaitRoom(inc, rt, a)
+	case route.NeedHome:
+		inc.need(rt.shard)
+	case route.Misrouted:
+		inc.misrouted(rt.shard, a.Token)
+	}
+}
+
+// depart sends a request that has waited, or delivers it here, and counts it.
+func (r *router) depart(inc *incarnation, rt *shardRoute, a *route.Action[message]) error {
+	if a.Item.Returned {
+		r.counters.redirected.Add(1)
+	}
+	m := &a.Item.Msg
+	err := r.leave(inc, a)
 	switch {
-	case r.home == 0:
-		return "unknown"
-	case !r.open:
-		return "closed"
-	case r.suspended:
-		return "suspended"
-	case r.blocked:
-		return "held up"
-	case r.home == self:
-		return "local"
+	case a.Source == route.Waiting:
+		if err == nil {
+			r.counters.sent(routeOf(a), rt.shard)
+		}
+	case err == errNobodyWaits:
+		r.counters.drop(DropExpired, 1)
+	case errors.Is(err, transport.ErrFrameTooLarge):
+		r.counters.drop(DropTooLarge, 1)
+		r.inner.failAsk(m.call, ErrTooLarge)
 	}
-	return "remote"
+	return err
 }
 
-// sortReturned splits what was refused into what may go back to the head of the
-// buffer and what must be given up because something behind it was taken: the
-// longest run of consecutive numbers that ends at the last one sent goes back.
-func sortReturned(back []item, sent uint64) (again, lost []item) {
-	from := len(back)
-	for want := sent; from > 0 && back[from-1].number == want; want-- {
-		from--
+func routeOf(a *route.Action[message]) Route {
+	if a.Kind == route.Deliver {
+		return RouteLocal
 	}
-	return back[from:], back[:from]
+	return RouteRemote
+}
+
+// leave queues a request on the connection to the home, or delivers it here.
+func (r *router) leave(inc *incarnation, a *route.Action[message]) error {
+	m := &a.Item.Msg
+	stamp(m.frame, a.Token, a.Number)
+	if m.call != 0 {
+		if !m.expires.IsZero() {
+			stampLeft(m.frame, max(time.Until(m.expires), 1))
+		}
+		if !r.inner.move(m.call, a.To) {
+			return errNobodyWaits
+		}
+	}
+	if a.Kind == route.Deliver {
+		if hosted, err := r.inner.deliver(inc.self, m.frame); err != nil || !hosted {
+			return errNotYet
+		}
+		return nil
+	}
+	err := inc.send(a.To, m.frame)
+	if err != nil && m.call != 0 && !r.inner.move(m.call, 0) {
+		return errNobodyWaits
+	}
+	return err
+}
+
+// errNotYet: the shard should run here, and does not.
+var errNotYet = errors.New("sharding: home is not ready")
+
+// outcomeOf returns the outcome of an action.
+func outcomeOf(err error) route.Outcome {
+	switch {
+	case err == nil:
+		return route.Sent
+	case err == errNobodyWaits:
+		return route.Gone
+	case errors.Is(err, transport.ErrQueueFull):
+		return route.Full
+	case errors.Is(err, transport.ErrFrameTooLarge):
+		return route.TooLarge
+	}
+	// The peer is unknown, the transport is closed, or the shard does not run here.
+	return route.Down
+}
+
+// wakeError returns the error for a caller that waited.
+func wakeError(how route.Outcome) error {
+	switch how {
+	case route.Sent:
+		return nil
+	case route.TooLarge:
+		return ErrTooLarge
+	case route.Gone:
+		return errNobodyWaits
+	}
+	return errTryAgain
+}
+
+// sendMarker queues a marker, or acknowledges it if the owner is this node: what was sent here
+// is in mailboxes already.
+func (r *router) sendMarker(inc *incarnation, shard ShardID, a *route.Action[message]) {
+	if a.To == inc.self {
+		inc.acked(a.To, shard, a.Token)
+		return
+	}
+	_ = inc.send(a.To, appendMarker(nil, frameMarker, r.name, shard, a.Token))
+}
+
+// report sends the home how far this node has sent, behind all that it has. A report that
+// finds no room on the connection is lost; look repeats it.
+func (r *router) report(inc *incarnation, rt *shardRoute, a *route.Action[message]) {
+	if a.First {
+		r.counters.blocked.Add(1)
+	}
+	if a.To == inc.self {
+		inc.accounts.sender(inc.self).reconcile(rt.shard, a.Token, rt.core.Report())
+		inc.accounts.wake()
+		return
+	}
+	_ = inc.send(a.To, appendBlocked(nil, r.name, rt.shard, a.Token, rt.core.Report()))
+}
+
+// awaitRoom continues with the buffer when the connection has room.
+func (r *router) awaitRoom(inc *incarnation, rt *shardRoute, a *route.Action[message]) {
+	home := a.To
+	inc.work.Go(func() {
+		how := route.Sent
+		if inc.links.WaitRoom(inc.ctx, home, transport.Message) != nil {
+			how = route.Down
+		}
+		if inc.ctx.Err() != nil {
+			how = route.Gone
+		}
+		rt.mu.Lock()
+		defer rt.mu.Unlock()
+		rt.core.RoomFound(home, how)
+		r.carryOut(inc, rt)
+	})
 }

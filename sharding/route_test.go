@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/route"
 	"pgregory.net/rapid"
 )
 
@@ -19,7 +20,7 @@ type world struct {
 	t   *rapid.T
 	r   *router
 	inc *incarnation
-	rt  *route
+	rt  *shardRoute
 
 	owner view.NodeID
 	token Token
@@ -158,14 +159,16 @@ func (w *world) take(q *request) {
 // These are what may happen.
 
 func (w *world) send() {
-	if w.full[w.rt.home] && w.rt.free() || w.rt.mustWait(self, &item{}) {
+	switch a := w.rt.core.Offer(&item{}); {
+	case a.Kind == route.Wait, a.Kind == route.Send && w.full[a.To]:
 		return // it would wait
 	}
 	w.sent++
 	frame := appendRequest(nil, "t", 0, "e", 0, nil)
 	frame = binary.BigEndian.AppendUint64(frame, uint64(w.sent))
 	w.note("send %d", w.sent)
-	if _, err := w.r.post(context.Background(), w.rt, &item{frame: frame}); err != nil {
+	it := newItem(message{frame: frame}, "e", false)
+	if _, err := w.r.post(context.Background(), w.rt, &it); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -457,30 +460,4 @@ func TestTurnedRouteDoesNotWaitForTheLost(t *testing.T) {
 			t.Fatalf("taken %v: %v", w.taken, w.trace)
 		}
 	})
-}
-
-func TestSortReturned(t *testing.T) {
-	items := func(numbers ...uint64) (out []item) {
-		for _, n := range numbers {
-			out = append(out, item{number: n})
-		}
-		return out
-	}
-	for _, c := range []struct {
-		back        []item
-		sent        uint64
-		again, lost int
-	}{
-		{items(), 5, 0, 0},
-		{items(5), 5, 1, 0},
-		{items(3, 4, 5), 5, 3, 0},
-		{items(3, 5), 5, 1, 1},
-		{items(3, 4), 5, 0, 2},
-		{items(1, 2, 4, 5), 5, 2, 2},
-	} {
-		again, lost := sortReturned(c.back, c.sent)
-		if len(again) != c.again || len(lost) != c.lost {
-			t.Errorf("back %v of %d: %d again, %d lost; want %d, %d", c.back, c.sent, len(again), len(lost), c.again, c.lost)
-		}
-	}
 }

@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/core/daemon"
+	"github.com/peerage-go/peerage/internal/core/route"
 	"github.com/peerage-go/peerage/internal/placement"
 )
 
@@ -21,7 +21,7 @@ import (
 type router struct {
 	typeInfo
 	limits   Limits
-	routes   []route
+	routes   []shardRoute
 	counters *counters
 	// inner is the typed side.
 	inner inner
@@ -34,9 +34,7 @@ type router struct {
 
 	// held is what all buffers hold.
 	heldMessages, heldBytes atomic.Int64
-	// markers numbers the routes' own markers.
-	markers atomic.Uint64
-	room    bell
+	room                    bell
 	// looks counts calls of look, and belongs to its caller.
 	looks uint64
 	// differs is how this node's settings differ from the coordinator's, nil if they
@@ -105,7 +103,7 @@ func (n *incarnation) send(to view.NodeID, frame []byte) error {
 }
 
 func newRouter(info typeInfo, limits Limits, c *counters) *router {
-	r := &router{typeInfo: info, limits: limits, counters: c, routes: make([]route, info.shards), ended: make(chan struct{})}
+	r := &router{typeInfo: info, limits: limits, counters: c, routes: make([]shardRoute, info.shards), ended: make(chan struct{})}
 	for i := range r.routes {
 		r.routes[i].shard = ShardID(i)
 	}
@@ -124,7 +122,8 @@ func (r *router) close() {
 	for i := range r.routes {
 		rt := &r.routes[i]
 		rt.mu.Lock()
-		r.release(rt)
+		rt.core.ReleaseCallers()
+		r.carryOut(nil, rt)
 		rt.mu.Unlock()
 	}
 	r.room.ring()
@@ -135,7 +134,7 @@ func (r *router) close() {
 // buffer, which then keeps the frame. It waits for room until ctx ends.
 // errRunsHere means that the shard has come to run here meanwhile, errNobodyWaits
 // that the ask is over.
-func (r *router) post(ctx context.Context, rt *route, it *item) (kept bool, err error) {
+func (r *router) post(ctx context.Context, rt *shardRoute, it *item) (kept bool, err error) {
 	for {
 		inc := r.now.Load()
 		home := view.NodeID(0)
@@ -204,7 +203,7 @@ func (e *gaveUpError) Unwrap() []error { return []error{e.err, e.cause} }
 
 // try makes one attempt at post and returns the home that it went, or did not go,
 // to.
-func (r *router) try(inc *incarnation, rt *route, it *item) (kept bool, home view.NodeID, err error) {
+func (r *router) try(inc *incarnation, rt *shardRoute, it *item) (kept bool, home view.NodeID, err error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if r.closed.Load() {
@@ -213,116 +212,63 @@ func (r *router) try(inc *incarnation, rt *route, it *item) (kept bool, home vie
 	if inc == nil || r.now.Load() != inc {
 		return false, 0, ErrNotReady
 	}
-	if rt.mustWait(inc.self, it) {
-		return false, rt.home, errHeldUp
-	}
-	if !rt.free() {
-		kept, err = r.keep(inc, rt, it)
-		return kept, 0, err
-	}
-	if rt.home == inc.self {
-		if r.inner.publish(rt.shard, rt.token) {
-			return false, rt.home, errRunsHere
+	switch a := rt.core.Offer(it); a.Kind {
+	case route.Wait:
+		return false, a.To, errHeldUp
+	case route.Send, route.Publish:
+		err = r.performOffered(inc, rt, &a)
+		switch outcomeOf(err) {
+		case route.Sent:
+			if a.Kind == route.Publish {
+				err = errRunsHere
+			}
+			return false, a.To, err
+		case route.TooLarge:
+			return false, a.To, ErrTooLarge
+		case route.Full, route.Gone:
+			return false, a.To, err
 		}
-		rt.suspended = true
-		kept, err = r.keep(inc, rt, it)
-		return kept, 0, err
 	}
-	switch err = r.leave(inc, rt, it); {
-	case err == nil:
-		r.counters.sent(RouteRemote, rt.shard)
-		return false, rt.home, nil
-	case errors.Is(err, transport.ErrFrameTooLarge):
-		return false, rt.home, ErrTooLarge
-	case isOne(err, transport.ErrQueueFull, errNobodyWaits):
-		return false, rt.home, err
-	}
-	// The peer is unknown or the transport is closed: wait for it, or another home.
-	rt.suspended = true
-	r.release(rt)
+	// The peer is unknown, or the shard does not run here yet: wait for it, or another home.
 	kept, err = r.keep(inc, rt, it)
 	return kept, 0, err
 }
 
-// leave queues a request on the connection to the home; called with the mutex.
-func (r *router) leave(inc *incarnation, rt *route, it *item) error {
-	stamp(it.frame, rt.token, rt.window.Sent()+1)
-	if it.call != 0 {
-		if !it.expires.IsZero() {
-			stampLeft(it.frame, max(time.Until(it.expires), 1))
-		}
-		if !r.inner.move(it.call, rt.home) {
-			return errNobodyWaits
-		}
-	}
-	if err := inc.send(rt.home, it.frame); err != nil {
-		if it.call != 0 && !r.inner.move(it.call, 0) {
-			return errNobodyWaits
-		}
-		return err
-	}
-	rt.window.Left(len(it.frame))
-	return nil
-}
-
 // keep appends a request to the buffer; called with the mutex.
-func (r *router) keep(inc *incarnation, rt *route, it *item) (bool, error) {
+func (r *router) keep(inc *incarnation, rt *shardRoute, it *item) (bool, error) {
 	if why := r.differs.Load(); why != nil {
 		return false, fmt.Errorf("%w: %s", ErrSettings, *why)
 	}
-	if !r.roomFor(rt, len(it.frame)) && !(r.sweep(rt) && r.roomFor(rt, len(it.frame))) {
+	if !r.roomFor(rt, it.Bytes) && !(r.sweep(rt) && r.roomFor(rt, it.Bytes)) {
 		// What fills the buffers may wait for other shards; this one is asked for all the
 		// same, and needs no room once it has a home.
-		r.ask(inc, rt)
+		rt.core.Want()
+		r.carryOut(inc, rt)
 		return false, ErrBufferFull
 	}
-	if len(rt.buf) == 0 {
-		rt.since = time.Now()
-	}
-	r.hold(rt, 1, len(it.frame))
-	rt.buf = append(rt.buf, *it)
+	rt.core.Keep(it)
 	r.counters.sent(RouteBuffered, rt.shard)
-	r.ask(inc, rt)
+	r.carryOut(inc, rt)
 	return true, nil
 }
 
-// ask tells the shell, once per close, that messages, or senders, wait for a home.
-func (r *router) ask(inc *incarnation, rt *route) {
-	if !rt.open && !rt.asked {
-		rt.asked = true
-		inc.need(rt.shard)
-	}
-}
-
-func (r *router) roomFor(rt *route, bytes int) bool {
-	return len(rt.buf) < r.limits.ShardMessages && rt.bytes+bytes <= r.limits.ShardBytes &&
+func (r *router) roomFor(rt *shardRoute, bytes int) bool {
+	messages, held, _ := rt.core.Held()
+	return messages < r.limits.ShardMessages && held+bytes <= r.limits.ShardBytes &&
 		r.heldMessages.Load() < int64(r.limits.BufferMessages) &&
 		r.heldBytes.Load()+int64(bytes) <= int64(r.limits.BufferBytes)
 }
 
-func (r *router) hold(rt *route, messages, bytes int) {
-	rt.bytes += bytes
-	r.heldMessages.Add(int64(messages))
-	r.heldBytes.Add(int64(bytes))
-	if messages < 0 {
-		r.room.ring()
-	}
-}
-
 // sweep takes asks that nobody waits for out of a full buffer, and reports
 // whether there were any; called with the mutex.
-func (r *router) sweep(rt *route) bool {
-	kept := rt.buf[:0]
-	for _, it := range rt.buf {
-		if it.call != 0 && !r.inner.move(it.call, 0) {
-			r.hold(rt, -1, -len(it.frame))
-			r.counters.drop(DropExpired, 1)
-			continue
+func (r *router) sweep(rt *shardRoute) bool {
+	swept := rt.core.Filter(func(it *item) bool {
+		if it.Msg.call == 0 || r.inner.move(it.Msg.call, 0) {
+			return false
 		}
-		kept = append(kept, it)
-	}
-	swept := len(kept) < len(rt.buf)
-	clear(rt.buf[len(kept):])
-	rt.buf = kept
+		r.counters.drop(DropExpired, 1)
+		return true
+	})
+	r.countHeld(rt)
 	return swept
 }

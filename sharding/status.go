@@ -78,10 +78,9 @@ func (sh *shell) status() placement.TypeStatus {
 	for i := range r.routes {
 		rt := &r.routes[i]
 		rt.mu.Lock()
-		t.Shards[i] = placement.ShardStatus{
-			Shard: rt.shard, Home: rt.home, Token: rt.token,
-			Route: rt.state(sh.s.cfg.Self.ID), Buffered: len(rt.buf),
-		}
+		home, token := rt.core.Home()
+		buffered, _, _ := rt.core.Held()
+		t.Shards[i] = placement.ShardStatus{Shard: rt.shard, Home: home, Token: token, Route: rt.core.State(), Buffered: buffered}
 		rt.mu.Unlock()
 		t.Shards[i].Entities = sh.path.population(ShardID(i))
 	}

@@ -22,6 +22,7 @@ var cores = []string{
 	"internal/core/daemon",
 	"internal/fence",
 	"internal/core/flow",
+	"internal/core/route",
 }
 
 // impure are the imports that a core has no business with.

@@ -1,0 +1,134 @@
+package route
+
+import (
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// Close closes the route. If owner is not 0, a marker with token follows everything that was
+// sent there.
+func (r *Route[M]) Close(owner view.NodeID, token protocol.Token) {
+	r.open, r.suspended, r.asked = false, false, false
+	r.ReleaseCallers()
+	r.due.actions |= doHide
+	if owner != 0 {
+		r.Mark(owner, token)
+	}
+	r.Reask()
+}
+
+// Mark sends a marker of the coordinator, for the first time or again.
+func (r *Route[M]) Mark(owner view.NodeID, token protocol.Token) {
+	r.owner, r.marker = owner, token
+	r.due.actions |= doMarker
+}
+
+// Open opens the route, or turns it to another home, and lets the buffer leave. local: the home
+// is this node. It reports whether this ends a wait of buffered messages.
+func (r *Route[M]) Open(home view.NodeID, token protocol.Token, local bool) (ended bool) {
+	if r.open && r.home == home && r.token == token && !r.suspended {
+		return false
+	}
+	if r.settle.waiting() && r.settle.owner != home {
+		// The messages in flight to the former home will be refused there, or are lost with
+		// it; they must not hold up the new home.
+		r.sortBack()
+	}
+	if r.reachable() && r.home != home && !r.local {
+		// It turns without a coordinator's marker: a coordinator that has just taken office may
+		// not have a record of this node. Messages that the old home refuses leave first.
+		r.settleWith(r.home)
+	}
+	r.due.actions |= doHide
+	ended = r.asked && len(r.buf) > 0
+	r.open, r.suspended, r.asked = true, false, false
+	if r.home != home || r.token != token {
+		r.ReleaseCallers()
+		r.window.Open()
+		r.blocked = false
+	}
+	r.home, r.token, r.local = home, token, local
+	r.startFlow()
+	return ended
+}
+
+// Reset forgets the home: this node's incarnation has ended. The buffer stays for the next one.
+func (r *Route[M]) Reset() {
+	r.due.actions |= doHide
+	r.sortBack()
+	r.open, r.suspended, r.asked, r.blocked, r.local = false, false, false, false, false
+	r.home, r.token = 0, protocol.Token{}
+	r.ReleaseCallers()
+}
+
+// PeerLost suspends the route if its home is peer, whose connection broke.
+func (r *Route[M]) PeerLost(peer view.NodeID) {
+	if r.settle.owner == peer {
+		// The acknowledgement will not arrive over a connection that is gone.
+		r.settled()
+	}
+	if r.open && r.home == peer {
+		r.suspend()
+	}
+}
+
+// PeerUp resumes a route whose home is peer, to which a connection is open.
+func (r *Route[M]) PeerUp(peer view.NodeID) {
+	if !r.suspended || r.home != peer {
+		return
+	}
+	r.suspended = false
+	r.startFlow()
+	if r.blocked {
+		// The report, or the grant, may be lost with the former connection.
+		r.due.actions |= doRepeat
+	}
+}
+
+// Look repeats what may have been lost: the marker of a route that waits for refusals, the
+// report of a blocked one, and with gates questions about all gates. It returns the home of a
+// suspended route, which the caller connects to, 0 if there is none.
+func (r *Route[M]) Look(gates bool) (down view.NodeID) {
+	if r.settle.waiting() {
+		r.due.actions |= doSettle
+	}
+	if gates {
+		r.due.askGates(r.held.gateIDs())
+	}
+	switch {
+	case r.blocked && r.reachable():
+		r.due.actions |= doRepeat
+	case r.suspended && r.local:
+		r.suspended = false
+		r.startFlow()
+	case r.suspended:
+		return r.home
+	}
+	return 0
+}
+
+// Stop applies a stop of the home from: messages for the entity id may leave if their class is
+// lowest or above; flow.Open ends the stop.
+func (r *Route[M]) Stop(from view.NodeID, token protocol.Token, id string, lowest flow.Class) {
+	if r.home == from && r.token == token && !r.local && r.reachable() && r.held.setGate(id, lowest, &r.due) {
+		r.startFlow()
+	}
+}
+
+// Grant applies a grant of the home from.
+func (r *Route[M]) Grant(from view.NodeID, token protocol.Token, g flow.Grant) {
+	if r.home == from && r.token == token && r.window.Raise(g) && r.blocked {
+		r.blocked = false
+		r.startFlow()
+	}
+}
+
+// Shrink lowers the window at the request of the home from, and returns the report that the home
+// must receive behind all messages to it; false if none.
+func (r *Route[M]) Shrink(from view.NodeID, token protocol.Token, asked uint64) (flow.Report, bool) {
+	if r.home != from || r.token != token || !r.reachable() {
+		return flow.Report{}, false
+	}
+	return r.window.Shrink(asked)
+}

@@ -1,0 +1,86 @@
+package route
+
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// Expects reports whether a message under token that the node from refused may be sent again:
+// it was sent there on the present way, or the route waits for refusals of that node.
+func (r *Route[M]) Expects(from view.NodeID, token protocol.Token) bool {
+	return r.home == from && r.token == token || r.settle.owner == from
+}
+
+// Refused takes back an expected message that left under number and was refused by the node
+// from.
+func (r *Route[M]) Refused(from view.NodeID, number uint64, it Item[M]) {
+	it.number, it.Returned = number, true
+	r.back = append(r.back, it)
+	if r.settle.waiting() {
+		return
+	}
+	if r.open {
+		r.open, r.suspended, r.asked = false, false, true
+		r.due.actions |= doHide | doMisrouted
+	}
+	r.settleWith(from)
+}
+
+// settleWith waits for everything that a node refuses of what it was sent.
+func (r *Route[M]) settleWith(owner view.NodeID) {
+	r.markers++
+	r.settle = settling{owner: owner, number: r.markers}
+	r.ReleaseCallers()
+	r.due.actions |= doSettle
+}
+
+// MarkerAcked takes the acknowledgement of a marker that the route sent to the node from.
+// Acknowledgements of a coordinator's markers, which have a term, are not the route's.
+func (r *Route[M]) MarkerAcked(from view.NodeID, number uint64) {
+	if r.settle.owner == from && r.settle.number == number {
+		r.settled()
+	}
+}
+
+// settled ends the wait for refusals. The route may have been closed meanwhile, when it had
+// no message to ask a home for.
+func (r *Route[M]) settled() {
+	r.sortBack()
+	r.startFlow()
+	r.Reask()
+}
+
+// sortBack decides about the refused messages: the head of the buffer, or Lost.
+func (r *Route[M]) sortBack() {
+	r.settle = settling{}
+	r.due.clearDue(doSettle)
+	again, lost := sortReturned(r.back, r.window.Sent())
+	r.back = nil
+	for i := range lost {
+		if !lost[i].Placeholder {
+			r.due.giveUp(&lost[i])
+		}
+	}
+	again = slices.DeleteFunc(slices.Clone(again), func(it Item[M]) bool { return it.Placeholder })
+	if len(again) == 0 {
+		return
+	}
+	for i := range again {
+		r.bytes += again[i].Bytes
+	}
+	// These had room once; the limits apply to new messages.
+	r.buf = append(again, r.buf...)
+}
+
+// sortReturned splits refused messages into those that may return to the head of the buffer
+// and those that must be given up, because a message behind them was accepted: the longest run
+// of consecutive numbers that ends at the last one sent returns.
+func sortReturned[M any](back []Item[M], sent uint64) (again, lost []Item[M]) {
+	from := len(back)
+	for want := sent; from > 0 && back[from-1].number == want; want-- {
+		from--
+	}
+	return back[from:], back[:from]
+}

@@ -1,0 +1,214 @@
+package route
+
+import (
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/sharding/protocol"
+)
+
+// Route is the way from one node to one shard. The zero Route has no home. M is the type of
+// the messages.
+//
+// The fields that every message reads stand first, so that they share cache lines.
+type Route[M any] struct {
+	// open: the home is in force.
+	open bool
+	// suspended: open, but the connection to the home is down, or the shard has not started
+	// here yet.
+	suspended bool
+	// awaiting: an AwaitRoom action is under way, so no buffered message leaves.
+	awaiting bool
+	// asked: NeedHome, or Misrouted, was returned since the route closed.
+	asked bool
+	// local: the home is this node.
+	local bool
+	// blocked: the window is used up, and the home has a report of it.
+	blocked bool
+	home    view.NodeID
+	token   protocol.Token
+	settle  settling
+	// window counts the messages that left for the shard, and bounds them.
+	window flow.Window
+	buf    []Item[M]
+	// bytes is the sum of the items in buf.
+	bytes int
+	held  callers[M]
+	due   agenda[M]
+
+	// published: the messages of callers follow, if flow is under way.
+	published bool
+	// leaving is the caller whose message the last Action sends.
+	leaving *Waiter[M]
+	// markers numbers the route's own markers.
+	markers uint64
+	// back holds refused items, in the order of numbers.
+	back []Item[M]
+	// marker is the coordinator's, for the connection to owner.
+	marker protocol.Token
+	owner  view.NodeID
+}
+
+// settling is the wait for the acknowledgement of a route's own marker.
+type settling struct {
+	owner view.NodeID
+	// number tells markers apart. Markers of coordinators have a term, those of routes none.
+	number uint64
+}
+
+func (s settling) waiting() bool { return s.owner != 0 }
+
+// Offer decides about a new message: Wait, Buffer, Publish (the shard runs here, and local
+// senders bypass the route) or Send.
+func (r *Route[M]) Offer(it *Item[M]) (a Action[M]) {
+	switch {
+	case !r.reachable():
+		a.Kind = Buffer
+	case len(r.buf) == 0 && r.local && !r.awaiting:
+		a.Kind, a.To, a.Token = Publish, r.home, r.token
+	case !(len(r.buf) == 0 && r.local) &&
+		(r.held.queues[it.Class].first != nil || !r.window.MayLeave(it.Class) || r.held.gateOf(it) != nil):
+		a.Kind, a.To = Wait, r.home
+	case len(r.buf) > 0 || r.awaiting:
+		a.Kind = Buffer
+	default:
+		return r.departure(it, Offered)
+	}
+	return a
+}
+
+// OfferNow decides about a message that leaves now or not at all: NoHome, Stopped, Wait, Send
+// or Deliver. The message leaves past the callers that wait.
+func (r *Route[M]) OfferNow(it *Item[M]) (a Action[M]) {
+	switch {
+	case !r.free():
+		r.Want()
+		a.Kind = NoHome
+	case r.held.gates[it.ID] != nil:
+		a.Kind = Stopped
+	case !r.window.MayLeave(it.Class):
+		r.holdUp()
+		a.Kind, a.To = Wait, r.home
+	default:
+		return r.departure(it, Offered)
+	}
+	return a
+}
+
+// departure returns the Action with which an item leaves. It returns a value: stored through
+// a pointer, every offered item would escape to the heap.
+func (r *Route[M]) departure(it *Item[M], from Source) Action[M] {
+	kind := Send
+	if r.local {
+		kind = Deliver
+	}
+	return Action[M]{Kind: kind, Source: from, To: r.home, Token: r.token, Number: r.window.Sent() + 1, Item: it}
+}
+
+// reachable reports whether messages may leave in principle: the route has a home, a
+// connection to it, and waits for no refusals.
+func (r *Route[M]) reachable() bool { return r.open && !r.suspended && !r.settle.waiting() }
+
+// free reports whether a message may leave now, before no other.
+func (r *Route[M]) free() bool { return r.reachable() && len(r.buf) == 0 && !r.awaiting }
+
+// Keep appends a message to the buffer. The caller bounds the buffers of all routes.
+func (r *Route[M]) Keep(it *Item[M]) {
+	r.bytes += it.Bytes
+	r.buf = append(r.buf, *it)
+	r.Want()
+}
+
+// Want makes Next return NeedHome, once per close, if the route has no home.
+func (r *Route[M]) Want() {
+	if !r.open && !r.asked {
+		r.asked = true
+		r.due.actions |= doNeedHome
+	}
+}
+
+// Reask makes Next return NeedHome if messages wait and the route has no home.
+func (r *Route[M]) Reask() {
+	if len(r.buf) > 0 {
+		r.Want()
+	}
+}
+
+// holdUp makes the home learn, once, that the window is used up. Look repeats it.
+func (r *Route[M]) holdUp() {
+	if !r.blocked {
+		r.blocked = true
+		r.due.actions |= doReport
+	}
+}
+
+// Await queues a caller whose Item has just been offered, with the result Wait. A Wake action
+// ends the wait.
+func (r *Route[M]) Await(w *Waiter[M]) {
+	if gate := r.held.gateOf(&w.Item); gate != nil {
+		gate.push(w)
+		return
+	}
+	r.held.queues[w.Item.Class].push(w)
+	r.holdUp()
+}
+
+// ReleaseCallers makes all callers that wait offer their messages again, and discards the
+// gates. A route that closes, turns, or loses its connection does so, too.
+func (r *Route[M]) ReleaseCallers() { r.held.releaseAll(&r.due) }
+
+// suspend stops messages until PeerUp, Look or Open.
+func (r *Route[M]) suspend() {
+	r.suspended = true
+	r.ReleaseCallers()
+}
+
+// startFlow lets the messages that wait leave, as far as there is room: first the buffer, then
+// those of callers.
+func (r *Route[M]) startFlow() {
+	r.due.actions |= doFlow
+	r.published = false
+}
+
+// Filter removes the buffered messages for which over returns true, and reports whether there
+// were any.
+func (r *Route[M]) Filter(over func(*Item[M]) bool) (removed bool) {
+	kept := r.buf[:0]
+	for i := range r.buf {
+		if over(&r.buf[i]) {
+			r.bytes -= r.buf[i].Bytes
+			continue
+		}
+		kept = append(kept, r.buf[i])
+	}
+	removed = len(kept) < len(r.buf)
+	clear(r.buf[len(kept):])
+	r.buf = kept
+	return removed
+}
+
+// Home returns the last home, and the token of the allocation; 0 if there is none.
+func (r *Route[M]) Home() (view.NodeID, protocol.Token) { return r.home, r.token }
+
+// Held returns how many messages the buffer holds, their bytes, and how many entities the home
+// has stopped senders for.
+func (r *Route[M]) Held() (messages, bytes, gates int) { return len(r.buf), r.bytes, len(r.held.gates) }
+
+// Report returns how far this node has sent.
+func (r *Route[M]) Report() flow.Report { return r.window.Report() }
+
+// State names the state of the route for queries.
+func (r *Route[M]) State() string {
+	switch {
+	case r.home == 0:
+		return "unknown"
+	case !r.open:
+		return "closed"
+	case r.suspended:
+		return "suspended"
+	case r.blocked:
+		return "held up"
+	case r.local:
+		return "local"
+	}
+	return "remote"
+}
