@@ -85,16 +85,12 @@ func (e *Exporter) HomeResolved(typ string, took time.Duration) {
 	e.hist.resolution.WithLabelValues(typ).Observe(took.Seconds())
 }
 
-var _ sharding.StateObserver = (*Exporter)(nil)
-
-// StateKept implements sharding.StateObserver.
+// StateKept implements sharding.Observer.
 func (e *Exporter) StateKept(typ string, lag time.Duration) {
 	e.hist.kept.WithLabelValues(typ).Observe(lag.Seconds())
 }
 
-var _ sharding.HandlerObserver = (*Exporter)(nil)
-
-// HandlerDone implements sharding.HandlerObserver.
+// HandlerDone implements sharding.Observer.
 func (e *Exporter) HandlerDone(typ string, took time.Duration) {
 	e.hist.handlers.WithLabelValues(typ).Observe(took.Seconds())
 }

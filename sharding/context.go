@@ -91,7 +91,7 @@ func (c *Context) Logger() *slog.Logger { return c.in.Logger() }
 // the instance ends, the next instance gets these messages first. When the shard moves, asks
 // fail and can be repeated, and tells are counted as dropped. Stash fails with ErrStash
 // outside of Handle, and with ErrStashFull beyond the size of a mailbox.
-func (c *Context) Stash() error { return c.in.Stash() }
+func (c *Context) Stash() error { return inGroup(c.in.Stash()) }
 
 // Unstash moves all messages that were put aside to the head of the mailbox, behind control
 // messages, when the current call has returned.
@@ -105,11 +105,11 @@ func (c *Context) Unstash() { c.in.Unstash() }
 // timer that expires while the node has no lease is handled when the lease is back.
 //
 // In OnStop it does nothing. It fails with ErrTimer. The entity must be a TimerHandler.
-func (c *Context) After(name string, d time.Duration) error { return c.in.After(name, d) }
+func (c *Context) After(name string, d time.Duration) error { return inGroup(c.in.After(name, d)) }
 
 // Every calls OnTimer every d, until Cancel. While a call waits in the mailbox no second one
 // is added, so a slow entity misses turns. It is After in all other respects.
-func (c *Context) Every(name string, d time.Duration) error { return c.in.Every(name, d) }
+func (c *Context) Every(name string, d time.Duration) error { return inGroup(c.in.Every(name, d)) }
 
 // Cancel removes a timer: OnTimer is no longer called for it. Cancelling a timer that is not
 // set does nothing.
@@ -117,7 +117,7 @@ func (c *Context) Cancel(name string) { c.in.Cancel(name) }
 
 // ReceiveTimeout calls OnTimer with the name ReceiveTimeout whenever no message was handled
 // for d; 0 turns it off.
-func (c *Context) ReceiveTimeout(d time.Duration) error { return c.in.ReceiveTimeout(d) }
+func (c *Context) ReceiveTimeout(d time.Duration) error { return inGroup(c.in.ReceiveTimeout(d)) }
 
 // Deadline returns the asker's deadline.
 func (c *Context) Deadline() (time.Time, bool) { return c.in.Deadline() }

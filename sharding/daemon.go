@@ -154,7 +154,7 @@ func (d *RunningDaemon[Req, Resp]) Workers() int {
 // ErrNodeStopping because the node is closed meanwhile, the new number stays set, and is
 // applied as soon as possible.
 func (d *RunningDaemon[Req, Resp]) Scale(ctx context.Context, n int) error {
-	return d.keeper.scale(ctx, n)
+	return inGroup(d.keeper.scale(ctx, n))
 }
 
 // runs reports whether a worker is to run by the plan that this node has seen.

@@ -75,44 +75,61 @@
 //
 // # Errors
 //
-//	error               meaning                                      retryable  what to do
-//	ErrUnknownType      type not registered at the home, or here     no         deploy it everywhere, or give it a role
-//	ErrBadID            id empty or above Limits.IDBytes             no         fix the caller
-//	ErrTooLarge         request or response above Limits.PayloadBytes  no       split it, or raise the limit everywhere
-//	ErrCodec            request or response did not encode/decode    no         fix the codec; compare versions
-//	ErrSettings         the nodes map ids to shards differently      no         give all nodes the same number of shards
-//	ErrMailboxFull      no room in the entity's mailbox before ctx ended  yes   slow down
-//	ErrBufferFull       no room to buffer before ctx ended           yes        slow down; find out why the shard has no home
-//	ErrNotReady         the node is in no cluster (yet, or between incarnations)  yes  wait; look at the node's view
-//	ErrNoHome           ctx ended before the shard had a home        yes        look at Explain and at the quorum
-//	ErrPaused           ctx ended while the home had no lease        maybe run  look at the quorum
-//	ErrNodeStopping     this node is shutting down, or closed        elsewhere  send from another node
-//	ErrMoved            the shard left before the message was handled  yes      ask again
-//	ErrNodeLost         the connection to the home broke             maybe run  ask again if the request may run twice
-//	ErrAbandoned        the instance was dropped with its lease      maybe run  ask again if the request may run twice
-//	ErrRestore          Restore rejected the state of a moved shard  no         fix Restore; the state is kept
-//	ErrState            the new state cannot be replicated; the change was undone  no  fix Snapshot, or raise Type.State's limits
-//	ErrNotKept          too few nodes acknowledged the new state in time  maybe run  look at the quorum; as ErrNodeLost
-//	ErrTimer            to a handler: time not positive, or too many timers  no  fix the handler
-//	ErrSelfAsk          the asked entity waits for this ask          no         use Tell, or reply first
-//	ErrNoDeadline       Ask with Retry and a ctx without a deadline  no         give ctx a deadline
-//	ErrContextEnded     a handler's Context was used after the handler returned  no  fix the handler: use another context there
-//	ErrStash            to a handler: no message that can be stashed  no        fix the handler
-//	ErrStashFull        to a handler: Limits.Mailbox messages are stashed  yes  reject the message
-//	ErrNoRole           Place on a node without the type's role      elsewhere  call it on a node of the role
-//	ErrNoShard          the type has no shard of that number         no         fix the caller
-//	ErrNoAnswer         a node did not answer a query in time        yes        look at that node
-//	ErrNoWorker         the daemon's worker must not run (now)       yes        ask again; compare RunningDaemon.Workers
-//	ErrWindowFull       to Reliable.Send: no room before ctx ended    yes        slow down; find the shard that does not confirm
-//	ErrReliableClosed   the Reliable is closed                       no         make another
-//	ErrUnconfirmed      to Close: the outcome of some messages is unknown  no   Flush first
-//	ErrResultLost       to OnConfirm: handled, but its reply was lost  no       it is confirmed
-//	ErrPanicked         the handler panicked (*PanicError)           no         fix the handler
-//	*HandlerError       the handler returned an error                no         it is the application's own reply
-//	context's errors    the deadline passed, or the caller gave up   maybe run  as ErrNodeLost
+// Each call returns an *Error with one of eight codes. They suffice to decide what to do:
 //
-// Retryable returns true for the "yes" and "maybe run" rows. OutcomeUnknown returns true
-// for the "maybe run" rows: there the handler may have run, and may even still run.
+//	code               retryable  meaning
+//	ErrInvalid         no         the call can never succeed: fix the caller
+//	ErrIncompatible    no         code or settings of two nodes differ: compare the releases
+//	ErrOverloaded      yes        no room, and nothing has run: slow down
+//	ErrUnavailable     yes        the receiver cannot be reached now, and nothing has run
+//	ErrWrongNode       elsewhere  this node cannot do it: call from another node
+//	ErrOutcomeUnknown  maybe run  ask again if the request may run twice
+//	ErrEntityState     no         the state was not restored or replicated: fix Snapshot or Restore
+//	ErrHandler         no         the handler has run: it failed, or its reply was lost
+//
+//	if errors.Is(err, sharding.ErrOverloaded) { ... }
+//
+// Retryable and OutcomeUnknown answer the same of any error, and as methods of *Error:
+// Retryable is true for "yes" and "maybe run", OutcomeUnknown for "maybe run". There the
+// handler may have run, and may even still run.
+//
+// The details are for logs and operators; errors.Is finds them, too:
+//
+//	error              code               meaning, and what to do
+//	ErrUnknownType     ErrIncompatible    type not registered at the home, or here; deploy it everywhere, or give it a role
+//	ErrBadID           ErrInvalid         id empty or above Limits.IDBytes; fix the caller
+//	ErrTooLarge        ErrInvalid         request or response above Limits.PayloadBytes; split it, or raise the limit everywhere
+//	ErrCodec           ErrIncompatible    request or response did not encode/decode; fix the codec; compare versions
+//	ErrSettings        ErrIncompatible    the nodes map ids to shards differently; give all nodes the same number of shards
+//	ErrMailboxFull     ErrOverloaded      no room in the entity's mailbox before ctx ended; slow down
+//	ErrBufferFull      ErrOverloaded      no room to buffer before ctx ended; slow down; find out why the shard has no home
+//	ErrNotReady        ErrUnavailable     the node is in no cluster (yet, or between incarnations); wait; look at the node's view
+//	ErrNoHome          ErrUnavailable     ctx ended before the shard had a home; look at Explain and at the quorum
+//	ErrPaused          ErrOutcomeUnknown  ctx ended while the home had no lease; look at the quorum
+//	ErrNodeStopping    ErrWrongNode       this node is shutting down, or closed; send from another node
+//	ErrMoved           ErrUnavailable     the shard left before the message was handled; ask again
+//	ErrNodeLost        ErrOutcomeUnknown  the connection to the home broke; ask again if the request may run twice
+//	ErrAbandoned       ErrOutcomeUnknown  the instance was dropped with its lease; ask again if the request may run twice
+//	ErrRestore         ErrEntityState     Restore rejected the state of a moved shard; fix Restore; the state is kept
+//	ErrState           ErrEntityState     the new state cannot be replicated; the change was undone; fix Snapshot, or raise Type.State's limits
+//	ErrNotKept         ErrOutcomeUnknown  too few nodes acknowledged the new state in time; look at the quorum; as ErrNodeLost
+//	ErrTimer           ErrInvalid         to a handler: time not positive, or too many timers; fix the handler
+//	ErrSelfAsk         ErrInvalid         the asked entity waits for this ask; use Tell, or reply first
+//	ErrNoDeadline      ErrInvalid         Ask with Retry and a ctx without a deadline; give ctx a deadline
+//	ErrContextEnded    ErrInvalid         a handler's Context was used after the handler returned; fix the handler: use another context there
+//	ErrStash           ErrInvalid         to a handler: no message that can be stashed; fix the handler
+//	ErrStashFull       ErrOverloaded      to a handler: Limits.Mailbox messages are stashed; reject the message
+//	ErrNoRole          ErrWrongNode       Place on a node without the type's role; call it on a node of the role
+//	ErrNoShard         ErrInvalid         the type has no shard of that number; fix the caller
+//	ErrNoAnswer        ErrUnavailable     a node did not answer a query in time; look at that node
+//	ErrNoWorker        ErrUnavailable     the daemon's worker must not run (now); ask again; compare RunningDaemon.Workers
+//	ErrWindowFull      ErrOverloaded      to Reliable.Send: no room before ctx ended; slow down; find the shard that does not confirm
+//	ErrReliableClosed  ErrInvalid         the Reliable is closed; make another
+//	ErrUnconfirmed     ErrInvalid         to Close: the outcome of some messages is unknown; Flush first
+//	ErrResultLost      ErrHandler         to OnConfirm: handled, but its reply was lost; it is confirmed
+//	ErrPanicked        ErrHandler         the handler panicked (*PanicError); fix the handler
+//	*HandlerError      ErrHandler         the handler returned an error; it is the application's own reply
+//	context's errors   ErrOutcomeUnknown  the deadline passed, or the caller gave up; as ErrNodeLost
 //
 // An error that a handler returns is a *HandlerError to the asker, even if it is the error
 // of a call by that handler. So an asker that gets ErrMailboxFull can rely on it: the full

@@ -41,6 +41,120 @@ var (
 	ErrStashFull    = activation.ErrStashFull
 )
 
+// Code groups the errors of this package by what the caller can do about them. A Code is an
+// error itself, so errors.Is(err, sharding.ErrOverloaded) holds for each *Error of that
+// group.
+type Code uint8
+
+// The groups of errors; the table of the package comment lists the errors of each.
+const (
+	// ErrInvalid: the call can never succeed. Fix the caller.
+	ErrInvalid Code = iota + 1
+	// ErrIncompatible: the code or the settings of two nodes differ. Compare the releases.
+	ErrIncompatible
+	// ErrOverloaded: no room, and nothing has run. Slow down, then repeat the call.
+	ErrOverloaded
+	// ErrUnavailable: the receiver cannot be reached now, and nothing has run. Repeat the
+	// call.
+	ErrUnavailable
+	// ErrWrongNode: this node cannot do it, for example because it is stopping. Call from
+	// another node.
+	ErrWrongNode
+	// ErrOutcomeUnknown: the handler may have run, or may still run. Repeat the call if the
+	// handler may run twice.
+	ErrOutcomeUnknown
+	// ErrEntityState: Restore rejected the entity's state, or its new state cannot be
+	// replicated, and the change was undone. Fix Restore or Snapshot.
+	ErrEntityState
+	// ErrHandler: the handler has run. It failed, or its reply was lost. errors.As finds its
+	// *HandlerError.
+	ErrHandler
+)
+
+// codeTexts are the texts of the codes.
+var codeTexts = [...]string{
+	ErrInvalid: "invalid call", ErrIncompatible: "nodes are incompatible", ErrOverloaded: "overloaded",
+	ErrUnavailable: "unavailable", ErrWrongNode: "wrong node", ErrOutcomeUnknown: "outcome unknown",
+	ErrEntityState: "state of the entity cannot be used", ErrHandler: "handler failed",
+}
+
+// Error implements error.
+func (c Code) Error() string {
+	if int(c) >= len(codeTexts) || codeTexts[c] == "" {
+		return "sharding: unknown code"
+	}
+	return "sharding: " + codeTexts[c]
+}
+
+// codeDetails are the errors of each group. The first group that matches counts, so the
+// groups for which nothing has run stand before those for which the outcome is unknown.
+var codeDetails = []struct {
+	code    Code
+	details []error
+}{
+	{ErrOverloaded, []error{ErrMailboxFull, ErrBufferFull, ErrWindowFull, ErrStashFull}},
+	{ErrUnavailable, []error{ErrNotReady, ErrNoHome, ErrNoAnswer, ErrNoWorker, ErrMoved}},
+	{ErrOutcomeUnknown, []error{ErrPaused, ErrNodeLost, ErrAbandoned, ErrNotKept, context.DeadlineExceeded, context.Canceled}},
+	{ErrHandler, []error{ErrPanicked, ErrResultLost}},
+	{ErrWrongNode, []error{ErrNodeStopping, ErrNoRole}},
+	{ErrIncompatible, []error{ErrUnknownType, ErrSettings, ErrCodec}},
+	{ErrEntityState, []error{ErrState, ErrRestore}},
+	{ErrInvalid, []error{ErrBadID, ErrTooLarge, ErrSelfAsk, ErrNoDeadline, ErrNoShard, ErrReliableClosed, ErrUnconfirmed, ErrTimer, ErrStash, ErrContextEnded}},
+}
+
+// Error is the error of a call: of Tell, Ask and Start, of a Reliable, of the queries of a
+// Registry, and of the methods of a Context. Its text is that of the error it wraps, so
+// errors.Is also finds the details: errors.Is(err, ErrMailboxFull).
+type Error struct {
+	// Code is the group of the error.
+	Code  Code
+	cause error
+}
+
+func (e *Error) Error() string { return e.cause.Error() }
+
+// Unwrap returns the detail.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is reports whether target is the Code.
+func (e *Error) Is(target error) bool { return target == e.Code }
+
+// Retryable reports whether the same call may succeed if it is repeated.
+func (e *Error) Retryable() bool { return Retryable(e.cause) }
+
+// OutcomeUnknown reports whether the handler may have run, or may still run.
+func (e *Error) OutcomeUnknown() bool { return OutcomeUnknown(e.cause) }
+
+// inGroup returns err as an *Error of its group, or err itself if it has none.
+func inGroup(err error) error {
+	if err == nil {
+		return nil
+	}
+	if code := groupOf(err); code != 0 {
+		return &Error{Code: code, cause: err}
+	}
+	return err
+}
+
+// setGroup replaces *err by inGroup of it.
+func setGroup(err *error) { *err = inGroup(*err) }
+
+// groupOf returns the group of an error, 0 if it has none.
+func groupOf(err error) Code {
+	if retried := (*retriedError)(nil); errors.As(err, &retried) {
+		return ErrOutcomeUnknown
+	}
+	for _, g := range codeDetails {
+		if isOne(err, g.details...) {
+			return g.code
+		}
+	}
+	if said := (*HandlerError)(nil); errors.As(err, &said) {
+		return ErrHandler
+	}
+	return 0
+}
+
 // HandlerError is an error that a handler or OnStart returned, whatever it wrapped. Only
 // its text is sent, at most 1 KiB of it. It is the same for askers on all nodes, including
 // the handler's own.
@@ -133,7 +247,8 @@ func Retryable(err error) bool {
 	if r := (*retriedError)(nil); errors.As(err, &r) {
 		err = r.last
 	}
-	return notRun(err) || OutcomeUnknown(err)
+	code := groupOf(err)
+	return code == ErrOverloaded || code == ErrUnavailable || code == ErrOutcomeUnknown
 }
 
 // OutcomeUnknown reports whether the handler may have run, or may still run, although the
@@ -141,16 +256,7 @@ func Retryable(err error) bool {
 // certain: after *HandlerError and ErrPanicked the handler has run, as it has after an
 // ErrTooLarge or ErrCodec about a response.
 func OutcomeUnknown(err error) bool {
-	if r := (*retriedError)(nil); errors.As(err, &r) {
-		return true
-	}
-	return !notRun(err) && isOne(err, ErrPaused, ErrNodeLost, ErrAbandoned, ErrNotKept, context.DeadlineExceeded, context.Canceled)
-}
-
-// notRun reports whether err says for certain that nothing was done, and that it may
-// be the next time.
-func notRun(err error) bool {
-	return isOne(err, ErrMailboxFull, ErrBufferFull, ErrWindowFull, ErrStashFull, ErrNotReady, ErrNoHome, ErrNoAnswer, ErrNoWorker, ErrMoved)
+	return groupOf(err) == ErrOutcomeUnknown
 }
 
 func isOne(err error, targets ...error) bool {

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -24,16 +25,30 @@ var allErrors = map[string]error{
 	"ErrResultLost": ErrResultLost, "ErrState": ErrState, "ErrNotKept": ErrNotKept,
 }
 
-// TestTheTableOfErrorsIsTrue compares doc.go's table with the errors that the package
-// exports, and with what Retryable and OutcomeUnknown say of each, bare and wrapped.
+// allCodes are the codes of errors.
+var allCodes = map[string]Code{
+	"ErrInvalid": ErrInvalid, "ErrIncompatible": ErrIncompatible, "ErrOverloaded": ErrOverloaded,
+	"ErrUnavailable": ErrUnavailable, "ErrWrongNode": ErrWrongNode, "ErrOutcomeUnknown": ErrOutcomeUnknown,
+	"ErrEntityState": ErrEntityState, "ErrHandler": ErrHandler,
+}
+
+// TestTheTableOfErrorsIsTrue compares doc.go's tables with the codes and errors that the
+// package exports, and with the results of Retryable and OutcomeUnknown for each error,
+// bare, wrapped, and as the *Error that a call returns.
 func TestTheTableOfErrorsIsTrue(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^//\t(\S+)(?: errors)? .*\s{2,}(yes|no|elsewhere|maybe run)\s{2,}\S`).FindAllStringSubmatch(string(text), -1) {
+	retryable, rows := map[string]string{}, map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^//\t(Err\S+)\s{2,}(yes|no|elsewhere|maybe run)\s{2,}\S`).FindAllStringSubmatch(string(text), -1) {
+		retryable[m[1]] = m[2]
+	}
+	for _, m := range regexp.MustCompile(`(?m)^//\t(\S+)(?: errors)?\s+(Err\S+)\s+\S`).FindAllStringSubmatch(string(text), -1) {
 		rows[m[1]] = m[2]
+	}
+	if len(retryable) != len(allCodes) {
+		t.Errorf("%d rows for %d codes", len(retryable), len(allCodes))
 	}
 	named := map[string]error{
 		"*HandlerError": &HandlerError{Text: "no"}, "context's": context.DeadlineExceeded,
@@ -44,12 +59,19 @@ func TestTheTableOfErrorsIsTrue(t *testing.T) {
 		}
 	}
 	for name, err := range named {
-		said, there := rows[name]
+		code, there := allCodes[rows[name]]
+		said := retryable[rows[name]]
 		if !there || err == nil {
 			t.Errorf("%s has no row in doc.go's table", name)
 			continue
 		}
 		for _, err := range []error{err, fmt.Errorf("somewhere: %w", err)} {
+			var e *Error
+			if got := inGroup(err); !errors.As(got, &e) || e.Code != code || !errors.Is(got, code) || !errors.Is(got, err) || got.Error() != err.Error() {
+				t.Errorf("%s: the error of a call is %#v, not of %v", name, got, code)
+			} else if e.Retryable() != Retryable(err) || e.OutcomeUnknown() != OutcomeUnknown(err) {
+				t.Errorf("%s: the methods of %#v differ from the functions", name, e)
+			}
 			if got := Retryable(err); got != (said == "yes" || said == "maybe run") {
 				t.Errorf("%s: the table says %q, Retryable %v", name, said, got)
 			}

@@ -115,6 +115,26 @@ func ExampleFunc() {
 	// Output: ada greets grace <nil>
 }
 
+// An error has one of eight codes; its details are for logs.
+func ExampleError() {
+	counters, ctx, done := alone(sharding.Type[int, int]{
+		Name: "counter",
+		New: func(string) sharding.Entity[int, int] {
+			return sharding.Func(func(_ *sharding.Context, n int) (int, error) { return n + 1, nil })
+		},
+	})
+	defer done()
+	_, err := counters.Ask(ctx, "", 1)
+	var e *sharding.Error
+	if errors.As(err, &e) {
+		fmt.Println(e.Code == sharding.ErrInvalid, e.Retryable(), e.OutcomeUnknown())
+	}
+	fmt.Println(errors.Is(err, sharding.ErrInvalid), errors.Is(err, sharding.ErrBadID))
+	// Output:
+	// true false false
+	// true true
+}
+
 func ExampleRetry() {
 	counters, ctx, done := alone(sharding.Type[int, int]{
 		Name: "counter",

@@ -32,7 +32,8 @@ type History struct {
 // order of events, so differing clocks decide only between events of one token. The events
 // of one node stay in the order in which it recorded them. For time-outs and errors see
 // Cluster.
-func (r *Registry) Explain(ctx context.Context, typ string, shard ShardID) (History, error) {
+func (r *Registry) Explain(ctx context.Context, typ string, shard ShardID) (_ History, err error) {
+	defer setGroup(&err)
 	h := History{Type: typ, Shard: shard}
 	s, p, err := r.serving(typ)
 	if err != nil {
@@ -109,7 +110,8 @@ func merge(lists [][]TraceEvent) []TraceEvent {
 
 // ShardOf returns the number of the shard to which an entity id belongs. It fails with
 // ErrUnknownType, and with ErrNoShard if the type's ShardOf returns no valid shard.
-func (r *Registry) ShardOf(typ, id string) (ShardID, error) {
+func (r *Registry) ShardOf(typ, id string) (_ ShardID, err error) {
+	defer setGroup(&err)
 	r.mu.Lock()
 	p := r.types[typ]
 	r.mu.Unlock()

@@ -74,7 +74,7 @@ func (k *stateKeeper) kept(e standby.Kept) {
 	}
 	k.mu.Unlock()
 	fail(free, nil)
-	if o, ok := k.s.observer.(StateObserver); ok {
+	if o := k.s.observer; o != nil {
 		o.StateKept(k.typ, lag)
 	}
 }
@@ -146,13 +146,6 @@ func (k *stateKeeper) deposed(e standby.Deposed) {
 	if sh != nil && sh.token == e.Token && sh.leaving != nil {
 		sh.leaving()
 	}
-}
-
-// StateObserver is an Observer that also receives the replication lag of states.
-type StateObserver interface {
-	// StateKept is called once enough nodes have kept a change, with the time since the
-	// change.
-	StateKept(typ string, lag time.Duration)
 }
 
 // earlyFrames came from nodes that our view does not show yet. Without them a home would wait

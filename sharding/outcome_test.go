@@ -340,7 +340,7 @@ func TestTheDeadlineTravels(t *testing.T) {
 			if err := r.Tell(t.Context(), id, "wait"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.Ask(within(t, time.Second/2), id, "x"); err != context.DeadlineExceeded || !OutcomeUnknown(err) {
+			if _, err := r.Ask(within(t, time.Second/2), id, "x"); !errors.Is(err, context.DeadlineExceeded) || !OutcomeUnknown(err) {
 				t.Errorf("behind a slow one: %v", err)
 			}
 			pass(time.Second)

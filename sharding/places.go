@@ -25,7 +25,8 @@ var ErrNoRole = errors.New("sharding: this node does not carry the type's role")
 // node's can be, ErrNotReady while the node is in no cluster, ErrNodeStopping when it is
 // closed, ErrNoRole on nodes without the type's role, and with the errors of package
 // replicator, of which ErrOutcomeUnknown is not a failure.
-func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]string) error {
+func (r *Registry) Place(ctx context.Context, typ string, wanted map[ShardID]string) (err error) {
+	defer setGroup(&err)
 	s, p, err := r.serving(typ)
 	if err != nil {
 		return err

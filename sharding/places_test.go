@@ -83,7 +83,7 @@ func TestPlaceRefuses(t *testing.T) {
 			n.register(j, func(ty *Type[say, heard]) { ty.Role = "backend" })
 		}
 		ctx := context.Background()
-		if err := host.reg.Place(ctx, "ear", nil); err != ErrNotReady {
+		if err := host.reg.Place(ctx, "ear", nil); !errors.Is(err, ErrNotReady) {
 			t.Errorf("before the start: %v", err)
 		}
 		host.start()

@@ -100,7 +100,8 @@ func (c *ClusterStats) Totals() (shards, entities int) {
 //
 // It fails with ErrUnknownType, ErrNotReady, and with ErrNodeStopping if the node is
 // closed. It may be called on every node that registers the type, and changes nothing.
-func (r *Registry) Cluster(ctx context.Context, typ string) (ClusterStats, error) {
+func (r *Registry) Cluster(ctx context.Context, typ string) (_ ClusterStats, err error) {
+	defer setGroup(&err)
 	s, p, err := r.serving(typ)
 	if err != nil {
 		return ClusterStats{}, err
@@ -156,7 +157,8 @@ type Location struct {
 // if no node is known to run the shard: the error then names the nodes that did not answer.
 // Where gives the shard no home, but a message to the entity would. Otherwise it fails as
 // Cluster does, and with ErrBadID and ErrNoShard.
-func (r *Registry) Where(ctx context.Context, typ, id string) (Location, error) {
+func (r *Registry) Where(ctx context.Context, typ, id string) (_ Location, err error) {
+	defer setGroup(&err)
 	s, p, err := r.serving(typ)
 	if err != nil {
 		return Location{}, err

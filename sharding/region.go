@@ -75,7 +75,7 @@ func (f Ref[Req, Resp]) Shard() ShardID { return f.shard }
 // each other wait for each other. So a Tell in a handler waits for room in a mailbox for at
 // most HandlerWait, then fails with ErrMailboxFull.
 func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
-	return f.p.tell(ctx, f, req)
+	return inGroup(f.p.tell(ctx, f, req))
 }
 
 // Ask sends req and waits for the response until ctx ends. The deadline and a cancellation
@@ -92,7 +92,8 @@ func (f Ref[Req, Resp]) Tell(ctx context.Context, req Req) error {
 // their deadlines, since a handler need not wait for its ask. This is logged, and counted
 // in Stats.MutualAsks. So give every Ask of a handler a deadline.
 func (f Ref[Req, Resp]) Ask(ctx context.Context, req Req, opts ...AskOption) (Resp, error) {
-	return f.p.ask(ctx, f, req, opts)
+	resp, err := f.p.ask(ctx, f, req, opts)
+	return resp, inGroup(err)
 }
 
 // Start makes sure that the entity has an instance, without sending it a message. It
@@ -102,7 +103,7 @@ func (f Ref[Req, Resp]) Start(ctx context.Context, opts ...AskOption) error {
 	var none Req
 	f.start = true
 	_, err := f.p.ask(ctx, f, none, opts)
-	return err
+	return inGroup(err)
 }
 
 // AskOption changes the behaviour of one Ask.

@@ -147,14 +147,14 @@ func newProducer() reliable.Producer {
 func (s *Reliable[Req]) Send(ctx context.Context, id string, req Req) error {
 	shard, frame, err := s.encode(ctx, id, req)
 	if err != nil {
-		return err
+		return inGroup(err)
 	}
-	return s.l.send(ctx, shard, id, frame)
+	return inGroup(s.l.send(ctx, shard, id, frame))
 }
 
 // Flush waits until every message sent before it is confirmed, and OnConfirm has returned
 // for it. It fails with ctx's error, ErrReliableClosed and ErrNodeStopping.
-func (s *Reliable[Req]) Flush(ctx context.Context) error { return s.l.flush(ctx) }
+func (s *Reliable[Req]) Flush(ctx context.Context) error { return inGroup(s.l.flush(ctx)) }
 
 // Unconfirmed returns the number of messages that are not confirmed yet.
 func (s *Reliable[Req]) Unconfirmed() int { return s.l.unconfirmed() }
@@ -164,7 +164,7 @@ func (s *Reliable[Req]) Unconfirmed() int { return s.l.unconfirmed() }
 // OnConfirm. It is idempotent.
 func (s *Reliable[Req]) Close() error {
 	if left := s.l.close(); left > 0 {
-		return fmt.Errorf("%w: %d", ErrUnconfirmed, left)
+		return inGroup(fmt.Errorf("%w: %d", ErrUnconfirmed, left))
 	}
 	return nil
 }
@@ -199,9 +199,9 @@ func (p *path[Req, Resp]) confirmer(tell func(string, Req, error)) func(reliable
 			return
 		}
 		if req, err := decode(p.typ.ReqCodec, q.payload); err == nil {
-			tell(d.ID, req, d.Result)
+			tell(d.ID, req, inGroup(d.Result))
 		} else {
-			tell(d.ID, req, &codecError{err})
+			tell(d.ID, req, inGroup(&codecError{err}))
 		}
 	}
 }

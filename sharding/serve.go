@@ -78,13 +78,13 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	}
 }
 
-// took returns who is told how long handlers run, nil for nobody.
+// took returns the function that receives the durations of handlers, nil without an
+// Observer.
 func (p *path[Req, Resp]) took(o Observer) func(time.Duration) {
-	h, ok := o.(HandlerObserver)
-	if !ok {
+	if o == nil {
 		return nil
 	}
-	return func(d time.Duration) { h.HandlerDone(p.name, d) }
+	return func(d time.Duration) { o.HandlerDone(p.name, d) }
 }
 
 func (p *path[Req, Resp]) detach() (wait func(context.Context) error) {

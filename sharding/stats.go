@@ -179,10 +179,9 @@ type Observer interface {
 	AskDone(typ string, r Route, took time.Duration, err error)
 	// HomeResolved is called when a shard with waiting messages has got its home.
 	HomeResolved(typ string, took time.Duration)
-}
-
-// HandlerObserver is an Observer that also receives the durations of handlers.
-type HandlerObserver interface {
+	// StateKept is called once enough nodes have kept a change, with the time since the
+	// change.
+	StateKept(typ string, lag time.Duration)
 	// HandlerDone is called after one of 32 calls of Handle, which is a fair sample.
 	HandlerDone(typ string, took time.Duration)
 }

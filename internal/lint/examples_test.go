@@ -12,7 +12,7 @@ var shown = map[string]string{
 	"sharding.ClusterStats": "ExampleRegistry", "sharding.NodeStats": "ExampleRegistry", "sharding.ShardStats": "ExampleRegistry",
 	"sharding.NodeFailure": "ExampleRegistry", "sharding.Location": "ExampleRegistry", "sharding.History": "ExampleRegistry",
 	"sharding.TraceEvent": "ExampleRegistry", "sharding.RunningDaemon": "ExampleRegisterDaemon",
-	"sharding.PanicError": "ExampleSupervision", "sharding.PanicAction": "ExampleSupervision", "sharding.AskOption": "ExampleRetry", "sharding.Snapshotter": "ExampleReplicated",
+	"sharding.PanicError": "ExampleSupervision", "sharding.PanicAction": "ExampleSupervision", "sharding.AskOption": "ExampleRetry", "sharding.Code": "ExampleError", "sharding.Snapshotter": "ExampleReplicated",
 	"sharding.UnfinishedError": "ExampleNode_Shutdown", "sharding.RunningHandler": "ExampleNode_Shutdown", "sharding.StateMode": "ExampleReplicated", "sharding.KindCodec": "ExampleKinds", "sharding.Reason": "ExampleStats",
 	"sharding.RememberedStats": "ExampleStats", "sharding.ReliableStats": "ExampleStats", "sharding.Route": "ExampleStats",
 	"peerage.ViewStatus": "ExampleNode_Status", "peerage.MemberStatus": "ExampleNode_Status",
@@ -25,8 +25,7 @@ var shown = map[string]string{
 // seams are the types between package peerage and package sharding: applications that
 // use Node never meet them.
 var seams = map[string]bool{
-	"sharding.Observer": true, "sharding.StateObserver": true, "sharding.HandlerObserver": true,
-	"sharding.FrameStats": true,
+	"sharding.Observer": true, "sharding.FrameStats": true,
 }
 
 // TestExportedTypesHaveExamples asks a runnable Example, with output, for each
