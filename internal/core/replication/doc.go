@@ -34,5 +34,5 @@
 // counted over the current view and over every former view from which some
 // member may still hold what the others have not: until the current members have
 // caught up ("settled"), a read must also hear, and a write must also reach, a
-// quorum of the former voters that are still there. See quorum.go.
+// quorum of the former voters that are still there. See members.go.
 package replication

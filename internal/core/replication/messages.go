@@ -116,7 +116,7 @@ type Status struct {
 	Floor   uint64
 	Horizon uint64
 	// CaughtUp is the epoch as of which the sender holds everything that a quorum
-	// of any former view has confirmed (quorum.go).
+	// of any former view has confirmed (members.go).
 	CaughtUp view.Epoch
 	Root     uint64
 	Keys     uint64
@@ -126,7 +126,7 @@ type Status struct {
 	// Reply asks for the receiver's Status.
 	Reply bool
 	// Base, Ceiling and Fresh are the sender's (retain.go), Ends the sum of its deletions
-	// under durable keys, or the sums that it consists of (ends.go).
+	// under durable keys, or the sums that it consists of (retain.go).
 	Base, Ceiling uint64
 	Ends          []uint64
 	Fresh         bool
