@@ -19,19 +19,36 @@ import (
 // durableBytes returns a file of durable keys of many pages.
 func durableBytes(t testing.TB) []byte {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "whole")
+	return writtenFile(t, filepath.Join(t.TempDir(), "whole"), func(d *Durable) error {
+		for i := range 20 {
+			s := &crdt.ORSet[string]{}
+			for j := range 200 {
+				s.Add(1, fmt.Sprint("element ", i, j))
+			}
+			if err := d.write(replication.Memory{}, []record{{Item: replication.Item{Key: fmt.Sprint("keep/", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)}}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// openAll opens a file of which every key is durable.
+func openAll(t testing.TB, path string) *Durable {
+	t.Helper()
 	d, err := OpenDurable(DurableConfig{Path: path, Owner: "c/r", Prefixes: []string{""}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 20 {
-		s := &crdt.ORSet[string]{}
-		for j := range 200 {
-			s.Add(1, fmt.Sprint("element ", i, j))
-		}
-		if err := d.write(replication.Memory{}, []record{{Item: replication.Item{Key: fmt.Sprint("keep/", i), Kind: crdt.KindORSet, Bytes: s.Append(nil)}}}); err != nil {
-			t.Fatal(err)
-		}
+	return d
+}
+
+// writtenFile writes a file and returns its bytes.
+func writtenFile(t testing.TB, path string, write func(d *Durable) error) []byte {
+	t.Helper()
+	d := openAll(t, path)
+	if err := write(d); err != nil {
+		t.Fatal(err)
 	}
 	d.Close()
 	whole, err := os.ReadFile(path)

@@ -23,12 +23,7 @@ var testMemory = replication.Memory{Current: 300, Horizon: 200, Base: 100, Lived
 // either head record leads to it.
 func manyKeysBytes(t testing.TB) []byte {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "many")
-	d, err := OpenDurable(DurableConfig{Path: path, Owner: "c/r", Prefixes: []string{""}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	put := func(from, to, elements int, gone ...string) {
+	put := func(d *Durable, from, to, elements int, gone ...string) {
 		t.Helper()
 		var recs []record
 		for i := from; i < to; i++ {
@@ -50,18 +45,15 @@ func manyKeysBytes(t testing.TB) []byte {
 			t.Fatal(err)
 		}
 	}
-	put(0, 400, 2)
-	put(100, 110, 300)
-	put(200, 260, 40)
-	put(200, 260, 3, "keep/0020", "keep/0021")
-	put(50, 51, 2)
-	put(50, 51, 2)
-	d.Close()
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return whole
+	return writtenFile(t, filepath.Join(t.TempDir(), "many"), func(d *Durable) error {
+		put(d, 0, 400, 2)
+		put(d, 100, 110, 300)
+		put(d, 200, 260, 40)
+		put(d, 200, 260, 3, "keep/0020", "keep/0021")
+		put(d, 50, 51, 2)
+		put(d, 50, 51, 2)
+		return nil
+	})
 }
 
 // contentOf opens a file of these bytes and returns everything that it holds. A file that

@@ -3,6 +3,7 @@ package replica
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -128,10 +129,7 @@ func TestSoundFilesPassTheCheckOfPages(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		want, keys := map[string]string{}, 1+rng.IntN(1000)
 		for range 8 {
-			d, err := OpenDurable(DurableConfig{Path: path, Owner: "c/r", Prefixes: []string{""}})
-			if err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
+			d := openAll(t, path)
 			got := map[string]string{}
 			if err := d.read(func(r record) error { got[r.Key] = string(r.Bytes); return nil }); err != nil || !maps.Equal(got, want) {
 				t.Fatalf("seed %d: %d keys, not %d: %v", seed, len(got), len(want), err)
@@ -188,17 +186,12 @@ func randomGone(rng *rand.Rand, want map[string]string) (gone []string) {
 // before the last write, which had been acknowledged, without an error.
 func TestDamagedHeadRecordIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	d := openDurable(t, path, 0)
-	for gen := range uint64(2) {
-		if err := d.write(testMemory, []record{{Item: replication.Item{Key: "keep/x", Gen: gen + 1}}}); err != nil {
-			t.Fatal(err)
+	whole := writtenFile(t, path, func(d *Durable) (err error) {
+		for gen := range uint64(2) {
+			err = errors.Join(err, d.write(testMemory, []record{{Item: replication.Item{Key: "keep/x", Gen: gen + 1}}}))
 		}
-	}
-	d.Close()
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+		return err
+	})
 	both := bytes.Clone(whole)
 	for page := range 2 {
 		for at := range metaBytes {

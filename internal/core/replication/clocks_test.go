@@ -175,10 +175,8 @@ func TestClocksThatJump(t *testing.T) {
 	if testing.Short() {
 		seeds = 20
 	}
-	for seed := range seeds {
-		if wrong := playClocks(t, seed, blunderNone); wrong != "" {
-			t.Fatal(wrong)
-		}
+	if wrong := playSeeds(t, seeds, blunderNone, playClocks); wrong != "" {
+		t.Fatal(wrong)
 	}
 }
 
@@ -188,8 +186,13 @@ func jumpingClocks(t *testing.T, b blunder) string {
 	if b == blunderNone {
 		seeds = 3
 	}
+	return playSeeds(t, seeds, b, playClocks)
+}
+
+// playSeeds plays seeds from 0 on and returns the first violation, "" if there is none.
+func playSeeds(t testing.TB, seeds uint64, b blunder, play func(testing.TB, uint64, blunder) string) string {
 	for seed := range seeds {
-		if wrong := playClocks(t, seed, b); wrong != "" {
+		if wrong := play(t, seed, b); wrong != "" {
 			return wrong
 		}
 	}

@@ -155,10 +155,8 @@ func TestErasWithFilesAndClocksThatJump(t *testing.T) {
 	if testing.Short() {
 		seeds = 25
 	}
-	for seed := range seeds {
-		if wrong := playEras(t, seed, blunderNone); wrong != "" {
-			t.Fatal(wrong)
-		}
+	if wrong := playSeeds(t, seeds, blunderNone, playEras); wrong != "" {
+		t.Fatal(wrong)
 	}
 }
 
@@ -168,12 +166,7 @@ func jumpingFiles(t *testing.T, b blunder) string {
 	if b == blunderNone {
 		seeds = 3
 	}
-	for seed := range seeds {
-		if wrong := playEras(t, seed, b); wrong != "" {
-			return wrong
-		}
-	}
-	return ""
+	return playSeeds(t, seeds, b, playEras)
 }
 
 // Lifting keeps the order of stamps, and moves each below all stamps of the next era.
