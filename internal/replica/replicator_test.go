@@ -384,3 +384,26 @@ func TestCallerThatHasGoneIsNotCalledBack(t *testing.T) {
 		}
 	})
 }
+
+// An update of several keys that one of its plans refuses keeps no snapshot: the next change
+// of the other keys is made in place, and not on a copy of the value.
+func TestRefusedUpdateKeepsNoSnapshot(t *testing.T) {
+	r := New(Config{Self: 1, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	defer r.Close()
+	must(t, r.Update(t.Context(), []replicator.Op{addTo(1, "k", "e")}, replicator.Local))
+	bad := replicator.Op{Key: "other", Kind: crdt.KindORSet, Plan: func(crdt.Value) (replicator.Plan, error) {
+		return replicator.Plan{}, errors.New("no")
+	}}
+	if err := r.Update(t.Context(), []replicator.Op{addTo(1, "k", "f"), bad}, replicator.Local); !errors.Is(err, replicator.ErrPlan) {
+		t.Fatal(err)
+	}
+	value := func() (v crdt.Value) {
+		must(t, r.View(t.Context(), "k", func(now crdt.Value) { v = now }))
+		return v
+	}
+	before := value()
+	must(t, r.Update(t.Context(), []replicator.Op{addTo(1, "k", "g")}, replicator.Local))
+	if after := value(); after != before {
+		t.Error("the value was copied for a snapshot of the update that failed")
+	}
+}

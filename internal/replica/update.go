@@ -92,7 +92,7 @@ func (r *Replicator) decide(ctx context.Context, ops []replicator.Op) (decided [
 		}
 		p, err := contained(op, snaps[i])
 		if err != nil {
-			r.release(snaps)
+			r.release(append(snaps, bases...))
 			return nil, nil, false, err
 		}
 		blind = blind && p.Blind
