@@ -6,14 +6,14 @@ import (
 
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/activation/evict"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/placement"
-	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 type (
 	// Token is the fencing token of one allocation of one shard.
-	Token = activation.Token
+	Token = strategy.Token
 	// Strategy decides which node hosts which shard.
 	Strategy = strategy.Strategy
 	// ShardID is the number of a shard.

@@ -15,7 +15,7 @@ import (
 // samples holds every message with every field set.
 func samples() []Message {
 	h := Head{Type: "counter", Term: 7<<32 | 3, View: 7<<32 | 4, Seq: 99, Probe: true}
-	t1, t2 := Token{7<<32 | 3, 5}, Token{7<<32 | 3, 6}
+	t1, t2 := Token{Term: 7<<32 | 3, Seq: 5}, Token{Term: 7<<32 | 3, Seq: 6}
 	s := Settings{256, "backend", 150, 1<<63 | 9, "no state", Shapes{1 << 63, 7}}
 	sts := []ShardToken{{1, t1}, {ShardsMax - 1, t2}}
 	return []Message{
@@ -138,21 +138,21 @@ func TestShapesOfMessagesAreCompared(t *testing.T) {
 func TestTheLargestMessageFitsAFrame(t *testing.T) {
 	report := &CensusReport{}
 	for i := range ShardID(ShardsMax) {
-		report.Claims = append(report.Claims, Claim{i, Token{1 << 63, 1 << 40}, ClaimStopping, 1 << 63})
+		report.Claims = append(report.Claims, Claim{i, Token{Term: 1 << 63, Seq: 1 << 40}, ClaimStopping, 1 << 63})
 	}
 	for i := range HeldMax + 5 {
-		report.Held = append(report.Held, Held{ShardID(ShardsMax - 1 - i), Token{1 << 63, 1 << 40}, 1 << 63, 1 << 63})
+		report.Held = append(report.Held, Held{ShardID(ShardsMax - 1 - i), Token{Term: 1 << 63, Seq: 1 << 40}, 1 << 63, 1 << 63})
 	}
 	if n := len(Append(nil, report)); n > 1<<20 {
 		t.Errorf("a census report of %d shards has %d bytes", ShardsMax, n)
 	}
 	stats := &Answer{}
 	for i := range ShardID(ShardsMax) {
-		stats.Shards = append(stats.Shards, ShardLoad{i, Token{1 << 63, 1 << 40}, 1 << 31})
+		stats.Shards = append(stats.Shards, ShardLoad{i, Token{Term: 1 << 63, Seq: 1 << 40}, 1 << 31})
 	}
 	history, text := &Answer{}, strings.Repeat("x", 1000)
 	for range EventsMax + 5 {
-		history.Events = append(history.Events, Event{Token: Token{1 << 63, 1 << 40}, Kind: text, Detail: text})
+		history.Events = append(history.Events, Event{Token: Token{Term: 1 << 63, Seq: 1 << 40}, Kind: text, Detail: text})
 	}
 	for _, m := range []*Answer{stats, history} {
 		if n := len(Append(nil, m)); n > 1<<20 {
@@ -165,7 +165,7 @@ func TestTheLargestMessageFitsAFrame(t *testing.T) {
 }
 
 func TestTokensAreOrderedByTermThenSeq(t *testing.T) {
-	order := []Token{{}, {1, 0}, {1, 9}, {2, 1}, {1 << 32, 0}}
+	order := []Token{{}, {Term: 1, Seq: 0}, {Term: 1, Seq: 9}, {Term: 2, Seq: 1}, {Term: 1 << 32, Seq: 0}}
 	for i, a := range order {
 		for j, b := range order {
 			if a.Less(b) != (i < j) || a.Max(b) != order[max(i, j)] {

@@ -1,9 +1,6 @@
 package protocol
 
 import (
-	"cmp"
-	"strconv"
-
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -23,42 +20,8 @@ const (
 // ShardID is the number of a shard.
 type ShardID = strategy.ShardID
 
-// Token fences one allocation of one shard (G2): every later allocation has a
-// greater one. The zero Token is below every token that was ever given out.
-type Token struct {
-	// Term is the view epoch at which the coordinator that gave it took office.
-	Term view.Epoch
-	// Seq counts the tokens, moves and messages of that coordinator in its term.
-	Seq uint64
-}
-
-// Compare returns -1, 0 or 1 as t is before, equal to or after u.
-func (t Token) Compare(u Token) int {
-	if c := cmp.Compare(t.Term, u.Term); c != 0 {
-		return c
-	}
-	return cmp.Compare(t.Seq, u.Seq)
-}
-
-// Less reports whether t is before u.
-func (t Token) Less(u Token) bool { return t.Compare(u) < 0 }
-
-// IsZero reports whether t is the zero Token.
-func (t Token) IsZero() bool { return t == Token{} }
-
-// Max returns the later of t and u.
-func (t Token) Max(u Token) Token {
-	if t.Less(u) {
-		return u
-	}
-	return t
-}
-
-// String returns term/seq.
-func (t Token) String() string { return t.Term.String() + "/" + strconv.FormatUint(t.Seq, 10) }
-
-// MarshalText writes the token as String does.
-func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+// Token fences one allocation of one shard (G2).
+type Token = strategy.Token
 
 // RecordState is the meaning of a record.
 type RecordState uint8
