@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // A few questions of others are answered side by side; what comes beyond them is dropped

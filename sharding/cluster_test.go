@@ -16,10 +16,10 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/replicator"
-	"github.com/peerage-go/peerage/sharding/coordinator"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // cluster is some nodes' shardings over a network and a store under a test's

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
 )
 
 // leavings is a cluster whose nodes hold states, and begin to leave when told.

@@ -4,8 +4,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // What is said of several shards in a row travels as one, in its order, and nothing

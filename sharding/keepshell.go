@@ -2,9 +2,9 @@ package sharding
 
 import (
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/core/standby"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // A shard with replicated state starts once its keeper has what was acknowledged

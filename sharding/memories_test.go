@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // recalled is the memory of a shard whose ids were read once, and are not to be read again

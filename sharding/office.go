@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/replicator"
-	"github.com/peerage-go/peerage/sharding/coordinator"
 )
 
 // storeTimeout bounds one read or write; what is not known by then is tried again.

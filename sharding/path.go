@@ -10,8 +10,8 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/reliable"
-	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/zeebo/xxh3"
 )
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/placement"
-	"github.com/peerage-go/peerage/sharding/coordinator"
 )
 
 // ErrNoRole reports a call that only nodes of the type's role can serve.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/sharding/coordinator"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
 )
 
 // A node is drained, and the coordinator dies at any moment of it: its successor

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/placement"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // TraceEvent is one event in a shard's history.

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Two clusters of one name that start apart each run every shard, and give out tokens of

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 func viewOf(epoch view.Epoch, ids ...view.NodeID) *view.View {

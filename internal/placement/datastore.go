@@ -7,10 +7,10 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/replicator"
-	"github.com/peerage-go/peerage/sharding/coordinator"
-	"github.com/peerage-go/peerage/sharding/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 

@@ -3,7 +3,7 @@ package placement
 import (
 	"testing"
 
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Records survive the store, with and without a history of moves; what is none of

@@ -7,9 +7,9 @@ import (
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/core/daemon"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/replicator"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // PlanStore keeps a daemon's plan. All it does is at level majority.

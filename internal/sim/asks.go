@@ -9,8 +9,8 @@ import (
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/invariant"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // Asks, modelled after sharding's table of calls. The asker sets a deadline, and the

@@ -6,10 +6,10 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/invariant"
-	"github.com/peerage-go/peerage/sharding/coordinator"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // hosted is a shard that runs at a process: one queue, one handler at a time. The

@@ -8,8 +8,8 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // The transfer of states, modelled after package sharding's (transfer.go there). The old

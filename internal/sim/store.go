@@ -10,11 +10,11 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/replicator"
-	"github.com/peerage-go/peerage/sharding/coordinator"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // replica is the driver of the replicator core, and of the coordinator's store

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/region"
-	"github.com/peerage-go/peerage/sharding/coordinator"
 )
 
 // Uniform faults are too rare for the moments that matter. strike aims at the moves of

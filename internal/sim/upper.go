@@ -5,9 +5,9 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/coordinator"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
-	"github.com/peerage-go/peerage/sharding/coordinator"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // upper is the driver of one entity type on one process. It runs the region core and, if

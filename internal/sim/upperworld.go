@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/core/coordinator"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/invariant"
-	"github.com/peerage-go/peerage/sharding/coordinator"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // upperWorld holds the checkers of the upper layers, and the facts that they share.

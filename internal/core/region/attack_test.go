@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // farOrders are orders of a member that name the last term of all: as the coordinator's

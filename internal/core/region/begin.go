@@ -2,7 +2,7 @@ package region
 
 import (
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // begin closes routes for moves, the first step of a handoff:

@@ -2,7 +2,7 @@ package region
 
 import (
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // drainState is the orderly end of hosting. Once it begins, no shard is started

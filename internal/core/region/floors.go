@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Floors is the memory of a node about a type, for the life of its incarnation.

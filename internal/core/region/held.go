@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // A shard that moves with its state is, between its stop at the old home and its

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Check returns the first invariant of the core that does not hold. It is for

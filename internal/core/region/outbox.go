@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // outbox collects the answers of a step, so that those about a thousand shards

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 func TestBeginWaitsForTheMarker(t *testing.T) {

@@ -1,6 +1,6 @@
 package region
 
-import "github.com/peerage-go/peerage/sharding/protocol"
+import "github.com/peerage-go/peerage/internal/core/protocol"
 
 // stop begins the stop of a shard, in answer to the order with that Seq, if any.
 func (c *Core) stop(s StopShard, order uint64) {

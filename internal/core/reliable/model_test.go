@@ -10,8 +10,8 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // world is one producer, some shards with their homes, and a network that loses,

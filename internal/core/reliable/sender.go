@@ -5,8 +5,8 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // Config holds the settings of a Sender; all fields must be positive.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/internal/core/flow"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // A message whose home is here, and one whose home is another node that has granted room,

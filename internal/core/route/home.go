@@ -3,7 +3,7 @@ package route
 import (
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/core/flow"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Close closes the route. If owner is not 0, a marker with token follows everything that was

@@ -2,7 +2,7 @@ package route
 
 import (
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Due reports whether an Action is due.

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Expects reports whether a message under token that the node from refused may be sent again:

@@ -3,7 +3,7 @@ package route
 import (
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/core/flow"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Route is the way from one node to one shard. The zero Route has no home. M is the type of

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // Config holds the settings of a Core. Zero numbers take the default

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/wire"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // Choose returns the holders of a shard's copies: the owner first, then members

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // still is a world without accidents: one shard, three holders.

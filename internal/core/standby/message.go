@@ -1,6 +1,6 @@
 package standby
 
-import "github.com/peerage-go/peerage/sharding/protocol"
+import "github.com/peerage-go/peerage/internal/core/protocol"
 
 // Message is one of the structs below. All are idempotent: they may be lost,
 // duplicated and reordered.

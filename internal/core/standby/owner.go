@@ -5,7 +5,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // owner is the part of a shard's home. It goes through collect.go and layout.go, and

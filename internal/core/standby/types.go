@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/gossip/view"
-	"github.com/peerage-go/peerage/sharding/protocol"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Mode decides when a change counts as kept. It is equal on all nodes.

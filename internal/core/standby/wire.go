@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/wire"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // On the wire a message is: kind 1 | shard | token 16 | its fields in the order of

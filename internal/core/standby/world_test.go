@@ -11,8 +11,8 @@ import (
 
 	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
-	"github.com/peerage-go/peerage/sharding/protocol"
 )
 
 // The world: the cores of some nodes over a network that loses, doubles and

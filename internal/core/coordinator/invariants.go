@@ -1,0 +1,115 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+)
+
+// Check returns the first invariant of the core that does not hold. It is for
+// simulators and tests, between steps; it costs a pass over all shards.
+func (c *Core) Check() error {
+	if c.term == 0 {
+		if c.shards != nil || c.peers != nil {
+			return fmt.Errorf("coordinator: state is kept out of office")
+		}
+		return nil
+	}
+	if c.term.Generation() != c.view.Epoch.Generation() {
+		return fmt.Errorf("coordinator: term %v is of another generation than view %v", c.term, c.view.Epoch)
+	}
+	open := 0
+	for i := range c.shards {
+		if c.shards[i].phase.waits() {
+			open++
+		}
+		if err := c.checkShard(protocol.ShardID(i)); err != nil {
+			return err
+		}
+	}
+	if open != c.open {
+		return fmt.Errorf("coordinator: %d shards wait, but open is %d", open, c.open)
+	}
+	for n, p := range c.peers { // order-free: any will do
+		if p.owed != 0 && !c.waiting() {
+			return fmt.Errorf("coordinator: %v owes an answer, but no order is in flight", n)
+		}
+	}
+	for _, n := range c.census.pending {
+		if c.view.Member(n) == nil {
+			return fmt.Errorf("coordinator: the census waits for %v outside the view", n)
+		}
+	}
+	return nil
+}
+
+func (c *Core) checkShard(id protocol.ShardID) error {
+	s := &c.shards[id]
+	fail := func(what string) error {
+		return fmt.Errorf("coordinator: shard %v in phase %v, home %v, token %v: %s", id, s.phase, s.home, s.token, what)
+	}
+	switch {
+	case (s.home == 0) != (s.phase == free):
+		return fail("home and phase disagree")
+	case s.home != 0 && c.view.Member(s.home) == nil:
+		return fail("home is outside the view")
+	case (len(s.closers) > 0) != (s.phase == closing):
+		return fail("closers and phase disagree")
+	case s.target != 0 && !s.phase.moves():
+		return fail("target without a move")
+	case s.prefer != 0 && s.phase != free:
+		return fail("preference of a shard that has a home")
+	case s.token.Term > c.term:
+		return fail("token is from the future")
+	case s.phase == writing && !c.beingWritten(id, s.token):
+		return fail("nobody writes its record")
+	case !c.census.done && s.phase > claimed:
+		return fail("acted upon before the census is through")
+	case c.census.done && (s.phase == recorded || s.phase == claimed):
+		return fail("recorded after the census")
+	case s.served() && len(s.waiters) > 0:
+		return fail("served, and someone still waits")
+	}
+	return nil
+}
+
+func (c *Core) beingWritten(id protocol.ShardID, t protocol.Token) bool {
+	has := func(list []protocol.Record) bool {
+		return slices.ContainsFunc(list, func(r protocol.Record) bool { return r.Shard == id && r.Token == t })
+	}
+	in := func(w Write) bool { return has(w.Records) }
+	w := &c.writes
+	return has(w.records) || slices.ContainsFunc(w.flying, in) || slices.ContainsFunc(w.again, in)
+}
+
+// Term returns the term in which office is held here, zero if it is not.
+func (c *Core) Term() view.Epoch { return c.term }
+
+// Settled reports whether this core is in office, the census is through, and
+// nothing is under way: every shard that was ever wanted is hosted.
+func (c *Core) Settled() bool {
+	if c.term == 0 || !c.census.done || c.waiting() {
+		return false
+	}
+	for i := range c.shards {
+		s := &c.shards[i]
+		if s.phase != hosted && (s.phase != free || s.known || len(s.waiters) > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// Homes returns the homes of all hosted shards as far as this coordinator has learned
+// them. It returns none if this core is not in office.
+func (c *Core) Homes() []protocol.Home {
+	var out []protocol.Home
+	for i := range c.shards {
+		if s := &c.shards[i]; s.served() {
+			out = append(out, protocol.Home{Shard: protocol.ShardID(i), Node: s.home, Token: s.token})
+		}
+	}
+	return out
+}

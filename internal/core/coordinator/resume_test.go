@@ -1,0 +1,198 @@
+package coordinator
+
+import (
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+)
+
+// found is what a census brings beside the claims.
+type found struct {
+	stored []protocol.Record
+	held   map[view.NodeID]protocol.Held
+	stops  map[view.NodeID]protocol.Token
+}
+
+// takeOver has node 1 take office in a cluster of three, of generation 3, in which
+// shard 0 lives nowhere.
+func takeOver(t *testing.T, f found) *bench {
+	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
+	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: f.stored})
+	for n, tok := range f.stops {
+		b.hear(n, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: tok}}})
+	}
+	for _, m := range b.c.view.Members {
+		r := &protocol.CensusReport{Head: b.head(), Hosts: true}
+		if h, ok := f.held[m.ID]; ok {
+			r.Held = []protocol.Held{h}
+		}
+		b.hear(m.ID, r)
+	}
+	return b
+}
+
+// A predecessor died between the stop of a shard and its start elsewhere: it is
+// placed where its state waits, if that state is the newest there can be.
+func TestResumesMovesOnlyWithTheNewestState(t *testing.T) {
+	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: view.FirstEpoch(3), Seq: seq} }
+	old := protocol.Token{Term: view.FirstEpoch(2), Seq: 5}
+	held := map[view.NodeID]protocol.Held{3: {Token: tok(5), From: 2}}
+	at := func(home view.NodeID, t protocol.Token, from view.NodeID) []protocol.Record {
+		return []protocol.Record{{Home: home, Token: t, From: from, State: protocol.Allocated}}
+	}
+	for _, c := range []struct {
+		name string
+		f    found
+		want bool
+	}{
+		{"no write since", found{stored: at(2, tok(5), 0), held: held}, true},
+		{"its own allocation, not begun", found{stored: at(3, tok(8), 2), held: held}, true},
+		{"its own allocation, from elsewhere", found{stored: at(3, tok(8), 1), held: held}, false},
+		{"allocated to another since", found{stored: at(1, tok(8), 2), held: held}, false},
+		{"its former home has stopped", found{stored: at(2, tok(5), 0), held: held, stops: map[view.NodeID]protocol.Token{2: tok(5)}}, true},
+		{"another has stopped it since", found{stored: at(2, tok(5), 0), held: held, stops: map[view.NodeID]protocol.Token{1: tok(7)}}, false},
+		{"another generation", found{stored: at(2, old, 0), held: map[view.NodeID]protocol.Held{3: {Token: old, From: 2}}}, false},
+	} {
+		b := takeOver(t, c.f)
+		w := one[Write](b)
+		if r := w.Records[0]; (r.Home == 3 && r.From == 2) != c.want {
+			t.Errorf("%s: written %+v", c.name, r)
+		}
+	}
+}
+
+// The former home keeps the state too. When the new one has died, the shard goes
+// back to it; if it is to be relieved, it is told to send the state to another.
+func TestTheFormerHomeKeepsTheState(t *testing.T) {
+	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	f := found{
+		stored: []protocol.Record{{Home: 2, Token: tok, State: protocol.Allocated}},
+		held:   map[view.NodeID]protocol.Held{2: {Token: tok, From: 2}},
+	}
+	if r := one[Write](takeOver(t, f)).Records[0]; r.Home != 2 || r.From != 2 {
+		t.Errorf("written %+v", r)
+	}
+	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
+	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: f.stored})
+	b.hear(2, &protocol.Drain{Head: b.head()})
+	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{f.held[2]}})
+	order := one[*protocol.HandOff](b)
+	o := order.Shards[0]
+	if o.To != 1 && o.To != 3 || o.Token != tok {
+		t.Fatalf("ordered %+v", o)
+	}
+	b.stopped(2, tok, 0).none(count[Write])
+	b.stopped(2, tok, order.Seq)
+	if r := one[Write](b).Records[0]; r.Home != o.To || r.From != 2 {
+		t.Errorf("written %+v after %+v", r, o)
+	}
+}
+
+// The same with nobody to send it to: all drain. The shard comes to life where its state
+// is, and that node is not told that it is drained before, or the state is left behind:
+// a member that joined next had the shard start without it (seed 2447 of the simulator).
+func TestAStateIsResumedWhereItWasKeptIfAllDrain(t *testing.T) {
+	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
+	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Home: 2, Token: tok, State: protocol.Allocated}}})
+	for n := view.NodeID(1); n <= 3; n++ {
+		b.drain(n)
+	}
+	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok, From: 2}}})
+	w := one[Write](b)
+	if r := w.Records[0]; r.Home != 2 || r.From != 2 {
+		t.Fatalf("written %+v", r)
+	}
+	for _, e := range b.did {
+		if s, ok := e.(Send); ok && s.To == 2 {
+			if _, is := s.Msg.(*protocol.Drained); is {
+				t.Error("told that it is drained while its state waits")
+			}
+		}
+	}
+	b.step(WriteDone{ID: w.ID, Result: OK}).started()
+	if m := one[*protocol.Drained](b); m.Left != 1 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// The predecessor has written that the new home is to take the state, whose report is
+// older than its arrival there: only the former home tells of it. The new home gets the
+// shard, and what waits there (seed 1008927 of TestOrderly with several drains at once).
+func TestAStateIsResumedWhereItWasToBeTaken(t *testing.T) {
+	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: view.FirstEpoch(3), Seq: seq} }
+	for from, want := range map[view.NodeID]bool{2: true, 1: false} {
+		b := newBench(t, Config{Shards: 1}, 1, 2, 3)
+		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{
+			{Home: 3, From: from, Token: tok(8), State: protocol.Allocated},
+		}})
+		b.drain(2)
+		b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+		b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+		b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok(5), From: 2}}})
+		if r := one[Write](b).Records[0]; (r.Home == 3 && r.From == 2) != want {
+			t.Errorf("to be taken from %v: written %+v", from, r)
+		}
+	}
+}
+
+// A shard that was stopping when its node reported, and has stopped before the
+// census was through: its state is at the new home, which reported too early.
+func TestStoppedDuringTheCensusKeepsItsState(t *testing.T) {
+	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
+	b.step(ReadDone{ID: b.c.census.readID, Result: OK})
+	b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Claims: []protocol.Claim{{Token: tok, State: protocol.ClaimStopping, To: 3}}})
+	b.hear(2, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: tok}}})
+	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
+	if r := one[Write](b).Records[0]; r.Home != 3 || r.From != 2 {
+		t.Errorf("written %+v", r)
+	}
+}
+
+// A shard of a node that leaves was stopped in order, and its state sent to where it was
+// to go; that node is silent for a moment. It starts there all the same: elsewhere it
+// would start without its state (seed 1000332 of the simulator's TestOrderly).
+func TestAMomentOfSilenceLosesNoState(t *testing.T) {
+	b := newBench(t, Config{Shards: 1}, 1, 2, 3).settle(nil, nil).ask(1, 0)
+	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
+	home := b.c.shards[0].home
+	b.drain(home)
+	for _, n := range []view.NodeID{1, 2, 3} {
+		b.hear(n, &protocol.BeginAck{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.shards[0].move}}})
+	}
+	target := one[*protocol.HandOff](b).Shards[0].To
+	b.step(Silent{Nodes: []view.NodeID{target}})
+	b.hear(home, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.shards[0].token}}})
+	if r := one[Write](b).Records[0]; r.Home != target || r.From != home {
+		t.Errorf("from %v to %v: written %+v", home, target, r)
+	}
+}
+
+// All leave at about the same time. The predecessor, 2, had taken shard 0 with its state,
+// and ended it, with nobody to take it; it and 3, to which alone that was written, have
+// left when the census ends. What 1 kept when it handed the shard to 2 is not the newest
+// state, although no record says so (seed 1019985 of the simulator's TestOrderly with
+// several leaves at once: an entity began with an older state).
+func TestAnOldStateStaysDeadIfTheRecordsLeft(t *testing.T) {
+	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	for _, stays := range []bool{true, false} {
+		b := newBench(t, Config{Shards: 1}, 2, 1, 3).view(1, 2)
+		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Home: 1, Token: tok, State: protocol.Allocated}}})
+		b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true, Held: []protocol.Held{{Token: tok, From: 1, To: 2}}})
+		if stays {
+			b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true})
+		} else {
+			b.view(1)
+		}
+		if r := one[Write](b).Records[0]; r.Home != 1 || (r.From == 1) != stays {
+			t.Errorf("2 stays: %v; written %+v", stays, r)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package coordinator
+
+import (
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+)
+
+// phase is the state of a shard:
+//
+//	free --choose--> writing --WriteDone--> starting --ShardsHosted--> hosted
+//	hosted --move--> closing --all BeginAcks--> stopping --Stopped--> free
+//	closing --time out--> hosted          stopping --time out--> asking
+//	asking --ShardsHosted--> hosted       asking --Stopped--> free
+//	any --home leaves the view, Stopped at its token or above--> free
+//
+// recorded and claimed exist while the census runs only: the read has found a home,
+// and it is not served before that home has itself reported the shard.
+type phase uint8
+
+const (
+	free phase = iota
+	recorded
+	claimed
+	writing
+	starting
+	hosted
+	closing
+	stopping
+	asking
+)
+
+var phaseNames = [...]string{"free", "recorded", "claimed", "writing", "starting", "hosted", "closing", "stopping", "asking"}
+
+func (p phase) String() string { return phaseNames[p] }
+
+// waits reports whether a shard in this phase waits for answers to orders.
+func (p phase) waits() bool { return p == starting || p >= closing }
+
+// moves reports whether a shard in this phase is on its way out of its home.
+func (p phase) moves() bool { return p >= closing }
+
+// shard is the coordinator's state of one shard. The zero shard was, as far as the
+// records show, never allocated.
+type shard struct {
+	phase phase
+	// home and token are those of the newest allocation.
+	// Invariant: home is zero exactly if phase is free.
+	home  view.NodeID
+	token protocol.Token
+	// from is the home that handed the shard off for the present allocation.
+	from view.NodeID
+	// prefer is the home chosen when the move began, to which state was sent.
+	// Invariant: zero unless phase is free.
+	prefer view.NodeID
+	// known: it was allocated before, so it is placed again without a request,
+	// and all regions and proxies receive its new home.
+	known bool
+	// waiters asked for the home and have not been answered.
+	waiters []view.NodeID
+	// moves counts the moves between which there was no time of calm. since is the
+	// view's epoch at the first of them. movedAt is the time of the last move, or of
+	// taking office if later. They survive coordinators in the record: moved.go.
+	moves   uint8
+	since   view.Epoch
+	movedAt clock.Instant
+	// sent is when the phase's order last left.
+	sent clock.Instant
+
+	// move is the stamp of the move, in phases closing, stopping, asking.
+	move protocol.Token
+	// target is where the move is to lead. Invariant: zero unless the phase moves.
+	target view.NodeID
+	// closers have not acknowledged Begin. Invariant: not empty exactly in closing.
+	closers []view.NodeID
+	// deadline ends phases closing and stopping.
+	deadline clock.Instant
+	// turned is the lowest Seq of an order to stop that counts as obeyed in
+	// phase stopping: earlier orders sent the state to a home that has left. Zero
+	// while the home is the first that was named.
+	turned uint64
+	// asked is the lowest Seq of an answer that counts in phase asking.
+	asked uint64
+}
+
+// served reports whether requests for the home may be answered.
+func (s *shard) served() bool { return s.phase == hosted || s.phase == claimed }
+
+// place returns where the shard counts for the strategy.
+func (s *shard) place() view.NodeID {
+	if s.target != 0 {
+		return s.target
+	}
+	return s.home
+}
+
+func (s *shard) addWaiter(n view.NodeID) {
+	if !slices.Contains(s.waiters, n) {
+		s.waiters = append(s.waiters, n)
+	}
+}
+
+func without(nodes []view.NodeID, n view.NodeID) []view.NodeID {
+	return slices.DeleteFunc(nodes, func(m view.NodeID) bool { return m == n })
+}
