@@ -16,7 +16,7 @@ type Event interface{ event() }
 // Tick says that time has passed: the shell sends it at Core.Deadline or later.
 type Tick struct{}
 
-// Update changes the keys of Ops, all or none, here at once and then at as many
+// Update changes the keys of Ops, all or none, here in the same step and then at as many
 // replicas as Level asks for. It is answered by one Reply.
 type Update struct {
 	ID  RequestID
@@ -57,14 +57,14 @@ type Received struct {
 type ViewChanged struct{ View *view.View }
 
 // PeerLost says that the connection to a peer broke: requests stop waiting for
-// it first and ask others at once.
+// it first and ask other members in the same step.
 type PeerLost struct{ ID view.NodeID }
 
 // PeerUp says that a peer's connection stands.
 type PeerUp struct{ ID view.NodeID }
 
 // LeaseRegained says that Config.LeaseValid is true again: requests that waited for it
-// alone end at once.
+// alone end in the same step.
 type LeaseRegained struct{}
 
 func (Tick) event()          {}

@@ -19,7 +19,7 @@ type Config struct {
 	Timeout time.Duration
 	// SpreadMax bounds the wait after which a request turns to members beyond those
 	// that its level needs: a fifth of its time, at most this. A lost peer makes it
-	// turn to them at once. Default 50 ms.
+	// turn to them immediately. Default 50 ms.
 	SpreadMax time.Duration
 	// BatchEvery is how long a change waits for company on its way to members
 	// that no request waits for. Longer saves messages, shorter spreads faster.
@@ -34,7 +34,7 @@ type Config struct {
 	// PruneEvery is how often the most senior voter looks for what all replicas may
 	// forget (prune.go). Default 1 s.
 	PruneEvery time.Duration
-	// Expire ends keys that nobody has changed for a while (prune.go).
+	// Expire ends keys that no write has changed for a while (prune.go).
 	Expire []replicator.Expiry
 	// Keep names keys of which old copies may come back; nil is none. What they have of
 	// removed members is never forgotten; that they, or entries of their maps, were
@@ -193,11 +193,11 @@ const (
 	blunderNoHorizon
 	// blunderNewAges counts the age of deletions anew at every start.
 	blunderNewAges
-	// blunderWallAge lets deletions age while everybody is down.
+	// blunderWallAge lets deletions age while all members are down.
 	blunderWallAge
 	// blunderUnconfirmed takes deletions of which others may not have heard for old ones.
 	blunderUnconfirmed
-	// blunderNotFresh lets who has just read its file take part at once.
+	// blunderNotFresh lets a replica that has just read its file take part immediately.
 	blunderNotFresh
 	// blunderNoBase begins new durable keys in generation 0.
 	blunderNoBase

@@ -258,7 +258,7 @@ func (c *Core) changed(it *item, delta crdt.Value) {
 // report reports a key as changed, once per step.
 func (c *Core) report(it *item) {
 	if c.out == nil {
-		return // in Restore: nobody can have seen anything else
+		return // in Restore: no caller can have seen anything else
 	}
 	if c.blunder != blunderOwnIdleness || !c.remote {
 		it.changedAt = c.now

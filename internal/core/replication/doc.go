@@ -10,7 +10,7 @@
 // the deltas of all its keys, under one sequence number. The log is a stream to
 // every other member: the members that a level needs get it in the same step,
 // the others within Config.BatchEvery. Receivers acknowledge what they applied;
-// gaps and losses are sent again. Nobody forwards another's entries, so no delta
+// gaps and losses are sent again. No member forwards another's entries, so no delta
 // ever returns to where it came from, and own updates never queue behind others'.
 //
 // A delta carries exactly the dots it witnesses, so entries may arrive in any

@@ -99,7 +99,7 @@ func (c *Core) dropEnded(d *Drop, it *item) {
 	c.out.Forgotten = append(c.out.Forgotten, it.key)
 }
 
-// dropInside forgets ends of entries of a durable map. Whoever has agreed has them, or
+// dropInside forgets ends of entries of a durable map. A replica that has agreed has them, or
 // something newer, which stays.
 func (c *Core) dropInside(d *Drop, it *item) {
 	it.own()

@@ -21,8 +21,8 @@ import (
 //	        <- Fetch      keys, again and again, also to others (session.go)
 //	Values  ->            as many as fit into a frame
 //
-// Each side only pulls, so a value travels to whom it is new and nobody decides
-// for another.
+// Each side only pulls, so a value travels to members to which it is new, and no member
+// decides for another.
 
 // gossip is one round.
 func (c *Core) gossip(now clock.Instant) {

@@ -14,9 +14,9 @@ import (
 // A node that was removed goes on in its last view until it hears of the removal. With
 // others like it, it can be a majority of that view: all members of a role that was cut
 // off as a whole, three of four when exactly half went on with the most senior, or
-// whoever an emergency takeover left out. So a request at a level other than Local ends
+// the members that an emergency takeover left out. So a request at a level other than Local ends
 // well only while its asker holds a valid lease: one look at a clock at the end, and no
-// round trip. Until then it waits, whoever has answered.
+// round trip. Until then it waits, whichever replicas have answered.
 //
 // Why the asker's lease is enough, and replicas need none when they answer: no node
 // outside the newest view holds a valid lease. So at the moment at which a request is
@@ -37,13 +37,13 @@ import (
 // value stands at so many members, and what stands at removed nodes is gone when they
 // join again. To(1) is Local.
 //
-// Rejected: to refuse such requests at once. A lease lapses for a moment when a leader
+// Rejected: to refuse such requests immediately. A lease lapses for a moment when a leader
 // dies, and is back before most deadlines. Rejected: leases of those that answer, since
 // they prove nothing that the asker's does not.
 
 // leased reports whether requests may end well now. A lease can be heard of before the
 // view that makes this node a voter: what is counted over the one before would be a
-// majority without it, of nobody at all where others of the role have left.
+// majority without it, an empty one where the other members of the role have left.
 func (c *Core) leased() bool {
 	if c.cfg.LeaseValid == nil || c.blunder == blunderNoLease {
 		return true
@@ -59,7 +59,7 @@ func (c *Core) complete(now clock.Instant, r *request) {
 	}
 	if r.leaseAt == 0 {
 		// The shell says when the lease is back, but not after a gap so short that
-		// nobody but this request has met it.
+		// only this request has met it.
 		r.leaseAt = now.Add(c.cfg.ResendAfter)
 		c.timers.push(r.leaseAt, r.id)
 	}

@@ -158,7 +158,7 @@ func (c *Core) enlist(now clock.Instant, v *view.View) {
 }
 
 // dropGoneLanes ends what the session had open at nodes that left the view. Their
-// place in the vector stays until everybody has caught up.
+// place in the vector stays until all members have caught up.
 func (c *Core) dropGoneLanes(now clock.Instant) {
 	for _, l := range slices.Clone(c.session.lanes) {
 		if c.byID[l.peer] == nil {
@@ -225,7 +225,7 @@ func (c *Core) settled() bool {
 //   - A replica that changes from one set of voters to another keeps the former
 //     set. A majority request needs a majority of the current voters, and of every
 //     kept set a majority, or all of its members that are still in the view where
-//     fewer are left (then more were lost at once than the level covers).
+//     fewer are left (then more were lost together than the level covers).
 //   - A replica has *caught up* with the view when it has taken over the whole
 //     state, fences included, of a majority of every kept set, in exchanges in
 //     which both sides were in this view or a later one; or of one replica that

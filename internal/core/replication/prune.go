@@ -40,7 +40,7 @@ import (
 // before the commit, and one that is created after it, stand in one generation.
 //
 // The next round begins only when all members of the view stand at the same floor.
-// Hence nobody is ever behind by more than one commit, and everybody keeps the
+// Hence no member is ever behind by more than one commit, and all keep the
 // newest list for those who are. A newcomer that has not taken anything yet, but for
 // what other newcomers wrote themselves, takes the floor with the list, and has
 // nothing to forget.
@@ -375,12 +375,12 @@ func (c *Core) decide(now clock.Instant) {
 }
 
 // levelWith reports whether state of a peer that stands at floor may be taken, and
-// sees to it that whoever is behind catches up.
+// sees to it that the side that is behind catches up.
 func (c *Core) levelWith(p *peer, floor, horizon uint64) bool {
 	p.floor = max(p.floor, floor)
 	switch {
 	case c.fresh, floor == c.floor && horizon != c.horizon:
-		// Whoever stands at the lower horizon, a Status tells.
+		// The Status shows which side stands at the lower horizon.
 		c.sendStatus(p, horizon > c.horizon || c.fresh)
 	case floor == c.floor, c.blunder == blunderNoFloor:
 		return true

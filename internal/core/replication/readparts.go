@@ -95,7 +95,7 @@ func (c *Core) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
 	w := &withheld{result: m}
 	for _, i := range m.Withheld {
 		if c.store.print(r.keys[i]) == m.Prints[i] {
-			continue // it came from somebody else
+			continue // it came from another member
 		}
 		w.open = append(w.open, i)
 		if !c.compareParts(p, r, i) {

@@ -267,7 +267,7 @@ func (c *Core) establish() {
 	c.fresh, c.restored, c.heard, c.own = false, nil, nil, nil
 }
 
-// standAlone: nobody is there to be asked for the horizon.
+// standAlone ends being fresh if no peer is left to ask for the horizon.
 func (c *Core) standAlone() {
 	if c.fresh && c.view != nil && !c.silence() {
 		c.establish()

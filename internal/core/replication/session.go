@@ -21,7 +21,7 @@ import (
 //	source     FetchParts, Values  of large values, the parts that differ (readparts.go)
 //
 // So what a session claims in the end (that all that the source held is held here)
-// rests on nobody's word but the source's. Up to lanesMax peers serve, each with at
+// rests on the source's word alone. Up to lanesMax peers serve, each with at
 // most laneAsksMax questions open, and every question says how many bytes its answer
 // may have: the sum of that is what may be under way to us, Limits.RoundBytes. A
 // helper that is late, gone, or mostly holds something else is dismissed and its keys

@@ -256,7 +256,7 @@ func (x *keyIndex) note(key string) {
 		x.moved = map[string]struct{}{}
 	}
 	if x.moved[key] = struct{}{}; len(x.moved) > len(x.names)/2+1024 {
-		*x = keyIndex{} // nobody asks any more, or building it anew is cheaper
+		*x = keyIndex{} // names are no longer asked for, or building it anew is cheaper
 	}
 }
 

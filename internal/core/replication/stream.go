@@ -13,7 +13,7 @@ import (
 // acknowledgements; entries that a request waits for go past it.
 const windowEntries = 4096
 
-// append adds an entry to the log and sees that everybody gets it.
+// append adds an entry to the log and schedules its delivery to all peers.
 func (c *Core) append(now clock.Instant, e *Entry) uint64 {
 	seq := c.log.append(e)
 	if c.fresh {

@@ -259,7 +259,7 @@ const (
 var ErrPacked = errors.New("replicator: packed message is malformed")
 
 // Packed is another message, compressed (RFC 1951). Of is that message's tag, for
-// whoever wants to name it; Raw its length in bytes.
+// callers that name it; Raw its length in bytes.
 type Packed struct {
 	Of   byte
 	Raw  int
