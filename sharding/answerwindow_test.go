@@ -38,7 +38,7 @@ func TestAnswersNeedNoGrant(t *testing.T) {
 		c.install(nodes[:]...)
 		toB, toA := regions[0]["b"], regions[1]["a"]
 		for _, r := range []*Region[int, int]{toB, toA} {
-			if err := r.StartEntity(within(t, time.Minute), "x"); err != nil {
+			if err := r.Start(within(t, time.Minute), "x"); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -156,8 +156,8 @@ func TestRetryWantsADeadline(t *testing.T) {
 		if _, err := regions[0].Ask(context.Background(), "x", trip{}, Retry()); !errors.Is(err, ErrNoDeadline) {
 			t.Errorf("Ask: %v", err)
 		}
-		if err := regions[0].StartEntity(context.Background(), "x", Retry()); !errors.Is(err, ErrNoDeadline) {
-			t.Errorf("StartEntity: %v", err)
+		if err := regions[0].Start(context.Background(), "x", Retry()); !errors.Is(err, ErrNoDeadline) {
+			t.Errorf("Start: %v", err)
 		}
 		if Retryable(ErrNoDeadline) || Retryable(ErrSelfAsk) {
 			t.Error("a mistake of the caller's is no reason to try again")

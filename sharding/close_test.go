@@ -48,7 +48,7 @@ func TestCloseDropsAllTypesAtOnce(t *testing.T) {
 		n.start()
 		c.install(n)
 		for _, r := range regions {
-			if err := r.StartEntity(within(t, time.Second), "a"); err != nil {
+			if err := r.Start(within(t, time.Second), "a"); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -129,6 +129,16 @@ func (d *RunningDaemon[Req, Resp]) Worker(n int) Ref[Req, Resp] {
 	return d.region.Ref(strconv.Itoa(n))
 }
 
+// Tell is Worker(n).Tell.
+func (d *RunningDaemon[Req, Resp]) Tell(ctx context.Context, n int, req Req) error {
+	return d.Worker(n).Tell(ctx, req)
+}
+
+// Ask is Worker(n).Ask.
+func (d *RunningDaemon[Req, Resp]) Ask(ctx context.Context, n int, req Req, opts ...AskOption) (Resp, error) {
+	return d.Worker(n).Ask(ctx, req, opts...)
+}
+
 // Stats returns the counters and gauges of the daemon on this node.
 func (d *RunningDaemon[Req, Resp]) Stats() Stats { return d.region.Stats() }
 

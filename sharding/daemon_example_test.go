@@ -40,7 +40,7 @@ func ExampleRegisterDaemon() {
 		panic(err)
 	}
 	fmt.Println(readers.Scale(ctx, 3), readers.Workers())
-	fmt.Println(readers.Worker(1).Ask(ctx, 10, sharding.Retry()))
+	fmt.Println(readers.Ask(ctx, 1, 10, sharding.Retry()))
 	// Output:
 	// <nil> 3
 	// [1 4 7] <nil>

@@ -14,7 +14,7 @@ func TestViewsDoNotInterruptTheOfficeBehindAProxy(t *testing.T) {
 		c, j := newCluster(t), newJournal()
 		c.delay = 20 * time.Millisecond
 		senior, a, b := c.add("senior"), c.add("a"), c.add("b")
-		if _, err := StartProxy(senior.reg, Type[say, heard]{Name: "ear", Shards: 16}); err != nil {
+		if _, err := RegisterProxy(senior.reg, Type[say, heard]{Name: "ear", Shards: 16}); err != nil {
 			t.Fatal(err)
 		}
 		a.register(j, nil)

@@ -328,23 +328,23 @@ func (p *poller) OnTimer(ctx *sharding.Context, _ string) error {
 
 func (p *poller) Handle(*sharding.Context, struct{}) (struct{}, error) { return struct{}{}, nil }
 
-func ExampleRegion_StartEntity() {
+func ExampleRegion_Start() {
 	polled := make(chan string)
 	pollers, ctx, done := alone(sharding.Type[struct{}, struct{}]{
 		Name: "poller",
 		New:  func(string) sharding.Entity[struct{}, struct{}] { return &poller{polled} },
 	})
 	defer done()
-	fmt.Println(pollers.StartEntity(ctx, "mail"))
+	fmt.Println(pollers.Start(ctx, "mail"))
 	fmt.Println(<-polled)
 	// Output:
 	// <nil>
 	// mail
 }
 
-func ExampleStartProxy() {
+func ExampleRegisterProxy() {
 	var registry sharding.Registry
-	accounts, err := sharding.StartProxy(&registry, sharding.Type[Deposit, Balance]{Name: "account", Role: "backend"})
+	accounts, err := sharding.RegisterProxy(&registry, sharding.Type[Deposit, Balance]{Name: "account", Role: "backend"})
 	fmt.Println(accounts.Name(), err)
 	// Output: account <nil>
 }

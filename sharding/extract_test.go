@@ -88,7 +88,7 @@ func TestDifferentKeepingIsRefusedAtOnce(t *testing.T) {
 			n := c.add("n")
 			nodes = append(nodes, n)
 			if i == 2 {
-				if _, err := StartProxy(n.reg, Type[say, heard]{Name: "ear", Shards: 16}); err != nil {
+				if _, err := RegisterProxy(n.reg, Type[say, heard]{Name: "ear", Shards: 16}); err != nil {
 					t.Fatal(err)
 				}
 			} else {

@@ -65,7 +65,7 @@ func newSlowHomeOf(t *testing.T, takes time.Duration, mailbox, shards int) *slow
 	c.install(h.home, h.away)
 	// What is sent before the home is known waits in a buffer, which is another limit.
 	for _, id := range []string{"x", "y"} {
-		if err := h.region.StartEntity(within(t, time.Minute), id); err != nil {
+		if err := h.region.Start(within(t, time.Minute), id); err != nil {
 			t.Fatal(err)
 		}
 	}

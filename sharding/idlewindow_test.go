@@ -25,7 +25,7 @@ func TestIdleWindowsGiveTheirGrowthBack(t *testing.T) {
 			if shard := h.region.ShardOf(id); ids[shard] == "" {
 				ids[shard] = id
 				left--
-				if err := h.region.StartEntity(within(t, time.Minute), id); err != nil {
+				if err := h.region.Start(within(t, time.Minute), id); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -45,7 +45,7 @@ func hoarding(t *testing.T, codec Codec[[]byte]) (*Region[[]byte, []byte], *node
 	n.start()
 	c.install(n)
 	for _, id := range []string{"x", "y"} {
-		if err := r.StartEntity(within(t, 10*time.Second), id, Retry()); err != nil {
+		if err := r.Start(within(t, 10*time.Second), id, Retry()); err != nil {
 			t.Fatal(err)
 		}
 	}

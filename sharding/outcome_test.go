@@ -36,7 +36,7 @@ func several[Req, Resp any](t *testing.T, c *cluster, nodes int, ty Type[Req, Re
 	c.install(c.nodes...)
 	for i := 0; ; i++ {
 		id = fmt.Sprint("e", i)
-		if err := regions[1].StartEntity(within(t, 5*time.Second), id); err != nil {
+		if err := regions[1].Start(within(t, 5*time.Second), id); err != nil {
 			t.Fatal(err)
 		}
 		if c.nodes[0].s.path([]byte(ty.Name)).lives(regions[0].ShardOf(id), id) {

@@ -48,7 +48,7 @@ func newTwoTypes(t *testing.T) *twoTypes {
 	away.start()
 	c.install(h.home, away)
 	for _, r := range h.regions { // order-free: each has a home afterwards
-		if err := r.StartEntity(within(t, time.Minute), "sleeper"); err != nil {
+		if err := r.Start(within(t, time.Minute), "sleeper"); err != nil {
 			t.Fatal(err)
 		}
 	}

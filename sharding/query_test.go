@@ -27,7 +27,7 @@ func TestClusterTellsOfAllNodes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, nodes, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.MinMembers = 3 })
 		proxy, other := c.add("proxy"), c.add("other")
-		_, err := StartProxy(proxy.reg, Type[say, heard]{Name: "ear", Shards: 16})
+		_, err := RegisterProxy(proxy.reg, Type[say, heard]{Name: "ear", Shards: 16})
 		if err != nil {
 			t.Fatal(err)
 		}

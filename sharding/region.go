@@ -37,8 +37,8 @@ func (r *Region[Req, Resp]) Ask(ctx context.Context, id string, req Req, opts ..
 	return r.Ref(id).Ask(ctx, req, opts...)
 }
 
-// StartEntity is Ref(id).Start.
-func (r *Region[Req, Resp]) StartEntity(ctx context.Context, id string, opts ...AskOption) error {
+// Start is Ref(id).Start.
+func (r *Region[Req, Resp]) Start(ctx context.Context, id string, opts ...AskOption) error {
 	return r.Ref(id).Start(ctx, opts...)
 }
 

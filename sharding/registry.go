@@ -37,18 +37,18 @@ func Register[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp]
 	if t.New != nil {
 		return add(r, t)
 	}
-	wrong := []string{"New is nil: use StartProxy to only send"}
+	wrong := []string{"New is nil: use RegisterProxy to only send"}
 	if e := (*TypeError)(nil); errors.As(t.Validate(), &e) {
 		wrong = append(wrong, e.Wrong...)
 	}
 	return nil, &TypeError{Type: t.Name, Wrong: wrong}
 }
 
-// StartProxy adds a type to which this node sends messages, but which it never hosts,
+// RegisterProxy adds a type to which this node sends messages, but which it never hosts,
 // whatever its roles. This node also does not coordinate the type while a hosting node can.
 // New and the other hosting settings are ignored. Name, Role, Shards and the codecs must be
 // those of the hosting nodes.
-func StartProxy[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp], error) {
+func RegisterProxy[Req, Resp any](r *Registry, t Type[Req, Resp]) (*Region[Req, Resp], error) {
 	t.New = nil
 	return add(r, t)
 }

@@ -177,7 +177,7 @@ func TestProxiesLeaveCoordinationToHosts(t *testing.T) {
 		c, j := newCluster(t), newJournal()
 		senior, a, b := c.add("senior"), c.add("a"), c.add("b")
 		hosts := func(ty *Type[say, heard]) { ty.Strategy = strategy.External{} }
-		if _, err := StartProxy(senior.reg, Type[say, heard]{Name: "ear", Shards: 16}); err != nil {
+		if _, err := RegisterProxy(senior.reg, Type[say, heard]{Name: "ear", Shards: 16}); err != nil {
 			t.Fatal(err)
 		}
 		r := a.register(j, hosts)

@@ -105,7 +105,7 @@ func TestProxiesSendAndNeverHost(t *testing.T) {
 		d := c.add("d", "backend")
 		a.register(j, backend)
 		byRole := b.register(j, backend)
-		byWish, err := StartProxy(d.reg, Type[say, heard]{Name: "ear", Role: "backend", Shards: 16})
+		byWish, err := RegisterProxy(d.reg, Type[say, heard]{Name: "ear", Role: "backend", Shards: 16})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func TestStartEntityIsAcknowledgedFromEverywhere(t *testing.T) {
 		for i := range 20 {
 			for range 2 {
 				for _, r := range regions {
-					if err := r.StartEntity(within(t, 5*time.Second), fmt.Sprint("e", i)); err != nil {
+					if err := r.Start(within(t, 5*time.Second), fmt.Sprint("e", i)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -51,10 +51,10 @@ func TestStartEntityIsAcknowledgedFromEverywhere(t *testing.T) {
 		}
 		for _, r := range regions {
 			var said *HandlerError
-			if err := r.StartEntity(within(t, 5*time.Second), "bad"); !errors.As(err, &said) || said.Text != "not today" {
+			if err := r.Start(within(t, 5*time.Second), "bad"); !errors.As(err, &said) || said.Text != "not today" {
 				t.Errorf("a start that fails: %v", err)
 			}
-			if err := r.StartEntity(within(t, time.Second), ""); !errors.Is(err, ErrBadID) {
+			if err := r.Start(within(t, time.Second), ""); !errors.Is(err, ErrBadID) {
 				t.Errorf("start of nobody: %v", err)
 			}
 		}

@@ -191,7 +191,7 @@ func reasons(tries map[string]uint64) string {
 
 // usedShards is how many shards the demo's counters live in: only those are placed.
 func usedShards(cfg demoConfig) (int, error) {
-	counters, err := sharding.StartProxy(new(sharding.Registry), sharding.Type[add, total]{Name: "counter", Shards: cfg.shards})
+	counters, err := sharding.RegisterProxy(new(sharding.Registry), sharding.Type[add, total]{Name: "counter", Shards: cfg.shards})
 	if err != nil {
 		return 0, err
 	}
