@@ -214,3 +214,11 @@ func TestAimed(t *testing.T) {
 		})
 	}
 }
+
+// TestAPeerThatCatchesUpAfterTheExchange plays a seed in which two new voters exchanged
+// states with a joining node, and that node caught up with the only former voter later.
+func TestAPeerThatCatchesUpAfterTheExchange(t *testing.T) {
+	if r := Run(Config{Seed: 5_000_711, trouble: true}); r.Failure != nil {
+		t.Fatal(r.Failure)
+	}
+}

@@ -34,7 +34,7 @@ func (c *Core) gossip(now clock.Instant) {
 	c.packer.rest()
 	if c.caughtUp < c.epoch || len(c.former) > 0 {
 		for _, p := range c.peers {
-			c.sendStatus(p, p.synced < c.epoch || p.caughtUp < c.epoch)
+			c.sendStatus(p, p.synced < c.epoch || p.caughtUp < c.epoch || c.caughtUp < c.epoch)
 		}
 		return
 	}
@@ -101,7 +101,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 	c.hearEnds(p, m.Ends)
 	if m.Root == c.store.root {
 		p.differed = 0
-		c.caught(now, p, min(m.Epoch, c.epoch), m.Vector)
+		c.caught(now, p, min(m.Epoch, c.epoch), m.CaughtUp, m.Vector)
 	} else {
 		p.differed++
 		if c.session.peer == 0 && c.mustPull(m, p) {
@@ -120,7 +120,7 @@ func (c *Core) onStatus(now clock.Instant, p *peer, m *Status) {
 
 // mustPull reports whether streams alone will not make the difference go away.
 func (c *Core) mustPull(m *Status, p *peer) bool {
-	if c.cfg.NoStream || p.synced < c.epoch && c.caughtUp < c.epoch || p.differed >= 3 {
+	if c.cfg.NoStream || p.joined < c.epoch && c.caughtUp < c.epoch || p.differed >= 3 {
 		return true
 	}
 	level := true
@@ -144,7 +144,7 @@ func (c *Core) lacksStream(vector []Seen) bool {
 }
 
 // caught notes that everything a peer held when it said so is held here.
-func (c *Core) caught(now clock.Instant, p *peer, epoch view.Epoch, vector []Seen) {
+func (c *Core) caught(now clock.Instant, p *peer, epoch, caughtUp view.Epoch, vector []Seen) {
 	for _, s := range vector {
 		if s.Node == c.cfg.Self {
 			continue
@@ -159,7 +159,7 @@ func (c *Core) caught(now clock.Instant, p *peer, epoch view.Epoch, vector []See
 		}
 		t.reach(s.Seen)
 	}
-	p.synced = max(p.synced, epoch)
+	p.synced, p.joined = max(p.synced, epoch), max(p.joined, min(epoch, caughtUp))
 	c.catchUp(now)
 	if c.forgotten() {
 		for id := range c.tracks { // order-free: deletes only

@@ -30,6 +30,8 @@ type peer struct {
 	differed int
 	// synced is the newest view in which we took over its whole state.
 	synced view.Epoch
+	// joined is the newest view in which we did so after the peer had caught up with it.
+	joined view.Epoch
 
 	// floor is the highest at which it was seen (prune.go).
 	floor uint64
@@ -197,7 +199,7 @@ func (c *Core) hasCaughtUp() bool {
 		return true
 	}
 	for _, p := range c.peers {
-		if p.synced >= c.epoch && p.caughtUp >= c.epoch {
+		if p.joined >= c.epoch {
 			return true
 		}
 	}

@@ -57,8 +57,10 @@ type session struct {
 	// fences what the source held then.
 	epoch  view.Epoch
 	vector []Seen
-	fences []replicator.Fence
-	begun  bool
+	// caughtUp is the newest view with which the source had caught up at its beginning.
+	caughtUp view.Epoch
+	fences   []replicator.Fence
+	begun    bool
 	// next is the bucket to compare next.
 	next int
 	// want are keys that any lane may be asked for, own those for the source alone.
@@ -109,7 +111,7 @@ func (c *Core) startSession(now clock.Instant, p *peer) {
 	c.trace(TraceEvent{Kind: TraceDescend, Peer: p.id})
 	p.differed = 0
 	c.shunned = 0
-	c.session = session{id: c.ids, peer: p.id, epoch: c.epoch, chunk: c.cfg.fetchKeys, lanes: []lane{{peer: p.id, heard: now}}}
+	c.session = session{id: c.ids, peer: p.id, epoch: c.epoch, caughtUp: p.caughtUp, chunk: c.cfg.fetchKeys, lanes: []lane{{peer: p.id, heard: now}}}
 	c.feed(now)
 }
 
@@ -146,7 +148,7 @@ func (c *Core) feed(now clock.Instant) {
 		c.session = session{}
 		c.trace(TraceEvent{Kind: TraceSynced, Peer: done.peer, Bytes: done.bytes})
 		c.takeFences(done.peer, 0, done.fences)
-		c.caught(now, c.byID[done.peer], done.epoch, done.vector)
+		c.caught(now, c.byID[done.peer], done.epoch, done.caughtUp, done.vector)
 	}
 }
 
