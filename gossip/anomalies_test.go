@@ -43,7 +43,7 @@ func TestReplaysAndLiesChangeNothing(t *testing.T) {
 		for range 20 {
 			// Old ballots, as if replayed: a former leader's pings, prepares and accepts.
 			c.say(liar, victim, &view.Ping{Ballot: old, Cluster: v.Cluster, Epoch: v.Epoch, Round: 1, Echo: 1, Remaining: time.Second, Life: true})
-			c.say(liar, victim, &view.Prepare{Ballot: old, Base: v})
+			c.say(liar, victim, &view.Prepare{Ballot: old, Base: view.Whole(v)})
 			// In the leader's name, and of another cluster.
 			c.say(liar, victim, &view.Ping{Ballot: view.Ballot{Round: now.Promised.Round, Node: first.Self().ID}, Cluster: v.Cluster, Epoch: v.Epoch})
 			c.say(liar, victim, &view.Ping{Ballot: view.Ballot{Round: 1 << 40, Node: liar.Self().ID}, Cluster: v.Cluster + 1, Epoch: v.Epoch})

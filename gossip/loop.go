@@ -292,7 +292,7 @@ func (l *loop) performActions(now clock.Instant, a *actions) {
 		}
 	}
 	for _, id := range a.show {
-		l.sendToPeer(view.Send{To: id, Msg: &view.Decided{View: n.View()}})
+		l.sendToPeer(view.Send{To: id, Msg: &view.Decided{View: view.Whole(n.View())}})
 	}
 	for _, ev := range a.events {
 		n.events.putEvent(ev, nil)

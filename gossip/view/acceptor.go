@@ -120,7 +120,7 @@ func (c *Core) onPing(from NodeID, m *Ping) {
 		return
 	}
 	if m.Epoch < c.view.Epoch {
-		c.sendTo(from, &Decided{View: c.view})
+		c.sendTo(from, &Decided{View: Whole(c.view)})
 		return
 	}
 	if m.Epoch > c.view.Epoch {

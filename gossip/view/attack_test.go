@@ -22,19 +22,19 @@ func lies(v *View) map[string]Message {
 	ballot := Ballot{Round: roundMax, Node: strangerID}
 	ping := Ping{Ballot: ballot, Cluster: v.Cluster, Epoch: v.Epoch, Round: 1, Life: true}
 	ahead := ping
-	ahead.Epoch, ahead.View = far, frozen
+	ahead.Epoch, ahead.View = far, Whole(frozen)
 	return map[string]Message{
-		"decided without it":        &Decided{View: without},
-		"decided at the last epoch": &Decided{View: frozen},
-		"decided, other lineage":    &Decided{View: fork},
-		"contested":                 &Contested{View: fork, Nonce: 1},
-		"contest":                   &Contest{View: fork, Nonce: 1},
+		"decided without it":        &Decided{View: Whole(without)},
+		"decided at the last epoch": &Decided{View: Whole(frozen)},
+		"decided, other lineage":    &Decided{View: Whole(fork)},
+		"contested":                 &Contested{View: Whole(fork), Nonce: 1},
+		"contest":                   &Contest{View: Whole(fork), Nonce: 1},
 		"ping":                      &ping,
 		"ping with a view":          &ahead,
-		"accept":                    &Accept{Ping: ping, Base: v, Next: frozen, Emergency: true},
-		"pre-vote":                  &PreVote{Ballot: ballot, Base: v},
-		"prepare":                   &Prepare{Ballot: ballot, Base: v},
-		"prepare in a newer view":   &Prepare{Ballot: ballot, Base: frozen},
+		"accept":                    &Accept{Ping: ping, Base: Whole(v), Next: Whole(frozen), Emergency: true},
+		"pre-vote":                  &PreVote{Ballot: ballot, Base: Whole(v)},
+		"prepare":                   &Prepare{Ballot: ballot, Base: Whole(v)},
+		"prepare in a newer view":   &Prepare{Ballot: ballot, Base: Whole(frozen)},
 		"promised":                  &Promised{Ballot: ballot, Base: v.Epoch, Generation: generationMax},
 		"nack":                      &Nack{Ballot: Ballot{Round: 1, Node: 1}, Promised: ballot},
 		"pong":                      &Pong{Ballot: Ballot{Round: 1, Node: 1}, Epoch: far, Round: 1, T0: math.MaxInt64},
@@ -95,8 +95,8 @@ func TestAttackTheFirstViewComesFromAContact(t *testing.T) {
 		w.inject(strangerID, 4, &JoinRefused{Reason: "no"})
 		w.inject(strangerID, 4, &Promised{Generation: generationMax}) // simulator, seed 17
 		w.inject(strangerID, 4, &JoinPassed{Leader: strangerID})
-		w.inject(strangerID, 4, &Decided{View: fake})
-		w.inject(strangerID, 4, &Ping{Ballot: Ballot{Round: 9, Node: strangerID}, Cluster: 99, Epoch: fake.Epoch, Life: true, View: fake})
+		w.inject(strangerID, 4, &Decided{View: Whole(fake)})
+		w.inject(strangerID, 4, &Ping{Ballot: Ballot{Round: 9, Node: strangerID}, Cluster: 99, Epoch: fake.Epoch, Life: true, View: Whole(fake)})
 	}
 	lie()
 	w.step(4, Contacts{Nodes: []Node{{ID: 2}}}) // no leader: it forwards the request
@@ -119,7 +119,7 @@ func TestAStrangersViewIsCheckedWithMembers(t *testing.T) {
 	w.step(4, Contacts{Nodes: []Node{{ID: 1}}})
 	w.must(10*time.Second, "another joins", func() bool { m := w.nodes[1].core.View().Member(4); return m != nil && m.Status == Up })
 	w.cut = nil
-	w.inject(4, 3, &Decided{View: w.nodes[4].core.View()})
+	w.inject(4, 3, &Decided{View: Whole(w.nodes[4].core.View())})
 	w.must(testPing, "it ends", func() bool { return w.nodes[3].removed != nil })
 }
 
@@ -133,7 +133,7 @@ func TestALeaderlessNodeAcceptsANonMember(t *testing.T) {
 	next := &View{Cluster: w.nodes[3].core.View().Cluster, Epoch: w.nodes[3].core.View().Epoch + 9,
 		Members: []Member{{Node: Node{ID: strangerID}, Joined: 1, Status: Up}}}
 	for w.nodes[3].removed == nil && w.now < time.Minute {
-		w.inject(strangerID, 3, &Decided{View: next})
+		w.inject(strangerID, 3, &Decided{View: Whole(next)})
 		w.run(10 * time.Millisecond)
 	}
 	if least := time.Second + testLease + testRemove - testPing; w.nodes[3].removed == nil || w.now < least {
@@ -147,11 +147,11 @@ func TestAttackNumbersNearTheirEnd(t *testing.T) {
 	v := sampleView()
 	with := func(e Epoch) *View { x := *v; x.Epoch = e; return &x }
 	for name, m := range map[string]Message{
-		"epoch":      &Decided{View: with(math.MaxUint64)},
-		"generation": &Decided{View: with(FirstEpoch(generationMax + 1))},
-		"step":       &Decided{View: with(Epoch(1)<<32 | stepMax + 1)},
+		"epoch":      &Decided{View: Whole(with(math.MaxUint64))},
+		"generation": &Decided{View: Whole(with(FirstEpoch(generationMax + 1)))},
+		"step":       &Decided{View: Whole(with(Epoch(1)<<32 | stepMax + 1))},
 		"promised":   &Promised{Base: 1, Generation: math.MaxUint32},
-		"round":      &Prepare{Ballot: Ballot{Round: math.MaxUint64, Node: 1}, Base: v},
+		"round":      &Prepare{Ballot: Ballot{Round: math.MaxUint64, Node: 1}, Base: Whole(v)},
 		"ping":       &Ping{Ballot: Ballot{Round: roundMax + 1, Node: 1}, Epoch: 1},
 		"nack":       &Nack{Promised: Ballot{Round: roundMax + 1, Node: 1}},
 	} {
@@ -160,7 +160,7 @@ func TestAttackNumbersNearTheirEnd(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, m := range []Message{&Decided{View: with(FirstEpoch(generationMax))}, &Prepare{Ballot: Ballot{Round: roundMax, Node: 1}, Base: v}} {
+	for _, m := range []Message{&Decided{View: Whole(with(FirstEpoch(generationMax)))}, &Prepare{Ballot: Ballot{Round: roundMax, Node: 1}, Base: Whole(v)}} {
 		if _, err := Decode(Append(nil, m)); err != nil {
 			t.Error(err)
 		}

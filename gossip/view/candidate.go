@@ -49,7 +49,7 @@ func (f *findings) addPromise(from NodeID, m *Promised) {
 	}
 	f.t0[from] = m.T0
 	if m.Accepted != nil {
-		f.attempt = f.attempt.higher(&attempt{m.AcceptedBallot, m.Accepted, m.Emergency})
+		f.attempt = f.attempt.higher(&attempt{m.AcceptedBallot, m.Accepted.View, m.Emergency})
 	}
 }
 
@@ -218,7 +218,7 @@ func (c *Core) onPromised(from NodeID, m *Promised) {
 	c.generation = max(c.generation, m.Generation)
 	if m.Accepted.packed() {
 		whole := *m
-		if whole.Accepted = c.unpackView(m.Accepted); whole.Accepted == nil {
+		if whole.Accepted = Whole(c.unpackView(m.Accepted)); whole.Accepted == nil {
 			return
 		}
 		m = &whole

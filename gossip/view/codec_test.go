@@ -22,9 +22,9 @@ func sampleView() *View {
 	}
 }
 
-func samplePacked() *View {
+func samplePacked() *SentView {
 	v := sampleView()
-	return &View{Cluster: 7, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, change: &change{
+	return &SentView{View: &View{Cluster: 7, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign}, change: &change{
 		base: v.Epoch - 1, gone: []NodeID{4}, other: []statusOf{{2, Up}, {3, Leaving}}, added: v.Members[1:],
 	}}
 }
@@ -33,20 +33,20 @@ func samples() []Message {
 	b, v := Ballot{Round: 3, Node: 9}, sampleView()
 	ping := Ping{Ballot: b, Cluster: 7, Epoch: 5, Round: 6, Echo: -7, Remaining: time.Second, Life: true}
 	withView := ping
-	withView.View, withView.Secret = v, [2]uint64{1, 2}
+	withView.View, withView.Secret = Whole(v), [2]uint64{1, 2}
 	return []Message{
 		&ping, &withView, &Pong{Ballot: b, Epoch: 1, Round: 2, T0: 3, Accepted: 4, Unreachable: []NodeID{5, 6}}, &Pong{},
-		&Accept{Ping: ping, Base: v, Next: v, Emergency: true}, &PreVote{Ballot: b, Base: v, Dead: []NodeID{1}},
-		&PreVoted{Ballot: b, Base: 1, Yes: true, Promised: b, Hears: []NodeID{2}}, &Prepare{Ballot: b, Base: v},
-		&Promised{Ballot: b, Base: 1, Accepted: v, AcceptedBallot: b, Emergency: true, Generation: 1 << 31, T0: 1, Hears: []NodeID{3}},
-		&Nack{Ballot: b, Promised: b}, &Decided{View: v}, &JoinRequest{Node: v.Members[0].Node, Hops: 2, Least: 7}, &JoinRefused{Reason: "no"},
+		&Accept{Ping: ping, Base: Whole(v), Next: Whole(v), Emergency: true}, &PreVote{Ballot: b, Base: Whole(v), Dead: []NodeID{1}},
+		&PreVoted{Ballot: b, Base: 1, Yes: true, Promised: b, Hears: []NodeID{2}}, &Prepare{Ballot: b, Base: Whole(v)},
+		&Promised{Ballot: b, Base: 1, Accepted: Whole(v), AcceptedBallot: b, Emergency: true, Generation: 1 << 31, T0: 1, Hears: []NodeID{3}},
+		&Nack{Ballot: b, Promised: b}, &Decided{View: Whole(v)}, &JoinRequest{Node: v.Members[0].Node, Hops: 2, Least: 7}, &JoinRefused{Reason: "no"},
 		&LeaveRequest{}, &YieldRequest{Subject: 1}, &Doubt{Ballot: b, Dead: []NodeID{1}}, &Doubted{Ballot: b, Asked: []NodeID{1}, Hears: []NodeID{1}},
-		&Contest{View: v, Nonce: 1}, &Contested{View: v, Nonce: 1, Proof: 2}, &LeaveNotice{}, &NeedView{Epoch: 3}, &JoinPassed{Leader: 9},
+		&Contest{View: Whole(v), Nonce: 1}, &Contested{View: Whole(v), Nonce: 1, Proof: 2}, &LeaveNotice{}, &NeedView{Epoch: 3}, &JoinPassed{Leader: 9},
 		&Encounter{From: Node{ID: 1, Addr: "a:1"}, Hops: 1, Cluster: 2, To: 3, Standing: v.Standing, Verdict: VerdictStands,
 			Judged: Standing{Peak: 1}, Generation: 9, Nodes: []Node{{ID: 4}}, Nonce: 5, Echo: 6},
 		&Sighted{Cluster: 1, Nodes: []Node{{ID: 2}}}, &Vouch{Cluster: 1, Standing: v.Standing, Nodes: []Node{{ID: 2}}},
 		&Vouched{Cluster: 1, Confirmed: []NodeID{2}}, &Confront{Nonce: 1}, &Confronted{Cluster: 1, Standing: v.Standing, Nonce: 2},
-		&Decided{View: samplePacked()}, &PreVote{Ballot: b, Base: &View{Cluster: 7, Epoch: 9, change: &change{base: 9}}},
+		&Decided{View: samplePacked()}, &PreVote{Ballot: b, Base: &SentView{View: &View{Cluster: 7, Epoch: 9}, change: &change{base: 9}}},
 	}
 }
 
@@ -104,7 +104,7 @@ func TestViewsThatCannotBe(t *testing.T) {
 				v.Members[i] = Member{Node: Node{ID: NodeID(i + 1)}, Status: Up}
 			}
 		}
-		if _, err := Decode(Append(nil, &Decided{View: v})); err == nil {
+		if _, err := Decode(Append(nil, &Decided{View: Whole(v)})); err == nil {
 			t.Errorf("%s: decodes", name)
 		}
 	}

@@ -9,7 +9,7 @@ const (
 	viewChange
 )
 
-func (w *writer) putView(v *View) *writer {
+func (w *writer) putView(v *SentView) *writer {
 	switch {
 	case v == nil:
 		w.b = append(w.b, viewNone)
@@ -41,8 +41,8 @@ func (w *writer) putMembers(ms []Member) *writer {
 	return w
 }
 
-func (r reader) readView() *View {
-	v := &View{}
+func (r reader) readView() *SentView {
+	v := &SentView{View: &View{}}
 	switch kind := r.Byte(); kind {
 	case viewNone:
 		return nil

@@ -35,13 +35,13 @@ type lineageConflict struct {
 	nonce uint64
 	until clock.Instant
 	// view is the view that the other lineage sent.
-	view *View
+	view *SentView
 }
 
 // confirmPeer asks the sender of a view that wins over ours whether it is alive.
-func (c *Core) confirmPeer(from NodeID, v *View) {
+func (c *Core) confirmPeer(from NodeID, v *SentView) {
 	if !c.status.Votes() || c.mutant == mutantDeadSpeak {
-		c.stepAside(v)
+		c.stepAside(v.View)
 		return
 	}
 	if c.lineageConflict.with == from && c.now.Before(c.lineageConflict.until) {
@@ -55,12 +55,12 @@ func (c *Core) onContest(from NodeID, m *Contest) {
 	if m.View == nil || c.view == nil {
 		return
 	}
-	if compareViews(c.view, m.View) != wins {
+	if compareViews(c.view, m.View.View) != wins {
 		c.learnView(from, m.View)
 		return
 	}
 	if !c.status.Votes() {
-		c.stepAside(m.View)
+		c.stepAside(m.View.View)
 		return
 	}
 	c.sendTo(from, &Contested{View: c.ref(), Nonce: m.Nonce, Proof: c.membership.proof(m.Nonce, from, c.self())})
@@ -72,15 +72,15 @@ func (c *Core) onContested(from NodeID, m *Contested) {
 	}
 	shown := c.lineageConflict.view
 	c.lineageConflict = lineageConflict{}
-	if compareViews(c.view, m.View) == loses {
+	if compareViews(c.view, m.View.View) == loses {
 		c.showOthers(shown)
-		c.stepAside(m.View)
+		c.stepAside(m.View.View)
 	}
 }
 
 // showOthers sends the winning lineage's view to the members of this one, which may not
 // have met its nodes.
-func (c *Core) showOthers(v *View) {
+func (c *Core) showOthers(v *SentView) {
 	if !v.packed() {
 		c.toElectorate(&Decided{View: v})
 	}
@@ -122,7 +122,7 @@ func (m *membership) accepts(self, from NodeID, msg *Contested) bool {
 
 // requestProof asks a non-member that showed the winning lineage's view v for a proof of
 // membership, at most one node per Ping.
-func requestProof(c *Core, from NodeID, v *View) {
+func requestProof(c *Core, from NodeID, v *SentView) {
 	m := &c.membership
 	if m.secret == ([2]uint64{}) || !c.status.Votes() || v.packed() || c.now.Before(m.asked.until) {
 		return

@@ -38,7 +38,7 @@ func TestLineagesWithoutCommonMembersMeet(t *testing.T) {
 		for _, a := range w.living() {
 			for _, b := range w.living() {
 				if side(a.id) != side(b.id) {
-					w.transmit(a.id, b.id, &Decided{View: a.core.View()})
+					w.transmit(a.id, b.id, &Decided{View: Whole(a.core.View())})
 				}
 			}
 		}
@@ -67,14 +67,14 @@ func TestAttackAForgedLineageNeedsProof(t *testing.T) {
 			if compareViews(c.View(), forged) != loses {
 				w.fail("the forged view does not win")
 			}
-			w.inject(strangerID, n.id, &Decided{View: forged})
+			w.inject(strangerID, n.id, &Decided{View: Whole(forged)})
 			asked := c.membership.asked
 			if asked.with != strangerID {
 				continue
 			}
 			asks++
 			for _, proof := range []uint64{0, 1, c.membership.proof(asked.nonce, strangerID, other), c.membership.proof(asked.nonce, n.id, other)} {
-				w.inject(strangerID, n.id, &Contested{View: forged, Nonce: asked.nonce, Proof: proof})
+				w.inject(strangerID, n.id, &Contested{View: Whole(forged), Nonce: asked.nonce, Proof: proof})
 			}
 		}
 		w.run(5 * time.Millisecond)

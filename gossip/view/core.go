@@ -416,7 +416,7 @@ func (c *Core) forgetLeftOut(v *View) {
 
 // learnView learns a decided view from a peer and reports whether this node now holds it. A
 // peer with an older view, or of a lineage that loses, is sent ours.
-func (c *Core) learnView(from NodeID, v *View) bool {
+func (c *Core) learnView(from NodeID, v *SentView) bool {
 	if v == nil {
 		return false
 	}
@@ -429,7 +429,7 @@ func (c *Core) learnView(from NodeID, v *View) bool {
 		c.adoptView(whole)
 		return c.view == whole
 	}
-	switch compareViews(c.view, v) {
+	switch compareViews(c.view, v.View) {
 	case same:
 		return true
 	case newer:
@@ -442,7 +442,7 @@ func (c *Core) learnView(from NodeID, v *View) bool {
 		c.adoptView(whole)
 		return !c.ended
 	case older, wins:
-		c.sendTo(from, &Decided{View: c.view})
+		c.sendTo(from, &Decided{View: Whole(c.view)})
 	case loses:
 		c.noteLineage(from, v)
 		c.confirmPeer(from, v)

@@ -35,28 +35,52 @@ type statusOf struct {
 	status Status
 }
 
-// packed reports whether the view must be unpacked before its members can be read.
-func (v *View) packed() bool { return v != nil && v.change != nil }
+// SentView is a view as a message carries it: whole, or as a difference from another view.
+// Without its members, a packed view has all other fields, which suffice to compare it.
+type SentView struct {
+	*View
+	// change is nil if the view is whole.
+	change *change
+}
 
-// packView returns v as a difference from base. It returns v itself if v is small, if there
+// Whole returns a view as it is sent with its members, nil if v is nil.
+func Whole(v *View) *SentView {
+	if v == nil {
+		return nil
+	}
+	return &SentView{View: v}
+}
+
+// Header returns the view, without members if it is packed; nil if v is nil.
+func (v *SentView) Header() *View {
+	if v == nil {
+		return nil
+	}
+	return v.View
+}
+
+// packed reports whether the view must be unpacked before its members can be read.
+func (v *SentView) packed() bool { return v != nil && v.change != nil }
+
+// packView returns v as a difference from base. It returns v whole if v is small, if there
 // is no base, or if v did not follow from base by single steps.
-func (c *Core) packView(v, base *View) *View {
-	if v == nil || base == nil || len(v.Members) < c.packFrom || v.packed() || base.packed() {
-		return v
+func (c *Core) packView(v, base *View) *SentView {
+	if v == nil || base == nil || len(v.Members) < c.packFrom {
+		return Whole(v)
 	}
 	d := difference(v, base)
 	if d == nil || len(d.gone)+len(d.other)+2*len(d.added) > len(v.Members)/2 {
-		return v
+		return Whole(v)
 	}
-	packed := &View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign, change: d}
+	packed := &View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign}
 	if v != base { // a holder of base already has its departures
 		packed.Out = v.Out
 	}
-	return packed
+	return &SentView{View: packed, change: d}
 }
 
 // ref returns this node's view for receivers that probably hold it.
-func (c *Core) ref() *View { return c.packView(c.view, c.view) }
+func (c *Core) ref() *SentView { return c.packView(c.view, c.view) }
 
 // difference returns the change from base to v, nil if it is not a series of single
 // steps.
@@ -90,20 +114,23 @@ func difference(v, base *View) *change {
 }
 
 // unpackView returns the whole view, or nil if this node does not hold the base.
-func (c *Core) unpackView(v *View) *View {
-	if !v.packed() {
-		return v
+func (c *Core) unpackView(v *SentView) *View {
+	switch {
+	case v == nil:
+		return nil
+	case v.change == nil:
+		return v.View
 	}
 	if c.view == nil {
 		return nil
 	}
-	if compareViews(c.view, v) == same {
+	if compareViews(c.view, v.View) == same {
 		return c.view
 	}
 	// The view before the current one serves as a base while its successor is being sent.
 	for _, base := range []*View{c.view, c.before} {
-		if base != nil && base.Cluster == v.Cluster && base.Epoch == v.change.base && continues(base, v) {
-			return v.change.applyTo(v, base)
+		if base != nil && base.Cluster == v.Cluster && base.Epoch == v.change.base && continues(base, v.View) {
+			return v.change.applyTo(v.View, base)
 		}
 	}
 	return nil
@@ -140,7 +167,7 @@ func (d *change) applyTo(v, base *View) *View {
 }
 
 // requestWholeView requests the whole view to which a message refers.
-func (c *Core) requestWholeView(from NodeID, v *View) {
+func (c *Core) requestWholeView(from NodeID, v *SentView) {
 	c.traceEvent("asks for the whole view", from, v.Epoch.String())
 	c.sendTo(from, &NeedView{Epoch: v.Epoch})
 }
@@ -152,23 +179,23 @@ func (c *Core) onNeedView(from NodeID) {
 	switch {
 	case c.view == nil:
 	case c.candidacy != nil && c.candidacy.base == c.view.Epoch && m != nil:
-		c.sendTo(from, c.candidacyMessage(c.view))
+		c.sendTo(from, c.candidacyMessage(Whole(c.view)))
 	case c.leadership != nil && m != nil && c.leadership.peers[from] != nil:
 		p := c.leadership.peers[from]
 		p.whole = true
 		c.sendTo(from, c.roundMessage(m, p, &Ping{}))
 		if prep := c.leadership.prep; prep != nil && prep.base == c.view.Epoch && !prep.yes[from] {
 			certain, weak := c.deadMembers()
-			c.sendTo(from, &Prepare{Ballot: c.leadership.ballot, Base: c.view, Dead: certain, Weak: weak})
+			c.sendTo(from, &Prepare{Ballot: c.leadership.ballot, Base: Whole(c.view), Dead: certain, Weak: weak})
 		}
 	default:
-		c.sendTo(from, &Decided{View: c.view})
+		c.sendTo(from, &Decided{View: Whole(c.view)})
 	}
 }
 
 // candidacyMessage returns the candidate's current request to its electorate, with its
 // view as given.
-func (c *Core) candidacyMessage(base *View) Message {
+func (c *Core) candidacyMessage(base *SentView) Message {
 	certain, weak := c.deadMembers()
 	certain, weak = slices.Clip(certain), slices.Clip(weak)
 	if c.candidacy.preparing {

@@ -91,7 +91,7 @@ func ExampleCore() {
 
 // Views and messages are sent as frames.
 func ExampleDecode() {
-	m, err := view.Decode(view.Append(nil, &view.Decided{View: of(2)}))
+	m, err := view.Decode(view.Append(nil, &view.Decided{View: view.Whole(of(2))}))
 	fmt.Println(m.(*view.Decided).View.Members[1].Name, err)
 	_, err = view.Decode([]byte{99})
 	fmt.Println(err)

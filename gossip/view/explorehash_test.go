@@ -19,7 +19,7 @@ func digestOf(b []byte) digest {
 }
 
 // encoder writes the data that distinguishes two states. It leaves out derived data
-// (caches, packed views) and what never changes in a run (the configuration).
+// (caches) and what never changes in a run (the configuration).
 type encoder struct{ writer }
 
 func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -12,7 +12,7 @@ import "github.com/peerage-go/peerage/internal/clock"
 type farewell struct {
 	view *View
 	// packed is the view as sent.
-	packed *View
+	packed *SentView
 	knows  map[NodeID]bool
 	next   clock.Instant
 	until  clock.Instant
@@ -35,7 +35,7 @@ func (c *Core) onFarewell(from NodeID, msg Message) {
 		}
 	case *PreVote, *Prepare, *LeaveRequest, *JoinRequest, *NeedView:
 		if f.view.Member(from) != nil {
-			c.sendTo(from, &Decided{View: f.view})
+			c.sendTo(from, &Decided{View: Whole(f.view)})
 		}
 	}
 }

@@ -235,7 +235,7 @@ func (c *Core) onLeaveRequest(from NodeID) {
 	o := c.leadership
 	if c.view.Member(from) == nil {
 		if c.gone[from] {
-			c.sendTo(from, &Decided{View: c.view})
+			c.sendTo(from, &Decided{View: Whole(c.view)})
 		}
 		return
 	}

@@ -18,7 +18,7 @@ func large(w *world, n int) *world {
 	}
 	for _, x := range w.order {
 		w.nodes[x].core.joining.onPassed(v.Members[0].ID) // as if it had sent a join request
-		w.inject(v.Members[0].ID, x, &Decided{View: v})
+		w.inject(v.Members[0].ID, x, &Decided{View: Whole(v)})
 	}
 	w.until(time.Minute, "all hold leases", func() bool { return w.holds(w.nodes[NodeID(n)]) && w.allHold() })
 	return w
@@ -41,9 +41,9 @@ func (w *world) measure() *traffic {
 			small := *a
 			small.Base, small.Next = nil, nil
 			n = len(Append(nil, &small))
-			for _, v := range []*View{a.Base, a.Next} {
+			for _, v := range []*View{a.Base.Header(), a.Next.Header()} {
 				if sizes[v] == 0 {
-					sizes[v] = len(Append(nil, &Decided{View: v}))
+					sizes[v] = len(Append(nil, &Decided{View: Whole(v)}))
 				}
 				n += sizes[v]
 			}
@@ -168,7 +168,7 @@ func TestDifferencesMakeTheView(t *testing.T) {
 	if c.packView(swapped, base).packed() {
 		t.Error("another order is packed")
 	}
-	stranger := &View{Cluster: 1, Epoch: base.Epoch + 1, change: &change{base: base.Epoch, gone: []NodeID{99}}}
+	stranger := &SentView{View: &View{Cluster: 1, Epoch: base.Epoch + 1}, change: &change{base: base.Epoch, gone: []NodeID{99}}}
 	if c.unpackView(stranger) != nil {
 		t.Error("a difference that does not fit is applied")
 	}

@@ -46,7 +46,8 @@ type leadership struct {
 	proposal *proposal
 	// former is the view before the present one in this leader's term; packed is the
 	// present one as sent to holders of former.
-	former, packed *View
+	former *View
+	packed *SentView
 
 	joins  []Node
 	leaves map[NodeID]bool
@@ -313,7 +314,7 @@ func (c *Core) roundMessage(m *Member, q *peer, p *Ping) Message {
 	}
 	c.fillGrant(p, m, q)
 	if o.proposal != nil && !c.now.Before(o.proposal.notBefore) {
-		a := &Accept{Ping: *p, Base: c.view, Next: o.proposal.packed, Emergency: o.proposal.emergency}
+		a := &Accept{Ping: *p, Base: Whole(c.view), Next: o.proposal.packed, Emergency: o.proposal.emergency}
 		if !q.whole && (q.epoch == c.view.Epoch || m.Joined < c.view.Epoch) {
 			a.Base = c.ref()
 		}
@@ -324,7 +325,7 @@ func (c *Core) roundMessage(m *Member, q *peer, p *Ping) Message {
 	case o.former != nil && q.epoch == o.former.Epoch && !q.whole:
 		p.View = o.packed
 	case q.whole || m.Joined >= c.view.Epoch:
-		p.View = c.view
+		p.View = Whole(c.view)
 	default:
 		p.View = c.ref() // it may hold the view, and requests it otherwise
 	}

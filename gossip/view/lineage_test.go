@@ -113,7 +113,7 @@ func meetingWith(t *testing.T, n int, side func(NodeID) int, wrong func(of, abou
 		for _, a := range w.living() {
 			for _, b := range w.living() {
 				if a.id != b.id && a.core.View() != nil {
-					w.transmit(a.id, b.id, &Decided{View: a.core.View()})
+					w.transmit(a.id, b.id, &Decided{View: Whole(a.core.View())})
 				}
 			}
 		}

@@ -10,7 +10,7 @@ import (
 type PreVote struct {
 	Ballot Ballot
 	// Base is the candidate's view; the receiver may learn it.
-	Base *View
+	Base *SentView
 	// Dead lists the members that are certainly dead to the candidate: the receiver may
 	// break its promise to a leader among them. Weak lists those of which the candidate
 	// has a weak proof: the receiver only reports whether it has a link with them.
@@ -32,7 +32,7 @@ type PreVoted struct {
 // top of Base.
 type Prepare struct {
 	Ballot Ballot
-	Base   *View
+	Base   *SentView
 	// Dead and Weak are those of PreVote.
 	Dead, Weak []NodeID
 }
@@ -42,7 +42,7 @@ type Promised struct {
 	Ballot Ballot
 	Base   Epoch
 	// Accepted is the view that the sender accepted on top of Base, nil if none.
-	Accepted *View
+	Accepted *SentView
 	// AcceptedBallot and Emergency belong to Accepted.
 	AcceptedBallot Ballot
 	Emergency      bool
@@ -75,7 +75,7 @@ type Ping struct {
 	// leases ago: only then does the ping count as a sign of a leader's life.
 	Life bool
 	// View is set when the receiver may not hold it.
-	View *View
+	View *SentView
 	// Secret is the cluster's. It is set when the receiver is joining.
 	Secret [2]uint64
 }
@@ -96,14 +96,14 @@ type Pong struct {
 // Accept proposes Next as the view after Base. It is a ping as well.
 type Accept struct {
 	Ping      Ping
-	Base      *View
-	Next      *View
+	Base      *SentView
+	Next      *SentView
 	Emergency bool
 }
 
 // Decided carries a committed view: to members that it leaves out, and to senders of
 // messages from an older one.
-type Decided struct{ View *View }
+type Decided struct{ View *SentView }
 
 // JoinRequest asks for admission. A member that does not lead forwards it.
 type JoinRequest struct {
@@ -153,13 +153,13 @@ type Doubted struct {
 // Contest asks whether the receiver's lineage is alive: a view of it wins over the
 // sender's, but that view may have arrived in a late message of a dead node.
 type Contest struct {
-	View  *View
+	View  *SentView
 	Nonce uint64
 }
 
 // Contested answers Contest.
 type Contested struct {
-	View  *View
+	View  *SentView
 	Nonce uint64
 	// Proof is the sender's proof of membership, 0 without a secret (contest.go).
 	Proof uint64

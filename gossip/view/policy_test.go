@@ -247,7 +247,7 @@ func TestAssumeCrash(t *testing.T) {
 	}
 	w.cut = nil
 	for _, n := range small {
-		w.transmit(n.id, 1, &Decided{View: n.core.View()})
+		w.transmit(n.id, 1, &Decided{View: Whole(n.core.View())})
 	}
 	w.must(time.Second, "the minority has yielded", func() bool { return small[0].removed != nil && small[1].removed != nil })
 	if w.serving(large) != 3 {

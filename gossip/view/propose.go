@@ -34,7 +34,7 @@ type proposal struct {
 	base Epoch
 	next *View
 	// packed is next as sent to holders of the base.
-	packed    *View
+	packed    *SentView
 	emergency bool
 	// carried is set on another leader's attempt.
 	carried bool
@@ -176,7 +176,7 @@ func (c *Core) commitProposal() {
 // leader ends.
 func (c *Core) sendDecided(v *View) {
 	for i := range v.Members {
-		c.sendTo(v.Members[i].ID, &Decided{View: v})
+		c.sendTo(v.Members[i].ID, &Decided{View: Whole(v)})
 	}
 }
 

@@ -124,7 +124,7 @@ func oneView(w *world) {
 		return proposedAt != 0 && len(w.nodes[1].core.View().Members) == 5 && w.nodes[1].core.View().Member(5).Status == Up
 	})
 	w.run(5 * time.Millisecond)
-	w.inject(3, 2, &Decided{View: w.nodes[3].core.View()})
+	w.inject(3, 2, &Decided{View: Whole(w.nodes[3].core.View())})
 	w.until(2*time.Second, "3 leads", func() bool { return w.nodes[3].core.LeaderLease().After(w.clock(w.nodes[3])) })
 }
 

@@ -51,7 +51,7 @@ func (c *Core) mayAccept(from NodeID, msg Message) bool {
 			return true
 		}
 	case *Contest:
-		return m.View != nil && c.acceptsView(from, m.View, compareViews(c.view, m.View) == wins)
+		return m.View != nil && c.acceptsView(from, m.View, compareViews(c.view, m.View.View) == wins)
 	}
 	v, epoch := shownView(msg)
 	if v != nil {
@@ -71,7 +71,7 @@ func (c *Core) mayAccept(from NodeID, msg Message) bool {
 }
 
 // shownView returns the view that a message was sent in, and the epoch of a ping.
-func shownView(msg Message) (*View, Epoch) {
+func shownView(msg Message) (*SentView, Epoch) {
 	switch m := msg.(type) {
 	case *Decided:
 		return m.View, 0
@@ -91,8 +91,8 @@ func shownView(msg Message) (*View, Epoch) {
 
 // acceptsView reports whether to accept a view sent by a non-member. asks is set on a
 // question that may be answered to any sender.
-func (c *Core) acceptsView(from NodeID, v *View, asks bool) bool {
-	switch compareViews(c.view, v) {
+func (c *Core) acceptsView(from NodeID, v *SentView, asks bool) bool {
+	switch compareViews(c.view, v.View) {
 	case older, otherCluster:
 		return true // it is answered, or traced, and changes no state
 	case wins:
@@ -149,7 +149,7 @@ const lineageNodesMax = membersMax
 
 // noteLineage records the members of another lineage that a member of ours has shown: they
 // may then contest our view themselves, even if that member has ended.
-func (c *Core) noteLineage(by NodeID, v *View) {
+func (c *Core) noteLineage(by NodeID, v *SentView) {
 	if c.view.Member(by) == nil && !c.gone[by] || v.packed() {
 		return
 	}

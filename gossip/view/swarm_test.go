@@ -448,7 +448,7 @@ func (s *swarm) show(a *simNode) {
 	if a.paused || a.core.View() == nil || s.holds(a) && !s.truth.wrongEvidence || !s.chance(20) || a.core.View().Member(o.id) != nil {
 		return
 	}
-	s.transmit(a.id, o.id, &Decided{View: a.core.View()})
+	s.transmit(a.id, o.id, &Decided{View: Whole(a.core.View())})
 }
 
 func (s *swarm) watchLink(a, b *simNode) bool {

@@ -74,12 +74,12 @@ func (x *truth) notePassed(n *simNode, before *View, out *Effects) {
 	alone := func(id NodeID) bool { return id == n.id }
 	for _, s := range out.Send {
 		p, is := s.Msg.(*Ping)
-		if !is || p.View == nil || p.View.packed() || before == nil || p.View == out.View || p.View.Cluster != before.Cluster {
+		if !is || p.View == nil || p.View.packed() || before == nil || p.View.View == out.View || p.View.Cluster != before.Cluster {
 			continue
 		}
 		at := epochOf{p.View.Cluster, p.View.Epoch}
-		if x.decided[at] == nil && before.Epoch < p.View.Epoch && x.w.quorum(before, alone) && x.w.quorum(p.View, alone) {
-			x.decided[at] = p.View
+		if x.decided[at] == nil && before.Epoch < p.View.Epoch && x.w.quorum(before, alone) && x.w.quorum(p.View.View, alone) {
+			x.decided[at] = p.View.View
 		}
 	}
 }

@@ -180,8 +180,6 @@ type View struct {
 	Foreign []Foreign `json:",omitempty"`
 	// Out lists the members of the previous view that this one leaves out, and why.
 	Out []Departure `json:",omitempty"`
-	// change is set only on the wire, on views without members: diff.go.
-	change *change
 }
 
 // Fork is one emergency takeover in the history of a view. Forks distinguish two lineages

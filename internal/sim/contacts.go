@@ -137,7 +137,7 @@ func (p *proc) lookAround() {
 	theirs := q.member.view
 	switch {
 	case theirs.Cluster == m.view.Cluster && !invariant.SameView(theirs, m.view):
-		p.sendView(view.Send{To: q.node.ID, Msg: &view.Decided{View: m.view}})
+		p.sendView(view.Send{To: q.node.ID, Msg: &view.Decided{View: view.Whole(m.view)}})
 	case theirs.Cluster != m.view.Cluster && q.leaseValid() && m.lostSince != never && w.now.sub(m.lostSince) > w.swarm.removeAfter+w.swarm.lease:
 		p.removed(view.Removed{Reason: "lost its quorum and found a live cluster", Outranked: true})
 	case theirs.Cluster != m.view.Cluster && q.leaseValid() && p.leaseValid():

@@ -51,20 +51,20 @@ func (w *world) lie(kind int, v *view.View) view.Message {
 	next := &view.View{Cluster: v.Cluster, Epoch: v.Epoch + 5, Members: []view.Member{self}, Forks: v.Forks}
 	switch kind {
 	case 0:
-		return &view.Decided{View: next}
+		return &view.Decided{View: view.Whole(next)}
 	case 1: // with all members, far ahead
-		return &view.Decided{View: &view.View{Cluster: v.Cluster, Epoch: v.Epoch + 1<<20, Members: v.Members, Forks: v.Forks}}
+		return &view.Decided{View: view.Whole(&view.View{Cluster: v.Cluster, Epoch: v.Epoch + 1<<20, Members: v.Members, Forks: v.Forks})}
 	case 2: // of a lineage that would stand
-		return &view.Decided{View: &view.View{Cluster: v.Cluster, Epoch: next.Epoch, Members: next.Members,
-			Forks: []view.Fork{{From: 1, To: next.Epoch, Kept: 1 << 20, By: strangerID}}}}
+		return &view.Decided{View: view.Whole(&view.View{Cluster: v.Cluster, Epoch: next.Epoch, Members: next.Members,
+			Forks: []view.Fork{{From: 1, To: next.Epoch, Kept: 1 << 20, By: strangerID}}})}
 	case 3:
-		return &view.Prepare{Ballot: ballot, Base: v}
+		return &view.Prepare{Ballot: ballot, Base: view.Whole(v)}
 	case 4:
-		return &view.PreVote{Ballot: ballot, Base: v}
+		return &view.PreVote{Ballot: ballot, Base: view.Whole(v)}
 	case 5:
 		return &view.Ping{Ballot: ballot, Cluster: v.Cluster, Epoch: v.Epoch, Round: 1, Life: true}
 	case 6:
-		return &view.Accept{Ping: view.Ping{Ballot: ballot, Cluster: v.Cluster, Epoch: v.Epoch}, Base: v, Next: next}
+		return &view.Accept{Ping: view.Ping{Ballot: ballot, Cluster: v.Cluster, Epoch: v.Epoch}, Base: view.Whole(v), Next: view.Whole(next)}
 	case 7:
 		return &view.Promised{Ballot: ballot, Base: v.Epoch, Generation: 1 << 31}
 	}

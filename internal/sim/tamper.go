@@ -25,11 +25,11 @@ func (w *world) messageText(msg view.Message) string {
 	case *view.Pong:
 		return fmt.Sprintf("pong round %d epoch %d accepted %d", m.Round, uint32(m.Epoch), uint32(m.Accepted))
 	case *view.Accept:
-		return fmt.Sprintf("accept %v by %d/%s round %d remaining %v", w.viewText(m.Next), m.Ping.Ballot.Round, w.name(m.Ping.Ballot.Node), m.Ping.Round, m.Ping.Remaining)
+		return fmt.Sprintf("accept %v by %d/%s round %d remaining %v", w.viewText(m.Next.Header()), m.Ping.Ballot.Round, w.name(m.Ping.Ballot.Node), m.Ping.Round, m.Ping.Remaining)
 	case *view.Prepare:
-		return fmt.Sprintf("prepare %d/%s base %v dead [%s]", m.Ballot.Round, w.name(m.Ballot.Node), w.viewText(m.Base), w.names(m.Dead))
+		return fmt.Sprintf("prepare %d/%s base %v dead [%s]", m.Ballot.Round, w.name(m.Ballot.Node), w.viewText(m.Base.Header()), w.names(m.Dead))
 	case *view.Promised:
-		return fmt.Sprintf("promised %d/%s accepted %v", m.Ballot.Round, w.name(m.Ballot.Node), w.viewText(m.Accepted))
+		return fmt.Sprintf("promised %d/%s accepted %v", m.Ballot.Round, w.name(m.Ballot.Node), w.viewText(m.Accepted.Header()))
 	case *view.PreVote:
 		return fmt.Sprintf("prevote? %d/%s dead [%s]", m.Ballot.Round, w.name(m.Ballot.Node), w.names(m.Dead))
 	case *view.PreVoted:
@@ -37,7 +37,7 @@ func (w *world) messageText(msg view.Message) string {
 	case *view.Nack:
 		return fmt.Sprintf("nack %d/%s promised %d/%s", m.Ballot.Round, w.name(m.Ballot.Node), m.Promised.Round, w.name(m.Promised.Node))
 	case *view.Decided:
-		return "decided " + w.viewText(m.View)
+		return "decided " + w.viewText(m.View.Header())
 	case *view.JoinRequest:
 		return "join " + w.name(m.Node.ID)
 	}

@@ -54,16 +54,16 @@ func (w *world) watchAccept(from *proc, m *view.Accept) {
 	key := attemptKey{m.Ping.Ballot, m.Base.Epoch}
 	a := w.watch.attempts[key]
 	if a == nil {
-		a = &attempt{base: m.Base, next: m.Next, leader: from.node.ID, emergency: m.Emergency, acks: map[nodeID]bool{from.node.ID: true}}
+		a = &attempt{base: m.Base.Header(), next: m.Next.Header(), leader: from.node.ID, emergency: m.Emergency, acks: map[nodeID]bool{from.node.ID: true}}
 		w.watch.attempts[key] = a
 		w.watch.byEpoch[m.Next.Epoch] = append(w.watch.byEpoch[m.Next.Epoch], a)
 		w.event(from, "proposes", uint64(m.Next.Epoch), func() string {
-			return w.viewText(m.Base) + " -> " + w.viewText(m.Next)
+			return w.viewText(m.Base.Header()) + " -> " + w.viewText(m.Next.Header())
 		})
 		w.checkGeneration(from, m)
-		w.aim(from, m.Next)
-		w.aimAtRaise(from, m.Base, m.Next)
-	} else if !invariant.SameView(a.next, m.Next) {
+		w.aim(from, m.Next.Header())
+		w.aimAtRaise(from, m.Base.Header(), m.Next.Header())
+	} else if !invariant.SameView(a.next, m.Next.Header()) {
 		w.fail("S6", "%s proposes two views of epoch %v under one ballot", from.label, m.Next.Epoch)
 	}
 }
@@ -73,7 +73,7 @@ func (w *world) watchAccept(from *proc, m *view.Accept) {
 func (w *world) checkGeneration(from *proc, m *view.Accept) {
 	g := m.Next.Epoch.Generation()
 	known := w.watch.byEpoch[m.Next.Epoch]
-	carried := len(known) > 1 && slices.ContainsFunc(known[:len(known)-1], func(a *attempt) bool { return invariant.SameView(a.next, m.Next) })
+	carried := len(known) > 1 && slices.ContainsFunc(known[:len(known)-1], func(a *attempt) bool { return invariant.SameView(a.next, m.Next.Header()) })
 	if g > m.Base.Epoch.Generation() && g <= from.met && !carried {
 		w.fail("S6", "%s takes over into generation %d, and has met %d", from.label, g, from.met)
 	}
