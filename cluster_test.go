@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -18,7 +18,7 @@ type add struct{ N int }
 
 type tally struct {
 	Sum  int
-	Node view.NodeID
+	Node gossip.NodeID
 }
 
 type counter struct {
@@ -121,7 +121,7 @@ func (c *cluster) ready(ms ...*member) {
 		return
 	}
 	c.until(20*time.Second, fmt.Sprintf("%d nodes are ready", len(ms)), func() bool {
-		var first *view.View
+		var first *gossip.View
 		for i, m := range ms {
 			v := m.View()
 			if i == 0 {
@@ -157,7 +157,7 @@ func TestEveryNodeReachesTheOneInstance(t *testing.T) {
 	inBubble(t, 3, func(c *cluster) {
 		for i := range 20 {
 			id := fmt.Sprint("id", i)
-			var homes [3]view.NodeID
+			var homes [3]gossip.NodeID
 			for k, m := range c.nodes {
 				got, err := m.ask(id, 1)
 				if err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -127,23 +126,23 @@ type Config struct {
 	// million. Default: 1000, that is 1 ms per second.
 	DriftPPM int
 	// CrashEvidence (equal) sets the effect of proofs of death. Default: full.
-	CrashEvidence view.CrashEvidence
+	CrashEvidence gossip.CrashEvidence
 	// Partition (equal, by its String) decides which part continues when the members
-	// cannot reach each other, and which part stops: view.KeepMajority,
-	// view.StaticQuorum, view.KeepOldest, view.AssumeCrash, or the application's own.
-	// Default: view.KeepMajority.
-	Partition view.Policy
+	// cannot reach each other, and which part stops: gossip.KeepMajority,
+	// gossip.StaticQuorum, gossip.KeepOldest, gossip.AssumeCrash, or the application's own.
+	// Default: gossip.KeepMajority.
+	Partition gossip.Policy
 	// ForeignClusters (equal) is the policy for another cluster of the same name:
-	// view.ForeignMerge ends the one of lower standing, and its nodes join the other;
-	// view.ForeignWarn leaves both as they are, and warns. Default: view.ForeignMerge.
-	ForeignClusters view.ForeignPolicy
+	// gossip.ForeignMerge ends the one of lower standing, and its nodes join the other;
+	// gossip.ForeignWarn leaves both as they are, and warns. Default: gossip.ForeignMerge.
+	ForeignClusters gossip.ForeignPolicy
 	// Oracle, if set, is asked about members that cannot be reached, and about all of
 	// them while this node's lease is not renewed: an orchestrator's API, for example. It
 	// returns true only for a process that is certainly gone. It is called from
 	// goroutines of its own, at most one at a time per member, and should honour ctx.
 	// Only an answer within L of this node's newest grant can replace a quorum: half of L
 	// remains for it when all other members vanish without a goodbye.
-	Oracle func(ctx context.Context, n view.Node) (gone bool, err error)
+	Oracle func(ctx context.Context, n gossip.Node) (gone bool, err error)
 
 	// CertificateFiles, if set, turns on mutual TLS for all connections between nodes. New
 	// reads the files, and the node reads them again whenever they change. A renewed

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/membership"
 )
 
 // Problem is one invalid setting.
@@ -70,7 +70,7 @@ var fieldNames = strings.NewReplacer("ContactPoints", "Join", "ContactFunc", "Jo
 // membershipProblems returns the problems of a *gossip.ConfigError under the names of
 // Config's fields.
 func membershipProblems(err error) (out []Problem) {
-	var e *gossip.ConfigError
+	var e *membership.ConfigError
 	if !errors.As(err, &e) {
 		return nil
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -82,7 +81,7 @@ func (n *Node) runDrain(ctx context.Context, d *drainage, s *stack) {
 	defer d.cancel()
 	if s != nil {
 		d.err = s.leave(ctx, n.cfg.LameDuck)
-		s.end(view.Removed{})
+		s.end(gossip.Removed{})
 	}
 	n.registry.Close()
 }
@@ -163,7 +162,7 @@ func (s *stack) announce(ctx context.Context) {
 	poll(ctx, func() bool {
 		v := s.gossip.View()
 		m := v.Member(self)
-		return m == nil || m.Status == view.Leaving
+		return m == nil || m.Status == gossip.Leaving
 	})
 }
 

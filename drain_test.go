@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -195,14 +195,14 @@ func TestAllDrainAtOnce(t *testing.T) {
 // homes notes the nodes that answered, by entity.
 type homes struct {
 	mu   sync.Mutex
-	seen map[string]map[view.NodeID]bool
+	seen map[string]map[gossip.NodeID]bool
 }
 
-func (h *homes) note(id string, node view.NodeID) {
+func (h *homes) note(id string, node gossip.NodeID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.seen[id] == nil {
-		h.seen[id] = map[view.NodeID]bool{}
+		h.seen[id] = map[gossip.NodeID]bool{}
 	}
 	h.seen[id][node] = true
 }
@@ -212,7 +212,7 @@ func (h *homes) note(id string, node view.NodeID) {
 func TestRollingRestartUnderLoad(t *testing.T) {
 	inBubble(t, 5, func(c *cluster) {
 		old := slices.Clone(c.nodes)
-		h := &homes{seen: map[string]map[view.NodeID]bool{}}
+		h := &homes{seen: map[string]map[gossip.NodeID]bool{}}
 		watch := func(m *member) (stop func()) {
 			l := load(m)
 			quit, done := make(chan struct{}), make(chan struct{})

@@ -44,9 +44,9 @@ func (n *Node) closeFeed() {
 
 // Membership returns this node's membership state: view, ballots, lease, links, contact
 // points and recent events. Between incarnations it returns the zero Status.
-func (n *Node) Membership() gossip.Status {
+func (n *Node) Membership() gossip.MembershipStatus {
 	if s := n.stack.Load(); s != nil {
 		return s.gossip.Status()
 	}
-	return gossip.Status{}
+	return gossip.MembershipStatus{}
 }

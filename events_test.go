@@ -111,7 +111,7 @@ func TestMembershipPage(t *testing.T) {
 	inBubble(t, 2, func(c *cluster) {
 		w := httptest.NewRecorder()
 		c.nodes[0].Handler().ServeHTTP(w, httptest.NewRequest("GET", "/membership", nil))
-		var s gossip.Status
+		var s gossip.MembershipStatus
 		if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
 			t.Fatal(err)
 		}

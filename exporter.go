@@ -19,7 +19,7 @@ func newExporter(n *Node) *exporter {
 	e := &exporter{node: n}
 	if n.cfg.Registerer != nil {
 		e.all = metrics.New(metrics.Source{
-			Gossip: e.gossip, Replicators: e.replicators, Types: e.types, Frames: e.frames,
+			Gossip: e.gossip, Transport: e.transport, Replicators: e.replicators, Types: e.types, Frames: e.frames,
 			EventsMissed: n.feed.Missed, Ready: n.Ready, EntitiesLost: n.entitiesLost.Load, FilesSetAside: n.setAside.Load,
 		})
 	}
@@ -42,9 +42,16 @@ func (e *exporter) unregister() {
 	}
 }
 
-func (e *exporter) gossip() *gossip.Node {
+func (e *exporter) gossip() (self gossip.Node, stats gossip.Stats, ok bool) {
 	if s := e.node.stack.Load(); s != nil {
-		return s.gossip
+		return s.gossip.Self(), s.gossip.Stats(), true
+	}
+	return self, stats, false
+}
+
+func (e *exporter) transport() any {
+	if s := e.node.stack.Load(); s != nil {
+		return s.gossip.Transport()
 	}
 	return nil
 }

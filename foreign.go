@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/view"
 )
 
 // This file ends an incarnation whose cluster yields to another one of the same name:
@@ -18,7 +17,7 @@ const dissolvePatience = 30 * time.Second
 
 // foreign handles a verdict in the contest with another cluster.
 func (s *stack) foreign(f gossip.ForeignCluster) {
-	if f.Verdict != view.VerdictYields || !s.heir.CompareAndSwap(nil, &f) {
+	if f.Verdict != gossip.VerdictYields || !s.heir.CompareAndSwap(nil, &f) {
 		return
 	}
 	go s.dissolve()
@@ -43,7 +42,7 @@ func (s *stack) dissolve() {
 
 // contested returns the other clusters of the same name with which this node's cluster is
 // in contest.
-func (s *stack) contested() []view.Foreign {
+func (s *stack) contested() []gossip.Foreign {
 	if v := s.gossip.View(); v != nil {
 		return v.Foreign
 	}
@@ -51,11 +50,11 @@ func (s *stack) contested() []view.Foreign {
 }
 
 // inWords describes a verdict to operators.
-func inWords(v view.Verdict) string {
+func inWords(v gossip.Verdict) string {
 	switch v {
-	case view.VerdictStands:
+	case gossip.VerdictStands:
 		return "stands, and waits until the other one yields"
-	case view.VerdictYields:
+	case gossip.VerdictYields:
 		return "yields, and this node will join the other"
 	}
 	return "is in contest with it"

@@ -13,7 +13,6 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -47,7 +46,7 @@ type place struct {
 	Asked     int
 }
 
-func (p place) token() sharding.Token { return sharding.Token{Term: view.Epoch(p.Term), Seq: p.Seq} }
+func (p place) token() sharding.Token { return sharding.Token{Term: gossip.Epoch(p.Term), Seq: p.Seq} }
 
 func (c *cart) OnStop(*sharding.Context) {
 	c.shop.mu.Lock()
@@ -69,7 +68,7 @@ type store struct {
 	metrics  *prometheus.Registry
 	log      logBook
 	mu       sync.Mutex
-	verdicts []view.Verdict
+	verdicts []gossip.Verdict
 }
 
 func (s *store) told() string {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -62,7 +62,7 @@ func life(t *testing.T, n int, dirs ...string) (token sharding.Token, generation
 	if err != nil {
 		t.Error(err)
 	}
-	token = sharding.Token{Term: view.Epoch(got.Term), Seq: got.Seq}
+	token = sharding.Token{Term: gossip.Epoch(got.Term), Seq: got.Seq}
 	generation = c.nodes[0].View().Epoch.Generation()
 	c.close()
 	return token, generation

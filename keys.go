@@ -3,7 +3,7 @@ package peerage
 import (
 	"sync"
 
-	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/membership"
 )
 
 // rotated holds the SecretKeys of the last RotateKeys; nil before the first.
@@ -27,7 +27,7 @@ type rotated struct {
 func (n *Node) RotateKeys(keys [][]byte) error {
 	n.rotated.mu.Lock()
 	defer n.rotated.mu.Unlock()
-	if problems := membershipProblems(gossip.CheckKeys(keys)); len(problems) > 0 {
+	if problems := membershipProblems(membership.CheckKeys(keys)); len(problems) > 0 {
 		return &ConfigError{problems}
 	}
 	if len(n.cfg.SecretKeys) == 0 {

@@ -3,7 +3,7 @@ package peerage
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // Network is a network in memory, for tests of programs that embed Peerage: see

@@ -11,9 +11,9 @@ import (
 
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/membership"
 	"github.com/peerage-go/peerage/internal/replica"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -43,7 +43,7 @@ type Node struct {
 	registry     *sharding.Registry
 	exporter     *exporter
 	rotated      rotated
-	feed         gossip.Feed // of all incarnations
+	feed         membership.Feed // of all incarnations
 	// generation is stored in DataDir; the zero value stores nothing.
 	generation generationFile
 	// origin is the origin of the files in DataDir; without DataDir, it is in memory only.
@@ -64,7 +64,7 @@ type Node struct {
 	outage   outage
 
 	stack atomic.Pointer[stack] // nil before Start and between incarnations
-	self  atomic.Pointer[view.Node]
+	self  atomic.Pointer[gossip.Node]
 
 	mu      sync.Mutex
 	started bool
@@ -269,27 +269,28 @@ func (r *rejoin) next(lived time.Duration) time.Duration {
 func (n *Node) Registry() *sharding.Registry { return n.registry }
 
 // Self returns the current or last incarnation, the zero Node before Start.
-func (n *Node) Self() view.Node {
+func (n *Node) Self() gossip.Node {
 	if self := n.self.Load(); self != nil {
 		return *self
 	}
-	return view.Node{}
+	return gossip.Node{}
 }
 
 // View returns the newest view that this node has, nil if it is in no cluster.
-func (n *Node) View() *view.View {
+func (n *Node) View() *gossip.View {
 	if s := n.stack.Load(); s != nil {
 		return s.gossip.View()
 	}
 	return nil
 }
 
-// Lease returns the lease as last granted. It may have run out.
-func (n *Node) Lease() view.Lease {
+// Lease returns the present state of the node's lease. Without a cluster it is the zero
+// LeaseStatus.
+func (n *Node) Lease() gossip.LeaseStatus {
 	if s := n.stack.Load(); s != nil {
-		return s.gossip.Lease()
+		return s.gossip.LeaseStatus()
 	}
-	return view.Lease{}
+	return gossip.LeaseStatus{}
 }
 
 // LeaseValid reports whether this node may run entities now.

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // originFile stores the origin of the files in DataDir: the line of clusters to which they
-// belong. It is the view.View.Origin of the views under which they were written. Files of
+// belong. It is the gossip.View.Origin of the views under which they were written. Files of
 // the same origin are merged whenever they come back. Files of another cluster, which only
 // has the same name, are not.
 type originFile struct {
@@ -89,7 +89,7 @@ const leavePatience = 5 * time.Second
 // durable key of another cluster is merged, and no lower token is allocated. The next
 // incarnation either starts with its files set aside, or makes the cluster open a higher
 // generation.
-func (s *stack) fits(v *view.View) bool {
+func (s *stack) fits(v *gossip.View) bool {
 	if s.unfit.Load() != nil {
 		return false
 	}
@@ -112,7 +112,7 @@ func (s *stack) fits(v *view.View) bool {
 		ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
 		defer cancel()
 		_ = s.gossip.Leave(ctx) // Removed reports the end, as for any incarnation
-		s.end(view.Removed{Reason: "its files are not of this cluster", Generation: v.Epoch.Generation()})
+		s.end(gossip.Removed{Reason: "its files are not of this cluster", Generation: v.Epoch.Generation()})
 	}()
 	return false
 }

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/peerage-go/peerage/ddata"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/replica"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // newReplicator starts the replicator of a role's application data. That of role "" spans
@@ -21,7 +21,7 @@ func (s *stack) newReplicator(role string) *replica.Replicator {
 	return replica.New(replica.Config{
 		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), WallClock: s.cfg.WallClock, Logger: s.node.cfg.Logger,
 		Class: transport.Data,
-		Send: func(to view.NodeID, c transport.Class, payload []byte) error {
+		Send: func(to gossip.NodeID, c transport.Class, payload []byte) error {
 			return links.Send(to, c, transport.KindReplicator, payload)
 		},
 		Observer:   s.node.exporter.replicatorObserver(role),
@@ -39,7 +39,7 @@ func (s *stack) newRecords(role string) *replica.Replicator {
 	return replica.New(replica.Config{
 		Self: s.gossip.Self().ID, Role: role, Clock: s.gossip.Clock(), WallClock: s.cfg.WallClock, Logger: s.node.cfg.Logger,
 		Class: transport.Control, Terms: true,
-		Send: func(to view.NodeID, c transport.Class, payload []byte) error {
+		Send: func(to gossip.NodeID, c transport.Class, payload []byte) error {
 			return links.Send(to, c, transport.KindRecords, payload)
 		},
 		Observer:   s.node.exporter.replicatorObserver(recordsLabel(role)),
@@ -73,7 +73,7 @@ func recordsLabel(role string) string {
 // handFrame passes a frame to the replicator of its role. It drops frames of roles that
 // this node does not have: the sender has another view of this node, and the cores
 // retransmit.
-func handFrame(replicators map[string]*replica.Replicator, from view.NodeID, frame []byte) {
+func handFrame(replicators map[string]*replica.Replicator, from gossip.NodeID, frame []byte) {
 	role, payload, err := replica.SplitRole(frame)
 	if err != nil {
 		return

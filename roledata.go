@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -55,7 +55,7 @@ func notReady(err error) error {
 }
 
 // Self implements ddata.Replicator.
-func (d *roleData) Self() view.NodeID { return d.n.Self().ID }
+func (d *roleData) Self() gossip.NodeID { return d.n.Self().ID }
 
 // WallTime implements ddata.Replicator.
 func (d *roleData) WallTime() time.Time { return d.n.cfg.WallClock() }

@@ -4,23 +4,23 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/door"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/sharding"
 )
 
 // shardingService is the sharding of one incarnation, as a sharding.Registry starts it.
 type shardingService interface {
-	HandleCoordinator(from view.NodeID, payload []byte)
-	HandleEntities(from view.NodeID, frames interface {
+	HandleCoordinator(from gossip.NodeID, payload []byte)
+	HandleEntities(from gossip.NodeID, frames interface {
 		Next() (frame []byte, ok bool)
 	})
-	ViewChanged(v *view.View)
+	ViewChanged(v *gossip.View)
 	LeaseChanged(valid bool)
-	PeerUp(id view.NodeID, c transport.Class)
-	PeerLost(id view.NodeID, c transport.Class)
+	PeerUp(id gossip.NodeID, c transport.Class)
+	PeerLost(id gossip.NodeID, c transport.Class)
 	Abandoned()
 	Drain(ctx context.Context) error
 	WaitAnswered(ctx context.Context)

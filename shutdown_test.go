@@ -90,7 +90,6 @@ func leaseEnd(m *member) (stop func() time.Time) {
 	quit, done := make(chan struct{}), make(chan time.Time)
 	go func() {
 		var end time.Time
-		last := m.Lease().Until
 		for {
 			select {
 			case <-quit:
@@ -98,8 +97,8 @@ func leaseEnd(m *member) (stop func() time.Time) {
 				return
 			case <-time.After(time.Millisecond):
 			}
-			if l := m.Lease(); l.Until > last {
-				last, end = l.Until, time.Now().Add(800*time.Millisecond)
+			if until := time.Now().Add(m.Lease().Left - 200*time.Millisecond); until.After(end) {
+				end = until
 			}
 		}
 	}()

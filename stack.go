@@ -12,19 +12,19 @@ import (
 
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/door"
+	"github.com/peerage-go/peerage/internal/membership"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/replica"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // stack is one incarnation of a node: gossip, a replicator per role above it, and sharding
 // on top. It forwards events and frames between the layers, and decides nothing.
 type stack struct {
 	node        *Node
-	cfg         gossip.Config
-	gossip      *gossip.Node
+	cfg         membership.Config
+	gossip      *membership.Node
 	replicators map[string]*replica.Replicator
 	data        map[string]*ddata.Data
 	// records are the replicators of the coordinators' records, by role. They share neither
@@ -45,13 +45,13 @@ type stack struct {
 	over     chan struct{} // closed when the incarnation was removed
 	overOnce sync.Once
 	// removed is the reason of the end; it is set before over is closed.
-	removed view.Removed
+	removed gossip.Removed
 	cancel  func()
 }
 
 // startStack starts the layers from the bottom up. Until all layers have started, frames
 // are dropped, and Subscribe repeats events afterwards.
-func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error) {
+func startStack(ctx context.Context, n *Node, cfg membership.Config) (*stack, error) {
 	s := &stack{
 		node: n, cfg: cfg, over: make(chan struct{}),
 		replicators: map[string]*replica.Replicator{}, data: map[string]*ddata.Data{},
@@ -59,12 +59,12 @@ func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error)
 	}
 	var up atomic.Bool
 	cfg.Handlers = map[transport.Kind]transport.Handler{
-		transport.KindReplicator:  gate(&up, func(from view.NodeID, p []byte) { handFrame(s.replicators, from, p) }),
-		transport.KindRecords:     gate(&up, func(from view.NodeID, p []byte) { handFrame(s.records, from, p) }),
-		transport.KindCoordinator: gate(&up, func(from view.NodeID, p []byte) { s.sharding.HandleCoordinator(from, p) }),
+		transport.KindReplicator:  gate(&up, func(from gossip.NodeID, p []byte) { handFrame(s.replicators, from, p) }),
+		transport.KindRecords:     gate(&up, func(from gossip.NodeID, p []byte) { handFrame(s.records, from, p) }),
+		transport.KindCoordinator: gate(&up, func(from gossip.NodeID, p []byte) { s.sharding.HandleCoordinator(from, p) }),
 	}
 	cfg.BlockHandlers = map[transport.Kind]transport.BlockHandler{
-		transport.KindEntity: func(from view.NodeID, frames *transport.Frames) {
+		transport.KindEntity: func(from gossip.NodeID, frames *transport.Frames) {
 			if up.Load() {
 				s.sharding.HandleEntities(from, frames)
 			}
@@ -78,7 +78,7 @@ func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error)
 	if cfg.Transport, err = n.transport(&cfg); err != nil {
 		return nil, err
 	}
-	if s.gossip, err = gossip.Start(ctx, cfg); err != nil {
+	if s.gossip, err = membership.Start(ctx, cfg); err != nil {
 		return nil, err
 	}
 	if err = s.startUpper(); err != nil {
@@ -92,18 +92,18 @@ func startStack(ctx context.Context, n *Node, cfg gossip.Config) (*stack, error)
 }
 
 // transport returns the next incarnation's endpoint of the in-memory network, nil for TCP.
-func (n *Node) transport(cfg *gossip.Config) (transport.Transport, error) {
+func (n *Node) transport(cfg *membership.Config) (transport.Transport, error) {
 	if n.cfg.Network == nil {
 		return nil, nil
 	}
 	return n.cfg.Network.memory.Transport(transport.MemoryConfig{
-		Config: cfg.TransportConfig(view.NodeID(rand.Uint64() | 1)), Listen: cfg.Listen,
+		Config: cfg.TransportConfig(gossip.NodeID(rand.Uint64() | 1)), Listen: cfg.Listen,
 	})
 }
 
 // gate drops frames until the layers that handle them have started.
 func gate(up *atomic.Bool, h transport.Handler) transport.Handler {
-	return func(from view.NodeID, payload []byte) {
+	return func(from gossip.NodeID, payload []byte) {
 		if up.Load() {
 			h(from, payload)
 		}
@@ -157,8 +157,8 @@ func (s *stack) event(e gossip.Event) {
 		s.foreign(e)
 	case gossip.Removed:
 		s.sharding.Abandoned()
-		s.logEnd(e.Removed)
-		s.end(e.Removed)
+		s.logEnd(e)
+		s.end(e)
 	case gossip.PeerUp:
 		for _, role := range s.roles() {
 			s.replicators[role].PeerUp(e.ID)
@@ -186,7 +186,7 @@ func (s *stack) event(e gossip.Event) {
 }
 
 // end marks the incarnation as ended. It is idempotent.
-func (s *stack) end(r view.Removed) {
+func (s *stack) end(r gossip.Removed) {
 	s.overOnce.Do(func() {
 		s.removed = r
 		close(s.over)
@@ -194,7 +194,7 @@ func (s *stack) end(r view.Removed) {
 }
 
 // logEnd logs the end of the incarnation, as a warning if no call asked for it.
-func (s *stack) logEnd(r view.Removed) {
+func (s *stack) logEnd(r gossip.Removed) {
 	level := slog.LevelWarn
 	if s.node.isClosing() {
 		level = slog.LevelInfo
@@ -209,7 +209,7 @@ func (s *stack) roles() []string { return append([]string{""}, s.gossip.Self().R
 // nextConfig returns the settings of the next incarnation: the same address and contact
 // points, and the members of the last view as FormerMembers. It never bootstraps. It is
 // called after the incarnation has ended.
-func (s *stack) nextConfig() gossip.Config {
+func (s *stack) nextConfig() membership.Config {
 	cfg := s.cfg
 	self := s.gossip.Self()
 	cfg.Listen, cfg.Advertise, cfg.Bootstrap = samePort(cfg.Listen, self.Addr), self.Addr, false
@@ -253,7 +253,7 @@ const formerMax = 1024
 
 // formerMembers returns the addresses of the view's members without self, followed by those
 // of before.
-func formerMembers(v *view.View, self string, before []string) (out []string) {
+func formerMembers(v *gossip.View, self string, before []string) (out []string) {
 	known := map[string]bool{self: true}
 	take := func(addr string) {
 		if !known[addr] && len(out) < formerMax {

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -125,7 +125,7 @@ func (s *stack) leaseInWords() string {
 	return "valid for " + l.Until.Sub(now).Round(time.Millisecond).String()
 }
 
-func viewStatus(v *view.View) *ViewStatus {
+func viewStatus(v *gossip.View) *ViewStatus {
 	out := &ViewStatus{Epoch: v.Epoch.String()}
 	for i := range v.Members {
 		m := &v.Members[i]
@@ -145,7 +145,7 @@ func viewStatus(v *view.View) *ViewStatus {
 	return out
 }
 
-func (s *stack) typeStatus(v *view.View) []TypeStatus {
+func (s *stack) typeStatus(v *gossip.View) []TypeStatus {
 	var out []TypeStatus
 	for _, t := range s.sharding.Status() {
 		st := TypeStatus{Name: t.Type, Role: t.Role, ShardsTotal: len(t.Shards), Refused: t.Refused, Unregistered: t.Unregistered}
@@ -155,7 +155,7 @@ func (s *stack) typeStatus(v *view.View) []TypeStatus {
 		if stats, ok := s.node.registry.Stats(t.Type); ok {
 			st.Shards, st.Entities = stats.Shards, stats.Entities
 		}
-		homes := map[view.NodeID][]sharding.ShardID{}
+		homes := map[gossip.NodeID][]sharding.ShardID{}
 		for _, sh := range t.Shards {
 			if sh.Home != 0 {
 				homes[sh.Home] = append(homes[sh.Home], sh.Shard)

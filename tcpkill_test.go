@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -33,15 +33,15 @@ func (p *purse) Restore(_ *sharding.Context, state []byte) error {
 }
 
 // where answers with the node that it runs on.
-func where(ctx *sharding.Context, _ string) (view.NodeID, error) { return ctx.Self().Node, nil }
+func where(ctx *sharding.Context, _ string) (gossip.NodeID, error) { return ctx.Self().Node, nil }
 
 // loopNode is a node over TCP with one type of each kind.
 type loopNode struct {
 	*peerage.Node
 	purses *sharding.Region[uint64, uint64]
 	orders *sharding.Region[int, struct{}]
-	throne sharding.Ref[string, view.NodeID]
-	crew   *sharding.RunningDaemon[string, view.NodeID]
+	throne sharding.Ref[string, gossip.NodeID]
+	crew   *sharding.RunningDaemon[string, gossip.NodeID]
 }
 
 // orderBook is what the consumers of a Reliable have run, in one process.
@@ -108,13 +108,13 @@ func loop(t *testing.T, contact string, book *orderBook) *loopNode {
 		},
 	})
 	must(err)
-	n.throne, err = sharding.RegisterSingleton(node.Registry(), sharding.Singleton[string, view.NodeID]{
-		Name: "throne", MinMembers: 4, New: func() sharding.Entity[string, view.NodeID] { return sharding.Func(where) },
+	n.throne, err = sharding.RegisterSingleton(node.Registry(), sharding.Singleton[string, gossip.NodeID]{
+		Name: "throne", MinMembers: 4, New: func() sharding.Entity[string, gossip.NodeID] { return sharding.Func(where) },
 	})
 	must(err)
-	n.crew, err = sharding.RegisterDaemon(node.Registry(), sharding.Daemon[string, view.NodeID]{
+	n.crew, err = sharding.RegisterDaemon(node.Registry(), sharding.Daemon[string, gossip.NodeID]{
 		Name: "crew", Workers: crewSize, MinMembers: 4,
-		New: func(int, int) sharding.Entity[string, view.NodeID] { return sharding.Func(where) },
+		New: func(int, int) sharding.Entity[string, gossip.NodeID] { return sharding.Func(where) },
 	})
 	must(err)
 	must(node.Start(deadline(t)))
@@ -122,7 +122,7 @@ func loop(t *testing.T, contact string, book *orderBook) *loopNode {
 }
 
 // homes returns where the singleton and the workers answer from.
-func (n *loopNode) homes(t *testing.T, ctx context.Context) (throne view.NodeID, crew []view.NodeID) {
+func (n *loopNode) homes(t *testing.T, ctx context.Context) (throne gossip.NodeID, crew []gossip.NodeID) {
 	t.Helper()
 	throne, err := n.throne.Ask(ctx, "?", sharding.Retry())
 	if err != nil {

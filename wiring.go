@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/internal/membership"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 const (
@@ -34,8 +34,8 @@ func (c Config) withDefaults() Config {
 }
 
 // membership returns the settings of the membership, without frame handlers and transport.
-func (c *Config) membership(certificates *transport.Certificates) gossip.Config {
-	return gossip.Config{
+func (c *Config) membership(certificates *transport.Certificates) membership.Config {
+	return membership.Config{
 		Name: c.Name, Cluster: c.Cluster, Listen: c.Listen, Advertise: c.Advertise,
 		Roles: c.Roles, AppVersion: c.AppVersion, Metadata: c.Metadata,
 
@@ -56,7 +56,7 @@ func (c *Config) membership(certificates *transport.Certificates) gossip.Config 
 
 // membershipToCheck returns the settings of the membership as they will be once the
 // certificates have been read. Both TLS and CertificateFiles are a problem of the node.
-func (c *Config) membershipToCheck() gossip.Config {
+func (c *Config) membershipToCheck() membership.Config {
 	if c.CertificateFiles == nil || c.TLS != nil {
 		return c.membership(nil)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -24,11 +24,11 @@ func TestOneClockFarAheadCostsNobodyElse(t *testing.T) {
 				m, m3 := newMesh(t, 3), LWWMapKey[string, int]("m")
 				m.skew(3, century)
 				synctest.Wait() // the clocks have been told
-				set := func(id view.NodeID, v int) {
+				set := func(id gossip.NodeID, v int) {
 					must(t, Update(t.Context(), m.data[id], m3, level, func(tx *LWWMapTx[string, int]) error { tx.Set("k", v); return nil }))
 				}
 				for v := range 12 {
-					id := view.NodeID(v%3 + 1)
+					id := gossip.NodeID(v%3 + 1)
 					set(id, v)
 					got, err := Get(t.Context(), m.data[1], m3, All)
 					must(t, err)
@@ -75,7 +75,7 @@ func TestSetAtThatLosesSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, key := newMesh(t, 3), LWWMapKey[string, string]("m")
 		at := func(term uint64) crdt.Stamp { return crdt.Stamp{Time: term, Node: 1, Seq: 1} }
-		set := func(id view.NodeID, level Level, v string, term uint64) error {
+		set := func(id gossip.NodeID, level Level, v string, term uint64) error {
 			return Update(t.Context(), m.data[id], key, level, func(tx *LWWMapTx[string, string]) error {
 				tx.SetAt("k", v, at(term))
 				tx.SetAt("beside", v, at(term+10))
@@ -87,7 +87,7 @@ func TestSetAtThatLosesSaysSo(t *testing.T) {
 		must(t, set(1, Majority, "five", 5))
 		m.block(1, 3, false)
 		m.block(1, 2, true)
-		for id, level := range map[view.NodeID]Level{1: Local, 3: All} {
+		for id, level := range map[gossip.NodeID]Level{1: Local, 3: All} {
 			m.block(1, 2, level == Local)
 			var stale *replicator.StaleError
 			if err := set(id, level, "four", 4); !errors.As(err, &stale) || stale.Have != at(5) || stale.Entry != "k" {

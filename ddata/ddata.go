@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -32,7 +32,7 @@ func To(n int) Level { return replicator.To(n) }
 
 // Replicator is the interface through which this package uses a replicator.
 type Replicator interface {
-	Self() view.NodeID
+	Self() gossip.NodeID
 	// WallTime returns the calendar time from which stamps are made.
 	WallTime() time.Time
 	Update(ctx context.Context, ops []replicator.Op, level Level, opts ...replicator.Option) error

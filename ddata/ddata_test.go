@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/replica"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // alone returns the Data of a replicator that has no peers.
 func alone(t *testing.T) *Data {
-	r := replica.New(replica.Config{Self: 7, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	r := replica.New(replica.Config{Self: 7, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	t.Cleanup(func() { r.Close() })
 	return New(r)
 }
@@ -186,9 +186,9 @@ func must(t *testing.T, err error) {
 // set after that deletion, and wins over it.
 func TestSetWinsOverADeletionThatIsForgottenHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := replica.New(replica.Config{Self: 7, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+		r := replica.New(replica.Config{Self: 7, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 		defer r.Close()
-		r.SetView(&view.View{Epoch: view.FirstEpoch(1), Members: []view.Member{{Node: view.Node{ID: 7}, Status: view.Up}}})
+		r.SetView(&gossip.View{Epoch: gossip.FirstEpoch(1), Members: []gossip.Member{{Node: gossip.Node{ID: 7}, Status: gossip.Up}}})
 		d, key := New(r), LWWMapKey[string, string]("k")
 		ahead := crdt.Stamp{Time: uint64(time.Now().Add(3*time.Second).UnixMilli()) << 16, Node: 9, Seq: 1}
 		elsewhere := &crdt.LWWMap[string, string]{}

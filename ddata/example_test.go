@@ -9,9 +9,9 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/ddata"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/replica"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -19,12 +19,12 @@ import (
 // service, Node.Data gives the Data of a role.
 func cluster(n int) (nodes []*ddata.Data, close func()) {
 	var mu sync.Mutex
-	reps := map[view.NodeID]*replica.Replicator{}
-	v := &view.View{Epoch: view.FirstEpoch(1)}
+	reps := map[gossip.NodeID]*replica.Replicator{}
+	v := &gossip.View{Epoch: gossip.FirstEpoch(1)}
 	for i := range n {
-		id := view.NodeID(i + 1)
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})
-		reps[id] = replica.New(replica.Config{Self: id, Send: func(to view.NodeID, _ transport.Class, frame []byte) error {
+		id := gossip.NodeID(i + 1)
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id}, Status: gossip.Up})
+		reps[id] = replica.New(replica.Config{Self: id, Send: func(to gossip.NodeID, _ transport.Class, frame []byte) error {
 			_, payload, err := replica.SplitRole(frame)
 			mu.Lock()
 			defer mu.Unlock()
@@ -35,13 +35,13 @@ func cluster(n int) (nodes []*ddata.Data, close func()) {
 		}})
 	}
 	for i := range n {
-		r := reps[view.NodeID(i+1)]
+		r := reps[gossip.NodeID(i+1)]
 		r.SetView(v)
 		nodes = append(nodes, ddata.New(r))
 	}
 	return nodes, func() {
 		for i := range n {
-			reps[view.NodeID(i+1)].Close()
+			reps[gossip.NodeID(i+1)].Close()
 		}
 	}
 }

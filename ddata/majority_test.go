@@ -8,38 +8,38 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/replica"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // mesh connects the Data of several nodes in memory. Nothing spreads by itself beyond
 // the replicas that a request needs.
 type mesh struct {
 	mu    sync.Mutex
-	nodes map[view.NodeID]*replica.Replicator
-	data  map[view.NodeID]*Data
+	nodes map[gossip.NodeID]*replica.Replicator
+	data  map[gossip.NodeID]*Data
 	// blocked has the pairs between which nothing passes.
-	blocked map[[2]view.NodeID]bool
+	blocked map[[2]gossip.NodeID]bool
 	// ahead is how far nodes' wall clocks are ahead.
-	ahead map[view.NodeID]time.Duration
+	ahead map[gossip.NodeID]time.Duration
 }
 
 // wall is the wall clock of a node.
-func (m *mesh) wall(id view.NodeID) time.Time {
+func (m *mesh) wall(id gossip.NodeID) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return time.Now().Add(m.ahead[id])
 }
 
 func newMesh(t *testing.T, n int) *mesh {
-	m := &mesh{nodes: map[view.NodeID]*replica.Replicator{}, data: map[view.NodeID]*Data{}, blocked: map[[2]view.NodeID]bool{}, ahead: map[view.NodeID]time.Duration{}}
-	v := &view.View{Epoch: view.FirstEpoch(1)}
+	m := &mesh{nodes: map[gossip.NodeID]*replica.Replicator{}, data: map[gossip.NodeID]*Data{}, blocked: map[[2]gossip.NodeID]bool{}, ahead: map[gossip.NodeID]time.Duration{}}
+	v := &gossip.View{Epoch: gossip.FirstEpoch(1)}
 	for i := range n {
-		id := view.NodeID(i + 1)
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})
+		id := gossip.NodeID(i + 1)
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id}, Status: gossip.Up})
 		m.nodes[id] = replica.New(replica.Config{Self: id, BatchEvery: time.Hour, GossipEvery: time.Hour, WallClock: func() time.Time { return m.wall(id) },
-			Send: func(to view.NodeID, _ transport.Class, frame []byte) error { return m.send(id, to, frame) }})
+			Send: func(to gossip.NodeID, _ transport.Class, frame []byte) error { return m.send(id, to, frame) }})
 		m.data[id] = New(m.nodes[id])
 		t.Cleanup(func() { m.nodes[id].Close() })
 	}
@@ -49,9 +49,9 @@ func newMesh(t *testing.T, n int) *mesh {
 	return m
 }
 
-func (m *mesh) send(from, to view.NodeID, frame []byte) error {
+func (m *mesh) send(from, to gossip.NodeID, frame []byte) error {
 	m.mu.Lock()
-	r, blocked := m.nodes[to], m.blocked[[2]view.NodeID{from, to}]
+	r, blocked := m.nodes[to], m.blocked[[2]gossip.NodeID{from, to}]
 	m.mu.Unlock()
 	if r == nil || blocked {
 		return nil
@@ -64,14 +64,14 @@ func (m *mesh) send(from, to view.NodeID, frame []byte) error {
 }
 
 // block stops, or lets pass, all between two nodes.
-func (m *mesh) block(a, b view.NodeID, block bool) {
+func (m *mesh) block(a, b gossip.NodeID, block bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.blocked[[2]view.NodeID{a, b}], m.blocked[[2]view.NodeID{b, a}] = block, block
+	m.blocked[[2]gossip.NodeID{a, b}], m.blocked[[2]gossip.NodeID{b, a}] = block, block
 }
 
 // skew sets how far a node's wall clock is ahead.
-func (m *mesh) skew(id view.NodeID, ahead time.Duration) {
+func (m *mesh) skew(id gossip.NodeID, ahead time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ahead[id] = ahead
@@ -93,7 +93,7 @@ func majorityWrites(t *testing.T, ahead time.Duration) {
 	m.skew(1, ahead)
 	m.block(1, 3, true)
 	reg, table := LWWRegisterKey[string]("reg"), LWWMapKey[string, string]("table")
-	write := func(id view.NodeID, v string) {
+	write := func(id gossip.NodeID, v string) {
 		t.Helper()
 		must(t, Update(t.Context(), m.data[id], reg, Majority, func(r *LWWRegisterTx[string]) error { r.Set(v); return nil }))
 		must(t, Update(t.Context(), m.data[id], table, Majority, func(m *LWWMapTx[string, string]) error { m.Set("k", v); return nil }))
@@ -101,7 +101,7 @@ func majorityWrites(t *testing.T, ahead time.Duration) {
 	for i := range 20 {
 		write(1, fmt.Sprint("a", i))
 		write(3, fmt.Sprint("b", i))
-		for reader := range view.NodeID(3) {
+		for reader := range gossip.NodeID(3) {
 			got, err := Get(t.Context(), m.data[reader+1], reg, Majority)
 			must(t, err)
 			entries, err := Get(t.Context(), m.data[reader+1], table, Majority)
@@ -121,7 +121,7 @@ func TestWriterReadsItsMajorityWrite(t *testing.T) {
 		m := newMesh(t, 3)
 		m.skew(1, time.Second)
 		reg := LWWRegisterKey[string]("reg")
-		set := func(id view.NodeID, v string, level Level) {
+		set := func(id gossip.NodeID, v string, level Level) {
 			t.Helper()
 			must(t, Update(t.Context(), m.data[id], reg, level, func(r *LWWRegisterTx[string]) error { r.Set(v); return nil }))
 		}
@@ -146,7 +146,7 @@ func TestMajorityDeleteEndsWhatWasAcknowledged(t *testing.T) {
 		m := newMesh(t, 3)
 		m.block(1, 3, true)
 		set := ORSetKey[string]("set")
-		add := func(id view.NodeID, e string) {
+		add := func(id gossip.NodeID, e string) {
 			t.Helper()
 			must(t, Update(t.Context(), m.data[id], set, Majority, func(s *ORSetTx[string]) error { s.Add(e); return nil }))
 		}
@@ -156,7 +156,7 @@ func TestMajorityDeleteEndsWhatWasAcknowledged(t *testing.T) {
 		}
 		add(1, "last")
 		must(t, m.data[3].Update(t.Context(), Majority, Delete("set")))
-		for reader := range view.NodeID(3) {
+		for reader := range gossip.NodeID(3) {
 			got, err := Get(t.Context(), m.data[reader+1], set, Majority)
 			must(t, err)
 			if got.Len() != 0 {

@@ -3,7 +3,7 @@ package ddata
 import (
 	"context"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -23,7 +23,7 @@ type Status struct {
 
 // Replica describes another replica as this one sees it.
 type Replica struct {
-	ID view.NodeID
+	ID gossip.NodeID
 	// Connected is false while its connection is lost.
 	Connected bool
 	// Lag is the number of changes made here that the replica has not confirmed.

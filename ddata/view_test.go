@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/replica"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // The function of a View sees one state, whatever is written meanwhile, holds up no other
@@ -19,7 +19,7 @@ func TestViewShowsOneState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, key, mine := newMesh(t, 3), ORSetKey[string]("k"), errors.New("mine")
 		d := m.data[1]
-		add := func(id view.NodeID, e string, level Level) {
+		add := func(id gossip.NodeID, e string, level Level) {
 			must(t, Update(t.Context(), m.data[id], key, level, func(s *ORSetTx[string]) error { s.Add(e); return nil }))
 		}
 		add(1, "before", All)
@@ -52,7 +52,7 @@ func TestViewShowsOneState(t *testing.T) {
 
 // BenchmarkContains looks for one element of 50,000.
 func BenchmarkContains(b *testing.B) {
-	r := replica.New(replica.Config{Self: 7, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	r := replica.New(replica.Config{Self: 7, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	defer r.Close()
 	d, key := New(r), ORSetKey[string]("k")
 	if err := Update(b.Context(), d, key, Local, func(s *ORSetTx[string]) error {

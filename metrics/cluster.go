@@ -5,7 +5,6 @@ import (
 	"runtime/debug"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/gossip/view"
 )
 
 // clusterSeries returns the series of this build, this node and its membership.
@@ -16,14 +15,14 @@ func clusterSeries() []series {
 			emit(1, version, revision, runtime.Version())
 		}, "version", "revision", "goversion"),
 		gauge("node_info", "Constant 1 on each node; joins node names to scraped instances.", func(s *scrape, emit emitter) {
-			if s.node != nil {
-				emit(1, s.node.Self().Name, s.node.Self().AppVersion)
+			if s.running {
+				emit(1, s.self.Name, s.self.AppVersion)
 			}
 		}, "node", "app_version"),
 		gauge("ready", "1 when the node holds a lease and every type has met its coordinator; the same as /readyz.",
 			func(s *scrape, emit emitter) { emit(boolean(s.ready)) }),
 		gauge("cluster_members", "Members of the view that this node holds, by status.", func(s *scrape, emit emitter) {
-			for _, st := range []view.Status{view.Joining, view.Up, view.Leaving} {
+			for _, st := range []gossip.Status{gossip.Joining, gossip.Up, gossip.Leaving} {
 				emit(float64(s.gossip.Members[st]), st.String())
 			}
 		}, "state"),

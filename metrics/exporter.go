@@ -13,8 +13,12 @@ const namespace = "peerage"
 // Source supplies the values of a scrape. Its functions are called at every scrape, from
 // any goroutine.
 type Source struct {
-	// Gossip returns the current incarnation, or nil while there is none.
-	Gossip func() *gossip.Node
+	// Gossip returns the current incarnation and its statistics. ok is false while there is
+	// none.
+	Gossip func() (self gossip.Node, stats gossip.Stats, ok bool)
+	// Transport returns what carries the frames of the current incarnation, nil while there is
+	// none. Package peerage sets it: its counters have internal types.
+	Transport func() any
 	// Replicators returns the statistics of every role's replicator.
 	Replicators func() map[string]replicator.Stats
 	// Types returns the statistics of every entity type, sorted by name.
@@ -58,8 +62,11 @@ type scrape struct {
 	missed      uint64
 	lost, aside uint64
 	frames      sharding.FrameStats
-	node        *gossip.Node
+	// running is set while there is an incarnation.
+	running     bool
+	self        gossip.Node
 	gossip      gossip.Stats
+	transport   any
 	replicators map[string]replicator.Stats
 	types       []sharding.Stats
 }
@@ -100,13 +107,11 @@ func (e *Exporter) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (e *Exporter) Collect(out chan<- prometheus.Metric) {
 	s := &scrape{
-		ready: e.source.Ready(), node: e.source.Gossip(),
+		ready: e.source.Ready(), transport: e.source.Transport(),
 		replicators: e.source.Replicators(), types: e.source.Types(), frames: e.source.Frames(), missed: e.source.EventsMissed(), lost: e.source.EntitiesLost(),
 		aside: e.source.FilesSetAside(),
 	}
-	if s.node != nil {
-		s.gossip = s.node.Stats()
-	}
+	s.self, s.gossip, s.running = e.source.Gossip()
 	for _, fam := range e.series {
 		fam.read(s, func(value float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(fam.desc, fam.kind, value, labels...)

@@ -24,7 +24,8 @@ func source() Source {
 	counters.Sent[sharding.RouteRemote] = 11
 	counters.Dropped[sharding.DropMailboxFull] = 13
 	return Source{
-		Gossip:       func() *gossip.Node { return nil },
+		Gossip:       func() (self gossip.Node, stats gossip.Stats, ok bool) { return self, stats, false },
+		Transport:    func() any { return nil },
 		Replicators:  func() map[string]replicator.Stats { return map[string]replicator.Stats{"": {BytesSent: 17}} },
 		Types:        func() []sharding.Stats { return []sharding.Stats{counters, {Type: "other"}} },
 		Frames:       func() sharding.FrameStats { return sharding.FrameStats{AnswersLost: 19, Overrun: 23} },

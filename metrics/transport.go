@@ -3,7 +3,7 @@ package metrics
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // classNames returns the labels of the transport's classes.
@@ -143,10 +143,7 @@ func certificateSeries() []series {
 
 // transportCounters returns the transport's counters, or nil without a transport or counters.
 func (s *scrape) transportCounters() *transport.Counters {
-	if s.node == nil {
-		return nil
-	}
-	if t, ok := s.node.Transport().(interface{ Counters() *transport.Counters }); ok {
+	if t, ok := s.transport.(interface{ Counters() *transport.Counters }); ok {
 		return t.Counters()
 	}
 	return nil

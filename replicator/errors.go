@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -58,7 +58,7 @@ type QuorumError struct {
 	// Unchanged: the request was given up before anything was written, here or elsewhere.
 	Unchanged bool
 	// Missing are the voting members that have not answered, most senior first.
-	Missing []view.NodeID
+	Missing []gossip.NodeID
 }
 
 func (e *QuorumError) Error() string {
@@ -138,11 +138,11 @@ type StaleError struct {
 	// Have is the stamp that stands, at Node. It equals the stamp of the write if that was
 	// used for another value before.
 	Have crdt.Stamp
-	Node view.NodeID
+	Node gossip.NodeID
 }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("%v: key %q, entry %q: at node %v, time %d of writer %v, number %d", ErrStale, e.Key, e.Entry, e.Node, e.Have.Time, view.NodeID(e.Have.Node), e.Have.Seq)
+	return fmt.Sprintf("%v: key %q, entry %q: at node %v, time %d of writer %v, number %d", ErrStale, e.Key, e.Entry, e.Node, e.Have.Time, gossip.NodeID(e.Have.Node), e.Have.Seq)
 }
 
 // Unwrap returns ErrStale.
@@ -156,7 +156,7 @@ type AheadError struct {
 	// Stamp is the time of the stamp, Wall the clock at Node, both in milliseconds of Unix
 	// time. Node is the replica that has rejected the stamp.
 	Stamp, Wall uint64
-	Node        view.NodeID
+	Node        gossip.NodeID
 	// Elsewhere: Node is not the node at which the write was made.
 	Elsewhere bool
 }
@@ -194,7 +194,7 @@ func (e *MixedError) Unwrap() error { return ErrDurable }
 // DiskError means that a write of a durable key was rejected because the disk of its node
 // fails. Nothing was changed.
 type DiskError struct {
-	Node view.NodeID
+	Node gossip.NodeID
 	Key  string
 	// Cause is the newest error of the disk.
 	Cause error

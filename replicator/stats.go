@@ -3,7 +3,7 @@ package replicator
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Stats is a snapshot of one replicator: gauges first, then counters since its start.
@@ -76,7 +76,7 @@ type Stats struct {
 
 // PeerStats describes another member of the role as this replicator sees it.
 type PeerStats struct {
-	ID view.NodeID
+	ID gossip.NodeID
 	// Down: its connection was lost.
 	Down bool
 	// Lag is the number of own changes that it has not confirmed.

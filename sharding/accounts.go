@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
@@ -18,7 +18,7 @@ import (
 type accounts struct {
 	typ    string
 	shards uint32
-	self   view.NodeID
+	self   gossip.NodeID
 	signal chan struct{}
 
 	// budgets are those of the node.
@@ -27,10 +27,10 @@ type accounts struct {
 	// the mutex of budgets.
 	pool flow.Pool
 	// send sends a frame to a node; it does not block.
-	send func(to view.NodeID, frame []byte)
+	send func(to gossip.NodeID, frame []byte)
 
 	mu      sync.Mutex
-	senders map[view.NodeID]*sender
+	senders map[gossip.NodeID]*sender
 }
 
 // flowBudgets bound what this node, as a home, grants and parks beyond first windows, for
@@ -72,10 +72,10 @@ func (b *flowBudgets) used() (parked, windows uint64) {
 	return parked, b.windows.Used
 }
 
-func newAccounts(typ string, shards uint32, self view.NodeID, budgets *flowBudgets, send func(to view.NodeID, frame []byte)) *accounts {
+func newAccounts(typ string, shards uint32, self gossip.NodeID, budgets *flowBudgets, send func(to gossip.NodeID, frame []byte)) *accounts {
 	a := &accounts{
 		typ: typ, shards: shards, self: self, budgets: budgets, send: send,
-		signal: make(chan struct{}, 1), senders: map[view.NodeID]*sender{},
+		signal: make(chan struct{}, 1), senders: map[gossip.NodeID]*sender{},
 	}
 	budgets.addPool(&a.pool)
 	return a
@@ -85,7 +85,7 @@ func newAccounts(typ string, shards uint32, self view.NodeID, budgets *flowBudge
 // of a route, held; with it held, only that of the budgets is taken.
 type sender struct {
 	of   *accounts
-	node view.NodeID
+	node gossip.NodeID
 
 	// sending orders what is sent: a stop must leave before the grant behind it.
 	sending sync.Mutex
@@ -123,7 +123,7 @@ type account struct {
 	flow.Account
 }
 
-func (a *accounts) sender(node view.NodeID) *sender {
+func (a *accounts) sender(node gossip.NodeID) *sender {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.senders[node]
@@ -357,7 +357,7 @@ func (a *accounts) all() []*sender {
 }
 
 // forget drops the accounts of a node that has left the view.
-func (a *accounts) forget(node view.NodeID) {
+func (a *accounts) forget(node gossip.NodeID) {
 	a.mu.Lock()
 	s := a.senders[node]
 	delete(a.senders, node)

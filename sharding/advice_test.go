@@ -4,15 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // touchyStrategy panics wherever it is asked.
 type touchyStrategy struct{}
 
-func (touchyStrategy) Allocate(*strategy.State, ShardID, view.NodeID) view.NodeID { panic("oh") }
-func (touchyStrategy) Rebalance(*strategy.State) []ShardID                        { panic("no") }
+func (touchyStrategy) Allocate(*strategy.State, ShardID, gossip.NodeID) gossip.NodeID { panic("oh") }
+func (touchyStrategy) Rebalance(*strategy.State) []ShardID                            { panic("no") }
 
 // A strategy that panics takes no coordinator's process down, let alone one after the
 // other: its shards are placed, and taken over, without it, and that is logged.

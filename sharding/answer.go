@@ -3,9 +3,9 @@ package sharding
 import (
 	"sync"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // queries are the questions of this node that are out, and those of others that
@@ -20,7 +20,7 @@ type queries struct {
 
 // answered is one node's answer to a question of ours.
 type answered struct {
-	from view.NodeID
+	from gossip.NodeID
 	*protocol.Answer
 }
 
@@ -48,7 +48,7 @@ func (q *queries) begin(nodes int) (id uint64, answers <-chan answered, end func
 	}
 }
 
-func (q *queries) settle(from view.NodeID, m *protocol.Answer) {
+func (q *queries) settle(from gossip.NodeID, m *protocol.Answer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if ch := q.open[m.ID]; ch != nil {
@@ -79,7 +79,7 @@ func (q *queries) done() {
 // handleQuery takes a question or an answer. Answers are made in goroutines of
 // their own: a type may have many shards, and the reader of the connection has
 // more urgent things to do.
-func (s *service) handleQuery(from view.NodeID, m protocol.Message) {
+func (s *service) handleQuery(from gossip.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.Answer:
 		s.queries.settle(from, m)

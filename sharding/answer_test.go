@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -107,11 +107,11 @@ func TestAnswersSayWhatWasAsked(t *testing.T) {
 
 // hanging is a cluster of which the third node answers nothing, and a way to have it, or
 // another, say something to the question that the first has out.
-func hanging(t *testing.T) (nodes []*node, regions []*Region[say, heard], forge func(from view.NodeID, a protocol.Answer)) {
+func hanging(t *testing.T) (nodes []*node, regions []*Region[say, heard], forge func(from gossip.NodeID, a protocol.Answer)) {
 	_, nodes, regions = three(t, newJournal(), func(ty *Type[say, heard]) { ty.MinMembers = 3 })
 	fill(t, regions[0], 1)
 	nodes[2].dead.Store(true)
-	return nodes, regions, func(from view.NodeID, a protocol.Answer) {
+	return nodes, regions, func(from gossip.NodeID, a protocol.Answer) {
 		synctest.Wait()
 		q := &nodes[0].s.queries
 		q.mu.Lock()
@@ -187,7 +187,7 @@ func TestClusterTellsWhatIsToBeExpected(t *testing.T) {
 		}
 		c.install(a, idle, front)
 		got, err := a.reg.Cluster(t.Context(), "ear")
-		if err != nil || fmt.Sprint(got.Unregistered) != fmt.Sprint([]view.NodeID{idle.self.ID}) || len(got.Nodes) != 1 || got.Nodes[0].Capacity != 1 {
+		if err != nil || fmt.Sprint(got.Unregistered) != fmt.Sprint([]gossip.NodeID{idle.self.ID}) || len(got.Nodes) != 1 || got.Nodes[0].Capacity != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if _, err := a.reg.Where(t.Context(), "ear", strings.Repeat("x", 256)); !Retryable(err) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -158,7 +158,7 @@ func TestStatesThatWaitAreBounded(t *testing.T) {
 // A node that leaves counts as lost what it alone has: of its own type's shards, what
 // it sent nowhere. It counts it once.
 func TestWhatANodeAloneHasIsFoundOnce(t *testing.T) {
-	const self view.NodeID = 1
+	const self gossip.NodeID = 1
 	var a arrivals
 	state := map[string][]byte{"a": nil}
 	alone, came := arrivalKey{"t", 1, self}, arrivalKey{"t", 2, self}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 )
 
@@ -84,7 +84,7 @@ func (p *path[Req, Resp]) askObserved(ctx context.Context, f Ref[Req, Resp], req
 }
 
 func (p *path[Req, Resp]) askOnce(ctx context.Context, f Ref[Req, Resp], req Req) (resp Resp, err error) {
-	var node view.NodeID
+	var node gossip.NodeID
 	if s := p.locals[f.shard].Load(); s != nil {
 		node = s.Node()
 	}
@@ -111,7 +111,7 @@ func (p *path[Req, Resp]) askOnce(ctx context.Context, f Ref[Req, Resp], req Req
 }
 
 // whyLate says what an ask was waiting for when its context ended.
-func (p *path[Req, Resp]) whyLate(at view.NodeID, err error) error {
+func (p *path[Req, Resp]) whyLate(at gossip.NodeID, err error) error {
 	inc := p.now.Load()
 	switch {
 	case at == 0 && inc == nil:

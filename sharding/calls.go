@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // calls is the table of asks that wait for their answer. A call has a number that
@@ -33,7 +33,7 @@ type call[Resp any] struct {
 	number uint64
 	open   bool
 	// node is where the request is now: 0 while it waits in a buffer here.
-	node view.NodeID
+	node gossip.NodeID
 	done chan struct{}
 	resp Resp
 	// late is a large answer, which its asker decodes; nil: resp is set.
@@ -44,7 +44,7 @@ type call[Resp any] struct {
 func (t *calls[Resp]) part(number uint64) *callPart[Resp] { return &t.parts[number%callParts] }
 
 // begin opens a call for a message to a shard.
-func (t *calls[Resp]) begin(shard ShardID, node view.NodeID) *call[Resp] {
+func (t *calls[Resp]) begin(shard ShardID, node gossip.NodeID) *call[Resp] {
 	p := t.part(uint64(shard))
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *callPart[Resp]) find(number uint64) *call[Resp] {
 
 // move notes where the request of a call is now; false means that nobody waits
 // for it any more.
-func (t *calls[Resp]) move(number uint64, node view.NodeID) bool {
+func (t *calls[Resp]) move(number uint64, node gossip.NodeID) bool {
 	p := t.part(number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +141,7 @@ func (c *call[Resp]) await(ctx context.Context) bool {
 
 // cancel closes a call whose asker has given up, and returns where its request
 // is. If the answer came first, cancelled is false and done has delivered.
-func (t *calls[Resp]) cancel(c *call[Resp]) (node view.NodeID, cancelled bool) {
+func (t *calls[Resp]) cancel(c *call[Resp]) (node gossip.NodeID, cancelled bool) {
 	p := t.part(c.number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +165,7 @@ func (t *calls[Resp]) release(c *call[Resp]) {
 
 // failNode fails all calls whose request is at node; 0 stands for all nodes.
 // Requests in buffers stay.
-func (t *calls[Resp]) failNode(node view.NodeID, err error) (failed int) {
+func (t *calls[Resp]) failNode(node gossip.NodeID, err error) (failed int) {
 	for i := range t.parts {
 		p := &t.parts[i]
 		p.mu.Lock()

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // An answer is for the call that it was given for, once: what comes again, late, or out
@@ -52,17 +52,17 @@ func TestAnswersReachTheirOwnCallOnce(t *testing.T) {
 func TestALostNodeEndsItsCalls(t *testing.T) {
 	gone := errors.New("gone")
 	var table calls[string]
-	open := map[view.NodeID]*call[string]{}
-	for _, at := range []view.NodeID{0, 1, 2} {
+	open := map[gossip.NodeID]*call[string]{}
+	for _, at := range []gossip.NodeID{0, 1, 2} {
 		open[at] = table.begin(ShardID(at), 9)
 		if !table.move(open[at].number, at) {
 			t.Fatal("the call is not there")
 		}
 	}
 	for i, want := range []struct {
-		lost view.NodeID
-		ends []view.NodeID
-	}{{1, []view.NodeID{1}}, {1, nil}, {0, []view.NodeID{2}}, {0, nil}} {
+		lost gossip.NodeID
+		ends []gossip.NodeID
+	}{{1, []gossip.NodeID{1}}, {1, nil}, {0, []gossip.NodeID{2}}, {0, nil}} {
 		if n := table.failNode(want.lost, gone); n != len(want.ends) {
 			t.Errorf("loss %d, of node %v, ends %d calls, want those at %v", i+1, want.lost, n, want.ends)
 		}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 )
 
@@ -60,7 +60,7 @@ func (c *cancels) take(a activation.ReplyTo) bool {
 // callOff tells the home of an ask that its asker has given up. A deadline needs no
 // telling, it has travelled with the ask. The news may be lost: then the ask is
 // handled for nobody.
-func (p *path[Req, Resp]) callOff(at view.NodeID, call uint64, why error) {
+func (p *path[Req, Resp]) callOff(at gossip.NodeID, call uint64, why error) {
 	inc := p.now.Load()
 	if inc == nil || at == 0 || at == inc.self || !errors.Is(why, context.Canceled) {
 		return
@@ -69,6 +69,6 @@ func (p *path[Req, Resp]) callOff(at view.NodeID, call uint64, why error) {
 }
 
 // cancelled takes that news.
-func (p *path[Req, Resp]) cancelled(from view.NodeID, call uint64) {
+func (p *path[Req, Resp]) cancelled(from gossip.NodeID, call uint64) {
 	p.gone.add(activation.ReplyTo{Node: from, Call: call})
 }

@@ -13,12 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -27,14 +27,14 @@ import (
 type cluster struct {
 	t     testing.TB
 	mu    sync.Mutex
-	epoch view.Epoch
+	epoch gossip.Epoch
 	nodes []*node
 	// started are those of the nodes that have a sharding.
 	started []*node
 	store   *memStore
-	cuts    map[[2]view.NodeID]bool
+	cuts    map[[2]gossip.NodeID]bool
 	// closed are pairs where nothing is under way from the first to the second.
-	closed map[[2]view.NodeID]bool
+	closed map[[2]gossip.NodeID]bool
 	// delay is the network's; entity messages take slow longer.
 	delay, slow time.Duration
 	// loss may eat a frame of class Bulk.
@@ -54,7 +54,7 @@ type cluster struct {
 
 type node struct {
 	c     *cluster
-	self  view.Node
+	self  gossip.Node
 	reg   *Registry
 	s     *service
 	lease atomic.Bool
@@ -67,7 +67,7 @@ type node struct {
 	// lostAt is when the lease ended, in the bubble's nanoseconds; 0 while it holds.
 	lostAt atomic.Int64
 	dead   atomic.Bool
-	pipes  map[view.NodeID]*pipe
+	pipes  map[gossip.NodeID]*pipe
 }
 
 // pipe carries the frames of one direction, in order, from a goroutine.
@@ -79,15 +79,15 @@ type pipe struct {
 
 func newCluster(t testing.TB) *cluster {
 	return &cluster{
-		t: t, epoch: view.FirstEpoch(1), store: &memStore{},
-		cuts: map[[2]view.NodeID]bool{}, closed: map[[2]view.NodeID]bool{},
+		t: t, epoch: gossip.FirstEpoch(1), store: &memStore{},
+		cuts: map[[2]gossip.NodeID]bool{}, closed: map[[2]gossip.NodeID]bool{},
 	}
 }
 
 func (c *cluster) add(name string, roles ...string) *node {
 	n := &node{
-		c: c, reg: &Registry{}, pipes: map[view.NodeID]*pipe{},
-		self: view.Node{ID: view.NodeID(len(c.nodes) + 1), Name: name, Roles: roles},
+		c: c, reg: &Registry{}, pipes: map[gossip.NodeID]*pipe{},
+		self: gossip.Node{ID: gossip.NodeID(len(c.nodes) + 1), Name: name, Roles: roles},
 	}
 	n.lease.Store(true)
 	c.nodes = append(c.nodes, n)
@@ -145,13 +145,13 @@ func (c *cluster) install(members ...*node) {
 }
 
 // next makes a view that nobody knows yet.
-func (c *cluster) next(members ...*node) *view.View {
+func (c *cluster) next(members ...*node) *gossip.View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.epoch++
-	v := &view.View{Cluster: 1, Epoch: c.epoch}
+	v := &gossip.View{Cluster: 1, Epoch: c.epoch}
 	for _, n := range members {
-		v.Members = append(v.Members, view.Member{Node: n.self, Joined: view.FirstEpoch(1), Status: view.Up})
+		v.Members = append(v.Members, gossip.Member{Node: n.self, Joined: gossip.FirstEpoch(1), Status: gossip.Up})
 	}
 	return v
 }
@@ -185,7 +185,7 @@ func (c *cluster) kill(n *node) {
 
 type links struct{ n *node }
 
-func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, payload []byte) error {
+func (l links) Send(to gossip.NodeID, class transport.Class, k transport.Kind, payload []byte) error {
 	n := l.n
 	if n.dead.Load() {
 		return transport.ErrClosed
@@ -212,7 +212,7 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 		return nil
 	}
 	n.c.mu.Lock()
-	cut := n.c.cuts[[2]view.NodeID{n.self.ID, to}]
+	cut := n.c.cuts[[2]gossip.NodeID{n.self.ID, to}]
 	n.c.mu.Unlock()
 	if cut {
 		n.c.noteLost(k, payload)
@@ -237,7 +237,7 @@ func (l links) Send(to view.NodeID, class transport.Class, k transport.Kind, pay
 			target.s.HandleCoordinator(n.self.ID, frame)
 		}
 	}
-	n.pipe(to<<8 | view.NodeID(class)).push(deliver)
+	n.pipe(to<<8 | gossip.NodeID(class)).push(deliver)
 	return nil
 }
 
@@ -260,17 +260,17 @@ func (o *one) Next() ([]byte, bool) {
 	return f, f != nil
 }
 
-func (l links) Open(to view.NodeID, _ transport.Class) bool {
+func (l links) Open(to gossip.NodeID, _ transport.Class) bool {
 	l.n.c.mu.Lock()
 	defer l.n.c.mu.Unlock()
-	return !l.n.c.closed[[2]view.NodeID{l.n.self.ID, to}]
+	return !l.n.c.closed[[2]gossip.NodeID{l.n.self.ID, to}]
 }
 
-func (l links) WaitRoom(ctx context.Context, _ view.NodeID, _ transport.Class) error {
+func (l links) WaitRoom(ctx context.Context, _ gossip.NodeID, _ transport.Class) error {
 	return ctx.Err()
 }
 
-func (n *node) pipe(to view.NodeID) *pipe {
+func (n *node) pipe(to gossip.NodeID) *pipe {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	p := n.pipes[to]
@@ -309,7 +309,7 @@ func (p *pipe) work() {
 // memStore is a Store that every node can reach.
 type memStore struct {
 	mu     sync.Mutex
-	terms  map[string]view.Epoch
+	terms  map[string]gossip.Epoch
 	shards map[string]map[ShardID]protocol.Record
 	delay  time.Duration
 	// wanted is what Place said, for all types; watchers are told of it.
@@ -343,9 +343,9 @@ func (m *memStore) WatchPlaces(_ string, fn func(map[ShardID]string)) (cancel fu
 	return func() {}
 }
 
-func (m *memStore) fence(typ string, term view.Epoch) error {
+func (m *memStore) fence(typ string, term gossip.Epoch) error {
 	if m.terms == nil {
-		m.terms, m.shards = map[string]view.Epoch{}, map[string]map[ShardID]protocol.Record{}
+		m.terms, m.shards = map[string]gossip.Epoch{}, map[string]map[ShardID]protocol.Record{}
 	}
 	if term < m.terms[typ] {
 		return &replicator.FencedError{Term: uint64(term), Higher: uint64(m.terms[typ])}
@@ -374,7 +374,7 @@ func (m *memStore) Write(_ context.Context, typ string, w coordinator.Write) err
 	return nil
 }
 
-func (m *memStore) Read(_ context.Context, typ string, term view.Epoch) (placement.Records, error) {
+func (m *memStore) Read(_ context.Context, typ string, term gossip.Epoch) (placement.Records, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.fence(typ, term); err != nil {
@@ -395,7 +395,7 @@ type say struct {
 
 // heard is its answer: where it was handled, and how often so far.
 type heard struct {
-	Node  view.NodeID
+	Node  gossip.NodeID
 	Count int
 }
 
@@ -410,13 +410,13 @@ type ear struct {
 type journal struct {
 	mu    sync.Mutex
 	lines map[string][]say
-	live  map[string]view.NodeID
-	homes map[string][]view.NodeID
+	live  map[string]gossip.NodeID
+	homes map[string][]gossip.NodeID
 	gate  chan struct{}
 }
 
 func newJournal() *journal {
-	return &journal{lines: map[string][]say{}, live: map[string]view.NodeID{}, homes: map[string][]view.NodeID{}}
+	return &journal{lines: map[string][]say{}, live: map[string]gossip.NodeID{}, homes: map[string][]gossip.NodeID{}}
 }
 
 func (e *ear) Handle(ctx *Context, s say) (heard, error) {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 )
 
@@ -30,7 +30,7 @@ var _ context.Context = (*Context)(nil)
 // Sender is the origin of a message. Type and ID are empty if it was sent from outside an
 // entity.
 type Sender struct {
-	Node view.NodeID
+	Node gossip.NodeID
 	Type string
 	ID   string
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -19,19 +19,19 @@ import (
 type planBook struct {
 	mu       sync.Mutex
 	state    daemon.State
-	fence    view.Epoch
+	fence    gossip.Epoch
 	watchers []func(daemon.State)
 	// cut are nodes whose acknowledgements do not arrive.
-	cut map[view.NodeID]bool
+	cut map[gossip.NodeID]bool
 	// late is how long after a change the nodes hear of it.
 	late time.Duration
 }
 
 // cutStore keeps a node's acknowledgements from arriving.
-func (c *cluster) cutStore(node view.NodeID, cut bool) {
+func (c *cluster) cutStore(node gossip.NodeID, cut bool) {
 	c.store.plans.mu.Lock()
 	defer c.store.plans.mu.Unlock()
-	c.store.plans.cut = map[view.NodeID]bool{node: cut}
+	c.store.plans.cut = map[gossip.NodeID]bool{node: cut}
 }
 
 func (b *planBook) copy() daemon.State {
@@ -43,7 +43,7 @@ func (b *planBook) copy() daemon.State {
 func (b *planBook) change(fn func(*daemon.State)) {
 	b.mu.Lock()
 	if b.state.Acked == nil {
-		b.state.Acked = map[view.NodeID]daemon.Ack{}
+		b.state.Acked = map[gossip.NodeID]daemon.Ack{}
 	}
 	fn(&b.state)
 	s, watchers := b.copy(), slices.Clone(b.watchers)
@@ -61,14 +61,14 @@ func (b *planBook) change(fn func(*daemon.State)) {
 	tell()
 }
 
-func (m *memStore) ReadPlan(_ context.Context, _ string, term view.Epoch) (daemon.State, error) {
+func (m *memStore) ReadPlan(_ context.Context, _ string, term gossip.Epoch) (daemon.State, error) {
 	m.plans.mu.Lock()
 	defer m.plans.mu.Unlock()
 	m.plans.fence = max(m.plans.fence, term)
 	return m.plans.copy(), nil
 }
 
-func (m *memStore) WritePlan(_ context.Context, _ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) (err error) {
+func (m *memStore) WritePlan(_ context.Context, _ string, term gossip.Epoch, p daemon.Plan, gone []gossip.NodeID) (err error) {
 	m.plans.change(func(s *daemon.State) {
 		if term < m.plans.fence {
 			err = &replicator.FencedError{Term: uint64(term), Higher: uint64(m.plans.fence)}
@@ -87,7 +87,7 @@ func (m *memStore) RequestWorkers(_ context.Context, _ string, workers int) erro
 	return nil
 }
 
-func (m *memStore) AckPlan(_ context.Context, _ string, node view.NodeID, a daemon.Ack) error {
+func (m *memStore) AckPlan(_ context.Context, _ string, node gossip.NodeID, a daemon.Ack) error {
 	m.plans.mu.Lock()
 	cut := m.plans.cut[node]
 	m.plans.mu.Unlock()
@@ -119,7 +119,7 @@ type crew struct {
 
 type hand struct {
 	of   int
-	node view.NodeID
+	node gossip.NodeID
 }
 
 // toiler is a worker of a crew.
@@ -196,7 +196,7 @@ func (s *shop) check(t *testing.T, when string, of, most int) {
 	for _, w := range s.crew.wrong {
 		t.Errorf("%s: %s", when, w)
 	}
-	perNode := map[view.NodeID]int{}
+	perNode := map[gossip.NodeID]int{}
 	for n, h := range s.crew.lives { // order-free: each is checked by itself
 		perNode[h.node]++
 		if h.of != of || n >= of {
@@ -395,7 +395,7 @@ func TestDaemonSpreadsWorkersNotShards(t *testing.T) {
 		s.check(t, "on three nodes", 4, 2)
 		s.crew.mu.Lock()
 		defer s.crew.mu.Unlock()
-		at := map[view.NodeID]bool{}
+		at := map[gossip.NodeID]bool{}
 		for _, h := range s.crew.lives { // order-free: a set
 			at[h.node] = true
 		}
@@ -412,7 +412,7 @@ type hasty struct {
 	once sync.Once
 }
 
-func (h *hasty) ReadPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error) {
+func (h *hasty) ReadPlan(ctx context.Context, typ string, term gossip.Epoch) (daemon.State, error) {
 	s, err := h.memStore.ReadPlan(ctx, typ, term)
 	if term != 0 && s.Wish == 5 && !s.Plan.Running && s.Acked[1].Rev == s.Plan.Rev {
 		h.once.Do(func() { err = h.RequestWorkers(ctx, typ, 7) })

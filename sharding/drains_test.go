@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 )
 
@@ -18,13 +18,13 @@ type leavings struct {
 	regions []*Region[int, heardCount]
 	ids     []string
 	// announced members are Leaving in the view.
-	announced map[view.NodeID]bool
+	announced map[gossip.NodeID]bool
 	changing  sync.Mutex
 	members   []*node
 }
 
 func newLeavings(t *testing.T, nodes int) *leavings {
-	l := &leavings{cluster: newCluster(t), announced: map[view.NodeID]bool{}}
+	l := &leavings{cluster: newCluster(t), announced: map[gossip.NodeID]bool{}}
 	// Registered first, so the last to run: what is under way when all close arrives.
 	t.Cleanup(func() { pass(time.Second) })
 	l.regions = tallies(t, l.cluster, nodes)
@@ -55,11 +55,11 @@ func (l *leavings) change(edit func()) {
 	defer l.changing.Unlock()
 	edit()
 	l.epoch++
-	v := &view.View{Cluster: 1, Epoch: l.epoch}
+	v := &gossip.View{Cluster: 1, Epoch: l.epoch}
 	for _, n := range l.members {
-		m := view.Member{Node: n.self, Joined: view.FirstEpoch(1), Status: view.Up}
+		m := gossip.Member{Node: n.self, Joined: gossip.FirstEpoch(1), Status: gossip.Up}
 		if l.announced[n.self.ID] {
-			m.Status = view.Leaving
+			m.Status = gossip.Leaving
 		}
 		v.Members = append(v.Members, m)
 	}
@@ -171,13 +171,13 @@ func TestStatesSurviveTheDeathOfTheirNewHome(t *testing.T) {
 
 func drainAndKillBearer(t *testing.T, after time.Duration, drains bool) (turned int) {
 	l := newLeavings(t, 4)
-	at := map[string]view.NodeID{}
+	at := map[string]gossip.NodeID{}
 	for _, id := range l.ids {
 		got, err := l.regions[0].Ask(within(t, 10*time.Second), id, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at[id] = view.NodeID(got.Node)
+		at[id] = gossip.NodeID(got.Node)
 	}
 	var all sync.WaitGroup
 	all.Go(func() { l.leave(t, l.nodes[1], false) })

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -58,7 +58,7 @@ func (r *Registry) Explain(ctx context.Context, typ string, shard ShardID) (_ Hi
 	return h, nil
 }
 
-func traceEvents(on view.NodeID, shard ShardID, events []protocol.Event) []TraceEvent {
+func traceEvents(on gossip.NodeID, shard ShardID, events []protocol.Event) []TraceEvent {
 	var out []TraceEvent
 	for _, e := range events {
 		by := "region"
@@ -78,7 +78,7 @@ func traceEvents(on view.NodeID, shard ShardID, events []protocol.Event) []Trace
 // in term 3 has a token of term 2, and its end stands in term 3 all the same.
 func merge(lists [][]TraceEvent) []TraceEvent {
 	type place struct {
-		term  view.Epoch
+		term  gossip.Epoch
 		token Token
 		at    time.Time
 		event TraceEvent

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // farewells wait, on a node that leaves, until all that it has sent has reached the
@@ -20,7 +20,7 @@ type farewells struct {
 	number uint64
 	// waits are those whose answer is awaited. Invariant: all was made with it, and is
 	// closed when it is empty.
-	waits map[view.NodeID]bool
+	waits map[gossip.NodeID]bool
 	all   chan struct{}
 }
 
@@ -30,11 +30,11 @@ const farewellPatience = 500 * time.Millisecond
 
 // expect begins to wait for nodes, and returns what the markers carry, and what is closed
 // at the end. It replaces an earlier wait.
-func (f *farewells) expect(nodes []view.NodeID) (number uint64, all <-chan struct{}) {
+func (f *farewells) expect(nodes []gossip.NodeID) (number uint64, all <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.number++
-	f.waits, f.all = make(map[view.NodeID]bool, len(nodes)), make(chan struct{})
+	f.waits, f.all = make(map[gossip.NodeID]bool, len(nodes)), make(chan struct{})
 	for _, n := range nodes {
 		f.waits[n] = true
 	}
@@ -45,7 +45,7 @@ func (f *farewells) expect(nodes []view.NodeID) (number uint64, all <-chan struc
 }
 
 // answered takes an answer.
-func (f *farewells) answered(from view.NodeID, number uint64) {
+func (f *farewells) answered(from gossip.NodeID, number uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if number == f.number {
@@ -54,13 +54,13 @@ func (f *farewells) answered(from view.NodeID, number uint64) {
 }
 
 // lost ends the wait for a node that is gone, or whose connection is.
-func (f *farewells) lost(node view.NodeID) {
+func (f *farewells) lost(node gossip.NodeID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropLocked(node)
 }
 
-func (f *farewells) dropLocked(n view.NodeID) {
+func (f *farewells) dropLocked(n gossip.NodeID) {
 	if !f.waits[n] {
 		return
 	}
@@ -73,7 +73,7 @@ func (f *farewells) dropLocked(n view.NodeID) {
 // are gone, or patience is.
 func (s *service) sayFarewell(ctx context.Context) {
 	s.mu.Lock()
-	var nodes []view.NodeID
+	var nodes []gossip.NodeID
 	if s.view != nil {
 		for i := range s.view.Members {
 			if id := s.view.Members[i].ID; id != s.cfg.Self.ID && s.cfg.Links.Open(id, transport.Message) {

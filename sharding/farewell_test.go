@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // takesItsTime answers after a second, with its node.
-type takesItsTime view.NodeID
+type takesItsTime gossip.NodeID
 
-func (e takesItsTime) Handle(*Context, int) (view.NodeID, error) {
+func (e takesItsTime) Handle(*Context, int) (gossip.NodeID, error) {
 	pass(time.Second)
-	return view.NodeID(e), nil
+	return gossip.NodeID(e), nil
 }
 
 // A node's last answer is still under way when everything else is done, and the view
@@ -24,12 +24,12 @@ func TestLastAnswersComeBeforeTheNodeLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Cleanup(func() { pass(time.Second) })
 		c := newCluster(t)
-		var regions []*Region[int, view.NodeID]
+		var regions []*Region[int, gossip.NodeID]
 		for i := range 3 {
 			n := c.add(fmt.Sprint("n", i+1))
-			r, err := Register(n.reg, Type[int, view.NodeID]{
+			r, err := Register(n.reg, Type[int, gossip.NodeID]{
 				Name: "slow", Shards: 8,
-				New: func(string) Entity[int, view.NodeID] { return takesItsTime(n.self.ID) },
+				New: func(string) Entity[int, gossip.NodeID] { return takesItsTime(n.self.ID) },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -87,19 +87,19 @@ func TestNobodyHoldsAFarewellUp(t *testing.T) {
 			return time.Since(start)
 		}
 		c.mu.Lock()
-		c.cuts[[2]view.NodeID{1, 3}], c.cuts[[2]view.NodeID{3, 1}] = true, true
+		c.cuts[[2]gossip.NodeID{1, 3}], c.cuts[[2]gossip.NodeID{3, 1}] = true, true
 		c.mu.Unlock()
 		if took := wait(); took != farewellPatience {
 			t.Errorf("waited %v for a node that is silent", took)
 		}
 		c.mu.Lock()
-		c.closed[[2]view.NodeID{3, 1}] = true
+		c.closed[[2]gossip.NodeID{3, 1}] = true
 		c.mu.Unlock()
 		if took := wait(); took != 0 {
 			t.Errorf("waited %v for a node to which nothing is under way", took)
 		}
 		c.mu.Lock()
-		c.closed[[2]view.NodeID{3, 1}] = false
+		c.closed[[2]gossip.NodeID{3, 1}] = false
 		c.mu.Unlock()
 		time.AfterFunc(100*time.Millisecond, func() { c.install(nodes[1], nodes[2]) })
 		if took := wait(); took != 100*time.Millisecond {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
 )
@@ -29,17 +29,17 @@ func (r *router) onRoutes(inc *incarnation, event func(*route.Route[message])) {
 
 // closeRoute closes a route. With an owner, a marker with token goes down the
 // connection to it behind everything that was sent there.
-func (r *router) closeRoute(inc *incarnation, shard ShardID, owner view.NodeID, token Token) {
+func (r *router) closeRoute(inc *incarnation, shard ShardID, owner gossip.NodeID, token Token) {
 	r.onRoute(inc, &r.routes[shard], func(c *route.Route[message]) { c.Close(owner, token) })
 }
 
 // resendMarker sends the marker of a closed route again.
-func (r *router) resendMarker(inc *incarnation, shard ShardID, owner view.NodeID, token Token) {
+func (r *router) resendMarker(inc *incarnation, shard ShardID, owner gossip.NodeID, token Token) {
 	r.onRoute(inc, &r.routes[shard], func(c *route.Route[message]) { c.Mark(owner, token) })
 }
 
 // openRoute opens a route, or turns it to another home, and lets the buffer leave.
-func (r *router) openRoute(inc *incarnation, shard ShardID, home view.NodeID, token Token) {
+func (r *router) openRoute(inc *incarnation, shard ShardID, home gossip.NodeID, token Token) {
 	rt := &r.routes[shard]
 	r.onRoute(inc, rt, func(c *route.Route[message]) {
 		if c.Open(home, token, home == inc.self) && inc.observer != nil {
@@ -54,7 +54,7 @@ func (r *router) wantHome(inc *incarnation, shard ShardID) {
 }
 
 // refused takes a request back that this node sent to the wrong home.
-func (r *router) refused(inc *incarnation, from view.NodeID, q *request, frame []byte) {
+func (r *router) refused(inc *incarnation, from gossip.NodeID, q *request, frame []byte) {
 	r.onRoute(inc, &r.routes[q.shard], func(c *route.Route[message]) {
 		expected := c.Expects(from, q.token)
 		switch {
@@ -102,7 +102,7 @@ func (r *router) giveBack(call uint64) {
 
 // markerAcked takes the answer to a marker: one of the route's own, or one that
 // the core waits for.
-func (r *router) markerAcked(inc *incarnation, from view.NodeID, m marker) {
+func (r *router) markerAcked(inc *incarnation, from gossip.NodeID, m marker) {
 	if m.token.Term != 0 {
 		inc.acked(from, m.shard, m.token)
 		return
@@ -111,12 +111,12 @@ func (r *router) markerAcked(inc *incarnation, from view.NodeID, m marker) {
 }
 
 // peerLost suspends the routes to a node whose connection broke.
-func (r *router) peerLost(inc *incarnation, peer view.NodeID) {
+func (r *router) peerLost(inc *incarnation, peer gossip.NodeID) {
 	r.onRoutes(inc, func(c *route.Route[message]) { c.PeerLost(peer) })
 }
 
 // peerUp lets the routes to a node flow again.
-func (r *router) peerUp(inc *incarnation, peer view.NodeID) {
+func (r *router) peerUp(inc *incarnation, peer gossip.NodeID) {
 	r.onRoutes(inc, func(c *route.Route[message]) { c.PeerUp(peer) })
 }
 
@@ -126,7 +126,7 @@ const looksPerAsk = 20
 
 // look returns the homes of suspended routes, and repeats frames that may be lost: markers,
 // reports and questions about gates. The shell calls it now and then.
-func (r *router) look(inc *incarnation) (down []view.NodeID) {
+func (r *router) look(inc *incarnation) (down []gossip.NodeID) {
 	r.looks++
 	r.onRoutes(inc, func(c *route.Route[message]) {
 		if home := c.Look(r.looks%looksPerAsk == 0); home != 0 && !slices.Contains(down, home) {

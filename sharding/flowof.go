@@ -3,7 +3,7 @@ package sharding
 import (
 	"encoding/binary"
 
-	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/zeebo/xxh3"
 )
 

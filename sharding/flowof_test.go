@@ -3,9 +3,9 @@ package sharding
 import (
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // What a handoff relies on is one flow: requests to a shard, what is refused of them, the

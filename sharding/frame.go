@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/wire"
 )
@@ -246,7 +246,7 @@ func (q *request) cutChain() bool {
 }
 
 func readToken(b []byte) Token {
-	return Token{Term: view.Epoch(binary.BigEndian.Uint64(b)), Seq: binary.BigEndian.Uint64(b[8:])}
+	return Token{Term: gossip.Epoch(binary.BigEndian.Uint64(b)), Seq: binary.BigEndian.Uint64(b[8:])}
 }
 
 func appendToken(b []byte, t Token) []byte {

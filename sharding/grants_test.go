@@ -3,7 +3,7 @@ package sharding
 import (
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
@@ -14,7 +14,7 @@ func TestGrantsOfManyShardsLeaveTogether(t *testing.T) {
 	budgets, frames, grants := &flowBudgets{}, 0, 0
 	budgets.init()
 	windows := make([]flow.Window, shards)
-	accounts := newAccounts("t", shards, self, budgets, func(_ view.NodeID, frame []byte) {
+	accounts := newAccounts("t", shards, self, budgets, func(_ gossip.NodeID, frame []byte) {
 		_, rest, err := parseGrants(frame)
 		if err != nil {
 			t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/route"
 )
@@ -82,7 +82,7 @@ func (r *router) beginWait(rt *shardRoute, it *item) (*route.Waiter[message], er
 }
 
 // granted takes a grant of a home.
-func (r *router) granted(inc *incarnation, from view.NodeID, g *granted) {
+func (r *router) granted(inc *incarnation, from gossip.NodeID, g *granted) {
 	rt := &r.routes[g.shard]
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *router) granted(inc *incarnation, from view.NodeID, g *granted) {
 }
 
 // stopped takes what a home says of an entity.
-func (r *router) stopped(inc *incarnation, from view.NodeID, s *stopNotice) {
+func (r *router) stopped(inc *incarnation, from gossip.NodeID, s *stopNotice) {
 	rt := &r.routes[s.shard]
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *router) stopped(inc *incarnation, from view.NodeID, s *stopNotice) {
 // reconcile takes a report: that of a sender which is blocked. One whose shard does not
 // run here may send one request, which is refused: so it learns that it looks for another
 // home.
-func (s *service) reconcile(p dataPath, inc *incarnation, from view.NodeID, m marker, report flow.Report) {
+func (s *service) reconcile(p dataPath, inc *incarnation, from gossip.NodeID, m marker, report flow.Report) {
 	if inc == nil || inc.accounts == nil || p.hosted(m.shard) != m.token {
 		b := appendGrantHead(nil, string(m.typ))
 		s.out.send(from, appendGrant(b, &granted{m.shard, m.token, flow.Grant{Limit: report.Sent + 1, LimitBytes: report.SentBytes + 1, Asked: report.Asked}}))
@@ -113,7 +113,7 @@ func (s *service) reconcile(p dataPath, inc *incarnation, from view.NodeID, m ma
 	sender.transmit()
 }
 
-func (s *service) handleBlocked(from view.NodeID, frame []byte) error {
+func (s *service) handleBlocked(from gossip.NodeID, frame []byte) error {
 	m, report, err := parseReport(frame)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s *service) handleBlocked(from view.NodeID, frame []byte) error {
 	return err
 }
 
-func (s *service) handleGrants(from view.NodeID, frame []byte) error {
+func (s *service) handleGrants(from gossip.NodeID, frame []byte) error {
 	typ, grants, err := parseGrants(frame)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *service) handleGrants(from view.NodeID, frame []byte) error {
 }
 
 // takeGrants takes encoded grants.
-func (r *router) takeGrants(from view.NodeID, grants []byte) error {
+func (r *router) takeGrants(from gossip.NodeID, grants []byte) error {
 	inc := r.now.Load()
 	for ; inc != nil && len(grants) > 0; grants = grants[grantBytes:] {
 		g := readGrant(grants)
@@ -150,7 +150,7 @@ func (r *router) takeGrants(from view.NodeID, grants []byte) error {
 	return nil
 }
 
-func (s *service) handleStop(from view.NodeID, frame []byte) error {
+func (s *service) handleStop(from gossip.NodeID, frame []byte) error {
 	m, err := parseStop(frame)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (s *service) handleStop(from view.NodeID, frame []byte) error {
 }
 
 // handleStopped answers a sender that asks whether it still has to stop for an entity.
-func (s *service) handleStopped(from view.NodeID, frame []byte) error {
+func (s *service) handleStopped(from gossip.NodeID, frame []byte) error {
 	m, err := parseStopped(frame)
 	if err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // slowHome is a type that runs on one node, with entities that the test slows down, and
@@ -227,7 +227,7 @@ func TestALostTailStopsNoSender(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := newSlowHome(t, 0, 1000)
 		c := h.home.c
-		pair := [2]view.NodeID{h.away.self.ID, h.home.self.ID}
+		pair := [2]gossip.NodeID{h.away.self.ID, h.home.self.ID}
 		if _, err := h.region.Ask(within(t, time.Second), "y", 1); err != nil {
 			t.Fatal(err)
 		}

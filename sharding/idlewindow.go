@@ -1,7 +1,7 @@
 package sharding
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
@@ -61,7 +61,7 @@ func (s *sender) shrunk(shard ShardID, token Token, r flow.Report) {
 }
 
 // shrink lowers the window of a shard at the request of its home.
-func (r *router) shrink(inc *incarnation, from view.NodeID, m marker, asked uint64) {
+func (r *router) shrink(inc *incarnation, from gossip.NodeID, m marker, asked uint64) {
 	rt := &r.routes[m.shard]
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *router) shrink(inc *incarnation, from view.NodeID, m marker, asked uint
 	}
 }
 
-func (s *service) handleShrink(from view.NodeID, frame []byte) error {
+func (s *service) handleShrink(from gossip.NodeID, frame []byte) error {
 	m, asked, err := parseShrink(frame)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *service) handleShrink(from view.NodeID, frame []byte) error {
 	return err
 }
 
-func (s *service) handleShrunk(from view.NodeID, frame []byte) error {
+func (s *service) handleShrunk(from gossip.NodeID, frame []byte) error {
 	m, report, err := parseReport(frame)
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 )
 
@@ -45,7 +45,7 @@ func TestIdleWindowsGiveTheirGrowthBack(t *testing.T) {
 		if used := h.home.s.Frames().WindowBytes; used+flow.FirstBytes <= budget {
 			t.Fatalf("the bursts took %d bytes of the budget", used)
 		}
-		c, back := h.home.c, [2]view.NodeID{h.home.self.ID, h.away.self.ID}
+		c, back := h.home.c, [2]gossip.NodeID{h.home.self.ID, h.away.self.ID}
 		cut := func(is bool) {
 			c.mu.Lock()
 			c.cuts[back] = is

@@ -1,7 +1,7 @@
 package sharding
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 )
 
@@ -19,7 +19,7 @@ import (
 type intake interface {
 	// take takes a request, of this node or another. It reports false when its shard
 	// does not run here under its token, and an error when the frame is malformed.
-	take(from view.NodeID, frame []byte) (hosted bool, err error)
+	take(from gossip.NodeID, frame []byte) (hosted bool, err error)
 	// flush lets what was taken run, and gives the intake back.
 	flush()
 }
@@ -41,7 +41,7 @@ type inflow[Req, Resp any] struct {
 
 func (p *path[Req, Resp]) intake() intake { return p.intakes.Get().(*inflow[Req, Resp]) }
 
-func (f *inflow[Req, Resp]) take(from view.NodeID, frame []byte) (hosted bool, err error) {
+func (f *inflow[Req, Resp]) take(from gossip.NodeID, frame []byte) (hosted bool, err error) {
 	q := &f.q
 	if err := q.parse(frame); err != nil {
 		return false, err
@@ -71,7 +71,7 @@ func (f *inflow[Req, Resp]) leave() {
 }
 
 // sender returns the accounts of the node that sent the block.
-func (f *inflow[Req, Resp]) sender(node view.NodeID) *sender {
+func (f *inflow[Req, Resp]) sender(node gossip.NodeID) *sender {
 	if f.from == nil || f.from.node != node {
 		f.grant()
 		f.from = f.p.now.Load().accounts.sender(node)

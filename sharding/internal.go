@@ -1,8 +1,8 @@
 package sharding
 
 import (
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // Internal gives package peerage the functions that serve the types of the Registry. Their

@@ -3,7 +3,7 @@ package sharding
 import (
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Strangers cannot fill a node's memory: the oldest of what they sent goes first, and
@@ -11,7 +11,7 @@ import (
 func TestEarlyFramesAreBounded(t *testing.T) {
 	var e earlyFrames
 	for i := range 2 * earlyFramesMax {
-		e.add(standbyFrame{from: view.NodeID(i%2 + 1), bytes: i})
+		e.add(standbyFrame{from: gossip.NodeID(i%2 + 1), bytes: i})
 	}
 	if len(e.frames) > earlyFramesMax || e.bytes > earlyBytesMax {
 		t.Fatalf("%d frames, %d bytes", len(e.frames), e.bytes)
@@ -23,7 +23,7 @@ func TestEarlyFramesAreBounded(t *testing.T) {
 	e.add(standbyFrame{from: 2, bytes: 1})
 	e.add(standbyFrame{from: 9, bytes: 3})
 	e.add(standbyFrame{from: 2, bytes: 2})
-	v := &view.View{Members: []view.Member{{Node: view.Node{ID: 2}}}}
+	v := &gossip.View{Members: []gossip.Member{{Node: gossip.Node{ID: 2}}}}
 	if got := e.of(v); len(got) != 2 || got[0].bytes != 1 || got[1].bytes != 2 {
 		t.Errorf("%+v", got)
 	}
@@ -36,7 +36,7 @@ func TestEarlyFramesAreBounded(t *testing.T) {
 func TestEarlyFramesThatGoAreCounted(t *testing.T) {
 	s := &service{}
 	k := newStateKeeper(s, "account", Replicated{})
-	k.view.Store(&view.View{})
+	k.view.Store(&gossip.View{})
 	for range earlyFramesMax + 3 {
 		k.handle(standbyFrame{from: 2})
 	}

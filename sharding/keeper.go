@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/placement"
 )
@@ -92,7 +92,7 @@ type keeping struct {
 	// present: a majority knows that this node is there.
 	present bool
 	// since is the epoch of the view by which it said so.
-	since view.Epoch
+	since gossip.Epoch
 	acked daemon.Rev
 	// stopping is the plan for which instances are being ended, patience when those that
 	// have not ended are abandoned.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -30,7 +30,7 @@ func (s *shop) askAll(t *testing.T, from, workers int) {
 }
 
 // nobodyAt asserts that no worker lives on a node.
-func (s *shop) nobodyAt(t *testing.T, when string, node view.NodeID) {
+func (s *shop) nobodyAt(t *testing.T, when string, node gossip.NodeID) {
 	t.Helper()
 	s.crew.mu.Lock()
 	defer s.crew.mu.Unlock()
@@ -48,7 +48,7 @@ func TestANodeRunsNoWorkersBeforeItIsKnown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newShop(t, 2, 6)
 		pass(2 * time.Second)
-		watch := func(when string, node view.NodeID) {
+		watch := func(when string, node gossip.NodeID) {
 			t.Helper()
 			for range 30 {
 				s.askAll(t, 0, 6)

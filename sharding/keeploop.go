@@ -5,10 +5,10 @@ import (
 	"maps"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/standby"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
@@ -82,7 +82,7 @@ func (k *stateKeeper) handle(ev any) {
 
 // standbyFrame is a message of another node's core.
 type standbyFrame struct {
-	from  view.NodeID
+	from  gossip.NodeID
 	msg   standby.Message
 	bytes int
 }
@@ -133,7 +133,7 @@ func (k *stateKeeper) stepOnce(ev standby.Event) {
 	k.out.Reset()
 }
 
-func (k *stateKeeper) send(to view.NodeID, m standby.Message) {
+func (k *stateKeeper) send(to gossip.NodeID, m standby.Message) {
 	if to == k.s.cfg.Self.ID {
 		k.own = append(k.own, m)
 		return
@@ -163,7 +163,7 @@ func (s *service) replicate(sh *shell) {
 }
 
 // handleStandby takes a frame of another node's keeper.
-func (s *service) handleStandby(from view.NodeID, frame []byte) error {
+func (s *service) handleStandby(from gossip.NodeID, frame []byte) error {
 	typ, rest, ok := cut(frame[1:], nameBytesMax)
 	if !ok {
 		return errMalformed
@@ -208,7 +208,7 @@ func (s *service) keeper(typ string, set Replicated, role string) *stateKeeper {
 
 // keeperFor returns the keeper of a type. A node holds states of types that it
 // does not run, too: the owner asks every member of the role.
-func (s *service) keeperFor(typ string, from view.NodeID) *stateKeeper {
+func (s *service) keeperFor(typ string, from gossip.NodeID) *stateKeeper {
 	if k := (*s.keepers.Load())[typ]; k != nil {
 		return k
 	}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/standby"
 	"github.com/peerage-go/peerage/internal/loglimit"
 )
@@ -29,7 +29,7 @@ type stateKeeper struct {
 	// own are messages of the core to itself.
 	own   []standby.Message
 	early earlyFrames
-	view  atomic.Pointer[view.View]
+	view  atomic.Pointer[gossip.View]
 	// shell is nil while the type is not registered here: then others' states are kept.
 	shell atomic.Pointer[shell]
 

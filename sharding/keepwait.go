@@ -3,7 +3,7 @@ package sharding
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/standby"
 )
 
@@ -175,7 +175,7 @@ func (e *earlyFrames) add(f standbyFrame) (lost uint64) {
 }
 
 // of removes and returns the frames of the members of a view.
-func (e *earlyFrames) of(v *view.View) (now []standbyFrame) {
+func (e *earlyFrames) of(v *gossip.View) (now []standbyFrame) {
 	var later earlyFrames
 	for _, f := range e.frames {
 		if v.Member(f.from) != nil {

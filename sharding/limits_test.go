@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -128,7 +128,7 @@ func TestBuffersKeepTheirCap(t *testing.T) {
 // here puts all shards on node 1, but for one, which it puts on node 2.
 type here ShardID
 
-func (h here) Allocate(_ *strategy.State, shard ShardID, _ view.NodeID) view.NodeID {
+func (h here) Allocate(_ *strategy.State, shard ShardID, _ gossip.NodeID) gossip.NodeID {
 	if shard == ShardID(h) {
 		return 2
 	}

@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // line is the shell of one reliable producer. Whoever sends steps the core, under
@@ -327,7 +327,7 @@ func (ls *lines) tellOne(id reliable.Producer, ev reliable.Event) {
 // sendSure makes one attempt to send a copy of a reliable message: only when it can
 // leave at once. It never goes into a buffer, where it could outlive what is known
 // of it at its home: the window is its buffer.
-func (r *router) sendSure(t *reliable.Transmit) (at view.NodeID, err error) {
+func (r *router) sendSure(t *reliable.Transmit) (at gossip.NodeID, err error) {
 	rt := &r.routes[t.Shard]
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

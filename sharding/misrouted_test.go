@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // A node that has not heard that a shard has moved sends to its former home, is
@@ -31,7 +31,7 @@ func TestALoneRefusedMessageFindsItsHome(t *testing.T) {
 		cut := func(on bool) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.cuts[[2]view.NodeID{boss.self.ID, caller.self.ID}] = on
+			c.cuts[[2]gossip.NodeID{boss.self.ID, caller.self.ID}] = on
 		}
 		// What the home drops is placed again, and the caller does not hear of it.
 		cut(true)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/replicator"
@@ -63,13 +63,13 @@ func (sh *shell) read(r coordinator.Read) {
 
 func (sh *shell) store() placement.Store { return sh.s.cfg.Store(sh.info.role) }
 
-func outcome(err error) (coordinator.Result, view.Epoch) {
+func outcome(err error) (coordinator.Result, gossip.Epoch) {
 	var fenced *replicator.FencedError
 	switch {
 	case err == nil:
 		return coordinator.OK, 0
 	case errors.As(err, &fenced):
-		return coordinator.Fenced, view.Epoch(fenced.Higher)
+		return coordinator.Fenced, gossip.Epoch(fenced.Higher)
 	}
 	return coordinator.Unknown, 0
 }

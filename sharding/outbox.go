@@ -7,9 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // outbox sends answers: replies, refusals, answers to markers. Those who produce
@@ -25,7 +25,7 @@ type outbox struct {
 	// waiting is the number of peers with something here: the fast path's look.
 	waiting atomic.Int32
 	mu      sync.Mutex
-	peers   map[view.NodeID]*backlog
+	peers   map[gossip.NodeID]*backlog
 }
 
 type backlog struct {
@@ -36,12 +36,12 @@ type backlog struct {
 // backlogBytesMax bounds what waits for one peer.
 const backlogBytesMax = 16 << 20
 
-func (o *outbox) transmit(to view.NodeID, frame []byte) error {
+func (o *outbox) transmit(to gossip.NodeID, frame []byte) error {
 	return o.links.Send(to, transport.Message, transport.KindEntity, frame)
 }
 
 // send sends or keeps a copy of frame, or counts it as lost.
-func (o *outbox) send(to view.NodeID, frame []byte) {
+func (o *outbox) send(to gossip.NodeID, frame []byte) {
 	if o.waiting.Load() == 0 {
 		err := o.transmit(to, frame)
 		if err == nil {
@@ -64,7 +64,7 @@ func (o *outbox) send(to view.NodeID, frame []byte) {
 		}
 		b = &backlog{}
 		if o.peers == nil {
-			o.peers = map[view.NodeID]*backlog{}
+			o.peers = map[gossip.NodeID]*backlog{}
 		}
 		o.peers[to] = b
 		o.waiting.Add(1)
@@ -79,7 +79,7 @@ func (o *outbox) send(to view.NodeID, frame []byte) {
 }
 
 // drain sends a backlog as room comes, until it is empty or the peer is gone.
-func (o *outbox) drain(to view.NodeID, b *backlog) {
+func (o *outbox) drain(to gossip.NodeID, b *backlog) {
 	for {
 		err := o.links.WaitRoom(o.ctx, to, transport.Message)
 		o.mu.Lock()

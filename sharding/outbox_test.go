@@ -7,29 +7,29 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // narrow is Links whose connections have room, or not.
 type narrow struct {
 	placement.Links
 	mu  sync.Mutex
-	err map[view.NodeID]error
+	err map[gossip.NodeID]error
 	// room is how many frames a full connection takes even so.
-	room  map[view.NodeID]int
+	room  map[gossip.NodeID]int
 	moved *sync.Cond
-	sent  map[view.NodeID][]string
+	sent  map[gossip.NodeID][]string
 }
 
 func newNarrow() *narrow {
-	n := &narrow{err: map[view.NodeID]error{}, room: map[view.NodeID]int{}, sent: map[view.NodeID][]string{}}
+	n := &narrow{err: map[gossip.NodeID]error{}, room: map[gossip.NodeID]int{}, sent: map[gossip.NodeID][]string{}}
 	n.moved = sync.NewCond(&n.mu)
 	return n
 }
 
-func (n *narrow) Send(to view.NodeID, _ transport.Class, _ transport.Kind, frame []byte) error {
+func (n *narrow) Send(to gossip.NodeID, _ transport.Class, _ transport.Kind, frame []byte) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.room[to] > 0 {
@@ -41,7 +41,7 @@ func (n *narrow) Send(to view.NodeID, _ transport.Class, _ transport.Kind, frame
 	return nil
 }
 
-func (n *narrow) WaitRoom(ctx context.Context, to view.NodeID, _ transport.Class) error {
+func (n *narrow) WaitRoom(ctx context.Context, to gossip.NodeID, _ transport.Class) error {
 	defer context.AfterFunc(ctx, n.moved.Broadcast)()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -58,7 +58,7 @@ func (n *narrow) WaitRoom(ctx context.Context, to view.NodeID, _ transport.Class
 }
 
 // answers sets what sending to a node comes to from now on, and lets all settle.
-func (n *narrow) answers(to view.NodeID, err error) {
+func (n *narrow) answers(to gossip.NodeID, err error) {
 	n.mu.Lock()
 	n.err[to] = err
 	n.mu.Unlock()
@@ -66,7 +66,7 @@ func (n *narrow) answers(to view.NodeID, err error) {
 	synctest.Wait()
 }
 
-func (n *narrow) expect(t *testing.T, to view.NodeID, want ...string) {
+func (n *narrow) expect(t *testing.T, to gossip.NodeID, want ...string) {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()

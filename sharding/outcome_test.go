@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // pair starts two nodes that host a type, and returns an id of the first, with its region
@@ -528,12 +528,12 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 func TestSendersOnManyNodesAreNotMixedUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCluster(t)
-		var regions []*Region[string, view.NodeID]
-		for _, id := range []view.NodeID{1, 65, 129} { // equal modulo 64
+		var regions []*Region[string, gossip.NodeID]
+		for _, id := range []gossip.NodeID{1, 65, 129} { // equal modulo 64
 			n := c.add(fmt.Sprint("n", id))
 			n.self.ID = id
-			r, err := Register(n.reg, Type[string, view.NodeID]{Name: "who", New: func(string) Entity[string, view.NodeID] {
-				return Func(func(ctx *Context, _ string) (view.NodeID, error) { return ctx.Sender().Node, nil })
+			r, err := Register(n.reg, Type[string, gossip.NodeID]{Name: "who", New: func(string) Entity[string, gossip.NodeID] {
+				return Func(func(ctx *Context, _ string) (gossip.NodeID, error) { return ctx.Sender().Node, nil })
 			}})
 			if err != nil {
 				t.Fatal(err)

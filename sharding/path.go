@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/reliable"
@@ -128,7 +128,7 @@ func (p *path[Req, Resp]) tell(ctx context.Context, f Ref[Req, Resp], req Req) e
 
 // send takes a request to its shard, or its way there, waiting for room until ctx
 // ends. at is where the table of calls believes the call to be.
-func (p *path[Req, Resp]) send(ctx context.Context, f Ref[Req, Resp], req Req, call uint64, at view.NodeID) error {
+func (p *path[Req, Resp]) send(ctx context.Context, f Ref[Req, Resp], req Req, call uint64, at gossip.NodeID) error {
 	for {
 		if s := p.locals[f.shard].Load(); s != nil {
 			if call != 0 && s.Node() != at && !p.calls.move(call, s.Node()) {
@@ -290,7 +290,7 @@ func (p *path[Req, Resp]) publish(shard ShardID, token Token) bool {
 
 func (p *path[Req, Resp]) hide(shard ShardID) { p.locals[shard].Store(nil) }
 
-func (p *path[Req, Resp]) move(call uint64, node view.NodeID) bool { return p.calls.move(call, node) }
+func (p *path[Req, Resp]) move(call uint64, node gossip.NodeID) bool { return p.calls.move(call, node) }
 
 func (p *path[Req, Resp]) failAsk(call uint64, err error) bool {
 	var none Resp
@@ -299,14 +299,14 @@ func (p *path[Req, Resp]) failAsk(call uint64, err error) bool {
 
 // deliver takes a request, of this node or another. It reports false when its shard
 // does not run here under its token.
-func (p *path[Req, Resp]) deliver(from view.NodeID, frame []byte) (hosted bool, err error) {
+func (p *path[Req, Resp]) deliver(from gossip.NodeID, frame []byte) (hosted bool, err error) {
 	in := p.intake()
 	defer in.flush()
 	return in.take(from, frame)
 }
 
 // hand hands a request to the shard that runs here under its token.
-func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, size int) bool {
+func (f *inflow[Req, Resp]) hand(from gossip.NodeID, q *request, size int) bool {
 	p := f.p
 	h := p.host.Load()
 	if h == nil {
@@ -369,7 +369,7 @@ func (f *inflow[Req, Resp]) hand(from view.NodeID, q *request, size int) bool {
 }
 
 // sender returns who sent q; messages from outside entities share one per node.
-func (p *path[Req, Resp]) sender(from view.NodeID, q *request) *activation.Sender {
+func (p *path[Req, Resp]) sender(from gossip.NodeID, q *request) *activation.Sender {
 	if q.fromTyp != nil {
 		return &activation.Sender{Node: from, Type: string(q.fromTyp), ID: string(q.fromID)}
 	}
@@ -384,7 +384,7 @@ func (p *path[Req, Resp]) sender(from view.NodeID, q *request) *activation.Sende
 }
 
 // fail ends a request that is not handled: its asker is told, or it is counted.
-func (p *path[Req, Resp]) fail(from view.NodeID, q *request, c code, why Reason, text string) {
+func (p *path[Req, Resp]) fail(from gossip.NodeID, q *request, c code, why Reason, text string) {
 	if q.sure != nil {
 		p.failSure(from, q, c, text)
 		return

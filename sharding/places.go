@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/peerage-go/peerage/gossip/view"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
+	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/placement"
 )
 

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
 // homes returns where a node believes the shards of its first type to be.
-func (n *node) homes() map[ShardID]view.NodeID {
-	out := map[ShardID]view.NodeID{}
+func (n *node) homes() map[ShardID]gossip.NodeID {
+	out := map[ShardID]gossip.NodeID{}
 	for _, s := range n.s.Status()[0].Shards {
 		if s.Home != 0 {
 			out[s.Shard] = s.Home
@@ -39,7 +39,7 @@ func TestApplicationPlacesShards(t *testing.T) {
 			}
 			pass(time.Second)
 		}
-		want := func(shard ShardID, node view.NodeID) {
+		want := func(shard ShardID, node gossip.NodeID) {
 			t.Helper()
 			if got := nodes[0].homes()[shard]; got != node {
 				t.Errorf("shard %v is at %v, want %v", shard, got, node)
@@ -133,7 +133,7 @@ func TestCapacityDecidesWhoGetsHowMany(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		count := map[view.NodeID]int{}
+		count := map[gossip.NodeID]int{}
 		for _, home := range c.nodes[0].homes() {
 			count[home]++
 		}

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // queryTimeout is what a query gets when its context has no deadline, queryAgain
@@ -32,19 +32,19 @@ var ErrNoAnswer = errors.New("sharding: node did not answer in time")
 type ClusterStats struct {
 	Type string `json:"type"`
 	// View is the view whose members were queried.
-	View view.Epoch `json:"view"`
+	View gossip.Epoch `json:"view"`
 	// Nodes are the members that run the type or send to it, most senior first.
 	Nodes []NodeStats `json:"nodes"`
 	// Failed are the members that did not answer in time.
 	Failed []NodeFailure `json:"failed,omitempty"`
 	// Unregistered are members of the type's role that do not run it.
-	Unregistered []view.NodeID `json:"unregistered,omitempty"`
+	Unregistered []gossip.NodeID `json:"unregistered,omitempty"`
 }
 
 // NodeStats is one node's part of a ClusterStats.
 type NodeStats struct {
-	Node view.NodeID `json:"node"`
-	Name string      `json:"name"`
+	Node gossip.NodeID `json:"node"`
+	Name string        `json:"name"`
 	// Hosts is false for proxies.
 	Hosts bool `json:"hosts"`
 	// Coordinating is set for the node that places the shards.
@@ -65,7 +65,7 @@ type ShardStats struct {
 
 // NodeFailure is a node that is missing from a result.
 type NodeFailure struct {
-	Node view.NodeID
+	Node gossip.NodeID
 	Name string
 	Err  error
 	// Shards are the shards of that node, according to the querying node.
@@ -75,10 +75,10 @@ type NodeFailure struct {
 // MarshalJSON encodes the error as its text.
 func (f NodeFailure) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Node   view.NodeID `json:"node"`
-		Name   string      `json:"name"`
-		Error  string      `json:"error"`
-		Shards []ShardID   `json:"shards"`
+		Node   gossip.NodeID `json:"node"`
+		Name   string        `json:"name"`
+		Error  string        `json:"error"`
+		Shards []ShardID     `json:"shards"`
 	}{f.Node, f.Name, f.Err.Error(), f.Shards})
 }
 
@@ -126,7 +126,7 @@ func (r *Registry) Cluster(ctx context.Context, typ string) (_ ClusterStats, err
 	return c, nil
 }
 
-func nodeStats(m *view.Member, a *protocol.Answer) NodeStats {
+func nodeStats(m *gossip.Member, a *protocol.Answer) NodeStats {
 	n := NodeStats{
 		Node: m.ID, Name: m.Name, Hosts: a.Hosts, Coordinating: a.Office,
 		Capacity: max(a.Settings.Capacity, 1), Buffered: a.Buffered,
@@ -139,10 +139,10 @@ func nodeStats(m *view.Member, a *protocol.Answer) NodeStats {
 
 // Location is the home of an entity's shard, and whether the entity lives there.
 type Location struct {
-	Shard ShardID     `json:"shard"`
-	Node  view.NodeID `json:"node"`
-	Name  string      `json:"name"`
-	Token Token       `json:"token"`
+	Shard ShardID       `json:"shard"`
+	Node  gossip.NodeID `json:"node"`
+	Name  string        `json:"name"`
+	Token Token         `json:"token"`
 	// Lives is set if the home has an instance of the entity, running or at rest. If not,
 	// the next message starts one there.
 	Lives bool `json:"lives"`
@@ -202,7 +202,7 @@ func nowhere(at Location, failed []NodeFailure) (Location, error) {
 }
 
 // survey asks all members of the view and waits for their answers.
-func (s *service) survey(ctx context.Context, p dataPath, q *protocol.Query) (*view.View, map[view.NodeID]*protocol.Answer, []NodeFailure, error) {
+func (s *service) survey(ctx context.Context, p dataPath, q *protocol.Query) (*gossip.View, map[gossip.NodeID]*protocol.Answer, []NodeFailure, error) {
 	s.mu.Lock()
 	v := s.view
 	s.mu.Unlock()
@@ -217,7 +217,7 @@ func (s *service) survey(ctx context.Context, p dataPath, q *protocol.Query) (*v
 	id, ch, end := s.queries.begin(len(v.Members))
 	defer end()
 	q.ID = id
-	answers := map[view.NodeID]*protocol.Answer{}
+	answers := map[gossip.NodeID]*protocol.Answer{}
 	if v.Member(s.cfg.Self.ID) != nil {
 		answers[s.cfg.Self.ID] = s.answer(q)
 	}
@@ -229,7 +229,7 @@ func (s *service) survey(ctx context.Context, p dataPath, q *protocol.Query) (*v
 
 // collect sends the question, again and again, until all have answered that can, or
 // ctx ends.
-func (s *service) collect(ctx context.Context, v *view.View, q *protocol.Query, ch <-chan answered, answers map[view.NodeID]*protocol.Answer) error {
+func (s *service) collect(ctx context.Context, v *gossip.View, q *protocol.Query, ch <-chan answered, answers map[gossip.NodeID]*protocol.Answer) error {
 	frame := protocol.Append(nil, q)
 	again := time.NewTicker(queryAgain)
 	defer again.Stop()
@@ -272,7 +272,7 @@ func (s *service) collect(ctx context.Context, v *view.View, q *protocol.Query, 
 
 // allLost reports whether no answer can come at present: the connections to all who
 // have not answered are lost, or the view is without them by now.
-func (s *service) allLost(v *view.View, answers map[view.NodeID]*protocol.Answer) bool {
+func (s *service) allLost(v *gossip.View, answers map[gossip.NodeID]*protocol.Answer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range v.Members {
@@ -285,7 +285,7 @@ func (s *service) allLost(v *view.View, answers map[view.NodeID]*protocol.Answer
 }
 
 // missing lists who has not answered, and what should be there.
-func missing(v *view.View, answers map[view.NodeID]*protocol.Answer, p dataPath) []NodeFailure {
+func missing(v *gossip.View, answers map[gossip.NodeID]*protocol.Answer, p dataPath) []NodeFailure {
 	var out []NodeFailure
 	for i := range v.Members {
 		m := &v.Members[i]

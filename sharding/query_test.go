@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // fill makes every shard of the tests' type live.
@@ -42,7 +42,7 @@ func TestClusterTellsOfAllNodes(t *testing.T) {
 		if shards, entities := got.Totals(); shards != 16 || entities != 100 {
 			t.Errorf("%d shards, %d entities", shards, entities)
 		}
-		if len(got.Failed) > 0 || !slices.Equal(got.Unregistered, []view.NodeID{other.self.ID}) || got.View != c.epoch {
+		if len(got.Failed) > 0 || !slices.Equal(got.Unregistered, []gossip.NodeID{other.self.ID}) || got.View != c.epoch {
 			t.Errorf("failed %v, unregistered %v, view %v", got.Failed, got.Unregistered, got.View)
 		}
 		for i, n := range got.Nodes {
@@ -224,11 +224,11 @@ func TestQueriesDoNotWaitForTheLost(t *testing.T) {
 		n1, n2 := nodes[0].self.ID, nodes[1].self.ID
 		nodes[0].s.PeerLost(n2, transport.Control)
 		c.mu.Lock()
-		c.cuts[[2]view.NodeID{n1, n2}] = true
+		c.cuts[[2]gossip.NodeID{n1, n2}] = true
 		c.mu.Unlock()
 		time.AfterFunc(queryGrace/2, func() {
 			c.mu.Lock()
-			delete(c.cuts, [2]view.NodeID{n1, n2})
+			delete(c.cuts, [2]gossip.NodeID{n1, n2})
 			c.mu.Unlock()
 			nodes[0].s.PeerUp(n2, transport.Control)
 		})
@@ -265,7 +265,7 @@ func TestExplainMergesWhatAllNodesSaw(t *testing.T) {
 		if !slices.Equal(one.Events, two.Events) {
 			t.Errorf("the nodes tell\n%v\nand\n%v", one.Events, two.Events)
 		}
-		var term view.Epoch
+		var term gossip.Epoch
 		kinds := map[string]bool{}
 		for _, e := range one.Events {
 			if e.Term < term || e.On == 0 {
@@ -284,7 +284,7 @@ func TestExplainMergesWhatAllNodesSaw(t *testing.T) {
 // Clocks that differ change nothing between tokens, nor what one node saw in order.
 func TestMergeGoesByTermTokenTime(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	ev := func(on view.NodeID, term view.Epoch, tokenTerm view.Epoch, seq uint64, s int, kind string) TraceEvent {
+	ev := func(on gossip.NodeID, term gossip.Epoch, tokenTerm gossip.Epoch, seq uint64, s int, kind string) TraceEvent {
 		return TraceEvent{On: on, Term: term, Token: Token{Term: tokenTerm, Seq: seq}, At: at(s), Kind: kind}
 	}
 	got := merge([][]TraceEvent{

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/placement"
 )
@@ -79,11 +79,11 @@ func (p *path[Req, Resp]) revive(inc *incarnation) {
 // node that takes a thousand over would need a thousand round trips, one behind the
 // other.
 func (p *path[Req, Resp]) recall(inc *incarnation) {
-	var before []view.NodeID
+	var before []gossip.NodeID
 	for {
 		woken := p.memories.look.listen()
 		now := inc.members().Nodes
-		if slices.ContainsFunc(now, func(n view.NodeID) bool { return !slices.Contains(before, n) }) {
+		if slices.ContainsFunc(now, func(n gossip.NodeID) bool { return !slices.Contains(before, n) }) {
 			p.memories.doubt()
 		}
 		before = now

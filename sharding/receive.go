@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // HandleEntity handles a frame of KindEntity. It keeps nothing of payload. Frames of one
 // peer must be passed one at a time, in the order in which they were sent.
-func (s *service) HandleEntity(from view.NodeID, payload []byte) {
+func (s *service) HandleEntity(from gossip.NodeID, payload []byte) {
 	if len(payload) == 0 {
 		s.malformed.Add(1)
 		return
@@ -62,7 +62,7 @@ func (s *service) HandleEntity(from view.NodeID, payload []byte) {
 // common work of consecutive requests of one type once, and starts the entities that they
 // wake together. Next returns the next frame, which must be valid until HandleEntities
 // returns.
-func (s *service) HandleEntities(from view.NodeID, frames interface {
+func (s *service) HandleEntities(from gossip.NodeID, frames interface {
 	Next() (frame []byte, ok bool)
 }) {
 	var b block
@@ -101,13 +101,13 @@ func (b *block) end() {
 }
 
 // handleRequest takes a request that came alone.
-func (s *service) handleRequest(from view.NodeID, frame []byte) error {
+func (s *service) handleRequest(from gossip.NodeID, frame []byte) error {
 	var b block
 	defer b.end()
 	return s.takeRequest(&b, from, frame)
 }
 
-func (s *service) takeRequest(b *block, from view.NodeID, frame []byte) error {
+func (s *service) takeRequest(b *block, from gossip.NodeID, frame []byte) error {
 	typ, err := requestType(frame)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (s *service) takeRequest(b *block, from view.NodeID, frame []byte) error {
 }
 
 // unknownType answers a request of a type that is not registered here.
-func (s *service) unknownType(from view.NodeID, frame []byte) error {
+func (s *service) unknownType(from gossip.NodeID, frame []byte) error {
 	q, err := parseRequest(frame)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (s *service) handleReply(frame []byte) error {
 
 // handleCancel notes that an ask's asker has given up. The ask came before it, on
 // the same connection.
-func (s *service) handleCancel(from view.NodeID, frame []byte) error {
+func (s *service) handleCancel(from gossip.NodeID, frame []byte) error {
 	typ, call, err := parseCancel(frame)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (s *service) handleCancel(from view.NodeID, frame []byte) error {
 	return nil
 }
 
-func (s *service) handleRefused(from view.NodeID, frame []byte) error {
+func (s *service) handleRefused(from gossip.NodeID, frame []byte) error {
 	_, inner, q, err := parseRefused(frame)
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (s *service) handleRefused(from view.NodeID, frame []byte) error {
 
 // handleMarker answers a marker. Frames of one connection are handled one after
 // the other, so all that came before it is in mailboxes, or refused.
-func (s *service) handleMarker(from view.NodeID, frame []byte) error {
+func (s *service) handleMarker(from gossip.NodeID, frame []byte) error {
 	m, err := parseMarker(frame)
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (s *service) handleMarker(from view.NodeID, frame []byte) error {
 	return nil
 }
 
-func (s *service) handleMarkerAck(from view.NodeID, frame []byte) error {
+func (s *service) handleMarkerAck(from gossip.NodeID, frame []byte) error {
 	m, err := parseMarker(frame)
 	if err != nil {
 		return err

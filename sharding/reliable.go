@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 )
@@ -208,7 +208,7 @@ func (p *path[Req, Resp]) confirmer(tell func(string, Req, error)) func(reliable
 
 // confirm tells the producer what became of a copy that was handled here, or not.
 func (p *path[Req, Resp]) confirm(inc *incarnation) activation.Confirm {
-	return func(to view.NodeID, shard ShardID, s *activation.Sure, o activation.Outcome, all bool, err error) {
+	return func(to gossip.NodeID, shard ShardID, s *activation.Sure, o activation.Outcome, all bool, err error) {
 		c := confirmation{
 			shard: shard, producer: s.Stamp.Producer, seq: s.Stamp.Seq, try: s.Stamp.Try,
 			outcome: byte(o), all: all,
@@ -218,7 +218,7 @@ func (p *path[Req, Resp]) confirm(inc *incarnation) activation.Confirm {
 	}
 }
 
-func (r *router) answerSure(inc *incarnation, to view.NodeID, c *confirmation) {
+func (r *router) answerSure(inc *incarnation, to gossip.NodeID, c *confirmation) {
 	if to == inc.self {
 		r.settleSure(to, c)
 		return
@@ -228,7 +228,7 @@ func (r *router) answerSure(inc *incarnation, to view.NodeID, c *confirmation) {
 }
 
 // settleSure gives the word of a home to the producer.
-func (r *router) settleSure(from view.NodeID, c *confirmation) {
+func (r *router) settleSure(from gossip.NodeID, c *confirmation) {
 	done := reliable.Confirmed{Shard: c.shard, Seq: c.seq, From: from, All: c.all}
 	switch c.outcome {
 	case byte(activation.SureHandled), outcomeGiven:
@@ -246,7 +246,7 @@ func (r *router) settleSure(from view.NodeID, c *confirmation) {
 
 // failSure ends a copy that cannot be handled here: what will never decode is given
 // up, for the rest there may be better times.
-func (r *router) failSure(from view.NodeID, q *request, c code, text string) {
+func (r *router) failSure(from gossip.NodeID, q *request, c code, text string) {
 	stamp, err := reliable.ParseStamp(q.sure)
 	inc := r.now.Load()
 	if err != nil || inc == nil {
@@ -263,7 +263,7 @@ func (r *router) failSure(from view.NodeID, q *request, c code, text string) {
 }
 
 // handleConfirm takes the answer to a reliable message.
-func (s *service) handleConfirm(from view.NodeID, frame []byte) error {
+func (s *service) handleConfirm(from gossip.NodeID, frame []byte) error {
 	typ, c, err := parseConfirm(frame)
 	if err != nil {
 		return err

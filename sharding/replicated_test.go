@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/standby"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
@@ -185,8 +185,8 @@ func (c *cluster) part(nodes ...*node) {
 	for _, n := range nodes {
 		for _, o := range c.nodes {
 			if !slices.Contains(nodes, o) {
-				c.cuts[[2]view.NodeID{n.self.ID, o.self.ID}] = true
-				c.cuts[[2]view.NodeID{o.self.ID, n.self.ID}] = true
+				c.cuts[[2]gossip.NodeID{n.self.ID, o.self.ID}] = true
+				c.cuts[[2]gossip.NodeID{o.self.ID, n.self.ID}] = true
 			}
 		}
 	}
@@ -296,7 +296,7 @@ func TestReplicatedStateWithoutItsQuorum(t *testing.T) {
 		home := regions[first.Node-1].Ref("x")
 		c.mu.Lock()
 		for _, o := range c.nodes {
-			c.cuts[[2]view.NodeID{view.NodeID(first.Node), o.self.ID}] = true
+			c.cuts[[2]gossip.NodeID{gossip.NodeID(first.Node), o.self.ID}] = true
 		}
 		c.mu.Unlock()
 		for _, add := range []int{1, 0} {
@@ -342,7 +342,7 @@ func TestAHomeThatWasOutrunEndsAtOnce(t *testing.T) {
 		}
 		c.mu.Lock()
 		for _, o := range c.nodes {
-			c.cuts[[2]view.NodeID{home.self.ID, o.self.ID}] = true
+			c.cuts[[2]gossip.NodeID{home.self.ID, o.self.ID}] = true
 		}
 		c.mu.Unlock()
 		answered := make(chan error, 1)
@@ -502,7 +502,7 @@ func TestStandbysWithALateView(t *testing.T) {
 		ask(5*time.Second, "before")
 		dies, late := c.nodes[1], c.nodes[2]
 		c.keeping(Replicated{Replicas: 3})
-		but := func(v *view.View) {
+		but := func(v *gossip.View) {
 			for _, n := range c.living() {
 				if n != late {
 					n.s.ViewChanged(v)

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // shardRoute is the route to one shard: package route decides, and this file performs its

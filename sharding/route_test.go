@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/internal/transport"
 	"pgregory.net/rapid"
 )
 
@@ -22,34 +22,34 @@ type world struct {
 	inc *incarnation
 	rt  *shardRoute
 
-	owner view.NodeID
+	owner gossip.NodeID
 	token Token
 	seq   uint64
 	// there and back are the connections; broken ones take nothing.
-	there, back map[view.NodeID][][]byte
-	down        map[view.NodeID]bool
+	there, back map[gossip.NodeID][][]byte
+	down        map[gossip.NodeID]bool
 	// full connections take nothing until relieved.
-	full   map[view.NodeID]bool
+	full   map[gossip.NodeID]bool
 	relief chan struct{}
 
 	sent, lost int
 	taken      []int
 	// accounts are what the homes know of this sender, by node; grants go back in order.
-	accounts map[view.NodeID]*accounts
+	accounts map[gossip.NodeID]*accounts
 	// moving is the marker of the core that is out.
 	moving Token
 	acked  bool
 	trace  []string
 }
 
-const self view.NodeID = 1
+const self gossip.NodeID = 1
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, there: map[view.NodeID][][]byte{}, back: map[view.NodeID][][]byte{}, down: map[view.NodeID]bool{}, full: map[view.NodeID]bool{}, relief: make(chan struct{}), accounts: map[view.NodeID]*accounts{}}
-	for _, n := range []view.NodeID{self, 2, 3} {
+	w := &world{t: t, there: map[gossip.NodeID][][]byte{}, back: map[gossip.NodeID][][]byte{}, down: map[gossip.NodeID]bool{}, full: map[gossip.NodeID]bool{}, relief: make(chan struct{}), accounts: map[gossip.NodeID]*accounts{}}
+	for _, n := range []gossip.NodeID{self, 2, 3} {
 		budgets := &flowBudgets{}
 		budgets.init()
-		w.accounts[n] = newAccounts("t", 1, n, budgets, func(_ view.NodeID, frame []byte) {
+		w.accounts[n] = newAccounts("t", 1, n, budgets, func(_ gossip.NodeID, frame []byte) {
 			if n != self {
 				w.back[n] = append(w.back[n], frame)
 			} else if _, grants, err := parseGrants(frame); err != nil {
@@ -65,7 +65,7 @@ func newWorld(t *rapid.T) *world {
 		self: self, links: w, ctx: context.Background(), work: &sync.WaitGroup{},
 		accounts: w.accounts[self],
 		need:     func(ShardID) {}, misrouted: func(ShardID, Token) {},
-		acked: func(_ view.NodeID, _ ShardID, token Token) { w.acked = w.acked || token == w.moving },
+		acked: func(_ gossip.NodeID, _ ShardID, token Token) { w.acked = w.acked || token == w.moving },
 	}
 	w.r.now.Store(w.inc)
 	w.rt = &w.r.routes[0]
@@ -80,7 +80,7 @@ func (w *world) note(format string, args ...any) {
 
 func (w *world) publish(ShardID, Token) bool { return false }
 func (w *world) hide(ShardID)                {}
-func (w *world) deliver(_ view.NodeID, frame []byte) (bool, error) {
+func (w *world) deliver(_ gossip.NodeID, frame []byte) (bool, error) {
 	q, err := parseRequest(frame)
 	if err != nil || w.owner != self || q.token != w.token {
 		return false, err
@@ -91,7 +91,7 @@ func (w *world) deliver(_ view.NodeID, frame []byte) (bool, error) {
 }
 
 // accept notes at home n that a request came; grant sends what is due, later.
-func (w *world) accept(n view.NodeID, q *request, bytes int) {
+func (w *world) accept(n gossip.NodeID, q *request, bytes int) {
 	s := w.accounts[n].sender(self)
 	a, _ := s.accept(q.shard, q.token, q.number, bytes)
 	s.mu.Lock()
@@ -101,12 +101,12 @@ func (w *world) accept(n view.NodeID, q *request, bytes int) {
 
 // grant hands out what a home has to grant: to this node itself later, as production does,
 // for deliver is called with the mutex of the route.
-func (w *world) grant(n view.NodeID) { w.accounts[n].sender(self).transmit() }
+func (w *world) grant(n gossip.NodeID) { w.accounts[n].sender(self).transmit() }
 
-func (w *world) move(uint64, view.NodeID) bool { return true }
-func (w *world) failAsk(uint64, error) bool    { return true }
+func (w *world) move(uint64, gossip.NodeID) bool { return true }
+func (w *world) failAsk(uint64, error) bool      { return true }
 
-func (w *world) Send(to view.NodeID, _ transport.Class, _ transport.Kind, frame []byte) error {
+func (w *world) Send(to gossip.NodeID, _ transport.Class, _ transport.Kind, frame []byte) error {
 	if w.full[to] {
 		return transport.ErrQueueFull
 	}
@@ -118,16 +118,16 @@ func (w *world) Send(to view.NodeID, _ transport.Class, _ transport.Kind, frame 
 	return nil
 }
 
-func (w *world) Open(view.NodeID, transport.Class) bool { return true }
+func (w *world) Open(gossip.NodeID, transport.Class) bool { return true }
 
-func (w *world) WaitRoom(context.Context, view.NodeID, transport.Class) error {
+func (w *world) WaitRoom(context.Context, gossip.NodeID, transport.Class) error {
 	<-w.relief
 	return nil
 }
 
 // fill makes the connections full, relieve gives them room and waits until who
 // waited for it is through.
-func (w *world) fill(n view.NodeID) {
+func (w *world) fill(n gossip.NodeID) {
 	w.note("connection to %d full", n)
 	w.full[n] = true
 }
@@ -174,7 +174,7 @@ func (w *world) send() {
 }
 
 // arrive hands the next frame to a far end.
-func (w *world) arrive(n view.NodeID) {
+func (w *world) arrive(n gossip.NodeID) {
 	if len(w.there[n]) == 0 {
 		return
 	}
@@ -213,7 +213,7 @@ func (w *world) arrive(n view.NodeID) {
 }
 
 // answer hands the next frame of a far end to the router.
-func (w *world) answer(n view.NodeID) {
+func (w *world) answer(n gossip.NodeID) {
 	if len(w.back[n]) == 0 {
 		return
 	}
@@ -252,7 +252,7 @@ func (w *world) abandon() {
 
 // place gives the shard to a node and publishes it, as a coordinator does when
 // nobody hosts the shard.
-func (w *world) place(n view.NodeID) {
+func (w *world) place(n gossip.NodeID) {
 	if w.owner != 0 {
 		return
 	}
@@ -274,7 +274,7 @@ func (w *world) begin() {
 	w.r.closeRoute(w.inc, 0, w.owner, w.moving)
 }
 
-func (w *world) finish(n view.NodeID) {
+func (w *world) finish(n gossip.NodeID) {
 	switch {
 	case w.moving == (Token{}):
 		return
@@ -288,7 +288,7 @@ func (w *world) finish(n view.NodeID) {
 }
 
 // cut breaks the connections with a node.
-func (w *world) cut(n view.NodeID) {
+func (w *world) cut(n gossip.NodeID) {
 	w.note("connection to %d lost", n)
 	for _, f := range slices.Concat(w.there[n], w.back[n]) {
 		w.count(f)
@@ -298,7 +298,7 @@ func (w *world) cut(n view.NodeID) {
 	w.r.peerLost(w.inc, n)
 }
 
-func (w *world) mend(n view.NodeID) {
+func (w *world) mend(n gossip.NodeID) {
 	if w.down[n] {
 		w.down[n] = false
 		w.note("connection to %d stands", n)
@@ -309,7 +309,7 @@ func (w *world) mend(n view.NodeID) {
 func (w *world) drain() {
 	for range 50 {
 		w.relieve()
-		for _, n := range []view.NodeID{2, 3} {
+		for _, n := range []gossip.NodeID{2, 3} {
 			w.mend(n)
 			for len(w.there[n])+len(w.back[n]) > 0 {
 				w.arrive(n)
@@ -336,7 +336,7 @@ func TestRouteKeepsOrder(t *testing.T) {
 func routeKeepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		nodes := []view.NodeID{2, 3}
+		nodes := []gossip.NodeID{2, 3}
 		weights := rapid.SampledFrom([]string{"sssaaarrbfpx", "ssssssaarrbfpxcm", "sssarbf", "ssssssssaarrxp", "sssssarbfpqqu", "ssssaarrbfpxqu"}).Draw(t, "mix")
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			n := rapid.SampledFrom(nodes).Draw(t, "node")
@@ -352,7 +352,7 @@ func routeKeepsOrder(t *testing.T) {
 			case 'f':
 				w.finish(n)
 			case 'p':
-				w.place(rapid.SampledFrom([]view.NodeID{1, 2, 3}).Draw(t, "home"))
+				w.place(rapid.SampledFrom([]gossip.NodeID{1, 2, 3}).Draw(t, "home"))
 			case 'x':
 				w.abandon()
 			case 'c':
@@ -430,7 +430,7 @@ func TestTurnedRouteLosesNothing(t *testing.T) {
 			w.arrive(2)
 		}
 		w.abandon()
-		w.place(rapid.SampledFrom([]view.NodeID{1, 3}).Draw(t, "to"))
+		w.place(rapid.SampledFrom([]gossip.NodeID{1, 3}).Draw(t, "to"))
 		for range 2 {
 			w.send()
 		}

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/core/route"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // router holds the routes of one type: one per shard, for the life of the
@@ -53,22 +53,22 @@ type inner interface {
 	// deliver hands a request to the shard that runs here, whoever sent it. It
 	// reports false when the shard does not run here under that token, and an error when
 	// the frame is malformed. It keeps nothing of the frame.
-	deliver(from view.NodeID, frame []byte) (hosted bool, err error)
+	deliver(from gossip.NodeID, frame []byte) (hosted bool, err error)
 	// move notes where an ask is, failAsk ends it. Both report whether somebody waits.
-	move(call uint64, node view.NodeID) bool
+	move(call uint64, node gossip.NodeID) bool
 	failAsk(call uint64, err error) bool
 }
 
 // incarnation is what a router needs of the service that serves it.
 type incarnation struct {
-	self  view.NodeID
+	self  gossip.NodeID
 	links placement.Links
 	ctx   context.Context
 	work  *sync.WaitGroup
 	// need, misrouted and acked tell the shell; they do not block.
 	need      func(ShardID)
 	misrouted func(ShardID, Token)
-	acked     func(from view.NodeID, shard ShardID, token Token)
+	acked     func(from gossip.NodeID, shard ShardID, token Token)
 	// out sends answers; it does not block either.
 	out      *outbox
 	observer Observer
@@ -78,7 +78,7 @@ type incarnation struct {
 	// they cannot be; the term in which this node coordinates the type, 0 if it does not;
 	// the role's members; and what ends an allocation at once.
 	plans   placement.PlanStore
-	office  func() view.Epoch
+	office  func() gossip.Epoch
 	members func() daemon.Members
 	outrun  func(ShardID, Token)
 	// accounts are those of senders, nil on a node that does not host the type; budgets are
@@ -98,7 +98,7 @@ type incarnation struct {
 	alive func() bool
 }
 
-func (n *incarnation) send(to view.NodeID, frame []byte) error {
+func (n *incarnation) send(to gossip.NodeID, frame []byte) error {
 	return n.links.Send(to, transport.Message, transport.KindEntity, frame)
 }
 
@@ -137,7 +137,7 @@ func (r *router) close() {
 func (r *router) post(ctx context.Context, rt *shardRoute, it *item) (kept bool, err error) {
 	for {
 		inc := r.now.Load()
-		home := view.NodeID(0)
+		home := gossip.NodeID(0)
 		if kept, home, err = r.try(inc, rt, it); !mayWait(err) {
 			return kept, err
 		}
@@ -203,7 +203,7 @@ func (e *gaveUpError) Unwrap() []error { return []error{e.err, e.cause} }
 
 // try makes one attempt at post and returns the home that it went, or did not go,
 // to.
-func (r *router) try(inc *incarnation, rt *shardRoute, it *item) (kept bool, home view.NodeID, err error) {
+func (r *router) try(inc *incarnation, rt *shardRoute, it *item) (kept bool, home gossip.NodeID, err error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if r.closed.Load() {

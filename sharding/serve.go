@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 )
@@ -36,8 +36,8 @@ type dataPath interface {
 	// These are for frames.
 	intake() intake
 	replied(r reply)
-	cancelled(from view.NodeID, call uint64)
-	lost(peer view.NodeID)
+	cancelled(from gossip.NodeID, call uint64)
+	lost(peer gossip.NodeID)
 }
 
 func (p *path[Req, Resp]) base() *router { return p.router }
@@ -109,8 +109,8 @@ func (p *path[Req, Resp]) detach() (wait func(context.Context) error) {
 
 // granter returns the function that sends grants, stops and shrink requests to other nodes.
 // It passes those for this node to its own routes. No stop is made for this node.
-func (r *router) granter(inc *incarnation) func(to view.NodeID, grants []byte) {
-	return func(to view.NodeID, frame []byte) {
+func (r *router) granter(inc *incarnation) func(to gossip.NodeID, grants []byte) {
+	return func(to gossip.NodeID, frame []byte) {
 		if to != inc.self {
 			inc.out.send(to, frame)
 			return
@@ -127,7 +127,7 @@ func (r *router) granter(inc *incarnation) func(to view.NodeID, grants []byte) {
 
 // failLost ends the asks that are at a node to which the connection is lost; 0 stands
 // for all nodes.
-func (p *path[Req, Resp]) failLost(node view.NodeID) {
+func (p *path[Req, Resp]) failLost(node gossip.NodeID) {
 	p.counters.nodeLost.Add(uint64(p.calls.failNode(node, ErrNodeLost)))
 }
 
@@ -223,7 +223,7 @@ func (p *path[Req, Resp]) running() []RunningHandler {
 
 // lost ends the asks that were on their way to a node, or back, and holds back
 // what would follow them.
-func (p *path[Req, Resp]) lost(peer view.NodeID) {
+func (p *path[Req, Resp]) lost(peer gossip.NodeID) {
 	inc := p.now.Load()
 	if inc == nil {
 		return

@@ -3,11 +3,11 @@ package sharding
 import (
 	"strings"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // noteSettings logs what the cores found out about settings that differ, and
@@ -72,7 +72,7 @@ func (sh *shell) greet() {
 	sh.greetedIn = v.Epoch
 	before := sh.greeted
 	// Of those that have left nothing is kept.
-	sh.greeted = map[view.NodeID]bool{}
+	sh.greeted = map[gossip.NodeID]bool{}
 	for i := range v.Members {
 		m := &v.Members[i]
 		if m.HasRole(sh.info.role) {
@@ -103,7 +103,7 @@ func (sh *shell) declines(m protocol.Message) *protocol.Declined {
 // decline answers a node that takes this one, of the type's role, for its coordinator:
 // the next one is to do it (protocol.Elect). That a type is not registered on a node of
 // its role is logged once.
-func (s *service) decline(from view.NodeID, m protocol.Message) {
+func (s *service) decline(from gossip.NodeID, m protocol.Message) {
 	if d := s.promise(from, m); d != nil {
 		// Lost, it is said again when the region registers again.
 		_ = s.cfg.Links.Send(from, transport.Control, transport.KindCoordinator, protocol.Append(nil, d))
@@ -112,7 +112,7 @@ func (s *service) decline(from view.NodeID, m protocol.Message) {
 
 // promise returns what decline answers, nil for nothing, and keeps it in mind if the
 // other can build on it (protocol.Binds): the type may be registered later.
-func (s *service) promise(from view.NodeID, m protocol.Message) *protocol.Declined {
+func (s *service) promise(from gossip.NodeID, m protocol.Message) *protocol.Declined {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sh := s.shells[m.Header().Type]

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -445,7 +445,7 @@ func TestMembersOutsideTheRoleAreToldOnce(t *testing.T) {
 		for _, n := range c.nodes {
 			n.start()
 		}
-		greeted := func(want ...view.NodeID) {
+		greeted := func(want ...gossip.NodeID) {
 			t.Helper()
 			pass(time.Second)
 			synctest.Wait()

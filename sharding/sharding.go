@@ -11,13 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // service is the sharding of one incarnation of a node. It hosts shards of the types of a
@@ -45,13 +45,13 @@ type service struct {
 	mu     sync.Mutex
 	closed bool
 	shells map[string]*shell
-	view   *view.View
+	view   *gossip.View
 	// floors outlive the shells of a type.
 	floors map[string]*region.Floors
 	// declined are the views up to which this node has declined to coordinate types that
 	// it did not run: it keeps its word when it runs them.
-	declined map[string]view.Epoch
-	silent   map[view.NodeID]bool
+	declined map[string]gossip.Epoch
+	silent   map[gossip.NodeID]bool
 
 	// departures are the transfers that wait for their ack, arrivals what came in.
 	departures departures
@@ -73,7 +73,7 @@ type service struct {
 func (r *Registry) startService(cfg placement.Config, o Observer) (*service, error) {
 	s := &service{
 		cfg: cfg, registry: r, observer: o, log: cfg.Logger,
-		shells: map[string]*shell{}, floors: map[string]*region.Floors{}, declined: map[string]view.Epoch{}, silent: map[view.NodeID]bool{},
+		shells: map[string]*shell{}, floors: map[string]*region.Floors{}, declined: map[string]gossip.Epoch{}, silent: map[gossip.NodeID]bool{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -125,7 +125,7 @@ func (s *service) serve(p dataPath) {
 func (s *service) hosts(info *typeInfo) bool { return !info.proxy && s.cfg.Self.HasRole(info.role) }
 
 // PeerUp reports that an outgoing connection to a peer is open.
-func (s *service) PeerUp(id view.NodeID, c transport.Class) {
+func (s *service) PeerUp(id gossip.NodeID, c transport.Class) {
 	switch c {
 	case transport.Message:
 		for _, p := range *s.paths.Load() {
@@ -140,7 +140,7 @@ func (s *service) PeerUp(id view.NodeID, c transport.Class) {
 
 // PeerLost reports that a connection to a peer broke, in either direction, or that the peer
 // is proven dead. Asks in flight to it fail before PeerLost returns.
-func (s *service) PeerLost(id view.NodeID, c transport.Class) {
+func (s *service) PeerLost(id gossip.NodeID, c transport.Class) {
 	switch c {
 	case transport.Message:
 		s.farewells.lost(id)
@@ -154,7 +154,7 @@ func (s *service) PeerLost(id view.NodeID, c transport.Class) {
 
 // hearing notes whether a peer is heard of, and tells the coordinators: they move
 // nothing while someone is silent.
-func (s *service) hearing(id view.NodeID, heard bool) {
+func (s *service) hearing(id gossip.NodeID, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.silent[id] == !heard {
@@ -179,7 +179,7 @@ func (s *service) tellSilent() {
 // HandleCoordinator handles a frame of KindCoordinator. It keeps nothing of payload and
 // does not block. If too many frames wait, it drops and counts the frame: the protocol
 // retransmits.
-func (s *service) HandleCoordinator(from view.NodeID, payload []byte) {
+func (s *service) HandleCoordinator(from gossip.NodeID, payload []byte) {
 	m, err := protocol.Decode(payload)
 	if err != nil {
 		s.malformed.Add(1)
@@ -223,7 +223,7 @@ func (s *service) look() {
 			return
 		case <-tick.C:
 		}
-		down := map[view.NodeID]bool{}
+		down := map[gossip.NodeID]bool{}
 		for _, p := range *s.paths.Load() {
 			if inc := p.base().now.Load(); inc != nil {
 				if looks%sweepEvery == 0 && inc.accounts != nil {

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 func within(t testing.TB, d time.Duration) context.Context {
@@ -53,7 +53,7 @@ func TestOneInstanceAnswersEverybody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		j := newJournal()
 		_, nodes, regions := three(t, j, nil)
-		var home view.NodeID
+		var home gossip.NodeID
 		for i := range 30 {
 			got, err := regions[i%3].Ask(within(t, 5*time.Second), "one", say{"x", i + 1})
 			if err != nil {
@@ -66,7 +66,7 @@ func TestOneInstanceAnswersEverybody(t *testing.T) {
 				t.Fatalf("ask %d was answered by node %v, count %d", i, got.Node, got.Count)
 			}
 		}
-		spread := map[view.NodeID]int{}
+		spread := map[gossip.NodeID]int{}
 		for i := range 16 {
 			id := idIn(regions[0], ShardID(i))
 			got, err := regions[0].Ask(within(t, 5*time.Second), id, say{"y", 1})

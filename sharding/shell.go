@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // shell runs the region core and, on nodes of the type's role, the coordinator
@@ -40,19 +40,19 @@ type shell struct {
 	// own are messages between the two cores of this node.
 	own []own
 	// regionTerm and officeTerm are the terms of which the cores spoke last.
-	regionTerm, officeTerm view.Epoch
+	regionTerm, officeTerm gossip.Epoch
 	// warnedFar is set once a term far beyond the view was warned of.
 	warnedFar bool
 	// inOffice is the term of the office that the coordinator holds, 0 for none.
 	inOffice atomic.Uint64
 	// greeted are the members outside the role that were told our settings, up to view
 	// greetedIn.
-	greeted   map[view.NodeID]bool
-	greetedIn view.Epoch
+	greeted   map[gossip.NodeID]bool
+	greetedIn gossip.Epoch
 	// messagesWarned is the last term in which a difference of messages was logged.
-	messagesWarned view.Epoch
+	messagesWarned gossip.Epoch
 
-	view       atomic.Pointer[view.View]
+	view       atomic.Pointer[gossip.View]
 	registered atomic.Bool
 	// elected is the coordinator's node, as far as this one knows.
 	elected atomic.Uint64
@@ -64,7 +64,7 @@ type shell struct {
 
 // received is a decoded message of another node.
 type received struct {
-	from view.NodeID
+	from gossip.NodeID
 	msg  protocol.Message
 }
 
@@ -73,7 +73,7 @@ type own struct{ msg protocol.Message }
 
 // These are what else happens to a shell; events of one core go as they are.
 type (
-	viewChanged  struct{ view *view.View }
+	viewChanged  struct{ view *gossip.View }
 	leaseChanged struct{ valid bool }
 	abandoned    struct{ done chan struct{} }
 	call0        func(*shell)
@@ -161,7 +161,7 @@ func (sh *shell) handle(ev any) {
 }
 
 // receive takes a message to the core that it is for.
-func (sh *shell) receive(from view.NodeID, m protocol.Message) {
+func (sh *shell) receive(from gossip.NodeID, m protocol.Message) {
 	if protocol.ToCoordinator(m) {
 		sh.stepCoordinator(coordinator.Received{From: from, Msg: m})
 		return
@@ -239,7 +239,7 @@ func (sh *shell) ackForUnknown(e region.Effect) {
 	}
 }
 
-func (sh *shell) send(to view.NodeID, m protocol.Message) {
+func (sh *shell) send(to gossip.NodeID, m protocol.Message) {
 	if to == sh.s.cfg.Self.ID {
 		if d := sh.declines(m); d != nil {
 			m = d

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/core/protocol"
@@ -69,7 +69,7 @@ func (s *service) incarnation(sh *shell) *incarnation {
 		misrouted: func(shard ShardID, t Token) {
 			sh.inbox.put(region.Misrouted{Shard: shard, Token: t})
 		},
-		acked: func(from view.NodeID, shard ShardID, t Token) {
+		acked: func(from gossip.NodeID, shard ShardID, t Token) {
 			sh.inbox.put(region.MarkerAcked{From: from, Shards: []protocol.ShardToken{{Shard: shard, Token: t}}})
 		},
 	}
@@ -87,7 +87,7 @@ func (s *service) plans(role string) placement.PlanStore {
 
 // office returns the term of the office that this node's coordinator holds, 0 for
 // none.
-func (sh *shell) office() view.Epoch { return view.Epoch(sh.inOffice.Load()) }
+func (sh *shell) office() gossip.Epoch { return gossip.Epoch(sh.inOffice.Load()) }
 
 // members returns the nodes of the type's role in the view.
 func (sh *shell) members() (m daemon.Members) {
@@ -148,11 +148,11 @@ func (s *service) all() []*shell {
 
 // ViewChanged reports a newer view. Asks that wait for nodes that left fail before it
 // returns.
-func (s *service) ViewChanged(v *view.View) {
+func (s *service) ViewChanged(v *gossip.View) {
 	s.mu.Lock()
 	old := s.view
 	s.view = v
-	var gone []view.NodeID
+	var gone []gossip.NodeID
 	if old != nil {
 		for _, m := range old.Members {
 			if v.Member(m.ID) == nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // only is a singleton that says where it lives, how often one was started, and
@@ -16,7 +16,7 @@ type only struct {
 	lives  *atomic.Int32
 	starts *atomic.Int32
 	twice  *atomic.Bool
-	node   view.NodeID
+	node   gossip.NodeID
 	count  int
 }
 

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // slowIn starts two nodes and a type of one shard, as newSlowHome does.
@@ -111,7 +111,7 @@ func TestOneCallerHereAndAThousandThere(t *testing.T) {
 func TestALostConnectionOpensGates(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := slowIn(t, 10)
-		c, pair := h.home.c, [2]view.NodeID{h.home.self.ID, h.away.self.ID}
+		c, pair := h.home.c, [2]gossip.NodeID{h.home.self.ID, h.away.self.ID}
 		const callers, tells = 20, 300
 		h.flood(t, callers, tells)
 		if s := h.region.Stats(); s.HeldUp != callers || s.Stopped != 1 {

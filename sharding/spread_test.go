@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -27,7 +27,7 @@ func TestSixHundredIDsSpreadEvenly(t *testing.T) {
 	for shape, id := range shapes {
 		bubble(t, func(t *testing.T) {
 			_, _, regions := three(t, newJournal(), func(ty *Type[say, heard]) { ty.Shards = 0 })
-			on := map[view.NodeID]int{}
+			on := map[gossip.NodeID]int{}
 			for i := range 600 {
 				got, err := regions[i%3].Ask(within(t, 5*time.Second), id(i), say{"x", 1})
 				if err != nil {
@@ -63,7 +63,7 @@ func deal(shards uint32, ids []string, bulk bool) float64 {
 	if bulk {
 		slices.Sort(used)
 	}
-	on := map[view.NodeID]float64{}
+	on := map[gossip.NodeID]float64{}
 	for _, shard := range used {
 		r := st.Region(strategy.LeastShards{}.Allocate(st, shard, 0))
 		r.Shards = append(r.Shards, shard)

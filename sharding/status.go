@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/placement"
 )
@@ -14,16 +14,16 @@ type TraceEvent struct {
 	// At is the wall-clock time of that node, for display.
 	At time.Time `json:"at"`
 	// On is the node that recorded the event; zero means this node.
-	On view.NodeID `json:"on"`
+	On gossip.NodeID `json:"on"`
 	// Term is the term that the node followed, or held, at that time.
-	Term view.Epoch `json:"term"`
+	Term gossip.Epoch `json:"term"`
 	// By is "region" or "coordinator".
-	By     string      `json:"by"`
-	Kind   string      `json:"kind"`
-	Shard  ShardID     `json:"shard"`
-	Node   view.NodeID `json:"node,omitzero"`
-	Token  Token       `json:"token"`
-	Detail string      `json:"detail,omitempty"`
+	By     string        `json:"by"`
+	Kind   string        `json:"kind"`
+	Shard  ShardID       `json:"shard"`
+	Node   gossip.NodeID `json:"node,omitzero"`
+	Token  Token         `json:"token"`
+	Detail string        `json:"detail,omitempty"`
 }
 
 // Ready reports whether every type of the Registry has registered with its coordinator
@@ -66,8 +66,8 @@ func (s *service) Status() []placement.TypeStatus {
 func (sh *shell) status() placement.TypeStatus {
 	t := placement.TypeStatus{
 		Type: sh.info.name, Role: sh.info.role, Hosting: sh.s.hosts(&sh.info),
-		Registered: sh.registered.Load(), Term: view.Epoch(sh.term.Load()),
-		Coordinator: view.NodeID(sh.elected.Load()),
+		Registered: sh.registered.Load(), Term: gossip.Epoch(sh.term.Load()),
+		Coordinator: gossip.NodeID(sh.elected.Load()),
 	}
 	if why := sh.refused.Load(); why != nil {
 		t.Refused = *why

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/loglimit"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -30,7 +30,7 @@ func advisedBy(s Strategy, typ string, log *slog.Logger) Strategy {
 }
 
 // Allocate returns zero after a panic: the most suitable region is taken.
-func (a *advised) Allocate(s *strategy.State, shard ShardID, requester view.NodeID) (home view.NodeID) {
+func (a *advised) Allocate(s *strategy.State, shard ShardID, requester gossip.NodeID) (home gossip.NodeID) {
 	defer func() {
 		if v := recover(); v != nil {
 			home = 0
@@ -67,7 +67,7 @@ type staffed struct {
 }
 
 // Allocate implements Strategy.
-func (f staffed) Allocate(s *strategy.State, shard ShardID, requester view.NodeID) view.NodeID {
+func (f staffed) Allocate(s *strategy.State, shard ShardID, requester gossip.NodeID) gossip.NodeID {
 	return f.by.Allocate(f.workers(s), shard, requester)
 }
 

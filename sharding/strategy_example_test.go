@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -13,7 +13,7 @@ import (
 // junior node, and stays where it is.
 type newest struct{}
 
-func (newest) Allocate(s *strategy.State, _ sharding.ShardID, _ view.NodeID) view.NodeID {
+func (newest) Allocate(s *strategy.State, _ sharding.ShardID, _ gossip.NodeID) gossip.NodeID {
 	for i := len(s.Regions) - 1; i >= 0; i-- {
 		if s.Regions[i].Eligible() {
 			return s.Regions[i].Node

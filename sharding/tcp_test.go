@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // tcpPair is a home and an asker over real connections on the loopback
@@ -25,20 +25,20 @@ func tcpPair[T any](b testing.TB, answer func(T) T) *Region[T, T] {
 			return Func(func(_ *Context, p T) (T, error) { return answer(p), nil })
 		},
 	}
-	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1)}
+	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1)}
 	var trs []*transport.TCP
 	var regs []*Registry
 	var last *Region[T, T]
 	for i, roles := range [][]string{{"host"}, nil} {
-		id := view.NodeID(i + 1)
+		id := gossip.NodeID(i + 1)
 		tr, err := transport.NewTCP(transport.TCPConfig{
 			Config: transport.Config{ID: id, Name: fmt.Sprint("n", i), Cluster: "bench"}, Listen: "127.0.0.1:0",
 		})
 		if err != nil {
 			b.Fatal(err)
 		}
-		v.Members = append(v.Members, view.Member{
-			Node: view.Node{ID: id, Name: fmt.Sprint("n", i), Addr: tr.Self().Addr, Roles: roles}, Joined: v.Epoch, Status: view.Up,
+		v.Members = append(v.Members, gossip.Member{
+			Node: gossip.Node{ID: id, Name: fmt.Sprint("n", i), Addr: tr.Self().Addr, Roles: roles}, Joined: v.Epoch, Status: gossip.Up,
 		})
 		reg := &Registry{}
 		if last, err = Register(reg, ty); err != nil {
@@ -50,9 +50,9 @@ func tcpPair[T any](b testing.TB, answer func(T) T) *Region[T, T] {
 		var s *service
 		var ready sync.WaitGroup
 		ready.Add(1)
-		tr.HandleBlocks(transport.KindEntity, func(from view.NodeID, f *transport.Frames) { ready.Wait(); s.HandleEntities(from, f) })
+		tr.HandleBlocks(transport.KindEntity, func(from gossip.NodeID, f *transport.Frames) { ready.Wait(); s.HandleEntities(from, f) })
 		tr.HandleFlows(transport.KindEntity, flowOf)
-		tr.Handle(transport.KindCoordinator, func(from view.NodeID, p []byte) { ready.Wait(); s.HandleCoordinator(from, p) })
+		tr.Handle(transport.KindCoordinator, func(from gossip.NodeID, p []byte) { ready.Wait(); s.HandleCoordinator(from, p) })
 		if err := tr.Start(); err != nil {
 			b.Fatal(err)
 		}

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -12,12 +12,12 @@ import (
 type traceLine struct {
 	at time.Time
 	// term is the one that the core obeyed, or held office in, at the time.
-	term        view.Epoch
+	term        gossip.Epoch
 	coordinator bool
 	kind        string
 	shard       ShardID
 	hasShard    bool
-	node        view.NodeID
+	node        gossip.NodeID
 	token       Token
 	detail      string
 }

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
@@ -49,7 +49,7 @@ const transferResend = 500 * time.Millisecond
 
 // transfer sends the states of a stopped shard to its new home, and returns when
 // they have arrived or the time is up.
-func (sh *shell) transfer(to view.NodeID, st activation.Stopped, within time.Duration) (arrived bool) {
+func (sh *shell) transfer(to gossip.NodeID, st activation.Stopped, within time.Duration) (arrived bool) {
 	if len(st.States) == 0 {
 		return true
 	}
@@ -89,7 +89,7 @@ func (sh *shell) lose(states map[string][]byte, shard ShardID, why string) {
 	}
 }
 
-func (sh *shell) sendStates(ctx context.Context, to view.NodeID, st activation.Stopped) error {
+func (sh *shell) sendStates(ctx context.Context, to gossip.NodeID, st activation.Stopped) error {
 	var frame []byte
 	for _, id := range slices.Sorted(maps.Keys(st.States)) {
 		frame = appendState(frame[:0], sh.info.name, st.Shard, st.Token, id, st.States[id])
@@ -109,7 +109,7 @@ func (sh *shell) sendStates(ctx context.Context, to view.NodeID, st activation.S
 }
 
 // sendBulk waits for room.
-func (sh *shell) sendBulk(ctx context.Context, to view.NodeID, frame []byte) error {
+func (sh *shell) sendBulk(ctx context.Context, to gossip.NodeID, frame []byte) error {
 	for {
 		err := sh.s.cfg.Links.Send(to, transport.Bulk, transport.KindEntity, frame)
 		if !errors.Is(err, transport.ErrQueueFull) {
@@ -128,7 +128,7 @@ func appendState(b []byte, typ string, shard ShardID, token Token, id string, st
 }
 
 // handleState takes the frames of a transfer, of both sides.
-func (s *service) handleState(from view.NodeID, frame []byte) error {
+func (s *service) handleState(from gossip.NodeID, frame []byte) error {
 	if len(frame) < numberAt {
 		return errMalformed
 	}
@@ -247,7 +247,7 @@ func (d *departures) forget(t departure) {
 type arrivalKey struct {
 	typ   string
 	shard ShardID
-	from  view.NodeID
+	from  gossip.NodeID
 }
 
 // arrival is a transfer on the side of the new home.
@@ -337,7 +337,7 @@ func (a *arrivals) discard(k arrivalKey, token Token) *arrival {
 // alone returns what was kept of a type's shards by their old home, self, and never
 // arrived. It does so once: what it has returned is marked as arrived, so that nobody
 // counts it as lost again.
-func (a *arrivals) alone(typ string, self view.NodeID) map[arrivalKey]map[string][]byte {
+func (a *arrivals) alone(typ string, self gossip.NodeID) map[arrivalKey]map[string][]byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := map[arrivalKey]map[string][]byte{}

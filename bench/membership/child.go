@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/membership"
 )
 
 // childEnv carries a childSpec; a process that finds it set is a child process.
@@ -116,7 +117,7 @@ type child struct {
 
 // live is one incarnation: default settings but for addresses.
 func (c *child) live() {
-	n, err := gossip.Start(context.Background(), gossip.Config{
+	n, err := membership.Start(context.Background(), membership.Config{
 		Listen: c.spec.Addr, ContactPoints: c.spec.Contacts,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
@@ -139,13 +140,13 @@ func (c *child) live() {
 	c.stats(n, true)
 }
 
-func (c *child) event(n *gossip.Node, ev gossip.Event) {
+func (c *child) event(n *membership.Node, ev gossip.Event) {
 	r := report{Node: n.Self().ID.String()}
 	switch ev := ev.(type) {
 	case gossip.ViewChanged:
 		r.Kind, r.Members, r.Epoch = reportView, len(ev.View.Members), ev.View.Epoch.String()
 	case gossip.LeaseChanged:
-		r.Kind, r.Valid, r.Leader = reportLease, ev.Valid, ev.Lease.Leader
+		r.Kind, r.Valid, r.Leader = reportLease, ev.Valid, ev.Leader
 	case gossip.Removed:
 		r.Kind, r.Why, r.Epoch = reportRemoved, ev.Reason, ev.Epoch.String()
 	default:
@@ -154,7 +155,7 @@ func (c *child) event(n *gossip.Node, ev gossip.Event) {
 	c.put(r)
 }
 
-func (c *child) stats(n *gossip.Node, last bool) {
+func (c *child) stats(n *membership.Node, last bool) {
 	s := n.Stats()
 	now := counted{Suspicions: s.Suspicions, Refutations: s.Refutations, Back: s.EvidenceBack, LeaseLost: s.LeaseLost}
 	for _, proofs := range s.Evidence {

@@ -24,7 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/peerage-go/peerage"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/history"
 	"github.com/peerage-go/peerage/sharding"
@@ -398,7 +398,7 @@ func (s *server) turn() (place, of int) {
 		return 0, 0
 	}
 	self := s.node.Self().ID
-	return slices.IndexFunc(v.Members, func(m view.Member) bool { return m.ID == self }), len(v.Members)
+	return slices.IndexFunc(v.Members, func(m gossip.Member) bool { return m.ID == self }), len(v.Members)
 }
 
 func (s *server) report(kind, listen, web string) report {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -20,7 +20,7 @@ type ShardID = protocol.ShardID
 
 // Sender is sharding.Sender, the origin of a message.
 type Sender struct {
-	Node view.NodeID
+	Node gossip.NodeID
 	Type string
 	ID   string
 }

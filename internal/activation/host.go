@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
@@ -19,7 +19,7 @@ import (
 type Config[C, Req, Resp any] struct {
 	Type string
 	// Node is this incarnation of the node.
-	Node view.NodeID
+	Node gossip.NodeID
 	// Shards is the number of shards of the type.
 	Shards uint32
 	New    func(id string) Entity[C, Req, Resp]

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // shardInfo is what contexts of one shard share. It never changes.
@@ -15,7 +15,7 @@ type shardInfo struct {
 	typ    string
 	number ShardID
 	token  Token
-	node   view.NodeID
+	node   gossip.NodeID
 	logger *slog.Logger
 	// base ends when the shard's instances are abandoned.
 	base context.Context

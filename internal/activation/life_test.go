@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation/evict"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 )
@@ -107,7 +107,7 @@ func TestContextsNameTheirEntity(t *testing.T) {
 				if from, err := SenderOf(From(ctx)); ctx.ID() != f.id || ctx.Self() != self || err != nil || *from != self {
 					t.Errorf("%s is named %s, and sends as %+v: %v", f.id, ctx.ID(), from, err)
 				}
-				if want := (Sender{Node: view.NodeID(7 + req), Type: []string{"", "other"}[req]}); ctx.Sender() != want {
+				if want := (Sender{Node: gossip.NodeID(7 + req), Type: []string{"", "other"}[req]}); ctx.Sender() != want {
 					t.Errorf("message %d comes from %+v", req, ctx.Sender())
 				}
 				return req, nil
@@ -440,7 +440,7 @@ func TestWhatIsNoControlMessage(t *testing.T) {
 				}
 				return req >= 100
 			}
-			c.Confirm = func(view.NodeID, ShardID, *Sure, Outcome, bool, error) {}
+			c.Confirm = func(gossip.NodeID, ShardID, *Sure, Outcome, bool, error) {}
 		})
 		s := r.start(t, 0)
 		deliver(t, s, "a", ask(-2, 1))

@@ -3,12 +3,12 @@ package activation
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // ReplyTo says where the answer to an ask goes. The zero ReplyTo is a tell's.
 type ReplyTo struct {
-	Node view.NodeID
+	Node gossip.NodeID
 	// Call is the asker's own number for the ask, never 0.
 	Call uint64
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation/evict"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/zeebo/xxh3"
@@ -90,7 +90,7 @@ func (s *Shard[C, Req, Resp]) Open() bool {
 }
 
 // Node returns the incarnation of the node that hosts it.
-func (s *Shard[C, Req, Resp]) Node() view.NodeID { return s.info.node }
+func (s *Shard[C, Req, Resp]) Node() gossip.NodeID { return s.info.node }
 
 // Entities returns the number of instances, running or at rest.
 func (s *Shard[C, Req, Resp]) Entities() int {

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 )
 
@@ -230,7 +230,7 @@ func TestAReliableMessageWithoutAnInstanceIsRefused(t *testing.T) {
 					}
 					first = false
 				}, func(cfg *Config[*Context, int, int]) {
-					cfg.Confirm = func(_ view.NodeID, _ ShardID, _ *Sure, o Outcome, _ bool, _ error) { got = append(got, o) }
+					cfg.Confirm = func(_ gossip.NodeID, _ ShardID, _ *Sure, o Outcome, _ bool, _ error) { got = append(got, o) }
 				})
 				s := r.start(t, 0)
 				for range 2 {
@@ -260,7 +260,7 @@ func TestEachReliableMessageIsJudgedByItself(t *testing.T) {
 				return req, nil
 			}
 		}, func(cfg *Config[*Context, int, int]) {
-			cfg.Confirm = func(_ view.NodeID, _ ShardID, _ *Sure, o Outcome, _ bool, _ error) { got = append(got, o) }
+			cfg.Confirm = func(_ gossip.NodeID, _ ShardID, _ *Sure, o Outcome, _ bool, _ error) { got = append(got, o) }
 		})
 		s := r.start(t, 0)
 		deliver(t, s, "a", ask(1, 1))

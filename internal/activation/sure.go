@@ -3,7 +3,7 @@ package activation
 import (
 	"errors"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 )
 
@@ -34,7 +34,7 @@ const (
 // Confirm takes the outcome of a copy that came from a node. All: everything before
 // it for the same entity ran too. It is called from goroutines that run handlers and
 // must not block.
-type Confirm func(from view.NodeID, shard ShardID, s *Sure, o Outcome, all bool, err error)
+type Confirm func(from gossip.NodeID, shard ShardID, s *Sure, o Outcome, all bool, err error)
 
 // memoryKey is where a shard's memory of its producers stands among the states that
 // travel with it: no entity has an empty id.

@@ -1,6 +1,6 @@
 // Package fence decides which frames are accepted: those of the newest incarnation of
 // each sending process, and none of nodes that have left the view. It is a plain state
-// machine; gossip/transport and the simulator run the same one.
+// machine; internal/transport and the simulator run the same one.
 //
 // A process that is removed from its cluster goes on as its next incarnation, and the
 // kernel may still retransmit what the former one has sent. No number in a frame tells

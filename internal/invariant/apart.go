@@ -3,7 +3,7 @@ package invariant
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -21,7 +21,7 @@ import (
 type contests map[[2]uint64]time.Duration
 
 // noteContests records the contests of a cluster's newest view.
-func (c contests) noteContests(at time.Duration, v *view.View, newest map[uint64]*view.View) {
+func (c contests) noteContests(at time.Duration, v *gossip.View, newest map[uint64]*gossip.View) {
 	for i := range v.Foreign {
 		key := [2]uint64{v.Cluster, v.Foreign[i].Cluster}
 		if _, open := c[key]; !open {
@@ -45,13 +45,13 @@ func (m *Membership) InContest(a, b uint64) (since time.Duration, open bool) {
 }
 
 // Ready reports whether the view that a node holds records no contest.
-func (m *Membership) Ready(id view.NodeID) bool {
+func (m *Membership) Ready(id gossip.NodeID) bool {
 	n := m.nodes[id]
 	return n != nil && n.held != nil && len(n.held.Foreign) == 0
 }
 
 // Cluster returns the cluster that a node holds a view of, 0 if none.
-func (m *Membership) Cluster(id view.NodeID) uint64 {
+func (m *Membership) Cluster(id gossip.NodeID) uint64 {
 	if n := m.nodes[id]; n != nil && n.held != nil {
 		return n.held.Cluster
 	}
@@ -64,7 +64,7 @@ func (h *Hosting) Apart(side func(cluster uint64) int, grace time.Duration) {
 	h.side, h.grace = side, grace
 }
 
-func (h *Hosting) sideOf(node view.NodeID) int {
+func (h *Hosting) sideOf(node gossip.NodeID) int {
 	if h.side == nil {
 		return 0
 	}
@@ -87,7 +87,7 @@ func (h *Hosting) Absorbed(winner, loser uint64) {
 
 // Outdated returns a live instance at a member with a token below those of a cluster that
 // its own has absorbed.
-func (h *Hosting) Outdated() (s protocol.ShardID, node view.NodeID, found bool) {
+func (h *Hosting) Outdated() (s protocol.ShardID, node gossip.NodeID, found bool) {
 	for id, x := range h.shards { // any one will do for a retry
 		for _, i := range x.live {
 			if h.members.Member(i.node) && i.token.Less(x.above[h.sideOf(i.node)]) {

@@ -3,7 +3,7 @@ package invariant
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Outcome is how an ask ended for its asker.
@@ -27,7 +27,7 @@ func (o Outcome) String() string {
 
 // Ask names one ask of one process.
 type Ask struct {
-	Asker view.NodeID
+	Asker gossip.NodeID
 	Call  uint64
 }
 
@@ -80,7 +80,7 @@ func (a *Asks) Over(at time.Duration, id Ask, how Outcome) *Violation {
 }
 
 // AskerGone records that a process ended and no longer waits for its asks.
-func (a *Asks) AskerGone(id view.NodeID) {
+func (a *Asks) AskerGone(id gossip.NodeID) {
 	for k, x := range a.asks { // order-free: each by itself
 		if k.Asker == id && x.over == 0 {
 			x.over = Unknown

@@ -3,7 +3,7 @@ package invariant
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Durable checks S4: every ReadMajority that succeeds returns each write acknowledged at
@@ -15,11 +15,11 @@ type Durable struct {
 
 type ackedWrite struct {
 	word   string
-	voters []view.NodeID
+	voters []gossip.NodeID
 }
 
 // Acked records that a write was acknowledged while these members voted.
-func (d *Durable) Acked(word string, voters []view.NodeID) {
+func (d *Durable) Acked(word string, voters []gossip.NodeID) {
 	d.acked = append(d.acked, ackedWrite{word, voters})
 }
 
@@ -39,7 +39,7 @@ func (d *Durable) Begin() int { return len(d.acked) }
 
 // Read records that a read that began at begun succeeded. Function has reports its
 // content, present the nodes that have stayed members without a break.
-func (d *Durable) Read(at time.Duration, begun int, has func(string) bool, present func(view.NodeID) bool) *Violation {
+func (d *Durable) Read(at time.Duration, begun int, has func(string) bool, present func(gossip.NodeID) bool) *Violation {
 	for _, w := range d.acked[:begun] {
 		if has(w.word) {
 			continue

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -21,7 +21,7 @@ import (
 type Hosting struct {
 	members *Membership
 	shards  map[protocol.ShardID]*hosting
-	owners  map[shardToken]view.NodeID
+	owners  map[shardToken]gossip.NodeID
 	// side distinguishes clusters that live side by side, nil if none do (apart.go).
 	side  func(cluster uint64) int
 	grace time.Duration
@@ -41,13 +41,13 @@ type hosting struct {
 }
 
 type instance struct {
-	node  view.NodeID
+	node  gossip.NodeID
 	token protocol.Token
 }
 
 // NewHosting returns an empty checker.
 func NewHosting(m *Membership) *Hosting {
-	return &Hosting{members: m, shards: map[protocol.ShardID]*hosting{}, owners: map[shardToken]view.NodeID{}}
+	return &Hosting{members: m, shards: map[protocol.ShardID]*hosting{}, owners: map[shardToken]gossip.NodeID{}}
 }
 
 func (h *Hosting) shard(s protocol.ShardID) *hosting {
@@ -60,7 +60,7 @@ func (h *Hosting) shard(s protocol.ShardID) *hosting {
 }
 
 // Started records that a node began to host a shard under a token.
-func (h *Hosting) Started(at time.Duration, node view.NodeID, s protocol.ShardID, t protocol.Token) *Violation {
+func (h *Hosting) Started(at time.Duration, node gossip.NodeID, s protocol.ShardID, t protocol.Token) *Violation {
 	side := h.sideOf(node)
 	x, key := h.shard(s), shardToken{s, t, side}
 	if owner, ok := h.owners[key]; ok && owner != node {
@@ -96,20 +96,20 @@ func (h *Hosting) Started(at time.Duration, node view.NodeID, s protocol.ShardID
 }
 
 // Stopped records that a node no longer hosts a shard.
-func (h *Hosting) Stopped(node view.NodeID, s protocol.ShardID) {
+func (h *Hosting) Stopped(node gossip.NodeID, s protocol.ShardID) {
 	x := h.shard(s)
 	x.live = slices.DeleteFunc(x.live, func(i instance) bool { return i.node == node })
 }
 
 // Abandoned records that a node dropped all its instances, or that its process ended.
-func (h *Hosting) Abandoned(node view.NodeID) {
+func (h *Hosting) Abandoned(node gossip.NodeID) {
 	for s := range h.shards {
 		h.Stopped(node, s)
 	}
 }
 
 // Resumed records that a node's lease became valid after it had lapsed.
-func (h *Hosting) Resumed(at time.Duration, node view.NodeID) *Violation {
+func (h *Hosting) Resumed(at time.Duration, node gossip.NodeID) *Violation {
 	for _, s := range h.hostedShards(node) {
 		if b := h.single(at, s, h.shards[s]); b != nil {
 			return b
@@ -119,7 +119,7 @@ func (h *Hosting) Resumed(at time.Duration, node view.NodeID) *Violation {
 }
 
 // Acts records that an instance begins to handle a message.
-func (h *Hosting) Acts(at time.Duration, node view.NodeID, s protocol.ShardID, t protocol.Token) *Violation {
+func (h *Hosting) Acts(at time.Duration, node gossip.NodeID, s protocol.ShardID, t protocol.Token) *Violation {
 	x := h.shard(s)
 	if !h.members.Valid(at, node) {
 		return broken("S1", at, "shard %d acts at %v (%v) without a lease", s, node, t)
@@ -141,15 +141,15 @@ func (h *Hosting) WasStarted(s protocol.ShardID, t protocol.Token) bool {
 }
 
 // Live returns the nodes that hold an instance of the shard.
-func (h *Hosting) Live(s protocol.ShardID) []view.NodeID {
-	var out []view.NodeID
+func (h *Hosting) Live(s protocol.ShardID) []gossip.NodeID {
+	var out []gossip.NodeID
 	for _, i := range h.shard(s).live {
 		out = append(out, i.node)
 	}
 	return out
 }
 
-func (h *Hosting) hostedShards(node view.NodeID) []protocol.ShardID {
+func (h *Hosting) hostedShards(node gossip.NodeID) []protocol.ShardID {
 	var out []protocol.ShardID
 	for s, x := range h.shards {
 		if slices.ContainsFunc(x.live, func(i instance) bool { return i.node == node }) {

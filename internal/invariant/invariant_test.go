@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-func viewOf(epoch view.Epoch, ids ...view.NodeID) *view.View {
-	v := &view.View{Cluster: 1, Epoch: epoch}
+func viewOf(epoch gossip.Epoch, ids ...gossip.NodeID) *gossip.View {
+	v := &gossip.View{Cluster: 1, Epoch: epoch}
 	for _, id := range ids {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id}, Status: gossip.Up})
 	}
 	return v
 }
@@ -45,19 +45,19 @@ func TestMembership(t *testing.T) {
 
 func TestPlainQuorum(t *testing.T) {
 	v := viewOf(1, 1, 2, 3, 4)
-	v.Members = append(v.Members, view.Member{Node: view.Node{ID: 5}, Status: view.Joining})
+	v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: 5}, Status: gossip.Joining})
 	for _, c := range []struct {
-		ids  []view.NodeID
+		ids  []gossip.NodeID
 		want bool
 	}{
-		{[]view.NodeID{1, 2}, true}, {[]view.NodeID{2, 3}, false}, {[]view.NodeID{2, 3, 4}, true},
-		{[]view.NodeID{2, 3, 5}, false}, {[]view.NodeID{1}, false},
+		{[]gossip.NodeID{1, 2}, true}, {[]gossip.NodeID{2, 3}, false}, {[]gossip.NodeID{2, 3, 4}, true},
+		{[]gossip.NodeID{2, 3, 5}, false}, {[]gossip.NodeID{1}, false},
 	} {
-		has := map[view.NodeID]bool{}
+		has := map[gossip.NodeID]bool{}
 		for _, id := range c.ids {
 			has[id] = true
 		}
-		if got := PlainQuorum(v, func(id view.NodeID) bool { return has[id] }); got != c.want {
+		if got := PlainQuorum(v, func(id gossip.NodeID) bool { return has[id] }); got != c.want {
 			t.Errorf("%v: %v", c.ids, got)
 		}
 	}
@@ -131,12 +131,12 @@ func TestMessages(t *testing.T) {
 
 func TestDurable(t *testing.T) {
 	var d Durable
-	d.Acked("x", []view.NodeID{1, 2, 3})
+	d.Acked("x", []gossip.NodeID{1, 2, 3})
 	begun := d.Begin()
-	d.Acked("later", []view.NodeID{1, 2, 3})
+	d.Acked("later", []gossip.NodeID{1, 2, 3})
 	none := func(string) bool { return false }
-	lost := func(ids ...view.NodeID) func(view.NodeID) bool {
-		return func(id view.NodeID) bool {
+	lost := func(ids ...gossip.NodeID) func(gossip.NodeID) bool {
+		return func(id gossip.NodeID) bool {
 			for _, l := range ids {
 				if l == id {
 					return false

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Membership checks S6: one view per epoch; a node outside the newest committed
@@ -14,9 +14,9 @@ import (
 // clocks that run fast or slow. Between two facts leases only expire, so a check at each
 // fact covers all times.
 type Membership struct {
-	views  map[clusterEpoch]*view.View
-	newest map[uint64]*view.View
-	nodes  map[view.NodeID]*standing
+	views  map[clusterEpoch]*gossip.View
+	newest map[uint64]*gossip.View
+	nodes  map[gossip.NodeID]*standing
 	// order holds the nodes in order of arrival, so that reports are reproducible.
 	order    []*standing
 	contests contests
@@ -24,12 +24,12 @@ type Membership struct {
 
 type clusterEpoch struct {
 	cluster uint64
-	epoch   view.Epoch
+	epoch   gossip.Epoch
 }
 
 type standing struct {
-	id     view.NodeID
-	held   *view.View
+	id     gossip.NodeID
+	held   *gossip.View
 	until  time.Duration
 	leader bool
 	gone   bool
@@ -38,15 +38,15 @@ type standing struct {
 // NewMembership returns an empty checker.
 func NewMembership() *Membership {
 	return &Membership{
-		views:  map[clusterEpoch]*view.View{},
-		newest: map[uint64]*view.View{},
-		nodes:  map[view.NodeID]*standing{},
+		views:  map[clusterEpoch]*gossip.View{},
+		newest: map[uint64]*gossip.View{},
+		nodes:  map[gossip.NodeID]*standing{},
 
 		contests: contests{},
 	}
 }
 
-func (m *Membership) nodeOf(id view.NodeID) *standing {
+func (m *Membership) nodeOf(id gossip.NodeID) *standing {
 	s := m.nodes[id]
 	if s == nil {
 		s = &standing{id: id}
@@ -57,7 +57,7 @@ func (m *Membership) nodeOf(id view.NodeID) *standing {
 }
 
 // Published records that a node holds v as committed.
-func (m *Membership) Published(at time.Duration, id view.NodeID, v *view.View) *Violation {
+func (m *Membership) Published(at time.Duration, id gossip.NodeID, v *gossip.View) *Violation {
 	n := m.nodeOf(id)
 	if h := n.held; h != nil && h.Cluster == v.Cluster && h.Epoch >= v.Epoch {
 		return broken("S6", at, "%v went from epoch %v back to %v", id, h.Epoch, v.Epoch)
@@ -78,7 +78,7 @@ func (m *Membership) Published(at time.Duration, id view.NodeID, v *view.View) *
 }
 
 // outsiders returns a violation if a node outside the newest view holds a valid lease.
-func (m *Membership) outsiders(at time.Duration, v *view.View) *Violation {
+func (m *Membership) outsiders(at time.Duration, v *gossip.View) *Violation {
 	for _, n := range m.order {
 		if n.held == nil || n.held.Cluster != v.Cluster || !n.validAt(at) {
 			continue
@@ -90,7 +90,7 @@ func (m *Membership) outsiders(at time.Duration, v *view.View) *Violation {
 	return nil
 }
 
-func outside(at time.Duration, n *standing, v *view.View) *Violation {
+func outside(at time.Duration, n *standing, v *gossip.View) *Violation {
 	if e := v.Member(n.id); e == nil || !e.Status.Votes() {
 		return broken("S6", at, "%v holds a lease until %v and is no voting member of the newest view %v", n.id, n.until, v.Epoch)
 	}
@@ -98,7 +98,7 @@ func outside(at time.Duration, n *standing, v *view.View) *Violation {
 }
 
 // Leased records that a node's lease, or leader lease, now ends at until.
-func (m *Membership) Leased(at time.Duration, id view.NodeID, until time.Duration, leader bool) *Violation {
+func (m *Membership) Leased(at time.Duration, id gossip.NodeID, until time.Duration, leader bool) *Violation {
 	n := m.nodeOf(id)
 	n.until, n.leader = until, leader
 	if !n.validAt(at) || n.held == nil {
@@ -120,17 +120,17 @@ func (m *Membership) Leased(at time.Duration, id view.NodeID, until time.Duratio
 }
 
 // Gone records that a process ended, or gave its incarnation up.
-func (m *Membership) Gone(id view.NodeID) { m.nodeOf(id).gone = true }
+func (m *Membership) Gone(id gossip.NodeID) { m.nodeOf(id).gone = true }
 
 // Valid reports whether the node's lease holds at a time.
-func (m *Membership) Valid(at time.Duration, id view.NodeID) bool {
+func (m *Membership) Valid(at time.Duration, id gossip.NodeID) bool {
 	n := m.nodes[id]
 	return n != nil && n.validAt(at)
 }
 
 // Member reports whether a node that has not gone stands in the newest view of
 // the cluster it holds a view of.
-func (m *Membership) Member(id view.NodeID) bool {
+func (m *Membership) Member(id gossip.NodeID) bool {
 	n := m.nodes[id]
 	if n == nil || n.gone || n.held == nil {
 		return false
@@ -141,9 +141,9 @@ func (m *Membership) Member(id view.NodeID) bool {
 func (n *standing) validAt(at time.Duration) bool { return !n.gone && at < n.until }
 
 // SameView reports whether two views are equal.
-func SameView(a, b *view.View) bool {
+func SameView(a, b *gossip.View) bool {
 	return a.Cluster == b.Cluster && a.Epoch == b.Epoch &&
-		slices.EqualFunc(a.Members, b.Members, func(x, y view.Member) bool {
+		slices.EqualFunc(a.Members, b.Members, func(x, y gossip.Member) bool {
 			return x.ID == y.ID && x.Joined == y.Joined && x.Status == y.Status
 		})
 }

@@ -3,7 +3,7 @@ package invariant
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Messages checks S2 (a message is processed by at most one incarnation, once)
@@ -13,13 +13,13 @@ type Messages struct {
 	last map[senderEntity]processed
 	// senders holds process and incarnation number of each sender; newest holds, by
 	// process and entity, the incarnation that was processed last.
-	senders map[view.NodeID]incarnation
+	senders map[gossip.NodeID]incarnation
 	newest  map[processEntity]incarnation
 }
 
 type incarnation struct {
 	process, number uint64
-	sender          view.NodeID
+	sender          gossip.NodeID
 }
 
 type processEntity struct {
@@ -28,29 +28,29 @@ type processEntity struct {
 }
 
 type senderEntity struct {
-	sender view.NodeID
+	sender gossip.NodeID
 	entity int
 }
 
 type processed struct {
 	seq  uint64
-	node view.NodeID
+	node gossip.NodeID
 }
 
 // NewMessages returns an empty checker.
 func NewMessages() *Messages {
 	return &Messages{
-		last: map[senderEntity]processed{}, senders: map[view.NodeID]incarnation{}, newest: map[processEntity]incarnation{},
+		last: map[senderEntity]processed{}, senders: map[gossip.NodeID]incarnation{}, newest: map[processEntity]incarnation{},
 	}
 }
 
 // Sender records that a sender is incarnation number of a process.
-func (m *Messages) Sender(sender view.NodeID, process, number uint64) {
+func (m *Messages) Sender(sender gossip.NodeID, process, number uint64) {
 	m.senders[sender] = incarnation{process, number, sender}
 }
 
 // Processed records that an instance at node handled message seq of sender.
-func (m *Messages) Processed(at time.Duration, node, sender view.NodeID, entity int, seq uint64) *Violation {
+func (m *Messages) Processed(at time.Duration, node, sender gossip.NodeID, entity int, seq uint64) *Violation {
 	key := senderEntity{sender, entity}
 	last := m.last[key]
 	m.last[key] = processed{seq, node}
@@ -64,7 +64,7 @@ func (m *Messages) Processed(at time.Duration, node, sender view.NodeID, entity 
 }
 
 // incarnations checks the order of a process's incarnations at an entity.
-func (m *Messages) incarnations(at time.Duration, node, sender view.NodeID, entity int) *Violation {
+func (m *Messages) incarnations(at time.Duration, node, sender gossip.NodeID, entity int) *Violation {
 	s, known := m.senders[sender]
 	if !known {
 		return nil

@@ -49,10 +49,10 @@ func TestArchitecturePagesNameWhatExists(t *testing.T) {
 func TestArchitectureNamesAreCompared(t *testing.T) {
 	d := declaredIn(tree(t))
 	for line, want := range map[string]int{
-		"| 1 | `gossip/view/core.go` | `Core.Step`, `New` | step |":       0,
-		"`TestArchitectureNamesAreCompared`, `view.Core`, `go vet ./...`": 0,
-		"| 1 | `gossip/view/core.go` | `Core.sendRound` | elsewhere |":    1,
-		"`gossip/view/gone.go`, `TestGone`, `Core.gone2`, `goneAway`":     4,
+		"| 1 | `internal/core/view/core.go` | `Core.Step`, `New` | step |":    0,
+		"`TestArchitectureNamesAreCompared`, `view.Core`, `go vet ./...`":     0,
+		"| 1 | `internal/core/view/core.go` | `Core.sendRound` | elsewhere |": 1,
+		"`internal/core/view/gone.go`, `TestGone`, `Core.gone2`, `goneAway`":  4,
 	} {
 		if _, missing := d.check(line); len(missing) != want {
 			t.Errorf("%s: found %q, want %d", line, missing, want)

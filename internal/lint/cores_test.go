@@ -11,7 +11,7 @@ import (
 // cores are the packages that hold pure, single-threaded state machines.
 var cores = []string{
 	"crdt",
-	"gossip/view",
+	"internal/core/view",
 	"internal/core/replication",
 	"internal/core/protocol",
 	"internal/core/coordinator",

@@ -5,23 +5,23 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // Links is the part of transport.Transport that sharding uses to send.
 type Links interface {
-	Send(to view.NodeID, c transport.Class, k transport.Kind, payload []byte) error
-	WaitRoom(ctx context.Context, to view.NodeID, c transport.Class) error
-	Open(to view.NodeID, c transport.Class) bool
+	Send(to gossip.NodeID, c transport.Class, k transport.Kind, payload []byte) error
+	WaitRoom(ctx context.Context, to gossip.NodeID, c transport.Class) error
+	Open(to gossip.NodeID, c transport.Class) bool
 }
 
 // Config holds the settings of one incarnation of a node's sharding. All fields without a
 // default must be set.
 type Config struct {
 	// Self is this incarnation of the node.
-	Self view.Node
+	Self gossip.Node
 	// Links sends frames. Incoming frames of KindCoordinator and KindEntity must be passed
 	// to HandleCoordinator, HandleEntities and HandleEntity.
 	Links Links
@@ -49,7 +49,7 @@ type Config struct {
 	RemoveAfter time.Duration
 	// Yield asks the leader to decide between this node and one that does not respond; nil
 	// never asks.
-	Yield func(subject view.NodeID)
+	Yield func(subject gossip.NodeID)
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 	// Strict makes a single node show mistakes in the code of entities, at some cost: set

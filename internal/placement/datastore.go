@@ -6,7 +6,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/ddata"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/wire"
@@ -18,12 +18,12 @@ import (
 // one LWWMap from shard to home, ordered by token, and two ORSets of nodes, so a write
 // costs as much as it changes. Remembered entities are in separate data, which may be
 // durable: its failures delay no shard's home.
-func DataStore(self view.NodeID, records, remembered *ddata.Data) Store {
+func DataStore(self gossip.NodeID, records, remembered *ddata.Data) Store {
 	return dataStore{self, records, remembered}
 }
 
 type dataStore struct {
-	self          view.NodeID
+	self          gossip.NodeID
 	d, remembered *ddata.Data
 }
 
@@ -47,7 +47,7 @@ func placesKey(typ string) ddata.LWWMapKey[string, string] {
 	return ddata.LWWMapKey[string, string](StorePrefix + typ + "/places")
 }
 
-func fence(typ string, term view.Epoch) replicator.Option {
+func fence(typ string, term gossip.Epoch) replicator.Option {
 	return replicator.WithFence(replicator.Fence{Group: StorePrefix + typ, Term: uint64(term)})
 }
 
@@ -63,7 +63,7 @@ func (s dataStore) Write(ctx context.Context, typ string, w coordinator.Write) e
 			return nil
 		}))
 	}
-	sets := func(key ddata.ORSetKey[string], add []view.NodeID) {
+	sets := func(key ddata.ORSetKey[string], add []gossip.NodeID) {
 		if len(add)+len(w.Gone) == 0 {
 			return
 		}
@@ -85,7 +85,7 @@ func (s dataStore) Write(ctx context.Context, typ string, w coordinator.Write) e
 }
 
 // Read implements Store.
-func (s dataStore) Read(ctx context.Context, typ string, term view.Epoch) (Records, error) {
+func (s dataStore) Read(ctx context.Context, typ string, term gossip.Epoch) (Records, error) {
 	var found Records
 	m, err := ddata.Get(ctx, s.d, shardsKey(typ), ddata.Majority, fence(typ, term))
 	if err != nil {
@@ -103,15 +103,15 @@ func (s dataStore) Read(ctx context.Context, typ string, term view.Epoch) (Recor
 	return found, err
 }
 
-func (s dataStore) nodes(ctx context.Context, key ddata.ORSetKey[string], opt replicator.Option) ([]view.NodeID, error) {
+func (s dataStore) nodes(ctx context.Context, key ddata.ORSetKey[string], opt replicator.Option) ([]gossip.NodeID, error) {
 	set, err := ddata.Get(ctx, s.d, key, ddata.Majority, opt)
 	if err != nil {
 		return nil, err
 	}
-	var nodes []view.NodeID
+	var nodes []gossip.NodeID
 	for e := range set.All() {
 		if len(e) == 8 {
-			nodes = append(nodes, view.NodeID(binary.BigEndian.Uint64([]byte(e))))
+			nodes = append(nodes, gossip.NodeID(binary.BigEndian.Uint64([]byte(e))))
 		}
 	}
 	return nodes, nil
@@ -148,7 +148,7 @@ func shardKey(s strategy.ShardID) string {
 	return string(binary.BigEndian.AppendUint32(nil, uint32(s)))
 }
 
-func nodeKey(n view.NodeID) string { return string(wire.AppendU64(nil, uint64(n))) }
+func nodeKey(n gossip.NodeID) string { return string(wire.AppendU64(nil, uint64(n))) }
 
 func appendRecord(r protocol.Record) string {
 	b := wire.AppendU64(nil, uint64(r.Home))
@@ -169,13 +169,13 @@ func readRecord(key, value string) (protocol.Record, bool) {
 	in := wire.NewReader([]byte(value))
 	r := protocol.Record{
 		Shard: strategy.ShardID(binary.BigEndian.Uint32([]byte(key))),
-		Home:  view.NodeID(in.U64()),
-		Token: protocol.Token{Term: view.Epoch(in.U64()), Seq: in.Uvarint()},
+		Home:  gossip.NodeID(in.U64()),
+		Token: protocol.Token{Term: gossip.Epoch(in.U64()), Seq: in.Uvarint()},
 		State: protocol.RecordState(in.Byte()),
-		From:  view.NodeID(in.U64()),
+		From:  gossip.NodeID(in.U64()),
 	}
 	if in.Left() > 0 {
-		r.Moves, r.Since = in.Byte(), view.Epoch(in.U64())
+		r.Moves, r.Since = in.Byte(), gossip.Epoch(in.U64())
 	}
 	return r, in.Done() == nil
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/ddata"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/wire"
@@ -15,10 +15,10 @@ import (
 // PlanStore keeps a daemon's plan. All it does is at level majority.
 type PlanStore interface {
 	// ReadPlan is fenced unless term is zero, WritePlan always.
-	ReadPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error)
-	WritePlan(ctx context.Context, typ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) error
+	ReadPlan(ctx context.Context, typ string, term gossip.Epoch) (daemon.State, error)
+	WritePlan(ctx context.Context, typ string, term gossip.Epoch, p daemon.Plan, gone []gossip.NodeID) error
 	RequestWorkers(ctx context.Context, typ string, workers int) error
-	AckPlan(ctx context.Context, typ string, node view.NodeID, a daemon.Ack) error
+	AckPlan(ctx context.Context, typ string, node gossip.NodeID, a daemon.Ack) error
 	// WatchPlan calls fn with the state in this node's replica, now and after changes.
 	WatchPlan(typ string, fn func(daemon.State)) (cancel func())
 }
@@ -39,7 +39,7 @@ func (s dataStore) revStamp(r daemon.Rev) crdt.Stamp {
 	return crdt.Stamp{Time: uint64(r.Term), Node: crdt.NodeID(s.self), Seq: r.Seq}
 }
 
-func (s dataStore) ReadPlan(ctx context.Context, typ string, term view.Epoch) (daemon.State, error) {
+func (s dataStore) ReadPlan(ctx context.Context, typ string, term gossip.Epoch) (daemon.State, error) {
 	var opts []replicator.Option
 	if term != 0 {
 		opts = append(opts, fence(typ, term))
@@ -48,7 +48,7 @@ func (s dataStore) ReadPlan(ctx context.Context, typ string, term view.Epoch) (d
 	return planState(m), err
 }
 
-func (s dataStore) WritePlan(ctx context.Context, typ string, term view.Epoch, p daemon.Plan, gone []view.NodeID) error {
+func (s dataStore) WritePlan(ctx context.Context, typ string, term gossip.Epoch, p daemon.Plan, gone []gossip.NodeID) error {
 	return ddata.Update(ctx, s.d, planKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
 		m.OfferAt(planEntry, appendPlan(p), s.revStamp(p.Rev))
 		for _, n := range gone {
@@ -65,7 +65,7 @@ func (s dataStore) RequestWorkers(ctx context.Context, typ string, workers int) 
 	})
 }
 
-func (s dataStore) AckPlan(ctx context.Context, typ string, node view.NodeID, a daemon.Ack) error {
+func (s dataStore) AckPlan(ctx context.Context, typ string, node gossip.NodeID, a daemon.Ack) error {
 	return ddata.Update(ctx, s.d, planKey(typ), ddata.Majority, func(m *ddata.LWWMapTx[string, string]) error {
 		m.OfferAt(ackPrefix+nodeKey(node), appendAck(a), s.revStamp(a.Rev))
 		return nil
@@ -78,7 +78,7 @@ func (s dataStore) WatchPlan(typ string, fn func(daemon.State)) (cancel func()) 
 
 // planState reads the map; entries that are none of ours are left out.
 func planState(m ddata.LWWMap[string, string]) daemon.State {
-	s := daemon.State{Acked: map[view.NodeID]daemon.Ack{}}
+	s := daemon.State{Acked: map[gossip.NodeID]daemon.Ack{}}
 	for k, v := range m.All() { // order-free: each entry stands for itself
 		in := wire.NewReader([]byte(v))
 		switch {
@@ -93,8 +93,8 @@ func planState(m ddata.LWWMap[string, string]) daemon.State {
 			}
 		case len(k) == len(ackPrefix)+8 && k[:len(ackPrefix)] == ackPrefix:
 			node := wire.NewReader([]byte(k[len(ackPrefix):])).U64()
-			if a := (daemon.Ack{Rev: readRev(in), Since: view.Epoch(in.U64())}); in.Done() == nil {
-				s.Acked[view.NodeID(node)] = a
+			if a := (daemon.Ack{Rev: readRev(in), Since: gossip.Epoch(in.U64())}); in.Done() == nil {
+				s.Acked[gossip.NodeID(node)] = a
 			}
 		}
 	}
@@ -119,5 +119,5 @@ func appendRev(b []byte, r daemon.Rev) []byte {
 }
 
 func readRev(in *wire.Reader) daemon.Rev {
-	return daemon.Rev{Term: view.Epoch(in.U64()), Seq: in.Uvarint()}
+	return daemon.Rev{Term: gossip.Epoch(in.U64()), Seq: in.Uvarint()}
 }

@@ -1,7 +1,7 @@
 package placement
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -21,10 +21,10 @@ type TypeStatus struct {
 	// register it. All fields below are then zero.
 	Unregistered bool
 	// Coordinator is the coordinator of the type in this node's view.
-	Coordinator  view.NodeID
+	Coordinator  gossip.NodeID
 	Coordinating bool
 	// Term is the term of the newest coordinator that this node has had a message from.
-	Term   view.Epoch
+	Term   gossip.Epoch
 	Shards []ShardStatus
 }
 
@@ -32,7 +32,7 @@ type TypeStatus struct {
 type ShardStatus struct {
 	Shard strategy.ShardID
 	// Home is zero if this node has no home for the shard.
-	Home  view.NodeID
+	Home  gossip.NodeID
 	Token protocol.Token
 	// Route is "unknown", "closed", "suspended", "local" or "remote".
 	Route string

@@ -3,7 +3,7 @@ package placement
 import (
 	"context"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -12,7 +12,7 @@ import (
 // Records holds everything that the store has of a type.
 type Records struct {
 	Shards           []protocol.Record
-	Regions, Proxies []view.NodeID
+	Regions, Proxies []gossip.NodeID
 }
 
 // Store keeps the records of one role's coordinators in replicated memory. DataStore makes
@@ -27,7 +27,7 @@ type Store interface {
 	Write(ctx context.Context, typ string, w coordinator.Write) error
 	// Read returns the records of the type that a majority has, and raises the type's fence
 	// to term at every replica that answers.
-	Read(ctx context.Context, typ string, term view.Epoch) (Records, error)
+	Read(ctx context.Context, typ string, term gossip.Epoch) (Records, error)
 }
 
 // Placer is a Store that also keeps where the application wants shards. DataStore returns

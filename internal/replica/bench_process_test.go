@@ -9,8 +9,8 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // childEnv makes the test binary a node of BenchmarkMajorityProcesses.
@@ -18,7 +18,7 @@ const childEnv = "PEERAGE_REPLICATOR_CHILD"
 
 // childSpec is what childEnv holds.
 type childSpec struct {
-	ID view.NodeID
+	ID gossip.NodeID
 	N  int
 }
 
@@ -64,7 +64,7 @@ func openTCP(c transport.Config) (transport.Transport, error) {
 
 // child starts the node id of n in a process of its own, and returns where it is and how
 // to tell it of the others.
-func child(b *testing.B, id view.NodeID, n int) (transport.Peer, io.Writer) {
+func child(b *testing.B, id gossip.NodeID, n int) (transport.Peer, io.Writer) {
 	spec, err := json.Marshal(childSpec{id, n})
 	fatal(b, err)
 	cmd := exec.Command(os.Args[0])
@@ -96,7 +96,7 @@ func BenchmarkMajorityProcesses(b *testing.B) {
 			b.Cleanup(first.stop)
 			peers := []transport.Peer{first.tr.Self()}
 			var tell []io.Writer
-			for id := view.NodeID(2); id <= view.NodeID(n); id++ {
+			for id := gossip.NodeID(2); id <= gossip.NodeID(n); id++ {
 				peer, in := child(b, id, n)
 				peers, tell = append(peers, peer), append(tell, in)
 			}

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -41,7 +41,7 @@ func startNodes(tb testing.TB, n int, open func(transport.Config) (transport.Tra
 	nodes := make([]*benchNode, n)
 	peers := make([]transport.Peer, n)
 	for i := range nodes {
-		node, err := newBenchNode(view.NodeID(i+1), n, open)
+		node, err := newBenchNode(gossip.NodeID(i+1), n, open)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -55,22 +55,22 @@ func startNodes(tb testing.TB, n int, open func(transport.Config) (transport.Tra
 }
 
 // newBenchNode starts a replicator, one of n, that knows nobody.
-func newBenchNode(id view.NodeID, n int, open func(transport.Config) (transport.Transport, error)) (*benchNode, error) {
+func newBenchNode(id gossip.NodeID, n int, open func(transport.Config) (transport.Transport, error)) (*benchNode, error) {
 	tr, err := open(transport.Config{ID: id, Name: fmt.Sprint("n", id), Cluster: "bench"})
 	if err != nil {
 		return nil, err
 	}
 	node := &benchNode{tr: tr, pong: make(chan struct{}, n)}
-	node.Replicator = New(Config{Self: id, Direct: true, Send: func(to view.NodeID, c transport.Class, p []byte) error {
+	node.Replicator = New(Config{Self: id, Direct: true, Send: func(to gossip.NodeID, c transport.Class, p []byte) error {
 		return tr.Send(to, c, transport.KindReplicator, p)
 	}})
-	tr.Handle(transport.KindReplicator, func(from view.NodeID, p []byte) {
+	tr.Handle(transport.KindReplicator, func(from gossip.NodeID, p []byte) {
 		if _, payload, err := SplitRole(p); err == nil {
 			node.HandleFrame(from, payload)
 		}
 	})
 	// The raw round trip of the same connections, for comparison.
-	tr.Handle(transport.KindEvidence, func(from view.NodeID, p []byte) {
+	tr.Handle(transport.KindEvidence, func(from gossip.NodeID, p []byte) {
 		if p[0] == 0 {
 			_ = tr.Send(from, transport.Control, transport.KindEvidence, []byte{1})
 			return
@@ -82,12 +82,12 @@ func newBenchNode(id view.NodeID, n int, open func(transport.Config) (transport.
 
 // meet tells a node of all others, and the view of all of them.
 func (n *benchNode) meet(peers []transport.Peer) {
-	v := &view.View{Epoch: view.FirstEpoch(1)}
+	v := &gossip.View{Epoch: gossip.FirstEpoch(1)}
 	for _, p := range peers {
 		if p.ID != n.tr.Self().ID {
 			n.tr.Learn(p)
 		}
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: p.ID}, Status: view.Up})
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: p.ID}, Status: gossip.Up})
 	}
 	n.SetView(v)
 }
@@ -109,7 +109,7 @@ func p50(ds []time.Duration) time.Duration {
 	return ds[len(ds)/2]
 }
 
-func setEntry(id view.NodeID, key, k string, seq uint64) replicator.Op {
+func setEntry(id gossip.NodeID, key, k string, seq uint64) replicator.Op {
 	return replication.Mutate(key, crdt.KindLWWMap, 64, func(v crdt.Value) crdt.Value {
 		return v.(*crdt.LWWMap[string, string]).Set(k, "value", crdt.Stamp{Time: seq, Node: crdt.NodeID(id)})
 	})
@@ -153,7 +153,7 @@ func majorityWrites(b *testing.B, first *benchNode, n int) {
 func (n *benchNode) ping(tb testing.TB, others int) time.Duration {
 	start := time.Now()
 	for i := range others {
-		fatal(tb, n.tr.Send(view.NodeID(2+i), transport.Control, transport.KindEvidence, []byte{0}))
+		fatal(tb, n.tr.Send(gossip.NodeID(2+i), transport.Control, transport.KindEvidence, []byte{0}))
 	}
 	for range others {
 		<-n.pong
@@ -212,9 +212,9 @@ func benchmarkJoiner(b *testing.B, start func(testing.TB, int) []*benchNode, pee
 		b.StopTimer()
 		nodes := start(b, peers+1)
 		joiner := nodes[peers]
-		before := &view.View{Epoch: view.FirstEpoch(1) + 1}
+		before := &gossip.View{Epoch: gossip.FirstEpoch(1) + 1}
 		for i := range peers {
-			before.Members = append(before.Members, view.Member{Node: view.Node{ID: view.NodeID(i + 1)}, Status: view.Up})
+			before.Members = append(before.Members, gossip.Member{Node: gossip.Node{ID: gossip.NodeID(i + 1)}, Status: gossip.Up})
 		}
 		for _, n := range nodes[:peers] {
 			n.SetView(before)
@@ -227,7 +227,7 @@ func benchmarkJoiner(b *testing.B, start func(testing.TB, int) []*benchNode, pee
 		for _, n := range nodes[:peers] {
 			bytes -= n.Stats().BytesSent
 		}
-		after := &view.View{Epoch: before.Epoch + 1, Members: append(slices.Clone(before.Members), view.Member{Node: view.Node{ID: view.NodeID(peers + 1)}, Status: view.Joining})}
+		after := &gossip.View{Epoch: before.Epoch + 1, Members: append(slices.Clone(before.Members), gossip.Member{Node: gossip.Node{ID: gossip.NodeID(peers + 1)}, Status: gossip.Joining})}
 		b.StartTimer()
 		begun := time.Now()
 		for _, n := range nodes {

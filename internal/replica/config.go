@@ -4,10 +4,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -15,12 +15,12 @@ import (
 // every other field means its documented default.
 type Config struct {
 	// Self is this incarnation of the node.
-	Self view.NodeID
+	Self gossip.NodeID
 	// Role selects the members that hold replicas; "" is every member.
 	Role string
 	// Send queues a frame for a peer and never blocks. The payload is valid only during the
 	// call.
-	Send func(to view.NodeID, c transport.Class, payload []byte) error
+	Send func(to gossip.NodeID, c transport.Class, payload []byte) error
 	// Class is the connection for small frames: transport.Control, the default, or
 	// transport.Data. Transfers use transport.Bulk.
 	Class transport.Class

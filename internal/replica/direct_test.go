@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -25,7 +25,7 @@ func TestManyStepTheCoreThemselves(t *testing.T) {
 			wg.Go(func() {
 				for k := range each {
 					level := []replicator.Level{replicator.Local, replicator.Majority(0, 0), replicator.All}[k%3]
-					if err := n.Update(t.Context(), []replicator.Op{addTo(view.NodeID(i+1), "set", fmt.Sprint(i, w, k))}, level); err != nil {
+					if err := n.Update(t.Context(), []replicator.Op{addTo(gossip.NodeID(i+1), "set", fmt.Sprint(i, w, k))}, level); err != nil {
 						t.Error(err)
 					}
 					if _, err := n.Get(t.Context(), []string{"set"}, replicator.Local); err != nil {
@@ -46,7 +46,7 @@ func TestManyStepTheCoreThemselves(t *testing.T) {
 
 // A bug in the core that a caller runs into ends the replicator, not the caller.
 func TestBrokenCoreEndsTheReplicatorAlone(t *testing.T) {
-	r := New(Config{Self: 1, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	r := New(Config{Self: 1, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	done := make(chan error, 1)
 	go func() {
 		done <- r.Update(t.Context(), []replicator.Op{replication.Mutate("k", crdt.KindORSet, 1, func(crdt.Value) crdt.Value { panic("a bug") })}, replicator.Local)

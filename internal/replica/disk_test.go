@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -58,7 +58,7 @@ func (m *mesh) settle(t *testing.T) {
 
 // othersGoOn checks that, while the disk of node 1 does not answer, all goes on that does
 // not need it.
-func othersGoOn(t *testing.T, nodes map[view.NodeID]*Replicator) {
+func othersGoOn(t *testing.T, nodes map[gossip.NodeID]*Replicator) {
 	t.Helper()
 	const soon = 100 * time.Millisecond
 	one, two := nodes[1], nodes[2]

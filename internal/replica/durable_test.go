@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 	"go.etcd.io/bbolt"
 )
@@ -30,18 +30,18 @@ func openDurable(t *testing.T, path string, sync time.Duration) *Durable {
 }
 
 // durableCluster starts a mesh of n replicators with a file each.
-func durableCluster(t *testing.T, dir string, sync time.Duration, ids ...view.NodeID) (m *mesh, stop func()) {
+func durableCluster(t *testing.T, dir string, sync time.Duration, ids ...gossip.NodeID) (m *mesh, stop func()) {
 	return durableClusterWith(t, dir, sync, func(*Config, *DurableConfig) {}, ids...)
 }
 
-func durableClusterWith(t *testing.T, dir string, sync time.Duration, tweak func(*Config, *DurableConfig), ids ...view.NodeID) (m *mesh, stop func()) {
-	m = &mesh{nodes: map[view.NodeID]*Replicator{}, cut: map[view.NodeID]bool{}}
-	v := &view.View{Epoch: view.FirstEpoch(uint32(ids[0]))}
+func durableClusterWith(t *testing.T, dir string, sync time.Duration, tweak func(*Config, *DurableConfig), ids ...gossip.NodeID) (m *mesh, stop func()) {
+	m = &mesh{nodes: map[gossip.NodeID]*Replicator{}, cut: map[gossip.NodeID]bool{}}
+	v := &gossip.View{Epoch: gossip.FirstEpoch(uint32(ids[0]))}
 	var files []*Durable
 	for i, id := range ids {
 		file := DurableConfig{Path: filepath.Join(dir, fmt.Sprint("file", i)), Owner: "c/r", Prefixes: []string{"keep/"}, Sync: sync}
 		cfg := Config{Self: id, Role: "r", PruneEvery: 10 * time.Millisecond, GossipEvery: 20 * time.Millisecond,
-			Send: func(to view.NodeID, _ transport.Class, frame []byte) error { return m.send(t, id, to, frame) }}
+			Send: func(to gossip.NodeID, _ transport.Class, frame []byte) error { return m.send(t, id, to, frame) }}
 		tweak(&cfg, &file)
 		d, err := OpenDurable(file)
 		if err != nil {
@@ -49,7 +49,7 @@ func durableClusterWith(t *testing.T, dir string, sync time.Duration, tweak func
 		}
 		cfg.Durable = d
 		files = append(files, d)
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id, Roles: []string{"r"}}, Status: view.Up})
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id, Roles: []string{"r"}}, Status: gossip.Up})
 		m.mu.Lock()
 		m.nodes[id] = New(cfg)
 		m.mu.Unlock()
@@ -76,7 +76,7 @@ func TestFileThatWasAwayTooLongIsSetAside(t *testing.T) {
 		cfg := func(c *Config, d *DurableConfig) {
 			c.GossipEvery, c.PruneEvery, d.Retain = 20*time.Second, time.Minute, time.Hour
 		}
-		run := func(f func(m *mesh), ids ...view.NodeID) {
+		run := func(f func(m *mesh), ids ...gossip.NodeID) {
 			m, stop := durableClusterWith(t, dir, 0, cfg, ids...)
 			f(m)
 			stop()
@@ -87,7 +87,7 @@ func TestFileThatWasAwayTooLongIsSetAside(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		check := func(m *mesh, id view.NodeID, aside uint64) {
+		check := func(m *mesh, id gossip.NodeID, aside uint64) {
 			t.Helper()
 			vs, err := m.nodes[id].Get(t.Context(), []string{"keep/a", "keep/b"}, replicator.All)
 			if err != nil || vs[0] != nil || !slices.Equal(elements(vs[1]), []string{"e"}) {
@@ -163,7 +163,7 @@ func TestRestartOfAllBringsDurableKeysBack(t *testing.T) {
 		m, stop := durableCluster(t, dir, sync, 1, 2, 3)
 		level := replicator.Majority(0, 0)
 		for i := range 10 {
-			id := view.NodeID(i%3 + 1)
+			id := gossip.NodeID(i%3 + 1)
 			if err := m.nodes[id].Update(t.Context(), []replicator.Op{addTo(id, "keep/set", fmt.Sprint(i)), addTo(id, "keep/gone", "e")}, level); err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func TestRestartOfAllBringsDurableKeysBack(t *testing.T) {
 			t.Errorf("%d writes, %d errors", s.DurableWrites, s.DurableErrors)
 		}
 		stop()
-		for round := range view.NodeID(2) {
+		for round := range gossip.NodeID(2) {
 			m, stop = durableCluster(t, dir, sync, 11+10*round, 12+10*round, 13+10*round)
 			for id, r := range m.nodes {
 				vs, err := r.Get(t.Context(), []string{"keep/set", "keep/gone", "lose/set"}, level)
@@ -291,7 +291,7 @@ func TestDamagedAndForeignFilesAreRefused(t *testing.T) {
 // Nothing is acknowledged that is not on the disk.
 func TestChangeThatCannotBeStoredIsNotConfirmed(t *testing.T) {
 	d := openDurable(t, filepath.Join(t.TempDir(), "file"), 0)
-	r := New(Config{Self: 1, Durable: d, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	r := New(Config{Self: 1, Durable: d, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	defer r.Close()
 	if err := r.Update(t.Context(), []replicator.Op{addTo(1, "keep/k", "e")}, replicator.Local); err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ func TestFileThatDoesNotFitIsLeftAlone(t *testing.T) {
 	if err := d.write(replication.Memory{}, items); err != nil {
 		t.Fatal(err)
 	}
-	r := New(Config{Self: 2, Durable: d, Limits: replication.Limits{Keys: 2}, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	r := New(Config{Self: 2, Durable: d, Limits: replication.Limits{Keys: 2}, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	if err := r.Update(t.Context(), []replicator.Op{deleteOp("keep/0")}, replicator.Local); !errors.Is(err, replicator.ErrDurable) || errors.Is(err, replicator.ErrOutcomeUnknown) {
 		t.Errorf("err = %v", err)
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 	"go.etcd.io/bbolt"
 )
@@ -30,7 +30,7 @@ func TestEndOfADurableEntryIsForgottenAcrossRestarts(t *testing.T) {
 		cfg := func(c *Config, d *DurableConfig) {
 			c.GossipEvery, c.PruneEvery, d.Retain = 20*time.Second, time.Minute, time.Hour
 		}
-		life := func(d time.Duration, tombstones int, ids ...view.NodeID) {
+		life := func(d time.Duration, tombstones int, ids ...gossip.NodeID) {
 			t.Helper()
 			m, stop := durableClusterWith(t, dir, 0, cfg, ids...)
 			defer stop()
@@ -134,22 +134,22 @@ func TestNothingIsConfirmedToOthersThatCannotBeStored(t *testing.T) {
 			d := openDurable(t, filepath.Join(t.TempDir(), "file"), 0)
 			defer d.Close()
 			acks := 0
-			r := New(Config{Self: 1, Durable: d, Send: func(view.NodeID, transport.Class, []byte) error { return nil },
+			r := New(Config{Self: 1, Durable: d, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil },
 				Observer: replicator.Observer{Sent: func(message string, _ int, _ error) {
 					if message == "ack" {
 						acks++
 					}
 				}}})
 			defer r.Close()
-			r.SetView(&view.View{Epoch: view.FirstEpoch(1), Members: []view.Member{
-				{Node: view.Node{ID: 1}, Status: view.Up}, {Node: view.Node{ID: 2}, Status: view.Up}}})
+			r.SetView(&gossip.View{Epoch: gossip.FirstEpoch(1), Members: []gossip.Member{
+				{Node: gossip.Node{ID: 1}, Status: gossip.Up}, {Node: gossip.Node{ID: 2}, Status: gossip.Up}}})
 			synctest.Wait()
 			if broken {
 				d.Close()
 			}
 			s := &crdt.ORSet[string]{}
 			s.Add(2, "e")
-			r.HandleFrame(2, replication.Append(nil, &replication.Deltas{Epoch: view.FirstEpoch(1), From: 1,
+			r.HandleFrame(2, replication.Append(nil, &replication.Deltas{Epoch: gossip.FirstEpoch(1), From: 1,
 				Entries: []*replication.Entry{{Items: []replication.Item{{Key: "keep/k", Kind: crdt.KindORSet, Bytes: s.Append(nil)}}}}}))
 			synctest.Wait()
 			if want := map[bool]int{false: 1}[broken]; acks != want {
@@ -180,7 +180,7 @@ func TestErasOutliveRestarts(t *testing.T) {
 		wall := func(back time.Duration) func() time.Time {
 			return func() time.Time { return time.Now().AddDate(10, 0, 0).Add(-back) }
 		}
-		life := func(first view.NodeID, back time.Duration, entry, had string, eras uint64) {
+		life := func(first gossip.NodeID, back time.Duration, entry, had string, eras uint64) {
 			t.Helper()
 			cfg := func(c *Config, _ *DurableConfig) { c.WallClock = wall(back) }
 			m, stop := durableClusterWith(t, dir, 0, cfg, first, first+1)

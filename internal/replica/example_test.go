@@ -7,15 +7,15 @@ import (
 	"net/http/httptest"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/replica"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 func ExampleHandler() {
-	alone := func(view.NodeID, transport.Class, []byte) error { return nil }
+	alone := func(gossip.NodeID, transport.Class, []byte) error { return nil }
 	r := replica.New(replica.Config{Self: 1, Send: alone})
 	defer r.Close()
 	add := replication.Mutate("users", crdt.KindORSet, 20, func(v crdt.Value) crdt.Value {

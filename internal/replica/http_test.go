@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -64,7 +64,7 @@ func TestHandlerShowsKeysValuesAndPeers(t *testing.T) {
 func TestHandlerShowsWhatDiffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, 3, nil)
-		get := func(id view.NodeID, path string, into any) {
+		get := func(id gossip.NodeID, path string, into any) {
 			rec := httptest.NewRecorder()
 			Handler(m.nodes[id]).ServeHTTP(rec, httptest.NewRequest("GET", path, nil))
 			if rec.Code != 200 {
@@ -73,7 +73,7 @@ func TestHandlerShowsWhatDiffers(t *testing.T) {
 			must(t, json.Unmarshal(rec.Body.Bytes(), into))
 		}
 		digests := func() (out [2]keyPage) {
-			for i, id := range []view.NodeID{1, 3} {
+			for i, id := range []gossip.NodeID{1, 3} {
 				var keys []keyPage
 				get(id, "/keys?prefix=users", &keys)
 				out[i] = keys[0]
@@ -96,7 +96,7 @@ func TestHandlerShowsWhatDiffers(t *testing.T) {
 		for _, p := range status.Peers {
 			lag[p.ID] = p.Lag
 		}
-		if lag[view.NodeID(2).String()] != 0 || lag[view.NodeID(3).String()] != 1 {
+		if lag[gossip.NodeID(2).String()] != 0 || lag[gossip.NodeID(3).String()] != 1 {
 			t.Errorf("lag %v", lag)
 		}
 	})
@@ -137,7 +137,7 @@ func TestHandlerListsManyKeysInPages(t *testing.T) {
 
 // Whatever else is asked than to look is refused.
 func TestHandlerOnlyReads(t *testing.T) {
-	r := New(Config{Self: 1, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	r := New(Config{Self: 1, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	defer r.Close()
 	for _, path := range []string{"/", "/keys", "/value?key=k"} {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {

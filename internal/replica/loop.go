@@ -5,10 +5,10 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -23,7 +23,7 @@ type loop struct {
 	// stats has the counters of the shell; those of the core are zero.
 	stats  replicator.Stats
 	warned clock.Instant
-	ahead  map[view.NodeID]bool // warned about (warnAhead)
+	ahead  map[gossip.NodeID]bool // warned about (warnAhead)
 	disk   disk
 	// timer fires at armed, or has.
 	timer *time.Timer
@@ -139,7 +139,7 @@ func (l *loop) request(j *job) {
 	l.step(j.event)
 }
 
-func (l *loop) receive(from view.NodeID, frame []byte) {
+func (l *loop) receive(from gossip.NodeID, frame []byte) {
 	l.stats.FramesReceived++
 	l.stats.BytesReceived += uint64(len(frame))
 	m, err := replication.Decode(frame)
@@ -264,7 +264,7 @@ func (l *loop) warnAhead(e *replication.TraceEvent) {
 		return
 	}
 	if l.ahead == nil {
-		l.ahead = map[view.NodeID]bool{}
+		l.ahead = map[gossip.NodeID]bool{}
 	}
 	l.ahead[e.Peer] = true
 	l.r.cfg.Logger.Warn("replicator: a member writes with stamps that are too far ahead; they are not applied, and do not count. Check its clock and this node's",

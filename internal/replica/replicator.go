@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/replicator"
@@ -49,7 +49,7 @@ type job struct {
 	event  replication.Event
 	waiter *waiter // with event, for a request
 	frame  []byte
-	from   view.NodeID
+	from   gossip.NodeID
 	call   func()
 }
 
@@ -96,7 +96,7 @@ func (c Config) withDefaults() Config {
 func (r *Replicator) DiskFailing() bool { return r.diskFailing.Load() }
 
 // Self returns the incarnation whose dots and counters the replicator writes.
-func (r *Replicator) Self() view.NodeID { return r.cfg.Self }
+func (r *Replicator) Self() gossip.NodeID { return r.cfg.Self }
 
 // WallTime returns the calendar time by Config.WallClock.
 func (r *Replicator) WallTime() time.Time { return r.cfg.WallClock() }
@@ -104,7 +104,7 @@ func (r *Replicator) WallTime() time.Time { return r.cfg.WallClock() }
 // HandleFrame handles the payload of a frame, without the role. It never blocks: if the
 // inbox is full, the frame is dropped and counted, and its sender retransmits it. The
 // payload is used only during the call.
-func (r *Replicator) HandleFrame(from view.NodeID, payload []byte) {
+func (r *Replicator) HandleFrame(from gossip.NodeID, payload []byte) {
 	if r.cfg.Direct && light(payload) && r.direct(&job{frame: payload, from: from}) {
 		return
 	}
@@ -112,13 +112,13 @@ func (r *Replicator) HandleFrame(from view.NodeID, payload []byte) {
 }
 
 // SetView sets a newer view; older ones are ignored.
-func (r *Replicator) SetView(v *view.View) { r.post(job{event: replication.ViewChanged{View: v}}) }
+func (r *Replicator) SetView(v *gossip.View) { r.post(job{event: replication.ViewChanged{View: v}}) }
 
 // PeerLost reports that the connection to a peer broke.
-func (r *Replicator) PeerLost(id view.NodeID) { r.post(job{event: replication.PeerLost{ID: id}}) }
+func (r *Replicator) PeerLost(id gossip.NodeID) { r.post(job{event: replication.PeerLost{ID: id}}) }
 
 // PeerUp reports that the connection to a peer is open.
-func (r *Replicator) PeerUp(id view.NodeID) { r.post(job{event: replication.PeerUp{ID: id}}) }
+func (r *Replicator) PeerUp(id gossip.NodeID) { r.post(job{event: replication.PeerUp{ID: id}}) }
 
 // LeaseRegained reports that Config.LeaseValid is true again: requests that waited for it
 // end now. Without the call they end too, within ResendAfter.

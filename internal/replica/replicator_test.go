@@ -12,27 +12,27 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // mesh connects replicators in memory.
 type mesh struct {
 	mu    sync.Mutex
-	nodes map[view.NodeID]*Replicator
-	cut   map[view.NodeID]bool
+	nodes map[gossip.NodeID]*Replicator
+	cut   map[gossip.NodeID]bool
 }
 
 // newMesh starts n replicators in one view.
 func newMesh(t *testing.T, n int, tweak func(*Config)) *mesh {
-	m := &mesh{nodes: map[view.NodeID]*Replicator{}, cut: map[view.NodeID]bool{}}
-	v := &view.View{Epoch: view.FirstEpoch(1)}
+	m := &mesh{nodes: map[gossip.NodeID]*Replicator{}, cut: map[gossip.NodeID]bool{}}
+	v := &gossip.View{Epoch: gossip.FirstEpoch(1)}
 	for i := range n {
-		id := view.NodeID(i + 1)
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id, Roles: []string{"r"}}, Status: view.Up})
-		cfg := Config{Self: id, Role: "r", Send: func(to view.NodeID, _ transport.Class, frame []byte) error { return m.send(t, id, to, frame) }}
+		id := gossip.NodeID(i + 1)
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id, Roles: []string{"r"}}, Status: gossip.Up})
+		cfg := Config{Self: id, Role: "r", Send: func(to gossip.NodeID, _ transport.Class, frame []byte) error { return m.send(t, id, to, frame) }}
 		if tweak != nil {
 			tweak(&cfg)
 		}
@@ -45,7 +45,7 @@ func newMesh(t *testing.T, n int, tweak func(*Config)) *mesh {
 	return m
 }
 
-func (m *mesh) send(t *testing.T, from, to view.NodeID, frame []byte) error {
+func (m *mesh) send(t *testing.T, from, to gossip.NodeID, frame []byte) error {
 	m.mu.Lock()
 	r := m.nodes[to]
 	lost := m.cut[from] || m.cut[to]
@@ -63,13 +63,13 @@ func (m *mesh) send(t *testing.T, from, to view.NodeID, frame []byte) error {
 	return nil
 }
 
-func (m *mesh) isolate(id view.NodeID, cut bool) {
+func (m *mesh) isolate(id gossip.NodeID, cut bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cut[id] = cut
 }
 
-func addTo(id view.NodeID, key, e string) replicator.Op {
+func addTo(id gossip.NodeID, key, e string) replicator.Op {
 	return replication.Mutate(key, crdt.KindORSet, len(e)+24, func(v crdt.Value) crdt.Value {
 		return v.(*crdt.ORSet[string]).Add(crdt.NodeID(id), e)
 	})
@@ -197,7 +197,7 @@ func TestSubscribersSeeNoStateAfterANewerOne(t *testing.T) {
 			last, calls = n, calls+1
 		})
 		for i := range 100 {
-			must(t, m.nodes[view.NodeID(i%3+1)].Update(t.Context(), []replicator.Op{addTo(view.NodeID(i%3+1), "k", fmt.Sprint(i))}, replicator.Local))
+			must(t, m.nodes[gossip.NodeID(i%3+1)].Update(t.Context(), []replicator.Op{addTo(gossip.NodeID(i%3+1), "k", fmt.Sprint(i))}, replicator.Local))
 			if i%10 == 0 {
 				synctest.Wait()
 			}
@@ -364,7 +364,7 @@ func TestRequestsOfTheShellWaitForTheLease(t *testing.T) {
 // Who has gone is not called back: what its function writes is no longer there for it.
 func TestCallerThatHasGoneIsNotCalledBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New(Config{Self: 1, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+		r := New(Config{Self: 1, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 		defer r.Close()
 		release := make(chan struct{})
 		go func() { _ = r.call(t.Context(), func() { <-release }) }() // the replicator hangs
@@ -388,7 +388,7 @@ func TestCallerThatHasGoneIsNotCalledBack(t *testing.T) {
 // An update of several keys that one of its plans refuses keeps no snapshot: the next change
 // of the other keys is made in place, and not on a copy of the value.
 func TestRefusedUpdateKeepsNoSnapshot(t *testing.T) {
-	r := New(Config{Self: 1, Send: func(view.NodeID, transport.Class, []byte) error { return nil }})
+	r := New(Config{Self: 1, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	defer r.Close()
 	must(t, r.Update(t.Context(), []replicator.Op{addTo(1, "k", "e")}, replicator.Local))
 	bad := replicator.Op{Key: "other", Kind: crdt.KindORSet, Plan: func(crdt.Value) (replicator.Plan, error) {

@@ -3,13 +3,13 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Two clusters of one name that start apart: the hosts stand on two sides, nothing passes
 // between them, and each side forms a cluster of its own hosts. Then they meet. One cluster
 // stands, the other yields, its entities stop and its nodes join the first
-// (gossip/view/foreign.go, foreign.go of the root package). Before that a shard lives on
+// (internal/core/view/foreign.go, foreign.go of the root package). Before that a shard lives on
 // both sides; package invariant has what holds from the meeting on.
 
 // drawApart makes a run of two clusters, and turns off the settings that need a single one.
@@ -100,7 +100,7 @@ func (w *world) mayFormApart(p *proc, i int) (skip, may bool) {
 }
 
 // noteFormed notes on which side a cluster was formed.
-func (w *world) noteFormed(p *proc, v *view.View) {
+func (w *world) noteFormed(p *proc, v *gossip.View) {
 	if !w.swarm.apart {
 		return
 	}
@@ -110,7 +110,7 @@ func (w *world) noteFormed(p *proc, v *view.View) {
 }
 
 // noteAbsorbed reports to the checkers the members that a view took in from another cluster.
-func (w *world) noteAbsorbed(v *view.View) {
+func (w *world) noteAbsorbed(v *gossip.View) {
 	if !w.swarm.apart {
 		return
 	}
@@ -128,7 +128,7 @@ func (w *world) noteAbsorbed(v *view.View) {
 }
 
 // dissolves ends the incarnation in order when its cluster has yielded.
-func (p *proc) dissolves(v *view.View) {
+func (p *proc) dissolves(v *gossip.View) {
 	if v.Yields() == nil || p.yielded {
 		return
 	}
@@ -136,7 +136,7 @@ func (p *proc) dissolves(v *view.View) {
 	p.w.hit(markYielded)
 	p.run(func() {
 		p.leaveUpper(func() {
-			p.removed(view.Removed{Reason: "its cluster has yielded", Generation: p.member.core.Generation(), Outranked: true})
+			p.removed(gossip.Removed{Reason: "its cluster has yielded", Generation: p.member.core.Generation(), Outranked: true})
 		})
 	})
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // Asks, modelled after sharding's table of calls. The asker sets a deadline, and the
@@ -114,7 +114,7 @@ func (u *upper) over(call uint64, how outcomeOf) {
 func (p *proc) hosted(t *typeSpec) bool {
 	w, v, n := p.w, p.member.view, 0
 	for _, q := range w.running() {
-		if m := v.Member(q.node.ID); m != nil && m.Status == view.Up && w.swarm.hosts(q.slot, t) && !q.member.leaving {
+		if m := v.Member(q.node.ID); m != nil && m.Status == gossip.Up && w.swarm.hosts(q.slot, t) && !q.member.leaving {
 			n++
 		}
 	}

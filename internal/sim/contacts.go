@@ -3,7 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/invariant"
 )
 
@@ -48,8 +49,8 @@ func (p *proc) learn() {
 }
 
 // story draws the nodes that memberlist reports to one process at one time.
-func (w *world) story(p *proc) []view.Node {
-	var told []view.Node
+func (w *world) story(p *proc) []gossip.Node {
+	var told []gossip.Node
 	for _, i := range w.toldRand.subset(len(w.hosts), 1+w.toldRand.intn(len(w.hosts))) {
 		if w.parted(p.slot, i) {
 			continue
@@ -108,7 +109,7 @@ func (p *proc) regroup() {
 		m.deadSince = never
 	}
 	if m.deadSince != never && now.sub(m.deadSince) > reformAfter {
-		p.removed(view.Removed{Reason: "its whole view is dead"})
+		p.removed(gossip.Removed{Reason: "its whole view is dead"})
 		return
 	}
 	if p.w.toldRand.intn(16) == 0 {
@@ -139,14 +140,14 @@ func (p *proc) lookAround() {
 	case theirs.Cluster == m.view.Cluster && !invariant.SameView(theirs, m.view):
 		p.sendView(view.Send{To: q.node.ID, Msg: &view.Decided{View: view.Whole(m.view)}})
 	case theirs.Cluster != m.view.Cluster && q.leaseValid() && m.lostSince != never && w.now.sub(m.lostSince) > w.swarm.removeAfter+w.swarm.lease:
-		p.removed(view.Removed{Reason: "lost its quorum and found a live cluster", Outranked: true})
+		p.removed(gossip.Removed{Reason: "lost its quorum and found a live cluster", Outranked: true})
 	case theirs.Cluster != m.view.Cluster && q.leaseValid() && p.leaseValid():
-		p.step(view.ForeignSeen{Cluster: theirs.Cluster, Nodes: append([]view.Node{q.node}, nodesIn(theirs)...)})
+		p.step(view.ForeignSeen{Cluster: theirs.Cluster, Nodes: append([]gossip.Node{q.node}, nodesIn(theirs)...)})
 	}
 }
 
 // nodesIn lists the members of a view.
-func nodesIn(v *view.View) (out []view.Node) {
+func nodesIn(v *gossip.View) (out []gossip.Node) {
 	for i := range v.Members {
 		out = append(out, v.Members[i].Node)
 	}

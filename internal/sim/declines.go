@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
@@ -33,7 +33,7 @@ func (s *swarm) runs(slot int, t *typeSpec) bool {
 // officeOf is a term of a type's coordinators, in one cluster.
 type officeOf struct {
 	cluster uint64
-	term    view.Epoch
+	term    gossip.Epoch
 }
 
 // newCores makes the cores of a type, as the process runs it now.
@@ -106,7 +106,7 @@ func (u *upper) declines(from nodeID, m protocol.Message) *protocol.Declined {
 
 // upperViewOf reports a newer view to the cores. Before it, the coordinator core receives
 // a drawn answer to whether the last coordinator has refused this process.
-func (u *upper) upperViewOf(v *view.View) {
+func (u *upper) upperViewOf(v *gossip.View) {
 	w := u.p.w
 	refused := w.declineRand.chance(w.swarm.refusals)
 	u.put(func() {
@@ -119,7 +119,7 @@ func (u *upper) upperViewOf(v *view.View) {
 }
 
 // checkOffice checks that a term has one holder, whichever processes declined.
-func (w *world) checkOffice(u *upper, term view.Epoch) {
+func (w *world) checkOffice(u *upper, term gossip.Epoch) {
 	v := u.p.layers.view
 	if v == nil || w.swarm.wrongEvidence || w.driftBroken {
 		return

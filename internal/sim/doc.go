@@ -8,7 +8,7 @@
 // The four cores are the real ones. The drivers around them (members.go, layers.go,
 // store.go, upper.go, routes.go, hosts.go, asks.go, states.go) do what the shells do
 // with their effects, and nothing more. The network keeps the promises of
-// gossip/transport (net.go), and in some runs carries control messages as datagrams
+// internal/transport (net.go), and in some runs carries control messages as datagrams
 // that are lost, doubled and late. memberlist is an adversary (contacts.go); crash
 // evidence is drawn from the connections of a node, as gossip draws it (evidence.go);
 // entities are queues with handlers that take time, and a state that is the history of

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // How a run ends is how liveness is asked for, the hard way: a random quorum is
@@ -59,7 +59,7 @@ func (w *world) drawQuorum() map[int]bool {
 	}
 	in := map[int]bool{}
 	for _, p := range w.running() {
-		if m := w.newest.Member(p.node.ID); m != nil && m.Status == view.Up && !p.over && !p.member.leaving {
+		if m := w.newest.Member(p.node.ID); m != nil && m.Status == gossip.Up && !p.over && !p.member.leaving {
 			in[p.slot] = true
 		}
 	}
@@ -160,7 +160,7 @@ func (w *world) drift(d time.Duration) time.Duration {
 // whole reports whether exactly the hosts in q hold one view of exactly
 // themselves, all up, with leases.
 func (w *world) whole(q map[int]bool) bool {
-	var v *view.View
+	var v *gossip.View
 	for i := range w.hosts {
 		if !q[i] {
 			continue
@@ -175,7 +175,7 @@ func (w *world) whole(q map[int]bool) bool {
 		if p.member.view == nil || p.member.view.Epoch != v.Epoch || p.member.view.Cluster != v.Cluster {
 			return false
 		}
-		if m := v.Member(p.node.ID); m == nil || m.Status == view.Joining {
+		if m := v.Member(p.node.ID); m == nil || m.Status == gossip.Joining {
 			return false
 		}
 	}

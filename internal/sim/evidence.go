@@ -4,8 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // links keeps a connection to every member and derives facts about peers, as gossip does.
@@ -59,7 +60,7 @@ func (l *links) sorted() []nodeID {
 }
 
 // members takes a newer view: links to its members are kept up.
-func (l *links) members(v *view.View) {
+func (l *links) members(v *gossip.View) {
 	for _, x := range l.peers {
 		x.member = false
 	}
@@ -244,7 +245,7 @@ func (w *world) certain(k proofKind) bool {
 	case goodbyeProof:
 		return !w.swarm.plaintext
 	case sealedProof, otherNodeProof:
-		return w.swarm.evidence == view.EvidenceFull // within a quorum, no answer of the network is
+		return w.swarm.evidence == gossip.EvidenceFull // within a quorum, no answer of the network is
 	}
 	return false
 }

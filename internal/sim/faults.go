@@ -3,7 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/view"
 )
 
 // planFaults keeps breaking things until the run's faults end.
@@ -251,7 +252,7 @@ const announcePatience = 250 * time.Millisecond
 
 // whenLeaving goes on when the process's view shows that it leaves, or patience ends.
 func (p *proc) whenLeaving(patience time.Duration, then func()) {
-	if m := p.member.view.Member(p.node.ID); patience <= 0 || m == nil || m.Status == view.Leaving {
+	if m := p.member.view.Member(p.node.ID); patience <= 0 || m == nil || m.Status == gossip.Leaving {
 		then()
 		return
 	}
@@ -264,7 +265,7 @@ func (p *proc) whenLeaving(patience time.Duration, then func()) {
 
 // aim strikes around the moments of propose and commit, where random faults are too rare.
 // It cuts off or pauses some members, and kills some shortly after.
-func (w *world) aim(from *proc, next *view.View) {
+func (w *world) aim(from *proc, next *gossip.View) {
 	if w.calm || !w.swarm.bursts || !w.faultRand.chance(40) {
 		return
 	}

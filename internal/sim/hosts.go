@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
@@ -347,7 +347,7 @@ func (w *world) checkOrder(u *upper, m protocol.Message) {
 	}
 }
 
-func voters(v *view.View, role string) []nodeID {
+func voters(v *gossip.View, role string) []nodeID {
 	var ids []nodeID
 	for _, m := range v.WithRole(role) {
 		ids = append(ids, m.ID)

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/fence"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // A kernel retransmits what a process has written, also when the process has ended or
@@ -114,7 +114,7 @@ func (c *conn) fence() {
 }
 
 // fenceDropped ends the connections of members that a newer view has dropped.
-func (p *proc) fenceDropped(v *view.View) {
+func (p *proc) fenceDropped(v *gossip.View) {
 	ids := make([]nodeID, len(v.Members))
 	for i := range v.Members {
 		ids[i] = v.Members[i].ID

@@ -3,13 +3,13 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // layers holds the drivers above the view core on one process: a replicator for each
@@ -20,7 +20,7 @@ type layers struct {
 	// one more, the last, has the register (walls.go).
 	stores []*replica
 	types  []*upper
-	view   *view.View
+	view   *gossip.View
 	silent map[nodeID]bool
 	// drained: everything was handed over before the process left.
 	drained bool
@@ -88,7 +88,7 @@ func (p *proc) handleUpper(from nodeID, f frame) {
 	}
 }
 
-func (p *proc) upperView(v *view.View) {
+func (p *proc) upperView(v *gossip.View) {
 	l := &p.layers
 	if !l.on {
 		return

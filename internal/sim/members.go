@@ -3,9 +3,10 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // membership is the driver of the view core.
@@ -14,7 +15,7 @@ type membership struct {
 	core  *view.Core
 	fx    view.Effects
 	timer timer
-	view  *view.View
+	view  *gossip.View
 	lease view.Lease
 	// leaseWas is when the lease ended that was held before the step under way.
 	leaseWas clock.Instant
@@ -166,7 +167,7 @@ func (p *proc) leaseValid() bool {
 }
 
 // setView takes a newer view.
-func (p *proc) setView(v *view.View) {
+func (p *proc) setView(v *gossip.View) {
 	p.member.view = v
 	p.w.event(p, "view", uint64(v.Epoch), func() string { return p.w.viewText(v) })
 	p.w.noteFormed(p, v)
@@ -198,7 +199,7 @@ func (p *proc) abandon() {
 
 // removed ends the incarnation; the root package starts the next one, unless the
 // node left of its own will.
-func (p *proc) removed(r view.Removed) {
+func (p *proc) removed(r gossip.Removed) {
 	w := p.w
 	if p.over {
 		return

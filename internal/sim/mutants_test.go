@@ -7,12 +7,12 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/mutant"
 )
 
 // plantView sets the unexported mutant of a view core. The numbers are the order
-// of the constants in gossip/view/mutant.go.
+// of the constants in internal/core/view/mutant.go.
 func plantView(number uint64) func(*view.Core) {
 	return func(c *view.Core) {
 		f := reflect.ValueOf(c).Elem().FieldByName("mutant")

@@ -3,11 +3,11 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
-// The modelled network guarantees exactly what gossip/transport guarantees:
+// The modelled network guarantees exactly what internal/transport guarantees:
 // frames of one class to one peer arrive in order or not at all; a lost
 // connection loses any suffix of what was sent; nothing read from a connection
 // counts once the peer has opened a newer one, or a later incarnation of its process has
@@ -59,7 +59,7 @@ type conn struct {
 }
 
 type peerClass struct {
-	id    view.NodeID
+	id    gossip.NodeID
 	class transport.Class
 }
 
@@ -72,7 +72,7 @@ const (
 )
 
 // send queues a frame as Transport.Send does: nil means queued.
-func (p *proc) send(to view.NodeID, class transport.Class, f frame) error {
+func (p *proc) send(to gossip.NodeID, class transport.Class, f frame) error {
 	w := p.w
 	peer := w.byID[to]
 	if peer == nil || p.forgotten[to] {

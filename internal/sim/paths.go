@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // host is a machine: it keeps its address while processes come and go.
@@ -34,7 +34,7 @@ type host struct {
 	files     []file
 	diskFails bool
 	// former are the nodes that ran here before.
-	former []view.Node
+	former []gossip.Node
 }
 
 // conns returns the live connections of all processes in a fixed order.

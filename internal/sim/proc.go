@@ -3,13 +3,14 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/fence"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
-type nodeID = view.NodeID
+type nodeID = gossip.NodeID
 
 // proc is one process: one incarnation of a node, with its cores and the thin
 // drivers that carry out their effects as the shells do. Everything that happens
@@ -19,7 +20,7 @@ type proc struct {
 	w     *world
 	slot  int
 	label string
-	node  view.Node
+	node  gossip.Node
 	// process and incarnation order what successive incarnations send.
 	process, incarnation uint64
 	marks                *fence.Marks[uint64]
@@ -44,7 +45,7 @@ type proc struct {
 	least    uint32
 	cameFrom uint64
 	// former is the newest view held here.
-	former *view.View
+	former *gossip.View
 	// met is the highest generation of an attempt that it proposed or accepted.
 	met uint32
 
@@ -178,7 +179,7 @@ func (w *world) startNext(slot int, former *proc) *proc {
 	id := nodeID(w.setRand.u64()>>16<<16 | w.ids)
 	p := &proc{
 		w: w, slot: slot, label: label(slot, h.lives), born: w.now, alive: true,
-		node: view.Node{ID: id, Name: label(slot, 0), Addr: "10.0.0." + label(slot, 0) + ":7000", Roles: w.swarm.rolesOf(slot)},
+		node: gossip.Node{ID: id, Name: label(slot, 0), Addr: "10.0.0." + label(slot, 0) + ":7000", Roles: w.swarm.rolesOf(slot)},
 		clk:  w.drawClock(),
 		out:  map[peerClass]*conn{}, in: map[peerClass]*conn{}, forgotten: map[nodeID]bool{},
 		dialTries: make([]int, len(w.hosts)), dialNext: make([]instant, len(w.hosts)),

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // route is the way to one shard, modelled after package sharding's: messages

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/mutant"
 )
 

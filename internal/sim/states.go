@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // The transfer of states, modelled after package sharding's (transfer.go there). The old

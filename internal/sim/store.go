@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -120,7 +120,7 @@ func (r *replica) ask(answer func(replication.Reply)) replication.RequestID {
 	return r.ids
 }
 
-func (u *upper) fence(term view.Epoch) replicator.Fence {
+func (u *upper) fence(term gossip.Epoch) replicator.Fence {
 	return replicator.Fence{Group: u.spec.name, Term: uint64(term)}
 }
 
@@ -222,13 +222,13 @@ func (u *upper) read(c coordinator.Read) {
 	})
 }
 
-func outcome(err error) (coordinator.Result, view.Epoch) {
+func outcome(err error) (coordinator.Result, gossip.Epoch) {
 	var fenced *replicator.FencedError
 	switch {
 	case err == nil:
 		return coordinator.OK, 0
 	case errors.As(err, &fenced):
-		return coordinator.Fenced, view.Epoch(fenced.Higher)
+		return coordinator.Fenced, gossip.Epoch(fenced.Higher)
 	}
 	return coordinator.Unknown, 0
 }
@@ -258,10 +258,10 @@ func records(v crdt.Value) []protocol.Record {
 		out = append(out, protocol.Record{
 			Shard: protocol.ShardID(binary.BigEndian.Uint32([]byte(k))),
 			Home:  nodeID(binary.BigEndian.Uint64(b)),
-			Token: protocol.Token{Term: view.Epoch(binary.BigEndian.Uint64(b[8:])), Seq: binary.BigEndian.Uint64(b[16:])},
+			Token: protocol.Token{Term: gossip.Epoch(binary.BigEndian.Uint64(b[8:])), Seq: binary.BigEndian.Uint64(b[16:])},
 			State: protocol.RecordState(b[24]),
 			From:  nodeID(binary.BigEndian.Uint64(b[25:])),
-			Moves: b[33], Since: view.Epoch(binary.BigEndian.Uint64(b[34:])),
+			Moves: b[33], Since: gossip.Epoch(binary.BigEndian.Uint64(b[34:])),
 		})
 	}
 	slices.SortFunc(out, func(a, b protocol.Record) int { return int(a.Shard) - int(b.Shard) })

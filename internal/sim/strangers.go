@@ -3,12 +3,13 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/view"
 )
 
 // strangerID is a node that has completed the handshake but is never in a view.
 // It holds a certificate, and sends messages of the view protocol.
-const strangerID view.NodeID = 0x5bad_5bad_5bad_5bad
+const strangerID gossip.NodeID = 0x5bad_5bad_5bad_5bad
 
 // planStrangers makes the stranger send for as long as the run lasts, after the faults too.
 // Every guarantee must hold for any message that it sends.
@@ -26,13 +27,13 @@ func (w *world) planStrangers() {
 
 // strangerSpeaks sends one message to p. A node without a lease is sent no view: when it
 // has been without a leader for long enough, it accepts views from strangers, since its
-// view may have no members left (speaker.go in gossip/view).
+// view may have no members left (speaker.go in internal/core/view).
 func (w *world) strangerSpeaks(p *proc) {
 	kind := w.strangerRand.intn(9)
 	p.run(func() {
 		v := p.member.core.View()
 		if v == nil {
-			v = &view.View{Cluster: 1, Epoch: view.FirstEpoch(1)}
+			v = &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1)}
 		}
 		msg := w.lie(kind, v)
 		if _, shows := msg.(*view.Decided); shows && !p.leaseValid() {
@@ -45,18 +46,18 @@ func (w *world) strangerSpeaks(p *proc) {
 }
 
 // lie makes up a message about the view that its receiver holds.
-func (w *world) lie(kind int, v *view.View) view.Message {
-	self := view.Member{Node: view.Node{ID: strangerID, Name: "stranger"}, Joined: v.Epoch, Status: view.Up}
-	ballot := view.Ballot{Round: 1 << 40, Node: strangerID}
-	next := &view.View{Cluster: v.Cluster, Epoch: v.Epoch + 5, Members: []view.Member{self}, Forks: v.Forks}
+func (w *world) lie(kind int, v *gossip.View) view.Message {
+	self := gossip.Member{Node: gossip.Node{ID: strangerID, Name: "stranger"}, Joined: v.Epoch, Status: gossip.Up}
+	ballot := gossip.Ballot{Round: 1 << 40, Node: strangerID}
+	next := &gossip.View{Cluster: v.Cluster, Epoch: v.Epoch + 5, Members: []gossip.Member{self}, Forks: v.Forks}
 	switch kind {
 	case 0:
 		return &view.Decided{View: view.Whole(next)}
 	case 1: // with all members, far ahead
-		return &view.Decided{View: view.Whole(&view.View{Cluster: v.Cluster, Epoch: v.Epoch + 1<<20, Members: v.Members, Forks: v.Forks})}
+		return &view.Decided{View: view.Whole(&gossip.View{Cluster: v.Cluster, Epoch: v.Epoch + 1<<20, Members: v.Members, Forks: v.Forks})}
 	case 2: // of a lineage that would stand
-		return &view.Decided{View: view.Whole(&view.View{Cluster: v.Cluster, Epoch: next.Epoch, Members: next.Members,
-			Forks: []view.Fork{{From: 1, To: next.Epoch, Kept: 1 << 20, By: strangerID}}})}
+		return &view.Decided{View: view.Whole(&gossip.View{Cluster: v.Cluster, Epoch: next.Epoch, Members: next.Members,
+			Forks: []gossip.Fork{{From: 1, To: next.Epoch, Kept: 1 << 20, By: strangerID}}})}
 	case 3:
 		return &view.Prepare{Ballot: ballot, Base: view.Whole(v)}
 	case 4:

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/region"
 )
@@ -57,7 +57,7 @@ func (w *world) strike(u *upper, kind string, node nodeID) {
 // the leader receives late. A moment later, when the new voters may have accepted, they are
 // cut off from the leader, too. The members cut off elect a leader as soon as the other old
 // members reach them; by then, the old leader's lease must have expired.
-func (w *world) aimAtRaise(from *proc, base, next *view.View) {
+func (w *world) aimAtRaise(from *proc, base, next *gossip.View) {
 	if w.calm || !w.swarm.together || !w.faultRand.chance(60) {
 		return
 	}
@@ -116,11 +116,11 @@ func (w *world) aimAtRaise(from *proc, base, next *view.View) {
 // Before the commit reaches a member, the leader is cut off, and the removed member
 // reconnects to the rest. Their next leader finds the view half done, and must not act on
 // it before its outcome is decided.
-func (w *world) aimAtRemoval(p *proc, former, v *view.View) {
+func (w *world) aimAtRemoval(p *proc, former, v *gossip.View) {
 	if w.calm || !w.swarm.bursts && w.swarm.aim != aimRemoval || former == nil || !p.member.lease.Leader || former.Cluster != v.Cluster {
 		return
 	}
-	out := slices.ContainsFunc(former.Members, func(m view.Member) bool {
+	out := slices.ContainsFunc(former.Members, func(m gossip.Member) bool {
 		q := w.byID[m.ID]
 		return v.Member(m.ID) == nil && q != nil && q.alive && !q.over && !q.member.leaving
 	})

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // swarm is the configuration that a seed draws first. Each class of fault is on
@@ -15,7 +15,7 @@ type swarm struct {
 
 	ping, lease, removeAfter time.Duration
 	driftPPM                 int
-	evidence                 view.CrashEvidence
+	evidence                 gossip.CrashEvidence
 
 	crash, powerLoss, restart, restartAll bool
 	pause, slow, partition, oneWay        bool
@@ -57,8 +57,8 @@ type swarm struct {
 	faultEvery time.Duration
 	ending     ending
 
-	// policy is the partition policy, nil for the default (view.KeepMajority).
-	policy view.Policy
+	// policy is the partition policy, nil for the default (gossip.KeepMajority).
+	policy gossip.Policy
 	// announce: a leaving process announces it, and hands its offices over before it goes.
 	// together: late hosts start at one moment, and faults are aimed at the views that
 	// raise them to voters. strikes: crashes and drains are aimed at moves of shards.
@@ -107,7 +107,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 		lease:       time.Second,
 		removeAfter: 2 * time.Second,
 		driftPPM:    []int{200, 1000, 1000, 10_000, 30_000}[r.intn(5)],
-		evidence:    []view.CrashEvidence{view.EvidenceFull, view.EvidenceFull, view.EvidenceFull, view.EvidenceWithinQuorum, view.EvidenceOff}[r.intn(5)],
+		evidence:    []gossip.CrashEvidence{gossip.EvidenceFull, gossip.EvidenceFull, gossip.EvidenceFull, gossip.EvidenceWithinQuorum, gossip.EvidenceOff}[r.intn(5)],
 	}
 	if cfg.Nodes > 0 {
 		s.nodes = cfg.Nodes
@@ -139,7 +139,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 		s.ending = endAll
 	}
 	if s.ending == endSurvivor {
-		s.evidence = view.EvidenceFull
+		s.evidence = gossip.EvidenceFull
 	}
 	s.drawEvidence(newPCG(cfg.Seed, 20))
 	s.drawUpper(r)
@@ -163,7 +163,7 @@ func (s *swarm) drawEvidence(r *pcg) {
 	s.sealPercent = []int{100, 100, 50, 0}[r.intn(4)]
 	s.plaintext = r.chance(30)
 	s.forged = s.reject && r.chance(20)
-	s.wrongEvidence = s.forged && s.evidence == view.EvidenceFull
+	s.wrongEvidence = s.forged && s.evidence == gossip.EvidenceFull
 }
 
 func (s *swarm) drawUpper(r *pcg) {

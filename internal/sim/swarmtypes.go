@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // typeSpec is one entity type of a run, the same on all hosts.
@@ -96,14 +96,14 @@ func (s *swarm) drawPolicy(r *pcg) {
 		return
 	}
 	after := s.removeAfter + s.lease + r.dur(time.Millisecond, 2*time.Second)
-	s.policy = []view.Policy{
-		view.StaticQuorum{N: r.between(1, s.nodes)}, view.StaticQuorum{N: r.between(1, s.nodes/2+1)},
-		view.KeepOldest{}, view.KeepOldest{}, view.KeepOldest{}, view.AssumeCrash{After: after},
+	s.policy = []gossip.Policy{
+		gossip.StaticQuorum{N: r.between(1, s.nodes)}, gossip.StaticQuorum{N: r.between(1, s.nodes/2+1)},
+		gossip.KeepOldest{}, gossip.KeepOldest{}, gossip.KeepOldest{}, gossip.AssumeCrash{After: after},
 	}[r.intn(6)]
 	switch s.policy.(type) {
-	case view.AssumeCrash:
-		s.evidence, s.wrongEvidence = view.EvidenceFull, true
-	case view.StaticQuorum:
+	case gossip.AssumeCrash:
+		s.evidence, s.wrongEvidence = gossip.EvidenceFull, true
+	case gossip.StaticQuorum:
 		if s.ending == endSurvivor {
 			s.ending = endQuorum // G6 ends at N
 		}

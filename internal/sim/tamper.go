@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/internal/core/view"
 )
 
 // Some planted bugs need no hook in the cores: the driver tampers with their events and

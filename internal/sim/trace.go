@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // tracer folds every event of a run into one hash, and writes a line for each
@@ -84,7 +84,7 @@ func label(slot, life int) string {
 }
 
 // names renders node ids by their labels.
-func (w *world) names(ids []view.NodeID) string {
+func (w *world) names(ids []gossip.NodeID) string {
 	var b strings.Builder
 	for i, id := range ids {
 		if i > 0 {
@@ -95,7 +95,7 @@ func (w *world) names(ids []view.NodeID) string {
 	return b.String()
 }
 
-func (w *world) name(id view.NodeID) string {
+func (w *world) name(id gossip.NodeID) string {
 	if p := w.byID[id]; p != nil {
 		return p.label
 	}
@@ -103,7 +103,7 @@ func (w *world) name(id view.NodeID) string {
 }
 
 // viewText renders a view: epoch[a b1* c], * joining, - leaving.
-func (w *world) viewText(v *view.View) string {
+func (w *world) viewText(v *gossip.View) string {
 	if v == nil {
 		return "none"
 	}
@@ -116,9 +116,9 @@ func (w *world) viewText(v *view.View) string {
 		}
 		b.WriteString(w.name(v.Members[i].ID))
 		switch v.Members[i].Status {
-		case view.Joining:
+		case gossip.Joining:
 			b.WriteByte('*')
-		case view.Leaving:
+		case gossip.Leaving:
 			b.WriteByte('-')
 		}
 	}

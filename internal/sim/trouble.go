@@ -3,13 +3,13 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // Two troubles that come from outside of the protocols.
 //
 // A frame whose bits have flipped on the way fails its checksum, and the receiver ends the
-// connection (gossip/transport): what was in flight behind it is lost, and what is behind
+// connection (internal/transport): what was in flight behind it is lost, and what is behind
 // it in the sender's queue as well.
 //
 // A handler blocks for as long as faults last, or for ever if its shard is ordered to stop

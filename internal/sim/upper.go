@@ -3,11 +3,12 @@ package sim
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/transport"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // upper is the driver of one entity type on one process. It runs the region core and, if
@@ -26,7 +27,7 @@ type upper struct {
 	// foreign: the process does not run the type. declinedIn is the view in which it has
 	// promised not to coordinate it, before it ran it.
 	foreign    bool
-	declinedIn view.Epoch
+	declinedIn gossip.Epoch
 
 	floors *region.Floors
 	region *region.Core
@@ -49,7 +50,7 @@ type upper struct {
 	// drainAt is when draining began, never if it did not; drainedIn the epoch of the view
 	// in which it ended, zero before.
 	drainAt   instant
-	drainedIn view.Epoch
+	drainedIn gossip.Epoch
 	probed    map[protocol.ShardID]bool
 
 	calls map[uint64]*call
@@ -186,7 +187,7 @@ func (u *upper) stepCoordinator(ev coordinator.Event) {
 }
 
 // checkTerm checks that orders below the term floor start and stop nothing (G2).
-func (u *upper) checkTerm(ev region.Event, floor view.Epoch) {
+func (u *upper) checkTerm(ev region.Event, floor gossip.Epoch) {
 	r, ok := ev.(region.Received)
 	if !ok || r.Msg.Header().Term >= floor {
 		return

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/invariant"
 )
 
@@ -13,25 +14,25 @@ import (
 // The simulator checks from it that a committed view had its quorums.
 type watched struct {
 	attempts map[attemptKey]*attempt
-	byEpoch  map[view.Epoch][]*attempt
+	byEpoch  map[gossip.Epoch][]*attempt
 	// newest is the highest epoch of any view or attempt.
-	checked map[view.Epoch]bool
+	checked map[gossip.Epoch]bool
 }
 
 type attemptKey struct {
-	ballot view.Ballot
-	base   view.Epoch
+	ballot gossip.Ballot
+	base   gossip.Epoch
 }
 
 type attempt struct {
-	base, next *view.View
+	base, next *gossip.View
 	leader     nodeID
 	emergency  bool
 	acks       map[nodeID]bool
 }
 
 func newWatched() watched {
-	return watched{map[attemptKey]*attempt{}, map[view.Epoch][]*attempt{}, map[view.Epoch]bool{}}
+	return watched{map[attemptKey]*attempt{}, map[gossip.Epoch][]*attempt{}, map[gossip.Epoch]bool{}}
 }
 
 // watchView records one message of the view protocol.
@@ -97,7 +98,7 @@ func (w *world) watchGrant(from *proc, to nodeID, m *view.Ping) {
 // checkDecided asks, when a view is published for the first time, whether a plain
 // quorum of the view before it and one of itself accepted it, or, for a new
 // generation, whether all that did not accept were dead.
-func (w *world) checkDecided(p *proc, v *view.View) {
+func (w *world) checkDecided(p *proc, v *gossip.View) {
 	if w.watch.checked[v.Epoch] || w.swarm.wrongEvidence {
 		return
 	}
@@ -130,7 +131,7 @@ func (w *world) checkDecided(p *proc, v *view.View) {
 
 // decidedAlone reports whether the leader is a quorum by itself, so that it need
 // not ask anyone.
-func (w *world) decidedAlone(p *proc, base, v *view.View) bool {
+func (w *world) decidedAlone(p *proc, base, v *gossip.View) bool {
 	a := &attempt{leader: p.node.ID, base: base, next: v, acks: map[nodeID]bool{p.node.ID: true}}
 	if !w.rightful(a) {
 		return false
@@ -152,7 +153,7 @@ func (w *world) rightful(a *attempt) bool {
 }
 
 // quorum is the quorum of the run's partition policy.
-func (w *world) quorum(v *view.View, has func(nodeID) bool) bool {
+func (w *world) quorum(v *gossip.View, has func(nodeID) bool) bool {
 	return invariant.Quorum(w.swarm.policy, v, has)
 }
 
@@ -164,14 +165,14 @@ func (w *world) inTime(a *attempt) bool {
 }
 
 // restDead reports whether every member that did not accept is dead.
-func (w *world) restDead(v *view.View, acked func(nodeID) bool) bool {
+func (w *world) restDead(v *gossip.View, acked func(nodeID) bool) bool {
 	for i := range v.Members {
 		id := v.Members[i].ID
 		if q := w.byID[id]; !acked(id) && q != nil && q.alive && !q.over {
 			return false
 		}
 	}
-	return w.swarm.evidence == view.EvidenceFull
+	return w.swarm.evidence == gossip.EvidenceFull
 }
 
 func (w *world) noteDecision(a *attempt) {
@@ -193,7 +194,7 @@ func (w *world) noteDecision(a *attempt) {
 	}
 }
 
-func (w *world) attemptsText(e view.Epoch) string {
+func (w *world) attemptsText(e gossip.Epoch) string {
 	s := ""
 	for _, a := range w.watch.byEpoch[e] {
 		s += fmt.Sprintf("%s -> %s by %s acks", w.viewText(a.base), w.viewText(a.next), w.name(a.leader))
@@ -208,7 +209,7 @@ func (w *world) attemptsText(e view.Epoch) string {
 }
 
 // checkView feeds the checkers a newly held view.
-func (w *world) checkView(p *proc, v *view.View) {
+func (w *world) checkView(p *proc, v *gossip.View) {
 	w.checkDecided(p, v)
 	w.checkJoiners(p, v)
 	w.aimAtRemoval(p, p.former, v)
@@ -225,9 +226,9 @@ func (w *world) checkView(p *proc, v *view.View) {
 
 // checkJoiners checks that a member that is new in a view is joining, not voting.
 // Otherwise a member could vote before a living voter has learned of it.
-func (w *world) checkJoiners(p *proc, v *view.View) {
+func (w *world) checkJoiners(p *proc, v *gossip.View) {
 	for i := range v.Members {
-		if m := &v.Members[i]; m.Joined == v.Epoch && m.Status != view.Joining && len(v.Members) > 1 {
+		if m := &v.Members[i]; m.Joined == v.Epoch && m.Status != gossip.Joining && len(v.Members) > 1 {
 			w.fail("S6", "%s publishes %s, in which the new member %s already votes", p.label, w.viewText(v), w.name(m.ID))
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/invariant"
 )
 
@@ -29,7 +29,7 @@ type world struct {
 	upperWorld
 	meeting meeting
 
-	newest   *view.View
+	newest   *gossip.View
 	newestAt instant
 	// wallAtStart is the wall clock in seconds when the run began.
 	wallAtStart uint32

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // ConsistentHashing gives each shard a fixed place on a ring of the regions' names. A join
@@ -43,7 +43,7 @@ type ConsistentHashing struct {
 
 // Allocate returns the shard's place on the ring. For a shard that moved lately, it prefers
 // regions that have joined since and have room.
-func (h *ConsistentHashing) Allocate(s *State, shard ShardID, _ view.NodeID) view.NodeID {
+func (h *ConsistentHashing) Allocate(s *State, shard ShardID, _ gossip.NodeID) gossip.NodeID {
 	places := h.plan(s)
 	if int(shard) >= len(h.homes) || len(places) == 0 {
 		return 0

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // External places shards where the application wants them: State.Wanted, which
@@ -23,7 +23,7 @@ type External struct {
 }
 
 // Allocate returns the wanted region, or else the requester.
-func (e External) Allocate(s *State, shard ShardID, requester view.NodeID) view.NodeID {
+func (e External) Allocate(s *State, shard ShardID, requester gossip.NodeID) gossip.NodeID {
 	if r := s.wanted(shard); r != nil {
 		return r.Node
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Scenario A8: a move, a target that is no member, a target that appears later.
@@ -27,7 +27,7 @@ func TestExternalFollowsTheApplication(t *testing.T) {
 		{2, 0, 2, "nobody asks, 2 has fewest"},
 		{2, 9, 2, "the asker is no region, 2 has fewest"},
 	} {
-		if got := (External{}).Allocate(s, c.shard, view.NodeID(c.requester)); got != view.NodeID(c.want) {
+		if got := (External{}).Allocate(s, c.shard, gossip.NodeID(c.requester)); got != gossip.NodeID(c.want) {
 			t.Errorf("shard %v goes to %v, want %v: %s", c.shard, got, c.want, c.why)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // LeastShards places a new shard on the region with the fewest shards. It moves shards from
@@ -36,7 +36,7 @@ type LeastShards struct {
 
 // Allocate returns the most suitable region. For a shard that moved lately, it prefers
 // regions that have joined since and have room.
-func (l LeastShards) Allocate(s *State, shard ShardID, _ view.NodeID) view.NodeID {
+func (l LeastShards) Allocate(s *State, shard ShardID, _ gossip.NodeID) gossip.NodeID {
 	return MostSuitable(s.fresh(shard, alike))
 }
 
@@ -117,7 +117,7 @@ func Suitability(a, b *Region) int {
 
 // MostSuitable returns the eligible region that is first by Suitability, zero if none is
 // eligible. Of equal regions, it returns the more senior one.
-func MostSuitable(s *State) view.NodeID {
+func MostSuitable(s *State) gossip.NodeID {
 	var best *Region
 	for i := range s.Regions {
 		r := &s.Regions[i]

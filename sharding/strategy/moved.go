@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Moved counts the recent moves of a shard, planned or after the end of a home, without a
@@ -13,7 +13,7 @@ type Moved struct {
 	// Times is the number of these moves.
 	Times int
 	// Since is the epoch of the view in which the first of these moves was made.
-	Since view.Epoch
+	Since gossip.Epoch
 }
 
 // A rolling restart moves every shard off its node once. A second move is due if
@@ -73,7 +73,7 @@ func (s *State) fresh(shard ShardID, capacity func(*Region) int) *State {
 // move would not be the last.
 func (s *State) restless(regions []Region, all bool) (movable [][]ShardID) {
 	movable = make([][]ShardID, len(regions))
-	var youngest view.Epoch
+	var youngest gossip.Epoch
 	for i := range regions {
 		if regions[i].Eligible() {
 			youngest = max(youngest, regions[i].Joined)

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // joined sets in which epochs the regions joined.
-func joined(s *State, epochs ...view.Epoch) *State {
+func joined(s *State, epochs ...gossip.Epoch) *State {
 	for i, e := range epochs {
 		s.Regions[i].Joined = e
 	}
@@ -25,7 +25,7 @@ func TestAShardThatMovedGoesToWhoJoinedSince(t *testing.T) {
 			what  string
 			shard ShardID
 			edit  func()
-			want  view.NodeID
+			want  gossip.NodeID
 		}{
 			{"moved before the third joined", 0, func() {}, 3},
 			{"moved since", 1, func() {}, 2},
@@ -77,7 +77,7 @@ func TestConsistentHashingLeavesInPeaceWhatMoved(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		moved map[ShardID]Moved
-		join  view.Epoch
+		join  gossip.Epoch
 		want  []ShardID
 	}{
 		{"neither moved lately", nil, 1, []ShardID{once, twice}},
@@ -112,7 +112,7 @@ func TestExternalObeysWhateverMoved(t *testing.T) {
 	if got := (External{}).Rebalance(s); !slices.Equal(got, []ShardID{0}) {
 		t.Errorf("moves %v, the application wants shard 0 at n02", got)
 	}
-	for _, requester := range []view.NodeID{0, 1, 3} {
+	for _, requester := range []gossip.NodeID{0, 1, 3} {
 		if got := (External{}).Allocate(s, 1, requester); got != 3 {
 			t.Errorf("shard 1, asked for by %v, goes to %v; 3 has joined since it moved", requester, got)
 		}
@@ -145,15 +145,15 @@ func TestRebalanceTakesWhatMovedLeast(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		sizes  []int
-		joined []view.Epoch
+		joined []gossip.Epoch
 		moved  map[ShardID]Moved
 		want   []ShardID
 	}{
 		{"nothing moved", []int{4, 2}, nil, nil, []ShardID{0}},
 		{"the longest placed moved", []int{4, 2}, nil, map[ShardID]Moved{0: {1, 1}, 1: {2, 1}}, []ShardID{2}},
-		{"moved once, and one joined since", []int{4, 2}, []view.Epoch{1, 3},
+		{"moved once, and one joined since", []int{4, 2}, []gossip.Epoch{1, 3},
 			map[ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {1, 2}, 3: {2, 1}}, []ShardID{2}},
-		{"moved once, and nobody joined since", []int{4, 2}, []view.Epoch{1, 2},
+		{"moved once, and nobody joined since", []int{4, 2}, []gossip.Epoch{1, 2},
 			map[ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {1, 2}, 3: {2, 1}}, nil},
 		{"all moved twice", []int{4, 2}, nil, map[ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {2, 2}, 3: {3, 1}}, nil},
 		{"all moved twice, and one region is empty", []int{4, 0}, nil,

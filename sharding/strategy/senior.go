@@ -1,7 +1,7 @@
 package strategy
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Senior places every shard on the most senior region; the next one in seniority is its
@@ -15,7 +15,7 @@ import (
 type Senior struct{}
 
 // Allocate returns the most senior eligible region, zero if there is none.
-func (Senior) Allocate(s *State, _ ShardID, _ view.NodeID) view.NodeID {
+func (Senior) Allocate(s *State, _ ShardID, _ gossip.NodeID) gossip.NodeID {
 	for i := range s.Regions {
 		if s.Regions[i].Eligible() {
 			return s.Regions[i].Node

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 func TestSeniorKeepsToTheMostSenior(t *testing.T) {
 	region := func(id int, shards ...ShardID) Region {
-		return Region{Node: view.NodeID(id), Shards: shards}
+		return Region{Node: gossip.NodeID(id), Shards: shards}
 	}
 	silent := func(r Region) Region { r.Silent = true; return r }
 	leaving := func(r Region) Region { r.Leaving = true; return r }
@@ -26,7 +26,7 @@ func TestSeniorKeepsToTheMostSenior(t *testing.T) {
 		"nobody":                {nil, 0, nil},
 	} {
 		s := &State{Regions: c.regions, Shards: 3, Unsettled: "members join"}
-		if got := (Senior{}).Allocate(s, 0, 0); got != view.NodeID(c.home) {
+		if got := (Senior{}).Allocate(s, 0, 0); got != gossip.NodeID(c.home) {
 			t.Errorf("%s: allocated to %v, want %d", name, got, c.home)
 		}
 		if got := (Senior{}).Rebalance(s); !slices.Equal(got, c.move) {

@@ -6,7 +6,7 @@ package strategy
 import (
 	"strconv"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // ShardID is the number of a shard, from 0 to the type's number of shards less 1.
@@ -23,7 +23,7 @@ type Strategy interface {
 	// Allocate returns the region for a shard that has none. It must be one of s.Regions
 	// that is Eligible; otherwise the coordinator uses the most suitable one. requester is
 	// the node that asked first, zero if none did.
-	Allocate(s *State, shard ShardID, requester view.NodeID) view.NodeID
+	Allocate(s *State, shard ShardID, requester gossip.NodeID) gossip.NodeID
 	// Rebalance returns the shards to move, the most urgent first, at most those of one
 	// round. The coordinator then calls Allocate for each of them, with the shard removed
 	// from its present home. It is called at every rebalance tick.
@@ -50,11 +50,11 @@ type State struct {
 
 // Region is one hosting region.
 type Region struct {
-	Node view.NodeID
+	Node gossip.NodeID
 	// Name is the node's stable name: it survives restarts.
 	Name string
 	// Joined is the epoch of the view in which the node joined.
-	Joined view.Epoch
+	Joined gossip.Epoch
 	// AppVersion is the node's version of the application.
 	AppVersion string
 	// Capacity is the node's Config.Capacity, relative to other nodes; 1 if it is not set.
@@ -72,7 +72,7 @@ type Region struct {
 func (r *Region) Eligible() bool { return !r.Leaving && !r.Silent }
 
 // Region returns the entry of node, or nil.
-func (s *State) Region(node view.NodeID) *Region {
+func (s *State) Region(node gossip.NodeID) *Region {
 	for i := range s.Regions {
 		if s.Regions[i].Node == node {
 			return &s.Regions[i]

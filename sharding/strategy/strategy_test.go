@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // sized returns a state with regions 1, 2, ... of these sizes; shards are
@@ -14,7 +14,7 @@ import (
 func sized(sizes ...int) *State {
 	s := &State{}
 	for i, n := range sizes {
-		r := Region{Node: view.NodeID(i + 1), Name: fmt.Sprintf("n%02d", i+1)}
+		r := Region{Node: gossip.NodeID(i + 1), Name: fmt.Sprintf("n%02d", i+1)}
 		for range n {
 			r.Shards = append(r.Shards, ShardID(s.Shards))
 			s.Shards++
@@ -198,15 +198,15 @@ func TestCompareVersions(t *testing.T) {
 // Scenario A7.
 func TestConsistentHashingMovesLittle(t *testing.T) {
 	const shards, n = 1000, 10
-	homes := func(names int, skip int) map[ShardID]view.NodeID {
+	homes := func(names int, skip int) map[ShardID]gossip.NodeID {
 		h := &ConsistentHashing{}
 		s := &State{Shards: shards}
 		for i := range names {
 			if i != skip {
-				s.Regions = append(s.Regions, Region{Node: view.NodeID(i + 1), Name: fmt.Sprintf("node-%d", i)})
+				s.Regions = append(s.Regions, Region{Node: gossip.NodeID(i + 1), Name: fmt.Sprintf("node-%d", i)})
 			}
 		}
-		out, load := map[ShardID]view.NodeID{}, map[view.NodeID]int{}
+		out, load := map[ShardID]gossip.NodeID{}, map[gossip.NodeID]int{}
 		for i := range ShardID(shards) {
 			out[i] = h.Allocate(s, i, 0)
 			load[out[i]]++
@@ -221,7 +221,7 @@ func TestConsistentHashingMovesLittle(t *testing.T) {
 	before := homes(n, -1)
 	for _, c := range []struct {
 		what  string
-		after map[ShardID]view.NodeID
+		after map[ShardID]gossip.NodeID
 		ideal int
 	}{
 		{"a join", homes(n+1, -1), shards / (n + 1)},

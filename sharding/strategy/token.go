@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strconv"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Token is the fencing token of one allocation of one shard (G2). Every later allocation of
@@ -12,7 +12,7 @@ import (
 type Token struct {
 	// Term is the term of the coordinator that allocated the shard: the epoch of the view in
 	// which it took office.
-	Term view.Epoch
+	Term gossip.Epoch
 	// Seq is the number of the allocation in that term. It has gaps: the coordinator also
 	// numbers moves and messages.
 	Seq uint64

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Weighted gives each region shards in proportion to the capacity of its node: of 100
@@ -29,7 +29,7 @@ type Weighted struct {
 // Allocate returns the region whose load, relative to its capacity, is least with one shard
 // more. For a shard that moved lately, it prefers regions that have joined since and have
 // room.
-func (w Weighted) Allocate(s *State, shard ShardID, _ view.NodeID) view.NodeID {
+func (w Weighted) Allocate(s *State, shard ShardID, _ gossip.NodeID) gossip.NodeID {
 	if r := lightest(s.fresh(shard, carries)); r != nil {
 		return r.Node
 	}

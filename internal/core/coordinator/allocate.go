@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -29,7 +29,7 @@ import (
 // shows. The census finds it, but must not be the only line of defence.
 
 // getHome replies with the homes on record, and allocates the shards that have none.
-func (c *Core) getHome(from view.NodeID, m *protocol.GetHome) {
+func (c *Core) getHome(from gossip.NodeID, m *protocol.GetHome) {
 	if !c.register(from, m.Hosts, &m.Settings, false) {
 		return
 	}
@@ -85,7 +85,7 @@ func (c *Core) place() {
 
 // homeFor finds a region for a shard whose state waits nowhere. It returns zero if there
 // is no region for such a shard; then there is none for any other such shard either.
-func (c *Core) homeFor(st *strategy.State, id protocol.ShardID) view.NodeID {
+func (c *Core) homeFor(st *strategy.State, id protocol.ShardID) gossip.NodeID {
 	why := "too few regions"
 	if c.enough(st) {
 		if home := c.ask(st, id); home != 0 {
@@ -101,7 +101,7 @@ func (c *Core) homeFor(st *strategy.State, id protocol.ShardID) view.NodeID {
 // zero if there is none. That region takes precedence over all other regions, even if it
 // must lose its shards by now: its state can only be moved on with a shard that
 // lives. If the new home has left or is silent, the former one has kept the state.
-func (c *Core) bearer(st *strategy.State, s *shard) view.NodeID {
+func (c *Core) bearer(st *strategy.State, s *shard) gossip.NodeID {
 	if r := st.Region(s.prefer); r != nil && !r.Silent && (!r.Leaving || s.from != 0) {
 		return s.prefer
 	}
@@ -131,7 +131,7 @@ func (c *Core) enough(st *strategy.State) bool {
 // membersUp counts the members of the view that are up, of any role.
 func (c *Core) membersUp() (n int) {
 	for i := range c.view.Members {
-		if c.view.Members[i].Status == view.Up {
+		if c.view.Members[i].Status == gossip.Up {
 			n++
 		}
 	}
@@ -139,7 +139,7 @@ func (c *Core) membersUp() (n int) {
 }
 
 // choose allocates one shard.
-func (c *Core) choose(st *strategy.State, id protocol.ShardID, home view.NodeID) {
+func (c *Core) choose(st *strategy.State, id protocol.ShardID, home gossip.NodeID) {
 	s := &c.shards[id]
 	r := st.Region(home)
 	r.Shards = append(r.Shards, id)
@@ -157,8 +157,8 @@ func (c *Core) choose(st *strategy.State, id protocol.ShardID, home view.NodeID)
 }
 
 // ask has the strategy name a region, and validates the answer.
-func (c *Core) ask(st *strategy.State, id protocol.ShardID) view.NodeID {
-	var requester view.NodeID
+func (c *Core) ask(st *strategy.State, id protocol.ShardID) gossip.NodeID {
+	var requester gossip.NodeID
 	if w := c.shards[id].waiters; len(w) > 0 {
 		requester = w[0]
 	}
@@ -183,7 +183,7 @@ func (c *Core) host(id protocol.ShardID) {
 }
 
 // shardsHosted ends allocations, and answers whether a shard is still served.
-func (c *Core) shardsHosted(from view.NodeID, m *protocol.ShardsHosted) {
+func (c *Core) shardsHosted(from gossip.NodeID, m *protocol.ShardsHosted) {
 	for _, st := range m.Shards {
 		if int(st.Shard) >= len(c.shards) {
 			continue
@@ -275,7 +275,7 @@ func (c *Core) places() *strategy.State {
 // count adds where the shards are.
 func (c *Core) count(st *strategy.State) {
 	st.Moving, st.Moved = 0, map[protocol.ShardID]strategy.Moved{}
-	index := map[view.NodeID]int{}
+	index := map[gossip.NodeID]int{}
 	for i := range st.Regions {
 		st.Regions[i].Shards = nil
 		index[st.Regions[i].Node] = i

@@ -3,7 +3,7 @@ package coordinator
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -13,7 +13,7 @@ import (
 // the default named at the field. Type, Shards and Role must be equal on all
 // nodes that run the type.
 type Config struct {
-	Self view.NodeID
+	Self gossip.NodeID
 	// Type is the name of the entity type.
 	Type string
 	// Role is the role whose members may host; "" is every member.
@@ -31,7 +31,7 @@ type Config struct {
 	Reluctant bool
 	// DeclinedIn is the epoch of the last view in which this node declined to coordinate
 	// the type before it ran the type (protocol.Elect), zero if it never did.
-	DeclinedIn view.Epoch
+	DeclinedIn gossip.Epoch
 	// Strategy places shards. Default: strategy.LeastShards{}.
 	Strategy strategy.Strategy
 	// MinMembers is how many regions must be present before the very first allocation.
@@ -76,7 +76,7 @@ type Tick struct{}
 
 // ViewChanged brings a newer view. The shell sends the current view right after
 // New, and then each newer view in order. Skipped views do no harm.
-type ViewChanged struct{ View *view.View }
+type ViewChanged struct{ View *gossip.View }
 
 // LeaseChanged reports whether this node's lease is valid. Nothing is allocated
 // before the first LeaseChanged with a valid lease.
@@ -89,17 +89,17 @@ type Standing struct {
 	// the views to come.
 	Refused bool
 	// Declined are candidates that have declined in View.
-	View     view.Epoch
+	View     gossip.Epoch
 	Declined []protocol.Decliner
 	// Term is the term that this node obeys. A coordinator in office under a lower term
 	// has been replaced.
-	Term view.Epoch
+	Term gossip.Epoch
 }
 
 // Received is a message from a region. Only those of protocol.ToCoordinator
 // belong here.
 type Received struct {
-	From view.NodeID
+	From gossip.NodeID
 	Msg  protocol.Message
 }
 
@@ -108,7 +108,7 @@ type WriteDone struct {
 	ID     uint64
 	Result Result
 	// Higher is the term that fenced it, with Fenced.
-	Higher view.Epoch
+	Higher gossip.Epoch
 }
 
 // ReadDone ends a Read.
@@ -116,16 +116,16 @@ type ReadDone struct {
 	ID     uint64
 	Result Result
 	// Higher is the term that fenced it, with Fenced.
-	Higher view.Epoch
+	Higher gossip.Epoch
 	// Records are all records of the type.
 	Records []protocol.Record
 	// Regions and Proxies are the members of the two OR-sets.
-	Regions, Proxies []view.NodeID
+	Regions, Proxies []gossip.NodeID
 }
 
 // Silent names the members that are unresponsive at present; no shard is moved
 // meanwhile. It replaces the former list. Optional.
-type Silent struct{ Nodes []view.NodeID }
+type Silent struct{ Nodes []gossip.NodeID }
 
 // Wanted names the nodes on which the application wants shards. It is complete,
 // replaces the former map, and must not be changed afterwards. The core then looks
@@ -179,7 +179,7 @@ type Effect interface{ effect() }
 // Send is a message for the region of a node. A message for this node goes to the shell's
 // own region core, without the network. Delivery is not guaranteed.
 type Send struct {
-	To  view.NodeID
+	To  gossip.NodeID
 	Msg protocol.Message
 }
 
@@ -191,11 +191,11 @@ type Send struct {
 // S8 rests on it: no HostShards for a record leaves before WriteDone reported OK.
 type Write struct {
 	ID      uint64
-	Term    view.Epoch
+	Term    gossip.Epoch
 	Records []protocol.Record
-	Regions []view.NodeID
-	Proxies []view.NodeID
-	Gone    []view.NodeID
+	Regions []gossip.NodeID
+	Proxies []gossip.NodeID
+	Gone    []gossip.NodeID
 }
 
 // Read asks for the type's records and OR-sets at level majority. It runs under
@@ -203,13 +203,13 @@ type Write struct {
 // ReadDone answers.
 type Read struct {
 	ID   uint64
-	Term view.Epoch
+	Term gossip.Epoch
 }
 
 // Yield asks the leader of the view to end one of two leases: the lease of Subject, which
 // does not answer this node, or this node's own. The leader ends the lease of the
 // member with fewer working links; with equal counts, that of the junior member.
-type Yield struct{ Subject view.NodeID }
+type Yield struct{ Subject gossip.NodeID }
 
 func (Send) effect()  {}
 func (Write) effect() {}
@@ -224,7 +224,7 @@ type TraceEvent struct {
 	Shard    protocol.ShardID
 	HasShard bool
 	// Node is the node it is about, zero if none.
-	Node view.NodeID
+	Node gossip.NodeID
 	// Token is the allocation or move, or {term, 0}.
 	Token  protocol.Token
 	Detail string

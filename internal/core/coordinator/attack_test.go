@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -53,7 +53,7 @@ func TestAttackTermsBeyondTheView(t *testing.T) {
 				t.Errorf("term %v, then %v: the type is frozen", term, b.c.Term())
 			}
 			// Nor is the next term lost.
-			b.epoch = view.FirstEpoch(b.epoch.Generation() + 1)
+			b.epoch = gossip.FirstEpoch(b.epoch.Generation() + 1)
 			if b.view(1, 2, 3); b.c.Term() != b.epoch || !b.allocates() {
 				t.Errorf("view %v, term %v: the type is frozen", b.epoch, b.c.Term())
 			}
@@ -66,15 +66,15 @@ func TestAttackTermsBeyondTheView(t *testing.T) {
 func TestAttackFarRecordsAndFences(t *testing.T) {
 	goesOn := func(t *testing.T, b *bench) {
 		t.Helper()
-		b.epoch = view.FirstEpoch(b.epoch.Generation() + 1)
+		b.epoch = gossip.FirstEpoch(b.epoch.Generation() + 1)
 		if b.view(1, 2, 3); b.c.Term() != b.epoch || !b.allocates() {
 			t.Errorf("view %v, term %v: the type is frozen", b.epoch, b.c.Term())
 		}
 	}
-	record := func(b *bench, term view.Epoch) Event {
+	record := func(b *bench, term gossip.Epoch) Event {
 		return ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Shard: 1, Home: 3, Token: protocol.Token{Term: term, Seq: 1}}}}
 	}
-	const last = view.Epoch(math.MaxUint64)
+	const last = gossip.Epoch(math.MaxUint64)
 	for name, ev := range map[string]func(b *bench) Event{
 		"record":              func(b *bench) Event { return record(b, last) },
 		"fence of the read":   func(b *bench) Event { return ReadDone{ID: b.c.census.readID, Result: Fenced, Higher: last} },
@@ -94,7 +94,7 @@ func TestAttackFarRecordsAndFences(t *testing.T) {
 		})
 	}
 	// A record of a term that a view may have soon is ignored, and ends no office.
-	for name, by := range map[string]view.Epoch{"the next view": 1, "a near generation": 1000 << 32} {
+	for name, by := range map[string]gossip.Epoch{"the next view": 1, "a near generation": 1000 << 32} {
 		t.Run("record of "+name, func(t *testing.T) {
 			b := newBench(t, Config{Shards: 4}, 1, 2, 3)
 			b.step(record(b, b.epoch+by))

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -36,9 +36,9 @@ func BenchmarkAllocate(b *testing.B) {
 // settled returns a core in office among ten nodes.
 func settled(shards int) *Core {
 	c := New(Config{Self: 1, Type: "counter", Shards: shards})
-	v := &view.View{Epoch: view.FirstEpoch(3)}
-	for id := range view.NodeID(10) {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id + 1}, Status: view.Up})
+	v := &gossip.View{Epoch: gossip.FirstEpoch(3)}
+	for id := range gossip.NodeID(10) {
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id + 1}, Status: gossip.Up})
 	}
 	var out Effects
 	c.Step(1, LeaseChanged{Valid: true}, &out)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
@@ -115,7 +115,7 @@ func (w *world) heal() {
 // sweep removes from the view what is dead, as the leader does; the last resort
 // is a node that joins an empty cluster.
 func (w *world) sweep() {
-	var dead []view.NodeID
+	var dead []gossip.NodeID
 	for i := range w.cur.Members {
 		if n := w.node(w.cur.Members[i].ID); !n.alive {
 			dead = append(dead, n.id)
@@ -131,12 +131,12 @@ func (w *world) sweep() {
 
 // bury removes dead members; when they were half of the view or more that is an
 // emergency takeover, and survivors whose lease had lapsed abandon.
-func (w *world) bury(dead ...view.NodeID) {
-	dead = slices.DeleteFunc(dead, func(id view.NodeID) bool { return w.cur.Member(id) == nil })
+func (w *world) bury(dead ...gossip.NodeID) {
+	dead = slices.DeleteFunc(dead, func(id gossip.NodeID) bool { return w.cur.Member(id) == nil })
 	if len(dead) == 0 || len(dead) == len(w.cur.Members) {
 		if len(dead) > 0 {
 			n := w.newNode(true)
-			v := view.View{Cluster: 1, Epoch: view.FirstEpoch(w.cur.Epoch.Generation() + 1), Members: []view.Member{n.member(view.Up)}}
+			v := gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(w.cur.Epoch.Generation() + 1), Members: []gossip.Member{n.member(gossip.Up)}}
 			w.commit(&v)
 		}
 		return
@@ -158,7 +158,7 @@ func (w *world) bury(dead ...view.NodeID) {
 
 // yield is the leader's answer to a coordinator that cannot reach a member: the
 // junior of the two goes.
-func (w *world) yield(reporter, subject view.NodeID) {
+func (w *world) yield(reporter, subject gossip.NodeID) {
 	if w.plan.scripted {
 		return
 	}
@@ -182,7 +182,7 @@ func (w *world) strike(r *rand.Rand) {
 		n.leave("crash")
 		w.at(after, func() { w.bury(n.id) })
 	case 2:
-		var dead []view.NodeID
+		var dead []gossip.NodeID
 		for _, x := range w.nodes {
 			if x.alive && w.cur.Member(x.id) != nil && r.IntN(2) == 0 {
 				x.leave("crash")
@@ -206,7 +206,7 @@ func (w *world) strike(r *rand.Rand) {
 		for _, o := range w.nodes {
 			n.breakLane(o.id)
 			if r.IntN(2) == 0 {
-				w.cut[[2]view.NodeID{n.id, o.id}] = o != n
+				w.cut[[2]gossip.NodeID{n.id, o.id}] = o != n
 			}
 		}
 		w.at(10*after, func() { clear(w.cut) })
@@ -216,7 +216,7 @@ func (w *world) strike(r *rand.Rand) {
 	case 11, 12:
 		// The office moves on while its orders are under way.
 		if b := w.inOffice(); b != nil && w.cur.Member(b.id) != nil {
-			w.status(b.id, view.Leaving)
+			w.status(b.id, gossip.Leaving)
 			b.startDrain(false)
 		}
 	}
@@ -248,7 +248,7 @@ func (w *world) isolate(n *node, after time.Duration) {
 	w.logf("%d is cut off", n.id)
 	for _, o := range w.nodes {
 		if o != n {
-			w.cut[[2]view.NodeID{n.id, o.id}], w.cut[[2]view.NodeID{o.id, n.id}] = true, true
+			w.cut[[2]gossip.NodeID{n.id, o.id}], w.cut[[2]gossip.NodeID{o.id, n.id}] = true, true
 		}
 	}
 	w.at(after/2, func() { n.setLease(false) })

@@ -3,7 +3,7 @@ package coordinator
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -42,7 +42,7 @@ type census struct {
 	// retry is when to read again, zero if not.
 	retry clock.Instant
 	// pending members have not reported. Invariant: all stand in the view.
-	pending []view.NodeID
+	pending []gossip.NodeID
 	// stored are the records as the read found them.
 	stored map[protocol.ShardID]protocol.Record
 	claims []claim
@@ -51,18 +51,18 @@ type census struct {
 	// voters is how many members voted for the role in the view before the one in which
 	// office was taken. unheard lists the voters that have not reported.
 	voters  int
-	unheard []view.NodeID
+	unheard []gossip.NodeID
 	done    bool
 }
 
 // claim is a node's report on a shard: the shard runs there, or has stopped there.
 type claim struct {
-	node  view.NodeID
+	node  gossip.NodeID
 	shard protocol.ShardID
 	token protocol.Token
 	state protocol.ClaimState
 	// to is the node to which the state of a stopping shard is sent.
-	to view.NodeID
+	to gossip.NodeID
 }
 
 func (c *Core) startCensus() {
@@ -83,7 +83,7 @@ func (c *Core) widenCensus() {
 	if c.census.done || c.cfg.Mutant.Is("takeover without census") {
 		return
 	}
-	gone := func(n view.NodeID) bool { return c.view.Member(n) == nil }
+	gone := func(n gossip.NodeID) bool { return c.view.Member(n) == nil }
 	c.census.pending = slices.DeleteFunc(c.census.pending, gone)
 	for _, m := range c.view.WithRole(c.cfg.Role) {
 		if p := c.peer(m.ID); !p.asked {
@@ -94,7 +94,7 @@ func (c *Core) widenCensus() {
 	}
 }
 
-func (c *Core) sendCensus(to view.NodeID, probe bool) {
+func (c *Core) sendCensus(to gossip.NodeID, probe bool) {
 	m := &protocol.CensusRequest{Head: c.head(), Role: c.cfg.Role}
 	m.Probe = probe
 	c.send(to, m)
@@ -178,7 +178,7 @@ func (c *Core) unserve(st claim) {
 
 // censusReport notes one member's claims. Duplicate and late reports are
 // ignored.
-func (c *Core) censusReport(from view.NodeID, m *protocol.CensusReport) {
+func (c *Core) censusReport(from gossip.NodeID, m *protocol.CensusReport) {
 	if !c.register(from, m.Hosts, &m.Settings, false) {
 		// Its shards count all the same: they run there, and must not run elsewhere.
 		c.peer(from).foreign = len(m.Claims) > 0

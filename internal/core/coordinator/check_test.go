@@ -3,7 +3,7 @@ package coordinator_test
 import (
 	"fmt"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
@@ -16,19 +16,19 @@ type checker struct {
 	// written are the allocations acknowledged at their level (S8).
 	acked map[protocol.ShardToken]bool
 	// owner of every allocation ever started, and the newest per shard (S7).
-	owner  map[protocol.ShardToken]view.NodeID
+	owner  map[protocol.ShardToken]gossip.NodeID
 	newest map[protocol.ShardID]protocol.Token
 	// last message processed per stream (S3).
 	last                map[message]int
 	sent, done, dropped int
 	marks               map[string]int
 	// holders are who held office, by term.
-	holders map[view.Epoch]view.NodeID
+	holders map[gossip.Epoch]gossip.NodeID
 }
 
 func (c *checker) init(w *world) {
-	*c = checker{w: w, acked: map[protocol.ShardToken]bool{}, owner: map[protocol.ShardToken]view.NodeID{},
-		newest: map[protocol.ShardID]protocol.Token{}, last: map[message]int{}, marks: map[string]int{}, holders: map[view.Epoch]view.NodeID{}}
+	*c = checker{w: w, acked: map[protocol.ShardToken]bool{}, owner: map[protocol.ShardToken]gossip.NodeID{},
+		newest: map[protocol.ShardID]protocol.Token{}, last: map[message]int{}, marks: map[string]int{}, holders: map[gossip.Epoch]gossip.NodeID{}}
 }
 
 func (c *checker) fail(format string, args ...any) {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -18,9 +18,9 @@ type Core struct {
 	now clock.Instant
 	out *Effects
 
-	view   *view.View
+	view   *gossip.View
 	lease  bool
-	silent []view.NodeID
+	silent []gossip.NodeID
 	wanted map[protocol.ShardID]string
 	// held are messages from nodes whose view is newer than ours.
 	held []Received
@@ -35,7 +35,7 @@ type Core struct {
 	seq uint64
 	// lastTerm is the last term in which this node held office. fenced is the highest
 	// term that another node has been seen to hold.
-	lastTerm, fenced view.Epoch
+	lastTerm, fenced gossip.Epoch
 
 	office
 }
@@ -43,12 +43,12 @@ type Core struct {
 // office is all that is dropped when office is left.
 type office struct {
 	// term is zero while not in office. Invariant: it is of the view's generation.
-	term   view.Epoch
+	term   gossip.Epoch
 	census census
 	shards []shard
 	// open counts the shards in a phase that waits. Invariant: it is exact.
 	open  int
-	peers map[view.NodeID]*peer
+	peers map[gossip.NodeID]*peer
 	// strays are claims that lost against a higher token: they are to stop.
 	strays []stray
 	// settled: the minimum number of members was reached once.
@@ -177,11 +177,11 @@ func (c *Core) set(s *shard, p phase) {
 	}
 }
 
-func (c *Core) trace(kind string, n view.NodeID, t protocol.Token, detail string) {
+func (c *Core) trace(kind string, n gossip.NodeID, t protocol.Token, detail string) {
 	c.out.Trace = append(c.out.Trace, TraceEvent{Kind: kind, Node: n, Token: t, Detail: detail})
 }
 
-func (c *Core) traceShard(kind string, id protocol.ShardID, n view.NodeID, t protocol.Token, detail string) {
+func (c *Core) traceShard(kind string, id protocol.ShardID, n gossip.NodeID, t protocol.Token, detail string) {
 	c.out.Trace = append(c.out.Trace, TraceEvent{Kind: kind, Shard: id, HasShard: true, Node: n, Token: t, Detail: detail})
 }
 

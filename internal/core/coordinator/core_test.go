@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -16,14 +16,14 @@ type bench struct {
 	t     *testing.T
 	c     *Core
 	now   clock.Instant
-	epoch view.Epoch
+	epoch gossip.Epoch
 	did   []Effect
 	trace []TraceEvent
 }
 
-func newBench(t *testing.T, cfg Config, members ...view.NodeID) *bench {
+func newBench(t *testing.T, cfg Config, members ...gossip.NodeID) *bench {
 	cfg.Self, cfg.Type = 1, "counter"
-	b := &bench{t: t, c: New(cfg), now: 1, epoch: view.FirstEpoch(3)}
+	b := &bench{t: t, c: New(cfg), now: 1, epoch: gossip.FirstEpoch(3)}
 	b.step(LeaseChanged{Valid: true})
 	b.view(members...)
 	return b
@@ -40,12 +40,12 @@ func (b *bench) step(ev Event) *bench {
 	return b
 }
 
-func (b *bench) view(ids ...view.NodeID) *bench {
+func (b *bench) view(ids ...gossip.NodeID) *bench {
 	b.t.Helper()
 	b.epoch++
-	v := &view.View{Epoch: b.epoch}
+	v := &gossip.View{Epoch: b.epoch}
 	for _, id := range ids {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id, Name: fmt.Sprint(id)}, Status: view.Up})
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id, Name: fmt.Sprint(id)}, Status: gossip.Up})
 	}
 	return b.step(ViewChanged{View: v})
 }
@@ -54,13 +54,13 @@ func (b *bench) head() protocol.Head {
 	return protocol.Head{Type: "counter", Term: b.c.term, View: b.epoch}
 }
 
-func (b *bench) hear(from view.NodeID, m protocol.Message) *bench {
+func (b *bench) hear(from gossip.NodeID, m protocol.Message) *bench {
 	b.t.Helper()
 	return b.step(Received{From: from, Msg: m})
 }
 
 // settle answers the read and the census with what is given.
-func (b *bench) settle(records []protocol.Record, claims map[view.NodeID][]protocol.Claim) *bench {
+func (b *bench) settle(records []protocol.Record, claims map[gossip.NodeID][]protocol.Claim) *bench {
 	b.t.Helper()
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: records})
 	for _, m := range b.c.view.Members {
@@ -109,7 +109,7 @@ func (b *bench) traced(kind string) bool {
 	return slices.ContainsFunc(b.trace, func(t TraceEvent) bool { return t.Kind == kind })
 }
 
-func (b *bench) ask(from view.NodeID, shards ...protocol.ShardID) *bench {
+func (b *bench) ask(from gossip.NodeID, shards ...protocol.ShardID) *bench {
 	b.t.Helper()
 	return b.hear(from, &protocol.GetHome{Head: b.head(), Hosts: true, Shards: shards})
 }
@@ -144,9 +144,9 @@ func all(n int) []protocol.ShardID {
 // node: what all of it says per shard and node does not grow with either.
 func TestAllocationsTravelInBulk(t *testing.T) {
 	per := func(nodes, shards int) int {
-		var ids []view.NodeID
+		var ids []gossip.NodeID
 		for i := range nodes {
-			ids = append(ids, view.NodeID(i+1))
+			ids = append(ids, gossip.NodeID(i+1))
 		}
 		b := newBench(t, Config{Shards: shards}, ids...).settle(nil, nil)
 		bytes := 0
@@ -212,11 +212,11 @@ func TestShardsOfTheDeadAreReplacedInTheSameStep(t *testing.T) {
 // A takeover allocates in the step that completes its census.
 func TestTakeoverPlacesTheShardsOfTheDead(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2)
-	r := func(s protocol.ShardID, home view.NodeID, seq uint64) protocol.Record {
+	r := func(s protocol.ShardID, home gossip.NodeID, seq uint64) protocol.Record {
 		return protocol.Record{Shard: s, Home: home, Token: protocol.Token{Term: 5, Seq: seq}, State: protocol.Allocated}
 	}
 	claim := protocol.Claim{Shard: 1, Token: protocol.Token{Term: 5, Seq: 2}, State: protocol.ClaimHosted}
-	b.settle([]protocol.Record{r(0, 9, 1), r(1, 2, 2), r(2, 2, 3)}, map[view.NodeID][]protocol.Claim{2: {claim}})
+	b.settle([]protocol.Record{r(0, 9, 1), r(1, 2, 2), r(2, 2, 3)}, map[gossip.NodeID][]protocol.Claim{2: {claim}})
 	var placed []protocol.ShardID
 	for _, rec := range one[Write](b).Records {
 		placed = append(placed, rec.Shard)
@@ -273,7 +273,7 @@ func TestTheHighestClaimWins(t *testing.T) {
 	claim := func(seq uint64) []protocol.Claim {
 		return []protocol.Claim{{Shard: 1, Token: protocol.Token{Term: 5, Seq: seq}, State: protocol.ClaimHosted}}
 	}
-	b.settle(nil, map[view.NodeID][]protocol.Claim{2: claim(8), 3: claim(7)})
+	b.settle(nil, map[gossip.NodeID][]protocol.Claim{2: claim(8), 3: claim(7)})
 	if h := b.c.Homes(); len(h) != 1 || h[0].Node != 2 {
 		t.Fatalf("homes %v", h)
 	}
@@ -299,7 +299,7 @@ func TestStoppedOvertakesTheReport(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2)
 	tok := protocol.Token{Term: 5, Seq: 8}
 	b.hear(2, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: tok}}})
-	b.settle(nil, map[view.NodeID][]protocol.Claim{2: {{Shard: 1, Token: tok, State: protocol.ClaimHosted}}})
+	b.settle(nil, map[gossip.NodeID][]protocol.Claim{2: {{Shard: 1, Token: tok, State: protocol.ClaimHosted}}})
 	if w := one[Write](b); w.Records[0].Shard != 1 || !tok.Less(w.Records[0].Token) {
 		t.Errorf("wrote %+v", w.Records)
 	}
@@ -309,7 +309,7 @@ func TestStoppedOvertakesTheReport(t *testing.T) {
 func TestMissingRecordsAreWrittenAgain(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2)
 	tok := protocol.Token{Term: 5, Seq: 8}
-	b.settle(nil, map[view.NodeID][]protocol.Claim{2: {{Shard: 1, Token: tok, State: protocol.ClaimHosted}}})
+	b.settle(nil, map[gossip.NodeID][]protocol.Claim{2: {{Shard: 1, Token: tok, State: protocol.ClaimHosted}}})
 	if w := one[Write](b); len(w.Records) != 1 || w.Records[0].Token != tok || w.Records[0].Home != 2 {
 		t.Errorf("wrote %+v", w.Records)
 	}
@@ -365,7 +365,7 @@ func TestAFencedWriteEndsTheTerm(t *testing.T) {
 func TestANewGenerationIsANewTerm(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, nil)
 	b.view(1, 2).none(count[Read])
-	b.epoch = view.FirstEpoch(4)
+	b.epoch = gossip.FirstEpoch(4)
 	b.view(1, 2)
 	one[Read](b)
 	if n := count[*protocol.CensusRequest](b); n != 2 {
@@ -378,7 +378,7 @@ func TestLeavingCoordinatorHandsItsOfficeOn(t *testing.T) {
 	b.epoch++
 	v := *b.c.view
 	v.Epoch, v.Members = b.epoch, slices.Clone(v.Members)
-	v.Members[0].Status = view.Leaving
+	v.Members[0].Status = gossip.Leaving
 	b.step(ViewChanged{View: &v})
 	if b.c.Term() != 0 {
 		t.Error("a leaving member holds on to its office although another is up")
@@ -420,7 +420,7 @@ func TestNoRebalanceAtABadTime(t *testing.T) {
 	b.view(1, 2, 3)
 	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true})
 	b.hear(3, &protocol.Register{Head: b.head(), Hosts: true})
-	member := func(change func(m *view.Member)) {
+	member := func(change func(m *gossip.Member)) {
 		b.epoch++
 		v := *b.c.view
 		v.Epoch, v.Members = b.epoch, slices.Clone(v.Members)
@@ -437,15 +437,15 @@ func TestNoRebalanceAtABadTime(t *testing.T) {
 			t.Errorf("moves shards although %s", why)
 		}
 	}
-	member(func(m *view.Member) { m.AppVersion = "2" })
+	member(func(m *gossip.Member) { m.AppVersion = "2" })
 	quiet("versions are mixed")
-	member(func(m *view.Member) { m.AppVersion = "" })
-	b.step(Silent{Nodes: []view.NodeID{3}})
+	member(func(m *gossip.Member) { m.AppVersion = "" })
+	b.step(Silent{Nodes: []gossip.NodeID{3}})
 	quiet("a member is silent")
 	b.step(Silent{})
 	v := *b.c.view
 	b.epoch++
-	v.Epoch, v.Members = b.epoch, append(slices.Clone(v.Members), view.Member{Node: view.Node{ID: 4}, Status: view.Joining})
+	v.Epoch, v.Members = b.epoch, append(slices.Clone(v.Members), gossip.Member{Node: gossip.Node{ID: 4}, Status: gossip.Joining})
 	b.step(ViewChanged{View: &v})
 	quiet("a member is joining")
 	b.view(1, 2, 3)
@@ -475,14 +475,14 @@ func TestRegistrationsAreWrittenAlong(t *testing.T) {
 	b.hear(3, &protocol.Register{Head: b.head(), Hosts: false})
 	b.ask(2, 1)
 	w := one[Write](b)
-	if !slices.Equal(w.Regions, []view.NodeID{1, 2}) || !slices.Equal(w.Proxies, []view.NodeID{3}) {
+	if !slices.Equal(w.Regions, []gossip.NodeID{1, 2}) || !slices.Equal(w.Proxies, []gossip.NodeID{3}) {
 		t.Errorf("regions %v, proxies %v", w.Regions, w.Proxies)
 	}
 	b.view(1, 2)
 	b.now = b.now.Add(time.Minute)
 	b.step(Tick{})
 	for _, w := range find[Write](b) {
-		if slices.Equal(w.Gone, []view.NodeID{3}) {
+		if slices.Equal(w.Gone, []gossip.NodeID{3}) {
 			return
 		}
 	}
@@ -492,7 +492,7 @@ func TestRegistrationsAreWrittenAlong(t *testing.T) {
 func ExampleCore() {
 	c := New(Config{Self: 1, Type: "counter", Shards: 8})
 	var out Effects
-	v := &view.View{Epoch: 1, Members: []view.Member{{Node: view.Node{ID: 1}, Status: view.Up}}}
+	v := &gossip.View{Epoch: 1, Members: []gossip.Member{{Node: gossip.Node{ID: 1}, Status: gossip.Up}}}
 	c.Step(1, LeaseChanged{Valid: true}, &out)
 	c.Step(2, ViewChanged{View: v}, &out)
 	h := protocol.Head{Type: "counter", Term: 1, View: 1}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -46,7 +46,7 @@ func (s *script) expect(ok bool, format string, args ...any) {
 }
 
 // home returns who hosts a shard in truth, zero if nobody does.
-func (s *script) home(shard protocol.ShardID) view.NodeID {
+func (s *script) home(shard protocol.ShardID) gossip.NodeID {
 	for _, n := range s.nodes {
 		if n.alive && n.tenants[shard] != nil {
 			return n.id
@@ -55,8 +55,8 @@ func (s *script) home(shard protocol.ShardID) view.NodeID {
 	return 0
 }
 
-func (s *script) homes() []view.NodeID {
-	var out []view.NodeID
+func (s *script) homes() []gossip.NodeID {
+	var out []gossip.NodeID
 	for i := range s.plan.shards {
 		out = append(out, s.home(protocol.ShardID(i)))
 	}
@@ -131,7 +131,7 @@ func TestA3ProxyCountsInHandoff(t *testing.T) {
 	s.ms(10)
 	// Hold back what the proxy answers to Begin: nothing may stop meanwhile.
 	ordered := 0
-	s.hook = func(from, _ view.NodeID, m protocol.Message) (int, time.Duration) {
+	s.hook = func(from, _ gossip.NodeID, m protocol.Message) (int, time.Duration) {
 		if _, ok := m.(*protocol.HandOff); ok {
 			ordered++
 		}
@@ -157,7 +157,7 @@ func TestA4WithoutTheRole(t *testing.T) {
 	v := *s.cur
 	v.Epoch++
 	outsider := s.newNode(false)
-	v.Members = append([]view.Member{outsider.member(view.Up)}, v.Members...)
+	v.Members = append([]gossip.Member{outsider.member(gossip.Up)}, v.Members...)
 	s.commit(&v)
 	s.ms(10)
 	outsider.tell(1)
@@ -172,7 +172,7 @@ func TestA5MinimumMembers(t *testing.T) {
 	s.expect(len(s.check.owner) == 0, "allocated with two members")
 	s.join(true)
 	s.ms(60)
-	n := map[view.NodeID]int{}
+	n := map[gossip.NodeID]int{}
 	for _, h := range s.homes() {
 		n[h]++
 	}
@@ -189,7 +189,7 @@ func TestA15RegionDiesBeforeBeginAck(t *testing.T) {
 	p := directed(3)
 	p.coordinator.BeginTimeout = time.Hour
 	s := play(t, p).fill()
-	s.hook = func(from, _ view.NodeID, m protocol.Message) (int, time.Duration) {
+	s.hook = func(from, _ gossip.NodeID, m protocol.Message) (int, time.Duration) {
 		if _, ok := m.(*protocol.BeginAck); ok && from == 3 {
 			return 0, 0
 		}
@@ -241,7 +241,7 @@ func TestCancelFindsTheShardServed(t *testing.T) {
 	p.coordinator.RemoveAfter = time.Hour
 	s := play(t, p).fill()
 	before := s.homes()
-	s.hook = func(_, _ view.NodeID, m protocol.Message) (int, time.Duration) {
+	s.hook = func(_, _ gossip.NodeID, m protocol.Message) (int, time.Duration) {
 		if _, ok := m.(*protocol.HandOff); ok {
 			return 0, 0
 		}
@@ -261,7 +261,7 @@ func TestCancelFindsTheShardServed(t *testing.T) {
 func TestA18HostShardsLostAndDoubled(t *testing.T) {
 	s := play(t, directed(2))
 	lost := 0
-	s.hook = func(_, _ view.NodeID, m protocol.Message) (int, time.Duration) {
+	s.hook = func(_, _ gossip.NodeID, m protocol.Message) (int, time.Duration) {
 		if _, ok := m.(*protocol.HostShards); ok {
 			if lost++; lost < 3 {
 				return 0, 0
@@ -313,12 +313,12 @@ func writeDiesWithItsMajority(t *testing.T, nodes, holders int) {
 	p.shards = nodes
 	s := play(t, p)
 	s.loud = nodes < 10
-	s.unstored = func(n view.NodeID) bool { return int(n) > holders }
+	s.unstored = func(n gossip.NodeID) bool { return int(n) > holders }
 	s.fill()
-	var dead []view.NodeID
+	var dead []gossip.NodeID
 	for i := range holders {
-		s.node(view.NodeID(i + 1)).leave("crash")
-		dead = append(dead, view.NodeID(i+1))
+		s.node(gossip.NodeID(i + 1)).leave("crash")
+		dead = append(dead, gossip.NodeID(i+1))
 	}
 	before := s.homes()
 	kept := 0
@@ -332,7 +332,7 @@ func writeDiesWithItsMajority(t *testing.T, nodes, holders int) {
 	// What the dead alone knew is placed when it is asked for, the rest is not
 	// touched.
 	for i := range p.shards {
-		s.node(view.NodeID(nodes)).tell(protocol.ShardID(i))
+		s.node(gossip.NodeID(nodes)).tell(protocol.ShardID(i))
 	}
 	s.ms(30)
 	for i, h := range before {
@@ -344,7 +344,7 @@ func writeDiesWithItsMajority(t *testing.T, nodes, holders int) {
 
 func TestA24SlowNode(t *testing.T) {
 	s := play(t, directed(5))
-	s.hook = func(from, to view.NodeID, _ protocol.Message) (int, time.Duration) {
+	s.hook = func(from, to gossip.NodeID, _ protocol.Message) (int, time.Duration) {
 		if from == 5 || to == 5 {
 			return 1, 100 * time.Millisecond
 		}
@@ -362,10 +362,10 @@ func TestA25DeadNodeNotYetRemoved(t *testing.T) {
 		p := directed(n)
 		p.shards = 2 * n
 		s := play(t, p)
-		last := view.NodeID(n)
+		last := gossip.NodeID(n)
 		s.node(last).leave("crash")
 		for _, x := range s.nodes {
-			x.stepCoordinator(coordinator.Silent{Nodes: []view.NodeID{last}})
+			x.stepCoordinator(coordinator.Silent{Nodes: []gossip.NodeID{last}})
 		}
 		for i := range p.shards {
 			s.node(1).tell(protocol.ShardID(i))
@@ -378,7 +378,7 @@ func TestA25DeadNodeNotYetRemoved(t *testing.T) {
 // A replicator that has not started: the read is made again until it has.
 func TestA26ReadWithoutReplicas(t *testing.T) {
 	s := &script{newWorld(1, directed(3)), t}
-	s.unstored = func(n view.NodeID) bool { return n != 1 }
+	s.unstored = func(n gossip.NodeID) bool { return n != 1 }
 	s.ms(200)
 	s.node(2).tell(0)
 	s.ms(200)
@@ -392,8 +392,8 @@ func TestA26ReadWithoutReplicas(t *testing.T) {
 // census: they are refused, and it learns that it is out of office.
 func TestA27ReplacedCoordinatorsOrders(t *testing.T) {
 	s := play(t, directed(3)).fill()
-	s.hook = func(_, _ view.NodeID, m protocol.Message) (int, time.Duration) {
-		if h, ok := m.(*protocol.HostShards); ok && h.Term == view.FirstEpoch(7) {
+	s.hook = func(_, _ gossip.NodeID, m protocol.Message) (int, time.Duration) {
+		if h, ok := m.(*protocol.HostShards); ok && h.Term == gossip.FirstEpoch(7) {
 			return 2, 60 * time.Millisecond
 		}
 		return 1, 0
@@ -402,12 +402,12 @@ func TestA27ReplacedCoordinatorsOrders(t *testing.T) {
 	s.node(2).drain()
 	s.ms(12)
 	s.expect(s.check.marks["allocation written"] > 6, "nothing is on its way")
-	s.status(1, view.Leaving)
+	s.status(1, gossip.Leaving)
 	s.ms(50)
 	s.expect(s.inOffice().id == 2, "in office: %d", s.inOffice().id)
 	s.ms(100)
 	s.expect(s.check.marks["stale term refused"] > 0, "no order came late")
-	s.status(1, view.Leaving)
+	s.status(1, gossip.Leaving)
 	s.settled()
 }
 
@@ -434,7 +434,7 @@ func TestA29QuickRestart(t *testing.T) {
 // A56: a doubled HostShards comes after the HandOff that ended its allocation.
 func TestA56HandOffOvertakesHostShards(t *testing.T) {
 	s := play(t, directed(2))
-	s.hook = func(from, to view.NodeID, m protocol.Message) (int, time.Duration) {
+	s.hook = func(from, to gossip.NodeID, m protocol.Message) (int, time.Duration) {
 		if _, ok := m.(*protocol.HostShards); ok {
 			s.hook = nil
 			s.world.at(50*time.Millisecond, func() { s.node(to).receive(from, m) })
@@ -455,14 +455,14 @@ func TestA56HandOffOvertakesHostShards(t *testing.T) {
 func TestA57CoordinatorCannotReachAMember(t *testing.T) {
 	p := directed(3)
 	s := play(t, p)
-	s.cut[[2]view.NodeID{1, 3}] = true
+	s.cut[[2]gossip.NodeID{1, 3}] = true
 	for i := range 6 {
 		s.node(1).tell(protocol.ShardID(i))
 	}
 	s.ms(250)
 	s.expect(len(s.node(1).yields) == 0, "yields after less than RemoveAfter")
 	s.ms(150)
-	s.expect(slices.Equal(s.node(1).yields, []view.NodeID{3}), "yields %v, want 3 once", s.node(1).yields)
+	s.expect(slices.Equal(s.node(1).yields, []gossip.NodeID{3}), "yields %v, want 3 once", s.node(1).yields)
 }
 
 // A shard whose home is slow to stop is no reason to part from it.
@@ -536,14 +536,14 @@ func TestA19AllButOneDrainAtOnce(t *testing.T) {
 	p := directed(4)
 	p.shards, p.traffic, p.keep = 16, time.Millisecond, true
 	s := play(t, p).fill()
-	for id := view.NodeID(1); id < 4; id++ {
+	for id := gossip.NodeID(1); id < 4; id++ {
 		s.node(id).drain()
 	}
 	s.ms(100)
 	for i, h := range s.homes() {
 		s.expect(h == 4 && s.starts(protocol.ShardID(i)) <= 2, "shard %d is at %d after %d starts", i, h, s.starts(protocol.ShardID(i)))
 	}
-	for id := view.NodeID(1); id < 4; id++ {
+	for id := gossip.NodeID(1); id < 4; id++ {
 		s.expect(s.node(id).drained, "%d is not drained", id)
 		s.node(id).leave("left")
 	}

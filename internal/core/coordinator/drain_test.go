@@ -3,11 +3,11 @@ package coordinator
 import (
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-func (b *bench) drain(from view.NodeID) *bench {
+func (b *bench) drain(from gossip.NodeID) *bench {
 	b.t.Helper()
 	return b.hear(from, &protocol.Drain{Head: b.head()})
 }
@@ -32,7 +32,7 @@ func TestDrainWaitsForWhoMayTakeShards(t *testing.T) {
 	v := *b.c.view
 	b.epoch++
 	v.Epoch = b.epoch
-	v.Members = append(v.Members[:1:1], view.Member{Node: view.Node{ID: 2}, Status: view.Joining})
+	v.Members = append(v.Members[:1:1], gossip.Member{Node: gossip.Node{ID: 2}, Status: gossip.Joining})
 	b.step(ViewChanged{View: &v}).drain(1).none(count[*protocol.Drained])
 	b.view(1, 2).drain(1).none(count[*protocol.Drained])
 	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true}).none(count[*protocol.Drained])

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -85,7 +85,7 @@ func (c *Core) beingWritten(id protocol.ShardID, t protocol.Token) bool {
 }
 
 // Term returns the term in which office is held here, zero if it is not.
-func (c *Core) Term() view.Epoch { return c.term }
+func (c *Core) Term() gossip.Epoch { return c.term }
 
 // Settled reports whether this core is in office, the census is through, and
 // nothing is under way: every shard that was ever wanted is hosted.

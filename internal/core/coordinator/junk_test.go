@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -16,7 +16,7 @@ func TestJunk(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		c := New(Config{Self: 1, Shards: 4, BeginTimeout: time.Second, StopTimeout: time.Second})
-		now, epoch := clock.Instant(1), view.Epoch(10)
+		now, epoch := clock.Instant(1), gossip.Epoch(10)
 		var log []Event
 		var out Effects
 		for range 400 {
@@ -32,10 +32,10 @@ func TestJunk(t *testing.T) {
 	}
 }
 
-func junk(r *rand.Rand, epoch *view.Epoch, c *Core, last []Effect) Event {
-	id := func() view.NodeID { return view.NodeID(1 + r.IntN(4)) }
+func junk(r *rand.Rand, epoch *gossip.Epoch, c *Core, last []Effect) Event {
+	id := func() gossip.NodeID { return gossip.NodeID(1 + r.IntN(4)) }
 	tok := func() protocol.Token {
-		return protocol.Token{Term: *epoch - view.Epoch(r.IntN(3)) + view.Epoch(r.IntN(20)/19), Seq: uint64(r.IntN(20))}
+		return protocol.Token{Term: *epoch - gossip.Epoch(r.IntN(3)) + gossip.Epoch(r.IntN(20)/19), Seq: uint64(r.IntN(20))}
 	}
 	for _, e := range last {
 		// What was asked for is answered more often than not, or moves would be rare.
@@ -53,15 +53,15 @@ func junk(r *rand.Rand, epoch *view.Epoch, c *Core, last []Effect) Event {
 	switch r.IntN(14) {
 	case 0:
 		*epoch++
-		v := &view.View{Epoch: *epoch}
-		for n := range view.NodeID(4) {
+		v := &gossip.View{Epoch: *epoch}
+		for n := range gossip.NodeID(4) {
 			if r.IntN(4) > 0 {
-				v.Members = append(v.Members, view.Member{Node: view.Node{ID: n + 1}, Status: []view.Status{view.Up, view.Up, view.Joining, view.Leaving}[r.IntN(4)]})
+				v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: n + 1}, Status: []gossip.Status{gossip.Up, gossip.Up, gossip.Joining, gossip.Leaving}[r.IntN(4)]})
 			}
 		}
 		return ViewChanged{View: v}
 	case 1:
-		return []Event{LeaseChanged{Valid: r.IntN(4) > 0}, Silent{Nodes: []view.NodeID{id()}}, Silent{}, Rebalance{}}[r.IntN(4)]
+		return []Event{LeaseChanged{Valid: r.IntN(4) > 0}, Silent{Nodes: []gossip.NodeID{id()}}, Silent{}, Rebalance{}}[r.IntN(4)]
 	case 2:
 		return WriteDone{ID: uint64(r.IntN(50)), Result: Result(1 + r.IntN(3)), Higher: *epoch}
 	case 3:
@@ -70,7 +70,7 @@ func junk(r *rand.Rand, epoch *view.Epoch, c *Core, last []Effect) Event {
 		return Tick{}
 	}
 	return Received{From: id(), Msg: junkMessage(r, protocol.Head{
-		Term: c.term + view.Epoch(r.IntN(30)/29), View: *epoch, Seq: uint64(r.IntN(30)), Probe: r.IntN(2) > 0,
+		Term: c.term + gossip.Epoch(r.IntN(30)/29), View: *epoch, Seq: uint64(r.IntN(30)), Probe: r.IntN(2) > 0,
 	}, c, tok)}
 }
 

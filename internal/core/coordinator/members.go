@@ -3,7 +3,7 @@ package coordinator
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -35,7 +35,7 @@ type peer struct {
 }
 
 // peer returns the entry of a member and creates it if missing.
-func (c *Core) peer(n view.NodeID) *peer {
+func (c *Core) peer(n gossip.NodeID) *peer {
 	p := c.peers[n]
 	if p == nil {
 		p = &peer{}
@@ -45,8 +45,8 @@ func (c *Core) peer(n view.NodeID) *peer {
 }
 
 // registered returns the regions and proxies that receive homes, most senior first.
-func (c *Core) registered() []view.NodeID {
-	var out []view.NodeID
+func (c *Core) registered() []gossip.NodeID {
+	var out []gossip.NodeID
 	for i := range c.view.Members {
 		n := c.view.Members[i].ID
 		if p := c.peers[n]; p != nil && p.registered {
@@ -60,7 +60,7 @@ func (c *Core) registered() []view.NodeID {
 // receives the homes of all served shards. It also takes part in the moves that are
 // closing routes, since it may hold routes of an earlier coordinator. register returns
 // false and replies with the difference if the member's settings are not ours.
-func (c *Core) register(from view.NodeID, hosts bool, settings *protocol.Settings, tellAll bool) bool {
+func (c *Core) register(from gossip.NodeID, hosts bool, settings *protocol.Settings, tellAll bool) bool {
 	p := c.peer(from)
 	if !c.agrees(from, p, settings) {
 		return false
@@ -83,7 +83,7 @@ func (c *Core) register(from view.NodeID, hosts bool, settings *protocol.Setting
 
 // agrees refuses a region or proxy that maps ids to shards, or shards to nodes,
 // by other settings than ours.
-func (c *Core) agrees(from view.NodeID, p *peer, settings *protocol.Settings) bool {
+func (c *Core) agrees(from gossip.NodeID, p *peer, settings *protocol.Settings) bool {
 	ours := protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role, ShardOf: c.cfg.ShardOf, Keeps: c.cfg.Keeps}
 	conflict := ours.Compare(settings)
 	if conflict != p.refused {
@@ -103,7 +103,7 @@ func (c *Core) agrees(from view.NodeID, p *peer, settings *protocol.Settings) bo
 
 // compareMessages traces, once, that the messages of a region have another shape than ours: a
 // rolling update that adds a field looks so, and it is registered all the same.
-func (c *Core) compareMessages(from view.NodeID, p *peer, theirs protocol.Shapes) {
+func (c *Core) compareMessages(from gossip.NodeID, p *peer, theirs protocol.Shapes) {
 	differ := c.cfg.Messages.Compare(theirs)
 	if differ != "" && differ != p.messages {
 		c.trace(TraceMessages, from, c.termToken(), differ)
@@ -123,7 +123,7 @@ func (c *Core) foreignHosts() bool {
 	return false
 }
 
-func (c *Core) joinMoves(from view.NodeID) {
+func (c *Core) joinMoves(from gossip.NodeID) {
 	for i := range c.shards {
 		if s := &c.shards[i]; s.phase == closing && !slices.Contains(s.closers, from) {
 			s.closers = append(s.closers, from)
@@ -135,7 +135,7 @@ func (c *Core) joinMoves(from view.NodeID) {
 // dropGone handles members that have left the view: their shards become free,
 // and the answers that they owed count as received.
 func (c *Core) dropGone() {
-	gone := func(n view.NodeID) bool { return c.view.Member(n) == nil }
+	gone := func(n gossip.NodeID) bool { return c.view.Member(n) == nil }
 	var snap snapshot
 	for i := range c.shards {
 		id, s := protocol.ShardID(i), &c.shards[i]
@@ -151,7 +151,7 @@ func (c *Core) dropGone() {
 		c.turnLost(&snap, id)
 	}
 	c.strays = slices.DeleteFunc(c.strays, func(st stray) bool { return gone(st.node) })
-	var left []view.NodeID
+	var left []gossip.NodeID
 	for n := range c.peers {
 		if gone(n) {
 			left = append(left, n)
@@ -177,7 +177,7 @@ func (c *Core) orphan(s *shard) {
 }
 
 // answered notes that an order reached the member.
-func (c *Core) answered(from view.NodeID) {
+func (c *Core) answered(from gossip.NodeID) {
 	if p := c.peer(from); p.owed != 0 {
 		p.owed, c.dirty = 0, true
 	}
@@ -186,7 +186,7 @@ func (c *Core) answered(from view.NodeID) {
 // unanswered notes orders to these members as the only ones in flight. It runs at a
 // resend, and when no order is in flight. When a member has not answered
 // for RemoveAfter, unanswered asks the leader to end one of the two leases (Yield).
-func (c *Core) unanswered(nodes []view.NodeID) {
+func (c *Core) unanswered(nodes []gossip.NodeID) {
 	c.owing = len(nodes) > 0
 	for i := range c.view.Members {
 		n := c.view.Members[i].ID
@@ -210,7 +210,7 @@ func (c *Core) unanswered(nodes []view.NodeID) {
 
 // isSilent reports whether a member gets no shards for now: it is on the Silent
 // list, or two probes in a row had no answer.
-func (c *Core) isSilent(n view.NodeID) bool {
+func (c *Core) isSilent(n gossip.NodeID) bool {
 	if n == c.cfg.Self {
 		return false
 	}

@@ -3,7 +3,7 @@ package coordinator_test
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
@@ -11,7 +11,7 @@ import (
 
 // message is one of a stream from a node to a shard.
 type message struct {
-	from  view.NodeID
+	from  gossip.NodeID
 	shard protocol.ShardID
 	seq   int
 }
@@ -19,7 +19,7 @@ type message struct {
 // pipe is a route as the shell keeps it.
 type pipe struct {
 	open   bool
-	home   view.NodeID
+	home   gossip.NodeID
 	token  protocol.Token
 	buffer []message
 	needed bool
@@ -89,7 +89,7 @@ func (n *node) openPipe(e region.OpenRoute) {
 }
 
 // transmit puts a frame on the message connection to a node.
-func (n *node) transmit(to view.NodeID, f frame) {
+func (n *node) transmit(to gossip.NodeID, f frame) {
 	l := n.lanes[to]
 	if l == nil {
 		l = &lane{}
@@ -102,7 +102,7 @@ func (n *node) transmit(to view.NodeID, f frame) {
 	l.last = at
 	life, dest := l.life, n.w.node(to)
 	n.w.at(at.Sub(n.w.now), func() {
-		if n.alive && dest.alive && n.lanes[to] == l && l.life == life && !n.w.cut[[2]view.NodeID{n.id, to}] {
+		if n.alive && dest.alive && n.lanes[to] == l && l.life == life && !n.w.cut[[2]gossip.NodeID{n.id, to}] {
 			dest.arrive(n, f)
 		} else if !f.marker {
 			n.w.check.drop(f.msg)
@@ -111,7 +111,7 @@ func (n *node) transmit(to view.NodeID, f frame) {
 }
 
 // dropLanes ends the connections to departed members.
-func (n *node) dropLanes(v *view.View) {
+func (n *node) dropLanes(v *gossip.View) {
 	for id := range n.lanes {
 		if v.Member(id) == nil {
 			delete(n.lanes, id)
@@ -120,7 +120,7 @@ func (n *node) dropLanes(v *view.View) {
 }
 
 // breakLane loses what is in flight to a peer.
-func (n *node) breakLane(to view.NodeID) {
+func (n *node) breakLane(to gossip.NodeID) {
 	if l := n.lanes[to]; l != nil {
 		l.life++
 	}
@@ -129,7 +129,7 @@ func (n *node) breakLane(to view.NodeID) {
 func (n *node) arrive(from *node, f frame) {
 	if f.marker {
 		n.w.at(n.w.netDelay(), func() {
-			if !n.w.chance(n.w.plan.drop) && !n.w.cut[[2]view.NodeID{n.id, from.id}] {
+			if !n.w.chance(n.w.plan.drop) && !n.w.cut[[2]gossip.NodeID{n.id, from.id}] {
 				from.stepRegion(region.MarkerAcked{From: n.id, Shards: []protocol.ShardToken{{Shard: f.shard, Token: f.token}}})
 			}
 		})

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -56,7 +56,7 @@ func (c *Core) startMove(st *strategy.State, id protocol.ShardID) bool {
 }
 
 // beginMove closes the routes to a hosted shard.
-func (c *Core) beginMove(id protocol.ShardID, target view.NodeID) {
+func (c *Core) beginMove(id protocol.ShardID, target gossip.NodeID) {
 	s := &c.shards[id]
 	c.set(s, closing)
 	s.move, s.target, s.sent = c.next(), target, c.now
@@ -68,7 +68,7 @@ func (c *Core) beginMove(id protocol.ShardID, target view.NodeID) {
 	}
 }
 
-func (c *Core) beginAck(from view.NodeID, shards []protocol.ShardToken) {
+func (c *Core) beginAck(from gossip.NodeID, shards []protocol.ShardToken) {
 	var snap snapshot
 	for _, st := range shards {
 		if int(st.Shard) >= len(c.shards) {
@@ -151,7 +151,7 @@ func (c *Core) cancel(id protocol.ShardID) {
 }
 
 // stopped handles Stopped promises: those of present homes free their shards.
-func (c *Core) stopped(from view.NodeID, m *protocol.Stopped) {
+func (c *Core) stopped(from gossip.NodeID, m *protocol.Stopped) {
 	for _, st := range m.Shards {
 		if int(st.Shard) >= len(c.shards) {
 			continue
@@ -168,7 +168,7 @@ func (c *Core) stopped(from view.NodeID, m *protocol.Stopped) {
 	}
 }
 
-func (c *Core) stoppedAt(from view.NodeID, m *protocol.Stopped, st protocol.ShardToken) {
+func (c *Core) stoppedAt(from gossip.NodeID, m *protocol.Stopped, st protocol.ShardToken) {
 	s := &c.shards[st.Shard]
 	if s.phase == free {
 		return
@@ -195,7 +195,7 @@ func (c *Core) stoppedAt(from view.NodeID, m *protocol.Stopped, st protocol.Shar
 // stray is a shard that a node claims although another node has it under a higher
 // token. The coordinator repeats its order to stop until the node has confirmed it.
 type stray struct {
-	node  view.NodeID
+	node  gossip.NodeID
 	shard protocol.ShardID
 	token protocol.Token
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
@@ -14,16 +14,16 @@ import (
 // node is the shell of both cores on one node, and what it hosts.
 type node struct {
 	w     *world
-	id    view.NodeID
+	id    gossip.NodeID
 	name  string
 	roles []string
 	alive bool
 	// version is the application's.
 	version string
 	// joined is the epoch of the view in which it joined.
-	joined view.Epoch
+	joined gossip.Epoch
 
-	view  *view.View
+	view  *gossip.View
 	lease bool
 
 	coord  *coordinator.Core
@@ -36,11 +36,11 @@ type node struct {
 	store   replica
 	ops     map[uint64]*op
 	tenants map[protocol.ShardID]*tenant
-	lanes   map[view.NodeID]*lane
+	lanes   map[gossip.NodeID]*lane
 	routes  []*pipe
 	// draining: asked to; drained: done.
 	draining, drained bool
-	yields            []view.NodeID
+	yields            []gossip.NodeID
 }
 
 // tenant is a hosted shard.
@@ -51,10 +51,10 @@ type tenant struct {
 	early []message
 }
 
-func newNode(w *world, id view.NodeID, host bool) *node {
+func newNode(w *world, id gossip.NodeID, host bool) *node {
 	n := &node{
 		w: w, id: id, name: fmt.Sprintf("n%d", id), alive: true, floors: &region.Floors{},
-		ops: map[uint64]*op{}, tenants: map[protocol.ShardID]*tenant{}, lanes: map[view.NodeID]*lane{},
+		ops: map[uint64]*op{}, tenants: map[protocol.ShardID]*tenant{}, lanes: map[gossip.NodeID]*lane{},
 	}
 	if host {
 		n.roles = []string{"backend"}
@@ -74,12 +74,12 @@ func newNode(w *world, id view.NodeID, host bool) *node {
 	return n
 }
 
-func (n *node) member(s view.Status) view.Member {
-	return view.Member{Node: view.Node{ID: n.id, Name: n.name, Roles: n.roles, AppVersion: n.version}, Joined: n.joined, Status: s}
+func (n *node) member(s gossip.Status) gossip.Member {
+	return gossip.Member{Node: gossip.Node{ID: n.id, Name: n.name, Roles: n.roles, AppVersion: n.version}, Joined: n.joined, Status: s}
 }
 
 // learn brings a committed view, and with it a lease.
-func (n *node) learn(v *view.View) {
+func (n *node) learn(v *gossip.View) {
 	if !n.alive || n.view != nil && v.Epoch <= n.view.Epoch {
 		return
 	}
@@ -137,7 +137,7 @@ func (n *node) restartRegion() {
 	}
 }
 
-func (n *node) receive(from view.NodeID, m protocol.Message) {
+func (n *node) receive(from gossip.NodeID, m protocol.Message) {
 	if protocol.ToCoordinator(m) {
 		n.stepCoordinator(coordinator.Received{From: from, Msg: m})
 	} else {
@@ -270,8 +270,8 @@ func (n *node) startDrain(leaving bool) {
 	if !n.alive {
 		return
 	}
-	if leaving && n.w.cur.Member(n.id) != nil && n.w.cur.Member(n.id).Status == view.Up {
-		n.w.status(n.id, view.Leaving)
+	if leaving && n.w.cur.Member(n.id) != nil && n.w.cur.Member(n.id).Status == gossip.Up {
+		n.w.status(n.id, gossip.Leaving)
 	}
 	n.stepRegion(region.Drain{})
 	n.awaitDrained(0)

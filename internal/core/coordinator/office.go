@@ -3,14 +3,14 @@ package coordinator
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // viewChanged decides who is in office, applies the new view to
 // shards and members, and admits the messages held for it. All consequences of a
 // member's departure happen in this one step: its shards are placed again immediately.
-func (c *Core) viewChanged(v *view.View) {
+func (c *Core) viewChanged(v *gossip.View) {
 	if v == nil || c.view != nil && v.Epoch <= c.view.Epoch {
 		return
 	}
@@ -105,7 +105,7 @@ func (c *Core) takeOffice() {
 	c.leaveOffice("taken anew")
 	c.term, c.lastTerm = term, term
 	c.shards = make([]shard, c.cfg.Shards)
-	c.peers = map[view.NodeID]*peer{}
+	c.peers = map[gossip.NodeID]*peer{}
 	c.nextRebalance = c.now.Add(c.cfg.Rebalance)
 	c.trace(TraceOffice, 0, c.termToken(), "")
 	c.startCensus()
@@ -121,7 +121,7 @@ func (c *Core) leaveOffice(why string) {
 
 // overtaken leaves office because a higher term is held, and takes it again if
 // the present view allows a term above that.
-func (c *Core) overtaken(higher view.Epoch) {
+func (c *Core) overtaken(higher gossip.Epoch) {
 	c.fenced = max(c.fenced, higher)
 	c.leaveOffice("fenced by " + higher.String())
 	c.settleOffice()
@@ -129,7 +129,7 @@ func (c *Core) overtaken(higher view.Epoch) {
 
 // far refuses a term in a replicated record or a fence that no view can
 // have reached. A term below that limit may belong to a view not yet received here.
-func (c *Core) far(from view.NodeID, term view.Epoch, what string) bool {
+func (c *Core) far(from gossip.NodeID, term gossip.Epoch, what string) bool {
 	if c.view == nil || !term.FarBeyond(c.view.Epoch) {
 		return false
 	}
@@ -193,7 +193,7 @@ func (c *Core) decline(r Received) {
 	}
 }
 
-func (c *Core) sayDeclined(to view.NodeID) {
+func (c *Core) sayDeclined(to gossip.NodeID) {
 	at := slices.IndexFunc(c.declined, func(d protocol.Decliner) bool { return d.Node == c.cfg.Self })
 	if at >= 0 {
 		c.send(to, &protocol.Declined{Head: c.head(), Missing: c.declined[at].Missing})
@@ -210,7 +210,7 @@ func (c *Core) hold(r Received) {
 	}
 }
 
-func (c *Core) dispatch(from view.NodeID, m protocol.Message) {
+func (c *Core) dispatch(from gossip.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.Register:
 		// A region that is registered under this term has received all published homes.

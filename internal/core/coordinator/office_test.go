@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -19,7 +19,7 @@ func TestAViewIsTakenInOnce(t *testing.T) {
 
 // Before there is any view nobody is in office, whatever is known of terms.
 func TestNothingHappensBeforeThereIsAView(t *testing.T) {
-	b := &bench{t: t, c: New(Config{Self: 1, Type: "counter"}), now: 1, epoch: view.FirstEpoch(3)}
+	b := &bench{t: t, c: New(Config{Self: 1, Type: "counter"}), now: 1, epoch: gossip.FirstEpoch(3)}
 	b.step(Standing{Term: 5}).step(LeaseChanged{Valid: true}).step(Tick{})
 	if b.c.Term() != 0 || len(b.did) > 0 {
 		t.Errorf("term %v, did %+v", b.c.Term(), b.did)
@@ -55,7 +55,7 @@ func TestWhatWaitsForTheViewIsBounded(t *testing.T) {
 // A promise that was given before the type ran here says that it did not, to all who ask
 // in that view: they look for a coordinator by it, so it must stay the same.
 func TestAnEarlierPromiseIsRepeatedAsItWas(t *testing.T) {
-	b := newBench(t, Config{Shards: 4, DeclinedIn: view.FirstEpoch(3) + 1}, 1, 2)
+	b := newBench(t, Config{Shards: 4, DeclinedIn: gossip.FirstEpoch(3) + 1}, 1, 2)
 	for range 2 {
 		b.hear(2, &protocol.Register{Head: b.head(), Hosts: true})
 		if m := one[*protocol.Declined](b); !m.Missing || m.Unbound || m.View != b.epoch {
@@ -164,7 +164,7 @@ func TestAnAnswerIsASignOfLife(t *testing.T) {
 func TestThePredecessorsVotersAreCountedOnce(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 9, 1, 2)
 	b.view(1, 2).view(1)
-	if b.c.census.voters != 3 || !slices.Equal(b.c.census.unheard, []view.NodeID{9, 1, 2}) {
+	if b.c.census.voters != 3 || !slices.Equal(b.c.census.unheard, []gossip.NodeID{9, 1, 2}) {
 		t.Errorf("%d voters, unheard %v", b.c.census.voters, b.c.census.unheard)
 	}
 }

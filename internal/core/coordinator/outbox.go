@@ -3,7 +3,7 @@ package coordinator
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -25,13 +25,13 @@ type outbox struct {
 
 // batch is a list per node.
 type batch[T comparable] struct {
-	nodes []view.NodeID
-	items map[view.NodeID][]T
+	nodes []gossip.NodeID
+	items map[gossip.NodeID][]T
 }
 
-func (b *batch[T]) add(n view.NodeID, item T) {
+func (b *batch[T]) add(n gossip.NodeID, item T) {
 	if b.items == nil {
-		b.items = map[view.NodeID][]T{}
+		b.items = map[gossip.NodeID][]T{}
 	}
 	if _, ok := b.items[n]; !ok {
 		b.nodes = append(b.nodes, n)
@@ -40,7 +40,7 @@ func (b *batch[T]) add(n view.NodeID, item T) {
 }
 
 // drain hands out the lists in the order of the nodes, in pieces, each item once.
-func drain[T comparable, M any](b *batch[T], entry func(view.NodeID, T) (M, bool), send func(view.NodeID, []M)) {
+func drain[T comparable, M any](b *batch[T], entry func(gossip.NodeID, T) (M, bool), send func(gossip.NodeID, []M)) {
 	slices.Sort(b.nodes)
 	for _, n := range b.nodes {
 		seen := make(map[T]bool, len(b.items[n]))
@@ -66,41 +66,41 @@ func drain[T comparable, M any](b *batch[T], entry func(view.NodeID, T) (M, bool
 // flush turns what has gathered into messages.
 func (c *Core) flush() {
 	o := &c.outbox
-	drain(&o.acks, func(_ view.NodeID, st protocol.ShardToken) (protocol.ShardToken, bool) { return st, true },
-		func(n view.NodeID, list []protocol.ShardToken) {
+	drain(&o.acks, func(_ gossip.NodeID, st protocol.ShardToken) (protocol.ShardToken, bool) { return st, true },
+		func(n gossip.NodeID, list []protocol.ShardToken) {
 			c.send(n, &protocol.StoppedAck{Head: c.head(), Shards: list})
 		})
-	drain(&o.begins, c.beginEntry, func(n view.NodeID, list []protocol.ShardToken) {
+	drain(&o.begins, c.beginEntry, func(n gossip.NodeID, list []protocol.ShardToken) {
 		c.send(n, &protocol.Begin{Head: c.orderHead(), Shards: list})
 	})
-	drain(&o.handoffs, c.handOffEntry, func(n view.NodeID, list []protocol.HandOffOrder) {
+	drain(&o.handoffs, c.handOffEntry, func(n gossip.NodeID, list []protocol.HandOffOrder) {
 		c.send(n, &protocol.HandOff{Head: c.orderHead(), Within: c.cfg.StopTimeout, Shards: list})
 	})
-	drain(&o.hosts, c.hostEntry, func(n view.NodeID, list []protocol.HostOrder) {
+	drain(&o.hosts, c.hostEntry, func(n gossip.NodeID, list []protocol.HostOrder) {
 		c.send(n, &protocol.HostShards{Head: c.orderHead(), Shards: list})
 	})
-	drain(&o.homes, c.homeEntry, func(n view.NodeID, list []protocol.Home) {
+	drain(&o.homes, c.homeEntry, func(n gossip.NodeID, list []protocol.Home) {
 		c.send(n, &protocol.Homes{Head: c.head(), Homes: list})
 	})
 	o.probe = false
 }
 
-func (c *Core) beginEntry(n view.NodeID, id protocol.ShardID) (protocol.ShardToken, bool) {
+func (c *Core) beginEntry(n gossip.NodeID, id protocol.ShardID) (protocol.ShardToken, bool) {
 	s := &c.shards[id]
 	return protocol.ShardToken{Shard: id, Token: s.move}, s.phase == closing && slices.Contains(s.closers, n)
 }
 
-func (c *Core) handOffEntry(n view.NodeID, id protocol.ShardID) (protocol.HandOffOrder, bool) {
+func (c *Core) handOffEntry(n gossip.NodeID, id protocol.ShardID) (protocol.HandOffOrder, bool) {
 	s := &c.shards[id]
 	return protocol.HandOffOrder{Shard: id, Token: s.token, Move: s.move, To: s.target}, s.phase == stopping && s.home == n
 }
 
-func (c *Core) hostEntry(n view.NodeID, id protocol.ShardID) (protocol.HostOrder, bool) {
+func (c *Core) hostEntry(n gossip.NodeID, id protocol.ShardID) (protocol.HostOrder, bool) {
 	s := &c.shards[id]
 	return protocol.HostOrder{Shard: id, Token: s.token, From: s.from}, (s.phase == starting || s.phase == asking) && s.home == n
 }
 
-func (c *Core) homeEntry(n view.NodeID, id protocol.ShardID) (protocol.Home, bool) {
+func (c *Core) homeEntry(n gossip.NodeID, id protocol.ShardID) (protocol.Home, bool) {
 	s := &c.shards[id]
 	return protocol.Home{Shard: id, Node: s.home, Token: s.token}, s.served() && c.findable(n)
 }
@@ -115,6 +115,6 @@ func (c *Core) orderHead() protocol.Head {
 	return h
 }
 
-func (c *Core) send(to view.NodeID, m protocol.Message) {
+func (c *Core) send(to gossip.NodeID, m protocol.Message) {
 	c.out.Do = append(c.out.Do, Send{To: to, Msg: m})
 }

@@ -1,7 +1,7 @@
 package coordinator
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -32,7 +32,7 @@ func (c *Core) unsettled() string {
 			continue
 		}
 		switch p := c.peers[m.ID]; {
-		case m.Status == view.Joining:
+		case m.Status == gossip.Joining:
 			return "a member is joining"
 		case c.isSilent(m.ID):
 			return "a member is silent"
@@ -48,14 +48,14 @@ func (c *Core) unsettled() string {
 
 // leaving reports whether a member must lose its shards. When the cluster has
 // yielded to another cluster, all members must, and no shard is placed any longer.
-func (c *Core) leaving(n view.NodeID) bool {
+func (c *Core) leaving(n gossip.NodeID) bool {
 	m, p := c.view.Member(n), c.peers[n]
-	return c.view.Yields() != nil || m != nil && m.Status == view.Leaving || p != nil && p.draining
+	return c.view.Yields() != nil || m != nil && m.Status == gossip.Leaving || p != nil && p.draining
 }
 
 // drainRequest takes all shards from a member, immediately and in bulk. It answers each
 // repeated request with the progress.
-func (c *Core) drainRequest(from view.NodeID) {
+func (c *Core) drainRequest(from gossip.NodeID) {
 	p := c.peer(from)
 	if !p.draining {
 		p.draining = true
@@ -72,14 +72,14 @@ func (c *Core) sound() {
 		return
 	}
 	for i := range c.view.Members {
-		if m := &c.view.Members[i]; m.Status == view.Up && m.HasRole(c.cfg.Role) && c.unsaid(m.ID) {
+		if m := &c.view.Members[i]; m.Status == gossip.Up && m.HasRole(c.cfg.Role) && c.unsaid(m.ID) {
 			c.sendCensus(m.ID, false)
 		}
 	}
 }
 
 // unsaid reports whether a member has neither registered nor been refused.
-func (c *Core) unsaid(n view.NodeID) bool {
+func (c *Core) unsaid(n gossip.NodeID) bool {
 	p := c.peers[n]
 	return p == nil || !p.registered && p.refused == (protocol.Conflict{})
 }
@@ -110,7 +110,7 @@ func (c *Core) tellDrained() {
 // is on its way there or away. A state that waits there counts, too. A shard that the
 // member handed off is on its way until its next home is on record: if this coordinator
 // were replaced earlier, only the former home could report where the state went.
-func (c *Core) tenants(n view.NodeID) (left uint32, going bool) {
+func (c *Core) tenants(n gossip.NodeID) (left uint32, going bool) {
 	for i := range c.shards {
 		switch s := &c.shards[i]; {
 		case s.target == n, s.from != 0 && s.prefer == n, s.phase == writing && s.from == n:

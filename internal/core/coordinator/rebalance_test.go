@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -13,12 +13,12 @@ import (
 const back = "back"
 
 // mixed brings a view in which only these carry the role, and then changes it.
-func (b *bench) mixed(change func(*view.View), ids ...view.NodeID) *bench {
+func (b *bench) mixed(change func(*gossip.View), ids ...gossip.NodeID) *bench {
 	b.t.Helper()
 	b.epoch++
-	v := &view.View{Epoch: b.epoch}
+	v := &gossip.View{Epoch: b.epoch}
 	for _, id := range ids {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id, Roles: []string{back}}, Status: view.Up})
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id, Roles: []string{back}}, Status: gossip.Up})
 	}
 	if change != nil {
 		change(v)
@@ -26,11 +26,11 @@ func (b *bench) mixed(change func(*view.View), ids ...view.NodeID) *bench {
 	return b.step(ViewChanged{View: v})
 }
 
-func join(m view.Member) func(*view.View) {
-	return func(v *view.View) { v.Members = append(v.Members, m) }
+func join(m gossip.Member) func(*gossip.View) {
+	return func(v *gossip.View) { v.Members = append(v.Members, m) }
 }
 
-func (b *bench) registersAs(from view.NodeID, hosts bool) *bench {
+func (b *bench) registersAs(from gossip.NodeID, hosts bool) *bench {
 	b.t.Helper()
 	return b.hear(from, &protocol.Register{Head: b.head(), Hosts: hosts, Settings: protocol.Settings{Role: b.c.cfg.Role}})
 }
@@ -48,13 +48,13 @@ func filled(t *testing.T, cfg Config) *bench {
 // Nobody is drained, and nothing moves, before the census is through: until then a node
 // with a thousand shards has none, as far as is known.
 func TestADrainWaitsForTheCensus(t *testing.T) {
-	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	b := newBench(t, Config{Shards: 2}, 1, 2, 3)
 	b.hear(2, &protocol.Register{Head: b.head(), Hosts: true})
 	// All are asked already what they are.
 	b.drain(2).none(count[*protocol.Drained], count[*protocol.CensusRequest])
 	b.step(Rebalance{}).none(count[*protocol.Drained])
-	b.settle(nil, map[view.NodeID][]protocol.Claim{2: {{Token: tok}}}).none(count[*protocol.Drained])
+	b.settle(nil, map[gossip.NodeID][]protocol.Claim{2: {{Token: tok}}}).none(count[*protocol.Drained])
 	if n := count[*protocol.Begin](b); n != 3 {
 		t.Errorf("%d told to close their routes, want 3", n)
 	}
@@ -91,12 +91,12 @@ func TestAStrategyMayNameShardsThatDoNotExist(t *testing.T) {
 // none may join, be silent, or run any version.
 func TestOthersDoNotHoldARebalanceUp(t *testing.T) {
 	for name, other := range map[string]struct {
-		m      view.Member
+		m      gossip.Member
 		speaks bool
 	}{
-		"joins":        {m: view.Member{Node: view.Node{ID: 3}, Status: view.Joining}},
-		"of a version": {m: view.Member{Node: view.Node{ID: 3, Roles: []string{back}, AppVersion: "2"}, Status: view.Up}},
-		"a proxy":      {view.Member{Node: view.Node{ID: 3, Roles: []string{back}, AppVersion: "2"}, Status: view.Up}, true},
+		"joins":        {m: gossip.Member{Node: gossip.Node{ID: 3}, Status: gossip.Joining}},
+		"of a version": {m: gossip.Member{Node: gossip.Node{ID: 3, Roles: []string{back}, AppVersion: "2"}, Status: gossip.Up}},
+		"a proxy":      {gossip.Member{Node: gossip.Node{ID: 3, Roles: []string{back}, AppVersion: "2"}, Status: gossip.Up}, true},
 	} {
 		b := filled(t, Config{Shards: 4, Rebalance: time.Second})
 		b.mixed(join(other.m), 1, 2).registersAs(2, true)
@@ -130,12 +130,12 @@ func TestADrainIsAnsweredAsOftenAsItIsAsked(t *testing.T) {
 // and a member outside the role takes no shards, so the drain does not wait for it.
 func TestADrainWaitsForMembersOfTheRole(t *testing.T) {
 	b := filled(t, Config{Shards: 2})
-	b.mixed(join(view.Member{Node: view.Node{ID: 2}, Status: view.Up}), 1).drain(1).none(count[*protocol.CensusRequest])
+	b.mixed(join(gossip.Member{Node: gossip.Node{ID: 2}, Status: gossip.Up}), 1).drain(1).none(count[*protocol.CensusRequest])
 	if m := one[*protocol.Drained](b); m.Left != 2 {
 		t.Errorf("%d left, want 2", m.Left)
 	}
 	b = filled(t, Config{Shards: 2})
-	b.mixed(join(view.Member{Node: view.Node{ID: 2, Roles: []string{back}}, Status: view.Joining}), 1)
+	b.mixed(join(gossip.Member{Node: gossip.Node{ID: 2, Roles: []string{back}}, Status: gossip.Joining}), 1)
 	b.drain(1).none(count[*protocol.Drained])
 	for _, s := range find[Send](b) {
 		if m, is := s.Msg.(*protocol.CensusRequest); is && !m.Probe && s.To == 2 && b.c.census.done {
@@ -147,8 +147,8 @@ func TestADrainWaitsForMembersOfTheRole(t *testing.T) {
 // A shard that comes to life while its node drains is moved like the others, also while
 // those are on their way.
 func TestAShardThatStartsAtANodeThatDrainsMoves(t *testing.T) {
-	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
-	b := newBench(t, Config{Shards: 2}, 1, 2).settle(nil, map[view.NodeID][]protocol.Claim{2: {{Token: tok}}})
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
+	b := newBench(t, Config{Shards: 2}, 1, 2).settle(nil, map[gossip.NodeID][]protocol.Claim{2: {{Token: tok}}})
 	b.ask(1, 1)
 	w := one[Write](b)
 	if w.Records[0].Home != 1 {
@@ -171,13 +171,13 @@ func TestAShardThatStartsAtANodeThatDrainsMoves(t *testing.T) {
 // lives nowhere: here nothing is placed, because of shards under other settings.
 func TestAStateThatWaitsKeepsItsNode(t *testing.T) {
 	b, tok, to := handedOff(t)
-	stranger := view.NodeID(7 - to)
+	stranger := gossip.NodeID(7 - to)
 	b.hear(stranger, &protocol.CensusReport{
 		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 8},
 		Claims: []protocol.Claim{{Shard: 6, Token: tok, State: protocol.ClaimHosted}},
 	})
 	b.stopped(2, tok, 0).none(count[Write])
-	told := func() (told []view.NodeID) {
+	told := func() (told []gossip.NodeID) {
 		for _, s := range find[Send](b) {
 			if _, is := s.Msg.(*protocol.Drained); is {
 				told = append(told, s.To)
@@ -189,7 +189,7 @@ func TestAStateThatWaitsKeepsItsNode(t *testing.T) {
 		t.Errorf("%v is drained beside the state of shard 0", to)
 	}
 	// The one that has sent it away need not wait.
-	if b.drain(2); !slices.Equal(told(), []view.NodeID{2}) {
+	if b.drain(2); !slices.Equal(told(), []gossip.NodeID{2}) {
 		t.Errorf("drained: %v", told())
 	}
 	b.view(1, 2, to)
@@ -201,7 +201,7 @@ func TestAStateThatWaitsKeepsItsNode(t *testing.T) {
 // Nothing can be moved off a node whose settings differ: it is told at once. It holds up
 // nobody else that drains.
 func TestWhoIsRefusedHoldsNoOtherDrainUp(t *testing.T) {
-	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: view.FirstEpoch(3), Seq: seq} }
+	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: gossip.FirstEpoch(3), Seq: seq} }
 	b := newBench(t, Config{Shards: 2}, 1, 2, 3)
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK})
 	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
@@ -224,7 +224,7 @@ func TestWhoIsRefusedHoldsNoOtherDrainUp(t *testing.T) {
 // it goes when it likes.
 func TestAPreferenceIsNoState(t *testing.T) {
 	b, tok, to, _ := leaver(t)
-	stranger := view.NodeID(7 - to)
+	stranger := gossip.NodeID(7 - to)
 	b.hear(stranger, &protocol.CensusReport{
 		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: 8},
 		Claims: []protocol.Claim{{Shard: 6, Token: tok, State: protocol.ClaimHosted}},
@@ -247,7 +247,7 @@ func TestAPreferenceIsNoState(t *testing.T) {
 func TestADrainWaitsForTheSilent(t *testing.T) {
 	for _, heard := range []bool{true, false} {
 		b := filled(t, Config{Shards: 2})
-		b.mixed(nil, 1, 2).registersAs(2, true).step(Silent{Nodes: []view.NodeID{2}})
+		b.mixed(nil, 1, 2).registersAs(2, true).step(Silent{Nodes: []gossip.NodeID{2}})
 		b.drain(1).none(count[*protocol.Drained], count[*protocol.Begin])
 		if heard {
 			b.step(Silent{}).none(count[*protocol.Drained])

@@ -8,7 +8,7 @@ import (
 // When another cluster or lineage has ended in this one, it may have given out tokens
 // above those of shards that live here. An external store that is fenced by those tokens
 // would refuse the rightful owner. So the view gives the lowest generation that tokens may
-// have (view.View.TokensFrom). Shards below it are moved to the home that they have: they
+// have (gossip.View.TokensFrom). Shards below it are moved to the home that they have: they
 // stop in order, keep their states, and start under a token of this term.
 
 // renew begins such moves. It runs after relieve: a leaving shard gets a new token anyway.

@@ -3,7 +3,7 @@ package coordinator
 import (
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -13,7 +13,7 @@ import (
 func TestTokensAreNotRenewedAtAHomeThatDrains(t *testing.T) {
 	b := filled(t, Config{Shards: 2})
 	b.drain(1)
-	b.mixed(func(v *view.View) { v.TokensFrom = 1 << 20 }, 1)
+	b.mixed(func(v *gossip.View) { v.TokensFrom = 1 << 20 }, 1)
 	for range 20 {
 		begins := find[*protocol.Begin](b)
 		for _, m := range begins {
@@ -29,7 +29,7 @@ func TestTokensAreNotRenewedAtAHomeThatDrains(t *testing.T) {
 // Elsewhere they are renewed, once.
 func TestTokensAreRenewedInPlace(t *testing.T) {
 	b := filled(t, Config{Shards: 2})
-	b.mixed(func(v *view.View) { v.TokensFrom = 1 << 20 }, 1)
+	b.mixed(func(v *gossip.View) { v.TokensFrom = 1 << 20 }, 1)
 	if n := count[*protocol.Begin](b); n != 1 || b.c.shards[0].target != 1 {
 		t.Errorf("%d told to close their routes, want one, for two moves to node 1: %+v", n, b.did)
 	}

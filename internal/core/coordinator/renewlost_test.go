@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -20,7 +20,7 @@ func TestACoordinatorLostWhileTokensAreRenewed(t *testing.T) {
 				s.fill().ms(100)
 				boss := s.inOffice()
 				v := *s.cur
-				v.Epoch = view.FirstEpoch(v.Epoch.Generation() + 50)
+				v.Epoch = gossip.FirstEpoch(v.Epoch.Generation() + 50)
 				v.TokensFrom = v.Epoch.Generation()
 				s.commit(&v)
 				s.ms(after)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -13,7 +13,7 @@ import (
 // replica is one node's part of the modelled replicator: no anti-entropy, so that
 // a record lives exactly where a write has put it.
 type replica struct {
-	fence   view.Epoch
+	fence   gossip.Epoch
 	records map[protocol.ShardID]protocol.Record
 }
 
@@ -40,13 +40,13 @@ func (r *replica) all() []protocol.Record {
 type op struct {
 	need   int
 	merged replica
-	done   func(coordinator.Result, view.Epoch, []protocol.Record)
+	done   func(coordinator.Result, gossip.Epoch, []protocol.Record)
 }
 
 const opTimeout = 60 * time.Millisecond
 
 func (n *node) startWrite(e coordinator.Write) {
-	n.operate(e.ID, e.Term, e.Records, func(r coordinator.Result, higher view.Epoch, _ []protocol.Record) {
+	n.operate(e.ID, e.Term, e.Records, func(r coordinator.Result, higher gossip.Epoch, _ []protocol.Record) {
 		if r == coordinator.OK {
 			n.w.check.written(e.Records)
 		}
@@ -55,14 +55,14 @@ func (n *node) startWrite(e coordinator.Write) {
 }
 
 func (n *node) startRead(e coordinator.Read) {
-	n.operate(e.ID, e.Term, nil, func(r coordinator.Result, higher view.Epoch, records []protocol.Record) {
+	n.operate(e.ID, e.Term, nil, func(r coordinator.Result, higher gossip.Epoch, records []protocol.Record) {
 		n.stepCoordinator(coordinator.ReadDone{ID: e.ID, Result: r, Higher: higher, Records: records})
 	})
 }
 
 // operate asks every replica of the role in the node's view and waits for more
 // than half of them, itself included.
-func (n *node) operate(id uint64, term view.Epoch, records []protocol.Record, done func(coordinator.Result, view.Epoch, []protocol.Record)) {
+func (n *node) operate(id uint64, term gossip.Epoch, records []protocol.Record, done func(coordinator.Result, gossip.Epoch, []protocol.Record)) {
 	replicas := n.view.WithRole("backend")
 	o := &op{need: len(replicas)/2 + 1, done: done}
 	n.ops[id] = o
@@ -72,7 +72,7 @@ func (n *node) operate(id uint64, term view.Epoch, records []protocol.Record, do
 	n.w.at(opTimeout, func() { n.end(id, coordinator.Unknown, 0) })
 }
 
-func (n *node) end(id uint64, r coordinator.Result, higher view.Epoch) {
+func (n *node) end(id uint64, r coordinator.Result, higher gossip.Epoch) {
 	o := n.ops[id]
 	if o == nil || !n.alive {
 		return
@@ -81,7 +81,7 @@ func (n *node) end(id uint64, r coordinator.Result, higher view.Epoch) {
 	o.done(r, higher, o.merged.all())
 }
 
-func (n *node) ask(to view.NodeID, id uint64, term view.Epoch, records []protocol.Record) {
+func (n *node) ask(to gossip.NodeID, id uint64, term gossip.Epoch, records []protocol.Record) {
 	dest := n.w.node(to)
 	n.hop(to, func() {
 		if n.w.unstored != nil && n.w.unstored(to) {
@@ -110,7 +110,7 @@ func (n *node) ask(to view.NodeID, id uint64, term view.Epoch, records []protoco
 }
 
 // hop runs do at another node, if the network lets it.
-func (n *node) hop(to view.NodeID, do func()) {
+func (n *node) hop(to gossip.NodeID, do func()) {
 	dest := n.w.node(to)
 	if to != n.id && n.w.chance(n.w.plan.drop) {
 		return
@@ -120,7 +120,7 @@ func (n *node) hop(to view.NodeID, do func()) {
 		d = n.w.netDelay()
 	}
 	n.w.at(d, func() {
-		if dest.alive && !n.w.cut[[2]view.NodeID{n.id, to}] {
+		if dest.alive && !n.w.cut[[2]gossip.NodeID{n.id, to}] {
 			do()
 		}
 	})

@@ -1,7 +1,7 @@
 package coordinator
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -68,8 +68,8 @@ func (c *Core) resendShard(id protocol.ShardID) {
 }
 
 // debtors are the members that have an order to answer.
-func (c *Core) debtors() []view.NodeID {
-	var out []view.NodeID
+func (c *Core) debtors() []gossip.NodeID {
+	var out []gossip.NodeID
 	for i := range c.shards {
 		switch s := &c.shards[i]; s.phase {
 		case starting, asking, stopping:

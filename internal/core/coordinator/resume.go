@@ -3,13 +3,13 @@ package coordinator
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // heldAt is a state that, according to a node's report, waits at that node.
 type heldAt struct {
-	node view.NodeID
+	node gossip.NodeID
 	protocol.Held
 }
 
@@ -66,7 +66,7 @@ func (c *Core) resumeMoves() {
 
 // noteVoters notes the members to which the predecessor wrote: old is the view before
 // this term.
-func (c *Core) noteVoters(old *view.View) {
+func (c *Core) noteVoters(old *gossip.View) {
 	for _, m := range old.WithRole(c.cfg.Role) {
 		c.census.voters++
 		c.census.unheard = append(c.census.unheard, m.ID)
@@ -78,7 +78,7 @@ func (c *Core) noteVoters(old *view.View) {
 // the members that left with it may include a majority of those to which the predecessor
 // wrote.
 func (c *Core) passedOn(h *heldAt) bool {
-	left := func(n view.NodeID) bool { return c.view.Member(n) == nil }
+	left := func(n gossip.NodeID) bool { return c.view.Member(n) == nil }
 	if h.node != h.From || !left(h.To) || !slices.Contains(c.census.unheard, h.To) {
 		return false
 	}

@@ -3,15 +3,15 @@ package coordinator
 import (
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // found is what a census brings beside the claims.
 type found struct {
 	stored []protocol.Record
-	held   map[view.NodeID]protocol.Held
-	stops  map[view.NodeID]protocol.Token
+	held   map[gossip.NodeID]protocol.Held
+	stops  map[gossip.NodeID]protocol.Token
 }
 
 // takeOver has node 1 take office in a cluster of three, of generation 3, in which
@@ -35,10 +35,10 @@ func takeOver(t *testing.T, f found) *bench {
 // A predecessor died between the stop of a shard and its start elsewhere: it is
 // placed where its state waits, if that state is the newest there can be.
 func TestResumesMovesOnlyWithTheNewestState(t *testing.T) {
-	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: view.FirstEpoch(3), Seq: seq} }
-	old := protocol.Token{Term: view.FirstEpoch(2), Seq: 5}
-	held := map[view.NodeID]protocol.Held{3: {Token: tok(5), From: 2}}
-	at := func(home view.NodeID, t protocol.Token, from view.NodeID) []protocol.Record {
+	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: gossip.FirstEpoch(3), Seq: seq} }
+	old := protocol.Token{Term: gossip.FirstEpoch(2), Seq: 5}
+	held := map[gossip.NodeID]protocol.Held{3: {Token: tok(5), From: 2}}
+	at := func(home gossip.NodeID, t protocol.Token, from gossip.NodeID) []protocol.Record {
 		return []protocol.Record{{Home: home, Token: t, From: from, State: protocol.Allocated}}
 	}
 	for _, c := range []struct {
@@ -50,9 +50,9 @@ func TestResumesMovesOnlyWithTheNewestState(t *testing.T) {
 		{"its own allocation, not begun", found{stored: at(3, tok(8), 2), held: held}, true},
 		{"its own allocation, from elsewhere", found{stored: at(3, tok(8), 1), held: held}, false},
 		{"allocated to another since", found{stored: at(1, tok(8), 2), held: held}, false},
-		{"its former home has stopped", found{stored: at(2, tok(5), 0), held: held, stops: map[view.NodeID]protocol.Token{2: tok(5)}}, true},
-		{"another has stopped it since", found{stored: at(2, tok(5), 0), held: held, stops: map[view.NodeID]protocol.Token{1: tok(7)}}, false},
-		{"another generation", found{stored: at(2, old, 0), held: map[view.NodeID]protocol.Held{3: {Token: old, From: 2}}}, false},
+		{"its former home has stopped", found{stored: at(2, tok(5), 0), held: held, stops: map[gossip.NodeID]protocol.Token{2: tok(5)}}, true},
+		{"another has stopped it since", found{stored: at(2, tok(5), 0), held: held, stops: map[gossip.NodeID]protocol.Token{1: tok(7)}}, false},
+		{"another generation", found{stored: at(2, old, 0), held: map[gossip.NodeID]protocol.Held{3: {Token: old, From: 2}}}, false},
 	} {
 		b := takeOver(t, c.f)
 		w := one[Write](b)
@@ -65,10 +65,10 @@ func TestResumesMovesOnlyWithTheNewestState(t *testing.T) {
 // The former home keeps the state too. When the new one has died, the shard goes
 // back to it; if it is to be relieved, it is told to send the state to another.
 func TestTheFormerHomeKeepsTheState(t *testing.T) {
-	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	f := found{
 		stored: []protocol.Record{{Home: 2, Token: tok, State: protocol.Allocated}},
-		held:   map[view.NodeID]protocol.Held{2: {Token: tok, From: 2}},
+		held:   map[gossip.NodeID]protocol.Held{2: {Token: tok, From: 2}},
 	}
 	if r := one[Write](takeOver(t, f)).Records[0]; r.Home != 2 || r.From != 2 {
 		t.Errorf("written %+v", r)
@@ -95,10 +95,10 @@ func TestTheFormerHomeKeepsTheState(t *testing.T) {
 // is, and that node is not told that it is drained before, or the state is left behind:
 // a member that joined next had the shard start without it (seed 2447 of the simulator).
 func TestAStateIsResumedWhereItWasKeptIfAllDrain(t *testing.T) {
-	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Home: 2, Token: tok, State: protocol.Allocated}}})
-	for n := view.NodeID(1); n <= 3; n++ {
+	for n := gossip.NodeID(1); n <= 3; n++ {
 		b.drain(n)
 	}
 	b.hear(1, &protocol.CensusReport{Head: b.head(), Hosts: true})
@@ -125,8 +125,8 @@ func TestAStateIsResumedWhereItWasKeptIfAllDrain(t *testing.T) {
 // older than its arrival there: only the former home tells of it. The new home gets the
 // shard, and what waits there (seed 1008927 of TestOrderly with several drains at once).
 func TestAStateIsResumedWhereItWasToBeTaken(t *testing.T) {
-	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: view.FirstEpoch(3), Seq: seq} }
-	for from, want := range map[view.NodeID]bool{2: true, 1: false} {
+	tok := func(seq uint64) protocol.Token { return protocol.Token{Term: gossip.FirstEpoch(3), Seq: seq} }
+	for from, want := range map[gossip.NodeID]bool{2: true, 1: false} {
 		b := newBench(t, Config{Shards: 1}, 1, 2, 3)
 		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{
 			{Home: 3, From: from, Token: tok(8), State: protocol.Allocated},
@@ -144,7 +144,7 @@ func TestAStateIsResumedWhereItWasToBeTaken(t *testing.T) {
 // A shard that was stopping when its node reported, and has stopped before the
 // census was through: its state is at the new home, which reported too early.
 func TestStoppedDuringTheCensusKeepsItsState(t *testing.T) {
-	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK})
 	b.hear(3, &protocol.CensusReport{Head: b.head(), Hosts: true})
@@ -164,11 +164,11 @@ func TestAMomentOfSilenceLosesNoState(t *testing.T) {
 	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
 	home := b.c.shards[0].home
 	b.drain(home)
-	for _, n := range []view.NodeID{1, 2, 3} {
+	for _, n := range []gossip.NodeID{1, 2, 3} {
 		b.hear(n, &protocol.BeginAck{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.shards[0].move}}})
 	}
 	target := one[*protocol.HandOff](b).Shards[0].To
-	b.step(Silent{Nodes: []view.NodeID{target}})
+	b.step(Silent{Nodes: []gossip.NodeID{target}})
 	b.hear(home, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.shards[0].token}}})
 	if r := one[Write](b).Records[0]; r.Home != target || r.From != home {
 		t.Errorf("from %v to %v: written %+v", home, target, r)
@@ -181,7 +181,7 @@ func TestAMomentOfSilenceLosesNoState(t *testing.T) {
 // state, although no record says so (seed 1019985 of the simulator's TestOrderly with
 // several leaves at once: an entity began with an older state).
 func TestAnOldStateStaysDeadIfTheRecordsLeft(t *testing.T) {
-	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	for _, stays := range []bool{true, false} {
 		b := newBench(t, Config{Shards: 1}, 2, 1, 3).view(1, 2)
 		b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Home: 1, Token: tok, State: protocol.Allocated}}})

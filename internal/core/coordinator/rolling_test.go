@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
@@ -18,9 +18,9 @@ func (s *script) joinAs(version, name string) {
 	n := s.newNode(true)
 	n.version, n.name, n.joined = version, cmp.Or(name, n.name), s.cur.Epoch+1
 	s.want(n)
-	s.change(func(ms []view.Member) []view.Member { return append(ms, n.member(view.Joining)) })
+	s.change(func(ms []gossip.Member) []gossip.Member { return append(ms, n.member(gossip.Joining)) })
 	s.ms(20)
-	s.status(n.id, view.Up)
+	s.status(n.id, gossip.Up)
 }
 
 // want tells a node's coordinator that shard i belongs on the node of name i, if the
@@ -43,7 +43,7 @@ func (s *script) want(n *node) {
 type roll struct {
 	name    string
 	version string
-	order   []view.NodeID
+	order   []gossip.NodeID
 	shards  int
 	// before: the new process is there when the old one leaves.
 	before, kill bool
@@ -64,7 +64,7 @@ func (s *script) spread() {
 	}
 }
 
-func (r *roll) restart(s *script, id view.NodeID) {
+func (r *roll) restart(s *script, id gossip.NodeID) {
 	if r.before {
 		s.joinAs(r.version, "")
 		s.ms(r.up)
@@ -106,7 +106,7 @@ func (r *roll) play(t *testing.T) (moves, spread int) {
 	s.calm = true
 	s.ms(1500)
 	s.settled()
-	on := map[view.NodeID]int{}
+	on := map[gossip.NodeID]int{}
 	for i := range protocol.ShardID(r.shards) {
 		moves = max(moves, s.starts(i)-before[i])
 		on[s.home(i)]++
@@ -124,7 +124,7 @@ func (r *roll) play(t *testing.T) (moves, spread int) {
 // first, last, or in between; rounds of rebalancing (every 150 ms) run between two
 // restarts or do not.
 func TestRollingRestartMovesEveryShardTwiceAtMost(t *testing.T) {
-	orders := map[string][]view.NodeID{"up": {1, 2, 3, 4, 5}, "down": {5, 4, 3, 2, 1}, "mixed": {3, 1, 5, 2, 4}}
+	orders := map[string][]gossip.NodeID{"up": {1, 2, 3, 4, 5}, "down": {5, 4, 3, 2, 1}, "mixed": {3, 1, 5, 2, 4}}
 	var rolls []roll
 	for _, version := range []string{"", "2"} {
 		for _, order := range []string{"up", "down", "mixed"} {
@@ -185,9 +185,9 @@ func TestRollingRestartMovesEveryShardTwiceAtMost(t *testing.T) {
 func TestRollingRestartTakesTheSeniorLast(t *testing.T) {
 	for _, c := range []struct {
 		what  string
-		order []view.NodeID
+		order []gossip.NodeID
 		want  int
-	}{{"the most senior last", []view.NodeID{5, 4, 3, 2, 1}, 1}, {"the most senior first", []view.NodeID{1, 2, 3, 4, 5}, 5}} {
+	}{{"the most senior last", []gossip.NodeID{5, 4, 3, 2, 1}, 1}, {"the most senior first", []gossip.NodeID{1, 2, 3, 4, 5}, 5}} {
 		r := roll{order: c.order, shards: 3, down: 400, up: 300, strategy: strategy.Senior{}}
 		if moves, _ := r.play(t); moves != c.want {
 			t.Errorf("%s: %d moves, want %d", c.what, moves, c.want)

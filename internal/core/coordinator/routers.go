@@ -1,7 +1,7 @@
 package coordinator
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -23,8 +23,8 @@ import (
 // the type, and each move would wait for each of them.
 
 // routers returns the members that may have routes to close, most senior first.
-func (c *Core) routers() []view.NodeID {
-	var out []view.NodeID
+func (c *Core) routers() []gossip.NodeID {
+	var out []gossip.NodeID
 	for i := range c.view.Members {
 		n := c.view.Members[i].ID
 		if p := c.peers[n]; p != nil && p.registered || c.unsaid(n) && c.findable(n) {
@@ -35,13 +35,13 @@ func (c *Core) routers() []view.NodeID {
 }
 
 // findable reports whether a successor would find that this member may route.
-func (c *Core) findable(n view.NodeID) bool {
+func (c *Core) findable(n gossip.NodeID) bool {
 	m, p := c.view.Member(n), c.peers[n]
 	return m != nil && m.HasRole(c.cfg.Role) || p != nil && p.listed
 }
 
 // list notes that the records name a member. A proxy has waited for that.
-func (c *Core) list(n view.NodeID) {
+func (c *Core) list(n gossip.NodeID) {
 	if c.view.Member(n) == nil {
 		return
 	}
@@ -53,7 +53,7 @@ func (c *Core) list(n view.NodeID) {
 }
 
 // tellServed sends the homes of all served shards to a region or proxy.
-func (c *Core) tellServed(n view.NodeID) {
+func (c *Core) tellServed(n gossip.NodeID) {
 	for i := range c.shards {
 		if c.shards[i].served() {
 			c.outbox.homes.add(n, protocol.ShardID(i))

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // with is the view of the bench with one more member.
-func (b *bench) with(m view.Member) *bench {
+func (b *bench) with(m gossip.Member) *bench {
 	b.t.Helper()
 	v := *b.c.view
 	b.epoch++
@@ -19,7 +19,7 @@ func (b *bench) with(m view.Member) *bench {
 }
 
 // beginsTo lists whom the last step told to close routes.
-func (b *bench) beginsTo() (nodes []view.NodeID) {
+func (b *bench) beginsTo() (nodes []gossip.NodeID) {
 	for _, e := range b.did {
 		if s, ok := e.(Send); ok {
 			if _, is := s.Msg.(*protocol.Begin); is {
@@ -36,10 +36,10 @@ func (b *bench) beginsTo() (nodes []view.NodeID) {
 // closed, or what it sends on goes to a home that has left (seed 1003571 of the
 // simulator's TestOrderly with several leaves at once).
 func TestAMoveClosesTheRoutesOfWhoHasNotRegistered(t *testing.T) {
-	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
-	b := newBench(t, Config{Shards: 1}, 1, 2, 3).with(view.Member{Node: view.Node{ID: 4}, Status: view.Joining})
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
+	b := newBench(t, Config{Shards: 1}, 1, 2, 3).with(gossip.Member{Node: gossip.Node{ID: 4}, Status: gossip.Joining})
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK})
-	for n := view.NodeID(1); n <= 3; n++ {
+	for n := gossip.NodeID(1); n <= 3; n++ {
 		r := &protocol.CensusReport{Head: b.head(), Hosts: true}
 		if n == 2 {
 			r.Claims = []protocol.Claim{{Token: tok}}
@@ -47,7 +47,7 @@ func TestAMoveClosesTheRoutesOfWhoHasNotRegistered(t *testing.T) {
 		b.hear(n, r)
 	}
 	b.drain(2)
-	if to := b.beginsTo(); !slices.Equal(to, []view.NodeID{1, 2, 3, 4}) {
+	if to := b.beginsTo(); !slices.Equal(to, []gossip.NodeID{1, 2, 3, 4}) {
 		t.Fatalf("routes are closed at %v", to)
 	}
 	begin := find[*protocol.Begin](b)[0]
@@ -61,9 +61,9 @@ func TestAMoveClosesTheRoutesOfWhoHasNotRegistered(t *testing.T) {
 func outside(t *testing.T) *bench {
 	b := newBench(t, Config{Shards: 1, Role: "host"})
 	b.epoch++
-	v := &view.View{Epoch: b.epoch}
-	for id := view.NodeID(1); id <= 4; id++ {
-		m := view.Member{Node: view.Node{ID: id}, Status: view.Up}
+	v := &gossip.View{Epoch: b.epoch}
+	for id := gossip.NodeID(1); id <= 4; id++ {
+		m := gossip.Member{Node: gossip.Node{ID: id}, Status: gossip.Up}
 		if id <= 2 {
 			m.Roles = []string{"host"}
 		}
@@ -80,7 +80,7 @@ func (b *bench) role(claims ...protocol.Claim) *bench {
 	return b.hear(2, &protocol.CensusReport{Head: b.head(), Hosts: true, Settings: s, Claims: claims})
 }
 
-func (b *bench) proxy(n view.NodeID) *bench {
+func (b *bench) proxy(n gossip.NodeID) *bench {
 	b.t.Helper()
 	return b.hear(n, &protocol.GetHome{Head: b.head(), Settings: protocol.Settings{Shards: 1, Role: "host"}, Shards: []protocol.ShardID{0}})
 }
@@ -88,13 +88,13 @@ func (b *bench) proxy(n view.NodeID) *bench {
 // A proxy is told of homes when the records name it, or a successor would not know that
 // it routes (seed 1005629 of the simulator's TestOrderly with several leaves at once).
 func TestProxiesAreToldOfHomesWhenTheRecordsNameThem(t *testing.T) {
-	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	b := outside(t)
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{{Home: 2, Token: tok, State: protocol.Allocated}}})
 	b.role(protocol.Claim{Token: tok})
 	b.proxy(3).none(count[*protocol.Homes])
 	w := one[Write](b)
-	if !slices.Equal(w.Proxies, []view.NodeID{3}) {
+	if !slices.Equal(w.Proxies, []gossip.NodeID{3}) {
 		t.Fatalf("written %+v", w)
 	}
 	b.step(WriteDone{ID: w.ID, Result: Unknown}).none(count[*protocol.Homes])
@@ -112,12 +112,12 @@ func TestProxiesAreToldOfHomesWhenTheRecordsNameThem(t *testing.T) {
 // A successor asks proxies that the records name to close their routes, also if they
 // have not registered; others outside the role have none.
 func TestAMoveClosesTheRoutesOfProxiesInTheRecords(t *testing.T) {
-	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	b := outside(t)
-	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Proxies: []view.NodeID{3}})
+	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Proxies: []gossip.NodeID{3}})
 	b.role(protocol.Claim{Token: tok})
 	b.drain(2)
-	if to := b.beginsTo(); !slices.Equal(to, []view.NodeID{1, 2, 3}) {
+	if to := b.beginsTo(); !slices.Equal(to, []gossip.NodeID{1, 2, 3}) {
 		t.Errorf("routes are closed at %v", to)
 	}
 	b.proxy(3).none(count[Write])

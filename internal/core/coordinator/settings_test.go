@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
-func (b *bench) register(from view.NodeID, shards uint32, capacity uint32) *bench {
+func (b *bench) register(from gossip.NodeID, shards uint32, capacity uint32) *bench {
 	b.t.Helper()
 	return b.hear(from, &protocol.Register{
 		Head: b.head(), Hosts: true, Settings: protocol.Settings{Shards: shards, Capacity: capacity},
@@ -76,7 +76,7 @@ func TestExternalPlacesAreFollowed(t *testing.T) {
 	b := newBench(t, Config{Shards: 2, Strategy: strategy.External{}, Rebalance: time.Second}, 1, 2).settle(nil, nil)
 	b.ask(1, 0, 1)
 	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
-	b.step(Wanted{Names: map[protocol.ShardID]string{0: view.NodeID(2).String(), 1: view.NodeID(3).String()}})
+	b.step(Wanted{Names: map[protocol.ShardID]string{0: gossip.NodeID(2).String(), 1: gossip.NodeID(3).String()}})
 	for _, m := range find[*protocol.Begin](b) {
 		if len(m.Shards) != 1 || m.Shards[0].Shard != 0 {
 			t.Errorf("moves %v, want shard 0 alone", m.Shards)
@@ -95,7 +95,7 @@ func TestExternalPlacesAreFollowed(t *testing.T) {
 }
 
 // declined is what the region core says when these have declined in the present view.
-func (b *bench) declined(ids ...view.NodeID) *bench {
+func (b *bench) declined(ids ...gossip.NodeID) *bench {
 	b.t.Helper()
 	var declined []protocol.Decliner
 	for _, n := range ids {
@@ -144,7 +144,7 @@ func TestOfficeGoesToTheNextCandidate(t *testing.T) {
 // one of them has taken office, or somebody else may, or the view is of another
 // generation.
 func TestAnOfficeGoesOnWhileSeniorsDecline(t *testing.T) {
-	setUp := func() (*bench, view.Epoch) {
+	setUp := func() (*bench, gossip.Epoch) {
 		b := newBench(t, Config{Shards: 4}, 8, 9, 1, 2)
 		b.declined(8, 9).settle(nil, nil)
 		term := b.c.Term()
@@ -175,7 +175,7 @@ func TestAnOfficeGoesOnWhileSeniorsDecline(t *testing.T) {
 		t.Error("in office under a term that was overtaken")
 	}
 	b, term = setUp()
-	b.epoch = view.FirstEpoch(term.Generation() + 1)
+	b.epoch = gossip.FirstEpoch(term.Generation() + 1)
 	if b.view(8, 9, 1); b.c.Term() != 0 {
 		t.Error("in office of the former generation")
 	}
@@ -191,7 +191,7 @@ func TestWhoStepsBackSaysSo(t *testing.T) {
 	b.step(Standing{View: b.epoch, Declined: []protocol.Decliner{{Node: 8, Missing: true}, {Node: 2}}}).settle(nil, nil)
 	term := b.c.Term()
 	b.view(8, 1, 2)
-	for _, n := range []view.NodeID{8, 2} {
+	for _, n := range []gossip.NodeID{8, 2} {
 		b.hear(n, &protocol.Register{Head: b.head(), Hosts: true})
 		one[*protocol.RegisterAck](b)
 	}
@@ -199,13 +199,13 @@ func TestWhoStepsBackSaysSo(t *testing.T) {
 		t.Fatalf("term %v, then %v", term, b.c.Term())
 	}
 	b.declined(8, 2)
-	var told []view.NodeID
+	var told []gossip.NodeID
 	for _, s := range find[Send](b) {
 		if d, is := s.Msg.(*protocol.Declined); is && d.View == b.epoch && !d.Missing {
 			told = append(told, s.To)
 		}
 	}
-	if b.c.Term() != 0 || !slices.Equal(told, []view.NodeID{8, 2}) {
+	if b.c.Term() != 0 || !slices.Equal(told, []gossip.NodeID{8, 2}) {
 		t.Errorf("term %v, told %v", b.c.Term(), told)
 	}
 	for _, m := range []protocol.Message{
@@ -248,7 +248,7 @@ func TestIfAllDeclineTheFirstTakesOffice(t *testing.T) {
 
 // A node that declined before it ran the type keeps its word in that view.
 func TestAnEarlierPromiseIsKept(t *testing.T) {
-	at := view.FirstEpoch(3) + 1
+	at := gossip.FirstEpoch(3) + 1
 	b := newBench(t, Config{Shards: 4, DeclinedIn: at}, 1, 2).none(count[Read])
 	if b.epoch != at {
 		t.Fatalf("epoch %v", b.epoch)

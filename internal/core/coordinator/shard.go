@@ -3,7 +3,7 @@ package coordinator
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -48,23 +48,23 @@ type shard struct {
 	phase phase
 	// home and token are those of the newest allocation.
 	// Invariant: home is zero exactly if phase is free.
-	home  view.NodeID
+	home  gossip.NodeID
 	token protocol.Token
 	// from is the home that handed the shard off for the present allocation.
-	from view.NodeID
+	from gossip.NodeID
 	// prefer is the home chosen when the move began, to which state was sent.
 	// Invariant: zero unless phase is free.
-	prefer view.NodeID
+	prefer gossip.NodeID
 	// known: it was allocated before, so it is placed again without a request,
 	// and all regions and proxies receive its new home.
 	known bool
 	// waiters asked for the home and have not been answered.
-	waiters []view.NodeID
+	waiters []gossip.NodeID
 	// moves counts the moves between which there was no time of calm. since is the
 	// view's epoch at the first of them. movedAt is the time of the last move, or of
 	// taking office if later. They survive coordinators in the record: moved.go.
 	moves   uint8
-	since   view.Epoch
+	since   gossip.Epoch
 	movedAt clock.Instant
 	// sent is when the phase's order last left.
 	sent clock.Instant
@@ -72,9 +72,9 @@ type shard struct {
 	// move is the stamp of the move, in phases closing, stopping, asking.
 	move protocol.Token
 	// target is where the move is to lead. Invariant: zero unless the phase moves.
-	target view.NodeID
+	target gossip.NodeID
 	// closers have not acknowledged Begin. Invariant: not empty exactly in closing.
-	closers []view.NodeID
+	closers []gossip.NodeID
 	// deadline ends phases closing and stopping.
 	deadline clock.Instant
 	// turned is the lowest Seq of an order to stop that counts as obeyed in
@@ -89,19 +89,19 @@ type shard struct {
 func (s *shard) served() bool { return s.phase == hosted || s.phase == claimed }
 
 // place returns where the shard counts for the strategy.
-func (s *shard) place() view.NodeID {
+func (s *shard) place() gossip.NodeID {
 	if s.target != 0 {
 		return s.target
 	}
 	return s.home
 }
 
-func (s *shard) addWaiter(n view.NodeID) {
+func (s *shard) addWaiter(n gossip.NodeID) {
 	if !slices.Contains(s.waiters, n) {
 		s.waiters = append(s.waiters, n)
 	}
 }
 
-func without(nodes []view.NodeID, n view.NodeID) []view.NodeID {
-	return slices.DeleteFunc(nodes, func(m view.NodeID) bool { return m == n })
+func without(nodes []gossip.NodeID, n gossip.NodeID) []gossip.NodeID {
+	return slices.DeleteFunc(nodes, func(m gossip.NodeID) bool { return m == n })
 }

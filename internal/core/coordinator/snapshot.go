@@ -3,7 +3,7 @@ package coordinator
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -21,7 +21,7 @@ func (v *snapshot) of(c *Core) *strategy.State {
 }
 
 // placed notes where a shard counted, and where it counts from now on.
-func (v *snapshot) placed(id protocol.ShardID, was, at view.NodeID) {
+func (v *snapshot) placed(id protocol.ShardID, was, at gossip.NodeID) {
 	if r := v.st.Region(was); r != nil {
 		r.Shards = slices.DeleteFunc(r.Shards, func(x protocol.ShardID) bool { return x == id })
 	}

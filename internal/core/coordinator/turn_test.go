@@ -3,19 +3,19 @@ package coordinator
 import (
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // stopped has a node say that shard 0 has stopped, in answer to the order seq.
-func (b *bench) stopped(from view.NodeID, t protocol.Token, seq uint64) *bench {
+func (b *bench) stopped(from gossip.NodeID, t protocol.Token, seq uint64) *bench {
 	b.t.Helper()
 	h := b.head()
 	h.Seq = seq
 	return b.hear(from, &protocol.Stopped{Head: h, Shards: []protocol.ShardToken{{Token: t}}})
 }
 
-func (b *bench) begun(m *protocol.Begin, from ...view.NodeID) *bench {
+func (b *bench) begun(m *protocol.Begin, from ...gossip.NodeID) *bench {
 	b.t.Helper()
 	for _, n := range from {
 		b.hear(n, &protocol.BeginAck{Head: b.head(), Shards: m.Shards})
@@ -25,17 +25,17 @@ func (b *bench) begun(m *protocol.Begin, from ...view.NodeID) *bench {
 
 // leaver is a coordinator on node 1 of four: shard 0 lives at 2, which drains, and the
 // routes are being closed. It returns the new home, 3 or 4, and what closes them.
-func leaver(t *testing.T) (b *bench, tok protocol.Token, to view.NodeID, begin *protocol.Begin) {
-	tok = protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
-	b = newBench(t, Config{Shards: 2}, 1, 2, 3, 4).settle(nil, map[view.NodeID][]protocol.Claim{
-		1: {{Shard: 1, Token: protocol.Token{Term: view.FirstEpoch(3), Seq: 4}}}, 2: {{Token: tok}},
+func leaver(t *testing.T) (b *bench, tok protocol.Token, to gossip.NodeID, begin *protocol.Begin) {
+	tok = protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
+	b = newBench(t, Config{Shards: 2}, 1, 2, 3, 4).settle(nil, map[gossip.NodeID][]protocol.Claim{
+		1: {{Shard: 1, Token: protocol.Token{Term: gossip.FirstEpoch(3), Seq: 4}}}, 2: {{Token: tok}},
 	})
 	b.drain(2)
 	return b, tok, b.c.shards[0].target, find[*protocol.Begin](b)[0]
 }
 
 // handedOff is a leaver whose shard is stopping.
-func handedOff(t *testing.T) (b *bench, tok protocol.Token, to view.NodeID) {
+func handedOff(t *testing.T) (b *bench, tok protocol.Token, to gossip.NodeID) {
 	b, tok, to, begin := leaver(t)
 	b.begun(begin, 1, 2, 3, 4)
 	if o := one[*protocol.HandOff](b).Shards[0]; o.To != to {
@@ -95,7 +95,7 @@ func TestAMoveTurnsBeforeAnythingStops(t *testing.T) {
 		t.Errorf("sent to %v", o.To)
 	}
 	b, tok, _, begin := leaver(t)
-	for n := view.NodeID(1); n <= 4; n++ {
+	for n := gossip.NodeID(1); n <= 4; n++ {
 		b.drain(n)
 	}
 	b.begun(begin, 1, 2, 3, 4).none(count[*protocol.HandOff])
@@ -142,13 +142,13 @@ func TestAStateThatCameFromTheDeadIsTaken(t *testing.T) {
 // A successor finds a state at its new home, which drains: it is placed there, if the
 // former home has gone or may not say it again.
 func TestResumesAMoveToANodeThatDrains(t *testing.T) {
-	tok := protocol.Token{Term: view.FirstEpoch(3), Seq: 5}
+	tok := protocol.Token{Term: gossip.FirstEpoch(3), Seq: 5}
 	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
 	b.step(ReadDone{ID: b.c.census.readID, Result: OK, Records: []protocol.Record{
-		{Home: 3, From: 2, Token: protocol.Token{Term: view.FirstEpoch(3), Seq: 8}, State: protocol.Allocated},
+		{Home: 3, From: 2, Token: protocol.Token{Term: gossip.FirstEpoch(3), Seq: 8}, State: protocol.Allocated},
 	}})
 	b.drain(3)
-	for n := view.NodeID(1); n <= 3; n++ {
+	for n := gossip.NodeID(1); n <= 3; n++ {
 		r := &protocol.CensusReport{Head: b.head(), Hosts: true}
 		if n == 3 {
 			r.Held = []protocol.Held{{Token: tok, From: 2}}

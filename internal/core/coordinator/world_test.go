@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
@@ -99,18 +99,18 @@ type world struct {
 
 	nodes []*node
 	// cur is the newest committed view.
-	cur *view.View
+	cur *gossip.View
 	// cut links carry nothing, by (from, to).
-	cut map[[2]view.NodeID]bool
+	cut map[[2]gossip.NodeID]bool
 	// hook, if set, decides about control messages: it returns how many copies
 	// arrive, and after how long.
-	hook func(from, to view.NodeID, m protocol.Message) (copies int, delay time.Duration)
+	hook func(from, to gossip.NodeID, m protocol.Message) (copies int, delay time.Duration)
 
 	// unstored replicas take no writes.
-	unstored func(view.NodeID) bool
+	unstored func(gossip.NodeID) bool
 
 	check  checker
-	nextID view.NodeID
+	nextID gossip.NodeID
 	lines  []string
 	loud   bool
 	steps  int
@@ -118,15 +118,15 @@ type world struct {
 }
 
 func newWorld(seed uint64, p plan) *world {
-	w := &world{plan: p, rng: rand.New(rand.NewPCG(seed, 77)), now: 1, cut: map[[2]view.NodeID]bool{}}
+	w := &world{plan: p, rng: rand.New(rand.NewPCG(seed, 77)), now: 1, cut: map[[2]gossip.NodeID]bool{}}
 	w.check.init(w)
-	var members []view.Member
+	var members []gossip.Member
 	for i := range p.nodes + p.proxies {
 		n := w.newNode(i < p.nodes)
-		n.joined = view.FirstEpoch(7)
-		members = append(members, n.member(view.Up))
+		n.joined = gossip.FirstEpoch(7)
+		members = append(members, n.member(gossip.Up))
 	}
-	w.commit(&view.View{Cluster: 1, Epoch: view.FirstEpoch(7), Members: members})
+	w.commit(&gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(7), Members: members})
 	if p.traffic > 0 {
 		w.every(p.traffic, w.talk)
 	}
@@ -140,7 +140,7 @@ func (w *world) newNode(host bool) *node {
 	return n
 }
 
-func (w *world) node(id view.NodeID) *node {
+func (w *world) node(id gossip.NodeID) *node {
 	for _, n := range w.nodes {
 		if n.id == id {
 			return n
@@ -197,7 +197,7 @@ func (w *world) tail(n int) string {
 
 // commit makes v the newest view. Members that it leaves out abandon first: that
 // is what membership promises, and all that sharding asks of it.
-func (w *world) commit(v *view.View) {
+func (w *world) commit(v *gossip.View) {
 	for _, n := range w.nodes {
 		if n.alive && w.cur.Member(n.id) != nil && v.Member(n.id) == nil {
 			n.leave("removed")
@@ -211,7 +211,7 @@ func (w *world) commit(v *view.View) {
 	}
 }
 
-func members(v *view.View) string {
+func members(v *gossip.View) string {
 	var b strings.Builder
 	for i := range v.Members {
 		fmt.Fprintf(&b, " %d:%v", v.Members[i].ID, v.Members[i].Status)
@@ -220,7 +220,7 @@ func members(v *view.View) string {
 }
 
 // change commits a view in which the members are as edit leaves them.
-func (w *world) change(edit func([]view.Member) []view.Member) {
+func (w *world) change(edit func([]gossip.Member) []gossip.Member) {
 	v := *w.cur
 	v.Epoch++
 	v.Members = edit(slices.Clone(w.cur.Members))
@@ -231,19 +231,19 @@ func (w *world) change(edit func([]view.Member) []view.Member) {
 
 // remove takes nodes out of the view; anew opens a generation, as an emergency
 // takeover does.
-func (w *world) remove(anew bool, ids ...view.NodeID) {
-	w.change(func(ms []view.Member) []view.Member {
-		return slices.DeleteFunc(ms, func(m view.Member) bool { return slices.Contains(ids, m.ID) })
+func (w *world) remove(anew bool, ids ...gossip.NodeID) {
+	w.change(func(ms []gossip.Member) []gossip.Member {
+		return slices.DeleteFunc(ms, func(m gossip.Member) bool { return slices.Contains(ids, m.ID) })
 	})
 	if anew {
 		v := *w.cur
-		v.Epoch = view.FirstEpoch(v.Epoch.Generation() + 1)
+		v.Epoch = gossip.FirstEpoch(v.Epoch.Generation() + 1)
 		w.commit(&v)
 	}
 }
 
-func (w *world) status(id view.NodeID, s view.Status) {
-	w.change(func(ms []view.Member) []view.Member {
+func (w *world) status(id gossip.NodeID, s gossip.Status) {
+	w.change(func(ms []gossip.Member) []gossip.Member {
 		for i := range ms {
 			if ms[i].ID == id {
 				ms[i].Status = s
@@ -257,20 +257,20 @@ func (w *world) status(id view.NodeID, s view.Status) {
 func (w *world) join(host bool) *node {
 	n := w.newNode(host)
 	n.joined = w.cur.Epoch + 1
-	w.change(func(ms []view.Member) []view.Member { return append(ms, n.member(view.Joining)) })
+	w.change(func(ms []gossip.Member) []gossip.Member { return append(ms, n.member(gossip.Joining)) })
 	w.at(4*w.plan.viewDelay, func() {
 		if n.alive {
-			w.status(n.id, view.Up)
+			w.status(n.id, gossip.Up)
 		}
 	})
 	return n
 }
 
 // send carries a control message, or not.
-func (w *world) send(from, to view.NodeID, m protocol.Message) {
+func (w *world) send(from, to gossip.NodeID, m protocol.Message) {
 	dest := w.node(to)
 	deliver := func() {
-		if dest.alive && !w.cut[[2]view.NodeID{from, to}] {
+		if dest.alive && !w.cut[[2]gossip.NodeID{from, to}] {
 			w.logf("%d <- %d %s", to, from, describe(m))
 			dest.receive(from, m)
 		}

@@ -3,7 +3,7 @@ package coordinator
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -25,7 +25,7 @@ type writes struct {
 	rewrite []protocol.Record
 	// regions, proxies and gone are changes of the OR-sets: they travel with the next
 	// records, or at a rebalance tick, or immediately if urgent: a proxy waits for homes.
-	regions, proxies, gone []view.NodeID
+	regions, proxies, gone []gossip.NodeID
 	urgent                 bool
 	flying                 []Write
 	// retry is when records of unknown outcome are written again, zero if none are.
@@ -34,7 +34,7 @@ type writes struct {
 	again []Write
 }
 
-func (c *Core) noteRegistered(n view.NodeID, hosts bool) {
+func (c *Core) noteRegistered(n gossip.NodeID, hosts bool) {
 	w := &c.writes
 	if hosts {
 		w.regions, w.proxies = addOnce(w.regions, n), without(w.proxies, n)
@@ -45,13 +45,13 @@ func (c *Core) noteRegistered(n view.NodeID, hosts bool) {
 }
 
 // noteGone has a former member taken out of the OR-sets.
-func (c *Core) noteGone(n view.NodeID) {
+func (c *Core) noteGone(n gossip.NodeID) {
 	w := &c.writes
 	w.regions, w.proxies, w.gone = without(w.regions, n), without(w.proxies, n), addOnce(w.gone, n)
 }
 
 // noteStored compares the stored OR-sets with the view.
-func (c *Core) noteStored(regions, proxies []view.NodeID) {
+func (c *Core) noteStored(regions, proxies []gossip.NodeID) {
 	for _, n := range slices.Concat(regions, proxies) {
 		if c.list(n); c.view.Member(n) == nil {
 			c.noteGone(n)
@@ -59,7 +59,7 @@ func (c *Core) noteStored(regions, proxies []view.NodeID) {
 	}
 }
 
-func addOnce(nodes []view.NodeID, n view.NodeID) []view.NodeID {
+func addOnce(nodes []gossip.NodeID, n gossip.NodeID) []gossip.NodeID {
 	if slices.Contains(nodes, n) {
 		return nodes
 	}

@@ -25,12 +25,12 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Rev orders plans.
 type Rev struct {
-	Term view.Epoch
+	Term gossip.Epoch
 	Seq  uint64
 }
 
@@ -58,7 +58,7 @@ type State struct {
 	// did.
 	Wish int
 	// Acked has the nodes that host.
-	Acked map[view.NodeID]Ack
+	Acked map[gossip.NodeID]Ack
 }
 
 // Ack is the record of a node that hosts.
@@ -67,24 +67,24 @@ type Ack struct {
 	// the beginning.
 	Rev Rev
 	// Since is the epoch of a view in which it is a member.
-	Since view.Epoch
+	Since gossip.Epoch
 }
 
 // Members are those of a view.
 type Members struct {
-	Epoch view.Epoch
-	Nodes []view.NodeID
+	Epoch gossip.Epoch
+	Nodes []gossip.NodeID
 }
 
 // gone reports whether a node has left for good: the view is one that should have it.
-func (m *Members) gone(n view.NodeID, a Ack) bool {
+func (m *Members) gone(n gossip.NodeID, a Ack) bool {
 	return a.Since <= m.Epoch && !slices.Contains(m.Nodes, n)
 }
 
 // Next returns the plan to write, if it is time for one. The caller is in office in
 // the given term and read s from a majority, fenced; first is the number of workers
 // to begin with; members are those of its view.
-func Next(s *State, term view.Epoch, first int, members Members) (Plan, bool) {
+func Next(s *State, term gossip.Epoch, first int, members Members) (Plan, bool) {
 	if s.Plan.Rev.Term > term {
 		return Plan{}, false
 	}
@@ -113,8 +113,8 @@ func stopped(s *State, members *Members) bool {
 }
 
 // Stale returns the nodes whose acknowledgements are no longer needed.
-func Stale(s *State, members Members) []view.NodeID {
-	var gone []view.NodeID
+func Stale(s *State, members Members) []gossip.NodeID {
+	var gone []gossip.NodeID
 	for n, a := range s.Acked { // order-free: each is deleted by itself
 		if members.gone(n, a) {
 			gone = append(gone, n)

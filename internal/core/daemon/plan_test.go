@@ -5,13 +5,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 func TestPlansFollowEachOther(t *testing.T) {
-	members := Members{7, []view.NodeID{1, 2}}
-	s := &State{Acked: map[view.NodeID]Ack{1: {Since: 5}, 2: {Since: 5}}}
-	step := func(term view.Epoch, want Plan) {
+	members := Members{7, []gossip.NodeID{1, 2}}
+	s := &State{Acked: map[gossip.NodeID]Ack{1: {Since: 5}, 2: {Since: 5}}}
+	step := func(term gossip.Epoch, want Plan) {
 		t.Helper()
 		got, write := Next(s, term, 3, members)
 		if write != (want != Plan{}) || got != want {
@@ -36,8 +36,8 @@ func TestPlansFollowEachOther(t *testing.T) {
 	step(6, Plan{Rev{6, 2}, 2, false})
 	s.Acked[1], s.Acked[3] = Ack{Rev{6, 2}, 5}, Ack{Rev{5, 1}, 5}
 	step(6, Plan{})
-	members = Members{8, []view.NodeID{1, 7}} // 2 is out of the view, 7 does not host
-	s.Acked[4] = Ack{Since: 9}                // the writer's view is older than 4
+	members = Members{8, []gossip.NodeID{1, 7}} // 2 is out of the view, 7 does not host
+	s.Acked[4] = Ack{Since: 9}                  // the writer's view is older than 4
 	step(6, Plan{})
 	s.Acked[4] = Ack{Rev{6, 2}, 9}
 	step(6, Plan{Rev{6, 3}, 2, true})
@@ -67,17 +67,17 @@ func TestPlansRunWhatTheySay(t *testing.T) {
 type world struct {
 	rand  *rand.Rand
 	state State
-	nodes map[view.NodeID]*worker
+	nodes map[gossip.NodeID]*worker
 	// members are those of the newest view, whose number is epoch; known is the view that
 	// the coordinator in office holds, which may be older.
-	members []view.NodeID
-	epoch   view.Epoch
+	members []gossip.NodeID
+	epoch   gossip.Epoch
 	known   Members
-	term    view.Epoch
-	fence   view.Epoch
+	term    gossip.Epoch
+	fence   gossip.Epoch
 	// pending are writes of coordinators that have not arrived.
 	pending []pending
-	next    view.NodeID
+	next    gossip.NodeID
 	mutant  mutant
 }
 
@@ -94,9 +94,9 @@ const (
 )
 
 type pending struct {
-	term view.Epoch
+	term gossip.Epoch
 	plan Plan
-	gone []view.NodeID
+	gone []gossip.NodeID
 }
 
 // worker is a node: what it has seen, and under which number of workers its
@@ -105,13 +105,13 @@ type worker struct {
 	plan    Plan
 	ready   bool
 	present bool
-	since   view.Epoch
+	since   gossip.Epoch
 	runs    map[int]int
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), nodes: map[view.NodeID]*worker{}, term: 1}
-	w.state.Acked = map[view.NodeID]Ack{}
+	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), nodes: map[gossip.NodeID]*worker{}, term: 1}
+	w.state.Acked = map[gossip.NodeID]Ack{}
 	for range 3 {
 		w.join()
 	}
@@ -167,7 +167,7 @@ func (w *world) step() {
 }
 
 // office reads, fenced, and sends the next plan on its way.
-func (w *world) office(term view.Epoch) {
+func (w *world) office(term gossip.Epoch) {
 	w.fence = max(w.fence, term)
 	if p, write := Next(&w.state, term, 2, w.known); write {
 		w.pending = append(w.pending, pending{term, p, Stale(&w.state, w.known)})
@@ -190,7 +190,7 @@ func (w *world) deliver() {
 	w.pending = slices.Delete(w.pending, i, i+1)
 }
 
-func (w *world) node(id view.NodeID) {
+func (w *world) node(id gossip.NodeID) {
 	n := w.nodes[id]
 	switch {
 	case !n.present:
@@ -221,7 +221,7 @@ func (w *world) node(id view.NodeID) {
 }
 
 // elsewhere: sharding keeps one instance of each worker.
-func (w *world) elsewhere(id view.NodeID, i int) bool {
+func (w *world) elsewhere(id gossip.NodeID, i int) bool {
 	for o, n := range w.nodes { // order-free: any will do
 		if _, on := n.runs[i]; on && o != id {
 			return true

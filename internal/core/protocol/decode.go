@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
@@ -88,8 +88,8 @@ func readForRegion(r *wire.Reader, kind byte, h Head) Message {
 func readHead(r *wire.Reader) Head {
 	return Head{
 		Type:  r.String("entity type", TypeBytesMax),
-		Term:  view.Epoch(r.Uvarint()),
-		View:  view.Epoch(r.Uvarint()),
+		Term:  gossip.Epoch(r.Uvarint()),
+		View:  gossip.Epoch(r.Uvarint()),
 		Seq:   r.Uvarint(),
 		Probe: r.Bool(),
 	}
@@ -129,7 +129,7 @@ func readUint32(r *wire.Reader) uint32 {
 }
 
 func readToken(r *wire.Reader) Token {
-	return Token{Term: view.Epoch(r.Uvarint()), Seq: r.Uvarint()}
+	return Token{Term: gossip.Epoch(r.Uvarint()), Seq: r.Uvarint()}
 }
 
 func readShardToken(r *wire.Reader) ShardToken {
@@ -137,15 +137,15 @@ func readShardToken(r *wire.Reader) ShardToken {
 }
 
 func readHome(r *wire.Reader) Home {
-	return Home{Shard: readShard(r), Node: view.NodeID(r.U64()), Token: readToken(r)}
+	return Home{Shard: readShard(r), Node: gossip.NodeID(r.U64()), Token: readToken(r)}
 }
 
 func readHostOrder(r *wire.Reader) HostOrder {
-	return HostOrder{Shard: readShard(r), Token: readToken(r), From: view.NodeID(r.U64())}
+	return HostOrder{Shard: readShard(r), Token: readToken(r), From: gossip.NodeID(r.U64())}
 }
 
 func readHandOffOrder(r *wire.Reader) HandOffOrder {
-	return HandOffOrder{Shard: readShard(r), Token: readToken(r), Move: readToken(r), To: view.NodeID(r.U64())}
+	return HandOffOrder{Shard: readShard(r), Token: readToken(r), Move: readToken(r), To: gossip.NodeID(r.U64())}
 }
 
 func readCensusReport(r *wire.Reader, h Head) *CensusReport {
@@ -160,7 +160,7 @@ func readCensusReport(r *wire.Reader, h Head) *CensusReport {
 }
 
 func readHeld(r *wire.Reader) Held {
-	return Held{Shard: readShard(r), Token: readToken(r), From: view.NodeID(r.U64()), To: view.NodeID(r.U64())}
+	return Held{Shard: readShard(r), Token: readToken(r), From: gossip.NodeID(r.U64()), To: gossip.NodeID(r.U64())}
 }
 
 func readClaim(r *wire.Reader) Claim {
@@ -169,7 +169,7 @@ func readClaim(r *wire.Reader) Claim {
 		r.Fail(&wire.LimitError{Field: "claim state", Declared: uint64(c.State), Max: uint64(ClaimStopping)})
 	}
 	if c.State == ClaimStopping {
-		c.To = view.NodeID(r.U64())
+		c.To = gossip.NodeID(r.U64())
 	}
 	return c
 }

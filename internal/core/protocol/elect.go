@@ -3,7 +3,7 @@ package protocol
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Decliner is a candidate that has declined to coordinate in a view. Missing: it does
@@ -11,7 +11,7 @@ import (
 // decline. Unbound is Declined.Unbound: a node that decides by such a decline takes no
 // office itself.
 type Decliner struct {
-	Node             view.NodeID
+	Node             gossip.NodeID
 	Missing, Unbound bool
 }
 
@@ -49,9 +49,9 @@ type Decliner struct {
 // view: there the question is asked again, and a node that all had to accept in one view
 // may step back in the next. A coordinator in office need not leave it
 // meanwhile: see the coordinator's settleOffice.
-func Elect(v *view.View, role string, declined ...Decliner) view.NodeID {
+func Elect(v *gossip.View, role string, declined ...Decliner) gossip.NodeID {
 	all := candidates(v, role)
-	missing := func(n view.NodeID) bool {
+	missing := func(n gossip.NodeID) bool {
 		at := find(declined, n)
 		return at >= 0 && declined[at].Missing
 	}
@@ -76,13 +76,13 @@ func Elect(v *view.View, role string, declined ...Decliner) view.NodeID {
 // candidate or does not run the type itself. If such a decline were binding, the type could
 // stay without a coordinator: a proxy asks before the first host is ready, and the
 // candidates before that host never run the type.
-func Binds(v *view.View, from view.NodeID, r *Register) bool {
+func Binds(v *gossip.View, from gossip.NodeID, r *Register) bool {
 	return r.Settings.Shards > 0 && Candidate(v, r.Settings.Role, from)
 }
 
 // AllMissing reports whether all candidates have declined because they do not run the type.
-func AllMissing(v *view.View, role string, declined []Decliner) bool {
-	return !slices.ContainsFunc(candidates(v, role), func(n view.NodeID) bool {
+func AllMissing(v *gossip.View, role string, declined []Decliner) bool {
+	return !slices.ContainsFunc(candidates(v, role), func(n gossip.NodeID) bool {
 		at := find(declined, n)
 		return at < 0 || !declined[at].Missing
 	})
@@ -90,7 +90,7 @@ func AllMissing(v *view.View, role string, declined []Decliner) bool {
 
 // Presumed returns the members presumed to decline in v: those that declined lately or
 // before. Of a member in both, the later decline counts.
-func Presumed(v *view.View, lately, before []Decliner) []Decliner {
+func Presumed(v *gossip.View, lately, before []Decliner) []Decliner {
 	var out []Decliner
 	for _, d := range slices.Concat(lately, before) {
 		if v.Member(d.Node) != nil && find(out, d.Node) < 0 {
@@ -100,26 +100,26 @@ func Presumed(v *view.View, lately, before []Decliner) []Decliner {
 	return out
 }
 
-func find(declined []Decliner, n view.NodeID) int {
+func find(declined []Decliner, n gossip.NodeID) int {
 	return slices.IndexFunc(declined, func(d Decliner) bool { return d.Node == n })
 }
 
 // Candidate reports whether a node may be elected in v.
-func Candidate(v *view.View, role string, n view.NodeID) bool {
+func Candidate(v *gossip.View, role string, n gossip.NodeID) bool {
 	return slices.Contains(candidates(v, role), n)
 }
 
-func candidates(v *view.View, role string) []view.NodeID {
+func candidates(v *gossip.View, role string) []gossip.NodeID {
 	if v == nil {
 		return nil
 	}
-	var up, leaving []view.NodeID
+	var up, leaving []gossip.NodeID
 	for i := range v.Members {
 		switch m := &v.Members[i]; {
 		case !m.HasRole(role):
-		case m.Status == view.Up:
+		case m.Status == gossip.Up:
 			up = append(up, m.ID)
-		case m.Status == view.Leaving:
+		case m.Status == gossip.Leaving:
 			leaving = append(leaving, m.ID)
 		}
 	}

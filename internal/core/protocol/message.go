@@ -3,7 +3,7 @@ package protocol
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Message is one of the structs of this file, by pointer. Messages are immutable
@@ -20,10 +20,10 @@ type Head struct {
 	Type string
 	// Term is the coordinator's: its own in the messages it sends. A region sends the term
 	// of the coordinator that it addresses, zero if it has none.
-	Term view.Epoch
+	Term gossip.Epoch
 	// View is the epoch of the sender's view. A receiver whose view is older keeps the
 	// message until it has caught up.
-	View view.Epoch
+	View gossip.Epoch
 	// Seq makes, with Term, the stamp of a coordinator's message. A region's answer
 	// carries the Seq of the order that it answers, zero if it answers none.
 	Seq uint64

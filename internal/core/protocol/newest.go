@@ -1,11 +1,13 @@
 package protocol
 
-import "github.com/peerage-go/peerage/gossip/view"
+import (
+	"github.com/peerage-go/peerage/gossip"
+)
 
 // NewestTerm returns the highest term that m names, in its head and in its tokens. Terms
 // are epochs of views, and a sender takes them from views that it holds; so one above the
 // receiver's view, in a message whose Head.View is not, is forged.
-func NewestTerm(m Message) view.Epoch {
+func NewestTerm(m Message) gossip.Epoch {
 	newest := m.Header().Term
 	EachToken(m, func(t Token) { newest = max(newest, t.Term) })
 	return newest

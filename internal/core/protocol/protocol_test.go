@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
@@ -176,23 +176,23 @@ func TestTokensAreOrderedByTermThenSeq(t *testing.T) {
 }
 
 func TestElect(t *testing.T) {
-	m := func(id view.NodeID, s view.Status, roles ...string) view.Member {
-		return view.Member{Node: view.Node{ID: id, Roles: roles}, Status: s}
+	m := func(id gossip.NodeID, s gossip.Status, roles ...string) gossip.Member {
+		return gossip.Member{Node: gossip.Node{ID: id, Roles: roles}, Status: s}
 	}
 	for _, c := range []struct {
 		name    string
-		members []view.Member
-		want    view.NodeID
+		members []gossip.Member
+		want    gossip.NodeID
 	}{
 		{"nobody", nil, 0},
-		{"the most senior", []view.Member{m(1, view.Up, "a"), m(2, view.Up, "a")}, 1},
-		{"of the role", []view.Member{m(1, view.Up, "b"), m(2, view.Up, "a")}, 2},
-		{"not one that joins", []view.Member{m(1, view.Joining, "a"), m(2, view.Up, "a")}, 2},
-		{"not one that leaves", []view.Member{m(1, view.Leaving, "a"), m(2, view.Up, "a")}, 2},
-		{"unless all leave", []view.Member{m(1, view.Joining, "a"), m(2, view.Leaving, "a"), m(3, view.Leaving, "a")}, 2},
-		{"nobody of the role", []view.Member{m(1, view.Up, "b")}, 0},
+		{"the most senior", []gossip.Member{m(1, gossip.Up, "a"), m(2, gossip.Up, "a")}, 1},
+		{"of the role", []gossip.Member{m(1, gossip.Up, "b"), m(2, gossip.Up, "a")}, 2},
+		{"not one that joins", []gossip.Member{m(1, gossip.Joining, "a"), m(2, gossip.Up, "a")}, 2},
+		{"not one that leaves", []gossip.Member{m(1, gossip.Leaving, "a"), m(2, gossip.Up, "a")}, 2},
+		{"unless all leave", []gossip.Member{m(1, gossip.Joining, "a"), m(2, gossip.Leaving, "a"), m(3, gossip.Leaving, "a")}, 2},
+		{"nobody of the role", []gossip.Member{m(1, gossip.Up, "b")}, 0},
 	} {
-		if got := Elect(&view.View{Members: c.members}, "a"); got != c.want {
+		if got := Elect(&gossip.View{Members: c.members}, "a"); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -202,27 +202,27 @@ func TestElect(t *testing.T) {
 }
 
 func TestElectAmongThoseWhoDoNotDecline(t *testing.T) {
-	v := &view.View{}
-	for id, s := range []view.Status{view.Leaving, view.Up, view.Up, view.Joining, view.Leaving} {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(id + 1)}, Status: s})
+	v := &gossip.View{}
+	for id, s := range []gossip.Status{gossip.Leaving, gossip.Up, gossip.Up, gossip.Joining, gossip.Leaving} {
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: gossip.NodeID(id + 1)}, Status: s})
 	}
 	for _, c := range []struct {
-		declined, missing []view.NodeID
-		want              view.NodeID
+		declined, missing []gossip.NodeID
+		want              gossip.NodeID
 		all               bool
 	}{
 		{nil, nil, 2, false},
-		{[]view.NodeID{2}, nil, 3, false},
-		{[]view.NodeID{3, 9}, nil, 2, false},
-		{[]view.NodeID{3, 2}, nil, 1, false},
-		{[]view.NodeID{1, 3, 2}, nil, 5, false},
-		{[]view.NodeID{5, 1, 3, 2}, nil, 2, false},
+		{[]gossip.NodeID{2}, nil, 3, false},
+		{[]gossip.NodeID{3, 9}, nil, 2, false},
+		{[]gossip.NodeID{3, 2}, nil, 1, false},
+		{[]gossip.NodeID{1, 3, 2}, nil, 5, false},
+		{[]gossip.NodeID{5, 1, 3, 2}, nil, 2, false},
 		// When all decline it is the first that could.
-		{[]view.NodeID{5, 1}, []view.NodeID{2}, 3, false},
-		{[]view.NodeID{5, 1, 3}, []view.NodeID{2}, 3, false},
-		{[]view.NodeID{5}, []view.NodeID{1, 2, 3}, 5, false},
-		{nil, []view.NodeID{5, 3, 1}, 2, false},
-		{nil, []view.NodeID{5, 3, 1, 2}, 2, true},
+		{[]gossip.NodeID{5, 1}, []gossip.NodeID{2}, 3, false},
+		{[]gossip.NodeID{5, 1, 3}, []gossip.NodeID{2}, 3, false},
+		{[]gossip.NodeID{5}, []gossip.NodeID{1, 2, 3}, 5, false},
+		{nil, []gossip.NodeID{5, 3, 1}, 2, false},
+		{nil, []gossip.NodeID{5, 3, 1, 2}, 2, true},
 	} {
 		var declined []Decliner
 		for _, n := range c.declined {
@@ -238,12 +238,12 @@ func TestElectAmongThoseWhoDoNotDecline(t *testing.T) {
 }
 
 func TestWhoIsPresumedToDecline(t *testing.T) {
-	v := &view.View{Members: []view.Member{{Node: view.Node{ID: 1}}, {Node: view.Node{ID: 2}}, {Node: view.Node{ID: 3}}}}
+	v := &gossip.View{Members: []gossip.Member{{Node: gossip.Node{ID: 1}}, {Node: gossip.Node{ID: 2}}, {Node: gossip.Node{ID: 3}}}}
 	got := Presumed(v, []Decliner{{Node: 2, Missing: false}, {Node: 9, Missing: false}}, []Decliner{{Node: 3, Missing: true}, {Node: 2, Missing: true}, {Node: 8, Missing: true}})
 	if want := []Decliner{{Node: 2, Missing: false}, {Node: 3, Missing: true}}; !slices.Equal(got, want) {
 		t.Errorf("presumed %v, want %v", got, want)
 	}
-	if Candidate(v, "", 1) || !Candidate(&view.View{Members: []view.Member{{Node: view.Node{ID: 1}, Status: view.Up}}}, "", 1) {
+	if Candidate(v, "", 1) || !Candidate(&gossip.View{Members: []gossip.Member{{Node: gossip.Node{ID: 1}, Status: gossip.Up}}}, "", 1) {
 		t.Error("who joins is no candidate, who is up is one")
 	}
 }

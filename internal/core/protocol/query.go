@@ -1,7 +1,7 @@
 package protocol
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
@@ -59,14 +59,14 @@ type ShardLoad struct {
 // Event is one line of a node's history of a shard.
 type Event struct {
 	// Term is the term that the node obeyed, or held office in, at the time.
-	Term view.Epoch
+	Term gossip.Epoch
 	// Unix is the node's wall clock in nanoseconds: for people, not for order.
 	Unix int64
 	// Coordinator: seen by the coordinator, not the region.
 	Coordinator bool
 	// HasShard is false for events that concern all shards.
 	HasShard bool
-	Node     view.NodeID
+	Node     gossip.NodeID
 	Token    Token
 	Kind     string
 	Detail   string
@@ -121,8 +121,8 @@ func appendEvent(b []byte, e Event) []byte {
 
 func readEvent(r *wire.Reader) Event {
 	return Event{
-		Term: view.Epoch(r.Uvarint()), Unix: int64(r.U64()), Coordinator: r.Bool(), HasShard: r.Bool(),
-		Node: view.NodeID(r.U64()), Token: readToken(r),
+		Term: gossip.Epoch(r.Uvarint()), Unix: int64(r.U64()), Coordinator: r.Bool(), HasShard: r.Bool(),
+		Node: gossip.NodeID(r.U64()), Token: readToken(r),
 		Kind: r.String("kind", eventTextMax), Detail: r.String("detail", eventTextMax),
 	}
 }

@@ -1,7 +1,7 @@
 package protocol
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -36,17 +36,17 @@ const (
 // the shard may run. Only the hosts can report where it does run (see the census).
 type Record struct {
 	Shard ShardID
-	Home  view.NodeID
+	Home  gossip.NodeID
 	Token Token
 	State RecordState
 	// From is the former home if the shard was handed off in order for this
 	// allocation, as in HostOrder.
-	From view.NodeID
+	From gossip.NodeID
 	// Moves counts the shard's latest moves, those without a time of calm between
 	// them; Since is the view's epoch at the first of them. Only strategies use
 	// them: no guarantee rests on them.
 	Moves uint8
-	Since view.Epoch
+	Since gossip.Epoch
 }
 
 // ShardToken names one allocation of a shard, or one move of it.
@@ -58,7 +58,7 @@ type ShardToken struct {
 // Home is the node that hosts a shard, and the token it hosts it under.
 type Home struct {
 	Shard ShardID
-	Node  view.NodeID
+	Node  gossip.NodeID
 	Token Token
 }
 
@@ -68,7 +68,7 @@ type HostOrder struct {
 	Token Token
 	// From is the former home if the shard was handed off in order: its state may
 	// come from there. Zero otherwise.
-	From view.NodeID
+	From gossip.NodeID
 }
 
 // HandOffOrder orders the owner to stop a shard.
@@ -79,7 +79,7 @@ type HandOffOrder struct {
 	// Move is the stamp of the move.
 	Move Token
 	// To is the new home if it is chosen already, zero otherwise.
-	To view.NodeID
+	To gossip.NodeID
 }
 
 // ClaimState is how far a shard has started or stopped on a node.
@@ -98,7 +98,7 @@ type Claim struct {
 	Token Token
 	State ClaimState
 	// To is where the state is sent, with ClaimStopping; zero if nowhere.
-	To view.NodeID
+	To gossip.NodeID
 }
 
 // Held is one line of a census report: the state of Shard, as it was at the end
@@ -107,7 +107,7 @@ type Claim struct {
 type Held struct {
 	Shard ShardID
 	Token Token
-	From  view.NodeID
+	From  gossip.NodeID
 	// To is where From, if it is the reporter, has sent the state; zero if nowhere.
-	To view.NodeID
+	To gossip.NodeID
 }

@@ -3,7 +3,7 @@ package region
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
 )
@@ -11,7 +11,7 @@ import (
 // Config holds the settings of a Core. Zero durations take the default
 // named at the field.
 type Config struct {
-	Self view.NodeID
+	Self gossip.NodeID
 	// Type is the name of the entity type.
 	Type string
 	// Role is the type's role. Its members elect the coordinator.
@@ -52,7 +52,7 @@ type Tick struct{}
 
 // ViewChanged brings a newer view. The shell sends the current view right after
 // New, and then each newer view in order. Skipped views do no harm.
-type ViewChanged struct{ View *view.View }
+type ViewChanged struct{ View *gossip.View }
 
 // LeaseChanged reports whether this node's lease is valid. No shard is started or
 // stopped before the first LeaseChanged with a valid lease.
@@ -65,7 +65,7 @@ type Abandoned struct{}
 // Received is a message from a coordinator. Those of protocol.ToCoordinator do
 // not belong here.
 type Received struct {
-	From view.NodeID
+	From gossip.NodeID
 	Msg  protocol.Message
 }
 
@@ -94,13 +94,13 @@ type ShardStopped struct{ Shards []protocol.ShardToken }
 type StateHeld struct {
 	Shard protocol.ShardID
 	Token protocol.Token
-	From  view.NodeID
+	From  gossip.NodeID
 }
 
 // MarkerAcked brings the owner's answer to Marker: the entities' queues hold all that this
 // node sent before the marker. Tokens are those of the markers.
 type MarkerAcked struct {
-	From   view.NodeID
+	From   gossip.NodeID
 	Shards []protocol.ShardToken
 }
 
@@ -143,7 +143,7 @@ type Effect interface{ effect() }
 // shell's own coordinator core, without the network. Delivery is
 // not guaranteed.
 type Send struct {
-	To  view.NodeID
+	To  gossip.NodeID
 	Msg protocol.Message
 }
 
@@ -151,9 +151,9 @@ type Send struct {
 // passes it on as coordinator.Standing.
 type Standing struct {
 	Refused  bool
-	View     view.Epoch
+	View     gossip.Epoch
 	Declined []protocol.Decliner
-	Term     view.Epoch
+	Term     gossip.Epoch
 }
 
 // Marker is sent on the message connection to Owner, after all messages sent there
@@ -161,7 +161,7 @@ type Standing struct {
 // messages are queued at the entities, or were refused. MarkerAcked brings that
 // answer. If Owner is this node, the shell answers itself.
 type Marker struct {
-	Owner view.NodeID
+	Owner gossip.NodeID
 	// Token is the stamp of the move, to be echoed. It is not the allocation's.
 	Token protocol.Token
 }
@@ -186,7 +186,7 @@ type SendMarker struct {
 // that token refuses them. Home may be this node.
 type OpenRoute struct {
 	Shard protocol.ShardID
-	Home  view.NodeID
+	Home  gossip.NodeID
 	Token protocol.Token
 }
 
@@ -195,7 +195,7 @@ type OpenRoute struct {
 type StartShard struct {
 	Shard protocol.ShardID
 	Token protocol.Token
-	From  view.NodeID
+	From  gossip.NodeID
 }
 
 // StopShard stops a shard in order: running handlers finish, queued messages are
@@ -205,7 +205,7 @@ type StartShard struct {
 type StopShard struct {
 	Shard  protocol.ShardID
 	Token  protocol.Token
-	To     view.NodeID
+	To     gossip.NodeID
 	Within time.Duration
 }
 
@@ -233,8 +233,8 @@ func (Drained) effect()    {}
 type DropState struct {
 	Shard protocol.ShardID
 	Token protocol.Token
-	From  view.NodeID
-	Home  view.NodeID
+	From  gossip.NodeID
+	Home  gossip.NodeID
 }
 
 // TraceEvent is one line for logs, metrics and explain. Cores do not log.
@@ -245,7 +245,7 @@ type TraceEvent struct {
 	Shard    protocol.ShardID
 	HasShard bool
 	// Node is the node it is about, zero if none.
-	Node view.NodeID
+	Node gossip.NodeID
 	// Token is the allocation or move, or {term, 0}.
 	Token  protocol.Token
 	Detail string

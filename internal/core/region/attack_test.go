@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -68,7 +68,7 @@ func TestAttackTermsBeyondTheView(t *testing.T) {
 	b.hear(&protocol.CensusRequest{Head: h})
 	refuse[*protocol.CensusReport](b)
 	b.view(boss, self, other)
-	if b.traced(TraceFar) || b.c.floors.term != view.Epoch(h.Term) {
+	if b.traced(TraceFar) || b.c.floors.term != gossip.Epoch(h.Term) {
 		t.Errorf("the term %v of a view that came later is not obeyed, but %v", h.Term, b.c.floors.term)
 	}
 }

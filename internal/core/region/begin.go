@@ -1,7 +1,7 @@
 package region
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -18,7 +18,7 @@ import (
 //
 // A Begin from before the newest Homes belongs to a move that has ended. It gets no
 // answer, and its sender waits for none.
-func (c *Core) begin(from view.NodeID, m *protocol.Begin) {
+func (c *Core) begin(from gossip.NodeID, m *protocol.Begin) {
 	for _, st := range m.Shards {
 		if !c.inRange(from, st.Shard) {
 			continue
@@ -34,7 +34,7 @@ func (c *Core) begin(from view.NodeID, m *protocol.Begin) {
 	}
 }
 
-func (c *Core) beginShard(from view.NodeID, st protocol.ShardToken, again bool) {
+func (c *Core) beginShard(from gossip.NodeID, st protocol.ShardToken, again bool) {
 	r := &c.routes[st.Shard]
 	marker := Marker{Owner: r.home, Token: r.move}
 	switch {

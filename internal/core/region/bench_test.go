@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 const (
-	self  view.NodeID = 2
-	boss  view.NodeID = 1
-	other view.NodeID = 3
+	self  gossip.NodeID = 2
+	boss  gossip.NodeID = 1
+	other gossip.NodeID = 3
 )
 
 // bench steps one core and keeps what it did.
@@ -22,14 +22,14 @@ type bench struct {
 	t     *testing.T
 	c     *Core
 	now   clock.Instant
-	epoch view.Epoch
+	epoch gossip.Epoch
 	seq   uint64
 	did   []Effect
 	trace []TraceEvent
 }
 
 func newBench(t *testing.T, floors *Floors) *bench {
-	b := &bench{t: t, now: 1, epoch: view.FirstEpoch(1)}
+	b := &bench{t: t, now: 1, epoch: gossip.FirstEpoch(1)}
 	b.c = New(Config{Self: self, Type: "counter", Shards: 8, Hosts: true}, floors)
 	b.view(boss, self, other)
 	b.step(LeaseChanged{Valid: true})
@@ -47,11 +47,11 @@ func (b *bench) step(ev Event) *bench {
 	return b
 }
 
-func (b *bench) view(ids ...view.NodeID) *bench {
+func (b *bench) view(ids ...gossip.NodeID) *bench {
 	b.epoch++
-	v := &view.View{Epoch: b.epoch}
+	v := &gossip.View{Epoch: b.epoch}
 	for _, id := range ids {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id}, Status: gossip.Up})
 	}
 	return b.step(ViewChanged{View: v})
 }
@@ -63,14 +63,14 @@ func (b *bench) head() protocol.Head {
 }
 
 // headOf is that of a coordinator whose term began in an earlier view, or in this one.
-func (b *bench) headOf(term view.Epoch) protocol.Head {
+func (b *bench) headOf(term gossip.Epoch) protocol.Head {
 	h := b.head()
 	h.Term = term
 	return h
 }
 
 // sendsTo counts what the last step sent to a node.
-func (b *bench) sendsTo(n view.NodeID) (sent int) {
+func (b *bench) sendsTo(n gossip.NodeID) (sent int) {
 	for _, e := range b.did {
 		if s, is := e.(Send); is && s.To == n {
 			sent++
@@ -100,7 +100,7 @@ func (b *bench) handOff(s protocol.ShardID, t protocol.Token) *bench {
 	return b.hear(&protocol.HandOff{Head: h, Within: time.Second, Shards: []protocol.HandOffOrder{{Shard: s, Token: t, Move: h.Stamp()}}})
 }
 
-func (b *bench) homes(s protocol.ShardID, n view.NodeID, t protocol.Token) *bench {
+func (b *bench) homes(s protocol.ShardID, n gossip.NodeID, t protocol.Token) *bench {
 	b.t.Helper()
 	return b.hear(&protocol.Homes{Head: b.head(), Homes: []protocol.Home{{Shard: s, Node: n, Token: t}}})
 }

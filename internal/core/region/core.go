@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -16,7 +16,7 @@ type Core struct {
 	now    clock.Instant
 	out    *Effects
 
-	view  *view.View
+	view  *gossip.View
 	lease bool
 	// held are messages that came before our view or lease allowed them.
 	held []Received
@@ -30,7 +30,7 @@ type Core struct {
 	// all candidates of the view have declined as Missing, which is reported once. unfit is
 	// set while the last coordinator that compared this node's settings refuses them.
 	declined, presumed []protocol.Decliner
-	candidate          view.NodeID
+	candidate          gossip.NodeID
 	pace               time.Duration
 	nobody, unfit      bool
 
@@ -44,7 +44,7 @@ type Core struct {
 	kept map[protocol.ShardID]protocol.Held
 	// sent has the receiver of each state that an allocation of this node left
 	// and that is also kept here.
-	sent map[protocol.ShardID]view.NodeID
+	sent map[protocol.ShardID]gossip.NodeID
 
 	drain      drainState
 	outbox     outbox
@@ -148,7 +148,7 @@ func (c *Core) tick() {
 }
 
 // inRange refuses shard numbers beyond the type's.
-func (c *Core) inRange(from view.NodeID, s protocol.ShardID) bool {
+func (c *Core) inRange(from gossip.NodeID, s protocol.ShardID) bool {
 	if int(s) < c.cfg.Shards {
 		return true
 	}
@@ -156,11 +156,11 @@ func (c *Core) inRange(from view.NodeID, s protocol.ShardID) bool {
 	return false
 }
 
-func (c *Core) trace(kind string, n view.NodeID, t protocol.Token, detail string) {
+func (c *Core) trace(kind string, n gossip.NodeID, t protocol.Token, detail string) {
 	c.out.Trace = append(c.out.Trace, TraceEvent{Kind: kind, Node: n, Token: t, Detail: detail})
 }
 
-func (c *Core) traceShard(kind string, id protocol.ShardID, n view.NodeID, t protocol.Token, detail string) {
+func (c *Core) traceShard(kind string, id protocol.ShardID, n gossip.NodeID, t protocol.Token, detail string) {
 	c.out.Trace = append(c.out.Trace, TraceEvent{Kind: kind, Shard: id, HasShard: true, Node: n, Token: t, Detail: detail})
 }
 

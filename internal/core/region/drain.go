@@ -1,7 +1,7 @@
 package region
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -45,7 +45,7 @@ func (c *Core) askDrain() {
 	}
 }
 
-func (c *Core) drained(from view.NodeID) {
+func (c *Core) drained(from gossip.NodeID) {
 	if c.drain.asking && from == c.office.node {
 		c.drain.asking, c.drain.last = false, true
 	}

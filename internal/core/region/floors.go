@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -20,7 +20,7 @@ import (
 // its own promises. They may end with the incarnation, since no shard is
 // ever allocated to that NodeID again.
 type Floors struct {
-	term view.Epoch
+	term gossip.Epoch
 	// token: Stopped was promised up to here.
 	token map[protocol.ShardID]protocol.Token
 	// running: started here and not stopped yet.
@@ -31,7 +31,7 @@ type Floors struct {
 }
 
 // Term returns the lowest term that is obeyed.
-func (f *Floors) Term() view.Epoch { return f.term }
+func (f *Floors) Term() gossip.Epoch { return f.term }
 
 // Token returns the shard's floor.
 func (f *Floors) Token(s protocol.ShardID) protocol.Token { return f.token[s] }

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -32,7 +32,7 @@ func (c *Core) stateHeld(s protocol.Held) {
 }
 
 // dropState drops a state that is older than the allocation under which the shard lives.
-func (c *Core) dropState(s protocol.ShardID, home view.NodeID, t protocol.Token) {
+func (c *Core) dropState(s protocol.ShardID, home gossip.NodeID, t protocol.Token) {
 	if k, ok := c.kept[s]; ok && k.Token.Less(t) {
 		delete(c.kept, s)
 		delete(c.sent, s)
@@ -41,13 +41,13 @@ func (c *Core) dropState(s protocol.ShardID, home view.NodeID, t protocol.Token)
 }
 
 // noteSent notes where the state of a shard went that has stopped here.
-func (c *Core) noteSent(s protocol.ShardID, to view.NodeID) {
+func (c *Core) noteSent(s protocol.ShardID, to gossip.NodeID) {
 	delete(c.sent, s)
 	if _, keeps := c.kept[s]; !keeps {
 		return
 	}
 	if c.sent == nil {
-		c.sent = map[protocol.ShardID]view.NodeID{}
+		c.sent = map[protocol.ShardID]gossip.NodeID{}
 	}
 	c.sent[s] = to
 }

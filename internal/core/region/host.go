@@ -3,7 +3,7 @@ package region
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -27,7 +27,7 @@ type host struct {
 	// before it was overtaken by it.
 	order protocol.Token
 	// to is where the state is sent. Invariant: zero unless stopping.
-	to view.NodeID
+	to gossip.NodeID
 	// answers is the Seq of the order that the stop answers, zero if no coordinator
 	// of this term has ordered it.
 	answers uint64
@@ -43,7 +43,7 @@ type host struct {
 
 // turning is an order to send a state that waits here to another home.
 type turning struct {
-	to     view.NodeID
+	to     gossip.NodeID
 	seq    uint64
 	within time.Duration
 }
@@ -63,7 +63,7 @@ func (c *Core) hostShards(r Received, m *protocol.HostShards) {
 	}
 }
 
-func (c *Core) hostShard(from view.NodeID, m *protocol.HostShards, o protocol.HostOrder) {
+func (c *Core) hostShard(from gossip.NodeID, m *protocol.HostShards, o protocol.HostOrder) {
 	h := &c.hosts[o.Shard]
 	same := h.phase != none && h.token == o.Token
 	if !same && !c.floors.Token(o.Shard).Less(o.Token) && !c.cfg.Mutant.Is("no token check") {
@@ -137,7 +137,7 @@ func (c *Core) shardStarted(shards []protocol.ShardToken) {
 // promise sends Stopped for a shard that does not run here under the token or
 // below; it answers the order unless that is nil. The floor rises first, so that the
 // promise holds whatever order comes late.
-func (c *Core) promise(to view.NodeID, order *protocol.Head, st protocol.ShardToken) {
+func (c *Core) promise(to gossip.NodeID, order *protocol.Head, st protocol.ShardToken) {
 	if !c.cfg.Mutant.Is("Stopped without a floor") {
 		c.floors.raise(st.Shard, st.Token)
 	}
@@ -164,7 +164,7 @@ func (c *Core) handOff(r Received, m *protocol.HandOff) {
 	}
 }
 
-func (c *Core) handOffShard(from view.NodeID, m *protocol.HandOff, o protocol.HandOffOrder) {
+func (c *Core) handOffShard(from gossip.NodeID, m *protocol.HandOff, o protocol.HandOffOrder) {
 	h := &c.hosts[o.Shard]
 	order := turning{o.To, m.Seq, m.Within}
 	switch {

@@ -3,7 +3,7 @@ package region
 import (
 	"fmt"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -79,7 +79,7 @@ func (c *Core) checkHost(id protocol.ShardID) error {
 func (c *Core) Registered() bool { return c.office.registered }
 
 // Coordinator returns the type's coordinator, zero if the view elects none.
-func (c *Core) Coordinator() view.NodeID { return c.office.node }
+func (c *Core) Coordinator() gossip.NodeID { return c.office.node }
 
 // Hosted returns the shards hosted here, by shard.
 func (c *Core) Hosted() []protocol.Claim {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -16,7 +16,7 @@ func TestJunk(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		c := New(Config{Self: self, Shards: 4, Hosts: r.IntN(4) > 0}, &Floors{})
-		now, epoch := clock.Instant(1), view.Epoch(1)
+		now, epoch := clock.Instant(1), gossip.Epoch(1)
 		var log []Event
 		for range 300 {
 			now = now.Add(time.Duration(r.IntN(100)) * time.Millisecond)
@@ -31,9 +31,9 @@ func TestJunk(t *testing.T) {
 	}
 }
 
-func junk(r *rand.Rand, epoch *view.Epoch) Event {
-	id := func() view.NodeID { return view.NodeID(r.IntN(4)) }
-	tok := func() protocol.Token { return protocol.Token{Term: view.Epoch(r.IntN(4)), Seq: uint64(r.IntN(5))} }
+func junk(r *rand.Rand, epoch *gossip.Epoch) Event {
+	id := func() gossip.NodeID { return gossip.NodeID(r.IntN(4)) }
+	tok := func() protocol.Token { return protocol.Token{Term: gossip.Epoch(r.IntN(4)), Seq: uint64(r.IntN(5))} }
 	sts := func() (out []protocol.ShardToken) {
 		for range r.IntN(4) {
 			out = append(out, protocol.ShardToken{Shard: protocol.ShardID(r.IntN(6)), Token: tok()})
@@ -43,10 +43,10 @@ func junk(r *rand.Rand, epoch *view.Epoch) Event {
 	switch r.IntN(12) {
 	case 0:
 		*epoch++
-		v := &view.View{Epoch: *epoch}
-		for n := range view.NodeID(4) {
+		v := &gossip.View{Epoch: *epoch}
+		for n := range gossip.NodeID(4) {
 			if r.IntN(3) > 0 {
-				v.Members = append(v.Members, view.Member{Node: view.Node{ID: n}, Status: view.Status(r.IntN(4))})
+				v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: n}, Status: gossip.Status(r.IntN(4))})
 			}
 		}
 		return ViewChanged{View: v}
@@ -65,11 +65,11 @@ func junk(r *rand.Rand, epoch *view.Epoch) Event {
 	case 7:
 		return []Event{Tick{}, Tick{}, Tick{}, Abandoned{}, Drain{}}[r.IntN(5)]
 	}
-	h := protocol.Head{Term: *epoch - min(*epoch, view.Epoch(r.IntN(2))), View: *epoch, Seq: uint64(r.IntN(6)), Probe: r.IntN(2) > 0}
+	h := protocol.Head{Term: *epoch - min(*epoch, gossip.Epoch(r.IntN(2))), View: *epoch, Seq: uint64(r.IntN(6)), Probe: r.IntN(2) > 0}
 	return Received{From: id(), Msg: junkMessage(r, h, sts(), id, tok)}
 }
 
-func junkMessage(r *rand.Rand, h protocol.Head, sts []protocol.ShardToken, id func() view.NodeID, tok func() protocol.Token) protocol.Message {
+func junkMessage(r *rand.Rand, h protocol.Head, sts []protocol.ShardToken, id func() gossip.NodeID, tok func() protocol.Token) protocol.Message {
 	homes, hosts, offs := &protocol.Homes{Head: h}, &protocol.HostShards{Head: h}, &protocol.HandOff{Head: h}
 	for _, st := range sts {
 		homes.Homes = append(homes.Homes, protocol.Home{Shard: st.Shard, Node: id(), Token: st.Token})

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -12,9 +12,9 @@ import (
 // link is a region's state about the coordinator that the view elects.
 type link struct {
 	// node is zero when the view elects no coordinator.
-	node view.NodeID
+	node gossip.NodeID
 	// term is the one under which we are registered, zero if none.
-	term       view.Epoch
+	term       gossip.Epoch
 	registered bool
 	// refused is the reported reason why the coordinator did not register us.
 	refused protocol.Conflict
@@ -26,7 +26,7 @@ type link struct {
 // viewChanged finds the coordinator, ends the allocations of departed members, and admits
 // waiting messages. The core answers every view with Register: that costs one message,
 // and a coordinator that took office anew learns of proxies too.
-func (c *Core) viewChanged(v *view.View) {
+func (c *Core) viewChanged(v *gossip.View) {
 	if v == nil || c.view != nil && v.Epoch <= c.view.Epoch {
 		return
 	}
@@ -71,7 +71,7 @@ func (c *Core) elect() {
 
 // tookOffice handles an answer as coordinator by a node that was presumed to
 // decline again.
-func (c *Core) tookOffice(n view.NodeID) {
+func (c *Core) tookOffice(n gossip.NodeID) {
 	if n != c.candidate || n == c.office.node {
 		return
 	}
@@ -82,7 +82,7 @@ func (c *Core) tookOffice(n view.NodeID) {
 
 // hasDeclined turns to the next candidate if the candidate asked in our view
 // has declined. A node that is not a candidate declines in the same way.
-func (c *Core) hasDeclined(from view.NodeID, m *protocol.Declined) {
+func (c *Core) hasDeclined(from gossip.NodeID, m *protocol.Declined) {
 	known := func(d protocol.Decliner) bool { return d.Node == from }
 	if c.view == nil || m.View != c.view.Epoch || from != c.candidate || slices.ContainsFunc(c.declined, known) {
 		return
@@ -180,7 +180,7 @@ func (c *Core) inquire() {
 
 // say sends Register to a coordinator, with the term under which this region has received
 // all published homes.
-func (c *Core) say(to view.NodeID, term view.Epoch) {
+func (c *Core) say(to gossip.NodeID, term gossip.Epoch) {
 	h := c.head()
 	h.Term = term
 	c.do(Send{To: to, Msg: &protocol.Register{Head: h, Hosts: c.cfg.Hosts, Settings: c.settings()}})
@@ -196,7 +196,7 @@ func (c *Core) settings() protocol.Settings {
 
 // registerRefused notes why we are not registered. The core keeps asking: the other node
 // may be restarted with other settings.
-func (c *Core) registerRefused(from view.NodeID, why protocol.Conflict) {
+func (c *Core) registerRefused(from gossip.NodeID, why protocol.Conflict) {
 	c.tookOffice(from)
 	if from != c.office.node {
 		return
@@ -208,7 +208,7 @@ func (c *Core) registerRefused(from view.NodeID, why protocol.Conflict) {
 }
 
 // notRegistered traces the refusal once.
-func (c *Core) notRegistered(from view.NodeID, why protocol.Conflict) {
+func (c *Core) notRegistered(from gossip.NodeID, why protocol.Conflict) {
 	if why == c.office.refused {
 		return
 	}
@@ -219,7 +219,7 @@ func (c *Core) notRegistered(from view.NodeID, why protocol.Conflict) {
 // heard notes that the elected coordinator is in office and has registered us. A message
 // from an earlier view is no answer in this view: its sender may have left office with that
 // view, and the message that reports so may be lost.
-func (c *Core) heard(from view.NodeID, h *protocol.Head) {
+func (c *Core) heard(from gossip.NodeID, h *protocol.Head) {
 	if from != c.office.node {
 		return
 	}
@@ -286,7 +286,7 @@ func (c *Core) refuse(r Received, h *protocol.Head) {
 
 // raiseTerm obeys a higher term from now on. It drops the starts that a lower term
 // has ordered and that still wait for a stop.
-func (c *Core) raiseTerm(term view.Epoch) {
+func (c *Core) raiseTerm(term gossip.Epoch) {
 	if term <= c.floors.term {
 		return
 	}
@@ -326,7 +326,7 @@ func (c *Core) dispatch(r Received) {
 // starts or stops shards for a predecessor: the report stays true until the new
 // coordinator, or the end of a lease, changes it. Shards that are starting count:
 // a start cannot be called back.
-func (c *Core) census(from view.NodeID, m *protocol.CensusRequest) {
+func (c *Core) census(from gossip.NodeID, m *protocol.CensusRequest) {
 	c.tookOffice(from)
 	report := &protocol.CensusReport{Head: c.answer(&m.Head), Hosts: c.cfg.Hosts, Settings: c.settings()}
 	for i := range c.hosts {
@@ -386,7 +386,7 @@ func (c *Core) answer(order *protocol.Head) protocol.Head {
 	return h
 }
 
-func (c *Core) epoch() view.Epoch {
+func (c *Core) epoch() gossip.Epoch {
 	if c.view == nil {
 		return 0
 	}

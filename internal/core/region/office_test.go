@@ -4,25 +4,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-const fourth view.NodeID = 4
+const fourth gossip.NodeID = 4
 
-func (b *bench) declines(n view.NodeID) *bench {
+func (b *bench) declines(n gossip.NodeID) *bench {
 	b.t.Helper()
 	return b.step(Received{From: n, Msg: &protocol.Declined{Head: protocol.Head{View: b.epoch}, Missing: true}})
 }
 
-func (b *bench) declinesUnbound(n view.NodeID) *bench {
+func (b *bench) declinesUnbound(n gossip.NodeID) *bench {
 	b.t.Helper()
 	return b.step(Received{From: n, Msg: &protocol.Declined{Head: protocol.Head{View: b.epoch}, Missing: true, Unbound: true}})
 }
 
 // acks has a coordinator of the present view answer a Register.
-func (b *bench) acks(n view.NodeID) *bench {
+func (b *bench) acks(n gossip.NodeID) *bench {
 	b.t.Helper()
 	return b.step(Received{From: n, Msg: &protocol.RegisterAck{Head: b.headOf(b.epoch)}})
 }
@@ -37,9 +37,9 @@ func (b *bench) atDeadline() *bench {
 func newOutsider(t *testing.T) *bench {
 	b := newBench(t, &Floors{})
 	b.c = New(Config{Self: self, Type: "counter", Role: "back", Shards: 8}, &Floors{})
-	v := &view.View{Epoch: b.epoch, Members: []view.Member{{Node: view.Node{ID: self}, Status: view.Up}}}
-	for _, id := range []view.NodeID{boss, other, fourth} {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id, Roles: []string{"back"}}, Status: view.Up})
+	v := &gossip.View{Epoch: b.epoch, Members: []gossip.Member{{Node: gossip.Node{ID: self}, Status: gossip.Up}}}
+	for _, id := range []gossip.NodeID{boss, other, fourth} {
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id, Roles: []string{"back"}}, Status: gossip.Up})
 	}
 	return b.step(ViewChanged{View: v})
 }
@@ -78,7 +78,7 @@ func TestANewViewIsAskedAtTheFirstPace(t *testing.T) {
 		}
 		b.view(boss, self, other)
 	}
-	for _, n := range []view.NodeID{boss, self, other} {
+	for _, n := range []gossip.NodeID{boss, self, other} {
 		if b.sendsTo(n) != 1 || b.c.Deadline() != b.now.Add(100*time.Millisecond) {
 			t.Fatalf("%d sent to %v, and again in %v", b.sendsTo(n), n, b.c.Deadline().Sub(b.now))
 		}
@@ -94,7 +94,7 @@ func TestWhatIsUnboundEndsWithItsView(t *testing.T) {
 	b.view(other, self)
 	v := *b.c.view
 	v.Epoch, b.epoch = b.epoch+1, b.epoch+1
-	v.Members = []view.Member{{Node: view.Node{ID: other, Roles: []string{"back"}}, Status: view.Up}, {Node: view.Node{ID: self}, Status: view.Up}}
+	v.Members = []gossip.Member{{Node: gossip.Node{ID: other, Roles: []string{"back"}}, Status: gossip.Up}, {Node: gossip.Node{ID: self}, Status: gossip.Up}}
 	b.step(ViewChanged{View: &v})
 	if b.acks(other); !b.c.Registered() || b.c.Deadline() != clock.Never {
 		t.Errorf("registered %v, asks again at %v", b.c.Registered(), b.c.Deadline())
@@ -130,7 +130,7 @@ func TestACandidateWaitsForTheCensus(t *testing.T) {
 func TestANewGenerationPresumesNothing(t *testing.T) {
 	b := newBench(t, &Floors{})
 	b.declines(boss).acks(self)
-	b.epoch = view.FirstEpoch(b.epoch.Generation() + 1)
+	b.epoch = gossip.FirstEpoch(b.epoch.Generation() + 1)
 	if b.view(boss, self, other); b.c.Coordinator() != boss || b.c.Registered() || b.sendsTo(self) != 0 {
 		t.Errorf("coordinator %v, registered %v, does %s", b.c.Coordinator(), b.c.Registered(), b.show())
 	}
@@ -144,7 +144,7 @@ func TestOnlyACoordinatorThatKnowsUsIsPresumedToStay(t *testing.T) {
 	for generation := range uint32(2) {
 		b := newBench(t, &Floors{})
 		b.c = New(Config{Self: self, Type: "counter", Shards: 8, Hosts: true}, &Floors{})
-		b.epoch = view.FirstEpoch(generation)
+		b.epoch = gossip.FirstEpoch(generation)
 		b.view(boss, self, other).declines(boss)
 		if b.view(boss, self, other); b.c.Coordinator() != boss || b.sendsTo(self) != 0 {
 			t.Errorf("generation %d: coordinator %v, does %s", generation, b.c.Coordinator(), b.show())
@@ -177,7 +177,7 @@ func TestSeniorsAreAskedInTurn(t *testing.T) {
 // The next candidate is given time to answer, like the first.
 func TestTheNextCandidateHasTimeToAnswer(t *testing.T) {
 	b := newBench(t, &Floors{})
-	for _, next := range []view.NodeID{self, other} {
+	for _, next := range []gossip.NodeID{self, other} {
 		b.tick(0)
 		b.declines(b.c.Coordinator())
 		if b.c.Coordinator() != next || b.c.Deadline() != b.now.Add(100*time.Millisecond) {
@@ -200,7 +200,7 @@ func TestThatNobodyRunsTheTypeIsSaidOnce(t *testing.T) {
 	b := newBench(t, &Floors{})
 	said := 0
 	round := func() {
-		for _, n := range []view.NodeID{boss, self, other} {
+		for _, n := range []gossip.NodeID{boss, self, other} {
 			if b.declines(n); b.traced(TraceRefused) {
 				said++
 			}

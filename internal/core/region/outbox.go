@@ -3,7 +3,7 @@ package region
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -21,7 +21,7 @@ type answers struct {
 }
 
 type answer struct {
-	to view.NodeID
+	to gossip.NodeID
 	// seq is echoed from the order, zero if it answers none.
 	seq uint64
 	st  protocol.ShardToken
@@ -29,7 +29,7 @@ type answer struct {
 
 // add notes an answer, to an order if there is one. A zero receiver drops it: owed
 // answers are sent when a coordinator is known.
-func (a *answers) add(to view.NodeID, order *protocol.Head, st protocol.ShardToken) {
+func (a *answers) add(to gossip.NodeID, order *protocol.Head, st protocol.ShardToken) {
 	if to == 0 {
 		return
 	}
@@ -46,7 +46,7 @@ func (a *answers) add(to view.NodeID, order *protocol.Head, st protocol.ShardTok
 const batchMax = 1024
 
 // drain hands the entries out by receiver and order.
-func (a *answers) drain(send func(to view.NodeID, seq uint64, list []protocol.ShardToken)) {
+func (a *answers) drain(send func(to gossip.NodeID, seq uint64, list []protocol.ShardToken)) {
 	slices.SortStableFunc(a.list, func(x, y answer) int {
 		switch {
 		case x.to != y.to && x.to < y.to, x.to == y.to && x.seq < y.seq:
@@ -69,15 +69,15 @@ func (a *answers) drain(send func(to view.NodeID, seq uint64, list []protocol.Sh
 
 func (c *Core) flush() {
 	o := &c.outbox
-	o.begun.drain(func(to view.NodeID, _ uint64, list []protocol.ShardToken) {
+	o.begun.drain(func(to gossip.NodeID, _ uint64, list []protocol.ShardToken) {
 		c.do(Send{To: to, Msg: &protocol.BeginAck{Head: c.head(), Shards: list}})
 	})
-	o.stopped.drain(func(to view.NodeID, seq uint64, list []protocol.ShardToken) {
+	o.stopped.drain(func(to gossip.NodeID, seq uint64, list []protocol.ShardToken) {
 		h := c.head()
 		h.Seq = seq
 		c.do(Send{To: to, Msg: &protocol.Stopped{Head: h, Shards: list}})
 	})
-	o.hosted.drain(func(to view.NodeID, seq uint64, list []protocol.ShardToken) {
+	o.hosted.drain(func(to gossip.NodeID, seq uint64, list []protocol.ShardToken) {
 		h := c.head()
 		h.Seq = seq
 		c.do(Send{To: to, Msg: &protocol.ShardsHosted{Head: h, Shards: list}})

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -95,8 +95,8 @@ func TestShardsOutOfRangeAreRefused(t *testing.T) {
 
 func ExampleCore() {
 	c := New(Config{Self: 2, Type: "counter", Shards: 8, Hosts: true}, &Floors{})
-	v := &view.View{Epoch: 1, Members: []view.Member{
-		{Node: view.Node{ID: 1}, Status: view.Up}, {Node: view.Node{ID: 2}, Status: view.Up},
+	v := &gossip.View{Epoch: 1, Members: []gossip.Member{
+		{Node: gossip.Node{ID: 1}, Status: gossip.Up}, {Node: gossip.Node{ID: 2}, Status: gossip.Up},
 	}}
 	var out Effects
 	c.Step(1, ViewChanged{View: v}, &out)

@@ -1,7 +1,7 @@
 package region
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -23,14 +23,14 @@ type route struct {
 	state routeState
 	// home and token are those last published; they stay while the route is closed.
 	// Invariant: while open, home stands in the view.
-	home  view.NodeID
+	home  gossip.NodeID
 	token protocol.Token
 	// stamp is that of the newest Homes that was applied, move that of the newest
 	// Begin: the later of the two counts, in whatever order they come. Neither falls.
 	stamp, move protocol.Token
 	// marker is the owner whose answer to the marker of move is awaited, zero if none.
 	// Invariant: only while closed.
-	marker view.NodeID
+	marker gossip.NodeID
 	// wanted: messages wait for the home. Invariant: not while open.
 	wanted bool
 	// asked is when the home was last asked for.

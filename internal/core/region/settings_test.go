@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -45,7 +45,7 @@ func TestRegistersWithItsSettings(t *testing.T) {
 		b.c = New(Config{
 			Self: self, Type: "counter", Role: "back", Shards: 8, Capacity: 3, ShardOf: 5, Keeps: "states", Foreign: foreign,
 		}, &Floors{})
-		v := &view.View{Epoch: b.epoch, Members: []view.Member{{Node: view.Node{ID: boss, Roles: []string{"back"}}, Status: view.Up}}}
+		v := &gossip.View{Epoch: b.epoch, Members: []gossip.Member{{Node: gossip.Node{ID: boss, Roles: []string{"back"}}, Status: gossip.Up}}}
 		b.step(ViewChanged{View: v})
 		told := protocol.Settings{Role: "back"}
 		if !foreign {
@@ -61,10 +61,10 @@ func TestRegistersWithItsSettings(t *testing.T) {
 // coordinator hears of it; in the next view all is asked anew.
 func TestDeclinedCandidatesAreLeft(t *testing.T) {
 	b := newBench(t, &Floors{})
-	hear := func(from view.NodeID, epoch view.Epoch) {
+	hear := func(from gossip.NodeID, epoch gossip.Epoch) {
 		b.step(Received{From: from, Msg: &protocol.Declined{Head: protocol.Head{View: epoch}}})
 	}
-	for _, epoch := range []view.Epoch{b.epoch - 1, b.epoch + 1} {
+	for _, epoch := range []gossip.Epoch{b.epoch - 1, b.epoch + 1} {
 		hear(boss, epoch)
 		refuse[*protocol.Register](b)
 	}
@@ -110,9 +110,9 @@ func TestWhoDeclinesUnboundIsAskedAgain(t *testing.T) {
 		b := newBench(t, &Floors{})
 		c.cfg.Self, c.cfg.Type, c.cfg.Shards = self, "counter", 8
 		b.c = New(c.cfg, &Floors{})
-		v := &view.View{Epoch: b.epoch}
-		for _, id := range []view.NodeID{boss, other, self} {
-			m := view.Member{Node: view.Node{ID: id}, Status: view.Up}
+		v := &gossip.View{Epoch: b.epoch}
+		for _, id := range []gossip.NodeID{boss, other, self} {
+			m := gossip.Member{Node: gossip.Node{ID: id}, Status: gossip.Up}
 			if id != self {
 				m.Roles = []string{"back"}
 			}
@@ -140,11 +140,11 @@ func TestWhoDeclinesUnboundIsAskedAgain(t *testing.T) {
 func TestAnOfficeThatIsTakenLateIsFound(t *testing.T) {
 	b := newBench(t, &Floors{})
 	b.c = New(Config{Self: self, Type: "counter", Role: "back", Shards: 8}, &Floors{})
-	v := &view.View{Epoch: b.epoch}
-	for _, id := range []view.NodeID{boss, other} {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id, Roles: []string{"back"}}, Status: view.Up})
+	v := &gossip.View{Epoch: b.epoch}
+	for _, id := range []gossip.NodeID{boss, other} {
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id, Roles: []string{"back"}}, Status: gossip.Up})
 	}
-	v.Members = append(v.Members, view.Member{Node: view.Node{ID: self}, Status: view.Up})
+	v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: self}, Status: gossip.Up})
 	b.step(ViewChanged{View: v})
 	b.step(Received{From: boss, Msg: &protocol.Declined{Head: protocol.Head{View: b.epoch}, Missing: true, Unbound: true}})
 	b.step(Received{From: other, Msg: &protocol.RegisterAck{Head: b.headOf(b.epoch)}})
@@ -236,11 +236,11 @@ func TestAnAckOfAnEarlierViewIsNoAnswer(t *testing.T) {
 // ran the type too late to answer otherwise may be in office by now.
 func TestWhoeverHasDeclinedIsAskedAgain(t *testing.T) {
 	b := newBench(t, &Floors{})
-	decline := func(n view.NodeID) {
+	decline := func(n gossip.NodeID) {
 		b.step(Received{From: n, Msg: &protocol.Declined{Head: protocol.Head{View: b.epoch}, Missing: true}})
 	}
 	for range 3 {
-		for _, n := range []view.NodeID{boss, self, other} {
+		for _, n := range []gossip.NodeID{boss, self, other} {
 			if b.c.Coordinator() != n {
 				t.Fatalf("asks %v, want %v", b.c.Coordinator(), n)
 			}
@@ -282,7 +282,7 @@ func TestOurCoordinatorHearsThatWeAreRefused(t *testing.T) {
 func TestATypeThatNobodyRuns(t *testing.T) {
 	for _, missing := range []bool{true, false} {
 		b := newBench(t, &Floors{})
-		for _, n := range []view.NodeID{boss, self, other} {
+		for _, n := range []gossip.NodeID{boss, self, other} {
 			b.step(Received{From: n, Msg: &protocol.Declined{Head: protocol.Head{View: b.epoch}, Missing: missing || n != self}})
 		}
 		said := slices.ContainsFunc(b.trace, func(e TraceEvent) bool { return e.Kind == TraceRefused })

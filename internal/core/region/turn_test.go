@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // send tells the node to stop a shard and to send its state to another.
-func (b *bench) send(s protocol.ShardID, t protocol.Token, to view.NodeID) *bench {
+func (b *bench) send(s protocol.ShardID, t protocol.Token, to gossip.NodeID) *bench {
 	b.t.Helper()
 	h := b.head()
 	return b.hear(&protocol.HandOff{Head: h, Within: time.Second, Shards: []protocol.HandOffOrder{{Shard: s, Token: t, Move: h.Stamp(), To: to}}})
@@ -46,7 +46,7 @@ func TestADrainingNodeTakesWhatWaitsThere(t *testing.T) {
 // The home to which a state was sent has died: Stopped is not said before another
 // one has it, or the coordinator knows of none.
 func TestAStrandedStateGoesToAnother(t *testing.T) {
-	const third view.NodeID = 4
+	const third gossip.NodeID = 4
 	b := newBench(t, &Floors{})
 	b.view(boss, self, other, third)
 	tok := b.run(1)

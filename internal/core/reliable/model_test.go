@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
@@ -24,7 +24,7 @@ type world struct {
 	kind mutant.Kind
 	// homes[i] is where shard i runs; nodes are never used again.
 	homes []*home
-	nodes view.NodeID
+	nodes gossip.NodeID
 	wire  []func()
 	lossy bool
 	// stashes: handlers put messages aside, which ends order.
@@ -40,7 +40,7 @@ type world struct {
 
 // home is one home of one shard.
 type home struct {
-	node   view.NodeID
+	node   gossip.NodeID
 	memory *Memory
 	gone   bool
 	boxes  map[string][]letter

@@ -3,7 +3,7 @@ package reliable
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
@@ -77,7 +77,7 @@ type item struct {
 	seq       uint64
 	chain     *chain
 	data      []byte
-	at        view.NodeID
+	at        gossip.NodeID
 	sentAt    clock.Instant
 	try       uint32
 	confirmed bool

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -216,7 +216,7 @@ func TestWhatWasLostGoesOutAgainAtOnce(t *testing.T) {
 	d.offer(2, "b", 1)
 	for at := range 2 {
 		m, _ := d.Next(d.now)
-		d.do(Sent{Shard: m.Shard, Seq: m.Stamp.Seq, At: view.NodeID(at + 1)})
+		d.do(Sent{Shard: m.Shard, Seq: m.Stamp.Seq, At: gossip.NodeID(at + 1)})
 	}
 	d.do(Lost{Node: 2})
 	if out := d.do(Confirmed{Shard: 2, Seq: 1, From: 2}); len(out.Done) > 0 {

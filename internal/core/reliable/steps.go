@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -25,7 +25,7 @@ type (
 	Sent struct {
 		Shard protocol.ShardID
 		Seq   uint64
-		At    view.NodeID
+		At    gossip.NodeID
 	}
 	// Blocked: there is no route, or no room, for the message that Next last returned. ID, if
 	// set, restricts this to its entity.
@@ -46,7 +46,7 @@ type (
 	Confirmed struct {
 		Shard  protocol.ShardID
 		Seq    uint64
-		From   view.NodeID
+		From   gossip.NodeID
 		All    bool
 		Result error
 	}
@@ -59,7 +59,7 @@ type (
 	}
 	// Lost: messages in flight to a node, or to all nodes if Node is 0, may not have
 	// arrived.
-	Lost struct{ Node view.NodeID }
+	Lost struct{ Node gossip.NodeID }
 	// Released: the owner no longer needs the message it got as Done; only with KeepDone.
 	Released struct{ Messages, Bytes int }
 	// Tick: the time of Deadline has come.

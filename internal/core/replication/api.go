@@ -2,7 +2,7 @@ package replication
 
 import (
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -49,19 +49,19 @@ type Cancel struct{ ID RequestID }
 
 // Received is a message from a peer. Msg is not changed.
 type Received struct {
-	From view.NodeID
+	From gossip.NodeID
 	Msg  Message
 }
 
 // ViewChanged hands over a newer view. Older ones are ignored.
-type ViewChanged struct{ View *view.View }
+type ViewChanged struct{ View *gossip.View }
 
 // PeerLost says that the connection to a peer broke: requests stop waiting for
 // it first and ask other members in the same step.
-type PeerLost struct{ ID view.NodeID }
+type PeerLost struct{ ID gossip.NodeID }
 
 // PeerUp says that a peer's connection stands.
-type PeerUp struct{ ID view.NodeID }
+type PeerUp struct{ ID gossip.NodeID }
 
 // LeaseRegained says that Config.LeaseValid is true again: requests that waited for it
 // alone end in the same step.
@@ -111,7 +111,7 @@ func (e *Effects) Reset() {
 // Send is a message to a peer. Delivery is not promised. Sends that share one
 // message share the pointer, so a shell may encode it once.
 type Send struct {
-	To view.NodeID
+	To gossip.NodeID
 	// Bulk messages go on the connection for transfers, others on the control one.
 	Bulk bool
 	Msg  Message
@@ -133,7 +133,7 @@ type Reply struct {
 // TraceEvent is one line for logs, metrics and simulator output.
 type TraceEvent struct {
 	Kind   TraceKind
-	Peer   view.NodeID
+	Peer   gossip.NodeID
 	Key    string
 	Bytes  int
 	Detail string

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -41,7 +41,7 @@ const claimReserve = 1 << 28
 
 // claimError means that an item claims changes which a node cannot have made.
 type claimError struct {
-	writer           view.NodeID
+	writer           gossip.NodeID
 	claimed, allowed uint64
 }
 
@@ -57,7 +57,7 @@ func (c *Core) checkClaims(from *peer, v crdt.Value) error {
 		return nil
 	}
 	for writer, seq := range causal.Claims() {
-		id := view.NodeID(writer)
+		id := gossip.NodeID(writer)
 		p, allowed := c.byID[id], uint64(dotsMax)
 		switch {
 		case p == from && from != nil:
@@ -89,21 +89,21 @@ func (c *Core) noteOwnDots(delta crdt.Value) {
 		return
 	}
 	for writer, seq := range causal.Claims() {
-		if view.NodeID(writer) == c.cfg.Self {
+		if gossip.NodeID(writer) == c.cfg.Self {
 			c.dots = max(c.dots, seq)
 		}
 	}
 }
 
 // checkOwnDots fails if node self has no sequence number left for a change of v.
-func checkOwnDots(self view.NodeID, v crdt.Value) error {
+func checkOwnDots(self gossip.NodeID, v crdt.Value) error {
 	causal, ok := v.(crdt.Causal)
 	if !ok {
 		return nil
 	}
 	most := uint64(ownDotsMax)
 	for writer, seq := range causal.Claims() {
-		if view.NodeID(writer) == self && seq >= most {
+		if gossip.NodeID(writer) == self && seq >= most {
 			return &replicator.LimitError{What: "Dots", Limit: int(most), Had: int(seq)}
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // claim returns the encoding of a set without elements that has seen the dots 1..to of
 // a writer.
-func claim(node view.NodeID, to uint64) []byte {
+func claim(node gossip.NodeID, to uint64) []byte {
 	dots := binary.AppendUvarint([]byte{1, 0}, to-1)
 	b := append([]byte{0x95, byte(crdt.KindORSet), 0x91, byte(node), 0xc4, byte(len(dots))}, dots...)
 	return append(b, 0xc4, 1, 0, 0x90)
@@ -22,7 +22,7 @@ func claim(node view.NodeID, to uint64) []byte {
 
 // strike sends a frame of node 3 that claims dots of a writer, on each of the ways that
 // state takes.
-func strike(w *world, way string, to, writer view.NodeID, dots uint64) {
+func strike(w *world, way string, to, writer gossip.NodeID, dots uint64) {
 	c := w.nodes[to].core
 	items := []Item{{Key: "s", Kind: crdt.KindORSet, Bytes: claim(writer, dots)}}
 	switch way {
@@ -91,7 +91,7 @@ func TestNewcomerTakesOverManyDots(t *testing.T) {
 	const many = claimReserve * 4
 	w := newWorld(t, 3, 3, nil)
 	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "s", "x")))
-	for _, id := range []view.NodeID{1, 2} { // node 3 has used so many
+	for _, id := range []gossip.NodeID{1, 2} { // node 3 has used so many
 		strike(w, "stream", id, 3, many)
 	}
 	strike(w, "repair", 2, 1, claimReserve*2)
@@ -107,7 +107,7 @@ func TestNewcomerTakesOverManyDots(t *testing.T) {
 	c.dots = many
 	w.settle(5 * time.Second)
 	w.start(4)
-	w.setView(w.next(add(view.Up, 4)))
+	w.setView(w.next(add(gossip.Up, 4)))
 	w.settle(20 * time.Second)
 	if got := elements(w.nodes[4].core.Value("s")); !slices.Equal(got, []string{"x"}) {
 		t.Errorf("the newcomer holds %v", got)
@@ -129,7 +129,7 @@ func joinAfterClaim(t *testing.T, dots uint64) *world {
 	strike(w, "repair", 2, 4, dots)
 	w.settle(5 * time.Second)
 	w.start(4)
-	w.setView(w.next(add(view.Up, 4)))
+	w.setView(w.next(add(gossip.Up, 4)))
 	w.settle(20 * time.Second)
 	return w
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -21,7 +21,7 @@ const (
 // dials are the wall clocks of a world: by how much they are ahead of the right time.
 type dials struct {
 	w     *world
-	ahead map[view.NodeID]time.Duration
+	ahead map[gossip.NodeID]time.Duration
 }
 
 func (d *dials) right() uint64 { return wall2026 + millis(d.w.now.Sub(0)) }
@@ -42,7 +42,7 @@ func (d *dials) tick(ahead time.Duration) uint64 {
 
 // clocked is a world in which cores have clocks.
 func clocked(t testing.TB, seed uint64, n int, b blunder, tweak func(*Config)) (*world, *dials) {
-	d := &dials{ahead: map[view.NodeID]time.Duration{}}
+	d := &dials{ahead: map[gossip.NodeID]time.Duration{}}
 	w := newWorld(t, seed, n, func(c *Config) {
 		self := *c
 		d.set(&self)
@@ -56,7 +56,7 @@ func clocked(t testing.TB, seed uint64, n int, b blunder, tweak func(*Config)) (
 }
 
 // stampBy writes a register under a stamp of the clock that the core takes for right.
-func stampBy(id view.NodeID, key, value string) replicator.Op {
+func stampBy(id gossip.NodeID, key, value string) replicator.Op {
 	return replicator.Op{Key: key, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (replicator.Plan, error) {
 		return replicator.Plan{Growth: 64, Blind: true, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
 			return v.(*crdt.LWWRegister[string]).Set(value, crdt.Stamp{Time: max(above[0]+1, wall<<tickBits), Node: crdt.NodeID(id)})
@@ -77,7 +77,7 @@ func fixedIn(key, value string, at crdt.Stamp) replicator.Op {
 }
 
 // writeUnchecked has a node make a change at a majority without looking at clocks.
-func (w *world) writeUnchecked(id view.NodeID, op replicator.Op) Reply {
+func (w *world) writeUnchecked(id gossip.NodeID, op replicator.Op) Reply {
 	c := &w.nodes[id].core.cfg
 	wall := c.Wall
 	c.Wall = nil
@@ -103,15 +103,15 @@ func playClocks(t testing.TB, seed uint64, b blunder) string {
 		}
 	}
 	w, d := clocked(t, seed, 3+int(seed%3), b, lazy)
-	h := &history{campaign: &campaign{world: w, o: oracle{}, nextID: 10}, open: map[view.NodeID]int{}}
+	h := &history{campaign: &campaign{world: w, o: oracle{}, nextID: 10}, open: map[gossip.NodeID]int{}}
 	wrong := ""
 	fail := func(format string, args ...any) {
 		if wrong == "" {
 			wrong = fmt.Sprintf("seed %d: ", seed) + fmt.Sprintf(format, args...)
 		}
 	}
-	h.stamp = func(id view.NodeID, value string) replicator.Op { return stampBy(id, registerKey, value) }
-	h.answered = func(id view.NodeID, r Reply) {
+	h.stamp = func(id gossip.NodeID, value string) replicator.Op { return stampBy(id, registerKey, value) }
+	h.answered = func(id gossip.NodeID, r Reply) {
 		if errors.Is(r.Err, replicator.ErrStamp) || errors.Is(r.Err, replicator.ErrAhead) {
 			fail("a write at node %v, whose clock is %v ahead: %v", id, d.ahead[id], r.Err)
 		}
@@ -157,7 +157,7 @@ func playClocks(t testing.TB, seed uint64, b blunder) string {
 		for _, id := range h.order {
 			_, r := registerIn(h.nodes[id].core, registerKey)
 			_, l := registerIn(h.nodes[id].core, "local")
-			stamps += fmt.Sprintf("%v: register %s, local %s of %v\n", id, clock.ShowMillis(r.Time>>tickBits), clock.ShowMillis(l.Time>>tickBits), view.NodeID(l.Node))
+			stamps += fmt.Sprintf("%v: register %s, local %s of %v\n", id, clock.ShowMillis(r.Time>>tickBits), clock.ShowMillis(l.Time>>tickBits), gossip.NodeID(l.Node))
 		}
 		fail("replicas differ (clock of %v, right time %s):\n%s%s", odd, clock.ShowMillis(d.right()), stamps, h.states())
 	}
@@ -218,7 +218,7 @@ func centuryFromWriter(t *testing.T, b blunder) string {
 	if v, _ := registerIn(w.nodes[1].core, "good"); v != "v" || w.nodes[1].core.Stats().Ahead == 0 {
 		return "the rest was not applied, or nothing was counted"
 	}
-	for _, id := range []view.NodeID{1, 2} {
+	for _, id := range []gossip.NodeID{1, 2} {
 		if r := w.reply(id, w.update(id, majority, replicator.Fence{}, stampBy(id, "k", fmt.Sprint(int(id))))); r.Err != nil {
 			return fmt.Sprint(r.Err)
 		}
@@ -254,7 +254,7 @@ func aloneIn2099(t *testing.T, b blunder) string {
 		_, status := m.(*Status)
 		return status && w.now.Sub(from) < 200*time.Millisecond
 	}
-	w.setView(w.next(add(view.Up, 2, 3)))
+	w.setView(w.next(add(gossip.Up, 2, 3)))
 	w.update(1, replicator.Local, replicator.Fence{}, stampBy(1, "late", "not alone, and nothing heard"))
 	w.run(2 * time.Second)
 	w.settle(5 * time.Second)
@@ -284,7 +284,7 @@ func aloneIn2099(t *testing.T, b blunder) string {
 func TestAdmittedByOneIsTakenByAll(t *testing.T) {
 	w, d := clocked(t, 1, 3, blunderNone, nil)
 	d.ahead[2], d.ahead[3] = century, century // they vouch for each other
-	w.cut = func(a, b view.NodeID) bool { return a == 1 || b == 1 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 1 || b == 1 }
 	w.writeUnchecked(3, fixedIn("k", "2099", crdt.Stamp{Time: d.tick(century), Node: 3}))
 	if v, _ := registerIn(w.nodes[2].core, "k"); v != "2099" {
 		t.Fatal("not admitted by a node of the same time")
@@ -295,7 +295,7 @@ func TestAdmittedByOneIsTakenByAll(t *testing.T) {
 	if v, _ := registerIn(w.nodes[1].core, "k"); v != "2099" {
 		t.Fatalf("%q stands at a node whose clock is right", v)
 	}
-	for id, level := range map[view.NodeID]replicator.Level{1: replicator.Local, 2: majority} {
+	for id, level := range map[gossip.NodeID]replicator.Level{1: replicator.Local, 2: majority} {
 		value := fmt.Sprint(level)
 		if r := w.reply(id, w.update(id, level, replicator.Fence{}, stampBy(id, "k", value))); r.Err != nil {
 			t.Errorf("%v: %v", level, r.Err)
@@ -314,22 +314,22 @@ func TestAdmittedByOneIsTakenByAll(t *testing.T) {
 func TestFixedStampThatLosesSaysSo(t *testing.T) {
 	w := newWorld(t, 1, 3, func(c *Config) { c.NoStream, c.NoGossip, c.SpreadMax = true, true, time.Minute })
 	at := func(time uint64) crdt.Stamp { return crdt.Stamp{Time: time, Node: 1} }
-	set := func(id view.NodeID, level replicator.Level, v string, s crdt.Stamp) error {
+	set := func(id gossip.NodeID, level replicator.Level, v string, s crdt.Stamp) error {
 		return w.reply(id, w.update(id, level, replicator.Fence{}, fixedIn("k", v, s))).Err
 	}
-	w.pairs([2]view.NodeID{1, 2})
+	w.pairs([2]gossip.NodeID{1, 2})
 	for range 2 {
 		if err := set(1, majority, "five", at(5)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.pairs([2]view.NodeID{2, 3})
+	w.pairs([2]gossip.NodeID{2, 3})
 	for _, c := range []struct {
-		id    view.NodeID
+		id    gossip.NodeID
 		level replicator.Level
 		value string
 		at    uint64
-		by    view.NodeID
+		by    gossip.NodeID
 	}{
 		{1, replicator.Local, "four", 4, 1}, {1, majority, "four", 4, 1}, {1, replicator.Local, "other", 5, 1}, {3, majority, "three", 3, 2},
 	} {
@@ -351,7 +351,7 @@ func TestFilesFromTheFutureKeepTheirOrder(t *testing.T) {
 		c.Keep = func(string) bool { return true }
 		c.Wall = func() uint64 { return wall }
 	})
-	d := &disks{world: w, files: map[int]*simFile{0: {}, 1: {}}, at: map[int]view.NodeID{}, next: 10, lives: 1}
+	d := &disks{world: w, files: map[int]*simFile{0: {}, 1: {}}, at: map[int]gossip.NodeID{}, next: 10, lives: 1}
 	d.boot(0, 1)
 	d.do(1, replicator.All, stampBy(d.at[1], "r", "earlier"))
 	d.save(1)

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/wire"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -288,7 +288,7 @@ func decode(r *wire.Reader) Message {
 	}
 }
 
-func readEpoch(r *wire.Reader) view.Epoch { return view.Epoch(r.Uvarint()) }
+func readEpoch(r *wire.Reader) gossip.Epoch { return gossip.Epoch(r.Uvarint()) }
 
 func readInt(r *wire.Reader, field string, most int) int {
 	v := r.Uvarint()
@@ -381,7 +381,7 @@ func readItems(r *wire.Reader) []Item {
 func readVector(r *wire.Reader) []Seen {
 	out := make([]Seen, r.Count("vector", 10))
 	for i := range out {
-		out[i] = Seen{Node: view.NodeID(r.U64()), Seen: r.Uvarint()}
+		out[i] = Seen{Node: gossip.NodeID(r.U64()), Seen: r.Uvarint()}
 		out[i].Top = out[i].Seen + r.Uvarint()
 		if out[i].Top < out[i].Seen {
 			r.Fail(&wire.LimitError{Field: "top", Declared: out[i].Top, Max: out[i].Seen})

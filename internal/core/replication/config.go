@@ -3,14 +3,14 @@ package replication
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // Config is what a Core needs to know at birth. The zero value of every field
 // but Self means its documented default.
 type Config struct {
-	Self view.NodeID
+	Self gossip.NodeID
 	// Role selects the members of the view that hold replicas; "" is all of them.
 	Role string
 	// Timeout ends requests without a deadline. Default 5 s. A request whose

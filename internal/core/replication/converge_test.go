@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -56,7 +56,7 @@ func (o oracle) check(t testing.TB, w *world) {
 }
 
 // randomOp returns an op on one of a few keys.
-func randomOp(rng *rand.Rand, id view.NodeID, n int) replicator.Op {
+func randomOp(rng *rand.Rand, id gossip.NodeID, n int) replicator.Op {
 	k := fmt.Sprint(rng.IntN(4))
 	switch rng.IntN(5) {
 	case 0:
@@ -98,7 +98,7 @@ func TestEachWayOfSpreadingConvergesAlone(t *testing.T) {
 func TestHealedPartitionConverges(t *testing.T) {
 	w := newWorld(t, 1, 5, nil)
 	o := oracle{}
-	w.cut = func(a, b view.NodeID) bool { return (a <= 3) != (b <= 3) }
+	w.cut = func(a, b gossip.NodeID) bool { return (a <= 3) != (b <= 3) }
 	acked := 0
 	for i := range 200 {
 		id := w.order[i%5]
@@ -123,7 +123,7 @@ func TestHealedPartitionConverges(t *testing.T) {
 func TestLogThatIsTooShortIsMadeUpForByComparing(t *testing.T) {
 	w := newWorld(t, 1, 3, func(c *Config) { c.Limits.LogEntries = 10 })
 	o := oracle{}
-	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	for i := range 100 {
 		w.update(1, replicator.Local, replicator.Fence{}, o.spy(addTo(1, fmt.Sprint("k", i), "e")))
 		w.run(time.Millisecond)
@@ -176,14 +176,14 @@ func TestJoinerIsFilled(t *testing.T) {
 	w.run(time.Second)
 	w.bytes = 0
 	w.start(4)
-	w.setView(w.next(add(view.Joining, 4)))
+	w.setView(w.next(add(gossip.Joining, 4)))
 	took := w.settle(2 * time.Second)
 	t.Logf("%d keys in %v of virtual time, %d bytes on the wire", keys, took, w.bytes)
 	if n := w.nodes[4].core.Stats().ValuesReceived; n > keys*11/10 {
 		t.Errorf("%d values moved for %d keys", n, keys)
 	}
 	// It counts only once the view says so.
-	w.cut = func(a, b view.NodeID) bool { return a == 2 || b == 2 || a == 3 || b == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 2 || b == 2 || a == 3 || b == 3 }
 	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e"))); r.Err == nil {
 		t.Error("a joining member was counted")
 	}
@@ -193,8 +193,8 @@ func TestValueLargerThanAFrame(t *testing.T) {
 	for seed := range uint64(10) {
 		w := newWorld(t, seed, 3, func(c *Config) { c.Limits.FrameBytes = 4096 })
 		w.drop, w.dup = 0.1, 0.1
-		largest, full := 0, map[view.NodeID]int{}
-		w.posted = func(_, to view.NodeID, m Message) {
+		largest, full := 0, map[gossip.NodeID]int{}
+		w.posted = func(_, to gossip.NodeID, m Message) {
 			n := len(Append(nil, m))
 			if largest = max(largest, n); n > 2000 {
 				full[to]++
@@ -212,7 +212,7 @@ func TestValueLargerThanAFrame(t *testing.T) {
 		w.settle(20 * time.Second)
 		w.drop = 0
 		w.start(4)
-		w.setView(w.next(add(view.Joining, 4)))
+		w.setView(w.next(add(gossip.Joining, 4)))
 		w.settle(20 * time.Second)
 		o.check(t, w)
 		// 32,000 bytes of chance to each, in more letters.
@@ -254,7 +254,7 @@ func TestBusyWritersMoveNoWholeValues(t *testing.T) {
 func TestChangeOfADeadWriterSpreads(t *testing.T) {
 	w := newWorld(t, 1, 4, nil)
 	w.dropKind = func(m Message) bool { _, ok := m.(*Deltas); return ok }
-	w.cut = func(a, b view.NodeID) bool { return a == 1 && b != 2 || b == 1 && a != 2 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 1 && b != 2 || b == 1 && a != 2 }
 	w.update(1, replicator.To(2), replicator.Fence{}, addTo(1, "k", "e"))
 	w.run(time.Millisecond)
 	w.dropKind = nil
@@ -286,7 +286,7 @@ func TestPeersThatNeverAnswerCostABoundedAmount(t *testing.T) {
 		w := newWorld(t, 1, 3, func(c *Config) {
 			c.Limits = Limits{LogEntries: 25, LogBytes: 1 << 16, Pending: 50, FrameBytes: 1024, Transfers: 2}
 		})
-		w.cut = func(a, b view.NodeID) bool { return true }
+		w.cut = func(a, b gossip.NodeID) bool { return true }
 		refused, transfers, entries, bytes, most := 0, 0, 0, 0, 0
 		for i := range 300 {
 			var e strings.Builder

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -20,7 +20,7 @@ type Core struct {
 	log    ownLog
 	packer packer
 	// tracks says what has been applied of every node's stream but the own one.
-	tracks map[view.NodeID]*track
+	tracks map[gossip.NodeID]*track
 
 	requests map[RequestID]*request
 	// writes are the requests that wait for entries, in the order of their numbers;
@@ -41,7 +41,7 @@ type Core struct {
 	// diskMended: writes that did not count this node may be done since the disk works again.
 	diskMended bool
 	// shunned is the source that has just failed us.
-	shunned view.NodeID
+	shunned gossip.NodeID
 	forgetting
 	retaining
 	clocks
@@ -67,10 +67,10 @@ func New(cfg Config) *Core {
 	cfg = cfg.withDefaults()
 	return &Core{
 		cfg:        cfg,
-		members:    members{byID: map[view.NodeID]*peer{}},
+		members:    members{byID: map[gossip.NodeID]*peer{}},
 		fences:     fences{max: cfg.Limits.FenceGroups, epochs: cfg.Epochs},
 		log:        ownLog{first: 1},
-		tracks:     map[view.NodeID]*track{},
+		tracks:     map[gossip.NodeID]*track{},
 		requests:   map[RequestID]*request{},
 		batchAt:    clock.Never,
 		gossipAt:   clock.Never,
@@ -165,7 +165,7 @@ func (c *Core) Deadline() clock.Instant {
 	return clock.Min(d, c.nextDue())
 }
 
-func (c *Core) onReceived(now clock.Instant, from view.NodeID, m Message) {
+func (c *Core) onReceived(now clock.Instant, from gossip.NodeID, m Message) {
 	p := c.byID[from]
 	if p == nil {
 		// Not of this view: a removed incarnation, or one that we have yet to hear

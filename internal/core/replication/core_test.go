@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -42,13 +42,13 @@ func TestMajorityWriteTakesOneRoundTrip(t *testing.T) {
 
 func TestUnreachedLevelIsOutcomeUnknown(t *testing.T) {
 	w := newWorld(t, 1, 5, nil)
-	w.cut = func(a, b view.NodeID) bool { return (a <= 2) != (b <= 2) }
+	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
 	r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e")))
 	var q *replicator.QuorumError
 	if !errors.Is(r.Err, replicator.ErrOutcomeUnknown) || !errors.As(r.Err, &q) {
 		t.Fatalf("err = %v", r.Err)
 	}
-	if q.Need != 3 || q.Got != 2 || !slices.Equal(q.Missing, []view.NodeID{3, 4, 5}) {
+	if q.Need != 3 || q.Got != 2 || !slices.Equal(q.Missing, []gossip.NodeID{3, 4, 5}) {
 		t.Errorf("%+v", q)
 	}
 	if got := elements(w.nodes[1].core.Value("k")); !slices.Equal(got, []string{"e"}) {
@@ -64,7 +64,7 @@ func TestUnreachedLevelIsOutcomeUnknown(t *testing.T) {
 
 func TestRepeatedWriteWithoutEffectIsConfirmedAtTheLevel(t *testing.T) {
 	w := newWorld(t, 1, 3, func(c *Config) { c.NoGossip = true })
-	w.cut = func(a, b view.NodeID) bool { return a == 1 || b == 1 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 1 || b == 1 }
 	op := setIn(1, "m", "k", "v", 7, 1)
 	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, op)); !errors.Is(r.Err, replicator.ErrOutcomeUnknown) {
 		t.Fatal(r.Err)
@@ -109,11 +109,11 @@ func TestImpossibleLevelsFailAtOnce(t *testing.T) {
 func TestReadRepairsBothSidesBeforeItAnswers(t *testing.T) {
 	w := newWorld(t, 1, 3, func(c *Config) { c.NoStream, c.NoGossip = true, true })
 	w.update(3, replicator.Local, replicator.Fence{}, addTo(3, "k", "e"))
-	w.cut = func(a, b view.NodeID) bool { return a == 2 || b == 2 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 2 || b == 2 }
 	if r := w.reply(1, w.read(1, majority, replicator.Fence{}, "k")); r.Err != nil || len(elements(r.Values[0])) != 1 {
 		t.Fatalf("%v %v", r.Values, r.Err)
 	}
-	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	if r := w.reply(1, w.read(1, majority, replicator.Fence{}, "k")); r.Err != nil || len(elements(r.Values[0])) != 1 {
 		t.Fatalf("%v %v", r.Values, r.Err)
 	}
@@ -187,7 +187,7 @@ func TestLimitsRefuseWritersAndKeepRemovalsPossible(t *testing.T) {
 // write: it stands at both, and can be made smaller.
 func TestValueAboveTheLimitCanBeMadeSmaller(t *testing.T) {
 	w := newWorld(t, 1, 2, func(c *Config) { c.Limits = Limits{ValueBytes: 200} })
-	w.cut = func(a, b view.NodeID) bool { return true }
+	w.cut = func(a, b gossip.NodeID) bool { return true }
 	for _, id := range w.order {
 		if r := w.reply(id, w.update(id, replicator.Local, replicator.Fence{}, addTo(id, "k", fmt.Sprint(uint64(id), strings.Repeat("x", 130))))); r.Err != nil {
 			t.Fatal(r.Err)
@@ -213,7 +213,7 @@ func TestEveryLimitIsTypedAndCounted(t *testing.T) {
 		c.Limits = Limits{Keys: 8, ValueBytes: 4000, TotalBytes: 9000, KeyBytes: 10, RequestOps: 3, RequestBytes: 5000, Pending: 2, FenceGroups: 1}
 	})
 	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "a", strings.Repeat("x", 3000)), addTo(1, "b", strings.Repeat("x", 1500))))
-	w.cut = func(a, b view.NodeID) bool { return true }
+	w.cut = func(a, b gossip.NodeID) bool { return true }
 	before := w.nodes[1].core.Digest()
 	n := uint64(0)
 	refused := func(what string, level replicator.Level, fence replicator.Fence, ops ...replicator.Op) {
@@ -256,7 +256,7 @@ func TestDeleteEndsAKeyAndItMayComeAgain(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
 	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "old")))
 	// Node 3 adds while it cannot hear of the deletion: the deletion wins.
-	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	w.update(3, replicator.Local, replicator.Fence{}, addTo(3, "k", "late"))
 	w.reply(1, w.update(1, majority, replicator.Fence{}, replicator.Op{Key: "k", Delete: true}))
 	w.cut = nil

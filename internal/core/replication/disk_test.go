@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -15,7 +15,7 @@ import (
 // again it is stored, and counts.
 func TestAWriteUnderWayWhenTheDiskFailsDoesNotCountItsNode(t *testing.T) {
 	for name, tc := range map[string]struct {
-		away    []view.NodeID // cannot be reached while the disk fails
+		away    []gossip.NodeID // cannot be reached while the disk fails
 		mends   bool
 		unknown bool
 	}{
@@ -26,11 +26,11 @@ func TestAWriteUnderWayWhenTheDiskFailsDoesNotCountItsNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, 3, func(c *Config) { c.Keep = func(string) bool { return true } })
 			w.run(time.Second)
-			w.cut = func(a, b view.NodeID) bool { return true }
+			w.cut = func(a, b gossip.NodeID) bool { return true }
 			write := w.update(1, majority, replicator.Fence{}, addTo(1, "k", "x"))
 			w.run(20 * time.Millisecond)
 			w.nodes[1].core.DiskFails(errors.New("full"))
-			w.cut = func(a, b view.NodeID) bool {
+			w.cut = func(a, b gossip.NodeID) bool {
 				for _, id := range tc.away {
 					if a == id || b == id {
 						return true

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -25,8 +25,8 @@ func (d *disks) end(slot int, entry string) replicator.Op {
 
 // cutOff keeps all that carries state from a node, but for what it is told it holds.
 func (d *disks) cutOff(slot int) {
-	var to view.NodeID
-	d.posted = func(_, at view.NodeID, _ Message) { to = at }
+	var to gossip.NodeID
+	d.posted = func(_, at gossip.NodeID, _ Message) { to = at }
 	d.dropKind = func(m Message) bool {
 		switch m.(type) {
 		case *Deltas, *Values, *Repair, *ReadResult:
@@ -179,9 +179,9 @@ func entryInAnOldLog(t *testing.T, b blunder) string {
 	d.boot(0, 1, 2)
 	d.do(0, replicator.All, d.set(0, "b", "e"))
 	d.run(5 * time.Second)
-	var to view.NodeID
+	var to gossip.NodeID
 	var late *Deltas
-	d.posted = func(_, at view.NodeID, _ Message) { to = at }
+	d.posted = func(_, at gossip.NodeID, _ Message) { to = at }
 	d.dropKind = func(m Message) bool {
 		switch m := m.(type) {
 		case *Deltas:
@@ -223,7 +223,7 @@ func TestManyEndsInOneMapEnd(t *testing.T) {
 	}
 	d.do(0, replicator.All, d.set(0, "b", "e"))
 	largest := 0
-	d.posted = func(_, _ view.NodeID, m Message) {
+	d.posted = func(_, _ gossip.NodeID, m Message) {
 		if p, ok := m.(*Prepare); ok {
 			largest = max(largest, len(Append(nil, p)))
 		}
@@ -275,7 +275,7 @@ func TestNewerEndThanTheAgreedOneStays(t *testing.T) {
 	d.do(0, replicator.All, d.set(0, "a", "e"))
 	d.do(0, replicator.All, d.end(0, "a"))
 	commits := 0
-	d.delivered = func(_, to view.NodeID, m Message) {
+	d.delivered = func(_, to gossip.NodeID, m Message) {
 		if _, ok := m.(*Commit); ok && to == d.at[2] && commits == 0 {
 			commits++
 			d.update(to, replicator.Local, replicator.Fence{}, d.set(2, "a", "again"))
@@ -300,7 +300,7 @@ func TestEndsOfAFormerGenerationGoWithIt(t *testing.T) {
 	d.boot(0, 1, 2)
 	d.do(0, replicator.All, d.set(0, "a", "e"))
 	d.do(0, replicator.All, d.end(0, "a"))
-	d.cut = func(from, to view.NodeID) bool { return from == d.at[2] || to == d.at[2] }
+	d.cut = func(from, to gossip.NodeID) bool { return from == d.at[2] || to == d.at[2] }
 	d.do(0, majority, replicator.Op{Key: "keep/m", Delete: true})
 	d.do(0, majority, d.set(0, "b", "e"))
 	d.do(0, majority, d.end(0, "c"))

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // setBy sets or deletes an entry of a map under a stamp of the clock that the core takes
 // for right.
-func setBy(id view.NodeID, key, entry, value string) replicator.Op {
+func setBy(id gossip.NodeID, key, entry, value string) replicator.Op {
 	return replicator.Op{Key: key, Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (replicator.Plan, error) {
 		return replicator.Plan{Growth: 64, Blind: true, Entries: []string{entry}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
 			at := crdt.Stamp{Time: max(above[0]+1, wall<<tickBits), Node: crdt.NodeID(id)}
@@ -47,7 +47,7 @@ func newClockedDisks(t testing.TB, seed uint64, n int, b blunder) *clockedDisks 
 		c.Keep = func(key string) bool { return key != "memory" }
 		c.Wall = func() uint64 { return d.clock() }
 	}).plant(b)
-	d.disks = &disks{world: w, files: map[int]*simFile{}, at: map[int]view.NodeID{}, next: 10, lives: 1}
+	d.disks = &disks{world: w, files: map[int]*simFile{}, at: map[int]gossip.NodeID{}, next: 10, lives: 1}
 	for slot := range n {
 		d.files[slot] = &simFile{}
 	}
@@ -203,22 +203,22 @@ func eraWhileOthersWrite(t *testing.T, b blunder) string {
 		c.Wall = func() uint64 { return wall }
 	}).plant(b)
 	var wrong error
-	do := func(id view.NodeID, level replicator.Level, op replicator.Op) {
+	do := func(id gossip.NodeID, level replicator.Level, op replicator.Op) {
 		wrong = errors.Join(wrong, w.reply(id, w.update(id, level, replicator.Fence{}, op)).Err)
 	}
-	w.pairs([2]view.NodeID{2, 3})
+	w.pairs([2]gossip.NodeID{2, 3})
 	do(3, majority, setBy(3, "m", "ahead", "before"))
 	do(3, majority, setBy(3, "m", "over", "before"))
 	ahead := wall << tickBits
 	wall -= millis(24 * time.Hour)
 	do(3, majority, setBy(3, "hears a clock", "", "v"))
 	do(3, replicator.Local, setBy(3, "m", "over", "after"))
-	w.pairs([2]view.NodeID{1, 2})
+	w.pairs([2]gossip.NodeID{1, 2})
 	do(1, majority, setBy(1, "m", "new", "of era 0"))
 	if a, b := w.nodes[2].core.store.get("m").era, w.nodes[3].core.store.get("m").era; wrong == nil && (a != 0 || b != 1) {
 		return fmt.Sprintf("eras %d and %d", a, b)
 	}
-	w.pairs([2]view.NodeID{1, 3})
+	w.pairs([2]gossip.NodeID{1, 3})
 	at := crdt.Stamp{Time: wall << tickBits, Node: 1}
 	fixed := replicator.Op{Key: "m", Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (replicator.Plan, error) {
 		return replicator.Plan{Growth: 64, Blind: true, Fixed: []replicator.Fixed{{Entry: "ahead", Stamp: at, Value: "late"}}, Apply: func(v crdt.Value) crdt.Value {

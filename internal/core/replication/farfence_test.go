@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // fencingFrames are all frames of a member that bring a fence.
-func fencingFrames(e view.Epoch, f replicator.Fence) map[string]Message {
+func fencingFrames(e gossip.Epoch, f replicator.Fence) map[string]Message {
 	return map[string]Message{
 		"status":   &Status{Epoch: e, Fences: []replicator.Fence{f}},
 		"read":     &ReadRequest{Epoch: e, ID: 1, Round: 1, Fence: f},
@@ -23,11 +23,11 @@ func fencingFrames(e view.Epoch, f replicator.Fence) map[string]Message {
 
 // barsNoWriter sends each frame with the fence to nodes 1 and 2 of three, and lets them read
 // and write under their view's epoch.
-func barsNoWriter(t *testing.T, change func(*Config), forge func(view.Epoch) replicator.Fence) {
+func barsNoWriter(t *testing.T, change func(*Config), forge func(gossip.Epoch) replicator.Fence) {
 	for name := range fencingFrames(0, replicator.Fence{}) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, 3, change)
-			for _, id := range []view.NodeID{1, 2} {
+			for _, id := range []gossip.NodeID{1, 2} {
 				w.step(id, Received{From: 3, Msg: fencingFrames(w.view.Epoch, forge(w.view.Epoch))[name]})
 			}
 			w.run(time.Second)
@@ -48,15 +48,15 @@ func barsNoWriter(t *testing.T, change func(*Config), forge func(view.Epoch) rep
 // TestAttackFarFences: a fence of a member with a term that no view can have had bars no
 // writer, whatever frame brings it.
 func TestAttackFarFences(t *testing.T) {
-	barsNoWriter(t, nil, func(view.Epoch) replicator.Fence { return replicator.Fence{Group: "g", Term: math.MaxUint64} })
+	barsNoWriter(t, nil, func(gossip.Epoch) replicator.Fence { return replicator.Fence{Group: "g", Term: math.MaxUint64} })
 }
 
 // TestAttackEarlyFences: where terms are epochs, nor does one of a later view, be it the
 // next: a replica takes it when it holds that view.
 func TestAttackEarlyFences(t *testing.T) {
-	for name, by := range map[string]view.Epoch{"the next view": 1, "as many generations as can be": view.GenerationsAhead << 32} {
+	for name, by := range map[string]gossip.Epoch{"the next view": 1, "as many generations as can be": gossip.GenerationsAhead << 32} {
 		t.Run(name, func(t *testing.T) {
-			barsNoWriter(t, func(c *Config) { c.Epochs = true }, func(e view.Epoch) replicator.Fence { return replicator.Fence{Group: "g", Term: uint64(e + by)} })
+			barsNoWriter(t, func(c *Config) { c.Epochs = true }, func(e gossip.Epoch) replicator.Fence { return replicator.Fence{Group: "g", Term: uint64(e + by)} })
 		})
 	}
 }
@@ -87,7 +87,7 @@ func TestAReadOfALaterViewIsAnsweredInIt(t *testing.T) {
 // TestAttackFarAnswers: nor does the answer of a member that claims to know such a term.
 func TestAttackFarAnswers(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
-	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	now := replicator.Fence{Group: "g", Term: uint64(w.view.Epoch)}
 	rid := w.read(1, majority, now, "k")
 	w.step(1, Received{From: 3, Msg: &ReadResult{Epoch: w.view.Epoch, ID: rid, Round: 1, Higher: math.MaxUint64}})
@@ -105,7 +105,7 @@ func TestAttackFarAnswers(t *testing.T) {
 // view's epoch is refused before anything is written.
 func TestFencesOfTheApplicationHaveABound(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
-	most := uint64(view.FirstEpoch(w.view.Epoch.Generation() + view.GenerationsAhead))
+	most := uint64(gossip.FirstEpoch(w.view.Epoch.Generation() + gossip.GenerationsAhead))
 	if r := w.reply(1, w.update(1, majority, replicator.Fence{Group: "g", Term: most}, addTo(1, "k", "e"))); r.Err != nil {
 		t.Error(r.Err)
 	}

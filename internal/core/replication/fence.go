@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -67,20 +67,20 @@ func (s *fences) all() []replicator.Fence {
 // coordinator until views had caught up with it. Nothing is lost: a read of a later view is
 // answered in that view, and a newcomer that takes fences over counts for the views that it
 // holds.
-func (s *fences) early(term uint64, own view.Epoch) bool {
-	return s.epochs && view.Epoch(term) > own
+func (s *fences) early(term uint64, own gossip.Epoch) bool {
+	return s.epochs && gossip.Epoch(term) > own
 }
 
 // far reports whether no view can have had a term yet: it is forged, and would bar the
 // group's writers forever. Terms are epochs of views, or below. own is as in early; held is
 // the epoch of the sender's view as its message has it, 0 if it has none.
-func (s *fences) far(term uint64, own, held view.Epoch) bool {
-	return view.Epoch(term).FarBeyond(own) || held != 0 && s.early(term, own) && view.Epoch(term) > held
+func (s *fences) far(term uint64, own, held gossip.Epoch) bool {
+	return gossip.Epoch(term).FarBeyond(own) || held != 0 && s.early(term, own) && gossip.Epoch(term) > held
 }
 
 // refuseTerm reports whether a term of a peer does not apply here, and counts a far one.
 // held is as in fences.far.
-func (c *Core) refuseTerm(from view.NodeID, group string, term uint64, held view.Epoch) bool {
+func (c *Core) refuseTerm(from gossip.NodeID, group string, term uint64, held gossip.Epoch) bool {
 	if c.fences.far(term, c.epoch, held) {
 		c.stats.FarTerms++
 		c.trace(TraceEvent{Kind: TraceFenceFar, Peer: from, Key: group})
@@ -96,8 +96,8 @@ type heldReads []Received
 const heldReadsMax = 16
 
 // keepRead keeps a read until its view is here.
-func (h *heldReads) keepRead(from view.NodeID, m *ReadRequest) {
-	if view.Epoch(m.Fence.Term) <= m.Epoch && len(*h) < heldReadsMax {
+func (h *heldReads) keepRead(from gossip.NodeID, m *ReadRequest) {
+	if gossip.Epoch(m.Fence.Term) <= m.Epoch && len(*h) < heldReadsMax {
 		*h = append(*h, Received{From: from, Msg: m})
 	}
 }
@@ -110,7 +110,7 @@ func (h *heldReads) takeReads() []Received {
 }
 
 // takeFences raises the terms that a peer has sent. held is as in fences.far.
-func (c *Core) takeFences(from view.NodeID, held view.Epoch, fs []replicator.Fence) {
+func (c *Core) takeFences(from gossip.NodeID, held gossip.Epoch, fs []replicator.Fence) {
 	for _, f := range fs {
 		if !c.refuseTerm(from, f.Group, f.Term, held) && c.fences.raise(f) {
 			c.trace(TraceEvent{Kind: TraceFenceRaised, Peer: from, Key: f.Group})
@@ -120,7 +120,7 @@ func (c *Core) takeFences(from view.NodeID, held view.Epoch, fs []replicator.Fen
 
 // passFence applies a request's fence at this replica. A far or early term does not pass,
 // and higher is 0. held is as in fences.far.
-func (c *Core) passFence(from view.NodeID, held view.Epoch, f replicator.Fence) (higher uint64, ok bool) {
+func (c *Core) passFence(from gossip.NodeID, held gossip.Epoch, f replicator.Fence) (higher uint64, ok bool) {
 	if c.blunder == blunderNoFence {
 		return 0, true
 	}

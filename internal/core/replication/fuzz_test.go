@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -96,7 +96,7 @@ func FuzzDecode(f *testing.F) {
 			c.checkInvariants()
 			out.Reset()
 		}
-		step(ViewChanged{View: &view.View{Epoch: 1, Members: []view.Member{member(1, view.Up), member(2, view.Up)}}})
+		step(ViewChanged{View: &gossip.View{Epoch: 1, Members: []gossip.Member{member(1, gossip.Up), member(2, gossip.Up)}}})
 		step(Update{ID: 7, Ops: []replicator.Op{addTo(1, "k", "e")}, Level: replicator.All, Fence: replicator.Fence{Group: "g", Term: 2}})
 		step(Read{ID: 8, Keys: []string{"k"}, Level: replicator.All})
 		step(Received{From: 2, Msg: &Status{Epoch: 1, Root: 1}})

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -144,7 +144,7 @@ func (c *Core) lacksStream(vector []Seen) bool {
 }
 
 // caught notes that everything a peer held when it said so is held here.
-func (c *Core) caught(now clock.Instant, p *peer, epoch, caughtUp view.Epoch, vector []Seen) {
+func (c *Core) caught(now clock.Instant, p *peer, epoch, caughtUp gossip.Epoch, vector []Seen) {
 	for _, s := range vector {
 		if s.Node == c.cfg.Self {
 			continue

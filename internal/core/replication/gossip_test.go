@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -37,7 +37,7 @@ func TestStreamThatNeverComesIsMadeUpFor(t *testing.T) {
 	w.dropKind = func(m Message) bool { _, deltas := m.(*Deltas); return deltas }
 	w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "k", "e"))
 	w.settle(10 * time.Second)
-	if elements(w.nodes[view.NodeID(2)].core.Value("k")) == nil {
+	if elements(w.nodes[gossip.NodeID(2)].core.Value("k")) == nil {
 		t.Error("not there")
 	}
 }
@@ -47,8 +47,8 @@ func TestStreamThatNeverComesIsMadeUpFor(t *testing.T) {
 // connection.
 func TestNobodyForwardsWhatOthersWrote(t *testing.T) {
 	w := newWorld(t, 3, 4, func(c *Config) { c.GossipEvery = 100 * time.Millisecond })
-	deltas := map[view.NodeID]int{}
-	w.posted = func(from, _ view.NodeID, m Message) {
+	deltas := map[gossip.NodeID]int{}
+	w.posted = func(from, _ gossip.NodeID, m Message) {
 		d, ok := m.(*Deltas)
 		if !ok {
 			return
@@ -61,13 +61,13 @@ func TestNobodyForwardsWhatOthersWrote(t *testing.T) {
 		}
 	}
 	for i := range 300 {
-		id := view.NodeID(i%2 + 1)
+		id := gossip.NodeID(i%2 + 1)
 		w.update(id, []replicator.Level{replicator.Local, majority}[i/2%2], replicator.Fence{}, addTo(id, fmt.Sprint("of", id), fmt.Sprint(i)))
 		w.run(4 * time.Millisecond)
 	}
 	w.settle(time.Second)
 	w.run(time.Second)
-	if want := map[view.NodeID]int{1: 150 * 3, 2: 150 * 3}; !maps.Equal(deltas, want) {
+	if want := map[gossip.NodeID]int{1: 150 * 3, 2: 150 * 3}; !maps.Equal(deltas, want) {
 		t.Errorf("sent %v, not %v", deltas, want)
 	}
 	for _, m := range []Message{&Deltas{}, &Ack{}, &Status{}, &ReadRequest{}, &ReadResult{}, &Values{}, &Differ{}, &Part{}} {

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // leased is a world in which some nodes hold no lease.
-func leased(t *testing.T, n int, b blunder, without map[view.NodeID]bool) *world {
+func leased(t *testing.T, n int, b blunder, without map[gossip.NodeID]bool) *world {
 	return newWorld(t, 1, n, func(c *Config) {
 		self := c.Self
 		c.LeaseValid = func() bool { return !without[self] }
@@ -24,16 +24,16 @@ func leased(t *testing.T, n int, b blunder, without map[view.NodeID]bool) *world
 // which were cut off, are removed and do not know it: they have no lease, and are a
 // majority of the view that they hold.
 func removedMajority(t *testing.T, b blunder) string {
-	without := map[view.NodeID]bool{}
+	without := map[gossip.NodeID]bool{}
 	w := leased(t, 4, b, without)
 	lost := ids(2, 3, 4)
-	w.cut = func(a, b view.NodeID) bool { return slices.Contains(lost, a) != slices.Contains(lost, b) }
+	w.cut = func(a, b gossip.NodeID) bool { return slices.Contains(lost, a) != slices.Contains(lost, b) }
 	for _, id := range lost {
 		without[id] = true
 	}
 	w.start(5)
 	w.start(6)
-	v := w.next(func(v *view.View) { remove(lost...)(v); add(view.Up, 5, 6)(v) })
+	v := w.next(func(v *gossip.View) { remove(lost...)(v); add(gossip.Up, 5, 6)(v) })
 	w.view = v
 	for _, id := range ids(1, 5, 6) {
 		w.step(id, ViewChanged{View: v})
@@ -62,10 +62,10 @@ func removedMajority(t *testing.T, b blunder) string {
 // The whole role is cut off, and others with the role come: the same with no common
 // member at all.
 func TestARoleThatWasCutOffConfirmsNothing(t *testing.T) {
-	without := map[view.NodeID]bool{}
+	without := map[gossip.NodeID]bool{}
 	w := leased(t, 3, blunderNone, without)
 	lost := ids(1, 2, 3)
-	w.cut = func(a, b view.NodeID) bool { return slices.Contains(lost, a) != slices.Contains(lost, b) }
+	w.cut = func(a, b gossip.NodeID) bool { return slices.Contains(lost, a) != slices.Contains(lost, b) }
 	for _, id := range ids(4, 5) {
 		w.start(id)
 	}
@@ -78,7 +78,7 @@ func TestARoleThatWasCutOffConfirmsNothing(t *testing.T) {
 	}
 	w.run(500 * time.Millisecond)
 	w.delayMax = 200 * time.Microsecond
-	w.setView(w.next(func(v *view.View) { remove(lost...)(v); add(view.Up, 4, 5)(v) }))
+	w.setView(w.next(func(v *gossip.View) { remove(lost...)(v); add(gossip.Up, 4, 5)(v) }))
 	if r := w.reply(4, w.update(4, majority, replicator.Fence{}, addTo(4, "k", "kept"))); r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -91,7 +91,7 @@ func TestARoleThatWasCutOffConfirmsNothing(t *testing.T) {
 }
 
 func TestRequestsWaitForTheLease(t *testing.T) {
-	without := map[view.NodeID]bool{}
+	without := map[gossip.NodeID]bool{}
 	w := leased(t, 3, blunderNone, without)
 	w.run(time.Second)
 	begin := map[string]func(replicator.Level) RequestID{
@@ -133,7 +133,7 @@ func TestRequestsWaitForTheLease(t *testing.T) {
 }
 
 func TestDeadlineWithoutALease(t *testing.T) {
-	without := map[view.NodeID]bool{1: true}
+	without := map[gossip.NodeID]bool{1: true}
 	w := leased(t, 3, blunderNone, without)
 	w.run(time.Second)
 	start := w.now
@@ -145,7 +145,7 @@ func TestDeadlineWithoutALease(t *testing.T) {
 	if took := w.now.Sub(start); took < 2*time.Second || took > 2010*time.Millisecond {
 		t.Errorf("took %v of 2 s", took)
 	}
-	w.cut = func(a, b view.NodeID) bool { return true }
+	w.cut = func(a, b gossip.NodeID) bool { return true }
 	if r := w.reply(1, w.read(1, majority, replicator.Fence{}, "k")); !errors.As(r.Err, &q) || !q.NoLease || q.Got != 1 {
 		t.Errorf("%+v", r.Err)
 	}
@@ -171,7 +171,7 @@ func TestDeadlineWithoutALease(t *testing.T) {
 
 // Fences and limits answer at once, with or without a lease.
 func TestRefusalsDoNotWaitForTheLease(t *testing.T) {
-	w := leased(t, 3, blunderNone, map[view.NodeID]bool{1: true})
+	w := leased(t, 3, blunderNone, map[gossip.NodeID]bool{1: true})
 	w.reply(3, w.read(3, majority, replicator.Fence{Group: "g", Term: 7}, "k"))
 	w.run(time.Second)
 	var f *replicator.FencedError
@@ -188,18 +188,18 @@ func TestRefusalsDoNotWaitForTheLease(t *testing.T) {
 // A view that is decided while the request waits counts: what was enough before is not
 // now.
 func TestViewThatComesWhileTheLeaseIsAwayCounts(t *testing.T) {
-	without := map[view.NodeID]bool{1: true}
+	without := map[gossip.NodeID]bool{1: true}
 	w := leased(t, 3, blunderNone, without)
 	w.run(time.Second)
-	w.cut = func(a, b view.NodeID) bool { return a > 2 || b > 2 }
+	w.cut = func(a, b gossip.NodeID) bool { return a > 2 || b > 2 }
 	rid := w.update(1, majority, replicator.Fence{}, Mutate("n", crdt.KindGCounter, 24, func(v crdt.Value) crdt.Value {
 		return v.(*crdt.GCounter).Add(1, 1)
 	}))
 	w.run(500 * time.Millisecond)
-	for id := view.NodeID(4); id <= 7; id++ {
+	for id := gossip.NodeID(4); id <= 7; id++ {
 		w.start(id)
 	}
-	w.setView(w.next(add(view.Up, 4, 5, 6, 7)))
+	w.setView(w.next(add(gossip.Up, 4, 5, 6, 7)))
 	delete(without, 1)
 	w.step(1, LeaseRegained{})
 	w.run(100 * time.Millisecond)
@@ -217,11 +217,11 @@ func TestViewThatComesWhileTheLeaseIsAwayCounts(t *testing.T) {
 // two others may be voters by now, and a majority with it (seed 1003612 of the simulator's
 // TestOrderly with several leaves at once).
 func TestALeaseCountsOnlyWithItsView(t *testing.T) {
-	w := leased(t, 3, blunderNone, map[view.NodeID]bool{})
+	w := leased(t, 3, blunderNone, map[gossip.NodeID]bool{})
 	w.run(time.Second)
 	w.start(4)
-	w.setView(w.next(add(view.Joining, 4)))
-	w.cut = func(view.NodeID, view.NodeID) bool { return true }
+	w.setView(w.next(add(gossip.Joining, 4)))
+	w.cut = func(gossip.NodeID, gossip.NodeID) bool { return true }
 	write := w.update(4, majority, replicator.Fence{}, addTo(4, "k", "e"))
 	read := w.read(4, majority, replicator.Fence{}, "k")
 	w.setView(w.next(remove(1, 2, 3)))
@@ -232,7 +232,7 @@ func TestALeaseCountsOnlyWithItsView(t *testing.T) {
 			t.Fatalf("confirmed by nobody: %+v", r)
 		}
 	}
-	w.setView(w.next(func(v *view.View) { v.Members[0].Status = view.Up }))
+	w.setView(w.next(func(v *gossip.View) { v.Members[0].Status = gossip.Up }))
 	for _, rid := range []RequestID{write, read} {
 		if r, ok := w.nodes[4].replies[rid]; !ok || r.Err != nil {
 			t.Errorf("%+v, with its view", r)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -31,10 +31,10 @@ type history struct {
 	clients int
 	// open counts operations under way at each node: the search through their
 	// orders grows exponentially with their number.
-	open map[view.NodeID]int
+	open map[gossip.NodeID]int
 	// stamp makes the writes, stampRegister by default; answered sees their answers.
-	stamp    func(id view.NodeID, value string) replicator.Op
-	answered func(id view.NodeID, r Reply)
+	stamp    func(id gossip.NodeID, value string) replicator.Op
+	answered func(id gossip.NodeID, r Reply)
 }
 
 const openMax = 6
@@ -58,7 +58,7 @@ func (h *history) write() {
 	h.writeAt(h.order[h.rng.IntN(len(h.order))])
 }
 
-func (h *history) writeAt(id view.NodeID) {
+func (h *history) writeAt(id gossip.NodeID) {
 	h.open[id]++
 	h.n++
 	value := fmt.Sprint(id, "/", h.n)
@@ -83,7 +83,7 @@ func (h *history) writeAt(id view.NodeID) {
 
 // stampRegister writes the register with the lowest stamp that is above what the core
 // knows: no clock helps.
-func stampRegister(id view.NodeID, value string) replicator.Op {
+func stampRegister(id gossip.NodeID, value string) replicator.Op {
 	return replicator.Op{Key: registerKey, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (replicator.Plan, error) {
 		return replicator.Plan{Growth: 64, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, _ uint64) crdt.Value {
 			return v.(*crdt.LWWRegister[string]).Set(value, crdt.Stamp{Time: above[0] + 1, Node: crdt.NodeID(id)})
@@ -92,7 +92,7 @@ func stampRegister(id view.NodeID, value string) replicator.Op {
 }
 
 // setRegister writes without asking for stamps.
-func setRegister(id view.NodeID, value string) replicator.Op {
+func setRegister(id gossip.NodeID, value string) replicator.Op {
 	return Mutate(registerKey, crdt.KindLWWRegister, 64, func(v crdt.Value) crdt.Value {
 		r := v.(*crdt.LWWRegister[string])
 		return r.Set(value, crdt.Stamp{Time: r.Stamp().Time + 1, Node: crdt.NodeID(id)})
@@ -106,7 +106,7 @@ func (h *history) readBack() {
 	h.readAt(h.order[h.rng.IntN(len(h.order))])
 }
 
-func (h *history) readAt(id view.NodeID) {
+func (h *history) readAt(id gossip.NodeID) {
 	h.open[id]++
 	call, client := int64(h.now), h.clients
 	h.clients++
@@ -147,7 +147,7 @@ func playRegisters(t *testing.T, seed uint64, b blunder) *history {
 			c.NoStream, c.GossipEvery, c.SpreadMax, c.ResendAfter = true, time.Minute, time.Minute, 400*time.Millisecond
 		}
 	}
-	h := &history{campaign: &campaign{world: newWorld(t, seed, 3+int(seed%3), lazy), o: oracle{}, nextID: 10}, open: map[view.NodeID]int{}}
+	h := &history{campaign: &campaign{world: newWorld(t, seed, 3+int(seed%3), lazy), o: oracle{}, nextID: 10}, open: map[gossip.NodeID]int{}}
 	h.plant(b)
 	h.drop, h.dup = 0.07*float64(seed%4), 0.05
 	h.delayMax = time.Duration(1+h.rng.IntN(5)) * time.Millisecond

@@ -3,7 +3,7 @@ package replication
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -11,7 +11,7 @@ import (
 // peer is another member of the view with the role, voting or joining: both are
 // kept up to date, only voting ones count.
 type peer struct {
-	id view.NodeID
+	id gossip.NodeID
 	// down: its connection was lost and has not come back.
 	down bool
 
@@ -22,16 +22,16 @@ type peer struct {
 	backoff     int
 
 	// What its newest Status said.
-	caughtUp view.Epoch
+	caughtUp gossip.Epoch
 	keys     uint64
 	// dots is the highest sequence number of its changes that it has shown (claims.go).
 	dots uint64
 	// differed counts its Statuses in a row that differed from our state.
 	differed int
 	// synced is the newest view in which we took over its whole state.
-	synced view.Epoch
+	synced gossip.Epoch
 	// joined is the newest view in which we did so after the peer had caught up with it.
-	joined view.Epoch
+	joined gossip.Epoch
 
 	// floor is the highest at which it was seen (prune.go).
 	floor uint64
@@ -48,22 +48,22 @@ type peer struct {
 
 // members is what the core knows of the view.
 type members struct {
-	view   *view.View
-	epoch  view.Epoch
-	voters []view.NodeID // with the role, self included if it votes
-	former []kept        // sets of former voters
+	view   *gossip.View
+	epoch  gossip.Epoch
+	voters []gossip.NodeID // with the role, self included if it votes
+	former []kept          // sets of former voters
 	// caughtUp is the newest view with which this replica has caught up.
-	caughtUp view.Epoch
+	caughtUp gossip.Epoch
 	// behind: it has not caught up since it last kept a set, also if that was dropped
 	// because the view is settled without it.
 	behind bool
 	peers  []*peer // sorted by seniority
-	byID   map[view.NodeID]*peer
+	byID   map[gossip.NodeID]*peer
 }
 
-func (c *Core) present(id view.NodeID) bool { return id == c.cfg.Self || c.byID[id] != nil }
+func (c *Core) present(id gossip.NodeID) bool { return id == c.cfg.Self || c.byID[id] != nil }
 
-func (c *Core) linked(id view.NodeID) bool {
+func (c *Core) linked(id gossip.NodeID) bool {
 	p := c.byID[id]
 	return p != nil && !p.down
 }
@@ -75,12 +75,12 @@ func (c *Core) quorums(level replicator.Level) []quorum {
 	case blunderNoJoint:
 		former = nil
 	case blunderLiving:
-		voters = slices.DeleteFunc(slices.Clone(voters), func(id view.NodeID) bool { return id != c.cfg.Self && !c.linked(id) })
+		voters = slices.DeleteFunc(slices.Clone(voters), func(id gossip.NodeID) bool { return id != c.cfg.Self && !c.linked(id) })
 	}
 	return jointQuorums(level, voters, former, c.present)
 }
 
-func (c *Core) onView(now clock.Instant, v *view.View) {
+func (c *Core) onView(now clock.Instant, v *gossip.View) {
 	if v == nil || c.view != nil && v.Epoch <= c.epoch {
 		return
 	}
@@ -111,14 +111,14 @@ func (c *Core) onView(now clock.Instant, v *view.View) {
 }
 
 // keepFormer adds the voters of the view before to the kept sets.
-func (c *Core) keepFormer(old *view.View, voters []view.NodeID) {
+func (c *Core) keepFormer(old *gossip.View, voters []gossip.NodeID) {
 	all := false
 	switch {
 	case old == nil:
 		// A newcomer has not seen the views before its own, of which the others may
 		// still keep sets: any one of them may alone hold what was confirmed there. So
 		// it needs each voter that is present, or one replica that has caught up.
-		others := slices.DeleteFunc(slices.Clone(c.voters), func(id view.NodeID) bool { return id == c.cfg.Self })
+		others := slices.DeleteFunc(slices.Clone(c.voters), func(id gossip.NodeID) bool { return id == c.cfg.Self })
 		if len(others) > 0 {
 			c.former, c.behind = []kept{{members: others, all: c.blunder != blunderFewVoters}}, true
 		}
@@ -141,9 +141,9 @@ func (c *Core) keepFormer(old *view.View, voters []view.NodeID) {
 }
 
 // enlist makes the peers those of v, keeping what is known of old ones.
-func (c *Core) enlist(now clock.Instant, v *view.View) {
+func (c *Core) enlist(now clock.Instant, v *gossip.View) {
 	was := c.byID
-	c.peers, c.byID = nil, map[view.NodeID]*peer{}
+	c.peers, c.byID = nil, map[gossip.NodeID]*peer{}
 	for i := range v.Members {
 		m := &v.Members[i]
 		if m.ID == c.cfg.Self || !m.HasRole(c.cfg.Role) {
@@ -191,7 +191,7 @@ func (c *Core) catchUp(now clock.Instant) {
 }
 
 func (c *Core) hasCaughtUp() bool {
-	synced := func(id view.NodeID) bool {
+	synced := func(id gossip.NodeID) bool {
 		p := c.byID[id]
 		return id == c.cfg.Self || p != nil && p.synced >= c.epoch
 	}
@@ -270,12 +270,12 @@ const formerMax = 16
 
 // kept is a set of former voters of which a majority is needed, or all.
 type kept struct {
-	members []view.NodeID
+	members []gossip.NodeID
 	all     bool
 }
 
 // merged returns what a and b ask for, and more.
-func merged(a, b kept, present func(view.NodeID) bool) kept {
+func merged(a, b kept, present func(gossip.NodeID) bool) kept {
 	out := kept{all: true}
 	for _, id := range slices.Concat(a.members, b.members) {
 		if present(id) && !slices.Contains(out.members, id) {
@@ -287,14 +287,14 @@ func merged(a, b kept, present func(view.NodeID) bool) kept {
 
 // quorum is a set of nodes of which need must answer.
 type quorum struct {
-	members []view.NodeID
+	members []gossip.NodeID
 	need    int
 }
 
 // met reports whether enough of q's members are among those that have.
-func (q quorum) met(have func(view.NodeID) bool) bool { return q.count(have) >= q.need }
+func (q quorum) met(have func(gossip.NodeID) bool) bool { return q.count(have) >= q.need }
 
-func (q quorum) count(have func(view.NodeID) bool) int {
+func (q quorum) count(have func(gossip.NodeID) bool) int {
 	n := 0
 	for _, id := range q.members {
 		if have(id) {
@@ -309,13 +309,13 @@ func majorityOf(n int) int { return n/2 + 1 }
 
 // jointQuorums returns what a request at level needs: of the current voters, and
 // of the kept sets of former ones as far as they are still present.
-func jointQuorums(level replicator.Level, voters []view.NodeID, former []kept, present func(view.NodeID) bool) []quorum {
+func jointQuorums(level replicator.Level, voters []gossip.NodeID, former []kept, present func(gossip.NodeID) bool) []quorum {
 	out := []quorum{{members: voters, need: level.Need(len(voters))}}
 	if !level.Joint() {
 		return out
 	}
 	for _, f := range former {
-		left := slices.DeleteFunc(slices.Clone(f.members), func(id view.NodeID) bool { return !present(id) })
+		left := slices.DeleteFunc(slices.Clone(f.members), func(id gossip.NodeID) bool { return !present(id) })
 		need := len(left)
 		if !f.all {
 			need = min(majorityOf(len(f.members)), need)
@@ -326,7 +326,7 @@ func jointQuorums(level replicator.Level, voters []view.NodeID, former []kept, p
 }
 
 // allMet reports whether those that have are enough for every quorum.
-func allMet(qs []quorum, have func(view.NodeID) bool) bool {
+func allMet(qs []quorum, have func(gossip.NodeID) bool) bool {
 	for _, q := range qs {
 		if !q.met(have) {
 			return false
@@ -338,9 +338,9 @@ func allMet(qs []quorum, have func(view.NodeID) bool) bool {
 // targets returns whom to ask first so that every quorum is met if all of them
 // answer: nodes whose link is up before others, and the most senior first. Nodes
 // that have answered already count and are not returned.
-func targets(qs []quorum, have, up func(view.NodeID) bool) []view.NodeID {
-	var out []view.NodeID
-	chosen := func(id view.NodeID) bool { return have(id) || slices.Contains(out, id) }
+func targets(qs []quorum, have, up func(gossip.NodeID) bool) []gossip.NodeID {
+	var out []gossip.NodeID
+	chosen := func(id gossip.NodeID) bool { return have(id) || slices.Contains(out, id) }
 	for _, q := range qs {
 		missing := q.need - q.count(chosen)
 		for _, wantUp := range []bool{true, false} {
@@ -357,7 +357,7 @@ func targets(qs []quorum, have, up func(view.NodeID) bool) []view.NodeID {
 
 // shortfall returns the error of a level that qs, with those that have answered,
 // did not reach.
-func shortfall(level replicator.Level, qs []quorum, have func(view.NodeID) bool) *replicator.QuorumError {
+func shortfall(level replicator.Level, qs []quorum, have func(gossip.NodeID) bool) *replicator.QuorumError {
 	e := &replicator.QuorumError{Level: level, Need: qs[0].need, Got: qs[0].count(have)}
 	for _, q := range qs {
 		for _, id := range q.members {

@@ -2,7 +2,7 @@ package replication
 
 import (
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -14,7 +14,7 @@ type Message interface{ message() }
 
 // Deltas is a piece of the sender's own stream: entries From, From+1, ...
 type Deltas struct {
-	Epoch   view.Epoch
+	Epoch   gossip.Epoch
 	Floor   uint64
 	Horizon uint64
 	From    uint64
@@ -25,7 +25,7 @@ type Deltas struct {
 // Lo..Hi beyond that if Lo is not 0. Refused entries are applied too, but they do
 // not count for their writer.
 type Ack struct {
-	Epoch    view.Epoch
+	Epoch    gossip.Epoch
 	From, To uint64
 	Seen     uint64
 	Lo, Hi   uint64
@@ -61,7 +61,7 @@ const (
 // ReadRequest asks for values that differ from the asker's, whose fingerprints
 // stand beside the keys.
 type ReadRequest struct {
-	Epoch view.Epoch
+	Epoch gossip.Epoch
 	ID    RequestID
 	// Round tells the times apart at which one request asks (askAgain).
 	Round  uint64
@@ -75,7 +75,7 @@ type ReadRequest struct {
 // ReadResult answers a ReadRequest, in its order. Items hold the values whose
 // fingerprints differ from the asker's and that exist here.
 type ReadResult struct {
-	Epoch   view.Epoch
+	Epoch   gossip.Epoch
 	Floor   uint64
 	Horizon uint64
 	ID      RequestID
@@ -99,25 +99,25 @@ type Repair struct {
 
 // RepairAck says that a Repair has been applied.
 type RepairAck struct {
-	Epoch view.Epoch
+	Epoch gossip.Epoch
 	ID    RequestID
 }
 
 // Seen is how much of a node's stream a replica has applied: all up to Seen, and
 // nothing above Top.
 type Seen struct {
-	Node      view.NodeID
+	Node      gossip.NodeID
 	Seen, Top uint64
 }
 
 // Status is the small message of an anti-entropy round.
 type Status struct {
-	Epoch   view.Epoch
+	Epoch   gossip.Epoch
 	Floor   uint64
 	Horizon uint64
 	// CaughtUp is the epoch as of which the sender holds everything that a quorum
 	// of any former view has confirmed (members.go).
-	CaughtUp view.Epoch
+	CaughtUp gossip.Epoch
 	Root     uint64
 	Keys     uint64
 	// Vector has the sender's own stream too. It is sorted by node.
@@ -152,7 +152,7 @@ type Compare struct {
 type Differ struct {
 	Session uint64
 	Ask     uint64
-	Epoch   view.Epoch
+	Epoch   gossip.Epoch
 	Next    int
 	Vector  []Seen
 	Fences  []replicator.Fence
@@ -197,7 +197,7 @@ type partAck struct {
 
 // Prepare asks which of Drops the receiver holds too.
 type Prepare struct {
-	Epoch   view.Epoch
+	Epoch   gossip.Epoch
 	Floor   uint64
 	Horizon uint64
 	Attempt uint64
@@ -206,7 +206,7 @@ type Prepare struct {
 
 // Prepared answers Prepare, in its order.
 type Prepared struct {
-	Epoch   view.Epoch
+	Epoch   gossip.Epoch
 	Floor   uint64
 	Attempt uint64
 	Agreed  []bool

@@ -10,7 +10,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -96,7 +96,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 // spreads beyond what requests ask for.
 func registers(t *testing.T, n int, b blunder) *history {
 	w := newWorld(t, 1, n, func(c *Config) { c.NoStream, c.NoGossip, c.SpreadMax = true, true, time.Minute }).plant(b)
-	return &history{campaign: &campaign{world: w, o: oracle{}, nextID: 10}, open: map[view.NodeID]int{}}
+	return &history{campaign: &campaign{world: w, o: oracle{}, nextID: 10}, open: map[gossip.NodeID]int{}}
 }
 
 func (h *history) verdict() string {
@@ -111,12 +111,12 @@ func (h *history) verdict() string {
 }
 
 // only lets frames pass among some nodes.
-func (h *history) only(among ...view.NodeID) {
-	in := map[view.NodeID]bool{}
+func (h *history) only(among ...gossip.NodeID) {
+	in := map[gossip.NodeID]bool{}
 	for _, id := range among {
 		in[id] = true
 	}
-	h.cut = func(a, b view.NodeID) bool { return !in[a] || !in[b] }
+	h.cut = func(a, b gossip.NodeID) bool { return !in[a] || !in[b] }
 }
 
 // registerReadTwice: a value that one read has seen at one of its replicas is seen by
@@ -164,7 +164,7 @@ func registerCutOff(t *testing.T, b blunder) string {
 }
 
 // writeLate is the second phase of a write alone, as of a node that has just read.
-func (h *history) writeLate(id view.NodeID) {
+func (h *history) writeLate(id gossip.NodeID) {
 	h.n++
 	value := fmt.Sprint(id, "/", h.n)
 	at := len(h.ops)
@@ -201,7 +201,7 @@ func registerAcrossViews(t *testing.T, b blunder) string {
 	h.start(4)
 	h.start(5)
 	h.only(3, 4, 5)
-	h.setView(h.next(add(view.Up, 4, 5)))
+	h.setView(h.next(add(gossip.Up, 4, 5)))
 	h.run(time.Second)
 	h.readAt(3)
 	h.run(3 * time.Second)
@@ -239,12 +239,12 @@ func ackOfALaterView(t *testing.T, b blunder) string {
 	w := newWorld(t, 1, 3, nil).plant(b)
 	w.start(4)
 	w.start(5)
-	v := w.next(add(view.Up, 4, 5))
+	v := w.next(add(gossip.Up, 4, 5))
 	for _, id := range ids(2, 3, 4, 5) {
 		w.step(id, ViewChanged{View: v})
 	}
 	w.run(time.Second)
-	w.cut = func(a, b view.NodeID) bool { return a > 2 || b > 2 }
+	w.cut = func(a, b gossip.NodeID) bool { return a > 2 || b > 2 }
 	rid := w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e"))
 	w.run(20 * time.Millisecond)
 	if _, ok := w.nodes[1].replies[rid]; ok {
@@ -257,7 +257,7 @@ func lostNack(t *testing.T, b blunder) string {
 	w := newWorld(t, 1, 3, nil).plant(b)
 	w.reply(3, w.read(3, replicator.To(1), replicator.Fence{Group: "g", Term: 9}, "k"))
 	// Node 3 alone knows the higher term; node 2 hears nothing.
-	w.cut = func(a, b view.NodeID) bool { return a == 2 || b == 2 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 2 || b == 2 }
 	lost := 0
 	w.dropKind = func(m Message) bool {
 		a, ok := m.(*Ack)
@@ -279,7 +279,7 @@ func lostNack(t *testing.T, b blunder) string {
 
 func partWithoutEffect(t *testing.T, b blunder) string {
 	w := newWorld(t, 1, 3, func(c *Config) { c.NoStream, c.NoGossip = true, true }).plant(b)
-	w.cut = func(a, b view.NodeID) bool { return true }
+	w.cut = func(a, b gossip.NodeID) bool { return true }
 	w.update(1, replicator.Local, replicator.Fence{}, setIn(1, "m", "k", "v", 7, 1))
 	w.cut = nil
 	w.reply(1, w.update(1, majority, replicator.Fence{}, setIn(1, "m", "k", "v", 7, 1), addTo(1, "s", "e")))
@@ -291,12 +291,12 @@ func partWithoutEffect(t *testing.T, b blunder) string {
 }
 
 // newcomer returns a core that has just come into a view with three voters.
-func newcomer(b blunder) (*Core, *view.View) {
+func newcomer(b blunder) (*Core, *gossip.View) {
 	c := New(Config{Self: 4})
 	c.blunder = b
-	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1) + 6}
-	for id, status := range []view.Status{view.Up, view.Up, view.Up, view.Joining} {
-		v.Members = append(v.Members, member(view.NodeID(id+1), status))
+	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1) + 6}
+	for id, status := range []gossip.Status{gossip.Up, gossip.Up, gossip.Up, gossip.Joining} {
+		v.Members = append(v.Members, member(gossip.NodeID(id+1), status))
 	}
 	c.Step(1, ViewChanged{View: v}, &Effects{})
 	return c, v
@@ -304,7 +304,7 @@ func newcomer(b blunder) (*Core, *view.View) {
 
 func newcomerOfThree(_ *testing.T, b blunder) string {
 	c, v := newcomer(b)
-	for id := view.NodeID(1); id <= 2; id++ {
+	for id := gossip.NodeID(1); id <= 2; id++ {
 		c.Step(1, Received{From: id, Msg: &Status{Epoch: v.Epoch, Root: c.Digest()}}, &Effects{})
 	}
 	if c.caughtUp == v.Epoch {
@@ -315,7 +315,7 @@ func newcomerOfThree(_ *testing.T, b blunder) string {
 
 func settledNewcomer(_ *testing.T, b blunder) string {
 	c, v := newcomer(b)
-	for id := view.NodeID(1); id <= 3; id++ {
+	for id := gossip.NodeID(1); id <= 3; id++ {
 		c.Step(1, Received{From: id, Msg: &Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: 99, Keys: 7}}, &Effects{})
 	}
 	if c.caughtUp == v.Epoch {
@@ -359,12 +359,12 @@ func refusedAndClaimed(_ *testing.T, b blunder) string {
 func answerBeforeTheRest(t *testing.T, b blunder) string {
 	w := newWorld(t, 1, 3, nil).plant(b)
 	w.start(4)
-	w.setView(w.next(add(view.Joining, 4)))
+	w.setView(w.next(add(gossip.Joining, 4)))
 	w.run(2 * time.Second)
-	after := w.next(add(view.Up, 4))
+	after := w.next(add(gossip.Up, 4))
 	remove(2)(after)
-	side := func(id view.NodeID) bool { return id == 2 || id == 3 }
-	w.cut = func(a, b view.NodeID) bool { return side(a) != side(b) }
+	side := func(id gossip.NodeID) bool { return id == 2 || id == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return side(a) != side(b) }
 	w.view = after
 	w.step(1, ViewChanged{View: after})
 	w.step(4, ViewChanged{View: after})
@@ -378,9 +378,9 @@ func answerBeforeTheRest(t *testing.T, b blunder) string {
 		return "read without the kept set"
 	}
 	// 4 hears that the others have caught up, and nothing else of theirs for a second.
-	var from, to view.NodeID
+	var from, to gossip.NodeID
 	w.cut = nil
-	w.posted = func(a, b view.NodeID, _ Message) { from, to = a, b }
+	w.posted = func(a, b gossip.NodeID, _ Message) { from, to = a, b }
 	w.dropKind = func(m Message) bool {
 		_, status := m.(*Status)
 		return !status && (from == 4 || to == 4)

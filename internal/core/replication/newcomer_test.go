@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -14,14 +14,14 @@ import (
 // is not enough to have caught up.
 func TestNewcomerNeedsEveryVoter(t *testing.T) {
 	c := New(Config{Self: 4})
-	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1) + 6}
-	for id, status := range []view.Status{view.Up, view.Up, view.Up, view.Joining} {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(id + 1)}, Status: status})
+	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1) + 6}
+	for id, status := range []gossip.Status{gossip.Up, gossip.Up, gossip.Up, gossip.Joining} {
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: gossip.NodeID(id + 1)}, Status: status})
 	}
 	var fx Effects
 	now := clock.Instant(1)
 	c.Step(now, ViewChanged{View: v}, &fx)
-	for id := view.NodeID(1); id <= 3; id++ {
+	for id := gossip.NodeID(1); id <= 3; id++ {
 		if c.hasCaughtUp() {
 			t.Fatalf("caught up after %d of 3 voters", id-1)
 		}
@@ -35,9 +35,9 @@ func TestNewcomerNeedsEveryVoter(t *testing.T) {
 // TestNewcomerFollowsWhoHasCaughtUp: one replica that has caught up is enough.
 func TestNewcomerFollowsWhoHasCaughtUp(t *testing.T) {
 	c := New(Config{Self: 3})
-	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1) + 6}
-	for id, status := range []view.Status{view.Up, view.Up, view.Joining} {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(id + 1)}, Status: status})
+	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1) + 6}
+	for id, status := range []gossip.Status{gossip.Up, gossip.Up, gossip.Joining} {
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: gossip.NodeID(id + 1)}, Status: status})
 	}
 	var fx Effects
 	c.Step(1, ViewChanged{View: v}, &fx)
@@ -51,13 +51,13 @@ func TestNewcomerFollowsWhoHasCaughtUp(t *testing.T) {
 // kept sets, and says nothing about what it holds itself.
 func TestSettledWithoutItIsNotCaughtUp(t *testing.T) {
 	c := New(Config{Self: 4})
-	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1) + 6}
-	for id, status := range []view.Status{view.Up, view.Up, view.Up, view.Joining} {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(id + 1)}, Status: status})
+	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1) + 6}
+	for id, status := range []gossip.Status{gossip.Up, gossip.Up, gossip.Up, gossip.Joining} {
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: gossip.NodeID(id + 1)}, Status: status})
 	}
 	var fx Effects
 	c.Step(1, ViewChanged{View: v}, &fx)
-	for id := view.NodeID(1); id <= 3; id++ {
+	for id := gossip.NodeID(1); id <= 3; id++ {
 		c.Step(1, Received{From: id, Msg: &Status{Epoch: v.Epoch, CaughtUp: v.Epoch, Root: 99, Keys: 7}}, &fx)
 	}
 	if len(c.former) > 0 || c.caughtUp == v.Epoch {
@@ -79,15 +79,15 @@ func TestSettledWithoutItIsNotCaughtUp(t *testing.T) {
 // TestNewcomerOfManyVoters: a newcomer catches up with any number of voters, and
 // with no fewer than all, when none of them has caught up itself.
 func TestNewcomerOfManyVoters(t *testing.T) {
-	for _, n := range []view.NodeID{15, 16, 17, 40, 200} {
+	for _, n := range []gossip.NodeID{15, 16, 17, 40, 200} {
 		c := New(Config{Self: n + 1})
-		v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1) + 6, Members: []view.Member{member(n+1, view.Joining)}}
-		for id := view.NodeID(1); id <= n; id++ {
-			v.Members = append(v.Members, member(id, view.Up))
+		v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1) + 6, Members: []gossip.Member{member(n+1, gossip.Joining)}}
+		for id := gossip.NodeID(1); id <= n; id++ {
+			v.Members = append(v.Members, member(id, gossip.Up))
 		}
 		var fx Effects
 		c.Step(1, ViewChanged{View: v}, &fx)
-		for id := view.NodeID(1); id <= n; id++ {
+		for id := gossip.NodeID(1); id <= n; id++ {
 			if c.caughtUp == v.Epoch {
 				t.Fatalf("caught up after %d of %d voters", id-1, n)
 			}
@@ -110,12 +110,12 @@ func TestJoinerOfManyUnsettledVoters(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	w.settle(5 * time.Second)
-	w.cut = func(a, b view.NodeID) bool { return a <= n && b <= n }
+	w.cut = func(a, b gossip.NodeID) bool { return a <= n && b <= n }
 	w.crash(n)
 	w.setView(w.next(remove(n)))
 	w.run(time.Second)
 	w.start(n + 1)
-	w.setView(w.next(add(view.Joining, n+1)))
+	w.setView(w.next(add(gossip.Joining, n+1)))
 	for _, id := range w.order {
 		if c := w.nodes[id].core; c.caughtUp == c.epoch {
 			t.Fatalf("node %v has caught up: not the situation that this test is about", id)
@@ -136,15 +136,15 @@ func TestJoinerOfManyUnsettledVoters(t *testing.T) {
 // confirmed before the first of them is still waited for after the last.
 func TestManyViewsInARowDropNoKeptSet(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
-	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e"))); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	// Node 3 sees many voters come, hears of all of them, and never of 1 and 2.
-	w.cut = func(a, b view.NodeID) bool { return (a <= 2) != (b <= 2) }
-	for id := view.NodeID(4); id < 4+2*formerMax; id++ {
+	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
+	for id := gossip.NodeID(4); id < 4+2*formerMax; id++ {
 		w.start(id)
-		w.setView(w.next(add(view.Up, id)))
+		w.setView(w.next(add(gossip.Up, id)))
 		w.run(time.Millisecond)
 	}
 	w.run(time.Second)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -18,22 +18,26 @@ func TestLargeValueIsMendedInParts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		fill   func(i int) replicator.Op
-		change func(id view.NodeID, i int) replicator.Op
+		change func(id gossip.NodeID, i int) replicator.Op
 	}{
 		{"ORSet, elements added", func(i int) replicator.Op { return addTo(1, "k", fmt.Sprint("element-", i)) },
-			func(id view.NodeID, i int) replicator.Op { return addTo(id, "k", fmt.Sprint("new-", id, i)) }},
+			func(id gossip.NodeID, i int) replicator.Op { return addTo(id, "k", fmt.Sprint("new-", id, i)) }},
 		{"ORSet, elements removed", func(i int) replicator.Op { return addTo(1, "k", fmt.Sprint("element-", i)) },
-			func(id view.NodeID, i int) replicator.Op {
+			func(id gossip.NodeID, i int) replicator.Op {
 				return removeFrom("k", fmt.Sprint("element-", i*n/differ+int(id)))
 			}},
 		{"LWWMap, entries written", func(i int) replicator.Op { return setIn(1, "k", fmt.Sprint("element-", i), "value", 1, uint64(i+1)) },
-			func(id view.NodeID, i int) replicator.Op {
+			func(id gossip.NodeID, i int) replicator.Op {
 				return setIn(id, "k", fmt.Sprint("element-", i*n/differ+int(id)), "new", 2, uint64(i+1))
 			}},
 		{"GSet", func(i int) replicator.Op { return largeKinds()["GSet"](1, fmt.Sprint("element-", i)) },
-			func(id view.NodeID, i int) replicator.Op { return largeKinds()["GSet"](id, fmt.Sprint("new-", id, i)) }},
+			func(id gossip.NodeID, i int) replicator.Op {
+				return largeKinds()["GSet"](id, fmt.Sprint("new-", id, i))
+			}},
 		{"ORMap", func(i int) replicator.Op { return largeKinds()["ORMap"](1, fmt.Sprint("element-", i)) },
-			func(id view.NodeID, i int) replicator.Op { return largeKinds()["ORMap"](id, fmt.Sprint("new-", id, i)) }},
+			func(id gossip.NodeID, i int) replicator.Op {
+				return largeKinds()["ORMap"](id, fmt.Sprint("new-", id, i))
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, 1, 2, nil)
@@ -48,7 +52,7 @@ func TestLargeValueIsMendedInParts(t *testing.T) {
 			w.run(time.Second)
 			whole := w.nodes[1].core.Key("k").Bytes
 			// Every delta of what follows is lost, and the log is forgotten.
-			w.cut = func(a, b view.NodeID) bool { return true }
+			w.cut = func(a, b gossip.NodeID) bool { return true }
 			for i := range differ {
 				for _, id := range w.order {
 					w.update(id, replicator.Local, replicator.Fence{}, c.change(id, i))

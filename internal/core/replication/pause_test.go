@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -14,9 +14,9 @@ import (
 // and steps that node again only after 6 s: its process did not run. The answer of
 // node 2 has come meanwhile, and waits to be read.
 func pausedWrite(t *testing.T) (one *Core, out *Effects, wake clock.Instant, answer Message) {
-	v := &view.View{Epoch: view.FirstEpoch(1)}
-	for id := view.NodeID(1); id <= 3; id++ {
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: id}, Status: view.Up})
+	v := &gossip.View{Epoch: gossip.FirstEpoch(1)}
+	for id := gossip.NodeID(1); id <= 3; id++ {
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id}, Status: gossip.Up})
 	}
 	out = &Effects{}
 	one, two := New(Config{Self: 1}), New(Config{Self: 2})

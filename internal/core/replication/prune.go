@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -117,7 +117,7 @@ type pruning struct {
 	attempt uint64
 	drops   []Drop
 	agreed  []bool
-	heard   map[view.NodeID]bool
+	heard   map[gossip.NodeID]bool
 }
 
 // forgetting is the part of the core that forgets.
@@ -147,7 +147,7 @@ func (c *Core) leads() bool { return len(c.voters) > 0 && c.voters[0] == c.cfg.S
 
 // dead reports whether an incarnation is gone for good. One that is yet to join
 // looks dead as well; in no view before its own all members agree on what it wrote.
-func (c *Core) dead(id crdt.NodeID) bool { return !c.present(view.NodeID(id)) }
+func (c *Core) dead(id crdt.NodeID) bool { return !c.present(gossip.NodeID(id)) }
 
 // planPrune sets the time of the next look if there is anything to look at.
 func (c *Core) planPrune(now clock.Instant) {
@@ -176,7 +176,7 @@ func (c *Core) prune(now clock.Instant) {
 		return
 	}
 	c.ids++
-	c.cycle = pruning{attempt: c.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[view.NodeID]bool{}}
+	c.cycle = pruning{attempt: c.ids, drops: drops, agreed: slices.Repeat([]bool{true}, len(drops)), heard: map[gossip.NodeID]bool{}}
 	m := &Prepare{Epoch: c.epoch, Floor: c.floor, Horizon: c.horizon, Attempt: c.ids, Drops: drops}
 	for _, p := range c.peers {
 		c.send(p, m)

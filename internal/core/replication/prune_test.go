@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -18,12 +18,12 @@ import (
 type reaper struct {
 	*campaign
 	// seen has what each replica shows, gone what it has shown before.
-	seen map[view.NodeID]map[string]map[string]bool
-	gone map[view.NodeID]map[string]bool
+	seen map[gossip.NodeID]map[string]map[string]bool
+	gone map[gossip.NodeID]map[string]bool
 	// ended are facts that some replica was told to end.
 	ended     map[string]bool
-	counts    map[view.NodeID]map[string]uint64
-	unwatched map[view.NodeID]bool
+	counts    map[gossip.NodeID]map[string]uint64
+	unwatched map[gossip.NodeID]bool
 	issued    map[string]uint64
 	sure      map[string]uint64
 	broken    string
@@ -62,7 +62,7 @@ func total(v crdt.Value) (n uint64, ok bool) {
 }
 
 // countIn counts n under a key of a map of counters; 0 removes that.
-func countIn(id view.NodeID, key, k string, n int64) replicator.Op {
+func countIn(id gossip.NodeID, key, k string, n int64) replicator.Op {
 	return Mutate(key, crdt.KindPNCounterMap, 64, func(v crdt.Value) crdt.Value {
 		if m := v.(*crdt.PNCounterMap[string]); n > 0 {
 			return m.Add(crdt.NodeID(id), k, n)
@@ -178,7 +178,7 @@ func (r *reaper) change() {
 func (r *reaper) field() string { return fmt.Sprint("f", r.n%3) }
 
 // endEntry notes that whatever anybody has in a map under the current field may go.
-func (r *reaper) endEntry(_ view.NodeID, m string) {
+func (r *reaper) endEntry(_ gossip.NodeID, m string) {
 	for _, n := range r.nodes { // order-free
 		if v, ok := n.core.Value(m).(*crdt.LWWMap[string, string]); ok {
 			if e, ok := v.Get(r.field()); ok {
@@ -188,7 +188,7 @@ func (r *reaper) endEntry(_ view.NodeID, m string) {
 	}
 }
 
-func deleteIn(id view.NodeID, key, k string, term uint64) replicator.Op {
+func deleteIn(id gossip.NodeID, key, k string, term uint64) replicator.Op {
 	return Mutate(key, crdt.KindLWWMap, 0, func(x crdt.Value) crdt.Value {
 		if d := x.(*crdt.LWWMap[string, string]).Delete(k, crdt.Stamp{Time: term, Node: crdt.NodeID(id), Seq: 1}); d != nil {
 			return d
@@ -217,8 +217,8 @@ func runReaper(t testing.TB, seed uint64, b blunder) *reaper {
 		c.Keep = func(key string) bool { return key == "keep" }
 	}
 	r := &reaper{campaign: &campaign{world: newWorld(t, seed, 4, tweak), o: oracle{}, nextID: 10},
-		seen: map[view.NodeID]map[string]map[string]bool{}, gone: map[view.NodeID]map[string]bool{}, ended: map[string]bool{}, unwatched: map[view.NodeID]bool{},
-		counts: map[view.NodeID]map[string]uint64{}, issued: map[string]uint64{}, sure: map[string]uint64{}}
+		seen: map[gossip.NodeID]map[string]map[string]bool{}, gone: map[gossip.NodeID]map[string]bool{}, ended: map[string]bool{}, unwatched: map[gossip.NodeID]bool{},
+		counts: map[gossip.NodeID]map[string]uint64{}, issued: map[string]uint64{}, sure: map[string]uint64{}}
 	r.afterStep = func(n *simNode) {
 		n.core.blunder = b
 		r.watch(n)

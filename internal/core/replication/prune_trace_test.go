@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -60,7 +60,7 @@ func TestTombstoneEndsAndTheKeyIsCreatedAgain(t *testing.T) {
 func TestNobodyForgetsWhileAMemberIsCutOff(t *testing.T) {
 	w := pruneWorld(t, 3)
 	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "e"), setIn(1, "m", "a", "b", 1, 1)))
-	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	w.reply(1, w.update(1, majority, replicator.Fence{}, replicator.Op{Key: "k", Delete: true}, deleteIn(1, "m", "a", 2)))
 	w.run(10 * time.Minute)
 	if n := w.nodes[1].core.Stats().Tombstones; n != 1 {
@@ -101,7 +101,7 @@ func TestStateFromBeforeACommitIsRefused(t *testing.T) {
 // what all have seen deleted, be it an entry or a key.
 func TestLogFromBeforeATombstoneIsRewritten(t *testing.T) {
 	w := pruneWorld(t, 2)
-	w.cut = func(a, b view.NodeID) bool { return a == 1 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 1 }
 	w.update(1, replicator.Local, replicator.Fence{}, setIn(1, "m", "a", "b", 1, 1), setIn(1, "m", "c", "d", 1, 2), addTo(1, "k", "e"))
 	w.update(1, replicator.Local, replicator.Fence{}, replicator.Op{Key: "k", Delete: true})
 	w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "k", "again"))
@@ -144,14 +144,14 @@ func TestTwoRemovedAtOnceWithDeltasAndAJoiner(t *testing.T) {
 	for _, id := range w.order {
 		w.reply(id, w.update(id, replicator.All, replicator.Fence{}, count(id, "hits", uint64(id)), addTo(id, "set", id.String()), setIn(id, "map", fmt.Sprint(id), "v", uint64(id), 1)))
 	}
-	w.reply(4, w.update(4, replicator.All, replicator.Fence{}, removeFrom("set", view.NodeID(4).String())))
-	w.reply(5, w.update(5, replicator.All, replicator.Fence{}, removeFrom("set", view.NodeID(5).String())))
+	w.reply(4, w.update(4, replicator.All, replicator.Fence{}, removeFrom("set", gossip.NodeID(4).String())))
+	w.reply(5, w.update(5, replicator.All, replicator.Fence{}, removeFrom("set", gossip.NodeID(5).String())))
 	shrunk := ""
 	type shown struct {
 		hits    uint64
 		entries int
 	}
-	last := map[view.NodeID]shown{}
+	last := map[gossip.NodeID]shown{}
 	w.afterStep = func(n *simNode) {
 		hits, _ := n.core.Value("hits").(*crdt.GCounter)
 		m, _ := n.core.Value("map").(*crdt.LWWMap[string, string])
@@ -175,9 +175,9 @@ func TestTwoRemovedAtOnceWithDeltasAndAJoiner(t *testing.T) {
 	w.crash(5)
 	w.start(6)
 	w.delayMax, w.dup = 30*time.Millisecond, 0.5
-	w.setView(w.next(func(v *view.View) {
+	w.setView(w.next(func(v *gossip.View) {
 		remove(4, 5)(v)
-		add(view.Joining, 6)(v)
+		add(gossip.Joining, 6)(v)
 	}))
 	for i := range 20 {
 		id := w.order[i%len(w.order)]
@@ -212,7 +212,7 @@ func TestForgettingComesToRest(t *testing.T) {
 	for _, id := range w.order {
 		w.reply(id, w.update(id, replicator.All, replicator.Fence{}, count(id, "hits", 3), addTo(id, "set", id.String())))
 	}
-	w.reply(4, w.update(4, replicator.All, replicator.Fence{}, removeFrom("set", view.NodeID(4).String()), replicator.Op{Key: "none", Delete: true}))
+	w.reply(4, w.update(4, replicator.All, replicator.Fence{}, removeFrom("set", gossip.NodeID(4).String()), replicator.Op{Key: "none", Delete: true}))
 	w.crash(4)
 	w.setView(w.next(remove(4)))
 	w.run(3 * time.Second)
@@ -239,7 +239,7 @@ func TestLeaderIsLostAfterItsFirstCommit(t *testing.T) {
 	w.reply(2, w.update(2, replicator.All, replicator.Fence{}, addTo(2, "k", "e"), addTo(2, "other", "e"), addTo(1, "other", "of1")))
 	w.reply(2, w.update(2, replicator.All, replicator.Fence{}, replicator.Op{Key: "k", Delete: true}))
 	commits := 0
-	w.cut = func(a, b view.NodeID) bool { return commits > 0 && a == 1 && b != 2 }
+	w.cut = func(a, b gossip.NodeID) bool { return commits > 0 && a == 1 && b != 2 }
 	w.dropKind = func(m Message) bool {
 		if _, ok := m.(*Commit); ok {
 			commits++
@@ -251,7 +251,7 @@ func TestLeaderIsLostAfterItsFirstCommit(t *testing.T) {
 			break
 		}
 	}
-	w.cut = func(a, b view.NodeID) bool { return a == 1 && b > 2 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 1 && b > 2 }
 	w.run(time.Millisecond)
 	w.crash(1)
 	if commits == 0 || w.nodes[2].core.floor == w.nodes[3].core.floor {
@@ -325,8 +325,8 @@ func TestNewcomersMeetBeforeTheyLearnTheFloor(t *testing.T) {
 	}
 	w.start(4)
 	w.start(5)
-	w.cut = func(a, b view.NodeID) bool { return a <= 3 && b > 3 || a > 3 && b <= 3 }
-	w.setView(w.next(add(view.Joining, 4, 5)))
+	w.cut = func(a, b gossip.NodeID) bool { return a <= 3 && b > 3 || a > 3 && b <= 3 }
+	w.setView(w.next(add(gossip.Joining, 4, 5)))
 	w.update(4, replicator.Local, replicator.Fence{}, addTo(4, "k", "of4"), addTo(4, "own", "of4"))
 	w.run(time.Second)
 	if w.nodes[5].core.Value("own") == nil || w.nodes[5].core.virgin || w.nodes[1].core.floor < 2 {
@@ -375,7 +375,7 @@ func TestReplacedWriterFindsItsTermBarredWhenTombstonesAreGone(t *testing.T) {
 // but the sum, and what is left names two writers.
 func TestSharesOfManyDeadBecomeOne(t *testing.T) {
 	w := pruneWorld(t, 3)
-	sum, shown := int64(0), map[view.NodeID]int64{}
+	sum, shown := int64(0), map[gossip.NodeID]int64{}
 	w.afterStep = func(n *simNode) {
 		m, _ := n.core.Value("hits").(*crdt.PNCounterMap[string])
 		if m == nil {
@@ -387,9 +387,9 @@ func TestSharesOfManyDeadBecomeOne(t *testing.T) {
 		}
 		shown[n.id] = got
 	}
-	for id := view.NodeID(10); id < 60; id++ {
+	for id := gossip.NodeID(10); id < 60; id++ {
 		w.start(id)
-		w.setView(w.next(add(view.Up, id)))
+		w.setView(w.next(add(gossip.Up, id)))
 		w.run(100 * time.Millisecond)
 		sum += int64(id)
 		w.reply(id, w.update(id, majority, replicator.Fence{}, countIn(id, "hits", "page", int64(id))))
@@ -474,10 +474,10 @@ func TestNewcomerWritesAboveWhatWasForgottenBeforeItCame(t *testing.T) {
 	w.run(time.Second)
 	w.forgotten()
 	// What member 3 would still have if it had changed the map before the commit came.
-	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	w.update(3, replicator.Local, replicator.Fence{}, deleteIn(1, "m", "a", ahead))
 	w.start(9)
-	w.setView(w.next(add(view.Up, 9)))
+	w.setView(w.next(add(gossip.Up, 9)))
 	w.run(2 * time.Second)
 	c := w.nodes[9].core
 	m := c.Value("m").(*crdt.LWWMap[string, string])

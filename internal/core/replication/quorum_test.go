@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -21,13 +21,13 @@ func TestMajoritiesOfOneViewMeet(t *testing.T) {
 	}
 }
 
-func ids(n ...view.NodeID) []view.NodeID { return n }
+func ids(n ...gossip.NodeID) []gossip.NodeID { return n }
 
-func among(list ...view.NodeID) func(view.NodeID) bool {
-	return func(id view.NodeID) bool { return slices.Contains(list, id) }
+func among(list ...gossip.NodeID) func(gossip.NodeID) bool {
+	return func(id gossip.NodeID) bool { return slices.Contains(list, id) }
 }
 
-func sets(list ...[]view.NodeID) (out []kept) {
+func sets(list ...[]gossip.NodeID) (out []kept) {
 	for _, s := range list {
 		out = append(out, kept{members: s})
 	}
@@ -37,10 +37,10 @@ func sets(list ...[]view.NodeID) (out []kept) {
 func TestJointQuorums(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		voters  []view.NodeID
+		voters  []gossip.NodeID
 		former  []kept
-		present []view.NodeID
-		have    []view.NodeID
+		present []gossip.NodeID
+		have    []gossip.NodeID
 		met     bool
 	}{
 		{"a majority", ids(1, 2, 3), nil, ids(1, 2, 3), ids(1, 2), true},
@@ -68,7 +68,7 @@ func TestJointQuorums(t *testing.T) {
 func TestTargetsPreferLinkedThenSenior(t *testing.T) {
 	q := []quorum{{members: ids(1, 2, 3, 4, 5), need: 3}}
 	for _, c := range []struct {
-		have, up, want []view.NodeID
+		have, up, want []gossip.NodeID
 	}{
 		{ids(1), ids(2, 3, 4, 5), ids(2, 3)},
 		{ids(4), ids(1, 2, 3, 5), ids(1, 2)},
@@ -123,9 +123,9 @@ func TestTrackNeverClaimsMoreThanWasApplied(t *testing.T) {
 func TestJoiningMembersDoNotCount(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
 	w.start(4)
-	w.setView(w.next(add(view.Joining, 4)))
+	w.setView(w.next(add(gossip.Joining, 4)))
 	w.run(2 * time.Second)
-	w.cut = func(a, b view.NodeID) bool { return a == 4 || b == 4 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 4 || b == 4 }
 	if r := w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "e"))); r.Err != nil {
 		t.Errorf("all without the joining one: %v", r.Err)
 	}
@@ -135,8 +135,8 @@ func TestJoiningMembersDoNotCount(t *testing.T) {
 	}
 	w.cut = nil
 	w.settle(5 * time.Second)
-	w.cut = func(a, b view.NodeID) bool { return a == 4 || b == 4 }
-	w.setView(w.next(add(view.Up, 4)))
+	w.cut = func(a, b gossip.NodeID) bool { return a == 4 || b == 4 }
+	w.setView(w.next(add(gossip.Up, 4)))
 	var q *replicator.QuorumError
 	if r := w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "g"))); !errors.As(r.Err, &q) || !slices.Equal(q.Missing, ids(4)) || q.Need != 4 || q.Got != 3 {
 		t.Errorf("all without one that is up: %v", r.Err)

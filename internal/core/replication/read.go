@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -43,14 +43,14 @@ func (c *Core) onRead(now clock.Instant, ev Read) {
 func (c *Core) startReading(now clock.Instant, r *request) {
 	r.phase = reading
 	r.exchanges, r.withheld = nil, nil
-	r.held = map[view.NodeID][]uint64{}
+	r.held = map[gossip.NodeID][]uint64{}
 	c.restart(now, r)
 	c.ask(r, targets(c.quorums(r.level), c.counts(r), c.linked))
 	c.advance(now, r)
 }
 
 // ask sends the request to members.
-func (c *Core) ask(r *request, to []view.NodeID) {
+func (c *Core) ask(r *request, to []gossip.NodeID) {
 	if len(to) == 0 {
 		return
 	}
@@ -194,7 +194,7 @@ func (c *Core) startRepairing(now clock.Instant, r *request) {
 	c.freeze(r)
 	r.phase = repairing
 	answered := r.answers
-	r.answers = map[view.NodeID]view.Epoch{}
+	r.answers = map[gossip.NodeID]gossip.Epoch{}
 	r.repairs = c.repairsFor(r)
 	if c.blunder == blunderNoWriteBack {
 		c.complete(now, r)
@@ -228,7 +228,7 @@ func (c *Core) repairsFor(r *request) []Item {
 }
 
 // hold notes that a member holds what the read returns, or makes it so.
-func (c *Core) hold(r *request, p *peer, epoch view.Epoch) {
+func (c *Core) hold(r *request, p *peer, epoch gossip.Epoch) {
 	if slices.Equal(r.held[p.id], r.prints) {
 		r.answers[p.id] = epoch
 		return

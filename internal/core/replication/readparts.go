@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -42,7 +42,7 @@ type ReadParts struct {
 type PartsResult struct {
 	Floor   uint64
 	Horizon uint64
-	Epoch   view.Epoch
+	Epoch   gossip.Epoch
 	ID      RequestID
 	Round   uint64
 	Index   int
@@ -55,7 +55,7 @@ func (*PartsResult) message() {}
 
 // exchange is the comparison of one value of a read with one member's.
 type exchange struct {
-	peer  view.NodeID
+	peer  gossip.NodeID
 	index int
 	// sums are the own ones when the member was asked.
 	sums  []uint64
@@ -71,7 +71,7 @@ type withheld struct {
 	open   []int
 }
 
-func (r *request) exchangeWith(id view.NodeID, index int) *exchange {
+func (r *request) exchangeWith(id gossip.NodeID, index int) *exchange {
 	for _, x := range r.exchanges {
 		if x.peer == id && x.index == index {
 			return x
@@ -100,7 +100,7 @@ func (c *Core) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
 		w.open = append(w.open, i)
 		if !c.compareParts(p, r, i) {
 			// It is not large here any more.
-			c.ask(r, []view.NodeID{p.id})
+			c.ask(r, []gossip.NodeID{p.id})
 			return true
 		}
 	}
@@ -108,7 +108,7 @@ func (c *Core) fetchWithheld(p *peer, r *request, m *ReadResult) bool {
 		return false
 	}
 	if r.withheld == nil {
-		r.withheld = map[view.NodeID]*withheld{}
+		r.withheld = map[gossip.NodeID]*withheld{}
 	}
 	r.withheld[p.id] = w
 	return true

@@ -6,30 +6,30 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // largeKinds fill and change one large value of each type, one key at a time.
-func largeKinds() map[string]func(id view.NodeID, e string) replicator.Op {
-	return map[string]func(id view.NodeID, e string) replicator.Op{
-		"ORSet":  func(id view.NodeID, e string) replicator.Op { return addTo(id, "k", e) },
-		"LWWMap": func(id view.NodeID, e string) replicator.Op { return setIn(id, "k", e, "value", uint64(id), 1) },
-		"GSet": func(_ view.NodeID, e string) replicator.Op {
+func largeKinds() map[string]func(id gossip.NodeID, e string) replicator.Op {
+	return map[string]func(id gossip.NodeID, e string) replicator.Op{
+		"ORSet":  func(id gossip.NodeID, e string) replicator.Op { return addTo(id, "k", e) },
+		"LWWMap": func(id gossip.NodeID, e string) replicator.Op { return setIn(id, "k", e, "value", uint64(id), 1) },
+		"GSet": func(_ gossip.NodeID, e string) replicator.Op {
 			return Mutate("k", crdt.KindGSet, len(e), func(v crdt.Value) crdt.Value { return v.(*crdt.GSet[string]).Add(e) })
 		},
-		"ORMap": func(id view.NodeID, e string) replicator.Op {
+		"ORMap": func(id gossip.NodeID, e string) replicator.Op {
 			return Mutate("k", crdt.KindORMap, len(e)+24, func(v crdt.Value) crdt.Value {
 				return v.(*crdt.ORMap[string, string]).At(e, "tags").Add(crdt.NodeID(id), "x")
 			})
 		},
-		"PNCounterMap": func(id view.NodeID, e string) replicator.Op { return countIn(id, "k", e, 1) },
+		"PNCounterMap": func(id gossip.NodeID, e string) replicator.Op { return countIn(id, "k", e, 1) },
 	}
 }
 
 // largeWorld holds one large value at five members, level; nothing spreads but by
 // requests, and nothing of what was changed is in a log.
-func largeWorld(t *testing.T, fill func(id view.NodeID, e string) replicator.Op) *world {
+func largeWorld(t *testing.T, fill func(id gossip.NodeID, e string) replicator.Op) *world {
 	w := newWorld(t, 1, 5, func(c *Config) { c.NoGossip = true })
 	w.hasty = true
 	for i := 0; i < 20_000; i += 4000 {
@@ -46,8 +46,8 @@ func largeWorld(t *testing.T, fill func(id view.NodeID, e string) replicator.Op)
 }
 
 // alone makes a change that no delta brings to others.
-func (w *world) alone(id view.NodeID, op replicator.Op) {
-	w.cut = func(a, b view.NodeID) bool { return true }
+func (w *world) alone(id gossip.NodeID, op replicator.Op) {
+	w.cut = func(a, b gossip.NodeID) bool { return true }
 	w.update(id, replicator.Local, replicator.Fence{}, op)
 	c := w.nodes[id].core
 	c.log.dropTo(c.log.last())
@@ -93,7 +93,7 @@ func TestMajorityReadOfALargeValueCostsWhatDiffers(t *testing.T) {
 			}
 			// One that holds nothing gets the whole.
 			w.start(9)
-			w.setView(w.next(func(v *view.View) { remove(1, 4, 5)(v); add(view.Up, 9)(v) }))
+			w.setView(w.next(func(v *gossip.View) { remove(1, 4, 5)(v); add(gossip.Up, 9)(v) }))
 			if r := w.reply(9, w.read(9, majority, replicator.Fence{}, "k")); r.Err != nil || r.Values[0].Digest() != want {
 				t.Errorf("%v", r.Err)
 			}

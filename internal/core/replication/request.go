@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -47,7 +47,7 @@ type request struct {
 	// not (lease.go).
 	leaseAt clock.Instant
 	// answers holds who has answered in this phase, and in which view.
-	answers map[view.NodeID]view.Epoch
+	answers map[gossip.NodeID]gossip.Epoch
 
 	// Of an Update: its ops; what was asked before they are carried out, what has been
 	// answered, and how often the plans made it ask for something else (stamping.go).
@@ -67,29 +67,29 @@ type request struct {
 	// of a stamp that is ahead, refused by whom (stamping.go).
 	fixed   map[string][]replicator.Fixed
 	ahead   *replicator.AheadError
-	refused map[view.NodeID]bool
+	refused map[gossip.NodeID]bool
 
 	// Of a read: what it asked for, whom, what they hold, and what it will return.
 	keys  []string
-	asked []view.NodeID
+	asked []gossip.NodeID
 	// round counts how often it began to ask anew: answers to an earlier round do not
 	// count.
 	round  uint64
-	held   map[view.NodeID][]uint64
+	held   map[gossip.NodeID][]uint64
 	prints []uint64
 	values []crdt.Value
 	// repairs are the values sent to stale replicas, but for large ones.
 	repairs []Item
 	// exchanges and withheld are about large values (readparts.go).
 	exchanges []*exchange
-	withheld  map[view.NodeID]*withheld
+	withheld  map[gossip.NodeID]*withheld
 }
 
 func (r *request) isRead() bool { return !r.update }
 
 // counts returns whether a node's answer counts now.
-func (c *Core) counts(r *request) func(view.NodeID) bool {
-	return func(id view.NodeID) bool {
+func (c *Core) counts(r *request) func(gossip.NodeID) bool {
+	return func(id gossip.NodeID) bool {
 		if id == c.cfg.Self {
 			return c.diskFails == nil || r.entry == nil || c.storableAll(r.entry.Items)
 		}
@@ -116,7 +116,7 @@ func (c *Core) admit(level replicator.Level, f replicator.Fence, keys int) error
 	case c.fences.full(f):
 		return &replicator.LimitError{What: "FenceGroups", Limit: l.FenceGroups, Had: l.FenceGroups}
 	case c.fences.far(f.Term, c.epoch, c.epoch):
-		return &replicator.LimitError{What: "FenceTerm", Limit: int(c.epoch.Generation()) + view.GenerationsAhead, Had: int(view.Epoch(f.Term).Generation())}
+		return &replicator.LimitError{What: "FenceTerm", Limit: int(c.epoch.Generation()) + gossip.GenerationsAhead, Had: int(gossip.Epoch(f.Term).Generation())}
 	case len(f.Group) > groupBytesMax:
 		return &replicator.LimitError{What: "fence group bytes", Limit: groupBytesMax, Had: len(f.Group)}
 	}
@@ -134,7 +134,7 @@ func (c *Core) begin(now clock.Instant, r *request, deadline clock.Instant) {
 	r.deadline = deadline
 	r.spreadAt = now.Add(min(c.cfg.SpreadMax, deadline.Sub(now)/5))
 	r.resendAt = now.Add(c.cfg.ResendAfter)
-	r.answers = map[view.NodeID]view.Epoch{}
+	r.answers = map[gossip.NodeID]gossip.Epoch{}
 	c.requests[r.id] = r
 	c.timers.push(deadline, r.id)
 	c.timers.push(r.spreadAt, r.id)
@@ -251,7 +251,7 @@ func (c *Core) again(now clock.Instant, r *request) {
 	case writing:
 		c.offer(now, r, r.spread)
 	case reading, stamping:
-		again := slices.DeleteFunc(c.unanswered(r), func(id view.NodeID) bool { return !slices.Contains(r.asked, id) })
+		again := slices.DeleteFunc(c.unanswered(r), func(id gossip.NodeID) bool { return !slices.Contains(r.asked, id) })
 		c.ask(r, again)
 	case repairing:
 		for _, id := range c.unanswered(r) {
@@ -264,8 +264,8 @@ func (c *Core) again(now clock.Instant, r *request) {
 
 // unanswered returns the members of the request's quorums that have not
 // answered in this phase.
-func (c *Core) unanswered(r *request) []view.NodeID {
-	var out []view.NodeID
+func (c *Core) unanswered(r *request) []gossip.NodeID {
+	var out []gossip.NodeID
 	for _, q := range c.quorums(r.level) {
 		for _, id := range q.members {
 			if _, ok := r.answers[id]; !ok && id != c.cfg.Self && !slices.Contains(out, id) {
@@ -318,11 +318,11 @@ func (c *Core) reach(now clock.Instant, r *request) {
 		c.offer(now, r, r.spread)
 		return
 	}
-	asked := func(id view.NodeID) bool { return slices.Contains(r.asked, id) && c.linked(id) || c.counts(r)(id) }
+	asked := func(id gossip.NodeID) bool { return slices.Contains(r.asked, id) && c.linked(id) || c.counts(r)(id) }
 	c.ask(r, targets(c.quorums(r.level), asked, c.linked))
 }
 
-func (c *Core) onPeerLost(now clock.Instant, id view.NodeID) {
+func (c *Core) onPeerLost(now clock.Instant, id gossip.NodeID) {
 	p := c.byID[id]
 	if p == nil || p.down {
 		return
@@ -343,7 +343,7 @@ func (c *Core) onPeerLost(now clock.Instant, id view.NodeID) {
 	}
 }
 
-func (c *Core) onPeerUp(now clock.Instant, id view.NodeID) {
+func (c *Core) onPeerUp(now clock.Instant, id gossip.NodeID) {
 	p := c.byID[id]
 	if p == nil {
 		return

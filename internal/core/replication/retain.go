@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/zeebo/xxh3"
 )
@@ -96,7 +96,7 @@ type retaining struct {
 	found                  uint64
 	restored               []string
 	fresh                  bool
-	heard                  map[view.NodeID]bool
+	heard                  map[gossip.NodeID]bool
 	// own is what was written here while fresh.
 	own []Item
 	// livedBefore is Lived at birth.
@@ -130,7 +130,7 @@ func (c *Core) Recall(now clock.Instant, m Memory, ended []Ended) {
 	}
 	slices.Sort(c.restored)
 	c.fresh = len(c.restored) > 0 && c.blunder != blunderNotFresh
-	c.heard = map[view.NodeID]bool{}
+	c.heard = map[gossip.NodeID]bool{}
 	c.unjudged = c.fresh && c.cfg.Wall != nil
 	if !c.fresh {
 		c.found = math.MaxUint64

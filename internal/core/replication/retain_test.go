@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -20,8 +20,8 @@ const testRetain = time.Minute
 type disks struct {
 	*world
 	files map[int]*simFile
-	at    map[int]view.NodeID // who runs on a file
-	next  view.NodeID
+	at    map[int]gossip.NodeID // who runs on a file
+	next  gossip.NodeID
 	lives uint32
 	stamp uint64
 }
@@ -38,7 +38,7 @@ func newDisks(t testing.TB, b blunder, n int) *disks {
 		c.Keep = func(key string) bool { return strings.HasPrefix(key, "keep/") }
 	})
 	w.blunder = b
-	d := &disks{world: w, files: map[int]*simFile{}, at: map[int]view.NodeID{}, next: 10, lives: 1}
+	d := &disks{world: w, files: map[int]*simFile{}, at: map[int]gossip.NodeID{}, next: 10, lives: 1}
 	for slot := range n {
 		d.files[slot] = &simFile{}
 	}
@@ -59,17 +59,17 @@ func (d *disks) boot(slots ...int) {
 		n.core.Recall(d.now, f.mem, f.ended)
 	}
 	if len(d.at) > len(slots) {
-		d.setView(d.world.next(func(v *view.View) {
+		d.setView(d.world.next(func(v *gossip.View) {
 			for _, slot := range slots {
-				add(view.Up, d.at[slot])(v)
+				add(gossip.Up, d.at[slot])(v)
 			}
 		}))
 		return
 	}
 	d.lives++
-	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(d.lives)}
+	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(d.lives)}
 	for _, slot := range slots {
-		v.Members = append(v.Members, member(d.at[slot], view.Up))
+		v.Members = append(v.Members, member(d.at[slot], gossip.Up))
 	}
 	d.setView(v)
 }
@@ -88,7 +88,7 @@ func (d *disks) save(slot int) {
 
 // stop ends nodes at once; those that are left remove them.
 func (d *disks) stop(slots ...int) {
-	var ids []view.NodeID
+	var ids []gossip.NodeID
 	for _, slot := range slots {
 		d.save(slot)
 		ids = append(ids, d.at[slot])
@@ -265,7 +265,7 @@ func fileWithAForgottenDeletion(t *testing.T, b blunder) string {
 	d.do(0, replicator.All, d.put(0, "keep/a", "old"))
 	d.do(0, replicator.All, gone)
 	d.run(testRetain * 8 / 10)
-	d.cut = func(from, to view.NodeID) bool { return from == d.at[2] || to == d.at[2] }
+	d.cut = func(from, to gossip.NodeID) bool { return from == d.at[2] || to == d.at[2] }
 	d.update(d.at[2], replicator.Local, replicator.Fence{}, d.put(2, "keep/own", "e"))
 	d.stop(2)
 	d.cut = nil
@@ -317,7 +317,7 @@ func (s subject) with(f func(*disks, subject) string) scenario {
 // with each other later than that, and one of them is away from before the file brings
 // the deletion until it is forgotten.
 func deletionNobodyHasHeardOf(d *disks, s subject) string {
-	d.cut = func(from, to view.NodeID) bool { return from == d.at[2] || to == d.at[2] }
+	d.cut = func(from, to gossip.NodeID) bool { return from == d.at[2] || to == d.at[2] }
 	d.update(d.at[2], replicator.Local, replicator.Fence{}, s.end(d, 2, "a"))
 	d.stop(2)
 	d.cut = nil

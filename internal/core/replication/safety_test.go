@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -16,17 +16,17 @@ import (
 // the next view together with the one member that the write did not reach.
 func TestMajorityReadAfterMembersJoined(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
-	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e"))); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	w.start(4)
 	w.start(5)
 	// Neither 4 nor 5 ever hears of 1 and 2.
-	w.cut = func(a, b view.NodeID) bool { return (a <= 2) != (b <= 2) }
-	w.setView(w.next(add(view.Joining, 4, 5)))
+	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
+	w.setView(w.next(add(gossip.Joining, 4, 5)))
 	w.run(time.Second)
-	w.setView(w.next(add(view.Up, 4, 5)))
+	w.setView(w.next(add(gossip.Up, 4, 5)))
 	w.run(time.Second)
 	if r := w.reply(5, w.read(5, majority, replicator.Fence{}, "k")); r.Err == nil {
 		t.Fatalf("a majority read that heard of nobody who may know returned %v", elements(r.Values[0]))
@@ -42,7 +42,7 @@ func TestMajorityReadAfterMembersJoined(t *testing.T) {
 		}
 	}
 	// Settled: three of five are enough again, whichever they are.
-	w.cut = func(a, b view.NodeID) bool { return (a <= 2) != (b <= 2) }
+	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
 	if r := w.reply(5, w.read(5, majority, replicator.Fence{}, "k")); r.Err != nil || len(elements(r.Values[0])) != 1 {
 		t.Errorf("%v %v", r.Values, r.Err)
 	}
@@ -55,12 +55,12 @@ func TestAckFromALaterViewWaitsForIt(t *testing.T) {
 	for _, id := range ids(4, 5) {
 		w.start(id)
 	}
-	v2 := w.next(add(view.Up, 4, 5))
+	v2 := w.next(add(gossip.Up, 4, 5))
 	for _, id := range ids(2, 3, 4, 5) {
 		w.step(id, ViewChanged{View: v2})
 	}
 	w.run(time.Second)
-	w.cut = func(a, b view.NodeID) bool {
+	w.cut = func(a, b gossip.NodeID) bool {
 		return a == 1 && b > 2 || b == 1 && a > 2 || a == 2 && b > 2 || b == 2 && a > 2
 	}
 	rid := w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e"))
@@ -83,7 +83,7 @@ func TestReplacedWriterCompletesNothing(t *testing.T) {
 	if r := w.reply(3, w.update(3, majority, old, setIn(3, "shards", "s1", "home3", 5, 1))); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	w.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	if r := w.reply(1, w.read(1, majority, new, "shards")); r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -91,8 +91,8 @@ func TestReplacedWriterCompletesNothing(t *testing.T) {
 	// heard of term 7.
 	w.start(4)
 	w.start(5)
-	w.cut = func(a, b view.NodeID) bool { return (a <= 2) != (b <= 2) }
-	w.setView(w.next(add(view.Up, 4, 5)))
+	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
+	w.setView(w.next(add(gossip.Up, 4, 5)))
 	r := w.reply(3, w.update(3, majority, old, setIn(3, "shards", "s2", "home3", 5, 2)))
 	if r.Err == nil {
 		t.Fatal("the replaced writer completed a write")
@@ -139,7 +139,7 @@ type campaign struct {
 	writes int
 	failed int
 	n      int
-	nextID view.NodeID
+	nextID gossip.NodeID
 }
 
 func (c *campaign) write() {
@@ -188,12 +188,12 @@ func (c *campaign) spread() bool {
 // change makes the next view: somebody comes, goes up, leaves, or crashes. Each
 // member hears of it in its own time, but of all views in order.
 func (c *campaign) change() {
-	edit := add(view.Joining, c.nextID)
+	edit := add(gossip.Joining, c.nextID)
 	alive := len(c.order)
-	joining := slices.IndexFunc(c.view.Members, func(m view.Member) bool { return m.Status == view.Joining })
+	joining := slices.IndexFunc(c.view.Members, func(m gossip.Member) bool { return m.Status == gossip.Joining })
 	switch k := c.rng.IntN(4); {
 	case joining >= 0 && k < 2:
-		edit = add(view.Up, c.view.Members[joining].ID)
+		edit = add(gossip.Up, c.view.Members[joining].ID)
 	case alive < 7 && k < 3:
 		c.start(c.nextID)
 		c.nextID++
@@ -214,7 +214,7 @@ func (c *campaign) change() {
 }
 
 // tell hands v over after a while, and never before its predecessor.
-func (c *campaign) tell(id view.NodeID, v *view.View) {
+func (c *campaign) tell(id gossip.NodeID, v *gossip.View) {
 	var deliver func()
 	deliver = func() {
 		n := c.nodes[id]
@@ -234,14 +234,14 @@ func (c *campaign) fault() {
 	all := c.order
 	switch c.rng.IntN(4) {
 	case 0:
-		side := map[view.NodeID]bool{}
+		side := map[gossip.NodeID]bool{}
 		for _, id := range all {
 			side[id] = c.rng.IntN(3) == 0
 		}
-		c.cut = func(a, b view.NodeID) bool { return side[a] != side[b] }
+		c.cut = func(a, b gossip.NodeID) bool { return side[a] != side[b] }
 	case 1:
 		a, b := all[c.rng.IntN(len(all))], all[c.rng.IntN(len(all))]
-		c.cut = func(x, y view.NodeID) bool { return x == a && y == b }
+		c.cut = func(x, y gossip.NodeID) bool { return x == a && y == b }
 		c.step(a, PeerLost{ID: b})
 		c.after(50*time.Millisecond, func() { c.step(a, PeerUp{ID: b}) })
 	default:
@@ -318,9 +318,9 @@ func TestNewcomersLearnTermsBeforeTheyCount(t *testing.T) {
 	w.reply(1, w.read(1, majority, replicator.Fence{Group: "g", Term: 7}, "k"))
 	w.start(4)
 	w.start(5)
-	w.setView(w.next(add(view.Up, 4, 5)))
+	w.setView(w.next(add(gossip.Up, 4, 5)))
 	w.run(time.Second)
-	w.cut = func(a, b view.NodeID) bool { return (a <= 2) != (b <= 2) }
+	w.cut = func(a, b gossip.NodeID) bool { return (a <= 2) != (b <= 2) }
 	w.nodes[3].core.fences = fences{max: 10} // a writer that knows nothing
 	r := w.reply(3, w.update(3, majority, replicator.Fence{Group: "g", Term: 5}, addTo(3, "k", "e")))
 	var f *replicator.FencedError
@@ -333,7 +333,7 @@ func TestNewcomersLearnTermsBeforeTheyCount(t *testing.T) {
 // stands at the level too.
 func TestPartWithoutEffectIsConfirmedToo(t *testing.T) {
 	w := newWorld(t, 1, 3, func(c *Config) { c.NoStream, c.NoGossip = true, true })
-	w.cut = func(a, b view.NodeID) bool { return true }
+	w.cut = func(a, b gossip.NodeID) bool { return true }
 	w.update(1, replicator.Local, replicator.Fence{}, setIn(1, "m", "k", "v", 7, 1))
 	w.cut = nil
 	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, setIn(1, "m", "k", "v", 7, 1), addTo(1, "s", "e"))); r.Err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -23,10 +23,10 @@ func TestSplitWithAKillInTheMiddle(t *testing.T) {
 		w.delayMax, w.dup = 3*time.Millisecond, 0.2
 		w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "set", "old"), addTo(1, "gone", "x"), addTo(1, "both", "x"), count(1, "hits", 1)))
 		w.run(100 * time.Millisecond)
-		w.cut = func(a, b view.NodeID) bool { return (a <= 3) != (b <= 3) }
-		confirmed, issued := map[view.NodeID]uint64{1: 1}, uint64(1)
+		w.cut = func(a, b gossip.NodeID) bool { return (a <= 3) != (b <= 3) }
+		confirmed, issued := map[gossip.NodeID]uint64{1: 1}, uint64(1)
 		var sure []string
-		write := func(id view.NodeID, i int) {
+		write := func(id gossip.NodeID, i int) {
 			e := fmt.Sprint(id, "-", i)
 			issued++
 			w.onAnswer(id, w.update(id, majority, replicator.Fence{}, addTo(id, "set", e), count(id, "hits", 1)), func(r Reply) {
@@ -106,7 +106,7 @@ func TestSplitWithAKillInTheMiddle(t *testing.T) {
 func TestAcknowledgedInsertsOutliveAPartition(t *testing.T) {
 	for seed := range uint64(5) {
 		w := newWorld(t, seed, 5, nil)
-		small := func(id view.NodeID) bool { return id > 3 }
+		small := func(id gossip.NodeID) bool { return id > 3 }
 		acked, unknown := map[string]bool{}, 0
 		contains := func(r Reply) {
 			for e := range acked {
@@ -118,11 +118,11 @@ func TestAcknowledgedInsertsOutliveAPartition(t *testing.T) {
 		for i := range 200 {
 			switch i {
 			case 60:
-				w.cut = func(a, b view.NodeID) bool { return small(a) != small(b) }
+				w.cut = func(a, b gossip.NodeID) bool { return small(a) != small(b) }
 			case 140:
 				w.cut = nil
 			}
-			id, e := view.NodeID(i%5+1), fmt.Sprint("e", i)
+			id, e := gossip.NodeID(i%5+1), fmt.Sprint("e", i)
 			r := w.reply(id, w.update(id, majority, replicator.Fence{}, addTo(id, "set", e)))
 			if r.Err == nil {
 				acked[e] = true
@@ -185,9 +185,9 @@ func TestRestartWithANewIncarnation(t *testing.T) {
 	v := old.vector()
 	w.crash(3)
 	w.start(13)
-	w.setView(w.next(func(v *view.View) {
+	w.setView(w.next(func(v *gossip.View) {
 		remove(3)(v)
-		add(view.Up, 13)(v)
+		add(gossip.Up, 13)(v)
 	}))
 	w.run(3 * time.Second)
 	w.forgotten()
@@ -243,7 +243,7 @@ func TestReadersSeeAllOfAWriteOrNothing(t *testing.T) {
 		}
 	}
 	for i := range 200 {
-		id, e := view.NodeID(i%5+1), fmt.Sprint("e", i%60)
+		id, e := gossip.NodeID(i%5+1), fmt.Sprint("e", i%60)
 		op := []func(key string) replicator.Op{
 			func(key string) replicator.Op { return addTo(id, key, e) },
 			func(key string) replicator.Op { return addTo(id, key, e) },
@@ -270,15 +270,15 @@ func TestMajorityReadSeesAllOfAConfirmedWrite(t *testing.T) {
 		}
 		var confirmed []string
 		for i := range 60 {
-			id, e := view.NodeID(w.rng.IntN(5)+1), fmt.Sprint("e", i)
+			id, e := gossip.NodeID(w.rng.IntN(5)+1), fmt.Sprint("e", i)
 			w.onAnswer(id, w.update(id, majority, replicator.Fence{}, addTo(id, "a", e), addTo(id, "b", e)), func(r Reply) {
 				if r.Err == nil {
 					confirmed = append(confirmed, e)
 				}
 			})
-			w.read(view.NodeID(w.rng.IntN(5)+1), majority, replicator.Fence{}, []string{"a", "b"}[i%2])
+			w.read(gossip.NodeID(w.rng.IntN(5)+1), majority, replicator.Fence{}, []string{"a", "b"}[i%2])
 			w.run(time.Duration(w.rng.IntN(40)) * time.Millisecond)
-			id, want := view.NodeID(w.rng.IntN(5)+1), slices.Clone(confirmed)
+			id, want := gossip.NodeID(w.rng.IntN(5)+1), slices.Clone(confirmed)
 			w.onAnswer(id, w.read(id, majority, replicator.Fence{}, "a", "b"), func(r Reply) {
 				if r.Err != nil {
 					return

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -52,13 +52,13 @@ const (
 // session is one pull. The zero session is none.
 type session struct {
 	id   uint64
-	peer view.NodeID // the source
+	peer gossip.NodeID // the source
 	// epoch is the older one of the two sides' views at its beginning, vector and
 	// fences what the source held then.
-	epoch  view.Epoch
+	epoch  gossip.Epoch
 	vector []Seen
 	// caughtUp is the newest view with which the source had caught up at its beginning.
-	caughtUp view.Epoch
+	caughtUp gossip.Epoch
 	fences   []replicator.Fence
 	begun    bool
 	// next is the bucket to compare next.
@@ -75,7 +75,7 @@ type session struct {
 	credit int
 	lanes  []lane
 	// dismissed are peers that do not become lanes again.
-	dismissed []view.NodeID
+	dismissed []gossip.NodeID
 }
 
 // wanted is a key of which the source holds something else than we do: print.
@@ -86,7 +86,7 @@ type wanted struct {
 
 // lane is a peer that serves a session; the first is the source.
 type lane struct {
-	peer  view.NodeID
+	peer  gossip.NodeID
 	heard clock.Instant
 	// took is about how long its slower answers to a Fetch took, 0 before the first.
 	took time.Duration
@@ -97,7 +97,7 @@ type lane struct {
 // ask is an open question: a Fetch of keys, or a Compare if there are none.
 type ask struct {
 	id     uint64
-	peer   view.NodeID
+	peer   gossip.NodeID
 	keys   []wanted
 	own    bool
 	credit int
@@ -354,7 +354,7 @@ func (c *Core) judge(p *peer, got []wanted) {
 }
 
 // dismiss takes a lane away, or ends the session if it is the source's.
-func (c *Core) dismiss(id view.NodeID) {
+func (c *Core) dismiss(id gossip.NodeID) {
 	s := &c.session
 	i := slices.IndexFunc(s.lanes, func(l lane) bool { return l.peer == id })
 	switch {
@@ -443,7 +443,7 @@ func (c *Core) unlevelLane(now clock.Instant, p *peer, m *Values) {
 }
 
 // laneLost moves what was asked of a peer to the others.
-func (c *Core) laneLost(now clock.Instant, id view.NodeID) {
+func (c *Core) laneLost(now clock.Instant, id gossip.NodeID) {
 	if c.session.peer == 0 {
 		return
 	}

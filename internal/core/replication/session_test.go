@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -31,11 +31,11 @@ func noise(rng *rand.Rand, n int) string {
 // filling is a world in which a joiner is being filled.
 type filling struct {
 	*world
-	joiner view.NodeID
+	joiner gossip.NodeID
 	keys   int
 	// values counts the values that were sent to the joiner, by sender; inFlight is
 	// how many bytes of them, uncompressed, are under way, and most the highest of it.
-	values   map[view.NodeID]int
+	values   map[gossip.NodeID]int
 	inFlight int
 	most     int
 }
@@ -53,7 +53,7 @@ func valuesIn(m Message) (values, bytes int) {
 
 // newFilling has n members that hold the keys and one more that is about to join.
 func newFilling(t *testing.T, n, keys, size int, tweak func(*Config)) *filling {
-	f := &filling{world: newWorld(t, 1, n, tweak), joiner: view.NodeID(n + 1), keys: keys, values: map[view.NodeID]int{}}
+	f := &filling{world: newWorld(t, 1, n, tweak), joiner: gossip.NodeID(n + 1), keys: keys, values: map[gossip.NodeID]int{}}
 	f.hasty = true
 	t.Cleanup(func() {
 		for _, id := range f.order {
@@ -70,14 +70,14 @@ func newFilling(t *testing.T, n, keys, size int, tweak func(*Config)) *filling {
 	}
 	f.settle(20 * time.Second)
 	f.run(time.Second)
-	f.posted = func(from, to view.NodeID, m Message) {
+	f.posted = func(from, to gossip.NodeID, m Message) {
 		if n, bytes := valuesIn(m); to == f.joiner && n > 0 {
 			f.values[from] += n
 			f.inFlight += bytes
 			f.most = max(f.most, f.inFlight)
 		}
 	}
-	f.delivered = func(from, to view.NodeID, m Message) {
+	f.delivered = func(from, to gossip.NodeID, m Message) {
 		if n, bytes := valuesIn(m); to == f.joiner && n > 0 {
 			f.inFlight -= bytes
 		}
@@ -86,7 +86,7 @@ func newFilling(t *testing.T, n, keys, size int, tweak func(*Config)) *filling {
 	return f
 }
 
-func (f *filling) join() { f.setView(f.next(add(view.Joining, f.joiner))) }
+func (f *filling) join() { f.setView(f.next(add(gossip.Joining, f.joiner))) }
 
 func (f *filling) sum() (n int) {
 	for _, v := range f.values {
@@ -140,27 +140,27 @@ func TestPeerThatStopsServingIsReplaced(t *testing.T) {
 		name string
 		// who: the source of the session or one of its helpers.
 		source bool
-		stop   func(f *filling, id view.NodeID)
+		stop   func(f *filling, id gossip.NodeID)
 	}{
-		{"helper crashes", false, func(f *filling, id view.NodeID) {
+		{"helper crashes", false, func(f *filling, id gossip.NodeID) {
 			f.crash(id)
 			f.step(f.joiner, PeerLost{ID: id})
 		}},
-		{"helper is cut off", false, func(f *filling, id view.NodeID) {
-			f.cut = func(a, b view.NodeID) bool { return a == id || b == id }
+		{"helper is cut off", false, func(f *filling, id gossip.NodeID) {
+			f.cut = func(a, b gossip.NodeID) bool { return a == id || b == id }
 		}},
-		{"helper is removed", false, func(f *filling, id view.NodeID) {
+		{"helper is removed", false, func(f *filling, id gossip.NodeID) {
 			f.crash(id)
 			f.setView(f.next(remove(id)))
 		}},
-		{"source crashes", true, func(f *filling, id view.NodeID) {
+		{"source crashes", true, func(f *filling, id gossip.NodeID) {
 			f.crash(id)
 			f.step(f.joiner, PeerLost{ID: id})
 		}},
-		{"source is cut off", true, func(f *filling, id view.NodeID) {
-			f.cut = func(a, b view.NodeID) bool { return a == id || b == id }
+		{"source is cut off", true, func(f *filling, id gossip.NodeID) {
+			f.cut = func(a, b gossip.NodeID) bool { return a == id || b == id }
 		}},
-		{"source is removed", true, func(f *filling, id view.NodeID) {
+		{"source is removed", true, func(f *filling, id gossip.NodeID) {
 			f.crash(id)
 			f.setView(f.next(remove(id)))
 		}},
@@ -219,7 +219,7 @@ func TestRoundOfOneThatHasCaughtUpIsBounded(t *testing.T) {
 	})
 	f.crash(f.joiner)
 	f.joiner = 3
-	f.cut = func(a, b view.NodeID) bool { return a == 3 || b == 3 }
+	f.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	for i := range keys {
 		f.update(1, replicator.Local, replicator.Fence{}, addTo(1, fmt.Sprintf("new-%06d", i), noise(f.rng, 200)))
 		f.run(100 * time.Microsecond)
@@ -227,7 +227,7 @@ func TestRoundOfOneThatHasCaughtUpIsBounded(t *testing.T) {
 	f.run(time.Second)
 	f.cut = nil
 	sessions, sum := map[uint64]int{}, 0
-	f.posted = func(from, to view.NodeID, m Message) {
+	f.posted = func(from, to gossip.NodeID, m Message) {
 		if _, bytes := valuesIn(m); to == 3 && bytes > 0 {
 			sessions[f.nodes[3].core.session.id] += bytes
 			sum += bytes
@@ -249,7 +249,7 @@ func TestRoundOfOneThatHasCaughtUpIsBounded(t *testing.T) {
 func falseClaim(t *testing.T, seed uint64, b blunder) string {
 	const keys = 60
 	w := newWorld(t, seed, 5, func(c *Config) { c.NoStream, c.fetchKeys = true, 4 }).plant(b)
-	w.cut = func(a, b view.NodeID) bool { return true }
+	w.cut = func(a, b gossip.NodeID) bool { return true }
 	for i := range keys {
 		for _, id := range w.order {
 			if w.rng.IntN(3) > 0 {
@@ -259,7 +259,7 @@ func falseClaim(t *testing.T, seed uint64, b blunder) string {
 	}
 	w.cut = nil
 	w.start(6)
-	w.setView(w.next(add(view.Joining, 6)))
+	w.setView(w.next(add(gossip.Joining, 6)))
 	c := w.nodes[6].core
 	for range 100_000 {
 		if c.session.peer != 0 {
@@ -269,7 +269,7 @@ func falseClaim(t *testing.T, seed uint64, b blunder) string {
 	}
 	source, id := w.nodes[c.session.peer].core, c.session.id
 	// The source alone stays as it is, so that its state is known.
-	w.cut = func(a, b view.NodeID) bool { return b == source.cfg.Self && a != 6 }
+	w.cut = func(a, b gossip.NodeID) bool { return b == source.cfg.Self && a != 6 }
 	for range 1_000_000 {
 		if c.session.id != id {
 			break

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // countBothWays counts n on a PNCounter, up and down in turns.
-func countBothWays(id view.NodeID, key string, n int64) replicator.Op {
+func countBothWays(id gossip.NodeID, key string, n int64) replicator.Op {
 	return Mutate(key, crdt.KindPNCounter, 24, func(v crdt.Value) crdt.Value {
 		if d := v.(*crdt.PNCounter).Add(crdt.NodeID(id), n); d != nil {
 			return d
@@ -27,16 +27,16 @@ func countersOf(n *simNode) (up *crdt.GCounter, net *crdt.PNCounter) {
 // countingRestarts makes the nodes restart one after the other, the folding leader among
 // them. Each incarnation counts, at its beginning and at its end. It returns the sums.
 func countingRestarts(w *world, restarts int, each func(restart int, n *simNode)) (up uint64, net int64) {
-	counts := func(id view.NodeID, i int) {
+	counts := func(id gossip.NodeID, i int) {
 		n := int64(i%7+1) * int64(1-2*(i%2))
 		up, net = up+uint64(i+1), net+n
 		w.reply(id, w.update(id, majority, replicator.Fence{}, count(id, "up", uint64(i+1)), countBothWays(id, "net", n)))
 	}
 	for i := range restarts {
-		old, id := w.order[0], view.NodeID(1<<60+i)
+		old, id := w.order[0], gossip.NodeID(1<<60+i)
 		counts(old, i)
 		w.start(id)
-		w.setView(w.next(add(view.Up, id)))
+		w.setView(w.next(add(gossip.Up, id)))
 		w.run(100 * time.Millisecond)
 		counts(id, i)
 		w.crash(old)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -20,23 +20,23 @@ type world struct {
 	t     testing.TB
 	rng   *rand.Rand
 	now   clock.Instant
-	nodes map[view.NodeID]*simNode
-	order []view.NodeID
+	nodes map[gossip.NodeID]*simNode
+	order []gossip.NodeID
 	queue flights
 	sent  uint64
-	view  *view.View
+	view  *gossip.View
 
 	// Faults.
 	drop, dup float64
 	delayMax  time.Duration
-	cut       func(from, to view.NodeID) bool
+	cut       func(from, to gossip.NodeID) bool
 	dropKind  func(Message) bool
 	frames    int
 	bytes     int
 	tweak     func(*Config)
 	nextReq   RequestID
 	// posted and delivered see every message that sets out and that arrives.
-	posted, delivered func(from, to view.NodeID, m Message)
+	posted, delivered func(from, to gossip.NodeID, m Message)
 	// blunder is planted in every core, see plant.
 	blunder blunder
 	// hasty leaves the invariants out, which costs as much as there are keys.
@@ -46,7 +46,7 @@ type world struct {
 }
 
 type simNode struct {
-	id      view.NodeID
+	id      gossip.NodeID
 	core    *Core
 	replies map[RequestID]Reply
 	onReply map[RequestID]func(Reply)
@@ -57,8 +57,8 @@ type simNode struct {
 type flight struct {
 	at    clock.Instant
 	seq   uint64
-	from  view.NodeID
-	to    view.NodeID
+	from  gossip.NodeID
+	to    gossip.NodeID
 	frame []byte
 	do    func()
 }
@@ -79,11 +79,11 @@ func (f *flights) Pop() any {
 }
 
 func newWorld(t testing.TB, seed uint64, n int, tweak func(*Config)) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1, nodes: map[view.NodeID]*simNode{}, tweak: tweak, delayMax: 200 * time.Microsecond}
-	v := &view.View{Cluster: 1, Epoch: view.FirstEpoch(1)}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1, nodes: map[gossip.NodeID]*simNode{}, tweak: tweak, delayMax: 200 * time.Microsecond}
+	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1)}
 	for i := range n {
-		v.Members = append(v.Members, member(view.NodeID(i+1), view.Up))
-		w.start(view.NodeID(i + 1))
+		v.Members = append(v.Members, member(gossip.NodeID(i+1), gossip.Up))
+		w.start(gossip.NodeID(i + 1))
 	}
 	w.setView(v)
 	for _, id := range w.order {
@@ -94,11 +94,11 @@ func newWorld(t testing.TB, seed uint64, n int, tweak func(*Config)) *world {
 	return w
 }
 
-func member(id view.NodeID, s view.Status) view.Member {
-	return view.Member{Node: view.Node{ID: id, Name: id.String()}, Status: s}
+func member(id gossip.NodeID, s gossip.Status) gossip.Member {
+	return gossip.Member{Node: gossip.Node{ID: id, Name: id.String()}, Status: s}
 }
 
-func (w *world) start(id view.NodeID) *simNode {
+func (w *world) start(id gossip.NodeID) *simNode {
 	cfg := Config{Self: id, Seed: uint64(id)}
 	if w.tweak != nil {
 		w.tweak(&cfg)
@@ -119,13 +119,13 @@ func (w *world) plant(b blunder) *world {
 	return w
 }
 
-func (w *world) crash(id view.NodeID) {
+func (w *world) crash(id gossip.NodeID) {
 	delete(w.nodes, id)
-	w.order = slices.DeleteFunc(w.order, func(o view.NodeID) bool { return o == id })
+	w.order = slices.DeleteFunc(w.order, func(o gossip.NodeID) bool { return o == id })
 }
 
 // setView gives v to every living member at once.
-func (w *world) setView(v *view.View) {
+func (w *world) setView(v *gossip.View) {
 	w.view = v
 	for _, id := range slices.Clone(w.order) {
 		if v.Member(id) != nil {
@@ -135,20 +135,20 @@ func (w *world) setView(v *view.View) {
 }
 
 // next returns the view that follows, changed by edit.
-func (w *world) next(edit func(v *view.View)) *view.View {
-	v := &view.View{Cluster: 1, Epoch: w.view.Epoch + 1, Members: slices.Clone(w.view.Members)}
+func (w *world) next(edit func(v *gossip.View)) *gossip.View {
+	v := &gossip.View{Cluster: 1, Epoch: w.view.Epoch + 1, Members: slices.Clone(w.view.Members)}
 	edit(v)
 	return v
 }
 
-func remove(ids ...view.NodeID) func(*view.View) {
-	return func(v *view.View) {
-		v.Members = slices.DeleteFunc(v.Members, func(m view.Member) bool { return slices.Contains(ids, m.ID) })
+func remove(ids ...gossip.NodeID) func(*gossip.View) {
+	return func(v *gossip.View) {
+		v.Members = slices.DeleteFunc(v.Members, func(m gossip.Member) bool { return slices.Contains(ids, m.ID) })
 	}
 }
 
-func add(s view.Status, ids ...view.NodeID) func(*view.View) {
-	return func(v *view.View) {
+func add(s gossip.Status, ids ...gossip.NodeID) func(*gossip.View) {
+	return func(v *gossip.View) {
 		for _, id := range ids {
 			if m := v.Member(id); m != nil {
 				m.Status = s
@@ -159,7 +159,7 @@ func add(s view.Status, ids ...view.NodeID) func(*view.View) {
 	}
 }
 
-func (w *world) step(id view.NodeID, ev Event) {
+func (w *world) step(id gossip.NodeID, ev Event) {
 	n := w.nodes[id]
 	if n == nil {
 		return
@@ -187,7 +187,7 @@ func (w *world) step(id view.NodeID, ev Event) {
 	}
 }
 
-func (w *world) post(from, to view.NodeID, m Message) {
+func (w *world) post(from, to gossip.NodeID, m Message) {
 	frame := Append(nil, m)
 	w.frames++
 	w.bytes += len(frame)
@@ -214,7 +214,7 @@ func (w *world) after(d time.Duration, f func()) {
 func (w *world) run(d time.Duration) {
 	end := w.now.Add(d)
 	for {
-		due, who := end, view.NodeID(0)
+		due, who := end, gossip.NodeID(0)
 		for _, id := range w.order {
 			if at := w.nodes[id].core.Deadline(); at < due {
 				due, who = max(at, w.now), id
@@ -253,14 +253,14 @@ func (w *world) deliver(f flight) {
 }
 
 // update begins an update and returns its number.
-func (w *world) update(id view.NodeID, level replicator.Level, fence replicator.Fence, ops ...replicator.Op) RequestID {
+func (w *world) update(id gossip.NodeID, level replicator.Level, fence replicator.Fence, ops ...replicator.Op) RequestID {
 	w.nextReq++
 	rid := w.nextReq
 	w.step(id, Update{ID: rid, Ops: ops, Level: level, Fence: fence, Deadline: w.now.Add(2 * time.Second)})
 	return rid
 }
 
-func (w *world) read(id view.NodeID, level replicator.Level, fence replicator.Fence, keys ...string) RequestID {
+func (w *world) read(id gossip.NodeID, level replicator.Level, fence replicator.Fence, keys ...string) RequestID {
 	w.nextReq++
 	rid := w.nextReq
 	w.step(id, Read{ID: rid, Keys: keys, Level: level, Fence: fence, Deadline: w.now.Add(2 * time.Second)})
@@ -268,7 +268,7 @@ func (w *world) read(id view.NodeID, level replicator.Level, fence replicator.Fe
 }
 
 // reply runs until the request is answered.
-func (w *world) reply(id view.NodeID, rid RequestID) Reply {
+func (w *world) reply(id gossip.NodeID, rid RequestID) Reply {
 	w.t.Helper()
 	for range 4000 {
 		if r, ok := w.nodes[id].replies[rid]; ok {
@@ -281,7 +281,7 @@ func (w *world) reply(id view.NodeID, rid RequestID) Reply {
 }
 
 // onAnswer calls f when the request is answered, or now if it has been.
-func (w *world) onAnswer(id view.NodeID, rid RequestID, f func(Reply)) {
+func (w *world) onAnswer(id gossip.NodeID, rid RequestID, f func(Reply)) {
 	n := w.nodes[id]
 	if r, ok := n.replies[rid]; ok {
 		f(r)
@@ -323,7 +323,7 @@ func (w *world) states() string {
 	return s
 }
 
-func addTo(id view.NodeID, key, e string) replicator.Op {
+func addTo(id gossip.NodeID, key, e string) replicator.Op {
 	return Mutate(key, crdt.KindORSet, len(e)+24, func(v crdt.Value) crdt.Value {
 		if d := v.(*crdt.ORSet[string]).Add(crdt.NodeID(id), e); d != nil {
 			return d
@@ -341,7 +341,7 @@ func removeFrom(key, e string) replicator.Op {
 	})
 }
 
-func setIn(id view.NodeID, key, k, v string, term, seq uint64) replicator.Op {
+func setIn(id gossip.NodeID, key, k, v string, term, seq uint64) replicator.Op {
 	return Mutate(key, crdt.KindLWWMap, len(k)+len(v)+24, func(x crdt.Value) crdt.Value {
 		if d := x.(*crdt.LWWMap[string, string]).Set(k, v, crdt.Stamp{Time: term, Node: crdt.NodeID(id), Seq: seq}); d != nil {
 			return d
@@ -350,7 +350,7 @@ func setIn(id view.NodeID, key, k, v string, term, seq uint64) replicator.Op {
 	})
 }
 
-func count(id view.NodeID, key string, n uint64) replicator.Op {
+func count(id gossip.NodeID, key string, n uint64) replicator.Op {
 	return Mutate(key, crdt.KindGCounter, 24, func(v crdt.Value) crdt.Value {
 		if d := v.(*crdt.GCounter).Add(crdt.NodeID(id), n); d != nil {
 			return d

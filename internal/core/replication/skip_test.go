@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -16,9 +16,9 @@ func skippedView(t *testing.T, b blunder) string {
 	w := newWorld(t, 1, 3, nil).plant(b)
 	w.start(4)
 	w.start(5)
-	deaf := func(id view.NodeID) bool { return id == 3 }
-	w.cut = func(a, b view.NodeID) bool { return deaf(a) || deaf(b) }
-	w.view = w.next(add(view.Up, 4, 5))
+	deaf := func(id gossip.NodeID) bool { return id == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return deaf(a) || deaf(b) }
+	w.view = w.next(add(gossip.Up, 4, 5))
 	for _, id := range ids(1, 2, 4, 5) {
 		w.step(id, ViewChanged{View: w.view})
 	}
@@ -26,15 +26,15 @@ func skippedView(t *testing.T, b blunder) string {
 	if !w.nodes[1].core.Stats().Settled {
 		return "the view is not settled without node 3"
 	}
-	side := func(id view.NodeID) bool { return id == 2 || id == 3 }
-	w.cut = func(a, b view.NodeID) bool { return side(a) || side(b) }
+	side := func(id gossip.NodeID) bool { return id == 2 || id == 3 }
+	w.cut = func(a, b gossip.NodeID) bool { return side(a) || side(b) }
 	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, addTo(1, "k", "e"))); r.Err != nil {
 		return "the write failed: " + r.Err.Error()
 	}
 	w.crash(4)
 	w.crash(5)
 	w.setView(w.next(remove(4, 5)))
-	w.cut = func(a, b view.NodeID) bool { return a == 1 || b == 1 }
+	w.cut = func(a, b gossip.NodeID) bool { return a == 1 || b == 1 }
 	rid := w.read(3, majority, replicator.Fence{}, "k")
 	w.run(500 * time.Millisecond)
 	w.cut = nil

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -39,7 +39,7 @@ import (
 
 // StampQuery asks for the newest stamps of entries, and for the generations of keys.
 type StampQuery struct {
-	Epoch view.Epoch
+	Epoch gossip.Epoch
 	ID    RequestID
 	// Round tells the times apart at which one request asks (askAgain).
 	Round uint64
@@ -54,7 +54,7 @@ type stampAsk struct {
 
 // StampAnswer answers a StampQuery, in its order.
 type StampAnswer struct {
-	Epoch   view.Epoch
+	Epoch   gossip.Epoch
 	Floor   uint64
 	Horizon uint64
 	ID      RequestID
@@ -374,7 +374,7 @@ func staleIn(it *item, v crdt.Value, era uint8, note func(Refusal)) {
 const staleMax = 4096
 
 // lost returns the error of a request one of whose writes lost, nil if none has.
-func (r *request) lost(ref *Refusal, at view.NodeID) error {
+func (r *request) lost(ref *Refusal, at gossip.NodeID) error {
 	if r.entry == nil || ref.Item >= len(r.entry.Items) {
 		return nil
 	}
@@ -389,12 +389,12 @@ func (r *request) lost(ref *Refusal, at view.NodeID) error {
 
 // refusedAhead notes that a replica has refused entries of a request, and ends it if nobody
 // is left who might take them.
-func (c *Core) refusedAhead(r *request, ref *Refusal, at view.NodeID) {
+func (c *Core) refusedAhead(r *request, ref *Refusal, at gossip.NodeID) {
 	if r.entry == nil || ref.Item >= len(r.entry.Items) {
 		return
 	}
 	if r.refused == nil {
-		r.refused = map[view.NodeID]bool{}
+		r.refused = map[gossip.NodeID]bool{}
 	}
 	r.refused[at] = true
 	r.ahead = &replicator.AheadError{Key: r.entry.Items[ref.Item].Key, Stamp: ref.Have.Time >> tickBits, Wall: ref.Wall, Node: at, Elsewhere: true}

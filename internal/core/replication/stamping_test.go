@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // pairs lets frames pass between the members of each pair only.
-func (w *world) pairs(linked ...[2]view.NodeID) {
-	in := map[[2]view.NodeID]bool{}
+func (w *world) pairs(linked ...[2]gossip.NodeID) {
+	in := map[[2]gossip.NodeID]bool{}
 	for _, p := range linked {
-		in[p], in[[2]view.NodeID{p[1], p[0]}] = true, true
+		in[p], in[[2]gossip.NodeID{p[1], p[0]}] = true, true
 	}
-	w.cut = func(a, b view.NodeID) bool { return !in[[2]view.NodeID{a, b}] }
+	w.cut = func(a, b gossip.NodeID) bool { return !in[[2]gossip.NodeID{a, b}] }
 }
 
 // A write that reaches others late is not stamped anew: a later write that has seen it
@@ -26,18 +26,18 @@ func (w *world) pairs(linked ...[2]view.NodeID) {
 func TestWriteIsNotStampedAnew(t *testing.T) {
 	h := registers(t, 3, blunderNone)
 	// w1 comes to stand at 1 alone, above what 2 and 3 know: it reaches nobody in time.
-	h.pairs([2]view.NodeID{1, 2})
+	h.pairs([2]gossip.NodeID{1, 2})
 	h.dropKind = func(m Message) bool { _, deltas := m.(*Deltas); return deltas }
 	h.writeAt(1)
 	h.run(3 * time.Second)
 	// w2 at 2 asks 3, and reaches nobody with its write but a reader at 3.
-	h.pairs([2]view.NodeID{2, 3})
+	h.pairs([2]gossip.NodeID{2, 3})
 	h.writeAt(2)
 	h.run(500 * time.Millisecond)
 	h.readAt(3)
 	h.run(500 * time.Millisecond)
 	// w3 at 1 reads w2 at 3 and writes above it, at 1 and 3.
-	h.pairs([2]view.NodeID{1, 3})
+	h.pairs([2]gossip.NodeID{1, 3})
 	h.dropKind = nil
 	h.writeAt(1)
 	h.run(500 * time.Millisecond)
@@ -60,15 +60,15 @@ func TestWriteIsNotStampedAnew(t *testing.T) {
 // caught up since.
 func TestStampsAreAskedForAnewWhenKeptSetsAreDropped(t *testing.T) {
 	h := registers(t, 3, blunderNone)
-	h.pairs([2]view.NodeID{1, 2})
+	h.pairs([2]gossip.NodeID{1, 2})
 	h.writeAt(1)
 	h.run(2 * time.Second)
 	h.writeAt(1)
 	h.run(2 * time.Second)
 	h.start(4)
 	h.start(5)
-	h.pairs([2]view.NodeID{3, 4}, [2]view.NodeID{3, 5}, [2]view.NodeID{4, 5})
-	h.setView(h.next(add(view.Up, 4, 5)))
+	h.pairs([2]gossip.NodeID{3, 4}, [2]gossip.NodeID{3, 5}, [2]gossip.NodeID{4, 5})
+	h.setView(h.next(add(gossip.Up, 4, 5)))
 	h.writeAt(3) // of 3, 4 and 5 none knows what 1 and 2 have acknowledged
 	h.run(100 * time.Millisecond)
 	if len(h.nodes[3].core.writes) != 0 {
@@ -86,7 +86,7 @@ func TestStampsAreAskedForAnewWhenKeptSetsAreDropped(t *testing.T) {
 // A write without an answer from the level changes nothing, and says so.
 func TestWriteThatLearnsNoStampsChangesNothing(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
-	w.cut = func(a, b view.NodeID) bool { return true }
+	w.cut = func(a, b gossip.NodeID) bool { return true }
 	r := w.reply(1, w.update(1, majority, replicator.Fence{}, stampRegister(1, "v")))
 	var q *replicator.QuorumError
 	if !errors.As(r.Err, &q) || !q.Unchanged || !errors.Is(r.Err, replicator.ErrOutcomeUnknown) {
@@ -130,12 +130,12 @@ func TestNoStampIsAboveTheLast(t *testing.T) {
 // newest generation.
 func TestGenerationsAreAskedForToo(t *testing.T) {
 	w := newWorld(t, 1, 3, func(c *Config) { c.NoStream, c.NoGossip, c.SpreadMax = true, true, time.Minute })
-	w.pairs([2]view.NodeID{1, 2})
+	w.pairs([2]gossip.NodeID{1, 2})
 	for range 5 {
 		w.reply(1, w.update(1, majority, replicator.Fence{}, stampRegister(1, "old")))
 		w.reply(1, w.update(1, majority, replicator.Fence{}, replicator.Op{Key: registerKey, Delete: true}))
 	}
-	w.pairs([2]view.NodeID{2, 3})
+	w.pairs([2]gossip.NodeID{2, 3})
 	if r := w.reply(3, w.update(3, majority, replicator.Fence{}, stampRegister(3, "new"))); r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -145,7 +145,7 @@ func TestGenerationsAreAskedForToo(t *testing.T) {
 	if r := w.reply(3, w.update(3, majority, replicator.Fence{}, replicator.Op{Key: registerKey, Delete: true})); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	w.pairs([2]view.NodeID{1, 2})
+	w.pairs([2]gossip.NodeID{1, 2})
 	if got := w.reply(1, w.read(1, majority, replicator.Fence{}, registerKey)).Values[0]; got != nil {
 		t.Error("an acknowledged deletion has ended nothing")
 	}

@@ -4,7 +4,7 @@ import (
 	"sort"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -220,7 +220,7 @@ func (c *Core) progress(now clock.Instant, p *peer, seen, lo, hi uint64) {
 }
 
 // seenOf returns how much of a node's stream has been applied here.
-func (c *Core) seenOf(id view.NodeID) Seen {
+func (c *Core) seenOf(id gossip.NodeID) Seen {
 	if id == c.cfg.Self {
 		return Seen{Node: id, Seen: c.log.last(), Top: c.log.last()}
 	}

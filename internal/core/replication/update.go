@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -226,7 +226,7 @@ func isNil(d crdt.Value) bool { return d == nil || reflect.ValueOf(d).IsZero() }
 // offer sends a request's entry to the members that it still needs, or to all
 // that count.
 func (c *Core) offer(now clock.Instant, r *request, all bool) {
-	var to []view.NodeID
+	var to []gossip.NodeID
 	if all {
 		to = c.unanswered(r)
 	} else {

@@ -1,7 +1,7 @@
 package route
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -92,7 +92,7 @@ type Action[M any] struct {
 	// Result is the outcome for the caller of a Wake; First belongs to a Report.
 	Result Outcome
 	First  bool
-	To     view.NodeID
+	To     gossip.NodeID
 	Token  protocol.Token
 	Number uint64
 	// Item is valid until Done. It does not lead to the Waiter: an offered Item must not escape

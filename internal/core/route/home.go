@@ -1,14 +1,14 @@
 package route
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Close closes the route. If owner is not 0, a marker with token follows everything that was
 // sent there.
-func (r *Route[M]) Close(owner view.NodeID, token protocol.Token) {
+func (r *Route[M]) Close(owner gossip.NodeID, token protocol.Token) {
 	r.open, r.suspended, r.asked = false, false, false
 	r.ReleaseCallers()
 	r.due.actions |= doHide
@@ -19,14 +19,14 @@ func (r *Route[M]) Close(owner view.NodeID, token protocol.Token) {
 }
 
 // Mark sends a marker of the coordinator, for the first time or again.
-func (r *Route[M]) Mark(owner view.NodeID, token protocol.Token) {
+func (r *Route[M]) Mark(owner gossip.NodeID, token protocol.Token) {
 	r.owner, r.marker = owner, token
 	r.due.actions |= doMarker
 }
 
 // Open opens the route, or turns it to another home, and lets the buffer leave. local: the home
 // is this node. It reports whether this ends a wait of buffered messages.
-func (r *Route[M]) Open(home view.NodeID, token protocol.Token, local bool) (ended bool) {
+func (r *Route[M]) Open(home gossip.NodeID, token protocol.Token, local bool) (ended bool) {
 	if r.open && r.home == home && r.token == token && !r.suspended {
 		return false
 	}
@@ -63,7 +63,7 @@ func (r *Route[M]) Reset() {
 }
 
 // PeerLost suspends the route if its home is peer, whose connection broke.
-func (r *Route[M]) PeerLost(peer view.NodeID) {
+func (r *Route[M]) PeerLost(peer gossip.NodeID) {
 	if r.settle.owner == peer {
 		// The acknowledgement will not arrive over a connection that is gone.
 		r.settled()
@@ -74,7 +74,7 @@ func (r *Route[M]) PeerLost(peer view.NodeID) {
 }
 
 // PeerUp resumes a route whose home is peer, to which a connection is open.
-func (r *Route[M]) PeerUp(peer view.NodeID) {
+func (r *Route[M]) PeerUp(peer gossip.NodeID) {
 	if !r.suspended || r.home != peer {
 		return
 	}
@@ -89,7 +89,7 @@ func (r *Route[M]) PeerUp(peer view.NodeID) {
 // Look repeats what may have been lost: the marker of a route that waits for refusals, the
 // report of a blocked one, and with gates questions about all gates. It returns the home of a
 // suspended route, which the caller connects to, 0 if there is none.
-func (r *Route[M]) Look(gates bool) (down view.NodeID) {
+func (r *Route[M]) Look(gates bool) (down gossip.NodeID) {
 	if r.settle.waiting() {
 		r.due.actions |= doSettle
 	}
@@ -110,14 +110,14 @@ func (r *Route[M]) Look(gates bool) (down view.NodeID) {
 
 // Stop applies a stop of the home from: messages for the entity id may leave if their class is
 // lowest or above; flow.Open ends the stop.
-func (r *Route[M]) Stop(from view.NodeID, token protocol.Token, id string, lowest flow.Class) {
+func (r *Route[M]) Stop(from gossip.NodeID, token protocol.Token, id string, lowest flow.Class) {
 	if r.home == from && r.token == token && !r.local && r.reachable() && r.held.setGate(id, lowest, &r.due) {
 		r.startFlow()
 	}
 }
 
 // Grant applies a grant of the home from.
-func (r *Route[M]) Grant(from view.NodeID, token protocol.Token, g flow.Grant) {
+func (r *Route[M]) Grant(from gossip.NodeID, token protocol.Token, g flow.Grant) {
 	if r.home == from && r.token == token && r.window.Raise(g) && r.blocked {
 		r.blocked = false
 		r.startFlow()
@@ -126,7 +126,7 @@ func (r *Route[M]) Grant(from view.NodeID, token protocol.Token, g flow.Grant) {
 
 // Shrink lowers the window at the request of the home from, and returns the report that the home
 // must receive behind all messages to it; false if none.
-func (r *Route[M]) Shrink(from view.NodeID, token protocol.Token, asked uint64) (flow.Report, bool) {
+func (r *Route[M]) Shrink(from gossip.NodeID, token protocol.Token, asked uint64) (flow.Report, bool) {
 	if r.home != from || r.token != token || !r.reachable() {
 		return flow.Report{}, false
 	}

@@ -1,7 +1,7 @@
 package route
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -146,7 +146,7 @@ func (r *Route[M]) doneItem(from Source, how Outcome) {
 
 // RoomFound ends an AwaitRoom action for home: the connection has room (Sent), is closed
 // (Down), or this node has stopped (Gone).
-func (r *Route[M]) RoomFound(home view.NodeID, how Outcome) {
+func (r *Route[M]) RoomFound(home gossip.NodeID, how Outcome) {
 	r.awaiting = false
 	switch {
 	case how == Gone:

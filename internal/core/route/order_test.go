@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -67,7 +67,7 @@ func (w *world) withdraw(i int) {
 }
 
 // place gives the shard to a node, as a coordinator does when no node hosts it.
-func (w *world) place(n view.NodeID) {
+func (w *world) place(n gossip.NodeID) {
 	if w.owner != 0 {
 		return
 	}
@@ -90,7 +90,7 @@ func (w *world) begin() {
 	w.carryOut()
 }
 
-func (w *world) finish(n view.NodeID) {
+func (w *world) finish(n gossip.NodeID) {
 	switch {
 	case w.moving == (protocol.Token{}):
 		return
@@ -110,7 +110,7 @@ func (w *world) abandon() {
 	w.owner, w.published = 0, false
 }
 
-func (w *world) disconnect(n view.NodeID) {
+func (w *world) disconnect(n gossip.NodeID) {
 	w.note("connection to %d lost", n)
 	for _, f := range append(w.there[n], w.back[n]...) {
 		w.lose(f)
@@ -121,7 +121,7 @@ func (w *world) disconnect(n view.NodeID) {
 	w.carryOut()
 }
 
-func (w *world) connect(n view.NodeID) {
+func (w *world) connect(n gossip.NodeID) {
 	if w.down[n] {
 		w.note("connection to %d open", n)
 		w.down[n] = false
@@ -148,7 +148,7 @@ func (w *world) stop(id string, lowest flow.Class) {
 
 // step performs one step of a schedule.
 func (w *world) step(b byte) {
-	n := 2 + view.NodeID(b>>4&1)
+	n := 2 + gossip.NodeID(b>>4&1)
 	sender := int(b>>4) % len(w.sends)
 	switch b & 15 {
 	case 0, 1, 2:
@@ -164,9 +164,9 @@ func (w *world) step(b byte) {
 	case 8:
 		w.begin()
 	case 9:
-		w.finish(self + view.NodeID(b>>4)%3)
+		w.finish(self + gossip.NodeID(b>>4)%3)
 	case 10:
-		w.place(self + view.NodeID(b>>4)%3)
+		w.place(self + gossip.NodeID(b>>4)%3)
 	case 11:
 		w.stepFault(n, b)
 	case 12:
@@ -182,7 +182,7 @@ func (w *world) step(b byte) {
 	}
 }
 
-func (w *world) stepFault(n view.NodeID, b byte) {
+func (w *world) stepFault(n gossip.NodeID, b byte) {
 	switch b >> 5 {
 	case 0, 1:
 		w.abandon()
@@ -209,7 +209,7 @@ func (w *world) settle() {
 				w.send(i, 0)
 			}
 		}
-		for _, n := range []view.NodeID{self, 2, 3} {
+		for _, n := range []gossip.NodeID{self, 2, 3} {
 			w.connect(n)
 			for len(w.there[n])+len(w.back[n]) > 0 {
 				w.arrive(n)

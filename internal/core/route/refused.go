@@ -3,19 +3,19 @@ package route
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Expects reports whether a message under token that the node from refused may be sent again:
 // it was sent there on the present way, or the route waits for refusals of that node.
-func (r *Route[M]) Expects(from view.NodeID, token protocol.Token) bool {
+func (r *Route[M]) Expects(from gossip.NodeID, token protocol.Token) bool {
 	return r.home == from && r.token == token || r.settle.owner == from
 }
 
 // Refused takes back an expected message that left under number and was refused by the node
 // from.
-func (r *Route[M]) Refused(from view.NodeID, number uint64, it Item[M]) {
+func (r *Route[M]) Refused(from gossip.NodeID, number uint64, it Item[M]) {
 	it.number, it.Returned = number, true
 	r.back = append(r.back, it)
 	if r.settle.waiting() {
@@ -29,7 +29,7 @@ func (r *Route[M]) Refused(from view.NodeID, number uint64, it Item[M]) {
 }
 
 // settleWith waits for everything that a node refuses of what it was sent.
-func (r *Route[M]) settleWith(owner view.NodeID) {
+func (r *Route[M]) settleWith(owner gossip.NodeID) {
 	r.markers++
 	r.settle = settling{owner: owner, number: r.markers}
 	r.ReleaseCallers()
@@ -38,7 +38,7 @@ func (r *Route[M]) settleWith(owner view.NodeID) {
 
 // MarkerAcked takes the acknowledgement of a marker that the route sent to the node from.
 // Acknowledgements of a coordinator's markers, which have a term, are not the route's.
-func (r *Route[M]) MarkerAcked(from view.NodeID, number uint64) {
+func (r *Route[M]) MarkerAcked(from gossip.NodeID, number uint64) {
 	if r.settle.owner == from && r.settle.number == number {
 		r.settled()
 	}

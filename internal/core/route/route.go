@@ -1,7 +1,7 @@
 package route
 
 import (
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -24,7 +24,7 @@ type Route[M any] struct {
 	local bool
 	// blocked: the window is used up, and the home has a report of it.
 	blocked bool
-	home    view.NodeID
+	home    gossip.NodeID
 	token   protocol.Token
 	settle  settling
 	// window counts the messages that left for the shard, and bounds them.
@@ -45,12 +45,12 @@ type Route[M any] struct {
 	back []Item[M]
 	// marker is the coordinator's, for the connection to owner.
 	marker protocol.Token
-	owner  view.NodeID
+	owner  gossip.NodeID
 }
 
 // settling is the wait for the acknowledgement of a route's own marker.
 type settling struct {
-	owner view.NodeID
+	owner gossip.NodeID
 	// number tells markers apart. Markers of coordinators have a term, those of routes none.
 	number uint64
 }
@@ -187,7 +187,7 @@ func (r *Route[M]) Filter(over func(*Item[M]) bool) (removed bool) {
 }
 
 // Home returns the last home, and the token of the allocation; 0 if there is none.
-func (r *Route[M]) Home() (view.NodeID, protocol.Token) { return r.home, r.token }
+func (r *Route[M]) Home() (gossip.NodeID, protocol.Token) { return r.home, r.token }
 
 // Held returns how many messages the buffer holds, their bytes, and how many entities the home
 // has stopped senders for.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -21,7 +21,7 @@ func due(r *Route[note], how Outcome) (kinds []Kind) {
 func tokenOf(n uint64) protocol.Token { return protocol.Token{Term: 1, Seq: n} }
 
 // opened returns a route that is open to a node.
-func opened(home view.NodeID, local bool) *Route[note] {
+func opened(home gossip.NodeID, local bool) *Route[note] {
 	r := &Route[note]{}
 	r.Open(home, tokenOf(1), local)
 	due(r, Sent)

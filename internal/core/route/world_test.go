@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // self is the node of the route; the shard may also live on nodes 2 and 3.
-const self view.NodeID = 1
+const self gossip.NodeID = 1
 
 // note is a message of a sender: its number among those to one entity.
 type note struct{ sender, n int }
@@ -44,7 +44,7 @@ type world struct {
 	r     Route[note]
 	sends []*sender
 
-	owner view.NodeID
+	owner gossip.NodeID
 	token protocol.Token
 	seq   uint64
 	// accounts are the homes' records of this node, by token.
@@ -52,10 +52,10 @@ type world struct {
 	budget    flow.Budget
 	published bool
 	// there and back are the connections; those that are down lose frames, full ones take none.
-	there, back map[view.NodeID][]frame
-	down, full  map[view.NodeID]bool
+	there, back map[gossip.NodeID][]frame
+	down, full  map[gossip.NodeID]bool
 	// awaits is the connection whose room the route waits for, 0 if none.
-	awaits view.NodeID
+	awaits gossip.NodeID
 	moving protocol.Token
 	acked  bool
 	// lost, dropped and withdrawn count messages by outcome.
@@ -66,8 +66,8 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	w := &world{
 		t: t, accounts: map[protocol.Token]*flow.Account{},
-		there: map[view.NodeID][]frame{}, back: map[view.NodeID][]frame{},
-		down: map[view.NodeID]bool{}, full: map[view.NodeID]bool{},
+		there: map[gossip.NodeID][]frame{}, back: map[gossip.NodeID][]frame{},
+		down: map[gossip.NodeID]bool{}, full: map[gossip.NodeID]bool{},
 	}
 	w.budget.Most = 64 << 20
 	for i, class := range []flow.Class{flow.Ordinary, flow.Ordinary, flow.Handler, flow.Control} {
@@ -99,7 +99,7 @@ func (w *world) take(m note) {
 	w.taken++
 }
 
-func (w *world) hosts(n view.NodeID, token protocol.Token) bool {
+func (w *world) hosts(n gossip.NodeID, token protocol.Token) bool {
 	return w.owner == n && w.token == token
 }
 
@@ -151,7 +151,7 @@ func (w *world) perform(a *Action[note]) Outcome {
 	return Sent
 }
 
-func (w *world) transmit(to view.NodeID, f frame) Outcome {
+func (w *world) transmit(to gossip.NodeID, f frame) Outcome {
 	switch {
 	case f.kind == Send && f.item.Bytes == tooLarge:
 		return TooLarge
@@ -218,7 +218,7 @@ func (w *world) account(token protocol.Token, next uint64) *flow.Account {
 	return a
 }
 
-func (w *world) accept(n view.NodeID, token protocol.Token, number uint64, bytes int) {
+func (w *world) accept(n gossip.NodeID, token protocol.Token, number uint64, bytes int) {
 	var run flow.Run
 	run.Add(number, bytes)
 	a := w.account(token, number)
@@ -232,14 +232,14 @@ func (w *world) reconcile(token protocol.Token, r flow.Report) {
 	w.grant(w.owner, token)
 }
 
-func (w *world) grant(n view.NodeID, token protocol.Token) {
+func (w *world) grant(n gossip.NodeID, token protocol.Token) {
 	if a := w.accounts[token]; a.Due() {
 		w.back[n] = append(w.back[n], frame{kind: Wake, token: token, grant: a.Grant()})
 	}
 }
 
 // arrive hands the next frame to a home.
-func (w *world) arrive(n view.NodeID) {
+func (w *world) arrive(n gossip.NodeID) {
 	if len(w.there[n]) == 0 {
 		return
 	}
@@ -266,7 +266,7 @@ func (w *world) arrive(n view.NodeID) {
 }
 
 // answer hands the next frame of a home to the route.
-func (w *world) answer(n view.NodeID) {
+func (w *world) answer(n gossip.NodeID) {
 	if len(w.back[n]) == 0 {
 		return
 	}

@@ -3,7 +3,7 @@ package standby
 import (
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
 )
@@ -11,7 +11,7 @@ import (
 // Config holds the settings of a Core. Zero numbers take the default
 // named at the field.
 type Config struct {
-	Self view.NodeID
+	Self gossip.NodeID
 	// Type and Role are the entity type's.
 	Type, Role string
 	// Mode and Replicas are the type's: the number of nodes that hold each copy, the home
@@ -42,11 +42,11 @@ type Event interface{ event() }
 type Tick struct{}
 
 // ViewChanged brings a newer view. Skipped views do no harm.
-type ViewChanged struct{ View *view.View }
+type ViewChanged struct{ View *gossip.View }
 
 // Received is a message of another node, or of this one.
 type Received struct {
-	From view.NodeID
+	From gossip.NodeID
 	Msg  Message
 }
 
@@ -112,7 +112,7 @@ type Effect interface{ effect() }
 // Send is a message for a node, this one included: then it comes back as Received.
 // Delivery is not promised.
 type Send struct {
-	To  view.NodeID
+	To  gossip.NodeID
 	Msg Message
 }
 
@@ -144,7 +144,7 @@ type Deposed struct {
 // Refusal counts a message of an older allocation that this node refused.
 type Refusal struct {
 	Shard protocol.ShardID
-	From  view.NodeID
+	From  gossip.NodeID
 }
 
 func (Send) effect()    {}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/wire"
 )
@@ -15,9 +15,9 @@ import (
 // of the role that are up, in the order of their rendezvous hashes, so that few
 // copies move when members join and leave. Members on hosts without a copy go
 // first. It returns as many holders as replicas, or all that exist.
-func Choose(v *view.View, role, typ string, shard protocol.ShardID, owner view.NodeID, replicas int) []view.NodeID {
+func Choose(v *gossip.View, role, typ string, shard protocol.ShardID, owner gossip.NodeID, replicas int) []gossip.NodeID {
 	type candidate struct {
-		id     view.NodeID
+		id     gossip.NodeID
 		host   string
 		weight uint64
 	}
@@ -27,15 +27,15 @@ func Choose(v *view.View, role, typ string, shard protocol.ShardID, owner view.N
 		switch {
 		case m.ID == owner:
 			used[host(m.Addr)] = true
-		case m.Status == view.Up:
+		case m.Status == gossip.Up:
 			all = append(all, candidate{m.ID, host(m.Addr), weigh(typ, shard, m.ID)})
 		}
 	}
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.id, b.id))
 	})
-	chosen := []view.NodeID{owner}
-	var rest []view.NodeID
+	chosen := []gossip.NodeID{owner}
+	var rest []gossip.NodeID
 	for _, c := range all {
 		if len(chosen) < replicas && !used[c.host] {
 			used[c.host] = c.host != ""
@@ -56,7 +56,7 @@ func host(addr string) string {
 	return h
 }
 
-func weigh(typ string, shard protocol.ShardID, id view.NodeID) uint64 {
+func weigh(typ string, shard protocol.ShardID, id gossip.NodeID) uint64 {
 	h := fnv.New64a()
 	b := wire.AppendString(nil, typ)
 	b = wire.AppendU64(b, uint64(shard))

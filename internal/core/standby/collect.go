@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
@@ -45,7 +45,7 @@ func (r *resend) due(c *Core) bool {
 
 // collect asks the members that have not been asked yet.
 func (o *owner) collect() {
-	for _, id := range union(o.c.members(), []view.NodeID{o.c.cfg.Self}) {
+	for _, id := range union(o.c.members(), []gossip.NodeID{o.c.cfg.Self}) {
 		if o.asks[id] == nil {
 			a := &ask{has: map[string]Tag{}}
 			o.asks[id] = a
@@ -55,7 +55,7 @@ func (o *owner) collect() {
 	o.collected()
 }
 
-func (o *owner) question(id view.NodeID, a *ask, again bool) {
+func (o *owner) question(id gossip.NodeID, a *ask, again bool) {
 	a.sent(o.c, again)
 	o.c.send(id, Collect{Shard: o.shard, Token: o.token, After: a.after})
 }
@@ -69,7 +69,7 @@ func (o *owner) reask() {
 	o.collected()
 }
 
-func (o *owner) held(from view.NodeID, m Held) {
+func (o *owner) held(from gossip.NodeID, m Held) {
 	a := o.asks[from]
 	if a == nil || a.done || m.After != a.after || m.More && len(m.Copies) == 0 {
 		return
@@ -96,7 +96,7 @@ func (o *owner) held(from view.NodeID, m Held) {
 // collected ends the collection when no answer is outstanding, or when enough have
 // arrived and the grace period for the rest is over.
 func (o *owner) collected() {
-	heard := func(id view.NodeID) bool { return o.asks[id] != nil && o.asks[id].done }
+	heard := func(id gossip.NodeID) bool { return o.asks[id] != nil && o.asks[id].done }
 	all := true
 	for id, a := range o.asks { // order-free: all of them
 		all = all && (a.done || !o.c.present(id))
@@ -123,7 +123,7 @@ func (o *owner) collected() {
 
 // satisfied reports whether enough nodes have answered, of each set on which an
 // acknowledgement may rest.
-func (o *owner) satisfied(heard func(view.NodeID) bool) bool {
+func (o *owner) satisfied(heard func(gossip.NodeID) bool) bool {
 	if o.c.cfg.Mutant.Is("first answer is enough") {
 		return true
 	}
@@ -148,7 +148,7 @@ func (o *owner) begin() {
 		}
 	}
 	if o.seen.IsZero() && len(o.entries) == 0 {
-		o.peers = map[view.NodeID]*peer{}
+		o.peers = map[gossip.NodeID]*peer{}
 		o.start()
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -17,7 +17,7 @@ type Core struct {
 	cfg  Config
 	now  clock.Instant
 	out  *Effects
-	view *view.View
+	view *gossip.View
 
 	holders map[protocol.ShardID]*holder
 	owners  map[protocol.ShardID]*owner
@@ -138,8 +138,8 @@ func (c *Core) begin(ev Begin) {
 }
 
 // members returns the nodes to ask and to inform: the role's voting members.
-func (c *Core) members() []view.NodeID {
-	var ids []view.NodeID
+func (c *Core) members() []gossip.NodeID {
+	var ids []gossip.NodeID
 	for _, m := range c.view.WithRole(c.cfg.Role) {
 		ids = append(ids, m.ID)
 	}
@@ -147,9 +147,9 @@ func (c *Core) members() []view.NodeID {
 }
 
 // present reports whether a node may still answer.
-func (c *Core) present(id view.NodeID) bool { return id == c.cfg.Self || c.view.Member(id) != nil }
+func (c *Core) present(id gossip.NodeID) bool { return id == c.cfg.Self || c.view.Member(id) != nil }
 
-func (c *Core) send(to view.NodeID, m Message) { c.do(Send{To: to, Msg: m}) }
+func (c *Core) send(to gossip.NodeID, m Message) { c.do(Send{To: to, Msg: m}) }
 
 func (c *Core) do(e Effect) { c.out.Do = append(c.out.Do, e) }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
 )
@@ -25,7 +25,7 @@ func still(m string) *world {
 func (w *world) owner() *owner { return w.node(w.shards[0].home).core.owners[0] }
 
 // grow adds nodes until the owner wants a holder of them instead of another one.
-func (w *world) grow(former []view.NodeID) (newcomer view.NodeID) {
+func (w *world) grow(former []gossip.NodeID) (newcomer gossip.NodeID) {
 	for range 40 {
 		n := w.join()
 		w.run(10 * time.Millisecond)
@@ -37,11 +37,11 @@ func (w *world) grow(former []view.NodeID) (newcomer view.NodeID) {
 }
 
 // succeed kills the home, and gives its shard to another holder.
-func (w *world) succeed(to view.NodeID) {
+func (w *world) succeed(to gossip.NodeID) {
 	t := w.shards[0]
 	w.node(t.home).alive = false
-	w.cur = &view.View{Cluster: 1, Epoch: w.cur.Epoch + 1, Members: slices.DeleteFunc(
-		slices.Clone(w.cur.Members), func(m view.Member) bool { return m.ID == t.home })}
+	w.cur = &gossip.View{Cluster: 1, Epoch: w.cur.Epoch + 1, Members: slices.DeleteFunc(
+		slices.Clone(w.cur.Members), func(m gossip.Member) bool { return m.ID == t.home })}
 	w.tokens++
 	t.token, t.ready = protocol.Token{Term: w.cur.Epoch, Seq: w.tokens}, false
 	for _, m := range w.cur.Members {
@@ -58,18 +58,18 @@ func TestFormerHoldersMustKnow(t *testing.T) {
 		w := still(m)
 		o := w.owner()
 		former := slices.Clone(o.layout.Members)
-		w.block = func(from, to view.NodeID, m Message) bool {
+		w.block = func(from, to gossip.NodeID, m Message) bool {
 			_, news := m.(Announce)
 			return news && from == former[0] && slices.Contains(former, to)
 		}
 		newcomer := w.grow(former)
 		w.run(100 * time.Millisecond)
 		// From now on the newcomer alone keeps up with the home.
-		w.block = func(from, to view.NodeID, m Message) bool {
+		w.block = func(from, to gossip.NodeID, m Message) bool {
 			return from == former[0] && to != newcomer || to == former[0] && from != newcomer
 		}
 		w.run(100 * time.Millisecond)
-		w.block = func(from, to view.NodeID, m Message) bool {
+		w.block = func(from, to gossip.NodeID, m Message) bool {
 			return !slices.Contains(former, from) || !slices.Contains(former, to)
 		}
 		w.succeed(former[1])
@@ -88,7 +88,7 @@ func TestBothLayoutsMustKeep(t *testing.T) {
 		w := still(m)
 		o := w.owner()
 		former := slices.Clone(o.layout.Members)
-		w.block = func(from, to view.NodeID, m Message) bool {
+		w.block = func(from, to gossip.NodeID, m Message) bool {
 			_, news := m.(Announce)
 			return news && from == former[0] && slices.Contains(former, to)
 		}
@@ -96,17 +96,17 @@ func TestBothLayoutsMustKeep(t *testing.T) {
 		w.run(100 * time.Millisecond)
 		next := slices.Clone(o.next.Members)
 		announces := w.block
-		w.block = func(from, to view.NodeID, m Message) bool {
+		w.block = func(from, to gossip.NodeID, m Message) bool {
 			_, write := m.(Write)
 			return announces(from, to, m) || write && slices.Contains(next, to)
 		}
 		w.run(100 * time.Millisecond)
-		w.block = func(_, to view.NodeID, m Message) bool {
+		w.block = func(_, to gossip.NodeID, m Message) bool {
 			_, write := m.(Write)
 			return write && slices.Contains(next, to)
 		}
 		w.run(100 * time.Millisecond)
-		if i := slices.IndexFunc(next, func(id view.NodeID) bool { return id != former[0] }); i >= 0 {
+		if i := slices.IndexFunc(next, func(id gossip.NodeID) bool { return id != former[0] }); i >= 0 {
 			w.succeed(next[i])
 		}
 		w.block = nil
@@ -172,14 +172,14 @@ func TestFullHolder(t *testing.T) {
 // Choose spreads shards evenly, moves few copies when a member comes, and keeps
 // copies on different hosts while it can.
 func TestChoose(t *testing.T) {
-	v := &view.View{Epoch: 1}
+	v := &gossip.View{Epoch: 1}
 	for i := range 6 {
 		host := string(rune('a' + i/2))
-		v.Members = append(v.Members, view.Member{Node: view.Node{ID: view.NodeID(i + 1), Addr: host + ":7000"}, Status: view.Up})
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: gossip.NodeID(i + 1), Addr: host + ":7000"}, Status: gossip.Up})
 	}
-	load := map[view.NodeID]int{}
+	load := map[gossip.NodeID]int{}
 	const shards = 1200
-	before := map[int][]view.NodeID{}
+	before := map[int][]gossip.NodeID{}
 	for s := range shards {
 		got := Choose(v, "", "t", protocol.ShardID(s), 1, 3)
 		hosts := map[string]bool{}
@@ -192,12 +192,12 @@ func TestChoose(t *testing.T) {
 		}
 		before[s] = got
 	}
-	for id := view.NodeID(3); id <= 6; id++ {
+	for id := gossip.NodeID(3); id <= 6; id++ {
 		if load[id] < shards/2*8/10 || load[id] > shards/2*12/10 {
 			t.Errorf("%v holds %d of %d", id, load[id], shards)
 		}
 	}
-	v.Members = append(v.Members, view.Member{Node: view.Node{ID: 9, Addr: "d:7000"}, Status: view.Up})
+	v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: 9, Addr: "d:7000"}, Status: gossip.Up})
 	moved := 0
 	for s := range shards {
 		for _, id := range Choose(v, "", "t", protocol.ShardID(s), 1, 3) {

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -22,7 +22,7 @@ type holder struct {
 
 // outside reports whether a layout has done with what this node keeps for another
 // one that is not newer than (t, seq).
-func (h *holder) outside(self view.NodeID, t protocol.Token, seq uint64) bool {
+func (h *holder) outside(self gossip.NodeID, t protocol.Token, seq uint64) bool {
 	l := &h.layout
 	if !l.Active || slices.Contains(l.Members, self) {
 		return false
@@ -32,7 +32,7 @@ func (h *holder) outside(self view.NodeID, t protocol.Token, seq uint64) bool {
 }
 
 // admit returns the holder for a message under a token, or refuses it.
-func (c *Core) admit(from view.NodeID, s protocol.ShardID, t protocol.Token) *holder {
+func (c *Core) admit(from gossip.NodeID, s protocol.ShardID, t protocol.Token) *holder {
 	h := c.holders[s]
 	if h == nil {
 		h = &holder{copies: map[string]Copy{}}
@@ -47,7 +47,7 @@ func (c *Core) admit(from view.NodeID, s protocol.ShardID, t protocol.Token) *ho
 	return h
 }
 
-func (c *Core) holderCollect(from view.NodeID, m Collect) {
+func (c *Core) holderCollect(from gossip.NodeID, m Collect) {
 	h := c.admit(from, m.Shard, m.Token)
 	if h == nil {
 		return
@@ -68,7 +68,7 @@ func (c *Core) holderCollect(from view.NodeID, m Collect) {
 	c.send(from, answer)
 }
 
-func (c *Core) holderWrite(from view.NodeID, m Write) {
+func (c *Core) holderWrite(from gossip.NodeID, m Write) {
 	h := c.admit(from, m.Shard, m.Token)
 	if h == nil {
 		return
@@ -105,7 +105,7 @@ func (c *Core) holderWrite(from view.NodeID, m Write) {
 
 // holderAnnounce stores a layout. A node outside an active layout drops its copies:
 // a quorum of the layout has all of them.
-func (c *Core) holderAnnounce(from view.NodeID, m Announce) {
+func (c *Core) holderAnnounce(from gossip.NodeID, m Announce) {
 	h := c.admit(from, m.Shard, m.Token)
 	if h == nil {
 		return

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // notice is the newest layout that one node has confirmed.
@@ -29,7 +29,7 @@ func (o *owner) propose() {
 		sets := o.seen.sets()
 		o.next.Before = sets[:min(len(sets), beforeMax+1)]
 	} else {
-		o.next.Before = [][]view.NodeID{o.layout.Members}
+		o.next.Before = [][]gossip.NodeID{o.layout.Members}
 	}
 	o.announcing = false
 	for _, id := range o.next.Members {
@@ -51,7 +51,7 @@ func (o *owner) forward() {
 		return
 	}
 	if !o.announcing {
-		full := count(o.next.Members, func(id view.NodeID) bool { return len(o.peers[id].missing) == 0 })
+		full := count(o.next.Members, func(id gossip.NodeID) bool { return len(o.peers[id].missing) == 0 })
 		if full < quorum(len(o.next.Members)) && !o.c.cfg.Mutant.Is("announce before filled") {
 			return
 		}
@@ -66,7 +66,7 @@ func (o *owner) forward() {
 // vouched reports whether no node that may answer a later collection still holds
 // the former layout for the active one.
 func (o *owner) vouched() bool {
-	knows := func(id view.NodeID) bool { return o.told[id].knows(&o.next) }
+	knows := func(id gossip.NodeID) bool { return o.told[id].knows(&o.next) }
 	if count(o.next.Members, knows) < quorum(len(o.next.Members)) {
 		return false
 	}
@@ -143,7 +143,7 @@ func (o *owner) retell() {
 	}
 }
 
-func (o *owner) announced(from view.NodeID, m Announced) {
+func (o *owner) announced(from gossip.NodeID, m Announced) {
 	n := o.told[from]
 	if n == nil || m.Seq < n.seq {
 		return

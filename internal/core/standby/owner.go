@@ -3,7 +3,7 @@ package standby
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -16,7 +16,7 @@ type owner struct {
 	token protocol.Token
 
 	// asks are the collection's questions; nil when it is over.
-	asks map[view.NodeID]*ask
+	asks map[gossip.NodeID]*ask
 	// graceAt is when a collection that has enough may end.
 	graceAt clock.Instant
 	seen    Layout
@@ -30,8 +30,8 @@ type owner struct {
 	layout, next Layout
 	seq          uint64
 	announcing   bool
-	peers        map[view.NodeID]*peer
-	told         map[view.NodeID]*notice
+	peers        map[gossip.NodeID]*peer
+	told         map[gossip.NodeID]*notice
 	writes       uint64
 }
 
@@ -44,8 +44,8 @@ type entry struct {
 
 func newOwner(c *Core, s protocol.ShardID, t protocol.Token) *owner {
 	return &owner{
-		c: c, shard: s, token: t, asks: map[view.NodeID]*ask{}, entries: map[string]*entry{},
-		peers: map[view.NodeID]*peer{}, told: map[view.NodeID]*notice{},
+		c: c, shard: s, token: t, asks: map[gossip.NodeID]*ask{}, entries: map[string]*entry{},
+		peers: map[gossip.NodeID]*peer{}, told: map[gossip.NodeID]*notice{},
 	}
 }
 
@@ -75,9 +75,9 @@ func (o *owner) pushAll() {
 }
 
 // holders returns the nodes that receive changes: those of both layouts.
-func (o *owner) holders() []view.NodeID {
+func (o *owner) holders() []gossip.NodeID {
 	all := union(o.layout.Members, o.next.Members)
-	return slices.DeleteFunc(all, func(id view.NodeID) bool { return !o.c.present(id) })
+	return slices.DeleteFunc(all, func(id gossip.NodeID) bool { return !o.c.present(id) })
 }
 
 // keepMaybe informs the shell when enough holders have an entity's newest state, or
@@ -97,7 +97,7 @@ func (o *owner) keepMaybe(e *entry) {
 }
 
 // keptBy returns the version of this token that a quorum of a set has.
-func (o *owner) keptBy(set []view.NodeID, e *entry) uint64 {
+func (o *owner) keptBy(set []gossip.NodeID, e *entry) uint64 {
 	var have []uint64
 	for _, id := range set {
 		v := uint64(0)
@@ -133,7 +133,7 @@ func (o *owner) viewChanged() {
 	o.forward()
 }
 
-func (o *owner) choose() []view.NodeID {
+func (o *owner) choose() []gossip.NodeID {
 	return Choose(o.c.view, o.c.cfg.Role, o.c.cfg.Type, o.shard, o.c.cfg.Self, o.c.cfg.Replicas)
 }
 

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // peer is a holder as its owner sees it. At most one write is in flight. Later changes
@@ -47,7 +47,7 @@ func (p *peer) fill(o *owner) {
 }
 
 // push sends the next write unless one is in flight.
-func (o *owner) push(to view.NodeID, p *peer) {
+func (o *owner) push(to gossip.NodeID, p *peer) {
 	if p.seq != 0 || len(p.dirty) == 0 {
 		return
 	}
@@ -74,19 +74,19 @@ func (o *owner) push(to view.NodeID, p *peer) {
 	o.write(to, p, false)
 }
 
-func (o *owner) write(to view.NodeID, p *peer, again bool) {
+func (o *owner) write(to gossip.NodeID, p *peer, again bool) {
 	p.sent(o.c, again)
 	o.c.send(to, Write{Shard: o.shard, Token: o.token, Seq: p.seq, For: o.seq, Copies: p.out})
 }
 
 // repush retransmits an unanswered write.
-func (o *owner) repush(to view.NodeID, p *peer) {
+func (o *owner) repush(to gossip.NodeID, p *peer) {
 	if p.seq != 0 && p.due(o.c) {
 		o.write(to, p, true)
 	}
 }
 
-func (o *owner) acked(from view.NodeID, m Ack) {
+func (o *owner) acked(from gossip.NodeID, m Ack) {
 	p := o.peers[from]
 	if p == nil || m.Seq != p.seq || m.Full {
 		// A holder that is full is asked again, at growing intervals.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
 )
@@ -17,8 +17,8 @@ func rough(replicas int) plan {
 }
 
 // victims draws so many nodes of the view.
-func (w *world) victims(n int) []view.NodeID {
-	var ids []view.NodeID
+func (w *world) victims(n int) []gossip.NodeID {
+	var ids []gossip.NodeID
 	for _, i := range w.rng.Perm(len(w.cur.Members))[:n] {
 		ids = append(ids, w.cur.Members[i].ID)
 	}

@@ -3,7 +3,7 @@ package standby
 import (
 	"slices"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
@@ -57,10 +57,10 @@ type Layout struct {
 	// Active: acknowledgements rest on Members alone.
 	Active bool
 	// Members hold copies, the owner first.
-	Members []view.NodeID
+	Members []gossip.NodeID
 	// Before are the sets on which acknowledgements may still rest besides Members
 	// while the layout is not Active.
-	Before [][]view.NodeID
+	Before [][]gossip.NodeID
 }
 
 // beforeMax bounds Layout.Before. It grows only when owner after owner dies before
@@ -82,11 +82,11 @@ func (l *Layout) newer(m *Layout) bool {
 }
 
 // sets returns the sets on which acknowledgements under l may rest.
-func (l *Layout) sets() [][]view.NodeID {
+func (l *Layout) sets() [][]gossip.NodeID {
 	if l.IsZero() {
 		return nil
 	}
-	sets := [][]view.NodeID{l.Members}
+	sets := [][]gossip.NodeID{l.Members}
 	if !l.Active {
 		sets = append(sets, l.Before...)
 	}
@@ -106,7 +106,7 @@ func enough(m Mode, n int) int {
 	return n - quorum(n) + 1
 }
 
-func count(set []view.NodeID, has func(view.NodeID) bool) int {
+func count(set []gossip.NodeID, has func(gossip.NodeID) bool) int {
 	n := 0
 	for _, id := range set {
 		if has(id) {
@@ -116,8 +116,8 @@ func count(set []view.NodeID, has func(view.NodeID) bool) int {
 	return n
 }
 
-func union(sets ...[]view.NodeID) []view.NodeID {
-	var all []view.NodeID
+func union(sets ...[]gossip.NodeID) []gossip.NodeID {
+	var all []gossip.NodeID
 	for _, s := range sets {
 		all = append(all, s...)
 	}

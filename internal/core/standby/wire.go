@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/wire"
 )
@@ -119,7 +119,7 @@ func appendToken(b []byte, t protocol.Token) []byte {
 }
 
 func readToken(r *wire.Reader) protocol.Token {
-	return protocol.Token{Term: view.Epoch(r.U64()), Seq: r.U64()}
+	return protocol.Token{Term: gossip.Epoch(r.U64()), Seq: r.U64()}
 }
 
 func appendLayout(b []byte, l *Layout) []byte {
@@ -147,7 +147,7 @@ func readLayout(r *wire.Reader) Layout {
 	return l
 }
 
-func appendSet(b []byte, set []view.NodeID) []byte {
+func appendSet(b []byte, set []gossip.NodeID) []byte {
 	b = wire.AppendUvarint(b, uint64(len(set)))
 	for _, id := range set {
 		b = wire.AppendU64(b, uint64(id))
@@ -155,7 +155,7 @@ func appendSet(b []byte, set []view.NodeID) []byte {
 	return b
 }
 
-func readSet(r *wire.Reader) []view.NodeID {
+func readSet(r *wire.Reader) []gossip.NodeID {
 	n := r.Count("members", 8)
 	if n > membersMax {
 		r.Fail(&wire.LimitError{Field: "members", Declared: uint64(n), Max: membersMax})
@@ -163,9 +163,9 @@ func readSet(r *wire.Reader) []view.NodeID {
 	if n == 0 || r.Err() != nil {
 		return nil
 	}
-	set := make([]view.NodeID, n)
+	set := make([]gossip.NodeID, n)
 	for i := range set {
-		set[i] = view.NodeID(r.U64())
+		set[i] = gossip.NodeID(r.U64())
 	}
 	return set
 }

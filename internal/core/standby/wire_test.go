@@ -5,13 +5,13 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 func samples() []Message {
-	token := protocol.Token{Term: view.FirstEpoch(2), Seq: 9}
-	layout := Layout{Token: token, Seq: 3, Members: []view.NodeID{1, 5}, Before: [][]view.NodeID{{1, 2}, {7}}}
+	token := protocol.Token{Term: gossip.FirstEpoch(2), Seq: 9}
+	layout := Layout{Token: token, Seq: 3, Members: []gossip.NodeID{1, 5}, Before: [][]gossip.NodeID{{1, 2}, {7}}}
 	copies := []Copy{{ID: "a", Tag: Tag{token, 4}, State: []byte("state")}, {ID: "gone", Tag: Tag{token, 1}}, {ID: "empty", Tag: Tag{token, 1}, State: []byte{}}}
 	return []Message{
 		Collect{Shard: 7, Token: token, After: "x"},
@@ -19,7 +19,7 @@ func samples() []Message {
 		Held{Shard: 7, Token: token},
 		Write{Shard: 7, Token: token, Seq: 12, For: 3, Copies: copies},
 		Ack{Shard: 7, Token: token, Seq: 12, Full: true},
-		Announce{Shard: 7, Token: token, Layout: Layout{Token: token, Seq: 1, Active: true, Members: []view.NodeID{3}}},
+		Announce{Shard: 7, Token: token, Layout: Layout{Token: token, Seq: 1, Active: true, Members: []gossip.NodeID{3}}},
 		Announced{Shard: 7, Token: token, Seq: 3, Active: true},
 		Refused{Shard: 7, Token: token, Fence: protocol.Token{Term: 8, Seq: 1}},
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTheWireIsAsItWas: nodes of one wire version (gossip/transport) understand each
+// TestTheWireIsAsItWas: nodes of one wire version (internal/transport) understand each
 // other.
 func TestTheWireIsAsItWas(t *testing.T) {
 	h := sha256.New()

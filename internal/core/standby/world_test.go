@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip/view"
+	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/mutant"
@@ -54,7 +54,7 @@ func (q *queue) Pop() any {
 
 type simNode struct {
 	w     *world
-	id    view.NodeID
+	id    gossip.NodeID
 	core  *Core
 	alive bool
 	out   Effects
@@ -71,11 +71,11 @@ type counter struct {
 // truth is what the checker knows of a shard.
 type truth struct {
 	token protocol.Token
-	home  view.NodeID
+	home  gossip.NodeID
 	ready bool
 	// guard is the layout that the newest acknowledgements rest on; lost is set when
 	// so many of it died that the promise does not hold.
-	guard []view.NodeID
+	guard []gossip.NodeID
 	lost  bool
 	kept  uint64
 	// readied are the values at the starts, by token.
@@ -89,11 +89,11 @@ type world struct {
 	q      queue
 	seq    int
 	nodes  []*simNode
-	cur    *view.View
+	cur    *gossip.View
 	shards []*truth
 	tokens uint64
 	// block, if set, says what is lost.
-	block func(from, to view.NodeID, m Message) bool
+	block func(from, to gossip.NodeID, m Message) bool
 	err   error
 	lines []string
 
@@ -105,7 +105,7 @@ func newWorld(seed uint64, p plan) *world {
 	for range p.shards {
 		w.shards = append(w.shards, &truth{readied: map[protocol.Token]uint64{}})
 	}
-	w.cur = &view.View{Cluster: 1, Epoch: view.FirstEpoch(1)}
+	w.cur = &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1)}
 	for range p.nodes {
 		w.join()
 	}
@@ -146,22 +146,22 @@ func (w *world) run(d time.Duration) {
 	w.now = end
 }
 
-func (w *world) node(id view.NodeID) *simNode { return w.nodes[id-1] }
+func (w *world) node(id gossip.NodeID) *simNode { return w.nodes[id-1] }
 
 // join adds a node to the view.
 func (w *world) join() *simNode {
-	n := &simNode{w: w, id: view.NodeID(len(w.nodes) + 1), alive: true, counters: map[protocol.ShardID]*counter{}}
+	n := &simNode{w: w, id: gossip.NodeID(len(w.nodes) + 1), alive: true, counters: map[protocol.ShardID]*counter{}}
 	n.core = New(Config{
 		Self: n.id, Type: "counter", Mode: w.mode, Replicas: w.replicas,
 		Resend: 15 * time.Millisecond, Grace: 20 * time.Millisecond, PageBytes: 200, Mutant: w.mutant,
 	})
 	w.nodes = append(w.nodes, n)
-	w.commit(append(slices.Clone(w.cur.Members), view.Member{Node: view.Node{ID: n.id}, Status: view.Up}))
+	w.commit(append(slices.Clone(w.cur.Members), gossip.Member{Node: gossip.Node{ID: n.id}, Status: gossip.Up}))
 	return n
 }
 
-func (w *world) commit(members []view.Member) {
-	w.cur = &view.View{Cluster: 1, Epoch: w.cur.Epoch + 1, Members: members}
+func (w *world) commit(members []gossip.Member) {
+	w.cur = &gossip.View{Cluster: 1, Epoch: w.cur.Epoch + 1, Members: members}
 	v := w.cur
 	for _, m := range members {
 		n := w.node(m.ID)
@@ -179,14 +179,14 @@ func (w *world) jitter(d time.Duration) time.Duration {
 
 // remove ends nodes: they leave the view, and those killed lose their memory. A
 // removed owner that lives acts on until its shard has another home.
-func (w *world) remove(kill bool, ids ...view.NodeID) {
+func (w *world) remove(kill bool, ids ...gossip.NodeID) {
 	for _, id := range ids {
 		w.logf("remove %d kill=%v", id, kill)
 		w.node(id).alive = w.node(id).alive && !kill
 	}
-	w.commit(slices.DeleteFunc(slices.Clone(w.cur.Members), func(m view.Member) bool { return slices.Contains(ids, m.ID) }))
+	w.commit(slices.DeleteFunc(slices.Clone(w.cur.Members), func(m gossip.Member) bool { return slices.Contains(ids, m.ID) }))
 	for _, t := range w.shards {
-		gone := count(t.guard, func(id view.NodeID) bool { return w.cur.Member(id) == nil })
+		gone := count(t.guard, func(id gossip.NodeID) bool { return w.cur.Member(id) == nil })
 		if len(t.guard) > 0 && gone >= quorum(len(t.guard)) {
 			t.lost = true
 		}
@@ -216,7 +216,7 @@ func (w *world) move(s protocol.ShardID) {
 }
 
 // home sends a shard to a node.
-func (w *world) home(s protocol.ShardID, id view.NodeID) {
+func (w *world) home(s protocol.ShardID, id gossip.NodeID) {
 	t := w.shards[s]
 	t.home = id
 	n := w.node(id)
@@ -286,7 +286,7 @@ func (n *simNode) do(e Effect) {
 	}
 }
 
-func (w *world) send(from, to view.NodeID, m Message) {
+func (w *world) send(from, to gossip.NodeID, m Message) {
 	deliver := func() {
 		w.node(to).step(Received{From: from, Msg: m})
 	}
@@ -359,7 +359,7 @@ func (w *world) renew() {
 			continue
 		}
 		t.guard = o.layout.Members
-		gone := count(t.guard, func(id view.NodeID) bool { return w.cur.Member(id) == nil })
+		gone := count(t.guard, func(id gossip.NodeID) bool { return w.cur.Member(id) == nil })
 		t.lost = gone >= quorum(len(t.guard))
 	}
 }

@@ -17,7 +17,7 @@ const (
 // upwardLimits are the packages that each hold one Paxos-like node, whose parts refer to
 // one another: percent.
 var upwardLimits = map[string]int{
-	"gossip/view": 30, "internal/core/replication": 30,
+	"internal/core/view": 30, "internal/core/replication": 30,
 }
 
 // structure returns the figures of files, types and packages.

@@ -1,0 +1,211 @@
+package gossip
+
+import (
+	"strconv"
+	"time"
+)
+
+// Event is a change of this node's state. Events are delivered in order, from one
+// goroutine; see peerage.Node.Subscribe. The structs of this package implement it.
+type Event interface{ isEvent() }
+
+// ViewChanged reports that this node has adopted a newer view. Views may be skipped when
+// a subscriber is slow; the newest is always delivered.
+type ViewChanged struct{ View *View }
+
+// LeaseChanged reports that the lease became valid (this node resumes) or invalid (it
+// pauses), or changed its generation or kind; plain renewals are not reported.
+// LeaseValid, called at every dispatch, is authoritative: this event follows it.
+type LeaseChanged struct {
+	Valid bool
+	// Leader is set if it is the leader's own lease.
+	Leader     bool
+	Generation uint32
+}
+
+// MemberJoined reports that a node has become a voting member: it may hold a lease from
+// now on. The events about members follow their ViewChanged and compare it with the last
+// ViewChanged that was delivered: a member that joined and left between the two is not
+// reported. The first ViewChanged that a subscriber receives is followed by one
+// MemberJoined for each member.
+type MemberJoined struct {
+	Member Member
+	Epoch  Epoch
+}
+
+// MemberLeft reports that a voting member has left at its own request.
+type MemberLeft struct {
+	// Member is its last entry.
+	Member Member
+	// Epoch is that of the view without it.
+	Epoch Epoch
+}
+
+// MemberRemoved reports that a voting member was removed. All nodes report the same Cause
+// and Evidence, those for which the leader removed it. A node that skipped the view
+// without the member reports its own evidence: CauseDead, or the zero Cause.
+type MemberRemoved struct {
+	// Member is its last entry.
+	Member Member
+	// Epoch is that of the view without it.
+	Epoch Epoch
+	Cause Cause
+	// Evidence is what proved its death, an EvidenceKind's String; "" for other causes.
+	Evidence string
+}
+
+// LeaderChanged reports the leader that this node follows; Leader is 0 while there is
+// none. A silent leader stays until there is another.
+type LeaderChanged struct {
+	Leader NodeID
+	Epoch  Epoch
+}
+
+// QuorumLost reports that this node has no lease (after LeaseChanged), and will not soon
+// have one: the members that it reaches are no quorum of its view by its partition
+// policy, or no quorum has had a leader for RemoveAfter. It is reported once, until
+// QuorumRegained or Removed.
+type QuorumLost struct {
+	Epoch Epoch
+	// For is how long there has been no lease.
+	For time.Duration
+	// Reachable are this node and the members with links both ways, by seniority.
+	Reachable []NodeID
+}
+
+// QuorumRegained ends QuorumLost: this node holds a lease again.
+type QuorumRegained struct{ Epoch Epoch }
+
+// Abandoned requires that every instance on this node be dropped without running user
+// code. A lease of another generation becomes valid only after all subscribers have
+// returned from it.
+type Abandoned struct{}
+
+// Removed reports that this incarnation has ended, and why. It is the last event apart from
+// those about peers.
+type Removed struct {
+	Epoch  Epoch
+	Reason string
+	// Generation is the highest that this incarnation has met in views and attempts.
+	Generation uint32
+	// QuorumLost is set if too many members of the last view are proven dead for any
+	// quorum, so no cluster continues without this node.
+	QuorumLost bool
+	// Outranked is set if another cluster, or another lineage of this one, continues. The
+	// next incarnation must require a generation above those met here.
+	Outranked bool
+}
+
+// Missed reports to a subscriber that it was too slow: Events were dropped, and
+// the current state follows, as for a new subscriber. A member that is not reported again
+// has gone.
+type Missed struct{ Events int }
+
+// PeerUp reports that an outgoing connection to a peer was established.
+type PeerUp struct {
+	ID    NodeID
+	Class LinkClass
+}
+
+// PeerLost reports that a connection with a peer broke. Frames that were queued or in
+// flight may or may not have arrived. For class Message each failed attempt to connect is
+// also reported: the frames queued for it are lost.
+type PeerLost struct {
+	ID    NodeID
+	Class LinkClass
+	// Incoming is set if it was the peer's connection to this node, which carries
+	// answers.
+	Incoming bool
+	Err      error
+}
+
+// PeerDead reports a proof that a peer's process has ended. A later sign of life may
+// withdraw the proof: PeerAlive.
+type PeerDead struct {
+	ID   NodeID
+	Kind EvidenceKind
+}
+
+// PeerAlive withdraws PeerDead.
+type PeerAlive struct{ ID NodeID }
+
+// ForeignCluster reports that a contest with another cluster of the same name has begun
+// or advanced. While one is open (Verdict is not 0) the node should accept no requests
+// from outside. It follows the ViewChanged of its view, or a later one.
+//
+// After VerdictYields this cluster ends, and its nodes join the other one: stop all
+// entities. States are not merged.
+type ForeignCluster struct {
+	// Cluster is the other one's id, Nodes are some of its members.
+	Cluster uint64
+	Nodes   []Node
+	// Verdict is this cluster's, 0 when the contest is over: the other cluster has
+	// yielded, or nothing was decided, and the contest begins again later.
+	Verdict Verdict
+	Epoch   Epoch
+}
+
+func (ForeignCluster) isEvent() {}
+func (ViewChanged) isEvent()    {}
+func (MemberJoined) isEvent()   {}
+func (MemberLeft) isEvent()     {}
+func (MemberRemoved) isEvent()  {}
+func (LeaderChanged) isEvent()  {}
+func (QuorumLost) isEvent()     {}
+func (QuorumRegained) isEvent() {}
+func (LeaseChanged) isEvent()   {}
+func (Abandoned) isEvent()      {}
+func (Removed) isEvent()        {}
+func (Missed) isEvent()         {}
+func (PeerUp) isEvent()         {}
+func (PeerLost) isEvent()       {}
+func (PeerDead) isEvent()       {}
+func (PeerAlive) isEvent()      {}
+
+// EvidenceKind is the kind of a proof that a process has ended, best first.
+type EvidenceKind uint8
+
+const (
+	// EvidenceGoodbye: the peer signed off.
+	EvidenceGoodbye EvidenceKind = iota + 1
+	// EvidenceOtherNode: another incarnation answers at its address.
+	EvidenceOtherNode
+	// EvidenceOracle: the application's oracle confirmed it.
+	EvidenceOracle
+	// EvidenceSealed: its connection broke, its address refuses connections, and its own
+	// host reports the UDP port of its process as closed.
+	EvidenceSealed
+	// EvidenceRefused: its connection broke without a goodbye, and its address
+	// refuses connections.
+	EvidenceRefused
+)
+
+// String returns the kind in lower case.
+func (k EvidenceKind) String() string {
+	switch k {
+	case EvidenceGoodbye:
+		return "goodbye"
+	case EvidenceOtherNode:
+		return "other node"
+	case EvidenceOracle:
+		return "oracle"
+	case EvidenceSealed:
+		return "sealed refusal"
+	case EvidenceRefused:
+		return "refused"
+	}
+	return "evidence(?)"
+}
+
+// LinkClass separates the traffic between two nodes onto connections of its own, so that a
+// large transfer delays no heartbeat. Frames of one class and flow to one peer arrive in the
+// order in which they were sent, or not at all; there is no order between classes.
+type LinkClass uint8
+
+// String returns "control", "message", "bulk" or "data", as in metrics.
+func (c LinkClass) String() string {
+	if names := [...]string{"control", "message", "bulk", "data"}; int(c) < len(names) {
+		return names[c]
+	}
+	return "class(" + strconv.Itoa(int(c)) + ")"
+}

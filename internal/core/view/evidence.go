@@ -1,0 +1,318 @@
+package view
+
+import (
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// The effects of a proof of death. A proof is certain if no rejecting network can produce
+// it, and weak otherwise.
+//
+//   - Certain: the member is removed without the wait of RemoveAfter, once no member
+//     that answers in time reports a link with it (doubt).
+//   - Certain: acceptors are released from their promise to the dead leader.
+//   - Certain, with EvidenceFull: it allows a total quorum, and so the emergency takeover.
+//   - Weak: the leader grants the member nothing, asks the other members as above, and
+//     removes it when its lease has certainly ended (outlived). A wrong weak proof
+//     therefore costs a member its place but never lets two nodes run the same entity.
+//     The promise to a leader that is weakly proven dead holds until its end.
+//
+// The takeover is the dangerous part. All members that are not certainly dead must
+// answer, and then they continue without the majority. If the proofs are true, this is
+// wrong only if the candidate was removed before the other members died, and they
+// admitted members that live. The candidate has not left by itself, and no certain proof
+// of its death exists; removal by weak proof takes L, removal for silence RemoveAfter,
+// which is longer. So a candidate counts proofs only if it had all of them before L had
+// passed since its newest grant was requested (inWindow). Later proofs never count: time
+// no longer shows whether the candidate was removed in between. A weak proof that becomes
+// certain counts from that moment, not from its first.
+//
+// The candidate proposes a new view, not an uncovered attempt: every living acceptor of
+// that attempt is in the total quorum, so no view that followed it has a living voter. A
+// joiner may hold such a view; it stops waiting and returns (joinerPatience), and
+// yields whenever lineages meet (contest.go).
+
+// proof is a proof that a peer's process has ended.
+type proof struct {
+	at     clock.Instant
+	reason string
+	// certain is set on a proof that no rejecting network can produce.
+	certain bool
+	// assumed is set on an assumption of AssumeCrash; it counts as certain.
+	assumed bool
+	// deniedUntil is set when a member has a link with the peer: until then the proof
+	// does not count.
+	deniedUntil clock.Instant
+}
+
+func (c *Core) onProof(e ProvenDead) {
+	id := e.Subject
+	if id == c.self() || c.cfg.Evidence == gossip.EvidenceOff || c.gone[id] {
+		return
+	}
+	fresh := &proof{at: c.now, reason: e.Reason, certain: e.Certain}
+	if c.view.Member(id) == nil {
+		// The view that has it as a member may be on its way here.
+		if p := c.early[id]; p.yieldsTo(fresh) && (p != nil || len(c.early) < earlyMax) {
+			c.early[id] = fresh
+		}
+		return
+	}
+	p := c.proofs[id]
+	if !p.yieldsTo(fresh) {
+		return
+	}
+	if p != nil {
+		fresh.deniedUntil = p.deniedUntil
+	}
+	c.proveDead(id, fresh)
+}
+
+// yieldsTo reports whether a fresh proof about the same peer supersedes p: any supersedes
+// nil, a certain one supersedes a weak one and an assumption.
+func (p *proof) yieldsTo(fresh *proof) bool {
+	return p == nil || fresh.certain && (p.assumed || !p.certain)
+}
+
+// proveDead records the proof of a member's death.
+func (c *Core) proveDead(id gossip.NodeID, p *proof) {
+	c.proofs[id] = p
+	c.requestReview()
+	kind := "proven dead"
+	if !p.certain {
+		kind = "taken for dead"
+	}
+	c.traceEvent(kind, id, p.reason)
+	if id == c.leader && c.certainlyDead(id) {
+		c.leaderlessSince = min(c.leaderlessSince, c.now)
+	}
+	if c.candidacy != nil {
+		// A candidate whose electorate has changed asks again immediately.
+		c.candidacy, c.campaignAfter = nil, 0
+	}
+}
+
+// earlyMax bounds the proofs about nodes that are in no view.
+const earlyMax = 1024
+
+// countEarlyProofs applies the early proofs about nodes that are now in the view.
+func (c *Core) countEarlyProofs() {
+	if len(c.early) == 0 {
+		return
+	}
+	for i := range c.view.Members {
+		id := c.view.Members[i].ID
+		if p := c.early[id]; p != nil && c.proofs[id].yieldsTo(p) {
+			c.proofs[id] = p
+		}
+		delete(c.early, id)
+	}
+}
+
+// onAlive withdraws a proof.
+func (c *Core) onAlive(id gossip.NodeID) {
+	delete(c.proofs, id)
+	delete(c.early, id)
+	if c.leadership != nil {
+		delete(c.leadership.doubts, id)
+	}
+}
+
+// dead reports whether there is a proof of id's death, weak or certain, that no member
+// denies.
+func (c *Core) dead(id gossip.NodeID) bool {
+	p := c.proofs[id]
+	return p != nil && !c.now.Before(p.deniedUntil)
+}
+
+// certainlyDead reports whether there is a certain proof of id's death that no member
+// denies.
+func (c *Core) certainlyDead(id gossip.NodeID) bool {
+	return c.dead(id) && (c.proofs[id].certain || c.mutant == mutantWeakIsCertain)
+}
+
+// mayLive reports whether id's death is not certain.
+func (c *Core) mayLive(id gossip.NodeID) bool { return !c.certainlyDead(id) }
+
+// deny records that other members have links with nodes that are proven dead here. It
+// reports whether one of those proofs was certain: candidacies do not rest on weak
+// proofs, so their denial ends none.
+func (c *Core) deny(ids []gossip.NodeID) (certain bool) {
+	for _, id := range ids {
+		if p := c.proofs[id]; p != nil {
+			// The question is repeated and denied each time; all those denials count as
+			// one.
+			if p.deniedUntil == 0 || c.now.Sub(p.deniedUntil) > c.cfg.Lease {
+				c.traceEvent("proof denied", id, p.reason)
+			}
+			p.deniedUntil = c.now.Add(c.cfg.Ping / 2)
+			certain = certain || p.certain
+		}
+	}
+	return certain
+}
+
+// deadMembers lists the members of the view that are proven dead, by certain and by weak
+// proofs.
+func (c *Core) deadMembers() (certain, weak []gossip.NodeID) {
+	if len(c.proofs) == 0 {
+		return nil, nil
+	}
+	for i := range c.view.Members {
+		switch id := c.view.Members[i].ID; {
+		case c.certainlyDead(id):
+			certain = append(certain, id)
+		case c.dead(id):
+			weak = append(weak, id)
+		}
+	}
+	return certain, weak
+}
+
+// linkedOf lists those of ids with which this node has a link, and itself.
+func (c *Core) linkedOf(ids []gossip.NodeID) []gossip.NodeID {
+	var out []gossip.NodeID
+	for _, id := range ids {
+		if id == c.self() || c.links[id] && c.proofs[id] == nil {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// inWindow reports whether, at a moment when this node already had all certain proofs of
+// the view's dead, no leader could have removed it without its request: less than L (less
+// the drift margin) had passed since its newest grant was requested, and a leader with a
+// weak proof waits for L. A removed node that wakes and finds all other members dead is
+// in the same state as a sole survivor; only time distinguishes them.
+func (c *Core) inWindow() bool {
+	if c.mutant == mutantLateEvidence {
+		return true
+	}
+	if c.grantedAt == 0 {
+		return false
+	}
+	last := clock.Instant(0)
+	for i := range c.view.Members {
+		if p := c.proofs[c.view.Members[i].ID]; p != nil && p.certain {
+			last = max(last, p.at)
+		}
+	}
+	window := c.cfg.Lease
+	if c.mutant == mutantWideWindow {
+		window = c.cfg.RemoveAfter
+	}
+	return last.Sub(c.grantedAt) < window-c.margin(window)
+}
+
+// total reports whether the set is a total quorum of the view and may be used as one.
+func (c *Core) total(in has) bool {
+	if c.leaving && c.mutant != mutantLeaverTakesOver {
+		// A view may have left this node out at its own request, which no window
+		// excludes.
+		return false
+	}
+	return c.cfg.Evidence == gossip.EvidenceFull && c.votes() && totalQuorum(c.view, in, c.certainlyDead) && (c.inWindow() || c.assumes()) &&
+		c.cfg.Partition.Survives(c.view, func(id gossip.NodeID) bool { return in(id) && c.mayLive(id) })
+}
+
+// plain asks the policy whether a set is a plain quorum.
+func (c *Core) plain(v *gossip.View, in has) bool {
+	if c.mutant == mutantQuorumOfLiving || c.mutant == mutantDeadOutFirst {
+		living := *v
+		living.Members = slices.DeleteFunc(slices.Clone(v.Members), func(m gossip.Member) bool { return c.proofs[m.ID] != nil })
+		if c.mutant == mutantQuorumOfLiving {
+			living.Members = slices.DeleteFunc(living.Members, func(m gossip.Member) bool { return slices.Contains(c.unreachable, m.ID) })
+		}
+		v = &living
+	}
+	return c.cfg.Partition.Quorum(v, in)
+}
+
+// doubt asks the members for a working link with a member that is proven dead to the
+// leader. A proof concerns one node's connections; another node may have one that works.
+// The question costs a round trip, and at most doubtWait when a member is slow.
+type doubt struct {
+	asked    clock.Instant
+	waiting  []gossip.NodeID
+	answered map[gossip.NodeID]bool
+}
+
+func (c *Core) doubtWait() time.Duration { return c.cfg.Ping / 4 }
+
+// undoubted reports whether no member that answers in time denies a proven death. The
+// first call asks the members.
+func (c *Core) undoubted(id gossip.NodeID) bool {
+	o := c.leadership
+	d := o.doubts[id]
+	if d == nil {
+		d = &doubt{asked: c.now, waiting: c.witnesses(id), answered: map[gossip.NodeID]bool{}}
+		for _, w := range d.waiting {
+			c.sendTo(w, &Doubt{Ballot: o.ballot, Dead: []gossip.NodeID{id}})
+		}
+		o.doubts[id] = d
+	}
+	missing := slices.ContainsFunc(d.waiting, func(w gossip.NodeID) bool { return !d.answered[w] && c.proofs[w] == nil })
+	return !missing || !c.now.Before(d.asked.Add(c.doubtWait()))
+}
+
+// outlived reports whether a member whose death is proven holds no lease: it is certainly
+// dead, or its last grant has ended.
+//
+// Its lease is t0 + r on its own clock. A leader measured r <= L after the member sent
+// t0, and that answer arrived here at answeredAt at the latest. Later grants do not
+// extend the lease, since r shrinks as t0 ages. A former leader's grant rests on a round
+// sent before since: a promiser is in both quorums, and its promise to the former leader
+// had ended, or that leader was dead. After the wait the members are asked once more: a
+// link may have been restored meanwhile.
+func (c *Core) outlived(m *gossip.Member) bool {
+	o := c.leadership
+	if c.certainlyDead(m.ID) || c.mutant == mutantWeakRemovesSoon {
+		return true
+	}
+	ended := max(o.peers[m.ID].answeredAt, o.since).Add(c.cfg.Lease + c.margin(c.cfg.Lease))
+	if c.now.Before(ended) {
+		return false
+	}
+	if o.doubts[m.ID].asked.Before(ended) {
+		delete(o.doubts, m.ID)
+		return c.undoubted(m.ID)
+	}
+	return true
+}
+
+// witnesses lists the voters that may have a link with a node.
+func (c *Core) witnesses(id gossip.NodeID) []gossip.NodeID {
+	var out []gossip.NodeID
+	for i := range c.view.Members {
+		m := &c.view.Members[i]
+		if m.Status.Votes() && m.ID != id && m.ID != c.self() && c.mayLive(m.ID) {
+			out = append(out, m.ID)
+		}
+	}
+	return out
+}
+
+func (c *Core) onDoubt(from gossip.NodeID, m *Doubt) {
+	c.sendTo(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.linkedOf(m.Dead)})
+}
+
+func (c *Core) onDoubted(from gossip.NodeID, m *Doubted) {
+	o := c.leadership
+	if o == nil || o.ballot != m.Ballot {
+		return
+	}
+	for _, id := range m.Asked {
+		if d := o.doubts[id]; d != nil {
+			d.answered[from] = true
+		}
+	}
+	c.requestReview()
+	c.deny(m.Hears)
+	for _, id := range m.Hears {
+		delete(o.doubts, id)
+	}
+}

@@ -1,0 +1,247 @@
+package view
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"maps"
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// digest identifies a state, or a part of one: equal states have equal digests, whatever
+// path led to them.
+type digest [16]byte
+
+func digestOf(b []byte) digest {
+	sum := sha256.Sum256(b)
+	return digest(sum[:16])
+}
+
+// encoder writes the data that distinguishes two states. It leaves out derived data
+// (caches) and what never changes in a run (the configuration).
+type encoder struct{ writer }
+
+func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+func (e *encoder) at(i clock.Instant) { e.i(int64(i)) }
+
+func (e *encoder) bools(vs ...bool) {
+	for _, v := range vs {
+		e.bool(v)
+	}
+}
+
+func (e *encoder) set(m map[gossip.NodeID]bool) {
+	e.u(uint64(len(m)))
+	for _, id := range sorted(m) {
+		e.id(id).bool(m[id])
+	}
+}
+
+func (e *encoder) seen(v *gossip.View) {
+	if v == nil {
+		e.u(0)
+		return
+	}
+	e.u(1).u(v.Cluster).u(v.Origin).u(uint64(v.Epoch)).u(uint64(len(v.Members)))
+	for i := range v.Members {
+		m := &v.Members[i]
+		e.id(m.ID).u(uint64(m.Joined)).u(uint64(m.Status))
+	}
+	e.putDepartures(v.Out)
+	e.putStanding(v.Standing).u(uint64(v.TokensFrom)).putForeign(v.Foreign)
+	e.u(uint64(len(v.Forks)))
+	for _, f := range v.Forks {
+		e.u(uint64(f.From)).u(uint64(f.To)).i(int64(f.Kept)).id(f.By)
+	}
+}
+
+func (e *encoder) try(a *attempt) {
+	e.bool(a != nil)
+	if a != nil {
+		e.putBallot(a.ballot).bool(a.emergency)
+		e.seen(a.next)
+	}
+}
+
+func (e *encoder) found(f findings) {
+	e.try(f.attempt)
+	e.u(uint64(len(f.t0)))
+	for _, id := range sorted(f.t0) {
+		e.id(id).i(f.t0[id])
+	}
+}
+
+func (e *encoder) proven(m map[gossip.NodeID]*proof) {
+	e.u(uint64(len(m)))
+	for _, id := range sorted(m) {
+		p := m[id]
+		e.id(id).bool(p.certain).bool(p.assumed)
+		e.at(p.at)
+		e.at(p.deniedUntil)
+	}
+}
+
+// core writes a whole core.
+func (e *encoder) core(c *Core) {
+	e.bool(c.ended)
+	if c.ended {
+		return // it ignores all events
+	}
+	e.at(c.Deadline()) // depends on when the last step was
+	e.u(c.rng)
+	e.seen(c.view)
+	e.seen(c.before)
+	e.u(uint64(c.joined)).u(uint64(c.status))
+	e.set(c.gone)
+	e.putBallot(c.promised).u(c.roundSeen).u(uint64(c.generation)).u(uint64(c.foreign.least))
+	e.u(uint64(len(c.attempts)))
+	for _, base := range sorted(c.attempts) {
+		e.u(uint64(base))
+		e.try(c.attempts[base])
+	}
+	e.id(c.guard.leader).id(c.leader)
+	e.lease(c.lease)
+	e.proven(c.proofs)
+	e.proven(c.early)
+	e.set(c.links)
+	e.set(c.leavers)
+	e.putIDs(c.unreachable)
+	e.i(int64(c.failures))
+	for _, at := range []clock.Instant{
+		c.guard.until, c.grantedAt, c.heardAt, c.nextAsk, c.leaderlessSince, c.campaignAfter, c.candidateUntil, c.nextLeave, c.nextAnnounce,
+		c.joining.next, c.lineageConflict.until, c.membership.asked.until, c.nextConsult,
+	} {
+		e.at(at)
+	}
+	e.bools(c.leaving, c.announced)
+	for _, n := range c.joining.contacts {
+		e.id(n.ID)
+	}
+	e.i(int64(c.joining.turn)).i(int64(c.joining.wait))
+	e.putIDs(c.joining.passed)
+	e.id(c.lineageConflict.with).u(c.lineageConflict.nonce).id(c.membership.asked.with).u(c.membership.asked.nonce).u(c.membership.secret[0]).u(c.membership.secret[1])
+	e.set(c.lineageNodes)
+	e.candidacy(c.candidacy)
+	e.leadership(c.leadership)
+	e.farewell(c.farewell)
+}
+
+func (e *encoder) lease(l Lease) {
+	e.at(l.Until)
+	e.u(uint64(l.Generation)).bool(l.Leader)
+}
+
+func (e *encoder) candidacy(c *candidacy) {
+	e.bool(c != nil)
+	if c == nil {
+		return
+	}
+	e.putBallot(c.ballot).u(uint64(c.base)).bool(c.preparing)
+	e.at(c.began)
+	e.at(c.deadline)
+	e.set(c.yes)
+	e.found(c.found)
+}
+
+func (e *encoder) farewell(f *farewell) {
+	e.bool(f != nil)
+	if f == nil {
+		return
+	}
+	e.seen(f.view)
+	e.set(f.knows)
+	e.at(f.next)
+	e.at(f.until)
+}
+
+func (e *encoder) leadership(o *leadership) {
+	e.bool(o != nil)
+	if o == nil {
+		return
+	}
+	e.putBallot(o.ballot).u(o.round).u(o.lastStaleRound)
+	e.bools(o.free, o.reviewNeeded)
+	for i := uint64(0); i < min(o.round, roundsKept); i++ {
+		e.at(o.sentAt(o.round - i))
+		for _, t := range []*tally{o.now, o.next} {
+			if t != nil {
+				e.i(int64(t.at[(o.round-i)%roundsKept]))
+			}
+		}
+	}
+	for _, at := range []clock.Instant{
+		o.since, o.nextPing, o.quorumUntil, o.drivenAt, o.wokeAt, o.leaseUntil, o.batchAt, o.raiseAt,
+	} {
+		e.at(at)
+	}
+	e.seen(o.former)
+	e.set(o.leaves)
+	e.set(o.notices)
+	for _, n := range o.joins {
+		e.id(n.ID)
+	}
+	e.peers(o.peers)
+	e.doubts(o.doubts)
+	e.bool(o.prep != nil)
+	if o.prep != nil {
+		e.u(uint64(o.prep.base))
+		e.set(o.prep.yes)
+		e.found(o.prep.found)
+	}
+	e.bool(o.proposal != nil)
+	if p := o.proposal; p != nil {
+		e.u(uint64(p.base))
+		e.seen(p.next)
+		e.bools(p.emergency, p.carried)
+		e.at(p.notBefore)
+		e.set(p.accepted)
+	}
+}
+
+func (e *encoder) peers(m map[gossip.NodeID]*peer) {
+	e.u(uint64(len(m)))
+	for _, id := range sorted(m) {
+		p := m[id]
+		e.id(id).i(p.t0).u(p.round).u(uint64(p.epoch)).putIDs(p.unreachable)
+		e.at(p.answeredAt)
+		e.at(p.leaseWithheldSince)
+		e.bools(p.whole, p.now, p.next, p.stays)
+	}
+}
+
+func (e *encoder) doubts(m map[gossip.NodeID]*doubt) {
+	e.u(uint64(len(m)))
+	for _, id := range sorted(m) {
+		e.id(id).putIDs(m[id].waiting)
+		e.at(m[id].asked)
+		e.set(m[id].answered)
+	}
+}
+
+// truth writes the checks' record of a branch's past.
+func (e *encoder) truth(x *truth) {
+	e.u(uint64(len(x.decided)))
+	for _, at := range slices.SortedFunc(maps.Keys(x.decided), func(a, b epochOf) int {
+		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.epoch, b.epoch))
+	}) {
+		e.seen(x.decided[at])
+	}
+	e.u(uint64(len(x.accepted)))
+	for _, key := range slices.SortedFunc(maps.Keys(x.accepted), func(a, b step) int {
+		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.base, b.base),
+			cmp.Compare(a.ballot.Round, b.ballot.Round), cmp.Compare(a.ballot.Node, b.ballot.Node))
+	}) {
+		a := x.accepted[key]
+		e.u(key.cluster).u(uint64(key.base)).putBallot(key.ballot).bool(a.emergency)
+		e.seen(a.next)
+		e.set(a.by)
+	}
+	e.u(uint64(len(x.leaderEnd)))
+	for _, id := range sorted(x.leaderEnd) {
+		e.id(id).i(int64(x.leaderEnd[id]))
+	}
+	e.set(x.dead)
+}

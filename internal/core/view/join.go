@@ -1,0 +1,254 @@
+package view
+
+import (
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// How a node joins and leaves.
+//
+//	ask      JoinRequest to a few contacts at a time, forwarded to the leader
+//	joining  the leader admits all nodes that asked within a few milliseconds, in one
+//	         view; joiners hold the view and answer pings, they neither vote nor hold leases
+//	up       in a later view, when the joiner and every voter that stays have answered
+//	         in the view in which it is joining
+//
+// Why two steps: a voter that some living voter does not have in its view could be in a
+// quorum that the latter cannot count. So a voter that has not acknowledged the view
+// holds joiners up, until it answers or is removed for its silence.
+//
+// A NodeID is admitted once. A request that arrives after the node was removed is refused
+// if the leader has it in gone. Otherwise the node finds itself in a view as joining
+// after it was up, and ends (adoptView). A leader loses the requests that it holds when it
+// steps down: joiners ask again.
+//
+// A leaving node drops its lease first, so that it can be left out immediately. It may
+// still vote, and as a last resort lead, so that other members can leave. But it counts
+// no proofs for a quorum, since a view without it may exist that no window excludes
+// (total).
+
+// joining is the state of a node that has no view and asks for admission.
+type joining struct {
+	contacts []gossip.Node
+	next     clock.Instant
+	wait     time.Duration
+	turn     int
+	// passed holds the leaders to which contacts have forwarded the request, newest last.
+	// Invariant: at most leadersMax.
+	passed []gossip.NodeID
+}
+
+// leadersMax bounds joining.passed.
+const leadersMax = 8
+
+// wasAsked reports whether a node may answer the join request.
+func (e *joining) wasAsked(id gossip.NodeID) bool {
+	return slices.Contains(e.passed, id) || slices.ContainsFunc(e.contacts, func(n gossip.Node) bool { return n.ID == id })
+}
+
+// onPassed records the leader to which a contact has forwarded the request.
+func (e *joining) onPassed(leader gossip.NodeID) {
+	if leader == 0 || slices.Contains(e.passed, leader) {
+		return
+	}
+	if len(e.passed) == leadersMax {
+		e.passed = slices.Delete(e.passed, 0, 1)
+	}
+	e.passed = append(e.passed, leader)
+}
+
+const (
+	// contactsAtOnce is how many contacts each attempt asks.
+	contactsAtOnce = 3
+	contactsMax    = 1024
+	joinsMax       = 1024
+	membersMax     = 2048
+	hopsMax        = 3
+)
+
+func (c *Core) onContacts(nodes []gossip.Node) {
+	if c.view != nil {
+		return
+	}
+	e := &c.joining
+	before := len(e.contacts)
+	for _, n := range nodes {
+		known := slices.ContainsFunc(e.contacts, func(k gossip.Node) bool { return k.ID == n.ID })
+		if n.ID != c.self() && n.ID != 0 && !known && len(e.contacts) < contactsMax {
+			e.contacts = append(e.contacts, n)
+		}
+	}
+	if len(e.contacts) > before {
+		// Ask the new contacts first.
+		e.turn = before
+		e.next, e.wait = c.now, 0
+	}
+}
+
+// driveJoining sends join requests to contacts, backing off between attempts.
+func (c *Core) driveJoining() bool {
+	e := &c.joining
+	if len(e.contacts) == 0 || c.now.Before(e.next) {
+		return false
+	}
+	for range min(contactsAtOnce, len(e.contacts)) {
+		n := e.contacts[e.turn%len(e.contacts)]
+		e.turn++
+		c.out.Learn = append(c.out.Learn, n)
+		c.sendTo(n.ID, &JoinRequest{Node: c.cfg.Self, Least: c.cfg.Least})
+	}
+	e.wait = min(max(2*e.wait, c.cfg.Ping/2), c.cfg.Lease)
+	e.next = c.now.Add(e.wait + c.upTo(e.wait/4))
+	return false
+}
+
+func (c *Core) joiningDeadline() clock.Instant {
+	if len(c.joining.contacts) == 0 {
+		return clock.Never
+	}
+	return c.joining.next
+}
+
+// onJoinRequest queues a node that asks for admission, or forwards the request.
+func (c *Core) onJoinRequest(from gossip.NodeID, m *JoinRequest) {
+	if c.view == nil || m.Node.ID == 0 {
+		return
+	}
+	if known := c.view.Member(m.Node.ID); known != nil && known.Addr != m.Node.Addr {
+		// One incarnation has one address. A forwarding member rejects such a request as
+		// a leader does, so that the trace names its author.
+		c.traceEvent("join request with a member's id, ignored", from, "that of "+m.Node.ID.String()+", at "+m.Node.Addr)
+		return
+	}
+	o := c.leadership
+	if o == nil {
+		if m.Hops < hopsMax && c.leader != 0 && c.leader != m.Node.ID {
+			if from == m.Node.ID { // first name the leader whose answer it may accept
+				c.sendTo(from, &JoinPassed{Leader: c.leader})
+			}
+			c.sendTo(c.leader, &JoinRequest{Node: m.Node, Hops: m.Hops + 1, Least: m.Least})
+		}
+		return
+	}
+	if len(c.view.Foreign) > 0 {
+		return // no admission during a contest: the standing is frozen
+	}
+	c.out.Learn = append(c.out.Learn, m.Node)
+	if c.gone[m.Node.ID] {
+		// A late request of a removed node: this incarnation never returns.
+		c.sendTo(m.Node.ID, &JoinRefused{Reason: "this incarnation was removed before"})
+		return
+	}
+	if c.view.Member(m.Node.ID) != nil || len(o.joins) >= joinsMax {
+		return // the rounds of pings send it the view
+	}
+	if slices.ContainsFunc(o.joins, func(n gossip.Node) bool { return n.ID == m.Node.ID }) {
+		return
+	}
+	o.joins = append(o.joins, m.Node)
+	c.foreign.least = max(c.foreign.least, m.Least)
+	if o.batchAt == 0 {
+		o.batchAt = c.now.Add(c.batchWait())
+	}
+}
+
+// onLeave gives the lease up for good and asks to be left out.
+func (c *Core) onLeave() {
+	if c.leaving {
+		return
+	}
+	c.leaving = true
+	if c.view == nil {
+		c.endIncarnation(0, "left before it was admitted")
+		return
+	}
+	c.lease = Lease{}
+	c.out.Lease = &Lease{}
+	if c.leadership != nil && c.leadership.batchAt == 0 {
+		c.leadership.batchAt = c.now.Add(c.batchWait())
+	}
+}
+
+// driveLeave retransmits the leave request until a view leaves this node out. The last
+// member ends without asking.
+func (c *Core) driveLeave() bool {
+	if c.view == nil {
+		return false
+	}
+	if c.allOthersDead() {
+		c.endIncarnation(c.view.Epoch, "left")
+		return true
+	}
+	if c.now.Before(c.nextLeave) {
+		return false
+	}
+	c.nextLeave = c.now.Add(c.cfg.Ping)
+	switch {
+	case c.leadership != nil:
+	case c.leader != 0:
+		c.sendTo(c.leader, &LeaveRequest{})
+	default:
+		c.toElectorate(&LeaveRequest{})
+	}
+	return false
+}
+
+// repeatLeave makes driveLeave and driveAnnounce retransmit immediately: there is a new
+// leader.
+func (c *Core) repeatLeave() {
+	if c.leaving {
+		c.nextLeave = c.now
+	}
+	if c.announced {
+		c.nextAnnounce = c.now
+	}
+}
+
+// allLeave reports whether all living voters, this node included, have asked to leave:
+// then no other candidate is worth waiting for.
+func (c *Core) allLeave() bool {
+	for i := range c.view.Members {
+		m := &c.view.Members[i]
+		if m.ID != c.self() && m.Status.Votes() && !c.leavers[m.ID] && !c.dead(m.ID) {
+			return false
+		}
+	}
+	return true
+}
+
+// allOthersDead reports whether every other member is proven dead.
+func (c *Core) allOthersDead() bool {
+	for i := range c.view.Members {
+		if id := c.view.Members[i].ID; id != c.self() && !c.dead(id) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Core) onLeaveRequest(from gossip.NodeID) {
+	if c.view == nil {
+		return
+	}
+	o := c.leadership
+	if c.view.Member(from) == nil {
+		if c.gone[from] {
+			c.sendTo(from, &Decided{View: Whole(c.view)})
+		}
+		return
+	}
+	if o == nil {
+		c.leavers[from] = true // kept for the next leader
+		return
+	}
+	if o.leaves[from] {
+		return
+	}
+	o.leaves[from] = true
+	if o.batchAt == 0 {
+		o.batchAt = c.now.Add(c.batchWait())
+	}
+}

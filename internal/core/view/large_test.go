@@ -1,0 +1,176 @@
+package view
+
+import (
+	"fmt"
+	"github.com/peerage-go/peerage/gossip"
+	"slices"
+	"testing"
+	"time"
+)
+
+// large builds a cluster of n nodes that already share one view; other tests cover
+// admission.
+func large(w *world, n int) *world {
+	w.quiet, w.viaCodec = true, false
+	w.truth.wrongEvidence = true // its checks visit all nodes after every event
+	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(100)}
+	for id := gossip.NodeID(1); id <= gossip.NodeID(n); id++ {
+		v.Members = append(v.Members, gossip.Member{Node: w.add(id).core.cfg.Self, Joined: gossip.FirstEpoch(99), Status: gossip.Up})
+	}
+	for _, x := range w.order {
+		w.nodes[x].core.joining.onPassed(v.Members[0].ID) // as if it had sent a join request
+		w.inject(v.Members[0].ID, x, &Decided{View: Whole(v)})
+	}
+	w.until(time.Minute, "all hold leases", func() bool { return w.holds(w.nodes[gossip.NodeID(n)]) && w.allHold() })
+	return w
+}
+
+// traffic counts frames and their bytes by sender.
+type traffic struct {
+	frames, bytes map[gossip.NodeID]int
+	asked         int
+	// largest is the largest frame, by kind.
+	largest map[string]int
+}
+
+func (w *world) measure() *traffic {
+	t := &traffic{frames: map[gossip.NodeID]int{}, bytes: map[gossip.NodeID]int{}, largest: map[string]int{}}
+	sizes := map[*gossip.View]int{} // views are shared by many frames
+	w.sent = func(from, to gossip.NodeID, m Message) {
+		n := 0
+		if a, ok := m.(*Accept); ok {
+			small := *a
+			small.Base, small.Next = nil, nil
+			n = len(Append(nil, &small))
+			for _, v := range []*gossip.View{a.Base.Header(), a.Next.Header()} {
+				if sizes[v] == 0 {
+					sizes[v] = len(Append(nil, &Decided{View: Whole(v)}))
+				}
+				n += sizes[v]
+			}
+		} else {
+			n = len(Append(nil, m))
+		}
+		kind := fmt.Sprintf("%T", m)
+		t.frames[from]++
+		t.bytes[from] += n
+		t.largest[kind] = max(t.largest[kind], n)
+		if _, ok := m.(*NeedView); ok {
+			t.asked++
+		}
+	}
+	return t
+}
+
+// TestAThousandMembers: one dies, and the view without it is committed everywhere
+// within 2 s, also if it was the leader. The leader's traffic grows with the number of
+// members, not with its square.
+func TestAThousandMembers(t *testing.T) {
+	const n = 1000
+	for _, victim := range []gossip.NodeID{500, 1} {
+		t.Run(fmt.Sprintf("%d dies", victim), func(t *testing.T) {
+			w := newWorld(t)
+			w.cfg.Ping, w.cfg.Lease, w.cfg.RemoveAfter = 500*time.Millisecond, 5*time.Second, 10*time.Second
+			large(w, n)
+			w.run(time.Second)
+			sent := w.measure()
+			w.kill(30*time.Millisecond, victim)
+			took := w.must(2*time.Second, "all hold the view without it", func() bool {
+				return w.now%(10*time.Millisecond) < time.Millisecond && w.nodes[n].core.View().Member(victim) == nil &&
+					!slices.ContainsFunc(w.living(), func(x *simNode) bool { return len(x.core.View().Members) != n-1 })
+			})
+			leader := gossip.NodeID(1)
+			if victim == 1 {
+				leader = 2
+			}
+			per := sent.bytes[leader] / n
+			t.Logf("everywhere after %v; the leader sent %d frames, %d bytes per member; largest frames %v; %d asked for the whole",
+				took, sent.frames[leader], per, sent.largest, sent.asked)
+			if per > 2000 || sent.asked > 0 {
+				t.Errorf("the leader sent %d bytes per member, and %d asked for the whole view", per, sent.asked)
+			}
+			for _, kind := range []string{"*view.Accept", "*view.PreVote", "*view.Prepare", "*view.Decided"} {
+				if sent.largest[kind] > 1000 {
+					t.Errorf("a %s of %d bytes", kind, sent.largest[kind])
+				}
+			}
+		})
+	}
+}
+
+// TestWholeViewsOnRequest: a member that has missed a view cannot unpack a difference
+// from it, requests the whole and receives it.
+func TestWholeViewsOnRequest(t *testing.T) {
+	w := newWorld(t)
+	w.packFrom = 2
+	grow(w, 6)
+	w.run(time.Second)
+	w.cut = func(from, to gossip.NodeID) bool { return to == 6 }
+	w.kill(30*time.Millisecond, 5)
+	w.until(time.Second, "5 is out", func() bool { return len(w.nodes[1].core.View().Members) == 5 })
+	w.kill(30*time.Millisecond, 4)
+	w.until(time.Second, "4 is out", func() bool { return len(w.nodes[1].core.View().Members) == 4 })
+	asked := 0
+	w.sent = func(from, to gossip.NodeID, m Message) {
+		if _, ok := m.(*NeedView); ok && from == 6 {
+			asked++
+		}
+	}
+	w.cut = nil
+	w.must(2*testPing, "6 holds the view", func() bool { return w.allUp(4) })
+	if asked == 0 || asked > 2 {
+		w.fail("6 asked %d times", asked)
+	}
+	w.run(time.Second)
+	if !w.allHold() {
+		w.fail("6 holds no lease")
+	}
+}
+
+// TestDifferencesMakeTheView: packing and unpacking returns the same view, for every step
+// that a leader can make.
+func TestDifferencesMakeTheView(t *testing.T) {
+	base := viewOf("uuujuuulju")
+	c := New(Config{Self: gossip.Node{ID: 1}, Ping: testPing, Lease: testLease, RemoveAfter: testRemove}, 1)
+	c.view, c.packFrom = base, 1
+	next := func(edit func(v *gossip.View)) *gossip.View {
+		v := &gossip.View{Cluster: base.Cluster, Epoch: base.Epoch + 1, Members: slices.Clone(base.Members)}
+		edit(v)
+		return v
+	}
+	for name, v := range map[string]*gossip.View{
+		"none":   next(func(v *gossip.View) {}),
+		"gone":   next(func(v *gossip.View) { v.Members = slices.Delete(v.Members, 2, 4) }),
+		"first":  next(func(v *gossip.View) { v.Members = v.Members[1:] }),
+		"last":   next(func(v *gossip.View) { v.Members = v.Members[:8] }),
+		"status": next(func(v *gossip.View) { v.Members[3].Status, v.Members[4].Status = gossip.Up, gossip.Leaving }),
+		"new": next(func(v *gossip.View) {
+			v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: 70}, Joined: v.Epoch, Status: gossip.Joining})
+		}),
+		"all": next(func(v *gossip.View) {
+			v.Members = append(slices.Delete(v.Members, 0, 1), gossip.Member{Node: gossip.Node{ID: 70}, Joined: v.Epoch, Status: gossip.Joining})
+			v.Members[2].Status = gossip.Up
+		}),
+		"itself": base,
+	} {
+		p := c.packView(v, base)
+		if !p.packed() {
+			t.Errorf("%s: not packed", name)
+		}
+		m, err := Decode(Append(nil, &Decided{View: p}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.unpackView(m.(*Decided).View); got == nil || !sameView(got, v) {
+			t.Errorf("%s: %s became %v", name, viewText(v), got)
+		}
+	}
+	swapped := next(func(v *gossip.View) { v.Members[0], v.Members[1] = v.Members[1], v.Members[0] })
+	if c.packView(swapped, base).packed() {
+		t.Error("another order is packed")
+	}
+	stranger := &SentView{View: &gossip.View{Cluster: 1, Epoch: base.Epoch + 1}, change: &change{base: base.Epoch, gone: []gossip.NodeID{99}}}
+	if c.unpackView(stranger) != nil {
+		t.Error("a difference that does not fit is applied")
+	}
+}

@@ -1,0 +1,124 @@
+package view
+
+import (
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// Leases, and why at most one node at a time may act on a member's place.
+//
+//	leader          ping, sent at s ───────────▶ member
+//	                                             promises: no other leader before receipt + L
+//	                ◀─────────── pong, sent at t0
+//	a plain quorum has answered the round of s: no other leader can be elected
+//	before s + L, so this is the leader lease
+//	                next ping: echo t0, r = rest of the leader lease ──▶
+//	                                             lease until t0 + r
+//
+// t0 lies before the moment at which r was measured, so t0 + r lies before the end
+// of the leader lease, on whatever clock it is read: clocks are never compared, only
+// their rates matter, and margin() covers those. Invariants:
+//
+//   - no member's lease outlives its leader's lease;
+//   - two leader leases never overlap, since their quorums share a member that has
+//     promised, unless the former leader is proven dead;
+//   - a leader holds no lease before a prepare in its current view has uncovered nothing:
+//     an uncovered view may already have successors;
+//   - while a proposal is in flight the round must be answered by a plain quorum of both
+//     views, and members that the proposal leaves out are granted nothing;
+//   - once it is committed, only rounds sent after the commit count. An answer to an
+//     earlier one may come from a member that has not received the view and still obeys a
+//     candidate of the old view that has found the attempt and carries it: that candidate
+//     would lead the new view while this lease runs.
+//
+// Tried and rejected: counting the lease from the receipt of the answers (it then
+// outlives the promises), and from the sending of the first ping only (every change
+// of the view would pause everyone).
+
+// adoptGrant adopts the lease that a ping grants, and the secret. The echo is this node's
+// own clock.
+func (c *Core) adoptGrant(p *Ping) {
+	if m := &c.membership; m.secret == ([2]uint64{}) {
+		m.secret = p.Secret
+	}
+	if p.Remaining <= 0 || p.Echo == 0 || c.leaving || !c.votes() || p.Epoch != c.view.Epoch {
+		return
+	}
+	t0 := clock.Instant(p.Echo)
+	if t0.After(c.now) || p.Remaining > c.cfg.Lease {
+		c.traceEvent("impossible lease grant, ignored", p.Ballot.Node, "")
+		return
+	}
+	c.adoptLease(Lease{Until: t0.Add(p.Remaining), Generation: p.Epoch.Generation()}, t0)
+}
+
+// adoptLease adopts a lease that was requested at t0. If the lease had lapsed and returns in
+// another generation, the instances of the former generation still run here: they are
+// abandoned.
+func (c *Core) adoptLease(l Lease, t0 clock.Instant) {
+	c.grantedAt = max(c.grantedAt, t0)
+	if l.Generation == c.lease.Generation && !l.Until.After(c.lease.Until) && l.Leader == c.lease.Leader {
+		return
+	}
+	if c.lease.Generation != 0 && l.Generation != c.lease.Generation && !c.lease.Valid(c.now) {
+		c.out.Abandon = true
+	}
+	l.Until = max(l.Until, c.lease.Until)
+	c.lease = l
+	c.out.Lease = &l
+}
+
+// driveLeaderLease counts the rounds' answers and renews the leader lease.
+func (c *Core) driveLeaderLease() {
+	o := c.leadership
+	next := o.next
+	if c.mutant == mutantLeaseInOneView {
+		next = nil
+	}
+	n := o.now.newestAnswered(next, o.round, o.lastStaleRound)
+	if n == 0 {
+		return
+	}
+	sent := o.sentAt(n)
+	if c.mutant == mutantLeaseFromAck {
+		sent = c.now
+	}
+	until := sent.Add(c.cfg.Lease - c.margin(c.cfg.Lease))
+	if o.free || c.mutant != mutantCarryTires {
+		o.quorumUntil = max(o.quorumUntil, until)
+	}
+	if !o.free && c.mutant != mutantLeaseWhileCarrying {
+		return
+	}
+	first := !o.leaseUntil.After(c.now)
+	if !until.After(o.leaseUntil) || !until.After(c.now) {
+		return
+	}
+	o.leaseUntil = until
+	if first {
+		// Members' leases may have expired meanwhile: they are granted again immediately.
+		o.nextPing = c.now
+		c.traceEvent("leader lease", c.self(), "")
+	}
+	c.grantedAt = max(c.grantedAt, sent)
+	if c.votes() && !c.leaving {
+		c.adoptLease(Lease{Until: until, Generation: c.view.Epoch.Generation(), Leader: true}, sent)
+	}
+}
+
+// fillGrant sets the lease that a ping grants a member.
+func (c *Core) fillGrant(p *Ping, m *gossip.Member, peer *peer) {
+	o := c.leadership
+	if peer == nil || peer.t0 == 0 || !m.Status.Votes() || !o.leaseUntil.After(c.now) {
+		return
+	}
+	if !o.free && c.mutant != mutantLeaseWhileCarrying {
+		return
+	}
+	leftOut := len(o.leaves) > 0 && o.leaves[m.ID] || peer.leaseWithheldSince != 0 || c.dead(m.ID) || o.proposal != nil && !peer.stays
+	if leftOut && c.mutant != mutantLeaseToRemoved {
+		return
+	}
+	left := o.leaseUntil.Sub(c.now)
+	p.Echo, p.Remaining = peer.t0, max(left-c.margin(left), 0)
+}

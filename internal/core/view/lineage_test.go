@@ -1,0 +1,200 @@
+package view
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"pgregory.net/rapid"
+)
+
+// history draws possible lines of views: each continues another by steps in order and
+// takeovers, every takeover in a generation of its own.
+type history struct {
+	t          *rapid.T
+	generation uint32
+	lines      []*gossip.View
+}
+
+func (h *history) grow() {
+	from := h.lines[rapid.IntRange(0, len(h.lines)-1).Draw(h.t, "from")]
+	v := &gossip.View{Cluster: 1, Epoch: from.Epoch + gossip.Epoch(rapid.IntRange(0, 3).Draw(h.t, "steps")), Forks: from.Forks}
+	if rapid.Bool().Draw(h.t, "takeover") {
+		h.generation++
+		f := gossip.Fork{From: v.Epoch, To: gossip.FirstEpoch(h.generation), Kept: rapid.IntRange(1, 3).Draw(h.t, "kept"), By: gossip.NodeID(h.generation)}
+		v.Epoch, v.Forks = f.To, withFork(v.Forks, f)
+	}
+	h.lines = append(h.lines, v)
+}
+
+var mirror = map[relation]relation{same: same, newer: older, older: newer, wins: loses, loses: wins, otherCluster: otherCluster}
+
+func TestBothSidesAgreeWhoYields(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := &history{t: t, generation: 100, lines: []*gossip.View{{Cluster: 1, Epoch: gossip.FirstEpoch(100)}}}
+		for range rapid.IntRange(1, 8).Draw(t, "views") {
+			h.grow()
+		}
+		for _, a := range h.lines {
+			for _, b := range h.lines {
+				if ab, ba := compareViews(a, b), compareViews(b, a); ba != mirror[ab] {
+					t.Fatalf("%+v and %+v: %v and %v", a, b, ab, ba)
+				}
+			}
+		}
+	})
+}
+
+// TestLineagesAreOrdered: among parted lines one wins over all.
+func TestLineagesAreOrdered(t *testing.T) {
+	beats := func(a, b *gossip.View) bool { r := compareViews(a, b); return r == wins || r == older }
+	rapid.Check(t, func(t *rapid.T) {
+		h := &history{t: t, generation: 100, lines: []*gossip.View{{Cluster: 1, Epoch: gossip.FirstEpoch(100)}}}
+		for range rapid.IntRange(2, 7).Draw(t, "views") {
+			h.grow()
+		}
+		for _, a := range h.lines {
+			for _, b := range h.lines {
+				for _, c := range h.lines {
+					if beats(a, b) && beats(b, c) && beats(c, a) {
+						t.Fatalf("no end: %+v, %+v, %+v", a, b, c)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestLongHistoriesAreTrimmed(t *testing.T) {
+	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1)}
+	var all []*gossip.View
+	for g := uint32(2); g < 3*forksMax; g++ {
+		f := gossip.Fork{From: v.Epoch, To: gossip.FirstEpoch(g), Kept: 1, By: gossip.NodeID(g)}
+		v = &gossip.View{Cluster: 1, Epoch: f.To, Forks: withFork(v.Forks, f)}
+		all = append(all, v)
+	}
+	last := all[len(all)-1]
+	if len(last.Forks) != forksMax {
+		t.Fatalf("%d forks", len(last.Forks))
+	}
+	for i := len(all) - forksMax + 1; i < len(all)-1; i++ {
+		if compareViews(all[i], last) != newer || compareViews(last, all[i]) != older {
+			t.Fatalf("%d: %v", i, compareViews(all[i], last))
+		}
+	}
+}
+
+// meeting parts a cluster by wrong evidence and heals it.
+func meeting(t *testing.T, n int, side func(gossip.NodeID) int, wrong func(of, about gossip.NodeID) bool) *world {
+	return meetingWith(t, n, side, wrong, func(*world) {})
+}
+
+// meetingWith does so in a world that is prepared.
+func meetingWith(t *testing.T, n int, side func(gossip.NodeID) int, wrong func(of, about gossip.NodeID) bool, prepare func(*world)) *world {
+	w := cluster(t, n)
+	prepare(w)
+	w.truth.wrongEvidence = true
+	w.run(time.Second)
+	w.cut = func(from, to gossip.NodeID) bool { return side(from) != side(to) }
+	for _, a := range w.order {
+		for _, b := range w.order {
+			if side(a) != side(b) {
+				w.step(a, Link{Subject: b})
+				if wrong(a, b) {
+					w.step(a, ProvenDead{Subject: b, Reason: "wrong", Certain: true})
+				}
+			}
+		}
+	}
+	w.run(4 * time.Second)
+	w.cut = nil
+	// Discovery brings the sides together: every node sends its view to every other.
+	show := func() {
+		for _, a := range w.living() {
+			for _, b := range w.living() {
+				if a.id != b.id && a.core.View() != nil {
+					w.transmit(a.id, b.id, &Decided{View: Whole(a.core.View())})
+				}
+			}
+		}
+	}
+	for range 5 {
+		show()
+		w.run(time.Second)
+	}
+	return w
+}
+
+func TestLineagesMeet(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		n     int
+		side  func(gossip.NodeID) int
+		wrong func(of, about gossip.NodeID) bool
+		stay  []gossip.NodeID
+	}{
+		{"a quorum against one that took over", 5, func(id gossip.NodeID) int { return b2i(id == 5) },
+			func(of, about gossip.NodeID) bool { return of == 5 }, []gossip.NodeID{1, 2, 3, 4}},
+		{"a quorum against the most senior, which took over", 5, func(id gossip.NodeID) int { return b2i(id == 1) },
+			func(of, about gossip.NodeID) bool { return of == 1 }, []gossip.NodeID{2, 3, 4, 5}},
+		{"two takeovers, the larger stands", 5, func(id gossip.NodeID) int { return int(id+1) / 2 },
+			func(of, about gossip.NodeID) bool { return true }, nil},
+		{"a minority that took over against one that did not", 4, func(id gossip.NodeID) int { return b2i(id > 2) },
+			func(of, about gossip.NodeID) bool { return of > 2 }, []gossip.NodeID{1, 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := meeting(t, c.n, c.side, c.wrong)
+			var stayed []gossip.NodeID
+			for _, n := range w.living() {
+				stayed = append(stayed, n.id)
+			}
+			if c.stay != nil && fmt.Sprint(stayed) != fmt.Sprint(c.stay) || len(stayed) == 0 || !w.allUp(len(stayed)) || !w.allHold() {
+				w.fail("%v stay", stayed)
+			}
+			t.Logf("%v stay: %s", stayed, viewText(w.nodes[stayed[0]].core.View()))
+		})
+	}
+}
+
+// TestTheNextGenerationIsAboveEveryFork: once the nodes of the losing lineage have joined
+// the winning one, its generation lies above all that either opened, and it requires
+// tokens from there on.
+func TestTheNextGenerationIsAboveEveryFork(t *testing.T) {
+	for name, wrong := range map[string]func(of, about gossip.NodeID) bool{
+		"the older one stands": func(of, about gossip.NodeID) bool { return of == 5 },
+		"both have taken over": func(of, about gossip.NodeID) bool { return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var high uint32
+			restarted := 0
+			w := meetingWith(t, 5, func(id gossip.NodeID) int { return b2i(id == 5) }, wrong, func(w *world) {
+				w.removed = func(n *simNode) {
+					if !n.removed.Outranked {
+						return
+					}
+					restarted++
+					id := 100 + n.id
+					high = max(high, n.core.View().Epoch.Generation())
+					was := w.cfg
+					w.cfg.Least = n.core.View().Epoch.Generation() + 1
+					w.add(id)
+					w.cfg = was
+					w.at(100*time.Millisecond, func() { w.step(id, Contacts{Nodes: w.contacts()}) })
+				}
+			})
+			w.must(10*time.Second, "all are in one view", func() bool { return w.allUp(5) && w.allHold() })
+			v := w.living()[0].core.View()
+			if restarted == 0 || v.Epoch.Generation() <= high || v.TokensFrom <= high {
+				w.fail("%d nodes were restarted, the view is %v with tokens from %d, and %d was met", restarted, v.Epoch, v.TokensFrom, high)
+			}
+		})
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

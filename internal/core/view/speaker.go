@@ -1,0 +1,178 @@
+package view
+
+import (
+	"github.com/peerage-go/peerage/gossip"
+	"time"
+)
+
+// Only members decide on membership. A node whose handshake succeeded holds a certificate
+// of the cluster or, without TLS, has its name: that allows it to ask for admission, and
+// nothing else. So a message of any other kind counts only if its sender is in this
+// node's view:
+//
+//	in the view                  every message
+//	not in it                    JoinRequest for itself; a question of a former member
+//	  brings an older view       is sent ours, as it may have been removed
+//	  brings a newer view        not accepted: the members of our view are asked
+//	  of a lineage that wins     not accepted, unless a former member brings it, or its
+//	                             sender proves its membership (contest.go)
+//	without a view here          the first one comes from a node that was asked for
+//	                             admission, or from the leader that it named
+//
+// Why nothing is lost: a node becomes a voter only when every voter that stays holds a
+// view with it (join.go). So a voter that stays has the leader or candidate of a later
+// view in its own. A non-member with a newer view means that this node was removed, or
+// never became a voter; then the members of its view hold the newer one, and answer with
+// it.
+//
+// If none of them is left, no member can confirm the view. After Lease + RemoveAfter
+// without a leader this node holds nothing that could be lost, and accepts the
+// non-member's view: at worst its incarnation, which cannot act, ends.
+
+// mayAccept reports whether msg counts when it comes from a node. If not, it answers or
+// traces it.
+func (c *Core) mayAccept(from gossip.NodeID, msg Message) bool {
+	if c.mutant == mutantStrangersSpeak {
+		return true
+	}
+	if c.view == nil {
+		return c.joinerMayAccept(from, msg)
+	}
+	if c.view.Member(from) != nil {
+		return true
+	}
+	switch m := msg.(type) {
+	case *JoinRequest:
+		return c.traceNonMember(m.Hops == 0, from)
+	case *Encounter, *Confront, *Confronted:
+		return true // from another cluster of the name: foreign.go, vouch.go
+	case *LeaveRequest, *NeedView:
+		return c.traceNonMember(c.gone[from], from)
+	case *Contested:
+		if s := &c.membership; s.accepts(c.self(), from, m) {
+			c.lineageConflict, s.asked = s.asked, lineageConflict{} // as a member's question
+			return true
+		}
+	case *Contest:
+		return m.View != nil && c.acceptsView(from, m.View, compareViews(c.view, m.View.View) == wins)
+	}
+	v, epoch := shownView(msg)
+	if v != nil {
+		return c.acceptsView(from, v, false)
+	}
+	if p, is := msg.(*Ping); is {
+		switch {
+		case p.Cluster != c.view.Cluster:
+			return true // onPing traces it
+		case epoch < c.view.Epoch:
+			return true // onPing answers with our view
+		}
+		c.askMembers(from)
+		return false
+	}
+	return c.traceNonMember(false, from)
+}
+
+// shownView returns the view that a message was sent in, and the epoch of a ping.
+func shownView(msg Message) (*SentView, gossip.Epoch) {
+	switch m := msg.(type) {
+	case *Decided:
+		return m.View, 0
+	case *Ping:
+		return m.View, m.Epoch
+	case *Accept:
+		return m.Base, 0
+	case *PreVote:
+		return m.Base, 0
+	case *Prepare:
+		return m.Base, 0
+	case *Contested:
+		return m.View, 0
+	}
+	return nil, 0
+}
+
+// acceptsView reports whether to accept a view sent by a non-member. asks is set on a
+// question that may be answered to any sender.
+func (c *Core) acceptsView(from gossip.NodeID, v *SentView, asks bool) bool {
+	switch compareViews(c.view, v.View) {
+	case older, otherCluster:
+		return true // it is answered, or traced, and changes no state
+	case wins:
+		return true
+	case newer:
+		if asks || c.leaderlessForLong() {
+			return true
+		}
+	case loses:
+		if c.gone[from] || c.lineageNodes[from] || c.leaderlessForLong() {
+			return true
+		}
+		requestProof(c, from, v)
+	}
+	c.askMembers(from)
+	return false
+}
+
+// leaderlessForLong reports whether this node has been without a leader for so long that it can
+// lose nothing by accepting a non-member's view.
+func (c *Core) leaderlessForLong() bool {
+	since := max(c.grantedAt, c.heardAt)
+	return !c.lease.Valid(c.now) && c.now.Sub(since) > c.patience()
+}
+
+func (c *Core) patience() time.Duration {
+	d := c.cfg.Lease + c.cfg.RemoveAfter
+	return d + c.margin(d)
+}
+
+// askMembers asks the members of our view for a newer one, at most once per Ping: a
+// non-member has shown that there may be one.
+func (c *Core) askMembers(stranger gossip.NodeID) {
+	if c.now.Before(c.nextConsult) {
+		return
+	}
+	c.nextConsult = c.now.Add(c.cfg.Ping)
+	c.traceEvent("view from a non-member", stranger, "the members are asked")
+	for i := range min(len(c.view.Members), joinerAsks) {
+		c.sendTo(c.view.Members[i].ID, &Decided{View: c.ref()})
+	}
+}
+
+// traceNonMember traces a message that only members may send, and returns ok.
+func (c *Core) traceNonMember(ok bool, from gossip.NodeID) bool {
+	if !ok && !c.gone[from] { // a former member may not have learned of its removal
+		c.traceEvent("membership message from a non-member, ignored", from, "")
+	}
+	return ok
+}
+
+// lineageNodesMax bounds the nodes that members have shown in another lineage.
+const lineageNodesMax = membersMax
+
+// noteLineage records the members of another lineage that a member of ours has shown: they
+// may then contest our view themselves, even if that member has ended.
+func (c *Core) noteLineage(by gossip.NodeID, v *SentView) {
+	if c.view.Member(by) == nil && !c.gone[by] || v.packed() {
+		return
+	}
+	if c.lineageNodes == nil || len(c.lineageNodes)+len(v.Members) > lineageNodesMax {
+		c.lineageNodes = map[gossip.NodeID]bool{}
+	}
+	for i := range v.Members {
+		c.lineageNodes[v.Members[i].ID] = true
+	}
+}
+
+// joinerMayAccept reports whether a message counts at a node without a view: it must come
+// from a node that was asked for admission, or from a leader that such a node named.
+func (c *Core) joinerMayAccept(from gossip.NodeID, msg Message) bool {
+	if c.joining.wasAsked(from) {
+		return true
+	}
+	if v, _ := shownView(msg); v != nil {
+		c.traceEvent("view from a node that was not asked", from, "")
+		return false
+	}
+	return false // a node without a view expects nothing else
+}

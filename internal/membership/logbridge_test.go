@@ -1,0 +1,95 @@
+package membership
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/loglimit"
+)
+
+// logBook holds a node's log.
+type logBook struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (l *logBook) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(b)
+}
+
+func (l *logBook) lines(part string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.out.String()) {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// Any host that reaches the port can cause errors of memberlist. They are counted, and
+// fill no disk. Lines at debug level are written in full.
+func TestErrorsOfMemberlistAreCountedAndBounded(t *testing.T) {
+	var book logBook
+	var st counters
+	log := bridgeLog(slog.New(slog.NewTextHandler(&book, &slog.HandlerOptions{Level: slog.LevelDebug})), &st)
+	for i := range 3 * loglimit.Burst {
+		log.Printf("[ERR] memberlist: discarding packet with unacceptable label %q: from=10.0.0.9:1", fmt.Sprint(i))
+		log.Printf("[ERR] memberlist: Decrypt packet failed: No installed keys could decrypt the message from=10.0.0.9:1")
+		log.Printf("[ERR] memberlist: Failed to send ack: no route from=10.0.0.9:1")
+		log.Printf("[DEBUG] memberlist: Stream connection from=10.0.0.9:1")
+	}
+	if n := book.lines("level=INFO"); n != loglimit.Burst {
+		t.Errorf("%d lines of complaints, want %d", n, loglimit.Burst)
+	}
+	if n := book.lines("level=DEBUG"); n != 3*loglimit.Burst {
+		t.Errorf("%d lines of debugging, want %d", n, 3*loglimit.Burst)
+	}
+	if n, m := st.packetsNotOurs.Load(), st.undecryptable.Load(); n != 3*loglimit.Burst || m != 3*loglimit.Burst {
+		t.Errorf("%d are counted as not ours, %d as undecryptable", n, m)
+	}
+}
+
+// Datagrams that are not of this cluster, to the real port.
+func TestDatagramsThatAreNotOurs(t *testing.T) {
+	for _, keys := range [][][]byte{nil, {bytes.Repeat([]byte{1}, 32)}} {
+		t.Run(fmt.Sprintf("%d keys", len(keys)), func(t *testing.T) {
+			var book logBook
+			n := startTCP(t, freeAddrs(t, 1)[0], Config{Bootstrap: true, SecretKeys: keys, Logger: slog.New(slog.NewTextHandler(&book, nil))})
+			conn, err := net.Dial("udp", n.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			garbage := make([]byte, 300)
+			_, _ = rand.Read(garbage)
+			before := n.Stats()
+			eventually(t, 20*time.Second, "a hundred are counted", func() bool {
+				for _, b := range [][]byte{garbage, []byte("\xf4\x07another"), []byte("\xf4\x00"), {}, {8}} {
+					_, _ = conn.Write(b)
+				}
+				s := n.Stats()
+				return s.PacketsNotOurs+s.Undecryptable >= before.PacketsNotOurs+100
+			})
+			if lines := book.lines("memberlist: "); lines == 0 || lines > 3*loglimit.Burst {
+				t.Errorf("%d lines", lines)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			if err := n.WaitUp(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package membership
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+// The events about members are derived from the delivered views: so they are as few as
+// the views, and agree with them, however slow a subscriber is. The view that leaves a
+// member out holds the cause; delivery may skip that view, so the loop records the causes
+// as views arrive.
+
+// departuresMax bounds the recorded departures.
+const departuresMax = 1024
+
+// departures records why members were left out, the newest departuresMax of them.
+type departures struct {
+	mu    sync.Mutex
+	why   map[gossip.NodeID]gossip.Departure
+	order []gossip.NodeID
+}
+
+func (d *departures) addDeparture(x gossip.Departure) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.why == nil {
+		d.why = map[gossip.NodeID]gossip.Departure{}
+	}
+	if _, known := d.why[x.ID]; !known {
+		d.order = append(d.order, x.ID)
+	}
+	d.why[x.ID] = x
+	if len(d.order) > departuresMax {
+		delete(d.why, d.order[0])
+		d.order = d.order[1:]
+	}
+}
+
+// departureOf returns why a member was left out, with cause 0 if there is no record.
+func (d *departures) departureOf(id gossip.NodeID) gossip.Departure {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if x, known := d.why[id]; known {
+		return x
+	}
+	return gossip.Departure{ID: id}
+}
+
+// memberDiff returns the changes of members between two views, of which the first may be nil:
+// those left out, and then those that joined, each in order of seniority.
+func memberDiff(before, after *gossip.View, why func(gossip.NodeID) gossip.Departure) []gossip.Event {
+	voters := func(v *gossip.View) map[gossip.NodeID]*gossip.Member {
+		m := map[gossip.NodeID]*gossip.Member{}
+		for i := 0; v != nil && i < len(v.Members); i++ {
+			if x := &v.Members[i]; x.Status.Votes() {
+				m[x.ID] = x
+			}
+		}
+		return m
+	}
+	had, has := voters(before), voters(after)
+	var out []gossip.Event
+	for i := 0; before != nil && i < len(before.Members); i++ {
+		m := &before.Members[i]
+		if had[m.ID] == nil || has[m.ID] != nil {
+			continue
+		}
+		if d := why(m.ID); d.Cause == gossip.CauseLeft {
+			out = append(out, gossip.MemberLeft{Member: *m, Epoch: after.Epoch})
+		} else {
+			out = append(out, gossip.MemberRemoved{Member: *m, Epoch: after.Epoch, Cause: d.Cause, Evidence: d.Evidence})
+		}
+	}
+	for i := range after.Members {
+		if m := &after.Members[i]; has[m.ID] != nil && had[m.ID] == nil {
+			out = append(out, gossip.MemberJoined{Member: *m, Epoch: after.Epoch})
+		}
+	}
+	return out
+}
+
+// noteDepartures records why members are not in the newer view. For a skipped view it
+// uses this node's own evidence.
+func (l *loop) noteDepartures(before, after *gossip.View) {
+	if before == nil {
+		return
+	}
+	stays := make(map[gossip.NodeID]bool, len(after.Members)+len(after.Out))
+	for i := range after.Members {
+		stays[after.Members[i].ID] = true
+	}
+	for _, d := range after.Out {
+		stays[d.ID] = true
+		l.n.departures.addDeparture(d)
+	}
+	for i := range before.Members {
+		id := before.Members[i].ID
+		if p := l.evidence.peers[id]; !stays[id] && p != nil && p.proof != 0 {
+			l.n.departures.addDeparture(gossip.Departure{ID: id, Cause: gossip.CauseDead, Evidence: p.proof.String()})
+		}
+	}
+}
+
+// reportLeader reports to subscribers when this node follows another leader.
+func (l *loop) reportLeader() {
+	id, _ := l.core.Leader()
+	if l.ended || id == l.reportedLeader {
+		return
+	}
+	l.reportedLeader = id
+	ev := gossip.LeaderChanged{Leader: id}
+	if v := l.n.View(); v != nil {
+		ev.Epoch = v.Epoch
+	}
+	l.n.events.putEvent(ev, nil)
+}
+
+// quorum is the loop's state about the quorum around this node.
+type quorum struct {
+	// served is set once this node has held a lease; lapsed is when the last one ended,
+	// 0 while it holds one.
+	served bool
+	lapsed clock.Instant
+	// lost is the state last reported to subscribers.
+	lost bool
+}
+
+// onLease records the state of the lease.
+func (q *quorum) onLease(now clock.Instant, valid bool) {
+	if q.lapsed = 0; !valid {
+		q.lapsed = now
+	}
+	q.served = q.served || valid
+}
+
+// reportQuorum reports to subscribers when the quorum is lost or regained. A lapsed lease
+// alone is not enough: the members may be about to elect a leader. So the quorum counts
+// as lost when by its links this node reaches no quorum, or when none has had a leader
+// for RemoveAfter.
+func (l *loop) reportQuorum(now clock.Instant) {
+	q, v := &l.quorum, l.n.View()
+	if l.ended || v == nil || !q.served || q.lapsed == 0 && !q.lost {
+		return
+	}
+	if q.lapsed == 0 {
+		q.lost = false
+		l.n.events.putEvent(gossip.QuorumRegained{Epoch: v.Epoch}, nil)
+		l.n.recordEvent("quorum regained", 0, v.Epoch, "", true)
+		return
+	}
+	reaches := func(id gossip.NodeID) bool {
+		p := l.evidence.peers[id]
+		return id == l.n.self.ID || p != nil && p.proof == 0 && p.works()
+	}
+	since := now.Sub(q.lapsed)
+	if q.lost || since < l.n.cfg.RemoveAfter && l.n.cfg.Partition.Quorum(v, reaches) {
+		return
+	}
+	var reachable []gossip.NodeID
+	for i := range v.Members {
+		if id := v.Members[i].ID; reaches(id) {
+			reachable = append(reachable, id)
+		}
+	}
+	q.lost = true
+	l.n.counters.quorumLost.Add(1)
+	l.n.events.putEvent(gossip.QuorumLost{Epoch: v.Epoch, For: since, Reachable: reachable}, nil)
+	l.n.recordEvent("quorum lost", 0, v.Epoch, lostText(reachable, v, since), true)
+}
+
+func lostText(reachable []gossip.NodeID, v *gossip.View, since time.Duration) string {
+	return fmt.Sprintf("%d of %d members reachable, no lease for %v", len(reachable), len(v.Members), since.Round(time.Millisecond))
+}
+
+// checkAt returns when reportQuorum must be called without an event.
+func (q *quorum) checkAt(removeAfter time.Duration) clock.Instant {
+	if q.lapsed == 0 || q.lost || !q.served {
+		return clock.Never
+	}
+	return q.lapsed.Add(removeAfter)
+}

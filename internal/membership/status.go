@@ -1,0 +1,158 @@
+package membership
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/transport"
+)
+
+// recentMax is the number of events in Status.
+const recentMax = 256
+
+// sameEvent reports whether two events differ only in time.
+func sameEvent(r, x *gossip.Recent) bool {
+	return r.Kind == x.Kind && r.Subject == x.Subject && r.Epoch == x.Epoch && r.Detail == x.Detail
+}
+
+// repeatsSought is how many of the last events are compared for a repetition: a protocol
+// that keeps retrying must not displace all other events.
+const repeatsSought = 8
+
+// recentList is a ring of the last events.
+type recentList struct {
+	mu   sync.Mutex
+	ring []gossip.Recent
+	next int
+}
+
+func (r *recentList) addRecent(x gossip.Recent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for back := 1; back <= min(repeatsSought, len(r.ring)); back++ {
+		if old := &r.ring[(r.next-back+len(r.ring))%len(r.ring)]; sameEvent(old, &x) {
+			old.Repeated++
+			return
+		}
+	}
+	if len(r.ring) < recentMax {
+		r.ring = append(r.ring, x)
+		return
+	}
+	r.ring[r.next] = x
+	r.next = (r.next + 1) % recentMax
+}
+
+// listRecent returns the events, the oldest first.
+func (r *recentList) listRecent() []gossip.Recent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append(append([]gossip.Recent(nil), r.ring[r.next:]...), r.ring[:r.next]...)
+}
+
+// Status returns the node's present state. It waits for the node's loop, which never
+// blocks; after Close it returns the last state.
+func (n *Node) Status() gossip.MembershipStatus {
+	s := gossip.MembershipStatus{Self: n.self, Cluster: n.cfg.Cluster, View: n.View(), Recent: n.recent.listRecent()}
+	done := make(chan struct{})
+	n.inbox.putInput(call(func(l *loop) {
+		defer close(done)
+		l.describeState(&s)
+	}))
+	select {
+	case <-done:
+	case <-n.loopEnded:
+	}
+	s.Lease = n.LeaseStatus()
+	n.mu.Lock()
+	if n.ended != nil {
+		s.Over = n.ended.Reason
+	}
+	n.mu.Unlock()
+	s.State = stateName(&s)
+	return s
+}
+
+func stateName(s *gossip.MembershipStatus) string {
+	if s.Over != "" {
+		return "over"
+	}
+	m := s.View.Member(s.Self.ID)
+	switch {
+	case m == nil:
+		return "looking for a cluster"
+	case m.Status == gossip.Up && !s.Lease.Valid:
+		return "paused"
+	}
+	return m.Status.String()
+}
+
+func (l *loop) describeState(s *gossip.MembershipStatus) {
+	now := l.n.clock.Now()
+	s.Protocol, s.Foreign = l.core.State(), l.foreignStatus()
+	for _, id := range slices.Sorted(maps.Keys(l.evidence.peers)) {
+		p := l.evidence.peers[id]
+		link := gossip.LinkStatus{Node: id, Name: p.node.Name, Addr: p.node.Addr, Member: p.member,
+			Out: classNames(p.out), In: classNames(p.in)}
+		if p.proof != 0 {
+			link.Dead = p.proof.String()
+		}
+		if p.lostAt != 0 {
+			link.DownFor = now.Sub(p.lostAt)
+		}
+		s.Links = append(s.Links, link)
+	}
+	for _, p := range l.forming.order {
+		if !p.listed {
+			continue
+		}
+		c := gossip.ContactStatus{Addr: p.addr, Node: p.peer, Cause: p.cause}
+		if p.info != nil {
+			c.Cluster = clusterName(p.info.Cluster)
+		}
+		s.Contact = append(s.Contact, c)
+	}
+}
+
+func classNames(up [transportClasses]bool) []string {
+	var out []string
+	for c, ok := range up {
+		if ok {
+			out = append(out, transport.Class(c).String())
+		}
+	}
+	return out
+}
+
+// LeaseStatus returns the present state of the lease.
+func (n *Node) LeaseStatus() gossip.LeaseStatus {
+	lease := n.Lease()
+	s := gossip.LeaseStatus{Valid: n.LeaseValid(), Leader: lease.Leader, Generation: lease.Generation}
+	if s.Valid {
+		s.Left = lease.Until.Sub(n.clock.Now())
+	}
+	return s
+}
+
+// Handler returns a handler that answers with Status as JSON.
+func (n *Node) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		_ = enc.Encode(n.Status()) // the client has gone
+	})
+}
+
+// clusterName writes a cluster's id without losing digits in JSON.
+func clusterName(id uint64) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%016x", id)
+}

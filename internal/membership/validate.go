@@ -1,0 +1,342 @@
+package membership
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/transport"
+)
+
+// Limits of a node's description of itself.
+const (
+	nameBytesMax       = 128
+	roleBytesMax       = 64
+	rolesMax           = 32
+	appVersionBytesMax = 64
+	metadataMax        = 8
+	metadataBytesMax   = 256
+	contactPointsMax   = 1024
+	dnsNameBytesMax    = 253
+	secretKeysMax      = 16
+)
+
+// Problem is one invalid setting.
+type Problem struct {
+	// Setting is the field of Config.
+	Setting string
+	// Value is the configured value.
+	Value string
+	// Why states the error and the valid values.
+	Why string
+}
+
+func (p Problem) String() string { return fmt.Sprintf("%s = %s: %s", p.Setting, p.Value, p.Why) }
+
+// ConfigError lists all invalid settings of a Config.
+type ConfigError struct{ Problems []Problem }
+
+func (e *ConfigError) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
+	}
+	return "gossip: bad settings: " + strings.Join(lines, "; ")
+}
+
+// Validate returns nil, or a *ConfigError that lists every problem. It checks only the
+// settings: it resolves no name and opens no socket.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var e ConfigError
+	c.validateIdentity(&e)
+	c.validateMetadata(&e)
+	if c.Transport == nil {
+		c.validateAddresses(&e)
+	}
+	c.validateContacts(&e)
+	c.validateTimes(&e)
+	c.validatePartition(&e)
+	c.validateKeys(&e)
+	for _, k := range []transport.Kind{transport.KindView, transport.KindEvidence} {
+		if _, set := c.Handlers[k]; set {
+			e.addProblem("Handlers", strconv.Itoa(int(k)), "this kind belongs to package gossip")
+		}
+		if _, set := c.BlockHandlers[k]; set {
+			e.addProblem("BlockHandlers", strconv.Itoa(int(k)), "this kind belongs to package gossip")
+		}
+	}
+	if len(e.Problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(e.Problems, func(a, b Problem) int { return strings.Compare(a.Setting, b.Setting) })
+	return &e
+}
+
+func (e *ConfigError) addProblem(setting, value, why string) {
+	e.Problems = append(e.Problems, Problem{setting, value, why})
+}
+
+func (e *ConfigError) checkSetting(ok bool, setting string, value any, why string) {
+	if ok {
+		return
+	}
+	if s, isString := value.(string); isString {
+		value = strconv.Quote(s)
+	}
+	e.addProblem(setting, fmt.Sprint(value), why)
+}
+
+func (c *Config) validateIdentity(e *ConfigError) {
+	e.checkSetting(printable(c.Name, nameBytesMax, " /"), "Name", c.Name,
+		"a name has at most 128 printable bytes, no spaces, no slashes")
+	e.checkSetting(printable(c.Cluster, nameBytesMax, " "), "Cluster", c.Cluster,
+		"a cluster name has at most 128 printable bytes and no spaces")
+	e.checkSetting(printable(c.AppVersion, appVersionBytesMax, ""), "AppVersion", c.AppVersion,
+		"a version has at most 64 printable bytes")
+	e.checkSetting(len(c.Roles) <= rolesMax, "Roles", len(c.Roles), "a node carries at most 32 roles")
+	for _, r := range c.Roles {
+		e.checkSetting(r != "" && len(r) <= roleBytesMax && strings.Trim(r, roleBytes) == "", "Roles", r,
+			"a role has 1 to 64 bytes from a-z A-Z 0-9 . _ -")
+	}
+}
+
+func (c *Config) validateMetadata(e *ConfigError) {
+	size := 0
+	for _, k := range slices.Sorted(maps.Keys(c.Metadata)) {
+		value := c.Metadata[k]
+		size += len(k) + len(value)
+		e.checkSetting(k != "" && len(k) <= roleBytesMax && strings.Trim(k, roleBytes) == "", "Metadata", k,
+			"a key has 1 to 64 bytes from a-z A-Z 0-9 . _ -")
+		e.checkSetting(printable(value, metadataBytesMax, ""), "Metadata", k+"="+value, "a value is printable")
+	}
+	e.checkSetting(len(c.Metadata) <= metadataMax, "Metadata", len(c.Metadata), "at most 8 entries")
+	e.checkSetting(size <= metadataBytesMax, "Metadata", fmt.Sprint(size, " bytes"), "keys and values have at most 256 bytes in all: every view carries them")
+}
+
+const roleBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+func printable(s string, most int, without string) bool {
+	return len(s) <= most && !strings.ContainsAny(s, without) &&
+		!strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
+}
+
+func (c *Config) validateAddresses(e *ConfigError) {
+	host, err := splitAddr(c.Listen, true)
+	e.checkSetting(err == nil, "Listen", c.Listen, reason(err))
+	if err != nil {
+		return
+	}
+	if c.Advertise != "" {
+		adv, err := splitAddr(c.Advertise, true)
+		e.checkSetting(err == nil, "Advertise", c.Advertise, reason(err))
+		e.checkSetting(err != nil || !wildcard(adv), "Advertise", c.Advertise,
+			"other nodes cannot dial an unspecified address: set the one at which they reach this node")
+	} else {
+		e.checkSetting(!wildcard(host), "Advertise", c.Advertise,
+			"Listen = "+c.Listen+" names no particular address: set Advertise to the address at which other nodes reach this one")
+	}
+	e.checkSetting(c.TLS == nil || c.Certificates == nil, "TLS", "set", "Certificates is set as well: choose one")
+	c.validateSecrets(e)
+	if !loopback(host) && !c.InsecureTransport {
+		if adv, err := splitAddr(c.Advertise, true); c.Advertise != "" && err == nil {
+			host = adv
+		}
+		c.validateOpenNetwork(e, host)
+	}
+}
+
+func (c *Config) validateContacts(e *ConfigError) {
+	e.checkSetting(len(c.ContactPoints) <= contactPointsMax, "ContactPoints", len(c.ContactPoints), "at most 1024")
+	fixed := c.ContactFunc == nil
+	for _, p := range c.ContactPoints {
+		fixed = fixed && isPlain(p)
+		if srv, is := strings.CutPrefix(p, srvPrefix); is {
+			e.checkSetting(srv != "" && len(srv) <= dnsNameBytesMax && !strings.ContainsAny(srv, " :/"), "ContactPoints", p,
+				"srv: is followed by the name of SRV records and nothing else: their targets name the ports")
+			continue
+		}
+		host, err := splitAddr(p, false)
+		e.checkSetting(err == nil, "ContactPoints", p, reason(err))
+		e.checkSetting(err != nil || !wildcard(host), "ContactPoints", p, "an unspecified address is nowhere: name a host")
+	}
+	e.checkSetting(len(c.FormerMembers) <= contactPointsMax, "FormerMembers", len(c.FormerMembers), "at most 1024")
+	c.validateBootstrap(e, fixed)
+}
+
+// validateBootstrap refuses settings under which a node would form a second cluster
+// beside a living one, after a restart or when names resolve to only some of the hosts.
+func (c *Config) validateBootstrap(e *ConfigError, literal bool) {
+	expect, listed := c.BootstrapExpect, len(distinct(c.ContactPoints))
+	e.checkSetting(expect >= 0, "BootstrapExpect", expect, "a count is not negative")
+	if literal && expect > 1 {
+		e.checkSetting(expect <= listed+1, "BootstrapExpect", expect,
+			fmt.Sprintf("there are only %d contact points, so that many can never answer", listed))
+	}
+	switch {
+	case c.Bootstrap || expect < 0:
+	case literal && listed == 0:
+		e.checkSetting(expect > 0 || len(c.FormerMembers) > 0 || c.peerless(), "ContactPoints", 0,
+			"other nodes may have Listen = "+c.Listen+" as a contact point, and without contact points this node would form a second cluster at every restart: give all nodes the same list of addresses, or set Bootstrap on the one node that is to form the cluster, for its first start")
+	case !literal && expect == 0:
+		e.addProblem("BootstrapExpect", "0",
+			"names, and a ContactFunc, may return only some of the hosts: set how many contact points must answer before a new cluster is formed, more than half of the nodes that start first")
+	case literal && listed == 1 && expect == 0:
+		e.addProblem("BootstrapExpect", "0",
+			"the list has one address: set 1 on all nodes if the node there may form a cluster by itself, or give all nodes the same list of three addresses or more")
+	case literal && expect > 0:
+		e.checkSetting(expect > listed/2, "BootstrapExpect", expect,
+			fmt.Sprintf("less than a majority of the %d contact points: two halves could form a cluster each; set %d or more, or leave it out", listed, listed/2+1))
+	}
+}
+
+// peerless reports whether no other node can have this one's address.
+func (c *Config) peerless() bool {
+	host, port, err := net.SplitHostPort(c.Listen)
+	return err != nil || loopback(host) && port == "0" && c.Advertise == ""
+}
+
+// distinct returns list sorted and without duplicates.
+func distinct(list []string) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func (c *Config) validateTimes(e *ConfigError) {
+	e.checkSetting(c.Members >= 0 && c.Members <= membersMost, "Members", c.Members, "between 1 and 2048, or 0 for 200")
+	e.checkSetting(c.Ping >= time.Millisecond, "Ping", c.Ping, "at least 1ms")
+	c.validateLease(e)
+	e.checkSetting(c.RemoveAfter <= time.Hour, "RemoveAfter", c.RemoveAfter, "at most 1h")
+	e.checkSetting(c.SettleAfter > 0, "SettleAfter", c.SettleAfter, "a wait is positive")
+	e.checkSetting(c.DriftPPM > 0 && c.DriftPPM <= driftMax, "DriftPPM", c.DriftPPM, "between 1 and 100000")
+	e.checkSetting(c.ForeignClusters <= gossip.ForeignWarn, "ForeignClusters", c.ForeignClusters, "one of the two named values")
+	e.checkSetting(c.CrashEvidence <= gossip.EvidenceOff, "CrashEvidence", c.CrashEvidence, "one of the three named values")
+	d := c.Discovery
+	for name, v := range map[string]time.Duration{"ProbeInterval": d.ProbeInterval, "GossipInterval": d.GossipInterval,
+		"PushPullInterval": d.PushPullInterval, "RejoinInterval": d.RejoinInterval} {
+		e.checkSetting(v >= 10*time.Millisecond, "Discovery."+name, v, "at least 10ms")
+	}
+}
+
+// driftMax is the highest DriftPPM: a tenth.
+const driftMax = 100_000
+
+// validateLease checks P, L, RemoveAfter and the clocks' error m per unit of time.
+//
+// Round k is sent at kP. Its ping echoes the answer to round k-1, sent about (k-1)P, and
+// grants the rest of the leader lease, (k-1)P + L - mL - kP, less the margin for the
+// member's clock; so the lease ends at (k-2)P + L - 2mL at the earliest, by a fast clock
+// mL before that. If ping k+1 is lost, the next renewal comes at (k+2)P: that is in time
+// if L - 3mL > 4P, plus the lateness of timers and messages, for which P/2 is reserved.
+//
+// No lease outlives the leader's newest message by more than L, so RemoveAfter >= L is
+// safe. L is also the window of proofs: the newest grant is at most 3P old, a lost ping
+// included, when all other members crash, and the proof takes refusalsSpanSuspectSelf, or
+// readOut while there are unread bytes.
+func (c *Config) validateLease(e *ConfigError) {
+	ppm := time.Duration(min(max(c.DriftPPM, 0), driftMax))
+	drift := func(d time.Duration) time.Duration { return d / 1_000_000 * ppm }
+	least := 4*c.Ping + c.Ping/2
+	served := c.Lease-3*drift(c.Lease) >= least
+	e.checkSetting(served, "Lease", c.Lease,
+		fmt.Sprintf("less 3 times what clocks may drift in it (DriftPPM), at least 4.5 times Ping (%v), or one lost ping would pause the node", least))
+	e.checkSetting(c.RemoveAfter-drift(c.RemoveAfter) > c.Lease+c.Ping, "RemoveAfter", c.RemoveAfter,
+		fmt.Sprintf("less what clocks may drift in it (DriftPPM), more than Lease + Ping (%v): a member must not be removed while its lease runs", c.Lease+c.Ping))
+	if c.CrashEvidence == gossip.EvidenceFull && served {
+		window := 3*c.Ping + refusalsSpanSuspectSelf + readOut(c.Lease)
+		e.checkSetting(c.Lease-drift(c.Lease) >= window, "Lease", c.Lease,
+			fmt.Sprintf("less what clocks may drift in it (DriftPPM), at least %v, in which a crash is proven: later proofs cannot replace a quorum, as CrashEvidence full promises", window))
+	}
+}
+
+func (c *Config) validatePartition(e *ConfigError) {
+	name := c.Partition.String()
+	e.checkSetting(name != "" && printable(name, nameBytesMax, ""), "Partition", name,
+		"nodes compare its String, which has 1 to 128 printable bytes")
+	switch p := c.Partition.(type) {
+	case gossip.StaticQuorum:
+		e.checkSetting(p.N >= 1, "Partition", name, "N is at least 1")
+	case gossip.AssumeCrash:
+		e.checkSetting(p.After > c.RemoveAfter+c.Lease, "Partition", name,
+			fmt.Sprintf("After is more than RemoveAfter + Lease (%v): a majority must have had the time to continue first", c.RemoveAfter+c.Lease))
+		e.checkSetting(c.CrashEvidence == gossip.EvidenceFull, "Partition", name,
+			"it counts silence as evidence, so CrashEvidence must be full")
+	}
+	for n := 1; n <= policyVoters; n++ {
+		if err := gossip.VerifyPolicy(c.Partition, policySample(n)); err != nil {
+			e.addProblem("Partition", name, "it lets two parts act at the same time, or none: "+err.Error())
+			return
+		}
+	}
+}
+
+// policyVoters is the largest view for which an application's policy is checked.
+const policyVoters = 5
+
+// policySample is a view of n plain members.
+func policySample(n int) *gossip.View {
+	v := &gossip.View{Cluster: 1, Epoch: gossip.FirstEpoch(1)}
+	for i := range n {
+		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: gossip.NodeID(i + 1)}, Joined: v.Epoch, Status: gossip.Up})
+	}
+	return v
+}
+
+func (c *Config) validateKeys(e *ConfigError) {
+	e.checkSetting(len(c.SecretKeys) <= secretKeysMax, "SecretKeys", len(c.SecretKeys), "at most 16: every one is tried")
+	for i, k := range c.SecretKeys {
+		n := len(k)
+		// The value is a secret, so only its length is shown.
+		e.checkSetting(n == 16 || n == 24 || n == 32, "SecretKeys", fmt.Sprintf("[%d] of %d bytes", i, n),
+			"an AES key has 16, 24 or 32 bytes")
+	}
+}
+
+// splitAddr checks a host:port and returns the host.
+func splitAddr(addr string, portMayBeZero bool) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", fmt.Errorf("not a host:port: %v", err)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return "", fmt.Errorf("port %q is not a number from 0 to 65535", port)
+	}
+	if n == 0 && !portMayBeZero {
+		return "", fmt.Errorf("port 0 cannot be dialled")
+	}
+	if strings.ContainsAny(host, " /") {
+		return "", fmt.Errorf("host %q is not a host name or IP address", host)
+	}
+	return host, nil
+}
+
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func wildcard(host string) bool {
+	if host == "" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsUnspecified()
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}

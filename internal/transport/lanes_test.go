@@ -1,0 +1,218 @@
+package transport
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/peerage-go/peerage/gossip"
+)
+
+// flowOfText reads the flow of a test's frame, which is its first number.
+func flowOfText(payload []byte) Flow {
+	head, _, _ := bytes.Cut(payload[:min(len(payload), 20)], []byte(" "))
+	f, _ := strconv.ParseUint(string(head), 10, 64)
+	return Flow(f)
+}
+
+// flowing makes a node whose frames begin with their flow.
+func (w *world) flowing(id gossip.NodeID, with ...configure) *node {
+	n := w.make(id, "", with...)
+	n.HandleFlows(KindView, flowOfText)
+	n.run()
+	return n
+}
+
+// names returns what came, without what fills large frames.
+func (n *node) names() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	got := make([]string, 0, len(n.frames))
+	for _, f := range n.frames {
+		_, f, _ = strings.Cut(f, ":")
+		name, _, _ := strings.Cut(f, "|")
+		got = append(got, name)
+	}
+	return got
+}
+
+func large(flow int, name string, n int) string {
+	return fmt.Sprintf("%d %s|%s", flow, name, strings.Repeat("x", n))
+}
+
+// A small frame goes ahead of large ones of other flows that were sent before it, and
+// behind those of its own.
+func TestSmallFramesPassLargeOnesOfOtherFlows(t *testing.T) {
+	everywhere(t, func(w *world) {
+		a, b := w.flowing(1), w.start(2)
+		entered, leave := make(chan struct{}), make(chan struct{})
+		b.onFrame = func(_ gossip.NodeID, p []byte) {
+			if string(p) == "9 stop" {
+				close(entered)
+				<-leave
+			}
+		}
+		a.Learn(b.Self())
+		a.send(b, Message, "9 stop")
+		<-entered
+		for i := range 4 {
+			a.send(b, Message, large(1, fmt.Sprintf("big%d", i), 3<<20))
+		}
+		a.send(b, Message, "1 same")
+		a.send(b, Message, "2 other")
+		close(leave)
+		b.awaitFrames(7)
+		got := b.names()
+		if want := []string{"1 big0", "1 big1", "1 big2", "1 big3", "1 same"}; !slices.Equal(slices.DeleteFunc(slices.Clone(got), func(s string) bool { return s[0] != '1' }), want) {
+			w.Errorf("handled %q", got)
+		}
+		if at := slices.Index(got, "2 other"); at > 2 {
+			w.Errorf("the small frame of another flow came as number %d: %q", at, got)
+		}
+	})
+}
+
+// A frame that names no flow is behind all that was sent before it, half-sent frames
+// included: a farewell's marker.
+func TestAFrameWithoutFlowPassesNothing(t *testing.T) {
+	everywhere(t, func(w *world) {
+		a, b := w.flowing(1), w.start(2)
+		a.Learn(b.Self())
+		a.send(b, Message, large(1, "a", 1<<20))
+		a.send(b, Message, large(2, "b", 2<<20))
+		a.send(b, Message, "1 c")
+		a.send(b, Message, "0 barrier")
+		a.send(b, Message, "3 behind")
+		a.send(b, Message, large(0, "barrier2", 1<<20))
+		b.awaitFrames(6)
+		got := b.names()
+		at := func(name string) int { return slices.Index(got, name) }
+		for _, before := range []string{"1 a", "2 b", "1 c"} {
+			if at(before) > at("0 barrier") {
+				w.Errorf("%s was handled behind the barrier: %q", before, got)
+			}
+		}
+		if at("0 barrier2") != 5 || at("1 a") > at("1 c") {
+			w.Errorf("handled %q", got)
+		}
+	})
+}
+
+// More large frames begin than may be under way; the connection breaks, and the next one
+// begins with none of their halves.
+func TestHalfSentFramesGoWithTheConnection(t *testing.T) {
+	everywhere(t, func(w *world) {
+		a, b := w.flowing(1), w.start(2)
+		a.Learn(b.Self())
+		a.send(b, Message, "9 first")
+		b.awaitFrames(1)
+		for i := range 32 {
+			_ = a.Send(2, Message, KindView, []byte(large(i+1, "big", 300<<10))) // those that find room
+		}
+		b.sever(1, Message, 0)
+		a.awaitEvent(Lost, Message, 2)
+		w.poll("a frame of the next connection", func() bool {
+			return a.Send(2, Message, KindView, []byte(large(3, "last", 100<<10))) == nil &&
+				b.within(20_000_000, func() bool { return strings.HasPrefix(b.frames[len(b.frames)-1], "1:3 last") })
+		})
+		for _, f := range b.frames {
+			if len(f) > 100 && strings.Trim(f[strings.Index(f, "|")+1:], "x") != "" {
+				w.Error("a frame came mixed up")
+			}
+		}
+		if n := b.Counters().MalformedFrames.Load() + b.Counters().CorruptFrames.Load(); n != 0 {
+			w.Errorf("%d bad frames", n)
+		}
+		w.poll("the halves are released", func() bool { return b.e.halves.bytes() == 0 })
+	})
+}
+
+// Frames of random sizes and flows: each flow keeps its order, frames without one are
+// behind everything, all arrive whole and room comes back.
+func TestFlowsKeepTheirOrder(t *testing.T) {
+	everywhere(t, func(w *world) {
+		a, b := w.flowing(1), w.start(2)
+		a.Learn(b.Self())
+		rng := rand.New(rand.NewPCG(7, 7))
+		const frames = 600
+		sent := make([]string, frames)
+		for i := range sent {
+			n := rng.IntN(200)
+			switch rng.IntN(12) {
+			case 0:
+				n = rng.IntN(400 << 10)
+			case 1:
+				n = pieceBytes - 40 + rng.IntN(60)
+			}
+			flow := rng.IntN(6)
+			if flow == 0 && rng.IntN(4) > 0 {
+				flow = 1
+			}
+			p := large(flow, strconv.Itoa(i), n)
+			sent[i] = p
+			for a.Send(2, Message, KindView, []byte(p)) != nil {
+				if err := a.WaitRoom(w.ctx(), 2, Message); err != nil {
+					w.Fatal(err)
+				}
+			}
+		}
+		got := b.awaitFrames(frames)
+		last, seen := map[Flow]int{}, make([]bool, frames)
+		for _, f := range got {
+			f = strings.TrimPrefix(f, "1:")
+			var i int
+			flow := flowOfText([]byte(f))
+			if _, err := fmt.Sscanf(f, fmt.Sprintf("%d %%d|", flow), &i); err != nil || f != sent[i] {
+				w.Fatalf("%.40q came, %v", f, err)
+			}
+			if i < last[flow] {
+				w.Errorf("%d of flow %d was handled behind %d", i, flow, last[flow])
+			}
+			if flow == 0 && slices.Contains(seen[:i], false) {
+				w.Errorf("%d, without a flow, passed %d", i, slices.Index(seen, false))
+			}
+			last[flow], seen[i] = i, true
+		}
+		w.poll("all is written", func() bool { return a.Counters().QueueBytes(Message) == 0 })
+		l, _ := a.e.link(2, Message)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if q := &l.lanes; q.bytes != 0 || q.frames != 0 || len(q.order) != 0 || len(q.busy) != 0 || q.slots != [piecesMax]bool{} {
+			w.Errorf("left: %+v", q)
+		}
+	})
+}
+
+// 60 connections send most of a large frame and wait: they hold no more memory than they
+// may together, the oldest end, and honest large frames go on.
+func TestAttackHalfFrames(t *testing.T) {
+	everywhere(t, func(w *world) {
+		const most = 16 << 20
+		b := w.start(2, patient, func(c *Config) { c.HalfFrameBytesMax = most })
+		first := makePieceHeader(KindView, 1|firstPiece, append([]byte{0, 0x80, 0, 0}, make([]byte, pieceBytes)...)) // 8 MiB
+		next := makePieceHeader(KindView, 1, make([]byte, pieceBytes))
+		for i := range 60 {
+			a := w.start(gossip.NodeID(100+i), patient)
+			conn := b.dialAs(w, a, Bulk)
+			half := append(append(first[:], 0, 0x80, 0, 0), make([]byte, pieceBytes)...)
+			for range 40 {
+				half = append(append(half, next[:]...), make([]byte, pieceBytes)...)
+			}
+			if _, err := conn.Write(half); err != nil {
+				w.Logf("ended while it wrote: %v", err)
+			}
+			if held := b.e.halves.bytes(); held > most {
+				w.Fatalf("%d bytes are held by half frames, %d are allowed", held, most)
+			}
+		}
+		w.poll("the oldest ended", func() bool { return b.Counters().HalfFrames.Load() > 40 })
+		honest := w.start(1, patient)
+		honest.Learn(b.Self())
+		honest.send(b, Bulk, large(1, "honest", 7<<20))
+		b.awaitFrames(1)
+	})
+}
