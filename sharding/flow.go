@@ -56,7 +56,7 @@ func (r *router) wantHome(inc *incarnation, shard ShardID) {
 // refused takes a request back that this node sent to the wrong home.
 func (r *router) refused(inc *incarnation, from gossip.NodeID, q *request, frame []byte) {
 	r.onRoute(inc, &r.routes[q.shard], func(c *route.Route[message]) {
-		expected := c.Expects(from, q.token)
+		expected := c.Expects(from, q.token, q.number)
 		switch {
 		case q.sure != nil:
 			r.returned(q)

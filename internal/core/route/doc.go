@@ -37,7 +37,11 @@
 //     sends a marker of its own to the node that refused, and sorts the refusals when the
 //     acknowledgement arrives: connections keep order, so all refusals have arrived by then.
 //     No message leaves in between. A route that turns to another home without having been
-//     closed does the same.
+//     closed does the same. A refusal counts only if its message left on the way whose refusals
+//     are due, since the route last turned to that home. It may arrive much later: a home may
+//     open before the former one has acknowledged a marker, when the shard has stopped or died
+//     there. By then messages may have left for other homes, or run here, where they have no
+//     numbers.
 //
 //  5. When the connection to the home breaks, the messages on it may or may not have arrived,
 //     and no refusal will return. The route keeps its home and is suspended until a new

@@ -43,6 +43,9 @@ func (r *Route[M]) Open(home gossip.NodeID, token protocol.Token, local bool) (e
 	r.due.actions |= doHide
 	ended = r.asked && len(r.buf) > 0
 	r.open, r.suspended, r.asked = true, false, false
+	if r.home != home {
+		r.before = r.window.Sent()
+	}
 	if r.home != home || r.token != token {
 		r.ReleaseCallers()
 		r.window.Open()

@@ -73,6 +73,9 @@ func (w *world) place(n gossip.NodeID) {
 	}
 	w.seq++
 	w.owner, w.token = n, protocol.Token{Term: 1, Seq: w.seq}
+	if n != self {
+		w.remote = append(w.remote, allocation{n, w.token})
+	}
 	w.note("placed at %d", n)
 	w.r.Open(n, w.token, n == self)
 	w.carryOut()
@@ -102,6 +105,33 @@ func (w *world) finish(n gossip.NodeID) {
 	}
 	w.moving, w.owner = protocol.Token{}, 0
 	w.place(n)
+}
+
+// publish opens the route to the present home again, as the answer to a question does. If a move
+// has begun, this cancels it, whether or not its marker has been acknowledged.
+func (w *world) publish() {
+	if w.owner != 0 {
+		w.note("published at %d", w.owner)
+		w.open(w.owner, w.token)
+	}
+}
+
+// publishFormer opens the route by the record of an earlier allocation: a coordinator that has
+// just taken office may serve one that its census then refutes.
+func (w *world) publishFormer() {
+	for i := len(w.remote) - 1; i >= 0; i-- {
+		if former := w.remote[i]; former.token != w.token {
+			w.note("published at %d by a former record", former.home)
+			w.open(former.home, former.token)
+			return
+		}
+	}
+}
+
+func (w *world) open(n gossip.NodeID, token protocol.Token) {
+	w.moving = protocol.Token{}
+	w.r.Open(n, token, n == self)
+	w.carryOut()
 }
 
 // abandon ends the hosting of the shard without notice: its home has died.
@@ -184,8 +214,10 @@ func (w *world) step(b byte) {
 
 func (w *world) stepFault(n gossip.NodeID, b byte) {
 	switch b >> 5 {
-	case 0, 1:
+	case 0:
 		w.abandon()
+	case 1:
+		w.stepPublish(b)
 	case 2:
 		w.disconnect(n)
 	case 3, 4:
@@ -197,6 +229,14 @@ func (w *world) stepFault(n gossip.NodeID, b byte) {
 	case 7:
 		w.r.ReleaseCallers()
 		w.carryOut()
+	}
+}
+
+func (w *world) stepPublish(b byte) {
+	if b>>4&1 == 0 {
+		w.publish()
+	} else {
+		w.publishFormer()
 	}
 }
 
@@ -220,6 +260,7 @@ func (w *world) settle() {
 		w.carryOut()
 		w.finish(2)
 		w.place(2)
+		w.publish()
 	}
 	sent := 0
 	for i, s := range w.sends {
@@ -291,5 +332,63 @@ func TestOrderHoldsUnderRandomSchedules(t *testing.T) {
 	t.Logf("%d handled, %d lost with connections, %d dropped, %d withdrawn", all.taken, all.lost, all.dropped, all.withdrawn)
 	if all.taken < 1000 || all.lost < 100 || all.dropped < 100 || all.withdrawn < 100 {
 		t.Error("the schedules are too calm")
+	}
+}
+
+// A refusal from an earlier way arrives while the route waits for those of a later way to the
+// same node, or while the later way has the same token. Its message may not be sent again:
+// another one has run on this node in between.
+func TestOrderHoldsWhenARefusalOfAnEarlierWayIsLate(t *testing.T) {
+	// runHere sends a message that runs on this node, and turns the route to node 2 and back.
+	runHere := func(w *world) {
+		w.send(0, 10)
+		w.abandon()
+		w.place(2)
+		w.abandon()
+		w.place(self)
+	}
+	for _, c := range []struct {
+		name string
+		play func(w *world)
+	}{
+		{"a home dies before it has the coordinator's marker", func(w *world) {
+			w.place(2)
+			w.send(0, 10)
+			w.begin()
+			w.abandon()
+			w.finish(self)
+			runHere(w)
+		}},
+		{"a home opens before the former one has the route's marker", func(w *world) {
+			w.place(2)
+			w.send(1, 10)
+			w.send(0, 10)
+			w.abandon()
+			w.arrive(2)
+			w.answer(2)
+			w.place(self)
+			runHere(w)
+		}},
+		{"a former record opens the earlier way again", func(w *world) {
+			w.place(2)
+			w.send(0, 10)
+			w.begin()
+			w.abandon()
+			w.finish(self)
+			w.send(0, 10)
+			w.publishFormer()
+			w.arrive(2)
+			w.answer(2)
+			w.publish()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			c.play(w)
+			w.settle()
+			if s := w.sends[0]; s.taken != s.sent {
+				t.Errorf("sender 0 has sent %d messages, and the last one handled is %d", s.sent, s.taken)
+			}
+		})
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-// Expects reports whether a message under token that the node from refused may be sent again:
-// it was sent there on the present way, or the route waits for refusals of that node.
-func (r *Route[M]) Expects(from gossip.NodeID, token protocol.Token) bool {
-	return r.home == from && r.token == token || r.settle.owner == from
+// Expects reports whether a message that left under token and number, and was refused by the
+// node from, may be sent again: it left on the present way, or on the way whose refusals the
+// route waits for. A message from an earlier way to the same node may not: since then, messages
+// may have left for another home, or run here.
+func (r *Route[M]) Expects(from gossip.NodeID, token protocol.Token, number uint64) bool {
+	return r.home == from && r.token == token && number > r.before || r.settle.owner == from && number > r.settle.before
 }
 
 // Refused takes back an expected message that left under number and was refused by the node
@@ -31,7 +33,7 @@ func (r *Route[M]) Refused(from gossip.NodeID, number uint64, it Item[M]) {
 // settleWith waits for everything that a node refuses of what it was sent.
 func (r *Route[M]) settleWith(owner gossip.NodeID) {
 	r.markers++
-	r.settle = settling{owner: owner, number: r.markers}
+	r.settle = settling{owner: owner, number: r.markers, before: r.before}
 	r.ReleaseCallers()
 	r.due.actions |= doSettle
 }

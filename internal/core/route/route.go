@@ -39,6 +39,9 @@ type Route[M any] struct {
 	published bool
 	// leaving is the caller whose message the last Action sends.
 	leaving *Waiter[M]
+	// before is the number of the last message that left before the way to home began, which
+	// lasts until the route turns to another home.
+	before uint64
 	// markers numbers the route's own markers.
 	markers uint64
 	// back holds refused items, in the order of numbers.
@@ -53,6 +56,8 @@ type settling struct {
 	owner gossip.NodeID
 	// number tells markers apart. Markers of coordinators have a term, those of routes none.
 	number uint64
+	// before is that of the way to owner.
+	before uint64
 }
 
 func (s settling) waiting() bool { return s.owner != 0 }

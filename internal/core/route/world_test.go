@@ -38,6 +38,12 @@ type frame struct {
 	lowest flow.Class
 }
 
+// allocation is a home that the shard has had.
+type allocation struct {
+	home  gossip.NodeID
+	token protocol.Token
+}
+
 // world is a route and its surroundings, moved by a schedule of bytes.
 type world struct {
 	t     testing.TB
@@ -47,6 +53,8 @@ type world struct {
 	owner gossip.NodeID
 	token protocol.Token
 	seq   uint64
+	// remote are the allocations to nodes 2 and 3 so far.
+	remote []allocation
 	// accounts are the homes' records of this node, by token.
 	accounts  map[protocol.Token]*flow.Account
 	budget    flow.Budget
@@ -283,7 +291,7 @@ func (w *world) answer(n gossip.NodeID) {
 	case Stopped:
 		w.r.Stop(n, f.token, f.id, f.lowest)
 	case Lost:
-		if !w.r.Expects(n, f.token) {
+		if !w.r.Expects(n, f.token, f.number) {
 			w.dropped++
 			break
 		}
