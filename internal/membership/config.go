@@ -14,98 +14,52 @@ import (
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
-// Config configures a node. The zero value is valid: a cluster of one on a free port of
-// the loopback interface. Durations and counts that are zero take the default named at
-// the field.
+// Config configures a node. The zero value is valid: a cluster of one on a free port of the
+// loopback interface.
 //
-// The settings marked (equal) must be equal on all nodes. They are compared before a node
-// is admitted, and a mismatch is logged on both sides with both values.
+// The first fields are settings of peerage.Config, which documents them; ContactPoints and
+// ContactFunc are Join and JoinFunc there. Durations and counts that are zero take the
+// defaults named there.
 type Config struct {
-	// Name is the stable label of the node: it survives restarts, and need not be
-	// unique. At most 128 printable bytes without spaces and slashes. Default: the
-	// address of Advertise or Listen; with port 0, a part of the NodeID.
-	Name string
-	// Cluster is the name of the cluster (equal): nodes with another name are refused. At
-	// most 128 printable bytes without spaces. Default: "peerage".
-	Cluster string
-	// Listen is the host:port to listen on; port 0 takes a free one. Default:
-	// "127.0.0.1:0".
-	Listen string
-	// Advertise is the host:port at which other nodes reach this one. It is required if
-	// Listen names no particular address ("0.0.0.0:7101"). Default: the actual listen
-	// address.
-	Advertise string
-	// Roles are the node's labels: at most 32, each of at most 64 bytes from
-	// a-z A-Z 0-9 . _ -.
-	Roles []string
-	// AppVersion orders releases of the application: at most 64 printable bytes.
-	AppVersion string
-	// Metadata is a further description of the node for readers of views: a zone, a
-	// machine's name. Every view carries it, so it is small: at most 8 entries and 256
-	// bytes in all, keys of the same bytes as roles, values printable. It does not change
-	// while the node runs.
-	Metadata map[string]string
+	Name              string
+	Cluster           string
+	Listen            string
+	Advertise         string
+	Roles             []string
+	AppVersion        string
+	Metadata          map[string]string
+	ContactPoints     []string
+	ContactFunc       func(ctx context.Context) ([]string, error)
+	Resolver          gossip.Resolver
+	Bootstrap         bool
+	BootstrapExpect   int
+	SettleAfter       time.Duration
+	ReformAfter       time.Duration
+	Members           int
+	Ping              time.Duration
+	Lease             time.Duration
+	RemoveAfter       time.Duration
+	DriftPPM          int
+	CrashEvidence     gossip.CrashEvidence
+	Partition         gossip.Policy
+	ForeignClusters   gossip.ForeignPolicy
+	Oracle            func(ctx context.Context, n gossip.Node) (gone bool, err error)
+	TLS               *tls.Config
+	SharedSecrets     [][]byte
+	SecretKeys        [][]byte
+	InsecureTransport bool
+	Logger            *slog.Logger
+	WallClock         func() time.Time
+	Seed              uint64
+	NoDiscovery       bool
+	Discovery         gossip.Discovery
 
-	// ContactPoints are addresses of other nodes of the cluster. The node probes them
-	// with back-off until one admits it. At most 1024, each
-	//
-	//	10.0.0.7:7101                  an address,
-	//	peers.example:7101             all addresses of a host name (A, AAAA), or
-	//	srv:_peerage._tcp.example      all targets of SRV records, each with its port;
-	//	                               priority and weight do not matter.
-	//
-	// Names are looked up again at every round: every second without a view, every 10 s
-	// with one. A name that does not resolve is logged and keeps its last addresses.
-	//
-	// Give all nodes the same list; a node's own address may be in it or not. The lowest
-	// address among those that answer forms a new cluster, once more than half of the
-	// list answers. A node that is on no list joins only, and never forms a cluster. A
-	// list of one address requires BootstrapExpect, and so does a list with names: a DNS
-	// name may at first return only some of the hosts, and a majority of those few could
-	// form a second cluster.
-	//
-	// An empty list is for a node with Bootstrap, or for one that can have no peers: Listen
-	// names a loopback address and port 0.
-	ContactPoints []string
-	// ContactFunc returns further contact points, in the same forms. It is called at
-	// every round, from one goroutine, and should honour ctx. It requires
-	// BootstrapExpect.
-	ContactFunc func(ctx context.Context) ([]string, error)
-	// Resolver looks the names of contact points up. Default: net.DefaultResolver.
-	Resolver gossip.Resolver
-	// Bootstrap makes this node form a new cluster immediately, without probing its
-	// contact points. A node that is restarted with Bootstrap forms another cluster
-	// beside the surviving one, and one of the two yields (ForeignClusters): set it only
-	// for the first start of a cluster.
-	Bootstrap bool
-	// BootstrapExpect is how many nodes must answer before the lowest of them forms a new
-	// cluster. This node's own contact points count, as resolved, and this node itself;
-	// lists of other nodes and FormerMembers do not. More than half of the list must answer
-	// in any case, so a lower number is refused for a list of addresses. A higher one waits
-	// for machines that may never come. With names, set more than half of the nodes that
-	// start first: then incomplete answers of a name server do no harm. Default: more
-	// than half of the list; required for a list of one address (1, if the node there may
-	// form a cluster by itself), for names and for a ContactFunc.
-	BootstrapExpect int
 	// FormerMembers are addresses of nodes that an earlier incarnation of this node has met.
 	// The node looks there for its cluster. They are not contact points: a node with
 	// contact points does not count them. A node without any counts them, and itself, as
 	// its list: it forms a new cluster only with more than half of them, unless
 	// BootstrapExpect is 1. At most 1024.
 	FormerMembers []string
-	// SettleAfter is how long the set of answering contact points must stay the same
-	// before a cluster is formed of fewer than all of them, or by a node alone. The wait
-	// lasts at least twice Discovery.RejoinInterval, so that a cluster that lives, and looks
-	// for its lost members at that pace, finds this node first. Default: 1 s.
-	SettleAfter time.Duration
-	// ReformAfter ends an incarnation whose view can never have a quorum again. If a node
-	// has held no lease for so long, so many members are proven dead that the rest can
-	// never be a quorum, and no cluster was found, then it ends, and the next incarnation
-	// joins or forms a cluster under the rules for a fresh node. In this case the proofs
-	// came too late for a takeover: for example after a majority lost power and restarted
-	// as new incarnations. This is the only place where availability is chosen over
-	// certainty. Default: 30 s; negative: never.
-	ReformAfter time.Duration
 	// MinGeneration is the lowest generation of a cluster that this node may form: above
 	// those that it has met in earlier incarnations. A node that forms a cluster while
 	// this node answers respects it, too. Default: the wall clock in seconds.
@@ -121,74 +75,9 @@ type Config struct {
 	// cluster below opens that generation first. It lies above those of other clusters of
 	// which the node was a member, so that tokens never go back.
 	LeastGeneration uint32
-
-	// Members is the expected number of members, at most 2048. The leader pings all of
-	// them every P; above 200 the defaults of Ping, Lease and RemoveAfter are those below
-	// times Members/200, so that the leader's work and traffic stay those of 200 members.
-	// Worked out for 1000: P = 500 ms, L = 5 s, RemoveAfter = 10 s, and 2000 pings a
-	// second. A larger cluster works but costs its leader more; a smaller one takes
-	// longer to detect silence. Proven crashes are not affected. It does not follow the
-	// view by itself: two nodes that hold different views would count leases by different
-	// lengths. Default: 200.
-	Members int
-	// Ping is P (equal): the interval at which the leader pings every member. Default:
-	// 100 ms.
-	Ping time.Duration
-	// Lease is L (equal): how long a lease lasts. At least 4.5 P, and the drift of
-	// clocks on top: with less, one lost ping would pause the node. A shorter lease
-	// makes takeovers after silence faster and pauses of the process costlier: with L = 1
-	// s a process that pauses for less than 1 s - P loses nothing. It is also the window
-	// in which certain proofs of death may replace a quorum, counted from this node's
-	// newest grant: with CrashEvidence full at least 50 ms plus 3 P plus L/5. Default: 1
-	// s.
-	Lease time.Duration
-	// RemoveAfter (equal) is the silence after which a member is removed. It is
-	// longer than L plus P. Default: 2 s.
-	RemoveAfter time.Duration
-	// DriftPPM (equal) bounds by how much two clocks' rates may differ, in parts per
-	// million. Default: 1000, that is 1 ms per second.
-	DriftPPM int
-	// CrashEvidence (equal) sets the effect of proofs of death. Default: full.
-	CrashEvidence gossip.CrashEvidence
-	// Partition (equal, by its String) decides which part continues when the members
-	// cannot reach each other, and which part stops: gossip.KeepMajority,
-	// gossip.StaticQuorum, gossip.KeepOldest, gossip.AssumeCrash, or the application's own.
-	// Default: gossip.KeepMajority.
-	Partition gossip.Policy
-	// ForeignClusters (equal) is the policy for another cluster of the same name:
-	// gossip.ForeignMerge ends the one of lower standing, and its nodes join the other;
-	// gossip.ForeignWarn leaves both as they are, and warns. Default: gossip.ForeignMerge.
-	ForeignClusters gossip.ForeignPolicy
-	// Oracle, if set, is asked about members that cannot be reached, and about all of
-	// them while this node's lease is not renewed: an orchestrator's API, for example. It
-	// returns true only for a process that is certainly gone. It is called from
-	// goroutines of its own, at most one at a time per member, and should honour ctx.
-	// Only an answer within L of this node's newest grant can replace a quorum: half of L
-	// remains for it when all other members vanish without a goodbye.
-	Oracle func(ctx context.Context, n gossip.Node) (gone bool, err error)
-
 	// Certificates turns mutual TLS on for all connections between peers, with files
 	// that are read again when they change: transport.LoadCertificates.
 	Certificates *transport.Certificates
-	// TLS does the same with a config of the application's own; not together with
-	// Certificates.
-	TLS *tls.Config
-	// SharedSecrets protects a cluster without certificates: at most 4 secrets, each of at
-	// least 32 random bytes, that all nodes hold. Each connection begins with a proof, on
-	// both sides, that the far end holds one, and every record of it carries a MAC. It
-	// encrypts no connection, and does not authenticate single nodes: see
-	// transport.TCPConfig. Datagrams are encrypted, with keys derived from the secrets
-	// unless SecretKeys is set. The first is used to dial, all are accepted.
-	SharedSecrets [][]byte
-	// SecretKeys encrypt memberlist's gossip: at most 16 AES keys of 16, 24 or 32
-	// bytes. The first encrypts, all decrypt. Node.RotateKeys changes them.
-	SecretKeys [][]byte
-	// InsecureTransport declares the network trusted: it allows an address other than
-	// loopback without Certificates or TLS, which protect connections, and without
-	// SecretKeys, which protect memberlist's datagrams (NoDiscovery sends none). Any of
-	// these that are set remain in use.
-	InsecureTransport bool
-
 	// Handlers receive the frames of the layers above. The kinds of this package,
 	// KindView and KindEvidence, are not among them. A handler must not block for long.
 	// It drops frames that it cannot accept yet: every protocol retransmits.
@@ -198,29 +87,12 @@ type Config struct {
 	// Flows name the flow of frames that the layers above send, by kind: frames of
 	// different flows may overtake each other (transport.Transport.HandleFlows).
 	Flows map[transport.Kind]func(payload []byte) transport.Flow
-
-	// Logger receives warnings for operators, and events at lower levels. Default:
-	// discard.
-	Logger *slog.Logger
 	// Clock measures leases. Default: clock.Boot, which counts suspend.
 	Clock clock.Clock
-	// WallClock supplies calendar time: a new cluster's generation, stamps of
-	// last-writer-wins data, the age of deletions. No lease and no timer follows it. It
-	// is called concurrently and may jump. Default: time.Now; set another one only in
-	// tests.
-	WallClock func() time.Time
 	// Transport replaces the TCP transport: the in-memory one in tests. Its Self
 	// then sets the node's id and address, and Listen, Advertise, Certificates, TLS and
 	// InsecureTransport are ignored. The node closes it.
 	Transport transport.Transport
-	// Seed feeds random waits. Default: random.
-	Seed uint64
-	// NoDiscovery disables memberlist: nodes are then found only at contact points and
-	// through views, and no datagram is sent or read.
-	NoDiscovery bool
-	// Discovery tunes memberlist.
-	Discovery gossip.Discovery
-
 	// trace receives leases and views as they change, for tests that compare nodes.
 	trace tracer
 }
