@@ -57,27 +57,33 @@ func (l *leaves[T]) shareAll() leaves[T] {
 	return leaves[T]{slices.Clone(l.list), all}
 }
 
-// keyed is an index by key that copies of a value share, with the changes since the
-// newest copy. A copy costs the number of changes, a later change the content of one key,
-// and one copy after changesMin changes or more the whole list of keys.
+// keyed is an index by key that copies of a value share, with the changes since the newest
+// copy. A copy costs nothing. The first change after it costs the number of changes, a later
+// one the content of one key, and after changesMin changes or more the whole list of keys.
+//
+// Several goroutines may read an index, and meanwhile one may make a copy of it.
 //
 // Invariant: base is never written; an entry of changed hides that of base. len is the
 // number of keys.
 type keyed[K comparable, C any] struct {
 	base, changed map[K]entryOf[C]
 	len, order    int
+	// Readers do not use the rest. common: copies share changed. epoch is above that of all
+	// entries whose content a copy shares.
+	common bool
+	epoch  int
 }
 
 // entryOf is the content under one key.
 type entryOf[C any] struct {
 	content C
-	order   int // of the keys, by insertion
-	// own: no copy shares the content. gone: there is none.
-	own, gone bool
+	order   int  // of the keys, by insertion
+	gone    bool // no content
+	epoch   int  // of the index at the latest change
 }
 
-// changesMin is how many keys may change before the next copy joins them with the base; of
-// many keys, one in changesPart.
+// changesMin is how many keys may change before the first change after a copy joins them with
+// the base; of many keys, one in changesPart.
 const (
 	changesMin  = 64
 	changesPart = 128
@@ -90,7 +96,6 @@ func newKeyed[K comparable, C any]() *keyed[K, C] {
 func (x *keyed[K, C]) findEntry(k K) (e entryOf[C], ok bool) {
 	if e, ok = x.changed[k]; !ok {
 		e, ok = x.base[k]
-		e.own = false
 	}
 	return e, ok && !e.gone
 }
@@ -104,8 +109,9 @@ func (x *keyed[K, C]) getContent(k K) (C, bool) {
 // editContent returns the content under k for writing. It calls detach if a copy shares it.
 func (x *keyed[K, C]) editContent(k K, detach func(C) C) (C, bool) {
 	e, ok := x.findEntry(k)
-	if ok && !e.own {
-		e.content, e.own = detach(e.content), true
+	if ok && (x.common || e.epoch < x.epoch) {
+		x.detachChanges()
+		e.content, e.epoch = detach(e.content), x.epoch
 		x.changed[k] = e
 	}
 	return e.content, ok
@@ -119,11 +125,13 @@ func (x *keyed[K, C]) putContent(k K, content C) {
 		x.len++
 		e.order = x.order
 	}
-	x.changed[k] = entryOf[C]{content: content, order: e.order, own: true}
+	x.detachChanges()
+	x.changed[k] = entryOf[C]{content: content, order: e.order, epoch: x.epoch}
 }
 
 // dropKey ends a key, which must be there.
 func (x *keyed[K, C]) dropKey(k K) {
+	x.detachChanges()
 	x.len--
 	if _, ok := x.base[k]; ok {
 		x.changed[k] = entryOf[C]{gone: true}
@@ -159,19 +167,24 @@ func (x *keyed[K, C]) keys() []K {
 
 // shareIndex returns a copy. Both share all contents from now on.
 func (x *keyed[K, C]) shareIndex() *keyed[K, C] {
+	x.common = true
+	x.epoch++
+	c := *x
+	return &c
+}
+
+// detachChanges makes changed the index's own, before it is written.
+func (x *keyed[K, C]) detachChanges() {
 	switch {
+	case !x.common:
 	case len(x.base) == 0:
 		x.base, x.changed = x.changed, make(map[K]entryOf[C])
 	case len(x.changed) > max(changesMin, x.len/changesPart):
 		x.joinChanges()
+	default:
+		x.changed = maps.Clone(x.changed)
 	}
-	for k, e := range x.changed { // order-free: each entry by itself
-		if e.own {
-			e.own = false
-			x.changed[k] = e
-		}
-	}
-	return &keyed[K, C]{x.base, maps.Clone(x.changed), x.len, x.order}
+	x.common = false
 }
 
 // joinChanges makes a base of all keys.

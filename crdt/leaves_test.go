@@ -147,3 +147,36 @@ func TestCopiesAreReadWhileTheValueChanges(t *testing.T) {
 		})
 	}
 }
+
+// A value is read by several goroutines, without a copy each, while it is copied and the copy
+// changes: so the replicator serves readers of a snapshot and goes on with a copy (with -race).
+func TestAValueIsReadWhileItIsCopied(t *testing.T) {
+	for name, kind := range largeValues {
+		t.Run(name, func(t *testing.T) {
+			v := kind.fresh()
+			at := uint64(0)
+			for range 20 {
+				for range 40 {
+					at++
+					kind.put(v, fmt.Sprint(at), at)
+				}
+				n := len(kind.elements(v)) // builds the index, which readers must not
+				var readers sync.WaitGroup
+				for range 2 {
+					readers.Go(func() {
+						for range 5 {
+							if got := len(kind.elements(v)); got != n {
+								t.Errorf("%d elements, must be %d", got, n)
+							}
+						}
+					})
+				}
+				c := v.Clone()
+				at++
+				kind.put(c, fmt.Sprint(at), at)
+				readers.Wait()
+				v = c
+			}
+		})
+	}
+}
