@@ -135,10 +135,11 @@ func (s *stack) handOver(ctx context.Context) error {
 // answersPatience is how long a drain waits for replies to asks that this node has sent.
 const answersPatience = 5 * time.Second
 
-// regainPatience is the default time of a lease.
+// regainPatience is the least time for which regain waits.
 const regainPatience = time.Second
 
-// regain waits until a lapsed lease is valid again. It returns false if no lease will come.
+// regain waits for up to the duration of a lease until a lapsed lease is valid again. It
+// returns false if no lease will come.
 func (s *stack) regain(ctx context.Context) bool {
 	if s.gossip.LeaseValid() {
 		return true
@@ -146,7 +147,7 @@ func (s *stack) regain(ctx context.Context) bool {
 	if s.gossip.View() == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(s.cfg.Lease, regainPatience))
+	ctx, cancel := context.WithTimeout(ctx, max(s.gossip.Config().Lease, regainPatience))
 	defer cancel()
 	return poll(ctx, s.gossip.LeaseValid)
 }

@@ -111,22 +111,26 @@ func gate(up *atomic.Bool, h transport.Handler) transport.Handler {
 }
 
 func (s *stack) startUpper() error {
-	self := s.gossip.Self()
 	for _, role := range s.roles() {
 		s.replicators[role] = s.newReplicator(role)
 		s.data[role] = ddata.New(s.replicators[role])
 		s.records[role] = s.newRecords(role)
 	}
 	var err error
-	s.sharding, err = startSharding(s.node.registry, placement.Config{
-		Self: self, Links: s.gossip.Transport(), Capacity: s.node.cfg.Capacity,
+	s.sharding, err = startSharding(s.node.registry, s.shardingConfig(), s.node.exporter.shardingObserver())
+	return err
+}
+
+// shardingConfig returns the wiring of package sharding for this incarnation.
+func (s *stack) shardingConfig() placement.Config {
+	return placement.Config{
+		Self: s.gossip.Self(), Links: s.gossip.Transport(), Capacity: s.node.cfg.Capacity,
 		MinMembers: s.node.cfg.MinMembers, RememberedPerSecond: s.node.cfg.RememberedPerSecond,
 		Strict:     s.node.cfg.Strict,
-		LeaseValid: s.gossip.LeaseValid, Clock: s.gossip.Clock(), RemoveAfter: s.cfg.RemoveAfter,
+		LeaseValid: s.gossip.LeaseValid, Clock: s.gossip.Clock(), RemoveAfter: s.gossip.Config().RemoveAfter,
 		Store: s.store, Yield: s.gossip.Yield,
 		Logger: s.node.cfg.Logger,
-	}, s.node.exporter.shardingObserver())
-	return err
+	}
 }
 
 // event forwards the incarnation's events in order.

@@ -253,6 +253,9 @@ func (n *Node) doubt(doubt, trust []gossip.NodeID) {
 // Self returns this node's description of itself. Its address is the advertised one.
 func (n *Node) Self() gossip.Node { return n.self }
 
+// Config returns the settings in effect: every default is filled in, and scaled with Members.
+func (n *Node) Config() Config { return n.cfg }
+
 // View returns the newest view that this node has adopted, nil before it is admitted.
 func (n *Node) View() *gossip.View { return n.view.Load() }
 
