@@ -16,8 +16,8 @@ type Op struct {
 	// planned before the first is applied, so an error changes nothing. A plan without
 	// Apply and Stamped makes no change.
 	Plan func(current crdt.Value) (Plan, error)
-	// Delete removes the key instead: its value is gone, whatever concurrent updates of it
-	// do, and the key may be created again. Kind and Plan are ignored.
+	// Delete removes the key instead. Its value is gone even if concurrent updates change
+	// it, and the key may be created again. Kind and Plan are ignored.
 	Delete bool
 }
 

@@ -45,7 +45,7 @@ type flowBudgets struct {
 }
 
 // windowBytesMost and parkedBytesMost are the limits of a node's flowBudgets. Each type may
-// park parkedBytesShare more, whatever other types have parked.
+// park parkedBytesShare more, independently of other types.
 const (
 	windowBytesMost  = 256 << 20
 	parkedBytesMost  = 64 << 20

@@ -153,7 +153,7 @@ func TestRebalanceTakesWhatMovedLeast(t *testing.T) {
 		{"the longest placed moved", []int{4, 2}, nil, map[ShardID]Moved{0: {1, 1}, 1: {2, 1}}, []ShardID{2}},
 		{"moved once, and one joined since", []int{4, 2}, []gossip.Epoch{1, 3},
 			map[ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {1, 2}, 3: {2, 1}}, []ShardID{2}},
-		{"moved once, and nobody joined since", []int{4, 2}, []gossip.Epoch{1, 2},
+		{"moved once, and no node joined since", []int{4, 2}, []gossip.Epoch{1, 2},
 			map[ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {1, 2}, 3: {2, 1}}, nil},
 		{"all moved twice", []int{4, 2}, nil, map[ShardID]Moved{0: {2, 1}, 1: {2, 1}, 2: {2, 2}, 3: {3, 1}}, nil},
 		{"all moved twice, and one region is empty", []int{4, 0}, nil,

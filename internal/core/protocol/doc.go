@@ -24,5 +24,5 @@
 //
 // A coordinator draws tokens, the numbers of moves and the Seq of its messages
 // from one counter: (Term, Seq) of a message is a stamp that orders it against
-// all other messages about a shard, in whatever order they arrive.
+// all other messages about a shard, independently of their order of arrival.
 package protocol

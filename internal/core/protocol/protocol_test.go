@@ -184,20 +184,20 @@ func TestElect(t *testing.T) {
 		members []gossip.Member
 		want    gossip.NodeID
 	}{
-		{"nobody", nil, 0},
+		{"no members", nil, 0},
 		{"the most senior", []gossip.Member{m(1, gossip.Up, "a"), m(2, gossip.Up, "a")}, 1},
 		{"of the role", []gossip.Member{m(1, gossip.Up, "b"), m(2, gossip.Up, "a")}, 2},
 		{"not one that joins", []gossip.Member{m(1, gossip.Joining, "a"), m(2, gossip.Up, "a")}, 2},
 		{"not one that leaves", []gossip.Member{m(1, gossip.Leaving, "a"), m(2, gossip.Up, "a")}, 2},
 		{"unless all leave", []gossip.Member{m(1, gossip.Joining, "a"), m(2, gossip.Leaving, "a"), m(3, gossip.Leaving, "a")}, 2},
-		{"nobody of the role", []gossip.Member{m(1, gossip.Up, "b")}, 0},
+		{"no member of the role", []gossip.Member{m(1, gossip.Up, "b")}, 0},
 	} {
 		if got := Elect(&gossip.View{Members: c.members}, "a"); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 	if Elect(nil, "a") != 0 {
-		t.Error("no view elects somebody")
+		t.Error("a coordinator elected without a view")
 	}
 }
 
@@ -232,7 +232,7 @@ func TestElectAmongThoseWhoDoNotDecline(t *testing.T) {
 			declined = append(declined, Decliner{Node: n, Missing: true})
 		}
 		if got, all := Elect(v, "", declined...), AllMissing(v, "", declined); got != c.want || all != c.all {
-			t.Errorf("without %v: %v, nobody runs it %v, want %v, %v", declined, got, all, c.want, c.all)
+			t.Errorf("without %v: %v, all lack the type %v, want %v, %v", declined, got, all, c.want, c.all)
 		}
 	}
 }

@@ -26,13 +26,14 @@ type Core struct {
 	// the one that protocol.Elect then returns: the core asks it until it answers. presumed
 	// lists those that declined in the view before, as long as their declines keep the present
 	// coordinator elected; see elect. Invariant: empty, unless the coordinator is another node
-	// than candidate. pace is the first wait for an answer of another node. nobody is set once
-	// all candidates of the view have declined as Missing, which is reported once. unfit is
-	// set while the last coordinator that compared this node's settings refuses them.
+	// than candidate. pace is the first wait for an answer of another node. noHostReported is
+	// set once all candidates of the view have declined as Missing and this was reported.
+	// unfit is set while the last coordinator that compared this node's settings refuses them.
 	declined, presumed []protocol.Decliner
 	candidate          gossip.NodeID
 	pace               time.Duration
-	nobody, unfit      bool
+	noHostReported     bool
+	unfit              bool
 
 	routes []route
 	hosts  []host

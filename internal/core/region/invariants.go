@@ -35,7 +35,7 @@ func (c *Core) Check() error {
 			wanted, marked, hosting, c.wanted, c.marked, c.hosting)
 	}
 	if c.candidate == c.office.node && len(c.presumed) > 0 {
-		return fmt.Errorf("region: %v is presumed to decline, and nobody is asked", c.presumed)
+		return fmt.Errorf("region: %v is presumed to decline, and no candidate is asked", c.presumed)
 	}
 	if hosting != len(c.floors.running) {
 		return fmt.Errorf("region: %d shards live here, the floors say %d", hosting, len(c.floors.running))

@@ -31,7 +31,7 @@ func (c *Core) viewChanged(v *gossip.View) {
 		return
 	}
 	c.presumed = protocol.Presumed(v, c.declined, c.presumed)
-	c.view, c.declined, c.nobody, c.pace = v, nil, false, c.cfg.Retry
+	c.view, c.declined, c.noHostReported, c.pace = v, nil, false, c.cfg.Retry
 	if c.office.term.Generation() != v.Epoch.Generation() {
 		c.office = link{}
 	}
@@ -103,8 +103,8 @@ func (c *Core) hasDeclined(from gossip.NodeID, m *protocol.Declined) {
 	} else {
 		c.inquire()
 	}
-	if !c.nobody && protocol.AllMissing(c.view, c.cfg.Role, c.declined) {
-		c.nobody = true
+	if !c.noHostReported && protocol.AllMissing(c.view, c.cfg.Role, c.declined) {
+		c.noHostReported = true
 		c.notRegistered(c.office.node, protocol.Conflict{Setting: protocol.SettingType, Here: "registered", There: "not, on any node of its role"})
 	}
 }

@@ -44,7 +44,8 @@ func newOutsider(t *testing.T) *bench {
 	return b.step(ViewChanged{View: v})
 }
 
-// A view that is known already, or older, asks nobody anew: who declined in it has.
+// A view that the core has already, or an older one, causes no new request: the declines in
+// it stand.
 func TestAViewIsTakenInOnce(t *testing.T) {
 	b := newBench(t, &Floors{})
 	b.declines(boss)
@@ -114,8 +115,8 @@ func TestAPromiseOfOneIsNoneOfAnother(t *testing.T) {
 	}
 }
 
-// A candidate hears in a census of who takes office, promise or not: once it is
-// registered it asks nobody.
+// A candidate learns from the census of a coordinator that takes office, whether it has
+// promised or not: once registered, it sends no request.
 func TestACandidateWaitsForTheCensus(t *testing.T) {
 	b := newBench(t, &Floors{})
 	b.c = New(Config{Self: self, Type: "counter", Shards: 8, Foreign: true}, &Floors{})
@@ -196,7 +197,7 @@ func TestADeclineThatComesTwiceSaysNothingNew(t *testing.T) {
 
 // The absence of the type on all nodes is traced once, however often all are asked. It is
 // traced again after another cause.
-func TestThatNobodyRunsTheTypeIsSaidOnce(t *testing.T) {
+func TestTheAbsenceOfTheTypeIsTracedOnce(t *testing.T) {
 	b := newBench(t, &Floors{})
 	said := 0
 	round := func() {
@@ -358,7 +359,7 @@ func TestALaterRefusalIsSaidAgain(t *testing.T) {
 }
 
 // Without a candidate, the core sends no request and waits for none.
-func TestWithoutACandidateNobodyIsAsked(t *testing.T) {
+func TestNoRequestWithoutACandidate(t *testing.T) {
 	b := newOutsider(t)
 	b.view(self)
 	refuse[Send](b)

@@ -94,8 +94,8 @@ func TestDeclinedCandidatesAreLeft(t *testing.T) {
 	}
 }
 
-// An answer that binds nobody is one to what this node asked before it ran the type: it
-// may not take office for it. Where it cannot, the answer shows the way to who can.
+// An unbound decline answers a request that this node sent before it ran the type, so the
+// node may not take office for it. A node that is no candidate turns to the next one.
 func TestWhoDeclinesUnboundIsAskedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -278,8 +278,8 @@ func TestOurCoordinatorHearsThatWeAreRefused(t *testing.T) {
 	}
 }
 
-// Where no candidate runs the type, that is why nobody registers us.
-func TestATypeThatNobodyRuns(t *testing.T) {
+// If no candidate runs the type, the core reports this as the cause of not being registered.
+func TestNoCandidateRunsTheType(t *testing.T) {
 	for _, missing := range []bool{true, false} {
 		b := newBench(t, &Floors{})
 		for _, n := range []gossip.NodeID{boss, self, other} {
