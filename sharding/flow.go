@@ -143,7 +143,7 @@ func (r *router) closeAll() {
 	if r.closed.Load() {
 		r.giveUpBuffers()
 	}
-	r.room.ring()
+	r.room.Broadcast()
 }
 
 // giveUpBuffers ends what no incarnation will ever take out of the buffers. The

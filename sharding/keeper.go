@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/signal"
 )
 
 // workerKeeper is the shell of package daemon: it follows the plan, ends workers
@@ -28,7 +29,7 @@ type workerKeeper struct {
 	// wish is what this node's replica says: the order of its changes is the store's.
 	wish atomic.Int64
 	// changed rings when either changes.
-	changed bell
+	changed signal.Signal
 	// knows: this incarnation has read the plan from a majority since it said that it
 	// is there. Nobody starts before.
 	knows atomic.Bool
@@ -71,8 +72,8 @@ func (k *workerKeeper) see(p daemon.Plan) {
 			break
 		}
 	}
-	k.changed.ring()
-	k.residents.wake.ring()
+	k.changed.Broadcast()
+	k.residents.wake.Broadcast()
 }
 
 // workforce is what the keeper needs of the path: its type's instances here.
@@ -201,7 +202,7 @@ func (k *workerKeeper) scale(ctx context.Context, n int) error {
 		return err
 	}
 	for {
-		changed := k.changed.listen()
+		changed := k.changed.Wait()
 		if p := k.plan.Load(); p != nil && p.Running {
 			if p.Workers == n || k.overtaken(ctx, store, n) {
 				return nil

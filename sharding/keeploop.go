@@ -24,10 +24,10 @@ func (k *stateKeeper) run() {
 		select {
 		case <-k.s.ctx.Done():
 			return
-		case <-k.in.signal:
+		case <-k.in.Ready():
 		case <-timer.C:
 		}
-		batch = k.in.take(batch)
+		batch = k.in.Take(batch)
 		for i, ev := range batch {
 			k.handle(ev)
 			batch[i] = nil
@@ -177,7 +177,7 @@ func (s *service) handleStandby(from gossip.NodeID, frame []byte) error {
 		return nil
 	}
 	k.counters().stateBytesIn.Add(uint64(len(frame)))
-	if !k.in.putFrame(standbyFrame{from, m, len(frame)}) {
+	if !k.in.PutFrame(standbyFrame{from, m, len(frame)}) {
 		s.overrun.Add(1)
 	}
 	return nil
@@ -192,7 +192,7 @@ func (s *service) keeper(typ string, set Replicated, role string) *stateKeeper {
 		k = newStateKeeper(s, typ, set)
 		k.core = standby.New(standby.Config{Self: s.cfg.Self.ID, Type: typ})
 		if s.view != nil {
-			k.in.put(viewChanged{s.view})
+			k.in.Put(viewChanged{s.view})
 		}
 		all = maps.Clone(all)
 		all[typ] = k
@@ -201,7 +201,7 @@ func (s *service) keeper(typ string, set Replicated, role string) *stateKeeper {
 	}
 	if set.on() {
 		k.set = set.withDefaults()
-		k.in.put(standby.Configured{Role: role, Mode: standby.Mode(k.set.Mode), Replicas: k.set.Replicas, BytesMax: k.set.NodeBytes})
+		k.in.Put(standby.Configured{Role: role, Mode: standby.Mode(k.set.Mode), Replicas: k.set.Replicas, BytesMax: k.set.NodeBytes})
 	}
 	return k
 }
@@ -223,7 +223,7 @@ func (s *service) keeperFor(typ string, from gossip.NodeID) *stateKeeper {
 // finish lets a shard go once all of its changes are kept, or when the time is up.
 func (k *stateKeeper) finish(shard ShardID, token Token, within time.Duration, gone func()) {
 	end := func() {
-		k.in.put(standby.End{Shard: shard, Token: token})
+		k.in.Put(standby.End{Shard: shard, Token: token})
 		gone()
 	}
 	k.mu.Lock()
@@ -235,12 +235,12 @@ func (k *stateKeeper) finish(shard ShardID, token Token, within time.Duration, g
 	}
 	sh.leaving, sh.leaveAt = end, time.Now().Add(within)
 	k.mu.Unlock()
-	k.wake()
+	k.in.Wake()
 }
 
 // close ends the waiting of everything.
 func (k *stateKeeper) close() {
-	k.in.close()
+	k.in.Close()
 	k.mu.Lock()
 	k.closed = true
 	k.mu.Unlock()
@@ -250,7 +250,7 @@ func (k *stateKeeper) close() {
 // endAll fails all that waits, and forgets the shards that live here. What the core
 // says of them later is forgotten when it has heard of it.
 func (k *stateKeeper) endAll() {
-	k.in.put(standby.EndAll{})
+	k.in.Put(standby.EndAll{})
 	k.clear()
 }
 

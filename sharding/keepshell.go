@@ -21,7 +21,7 @@ type recovery struct {
 // recover lets the keeper collect; recovered goes on.
 func (sh *shell) recover(shard ShardID, token Token, states map[string][]byte) {
 	sh.recovering[shard] = recovery{token, states}
-	sh.keeper.in.put(standby.Begin{Shard: shard, Token: token})
+	sh.keeper.in.Put(standby.Begin{Shard: shard, Token: token})
 }
 
 // recovered starts a shard unless it was stopped or abandoned meanwhile.
@@ -40,7 +40,7 @@ func (sh *shell) outrun(ev outrun) {
 		return
 	}
 	sh.path.abandonShard(ev.shard, ev.token)
-	sh.inbox.put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: ev.shard, Token: ev.token}}})
+	sh.inbox.Put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: ev.shard, Token: ev.token}}})
 }
 
 // keptFirst returns what is to be done when a shard has stopped: first its last

@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/standby"
+	"github.com/peerage-go/peerage/internal/eventqueue"
 	"github.com/peerage-go/peerage/internal/loglimit"
 )
 
@@ -23,7 +24,7 @@ type stateKeeper struct {
 	s    *service
 	typ  string
 	set  Replicated
-	in   *inbox
+	in   *eventqueue.Queue
 	core *standby.Core
 	out  standby.Effects
 	// own are messages of the core to itself.
@@ -94,7 +95,7 @@ var errStateFull = fmt.Errorf("sharding: no room for more state on this node")
 
 func newStateKeeper(s *service, typ string, set Replicated) *stateKeeper {
 	k := &stateKeeper{
-		s: s, typ: typ, set: set.withDefaults(), in: newInbox(),
+		s: s, typ: typ, set: set.withDefaults(), in: eventqueue.New(nil),
 		shards: map[ShardID]*keptShard{}, waiting: map[*keptEntity]struct{}{},
 	}
 	k.room = sync.NewCond(&k.mu)
@@ -202,16 +203,9 @@ func (k *stateKeeper) change(sh *keptShard, e *keptEntity, id string, state []by
 	if !e.known {
 		e.known = true
 		k.dirty = append(k.dirty, dirty{sh, e})
-		k.wake()
+		k.in.Wake()
 	}
 	return e, nil
-}
-
-func (k *stateKeeper) wake() {
-	select {
-	case k.in.signal <- struct{}{}:
-	default:
-	}
 }
 
 // counters are the type's, or nobody's.

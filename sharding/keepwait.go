@@ -41,7 +41,7 @@ func (k *stateKeeper) ready(e standby.Ready) {
 	k.mu.Unlock()
 	fail(failed, ErrAbandoned)
 	if s := k.shell.Load(); s != nil {
-		s.inbox.put(recovered{e.Shard, e.Token})
+		s.inbox.Put(recovered{e.Shard, e.Token})
 	}
 }
 
@@ -141,7 +141,7 @@ func (k *stateKeeper) deposed(e standby.Deposed) {
 	k.mu.Unlock()
 	fail(failed, ErrAbandoned)
 	if s := k.shell.Load(); s != nil {
-		s.inbox.put(outrun{e.Shard, e.Token})
+		s.inbox.Put(outrun{e.Shard, e.Token})
 	}
 	if sh != nil && sh.token == e.Token && sh.leaving != nil {
 		sh.leaving()

@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -24,7 +25,7 @@ type line struct {
 	clock clock.Clock
 	// confirmed is told what is over, from the line's goroutine; it may be nil.
 	confirmed func(reliable.Done)
-	room      bell
+	room      signal.Signal
 	signal    chan struct{}
 	end       chan struct{}
 	ended     chan struct{}
@@ -61,12 +62,12 @@ func (l *line) send(ctx context.Context, shard ShardID, id string, frame []byte)
 		if ok, err := l.offer(shard, id, frame); ok || err != nil {
 			return err
 		}
-		heard := l.room.listen()
+		woken := l.room.Wait()
 		if ok, err := l.offer(shard, id, frame); ok || err != nil {
 			return err
 		}
 		select {
-		case <-heard:
+		case <-woken:
 		case <-ctx.Done():
 			return giveUp(ErrWindowFull, ctx)
 		}
@@ -192,7 +193,7 @@ func (l *line) work() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(done) > 0 {
-		l.room.ring()
+		l.room.Broadcast()
 	}
 	if len(l.done) > 0 {
 		l.wake()
@@ -233,7 +234,7 @@ func (l *line) flush(ctx context.Context) error {
 	l.mu.Unlock()
 	asked, past := uint64(0), false
 	for {
-		heard := l.room.listen()
+		woken := l.room.Wait()
 		l.mu.Lock()
 		if !past && l.core.Past(marks) {
 			asked, past = l.asked, true
@@ -247,7 +248,7 @@ func (l *line) flush(ctx context.Context) error {
 			return over
 		}
 		select {
-		case <-heard:
+		case <-woken:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -266,7 +267,7 @@ func (l *line) close() (left int) {
 		close(l.end)
 	}
 	<-l.ended
-	l.room.ring()
+	l.room.Broadcast()
 	return left
 }
 

@@ -47,7 +47,7 @@ func (sh *shell) write(w coordinator.Write) {
 	ctx, cancel := context.WithTimeout(sh.s.ctx, storeTimeout)
 	defer cancel()
 	result, higher := outcome(sh.store().Write(ctx, sh.info.name, w))
-	sh.inbox.put(coordinator.WriteDone{ID: w.ID, Result: result, Higher: higher})
+	sh.inbox.Put(coordinator.WriteDone{ID: w.ID, Result: result, Higher: higher})
 }
 
 func (sh *shell) read(r coordinator.Read) {
@@ -55,7 +55,7 @@ func (sh *shell) read(r coordinator.Read) {
 	defer cancel()
 	found, err := sh.store().Read(ctx, sh.info.name, r.Term)
 	result, higher := outcome(err)
-	sh.inbox.put(coordinator.ReadDone{
+	sh.inbox.Put(coordinator.ReadDone{
 		ID: r.ID, Result: result, Higher: higher,
 		Records: found.Shards, Regions: found.Regions, Proxies: found.Proxies,
 	})

@@ -88,6 +88,6 @@ func (sh *shell) watchPlaces() (cancel func()) {
 		return func() {}
 	}
 	return p.WatchPlaces(sh.info.name, func(wanted map[ShardID]string) {
-		sh.inbox.put(coordinator.Wanted{Names: wanted})
+		sh.inbox.Put(coordinator.Wanted{Names: wanted})
 	})
 }

@@ -81,7 +81,7 @@ func (p *path[Req, Resp]) revive(inc *incarnation) {
 func (p *path[Req, Resp]) recall(inc *incarnation) {
 	var before []gossip.NodeID
 	for {
-		woken := p.memories.look.listen()
+		woken := p.memories.look.Wait()
 		now := inc.members().Nodes
 		if slices.ContainsFunc(now, func(n gossip.NodeID) bool { return !slices.Contains(before, n) }) {
 			p.memories.doubt()
@@ -190,7 +190,7 @@ func (p *path[Req, Resp]) recallElsewhere(inc *incarnation, i ShardID, id string
 // record writes the news until the incarnation ends.
 func (p *path[Req, Resp]) record(inc *incarnation) {
 	for {
-		woken := p.memories.work.listen()
+		woken := p.memories.work.Wait()
 		failed := false
 		for _, b := range p.memories.take() {
 			failed = !p.recordBatch(inc, b) || failed

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/signal"
 )
 
 // memories are the remembered entities of one type, for one incarnation.
@@ -38,9 +39,9 @@ type memories struct {
 	reads map[ShardID]map[string]bool
 	// fallen are those that are to be started again. Each is remembered.
 	fallen map[fallen]struct{}
-	work   bell
+	work   signal.Signal
 	// look is rung when a shard has started.
-	look bell
+	look signal.Signal
 }
 
 // fallen is an entity that is left without an instance against its wish.
@@ -105,7 +106,7 @@ func (m *memories) note(shard ShardID, id string, lives bool) bool {
 		return false
 	}
 	m.put(shard, id, lives)
-	m.work.ring()
+	m.work.Broadcast()
 	return true
 }
 
@@ -259,7 +260,7 @@ func (m *memories) restate(shard ShardID, k *knownIDs, read []string) {
 	for id := range k.ids { // order-free: each is written by itself
 		if _, waits := m.dirty[shard][id]; !there[id] && !waits && m.waiting < dirtyMax {
 			m.put(shard, id, true)
-			m.work.ring()
+			m.work.Broadcast()
 		}
 	}
 }
@@ -276,7 +277,7 @@ func (m *memories) moved(shard ShardID, id string, lives bool, now time.Time) {
 	delete(k.ids, id)
 	if lives && m.waiting < dirtyMax {
 		m.put(shard, id, false)
-		m.work.ring()
+		m.work.Broadcast()
 	} else if k.again.IsZero() {
 		k.again = now.Add(recallAgain)
 	}

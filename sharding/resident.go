@@ -2,6 +2,8 @@ package sharding
 
 import (
 	"time"
+
+	"github.com/peerage-go/peerage/internal/signal"
 )
 
 // residents are the entities of a type that live as long as their shard does: the
@@ -14,7 +16,7 @@ type residents struct {
 	// wants to be called again soon. End is called when the incarnation ends.
 	also func(inc *incarnation, hands workforce, within time.Duration) (look func() (may, soon bool), end func())
 	// wake asks for a look at once.
-	wake bell
+	wake signal.Signal
 }
 
 // residentEvery is how often a home looks after its residents: one that ended by
@@ -35,7 +37,7 @@ func (p *path[Req, Resp]) keepResidents(inc *incarnation) {
 		defer end()
 	}
 	for {
-		woken := p.typ.residents.wake.listen()
+		woken := p.typ.residents.wake.Wait()
 		may, soon := look()
 		if may {
 			p.lookAfterResidents(inc)

@@ -78,7 +78,7 @@ func (r *router) countHeld(rt *shardRoute) {
 		rt.since = time.Now()
 	}
 	if messages < before.messages {
-		r.room.ring()
+		r.room.Broadcast()
 	}
 }
 
@@ -101,7 +101,7 @@ func (r *router) perform(inc *incarnation, rt *shardRoute, a *route.Action[messa
 		// A copy of the ID: else the compiler has every offered item escape with its action.
 		r.announce(reliable.Freed{Shard: rt.shard, ID: strings.Clone(a.ID)})
 		if a.ID == "" {
-			r.room.ring()
+			r.room.Broadcast()
 		}
 	default:
 		r.notify(inc, rt, a)

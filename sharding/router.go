@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/core/route"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -34,7 +35,7 @@ type router struct {
 
 	// held is what all buffers hold.
 	heldMessages, heldBytes atomic.Int64
-	room                    bell
+	room                    signal.Signal
 	// looks counts calls of look, and belongs to its caller.
 	looks uint64
 	// differs is how this node's settings differ from the coordinator's, nil if they
@@ -126,8 +127,8 @@ func (r *router) close() {
 		r.carryOut(nil, rt)
 		rt.mu.Unlock()
 	}
-	r.room.ring()
-	r.eachLine(func(l *line) { l.room.ring() })
+	r.room.Broadcast()
+	r.eachLine(func(l *line) { l.room.Broadcast() })
 }
 
 // post sends an encoded request on its way: over the connection, or into the
@@ -155,7 +156,7 @@ func (r *router) post(ctx context.Context, rt *shardRoute, it *item) (kept bool,
 			}
 			continue
 		}
-		heard := r.room.listen()
+		woken := r.room.Wait()
 		// Room may have come between the attempt and listen.
 		if kept, _, err = r.try(r.now.Load(), rt, it); !mayWait(err) {
 			return kept, err
@@ -164,7 +165,7 @@ func (r *router) post(ctx context.Context, rt *shardRoute, it *item) (kept bool,
 			continue
 		}
 		select {
-		case <-heard:
+		case <-woken:
 		case <-ctx.Done():
 			return false, r.noRoom(err, ctx)
 		}

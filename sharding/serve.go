@@ -72,7 +72,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 		p.beginRemembering(inc, logger)
 	}
 	p.reask(inc)
-	p.room.ring()
+	p.room.Broadcast()
 	if hosts && p.typ.residents != nil {
 		inc.work.Go(func() { p.keepResidents(inc) })
 	}
@@ -140,10 +140,10 @@ func (p *path[Req, Resp]) startShard(shard ShardID, token Token, states map[stri
 	if err == nil {
 		p.counters.in.Add(1)
 		if p.typ.residents != nil {
-			p.typ.residents.wake.ring()
+			p.typ.residents.wake.Broadcast()
 		}
 		if p.memories != nil {
-			p.memories.look.ring()
+			p.memories.look.Broadcast()
 		}
 	}
 	return err

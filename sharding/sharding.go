@@ -172,7 +172,7 @@ func (s *service) hearing(id gossip.NodeID, heard bool) {
 func (s *service) tellSilent() {
 	nodes := slices.Sorted(maps.Keys(s.silent))
 	for _, sh := range s.shells {
-		sh.inbox.put(coordinator.Silent{Nodes: nodes})
+		sh.inbox.Put(coordinator.Silent{Nodes: nodes})
 	}
 }
 
@@ -193,7 +193,7 @@ func (s *service) HandleCoordinator(from gossip.NodeID, payload []byte) {
 	if sh.declines(m) != nil {
 		s.decline(from, m)
 	}
-	if sh != nil && !sh.inbox.putFrame(received{from, m}) {
+	if sh != nil && !sh.inbox.PutFrame(received{from, m}) {
 		s.overrun.Add(1)
 	}
 }
@@ -259,7 +259,7 @@ func (s *service) Close(ctx context.Context) error {
 	s.registry.detach(s)
 	s.end()
 	for _, sh := range shells {
-		sh.inbox.close()
+		sh.inbox.Close()
 	}
 	// Everything is dropped before anything is waited for: a handler that does not return
 	// must not let the entities of other types go on.

@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/eventqueue"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -24,7 +25,7 @@ type shell struct {
 	// answers a census and hosts nothing.
 	path  dataPath
 	inc   *incarnation
-	inbox *inbox
+	inbox *eventqueue.Queue
 	ended chan struct{}
 	trace *traceRing
 
@@ -89,11 +90,11 @@ func (sh *shell) run() {
 		select {
 		case <-sh.s.ctx.Done():
 			return
-		case <-sh.inbox.signal:
+		case <-sh.inbox.Ready():
 		case <-timer.C:
 			sh.tick()
 		}
-		batch = sh.inbox.take(batch)
+		batch = sh.inbox.Take(batch)
 		for i, ev := range batch {
 			if _, ok := ev.(stop); ok {
 				return
@@ -235,7 +236,7 @@ func (sh *shell) doRoute(e region.Effect) {
 // ackForUnknown answers the markers of a type that this node sends nothing to.
 func (sh *shell) ackForUnknown(e region.Effect) {
 	if c, ok := e.(region.CloseRoute); ok && c.Marker != nil {
-		sh.inbox.put(region.MarkerAcked{From: c.Marker.Owner, Shards: []protocol.ShardToken{{Shard: c.Shard, Token: c.Marker.Token}}})
+		sh.inbox.Put(region.MarkerAcked{From: c.Marker.Owner, Shards: []protocol.ShardToken{{Shard: c.Shard, Token: c.Marker.Token}}})
 	}
 }
 
@@ -271,15 +272,15 @@ func (sh *shell) startWith(shard ShardID, token Token, states map[string][]byte)
 		// The core and the host disagree: fence and stop the shard, never the process.
 		sh.path.base().counters.duplicates.Add(1)
 		sh.s.log.Error("sharding: shard could not be started", "type", sh.info.name, "shard", shard, "token", token, "error", err)
-		sh.inbox.put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: shard, Token: token}}})
+		sh.inbox.Put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: shard, Token: token}}})
 		return
 	}
-	sh.inbox.put(region.ShardStarted{Shards: []protocol.ShardToken{{Shard: shard, Token: token}}})
+	sh.inbox.Put(region.ShardStarted{Shards: []protocol.ShardToken{{Shard: shard, Token: token}}})
 }
 
 func (sh *shell) stopShard(e region.StopShard) {
 	done := func(st activation.Stopped) {
-		sh.inbox.put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: st.Shard, Token: st.Token}}})
+		sh.inbox.Put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: st.Shard, Token: st.Token}}})
 	}
 	if sh.path == nil {
 		done(activation.Stopped{Shard: e.Shard, Token: e.Token})

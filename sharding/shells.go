@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/eventqueue"
 	"github.com/peerage-go/peerage/internal/placement"
 )
 
@@ -22,7 +23,7 @@ const typesMax = 1024
 func (s *service) newShell(info typeInfo, p dataPath) *shell {
 	sh := &shell{
 		s: s, info: info, path: p,
-		inbox: newInbox(), ended: make(chan struct{}), drained: make(chan struct{}), trace: &traceRing{},
+		inbox: eventqueue.New(joinShardEvents), ended: make(chan struct{}), drained: make(chan struct{}), trace: &traceRing{},
 	}
 	sh.inc = s.incarnation(sh)
 	floors := s.floors[info.name]
@@ -51,9 +52,9 @@ func (s *service) newShell(info typeInfo, p dataPath) *shell {
 // begin starts a shell with what is known already; called with the mutex.
 func (s *service) begin(sh *shell) {
 	if s.view != nil {
-		sh.inbox.put(viewChanged{s.view})
+		sh.inbox.Put(viewChanged{s.view})
 	}
-	sh.inbox.put(leaseChanged{s.cfg.LeaseValid()})
+	sh.inbox.Put(leaseChanged{s.cfg.LeaseValid()})
 	go sh.run()
 }
 
@@ -61,16 +62,16 @@ func (s *service) incarnation(sh *shell) *incarnation {
 	return &incarnation{
 		self: s.cfg.Self.ID, links: s.cfg.Links, ctx: s.ctx, work: &s.work,
 		plans: s.plans(sh.info.role), office: sh.office, members: sh.members,
-		outrun:   func(shard ShardID, t Token) { sh.inbox.put(outrun{shard, t}) },
+		outrun:   func(shard ShardID, t Token) { sh.inbox.Put(outrun{shard, t}) },
 		remember: s.rememberer(sh.info.role), pace: &s.pace,
 		strict: s.cfg.Strict || raceEnabled,
 		mutual: &s.mutual, budgets: &s.budgets, log: s.log, alive: s.cfg.LeaseValid, out: &s.out, observer: s.observer,
-		need: func(shard ShardID) { sh.inbox.put(region.NeedHome{Shards: []ShardID{shard}}) },
+		need: func(shard ShardID) { sh.inbox.Put(region.NeedHome{Shards: []ShardID{shard}}) },
 		misrouted: func(shard ShardID, t Token) {
-			sh.inbox.put(region.Misrouted{Shard: shard, Token: t})
+			sh.inbox.Put(region.Misrouted{Shard: shard, Token: t})
 		},
 		acked: func(from gossip.NodeID, shard ShardID, t Token) {
-			sh.inbox.put(region.MarkerAcked{From: from, Shards: []protocol.ShardToken{{Shard: shard, Token: t}}})
+			sh.inbox.Put(region.MarkerAcked{From: from, Shards: []protocol.ShardToken{{Shard: shard, Token: t}}})
 		},
 	}
 }
@@ -121,14 +122,7 @@ func (s *service) shellFor(m protocol.Message) *shell {
 
 // retire ends a shell whose type has become known; called with the mutex.
 func (sh *shell) retire() {
-	sh.inbox.close()
-	sh.inbox.mu.Lock()
-	sh.inbox.events = append(sh.inbox.events, stop{})
-	sh.inbox.mu.Unlock()
-	select {
-	case sh.inbox.signal <- struct{}{}:
-	default:
-	}
+	sh.inbox.CloseWith(stop{})
 	<-sh.ended
 }
 
@@ -162,10 +156,10 @@ func (s *service) ViewChanged(v *gossip.View) {
 		}
 	}
 	for _, k := range *s.keepers.Load() {
-		k.in.put(viewChanged{v})
+		k.in.Put(viewChanged{v})
 	}
 	for _, sh := range s.shells {
-		sh.inbox.put(viewChanged{v})
+		sh.inbox.Put(viewChanged{v})
 	}
 	s.tellSilent()
 	s.mu.Unlock()
@@ -183,7 +177,7 @@ func (s *service) ViewChanged(v *gossip.View) {
 // LeaseChanged reports that the lease became valid, ended, or changed its generation.
 func (s *service) LeaseChanged(valid bool) {
 	for _, sh := range s.all() {
-		sh.inbox.put(leaseChanged{valid})
+		sh.inbox.Put(leaseChanged{valid})
 		if valid && sh.path != nil {
 			sh.path.resume()
 		}
@@ -200,7 +194,7 @@ func (s *service) Abandoned() {
 			sh.path.abandon()
 		}
 		ch := make(chan struct{})
-		if sh.inbox.put(abandoned{ch}) {
+		if sh.inbox.Put(abandoned{ch}) {
 			waits, done = append(waits, sh), append(done, ch)
 		}
 	}
@@ -218,7 +212,7 @@ func (s *service) Abandoned() {
 func (s *service) Drain(ctx context.Context) error {
 	shells := s.all()
 	for _, sh := range shells {
-		sh.inbox.put(region.Drain{})
+		sh.inbox.Put(region.Drain{})
 	}
 	for _, sh := range shells {
 		if sh.path == nil || !s.hosts(&sh.info) {

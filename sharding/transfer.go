@@ -168,7 +168,7 @@ func (sh *shell) keep(st activation.Stopped, arrived bool) {
 	}
 	key := arrivalKey{sh.info.name, st.Shard, sh.s.cfg.Self.ID}
 	if sh.s.arrivals.put(key, st.Token, st.States, arrived) {
-		sh.inbox.put(region.StateHeld{Shard: st.Shard, Token: st.Token, From: key.from})
+		sh.inbox.Put(region.StateHeld{Shard: st.Shard, Token: st.Token, From: key.from})
 	} else if !arrived {
 		sh.lose(st.States, st.Shard, "they did not arrive, and there is no room for them here")
 	}
@@ -180,7 +180,7 @@ func (s *service) stateHeld(k arrivalKey, token Token) {
 	sh := s.shells[k.typ]
 	s.mu.Unlock()
 	if sh != nil {
-		sh.inbox.put(region.StateHeld{Shard: k.shard, Token: token, From: k.from})
+		sh.inbox.Put(region.StateHeld{Shard: k.shard, Token: token, From: k.from})
 	}
 }
 

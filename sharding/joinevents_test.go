@@ -6,18 +6,19 @@ import (
 
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/eventqueue"
 )
 
-// What is said of several shards in a row travels as one, in its order, and nothing
-// overtakes anything else.
-func TestWhatIsSaidOfShardsIsJoined(t *testing.T) {
+// Consecutive events of one kind about shards become one event, in their order, and no event
+// overtakes another.
+func TestEventsAboutShardsAreJoined(t *testing.T) {
 	at := func(s ...ShardID) (out []protocol.ShardToken) {
 		for _, shard := range s {
 			out = append(out, protocol.ShardToken{Shard: shard, Token: Token{Term: 1, Seq: uint64(shard)}})
 		}
 		return out
 	}
-	b := newInbox()
+	b := eventqueue.New(joinShardEvents)
 	for _, ev := range []any{
 		region.ShardStarted{Shards: at(1)}, region.ShardStarted{Shards: at(2)},
 		region.ShardStopped{Shards: at(1)}, region.ShardStopped{Shards: at(3)}, region.ShardStopped{Shards: at(2)},
@@ -26,14 +27,14 @@ func TestWhatIsSaidOfShardsIsJoined(t *testing.T) {
 		region.Drain{}, region.Drain{},
 		region.ShardStarted{Shards: at(4)},
 	} {
-		b.put(ev)
+		b.Put(ev)
 	}
 	want := []any{
 		region.ShardStarted{Shards: at(1, 2)}, region.ShardStopped{Shards: at(1, 3, 2)},
 		region.MarkerAcked{From: 7, Shards: at(1, 2)}, region.MarkerAcked{From: 8, Shards: at(3)},
 		region.NeedHome{Shards: []ShardID{4, 5}}, region.Drain{}, region.Drain{}, region.ShardStarted{Shards: at(4)},
 	}
-	if got := b.take(nil); !reflect.DeepEqual(got, want) {
+	if got := b.Take(nil); !reflect.DeepEqual(got, want) {
 		t.Errorf("takes %+v\nwant  %+v", got, want)
 	}
 }
