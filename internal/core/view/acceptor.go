@@ -151,7 +151,7 @@ func (c *Core) onAccept(from gossip.NodeID, m *Accept) {
 	}
 	base := m.Base.Epoch
 	c.attempts[base] = &attempt{ballot: m.Ping.Ballot, next: next, emergency: m.Emergency}
-	c.generation = max(c.generation, m.Next.Epoch.Generation())
+	c.noteGeneration(m.Next.Epoch.Generation())
 	c.adoptGrant(&m.Ping)
 	c.pong(from, &m.Ping, base)
 }
@@ -161,4 +161,20 @@ func (c *Core) pong(to gossip.NodeID, p *Ping, accepted gossip.Epoch) {
 		Ballot: p.Ballot, Epoch: c.view.Epoch, Round: p.Round, T0: int64(c.now),
 		Accepted: accepted, Unreachable: c.unreachable,
 	})
+}
+
+// attempt is the view that an acceptor has accepted as the successor of another. It stays
+// until the node learns a later decided view.
+type attempt struct {
+	ballot    gossip.Ballot
+	next      *gossip.View
+	emergency bool
+}
+
+// higher returns the attempt with the higher ballot; nil counts as none.
+func (a *attempt) higher(o *attempt) *attempt {
+	if a == nil || o != nil && a.ballot.Less(o.ballot) {
+		return o
+	}
+	return a
 }

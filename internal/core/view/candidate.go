@@ -216,7 +216,7 @@ func (c *Core) noteRound(b gossip.Ballot) {
 }
 
 func (c *Core) onPromised(from gossip.NodeID, m *Promised) {
-	c.generation = max(c.generation, m.Generation)
+	c.noteGeneration(m.Generation)
 	if m.Accepted.packed() {
 		whole := *m
 		if whole.Accepted = Whole(c.unpackView(m.Accepted)); whole.Accepted == nil {

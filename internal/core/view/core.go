@@ -7,15 +7,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 )
 
-// Core is the view and lease protocol of one node: acceptor, member, candidate
-// and leader in one state machine. It is stepped by one thread; none of its
-// methods is safe for concurrent use.
+// Core is the view and lease protocol of one node: acceptor, member, candidate and
+// leader. It routes each event to the machines that it concerns, and drives them. It is
+// stepped by one thread; none of its methods is safe for concurrent use.
 //
 // Every step does two things. It records the event in the state (the on... methods). Then
 // it drives: the part that this node currently plays (joiner, member, candidate, leader)
@@ -23,28 +22,11 @@ import (
 // changed it, so a lost message, a late timer or a reordered answer needs no case of its
 // own.
 type Core struct {
-	cfg Config
-	rng uint64
-	// now and out are those of the current step.
-	now clock.Instant
-	out *Effects
+	env
+	history
+
 	// ended is set once this incarnation has left or was removed; Step is then a no-op.
 	ended bool
-
-	// view is the newest decided view that this node has learned, nil before the node is
-	// admitted. Invariant: it contains this node.
-	view *gossip.View
-	// before is the predecessor of view, if this node held it.
-	before *gossip.View
-	// packFrom is the constant packFrom; tests change it.
-	packFrom int
-	// joined and status are from this node's own entry in the newest view. Invariant:
-	// they never go back.
-	joined gossip.Epoch
-	status gossip.Status
-	// gone holds the members that later views left out, oldest first in goneOrder.
-	gone      map[gossip.NodeID]bool
-	goneOrder []gossip.NodeID
 
 	// promised is the highest ballot that this acceptor has promised. Invariant: it
 	// never goes down.
@@ -55,9 +37,7 @@ type Core struct {
 	// attempts holds the accepted attempt per base epoch. Invariant: no epoch before
 	// view's.
 	attempts map[gossip.Epoch]*attempt
-	// generation is the highest met in any view or attempt.
-	generation uint32
-	guard      guard
+	guard    guard
 
 	lease Lease
 	// grantedAt is when the newest grant was requested: the t0 of the answer that it
@@ -114,8 +94,6 @@ type Core struct {
 	nextConsult clock.Instant
 	// lineageNodes holds nodes of another lineage that a member has shown (speaker.go).
 	lineageNodes map[gossip.NodeID]bool
-
-	mutant mutant
 }
 
 // New returns a core without a view. It panics on an invalid Config, which the shell must
@@ -127,11 +105,19 @@ func New(cfg Config, now clock.Instant) *Core {
 	if cfg.Partition == nil {
 		cfg.Partition = gossip.KeepMajority{}
 	}
-	return &Core{
-		cfg: cfg, packFrom: packFrom, silence: newSilence(cfg.Partition), rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now, leaderlessSince: now,
-		gone: map[gossip.NodeID]bool{}, attempts: map[gossip.Epoch]*attempt{},
+	c := &Core{
+		env:     env{cfg: cfg, rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now},
+		history: history{packFrom: packFrom, gone: map[gossip.NodeID]bool{}},
+		silence: newSilence(cfg.Partition), leaderlessSince: now, attempts: map[gossip.Epoch]*attempt{},
 		proofs: map[gossip.NodeID]*proof{}, early: map[gossip.NodeID]*proof{}, links: map[gossip.NodeID]bool{}, leavers: map[gossip.NodeID]bool{},
 	}
+	c.wireMachines()
+	return c
+}
+
+// wireMachines gives each machine those that it works with.
+func (c *Core) wireMachines() {
+	c.history.env = &c.env
 }
 
 // Step applies ev and appends the resulting actions to out. It never fails; an event that
@@ -327,7 +313,7 @@ func (c *Core) formCluster(f Form) {
 	if c.view != nil || c.leaving {
 		return
 	}
-	c.generation = max(c.generation, f.Generation, 1)
+	c.noteGeneration(max(f.Generation, 1))
 	epoch := gossip.FormingEpoch(c.generation, f.Millisecond)
 	id := c.random() | 1
 	c.membership.secret = f.Secret
@@ -343,7 +329,11 @@ func (c *Core) adoptView(v *gossip.View) {
 	me := v.Member(c.self())
 	if me == nil {
 		if c.view != nil {
-			c.endIncarnation(v.Epoch, c.reasonLeftOut(v))
+			reason := c.reasonLeftOut(v)
+			if c.leaving {
+				reason = "left"
+			}
+			c.endIncarnation(v.Epoch, reason)
 		}
 		return
 	}
@@ -351,15 +341,16 @@ func (c *Core) adoptView(v *gossip.View) {
 		c.endIncarnation(v.Epoch, "removed and admitted again under the same id")
 		return
 	}
-	c.forgetLeftOut(v)
 	if c.view == nil {
 		c.heardAt = c.now
 	}
-	c.before = c.view
-	c.view, c.joined, c.status = v, me.Joined, me.Status
+	for _, id := range c.advanceTo(v, me) {
+		delete(c.proofs, id)
+		delete(c.links, id)
+		delete(c.leavers, id)
+	}
 	c.meetMembers(v)
 	c.countEarlyProofs()
-	c.generation = max(c.generation, v.Epoch.Generation())
 	for base := range c.attempts { // order-free: each entry is checked by itself
 		if base < v.Epoch {
 			delete(c.attempts, base)
@@ -375,47 +366,6 @@ func (c *Core) adoptView(v *gossip.View) {
 	}
 	c.out.View = v
 	c.traceEvent("view", 0, fmt.Sprintf("%d members", len(v.Members)))
-}
-
-func (c *Core) reasonLeftOut(v *gossip.View) string {
-	if c.leaving {
-		return "left"
-	}
-	for _, d := range v.Out {
-		if d.ID != c.self() {
-			continue
-		}
-		if d.Evidence != "" {
-			return "left out of the view: " + d.Cause.String() + ", " + d.Evidence
-		}
-		return "left out of the view: " + d.Cause.String()
-	}
-	return "left out of the view"
-}
-
-// goneMax bounds the former members that gone holds.
-const goneMax = 1024
-
-func (c *Core) forgetLeftOut(v *gossip.View) {
-	if c.view == nil {
-		return
-	}
-	for i := range c.view.Members {
-		id := c.view.Members[i].ID
-		if v.Member(id) != nil || c.gone[id] {
-			continue
-		}
-		delete(c.proofs, id)
-		delete(c.links, id)
-		delete(c.leavers, id)
-		c.gone[id] = true
-		c.goneOrder = append(c.goneOrder, id)
-		c.traceEvent("left out", id, "")
-	}
-	for len(c.goneOrder) > goneMax {
-		delete(c.gone, c.goneOrder[0])
-		c.goneOrder = c.goneOrder[1:]
-	}
 }
 
 // learnView learns a decided view from a peer and reports whether this node now holds it. A
@@ -463,45 +413,4 @@ func (c *Core) endIncarnation(epoch gossip.Epoch, reason string) {
 	c.out.Lease, c.out.Abandon = &Lease{}, true
 	c.out.Removed = &gossip.Removed{Epoch: epoch, Reason: reason}
 	c.traceEvent("removed", c.self(), reason)
-}
-
-func (c *Core) self() gossip.NodeID { return c.cfg.Self.ID }
-
-// votes reports whether this node is a voter of its view.
-func (c *Core) votes() bool { return c.view != nil && c.status.Votes() }
-
-func (c *Core) sendTo(to gossip.NodeID, m Message) {
-	if to != c.self() && to != 0 {
-		c.out.Send = append(c.out.Send, Send{To: to, Msg: m})
-	}
-}
-
-func (c *Core) traceEvent(kind string, subject gossip.NodeID, detail string) {
-	ev := TraceEvent{Kind: kind, Subject: subject, Detail: detail}
-	if c.view != nil {
-		ev.Epoch = c.view.Epoch
-	}
-	c.out.Trace = append(c.out.Trace, ev)
-}
-
-// margin is how far one clock may run ahead of another over d.
-func (c *Core) margin(d time.Duration) time.Duration {
-	return time.Duration(int64(d)/1e6*int64(c.cfg.DriftPPM)) + time.Microsecond
-}
-
-// random draws from the seed: splitmix64.
-func (c *Core) random() uint64 {
-	c.rng += 0x9e3779b97f4a7c15
-	z := c.rng
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-// upTo draws a random wait below d.
-func (c *Core) upTo(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return time.Duration(c.random() % uint64(d))
 }

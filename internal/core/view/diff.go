@@ -1,8 +1,9 @@
 package view
 
 import (
-	"github.com/peerage-go/peerage/gossip"
 	"slices"
+
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Views on the wire. A view of a thousand members takes some 50 kB, and every change is
@@ -65,26 +66,6 @@ func (v *SentView) Header() *gossip.View {
 // packed reports whether the view must be unpacked before its members can be read.
 func (v *SentView) packed() bool { return v != nil && v.change != nil }
 
-// packView returns v as a difference from base. It returns v whole if v is small, if there
-// is no base, or if v did not follow from base by single steps.
-func (c *Core) packView(v, base *gossip.View) *SentView {
-	if v == nil || base == nil || len(v.Members) < c.packFrom {
-		return Whole(v)
-	}
-	d := difference(v, base)
-	if d == nil || len(d.gone)+len(d.other)+2*len(d.added) > len(v.Members)/2 {
-		return Whole(v)
-	}
-	packed := &gossip.View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign}
-	if v != base { // a holder of base already has its departures
-		packed.Out = v.Out
-	}
-	return &SentView{View: packed, change: d}
-}
-
-// ref returns this node's view for receivers that probably hold it.
-func (c *Core) ref() *SentView { return c.packView(c.view, c.view) }
-
 // difference returns the change from base to v, nil if it is not a series of single
 // steps.
 func difference(v, base *gossip.View) *change {
@@ -116,29 +97,6 @@ func difference(v, base *gossip.View) *change {
 	return d
 }
 
-// unpackView returns the whole view, or nil if this node does not hold the base.
-func (c *Core) unpackView(v *SentView) *gossip.View {
-	switch {
-	case v == nil:
-		return nil
-	case v.change == nil:
-		return v.View
-	}
-	if c.view == nil {
-		return nil
-	}
-	if compareViews(c.view, v.View) == same {
-		return c.view
-	}
-	// The view before the current one serves as a base while its successor is being sent.
-	for _, base := range []*gossip.View{c.view, c.before} {
-		if base != nil && base.Cluster == v.Cluster && base.Epoch == v.change.base && continues(base, v.View) {
-			return v.change.applyTo(v.View, base)
-		}
-	}
-	return nil
-}
-
 // continues reports whether v is in base's lineage, at base or after it.
 func continues(base, v *gossip.View) bool {
 	r := compareViews(base, v)
@@ -167,12 +125,6 @@ func (d *change) applyTo(v, base *gossip.View) *gossip.View {
 		return nil
 	}
 	return out
-}
-
-// requestWholeView requests the whole view to which a message refers.
-func (c *Core) requestWholeView(from gossip.NodeID, v *SentView) {
-	c.traceEvent("asks for the whole view", from, v.Epoch.String())
-	c.sendTo(from, &NeedView{Epoch: v.Epoch})
 }
 
 // onNeedView sends the whole view that the asker could not unpack if it still matters,

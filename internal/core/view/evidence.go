@@ -33,7 +33,7 @@ import (
 // The candidate proposes a new view, not an uncovered attempt: every living acceptor of
 // that attempt is in the total quorum, so no view that followed it has a living voter. A
 // joiner may hold such a view; it stops waiting and returns (joinerPatience), and
-// yields whenever lineages meet (contest.go).
+// yields whenever lineages meet (lineage.go).
 
 // proof is a proof that a peer's process has ended.
 type proof struct {
@@ -315,4 +315,16 @@ func (c *Core) onDoubted(from gossip.NodeID, m *Doubted) {
 	for _, id := range m.Hears {
 		delete(o.doubts, id)
 	}
+}
+
+// departed returns the departure of a member whose death is proven or assumed here.
+func (c *Core) departed(id gossip.NodeID) gossip.Departure {
+	d := gossip.Departure{ID: id, Cause: gossip.CauseDead}
+	if p := c.proofs[id]; p != nil {
+		d.Evidence = p.reason[:min(len(p.reason), evidenceBytesMax)]
+		if p.assumed {
+			d.Cause = gossip.CauseAssumed
+		}
+	}
+	return d
 }

@@ -379,7 +379,7 @@ func (c *Core) stepForeign(next *gossip.View) bool {
 	if above && c.mutant != mutantKeepsGeneration {
 		for _, f := range c.view.Foreign {
 			if e := c.foreign.met[f.Cluster]; e != nil && e.newest != nil {
-				c.generation = max(c.generation, e.newest.Generation)
+				c.noteGeneration(e.newest.Generation)
 			}
 		}
 		next.Epoch = gossip.FirstEpoch(max(c.generation+1, c.foreign.least))

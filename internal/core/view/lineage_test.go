@@ -9,15 +9,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// history draws possible lines of views: each continues another by steps in order and
+// drawnLines draws possible lines of views: each continues another by steps in order and
 // takeovers, every takeover in a generation of its own.
-type history struct {
+type drawnLines struct {
 	t          *rapid.T
 	generation uint32
 	lines      []*gossip.View
 }
 
-func (h *history) grow() {
+func (h *drawnLines) grow() {
 	from := h.lines[rapid.IntRange(0, len(h.lines)-1).Draw(h.t, "from")]
 	v := &gossip.View{Cluster: 1, Epoch: from.Epoch + gossip.Epoch(rapid.IntRange(0, 3).Draw(h.t, "steps")), Forks: from.Forks}
 	if rapid.Bool().Draw(h.t, "takeover") {
@@ -32,7 +32,7 @@ var mirror = map[relation]relation{same: same, newer: older, older: newer, wins:
 
 func TestBothSidesAgreeWhoYields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{t: t, generation: 100, lines: []*gossip.View{{Cluster: 1, Epoch: gossip.FirstEpoch(100)}}}
+		h := &drawnLines{t: t, generation: 100, lines: []*gossip.View{{Cluster: 1, Epoch: gossip.FirstEpoch(100)}}}
 		for range rapid.IntRange(1, 8).Draw(t, "views") {
 			h.grow()
 		}
@@ -50,7 +50,7 @@ func TestBothSidesAgreeWhoYields(t *testing.T) {
 func TestLineagesAreOrdered(t *testing.T) {
 	beats := func(a, b *gossip.View) bool { r := compareViews(a, b); return r == wins || r == older }
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{t: t, generation: 100, lines: []*gossip.View{{Cluster: 1, Epoch: gossip.FirstEpoch(100)}}}
+		h := &drawnLines{t: t, generation: 100, lines: []*gossip.View{{Cluster: 1, Epoch: gossip.FirstEpoch(100)}}}
 		for range rapid.IntRange(2, 7).Draw(t, "views") {
 			h.grow()
 		}

@@ -1,9 +1,10 @@
 package view
 
 import (
-	"github.com/peerage-go/peerage/gossip"
 	"slices"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // PreVote asks whether the receiver would promise a ballot, without changing any state:
@@ -162,7 +163,7 @@ type Contest struct {
 type Contested struct {
 	View  *SentView
 	Nonce uint64
-	// Proof is the sender's proof of membership, 0 without a secret (contest.go).
+	// Proof is the sender's proof of membership, 0 without a secret (lineage.go).
 	Proof uint64
 }
 

@@ -50,7 +50,7 @@ func (c *Core) beginProposal(p *proposal) {
 	p.base, p.accepted, p.packed = c.view.Epoch, map[gossip.NodeID]bool{}, c.packView(p.next, c.view)
 	c.countBoth(p.next)
 	o.proposal, o.prep, o.batchAt, o.raiseAt = p, nil, 0, 0
-	c.generation = max(c.generation, p.next.Epoch.Generation())
+	c.noteGeneration(p.next.Epoch.Generation())
 	if c.now.Before(p.notBefore) {
 		return
 	}
@@ -429,4 +429,12 @@ func (c *Core) admitJoiners(next *gossip.View) bool {
 		changed = true
 	}
 	return changed
+}
+
+// causeIf returns the cause if it applies, else none.
+func causeIf(c gossip.Cause, applies bool) gossip.Cause {
+	if applies {
+		return c
+	}
+	return 0
 }

@@ -38,3 +38,116 @@ func allOf(v *gossip.View, in has) bool {
 	}
 	return len(v.Members) > 0
 }
+
+// tally counts which rounds of pings a plain quorum of one view has answered. An
+// answer to a later round renews the promise later, so it counts for earlier ones
+// too: only the newest round that a member answered matters. The count is updated with
+// every answer instead of recomputed, since a leader of a thousand members receives ten
+// thousand answers a second.
+type tally struct {
+	view   *gossip.View
+	peers  map[gossip.NodeID]*peer
+	self   gossip.NodeID
+	policy gossip.Policy
+	// count is the policy if it depends on numbers only.
+	count  gossip.CountingPolicy
+	voters int
+	// selfVotes and selfSenior are set if the leader, which answers its own rounds, votes
+	// and is the most senior.
+	selfVotes, selfSenior bool
+	senior                gossip.NodeID
+	seniorRound           uint64
+	// at counts the other voters by the newest round that they answered, for the
+	// newest roundsKept rounds.
+	at [roundsKept]int
+}
+
+// newTally starts a count for a view from the leader's state about its members.
+func (c *Core) newTally(v *gossip.View) *tally {
+	o := c.leadership
+	t := &tally{view: v, peers: o.peers, self: c.self(), policy: c.cfg.Partition}
+	t.count, _ = t.policy.(gossip.CountingPolicy)
+	for i := range v.Members {
+		m := &v.Members[i]
+		if !m.Status.Votes() {
+			continue
+		}
+		if t.voters++; t.voters == 1 {
+			t.senior = m.ID
+		}
+		if m.ID == c.self() {
+			t.selfVotes, t.selfSenior = true, t.voters == 1
+			continue
+		}
+		if p := o.peers[m.ID]; p != nil && p.round > 0 && p.round+roundsKept > o.round {
+			t.at[p.round%roundsKept]++
+			if m.ID == t.senior {
+				t.seniorRound = p.round
+			}
+		}
+	}
+	return t
+}
+
+// openRound makes room for a new round: it drops the members whose newest answer was to the
+// round whose place it takes.
+func (t *tally) openRound(round uint64) {
+	if t != nil {
+		t.at[round%roundsKept] = 0
+	}
+}
+
+// moveVoter moves a voter on from its former round.
+func (t *tally) moveVoter(id gossip.NodeID, from, to, newest uint64) {
+	if from > 0 && from+roundsKept > newest {
+		t.at[from%roundsKept]--
+	}
+	if to > 0 && to+roundsKept > newest {
+		t.at[to%roundsKept]++
+	}
+	if id == t.senior {
+		t.seniorRound = to
+	}
+}
+
+// newestAnswered returns the newest round above floor that a plain quorum of both views
+// answered, 0 if there is none. other may be nil.
+func (t *tally) newestAnswered(other *tally, newest, floor uint64) uint64 {
+	if newest > roundsKept {
+		floor = max(floor, newest-roundsKept)
+	}
+	mine, others, seen := t.leaderVotes(), other.leaderVotes(), -1
+	for n := newest; n > floor; n-- {
+		mine += t.at[n%roundsKept]
+		if other != nil {
+			others += other.at[n%roundsKept]
+		}
+		if seen == mine+others {
+			continue // the same members as for the round after it
+		}
+		seen = mine + others
+		if t.isQuorum(mine, n) && (other == nil || other.isQuorum(others, n)) {
+			return n
+		}
+	}
+	return 0
+}
+
+// leaderVotes counts the leader itself.
+func (t *tally) leaderVotes() int {
+	if t != nil && t.selfVotes {
+		return 1
+	}
+	return 0
+}
+
+// isQuorum reports whether the voters that answered a round or a later one are a quorum.
+func (t *tally) isQuorum(yes int, round uint64) bool {
+	if t.count != nil {
+		return t.count.EnoughVoters(t.voters, yes, t.selfSenior || t.seniorRound >= round)
+	}
+	return t.policy.Quorum(t.view, func(id gossip.NodeID) bool {
+		p := t.peers[id]
+		return id == t.self || p != nil && p.round >= round
+	})
+}

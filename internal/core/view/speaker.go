@@ -1,8 +1,9 @@
 package view
 
 import (
-	"github.com/peerage-go/peerage/gossip"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // Only members decide on membership. A node whose handshake succeeded holds a certificate
@@ -15,7 +16,7 @@ import (
 //	  brings an older view       is sent ours, as it may have been removed
 //	  brings a newer view        not accepted: the members of our view are asked
 //	  of a lineage that wins     not accepted, unless a former member brings it, or its
-//	                             sender proves its membership (contest.go)
+//	                             sender proves its membership (lineage.go)
 //	without a view here          the first one comes from a node that was asked for
 //	                             admission, or from the leader that it named
 //

@@ -1,8 +1,9 @@
 package view
 
 import (
-	"github.com/peerage-go/peerage/gossip"
 	"slices"
+
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // A cluster does not yield because of one connection. First a quorum of its voters must

@@ -1,0 +1,129 @@
+package view
+
+import "github.com/peerage-go/peerage/gossip"
+
+// history holds the newest view, its predecessor, and the members that views left out.
+// Every machine of a node reads it.
+type history struct {
+	*env
+	// view is the newest decided view that this node has learned, nil before the node is
+	// admitted. Invariant: it contains this node.
+	view *gossip.View
+	// before is the predecessor of view, if this node held it.
+	before *gossip.View
+	// packFrom is the constant packFrom; tests change it.
+	packFrom int
+	// joined and status are from this node's own entry in the newest view. Invariant:
+	// they never go back.
+	joined gossip.Epoch
+	status gossip.Status
+	// gone holds the members that later views left out, oldest first in goneOrder.
+	gone      map[gossip.NodeID]bool
+	goneOrder []gossip.NodeID
+	// generation is the highest met in any view or attempt.
+	generation uint32
+}
+
+// goneMax bounds the former members that gone holds.
+const goneMax = 1024
+
+// reasonLeftOut returns why v leaves this node out.
+func (h *history) reasonLeftOut(v *gossip.View) string {
+	for _, d := range v.Out {
+		if d.ID != h.self() {
+			continue
+		}
+		if d.Evidence != "" {
+			return "left out of the view: " + d.Cause.String() + ", " + d.Evidence
+		}
+		return "left out of the view: " + d.Cause.String()
+	}
+	return "left out of the view"
+}
+
+// advanceTo makes v, in which this node is me, the newest view, and returns the members that
+// it leaves out.
+func (h *history) advanceTo(v *gossip.View, me *gossip.Member) (leftOut []gossip.NodeID) {
+	if h.view != nil {
+		leftOut = h.noteLeftOut(v)
+	}
+	h.before = h.view
+	h.view, h.joined, h.status = v, me.Joined, me.Status
+	h.epoch = v.Epoch
+	h.noteGeneration(v.Epoch.Generation())
+	return leftOut
+}
+
+// noteLeftOut records the members of the present view that v leaves out, and returns them.
+func (h *history) noteLeftOut(v *gossip.View) (leftOut []gossip.NodeID) {
+	for i := range h.view.Members {
+		id := h.view.Members[i].ID
+		if v.Member(id) != nil || h.gone[id] {
+			continue
+		}
+		h.gone[id] = true
+		h.goneOrder = append(h.goneOrder, id)
+		leftOut = append(leftOut, id)
+		h.traceEvent("left out", id, "")
+	}
+	for len(h.goneOrder) > goneMax {
+		delete(h.gone, h.goneOrder[0])
+		h.goneOrder = h.goneOrder[1:]
+	}
+	return leftOut
+}
+
+// noteGeneration raises the highest generation met.
+func (h *history) noteGeneration(g uint32) { h.generation = max(h.generation, g) }
+
+// votes reports whether this node is a voter of its view.
+func (h *history) votes() bool { return h.view != nil && h.status.Votes() }
+
+// packView returns v as a difference from base. It returns v whole if v is small, if there
+// is no base, or if v did not follow from base by single steps.
+func (h *history) packView(v, base *gossip.View) *SentView {
+	if v == nil || base == nil || len(v.Members) < h.packFrom {
+		return Whole(v)
+	}
+	d := difference(v, base)
+	if d == nil || len(d.gone)+len(d.other)+2*len(d.added) > len(v.Members)/2 {
+		return Whole(v)
+	}
+	packed := &gossip.View{Cluster: v.Cluster, Origin: v.Origin, Epoch: v.Epoch, Forks: v.Forks, Standing: v.Standing, TokensFrom: v.TokensFrom, Foreign: v.Foreign}
+	if v != base { // a holder of base already has its departures
+		packed.Out = v.Out
+	}
+	return &SentView{View: packed, change: d}
+}
+
+// ref returns this node's view for receivers that probably hold it.
+func (h *history) ref() *SentView { return h.packView(h.view, h.view) }
+
+// unpackView returns the whole view, or nil if this node does not hold the base.
+func (h *history) unpackView(v *SentView) *gossip.View {
+	switch {
+	case v == nil:
+		return nil
+	case v.change == nil:
+		return v.View
+	}
+	if h.view == nil {
+		return nil
+	}
+	if compareViews(h.view, v.View) == same {
+		return h.view
+	}
+	// The view before the current one serves as a base while its successor is being sent.
+	for _, base := range []*gossip.View{h.view, h.before} {
+		if base != nil && base.Cluster == v.Cluster && base.Epoch == v.change.base && continues(base, v.View) {
+			return v.change.applyTo(v.View, base)
+		}
+	}
+	return nil
+}
+
+// requestWholeView requests the whole view to which a message refers.
+func (h *history) requestWholeView(from gossip.NodeID, v *SentView) {
+	h.traceEvent("asks for the whole view", from, v.Epoch.String())
+	h.sendTo(from, &NeedView{Epoch: v.Epoch})
+}
