@@ -150,7 +150,7 @@ func (r *Route[M]) RoomFound(home gossip.NodeID, how Outcome) {
 	r.awaiting = false
 	switch {
 	case how == Gone:
-	case how == Down && r.home == home:
+	case how == Down && r.open && r.home == home:
 		r.suspend()
 	default:
 		r.startFlow()

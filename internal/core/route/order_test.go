@@ -160,12 +160,12 @@ func (w *world) connect(n gossip.NodeID) {
 	}
 }
 
-// relieve gives the connections room.
-func (w *world) relieve() {
+// relieve gives the connections room, and ends the wait for it.
+func (w *world) relieve(how Outcome) {
 	clear(w.full)
 	if n := w.awaits; n != 0 {
 		w.awaits = 0
-		w.r.RoomFound(n, Sent)
+		w.r.RoomFound(n, how)
 		w.carryOut()
 	}
 }
@@ -225,11 +225,20 @@ func (w *world) stepFault(n gossip.NodeID, b byte) {
 	case 5:
 		w.full[n] = true
 	case 6:
-		w.relieve()
+		w.stepRoom(b)
 	case 7:
 		w.r.ReleaseCallers()
 		w.carryOut()
 	}
+}
+
+// stepRoom ends the wait for room: the connection has some, or its peer has left.
+func (w *world) stepRoom(b byte) {
+	if b>>4&1 == 1 && w.down[w.awaits] {
+		w.relieve(Down)
+		return
+	}
+	w.relieve(Sent)
 }
 
 func (w *world) stepPublish(b byte) {
@@ -243,7 +252,7 @@ func (w *world) stepPublish(b byte) {
 // settle lets all messages arrive, and checks that each has an outcome.
 func (w *world) settle() {
 	for range 60 {
-		w.relieve()
+		w.relieve(Sent)
 		for i := range w.sends {
 			if w.sends[i].waits != nil {
 				w.send(i, 0)

@@ -173,3 +173,25 @@ func TestFilter(t *testing.T) {
 		t.Errorf("%d messages of %d bytes are left", n, bytes)
 	}
 }
+
+// A buffered message waits for room on the connection. The route closes, and the home leaves
+// before there is room: the closed route is not suspended, so Look asks for no connection.
+func TestTheEndOfAWaitForRoomLeavesAClosedRouteClosed(t *testing.T) {
+	r := opened(2, false)
+	r.PeerLost(2)
+	r.Keep(&Item[note]{ID: "a"})
+	r.PeerUp(2)
+	if kinds := due(r, Full); !slices.Equal(kinds, []Kind{Send, AwaitRoom}) {
+		t.Fatalf("actions %v are due", kinds)
+	}
+	r.Close(0, protocol.Token{})
+	due(r, Sent)
+	r.RoomFound(2, Down)
+	due(r, Sent)
+	if err := r.Check(); err != nil {
+		t.Error(err)
+	}
+	if home := r.Look(false); home != 0 {
+		t.Errorf("a closed route asks for a connection to %d", home)
+	}
+}
