@@ -31,7 +31,7 @@ func ExampleDataConfig() {
 		node, err := peerage.Start(ctx, cfg)
 		check(err)
 		check(node.WaitReady(ctx))
-		for _, key := range []ddata.ORSetKey[string]{accounts, sessions} {
+		for _, key := range []ddata.Key[ddata.ORSet[string], *ddata.ORSetTx[string]]{accounts, sessions} {
 			set, err := ddata.Get(ctx, node.Data(""), key, ddata.Majority)
 			check(err)
 			fmt.Println(key, set.Elements())

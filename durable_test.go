@@ -24,7 +24,9 @@ import (
 	"github.com/peerage-go/peerage/sharding"
 )
 
-const (
+type userKey = ddata.Key[ddata.ORSet[string], *ddata.ORSetTx[string]]
+
+var (
 	keptUsers = ddata.ORSetKey[string]("keep/users")
 	lostUsers = ddata.ORSetKey[string]("users")
 )
@@ -40,11 +42,11 @@ func durableConfig(name, dir string) peerage.Config {
 	return cfg
 }
 
-func addUser(ctx context.Context, n *peerage.Node, role string, key ddata.ORSetKey[string], user string) error {
+func addUser(ctx context.Context, n *peerage.Node, role string, key userKey, user string) error {
 	return ddata.Update(ctx, n.Data(role), key, ddata.Majority, func(s *ddata.ORSetTx[string]) error { s.Add(user); return nil })
 }
 
-func users(ctx context.Context, n *peerage.Node, role string, key ddata.ORSetKey[string]) ([]string, error) {
+func users(ctx context.Context, n *peerage.Node, role string, key userKey) ([]string, error) {
 	s, err := ddata.Get(ctx, n.Data(role), key, ddata.Majority)
 	return slices.Sorted(s.All()), err
 }
@@ -115,7 +117,7 @@ func TestRestartOfTheClusterBringsDurableKeysBack(t *testing.T) {
 			want = append(want, fmt.Sprintf("life %d node %d", i/3, i%3))
 		}
 		for _, m := range c.nodes {
-			for role, key := range map[string]ddata.ORSetKey[string]{"": keptUsers, "db": lostUsers} {
+			for role, key := range map[string]userKey{"": keptUsers, "db": lostUsers} {
 				if got, err := users(t.Context(), m.Node, role, key); err != nil || !slices.Equal(got, want) {
 					t.Errorf("life %d, %s, role %q: %q, %v", life, m.addr, role, got, err)
 				}
@@ -126,7 +128,7 @@ func TestRestartOfTheClusterBringsDurableKeysBack(t *testing.T) {
 		}
 		for i, m := range c.nodes {
 			who := fmt.Sprintf("life %d node %d", life, i)
-			for role, key := range map[string]ddata.ORSetKey[string]{"": keptUsers, "db": lostUsers} {
+			for role, key := range map[string]userKey{"": keptUsers, "db": lostUsers} {
 				if err := addUser(t.Context(), m.Node, role, key, who); err != nil {
 					t.Fatal(err)
 				}
@@ -420,7 +422,7 @@ func TestDataHandlerShowsEachRole(t *testing.T) {
 	inBubble(t, 0, func(c *cluster) {
 		t := c.t
 		c.durables(t, dirs)
-		for role, key := range map[string]ddata.ORSetKey[string]{"": keptUsers, "db": lostUsers} {
+		for role, key := range map[string]userKey{"": keptUsers, "db": lostUsers} {
 			if err := addUser(t.Context(), c.nodes[0].Node, role, key, "ada"); err != nil {
 				t.Fatal(err)
 			}

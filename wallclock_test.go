@@ -32,7 +32,7 @@ func TestWallClockDatesGenerationsAndStamps(t *testing.T) {
 		if got := node.View().Epoch.Generation(); got != 2_000_000_000 {
 			t.Errorf("formed generation %d at second %d", got, at.Load())
 		}
-		const key = ddata.LWWMapKey[string, int]("m")
+		key := ddata.LWWMapKey[string, int]("m")
 		stamp := func() time.Time {
 			t.Helper()
 			if err := ddata.Update(t.Context(), node.Data(""), key, ddata.Majority, func(m *ddata.LWWMapTx[string, int]) error {

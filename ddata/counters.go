@@ -8,8 +8,13 @@ import (
 // counterGrowthBytes is the maximum size of a writer's entry in a counter.
 const counterGrowthBytes = 24
 
-// GCounterKey is the key of a counter that only grows.
-type GCounterKey string
+// GCounterKey returns the key of a counter that only grows.
+func GCounterKey(name string) Key[GCounter, *GCounterTx] {
+	return Key[GCounter, *GCounterTx]{name: name, typ: gCounterType{}}
+}
+
+// gCounterType implements dataType.
+type gCounterType struct{}
 
 // GCounter is an immutable snapshot of a counter that only grows.
 type GCounter struct{ of state[*crdt.GCounter] }
@@ -21,17 +26,14 @@ type GCounterTx struct {
 	c changes[*crdt.GCounter]
 }
 
-// Name implements Key.
-func (k GCounterKey) Name() string { return string(k) }
+func (k gCounterType) kind() crdt.Kind { return crdt.KindGCounter }
 
-func (k GCounterKey) kind() crdt.Kind { return crdt.KindGCounter }
-
-func (k GCounterKey) value(v crdt.Value) (GCounter, error) {
+func (k gCounterType) value(v crdt.Value) (GCounter, error) {
 	of, err := valueAs[crdt.GCounter](v, k.kind())
 	return GCounter{of: state[*crdt.GCounter]{v: of}}, err
 }
 
-func (k GCounterKey) tx(d *Data, v crdt.Value) (*GCounterTx, func() (replicator.Plan, error), error) {
+func (k gCounterType) tx(d *Data, v crdt.Value) (*GCounterTx, func() (replicator.Plan, error), error) {
 	of, err := k.value(v)
 	t := &GCounterTx{GCounter: of, d: d}
 	t.of.looked = &t.c.looked
@@ -52,8 +54,13 @@ func (t *GCounterTx) Add(n uint64) {
 	t.c.add(counterGrowthBytes, func(c *crdt.GCounter) crdt.Value { return delta(c.Add(node, n)) })
 }
 
-// PNCounterKey is the key of a counter that can increase and decrease.
-type PNCounterKey string
+// PNCounterKey returns the key of a counter that can increase and decrease.
+func PNCounterKey(name string) Key[PNCounter, *PNCounterTx] {
+	return Key[PNCounter, *PNCounterTx]{name: name, typ: pnCounterType{}}
+}
+
+// pnCounterType implements dataType.
+type pnCounterType struct{}
 
 // PNCounter is an immutable snapshot of a counter that can increase and decrease.
 type PNCounter struct{ of state[*crdt.PNCounter] }
@@ -65,17 +72,14 @@ type PNCounterTx struct {
 	c changes[*crdt.PNCounter]
 }
 
-// Name implements Key.
-func (k PNCounterKey) Name() string { return string(k) }
+func (k pnCounterType) kind() crdt.Kind { return crdt.KindPNCounter }
 
-func (k PNCounterKey) kind() crdt.Kind { return crdt.KindPNCounter }
-
-func (k PNCounterKey) value(v crdt.Value) (PNCounter, error) {
+func (k pnCounterType) value(v crdt.Value) (PNCounter, error) {
 	of, err := valueAs[crdt.PNCounter](v, k.kind())
 	return PNCounter{of: state[*crdt.PNCounter]{v: of}}, err
 }
 
-func (k PNCounterKey) tx(d *Data, v crdt.Value) (*PNCounterTx, func() (replicator.Plan, error), error) {
+func (k pnCounterType) tx(d *Data, v crdt.Value) (*PNCounterTx, func() (replicator.Plan, error), error) {
 	of, err := k.value(v)
 	t := &PNCounterTx{PNCounter: of, d: d}
 	t.of.looked = &t.c.looked

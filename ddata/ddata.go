@@ -52,10 +52,21 @@ type Data struct {
 func New(r Replicator) *Data { return &Data{r: r, stamps: stamps{wall: r.WallTime}} }
 
 // Key is the name and the type of a value. Get returns a V; the function of Update receives
-// a T, the transaction. The types of this package whose names end in Key implement Key.
-type Key[V, T any] interface {
-	// Name returns the name of the key in the replicator.
-	Name() string
+// a T, the transaction. The functions of this package whose names end in Key return a Key.
+// Keys of one type are equal if their names are. The zero Key has no type: its use panics.
+type Key[V, T any] struct {
+	name string
+	typ  dataType[V, T]
+}
+
+// Name returns the name of the key in the replicator.
+func (k Key[V, T]) Name() string { return k.name }
+
+// String returns the name.
+func (k Key[V, T]) String() string { return k.name }
+
+// dataType is the data type of a key.
+type dataType[V, T any] interface {
 	kind() crdt.Kind
 	// value wraps v, which may be nil, in its typed form.
 	value(v crdt.Value) (V, error)
@@ -77,8 +88,8 @@ func Update[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, 
 
 // Change returns the operation of an Update, for requests that change several keys.
 func Change[V, T any](d *Data, key Key[V, T], fn func(T) error) replicator.Op {
-	return replicator.Op{Key: key.Name(), Kind: key.kind(), Plan: func(v crdt.Value) (replicator.Plan, error) {
-		t, plan, err := key.tx(d, v)
+	return replicator.Op{Key: key.name, Kind: key.typ.kind(), Plan: func(v crdt.Value) (replicator.Plan, error) {
+		t, plan, err := key.typ.tx(d, v)
 		if err != nil {
 			return replicator.Plan{}, err
 		}
@@ -107,14 +118,14 @@ func (d *Data) Update(ctx context.Context, level Level, ops []replicator.Op, opt
 // type or elements of another kind. ORSet[int] differs from ORSet[string], but all structs
 // are of one kind.
 func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opts ...replicator.Option) (V, error) {
-	vs, err := d.r.Get(ctx, []string{key.Name()}, level, opts...)
+	vs, err := d.r.Get(ctx, []string{key.name}, level, opts...)
 	if err != nil {
 		var zero V
 		return zero, err
 	}
-	v, err := key.value(vs[0])
+	v, err := key.typ.value(vs[0])
 	if err != nil {
-		return v, fmt.Errorf("ddata: key %q: %w", key.Name(), err)
+		return v, fmt.Errorf("ddata: key %q: %w", key.name, err)
 	}
 	return v, nil
 }
@@ -127,10 +138,10 @@ func Get[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, opt
 // Data. It must not keep its argument. View returns the errors of Get, or the error of fn.
 func View[V, T any](ctx context.Context, d *Data, key Key[V, T], fn func(V) error) error {
 	var verr error
-	err := d.r.View(ctx, key.Name(), func(v crdt.Value) {
-		face, err := key.value(v)
+	err := d.r.View(ctx, key.name, func(v crdt.Value) {
+		face, err := key.typ.value(v)
 		if err != nil {
-			verr = fmt.Errorf("ddata: key %q: %w", key.Name(), err)
+			verr = fmt.Errorf("ddata: key %q: %w", key.name, err)
 			return
 		}
 		verr = fn(face)
@@ -149,8 +160,8 @@ func View[V, T any](ctx context.Context, d *Data, key Key[V, T], fn func(V) erro
 // empty value. The name must not end in "*": see SubscribePrefix. cancel ends the
 // subscription and does not wait for a running fn.
 func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
-	return d.r.Subscribe(key.Name(), func(c replicator.Change) {
-		if v, err := key.value(c.Value); err == nil {
+	return d.r.Subscribe(key.name, func(c replicator.Change) {
+		if v, err := key.typ.value(c.Value); err == nil {
 			fn(v)
 		}
 	})
@@ -159,8 +170,8 @@ func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
 // SubscribePrefix is Subscribe for all keys of key's type whose names begin with key's
 // name. fn also receives the name of each key.
 func SubscribePrefix[V, T any](d *Data, key Key[V, T], fn func(name string, value V)) (cancel func()) {
-	return d.r.Subscribe(key.Name()+"*", func(c replicator.Change) {
-		if v, err := key.value(c.Value); err == nil {
+	return d.r.Subscribe(key.name+"*", func(c replicator.Change) {
+		if v, err := key.typ.value(c.Value); err == nil {
 			fn(c.Key, v)
 		}
 	})

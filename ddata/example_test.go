@@ -90,6 +90,18 @@ func ExampleGet() {
 	// true <nil>
 }
 
+func ExampleKey() {
+	type wordsKey = ddata.Key[ddata.ORSet[string], *ddata.ORSetTx[string]]
+	for _, key := range []wordsKey{ddata.ORSetKey[string]("words/en"), ddata.ORSetKey[string]("words/de")} {
+		fmt.Println(key.Name())
+	}
+	fmt.Println(ddata.FlagKey("on") == ddata.FlagKey("on"))
+	// Output:
+	// words/en
+	// words/de
+	// true
+}
+
 func ExampleORSetKey() {
 	nodes, done := cluster(3)
 	defer done()

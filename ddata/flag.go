@@ -5,8 +5,13 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// FlagKey is the key of a flag. Enabling wins over a concurrent disabling.
-type FlagKey string
+// FlagKey returns the key of a flag. Enabling wins over a concurrent disabling.
+func FlagKey(name string) Key[Flag, *FlagTx] {
+	return Key[Flag, *FlagTx]{name: name, typ: flagType{}}
+}
+
+// flagType implements dataType.
+type flagType struct{}
 
 // Flag is an immutable snapshot of a flag.
 type Flag struct{ of state[*crdt.Flag] }
@@ -18,17 +23,14 @@ type FlagTx struct {
 	c changes[*crdt.Flag]
 }
 
-// Name implements Key.
-func (k FlagKey) Name() string { return string(k) }
+func (k flagType) kind() crdt.Kind { return crdt.KindFlag }
 
-func (k FlagKey) kind() crdt.Kind { return crdt.KindFlag }
-
-func (k FlagKey) value(v crdt.Value) (Flag, error) {
+func (k flagType) value(v crdt.Value) (Flag, error) {
 	of, err := valueAs[crdt.Flag](v, k.kind())
 	return Flag{of: state[*crdt.Flag]{v: of}}, err
 }
 
-func (k FlagKey) tx(d *Data, v crdt.Value) (*FlagTx, func() (replicator.Plan, error), error) {
+func (k flagType) tx(d *Data, v crdt.Value) (*FlagTx, func() (replicator.Plan, error), error) {
 	of, err := k.value(v)
 	t := &FlagTx{Flag: of, d: d}
 	t.of.looked = &t.c.looked

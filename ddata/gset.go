@@ -7,8 +7,13 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// GSetKey is the key of a set from which no element is ever removed.
-type GSetKey[E comparable] string
+// GSetKey returns the key of a set from which no element is ever removed.
+func GSetKey[E comparable](name string) Key[GSet[E], *GSetTx[E]] {
+	return Key[GSet[E], *GSetTx[E]]{name: name, typ: gSetType[E]{}}
+}
+
+// gSetType implements dataType.
+type gSetType[E comparable] struct{}
 
 // GSet is an immutable snapshot of a set, as Get and Subscribe return it. It is safe for
 // concurrent readers.
@@ -23,12 +28,9 @@ type GSetTx[E comparable] struct {
 	c changes[*crdt.GSet[string]]
 }
 
-// Name implements Key.
-func (k GSetKey[E]) Name() string { return string(k) }
+func (k gSetType[E]) kind() crdt.Kind { return crdt.KindGSet.Of(elementKind[E]()) }
 
-func (k GSetKey[E]) kind() crdt.Kind { return crdt.KindGSet.Of(elementKind[E]()) }
-
-func (k GSetKey[E]) value(v crdt.Value) (s GSet[E], err error) {
+func (k gSetType[E]) value(v crdt.Value) (s GSet[E], err error) {
 	if s.enc, err = stringly[E](); err != nil {
 		return s, err
 	}
@@ -36,7 +38,7 @@ func (k GSetKey[E]) value(v crdt.Value) (s GSet[E], err error) {
 	return s, err
 }
 
-func (k GSetKey[E]) tx(_ *Data, v crdt.Value) (*GSetTx[E], func() (replicator.Plan, error), error) {
+func (k gSetType[E]) tx(_ *Data, v crdt.Value) (*GSetTx[E], func() (replicator.Plan, error), error) {
 	s, err := k.value(v)
 	t := &GSetTx[E]{GSet: s}
 	return t, t.c.plan, err

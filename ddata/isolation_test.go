@@ -18,7 +18,7 @@ func TestSlowFunctionHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, 3)
 		d, set := m.data[1], ORSetKey[string]("set")
-		add := func(d *Data, key ORSetKey[string], e string, level Level) error {
+		add := func(d *Data, key Key[ORSet[string], *ORSetTx[string]], e string, level Level) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			return Update(ctx, d, key, level, func(s *ORSetTx[string]) error { s.Add(e); return nil })
@@ -38,7 +38,7 @@ func TestSlowFunctionHoldsUpNobody(t *testing.T) {
 		}()
 		<-began
 		start := time.Now()
-		must(t, add(d, "other", "x", Majority))
+		must(t, add(d, ORSetKey[string]("other"), "x", Majority))
 		must(t, add(d, set, "mine", Majority))
 		must(t, add(m.data[2], set, "theirs", All))
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -66,12 +66,12 @@ func TestTypesOfOneEncodingAreOneKind(t *testing.T) {
 	if s, err := Get(t.Context(), d, ORSetKey[int]("ids"), Local); err != nil || !s.Contains(7) {
 		t.Errorf("%v, %v", s.Elements(), err)
 	}
-	if k := (ORSetKey[id]("ids")).kind(); k != crdt.KindORSet.Of(crdt.ElementInt) {
+	if k := ORSetKey[id]("ids").typ.kind(); k != crdt.KindORSet.Of(crdt.ElementInt) {
 		t.Error(k)
 	}
 }
 
-func add[E comparable](t *testing.T, d *Data, key ORSetKey[E], e E) {
+func add[E comparable](t *testing.T, d *Data, key Key[ORSet[E], *ORSetTx[E]], e E) {
 	t.Helper()
 	if err := Update(t.Context(), d, key, Local, func(s *ORSetTx[E]) error { s.Add(e); return nil }); err != nil {
 		t.Fatal(err)

@@ -7,8 +7,13 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// LWWMapKey is the key of a map. For each entry, the last write wins.
-type LWWMapKey[K comparable, V any] string
+// LWWMapKey returns the key of a map. For each entry, the last write wins.
+func LWWMapKey[K comparable, V any](name string) Key[LWWMap[K, V], *LWWMapTx[K, V]] {
+	return Key[LWWMap[K, V], *LWWMapTx[K, V]]{name: name, typ: lwwMapType[K, V]{}}
+}
+
+// lwwMapType implements dataType.
+type lwwMapType[K comparable, V any] struct{}
 
 // LWWMap is an immutable snapshot of a map, as Get and Subscribe return it. It is safe for
 // concurrent readers.
@@ -26,14 +31,11 @@ type LWWMapTx[K comparable, V any] struct {
 	c changes[*crdt.LWWMap[string, string]]
 }
 
-// Name implements Key.
-func (k LWWMapKey[K, V]) Name() string { return string(k) }
-
-func (k LWWMapKey[K, V]) kind() crdt.Kind {
+func (k lwwMapType[K, V]) kind() crdt.Kind {
 	return crdt.KindLWWMap.Of(elementKind[K](), elementKind[V]())
 }
 
-func (k LWWMapKey[K, V]) value(v crdt.Value) (m LWWMap[K, V], err error) {
+func (k lwwMapType[K, V]) value(v crdt.Value) (m LWWMap[K, V], err error) {
 	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
@@ -41,7 +43,7 @@ func (k LWWMapKey[K, V]) value(v crdt.Value) (m LWWMap[K, V], err error) {
 	return m, err
 }
 
-func (k LWWMapKey[K, V]) tx(d *Data, v crdt.Value) (*LWWMapTx[K, V], func() (replicator.Plan, error), error) {
+func (k lwwMapType[K, V]) tx(d *Data, v crdt.Value) (*LWWMapTx[K, V], func() (replicator.Plan, error), error) {
 	m, err := k.value(v)
 	t := &LWWMapTx[K, V]{LWWMap: m, d: d}
 	t.of.looked = &t.c.looked

@@ -7,10 +7,15 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// ORMapKey is the key of a map that holds, under each path of keys, a register, a set, a
-// counter, a flag, and further keys. Removed content never comes back. A change that a
+// ORMapKey returns the key of a map that holds, under each path of keys, a register, a set,
+// a counter, a flag, and further keys. Removed content never comes back. A change that a
 // removal had not seen stays.
-type ORMapKey[K, V comparable] string
+func ORMapKey[K, V comparable](name string) Key[ORMap[K, V], *ORMapTx[K, V]] {
+	return Key[ORMap[K, V], *ORMapTx[K, V]]{name: name, typ: orMapType[K, V]{}}
+}
+
+// orMapType implements dataType.
+type orMapType[K, V comparable] struct{}
 
 // ORMap is an immutable snapshot of such a map, as Get and Subscribe return it. It is safe
 // for concurrent readers.
@@ -39,14 +44,11 @@ type ORMapPlaceTx[K, V comparable] struct {
 	path []string
 }
 
-// Name implements Key.
-func (k ORMapKey[K, V]) Name() string { return string(k) }
-
-func (k ORMapKey[K, V]) kind() crdt.Kind {
+func (k orMapType[K, V]) kind() crdt.Kind {
 	return crdt.KindORMap.Of(elementKind[K](), elementKind[V]())
 }
 
-func (k ORMapKey[K, V]) value(v crdt.Value) (m ORMap[K, V], err error) {
+func (k orMapType[K, V]) value(v crdt.Value) (m ORMap[K, V], err error) {
 	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
@@ -57,7 +59,7 @@ func (k ORMapKey[K, V]) value(v crdt.Value) (m ORMap[K, V], err error) {
 	return m, err
 }
 
-func (k ORMapKey[K, V]) tx(d *Data, v crdt.Value) (*ORMapTx[K, V], func() (replicator.Plan, error), error) {
+func (k orMapType[K, V]) tx(d *Data, v crdt.Value) (*ORMapTx[K, V], func() (replicator.Plan, error), error) {
 	m, err := k.value(v)
 	t := &ORMapTx[K, V]{ORMap: m, d: d}
 	t.of.looked = &t.c.looked
@@ -85,7 +87,7 @@ func (m ORMap[K, V]) Keys() []K {
 func (m ORMap[K, V]) At(path ...K) ORMapPlace[K, V] {
 	if m.of.v == nil {
 		var err error
-		if m, err = ORMapKey[K, V]("").value(nil); err != nil {
+		if m, err = (orMapType[K, V]{}).value(nil); err != nil {
 			// No value can be written with such types, so there is none.
 			return ORMapPlace[K, V]{at: (&crdt.ORMap[string, string]{}).At()}
 		}

@@ -7,9 +7,14 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// ORMultiMapKey is the key of a map from keys to sets of values. An addition wins over a
-// removal that did not see it.
-type ORMultiMapKey[K, V comparable] string
+// ORMultiMapKey returns the key of a map from keys to sets of values. An addition wins over
+// a removal that did not see it.
+func ORMultiMapKey[K, V comparable](name string) Key[ORMultiMap[K, V], *ORMultiMapTx[K, V]] {
+	return Key[ORMultiMap[K, V], *ORMultiMapTx[K, V]]{name: name, typ: orMultiMapType[K, V]{}}
+}
+
+// orMultiMapType implements dataType.
+type orMultiMapType[K, V comparable] struct{}
 
 // ORMultiMap is an immutable snapshot of such a map, as Get and Subscribe return it. It is
 // safe for concurrent readers.
@@ -25,14 +30,11 @@ type ORMultiMapTx[K, V comparable] struct {
 	c changes[*crdt.ORMultiMap[string, string]]
 }
 
-// Name implements Key.
-func (k ORMultiMapKey[K, V]) Name() string { return string(k) }
-
-func (k ORMultiMapKey[K, V]) kind() crdt.Kind {
+func (k orMultiMapType[K, V]) kind() crdt.Kind {
 	return crdt.KindORMultiMap.Of(elementKind[K](), elementKind[V]())
 }
 
-func (k ORMultiMapKey[K, V]) value(v crdt.Value) (m ORMultiMap[K, V], err error) {
+func (k orMultiMapType[K, V]) value(v crdt.Value) (m ORMultiMap[K, V], err error) {
 	if m.mapping, err = mappingOf[K, V](); err != nil {
 		return m, err
 	}
@@ -40,7 +42,7 @@ func (k ORMultiMapKey[K, V]) value(v crdt.Value) (m ORMultiMap[K, V], err error)
 	return m, err
 }
 
-func (k ORMultiMapKey[K, V]) tx(d *Data, v crdt.Value) (*ORMultiMapTx[K, V], func() (replicator.Plan, error), error) {
+func (k orMultiMapType[K, V]) tx(d *Data, v crdt.Value) (*ORMultiMapTx[K, V], func() (replicator.Plan, error), error) {
 	m, err := k.value(v)
 	t := &ORMultiMapTx[K, V]{ORMultiMap: m, d: d}
 	t.of.looked = &t.c.looked

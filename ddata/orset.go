@@ -7,8 +7,13 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// ORSetKey is the key of a set. An addition wins over a removal that did not see it.
-type ORSetKey[E comparable] string
+// ORSetKey returns the key of a set. An addition wins over a removal that did not see it.
+func ORSetKey[E comparable](name string) Key[ORSet[E], *ORSetTx[E]] {
+	return Key[ORSet[E], *ORSetTx[E]]{name: name, typ: orSetType[E]{}}
+}
+
+// orSetType implements dataType.
+type orSetType[E comparable] struct{}
 
 // ORSet is an immutable snapshot of a set, as Get and Subscribe return it. It is safe for
 // concurrent readers.
@@ -25,12 +30,9 @@ type ORSetTx[E comparable] struct {
 	c changes[*crdt.ORSet[string]]
 }
 
-// Name implements Key.
-func (k ORSetKey[E]) Name() string { return string(k) }
+func (k orSetType[E]) kind() crdt.Kind { return crdt.KindORSet.Of(elementKind[E]()) }
 
-func (k ORSetKey[E]) kind() crdt.Kind { return crdt.KindORSet.Of(elementKind[E]()) }
-
-func (k ORSetKey[E]) value(v crdt.Value) (ORSet[E], error) {
+func (k orSetType[E]) value(v crdt.Value) (ORSet[E], error) {
 	enc, err := stringly[E]()
 	if err != nil {
 		return ORSet[E]{}, err
@@ -39,7 +41,7 @@ func (k ORSetKey[E]) value(v crdt.Value) (ORSet[E], error) {
 	return ORSet[E]{of: state[*crdt.ORSet[string]]{v: of}, enc: enc}, err
 }
 
-func (k ORSetKey[E]) tx(d *Data, v crdt.Value) (*ORSetTx[E], func() (replicator.Plan, error), error) {
+func (k orSetType[E]) tx(d *Data, v crdt.Value) (*ORSetTx[E], func() (replicator.Plan, error), error) {
 	s, err := k.value(v)
 	t := &ORSetTx[E]{ORSet: s, d: d}
 	t.of.looked = &t.c.looked

@@ -7,8 +7,13 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// PNCounterMapKey is the key of a map of counters that can increase and decrease.
-type PNCounterMapKey[K comparable] string
+// PNCounterMapKey returns the key of a map of counters that can increase and decrease.
+func PNCounterMapKey[K comparable](name string) Key[PNCounterMap[K], *PNCounterMapTx[K]] {
+	return Key[PNCounterMap[K], *PNCounterMapTx[K]]{name: name, typ: pnCounterMapType[K]{}}
+}
+
+// pnCounterMapType implements dataType.
+type pnCounterMapType[K comparable] struct{}
 
 // PNCounterMap is an immutable snapshot of a map of counters, as Get and Subscribe return
 // it. It is safe for concurrent readers.
@@ -24,12 +29,9 @@ type PNCounterMapTx[K comparable] struct {
 	c changes[*crdt.PNCounterMap[string]]
 }
 
-// Name implements Key.
-func (k PNCounterMapKey[K]) Name() string { return string(k) }
+func (k pnCounterMapType[K]) kind() crdt.Kind { return crdt.KindPNCounterMap.Of(elementKind[K]()) }
 
-func (k PNCounterMapKey[K]) kind() crdt.Kind { return crdt.KindPNCounterMap.Of(elementKind[K]()) }
-
-func (k PNCounterMapKey[K]) value(v crdt.Value) (m PNCounterMap[K], err error) {
+func (k pnCounterMapType[K]) value(v crdt.Value) (m PNCounterMap[K], err error) {
 	if m.keys, err = stringly[K](); err != nil {
 		return m, err
 	}
@@ -37,7 +39,7 @@ func (k PNCounterMapKey[K]) value(v crdt.Value) (m PNCounterMap[K], err error) {
 	return m, err
 }
 
-func (k PNCounterMapKey[K]) tx(d *Data, v crdt.Value) (*PNCounterMapTx[K], func() (replicator.Plan, error), error) {
+func (k pnCounterMapType[K]) tx(d *Data, v crdt.Value) (*PNCounterMapTx[K], func() (replicator.Plan, error), error) {
 	m, err := k.value(v)
 	t := &PNCounterMapTx[K]{PNCounterMap: m, d: d}
 	t.of.looked = &t.c.looked

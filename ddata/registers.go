@@ -5,8 +5,13 @@ import (
 	"github.com/peerage-go/peerage/replicator"
 )
 
-// LWWRegisterKey is the key of a single value. The last write wins.
-type LWWRegisterKey[V any] string
+// LWWRegisterKey returns the key of a single value. The last write wins.
+func LWWRegisterKey[V any](name string) Key[LWWRegister[V], *LWWRegisterTx[V]] {
+	return Key[LWWRegister[V], *LWWRegisterTx[V]]{name: name, typ: lwwRegisterType[V]{}}
+}
+
+// lwwRegisterType implements dataType.
+type lwwRegisterType[V any] struct{}
 
 // LWWRegister is an immutable snapshot of a register.
 type LWWRegister[V any] struct {
@@ -21,12 +26,9 @@ type LWWRegisterTx[V any] struct {
 	c changes[*crdt.LWWRegister[string]]
 }
 
-// Name implements Key.
-func (k LWWRegisterKey[V]) Name() string { return string(k) }
+func (k lwwRegisterType[V]) kind() crdt.Kind { return crdt.KindLWWRegister.Of(elementKind[V]()) }
 
-func (k LWWRegisterKey[V]) kind() crdt.Kind { return crdt.KindLWWRegister.Of(elementKind[V]()) }
-
-func (k LWWRegisterKey[V]) value(v crdt.Value) (r LWWRegister[V], err error) {
+func (k lwwRegisterType[V]) value(v crdt.Value) (r LWWRegister[V], err error) {
 	if r.enc, err = stringly[V](); err != nil {
 		return r, err
 	}
@@ -34,7 +36,7 @@ func (k LWWRegisterKey[V]) value(v crdt.Value) (r LWWRegister[V], err error) {
 	return r, err
 }
 
-func (k LWWRegisterKey[V]) tx(d *Data, v crdt.Value) (*LWWRegisterTx[V], func() (replicator.Plan, error), error) {
+func (k lwwRegisterType[V]) tx(d *Data, v crdt.Value) (*LWWRegisterTx[V], func() (replicator.Plan, error), error) {
 	r, err := k.value(v)
 	t := &LWWRegisterTx[V]{LWWRegister: r, d: d}
 	t.of.looked = &t.c.looked
@@ -81,9 +83,14 @@ func (t *LWWRegisterTx[V]) SetAt(v V, at crdt.Stamp) {
 	t.c.at(replicator.Fixed{Stamp: at, Value: s}, len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string]) crdt.Value { return delta(r.Set(s, at)) })
 }
 
-// MVRegisterKey is the key of a register that keeps all values that were written
+// MVRegisterKey returns the key of a register that keeps all values that were written
 // concurrently, so that the application can choose.
-type MVRegisterKey[V comparable] string
+func MVRegisterKey[V comparable](name string) Key[MVRegister[V], *MVRegisterTx[V]] {
+	return Key[MVRegister[V], *MVRegisterTx[V]]{name: name, typ: mvRegisterType[V]{}}
+}
+
+// mvRegisterType implements dataType.
+type mvRegisterType[V comparable] struct{}
 
 // MVRegister is an immutable snapshot of a register.
 type MVRegister[V comparable] struct {
@@ -98,12 +105,9 @@ type MVRegisterTx[V comparable] struct {
 	c changes[*crdt.MVRegister[string]]
 }
 
-// Name implements Key.
-func (k MVRegisterKey[V]) Name() string { return string(k) }
+func (k mvRegisterType[V]) kind() crdt.Kind { return crdt.KindMVRegister.Of(elementKind[V]()) }
 
-func (k MVRegisterKey[V]) kind() crdt.Kind { return crdt.KindMVRegister.Of(elementKind[V]()) }
-
-func (k MVRegisterKey[V]) value(v crdt.Value) (r MVRegister[V], err error) {
+func (k mvRegisterType[V]) value(v crdt.Value) (r MVRegister[V], err error) {
 	if r.enc, err = stringly[V](); err != nil {
 		return r, err
 	}
@@ -111,7 +115,7 @@ func (k MVRegisterKey[V]) value(v crdt.Value) (r MVRegister[V], err error) {
 	return r, err
 }
 
-func (k MVRegisterKey[V]) tx(d *Data, v crdt.Value) (*MVRegisterTx[V], func() (replicator.Plan, error), error) {
+func (k mvRegisterType[V]) tx(d *Data, v crdt.Value) (*MVRegisterTx[V], func() (replicator.Plan, error), error) {
 	r, err := k.value(v)
 	t := &MVRegisterTx[V]{MVRegister: r, d: d}
 	t.of.looked = &t.c.looked

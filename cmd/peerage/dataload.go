@@ -55,14 +55,14 @@ const (
 	readBackMax = 1000
 )
 
-func (l *dataLoad) register(i int) ddata.LWWRegisterKey[uint64] {
+func (l *dataLoad) register(i int) ddata.Key[ddata.LWWRegister[uint64], *ddata.LWWRegisterTx[uint64]] {
 	if l.durable {
 		return ddata.LWWRegisterKey[uint64](fmt.Sprintf("%sregister-%d", durablePrefix, i))
 	}
 	return ddata.LWWRegisterKey[uint64](fmt.Sprintf("register-%d", i))
 }
 
-func entryKey(process uint64, number uint32) ddata.GSetKey[string] {
+func entryKey(process uint64, number uint32) ddata.Key[ddata.GSet[string], *ddata.GSetTx[string]] {
 	return ddata.GSetKey[string](fmt.Sprintf("%sentry-%016x-%d", durablePrefix, process, number))
 }
 

@@ -31,19 +31,25 @@ type dataStore struct {
 // are valid for one life of a cluster: they must neither outlive it on a disk nor expire.
 const StorePrefix = "peerage/sharding/"
 
-func shardsKey(typ string) ddata.LWWMapKey[string, string] {
+// tableKey and setKey are the types of the keys that hold records.
+type (
+	tableKey = ddata.Key[ddata.LWWMap[string, string], *ddata.LWWMapTx[string, string]]
+	setKey   = ddata.Key[ddata.ORSet[string], *ddata.ORSetTx[string]]
+)
+
+func shardsKey(typ string) tableKey {
 	return ddata.LWWMapKey[string, string](StorePrefix + typ + "/shards")
 }
 
-func regionsKey(typ string) ddata.ORSetKey[string] {
+func regionsKey(typ string) setKey {
 	return ddata.ORSetKey[string](StorePrefix + typ + "/regions")
 }
 
-func proxiesKey(typ string) ddata.ORSetKey[string] {
+func proxiesKey(typ string) setKey {
 	return ddata.ORSetKey[string](StorePrefix + typ + "/proxies")
 }
 
-func placesKey(typ string) ddata.LWWMapKey[string, string] {
+func placesKey(typ string) tableKey {
 	return ddata.LWWMapKey[string, string](StorePrefix + typ + "/places")
 }
 
@@ -63,7 +69,7 @@ func (s dataStore) Write(ctx context.Context, typ string, w coordinator.Write) e
 			return nil
 		}))
 	}
-	sets := func(key ddata.ORSetKey[string], add []gossip.NodeID) {
+	sets := func(key setKey, add []gossip.NodeID) {
 		if len(add)+len(w.Gone) == 0 {
 			return
 		}
@@ -103,7 +109,7 @@ func (s dataStore) Read(ctx context.Context, typ string, term gossip.Epoch) (Rec
 	return found, err
 }
 
-func (s dataStore) nodes(ctx context.Context, key ddata.ORSetKey[string], opt replicator.Option) ([]gossip.NodeID, error) {
+func (s dataStore) nodes(ctx context.Context, key setKey, opt replicator.Option) ([]gossip.NodeID, error) {
 	set, err := ddata.Get(ctx, s.d, key, ddata.Majority, opt)
 	if err != nil {
 		return nil, err

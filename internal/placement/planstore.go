@@ -31,7 +31,7 @@ const (
 	ackPrefix = "ack/"
 )
 
-func planKey(typ string) ddata.LWWMapKey[string, string] {
+func planKey(typ string) tableKey {
 	return ddata.LWWMapKey[string, string](StorePrefix + typ + "/plan")
 }
 

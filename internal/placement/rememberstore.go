@@ -21,7 +21,7 @@ const RememberedParts = 5
 // the hash: the part must not follow from the shard.
 func RememberedPart(id string) uint64 { return (xxh3.HashString(id) >> 32) % RememberedParts }
 
-func rememberedKey(typ string, shard strategy.ShardID, part uint64) ddata.ORSetKey[string] {
+func rememberedKey(typ string, shard strategy.ShardID, part uint64) setKey {
 	return ddata.ORSetKey[string](fmt.Sprintf("%s%s/%d/%d", RememberedPrefix, typ, shard, part))
 }
 
