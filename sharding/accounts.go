@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // accounts are what this node, as a home, knows of the senders to the shards of one type:
@@ -288,13 +289,13 @@ func (s *sender) take() (stops [][]byte, grants []byte) {
 	if len(s.due) == 0 {
 		return nil, nil
 	}
-	grants = appendGrantHead(nil, s.of.typ)
+	grants = frames.AppendGrantHead(nil, s.of.typ)
 	for i, a := range s.due {
 		a.listed, s.due[i] = false, nil
 		a.Notices(func(id string, gate flow.Class) {
-			stops = append(stops, appendStop(nil, s.of.typ, a.shard, a.token, id, gate))
+			stops = append(stops, frames.AppendStop(nil, s.of.typ, a.shard, a.token, id, gate))
 		})
-		grants = appendGrant(grants, &granted{a.shard, a.token, a.Grant()})
+		grants = frames.AppendGrant(grants, &frames.Grant{Shard: a.shard, Token: a.token, Grant: a.Grant()})
 	}
 	s.due, s.urgent = s.due[:0], false
 	return stops, grants
@@ -313,7 +314,7 @@ func (s *sender) answerStopped(shard ShardID, token Token, id string) {
 	}
 	s.mu.Unlock()
 	if gate != flow.Control { // at flow.Control the sender's stop holds
-		s.of.send(s.node, appendStop(nil, s.of.typ, shard, token, id, gate))
+		s.of.send(s.node, frames.AppendStop(nil, s.of.typ, shard, token, id, gate))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // The pauses between the attempts of an Ask with Retry.
@@ -148,7 +149,7 @@ func (r *replies[Req, Resp]) Reply(to activation.ReplyTo, resp Resp, err error) 
 		resp, err = strictly(&r.p.frames, r.p.typ.RespCodec, resp, r.p.limits.PayloadBytes)
 	} else if err != nil {
 		c, text := codeOf(err)
-		err = c.err(text)
+		err = errorOf(c, text)
 	}
 	if !r.p.calls.finish(to.Call, resp, err) {
 		r.p.counters.drop(DropReplyLate, 1)
@@ -169,36 +170,36 @@ func (r *replies[Req, Resp]) away(to activation.ReplyTo, resp Resp, err error) {
 
 func (p *path[Req, Resp]) encodeReply(b []byte, call uint64, resp Resp, err error) []byte {
 	c, text := codeOf(err)
-	if c != codeOK {
-		return append(appendReply(b, p.name, call, c), text...)
+	if c != frames.CodeOK {
+		return append(frames.AppendReply(b, p.name, call, c), text...)
 	}
-	b = appendReply(b, p.name, call, codeOK)
+	b = frames.AppendReply(b, p.name, call, frames.CodeOK)
 	head := len(b)
 	out, err := encode(p.typ.RespCodec, b, resp)
 	switch {
 	case err != nil:
-		return append(appendReply(b[:0], p.name, call, codeCodec), cutText(err.Error())...)
+		return append(frames.AppendReply(b[:0], p.name, call, frames.CodeCodec), frames.CutText(err.Error())...)
 	case len(out)-head > p.limits.PayloadBytes:
-		return appendReply(b[:0], p.name, call, codeTooLarge)
+		return frames.AppendReply(b[:0], p.name, call, frames.CodeTooLarge)
 	}
 	return out
 }
 
 // replied takes the reply to an ask of this node.
-func (p *path[Req, Resp]) replied(r reply) {
+func (p *path[Req, Resp]) replied(r frames.Reply) {
 	var resp Resp
 	var late []byte
 	var err error
 	switch {
-	case r.code != codeOK:
-		err = r.code.err(string(r.payload))
-	case !p.calls.waits(r.call):
-	case len(r.payload) >= lateBytes:
-		late = bytes.Clone(r.payload)
+	case r.Code != frames.CodeOK:
+		err = errorOf(r.Code, string(r.Payload))
+	case !p.calls.waits(r.Call):
+	case len(r.Payload) >= lateBytes:
+		late = bytes.Clone(r.Payload)
 	default:
-		resp, err = decodeAnswer(p.typ.RespCodec, r.payload)
+		resp, err = decodeAnswer(p.typ.RespCodec, r.Payload)
 	}
-	if !p.calls.finishLate(r.call, resp, late, err) {
+	if !p.calls.finishLate(r.Call, resp, late, err) {
 		p.counters.drop(DropReplyLate, 1)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // cancels are the asks of other nodes whose askers have given up: they wait in
@@ -65,7 +66,7 @@ func (p *path[Req, Resp]) callOff(at gossip.NodeID, call uint64, why error) {
 	if inc == nil || at == 0 || at == inc.self || !errors.Is(why, context.Canceled) {
 		return
 	}
-	_ = inc.send(at, appendCancel(nil, p.name, call))
+	_ = inc.send(at, frames.AppendCancel(nil, p.name, call))
 }
 
 // cancelled takes that news.

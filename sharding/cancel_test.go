@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // An asker on another node that gives up is heard of at the home: its ask, which
@@ -97,8 +98,8 @@ func TestRequestsUnderAnotherTokenAreRefused(t *testing.T) {
 		}
 		for i, wrong := range []Token{{}, {Term: token.Term, Seq: token.Seq - 1}, {Term: token.Term, Seq: token.Seq + 1}, {Term: token.Term + 1, Seq: token.Seq}} {
 			for _, call := range []uint64{0, 1 << 40} {
-				frame := append(appendRequest(nil, "ear", shard, id, call, nil), payload...)
-				stamp(frame, wrong, 1)
+				frame := append(frames.AppendRequest(nil, "ear", shard, id, call, nil), payload...)
+				frames.Stamp(frame, wrong, 1)
 				n.s.HandleEntity(o.self.ID, frame)
 			}
 			synctest.Wait()
@@ -106,8 +107,8 @@ func TestRequestsUnderAnotherTokenAreRefused(t *testing.T) {
 				t.Errorf("token %v of %v: %d messages handled, %d stale", wrong, token, j.count(id), s.Stale)
 			}
 		}
-		frame := append(appendRequest(nil, "ear", shard, id, 0, nil), payload...)
-		stamp(frame, token, 1)
+		frame := append(frames.AppendRequest(nil, "ear", shard, id, 0, nil), payload...)
+		frames.Stamp(frame, token, 1)
 		n.s.HandleEntity(o.self.ID, frame)
 		synctest.Wait()
 		if j.count(id) != 2 {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // chaos moves a cluster through random joins, crashes, drains, pauses and
@@ -197,7 +199,7 @@ func TestSumsMissWhatIsLostUnseen(t *testing.T) {
 		c.eat = func(frame []byte) bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			if frame[0] != byte(frameTell) {
+			if frame[0] != byte(frames.KindTell) {
 				return false
 			}
 			if tells++; tells%500 > 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
@@ -197,7 +198,7 @@ func (l links) Send(to gossip.NodeID, class transport.Class, k transport.Kind, p
 		}
 	}
 	if target == nil || target.dead.Load() {
-		if payload[0] == byte(frameRefused) {
+		if payload[0] == byte(frames.KindRefused) {
 			n.c.noteLost(k, payload)
 		}
 		return transport.ErrUnknownPeer
@@ -243,10 +244,10 @@ func (l links) Send(to gossip.NodeID, class transport.Class, k transport.Kind, p
 
 // noteLost counts a told message that is lost with its connection, on its way or back.
 func (c *cluster) noteLost(k transport.Kind, frame []byte) {
-	if k == transport.KindEntity && frame[0] == byte(frameRefused) {
-		frame = frame[refusedHead:]
+	if k == transport.KindEntity && frame[0] == byte(frames.KindRefused) {
+		_, frame, _, _ = frames.ParseRefused(frame)
 	}
-	if k == transport.KindEntity && frame[0] == byte(frameTell) {
+	if k == transport.KindEntity && frame[0] == byte(frames.KindTell) {
 		c.told.Add(1)
 	}
 }

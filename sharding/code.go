@@ -7,115 +7,88 @@ import (
 	"strings"
 
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
-// code says in one byte how an ask ended. The numbers never change.
-type code byte
-
-const (
-	codeOK code = iota
-	codeHandler
-	codePanicked
-	codeMailboxFull
-	codeAbandoned
-	codeExpired
-	codeCodec
-	codeSettings
-	codeUnknownType
-	codeTooLarge
-	codeRestore
-	codeMoved
-	codeStarted
-	codeState
-	codeNotKept
-	codeNoWorker
-	codes
-)
-
-// textMax bounds the text of an error that travels.
-const textMax = 1024
-
-// codeOf turns an error of the entity runtime, or of a handler, into what
-// travels.
-func codeOf(err error) (code, string) {
+// codeOf returns the code and the text under which an error of a handler, or of the
+// runtime of entities, is sent.
+func codeOf(err error) (frames.Code, string) {
 	switch {
 	case err == nil:
-		return codeOK, ""
+		return frames.CodeOK, ""
 	case isSaid(err):
-		return codeHandler, cutText(err.Error())
+		return frames.CodeHandler, frames.CutText(err.Error())
 	case err == activation.ErrMailboxFull:
-		return codeMailboxFull, ""
+		return frames.CodeMailboxFull, ""
 	case err == activation.ErrAbandoned:
-		return codeAbandoned, ""
+		return frames.CodeAbandoned, ""
 	case err == activation.ErrStarted:
-		return codeStarted, ""
+		return frames.CodeStarted, ""
 	case err == activation.ErrNotHosted:
-		return codeMoved, ""
+		return frames.CodeMoved, ""
 	case err == activation.ErrExpired:
-		return codeExpired, ""
+		return frames.CodeExpired, ""
 	}
 	switch err {
 	case ErrNotKept:
-		return codeNotKept, ""
+		return frames.CodeNotKept, ""
 	case ErrNoWorker:
-		return codeNoWorker, ""
+		return frames.CodeNoWorker, ""
 	}
 	if errors.Is(err, ErrState) {
-		return codeState, cutText(strings.TrimPrefix(err.Error(), ErrState.Error()+": "))
+		return frames.CodeState, frames.CutText(strings.TrimPrefix(err.Error(), ErrState.Error()+": "))
 	}
 	if errors.Is(err, activation.ErrRestore) {
-		return codeRestore, cutText(err.Error())
+		return frames.CodeRestore, frames.CutText(err.Error())
 	}
 	var panicked *activation.PanicError
 	if errors.As(err, &panicked) {
-		return codePanicked, cutText(panicked.Value)
+		return frames.CodePanicked, frames.CutText(panicked.Value)
 	}
-	return codeHandler, cutText(err.Error())
+	return frames.CodeHandler, frames.CutText(err.Error())
 }
 
-// isSaid reports whether err is the application's answer, whatever it wraps.
+// isSaid reports whether a handler returned err, whatever err wraps.
 func isSaid(err error) bool {
 	_, is := err.(*activation.Said)
 	return is
 }
 
-func cutText(s string) string { return s[:min(len(s), textMax)] }
-
-// err turns what travelled back into an error.
-func (c code) err(text string) error {
+// errorOf returns the error for a result that another node sent, nil for success.
+func errorOf(c frames.Code, text string) error {
 	switch c {
-	case codeOK, codeStarted:
+	case frames.CodeOK, frames.CodeStarted:
 		return nil
-	case codeHandler:
+	case frames.CodeHandler:
 		return &HandlerError{Text: text}
-	case codePanicked:
+	case frames.CodePanicked:
 		return &PanicError{Value: text}
-	case codeMailboxFull:
+	case frames.CodeMailboxFull:
 		return ErrMailboxFull
-	case codeAbandoned:
+	case frames.CodeAbandoned:
 		return ErrAbandoned
-	case codeExpired:
+	case frames.CodeExpired:
 		return context.DeadlineExceeded
-	case codeCodec:
+	case frames.CodeCodec:
 		return fmt.Errorf("%w at the home: %s", ErrCodec, text)
-	case codeSettings:
+	case frames.CodeSettings:
 		return ErrSettings
-	case codeUnknownType:
+	case frames.CodeUnknownType:
 		return ErrUnknownType
-	case codeTooLarge:
+	case frames.CodeTooLarge:
 		return fmt.Errorf("%w: the response", ErrTooLarge)
 	}
 	switch c {
-	case codeState:
+	case frames.CodeState:
 		return fmt.Errorf("%w: %s", ErrState, text)
-	case codeNotKept:
+	case frames.CodeNotKept:
 		return ErrNotKept
-	case codeNoWorker:
+	case frames.CodeNoWorker:
 		return ErrNoWorker
-	case codeMoved:
+	case frames.CodeMoved:
 		return ErrMoved
-	case codeRestore:
+	case frames.CodeRestore:
 		return fmt.Errorf("%w: %s", ErrRestore, text)
 	}
-	return errMalformed
+	return frames.ErrMalformed
 }

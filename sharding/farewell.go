@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -85,7 +86,7 @@ func (s *service) sayFarewell(ctx context.Context) {
 	number, all := s.farewells.expect(nodes)
 	s.mu.Unlock()
 	for _, id := range nodes {
-		s.out.send(id, appendMarker(nil, frameMarker, "", 0, Token{Seq: number}))
+		s.out.send(id, frames.AppendMarker(nil, frames.KindMarker, "", 0, Token{Seq: number}))
 	}
 	patience := time.NewTimer(farewellPatience)
 	defer patience.Stop()

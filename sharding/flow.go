@@ -7,6 +7,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // This file passes events to routes: orders of the shell, and frames that come back over the
@@ -54,30 +55,30 @@ func (r *router) wantHome(inc *incarnation, shard ShardID) {
 }
 
 // refused takes a request back that this node sent to the wrong home.
-func (r *router) refused(inc *incarnation, from gossip.NodeID, q *request, frame []byte) {
-	r.onRoute(inc, &r.routes[q.shard], func(c *route.Route[message]) {
-		expected := c.Expects(from, q.token, q.number)
+func (r *router) refused(inc *incarnation, from gossip.NodeID, q *frames.Request, frame []byte) {
+	r.onRoute(inc, &r.routes[q.Shard], func(c *route.Route[message]) {
+		expected := c.Expects(from, q.Token, q.Number)
 		switch {
-		case q.sure != nil:
+		case q.Reliable != nil:
 			r.returned(q)
 			if expected {
-				c.Refused(from, q.number, item{Placeholder: true})
+				c.Refused(from, q.Number, item{Placeholder: true})
 			}
 		case expected:
-			c.Refused(from, q.number, r.returnedItem(q, frame))
+			c.Refused(from, q.Number, r.returnedItem(q, frame))
 		default:
-			r.giveBack(q.call)
+			r.giveBack(q.Call)
 		}
 	})
 }
 
 // returnedItem returns the item of a refused request, which may be sent again.
-func (r *router) returnedItem(q *request, frame []byte) item {
-	it := newItem(message{frame: slices.Clone(frame), call: q.call}, "", false)
-	if q.call != 0 {
-		it.Placeholder = !r.inner.move(q.call, 0)
-		if q.left != 0 {
-			it.Msg.expires = time.Now().Add(q.left)
+func (r *router) returnedItem(q *frames.Request, frame []byte) item {
+	it := newItem(message{frame: slices.Clone(frame), call: q.Call}, "", false)
+	if q.Call != 0 {
+		it.Placeholder = !r.inner.move(q.Call, 0)
+		if q.Left != 0 {
+			it.Msg.expires = time.Now().Add(q.Left)
 		}
 	}
 	return it
@@ -85,9 +86,9 @@ func (r *router) returnedItem(q *request, frame []byte) item {
 
 // returned lets the producer of a reliable message send it again: it was refused because its
 // shard does not run there. Its place in the order is kept by a placeholder.
-func (r *router) returned(q *request) {
-	if stamp, err := reliable.ParseStamp(q.sure); err == nil {
-		r.tellOne(stamp.Producer, reliable.Refused{Shard: q.shard, Seq: stamp.Seq, Try: stamp.Try})
+func (r *router) returned(q *frames.Request) {
+	if stamp, err := reliable.ParseStamp(q.Reliable); err == nil {
+		r.tellOne(stamp.Producer, reliable.Refused{Shard: q.Shard, Seq: stamp.Seq, Try: stamp.Try})
 	}
 }
 
@@ -102,12 +103,12 @@ func (r *router) giveBack(call uint64) {
 
 // markerAcked takes the answer to a marker: one of the route's own, or one that
 // the core waits for.
-func (r *router) markerAcked(inc *incarnation, from gossip.NodeID, m marker) {
-	if m.token.Term != 0 {
-		inc.acked(from, m.shard, m.token)
+func (r *router) markerAcked(inc *incarnation, from gossip.NodeID, m frames.Marker) {
+	if m.Token.Term != 0 {
+		inc.acked(from, m.Shard, m.Token)
 		return
 	}
-	r.onRoute(inc, &r.routes[m.shard], func(c *route.Route[message]) { c.MarkerAcked(from, m.token.Seq) })
+	r.onRoute(inc, &r.routes[m.Shard], func(c *route.Route[message]) { c.MarkerAcked(from, m.Token.Seq) })
 }
 
 // peerLost suspends the routes to a node whose connection broke.

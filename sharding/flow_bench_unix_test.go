@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // BenchmarkReceive brings blocks of requests, as a connection's reader does, to many
@@ -21,19 +22,19 @@ func BenchmarkReceive(b *testing.B) {
 	for _, entities := range []int{16, 1000} {
 		b.Run(fmt.Sprintf("entities=%d", entities), func(b *testing.B) {
 			r, n, handled := tallied(b)
-			var frames [][]byte
+			var all [][]byte
 			for i := range 4000 {
 				f := r.Ref(fmt.Sprintf("entity-%d", i*31%entities))
-				frame := append(appendRequest(nil, "raw", f.Shard(), f.ID(), 0, nil), make([]byte, 100)...)
-				stamp(frame, r.p.hosted(f.Shard()), 1)
-				frames = append(frames, frame)
+				frame := append(frames.AppendRequest(nil, "raw", f.Shard(), f.ID(), 0, nil), make([]byte, 100)...)
+				frames.Stamp(frame, r.p.hosted(f.Shard()), 1)
+				all = append(all, frame)
 			}
 			b.ReportAllocs()
 			at, want, cpu := 0, handled.Load(), processor()
 			for b.Loop() {
 				const block = 400
-				n.s.HandleEntities(9, &many{frames[at : at+block]})
-				at = (at + block) % len(frames)
+				n.s.HandleEntities(9, &many{all[at : at+block]})
+				at = (at + block) % len(all)
 				for want += block; handled.Load() < want; {
 					runtime.Gosched()
 				}

@@ -5,23 +5,24 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // Requests to many shards arrive in blocks, one for each shard. The home sends its grants for
 // many shards in few frames, and no sender's window is ever used up.
 func TestGrantsOfManyShardsLeaveTogether(t *testing.T) {
 	const shards, rounds = 500, 8 * flow.FirstMessages
-	budgets, frames, grants := &flowBudgets{}, 0, 0
+	budgets, sent, grants := &flowBudgets{}, 0, 0
 	budgets.init()
 	windows := make([]flow.Window, shards)
 	accounts := newAccounts("t", shards, self, budgets, func(_ gossip.NodeID, frame []byte) {
-		_, rest, err := parseGrants(frame)
+		_, rest, err := frames.ParseGrants(frame)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for frames++; len(rest) > 0; rest = rest[grantBytes:] {
-			g := readGrant(rest)
-			windows[g.shard].Raise(g.Grant)
+		for sent++; len(rest) > 0; rest = rest[frames.GrantBytes:] {
+			g := frames.ReadGrant(rest)
+			windows[g.Shard].Raise(g.Grant)
 			grants++
 		}
 	})
@@ -52,8 +53,8 @@ func TestGrantsOfManyShardsLeaveTogether(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d blocks: %d grants in %d frames", blocks, grants, frames)
-	if frames > blocks/8 {
-		t.Errorf("%d frames carry grants for %d blocks", frames, blocks)
+	t.Logf("%d blocks: %d grants in %d frames", blocks, grants, sent)
+	if sent > blocks/8 {
+		t.Errorf("%d frames carry grants for %d blocks", sent, blocks)
 	}
 }

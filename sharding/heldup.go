@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // This file delays senders whose messages a home has no room for, or that it stops for an
@@ -82,43 +83,43 @@ func (r *router) beginWait(rt *shardRoute, it *item) (*route.Waiter[message], er
 }
 
 // granted takes a grant of a home.
-func (r *router) granted(inc *incarnation, from gossip.NodeID, g *granted) {
-	rt := &r.routes[g.shard]
+func (r *router) granted(inc *incarnation, from gossip.NodeID, g *frames.Grant) {
+	rt := &r.routes[g.Shard]
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	rt.core.Grant(from, g.token, g.Grant)
+	rt.core.Grant(from, g.Token, g.Grant)
 	r.carryOut(inc, rt)
 }
 
 // stopped takes what a home says of an entity.
-func (r *router) stopped(inc *incarnation, from gossip.NodeID, s *stopNotice) {
-	rt := &r.routes[s.shard]
+func (r *router) stopped(inc *incarnation, from gossip.NodeID, s *frames.StopNotice) {
+	rt := &r.routes[s.Shard]
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	rt.core.Stop(from, s.token, string(s.id), s.gate)
+	rt.core.Stop(from, s.Token, string(s.ID), s.Gate)
 	r.carryOut(inc, rt)
 }
 
 // reconcile takes a report: that of a sender which is blocked. One whose shard does not
 // run here may send one request, which is refused: so it learns that it looks for another
 // home.
-func (s *service) reconcile(p dataPath, inc *incarnation, from gossip.NodeID, m marker, report flow.Report) {
-	if inc == nil || inc.accounts == nil || p.hosted(m.shard) != m.token {
-		b := appendGrantHead(nil, string(m.typ))
-		s.out.send(from, appendGrant(b, &granted{m.shard, m.token, flow.Grant{Limit: report.Sent + 1, LimitBytes: report.SentBytes + 1, Asked: report.Asked}}))
+func (s *service) reconcile(p dataPath, inc *incarnation, from gossip.NodeID, m frames.Marker, report flow.Report) {
+	if inc == nil || inc.accounts == nil || p.hosted(m.Shard) != m.Token {
+		b := frames.AppendGrantHead(nil, string(m.Type))
+		s.out.send(from, frames.AppendGrant(b, &frames.Grant{Shard: m.Shard, Token: m.Token, Grant: flow.Grant{Limit: report.Sent + 1, LimitBytes: report.SentBytes + 1, Asked: report.Asked}}))
 		return
 	}
 	sender := inc.accounts.sender(from)
-	sender.reconcile(m.shard, m.token, report)
+	sender.reconcile(m.Shard, m.Token, report)
 	sender.transmit()
 }
 
 func (s *service) handleBlocked(from gossip.NodeID, frame []byte) error {
-	m, report, err := parseReport(frame)
+	m, report, err := frames.ParseReport(frame)
 	if err != nil {
 		return err
 	}
-	p, inc, err := findShard(s, m.typ, m.shard)
+	p, inc, err := findShard(s, m.Type, m.Shard)
 	if p != nil {
 		s.reconcile(p, inc, from, m, report)
 	}
@@ -126,7 +127,7 @@ func (s *service) handleBlocked(from gossip.NodeID, frame []byte) error {
 }
 
 func (s *service) handleGrants(from gossip.NodeID, frame []byte) error {
-	typ, grants, err := parseGrants(frame)
+	typ, grants, err := frames.ParseGrants(frame)
 	if err != nil {
 		return err
 	}
@@ -140,10 +141,10 @@ func (s *service) handleGrants(from gossip.NodeID, frame []byte) error {
 // takeGrants takes encoded grants.
 func (r *router) takeGrants(from gossip.NodeID, grants []byte) error {
 	inc := r.now.Load()
-	for ; inc != nil && len(grants) > 0; grants = grants[grantBytes:] {
-		g := readGrant(grants)
-		if uint32(g.shard) >= r.shards {
-			return errMalformed
+	for ; inc != nil && len(grants) > 0; grants = grants[frames.GrantBytes:] {
+		g := frames.ReadGrant(grants)
+		if uint32(g.Shard) >= r.shards {
+			return frames.ErrMalformed
 		}
 		r.granted(inc, from, &g)
 	}
@@ -151,11 +152,11 @@ func (r *router) takeGrants(from gossip.NodeID, grants []byte) error {
 }
 
 func (s *service) handleStop(from gossip.NodeID, frame []byte) error {
-	m, err := parseStop(frame)
+	m, err := frames.ParseStop(frame)
 	if err != nil {
 		return err
 	}
-	p, inc, err := findShard(s, m.typ, m.shard)
+	p, inc, err := findShard(s, m.Type, m.Shard)
 	if inc != nil {
 		p.base().stopped(inc, from, &m)
 	}
@@ -164,18 +165,18 @@ func (s *service) handleStop(from gossip.NodeID, frame []byte) error {
 
 // handleStopped answers a sender that asks whether it still has to stop for an entity.
 func (s *service) handleStopped(from gossip.NodeID, frame []byte) error {
-	m, err := parseStopped(frame)
+	m, err := frames.ParseStopped(frame)
 	if err != nil {
 		return err
 	}
-	p, inc, err := findShard(s, m.typ, m.shard)
+	p, inc, err := findShard(s, m.Type, m.Shard)
 	if p == nil {
 		return err
 	}
-	if inc == nil || inc.accounts == nil || p.hosted(m.shard) != m.token {
-		s.out.send(from, appendStop(nil, string(m.typ), m.shard, m.token, string(m.id), flow.Open))
+	if inc == nil || inc.accounts == nil || p.hosted(m.Shard) != m.Token {
+		s.out.send(from, frames.AppendStop(nil, string(m.Type), m.Shard, m.Token, string(m.ID), flow.Open))
 		return nil
 	}
-	inc.accounts.sender(from).answerStopped(m.shard, m.token, string(m.id))
+	inc.accounts.sender(from).answerStopped(m.Shard, m.Token, string(m.ID))
 	return nil
 }

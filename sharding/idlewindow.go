@@ -3,6 +3,7 @@ package sharding
 import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/flow"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // This file returns the growth of idle windows to the home's budget: the shell of
@@ -38,7 +39,7 @@ func (s *sender) idle() (asks [][]byte) {
 				continue
 			}
 			if number, ask := a.Idle(); ask {
-				asks = append(asks, appendShrink(nil, s.of.typ, a.shard, a.token, number))
+				asks = append(asks, frames.AppendShrink(nil, s.of.typ, a.shard, a.token, number))
 			}
 		}
 	}
@@ -61,27 +62,27 @@ func (s *sender) shrunk(shard ShardID, token Token, r flow.Report) {
 }
 
 // shrink lowers the window of a shard at the request of its home.
-func (r *router) shrink(inc *incarnation, from gossip.NodeID, m marker, asked uint64) {
-	rt := &r.routes[m.shard]
+func (r *router) shrink(inc *incarnation, from gossip.NodeID, m frames.Marker, asked uint64) {
+	rt := &r.routes[m.Shard]
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	report, ok := rt.core.Shrink(from, m.token, asked)
+	report, ok := rt.core.Shrink(from, m.Token, asked)
 	switch {
 	case !ok:
 	case from == inc.self:
-		inc.accounts.sender(from).shrunk(m.shard, m.token, report)
+		inc.accounts.sender(from).shrunk(m.Shard, m.Token, report)
 		inc.accounts.wake()
 	default:
-		_ = inc.send(from, appendShrunk(nil, r.name, m.shard, m.token, report))
+		_ = inc.send(from, frames.AppendShrunk(nil, r.name, m.Shard, m.Token, report))
 	}
 }
 
 func (s *service) handleShrink(from gossip.NodeID, frame []byte) error {
-	m, asked, err := parseShrink(frame)
+	m, asked, err := frames.ParseShrink(frame)
 	if err != nil {
 		return err
 	}
-	p, inc, err := findShard(s, m.typ, m.shard)
+	p, inc, err := findShard(s, m.Type, m.Shard)
 	if inc != nil {
 		p.base().shrink(inc, from, m, asked)
 	}
@@ -89,14 +90,14 @@ func (s *service) handleShrink(from gossip.NodeID, frame []byte) error {
 }
 
 func (s *service) handleShrunk(from gossip.NodeID, frame []byte) error {
-	m, report, err := parseReport(frame)
+	m, report, err := frames.ParseReport(frame)
 	if err != nil {
 		return err
 	}
-	_, inc, err := findShard(s, m.typ, m.shard)
+	_, inc, err := findShard(s, m.Type, m.Shard)
 	if inc != nil && inc.accounts != nil {
 		sender := inc.accounts.sender(from)
-		sender.shrunk(m.shard, m.token, report)
+		sender.shrunk(m.Shard, m.Token, report)
 		sender.transmit()
 	}
 	return err

@@ -3,6 +3,7 @@ package sharding
 import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // Requests come in blocks: all that one read of a connection brought. What a block is
@@ -36,19 +37,19 @@ type inflow[Req, Resp any] struct {
 	from    *sender
 	touched []*account
 	// q is the request in hand: large, so it is made once.
-	q request
+	q frames.Request
 }
 
 func (p *path[Req, Resp]) intake() intake { return p.intakes.Get().(*inflow[Req, Resp]) }
 
 func (f *inflow[Req, Resp]) take(from gossip.NodeID, frame []byte) (hosted bool, err error) {
 	q := &f.q
-	if err := q.parse(frame); err != nil {
+	if err := q.Parse(frame); err != nil {
 		return false, err
 	}
-	if uint32(q.shard) >= f.p.shards {
+	if uint32(q.Shard) >= f.p.shards {
 		// That node's settings differ.
-		f.p.fail(from, q, codeSettings, DropSettings, "")
+		f.p.fail(from, q, frames.CodeSettings, DropSettings, "")
 		return true, nil
 	}
 	return f.hand(from, q, len(frame)), nil
@@ -92,7 +93,7 @@ func (f *inflow[Req, Resp]) flush() {
 	f.leave()
 	f.grant()
 	f.from = nil
-	f.q = request{}
+	f.q = frames.Request{}
 	f.p.intakes.Put(f)
 }
 
@@ -112,8 +113,8 @@ const lateBytes = 8 << 10
 // decodesLate reports whether the entity's goroutine decodes a request. Codecs that own their
 // bytes decode nothing. A control message can be recognised only after decoding. A reliable
 // message must be rejected before it counts as received.
-func decodesLate[Req, Resp any](p *path[Req, Resp], q *request) bool {
-	return len(q.payload) >= lateBytes && p.owns == nil && p.typ.Control == nil && q.sure == nil
+func decodesLate[Req, Resp any](p *path[Req, Resp], q *frames.Request) bool {
+	return len(q.Payload) >= lateBytes && p.owns == nil && p.typ.Control == nil && q.Reliable == nil
 }
 
 func requestDecoder[Req, Resp any](p *path[Req, Resp]) func(payload []byte) (Req, error) {
@@ -125,18 +126,18 @@ func requestDecoder[Req, Resp any](p *path[Req, Resp]) func(payload []byte) (Req
 func undecodedRefuser[Req, Resp any](p *path[Req, Resp], inc *incarnation) func(to activation.ReplyTo, err error) {
 	return func(to activation.ReplyTo, err error) {
 		p.counters.drop(DropCodec, 1)
-		failCall(p, inc, to, codeCodec, err.Error())
+		failCall(p, inc, to, frames.CodeCodec, err.Error())
 	}
 }
 
 // failCall answers an ask that is not handled. It does nothing for a tell.
-func failCall[Req, Resp any](p *path[Req, Resp], inc *incarnation, to activation.ReplyTo, c code, text string) {
+func failCall[Req, Resp any](p *path[Req, Resp], inc *incarnation, to activation.ReplyTo, c frames.Code, text string) {
 	switch {
 	case to.Call == 0:
 	case to.Node == inc.self:
-		p.failAsk(to.Call, c.err(text))
+		p.failAsk(to.Call, errorOf(c, text))
 	default:
-		inc.out.send(to.Node, append(appendReply(nil, p.name, to.Call, c), cutText(text)...))
+		inc.out.send(to.Node, append(frames.AppendReply(nil, p.name, to.Call, c), frames.CutText(text)...))
 	}
 }
 

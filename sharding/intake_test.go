@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // upper is Raw with a Decode of its own.
@@ -55,8 +56,8 @@ func hoarding(t *testing.T, codec Codec[[]byte]) (*Region[[]byte, []byte], *node
 // told is the frame of a Tell to an entity that lives here.
 func told(r *Region[[]byte, []byte], id string, payload []byte) []byte {
 	f := r.Ref(id)
-	frame := append(appendRequest(nil, "raw", f.Shard(), id, 0, nil), payload...)
-	stamp(frame, r.p.hosted(f.Shard()), 1)
+	frame := append(frames.AppendRequest(nil, "raw", f.Shard(), id, 0, nil), payload...)
+	frames.Stamp(frame, r.p.hosted(f.Shard()), 1)
 	return frame
 }
 
@@ -111,13 +112,13 @@ func TestACodecAroundRawIsAsked(t *testing.T) {
 func TestABlockIsOfManyKinds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, n, kept := hoarding(t, nil)
-		other := appendRequest(nil, "other", 0, "x", 0, nil)
+		other := frames.AppendRequest(nil, "other", 0, "x", 0, nil)
 		cut := told(r, "x", nil)[:40]
 		elsewhere := told(r, "x", []byte("elsewhere"))
-		stamp(elsewhere, Token{Term: 1, Seq: 1 << 40}, 2)
+		frames.Stamp(elsewhere, Token{Term: 1, Seq: 1 << 40}, 2)
 		n.s.HandleEntities(9, &many{[][]byte{
 			told(r, "x", []byte("1")), other, told(r, "x", []byte("2")), {}, {99}, cut[:30], elsewhere,
-			appendCancel(nil, "raw", 7), told(r, "x", []byte("3")), told(r, "y", []byte("4")),
+			frames.AppendCancel(nil, "raw", 7), told(r, "x", []byte("3")), told(r, "y", []byte("4")),
 		}})
 		synctest.Wait()
 		if x, y := fmt.Sprintf("%q", kept("x")), fmt.Sprintf("%q", kept("y")); x != `["1" "2" "3"]` || y != `["4"]` {

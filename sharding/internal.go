@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -12,7 +13,7 @@ func (r *Registry) Internal(target any) (found bool) {
 	case *func(placement.Config, Observer) (any, error):
 		*t = func(cfg placement.Config, o Observer) (any, error) { return r.startService(cfg, o) }
 	case *func([]byte) transport.Flow:
-		*t = flowOf
+		*t = frames.FlowOf
 	default:
 		return false
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/standby"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/transport"
-	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // lookAtWaiters is how often held replies are looked at for their deadlines.
@@ -138,7 +138,7 @@ func (k *stateKeeper) send(to gossip.NodeID, m standby.Message) {
 		k.own = append(k.own, m)
 		return
 	}
-	frame := wire.AppendString([]byte{byte(frameStandby)}, k.typ)
+	frame := frames.AppendStandby(nil, k.typ)
 	frame = standby.Append(frame, m)
 	err := k.s.cfg.Links.Send(to, transport.Bulk, transport.KindEntity, frame)
 	switch {
@@ -164,9 +164,9 @@ func (s *service) replicate(sh *shell) {
 
 // handleStandby takes a frame of another node's keeper.
 func (s *service) handleStandby(from gossip.NodeID, frame []byte) error {
-	typ, rest, ok := cut(frame[1:], nameBytesMax)
-	if !ok {
-		return errMalformed
+	typ, rest, err := frames.ParseStandby(frame)
+	if err != nil {
+		return err
 	}
 	m, err := standby.Decode(rest)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -205,10 +206,10 @@ func TestWhatComesBackTooLateIsCounted(t *testing.T) {
 		if err := n.s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		tell := appendRequest(nil, "ear", 3, "a", 0, nil)
-		ask := appendRequest(nil, "ear", 3, "a", 7, nil)
+		tell := frames.AppendRequest(nil, "ear", 3, "a", 0, nil)
+		ask := frames.AppendRequest(nil, "ear", 3, "a", 7, nil)
 		for _, frame := range [][]byte{tell, ask} {
-			n.s.HandleEntity(2, appendRefused(nil, Token{}, frame))
+			n.s.HandleEntity(2, frames.AppendRefused(nil, Token{}, frame))
 		}
 		if got := r.Stats().Dropped; got[DropNotHome] != 1 {
 			t.Errorf("dropped %v, want the told one as not at home", got)

@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -350,11 +351,11 @@ func (r *router) sendSure(t *reliable.Transmit) (at gossip.NodeID, err error) {
 	case route.Wait:
 		return 0, errHeldUp
 	}
-	q, err := parseRequest(t.Data)
+	q, err := frames.ParseRequest(t.Data)
 	if err != nil {
 		return 0, err
 	}
-	t.Stamp.Put(q.sure)
+	t.Stamp.Put(q.Reliable)
 	return a.To, r.performOffered(inc, rt, &a)
 }
 

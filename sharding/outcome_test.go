@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // pair starts two nodes that host a type, and returns an id of the first, with its region
@@ -416,15 +417,15 @@ func TestRetryGoesOnSoonAfterALongTrouble(t *testing.T) {
 		troubled.Store(true)
 		asker := remote.p.calls.finish
 		c.eat = func(frame []byte) bool {
-			if frameKind(frame[0]) != frameAsk || !troubled.Load() {
+			if frames.KindOf(frame) != frames.KindAsk || !troubled.Load() {
 				return false
 			}
-			q, err := parseRequest(frame)
+			q, err := frames.ParseRequest(frame)
 			if err != nil {
 				t.Error(err)
 			}
 			asked++
-			asker(q.call, "", codeMailboxFull.err(""))
+			asker(q.Call, "", errorOf(frames.CodeMailboxFull, ""))
 			return true
 		}
 		answered := make(chan error, 1)
@@ -471,9 +472,9 @@ func TestAnAskThatComesBackTooLateIsToldThatItsShardMoved(t *testing.T) {
 				}
 			}
 		}
-		frame := appendRequest(nil, "slow", remote.ShardOf(id), id, number, nil)
-		stamp(frame, Token{Term: 1, Seq: 1}, 1) // of before
-		c.nodes[1].s.HandleEntity(1, appendRefused(nil, Token{}, frame))
+		frame := frames.AppendRequest(nil, "slow", remote.ShardOf(id), id, number, nil)
+		frames.Stamp(frame, Token{Term: 1, Seq: 1}, 1) // of before
+		c.nodes[1].s.HandleEntity(1, frames.AppendRefused(nil, Token{}, frame))
 		if err := <-ended; !errors.Is(err, ErrMoved) || !Retryable(err) || OutcomeUnknown(err) {
 			t.Error(err)
 		}

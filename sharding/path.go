@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/zeebo/xxh3"
 )
 
@@ -251,9 +252,9 @@ func (p *path[Req, Resp]) encode(b []byte, ctx context.Context, from *activation
 		chain = activation.ChainOf(contextOf(ctx))
 	}
 	if f.start {
-		return appendAsk(b, p.name, f.shard, f.id, call, from, chain, flagStart), nil
+		return frames.AppendAsk(b, p.name, f.shard, f.id, call, from, chain, frames.FlagStart), nil
 	}
-	return p.appendPayload(appendAsk(b, p.name, f.shard, f.id, call, from, chain, 0), req)
+	return p.appendPayload(frames.AppendAsk(b, p.name, f.shard, f.id, call, from, chain, 0), req)
 }
 
 func (p *path[Req, Resp]) appendPayload(b []byte, req Req) ([]byte, error) {
@@ -306,72 +307,72 @@ func (p *path[Req, Resp]) deliver(from gossip.NodeID, frame []byte) (hosted bool
 }
 
 // hand hands a request to the shard that runs here under its token.
-func (f *inflow[Req, Resp]) hand(from gossip.NodeID, q *request, size int) bool {
+func (f *inflow[Req, Resp]) hand(from gossip.NodeID, q *frames.Request, size int) bool {
 	p := f.p
 	h := p.host.Load()
 	if h == nil {
 		return false
 	}
-	s := h.Shard(q.shard)
+	s := h.Shard(q.Shard)
 	if s == nil {
 		return false
 	}
-	if s.Token() != q.token {
+	if s.Token() != q.Token {
 		p.counters.stale.Add(1)
 		return false
 	}
-	account, enough := f.sender(from).accept(q.shard, q.token, q.number, size)
+	account, enough := f.sender(from).accept(q.Shard, q.Token, q.Number, size)
 	if enough {
 		f.touched = append(f.touched, account)
 	}
-	hash := activation.Hash(q.id)
-	if p.extract.ofBytes(q.id, hash) != q.shard {
-		p.fail(from, q, codeSettings, DropSettings, "")
+	hash := activation.Hash(q.ID)
+	if p.extract.ofBytes(q.ID, hash) != q.Shard {
+		p.fail(from, q, frames.CodeSettings, DropSettings, "")
 		return true
 	}
 	m := activation.Message[Req]{From: p.sender(from, q)}
 	switch {
-	case q.start:
+	case q.Start:
 		m = m.ForStart()
 	case decodesLate(p, q):
-		m.SetLate(bytes.Clone(q.payload))
+		m.SetLate(bytes.Clone(q.Payload))
 	default:
 		var err error
-		if m.Req, err = f.decode(q.payload); err != nil {
-			p.fail(from, q, codeCodec, DropCodec, err.Error())
+		if m.Req, err = f.decode(q.Payload); err != nil {
+			p.fail(from, q, frames.CodeCodec, DropCodec, err.Error())
 			return true
 		}
 	}
-	if q.sure != nil {
-		stamp, _ := reliable.ParseStamp(q.sure) // parsed before
+	if q.Reliable != nil {
+		stamp, _ := reliable.ParseStamp(q.Reliable) // parsed before
 		m.Reply = activation.ReplyTo{Node: from}
 		m.SetReliable(&activation.Sure{Stamp: stamp})
 	}
-	if q.call != 0 {
-		m.Reply = activation.ReplyTo{Node: from, Call: q.call}
-		if q.chain != nil {
-			chain := activation.ParseChain(q.chain)
+	if q.Call != 0 {
+		m.Reply = activation.ReplyTo{Node: from, Call: q.Call}
+		if q.Chain != nil {
+			chain := activation.ParseChain(q.Chain)
 			m.SetChain(chain)
-			p.noteMutual(chain.Asker(), string(q.id))
+			p.noteMutual(chain.Asker(), string(q.ID))
 		}
-		if q.left > 0 {
-			m.Expires = time.Since(p.epoch) + q.left
+		if q.Left > 0 {
+			m.Expires = time.Since(p.epoch) + q.Left
 		}
 	}
-	switch s.DeliverTo(f.inlet(h), q.id, activation.PlaceOf(hash), &m, account, size) {
+	switch s.DeliverTo(f.inlet(h), q.ID, activation.PlaceOf(hash), &m, account, size) {
 	case nil:
 		return true
 	case activation.ErrMailboxFull:
-		p.fail(from, q, codeMailboxFull, DropMailboxFull, "")
+		p.fail(from, q, frames.CodeMailboxFull, DropMailboxFull, "")
 		return true
 	}
 	return false
 }
 
 // sender returns who sent q; messages from outside entities share one per node.
-func (p *path[Req, Resp]) sender(from gossip.NodeID, q *request) *activation.Sender {
-	if q.fromTyp != nil {
-		return &activation.Sender{Node: from, Type: string(q.fromTyp), ID: string(q.fromID)}
+func (p *path[Req, Resp]) sender(from gossip.NodeID, q *frames.Request) *activation.Sender {
+	if q.FromType != nil {
+		return &activation.Sender{Node: from, Type: string(q.FromType), ID: string(q.FromID)}
 	}
 	// Two nodes may share a place: then a message makes a Sender now and then.
 	place := &p.senders[uint64(from)%uint64(len(p.senders))]
@@ -384,14 +385,14 @@ func (p *path[Req, Resp]) sender(from gossip.NodeID, q *request) *activation.Sen
 }
 
 // fail ends a request that is not handled: its asker is told, or it is counted.
-func (p *path[Req, Resp]) fail(from gossip.NodeID, q *request, c code, why Reason, text string) {
-	if q.sure != nil {
+func (p *path[Req, Resp]) fail(from gossip.NodeID, q *frames.Request, c frames.Code, why Reason, text string) {
+	if q.Reliable != nil {
 		p.failSure(from, q, c, text)
 		return
 	}
 	p.counters.drop(why, 1)
 	if inc := p.now.Load(); inc != nil {
-		failCall(p, inc, activation.ReplyTo{Node: from, Call: q.call}, c, text)
+		failCall(p, inc, activation.ReplyTo{Node: from, Call: q.Call}, c, text)
 	}
 }
 

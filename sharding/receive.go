@@ -2,9 +2,9 @@ package sharding
 
 import (
 	"bytes"
-	"encoding/binary"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // HandleEntity handles a frame of KindEntity. It keeps nothing of payload. Frames of one
@@ -15,43 +15,43 @@ func (s *service) HandleEntity(from gossip.NodeID, payload []byte) {
 		return
 	}
 	var err error
-	switch frameKind(payload[0]) {
-	case frameTell, frameAsk:
+	switch frames.KindOf(payload) {
+	case frames.KindTell, frames.KindAsk:
 		err = s.handleRequest(from, payload)
-	case frameReply:
+	case frames.KindReply:
 		err = s.handleReply(payload)
-	case frameRefused:
+	case frames.KindRefused:
 		err = s.handleRefused(from, payload)
-	case frameMarker:
+	case frames.KindMarker:
 		err = s.handleMarker(from, payload)
-	case frameMarkerAck:
+	case frames.KindMarkerAck:
 		err = s.handleMarkerAck(from, payload)
-	case frameState, frameStateEnd, frameStateAck:
+	case frames.KindState, frames.KindStateEnd, frames.KindStateAck:
 		err = s.handleState(from, payload)
-	case frameStandby:
+	case frames.KindStandby:
 		err = s.handleStandby(from, payload)
-	case frameCancel:
+	case frames.KindCancel:
 		err = s.handleCancel(from, payload)
-	case frameConfirm:
+	case frames.KindConfirm:
 		err = s.handleConfirm(from, payload)
-	case frameGrant:
+	case frames.KindGrant:
 		err = s.handleGrants(from, payload)
-	case frameBlocked:
+	case frames.KindBlocked:
 		err = s.handleBlocked(from, payload)
-	case frameStop:
+	case frames.KindStop:
 		err = s.handleStop(from, payload)
-	case frameStopped:
+	case frames.KindStopped:
 		err = s.handleStopped(from, payload)
-	case frameShrink:
+	case frames.KindShrink:
 		err = s.handleShrink(from, payload)
-	case frameShrunk:
+	case frames.KindShrunk:
 		err = s.handleShrunk(from, payload)
-	case frameHello:
-		s.out.send(from, []byte{byte(frameHelloAck)})
-	case frameHelloAck:
+	case frames.KindHello:
+		s.out.send(from, []byte{byte(frames.KindHelloAck)})
+	case frames.KindHelloAck:
 		s.PeerUp(from, helloClass)
 	default:
-		err = errMalformed
+		err = frames.ErrMalformed
 	}
 	if err != nil {
 		s.malformed.Add(1)
@@ -62,12 +62,12 @@ func (s *service) HandleEntity(from gossip.NodeID, payload []byte) {
 // common work of consecutive requests of one type once, and starts the entities that they
 // wake together. Next returns the next frame, which must be valid until HandleEntities
 // returns.
-func (s *service) HandleEntities(from gossip.NodeID, frames interface {
+func (s *service) HandleEntities(from gossip.NodeID, in interface {
 	Next() (frame []byte, ok bool)
 }) {
 	var b block
-	for f, ok := frames.Next(); ok; f, ok = frames.Next() {
-		if len(f) > 0 && (frameKind(f[0]) == frameTell || frameKind(f[0]) == frameAsk) {
+	for f, ok := in.Next(); ok; f, ok = in.Next() {
+		if frames.IsRequest(f) {
 			if err := s.takeRequest(&b, from, f); err != nil {
 				s.malformed.Add(1)
 			}
@@ -108,7 +108,7 @@ func (s *service) handleRequest(from gossip.NodeID, frame []byte) error {
 }
 
 func (s *service) takeRequest(b *block, from gossip.NodeID, frame []byte) error {
-	typ, err := requestType(frame)
+	typ, err := frames.RequestType(frame)
 	if err != nil {
 		return err
 	}
@@ -125,21 +125,20 @@ func (s *service) takeRequest(b *block, from gossip.NodeID, frame []byte) error 
 	}
 	b.received++
 	if !hosted {
-		shard := ShardID(binary.BigEndian.Uint32(frame[shardAt:]))
-		s.out.send(from, appendRefused(nil, b.p.hosted(shard), frame))
+		s.out.send(from, frames.AppendRefused(nil, b.p.hosted(frames.ShardOf(frame)), frame))
 	}
 	return nil
 }
 
 // unknownType answers a request of a type that is not registered here.
 func (s *service) unknownType(from gossip.NodeID, frame []byte) error {
-	q, err := parseRequest(frame)
+	q, err := frames.ParseRequest(frame)
 	if err != nil {
 		return err
 	}
 	s.unknown.Add(1)
-	if q.call != 0 {
-		s.out.send(from, appendReply(nil, string(q.typ), q.call, codeUnknownType))
+	if q.Call != 0 {
+		s.out.send(from, frames.AppendReply(nil, string(q.Type), q.Call, frames.CodeUnknownType))
 	}
 	return nil
 }
@@ -152,17 +151,17 @@ func findShard(s *service, typ []byte, shard ShardID) (p dataPath, inc *incarnat
 		return nil, nil, nil
 	}
 	if uint32(shard) >= p.base().shards {
-		return nil, nil, errMalformed
+		return nil, nil, frames.ErrMalformed
 	}
 	return p, p.base().now.Load(), nil
 }
 
 func (s *service) handleReply(frame []byte) error {
-	r, err := parseReply(frame)
+	r, err := frames.ParseReply(frame)
 	if err != nil {
 		return err
 	}
-	if p := s.path(r.typ); p != nil {
+	if p := s.path(r.Type); p != nil {
 		p.replied(r)
 	}
 	return nil
@@ -171,7 +170,7 @@ func (s *service) handleReply(frame []byte) error {
 // handleCancel notes that an ask's asker has given up. The ask came before it, on
 // the same connection.
 func (s *service) handleCancel(from gossip.NodeID, frame []byte) error {
-	typ, call, err := parseCancel(frame)
+	typ, call, err := frames.ParseCancel(frame)
 	if err != nil {
 		return err
 	}
@@ -182,18 +181,18 @@ func (s *service) handleCancel(from gossip.NodeID, frame []byte) error {
 }
 
 func (s *service) handleRefused(from gossip.NodeID, frame []byte) error {
-	_, inner, q, err := parseRefused(frame)
+	_, inner, q, err := frames.ParseRefused(frame)
 	if err != nil {
 		return err
 	}
-	p, inc, _ := findShard(s, q.typ, q.shard)
+	p, inc, _ := findShard(s, q.Type, q.Shard)
 	if p == nil {
-		return errMalformed
+		return frames.ErrMalformed
 	}
 	r := p.base()
 	if inc != nil {
 		r.refused(inc, from, &q, inner)
-	} else if q.call == 0 && q.sure == nil {
+	} else if q.Call == 0 && q.Reliable == nil {
 		// The incarnation that sent it is over. Its asks have failed, lines send again.
 		r.giveBack(0)
 	}
@@ -203,26 +202,26 @@ func (s *service) handleRefused(from gossip.NodeID, frame []byte) error {
 // handleMarker answers a marker. Frames of one connection are handled one after
 // the other, so all that came before it is in mailboxes, or refused.
 func (s *service) handleMarker(from gossip.NodeID, frame []byte) error {
-	m, err := parseMarker(frame)
+	m, err := frames.ParseMarker(frame)
 	if err != nil {
 		return err
 	}
-	s.out.send(from, appendMarker(nil, frameMarkerAck, string(m.typ), m.shard, m.token))
+	s.out.send(from, frames.AppendMarker(nil, frames.KindMarkerAck, string(m.Type), m.Shard, m.Token))
 	return nil
 }
 
 func (s *service) handleMarkerAck(from gossip.NodeID, frame []byte) error {
-	m, err := parseMarker(frame)
+	m, err := frames.ParseMarker(frame)
 	if err != nil {
 		return err
 	}
-	if len(m.typ) == 0 {
-		s.farewells.answered(from, m.token.Seq)
+	if len(m.Type) == 0 {
+		s.farewells.answered(from, m.Token.Seq)
 		return nil
 	}
-	p, inc, _ := findShard(s, m.typ, m.shard)
+	p, inc, _ := findShard(s, m.Type, m.Shard)
 	if p == nil {
-		return errMalformed
+		return frames.ErrMalformed
 	}
 	if inc != nil {
 		p.base().markerAcked(inc, from, m)

@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // Errors of Reliable; see the table of the package comment.
@@ -180,7 +181,7 @@ func (p *path[Req, Resp]) encodeSure(ctx context.Context, id string, req Req) (S
 	}
 	buf := p.frames.Get().(*[]byte)
 	defer p.frames.Put(buf)
-	b, err := p.appendPayload(appendSure((*buf)[:0], p.name, f.shard, id, from), req)
+	b, err := p.appendPayload(frames.AppendReliable((*buf)[:0], p.name, f.shard, id, from), req)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -194,11 +195,11 @@ func (p *path[Req, Resp]) confirmer(tell func(string, Req, error)) func(reliable
 		return nil
 	}
 	return func(d reliable.Done) {
-		q, err := parseRequest(d.Data)
+		q, err := frames.ParseRequest(d.Data)
 		if err != nil {
 			return
 		}
-		if req, err := decode(p.typ.ReqCodec, q.payload); err == nil {
+		if req, err := decode(p.typ.ReqCodec, q.Payload); err == nil {
 			tell(d.ID, req, inGroup(d.Result))
 		} else {
 			tell(d.ID, req, inGroup(&codecError{err}))
@@ -209,66 +210,66 @@ func (p *path[Req, Resp]) confirmer(tell func(string, Req, error)) func(reliable
 // confirm tells the producer what became of a copy that was handled here, or not.
 func (p *path[Req, Resp]) confirm(inc *incarnation) activation.Confirm {
 	return func(to gossip.NodeID, shard ShardID, s *activation.Sure, o activation.Outcome, all bool, err error) {
-		c := confirmation{
-			shard: shard, producer: s.Stamp.Producer, seq: s.Stamp.Seq, try: s.Stamp.Try,
-			outcome: byte(o), all: all,
+		c := frames.Confirmation{
+			Shard: shard, Producer: s.Stamp.Producer, Seq: s.Stamp.Seq, Try: s.Stamp.Try,
+			Outcome: byte(o), All: all,
 		}
-		c.code, c.text = codeOf(err)
+		c.Code, c.Text = codeOf(err)
 		p.answerSure(inc, to, &c)
 	}
 }
 
-func (r *router) answerSure(inc *incarnation, to gossip.NodeID, c *confirmation) {
+func (r *router) answerSure(inc *incarnation, to gossip.NodeID, c *frames.Confirmation) {
 	if to == inc.self {
 		r.settleSure(to, c)
 		return
 	}
-	b := make([]byte, 0, confirmHead+binary.MaxVarintLen16+len(r.name)+len(c.text))
-	inc.out.send(to, appendConfirm(b, r.name, c))
+	b := make([]byte, 0, frames.ConfirmHead+binary.MaxVarintLen16+len(r.name)+len(c.Text))
+	inc.out.send(to, frames.AppendConfirm(b, r.name, c))
 }
 
 // settleSure gives the word of a home to the producer.
-func (r *router) settleSure(from gossip.NodeID, c *confirmation) {
-	done := reliable.Confirmed{Shard: c.shard, Seq: c.seq, From: from, All: c.all}
-	switch c.outcome {
-	case byte(activation.SureHandled), outcomeGiven:
-		done.Result = c.code.err(c.text)
+func (r *router) settleSure(from gossip.NodeID, c *frames.Confirmation) {
+	done := reliable.Confirmed{Shard: c.Shard, Seq: c.Seq, From: from, All: c.All}
+	switch c.Outcome {
+	case byte(activation.SureHandled), frames.OutcomeGivenUp:
+		done.Result = errorOf(c.Code, c.Text)
 	case byte(activation.SureRepeated):
 		done.Result = reliable.ErrResultLost
 	default:
-		r.tellOne(c.producer, reliable.Refused{
-			Shard: c.shard, Seq: c.seq, Try: c.try, Gap: c.outcome == byte(activation.SureGap),
+		r.tellOne(c.Producer, reliable.Refused{
+			Shard: c.Shard, Seq: c.Seq, Try: c.Try, Gap: c.Outcome == byte(activation.SureGap),
 		})
 		return
 	}
-	r.tellOne(c.producer, done)
+	r.tellOne(c.Producer, done)
 }
 
 // failSure ends a copy that cannot be handled here: what will never decode is given
 // up, for the rest there may be better times.
-func (r *router) failSure(from gossip.NodeID, q *request, c code, text string) {
-	stamp, err := reliable.ParseStamp(q.sure)
+func (r *router) failSure(from gossip.NodeID, q *frames.Request, c frames.Code, text string) {
+	stamp, err := reliable.ParseStamp(q.Reliable)
 	inc := r.now.Load()
 	if err != nil || inc == nil {
 		return
 	}
-	answer := confirmation{
-		shard: q.shard, producer: stamp.Producer, seq: stamp.Seq, try: stamp.Try,
-		outcome: byte(activation.SureRefused), code: c, text: cutText(text),
+	answer := frames.Confirmation{
+		Shard: q.Shard, Producer: stamp.Producer, Seq: stamp.Seq, Try: stamp.Try,
+		Outcome: byte(activation.SureRefused), Code: c, Text: frames.CutText(text),
 	}
-	if c == codeCodec {
-		answer.outcome = outcomeGiven
+	if c == frames.CodeCodec {
+		answer.Outcome = frames.OutcomeGivenUp
 	}
 	r.answerSure(inc, from, &answer)
 }
 
 // handleConfirm takes the answer to a reliable message.
 func (s *service) handleConfirm(from gossip.NodeID, frame []byte) error {
-	typ, c, err := parseConfirm(frame)
+	typ, c, err := frames.ParseConfirm(frame)
 	if err != nil {
 		return err
 	}
-	if p := s.path(typ); p != nil && uint32(c.shard) < p.base().shards {
+	if p := s.path(typ); p != nil && uint32(c.Shard) < p.base().shards {
 		p.base().settleSure(from, &c)
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // late is an entity that does not begin at the first attempts, in the way that its id
@@ -117,7 +119,7 @@ func TestReliableSaysThatAnAnswerIsLost(t *testing.T) {
 		id, _ := elsewhere(t, c, regions[0], nodes[0])
 		eaten := 0
 		c.eat = func(frame []byte) bool {
-			if frameKind(frame[0]) != frameConfirm || eaten > 0 {
+			if frames.KindOf(frame) != frames.KindConfirm || eaten > 0 {
 				return false
 			}
 			eaten++

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -112,8 +112,8 @@ func (c *cluster) bad(percent int) {
 	c.eat = func(frame []byte) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		switch frameKind(frame[0]) {
-		case frameTell, frameConfirm:
+		switch frames.KindOf(frame) {
+		case frames.KindTell, frames.KindConfirm:
 			return rng.IntN(100) < percent
 		}
 		return false
@@ -449,27 +449,5 @@ func TestReliableConfigIsValidated(t *testing.T) {
 		if _, err := r.Reliable(cfg); err == nil {
 			t.Errorf("%+v is taken", cfg)
 		}
-	}
-}
-
-// TestReliableFramesSurviveTheTrip checks the two frames of reliable delivery.
-func TestReliableFramesSurviveTheTrip(t *testing.T) {
-	from := &activation.Sender{Type: "t", ID: "i"}
-	q, err := parseRequest(append(appendSure(nil, "typ", 3, "id", from), "payload"...))
-	if err != nil || q.sure == nil || string(q.payload) != "payload" || string(q.fromID) != "i" || q.shard != 3 {
-		t.Errorf("%+v, %v", q, err)
-	}
-	for _, cut := range [][]byte{
-		appendSure(nil, "typ", 3, "id", nil)[:40],
-		appendFlagged(nil, "typ", 3, "id", 9, nil, flagSure),
-	} {
-		if _, err := parseRequest(cut); err == nil {
-			t.Errorf("%x is taken", cut)
-		}
-	}
-	want := confirmation{shard: 5, producer: 1 << 60, seq: 9, try: 2, outcome: 1, all: true, code: codeHandler, text: "no"}
-	typ, c, err := parseConfirm(appendConfirm(nil, "typ", &want))
-	if err != nil || string(typ) != "typ" || c != want {
-		t.Errorf("%+v, %v", c, err)
 	}
 }

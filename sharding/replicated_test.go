@@ -13,6 +13,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/standby"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/internal/wire"
 )
@@ -352,7 +353,7 @@ func TestAHomeThatWasOutrunEndsAtOnce(t *testing.T) {
 		}()
 		pass(time.Second)
 		tell := func(fence Token) {
-			frame := wire.AppendString([]byte{byte(frameStandby)}, "tally")
+			frame := wire.AppendString([]byte{byte(frames.KindStandby)}, "tally")
 			m := standby.Refused{Shard: at.Shard, Token: at.Token, Fence: fence}
 			home.s.HandleEntities(holder.self.ID, &one{standby.Append(frame, m)})
 			pass(time.Second)

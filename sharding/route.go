@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/flow"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -139,7 +140,7 @@ func (r *router) notify(inc *incarnation, rt *shardRoute, a *route.Action[messag
 	case route.Report:
 		r.report(inc, rt, a)
 	case route.AskGate:
-		_ = inc.send(a.To, appendStopped(nil, r.name, rt.shard, a.Token, a.ID))
+		_ = inc.send(a.To, frames.AppendStopped(nil, r.name, rt.shard, a.Token, a.ID))
 	case route.AwaitRoom:
 		r.awaitRoom(inc, rt, a)
 	case route.NeedHome:
@@ -180,10 +181,10 @@ func routeOf(a *route.Action[message]) Route {
 // leave queues a request on the connection to the home, or delivers it here.
 func (r *router) leave(inc *incarnation, a *route.Action[message]) error {
 	m := &a.Item.Msg
-	stamp(m.frame, a.Token, a.Number)
+	frames.Stamp(m.frame, a.Token, a.Number)
 	if m.call != 0 {
 		if !m.expires.IsZero() {
-			stampLeft(m.frame, max(time.Until(m.expires), 1))
+			frames.StampLeft(m.frame, max(time.Until(m.expires), 1))
 		}
 		if !r.inner.move(m.call, a.To) {
 			return errNobodyWaits
@@ -241,7 +242,7 @@ func (r *router) sendMarker(inc *incarnation, shard ShardID, a *route.Action[mes
 		inc.acked(a.To, shard, a.Token)
 		return
 	}
-	_ = inc.send(a.To, appendMarker(nil, frameMarker, r.name, shard, a.Token))
+	_ = inc.send(a.To, frames.AppendMarker(nil, frames.KindMarker, r.name, shard, a.Token))
 }
 
 // report sends the home how far this node has sent, behind all that it has. A report that
@@ -255,7 +256,7 @@ func (r *router) report(inc *incarnation, rt *shardRoute, a *route.Action[messag
 		inc.accounts.wake()
 		return
 	}
-	_ = inc.send(a.To, appendBlocked(nil, r.name, rt.shard, a.Token, rt.core.Report()))
+	_ = inc.send(a.To, frames.AppendBlocked(nil, r.name, rt.shard, a.Token, rt.core.Report()))
 }
 
 // awaitRoom continues with the buffer when the connection has room.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/transport"
 	"pgregory.net/rapid"
 )
@@ -52,7 +53,7 @@ func newWorld(t *rapid.T) *world {
 		w.accounts[n] = newAccounts("t", 1, n, budgets, func(_ gossip.NodeID, frame []byte) {
 			if n != self {
 				w.back[n] = append(w.back[n], frame)
-			} else if _, grants, err := parseGrants(frame); err != nil {
+			} else if _, grants, err := frames.ParseGrants(frame); err != nil {
 				w.t.Fatal(err)
 			} else if err := w.r.takeGrants(self, grants); err != nil {
 				w.t.Fatal(err)
@@ -81,8 +82,8 @@ func (w *world) note(format string, args ...any) {
 func (w *world) publish(ShardID, Token) bool { return false }
 func (w *world) hide(ShardID)                {}
 func (w *world) deliver(_ gossip.NodeID, frame []byte) (bool, error) {
-	q, err := parseRequest(frame)
-	if err != nil || w.owner != self || q.token != w.token {
+	q, err := frames.ParseRequest(frame)
+	if err != nil || w.owner != self || q.Token != w.token {
 		return false, err
 	}
 	w.accept(self, &q, len(frame))
@@ -91,9 +92,9 @@ func (w *world) deliver(_ gossip.NodeID, frame []byte) (bool, error) {
 }
 
 // accept notes at home n that a request came; grant sends what is due, later.
-func (w *world) accept(n gossip.NodeID, q *request, bytes int) {
+func (w *world) accept(n gossip.NodeID, q *frames.Request, bytes int) {
 	s := w.accounts[n].sender(self)
-	a, _ := s.accept(q.shard, q.token, q.number, bytes)
+	a, _ := s.accept(q.Shard, q.Token, q.Number, bytes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.takeRuns([]*account{a})
@@ -142,13 +143,13 @@ func (w *world) relieve() {
 
 // count notes a message that a broken connection took with it.
 func (w *world) count(frame []byte) {
-	if k := frameKind(frame[0]); k == frameTell || k == frameRefused {
+	if k := frames.KindOf(frame); k == frames.KindTell || k == frames.KindRefused {
 		w.lost++
 	}
 }
 
-func (w *world) take(q *request) {
-	n := int(binary.BigEndian.Uint64(q.payload))
+func (w *world) take(q *frames.Request) {
+	n := int(binary.BigEndian.Uint64(q.Payload))
 	w.note("taken %d", n)
 	if len(w.taken) > 0 && w.taken[len(w.taken)-1] >= n {
 		w.t.Fatalf("%d came behind %d\n%s", n, w.taken[len(w.taken)-1], w.trace)
@@ -164,7 +165,7 @@ func (w *world) send() {
 		return // it would wait
 	}
 	w.sent++
-	frame := appendRequest(nil, "t", 0, "e", 0, nil)
+	frame := frames.AppendRequest(nil, "t", 0, "e", 0, nil)
 	frame = binary.BigEndian.AppendUint64(frame, uint64(w.sent))
 	w.note("send %d", w.sent)
 	it := newItem(message{frame: frame}, "e", false)
@@ -180,33 +181,33 @@ func (w *world) arrive(n gossip.NodeID) {
 	}
 	f := w.there[n][0]
 	w.there[n] = w.there[n][1:]
-	switch frameKind(f[0]) {
-	case frameTell:
-		q, err := parseRequest(f)
+	switch frames.KindOf(f) {
+	case frames.KindTell:
+		q, err := frames.ParseRequest(f)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if n == w.owner && q.token == w.token {
+		if n == w.owner && q.Token == w.token {
 			w.accept(n, &q, len(f))
 			w.take(&q)
 			w.grant(n)
 			return
 		}
-		w.note("%d refuses %d", n, binary.BigEndian.Uint64(q.payload))
-		w.back[n] = append(w.back[n], appendRefused(nil, Token{}, f))
-	case frameMarker:
-		m, err := parseMarker(f)
+		w.note("%d refuses %d", n, binary.BigEndian.Uint64(q.Payload))
+		w.back[n] = append(w.back[n], frames.AppendRefused(nil, Token{}, f))
+	case frames.KindMarker:
+		m, err := frames.ParseMarker(f)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.back[n] = append(w.back[n], appendMarker(nil, frameMarkerAck, "t", m.shard, m.token))
-	case frameBlocked:
-		m, report, err := parseReport(f)
+		w.back[n] = append(w.back[n], frames.AppendMarker(nil, frames.KindMarkerAck, "t", m.Shard, m.Token))
+	case frames.KindBlocked:
+		m, report, err := frames.ParseReport(f)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if n == w.owner && m.token == w.token {
-			w.accounts[n].sender(self).reconcile(m.shard, m.token, report)
+		if n == w.owner && m.Token == w.token {
+			w.accounts[n].sender(self).reconcile(m.Shard, m.Token, report)
 			w.grant(n)
 		}
 	}
@@ -219,22 +220,22 @@ func (w *world) answer(n gossip.NodeID) {
 	}
 	f := w.back[n][0]
 	w.back[n] = w.back[n][1:]
-	switch frameKind(f[0]) {
-	case frameRefused:
-		_, inner, q, err := parseRefused(f)
+	switch frames.KindOf(f) {
+	case frames.KindRefused:
+		_, inner, q, err := frames.ParseRefused(f)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		w.r.refused(w.inc, n, &q, inner)
-	case frameMarkerAck:
-		m, err := parseMarker(f)
+	case frames.KindMarkerAck:
+		m, err := frames.ParseMarker(f)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.note("marker %v answered by %d", m.token, n)
+		w.note("marker %v answered by %d", m.Token, n)
 		w.r.markerAcked(w.inc, n, m)
-	case frameGrant:
-		_, grants, err := parseGrants(f)
+	case frames.KindGrant:
+		_, grants, err := frames.ParseGrants(f)
 		if err != nil {
 			w.t.Fatal(err)
 		}

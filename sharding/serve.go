@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/reliable"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 // dataPath is a path without its types of messages.
@@ -35,7 +36,7 @@ type dataPath interface {
 
 	// These are for frames.
 	intake() intake
-	replied(r reply)
+	replied(r frames.Reply)
 	cancelled(from gossip.NodeID, call uint64)
 	lost(peer gossip.NodeID)
 }
@@ -115,11 +116,11 @@ func (r *router) granter(inc *incarnation) func(to gossip.NodeID, grants []byte)
 			inc.out.send(to, frame)
 			return
 		}
-		if frameKind(frame[0]) == frameShrink {
-			if m, asked, err := parseShrink(frame); err == nil {
+		if frames.KindOf(frame) == frames.KindShrink {
+			if m, asked, err := frames.ParseShrink(frame); err == nil {
 				r.shrink(inc, to, m, asked)
 			}
-		} else if _, grants, err := parseGrants(frame); err == nil {
+		} else if _, grants, err := frames.ParseGrants(frame); err == nil {
 			_ = r.takeGrants(to, grants)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -208,7 +209,7 @@ const sweepEvery = 100
 // idleEvery is how many looks are between two searches for windows that are idle: 20 s.
 const idleEvery = 400
 
-var hello = []byte{byte(frameHello)}
+var hello = []byte{byte(frames.KindHello)}
 
 const helloClass = transport.Message
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 )
 
 func within(t testing.TB, d time.Duration) context.Context {
@@ -293,8 +294,8 @@ func TestAHomeWithoutTheTypeSaysSo(t *testing.T) {
 		c.install(n, o)
 		inc := r.p.now.Load()
 		call := r.p.calls.begin(3, o.self.ID)
-		frame := appendRequest(nil, "ear", 3, idIn(r, 3), call.number, nil)
-		stamp(frame, Token{Term: 1, Seq: 1}, 1)
+		frame := frames.AppendRequest(nil, "ear", 3, idIn(r, 3), call.number, nil)
+		frames.Stamp(frame, Token{Term: 1, Seq: 1}, 1)
 		if err := inc.send(o.self.ID, frame); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package sharding
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"maps"
 	"slices"
@@ -13,8 +12,8 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/transport"
-	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // A shard that moves in order takes its entities' states along:
@@ -92,7 +91,7 @@ func (sh *shell) lose(states map[string][]byte, shard ShardID, why string) {
 func (sh *shell) sendStates(ctx context.Context, to gossip.NodeID, st activation.Stopped) error {
 	var frame []byte
 	for _, id := range slices.Sorted(maps.Keys(st.States)) {
-		frame = appendState(frame[:0], sh.info.name, st.Shard, st.Token, id, st.States[id])
+		frame = frames.AppendState(frame[:0], sh.info.name, st.Shard, st.Token, id, st.States[id])
 		err := sh.sendBulk(ctx, to, frame)
 		if errors.Is(err, transport.ErrFrameTooLarge) {
 			sh.path.base().counters.statesLost.Add(1)
@@ -104,8 +103,7 @@ func (sh *shell) sendStates(ctx context.Context, to gossip.NodeID, st activation
 			return err
 		}
 	}
-	frame = appendMarker(frame[:0], frameStateEnd, sh.info.name, st.Shard, st.Token)
-	return sh.sendBulk(ctx, to, binary.BigEndian.AppendUint32(frame, uint32(len(st.States))))
+	return sh.sendBulk(ctx, to, frames.AppendStateEnd(frame[:0], sh.info.name, st.Shard, st.Token, len(st.States)))
 }
 
 // sendBulk waits for room.
@@ -121,41 +119,33 @@ func (sh *shell) sendBulk(ctx context.Context, to gossip.NodeID, frame []byte) e
 	}
 }
 
-func appendState(b []byte, typ string, shard ShardID, token Token, id string, state []byte) []byte {
-	b = appendMarker(b, frameState, typ, shard, token)
-	b = wire.AppendString(b, id)
-	return append(b, state...)
-}
-
-// handleState takes the frames of a transfer, of both sides.
+// handleState handles the frames of a transfer, on both sides.
 func (s *service) handleState(from gossip.NodeID, frame []byte) error {
-	if len(frame) < numberAt {
-		return errMalformed
-	}
-	typ, rest, ok := cut(frame[numberAt:], nameBytesMax)
-	if !ok {
-		return errMalformed
-	}
-	shard, token := ShardID(binary.BigEndian.Uint32(frame[shardAt:])), readToken(frame[termAt:])
-	key := arrivalKey{string(typ), shard, from}
-	// The core hears of it before the old home does, and so before its Stopped.
-	switch frameKind(frame[0]) {
-	case frameStateAck:
-		s.departures.done(departure{string(typ), shard, token})
-	case frameState:
-		id, state, ok := cut(rest, idBytesMax)
-		if !ok {
-			return errMalformed
+	switch frames.KindOf(frame) {
+	case frames.KindState:
+		m, id, state, err := frames.ParseState(frame)
+		if err != nil {
+			return err
 		}
-		s.arrivals.add(key, token, string(id), slices.Clone(state))
-	case frameStateEnd:
-		if len(rest) != 4 {
-			return errMalformed
+		s.arrivals.add(arrivalKey{string(m.Type), m.Shard, from}, m.Token, string(id), slices.Clone(state))
+	case frames.KindStateEnd:
+		m, count, err := frames.ParseStateEnd(frame)
+		if err != nil {
+			return err
 		}
-		if s.arrivals.complete(key, token, int(binary.BigEndian.Uint32(rest))) {
-			s.stateHeld(key, token)
-			s.out.send(from, appendMarker(nil, frameStateAck, string(typ), shard, token))
+		key := arrivalKey{string(m.Type), m.Shard, from}
+		if s.arrivals.complete(key, m.Token, count) {
+			// The region core learns of the states before their former home does, and so
+			// before that home reports the shard as stopped.
+			s.stateHeld(key, m.Token)
+			s.out.send(from, frames.AppendMarker(nil, frames.KindStateAck, key.typ, m.Shard, m.Token))
 		}
+	case frames.KindStateAck:
+		m, err := frames.ParseMarker(frame)
+		if err != nil {
+			return err
+		}
+		s.departures.done(departure{string(m.Type), m.Shard, m.Token})
 	}
 	return nil
 }

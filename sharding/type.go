@@ -7,6 +7,7 @@ import (
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/activation/evict"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
@@ -242,10 +243,8 @@ func (l Limits) withDefaults() Limits {
 }
 
 const (
-	nameBytesMax = 64
-	shardsMax    = protocol.ShardsMax
-	idBytesMax   = 4096
-	payloadMax   = 3 << 20
+	shardsMax  = protocol.ShardsMax
+	payloadMax = 3 << 20
 )
 
 func (t *Type[Req, Resp]) withDefaults() {
@@ -293,7 +292,7 @@ func (t *Type[Req, Resp]) Validate() error {
 		}
 	}
 	l := t.Limits.withDefaults()
-	check(t.Name != "" && len(t.Name) <= nameBytesMax, "Name must have 1 to %d bytes, has %d", nameBytesMax, len(t.Name))
+	check(t.Name != "" && len(t.Name) <= frames.NameBytesMax, "Name must have 1 to %d bytes, has %d", frames.NameBytesMax, len(t.Name))
 	check(t.Shards >= 0 && t.Shards <= shardsMax, "Shards must be 1 to %d, is %d", shardsMax, t.Shards)
 	check(t.IdleTimeout >= 0, "IdleTimeout is negative")
 	supervision := t.Supervision.internal().Validate()
@@ -311,7 +310,7 @@ func (t *Type[Req, Resp]) Validate() error {
 	codec = validCodec(t.RespCodec)
 	check(codec == nil, "RespCodec: %v", codec)
 	check(min(l.Mailbox, l.BufferMessages, l.BufferBytes, l.ShardMessages, l.ShardBytes) > 0, "Limits must be positive")
-	check(l.IDBytes > 0 && l.IDBytes <= idBytesMax, "Limits.IDBytes must be 1 to %d, is %d", idBytesMax, l.IDBytes)
+	check(l.IDBytes > 0 && l.IDBytes <= frames.IDBytesMax, "Limits.IDBytes must be 1 to %d, is %d", frames.IDBytesMax, l.IDBytes)
 	check(l.PayloadBytes > 0 && l.PayloadBytes <= payloadMax, "Limits.PayloadBytes must be 1 to %d, is %d", payloadMax, l.PayloadBytes)
 	if wrong == nil {
 		return nil

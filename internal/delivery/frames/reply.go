@@ -1,0 +1,109 @@
+package frames
+
+import (
+	"encoding/binary"
+
+	"github.com/peerage-go/peerage/internal/wire"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// Code is the result of an ask, as one byte of a reply.
+type Code byte
+
+// The codes. Their numbers never change.
+const (
+	CodeOK Code = iota
+	CodeHandler
+	CodePanicked
+	CodeMailboxFull
+	CodeAbandoned
+	CodeExpired
+	CodeCodec
+	CodeSettings
+	CodeUnknownType
+	CodeTooLarge
+	CodeRestore
+	CodeMoved
+	CodeStarted
+	CodeState
+	CodeNotKept
+	CodeNoWorker
+	codes
+)
+
+// TextMax bounds the text of an error in a reply or a confirmation.
+const TextMax = 1024
+
+// CutText returns the part of an error's text that is sent.
+func CutText(s string) string { return s[:min(len(s), TextMax)] }
+
+// Reply is a parsed reply. Its slices alias the frame.
+type Reply struct {
+	Call    uint64
+	Type    []byte
+	Code    Code
+	Payload []byte
+}
+
+// AppendReply appends all of a reply but its payload, or its text if c is not CodeOK.
+func AppendReply(b []byte, typ string, call uint64, c Code) []byte {
+	b = append(b, byte(KindReply))
+	b = binary.BigEndian.AppendUint64(b, call)
+	b = wire.AppendString(b, typ)
+	return append(b, byte(c))
+}
+
+// ParseReply parses a reply.
+func ParseReply(frame []byte) (r Reply, err error) {
+	if len(frame) < 9 {
+		return r, ErrMalformed
+	}
+	r.Call = binary.BigEndian.Uint64(frame[1:])
+	typ, p, ok := cutString(frame[9:], NameBytesMax)
+	if !ok || len(p) == 0 || p[0] >= byte(codes) {
+		return r, ErrMalformed
+	}
+	r.Type, r.Code, r.Payload = typ, Code(p[0]), p[1:]
+	return r, nil
+}
+
+// AppendRefused appends the refusal of a request that arrived at a wrong home. It contains the
+// whole request, because its sender may have kept none of it. running is the token under which
+// the shard runs there, zero if it does not.
+func AppendRefused(b []byte, running strategy.Token, frame []byte) []byte {
+	b = append(b, byte(KindRefused))
+	b = appendToken(b, running)
+	return append(b, frame...)
+}
+
+// ParseRefused parses a refusal and the request in it.
+func ParseRefused(frame []byte) (running strategy.Token, inner []byte, q Request, err error) {
+	if len(frame) < refusedHead+tellHead {
+		return running, nil, q, ErrMalformed
+	}
+	running, inner = readToken(frame[1:]), frame[refusedHead:]
+	if k := KindOf(inner); k != KindTell && k != KindAsk {
+		return running, nil, q, ErrMalformed
+	}
+	q, err = ParseRequest(inner)
+	return running, inner, q, err
+}
+
+// AppendCancel appends the notice that the caller of an ask has given up.
+func AppendCancel(b []byte, typ string, call uint64) []byte {
+	b = append(b, byte(KindCancel))
+	b = binary.BigEndian.AppendUint64(b, call)
+	return wire.AppendString(b, typ)
+}
+
+// ParseCancel parses that notice.
+func ParseCancel(frame []byte) (typ []byte, call uint64, err error) {
+	if len(frame) < 9 {
+		return nil, 0, ErrMalformed
+	}
+	typ, rest, ok := cutString(frame[9:], NameBytesMax)
+	if !ok || len(rest) != 0 {
+		return nil, 0, ErrMalformed
+	}
+	return typ, binary.BigEndian.Uint64(frame[1:]), nil
+}
