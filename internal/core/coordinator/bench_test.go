@@ -9,7 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
-// One shard after the other is asked for, written, hosted and told.
+// One shard after the other is asked for, written, hosted and sent to its asker.
 func BenchmarkAllocate(b *testing.B) {
 	for _, shards := range []int{256, 1000, 10000} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {

@@ -36,6 +36,11 @@ import (
 // Rejected: to trust the read alone, as Akka did. A write had reached five of seven nodes,
 // which then stopped together, and its shard got two homes (#28856).
 type census struct {
+	*env
+	members *members
+	table   *table
+	writes  *writes
+
 	// readID is that of the last Read; read is set when it was answered.
 	readID uint64
 	read   bool
@@ -52,7 +57,6 @@ type census struct {
 	// office was taken. unheard lists the voters that have not reported.
 	voters  int
 	unheard []gossip.NodeID
-	done    bool
 }
 
 // claim is a node's report on a shard: the shard runs there, or has stopped there.
@@ -65,226 +69,224 @@ type claim struct {
 	to gossip.NodeID
 }
 
-func (c *Core) startCensus() {
-	c.nextResend = c.now.Add(c.cfg.Resend)
-	c.readState()
-	c.widenCensus()
+func (cn *census) startCensus() {
+	cn.table.nextResend = cn.now.Add(cn.cfg.Resend)
+	cn.readState()
+	cn.widen()
 }
 
-func (c *Core) readState() {
-	c.seq++
-	c.census.readID, c.census.retry = c.seq, 0
-	c.out.Do = append(c.out.Do, Read{ID: c.seq, Term: c.term})
+func (cn *census) readState() {
+	cn.seq++
+	cn.readID, cn.retry = cn.seq, 0
+	cn.out.Do = append(cn.out.Do, Read{ID: cn.seq, Term: cn.term})
 }
 
-// widenCensus asks members that are new to the census, and drops
-// those that have left the view.
-func (c *Core) widenCensus() {
-	if c.census.done || c.cfg.Mutant.Is("takeover without census") {
+// widen asks members that are new to the census, and drops those that have left the view.
+func (cn *census) widen() {
+	if cn.table.surveyed || cn.cfg.Mutant.Is("takeover without census") {
 		return
 	}
-	gone := func(n gossip.NodeID) bool { return c.view.Member(n) == nil }
-	c.census.pending = slices.DeleteFunc(c.census.pending, gone)
-	for _, m := range c.view.WithRole(c.cfg.Role) {
-		if p := c.peer(m.ID); !p.asked {
+	gone := func(n gossip.NodeID) bool { return cn.view.Member(n) == nil }
+	cn.pending = slices.DeleteFunc(cn.pending, gone)
+	for _, m := range cn.view.WithRole(cn.cfg.Role) {
+		if p := cn.members.peer(m.ID); !p.asked {
 			p.asked = true
-			c.census.pending = append(c.census.pending, m.ID)
-			c.sendCensus(m.ID, false)
+			cn.pending = append(cn.pending, m.ID)
+			cn.sendCensus(m.ID, false)
 		}
 	}
 }
 
-func (c *Core) sendCensus(to gossip.NodeID, probe bool) {
-	m := &protocol.CensusRequest{Head: c.head(), Role: c.cfg.Role}
+func (cn *census) sendCensus(to gossip.NodeID, probe bool) {
+	m := &protocol.CensusRequest{Head: cn.head(), Role: cn.cfg.Role}
 	m.Probe = probe
-	c.send(to, m)
+	cn.send(to, m)
 }
 
-// readDone adopts the records, except where fresher information exists.
-func (c *Core) readDone(ev ReadDone) {
-	if c.term == 0 || ev.ID != c.census.readID || c.census.read {
-		return
+// repeatRequests asks the members that have not reported again.
+func (cn *census) repeatRequests() {
+	for _, n := range cn.pending {
+		cn.sendCensus(n, true)
+	}
+}
+
+// readDone adopts the records, except where fresher information exists. A term above ours
+// ends the term: readDone returns it as higher, and overtaken is true.
+func (cn *census) readDone(ev ReadDone) (higher gossip.Epoch, overtaken bool) {
+	if ev.ID != cn.readID || cn.read {
+		return 0, false
 	}
 	switch {
-	case ev.Result == Fenced && !c.far(0, ev.Higher, "fence"):
-		c.overtaken(ev.Higher)
-		return
+	case ev.Result == Fenced && !cn.far(0, ev.Higher, "fence"):
+		return ev.Higher, true
 	case ev.Result != OK:
-		c.census.retry = c.now.Add(c.cfg.RetryWrite)
-		return
+		cn.retry = cn.now.Add(cn.cfg.RetryWrite)
+		return 0, false
 	}
-	c.census.read = true
-	c.census.stored = make(map[protocol.ShardID]protocol.Record, len(ev.Records))
-	c.trace(TraceRead, 0, c.termToken(), "")
+	cn.read = true
+	cn.stored = make(map[protocol.ShardID]protocol.Record, len(ev.Records))
+	cn.trace(TraceRead, 0, cn.termToken(), "")
 	for _, r := range ev.Records {
-		if int(r.Shard) >= len(c.shards) {
+		if int(r.Shard) >= len(cn.table.shards) {
 			continue
 		}
-		if c.far(r.Home, r.Token.Term, "record") {
+		if cn.far(r.Home, r.Token.Term, "record") {
 			continue // forged: the census finds what lives
 		}
-		if (drawn{c.term, c.seq}).forged(r.Token) {
-			c.trace(TraceFar, r.Home, c.termToken(), "record with a token that was not given out")
+		if cn.forged(r.Token) {
+			cn.trace(TraceFar, r.Home, cn.termToken(), "record with a token that was not given out")
 			continue
 		}
-		if r.Token.Term > c.view.Epoch {
+		if r.Token.Term > cn.view.Epoch {
 			// Written by a successor whose view has not arrived, or forged, and then it
 			// stays in the records. It must not end this office: a successor's fence, census
 			// and view do.
-			c.traceShard(TraceStale, r.Shard, r.Home, r.Token, "record of a view that is not here")
+			cn.traceShard(TraceStale, r.Shard, r.Home, r.Token, "record of a view that is not here")
 			continue
 		}
-		if r.Token.Term > c.term {
-			c.overtaken(r.Token.Term)
-			return
+		if r.Token.Term > cn.term {
+			return r.Token.Term, true
 		}
-		c.census.stored[r.Shard] = r
-		c.recall(r)
-		c.record(r)
+		cn.stored[r.Shard] = r
+		cn.table.shards[r.Shard].recallMoves(cn.now, r)
+		cn.table.adoptRecord(r)
 	}
-	c.noteStored(ev.Regions, ev.Proxies)
+	cn.noteStored(ev.Regions, ev.Proxies)
+	return 0, false
 }
 
-func (c *Core) record(r protocol.Record) {
-	s := &c.shards[r.Shard]
-	c.settled = true
-	s.known = true
-	if s.token.Less(r.Token) {
-		s.token = r.Token
-		if c.view.Member(r.Home) != nil {
-			s.home = r.Home
-			c.set(s, recorded)
+// noteStored compares the stored OR-sets with the view.
+func (cn *census) noteStored(regions, proxies []gossip.NodeID) {
+	for _, n := range slices.Concat(regions, proxies) {
+		if cn.table.list(n); cn.view.Member(n) == nil {
+			cn.writes.noteGone(n)
 		}
 	}
 }
 
 // serve allows answers with a claimed home, unless a higher token is on record.
-func (c *Core) serve(cl claim) {
-	c.record(protocol.Record{Shard: cl.shard, Home: cl.node, Token: cl.token})
-	s := &c.shards[cl.shard]
-	if cl.state == protocol.ClaimHosted && s.home == cl.node && s.token == cl.token && !c.stoppedSince(cl) {
-		c.set(s, claimed)
-		c.answerWaiters(cl.shard)
+func (cn *census) serve(cl claim) {
+	cn.table.adoptRecord(protocol.Record{Shard: cl.shard, Home: cl.node, Token: cl.token})
+	s := &cn.table.shards[cl.shard]
+	if cl.state == protocol.ClaimHosted && s.home == cl.node && s.token == cl.token && !cn.stoppedSince(cl) {
+		cn.table.set(s, claimed)
+		cn.table.answerWaiters(cl.shard)
 	}
 }
 
 // unserve handles a shard that stopped during the census.
-func (c *Core) unserve(st claim) {
-	c.census.stops = append(c.census.stops, st)
-	if s := &c.shards[st.shard]; s.phase == claimed && s.home == st.node && !st.token.Less(s.token) {
-		c.set(s, recorded)
+func (cn *census) unserve(st claim) {
+	cn.stops = append(cn.stops, st)
+	if s := &cn.table.shards[st.shard]; s.phase == claimed && s.home == st.node && !st.token.Less(s.token) {
+		cn.table.set(s, recorded)
 	}
 }
 
-// censusReport notes one member's claims. Duplicate and late reports are
-// ignored.
-func (c *Core) censusReport(from gossip.NodeID, m *protocol.CensusReport) {
-	if !c.register(from, m.Hosts, &m.Settings, false) {
-		// Its shards count all the same: they run there, and must not run elsewhere.
-		c.peer(from).foreign = len(m.Claims) > 0
+// noteReport notes one member's claims. Duplicate and late reports are ignored. A claim of a
+// term above ours ends the term: noteReport returns that term, else zero.
+func (cn *census) noteReport(from gossip.NodeID, m *protocol.CensusReport) (higher gossip.Epoch) {
+	if !slices.Contains(cn.pending, from) || m.Term != cn.term {
+		return 0
 	}
-	if !slices.Contains(c.census.pending, from) || m.Term != c.term {
-		return
-	}
-	c.census.pending = without(c.census.pending, from)
-	c.census.unheard = without(c.census.unheard, from)
+	cn.pending = without(cn.pending, from)
+	cn.unheard = without(cn.unheard, from)
 	for _, cl := range m.Claims {
-		if int(cl.Shard) >= len(c.shards) {
+		if int(cl.Shard) >= len(cn.table.shards) {
 			continue
 		}
-		if cl.Token.Term > c.term {
-			c.overtaken(cl.Token.Term)
-			return
+		if cl.Token.Term > cn.term {
+			return cl.Token.Term
 		}
 		noted := claim{from, cl.Shard, cl.Token, cl.State, cl.To}
-		c.census.claims = append(c.census.claims, noted)
-		c.serve(noted)
+		cn.claims = append(cn.claims, noted)
+		cn.serve(noted)
 	}
 	for _, h := range m.Held {
-		if int(h.Shard) < len(c.shards) {
-			c.census.held = append(c.census.held, heldAt{from, h})
+		if int(h.Shard) < len(cn.table.shards) {
+			cn.held = append(cn.held, heldAt{from, h})
 		}
 	}
+	return 0
 }
 
 // finishCensus ends the census once all members have reported and the read is done.
-func (c *Core) finishCensus() {
-	if c.census.done || !c.census.read || len(c.census.pending) > 0 {
+func (cn *census) finishCensus() {
+	if cn.table.surveyed || !cn.read || len(cn.pending) > 0 {
 		return
 	}
-	c.census.done, c.dirty = true, true
+	cn.table.surveyed, cn.dirty = true, true
 	// Homes published from here on supersede homes served on a single claim.
-	c.next()
-	c.trace(TraceCensus, 0, c.termToken(), "")
-	for i := range c.shards {
-		if p := c.shards[i].phase; (p == recorded || p == claimed) && !c.cfg.Mutant.Is("takeover without census") {
-			c.unhome(&c.shards[i])
+	cn.next()
+	cn.trace(TraceCensus, 0, cn.termToken(), "")
+	for i := range cn.table.shards {
+		if p := cn.table.shards[i].phase; (p == recorded || p == claimed) && !cn.cfg.Mutant.Is("takeover without census") {
+			cn.table.unhome(&cn.table.shards[i])
 		}
 	}
-	c.adoptClaims()
-	for i := range c.shards {
-		if s := &c.shards[i]; s.phase == recorded || s.phase == claimed {
+	cn.adoptClaims()
+	for i := range cn.table.shards {
+		if s := &cn.table.shards[i]; s.phase == recorded || s.phase == claimed {
 			// Only with the mutant.
-			c.set(s, hosted)
+			cn.table.set(s, hosted)
 		}
 	}
-	c.resumeMoves()
-	c.publishServed()
-	c.census.claims, c.census.stops, c.census.held, c.census.stored = nil, nil, nil, nil
+	cn.resumeMoves()
+	cn.table.publishServed()
+	cn.claims, cn.stops, cn.held, cn.stored = nil, nil, nil, nil
 }
 
 // adoptClaims makes the reported claims the state: for each shard, the highest token wins.
-func (c *Core) adoptClaims() {
-	c.holdStopped()
-	claims := slices.DeleteFunc(c.census.claims, func(cl claim) bool {
-		return c.view.Member(cl.node) == nil || c.stoppedSince(cl)
+func (cn *census) adoptClaims() {
+	cn.holdStopped()
+	claims := slices.DeleteFunc(cn.claims, func(cl claim) bool {
+		return cn.view.Member(cl.node) == nil || cn.stoppedSince(cl)
 	})
 	slices.SortStableFunc(claims, func(a, b claim) int { return b.token.Compare(a.token) })
 	for _, cl := range claims {
-		s := &c.shards[cl.shard]
+		s := &cn.table.shards[cl.shard]
 		if s.phase != free {
-			c.strays = append(c.strays, stray{cl.node, cl.shard, cl.token})
+			cn.table.strays.list = append(cn.table.strays.list, stray{cl.node, cl.shard, cl.token})
 			kind := TraceClaimStale
 			if cl.state == protocol.ClaimHosted && s.phase == hosted && s.home != cl.node {
 				// Promises and leases prevent this, unless a proof of death was wrong.
 				kind = TraceDouble
 			}
-			c.traceShard(kind, cl.shard, cl.node, cl.token, "another home has a higher token")
+			cn.traceShard(kind, cl.shard, cl.node, cl.token, "another home has a higher token")
 			continue
 		}
-		c.adopt(s, cl)
-		if r := c.census.stored[cl.shard]; r.Home != cl.node || r.Token != cl.token {
-			c.writes.rewrite = append(c.writes.rewrite, protocol.Record{
+		cn.adopt(s, cl)
+		if r := cn.stored[cl.shard]; r.Home != cl.node || r.Token != cl.token {
+			cn.writes.rewrite = append(cn.writes.rewrite, protocol.Record{
 				Shard: cl.shard, Home: cl.node, Token: cl.token, State: protocol.Allocated, Moves: s.moves, Since: s.since})
 		}
 	}
 	// Redirect each state that was sent to a departed member. All states held elsewhere
 	// are on record by now.
 	var snap snapshot
-	for i := range c.shards {
-		c.turnLost(&snap, protocol.ShardID(i))
+	for i := range cn.table.shards {
+		cn.table.turnLost(&snap, protocol.ShardID(i))
 	}
 }
 
-func (c *Core) adopt(s *shard, cl claim) {
+func (cn *census) adopt(s *shard, cl claim) {
 	s.home, s.token, s.known = cl.node, cl.token, true
-	c.traceShard(TraceClaim, cl.shard, cl.node, cl.token, "")
+	cn.traceShard(TraceClaim, cl.shard, cl.node, cl.token, "")
 	if cl.state == protocol.ClaimStopping {
 		// A predecessor ordered the stop. Repeat the order, so that this term sees its end.
-		s.move, s.target = c.next(), cl.to
-		c.handOff(cl.shard)
+		s.move, s.target = cn.next(), cl.to
+		cn.table.handOff(cl.shard)
 		return
 	}
-	c.set(s, hosted)
+	cn.table.set(s, hosted)
 }
 
 // stoppedSince reports whether the claim's own node has promised since that the
 // shard does not run there.
-func (c *Core) stoppedSince(cl claim) bool {
-	if c.cfg.Mutant.Is("Stopped forgotten in the census") {
+func (cn *census) stoppedSince(cl claim) bool {
+	if cn.cfg.Mutant.Is("Stopped forgotten in the census") {
 		return false
 	}
-	return slices.ContainsFunc(c.census.stops, func(st claim) bool {
+	return slices.ContainsFunc(cn.stops, func(st claim) bool {
 		return st.node == cl.node && st.shard == cl.shard && !st.token.Less(cl.token)
 	})
 }

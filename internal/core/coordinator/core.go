@@ -13,56 +13,37 @@ import (
 // Core is the coordinator of one entity type on one node. It is not safe for
 // concurrent use. Make it once per type and incarnation of the node: its tokens
 // are unique because it never forgets what it gave out.
+//
+// Core admits events, and decides when a term begins and ends. The work of a term is done by
+// machines with a state of their own:
+//
+//	election  whether this node coordinates, by views and declines
+//	census    what runs where, asked on taking office
+//	members   the members of the view: registered, silent, leaving
+//	table     the shards: allocation, moves, resends
+//	writes    records on their way to the replicator
+//	outbox    messages of the step, by node and shard
 type Core struct {
-	cfg Config
-	now clock.Instant
-	out *Effects
-
-	view   *gossip.View
-	lease  bool
-	silent []gossip.NodeID
-	wanted map[protocol.ShardID]string
+	env
+	election election
 	// held are messages from nodes whose view is newer than ours.
 	held []Received
-	// refused comes from the newest Standing. declined lists the candidates that
-	// have declined in the present view; if this node is one of them, it declined before
-	// it took any office in the view. presumed lists those that declined in the views
-	// before, since office was taken.
-	refused            bool
-	declined, presumed []protocol.Decliner
-
-	// seq is the last number drawn, in whatever term.
-	seq uint64
 	// lastTerm is the last term in which this node held office. fenced is the highest
 	// term that another node has been seen to hold.
 	lastTerm, fenced gossip.Epoch
 
-	office
+	machines
 }
 
-// office is all that is dropped when office is left.
-type office struct {
-	// term is zero while not in office. Invariant: it is of the view's generation.
-	term   gossip.Epoch
-	census census
-	shards []shard
-	// open counts the shards in a phase that waits. Invariant: it is exact.
-	open  int
-	peers map[gossip.NodeID]*peer
-	// strays are claims that lost against a higher token: they are to stop.
-	strays []stray
-	// settled: the minimum number of members was reached once.
-	settled bool
-	// dirty: a free shard may have become placeable.
-	dirty bool
-	// owing: some member may owe an answer (peer.owed).
-	owing bool
-	// renewed: no shard has a token below the view's TokensFrom.
-	renewed bool
+// machines is the state that is dropped when a term ends.
+type machines struct {
+	census  census
+	members members
+	table   table
 	writes  writes
 	outbox  outbox
 
-	nextResend, nextRebalance clock.Instant
+	nextRebalance clock.Instant
 }
 
 // New returns a Core that has seen nothing yet.
@@ -83,7 +64,21 @@ func New(cfg Config) *Core {
 		cfg.Strategy = strategy.LeastShards{}
 	}
 	cfg.Shards = min(max(cfg.Shards, 1), protocol.ShardsMax)
-	return &Core{cfg: cfg}
+	c := &Core{env: env{cfg: cfg}}
+	c.election.cfg = &c.cfg
+	c.reset()
+	return c
+}
+
+// reset drops the state of a term.
+func (c *Core) reset() {
+	c.machines = machines{}
+	c.members.env, c.writes.env = &c.env, &c.env
+	c.table.chooser.env, c.table.chooser.members = &c.env, &c.members
+	c.table.strays.env = &c.env
+	c.table.env, c.table.members, c.table.writes, c.table.outbox = &c.env, &c.members, &c.writes, &c.outbox
+	c.outbox.env, c.outbox.members, c.outbox.table = &c.env, &c.members, &c.table
+	c.census.env, c.census.members, c.census.table, c.census.writes = &c.env, &c.members, &c.table, &c.writes
 }
 
 // Step handles one event and appends the resulting effects to out. Now must not go
@@ -108,10 +103,10 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	case Silent:
 		c.silent, c.dirty = ev.Nodes, true
 	case Rebalance:
-		c.rebalance()
+		c.table.rebalance()
 	case Wanted:
 		c.wanted = ev.Names
-		c.rebalance()
+		c.table.rebalance()
 	}
 	c.settle()
 	c.out = nil
@@ -123,17 +118,17 @@ func (c *Core) settle() {
 	if c.term == 0 {
 		return
 	}
-	c.finishCensus()
-	if c.owing && !c.waiting() {
+	c.census.finishCensus()
+	if c.members.owing && !c.waiting() {
 		// The last order was obeyed or taken back, and only its acknowledgement was lost.
-		c.unanswered(nil)
+		c.members.unanswered(nil)
 	}
-	c.place()
-	c.relieve()
-	c.renew()
-	c.tellDrained()
-	c.flushWrites()
-	c.flush()
+	c.table.place()
+	c.table.relieve()
+	c.table.renew()
+	c.table.tellDrained()
+	c.writes.sendRecords()
+	c.outbox.sendAll()
 }
 
 // Deadline returns when the core next wants a Tick, clock.Never if it does not.
@@ -143,7 +138,7 @@ func (c *Core) Deadline() clock.Instant {
 	}
 	d := c.nextRebalance
 	if c.waiting() {
-		d = clock.Min(d, c.nextResend)
+		d = clock.Min(d, c.table.nextResend)
 	}
 	if c.writes.retry != 0 {
 		d = clock.Min(d, c.writes.retry)
@@ -153,37 +148,3 @@ func (c *Core) Deadline() clock.Instant {
 	}
 	return d
 }
-
-// next draws the next token or stamp of this term.
-func (c *Core) next() protocol.Token {
-	c.seq++
-	return protocol.Token{Term: c.term, Seq: c.seq}
-}
-
-// set moves s to a phase and keeps count.
-func (c *Core) set(s *shard, p phase) {
-	if s.phase.waits() {
-		c.open--
-	}
-	s.phase = p
-	if p.waits() {
-		if c.open == 0 && !c.waiting() {
-			c.nextResend = c.now.Add(c.cfg.Resend)
-		}
-		c.open++
-	}
-	if !p.moves() {
-		s.move, s.target, s.closers, s.asked, s.turned, s.deadline = protocol.Token{}, 0, nil, 0, 0, 0
-	}
-}
-
-func (c *Core) trace(kind string, n gossip.NodeID, t protocol.Token, detail string) {
-	c.out.Trace = append(c.out.Trace, TraceEvent{Kind: kind, Node: n, Token: t, Detail: detail})
-}
-
-func (c *Core) traceShard(kind string, id protocol.ShardID, n gossip.NodeID, t protocol.Token, detail string) {
-	c.out.Trace = append(c.out.Trace, TraceEvent{Kind: kind, Shard: id, HasShard: true, Node: n, Token: t, Detail: detail})
-}
-
-// termToken is how a term stands in a trace.
-func (c *Core) termToken() protocol.Token { return protocol.Token{Term: c.term} }

@@ -182,7 +182,7 @@ func TestAllocationsTravelInBulk(t *testing.T) {
 				answer.Shards = append(answer.Shards, protocol.ShardToken{Shard: o.Shard, Token: o.Token})
 			}
 			bytes += len(protocol.Append(nil, answer))
-			b.hear(b.c.shards[m.Shards[0].Shard].home, answer)
+			b.hear(b.c.table.shards[m.Shards[0].Shard].home, answer)
 			said()
 			for _, h := range find[*protocol.Homes](b) {
 				told += len(h.Homes)
@@ -338,7 +338,7 @@ func TestOvertakenWritesHostNothing(t *testing.T) {
 	b := newBench(t, Config{Shards: 1}, 1, 2, 3)
 	b.settle(nil, nil).ask(2, 0)
 	first := one[Write](b)
-	b.c.shards[0].home = 3
+	b.c.table.shards[0].home = 3
 	first.Records[0].Home = 3
 	b.view(1, 2)
 	second := one[Write](b)

@@ -84,12 +84,12 @@ func TestWhoHasObeyedIsNotSilent(t *testing.T) {
 		b.now = b.c.Deadline()
 		b.step(Tick{})
 	}
-	if why := b.c.unsettled(); why != "a member is silent" {
+	if why := b.c.members.unsettled(); why != "a member is silent" {
 		t.Fatalf("no answer to three orders: %q", why)
 	}
 	b.stopped(2, tok, 0)
 	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
-	if why := b.c.unsettled(); why != "" {
+	if why := b.c.members.unsettled(); why != "" {
 		t.Errorf("all is done, and moves are held up: %s", why)
 	}
 }

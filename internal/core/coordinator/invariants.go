@@ -12,7 +12,7 @@ import (
 // simulators and tests, between steps; it costs a pass over all shards.
 func (c *Core) Check() error {
 	if c.term == 0 {
-		if c.shards != nil || c.peers != nil {
+		if c.table.shards != nil || c.members.peers != nil {
 			return fmt.Errorf("coordinator: state is kept out of office")
 		}
 		return nil
@@ -21,18 +21,18 @@ func (c *Core) Check() error {
 		return fmt.Errorf("coordinator: term %v is of another generation than view %v", c.term, c.view.Epoch)
 	}
 	open := 0
-	for i := range c.shards {
-		if c.shards[i].phase.waits() {
+	for i := range c.table.shards {
+		if c.table.shards[i].phase.waits() {
 			open++
 		}
 		if err := c.checkShard(protocol.ShardID(i)); err != nil {
 			return err
 		}
 	}
-	if open != c.open {
-		return fmt.Errorf("coordinator: %d shards wait, but open is %d", open, c.open)
+	if open != c.table.open {
+		return fmt.Errorf("coordinator: %d shards wait, but open is %d", open, c.table.open)
 	}
-	for n, p := range c.peers { // order-free: any will do
+	for n, p := range c.members.peers { // order-free: any will do
 		if p.owed != 0 && !c.waiting() {
 			return fmt.Errorf("coordinator: %v owes an answer, but no order is in flight", n)
 		}
@@ -46,7 +46,7 @@ func (c *Core) Check() error {
 }
 
 func (c *Core) checkShard(id protocol.ShardID) error {
-	s := &c.shards[id]
+	s := &c.table.shards[id]
 	fail := func(what string) error {
 		return fmt.Errorf("coordinator: shard %v in phase %v, home %v, token %v: %s", id, s.phase, s.home, s.token, what)
 	}
@@ -63,25 +63,24 @@ func (c *Core) checkShard(id protocol.ShardID) error {
 		return fail("preference of a shard that has a home")
 	case s.token.Term > c.term:
 		return fail("token is from the future")
-	case s.phase == writing && !c.beingWritten(id, s.token):
-		return fail("nobody writes its record")
-	case !c.census.done && s.phase > claimed:
+	case s.phase == writing && !c.writes.beingWritten(id, s.token):
+		return fail("its record is in no write")
+	case !c.table.surveyed && s.phase > claimed:
 		return fail("acted upon before the census is through")
-	case c.census.done && (s.phase == recorded || s.phase == claimed):
+	case c.table.surveyed && (s.phase == recorded || s.phase == claimed):
 		return fail("recorded after the census")
 	case s.served() && len(s.waiters) > 0:
-		return fail("served, and someone still waits")
+		return fail("served, and a node still waits")
 	}
 	return nil
 }
 
-func (c *Core) beingWritten(id protocol.ShardID, t protocol.Token) bool {
+func (w *writes) beingWritten(id protocol.ShardID, t protocol.Token) bool {
 	has := func(list []protocol.Record) bool {
 		return slices.ContainsFunc(list, func(r protocol.Record) bool { return r.Shard == id && r.Token == t })
 	}
 	in := func(w Write) bool { return has(w.Records) }
-	w := &c.writes
-	return has(w.records) || slices.ContainsFunc(w.flying, in) || slices.ContainsFunc(w.again, in)
+	return has(w.records) || slices.ContainsFunc(w.flying, in) || slices.ContainsFunc(w.unknown, in)
 }
 
 // Term returns the term in which office is held here, zero if it is not.
@@ -90,11 +89,11 @@ func (c *Core) Term() gossip.Epoch { return c.term }
 // Settled reports whether this core is in office, the census is through, and
 // nothing is under way: every shard that was ever wanted is hosted.
 func (c *Core) Settled() bool {
-	if c.term == 0 || !c.census.done || c.waiting() {
+	if c.term == 0 || !c.table.surveyed || c.waiting() {
 		return false
 	}
-	for i := range c.shards {
-		s := &c.shards[i]
+	for i := range c.table.shards {
+		s := &c.table.shards[i]
 		if s.phase != hosted && (s.phase != free || s.known || len(s.waiters) > 0) {
 			return false
 		}
@@ -106,8 +105,8 @@ func (c *Core) Settled() bool {
 // them. It returns none if this core is not in office.
 func (c *Core) Homes() []protocol.Home {
 	var out []protocol.Home
-	for i := range c.shards {
-		if s := &c.shards[i]; s.served() {
+	for i := range c.table.shards {
+		if s := &c.table.shards[i]; s.served() {
 			out = append(out, protocol.Home{Shard: protocol.ShardID(i), Node: s.home, Token: s.token})
 		}
 	}

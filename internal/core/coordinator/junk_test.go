@@ -79,9 +79,9 @@ func junkMessage(r *rand.Rand, h protocol.Head, c *Core, tok func() protocol.Tok
 	var sts, moves []protocol.ShardToken
 	for i := range r.IntN(4) {
 		st := protocol.ShardToken{Shard: protocol.ShardID(r.IntN(6)), Token: tok()}
-		if int(st.Shard) < len(c.shards) && r.IntN(2) == 0 {
-			st.Token = c.shards[st.Shard].token
-			moves = append(moves, protocol.ShardToken{Shard: st.Shard, Token: c.shards[st.Shard].move})
+		if int(st.Shard) < len(c.table.shards) && r.IntN(2) == 0 {
+			st.Token = c.table.shards[st.Shard].token
+			moves = append(moves, protocol.ShardToken{Shard: st.Shard, Token: c.table.shards[st.Shard].move})
 		}
 		sts = append(sts, st)
 		report.Claims = append(report.Claims, protocol.Claim{Shard: st.Shard, Token: st.Token, State: protocol.ClaimState(1 + i%2)})

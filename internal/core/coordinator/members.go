@@ -26,87 +26,89 @@ type peer struct {
 	foreign bool
 	// draining members asked to be relieved of their shards.
 	draining bool
-	// told: the last Drain was answered.
-	told bool
+	// drainAnswered: the last Drain was answered.
+	drainAnswered bool
 	// owed is since when probes have gone unanswered, zero if none is out.
 	owed clock.Instant
 	// yielded is when the leader was last asked to end a lease (Yield).
 	yielded clock.Instant
 }
 
+// members are the members of the view as this term has met them: what they have registered
+// as, whether they answer, and which may have routes to close (routers.go).
+type members struct {
+	*env
+	peers map[gossip.NodeID]*peer
+	// owing: some member may owe an answer (peer.owed).
+	owing bool
+}
+
 // peer returns the entry of a member and creates it if missing.
-func (c *Core) peer(n gossip.NodeID) *peer {
-	p := c.peers[n]
+func (ms *members) peer(n gossip.NodeID) *peer {
+	p := ms.peers[n]
 	if p == nil {
 		p = &peer{}
-		c.peers[n] = p
+		ms.peers[n] = p
 	}
 	return p
 }
 
 // registered returns the regions and proxies that receive homes, most senior first.
-func (c *Core) registered() []gossip.NodeID {
+func (ms *members) registered() []gossip.NodeID {
 	var out []gossip.NodeID
-	for i := range c.view.Members {
-		n := c.view.Members[i].ID
-		if p := c.peers[n]; p != nil && p.registered {
+	for i := range ms.view.Members {
+		n := ms.view.Members[i].ID
+		if p := ms.peers[n]; p != nil && p.registered {
 			out = append(out, n)
 		}
 	}
 	return out
 }
 
-// register notes a region or proxy. A new one, or one that has lost its routes,
-// receives the homes of all served shards. It also takes part in the moves that are
-// closing routes, since it may hold routes of an earlier coordinator. register returns
-// false and replies with the difference if the member's settings are not ours.
-func (c *Core) register(from gossip.NodeID, hosts bool, settings *protocol.Settings, tellAll bool) bool {
-	p := c.peer(from)
-	if !c.agrees(from, p, settings) {
-		return false
+// noteRegistration notes a region or proxy. It returns false, and replies with the difference, if the
+// member's settings are not ours. fresh is set if it had not registered in this form.
+func (ms *members) noteRegistration(from gossip.NodeID, hosts bool, settings *protocol.Settings) (agreed, fresh bool) {
+	p := ms.peer(from)
+	if !ms.agrees(from, p, settings) {
+		return false, false
 	}
 	if p.settings != *settings {
-		p.settings, c.dirty = *settings, true
+		p.settings, ms.dirty = *settings, true
 	}
-	if !p.registered || p.hosts != hosts {
-		p.registered, p.hosts = true, hosts
-		tellAll, c.dirty = true, true
-		c.noteRegistered(from, hosts)
-		c.trace(TraceRegistered, from, c.termToken(), "")
-		c.joinMoves(from)
+	if p.registered && p.hosts == hosts {
+		return true, false
 	}
-	if tellAll {
-		c.tellServed(from)
-	}
-	return true
+	p.registered, p.hosts, ms.dirty = true, hosts, true
+	ms.trace(TraceRegistered, from, ms.termToken(), "")
+	return true, true
 }
 
 // agrees refuses a region or proxy that maps ids to shards, or shards to nodes,
 // by other settings than ours.
-func (c *Core) agrees(from gossip.NodeID, p *peer, settings *protocol.Settings) bool {
-	ours := protocol.Settings{Shards: uint32(c.cfg.Shards), Role: c.cfg.Role, ShardOf: c.cfg.ShardOf, Keeps: c.cfg.Keeps}
+func (ms *members) agrees(from gossip.NodeID, p *peer, settings *protocol.Settings) bool {
+	ours := protocol.Settings{Shards: uint32(ms.cfg.Shards), Role: ms.cfg.Role, ShardOf: ms.cfg.ShardOf, Keeps: ms.cfg.Keeps}
 	conflict := ours.Compare(settings)
 	if conflict != p.refused {
 		p.refused = conflict
 		if conflict != (protocol.Conflict{}) {
-			c.trace(TraceRefused, from, c.termToken(), conflict.String())
+			ms.trace(TraceRefused, from, ms.termToken(), conflict.String())
 		}
 	}
 	if conflict == (protocol.Conflict{}) {
-		c.compareMessages(from, p, settings.Messages)
+		ms.compareMessages(from, p, settings.Messages)
 		return true
 	}
 	p.registered = false
-	c.send(from, &protocol.RegisterRefused{Head: c.head(), Conflict: conflict.Swap()})
+	ms.send(from, &protocol.RegisterRefused{Head: ms.head(), Conflict: conflict.Swap()})
 	return false
 }
 
 // compareMessages traces, once, that the messages of a region have another shape than ours: a
 // rolling update that adds a field looks so, and it is registered all the same.
-func (c *Core) compareMessages(from gossip.NodeID, p *peer, theirs protocol.Shapes) {
-	differ := c.cfg.Messages.Compare(theirs)
+func (ms *members) compareMessages(from gossip.NodeID, p *peer, theirs protocol.Shapes) {
+	differ := ms.cfg.Messages.Compare(theirs)
 	if differ != "" && differ != p.messages {
-		c.trace(TraceMessages, from, c.termToken(), differ)
+		ms.trace(TraceMessages, from, ms.termToken(), differ)
 	}
 	p.messages = differ
 }
@@ -114,8 +116,8 @@ func (c *Core) compareMessages(from gossip.NodeID, p *peer, theirs protocol.Shap
 // foreignHosts reports whether shards run somewhere that were cut by other
 // settings than ours. An entity of theirs may belong to any of our shards, so
 // nothing new is placed meanwhile: better no home than two.
-func (c *Core) foreignHosts() bool {
-	for _, p := range c.peers { // order-free: any will do
+func (ms *members) foreignHosts() bool {
+	for _, p := range ms.peers { // order-free: any will do
 		if p.foreign {
 			return true
 		}
@@ -123,97 +125,121 @@ func (c *Core) foreignHosts() bool {
 	return false
 }
 
-func (c *Core) joinMoves(from gossip.NodeID) {
-	for i := range c.shards {
-		if s := &c.shards[i]; s.phase == closing && !slices.Contains(s.closers, from) {
-			s.closers = append(s.closers, from)
-			c.outbox.begins.add(from, protocol.ShardID(i))
-		}
-	}
-}
-
-// dropGone handles members that have left the view: their shards become free,
-// and the answers that they owed count as received.
-func (c *Core) dropGone() {
-	gone := func(n gossip.NodeID) bool { return c.view.Member(n) == nil }
-	var snap snapshot
-	for i := range c.shards {
-		id, s := protocol.ShardID(i), &c.shards[i]
-		s.waiters = slices.DeleteFunc(s.waiters, gone)
-		if s.home != 0 && gone(s.home) {
-			c.traceShard(TraceFreed, id, s.home, s.token, "its home left the view")
-			c.orphan(s)
-		}
-		if s.phase == closing {
-			s.closers = slices.DeleteFunc(s.closers, gone)
-			c.closed(&snap, id)
-		}
-		c.turnLost(&snap, id)
-	}
-	c.strays = slices.DeleteFunc(c.strays, func(st stray) bool { return gone(st.node) })
+// dropGone drops the members that have left the view, and returns them.
+func (ms *members) dropGone() []gossip.NodeID {
 	var left []gossip.NodeID
-	for n := range c.peers {
-		if gone(n) {
+	for n := range ms.peers {
+		if ms.view.Member(n) == nil {
 			left = append(left, n)
 		}
 	}
 	slices.Sort(left)
 	for _, n := range left {
-		delete(c.peers, n)
-		c.noteGone(n)
-		c.trace(TraceGone, n, c.termToken(), "")
+		delete(ms.peers, n)
 	}
-}
-
-// orphan frees a shard whose home has gone. If the shard was stopping there, its state may
-// have reached the new home. Then the new home gets the shard and looks for the state.
-func (c *Core) orphan(s *shard) {
-	from, target := s.home, s.target
-	if s.phase != stopping && s.phase != asking || c.view.Member(target) == nil {
-		from, target = 0, 0
-	}
-	c.unhome(s)
-	s.from, s.prefer = from, target
+	return left
 }
 
 // answered notes that an order reached the member.
-func (c *Core) answered(from gossip.NodeID) {
-	if p := c.peer(from); p.owed != 0 {
-		p.owed, c.dirty = 0, true
+func (ms *members) answered(from gossip.NodeID) {
+	if p := ms.peer(from); p.owed != 0 {
+		p.owed, ms.dirty = 0, true
 	}
 }
 
 // unanswered notes orders to these members as the only ones in flight. It runs at a
 // resend, and when no order is in flight. When a member has not answered
 // for RemoveAfter, unanswered asks the leader to end one of the two leases (Yield).
-func (c *Core) unanswered(nodes []gossip.NodeID) {
-	c.owing = len(nodes) > 0
-	for i := range c.view.Members {
-		n := c.view.Members[i].ID
-		p := c.peers[n]
+func (ms *members) unanswered(nodes []gossip.NodeID) {
+	ms.owing = len(nodes) > 0
+	for i := range ms.view.Members {
+		n := ms.view.Members[i].ID
+		p := ms.peers[n]
 		if p == nil {
 			continue
 		}
 		switch {
-		case n == c.cfg.Self || !slices.Contains(nodes, n):
-			c.dirty = c.dirty || p.owed != 0
+		case n == ms.cfg.Self || !slices.Contains(nodes, n):
+			ms.dirty = ms.dirty || p.owed != 0
 			p.owed = 0
 		case p.owed == 0:
-			p.owed = c.now
-		case c.now.Sub(p.owed) >= c.cfg.RemoveAfter && (p.yielded == 0 || c.now.Sub(p.yielded) >= c.cfg.RemoveAfter):
-			p.yielded = c.now
-			c.trace(TraceYield, n, c.termToken(), "")
-			c.out.Do = append(c.out.Do, Yield{Subject: n})
+			p.owed = ms.now
+		case ms.now.Sub(p.owed) >= ms.cfg.RemoveAfter && (p.yielded == 0 || ms.now.Sub(p.yielded) >= ms.cfg.RemoveAfter):
+			p.yielded = ms.now
+			ms.trace(TraceYield, n, ms.termToken(), "")
+			ms.out.Do = append(ms.out.Do, Yield{Subject: n})
 		}
 	}
 }
 
 // isSilent reports whether a member gets no shards for now: it is on the Silent
 // list, or two probes in a row had no answer.
-func (c *Core) isSilent(n gossip.NodeID) bool {
-	if n == c.cfg.Self {
+func (ms *members) isSilent(n gossip.NodeID) bool {
+	if n == ms.cfg.Self {
 		return false
 	}
-	p := c.peers[n]
-	return slices.Contains(c.silent, n) || p != nil && p.owed != 0 && c.now.Sub(p.owed) >= c.cfg.Resend
+	p := ms.peers[n]
+	return slices.Contains(ms.silent, n) || p != nil && p.owed != 0 && ms.now.Sub(p.owed) >= ms.cfg.Resend
+}
+
+// unsettled returns why shards must not be moved now, "" if they may.
+func (ms *members) unsettled() string {
+	version, first := "", true
+	for i := range ms.view.Members {
+		m := &ms.view.Members[i]
+		if !m.HasRole(ms.cfg.Role) {
+			continue
+		}
+		switch p := ms.peers[m.ID]; {
+		case m.Status == gossip.Joining:
+			return "a member is joining"
+		case ms.isSilent(m.ID):
+			return "a member is silent"
+		case p == nil || !p.registered || !p.hosts:
+		case first:
+			version, first = m.AppVersion, false
+		case m.AppVersion != version:
+			return "versions are mixed"
+		}
+	}
+	return ""
+}
+
+// leaving reports whether a member must lose its shards. When the cluster has
+// yielded to another cluster, all members must, and no shard is placed any longer.
+func (ms *members) leaving(n gossip.NodeID) bool {
+	m, p := ms.view.Member(n), ms.peers[n]
+	return ms.view.Yields() != nil || m != nil && m.Status == gossip.Leaving || p != nil && p.draining
+}
+
+// unsaid reports whether a member has neither registered nor been refused.
+func (ms *members) unsaid(n gossip.NodeID) bool {
+	p := ms.peers[n]
+	return p == nil || !p.registered && p.refused == (protocol.Conflict{})
+}
+
+// elsewhere reports whether any region can take shards, or may be able to soon: a
+// silent one, or a member that is joining or has not registered yet. Such a member
+// either becomes ready or leaves the view, so the wait ends; and a draining member
+// has a time-out of its own.
+func (ms *members) elsewhere() bool {
+	for i := range ms.view.Members {
+		m := &ms.view.Members[i]
+		if !m.HasRole(ms.cfg.Role) || ms.leaving(m.ID) {
+			continue
+		}
+		if p := ms.peers[m.ID]; ms.unsaid(m.ID) || p.registered && p.hosts {
+			return true
+		}
+	}
+	return false
+}
+
+func (ms *members) anyLeaving() bool {
+	for i := range ms.view.Members {
+		if ms.leaving(ms.view.Members[i].ID) {
+			return true
+		}
+	}
+	return false
 }

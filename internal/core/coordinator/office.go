@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"slices"
-
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 )
@@ -16,20 +14,14 @@ func (c *Core) viewChanged(v *gossip.View) {
 	}
 	old := c.view
 	c.view = v
-	c.presumed = protocol.Presumed(v, c.declined, c.presumed)
-	if c.declined = nil; c.cfg.Mutant.Is("declined for good") {
-		c.declined = slices.DeleteFunc(slices.Clone(c.presumed), func(d protocol.Decliner) bool { return d.Node == c.cfg.Self })
-	}
-	if early := v.Epoch <= c.cfg.DeclinedIn; early || c.refused || c.cfg.Reluctant {
-		c.declined = append(c.declined, protocol.Decliner{Node: c.cfg.Self, Missing: early})
-	}
+	c.election.viewChanged(v)
 	c.settleOffice()
 	if c.term == v.Epoch {
-		c.noteVoters(old)
+		c.census.noteVoters(old)
 	}
 	if c.term != 0 {
 		c.dropGone()
-		c.widenCensus()
+		c.census.widen()
 		c.dirty = true
 	}
 	held := c.held
@@ -39,40 +31,33 @@ func (c *Core) viewChanged(v *gossip.View) {
 	}
 }
 
-// standing records which candidates have declined: it may now be this node's turn.
+// standing records which candidates have declined: this node may be elected now.
 func (c *Core) standing(ev Standing) {
-	c.refused = ev.Refused
+	c.election.refused = ev.Refused
 	if c.term != 0 && ev.Term > c.term && !c.far(c.cfg.Self, ev.Term, "Standing") {
 		c.overtaken(ev.Term)
 	}
 	if c.view == nil || ev.View != c.view.Epoch {
 		return
 	}
-	// The first value counts: a node does not change it within a view.
-	c.declined = protocol.Presumed(c.view, c.declined, ev.Declined)
+	c.election.addDeclines(ev.Declined)
 	c.settleOffice()
 }
 
 // settleOffice takes or leaves office according to the election. In another generation
 // it takes office anew: the tokens given out before may have left no trace.
 //
-// A newer view collects declines afresh. Within a generation, a coordinator stays in office
-// as long as the declines received so far, together with those of earlier views, elect it.
-// Mostly the same nodes decline again. A new term at each view, with its read and its
-// census, would cut moves short and delay allocations.
-//
-// Staying is safe. The term stays the one in which office was taken, so it has a single
-// holder. If another node does take office under a higher term, this coordinator is
-// merely stale: regions that have reported to the new one reject its orders, and the fence
-// rejects its writes. Its own region reports the higher term (Standing.Term).
+// Staying while the election is open is safe. The term stays the one in which office was
+// taken, so it has a single holder. If another node does take office under a higher term,
+// this coordinator is merely stale: regions that have reported to the new one reject its
+// orders, and the fence rejects its writes. Its own region reports the higher term
+// (Standing.Term).
 func (c *Core) settleOffice() {
 	anew := c.term == 0 || c.term.Generation() != c.view.Epoch.Generation()
-	switch {
-	case c.elects(c.declined):
-		if c.presumed = nil; anew {
-			c.takeOffice()
-		}
-	case anew || !c.elects(protocol.Presumed(c.view, c.declined, c.presumed)):
+	switch won := c.election.won(); {
+	case won && anew:
+		c.takeOffice()
+	case !won && (anew || !c.election.mayWin()):
 		c.stepBack()
 	}
 }
@@ -83,16 +68,11 @@ func (c *Core) settleOffice() {
 func (c *Core) stepBack() {
 	for i := range c.view.Members {
 		n := c.view.Members[i].ID
-		if p := c.peers[n]; p != nil && p.registered && n != c.cfg.Self {
+		if p := c.members.peers[n]; p != nil && p.registered && n != c.cfg.Self {
 			c.sayDeclined(n)
 		}
 	}
 	c.leaveOffice("another is elected")
-}
-
-// elects reports whether this node is to coordinate if these decline.
-func (c *Core) elects(declined []protocol.Decliner) bool {
-	return protocol.Elect(c.view, c.cfg.Role, declined...) == c.cfg.Self
 }
 
 // takeOffice begins a term: the fenced read and the census leave together. The
@@ -104,11 +84,11 @@ func (c *Core) takeOffice() {
 	}
 	c.leaveOffice("taken anew")
 	c.term, c.lastTerm = term, term
-	c.shards = make([]shard, c.cfg.Shards)
-	c.peers = map[gossip.NodeID]*peer{}
+	c.table.makeShards(c.cfg.Shards)
+	c.members.peers = map[gossip.NodeID]*peer{}
 	c.nextRebalance = c.now.Add(c.cfg.Rebalance)
 	c.trace(TraceOffice, 0, c.termToken(), "")
-	c.startCensus()
+	c.census.startCensus()
 }
 
 func (c *Core) leaveOffice(why string) {
@@ -116,7 +96,8 @@ func (c *Core) leaveOffice(why string) {
 		return
 	}
 	c.trace(TraceOfficeLeft, 0, c.termToken(), why)
-	c.office = office{}
+	c.term, c.dirty = 0, false
+	c.reset()
 }
 
 // overtaken leaves office because a higher term is held, and takes it again if
@@ -125,30 +106,6 @@ func (c *Core) overtaken(higher gossip.Epoch) {
 	c.fenced = max(c.fenced, higher)
 	c.leaveOffice("fenced by " + higher.String())
 	c.settleOffice()
-}
-
-// far refuses a term in a replicated record or a fence that no view can
-// have reached. A term below that limit may belong to a view not yet received here.
-func (c *Core) far(from gossip.NodeID, term gossip.Epoch, what string) bool {
-	if c.view == nil || !term.FarBeyond(c.view.Epoch) {
-		return false
-	}
-	c.trace(TraceFar, from, c.termToken(), what+" with the term "+term.String())
-	return true
-}
-
-// drawn is the last token of the present term that was given out.
-type drawn protocol.Token
-
-// forged reports whether t is of the present term and was not given out in it: only this
-// core draws tokens of its term. A region that obeyed a forged, higher token would leave
-// its shard without a home.
-func (d drawn) forged(t protocol.Token) bool { return t.Term == d.Term && t.Seq > d.Seq }
-
-// forgedIn reports whether m names such a token.
-func (d drawn) forgedIn(m protocol.Message) (found bool) {
-	protocol.EachToken(m, func(t protocol.Token) { found = found || d.forged(t) })
-	return found
 }
 
 // received holds early messages, rejects those from outside or with impossible
@@ -177,7 +134,7 @@ func (c *Core) received(r Received) {
 		c.overtaken(h.Term)
 		return
 	}
-	if (drawn{c.term, c.seq}).forgedIn(r.Msg) {
+	if c.forgedIn(r.Msg) {
 		c.trace(TraceFar, r.From, c.termToken(), protocol.Name(r.Msg)+" with a token that was not given out")
 		return
 	}
@@ -194,9 +151,8 @@ func (c *Core) decline(r Received) {
 }
 
 func (c *Core) sayDeclined(to gossip.NodeID) {
-	at := slices.IndexFunc(c.declined, func(d protocol.Decliner) bool { return d.Node == c.cfg.Self })
-	if at >= 0 {
-		c.send(to, &protocol.Declined{Head: c.head(), Missing: c.declined[at].Missing})
+	if d, ok := c.election.ownDecline(); ok {
+		c.send(to, &protocol.Declined{Head: c.head(), Missing: d.Missing})
 	}
 }
 
@@ -218,21 +174,126 @@ func (c *Core) dispatch(from gossip.NodeID, m protocol.Message) {
 			c.send(from, &protocol.RegisterAck{Head: c.head()})
 		}
 	case *protocol.GetHome:
-		c.getHome(from, m)
+		if c.register(from, m.Hosts, &m.Settings, false) {
+			c.table.getHome(from, m.Shards)
+		}
 	case *protocol.ShardsHosted:
-		c.answered(from)
-		c.shardsHosted(from, m)
+		c.members.answered(from)
+		c.table.shardsHosted(from, m)
 	case *protocol.BeginAck:
-		c.answered(from)
-		c.beginAck(from, m.Shards)
+		c.members.answered(from)
+		c.table.beginAck(from, m.Shards)
 	case *protocol.Stopped:
-		c.stopped(from, m)
+		c.onStopped(from, m)
 	case *protocol.CensusReport:
-		c.answered(from)
+		c.members.answered(from)
 		c.censusReport(from, m)
 	case *protocol.Drain:
 		c.drainRequest(from)
 	case *protocol.Seen:
-		c.answered(from)
+		c.members.answered(from)
+	}
+}
+
+// register notes a region or proxy. A new one, or one that has lost its routes,
+// receives the homes of all served shards. It also takes part in the moves that are
+// closing routes, since it may hold routes of an earlier coordinator. register returns
+// false if the member's settings are not ours.
+func (c *Core) register(from gossip.NodeID, hosts bool, settings *protocol.Settings, tellAll bool) bool {
+	agreed, fresh := c.members.noteRegistration(from, hosts, settings)
+	if fresh {
+		c.writes.noteRegistered(from, hosts, !c.members.findable(from))
+		c.table.joinMoves(from)
+	}
+	if agreed && (fresh || tellAll) {
+		c.table.tellServed(from)
+	}
+	return agreed
+}
+
+func (c *Core) censusReport(from gossip.NodeID, m *protocol.CensusReport) {
+	if !c.register(from, m.Hosts, &m.Settings, false) {
+		// Its shards count all the same: they run there, and must not run elsewhere.
+		c.members.peer(from).foreign = len(m.Claims) > 0
+	}
+	if higher := c.census.noteReport(from, m); higher != 0 {
+		c.overtaken(higher)
+	}
+}
+
+func (c *Core) readDone(ev ReadDone) {
+	if c.term == 0 {
+		return
+	}
+	if higher, overtaken := c.census.readDone(ev); overtaken {
+		c.overtaken(higher)
+	}
+}
+
+func (c *Core) writeDone(ev WriteDone) {
+	if c.term == 0 {
+		return
+	}
+	w, ok := c.writes.takeInFlight(ev.ID)
+	switch {
+	case !ok:
+	case ev.Result == OK:
+		c.table.written(w)
+	case ev.Result == Fenced && !c.far(0, ev.Higher, "fence"):
+		c.overtaken(ev.Higher)
+	default:
+		c.trace(TraceWriteUnknown, 0, c.termToken(), "")
+		c.writes.retryLater(w)
+	}
+}
+
+// onStopped handles Stopped promises. Before the census is through, they only void claims.
+func (c *Core) onStopped(from gossip.NodeID, m *protocol.Stopped) {
+	for _, st := range m.Shards {
+		if int(st.Shard) >= len(c.table.shards) {
+			continue
+		}
+		c.outbox.acks.add(from, st)
+		c.table.strays.confirmStopped(from, st)
+		if c.table.surveyed {
+			c.table.onShardStopped(from, m, st)
+		} else {
+			c.census.unserve(claim{node: from, shard: st.Shard, token: st.Token})
+		}
+	}
+}
+
+// dropGone handles members that have left the view: their shards become free,
+// and the answers that they owed count as received.
+func (c *Core) dropGone() {
+	c.table.dropGone()
+	for _, n := range c.members.dropGone() {
+		c.writes.noteGone(n)
+		c.trace(TraceGone, n, c.termToken(), "")
+	}
+}
+
+// drainRequest takes all shards from a member, immediately and in bulk. It answers each
+// repeated request with the progress.
+func (c *Core) drainRequest(from gossip.NodeID) {
+	p := c.members.peer(from)
+	if !p.draining {
+		p.draining = true
+		c.trace(TraceDrain, from, c.termToken(), "")
+	}
+	p.drainAnswered = false
+	c.sound()
+}
+
+// sound asks the members that have not yet registered: those that do not run
+// the type answer only when asked. Drain is repeated, and so is this request.
+func (c *Core) sound() {
+	if !c.table.surveyed {
+		return
+	}
+	for i := range c.view.Members {
+		if m := &c.view.Members[i]; m.Status == gossip.Up && m.HasRole(c.cfg.Role) && c.members.unsaid(m.ID) {
+			c.census.sendCensus(m.ID, false)
+		}
 	}
 }

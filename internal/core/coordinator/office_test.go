@@ -150,10 +150,10 @@ func TestAnAnswerIsASignOfLife(t *testing.T) {
 			b.now = b.c.Deadline()
 			b.step(Tick{})
 		}
-		if !b.c.isSilent(2) {
+		if !b.c.members.isSilent(2) {
 			t.Fatalf("%s: not silent after three questions", name)
 		}
-		if b.hear(2, answer(b)); b.c.isSilent(2) {
+		if b.hear(2, answer(b)); b.c.members.isSilent(2) {
 			t.Errorf("%s: silent although it has answered", name)
 		}
 	}

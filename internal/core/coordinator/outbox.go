@@ -14,6 +14,10 @@ const batchMax = 1024
 // shards leave in one message. It holds no content: the content is
 // read from the shard's state when the message is made, so it is never stale.
 type outbox struct {
+	*env
+	members *members
+	table   *table
+
 	acks     batch[protocol.ShardToken]
 	begins   batch[protocol.ShardID]
 	handoffs batch[protocol.ShardID]
@@ -63,58 +67,49 @@ func drain[T comparable, M any](b *batch[T], entry func(gossip.NodeID, T) (M, bo
 	b.nodes, b.items = nil, nil
 }
 
-// flush turns what has gathered into messages.
-func (c *Core) flush() {
-	o := &c.outbox
+// sendAll turns what has gathered into messages.
+func (o *outbox) sendAll() {
 	drain(&o.acks, func(_ gossip.NodeID, st protocol.ShardToken) (protocol.ShardToken, bool) { return st, true },
 		func(n gossip.NodeID, list []protocol.ShardToken) {
-			c.send(n, &protocol.StoppedAck{Head: c.head(), Shards: list})
+			o.send(n, &protocol.StoppedAck{Head: o.head(), Shards: list})
 		})
-	drain(&o.begins, c.beginEntry, func(n gossip.NodeID, list []protocol.ShardToken) {
-		c.send(n, &protocol.Begin{Head: c.orderHead(), Shards: list})
+	drain(&o.begins, o.beginEntry, func(n gossip.NodeID, list []protocol.ShardToken) {
+		o.send(n, &protocol.Begin{Head: o.orderHead(), Shards: list})
 	})
-	drain(&o.handoffs, c.handOffEntry, func(n gossip.NodeID, list []protocol.HandOffOrder) {
-		c.send(n, &protocol.HandOff{Head: c.orderHead(), Within: c.cfg.StopTimeout, Shards: list})
+	drain(&o.handoffs, o.handOffEntry, func(n gossip.NodeID, list []protocol.HandOffOrder) {
+		o.send(n, &protocol.HandOff{Head: o.orderHead(), Within: o.cfg.StopTimeout, Shards: list})
 	})
-	drain(&o.hosts, c.hostEntry, func(n gossip.NodeID, list []protocol.HostOrder) {
-		c.send(n, &protocol.HostShards{Head: c.orderHead(), Shards: list})
+	drain(&o.hosts, o.hostEntry, func(n gossip.NodeID, list []protocol.HostOrder) {
+		o.send(n, &protocol.HostShards{Head: o.orderHead(), Shards: list})
 	})
-	drain(&o.homes, c.homeEntry, func(n gossip.NodeID, list []protocol.Home) {
-		c.send(n, &protocol.Homes{Head: c.head(), Homes: list})
+	drain(&o.homes, o.homeEntry, func(n gossip.NodeID, list []protocol.Home) {
+		o.send(n, &protocol.Homes{Head: o.head(), Homes: list})
 	})
 	o.probe = false
 }
 
-func (c *Core) beginEntry(n gossip.NodeID, id protocol.ShardID) (protocol.ShardToken, bool) {
-	s := &c.shards[id]
+func (o *outbox) beginEntry(n gossip.NodeID, id protocol.ShardID) (protocol.ShardToken, bool) {
+	s := &o.table.shards[id]
 	return protocol.ShardToken{Shard: id, Token: s.move}, s.phase == closing && slices.Contains(s.closers, n)
 }
 
-func (c *Core) handOffEntry(n gossip.NodeID, id protocol.ShardID) (protocol.HandOffOrder, bool) {
-	s := &c.shards[id]
+func (o *outbox) handOffEntry(n gossip.NodeID, id protocol.ShardID) (protocol.HandOffOrder, bool) {
+	s := &o.table.shards[id]
 	return protocol.HandOffOrder{Shard: id, Token: s.token, Move: s.move, To: s.target}, s.phase == stopping && s.home == n
 }
 
-func (c *Core) hostEntry(n gossip.NodeID, id protocol.ShardID) (protocol.HostOrder, bool) {
-	s := &c.shards[id]
+func (o *outbox) hostEntry(n gossip.NodeID, id protocol.ShardID) (protocol.HostOrder, bool) {
+	s := &o.table.shards[id]
 	return protocol.HostOrder{Shard: id, Token: s.token, From: s.from}, (s.phase == starting || s.phase == asking) && s.home == n
 }
 
-func (c *Core) homeEntry(n gossip.NodeID, id protocol.ShardID) (protocol.Home, bool) {
-	s := &c.shards[id]
-	return protocol.Home{Shard: id, Node: s.home, Token: s.token}, s.served() && c.findable(n)
+func (o *outbox) homeEntry(n gossip.NodeID, id protocol.ShardID) (protocol.Home, bool) {
+	s := &o.table.shards[id]
+	return protocol.Home{Shard: id, Node: s.home, Token: s.token}, s.served() && o.members.findable(n)
 }
 
-func (c *Core) head() protocol.Head {
-	return protocol.Head{Type: c.cfg.Type, Term: c.term, View: c.view.Epoch, Seq: c.seq}
-}
-
-func (c *Core) orderHead() protocol.Head {
-	h := c.head()
-	h.Probe = c.outbox.probe
+func (o *outbox) orderHead() protocol.Head {
+	h := o.head()
+	h.Probe = o.probe
 	return h
-}
-
-func (c *Core) send(to gossip.NodeID, m protocol.Message) {
-	c.out.Do = append(c.out.Do, Send{To: to, Msg: m})
 }

@@ -138,7 +138,7 @@ func TestADrainWaitsForMembersOfTheRole(t *testing.T) {
 	b.mixed(join(gossip.Member{Node: gossip.Node{ID: 2, Roles: []string{back}}, Status: gossip.Joining}), 1)
 	b.drain(1).none(count[*protocol.Drained])
 	for _, s := range find[Send](b) {
-		if m, is := s.Msg.(*protocol.CensusRequest); is && !m.Probe && s.To == 2 && b.c.census.done {
+		if m, is := s.Msg.(*protocol.CensusRequest); is && !m.Probe && s.To == 2 && b.c.table.surveyed {
 			t.Error("a member that joins is asked what it is")
 		}
 	}
@@ -158,12 +158,12 @@ func TestAShardThatStartsAtANodeThatDrainsMoves(t *testing.T) {
 	order := one[*protocol.HostShards](b)
 	b.view(1, 2, 3).registersAs(3, true)
 	b.drain(1).drain(2)
-	if b.c.shards[0].phase != closing {
-		t.Fatalf("shard 0 is %v", b.c.shards[0].phase)
+	if b.c.table.shards[0].phase != closing {
+		t.Fatalf("shard 0 is %v", b.c.table.shards[0].phase)
 	}
 	answer := &protocol.ShardsHosted{Head: b.head(), Shards: []protocol.ShardToken{{Shard: 1, Token: order.Shards[0].Token}}}
-	if b.hear(1, answer); b.c.shards[1].phase != closing {
-		t.Errorf("shard 1 is %v", b.c.shards[1].phase)
+	if b.hear(1, answer); b.c.table.shards[1].phase != closing {
+		t.Errorf("shard 1 is %v", b.c.table.shards[1].phase)
 	}
 }
 
@@ -215,8 +215,8 @@ func TestWhoIsRefusedHoldsNoOtherDrainUp(t *testing.T) {
 	if m := one[*protocol.Drained](b.drain(2)); m.Left != 1 {
 		t.Errorf("%d left, want 1", m.Left)
 	}
-	if b.drain(3).none(count[*protocol.Drained]); b.c.shards[1].phase != closing {
-		t.Errorf("shard 1 of another node that drains is %v", b.c.shards[1].phase)
+	if b.drain(3).none(count[*protocol.Drained]); b.c.table.shards[1].phase != closing {
+		t.Errorf("shard 1 of another node that drains is %v", b.c.table.shards[1].phase)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestAPreferenceIsNoState(t *testing.T) {
 		Claims: []protocol.Claim{{Shard: 6, Token: tok, State: protocol.ClaimHosted}},
 	})
 	b.stopped(2, tok, 0).none(count[Write])
-	if s := b.c.shards[0]; s.phase != free || s.prefer != to {
+	if s := b.c.table.shards[0]; s.phase != free || s.prefer != to {
 		t.Fatalf("shard 0 is %v, and was to go to %v", s.phase, s.prefer)
 	}
 	b.drain(to)

@@ -12,31 +12,31 @@ import (
 // stop in order, keep their states, and start under a token of this term.
 
 // renew begins such moves. It runs after relieve: a leaving shard gets a new token anyway.
-func (c *Core) renew() {
-	if c.cfg.Mutant.Is("tokens are not renewed") {
+func (t *table) renew() {
+	if t.cfg.Mutant.Is("tokens are not renewed") {
 		return
 	}
-	if c.renewed || c.view.TokensFrom == 0 || !c.canMove() || c.view.Yields() != nil {
+	if t.renewed || t.view.TokensFrom == 0 || !t.canMove() || t.view.Yields() != nil {
 		return
 	}
 	left := false
 	var st *strategy.State
-	for i := range c.shards {
-		s := &c.shards[i]
-		if s.home == 0 || s.token.Term.Generation() >= c.view.TokensFrom {
+	for i := range t.shards {
+		s := &t.shards[i]
+		if s.home == 0 || s.token.Term.Generation() >= t.view.TokensFrom {
 			continue
 		}
 		left = true
-		if s.phase != hosted || c.leaving(s.home) {
+		if s.phase != hosted || t.members.leaving(s.home) {
 			// A leaving shard is placed elsewhere, and so gets a new token.
 			continue
 		}
 		if st == nil {
-			st = c.places()
+			st = t.chooser.places()
 		}
 		if st.Region(s.home) != nil {
-			c.beginMove(protocol.ShardID(i), s.home)
+			t.beginMove(protocol.ShardID(i), s.home)
 		}
 	}
-	c.renewed = !left
+	t.renewed = !left
 }

@@ -6,72 +6,79 @@ import (
 )
 
 // waiting reports whether any order is out without an answer.
-func (c *Core) waiting() bool {
-	return c.open > 0 || len(c.census.pending) > 0 || len(c.strays) > 0
-}
+func (c *Core) waiting() bool { return c.table.ordersOpen() || len(c.census.pending) > 0 }
 
 func (c *Core) tick() {
 	if c.term == 0 {
 		return
 	}
 	if r := c.census.retry; r != 0 && !c.now.Before(r) {
-		c.readState()
+		c.census.readState()
 	}
-	c.retryWrites()
-	if c.waiting() && !c.now.Before(c.nextResend) {
+	if r := c.writes.retry; r != 0 && !c.now.Before(r) {
+		c.writes.repeatUnknown(c.table.isCurrent)
+	}
+	if c.waiting() && !c.now.Before(c.table.nextResend) {
 		c.resend()
 	}
 	if !c.now.Before(c.nextRebalance) {
 		c.nextRebalance = c.now.Add(c.cfg.Rebalance)
 		c.dirty = true
-		c.flushSets()
-		c.rebalance()
+		c.writes.flushSets()
+		c.table.rebalance()
 	}
 }
 
 // resend ends the phases that have timed out, and retransmits every order that has
 // been unanswered for long enough.
 func (c *Core) resend() {
-	c.nextResend = c.now.Add(c.cfg.Resend)
 	c.outbox.probe = true
-	for i := range c.shards {
-		id, s := protocol.ShardID(i), &c.shards[i]
-		if (s.phase == closing || s.phase == stopping) && !c.now.Before(s.deadline) {
-			c.cancel(id)
-		}
-		if s.phase.waits() && c.now.Sub(s.sent) >= c.cfg.Resend/2 {
-			s.sent = c.now
-			c.resendShard(id)
-		}
-	}
+	c.table.resendOrders()
+	c.census.repeatRequests()
+	c.table.strays.repeatOrders()
+	debtors := c.table.debtors()
 	for _, n := range c.census.pending {
-		c.sendCensus(n, true)
+		debtors = addOnce(debtors, n)
 	}
-	for _, st := range c.strays {
-		c.sendStray(st, true)
-	}
-	c.unanswered(c.debtors())
+	c.members.unanswered(debtors)
 }
 
-func (c *Core) resendShard(id protocol.ShardID) {
-	s := &c.shards[id]
+// ordersOpen reports whether any order about a shard is out without an answer.
+func (t *table) ordersOpen() bool { return t.open > 0 || len(t.strays.list) > 0 }
+
+func (t *table) resendOrders() {
+	t.nextResend = t.now.Add(t.cfg.Resend)
+	for i := range t.shards {
+		id, s := protocol.ShardID(i), &t.shards[i]
+		if (s.phase == closing || s.phase == stopping) && !t.now.Before(s.deadline) {
+			t.cancel(id)
+		}
+		if s.phase.waits() && t.now.Sub(s.sent) >= t.cfg.Resend/2 {
+			s.sent = t.now
+			t.resendShard(id)
+		}
+	}
+}
+
+func (t *table) resendShard(id protocol.ShardID) {
+	s := &t.shards[id]
 	switch s.phase {
 	case starting, asking:
-		c.outbox.hosts.add(s.home, id)
+		t.outbox.hosts.add(s.home, id)
 	case stopping:
-		c.outbox.handoffs.add(s.home, id)
+		t.outbox.handoffs.add(s.home, id)
 	case closing:
 		for _, n := range s.closers {
-			c.outbox.begins.add(n, id)
+			t.outbox.begins.add(n, id)
 		}
 	}
 }
 
-// debtors are the members that have an order to answer.
-func (c *Core) debtors() []gossip.NodeID {
+// debtors returns the members that have an order about a shard to answer.
+func (t *table) debtors() []gossip.NodeID {
 	var out []gossip.NodeID
-	for i := range c.shards {
-		switch s := &c.shards[i]; s.phase {
+	for i := range t.shards {
+		switch s := &t.shards[i]; s.phase {
 		case starting, asking, stopping:
 			out = addOnce(out, s.home)
 		case closing:
@@ -80,11 +87,8 @@ func (c *Core) debtors() []gossip.NodeID {
 			}
 		}
 	}
-	for _, st := range c.strays {
+	for _, st := range t.strays.list {
 		out = addOnce(out, st.node)
-	}
-	for _, n := range c.census.pending {
-		out = addOnce(out, n)
 	}
 	return out
 }

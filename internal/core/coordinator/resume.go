@@ -35,14 +35,14 @@ func (h *heldAt) atHome() int {
 //   - The read includes all records that the predecessor wrote. It may not if a majority of
 //     the members to which it wrote has left without a report, the receiver of the state
 //     among them (passedOn).
-func (c *Core) resumeMoves() {
-	for i := range c.census.held {
-		h := &c.census.held[i]
-		if r := c.census.stored[h.Shard]; r.From == h.From && h.Token.Less(r.Token) {
+func (cn *census) resumeMoves() {
+	for i := range cn.held {
+		h := &cn.held[i]
+		if r := cn.stored[h.Shard]; r.From == h.From && h.Token.Less(r.Token) {
 			h.node = r.Home
 		}
 	}
-	held := slices.DeleteFunc(c.census.held, func(h heldAt) bool { return !c.newestState(&h) || c.passedOn(&h) })
+	held := slices.DeleteFunc(cn.held, func(h heldAt) bool { return !cn.newestState(&h) || cn.passedOn(&h) })
 	slices.SortStableFunc(held, func(a, b heldAt) int {
 		if a.Token != b.Token {
 			return b.Token.Compare(a.Token)
@@ -52,24 +52,24 @@ func (c *Core) resumeMoves() {
 	})
 	var snap snapshot
 	for _, h := range held {
-		s := &c.shards[h.Shard]
-		if s.phase != free || s.from != 0 || c.view.Member(h.node) == nil {
+		s := &cn.table.shards[h.Shard]
+		if s.phase != free || s.from != 0 || cn.view.Member(h.node) == nil {
 			continue
 		}
-		if c.leaving(h.node) && h.node == h.From && c.sendOn(&snap, &h) {
+		if cn.members.leaving(h.node) && h.node == h.From && cn.sendOn(&snap, &h) {
 			continue
 		}
 		s.prefer, s.from, s.known = h.node, h.From, true
-		c.traceShard(TraceResumed, h.Shard, h.node, h.Token, "its state waits there")
+		cn.traceShard(TraceResumed, h.Shard, h.node, h.Token, "its state waits there")
 	}
 }
 
 // noteVoters notes the members to which the predecessor wrote: old is the view before
 // this term.
-func (c *Core) noteVoters(old *gossip.View) {
-	for _, m := range old.WithRole(c.cfg.Role) {
-		c.census.voters++
-		c.census.unheard = append(c.census.unheard, m.ID)
+func (cn *census) noteVoters(old *gossip.View) {
+	for _, m := range old.WithRole(cn.cfg.Role) {
+		cn.voters++
+		cn.unheard = append(cn.unheard, m.ID)
 	}
 }
 
@@ -77,62 +77,62 @@ func (c *Core) noteVoters(old *gossip.View) {
 // unseen. That is so if the home to which it was sent has left without a report, and
 // the members that left with it may include a majority of those to which the predecessor
 // wrote.
-func (c *Core) passedOn(h *heldAt) bool {
-	left := func(n gossip.NodeID) bool { return c.view.Member(n) == nil }
-	if h.node != h.From || !left(h.To) || !slices.Contains(c.census.unheard, h.To) {
+func (cn *census) passedOn(h *heldAt) bool {
+	left := func(n gossip.NodeID) bool { return cn.view.Member(n) == nil }
+	if h.node != h.From || !left(h.To) || !slices.Contains(cn.unheard, h.To) {
 		return false
 	}
 	gone := 0
-	for _, n := range c.census.unheard {
+	for _, n := range cn.unheard {
 		if left(n) {
 			gone++
 		}
 	}
-	return gone > c.census.voters/2
+	return gone > cn.voters/2
 }
 
 // sendOn has a former home that takes no shards send the state it kept to another home:
 // it orders the HandOff again. It returns false if it cannot. Then the shard starts where
 // its state is, and moves on from there or ends with the node. Were the
 // state left behind, the node could end, and a member that joins meanwhile start cold.
-func (c *Core) sendOn(snap *snapshot, h *heldAt) bool {
-	s := &c.shards[h.Shard]
-	target := c.ask(snap.of(c), h.Shard)
+func (cn *census) sendOn(snap *snapshot, h *heldAt) bool {
+	s := &cn.table.shards[h.Shard]
+	target := cn.table.chooser.ask(snap.of(&cn.table.chooser), h.Shard)
 	if target == 0 || target == h.node || h.Token.Less(s.token) {
 		return false
 	}
 	s.home, s.token, s.known = h.node, h.Token, true
-	s.move, s.target = c.next(), target
+	s.move, s.target = cn.next(), target
 	snap.placed(h.Shard, 0, target)
-	c.traceShard(TraceResumed, h.Shard, target, h.Token, "its state is sent there again")
-	c.turn(h.Shard)
+	cn.traceShard(TraceResumed, h.Shard, target, h.Token, "its state is sent there again")
+	cn.table.turn(h.Shard)
 	return true
 }
 
 // holdStopped notes where the states are of shards that were stopping when their
 // node reported and have stopped since. The receiver may have reported before that.
-func (c *Core) holdStopped() {
-	for _, cl := range c.census.claims {
-		if cl.to == 0 || !c.stoppedSince(cl) {
+func (cn *census) holdStopped() {
+	for _, cl := range cn.claims {
+		if cl.to == 0 || !cn.stoppedSince(cl) {
 			continue
 		}
 		at := cl.to
-		if c.view.Member(at) == nil {
+		if cn.view.Member(at) == nil {
 			at = cl.node
 		}
-		c.census.held = append(c.census.held, heldAt{at, protocol.Held{Shard: cl.shard, Token: cl.token, From: cl.node, To: cl.to}})
+		cn.held = append(cn.held, heldAt{at, protocol.Held{Shard: cl.shard, Token: cl.token, From: cl.node, To: cl.to}})
 	}
 }
 
-func (c *Core) newestState(h *heldAt) bool {
-	r := c.census.stored[h.Shard]
+func (cn *census) newestState(h *heldAt) bool {
+	r := cn.stored[h.Shard]
 	switch {
-	case h.Token.Term.Generation() != c.term.Generation():
+	case h.Token.Term.Generation() != cn.term.Generation():
 		return false
 	case h.Token.Less(r.Token) && r.From != h.From:
 		return false
 	}
-	return !slices.ContainsFunc(c.census.stops, func(st claim) bool {
+	return !slices.ContainsFunc(cn.stops, func(st claim) bool {
 		return st.shard == h.Shard && st.node != h.From && h.Token.Less(st.token)
 	})
 }

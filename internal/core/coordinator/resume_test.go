@@ -162,14 +162,14 @@ func TestStoppedDuringTheCensusKeepsItsState(t *testing.T) {
 func TestAMomentOfSilenceLosesNoState(t *testing.T) {
 	b := newBench(t, Config{Shards: 1}, 1, 2, 3).settle(nil, nil).ask(1, 0)
 	b.step(WriteDone{ID: one[Write](b).ID, Result: OK}).started()
-	home := b.c.shards[0].home
+	home := b.c.table.shards[0].home
 	b.drain(home)
 	for _, n := range []gossip.NodeID{1, 2, 3} {
-		b.hear(n, &protocol.BeginAck{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.shards[0].move}}})
+		b.hear(n, &protocol.BeginAck{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.table.shards[0].move}}})
 	}
 	target := one[*protocol.HandOff](b).Shards[0].To
 	b.step(Silent{Nodes: []gossip.NodeID{target}})
-	b.hear(home, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.shards[0].token}}})
+	b.hear(home, &protocol.Stopped{Head: b.head(), Shards: []protocol.ShardToken{{Token: b.c.table.shards[0].token}}})
 	if r := one[Write](b).Records[0]; r.Home != target || r.From != home {
 		t.Errorf("from %v to %v: written %+v", home, target, r)
 	}

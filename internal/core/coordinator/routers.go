@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/core/protocol"
 )
 
 // Routers
@@ -23,11 +22,11 @@ import (
 // the type, and each move would wait for each of them.
 
 // routers returns the members that may have routes to close, most senior first.
-func (c *Core) routers() []gossip.NodeID {
+func (ms *members) routers() []gossip.NodeID {
 	var out []gossip.NodeID
-	for i := range c.view.Members {
-		n := c.view.Members[i].ID
-		if p := c.peers[n]; p != nil && p.registered || c.unsaid(n) && c.findable(n) {
+	for i := range ms.view.Members {
+		n := ms.view.Members[i].ID
+		if p := ms.peers[n]; p != nil && p.registered || ms.unsaid(n) && ms.findable(n) {
 			out = append(out, n)
 		}
 	}
@@ -35,28 +34,7 @@ func (c *Core) routers() []gossip.NodeID {
 }
 
 // findable reports whether a successor would find that this member may route.
-func (c *Core) findable(n gossip.NodeID) bool {
-	m, p := c.view.Member(n), c.peers[n]
-	return m != nil && m.HasRole(c.cfg.Role) || p != nil && p.listed
-}
-
-// list notes that the records name a member. A proxy has waited for that.
-func (c *Core) list(n gossip.NodeID) {
-	if c.view.Member(n) == nil {
-		return
-	}
-	waited := !c.findable(n)
-	p := c.peer(n)
-	if p.listed = true; waited && p.registered {
-		c.tellServed(n)
-	}
-}
-
-// tellServed sends the homes of all served shards to a region or proxy.
-func (c *Core) tellServed(n gossip.NodeID) {
-	for i := range c.shards {
-		if c.shards[i].served() {
-			c.outbox.homes.add(n, protocol.ShardID(i))
-		}
-	}
+func (ms *members) findable(n gossip.NodeID) bool {
+	m, p := ms.view.Member(n), ms.peers[n]
+	return m != nil && m.HasRole(ms.cfg.Role) || p != nil && p.listed
 }

@@ -64,7 +64,7 @@ func TestNothingIsPlacedBesideForeignShards(t *testing.T) {
 func TestCapacityReachesTheStrategy(t *testing.T) {
 	b := newBench(t, Config{Shards: 4}, 1, 2).settle(nil, nil)
 	b.register(2, 4, 250)
-	st := b.c.state()
+	st := b.c.table.chooser.state()
 	if st.Regions[0].Capacity != 1 || st.Regions[1].Capacity != 250 {
 		t.Errorf("capacities %d and %d", st.Regions[0].Capacity, st.Regions[1].Capacity)
 	}
@@ -89,8 +89,8 @@ func TestExternalPlacesAreFollowed(t *testing.T) {
 	b.register(3, 2, 0)
 	b.now = b.now.Add(2 * time.Second)
 	b.step(Tick{})
-	if id := protocol.ShardID(1); b.c.shards[id].phase != closing || b.c.shards[id].target != 3 {
-		t.Errorf("shard 1 in phase %v, to %v", b.c.shards[id].phase, b.c.shards[id].target)
+	if id := protocol.ShardID(1); b.c.table.shards[id].phase != closing || b.c.table.shards[id].target != 3 {
+		t.Errorf("shard 1 in phase %v, to %v", b.c.table.shards[id].phase, b.c.table.shards[id].target)
 	}
 }
 

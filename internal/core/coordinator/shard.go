@@ -96,6 +96,11 @@ func (s *shard) place() gossip.NodeID {
 	return s.home
 }
 
+// allocationRecord returns the record of the present allocation.
+func (s *shard) allocationRecord(id protocol.ShardID) protocol.Record {
+	return protocol.Record{Shard: id, Home: s.home, Token: s.token, State: protocol.Allocated, From: s.from, Moves: s.moves, Since: s.since}
+}
+
 func (s *shard) addWaiter(n gossip.NodeID) {
 	if !slices.Contains(s.waiters, n) {
 		s.waiters = append(s.waiters, n)

@@ -18,6 +18,7 @@ const (
 // writes holds the records for the replicator: they gather during a step and leave
 // in one write at its end.
 type writes struct {
+	*env
 	// records are new allocations to be written.
 	// Invariant: a shard in phase writing is in records or in one of flying.
 	records []protocol.Record
@@ -30,33 +31,23 @@ type writes struct {
 	flying                 []Write
 	// retry is when records of unknown outcome are written again, zero if none are.
 	retry clock.Instant
-	// again are those records.
-	again []Write
+	// unknown are the writes of these records.
+	unknown []Write
 }
 
-func (c *Core) noteRegistered(n gossip.NodeID, hosts bool) {
-	w := &c.writes
+// noteRegistered adds a region or proxy to the OR-sets, urgently if homes wait for it.
+func (w *writes) noteRegistered(n gossip.NodeID, hosts, urgent bool) {
 	if hosts {
 		w.regions, w.proxies = addOnce(w.regions, n), without(w.proxies, n)
 	} else {
 		w.regions, w.proxies = without(w.regions, n), addOnce(w.proxies, n)
 	}
-	w.urgent = w.urgent || !c.findable(n)
+	w.urgent = w.urgent || urgent
 }
 
-// noteGone has a former member taken out of the OR-sets.
-func (c *Core) noteGone(n gossip.NodeID) {
-	w := &c.writes
+// noteGone removes a former member from the OR-sets.
+func (w *writes) noteGone(n gossip.NodeID) {
 	w.regions, w.proxies, w.gone = without(w.regions, n), without(w.proxies, n), addOnce(w.gone, n)
-}
-
-// noteStored compares the stored OR-sets with the view.
-func (c *Core) noteStored(regions, proxies []gossip.NodeID) {
-	for _, n := range slices.Concat(regions, proxies) {
-		if c.list(n); c.view.Member(n) == nil {
-			c.noteGone(n)
-		}
-	}
 }
 
 func addOnce(nodes []gossip.NodeID, n gossip.NodeID) []gossip.NodeID {
@@ -66,9 +57,8 @@ func addOnce(nodes []gossip.NodeID, n gossip.NodeID) []gossip.NodeID {
 	return append(nodes, n)
 }
 
-// flushWrites sends the collected records, in as few writes as the limits allow.
-func (c *Core) flushWrites() {
-	w := &c.writes
+// sendRecords sends the collected records, in as few writes as the limits allow.
+func (w *writes) sendRecords() {
 	w.records = append(w.records, w.rewrite...)
 	w.rewrite = nil
 	for len(w.records) > 0 && len(w.flying) < writesMax {
@@ -77,76 +67,54 @@ func (c *Core) flushWrites() {
 		if w.records = w.records[n:]; len(w.records) == 0 {
 			w.records = nil
 		}
-		c.write(batch)
+		w.write(batch)
 	}
 	if w.urgent {
-		c.flushSets()
+		w.flushSets()
 	}
 }
 
 // flushSets writes the OR-sets' changes if no record has taken them along.
-func (c *Core) flushSets() {
-	w := &c.writes
+func (w *writes) flushSets() {
 	if len(w.regions)+len(w.proxies)+len(w.gone) > 0 && len(w.flying) < writesMax {
-		c.write(nil)
+		w.write(nil)
 	}
 }
 
-func (c *Core) write(records []protocol.Record) {
-	w := &c.writes
-	c.seq++
-	wr := Write{ID: c.seq, Term: c.term, Records: records, Regions: w.regions, Proxies: w.proxies, Gone: w.gone}
+func (w *writes) write(records []protocol.Record) {
+	w.seq++
+	wr := Write{ID: w.seq, Term: w.term, Records: records, Regions: w.regions, Proxies: w.proxies, Gone: w.gone}
 	w.regions, w.proxies, w.gone, w.urgent = nil, nil, nil, false
 	w.flying = append(w.flying, wr)
-	c.out.Do = append(c.out.Do, wr)
+	w.out.Do = append(w.out.Do, wr)
 }
 
-func (c *Core) writeDone(ev WriteDone) {
-	w := &c.writes
-	i := slices.IndexFunc(w.flying, func(wr Write) bool { return wr.ID == ev.ID })
-	if c.term == 0 || i < 0 {
-		return
+// takeInFlight removes and returns the write in flight with this ID, if there is one.
+func (w *writes) takeInFlight(id uint64) (wr Write, ok bool) {
+	i := slices.IndexFunc(w.flying, func(wr Write) bool { return wr.ID == id })
+	if i < 0 {
+		return wr, false
 	}
-	wr := w.flying[i]
+	wr = w.flying[i]
 	w.flying = slices.Delete(w.flying, i, i+1)
-	switch {
-	case ev.Result == OK:
-		c.written(wr)
-	case ev.Result == Fenced && !c.far(0, ev.Higher, "fence"):
-		c.overtaken(ev.Higher)
-	default:
-		c.trace(TraceWriteUnknown, 0, c.termToken(), "")
-		w.again = append(w.again, wr)
-		if w.retry == 0 {
-			w.retry = c.now.Add(c.cfg.RetryWrite)
-		}
+	return wr, true
+}
+
+// retryLater keeps a write of unknown outcome for repeatUnknown.
+func (w *writes) retryLater(wr Write) {
+	w.unknown = append(w.unknown, wr)
+	if w.retry == 0 {
+		w.retry = w.now.Add(w.cfg.RetryWrite)
 	}
 }
 
-// written handles a completed write: its homes may be sent, except for superseded records.
-func (c *Core) written(wr Write) {
-	for _, n := range slices.Concat(wr.Regions, wr.Proxies) {
-		c.list(n)
-	}
-	for _, r := range wr.Records {
-		if s := &c.shards[r.Shard]; s.phase == writing && s.token == r.Token {
-			c.traceShard(TraceWritten, r.Shard, r.Home, r.Token, "")
-			c.host(r.Shard)
-		}
-	}
-}
-
-// retryWrites queues the records of unknown outcome again, except superseded ones.
-func (c *Core) retryWrites() {
-	w := &c.writes
-	if w.retry == 0 || c.now.Before(w.retry) {
-		return
-	}
-	again := w.again
-	w.again, w.retry = nil, 0
-	for _, wr := range again {
+// repeatUnknown queues the records of unknown outcome again, except superseded ones.
+func (w *writes) repeatUnknown(current func(protocol.Record) bool) {
+	unknown := w.unknown
+	w.unknown, w.retry = nil, 0
+	for _, wr := range unknown {
 		for _, r := range wr.Records {
-			if c.shards[r.Shard].token == r.Token && c.shards[r.Shard].home == r.Home {
+			if current(r) {
 				w.records = append(w.records, r)
 			}
 		}
@@ -158,7 +126,7 @@ func (c *Core) retryWrites() {
 			w.urgent = true
 		}
 		for _, n := range wr.Gone {
-			c.noteGone(n)
+			w.noteGone(n)
 		}
 	}
 }

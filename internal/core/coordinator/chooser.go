@@ -1,0 +1,131 @@
+package coordinator
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/sharding/strategy"
+)
+
+// chooser builds the strategy's input from members and shards, and asks it. It changes no
+// shard.
+type chooser struct {
+	*env
+	members *members
+	// shards are those of the table.
+	shards []shard
+	// settled: the minimum number of members was reached once.
+	settled bool
+}
+
+// enough reports whether the minimum numbers of members are here, or were once.
+func (ch *chooser) enough(st *strategy.State) bool {
+	n := 0
+	for i := range st.Regions {
+		if st.Regions[i].Eligible() {
+			n++
+		}
+	}
+	ch.settled = ch.settled || n >= ch.cfg.MinMembers && ch.membersUp() >= ch.cfg.MinMembersAll
+	return ch.settled && n > 0
+}
+
+// membersUp counts the members of the view that are up, of any role.
+func (ch *chooser) membersUp() (n int) {
+	for i := range ch.view.Members {
+		if ch.view.Members[i].Status == gossip.Up {
+			n++
+		}
+	}
+	return n
+}
+
+// ask has the strategy name a region, and validates the answer.
+func (ch *chooser) ask(st *strategy.State, id protocol.ShardID) gossip.NodeID {
+	var requester gossip.NodeID
+	if w := ch.shards[id].waiters; len(w) > 0 {
+		requester = w[0]
+	}
+	home := ch.cfg.Strategy.Allocate(st, id, requester)
+	if r := st.Region(home); r == nil || !r.Eligible() {
+		return strategy.MostSuitable(st)
+	}
+	return home
+}
+
+// state builds what the strategy sees.
+func (ch *chooser) state() *strategy.State {
+	st := ch.places()
+	ch.count(st)
+	return st
+}
+
+// places returns the candidate regions. A shard that moves to a home chosen before it
+// stopped needs no counts. A drain places hundreds of such shards one by one, and
+// counting all shards for each was half of its cost.
+func (ch *chooser) places() *strategy.State {
+	st := &strategy.State{Shards: len(ch.shards), Unsettled: ch.members.unsettled(), Wanted: ch.wanted}
+	for _, m := range ch.view.WithRole(ch.cfg.Role) {
+		p := ch.members.peers[m.ID]
+		if p == nil || !p.registered || !p.hosts {
+			continue
+		}
+		st.Regions = append(st.Regions, strategy.Region{
+			Node: m.ID, Name: m.Name, Joined: m.Joined, AppVersion: m.AppVersion,
+			Leaving: ch.members.leaving(m.ID), Silent: ch.members.isSilent(m.ID),
+			Capacity: max(p.settings.Capacity, 1),
+		})
+	}
+	return st
+}
+
+// count adds where the shards are.
+func (ch *chooser) count(st *strategy.State) {
+	st.Moving, st.Moved = 0, map[protocol.ShardID]strategy.Moved{}
+	index := map[gossip.NodeID]int{}
+	for i := range st.Regions {
+		st.Regions[i].Shards = nil
+		index[st.Regions[i].Node] = i
+	}
+	for i := range ch.shards {
+		s := &ch.shards[i]
+		if s.phase.moves() || s.known && (s.phase == writing || s.phase == starting) {
+			st.Moving++
+		}
+		if m := s.movedLately(ch.now, ch.cfg.Calm); m.Times > 0 {
+			st.Moved[protocol.ShardID(i)] = m
+		}
+		if at, ok := index[s.place()]; ok {
+			st.Regions[at].Shards = append(st.Regions[at].Shards, protocol.ShardID(i))
+		}
+	}
+	for i := range st.Regions {
+		slices.SortFunc(st.Regions[i].Shards, func(a, b protocol.ShardID) int {
+			return cmp.Or(ch.shards[a].token.Compare(ch.shards[b].token), cmp.Compare(a, b))
+		})
+	}
+}
+
+// snapshot is the strategy's input while a batch of shards is placed. It is built on
+// first use, and the placing code updates it; otherwise each shard of a batch would cost a
+// pass over all shards. The zero snapshot is ready, and valid for one step.
+type snapshot struct{ st *strategy.State }
+
+func (v *snapshot) of(ch *chooser) *strategy.State {
+	if v.st == nil {
+		v.st = ch.state()
+	}
+	return v.st
+}
+
+// placed notes where a shard counted, and where it counts from now on.
+func (v *snapshot) placed(id protocol.ShardID, was, at gossip.NodeID) {
+	if r := v.st.Region(was); r != nil {
+		r.Shards = slices.DeleteFunc(r.Shards, func(x protocol.ShardID) bool { return x == id })
+	}
+	if r := v.st.Region(at); r != nil {
+		r.Shards = append(r.Shards, id)
+	}
+}
