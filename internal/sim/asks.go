@@ -8,7 +8,6 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
-	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -58,36 +57,22 @@ func (u *upper) beginAsk(m *message) {
 		d += 5 * time.Second
 	}
 	w.calls++
-	m.call = w.calls
+	m.Call = w.calls
 	c := &call{deadline: u.p.now().Add(d), begun: w.now, hosted: u.p.hosted(u.spec) && u.p.leaseValid()}
 	c.due = u.p.clk.when(c.deadline)
-	u.calls[m.call] = c
-	w.types[u.number].asks.Begun(invariant.Ask{Asker: m.sender, Call: m.call})
+	u.calls[m.Call] = c
+	w.types[u.number].asks.Begun(invariant.Ask{Asker: m.Sender, Call: m.Call})
 	w.at(c.due, func() {
 		u.p.run(func() {
-			if c := u.calls[m.call]; c != nil {
-				u.over(m.call, timedOut)
+			if c := u.calls[m.Call]; c != nil {
+				c.noRoom = u.path.Withdraw(m)
+				u.over(m.Call, timedOut)
 				if c.at != 0 && c.at != u.p.node.ID {
-					_ = u.frame(c.at, &entityFrame{op: opCancel, call: m.call})
+					_ = u.frame(c.at, &entityFrame{op: opCancel, call: m.Call})
 				}
 			}
 		})
 	})
-}
-
-// at notes where the request of an ask is.
-func (u *upper) at(m *message, node nodeID) {
-	if c := u.calls[m.call]; m.call != 0 && c != nil && m.sender == u.p.node.ID {
-		c.at = node
-	}
-}
-
-// deadline is when a request of this process expires.
-func (u *upper) deadline(m *message) clock.Instant {
-	if c := u.calls[m.call]; m.call != 0 && c != nil {
-		return c.deadline
-	}
-	return clock.Never
 }
 
 // over ends an ask, at most once.
@@ -131,45 +116,37 @@ func (p *proc) noteUnhosted() {
 	}
 }
 
-// replied takes a reply.
-func (u *upper) replied(call uint64, how outcomeOf) {
-	u.over(call, how)
-}
-
 // reply answers an ask from where its entity runs.
 func (u *upper) reply(m *message, how outcomeOf) {
-	if m.call == 0 {
+	if m.Call == 0 {
 		return
 	}
-	delete(u.gone, m.from())
-	if m.sender == u.p.node.ID {
-		u.over(m.call, how)
+	delete(u.gone, callOf{m.Sender, m.Call})
+	if m.Sender == u.p.node.ID {
+		u.over(m.Call, how)
 		return
 	}
-	u.answer(m.sender, &entityFrame{op: opReply, call: m.call, outcome: how})
+	u.answer(m.Sender, &entityFrame{typ: u.number, op: opReply, call: m.Call, outcome: how})
 }
 
 // answer sends f, or queues it in order until the connection has room.
-func (u *upper) answer(to nodeID, f *entityFrame) {
-	if len(u.outbox[to]) == 0 && !errors.Is(u.frame(to, f), transport.ErrQueueFull) {
-		return
-	}
+func (u *upper) answer(to nodeID, f typed) {
 	u.outbox[to] = append(u.outbox[to], f)
 	if len(u.outbox[to]) == 1 {
-		u.answerLater(to)
+		u.sendAnswers(to)
 	}
 }
 
-func (u *upper) answerLater(to nodeID) {
-	u.p.later(5*time.Millisecond, func() {
-		for u.on && len(u.outbox[to]) > 0 {
-			if errors.Is(u.frame(to, u.outbox[to][0]), transport.ErrQueueFull) {
-				u.answerLater(to)
-				return
-			}
-			u.outbox[to] = u.outbox[to][1:]
+// sendAnswers sends what is in an outbox, as far as there is room.
+func (u *upper) sendAnswers(to nodeID) {
+	for u.on && len(u.outbox[to]) > 0 {
+		err := u.p.send(to, transport.Message, frame{transport.KindEntity, u.outbox[to][0]})
+		if errors.Is(err, transport.ErrQueueFull) {
+			u.p.later(5*time.Millisecond, func() { u.sendAnswers(to) })
+			return
 		}
-	})
+		u.outbox[to] = u.outbox[to][1:]
+	}
 }
 
 // failCalls fails the asks whose requests are at a node that is lost.
@@ -183,11 +160,11 @@ func (u *upper) failCalls(node nodeID) {
 
 // noRoom notes at the asker that its ask found a buffer or a mailbox full.
 func (w *world) noRoom(m *message, typ int) {
-	asker := w.byID[m.sender]
-	if m.call == 0 || asker == nil || !asker.layers.on {
+	asker := w.byID[m.Sender]
+	if m.Call == 0 || asker == nil || !asker.layers.on {
 		return
 	}
-	if c := asker.layers.types[typ].calls[m.call]; c != nil {
+	if c := asker.layers.types[typ].calls[m.Call]; c != nil {
 		c.noRoom = true
 	}
 }
@@ -201,20 +178,8 @@ func (u *upper) drop(m *message) {
 // giveUp ends the way of a message that runs nowhere.
 func (u *upper) giveUp(m *message) {
 	u.p.w.dropped++
-	if u.calls[m.call] != nil {
-		u.over(m.call, refusedHere)
-	}
-}
-
-// misplace counts messages to an allocation that were lost because its node refused
-// them.
-func (u *upper) misplace(s protocol.ShardID, t protocol.Token, lost []*message) {
-	w := u.p.w
-	if !w.types[u.number].untaken[protocol.ShardToken{Shard: s, Token: t}] {
-		w.misplaced += len(lost)
-	}
-	for _, m := range lost {
-		u.giveUp(m)
+	if u.calls[m.Call] != nil {
+		u.over(m.Call, refusedHere)
 	}
 }
 

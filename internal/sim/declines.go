@@ -75,9 +75,7 @@ func (u *upper) registerLate() {
 			}
 			w.event(u.p, "registers "+u.spec.name, uint64(u.declinedIn), nil)
 			u.foreign = false
-			for i := range u.routes {
-				u.routes[i] = route{shard: protocol.ShardID(i)}
-			}
+			u.path = u.newPath()
 			u.newCores()
 			if v != nil {
 				u.stepRegion(region.ViewChanged{View: v})

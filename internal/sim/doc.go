@@ -1,18 +1,21 @@
 // Package sim runs whole clusters in one thread on virtual time: the view,
-// replicator, coordinator and region cores of 1 to 7 nodes, over a network, clocks,
-// crashes and a discovery that a seed decides. The same seed gives the same run to
+// replication, coordinator, region, route and flow cores of 1 to 7 nodes, over a network,
+// clocks, crashes and a discovery that a seed decides. The same seed gives the same run to
 // the last event.
 //
 // # What is real and what is modelled
 //
-// The four cores are the real ones. The drivers around them (members.go, layers.go,
-// store.go, upper.go, routes.go, hosts.go, asks.go, states.go) do what the shells do
-// with their effects, and nothing more. The network keeps the promises of
+// The cores are those of production, so the order of messages is decided by production's own
+// code: internal/core/route plays each route, internal/core/flow the windows and accounts. The
+// drivers around the cores (members.go, layers.go, store.go, upper.go, routes.go, hosts.go,
+// asks.go, states.go, and package datapath) do what the shells do with their effects, and
+// nothing more. The network keeps the promises of
 // internal/transport (net.go), and in some runs carries control messages as datagrams
 // that are lost, doubled and late. memberlist is an adversary (contacts.go); crash
 // evidence is drawn from the connections of a node, as gossip draws it (evidence.go);
-// entities are queues with handlers that take time, and a state that is the history of
-// what they handled.
+// entities are bounded mailboxes with handlers that take time, and a state that is the history
+// of what they handled. Each process has four callers for an entity, of all classes, which wait
+// for room as the callers of package sharding do.
 //
 // A seed draws one or two entity types of one or two roles, each role with its own
 // replicator; which hosts carry the second role; which are proxies; asks with deadlines

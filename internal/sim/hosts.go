@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/sim/datapath"
 )
 
 // hosted is a shard that runs at a process: one queue, one handler at a time. The
@@ -17,7 +18,7 @@ import (
 type hosted struct {
 	shard    protocol.ShardID
 	token    protocol.Token
-	queue    []queued
+	boxes    datapath.Mailboxes
 	stopping bool
 	gone     bool
 	// to is where the state goes, within how long that may take.
@@ -29,14 +30,6 @@ type hosted struct {
 	busySince instant
 }
 
-// queued is a message in a mailbox; an ask is not begun after it has expired.
-type queued struct {
-	*message
-	expires clock.Instant
-}
-
-const mailboxMax = 512
-
 func (u *upper) startShard(e region.StartShard) {
 	w, p := u.p.w, u.p
 	if u.hosts[e.Shard] != nil {
@@ -44,7 +37,7 @@ func (u *upper) startShard(e region.StartShard) {
 	}
 	t := w.types[u.number]
 	w.judge(t.hosting.Started(time.Duration(w.now), p.node.ID, e.Shard, e.Token))
-	h := &hosted{shard: e.Shard, token: e.Token, busySince: never, states: map[int]uint64{}}
+	h := &hosted{shard: e.Shard, token: e.Token, busySince: never, states: map[int]uint64{}, boxes: datapath.Mailboxes{Most: w.swarm.mailboxMax}}
 	u.hosts[e.Shard] = h
 	if u.spec.state {
 		if states := u.take(e); states != nil {
@@ -76,6 +69,7 @@ func (u *upper) stopShard(e region.StopShard) {
 		return
 	}
 	h.stopping, h.to, h.within = true, e.To, e.Within
+	h.boxes.Release()
 	how := endedInOrder
 	if e.To == 0 {
 		how = "without a new home"
@@ -116,7 +110,7 @@ func (u *upper) told(s protocol.ShardID, t protocol.Token) {
 // stoppedMaybe ends a stop when the queue is empty. Without a lease it waits: the
 // stop handler does not run.
 func (u *upper) stoppedMaybe(h *hosted) {
-	if !h.stopping || h.gone || len(h.queue) > 0 || h.busySince != never {
+	if !h.stopping || h.gone || h.boxes.Len() > 0 || h.busySince != never {
 		return
 	}
 	if !u.p.leaseValid() && !u.p.w.cfg.Mutant.Is("stop handler without a lease") {
@@ -147,11 +141,9 @@ func (u *upper) finishStop(h *hosted) {
 
 // fail drops what waits in the mailboxes of a shard that has ended.
 func (u *upper) fail(h *hosted) {
-	queue := h.queue
-	h.queue = nil
-	u.p.w.dropped += len(queue)
-	for _, m := range queue {
-		u.reply(m.message, outcomeUnknown)
+	for _, m := range h.boxes.Clear() {
+		u.p.w.dropped++
+		u.reply(m.Message, outcomeUnknown)
 	}
 }
 
@@ -168,25 +160,22 @@ func (u *upper) dropInstances() {
 	u.p.w.types[u.number].hosting.Abandoned(u.p.node.ID)
 }
 
-// deliver puts a message into its entity's mailbox; false if the shard does not
-// take messages here under that token.
-func (u *upper) deliver(m *message, token protocol.Token, expires clock.Instant) bool {
-	h := u.hosts[m.shard]
-	if h == nil || h.token != token || h.stopping {
-		return false
+// Deliver puts a message into the mailbox of its entity, or lets it wait for room.
+func (u *upper) Deliver(m *message, left time.Duration, p *datapath.Place) {
+	h, expires := u.hosts[m.Shard], clock.Never
+	if left > 0 {
+		expires = u.p.now().Add(left)
 	}
-	if len(h.queue) >= mailboxMax {
+	if !h.boxes.Put(datapath.Ready{Message: m, Expires: expires}, p, u.Count) {
 		u.p.w.dropped++
 		u.p.w.noRoom(m, u.number)
 		u.reply(m, refusedHere)
-		return true
+		return
 	}
 	if u.p.w.cfg.Mutant.Is("answered before it ran") {
 		u.reply(m, answered)
 	}
-	h.queue = append(h.queue, queued{m, expires})
 	u.dispatch(h)
-	return true
 }
 
 // dispatch runs the next handler, if the lease holds.
@@ -198,20 +187,19 @@ func (u *upper) dispatch(h *hosted) {
 	if !u.mayAct() {
 		return
 	}
-	if len(h.queue) == 0 {
+	m, ok := h.boxes.Take()
+	if !ok {
 		u.stoppedMaybe(h)
 		return
 	}
-	m := h.queue[0]
-	h.queue = h.queue[1:]
-	if m.call != 0 && (u.gone[m.from()] || p.now() >= m.expires) {
+	if ask := (callOf{m.Sender, m.Call}); m.Call != 0 && (u.gone[ask] || p.now() >= m.Expires) {
 		// Cancelled asks do no work; their askers have already failed them.
-		delete(u.gone, m.from())
+		delete(u.gone, ask)
 		w.hit(markAskExpired)
 		u.dispatch(h)
 		return
 	}
-	u.handleMessage(h, m.message)
+	u.handleMessage(h, m.Message)
 	h.busySince = w.now
 	takes := time.Duration(0)
 	if w.netRand.intn(8) == 0 {
@@ -220,7 +208,7 @@ func (u *upper) dispatch(h *hosted) {
 	returns := func() {
 		h.busySince = never
 		if !w.cfg.Mutant.Is("answered before it ran") {
-			u.reply(m.message, afterwards(h))
+			u.reply(m.Message, afterwards(h))
 		}
 		if !h.gone {
 			u.dispatch(h)
@@ -256,17 +244,17 @@ func (u *upper) handleMessage(h *hosted, m *message) {
 	w, p := u.p.w, u.p
 	at, t := time.Duration(w.now), w.types[u.number]
 	w.judge(t.hosting.Acts(at, p.node.ID, h.shard, h.token))
-	w.judge(w.messages.Processed(at, p.node.ID, m.sender, w.sideOf(p)<<24|u.number<<16|m.entity, m.seq))
-	if m.call != 0 {
-		w.judge(t.asks.Ran(at, invariant.Ask{Asker: m.sender, Call: m.call}))
+	w.judge(w.messages.Processed(at, p.node.ID, m.Sender, w.sideOf(p)<<24|u.number<<16|m.Entity<<2|m.Caller, m.Seq))
+	if m.Call != 0 {
+		w.judge(t.asks.Ran(at, invariant.Ask{Asker: m.Sender, Call: m.Call}))
 	}
 	w.checkStrict(u, h)
 	if u.spec.state {
-		h.states[m.entity] = t.states.Handled(m.entity, h.states[m.entity], uint64(m.sender)^m.seq)
+		h.states[m.Entity] = t.states.Handled(m.Entity, h.states[m.Entity], uint64(m.Sender)^m.Seq)
 	}
 	w.handled++
-	if q := w.byID[m.sender]; m.probe && q != nil {
-		q.layers.types[u.number].probed[m.shard] = true
+	if q := w.byID[m.Sender]; m.Probe && q != nil {
+		q.layers.types[u.number].probed[m.Shard] = true
 	}
 }
 
@@ -309,20 +297,6 @@ func (u *upper) talk() {
 		})
 		u.talk()
 	})
-}
-
-func (u *upper) tell(entity int, probe bool) {
-	u.seqs[entity]++
-	w := u.p.w
-	w.told++
-	m := &message{
-		sender: u.p.node.ID, entity: entity, seq: u.seqs[entity], probe: probe,
-		shard: protocol.ShardID(entity % u.spec.shards),
-	}
-	if !probe && w.swarm.askPercent > 0 && w.setRand.chance(w.swarm.askPercent) {
-		u.beginAsk(m)
-	}
-	u.post(m)
 }
 
 // acknowledged notes a write that reached its level.

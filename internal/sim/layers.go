@@ -110,6 +110,9 @@ func (p *proc) upperView(v *gossip.View) {
 		if id := old.Members[i].ID; v.Member(id) == nil {
 			l.hearing(id, true)
 			l.peerLost(id)
+			for _, u := range l.types {
+				u.path.Forget(id)
+			}
 		}
 	}
 }
@@ -263,7 +266,7 @@ func (p *proc) part(then func()) {
 		}
 		for _, u := range l.types {
 			l.parting[id]++
-			u.answer(id, &entityFrame{op: opFarewell})
+			u.answer(id, &entityFrame{typ: u.number, op: opFarewell})
 		}
 	}
 	p.waitParted(then)
@@ -299,7 +302,7 @@ func (p *proc) upperPeer(id nodeID, class transport.Class, up bool) {
 		l.hearing(id, up)
 	case class == transport.Message && up:
 		for _, u := range l.types {
-			u.peerUp(id)
+			u.path.PeerUp(id)
 		}
 	case class == transport.Message:
 		l.peerLost(id)
@@ -309,7 +312,7 @@ func (p *proc) upperPeer(id nodeID, class transport.Class, up bool) {
 func (l *layers) peerLost(id nodeID) {
 	delete(l.parting, id)
 	for _, u := range l.types {
-		u.peerLost(id)
+		u.path.PeerLost(id)
 		u.failCalls(id)
 	}
 }

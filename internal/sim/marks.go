@@ -76,6 +76,12 @@ const (
 	markRing
 	markClockJump
 	markRegisterRead
+	markHeldUp
+	markGateClosed
+	markSentAgain
+	markWindowShrunk
+	markParked
+	markWithdrawn
 	marksEnd
 )
 
@@ -149,6 +155,12 @@ var markNames = [...]string{
 	markRing:           "each host reaches its two neighbours in a ring",
 	markClockJump:      "clock of stamps set",
 	markRegisterRead:   "register read",
+	markHeldUp:         "caller waits for a grant",
+	markGateClosed:     "senders stopped for an entity",
+	markSentAgain:      "refused message sent again",
+	markWindowShrunk:   "idle window shrunk",
+	markParked:         "message waits for its mailbox",
+	markWithdrawn:      "caller gave up waiting for room",
 	markWordsKept:      "all durable words are there in the end",
 }
 

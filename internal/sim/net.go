@@ -54,6 +54,8 @@ type conn struct {
 	// this one and not yet handled is dropped.
 	closed  bool
 	pending []flight
+	// room is called when the queue has room.
+	room    []func(known bool)
 	pumping bool
 	stalled instant // since when the path is blocked, never if it is not
 }
@@ -95,6 +97,18 @@ func (p *proc) send(to gossip.NodeID, class transport.Class, f frame) error {
 	c.pending = append(c.pending, flight{due, f})
 	c.pump()
 	return nil
+}
+
+// announceRoom ends the waits for room in the queue, once it is half empty.
+func (c *conn) announceRoom() {
+	if len(c.pending) > c.w.swarm.queueFramesMax/2 {
+		return
+	}
+	room := c.room
+	c.room = nil
+	for _, then := range room {
+		then(!c.from.forgotten[c.to.node.ID])
+	}
 }
 
 // dialed returns the connection to a peer, dialing if there is none.
@@ -193,6 +207,7 @@ func (c *conn) fail(typ transport.PeerEventType, other *proc) {
 	c.pending = nil
 	p, slot := c.from, c.to.slot
 	delete(p.out, peerClass{c.to.node.ID, c.class})
+	c.announceRoom()
 	p.dialTries[slot]++
 	wait := min(dialBackoffFirst<<min(p.dialTries[slot], 8), dialBackoffMax)
 	p.dialNext[slot] = c.w.now.add(wait)
@@ -236,6 +251,7 @@ func (c *conn) flow() {
 	head := c.pending[0]
 	c.pending = c.pending[1:]
 	c.arrive(head.frame)
+	c.announceRoom()
 	c.pump()
 }
 
@@ -317,6 +333,7 @@ func (c *conn) drop() {
 	if c.from.out[key] == c {
 		delete(c.from.out, key)
 	}
+	c.announceRoom()
 }
 
 // ended notifies the accepting end, sooner or later.

@@ -165,7 +165,7 @@ func (u *upper) stateFrame(from nodeID, f *stateFrame) {
 	}
 	got.complete = true
 	u.held(protocol.ShardToken{Shard: f.shard, Token: f.token}, from)
-	u.answer(from, &entityFrame{op: opStateAck, shard: f.shard, token: f.token})
+	u.answer(from, &entityFrame{typ: u.number, op: opStateAck, shard: f.shard, token: f.token})
 }
 
 // held reports to the region core that a shard's states wait here.

@@ -70,12 +70,16 @@ type swarm struct {
 	hostRoles []int
 	types     []typeSpec
 	// askPercent of the messages are asks.
-	askPercent                 int
-	askMax                     time.Duration
-	tellEvery                  time.Duration
-	handleMax                  time.Duration
-	minMembers                 int
-	bufferMax                  int
+	askPercent int
+	askMax     time.Duration
+	tellEvery  time.Duration
+	handleMax  time.Duration
+	minMembers int
+	bufferMax  int
+	// mailboxMax bounds each mailbox; windowBytes and parkedBytes the bytes that a process
+	// grants beyond first windows and parks for slow entities.
+	mailboxMax                 int
+	windowBytes, parkedBytes   uint64
 	drain                      bool
 	beginTimeout, rebalance    time.Duration
 	queueFramesMax, logEntries int
@@ -153,6 +157,7 @@ func drawSwarm(r *pcg, cfg *Config) swarm {
 	s.drawTrouble(newPCG(cfg.Seed, 44), cfg)
 	s.drawRings(newPCG(cfg.Seed, 46), cfg)
 	s.drawClocks(newPCG(cfg.Seed, 48), cfg)
+	s.drawRoom(newPCG(cfg.Seed, 52))
 	return s
 }
 
@@ -181,6 +186,13 @@ func (s *swarm) drawUpper(r *pcg) {
 	s.queueFramesMax = []int{8, 64, 256, 256}[r.intn(4)]
 	s.logEntries = []int{0, 0, 4}[r.intn(3)]
 	s.bufferMax = []int{1, 8, 64, 64}[r.intn(4)]
+}
+
+// drawRoom draws how much room messages find at a home.
+func (s *swarm) drawRoom(r *pcg) {
+	s.mailboxMax = []int{4, 16, 64, 512}[r.intn(4)]
+	s.windowBytes = []uint64{0, 64 << 10, 4 << 20}[r.intn(3)]
+	s.parkedBytes = []uint64{0, 4 << 10, 1 << 20}[r.intn(3)]
 }
 
 // drawClocks draws whether there is a register, and clocks that jump.

@@ -52,11 +52,11 @@ func (c *conn) corrupted() bool {
 
 // flipBits changes the number of a message.
 func (c *conn) flipBits() {
-	if f, ok := c.pending[0].frame.msg.(*entityFrame); ok && f.msg != nil {
-		changed, m := *f, *f.msg
-		m.seq ^= 4
-		changed.msg = &m
-		c.pending[0].frame.msg = &changed
+	if f, ok := c.pending[0].frame.msg.(*pathFrame); ok && f.Msg != nil {
+		changed, m := *f.Frame, *f.Msg
+		m.Seq ^= 4
+		changed.Msg = &m
+		c.pending[0].frame.msg = &pathFrame{f.typ, &changed}
 	}
 }
 

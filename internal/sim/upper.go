@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/sim/datapath"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -41,12 +42,12 @@ type upper struct {
 	// inbox is the time before which the shell's goroutine sees nothing newer.
 	inbox instant
 
-	routes   []route
-	buffered int
-	markers  uint64
-	hosts    []*hosted
-	seqs     []uint64
-	drained  func()
+	// path is the data path. looks counts calls of lookOnce.
+	path    *datapath.Path
+	looks   int
+	hosts   []*hosted
+	seqs    []uint64
+	drained func()
 	// drainAt is when draining began, never if it did not; drainedIn the epoch of the view
 	// in which it ended, zero before.
 	drainAt   instant
@@ -55,7 +56,7 @@ type upper struct {
 
 	calls map[uint64]*call
 	// outbox are answers that wait for room on the connections.
-	outbox map[nodeID][]*entityFrame
+	outbox map[nodeID][]typed
 	// gone are the asks that their askers have cancelled.
 	gone     map[callOf]bool
 	arrivals map[arrivalKey]*arrival
@@ -69,17 +70,14 @@ func (p *proc) startUpper(number int) *upper {
 	u := &upper{
 		p: p, on: true, spec: spec, number: number, repl: p.layers.stores[spec.role], drainAt: never,
 		floors: &region.Floors{}, probed: map[protocol.ShardID]bool{},
-		calls: map[uint64]*call{}, outbox: map[nodeID][]*entityFrame{}, gone: map[callOf]bool{},
+		calls: map[uint64]*call{}, outbox: map[nodeID][]typed{}, gone: map[callOf]bool{},
 		arrivals: map[arrivalKey]*arrival{}, departures: map[protocol.ShardToken]*departure{},
 	}
 	u.foreign = spec.absent>>p.slot&1 == 1
 	u.newCores()
 	u.regAt = newTimer(p, u.tick)
 	u.cooAt = newTimer(p, u.tick)
-	u.routes = make([]route, spec.shards)
-	for i := range u.routes {
-		u.routes[i].shard = protocol.ShardID(i)
-	}
+	u.path = u.newPath()
 	u.hosts = make([]*hosted, spec.shards)
 	u.seqs = make([]uint64, spec.entities)
 	u.put(func() { u.lease(p.leaseValid()) })
@@ -221,11 +219,15 @@ func (u *upper) doRegion(e region.Effect) {
 	case region.DropState:
 		u.dropState(e)
 	case region.CloseRoute:
-		u.closeRoute(&u.routes[e.Shard], e.Marker)
+		if e.Marker == nil {
+			u.path.Close(e.Shard, 0, protocol.Token{})
+			return
+		}
+		u.path.Close(e.Shard, e.Marker.Owner, e.Marker.Token)
 	case region.SendMarker:
-		u.sendMarker(e.Owner, e.Shard, e.Token)
+		u.path.Mark(e.Shard, e.Owner, e.Token)
 	case region.OpenRoute:
-		u.openRoute(&u.routes[e.Shard], e.Home, e.Token)
+		u.path.Open(e.Shard, e.Home, e.Token)
 	}
 }
 

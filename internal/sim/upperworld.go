@@ -131,9 +131,9 @@ func (w *world) unserved(q map[int]bool) string {
 			if !w.hostable(u.spec, q) || u.probed[protocol.ShardID(s)] || !w.swarm.runs(u.p.slot, u.spec) {
 				continue
 			}
-			rt := &u.routes[s]
-			fmt.Fprintf(&b, "%s -> %s %d (route open %v suspended %v home %s buf %d, live %v); ", u.p.label, u.spec.name, s, rt.open, rt.suspended,
-				w.name(rt.home), len(rt.buf), w.names(w.types[u.number].hosting.Live(protocol.ShardID(s))))
+			home, state, held := u.path.Describe(protocol.ShardID(s))
+			fmt.Fprintf(&b, "%s -> %s %d (route %s, home %s, %d messages held, live %v); ", u.p.label, u.spec.name, s, state,
+				w.name(home), held, w.names(w.types[u.number].hosting.Live(protocol.ShardID(s))))
 		}
 	}
 	return b.String()
@@ -218,7 +218,7 @@ func (p *proc) upperState() string {
 		b.WriteString("hosts")
 		for i, h := range u.hosts {
 			if h != nil {
-				fmt.Fprintf(&b, " %d(%s q%d)", i, p.w.tokenText(h.token), len(h.queue))
+				fmt.Fprintf(&b, " %d(%s q%d)", i, p.w.tokenText(h.token), h.boxes.Len())
 			}
 		}
 	}

@@ -17,7 +17,7 @@ type world struct {
 	cfg   *Config
 	swarm swarm
 
-	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand, diskRand, troubleRand, clockRand *pcg
+	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand, diskRand, troubleRand, clockRand, routeRand *pcg
 
 	hosts []host
 	byID  map[nodeID]*proc
@@ -101,6 +101,7 @@ func newWorld(cfg *Config) *world {
 		diskRand:     newPCG(cfg.Seed, 43),
 		troubleRand:  newPCG(cfg.Seed, 45),
 		clockRand:    newPCG(cfg.Seed, 47),
+		routeRand:    newPCG(cfg.Seed, 51),
 		byID:         map[nodeID]*proc{},
 		members:      invariant.NewMembership(),
 		watch:        newWatched(),
