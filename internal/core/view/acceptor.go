@@ -135,7 +135,8 @@ func (c *Core) onPing(from gossip.NodeID, m *Ping) {
 	if !c.followBallot(from, m) {
 		return
 	}
-	c.adoptGrant(m)
+	c.membership.adoptSecret(m.Secret)
+	c.holder.adoptGrant(m)
 	c.pong(from, m, 0)
 }
 
@@ -152,7 +153,8 @@ func (c *Core) onAccept(from gossip.NodeID, m *Accept) {
 	base := m.Base.Epoch
 	c.attempts[base] = &attempt{ballot: m.Ping.Ballot, next: next, emergency: m.Emergency}
 	c.noteGeneration(m.Next.Epoch.Generation())
-	c.adoptGrant(&m.Ping)
+	c.membership.adoptSecret(m.Ping.Secret)
+	c.holder.adoptGrant(&m.Ping)
 	c.pong(from, &m.Ping, base)
 }
 

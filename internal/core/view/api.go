@@ -190,7 +190,7 @@ type Message interface{ isMessage() }
 func (c *Core) View() *gossip.View { return c.view }
 
 // Lease returns the lease as last granted.
-func (c *Core) Lease() Lease { return c.lease }
+func (c *Core) Lease() Lease { return c.holder.lease }
 
 // Leader returns the leader that this node follows, and whether there is one.
 func (c *Core) Leader() (gossip.NodeID, bool) { return c.leader, c.leader != 0 }
@@ -234,12 +234,12 @@ func (c *Core) State() gossip.State {
 func (c *Core) Check() error {
 	switch {
 	case c.ended:
-		if c.lease.Until != 0 {
+		if c.holder.lease.Until != 0 {
 			return fmt.Errorf("%v holds a lease after its end", c.self())
 		}
 		return nil
 	case c.view == nil:
-		if c.lease.Until != 0 || c.leadership != nil || c.candidacy != nil {
+		if c.holder.lease.Until != 0 || c.leadership != nil || c.candidacy != nil {
 			return fmt.Errorf("%v acts without a view", c.self())
 		}
 		return nil

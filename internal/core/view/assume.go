@@ -63,11 +63,11 @@ func (c *Core) meetMembers(v *gossip.View) {
 
 // servedAt is when this node was last granted a lease. Pings are not enough: a leader
 // that gathers no quorum sends them as well.
-func (c *Core) servedAt() clock.Instant { return max(c.grantedAt, c.silence.since) }
+func (c *Core) servedAt() clock.Instant { return max(c.holder.grantedAt, c.silence.since) }
 
 // assumes reports whether silence now counts as death.
 func (c *Core) assumes() bool {
-	return c.silence != nil && c.votes() && !c.lease.Valid(c.now) && !c.now.Before(c.servedAt().Add(c.silence.after))
+	return c.silence != nil && c.votes() && !c.holder.lease.Valid(c.now) && !c.now.Before(c.servedAt().Add(c.silence.after))
 }
 
 // driveAssume assumes that silent members are dead.
@@ -105,5 +105,5 @@ func (c *Core) assumeAt() clock.Instant {
 	if d == clock.Never {
 		return d
 	}
-	return max(d, c.servedAt().Add(c.silence.after), c.lease.Until)
+	return max(d, c.servedAt().Add(c.silence.after), c.holder.lease.Until)
 }

@@ -50,7 +50,7 @@ func BenchmarkLeaderRound(b *testing.B) {
 			for b.Loop() {
 				now = round(c, ids, now, &out, &pong)
 			}
-			if !c.lease.Valid(now) || len(c.view.Members) != n {
+			if !c.holder.lease.Valid(now) || len(c.view.Members) != n {
 				b.Fatal("does not lead")
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/member")
@@ -74,7 +74,7 @@ func BenchmarkMemberPing(b *testing.B) {
 				c.Step(now, Received{From: 1, Msg: ping}, &out)
 				c.Deadline()
 			}
-			if !c.lease.Valid(now) {
+			if !c.holder.lease.Valid(now) {
 				b.Fatal("holds no lease")
 			}
 		})

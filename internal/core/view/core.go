@@ -24,6 +24,7 @@ import (
 type Core struct {
 	env
 	history
+	holder leaseHolder
 
 	// ended is set once this incarnation has left or was removed; Step is then a no-op.
 	ended bool
@@ -38,12 +39,6 @@ type Core struct {
 	// view's.
 	attempts map[gossip.Epoch]*attempt
 	guard    guard
-
-	lease Lease
-	// grantedAt is when the newest grant was requested: the t0 of the answer that it
-	// echoed. For a leader it is when the newest round was sent that a plain quorum
-	// answered.
-	grantedAt clock.Instant
 
 	// proofs holds the proven deaths of members, early those of nodes that are in no view
 	// of this node yet.
@@ -118,6 +113,7 @@ func New(cfg Config, now clock.Instant) *Core {
 // wireMachines gives each machine those that it works with.
 func (c *Core) wireMachines() {
 	c.history.env = &c.env
+	c.holder.history = &c.history
 }
 
 // Step applies ev and appends the resulting actions to out. It never fails; an event that
@@ -409,8 +405,9 @@ func (c *Core) learnView(from gossip.NodeID, v *SentView) bool {
 // endIncarnation ends the incarnation: it drops all instances and its lease.
 func (c *Core) endIncarnation(epoch gossip.Epoch, reason string) {
 	c.ended = true
-	c.lease, c.leadership, c.candidacy = Lease{}, nil, nil
-	c.out.Lease, c.out.Abandon = &Lease{}, true
+	c.leadership, c.candidacy = nil, nil
+	c.holder.dropLease()
+	c.out.Abandon = true
 	c.out.Removed = &gossip.Removed{Epoch: epoch, Reason: reason}
 	c.traceEvent("removed", c.self(), reason)
 }

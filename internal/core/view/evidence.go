@@ -192,7 +192,7 @@ func (c *Core) inWindow() bool {
 	if c.mutant == mutantLateEvidence {
 		return true
 	}
-	if c.grantedAt == 0 {
+	if c.holder.grantedAt == 0 {
 		return false
 	}
 	last := clock.Instant(0)
@@ -205,7 +205,7 @@ func (c *Core) inWindow() bool {
 	if c.mutant == mutantWideWindow {
 		window = c.cfg.RemoveAfter
 	}
-	return last.Sub(c.grantedAt) < window-c.margin(window)
+	return last.Sub(c.holder.grantedAt) < window-c.margin(window)
 }
 
 // total reports whether the set is a total quorum of the view and may be used as one.

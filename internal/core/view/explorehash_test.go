@@ -103,7 +103,7 @@ func (e *encoder) core(c *Core) {
 		e.try(c.attempts[base])
 	}
 	e.id(c.guard.leader).id(c.leader)
-	e.lease(c.lease)
+	e.lease(c.holder.lease)
 	e.proven(c.proofs)
 	e.proven(c.early)
 	e.set(c.links)
@@ -111,7 +111,7 @@ func (e *encoder) core(c *Core) {
 	e.putIDs(c.unreachable)
 	e.i(int64(c.failures))
 	for _, at := range []clock.Instant{
-		c.guard.until, c.grantedAt, c.heardAt, c.nextAsk, c.leaderlessSince, c.campaignAfter, c.candidateUntil, c.nextLeave, c.nextAnnounce,
+		c.guard.until, c.holder.grantedAt, c.heardAt, c.nextAsk, c.leaderlessSince, c.campaignAfter, c.candidateUntil, c.nextLeave, c.nextAnnounce,
 		c.joining.next, c.lineageConflict.until, c.membership.asked.until, c.nextConsult,
 	} {
 		e.at(at)

@@ -165,8 +165,7 @@ func (c *Core) onLeave() {
 		c.endIncarnation(0, "left before it was admitted")
 		return
 	}
-	c.lease = Lease{}
-	c.out.Lease = &Lease{}
+	c.holder.waiveLease()
 	if c.leadership != nil && c.leadership.batchAt == 0 {
 		c.leadership.batchAt = c.now.Add(c.batchWait())
 	}

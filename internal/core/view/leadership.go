@@ -138,11 +138,7 @@ func (c *Core) stepDown(why string) {
 	c.leadership, c.foreign.met = nil, nil
 	c.leader, c.leaderlessSince = 0, c.now
 	c.campaignAfter = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
-	if c.lease.Leader {
-		c.lease.Leader = false
-		l := c.lease
-		c.out.Lease = &l
-	}
+	c.holder.loseLeaderLease()
 	c.traceEvent("steps down", c.self(), why)
 }
 

@@ -35,37 +35,45 @@ import (
 // outlives the promises), and from the sending of the first ping only (every change
 // of the view would pause everyone).
 
-// adoptGrant adopts the lease that a ping grants, and the secret. The echo is this node's
-// own clock.
-func (c *Core) adoptGrant(p *Ping) {
-	if m := &c.membership; m.secret == ([2]uint64{}) {
-		m.secret = p.Secret
-	}
-	if p.Remaining <= 0 || p.Echo == 0 || c.leaving || !c.votes() || p.Epoch != c.view.Epoch {
+// leaseHolder holds this node's own lease, granted by a leader or by its own rounds.
+type leaseHolder struct {
+	*history
+	lease Lease
+	// grantedAt is when the newest grant was requested: the t0 of the answer that it
+	// echoed. For a leader it is when the newest round was sent that a plain quorum
+	// answered.
+	grantedAt clock.Instant
+	// waived is set once this node has asked to be left out: it adopts no lease.
+	waived bool
+}
+
+// adoptGrant adopts the lease that a ping grants. The echo is this node's own clock.
+func (h *leaseHolder) adoptGrant(p *Ping) {
+	if p.Remaining <= 0 || p.Echo == 0 || h.waived || !h.votes() || p.Epoch != h.view.Epoch {
 		return
 	}
 	t0 := clock.Instant(p.Echo)
-	if t0.After(c.now) || p.Remaining > c.cfg.Lease {
-		c.traceEvent("impossible lease grant, ignored", p.Ballot.Node, "")
+	if t0.After(h.now) || p.Remaining > h.cfg.Lease {
+		h.traceEvent("impossible lease grant, ignored", p.Ballot.Node, "")
 		return
 	}
-	c.adoptLease(Lease{Until: t0.Add(p.Remaining), Generation: p.Epoch.Generation()}, t0)
+	h.adoptLease(Lease{Until: t0.Add(p.Remaining), Generation: p.Epoch.Generation()}, t0)
 }
 
 // adoptLease adopts a lease that was requested at t0. If the lease had lapsed and returns in
 // another generation, the instances of the former generation still run here: they are
 // abandoned.
-func (c *Core) adoptLease(l Lease, t0 clock.Instant) {
-	c.grantedAt = max(c.grantedAt, t0)
-	if l.Generation == c.lease.Generation && !l.Until.After(c.lease.Until) && l.Leader == c.lease.Leader {
+func (h *leaseHolder) adoptLease(l Lease, t0 clock.Instant) {
+	h.grantedAt = max(h.grantedAt, t0)
+	if l.Generation == h.lease.Generation && !l.Until.After(h.lease.Until) && l.Leader == h.lease.Leader {
 		return
 	}
-	if c.lease.Generation != 0 && l.Generation != c.lease.Generation && !c.lease.Valid(c.now) {
-		c.out.Abandon = true
+	if h.lease.Generation != 0 && l.Generation != h.lease.Generation && !h.lease.Valid(h.now) {
+		h.out.Abandon = true
 	}
-	l.Until = max(l.Until, c.lease.Until)
-	c.lease = l
-	c.out.Lease = &l
+	l.Until = max(l.Until, h.lease.Until)
+	h.lease = l
+	h.out.Lease = &l
 }
 
 // driveLeaderLease counts the rounds' answers and renews the leader lease.
@@ -100,10 +108,36 @@ func (c *Core) driveLeaderLease() {
 		o.nextPing = c.now
 		c.traceEvent("leader lease", c.self(), "")
 	}
-	c.grantedAt = max(c.grantedAt, sent)
-	if c.votes() && !c.leaving {
-		c.adoptLease(Lease{Until: until, Generation: c.view.Epoch.Generation(), Leader: true}, sent)
+	c.holder.adoptLeaderLease(until, sent)
+}
+
+// adoptLeaderLease adopts the leader lease until the given end, by the round of sent.
+func (h *leaseHolder) adoptLeaderLease(until, sent clock.Instant) {
+	h.grantedAt = max(h.grantedAt, sent)
+	if h.votes() && !h.waived {
+		h.adoptLease(Lease{Until: until, Generation: h.view.Epoch.Generation(), Leader: true}, sent)
 	}
+}
+
+// loseLeaderLease makes the lease that this node holds an ordinary one: it no longer leads.
+func (h *leaseHolder) loseLeaderLease() {
+	if h.lease.Leader {
+		h.lease.Leader = false
+		l := h.lease
+		h.out.Lease = &l
+	}
+}
+
+// dropLease ends the lease.
+func (h *leaseHolder) dropLease() {
+	h.lease = Lease{}
+	h.out.Lease = &Lease{}
+}
+
+// waiveLease ends the lease for good: every later grant is ignored.
+func (h *leaseHolder) waiveLease() {
+	h.waived = true
+	h.dropLease()
 }
 
 // fillGrant sets the lease that a ping grants a member.

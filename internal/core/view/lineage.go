@@ -210,6 +210,13 @@ type membership struct {
 	asked lineageConflict
 }
 
+// adoptSecret adopts the secret that a leader sends, unless this node has one.
+func (m *membership) adoptSecret(secret [2]uint64) {
+	if m.secret == ([2]uint64{}) {
+		m.secret = secret
+	}
+}
+
 // proof returns the answerer's proof to the asker, 0 without a secret.
 func (m *membership) proof(nonce uint64, asker, answerer gossip.NodeID) uint64 {
 	if m.secret == ([2]uint64{}) {

@@ -118,8 +118,8 @@ func (c *Core) acceptsView(from gossip.NodeID, v *SentView, asks bool) bool {
 // leaderlessForLong reports whether this node has been without a leader for so long that it can
 // lose nothing by accepting a non-member's view.
 func (c *Core) leaderlessForLong() bool {
-	since := max(c.grantedAt, c.heardAt)
-	return !c.lease.Valid(c.now) && c.now.Sub(since) > c.patience()
+	since := max(c.holder.grantedAt, c.heardAt)
+	return !c.holder.lease.Valid(c.now) && c.now.Sub(since) > c.patience()
 }
 
 func (c *Core) patience() time.Duration {
