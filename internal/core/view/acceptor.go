@@ -30,7 +30,7 @@ func (c *Core) wouldPromise(candidate gossip.NodeID, b gossip.Ballot, claimed []
 	if g.leader == c.self() {
 		return false
 	}
-	if c.certainlyDead(g.leader) {
+	if c.evidence.certainlyDead(g.leader) {
 		return true
 	}
 	if c.cfg.Evidence == gossip.EvidenceOff {
@@ -38,7 +38,7 @@ func (c *Core) wouldPromise(candidate gossip.NodeID, b gossip.Ballot, claimed []
 	}
 	for _, id := range claimed {
 		if id == g.leader {
-			return !c.links[id]
+			return !c.evidence.links[id]
 		}
 	}
 	return false
@@ -50,7 +50,7 @@ func (c *Core) onPreVote(from gossip.NodeID, m *PreVote) {
 	}
 	c.sendTo(from, &PreVoted{
 		Ballot: m.Ballot, Base: m.Base.Epoch, Promised: c.promised,
-		Yes: c.wouldPromise(from, m.Ballot, m.Dead), Hears: c.linkedOf(m.Asked()),
+		Yes: c.wouldPromise(from, m.Ballot, m.Dead), Hears: c.evidence.linkedOf(m.Asked()),
 	})
 }
 
@@ -65,7 +65,7 @@ func (c *Core) onPrepare(from gossip.NodeID, m *Prepare) {
 	c.promiseBallot(m.Ballot)
 	reply := &Promised{
 		Ballot: m.Ballot, Base: m.Base.Epoch, Generation: c.generation,
-		T0: int64(c.now), Hears: c.linkedOf(m.Asked()),
+		T0: int64(c.now), Hears: c.evidence.linkedOf(m.Asked()),
 	}
 	if a := c.attempts[m.Base.Epoch]; a != nil {
 		reply.Accepted, reply.AcceptedBallot, reply.Emergency = c.packView(a.next, c.view), a.ballot, a.emergency
@@ -161,7 +161,7 @@ func (c *Core) onAccept(from gossip.NodeID, m *Accept) {
 func (c *Core) pong(to gossip.NodeID, p *Ping, accepted gossip.Epoch) {
 	c.sendTo(to, &Pong{
 		Ballot: p.Ballot, Epoch: c.view.Epoch, Round: p.Round, T0: int64(c.now),
-		Accepted: accepted, Unreachable: c.unreachable,
+		Accepted: accepted, Unreachable: c.evidence.unreachable,
 	})
 }
 

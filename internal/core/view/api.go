@@ -216,7 +216,7 @@ func (c *Core) State() gossip.State {
 	if c.view == nil {
 		return s
 	}
-	s.Epoch, s.Part, s.Dead = c.view.Epoch, "member", slices.Concat(c.deadMembers())
+	s.Epoch, s.Part, s.Dead = c.view.Epoch, "member", slices.Concat(c.evidence.deadMembers())
 	if a := c.attempts[c.view.Epoch]; a != nil {
 		s.Attempt = a.next.Epoch
 	}

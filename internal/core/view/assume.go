@@ -15,6 +15,10 @@ import (
 
 // silence records when each member last gave a sign of life, only for AssumeCrash.
 type silence struct {
+	*history
+	evidence *evidence
+	holder   *leaseHolder
+
 	after time.Duration
 	// since is when this node was first in a view.
 	since clock.Instant
@@ -30,80 +34,79 @@ func newSilence(p gossip.Policy) *silence {
 }
 
 // signOfLife records a sign of life of a peer and withdraws the assumption of its crash.
-func (c *Core) signOfLife(id gossip.NodeID) {
-	if c.silence == nil {
+func (s *silence) signOfLife(id gossip.NodeID) {
+	if s == nil {
 		return
 	}
-	if c.view.Member(id) != nil {
-		c.silence.lastSign[id] = c.now
+	if s.view.Member(id) != nil {
+		s.lastSign[id] = s.now
 	}
-	if p := c.proofs[id]; p != nil && p.assumed {
-		delete(c.proofs, id)
-		c.traceEvent("not dead after all", id, "")
+	if p := s.evidence.proofs[id]; p != nil && p.assumed {
+		delete(s.evidence.proofs, id)
+		s.traceEvent("not dead after all", id, "")
 	}
 }
 
 // meetMembers starts the silence timers for members of a new view.
-func (c *Core) meetMembers(v *gossip.View) {
-	if c.silence == nil {
+func (s *silence) meetMembers(v *gossip.View) {
+	if s == nil {
 		return
 	}
-	if c.silence.since == 0 {
-		c.silence.since = c.now
+	if s.since == 0 {
+		s.since = s.now
 	}
 	heard := make(map[gossip.NodeID]clock.Instant, len(v.Members))
 	for i := range v.Members {
 		id := v.Members[i].ID
-		if heard[id] = c.silence.lastSign[id]; heard[id] == 0 {
-			heard[id] = c.now
+		if heard[id] = s.lastSign[id]; heard[id] == 0 {
+			heard[id] = s.now
 		}
 	}
-	c.silence.lastSign = heard
+	s.lastSign = heard
 }
 
 // servedAt is when this node was last granted a lease. Pings are not enough: a leader
 // that gathers no quorum sends them as well.
-func (c *Core) servedAt() clock.Instant { return max(c.holder.grantedAt, c.silence.since) }
+func (s *silence) servedAt() clock.Instant { return max(s.holder.grantedAt, s.since) }
 
 // assumes reports whether silence now counts as death.
-func (c *Core) assumes() bool {
-	return c.silence != nil && c.votes() && !c.holder.lease.Valid(c.now) && !c.now.Before(c.servedAt().Add(c.silence.after))
+func (s *silence) assumes() bool {
+	return s != nil && s.votes() && !s.holder.lease.Valid(s.now) && !s.now.Before(s.servedAt().Add(s.after))
 }
 
-// driveAssume assumes that silent members are dead.
-func (c *Core) driveAssume() bool {
-	if !c.assumes() {
-		return false
+// driveAssume assumes that silent members are dead, and returns them.
+func (s *silence) driveAssume() (dead []gossip.NodeID) {
+	if !s.assumes() {
+		return nil
 	}
-	moved := false
-	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; c.assumable(id) && !c.now.Before(c.silence.lastSign[id].Add(c.silence.after)) {
-			c.proveDead(id, &proof{at: c.now, reason: "assumed: silent for " + c.silence.after.String(), certain: true, assumed: true})
-			moved = true
+	for i := range s.view.Members {
+		if id := s.view.Members[i].ID; s.assumable(id) && !s.now.Before(s.lastSign[id].Add(s.after)) {
+			s.evidence.recordProof(id, &proof{at: s.now, reason: "assumed: silent for " + s.after.String(), certain: true, assumed: true})
+			dead = append(dead, id)
 		}
 	}
-	return moved
+	return dead
 }
 
 // assumable reports whether a member may be assumed dead.
-func (c *Core) assumable(id gossip.NodeID) bool {
-	p := c.proofs[id]
-	return id != c.self() && !c.links[id] && (p == nil || !p.certain)
+func (s *silence) assumable(id gossip.NodeID) bool {
+	p := s.evidence.proofs[id]
+	return id != s.self() && !s.evidence.links[id] && (p == nil || !p.certain)
 }
 
 // assumeAt returns when driveAssume next has something to do.
-func (c *Core) assumeAt() clock.Instant {
-	if c.silence == nil || !c.votes() {
+func (s *silence) assumeAt() clock.Instant {
+	if s == nil || !s.votes() {
 		return clock.Never
 	}
 	d := clock.Never
-	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; c.assumable(id) {
-			d = clock.Min(d, c.silence.lastSign[id].Add(c.silence.after))
+	for i := range s.view.Members {
+		if id := s.view.Members[i].ID; s.assumable(id) {
+			d = clock.Min(d, s.lastSign[id].Add(s.after))
 		}
 	}
 	if d == clock.Never {
 		return d
 	}
-	return max(d, c.servedAt().Add(c.silence.after), c.holder.lease.Until)
+	return max(d, s.servedAt().Add(s.after), s.holder.lease.Until)
 }

@@ -69,10 +69,10 @@ func (c *Core) campaignAt() clock.Instant {
 		wait += c.cfg.Lease
 	}
 	at := max(c.leaderlessSince.Add(wait), c.campaignAfter)
-	if g := c.guard; g.leader != 0 && g.leader != c.self() && c.mayLive(g.leader) && c.mutant != mutantPromiseSelf {
+	if g := c.guard; g.leader != 0 && g.leader != c.self() && c.evidence.mayLive(g.leader) && c.mutant != mutantPromiseSelf {
 		at = max(at, g.until)
 	}
-	if p := c.promised.Node; c.candidateUntil.After(at) && c.view.Member(p) != nil && !c.dead(p) {
+	if p := c.promised.Node; c.candidateUntil.After(at) && c.view.Member(p) != nil && !c.evidence.dead(p) {
 		at = c.candidateUntil
 	}
 	return at
@@ -93,7 +93,7 @@ type ahead struct {
 // proven dead.
 func (c *Core) livingSeniors() int {
 	a := &c.ahead
-	if a.view == c.view && a.leader == c.leader && len(c.proofs) == 0 {
+	if a.view == c.view && a.leader == c.leader && len(c.evidence.proofs) == 0 {
 		return a.seniors
 	}
 	n := 0
@@ -102,12 +102,12 @@ func (c *Core) livingSeniors() int {
 		if m.ID == c.self() {
 			break
 		}
-		if m.Status.Votes() && m.ID != c.leader && !c.dead(m.ID) {
+		if m.Status.Votes() && m.ID != c.leader && !c.evidence.dead(m.ID) {
 			n++
 		}
 	}
 	*a = ahead{c.view, c.leader, n}
-	if len(c.proofs) > 0 {
+	if len(c.evidence.proofs) > 0 {
 		a.view = nil
 	}
 	return n
@@ -147,17 +147,6 @@ func (c *Core) joinerPatience() time.Duration {
 	return patience
 }
 
-// evidenceAt is when a denied proof counts again.
-func (c *Core) evidenceAt() clock.Instant {
-	d := clock.Never
-	for _, p := range c.proofs { // order-free: a minimum
-		if p.deniedUntil.After(c.now) {
-			d = clock.Min(d, p.deniedUntil)
-		}
-	}
-	return d
-}
-
 // driveCampaign begins a candidacy once campaignAt has passed.
 func (c *Core) driveCampaign() bool {
 	if c.now.Before(c.campaignAt()) {
@@ -178,18 +167,9 @@ func (c *Core) driveCampaign() bool {
 		c.sendPrepares()
 		return true
 	}
-	c.toElectorate(c.candidacyMessage(c.ref()))
-	c.traceEvent("campaigns", c.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(c.proofs)))
+	c.evidence.toElectorate(c.candidacyMessage(c.ref()))
+	c.traceEvent("campaigns", c.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(c.evidence.proofs)))
 	return true
-}
-
-// toElectorate sends a message to all members that are not certainly dead.
-func (c *Core) toElectorate(m Message) {
-	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; c.mayLive(id) {
-			c.sendTo(id, m)
-		}
-	}
 }
 
 func (c *Core) onPreVoted(from gossip.NodeID, m *PreVoted) {
@@ -197,7 +177,7 @@ func (c *Core) onPreVoted(from gossip.NodeID, m *PreVoted) {
 	if cand == nil || cand.preparing || cand.ballot != m.Ballot || cand.base != m.Base {
 		return
 	}
-	if c.deny(m.Hears) {
+	if c.evidence.deny(m.Hears) {
 		c.failCandidacy("a proof was denied")
 		return
 	}
@@ -232,7 +212,7 @@ func (c *Core) onPromised(from gossip.NodeID, m *Promised) {
 	if cand == nil || !cand.preparing || cand.ballot != m.Ballot || cand.base != m.Base {
 		return
 	}
-	if c.deny(m.Hears) {
+	if c.evidence.deny(m.Hears) {
 		c.failCandidacy("a proof was denied")
 		return
 	}
@@ -261,8 +241,8 @@ func (c *Core) failCandidacy(why string) {
 	c.failures++
 	wait := c.cfg.Ping/4 + c.upTo(c.cfg.Ping*time.Duration(min(c.failures, 5)))
 	c.campaignAfter = c.now.Add(wait)
-	if c.evidenceAt() != clock.Never {
-		c.campaignAfter = max(c.campaignAfter, c.evidenceAt())
+	if c.evidence.evidenceAt() != clock.Never {
+		c.campaignAfter = max(c.campaignAfter, c.evidence.evidenceAt())
 	}
 }
 
@@ -318,5 +298,5 @@ func (c *Core) sendPrepares() {
 	cand.yes = map[gossip.NodeID]bool{c.self(): true}
 	c.promised = cand.ballot
 	cand.found.attempt = c.attempts[cand.base]
-	c.toElectorate(c.candidacyMessage(c.ref()))
+	c.evidence.toElectorate(c.candidacyMessage(c.ref()))
 }

@@ -24,7 +24,8 @@ import (
 type Core struct {
 	env
 	history
-	holder leaseHolder
+	holder   leaseHolder
+	evidence evidence
 
 	// ended is set once this incarnation has left or was removed; Step is then a no-op.
 	ended bool
@@ -40,13 +41,6 @@ type Core struct {
 	attempts map[gossip.Epoch]*attempt
 	guard    guard
 
-	// proofs holds the proven deaths of members, early those of nodes that are in no view
-	// of this node yet.
-	proofs map[gossip.NodeID]*proof
-	early  map[gossip.NodeID]*proof
-	links  map[gossip.NodeID]bool
-	// unreachable is never modified in place: sent answers share it.
-	unreachable []gossip.NodeID
 	// heardAt is when the last ping or accept of a leader arrived.
 	heardAt clock.Instant
 	// nextAsk is when a joiner without a leader next asks for a newer view.
@@ -104,7 +98,8 @@ func New(cfg Config, now clock.Instant) *Core {
 		env:     env{cfg: cfg, rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now},
 		history: history{packFrom: packFrom, gone: map[gossip.NodeID]bool{}},
 		silence: newSilence(cfg.Partition), leaderlessSince: now, attempts: map[gossip.Epoch]*attempt{},
-		proofs: map[gossip.NodeID]*proof{}, early: map[gossip.NodeID]*proof{}, links: map[gossip.NodeID]bool{}, leavers: map[gossip.NodeID]bool{},
+		evidence: evidence{proofs: map[gossip.NodeID]*proof{}, early: map[gossip.NodeID]*proof{}, links: map[gossip.NodeID]bool{}},
+		leavers:  map[gossip.NodeID]bool{},
 	}
 	c.wireMachines()
 	return c
@@ -113,7 +108,10 @@ func New(cfg Config, now clock.Instant) *Core {
 // wireMachines gives each machine those that it works with.
 func (c *Core) wireMachines() {
 	c.history.env = &c.env
-	c.holder.history = &c.history
+	c.holder.history, c.evidence.history = &c.history, &c.history
+	if c.silence != nil {
+		c.silence.history, c.silence.evidence, c.silence.holder = &c.history, &c.evidence, &c.holder
+	}
 }
 
 // Step applies ev and appends the resulting actions to out. It never fails; an event that
@@ -159,21 +157,35 @@ func (c *Core) applyEvent(ev Event) {
 	case Leave:
 		c.onLeave()
 	case ProvenDead:
-		c.onProof(e)
-	case Alive:
-		c.onAlive(e.Subject)
-	case Link:
-		c.links[e.Subject] = e.Up
-		c.signOfLife(e.Subject) // up, or up until now
-		if !e.Up {
-			delete(c.links, e.Subject)
+		if c.evidence.onProof(e) {
+			c.actOnProof(e.Subject)
 		}
+	case Alive:
+		c.evidence.withdrawProof(e.Subject)
+		if c.leadership != nil {
+			delete(c.leadership.doubts, e.Subject)
+		}
+	case Link:
+		c.silence.signOfLife(e.Subject) // up, or up until now
+		c.evidence.setLink(e.Subject, e.Up)
 	case Unreachable:
-		c.unreachable = slices.Clone(e.Nodes)
+		c.evidence.unreachable = slices.Clone(e.Nodes)
 	case Yield:
 		c.onYield(e.Subject, e.Reporter)
 	case ForeignSeen:
 		c.onForeign(e.Cluster, e.Nodes)
+	}
+}
+
+// actOnProof makes the leader or candidate act on a new proof of a member's death.
+func (c *Core) actOnProof(id gossip.NodeID) {
+	c.requestReview()
+	if id == c.leader && c.evidence.certainlyDead(id) {
+		c.leaderlessSince = min(c.leaderlessSince, c.now)
+	}
+	if c.candidacy != nil {
+		// A candidate whose electorate has changed asks again immediately.
+		c.candidacy, c.campaignAfter = nil, 0
 	}
 }
 
@@ -182,7 +194,7 @@ func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
 		c.traceEvent("message in another node's name, ignored", from, "")
 		return
 	}
-	c.signOfLife(from)
+	c.silence.signOfLife(from)
 	if !c.mayAccept(from, msg) {
 		return
 	}
@@ -262,7 +274,7 @@ func (c *Core) receiveForeign(from gossip.NodeID, msg Message) {
 // driveStep advances the part that this node plays, and reports whether anything changed.
 func (c *Core) driveStep() bool {
 	moved := c.leaving && c.driveLeave()
-	moved = !c.ended && (c.driveAnnounce() || c.driveAssume()) || moved
+	moved = !c.ended && (c.driveAnnounce() || c.assumeDeaths()) || moved
 	switch {
 	case c.ended:
 		return false
@@ -274,6 +286,15 @@ func (c *Core) driveStep() bool {
 		return c.driveCandidacy() || moved
 	}
 	return c.driveCampaign() || moved
+}
+
+// assumeDeaths acts on the deaths that silence makes this node assume.
+func (c *Core) assumeDeaths() bool {
+	assumed := c.silence.driveAssume()
+	for _, id := range assumed {
+		c.actOnProof(id)
+	}
+	return len(assumed) > 0
 }
 
 // Deadline returns when the core next needs a Tick, or Never if it waits for events only.
@@ -292,7 +313,7 @@ func (c *Core) Deadline() clock.Instant {
 	if c.announces() {
 		d = clock.Min(d, c.nextAnnounce)
 	}
-	d = clock.Min(d, c.assumeAt())
+	d = clock.Min(d, c.silence.assumeAt())
 	switch {
 	case c.view == nil:
 		return clock.Min(d, c.joiningDeadline())
@@ -341,12 +362,11 @@ func (c *Core) adoptView(v *gossip.View) {
 		c.heardAt = c.now
 	}
 	for _, id := range c.advanceTo(v, me) {
-		delete(c.proofs, id)
-		delete(c.links, id)
+		c.evidence.forgetMember(id)
 		delete(c.leavers, id)
 	}
-	c.meetMembers(v)
-	c.countEarlyProofs()
+	c.silence.meetMembers(v)
+	c.evidence.countEarlyProofs()
 	for base := range c.attempts { // order-free: each entry is checked by itself
 		if base < v.Epoch {
 			delete(c.attempts, base)

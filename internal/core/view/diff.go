@@ -140,7 +140,7 @@ func (c *Core) onNeedView(from gossip.NodeID) {
 		p.whole = true
 		c.sendTo(from, c.roundMessage(m, p, &Ping{}))
 		if prep := c.leadership.prep; prep != nil && prep.base == c.view.Epoch && !prep.yes[from] {
-			certain, weak := c.deadMembers()
+			certain, weak := c.evidence.deadMembers()
 			c.sendTo(from, &Prepare{Ballot: c.leadership.ballot, Base: Whole(c.view), Dead: certain, Weak: weak})
 		}
 	default:
@@ -151,7 +151,7 @@ func (c *Core) onNeedView(from gossip.NodeID) {
 // candidacyMessage returns the candidate's current request to its electorate, with its
 // view as given.
 func (c *Core) candidacyMessage(base *SentView) Message {
-	certain, weak := c.deadMembers()
+	certain, weak := c.evidence.deadMembers()
 	certain, weak = slices.Clip(certain), slices.Clip(weak)
 	if c.candidacy.preparing {
 		return &Prepare{Ballot: c.candidacy.ballot, Base: base, Dead: certain, Weak: weak}

@@ -48,27 +48,42 @@ type proof struct {
 	deniedUntil clock.Instant
 }
 
-func (c *Core) onProof(e ProvenDead) {
-	id := e.Subject
-	if id == c.self() || c.cfg.Evidence == gossip.EvidenceOff || c.gone[id] {
-		return
+// evidence holds the proofs of death of a view's members, and this node's links, by which
+// it denies proofs of other nodes.
+type evidence struct {
+	*history
+	// proofs holds the proven deaths of members, early those of nodes that are in no view
+	// of this node yet.
+	proofs map[gossip.NodeID]*proof
+	early  map[gossip.NodeID]*proof
+	links  map[gossip.NodeID]bool
+	// unreachable is never modified in place: sent answers share it.
+	unreachable []gossip.NodeID
+}
+
+// onProof records a proof, and reports whether it is a new one of a member's death.
+func (e *evidence) onProof(ev ProvenDead) bool {
+	id := ev.Subject
+	if id == e.self() || e.cfg.Evidence == gossip.EvidenceOff || e.gone[id] {
+		return false
 	}
-	fresh := &proof{at: c.now, reason: e.Reason, certain: e.Certain}
-	if c.view.Member(id) == nil {
+	fresh := &proof{at: e.now, reason: ev.Reason, certain: ev.Certain}
+	if e.view.Member(id) == nil {
 		// The view that has it as a member may be on its way here.
-		if p := c.early[id]; p.yieldsTo(fresh) && (p != nil || len(c.early) < earlyMax) {
-			c.early[id] = fresh
+		if p := e.early[id]; p.yieldsTo(fresh) && (p != nil || len(e.early) < earlyMax) {
+			e.early[id] = fresh
 		}
-		return
+		return false
 	}
-	p := c.proofs[id]
+	p := e.proofs[id]
 	if !p.yieldsTo(fresh) {
-		return
+		return false
 	}
 	if p != nil {
 		fresh.deniedUntil = p.deniedUntil
 	}
-	c.proveDead(id, fresh)
+	e.recordProof(id, fresh)
+	return true
 }
 
 // yieldsTo reports whether a fresh proof about the same peer supersedes p: any supersedes
@@ -77,78 +92,82 @@ func (p *proof) yieldsTo(fresh *proof) bool {
 	return p == nil || fresh.certain && (p.assumed || !p.certain)
 }
 
-// proveDead records the proof of a member's death.
-func (c *Core) proveDead(id gossip.NodeID, p *proof) {
-	c.proofs[id] = p
-	c.requestReview()
+// recordProof records the proof of a member's death.
+func (e *evidence) recordProof(id gossip.NodeID, p *proof) {
+	e.proofs[id] = p
 	kind := "proven dead"
 	if !p.certain {
 		kind = "taken for dead"
 	}
-	c.traceEvent(kind, id, p.reason)
-	if id == c.leader && c.certainlyDead(id) {
-		c.leaderlessSince = min(c.leaderlessSince, c.now)
-	}
-	if c.candidacy != nil {
-		// A candidate whose electorate has changed asks again immediately.
-		c.candidacy, c.campaignAfter = nil, 0
-	}
+	e.traceEvent(kind, id, p.reason)
 }
 
 // earlyMax bounds the proofs about nodes that are in no view.
 const earlyMax = 1024
 
 // countEarlyProofs applies the early proofs about nodes that are now in the view.
-func (c *Core) countEarlyProofs() {
-	if len(c.early) == 0 {
+func (e *evidence) countEarlyProofs() {
+	if len(e.early) == 0 {
 		return
 	}
-	for i := range c.view.Members {
-		id := c.view.Members[i].ID
-		if p := c.early[id]; p != nil && c.proofs[id].yieldsTo(p) {
-			c.proofs[id] = p
+	for i := range e.view.Members {
+		id := e.view.Members[i].ID
+		if p := e.early[id]; p != nil && e.proofs[id].yieldsTo(p) {
+			e.proofs[id] = p
 		}
-		delete(c.early, id)
+		delete(e.early, id)
 	}
 }
 
-// onAlive withdraws a proof.
-func (c *Core) onAlive(id gossip.NodeID) {
-	delete(c.proofs, id)
-	delete(c.early, id)
-	if c.leadership != nil {
-		delete(c.leadership.doubts, id)
+// withdrawProof withdraws the proof of a node's death.
+func (e *evidence) withdrawProof(id gossip.NodeID) {
+	delete(e.proofs, id)
+	delete(e.early, id)
+}
+
+// forgetMember drops the state about a former member.
+func (e *evidence) forgetMember(id gossip.NodeID) {
+	delete(e.proofs, id)
+	delete(e.links, id)
+}
+
+// setLink records whether there is a link with a node.
+func (e *evidence) setLink(id gossip.NodeID, up bool) {
+	if up {
+		e.links[id] = true
+	} else {
+		delete(e.links, id)
 	}
 }
 
 // dead reports whether there is a proof of id's death, weak or certain, that no member
 // denies.
-func (c *Core) dead(id gossip.NodeID) bool {
-	p := c.proofs[id]
-	return p != nil && !c.now.Before(p.deniedUntil)
+func (e *evidence) dead(id gossip.NodeID) bool {
+	p := e.proofs[id]
+	return p != nil && !e.now.Before(p.deniedUntil)
 }
 
 // certainlyDead reports whether there is a certain proof of id's death that no member
 // denies.
-func (c *Core) certainlyDead(id gossip.NodeID) bool {
-	return c.dead(id) && (c.proofs[id].certain || c.mutant == mutantWeakIsCertain)
+func (e *evidence) certainlyDead(id gossip.NodeID) bool {
+	return e.dead(id) && (e.proofs[id].certain || e.mutant == mutantWeakIsCertain)
 }
 
 // mayLive reports whether id's death is not certain.
-func (c *Core) mayLive(id gossip.NodeID) bool { return !c.certainlyDead(id) }
+func (e *evidence) mayLive(id gossip.NodeID) bool { return !e.certainlyDead(id) }
 
 // deny records that other members have links with nodes that are proven dead here. It
 // reports whether one of those proofs was certain: candidacies do not rest on weak
 // proofs, so their denial ends none.
-func (c *Core) deny(ids []gossip.NodeID) (certain bool) {
+func (e *evidence) deny(ids []gossip.NodeID) (certain bool) {
 	for _, id := range ids {
-		if p := c.proofs[id]; p != nil {
+		if p := e.proofs[id]; p != nil {
 			// The question is repeated and denied each time; all those denials count as
 			// one.
-			if p.deniedUntil == 0 || c.now.Sub(p.deniedUntil) > c.cfg.Lease {
-				c.traceEvent("proof denied", id, p.reason)
+			if p.deniedUntil == 0 || e.now.Sub(p.deniedUntil) > e.cfg.Lease {
+				e.traceEvent("proof denied", id, p.reason)
 			}
-			p.deniedUntil = c.now.Add(c.cfg.Ping / 2)
+			p.deniedUntil = e.now.Add(e.cfg.Ping / 2)
 			certain = certain || p.certain
 		}
 	}
@@ -157,15 +176,15 @@ func (c *Core) deny(ids []gossip.NodeID) (certain bool) {
 
 // deadMembers lists the members of the view that are proven dead, by certain and by weak
 // proofs.
-func (c *Core) deadMembers() (certain, weak []gossip.NodeID) {
-	if len(c.proofs) == 0 {
+func (e *evidence) deadMembers() (certain, weak []gossip.NodeID) {
+	if len(e.proofs) == 0 {
 		return nil, nil
 	}
-	for i := range c.view.Members {
-		switch id := c.view.Members[i].ID; {
-		case c.certainlyDead(id):
+	for i := range e.view.Members {
+		switch id := e.view.Members[i].ID; {
+		case e.certainlyDead(id):
 			certain = append(certain, id)
-		case c.dead(id):
+		case e.dead(id):
 			weak = append(weak, id)
 		}
 	}
@@ -173,10 +192,10 @@ func (c *Core) deadMembers() (certain, weak []gossip.NodeID) {
 }
 
 // linkedOf lists those of ids with which this node has a link, and itself.
-func (c *Core) linkedOf(ids []gossip.NodeID) []gossip.NodeID {
+func (e *evidence) linkedOf(ids []gossip.NodeID) []gossip.NodeID {
 	var out []gossip.NodeID
 	for _, id := range ids {
-		if id == c.self() || c.links[id] && c.proofs[id] == nil {
+		if id == e.self() || e.links[id] && e.proofs[id] == nil {
 			out = append(out, id)
 		}
 	}
@@ -197,7 +216,7 @@ func (c *Core) inWindow() bool {
 	}
 	last := clock.Instant(0)
 	for i := range c.view.Members {
-		if p := c.proofs[c.view.Members[i].ID]; p != nil && p.certain {
+		if p := c.evidence.proofs[c.view.Members[i].ID]; p != nil && p.certain {
 			last = max(last, p.at)
 		}
 	}
@@ -215,17 +234,17 @@ func (c *Core) total(in has) bool {
 		// excludes.
 		return false
 	}
-	return c.cfg.Evidence == gossip.EvidenceFull && c.votes() && totalQuorum(c.view, in, c.certainlyDead) && (c.inWindow() || c.assumes()) &&
-		c.cfg.Partition.Survives(c.view, func(id gossip.NodeID) bool { return in(id) && c.mayLive(id) })
+	return c.cfg.Evidence == gossip.EvidenceFull && c.votes() && totalQuorum(c.view, in, c.evidence.certainlyDead) && (c.inWindow() || c.silence.assumes()) &&
+		c.cfg.Partition.Survives(c.view, func(id gossip.NodeID) bool { return in(id) && c.evidence.mayLive(id) })
 }
 
 // plain asks the policy whether a set is a plain quorum.
 func (c *Core) plain(v *gossip.View, in has) bool {
 	if c.mutant == mutantQuorumOfLiving || c.mutant == mutantDeadOutFirst {
 		living := *v
-		living.Members = slices.DeleteFunc(slices.Clone(v.Members), func(m gossip.Member) bool { return c.proofs[m.ID] != nil })
+		living.Members = slices.DeleteFunc(slices.Clone(v.Members), func(m gossip.Member) bool { return c.evidence.proofs[m.ID] != nil })
 		if c.mutant == mutantQuorumOfLiving {
-			living.Members = slices.DeleteFunc(living.Members, func(m gossip.Member) bool { return slices.Contains(c.unreachable, m.ID) })
+			living.Members = slices.DeleteFunc(living.Members, func(m gossip.Member) bool { return slices.Contains(c.evidence.unreachable, m.ID) })
 		}
 		v = &living
 	}
@@ -249,13 +268,13 @@ func (c *Core) undoubted(id gossip.NodeID) bool {
 	o := c.leadership
 	d := o.doubts[id]
 	if d == nil {
-		d = &doubt{asked: c.now, waiting: c.witnesses(id), answered: map[gossip.NodeID]bool{}}
+		d = &doubt{asked: c.now, waiting: c.evidence.witnesses(id), answered: map[gossip.NodeID]bool{}}
 		for _, w := range d.waiting {
 			c.sendTo(w, &Doubt{Ballot: o.ballot, Dead: []gossip.NodeID{id}})
 		}
 		o.doubts[id] = d
 	}
-	missing := slices.ContainsFunc(d.waiting, func(w gossip.NodeID) bool { return !d.answered[w] && c.proofs[w] == nil })
+	missing := slices.ContainsFunc(d.waiting, func(w gossip.NodeID) bool { return !d.answered[w] && c.evidence.proofs[w] == nil })
 	return !missing || !c.now.Before(d.asked.Add(c.doubtWait()))
 }
 
@@ -270,7 +289,7 @@ func (c *Core) undoubted(id gossip.NodeID) bool {
 // link may have been restored meanwhile.
 func (c *Core) outlived(m *gossip.Member) bool {
 	o := c.leadership
-	if c.certainlyDead(m.ID) || c.mutant == mutantWeakRemovesSoon {
+	if c.evidence.certainlyDead(m.ID) || c.mutant == mutantWeakRemovesSoon {
 		return true
 	}
 	ended := max(o.peers[m.ID].answeredAt, o.since).Add(c.cfg.Lease + c.margin(c.cfg.Lease))
@@ -285,11 +304,11 @@ func (c *Core) outlived(m *gossip.Member) bool {
 }
 
 // witnesses lists the voters that may have a link with a node.
-func (c *Core) witnesses(id gossip.NodeID) []gossip.NodeID {
+func (e *evidence) witnesses(id gossip.NodeID) []gossip.NodeID {
 	var out []gossip.NodeID
-	for i := range c.view.Members {
-		m := &c.view.Members[i]
-		if m.Status.Votes() && m.ID != id && m.ID != c.self() && c.mayLive(m.ID) {
+	for i := range e.view.Members {
+		m := &e.view.Members[i]
+		if m.Status.Votes() && m.ID != id && m.ID != e.self() && e.mayLive(m.ID) {
 			out = append(out, m.ID)
 		}
 	}
@@ -297,7 +316,7 @@ func (c *Core) witnesses(id gossip.NodeID) []gossip.NodeID {
 }
 
 func (c *Core) onDoubt(from gossip.NodeID, m *Doubt) {
-	c.sendTo(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.linkedOf(m.Dead)})
+	c.sendTo(from, &Doubted{Ballot: m.Ballot, Asked: m.Dead, Hears: c.evidence.linkedOf(m.Dead)})
 }
 
 func (c *Core) onDoubted(from gossip.NodeID, m *Doubted) {
@@ -311,20 +330,40 @@ func (c *Core) onDoubted(from gossip.NodeID, m *Doubted) {
 		}
 	}
 	c.requestReview()
-	c.deny(m.Hears)
+	c.evidence.deny(m.Hears)
 	for _, id := range m.Hears {
 		delete(o.doubts, id)
 	}
 }
 
 // departed returns the departure of a member whose death is proven or assumed here.
-func (c *Core) departed(id gossip.NodeID) gossip.Departure {
+func (e *evidence) departed(id gossip.NodeID) gossip.Departure {
 	d := gossip.Departure{ID: id, Cause: gossip.CauseDead}
-	if p := c.proofs[id]; p != nil {
+	if p := e.proofs[id]; p != nil {
 		d.Evidence = p.reason[:min(len(p.reason), evidenceBytesMax)]
 		if p.assumed {
 			d.Cause = gossip.CauseAssumed
 		}
 	}
 	return d
+}
+
+// evidenceAt is when a denied proof counts again.
+func (e *evidence) evidenceAt() clock.Instant {
+	d := clock.Never
+	for _, p := range e.proofs { // order-free: a minimum
+		if p.deniedUntil.After(e.now) {
+			d = clock.Min(d, p.deniedUntil)
+		}
+	}
+	return d
+}
+
+// toElectorate sends a message to all members that are not certainly dead.
+func (e *evidence) toElectorate(m Message) {
+	for i := range e.view.Members {
+		if id := e.view.Members[i].ID; e.mayLive(id) {
+			e.sendTo(id, m)
+		}
+	}
 }

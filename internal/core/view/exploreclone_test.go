@@ -12,10 +12,10 @@ import (
 // attempts, messages) is shared.
 func cloneCore(c *Core) *Core {
 	d := *c
-	d.gone, d.links, d.leavers = maps.Clone(c.gone), maps.Clone(c.links), maps.Clone(c.leavers)
+	d.gone, d.evidence.links, d.leavers = maps.Clone(c.gone), maps.Clone(c.evidence.links), maps.Clone(c.leavers)
 	d.goneOrder = slices.Clone(c.goneOrder)
 	d.attempts = maps.Clone(c.attempts)
-	d.proofs, d.early = cloneEach(c.proofs), cloneEach(c.early)
+	d.evidence.proofs, d.evidence.early = cloneEach(c.evidence.proofs), cloneEach(c.evidence.early)
 	d.joining.contacts, d.joining.passed = slices.Clone(c.joining.contacts), slices.Clone(c.joining.passed)
 	d.lineageNodes = maps.Clone(c.lineageNodes)
 	if c.candidacy != nil {
@@ -112,10 +112,10 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		of     reflect.Type
 		fields int
 	}{
-		{reflect.TypeFor[Core](), 35}, {reflect.TypeFor[leaseHolder](), 4}, {reflect.TypeFor[env](), 6}, {reflect.TypeFor[history](), 9}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
+		{reflect.TypeFor[Core](), 32}, {reflect.TypeFor[evidence](), 5}, {reflect.TypeFor[leaseHolder](), 4}, {reflect.TypeFor[env](), 6}, {reflect.TypeFor[history](), 9}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
 		{reflect.TypeFor[proposal](), 7}, {reflect.TypeFor[candidacy](), 7}, {reflect.TypeFor[findings](), 2},
 		{reflect.TypeFor[preparation](), 3}, {reflect.TypeFor[proof](), 5}, {reflect.TypeFor[doubt](), 3},
-		{reflect.TypeFor[farewell](), 5}, {reflect.TypeFor[silence](), 3}, {reflect.TypeFor[joining](), 5},
+		{reflect.TypeFor[farewell](), 5}, {reflect.TypeFor[silence](), 6}, {reflect.TypeFor[joining](), 5},
 		{reflect.TypeFor[lineageConflict](), 4}, {reflect.TypeFor[membership](), 2}, {reflect.TypeFor[guard](), 2}, {reflect.TypeFor[attempt](), 3},
 		{reflect.TypeFor[tally](), 11}, {reflect.TypeFor[gossip.View](), 9}, {reflect.TypeFor[gossip.Member](), 3},
 		{reflect.TypeFor[truth](), 8}, {reflect.TypeFor[acceptance](), 5},

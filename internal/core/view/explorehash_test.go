@@ -104,11 +104,11 @@ func (e *encoder) core(c *Core) {
 	}
 	e.id(c.guard.leader).id(c.leader)
 	e.lease(c.holder.lease)
-	e.proven(c.proofs)
-	e.proven(c.early)
-	e.set(c.links)
+	e.proven(c.evidence.proofs)
+	e.proven(c.evidence.early)
+	e.set(c.evidence.links)
 	e.set(c.leavers)
-	e.putIDs(c.unreachable)
+	e.putIDs(c.evidence.unreachable)
 	e.i(int64(c.failures))
 	for _, at := range []clock.Instant{
 		c.guard.until, c.holder.grantedAt, c.heardAt, c.nextAsk, c.leaderlessSince, c.campaignAfter, c.candidateUntil, c.nextLeave, c.nextAnnounce,

@@ -54,7 +54,7 @@ func (c *Core) driveFarewell() {
 	}
 	f.next = c.now.Add(c.cfg.Ping / 2)
 	for i := range f.view.Members {
-		if id := f.view.Members[i].ID; !f.knows[id] && c.mayLive(id) {
+		if id := f.view.Members[i].ID; !f.knows[id] && c.evidence.mayLive(id) {
 			c.sendTo(id, &Decided{View: f.packed})
 		}
 	}

@@ -190,7 +190,7 @@ func (c *Core) driveLeave() bool {
 	case c.leader != 0:
 		c.sendTo(c.leader, &LeaveRequest{})
 	default:
-		c.toElectorate(&LeaveRequest{})
+		c.evidence.toElectorate(&LeaveRequest{})
 	}
 	return false
 }
@@ -211,7 +211,7 @@ func (c *Core) repeatLeave() {
 func (c *Core) allLeave() bool {
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
-		if m.ID != c.self() && m.Status.Votes() && !c.leavers[m.ID] && !c.dead(m.ID) {
+		if m.ID != c.self() && m.Status.Votes() && !c.leavers[m.ID] && !c.evidence.dead(m.ID) {
 			return false
 		}
 	}
@@ -221,7 +221,7 @@ func (c *Core) allLeave() bool {
 // allOthersDead reports whether every other member is proven dead.
 func (c *Core) allOthersDead() bool {
 	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; id != c.self() && !c.dead(id) {
+		if id := c.view.Members[i].ID; id != c.self() && !c.evidence.dead(id) {
 			return false
 		}
 	}

@@ -115,9 +115,9 @@ func (c *Core) becomeLeader(w way) {
 	}
 	o.now = c.newTally(c.view)
 	c.followForeign(nil)
-	for _, id := range slices.Concat(c.deadMembers()) {
+	for _, id := range slices.Concat(c.evidence.deadMembers()) {
 		// Members that promised were asked about the dead and have no link with them.
-		o.doubts[id] = &doubt{asked: cand.began, waiting: c.witnesses(id), answered: maps.Clone(cand.yes)}
+		o.doubts[id] = &doubt{asked: cand.began, waiting: c.evidence.witnesses(id), answered: maps.Clone(cand.yes)}
 	}
 	c.traceEvent("leads", c.self(), "")
 	switch w {
@@ -155,7 +155,7 @@ func (c *Core) driveLeader() bool {
 		c.campaignAfter = c.now.Add(c.cfg.Ping + c.upTo(c.cfg.Lease))
 		return true
 	}
-	if o.proposal != nil && c.hopeless(o.proposal.next, o.proposal.emergency, c.mayLive) && !c.mustTakeOver() {
+	if o.proposal != nil && c.hopeless(o.proposal.next, o.proposal.emergency, c.evidence.mayLive) && !c.mustTakeOver() {
 		c.letOthersLead()
 		return true
 	}
@@ -183,14 +183,14 @@ func (c *Core) driveLeader() bool {
 
 // mustTakeOver reports whether only an emergency takeover can continue.
 func (c *Core) mustTakeOver() bool {
-	if len(c.proofs) == 0 {
+	if len(c.evidence.proofs) == 0 {
 		return false
 	}
 	if p := c.leadership.proposal; p != nil {
 		// After one death too many, begin a new takeover, or replace the attempt by one.
-		return c.hopeless(p.next, p.emergency, c.mayLive) && c.total(c.mayLive)
+		return c.hopeless(p.next, p.emergency, c.evidence.mayLive) && c.total(c.evidence.mayLive)
 	}
-	return !c.plain(c.view, c.mayLive) && c.total(c.mayLive)
+	return !c.plain(c.view, c.evidence.mayLive) && c.total(c.evidence.mayLive)
 }
 
 // hopeless reports whether a view on top of ours can no longer be committed: too many
@@ -198,7 +198,7 @@ func (c *Core) mustTakeOver() bool {
 // they died, so a leader that finds it cannot drop it. But it does not bind a total
 // quorum, which continues without the dead and ignores it (evidence.go).
 func (c *Core) hopeless(next *gossip.View, emergency bool, living has) bool {
-	if len(c.proofs) == 0 {
+	if len(c.evidence.proofs) == 0 {
 		return false
 	}
 	return !(c.plain(c.view, living) && c.plain(next, living)) && !(emergency && allOf(next, living))
@@ -208,11 +208,11 @@ func (c *Core) hopeless(next *gossip.View, emergency bool, living has) bool {
 // the view: the attempt that this node has accepted on top of its view can no longer be
 // committed, and this node cannot take over.
 func (c *Core) BeyondHelp() bool {
-	if c.ended || c.view == nil || len(c.proofs) == 0 {
+	if c.ended || c.view == nil || len(c.evidence.proofs) == 0 {
 		return false
 	}
 	a := c.attempts[c.view.Epoch]
-	return a != nil && c.hopeless(a.next, a.emergency, func(id gossip.NodeID) bool { return !c.dead(id) }) && !c.total(c.mayLive)
+	return a != nil && c.hopeless(a.next, a.emergency, func(id gossip.NodeID) bool { return !c.evidence.dead(id) }) && !c.total(c.evidence.mayLive)
 }
 
 // way is the next step after a prepare that a quorum has answered.
@@ -238,11 +238,11 @@ func (c *Core) chooseWay(in has, plain bool, found *attempt) way {
 		return wayTakeOver
 	case found == nil || c.mutant == mutantDropAttempt:
 		return wayAfresh
-	case !c.hopeless(found.next, found.emergency, c.mayLive) || c.mutant == mutantCarryHopeless:
+	case !c.hopeless(found.next, found.emergency, c.evidence.mayLive) || c.mutant == mutantCarryHopeless:
 		return wayCarry
 	case c.total(in):
 		return wayTakeOver
-	case c.total(c.mayLive):
+	case c.total(c.evidence.mayLive):
 		return wayWait
 	}
 	return wayNone
@@ -272,7 +272,7 @@ func (c *Core) leaderDeadline() clock.Instant {
 			d = clock.Min(d, at)
 		}
 	}
-	return clock.Min(d, c.evidenceAt())
+	return clock.Min(d, c.evidence.evidenceAt())
 }
 
 // sendRound pings every member; while a proposal is in flight the pings are accepts.
@@ -337,9 +337,9 @@ func (c *Core) sendPrepare() {
 		return
 	}
 	msg := &Prepare{Ballot: c.leadership.ballot, Base: c.ref()}
-	msg.Dead, msg.Weak = c.deadMembers()
+	msg.Dead, msg.Weak = c.evidence.deadMembers()
 	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; !prep.yes[id] && c.mayLive(id) {
+		if id := c.view.Members[i].ID; !prep.yes[id] && c.evidence.mayLive(id) {
 			c.sendTo(id, msg)
 		}
 	}
@@ -431,7 +431,7 @@ func (o *leadership) onPromised(c *Core, from gossip.NodeID, m *Promised) {
 		}
 		o.reviewNeeded = true
 	}
-	c.deny(m.Hears)
+	c.evidence.deny(m.Hears)
 	for _, id := range m.Hears {
 		delete(o.doubts, id)
 	}

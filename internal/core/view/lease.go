@@ -149,7 +149,7 @@ func (c *Core) fillGrant(p *Ping, m *gossip.Member, peer *peer) {
 	if !o.free && c.mutant != mutantLeaseWhileCarrying {
 		return
 	}
-	leftOut := len(o.leaves) > 0 && o.leaves[m.ID] || peer.leaseWithheldSince != 0 || c.dead(m.ID) || o.proposal != nil && !peer.stays
+	leftOut := len(o.leaves) > 0 && o.leaves[m.ID] || peer.leaseWithheldSince != 0 || c.evidence.dead(m.ID) || o.proposal != nil && !peer.stays
 	if leftOut && c.mutant != mutantLeaseToRemoved {
 		return
 	}

@@ -192,7 +192,7 @@ func (c *Core) onContested(from gossip.NodeID, m *Contested) {
 // have met its nodes.
 func (c *Core) showOthers(v *SentView) {
 	if !v.packed() {
-		c.toElectorate(&Decided{View: v})
+		c.evidence.toElectorate(&Decided{View: v})
 	}
 }
 

@@ -83,12 +83,12 @@ func (c *Core) heardLately(id gossip.NodeID) bool {
 		return true
 	}
 	p := c.leadership.peers[id]
-	return p != nil && !c.dead(id) && c.now.Sub(p.answeredAt) < c.cfg.Lease
+	return p != nil && !c.evidence.dead(id) && c.now.Sub(p.answeredAt) < c.cfg.Lease
 }
 
 // reportsUnreachable reports whether a cannot reach b, by a's own report.
 func (c *Core) reportsUnreachable(a, b gossip.NodeID) bool {
-	list := c.unreachable
+	list := c.evidence.unreachable
 	if a != c.self() {
 		p := c.leadership.peers[a]
 		if p == nil {

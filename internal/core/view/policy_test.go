@@ -247,11 +247,11 @@ func TestAssumeCrashTakesItBack(t *testing.T) {
 	w.step(3, Link{Subject: 2, Up: false})
 	w.run(after/2 + testLease)
 	three := w.nodes[3].core
-	if !three.dead(1) || three.dead(2) || w.holds(w.nodes[3]) {
-		w.fail("dead to 3: 1 %v, 2 %v", three.dead(1), three.dead(2))
+	if !three.evidence.dead(1) || three.evidence.dead(2) || w.holds(w.nodes[3]) {
+		w.fail("dead to 3: 1 %v, 2 %v", three.evidence.dead(1), three.evidence.dead(2))
 	}
 	w.inject(1, 3, &LeaveRequest{})
-	if three.dead(1) {
+	if three.evidence.dead(1) {
 		w.fail("1 sends messages but still counts as dead")
 	}
 	w.must(after+testLease, "3 goes on", func() bool { return w.holds(w.nodes[3]) })

@@ -85,7 +85,7 @@ func (c *Core) acceptOwn() {
 func (c *Core) carryAttempt(a *attempt) {
 	p := &proposal{next: a.next, emergency: a.emergency, carried: true}
 	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; a.next.Member(id) == nil && c.mayLive(id) {
+		if id := c.view.Members[i].ID; a.next.Member(id) == nil && c.evidence.mayLive(id) {
 			p.notBefore = c.removeFrom(c.leadership.since)
 		}
 	}
@@ -108,7 +108,7 @@ func (c *Core) takeOver(answered map[gossip.NodeID]bool) {
 	for i := range c.view.Members {
 		m := c.view.Members[i]
 		if !answered[m.ID] {
-			next.Out = append(next.Out, c.departed(m.ID))
+			next.Out = append(next.Out, c.evidence.departed(m.ID))
 			continue
 		}
 		if m.Status == gossip.Joining {
@@ -155,7 +155,7 @@ func (c *Core) commitProposal() {
 	c.traceEvent("commits", 0, p.next.Epoch.String())
 	tell := p.next
 	for i := range before.Members {
-		if id := before.Members[i].ID; tell.Member(id) == nil && c.mayLive(id) {
+		if id := before.Members[i].ID; tell.Member(id) == nil && c.evidence.mayLive(id) {
 			c.sendTo(id, &Decided{View: p.packed})
 		}
 	}
@@ -236,7 +236,7 @@ func (c *Core) proposeNext() bool {
 	// Return early without a reason to change, and without a quorum: proposeNext is called at
 	// every answer to a ping.
 	due := o.batchAt != 0 && !c.now.Before(o.batchAt) || o.raiseAt != 0 && !c.now.Before(o.raiseAt)
-	if !o.reviewNeeded && !due && len(c.proofs) == 0 {
+	if !o.reviewNeeded && !due && len(c.evidence.proofs) == 0 {
 		return false
 	}
 	if o.now.newestAnswered(nil, o.round, max(o.round, 2)-2) == 0 && o.round > 0 {
@@ -252,7 +252,7 @@ func (c *Core) proposeNext() bool {
 	}
 	answered := func(id gossip.NodeID) bool {
 		p := o.peers[id]
-		return id == c.self() || p != nil && p.round+1 >= o.round && p.t0 != 0 && !c.dead(id)
+		return id == c.self() || p != nil && p.round+1 >= o.round && p.t0 != 0 && !c.evidence.dead(id)
 	}
 	if !c.plain(next, answered) || !c.plain(c.view, answered) {
 		return false
@@ -274,7 +274,7 @@ func (c *Core) buildNext() *gossip.View {
 		if why := c.removalCause(&m); why != 0 {
 			d := gossip.Departure{ID: m.ID, Cause: why}
 			if why == gossip.CauseDead {
-				d = c.departed(m.ID)
+				d = c.evidence.departed(m.ID)
 			}
 			next.Out, changed = append(next.Out, d), true
 			continue
@@ -374,13 +374,13 @@ func (c *Core) removalCause(m *gossip.Member) gossip.Cause {
 	switch {
 	case o.leaves[m.ID]:
 		return causeIf(gossip.CauseLeft, !c.now.Before(o.batchAt))
-	case c.certainlyDead(m.ID):
+	case c.evidence.certainlyDead(m.ID):
 		return causeIf(gossip.CauseDead, c.undoubted(m.ID))
 	case p.leaseWithheldSince != 0:
 		return causeIf(gossip.CauseYielded, !c.now.Before(c.removeFrom(p.leaseWithheldSince)))
 	}
 	woke := o.wokeAt != 0 && c.now.Before(o.wokeAt.Add(c.cfg.Ping))
-	if c.dead(m.ID) && c.undoubted(m.ID) && !woke && c.outlived(m) {
+	if c.evidence.dead(m.ID) && c.undoubted(m.ID) && !woke && c.outlived(m) {
 		return gossip.CauseDead
 	}
 	if woke {
@@ -400,7 +400,7 @@ func (c *Core) mayLeave() bool {
 	}
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
-		if p := o.peers[m.ID]; m.ID != c.self() && m.Status.Votes() && !c.dead(m.ID) &&
+		if p := o.peers[m.ID]; m.ID != c.self() && m.Status.Votes() && !c.evidence.dead(m.ID) &&
 			!o.leaves[m.ID] && p.round+1 >= o.round && p.epoch == c.view.Epoch {
 			return true
 		}
@@ -418,7 +418,7 @@ func (c *Core) admitJoiners(next *gossip.View) bool {
 	}
 	changed := false
 	for _, n := range joins {
-		if c.view.Member(n.ID) != nil || next.Member(n.ID) != nil || c.gone[n.ID] || c.early[n.ID] != nil || len(next.Members) >= membersMax {
+		if c.view.Member(n.ID) != nil || next.Member(n.ID) != nil || c.gone[n.ID] || c.evidence.early[n.ID] != nil || len(next.Members) >= membersMax {
 			continue
 		}
 		status := gossip.Joining
