@@ -13,100 +13,164 @@ type guard struct {
 	until  clock.Instant
 }
 
+// acceptor holds a member's promises and the attempts that it has accepted.
+type acceptor struct {
+	*history
+	evidence *evidence
+	// promised is the highest ballot that this acceptor has promised. Invariant: it
+	// never goes down.
+	promised gossip.Ballot
+	// roundSeen is the highest round met in any ballot: this node's next round is above
+	// it.
+	roundSeen uint64
+	// attempts holds the accepted attempt per base epoch. Invariant: no epoch before
+	// view's.
+	attempts map[gossip.Epoch]*attempt
+	guard    guard
+}
+
 // wouldPromise reports whether this acceptor may promise ballot to candidate, which
 // claims that some members are certainly dead. Its certain proof of the leader's death
 // counts here unless this node has a link with the leader.
-func (c *Core) wouldPromise(candidate gossip.NodeID, b gossip.Ballot, claimed []gossip.NodeID) bool {
-	if b.Less(c.promised) || b == c.promised && b.Node != candidate {
+func (a *acceptor) wouldPromise(candidate gossip.NodeID, b gossip.Ballot, claimed []gossip.NodeID) bool {
+	if b.Less(a.promised) || b == a.promised && b.Node != candidate {
 		return false
 	}
-	g := c.guard
-	if g.leader == candidate || g.leader == 0 || !c.now.Before(g.until) {
+	g := a.guard
+	if g.leader == candidate || g.leader == 0 || !a.now.Before(g.until) {
 		return true
 	}
-	if c.mutant == mutantIgnorePromise {
+	if a.mutant == mutantIgnorePromise {
 		return true
 	}
-	if g.leader == c.self() {
+	if g.leader == a.self() {
 		return false
 	}
-	if c.evidence.certainlyDead(g.leader) {
+	if a.evidence.certainlyDead(g.leader) {
 		return true
 	}
-	if c.cfg.Evidence == gossip.EvidenceOff {
+	if a.cfg.Evidence == gossip.EvidenceOff {
 		return false
 	}
 	for _, id := range claimed {
 		if id == g.leader {
-			return !c.evidence.links[id]
+			return !a.evidence.links[id]
 		}
 	}
 	return false
 }
 
-func (c *Core) onPreVote(from gossip.NodeID, m *PreVote) {
-	if !c.learnView(from, m.Base) {
-		return
-	}
-	c.sendTo(from, &PreVoted{
-		Ballot: m.Ballot, Base: m.Base.Epoch, Promised: c.promised,
-		Yes: c.wouldPromise(from, m.Ballot, m.Dead), Hears: c.evidence.linkedOf(m.Asked()),
+// onPreVote answers whether this acceptor would promise a ballot.
+func (a *acceptor) onPreVote(from gossip.NodeID, m *PreVote) {
+	a.sendTo(from, &PreVoted{
+		Ballot: m.Ballot, Base: m.Base.Epoch, Promised: a.promised,
+		Yes: a.wouldPromise(from, m.Ballot, m.Dead), Hears: a.evidence.linkedOf(m.Asked()),
 	})
 }
 
-func (c *Core) onPrepare(from gossip.NodeID, m *Prepare) {
-	if !c.learnView(from, m.Base) {
-		return
+// onPrepare promises a ballot or rejects it. It reports whether the promise supersedes this
+// node's own attempt.
+func (a *acceptor) onPrepare(from gossip.NodeID, m *Prepare) (superseded bool) {
+	if !a.wouldPromise(from, m.Ballot, m.Dead) {
+		a.sendTo(from, &Nack{Ballot: m.Ballot, Promised: a.promised})
+		return false
 	}
-	if !c.wouldPromise(from, m.Ballot, m.Dead) {
-		c.sendTo(from, &Nack{Ballot: m.Ballot, Promised: c.promised})
-		return
-	}
-	c.promiseBallot(m.Ballot)
+	superseded = a.promiseBallot(m.Ballot)
 	reply := &Promised{
-		Ballot: m.Ballot, Base: m.Base.Epoch, Generation: c.generation,
-		T0: int64(c.now), Hears: c.evidence.linkedOf(m.Asked()),
+		Ballot: m.Ballot, Base: m.Base.Epoch, Generation: a.generation,
+		T0: int64(a.now), Hears: a.evidence.linkedOf(m.Asked()),
 	}
-	if a := c.attempts[m.Base.Epoch]; a != nil {
-		reply.Accepted, reply.AcceptedBallot, reply.Emergency = c.packView(a.next, c.view), a.ballot, a.emergency
+	if stored := a.attempts[m.Base.Epoch]; stored != nil {
+		reply.Accepted, reply.AcceptedBallot, reply.Emergency = a.packView(stored.next, a.view), stored.ballot, stored.emergency
 	}
-	c.sendTo(from, reply)
+	a.sendTo(from, reply)
+	return superseded
 }
 
-// promiseBallot raises the promised ballot. A leader or candidate that promises another's
-// higher ballot drops its own attempt. The promiser then does not stand for a while:
-// otherwise two candidates could outbid each other forever.
-func (c *Core) promiseBallot(b gossip.Ballot) {
-	if !c.promised.Less(b) {
-		return
+// promiseBallot raises the promised ballot, and reports whether that supersedes this node's
+// own attempt to lead.
+func (a *acceptor) promiseBallot(b gossip.Ballot) (superseded bool) {
+	if !a.promised.Less(b) {
+		return false
 	}
-	c.promised = b
-	c.roundSeen = max(c.roundSeen, b.Round)
-	if b.Node != c.self() {
-		c.stepDown("promised a higher ballot")
-		c.candidacy = nil
-		if c.mutant != mutantOutbid {
-			c.candidateUntil = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
+	a.promised = b
+	a.noteBallot(b)
+	return b.Node != a.self()
+}
+
+// noteBallot makes this node's next ballot higher than b, without promising anything.
+func (a *acceptor) noteBallot(b gossip.Ballot) { a.roundSeen = max(a.roundSeen, b.Round) }
+
+// nextBallot returns a ballot of this node above all that it has met.
+func (a *acceptor) nextBallot() gossip.Ballot {
+	return gossip.Ballot{Round: max(a.promised.Round, a.roundSeen) + 1, Node: a.self()}
+}
+
+// followLeader promises to follow the sender of a ping. If its ballot is too low, it rejects
+// the ping and returns false. It also reports whether the promise supersedes this node's own
+// attempt.
+func (a *acceptor) followLeader(from gossip.NodeID, p *Ping) (follows, superseded bool) {
+	if p.Ballot.Less(a.promised) {
+		a.sendTo(from, &Nack{Ballot: p.Ballot, Promised: a.promised})
+		return false, false
+	}
+	superseded = a.promiseBallot(p.Ballot)
+	a.guardLeader(from)
+	return true, superseded
+}
+
+// guardLeader begins or renews the promise to a leader.
+func (a *acceptor) guardLeader(id gossip.NodeID) {
+	a.guard = guard{leader: id, until: a.now.Add(a.cfg.Lease + a.margin(a.cfg.Lease))}
+}
+
+// storeAttempt stores a proposed view as the successor of base.
+func (a *acceptor) storeAttempt(base gossip.Epoch, accepted *attempt) {
+	a.attempts[base] = accepted
+	a.noteGeneration(accepted.next.Epoch.Generation())
+}
+
+// dropSuperseded drops the attempts that the newest view supersedes, and the promise to a
+// leader that it leaves out.
+func (a *acceptor) dropSuperseded() {
+	for base := range a.attempts { // order-free: each entry is checked by itself
+		if base < a.view.Epoch {
+			delete(a.attempts, base)
 		}
+	}
+	if a.view.Member(a.guard.leader) == nil {
+		a.guard = guard{}
+	}
+}
+
+// leaveField drops this node's own attempt to lead: it has promised a higher ballot of
+// another node. It does not stand for a while, so that two candidates do not outbid each
+// other forever.
+func (c *Core) leaveField() {
+	c.stepDown("promised a higher ballot")
+	c.candidacy = nil
+	if c.mutant != mutantOutbid {
+		c.candidateUntil = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
 	}
 }
 
 // followBallot handles the common part of pings and accepts: it follows the sender's ballot, or
 // rejects it and reports false.
 func (c *Core) followBallot(from gossip.NodeID, p *Ping) bool {
-	if p.Ballot.Less(c.promised) {
-		c.sendTo(from, &Nack{Ballot: p.Ballot, Promised: c.promised})
+	follows, superseded := c.acceptor.followLeader(from, p)
+	if superseded {
+		c.leaveField()
+	}
+	if !follows {
 		return false
 	}
-	c.promiseBallot(p.Ballot)
 	c.heardAt = c.now
-	c.guard = guard{leader: from, until: c.now.Add(c.cfg.Lease + c.margin(c.cfg.Lease))}
 	if p.Life {
 		if c.leader != from {
 			c.repeatLeave()
 		}
 		c.leader, c.candidacy, c.failures = from, nil, 0
-		c.leaderlessSince = c.guard.until
+		c.leaderlessSince = c.acceptor.guard.until
 	}
 	return true
 }
@@ -137,7 +201,7 @@ func (c *Core) onPing(from gossip.NodeID, m *Ping) {
 	}
 	c.membership.adoptSecret(m.Secret)
 	c.holder.adoptGrant(m)
-	c.pong(from, m, 0)
+	c.acceptor.pong(from, m, 0)
 }
 
 // onAccept stores a proposed view. If this node already holds the decided view, it
@@ -151,17 +215,17 @@ func (c *Core) onAccept(from gossip.NodeID, m *Accept) {
 		return
 	}
 	base := m.Base.Epoch
-	c.attempts[base] = &attempt{ballot: m.Ping.Ballot, next: next, emergency: m.Emergency}
-	c.noteGeneration(m.Next.Epoch.Generation())
+	c.acceptor.storeAttempt(base, &attempt{ballot: m.Ping.Ballot, next: next, emergency: m.Emergency})
 	c.membership.adoptSecret(m.Ping.Secret)
 	c.holder.adoptGrant(&m.Ping)
-	c.pong(from, &m.Ping, base)
+	c.acceptor.pong(from, &m.Ping, base)
 }
 
-func (c *Core) pong(to gossip.NodeID, p *Ping, accepted gossip.Epoch) {
-	c.sendTo(to, &Pong{
-		Ballot: p.Ballot, Epoch: c.view.Epoch, Round: p.Round, T0: int64(c.now),
-		Accepted: accepted, Unreachable: c.evidence.unreachable,
+// pong answers a ping, or an accept of the given epoch.
+func (a *acceptor) pong(to gossip.NodeID, p *Ping, accepted gossip.Epoch) {
+	a.sendTo(to, &Pong{
+		Ballot: p.Ballot, Epoch: a.view.Epoch, Round: p.Round, T0: int64(a.now),
+		Accepted: accepted, Unreachable: a.evidence.unreachable,
 	})
 }
 

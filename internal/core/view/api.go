@@ -212,12 +212,12 @@ func (c *Core) Over() bool { return c.ended }
 
 // State returns the core's present state for operators.
 func (c *Core) State() gossip.State {
-	s := gossip.State{Part: "joiner", Promised: c.promised, Leader: c.leader, Leaving: c.leaving}
+	s := gossip.State{Part: "joiner", Promised: c.acceptor.promised, Leader: c.leader, Leaving: c.leaving}
 	if c.view == nil {
 		return s
 	}
 	s.Epoch, s.Part, s.Dead = c.view.Epoch, "member", slices.Concat(c.evidence.deadMembers())
-	if a := c.attempts[c.view.Epoch]; a != nil {
+	if a := c.acceptor.attempts[c.view.Epoch]; a != nil {
 		s.Attempt = a.next.Epoch
 	}
 	switch {
@@ -256,14 +256,14 @@ func (c *Core) checkMember() error {
 		return fmt.Errorf("%v is %v in its view but has status %v", c.self(), me.Status, c.status)
 	case c.leadership != nil && c.leadership.ballot.Node != c.self():
 		return fmt.Errorf("%v leads with the ballot of %v", c.self(), c.leadership.ballot.Node)
-	case c.leadership != nil && c.leadership.ballot.Less(c.promised):
+	case c.leadership != nil && c.leadership.ballot.Less(c.acceptor.promised):
 		return fmt.Errorf("%v leads with a ballot below its promise", c.self())
 	case c.leadership != nil && c.candidacy != nil:
 		return fmt.Errorf("%v leads and is a candidate", c.self())
 	case c.generation < c.view.Epoch.Generation():
 		return fmt.Errorf("%v has met generation %d, its view is %v", c.self(), c.generation, c.view.Epoch)
 	}
-	for base := range c.attempts { // order-free: any violation suffices
+	for base := range c.acceptor.attempts { // order-free: any violation suffices
 		if base < c.view.Epoch {
 			return fmt.Errorf("%v keeps an attempt on %v in view %v", c.self(), base, c.view.Epoch)
 		}

@@ -69,10 +69,10 @@ func (c *Core) campaignAt() clock.Instant {
 		wait += c.cfg.Lease
 	}
 	at := max(c.leaderlessSince.Add(wait), c.campaignAfter)
-	if g := c.guard; g.leader != 0 && g.leader != c.self() && c.evidence.mayLive(g.leader) && c.mutant != mutantPromiseSelf {
+	if g := c.acceptor.guard; g.leader != 0 && g.leader != c.self() && c.evidence.mayLive(g.leader) && c.mutant != mutantPromiseSelf {
 		at = max(at, g.until)
 	}
-	if p := c.promised.Node; c.candidateUntil.After(at) && c.view.Member(p) != nil && !c.evidence.dead(p) {
+	if p := c.acceptor.promised.Node; c.candidateUntil.After(at) && c.view.Member(p) != nil && !c.evidence.dead(p) {
 		at = c.candidateUntil
 	}
 	return at
@@ -141,7 +141,7 @@ const joinerAsks = 32
 // which it votes may be needed to commit it, so it waits longer (seed 19579).
 func (c *Core) joinerPatience() time.Duration {
 	patience := 2 * (c.cfg.RemoveAfter + c.cfg.Lease)
-	if a := c.attempts[c.view.Epoch]; a != nil && a.next.Member(c.self()) != nil && a.next.Member(c.self()).Status.Votes() {
+	if a := c.acceptor.attempts[c.view.Epoch]; a != nil && a.next.Member(c.self()) != nil && a.next.Member(c.self()).Status.Votes() {
 		return 2 * patience
 	}
 	return patience
@@ -155,12 +155,12 @@ func (c *Core) driveCampaign() bool {
 	if !c.votes() {
 		return c.driveJoiner()
 	}
-	ballot := gossip.Ballot{Round: max(c.promised.Round, c.roundSeen) + 1, Node: c.self()}
+	ballot := c.acceptor.nextBallot()
 	c.candidacy = &candidacy{
 		ballot: ballot, base: c.view.Epoch, began: c.now,
 		deadline: c.now.Add(c.cfg.Ping), yes: map[gossip.NodeID]bool{},
 	}
-	if c.wouldPromise(c.self(), ballot, nil) {
+	if c.acceptor.wouldPromise(c.self(), ballot, nil) {
 		c.candidacy.yes[c.self()] = true
 	}
 	if c.mutant == mutantNoPreVote {
@@ -187,9 +187,9 @@ func (c *Core) onPreVoted(from gossip.NodeID, m *PreVoted) {
 	c.noteRound(m.Promised)
 }
 
-// noteRound makes this node's next ballot higher than b, without promising anything.
+// noteRound notes a ballot that a member has promised: a candidacy under a lower one fails.
 func (c *Core) noteRound(b gossip.Ballot) {
-	c.roundSeen = max(c.roundSeen, b.Round)
+	c.acceptor.noteBallot(b)
 	if c.candidacy != nil && c.candidacy.ballot.Less(b) {
 		c.failCandidacy("a member has promised a higher ballot")
 	}
@@ -226,7 +226,7 @@ func (c *Core) onNack(m *Nack) {
 		return
 	}
 	if c.leadership != nil {
-		c.roundSeen = max(c.roundSeen, m.Promised.Round)
+		c.acceptor.noteBallot(m.Promised)
 		c.stepDown("a member has promised a higher ballot")
 		return
 	}
@@ -250,8 +250,8 @@ func (c *Core) failCandidacy(why string) {
 func (c *Core) driveCandidacy() bool {
 	cand := c.candidacy
 	in := func(id gossip.NodeID) bool { return cand.yes[id] }
-	plain := c.plain(c.view, in)
-	total := !plain && c.total(in)
+	plain := c.quorums.plain(c.view, in)
+	total := !plain && c.quorums.total(in)
 	switch {
 	case !plain && !total:
 		if c.now.Before(cand.deadline) {
@@ -261,7 +261,7 @@ func (c *Core) driveCandidacy() bool {
 	case !cand.preparing:
 		c.sendPrepares()
 	default:
-		return c.actOnPromises(c.chooseWay(in, plain, cand.found.attempt))
+		return c.actOnPromises(c.quorums.chooseWay(in, plain, cand.found.attempt))
 	}
 	return true
 }
@@ -287,7 +287,7 @@ func (c *Core) actOnPromises(w way) bool {
 // it.
 func (c *Core) sendPrepares() {
 	cand := c.candidacy
-	if !c.wouldPromise(c.self(), cand.ballot, nil) && c.mutant != mutantPromiseSelf {
+	if !c.acceptor.wouldPromise(c.self(), cand.ballot, nil) && c.mutant != mutantPromiseSelf {
 		// This node has since promised a higher ballot, or followed a leader: the quorum
 		// of the pre-vote does not release its own promise.
 		c.failCandidacy("bound by a promise")
@@ -296,7 +296,7 @@ func (c *Core) sendPrepares() {
 	cand.preparing, cand.began = true, c.now
 	cand.deadline = c.now.Add(c.cfg.Ping)
 	cand.yes = map[gossip.NodeID]bool{c.self(): true}
-	c.promised = cand.ballot
-	cand.found.attempt = c.attempts[cand.base]
+	c.acceptor.promised = cand.ballot
+	cand.found.attempt = c.acceptor.attempts[cand.base]
 	c.evidence.toElectorate(c.candidacyMessage(c.ref()))
 }

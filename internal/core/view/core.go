@@ -26,20 +26,11 @@ type Core struct {
 	history
 	holder   leaseHolder
 	evidence evidence
+	quorums  quorums
+	acceptor acceptor
 
 	// ended is set once this incarnation has left or was removed; Step is then a no-op.
 	ended bool
-
-	// promised is the highest ballot that this acceptor has promised. Invariant: it
-	// never goes down.
-	promised gossip.Ballot
-	// roundSeen is the highest round met in any ballot: this node's next round is above
-	// it.
-	roundSeen uint64
-	// attempts holds the accepted attempt per base epoch. Invariant: no epoch before
-	// view's.
-	attempts map[gossip.Epoch]*attempt
-	guard    guard
 
 	// heardAt is when the last ping or accept of a leader arrived.
 	heardAt clock.Instant
@@ -97,7 +88,8 @@ func New(cfg Config, now clock.Instant) *Core {
 	c := &Core{
 		env:     env{cfg: cfg, rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now},
 		history: history{packFrom: packFrom, gone: map[gossip.NodeID]bool{}},
-		silence: newSilence(cfg.Partition), leaderlessSince: now, attempts: map[gossip.Epoch]*attempt{},
+		silence: newSilence(cfg.Partition), leaderlessSince: now,
+		acceptor: acceptor{attempts: map[gossip.Epoch]*attempt{}},
 		evidence: evidence{proofs: map[gossip.NodeID]*proof{}, early: map[gossip.NodeID]*proof{}, links: map[gossip.NodeID]bool{}},
 		leavers:  map[gossip.NodeID]bool{},
 	}
@@ -109,6 +101,8 @@ func New(cfg Config, now clock.Instant) *Core {
 func (c *Core) wireMachines() {
 	c.history.env = &c.env
 	c.holder.history, c.evidence.history = &c.history, &c.history
+	c.quorums = quorums{history: &c.history, evidence: &c.evidence, holder: &c.holder, silence: c.silence}
+	c.acceptor.history, c.acceptor.evidence = &c.history, &c.evidence
 	if c.silence != nil {
 		c.silence.history, c.silence.evidence, c.silence.holder = &c.history, &c.evidence, &c.holder
 	}
@@ -206,11 +200,15 @@ func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
 	case *Accept:
 		c.onAccept(from, m)
 	case *PreVote:
-		c.onPreVote(from, m)
+		if c.learnView(from, m.Base) {
+			c.acceptor.onPreVote(from, m)
+		}
 	case *PreVoted:
 		c.onPreVoted(from, m)
 	case *Prepare:
-		c.onPrepare(from, m)
+		if c.learnView(from, m.Base) && c.acceptor.onPrepare(from, m) {
+			c.leaveField()
+		}
 	case *Promised:
 		c.onPromised(from, m)
 	case *Nack:
@@ -367,15 +365,8 @@ func (c *Core) adoptView(v *gossip.View) {
 	}
 	c.silence.meetMembers(v)
 	c.evidence.countEarlyProofs()
-	for base := range c.attempts { // order-free: each entry is checked by itself
-		if base < v.Epoch {
-			delete(c.attempts, base)
-		}
-	}
+	c.acceptor.dropSuperseded()
 	c.candidacy = nil
-	if v.Member(c.guard.leader) == nil {
-		c.guard = guard{} // the leader has left or was removed, and no longer leads
-	}
 	if c.leader == 0 || v.Member(c.leader) == nil {
 		c.leader, c.leaderlessSince = 0, min(c.leaderlessSince, c.now)
 		c.repeatLeave()

@@ -54,7 +54,7 @@ func (s *swarm) pickQuorum(v *gossip.View) map[gossip.NodeID]bool {
 			continue
 		}
 		ids = append(ids, n.id)
-		for _, a := range n.core.attempts { // order-free: all are collected
+		for _, a := range n.core.acceptor.attempts { // order-free: all are collected
 			nexts = append(nexts, a.next)
 		}
 	}

@@ -202,55 +202,6 @@ func (e *evidence) linkedOf(ids []gossip.NodeID) []gossip.NodeID {
 	return out
 }
 
-// inWindow reports whether, at a moment when this node already had all certain proofs of
-// the view's dead, no leader could have removed it without its request: less than L (less
-// the drift margin) had passed since its newest grant was requested, and a leader with a
-// weak proof waits for L. A removed node that wakes and finds all other members dead is
-// in the same state as a sole survivor; only time distinguishes them.
-func (c *Core) inWindow() bool {
-	if c.mutant == mutantLateEvidence {
-		return true
-	}
-	if c.holder.grantedAt == 0 {
-		return false
-	}
-	last := clock.Instant(0)
-	for i := range c.view.Members {
-		if p := c.evidence.proofs[c.view.Members[i].ID]; p != nil && p.certain {
-			last = max(last, p.at)
-		}
-	}
-	window := c.cfg.Lease
-	if c.mutant == mutantWideWindow {
-		window = c.cfg.RemoveAfter
-	}
-	return last.Sub(c.holder.grantedAt) < window-c.margin(window)
-}
-
-// total reports whether the set is a total quorum of the view and may be used as one.
-func (c *Core) total(in has) bool {
-	if c.leaving && c.mutant != mutantLeaverTakesOver {
-		// A view may have left this node out at its own request, which no window
-		// excludes.
-		return false
-	}
-	return c.cfg.Evidence == gossip.EvidenceFull && c.votes() && totalQuorum(c.view, in, c.evidence.certainlyDead) && (c.inWindow() || c.silence.assumes()) &&
-		c.cfg.Partition.Survives(c.view, func(id gossip.NodeID) bool { return in(id) && c.evidence.mayLive(id) })
-}
-
-// plain asks the policy whether a set is a plain quorum.
-func (c *Core) plain(v *gossip.View, in has) bool {
-	if c.mutant == mutantQuorumOfLiving || c.mutant == mutantDeadOutFirst {
-		living := *v
-		living.Members = slices.DeleteFunc(slices.Clone(v.Members), func(m gossip.Member) bool { return c.evidence.proofs[m.ID] != nil })
-		if c.mutant == mutantQuorumOfLiving {
-			living.Members = slices.DeleteFunc(living.Members, func(m gossip.Member) bool { return slices.Contains(c.evidence.unreachable, m.ID) })
-		}
-		v = &living
-	}
-	return c.cfg.Partition.Quorum(v, in)
-}
-
 // doubt asks the members for a working link with a member that is proven dead to the
 // leader. A proof concerns one node's connections; another node may have one that works.
 // The question costs a round trip, and at most doubtWait when a member is slow.

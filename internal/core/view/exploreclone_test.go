@@ -14,7 +14,7 @@ func cloneCore(c *Core) *Core {
 	d := *c
 	d.gone, d.evidence.links, d.leavers = maps.Clone(c.gone), maps.Clone(c.evidence.links), maps.Clone(c.leavers)
 	d.goneOrder = slices.Clone(c.goneOrder)
-	d.attempts = maps.Clone(c.attempts)
+	d.acceptor.attempts = maps.Clone(c.acceptor.attempts)
 	d.evidence.proofs, d.evidence.early = cloneEach(c.evidence.proofs), cloneEach(c.evidence.early)
 	d.joining.contacts, d.joining.passed = slices.Clone(c.joining.contacts), slices.Clone(c.joining.passed)
 	d.lineageNodes = maps.Clone(c.lineageNodes)
@@ -112,7 +112,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		of     reflect.Type
 		fields int
 	}{
-		{reflect.TypeFor[Core](), 32}, {reflect.TypeFor[evidence](), 5}, {reflect.TypeFor[leaseHolder](), 4}, {reflect.TypeFor[env](), 6}, {reflect.TypeFor[history](), 9}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
+		{reflect.TypeFor[Core](), 30}, {reflect.TypeFor[quorums](), 4}, {reflect.TypeFor[acceptor](), 6}, {reflect.TypeFor[evidence](), 5}, {reflect.TypeFor[leaseHolder](), 4}, {reflect.TypeFor[env](), 6}, {reflect.TypeFor[history](), 9}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
 		{reflect.TypeFor[proposal](), 7}, {reflect.TypeFor[candidacy](), 7}, {reflect.TypeFor[findings](), 2},
 		{reflect.TypeFor[preparation](), 3}, {reflect.TypeFor[proof](), 5}, {reflect.TypeFor[doubt](), 3},
 		{reflect.TypeFor[farewell](), 5}, {reflect.TypeFor[silence](), 6}, {reflect.TypeFor[joining](), 5},

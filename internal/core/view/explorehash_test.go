@@ -96,13 +96,13 @@ func (e *encoder) core(c *Core) {
 	e.seen(c.before)
 	e.u(uint64(c.joined)).u(uint64(c.status))
 	e.set(c.gone)
-	e.putBallot(c.promised).u(c.roundSeen).u(uint64(c.generation)).u(uint64(c.foreign.least))
-	e.u(uint64(len(c.attempts)))
-	for _, base := range sorted(c.attempts) {
+	e.putBallot(c.acceptor.promised).u(c.acceptor.roundSeen).u(uint64(c.generation)).u(uint64(c.foreign.least))
+	e.u(uint64(len(c.acceptor.attempts)))
+	for _, base := range sorted(c.acceptor.attempts) {
 		e.u(uint64(base))
-		e.try(c.attempts[base])
+		e.try(c.acceptor.attempts[base])
 	}
-	e.id(c.guard.leader).id(c.leader)
+	e.id(c.acceptor.guard.leader).id(c.leader)
 	e.lease(c.holder.lease)
 	e.proven(c.evidence.proofs)
 	e.proven(c.evidence.early)
@@ -111,7 +111,7 @@ func (e *encoder) core(c *Core) {
 	e.putIDs(c.evidence.unreachable)
 	e.i(int64(c.failures))
 	for _, at := range []clock.Instant{
-		c.guard.until, c.holder.grantedAt, c.heardAt, c.nextAsk, c.leaderlessSince, c.campaignAfter, c.candidateUntil, c.nextLeave, c.nextAnnounce,
+		c.acceptor.guard.until, c.holder.grantedAt, c.heardAt, c.nextAsk, c.leaderlessSince, c.campaignAfter, c.candidateUntil, c.nextLeave, c.nextAnnounce,
 		c.joining.next, c.lineageConflict.until, c.membership.asked.until, c.nextConsult,
 	} {
 		e.at(at)

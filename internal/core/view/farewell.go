@@ -45,7 +45,7 @@ func (c *Core) onFarewell(from gossip.NodeID, msg Message) {
 
 func (c *Core) driveFarewell() {
 	f := c.farewell
-	if c.plain(f.view, func(id gossip.NodeID) bool { return f.knows[id] }) || !c.now.Before(f.until) {
+	if c.quorums.plain(f.view, func(id gossip.NodeID) bool { return f.knows[id] }) || !c.now.Before(f.until) {
 		c.endIncarnation(f.view.Epoch, "left")
 		return
 	}

@@ -155,7 +155,7 @@ func (c *Core) driveLeader() bool {
 		c.campaignAfter = c.now.Add(c.cfg.Ping + c.upTo(c.cfg.Lease))
 		return true
 	}
-	if o.proposal != nil && c.hopeless(o.proposal.next, o.proposal.emergency, c.evidence.mayLive) && !c.mustTakeOver() {
+	if o.proposal != nil && c.quorums.hopeless(o.proposal.next, o.proposal.emergency, c.evidence.mayLive) && !c.mustTakeOver() {
 		c.letOthersLead()
 		return true
 	}
@@ -188,20 +188,9 @@ func (c *Core) mustTakeOver() bool {
 	}
 	if p := c.leadership.proposal; p != nil {
 		// After one death too many, begin a new takeover, or replace the attempt by one.
-		return c.hopeless(p.next, p.emergency, c.evidence.mayLive) && c.total(c.evidence.mayLive)
+		return c.quorums.hopeless(p.next, p.emergency, c.evidence.mayLive) && c.quorums.total(c.evidence.mayLive)
 	}
-	return !c.plain(c.view, c.evidence.mayLive) && c.total(c.evidence.mayLive)
-}
-
-// hopeless reports whether a view on top of ours can no longer be committed: too many
-// of the members that would have to accept it are dead. It may have been committed before
-// they died, so a leader that finds it cannot drop it. But it does not bind a total
-// quorum, which continues without the dead and ignores it (evidence.go).
-func (c *Core) hopeless(next *gossip.View, emergency bool, living has) bool {
-	if len(c.evidence.proofs) == 0 {
-		return false
-	}
-	return !(c.plain(c.view, living) && c.plain(next, living)) && !(emergency && allOf(next, living))
+	return !c.quorums.plain(c.view, c.evidence.mayLive) && c.quorums.total(c.evidence.mayLive)
 }
 
 // BeyondHelp reports whether waiting is in vain although the living may be a quorum of
@@ -211,8 +200,8 @@ func (c *Core) BeyondHelp() bool {
 	if c.ended || c.view == nil || len(c.evidence.proofs) == 0 {
 		return false
 	}
-	a := c.attempts[c.view.Epoch]
-	return a != nil && c.hopeless(a.next, a.emergency, func(id gossip.NodeID) bool { return !c.evidence.dead(id) }) && !c.total(c.evidence.mayLive)
+	a := c.acceptor.attempts[c.view.Epoch]
+	return a != nil && c.quorums.hopeless(a.next, a.emergency, func(id gossip.NodeID) bool { return !c.evidence.dead(id) }) && !c.quorums.total(c.evidence.mayLive)
 }
 
 // way is the next step after a prepare that a quorum has answered.
@@ -230,23 +219,6 @@ const (
 	// wayNone: the uncovered attempt needs dead members, and this node cannot take over.
 	wayNone
 )
-
-// chooseWay returns the next step after the answers of a quorum.
-func (c *Core) chooseWay(in has, plain bool, found *attempt) way {
-	switch {
-	case !plain:
-		return wayTakeOver
-	case found == nil || c.mutant == mutantDropAttempt:
-		return wayAfresh
-	case !c.hopeless(found.next, found.emergency, c.evidence.mayLive) || c.mutant == mutantCarryHopeless:
-		return wayCarry
-	case c.total(in):
-		return wayTakeOver
-	case c.total(c.evidence.mayLive):
-		return wayWait
-	}
-	return wayNone
-}
 
 // letOthersLead steps down for long enough that another candidate can try.
 func (c *Core) letOthersLead() {
@@ -285,7 +257,7 @@ func (c *Core) sendRound() {
 	o.reviewNeeded = true
 	o.nextPing = c.now.Add(c.cfg.Ping)
 	// The leader is also an acceptor and has answered its own round.
-	c.guard = guard{leader: c.self(), until: c.now.Add(c.cfg.Lease + c.margin(c.cfg.Lease))}
+	c.acceptor.guardLeader(c.self())
 	pings := make([]Ping, len(c.view.Members)) // one allocation for all
 	for i := range c.view.Members {
 		m := &c.view.Members[i]
@@ -393,16 +365,16 @@ func (c *Core) drivePreparation() bool {
 	o := c.leadership
 	if o.prep == nil || o.prep.base != c.view.Epoch {
 		o.prep = &preparation{base: c.view.Epoch, yes: map[gossip.NodeID]bool{c.self(): true}}
-		o.prep.found.attempt = c.attempts[c.view.Epoch]
+		o.prep.found.attempt = c.acceptor.attempts[c.view.Epoch]
 		c.sendPrepare()
 	}
 	in := func(id gossip.NodeID) bool { return o.prep.yes[id] }
-	plain := c.plain(c.view, in)
-	if !plain && !c.total(in) {
+	plain := c.quorums.plain(c.view, in)
+	if !plain && !c.quorums.total(in) {
 		return false
 	}
 	prep := o.prep
-	w := c.chooseWay(in, plain, prep.found.attempt)
+	w := c.quorums.chooseWay(in, plain, prep.found.attempt)
 	if w == wayWait {
 		return false
 	}

@@ -76,7 +76,7 @@ func (c *Core) countBoth(next *gossip.View) {
 
 func (c *Core) acceptOwn() {
 	p := c.leadership.proposal
-	c.attempts[p.base] = &attempt{ballot: c.leadership.ballot, next: p.next, emergency: p.emergency}
+	c.acceptor.storeAttempt(p.base, &attempt{ballot: c.leadership.ballot, next: p.next, emergency: p.emergency})
 	p.accepted[c.self()] = true
 }
 
@@ -132,19 +132,11 @@ func (c *Core) driveProposal() bool {
 		c.sendRound()
 	}
 	in := func(id gossip.NodeID) bool { return p.accepted[id] }
-	if !c.carriesStep(p, in) {
+	if !c.quorums.carriesStep(p, in) {
 		return false
 	}
 	c.commitProposal()
 	return true
-}
-
-// carriesStep reports whether a set carries the step to a proposed view.
-func (c *Core) carriesStep(p *proposal, in has) bool {
-	if c.plain(c.view, in) && c.plain(p.next, in) {
-		return true
-	}
-	return p.emergency && c.total(in) && allOf(p.next, in)
 }
 
 // commitProposal adopts the proposed view and sends it to all members.
@@ -254,7 +246,7 @@ func (c *Core) proposeNext() bool {
 		p := o.peers[id]
 		return id == c.self() || p != nil && p.round+1 >= o.round && p.t0 != 0 && !c.evidence.dead(id)
 	}
-	if !c.plain(next, answered) || !c.plain(c.view, answered) {
+	if !c.quorums.plain(next, answered) || !c.quorums.plain(c.view, answered) {
 		return false
 	}
 	c.beginProposal(&proposal{next: next})

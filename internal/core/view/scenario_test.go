@@ -143,8 +143,8 @@ func promiseSelf(w *world) {
 	if two.candidacy != nil {
 		w.inject(3, 2, &PreVoted{Ballot: two.candidacy.ballot, Base: epoch, Yes: true})
 	}
-	if two.promised != ballot {
-		w.fail("2 has promised %v to itself while bound to 1", two.promised)
+	if two.acceptor.promised != ballot {
+		w.fail("2 has promised %v to itself while bound to 1", two.acceptor.promised)
 	}
 }
 
@@ -395,7 +395,7 @@ func oldMajority(w *world) {
 	old := w.nodes[1].core.View().Epoch
 	w.cutOff(4, 5)
 	w.until(4*time.Second, "4 and 5 are left out", func() bool {
-		if a := w.nodes[3].core.attempts[old]; a != nil {
+		if a := w.nodes[3].core.acceptor.attempts[old]; a != nil {
 			// 3 has accepted, and receives nothing from now on.
 			w.cut = func(from, to gossip.NodeID) bool {
 				return (from > 3) != (to > 3) || to == 3 || from == 3 && len(w.nodes[1].core.View().Members) < 5
@@ -479,7 +479,7 @@ func lateAccept(w *world) {
 		}
 	}
 	w.inject(1, 3, late)
-	if len(w.nodes[3].core.attempts) != 0 || !answered {
+	if len(w.nodes[3].core.acceptor.attempts) != 0 || !answered {
 		w.fail("3 has stored an attempt on a former view, or has not answered with its own")
 	}
 }
@@ -549,7 +549,7 @@ func hopelessAttempt(w *world) {
 	grow(w, 5)
 	w.run(time.Second)
 	w.cutOff(4, 5)
-	w.until(4*time.Second, "3 has accepted", func() bool { return w.nodes[3].core.attempts[w.nodes[3].core.view.Epoch] != nil })
+	w.until(4*time.Second, "3 has accepted", func() bool { return w.nodes[3].core.acceptor.attempts[w.nodes[3].core.view.Epoch] != nil })
 	w.crash(1, 2)
 	w.cut = nil
 	for _, n := range w.living() {
@@ -580,7 +580,7 @@ func hopelessTakeover(w *world) {
 	for id := gossip.NodeID(1); id <= 3; id++ {
 		w.step(4, ProvenDead{Subject: id, Reason: "wrong", Certain: true})
 	}
-	w.until(2*time.Second, "5 has accepted", func() bool { return w.nodes[5].core.attempts[w.nodes[5].core.view.Epoch] != nil })
+	w.until(2*time.Second, "5 has accepted", func() bool { return w.nodes[5].core.acceptor.attempts[w.nodes[5].core.view.Epoch] != nil })
 	w.cut = nil
 	w.kill(300*time.Millisecond, 4)
 	before := w.marks["leads"]

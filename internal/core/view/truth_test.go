@@ -86,7 +86,7 @@ func (x *truth) notePassed(n *simNode, before *gossip.View, out *Effects) {
 }
 
 func (x *truth) noteAttempts(n *simNode) {
-	for base, a := range n.core.attempts { // order-free: sets are filled
+	for base, a := range n.core.acceptor.attempts { // order-free: sets are filled
 		v := n.core.view
 		if v == nil || v.Epoch != base {
 			continue
@@ -191,12 +191,12 @@ func (x *truth) checkLease(n *simNode, l Lease) {
 		x.leaderEnd[n.id] = max(x.leaderEnd[n.id], n.trueTime(n.core.LeaderLease()))
 		return
 	}
-	if n.core.guard.leader == n.id {
+	if n.core.acceptor.guard.leader == n.id {
 		// It led, and stepped down in the same step.
 		x.leaderEnd[n.id] = max(x.leaderEnd[n.id], end)
 		return
 	}
-	if leader := n.core.guard.leader; end > x.w.now && !l.Leader && n.core.leadership == nil && leader != 0 {
+	if leader := n.core.acceptor.guard.leader; end > x.w.now && !l.Leader && n.core.leadership == nil && leader != 0 {
 		if most := x.leaderEnd[leader]; end > most+time.Microsecond && end > x.latestLeader()+time.Microsecond {
 			x.w.fail("the lease of %d ends %v after its leader's (%d)", n.id, end-most, leader)
 		}

@@ -112,7 +112,7 @@ func (c *Core) confirmedForeign(e *encounter) bool {
 	if c.mutant == mutantCredulous {
 		return true
 	}
-	if !c.plain(c.view, func(id gossip.NodeID) bool { return e.vouched[id] }) {
+	if !c.quorums.plain(c.view, func(id gossip.NodeID) bool { return e.vouched[id] }) {
 		return false
 	}
 	seen := 0
