@@ -167,7 +167,7 @@ func (c *Core) followBallot(from gossip.NodeID, p *Ping) bool {
 	c.heardAt = c.now
 	if p.Life {
 		if c.leader != from {
-			c.repeatLeave()
+			c.departure.repeatLeave()
 		}
 		c.leader, c.candidacy, c.failures = from, nil, 0
 		c.leaderlessSince = c.acceptor.guard.until

@@ -212,7 +212,7 @@ func (c *Core) Over() bool { return c.ended }
 
 // State returns the core's present state for operators.
 func (c *Core) State() gossip.State {
-	s := gossip.State{Part: "joiner", Promised: c.acceptor.promised, Leader: c.leader, Leaving: c.leaving}
+	s := gossip.State{Part: "joiner", Promised: c.acceptor.promised, Leader: c.leader, Leaving: c.departure.leaving}
 	if c.view == nil {
 		return s
 	}

@@ -63,7 +63,7 @@ func (c *Core) campaignAt() clock.Instant {
 		return clock.Min(max(c.heardAt.Add(c.joinerPatience()/2), c.nextAsk), c.heardAt.Add(c.joinerPatience()))
 	}
 	wait := c.stagger() * time.Duration(min(c.livingSeniors(), staggersMax))
-	if c.leaving && !c.allLeave() {
+	if c.departure.leaving && !c.departure.allLeave() {
 		// A leaving node stands only if no other voter does: its first act as leader is
 		// to leave.
 		wait += c.cfg.Lease

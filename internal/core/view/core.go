@@ -24,10 +24,11 @@ import (
 type Core struct {
 	env
 	history
-	holder   leaseHolder
-	evidence evidence
-	quorums  quorums
-	acceptor acceptor
+	holder    leaseHolder
+	evidence  evidence
+	quorums   quorums
+	acceptor  acceptor
+	departure departure
 
 	// ended is set once this incarnation has left or was removed; Step is then a no-op.
 	ended bool
@@ -59,14 +60,6 @@ type Core struct {
 	// view.
 	farewell *farewell
 
-	leaving   bool
-	nextLeave clock.Instant
-	// leavers holds the members that sent LeaveRequest while there was no leader.
-	leavers map[gossip.NodeID]bool
-	// announced is set once this node has announced that it will leave.
-	announced    bool
-	nextAnnounce clock.Instant
-
 	// silence is set only for AssumeCrash.
 	silence *silence
 
@@ -89,9 +82,9 @@ func New(cfg Config, now clock.Instant) *Core {
 		env:     env{cfg: cfg, rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now},
 		history: history{packFrom: packFrom, gone: map[gossip.NodeID]bool{}},
 		silence: newSilence(cfg.Partition), leaderlessSince: now,
-		acceptor: acceptor{attempts: map[gossip.Epoch]*attempt{}},
-		evidence: evidence{proofs: map[gossip.NodeID]*proof{}, early: map[gossip.NodeID]*proof{}, links: map[gossip.NodeID]bool{}},
-		leavers:  map[gossip.NodeID]bool{},
+		acceptor:  acceptor{attempts: map[gossip.Epoch]*attempt{}},
+		evidence:  evidence{proofs: map[gossip.NodeID]*proof{}, early: map[gossip.NodeID]*proof{}, links: map[gossip.NodeID]bool{}},
+		departure: departure{leavers: map[gossip.NodeID]bool{}},
 	}
 	c.wireMachines()
 	return c
@@ -103,6 +96,10 @@ func (c *Core) wireMachines() {
 	c.holder.history, c.evidence.history = &c.history, &c.history
 	c.quorums = quorums{history: &c.history, evidence: &c.evidence, holder: &c.holder, silence: c.silence}
 	c.acceptor.history, c.acceptor.evidence = &c.history, &c.evidence
+	c.departure.history, c.departure.evidence = &c.history, &c.evidence
+	if f := c.farewell; f != nil {
+		f.history, f.evidence, f.quorums = &c.history, &c.evidence, &c.quorums
+	}
 	if c.silence != nil {
 		c.silence.history, c.silence.evidence, c.silence.holder = &c.history, &c.evidence, &c.holder
 	}
@@ -117,7 +114,7 @@ func (c *Core) Step(now clock.Instant, ev Event, out *Effects) {
 	c.now, c.out = now, out
 	if c.farewell != nil {
 		if m, ok := ev.(Received); ok {
-			c.onFarewell(m.From, m.Msg)
+			c.farewell.countAnswer(m.From, m.Msg)
 		}
 		c.driveFarewell()
 		c.out = nil
@@ -147,7 +144,7 @@ func (c *Core) applyEvent(ev Event) {
 	case Contacts:
 		c.onContacts(e.Nodes)
 	case AnnounceLeave:
-		c.announced = true
+		c.departure.announced = true
 	case Leave:
 		c.onLeave()
 	case ProvenDead:
@@ -271,7 +268,7 @@ func (c *Core) receiveForeign(from gossip.NodeID, msg Message) {
 
 // driveStep advances the part that this node plays, and reports whether anything changed.
 func (c *Core) driveStep() bool {
-	moved := c.leaving && c.driveLeave()
+	moved := c.departure.leaving && c.driveLeave()
 	moved = !c.ended && (c.driveAnnounce() || c.assumeDeaths()) || moved
 	switch {
 	case c.ended:
@@ -305,11 +302,11 @@ func (c *Core) Deadline() clock.Instant {
 		return clock.Min(c.farewell.next, c.farewell.until)
 	}
 	d := clock.Never
-	if c.leaving {
-		d = c.nextLeave
+	if c.departure.leaving {
+		d = c.departure.nextLeave
 	}
-	if c.announces() {
-		d = clock.Min(d, c.nextAnnounce)
+	if c.departure.announces() {
+		d = clock.Min(d, c.departure.nextAnnounce)
 	}
 	d = clock.Min(d, c.silence.assumeAt())
 	switch {
@@ -325,7 +322,7 @@ func (c *Core) Deadline() clock.Instant {
 
 // formCluster makes this node the only member of a new cluster.
 func (c *Core) formCluster(f Form) {
-	if c.view != nil || c.leaving {
+	if c.view != nil || c.departure.leaving {
 		return
 	}
 	c.noteGeneration(max(f.Generation, 1))
@@ -345,7 +342,7 @@ func (c *Core) adoptView(v *gossip.View) {
 	if me == nil {
 		if c.view != nil {
 			reason := c.reasonLeftOut(v)
-			if c.leaving {
+			if c.departure.leaving {
 				reason = "left"
 			}
 			c.endIncarnation(v.Epoch, reason)
@@ -361,7 +358,7 @@ func (c *Core) adoptView(v *gossip.View) {
 	}
 	for _, id := range c.advanceTo(v, me) {
 		c.evidence.forgetMember(id)
-		delete(c.leavers, id)
+		delete(c.departure.leavers, id)
 	}
 	c.silence.meetMembers(v)
 	c.evidence.countEarlyProofs()
@@ -369,7 +366,7 @@ func (c *Core) adoptView(v *gossip.View) {
 	c.candidacy = nil
 	if c.leader == 0 || v.Member(c.leader) == nil {
 		c.leader, c.leaderlessSince = 0, min(c.leaderlessSince, c.now)
-		c.repeatLeave()
+		c.departure.repeatLeave()
 	}
 	c.out.View = v
 	c.traceEvent("view", 0, fmt.Sprintf("%d members", len(v.Members)))

@@ -12,7 +12,7 @@ import (
 // attempts, messages) is shared.
 func cloneCore(c *Core) *Core {
 	d := *c
-	d.gone, d.evidence.links, d.leavers = maps.Clone(c.gone), maps.Clone(c.evidence.links), maps.Clone(c.leavers)
+	d.gone, d.evidence.links, d.departure.leavers = maps.Clone(c.gone), maps.Clone(c.evidence.links), maps.Clone(c.departure.leavers)
 	d.goneOrder = slices.Clone(c.goneOrder)
 	d.acceptor.attempts = maps.Clone(c.acceptor.attempts)
 	d.evidence.proofs, d.evidence.early = cloneEach(c.evidence.proofs), cloneEach(c.evidence.early)
@@ -112,10 +112,10 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		of     reflect.Type
 		fields int
 	}{
-		{reflect.TypeFor[Core](), 30}, {reflect.TypeFor[quorums](), 4}, {reflect.TypeFor[acceptor](), 6}, {reflect.TypeFor[evidence](), 5}, {reflect.TypeFor[leaseHolder](), 4}, {reflect.TypeFor[env](), 6}, {reflect.TypeFor[history](), 9}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
+		{reflect.TypeFor[Core](), 26}, {reflect.TypeFor[departure](), 7}, {reflect.TypeFor[quorums](), 4}, {reflect.TypeFor[acceptor](), 6}, {reflect.TypeFor[evidence](), 5}, {reflect.TypeFor[leaseHolder](), 4}, {reflect.TypeFor[env](), 6}, {reflect.TypeFor[history](), 9}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
 		{reflect.TypeFor[proposal](), 7}, {reflect.TypeFor[candidacy](), 7}, {reflect.TypeFor[findings](), 2},
 		{reflect.TypeFor[preparation](), 3}, {reflect.TypeFor[proof](), 5}, {reflect.TypeFor[doubt](), 3},
-		{reflect.TypeFor[farewell](), 5}, {reflect.TypeFor[silence](), 6}, {reflect.TypeFor[joining](), 5},
+		{reflect.TypeFor[farewell](), 8}, {reflect.TypeFor[silence](), 6}, {reflect.TypeFor[joining](), 5},
 		{reflect.TypeFor[lineageConflict](), 4}, {reflect.TypeFor[membership](), 2}, {reflect.TypeFor[guard](), 2}, {reflect.TypeFor[attempt](), 3},
 		{reflect.TypeFor[tally](), 11}, {reflect.TypeFor[gossip.View](), 9}, {reflect.TypeFor[gossip.Member](), 3},
 		{reflect.TypeFor[truth](), 8}, {reflect.TypeFor[acceptance](), 5},

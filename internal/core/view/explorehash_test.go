@@ -107,16 +107,16 @@ func (e *encoder) core(c *Core) {
 	e.proven(c.evidence.proofs)
 	e.proven(c.evidence.early)
 	e.set(c.evidence.links)
-	e.set(c.leavers)
+	e.set(c.departure.leavers)
 	e.putIDs(c.evidence.unreachable)
 	e.i(int64(c.failures))
 	for _, at := range []clock.Instant{
-		c.acceptor.guard.until, c.holder.grantedAt, c.heardAt, c.nextAsk, c.leaderlessSince, c.campaignAfter, c.candidateUntil, c.nextLeave, c.nextAnnounce,
+		c.acceptor.guard.until, c.holder.grantedAt, c.heardAt, c.nextAsk, c.leaderlessSince, c.campaignAfter, c.candidateUntil, c.departure.nextLeave, c.departure.nextAnnounce,
 		c.joining.next, c.lineageConflict.until, c.membership.asked.until, c.nextConsult,
 	} {
 		e.at(at)
 	}
-	e.bools(c.leaving, c.announced)
+	e.bools(c.departure.leaving, c.departure.announced)
 	for _, n := range c.joining.contacts {
 		e.id(n.ID)
 	}
@@ -151,7 +151,7 @@ func (e *encoder) farewell(f *farewell) {
 	if f == nil {
 		return
 	}
-	e.seen(f.view)
+	e.seen(f.last)
 	e.set(f.knows)
 	e.at(f.next)
 	e.at(f.until)

@@ -157,10 +157,10 @@ func (c *Core) onJoinRequest(from gossip.NodeID, m *JoinRequest) {
 
 // onLeave gives the lease up for good and asks to be left out.
 func (c *Core) onLeave() {
-	if c.leaving {
+	if c.departure.leaving {
 		return
 	}
-	c.leaving = true
+	c.departure.leaving = true
 	if c.view == nil {
 		c.endIncarnation(0, "left before it was admitted")
 		return
@@ -177,55 +177,12 @@ func (c *Core) driveLeave() bool {
 	if c.view == nil {
 		return false
 	}
-	if c.allOthersDead() {
+	if c.departure.allOthersDead() {
 		c.endIncarnation(c.view.Epoch, "left")
 		return true
 	}
-	if c.now.Before(c.nextLeave) {
-		return false
-	}
-	c.nextLeave = c.now.Add(c.cfg.Ping)
-	switch {
-	case c.leadership != nil:
-	case c.leader != 0:
-		c.sendTo(c.leader, &LeaveRequest{})
-	default:
-		c.evidence.toElectorate(&LeaveRequest{})
-	}
+	c.departure.requestLeave(c.leader)
 	return false
-}
-
-// repeatLeave makes driveLeave and driveAnnounce retransmit immediately: there is a new
-// leader.
-func (c *Core) repeatLeave() {
-	if c.leaving {
-		c.nextLeave = c.now
-	}
-	if c.announced {
-		c.nextAnnounce = c.now
-	}
-}
-
-// allLeave reports whether all living voters, this node included, have asked to leave:
-// then no other candidate is worth waiting for.
-func (c *Core) allLeave() bool {
-	for i := range c.view.Members {
-		m := &c.view.Members[i]
-		if m.ID != c.self() && m.Status.Votes() && !c.leavers[m.ID] && !c.evidence.dead(m.ID) {
-			return false
-		}
-	}
-	return true
-}
-
-// allOthersDead reports whether every other member is proven dead.
-func (c *Core) allOthersDead() bool {
-	for i := range c.view.Members {
-		if id := c.view.Members[i].ID; id != c.self() && !c.evidence.dead(id) {
-			return false
-		}
-	}
-	return true
 }
 
 func (c *Core) onLeaveRequest(from gossip.NodeID) {
@@ -240,7 +197,7 @@ func (c *Core) onLeaveRequest(from gossip.NodeID) {
 		return
 	}
 	if o == nil {
-		c.leavers[from] = true // kept for the next leader
+		c.departure.leavers[from] = true // kept for the next leader
 		return
 	}
 	if o.leaves[from] {

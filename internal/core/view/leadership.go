@@ -109,7 +109,7 @@ func (c *Core) becomeLeader(w way) {
 		o.peers[id] = p
 	}
 	c.leadership, c.candidacy, c.failures, c.leader = o, nil, 0, c.self()
-	maps.Copy(o.leaves, c.leavers)
+	maps.Copy(o.leaves, c.departure.leavers)
 	if len(o.leaves) > 0 {
 		o.batchAt = c.now.Add(c.batchWait())
 	}

@@ -151,7 +151,7 @@ func (c *Core) commitProposal() {
 			c.sendTo(id, &Decided{View: p.packed})
 		}
 	}
-	if c.leaving && tell.Member(c.self()) == nil && c.mutant != mutantNoFarewell {
+	if c.departure.leaving && tell.Member(c.self()) == nil && c.mutant != mutantNoFarewell {
 		c.startFarewell(tell)
 		return
 	}
@@ -360,7 +360,7 @@ func (c *Core) allHeard(next *gossip.View) bool {
 func (c *Core) removalCause(m *gossip.Member) gossip.Cause {
 	o := c.leadership
 	if m.ID == c.self() {
-		return causeIf(gossip.CauseLeft, c.leaving && c.mayLeave())
+		return causeIf(gossip.CauseLeft, c.departure.leaving && c.mayLeave())
 	}
 	p := o.peers[m.ID]
 	switch {
