@@ -148,10 +148,7 @@ func (a *acceptor) dropSuperseded() {
 // other forever.
 func (c *Core) leaveField() {
 	c.stepDown("promised a higher ballot")
-	c.candidacy = nil
-	if c.mutant != mutantOutbid {
-		c.candidateUntil = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
-	}
+	c.campaign.yieldToCandidate()
 }
 
 // followBallot handles the common part of pings and accepts: it follows the sender's ballot, or
@@ -164,13 +161,12 @@ func (c *Core) followBallot(from gossip.NodeID, p *Ping) bool {
 	if !follows {
 		return false
 	}
-	c.heardAt = c.now
+	c.follower.heardAt = c.now
 	if p.Life {
-		if c.leader != from {
+		if c.follower.adoptLeader(from, c.acceptor.guard.until) {
 			c.departure.repeatLeave()
 		}
-		c.leader, c.candidacy, c.failures = from, nil, 0
-		c.leaderlessSince = c.acceptor.guard.until
+		c.campaign.endCampaign()
 	}
 	return true
 }

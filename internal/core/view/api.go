@@ -193,7 +193,7 @@ func (c *Core) View() *gossip.View { return c.view }
 func (c *Core) Lease() Lease { return c.holder.lease }
 
 // Leader returns the leader that this node follows, and whether there is one.
-func (c *Core) Leader() (gossip.NodeID, bool) { return c.leader, c.leader != 0 }
+func (c *Core) Leader() (gossip.NodeID, bool) { return c.follower.leader, c.follower.leader != 0 }
 
 // LeaderLease returns the end of the leader lease, 0 when this node does not lead
 // or holds none.
@@ -212,7 +212,7 @@ func (c *Core) Over() bool { return c.ended }
 
 // State returns the core's present state for operators.
 func (c *Core) State() gossip.State {
-	s := gossip.State{Part: "joiner", Promised: c.acceptor.promised, Leader: c.leader, Leaving: c.departure.leaving}
+	s := gossip.State{Part: "joiner", Promised: c.acceptor.promised, Leader: c.follower.leader, Leaving: c.departure.leaving}
 	if c.view == nil {
 		return s
 	}
@@ -223,7 +223,7 @@ func (c *Core) State() gossip.State {
 	switch {
 	case c.leadership != nil:
 		s.Part, s.Waiting = "leader", len(c.leadership.joins)+len(c.leadership.leaves)
-	case c.candidacy != nil:
+	case c.campaign.candidacy != nil:
 		s.Part = "candidate"
 	}
 	return s
@@ -239,7 +239,7 @@ func (c *Core) Check() error {
 		}
 		return nil
 	case c.view == nil:
-		if c.holder.lease.Until != 0 || c.leadership != nil || c.candidacy != nil {
+		if c.holder.lease.Until != 0 || c.leadership != nil || c.campaign.candidacy != nil {
 			return fmt.Errorf("%v acts without a view", c.self())
 		}
 		return nil
@@ -258,7 +258,7 @@ func (c *Core) checkMember() error {
 		return fmt.Errorf("%v leads with the ballot of %v", c.self(), c.leadership.ballot.Node)
 	case c.leadership != nil && c.leadership.ballot.Less(c.acceptor.promised):
 		return fmt.Errorf("%v leads with a ballot below its promise", c.self())
-	case c.leadership != nil && c.candidacy != nil:
+	case c.leadership != nil && c.campaign.candidacy != nil:
 		return fmt.Errorf("%v leads and is a candidate", c.self())
 	case c.generation < c.view.Epoch.Generation():
 		return fmt.Errorf("%v has met generation %d, its view is %v", c.self(), c.generation, c.view.Epoch)

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
@@ -54,26 +55,45 @@ func (f *findings) addPromise(from gossip.NodeID, m *Promised) {
 	}
 }
 
+// campaign is a member's way to become leader, over one candidacy after another.
+type campaign struct {
+	*history
+	evidence  *evidence
+	quorums   *quorums
+	acceptor  *acceptor
+	departure *departure
+	follower  *follower
+
+	candidacy *candidacy
+	// campaignAfter is the earliest time of the next candidacy after a failed one.
+	campaignAfter clock.Instant
+	// candidateUntil is until when this node leaves the field to the candidate that it
+	// promised last.
+	candidateUntil clock.Instant
+	failures       int
+	ahead          ahead
+}
+
 // stagger is how long a candidate waits for each living senior.
-func (c *Core) stagger() time.Duration { return c.cfg.Lease / 4 }
+func (p *campaign) stagger() time.Duration { return p.cfg.Lease / 4 }
 
 // campaignAt returns when this node stands as a candidate if nothing happens before.
-func (c *Core) campaignAt() clock.Instant {
-	if !c.votes() {
-		return clock.Min(max(c.heardAt.Add(c.joinerPatience()/2), c.nextAsk), c.heardAt.Add(c.joinerPatience()))
+func (p *campaign) campaignAt() clock.Instant {
+	if !p.votes() {
+		return p.follower.joinerAt()
 	}
-	wait := c.stagger() * time.Duration(min(c.livingSeniors(), staggersMax))
-	if c.departure.leaving && !c.departure.allLeave() {
+	wait := p.stagger() * time.Duration(min(p.livingSeniors(), staggersMax))
+	if p.departure.leaving && !p.departure.allLeave() {
 		// A leaving node stands only if no other voter does: its first act as leader is
 		// to leave.
-		wait += c.cfg.Lease
+		wait += p.cfg.Lease
 	}
-	at := max(c.leaderlessSince.Add(wait), c.campaignAfter)
-	if g := c.acceptor.guard; g.leader != 0 && g.leader != c.self() && c.evidence.mayLive(g.leader) && c.mutant != mutantPromiseSelf {
+	at := max(p.follower.leaderlessSince.Add(wait), p.campaignAfter)
+	if g := p.acceptor.guard; g.leader != 0 && g.leader != p.self() && p.evidence.mayLive(g.leader) && p.mutant != mutantPromiseSelf {
 		at = max(at, g.until)
 	}
-	if p := c.acceptor.promised.Node; c.candidateUntil.After(at) && c.view.Member(p) != nil && !c.evidence.dead(p) {
-		at = c.candidateUntil
+	if other := p.acceptor.promised.Node; p.candidateUntil.After(at) && p.view.Member(other) != nil && !p.evidence.dead(other) {
+		at = p.candidateUntil
 	}
 	return at
 }
@@ -91,107 +111,110 @@ type ahead struct {
 // livingSeniors counts the voters senior to this node that may live, except the leader that it
 // has lost. It is called after every step, so the count is cached while no member is
 // proven dead.
-func (c *Core) livingSeniors() int {
-	a := &c.ahead
-	if a.view == c.view && a.leader == c.leader && len(c.evidence.proofs) == 0 {
+func (p *campaign) livingSeniors() int {
+	a := &p.ahead
+	if a.view == p.view && a.leader == p.follower.leader && len(p.evidence.proofs) == 0 {
 		return a.seniors
 	}
 	n := 0
-	for i := range c.view.Members {
-		m := &c.view.Members[i]
-		if m.ID == c.self() {
+	for i := range p.view.Members {
+		m := &p.view.Members[i]
+		if m.ID == p.self() {
 			break
 		}
-		if m.Status.Votes() && m.ID != c.leader && !c.evidence.dead(m.ID) {
+		if m.Status.Votes() && m.ID != p.follower.leader && !p.evidence.dead(m.ID) {
 			n++
 		}
 	}
-	*a = ahead{c.view, c.leader, n}
-	if len(c.evidence.proofs) > 0 {
+	*a = ahead{p.view, p.follower.leader, n}
+	if len(p.evidence.proofs) > 0 {
 		a.view = nil
 	}
 	return n
 }
 
-// driveJoiner asks members for a newer view, and ends after joinerPatience. The joiner may have
-// become a voter, or been left out, in a view that it has not received; any member that
-// holds it replies with it.
+// driveJoiner asks for a newer view, and ends after joinerPatience.
 func (c *Core) driveJoiner() bool {
-	if !c.now.Before(c.heardAt.Add(c.joinerPatience())) && c.mutant != mutantPatientJoiner {
-		c.endIncarnation(c.view.Epoch, "the view that admitted it has no leader")
-		return true
+	if c.follower.requestNewerView() {
+		return false
 	}
-	c.nextAsk = c.now.Add(c.cfg.Lease / 2)
-	if c.mutant == mutantPatientJoiner {
-		c.heardAt = c.now
-	}
-	for i := range min(len(c.view.Members), joinerAsks) {
-		c.sendTo(c.view.Members[i].ID, &Decided{View: c.ref()})
-	}
-	return false
+	c.endIncarnation(c.view.Epoch, "the view that admitted it has no leader")
+	return true
 }
 
 // joinerAsks is how many members a joiner asks at a time, repeatedly once half its
 // patience is over.
 const joinerAsks = 32
 
-// joinerPatience is how long a joining member waits for a leader. All members that held
-// the view that admitted it may have died; it holds no lease and its promises bind no
-// quorum, so it may return as a new incarnation. A joiner that has accepted a view in
-// which it votes may be needed to commit it, so it waits longer (seed 19579).
-func (c *Core) joinerPatience() time.Duration {
-	patience := 2 * (c.cfg.RemoveAfter + c.cfg.Lease)
-	if a := c.acceptor.attempts[c.view.Epoch]; a != nil && a.next.Member(c.self()) != nil && a.next.Member(c.self()).Status.Votes() {
-		return 2 * patience
-	}
-	return patience
-}
-
 // driveCampaign begins a candidacy once campaignAt has passed.
 func (c *Core) driveCampaign() bool {
-	if c.now.Before(c.campaignAt()) {
+	if c.now.Before(c.campaign.campaignAt()) {
 		return false
 	}
 	if !c.votes() {
 		return c.driveJoiner()
 	}
-	ballot := c.acceptor.nextBallot()
-	c.candidacy = &candidacy{
-		ballot: ballot, base: c.view.Epoch, began: c.now,
-		deadline: c.now.Add(c.cfg.Ping), yes: map[gossip.NodeID]bool{},
-	}
-	if c.acceptor.wouldPromise(c.self(), ballot, nil) {
-		c.candidacy.yes[c.self()] = true
-	}
-	if c.mutant == mutantNoPreVote {
-		c.sendPrepares()
-		return true
-	}
-	c.evidence.toElectorate(c.candidacyMessage(c.ref()))
-	c.traceEvent("campaigns", c.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(c.evidence.proofs)))
+	c.campaign.beginCandidacy()
 	return true
 }
 
-func (c *Core) onPreVoted(from gossip.NodeID, m *PreVoted) {
-	cand := c.candidacy
+// beginCandidacy asks the electorate for the pre-vote.
+func (p *campaign) beginCandidacy() {
+	ballot := p.acceptor.nextBallot()
+	p.candidacy = &candidacy{
+		ballot: ballot, base: p.view.Epoch, began: p.now,
+		deadline: p.now.Add(p.cfg.Ping), yes: map[gossip.NodeID]bool{},
+	}
+	if p.acceptor.wouldPromise(p.self(), ballot, nil) {
+		p.candidacy.yes[p.self()] = true
+	}
+	if p.mutant == mutantNoPreVote {
+		p.sendPrepares()
+		return
+	}
+	p.evidence.toElectorate(p.candidacyMessage(p.ref()))
+	p.traceEvent("campaigns", p.self(), fmt.Sprintf("round %d, %d dead", ballot.Round, len(p.evidence.proofs)))
+}
+
+// endCampaign drops the candidacy: there is a leader, or this node has become it.
+func (p *campaign) endCampaign() { p.candidacy, p.failures = nil, 0 }
+
+// restartCampaign makes a candidate whose electorate has changed ask again immediately.
+func (p *campaign) restartCampaign() {
+	if p.candidacy != nil {
+		p.candidacy, p.campaignAfter = nil, 0
+	}
+}
+
+// yieldToCandidate drops the candidacy and leaves the field to another candidate for a random
+// while: otherwise two candidates could outbid each other forever.
+func (p *campaign) yieldToCandidate() {
+	p.candidacy = nil
+	if p.mutant != mutantOutbid {
+		p.candidateUntil = p.now.Add(p.cfg.Ping/4 + p.upTo(p.cfg.Ping))
+	}
+}
+
+func (p *campaign) onPreVoted(from gossip.NodeID, m *PreVoted) {
+	cand := p.candidacy
 	if cand == nil || cand.preparing || cand.ballot != m.Ballot || cand.base != m.Base {
 		return
 	}
-	if c.evidence.deny(m.Hears) {
-		c.failCandidacy("a proof was denied")
+	if p.evidence.deny(m.Hears) {
+		p.failCandidacy("a proof was denied")
 		return
 	}
 	if m.Yes {
 		cand.yes[from] = true
 	}
-	c.noteRound(m.Promised)
+	p.noteRound(m.Promised)
 }
 
 // noteRound notes a ballot that a member has promised: a candidacy under a lower one fails.
-func (c *Core) noteRound(b gossip.Ballot) {
-	c.acceptor.noteBallot(b)
-	if c.candidacy != nil && c.candidacy.ballot.Less(b) {
-		c.failCandidacy("a member has promised a higher ballot")
+func (p *campaign) noteRound(b gossip.Ballot) {
+	p.acceptor.noteBallot(b)
+	if p.candidacy != nil && p.candidacy.ballot.Less(b) {
+		p.failCandidacy("a member has promised a higher ballot")
 	}
 }
 
@@ -208,12 +231,17 @@ func (c *Core) onPromised(from gossip.NodeID, m *Promised) {
 		o.onPromised(c, from, m)
 		return
 	}
-	cand := c.candidacy
+	c.campaign.countPromise(from, m)
+}
+
+// countPromise counts a promise to this node as candidate.
+func (p *campaign) countPromise(from gossip.NodeID, m *Promised) {
+	cand := p.candidacy
 	if cand == nil || !cand.preparing || cand.ballot != m.Ballot || cand.base != m.Base {
 		return
 	}
-	if c.evidence.deny(m.Hears) {
-		c.failCandidacy("a proof was denied")
+	if p.evidence.deny(m.Hears) {
+		p.failCandidacy("a proof was denied")
 		return
 	}
 	cand.yes[from] = true
@@ -221,7 +249,7 @@ func (c *Core) onPromised(from gossip.NodeID, m *Promised) {
 }
 
 func (c *Core) onNack(m *Nack) {
-	mine := c.candidacy != nil && c.candidacy.ballot == m.Ballot || c.leadership != nil && c.leadership.ballot == m.Ballot
+	mine := c.campaign.candidacy != nil && c.campaign.candidacy.ballot == m.Ballot || c.leadership != nil && c.leadership.ballot == m.Ballot
 	if !mine || !m.Ballot.Less(m.Promised) {
 		return
 	}
@@ -230,73 +258,90 @@ func (c *Core) onNack(m *Nack) {
 		c.stepDown("a member has promised a higher ballot")
 		return
 	}
-	c.noteRound(m.Promised)
+	c.campaign.noteRound(m.Promised)
 }
 
 // failCandidacy ends a candidacy and backs off for a random time that grows with consecutive
 // failures.
-func (c *Core) failCandidacy(why string) {
-	c.traceEvent("candidacy failed", c.self(), why)
-	c.candidacy = nil
-	c.failures++
-	wait := c.cfg.Ping/4 + c.upTo(c.cfg.Ping*time.Duration(min(c.failures, 5)))
-	c.campaignAfter = c.now.Add(wait)
-	if c.evidence.evidenceAt() != clock.Never {
-		c.campaignAfter = max(c.campaignAfter, c.evidence.evidenceAt())
+func (p *campaign) failCandidacy(why string) {
+	p.traceEvent("candidacy failed", p.self(), why)
+	p.candidacy = nil
+	p.failures++
+	wait := p.cfg.Ping/4 + p.upTo(p.cfg.Ping*time.Duration(min(p.failures, 5)))
+	p.campaignAfter = p.now.Add(wait)
+	if p.evidence.evidenceAt() != clock.Never {
+		p.campaignAfter = max(p.campaignAfter, p.evidence.evidenceAt())
 	}
 }
 
 // driveCandidacy advances the candidacy: from pre-vote to prepare to leadership.
 func (c *Core) driveCandidacy() bool {
-	cand := c.candidacy
-	in := func(id gossip.NodeID) bool { return cand.yes[id] }
-	plain := c.quorums.plain(c.view, in)
-	total := !plain && c.quorums.total(in)
-	switch {
-	case !plain && !total:
-		if c.now.Before(cand.deadline) {
-			return false
-		}
-		c.failCandidacy("no quorum in time")
-	case !cand.preparing:
-		c.sendPrepares()
-	default:
-		return c.actOnPromises(c.quorums.chooseWay(in, plain, cand.found.attempt))
-	}
-	return true
-}
-
-// actOnPromises takes the way that a quorum's promises allow.
-func (c *Core) actOnPromises(w way) bool {
-	switch w {
-	case wayWait:
-		if c.now.Before(c.candidacy.deadline) {
-			return false
-		}
-		c.failCandidacy("not all living members answer")
-	case wayNone:
-		c.failCandidacy("the uncovered attempt needs dead members")
-		c.campaignAfter = c.campaignAfter.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
-	default:
+	w, won, moved := c.campaign.advanceCandidacy()
+	if won {
 		c.becomeLeader(w)
 	}
-	return true
+	return moved
+}
+
+// advanceCandidacy advances the candidacy from pre-vote to prepare, and reports whether the
+// promises of a quorum make this node the leader, and in which way.
+func (p *campaign) advanceCandidacy() (w way, won, moved bool) {
+	cand := p.candidacy
+	in := func(id gossip.NodeID) bool { return cand.yes[id] }
+	plain := p.quorums.plain(p.view, in)
+	total := !plain && p.quorums.total(in)
+	switch {
+	case !plain && !total:
+		if p.now.Before(cand.deadline) {
+			return 0, false, false
+		}
+		p.failCandidacy("no quorum in time")
+		return 0, false, true
+	case !cand.preparing:
+		p.sendPrepares()
+		return 0, false, true
+	}
+	w = p.quorums.chooseWay(in, plain, cand.found.attempt)
+	switch w {
+	case wayWait:
+		if p.now.Before(cand.deadline) {
+			return w, false, false
+		}
+		p.failCandidacy("not all living members answer")
+	case wayNone:
+		p.failCandidacy("the uncovered attempt needs dead members")
+		p.campaignAfter = p.campaignAfter.Add(p.cfg.Lease + p.upTo(p.cfg.Lease))
+	default:
+		won = true
+	}
+	return w, won, true
 }
 
 // sendPrepares promises the ballot to this node itself and asks the other members to promise
 // it.
-func (c *Core) sendPrepares() {
-	cand := c.candidacy
-	if !c.acceptor.wouldPromise(c.self(), cand.ballot, nil) && c.mutant != mutantPromiseSelf {
+func (p *campaign) sendPrepares() {
+	cand := p.candidacy
+	if !p.acceptor.wouldPromise(p.self(), cand.ballot, nil) && p.mutant != mutantPromiseSelf {
 		// This node has since promised a higher ballot, or followed a leader: the quorum
 		// of the pre-vote does not release its own promise.
-		c.failCandidacy("bound by a promise")
+		p.failCandidacy("bound by a promise")
 		return
 	}
-	cand.preparing, cand.began = true, c.now
-	cand.deadline = c.now.Add(c.cfg.Ping)
-	cand.yes = map[gossip.NodeID]bool{c.self(): true}
-	c.acceptor.promised = cand.ballot
-	cand.found.attempt = c.acceptor.attempts[cand.base]
-	c.evidence.toElectorate(c.candidacyMessage(c.ref()))
+	cand.preparing, cand.began = true, p.now
+	cand.deadline = p.now.Add(p.cfg.Ping)
+	cand.yes = map[gossip.NodeID]bool{p.self(): true}
+	p.acceptor.promised = cand.ballot
+	cand.found.attempt = p.acceptor.attempts[cand.base]
+	p.evidence.toElectorate(p.candidacyMessage(p.ref()))
+}
+
+// candidacyMessage returns the candidate's current request to its electorate, with its
+// view as given.
+func (p *campaign) candidacyMessage(base *SentView) Message {
+	certain, weak := p.evidence.deadMembers()
+	certain, weak = slices.Clip(certain), slices.Clip(weak)
+	if p.candidacy.preparing {
+		return &Prepare{Ballot: p.candidacy.ballot, Base: base, Dead: certain, Weak: weak}
+	}
+	return &PreVote{Ballot: p.candidacy.ballot, Base: base, Dead: certain, Weak: weak}
 }

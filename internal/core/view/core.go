@@ -29,33 +29,18 @@ type Core struct {
 	quorums   quorums
 	acceptor  acceptor
 	departure departure
+	follower  follower
+	campaign  campaign
 
 	// ended is set once this incarnation has left or was removed; Step is then a no-op.
 	ended bool
 
-	// heardAt is when the last ping or accept of a leader arrived.
-	heardAt clock.Instant
-	// nextAsk is when a joiner without a leader next asks for a newer view.
-	nextAsk clock.Instant
-
-	// leader is the node that this node follows, zero if none.
-	leader gossip.NodeID
-	// leaderlessSince is the time from which this node counts as having no leader.
-	leaderlessSince clock.Instant
-	// campaignAfter is the earliest time of the next candidacy after a failed one.
-	campaignAfter clock.Instant
-	// candidateUntil is until when this node leaves the field to the candidate that it promised
-	// last.
-	candidateUntil clock.Instant
-	failures       int
-
-	candidacy       *candidacy
 	leadership      *leadership
 	joining         joining
 	lineageConflict lineageConflict
 	membership      membership
 	foreign         encounters
-	ahead           ahead
+
 	// farewell is set when this node has left as leader and only distributes the last
 	// view.
 	farewell *farewell
@@ -81,7 +66,7 @@ func New(cfg Config, now clock.Instant) *Core {
 	c := &Core{
 		env:     env{cfg: cfg, rng: cfg.Seed ^ uint64(cfg.Self.ID), now: now},
 		history: history{packFrom: packFrom, gone: map[gossip.NodeID]bool{}},
-		silence: newSilence(cfg.Partition), leaderlessSince: now,
+		silence: newSilence(cfg.Partition), follower: follower{leaderlessSince: now},
 		acceptor:  acceptor{attempts: map[gossip.Epoch]*attempt{}},
 		evidence:  evidence{proofs: map[gossip.NodeID]*proof{}, early: map[gossip.NodeID]*proof{}, links: map[gossip.NodeID]bool{}},
 		departure: departure{leavers: map[gossip.NodeID]bool{}},
@@ -97,6 +82,9 @@ func (c *Core) wireMachines() {
 	c.quorums = quorums{history: &c.history, evidence: &c.evidence, holder: &c.holder, silence: c.silence}
 	c.acceptor.history, c.acceptor.evidence = &c.history, &c.evidence
 	c.departure.history, c.departure.evidence = &c.history, &c.evidence
+	c.follower.history, c.follower.holder, c.follower.acceptor = &c.history, &c.holder, &c.acceptor
+	c.campaign.history, c.campaign.evidence, c.campaign.quorums = &c.history, &c.evidence, &c.quorums
+	c.campaign.acceptor, c.campaign.departure, c.campaign.follower = &c.acceptor, &c.departure, &c.follower
 	if f := c.farewell; f != nil {
 		f.history, f.evidence, f.quorums = &c.history, &c.evidence, &c.quorums
 	}
@@ -171,13 +159,10 @@ func (c *Core) applyEvent(ev Event) {
 // actOnProof makes the leader or candidate act on a new proof of a member's death.
 func (c *Core) actOnProof(id gossip.NodeID) {
 	c.requestReview()
-	if id == c.leader && c.evidence.certainlyDead(id) {
-		c.leaderlessSince = min(c.leaderlessSince, c.now)
+	if id == c.follower.leader && c.evidence.certainlyDead(id) {
+		c.follower.leaderlessSince = min(c.follower.leaderlessSince, c.now)
 	}
-	if c.candidacy != nil {
-		// A candidate whose electorate has changed asks again immediately.
-		c.candidacy, c.campaignAfter = nil, 0
-	}
+	c.campaign.restartCampaign()
 }
 
 func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
@@ -201,7 +186,7 @@ func (c *Core) receiveMessage(from gossip.NodeID, msg Message) {
 			c.acceptor.onPreVote(from, m)
 		}
 	case *PreVoted:
-		c.onPreVoted(from, m)
+		c.campaign.onPreVoted(from, m)
 	case *Prepare:
 		if c.learnView(from, m.Base) && c.acceptor.onPrepare(from, m) {
 			c.leaveField()
@@ -277,7 +262,7 @@ func (c *Core) driveStep() bool {
 		return c.driveJoining() || moved
 	case c.leadership != nil:
 		return c.driveLeader() || moved
-	case c.candidacy != nil:
+	case c.campaign.candidacy != nil:
 		return c.driveCandidacy() || moved
 	}
 	return c.driveCampaign() || moved
@@ -314,10 +299,10 @@ func (c *Core) Deadline() clock.Instant {
 		return clock.Min(d, c.joiningDeadline())
 	case c.leadership != nil:
 		return clock.Min(d, c.leaderDeadline())
-	case c.candidacy != nil:
-		return clock.Min(d, c.candidacy.deadline)
+	case c.campaign.candidacy != nil:
+		return clock.Min(d, c.campaign.candidacy.deadline)
 	}
-	return clock.Min(d, c.campaignAt())
+	return clock.Min(d, c.campaign.campaignAt())
 }
 
 // formCluster makes this node the only member of a new cluster.
@@ -354,7 +339,7 @@ func (c *Core) adoptView(v *gossip.View) {
 		return
 	}
 	if c.view == nil {
-		c.heardAt = c.now
+		c.follower.heardAt = c.now
 	}
 	for _, id := range c.advanceTo(v, me) {
 		c.evidence.forgetMember(id)
@@ -363,9 +348,9 @@ func (c *Core) adoptView(v *gossip.View) {
 	c.silence.meetMembers(v)
 	c.evidence.countEarlyProofs()
 	c.acceptor.dropSuperseded()
-	c.candidacy = nil
-	if c.leader == 0 || v.Member(c.leader) == nil {
-		c.leader, c.leaderlessSince = 0, min(c.leaderlessSince, c.now)
+	c.campaign.candidacy = nil
+	if c.follower.leader == 0 || v.Member(c.follower.leader) == nil {
+		c.follower.leader, c.follower.leaderlessSince = 0, min(c.follower.leaderlessSince, c.now)
 		c.departure.repeatLeave()
 	}
 	c.out.View = v
@@ -413,7 +398,7 @@ func (c *Core) learnView(from gossip.NodeID, v *SentView) bool {
 // endIncarnation ends the incarnation: it drops all instances and its lease.
 func (c *Core) endIncarnation(epoch gossip.Epoch, reason string) {
 	c.ended = true
-	c.leadership, c.candidacy = nil, nil
+	c.leadership, c.campaign.candidacy = nil, nil
 	c.holder.dropLease()
 	c.out.Abandon = true
 	c.out.Removed = &gossip.Removed{Epoch: epoch, Reason: reason}

@@ -1,10 +1,6 @@
 package view
 
-import (
-	"slices"
-
-	"github.com/peerage-go/peerage/gossip"
-)
+import "github.com/peerage-go/peerage/gossip"
 
 // Views on the wire. A view of a thousand members takes some 50 kB, and every change is
 // sent to all of them several times. So a view of packFrom or more members is sent as a
@@ -133,8 +129,8 @@ func (c *Core) onNeedView(from gossip.NodeID) {
 	m := c.view.Member(from)
 	switch {
 	case c.view == nil:
-	case c.candidacy != nil && c.candidacy.base == c.view.Epoch && m != nil:
-		c.sendTo(from, c.candidacyMessage(Whole(c.view)))
+	case c.campaign.candidacy != nil && c.campaign.candidacy.base == c.view.Epoch && m != nil:
+		c.sendTo(from, c.campaign.candidacyMessage(Whole(c.view)))
 	case c.leadership != nil && m != nil && c.leadership.peers[from] != nil:
 		p := c.leadership.peers[from]
 		p.whole = true
@@ -146,15 +142,4 @@ func (c *Core) onNeedView(from gossip.NodeID) {
 	default:
 		c.sendTo(from, &Decided{View: Whole(c.view)})
 	}
-}
-
-// candidacyMessage returns the candidate's current request to its electorate, with its
-// view as given.
-func (c *Core) candidacyMessage(base *SentView) Message {
-	certain, weak := c.evidence.deadMembers()
-	certain, weak = slices.Clip(certain), slices.Clip(weak)
-	if c.candidacy.preparing {
-		return &Prepare{Ballot: c.candidacy.ballot, Base: base, Dead: certain, Weak: weak}
-	}
-	return &PreVote{Ballot: c.candidacy.ballot, Base: base, Dead: certain, Weak: weak}
 }

@@ -18,10 +18,10 @@ func cloneCore(c *Core) *Core {
 	d.evidence.proofs, d.evidence.early = cloneEach(c.evidence.proofs), cloneEach(c.evidence.early)
 	d.joining.contacts, d.joining.passed = slices.Clone(c.joining.contacts), slices.Clone(c.joining.passed)
 	d.lineageNodes = maps.Clone(c.lineageNodes)
-	if c.candidacy != nil {
-		cand := *c.candidacy
-		cand.yes, cand.found = maps.Clone(c.candidacy.yes), c.candidacy.found.clone()
-		d.candidacy = &cand
+	if c.campaign.candidacy != nil {
+		cand := *c.campaign.candidacy
+		cand.yes, cand.found = maps.Clone(c.campaign.candidacy.yes), c.campaign.candidacy.found.clone()
+		d.campaign.candidacy = &cand
 	}
 	if c.farewell != nil {
 		f := *c.farewell
@@ -112,7 +112,7 @@ func TestExploreKnowsEveryField(t *testing.T) {
 		of     reflect.Type
 		fields int
 	}{
-		{reflect.TypeFor[Core](), 26}, {reflect.TypeFor[departure](), 7}, {reflect.TypeFor[quorums](), 4}, {reflect.TypeFor[acceptor](), 6}, {reflect.TypeFor[evidence](), 5}, {reflect.TypeFor[leaseHolder](), 4}, {reflect.TypeFor[env](), 6}, {reflect.TypeFor[history](), 9}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
+		{reflect.TypeFor[Core](), 19}, {reflect.TypeFor[follower](), 7}, {reflect.TypeFor[campaign](), 11}, {reflect.TypeFor[departure](), 7}, {reflect.TypeFor[quorums](), 4}, {reflect.TypeFor[acceptor](), 6}, {reflect.TypeFor[evidence](), 5}, {reflect.TypeFor[leaseHolder](), 4}, {reflect.TypeFor[env](), 6}, {reflect.TypeFor[history](), 9}, {reflect.TypeFor[leadership](), 25}, {reflect.TypeFor[peer](), 10},
 		{reflect.TypeFor[proposal](), 7}, {reflect.TypeFor[candidacy](), 7}, {reflect.TypeFor[findings](), 2},
 		{reflect.TypeFor[preparation](), 3}, {reflect.TypeFor[proof](), 5}, {reflect.TypeFor[doubt](), 3},
 		{reflect.TypeFor[farewell](), 8}, {reflect.TypeFor[silence](), 6}, {reflect.TypeFor[joining](), 5},

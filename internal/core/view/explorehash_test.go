@@ -102,16 +102,16 @@ func (e *encoder) core(c *Core) {
 		e.u(uint64(base))
 		e.try(c.acceptor.attempts[base])
 	}
-	e.id(c.acceptor.guard.leader).id(c.leader)
+	e.id(c.acceptor.guard.leader).id(c.follower.leader)
 	e.lease(c.holder.lease)
 	e.proven(c.evidence.proofs)
 	e.proven(c.evidence.early)
 	e.set(c.evidence.links)
 	e.set(c.departure.leavers)
 	e.putIDs(c.evidence.unreachable)
-	e.i(int64(c.failures))
+	e.i(int64(c.campaign.failures))
 	for _, at := range []clock.Instant{
-		c.acceptor.guard.until, c.holder.grantedAt, c.heardAt, c.nextAsk, c.leaderlessSince, c.campaignAfter, c.candidateUntil, c.departure.nextLeave, c.departure.nextAnnounce,
+		c.acceptor.guard.until, c.holder.grantedAt, c.follower.heardAt, c.follower.nextAsk, c.follower.leaderlessSince, c.campaign.campaignAfter, c.campaign.candidateUntil, c.departure.nextLeave, c.departure.nextAnnounce,
 		c.joining.next, c.lineageConflict.until, c.membership.asked.until, c.nextConsult,
 	} {
 		e.at(at)
@@ -124,7 +124,7 @@ func (e *encoder) core(c *Core) {
 	e.putIDs(c.joining.passed)
 	e.id(c.lineageConflict.with).u(c.lineageConflict.nonce).id(c.membership.asked.with).u(c.membership.asked.nonce).u(c.membership.secret[0]).u(c.membership.secret[1])
 	e.set(c.lineageNodes)
-	e.candidacy(c.candidacy)
+	e.candidacy(c.campaign.candidacy)
 	e.leadership(c.leadership)
 	e.farewell(c.farewell)
 }

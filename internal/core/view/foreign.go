@@ -101,8 +101,8 @@ func (c *Core) onForeign(cluster uint64, nodes []gossip.Node) {
 	}
 	nodes = bareNodes(nodes)
 	if c.leadership == nil {
-		if c.leader != 0 && c.votes() {
-			c.sendTo(c.leader, &Sighted{Cluster: cluster, Nodes: nodes})
+		if c.follower.leader != 0 && c.votes() {
+			c.sendTo(c.follower.leader, &Sighted{Cluster: cluster, Nodes: nodes})
 		}
 		return
 	}
@@ -193,10 +193,10 @@ func (c *Core) onEncounter(from gossip.NodeID, m *Encounter) {
 		return
 	}
 	if c.leadership == nil {
-		if m.Hops < hopsMax && c.leader != 0 && c.leader != from {
+		if m.Hops < hopsMax && c.follower.leader != 0 && c.follower.leader != from {
 			passed := *m
 			passed.Hops++
-			c.sendTo(c.leader, &passed)
+			c.sendTo(c.follower.leader, &passed)
 		}
 		return
 	}

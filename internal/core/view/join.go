@@ -125,11 +125,11 @@ func (c *Core) onJoinRequest(from gossip.NodeID, m *JoinRequest) {
 	}
 	o := c.leadership
 	if o == nil {
-		if m.Hops < hopsMax && c.leader != 0 && c.leader != m.Node.ID {
+		if m.Hops < hopsMax && c.follower.leader != 0 && c.follower.leader != m.Node.ID {
 			if from == m.Node.ID { // first name the leader whose answer it may accept
-				c.sendTo(from, &JoinPassed{Leader: c.leader})
+				c.sendTo(from, &JoinPassed{Leader: c.follower.leader})
 			}
-			c.sendTo(c.leader, &JoinRequest{Node: m.Node, Hops: m.Hops + 1, Least: m.Least})
+			c.sendTo(c.follower.leader, &JoinRequest{Node: m.Node, Hops: m.Hops + 1, Least: m.Least})
 		}
 		return
 	}
@@ -181,7 +181,7 @@ func (c *Core) driveLeave() bool {
 		c.endIncarnation(c.view.Epoch, "left")
 		return true
 	}
-	c.departure.requestLeave(c.leader)
+	c.departure.requestLeave(c.follower.leader)
 	return false
 }
 

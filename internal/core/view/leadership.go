@@ -92,7 +92,7 @@ type preparation struct {
 
 // becomeLeader makes this node the leader, after a quorum has answered its prepare.
 func (c *Core) becomeLeader(w way) {
-	cand := c.candidacy
+	cand := c.campaign.candidacy
 	o := &leadership{
 		ballot: cand.ballot, since: c.now, nextPing: c.now, drivenAt: c.now, reviewNeeded: true,
 		peers: map[gossip.NodeID]*peer{}, leaves: map[gossip.NodeID]bool{}, notices: map[gossip.NodeID]bool{}, doubts: map[gossip.NodeID]*doubt{},
@@ -108,7 +108,8 @@ func (c *Core) becomeLeader(w way) {
 		}
 		o.peers[id] = p
 	}
-	c.leadership, c.candidacy, c.failures, c.leader = o, nil, 0, c.self()
+	c.leadership, c.follower.leader = o, c.self()
+	c.campaign.endCampaign()
 	maps.Copy(o.leaves, c.departure.leavers)
 	if len(o.leaves) > 0 {
 		o.batchAt = c.now.Add(c.batchWait())
@@ -136,8 +137,8 @@ func (c *Core) stepDown(why string) {
 		return
 	}
 	c.leadership, c.foreign.met = nil, nil
-	c.leader, c.leaderlessSince = 0, c.now
-	c.campaignAfter = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
+	c.follower.leader, c.follower.leaderlessSince = 0, c.now
+	c.campaign.campaignAfter = c.now.Add(c.cfg.Ping/4 + c.upTo(c.cfg.Ping))
 	c.holder.loseLeaderLease()
 	c.traceEvent("steps down", c.self(), why)
 }
@@ -152,7 +153,7 @@ func (c *Core) driveLeader() bool {
 	c.driveLeaderLease()
 	if c.now.Sub(max(o.quorumUntil, o.since.Add(c.cfg.Lease))) > c.cfg.Lease {
 		c.stepDown("no lease for too long")
-		c.campaignAfter = c.now.Add(c.cfg.Ping + c.upTo(c.cfg.Lease))
+		c.campaign.campaignAfter = c.now.Add(c.cfg.Ping + c.upTo(c.cfg.Lease))
 		return true
 	}
 	if o.proposal != nil && c.quorums.hopeless(o.proposal.next, o.proposal.emergency, c.evidence.mayLive) && !c.mustTakeOver() {
@@ -161,7 +162,7 @@ func (c *Core) driveLeader() bool {
 	}
 	if c.mustTakeOver() {
 		c.stepDown("the living are no longer a quorum")
-		c.campaignAfter = c.now
+		c.campaign.campaignAfter = c.now
 		return true
 	}
 	if o.proposal != nil {
@@ -223,7 +224,7 @@ const (
 // letOthersLead steps down for long enough that another candidate can try.
 func (c *Core) letOthersLead() {
 	c.stepDown("the carried attempt needs dead members")
-	c.campaignAfter = c.now.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
+	c.campaign.campaignAfter = c.now.Add(c.cfg.Lease + c.upTo(c.cfg.Lease))
 }
 
 // leaderDeadline returns when the leader must next be driven.

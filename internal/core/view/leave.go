@@ -31,7 +31,7 @@ type departure struct {
 
 // driveAnnounce retransmits the notice until a view shows this node as leaving.
 func (c *Core) driveAnnounce() bool {
-	if !c.departure.sendNotice(c.leader) || c.leadership == nil {
+	if !c.departure.sendNotice(c.follower.leader) || c.leadership == nil {
 		return false
 	}
 	c.onLeaveNotice(c.self())
@@ -139,7 +139,7 @@ type farewell struct {
 
 // startFarewell makes this leader, which v leaves out, distribute v.
 func (c *Core) startFarewell(v *gossip.View) {
-	c.leadership, c.candidacy = nil, nil
+	c.leadership, c.campaign.candidacy = nil, nil
 	c.farewell = &farewell{last: v, packed: c.packView(v, c.view), knows: map[gossip.NodeID]bool{}, until: c.now.Add(2 * c.cfg.RemoveAfter)}
 	c.wireMachines()
 	c.driveFarewell()

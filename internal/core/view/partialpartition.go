@@ -12,8 +12,8 @@ func (c *Core) onYield(subject, reporter gossip.NodeID) {
 		return
 	}
 	if c.leadership == nil {
-		if c.leader != 0 {
-			c.sendTo(c.leader, &YieldRequest{Subject: subject})
+		if c.follower.leader != 0 {
+			c.sendTo(c.follower.leader, &YieldRequest{Subject: subject})
 		}
 		return
 	}
@@ -28,7 +28,7 @@ func (c *Core) onYield(subject, reporter gossip.NodeID) {
 	c.traceEvent("yields", loser, "cannot work with "+otherOf(loser, subject, reporter).String())
 	if loser == c.self() {
 		c.stepDown("has fewer working links than a member")
-		c.campaignAfter = c.now.Add(2*c.cfg.Lease + c.cfg.RemoveAfter)
+		c.campaign.campaignAfter = c.now.Add(2*c.cfg.Lease + c.cfg.RemoveAfter)
 		return
 	}
 	if p := c.leadership.peers[loser]; p != nil {

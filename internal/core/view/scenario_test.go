@@ -138,10 +138,10 @@ func promiseSelf(w *world) {
 	ballot, epoch, cluster := leader.ballot, w.nodes[1].core.view.Epoch, w.nodes[1].core.view.Cluster
 	w.lose = func(gossip.NodeID, gossip.NodeID, Message) bool { return true }
 	two := w.nodes[2].core
-	w.until(3*time.Second, "2 stands", func() bool { return two.candidacy != nil })
+	w.until(3*time.Second, "2 stands", func() bool { return two.campaign.candidacy != nil })
 	w.inject(1, 2, &Ping{Ballot: ballot, Cluster: cluster, Epoch: epoch, Round: leader.round + 1})
-	if two.candidacy != nil {
-		w.inject(3, 2, &PreVoted{Ballot: two.candidacy.ballot, Base: epoch, Yes: true})
+	if two.campaign.candidacy != nil {
+		w.inject(3, 2, &PreVoted{Ballot: two.campaign.candidacy.ballot, Base: epoch, Yes: true})
 	}
 	if two.acceptor.promised != ballot {
 		w.fail("2 has promised %v to itself while bound to 1", two.acceptor.promised)
@@ -190,7 +190,7 @@ func lateOffice(w *world) {
 		return false
 	}
 	w.crash(1)
-	w.until(3*time.Second, "2 has the promise of 3", func() bool { return promised != nil && len(w.nodes[2].core.candidacy.yes) == 2 })
+	w.until(3*time.Second, "2 has the promise of 3", func() bool { return promised != nil && len(w.nodes[2].core.campaign.candidacy.yes) == 2 })
 	w.pause(2)
 	w.run(1300 * time.Millisecond)
 	w.nodes[2].paused, w.nodes[2].held = false, nil

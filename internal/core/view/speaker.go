@@ -1,10 +1,6 @@
 package view
 
-import (
-	"time"
-
-	"github.com/peerage-go/peerage/gossip"
-)
+import "github.com/peerage-go/peerage/gossip"
 
 // Only members decide on membership. A node whose handshake succeeded holds a certificate
 // of the cluster or, without TLS, has its name: that allows it to ask for admission, and
@@ -102,29 +98,17 @@ func (c *Core) acceptsView(from gossip.NodeID, v *SentView, asks bool) bool {
 	case wins:
 		return true
 	case newer:
-		if asks || c.leaderlessForLong() {
+		if asks || c.follower.leaderlessForLong() {
 			return true
 		}
 	case loses:
-		if c.gone[from] || c.lineageNodes[from] || c.leaderlessForLong() {
+		if c.gone[from] || c.lineageNodes[from] || c.follower.leaderlessForLong() {
 			return true
 		}
 		requestProof(c, from, v)
 	}
 	c.askMembers(from)
 	return false
-}
-
-// leaderlessForLong reports whether this node has been without a leader for so long that it can
-// lose nothing by accepting a non-member's view.
-func (c *Core) leaderlessForLong() bool {
-	since := max(c.holder.grantedAt, c.heardAt)
-	return !c.holder.lease.Valid(c.now) && c.now.Sub(since) > c.patience()
-}
-
-func (c *Core) patience() time.Duration {
-	d := c.cfg.Lease + c.cfg.RemoveAfter
-	return d + c.margin(d)
 }
 
 // askMembers asks the members of our view for a newer one, at most once per Ping: a

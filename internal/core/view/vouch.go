@@ -39,7 +39,7 @@ func (c *Core) askVoters(e *encounter) {
 
 // onVouch contacts another cluster's nodes on the leader's behalf.
 func (c *Core) onVouch(from gossip.NodeID, m *Vouch) {
-	if c.view != nil && from == c.leader && c.votes() && m.Cluster != c.view.Cluster {
+	if c.view != nil && from == c.follower.leader && c.votes() && m.Cluster != c.view.Cluster {
 		c.confront(m)
 	}
 }
@@ -87,7 +87,7 @@ func (c *Core) sendVouched(a *confrontation) {
 		c.onVouched(c.self(), &Vouched{Cluster: a.vouch.Cluster, Confirmed: a.confirmed})
 		return
 	}
-	c.sendTo(c.leader, &Vouched{Cluster: a.vouch.Cluster, Confirmed: slices.Clone(a.confirmed)})
+	c.sendTo(c.follower.leader, &Vouched{Cluster: a.vouch.Cluster, Confirmed: slices.Clone(a.confirmed)})
 }
 
 // onVouched counts a voter's report.
