@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/statecopy"
 )
 
 // counters are those of one type, for the life of the program.
@@ -18,8 +19,8 @@ type counters struct {
 
 	statesIn, statesOut, statesLost atomic.Uint64
 
-	recovered, cold, stateLoss, notKept atomic.Uint64
-	stateBytesIn, stateBytesOut         atomic.Uint64
+	// replication counts replicated states.
+	replication statecopy.Counters
 
 	duplicates atomic.Uint64
 
@@ -30,8 +31,6 @@ type counters struct {
 	blocked atomic.Uint64
 
 	selfAsks, mutualAsks atomic.Uint64
-	// statesReused counts states that their entity changed after Snapshot had returned them.
-	statesReused atomic.Uint64
 	// shapes counts nodes whose messages have another shape, on the coordinator's node.
 	shapes atomic.Uint64
 
@@ -63,14 +62,16 @@ func (c *counters) fill(s *Stats) {
 	for i := range s.Dropped {
 		s.Dropped[i] += c.dropped[i].Load()
 	}
-	s.Redirected, s.Received, s.Stale = c.redirected.Load(), c.received.Load(), c.stale.Load()
+	s.Redirected, s.Received = c.redirected.Load(), c.received.Load()
 	s.TermsRefused = c.far.Load()
 	s.Blocked = c.blocked.Load()
 	s.HandoffsIn, s.HandoffsOut = c.in.Load(), c.out.Load()
-	s.StatesRecovered, s.StatesCold = c.recovered.Load(), c.cold.Load()
-	s.StateLosses, s.NotKept = c.stateLoss.Load(), c.notKept.Load()
-	s.StateBytesIn, s.StateBytesOut = c.stateBytesIn.Load(), c.stateBytesOut.Load()
-	s.StatesReused = c.statesReused.Load()
+	r := &c.replication
+	s.Stale = c.stale.Load() + r.Stale.Load()
+	s.StatesRecovered, s.StatesCold = r.Recovered.Load(), r.Cold.Load()
+	s.StateLosses, s.NotKept = r.Losses.Load(), r.NotKept.Load()
+	s.StateBytesIn, s.StateBytesOut = r.BytesIn.Load(), r.BytesOut.Load()
+	s.StatesReused = r.Reused.Load()
 	s.MessageShapes = c.shapes.Load()
 	s.SelfAsks, s.MutualAsks = c.selfAsks.Load(), c.mutualAsks.Load()
 	s.Duplicates, s.NodeLost = c.duplicates.Load(), c.nodeLost.Load()

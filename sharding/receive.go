@@ -29,7 +29,7 @@ func (s *service) HandleEntity(from gossip.NodeID, payload []byte) {
 	case frames.KindState, frames.KindStateEnd, frames.KindStateAck:
 		err = s.handleState(from, payload)
 	case frames.KindStandby:
-		err = s.handleStandby(from, payload)
+		err = s.replicated.HandleFrame(from, payload)
 	case frames.KindCancel:
 		err = s.handleCancel(from, payload)
 	case frames.KindConfirm:

@@ -1,12 +1,12 @@
 package sharding
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/standby"
+	"github.com/peerage-go/peerage/internal/statecopy"
 )
 
 // Replicated makes the states of a type's entities survive the crash of their home. The
@@ -63,7 +63,7 @@ const (
 var ErrState = activation.ErrState
 
 // ErrNotKept: too few nodes acknowledged the state in time.
-var ErrNotKept = errors.New("sharding: state was not replicated in time, outcome unknown")
+var ErrNotKept = statecopy.ErrNotKept
 
 // on reports whether state is replicated.
 func (r *Replicated) on() bool { return r.Mode != 0 || r.Replicas != 0 }
@@ -85,6 +85,15 @@ func (r Replicated) withDefaults() Replicated {
 		r.NodeBytes = 1 << 30
 	}
 	return r
+}
+
+// copySettings returns r, with its defaults, as package statecopy takes it.
+func (r Replicated) copySettings() statecopy.Settings {
+	r = r.withDefaults()
+	return statecopy.Settings{
+		Mode: standby.Mode(r.Mode), Replicas: r.Replicas,
+		Timeout: r.Timeout, StateBytes: r.StateBytes, NodeBytes: r.NodeBytes,
+	}
 }
 
 func (r Replicated) validate() error {

@@ -101,7 +101,7 @@ func (p *path[Req, Resp]) forsake(inc *incarnation) {
 	for i := range ShardID(p.shards) {
 		if s := h.Shard(i); s != nil && s.Entities() > 0 {
 			p.entities.Forced.Add(1)
-			inc.outrun(i, s.Token())
+			inc.supersede(i, s.Token())
 		}
 	}
 }

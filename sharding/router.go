@@ -13,6 +13,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/route"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/signal"
+	"github.com/peerage-go/peerage/internal/statecopy"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -75,19 +76,19 @@ type incarnation struct {
 	observer Observer
 	// strict is Config.Strict, and set under the race detector.
 	strict bool
-	// plans, office, members and outrun are for daemons: where plans are kept, nil where
-	// they cannot be; the term in which this node coordinates the type, 0 if it does not;
-	// the role's members; and what ends an allocation at once.
-	plans   placement.PlanStore
-	office  func() gossip.Epoch
-	members func() daemon.Members
-	outrun  func(ShardID, Token)
+	// These are for daemons. plans is the store of plans, nil if there is none. office
+	// returns the term in which this node coordinates the type, 0 if it does not. members
+	// returns the role's members. supersede ends an allocation immediately.
+	plans     placement.PlanStore
+	office    func() gossip.Epoch
+	members   func() daemon.Members
+	supersede func(ShardID, Token)
 	// accounts are those of senders, nil on a node that does not host the type; budgets are
 	// the node's.
 	accounts *accounts
 	budgets  *flowBudgets
-	// keeper is nil unless the type's state is replicated.
-	keeper *stateKeeper
+	// states replicates the type's state, nil if it is not replicated.
+	states *statecopy.Replicator
 	// remember keeps the remembered entities, nil where it cannot be; pace spreads their
 	// starts over time.
 	remember placement.Rememberer

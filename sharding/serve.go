@@ -57,8 +57,8 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 			Decode: requestDecoder(p), Undecoded: undecodedRefuser(p, inc),
 			Epoch: p.epoch, Counters: &p.entities, Logger: logger,
 		}
-		if inc.keeper != nil {
-			cfg.Keeper = inc.keeper
+		if inc.states != nil {
+			cfg.Keeper = inc.states
 		}
 		if p.typ.make != nil {
 			cfg.Make = func(id string) (activation.Entity[*Context, Req, Resp], error) { return p.typ.make(id) }
@@ -245,14 +245,14 @@ func (p *path[Req, Resp]) stats() Stats {
 	s.Dropped[DropHandlerError] += e.HandlerErrors.Load()
 	s.Dropped[DropAbandoned] += e.AbandonedTells.Load()
 	s.StatesIn, s.StatesOut = p.counters.statesIn.Load(), p.counters.statesOut.Load()
-	s.StatesLost = p.counters.statesLost.Load() + e.StatesLost.Load()
+	s.StatesLost = p.counters.statesLost.Load() + p.counters.replication.Lost.Load() + e.StatesLost.Load()
 	s.Entities = e.Entities.Load()
 	s.HeldUp, s.Parked = p.counters.heldUp.Load()+e.Waiting.Load(), e.Parked.Load()
 	s.Stopped = p.counters.gates.Load()
 	if inc := p.now.Load(); inc != nil {
 		s.Coordinating = inc.office() != 0
-		if inc.keeper != nil {
-			s.StateBytes, s.StandbyShards = int(inc.keeper.held.Load()), int(inc.keeper.standing.Load())
+		if inc.states != nil {
+			s.StateBytes, s.StandbyShards = inc.states.StateBytes(), inc.states.StandbyShards()
 		}
 	}
 	if h := p.host.Load(); h != nil {

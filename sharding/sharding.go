@@ -18,6 +18,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/statecopy"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -59,10 +60,10 @@ type service struct {
 	farewells  farewells
 	arrivals   arrivals
 	queries    queries
-	// keepers is read for every frame, and replaced when a type is added.
-	keepers atomic.Pointer[map[string]*stateKeeper]
-	pace    pace
-	mutual  mutualAsks
+	// replicated are the replicated states of all types.
+	replicated *statecopy.Set
+	pace       pace
+	mutual     mutualAsks
 	// ready is sticky.
 	ready atomic.Bool
 
@@ -83,7 +84,7 @@ func (r *Registry) startService(cfg placement.Config, o Observer) (*service, err
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.out = outbox{links: cfg.Links, ctx: s.ctx, work: &s.work, lost: func(n int) { s.unsent.Add(uint64(n)) }}
 	s.paths.Store(&map[string]dataPath{})
-	s.keepers.Store(&map[string]*stateKeeper{})
+	s.replicated = statecopy.NewSet(s.replicationConfig())
 	s.pace.every = time.Second / time.Duration(cmp.Or(max(cfg.RememberedPerSecond, 0), DefaultRememberedPerSecond))
 	paths, err := r.attach(s)
 	if err != nil {
@@ -95,6 +96,23 @@ func (r *Registry) startService(cfg placement.Config, o Observer) (*service, err
 	}
 	s.work.Go(s.look)
 	return s, nil
+}
+
+// replicationConfig returns the settings of the replication of states.
+func (s *service) replicationConfig() statecopy.Config {
+	cfg := statecopy.Config{
+		Self: s.cfg.Self.ID, Clock: s.cfg.Clock, Log: s.log, Ctx: s.ctx, Work: &s.work,
+		TypesMax: typesMax, HashAll: s.cfg.Strict || raceEnabled,
+		Send: func(to gossip.NodeID, frame []byte) error {
+			return s.cfg.Links.Send(to, transport.Bulk, transport.KindEntity, frame)
+		},
+		FramesDropped: func(n uint64) { s.overrun.Add(n) },
+		Replicated:    func(string, time.Duration) {},
+	}
+	if s.observer != nil {
+		cfg.Replicated = s.observer.StateKept
+	}
+	return cfg
 }
 
 // path returns the path of a type, nil if the type is not registered.
@@ -115,7 +133,9 @@ func (s *service) serve(p dataPath) {
 	paths := maps.Clone(*s.paths.Load())
 	paths[info.name] = p
 	sh := s.newShell(*info, p)
-	s.replicate(sh)
+	if info.state.on() && s.hosts(info) {
+		sh.replicateStates()
+	}
 	s.shells[info.name] = sh
 	p.attach(sh.inc, s.hosts(info), s.log)
 	s.paths.Store(&paths)
@@ -252,6 +272,7 @@ func (s *service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closed
 	s.closed = true
+	s.replicated.Close()
 	shells := slices.Collect(maps.Values(s.shells))
 	s.mu.Unlock()
 	if !first {

@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/eventqueue"
+	"github.com/peerage-go/peerage/internal/statecopy"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -29,10 +30,8 @@ type shell struct {
 	ended chan struct{}
 	trace *traceRing
 
-	// keeper is nil unless the type's state is replicated; recovering are the shards
-	// that wait for it before they start.
-	keeper     *stateKeeper
-	recovering map[ShardID]recovery
+	// recoveries is nil unless the type's state is replicated.
+	recoveries *recoveries
 
 	region *region.Core
 	coord  *coordinator.Core
@@ -78,7 +77,48 @@ type (
 	leaseChanged struct{ valid bool }
 	abandoned    struct{ done chan struct{} }
 	call0        func(*shell)
+	// statesRecovered allows a shard with replicated state to start.
+	statesRecovered struct {
+		shard ShardID
+		token Token
+	}
+	// superseded reports a newer allocation of a shard; writes under this token will never be
+	// acknowledged.
+	superseded struct {
+		shard ShardID
+		token Token
+	}
 )
+
+// replicateStates makes the shell replicate its type's states.
+func (sh *shell) replicateStates() {
+	sh.inc.states = sh.s.replicated.Host(sh.info.name, sh.info.role, sh.info.state.copySettings(), statecopy.Host{
+		Recovered:  func(shard ShardID, token Token) { sh.inbox.Put(statesRecovered{shard, token}) },
+		Superseded: func(shard ShardID, token Token) { sh.inbox.Put(superseded{shard, token}) },
+		Counters:   &sh.path.base().counters.replication,
+	})
+	sh.recoveries = newRecoveries(sh.inc.states)
+}
+
+// startRecovered starts a shard unless it was stopped or abandoned meanwhile.
+func (sh *shell) startRecovered(ev statesRecovered) {
+	if states, ok := sh.recoveries.takeShard(ev.shard, ev.token); ok {
+		sh.startWith(ev.shard, ev.token, states)
+	}
+}
+
+// endSuperseded ends a shard that has a newer allocation.
+func (sh *shell) endSuperseded(ev superseded) {
+	waited := false
+	if sh.recoveries != nil {
+		_, waited = sh.recoveries.takeShard(ev.shard, ev.token)
+	}
+	if !waited && sh.path.hosted(ev.shard) != ev.token {
+		return
+	}
+	sh.path.abandonShard(ev.shard, ev.token)
+	sh.inbox.Put(region.ShardStopped{Shards: []protocol.ShardToken{{Shard: ev.shard, Token: ev.token}}})
+}
 
 func (sh *shell) run() {
 	defer close(sh.ended)
@@ -146,10 +186,10 @@ func (sh *shell) handle(ev any) {
 		close(ev.done)
 	case received:
 		sh.receive(ev.from, ev.msg)
-	case recovered:
-		sh.recovered(ev)
-	case outrun:
-		sh.outrun(ev)
+	case statesRecovered:
+		sh.startRecovered(ev)
+	case superseded:
+		sh.endSuperseded(ev)
 	case call0:
 		ev(sh)
 	case region.Event:
@@ -260,8 +300,8 @@ func (sh *shell) startShard(e region.StartShard) {
 	}
 	states := sh.s.arrivals.take(arrivalKey{sh.info.name, e.Shard, e.From}, e.Token)
 	sh.path.base().counters.statesIn.Add(uint64(activation.Travelling(states)))
-	if sh.keeper != nil {
-		sh.recover(e.Shard, e.Token, states)
+	if sh.recoveries != nil {
+		sh.recoveries.beginShard(e.Shard, e.Token, states)
 		return
 	}
 	sh.startWith(e.Shard, e.Token, states)
@@ -287,8 +327,8 @@ func (sh *shell) stopShard(e region.StopShard) {
 		return
 	}
 	e.Within = cmp.Or(e.Within, sh.info.stopTimeout)
-	if sh.keeper != nil {
-		done = sh.keptFirst(e, done)
+	if sh.recoveries != nil {
+		done = sh.recoveries.stopShard(e.Shard, e.Within, done)
 	}
 	if e.To == 0 {
 		sh.path.stopShard(e.Shard, e.Token, e.Within, false, done)
@@ -315,9 +355,8 @@ func (sh *shell) stopShard(e region.StopShard) {
 }
 
 func (sh *shell) abandonAll() {
-	if sh.keeper != nil {
-		clear(sh.recovering)
-		sh.keeper.endAll()
+	if sh.recoveries != nil {
+		sh.recoveries.abandonAll()
 	}
 	if sh.path != nil {
 		sh.path.abandon()

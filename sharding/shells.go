@@ -62,8 +62,8 @@ func (s *service) incarnation(sh *shell) *incarnation {
 	return &incarnation{
 		self: s.cfg.Self.ID, links: s.cfg.Links, ctx: s.ctx, work: &s.work,
 		plans: s.plans(sh.info.role), office: sh.office, members: sh.members,
-		outrun:   func(shard ShardID, t Token) { sh.inbox.Put(outrun{shard, t}) },
-		remember: s.rememberer(sh.info.role), pace: &s.pace,
+		supersede: func(shard ShardID, t Token) { sh.inbox.Put(superseded{shard, t}) },
+		remember:  s.rememberer(sh.info.role), pace: &s.pace,
 		strict: s.cfg.Strict || raceEnabled,
 		mutual: &s.mutual, budgets: &s.budgets, log: s.log, alive: s.cfg.LeaseValid, out: &s.out, observer: s.observer,
 		need: func(shard ShardID) { sh.inbox.Put(region.NeedHome{Shards: []ShardID{shard}}) },
@@ -155,9 +155,7 @@ func (s *service) ViewChanged(v *gossip.View) {
 			}
 		}
 	}
-	for _, k := range *s.keepers.Load() {
-		k.in.Put(viewChanged{v})
-	}
+	s.replicated.ViewChanged(v)
 	for _, sh := range s.shells {
 		sh.inbox.Put(viewChanged{v})
 	}
