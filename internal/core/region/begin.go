@@ -18,69 +18,62 @@ import (
 //
 // A Begin from before the newest Homes belongs to a move that has ended. It gets no
 // answer, and its sender waits for none.
-func (c *Core) begin(from gossip.NodeID, m *protocol.Begin) {
+func (rs *routeTable) begin(from gossip.NodeID, m *protocol.Begin) {
 	for _, st := range m.Shards {
-		if !c.inRange(from, st.Shard) {
+		if !rs.inRange(from, st.Shard) {
 			continue
 		}
-		r := &c.routes[st.Shard]
+		r := &rs.list[st.Shard]
 		if st.Token.Less(r.stamp) || st.Token.Less(r.move) {
-			c.traceShard(TraceStaleToken, st.Shard, from, st.Token, "Begin")
+			rs.traceShard(TraceStaleToken, st.Shard, from, st.Token, "Begin")
 			continue
 		}
 		again := st.Token == r.move
 		r.move = st.Token
-		c.beginShard(from, st, again)
+		rs.beginShard(from, st, again)
 	}
 }
 
-func (c *Core) beginShard(from gossip.NodeID, st protocol.ShardToken, again bool) {
-	r := &c.routes[st.Shard]
+func (rs *routeTable) beginShard(from gossip.NodeID, st protocol.ShardToken, again bool) {
+	r := &rs.list[st.Shard]
 	marker := Marker{Owner: r.home, Token: r.move}
 	switch {
-	case r.state == open && c.cfg.Mutant.Is("marker left out of Begin"):
-		c.closeRoute(st.Shard, nil)
-		c.outbox.begun.add(from, nil, st)
+	case r.state == open && rs.cfg.Mutant.Is("marker left out of Begin"):
+		rs.closeRoute(st.Shard, nil)
+		rs.outbox.begun.add(from, nil, st)
 	case r.state == open:
-		c.arm()
+		rs.arm()
 		r.marker = r.home
-		c.marked++
-		c.closeRoute(st.Shard, &marker)
+		rs.marked++
+		rs.closeRoute(st.Shard, &marker)
 	case r.marker != 0 && again:
 		// The resend timer repeats the marker.
 	case r.marker != 0:
-		c.do(SendMarker{Shard: st.Shard, Marker: marker})
+		rs.do(SendMarker{Shard: st.Shard, Marker: marker})
 	default:
-		c.outbox.begun.add(from, nil, st)
+		rs.outbox.begun.add(from, nil, st)
 	}
 }
 
-func (c *Core) unmark(r *route) {
-	if r.marker != 0 {
-		r.marker = 0
-		c.marked--
-	}
-}
-
-func (c *Core) markerAcked(ev MarkerAcked) {
+func (rs *routeTable) markerAcked(ev MarkerAcked) {
 	for _, st := range ev.Shards {
-		if int(st.Shard) >= len(c.routes) {
+		if int(st.Shard) >= len(rs.list) {
 			continue
 		}
-		if r := &c.routes[st.Shard]; r.marker == ev.From && r.marker != 0 && r.move == st.Token {
-			c.unmark(r)
-			c.outbox.begun.add(c.office.node, nil, st)
+		if r := &rs.list[st.Shard]; r.marker == ev.From && r.marker != 0 && r.move == st.Token {
+			rs.unmark(r)
+			rs.outbox.begun.add(rs.link.node, nil, st)
 		}
 	}
 }
 
-func (c *Core) resendMarkers() {
-	if c.marked == 0 {
+func (rs *routeTable) resendMarkers() {
+	if rs.marked == 0 {
 		return
 	}
-	for i := range c.routes {
-		if r := &c.routes[i]; r.marker != 0 {
-			c.do(SendMarker{Shard: protocol.ShardID(i), Marker: Marker{Owner: r.marker, Token: r.move}})
+	for i := range rs.list {
+		if r := &rs.list[i]; r.marker != 0 {
+			rs.do(SendMarker{Shard: protocol.ShardID(i), Marker: Marker{Owner: r.marker, Token: r.move}})
 		}
 	}
 }

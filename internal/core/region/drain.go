@@ -9,61 +9,65 @@ import (
 // here, and the coordinator moves the shards away. When it reports that no
 // more can be moved, the rest (on the last node of a cluster: all) is stopped in order.
 type drainState struct {
+	*env
+	link *link
+
 	on bool
 	// asking: Drain is repeated until Drained comes.
 	asking bool
 	// last is set once no further shards can be moved away: the rest stops here.
 	last bool
-	told bool
+	// reported: Drained was reported.
+	reported bool
 }
 
-func (c *Core) beginDrain() {
-	if c.drain.on {
+func (d *drainState) beginDrain() {
+	if d.on {
 		return
 	}
-	c.drain.on = true
-	if c.office.node == 0 || !c.cfg.Hosts {
-		c.drain.last = true
+	d.on = true
+	if d.link.node == 0 || !d.cfg.Hosts {
+		d.last = true
 		return
 	}
-	c.renewDrain()
+	d.renewDrain()
 }
 
 // renewDrain repeats Drain to a coordinator that has just taken office, even after an
 // earlier coordinator's Drained. Otherwise the new one would place shards here.
-func (c *Core) renewDrain() {
-	if c.drain.on && c.cfg.Hosts {
-		c.arm()
-		c.drain.asking = true
-		c.askDrain()
+func (d *drainState) renewDrain() {
+	if d.on && d.cfg.Hosts {
+		d.arm()
+		d.asking = true
+		d.askDrain()
 	}
 }
 
-func (c *Core) askDrain() {
-	if c.drain.asking && c.office.node != 0 {
-		c.do(Send{To: c.office.node, Msg: &protocol.Drain{Head: c.head()}})
+func (d *drainState) askDrain() {
+	if d.asking && d.link.node != 0 {
+		d.do(Send{To: d.link.node, Msg: &protocol.Drain{Head: d.head()}})
 	}
 }
 
-func (c *Core) drained(from gossip.NodeID) {
-	if c.drain.asking && from == c.office.node {
-		c.drain.asking, c.drain.last = false, true
+func (d *drainState) drained(from gossip.NodeID) {
+	if d.asking && from == d.link.node {
+		d.asking, d.last = false, true
 	}
 }
 
 // finishDrain stops the shards that no node takes, and reports when none is left.
 func (c *Core) finishDrain() {
-	if !c.drain.last || c.drain.told {
+	if !c.drain.last || c.drain.reported {
 		return
 	}
-	for i := range c.hosts {
-		if h := &c.hosts[i]; c.lease && (h.phase == starting || h.phase == running) {
-			c.stop(StopShard{Shard: protocol.ShardID(i), Token: h.token}, 0)
+	for i := range c.hosts.list {
+		if h := &c.hosts.list[i]; c.lease && (h.phase == starting || h.phase == running) {
+			c.hosts.stop(StopShard{Shard: protocol.ShardID(i), Token: h.token}, 0)
 		}
-		c.giveUp(protocol.ShardID(i))
+		c.hosts.giveUp(protocol.ShardID(i))
 	}
-	if c.hosting == 0 {
-		c.drain.told = true
+	if c.hosts.hosting == 0 {
+		c.drain.reported = true
 		c.trace(TraceDrained, 0, protocol.Token{}, "")
 		c.do(Drained{})
 	}

@@ -11,7 +11,7 @@ import (
 // simulators and tests, between steps; it costs a pass over all shards.
 func (c *Core) Check() error {
 	wanted, marked, hosting := 0, 0, 0
-	for i := range c.routes {
+	for i := range c.routes.list {
 		id := protocol.ShardID(i)
 		if err := c.checkRoute(id); err != nil {
 			return err
@@ -19,23 +19,23 @@ func (c *Core) Check() error {
 		if err := c.checkHost(id); err != nil {
 			return err
 		}
-		r := &c.routes[i]
+		r := &c.routes.list[i]
 		if r.wanted {
 			wanted++
 		}
 		if r.marker != 0 {
 			marked++
 		}
-		if c.hosts[i].phase != none {
+		if c.hosts.list[i].phase != none {
 			hosting++
 		}
 	}
-	if wanted != c.wanted || marked != c.marked || hosting != c.hosting {
+	if wanted != c.routes.wanted || marked != c.routes.marked || hosting != c.hosts.hosting {
 		return fmt.Errorf("region: counted %d wanted, %d marked, %d hosting; kept %d, %d, %d",
-			wanted, marked, hosting, c.wanted, c.marked, c.hosting)
+			wanted, marked, hosting, c.routes.wanted, c.routes.marked, c.hosts.hosting)
 	}
-	if c.candidate == c.office.node && len(c.presumed) > 0 {
-		return fmt.Errorf("region: %v is presumed to decline, and no candidate is asked", c.presumed)
+	if c.link.candidate == c.link.node && len(c.link.presumed) > 0 {
+		return fmt.Errorf("region: %v is presumed to decline, and no candidate is asked", c.link.presumed)
 	}
 	if hosting != len(c.floors.running) {
 		return fmt.Errorf("region: %d shards live here, the floors say %d", hosting, len(c.floors.running))
@@ -44,7 +44,7 @@ func (c *Core) Check() error {
 }
 
 func (c *Core) checkRoute(id protocol.ShardID) error {
-	r := &c.routes[id]
+	r := &c.routes.list[id]
 	switch {
 	case r.state == open && c.view.Member(r.home) == nil:
 		return fmt.Errorf("region: the route of shard %v leads out of the view", id)
@@ -57,7 +57,7 @@ func (c *Core) checkRoute(id protocol.ShardID) error {
 }
 
 func (c *Core) checkHost(id protocol.ShardID) error {
-	h := &c.hosts[id]
+	h := &c.hosts.list[id]
 	floor := c.floors.token[id]
 	switch {
 	case h.token.IsZero() != (h.phase == none):
@@ -76,16 +76,16 @@ func (c *Core) checkHost(id protocol.ShardID) error {
 
 // Registered reports whether the elected coordinator has registered this
 // region. Messages then reach their homes, or will.
-func (c *Core) Registered() bool { return c.office.registered }
+func (c *Core) Registered() bool { return c.link.registered }
 
 // Coordinator returns the type's coordinator, zero if the view elects none.
-func (c *Core) Coordinator() gossip.NodeID { return c.office.node }
+func (c *Core) Coordinator() gossip.NodeID { return c.link.node }
 
 // Hosted returns the shards hosted here, by shard.
 func (c *Core) Hosted() []protocol.Claim {
 	var out []protocol.Claim
-	for i := range c.hosts {
-		if h := &c.hosts[i]; h.phase != none {
+	for i := range c.hosts.list {
+		if h := &c.hosts.list[i]; h.phase != none {
 			cl := protocol.Claim{Shard: protocol.ShardID(i), Token: h.token, State: protocol.ClaimHosted}
 			if h.phase == stopping {
 				cl.State = protocol.ClaimStopping
@@ -99,9 +99,9 @@ func (c *Core) Hosted() []protocol.Claim {
 // Route returns the home to which messages for a shard are sent; ok is false while they
 // are buffered.
 func (c *Core) Route(s protocol.ShardID) (h protocol.Home, ok bool) {
-	if int(s) >= len(c.routes) {
+	if int(s) >= len(c.routes.list) {
 		return protocol.Home{}, false
 	}
-	r := &c.routes[s]
+	r := &c.routes.list[s]
 	return protocol.Home{Shard: s, Node: r.home, Token: r.token}, r.state == open
 }

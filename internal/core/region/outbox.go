@@ -11,6 +11,9 @@ import (
 // leave in one message. They leave after all other effects of the step: a
 // route is closed before its closing is acknowledged.
 type outbox struct {
+	*env
+	link *link
+
 	hosted, stopped, begun answers
 	needs                  []protocol.ShardID
 }
@@ -67,23 +70,22 @@ func (a *answers) drain(send func(to gossip.NodeID, seq uint64, list []protocol.
 	a.list = a.list[:0]
 }
 
-func (c *Core) flush() {
-	o := &c.outbox
+func (o *outbox) flush() {
 	o.begun.drain(func(to gossip.NodeID, _ uint64, list []protocol.ShardToken) {
-		c.do(Send{To: to, Msg: &protocol.BeginAck{Head: c.head(), Shards: list}})
+		o.do(Send{To: to, Msg: &protocol.BeginAck{Head: o.head(), Shards: list}})
 	})
 	o.stopped.drain(func(to gossip.NodeID, seq uint64, list []protocol.ShardToken) {
-		h := c.head()
+		h := o.head()
 		h.Seq = seq
-		c.do(Send{To: to, Msg: &protocol.Stopped{Head: h, Shards: list}})
+		o.do(Send{To: to, Msg: &protocol.Stopped{Head: h, Shards: list}})
 	})
 	o.hosted.drain(func(to gossip.NodeID, seq uint64, list []protocol.ShardToken) {
-		h := c.head()
+		h := o.head()
 		h.Seq = seq
-		c.do(Send{To: to, Msg: &protocol.ShardsHosted{Head: h, Shards: list}})
+		o.do(Send{To: to, Msg: &protocol.ShardsHosted{Head: h, Shards: list}})
 	})
 	for list := range slices.Chunk(o.needs, batchMax) {
-		c.do(Send{To: c.office.node, Msg: &protocol.GetHome{Head: c.head(), Hosts: c.cfg.Hosts, Settings: c.settings(), Shards: slices.Clone(list)}})
+		o.do(Send{To: o.link.node, Msg: &protocol.GetHome{Head: o.head(), Hosts: o.cfg.Hosts, Settings: o.link.settings(), Shards: slices.Clone(list)}})
 	}
 	o.needs = o.needs[:0]
 }

@@ -37,126 +37,151 @@ type route struct {
 	asked clock.Instant
 }
 
-// homes applies the homes that a coordinator publishes. A home outside our view has left
+// routeTable has the shards as destinations of this node's messages.
+type routeTable struct {
+	*env
+	link   *link
+	states *stateTable
+	outbox *outbox
+
+	list []route
+	// wanted and marked count the routes that messages wait for, and the markers that are
+	// out. Invariant: both exact.
+	wanted, marked int
+}
+
+// applyHomes applies the homes that a coordinator publishes. A home outside our view has left
 // since. Newer stamps win over higher tokens: a coordinator that has just taken
 // office may serve a record that its census then refutes.
-func (c *Core) homes(m *protocol.Homes) {
+func (rs *routeTable) applyHomes(m *protocol.Homes, runs func(protocol.ShardID, protocol.Token) bool) {
 	for _, h := range m.Homes {
-		if int(h.Shard) >= len(c.routes) {
+		if int(h.Shard) >= len(rs.list) {
 			continue
 		}
-		r := &c.routes[h.Shard]
+		r := &rs.list[h.Shard]
 		switch {
 		case m.Stamp().Less(r.stamp) || !r.move.Less(m.Stamp()), m.Stamp() == r.stamp && h.Token.Less(r.token):
-			c.traceShard(TraceStaleToken, h.Shard, h.Node, h.Token, "Homes")
-		case c.view.Member(h.Node) == nil:
-		case h.Node == c.cfg.Self && !c.runs(h.Shard, h.Token):
+			rs.traceShard(TraceStaleToken, h.Shard, h.Node, h.Token, "Homes")
+		case rs.view.Member(h.Node) == nil:
+		case h.Node == rs.cfg.Self && !runs(h.Shard, h.Token):
 			// Published before the census was through, or about to open of itself.
 		default:
 			r.stamp = r.stamp.Max(m.Stamp())
-			c.openRoute(h)
+			rs.openRoute(h)
 		}
 	}
 }
 
-func (c *Core) runs(s protocol.ShardID, t protocol.Token) bool {
-	return c.hosts[s].phase == running && c.hosts[s].token == t
-}
-
-// openOwn opens the route to a shard that runs here, before its home is published.
-func (c *Core) openOwn(s protocol.ShardID) {
-	h, r := &c.hosts[s], &c.routes[s]
-	if r.move.Less(h.order) && c.view.Member(c.cfg.Self) != nil {
-		r.stamp = r.stamp.Max(h.order)
-		c.openRoute(protocol.Home{Shard: s, Node: c.cfg.Self, Token: h.token})
+// openOwn opens the route to a shard that runs here under a token, before its home is
+// published. order is the stamp of the newest order to host it.
+func (rs *routeTable) openOwn(s protocol.ShardID, token, order protocol.Token) {
+	r := &rs.list[s]
+	if r.move.Less(order) && rs.view.Member(rs.cfg.Self) != nil {
+		r.stamp = r.stamp.Max(order)
+		rs.openRoute(protocol.Home{Shard: s, Node: rs.cfg.Self, Token: token})
 	}
 }
 
-func (c *Core) openRoute(h protocol.Home) {
-	r := &c.routes[h.Shard]
-	c.unwant(r)
-	c.unmark(r)
+// closeOwn closes the route to a shard that no longer runs here.
+func (rs *routeTable) closeOwn(s protocol.ShardID) {
+	if r := &rs.list[s]; r.state == open && r.home == rs.cfg.Self {
+		rs.closeRoute(s, nil)
+		r.state = unknown
+	}
+}
+
+func (rs *routeTable) openRoute(h protocol.Home) {
+	r := &rs.list[h.Shard]
+	rs.unwant(r)
+	rs.unmark(r)
 	if r.state == open && r.home == h.Node && r.token == h.Token {
 		return
 	}
 	r.state, r.home, r.token = open, h.Node, h.Token
-	c.dropState(h.Shard, h.Node, h.Token)
-	c.traceShard(TraceOpened, h.Shard, h.Node, h.Token, "")
-	c.do(OpenRoute{Shard: h.Shard, Home: h.Node, Token: h.Token})
+	rs.states.dropState(h.Shard, h.Node, h.Token)
+	rs.traceShard(TraceOpened, h.Shard, h.Node, h.Token, "")
+	rs.do(OpenRoute{Shard: h.Shard, Home: h.Node, Token: h.Token})
 }
 
-func (c *Core) closeRoute(s protocol.ShardID, m *Marker) {
-	r := &c.routes[s]
+func (rs *routeTable) closeRoute(s protocol.ShardID, m *Marker) {
+	r := &rs.list[s]
 	r.state = closed
-	c.traceShard(TraceClosed, s, r.home, r.move, "")
-	c.do(CloseRoute{Shard: s, Marker: m})
+	rs.traceShard(TraceClosed, s, r.home, r.move, "")
+	rs.do(CloseRoute{Shard: s, Marker: m})
 }
 
-func (c *Core) want(r *route) {
+func (rs *routeTable) want(r *route) {
 	if !r.wanted {
-		c.arm()
+		rs.arm()
 		r.wanted = true
-		c.wanted++
+		rs.wanted++
 	}
 }
 
-func (c *Core) unwant(r *route) {
+func (rs *routeTable) unwant(r *route) {
 	if r.wanted {
 		r.wanted = false
-		c.wanted--
+		rs.wanted--
+	}
+}
+
+func (rs *routeTable) unmark(r *route) {
+	if r.marker != 0 {
+		r.marker = 0
+		rs.marked--
 	}
 }
 
 // needHome asks for homes immediately, unless it did so a moment ago: a route that
 // opens and is refused again and again must not cause a message storm.
-func (c *Core) needHome(shards []protocol.ShardID) {
+func (rs *routeTable) needHome(shards []protocol.ShardID) {
 	for _, s := range shards {
-		if int(s) >= len(c.routes) || c.routes[s].state == open {
+		if int(s) >= len(rs.list) || rs.list[s].state == open {
 			continue
 		}
-		r := &c.routes[s]
-		c.want(r)
-		if r.asked == 0 || c.now.Sub(r.asked) >= c.cfg.Retry {
-			c.askFor(s)
+		r := &rs.list[s]
+		rs.want(r)
+		if r.asked == 0 || rs.now.Sub(r.asked) >= rs.cfg.Retry {
+			rs.askFor(s)
 		}
 	}
 }
 
-func (c *Core) askFor(s protocol.ShardID) {
-	if c.office.node != 0 {
-		c.routes[s].asked = c.now
-		c.outbox.needs = append(c.outbox.needs, s)
+func (rs *routeTable) askFor(s protocol.ShardID) {
+	if rs.link.node != 0 {
+		rs.list[s].asked = rs.now
+		rs.outbox.needs = append(rs.outbox.needs, s)
 	}
 }
 
 // ask repeats overdue requests for wanted homes; askAll requests all of them immediately.
-func (c *Core) ask() {
-	for i := range c.routes {
-		if r := &c.routes[i]; r.wanted && c.now.Sub(r.asked) >= c.cfg.Resend/2 {
-			c.askFor(protocol.ShardID(i))
+func (rs *routeTable) ask() {
+	for i := range rs.list {
+		if r := &rs.list[i]; r.wanted && rs.now.Sub(r.asked) >= rs.cfg.Resend/2 {
+			rs.askFor(protocol.ShardID(i))
 		}
 	}
 }
 
-func (c *Core) askAll() {
-	if c.wanted == 0 {
+func (rs *routeTable) askAll() {
+	if rs.wanted == 0 {
 		return
 	}
-	for i := range c.routes {
-		if c.routes[i].wanted {
-			c.askFor(protocol.ShardID(i))
+	for i := range rs.list {
+		if rs.list[i].wanted {
+			rs.askFor(protocol.ShardID(i))
 		}
 	}
 }
 
 // misrouted closes a route whose home has refused a message. Returned messages
 // find it closed, and raise NeedHome.
-func (c *Core) misrouted(ev Misrouted) {
-	if int(ev.Shard) >= len(c.routes) {
+func (rs *routeTable) misrouted(ev Misrouted) {
+	if int(ev.Shard) >= len(rs.list) {
 		return
 	}
-	if r := &c.routes[ev.Shard]; r.state == open && r.token == ev.Token {
-		c.closeRoute(ev.Shard, nil)
+	if r := &rs.list[ev.Shard]; r.state == open && r.token == ev.Token {
+		rs.closeRoute(ev.Shard, nil)
 		r.state = unknown
 	}
 }
@@ -164,17 +189,17 @@ func (c *Core) misrouted(ev Misrouted) {
 // dropGone closes the routes to members that have left the view. Their departure
 // counts as the answer to their markers: messages sent to them are lost, and
 // can overtake none.
-func (c *Core) dropGone() {
-	for i := range c.routes {
-		id, r := protocol.ShardID(i), &c.routes[i]
-		if r.state == open && c.view.Member(r.home) == nil {
-			c.closeRoute(id, nil)
+func (rs *routeTable) dropGone() {
+	for i := range rs.list {
+		id, r := protocol.ShardID(i), &rs.list[i]
+		if r.state == open && rs.view.Member(r.home) == nil {
+			rs.closeRoute(id, nil)
 			// From now on the request is for another home, so it need not wait its turn.
 			r.state, r.asked = unknown, 0
 		}
-		if r.marker != 0 && c.view.Member(r.marker) == nil {
-			c.unmark(r)
-			c.outbox.begun.add(c.office.node, nil, protocol.ShardToken{Shard: id, Token: r.move})
+		if r.marker != 0 && rs.view.Member(r.marker) == nil {
+			rs.unmark(r)
+			rs.outbox.begun.add(rs.link.node, nil, protocol.ShardToken{Shard: id, Token: r.move})
 		}
 	}
 }

@@ -91,8 +91,8 @@ func TestAStrandedStateStaysIfThereIsNoOther(t *testing.T) {
 			refuse[*protocol.Stopped](b)
 			end(b, tok)
 			want[*protocol.Stopped](b)
-			if len(b.c.Hosted()) > 0 || len(b.c.kept) != 1 {
-				t.Errorf("hosted %v, kept %v", b.c.Hosted(), b.c.kept)
+			if len(b.c.Hosted()) > 0 || len(b.c.states.kept) != 1 {
+				t.Errorf("hosted %v, kept %v", b.c.Hosted(), b.c.states.kept)
 			}
 		})
 	}

@@ -1,0 +1,222 @@
+package region
+
+import (
+	"slices"
+	"time"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+)
+
+// registration is the state of this region at the coordinator that the view elects.
+type registration struct {
+	// node is zero when the view elects no coordinator.
+	node gossip.NodeID
+	// term is the one under which we are registered, zero if none.
+	term       gossip.Epoch
+	registered bool
+	// refused is the reported reason why the coordinator did not register us.
+	refused protocol.Conflict
+	// retry is when to register again, wait the step after that.
+	retry clock.Instant
+	wait  time.Duration
+}
+
+// link finds the coordinator by views and declines, and registers with it.
+type link struct {
+	*env
+	registration
+	// declined lists the candidates that have declined in the present view. candidate is
+	// the one that protocol.Elect then returns: the core asks it until it answers. presumed
+	// lists those that declined in the view before, as long as their declines keep the present
+	// coordinator elected; see elect. Invariant: empty, unless the coordinator is another node
+	// than candidate. pace is the first wait for an answer of another node. noHostReported is
+	// set once all candidates of the view have declined as Missing and this was reported.
+	// unfit is set while the last coordinator that compared this node's settings refuses them.
+	declined, presumed []protocol.Decliner
+	candidate          gossip.NodeID
+	pace               time.Duration
+	noHostReported     bool
+	unfit              bool
+}
+
+// viewChanged begins the search for the coordinator of a view.
+func (l *link) viewChanged() {
+	l.presumed = protocol.Presumed(l.view, l.declined, l.presumed)
+	l.declined, l.noHostReported, l.pace = nil, false, l.cfg.Retry
+	if l.term.Generation() != l.view.Epoch.Generation() {
+		l.registration = registration{}
+	}
+	l.elect()
+	l.wait = l.pace
+}
+
+// elect turns to the coordinator, according to the declines received so far.
+//
+// A candidate that declines mostly does so in one view after another, and the next
+// candidate's office continues (coordinator.Core). So this region stays with the
+// coordinator that has registered it, as long as the candidates before that one may
+// decline again. The core asks them all the same, since a coordinator learns by being asked.
+// If one of them answers as coordinator instead, it has taken office, and the region turns
+// to it.
+func (l *link) elect() {
+	l.candidate = protocol.Elect(l.view, l.cfg.Role, l.declined...)
+	n := l.candidate
+	if l.term != 0 && protocol.Elect(l.view, l.cfg.Role, slices.Concat(l.declined, l.presumed)...) == l.node {
+		n = l.node
+	}
+	if n == l.candidate {
+		l.presumed = nil
+	}
+	if n != l.node {
+		l.registration = registration{node: n, wait: l.pace}
+	}
+}
+
+// tookOffice handles an answer as coordinator by a node that was presumed to
+// decline again.
+func (l *link) tookOffice(n gossip.NodeID) {
+	if n != l.candidate || n == l.node {
+		return
+	}
+	l.presumed = nil
+	l.elect()
+	l.tellStanding()
+}
+
+// hasDeclined turns to the next candidate if the candidate asked in our view
+// has declined. A node that is not a candidate declines in the same way.
+func (l *link) hasDeclined(from gossip.NodeID, m *protocol.Declined) {
+	known := func(d protocol.Decliner) bool { return d.Node == from }
+	if l.view == nil || m.View != l.view.Epoch || from != l.candidate || slices.ContainsFunc(l.declined, known) {
+		return
+	}
+	if m.Unbound && !l.cfg.Foreign && l.stands() {
+		// It answers what this node asked before it ran the type. Taken for a promise, it
+		// would put us in office beside the sender, which may run the type a moment later.
+		return
+	}
+	l.declined = append(l.declined, protocol.Decliner{Node: from, Missing: m.Missing, Unbound: m.Unbound})
+	l.trace(TraceDeclined, from, protocol.Token{Term: l.term}, "")
+	if !l.cfg.Mutant.Is("declines kept from the coordinator") {
+		l.tellStanding()
+	}
+	was := l.node
+	if l.elect(); l.node != was {
+		l.register()
+	} else {
+		l.inquire()
+	}
+	if !l.noHostReported && protocol.AllMissing(l.view, l.cfg.Role, l.declined) {
+		l.noHostReported = true
+		l.notRegistered(l.node, protocol.Conflict{Setting: protocol.SettingType, Here: "registered", There: "not, on any node of its role"})
+	}
+}
+
+// stands reports whether this node is a candidate in our view.
+func (l *link) stands() bool { return protocol.Candidate(l.view, l.cfg.Role, l.cfg.Self) }
+
+// unbound reports whether a candidate has declined in our view without a promise.
+func (l *link) unbound() bool {
+	return slices.ContainsFunc(l.declined, func(d protocol.Decliner) bool { return d.Unbound })
+}
+
+// tellStanding sends our own coordinator core the declines and terms that it lacks.
+func (l *link) tellStanding() {
+	l.do(Standing{Refused: l.unfit, View: l.epoch(), Declined: slices.Clone(l.declined), Term: l.floors.term})
+}
+
+// setFit records whether a coordinator accepts our settings.
+func (l *link) setFit(fit bool) {
+	if l.unfit == !fit {
+		return
+	}
+	l.unfit = !fit
+	l.tellStanding()
+}
+
+// asking reports whether Register still needs an answer. A candidate that declined without
+// a promise may take office in this very view. Candidates learn of it from a census, all
+// other regions only if they keep asking.
+func (l *link) asking() bool {
+	return !l.registered || l.candidate != l.node || l.unbound() && !l.stands()
+}
+
+// register sends Register, and schedules its repetition.
+func (l *link) register() {
+	if l.node == 0 {
+		return
+	}
+	l.registered = false
+	l.say(l.node, l.term)
+	l.inquire()
+	l.retry = l.now.Add(l.wait)
+	l.wait = min(2*l.wait, l.cfg.RetryMax)
+}
+
+// askAgain repeats what is unanswered. If all candidates have declined, or some without
+// a promise, it starts again with the first: that node may run the type by now,
+// and coordinate it. Declines passed to our own coordinator stay valid.
+func (l *link) askAgain() {
+	if l.registered {
+		if l.unbound() {
+			l.presumed, l.declined = l.declined, nil
+			l.elect()
+		}
+		l.inquire()
+		l.retry = l.now.Add(l.wait)
+		l.wait = min(2*l.wait, l.cfg.RetryMax)
+		return
+	}
+	if l.unbound() || slices.ContainsFunc(l.declined, func(d protocol.Decliner) bool { return d.Node == l.candidate }) {
+		l.declined, l.pace = nil, min(2*l.pace, l.cfg.RetryMax)
+		l.elect()
+	}
+	l.register()
+}
+
+// inquire asks the candidate that is presumed to decline.
+func (l *link) inquire() {
+	if l.candidate != l.node {
+		l.say(l.candidate, 0)
+	}
+}
+
+// say sends Register to a coordinator, with the term under which this region has received
+// all published homes.
+func (l *link) say(to gossip.NodeID, term gossip.Epoch) {
+	h := l.head()
+	h.Term = term
+	l.do(Send{To: to, Msg: &protocol.Register{Head: h, Hosts: l.cfg.Hosts, Settings: l.settings()}})
+}
+
+// settings returns the settings that must be equal on all nodes, and this node's capacity.
+func (l *link) settings() protocol.Settings {
+	if l.cfg.Foreign {
+		return protocol.Settings{Role: l.cfg.Role}
+	}
+	return protocol.Settings{Shards: uint32(l.cfg.Shards), Role: l.cfg.Role, Capacity: l.cfg.Capacity, ShardOf: l.cfg.ShardOf, Keeps: l.cfg.Keeps, Messages: l.cfg.Messages}
+}
+
+// notRegistered traces the refusal once.
+func (l *link) notRegistered(from gossip.NodeID, why protocol.Conflict) {
+	if why == l.refused {
+		return
+	}
+	l.refused = why
+	l.trace(TraceRefused, from, protocol.Token{Term: l.term}, why.String())
+}
+
+// noteAnswer notes that the elected coordinator is in office and has registered us. A message
+// from an earlier view is no answer in this view: its sender may have left office with that
+// view, and the message that reports so may be lost. noteAnswer returns true if the term is new.
+func (l *link) noteAnswer(h *protocol.Head) bool {
+	term, registered := h.Term, l.registered || h.View == l.epoch()
+	fresh := l.term != term
+	if registered && (!l.registered || fresh) {
+		l.trace(TraceRegistered, l.node, protocol.Token{Term: term}, "")
+	}
+	l.registered, l.term, l.refused = registered, term, protocol.Conflict{}
+	return fresh
+}

@@ -1,0 +1,78 @@
+package region
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/protocol"
+)
+
+// A shard that moves with its state is, between its stop at the old home and its
+// start at the new one, nothing but that state. Both homes hold the state. The coordinator
+// that began the move has recorded where; if it dies, its successor learns it from the
+// census: each node reports the states it holds until the shard lives under a later token.
+
+// stateTable has the states that wait here, by shard.
+type stateTable struct {
+	*env
+	kept map[protocol.ShardID]protocol.Held
+	// sent has the receiver of each state that an allocation of this node left
+	// and that is also kept here.
+	sent map[protocol.ShardID]gossip.NodeID
+}
+
+// stateHeld notes a state that waits here; of two, it keeps that of the newer allocation.
+func (ss *stateTable) stateHeld(s protocol.Held) {
+	if int(s.Shard) >= ss.cfg.Shards {
+		return
+	}
+	old, ok := ss.kept[s.Shard]
+	if ok && s.Token.Less(old.Token) {
+		s, old = old, s
+	}
+	if ok && s != old {
+		ss.do(DropState{Shard: old.Shard, Token: old.Token, From: old.From})
+	}
+	if ss.kept == nil {
+		ss.kept = map[protocol.ShardID]protocol.Held{}
+	}
+	ss.kept[s.Shard] = s
+}
+
+// dropState drops a state that is older than the allocation under which the shard lives.
+func (ss *stateTable) dropState(s protocol.ShardID, home gossip.NodeID, t protocol.Token) {
+	if k, ok := ss.kept[s]; ok && k.Token.Less(t) {
+		delete(ss.kept, s)
+		delete(ss.sent, s)
+		ss.do(DropState{Shard: s, Token: k.Token, From: k.From, Home: home})
+	}
+}
+
+// noteSent notes where the state of a shard went that has stopped here.
+func (ss *stateTable) noteSent(s protocol.ShardID, to gossip.NodeID) {
+	delete(ss.sent, s)
+	if _, keeps := ss.kept[s]; !keeps {
+		return
+	}
+	if ss.sent == nil {
+		ss.sent = map[protocol.ShardID]gossip.NodeID{}
+	}
+	ss.sent[s] = to
+}
+
+// heldStates lists the states that wait here, for the census. The list is bounded: a new
+// coordinator does not learn of states beyond the bound.
+func (ss *stateTable) heldStates() []protocol.Held {
+	var out []protocol.Held
+	for _, s := range slices.Sorted(maps.Keys(ss.kept)) {
+		if len(out) < protocol.HeldMax {
+			h := ss.kept[s]
+			if h.From == ss.cfg.Self {
+				h.To = ss.sent[s]
+			}
+			out = append(out, h)
+		}
+	}
+	return out
+}
