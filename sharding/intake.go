@@ -29,7 +29,7 @@ type intake interface {
 type inflow[Req, Resp any] struct {
 	p *path[Req, Resp]
 	// in is an Inlet of host, nil at first.
-	in   *activation.Inlet[*Context, Req, Resp]
+	in   *activation.BatchInserter[*Context, Req, Resp]
 	host *activation.Host[*Context, Req, Resp]
 	slab slab
 	// from is the sender of the block, nil at first; touched are its accounts whose runs
@@ -56,10 +56,10 @@ func (f *inflow[Req, Resp]) take(from gossip.NodeID, frame []byte) (hosted bool,
 }
 
 // inlet returns the Inlet for the shards of h.
-func (f *inflow[Req, Resp]) inlet(h *activation.Host[*Context, Req, Resp]) *activation.Inlet[*Context, Req, Resp] {
+func (f *inflow[Req, Resp]) inlet(h *activation.Host[*Context, Req, Resp]) *activation.BatchInserter[*Context, Req, Resp] {
 	if f.host != h {
 		f.leave()
-		f.in, f.host = h.NewInlet(), h
+		f.in, f.host = h.NewBatchInserter(), h
 	}
 	return f.in
 }

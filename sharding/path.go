@@ -346,7 +346,7 @@ func (f *inflow[Req, Resp]) hand(from gossip.NodeID, q *frames.Request, size int
 	if q.Reliable != nil {
 		stamp, _ := reliable.ParseStamp(q.Reliable) // parsed before
 		m.Reply = activation.ReplyTo{Node: from}
-		m.SetReliable(&activation.Sure{Stamp: stamp})
+		m.SetReliable(&activation.ReliableMark{Stamp: stamp})
 	}
 	if q.Call != 0 {
 		m.Reply = activation.ReplyTo{Node: from, Call: q.Call}

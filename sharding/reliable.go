@@ -209,7 +209,7 @@ func (p *path[Req, Resp]) confirmer(tell func(string, Req, error)) func(reliable
 
 // confirm tells the producer what became of a copy that was handled here, or not.
 func (p *path[Req, Resp]) confirm(inc *incarnation) activation.Confirm {
-	return func(to gossip.NodeID, shard ShardID, s *activation.Sure, o activation.Outcome, all bool, err error) {
+	return func(to gossip.NodeID, shard ShardID, s *activation.ReliableMark, o activation.Outcome, all bool, err error) {
 		c := frames.Confirmation{
 			Shard: shard, Producer: s.Stamp.Producer, Seq: s.Stamp.Seq, Try: s.Stamp.Try,
 			Outcome: byte(o), All: all,
@@ -232,13 +232,13 @@ func (r *router) answerSure(inc *incarnation, to gossip.NodeID, c *frames.Confir
 func (r *router) settleSure(from gossip.NodeID, c *frames.Confirmation) {
 	done := reliable.Confirmed{Shard: c.Shard, Seq: c.Seq, From: from, All: c.All}
 	switch c.Outcome {
-	case byte(activation.SureHandled), frames.OutcomeGivenUp:
+	case byte(activation.ReliableHandled), frames.OutcomeGivenUp:
 		done.Result = errorOf(c.Code, c.Text)
-	case byte(activation.SureRepeated):
+	case byte(activation.ReliableRepeated):
 		done.Result = reliable.ErrResultLost
 	default:
 		r.tellOne(c.Producer, reliable.Refused{
-			Shard: c.Shard, Seq: c.Seq, Try: c.Try, Gap: c.Outcome == byte(activation.SureGap),
+			Shard: c.Shard, Seq: c.Seq, Try: c.Try, Gap: c.Outcome == byte(activation.ReliableGap),
 		})
 		return
 	}
@@ -255,7 +255,7 @@ func (r *router) failSure(from gossip.NodeID, q *frames.Request, c frames.Code, 
 	}
 	answer := frames.Confirmation{
 		Shard: q.Shard, Producer: stamp.Producer, Seq: stamp.Seq, Try: stamp.Try,
-		Outcome: byte(activation.SureRefused), Code: c, Text: frames.CutText(text),
+		Outcome: byte(activation.ReliableRefused), Code: c, Text: frames.CutText(text),
 	}
 	if c == frames.CodeCodec {
 		answer.Outcome = frames.OutcomeGivenUp

@@ -7,43 +7,22 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Chain is who waits for the answer to an ask that a handler made: its own entity, the
-// entity whose ask that handler has in hand, and so on, as hashes of type and id, newest
-// last. An ask to one of them would wait for ever: it handles one message at a time, and
-// the one in its hands waits for this ask. A tell begins a new chain, since its sender does
-// not wait. A Chain never changes; nil is that of a caller outside an entity.
+// Chain lists the entities that wait for the answer to an ask that a handler made: its
+// own entity, the entity whose ask that handler is handling, and so on, as hashes of type
+// and id, newest last. An ask to one of them would never be answered: an entity handles
+// one message at a time, and its current message waits for this ask. A tell begins a new
+// chain, since its sender does not wait. A Chain never changes; a caller outside an
+// entity has a nil Chain.
 type Chain struct{ waits []uint64 }
 
 // ChainMax bounds a Chain: of longer ones the newest entities are kept. A cycle of more
 // entities is ended by the deadlines of its asks.
 const ChainMax = 16
 
-// EntityHash is what a Chain knows of an entity.
+// EntityHash returns the hash that represents an entity in a Chain.
 func EntityHash(typ, id string) uint64 {
 	var b [128]byte
 	return xxh3.Hash(append(append(append(b[:0], typ...), 0), id...))
-}
-
-// ChainOf returns the Chain of the asks that are made with ctx.
-func ChainOf(c *Context) *Chain {
-	if c == nil {
-		return nil
-	}
-	if known := c.asking.Load(); known != nil {
-		return known
-	}
-	s := c.info()
-	if s == nil {
-		return nil
-	}
-	c.Done() // so that the Context is not used again, with this chain
-	next := &Chain{}
-	if c.chain != nil {
-		next.waits = append(next.waits, c.chain.waits[max(len(c.chain.waits)-ChainMax+1, 0):]...)
-	}
-	next.waits = append(next.waits, EntityHash(s.typ, c.id))
-	c.asking.Store(next)
-	return next
 }
 
 // Waits reports whether an entity waits for the answer.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,23 +28,24 @@ type Sender struct {
 
 // Context implements sharding.Context, which documents it and its methods for users.
 //
-// A worker reuses its Context for the next message, unless Config.Strict is set, or the call
-// made a real context of it (see lazyContext).
+// A worker reuses its Context for the next message, unless Config.Strict is set or the
+// call has made a real context (see lazyContext).
 type Context struct {
 	// shard is nil while a pooled Context belongs to no call.
 	shard   *shardInfo
 	id      string
 	from    *Sender
 	expires time.Time
-	inner   lazyContext
+	lazy    lazyContext
 	self    atomic.Pointer[Sender]
-	// chain is that of the ask in hand, asking that of the asks made here.
+	// chain is the Chain of the ask that is being handled, asking the Chain of the asks
+	// made here.
 	chain  *Chain
 	asking atomic.Pointer[Chain]
 	// labels are the goroutine's for profiles, so that pprof.Do gives them back.
 	labels context.Context
 	leave  bool
-	// message is set while a message is in hand; stash and unstash are orders.
+	// message is set while Handle runs. stash and unstash record the handler's orders.
 	message, stash, unstash bool
 	// ends is set when the instance is about to end: it sets no timers.
 	ends bool
@@ -54,8 +56,8 @@ type Context struct {
 // ErrContextEnded: a Context was used after the call that it belongs to had returned.
 var ErrContextEnded = errors.New("sharding: Context used after its Handle, OnStart, OnTimer or OnStop returned: read what is needed before, or start a context of one's own")
 
-// info returns what c shares with the other Contexts of its shard, nil if the call that c
-// belongs to has returned.
+// info returns the data that c shares with the other Contexts of its shard, nil if c's
+// call has returned.
 func (c *Context) info() *shardInfo {
 	if c.ended.Load() {
 		return nil
@@ -63,9 +65,9 @@ func (c *Context) info() *shardInfo {
 	return c.shard
 }
 
-// live is info for methods that have no error to return: it panics in the goroutine that
-// uses the Context too late.
-func (c *Context) live(method string) *shardInfo {
+// mustInfo is info for methods without an error result: it panics if c's call has
+// returned.
+func (c *Context) mustInfo(method string) *shardInfo {
 	s := c.info()
 	if s == nil {
 		panic(fmt.Sprintf("%v (Context.%s)", ErrContextEnded, method))
@@ -77,22 +79,22 @@ var _ context.Context = (*Context)(nil)
 
 // ID returns the entity's id.
 func (c *Context) ID() string {
-	c.live("ID")
+	c.mustInfo("ID")
 	return c.id
 }
 
 // Type returns the name of the entity's type.
-func (c *Context) Type() string { return c.live("Type").typ }
+func (c *Context) Type() string { return c.mustInfo("Type").typ }
 
 // Shard returns the number of the entity's shard.
-func (c *Context) Shard() ShardID { return c.live("Shard").number }
+func (c *Context) Shard() ShardID { return c.mustInfo("Shard").number }
 
 // Token returns the fencing token of this instance's allocation.
-func (c *Context) Token() Token { return c.live("Token").token }
+func (c *Context) Token() Token { return c.mustInfo("Token").token }
 
 // Sender returns the origin of the message, or this node if there is no message.
 func (c *Context) Sender() Sender {
-	s := c.live("Sender")
+	s := c.mustInfo("Sender")
 	if c.from == nil {
 		return Sender{Node: s.node}
 	}
@@ -101,7 +103,7 @@ func (c *Context) Sender() Sender {
 
 // Self returns the identity with which this entity sends.
 func (c *Context) Self() Sender {
-	s := c.live("Self")
+	s := c.mustInfo("Self")
 	return Sender{Node: s.node, Type: s.typ, ID: c.id}
 }
 
@@ -126,20 +128,175 @@ func SenderOf(c *Context) (*Sender, error) {
 
 // Passivate ends this instance after the current call.
 func (c *Context) Passivate() {
-	c.live("Passivate")
+	c.mustInfo("Passivate")
 	c.leave = true
 }
 
 // Logger returns the node's logger with type, entity and shard attached.
 func (c *Context) Logger() *slog.Logger {
-	return c.live("Logger").loggerOf(c.id)
+	return c.mustInfo("Logger").loggerOf(c.id)
 }
 
-// clear makes c ready for another instance.
-func (c *Context) clear() {
+// unbind makes c ready for another instance.
+func (c *Context) unbind() {
 	c.shard, c.id, c.from, c.chain, c.expires, c.leave = nil, "", nil, nil, time.Time{}, false
 	c.message, c.stash, c.unstash, c.ends = false, false, false, false
 	if c.self.Load() != nil { // a load costs less
 		c.self.Store(nil)
 	}
+}
+
+// shardInfo is the data that the Contexts of one shard share. It never changes.
+type shardInfo struct {
+	typ    string
+	number ShardID
+	token  Token
+	node   gossip.NodeID
+	logger *slog.Logger
+	// base ends when the shard's instances are abandoned.
+	base context.Context
+	ops  shardOps
+}
+
+func (s *shardInfo) loggerOf(id string) *slog.Logger {
+	return s.logger.With("type", s.typ, "entity", id, "shard", s.number)
+}
+
+// lazyContext makes a real context.Context at the first use of one: most handlers never
+// use it, and a timer per message would cost more than a handler.
+//
+// A Context that has made a real context is not reused for another message: package
+// context reads parents later, from its own goroutines and timers, and must find the same
+// parent.
+type lazyContext struct {
+	// used is set once a real context was needed.
+	used   atomic.Bool
+	mu     sync.Mutex
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (l *lazyContext) getContext(base context.Context, expires time.Time) context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used.Store(true)
+	if l.ctx == nil {
+		if expires.IsZero() {
+			l.ctx, l.cancel = context.WithCancel(base)
+		} else {
+			l.ctx, l.cancel = context.WithDeadline(base, expires)
+		}
+	}
+	return l.ctx
+}
+
+// afterCall returns the context after the call has returned: a cancelled one, even if
+// none was made before.
+func (l *lazyContext) afterCall() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx != nil {
+		return l.ctx
+	}
+	return endedContext{}
+}
+
+// endedContext is the context of a call that has returned without making one.
+type endedContext struct{ context.Context }
+
+func (endedContext) Done() <-chan struct{} {
+	ch := make(chan struct{})
+	close(ch)
+	return ch
+}
+
+func (endedContext) Err() error { return context.Canceled }
+
+// cancelContext cancels the context, if one was made.
+func (l *lazyContext) cancelContext() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel != nil {
+		l.cancel()
+	}
+}
+
+// lookUp returns the value of key in the context, if a context was made.
+func (l *lazyContext) lookUp(key any) any {
+	if !l.used.Load() {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ctx.Value(key)
+}
+
+// Deadline returns the time at which the asker stops waiting.
+func (c *Context) Deadline() (time.Time, bool) { return c.expires, !c.expires.IsZero() }
+
+// Done returns a channel that is closed at the deadline, when the instance is abandoned,
+// and when the call ends.
+func (c *Context) Done() <-chan struct{} { return c.real().Done() }
+
+// Err returns the reason why Done was closed.
+func (c *Context) Err() error { return c.real().Err() }
+
+func (c *Context) real() context.Context {
+	if s := c.info(); s != nil {
+		return c.lazy.getContext(s.base, c.expires)
+	}
+	return c.lazy.afterCall()
+}
+
+// Value returns the values of keys of package context, of this package, and of
+// runtime/pprof; for other keys it returns nil.
+func (c *Context) Value(key any) any {
+	if key == (selfKey{}) {
+		return c
+	}
+	if v := c.lazy.lookUp(key); v != nil || c.labels == nil {
+		return v
+	}
+	return c.labels.Value(key)
+}
+
+type selfKey struct{}
+
+// From returns the Context of the handler to which ctx belongs, nil outside of handlers.
+func From(ctx context.Context) *Context {
+	if c, ok := ctx.(*Context); ok {
+		return c
+	}
+	c, _ := ctx.Value(selfKey{}).(*Context)
+	return c
+}
+
+// shardOps are the operations of its shard that a Context needs. Instances are named by
+// id: the caller is a handler, so its instance is in the map unless the shard is gone.
+type shardOps interface {
+	setTimer(id, name string, after, every time.Duration) error
+	cancelTimer(id, name string)
+	roomToStash(id string) error
+}
+
+// ChainOf returns the Chain of the asks that are made with ctx.
+func ChainOf(c *Context) *Chain {
+	if c == nil {
+		return nil
+	}
+	if known := c.asking.Load(); known != nil {
+		return known
+	}
+	s := c.info()
+	if s == nil {
+		return nil
+	}
+	c.Done() // makes a real context, so that the Context is not reused with this chain
+	next := &Chain{}
+	if c.chain != nil {
+		next.waits = append(next.waits, c.chain.waits[max(len(c.chain.waits)-ChainMax+1, 0):]...)
+	}
+	next.waits = append(next.waits, EntityHash(s.typ, c.id))
+	c.asking.Store(next)
+	return next
 }

@@ -15,7 +15,7 @@ func urgent(c *Config[*Context, int, int]) { c.Control = func(req int) bool { re
 func TestControlMessagesKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, urgent)
-		s, in := r.start(t, 0), r.NewInlet()
+		s, in := r.start(t, 0), r.NewBatchInserter()
 		bring(t, in, s, "a", ask(100, 1), ask(101, 2))
 		in.Flush()
 		r.expectLog(t, "a:100", "a:101")

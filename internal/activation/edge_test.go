@@ -305,7 +305,7 @@ func TestATimerThatWasStoppedAtTheLastMoment(t *testing.T) {
 		synctest.Wait()
 		s.mu.Lock()
 		in := s.entities["a"]
-		x := in.extra.timers["x"]
+		x := in.cold.timers["x"]
 		s.mu.Unlock()
 		deliver(t, s, "a", ask(2, 2))
 		synctest.Wait()
@@ -391,7 +391,7 @@ func TestDismissDuringAStop(t *testing.T) {
 			return &slowlyParting{script{r: r, id: id, do: func(*script, *Context, int) (int, error) { return 0, nil }}, &ends}
 		}
 		s := r.start(t, 0)
-		const n = stopsAtOnce + 10
+		const n = parallelStops + 10
 		for i := range n {
 			deliver(t, s, fmt.Sprint(i), ask(1, uint64(1+i)))
 		}

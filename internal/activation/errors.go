@@ -7,21 +7,21 @@ import (
 )
 
 var (
-	// ErrMailboxFull: the entity has as many messages waiting as it may have.
+	// ErrMailboxFull: the entity's mailbox has no room.
 	ErrMailboxFull = errors.New("sharding: mailbox full")
-	// ErrNotHosted: the shard does not run here, or takes nothing more.
+	// ErrNotHosted: the shard does not run here, or no longer accepts messages.
 	ErrNotHosted = errors.New("sharding: shard is not hosted here")
-	// ErrAbandoned: the instance was dropped without running user code, since the
-	// node lost its right to run it, or it did not stop in time.
+	// ErrAbandoned: the instance was dropped without running user code, since the node
+	// lost its lease, or the instance did not stop in time.
 	ErrAbandoned = errors.New("sharding: instance was abandoned, outcome unknown")
 	// ErrPanicked: the handler, or the factory, panicked.
 	ErrPanicked = errors.New("sharding: handler panicked")
-	// ErrRestore: the state that came with a move could not be restored.
+	// ErrRestore: the transferred state could not be restored.
 	ErrRestore = errors.New("sharding: state was not restored")
-	// ErrStarted is the good answer to a Message ForStart.
+	// ErrStarted is the successful answer to a Message ForStart.
 	ErrStarted = errors.New("activation: instance lives")
-	// ErrExpired: the ask's deadline had passed before its turn came, or the handler gave
-	// up when it passed.
+	// ErrExpired: the ask's deadline passed before its turn came, or while its handler
+	// ran.
 	ErrExpired = errors.New("sharding: deadline of the ask has passed")
 )
 
@@ -35,9 +35,10 @@ func (e *PanicError) Error() string { return fmt.Sprintf("%v: %s", ErrPanicked, 
 // Is makes a PanicError match ErrPanicked.
 func (e *PanicError) Is(target error) bool { return target == ErrPanicked }
 
-// Said is an error that the application returned: from Handle, OnStart, Restore or
-// Snapshot. It is an answer of its own, whatever it wraps: the error of an ask that a
-// handler made and hands on says nothing of the message in its hands.
+// Said is an error that the application returned from Handle, OnStart, Restore or
+// Snapshot. It is the application's own answer even if it wraps an error of this module:
+// the error of an ask that a handler made and returned does not describe the outcome of
+// the handler's own message.
 type Said struct {
 	Text string
 	err  error
@@ -47,41 +48,27 @@ type Said struct {
 
 func (e *Said) Error() string { return e.Text }
 
-// Unwrap returns what the application returned.
+// Unwrap returns the application's error.
 func (e *Said) Unwrap() error { return e.err }
 
-// said takes an error of the application, nil too. Its methods are the application's
-// code as much as the handler is (a nil pointer in an error is one that panics): they
-// are called here, where panics are contained, and not again.
-func said(err error) error {
+// appError wraps an error of the application; nil stays nil. The error's methods are the
+// application's code and may panic (a nil pointer in an error does). They are called
+// here, where panics are contained, and not again.
+func appError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return &Said{Text: err.Error(), err: err, late: errors.Is(err, context.DeadlineExceeded)}
 }
 
-// late reports whether the application handed on that its time was up.
-func late(err error) bool {
+// wrapsDeadline reports whether the application returned context.DeadlineExceeded.
+func wrapsDeadline(err error) bool {
 	var s *Said
 	return errors.As(err, &s) && s.late
 }
 
-// panicked reports whether err is the news of a panic in the call itself.
-func panicked(err error) bool {
+// isPanic reports whether err describes a panic in the call itself.
+func isPanic(err error) bool {
 	_, is := err.(*PanicError)
 	return is
 }
-
-// UnfinishedError lists the calls that had not returned when Close's context ended.
-type UnfinishedError struct {
-	// Handlers are in order of For, longest first, with the stacks of some of them.
-	Handlers []Running
-	Cause    error
-}
-
-func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("activation: %d handlers still run: %v", len(e.Handlers), e.Cause)
-}
-
-// Unwrap returns the Cause.
-func (e *UnfinishedError) Unwrap() error { return e.Cause }

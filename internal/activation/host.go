@@ -5,77 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/loglimit"
 )
-
-// Config is what a Host needs. Fields without a named default must be set.
-type Config[C, Req, Resp any] struct {
-	Type string
-	// Node is this incarnation of the node.
-	Node gossip.NodeID
-	// Shards is the number of shards of the type.
-	Shards uint32
-	New    func(id string) Entity[C, Req, Resp]
-	// Make is New for a type that may refuse the start of an instance; nil: New is used.
-	Make func(id string) (Entity[C, Req, Resp], error)
-	// Alive reports whether the node may run entities now: asked before every
-	// dispatch.
-	Alive   func() bool
-	Replies Replies[Resp]
-	// Confirm takes the outcomes of reliable messages; it may be nil where none come.
-	Confirm Confirm
-	// Control tells control messages, which are handled before all others; nil: none
-	// are. It is called by senders and must be quick.
-	Control func(Req) bool
-	// Decode decodes the payload of Message.SetLate. If it fails, Undecoded is called in place of the
-	// handler, counts the message, and answers its asker. Both run in handlers' goroutines.
-	// Both may be nil if no message has a Late.
-	Decode    func([]byte) (Req, error)
-	Undecoded func(to ReplyTo, err error)
-	// Lived is told when an instance has begun (true), and when one has ended by its own
-	// wish; nil: nobody is. It is called by handlers' goroutines and must not block.
-	Lived func(shard ShardID, id string, lives bool)
-	// Fell is told of an entity that is left without an instance since a panic ended
-	// it, or none could be made; perhaps of one that ended by its own wish, too. nil:
-	// nobody is told. It is called by handlers' goroutines and must not block.
-	Fell func(shard ShardID, id string)
-	// Supervision says what a panic does.
-	Supervision Supervision
-	// Mailbox is how many messages may wait for one entity.
-	Mailbox int
-	// IdleTimeout ends instances without mail; 0 never.
-	IdleTimeout time.Duration
-	// Passivation limits the number of instances. Limit, if set, is where the present
-	// limit stands instead: it may change at any time, and must be positive.
-	Passivation Passivation
-	Limit       *atomic.Int64
-	// StopTimeout bounds the end of a passivated instance; 0: it may take for ever.
-	StopTimeout time.Duration
-	// Keeper replicates the states of the entities; nil: they live here alone.
-	Keeper Keeper
-	// BlockedAfter is how long a call of an entity's code may take before it is logged
-	// and counted as blocked; 0 never.
-	BlockedAfter time.Duration
-	// Took is told how long a handler ran, for one message of sampleEvery; nil: nobody is.
-	// It is called by handlers' goroutines and must not block.
-	Took func(time.Duration)
-	// Context returns a new Context as the entities see it, and the Context of this package
-	// in it.
-	Context func() (C, *Context)
-	// Strict gives each call a Context of its own, so that late use of one is found.
-	Strict bool
-	// Epoch is the origin of Message.Expires.
-	Epoch    time.Time
-	Counters *Counters
-	Logger   *slog.Logger
-}
 
 // Host runs the entities of one type for one incarnation of a node. All methods
 // are safe for concurrent use. None but Close waits for user code.
@@ -90,21 +26,21 @@ type Host[C, Req, Resp any] struct {
 	base   context.Context
 	cancel context.CancelFunc
 
-	boxes  sync.Pool
-	hands  sync.Pool
-	queues [queues]runQueue[C, Req, Resp]
-	// wake is set while a look at the parked instances is due.
+	mailboxes sync.Pool
+	workers   sync.Pool
+	queues    [queues]runQueue[C, Req, Resp]
+	// wake is set while awaitLease runs for the parked instances.
 	wake atomic.Bool
 	// work counts goroutines and timers' functions.
 	work sync.WaitGroup
-	// sweeps counts the looks for idle instances: the clock of instance.used.
+	// sweeps counts the sweeps for idle instances: the clock of instance.used.
 	sweeps atomic.Uint32
 	stop   chan struct{}
 	// hosted counts shards.
 	hosted atomic.Int32
-	// failedStarts bounds what is logged of starts that nobody asked for.
+	// failedStarts bounds the log lines about failed starts that have no asker.
 	failedStarts loglimit.Budget
-	// blocked bounds what is logged of calls that block.
+	// blocked bounds the log lines about calls that block.
 	blocked loglimit.Budget
 	// keeps is set once an instance was a Snapshotter.
 	keeps atomic.Bool
@@ -121,8 +57,8 @@ func NewHost[C, Req, Resp any](cfg Config[C, Req, Resp]) *Host[C, Req, Resp] {
 		stop:   make(chan struct{}),
 	}
 	h.base, h.cancel = context.WithCancel(context.Background())
-	h.boxes.New = func() any { return new(box[Req]) }
-	h.hands.New = func() any { return newHands[C, Req, Resp](cfg.Type, cfg.Context) }
+	h.mailboxes.New = func() any { return new(mailbox[Req]) }
+	h.workers.New = func() any { return newWorker[C, Req, Resp](cfg.Type, cfg.Context) }
 	for i := range h.queues {
 		h.queues[i].host = h
 	}
@@ -130,7 +66,7 @@ func NewHost[C, Req, Resp any](cfg Config[C, Req, Resp]) *Host[C, Req, Resp] {
 		h.work.Go(h.shrink)
 	}
 	if cfg.IdleTimeout > 0 {
-		h.work.Go(h.sweep)
+		h.work.Go(h.sweepEvery)
 	}
 	if cfg.BlockedAfter > 0 {
 		h.work.Go(h.watch)
@@ -138,8 +74,8 @@ func NewHost[C, Req, Resp any](cfg Config[C, Req, Resp]) *Host[C, Req, Resp] {
 	return h
 }
 
-// Shard returns the shard if it is hosted here, nil otherwise. The shard may be
-// stopping; Deliver tells.
+// Shard returns the shard if it is hosted here, nil otherwise. The shard may be stopping;
+// then Deliver fails.
 func (h *Host[C, Req, Resp]) Shard(number ShardID) *Shard[C, Req, Resp] {
 	if number >= ShardID(len(h.shards)) {
 		return nil
@@ -147,10 +83,10 @@ func (h *Host[C, Req, Resp]) Shard(number ShardID) *Shard[C, Req, Resp] {
 	return h.shards[number].Load()
 }
 
-// StartShard begins to host a shard under a token and returns it. States, which
-// may be nil, came with it from its former home; the Host keeps them. Starting what
-// runs under the same token already is no error. A shard that still runs under
-// another token must be stopped or abandoned first.
+// StartShard begins to host a shard under a token and returns it. The Host keeps states,
+// which were transferred from the shard's former owner and may be nil. StartShard is
+// idempotent. A shard that still runs under another token must be stopped or abandoned
+// first.
 func (h *Host[C, Req, Resp]) StartShard(number ShardID, token Token, states map[string][]byte) (*Shard[C, Req, Resp], error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,23 +102,21 @@ func (h *Host[C, Req, Resp]) StartShard(number ShardID, token Token, states map[
 		}
 		return nil, fmt.Errorf("activation: shard %d runs under token %v, not %v", number, old.info.token, token)
 	}
-	s := newShard(h, number, token)
-	s.remember(states)
-	s.carry = states
+	s := newShard(h, number, token, states)
 	h.shards[number].Store(s)
 	h.hosted.Add(1)
 	return s, nil
 }
 
-// Abandon drops every instance of every shard without running user code. When it
-// returns, no handler will begin; those that run are told through their context,
-// and their replies will say ErrAbandoned.
+// Abandon drops every instance of every shard without running user code. When it returns,
+// no handler will begin. The contexts of running handlers have ended, and their asks fail
+// with ErrAbandoned.
 func (h *Host[C, Req, Resp]) Abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.shards {
 		if s := h.shards[i].Load(); s != nil {
-			s.abandon()
+			s.abandonAll()
 		}
 	}
 }
@@ -192,7 +126,7 @@ func (h *Host[C, Req, Resp]) AbandonShard(number ShardID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.Shard(number); s != nil {
-		s.abandon()
+		s.abandonAll()
 	}
 }
 
@@ -205,7 +139,7 @@ func (h *Host[C, Req, Resp]) Close(ctx context.Context) error {
 	h.closed = true
 	h.mu.Unlock()
 	if first {
-		h.calls(time.Now()) // what runs from here on has an age
+		h.calls(time.Now()) // from here on running calls have an age
 		h.Abandon()
 		h.cancel()
 		close(h.stop)
@@ -221,7 +155,7 @@ func (h *Host[C, Req, Resp]) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		left := h.Running(true)
 		if len(left) == 0 {
-			return nil // what still ends is the Host's own
+			return nil // only goroutines of the Host are left
 		}
 		slices.SortStableFunc(left, func(a, b Running) int { return cmp.Compare(b.For, a.For) })
 		return &UnfinishedError{Handlers: left, Cause: ctx.Err()}
@@ -255,9 +189,23 @@ func (h *Host[C, Req, Resp]) callEvery(interval time.Duration, f func() (again b
 	}
 }
 
-// forget takes a shard that has ended out of the table.
-func (h *Host[C, Req, Resp]) forget(s *Shard[C, Req, Resp]) {
+// removeShard removes a shard that has ended from the table.
+func (h *Host[C, Req, Resp]) removeShard(s *Shard[C, Req, Resp]) {
 	if h.shards[s.info.number].CompareAndSwap(s, nil) {
 		h.hosted.Add(-1)
 	}
 }
+
+// UnfinishedError lists the calls that had not returned when Close's context ended.
+type UnfinishedError struct {
+	// Handlers are in order of For, longest first, with the stacks of some of them.
+	Handlers []Running
+	Cause    error
+}
+
+func (e *UnfinishedError) Error() string {
+	return fmt.Sprintf("activation: %d handlers still run: %v", len(e.Handlers), e.Cause)
+}
+
+// Unwrap returns the Cause.
+func (e *UnfinishedError) Unwrap() error { return e.Cause }

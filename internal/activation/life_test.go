@@ -407,7 +407,7 @@ func TestTheFirstMessageCountsToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, urgent)
 		// One each: they begin by themselves when a quarter of a mailbox has been taken.
-		s, in, other, call := r.start(t, 0), r.NewInlet(), r.NewInlet(), uint64(0)
+		s, in, other, call := r.start(t, 0), r.NewBatchInserter(), r.NewBatchInserter(), uint64(0)
 		fill := func(id string, req int) (n int) {
 			for ; ; n++ {
 				call++
@@ -440,13 +440,13 @@ func TestWhatIsNoControlMessage(t *testing.T) {
 				}
 				return req >= 100
 			}
-			c.Confirm = func(gossip.NodeID, ShardID, *Sure, Outcome, bool, error) {}
+			c.Confirm = func(gossip.NodeID, ShardID, *ReliableMark, Outcome, bool, error) {}
 		})
 		s := r.start(t, 0)
 		deliver(t, s, "a", ask(-2, 1))
 		synctest.Wait()
 		deliver(t, s, "a", ask(1, 2),
-			Message[int]{Req: 200, Reply: ReplyTo{Node: 7}, rare: &rareFields{sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
+			Message[int]{Req: 200, Reply: ReplyTo{Node: 7}, rare: &rareFields{reliable: &ReliableMark{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
 		deliver(t, s, "a", Message[int]{}.ForStart())
 		close(r.gate)
 		r.expectLog(t, "a:-2", "a:1", "a:200")

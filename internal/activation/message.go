@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/reliable"
 )
 
-// ReplyTo says where the answer to an ask goes. The zero ReplyTo is a tell's.
+// ReplyTo identifies the ask that an answer belongs to. The zero ReplyTo is a tell's.
 type ReplyTo struct {
 	Node gossip.NodeID
-	// Call is the asker's own number for the ask, never 0.
+	// Call is the asker's number of the ask, never 0.
 	Call uint64
 }
 
@@ -29,15 +30,15 @@ type Message[Req any] struct {
 
 // rareFields are the fields of a Message that few messages need.
 type rareFields struct {
-	// sure is set on the message of a reliable producer, which is no ask: its answer
+	// reliable is set on the message of a reliable producer, which is no ask: its outcome
 	// goes to Config.Confirm.
-	sure *Sure
+	reliable *ReliableMark
 	// chain is an ask's, nil if it was made outside an entity.
 	chain *Chain
-	// late is the payload of a large request, decoded just before its handler runs; nil: Req
-	// is set.
+	// late is the payload of a large request, decoded just before its handler runs. If
+	// nil, Req is set.
 	late []byte
-	// timer is set when this is no request: a timer that has run out, or ForStart.
+	// timer is set if the message is no request: an expired timer, or ForStart.
 	timer *timer
 }
 
@@ -49,7 +50,7 @@ func (m *Message[Req]) needRare() *rareFields {
 }
 
 // SetReliable makes m a message of a reliable producer.
-func (m *Message[Req]) SetReliable(s *Sure) { m.needRare().sure = s }
+func (m *Message[Req]) SetReliable(s *ReliableMark) { m.needRare().reliable = s }
 
 // SetChain sets the Chain of an ask, which may be nil.
 func (m *Message[Req]) SetChain(c *Chain) {
@@ -62,11 +63,11 @@ func (m *Message[Req]) SetChain(c *Chain) {
 // the handler.
 func (m *Message[Req]) SetLate(payload []byte) { m.needRare().late = payload }
 
-func (m *Message[Req]) reliableMark() *Sure {
+func (m *Message[Req]) reliableMark() *ReliableMark {
 	if m.rare == nil {
 		return nil
 	}
-	return m.rare.sure
+	return m.rare.reliable
 }
 
 func (m *Message[Req]) chain() *Chain {
@@ -83,46 +84,44 @@ func (m *Message[Req]) timer() *timer {
 	return m.rare.timer
 }
 
-// ForStart returns m as one that asks for an instance and nothing else: Req is not
-// looked at. It is answered with ErrStarted.
+// ForStart returns m as a message that only starts an instance: Req is not read. It is
+// answered with ErrStarted.
 func (m Message[Req]) ForStart() Message[Req] {
 	m.rare = &rareFields{timer: &timer{begins: true}}
 	return m
 }
 
-// Replies takes the answers. Its methods are called from the goroutines that run
-// handlers; Reply may block for as long as the asker's node has no room, within
-// reason.
+// Replies receives the answers. Its methods are called from the goroutines that run
+// handlers. Reply may block, for a bounded time, while the asker's node has no room.
 type Replies[Resp any] interface {
-	// Reply answers an ask: exactly once for each that was delivered and has not
-	// been dropped by Abandon on an instance whose handler never returns.
+	// Reply answers an ask. It is called exactly once for each delivered ask, unless its
+	// handler never returns.
 	Reply(to ReplyTo, resp Resp, err error)
-	// Cancelled reports whether nobody is known to wait for the answer any more. It
-	// is asked once for each ask, just before its turn.
+	// Cancelled reports whether the asker no longer waits for the answer. It is called
+	// once for each ask, just before its turn.
 	Cancelled(to ReplyTo) bool
 }
 
-// Counters are what a Host counts; they are its owner's, so that they outlive it.
-// Every field is safe for concurrent use.
-type Counters struct {
-	Handled Tally
-	// Passivated counts instances that ended by themselves, not with their shard; Forced
-	// shards, and CutLoose instances, that did not end in time.
-	Passivated, Abandoned            Counter
-	Forced, CutLoose                 Counter
-	Expired, Panicked, HandlerErrors Counter
-	// StatesLost counts states that should have travelled and did not.
-	StatesLost Counter
-	// AbandonedTells counts messages without an asker that were dropped.
-	AbandonedTells Counter
-	// Repeated counts copies of reliable messages that were not run again, Forgotten
-	// the producers that a shard had to forget.
-	Repeated, Forgotten Counter
-	// Activated counts instances that began.
-	Activated Counter
-	// Blocked counts calls of entities' code that took longer than BlockedAfter.
-	Blocked Counter
-	// Entities is a gauge. So are Waiting, callers that wait for room in a mailbox, and
-	// Parked, messages of other nodes that do.
-	Entities, Waiting, Parked Gauge
+// ReliableMark marks a message of a reliable producer, which is retransmitted until it is
+// confirmed, and runs once.
+type ReliableMark struct {
+	Stamp reliable.Stamp
+	// id is the entity's, set at the message's first turn.
+	id string
+	// resumed: its handler stashed it, and it has its turn again.
+	resumed bool
 }
+
+// Outcome is the outcome of a copy of a reliable message.
+type Outcome uint8
+
+const (
+	// ReliableHandled: the handler ran, now.
+	ReliableHandled Outcome = iota
+	// ReliableRepeated: the handler ran before.
+	ReliableRepeated
+	// ReliableRefused: the handler did not run; a retransmission may.
+	ReliableRefused
+	// ReliableGap: an earlier message for the same entity is missing.
+	ReliableGap
+)

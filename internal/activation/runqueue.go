@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// runQueue hands instances with mail to goroutines.
+// runQueue assigns instances that have messages to goroutines.
 //
-// A goroutine per activation was measured first: with messages spread over many
-// entities nearly every message starts one, and starting it costs three times as
-// much as all the rest. So goroutines go on to the next instance that has mail.
-// But a handler may block, and must not hold up the others behind it. The rule:
+// A goroutine per activation was measured first. With messages spread over many entities
+// nearly every message starts one, and the start costs three times as much as the rest.
+// So a goroutine continues with the next instance that has messages. But a handler may
+// block, and must not delay the instances behind it. The rule:
 //
 //	while the queue is not empty, one goroutine has been started for it that has
 //	not yet taken anything (pending).
 //
-// Whoever adds to the queue, or takes from it and leaves something, starts that
-// goroutine if there is none, before any user code runs. Under load the pending
-// one waits in Go's own run queue, and the ones that run find their next instance
-// without a start; if they block, it takes over.
+// A push, and a pop that leaves a task, start that goroutine if there is none, before any
+// user code runs. Under load the pending goroutine waits in Go's own run queue, and the
+// running ones find their next instance without a start. If they block, the pending one
+// continues.
 type runQueue[C, Req, Resp any] struct {
 	host *Host[C, Req, Resp]
 	mu   sync.Mutex
@@ -27,12 +27,12 @@ type runQueue[C, Req, Resp any] struct {
 	head    int
 	pending bool
 	// working are the goroutines that run instances, or look for one.
-	working []*hands[C, Req, Resp]
+	working []*worker[C, Req, Resp]
 }
 
-// task is an instance that has something to do. A message that met it at rest comes
-// along, and not in a mailbox: when messages are spread over many entities most come
-// alone, and a box for each would cost as much as all the rest of its way.
+// task is an instance that has messages, or must end. A message that met it at rest is
+// part of the task, not of a mailbox: when messages are spread over many entities most
+// come alone, and a mailbox for each would cost as much as the rest of its way.
 type task[C, Req, Resp any] struct {
 	s  *Shard[C, Req, Resp]
 	in *instance[C, Req, Resp]
@@ -41,18 +41,18 @@ type task[C, Req, Resp any] struct {
 	first         Message[Req]
 }
 
-// queues is how many run queues a Host has: enough that processors seldom meet.
+// queues is the number of run queues of a Host: enough that processors seldom contend.
 const queues = 8
 
-// push adds an instance, and m for it unless m is nil.
-func (q *runQueue[C, Req, Resp]) push(s *Shard[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool) {
+// pushTask adds an instance, and m for it unless m is nil.
+func (q *runQueue[C, Req, Resp]) pushTask(s *Shard[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool) {
 	q.mu.Lock()
 	q.tasks = appendTask(q.tasks, s, in, m, control)
-	if q.startMaybe() && m != nil && m.Reply.Call == 0 {
-		// Who asks will wait, and its processor goes on with the goroutine. Who tells goes
-		// on itself, and Go keeps the latest goroutine that it started from the other
-		// processors for a while, 50 us and more where timers are coarse: not so the latest
-		// but one.
+	if q.ensurePending() && m != nil && m.Reply.Call == 0 {
+		// An asker will wait, and its processor continues with the goroutine. A sender of
+		// a tell continues, and Go withholds the latest goroutine that a processor
+		// started from the other processors for a while: 50 us, and longer where timers
+		// are coarse. It does not withhold the one before.
 		go noop()
 	}
 	q.mu.Unlock()
@@ -60,7 +60,7 @@ func (q *runQueue[C, Req, Resp]) push(s *Shard[C, Req, Resp], in *instance[C, Re
 
 func noop() {}
 
-// appendTask writes a task where it is to lie: it is large.
+// appendTask appends a task and writes it in place, since it is large.
 func appendTask[C, Req, Resp any](ts []task[C, Req, Resp], s *Shard[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool) []task[C, Req, Resp] {
 	if len(ts) == cap(ts) {
 		ts = slices.Grow(ts, 1)
@@ -83,13 +83,14 @@ func (q *runQueue[C, Req, Resp]) pushAll(ts []task[C, Req, Resp]) []task[C, Req,
 		q.tasks = append(q.tasks, ts...)
 		clear(ts)
 	}
-	q.startMaybe()
+	q.ensurePending()
 	q.mu.Unlock()
 	return ts[:0]
 }
 
-// startMaybe upholds the rule, and reports whether it had to; called with the mutex.
-func (q *runQueue[C, Req, Resp]) startMaybe() bool {
+// ensurePending starts a pending goroutine if there is none, and reports whether it did;
+// called with the mutex.
+func (q *runQueue[C, Req, Resp]) ensurePending() bool {
 	if q.pending {
 		return false
 	}
@@ -99,22 +100,22 @@ func (q *runQueue[C, Req, Resp]) startMaybe() bool {
 	return true
 }
 
-// pop takes the next task, its message into h.own, which is empty; s is nil if there is
-// none. A goroutine that asks for its first one is no longer the pending one.
-func (q *runQueue[C, Req, Resp]) pop(h *hands[C, Req, Resp], first bool) (s *Shard[C, Req, Resp], in *instance[C, Req, Resp]) {
+// pop takes the next task, and its message into h.own, which is empty; s is nil if there
+// is none. A goroutine that pops its first task is no longer the pending one.
+func (q *runQueue[C, Req, Resp]) pop(h *worker[C, Req, Resp], first bool) (s *Shard[C, Req, Resp], in *instance[C, Req, Resp]) {
 	own := h.own
 	q.mu.Lock()
 	if first {
 		q.pending = false
 	}
 	if q.head == len(q.tasks) {
-		q.dismiss(h)
+		q.releaseWorker(h)
 		q.mu.Unlock()
 		return nil, nil
 	}
 	t := &q.tasks[q.head]
 	s, in = t.s, t.in
-	q.employ(h, s, in, first)
+	q.assignWorker(h, s, in, first)
 	if t.mail {
 		own.msgs = append(own.msgs, t.first)
 		if t.control {
@@ -131,7 +132,7 @@ func (q *runQueue[C, Req, Resp]) pop(h *hands[C, Req, Resp], first bool) (s *Sha
 			q.tasks = q.tasks[:copy(q.tasks, q.tasks[q.head:])]
 			q.head = 0
 		}
-		q.startMaybe()
+		q.ensurePending()
 	}
 	q.mu.Unlock()
 	return s, in
@@ -140,15 +141,96 @@ func (q *runQueue[C, Req, Resp]) pop(h *hands[C, Req, Resp], first bool) (s *Sha
 // work is the body of a runner's goroutine.
 func (q *runQueue[C, Req, Resp]) work() {
 	defer q.host.work.Done()
-	h := q.host.hands.Get().(*hands[C, Req, Resp])
-	h.mark.set()
+	h := q.host.workers.Get().(*worker[C, Req, Resp])
+	h.mark.labelGoroutine()
 	// Deferred, since a handler may end the goroutine.
-	defer q.leave(h)
+	defer q.endWorker(h)
 	for first := true; ; first = false {
 		s, in := q.pop(h, first)
 		if s == nil {
 			return
 		}
-		s.run(in, h)
+		s.runInstance(in, h)
 	}
+}
+
+// BatchInserter puts messages into mailboxes for a goroutine that brings many in a row,
+// such as the reader of a connection. The entities that they wake begin at the Flush,
+// when all messages are in their mailboxes. So the run queues are locked and goroutines
+// started once for many messages, and an entity with several messages among them finds
+// them all.
+//
+// Flush a BatchInserter before waiting for anything. It is for one goroutine. Host.Close
+// waits for the Flush.
+type BatchInserter[C, Req, Resp any] struct {
+	host  *Host[C, Req, Resp]
+	begun [queues][]task[C, Req, Resp]
+	// taken counts messages, woken entities, since the last Flush.
+	taken, woken int
+}
+
+// NewBatchInserter returns a BatchInserter for messages to the shards of h.
+func (h *Host[C, Req, Resp]) NewBatchInserter() *BatchInserter[C, Req, Resp] {
+	return &BatchInserter[C, Req, Resp]{host: h}
+}
+
+// addTask adds a woken entity; called with the mutex of its shard, so the Host is not
+// closed.
+func (i *BatchInserter[C, Req, Resp]) addTask(s *Shard[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool) {
+	if i.woken == 0 {
+		i.host.work.Add(1)
+	}
+	i.woken++
+	q := &i.begun[s.info.number%queues]
+	*q = appendTask(*q, s, in, m, control)
+}
+
+// insertsPerFlush bounds the messages before a Flush. The size of mailboxes bounds them
+// too, since nothing empties mailboxes before the Flush.
+const insertsPerFlush = 1024
+
+// countInsert counts a message, and flushes at the bound.
+func (i *BatchInserter[C, Req, Resp]) countInsert() {
+	if i.taken++; i.taken >= min(insertsPerFlush, i.host.cfg.Mailbox/4) {
+		i.Flush()
+	}
+}
+
+// Flush lets the woken entities begin. It does not block.
+func (i *BatchInserter[C, Req, Resp]) Flush() {
+	i.taken = 0
+	if i.woken == 0 {
+		return
+	}
+	i.woken = 0
+	for q := range i.begun {
+		if len(i.begun[q]) > 0 {
+			i.begun[q] = i.host.queues[q].pushAll(i.begun[q])
+		}
+	}
+	i.host.work.Done()
+}
+
+// worker is the state of a goroutine that runs instances, one after another.
+type worker[C, Req, Resp any] struct {
+	// user is the Context for the next call, of the entities' type, and ctx the Context
+	// in it.
+	user C
+	ctx  *Context
+	// newContext makes them.
+	newContext func() (C, *Context)
+	// own is the mailbox for a message that arrives in a task: empty, but for a run's
+	// first message.
+	own *mailbox[Req]
+	// mark labels the goroutine, so that its stack can be found.
+	mark mark
+	// turns counts messages, to sample durations.
+	turns uint32
+	watched[C, Req, Resp]
+}
+
+// renewContext replaces the Context by a new one.
+func (h *worker[C, Req, Resp]) renewContext() {
+	h.user, h.ctx = h.newContext()
+	h.ctx.labels = h.mark.labels
 }

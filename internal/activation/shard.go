@@ -7,72 +7,78 @@ import (
 	"sync/atomic"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/activation/evict"
-	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/zeebo/xxh3"
 )
 
-// Shard is a hosted shard: a map of instances under one mutex, which is also the
-// mutex of all their mailboxes. It is held for the length of a look-up and an
-// append, never while user code runs.
+// Shard is a hosted shard: a map of instances under one mutex, which also guards their
+// mailboxes. The mutex is held for a look-up and an append, never while user code runs.
 //
 // An instance is in one of five states, and only these transitions exist:
 //
 //	resting --mail, stop--> running --mailbox empty--> resting (or gone)
 //	running --no lease--> parked --Resume--> running
-//	running --OnStop too slow--> loose (gone, and a new one takes its place)
+//	running --OnStop too slow--> detached (a new one takes its place)
 //	running --panic, with back-off--> holding --time, stop--> running
 //
-// A running instance waits in a run queue or is in the hands of a goroutine. The
-// goroutine takes the whole mailbox (a box) at once and works it off without the mutex; what arrives meanwhile
-// gathers in the next box. So the mutex is taken once per batch on the receiving
-// side, and order is that of the appends.
+// A running instance waits in a run queue or belongs to a worker. The worker takes the
+// whole mailbox as one batch and handles it without the mutex; later messages gather in
+// the next mailbox. So the mutex is taken once per batch on the receiving side, and
+// messages are handled in the order of the appends.
 //
-// Ordering duties. `gone` is set under the mutex before the mailboxes are
-// emptied, and a runner reads it before each dispatch: so after abandon returns
-// no handler begins. `stopping` is set under the mutex: a message is either in a
-// mailbox before it, and will be handled, or is refused.
+// Ordering. gone is set under the mutex before the mailboxes are emptied, and a runner
+// reads it before each message: so no handler begins after Abandon has returned. stopping
+// is set under the mutex: a message either is in a mailbox before, and will be handled, or
+// is refused.
 //
-// A mutex per entity was tried on paper first: it costs 8 bytes per entity and a
-// second lock per message, and buys nothing, since hundreds of shards spread the load.
+// A mutex per entity was rejected: it costs 8 bytes per entity and a second lock per
+// message, and gains nothing, since hundreds of shards spread the load.
 type Shard[C, Req, Resp any] struct {
 	info   shardInfo
 	host   *Host[C, Req, Resp]
 	cancel context.CancelFunc
+	queue  *runQueue[C, Req, Resp]
 	// gone: abandoned or ended. Invariant: once set, entities is nil.
 	gone atomic.Bool
 
 	mu       sync.Mutex
 	entities map[string]*instance[C, Req, Resp]
-	// recent are some of entities, for find.
+	// recent are some of entities, which Deliver finds without the map.
 	recent [recentMost]*instance[C, Req, Resp]
 	// busy counts instances that run, are parked or are holding.
 	busy   int
 	parked []*instance[C, Req, Resp]
-	spare  []*box[Req]
-	// waiters are those of full mailboxes; see waitQueue. Invariant: an instance that is a
-	// key has flagWaited.
-	waiters map[*instance[C, Req, Resp]]*waitQueue[Req]
-	// order is nil without a limit; room is the share of it that order was told.
-	order evict.Policy[*instance[C, Req, Resp]]
-	room  int
-	// carry holds the states that came with the shard, until their entities wake.
-	carry map[string][]byte
-	// memory knows which reliable messages ran here, and in the homes before this one.
-	memory reliable.Memory
-	// stopping is set while an orderly stop is under way.
+	// mailboxes lends the mailboxes of entities.
+	mailboxes mailboxPool[Req]
+	// waiters are the messages that wait for room in mailboxes.
+	waiters waitTable[C, Req, Resp]
+	// order is the order of eviction.
+	order evictionOrder[C, Req, Resp]
+	// states are the entities' states that are transferred with the shard.
+	states stateTable
+	// dedup deduplicates reliable messages.
+	dedup deduplicator
+	// stopping is set while an orderly stop is in progress.
 	stopping *stopping[C, Req, Resp]
 }
 
-func newShard[C, Req, Resp any](h *Host[C, Req, Resp], number ShardID, token Token) *Shard[C, Req, Resp] {
+func newShard[C, Req, Resp any](h *Host[C, Req, Resp], number ShardID, token Token, states map[string][]byte) *Shard[C, Req, Resp] {
 	s := &Shard[C, Req, Resp]{host: h, entities: map[string]*instance[C, Req, Resp]{}}
+	s.queue = &h.queues[number%queues]
+	s.mailboxes.shared = &h.mailboxes
+	s.waiters = waitTable[C, Req, Resp]{typ: h.cfg.Type, capacity: h.cfg.Mailbox, mailboxes: &s.mailboxes, counters: h.cfg.Counters}
+	s.dedup = deduplicator{mu: &s.mu, shard: number, counters: h.cfg.Counters, confirm: h.cfg.Confirm}
 	if h.cfg.Passivation.Limit > 0 {
-		s.room = h.share()
-		s.order = evict.New[*instance[C, Req, Resp]](h.cfg.Passivation.Eviction, s.room)
+		s.order = newEvictionOrder[C, Req, Resp](h.cfg.Passivation.Eviction, h.share())
 	}
 	base, cancel := context.WithCancel(h.base)
 	s.cancel = cancel
 	s.info = shardInfo{typ: h.cfg.Type, number: number, token: token, node: h.cfg.Node, logger: h.cfg.Logger, base: base, ops: s}
+	if err := s.dedup.restoreFrom(states); err != nil {
+		h.cfg.Counters.StatesLost.Add(1)
+		h.cfg.Logger.Error("sharding: the memory of reliable producers did not decode; their messages may run twice",
+			"type", h.cfg.Type, "shard", number, "error", err)
+	}
+	s.states.arrived = states
 	return s
 }
 
@@ -82,7 +88,7 @@ func (s *Shard[C, Req, Resp]) Number() ShardID { return s.info.number }
 // Token returns the token under which it is hosted.
 func (s *Shard[C, Req, Resp]) Token() Token { return s.info.token }
 
-// Open reports whether the shard takes messages.
+// Open reports whether the shard accepts messages.
 func (s *Shard[C, Req, Resp]) Open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,35 +123,35 @@ func (s *Shard[C, Req, Resp]) IDs() []string {
 	return ids
 }
 
-// Hash is the hash of an id that PlaceOf wants.
+// Hash returns the hash of an id, for PlaceOf.
 func Hash(id []byte) uint64 { return xxh3.Hash(id) }
 
-// Place is where Deliver and DeliverTo look for an instance before they look in the map:
-// where messages are spread over many entities a map costs as much as the mailbox. Ids
-// that share a place only meet there.
+// Place is the slot in which Deliver and DeliverTo look for an instance before they use
+// the map: when messages are spread over many entities, a map costs as much as the
+// mailbox. Ids may share a Place.
 type Place uint8
 
-// recentMost is how many instances a shard finds without its map.
+// recentMost is the number of instances that a shard finds without its map.
 const recentMost = 16
 
 // PlaceOf returns the Place of the id with the hash. Shards are chosen by the hash's low
 // bits, as a rule.
 func PlaceOf(hash uint64) Place { return Place(hash >> 32 % recentMost) }
 
-// drop takes an instance out of the map; called with the mutex.
-func (s *Shard[C, Req, Resp]) drop(in *instance[C, Req, Resp]) {
+// removeInstance removes an instance from the map; called with the mutex.
+func (s *Shard[C, Req, Resp]) removeInstance(in *instance[C, Req, Resp]) {
 	delete(s.entities, in.id)
 	if at := PlaceOf(xxh3.HashString(in.id)); s.recent[at] == in {
 		s.recent[at] = nil
 	}
 }
 
-// Deliver appends m to the mailbox of the entity id, whose Place is at, and never blocks.
-// It keeps nothing of m but a copy. It fails with ErrNotHosted when the shard takes nothing
-// more, and with ErrMailboxFull when the mailbox is full or others wait for room in it: see
-// Await. Control messages stand before all others.
+// Deliver appends a copy of m to the mailbox of the entity id, whose Place is at, and
+// never blocks. It fails with ErrNotHosted if the shard does not accept messages, and
+// with ErrMailboxFull if the mailbox is full or messages wait for room in it: see Await.
+// Control messages go before ordinary ones.
 func (s *Shard[C, Req, Resp]) Deliver(id string, at Place, m *Message[Req]) error {
-	control := s.host.cfg.Control != nil && s.isControl(m)
+	control := s.host.cfg.Control != nil && s.host.cfg.isControl(m)
 	s.mu.Lock()
 	in := s.recent[at%recentMost]
 	if in == nil || in.id != id {
@@ -156,16 +162,16 @@ func (s *Shard[C, Req, Resp]) Deliver(id string, at Place, m *Message[Req]) erro
 	if in == nil || s.stopping != nil {
 		return s.deliverNew(nil, id, m, control)
 	}
-	return s.put(nil, in, m, control)
+	return s.tryEnter(nil, in, m, control)
 }
 
-// DeliverTo is Deliver for an id that lies in someone else's buffer: it is copied only
-// when the instance is new. Unless by is nil, the entity begins only when by is flushed.
-// Unless ledger is nil, a message of so many bytes for which there is no room is parked:
-// it waits behind those that wait already, and enters the mailbox later. DeliverTo fails
-// with ErrMailboxFull only when ledger has no place for it.
-func (s *Shard[C, Req, Resp]) DeliverTo(by *Inlet[C, Req, Resp], id []byte, at Place, m *Message[Req], ledger Ledger, bytes int) error {
-	control := s.host.cfg.Control != nil && s.isControl(m)
+// DeliverTo is Deliver for an id in a buffer of the caller: the id is copied only if the
+// instance is new. Unless by is nil, the entity begins only when by is flushed. Unless
+// ledger is nil, a message of so many bytes for which there is no room is parked: it
+// waits behind the waiting messages, and enters the mailbox later. DeliverTo then fails
+// with ErrMailboxFull only if ledger has no room for it.
+func (s *Shard[C, Req, Resp]) DeliverTo(by *BatchInserter[C, Req, Resp], id []byte, at Place, m *Message[Req], ledger Ledger, bytes int) error {
+	control := s.host.cfg.Control != nil && s.host.cfg.isControl(m)
 	s.mu.Lock()
 	in := s.recent[at%recentMost]
 	if in == nil || in.id != string(id) {
@@ -176,19 +182,19 @@ func (s *Shard[C, Req, Resp]) DeliverTo(by *Inlet[C, Req, Resp], id []byte, at P
 	var err error
 	if in == nil || s.stopping != nil {
 		err = s.deliverNew(by, string(id), m, control)
-	} else if room := s.findRoom(in, m, control); room != noRoom {
+	} else if room := s.waiters.findRoom(in, m, control); room != noRoom {
 		s.enter(by, in, m, control, room)
 	} else {
-		err = s.park(by, in, m, control, ledger, bytes)
+		err = s.parkMessage(by, in, m, control, ledger, bytes)
 	}
 	if by != nil {
-		by.took()
+		by.countInsert()
 	}
 	return err
 }
 
-// deliverNew is called with the mutex and gives it back.
-func (s *Shard[C, Req, Resp]) deliverNew(by *Inlet[C, Req, Resp], id string, m *Message[Req], control bool) error {
+// deliverNew is called with the mutex and releases it.
+func (s *Shard[C, Req, Resp]) deliverNew(by *BatchInserter[C, Req, Resp], id string, m *Message[Req], control bool) error {
 	if s.entities == nil || s.stopping != nil {
 		s.mu.Unlock()
 		return ErrNotHosted
@@ -196,12 +202,12 @@ func (s *Shard[C, Req, Resp]) deliverNew(by *Inlet[C, Req, Resp], id string, m *
 	in := &instance[C, Req, Resp]{id: strings.Clone(id)}
 	s.entities[in.id] = in
 	s.host.cfg.Counters.Entities.Add(1)
-	return s.put(by, in, m, control)
+	return s.tryEnter(by, in, m, control)
 }
 
-// put is called with the mutex and gives it back.
-func (s *Shard[C, Req, Resp]) put(by *Inlet[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool) error {
-	room := s.findRoom(in, m, control)
+// tryEnter is called with the mutex and releases it.
+func (s *Shard[C, Req, Resp]) tryEnter(by *BatchInserter[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool) error {
+	room := s.waiters.findRoom(in, m, control)
 	if room == noRoom {
 		s.mu.Unlock()
 		return ErrMailboxFull
@@ -211,58 +217,145 @@ func (s *Shard[C, Req, Resp]) put(by *Inlet[C, Req, Resp], in *instance[C, Req, 
 }
 
 // enter puts a message into a mailbox that has room; called with the mutex, which it
-// gives back.
-func (s *Shard[C, Req, Resp]) enter(by *Inlet[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool, found room) {
+// releases.
+func (s *Shard[C, Req, Resp]) enter(by *BatchInserter[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool, found room) {
 	if in.state == resting {
 		in.taken = 1
 		if control {
 			in.taken = 0
 		}
 		in.left.Store(1)
-		s.beginBy(by, in, m, control)
+		s.startInstanceBy(by, in, m, control)
 	} else {
-		s.add(in, m, control)
+		in.appendMail(&s.mailboxes, m, control)
 		if found == reserved {
-			in.box.reserved++
+			in.mailbox.reserved++
 		}
 	}
-	if s.order != nil {
+	if s.order.limited() { // a call costs each message
 		s.touch(in)
 	}
 	s.mu.Unlock()
 }
 
-// add puts a message into the mailbox of an instance that is not at rest; called with
-// the mutex.
-func (s *Shard[C, Req, Resp]) add(in *instance[C, Req, Resp], m *Message[Req], control bool) {
-	if in.box == nil {
-		in.box = s.takeBox()
-	}
-	if control {
-		in.box.insertControl(0, *m)
-		in.flags.Or(flagControl)
-	} else {
-		in.box.msgs = append(in.box.msgs, *m)
-	}
+// startInstance turns a resting instance into a running one; called with the mutex.
+func (s *Shard[C, Req, Resp]) startInstance(in *instance[C, Req, Resp]) {
+	s.startInstanceBy(nil, in, nil, false)
 }
 
-// begin turns a resting instance into a running one; called with the mutex.
-func (s *Shard[C, Req, Resp]) begin(in *instance[C, Req, Resp]) {
-	s.beginBy(nil, in, nil, false)
-}
-
-// beginBy is begin with a message, which may be nil. Unless by is nil it lets the
-// instance begin, later. Called with the mutex.
-func (s *Shard[C, Req, Resp]) beginBy(by *Inlet[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool) {
+// startInstanceBy is startInstance with a message, which may be nil. Unless by is nil, the instance
+// begins when by is flushed. Called with the mutex.
+func (s *Shard[C, Req, Resp]) startInstanceBy(by *BatchInserter[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool) {
 	in.state = running
 	s.busy++
 	if by == nil {
-		s.queue().push(s, in, m, control)
+		s.queue.pushTask(s, in, m, control)
 	} else {
-		by.keep(s, in, m, control)
+		by.addTask(s, in, m, control)
 	}
 }
 
-func (s *Shard[C, Req, Resp]) queue() *runQueue[C, Req, Resp] {
-	return &s.host.queues[s.info.number%queues]
+// Ensure starts the entity id if it has no instance, as a message would, and reports
+// whether it does. It never blocks, and does nothing if the shard does not accept
+// messages.
+func (s *Shard[C, Req, Resp]) Ensure(id string) (starts bool) {
+	s.mu.Lock()
+	in := s.entities[id]
+	if in != nil {
+		s.mu.Unlock()
+		return false
+	}
+	m := Message[Req]{}.ForStart()
+	return s.deliverNew(nil, id, &m, false) == nil
+}
+
+// Dismiss ends the instance of id in an orderly way, after the batch that it is handling,
+// and reports whether an instance still exists. It does not wait: the caller repeats it.
+// Messages that wait for an instance which Config.Make refuses are no instance: if Make
+// refused before the call, false means that none will begin.
+func (s *Shard[C, Req, Resp]) Dismiss(id string) (there bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.entities[id]
+	if in == nil || !in.hasFlag(flagBegun) {
+		return false
+	}
+	switch {
+	case s.stopping != nil || !s.host.cfg.Alive():
+	case in.state == resting:
+		in.retire = true
+		s.startInstance(in)
+	default:
+		in.needCold().dismissed = true
+	}
+	return true
+}
+
+// Await appends m to the mailbox of the entity id as Deliver does, and waits for room,
+// behind the waiting messages, until ctx ends: then it returns the context's error. It
+// fails with ErrNotHosted if the shard does not accept messages.
+func (s *Shard[C, Req, Resp]) Await(ctx context.Context, id string, m *Message[Req]) error {
+	control := s.host.cfg.Control != nil && s.host.cfg.isControl(m)
+	s.mu.Lock()
+	in := s.entities[id]
+	if in == nil || s.stopping != nil {
+		return s.deliverNew(nil, id, m, control)
+	}
+	// The runner publishes left and then reads the flag, without the mutex. If the flag
+	// were set after reading left, the beginning of the last message would be missed.
+	in.flags.Or(flagWaited)
+	if room := s.waiters.findRoom(in, m, control); room != noRoom {
+		s.waiters.clearWaited(in)
+		s.enter(nil, in, m, control, room)
+		return nil
+	}
+	w := &waiter[Req]{m: *m, done: make(chan error, 1), class: classOf(m, s.info.typ, id, control)}
+	s.waiters.enqueue(in, w)
+	s.host.cfg.Counters.Waiting.Add(1)
+	s.mu.Unlock()
+	select {
+	case err := <-w.done:
+		return err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	if w.lane == nil {
+		s.mu.Unlock()
+		return <-w.done
+	}
+	w.leaveLane()
+	s.host.cfg.Counters.Waiting.Add(-1)
+	s.mu.Unlock()
+	return ctx.Err()
+}
+
+// parkMessage lets a message of another node wait for room, if its ledger has room for
+// it; called with the mutex, which it releases.
+func (s *Shard[C, Req, Resp]) parkMessage(by *BatchInserter[C, Req, Resp], in *instance[C, Req, Resp], m *Message[Req], control bool, ledger Ledger, bytes int) error {
+	in.flags.Or(flagWaited) // see Await
+	if room := s.waiters.findRoom(in, m, control); room != noRoom {
+		s.waiters.clearWaited(in)
+		s.enter(by, in, m, control, room)
+		return nil
+	}
+	class, pooled, may := classOf(m, s.info.typ, in.id, control), false, false
+	if ledger != nil {
+		pooled, may = ledger.Park(in.id, class, bytes)
+	}
+	if !may {
+		s.waiters.clearWaited(in)
+		s.mu.Unlock()
+		return ErrMailboxFull
+	}
+	s.waiters.enqueue(in, &waiter[Req]{m: *m, ledger: ledger, id: in.id, class: class, pooled: pooled, bytes: bytes})
+	s.host.cfg.Counters.Parked.Add(1)
+	s.mu.Unlock()
+	return nil
+}
+
+// admitWaiters admits the waiters of a mailbox that has room; called with the mutex.
+func (s *Shard[C, Req, Resp]) admitWaiters(in *instance[C, Req, Resp]) {
+	for range s.waiters.admitAll(in) {
+		s.touch(in)
+	}
 }

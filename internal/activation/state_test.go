@@ -213,11 +213,11 @@ func TestAReliableMessageWithoutAnInstanceIsRefused(t *testing.T) {
 		start func(*Context) error
 		want  []Outcome
 	}{
-		"panic":           {func(*Context) error { panic("no") }, []Outcome{SureRefused, SureHandled}},
-		"error":           {func(*Context) error { return errors.New("no") }, []Outcome{SureRefused, SureHandled}},
-		"another's":       {func(*Context) error { return &PanicError{Value: "there"} }, []Outcome{SureRefused, SureHandled}},
-		"another's state": {func(*Context) error { return ErrState }, []Outcome{SureRefused, SureHandled}},
-		"handler's panic": {nil, []Outcome{SureHandled, SureRepeated}},
+		"panic":           {func(*Context) error { panic("no") }, []Outcome{ReliableRefused, ReliableHandled}},
+		"error":           {func(*Context) error { return errors.New("no") }, []Outcome{ReliableRefused, ReliableHandled}},
+		"another's":       {func(*Context) error { return &PanicError{Value: "there"} }, []Outcome{ReliableRefused, ReliableHandled}},
+		"another's state": {func(*Context) error { return ErrState }, []Outcome{ReliableRefused, ReliableHandled}},
+		"handler's panic": {nil, []Outcome{ReliableHandled, ReliableRepeated}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -230,11 +230,11 @@ func TestAReliableMessageWithoutAnInstanceIsRefused(t *testing.T) {
 					}
 					first = false
 				}, func(cfg *Config[*Context, int, int]) {
-					cfg.Confirm = func(_ gossip.NodeID, _ ShardID, _ *Sure, o Outcome, _ bool, _ error) { got = append(got, o) }
+					cfg.Confirm = func(_ gossip.NodeID, _ ShardID, _ *ReliableMark, o Outcome, _ bool, _ error) { got = append(got, o) }
 				})
 				s := r.start(t, 0)
 				for range 2 {
-					deliver(t, s, "a", Message[int]{Req: 1, Reply: ReplyTo{Node: 7}, rare: &rareFields{sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
+					deliver(t, s, "a", Message[int]{Req: 1, Reply: ReplyTo{Node: 7}, rare: &rareFields{reliable: &ReliableMark{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
 					synctest.Wait()
 				}
 				if !slices.Equal(got, c.want) {
@@ -260,15 +260,15 @@ func TestEachReliableMessageIsJudgedByItself(t *testing.T) {
 				return req, nil
 			}
 		}, func(cfg *Config[*Context, int, int]) {
-			cfg.Confirm = func(_ gossip.NodeID, _ ShardID, _ *Sure, o Outcome, _ bool, _ error) { got = append(got, o) }
+			cfg.Confirm = func(_ gossip.NodeID, _ ShardID, _ *ReliableMark, o Outcome, _ bool, _ error) { got = append(got, o) }
 		})
 		s := r.start(t, 0)
 		deliver(t, s, "a", ask(1, 1))
 		synctest.Wait()
-		deliver(t, s, "a", Message[int]{Req: 2, Reply: ReplyTo{Node: 7}, rare: &rareFields{sure: &Sure{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
+		deliver(t, s, "a", Message[int]{Req: 2, Reply: ReplyTo{Node: 7}, rare: &rareFields{reliable: &ReliableMark{Stamp: reliable.Stamp{Producer: 1, Seq: 1, Floor: 1}}}})
 		close(r.gate)
 		synctest.Wait()
-		if !slices.Equal(got, []Outcome{SureRefused}) {
+		if !slices.Equal(got, []Outcome{ReliableRefused}) {
 			t.Errorf("outcomes %v", got)
 		}
 	})

@@ -1,27 +1,28 @@
 package activation
 
 import (
+	"maps"
 	"time"
 
 	"github.com/peerage-go/peerage/internal/clock"
-	"github.com/peerage-go/peerage/internal/core/reliable"
 )
 
-// Stopped says that a shard has ended here.
+// Stopped reports that a shard has ended here.
 type Stopped struct {
 	Shard ShardID
 	Token Token
-	// States are those of the instances, and those that were never restored here, if
-	// they were to be kept. They belong to the receiver.
+	// States are the states of the instances, and those that were never restored here, if
+	// keep was set. They belong to the receiver.
 	States map[string][]byte
 	// Forced is set when its instances did not end in time and were abandoned.
 	Forced bool
 }
 
-// stopping is an orderly stop under way. It belongs to the shard's mutex.
+// stopping is an orderly stop in progress. It belongs to the shard's mutex.
 type stopping[C, Req, Resp any] struct {
 	done func(Stopped)
-	// keep: instances that have a state are asked for it, and it gathers in states.
+	// keep: Snapshot is called on instances that have it, and states collects the
+	// results.
 	keep   bool
 	states map[string][]byte
 	timer  *time.Timer
@@ -29,17 +30,16 @@ type stopping[C, Req, Resp any] struct {
 	waiting []*instance[C, Req, Resp]
 }
 
-// stopsAtOnce bounds how many OnStop hooks of one shard run side by side.
-const stopsAtOnce = 64
+// parallelStops bounds how many OnStop hooks of one shard run side by side.
+const parallelStops = 64
 
-// StopShard ends a shard in an orderly way: from now on it takes no message, what
-// stands in its mailboxes is handled, then every instance's OnStop is called.
-// done is called once, from another goroutine: when all is over, when timeout has
-// passed and the rest was abandoned, or at once if the shard does not run here
-// under the token. It is not called if the shard is abandoned meanwhile.
+// StopShard ends a shard in an orderly way: from now on it accepts no message, the
+// messages in its mailboxes are handled, then every instance's OnStop is called. done is
+// called once, from another goroutine: when all instances have ended, when timeout has
+// passed and the rest was abandoned, or immediately if the shard does not run here under
+// the token. It is not called if the shard is abandoned meanwhile.
 //
-// With keep, instances that are Snapshotters are asked for their state, and done
-// gets it.
+// With keep, the states of instances that are Snapshotters are passed to done.
 //
 // Without a lease the stop waits: neither messages nor OnStop are run.
 func (h *Host[C, Req, Resp]) StopShard(number ShardID, token Token, timeout time.Duration, keep bool, done func(Stopped)) {
@@ -52,11 +52,11 @@ func (h *Host[C, Req, Resp]) StopShard(number ShardID, token Token, timeout time
 		}
 		return
 	}
-	s.stop(timeout, keep, done)
+	s.beginStop(timeout, keep, done)
 }
 
 // stop begins the orderly stop; a second one changes nothing.
-func (s *Shard[C, Req, Resp]) stop(timeout time.Duration, keep bool, done func(Stopped)) {
+func (s *Shard[C, Req, Resp]) beginStop(timeout time.Duration, keep bool, done func(Stopped)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone.Load() || s.stopping != nil {
@@ -64,61 +64,60 @@ func (s *Shard[C, Req, Resp]) stop(timeout time.Duration, keep bool, done func(S
 	}
 	st := &stopping[C, Req, Resp]{done: done, keep: keep}
 	if keep {
-		st.states, s.carry = s.carry, nil
+		s.states.startLeaving()
 	} else {
-		s.host.cfg.Counters.StatesLost.Add(len(s.carry))
+		s.host.cfg.Counters.StatesLost.Add(len(s.states.arrived))
 	}
 	s.stopping = st
-	s.releaseWaiters()
-	st.timer = time.AfterFunc(clock.Ahead(timeout), func() { s.force(st) })
+	s.waiters.releaseAll()
+	st.timer = time.AfterFunc(clock.Ahead(timeout), func() { s.forceStop(st) })
 	for _, in := range s.entities {
 		in.stopTimers()
-		s.release(in)
+		s.endPause(in)
 		if in.state != resting {
 			continue
 		}
 		if needsEnd[C](in.ent, keep && s.host.cfg.Keeper == nil) {
 			st.waiting = append(st.waiting, in)
 		} else {
-			s.remove(in)
+			s.endResting(in)
 		}
 	}
-	for range stopsAtOnce {
-		s.stopNext()
+	for range parallelStops {
+		st.endNext(s)
 	}
 	if s.busy == 0 {
-		s.stoppedMaybe()
+		s.finishIfStopped()
 	}
 }
 
-// stopNext lets one more resting instance end; called with the mutex.
-func (s *Shard[C, Req, Resp]) stopNext() {
-	st := s.stopping
+// endNext starts the end of one further resting instance; called with the mutex.
+func (st *stopping[C, Req, Resp]) endNext(s *Shard[C, Req, Resp]) {
 	if n := len(st.waiting); n > 0 {
 		in := st.waiting[n-1]
 		st.waiting = st.waiting[:n-1]
-		s.begin(in)
+		s.startInstance(in)
 	}
 }
 
-// stoppedMaybe finishes an orderly stop when nothing is left to wait for; called
-// with the mutex.
-func (s *Shard[C, Req, Resp]) stoppedMaybe() {
+// finishIfStopped finishes an orderly stop if all instances have ended; called with the
+// mutex.
+func (s *Shard[C, Req, Resp]) finishIfStopped() {
 	st := s.stopping
 	if st == nil || s.gone.Load() {
 		return
 	}
 	if len(st.waiting) > 0 {
-		s.stopNext()
+		st.endNext(s)
 		return
 	}
 	if s.busy == 0 {
-		s.finish(false)
+		s.finishStop(false)
 	}
 }
 
-// force abandons what has not ended in time.
-func (s *Shard[C, Req, Resp]) force(st *stopping[C, Req, Resp]) {
+// forceStop abandons the instances that have not ended in time.
+func (s *Shard[C, Req, Resp]) forceStop(st *stopping[C, Req, Resp]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone.Load() {
@@ -127,83 +126,76 @@ func (s *Shard[C, Req, Resp]) force(st *stopping[C, Req, Resp]) {
 	s.host.cfg.Counters.Forced.Add(1)
 	s.host.cfg.Logger.Warn("sharding: shard did not stop in time, instances abandoned",
 		"type", s.info.typ, "shard", s.info.number, "busy", s.busy)
-	s.finish(true)
+	s.finishStop(true)
 }
 
-// finish ends the shard and tells whoever ordered it; called with the mutex.
-func (s *Shard[C, Req, Resp]) finish(forced bool) {
+// finishStop ends the shard and calls stopping.done; called with the mutex.
+func (s *Shard[C, Req, Resp]) finishStop(forced bool) {
 	st := s.stopping
-	if forced && st.keep && s.host.cfg.Keeper == nil {
-		s.host.cfg.Counters.StatesLost.Add(s.unsaved(st))
+	if forced && st.keep && s.host.cfg.Keeper == nil && s.host.keeps.Load() {
+		// Only its runner can see whether a running instance has state. So every instance
+		// counts, if any instance of the type was a Snapshotter.
+		s.host.cfg.Counters.StatesLost.Add(s.states.countMissing(maps.Keys(s.entities)))
 	}
-	s.handDown(st)
-	s.dispose()
+	if st.keep {
+		if b := s.dedup.encodeMemory(); len(b) > 0 {
+			s.states.addLeaving(memoryKey, b)
+		}
+	}
+	states := s.states.leaving
+	s.emptyShard()
 	s.host.work.Go(func() {
-		st.done(Stopped{Shard: s.info.number, Token: s.info.token, Forced: forced, States: st.states})
+		st.done(Stopped{Shard: s.info.number, Token: s.info.token, Forced: forced, States: states})
 	})
 }
 
-// unsaved counts the instances whose states should travel and do not; called with the
-// mutex. Whether one that runs has state is its runner's to know, so those that live
-// are taken for it in a type that has any.
-func (s *Shard[C, Req, Resp]) unsaved(st *stopping[C, Req, Resp]) (n int) {
-	if !s.host.keeps.Load() {
-		return 0
-	}
-	for id := range s.entities { // order-free: a count
-		if _, travels := st.states[id]; !travels {
-			n++
-		}
-	}
-	return n
-}
-
-// abandon drops all instances without running user code.
-func (s *Shard[C, Req, Resp]) abandon() {
+// abandonAll drops all instances without running user code.
+func (s *Shard[C, Req, Resp]) abandonAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.gone.Load() {
-		s.dispose()
+		s.emptyShard()
 	}
 }
 
-// dispose empties the shard for good; called with the mutex. What the runners
-// hold they drop themselves, before their next dispatch.
-func (s *Shard[C, Req, Resp]) dispose() {
+// emptyShard empties the shard finally; called with the mutex. Runners drop their own
+// batches before their next message.
+func (s *Shard[C, Req, Resp]) emptyShard() {
 	s.gone.Store(true)
 	s.cancel()
-	s.releaseWaiters()
+	s.waiters.releaseAll()
 	if s.stopping != nil {
 		s.stopping.timer.Stop()
 	}
 	var lost []Message[Req]
 	for _, in := range s.entities {
-		lost = append(lost, in.bare()...)
-		if in.box != nil {
-			lost = append(lost, in.box.msgs...)
-			in.box = nil
+		lost = append(lost, in.endActivation()...)
+		if in.mailbox != nil {
+			lost = append(lost, in.mailbox.msgs...)
+			in.mailbox = nil
 		}
 		if in.state == holding {
-			in.extra.hold.Stop()
+			in.cold.hold.Stop()
 		}
 	}
 	s.host.cfg.Counters.Abandoned.Add(len(s.entities))
 	s.host.cfg.Counters.Entities.Add(-len(s.entities))
 	s.recent = [recentMost]*instance[C, Req, Resp]{}
-	s.entities, s.parked, s.spare, s.carry, s.order = nil, nil, nil, nil, nil
-	s.memory = reliable.Memory{}
-	s.host.forget(s)
+	s.entities, s.parked, s.mailboxes.spare = nil, nil, nil
+	s.states, s.order = stateTable{}, evictionOrder[C, Req, Resp]{}
+	s.dedup.dropMemory()
+	s.host.removeShard(s)
 	if len(lost) > 0 {
-		s.host.work.Go(func() { s.fail(lost, ErrAbandoned) })
+		s.host.work.Go(func() { s.failMessages(lost, ErrAbandoned) })
 	}
 }
 
-// fail answers messages that will not be handled.
-func (s *Shard[C, Req, Resp]) fail(msgs []Message[Req], err error) {
+// failMessages answers messages that will not be handled.
+func (s *Shard[C, Req, Resp]) failMessages(msgs []Message[Req], err error) {
 	tells := 0
 	for _, m := range msgs {
 		if m.reliableMark() != nil {
-			s.refuse(&m)
+			s.dedup.refuseCopy(m.Reply.Node, m.reliableMark())
 			continue
 		}
 		if m.Reply.Call == 0 {

@@ -65,7 +65,7 @@ func TestAStopEndsEachInstanceOnce(t *testing.T) {
 			c.Passivation, c.Limit = Passivation{Limit: 1}, &limit
 		})
 		s := r.start(t, 0)
-		const n = stopsAtOnce + 20
+		const n = parallelStops + 20
 		for i := range n {
 			deliver(t, s, fmt.Sprint("e", i), ask(1, uint64(i+1)))
 		}
@@ -80,15 +80,15 @@ func TestAStopEndsEachInstanceOnce(t *testing.T) {
 			s.Dismiss(fmt.Sprint("e", i))
 		}
 		pass(time.Minute)
-		if now.Load() != stopsAtOnce {
-			t.Errorf("%d end side by side, want %d", now.Load(), stopsAtOnce)
+		if now.Load() != parallelStops {
+			t.Errorf("%d end side by side, want %d", now.Load(), parallelStops)
 		}
 		close(r.gate)
 		if st := <-done; st.Forced {
 			t.Error("forced")
 		}
 		slices.Sort(r.log)
-		if len(r.log) != n || len(slices.Compact(r.log)) != n || most.Load() != stopsAtOnce {
+		if len(r.log) != n || len(slices.Compact(r.log)) != n || most.Load() != parallelStops {
 			t.Errorf("%d goodbyes of %d, %d side by side", len(r.log), n, most.Load())
 		}
 	})
@@ -185,7 +185,7 @@ func TestClosedAndStoppingTakeNothing(t *testing.T) {
 			t.Error("a shard that runs is not open")
 		}
 		r.StopShard(0, s.Token(), time.Minute, false, func(Stopped) {})
-		m, in := ask(1, 2), r.NewInlet()
+		m, in := ask(1, 2), r.NewBatchInserter()
 		if err := s.DeliverTo(in, []byte("a"), PlaceOf(Hash([]byte("a"))), &m, nil, 0); !errors.Is(err, ErrNotHosted) {
 			t.Errorf("to one that lives in a shard that stops: %v", err)
 		}

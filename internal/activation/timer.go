@@ -12,8 +12,8 @@ type TimerHandler[C any] interface {
 	OnTimer(ctx C, name string) error
 }
 
-// ReceiveTimeout is the name with which OnTimer is called when no message came for
-// as long as Context.ReceiveTimeout was told.
+// ReceiveTimeout is the name with which OnTimer is called when no message came for the
+// duration that was passed to Context.ReceiveTimeout.
 const ReceiveTimeout = "receive time-out"
 
 // TimersMax is how many timers an instance may have.
@@ -33,8 +33,8 @@ func (c *Context) Every(name string, d time.Duration) error {
 	return c.setTimer(name, d, d)
 }
 
-// setTimer does nothing in OnStop: the timer would end with the instance, and one that
-// was cut loose would set it for another.
+// setTimer does nothing in OnStop: the timer would end with the instance, and a detached
+// instance would set it for its successor.
 func (c *Context) setTimer(name string, after, every time.Duration) error {
 	s := c.info()
 	if s == nil {
@@ -48,7 +48,7 @@ func (c *Context) setTimer(name string, after, every time.Duration) error {
 
 // Cancel clears a timer, if it is set.
 func (c *Context) Cancel(name string) {
-	if s := c.live("Cancel"); !c.ends {
+	if s := c.mustInfo("Cancel"); !c.ends {
 		s.ops.cancelTimer(c.id, name)
 	}
 }
@@ -66,14 +66,6 @@ func (c *Context) ReceiveTimeout(d time.Duration) error {
 	return c.Every(ReceiveTimeout, d)
 }
 
-// shardOps is what a Context needs of its shard. Instances are named by id: the
-// caller is a handler, so its instance is in the map unless the shard is gone.
-type shardOps interface {
-	setTimer(id, name string, after, every time.Duration) error
-	cancelTimer(id, name string)
-	roomToStash(id string) error
-}
-
 // timer is one timer of an instance. It belongs to the shard's mutex.
 type timer struct {
 	name string
@@ -82,14 +74,14 @@ type timer struct {
 	clock *time.Timer
 	// queued: a message for it is in the mailbox.
 	queued bool
-	// stopped timers are forgotten wherever they are met. Invariant: those of an instance
-	// that has ended, however it ended, are stopped.
+	// stopped timers are ignored. Invariant: all timers of an instance that has ended are
+	// stopped.
 	stopped bool
-	// begins: it is no timer at all; see Message.ForStart.
+	// begins: the message is ForStart, not a timer.
 	begins bool
 }
 
-func (t *timer) stop() {
+func (t *timer) stopClock() {
 	t.stopped = true
 	t.clock.Stop()
 }
@@ -102,12 +94,12 @@ func (s *Shard[C, Req, Resp]) setTimer(id, name string, after, every time.Durati
 	defer s.mu.Unlock()
 	in := s.entities[id]
 	if in == nil || s.stopping != nil {
-		// It would be stopped at once.
+		// It would be stopped immediately.
 		return nil
 	}
-	x := in.more()
+	x := in.needCold()
 	if old := x.timers[name]; old != nil {
-		old.stop()
+		old.stopClock()
 	} else if len(x.timers) >= TimersMax {
 		return fmt.Errorf("%w: %d are set already", ErrTimer, TimersMax)
 	}
@@ -126,16 +118,16 @@ func (s *Shard[C, Req, Resp]) setTimer(id, name string, after, every time.Durati
 func (s *Shard[C, Req, Resp]) cancelTimer(id, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if in := s.entities[id]; in != nil && in.extra != nil {
+	if in := s.entities[id]; in != nil && in.cold != nil {
 		in.dropTimer(name)
 	}
 }
 
 // dropTimer is called with the mutex.
 func (in *instance[C, Req, Resp]) dropTimer(name string) {
-	x := in.extra
+	x := in.cold
 	if t := x.timers[name]; t != nil {
-		t.stop()
+		t.stopClock()
 		delete(x.timers, name)
 	}
 	if name == ReceiveTimeout {
@@ -145,14 +137,14 @@ func (in *instance[C, Req, Resp]) dropTimer(name string) {
 
 // stopTimers is called with the mutex.
 func (in *instance[C, Req, Resp]) stopTimers() {
-	if x := in.extra; x != nil {
+	if x := in.cold; x != nil {
 		for name := range x.timers {
 			in.dropTimer(name)
 		}
 	}
 }
 
-// fire puts a timer that has run out into the mailbox.
+// fire puts an expired timer into the mailbox.
 func (s *Shard[C, Req, Resp]) fire(in *instance[C, Req, Resp], t *timer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,26 +162,26 @@ func (s *Shard[C, Req, Resp]) fire(in *instance[C, Req, Resp], t *timer) {
 		return
 	}
 	t.queued = true
-	if in.box == nil {
-		in.box = s.takeBox()
+	if in.mailbox == nil {
+		in.mailbox = s.mailboxes.borrow()
 	}
-	in.box.msgs = append(in.box.msgs, Message[Req]{rare: &rareFields{timer: t}})
+	in.mailbox.msgs = append(in.mailbox.msgs, Message[Req]{rare: &rareFields{timer: t}})
 	if in.state == resting {
-		s.begin(in)
+		s.startInstance(in)
 	}
 }
 
-// quiet returns how much of the receive time-out is left, 0 for other timers;
-// called with the mutex.
+// quiet returns the rest of the receive time-out, 0 for other timers; called with the
+// mutex.
 func (in *instance[C, Req, Resp]) quiet(t *timer) time.Duration {
 	if t.name != ReceiveTimeout {
 		return 0
 	}
-	return t.every - time.Since(in.extra.heard)
+	return t.every - time.Since(in.cold.lastHandled)
 }
 
-// due reports whether a timer that came out of the mailbox still counts.
-func (r *runner[C, Req, Resp]) due(t *timer) bool {
+// isDue reports whether a timer that came out of the mailbox is still set.
+func (r *runner[C, Req, Resp]) isDue(t *timer) bool {
 	if t.begins {
 		return true
 	}
@@ -219,12 +211,12 @@ func (r *runner[C, Req, Resp]) onTimer(name string) error {
 	return err
 }
 
-// hear notes, for the receive time-out, that a message was handled.
-func (r *runner[C, Req, Resp]) hear() {
+// noteHandled records, for the receive time-out, that a message was handled.
+func (r *runner[C, Req, Resp]) noteHandled() {
 	s := r.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if x := r.in.extra; x != nil {
-		x.heard = time.Now()
+	if x := r.in.cold; x != nil {
+		x.lastHandled = time.Now()
 	}
 }

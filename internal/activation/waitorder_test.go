@@ -54,11 +54,11 @@ func TestWaitersEnterInTheOrderOfArrival(t *testing.T) {
 		for range waiting {
 			r.gate <- struct{}{}
 			synctest.Wait()
-			if len(s.waiters) > 0 && offer(s, "a", Message[int]{Req: 99}) != ErrMailboxFull {
+			if len(s.waiters.queues) > 0 && offer(s, "a", Message[int]{Req: 99}) != ErrMailboxFull {
 				t.Fatal("a message passed those that wait for room")
 			}
 		}
-		for len(s.waiters) > 0 {
+		for len(s.waiters.queues) > 0 {
 			r.gate <- struct{}{}
 			synctest.Wait()
 		}
@@ -94,7 +94,7 @@ func TestAWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 			stops[i]()
 		}
 		r.expectLog(t, "a:0", "a:0", "a:2", "a:4")
-		if len(s.waiters) != 0 || s.entities["a"].has(flagWaited|flagUrgent) {
+		if len(s.waiters.queues) != 0 || s.entities["a"].hasFlag(flagWaited|flagUrgent) {
 			t.Error("the queue is empty and was kept")
 		}
 	})

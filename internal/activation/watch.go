@@ -1,9 +1,18 @@
 package activation
 
-import "time"
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"time"
+)
 
-// The watch sees calls of entities' code that do not return. A clock read at each call
-// would cost as much as the rest of a message's way, so nothing is written per message:
+// The watch detects calls of entities' code that do not return. Reading the clock at each
+// call would cost as much as the rest of a message's way, so the watch writes nothing per
+// message:
 //
 //	pop    notes, under the run queue's mutex, which instance a goroutine has in hand
 //	calls  sets flagWatched on the instances in hand; a tick later, an instance that is
@@ -11,21 +20,22 @@ import "time"
 //	loop   clears the flag, which shares a word with those that it reads anyway, before
 //	       the next message
 //
-// So a call's age is known to within one tick, from below.
+// So the measured age of a call is at most one tick too low.
 
-// watched is what the watch knows of a goroutine; it belongs to its run queue's mutex.
+// watched is the watch's record of a worker; it belongs to the run queue's mutex.
 type watched[C, Req, Resp any] struct {
-	// s and in are what it runs, nil while it looks for work; runs counts its runs.
+	// s and in are the instance that it runs, nil while it looks for a task; runs counts
+	// its runs.
 	s    *Shard[C, Req, Resp]
 	in   *instance[C, Req, Resp]
 	runs uint32
-	// at is its place in working.
+	// at is its index in runQueue.working.
 	at int
-	// seen is the run, and since the time, at which the call in hand was first seen;
-	// told: it counts as blocked.
-	seen  uint32
-	since time.Time
-	told  bool
+	// seen is the run, and since the time, at which the current call was first seen.
+	// reported: the call counts as blocked.
+	seen     uint32
+	since    time.Time
+	reported bool
 }
 
 // Running is a call of an entity's code that has not returned.
@@ -33,14 +43,14 @@ type Running struct {
 	Type  string
 	ID    string
 	Shard ShardID
-	// For is how long the call has been seen running, at least.
+	// For is a lower bound of the call's duration so far.
 	For time.Duration
-	// Stack is the goroutine's, "" if it was not asked for or not found.
+	// Stack is the goroutine's stack, "" if it was not requested or not found.
 	Stack string
 }
 
-// employ notes what a goroutine has in hand; called with the mutex.
-func (q *runQueue[C, Req, Resp]) employ(h *hands[C, Req, Resp], s *Shard[C, Req, Resp], in *instance[C, Req, Resp], first bool) {
+// assignWorker records the instance that a worker runs; called with the mutex.
+func (q *runQueue[C, Req, Resp]) assignWorker(h *worker[C, Req, Resp], s *Shard[C, Req, Resp], in *instance[C, Req, Resp], first bool) {
 	if first {
 		h.at = len(q.working)
 		q.working = append(q.working, h)
@@ -49,10 +59,10 @@ func (q *runQueue[C, Req, Resp]) employ(h *hands[C, Req, Resp], s *Shard[C, Req,
 	h.runs++
 }
 
-// dismiss notes that a goroutine has found nothing more to do; called with the mutex.
-func (q *runQueue[C, Req, Resp]) dismiss(h *hands[C, Req, Resp]) {
+// releaseWorker removes a worker that has found no task; called with the mutex.
+func (q *runQueue[C, Req, Resp]) releaseWorker(h *worker[C, Req, Resp]) {
 	if h.at >= len(q.working) || q.working[h.at] != h {
-		return // it never had anything
+		return // it never had a task
 	}
 	last := len(q.working) - 1
 	q.working[h.at] = q.working[last]
@@ -62,18 +72,18 @@ func (q *runQueue[C, Req, Resp]) dismiss(h *hands[C, Req, Resp]) {
 	h.s, h.in = nil, nil
 }
 
-// leave ends a goroutine's work, also when a handler ended the goroutine.
-func (q *runQueue[C, Req, Resp]) leave(h *hands[C, Req, Resp]) {
+// endWorker ends a worker, also if a handler ended its goroutine.
+func (q *runQueue[C, Req, Resp]) endWorker(h *worker[C, Req, Resp]) {
 	if h.in != nil {
 		q.mu.Lock()
-		q.dismiss(h)
+		q.releaseWorker(h)
 		q.mu.Unlock()
 	}
-	q.host.hands.Put(h)
+	q.host.workers.Put(h)
 }
 
-// ticksPerBlocked sets how late a blocked call may be seen: an eighth of BlockedAfter, at
-// most tickMost.
+// ticksPerBlocked bounds the delay after which a blocked call is detected: an eighth of
+// BlockedAfter, at most tickMost.
 const (
 	ticksPerBlocked = 8
 	tickMost        = 500 * time.Millisecond
@@ -82,7 +92,7 @@ const (
 // watch looks for blocked calls until the Host is closed.
 func (h *Host[C, Req, Resp]) watch() {
 	h.callEvery(min(max(h.cfg.BlockedAfter/ticksPerBlocked, time.Millisecond), tickMost), func() bool {
-		h.report(h.calls(time.Now()))
+		h.reportBlocked(h.calls(time.Now()))
 		return true
 	})
 }
@@ -91,23 +101,23 @@ func (h *Host[C, Req, Resp]) watch() {
 type call struct {
 	Running
 	mark string
-	// fresh: it has just come to count as blocked.
+	// fresh: it counts as blocked since this tick.
 	fresh bool
 }
 
-// calls returns the calls that run; fresh ones count as blocked from now on.
+// calls returns the running calls; fresh ones count as blocked from now on.
 func (h *Host[C, Req, Resp]) calls(now time.Time) (calls []call) {
 	for i := range h.queues {
 		q := &h.queues[i]
 		q.mu.Lock()
 		for _, w := range q.working {
-			if w.runs != w.seen || !w.in.has(flagWatched) {
-				w.seen, w.since, w.told = w.runs, now, false
+			if w.runs != w.seen || !w.in.hasFlag(flagWatched) {
+				w.seen, w.since, w.reported = w.runs, now, false
 				w.in.flags.Or(flagWatched)
 			}
 			age := now.Sub(w.since)
-			fresh := h.cfg.BlockedAfter > 0 && age >= h.cfg.BlockedAfter && !w.told
-			w.told = w.told || fresh
+			fresh := h.cfg.BlockedAfter > 0 && age >= h.cfg.BlockedAfter && !w.reported
+			w.reported = w.reported || fresh
 			calls = append(calls, call{Running{Type: h.cfg.Type, ID: w.in.id, Shard: w.s.info.number, For: age}, w.mark.id, fresh})
 		}
 		q.mu.Unlock()
@@ -115,8 +125,8 @@ func (h *Host[C, Req, Resp]) calls(now time.Time) (calls []call) {
 	return calls
 }
 
-// report logs and counts what has come to be blocked.
-func (h *Host[C, Req, Resp]) report(calls []call) {
+// reportBlocked logs and counts the calls that have just become blocked.
+func (h *Host[C, Req, Resp]) reportBlocked(calls []call) {
 	var say []call
 	unsaid := 0
 	for _, c := range calls {
@@ -140,8 +150,8 @@ func (h *Host[C, Req, Resp]) report(calls []call) {
 	}
 }
 
-// Running returns the calls of entities' code that run now, with their goroutines' stacks
-// if these are asked for, of at most runningStacksMax.
+// Running returns the calls of entities' code that run now. With stacks, it adds the
+// stacks of the first runningStacksMax.
 func (h *Host[C, Req, Resp]) Running(stacks bool) []Running {
 	calls := h.calls(time.Now())
 	var found map[string]string
@@ -159,10 +169,112 @@ func (h *Host[C, Req, Resp]) Running(stacks bool) []Running {
 // runningStacksMax bounds the stacks that Running returns.
 const runningStacksMax = 64
 
-// Oldest returns for how long the call that runs longest has run, 0 if none runs.
+// Oldest returns the duration of the longest running call, 0 if none runs.
 func (h *Host[C, Req, Resp]) Oldest() (age time.Duration) {
 	for _, c := range h.calls(time.Now()) {
 		age = max(age, c.For)
 	}
 	return age
+}
+
+// mark labels the goroutine of a worker, so that a profile identifies it. Go has no other
+// access to one goroutine's stack that does not stop all goroutines for its duration.
+type mark struct {
+	// id is unique in the process while the worker exists.
+	id     string
+	labels context.Context
+}
+
+// The labels' keys. The type's is for users: profiles of processor time can be cut by it.
+const (
+	labelWorker = "peerage_worker"
+	labelType   = "peerage_type"
+)
+
+func newWorker[C, Req, Resp any](typ string, newContext func() (C, *Context)) *worker[C, Req, Resp] {
+	h := &worker[C, Req, Resp]{own: new(mailbox[Req]), newContext: newContext}
+	h.mark.id = fmt.Sprintf("%p", h) // an address: no two workers have the same
+	h.mark.labels = pprof.WithLabels(context.Background(), pprof.Labels(labelWorker, h.mark.id, labelType, typ))
+	h.renewContext()
+	return h
+}
+
+// labelGoroutine labels the calling goroutine.
+func (m *mark) labelGoroutine() { pprof.SetGoroutineLabels(m.labels) }
+
+// stackBytesMax bounds one goroutine's stack.
+const stackBytesMax = 8 << 10
+
+// stacksOf returns the stacks of the calls' goroutines, by mark. Its cost is proportional
+// to the number of goroutines of the process.
+func stacksOf(calls []call) map[string]string {
+	f := finder{wanted: map[string]bool{}, found: map[string]string{}}
+	for _, c := range calls {
+		f.wanted[c.mark] = true
+	}
+	_ = pprof.Lookup("goroutine").WriteTo(&f, 1) // finder's Write does not fail
+	f.endParagraph()
+	return f.found
+}
+
+// finder parses the text of a goroutine profile and keeps the stacks with wanted labels.
+// The profile has a paragraph for each stack: a line of counters, one of labels, then the
+// frames.
+type finder struct {
+	wanted map[string]bool
+	found  map[string]string
+	line   []byte
+	// mark is the mark of the paragraph, "" if it is not wanted.
+	mark  string
+	stack strings.Builder
+}
+
+func (f *finder) Write(p []byte) (int, error) {
+	n := len(p)
+	for {
+		i := bytes.IndexByte(p, '\n')
+		if i < 0 {
+			f.line = append(f.line, p...)
+			return n, nil
+		}
+		f.takeLine(append(f.line, p[:i]...))
+		f.line, p = f.line[:0], p[i+1:]
+	}
+}
+
+func (f *finder) takeLine(line []byte) {
+	text := string(line)
+	switch {
+	case text == "":
+		f.endParagraph()
+	case strings.HasPrefix(text, "# labels:"):
+		if mark := labelIn(text); f.wanted[mark] {
+			f.mark = mark
+		}
+	case f.mark != "" && strings.HasPrefix(text, "#\t") && f.stack.Len() < stackBytesMax:
+		// # address, function and offset, file and line
+		if fields := strings.Fields(text); len(fields) >= 4 {
+			fmt.Fprintf(&f.stack, "%s\n\t%s\n", fields[2], strings.Join(fields[3:], " "))
+		}
+	}
+}
+
+// endParagraph ends a paragraph.
+func (f *finder) endParagraph() {
+	if f.mark != "" {
+		f.found[f.mark] = f.stack.String()
+	}
+	f.mark = ""
+	f.stack.Reset()
+}
+
+// labelIn returns the worker's label of a line of labels: {"key":"value", "key":"value"}.
+func labelIn(line string) string {
+	_, rest, _ := strings.Cut(line, strconv.Quote(labelWorker)+":")
+	rest, ok := strings.CutPrefix(rest, `"`)
+	if !ok {
+		return ""
+	}
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
 }

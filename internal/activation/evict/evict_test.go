@@ -164,16 +164,16 @@ func TestTheWindowClimbs(t *testing.T) {
 	for i := range 200_000 {
 		c.use(fmt.Sprint((i/60*20 + i%20) % 100_000))
 	}
-	if w := c.p.(*tiny[string]).climb.window; w < 0.05 {
+	if w := c.p.(*wTinyLFU[string]).climb.window; w < 0.05 {
 		t.Errorf("window is %.2f of the room", w)
 	}
 }
 
 // A limit that is meant as none costs no more memory than a large one.
 func TestTheSketchIsBounded(t *testing.T) {
-	for _, limit := range []int{placesMost, math.MaxInt32, math.MaxInt} {
+	for _, limit := range []int{sketchLimitMax, math.MaxInt32, math.MaxInt} {
 		s := newSketch(limit)
-		if n := len(s.table) * 8; n > 16*placesMost || s.halveAt != halveFactor*placesMost {
+		if n := len(s.table) * 8; n > 16*sketchLimitMax || s.halveAt != halveFactor*sketchLimitMax {
 			t.Errorf("limit %d: %d bytes, halved after %d uses", limit, n, s.halveAt)
 		}
 	}
@@ -182,13 +182,13 @@ func TestTheSketchIsBounded(t *testing.T) {
 func TestTheSketchCountsAndForgets(t *testing.T) {
 	s := newSketch(100)
 	for range 40 {
-		s.add(1)
+		s.addUse(1)
 	}
 	if s.estimate(1) != counterMax || s.estimate(2) != 0 {
 		t.Errorf("estimates %d and %d", s.estimate(1), s.estimate(2))
 	}
 	for i := range uint64(1000) {
-		s.add(i<<32 + 7)
+		s.addUse(i<<32 + 7)
 	}
 	if e := s.estimate(1); e > 8 {
 		t.Errorf("%d after the halving", e)

@@ -1,5 +1,18 @@
 package evict
 
+// Node is the place of one value in a Policy. It is in one Policy at a time.
+type Node[V any] struct {
+	Value V
+	// Hash is the value's key, well mixed; TinyLFU needs it.
+	Hash uint64
+
+	prev, next *Node[V]
+	// in is the list that contains the node.
+	in *list[V]
+	// level is the node's level in the main area of TinyLFU.
+	level uint8
+}
+
 // list is a doubly linked list through its nodes.
 type list[V any] struct {
 	front, back *Node[V]
@@ -18,7 +31,7 @@ func (l *list[V]) insertBetween(prev, n, next *Node[V]) {
 	l.len++
 }
 
-func (l *list[V]) remove(n *Node[V]) {
+func (l *list[V]) unlink(n *Node[V]) {
 	l.connectNodes(n.prev, n.next)
 	n.in, n.prev, n.next = nil, nil, nil
 	l.len--

@@ -11,19 +11,6 @@ const (
 	TinyLFU
 )
 
-// Node is the place of one value in a Policy. It is in one Policy at a time.
-type Node[V any] struct {
-	Value V
-	// Hash is the value's key, well mixed; TinyLFU needs it.
-	Hash uint64
-
-	prev, next *Node[V]
-	// in is the list that contains the node.
-	in *list[V]
-	// level is the node's level in the main area of TinyLFU.
-	level uint8
-}
-
 // Policy orders nodes for eviction. It never removes a node by itself: the owner calls Evict
 // while Len is above its limit.
 type Policy[V any] interface {
@@ -44,7 +31,7 @@ type Policy[V any] interface {
 // New returns an empty Policy for a limit of at least 1.
 func New[V any](kind Kind, limit int) Policy[V] {
 	if kind == TinyLFU {
-		return newTiny[V](limit)
+		return newWTinyLFU[V](limit)
 	}
 	return &recency[V]{}
 }
@@ -53,15 +40,15 @@ func New[V any](kind Kind, limit int) Policy[V] {
 type recency[V any] struct{ list list[V] }
 
 func (r *recency[V]) Add(n *Node[V])    { r.list.pushFront(n) }
-func (r *recency[V]) Touch(n *Node[V])  { r.list.remove(n); r.list.pushFront(n) }
-func (r *recency[V]) Remove(n *Node[V]) { r.list.remove(n) }
+func (r *recency[V]) Touch(n *Node[V])  { r.list.unlink(n); r.list.pushFront(n) }
+func (r *recency[V]) Remove(n *Node[V]) { r.list.unlink(n) }
 func (r *recency[V]) Len() int          { return r.list.len }
 func (r *recency[V]) Resize(int)        {}
 
 func (r *recency[V]) Evict() *Node[V] {
 	n := r.list.back
 	if n != nil {
-		r.list.remove(n)
+		r.list.unlink(n)
 	}
 	return n
 }

@@ -26,7 +26,7 @@ func (s *segmented[V]) Add(n *Node[V]) {
 }
 
 func (s *segmented[V]) Touch(n *Node[V]) {
-	s.levels[n.level].remove(n)
+	s.levels[n.level].unlink(n)
 	if top := uint8(len(s.levels) - 1); n.level < top {
 		n.level++
 	}
@@ -39,7 +39,7 @@ func (s *segmented[V]) demote() {
 	for i := len(s.levels) - 1; i > 0; i-- {
 		for s.levels[i].len > s.room[i] {
 			n := s.levels[i].back
-			s.levels[i].remove(n)
+			s.levels[i].unlink(n)
 			n.level--
 			s.levels[i-1].pushFront(n)
 		}
@@ -47,7 +47,7 @@ func (s *segmented[V]) demote() {
 }
 
 func (s *segmented[V]) Remove(n *Node[V]) {
-	s.levels[n.level].remove(n)
+	s.levels[n.level].unlink(n)
 	s.n--
 }
 

@@ -2,8 +2,8 @@ package evict
 
 import "math/bits"
 
-// sketch estimates how often keys were used lately: a count-min sketch of four
-// rows of 4-bit counters, halved now and then so that it forgets.
+// sketch estimates how often keys were used recently: a count-min sketch of four rows of
+// 4-bit counters, halved at intervals so that old uses fade.
 type sketch struct {
 	// table has all rows; each word holds 16 counters.
 	table []uint64
@@ -21,36 +21,36 @@ const (
 	halvedBits   = 0x7777777777777777
 	countersMin  = 64
 	perWordShift = 4
-	// placesMost bounds the memory of a sketch: a limit may be meant as none.
-	placesMost = 1 << 22
+	// sketchLimitMax bounds the memory of a sketch: a huge limit may mean no limit.
+	sketchLimitMax = 1 << 22
 )
 
-// places is the limit as far as a sketch goes.
-func places(limit int) int { return min(max(limit, 1), placesMost) }
+// sketchLimit returns the limit for the size of a sketch.
+func sketchLimit(limit int) int { return min(max(limit, 1), sketchLimitMax) }
 
 func newSketch(limit int) *sketch {
 	s := &sketch{mask: sketchWidth(limit) - 1}
 	s.table = make([]uint64, rows*(s.mask+1)>>perWordShift)
-	s.halveAt = halveFactor * places(limit)
+	s.halveAt = halveFactor * sketchLimit(limit)
 	return s
 }
 
 // sketchWidth returns the number of counters of a row, a power of two.
 func sketchWidth(limit int) uint64 {
-	return max(countersMin, uint64(1)<<bits.Len64(uint64(places(limit))*widthFactor-1))
+	return max(countersMin, uint64(1)<<bits.Len64(uint64(sketchLimit(limit))*widthFactor-1))
 }
 
 // at returns the word and the shift of a key's counter in a row.
-func (s *sketch) at(hash uint64, row uint64) (word int, shift uint) {
+func (s *sketch) counterAt(hash uint64, row uint64) (word int, shift uint) {
 	h := (hash + row*0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9
 	h ^= h >> 32
 	i := h&s.mask + row*(s.mask+1)
 	return int(i >> perWordShift), uint(i&15) * 4
 }
 
-func (s *sketch) add(hash uint64) {
+func (s *sketch) addUse(hash uint64) {
 	for row := range uint64(rows) {
-		w, shift := s.at(hash, row)
+		w, shift := s.counterAt(hash, row)
 		if s.table[w]>>shift&counterMax < counterMax {
 			s.table[w] += 1 << shift
 		}
@@ -67,7 +67,7 @@ func (s *sketch) add(hash uint64) {
 func (s *sketch) estimate(hash uint64) uint64 {
 	least := uint64(counterMax)
 	for row := range uint64(rows) {
-		w, shift := s.at(hash, row)
+		w, shift := s.counterAt(hash, row)
 		least = min(least, s.table[w]>>shift&counterMax)
 	}
 	return least

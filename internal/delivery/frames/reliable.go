@@ -21,7 +21,7 @@ import (
 const (
 	ConfirmHead    = 27
 	confirmAll     = 0x80
-	OutcomeGivenUp = byte(activation.SureGap) + 1
+	OutcomeGivenUp = byte(activation.ReliableGap) + 1
 	outcomes       = OutcomeGivenUp + 1
 )
 

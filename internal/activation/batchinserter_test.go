@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func bring(t *testing.T, in *Inlet[*Context, int, int], s *Shard[*Context, int, int], id string, ms ...Message[int]) {
+func bring(t *testing.T, in *BatchInserter[*Context, int, int], s *Shard[*Context, int, int], id string, ms ...Message[int]) {
 	t.Helper()
 	for _, m := range ms {
 		if err := s.DeliverTo(in, []byte(id), PlaceOf(Hash([]byte(id))), &m, nil, 0); err != nil {
@@ -22,7 +22,7 @@ func bring(t *testing.T, in *Inlet[*Context, int, int], s *Shard[*Context, int, 
 func TestWhatAnInletWokeBeginsWithItsFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config[*Context, int, int]) { c.Mailbox = 100 })
-		s, in := r.start(t, 1), r.NewInlet()
+		s, in := r.start(t, 1), r.NewBatchInserter()
 		bring(t, in, s, "a", ask(1, 1), ask(2, 2))
 		deliver(t, s, "a", ask(3, 3))
 		r.expectLog(t)
@@ -41,7 +41,7 @@ func TestWhatAnInletWokeBeginsWithItsFlush(t *testing.T) {
 func TestAnInletFlushesBeforeMailboxesFillUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config[*Context, int, int]) { c.Mailbox = 8 })
-		s, in := r.start(t, 1), r.NewInlet()
+		s, in := r.start(t, 1), r.NewBatchInserter()
 		bring(t, in, s, "a", ask(1, 1))
 		r.expectLog(t)
 		bring(t, in, s, "a", ask(2, 2))
@@ -52,7 +52,7 @@ func TestAnInletFlushesBeforeMailboxesFillUp(t *testing.T) {
 func TestControlMessagesPassOneThatCameAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config[*Context, int, int]) { c.Control, c.Mailbox = func(i int) bool { return i > 100 }, 100 })
-		s, in := r.start(t, 1), r.NewInlet()
+		s, in := r.start(t, 1), r.NewBatchInserter()
 		bring(t, in, s, "a", ask(1, 1), ask(2, 2), ask(101, 3), ask(102, 4))
 		in.Flush()
 		r.expectLog(t, "a:101", "a:102", "a:1", "a:2")
@@ -62,7 +62,7 @@ func TestControlMessagesPassOneThatCameAlone(t *testing.T) {
 func TestWithoutLeaseWhatAnInletBroughtWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config[*Context, int, int]) { c.Mailbox = 100 })
-		s, in := r.start(t, 1), r.NewInlet()
+		s, in := r.start(t, 1), r.NewBatchInserter()
 		bring(t, in, s, "a", ask(1, 1))
 		r.alive.Store(false)
 		in.Flush()
@@ -85,7 +85,7 @@ func TestWithoutLeaseWhatAnInletBroughtWaits(t *testing.T) {
 func TestAStopWaitsForWhatAnInletBrought(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config[*Context, int, int]) { c.Mailbox = 100 })
-		s, in := r.start(t, 1), r.NewInlet()
+		s, in := r.start(t, 1), r.NewBatchInserter()
 		bring(t, in, s, "a", ask(1, 1), ask(2, 2))
 		stopped := make(chan Stopped, 1)
 		r.StopShard(1, s.Token(), time.Minute, false, func(st Stopped) { stopped <- st })
@@ -101,7 +101,7 @@ func TestAStopWaitsForWhatAnInletBrought(t *testing.T) {
 func TestCloseWaitsForTheFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(c *Config[*Context, int, int]) { c.Mailbox = 100 })
-		s, in := r.start(t, 1), r.NewInlet()
+		s, in := r.start(t, 1), r.NewBatchInserter()
 		bring(t, in, s, "a", ask(1, 1), Message[int]{Req: 2})
 		closed := make(chan error, 1)
 		go func() { closed <- r.Close(context.Background()) }()
@@ -160,7 +160,7 @@ func TestAHandlerThatEndsItsGoroutineLeavesNothingOfItself(t *testing.T) {
 func TestARemovedInstanceIsNotFoundAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		s, in := r.start(t, 1), r.NewInlet()
+		s, in := r.start(t, 1), r.NewBatchInserter()
 		for i := range 3 {
 			bring(t, in, s, "a", ask(-3, uint64(2*i+1)))
 			in.Flush()

@@ -1,13 +1,13 @@
 package evict
 
-// tiny is W-TinyLFU. Who is new enters the window, an LRU. When the window is too
-// full its least recently used one is a candidate for the main area: it enters if
-// there is room, or if the sketch has seen it more often than the one that would
-// have to go; else it goes itself.
+// wTinyLFU is W-TinyLFU. A new node enters the window, an LRU. If the window is too full,
+// its least recently used node is a candidate for the main area. The candidate enters if
+// there is room, or if the sketch estimates more uses for it than for the main area's
+// victim; otherwise the candidate is evicted.
 //
-// How large the window should be depends on the load: it climbs. Now and then the
-// rate of hits is compared with the one before; if it fell, the climb turns round.
-type tiny[V any] struct {
+// The best size of the window depends on the load. The climber finds it: it compares the
+// rate of hits with the one before, and changes direction if the rate fell.
+type wTinyLFU[V any] struct {
 	window list[V]
 	main   *segmented[V]
 	sketch *sketch
@@ -16,74 +16,74 @@ type tiny[V any] struct {
 	limit, windowRoom int
 }
 
-func newTiny[V any](limit int) *tiny[V] {
-	t := &tiny[V]{main: newSegmented[V](limit), sketch: newSketch(limit), climb: newClimber()}
+func newWTinyLFU[V any](limit int) *wTinyLFU[V] {
+	t := &wTinyLFU[V]{main: newSegmented[V](limit), sketch: newSketch(limit), climb: newClimber()}
 	t.Resize(limit)
 	return t
 }
 
-func (t *tiny[V]) Add(n *Node[V]) {
-	t.used(n, false)
+func (t *wTinyLFU[V]) Add(n *Node[V]) {
+	t.countUse(n, false)
 	t.window.pushFront(n)
-	t.settle()
+	t.fillMain()
 }
 
-func (t *tiny[V]) Touch(n *Node[V]) {
-	t.used(n, true)
+func (t *wTinyLFU[V]) Touch(n *Node[V]) {
+	t.countUse(n, true)
 	if n.in == &t.window {
-		t.window.remove(n)
+		t.window.unlink(n)
 		t.window.pushFront(n)
 		return
 	}
 	t.main.Touch(n)
 }
 
-func (t *tiny[V]) used(n *Node[V], hit bool) {
-	t.sketch.add(n.Hash)
-	if t.climb.used(hit, halveFactor*places(t.limit)) {
+func (t *wTinyLFU[V]) countUse(n *Node[V], hit bool) {
+	t.sketch.addUse(n.Hash)
+	if t.climb.countUse(hit, halveFactor*sketchLimit(t.limit)) {
 		t.share()
 	}
 }
 
-// share divides the room between window and main, and moves what stands wrong.
-func (t *tiny[V]) share() {
+// share divides the room between window and main, and moves nodes accordingly.
+func (t *wTinyLFU[V]) share() {
 	t.windowRoom = max(int(t.climb.window*float64(t.limit)), 1)
 	t.main.Resize(t.limit - t.windowRoom)
 	for t.main.Len() > t.limit-t.windowRoom && t.window.len < t.windowRoom {
 		t.window.pushBack(t.main.Evict())
 	}
-	t.settle()
+	t.fillMain()
 }
 
-// settle moves candidates to the main area while it has room.
-func (t *tiny[V]) settle() {
+// fillMain moves candidates to the main area while it has room.
+func (t *wTinyLFU[V]) fillMain() {
 	for t.window.len > t.windowRoom && t.main.Len() < t.limit-t.windowRoom {
 		t.promote()
 	}
 }
 
-func (t *tiny[V]) promote() {
+func (t *wTinyLFU[V]) promote() {
 	n := t.window.back
-	t.window.remove(n)
+	t.window.unlink(n)
 	t.main.Add(n)
 }
 
-func (t *tiny[V]) Remove(n *Node[V]) {
+func (t *wTinyLFU[V]) Remove(n *Node[V]) {
 	if n.in == &t.window {
-		t.window.remove(n)
+		t.window.unlink(n)
 		return
 	}
 	t.main.Remove(n)
 }
 
-func (t *tiny[V]) Evict() *Node[V] {
+func (t *wTinyLFU[V]) Evict() *Node[V] {
 	candidate, victim := t.window.back, t.main.victim()
 	switch {
 	case candidate == nil && victim == nil:
 		return nil
 	case victim == nil, candidate != nil && t.window.len > t.windowRoom &&
 		t.sketch.estimate(candidate.Hash) <= t.sketch.estimate(victim.Hash):
-		t.window.remove(candidate)
+		t.window.unlink(candidate)
 		return candidate
 	}
 	t.main.Remove(victim)
@@ -93,14 +93,14 @@ func (t *tiny[V]) Evict() *Node[V] {
 	return victim
 }
 
-func (t *tiny[V]) Len() int { return t.window.len + t.main.Len() }
+func (t *wTinyLFU[V]) Len() int { return t.window.len + t.main.Len() }
 
-func (t *tiny[V]) Resize(limit int) {
+func (t *wTinyLFU[V]) Resize(limit int) {
 	t.limit = max(limit, 1)
 	if t.sketch.mask != sketchWidth(limit)-1 {
 		t.sketch = newSketch(limit)
 	}
-	t.sketch.halveAt = halveFactor * places(t.limit)
+	t.sketch.halveAt = halveFactor * sketchLimit(t.limit)
 	t.share()
 }
 
@@ -124,9 +124,9 @@ const (
 
 func newClimber() climber { return climber{window: windowMin, step: climbStep} }
 
-// used counts a use, and reports whether the window has changed; it looks at it
-// every so many uses.
-func (c *climber) used(hit bool, every int) bool {
+// countUse counts a use. After every so many uses it sets the window anew, and reports
+// whether it has changed.
+func (c *climber) countUse(hit bool, every int) bool {
 	c.uses++
 	if hit {
 		c.hits++

@@ -9,9 +9,9 @@ import (
 )
 
 // tinyCache is a cache of TinyLFU, of whose room so much is the window.
-func tinyCache(limit int, window float64) (*cache, *tiny[string]) {
+func tinyCache(limit int, window float64) (*cache, *wTinyLFU[string]) {
 	c := newCache("tiny", limit)
-	p := c.p.(*tiny[string])
+	p := c.p.(*wTinyLFU[string])
 	p.climb.window = window
 	p.share()
 	return c, p
@@ -190,7 +190,7 @@ func TestTheClimb(t *testing.T) {
 			if changed && i > 0 {
 				t.Fatalf("looks at it after %d uses", i)
 			}
-			changed = c.used(i < hits, every)
+			changed = c.countUse(i < hits, every)
 		}
 		return changed
 	}
