@@ -54,7 +54,7 @@ func TestApplicationDataKeepsNoShardWithoutAHome(t *testing.T) {
 		},
 		"many keys": func(t *testing.T, c *cluster) {
 			for i := range 10 {
-				var ops []replicator.Op
+				var ops []ddata.Op
 				for j := range 4000 {
 					ops = append(ops, ddata.Change(c.nodes[1].Data(""), ddata.ORSetKey[string](fmt.Sprint(i, "/", j)), put))
 				}

@@ -100,7 +100,9 @@ func New(cfg Config) (*Node, error) {
 	n.roleData, n.data = map[string]*roleData{}, map[string]*ddata.Data{}
 	for _, role := range append([]string{""}, cfg.Roles...) {
 		n.roleData[role] = newRoleData(n, role)
-		n.data[role] = ddata.New(n.roleData[role])
+		if n.data[role], err = openData(n.roleData[role]); err != nil {
+			return nil, err
+		}
 	}
 	n.exporter = newExporter(n)
 	if err := n.exporter.register(); err != nil {

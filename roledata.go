@@ -9,10 +9,24 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/door"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/replicator"
 )
+
+// openData gives typed access to the data that r replicates.
+func openData(r operation.Replicator) (*ddata.Data, error) {
+	d := new(ddata.Data)
+	connect, err := door.Open[func(operation.Replicator)](d)
+	if err != nil {
+		return nil, err
+	}
+	connect(r)
+	return d, nil
+}
 
 // roleData is the data of a role, through all incarnations of the node. It passes requests
 // to the replicator of the current incarnation, and keeps the subscriptions.
@@ -54,14 +68,14 @@ func notReady(err error) error {
 	return err
 }
 
-// Self implements ddata.Replicator.
+// Self implements operation.Replicator.
 func (d *roleData) Self() gossip.NodeID { return d.n.Self().ID }
 
-// WallTime implements ddata.Replicator.
+// WallTime implements operation.Replicator.
 func (d *roleData) WallTime() time.Time { return d.n.cfg.WallClock() }
 
-// Update implements ddata.Replicator.
-func (d *roleData) Update(ctx context.Context, ops []replicator.Op, level replicator.Level, opts ...replicator.Option) error {
+// Update implements operation.Replicator.
+func (d *roleData) Update(ctx context.Context, ops []operation.Op, level replicator.Level, opts ...replicator.Option) error {
 	r, err := d.now()
 	if err != nil {
 		return err
@@ -69,7 +83,7 @@ func (d *roleData) Update(ctx context.Context, ops []replicator.Op, level replic
 	return notReady(r.Update(ctx, ops, level, opts...))
 }
 
-// Get implements ddata.Replicator.
+// Get implements operation.Replicator.
 func (d *roleData) Get(ctx context.Context, keys []string, level replicator.Level, opts ...replicator.Option) ([]crdt.Value, error) {
 	r, err := d.now()
 	if err != nil {
@@ -79,7 +93,7 @@ func (d *roleData) Get(ctx context.Context, keys []string, level replicator.Leve
 	return vs, notReady(err)
 }
 
-// View implements ddata.Replicator.
+// View implements operation.Replicator.
 func (d *roleData) View(ctx context.Context, key string, f func(crdt.Value)) error {
 	r, err := d.now()
 	if err != nil {
@@ -88,7 +102,7 @@ func (d *roleData) View(ctx context.Context, key string, f func(crdt.Value)) err
 	return r.View(ctx, key, f)
 }
 
-// Keys implements ddata.Replicator.
+// Keys implements operation.Replicator.
 func (d *roleData) Keys(ctx context.Context, prefix string) ([]string, error) {
 	r, err := d.now()
 	if err != nil {
@@ -97,7 +111,7 @@ func (d *roleData) Keys(ctx context.Context, prefix string) ([]string, error) {
 	return r.Keys(ctx, prefix)
 }
 
-// Status serves ddata.Data.Status.
+// Status implements operation.Replicator.
 func (d *roleData) Status(ctx context.Context) (replicator.Stats, []replicator.PeerStats, error) {
 	r, err := d.now()
 	if err != nil {
@@ -106,8 +120,8 @@ func (d *roleData) Status(ctx context.Context) (replicator.Stats, []replicator.P
 	return r.Status(ctx)
 }
 
-// Subscribe implements ddata.Replicator.
-func (d *roleData) Subscribe(pattern string, f func(replicator.Change)) (cancel func()) {
+// Subscribe implements operation.Replicator.
+func (d *roleData) Subscribe(pattern string, f func(operation.Change)) (cancel func()) {
 	sub := &roleSubscription{pattern: pattern, f: f, shown: map[string]struct{}{}, detach: func() {}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,7 +153,7 @@ func (d *roleData) adopt(r *replica.Replicator) {
 // changes of the replicator to which the subscription is attached.
 type roleSubscription struct {
 	pattern string
-	f       func(replicator.Change)
+	f       func(operation.Change)
 
 	mu     sync.Mutex
 	at     *replica.Replicator // nil: ended, or not attached yet
@@ -157,7 +171,7 @@ func (s *roleSubscription) attach(r *replica.Replicator) {
 	}
 	again := s.at != nil
 	s.detach()
-	s.at, s.detach = r, r.Subscribe(s.pattern, func(c replicator.Change) { s.show(r, c) })
+	s.at, s.detach = r, r.Subscribe(s.pattern, func(c operation.Change) { s.show(r, c) })
 	if again {
 		go s.showGone(r)
 	}
@@ -176,7 +190,7 @@ func (s *roleSubscription) attachedTo(r *replica.Replicator) bool {
 	return s.at == r
 }
 
-func (s *roleSubscription) show(r *replica.Replicator, c replicator.Change) {
+func (s *roleSubscription) show(r *replica.Replicator, c operation.Change) {
 	s.busy.Lock()
 	defer s.busy.Unlock()
 	if !s.attachedTo(r) {
@@ -220,7 +234,7 @@ func (s *roleSubscription) showGone(r *replica.Replicator) {
 	for k := range s.shown { // order-free: each key stands for itself
 		if !there[k] && s.attachedTo(r) {
 			delete(s.shown, k)
-			s.f(replicator.Change{Key: k})
+			s.f(operation.Change{Key: k})
 		}
 	}
 }

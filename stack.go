@@ -29,8 +29,9 @@ type stack struct {
 	data        map[string]*ddata.Data
 	// records are the replicators of the coordinators' records, by role. They share neither
 	// lock, limits, disk nor connection with the application's data.
-	records  map[string]*replica.Replicator
-	sharding shardingService
+	records    map[string]*replica.Replicator
+	recordData map[string]*ddata.Data
+	sharding   shardingService
 
 	// viewed is set once the layers above gossip have their first view.
 	viewed atomic.Bool
@@ -55,7 +56,7 @@ func startStack(ctx context.Context, n *Node, cfg membership.Config) (*stack, er
 	s := &stack{
 		node: n, cfg: cfg, over: make(chan struct{}),
 		replicators: map[string]*replica.Replicator{}, data: map[string]*ddata.Data{},
-		records: map[string]*replica.Replicator{},
+		records: map[string]*replica.Replicator{}, recordData: map[string]*ddata.Data{},
 	}
 	var up atomic.Bool
 	cfg.Handlers = map[transport.Kind]transport.Handler{
@@ -111,12 +112,16 @@ func gate(up *atomic.Bool, h transport.Handler) transport.Handler {
 }
 
 func (s *stack) startUpper() error {
-	for _, role := range s.roles() {
-		s.replicators[role] = s.newReplicator(role)
-		s.data[role] = ddata.New(s.replicators[role])
-		s.records[role] = s.newRecords(role)
-	}
 	var err error
+	for _, role := range s.roles() {
+		s.replicators[role], s.records[role] = s.newReplicator(role), s.newRecords(role)
+		if s.data[role], err = openData(s.replicators[role]); err != nil {
+			return err
+		}
+		if s.recordData[role], err = openData(s.records[role]); err != nil {
+			return err
+		}
+	}
 	s.sharding, err = startSharding(s.node.registry, s.shardingConfig(), s.node.exporter.shardingObserver())
 	return err
 }

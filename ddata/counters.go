@@ -2,7 +2,7 @@ package ddata
 
 import (
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/operation"
 )
 
 // counterGrowthBytes is the maximum size of a writer's entry in a counter.
@@ -33,7 +33,7 @@ func (k gCounterType) value(v crdt.Value) (GCounter, error) {
 	return GCounter{of: state[*crdt.GCounter]{v: of}}, err
 }
 
-func (k gCounterType) tx(d *Data, v crdt.Value) (*GCounterTx, func() (replicator.Plan, error), error) {
+func (k gCounterType) tx(d *Data, v crdt.Value) (*GCounterTx, func() (operation.Plan, error), error) {
 	of, err := k.value(v)
 	t := &GCounterTx{GCounter: of, d: d}
 	t.of.looked = &t.c.looked
@@ -79,7 +79,7 @@ func (k pnCounterType) value(v crdt.Value) (PNCounter, error) {
 	return PNCounter{of: state[*crdt.PNCounter]{v: of}}, err
 }
 
-func (k pnCounterType) tx(d *Data, v crdt.Value) (*PNCounterTx, func() (replicator.Plan, error), error) {
+func (k pnCounterType) tx(d *Data, v crdt.Value) (*PNCounterTx, func() (operation.Plan, error), error) {
 	of, err := k.value(v)
 	t := &PNCounterTx{PNCounter: of, d: d}
 	t.of.looked = &t.c.looked

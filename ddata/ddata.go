@@ -3,10 +3,9 @@ package ddata
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -30,26 +29,24 @@ func MajorityPlus(plus, minCap int) Level { return replicator.Majority(plus, min
 // To needs n replicas.
 func To(n int) Level { return replicator.To(n) }
 
-// Replicator is the interface through which this package uses a replicator.
-type Replicator interface {
-	Self() gossip.NodeID
-	// WallTime returns the calendar time from which stamps are made.
-	WallTime() time.Time
-	Update(ctx context.Context, ops []replicator.Op, level Level, opts ...replicator.Option) error
-	Get(ctx context.Context, keys []string, level Level, opts ...replicator.Option) ([]crdt.Value, error)
-	View(ctx context.Context, key string, f func(crdt.Value)) error
-	Keys(ctx context.Context, prefix string) ([]string, error)
-	Subscribe(pattern string, f func(replicator.Change)) (cancel func())
-}
-
-// Data gives typed access to one replicator. It is safe for concurrent use.
+// Data gives typed access to the replicated data of one role; Node.Data of package peerage
+// returns it. The zero Data has no replicator: its use panics. Data is safe for concurrent
+// use.
 type Data struct {
-	r      Replicator
+	r      operation.Replicator
 	stamps stamps
 }
 
-// New returns typed access to r. It needs no closing.
-func New(r Replicator) *Data { return &Data{r: r, stamps: stamps{wall: r.WallTime}} }
+// Internal implements door.Opener: package peerage connects a new Data to its replicator.
+func (d *Data) Internal(target any) (found bool) {
+	t, found := target.(*func(operation.Replicator))
+	if found {
+		*t = d.connectTo
+	}
+	return found
+}
+
+func (d *Data) connectTo(r operation.Replicator) { d.r, d.stamps.wall = r, r.WallTime }
 
 // Key is the name and the type of a value. Get returns a V; the function of Update receives
 // a T, the transaction. The functions of this package whose names end in Key return a Key.
@@ -71,7 +68,7 @@ type dataType[V, T any] interface {
 	// value wraps v, which may be nil, in its typed form.
 	value(v crdt.Value) (V, error)
 	// tx returns a transaction over v, and a function that returns its plan.
-	tx(d *Data, v crdt.Value) (T, func() (replicator.Plan, error), error)
+	tx(d *Data, v crdt.Value) (T, func() (operation.Plan, error), error)
 }
 
 // Update changes the value of key as fn requests, first here, then at as many replicas as
@@ -83,21 +80,25 @@ type dataType[V, T any] interface {
 // So fn should have no effects except its requests. After 8 runs Update fails with
 // replicator.ErrContended, as it does for an Update of the same key within fn.
 func Update[V, T any](ctx context.Context, d *Data, key Key[V, T], level Level, fn func(T) error, opts ...replicator.Option) error {
-	return d.Update(ctx, level, []replicator.Op{Change(d, key, fn)}, opts...)
+	return d.Update(ctx, level, []Op{Change(d, key, fn)}, opts...)
 }
 
+// Op is a change of one key: Change and Delete return it, and Data.Update makes several in
+// one request.
+type Op struct{ op operation.Op }
+
 // Change returns the operation of an Update, for requests that change several keys.
-func Change[V, T any](d *Data, key Key[V, T], fn func(T) error) replicator.Op {
-	return replicator.Op{Key: key.name, Kind: key.typ.kind(), Plan: func(v crdt.Value) (replicator.Plan, error) {
+func Change[V, T any](d *Data, key Key[V, T], fn func(T) error) Op {
+	return Op{operation.Op{Key: key.name, Kind: key.typ.kind(), Plan: func(v crdt.Value) (operation.Plan, error) {
 		t, plan, err := key.typ.tx(d, v)
 		if err != nil {
-			return replicator.Plan{}, err
+			return operation.Plan{}, err
 		}
 		if err := fn(t); err != nil {
-			return replicator.Plan{}, err
+			return operation.Plan{}, err
 		}
 		return plan()
-	}}
+	}}}
 }
 
 // Update makes the changes of all ops, or none; see Change.
@@ -106,8 +107,12 @@ func Change[V, T any](d *Data, key Key[V, T], fn func(T) error) replicator.Op {
 // missed the write catches up key by key, as a new member does, and so do reads that find
 // newer values. So a Local read there may see some of the changes before the rest. Once
 // Update has returned nil at Majority, a Majority read of all the keys sees all changes.
-func (d *Data) Update(ctx context.Context, level Level, ops []replicator.Op, opts ...replicator.Option) error {
-	return d.r.Update(ctx, ops, level, opts...)
+func (d *Data) Update(ctx context.Context, level Level, ops []Op, opts ...replicator.Option) error {
+	requested := make([]operation.Op, len(ops))
+	for i, o := range ops {
+		requested[i] = o.op
+	}
+	return d.r.Update(ctx, requested, level, opts...)
 }
 
 // Get returns the value of key at the given level, empty if the key does not exist. The
@@ -160,7 +165,7 @@ func View[V, T any](ctx context.Context, d *Data, key Key[V, T], fn func(V) erro
 // empty value. The name must not end in "*": see SubscribePrefix. cancel ends the
 // subscription and does not wait for a running fn.
 func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
-	return d.r.Subscribe(key.name, func(c replicator.Change) {
+	return d.r.Subscribe(key.name, func(c operation.Change) {
 		if v, err := key.typ.value(c.Value); err == nil {
 			fn(v)
 		}
@@ -170,7 +175,7 @@ func Subscribe[V, T any](d *Data, key Key[V, T], fn func(V)) (cancel func()) {
 // SubscribePrefix is Subscribe for all keys of key's type whose names begin with key's
 // name. fn also receives the name of each key.
 func SubscribePrefix[V, T any](d *Data, key Key[V, T], fn func(name string, value V)) (cancel func()) {
-	return d.r.Subscribe(key.name+"*", func(c replicator.Change) {
+	return d.r.Subscribe(key.name+"*", func(c operation.Change) {
 		if v, err := key.typ.value(c.Value); err == nil {
 			fn(c.Key, v)
 		}
@@ -179,10 +184,10 @@ func SubscribePrefix[V, T any](d *Data, key Key[V, T], fn func(name string, valu
 
 // Delete returns the operations that delete keys, for Data.Update. Their values are gone,
 // whatever updates of them run concurrently on other nodes. The keys may be created again.
-func Delete(names ...string) []replicator.Op {
-	ops := make([]replicator.Op, len(names))
+func Delete(names ...string) []Op {
+	ops := make([]Op, len(names))
 	for i, name := range names {
-		ops[i] = replicator.Op{Key: name, Delete: true}
+		ops[i].op = operation.Op{Key: name, Delete: true}
 	}
 	return ops
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
@@ -19,7 +20,14 @@ import (
 func alone(t *testing.T) *Data {
 	r := replica.New(replica.Config{Self: 7, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	t.Cleanup(func() { r.Close() })
-	return New(r)
+	return dataOf(r)
+}
+
+// dataOf returns a Data that uses r.
+func dataOf(r operation.Replicator) *Data {
+	d := new(Data)
+	d.connectTo(r)
+	return d
 }
 
 func TestAnUpdateThatFailsChangesNothing(t *testing.T) {
@@ -189,7 +197,7 @@ func TestSetWinsOverADeletionThatIsForgottenHere(t *testing.T) {
 		r := replica.New(replica.Config{Self: 7, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 		defer r.Close()
 		r.SetView(&gossip.View{Epoch: gossip.FirstEpoch(1), Members: []gossip.Member{{Node: gossip.Node{ID: 7}, Status: gossip.Up}}})
-		d, key := New(r), LWWMapKey[string, string]("k")
+		d, key := dataOf(r), LWWMapKey[string, string]("k")
 		ahead := crdt.Stamp{Time: uint64(time.Now().Add(3*time.Second).UnixMilli()) << 16, Node: 9, Seq: 1}
 		elsewhere := &crdt.LWWMap[string, string]{}
 		elsewhere.Delete("a", ahead)

@@ -10,6 +10,8 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/door"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
@@ -37,7 +39,13 @@ func cluster(n int) (nodes []*ddata.Data, close func()) {
 	for i := range n {
 		r := reps[gossip.NodeID(i+1)]
 		r.SetView(v)
-		nodes = append(nodes, ddata.New(r))
+		data := new(ddata.Data)
+		connect, err := door.Open[func(operation.Replicator)](data)
+		if err != nil {
+			panic(err)
+		}
+		connect(r)
+		nodes = append(nodes, data)
 	}
 	return nodes, func() {
 		for i := range n {
@@ -280,7 +288,7 @@ func ExampleChange() {
 	nodes, done := cluster(3)
 	defer done()
 	users, count := ddata.ORSetKey[string]("users"), ddata.GCounterKey("registrations")
-	err := nodes[0].Update(ctx, ddata.Majority, []replicator.Op{
+	err := nodes[0].Update(ctx, ddata.Majority, []ddata.Op{
 		ddata.Change(nodes[0], users, func(s *ddata.ORSetTx[string]) error { s.Add("ada"); return nil }),
 		ddata.Change(nodes[0], count, func(c *ddata.GCounterTx) error { c.Add(1); return nil }),
 	})

@@ -2,7 +2,7 @@ package ddata
 
 import (
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/operation"
 )
 
 // FlagKey returns the key of a flag. Enabling wins over a concurrent disabling.
@@ -30,7 +30,7 @@ func (k flagType) value(v crdt.Value) (Flag, error) {
 	return Flag{of: state[*crdt.Flag]{v: of}}, err
 }
 
-func (k flagType) tx(d *Data, v crdt.Value) (*FlagTx, func() (replicator.Plan, error), error) {
+func (k flagType) tx(d *Data, v crdt.Value) (*FlagTx, func() (operation.Plan, error), error) {
 	of, err := k.value(v)
 	t := &FlagTx{Flag: of, d: d}
 	t.of.looked = &t.c.looked

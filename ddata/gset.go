@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/operation"
 )
 
 // GSetKey returns the key of a set from which no element is ever removed.
@@ -38,7 +38,7 @@ func (k gSetType[E]) value(v crdt.Value) (s GSet[E], err error) {
 	return s, err
 }
 
-func (k gSetType[E]) tx(_ *Data, v crdt.Value) (*GSetTx[E], func() (replicator.Plan, error), error) {
+func (k gSetType[E]) tx(_ *Data, v crdt.Value) (*GSetTx[E], func() (operation.Plan, error), error) {
 	s, err := k.value(v)
 	t := &GSetTx[E]{GSet: s}
 	return t, t.c.plan, err

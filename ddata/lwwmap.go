@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/operation"
 )
 
 // LWWMapKey returns the key of a map. For each entry, the last write wins.
@@ -43,7 +43,7 @@ func (k lwwMapType[K, V]) value(v crdt.Value) (m LWWMap[K, V], err error) {
 	return m, err
 }
 
-func (k lwwMapType[K, V]) tx(d *Data, v crdt.Value) (*LWWMapTx[K, V], func() (replicator.Plan, error), error) {
+func (k lwwMapType[K, V]) tx(d *Data, v crdt.Value) (*LWWMapTx[K, V], func() (operation.Plan, error), error) {
 	m, err := k.value(v)
 	t := &LWWMapTx[K, V]{LWWMap: m, d: d}
 	t.of.looked = &t.c.looked
@@ -121,7 +121,7 @@ func (t *LWWMapTx[K, V]) OfferAt(k K, v V, at crdt.Stamp) {
 
 func (t *LWWMapTx[K, V]) setAt(k K, v V, at crdt.Stamp, yield bool) {
 	ks, vs := t.keys.encode(k), t.vals.encode(v)
-	f := replicator.Fixed{Entry: ks, Stamp: at, Value: vs, Yield: yield}
+	f := operation.Fixed{Entry: ks, Stamp: at, Value: vs, Yield: yield}
 	t.c.at(f, len(ks)+len(vs)+elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value {
 		return delta(m.Set(ks, vs, at))
 	})
@@ -131,5 +131,5 @@ func (t *LWWMapTx[K, V]) setAt(k K, v V, at crdt.Stamp, yield bool) {
 // SetAt does.
 func (t *LWWMapTx[K, V]) DeleteAt(k K, at crdt.Stamp) {
 	ks := t.keys.encode(k)
-	t.c.at(replicator.Fixed{Entry: ks, Stamp: at, Delete: true}, elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value { return delta(m.Delete(ks, at)) })
+	t.c.at(operation.Fixed{Entry: ks, Stamp: at, Delete: true}, elementOverheadBytes, func(m *crdt.LWWMap[string, string]) crdt.Value { return delta(m.Delete(ks, at)) })
 }

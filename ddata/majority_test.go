@@ -40,7 +40,7 @@ func newMesh(t *testing.T, n int) *mesh {
 		v.Members = append(v.Members, gossip.Member{Node: gossip.Node{ID: id}, Status: gossip.Up})
 		m.nodes[id] = replica.New(replica.Config{Self: id, BatchEvery: time.Hour, GossipEvery: time.Hour, WallClock: func() time.Time { return m.wall(id) },
 			Send: func(to gossip.NodeID, _ transport.Class, frame []byte) error { return m.send(id, to, frame) }})
-		m.data[id] = New(m.nodes[id])
+		m.data[id] = dataOf(m.nodes[id])
 		t.Cleanup(func() { m.nodes[id].Close() })
 	}
 	for _, r := range m.nodes {

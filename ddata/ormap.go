@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/operation"
 )
 
 // ORMapKey returns the key of a map that holds, under each path of keys, a register, a set,
@@ -59,7 +59,7 @@ func (k orMapType[K, V]) value(v crdt.Value) (m ORMap[K, V], err error) {
 	return m, err
 }
 
-func (k orMapType[K, V]) tx(d *Data, v crdt.Value) (*ORMapTx[K, V], func() (replicator.Plan, error), error) {
+func (k orMapType[K, V]) tx(d *Data, v crdt.Value) (*ORMapTx[K, V], func() (operation.Plan, error), error) {
 	m, err := k.value(v)
 	t := &ORMapTx[K, V]{ORMap: m, d: d}
 	t.of.looked = &t.c.looked

@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/operation"
 )
 
 // ORMultiMapKey returns the key of a map from keys to sets of values. An addition wins over
@@ -42,7 +42,7 @@ func (k orMultiMapType[K, V]) value(v crdt.Value) (m ORMultiMap[K, V], err error
 	return m, err
 }
 
-func (k orMultiMapType[K, V]) tx(d *Data, v crdt.Value) (*ORMultiMapTx[K, V], func() (replicator.Plan, error), error) {
+func (k orMultiMapType[K, V]) tx(d *Data, v crdt.Value) (*ORMultiMapTx[K, V], func() (operation.Plan, error), error) {
 	m, err := k.value(v)
 	t := &ORMultiMapTx[K, V]{ORMultiMap: m, d: d}
 	t.of.looked = &t.c.looked

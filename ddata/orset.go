@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/operation"
 )
 
 // ORSetKey returns the key of a set. An addition wins over a removal that did not see it.
@@ -41,7 +41,7 @@ func (k orSetType[E]) value(v crdt.Value) (ORSet[E], error) {
 	return ORSet[E]{of: state[*crdt.ORSet[string]]{v: of}, enc: enc}, err
 }
 
-func (k orSetType[E]) tx(d *Data, v crdt.Value) (*ORSetTx[E], func() (replicator.Plan, error), error) {
+func (k orSetType[E]) tx(d *Data, v crdt.Value) (*ORSetTx[E], func() (operation.Plan, error), error) {
 	s, err := k.value(v)
 	t := &ORSetTx[E]{ORSet: s, d: d}
 	t.of.looked = &t.c.looked

@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/operation"
 )
 
 // PNCounterMapKey returns the key of a map of counters that can increase and decrease.
@@ -39,7 +39,7 @@ func (k pnCounterMapType[K]) value(v crdt.Value) (m PNCounterMap[K], err error) 
 	return m, err
 }
 
-func (k pnCounterMapType[K]) tx(d *Data, v crdt.Value) (*PNCounterMapTx[K], func() (replicator.Plan, error), error) {
+func (k pnCounterMapType[K]) tx(d *Data, v crdt.Value) (*PNCounterMapTx[K], func() (operation.Plan, error), error) {
 	m, err := k.value(v)
 	t := &PNCounterMapTx[K]{PNCounterMap: m, d: d}
 	t.of.looked = &t.c.looked

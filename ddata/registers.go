@@ -2,7 +2,7 @@ package ddata
 
 import (
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/operation"
 )
 
 // LWWRegisterKey returns the key of a single value. The last write wins.
@@ -36,7 +36,7 @@ func (k lwwRegisterType[V]) value(v crdt.Value) (r LWWRegister[V], err error) {
 	return r, err
 }
 
-func (k lwwRegisterType[V]) tx(d *Data, v crdt.Value) (*LWWRegisterTx[V], func() (replicator.Plan, error), error) {
+func (k lwwRegisterType[V]) tx(d *Data, v crdt.Value) (*LWWRegisterTx[V], func() (operation.Plan, error), error) {
 	r, err := k.value(v)
 	t := &LWWRegisterTx[V]{LWWRegister: r, d: d}
 	t.of.looked = &t.c.looked
@@ -80,7 +80,7 @@ func (t *LWWRegisterTx[V]) Set(v V) {
 // is more than a minute in the future.
 func (t *LWWRegisterTx[V]) SetAt(v V, at crdt.Stamp) {
 	s := t.enc.encode(v)
-	t.c.at(replicator.Fixed{Stamp: at, Value: s}, len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string]) crdt.Value { return delta(r.Set(s, at)) })
+	t.c.at(operation.Fixed{Stamp: at, Value: s}, len(s)+elementOverheadBytes, func(r *crdt.LWWRegister[string]) crdt.Value { return delta(r.Set(s, at)) })
 }
 
 // MVRegisterKey returns the key of a register that keeps all values that were written
@@ -115,7 +115,7 @@ func (k mvRegisterType[V]) value(v crdt.Value) (r MVRegister[V], err error) {
 	return r, err
 }
 
-func (k mvRegisterType[V]) tx(d *Data, v crdt.Value) (*MVRegisterTx[V], func() (replicator.Plan, error), error) {
+func (k mvRegisterType[V]) tx(d *Data, v crdt.Value) (*MVRegisterTx[V], func() (operation.Plan, error), error) {
 	r, err := k.value(v)
 	t := &MVRegisterTx[V]{MVRegister: r, d: d}
 	t.of.looked = &t.c.looked

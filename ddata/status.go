@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/replicator"
 )
 
 // Status describes one replica, and how far the other replicas lag behind it.
@@ -32,19 +31,9 @@ type Replica struct {
 	CaughtUp bool
 }
 
-// statuser is a Replicator with a Status, as the shell of replication has it.
-type statuser interface {
-	Status(ctx context.Context) (replicator.Stats, []replicator.PeerStats, error)
-}
-
-// Status returns a snapshot. If the Replicator of d has no Status method, the snapshot is
-// empty and the error nil.
+// Status returns a snapshot.
 func (d *Data) Status(ctx context.Context) (Status, error) {
-	r, ok := d.r.(statuser)
-	if !ok {
-		return Status{}, nil
-	}
-	s, peers, err := r.Status(ctx)
+	s, peers, err := d.r.Status(ctx)
 	if err != nil {
 		return Status{}, err
 	}

@@ -2,7 +2,7 @@ package ddata
 
 import (
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/operation"
 )
 
 // state is the value behind a typed snapshot. It notes that the function of an update has
@@ -36,7 +36,7 @@ type changes[C crdt.Value] struct {
 	// wall is the clock for stamps, in milliseconds of Unix time; 0 means this node's.
 	wall uint64
 	// fixed are the steps under stamps of the caller.
-	fixed []replicator.Fixed
+	fixed []operation.Fixed
 }
 
 // add requests a step. The step returns its delta, or nil for none.
@@ -53,16 +53,16 @@ func (c *changes[C]) stamp(d *Data, entry string, growth int, step func(C, crdt.
 }
 
 // at requests a step under the caller's stamp.
-func (c *changes[C]) at(f replicator.Fixed, growth int, step func(C) crdt.Value) {
+func (c *changes[C]) at(f operation.Fixed, growth int, step func(C) crdt.Value) {
 	c.fixed = append(c.fixed, f)
 	c.add(growth, step)
 }
 
-func (c *changes[C]) plan() (replicator.Plan, error) {
+func (c *changes[C]) plan() (operation.Plan, error) {
 	if len(c.steps) == 0 {
-		return replicator.Plan{}, nil
+		return operation.Plan{}, nil
 	}
-	p := replicator.Plan{Growth: c.growth, Blind: !c.looked, Fixed: c.fixed}
+	p := operation.Plan{Growth: c.growth, Blind: !c.looked, Fixed: c.fixed}
 	if len(c.entries) == 0 {
 		p.Apply = c.apply
 		return p, nil

@@ -54,7 +54,7 @@ func TestViewShowsOneState(t *testing.T) {
 func BenchmarkContains(b *testing.B) {
 	r := replica.New(replica.Config{Self: 7, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	defer r.Close()
-	d, key := New(r), ORSetKey[string]("k")
+	d, key := dataOf(r), ORSetKey[string]("k")
 	if err := Update(b.Context(), d, key, Local, func(s *ORSetTx[string]) error {
 		for i := range 50_000 {
 			s.Add(fmt.Sprint(i))

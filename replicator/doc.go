@@ -1,6 +1,6 @@
-// Package replicator is the vocabulary of replicated data: the levels of requests, changes
-// of keys, fences, expiring keys, errors and figures. Applications use replicated data
-// through package ddata; the node runs one replicator for each role.
+// Package replicator is the vocabulary of replicated data: the levels of requests,
+// fences, expiring keys, errors and figures. Applications use replicated data through
+// package ddata; the node runs one replicator for each role.
 //
 // # Errors
 //

@@ -26,9 +26,10 @@ var layers = []struct {
 	{"internal/transport", []string{"gossip", "internal/clock", "internal/fence", "internal/loglimit", "internal/wire"}},
 	{"internal/membership", []string{"gossip", "internal/core/view", "internal/transport", "internal/clock", "internal/loglimit", "internal/wire"}},
 	{"replicator", []string{"crdt", "gossip", "internal/clock"}},
-	{"internal/core/replication", []string{"internal/core/replication", "crdt", "gossip", "replicator", "internal/clock", "internal/wire"}},
-	{"internal/replica", []string{"internal/core/replication", "internal/replica", "internal/transport", "crdt", "gossip", "replicator", "internal/clock", "internal/wire"}},
-	{"ddata", []string{"ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
+	{"internal/operation", []string{"crdt", "gossip", "replicator"}},
+	{"internal/core/replication", []string{"internal/core/replication", "internal/operation", "crdt", "gossip", "replicator", "internal/clock", "internal/wire"}},
+	{"internal/replica", []string{"internal/core/replication", "internal/operation", "internal/replica", "internal/transport", "crdt", "gossip", "replicator", "internal/clock", "internal/wire"}},
+	{"ddata", []string{"ddata", "internal/operation", "replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
 	{"sharding/strategy", []string{"gossip"}},
 	{"internal/core/protocol", []string{"gossip", "sharding/strategy", "internal/clock", "internal/wire"}},
 	{"internal/placement", []string{"internal/core", "internal/transport", "sharding/strategy", "ddata", "replicator", "crdt", "gossip", "internal/clock", "internal/wire"}},
@@ -41,7 +42,7 @@ var layers = []struct {
 	{"internal/invariant", []string{"gossip", "internal/core/protocol", "internal/clock"}},
 	{"internal/sim", []string{"internal", "crdt", "gossip", "replicator",
 		"sharding/strategy"}},
-	{".", []string{"sharding", "ddata", "internal/membership", "internal/transport", "internal/replica", "replicator", "gossip", "crdt", "metrics", "internal/clock", "internal/door", "internal/placement"}},
+	{".", []string{"sharding", "ddata", "internal/membership", "internal/transport", "internal/replica", "internal/operation", "replicator", "gossip", "crdt", "metrics", "internal/clock", "internal/door", "internal/placement"}},
 }
 
 // TestImportsRunOneWay enforces the direction of imports: crdt <- replicator <- ddata <-

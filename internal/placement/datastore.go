@@ -59,7 +59,7 @@ func fence(typ string, term gossip.Epoch) replicator.Option {
 
 // Write implements Store.
 func (s dataStore) Write(ctx context.Context, typ string, w coordinator.Write) error {
-	var ops []replicator.Op
+	var ops []ddata.Op
 	if len(w.Records) > 0 {
 		ops = append(ops, ddata.Change(s.d, shardsKey(typ), func(m *ddata.LWWMapTx[string, string]) error {
 			for _, r := range w.Records {

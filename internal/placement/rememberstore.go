@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/peerage-go/peerage/ddata"
-	"github.com/peerage-go/peerage/replicator"
 	"github.com/peerage-go/peerage/sharding/strategy"
 	"github.com/zeebo/xxh3"
 )
@@ -36,7 +35,7 @@ func (s dataStore) Remember(ctx context.Context, typ string, shard strategy.Shar
 		part := RememberedPart(id)
 		removes[part] = append(removes[part], id)
 	}
-	var ops []replicator.Op
+	var ops []ddata.Op
 	for part := range uint64(RememberedParts) {
 		if len(adds[part])+len(removes[part]) == 0 {
 			continue

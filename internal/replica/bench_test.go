@@ -13,6 +13,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -109,7 +110,7 @@ func p50(ds []time.Duration) time.Duration {
 	return ds[len(ds)/2]
 }
 
-func setEntry(id gossip.NodeID, key, k string, seq uint64) replicator.Op {
+func setEntry(id gossip.NodeID, key, k string, seq uint64) operation.Op {
 	return replication.Mutate(key, crdt.KindLWWMap, 64, func(v crdt.Value) crdt.Value {
 		return v.(*crdt.LWWMap[string, string]).Set(k, "value", crdt.Stamp{Time: seq, Node: crdt.NodeID(id)})
 	})
@@ -129,14 +130,14 @@ func BenchmarkMajority(b *testing.B) {
 // turns with them.
 func majorityWrites(b *testing.B, first *benchNode, n int) {
 	ctx := context.Background()
-	fatal(b, first.Update(ctx, []replicator.Op{setEntry(1, "m", "k", 1)}, replicator.All))
+	fatal(b, first.Update(ctx, []operation.Op{setEntry(1, "m", "k", 1)}, replicator.All))
 	var writes, raw, exchange []time.Duration
 	seq := uint64(1)
 	b.ReportAllocs()
 	for b.Loop() {
 		seq++
 		start := time.Now()
-		fatal(b, first.Update(ctx, []replicator.Op{setEntry(1, "m", "k", seq)}, replicator.Majority(0, 0)))
+		fatal(b, first.Update(ctx, []operation.Op{setEntry(1, "m", "k", seq)}, replicator.Majority(0, 0)))
 		writes = append(writes, time.Since(start))
 		raw = append(raw, first.ping(b, 1))
 		exchange = append(exchange, first.ping(b, n/2))
@@ -167,7 +168,7 @@ func BenchmarkMajorityConcurrent(b *testing.B) {
 	nodes := startTCP(b, 3)
 	ctx := context.Background()
 	for i := 0; i < 100_000; i += 1000 {
-		ops := make([]replicator.Op, 1000)
+		ops := make([]operation.Op, 1000)
 		for j := range ops {
 			ops[j] = setEntry(1, "m", fmt.Sprint("entry-", i+j), 1)
 		}
@@ -180,7 +181,7 @@ func BenchmarkMajorityConcurrent(b *testing.B) {
 		var wg sync.WaitGroup
 		for i := range 1000 {
 			wg.Go(func() {
-				fatal(b, nodes[0].Update(ctx, []replicator.Op{setEntry(1, "m", fmt.Sprint("entry-", i*97), seq)}, replicator.Majority(0, 0)))
+				fatal(b, nodes[0].Update(ctx, []operation.Op{setEntry(1, "m", fmt.Sprint("entry-", i*97), seq)}, replicator.Majority(0, 0)))
 			})
 		}
 		wg.Wait()
@@ -262,7 +263,7 @@ func waitFor(ok func() bool) {
 func fill(b *testing.B, r *Replicator, keys, bytes int) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := 0; i < keys; i += 1000 {
-		ops := make([]replicator.Op, 1000)
+		ops := make([]operation.Op, 1000)
 		for j := range ops {
 			value := make([]byte, bytes)
 			for k := range value {
@@ -299,8 +300,8 @@ func BenchmarkMemoryPerKey(b *testing.B) {
 		c := replication.New(replication.Config{Self: 1})
 		var out replication.Effects
 		for i := range keys {
-			c.Step(1, replication.Update{ID: 1, Ops: []replicator.Op{{Key: names[i], Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (replicator.Plan, error) {
-				return replicator.Plan{Apply: func(v crdt.Value) crdt.Value {
+			c.Step(1, replication.Update{ID: 1, Ops: []operation.Op{{Key: names[i], Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (operation.Plan, error) {
+				return operation.Plan{Apply: func(v crdt.Value) crdt.Value {
 					return v.(*crdt.LWWMap[string, string]).Set("k", "value", crdt.Stamp{Time: 1, Node: 1})
 				}}, nil
 			}}}}, &out)

@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -25,7 +26,7 @@ func TestManyStepTheCoreThemselves(t *testing.T) {
 			wg.Go(func() {
 				for k := range each {
 					level := []replicator.Level{replicator.Local, replicator.Majority(0, 0), replicator.All}[k%3]
-					if err := n.Update(t.Context(), []replicator.Op{addTo(gossip.NodeID(i+1), "set", fmt.Sprint(i, w, k))}, level); err != nil {
+					if err := n.Update(t.Context(), []operation.Op{addTo(gossip.NodeID(i+1), "set", fmt.Sprint(i, w, k))}, level); err != nil {
 						t.Error(err)
 					}
 					if _, err := n.Get(t.Context(), []string{"set"}, replicator.Local); err != nil {
@@ -49,7 +50,7 @@ func TestBrokenCoreEndsTheReplicatorAlone(t *testing.T) {
 	r := New(Config{Self: 1, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	done := make(chan error, 1)
 	go func() {
-		done <- r.Update(t.Context(), []replicator.Op{replication.Mutate("k", crdt.KindORSet, 1, func(crdt.Value) crdt.Value { panic("a bug") })}, replicator.Local)
+		done <- r.Update(t.Context(), []operation.Op{replication.Mutate("k", crdt.KindORSet, 1, func(crdt.Value) crdt.Value { panic("a bug") })}, replicator.Local)
 	}()
 	select {
 	case err := <-done:

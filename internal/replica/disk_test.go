@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -26,7 +27,7 @@ func hangs(t *testing.T, r *Replicator, d *Durable) (answer func()) {
 func addWithin(t *testing.T, r *Replicator, key, e string, level replicator.Level, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
-	return r.Update(ctx, []replicator.Op{addTo(r.Self(), key, e)}, level)
+	return r.Update(ctx, []operation.Op{addTo(r.Self(), key, e)}, level)
 }
 
 // diskMesh is a mesh of three in which node 1 has a file of durable keys.
@@ -160,7 +161,7 @@ func TestDurableAndOtherKeysAreNotMixed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, 1, func(c *Config) { c.Durable = d })
 		var mixed *replicator.MixedError
-		err := m.nodes[1].Update(t.Context(), []replicator.Op{addTo(1, "memory", "e"), addTo(1, "keep/k", "e")}, replicator.Local)
+		err := m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "memory", "e"), addTo(1, "keep/k", "e")}, replicator.Local)
 		if !errors.As(err, &mixed) || mixed.Durable != "keep/k" || mixed.Memory != "memory" {
 			t.Errorf("%v", err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 	"go.etcd.io/bbolt"
@@ -81,7 +82,7 @@ func TestFileThatWasAwayTooLongIsSetAside(t *testing.T) {
 			f(m)
 			stop()
 		}
-		update := func(r *Replicator, ops ...replicator.Op) {
+		update := func(r *Replicator, ops ...operation.Op) {
 			t.Helper()
 			if err := r.Update(t.Context(), ops, replicator.All); err != nil {
 				t.Fatal(err)
@@ -153,7 +154,7 @@ func TestFileThatCannotBeSetAsideIsLeftAlone(t *testing.T) {
 	}
 }
 
-func deleteOp(key string) replicator.Op { return replicator.Op{Key: key, Delete: true} }
+func deleteOp(key string) operation.Op { return operation.Op{Key: key, Delete: true} }
 
 // The whole cluster stops and starts again: durable keys are there, at all members,
 // what was deleted is not, and others are gone.
@@ -164,14 +165,14 @@ func TestRestartOfAllBringsDurableKeysBack(t *testing.T) {
 		level := replicator.Majority(0, 0)
 		for i := range 10 {
 			id := gossip.NodeID(i%3 + 1)
-			if err := m.nodes[id].Update(t.Context(), []replicator.Op{addTo(id, "keep/set", fmt.Sprint(i)), addTo(id, "keep/gone", "e")}, level); err != nil {
+			if err := m.nodes[id].Update(t.Context(), []operation.Op{addTo(id, "keep/set", fmt.Sprint(i)), addTo(id, "keep/gone", "e")}, level); err != nil {
 				t.Fatal(err)
 			}
-			if err := m.nodes[id].Update(t.Context(), []replicator.Op{addTo(id, "lose/set", "e")}, level); err != nil {
+			if err := m.nodes[id].Update(t.Context(), []operation.Op{addTo(id, "lose/set", "e")}, level); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := m.nodes[2].Update(t.Context(), []replicator.Op{deleteOp("keep/gone"), replication.Mutate("keep/set", crdt.KindORSet, 0, func(v crdt.Value) crdt.Value {
+		if err := m.nodes[2].Update(t.Context(), []operation.Op{deleteOp("keep/gone"), replication.Mutate("keep/set", crdt.KindORSet, 0, func(v crdt.Value) crdt.Value {
 			return v.(*crdt.ORSet[string]).Remove("0")
 		})}, replicator.All); err != nil {
 			t.Fatal(err)
@@ -198,12 +199,12 @@ func TestRestartOfAllBringsDurableKeysBack(t *testing.T) {
 func TestOldFileBringsNothingBack(t *testing.T) {
 	dir := t.TempDir()
 	m, stop := durableCluster(t, dir, 0, 1, 2, 3)
-	if err := m.nodes[1].Update(t.Context(), []replicator.Op{addTo(1, "keep/a", "e"), addTo(1, "keep/b", "x"), addTo(1, "keep/b", "y")}, replicator.All); err != nil {
+	if err := m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "keep/a", "e"), addTo(1, "keep/b", "x"), addTo(1, "keep/b", "y")}, replicator.All); err != nil {
 		t.Fatal(err)
 	}
 	stop()
 	m, stop = durableCluster(t, dir, 0, 11, 12)
-	if err := m.nodes[11].Update(t.Context(), []replicator.Op{deleteOp("keep/a"), replication.Mutate("keep/b", crdt.KindORSet, 0, func(v crdt.Value) crdt.Value {
+	if err := m.nodes[11].Update(t.Context(), []operation.Op{deleteOp("keep/a"), replication.Mutate("keep/b", crdt.KindORSet, 0, func(v crdt.Value) crdt.Value {
 		return v.(*crdt.ORSet[string]).Remove("x")
 	})}, replicator.All); err != nil {
 		t.Fatal(err)
@@ -293,11 +294,11 @@ func TestChangeThatCannotBeStoredIsNotConfirmed(t *testing.T) {
 	d := openDurable(t, filepath.Join(t.TempDir(), "file"), 0)
 	r := New(Config{Self: 1, Durable: d, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	defer r.Close()
-	if err := r.Update(t.Context(), []replicator.Op{addTo(1, "keep/k", "e")}, replicator.Local); err != nil {
+	if err := r.Update(t.Context(), []operation.Op{addTo(1, "keep/k", "e")}, replicator.Local); err != nil {
 		t.Fatal(err)
 	}
 	d.Close()
-	err := r.Update(t.Context(), []replicator.Op{addTo(1, "keep/k", "f")}, replicator.Local)
+	err := r.Update(t.Context(), []operation.Op{addTo(1, "keep/k", "f")}, replicator.Local)
 	if !errors.Is(err, replicator.ErrOutcomeUnknown) || !errors.Is(err, replicator.ErrDurable) {
 		t.Errorf("err = %v", err)
 	}
@@ -318,7 +319,7 @@ func TestDiskThatFailsConcernsOnlyWhatNeedsIt(t *testing.T) {
 		write := func(r *Replicator, key, e string, level replicator.Level) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
-			return r.Update(ctx, []replicator.Op{addTo(r.Self(), key, e)}, level)
+			return r.Update(ctx, []operation.Op{addTo(r.Self(), key, e)}, level)
 		}
 		if err := one.call(t.Context(), func() { d.fail = errors.New("no space left on device") }); err != nil {
 			t.Fatal(err)
@@ -375,7 +376,7 @@ func TestFileThatDoesNotFitIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := New(Config{Self: 2, Durable: d, Limits: replication.Limits{Keys: 2}, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
-	if err := r.Update(t.Context(), []replicator.Op{deleteOp("keep/0")}, replicator.Local); !errors.Is(err, replicator.ErrDurable) || errors.Is(err, replicator.ErrOutcomeUnknown) {
+	if err := r.Update(t.Context(), []operation.Op{deleteOp("keep/0")}, replicator.Local); !errors.Is(err, replicator.ErrDurable) || errors.Is(err, replicator.ErrOutcomeUnknown) {
 		t.Errorf("err = %v", err)
 	}
 	if s := r.Stats(); s.DurableErrors == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 	"go.etcd.io/bbolt"
@@ -18,7 +19,7 @@ import (
 
 type textMap = crdt.LWWMap[string, string]
 
-func entryOp(apply func(*textMap) *textMap) replicator.Op {
+func entryOp(apply func(*textMap) *textMap) operation.Op {
 	return replication.Mutate("keep/m", crdt.KindLWWMap, 64, func(v crdt.Value) crdt.Value { return apply(v.(*textMap)) })
 }
 
@@ -35,12 +36,12 @@ func TestEndOfADurableEntryIsForgottenAcrossRestarts(t *testing.T) {
 			m, stop := durableClusterWith(t, dir, 0, cfg, ids...)
 			defer stop()
 			if ids[0] == 1 {
-				for _, op := range []replicator.Op{
+				for _, op := range []operation.Op{
 					entryOp(func(m *textMap) *textMap { return m.Set("a", "e", crdt.Stamp{Time: 7, Node: 1}) }),
 					entryOp(func(m *textMap) *textMap { return m.Set("b", "e", crdt.Stamp{Time: 8, Node: 1}) }),
 					entryOp(func(m *textMap) *textMap { return m.Delete("a", crdt.Stamp{Time: 9, Node: 1}) }),
 				} {
-					if err := m.nodes[1].Update(t.Context(), []replicator.Op{op}, replicator.All); err != nil {
+					if err := m.nodes[1].Update(t.Context(), []operation.Op{op}, replicator.All); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -186,15 +187,15 @@ func TestErasOutliveRestarts(t *testing.T) {
 			m, stop := durableClusterWith(t, dir, 0, cfg, first, first+1)
 			defer stop()
 			<-time.After(time.Second)
-			op := replicator.Op{Key: "keep/m", Kind: crdt.KindLWWMap, Plan: func(v crdt.Value) (replicator.Plan, error) {
+			op := operation.Op{Key: "keep/m", Kind: crdt.KindLWWMap, Plan: func(v crdt.Value) (operation.Plan, error) {
 				if got, _ := v.(*textMap).Get(entry); got != had {
 					t.Errorf("life %d begins with %q, not %q", first, got, had)
 				}
-				return replicator.Plan{Growth: 64, Entries: []string{entry}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
+				return operation.Plan{Growth: 64, Entries: []string{entry}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
 					return v.(*textMap).Set(entry, fmt.Sprintf("of %d", first), crdt.Stamp{Time: max(above[0]+1, wall<<16), Node: crdt.NodeID(first)})
 				}}, nil
 			}}
-			if err := m.nodes[first].Update(t.Context(), []replicator.Op{op}, replicator.Majority(0, 0)); err != nil {
+			if err := m.nodes[first].Update(t.Context(), []operation.Op{op}, replicator.Majority(0, 0)); err != nil {
 				t.Errorf("life %d: %v", first, err)
 			}
 			if got := m.nodes[first].Stats().Eras; got != eras {

@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
@@ -21,7 +22,7 @@ func ExampleHandler() {
 	add := replication.Mutate("users", crdt.KindORSet, 20, func(v crdt.Value) crdt.Value {
 		return v.(*crdt.ORSet[string]).Add(1, "ada")
 	})
-	if err := r.Update(context.Background(), []replicator.Op{add}, replicator.Local); err != nil {
+	if err := r.Update(context.Background(), []operation.Op{add}, replicator.Local); err != nil {
 		fmt.Println(err)
 	}
 	// In a program: http.Handle("/replicator/", http.StripPrefix("/replicator", replica.Handler(r)))

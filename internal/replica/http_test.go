@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -19,7 +20,7 @@ func TestHandlerShowsKeysValuesAndPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, 3, nil)
 		r := m.nodes[1]
-		must(t, r.Update(t.Context(), []replicator.Op{addTo(1, "users", "ada"), setEntry(1, "routes", "a", 1),
+		must(t, r.Update(t.Context(), []operation.Op{addTo(1, "users", "ada"), setEntry(1, "routes", "a", 1),
 			replication.Mutate("hits", crdt.KindGCounter, 20, func(v crdt.Value) crdt.Value { return v.(*crdt.GCounter).Add(1, 7) })}, replicator.All))
 		get := func(path string, into any) int {
 			rec := httptest.NewRecorder()
@@ -80,12 +81,12 @@ func TestHandlerShowsWhatDiffers(t *testing.T) {
 			}
 			return out
 		}
-		must(t, m.nodes[1].Update(t.Context(), []replicator.Op{addTo(1, "users", "ada"), addTo(1, "other", "x")}, replicator.All))
+		must(t, m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "users", "ada"), addTo(1, "other", "x")}, replicator.All))
 		if d := digests(); d[0].Digest != d[1].Digest || d[0].Digest == "0" {
 			t.Errorf("the same at both: %+v", d)
 		}
 		m.isolate(3, true)
-		must(t, m.nodes[1].Update(t.Context(), []replicator.Op{addTo(1, "users", "bob")}, replicator.Majority(0, 0)))
+		must(t, m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "users", "bob")}, replicator.Majority(0, 0)))
 		if d := digests(); d[0].Digest == d[1].Digest {
 			t.Errorf("different at the two: %+v", d)
 		}
@@ -105,7 +106,7 @@ func TestHandlerShowsWhatDiffers(t *testing.T) {
 func TestHandlerListsManyKeysInPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newMesh(t, 1, nil).nodes[1]
-		ops := make([]replicator.Op, keysListedMax+5)
+		ops := make([]operation.Op, keysListedMax+5)
 		for i := range ops {
 			ops[i] = addTo(1, fmt.Sprintf("k%05d", i), "e")
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -34,7 +35,7 @@ func TestHandlerShowsWhatApplicationsStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newMesh(t, 1, nil).nodes[1]
 		put := func(key string, kind crdt.Kind, f func(v crdt.Value) crdt.Value) {
-			must(t, r.Update(t.Context(), []replicator.Op{replication.Mutate(key, kind, 100, f)}, replicator.Local))
+			must(t, r.Update(t.Context(), []operation.Op{replication.Mutate(key, kind, 100, f)}, replicator.Local))
 		}
 		put("struct", crdt.KindLWWMap, func(v crdt.Value) crdt.Value {
 			return v.(*crdt.LWWMap[string, string]).Set(packed(t, 1234), packed(t, address{"a", 7101, []string{"x"}}), crdt.Stamp{Time: 1})
@@ -97,13 +98,13 @@ func TestHandlerShowsABoundedPartOfALargeValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newMesh(t, 1, nil).nodes[1]
 		for i := range 40 {
-			var ops []replicator.Op
+			var ops []operation.Op
 			for j := range 1000 {
 				ops = append(ops, addTo(1, "many", fmt.Sprintf("%05d %s", 1000*i+j, strings.Repeat("x", 90))))
 			}
 			must(t, r.Update(t.Context(), ops, replicator.Local))
 		}
-		must(t, r.Update(t.Context(), []replicator.Op{addTo(1, "one", strings.Repeat("x", 2*shownBytesMax))}, replicator.Local))
+		must(t, r.Update(t.Context(), []operation.Op{addTo(1, "one", strings.Repeat("x", 2*shownBytesMax))}, replicator.Local))
 		var elements []string
 		many := valueOf(t, r, "many")
 		must(t, json.Unmarshal(many.Value, &elements))

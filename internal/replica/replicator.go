@@ -14,6 +14,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -178,15 +179,6 @@ func (r *Replicator) call(ctx context.Context, f func()) error {
 	return nil
 }
 
-// fenceOf returns the fence that opts set.
-func fenceOf(opts []replicator.Option) replicator.Fence {
-	var out replicator.Options
-	for _, set := range opts {
-		set(&out)
-	}
-	return out.Fence
-}
-
 // Get returns the values of keys at the given level, nil for a key that does not exist.
 // Before it returns, it merges here the newer state of other replicas, and sends the
 // missing state to stale replicas: of two reads at majority, one after the other, the
@@ -196,7 +188,7 @@ func (r *Replicator) Get(ctx context.Context, keys []string, level replicator.Le
 		return nil, err
 	}
 	reply, err := r.do(ctx, "get", level, func(id replication.RequestID, deadline clock.Instant) replication.Event {
-		return replication.Read{ID: id, Keys: keys, Level: level, Deadline: deadline, Fence: fenceOf(opts)}
+		return replication.Read{ID: id, Keys: keys, Level: level, Deadline: deadline, Fence: replicator.FenceOf(opts)}
 	})
 	return reply.Values, err
 }
@@ -310,7 +302,7 @@ func (r *Replicator) Keys(ctx context.Context, prefix string) (keys []string, er
 // one. A slow f delays nothing else. A deleted key shows as a nil value. f runs on the
 // subscription's own goroutine, one call at a time. cancel ends the subscription and does
 // not wait for a running f.
-func (r *Replicator) Subscribe(pattern string, f func(replicator.Change)) (cancel func()) {
+func (r *Replicator) Subscribe(pattern string, f func(operation.Change)) (cancel func()) {
 	prefix, isPrefix := strings.CutSuffix(pattern, "*")
 	s := &subscription{r: r, name: prefix, prefix: isPrefix, f: f, dirty: map[string]struct{}{},
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}

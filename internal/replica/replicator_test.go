@@ -14,6 +14,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -69,7 +70,7 @@ func (m *mesh) isolate(id gossip.NodeID, cut bool) {
 	m.cut[id] = cut
 }
 
-func addTo(id gossip.NodeID, key, e string) replicator.Op {
+func addTo(id gossip.NodeID, key, e string) operation.Op {
 	return replication.Mutate(key, crdt.KindORSet, len(e)+24, func(v crdt.Value) crdt.Value {
 		return v.(*crdt.ORSet[string]).Add(crdt.NodeID(id), e)
 	})
@@ -87,7 +88,7 @@ func TestUpdateAndGetAtEveryLevel(t *testing.T) {
 		m := newMesh(t, 3, nil)
 		for i, level := range []replicator.Level{replicator.Local, replicator.To(2), replicator.Majority(0, 0), replicator.Majority(1, 2), replicator.All} {
 			e := fmt.Sprint("e", i)
-			if err := m.nodes[1].Update(t.Context(), []replicator.Op{addTo(1, "k", e)}, level); err != nil {
+			if err := m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "k", e)}, level); err != nil {
 				t.Fatalf("%v: %v", level, err)
 			}
 			vs, err := m.nodes[1].Get(t.Context(), []string{"k"}, level)
@@ -109,7 +110,7 @@ func TestDeadlineOfTheContextIsTheRequests(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		err := m.nodes[1].Update(ctx, []replicator.Op{addTo(1, "k", "e")}, replicator.Majority(0, 0))
+		err := m.nodes[1].Update(ctx, []operation.Op{addTo(1, "k", "e")}, replicator.Majority(0, 0))
 		var q *replicator.QuorumError
 		if !errors.As(err, &q) || q.Need != 2 || q.Got != 1 || !errors.Is(err, replicator.ErrOutcomeUnknown) {
 			t.Errorf("err = %v", err)
@@ -126,7 +127,7 @@ func TestCancelReturnsAtOnceAndLeavesTheChange(t *testing.T) {
 		m.isolate(1, true)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		err := m.nodes[1].Update(ctx, []replicator.Op{addTo(1, "k", "e")}, replicator.All)
+		err := m.nodes[1].Update(ctx, []operation.Op{addTo(1, "k", "e")}, replicator.All)
 		if !errors.Is(err, context.Canceled) || !errors.Is(err, replicator.ErrOutcomeUnknown) {
 			t.Errorf("err = %v", err)
 		}
@@ -146,7 +147,7 @@ func TestFencedWriterGetsTheHigherTerm(t *testing.T) {
 		if _, err := m.nodes[2].Get(t.Context(), []string{"k"}, replicator.Majority(0, 0), replicator.WithFence(replicator.Fence{Group: "g", Term: 7})); err != nil {
 			t.Fatal(err)
 		}
-		err := m.nodes[1].Update(t.Context(), []replicator.Op{addTo(1, "k", "e")}, replicator.Majority(0, 0), replicator.WithFence(replicator.Fence{Group: "g", Term: 5}))
+		err := m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "k", "e")}, replicator.Majority(0, 0), replicator.WithFence(replicator.Fence{Group: "g", Term: 5}))
 		var f *replicator.FencedError
 		if !errors.As(err, &f) || f.Higher != 7 || f.Term != 5 || f.Group != "g" {
 			t.Errorf("err = %v", err)
@@ -157,11 +158,11 @@ func TestFencedWriterGetsTheHigherTerm(t *testing.T) {
 func TestSubscribersSeeTheCurrentValueThenCoalescedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, 2, nil)
-		must(t, m.nodes[1].Update(t.Context(), []replicator.Op{addTo(1, "a/1", "x")}, replicator.All))
+		must(t, m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "a/1", "x")}, replicator.All))
 		var sizes []int
 		var keys []string
 		release := make(chan struct{})
-		cancel := m.nodes[2].Subscribe("a/*", func(c replicator.Change) {
+		cancel := m.nodes[2].Subscribe("a/*", func(c operation.Change) {
 			keys = append(keys, c.Key)
 			sizes = append(sizes, len(elements(c.Value)))
 			<-release
@@ -169,7 +170,7 @@ func TestSubscribersSeeTheCurrentValueThenCoalescedChanges(t *testing.T) {
 		synctest.Wait()
 		// The subscriber is stuck in the first value: nothing waits for it.
 		for i := range 50 {
-			must(t, m.nodes[1].Update(t.Context(), []replicator.Op{addTo(1, "a/1", fmt.Sprint(i)), addTo(1, "b", "y")}, replicator.All))
+			must(t, m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "a/1", fmt.Sprint(i)), addTo(1, "b", "y")}, replicator.All))
 		}
 		close(release)
 		synctest.Wait()
@@ -177,7 +178,7 @@ func TestSubscribersSeeTheCurrentValueThenCoalescedChanges(t *testing.T) {
 			t.Errorf("saw %v of %v", sizes, keys)
 		}
 		cancel()
-		must(t, m.nodes[1].Update(t.Context(), []replicator.Op{addTo(1, "a/2", "x")}, replicator.All))
+		must(t, m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "a/2", "x")}, replicator.All))
 		synctest.Wait()
 		if len(keys) != 2 {
 			t.Errorf("saw %v after the end", keys)
@@ -189,7 +190,7 @@ func TestSubscribersSeeNoStateAfterANewerOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, 3, nil)
 		last, calls := 0, 0
-		m.nodes[3].Subscribe("k", func(c replicator.Change) {
+		m.nodes[3].Subscribe("k", func(c operation.Change) {
 			n := len(elements(c.Value))
 			if n < last {
 				t.Errorf("%d elements after %d", n, last)
@@ -197,7 +198,7 @@ func TestSubscribersSeeNoStateAfterANewerOne(t *testing.T) {
 			last, calls = n, calls+1
 		})
 		for i := range 100 {
-			must(t, m.nodes[gossip.NodeID(i%3+1)].Update(t.Context(), []replicator.Op{addTo(gossip.NodeID(i%3+1), "k", fmt.Sprint(i))}, replicator.Local))
+			must(t, m.nodes[gossip.NodeID(i%3+1)].Update(t.Context(), []operation.Op{addTo(gossip.NodeID(i%3+1), "k", fmt.Sprint(i))}, replicator.Local))
 			if i%10 == 0 {
 				synctest.Wait()
 			}
@@ -213,11 +214,11 @@ func TestSubscribersSeeNoStateAfterANewerOne(t *testing.T) {
 func TestPanicInAPlanIsTheCallersError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, 1, nil)
-		op := replicator.Op{Key: "k", Kind: crdt.KindORSet, Plan: func(crdt.Value) (replicator.Plan, error) { panic("oops") }}
-		if err := m.nodes[1].Update(t.Context(), []replicator.Op{op}, replicator.Local); !errors.Is(err, replicator.ErrPlan) {
+		op := operation.Op{Key: "k", Kind: crdt.KindORSet, Plan: func(crdt.Value) (operation.Plan, error) { panic("oops") }}
+		if err := m.nodes[1].Update(t.Context(), []operation.Op{op}, replicator.Local); !errors.Is(err, replicator.ErrPlan) {
 			t.Errorf("err = %v", err)
 		}
-		must(t, m.nodes[1].Update(t.Context(), []replicator.Op{addTo(1, "k", "e")}, replicator.Local))
+		must(t, m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "k", "e")}, replicator.Local))
 	})
 }
 
@@ -226,23 +227,23 @@ func TestCloseEndsRequestsSubscribersAndGoroutines(t *testing.T) {
 		m := newMesh(t, 3, nil)
 		m.isolate(1, true)
 		r := m.nodes[1]
-		r.Subscribe("*", func(replicator.Change) {})
-		r.Subscribe("k", func(replicator.Change) {})
+		r.Subscribe("*", func(operation.Change) {})
+		r.Subscribe("k", func(operation.Change) {})
 		got := make(chan error, 1)
-		go func() { got <- r.Update(t.Context(), []replicator.Op{addTo(1, "k", "e")}, replicator.All) }()
+		go func() { got <- r.Update(t.Context(), []operation.Op{addTo(1, "k", "e")}, replicator.All) }()
 		synctest.Wait()
 		must(t, r.Close())
 		must(t, r.Close())
 		if err := <-got; !errors.Is(err, replicator.ErrClosed) {
 			t.Errorf("err = %v", err)
 		}
-		if err := r.Update(t.Context(), []replicator.Op{addTo(1, "k", "e")}, replicator.Local); !errors.Is(err, replicator.ErrClosed) {
+		if err := r.Update(t.Context(), []operation.Op{addTo(1, "k", "e")}, replicator.Local); !errors.Is(err, replicator.ErrClosed) {
 			t.Errorf("after close: %v", err)
 		}
 		if s := r.Stats(); s.Keys != 1 {
 			t.Errorf("stats after close: %+v", s)
 		}
-		r.Subscribe("k", func(replicator.Change) {})()
+		r.Subscribe("k", func(operation.Change) {})()
 		r.HandleFrame(2, []byte("late"))
 		r.SetView(nil)
 	})
@@ -260,7 +261,7 @@ func TestObserverIsToldOfRequestsAndFrames(t *testing.T) {
 				c.Observer.Sent = func(message string, bytes int, err error) { sent[message] += bytes }
 			}
 		})
-		must(t, m.nodes[1].Update(t.Context(), []replicator.Op{addTo(1, "k", "e")}, replicator.All))
+		must(t, m.nodes[1].Update(t.Context(), []operation.Op{addTo(1, "k", "e")}, replicator.All))
 		_, err := m.nodes[1].Get(t.Context(), []string{"k"}, replicator.To(3))
 		if !errors.Is(err, replicator.ErrTooFewMembers) {
 			t.Error(err)
@@ -303,13 +304,13 @@ func TestSubscribersSeeNoForgettingAndOneExpiry(t *testing.T) {
 		})
 		var mu sync.Mutex
 		seen := map[string][]int{}
-		defer m.nodes[3].Subscribe("*", func(c replicator.Change) {
+		defer m.nodes[3].Subscribe("*", func(c operation.Change) {
 			mu.Lock()
 			defer mu.Unlock()
 			seen[c.Key] = append(seen[c.Key], len(elements(c.Value)))
 		})()
-		for _, op := range []replicator.Op{addTo(1, "tmp/a", "e"), addTo(1, "b", "e"), addTo(1, "b", "f"), {Key: "b", Delete: true}, addTo(1, "b", "g")} {
-			if err := m.nodes[1].Update(t.Context(), []replicator.Op{op}, replicator.All); err != nil {
+		for _, op := range []operation.Op{addTo(1, "tmp/a", "e"), addTo(1, "b", "e"), addTo(1, "b", "f"), {Key: "b", Delete: true}, addTo(1, "b", "g")} {
+			if err := m.nodes[1].Update(t.Context(), []operation.Op{op}, replicator.All); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -342,12 +343,12 @@ func TestRequestsOfTheShellWaitForTheLease(t *testing.T) {
 		if _, err := one.Get(ctx, []string{"k"}, replicator.Majority(0, 0)); !errors.Is(err, replicator.ErrNoLease) {
 			t.Errorf("read without a lease: %v", err)
 		}
-		if err := one.Update(t.Context(), []replicator.Op{addTo(1, "k", "here")}, replicator.Local); err != nil {
+		if err := one.Update(t.Context(), []operation.Op{addTo(1, "k", "here")}, replicator.Local); err != nil {
 			t.Error(err)
 		}
 		start, done := time.Now(), make(chan error, 1)
 		go func() {
-			done <- one.Update(t.Context(), []replicator.Op{addTo(1, "k", "e")}, replicator.Majority(0, 0))
+			done <- one.Update(t.Context(), []operation.Op{addTo(1, "k", "e")}, replicator.Majority(0, 0))
 		}()
 		<-time.After(time.Second + time.Millisecond)
 		valid.Store(true)
@@ -390,11 +391,11 @@ func TestCallerThatHasGoneIsNotCalledBack(t *testing.T) {
 func TestRefusedUpdateKeepsNoSnapshot(t *testing.T) {
 	r := New(Config{Self: 1, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil }})
 	defer r.Close()
-	must(t, r.Update(t.Context(), []replicator.Op{addTo(1, "k", "e")}, replicator.Local))
-	bad := replicator.Op{Key: "other", Kind: crdt.KindORSet, Plan: func(crdt.Value) (replicator.Plan, error) {
-		return replicator.Plan{}, errors.New("no")
+	must(t, r.Update(t.Context(), []operation.Op{addTo(1, "k", "e")}, replicator.Local))
+	bad := operation.Op{Key: "other", Kind: crdt.KindORSet, Plan: func(crdt.Value) (operation.Plan, error) {
+		return operation.Plan{}, errors.New("no")
 	}}
-	if err := r.Update(t.Context(), []replicator.Op{addTo(1, "k", "f"), bad}, replicator.Local); !errors.Is(err, replicator.ErrPlan) {
+	if err := r.Update(t.Context(), []operation.Op{addTo(1, "k", "f"), bad}, replicator.Local); !errors.Is(err, replicator.ErrPlan) {
 		t.Fatal(err)
 	}
 	value := func() (v crdt.Value) {
@@ -402,7 +403,7 @@ func TestRefusedUpdateKeepsNoSnapshot(t *testing.T) {
 		return v
 	}
 	before := value()
-	must(t, r.Update(t.Context(), []replicator.Op{addTo(1, "k", "g")}, replicator.Local))
+	must(t, r.Update(t.Context(), []operation.Op{addTo(1, "k", "g")}, replicator.Local))
 	if after := value(); after != before {
 		t.Error("the value was copied for a snapshot of the update that failed")
 	}

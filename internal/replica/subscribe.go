@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/operation"
 )
 
 // subscription shows one subscriber what has changed. The replicator's goroutine
@@ -18,7 +18,7 @@ type subscription struct {
 	r      *Replicator
 	name   string
 	prefix bool
-	f      func(replicator.Change)
+	f      func(operation.Change)
 
 	mu    sync.Mutex
 	dirty map[string]struct{}
@@ -94,7 +94,7 @@ func (s *subscription) show(key string) bool {
 			return false
 		default:
 		}
-		s.f(replicator.Change{Key: key, Value: v})
+		s.f(operation.Change{Key: key, Value: v})
 		return true
 	case <-s.quit:
 		return false

@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -42,11 +43,11 @@ const turnMax = time.Second
 // times: they should have no effects of their own. They may use the replicator, but an
 // update of one of the same keys within a plan fails with ErrContended: either that update
 // or the one that runs the plan.
-func (r *Replicator) Update(ctx context.Context, ops []replicator.Op, level replicator.Level, opts ...replicator.Option) error {
+func (r *Replicator) Update(ctx context.Context, ops []operation.Op, level replicator.Level, opts ...replicator.Option) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	fence := fenceOf(opts)
+	fence := replicator.FenceOf(opts)
 	t := r.turns.of(ops, level)
 	defer t.end()
 	for attempt := range updateAttemptsMax {
@@ -75,7 +76,7 @@ func (r *Replicator) Update(ctx context.Context, ops []replicator.Op, level repl
 
 // decide runs the plans on snapshots, and returns ops that carry the outcome, with the
 // snapshots that they depend on. Blind reports that none depends on its snapshot.
-func (r *Replicator) decide(ctx context.Context, ops []replicator.Op) (decided []replicator.Op, bases []*replication.Snapshot, blind bool, err error) {
+func (r *Replicator) decide(ctx context.Context, ops []operation.Op) (decided []operation.Op, bases []*replication.Snapshot, blind bool, err error) {
 	names := make([]string, len(ops))
 	for i := range ops {
 		names[i] = ops[i].Key
@@ -96,7 +97,7 @@ func (r *Replicator) decide(ctx context.Context, ops []replicator.Op) (decided [
 			return nil, nil, false, err
 		}
 		blind = blind && p.Blind
-		op.Plan = func(crdt.Value) (replicator.Plan, error) { return p, nil }
+		op.Plan = func(crdt.Value) (operation.Plan, error) { return p, nil }
 		bases[i], snaps[i] = snaps[i], nil
 	}
 	if slices.ContainsFunc(snaps, func(s *replication.Snapshot) bool { return s != nil && s.Value != nil }) {
@@ -106,7 +107,7 @@ func (r *Replicator) decide(ctx context.Context, ops []replicator.Op) (decided [
 }
 
 // contained turns a panic of the caller's function into an error.
-func contained(op *replicator.Op, s *replication.Snapshot) (p replicator.Plan, err error) {
+func contained(op *operation.Op, s *replication.Snapshot) (p operation.Plan, err error) {
 	defer func() {
 		if x := recover(); x != nil {
 			err = fmt.Errorf("%w: key %q: panic: %v", replicator.ErrPlan, op.Key, x)
@@ -175,7 +176,7 @@ type turn struct {
 	moved chan struct{}
 }
 
-func (ts *turns) of(ops []replicator.Op, level replicator.Level) *turn {
+func (ts *turns) of(ops []operation.Op, level replicator.Level) *turn {
 	t := &turn{in: ts}
 	for i := range ops {
 		k := turnKey{ops[i].Key, level == replicator.Local || level == replicator.To(1)}

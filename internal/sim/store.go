@@ -13,6 +13,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -146,9 +147,9 @@ func (u *upper) write(w coordinator.Write) {
 	r.step(replication.Update{ID: id, Ops: u.ops(w), Level: level, Fence: u.fence(w.Term), Deadline: u.p.now().Add(storeTimeout)})
 }
 
-func (u *upper) ops(w coordinator.Write) []replicator.Op {
+func (u *upper) ops(w coordinator.Write) []operation.Op {
 	self := crdt.NodeID(u.p.node.ID)
-	var ops []replicator.Op
+	var ops []operation.Op
 	if len(w.Records) > 0 {
 		ops = append(ops, replication.Mutate(u.spec.name+keyShards, crdt.KindLWWMap, 64*len(w.Records), func(v crdt.Value) crdt.Value {
 			m := v.(*crdt.LWWMap[string, string])
@@ -322,7 +323,7 @@ func (r *replica) say() {
 		if w.cfg.Mutant.Is("ack on local write") {
 			level = replicator.Local
 		}
-		r.step(replication.Update{ID: id, Ops: []replicator.Op{op}, Level: level, Deadline: deadline})
+		r.step(replication.Update{ID: id, Ops: []operation.Op{op}, Level: level, Deadline: deadline})
 		return
 	}
 	begun := w.durable[r.role].Begin()
@@ -369,8 +370,8 @@ func (r *replica) writeRegister(answer func(error)) {
 	reg.writes++
 	word := fmt.Sprintf("%s/%d", p.label, reg.writes)
 	reg.begun[word] = w.now
-	op := replicator.Op{Key: keyRegister, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (replicator.Plan, error) {
-		return replicator.Plan{Growth: 64, Blind: true, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
+	op := operation.Op{Key: keyRegister, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (operation.Plan, error) {
+		return operation.Plan{Growth: 64, Blind: true, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
 			at := crdt.Stamp{Time: max(above[0]+1, wall*stampTicks), Node: crdt.NodeID(p.node.ID)}
 			if w.cfg.Mutant.Is("stamps by the own clock") {
 				at.Time = stampClock(w, p.slot) * stampTicks
@@ -389,7 +390,7 @@ func (r *replica) writeRegister(answer func(error)) {
 		}
 		answer(a.Err)
 	})
-	r.step(replication.Update{ID: id, Ops: []replicator.Op{op}, Level: replicator.Majority(0, 0), Deadline: p.now().Add(storeTimeout)})
+	r.step(replication.Update{ID: id, Ops: []operation.Op{op}, Level: replicator.Majority(0, 0), Deadline: p.now().Add(storeTimeout)})
 }
 
 // readRegister reads the register and checks S4. For each write acknowledged before the read

@@ -4,6 +4,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -20,7 +21,7 @@ type Tick struct{}
 // replicas as Level asks for. It is answered by one Reply.
 type Update struct {
 	ID  RequestID
-	Ops []replicator.Op
+	Ops []operation.Op
 	// Bases are the snapshots on which the plans of Ops were decided outside the core, in the
 	// order of Ops. Bases is nil, or an element is, if a plan decides within the step. The
 	// core releases them.
@@ -78,9 +79,9 @@ func (PeerUp) event()        {}
 func (LeaseRegained) event() {}
 
 // Mutate returns an Op that needs no decision.
-func Mutate(key string, kind crdt.Kind, growth int, apply func(crdt.Value) crdt.Value) replicator.Op {
-	return replicator.Op{Key: key, Kind: kind, Plan: func(crdt.Value) (replicator.Plan, error) {
-		return replicator.Plan{Growth: growth, Blind: true, Apply: apply}, nil
+func Mutate(key string, kind crdt.Kind, growth int, apply func(crdt.Value) crdt.Value) operation.Op {
+	return operation.Op{Key: key, Kind: kind, Plan: func(crdt.Value) (operation.Plan, error) {
+		return operation.Plan{Growth: growth, Blind: true, Apply: apply}, nil
 	}}
 }
 

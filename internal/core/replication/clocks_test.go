@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -56,18 +57,18 @@ func clocked(t testing.TB, seed uint64, n int, b blunder, tweak func(*Config)) (
 }
 
 // stampBy writes a register under a stamp of the clock that the core takes for right.
-func stampBy(id gossip.NodeID, key, value string) replicator.Op {
-	return replicator.Op{Key: key, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (replicator.Plan, error) {
-		return replicator.Plan{Growth: 64, Blind: true, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
+func stampBy(id gossip.NodeID, key, value string) operation.Op {
+	return operation.Op{Key: key, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (operation.Plan, error) {
+		return operation.Plan{Growth: 64, Blind: true, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
 			return v.(*crdt.LWWRegister[string]).Set(value, crdt.Stamp{Time: max(above[0]+1, wall<<tickBits), Node: crdt.NodeID(id)})
 		}}, nil
 	}}
 }
 
 // fixedIn writes a register under a stamp of the caller's.
-func fixedIn(key, value string, at crdt.Stamp) replicator.Op {
-	return replicator.Op{Key: key, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (replicator.Plan, error) {
-		return replicator.Plan{Growth: 64, Blind: true, Fixed: []replicator.Fixed{{Stamp: at, Value: value}}, Apply: func(v crdt.Value) crdt.Value {
+func fixedIn(key, value string, at crdt.Stamp) operation.Op {
+	return operation.Op{Key: key, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (operation.Plan, error) {
+		return operation.Plan{Growth: 64, Blind: true, Fixed: []operation.Fixed{{Stamp: at, Value: value}}, Apply: func(v crdt.Value) crdt.Value {
 			if d := v.(*crdt.LWWRegister[string]).Set(value, at); d != nil {
 				return d
 			}
@@ -77,7 +78,7 @@ func fixedIn(key, value string, at crdt.Stamp) replicator.Op {
 }
 
 // writeUnchecked has a node make a change at a majority without looking at clocks.
-func (w *world) writeUnchecked(id gossip.NodeID, op replicator.Op) Reply {
+func (w *world) writeUnchecked(id gossip.NodeID, op operation.Op) Reply {
 	c := &w.nodes[id].core.cfg
 	wall := c.Wall
 	c.Wall = nil
@@ -110,7 +111,7 @@ func playClocks(t testing.TB, seed uint64, b blunder) string {
 			wrong = fmt.Sprintf("seed %d: ", seed) + fmt.Sprintf(format, args...)
 		}
 	}
-	h.stamp = func(id gossip.NodeID, value string) replicator.Op { return stampBy(id, registerKey, value) }
+	h.stamp = func(id gossip.NodeID, value string) operation.Op { return stampBy(id, registerKey, value) }
 	h.answered = func(id gossip.NodeID, r Reply) {
 		if errors.Is(r.Err, replicator.ErrStamp) || errors.Is(r.Err, replicator.ErrAhead) {
 			fail("a write at node %v, whose clock is %v ahead: %v", id, d.ahead[id], r.Err)
@@ -239,8 +240,8 @@ func aloneIn2099(t *testing.T, b blunder) string {
 			return fmt.Sprint(r.Err)
 		}
 	}
-	mapped := replicator.Op{Key: "m", Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (replicator.Plan, error) {
-		return replicator.Plan{Entries: []string{"a", "b"}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
+	mapped := operation.Op{Key: "m", Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (operation.Plan, error) {
+		return operation.Plan{Entries: []string{"a", "b"}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
 			delta := v.(*entryMap).Set("a", "v", crdt.Stamp{Time: wall << tickBits, Node: 1, Seq: 1})
 			delta.Merge(v.(*entryMap).Delete("b", crdt.Stamp{Time: wall << tickBits, Node: 1, Seq: 2}), nil)
 			return delta

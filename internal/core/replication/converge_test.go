@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -18,9 +19,9 @@ import (
 type oracle map[string]crdt.Value
 
 // spy wraps an op so that the oracle gets its delta.
-func (o oracle) spy(op replicator.Op) replicator.Op {
+func (o oracle) spy(op operation.Op) operation.Op {
 	plan := op.Plan
-	op.Plan = func(v crdt.Value) (replicator.Plan, error) {
+	op.Plan = func(v crdt.Value) (operation.Plan, error) {
 		p, err := plan(v)
 		apply := p.Apply
 		p.Apply = func(v crdt.Value) crdt.Value {
@@ -56,7 +57,7 @@ func (o oracle) check(t testing.TB, w *world) {
 }
 
 // randomOp returns an op on one of a few keys.
-func randomOp(rng *rand.Rand, id gossip.NodeID, n int) replicator.Op {
+func randomOp(rng *rand.Rand, id gossip.NodeID, n int) operation.Op {
 	k := fmt.Sprint(rng.IntN(4))
 	switch rng.IntN(5) {
 	case 0:
@@ -201,7 +202,7 @@ func TestValueLargerThanAFrame(t *testing.T) {
 			}
 		}
 		o := oracle{}
-		var ops []replicator.Op
+		var ops []operation.Op
 		for i := range 1000 {
 			// Nothing to pack: frames are packed before they are cut.
 			ops = append(ops, o.spy(addTo(1, "big", fmt.Sprintf("%d-%x%x%x%x", i, w.rng.Uint64(), w.rng.Uint64(), w.rng.Uint64(), w.rng.Uint64()))))
@@ -224,7 +225,7 @@ func TestValueLargerThanAFrame(t *testing.T) {
 
 func TestBusyWritersMoveNoWholeValues(t *testing.T) {
 	w := newWorld(t, 1, 3, nil)
-	var fill []replicator.Op
+	var fill []operation.Op
 	for i := range 4000 {
 		fill = append(fill, setIn(1, "map", fmt.Sprint("entry", i), "value", 1, uint64(i+1)))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -142,7 +143,7 @@ func TestLostPeerMakesARequestTurnToOthersAtOnce(t *testing.T) {
 func TestErrorInOneOpChangesNothing(t *testing.T) {
 	w := newWorld(t, 1, 1, nil)
 	bad := errors.New("no")
-	rid := w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "a", "e"), replicator.Op{Key: "b", Kind: crdt.KindGSet, Plan: func(crdt.Value) (replicator.Plan, error) { return replicator.Plan{}, bad }})
+	rid := w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "a", "e"), operation.Op{Key: "b", Kind: crdt.KindGSet, Plan: func(crdt.Value) (operation.Plan, error) { return operation.Plan{}, bad }})
 	if r := w.nodes[1].replies[rid]; !errors.Is(r.Err, bad) || !errors.Is(r.Err, replicator.ErrPlan) {
 		t.Errorf("err = %v", r.Err)
 	}
@@ -161,19 +162,19 @@ func TestLimitsRefuseWritersAndKeepRemovalsPossible(t *testing.T) {
 	w := newWorld(t, 1, 1, func(c *Config) {
 		c.Limits = Limits{Keys: 2, ValueBytes: 200, TotalBytes: 10000, KeyBytes: 10, RequestOps: 2}
 	})
-	do := func(ops ...replicator.Op) error {
+	do := func(ops ...operation.Op) error {
 		return w.nodes[1].replies[w.update(1, replicator.Local, replicator.Fence{}, ops...)].Err
 	}
 	for i, c := range []struct {
-		ops  []replicator.Op
+		ops  []operation.Op
 		what string
 	}{
-		{[]replicator.Op{addTo(1, "a", "1234567890")}, ""},
-		{[]replicator.Op{addTo(1, "a", string(make([]byte, 190)))}, "ValueBytes"},
-		{[]replicator.Op{addTo(1, "a-long-name-", "x")}, "KeyBytes"},
-		{[]replicator.Op{addTo(1, "b", "x"), addTo(1, "c", "x")}, "Keys"},
-		{[]replicator.Op{addTo(1, "a", "x"), addTo(1, "a", "y"), addTo(1, "a", "z")}, "RequestOps"},
-		{[]replicator.Op{removeFrom("a", "1234567890")}, ""},
+		{[]operation.Op{addTo(1, "a", "1234567890")}, ""},
+		{[]operation.Op{addTo(1, "a", string(make([]byte, 190)))}, "ValueBytes"},
+		{[]operation.Op{addTo(1, "a-long-name-", "x")}, "KeyBytes"},
+		{[]operation.Op{addTo(1, "b", "x"), addTo(1, "c", "x")}, "Keys"},
+		{[]operation.Op{addTo(1, "a", "x"), addTo(1, "a", "y"), addTo(1, "a", "z")}, "RequestOps"},
+		{[]operation.Op{removeFrom("a", "1234567890")}, ""},
 	} {
 		err := do(c.ops...)
 		var l *replicator.LimitError
@@ -216,7 +217,7 @@ func TestEveryLimitIsTypedAndCounted(t *testing.T) {
 	w.cut = func(a, b gossip.NodeID) bool { return true }
 	before := w.nodes[1].core.Digest()
 	n := uint64(0)
-	refused := func(what string, level replicator.Level, fence replicator.Fence, ops ...replicator.Op) {
+	refused := func(what string, level replicator.Level, fence replicator.Fence, ops ...operation.Op) {
 		t.Helper()
 		var l *replicator.LimitError
 		err := w.nodes[1].replies[w.update(1, level, fence, ops...)].Err
@@ -258,7 +259,7 @@ func TestDeleteEndsAKeyAndItMayComeAgain(t *testing.T) {
 	// Node 3 adds while it cannot hear of the deletion: the deletion wins.
 	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
 	w.update(3, replicator.Local, replicator.Fence{}, addTo(3, "k", "late"))
-	w.reply(1, w.update(1, majority, replicator.Fence{}, replicator.Op{Key: "k", Delete: true}))
+	w.reply(1, w.update(1, majority, replicator.Fence{}, operation.Op{Key: "k", Delete: true}))
 	w.cut = nil
 	w.settle(5 * time.Second)
 	if v := w.nodes[3].core.Value("k"); v != nil {

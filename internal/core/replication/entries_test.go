@@ -7,18 +7,19 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // Entries of maps under durable keys: what retain_test.go asks of keys.
 
 // set and end change an entry of the map keep/m, as of now.
-func (d *disks) set(slot int, entry, value string) replicator.Op {
+func (d *disks) set(slot int, entry, value string) operation.Op {
 	d.stamp++
 	return setIn(d.at[slot], "keep/m", entry, value, d.stamp, 1)
 }
 
-func (d *disks) end(slot int, entry string) replicator.Op {
+func (d *disks) end(slot int, entry string) operation.Op {
 	d.stamp++
 	return deleteIn(d.at[slot], "keep/m", entry, d.stamp)
 }
@@ -247,7 +248,7 @@ func TestAgesOfEntriesAreRecalled(t *testing.T) {
 	d.do(0, replicator.Local, d.set(0, "a", "e"), d.set(0, "b", "e"), addTo(1, "keep/s", "e"))
 	d.do(0, replicator.Local, d.end(0, "a"))
 	d.run(10 * time.Second)
-	d.do(0, replicator.Local, d.end(0, "b"), replicator.Op{Key: "keep/s", Delete: true})
+	d.do(0, replicator.Local, d.end(0, "b"), operation.Op{Key: "keep/s", Delete: true})
 	d.run(20 * time.Second)
 	want := slices.Concat(d.core(0).Ended("keep/m"), d.core(0).Ended("keep/s"))
 	d.stop(0)
@@ -263,8 +264,8 @@ func TestAgesOfEntriesAreRecalled(t *testing.T) {
 // all the same.
 func TestEndsOfEntriesAreBounded(t *testing.T) {
 	endsAreBounded(t, "keep/m[]",
-		func(d *disks, i int) replicator.Op { return d.set(0, fmt.Sprint(i), "e") },
-		func(d *disks, i int) replicator.Op { return d.end(0, fmt.Sprint(i)) })
+		func(d *disks, i int) operation.Op { return d.set(0, fmt.Sprint(i), "e") },
+		func(d *disks, i int) operation.Op { return d.end(0, fmt.Sprint(i)) })
 }
 
 // An entry that is set and deleted again by a member that has agreed to forget its former
@@ -301,7 +302,7 @@ func TestEndsOfAFormerGenerationGoWithIt(t *testing.T) {
 	d.do(0, replicator.All, d.set(0, "a", "e"))
 	d.do(0, replicator.All, d.end(0, "a"))
 	d.cut = func(from, to gossip.NodeID) bool { return from == d.at[2] || to == d.at[2] }
-	d.do(0, majority, replicator.Op{Key: "keep/m", Delete: true})
+	d.do(0, majority, operation.Op{Key: "keep/m", Delete: true})
 	d.do(0, majority, d.set(0, "b", "e"))
 	d.do(0, majority, d.end(0, "c"))
 	items := []Item{full(d.core(0).store.get("keep/m"))}

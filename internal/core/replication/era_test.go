@@ -10,14 +10,15 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // setBy sets or deletes an entry of a map under a stamp of the clock that the core takes
 // for right.
-func setBy(id gossip.NodeID, key, entry, value string) replicator.Op {
-	return replicator.Op{Key: key, Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (replicator.Plan, error) {
-		return replicator.Plan{Growth: 64, Blind: true, Entries: []string{entry}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
+func setBy(id gossip.NodeID, key, entry, value string) operation.Op {
+	return operation.Op{Key: key, Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (operation.Plan, error) {
+		return operation.Plan{Growth: 64, Blind: true, Entries: []string{entry}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
 			at := crdt.Stamp{Time: max(above[0]+1, wall<<tickBits), Node: crdt.NodeID(id)}
 			d := (*entryMap)(nil)
 			if m := v.(*entryMap); value == "" {
@@ -203,7 +204,7 @@ func eraWhileOthersWrite(t *testing.T, b blunder) string {
 		c.Wall = func() uint64 { return wall }
 	}).plant(b)
 	var wrong error
-	do := func(id gossip.NodeID, level replicator.Level, op replicator.Op) {
+	do := func(id gossip.NodeID, level replicator.Level, op operation.Op) {
 		wrong = errors.Join(wrong, w.reply(id, w.update(id, level, replicator.Fence{}, op)).Err)
 	}
 	w.pairs([2]gossip.NodeID{2, 3})
@@ -220,8 +221,8 @@ func eraWhileOthersWrite(t *testing.T, b blunder) string {
 	}
 	w.pairs([2]gossip.NodeID{1, 3})
 	at := crdt.Stamp{Time: wall << tickBits, Node: 1}
-	fixed := replicator.Op{Key: "m", Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (replicator.Plan, error) {
-		return replicator.Plan{Growth: 64, Blind: true, Fixed: []replicator.Fixed{{Entry: "ahead", Stamp: at, Value: "late"}}, Apply: func(v crdt.Value) crdt.Value {
+	fixed := operation.Op{Key: "m", Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (operation.Plan, error) {
+		return operation.Plan{Growth: 64, Blind: true, Fixed: []operation.Fixed{{Entry: "ahead", Stamp: at, Value: "late"}}, Apply: func(v crdt.Value) crdt.Value {
 			return v.(*entryMap).Set("ahead", "late", at)
 		}}, nil
 	}}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -97,7 +98,7 @@ func FuzzDecode(f *testing.F) {
 			out.Reset()
 		}
 		step(ViewChanged{View: &gossip.View{Epoch: 1, Members: []gossip.Member{member(1, gossip.Up), member(2, gossip.Up)}}})
-		step(Update{ID: 7, Ops: []replicator.Op{addTo(1, "k", "e")}, Level: replicator.All, Fence: replicator.Fence{Group: "g", Term: 2}})
+		step(Update{ID: 7, Ops: []operation.Op{addTo(1, "k", "e")}, Level: replicator.All, Fence: replicator.Fence{Group: "g", Term: 2}})
 		step(Read{ID: 8, Keys: []string{"k"}, Level: replicator.All})
 		step(Received{From: 2, Msg: &Status{Epoch: 1, Root: 1}})
 		step(Received{From: 2, Msg: m})

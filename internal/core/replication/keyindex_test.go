@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -20,7 +21,7 @@ func TestNamesAreThoseOfTheLiveKeys(t *testing.T) {
 	for i := range 3000 {
 		key := fmt.Sprintf("%c/%d", 'a'+rune(rng.IntN(3)), rng.IntN(400))
 		if rng.IntN(3) == 0 {
-			w.update(1, replicator.Local, replicator.Fence{}, replicator.Op{Key: key, Delete: true})
+			w.update(1, replicator.Local, replicator.Fence{}, operation.Op{Key: key, Delete: true})
 			delete(live, key)
 		} else {
 			w.update(1, replicator.Local, replicator.Fence{}, addTo(1, key, "e"))

@@ -9,6 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -33,7 +34,7 @@ type history struct {
 	// orders grows exponentially with their number.
 	open map[gossip.NodeID]int
 	// stamp makes the writes, stampRegister by default; answered sees their answers.
-	stamp    func(id gossip.NodeID, value string) replicator.Op
+	stamp    func(id gossip.NodeID, value string) operation.Op
 	answered func(id gossip.NodeID, r Reply)
 }
 
@@ -83,16 +84,16 @@ func (h *history) writeAt(id gossip.NodeID) {
 
 // stampRegister writes the register with the lowest stamp that is above what the core
 // knows: no clock helps.
-func stampRegister(id gossip.NodeID, value string) replicator.Op {
-	return replicator.Op{Key: registerKey, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (replicator.Plan, error) {
-		return replicator.Plan{Growth: 64, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, _ uint64) crdt.Value {
+func stampRegister(id gossip.NodeID, value string) operation.Op {
+	return operation.Op{Key: registerKey, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (operation.Plan, error) {
+		return operation.Plan{Growth: 64, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, _ uint64) crdt.Value {
 			return v.(*crdt.LWWRegister[string]).Set(value, crdt.Stamp{Time: above[0] + 1, Node: crdt.NodeID(id)})
 		}}, nil
 	}}
 }
 
 // setRegister writes without asking for stamps.
-func setRegister(id gossip.NodeID, value string) replicator.Op {
+func setRegister(id gossip.NodeID, value string) operation.Op {
 	return Mutate(registerKey, crdt.KindLWWRegister, 64, func(v crdt.Value) crdt.Value {
 		r := v.(*crdt.LWWRegister[string])
 		return r.Set(value, crdt.Stamp{Time: r.Stamp().Time + 1, Node: crdt.NodeID(id)})

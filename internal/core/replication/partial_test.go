@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -17,25 +18,25 @@ func TestLargeValueIsMendedInParts(t *testing.T) {
 	const n, differ = 100_000, 8
 	for _, c := range []struct {
 		name   string
-		fill   func(i int) replicator.Op
-		change func(id gossip.NodeID, i int) replicator.Op
+		fill   func(i int) operation.Op
+		change func(id gossip.NodeID, i int) operation.Op
 	}{
-		{"ORSet, elements added", func(i int) replicator.Op { return addTo(1, "k", fmt.Sprint("element-", i)) },
-			func(id gossip.NodeID, i int) replicator.Op { return addTo(id, "k", fmt.Sprint("new-", id, i)) }},
-		{"ORSet, elements removed", func(i int) replicator.Op { return addTo(1, "k", fmt.Sprint("element-", i)) },
-			func(id gossip.NodeID, i int) replicator.Op {
+		{"ORSet, elements added", func(i int) operation.Op { return addTo(1, "k", fmt.Sprint("element-", i)) },
+			func(id gossip.NodeID, i int) operation.Op { return addTo(id, "k", fmt.Sprint("new-", id, i)) }},
+		{"ORSet, elements removed", func(i int) operation.Op { return addTo(1, "k", fmt.Sprint("element-", i)) },
+			func(id gossip.NodeID, i int) operation.Op {
 				return removeFrom("k", fmt.Sprint("element-", i*n/differ+int(id)))
 			}},
-		{"LWWMap, entries written", func(i int) replicator.Op { return setIn(1, "k", fmt.Sprint("element-", i), "value", 1, uint64(i+1)) },
-			func(id gossip.NodeID, i int) replicator.Op {
+		{"LWWMap, entries written", func(i int) operation.Op { return setIn(1, "k", fmt.Sprint("element-", i), "value", 1, uint64(i+1)) },
+			func(id gossip.NodeID, i int) operation.Op {
 				return setIn(id, "k", fmt.Sprint("element-", i*n/differ+int(id)), "new", 2, uint64(i+1))
 			}},
-		{"GSet", func(i int) replicator.Op { return largeKinds()["GSet"](1, fmt.Sprint("element-", i)) },
-			func(id gossip.NodeID, i int) replicator.Op {
+		{"GSet", func(i int) operation.Op { return largeKinds()["GSet"](1, fmt.Sprint("element-", i)) },
+			func(id gossip.NodeID, i int) operation.Op {
 				return largeKinds()["GSet"](id, fmt.Sprint("new-", id, i))
 			}},
-		{"ORMap", func(i int) replicator.Op { return largeKinds()["ORMap"](1, fmt.Sprint("element-", i)) },
-			func(id gossip.NodeID, i int) replicator.Op {
+		{"ORMap", func(i int) operation.Op { return largeKinds()["ORMap"](1, fmt.Sprint("element-", i)) },
+			func(id gossip.NodeID, i int) operation.Op {
 				return largeKinds()["ORMap"](id, fmt.Sprint("new-", id, i))
 			}},
 	} {
@@ -43,7 +44,7 @@ func TestLargeValueIsMendedInParts(t *testing.T) {
 			w := newWorld(t, 1, 2, nil)
 			w.hasty = true
 			for i := 0; i < n; i += 4000 {
-				ops := make([]replicator.Op, 4000)
+				ops := make([]operation.Op, 4000)
 				for j := range ops {
 					ops[j] = c.fill(i + j)
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -23,7 +24,7 @@ func pausedWrite(t *testing.T) (one *Core, out *Effects, wake clock.Instant, ans
 	one.Step(1, ViewChanged{View: v}, out)
 	two.Step(1, ViewChanged{View: v}, out)
 	out.Reset()
-	one.Step(2, Update{ID: 1, Level: replicator.To(2), Ops: []replicator.Op{addTo(1, "k", "e")}}, out)
+	one.Step(2, Update{ID: 1, Level: replicator.To(2), Ops: []operation.Op{addTo(1, "k", "e")}}, out)
 	deltas := out.Send[0].Msg
 	out.Reset()
 	two.Step(3, Received{From: 1, Msg: deltas}, out)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -62,7 +63,7 @@ func total(v crdt.Value) (n uint64, ok bool) {
 }
 
 // countIn counts n under a key of a map of counters; 0 removes that.
-func countIn(id gossip.NodeID, key, k string, n int64) replicator.Op {
+func countIn(id gossip.NodeID, key, k string, n int64) operation.Op {
 	return Mutate(key, crdt.KindPNCounterMap, 64, func(v crdt.Value) crdt.Value {
 		if m := v.(*crdt.PNCounterMap[string]); n > 0 {
 			return m.Add(crdt.NodeID(id), k, n)
@@ -139,7 +140,7 @@ func (r *reaper) act() {
 		r.endEntry(id, m)
 		r.update(id, level, replicator.Fence{}, deleteIn(id, m, r.field(), uint64(r.n)))
 	case k < 10:
-		r.update(id, level, replicator.Fence{}, replicator.Op{Key: r.pick("d0", "d1", "dm", "keep"), Delete: true})
+		r.update(id, level, replicator.Fence{}, operation.Op{Key: r.pick("d0", "d1", "dm", "keep"), Delete: true})
 	case k < 11:
 		r.update(id, level, replicator.Fence{}, countIn(id, "p1", r.field(), 0))
 	default:
@@ -188,7 +189,7 @@ func (r *reaper) endEntry(_ gossip.NodeID, m string) {
 	}
 }
 
-func deleteIn(id gossip.NodeID, key, k string, term uint64) replicator.Op {
+func deleteIn(id gossip.NodeID, key, k string, term uint64) operation.Op {
 	return Mutate(key, crdt.KindLWWMap, 0, func(x crdt.Value) crdt.Value {
 		if d := x.(*crdt.LWWMap[string, string]).Delete(k, crdt.Stamp{Time: term, Node: crdt.NodeID(id), Seq: 1}); d != nil {
 			return d

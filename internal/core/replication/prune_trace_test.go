@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -41,7 +42,7 @@ func TestTombstoneEndsAndTheKeyIsCreatedAgain(t *testing.T) {
 	w := pruneWorld(t, 3)
 	for i := range 3 {
 		w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", fmt.Sprint("old", i))))
-		w.reply(2, w.update(2, replicator.All, replicator.Fence{}, replicator.Op{Key: "k", Delete: true}))
+		w.reply(2, w.update(2, replicator.All, replicator.Fence{}, operation.Op{Key: "k", Delete: true}))
 		w.run(time.Second)
 		w.forgotten()
 		if n := w.nodes[3].core.Stats().Keys; n != 0 {
@@ -61,7 +62,7 @@ func TestNobodyForgetsWhileAMemberIsCutOff(t *testing.T) {
 	w := pruneWorld(t, 3)
 	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "e"), setIn(1, "m", "a", "b", 1, 1)))
 	w.cut = func(a, b gossip.NodeID) bool { return a == 3 || b == 3 }
-	w.reply(1, w.update(1, majority, replicator.Fence{}, replicator.Op{Key: "k", Delete: true}, deleteIn(1, "m", "a", 2)))
+	w.reply(1, w.update(1, majority, replicator.Fence{}, operation.Op{Key: "k", Delete: true}, deleteIn(1, "m", "a", 2)))
 	w.run(10 * time.Minute)
 	if n := w.nodes[1].core.Stats().Tombstones; n != 1 {
 		t.Fatalf("%d tombstones: forgotten behind the back of a member", n)
@@ -82,7 +83,7 @@ func TestStateFromBeforeACommitIsRefused(t *testing.T) {
 	c := w.nodes[2].core
 	late := []Message{&Values{Floor: c.floor, Items: []Item{full(c.store.get("k")), full(c.store.get("m"))}}, &Repair{Floor: c.floor, Items: []Item{full(c.store.get("k"))}},
 		&Deltas{Epoch: c.epoch, Floor: c.floor, From: 1, Entries: []*Entry{{Items: []Item{full(c.store.get("k")), full(c.store.get("m"))}}}}}
-	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, replicator.Op{Key: "k", Delete: true}, deleteIn(1, "m", "a", 2)))
+	w.reply(1, w.update(1, replicator.All, replicator.Fence{}, operation.Op{Key: "k", Delete: true}, deleteIn(1, "m", "a", 2)))
 	w.run(2 * time.Second)
 	w.forgotten()
 	for _, m := range late {
@@ -103,7 +104,7 @@ func TestLogFromBeforeATombstoneIsRewritten(t *testing.T) {
 	w := pruneWorld(t, 2)
 	w.cut = func(a, b gossip.NodeID) bool { return a == 1 }
 	w.update(1, replicator.Local, replicator.Fence{}, setIn(1, "m", "a", "b", 1, 1), setIn(1, "m", "c", "d", 1, 2), addTo(1, "k", "e"))
-	w.update(1, replicator.Local, replicator.Fence{}, replicator.Op{Key: "k", Delete: true})
+	w.update(1, replicator.Local, replicator.Fence{}, operation.Op{Key: "k", Delete: true})
 	w.update(1, replicator.Local, replicator.Fence{}, addTo(1, "k", "again"))
 	w.update(2, replicator.Local, replicator.Fence{}, deleteIn(2, "m", "a", 2))
 	w.run(40 * time.Millisecond)
@@ -212,7 +213,7 @@ func TestForgettingComesToRest(t *testing.T) {
 	for _, id := range w.order {
 		w.reply(id, w.update(id, replicator.All, replicator.Fence{}, count(id, "hits", 3), addTo(id, "set", id.String())))
 	}
-	w.reply(4, w.update(4, replicator.All, replicator.Fence{}, removeFrom("set", gossip.NodeID(4).String()), replicator.Op{Key: "none", Delete: true}))
+	w.reply(4, w.update(4, replicator.All, replicator.Fence{}, removeFrom("set", gossip.NodeID(4).String()), operation.Op{Key: "none", Delete: true}))
 	w.crash(4)
 	w.setView(w.next(remove(4)))
 	w.run(3 * time.Second)
@@ -237,7 +238,7 @@ func TestForgettingComesToRest(t *testing.T) {
 func TestLeaderIsLostAfterItsFirstCommit(t *testing.T) {
 	w := pruneWorld(t, 4)
 	w.reply(2, w.update(2, replicator.All, replicator.Fence{}, addTo(2, "k", "e"), addTo(2, "other", "e"), addTo(1, "other", "of1")))
-	w.reply(2, w.update(2, replicator.All, replicator.Fence{}, replicator.Op{Key: "k", Delete: true}))
+	w.reply(2, w.update(2, replicator.All, replicator.Fence{}, operation.Op{Key: "k", Delete: true}))
 	commits := 0
 	w.cut = func(a, b gossip.NodeID) bool { return commits > 0 && a == 1 && b != 2 }
 	w.dropKind = func(m Message) bool {
@@ -320,7 +321,7 @@ func TestNewcomersMeetBeforeTheyLearnTheFloor(t *testing.T) {
 	w := pruneWorld(t, 3)
 	for range 3 {
 		w.reply(1, w.update(1, replicator.All, replicator.Fence{}, addTo(1, "k", "e")))
-		w.reply(1, w.update(1, replicator.All, replicator.Fence{}, replicator.Op{Key: "k", Delete: true}))
+		w.reply(1, w.update(1, replicator.All, replicator.Fence{}, operation.Op{Key: "k", Delete: true}))
 		w.run(time.Second)
 	}
 	w.start(4)

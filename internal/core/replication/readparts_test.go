@@ -7,33 +7,34 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // largeKinds fill and change one large value of each type, one key at a time.
-func largeKinds() map[string]func(id gossip.NodeID, e string) replicator.Op {
-	return map[string]func(id gossip.NodeID, e string) replicator.Op{
-		"ORSet":  func(id gossip.NodeID, e string) replicator.Op { return addTo(id, "k", e) },
-		"LWWMap": func(id gossip.NodeID, e string) replicator.Op { return setIn(id, "k", e, "value", uint64(id), 1) },
-		"GSet": func(_ gossip.NodeID, e string) replicator.Op {
+func largeKinds() map[string]func(id gossip.NodeID, e string) operation.Op {
+	return map[string]func(id gossip.NodeID, e string) operation.Op{
+		"ORSet":  func(id gossip.NodeID, e string) operation.Op { return addTo(id, "k", e) },
+		"LWWMap": func(id gossip.NodeID, e string) operation.Op { return setIn(id, "k", e, "value", uint64(id), 1) },
+		"GSet": func(_ gossip.NodeID, e string) operation.Op {
 			return Mutate("k", crdt.KindGSet, len(e), func(v crdt.Value) crdt.Value { return v.(*crdt.GSet[string]).Add(e) })
 		},
-		"ORMap": func(id gossip.NodeID, e string) replicator.Op {
+		"ORMap": func(id gossip.NodeID, e string) operation.Op {
 			return Mutate("k", crdt.KindORMap, len(e)+24, func(v crdt.Value) crdt.Value {
 				return v.(*crdt.ORMap[string, string]).At(e, "tags").Add(crdt.NodeID(id), "x")
 			})
 		},
-		"PNCounterMap": func(id gossip.NodeID, e string) replicator.Op { return countIn(id, "k", e, 1) },
+		"PNCounterMap": func(id gossip.NodeID, e string) operation.Op { return countIn(id, "k", e, 1) },
 	}
 }
 
 // largeWorld holds one large value at five members, level; nothing spreads but by
 // requests, and nothing of what was changed is in a log.
-func largeWorld(t *testing.T, fill func(id gossip.NodeID, e string) replicator.Op) *world {
+func largeWorld(t *testing.T, fill func(id gossip.NodeID, e string) operation.Op) *world {
 	w := newWorld(t, 1, 5, func(c *Config) { c.NoGossip = true })
 	w.hasty = true
 	for i := 0; i < 20_000; i += 4000 {
-		ops := make([]replicator.Op, 4000)
+		ops := make([]operation.Op, 4000)
 		for j := range ops {
 			ops[j] = fill(1, fmt.Sprint("element-", i+j))
 		}
@@ -46,7 +47,7 @@ func largeWorld(t *testing.T, fill func(id gossip.NodeID, e string) replicator.O
 }
 
 // alone makes a change that no delta brings to others.
-func (w *world) alone(id gossip.NodeID, op replicator.Op) {
+func (w *world) alone(id gossip.NodeID, op operation.Op) {
 	w.cut = func(a, b gossip.NodeID) bool { return true }
 	w.update(id, replicator.Local, replicator.Fence{}, op)
 	c := w.nodes[id].core
@@ -113,7 +114,7 @@ func TestReadsInPartsUnderFaults(t *testing.T) {
 			key := []string{"a", "b"}[w.rng.IntN(2)]
 			switch w.rng.IntN(12) {
 			case 0:
-				w.update(id, replicator.Local, replicator.Fence{}, replicator.Op{Key: key, Delete: true})
+				w.update(id, replicator.Local, replicator.Fence{}, operation.Op{Key: key, Delete: true})
 			case 1, 2:
 				w.update(id, replicator.Local, replicator.Fence{}, removeFrom(key, e))
 			case 3, 4, 5:

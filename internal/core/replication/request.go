@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -65,7 +66,7 @@ type request struct {
 	echoes []string
 	// fixed are its writes under stamps of the caller's, by key; ahead is the newest refusal
 	// of a stamp that is ahead, refused by whom (stamping.go).
-	fixed   map[string][]replicator.Fixed
+	fixed   map[string][]operation.Fixed
 	ahead   *replicator.AheadError
 	refused map[gossip.NodeID]bool
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -108,14 +109,14 @@ func (d *disks) pause(t time.Duration) {
 
 func (d *disks) core(slot int) *Core { return d.nodes[d.at[slot]].core }
 
-func (d *disks) do(slot int, level replicator.Level, ops ...replicator.Op) {
+func (d *disks) do(slot int, level replicator.Level, ops ...operation.Op) {
 	d.t.Helper()
 	if r := d.reply(d.at[slot], d.update(d.at[slot], level, replicator.Fence{}, ops...)); r.Err != nil {
 		d.t.Fatal(r.Err)
 	}
 }
 
-func (d *disks) put(slot int, key, e string) replicator.Op { return addTo(d.at[slot], key, e) }
+func (d *disks) put(slot int, key, e string) operation.Op { return addTo(d.at[slot], key, e) }
 
 // keys returns what all hold, and complains if they differ.
 func (d *disks) keys() string {
@@ -155,7 +156,7 @@ func (d *disks) setAsides() (n uint64) {
 	return n
 }
 
-var gone = replicator.Op{Key: "keep/a", Delete: true}
+var gone = operation.Op{Key: "keep/a", Delete: true}
 
 // The deletion of a durable key is remembered for Retain, and no longer.
 func TestDeletionOfADurableKeyEnds(t *testing.T) {
@@ -181,13 +182,13 @@ func TestDeletionOfADurableKeyEnds(t *testing.T) {
 // same.
 func TestTombstonesOfDurableKeysAreBounded(t *testing.T) {
 	endsAreBounded(t, "",
-		func(d *disks, i int) replicator.Op { return d.put(0, fmt.Sprint("keep/", i), "e") },
-		func(_ *disks, i int) replicator.Op { return replicator.Op{Key: fmt.Sprint("keep/", i), Delete: true} })
+		func(d *disks, i int) operation.Op { return d.put(0, fmt.Sprint("keep/", i), "e") },
+		func(_ *disks, i int) operation.Op { return operation.Op{Key: fmt.Sprint("keep/", i), Delete: true} })
 }
 
 // endsAreBounded makes nine of what ends, and ends them while a member is away, with room
 // for five. want is what there is at the end.
-func endsAreBounded(t *testing.T, want string, begin, end func(*disks, int) replicator.Op) {
+func endsAreBounded(t *testing.T, want string, begin, end func(*disks, int) operation.Op) {
 	t.Helper()
 	d := newDisks(t, blunderNone, 3)
 	tweak := d.tweak
@@ -282,21 +283,21 @@ func fileWithAForgottenDeletion(t *testing.T, b blunder) string {
 
 // subject is what is deleted: a key, or an entry of a map.
 type subject struct {
-	put, end func(d *disks, slot int, name string) replicator.Op
+	put, end func(d *disks, slot int, name string) operation.Op
 	// left is what disks.keys returns when b is left.
 	left string
 }
 
 var (
 	wholeKeys = subject{
-		put: func(d *disks, slot int, name string) replicator.Op { return d.put(slot, "keep/"+name, "e") },
-		end: func(_ *disks, _ int, name string) replicator.Op {
-			return replicator.Op{Key: "keep/" + name, Delete: true}
+		put: func(d *disks, slot int, name string) operation.Op { return d.put(slot, "keep/"+name, "e") },
+		end: func(_ *disks, _ int, name string) operation.Op {
+			return operation.Op{Key: "keep/" + name, Delete: true}
 		},
 		left: "keep/b[e]",
 	}
 	mapEntries = subject{
-		put:  func(d *disks, slot int, name string) replicator.Op { return d.set(slot, name, "e") },
+		put:  func(d *disks, slot int, name string) operation.Op { return d.set(slot, name, "e") },
 		end:  (*disks).end,
 		left: "keep/m[b:e]",
 	}
@@ -387,7 +388,7 @@ func downForMonths(t *testing.T, b blunder) string {
 		d.boot(0, 1, 2)
 		d.do(0, replicator.All, d.put(0, "keep/a", "e"), d.put(0, "keep/b", "e"))
 		d.do(0, replicator.All, d.put(0, "keep/x", "e"))
-		d.do(0, replicator.All, replicator.Op{Key: "keep/x", Delete: true})
+		d.do(0, replicator.All, operation.Op{Key: "keep/x", Delete: true})
 		d.run(testRetain / 2)
 		d.update(d.at[2], replicator.Local, replicator.Fence{}, d.put(2, "keep/own", "e"))
 		d.stop(2)
@@ -468,7 +469,7 @@ func filesAtRandom(t *testing.T, seed uint64) (aside, restored uint64) {
 			entries.change(d, slot, fmt.Sprint("e", rng.IntN(8)), fmt.Sprint(i), rng.IntN(2) == 0)
 		case 10:
 			if rng.IntN(4) == 0 {
-				d.do(slot, majority, replicator.Op{Key: "keep/m", Delete: true})
+				d.do(slot, majority, operation.Op{Key: "keep/m", Delete: true})
 				clear(entries)
 			}
 		case 0, 1:
@@ -477,7 +478,7 @@ func filesAtRandom(t *testing.T, seed uint64) (aside, restored uint64) {
 		case 2, 3:
 			if keys := slices.Sorted(maps.Keys(want)); len(keys) > 0 {
 				key = keys[rng.IntN(len(keys))]
-				d.do(slot, majority, replicator.Op{Key: key, Delete: true})
+				d.do(slot, majority, operation.Op{Key: key, Delete: true})
 				delete(want, key)
 			}
 		case 4:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -44,10 +45,10 @@ func TestSplitWithAKillInTheMiddle(t *testing.T) {
 			write(w.order[i%5], i)
 		}
 		// One side removes and deletes; the other side goes on with what it has.
-		if r := w.reply(2, w.update(2, majority, replicator.Fence{}, removeFrom("set", "old"), replicator.Op{Key: "gone", Delete: true}, replicator.Op{Key: "both", Delete: true})); r.Err != nil {
+		if r := w.reply(2, w.update(2, majority, replicator.Fence{}, removeFrom("set", "old"), operation.Op{Key: "gone", Delete: true}, operation.Op{Key: "both", Delete: true})); r.Err != nil {
 			t.Fatal(r.Err)
 		}
-		w.update(4, replicator.Local, replicator.Fence{}, addTo(4, "both", "concurrent"), replicator.Op{Key: "none", Delete: true})
+		w.update(4, replicator.Local, replicator.Fence{}, addTo(4, "both", "concurrent"), operation.Op{Key: "none", Delete: true})
 		write(3, 1000) // under way when its writer dies, mostly
 		if !slices.Contains(sure, "3-1000") {
 			underWay++
@@ -173,11 +174,11 @@ func TestDeltaOnlyFullOnlyAndMixedReplicasAreEqual(t *testing.T) {
 func TestRestartWithANewIncarnation(t *testing.T) {
 	w := pruneWorld(t, 3)
 	w.reply(3, w.update(3, replicator.All, replicator.Fence{}, count(3, "hits", 5), addTo(3, "set", "of3"), addTo(3, "k", "e")))
-	w.reply(3, w.update(3, replicator.All, replicator.Fence{}, replicator.Op{Key: "k", Delete: true}))
+	w.reply(3, w.update(3, replicator.All, replicator.Fence{}, operation.Op{Key: "k", Delete: true}))
 	old := w.nodes[3].core
-	item := func(op replicator.Op) Item {
+	item := func(op operation.Op) Item {
 		var out Effects
-		old.Step(w.now, Update{ID: 1 << 40, Ops: []replicator.Op{op}, Level: replicator.Local}, &out)
+		old.Step(w.now, Update{ID: 1 << 40, Ops: []operation.Op{op}, Level: replicator.Local}, &out)
 		in, _ := old.State(op.Key)
 		return in
 	}
@@ -244,10 +245,10 @@ func TestReadersSeeAllOfAWriteOrNothing(t *testing.T) {
 	}
 	for i := range 200 {
 		id, e := gossip.NodeID(i%5+1), fmt.Sprint("e", i%60)
-		op := []func(key string) replicator.Op{
-			func(key string) replicator.Op { return addTo(id, key, e) },
-			func(key string) replicator.Op { return addTo(id, key, e) },
-			func(key string) replicator.Op { return replicator.Op{Key: key, Delete: true} },
+		op := []func(key string) operation.Op{
+			func(key string) operation.Op { return addTo(id, key, e) },
+			func(key string) operation.Op { return addTo(id, key, e) },
+			func(key string) operation.Op { return operation.Op{Key: key, Delete: true} },
 		}[i%3]
 		w.update(id, []replicator.Level{replicator.Local, majority, replicator.All}[i%3], replicator.Fence{}, op("a"), op("b"))
 		w.run(time.Duration(w.rng.IntN(8)) * time.Millisecond)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -61,7 +62,7 @@ func newFilling(t *testing.T, n, keys, size int, tweak func(*Config)) *filling {
 		}
 	})
 	for i := 0; i < keys; i += 500 {
-		var ops []replicator.Op
+		var ops []operation.Op
 		for j := i; j < min(i+500, keys); j++ {
 			ops = append(ops, addTo(1, fmt.Sprintf("key-%06d", j), noise(f.rng, size)))
 		}

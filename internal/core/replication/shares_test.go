@@ -6,11 +6,12 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
 // countBothWays counts n on a PNCounter, up and down in turns.
-func countBothWays(id gossip.NodeID, key string, n int64) replicator.Op {
+func countBothWays(id gossip.NodeID, key string, n int64) operation.Op {
 	return Mutate(key, crdt.KindPNCounter, 24, func(v crdt.Value) crdt.Value {
 		if d := v.(*crdt.PNCounter).Add(crdt.NodeID(id), n); d != nil {
 			return d

@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -253,7 +254,7 @@ func (w *world) deliver(f flight) {
 }
 
 // update begins an update and returns its number.
-func (w *world) update(id gossip.NodeID, level replicator.Level, fence replicator.Fence, ops ...replicator.Op) RequestID {
+func (w *world) update(id gossip.NodeID, level replicator.Level, fence replicator.Fence, ops ...operation.Op) RequestID {
 	w.nextReq++
 	rid := w.nextReq
 	w.step(id, Update{ID: rid, Ops: ops, Level: level, Fence: fence, Deadline: w.now.Add(2 * time.Second)})
@@ -323,7 +324,7 @@ func (w *world) states() string {
 	return s
 }
 
-func addTo(id gossip.NodeID, key, e string) replicator.Op {
+func addTo(id gossip.NodeID, key, e string) operation.Op {
 	return Mutate(key, crdt.KindORSet, len(e)+24, func(v crdt.Value) crdt.Value {
 		if d := v.(*crdt.ORSet[string]).Add(crdt.NodeID(id), e); d != nil {
 			return d
@@ -332,7 +333,7 @@ func addTo(id gossip.NodeID, key, e string) replicator.Op {
 	})
 }
 
-func removeFrom(key, e string) replicator.Op {
+func removeFrom(key, e string) operation.Op {
 	return Mutate(key, crdt.KindORSet, 0, func(v crdt.Value) crdt.Value {
 		if d := v.(*crdt.ORSet[string]).Remove(e); d != nil {
 			return d
@@ -341,7 +342,7 @@ func removeFrom(key, e string) replicator.Op {
 	})
 }
 
-func setIn(id gossip.NodeID, key, k, v string, term, seq uint64) replicator.Op {
+func setIn(id gossip.NodeID, key, k, v string, term, seq uint64) operation.Op {
 	return Mutate(key, crdt.KindLWWMap, len(k)+len(v)+24, func(x crdt.Value) crdt.Value {
 		if d := x.(*crdt.LWWMap[string, string]).Set(k, v, crdt.Stamp{Time: term, Node: crdt.NodeID(id), Seq: seq}); d != nil {
 			return d
@@ -350,7 +351,7 @@ func setIn(id gossip.NodeID, key, k, v string, term, seq uint64) replicator.Op {
 	})
 }
 
-func count(id gossip.NodeID, key string, n uint64) replicator.Op {
+func count(id gossip.NodeID, key string, n uint64) operation.Op {
 	return Mutate(key, crdt.KindGCounter, 24, func(v crdt.Value) crdt.Value {
 		if d := v.(*crdt.GCounter).Add(crdt.NodeID(id), n); d != nil {
 			return d

@@ -7,6 +7,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -133,7 +134,7 @@ func newestIn(v crdt.Value, entry string, forgotten uint64) uint64 {
 }
 
 // asksOf returns what must be asked before ops can be carried out.
-func asksOf(ops []plannedOp, plans []replicator.Plan) (out []stampAsk) {
+func asksOf(ops []plannedOp, plans []operation.Plan) (out []stampAsk) {
 	for i := range ops {
 		if ops[i].Delete || len(plans[i].Entries) > 0 {
 			out = append(out, stampAsk{Key: ops[i].Key, Entries: plans[i].Entries})
@@ -225,7 +226,7 @@ func (c *Core) askStampsAgain(now clock.Instant, r *request, asks []stampAsk) {
 }
 
 // aboveAll returns what op i has to exceed, and fails if nothing can.
-func (c *Core) aboveAll(r *request, i int, p *replicator.Plan) (Newest, error) {
+func (c *Core) aboveAll(r *request, i int, p *operation.Plan) (Newest, error) {
 	op := &r.ops[i]
 	if !op.Delete && len(p.Entries) == 0 {
 		return Newest{}, nil
@@ -283,7 +284,7 @@ func standing(v crdt.Value, entry string) (s crdt.Stamp, val string, deleted boo
 }
 
 // checkFixed fails if a write under a stamp of its caller's must not be made, or loses.
-func (c *Core) checkFixed(op *plannedOp, p *replicator.Plan, it *item) error {
+func (c *Core) checkFixed(op *plannedOp, p *operation.Plan, it *item) error {
 	raw := rawStampTime(op, p, it)
 	if len(p.Fixed) == 0 && raw == 0 {
 		return nil
@@ -322,7 +323,7 @@ func (c *Core) checkFixed(op *plannedOp, p *replicator.Plan, it *item) error {
 
 // rawStampTime tries a change that stamps entries without declaring them in Fixed, on a copy,
 // and returns its newest time; 0 for all other changes.
-func rawStampTime(op *plannedOp, p *replicator.Plan, it *item) uint64 {
+func rawStampTime(op *plannedOp, p *operation.Plan, it *item) uint64 {
 	if p.Apply == nil || p.Stamped != nil || len(p.Fixed) > 0 {
 		return 0
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -113,7 +114,7 @@ func TestNoStampIsAboveTheLast(t *testing.T) {
 			t.Errorf("%v: %v", level, r.Err)
 		}
 	}
-	if r := w.reply(3, w.update(3, majority, replicator.Fence{}, replicator.Op{Key: registerKey, Delete: true})); r.Err != nil {
+	if r := w.reply(3, w.update(3, majority, replicator.Fence{}, operation.Op{Key: registerKey, Delete: true})); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if r := w.reply(1, w.update(1, majority, replicator.Fence{}, stampRegister(1, "free again"))); r.Err != nil {
@@ -133,7 +134,7 @@ func TestGenerationsAreAskedForToo(t *testing.T) {
 	w.pairs([2]gossip.NodeID{1, 2})
 	for range 5 {
 		w.reply(1, w.update(1, majority, replicator.Fence{}, stampRegister(1, "old")))
-		w.reply(1, w.update(1, majority, replicator.Fence{}, replicator.Op{Key: registerKey, Delete: true}))
+		w.reply(1, w.update(1, majority, replicator.Fence{}, operation.Op{Key: registerKey, Delete: true}))
 	}
 	w.pairs([2]gossip.NodeID{2, 3})
 	if r := w.reply(3, w.update(3, majority, replicator.Fence{}, stampRegister(3, "new"))); r.Err != nil {
@@ -142,7 +143,7 @@ func TestGenerationsAreAskedForToo(t *testing.T) {
 	if got := w.reply(2, w.read(2, majority, replicator.Fence{}, registerKey)).Values[0]; got == nil {
 		t.Fatal("an acknowledged write is gone: it was made in a generation that had ended")
 	}
-	if r := w.reply(3, w.update(3, majority, replicator.Fence{}, replicator.Op{Key: registerKey, Delete: true})); r.Err != nil {
+	if r := w.reply(3, w.update(3, majority, replicator.Fence{}, operation.Op{Key: registerKey, Delete: true})); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	w.pairs([2]gossip.NodeID{1, 2})
@@ -157,8 +158,8 @@ func TestStampsAreAboveWhatWasForgottenBeforeThisReplicaCame(t *testing.T) {
 	c := w.nodes[1].core
 	c.inherited = 1 << 50
 	for _, entry := range []string{"a", "b"} {
-		w.reply(1, w.update(1, replicator.Local, replicator.Fence{}, replicator.Op{Key: "m", Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (replicator.Plan, error) {
-			return replicator.Plan{Entries: []string{entry}, Stamped: func(v crdt.Value, above []uint64, _ uint64) crdt.Value {
+		w.reply(1, w.update(1, replicator.Local, replicator.Fence{}, operation.Op{Key: "m", Kind: crdt.KindLWWMap, Plan: func(crdt.Value) (operation.Plan, error) {
+			return operation.Plan{Entries: []string{entry}, Stamped: func(v crdt.Value, above []uint64, _ uint64) crdt.Value {
 				return v.(*entryMap).Set(entry, "v", crdt.Stamp{Time: above[0] + 1, Node: 1})
 			}}, nil
 		}}))

@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -41,7 +42,7 @@ func (c *Core) onUpdate(now clock.Instant, u Update) {
 }
 
 // write carries the plans out here and, above level Local, at others.
-func (c *Core) write(now clock.Instant, r *request, plans []replicator.Plan) {
+func (c *Core) write(now clock.Instant, r *request, plans []operation.Plan) {
 	newest := make([]Newest, len(r.ops))
 	for i := range r.ops {
 		var err error
@@ -54,7 +55,7 @@ func (c *Core) write(now clock.Instant, r *request, plans []replicator.Plan) {
 	for i := range r.ops {
 		if f := plans[i].Fixed; len(f) > 0 {
 			if r.fixed == nil {
-				r.fixed = map[string][]replicator.Fixed{}
+				r.fixed = map[string][]operation.Fixed{}
 			}
 			r.fixed[r.ops[i].Key] = append(r.fixed[r.ops[i].Key], f...)
 		}
@@ -91,9 +92,9 @@ func (c *Core) write(now clock.Instant, r *request, plans []replicator.Plan) {
 }
 
 // plan decides all ops before the first is applied.
-func (c *Core) plan(ops []plannedOp) ([]replicator.Plan, error) {
+func (c *Core) plan(ops []plannedOp) ([]operation.Plan, error) {
 	l := &c.cfg.Limits
-	plans := make([]replicator.Plan, len(ops))
+	plans := make([]operation.Plan, len(ops))
 	fresh, growth := 0, 0
 	for i := range ops {
 		op := &ops[i]
@@ -140,7 +141,7 @@ func (c *Core) plan(ops []plannedOp) ([]replicator.Plan, error) {
 }
 
 // decide plans one op on it, which may be nil, and returns the value's size.
-func decide(op *plannedOp, it *item) (p replicator.Plan, size int, err error) {
+func decide(op *plannedOp, it *item) (p operation.Plan, size int, err error) {
 	var current crdt.Value
 	if it != nil && it.value != nil {
 		current, size = it.value, it.bytes
@@ -151,7 +152,7 @@ func decide(op *plannedOp, it *item) (p replicator.Plan, size int, err error) {
 
 // apply carries the plans out here and returns the entry that says so, and the
 // keys on which nothing changed.
-func (c *Core) apply(ops []plannedOp, plans []replicator.Plan, newest []Newest) (entry *Entry, echoes []string) {
+func (c *Core) apply(ops []plannedOp, plans []operation.Plan, newest []Newest) (entry *Entry, echoes []string) {
 	entry = &Entry{}
 	for i := range ops {
 		op := &ops[i]
@@ -167,7 +168,7 @@ func (c *Core) apply(ops []plannedOp, plans []replicator.Plan, newest []Newest) 
 	return entry, echoes
 }
 
-func (c *Core) applyOne(op *plannedOp, p replicator.Plan, it *item, above Newest) *Item {
+func (c *Core) applyOne(op *plannedOp, p operation.Plan, it *item, above Newest) *Item {
 	if op.Delete {
 		if it == nil || it.value == nil && it.gen <= above.Gen {
 			if !above.Live {
@@ -324,7 +325,7 @@ func (c *Core) Release(s *Snapshot) {
 // plannedOp is an op with the snapshot on which its plan was decided, nil if the plan decides
 // within the step.
 type plannedOp struct {
-	replicator.Op
+	operation.Op
 	base *Snapshot
 }
 
@@ -372,12 +373,12 @@ func (s *Snapshot) onlyMerged(it *item) bool {
 }
 
 // Decide runs the op's plan on a snapshot of its key.
-func Decide(op *replicator.Op, s *Snapshot) (replicator.Plan, error) {
+func Decide(op *operation.Op, s *Snapshot) (operation.Plan, error) {
 	return planOn(op, s.Value)
 }
 
 // planOn runs the op's plan on a value, which may be nil.
-func planOn(op *replicator.Op, current crdt.Value) (p replicator.Plan, err error) {
+func planOn(op *operation.Op, current crdt.Value) (p operation.Plan, err error) {
 	if current == nil {
 		if current, err = crdt.New(op.Kind); err != nil {
 			return p, fmt.Errorf("%w: key %q: %w", replicator.ErrPlan, op.Key, err)
@@ -396,7 +397,7 @@ func planOn(op *replicator.Op, current crdt.Value) (p replicator.Plan, err error
 
 // fits fails if a plan has to be decided anew. An op whose key is among those before it
 // is not applied to its snapshot: both would make the same dots.
-func fits(before []plannedOp, op *plannedOp, p *replicator.Plan, it *item) error {
+func fits(before []plannedOp, op *plannedOp, p *operation.Plan, it *item) error {
 	b := op.base
 	if b == nil || p.Blind || b.unchanged(it) {
 		return nil
@@ -410,7 +411,7 @@ func fits(before []plannedOp, op *plannedOp, p *replicator.Plan, it *item) error
 
 // applyTo carries a plan out on v, a value in an era, or on its base if that is still needed,
 // and returns the delta.
-func (c *Core) applyTo(v crdt.Value, era uint8, op *plannedOp, p *replicator.Plan, above Newest) crdt.Value {
+func (c *Core) applyTo(v crdt.Value, era uint8, op *plannedOp, p *operation.Plan, above Newest) crdt.Value {
 	target := v
 	if b := op.base; b != nil && !b.released && b.Value != nil {
 		target = lifted(b.Value.Clone(), b.era, era)

@@ -1,9 +1,15 @@
-package replicator
+// Package operation describes the changes of keys that a replicator makes, and the
+// replicator as package ddata uses it. Applications make operations with ddata.Change and
+// ddata.Delete.
+package operation
 
 import (
+	"context"
 	"time"
 
 	"github.com/peerage-go/peerage/crdt"
+	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/replicator"
 )
 
 // Op is a change of one key.
@@ -35,9 +41,9 @@ type Plan struct {
 	// register. Above level Local, other replicas are asked for their stamps before the
 	// change is made.
 	Entries []string
-	// Stamped is Apply for a change with Entries. above[i] is the newest Time of
-	// Entries[i] at the replicas that answered: the change wins if its stamp is above. Wall is the clock to
-	// stamp by, in milliseconds of Unix time; 0 means the caller's own.
+	// Stamped is Apply for a change with Entries. above[i] is the newest Time of Entries[i]
+	// at the replicas that answered: the change wins if its stamp is above. wall is the
+	// clock to stamp by, in milliseconds of Unix time; 0 means the caller's own.
 	Stamped func(value crdt.Value, above []uint64, wall uint64) (delta crdt.Value)
 	// Fixed are the writes under the caller's stamps that Apply makes. If a change of a
 	// last-write-wins value declares none, Apply first runs on a copy, to check its stamps.
@@ -55,33 +61,6 @@ type Fixed struct {
 	Yield bool
 }
 
-// Fence bars writers that have been replaced. The zero Fence is none.
-type Fence struct {
-	// Group names the subject of the term, for example a coordinator.
-	Group string
-	// Term grows with every holder of the office. It is at most an epoch of a view: a
-	// replica rejects a term whose generation (Term>>32) is more than
-	// gossip.GenerationsAhead above that of its view, and a request with it fails with a
-	// *LimitError.
-	Term uint64
-}
-
-// Zero reports whether there is no fence.
-func (f Fence) Zero() bool { return f.Group == "" && f.Term == 0 }
-
-// Option changes one request.
-type Option func(*Options)
-
-// Options are the settings of one request.
-type Options struct {
-	Fence Fence
-}
-
-// WithFence makes replicas that have a higher term of the group reject the request, which
-// then fails with *FencedError. A fenced Get raises the term at the replicas that answer
-// it.
-func WithFence(f Fence) Option { return func(o *Options) { o.Fence = f } }
-
 // Change is one state of a key as a subscriber sees it.
 type Change struct {
 	Key string
@@ -89,13 +68,15 @@ type Change struct {
 	Value crdt.Value
 }
 
-// Expiry deletes the keys that begin with Prefix if no write has changed them for After.
-// The most senior voter of the role measures this time on its own clock, from the newest
-// change that it has received, or from the time at which it received the key. So After
-// begins again when the role changes its most senior voter, and may be doubled by one that
-// has lost contact with the other members. Expiry is a deletion like any other: it wins over
-// a concurrent update of the key.
-type Expiry struct {
-	Prefix string
-	After  time.Duration
+// Replicator is the interface through which package ddata uses a replicator.
+type Replicator interface {
+	Self() gossip.NodeID
+	// WallTime returns the calendar time from which stamps are made.
+	WallTime() time.Time
+	Update(ctx context.Context, ops []Op, level replicator.Level, opts ...replicator.Option) error
+	Get(ctx context.Context, keys []string, level replicator.Level, opts ...replicator.Option) ([]crdt.Value, error)
+	View(ctx context.Context, key string, f func(crdt.Value)) error
+	Keys(ctx context.Context, prefix string) ([]string, error)
+	Subscribe(pattern string, f func(Change)) (cancel func())
+	Status(ctx context.Context) (replicator.Stats, []replicator.PeerStats, error)
 }
