@@ -3,10 +3,8 @@ package standby
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/peerage-go/peerage/gossip"
-	"github.com/peerage-go/peerage/internal/clock"
 )
 
 // ask is a question for one node's copies.
@@ -15,32 +13,6 @@ type ask struct {
 	done  bool
 	has   map[string]Tag
 	resend
-}
-
-// resend is when something unanswered goes out again.
-type resend struct {
-	at    clock.Instant
-	pause time.Duration
-}
-
-// sent notes that the message was sent now.
-func (r *resend) sent(c *Core, again bool) {
-	if !again || r.pause == 0 {
-		r.pause = c.cfg.Resend
-	} else {
-		r.pause = min(2*r.pause, 8*c.cfg.Resend)
-	}
-	r.at = c.now.Add(r.pause)
-	c.wake(r.at)
-}
-
-// due reports whether it is time; if not it asks for a Tick.
-func (r *resend) due(c *Core) bool {
-	if c.now.Before(r.at) {
-		c.wake(r.at)
-		return false
-	}
-	return true
 }
 
 // collect asks the members that have not been asked yet.
