@@ -4,26 +4,43 @@ import (
 	"fmt"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/door"
+	"github.com/peerage-go/peerage/internal/figures"
+	"github.com/peerage-go/peerage/internal/membership"
+	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/metrics"
-	"github.com/peerage-go/peerage/replicator"
 	"github.com/peerage-go/peerage/sharding"
 )
 
-// exporter connects the node's layers to its metrics, if it has a Registerer.
+// exporter connects the node's layers to its metrics, if it has a Registerer. Without one,
+// only node is set, and nothing is observed. Its exported methods are those that package
+// metrics calls at a scrape.
 type exporter struct {
 	node *Node
-	all  *metrics.Exporter // nil without a Registerer
+	all  *metrics.Exporter
+	// sharding observes single asks and handlers.
+	sharding figures.ShardingObserver
+	// replicator returns the observer of a replicator by its metric label.
+	replicator func(label string) figures.ReplicatorObserver
 }
 
-func newExporter(n *Node) *exporter {
-	e := &exporter{node: n}
-	if n.cfg.Registerer != nil {
-		e.all = metrics.New(metrics.Source{
-			Gossip: e.gossip, Transport: e.transport, Replicators: e.replicators, Types: e.types, Frames: e.frames,
-			EventsMissed: n.feed.Missed, Ready: n.Ready, EntitiesLost: n.entitiesLost.Load, FilesSetAside: n.setAside.Load,
-		})
+func newExporter(n *Node) (*exporter, error) {
+	e := &exporter{node: n, replicator: func(string) figures.ReplicatorObserver { return figures.ReplicatorObserver{} }}
+	if n.cfg.Registerer == nil {
+		return e, nil
 	}
-	return e
+	e.all = metrics.New()
+	connect, err := door.Open[func(from any) error](e.all)
+	if err != nil {
+		return nil, err
+	}
+	if e.sharding, err = door.Open[figures.ShardingObserver](e.all); err != nil {
+		return nil, err
+	}
+	if e.replicator, err = door.Open[func(label string) figures.ReplicatorObserver](e.all); err != nil {
+		return nil, err
+	}
+	return e, connect(e)
 }
 
 func (e *exporter) register() error {
@@ -42,26 +59,26 @@ func (e *exporter) unregister() {
 	}
 }
 
-func (e *exporter) gossip() (self gossip.Node, stats gossip.Stats, ok bool) {
+func (e *exporter) Membership() (self gossip.Node, stats membership.Stats, ok bool) {
 	if s := e.node.stack.Load(); s != nil {
 		return s.gossip.Self(), s.gossip.Stats(), true
 	}
 	return self, stats, false
 }
 
-func (e *exporter) transport() any {
+func (e *exporter) Transport() transport.Transport {
 	if s := e.node.stack.Load(); s != nil {
 		return s.gossip.Transport()
 	}
 	return nil
 }
 
-func (e *exporter) replicators() map[string]replicator.Stats {
+func (e *exporter) Replicators() map[string]figures.Replicator {
 	s := e.node.stack.Load()
 	if s == nil {
 		return nil
 	}
-	out := make(map[string]replicator.Stats, 2*len(s.replicators))
+	out := make(map[string]figures.Replicator, 2*len(s.replicators))
 	for role, r := range s.replicators {
 		out[role] = r.Stats()
 	}
@@ -71,7 +88,7 @@ func (e *exporter) replicators() map[string]replicator.Stats {
 	return out
 }
 
-func (e *exporter) types() []sharding.Stats {
+func (e *exporter) Types() []sharding.Stats {
 	var out []sharding.Stats
 	for _, name := range e.node.registry.Types() {
 		if st, ok := e.node.registry.Stats(name); ok {
@@ -81,24 +98,14 @@ func (e *exporter) types() []sharding.Stats {
 	return out
 }
 
-func (e *exporter) frames() sharding.FrameStats {
+func (e *exporter) Frames() figures.Frames {
 	if s := e.node.stack.Load(); s != nil {
 		return s.sharding.Frames()
 	}
-	return sharding.FrameStats{}
+	return figures.Frames{}
 }
 
-// shardingObserver returns the observer of single asks, nil if there is none.
-func (e *exporter) shardingObserver() sharding.Observer {
-	if e.all == nil {
-		return nil
-	}
-	return e.all
-}
-
-func (e *exporter) replicatorObserver(role string) replicator.Observer {
-	if e.all == nil {
-		return replicator.Observer{}
-	}
-	return e.all.Replicator(role)
-}
+func (e *exporter) EventsMissed() uint64  { return e.node.feed.Missed() }
+func (e *exporter) EntitiesLost() uint64  { return e.node.entitiesLost.Load() }
+func (e *exporter) FilesSetAside() uint64 { return e.node.setAside.Load() }
+func (e *exporter) Ready() bool           { return e.node.Ready() }

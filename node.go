@@ -104,7 +104,9 @@ func New(cfg Config) (*Node, error) {
 			return nil, err
 		}
 	}
-	n.exporter = newExporter(n)
+	if n.exporter, err = newExporter(n); err != nil {
+		return nil, err
+	}
 	if err := n.exporter.register(); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func (s *stack) newReplicator(role string) *replica.Replicator {
 		Send: func(to gossip.NodeID, c transport.Class, payload []byte) error {
 			return links.Send(to, c, transport.KindReplicator, payload)
 		},
-		Observer:   s.node.exporter.replicatorObserver(role),
+		Observer:   s.node.exporter.replicator(role),
 		LeaseValid: s.gossip.LeaseValid,
 		Direct:     true, // the transport calls without a lock
 		Expire:     data.expiry(), Durable: s.node.files[role],
@@ -42,7 +42,7 @@ func (s *stack) newRecords(role string) *replica.Replicator {
 		Send: func(to gossip.NodeID, c transport.Class, payload []byte) error {
 			return links.Send(to, c, transport.KindRecords, payload)
 		},
-		Observer:   s.node.exporter.replicatorObserver(recordsLabel(role)),
+		Observer:   s.node.exporter.replicator(recordsLabel(role)),
 		LeaseValid: s.gossip.LeaseValid,
 		Direct:     true, // the transport calls without a lock
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/peerage-go/peerage/ddata"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/door"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/replica"
 	"github.com/peerage-go/peerage/replicator"
@@ -112,10 +113,10 @@ func (d *roleData) Keys(ctx context.Context, prefix string) ([]string, error) {
 }
 
 // Status implements operation.Replicator.
-func (d *roleData) Status(ctx context.Context) (replicator.Stats, []replicator.PeerStats, error) {
+func (d *roleData) Status(ctx context.Context) (figures.Replicator, []figures.Replica, error) {
 	r, err := d.now()
 	if err != nil {
-		return replicator.Stats{}, nil, err
+		return figures.Replicator{}, nil, err
 	}
 	return r.Status(ctx)
 }

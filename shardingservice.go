@@ -6,6 +6,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/door"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/sharding"
@@ -28,13 +29,13 @@ type shardingService interface {
 
 	Ready() bool
 	Status() []placement.TypeStatus
-	Frames() sharding.FrameStats
+	Frames() figures.Frames
 	Running() []sharding.RunningHandler
 }
 
 // startSharding starts the service of the types of r.
-func startSharding(r *sharding.Registry, cfg placement.Config, o sharding.Observer) (shardingService, error) {
-	start, err := door.Open[func(placement.Config, sharding.Observer) (any, error)](r)
+func startSharding(r *sharding.Registry, cfg placement.Config, o figures.ShardingObserver) (shardingService, error) {
+	start, err := door.Open[func(placement.Config, figures.ShardingObserver) (any, error)](r)
 	if err != nil {
 		return nil, err
 	}

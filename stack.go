@@ -122,7 +122,7 @@ func (s *stack) startUpper() error {
 			return err
 		}
 	}
-	s.sharding, err = startSharding(s.node.registry, s.shardingConfig(), s.node.exporter.shardingObserver())
+	s.sharding, err = startSharding(s.node.registry, s.shardingConfig(), s.node.exporter.sharding)
 	return err
 }
 
@@ -139,7 +139,7 @@ func (s *stack) shardingConfig() placement.Config {
 }
 
 // event forwards the incarnation's events in order.
-func (s *stack) event(e gossip.Event) {
+func (s *stack) event(e membership.Event) {
 	switch e := e.(type) {
 	case gossip.ViewChanged:
 		if !s.viewed.Load() && !s.fits(e.View) {
@@ -160,7 +160,7 @@ func (s *stack) event(e gossip.Event) {
 			}
 		}
 		s.sharding.LeaseChanged(e.Valid)
-	case gossip.Abandoned:
+	case membership.Abandoned:
 		s.sharding.Abandoned()
 	case gossip.ForeignCluster:
 		s.foreign(e)
@@ -168,15 +168,15 @@ func (s *stack) event(e gossip.Event) {
 		s.sharding.Abandoned()
 		s.logEnd(e)
 		s.end(e)
-	case gossip.PeerUp:
+	case membership.PeerUp:
 		for _, role := range s.roles() {
 			s.replicators[role].PeerUp(e.ID)
 			s.records[role].PeerUp(e.ID)
 		}
 		s.sharding.PeerUp(e.ID, e.Class)
-	case gossip.PeerDead:
+	case membership.PeerDead:
 		s.sharding.PeerLost(e.ID, transport.Message)
-	case gossip.PeerLost:
+	case membership.PeerLost:
 		for _, role := range s.roles() {
 			if e.Class == transport.Data || e.Class == transport.Bulk {
 				s.replicators[role].PeerLost(e.ID)

@@ -1,9 +1,6 @@
 package gossip
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
 // Event is a change of this node's state. Events are delivered in order, from one
 // goroutine; see peerage.Node.Subscribe. The structs of this package implement it.
@@ -50,7 +47,8 @@ type MemberRemoved struct {
 	// Epoch is that of the view without it.
 	Epoch Epoch
 	Cause Cause
-	// Evidence is what proved its death, an EvidenceKind's String; "" for other causes.
+	// Evidence is the kind of the proof of its death: "goodbye", "other node", "oracle",
+	// "sealed refusal" or "refused". It is "" for other causes.
 	Evidence string
 }
 
@@ -76,13 +74,8 @@ type QuorumLost struct {
 // QuorumRegained ends QuorumLost: this node holds a lease again.
 type QuorumRegained struct{ Epoch Epoch }
 
-// Abandoned requires that every instance on this node be dropped without running user
-// code. A lease of another generation becomes valid only after all subscribers have
-// returned from it.
-type Abandoned struct{}
-
-// Removed reports that this incarnation has ended, and why. It is the last event apart from
-// those about peers.
+// Removed reports that this incarnation has ended, and why. It is the last event of the
+// incarnation.
 type Removed struct {
 	Epoch  Epoch
 	Reason string
@@ -100,34 +93,6 @@ type Removed struct {
 // the current state follows, as for a new subscriber. A member that is not reported again
 // has gone.
 type Missed struct{ Events int }
-
-// PeerUp reports that an outgoing connection to a peer was established.
-type PeerUp struct {
-	ID    NodeID
-	Class LinkClass
-}
-
-// PeerLost reports that a connection with a peer broke. Frames that were queued or in
-// flight may or may not have arrived. For class Message each failed attempt to connect is
-// also reported: the frames queued for it are lost.
-type PeerLost struct {
-	ID    NodeID
-	Class LinkClass
-	// Incoming is set if it was the peer's connection to this node, which carries
-	// answers.
-	Incoming bool
-	Err      error
-}
-
-// PeerDead reports a proof that a peer's process has ended. A later sign of life may
-// withdraw the proof: PeerAlive.
-type PeerDead struct {
-	ID   NodeID
-	Kind EvidenceKind
-}
-
-// PeerAlive withdraws PeerDead.
-type PeerAlive struct{ ID NodeID }
 
 // ForeignCluster reports that a contest with another cluster of the same name has begun
 // or advanced. While one is open (Verdict is not 0) the node should accept no requests
@@ -154,58 +119,5 @@ func (LeaderChanged) isEvent()  {}
 func (QuorumLost) isEvent()     {}
 func (QuorumRegained) isEvent() {}
 func (LeaseChanged) isEvent()   {}
-func (Abandoned) isEvent()      {}
 func (Removed) isEvent()        {}
 func (Missed) isEvent()         {}
-func (PeerUp) isEvent()         {}
-func (PeerLost) isEvent()       {}
-func (PeerDead) isEvent()       {}
-func (PeerAlive) isEvent()      {}
-
-// EvidenceKind is the kind of a proof that a process has ended, best first.
-type EvidenceKind uint8
-
-const (
-	// EvidenceGoodbye: the peer signed off.
-	EvidenceGoodbye EvidenceKind = iota + 1
-	// EvidenceOtherNode: another incarnation answers at its address.
-	EvidenceOtherNode
-	// EvidenceOracle: the application's oracle confirmed it.
-	EvidenceOracle
-	// EvidenceSealed: its connection broke, its address refuses connections, and its own
-	// host reports the UDP port of its process as closed.
-	EvidenceSealed
-	// EvidenceRefused: its connection broke without a goodbye, and its address
-	// refuses connections.
-	EvidenceRefused
-)
-
-// String returns the kind in lower case.
-func (k EvidenceKind) String() string {
-	switch k {
-	case EvidenceGoodbye:
-		return "goodbye"
-	case EvidenceOtherNode:
-		return "other node"
-	case EvidenceOracle:
-		return "oracle"
-	case EvidenceSealed:
-		return "sealed refusal"
-	case EvidenceRefused:
-		return "refused"
-	}
-	return "evidence(?)"
-}
-
-// LinkClass separates the traffic between two nodes onto connections of its own, so that a
-// large transfer delays no heartbeat. Frames of one class and flow to one peer arrive in the
-// order in which they were sent, or not at all; there is no order between classes.
-type LinkClass uint8
-
-// String returns "control", "message", "bulk" or "data", as in metrics.
-func (c LinkClass) String() string {
-	if names := [...]string{"control", "message", "bulk", "data"}; int(c) < len(names) {
-		return names[c]
-	}
-	return "class(" + strconv.Itoa(int(c)) + ")"
-}

@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/membership"
 )
 
 // clusterSeries returns the series of this build, this node and its membership.
@@ -41,7 +42,7 @@ func clusterSeries() []series {
 		counter("cluster_abandons_total", "Times when this node had to drop all its entity instances.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.Abandons)) }),
 		counter("cluster_evidence_total", "Proofs that a peer's process has ended, by kind.", func(s *scrape, emit emitter) {
-			for kind := gossip.EvidenceGoodbye; kind <= gossip.EvidenceRefused; kind++ {
+			for kind := membership.EvidenceGoodbye; kind <= membership.EvidenceRefused; kind++ {
 				emit(float64(s.gossip.Evidence[kind]), kind.String())
 			}
 		}, "kind"),
@@ -54,10 +55,10 @@ func clusterSeries() []series {
 		gauge("cluster_health_score", "memberlist's Lifeguard score; 0 is healthy.",
 			func(s *scrape, emit emitter) { emit(float64(s.gossip.HealthScore)) }),
 		counter("gossip_bytes_total", "Bytes of memberlist and of the view protocol.", func(s *scrape, emit emitter) {
-			gossipTraffic(s, func(t gossip.Traffic) uint64 { return t.Bytes }, emit)
+			gossipTraffic(s, func(t membership.Traffic) uint64 { return t.Bytes }, emit)
 		}, "direction", "channel"),
 		counter("gossip_messages_total", "Messages of memberlist and of the view protocol.", func(s *scrape, emit emitter) {
-			gossipTraffic(s, func(t gossip.Traffic) uint64 { return t.Messages }, emit)
+			gossipTraffic(s, func(t membership.Traffic) uint64 { return t.Messages }, emit)
 		}, "direction", "channel"),
 		counter("gossip_messages_dropped_total", "Membership messages that were dropped, by reason.", gossipDrops, "reason"),
 		counter("cluster_events_missed_total", "Node events dropped because a subscriber was too slow.",
@@ -85,11 +86,11 @@ func gossipDrops(s *scrape, emit emitter) {
 	emit(float64(s.gossip.SendFailed), "send_failed")
 }
 
-func gossipTraffic(s *scrape, of func(gossip.Traffic) uint64, emit emitter) {
+func gossipTraffic(s *scrape, of func(membership.Traffic) uint64, emit emitter) {
 	g := &s.gossip
 	for _, t := range []struct {
 		direction, channel string
-		traffic            gossip.Traffic
+		traffic            membership.Traffic
 	}{
 		{"received", "packet", g.PacketIn}, {"sent", "packet", g.PacketOut},
 		{"received", "stream", g.StreamIn}, {"sent", "stream", g.StreamOut},

@@ -4,65 +4,65 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/figures"
 )
 
 // ddataSeries returns per-replicator series, labelled by role.
 func ddataSeries() []series {
-	g := func(name, help string, of func(*replicator.Stats) float64) series {
+	g := func(name, help string, of func(*figures.Replicator) float64) series {
 		return gauge(name, help, perRole(of), "role")
 	}
-	c := func(name, help string, of func(*replicator.Stats) float64) series {
+	c := func(name, help string, of func(*figures.Replicator) float64) series {
 		return counter(name, help, perRole(of), "role")
 	}
 	return []series{
-		g("ddata_keys", "Keys that this node holds.", func(s *replicator.Stats) float64 { return float64(s.Keys) }),
-		g("ddata_state_bytes", "Encoded size of all values that this node holds.", func(s *replicator.Stats) float64 { return float64(s.Bytes) }),
-		g("ddata_pending", "Reads and writes that wait for replies of other replicas.", func(s *replicator.Stats) float64 { return float64(s.Pending) }),
-		g("ddata_replication_lag", "Changes of this node that the slowest peer has not acknowledged.", func(s *replicator.Stats) float64 { return float64(s.LagMax) }),
-		g("ddata_log_bytes", "Bytes of changes of this node that some peer has not acknowledged.", func(s *replicator.Stats) float64 { return float64(s.LogBytes) }),
+		g("ddata_keys", "Keys that this node holds.", func(s *figures.Replicator) float64 { return float64(s.Keys) }),
+		g("ddata_state_bytes", "Encoded size of all values that this node holds.", func(s *figures.Replicator) float64 { return float64(s.Bytes) }),
+		g("ddata_pending", "Reads and writes that wait for replies of other replicas.", func(s *figures.Replicator) float64 { return float64(s.Pending) }),
+		g("ddata_replication_lag", "Changes of this node that the slowest peer has not acknowledged.", func(s *figures.Replicator) float64 { return float64(s.LagMax) }),
+		g("ddata_log_bytes", "Bytes of changes of this node that some peer has not acknowledged.", func(s *figures.Replicator) float64 { return float64(s.LogBytes) }),
 		counter("ddata_deltas_total", "Deltas sent and received, retransmissions included.", func(s *scrape, emit emitter) {
-			s.eachRole(func(role string, r *replicator.Stats) {
+			s.eachRole(func(role string, r *figures.Replicator) {
 				emit(float64(r.DeltasSent), role, "sent")
 				emit(float64(r.DeltasReceived), role, "received")
 			})
 		}, "role", "direction"),
-		c("ddata_delta_gaps_total", "Deltas received with a gap before them; the missing deltas were requested.", func(s *replicator.Stats) float64 { return float64(s.Gaps) }),
+		c("ddata_delta_gaps_total", "Deltas received with a gap before them; the missing deltas were requested.", func(s *figures.Replicator) float64 { return float64(s.Gaps) }),
 		counter("ddata_full_syncs_total", "Whole values sent and received, by anti-entropy and repair.", func(s *scrape, emit emitter) {
-			s.eachRole(func(role string, r *replicator.Stats) {
+			s.eachRole(func(role string, r *figures.Replicator) {
 				emit(float64(r.ValuesSent), role, "sent")
 				emit(float64(r.ValuesReceived), role, "received")
 			})
 		}, "role", "direction"),
-		c("ddata_set_aside_keys_total", "Durable keys set aside because their file was absent for too long.", func(s *replicator.Stats) float64 { return float64(s.SetAside) }),
-		c("ddata_late_horizons_total", "Durable files loaded after one that was absent for longer: their deleted keys may reappear.", func(s *replicator.Stats) float64 { return float64(s.LateHorizons) }),
-		g("ddata_tombstones", "Deleted keys whose tombstone is not yet garbage-collected.", func(s *replicator.Stats) float64 { return float64(s.Tombstones) }),
-		g("ddata_retained_deletions", "Deletions of durable keys and of map entries under them, retained for durable files that may return.", func(s *replicator.Stats) float64 { return float64(s.Retained) }),
-		c("ddata_durable_errors_total", "Failed writes of the file of durable keys, and files that could not be loaded in full.", func(s *replicator.Stats) float64 { return float64(s.DurableErrors) }),
-		g("ddata_durable_failing", "1 while this node cannot store durable keys: writes of them fail.", func(s *replicator.Stats) float64 {
+		c("ddata_set_aside_keys_total", "Durable keys set aside because their file was absent for too long.", func(s *figures.Replicator) float64 { return float64(s.SetAside) }),
+		c("ddata_late_horizons_total", "Durable files loaded after one that was absent for longer: their deleted keys may reappear.", func(s *figures.Replicator) float64 { return float64(s.LateHorizons) }),
+		g("ddata_tombstones", "Deleted keys whose tombstone is not yet garbage-collected.", func(s *figures.Replicator) float64 { return float64(s.Tombstones) }),
+		g("ddata_retained_deletions", "Deletions of durable keys and of map entries under them, retained for durable files that may return.", func(s *figures.Replicator) float64 { return float64(s.Retained) }),
+		c("ddata_durable_errors_total", "Failed writes of the file of durable keys, and files that could not be loaded in full.", func(s *figures.Replicator) float64 { return float64(s.DurableErrors) }),
+		g("ddata_durable_failing", "1 while this node cannot store durable keys: writes of them fail.", func(s *figures.Replicator) float64 {
 			if s.DurableFailing {
 				return 1
 			}
 			return 0
 		}),
-		c("ddata_repairs_total", "Values that reads sent to stale replicas.", func(s *replicator.Stats) float64 { return float64(s.Repairs) }),
-		c("ddata_fenced_total", "Requests of superseded writers that this node rejected.", func(s *replicator.Stats) float64 { return float64(s.FencedHere) }),
-		c("ddata_false_claims_total", "Items received from peers that claim changes which this node or another member never made.", func(s *replicator.Stats) float64 { return float64(s.FalseClaims) }),
-		c("ddata_terms_refused_total", "Fences received with a term that no view can have had; must stay 0.", func(s *replicator.Stats) float64 { return float64(s.FarTerms) }),
-		c("ddata_limit_errors_total", "Writes rejected because they exceed a limit.", func(s *replicator.Stats) float64 { return float64(s.LimitErrors) }),
-		c("ddata_stamps_ahead_total", "Changes rejected because their stamp was more than a minute ahead of this node's clock.", func(s *replicator.Stats) float64 { return float64(s.Ahead) }),
-		c("ddata_eras_total", "Writes of this node that began an era of a key, because its entries had stamps ahead of all clocks.", func(s *replicator.Stats) float64 { return float64(s.Eras) }),
-		c("ddata_restamped_total", "Entries of this node restamped because their stamps were too far ahead of another member's clock.", func(s *replicator.Stats) float64 { return float64(s.Restamped) }),
-		c("ddata_quorum_errors_total", "Requests that did not reach their consistency level in time.", func(s *replicator.Stats) float64 { return float64(s.QuorumErrors) }),
-		c("ddata_lease_errors_total", "Requests that failed because this node held no lease; part of ddata_quorum_errors_total.", func(s *replicator.Stats) float64 { return float64(s.LeaseErrors) }),
+		c("ddata_repairs_total", "Values that reads sent to stale replicas.", func(s *figures.Replicator) float64 { return float64(s.Repairs) }),
+		c("ddata_fenced_total", "Requests of superseded writers that this node rejected.", func(s *figures.Replicator) float64 { return float64(s.FencedHere) }),
+		c("ddata_false_claims_total", "Items received from peers that claim changes which this node or another member never made.", func(s *figures.Replicator) float64 { return float64(s.FalseClaims) }),
+		c("ddata_terms_refused_total", "Fences received with a term that no view can have had; must stay 0.", func(s *figures.Replicator) float64 { return float64(s.FarTerms) }),
+		c("ddata_limit_errors_total", "Writes rejected because they exceed a limit.", func(s *figures.Replicator) float64 { return float64(s.LimitErrors) }),
+		c("ddata_stamps_ahead_total", "Changes rejected because their stamp was more than a minute ahead of this node's clock.", func(s *figures.Replicator) float64 { return float64(s.Ahead) }),
+		c("ddata_eras_total", "Writes of this node that began an era of a key, because its entries had stamps ahead of all clocks.", func(s *figures.Replicator) float64 { return float64(s.Eras) }),
+		c("ddata_restamped_total", "Entries of this node restamped because their stamps were too far ahead of another member's clock.", func(s *figures.Replicator) float64 { return float64(s.Restamped) }),
+		c("ddata_quorum_errors_total", "Requests that did not reach their consistency level in time.", func(s *figures.Replicator) float64 { return float64(s.QuorumErrors) }),
+		c("ddata_lease_errors_total", "Requests that failed because this node held no lease; part of ddata_quorum_errors_total.", func(s *figures.Replicator) float64 { return float64(s.LeaseErrors) }),
 		counter("ddata_bytes_total", "Bytes of replicator frames sent and received.", func(s *scrape, emit emitter) {
-			s.eachRole(func(role string, r *replicator.Stats) {
+			s.eachRole(func(role string, r *figures.Replicator) {
 				emit(float64(r.BytesSent), role, "sent")
 				emit(float64(r.BytesReceived), role, "received")
 			})
 		}, "role", "direction"),
 		counter("ddata_frames_dropped_total", "Replicator frames that were dropped, by reason.", func(s *scrape, emit emitter) {
-			s.eachRole(func(role string, r *replicator.Stats) {
+			s.eachRole(func(role string, r *figures.Replicator) {
 				emit(float64(r.InboxDropped), role, "queue_full")
 				emit(float64(r.FramesBad), role, "decode")
 				emit(float64(r.SendRefused), role, "send_refused")
@@ -72,15 +72,15 @@ func ddataSeries() []series {
 	}
 }
 
-func perRole(of func(*replicator.Stats) float64) func(*scrape, emitter) {
+func perRole(of func(*figures.Replicator) float64) func(*scrape, emitter) {
 	return func(s *scrape, emit emitter) {
-		s.eachRole(func(role string, r *replicator.Stats) { emit(of(r), role) })
+		s.eachRole(func(role string, r *figures.Replicator) { emit(of(r), role) })
 	}
 }
 
 // eachRole calls f for each replicator, in the order of roles. The replicator of all
 // members is labelled "all".
-func (s *scrape) eachRole(f func(role string, r *replicator.Stats)) {
+func (s *scrape) eachRole(f func(role string, r *figures.Replicator)) {
 	for _, role := range slices.Sorted(maps.Keys(s.replicators)) {
 		r := s.replicators[role]
 		label := role

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/sharding"
 )
 
@@ -71,28 +71,29 @@ func (h *histograms) collectAll(out chan<- prometheus.Metric) {
 	}
 }
 
-var _ sharding.Observer = (*Exporter)(nil)
+// observer feeds the histograms about entities.
+type observer struct{ hist *histograms }
 
-// AskDone implements sharding.Observer.
-func (e *Exporter) AskDone(typ string, r sharding.Route, took time.Duration, err error) {
-	o := askOutcome(err)
-	e.hist.asks.WithLabelValues(typ, r.String(), o).Observe(took.Seconds())
-	e.hist.outcomes.WithLabelValues(typ, o).Inc()
+// AskDone implements figures.ShardingObserver.
+func (o observer) AskDone(typ string, r figures.Route, took time.Duration, err error) {
+	outcome := askOutcome(err)
+	o.hist.asks.WithLabelValues(typ, r.String(), outcome).Observe(took.Seconds())
+	o.hist.outcomes.WithLabelValues(typ, outcome).Inc()
 }
 
-// HomeResolved implements sharding.Observer.
-func (e *Exporter) HomeResolved(typ string, took time.Duration) {
-	e.hist.resolution.WithLabelValues(typ).Observe(took.Seconds())
+// HomeResolved implements figures.ShardingObserver.
+func (o observer) HomeResolved(typ string, took time.Duration) {
+	o.hist.resolution.WithLabelValues(typ).Observe(took.Seconds())
 }
 
-// StateKept implements sharding.Observer.
-func (e *Exporter) StateKept(typ string, lag time.Duration) {
-	e.hist.kept.WithLabelValues(typ).Observe(lag.Seconds())
+// StateKept implements figures.ShardingObserver.
+func (o observer) StateKept(typ string, lag time.Duration) {
+	o.hist.kept.WithLabelValues(typ).Observe(lag.Seconds())
 }
 
-// HandlerDone implements sharding.Observer.
-func (e *Exporter) HandlerDone(typ string, took time.Duration) {
-	e.hist.handlers.WithLabelValues(typ).Observe(took.Seconds())
+// HandlerDone implements figures.ShardingObserver.
+func (o observer) HandlerDone(typ string, took time.Duration) {
+	o.hist.handlers.WithLabelValues(typ).Observe(took.Seconds())
 }
 
 // askOutcome returns the label of an ask's error, grouped as alerts need it.
@@ -115,12 +116,12 @@ func askOutcome(err error) string {
 	return "unavailable"
 }
 
-// Replicator returns an observer of the replicator of a role.
-func (e *Exporter) Replicator(role string) replicator.Observer {
-	return replicator.Observer{
+// observeReplicator returns an observer of the replicator of a role.
+func (h *histograms) observeReplicator(role string) figures.ReplicatorObserver {
+	return figures.ReplicatorObserver{
 		Done: func(op, level, result string, took time.Duration) {
-			e.hist.ddata.WithLabelValues(role, op, level).Observe(took.Seconds())
-			e.hist.ddataOps.WithLabelValues(role, op, level, result).Inc()
+			h.ddata.WithLabelValues(role, op, level).Observe(took.Seconds())
+			h.ddataOps.WithLabelValues(role, op, level, result).Inc()
 		},
 	}
 }

@@ -18,9 +18,9 @@ func shardingSeries() []series {
 		counter("region_messages_total", "Messages sent from this node, by route.", func(s *scrape, emit emitter) {
 			for i := range s.types {
 				t := &s.types[i]
-				for route := range t.Sent {
-					emit(float64(t.Sent[route]), t.Type, sharding.Route(route).String())
-				}
+				emit(float64(t.SentLocal), t.Type, "local")
+				emit(float64(t.SentRemote), t.Type, "remote")
+				emit(float64(t.SentBuffered), t.Type, "buffered")
 				emit(float64(t.Redirected), t.Type, "redirected")
 			}
 		}, "type", "route"),

@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/figures"
 )
 
 // The pauses between the attempts of an Ask with Retry.
@@ -74,9 +75,9 @@ func (p *path[Req, Resp]) askObserved(ctx context.Context, f Ref[Req, Resp], req
 	if inc == nil || inc.observer == nil {
 		return p.askOnce(ctx, f, req)
 	}
-	route := RouteRemote
+	route := figures.RouteRemote
 	if p.locals[f.shard].Load() != nil {
-		route = RouteLocal
+		route = figures.RouteLocal
 	}
 	start := time.Now()
 	resp, err := p.askOnce(ctx, f, req)

@@ -3,14 +3,16 @@ package sharding
 import (
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/figures"
 )
 
-// took is an Observer that wants to know how long handlers run.
+// took is a figures.ShardingObserver of the durations of handlers.
 type took struct{ durations chan time.Duration }
 
-func (took) AskDone(string, Route, time.Duration, error) {}
-func (took) HomeResolved(string, time.Duration)          {}
-func (took) StateKept(string, time.Duration)             {}
+func (took) AskDone(string, figures.Route, time.Duration, error) {}
+func (took) HomeResolved(string, time.Duration)                  {}
+func (took) StateKept(string, time.Duration)                     {}
 func (o took) HandlerDone(_ string, d time.Duration) {
 	select {
 	case o.durations <- d:

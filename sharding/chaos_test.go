@@ -80,9 +80,7 @@ func (c *chaos) sums() string {
 	pass(time.Second) // what one refuses at its end comes back to another
 	for _, n := range c.nodes {
 		s := c.region[n].Stats()
-		for _, k := range s.Sent {
-			sent += k
-		}
+		sent += s.SentLocal + s.SentRemote + s.SentBuffered
 		for why, k := range s.Dropped {
 			switch Reason(why) {
 			case DropPanicked, DropHandlerError, DropReplyLate, DropBufferFull:

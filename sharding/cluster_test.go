@@ -18,6 +18,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/coordinator"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
@@ -64,7 +65,7 @@ type node struct {
 	// log is the test's own, nil for the common one; capacity is the node's.
 	log      *slog.Logger
 	capacity uint32
-	observer Observer
+	observer figures.ShardingObserver
 	// lostAt is when the lease ended, in the bubble's nanoseconds; 0 while it holds.
 	lostAt atomic.Int64
 	dead   atomic.Bool

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/peerage-go/peerage/internal/activation"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/statecopy"
 )
 
@@ -42,22 +43,23 @@ type counters struct {
 // stripe holds what is counted for every message, apart per group of shards:
 // processors that work on different shards do not meet at a counter.
 type stripe struct {
-	sent [routes]atomic.Uint64
+	sent [figures.Routes]atomic.Uint64
 	_    [64]byte
 }
 
 const stripes = 16
 
-func (c *counters) sent(r Route, shard ShardID) { c.stripes[shard%stripes].sent[r].Add(1) }
+func (c *counters) sent(r figures.Route, shard ShardID) { c.stripes[shard%stripes].sent[r].Add(1) }
 
 func (c *counters) drop(r Reason, n uint64) { c.dropped[r].Add(n) }
 
 // fill copies the counters into s.
 func (c *counters) fill(s *Stats) {
 	for i := range c.stripes {
-		for r := range s.Sent {
-			s.Sent[r] += c.stripes[i].sent[r].Load()
-		}
+		sent := &c.stripes[i].sent
+		s.SentLocal += sent[figures.RouteLocal].Load()
+		s.SentRemote += sent[figures.RouteRemote].Load()
+		s.SentBuffered += sent[figures.RouteBuffered].Load()
 	}
 	for i := range s.Dropped {
 		s.Dropped[i] += c.dropped[i].Load()

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -10,8 +11,8 @@ import (
 // types are internal, so it does nothing for applications.
 func (r *Registry) Internal(target any) (found bool) {
 	switch t := target.(type) {
-	case *func(placement.Config, Observer) (any, error):
-		*t = func(cfg placement.Config, o Observer) (any, error) { return r.startService(cfg, o) }
+	case *func(placement.Config, figures.ShardingObserver) (any, error):
+		*t = func(cfg placement.Config, o figures.ShardingObserver) (any, error) { return r.startService(cfg, o) }
 	case *func([]byte) transport.Flow:
 		*t = frames.FlowOf
 	default:

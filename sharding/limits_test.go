@@ -120,8 +120,8 @@ func TestBuffersKeepTheirCap(t *testing.T) {
 			t.Errorf("%d messages, %d bytes left", s.Buffered, s.BufferedBytes)
 		}
 		j.checkOrder(t)
-		if s := r.Stats(); s.Sent[RouteBuffered] != 8 || s.Handled != 9 {
-			t.Errorf("%d buffered, %d handled, want 8 and 9: what was refused was not sent", s.Sent[RouteBuffered], s.Handled)
+		if s := r.Stats(); s.SentBuffered != 8 || s.Handled != 9 {
+			t.Errorf("%d buffered, %d handled, want 8 and 9: what was refused was not sent", s.SentBuffered, s.Handled)
 		}
 	})
 }

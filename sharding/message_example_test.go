@@ -148,7 +148,7 @@ func ExampleStats() {
 	for s.Handled < 2 { // a call counts a moment after its answer
 		s = counters.Stats()
 	}
-	fmt.Println(s.Handled, "handled,", s.Sent[sharding.RouteBuffered], "buffered,", s.Dropped[sharding.DropMailboxFull], "dropped")
+	fmt.Println(s.Handled, "handled,", s.SentBuffered, "buffered,", s.Dropped[sharding.DropMailboxFull], "dropped")
 	fmt.Println(s.Shards, "shard,", s.Entities, "entity")
 	// Output:
 	// 2 handled, 1 buffered, 0 dropped

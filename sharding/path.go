@@ -13,6 +13,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/zeebo/xxh3"
 )
 
@@ -169,7 +170,7 @@ func (p *path[Req, Resp]) sendLocal(ctx context.Context, s *activation.Shard[*Co
 	}
 	switch err := s.Deliver(f.id, f.place, &m); err {
 	case nil:
-		p.counters.sent(RouteLocal, f.shard)
+		p.counters.sent(figures.RouteLocal, f.shard)
 		return true, nil
 	case ErrMailboxFull:
 		if toItself(m.From, p.name, f.id) {
@@ -192,7 +193,7 @@ func (p *path[Req, Resp]) awaitLocal(ctx context.Context, s *activation.Shard[*C
 	}
 	switch s.Await(patience, f.id, m) {
 	case nil:
-		p.counters.sent(RouteLocal, f.shard)
+		p.counters.sent(figures.RouteLocal, f.shard)
 		return true, nil
 	case activation.ErrNotHosted:
 		return false, nil

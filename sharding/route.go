@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/core/route"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -171,11 +172,11 @@ func (r *router) depart(inc *incarnation, rt *shardRoute, a *route.Action[messag
 	return err
 }
 
-func routeOf(a *route.Action[message]) Route {
+func routeOf(a *route.Action[message]) figures.Route {
 	if a.Kind == route.Deliver {
-		return RouteLocal
+		return figures.RouteLocal
 	}
-	return RouteRemote
+	return figures.RouteRemote
 }
 
 // leave queues a request on the connection to the home, or delivers it here.

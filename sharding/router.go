@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/daemon"
 	"github.com/peerage-go/peerage/internal/core/route"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/internal/statecopy"
@@ -73,7 +74,7 @@ type incarnation struct {
 	acked     func(from gossip.NodeID, shard ShardID, token Token)
 	// out sends answers; it does not block either.
 	out      *outbox
-	observer Observer
+	observer figures.ShardingObserver
 	// strict is Config.Strict, and set under the race detector.
 	strict bool
 	// These are for daemons. plans is the store of plans, nil if there is none. office
@@ -249,7 +250,7 @@ func (r *router) keep(inc *incarnation, rt *shardRoute, it *item) (bool, error) 
 		return false, ErrBufferFull
 	}
 	rt.core.Keep(it)
-	r.counters.sent(RouteBuffered, rt.shard)
+	r.counters.sent(figures.RouteBuffered, rt.shard)
 	r.carryOut(inc, rt)
 	return true, nil
 }

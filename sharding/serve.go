@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/activation"
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/figures"
 )
 
 // dataPath is a path without its types of messages.
@@ -80,8 +81,8 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 }
 
 // took returns the function that receives the durations of handlers, nil without an
-// Observer.
-func (p *path[Req, Resp]) took(o Observer) func(time.Duration) {
+// observer.
+func (p *path[Req, Resp]) took(o figures.ShardingObserver) func(time.Duration) {
 	if o == nil {
 		return nil
 	}

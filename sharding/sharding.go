@@ -17,6 +17,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/placement"
 	"github.com/peerage-go/peerage/internal/statecopy"
 	"github.com/peerage-go/peerage/internal/transport"
@@ -31,7 +32,7 @@ import (
 type service struct {
 	registry *Registry
 	// observer receives single events; nil means none.
-	observer Observer
+	observer figures.ShardingObserver
 	cfg      placement.Config
 	log      *slog.Logger
 	ctx      context.Context
@@ -72,7 +73,7 @@ type service struct {
 
 // startService begins to serve the types of r. It neither blocks nor waits for a view. o may be nil.
 // It fails if another service serves the Registry.
-func (r *Registry) startService(cfg placement.Config, o Observer) (*service, error) {
+func (r *Registry) startService(cfg placement.Config, o figures.ShardingObserver) (*service, error) {
 	s := &service{
 		cfg: cfg, registry: r, observer: o, log: cfg.Logger,
 		shells: map[string]*shell{}, floors: map[string]*region.Floors{}, declined: map[string]gossip.Epoch{}, silent: map[gossip.NodeID]bool{},

@@ -2,24 +2,6 @@ package sharding
 
 import "time"
 
-// Route is the way of a message.
-type Route uint8
-
-const (
-	// RouteLocal: the home is this node.
-	RouteLocal Route = iota
-	// RouteRemote: the home is another node.
-	RouteRemote
-	// RouteBuffered: the message waited until its shard had a home.
-	RouteBuffered
-	routes
-)
-
-// String returns the route in lower case.
-func (r Route) String() string {
-	return [...]string{"local", "remote", "buffered"}[r]
-}
-
 // Reason is the reason why a message was dropped, or an ask failed without its handler.
 type Reason uint8
 
@@ -55,10 +37,11 @@ type Stats struct {
 	// Hosting is false for proxies.
 	Hosting bool
 
-	// Sent counts messages of this node by route. Redirected counts those of them that a
-	// node returned since it was not the home, and that were sent again.
-	Sent       [routes]uint64
-	Redirected uint64
+	// SentLocal counts messages of this node to shards on this node, SentRemote those to
+	// shards on other nodes. SentBuffered counts messages that had to wait for a home
+	// first. Redirected counts messages that a node returned since it was not the home, and
+	// that were sent again.
+	SentLocal, SentRemote, SentBuffered, Redirected uint64
 	// NodeLost counts asks that failed because the connection to the home broke.
 	NodeLost uint64
 	// Received counts messages from other nodes.
@@ -152,36 +135,4 @@ type Stats struct {
 	Reliable ReliableStats
 	// Coordinating is set while this node coordinates the type.
 	Coordinating bool
-}
-
-// FrameStats counts events that belong to no type, for one incarnation.
-type FrameStats struct {
-	// Malformed counts frames that could not be parsed. UnknownType counts requests for
-	// types that are not registered here: asks were rejected with an error, tells were
-	// dropped.
-	Malformed, UnknownType uint64
-	// AnswersLost counts replies, rejections and acknowledgements of markers that could not
-	// be sent: the node had left, or its connection took nothing for too long.
-	AnswersLost uint64
-	// Overrun counts messages of coordinators, regions and state replication, and queries,
-	// that were dropped since too many were waiting; the protocols retransmit them.
-	Overrun uint64
-	// ParkedBytes is the size of messages parked here for slow entities, at most 64 MiB.
-	// WindowBytes is the size granted to senders beyond their first windows, at most 256
-	// MiB. Both are gauges.
-	ParkedBytes, WindowBytes uint64
-}
-
-// Observer receives single events, for histograms. It is called from the data path: it must
-// be quick and not block. Methods may be called concurrently.
-type Observer interface {
-	// AskDone is called at the end of each attempt of an Ask.
-	AskDone(typ string, r Route, took time.Duration, err error)
-	// HomeResolved is called when a shard with waiting messages has got its home.
-	HomeResolved(typ string, took time.Duration)
-	// StateKept is called once enough nodes have kept a change, with the time since the
-	// change.
-	StateKept(typ string, lag time.Duration)
-	// HandlerDone is called after one of 32 calls of Handle, which is a fair sample.
-	HandlerDone(typ string, took time.Duration)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/protocol"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/placement"
 )
 
@@ -88,9 +89,9 @@ func (sh *shell) status() placement.TypeStatus {
 }
 
 // Frames returns the counters about frames.
-func (s *service) Frames() FrameStats {
+func (s *service) Frames() figures.Frames {
 	parked, windows := s.budgets.used()
-	return FrameStats{
+	return figures.Frames{
 		ParkedBytes: parked, WindowBytes: windows,
 		Malformed: s.malformed.Load(), UnknownType: s.unknown.Load(),
 		AnswersLost: s.unsent.Load(), Overrun: s.overrun.Load(),

@@ -125,7 +125,7 @@ func (c *child) live() {
 		c.put(report{Kind: reportRemoved, Why: err.Error()})
 		return
 	}
-	n.Subscribe(func(ev gossip.Event) { c.event(n, ev) })
+	n.Subscribe(func(ev membership.Event) { c.event(n, ev) })
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for over := false; !over; {
@@ -140,7 +140,7 @@ func (c *child) live() {
 	c.stats(n, true)
 }
 
-func (c *child) event(n *membership.Node, ev gossip.Event) {
+func (c *child) event(n *membership.Node, ev membership.Event) {
 	r := report{Node: n.Self().ID.String()}
 	switch ev := ev.(type) {
 	case gossip.ViewChanged:

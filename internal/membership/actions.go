@@ -11,7 +11,7 @@ type actions struct {
 	// core are events for the view core.
 	core []view.Event
 	// events are for subscribers.
-	events []gossip.Event
+	events []Event
 	send   []outgoing
 	learn  []transport.Peer
 	// unlearn and forget end the connections with nodes, for now and for good.
@@ -54,7 +54,7 @@ type note struct {
 	warn bool
 }
 
-func (a *actions) addEvent(ev gossip.Event) { a.events = append(a.events, ev) }
+func (a *actions) addEvent(ev Event) { a.events = append(a.events, ev) }
 
 func (a *actions) addNote(kind string, subject gossip.NodeID, detail string) {
 	a.notes = append(a.notes, note{kind: kind, subject: subject, detail: detail})

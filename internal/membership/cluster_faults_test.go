@@ -243,9 +243,9 @@ func TestEventsTellTheStory(t *testing.T) {
 				epoch = ev.View.Epoch
 			case gossip.LeaseChanged:
 				got = append(got, map[bool]string{true: "lease", false: "no lease"}[ev.Valid])
-			case gossip.PeerDead:
+			case PeerDead:
 				got = append(got, "dead")
-			case gossip.Abandoned:
+			case Abandoned:
 				got = append(got, "abandoned")
 			case gossip.Removed:
 				got = append(got, "removed: "+ev.Reason)

@@ -30,7 +30,7 @@ type cluster struct {
 type member struct {
 	*Node
 	addr   string
-	events chan gossip.Event
+	events chan Event
 	dead   bool
 }
 
@@ -98,8 +98,8 @@ func (c *cluster) add(addr string, cfg Config) *member {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	m := &member{Node: n, addr: addr, events: make(chan gossip.Event, 100_000)}
-	n.Subscribe(func(ev gossip.Event) { m.events <- ev })
+	m := &member{Node: n, addr: addr, events: make(chan Event, 100_000)}
+	n.Subscribe(func(ev Event) { m.events <- ev })
 	c.nodes = append(c.nodes, m)
 	return m
 }
@@ -348,7 +348,7 @@ func TestAPlannedCloseIsNoCrash(t *testing.T) {
 		t.Logf("after %v", c.settled(time.Second, left...))
 		for _, m := range left {
 			s := m.Stats()
-			if s.Evidence[gossip.EvidenceGoodbye] != 1 || s.Evidence[gossip.EvidenceRefused] != 0 {
+			if s.Evidence[EvidenceGoodbye] != 1 || s.Evidence[EvidenceRefused] != 0 {
 				t.Errorf("%s counted %v", m.addr, s.Evidence)
 			}
 		}

@@ -5,7 +5,45 @@ import (
 	"sync"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/transport"
 )
+
+// Event is an event of Node.Subscribe: a gossip.Event, or one of Abandoned, PeerUp, PeerLost,
+// PeerDead and PeerAlive, which only the layers of a node receive.
+type Event any
+
+// Abandoned requires that every instance on this node be dropped without running user
+// code. A lease of another generation becomes valid only after all subscribers have
+// returned from it.
+type Abandoned struct{}
+
+// PeerUp reports that an outgoing connection to a peer was established.
+type PeerUp struct {
+	ID    gossip.NodeID
+	Class transport.Class
+}
+
+// PeerLost reports that a connection with a peer broke. Frames that were queued or in
+// flight may or may not have arrived. For class Message each failed attempt to connect is
+// also reported: the frames queued for it are lost.
+type PeerLost struct {
+	ID    gossip.NodeID
+	Class transport.Class
+	// Incoming is set if it was the peer's connection to this node, which carries
+	// answers.
+	Incoming bool
+	Err      error
+}
+
+// PeerDead reports a proof that a peer's process has ended. A later sign of life may
+// withdraw the proof: PeerAlive.
+type PeerDead struct {
+	ID   gossip.NodeID
+	Kind EvidenceKind
+}
+
+// PeerAlive withdraws PeerDead.
+type PeerAlive struct{ ID gossip.NodeID }
 
 // dispatcher delivers events in order from one goroutine to all subscribers. Its queue
 // has no bound of its own: frequent events are coalesced, so it holds at most one
@@ -33,13 +71,13 @@ type dispatcher struct {
 // item is an event for all subscribers, or, with sub set, for one; do runs after all have
 // handled the event.
 type item struct {
-	ev  gossip.Event
+	ev  Event
 	sub *subscription
 	do  func()
 }
 
 type subscription struct {
-	fn        func(gossip.Event)
+	fn        func(Event)
 	cancelled bool
 	// live is set by the delivering goroutine once the subscriber has received the
 	// current state: from then on it receives the common events.
@@ -54,7 +92,7 @@ func newDispatcher(why func(gossip.NodeID) gossip.Departure) *dispatcher {
 
 // putEvent queues an event for all; do, if set, runs in the delivering goroutine after
 // all subscribers have returned from it.
-func (d *dispatcher) putEvent(ev gossip.Event, do func()) {
+func (d *dispatcher) putEvent(ev Event, do func()) {
 	d.mu.Lock()
 	if last := len(d.queue) - 1; last >= 0 && d.queue[last].do == nil && d.queue[last].sub == nil &&
 		replaces(ev, d.queue[last].ev) {
@@ -68,7 +106,7 @@ func (d *dispatcher) putEvent(ev gossip.Event, do func()) {
 }
 
 // replaces reports whether a supersedes b when it is queued right behind it.
-func replaces(a, b gossip.Event) bool {
+func replaces(a, b Event) bool {
 	switch a.(type) {
 	case gossip.ViewChanged:
 		_, same := b.(gossip.ViewChanged)
@@ -86,7 +124,7 @@ func replaces(a, b gossip.Event) bool {
 // subscribe queues the current state for fn behind everything queued, and then the common
 // events. The state is the one delivered last, not the newest, so that fn never receives
 // an older state after a newer one.
-func (d *dispatcher) subscribe(fn func(gossip.Event)) (cancel func()) {
+func (d *dispatcher) subscribe(fn func(Event)) (cancel func()) {
 	s := &subscription{fn: fn}
 	d.mu.Lock()
 	d.queue = append(d.queue, item{sub: s, do: func() { d.deliverState(s) }})
@@ -184,7 +222,7 @@ func (d *dispatcher) deliverItem(it item) {
 }
 
 // callSubscribers delivers an event to all subscribers that have received the state before it.
-func (d *dispatcher) callSubscribers(ev gossip.Event) {
+func (d *dispatcher) callSubscribers(ev Event) {
 	d.recordLast(ev)
 	d.mu.Lock()
 	subs := slices.Clone(d.subs)
@@ -197,7 +235,7 @@ func (d *dispatcher) callSubscribers(ev gossip.Event) {
 	}
 }
 
-func (d *dispatcher) recordLast(ev gossip.Event) {
+func (d *dispatcher) recordLast(ev Event) {
 	switch ev := ev.(type) {
 	case gossip.ViewChanged:
 		d.view = &ev
@@ -210,7 +248,7 @@ func (d *dispatcher) recordLast(ev gossip.Event) {
 	}
 }
 
-func (d *dispatcher) callSubscriber(s *subscription, ev gossip.Event) {
+func (d *dispatcher) callSubscriber(s *subscription, ev Event) {
 	d.mu.Lock()
 	gone := s.cancelled
 	d.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 )
 
 // collect returns a subscriber that writes its events to a channel.
-func collect() (func(gossip.Event), chan string) {
+func collect() (func(Event), chan string) {
 	ch := make(chan string, 1024)
-	return func(ev gossip.Event) {
+	return func(ev Event) {
 		switch ev := ev.(type) {
 		case gossip.ViewChanged:
 			ch <- fmt.Sprintf("view %v", uint64(ev.View.Epoch))
@@ -41,12 +41,12 @@ func TestSubscribersSeeTheStateFirstAndNoStepBack(t *testing.T) {
 	late, lateGot := collect()
 	d.subscribe(late)
 	d.putEvent(gossip.ViewChanged{View: &gossip.View{Epoch: 2}}, nil)
-	d.putEvent(gossip.Abandoned{}, nil)
+	d.putEvent(Abandoned{}, nil)
 	d.closeQueue()
-	if got, want := drainAll(earlyGot), []string{"view 1", "lease true", "view 2", "gossip.Abandoned"}; !slices.Equal(got, want) {
+	if got, want := drainAll(earlyGot), []string{"view 1", "lease true", "view 2", "membership.Abandoned"}; !slices.Equal(got, want) {
 		t.Errorf("the early one saw %q, want %q", got, want)
 	}
-	if got, want := drainAll(lateGot), []string{"view 1", "lease true", "view 2", "gossip.Abandoned"}; !slices.Equal(got, want) {
+	if got, want := drainAll(lateGot), []string{"view 1", "lease true", "view 2", "membership.Abandoned"}; !slices.Equal(got, want) {
 		t.Errorf("the late one saw %q, want %q", got, want)
 	}
 }
@@ -55,17 +55,17 @@ func TestViewsAreCoalescedAbandonsAreNot(t *testing.T) {
 	d := newDispatcher(new(departures).departureOf)
 	gate := make(chan struct{})
 	fn, got := collect()
-	d.subscribe(func(ev gossip.Event) { <-gate; fn(ev) })
-	d.putEvent(gossip.PeerUp{}, nil) // holds the goroutine while the rest queues up
+	d.subscribe(func(ev Event) { <-gate; fn(ev) })
+	d.putEvent(PeerUp{}, nil) // holds the goroutine while the rest queues up
 	for e := range 10 {
 		d.putEvent(gossip.ViewChanged{View: &gossip.View{Epoch: gossip.Epoch(e)}}, nil)
 	}
-	d.putEvent(gossip.Abandoned{}, nil)
-	d.putEvent(gossip.Abandoned{}, nil)
+	d.putEvent(Abandoned{}, nil)
+	d.putEvent(Abandoned{}, nil)
 	close(gate)
 	d.closeQueue()
 	all := drainAll(got)
-	if n := len(all); all[n-1] != "gossip.Abandoned" || all[n-2] != "gossip.Abandoned" || all[n-3] != "view 9" {
+	if n := len(all); all[n-1] != "membership.Abandoned" || all[n-2] != "membership.Abandoned" || all[n-3] != "view 9" {
 		t.Errorf("saw %q", all)
 	}
 	if len(all) > 13 {
@@ -78,10 +78,10 @@ func TestCancelEndsDelivery(t *testing.T) {
 	n := 0
 	var cancel func()
 	ready := make(chan struct{})
-	cancel = d.subscribe(func(gossip.Event) { <-ready; n++; cancel() })
+	cancel = d.subscribe(func(Event) { <-ready; n++; cancel() })
 	close(ready)
 	for range 5 {
-		d.putEvent(gossip.Abandoned{}, nil)
+		d.putEvent(Abandoned{}, nil)
 	}
 	d.closeQueue()
 	if n != 1 {
@@ -99,15 +99,15 @@ func TestLeaseOpensAfterAbandonedIsDelivered(t *testing.T) {
 		t.Fatal("a plain lease is wrong")
 	}
 	inside, leave := make(chan struct{}), make(chan struct{})
-	d.subscribe(func(ev gossip.Event) {
-		if _, ok := ev.(gossip.Abandoned); ok {
+	d.subscribe(func(ev Event) {
+		if _, ok := ev.(Abandoned); ok {
 			close(inside)
 			<-leave
 		}
 	})
 	cell.withhold()
 	cell.setLease(view.Lease{Until: 200, Generation: 2}, 110)
-	d.putEvent(gossip.Abandoned{}, cell.endHold)
+	d.putEvent(Abandoned{}, cell.endHold)
 	<-inside
 	if cell.validAt(120) {
 		t.Error("the lease is open while a subscriber still abandons")

@@ -52,7 +52,7 @@ func ExampleNode_Subscribe() {
 	defer a.Close()
 	defer b.Close()
 	alone := make(chan struct{})
-	stop := a.Subscribe(func(ev gossip.Event) {
+	stop := a.Subscribe(func(ev membership.Event) {
 		switch ev := ev.(type) {
 		case gossip.MemberJoined:
 			fmt.Println(ev.Member.Name, "joined")
@@ -156,7 +156,7 @@ func ExampleNode_Stats() {
 	defer a.Close()
 	defer b.Close()
 	s := a.Stats()
-	fmt.Println(s.Members[gossip.Up], s.LeaseValid, s.Leader, s.LeaseLost, s.Evidence[gossip.EvidenceRefused])
+	fmt.Println(s.Members[gossip.Up], s.LeaseValid, s.Leader, s.LeaseLost, s.Evidence[membership.EvidenceRefused])
 	// Output: 2 true true 0 0
 }
 
@@ -176,7 +176,7 @@ func ExampleConfig_oracle() {
 	defer a.Close()
 	defer b.Close()
 	removed := make(chan gossip.MemberRemoved, 1)
-	a.Subscribe(func(ev gossip.Event) {
+	a.Subscribe(func(ev membership.Event) {
 		if e, is := ev.(gossip.MemberRemoved); is {
 			removed <- e
 		}

@@ -106,7 +106,7 @@ type peerLinks struct {
 	lostAt       clock.Instant
 	refusals     int
 	firstRefusal clock.Instant
-	proof        gossip.EvidenceKind
+	proof        EvidenceKind
 	// disowns is set when it refused this incarnation as over, and has not accepted it
 	// since.
 	disowns bool
@@ -158,7 +158,7 @@ func (e *evidence) onLink(now clock.Instant, ev transport.PeerEvent, a *actions)
 	if ev.Type == transport.OtherNode {
 		if p := e.peers[ev.Former]; p != nil {
 			e.warnWrongAddress(p, fmt.Sprintf("%q answers there", ev.Peer.Name), a)
-			e.recordProof(now, p, gossip.EvidenceOtherNode, a)
+			e.recordProof(now, p, EvidenceOtherNode, a)
 		}
 		return
 	}
@@ -181,7 +181,7 @@ func (e *evidence) onLink(now clock.Instant, ev transport.PeerEvent, a *actions)
 			e.wantBaseline(now, p)
 		}
 		e.withdrawProof(p.node.ID, a)
-		a.addEvent(gossip.PeerUp{ID: p.node.ID, Class: ev.Class})
+		a.addEvent(PeerUp{ID: p.node.ID, Class: ev.Class})
 	case transport.Accepted:
 		p.in[ev.Class], p.met, p.unresponsive = true, true, false
 		e.withdrawProof(p.node.ID, a)
@@ -191,10 +191,10 @@ func (e *evidence) onLink(now clock.Instant, ev transport.PeerEvent, a *actions)
 			e.onLost(now, p)
 			a.hold = append(a.hold, p.node.Addr)
 		}
-		a.addEvent(gossip.PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
+		a.addEvent(PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
 	case transport.AcceptedLost:
 		p.in[ev.Class] = false
-		a.addEvent(gossip.PeerLost{ID: p.node.ID, Class: ev.Class, Incoming: true, Err: ev.Err})
+		a.addEvent(PeerLost{ID: p.node.ID, Class: ev.Class, Incoming: true, Err: ev.Err})
 		e.conclude(now, p, a)
 	case transport.Refused:
 		e.warnWrongAddress(p, "nothing listens there", a)
@@ -213,7 +213,7 @@ func (e *evidence) onLink(now clock.Instant, ev transport.PeerEvent, a *actions)
 // a connection had broken, and asks among them must not wait for their deadlines.
 func undialled(p *peerLinks, ev transport.PeerEvent, a *actions) {
 	if ev.Class == transport.Message {
-		a.addEvent(gossip.PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
+		a.addEvent(PeerLost{ID: p.node.ID, Class: ev.Class, Err: ev.Err})
 	}
 }
 
@@ -276,10 +276,10 @@ func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
 		return
 	}
 	if p.proof == 0 {
-		e.recordProof(now, p, gossip.EvidenceRefused, a)
+		e.recordProof(now, p, EvidenceRefused, a)
 	}
 	if p.seal.reported && e.isWeak(p) {
-		e.recordProof(now, p, gossip.EvidenceSealed, a)
+		e.recordProof(now, p, EvidenceSealed, a)
 		return
 	}
 	e.inquireOf(now, p, a)
@@ -288,25 +288,25 @@ func (e *evidence) conclude(now clock.Instant, p *peerLinks, a *actions) {
 // isWeak reports whether a peer is proven dead by refusals, which an answer of its host can
 // make certain.
 func (e *evidence) isWeak(p *peerLinks) bool {
-	return p.proof == gossip.EvidenceRefused || p.proof == gossip.EvidenceGoodbye && !e.authenticated
+	return p.proof == EvidenceRefused || p.proof == EvidenceGoodbye && !e.authenticated
 }
 
 // isFinal reports whether a proof is never withdrawn. A goodbye that any host on the
 // network can forge is not final.
-func (e *evidence) isFinal(k gossip.EvidenceKind) bool {
-	return k == gossip.EvidenceGoodbye && e.authenticated || k == gossip.EvidenceOtherNode
+func (e *evidence) isFinal(k EvidenceKind) bool {
+	return k == EvidenceGoodbye && e.authenticated || k == EvidenceOtherNode
 }
 
 // isCertain reports whether the view core may treat a proof as certain (view.ProvenDead).
 // With EvidenceWithinQuorum no answer of the network is: neither a sealed refusal nor
 // another node that answers at the address.
-func (e *evidence) isCertain(k gossip.EvidenceKind) bool {
+func (e *evidence) isCertain(k EvidenceKind) bool {
 	switch k {
-	case gossip.EvidenceGoodbye:
+	case EvidenceGoodbye:
 		return e.authenticated
-	case gossip.EvidenceOracle:
+	case EvidenceOracle:
 		return true
-	case gossip.EvidenceSealed, gossip.EvidenceOtherNode:
+	case EvidenceSealed, EvidenceOtherNode:
 		return e.level == gossip.EvidenceFull
 	}
 	return false
@@ -338,7 +338,7 @@ func (e *evidence) suspectSelf(p *peerLinks) (suspect bool, since clock.Instant)
 }
 
 // recordProof records a proof of p's death.
-func (e *evidence) recordProof(now clock.Instant, p *peerLinks, kind gossip.EvidenceKind, a *actions) {
+func (e *evidence) recordProof(now clock.Instant, p *peerLinks, kind EvidenceKind, a *actions) {
 	if p.proof != 0 && (e.isFinal(p.proof) || !e.isFinal(kind) && (e.isCertain(p.proof) || !e.isCertain(kind))) {
 		return
 	}
@@ -353,7 +353,7 @@ func (e *evidence) recordProof(now clock.Instant, p *peerLinks, kind gossip.Evid
 		a.doubt = append(a.doubt, p.node.ID)
 	}
 	if first {
-		a.addEvent(gossip.PeerDead{ID: p.node.ID, Kind: kind})
+		a.addEvent(PeerDead{ID: p.node.ID, Kind: kind})
 	}
 	a.addNote("proof of death", p.node.ID, kind.String())
 }
@@ -378,14 +378,14 @@ func (e *evidence) withdrawProof(id gossip.NodeID, a *actions) {
 	e.count.evidenceBack.Add(1)
 	a.core = append(a.core, view.Alive{Subject: id})
 	a.trust = append(a.trust, id)
-	a.addEvent(gossip.PeerAlive{ID: id})
+	a.addEvent(PeerAlive{ID: id})
 	a.addNote("proof withdrawn", id, "the peer sent a sign of life")
 }
 
 // onGoodbye handles a peer's signing off.
 func (e *evidence) onGoodbye(now clock.Instant, id gossip.NodeID, a *actions) {
 	if p := e.peers[id]; p != nil {
-		e.recordProof(now, p, gossip.EvidenceGoodbye, a)
+		e.recordProof(now, p, EvidenceGoodbye, a)
 	}
 }
 
@@ -397,7 +397,7 @@ func (e *evidence) onOracle(now clock.Instant, id gossip.NodeID, gone bool, a *a
 	}
 	p.asking = false
 	if gone && p.member && (p.lostAt != 0 || e.unserved) {
-		e.recordProof(now, p, gossip.EvidenceOracle, a)
+		e.recordProof(now, p, EvidenceOracle, a)
 	}
 }
 

@@ -311,7 +311,7 @@ func TestFailedMessageDialsAreLosses(t *testing.T) {
 		t.Fatalf("%v", a.events)
 	}
 	for _, ev := range a.events {
-		if l, ok := ev.(gossip.PeerLost); !ok || l.ID != 2 || l.Class != transport.Message || l.Incoming {
+		if l, ok := ev.(PeerLost); !ok || l.ID != 2 || l.Class != transport.Message || l.Incoming {
 			t.Errorf("%+v", ev)
 		}
 	}

@@ -16,7 +16,7 @@ const feedWaitingMax = 4096
 // goroutine of its own, with a bounded queue. It takes the events of Node.Subscribe, of
 // one incarnation after the other,
 //
-//	feed := new(gossip.Feed)
+//	feed := new(membership.Feed)
 //	node.Subscribe(feed.Put)
 //
 // and delivers those about the cluster and this node's part in it, in order: ViewChanged,
@@ -58,15 +58,17 @@ type feedState struct {
 	over    *gossip.Removed
 }
 
-// Put adds an event. It does not block.
-func (f *Feed) Put(ev gossip.Event) {
+// Put adds an event, unless only the layers of a node receive it. It does not block.
+func (f *Feed) Put(ev Event) {
+	public, ok := ev.(gossip.Event)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || !f.told.recordEvent(ev) {
+	if f.closed || !ok {
 		return
 	}
+	f.told.recordEvent(public)
 	for _, s := range f.subs {
-		f.queueEvent(s, ev)
+		f.queueEvent(s, public)
 	}
 }
 
@@ -177,12 +179,8 @@ func (f *Feed) Close(ctx context.Context) error {
 	return nil
 }
 
-// recordEvent records an event, and reports whether subscribers receive it.
-func (s *feedState) recordEvent(ev gossip.Event) bool {
-	switch ev.(type) {
-	case gossip.Abandoned, gossip.PeerUp, gossip.PeerLost, gossip.PeerDead, gossip.PeerAlive:
-		return false
-	}
+// recordEvent records an event.
+func (s *feedState) recordEvent(ev gossip.Event) {
 	if s.over != nil {
 		*s = feedState{} // Removed was the last event of its incarnation: this is the next one
 	}
@@ -206,7 +204,6 @@ func (s *feedState) recordEvent(ev gossip.Event) bool {
 	case gossip.Removed:
 		*s = feedState{over: &ev}
 	}
-	return true
 }
 
 func (s *feedState) removeMember(m *gossip.Member) {

@@ -70,9 +70,9 @@ func expect(t *testing.T, who string, got []string, want ...string) {
 func TestFeedTellsTheStateAndThenWhatChanges(t *testing.T) {
 	f := new(Feed)
 	first, _ := listening(f)
-	for _, ev := range []gossip.Event{
-		gossip.PeerUp{}, gossip.ViewChanged{View: &gossip.View{Epoch: 1}}, joined(1), joined(2), joined(3), gossip.LeaderChanged{Leader: 1},
-		gossip.LeaseChanged{Valid: true}, gossip.PeerDead{}, gossip.ViewChanged{View: &gossip.View{Epoch: 2}},
+	for _, ev := range []Event{
+		PeerUp{}, gossip.ViewChanged{View: &gossip.View{Epoch: 1}}, joined(1), joined(2), joined(3), gossip.LeaderChanged{Leader: 1},
+		gossip.LeaseChanged{Valid: true}, PeerDead{}, gossip.ViewChanged{View: &gossip.View{Epoch: 2}},
 		gossip.MemberRemoved{Member: gossip.Member{Node: gossip.Node{ID: 2}}},
 	} {
 		f.Put(ev)
@@ -82,7 +82,7 @@ func TestFeedTellsTheStateAndThenWhatChanges(t *testing.T) {
 	f.Put(gossip.LeaseChanged{Valid: false})
 	f.Put(gossip.QuorumLost{})
 	third, _ := listening(f)
-	f.Put(gossip.Abandoned{})
+	f.Put(Abandoned{})
 	f.Put(gossip.Removed{})
 	between, _ := listening(f)
 	f.Put(gossip.LeaderChanged{Leader: 9})

@@ -307,7 +307,7 @@ func (l *loop) performActions(now clock.Instant, a *actions) {
 	for _, id := range slices.Concat(a.unlearn, a.forget) {
 		// From now on nothing can be sent there: all frames sent until now are lost,
 		// whatever was reported about the peer before.
-		n.events.putEvent(gossip.PeerLost{ID: id, Class: transport.Message, Err: transport.ErrUnknownPeer}, nil)
+		n.events.putEvent(PeerLost{ID: id, Class: transport.Message, Err: transport.ErrUnknownPeer}, nil)
 	}
 	for _, addr := range a.probe {
 		n.probePoint(addr)
@@ -358,7 +358,7 @@ func (l *loop) performEffects(now clock.Instant, out *view.Effects) {
 		n.lease.setLease(*out.Lease, now)
 	}
 	if out.Abandon {
-		n.events.putEvent(gossip.Abandoned{}, n.lease.endHold)
+		n.events.putEvent(Abandoned{}, n.lease.endHold)
 	}
 	l.reportLease(now)
 	if out.View != nil {

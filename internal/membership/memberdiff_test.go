@@ -13,8 +13,8 @@ import (
 )
 
 // heard removes and returns the events that the subscriber has received so far.
-func (m *member) heard() []gossip.Event {
-	var out []gossip.Event
+func (m *member) heard() []Event {
+	var out []Event
 	for len(m.events) > 0 {
 		out = append(out, <-m.events)
 	}
@@ -22,7 +22,7 @@ func (m *member) heard() []gossip.Event {
 }
 
 // hears waits for an event of a kind and returns it. Earlier events are dropped.
-func hears[E gossip.Event](c *cluster, m *member, most time.Duration) (got E) {
+func hears[E Event](c *cluster, m *member, most time.Duration) (got E) {
 	c.t.Helper()
 	c.until(most, fmt.Sprintf("%s tells %T", m.addr, got), func() bool {
 		for len(m.events) > 0 {
@@ -109,8 +109,8 @@ func TestEventsOfTheLeader(t *testing.T) {
 			}
 			m.heard()
 		}
-		late := make(chan gossip.Event, 100)
-		ms[2].Subscribe(func(ev gossip.Event) { late <- ev })
+		late := make(chan Event, 100)
+		ms[2].Subscribe(func(ev Event) { late <- ev })
 		pass(time.Millisecond)
 		var kinds []string
 		for len(late) > 0 {
@@ -205,7 +205,7 @@ func TestEventsOfASlowSubscriber(t *testing.T) {
 	joining.Status = gossip.Joining
 	got := memberDiff(&gossip.View{Epoch: 1, Members: []gossip.Member{up(1), up(2), up(3), up(4), joining}},
 		&gossip.View{Epoch: 9, Members: []gossip.Member{up(1), up(5)}}, d.departureOf)
-	want := []gossip.Event{
+	want := []Event{
 		gossip.MemberRemoved{Member: up(2), Epoch: 9, Cause: gossip.CauseDead, Evidence: "refused"}, gossip.MemberLeft{Member: up(3), Epoch: 9},
 		gossip.MemberRemoved{Member: up(4), Epoch: 9}, gossip.MemberJoined{Member: up(5), Epoch: 9},
 	}
@@ -225,7 +225,7 @@ func TestEventsOfASlowSubscriber(t *testing.T) {
 	}
 }
 
-func describeEvent(ev gossip.Event) string {
+func describeEvent(ev Event) string {
 	switch e := ev.(type) {
 	case gossip.MemberJoined:
 		return "joined " + e.Member.ID.String() + e.Epoch.String()

@@ -277,7 +277,7 @@ func (n *Node) Transport() transport.Transport { return n.transport }
 // The current view, leader, lease and end, if any, are delivered first. After cancel no
 // further call begins; a running one may still finish. cancel may be called from fn;
 // Close may not.
-func (n *Node) Subscribe(fn func(gossip.Event)) (cancel func()) { return n.events.subscribe(fn) }
+func (n *Node) Subscribe(fn func(Event)) (cancel func()) { return n.events.subscribe(fn) }
 
 // Yield reports to the leader that this node is a coordinator and gets no answer from
 // subject. The leader ends the lease of the one of the two with fewer working links. It

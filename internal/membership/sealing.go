@@ -210,7 +210,7 @@ func (e *evidence) onInquiry(now clock.Instant, id gossip.NodeID, q *transport.I
 	case q.Outcome == transport.Answered && s.onAnswer(now, q):
 		s.since, s.next = now, now.Add(baselineEvery)
 	case e.isWeak(p) && s.makesCertain(p.lostAt, q):
-		e.recordProof(now, p, gossip.EvidenceSealed, a)
+		e.recordProof(now, p, EvidenceSealed, a)
 		e.sendSealed(id, a)
 	case p.lostAt != 0:
 		s.next = now.Add(inquiryRetry)

@@ -187,16 +187,16 @@ func TestAForgedGoodbye(t *testing.T) {
 
 // TestCertainty: which proofs the core may treat as certain, by setting.
 func TestCertainty(t *testing.T) {
-	all := []gossip.EvidenceKind{gossip.EvidenceGoodbye, gossip.EvidenceOtherNode, gossip.EvidenceOracle, gossip.EvidenceSealed, gossip.EvidenceRefused}
+	all := []EvidenceKind{EvidenceGoodbye, EvidenceOtherNode, EvidenceOracle, EvidenceSealed, EvidenceRefused}
 	for _, s := range []struct {
 		level         gossip.CrashEvidence
 		authenticated bool
-		want          []gossip.EvidenceKind
+		want          []EvidenceKind
 	}{
 		{gossip.EvidenceFull, true, all[:4]},
 		{gossip.EvidenceFull, false, all[1:4]},
-		{gossip.EvidenceWithinQuorum, true, []gossip.EvidenceKind{gossip.EvidenceGoodbye, gossip.EvidenceOracle}},
-		{gossip.EvidenceWithinQuorum, false, []gossip.EvidenceKind{gossip.EvidenceOracle}},
+		{gossip.EvidenceWithinQuorum, true, []EvidenceKind{EvidenceGoodbye, EvidenceOracle}},
+		{gossip.EvidenceWithinQuorum, false, []EvidenceKind{EvidenceOracle}},
 	} {
 		e := &evidence{level: s.level, authenticated: s.authenticated}
 		for _, k := range all {

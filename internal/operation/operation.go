@@ -9,6 +9,7 @@ import (
 
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -78,5 +79,5 @@ type Replicator interface {
 	View(ctx context.Context, key string, f func(crdt.Value)) error
 	Keys(ctx context.Context, prefix string) ([]string, error)
 	Subscribe(pattern string, f func(Change)) (cancel func())
-	Status(ctx context.Context) (replicator.Stats, []replicator.PeerStats, error)
+	Status(ctx context.Context) (figures.Replicator, []figures.Replica, error)
 }

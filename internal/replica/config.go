@@ -7,6 +7,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -32,7 +33,7 @@ type Config struct {
 	// Logger receives messages for operators; nil discards.
 	Logger *slog.Logger
 	// Observer receives requests and frames.
-	Observer replicator.Observer
+	Observer figures.ReplicatorObserver
 	// Limits bound memory and frames; zero fields mean their defaults.
 	Limits replication.Limits
 

@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
@@ -136,7 +137,7 @@ func TestNothingIsConfirmedToOthersThatCannotBeStored(t *testing.T) {
 			defer d.Close()
 			acks := 0
 			r := New(Config{Self: 1, Durable: d, Send: func(gossip.NodeID, transport.Class, []byte) error { return nil },
-				Observer: replicator.Observer{Sent: func(message string, _ int, _ error) {
+				Observer: figures.ReplicatorObserver{Sent: func(message string, _ int, _ error) {
 					if message == "ack" {
 						acks++
 					}

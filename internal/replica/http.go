@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/peerage-go/peerage/crdt"
-	"github.com/peerage-go/peerage/replicator"
+	"github.com/peerage-go/peerage/internal/figures"
 )
 
 // keysListedMax bounds an answer of Handler; the listing goes on with ?after=.
@@ -32,10 +32,10 @@ func Handler(r *Replicator) http.Handler {
 }
 
 type statusPage struct {
-	Self  string           `json:"self"`
-	Role  string           `json:"role"`
-	Stats replicator.Stats `json:"stats"`
-	Peers []peerPage       `json:"peers"`
+	Self  string             `json:"self"`
+	Role  string             `json:"role"`
+	Stats figures.Replicator `json:"stats"`
+	Peers []peerPage         `json:"peers"`
 }
 
 type peerPage struct {

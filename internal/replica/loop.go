@@ -8,6 +8,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -21,7 +22,7 @@ type loop struct {
 	waiters map[replication.RequestID]*waiter
 	subs    subscriptions
 	// stats has the counters of the shell; those of the core are zero.
-	stats  replicator.Stats
+	stats  figures.Replicator
 	warned clock.Instant
 	ahead  map[gossip.NodeID]bool // warned about (warnAhead)
 	disk   disk
@@ -286,7 +287,7 @@ func (l *loop) warn(msg string, args ...any) {
 	l.r.cfg.Logger.Warn(msg, append([]any{"role", l.r.cfg.Role}, args...)...)
 }
 
-func (l *loop) snapshot() replicator.Stats {
+func (l *loop) snapshot() figures.Replicator {
 	s, own := l.core.Stats(), &l.stats
 	s.SendRefused, s.FramesSent, s.BytesSent = own.SendRefused, own.FramesSent, own.BytesSent
 	s.FramesReceived, s.BytesReceived, s.FramesBad = own.FramesReceived, own.BytesReceived, own.FramesBad

@@ -14,6 +14,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/replication"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -29,7 +30,7 @@ type Replicator struct {
 	dropped uint64
 	nextID  replication.RequestID
 	closing bool
-	last    replicator.Stats // of the time when it was closed
+	last    figures.Replicator // of the time when it was closed
 
 	wake     chan struct{}
 	quit     chan struct{}
@@ -316,7 +317,7 @@ func (r *Replicator) Subscribe(pattern string, f func(operation.Change)) (cancel
 }
 
 // Stats returns a snapshot.
-func (r *Replicator) Stats() (s replicator.Stats) {
+func (r *Replicator) Stats() (s figures.Replicator) {
 	if err := r.call(context.Background(), func() { s = r.loop.snapshot() }); err == nil {
 		return s
 	}
@@ -325,7 +326,7 @@ func (r *Replicator) Stats() (s replicator.Stats) {
 }
 
 // Status returns a snapshot of the replicator and of its peers, the most senior first.
-func (r *Replicator) Status(ctx context.Context) (s replicator.Stats, peers []replicator.PeerStats, err error) {
+func (r *Replicator) Status(ctx context.Context) (s figures.Replicator, peers []figures.Replica, err error) {
 	err = r.call(ctx, func() { s, peers = r.loop.snapshot(), r.loop.core.Peers() })
 	return s, peers, err
 }

@@ -29,8 +29,10 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// Class separates traffic onto connections of its own.
-type Class = gossip.LinkClass
+// Class separates the traffic between two nodes onto connections of its own, so that a large
+// transfer delays no heartbeat. Frames of one class and flow to one peer arrive in the order
+// in which they were sent, or not at all. There is no order between classes.
+type Class uint8
 
 const (
 	// Control is for views, leases and the small messages of the protocols. It carries no
@@ -44,6 +46,14 @@ const (
 	Data
 	classes
 )
+
+// String returns "control", "message", "bulk" or "data", as in metrics.
+func (c Class) String() string {
+	if names := [...]string{"control", "message", "bulk", "data"}; int(c) < len(names) {
+		return names[c]
+	}
+	return "class(" + strconv.Itoa(int(c)) + ")"
+}
 
 // Kind is the part of Peerage to which a frame belongs.
 type Kind uint8

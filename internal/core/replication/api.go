@@ -4,6 +4,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/operation"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -167,10 +168,10 @@ const (
 )
 
 // Peers returns the other members with the role, the most senior first.
-func (c *Core) Peers() []replicator.PeerStats {
-	out := make([]replicator.PeerStats, 0, len(c.peers))
+func (c *Core) Peers() []figures.Replica {
+	out := make([]figures.Replica, 0, len(c.peers))
 	for _, p := range c.peers {
-		out = append(out, replicator.PeerStats{ID: p.id, Down: p.down, Lag: c.log.last() - p.acked, CaughtUp: p.caughtUp >= c.epoch})
+		out = append(out, figures.Replica{ID: p.id, Down: p.down, Lag: c.log.last() - p.acked, CaughtUp: p.caughtUp >= c.epoch})
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/peerage-go/peerage/crdt"
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
+	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/replicator"
 )
 
@@ -49,7 +50,7 @@ type Core struct {
 	// dots is the highest sequence number of a change of this node (claims.go).
 	dots uint64
 
-	stats replicator.Stats
+	stats figures.Replicator
 	// now is the time of the step under way.
 	now clock.Instant
 	// remote: the step handles a message.
@@ -405,7 +406,7 @@ func (c *Core) Digest() uint64 { return c.store.root }
 func (c *Core) Term(group string) uint64 { return c.fences.terms[group] }
 
 // Stats returns a snapshot.
-func (c *Core) Stats() replicator.Stats {
+func (c *Core) Stats() figures.Replicator {
 	s := c.stats
 	s.Keys, s.Bytes, s.Pending = c.store.keys, c.store.bytes, len(c.requests)
 	s.Peers, s.Settled = len(c.peers), c.view != nil && len(c.former) == 0

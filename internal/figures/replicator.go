@@ -1,4 +1,4 @@
-package replicator
+package figures
 
 import (
 	"time"
@@ -6,8 +6,8 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 )
 
-// Stats is a snapshot of one replicator: gauges first, then counters since its start.
-type Stats struct {
+// Replicator is a snapshot of one replicator: gauges first, then counters since its start.
+type Replicator struct {
 	Keys  int
 	Bytes int
 	// Tombstones are deleted keys that not all replicas have forgotten yet. Floor counts the
@@ -74,8 +74,8 @@ type Stats struct {
 	DurableWrites, DurableErrors uint64
 }
 
-// PeerStats describes another member of the role as this replicator sees it.
-type PeerStats struct {
+// Replica describes another member of the role as a replicator sees it.
+type Replica struct {
 	ID gossip.NodeID
 	// Down: its connection was lost.
 	Down bool
@@ -85,9 +85,9 @@ type PeerStats struct {
 	CaughtUp bool
 }
 
-// Observer receives the events of a replicator; nil functions are not called. All are
-// called from the replicator's goroutine and must not block.
-type Observer struct {
+// ReplicatorObserver receives the events of a replicator; nil functions are not called. All
+// are called from the replicator's goroutine and must not block.
+type ReplicatorObserver struct {
 	// Done is called for every finished request: op is "update" or "get", result
 	// is "ok", "unknown", "members", "fenced", "limit", "cancelled" or "error".
 	Done func(op string, level string, result string, took time.Duration)
