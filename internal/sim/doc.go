@@ -8,8 +8,8 @@
 // The cores are those of production, so the order of messages is decided by production's own
 // code: internal/core/route plays each route, internal/core/flow the windows and accounts. The
 // drivers around the cores (members.go, layers.go, store.go, upper.go, routes.go, hosts.go,
-// asks.go, states.go, and package datapath) do what the shells do with their effects, and
-// nothing more. The network keeps the promises of
+// asks.go, states.go, packages datapath and statemove) do what the shells do with their
+// effects, and nothing more. The network keeps the promises of
 // internal/transport (net.go), and in some runs carries control messages as datagrams
 // that are lost, doubled and late. memberlist is an adversary (contacts.go); crash
 // evidence is drawn from the connections of a node, as gossip draws it (evidence.go);

@@ -40,7 +40,7 @@ func (u *upper) startShard(e region.StartShard) {
 	h := &hosted{shard: e.Shard, token: e.Token, busySince: never, states: map[int]uint64{}, boxes: datapath.Mailboxes{Most: w.swarm.mailboxMax}}
 	u.hosts[e.Shard] = h
 	if u.spec.state {
-		if states := u.take(e); states != nil {
+		if states := u.mover.Take(protocol.ShardToken{Shard: e.Shard, Token: e.Token}, e.From); states != nil {
 			h.states = states
 		}
 		if w.members.Member(p.node.ID) {
@@ -62,7 +62,7 @@ func (u *upper) stopShard(e region.StopShard) {
 			return
 		}
 		// Stopped before, and sent to a home that has died since.
-		u.transfer(st, e.To, u.kept(st), e.Within)
+		u.mover.Send(st, e.To, u.mover.Kept(st), e.Within)
 		return
 	}
 	if h.stopping {
@@ -133,7 +133,7 @@ func (u *upper) finishStop(h *hosted) {
 		t.ends[h.shard] = e
 	}
 	if st := (protocol.ShardToken{Shard: h.shard, Token: h.token}); h.to != 0 && h.to != u.p.node.ID {
-		u.transfer(st, h.to, h.states, h.within)
+		u.mover.Send(st, h.to, h.states, h.within)
 		return
 	}
 	u.told(h.shard, h.token)

@@ -166,7 +166,7 @@ func (u *upper) entityFrame(from nodeID, m typed) {
 	case *pathFrame:
 		u.path.Handle(from, f.Frame)
 	case *stateFrame:
-		u.stateFrame(from, f)
+		u.mover.Handle(from, f.Frame)
 	case *entityFrame:
 		u.takeFrame(from, f)
 	}
@@ -179,7 +179,9 @@ func (u *upper) takeFrame(from nodeID, f *entityFrame) {
 	case opCancel:
 		u.gone[callOf{from, f.call}] = true
 	case opStateAck:
-		u.departed(protocol.ShardToken{Shard: f.shard, Token: f.token})
+		if u.mover.OnAck(protocol.ShardToken{Shard: f.shard, Token: f.token}) {
+			u.p.w.hit(markStateSent)
+		}
 	case opFarewell:
 		u.answer(from, &entityFrame{typ: u.number, op: opFarewellAck})
 	case opFarewellAck:

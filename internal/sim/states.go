@@ -1,58 +1,64 @@
 package sim
 
 import (
-	"errors"
-	"maps"
-	"slices"
 	"time"
 
-	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
+	"github.com/peerage-go/peerage/internal/sim/statemove"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
-// The transfer of states, modelled after package sharding's (transfer.go there). The old
-// home sends the states of a stopped shard as frames of class Bulk, and retransmits all of
-// them until they are acknowledged. Only then does it report the shard as stopped. Both
-// homes keep the states until the shard runs under a later token.
+// This file connects the Mover of a type with its process, and checks that no state is lost
+// that must not be.
 
-// stateFrame is one state, or the end of a shard's states with their count.
+// stateFrame is a frame of a type's Mover.
 type stateFrame struct {
-	typ     int
-	shard   protocol.ShardID
-	token   protocol.Token
-	entity  int
-	version uint64
-	end     bool
-	count   int
+	typ int
+	*statemove.Frame
 }
 
 func (f *stateFrame) ofType() int { return f.typ }
 
-type arrivalKey struct {
-	shard protocol.ShardID
-	from  nodeID
+// stateEnv is the statemove.Env of a type.
+type stateEnv struct{ u *upper }
+
+// SendState queues a frame on the bulk connection.
+func (e stateEnv) SendState(to nodeID, f *statemove.Frame) error {
+	return e.u.p.send(to, transport.Bulk, frame{transport.KindEntity, &stateFrame{e.u.number, f}})
 }
 
-// arrival are the states of a shard that wait for it to be started here.
-type arrival struct {
-	token    protocol.Token
-	states   map[int]uint64
-	complete bool
+// AckStates acknowledges the states of a shard.
+func (e stateEnv) AckStates(to nodeID, st protocol.ShardToken) {
+	e.u.answer(to, &entityFrame{typ: e.u.number, op: opStateAck, shard: st.Shard, token: st.Token})
 }
 
-// departure is a transfer on the side of the old home.
-type departure struct {
-	to       nodeID
-	st       protocol.ShardToken
-	states   map[int]uint64
-	deadline clock.Instant
-	// over is called with whether the states arrived.
-	over func(arrived bool)
+// Later calls do after d.
+func (e stateEnv) Later(d time.Duration, do func()) {
+	e.u.p.later(d, func() {
+		if e.u.on {
+			do()
+		}
+	})
 }
 
-const transferResend = 500 * time.Millisecond
+// Present reports whether a node is in the view.
+func (e stateEnv) Present(id nodeID) bool { return e.u.p.layers.view.Member(id) != nil }
+
+// StatesHeld reports to the region core that the states of a shard wait here.
+func (e stateEnv) StatesHeld(st protocol.ShardToken, from nodeID) {
+	e.u.put(func() { e.u.stepRegion(region.StateHeld{Shard: st.Shard, Token: st.Token, From: from}) })
+}
+
+// StatesSent reports a shard as stopped.
+func (e stateEnv) StatesSent(st protocol.ShardToken, arrived bool) {
+	ends := e.u.p.w.types[e.u.number].ends
+	if end := ends[st.Shard]; !arrived && end.token == st.Token {
+		end.how = "not transferred"
+		ends[st.Shard] = end
+	}
+	e.u.told(st.Shard, st.Token)
+}
 
 // howEnded is how the newest instance of a shard ended, which may explain a lost state.
 type howEnded struct {
@@ -70,141 +76,6 @@ const (
 	// noTaker: all members drain, so no member takes the shard.
 	noTaker = "no member to take it"
 )
-
-// transfer sends states to a shard's new home, and keeps a copy.
-// It then reports the shard as stopped.
-func (u *upper) transfer(st protocol.ShardToken, to nodeID, states map[int]uint64, within time.Duration) {
-	end := &u.p.w.types[u.number].ends
-	keep := func(arrived bool) {
-		if e := (*end)[st.Shard]; !arrived && e.token == st.Token {
-			e.how = "not transferred"
-			(*end)[st.Shard] = e
-		}
-		if len(states) > 0 {
-			u.arrivals[arrivalKey{st.Shard, u.p.node.ID}] = &arrival{st.Token, states, true}
-			u.held(st, u.p.node.ID)
-		}
-		u.told(st.Shard, st.Token)
-	}
-	if len(states) == 0 || u.p.w.cfg.Mutant.Is("states are not sent") {
-		keep(true)
-		return
-	}
-	d := &departure{to: to, st: st, states: states, deadline: u.p.now().Add(within)}
-	d.over = func(arrived bool) {
-		if u.departures[st] == d {
-			delete(u.departures, st)
-			keep(arrived)
-		}
-	}
-	u.departures[st] = d
-	u.p.later(within, func() { d.over(false) })
-	u.ship(d)
-}
-
-// ship sends all states of a transfer, and again while nothing is acknowledged.
-func (u *upper) ship(d *departure) {
-	u.p.later(transferResend, func() {
-		switch {
-		case !u.on || u.departures[d.st] != d:
-		case u.p.layers.view.Member(d.to) == nil:
-			d.over(false)
-		default:
-			u.ship(d)
-		}
-	})
-	frames := make([]*stateFrame, 0, len(d.states)+1)
-	for _, e := range slices.Sorted(maps.Keys(d.states)) {
-		frames = append(frames, &stateFrame{typ: u.number, shard: d.st.Shard, token: d.st.Token, entity: e, version: d.states[e]})
-	}
-	u.shipFrames(d, append(frames, &stateFrame{typ: u.number, shard: d.st.Shard, token: d.st.Token, end: true, count: len(d.states)}))
-}
-
-// shipFrames waits for room where there is none.
-func (u *upper) shipFrames(d *departure, frames []*stateFrame) {
-	for i, f := range frames {
-		err := u.p.send(d.to, transport.Bulk, frame{transport.KindEntity, f})
-		if errors.Is(err, transport.ErrQueueFull) {
-			u.p.later(5*time.Millisecond, func() {
-				if u.on && u.departures[d.st] == d {
-					u.shipFrames(d, frames[i:])
-				}
-			})
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// departed takes the acknowledgement of a transfer.
-func (u *upper) departed(st protocol.ShardToken) {
-	if d := u.departures[st]; d != nil {
-		u.p.w.hit(markStateSent)
-		d.over(true)
-	}
-}
-
-// stateFrame takes a part of a transfer at the new home.
-func (u *upper) stateFrame(from nodeID, f *stateFrame) {
-	key := arrivalKey{f.shard, from}
-	got := u.arrivals[key]
-	if !f.end {
-		if got == nil || got.token.Less(f.token) {
-			got = &arrival{token: f.token, states: map[int]uint64{}}
-			u.arrivals[key] = got
-		}
-		if got.token == f.token {
-			got.states[f.entity] = f.version
-		}
-		return
-	}
-	if got == nil || got.token != f.token || len(got.states) != f.count {
-		return
-	}
-	got.complete = true
-	u.held(protocol.ShardToken{Shard: f.shard, Token: f.token}, from)
-	u.answer(from, &entityFrame{typ: u.number, op: opStateAck, shard: f.shard, token: f.token})
-}
-
-// held reports to the region core that a shard's states wait here.
-func (u *upper) held(st protocol.ShardToken, from nodeID) {
-	u.put(func() { u.stepRegion(region.StateHeld{Shard: st.Shard, Token: st.Token, From: from}) })
-}
-
-func (u *upper) dropState(e region.DropState) {
-	key := arrivalKey{e.Shard, e.From}
-	if got := u.arrivals[key]; got != nil && got.token == e.Token && !u.p.w.cfg.Mutant.Is("states are kept for ever") {
-		delete(u.arrivals, key)
-	}
-}
-
-// kept returns the states that this process kept of an allocation of its own.
-func (u *upper) kept(st protocol.ShardToken) map[int]uint64 {
-	if got := u.arrivals[arrivalKey{st.Shard, u.p.node.ID}]; got != nil && got.token == st.Token {
-		return got.states
-	}
-	return nil
-}
-
-// take returns the states that were received for a shard that starts.
-func (u *upper) take(e region.StartShard) map[int]uint64 {
-	if u.p.w.cfg.Mutant.Is("states are kept for ever") {
-		for _, from := range u.p.w.everyID() {
-			if got := u.arrivals[arrivalKey{e.Shard, from}]; got != nil && got.complete {
-				return maps.Clone(got.states)
-			}
-		}
-	}
-	key := arrivalKey{e.Shard, e.From}
-	got := u.arrivals[key]
-	delete(u.arrivals, key)
-	if got == nil || !got.complete || !got.token.Less(e.Token) {
-		return nil
-	}
-	return maps.Clone(got.states)
-}
 
 // checkStates checks that a shard's entities begin with the states that they ended
 // with, unless something happened in between that may cost a state.

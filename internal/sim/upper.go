@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/sim/datapath"
+	"github.com/peerage-go/peerage/internal/sim/statemove"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -58,10 +59,9 @@ type upper struct {
 	// outbox are answers that wait for room on the connections.
 	outbox map[nodeID][]typed
 	// gone are the asks that their askers have cancelled.
-	gone     map[callOf]bool
-	arrivals map[arrivalKey]*arrival
-	// departures are the states under way to another home.
-	departures map[protocol.ShardToken]*departure
+	gone map[callOf]bool
+	// mover moves the states of entities.
+	mover *statemove.Mover
 }
 
 func (p *proc) startUpper(number int) *upper {
@@ -71,13 +71,13 @@ func (p *proc) startUpper(number int) *upper {
 		p: p, on: true, spec: spec, number: number, repl: p.layers.stores[spec.role], drainAt: never,
 		floors: &region.Floors{}, probed: map[protocol.ShardID]bool{},
 		calls: map[uint64]*call{}, outbox: map[nodeID][]typed{}, gone: map[callOf]bool{},
-		arrivals: map[arrivalKey]*arrival{}, departures: map[protocol.ShardToken]*departure{},
 	}
 	u.foreign = spec.absent>>p.slot&1 == 1
 	u.newCores()
 	u.regAt = newTimer(p, u.tick)
 	u.cooAt = newTimer(p, u.tick)
 	u.path = u.newPath()
+	u.mover = statemove.New(p.node.ID, stateEnv{u}, p.w.cfg.Mutant)
 	u.hosts = make([]*hosted, spec.shards)
 	u.seqs = make([]uint64, spec.entities)
 	u.put(func() { u.lease(p.leaseValid()) })
@@ -217,7 +217,7 @@ func (u *upper) doRegion(e region.Effect) {
 	case region.StopShard:
 		u.stopShard(e)
 	case region.DropState:
-		u.dropState(e)
+		u.mover.Drop(protocol.ShardToken{Shard: e.Shard, Token: e.Token}, e.From)
 	case region.CloseRoute:
 		if e.Marker == nil {
 			u.path.Close(e.Shard, 0, protocol.Token{})

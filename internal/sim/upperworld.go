@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -223,11 +222,6 @@ func (p *proc) upperState() string {
 		}
 	}
 	return b.String()
-}
-
-// everyID lists all processes that ever ran, in order.
-func (w *world) everyID() []nodeID {
-	return slices.Sorted(maps.Keys(w.byID))
 }
 
 func sortedIDs(set map[nodeID]bool) []nodeID {
