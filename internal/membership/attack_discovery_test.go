@@ -1,68 +1,25 @@
 package membership
 
 import (
-	"bytes"
-	"compress/lzw"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"net"
 	"runtime"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
-	"github.com/zeebo/xxh3"
-
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/discovery"
+	"github.com/peerage-go/peerage/internal/discovery/forge"
 	"github.com/peerage-go/peerage/internal/transport"
 )
-
-// labelled puts memberlist's label of a cluster before a datagram.
-func labelled(cluster string, body []byte) []byte {
-	label := "peerage-" + strconv.FormatUint(xxh3.HashString(cluster), 16)
-	return append(append([]byte{244, byte(len(label))}, label...), body...)
-}
-
-// compound joins messages of memberlist into one, at most 255.
-func compound(parts ...[]byte) []byte {
-	out := []byte{7, byte(len(parts))}
-	for _, p := range parts {
-		out = binary.BigEndian.AppendUint16(out, uint16(len(p)))
-	}
-	return append(out, bytes.Join(parts, nil)...)
-}
-
-// compressed packs a message as memberlist would.
-func compressed(t *testing.T, body []byte) []byte {
-	t.Helper()
-	var packed bytes.Buffer
-	w := lzw.NewWriter(&packed, lzw.LSB, 8)
-	if _, err := w.Write(body); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return packMessage(t, 9, map[string]any{"Algo": 0, "Buf": packed.Bytes()})
-}
-
-func packMessage(t *testing.T, kind byte, fields map[string]any) []byte {
-	t.Helper()
-	b, err := msgpack.Marshal(fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append([]byte{kind}, b...)
-}
 
 // forgedAlive claims that a node lives at an address.
 func forgedAlive(t *testing.T, n gossip.Node, ip net.IP, port int) []byte {
 	t.Helper()
-	return packMessage(t, 4, map[string]any{
+	return forge.Message(4, map[string]any{
 		"Incarnation": uint32(1), "Node": n.Name + "-" + n.ID.String(), "Addr": []byte(ip.To4()), "Port": uint16(port),
-		"Meta": appendNode([]byte{metaVersion}, &n), "Vsn": []byte{1, 5, 2, 0, 0, 0},
+		"Meta": appendNode([]byte{discovery.MetaVersion}, &n), "Vsn": []byte{1, 5, 2, 0, 0, 0},
 	})
 }
 
@@ -84,11 +41,11 @@ func TestAttackNestedDatagram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	inner := compound(repeated(255, []byte{99})...)
-	middle := compressed(t, compound(repeated(80, inner)...))
-	outer := compound(repeated(10, middle)...)
+	inner := forge.Compound(repeated(255, []byte{99})...)
+	middle := forge.Compressed(forge.Compound(repeated(80, inner)...))
+	outer := forge.Compound(repeated(10, middle)...)
 	before := n.Stats()
-	if _, err := conn.Write(labelled("peerage", outer)); err != nil {
+	if _, err := conn.Write(forge.Labelled("peerage", outer)); err != nil {
 		t.Fatal(err)
 	}
 	// A second datagram, of one message, marks the end: both are handled in order.
@@ -112,7 +69,7 @@ func TestAttackDecompressionBomb(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	bomb := labelled("peerage", compressed(t, make([]byte, 24<<20)))
+	bomb := forge.Labelled("peerage", forge.Compressed(make([]byte, 24<<20)))
 	if len(bomb) > 65000 {
 		t.Fatalf("the datagram has %d bytes", len(bomb))
 	}
@@ -141,7 +98,7 @@ func (c *cluster) forgeNames(from transport.Transport, to *member, datagrams, na
 			n := gossip.Node{ID: gossip.NodeID(0xbad<<32 | uint64(k+1)), Name: "forged", Addr: fmt.Sprintf("%v:7101", ip)}
 			parts = append(parts, forgedAlive(c.t, n, ip, 7101))
 		}
-		if err := from.WritePacket(labelled(to.cfg.Cluster, compound(parts...)), to.addr); err != nil {
+		if err := from.WritePacket(forge.Labelled(to.cfg.Cluster, forge.Compound(parts...)), to.addr); err != nil {
 			c.t.Error(err)
 		}
 	}
@@ -151,7 +108,7 @@ func (c *cluster) forgeNames(from transport.Transport, to *member, datagrams, na
 func (c *cluster) stranger(addr string) transport.Transport {
 	c.t.Helper()
 	c.lastID++
-	cfg := Test().TransportConfig(gossip.NodeID(c.lastID << 32))
+	cfg := testConfig().TransportConfig(gossip.NodeID(c.lastID << 32))
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	t, err := c.net.Transport(transport.MemoryConfig{Config: cfg, Listen: addr})
 	if err != nil {
@@ -188,9 +145,45 @@ func TestAttackForgedNames(t *testing.T) {
 		if got := victim.View().Epoch; got != epoch {
 			t.Errorf("the view went from %v to %v", epoch, got)
 		}
-		if n := victim.discovery.ml.NumMembers(); n > 3 {
-			t.Errorf("memberlist holds %d names", n)
+		if n := victim.discovery.Names(); n > 3 {
+			t.Errorf("the gate holds %d names", n)
 		}
 		c.settled(time.Second, ms...)
 	})
+}
+
+// TestAttackStreamState opens streams that declare a million nodes, and more streams
+// than memberlist could serve: they are cut off before memory is taken for them.
+func TestAttackStreamState(t *testing.T) {
+	n := startTCP(t, freeAddrs(t, 1)[0], Config{Bootstrap: true})
+	cfg := n.cfg.TransportConfig(77)
+	stranger, err := transport.NewTCP(transport.TCPConfig{Config: cfg, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	state := forge.Message(forge.PushPull, map[string]any{"Nodes": 1 << 20, "UserStateLen": 0, "Join": true})
+	bomb := forge.Compressed(make([]byte, 24<<20))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range 20 {
+		conn, err := stranger.DialStream(n.addr, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := state
+		if i%2 == 0 {
+			body = bomb
+		}
+		_, _ = conn.Write(forge.Labelled(n.cfg.Cluster, append(body, make([]byte, 4096)...)))
+		defer conn.Close()
+	}
+	eventually(t, 30*time.Second, "all are cut off", func() bool { return n.Stats().StreamsRefused >= 20 })
+	runtime.ReadMemStats(&after)
+	if grown := (after.TotalAlloc - before.TotalAlloc) >> 20; grown > 100 {
+		t.Errorf("20 streams cost %d MB", grown)
+	}
 }

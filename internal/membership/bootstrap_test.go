@@ -17,8 +17,8 @@ func TestTheOnlyContactPointIsFoundWhenItRestarts(t *testing.T) {
 			t.Run(fmt.Sprint(down, " discovery ", discovery), func(t *testing.T) {
 				inBubble(t, func(c *cluster) {
 					addrs := memAddrs(3)
-					cfg := LAN()
-					cfg.Clock, cfg.ContactPoints, cfg.BootstrapExpect = Test().Clock, addrs[:1], 1
+					cfg := lanConfig()
+					cfg.Clock, cfg.ContactPoints, cfg.BootstrapExpect = testConfig().Clock, addrs[:1], 1
 					cfg.NoDiscovery = !discovery
 					for _, a := range addrs {
 						c.add(a, cfg)
@@ -43,7 +43,7 @@ func TestANodeWithoutAListDoesNotFormBesideItsFormerCluster(t *testing.T) {
 	former := memAddrs(5)[1:]
 	for expect, forms := range map[int]bool{0: false, 1: true} {
 		inBubble(t, func(c *cluster) {
-			cfg := Test()
+			cfg := testConfig()
 			cfg.FormerMembers, cfg.BootstrapExpect = former, expect
 			n := c.add(memAddrs(1)[0], cfg)
 			c.net.SetUsual(transport.Path{Cut: transport.Dropped})

@@ -74,7 +74,7 @@ func (c *cluster) add(addr string, cfg Config) *member {
 	c.t.Helper()
 	c.lastID++
 	if cfg.Clock == nil {
-		test := Test()
+		test := testConfig()
 		test.ContactPoints, test.Bootstrap, test.BootstrapExpect = cfg.ContactPoints, cfg.Bootstrap, cfg.BootstrapExpect
 		test.Partition, test.MinGeneration, test.Logger = cfg.Partition, cfg.MinGeneration, cfg.Logger
 		test.ForeignClusters, test.LeastGeneration = cfg.ForeignClusters, cfg.LeastGeneration

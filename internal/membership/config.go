@@ -3,10 +3,14 @@ package membership
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/peerage-go/peerage/internal/discovery"
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
@@ -104,8 +108,8 @@ type tracer struct {
 	view  func(self gossip.NodeID, v *gossip.View)
 }
 
-// LAN returns the defaults explicitly, for machines in one data centre.
-func LAN() Config {
+// lanConfig returns the defaults, for machines in one data centre.
+func lanConfig() Config {
 	return Config{
 		Cluster: "peerage", Listen: "127.0.0.1:0",
 		SettleAfter: time.Second, ReformAfter: 30 * time.Second,
@@ -118,30 +122,9 @@ func LAN() Config {
 	}
 }
 
-// Local returns settings for processes on one machine, with shorter intervals of
-// discovery.
-func Local() Config {
-	c := LAN()
-	c.SettleAfter = 500 * time.Millisecond
-	c.Discovery.ProbeInterval = 500 * time.Millisecond
-	c.Discovery.GossipInterval = 100 * time.Millisecond
-	c.Discovery.RejoinInterval = time.Second
-	return c
-}
-
-// Test returns settings for tests in one process, on the in-memory transport: Local with
-// a quick ReformAfter, on the runtime's clock, which testing/synctest drives. Call it
-// inside the bubble.
-func Test() Config {
-	c := Local()
-	c.ReformAfter = 5 * time.Second
-	c.Clock = clock.Runtime()
-	return c
-}
-
 // withDefaults returns c with every zero setting replaced by its default.
 func (c Config) withDefaults() Config {
-	d := LAN()
+	d := lanConfig()
 	orString(&c.Cluster, d.Cluster)
 	orString(&c.Listen, d.Listen)
 	orDuration(&c.SettleAfter, d.SettleAfter)
@@ -226,4 +209,49 @@ func evidenceLevel(e gossip.CrashEvidence) string {
 		return "off"
 	}
 	return strconv.Itoa(int(e))
+}
+
+// TransportConfig returns the configuration of a transport for this node, for
+// applications that set Transport. The id must be random and new at every start.
+func (c Config) TransportConfig(id gossip.NodeID) transport.Config {
+	c = c.withDefaults()
+	return transport.Config{
+		ID: id, Name: c.nodeName(id), Cluster: c.Cluster, Process: c.Process, Incarnation: c.Incarnation,
+		Settings: c.settings(), Logger: c.Logger,
+	}
+}
+
+// nodeName returns the name, or its default.
+func (c *Config) nodeName(id gossip.NodeID) string {
+	switch {
+	case c.Name != "":
+		return c.Name
+	case c.Advertise != "" && !strings.HasSuffix(c.Advertise, ":0"):
+		return c.Advertise
+	case !strings.HasSuffix(c.Listen, ":0"):
+		return c.Listen
+	}
+	return "node-" + id.String()[:8]
+}
+
+// openTransport opens the port.
+func openTransport(c *Config, id gossip.NodeID) (transport.Transport, error) {
+	t, err := transport.NewTCP(transport.TCPConfig{
+		Config: c.TransportConfig(id),
+		Listen: c.Listen, Advertise: c.Advertise, Certificates: c.Certificates, TLS: c.TLS, SharedSecrets: c.SharedSecrets,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("gossip: Listen = %q: %w", c.Listen, err)
+	}
+	return t, nil
+}
+
+// discoveryConfig returns the configuration of discovery.
+func (c *Config) discoveryConfig() *discovery.Config {
+	return &discovery.Config{
+		Cluster: c.Cluster, SecretKeys: c.SecretKeys, Logger: c.Logger,
+		ProbeInterval: c.Discovery.ProbeInterval, GossipInterval: c.Discovery.GossipInterval,
+		PushPullInterval: c.Discovery.PushPullInterval, RejoinInterval: c.Discovery.RejoinInterval,
+		AppendNode: appendNode, ReadNode: readNode,
+	}
 }

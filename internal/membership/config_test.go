@@ -18,8 +18,8 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		want []string // "Setting = value" prefixes, in order
 	}{
 		"zero value":    {Config{}, nil},
-		"LAN":           {LAN(), nil},
-		"Local":         {Local(), nil},
+		"LAN":           {lanConfig(), nil},
+		"Local":         {localConfig(), nil},
 		"name":          {Config{Name: "a b"}, []string{`Name = "a b"`}},
 		"long name":     {Config{Name: strings.Repeat("y", 129)}, []string{`Name = "yyy`}},
 		"control":       {Config{Cluster: "a\nb"}, []string{`Cluster = "a\nb"`}},
@@ -119,7 +119,7 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 }
 
 func TestDefaultsAreTheProfileLAN(t *testing.T) {
-	a, b := Config{}.withDefaults(), LAN().withDefaults()
+	a, b := Config{}.withDefaults(), lanConfig().withDefaults()
 	if a.Ping != b.Ping || a.Lease != b.Lease || a.RemoveAfter != b.RemoveAfter || a.Discovery != b.Discovery ||
 		a.SettleAfter != b.SettleAfter || a.ReformAfter != b.ReformAfter || a.CrashEvidence != gossip.EvidenceFull {
 		t.Errorf("zero value gives %+v, LAN gives %+v", a, b)

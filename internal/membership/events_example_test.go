@@ -17,7 +17,7 @@ import (
 func two(ctx context.Context, configure func(*membership.Config)) (network *transport.Network, a, b *membership.Node, err error) {
 	network = transport.NewNetwork(transport.NetworkConfig{Seed: 1})
 	start := func(id gossip.NodeID, addr string, contacts ...string) (*membership.Node, error) {
-		cfg := membership.Test()
+		cfg := membership.TestConfig()
 		cfg.Name, cfg.ContactPoints, cfg.BootstrapExpect = addr, contacts, len(contacts)
 		if configure != nil {
 			configure(&cfg)

@@ -175,3 +175,11 @@ func (l *loop) foreignStatus() []string {
 	slices.Sort(out)
 	return out
 }
+
+// clusterName writes a cluster's id without losing digits in JSON.
+func clusterName(id uint64) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%016x", id)
+}

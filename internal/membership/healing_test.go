@@ -33,10 +33,10 @@ func (c *cluster) again(ms []*member, start func(addr string) *member) {
 // split (for longer than its GossipToTheDeadTime, or any time with quick probes), and
 // where both sides continued.
 func TestHealingUnderManySettings(t *testing.T) {
-	with := func(change func(*Config)) Config { c := LAN(); change(&c); return c }
+	with := func(change func(*Config)) Config { c := lanConfig(); change(&c); return c }
 	profiles := map[string]Config{
-		"LAN":          LAN(),
-		"Local":        Local(),
+		"LAN":          lanConfig(),
+		"Local":        localConfig(),
 		"quick probes": with(func(c *Config) { c.Discovery.ProbeInterval = 100 * time.Millisecond }),
 		"slow leases":  with(func(c *Config) { c.Lease, c.RemoveAfter = 3*time.Second, 6*time.Second }),
 		"quick leases": with(func(c *Config) {
@@ -68,7 +68,7 @@ func TestHealingUnderManySettings(t *testing.T) {
 // heals cuts five nodes in two for a time.
 func heals(c *cluster, cfg Config, cut time.Duration, how transport.Cut, first int) {
 	addrs := memAddrs(5)
-	cfg.Clock, cfg.ContactPoints = Test().Clock, addrs
+	cfg.Clock, cfg.ContactPoints = testConfig().Clock, addrs
 	start := func(addr string) *member { return c.add(addr, cfg) }
 	for _, a := range addrs {
 		start(a)
@@ -163,7 +163,7 @@ func TestFormerMembersFindTogether(t *testing.T) {
 				addrs := memAddrs(5)
 				var formed atomic.Bool
 				for i, a := range addrs {
-					cfg := Test()
+					cfg := testConfig()
 					own := addrs[:2]
 					if i >= 2 {
 						own = addrs[2:]

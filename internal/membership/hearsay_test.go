@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/discovery"
+
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -40,7 +42,7 @@ func TestAForgedHintDoesNotStick(t *testing.T) {
 func TestAFailedDiscoveryLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := transport.NewNetwork(transport.NetworkConfig{Seed: 1})
-		cfg := Test().withDefaults()
+		cfg := testConfig().withDefaults()
 		tr, err := net.Transport(transport.MemoryConfig{Config: cfg.TransportConfig(1), Listen: "10.0.0.1:1"})
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +52,7 @@ func TestAFailedDiscoveryLeavesNothingBehind(t *testing.T) {
 		}
 		cfg.SecretKeys = [][]byte{[]byte("short")}
 		self := gossip.Node{ID: 1, Name: "a", Addr: "10.0.0.1:1"}
-		if _, err := startDiscovery(&cfg, self, tr, discoverySink{count: new(counters)}); err == nil {
+		if _, err := discovery.Start(cfg.discoveryConfig(), self, tr, discovery.Sink{Counters: new(discovery.Counters)}); err == nil {
 			t.Error("a key of 5 bytes is taken")
 		}
 		if err := tr.Close(); err != nil {

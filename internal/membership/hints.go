@@ -97,7 +97,7 @@ func (l *loop) onHint(p transport.Peer) {
 		return
 	}
 	if !l.hints.offerHint(p) {
-		l.n.counters.hintsDropped.Add(1)
+		l.n.counters.HintsDropped.Add(1)
 	}
 }
 

@@ -1,6 +1,10 @@
 package membership
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/peerage-go/peerage/gossip"
+)
 
 // inboxFramesMax bounds the frames that wait for the core; more are dropped and counted,
 // and every protocol retransmits. The node's own inputs to its core are never dropped:
@@ -95,3 +99,6 @@ func (b *inbox) queueCounts() (waiting, most int) {
 	defer b.mu.Unlock()
 	return len(b.queue), b.most
 }
+
+// found is a hint: a node that memberlist considers alive.
+type found struct{ node gossip.Node }

@@ -98,7 +98,7 @@ func TestTwoClustersMeetByAddressReuse(t *testing.T) {
 				ones := slices.Clone(c.formWith(3, Config{ForeignClusters: gossip.ForeignWarn}))
 				twoAt := []string{"10.0.1.1:7101", "10.0.1.2:7101"}
 				two := func(addr string, bootstrap bool) *member {
-					cfg := Test()
+					cfg := testConfig()
 					cfg.Cluster, cfg.ContactPoints, cfg.Bootstrap = other, twoAt, bootstrap
 					cfg.ForeignClusters = gossip.ForeignWarn
 					return c.add(addr, cfg)

@@ -1,12 +1,17 @@
 package membership
 
 import (
-	"bytes"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
 	"slices"
-	"sync"
 
-	"github.com/hashicorp/memberlist"
+	"github.com/peerage-go/peerage/internal/discovery"
+
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/wire"
 )
 
 // RotateKeys replaces the keys that encrypt memberlist's gossip: the first encrypts
@@ -35,7 +40,7 @@ func (n *Node) RotateKeys(keys [][]byte) error {
 	case n.discovery == nil:
 		return nil // there is no gossip
 	}
-	n.discovery.keyring.replaceKeys(keys)
+	n.discovery.ReplaceKeys(keys)
 	n.inbox.putInput(call(func(l *loop) {
 		l.keys.onRotation(&l.acts)
 		l.publishKeys()
@@ -60,97 +65,243 @@ func CheckKeys(keys [][]byte) error {
 // SecretKeys returns a copy of the present keys, with which the next incarnation must
 // start. nil without encryption.
 func (n *Node) SecretKeys() [][]byte {
-	if n.discovery == nil || n.discovery.keyring.ring == nil {
-		return copyKeys(n.cfg.SecretKeys)
+	if n.discovery == nil || len(n.cfg.SecretKeys) == 0 {
+		return discovery.CopyKeys(n.cfg.SecretKeys)
 	}
-	return n.discovery.keyring.copyOfKeys()
+	return n.discovery.SecretKeys()
 }
 
-// keyring changes memberlist's keyring, whose readers take no lock: they keep the slice
-// of keys that was current when they began.
-type keyring struct {
-	mu   sync.Mutex
-	ring *memberlist.Keyring
+// keyID identifies a SecretKey without revealing it: the start of an HMAC under the key
+// itself, of the cluster's name and the sender's id. A receiver without the key can try
+// guesses, as on any encrypted datagram; so keys must come from a random source.
+type keyID struct{ a, b uint64 }
+
+func newKeyID(key []byte, cluster string, sender gossip.NodeID) keyID {
+	mac := hmac.New(sha256.New, key)
+	_, _ = mac.Write([]byte("peerage key id 1\x00" + cluster + "\x00")) // never fails
+	_, _ = mac.Write(binary.LittleEndian.AppendUint64(nil, uint64(sender)))
+	sum := mac.Sum(nil)
+	return keyID{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
 }
 
-func (k *keyring) createRing(keys [][]byte) (err error) {
-	keys = copyKeys(keys)
-	k.ring, err = memberlist.NewKeyring(keys, keys[0])
-	return err
+// keyIDs lists the sender's SecretKeys. The first key encrypts; none means that the
+// sender's datagrams are in the clear.
+type keyIDs struct {
+	// Ask requests the receiver's ids.
+	Ask bool
+	IDs []keyID
 }
 
-// inUse returns the keys without copying them, nil without encryption. They must not be
-// changed.
-func (k *keyring) inUse() [][]byte {
-	if k.ring == nil {
-		return nil
+func (*keyIDs) messageTag() byte { return tagKeyIDs }
+
+func appendKeyIDs(b []byte, m *keyIDs) []byte {
+	b = wire.AppendBool(b, m.Ask)
+	b = wire.AppendUvarint(b, uint64(len(m.IDs)))
+	for _, id := range m.IDs {
+		b = wire.AppendU64(wire.AppendU64(b, id.a), id.b)
 	}
-	return k.ring.GetKeys()
+	return b
 }
 
-func (k *keyring) copyOfKeys() [][]byte {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return copyKeys(k.ring.GetKeys())
+func readKeyIDs(r *wire.Reader) *keyIDs {
+	m := &keyIDs{Ask: r.Bool()}
+	for range bounded(r, "key ids", 16, secretKeysMax) {
+		m.IDs = append(m.IDs, keyID{r.U64(), r.U64()})
+	}
+	return m
 }
 
-// replaceKeys replaces the ring's keys; the first one encrypts.
+// agreement is the relation of a member's SecretKeys to this node's.
+type agreement uint8
+
+const (
+	// keysUnknown: the member has not sent its ids, or runs no discovery.
+	keysUnknown agreement = iota
+	// keysAgree: each of the two decrypts the other's datagrams.
+	keysAgree
+	// keysPartly: they share a key, but one of them encrypts with a key that the other
+	// lacks: a step of a rotation was skipped.
+	keysPartly
+	// keysDiffer: they share none.
+	keysDiffer
+)
+
+// keyAgreement checks whether the members have the same SecretKeys as this node. Members
+// exchange the ids of their keys when a control connection is established, when one of
+// them becomes a member, and after RotateKeys. A node drops ids of non-members; since it
+// requests them when it adopts the view with that member, none stay unknown.
 //
-// memberlist's RemoveKey closes the gap in the same slice that concurrent readers iterate
-// over: a reader could miss a key that stays. Only the last key leaves no gap. So the
-// keys that stay are moved to the front first, which makes each the primary for an
-// instant; then the rest is removed, from the end; then the new ones are added. All nodes
-// have the keys that stay, provided the operator goes step by step; a new key is never
-// used before its turn.
+// Membership works without memberlist, so differing keys stop no cluster; but nodes would
+// not find each other after a partition. A node that shares no key with more than half of
+// the members is not ready. So a wrong key stops a rolling update, and one wrong node
+// does not stop a cluster of three.
 //
-// Errors are ignored: they concern keys of a wrong size and missing keys, and keys
-// contains neither.
-func (k *keyring) replaceKeys(keys [][]byte) {
-	keys = copyKeys(keys)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	first := keys[0]
-	_ = k.ring.AddKey(first)
-	_ = k.ring.UseKey(first)
-	if old := k.ring.GetKeys(); !trailing(old, keys) {
-		for _, key := range slices.Backward(slices.Clone(old)) {
-			if containsKey(keys, key) {
-				_ = k.ring.UseKey(key)
-			}
-		}
-		_ = k.ring.UseKey(first)
+// It is a plain state machine; the loop owns it.
+type keyAgreement struct {
+	self    gossip.NodeID
+	cluster string
+	// keys returns the keys in use; nil if this node runs no discovery.
+	keys func() [][]byte
+	// members holds the other members of the view. Invariant: differ counts those with
+	// keysDiffer, answeredCount those without keysUnknown.
+	members               map[gossip.NodeID]*memberKeys
+	differ, answeredCount int
+}
+
+// memberKeys is the state of one member's keys.
+type memberKeys struct {
+	name, addr string
+	ids        []keyID
+	state      agreement
+	// warned is the worst state that was logged.
+	warned agreement
+}
+
+// requestIDs sends this node's ids to a member, and requests the member's.
+func (k *keyAgreement) requestIDs(id gossip.NodeID, a *actions) { k.sendIDs(id, true, a) }
+
+func (k *keyAgreement) sendIDs(to gossip.NodeID, ask bool, a *actions) {
+	if k.keys == nil || k.members[to] == nil {
+		return
 	}
-	for _, key := range slices.Backward(slices.Clone(k.ring.GetKeys())) {
-		if !containsKey(keys, key) {
-			_ = k.ring.RemoveKey(key)
-		}
+	m := &keyIDs{Ask: ask}
+	for _, key := range k.keys() {
+		m.IDs = append(m.IDs, newKeyID(key, k.cluster, k.self))
 	}
-	for _, key := range keys {
-		_ = k.ring.AddKey(key)
+	a.addMessage(to, m)
+}
+
+// onView adopts the members of a newer view; connected reports whether there is a control
+// connection to one.
+func (k *keyAgreement) onView(v *gossip.View, connected func(gossip.NodeID) bool, a *actions) {
+	if k.keys == nil {
+		return
+	}
+	before := k.members
+	k.members = make(map[gossip.NodeID]*memberKeys, len(v.Members))
+	k.differ, k.answeredCount = 0, 0
+	for i := range v.Members {
+		m := &v.Members[i]
+		if m.ID == k.self {
+			continue
+		}
+		if known := before[m.ID]; known != nil {
+			k.members[m.ID] = known
+			k.countState(known.state, 1)
+			continue
+		}
+		k.members[m.ID] = &memberKeys{name: m.Name, addr: m.Addr}
+		if connected(m.ID) {
+			k.requestIDs(m.ID, a)
+		}
 	}
 }
 
-// trailing reports whether the keys of old that do not stay are the last ones.
-func trailing(old, stay [][]byte) bool {
-	gone := false
-	for _, key := range old {
-		if !containsKey(stay, key) {
-			gone = true
-		} else if gone {
-			return false
+// onIDs handles the ids of a member, and answers if this node's are requested.
+func (k *keyAgreement) onIDs(from gossip.NodeID, m *keyIDs, a *actions) {
+	p := k.members[from]
+	if p == nil {
+		return // no member yet: requested again with the view that has it
+	}
+	p.ids = m.IDs
+	k.compareMember(from, p, a)
+	if m.Ask {
+		k.sendIDs(from, false, a)
+	}
+}
+
+// onRotation handles new keys of this node.
+func (k *keyAgreement) onRotation(a *actions) {
+	for id, p := range k.members { // order-free: each is compared by itself
+		if p.state != keysUnknown {
+			k.compareMember(id, p, a)
 		}
+		k.sendIDs(id, false, a)
 	}
-	return true
 }
 
-func containsKey(keys [][]byte, key []byte) bool {
-	return slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) })
+// compareMember compares the keys of a member with this node's, and warns once of each state that
+// is worse than the former.
+func (k *keyAgreement) compareMember(id gossip.NodeID, p *memberKeys, a *actions) {
+	k.countState(p.state, -1)
+	p.state = k.compareIDs(id, p.ids)
+	k.countState(p.state, 1)
+	switch {
+	case p.state == keysAgree && p.warned != keysUnknown:
+		p.warned = keysUnknown
+		a.addNote("SecretKeys agree again", id, "")
+	case p.state <= keysAgree || p.state <= p.warned:
+	case p.state == keysPartly:
+		p.warned = p.state
+		a.warnOf("SecretKeys overlap, but a node encrypts with a key that another node lacks", id,
+			p.where()+": discovery works in one direction only; finish each step of RotateKeys on every node before the next")
+	default:
+		p.warned = p.state
+		a.warnOf("SecretKeys differ", id,
+			p.where()+" shares no key with this node: they do not find each other by gossip, and a node that differs from more than half of the members is not ready; set the same SecretKeys on all nodes, or rotate with RotateKeys")
+	}
 }
 
-func copyKeys(keys [][]byte) [][]byte {
-	var out [][]byte
-	for _, k := range keys {
-		out = append(out, bytes.Clone(k))
+func (p *memberKeys) where() string { return fmt.Sprintf("%q at %s", p.name, p.addr) }
+
+func (k *keyAgreement) countState(s agreement, n int) {
+	if s != keysUnknown {
+		k.answeredCount += n
 	}
-	return out
+	if s == keysDiffer {
+		k.differ += n
+	}
+}
+
+// compareIDs returns the relation of a member's ids to this node's; the first ones encrypt.
+func (k *keyAgreement) compareIDs(from gossip.NodeID, theirs []keyID) agreement {
+	var mine []keyID
+	for _, key := range k.keys() {
+		mine = append(mine, newKeyID(key, k.cluster, from))
+	}
+	switch {
+	case len(mine) == 0 && len(theirs) == 0:
+		return keysAgree
+	case !slices.ContainsFunc(mine, func(id keyID) bool { return slices.Contains(theirs, id) }):
+		return keysDiffer
+	case slices.Contains(mine, theirs[0]) && slices.Contains(theirs, mine[0]):
+		return keysAgree
+	}
+	return keysPartly
+}
+
+// mostDiffer reports whether this node shares no key with more than half of the members that
+// have sent their ids.
+func (k *keyAgreement) mostDiffer() bool { return 2*k.differ > k.answeredCount }
+
+// KeysDiffer reports whether this node shares no SecretKey with more than half of the
+// other members: it should not count as ready, since they do not find each other by
+// gossip. A warning in the log names the members; Stats.KeysDiffer counts them. During a
+// rotation the keys do not differ in this sense, as long as any is shared.
+func (n *Node) KeysDiffer() bool { return n.keysDiffer.Load() }
+
+// publishKeys publishes the results of the comparison of keys.
+func (l *loop) publishKeys() {
+	l.n.counters.keysDiffer.Store(int64(l.keys.differ))
+	l.n.keysDiffer.Store(l.keys.mostDiffer())
+}
+
+// Limits of SharedSecrets, as those of package transport.
+const (
+	sharedSecretBytesMin = 32
+	sharedSecretsMax     = 4
+)
+
+// derivedKeys returns the keys for memberlist's datagrams derived from shared secrets, in
+// their order.
+func derivedKeys(secrets [][]byte) [][]byte {
+	var keys [][]byte
+	for _, s := range secrets {
+		key, err := hkdf.Key(sha256.New, s, nil, "peerage datagrams 1", 32)
+		if err != nil {
+			return nil // only for lengths that are not used here
+		}
+		keys = append(keys, key)
+	}
+	return keys
 }

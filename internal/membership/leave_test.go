@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/discovery"
 )
 
 // out makes a node leave and close, and returns how long each took.
@@ -48,7 +49,7 @@ func TestAPlannedStopIsQuick(t *testing.T) {
 			if ms = left; len(ms) > 0 {
 				c.settled(5*time.Second, ms...)
 				for _, o := range ms {
-					c.until(3*time.Second, "memberlist has the remaining nodes only", func() bool { return o.discovery.otherAddrs() == len(ms)-1 })
+					c.until(3*time.Second, "memberlist has the remaining nodes only", func() bool { return o.discovery.OtherAddrs() == len(ms)-1 })
 					if n := o.Stats().Suspicions; n != 0 {
 						t.Errorf("%s: %d suspicions", o.addr, n)
 					}
@@ -134,15 +135,15 @@ func TestTheLastLeaverWaitsForNoNode(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		d := c.form(1)[0].discovery
 		gone := gossip.Node{ID: 77, Name: "gone", Addr: "10.9.9.9:1"}
-		meta := memberlist.Node{Name: "gone", Meta: appendNode([]byte{metaVersion}, &gone)}
+		meta := memberlist.Node{Name: "gone", Meta: appendNode([]byte{discovery.MetaVersion}, &gone)}
 		other := gossip.Node{ID: 78, Name: "other", Addr: "10.9.9.8:1"}
 		// There was another node a while ago, and now none.
-		d.NotifyJoin(&memberlist.Node{Name: "other", Meta: appendNode([]byte{metaVersion}, &other)})
-		d.NotifyLeave(&memberlist.Node{Name: "other", Meta: appendNode([]byte{metaVersion}, &other)})
+		d.NotifyJoin(&memberlist.Node{Name: "other", Meta: appendNode([]byte{discovery.MetaVersion}, &other)})
+		d.NotifyLeave(&memberlist.Node{Name: "other", Meta: appendNode([]byte{discovery.MetaVersion}, &other)})
 		d.NotifyJoin(&meta)
 		began, told := time.Now(), make(chan time.Duration)
 		go func() {
-			d.pingSome()
+			d.PingSome()
 			told <- time.Since(began)
 		}()
 		pass(10 * time.Millisecond)

@@ -47,11 +47,6 @@ type (
 		id   gossip.NodeID
 		gone bool
 	}
-	// inquiredIn is the outcome of an inquiry.
-	inquiredIn struct {
-		id gossip.NodeID
-		q  transport.Inquiry
-	}
 	// call runs a function in the loop.
 	call func(*loop)
 )
@@ -387,7 +382,7 @@ func (l *loop) sendToPeer(s view.Send) {
 		l.n.counters.sendFailed.Add(1)
 		return
 	}
-	l.n.counters.viewOut.countMessage(len(l.buf))
+	l.n.counters.viewOut.Count(len(l.buf))
 }
 
 // reportLease reports to subscribers a lease that began, ended, or changed its kind.

@@ -240,10 +240,10 @@ func describeEvent(ev Event) string {
 // TestMetadataStandsInViews: metadata reaches every node with the view.
 func TestMetadataStandsInViews(t *testing.T) {
 	inBubble(t, func(c *cluster) {
-		cfg := Test()
+		cfg := testConfig()
 		cfg.Bootstrap, cfg.Metadata = true, map[string]string{"zone": "a", "machine": "blue 7"}
 		a := c.add(memAddrs(2)[0], cfg)
-		cfg = Test()
+		cfg = testConfig()
 		cfg.ContactPoints = memAddrs(1)
 		b := c.add(memAddrs(2)[1], cfg)
 		c.settled(5*time.Second, a, b)

@@ -11,6 +11,9 @@ import (
 // counted.
 const (
 	addrBytesMax       = 255
+	roleBytesMax       = 64
+	rolesMax           = 32
+	appVersionBytesMax = 64
 	contactMembersMax  = 16
 	contactPointsOnMsg = 128
 )

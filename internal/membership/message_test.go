@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/discovery"
 )
 
 func someMessages() []message {
@@ -59,10 +60,10 @@ func FuzzDecodeMessage(f *testing.F) {
 }
 
 func FuzzReadMeta(f *testing.F) {
-	f.Add(appendNode([]byte{metaVersion}, &gossip.Node{ID: 7, Name: "a", Addr: "127.0.0.1:1"}))
+	f.Add(appendNode([]byte{discovery.MetaVersion}, &gossip.Node{ID: 7, Name: "a", Addr: "127.0.0.1:1"}))
 	f.Fuzz(func(t *testing.T, meta []byte) {
-		n, err := readMeta(meta)
-		if err == nil && !bytes.Equal(appendNode([]byte{metaVersion}, &n)[:1], meta[:1]) {
+		n, err := discovery.ReadMeta(meta, readNode)
+		if err == nil && !bytes.Equal(appendNode([]byte{discovery.MetaVersion}, &n)[:1], meta[:1]) {
 			t.Fatal("another version was taken")
 		}
 	})

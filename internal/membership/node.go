@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/peerage-go/peerage/internal/discovery"
+
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/view"
@@ -31,7 +33,7 @@ type Node struct {
 	self      gossip.Node
 	clock     clock.Clock
 	transport transport.Transport
-	discovery *discovery
+	discovery *discovery.Discovery
 
 	view     atomic.Pointer[gossip.View]
 	lease    publishedLease
@@ -155,7 +157,7 @@ func (n *Node) startParts() error {
 	}
 	l := newLoop(n)
 	if !n.cfg.NoDiscovery {
-		d, err := startDiscovery(&n.cfg, n.self, t, n.discoverySink())
+		d, err := discovery.Start(n.cfg.discoveryConfig(), n.self, t, n.discoverySink())
 		if err != nil {
 			l.timer.Stop()
 			return err
@@ -169,14 +171,14 @@ func (n *Node) startParts() error {
 }
 
 // discoverySink connects discovery with the loop and the view.
-func (n *Node) discoverySink() discoverySink {
-	return discoverySink{
-		found: func(f found) bool { return n.inbox.putHint(f) },
-		member: func(node *gossip.Node) bool {
+func (n *Node) discoverySink() discovery.Sink {
+	return discovery.Sink{
+		Found: func(node gossip.Node) bool { return n.inbox.putHint(found{node}) },
+		Member: func(node *gossip.Node) bool {
 			m := n.View().Member(node.ID)
 			return m != nil && m.Addr == node.Addr
 		},
-		count: &n.counters,
+		Counters: &n.counters.Counters,
 	}
 }
 
@@ -188,7 +190,7 @@ func (n *Node) takeView(from gossip.NodeID, payload []byte) {
 		n.malformed(from, err)
 		return
 	}
-	n.counters.viewIn.countMessage(len(payload))
+	n.counters.viewIn.Count(len(payload))
 	if !n.inbox.putFrame(frameIn{from, msg}) {
 		n.counters.overflow.Add(1)
 	}
@@ -350,7 +352,7 @@ func (n *Node) Over() <-chan struct{} { return n.over }
 func (n *Node) Leave(ctx context.Context) error {
 	n.inbox.putInput(call(func(l *loop) { l.stepCore(n.clock.Now(), view.Leave{}) }))
 	if n.discovery != nil {
-		n.discovery.announceLeave()
+		n.discovery.AnnounceLeave()
 	}
 	select {
 	case <-n.over:
@@ -393,7 +395,7 @@ func (n *Node) shutdown() {
 	<-n.loopEnded
 	n.cancel()
 	if n.discovery != nil {
-		n.discovery.closeDiscovery(left)
+		n.discovery.Close(left)
 	}
 	_ = n.transport.Close() // it ends whatever the error
 	n.wg.Wait()

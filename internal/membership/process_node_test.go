@@ -47,7 +47,7 @@ type nodeSpec struct {
 
 // config returns the settings of its next incarnation.
 func (s *nodeSpec) config() Config {
-	cfg := Local()
+	cfg := localConfig()
 	cfg.Listen, cfg.ContactPoints, cfg.CrashEvidence = s.Addr, s.Contacts, s.Evidence
 	cfg.SecretKeys, cfg.InsecureTransport = [][]byte{[]byte("0123456789abcdef")}, true
 	cfg.Clock = clock.Boot()

@@ -34,16 +34,6 @@ func (n *Node) resolveContacts() {
 	n.wg.Go(n.resolveLoop)
 }
 
-func isPlain(addr string) bool {
-	_, err := netip.ParseAddrPort(addr)
-	return err == nil
-}
-
-var _ gossip.Resolver = (*net.Resolver)(nil)
-
-// srvPrefix marks a contact point that is the name of SRV records.
-const srvPrefix = "srv:"
-
 // resolving turns contact points into addresses, round after round. The goroutine
 // of resolveLoop owns it.
 type resolving struct {
@@ -233,7 +223,7 @@ func (n *Node) announceAddrs(l *loop) {
 	}
 	l.addFormer(&addrs)
 	slices.Sort(addrs)
-	n.discovery.setAddrs(slices.DeleteFunc(slices.Compact(addrs), func(a string) bool { return a == n.self.Addr }))
+	n.discovery.SetAddrs(slices.DeleteFunc(slices.Compact(addrs), func(a string) bool { return a == n.self.Addr }))
 }
 
 // formerMax bounds the addresses of former members that are joined again.

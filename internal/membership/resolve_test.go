@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/peerage-go/peerage/gossip"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/peerage-go/peerage/gossip"
 )
 
 // nameServer is a Resolver whose records a test changes.
@@ -159,7 +160,7 @@ func TestTooManyContactPointsAreCut(t *testing.T) {
 
 // named returns settings with contact points by name.
 func named(dns gossip.Resolver, expect int, points ...string) Config {
-	cfg := Test()
+	cfg := testConfig()
 	cfg.ContactPoints, cfg.Resolver, cfg.BootstrapExpect = points, dns, expect
 	return cfg
 }

@@ -13,8 +13,8 @@ func TestAtRestLittleIsSent(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		addrs := memAddrs(nodes)
 		for _, a := range addrs {
-			cfg := LAN()
-			cfg.Clock, cfg.ContactPoints = Test().Clock, addrs
+			cfg := lanConfig()
+			cfg.Clock, cfg.ContactPoints = testConfig().Clock, addrs
 			c.add(a, cfg)
 		}
 		c.settled(20*time.Second, c.nodes...)

@@ -242,3 +242,9 @@ func (n *Node) inquirePort(node gossip.Node) {
 		n.inbox.putInput(inquiredIn{node.ID, q})
 	})
 }
+
+// inquiredIn is the outcome of an inquiry.
+type inquiredIn struct {
+	id gossip.NodeID
+	q  transport.Inquiry
+}

@@ -21,7 +21,7 @@ func TestSharedSecretsRotate(t *testing.T) {
 	addrs := freeAddrs(t, 4)
 	old, next := sharedSecret(1), sharedSecret(2)
 	start := func(i int, secrets ...[]byte) *member {
-		cfg := Local()
+		cfg := localConfig()
 		cfg.ContactPoints, cfg.SharedSecrets = addrs[:3], secrets
 		return startTCP(t, addrs[i], cfg)
 	}
@@ -32,7 +32,7 @@ func TestSharedSecretsRotate(t *testing.T) {
 	together := func(what string, discovered int) {
 		t.Helper()
 		eventually(t, time.Minute, what, func() bool {
-			return agree(nodes) && !slices.ContainsFunc(nodes, func(m *member) bool { return m.discovery.otherAddrs() < discovered || m.KeysDiffer() })
+			return agree(nodes) && !slices.ContainsFunc(nodes, func(m *member) bool { return m.discovery.OtherAddrs() < discovered || m.KeysDiffer() })
 		})
 	}
 	together("the cluster forms with the old secret", 2)

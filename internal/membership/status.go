@@ -2,7 +2,6 @@ package membership
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -149,10 +148,45 @@ func (n *Node) Handler() http.Handler {
 	})
 }
 
-// clusterName writes a cluster's id without losing digits in JSON.
-func clusterName(id uint64) string {
-	if id == 0 {
-		return ""
+// Stats returns the present counters. It costs some microseconds and blocks no other
+// call.
+func (n *Node) Stats() Stats {
+	c := &n.counters
+	s := Stats{
+		Views: c.views.Load(), Abandons: c.abandons.Load(), LeaseLost: c.leaseLost.Load(), QuorumLost: c.quorumLost.Load(),
+		Evidence: map[EvidenceKind]uint64{}, EvidenceBack: c.evidenceBack.Load(),
+		Suspicions: c.Suspicions.Load(), Refutations: c.Refutations.Load(),
+		Undecryptable: c.Undecryptable.Load(),
+		Discovered:    c.Discovered.Load(), Faded: c.SuspectedByGossip.Load(),
+		PacketIn: c.PacketIn.Load(), PacketOut: c.PacketOut.Load(),
+		StreamIn: c.StreamIn.Load(), StreamOut: c.StreamOut.Load(),
+		PacketsDropped: c.PacketsDropped.Load(), PacketsNotOurs: c.PacketsNotOurs.Load(),
+		PacketsForbidden: c.PacketsForbidden.Load(), PacketsFlood: c.PacketsFlood.Load(),
+		NamesRefused: c.NamesRefused.Load(), StreamsRefused: c.StreamsRefused.Load(), HintsDropped: c.HintsDropped.Load(),
+		ViewIn: c.viewIn.Load(), ViewOut: c.viewOut.Load(),
+		FramesMalformed: c.malformed.Load(), FramesOverflow: c.overflow.Load(), SendFailed: c.sendFailed.Load(),
+		BallotsStale: c.stale.Load(), Impostures: c.impostures.Load(), Strangers: c.strangers.Load(), NonMembers: c.nonMembers.Load(),
+		Probes: c.probes.Load(), ProbesFailed: c.probesFailed.Load(), Refusals: c.refused.Load(),
+		Steps: c.steps.Load(), ForeignClusters: int(c.foreign.Load()), KeysDiffer: int(c.keysDiffer.Load()), Contests: c.contests.Load(),
 	}
-	return fmt.Sprintf("%016x", id)
+	for k := EvidenceGoodbye; k <= EvidenceRefused; k++ {
+		s.Evidence[k] = c.evidence[k].Load()
+	}
+	if v := n.View(); v != nil {
+		s.Epoch = uint64(v.Epoch)
+		for i := range v.Members {
+			s.Members[0]++
+			if st := int(v.Members[i].Status); st < len(s.Members) {
+				s.Members[st]++
+			}
+		}
+	}
+	s.LeaseValid = n.LeaseValid()
+	s.Leader = s.LeaseValid && n.Lease().Leader
+	s.EventsDelivered, s.EventsCoalesced, s.EventsWaiting = n.events.queueCounts()
+	s.InboxWaiting, s.InboxMax = n.inbox.queueCounts()
+	if n.discovery != nil {
+		s.HealthScore = n.discovery.Health()
+	}
+	return s
 }

@@ -1,9 +1,10 @@
 package membership
 
 import (
-	"github.com/peerage-go/peerage/gossip"
 	"strconv"
 	"testing"
+
+	"github.com/peerage-go/peerage/gossip"
 )
 
 func TestRepetitionsPushNothingOut(t *testing.T) {

@@ -67,7 +67,7 @@ func TestThreeNodesOverTCP(t *testing.T) {
 	begin := time.Now()
 	var ms []*member
 	for _, a := range addrs {
-		cfg := Local()
+		cfg := localConfig()
 		cfg.ContactPoints = addrs
 		cfg.SecretKeys = [][]byte{[]byte("0123456789abcdef")}
 		ms = append(ms, startTCP(t, a, cfg))
@@ -76,14 +76,14 @@ func TestThreeNodesOverTCP(t *testing.T) {
 	eventually(t, 10*time.Second, "one view of 3", func() bool { return agree(ms) })
 	t.Logf("3 nodes stand in one view after %v", time.Since(begin))
 	eventually(t, 10*time.Second, "all discovered by memberlist", func() bool {
-		return !slices.ContainsFunc(ms, func(m *member) bool { return m.discovery.otherAddrs() != 2 })
+		return !slices.ContainsFunc(ms, func(m *member) bool { return m.discovery.OtherAddrs() != 2 })
 	})
 
 	first, rest := leader(ms)
 	_ = first.Close()
 	took := eventually(t, 30*time.Second, "a view without the leader", func() bool { return agree(rest) })
 	t.Logf("view without the leader %v after it closed", took)
-	again := startTCP(t, first.addr, Config{ContactPoints: addrs, Discovery: Local().Discovery, SecretKeys: first.cfg.SecretKeys})
+	again := startTCP(t, first.addr, Config{ContactPoints: addrs, Discovery: localConfig().Discovery, SecretKeys: first.cfg.SecretKeys})
 	ms = append(rest, again)
 	took = eventually(t, 30*time.Second, "all three again", func() bool { return agree(ms) })
 	t.Logf("a new incarnation is in after %v", took)

@@ -1,4 +1,4 @@
-package membership
+package discovery
 
 import (
 	"log/slog"
@@ -41,7 +41,7 @@ type packetGate struct {
 	// keys returns the keys in use, nil without encryption.
 	keys  func() [][]byte
 	names *nameTable
-	count *counters
+	count *Counters
 
 	all, strangers rateBucket
 	// sources holds the buckets of single addresses; port 0 stands for all ports of a
@@ -56,7 +56,7 @@ type packetGate struct {
 // reset.
 const sourcesMax = 4096
 
-func newPacketGate(label string, keys func() [][]byte, names *nameTable, log *slog.Logger, count *counters) *packetGate {
+func newPacketGate(label string, keys func() [][]byte, names *nameTable, log *slog.Logger, count *Counters) *packetGate {
 	return &packetGate{label: label, keys: keys, names: names, log: log, count: count, sources: map[netip.AddrPort]*rateBucket{}}
 }
 
@@ -64,7 +64,7 @@ func newPacketGate(label string, keys func() [][]byte, names *nameTable, log *sl
 func (g *packetGate) admitPacket(p *transport.Packet) bool {
 	from := sourceOf(p.From)
 	if !g.inRate(from, p.Time) {
-		g.count.packetsFlood.Add(1)
+		g.count.PacketsFlood.Add(1)
 		return false
 	}
 	keys := g.keys()
@@ -78,11 +78,11 @@ func (g *packetGate) admitPacket(p *transport.Packet) bool {
 	g.logRefusal(from, err, p.Time)
 	switch err {
 	case errForeignPacket:
-		g.count.packetsNotOurs.Add(1)
+		g.count.PacketsNotOurs.Add(1)
 	case errUndecryptable:
-		g.count.undecryptable.Add(1)
+		g.count.Undecryptable.Add(1)
 	default:
-		g.count.packetsForbidden.Add(1)
+		g.count.PacketsForbidden.Add(1)
 	}
 	return false
 }

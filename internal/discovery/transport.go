@@ -1,4 +1,4 @@
-package membership
+package discovery
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ type gossipTransport struct {
 	ip   net.IP
 	port int
 	gate *packetGate
-	st   *counters
+	st   *Counters
 
 	packets chan *memberlist.Packet
 	streams chan net.Conn
@@ -39,7 +39,7 @@ type gossipTransport struct {
 	accepted int
 }
 
-func newGossipTransport(t transport.Transport, ip net.IP, port int, gate *packetGate, st *counters) *gossipTransport {
+func newGossipTransport(t transport.Transport, ip net.IP, port int, gate *packetGate, st *Counters) *gossipTransport {
 	g := &gossipTransport{
 		t: t, ip: ip, port: port, gate: gate, st: st,
 		packets: make(chan *memberlist.Packet, packetQueue),
@@ -59,14 +59,14 @@ func (g *gossipTransport) pumpPackets() {
 			if !ok {
 				return
 			}
-			g.st.packetIn.countMessage(len(p.Data))
+			g.st.PacketIn.Count(len(p.Data))
 			if !g.gate.admitPacket(&p) {
 				continue
 			}
 			select {
 			case g.packets <- &memberlist.Packet{Buf: p.Data, From: p.From, Timestamp: p.Time}:
 			default:
-				g.st.packetsDropped.Add(1)
+				g.st.PacketsDropped.Add(1)
 			}
 		case <-g.stop:
 			return
@@ -105,7 +105,7 @@ func (g *gossipTransport) adoptStream(c net.Conn, accepted bool) *gossipConn {
 	refused := g.closed
 	if accepted && !refused && g.accepted >= streamsOpenMost {
 		refused = true
-		g.st.streamsRefused.Add(1)
+		g.st.StreamsRefused.Add(1)
 	}
 	if !refused {
 		g.open[w] = struct{}{}
@@ -135,7 +135,7 @@ func (g *gossipTransport) WriteTo(b []byte, addr string) (time.Time, error) {
 		return time.Time{}, errGossipClosed
 	}
 	now := time.Now()
-	g.st.packetOut.countMessage(len(b))
+	g.st.PacketOut.Count(len(b))
 	// Report no error for a lost datagram: memberlist would abandon the probe and suspect
 	// no node.
 	_ = g.t.WritePacket(b, addr)
@@ -208,17 +208,17 @@ type gossipConn struct {
 
 func (c *gossipConn) Read(b []byte) (int, error) {
 	n, err := c.in.Read(b)
-	c.g.st.streamIn.countMessage(n)
+	c.g.st.StreamIn.Count(n)
 	if errors.Is(err, errStreamForm) && !c.refused {
 		c.refused = true
-		c.g.st.streamsRefused.Add(1)
+		c.g.st.StreamsRefused.Add(1)
 	}
 	return n, err
 }
 
 func (c *gossipConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.g.st.streamOut.countMessage(n)
+	c.g.st.StreamOut.Count(n)
 	return n, err
 }
 

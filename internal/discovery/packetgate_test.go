@@ -1,4 +1,4 @@
-package membership
+package discovery
 
 import (
 	"errors"
@@ -6,18 +6,17 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"runtime"
 	"testing"
 	"time"
 
-	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/discovery/forge"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
 // gateUnderTest has one node, "a", at 10.0.0.1:7101.
-func gateUnderTest(t *testing.T) (*packetGate, *counters) {
+func gateUnderTest(t *testing.T) (*packetGate, *Counters) {
 	t.Helper()
-	count, names := new(counters), newNameTable()
+	count, names := new(Counters), newNameTable()
 	if err := names.admitName("a", netip.MustParseAddrPort("10.0.0.1:7101"), false, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -30,46 +29,46 @@ func TestTheGateKnowsEachForm(t *testing.T) {
 	a, elsewhere := net.IPv4(10, 0, 0, 1).To4(), net.IPv4(10, 66, 0, 1).To4()
 	type fields = map[string]any
 	alive := func(name string, ip net.IP, port int) []byte {
-		return packMessage(t, kindAlive, fields{"Incarnation": 7, "Node": name, "Addr": []byte(ip), "Port": port, "Meta": []byte{1}, "Vsn": []byte{1, 5, 2, 0, 0, 0}})
+		return forge.Message(kindAlive, fields{"Incarnation": 7, "Node": name, "Addr": []byte(ip), "Port": port, "Meta": []byte{1}, "Vsn": []byte{1, 5, 2, 0, 0, 0}})
 	}
 	ping := func(kind byte, target, source net.IP, port int) []byte {
 		f := fields{"SeqNo": 70000, "Node": "x", "SourceAddr": []byte(source), "SourcePort": port, "SourceNode": "y"}
 		if kind == kindIndirectPing {
 			f["Target"], f["Port"], f["Nack"] = []byte(target), 7101, true
 		}
-		return packMessage(t, kind, f)
+		return forge.Message(kind, f)
 	}
-	ack := packMessage(t, kindAck, fields{"SeqNo": 1, "Payload": nil})
+	ack := forge.Message(kindAck, fields{"SeqNo": 1, "Payload": nil})
 	for name, test := range map[string]struct {
 		body []byte
 		ok   bool
 	}{
 		"ack":                             {ack, true},
-		"nack":                            {packMessage(t, kindNack, fields{"SeqNo": 1}), true},
-		"suspect":                         {packMessage(t, kindSuspect, fields{"Incarnation": 1, "Node": "a", "From": "b"}), true},
-		"dead":                            {packMessage(t, kindDead, fields{"Incarnation": 1, "Node": "a", "From": "b"}), true},
+		"nack":                            {forge.Message(kindNack, fields{"SeqNo": 1}), true},
+		"suspect":                         {forge.Message(kindSuspect, fields{"Incarnation": 1, "Node": "a", "From": "b"}), true},
+		"dead":                            {forge.Message(kindDead, fields{"Incarnation": 1, "Node": "a", "From": "b"}), true},
 		"alive, known":                    {alive("a", a, 7101), true},
 		"alive, known elsewhere":          {alive("a", elsewhere, 7101), false},
 		"alive, known at another port":    {alive("a", a, 7102), false},
 		"alive, unknown":                  {alive("b", a, 7101), false},
-		"ping to be answered here":        {packMessage(t, kindPing, fields{"SeqNo": 1, "Node": "a"}), true},
+		"ping to be answered here":        {forge.Message(kindPing, fields{"SeqNo": 1, "Node": "a"}), true},
 		"ping, answer to a known node":    {ping(kindPing, nil, a, 7101), true},
 		"ping, answer to a victim":        {ping(kindPing, nil, elsewhere, 53), false},
 		"indirect ping of a known node":   {ping(kindIndirectPing, a, a, 7101), true},
 		"indirect ping of a victim":       {ping(kindIndirectPing, elsewhere, a, 7101), false},
 		"indirect ping, answer elsewhere": {ping(kindIndirectPing, a, elsewhere, 53), false},
-		"compound":                        {compound(ack, alive("a", a, 7101)), true},
-		"compound with one unknown":       {compound(ack, alive("b", a, 7101)), false},
-		"compound in compound":            {compound(compound(ack)), false},
-		"compressed":                      {compressed(t, ack), false},
+		"compound":                        {forge.Compound(ack, alive("a", a, 7101)), true},
+		"compound with one unknown":       {forge.Compound(ack, alive("b", a, 7101)), false},
+		"compound in compound":            {forge.Compound(forge.Compound(ack)), false},
+		"compressed":                      {forge.Compressed(ack), false},
 		"user message":                    {append([]byte{8}, "hello"...), false},
 		"encrypted without keys":          {append([]byte{10}, "hello"...), false},
 		"a field twice":                   {[]byte{kindAck, 0x82, 0xa5, 'S', 'e', 'q', 'N', 'o', 1, 0xa5, 'S', 'e', 'q', 'N', 'o', 2}, false},
-		"a field of another message":      {packMessage(t, kindAck, fields{"Node": "a"}), false},
-		"a field of another type":         {packMessage(t, kindAck, fields{"SeqNo": []int{1}}), false},
+		"a field of another message":      {forge.Message(kindAck, fields{"Node": "a"}), false},
+		"a field of another type":         {forge.Message(kindAck, fields{"SeqNo": []int{1}}), false},
 		"more behind it":                  {append(append([]byte{}, ack...), 0), false},
 		"cut off":                         {ack[:len(ack)-3], false},
-		"oversize":                        {packMessage(t, kindAck, fields{"SeqNo": 1, "Payload": make([]byte, packetBytesMost)}), false},
+		"oversize":                        {forge.Message(kindAck, fields{"SeqNo": 1, "Payload": make([]byte, packetBytesMost)}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, count := gateUnderTest(t)
@@ -80,7 +79,7 @@ func TestTheGateKnowsEachForm(t *testing.T) {
 			if got := g.admitPacket(&p); got != test.ok {
 				t.Errorf("admitted: %v", got)
 			}
-			if got := count.packetsForbidden.Load(); (got == 0) != test.ok {
+			if got := count.PacketsForbidden.Load(); (got == 0) != test.ok {
 				t.Errorf("%d are counted as forbidden", got)
 			}
 		})
@@ -91,7 +90,7 @@ func TestTheGateKnowsEachForm(t *testing.T) {
 // at their own rate, and take nothing from those of a known node.
 func TestAttackDatagramFlood(t *testing.T) {
 	g, count := gateUnderTest(t)
-	ack := append([]byte("\xf4\x09peerage-1"), packMessage(t, kindAck, map[string]any{"SeqNo": 1})...)
+	ack := append([]byte("\xf4\x09peerage-1"), forge.Message(kindAck, map[string]any{"SeqNo": 1})...)
 	now := time.Now()
 	from := func(addr string) *transport.Packet {
 		return &transport.Packet{Data: ack, Time: now, From: net.UDPAddrFromAddrPort(netip.MustParseAddrPort(addr))}
@@ -109,7 +108,7 @@ func TestAttackDatagramFlood(t *testing.T) {
 	if strangers > 2*packetsOfStrangers+2*packetsOfStrangers+1 || honest != 100 {
 		t.Errorf("%d of strangers and %d of 100 of a known node pass", strangers, honest)
 	}
-	if got := count.packetsFlood.Load(); got != uint64(200_000-strangers) {
+	if got := count.PacketsFlood.Load(); got != uint64(200_000-strangers) {
 		t.Errorf("%d are counted", got)
 	}
 }
@@ -158,90 +157,13 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// TestHintsHaveAPace offers more nodes than may be dialled: each dial waits for its turn,
-// few are in flight, and the loop processes some hints after everything else.
-func TestHintsHaveAPace(t *testing.T) {
-	var h hints
-	dropped, dials := 0, 0
-	for i := range 4000 {
-		if !h.offerHint(transport.Peer{ID: gossip.NodeID(i + 1), Addr: fmt.Sprint(i)}) {
-			dropped++
-		}
-	}
-	if dropped != 4000-hintsMax {
-		t.Errorf("%d hints are dropped", dropped)
-	}
-	for now, end := h.nextDialAt(), h.nextDialAt().Add(10*time.Second); now.Before(end); now = now.Add(10 * time.Millisecond) {
-		var a actions
-		h.startDials(now, &a)
-		if dials += len(a.lookAt); h.probing > hintsAtOnce {
-			t.Fatalf("%d dials at a time", h.probing)
-		}
-		for range a.lookAt {
-			h.dialDone()
-		}
-	}
-	if most := hintsBurst + int(10*time.Second/hintEvery) + 1; dials > most || dials < most/2 {
-		t.Errorf("%d dials in 10 s, want at most %d", dials, most)
-	}
-
-	b := newInbox()
-	refused := 0
-	for range 4000 {
-		if !b.putHint(found{}) {
-			refused++
-		}
-	}
-	b.putFrame(frameIn{from: 1})
-	batch := b.takeBatch(nil)
-	if _, first := batch[0].(frameIn); !first || len(batch) != 1+hintsPerBatch || refused != 4000-hintsWaitingMax {
-		t.Errorf("a batch of %d, %d refused", len(batch), refused)
-	}
-}
-
-// TestAttackStreamState opens streams that declare a million nodes, and more streams
-// than memberlist could serve: they are cut off before memory is taken for them.
-func TestAttackStreamState(t *testing.T) {
-	n := startTCP(t, freeAddrs(t, 1)[0], Config{Bootstrap: true})
-	cfg := n.cfg.TransportConfig(77)
-	stranger, err := transport.NewTCP(transport.TCPConfig{Config: cfg, Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stranger.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer stranger.Close()
-	state := packMessage(t, kindPushPull, map[string]any{"Nodes": 1 << 20, "UserStateLen": 0, "Join": true})
-	bomb := compressed(t, make([]byte, 24<<20))
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for i := range 20 {
-		conn, err := stranger.DialStream(n.addr, 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body := state
-		if i%2 == 0 {
-			body = bomb
-		}
-		_, _ = conn.Write(labelled(n.cfg.Cluster, append(body, make([]byte, 4096)...)))
-		defer conn.Close()
-	}
-	eventually(t, 30*time.Second, "all are cut off", func() bool { return n.Stats().StreamsRefused >= 20 })
-	runtime.ReadMemStats(&after)
-	if grown := (after.TotalAlloc - before.TotalAlloc) >> 20; grown > 100 {
-		t.Errorf("20 streams cost %d MB", grown)
-	}
-}
-
 // FuzzPacketGate checks any datagram: the gate neither panics nor allocates much.
 func FuzzPacketGate(f *testing.F) {
 	f.Add([]byte{kindCompound, 1, 0, 3, kindAck, 0x80, 0})
 	f.Add([]byte{kindAlive, 0x81, 0xa4, 'N', 'o', 'd', 'e', 0xa1, 'a'})
 	f.Add([]byte{kindChecksum, 0, 0, 0, 0, kindAck, 0x80})
 	names := newNameTable()
-	g := newPacketGate("peerage-1", func() [][]byte { return nil }, names, slog.New(slog.DiscardHandler), new(counters))
+	g := newPacketGate("peerage-1", func() [][]byte { return nil }, names, slog.New(slog.DiscardHandler), new(Counters))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		data := append([]byte("\xf4\x09peerage-1"), body...)
 		_, _ = unwrapPacket(data, "peerage-1", [][]byte{testKey(1)})

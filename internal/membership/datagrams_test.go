@@ -38,29 +38,6 @@ func (l *logBook) lines(part string) (n int) {
 	return n
 }
 
-// Any host that reaches the port can cause errors of memberlist. They are counted, and
-// fill no disk. Lines at debug level are written in full.
-func TestErrorsOfMemberlistAreCountedAndBounded(t *testing.T) {
-	var book logBook
-	var st counters
-	log := bridgeLog(slog.New(slog.NewTextHandler(&book, &slog.HandlerOptions{Level: slog.LevelDebug})), &st)
-	for i := range 3 * loglimit.Burst {
-		log.Printf("[ERR] memberlist: discarding packet with unacceptable label %q: from=10.0.0.9:1", fmt.Sprint(i))
-		log.Printf("[ERR] memberlist: Decrypt packet failed: No installed keys could decrypt the message from=10.0.0.9:1")
-		log.Printf("[ERR] memberlist: Failed to send ack: no route from=10.0.0.9:1")
-		log.Printf("[DEBUG] memberlist: Stream connection from=10.0.0.9:1")
-	}
-	if n := book.lines("level=INFO"); n != loglimit.Burst {
-		t.Errorf("%d lines of complaints, want %d", n, loglimit.Burst)
-	}
-	if n := book.lines("level=DEBUG"); n != 3*loglimit.Burst {
-		t.Errorf("%d lines of debugging, want %d", n, 3*loglimit.Burst)
-	}
-	if n, m := st.packetsNotOurs.Load(), st.undecryptable.Load(); n != 3*loglimit.Burst || m != 3*loglimit.Burst {
-		t.Errorf("%d are counted as not ours, %d as undecryptable", n, m)
-	}
-}
-
 // Datagrams that are not of this cluster, to the real port.
 func TestDatagramsThatAreNotOurs(t *testing.T) {
 	for _, keys := range [][][]byte{nil, {bytes.Repeat([]byte{1}, 32)}} {

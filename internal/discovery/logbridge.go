@@ -1,4 +1,4 @@
-package membership
+package discovery
 
 import (
 	"bytes"
@@ -14,13 +14,13 @@ import (
 // information at most, since membership does not depend on memberlist; and since any
 // datagram may cause one, a budget limits them. The bridge also counts memberlist's
 // suspicions, which are only visible in its log.
-func bridgeLog(l *slog.Logger, st *counters) *log.Logger {
+func bridgeLog(l *slog.Logger, st *Counters) *log.Logger {
 	return log.New(&logBridge{l: l, st: st}, "", 0)
 }
 
 type logBridge struct {
 	l      *slog.Logger
-	st     *counters
+	st     *Counters
 	budget loglimit.Budget
 }
 
@@ -34,13 +34,13 @@ func (b *logBridge) Write(line []byte) (int, error) {
 	}
 	switch {
 	case bytes.Contains(text, []byte("Suspect ")):
-		b.st.suspicions.Add(1)
+		b.st.Suspicions.Add(1)
 	case bytes.Contains(text, []byte("Refuting")):
-		b.st.refutations.Add(1)
+		b.st.Refutations.Add(1)
 	case bytes.Contains(text, []byte("keys could decrypt")):
-		b.st.undecryptable.Add(1)
+		b.st.Undecryptable.Add(1)
 	case level > slog.LevelDebug && bytes.Contains(text, []byte(" from=")) && !bytes.Contains(text, []byte("ailed to send")):
-		b.st.packetsNotOurs.Add(1)
+		b.st.PacketsNotOurs.Add(1)
 	}
 	if !b.l.Enabled(context.Background(), level) {
 		return len(line), nil

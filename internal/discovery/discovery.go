@@ -1,8 +1,15 @@
-package membership
+// Package discovery finds the nodes of a cluster with memberlist, on the transport of this
+// module. It decides nothing: a found node is an unverified hint.
+//
+// memberlist accepts messages of any host, so a gate stands before it: packetGate admits
+// datagrams by form, origin and rate, gatedReader bounds the states of streams, and
+// nameTable bounds the names. All limits have counters.
+package discovery
 
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -18,19 +25,20 @@ import (
 	"github.com/peerage-go/peerage/internal/wire"
 )
 
-// metaVersion is the first byte of memberlist's node metadata.
-const metaVersion = 1
+// MetaVersion is the first byte of memberlist's node metadata.
+const MetaVersion = 1
 
 // rejoinFanout is how many addresses one round of re-joining tries: memberlist
 // dials them one after the other.
 const rejoinFanout = 3
 
-// discovery runs memberlist on our transport. It finds nodes and spreads their addresses;
+// Discovery runs memberlist on our transport. It finds nodes and spreads their addresses;
 // it decides nothing. Its delegates run under memberlist's locks, so they copy, enqueue
 // and return.
-type discovery struct {
+type Discovery struct {
 	self    gossip.Node
-	sink    discoverySink
+	cfg     *Config
+	sink    Sink
 	ml      *memberlist.Memberlist
 	tr      *gossipTransport
 	keyring keyring
@@ -52,59 +60,74 @@ type discovery struct {
 	left    chan struct{}
 }
 
-// found is a hint: a node that memberlist considers alive.
-type found struct{ node gossip.Node }
-
-// discoverySink holds the callbacks of discovery into its node.
-type discoverySink struct {
-	// found queues a hint, and reports whether there was room.
-	found func(found) bool
-	// member reports whether the view shows a node at its address.
-	member func(*gossip.Node) bool
-	count  *counters
+// Config configures a Discovery. All fields but SecretKeys and Logger must be set.
+type Config struct {
+	Cluster string
+	// SecretKeys encrypt the gossip: the first encrypts, all decrypt.
+	SecretKeys [][]byte
+	// ProbeInterval, GossipInterval and PushPullInterval are memberlist's.
+	ProbeInterval, GossipInterval, PushPullInterval time.Duration
+	// RejoinInterval is the interval at which missing addresses are joined again.
+	RejoinInterval time.Duration
+	Logger         *slog.Logger
+	// AppendNode and ReadNode encode and decode a node in memberlist's metadata.
+	AppendNode func(b []byte, n *gossip.Node) []byte
+	ReadNode   func(r *wire.Reader) gossip.Node
 }
 
-// startDiscovery creates the memberlist and starts to join the addresses of setAddrs.
-func startDiscovery(cfg *Config, self gossip.Node, t transport.Transport, sink discoverySink) (*discovery, error) {
+// Sink receives what Discovery finds. Its functions are called under memberlist's locks
+// and must not block.
+type Sink struct {
+	// Found queues a hint, a node that memberlist considers alive, and reports whether
+	// there was room.
+	Found func(gossip.Node) bool
+	// Member reports whether the view shows a node at its address.
+	Member   func(*gossip.Node) bool
+	Counters *Counters
+}
+
+// Start creates the memberlist and starts to join the addresses of SetAddrs. Close the
+// Discovery.
+func Start(cfg *Config, self gossip.Node, t transport.Transport, sink Sink) (*Discovery, error) {
 	ip, port, err := advertised(self.Addr)
 	if err != nil {
 		return nil, err
 	}
-	d := &discovery{
-		self: self, sink: sink, names: newNameTable(), alive: map[string]int{}, aloneSignal: make(chan struct{}, 1),
+	d := &Discovery{
+		self: self, cfg: cfg, sink: sink, names: newNameTable(), alive: map[string]int{}, aloneSignal: make(chan struct{}, 1),
 		stop: make(chan struct{}), ended: make(chan struct{}), left: make(chan struct{}),
 	}
-	mc := d.config(cfg)
+	mc := d.memberlistConfig()
 	if len(cfg.SecretKeys) > 0 {
 		if err := d.keyring.createRing(cfg.SecretKeys); err != nil {
 			return nil, fmt.Errorf("gossip: SecretKeys: %w", err)
 		}
 		mc.Keyring = d.keyring.ring
 	}
-	gate := newPacketGate(mc.Label, d.keyring.inUse, d.names, cfg.Logger, sink.count)
-	d.tr = newGossipTransport(t, ip, port, gate, sink.count)
+	gate := newPacketGate(mc.Label, d.keyring.inUse, d.names, cfg.Logger, sink.Counters)
+	d.tr = newGossipTransport(t, ip, port, gate, sink.Counters)
 	mc.Transport = d.tr
-	mc.Logger = bridgeLog(cfg.Logger, sink.count)
+	mc.Logger = bridgeLog(cfg.Logger, sink.Counters)
 	if d.ml, err = memberlist.Create(mc); err != nil {
 		_ = d.tr.Shutdown()
 		return nil, fmt.Errorf("gossip: memberlist: %w", err)
 	}
-	go d.rejoin(cfg.Discovery.RejoinInterval)
+	go d.rejoin(cfg.RejoinInterval)
 	return d, nil
 }
 
-// config returns memberlist's configuration: always a label, no compression, and the
+// memberlistConfig returns memberlist's configuration: always a label, no compression, and the
 // incarnation in the name so that no name is ever used again.
-func (d *discovery) config(cfg *Config) *memberlist.Config {
+func (d *Discovery) memberlistConfig() *memberlist.Config {
 	mc := memberlist.DefaultLANConfig()
 	mc.Name = d.self.Name + "-" + d.self.ID.String()
-	mc.Label = "peerage-" + strconv.FormatUint(xxh3.HashString(cfg.Cluster), 16)
+	mc.Label = "peerage-" + strconv.FormatUint(xxh3.HashString(d.cfg.Cluster), 16)
 	mc.EnableCompression = false
 	mc.DeadNodeReclaimTime = time.Second
-	mc.ProbeInterval = cfg.Discovery.ProbeInterval
-	mc.ProbeTimeout = cfg.Discovery.ProbeInterval / 2
-	mc.GossipInterval = cfg.Discovery.GossipInterval
-	mc.PushPullInterval = cfg.Discovery.PushPullInterval
+	mc.ProbeInterval = d.cfg.ProbeInterval
+	mc.ProbeTimeout = d.cfg.ProbeInterval / 2
+	mc.GossipInterval = d.cfg.GossipInterval
+	mc.PushPullInterval = d.cfg.PushPullInterval
 	mc.SuspicionMaxTimeoutMult = 2
 	mc.TCPTimeout = time.Second
 	mc.Delegate = d
@@ -114,19 +137,20 @@ func (d *discovery) config(cfg *Config) *memberlist.Config {
 }
 
 // NodeMeta implements memberlist.Delegate.
-func (d *discovery) NodeMeta(limit int) []byte {
-	meta := appendNode([]byte{metaVersion}, &d.self)
+func (d *Discovery) NodeMeta(limit int) []byte {
+	meta := d.cfg.AppendNode([]byte{MetaVersion}, &d.self)
 	if len(meta) > limit {
 		// Roles are not needed to find a node: it sends them itself.
 		bare := gossip.Node{ID: d.self.ID, Name: d.self.Name, Addr: d.self.Addr}
-		meta = appendNode([]byte{metaVersion}, &bare)
+		meta = d.cfg.AppendNode([]byte{MetaVersion}, &bare)
 	}
 	return meta
 }
 
-func readMeta(meta []byte) (gossip.Node, error) {
+// ReadMeta decodes the node in memberlist's metadata.
+func ReadMeta(meta []byte, readNode func(*wire.Reader) gossip.Node) (gossip.Node, error) {
 	r := wire.NewReader(meta)
-	if v := r.Byte(); v != metaVersion {
+	if v := r.Byte(); v != MetaVersion {
 		return gossip.Node{}, fmt.Errorf("gossip: metadata of version %d", v)
 	}
 	n := readNode(r)
@@ -134,24 +158,24 @@ func readMeta(meta []byte) (gossip.Node, error) {
 }
 
 // NotifyMsg implements memberlist.Delegate; this package sends no user messages.
-func (d *discovery) NotifyMsg([]byte) {}
+func (d *Discovery) NotifyMsg([]byte) {}
 
 // GetBroadcasts implements memberlist.Delegate.
-func (d *discovery) GetBroadcasts(int, int) [][]byte { return nil }
+func (d *Discovery) GetBroadcasts(int, int) [][]byte { return nil }
 
 // LocalState implements memberlist.Delegate.
-func (d *discovery) LocalState(bool) []byte { return nil }
+func (d *Discovery) LocalState(bool) []byte { return nil }
 
 // MergeRemoteState implements memberlist.Delegate.
-func (d *discovery) MergeRemoteState([]byte, bool) {}
+func (d *Discovery) MergeRemoteState([]byte, bool) {}
 
 // errMetaAddr: a node whose metadata names another address than memberlist would use.
 var errMetaAddr = errors.New("gossip: a node at another address than its metadata names")
 
 // NotifyAlive implements memberlist.AliveDelegate: nodes with unreadable metadata are
 // ignored, and so are those above the bounds on names.
-func (d *discovery) NotifyAlive(n *memberlist.Node) error {
-	node, err := readMeta(n.Meta)
+func (d *Discovery) NotifyAlive(n *memberlist.Node) error {
+	node, err := ReadMeta(n.Meta, d.cfg.ReadNode)
 	if err != nil {
 		return err
 	}
@@ -162,33 +186,33 @@ func (d *discovery) NotifyAlive(n *memberlist.Node) error {
 	if !ok {
 		return errMetaAddr
 	}
-	if err := d.names.admitName(n.Name, at, node.ID == d.self.ID || d.sink.member(&node), time.Now()); err != nil {
-		d.sink.count.namesRefused.Add(1)
+	if err := d.names.admitName(n.Name, at, node.ID == d.self.ID || d.sink.Member(&node), time.Now()); err != nil {
+		d.sink.Counters.NamesRefused.Add(1)
 		return err
 	}
 	return nil
 }
 
 // NotifyJoin implements memberlist.EventDelegate.
-func (d *discovery) NotifyJoin(n *memberlist.Node) {
-	if node, err := readMeta(n.Meta); err == nil && node.ID != d.self.ID {
+func (d *Discovery) NotifyJoin(n *memberlist.Node) {
+	if node, err := ReadMeta(n.Meta, d.cfg.ReadNode); err == nil && node.ID != d.self.ID {
 		d.mu.Lock()
 		d.alive[node.Addr]++
 		d.mu.Unlock()
 		d.names.markAlive(n.Name)
-		d.sink.count.discovered.Add(1)
-		if !d.sink.found(found{node}) {
-			d.sink.count.hintsDropped.Add(1)
+		d.sink.Counters.Discovered.Add(1)
+		if !d.sink.Found(node) {
+			d.sink.Counters.HintsDropped.Add(1)
 		}
 	}
 }
 
 // NotifyUpdate implements memberlist.EventDelegate: our metadata never changes.
-func (d *discovery) NotifyUpdate(*memberlist.Node) {}
+func (d *Discovery) NotifyUpdate(*memberlist.Node) {}
 
 // NotifyLeave implements memberlist.EventDelegate.
-func (d *discovery) NotifyLeave(n *memberlist.Node) {
-	if node, err := readMeta(n.Meta); err == nil && node.ID != d.self.ID {
+func (d *Discovery) NotifyLeave(n *memberlist.Node) {
+	if node, err := ReadMeta(n.Meta, d.cfg.ReadNode); err == nil && node.ID != d.self.ID {
 		d.mu.Lock()
 		if d.alive[node.Addr]--; d.alive[node.Addr] <= 0 {
 			delete(d.alive, node.Addr)
@@ -201,12 +225,12 @@ func (d *discovery) NotifyLeave(n *memberlist.Node) {
 		}
 		d.mu.Unlock()
 		d.names.markGone(n.Name, time.Now())
-		d.sink.count.faded.Add(1)
+		d.sink.Counters.SuspectedByGossip.Add(1)
 	}
 }
 
-// setAddrs sets the addresses to join while memberlist does not have them alive.
-func (d *discovery) setAddrs(addrs []string) {
+// SetAddrs sets the addresses to join while memberlist does not have them alive.
+func (d *Discovery) SetAddrs(addrs []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.addrs = addrs
@@ -215,7 +239,7 @@ func (d *discovery) setAddrs(addrs []string) {
 // rejoin periodically joins addresses that memberlist does not consider alive: memberlist
 // does not reconnect a healed network by itself. While no other node is alive it tries
 // quickly.
-func (d *discovery) rejoin(every time.Duration) {
+func (d *Discovery) rejoin(every time.Duration) {
 	defer close(d.ended)
 	wait := every / 32
 	timer := time.NewTimer(wait)
@@ -227,7 +251,7 @@ func (d *discovery) rejoin(every time.Duration) {
 		case <-timer.C:
 		}
 		d.joinMissing()
-		if d.otherAddrs() > 0 || wait > every {
+		if d.OtherAddrs() > 0 || wait > every {
 			wait = every
 		} else {
 			wait = min(2*wait, every)
@@ -236,7 +260,7 @@ func (d *discovery) rejoin(every time.Duration) {
 	}
 }
 
-func (d *discovery) joinMissing() {
+func (d *Discovery) joinMissing() {
 	d.mu.Lock()
 	var missing []string
 	for _, a := range d.addrs {
@@ -255,8 +279,8 @@ func (d *discovery) joinMissing() {
 	}
 }
 
-// otherAddrs returns at how many other addresses nodes are alive.
-func (d *discovery) otherAddrs() int {
+// OtherAddrs returns at how many other addresses nodes are alive.
+func (d *Discovery) OtherAddrs() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.alive)
@@ -269,28 +293,28 @@ const (
 	leavePings = 3
 )
 
-// announceLeave makes memberlist announce that this node leaves. It does not wait;
-// closeDiscovery does.
+// AnnounceLeave makes memberlist announce that this node leaves. It does not wait;
+// Close does.
 //
 // memberlist's own Leave waits for several rounds of gossip, and sends nothing before the
 // first round: too long for a stop that must take milliseconds. But pings also carry the
 // messages that wait to be gossiped, and a node that has answered a ping has received
 // them.
-func (d *discovery) announceLeave() {
+func (d *Discovery) AnnounceLeave() {
 	d.leaving.Do(func() {
 		go func() {
 			defer close(d.left)
 			// It returns an error because it does not wait: the message is in the queue.
 			_ = d.ml.Leave(time.Nanosecond)
-			d.pingSome()
+			d.PingSome()
 		}()
 	})
 }
 
-// pingSome pings some nodes, until the first has answered or none is left: a node that
+// PingSome pings some nodes, until the first has answered or none is left: a node that
 // leaves at the same time may end before it answers. A ping without an answer lasts for
 // memberlist's ProbeTimeout.
-func (d *discovery) pingSome() {
+func (d *Discovery) PingSome() {
 	answered := make(chan error, leavePings)
 	d.mu.Lock()
 	pinged := 0
@@ -313,7 +337,7 @@ func (d *discovery) pingSome() {
 				return
 			}
 		case <-d.aloneSignal:
-			if d.otherAddrs() == 0 {
+			if d.OtherAddrs() == 0 {
 				return
 			}
 		case <-late.C:
@@ -328,13 +352,13 @@ type packetAddr string
 func (packetAddr) Network() string  { return "udp" }
 func (a packetAddr) String() string { return string(a) }
 
-// closeDiscovery ends discovery. memberlist's Shutdown does not wait for its goroutines: a probe
+// Close ends discovery. memberlist's Shutdown does not wait for its goroutines: a probe
 // in flight may last for some probe intervals, and uses nothing of ours but the closed
 // transport.
-func (d *discovery) closeDiscovery(left bool) {
+func (d *Discovery) Close(left bool) {
 	close(d.stop)
 	if left {
-		d.announceLeave()
+		d.AnnounceLeave()
 	}
 	d.leaving.Do(func() { close(d.left) })
 	<-d.left
@@ -342,8 +366,8 @@ func (d *discovery) closeDiscovery(left bool) {
 	<-d.ended
 }
 
-// health returns memberlist's Lifeguard score: 0 is healthy.
-func (d *discovery) health() int { return d.ml.GetHealthScore() }
+// Health returns memberlist's Lifeguard score: 0 is healthy.
+func (d *Discovery) Health() int { return d.ml.GetHealthScore() }
 
 // advertised splits an address for memberlist, which wants an IP address.
 func advertised(addr string) (net.IP, int, error) {
@@ -364,3 +388,13 @@ func advertised(addr string) (net.IP, int, error) {
 	}
 	return ips[0], int(n), nil
 }
+
+// ReplaceKeys replaces the keys: the first encrypts from now on, all decrypt. Only for a
+// Discovery that has keys.
+func (d *Discovery) ReplaceKeys(keys [][]byte) { d.keyring.replaceKeys(keys) }
+
+// SecretKeys returns a copy of the present keys. Only for a Discovery that has keys.
+func (d *Discovery) SecretKeys() [][]byte { return d.keyring.copyOfKeys() }
+
+// Names returns the number of names that memberlist holds.
+func (d *Discovery) Names() int { return d.ml.NumMembers() }
