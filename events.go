@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/membership"
 )
 
 // Subscribe calls fn for each event of the cluster and of this node. The events are those
@@ -42,11 +43,11 @@ func (n *Node) closeFeed() {
 	_ = n.feed.Close(ctx)
 }
 
-// Membership returns this node's membership state: view, ballots, lease, links, contact
-// points and recent events. Between incarnations it returns the zero Status.
-func (n *Node) Membership() gossip.MembershipStatus {
+// membership returns this node's part in the cluster. Between incarnations it returns the
+// zero Status.
+func (n *Node) membership() membership.Status {
 	if s := n.stack.Load(); s != nil {
 		return s.gossip.Status()
 	}
-	return gossip.MembershipStatus{}
+	return membership.Status{}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/peerage-go/peerage"
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/membership"
 )
 
 // saying writes events down as lines.
@@ -109,12 +110,15 @@ func TestEventsOfANode(t *testing.T) {
 
 func TestMembershipPage(t *testing.T) {
 	inBubble(t, 2, func(c *cluster) {
-		w := httptest.NewRecorder()
-		c.nodes[0].Handler().ServeHTTP(w, httptest.NewRequest("GET", "/membership", nil))
-		var s gossip.MembershipStatus
-		if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
-			t.Fatal(err)
+		page := func() (s membership.Status) {
+			w := httptest.NewRecorder()
+			c.nodes[0].Handler().ServeHTTP(w, httptest.NewRequest("GET", "/membership", nil))
+			if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
+				t.Fatal(err)
+			}
+			return s
 		}
+		s := page()
 		if s.State != "up" || len(s.View.Members) != 2 || !s.Lease.Leader || s.Protocol.Part != "leader" ||
 			len(s.Links) != 1 || s.Links[0].Addr != c.nodes[1].addr || len(s.Recent) == 0 {
 			t.Errorf("the page says %+v", s)
@@ -122,7 +126,7 @@ func TestMembershipPage(t *testing.T) {
 		if err := c.nodes[0].Close(); err != nil {
 			t.Error(err)
 		}
-		if s := c.nodes[0].Membership(); s.View != nil {
+		if s := page(); s.View != nil {
 			t.Errorf("a closed node says %+v", s)
 		}
 	})

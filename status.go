@@ -179,7 +179,8 @@ func (s *stack) typeStatus(v *gossip.View) []TypeStatus {
 //   - GET /healthz answers 200 until the node is closed.
 //   - GET /readyz answers 200 while the node is Ready; otherwise 503 and the reasons.
 //   - GET /status returns a Status as JSON.
-//   - GET /membership returns the result of Membership as JSON.
+//   - GET /membership returns the view, ballots, lease, links, contact points and recent
+//     events of the node, as JSON for people. Its form may change between releases.
 //
 // Three more pages query all nodes of the cluster. They answer in JSON, within 3 s even if
 // nodes hang:
@@ -201,7 +202,7 @@ func (n *Node) Handler() http.Handler {
 	})
 	mux.HandleFunc("GET /readyz", n.readyz)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.Status()) })
-	mux.HandleFunc("GET /membership", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.Membership()) })
+	mux.HandleFunc("GET /membership", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.membership()) })
 	mux.HandleFunc("GET /shards", n.askAll(func(ctx context.Context, typ string, _ url.Values) (any, error) {
 		return n.registry.Cluster(ctx, typ)
 	}))

@@ -20,6 +20,14 @@ type LeaseChanged struct {
 	Generation uint32
 }
 
+// LeaseStatus describes the lease at the time of the call.
+type LeaseStatus struct {
+	Valid, Leader bool
+	Generation    uint32
+	// Left is how long it still runs.
+	Left time.Duration
+}
+
 // MemberJoined reports that a node has become a voting member: it may hold a lease from
 // now on. The events about members follow their ViewChanged and compare it with the last
 // ViewChanged that was delivered: a member that joined and left between the two is not

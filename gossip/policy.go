@@ -29,20 +29,17 @@ type Policy interface {
 	//   - it returns true for the set of all voters.
 	//
 	// A leader calls it at every answer to a ping: it should visit every member only
-	// once.
+	// once. If the result depends only on the number of voters, the number of them in the
+	// set, and whether the most senior is in the set, add a method
+	//
+	//	EnoughVoters(voters, yes int, senior bool) bool
+	//
+	// with the same result. A leader then counts answers instead of calling Quorum.
 	Quorum(v *View, in func(NodeID) bool) bool
 	// Survives reports whether the living members of v may continue alone although they
 	// are no quorum, when all other members are proven dead in time (CrashEvidence full).
 	// It may return false in any case.
 	Survives(v *View, living func(NodeID) bool) bool
-}
-
-// CountingPolicy is optional: a Policy whose Quorum depends only on the number of voters, the
-// number of them in the set, and whether the most senior is in the set. A leader then counts
-// the answers to its pings instead of calling Quorum at each. EnoughVoters must return what
-// Quorum would.
-type CountingPolicy interface {
-	EnoughVoters(voters, yes int, senior bool) bool
 }
 
 // countVoters counts the voters of v that are in a set.
@@ -77,7 +74,7 @@ func (p KeepMajority) Quorum(v *View, in func(NodeID) bool) bool {
 // dead.
 func (KeepMajority) Survives(*View, func(NodeID) bool) bool { return true }
 
-// EnoughVoters makes KeepMajority a CountingPolicy.
+// EnoughVoters returns what Quorum does for these numbers.
 func (KeepMajority) EnoughVoters(voters, yes int, senior bool) bool {
 	return 2*yes > voters || 2*yes == voters && senior
 }
@@ -111,7 +108,7 @@ func (p StaticQuorum) Survives(v *View, living func(NodeID) bool) bool {
 	return voters < p.N || yes >= p.N
 }
 
-// EnoughVoters makes StaticQuorum a CountingPolicy.
+// EnoughVoters returns what Quorum does for these numbers.
 func (p StaticQuorum) EnoughVoters(voters, yes int, senior bool) bool {
 	return KeepMajority{}.EnoughVoters(voters, yes, senior) && (voters < p.N || yes >= p.N)
 }
@@ -137,7 +134,7 @@ func (p KeepOldest) Quorum(v *View, in func(NodeID) bool) bool {
 // Survives returns true.
 func (KeepOldest) Survives(*View, func(NodeID) bool) bool { return true }
 
-// EnoughVoters makes KeepOldest a CountingPolicy.
+// EnoughVoters returns what Quorum does for these numbers.
 func (KeepOldest) EnoughVoters(voters, yes int, senior bool) bool {
 	if voters < 3 {
 		return senior
@@ -170,7 +167,7 @@ func (AssumeCrash) Quorum(v *View, in func(NodeID) bool) bool { return KeepMajor
 // Survives returns true.
 func (AssumeCrash) Survives(*View, func(NodeID) bool) bool { return true }
 
-// EnoughVoters makes AssumeCrash a CountingPolicy.
+// EnoughVoters returns what Quorum does for these numbers.
 func (AssumeCrash) EnoughVoters(voters, yes int, senior bool) bool {
 	return KeepMajority{}.EnoughVoters(voters, yes, senior)
 }

@@ -22,7 +22,7 @@ func (c *cluster) say(m *member, to *member, msg view.Message) {
 func (c *cluster) recorded(at, liar *member, kinds ...string) {
 	c.t.Helper()
 	for _, kind := range kinds {
-		if !slices.ContainsFunc(at.Status().Recent, func(x gossip.Recent) bool { return x.Kind == kind && x.Subject == liar.Self().ID }) {
+		if !slices.ContainsFunc(at.Status().Recent, func(x Recent) bool { return x.Kind == kind && x.Subject == liar.Self().ID }) {
 			c.t.Errorf("%s has recorded nothing of %q", at.addr, kind)
 		}
 	}
@@ -40,14 +40,14 @@ func TestReplaysAndLiesChangeNothing(t *testing.T) {
 		liar, victim := rest[0], rest[1]
 		v := first.View()
 		now := victim.Status().Protocol
-		old := gossip.Ballot{Node: liar.Self().ID}
+		old := view.Ballot{Node: liar.Self().ID}
 		for range 20 {
 			// Old ballots, as if replayed: a former leader's pings, prepares and accepts.
 			c.say(liar, victim, &view.Ping{Ballot: old, Cluster: v.Cluster, Epoch: v.Epoch, Round: 1, Echo: 1, Remaining: time.Second, Life: true})
 			c.say(liar, victim, &view.Prepare{Ballot: old, Base: view.Whole(v)})
 			// In the leader's name, and of another cluster.
-			c.say(liar, victim, &view.Ping{Ballot: gossip.Ballot{Round: now.Promised.Round, Node: first.Self().ID}, Cluster: v.Cluster, Epoch: v.Epoch})
-			c.say(liar, victim, &view.Ping{Ballot: gossip.Ballot{Round: 1 << 40, Node: liar.Self().ID}, Cluster: v.Cluster + 1, Epoch: v.Epoch})
+			c.say(liar, victim, &view.Ping{Ballot: view.Ballot{Round: now.Promised.Round, Node: first.Self().ID}, Cluster: v.Cluster, Epoch: v.Epoch})
+			c.say(liar, victim, &view.Ping{Ballot: view.Ballot{Round: 1 << 40, Node: liar.Self().ID}, Cluster: v.Cluster + 1, Epoch: v.Epoch})
 			// In a member's name, and as if forwarded, to the leader and to a forwarding
 			// member: its place, at another address.
 			lie := gossip.Node{ID: victim.Self().ID, Name: "false", Addr: "10.9.9.9:1"}

@@ -265,7 +265,7 @@ func TestStatusIsJSON(t *testing.T) {
 		pass(time.Second)
 		w := httptest.NewRecorder()
 		ms[0].Handler().ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-		var s gossip.MembershipStatus
+		var s Status
 		if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
 			t.Fatal(err)
 		}

@@ -134,7 +134,7 @@ func ExampleNode_Handler() {
 	defer b.Close()
 	w := httptest.NewRecorder()
 	a.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/membership", nil))
-	var s gossip.MembershipStatus
+	var s membership.Status
 	if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
 		fmt.Println(err)
 		return

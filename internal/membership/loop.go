@@ -481,7 +481,7 @@ func (n *Node) askOracle(node gossip.Node) {
 
 // recordEvent adds an event to Status and logs it.
 func (n *Node) recordEvent(kind string, subject gossip.NodeID, epoch gossip.Epoch, detail string, warn bool) {
-	n.recent.addRecent(gossip.Recent{Time: time.Now(), Kind: kind, Subject: subject, Epoch: epoch, Detail: detail})
+	n.recent.addRecent(Recent{Time: time.Now(), Kind: kind, Subject: subject, Epoch: epoch, Detail: detail})
 	level := slog.LevelDebug
 	if warn {
 		level = slog.LevelWarn

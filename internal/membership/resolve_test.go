@@ -201,7 +201,7 @@ func TestNamesAreLookedUpAgain(t *testing.T) {
 		t.Logf("one view %v after the second record", c.settled(10*time.Second, a, b))
 		dns.set(func() { dns.srv[name] = []string{"c:7101"} })
 		c.until(20*time.Second, "looked up again with a view", func() bool {
-			return slices.ContainsFunc(a.Status().Contact, func(x gossip.ContactStatus) bool { return x.Addr == "10.0.0.3:7101" })
+			return slices.ContainsFunc(a.Status().Contact, func(x ContactStatus) bool { return x.Addr == "10.0.0.3:7101" })
 		})
 	})
 }

@@ -6,16 +6,76 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/transport"
 )
+
+// Recent is one of the last events of a node.
+type Recent struct {
+	Time    time.Time
+	Kind    string
+	Subject gossip.NodeID `json:",omitzero"`
+	Epoch   gossip.Epoch  `json:",omitzero"`
+	Detail  string        `json:",omitempty"`
+	// Repeated is how often the same event recurred with few different ones in between;
+	// Time is that of the first.
+	Repeated int `json:",omitempty"`
+}
+
+// Status describes a node's part in the cluster for operators, as JSON.
+type Status struct {
+	Self    gossip.Node
+	Cluster string
+	// State is "looking for a cluster", "joining", "up", "paused", "leaving" or
+	// "over".
+	State string
+	// Over is the reason for which this incarnation has ended.
+	Over  string       `json:",omitempty"`
+	View  *gossip.View `json:",omitempty"`
+	Lease gossip.LeaseStatus
+	// Protocol is the node's part in the agreement on views.
+	Protocol view.State
+	Links    []LinkStatus
+	Contact  []ContactStatus
+	// Foreign lists the other clusters of the same name that sent messages recently, by
+	// id, each with the state of its contest.
+	Foreign []string `json:",omitempty"`
+	Recent  []Recent
+}
+
+// LinkStatus describes the connections with one peer.
+type LinkStatus struct {
+	Node   gossip.NodeID
+	Name   string
+	Addr   string
+	Member bool
+	// Out and In name the classes that are connected.
+	Out, In []string
+	// Dead is the kind of the proof that its process has ended, "" without one.
+	Dead string `json:",omitempty"`
+	// DownFor is how long there has been no control connection to it.
+	DownFor time.Duration `json:",omitempty"`
+}
+
+// ContactStatus describes one contact point.
+type ContactStatus struct {
+	Addr string
+	// Node is the node that answers there, 0 if none does.
+	Node gossip.NodeID `json:",omitzero"`
+	// Cluster is the one that the node belongs to, in hexadecimal, "" if none.
+	Cluster string `json:",omitempty"`
+	// Cause is the reason why it does not answer.
+	Cause string `json:",omitempty"`
+}
 
 // recentMax is the number of events in Status.
 const recentMax = 256
 
 // sameEvent reports whether two events differ only in time.
-func sameEvent(r, x *gossip.Recent) bool {
+func sameEvent(r, x *Recent) bool {
 	return r.Kind == x.Kind && r.Subject == x.Subject && r.Epoch == x.Epoch && r.Detail == x.Detail
 }
 
@@ -26,11 +86,11 @@ const repeatsSought = 8
 // recentList is a ring of the last events.
 type recentList struct {
 	mu   sync.Mutex
-	ring []gossip.Recent
+	ring []Recent
 	next int
 }
 
-func (r *recentList) addRecent(x gossip.Recent) {
+func (r *recentList) addRecent(x Recent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for back := 1; back <= min(repeatsSought, len(r.ring)); back++ {
@@ -48,16 +108,16 @@ func (r *recentList) addRecent(x gossip.Recent) {
 }
 
 // listRecent returns the events, the oldest first.
-func (r *recentList) listRecent() []gossip.Recent {
+func (r *recentList) listRecent() []Recent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append(append([]gossip.Recent(nil), r.ring[r.next:]...), r.ring[:r.next]...)
+	return append(append([]Recent(nil), r.ring[r.next:]...), r.ring[:r.next]...)
 }
 
 // Status returns the node's present state. It waits for the node's loop, which never
 // blocks; after Close it returns the last state.
-func (n *Node) Status() gossip.MembershipStatus {
-	s := gossip.MembershipStatus{Self: n.self, Cluster: n.cfg.Cluster, View: n.View(), Recent: n.recent.listRecent()}
+func (n *Node) Status() Status {
+	s := Status{Self: n.self, Cluster: n.cfg.Cluster, View: n.View(), Recent: n.recent.listRecent()}
 	done := make(chan struct{})
 	n.inbox.putInput(call(func(l *loop) {
 		defer close(done)
@@ -77,7 +137,7 @@ func (n *Node) Status() gossip.MembershipStatus {
 	return s
 }
 
-func stateName(s *gossip.MembershipStatus) string {
+func stateName(s *Status) string {
 	if s.Over != "" {
 		return "over"
 	}
@@ -91,12 +151,12 @@ func stateName(s *gossip.MembershipStatus) string {
 	return m.Status.String()
 }
 
-func (l *loop) describeState(s *gossip.MembershipStatus) {
+func (l *loop) describeState(s *Status) {
 	now := l.n.clock.Now()
 	s.Protocol, s.Foreign = l.core.State(), l.foreignStatus()
 	for _, id := range slices.Sorted(maps.Keys(l.evidence.peers)) {
 		p := l.evidence.peers[id]
-		link := gossip.LinkStatus{Node: id, Name: p.node.Name, Addr: p.node.Addr, Member: p.member,
+		link := LinkStatus{Node: id, Name: p.node.Name, Addr: p.node.Addr, Member: p.member,
 			Out: classNames(p.out), In: classNames(p.in)}
 		if p.proof != 0 {
 			link.Dead = p.proof.String()
@@ -110,7 +170,7 @@ func (l *loop) describeState(s *gossip.MembershipStatus) {
 		if !p.listed {
 			continue
 		}
-		c := gossip.ContactStatus{Addr: p.addr, Node: p.peer, Cause: p.cause}
+		c := ContactStatus{Addr: p.addr, Node: p.peer, Cause: p.cause}
 		if p.info != nil {
 			c.Cluster = clusterName(p.info.Cluster)
 		}

@@ -3,16 +3,14 @@ package membership
 import (
 	"strconv"
 	"testing"
-
-	"github.com/peerage-go/peerage/gossip"
 )
 
 func TestRepetitionsPushNothingOut(t *testing.T) {
 	var r recentList
-	r.addRecent(gossip.Recent{Kind: "first"})
+	r.addRecent(Recent{Kind: "first"})
 	for range 10 * recentMax {
 		for _, who := range []string{"a", "b", "c"} {
-			r.addRecent(gossip.Recent{Kind: "denied", Detail: who})
+			r.addRecent(Recent{Kind: "denied", Detail: who})
 		}
 	}
 	got := r.listRecent()
@@ -20,8 +18,8 @@ func TestRepetitionsPushNothingOut(t *testing.T) {
 		t.Errorf("the list is %v", got)
 	}
 	for i := range 3 * recentMax {
-		r.addRecent(gossip.Recent{Kind: strconv.Itoa(i)})
-		r.addRecent(gossip.Recent{Kind: strconv.Itoa(i)})
+		r.addRecent(Recent{Kind: strconv.Itoa(i)})
+		r.addRecent(Recent{Kind: strconv.Itoa(i)})
 	}
 	got = r.listRecent()
 	for i, x := range got {

@@ -139,7 +139,7 @@ func waitUp(t *testing.T, ms ...*member) {
 func told(t *testing.T, m *member, words ...string) {
 	t.Helper()
 	eventually(t, 10*time.Second, "a line with "+strings.Join(words, ", "), func() bool {
-		return slices.ContainsFunc(m.recent.listRecent(), func(r gossip.Recent) bool {
+		return slices.ContainsFunc(m.recent.listRecent(), func(r Recent) bool {
 			return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(r.Kind+" "+r.Detail, w) })
 		})
 	})

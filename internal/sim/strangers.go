@@ -48,7 +48,7 @@ func (w *world) strangerSpeaks(p *proc) {
 // lie makes up a message about the view that its receiver holds.
 func (w *world) lie(kind int, v *gossip.View) view.Message {
 	self := gossip.Member{Node: gossip.Node{ID: strangerID, Name: "stranger"}, Joined: v.Epoch, Status: gossip.Up}
-	ballot := gossip.Ballot{Round: 1 << 40, Node: strangerID}
+	ballot := view.Ballot{Round: 1 << 40, Node: strangerID}
 	next := &gossip.View{Cluster: v.Cluster, Epoch: v.Epoch + 5, Members: []gossip.Member{self}, Forks: v.Forks}
 	switch kind {
 	case 0:

@@ -20,7 +20,7 @@ type watched struct {
 }
 
 type attemptKey struct {
-	ballot gossip.Ballot
+	ballot view.Ballot
 	base   gossip.Epoch
 }
 

@@ -19,7 +19,7 @@ type acceptor struct {
 	evidence *evidence
 	// promised is the highest ballot that this acceptor has promised. Invariant: it
 	// never goes down.
-	promised gossip.Ballot
+	promised Ballot
 	// roundSeen is the highest round met in any ballot: this node's next round is above
 	// it.
 	roundSeen uint64
@@ -32,7 +32,7 @@ type acceptor struct {
 // wouldPromise reports whether this acceptor may promise ballot to candidate, which
 // claims that some members are certainly dead. Its certain proof of the leader's death
 // counts here unless this node has a link with the leader.
-func (a *acceptor) wouldPromise(candidate gossip.NodeID, b gossip.Ballot, claimed []gossip.NodeID) bool {
+func (a *acceptor) wouldPromise(candidate gossip.NodeID, b Ballot, claimed []gossip.NodeID) bool {
 	if b.Less(a.promised) || b == a.promised && b.Node != candidate {
 		return false
 	}
@@ -89,7 +89,7 @@ func (a *acceptor) onPrepare(from gossip.NodeID, m *Prepare) (superseded bool) {
 
 // promiseBallot raises the promised ballot, and reports whether that supersedes this node's
 // own attempt to lead.
-func (a *acceptor) promiseBallot(b gossip.Ballot) (superseded bool) {
+func (a *acceptor) promiseBallot(b Ballot) (superseded bool) {
 	if !a.promised.Less(b) {
 		return false
 	}
@@ -99,11 +99,11 @@ func (a *acceptor) promiseBallot(b gossip.Ballot) (superseded bool) {
 }
 
 // noteBallot makes this node's next ballot higher than b, without promising anything.
-func (a *acceptor) noteBallot(b gossip.Ballot) { a.roundSeen = max(a.roundSeen, b.Round) }
+func (a *acceptor) noteBallot(b Ballot) { a.roundSeen = max(a.roundSeen, b.Round) }
 
 // nextBallot returns a ballot of this node above all that it has met.
-func (a *acceptor) nextBallot() gossip.Ballot {
-	return gossip.Ballot{Round: max(a.promised.Round, a.roundSeen) + 1, Node: a.self()}
+func (a *acceptor) nextBallot() Ballot {
+	return Ballot{Round: max(a.promised.Round, a.roundSeen) + 1, Node: a.self()}
 }
 
 // followLeader promises to follow the sender of a ping. If its ballot is too low, it rejects
@@ -228,7 +228,7 @@ func (a *acceptor) pong(to gossip.NodeID, p *Ping, accepted gossip.Epoch) {
 // attempt is the view that an acceptor has accepted as the successor of another. It stays
 // until the node learns a later decided view.
 type attempt struct {
-	ballot    gossip.Ballot
+	ballot    Ballot
 	next      *gossip.View
 	emergency bool
 }

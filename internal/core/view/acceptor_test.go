@@ -15,7 +15,7 @@ func acceptorOf(self gossip.NodeID, word string) *acceptor {
 // TestAcceptorKeepsItsPromiseToALeader: until the promise ends, another candidate gets a
 // promise only if the leader is certainly dead.
 func TestAcceptorKeepsItsPromiseToALeader(t *testing.T) {
-	candidate := gossip.Ballot{Round: 9, Node: 2}
+	candidate := Ballot{Round: 9, Node: 2}
 	for name, c := range map[string]struct {
 		change  func(a *acceptor)
 		claimed []gossip.NodeID
@@ -28,10 +28,10 @@ func TestAcceptorKeepsItsPromiseToALeader(t *testing.T) {
 		"a claim of its death":              {func(*acceptor) {}, []gossip.NodeID{1}, true},
 		"a claim against a link":            {func(a *acceptor) { a.evidence.setLink(1, true) }, []gossip.NodeID{1}, false},
 		"a claim, where proofs never count": {func(a *acceptor) { a.cfg.Evidence = gossip.EvidenceOff }, []gossip.NodeID{1}, false},
-		"a higher ballot was promised":      {func(a *acceptor) { a.promiseBallot(gossip.Ballot{Round: 10, Node: 1}); a.guard = guard{} }, nil, false},
+		"a higher ballot was promised":      {func(a *acceptor) { a.promiseBallot(Ballot{Round: 10, Node: 1}); a.guard = guard{} }, nil, false},
 	} {
 		a := acceptorOf(3, "uuu")
-		if follows, superseded := a.followLeader(1, &Ping{Ballot: gossip.Ballot{Round: 5, Node: 1}}); !follows || !superseded {
+		if follows, superseded := a.followLeader(1, &Ping{Ballot: Ballot{Round: 5, Node: 1}}); !follows || !superseded {
 			t.Fatalf("%s: follows %v, superseded %v", name, follows, superseded)
 		}
 		c.change(a)
@@ -43,14 +43,14 @@ func TestAcceptorKeepsItsPromiseToALeader(t *testing.T) {
 
 func TestAcceptorRejectsLowerBallots(t *testing.T) {
 	a := acceptorOf(3, "uuu")
-	a.promiseBallot(gossip.Ballot{Round: 7, Node: 2})
-	if follows, superseded := a.followLeader(1, &Ping{Ballot: gossip.Ballot{Round: 6, Node: 1}}); follows || superseded || a.guard.leader != 0 {
+	a.promiseBallot(Ballot{Round: 7, Node: 2})
+	if follows, superseded := a.followLeader(1, &Ping{Ballot: Ballot{Round: 6, Node: 1}}); follows || superseded || a.guard.leader != 0 {
 		t.Errorf("follows %v, superseded %v, guards %v", follows, superseded, a.guard.leader)
 	}
 	if n, ok := a.out.Send[0].Msg.(*Nack); !ok || n.Promised.Round != 7 {
 		t.Errorf("answers %+v", a.out.Send[0].Msg)
 	}
-	if a.onPrepare(1, &Prepare{Ballot: gossip.Ballot{Round: 6, Node: 1}, Base: a.ref()}) || a.promised.Round != 7 {
+	if a.onPrepare(1, &Prepare{Ballot: Ballot{Round: 6, Node: 1}, Base: a.ref()}) || a.promised.Round != 7 {
 		t.Errorf("promised %v", a.promised)
 	}
 	if next := a.nextBallot(); next.Round != 8 || next.Node != 3 {
@@ -64,8 +64,8 @@ func TestAcceptorReportsItsAttempt(t *testing.T) {
 	a := acceptorOf(3, "uuu")
 	next := a.after(2)
 	base := a.view.Epoch
-	a.storeAttempt(base, &attempt{ballot: gossip.Ballot{Round: 4, Node: 1}, next: next})
-	a.onPrepare(1, &Prepare{Ballot: gossip.Ballot{Round: 6, Node: 1}, Base: a.ref()})
+	a.storeAttempt(base, &attempt{ballot: Ballot{Round: 4, Node: 1}, next: next})
+	a.onPrepare(1, &Prepare{Ballot: Ballot{Round: 6, Node: 1}, Base: a.ref()})
 	m := a.out.Send[len(a.out.Send)-1].Msg.(*Promised)
 	if m.Accepted.Header() != next || m.AcceptedBallot.Round != 4 {
 		t.Errorf("reports %+v", m)

@@ -210,9 +210,26 @@ func (c *Core) Generation() uint32 { return c.generation }
 // Over reports whether the incarnation has ended.
 func (c *Core) Over() bool { return c.ended }
 
+// State describes a node's part in the protocol, for operators.
+type State struct {
+	// Part is "joiner", "member", "candidate", or "leader".
+	Part     string
+	Epoch    gossip.Epoch
+	Leader   gossip.NodeID
+	Promised Ballot
+	// Attempt is the epoch of a proposed view that this node has accepted but not yet
+	// learned as decided, 0 if none.
+	Attempt gossip.Epoch
+	// Dead lists the members that are proven dead to this node.
+	Dead []gossip.NodeID
+	// Waiting counts the join and leave requests that wait at this leader.
+	Waiting int
+	Leaving bool
+}
+
 // State returns the core's present state for operators.
-func (c *Core) State() gossip.State {
-	s := gossip.State{Part: "joiner", Promised: c.acceptor.promised, Leader: c.follower.leader, Leaving: c.departure.leaving}
+func (c *Core) State() State {
+	s := State{Part: "joiner", Promised: c.acceptor.promised, Leader: c.follower.leader, Leaving: c.departure.leaving}
 	if c.view == nil {
 		return s
 	}

@@ -20,7 +20,7 @@ func lies(v *gossip.View) map[string]Message {
 	without := &gossip.View{Cluster: v.Cluster, Epoch: v.Epoch + 7, Members: []gossip.Member{{Node: gossip.Node{ID: strangerID}, Joined: 1, Status: gossip.Up}}, Forks: v.Forks}
 	frozen := &gossip.View{Cluster: v.Cluster, Epoch: far, Forks: v.Forks, Members: slices.Clone(v.Members)}
 	fork := &gossip.View{Cluster: v.Cluster, Epoch: far, Members: without.Members, Forks: []gossip.Fork{{From: 1, To: far, Kept: 1000, By: strangerID}}}
-	ballot := gossip.Ballot{Round: roundMax, Node: strangerID}
+	ballot := Ballot{Round: roundMax, Node: strangerID}
 	ping := Ping{Ballot: ballot, Cluster: v.Cluster, Epoch: v.Epoch, Round: 1, Life: true}
 	ahead := ping
 	ahead.Epoch, ahead.View = far, Whole(frozen)
@@ -37,11 +37,11 @@ func lies(v *gossip.View) map[string]Message {
 		"prepare":                   &Prepare{Ballot: ballot, Base: Whole(v)},
 		"prepare in a newer view":   &Prepare{Ballot: ballot, Base: Whole(frozen)},
 		"promised":                  &Promised{Ballot: ballot, Base: v.Epoch, Generation: generationMax},
-		"nack":                      &Nack{Ballot: gossip.Ballot{Round: 1, Node: 1}, Promised: ballot},
-		"pong":                      &Pong{Ballot: gossip.Ballot{Round: 1, Node: 1}, Epoch: far, Round: 1, T0: math.MaxInt64},
+		"nack":                      &Nack{Ballot: Ballot{Round: 1, Node: 1}, Promised: ballot},
+		"pong":                      &Pong{Ballot: Ballot{Round: 1, Node: 1}, Epoch: far, Round: 1, T0: math.MaxInt64},
 		"yield":                     &YieldRequest{Subject: 2},
 		"doubt":                     &Doubt{Ballot: ballot, Dead: []gossip.NodeID{1}},
-		"doubted":                   &Doubted{Ballot: gossip.Ballot{Round: 1, Node: 1}, Asked: []gossip.NodeID{2}},
+		"doubted":                   &Doubted{Ballot: Ballot{Round: 1, Node: 1}, Asked: []gossip.NodeID{2}},
 		"leaves":                    &LeaveRequest{},
 		"leaving":                   &LeaveNotice{},
 		"needs a view":              &NeedView{Epoch: v.Epoch},
@@ -97,7 +97,7 @@ func TestAttackTheFirstViewComesFromAContact(t *testing.T) {
 		w.inject(strangerID, 4, &Promised{Generation: generationMax}) // simulator, seed 17
 		w.inject(strangerID, 4, &JoinPassed{Leader: strangerID})
 		w.inject(strangerID, 4, &Decided{View: Whole(fake)})
-		w.inject(strangerID, 4, &Ping{Ballot: gossip.Ballot{Round: 9, Node: strangerID}, Cluster: 99, Epoch: fake.Epoch, Life: true, View: Whole(fake)})
+		w.inject(strangerID, 4, &Ping{Ballot: Ballot{Round: 9, Node: strangerID}, Cluster: 99, Epoch: fake.Epoch, Life: true, View: Whole(fake)})
 	}
 	lie()
 	w.step(4, Contacts{Nodes: []gossip.Node{{ID: 2}}}) // no leader: it forwards the request
@@ -152,16 +152,16 @@ func TestAttackNumbersNearTheirEnd(t *testing.T) {
 		"generation": &Decided{View: Whole(with(gossip.FirstEpoch(generationMax + 1)))},
 		"step":       &Decided{View: Whole(with(gossip.Epoch(1)<<32 | stepMax + 1))},
 		"promised":   &Promised{Base: 1, Generation: math.MaxUint32},
-		"round":      &Prepare{Ballot: gossip.Ballot{Round: math.MaxUint64, Node: 1}, Base: Whole(v)},
-		"ping":       &Ping{Ballot: gossip.Ballot{Round: roundMax + 1, Node: 1}, Epoch: 1},
-		"nack":       &Nack{Promised: gossip.Ballot{Round: roundMax + 1, Node: 1}},
+		"round":      &Prepare{Ballot: Ballot{Round: math.MaxUint64, Node: 1}, Base: Whole(v)},
+		"ping":       &Ping{Ballot: Ballot{Round: roundMax + 1, Node: 1}, Epoch: 1},
+		"nack":       &Nack{Promised: Ballot{Round: roundMax + 1, Node: 1}},
 	} {
 		var limit *wire.LimitError
 		if _, err := Decode(Append(nil, m)); !errors.As(err, &limit) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, m := range []Message{&Decided{View: Whole(with(gossip.FirstEpoch(generationMax)))}, &Prepare{Ballot: gossip.Ballot{Round: roundMax, Node: 1}, Base: Whole(v)}} {
+	for _, m := range []Message{&Decided{View: Whole(with(gossip.FirstEpoch(generationMax)))}, &Prepare{Ballot: Ballot{Round: roundMax, Node: 1}, Base: Whole(v)}} {
 		if _, err := Decode(Append(nil, m)); err != nil {
 			t.Error(err)
 		}

@@ -27,7 +27,7 @@ import (
 
 // candidacy is one attempt to become leader.
 type candidacy struct {
-	ballot gossip.Ballot
+	ballot Ballot
 	base   gossip.Epoch
 	// preparing is set once the pre-vote is won.
 	preparing bool
@@ -211,7 +211,7 @@ func (p *campaign) onPreVoted(from gossip.NodeID, m *PreVoted) {
 }
 
 // noteRound notes a ballot that a member has promised: a candidacy under a lower one fails.
-func (p *campaign) noteRound(b gossip.Ballot) {
+func (p *campaign) noteRound(b Ballot) {
 	p.acceptor.noteBallot(b)
 	if p.candidacy != nil && p.candidacy.ballot.Less(b) {
 		p.failCandidacy("a member has promised a higher ballot")

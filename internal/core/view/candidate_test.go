@@ -62,7 +62,7 @@ func TestCampaignGoesFromPreVoteToLeadership(t *testing.T) {
 		t.Fatalf("after the pre-vote: won %v, moved %v, promised %v", won, moved, p.acceptor.promised)
 	}
 	found := p.after(3)
-	p.countPromise(3, &Promised{Ballot: ballot, Base: p.view.Epoch, T0: 5, Accepted: Whole(found), AcceptedBallot: gossip.Ballot{Round: 1, Node: 2}})
+	p.countPromise(3, &Promised{Ballot: ballot, Base: p.view.Epoch, T0: 5, Accepted: Whole(found), AcceptedBallot: Ballot{Round: 1, Node: 2}})
 	w, won, _ := p.advanceCandidacy()
 	if !won || w != wayCarry || p.candidacy.found.attempt.next != found || p.candidacy.found.t0[3] != 5 {
 		t.Errorf("won %v, way %v, found %+v", won, w, p.candidacy.found)
@@ -71,7 +71,7 @@ func TestCampaignGoesFromPreVoteToLeadership(t *testing.T) {
 
 func TestCampaignFailsAndBacksOff(t *testing.T) {
 	for name, fail := range map[string]func(p *campaign){
-		"a higher ballot": func(p *campaign) { p.noteRound(gossip.Ballot{Round: 9, Node: 2}) },
+		"a higher ballot": func(p *campaign) { p.noteRound(Ballot{Round: 9, Node: 2}) },
 		"a denied proof": func(p *campaign) {
 			p.onPreVoted(2, &PreVoted{Ballot: p.candidacy.ballot, Base: p.view.Epoch, Hears: []gossip.NodeID{3}})
 		},
@@ -90,7 +90,7 @@ func TestCampaignFailsAndBacksOff(t *testing.T) {
 func TestCampaignLeavesTheFieldToAnotherCandidate(t *testing.T) {
 	p := campaignOf(1, "uuu")
 	p.beginCandidacy()
-	p.acceptor.promiseBallot(gossip.Ballot{Round: 9, Node: 2})
+	p.acceptor.promiseBallot(Ballot{Round: 9, Node: 2})
 	p.yieldToCandidate()
 	if at := p.campaignAt(); p.candidacy != nil || at != p.candidateUntil || at < p.now.Add(testPing/4) {
 		t.Errorf("stands at %v, leaves the field until %v", at, p.candidateUntil)

@@ -254,7 +254,7 @@ func (w *writer) bool(v bool) *writer        { w.b = wire.AppendBool(w.b, v); re
 func (w *writer) id(v gossip.NodeID) *writer { w.b = wire.AppendU64(w.b, uint64(v)); return w }
 func (w *writer) str(s string) *writer       { w.b = wire.AppendString(w.b, s); return w }
 
-func (w *writer) putBallot(b gossip.Ballot) *writer { return w.u(b.Round).id(b.Node) }
+func (w *writer) putBallot(b Ballot) *writer { return w.u(b.Round).id(b.Node) }
 
 func (w *writer) putIDs(ids []gossip.NodeID) *writer {
 	w.u(uint64(len(ids)))
@@ -311,8 +311,8 @@ func (r reader) checkGeneration(g uint64) uint32 {
 	return uint32(g)
 }
 
-func (r reader) readBallot() gossip.Ballot {
-	b := gossip.Ballot{Round: r.Uvarint(), Node: r.id()}
+func (r reader) readBallot() Ballot {
+	b := Ballot{Round: r.Uvarint(), Node: r.id()}
 	r.within("round", b.Round, roundMax)
 	return b
 }

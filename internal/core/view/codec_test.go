@@ -31,7 +31,7 @@ func samplePacked() *SentView {
 }
 
 func samples() []Message {
-	b, v := gossip.Ballot{Round: 3, Node: 9}, sampleView()
+	b, v := Ballot{Round: 3, Node: 9}, sampleView()
 	ping := Ping{Ballot: b, Cluster: 7, Epoch: 5, Round: 6, Echo: -7, Remaining: time.Second, Life: true}
 	withView := ping
 	withView.View, withView.Secret = Whole(v), [2]uint64{1, 2}

@@ -10,7 +10,7 @@ import (
 
 // leadership is the state of a leader.
 type leadership struct {
-	ballot gossip.Ballot
+	ballot Ballot
 	// since is when its prepare completed. Each promise was given before that, and after
 	// the promiser's promise to a former leader had ended; the prepare itself may have
 	// been sent long before.

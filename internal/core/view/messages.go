@@ -10,7 +10,7 @@ import (
 // PreVote asks whether the receiver would promise a ballot, without changing any state:
 // raising a ballot disturbs a leader.
 type PreVote struct {
-	Ballot gossip.Ballot
+	Ballot Ballot
 	// Base is the candidate's view; the receiver may learn it.
 	Base *SentView
 	// Dead lists the members that are certainly dead to the candidate: the receiver may
@@ -21,11 +21,11 @@ type PreVote struct {
 
 // PreVoted answers PreVote.
 type PreVoted struct {
-	Ballot gossip.Ballot
+	Ballot Ballot
 	Base   gossip.Epoch
 	Yes    bool
 	// Promised is the highest ballot that the receiver has promised.
-	Promised gossip.Ballot
+	Promised Ballot
 	// Hears lists the members of Dead and Weak with which the sender has a link.
 	Hears []gossip.NodeID
 }
@@ -33,7 +33,7 @@ type PreVoted struct {
 // Prepare asks for a promise to accept no lower ballot, and for the attempt accepted on
 // top of Base.
 type Prepare struct {
-	Ballot gossip.Ballot
+	Ballot Ballot
 	Base   *SentView
 	// Dead and Weak are those of PreVote.
 	Dead, Weak []gossip.NodeID
@@ -41,12 +41,12 @@ type Prepare struct {
 
 // Promised answers Prepare with a promise.
 type Promised struct {
-	Ballot gossip.Ballot
+	Ballot Ballot
 	Base   gossip.Epoch
 	// Accepted is the view that the sender accepted on top of Base, nil if none.
 	Accepted *SentView
 	// AcceptedBallot and Emergency belong to Accepted.
-	AcceptedBallot gossip.Ballot
+	AcceptedBallot Ballot
 	Emergency      bool
 	// Generation is the highest that the sender has met in any view or attempt.
 	Generation uint32
@@ -57,13 +57,13 @@ type Promised struct {
 
 // Nack rejects a message whose ballot is below a promised one.
 type Nack struct {
-	Ballot   gossip.Ballot
-	Promised gossip.Ballot
+	Ballot   Ballot
+	Promised Ballot
 }
 
 // Ping renews the promises to a leader and its members' leases.
 type Ping struct {
-	Ballot  gossip.Ballot
+	Ballot  Ballot
 	Cluster uint64
 	Epoch   gossip.Epoch
 	// Round numbers the leader's rounds of pings; the leader records when it sent each.
@@ -84,7 +84,7 @@ type Ping struct {
 
 // Pong answers Ping and Accept.
 type Pong struct {
-	Ballot gossip.Ballot
+	Ballot Ballot
 	Epoch  gossip.Epoch
 	Round  uint64
 	// T0 is the sender's own clock at sending. Only the sender can interpret it.
@@ -141,13 +141,13 @@ type YieldRequest struct{ Subject gossip.NodeID }
 // Doubt asks whether the receiver has links with nodes that are proven dead to the
 // leader.
 type Doubt struct {
-	Ballot gossip.Ballot
+	Ballot Ballot
 	Dead   []gossip.NodeID
 }
 
 // Doubted answers Doubt with the nodes with which the sender has a link.
 type Doubted struct {
-	Ballot gossip.Ballot
+	Ballot Ballot
 	Asked  []gossip.NodeID
 	Hears  []gossip.NodeID
 }
@@ -270,3 +270,15 @@ func (*Vouch) isMessage()        {}
 func (*Vouched) isMessage()      {}
 func (*Confront) isMessage()     {}
 func (*Confronted) isMessage()   {}
+
+// Ballot orders the attempts to lead: by round, then by candidate. There is one sequence
+// of ballots over all epochs. The zero Ballot is below every other.
+type Ballot struct {
+	Round uint64
+	Node  gossip.NodeID
+}
+
+// Less reports whether b is lower than o.
+func (b Ballot) Less(o Ballot) bool {
+	return b.Round < o.Round || b.Round == o.Round && b.Node < o.Node
+}

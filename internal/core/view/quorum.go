@@ -53,6 +53,11 @@ type quorums struct {
 	silence  *silence
 }
 
+// countingPolicy is a Policy whose Quorum depends only on numbers; see gossip.Policy.
+type countingPolicy interface {
+	EnoughVoters(voters, yes int, senior bool) bool
+}
+
 // tally counts which rounds of pings a plain quorum of one view has answered. An
 // answer to a later round renews the promise later, so it counts for earlier ones
 // too: only the newest round that a member answered matters. The count is updated with
@@ -64,7 +69,7 @@ type tally struct {
 	self   gossip.NodeID
 	policy gossip.Policy
 	// count is the policy if it depends on numbers only.
-	count  gossip.CountingPolicy
+	count  countingPolicy
 	voters int
 	// selfVotes and selfSenior are set if the leader, which answers its own rounds, votes
 	// and is the most senior.
@@ -80,7 +85,7 @@ type tally struct {
 func (c *Core) newTally(v *gossip.View) *tally {
 	o := c.leadership
 	t := &tally{view: v, peers: o.peers, self: c.self(), policy: c.cfg.Partition}
-	t.count, _ = t.policy.(gossip.CountingPolicy)
+	t.count, _ = t.policy.(countingPolicy)
 	for i := range v.Members {
 		m := &v.Members[i]
 		if !m.Status.Votes() {

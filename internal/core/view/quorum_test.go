@@ -141,3 +141,7 @@ func TestTallyCountsLikePlainQuorum(t *testing.T) {
 		}
 	})
 }
+
+// Every policy of package gossip is counted: without the method, a leader would call Quorum
+// at each answer.
+var _ = [...]countingPolicy{gossip.KeepMajority{}, gossip.StaticQuorum{}, gossip.KeepOldest{}, gossip.AssumeCrash{}}

@@ -33,7 +33,7 @@ type epochOf struct {
 type step struct {
 	cluster uint64
 	base    gossip.Epoch
-	ballot  gossip.Ballot
+	ballot  Ballot
 }
 
 type acceptance struct {
