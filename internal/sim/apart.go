@@ -12,21 +12,6 @@ import (
 // (internal/core/view/foreign.go, foreign.go of the root package). Before that a shard lives on
 // both sides; package invariant has what holds from the meeting on.
 
-// drawApart makes a run of two clusters, and turns off the settings that need a single one.
-func (s *swarm) drawApart(r *pcg, cfg *Config) {
-	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
-	if !cfg.apart && (!plain || !r.chance(10)) || s.nodes < 2 || s.orderly || s.aim != aimNone {
-		return
-	}
-	s.apart = true
-	s.policy, s.forged, s.wrongEvidence, s.driftBeyond, s.clientWrites = nil, false, false, false, false
-	s.ending, s.minMembers = endAll, 1
-	s.duration += 3 * time.Second
-	for i := range s.types {
-		s.types[i].state = false
-	}
-}
-
 // meeting is the state of a world whose hosts begin on two sides.
 type meeting struct {
 	// left has the hosts of one side, as bits; met is set when the sides are connected.
@@ -57,7 +42,7 @@ func (w *world) standApart() {
 		return
 	}
 	n := len(w.hosts)
-	w.meeting = meeting{left: 1 + w.apartRand.intn(1<<n-2), formedOn: map[uint64]int{}}
+	w.meeting = meeting{left: 1 + w.apartRand.IntN(1<<n-2), formedOn: map[uint64]int{}}
 	for i := range w.hosts {
 		for j := range w.hosts {
 			if w.parted(i, j) {
@@ -69,7 +54,7 @@ func (w *world) standApart() {
 	for _, t := range w.types {
 		t.hosting.Apart(func(cluster uint64) int { return w.meeting.formedOn[cluster] }, grace)
 	}
-	w.after(w.apartRand.dur(w.swarm.duration/4, w.swarm.duration*3/4), w.meet)
+	w.After(w.apartRand.Duration(w.swarm.duration/4, w.swarm.duration*3/4), w.meet)
 }
 
 // meet connects the two sides.

@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -21,8 +22,8 @@ type call struct {
 	// at is where the request is, 0 while it waits in a buffer here.
 	at       nodeID
 	deadline clock.Instant
-	due      instant
-	begun    instant
+	due      virtual.Instant
+	begun    virtual.Instant
 	// hosted is set if the type had a home, and the asker a lease, at begun; noRoom if the ask
 	// failed because a queue was full.
 	hosted, noRoom bool
@@ -52,17 +53,17 @@ const askSlack = 100 * time.Millisecond
 // beginAsk makes an ask of a message.
 func (u *upper) beginAsk(m *message) {
 	w := u.p.w
-	d := w.setRand.dur(time.Millisecond, w.swarm.askMax)
+	d := w.setRand.Duration(time.Millisecond, w.swarm.askMax)
 	if w.swarm.orderly {
 		d += 5 * time.Second
 	}
 	w.calls++
 	m.Call = w.calls
-	c := &call{deadline: u.p.now().Add(d), begun: w.now, hosted: u.p.hosted(u.spec) && u.p.leaseValid()}
-	c.due = u.p.clk.when(c.deadline)
+	c := &call{deadline: u.p.now().Add(d), begun: w.Now(), hosted: u.p.hosted(u.spec) && u.p.leaseValid()}
+	c.due = u.p.clk.When(c.deadline)
 	u.calls[m.Call] = c
 	w.types[u.number].asks.Begun(invariant.Ask{Asker: m.Sender, Call: m.Call})
-	w.at(c.due, func() {
+	w.At(c.due, func() {
 		u.p.run(func() {
 			if c := u.calls[m.Call]; c != nil {
 				c.noRoom = u.path.Withdraw(m)
@@ -86,7 +87,7 @@ func (u *upper) over(call uint64, how outcomeOf) {
 	delete(u.calls, call)
 	w.outcomes[how]++
 	w.event(u.p, "ask over", call, func() string { return how.String() })
-	w.judge(w.types[u.number].asks.Over(time.Duration(w.now), invariant.Ask{Asker: u.p.node.ID, Call: call}, how))
+	w.judge(w.types[u.number].asks.Over(time.Duration(w.Now()), invariant.Ask{Asker: u.p.node.ID, Call: call}, how))
 	t := w.types[u.number]
 	home := c.hosted && t.unhosted < c.begun && len(t.untaken) == 0
 	if w.swarm.orderly && !w.calm && how != answered && home && !c.noRoom && !u.p.member.leaving {
@@ -111,7 +112,7 @@ func (p *proc) hosted(t *typeSpec) bool {
 func (p *proc) noteUnhosted() {
 	for i, t := range p.w.types {
 		if !p.hosted(&p.w.swarm.types[i]) {
-			t.unhosted = p.w.now
+			t.unhosted = p.w.Now()
 		}
 	}
 }
@@ -193,8 +194,8 @@ func (w *world) checkAsks() {
 		for _, u := range p.layers.types {
 			for _, n := range slices.Sorted(maps.Keys(u.calls)) {
 				c := u.calls[n]
-				if u.on && w.now > c.due.add(askSlack) && w.now > p.pausedUntil.add(askSlack) {
-					w.fail("L3", "%s: ask %d of type %s hangs %v after its deadline", p.label, n, u.spec.name, w.now.sub(c.due))
+				if u.on && w.Now() > c.due.Add(askSlack) && w.Now() > p.pausedUntil.Add(askSlack) {
+					w.fail("L3", "%s: ask %d of type %s hangs %v after its deadline", p.label, n, u.spec.name, w.Now().Sub(c.due))
 				}
 			}
 		}

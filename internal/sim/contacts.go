@@ -6,6 +6,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
 
 // memberlist is modelled as an adversary. Its contacts differ from node to node, come
@@ -14,11 +15,11 @@ import (
 
 // askAround repeatedly hands contacts to a process, and decides which process forms a cluster.
 func (p *proc) askAround() {
-	wait := p.w.toldRand.dur(20*time.Millisecond, 400*time.Millisecond)
+	wait := p.w.toldRand.Duration(20*time.Millisecond, 400*time.Millisecond)
 	if p.member.view != nil {
 		wait *= 4
 	}
-	p.w.after(wait, func() {
+	p.w.After(wait, func() {
 		if !p.alive || p.over {
 			return
 		}
@@ -51,15 +52,15 @@ func (p *proc) learn() {
 // story draws the nodes that memberlist reports to one process at one time.
 func (w *world) story(p *proc) []gossip.Node {
 	var told []gossip.Node
-	for _, i := range w.toldRand.subset(len(w.hosts), 1+w.toldRand.intn(len(w.hosts))) {
+	for _, i := range w.toldRand.Subset(len(w.hosts), 1+w.toldRand.IntN(len(w.hosts))) {
 		if w.parted(p.slot, i) {
 			continue
 		}
-		if q := w.hosts[i].proc; q != nil && (q != p || w.toldRand.chance(10)) {
+		if q := w.hosts[i].proc; q != nil && (q != p || w.toldRand.Chance(10)) {
 			told = append(told, q.node)
 		}
-		if old := w.hosts[i].former; len(old) > 0 && w.toldRand.chance(25) {
-			told = append(told, old[w.toldRand.intn(len(old))])
+		if old := w.hosts[i].former; len(old) > 0 && w.toldRand.Chance(25) {
+			told = append(told, old[w.toldRand.IntN(len(old))])
 		}
 	}
 	return told
@@ -97,22 +98,22 @@ func (p *proc) regroup() {
 	if m.view == nil || m.leaving {
 		return
 	}
-	now := p.w.now
+	now := p.w.Now()
 	if p.leaseValid() {
-		m.lostSince = never
+		m.lostSince = virtual.Never
 	} else {
 		m.lostSince = min(m.lostSince, now)
 	}
-	if m.lostSince != never && p.allDead() {
+	if m.lostSince != virtual.Never && p.allDead() {
 		m.deadSince = min(m.deadSince, now)
 	} else {
-		m.deadSince = never
+		m.deadSince = virtual.Never
 	}
-	if m.deadSince != never && now.sub(m.deadSince) > reformAfter {
+	if m.deadSince != virtual.Never && now.Sub(m.deadSince) > reformAfter {
 		p.removed(gossip.Removed{Reason: "its whole view is dead"})
 		return
 	}
-	if p.w.toldRand.intn(16) == 0 {
+	if p.w.toldRand.IntN(16) == 0 {
 		p.lookAround()
 	}
 }
@@ -130,7 +131,7 @@ func (p *proc) allDead() bool {
 // lookAround asks one contact point which cluster it belongs to.
 func (p *proc) lookAround() {
 	w, m := p.w, &p.member
-	i := w.toldRand.intn(len(w.hosts))
+	i := w.toldRand.IntN(len(w.hosts))
 	q := w.hosts[i].proc
 	if q == nil || q == p || q.paused || q.over || q.member.view == nil || w.blocked(p.slot, i) != open || m.view.Member(q.node.ID) != nil {
 		return
@@ -139,7 +140,7 @@ func (p *proc) lookAround() {
 	switch {
 	case theirs.Cluster == m.view.Cluster && !invariant.SameView(theirs, m.view):
 		p.sendView(view.Send{To: q.node.ID, Msg: &view.Decided{View: view.Whole(m.view)}})
-	case theirs.Cluster != m.view.Cluster && q.leaseValid() && m.lostSince != never && w.now.sub(m.lostSince) > w.swarm.removeAfter+w.swarm.lease:
+	case theirs.Cluster != m.view.Cluster && q.leaseValid() && m.lostSince != virtual.Never && w.Now().Sub(m.lostSince) > w.swarm.removeAfter+w.swarm.lease:
 		p.removed(gossip.Removed{Reason: "lost its quorum and found a live cluster", Outranked: true})
 	case theirs.Cluster != m.view.Cluster && q.leaseValid() && p.leaseValid():
 		p.step(view.ForeignSeen{Cluster: theirs.Cluster, Nodes: append([]gossip.Node{q.node}, nodesIn(theirs)...)})

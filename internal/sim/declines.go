@@ -14,22 +14,6 @@ import (
 // the type later, and keep what they promised before. A process that the last coordinator
 // has refused declines too. The model draws refusals per view, without a reason.
 
-// drawDeclines draws which processes decline, beside the proxies.
-func (s *swarm) drawDeclines(r *pcg) {
-	s.refusals = []int{0, 0, 25, 60}[r.intn(4)]
-	for i := range s.types {
-		if r.chance(30) {
-			s.types[i].absent = r.intn(1 << s.nodes)
-			s.types[i].late = s.types[i].absent & r.intn(1<<s.nodes)
-		}
-	}
-}
-
-// runs reports whether a host runs a type, as a host or a proxy, sooner or later.
-func (s *swarm) runs(slot int, t *typeSpec) bool {
-	return t.absent>>slot&1 == 0 || t.late>>slot&1 == 1
-}
-
 // officeOf is a term of a type's coordinators, in one cluster.
 type officeOf struct {
 	cluster uint64
@@ -64,7 +48,7 @@ func (u *upper) registerLate() {
 	if !u.foreign || !w.swarm.runs(u.p.slot, u.spec) {
 		return
 	}
-	u.p.later(w.declineRand.dur(0, 2*time.Second), func() {
+	u.p.later(w.declineRand.Duration(0, 2*time.Second), func() {
 		u.put(func() {
 			v := u.p.layers.view
 			if u.p.member.leaving {
@@ -106,7 +90,7 @@ func (u *upper) declines(from nodeID, m protocol.Message) *protocol.Declined {
 // a drawn answer to whether the last coordinator has refused this process.
 func (u *upper) upperViewOf(v *gossip.View) {
 	w := u.p.w
-	refused := w.declineRand.chance(w.swarm.refusals)
+	refused := w.declineRand.Chance(w.swarm.refusals)
 	u.put(func() {
 		u.stepRegion(region.ViewChanged{View: v})
 		if w.swarm.refusals > 0 {

@@ -26,19 +26,6 @@ type file struct {
 
 var errDisk = errors.New("the disk is full")
 
-// drawDisks draws whether words are durable.
-func (s *swarm) drawDisks(r *pcg, cfg *Config) {
-	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
-	if !cfg.disks && (!plain || !r.chance(25)) || s.orderly || s.aim != aimNone || s.apart {
-		return
-	}
-	s.disks, s.clientWrites = true, true
-	if s.restartAll = r.coin(); r.coin() {
-		s.ending = endAll
-	}
-	s.diskEvery = r.dur(200*time.Millisecond, 3*time.Second)
-}
-
 // durable reports whether a key is kept in files.
 func (w *world) isDurable(key string) bool {
 	return key == keyClient || w.cfg.Mutant.Is("records need the disk")
@@ -50,11 +37,11 @@ func (w *world) planDisks() {
 	if !w.swarm.disks {
 		return
 	}
-	w.after(w.diskRand.dur(0, 2*w.swarm.diskEvery), func() {
+	w.After(w.diskRand.Duration(0, 2*w.swarm.diskEvery), func() {
 		if w.calm {
 			return
 		}
-		h := &w.hosts[w.diskRand.intn(len(w.hosts))]
+		h := &w.hosts[w.diskRand.IntN(len(w.hosts))]
 		w.setDisk(h, !h.diskFails)
 		w.planDisks()
 	})
@@ -70,7 +57,7 @@ func (w *world) setDisk(h *host, fails bool) {
 
 // mendDisks ends the failures of disks, or leaves them.
 func (w *world) mendDisks() {
-	if !w.swarm.disks || w.diskRand.coin() {
+	if !w.swarm.disks || w.diskRand.Coin() {
 		return
 	}
 	for i := range w.hosts {
@@ -103,7 +90,7 @@ func (r *replica) openFile() {
 
 // wallMillis is the wall clock, in milliseconds, when the process's clock stood at 0.
 func (p *proc) wallMillis() uint64 {
-	return uint64(1<<40 + int64(p.w.now)/int64(time.Millisecond) - int64(p.now())/int64(time.Millisecond))
+	return uint64(1<<40 + int64(p.w.Now())/int64(time.Millisecond) - int64(p.now())/int64(time.Millisecond))
 }
 
 // save stores the changes of the last step before its effects are carried out.
@@ -187,7 +174,7 @@ func (w *world) checkWords(q map[int]bool) {
 				continue
 			}
 			has := w.words(r)
-			w.judge(w.durable[role].Missing(time.Duration(w.now), has))
+			w.judge(w.durable[role].Missing(time.Duration(w.Now()), has))
 			w.hit(markWordsKept)
 			break
 		}

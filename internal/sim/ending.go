@@ -66,8 +66,8 @@ func (w *world) drawQuorum() map[int]bool {
 	if !w.enough(in) {
 		return nil
 	}
-	for _, slot := range w.faultRand.perm(len(w.hosts)) {
-		if in[slot] && w.faultRand.coin() {
+	for _, slot := range w.faultRand.Perm(len(w.hosts)) {
+		if in[slot] && w.faultRand.Coin() {
 			delete(in, slot)
 			if !w.enough(in) {
 				in[slot] = true
@@ -127,14 +127,14 @@ func (w *world) heal(q map[int]bool) {
 func (w *world) endQuorum(q map[int]bool) {
 	w.hit(markQuorumLost)
 	w.event(nil, "quorum healed", uint64(len(q)), nil)
-	cut := w.now
+	cut := w.Now()
 	w.heal(q)
 	stop := w.swarm.lease + 2*w.drift(w.swarm.lease) + time.Millisecond
-	w.until(cut.add(stop))
+	w.until(cut.Add(stop))
 	for i := range w.hosts {
 		p := w.hosts[i].proc
 		if p != nil && !q[i] && p.leaseValid() && !w.driftBroken {
-			w.fail("L5", "%s still holds a lease %v after it was cut off from the quorum", p.label, w.now.sub(cut))
+			w.fail("L5", "%s still holds a lease %v after it was cut off from the quorum", p.label, w.Now().Sub(cut))
 		}
 	}
 	if !w.untilTrue(healBound, 50*time.Millisecond, func() bool { return w.whole(q) }) {
@@ -147,7 +147,7 @@ func (w *world) endQuorum(q map[int]bool) {
 		}
 		w.fail("L6", "the healed quorum %v does not act within %v", w.labels(q), healBound)
 	}
-	w.settled("quorum", w.now.sub(cut))
+	w.settled("quorum", w.Now().Sub(cut))
 	w.hit(markQuorumRegained)
 	w.endUpperLiveness(q)
 }
@@ -215,7 +215,7 @@ func (w *world) everyone() map[int]bool {
 
 func (w *world) endAll() {
 	w.meet()
-	from, bound := w.now, healBound
+	from, bound := w.Now(), healBound
 	if w.swarm.apart {
 		bound += shunMost
 	}
@@ -240,7 +240,7 @@ func (w *world) endAll() {
 			w.fail("L1", "the healed cluster does not become one within %v after all without a lease were restarted", healBound)
 		}
 	}
-	w.settled("all", w.now.sub(from))
+	w.settled("all", w.Now().Sub(from))
 	w.endUpperLiveness(q)
 }
 
@@ -273,34 +273,34 @@ func (w *world) endSurvivor() {
 	// G6 promises nothing when proofs come late or are weak, and a late frame of the dead
 	// takes them back.
 	w.swarm.lateProofs, w.swarm.datagrams, w.swarm.sealPercent = false, false, 100
-	w.until(w.now.add(w.swarm.removeAfter + w.swarm.late))
+	w.until(w.Now().Add(w.swarm.removeAfter + w.swarm.late))
 	if !w.untilTrue(healBound, 50*time.Millisecond, func() bool { return w.whole(w.all()) }) {
 		w.fail("L1", "the calm cluster came apart")
 	}
 	for i := range w.hosts {
 		w.hosts[i].stay = true
 	}
-	left := w.hosts[w.faultRand.intn(len(w.hosts))].proc
+	left := w.hosts[w.faultRand.IntN(len(w.hosts))].proc
 	gap := time.Duration(0)
-	if w.faultRand.coin() {
-		gap = w.faultRand.dur(0, w.swarm.lease)
+	if w.faultRand.Coin() {
+		gap = w.faultRand.Duration(0, w.swarm.lease)
 	}
-	for _, i := range w.faultRand.perm(len(w.hosts)) {
+	for _, i := range w.faultRand.Perm(len(w.hosts)) {
 		if p := w.hosts[i].proc; p != left {
 			p.crash(false)
-			w.until(w.now.add(gap))
+			w.until(w.Now().Add(gap))
 		}
 	}
-	from := w.now
+	from := w.Now()
 	q := map[int]bool{left.slot: true}
 	if !w.untilTrue(survivorBound, 10*time.Millisecond, func() bool { return w.whole(q) }) {
-		if left.leaseEnd().add(-w.swarm.lease/10) < left.member.lastProof {
+		if left.leaseEnd().Add(-w.swarm.lease/10) < left.member.lastProof {
 			w.event(left, "proof after the window", 0, nil)
 			return
 		}
 		w.fail("G6", "the survivor %s does not act within %v of the last crash", left.label, survivorBound)
 	}
-	w.settled("survivor", w.now.sub(from))
+	w.settled("survivor", w.Now().Sub(from))
 	w.endUpperLiveness(q)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -27,11 +28,11 @@ type link struct {
 	// proof is set while the peer counts as dead; certain is set while the core holds the
 	// proof as certain; final is set when the proof is never withdrawn.
 	proof, certain, final bool
-	lostAt                instant // never while the link stands
+	lostAt                virtual.Instant // never while the link stands
 	refusals              int
-	firstRefusal          instant
+	firstRefusal          virtual.Instant
 	// proofAt is when a late proof comes.
-	proofAt instant
+	proofAt virtual.Instant
 }
 
 const (
@@ -44,7 +45,7 @@ const (
 func (l *links) peer(id nodeID) *link {
 	x := l.peers[id]
 	if x == nil {
-		x = &link{lostAt: never}
+		x = &link{lostAt: virtual.Never}
 		l.peers[id] = x
 	}
 	return x
@@ -77,8 +78,8 @@ func (l *links) members(v *gossip.View) {
 func (l *links) dial(id nodeID, x *link) {
 	if to := l.p.w.byID[id]; to != nil && !x.final {
 		l.p.dialed(to, transport.Control)
-		if !x.up && x.lostAt == never {
-			x.lostAt = l.p.w.now
+		if !x.up && x.lostAt == virtual.Never {
+			x.lostAt = l.p.w.Now()
 		}
 	}
 }
@@ -86,7 +87,7 @@ func (l *links) dial(id nodeID, x *link) {
 // keep dials again what is down, and reports it.
 func (l *links) keep() {
 	p := l.p
-	p.w.after(keepEvery, func() {
+	p.w.After(keepEvery, func() {
 		if !p.alive || p.over {
 			return
 		}
@@ -107,7 +108,7 @@ func (l *links) tend() {
 		}
 		l.dial(id, x)
 		l.conclude(id, x)
-		if l.p.w.now.sub(x.lostAt) >= unreachableAfter {
+		if l.p.w.Now().Sub(x.lostAt) >= unreachableAfter {
 			down = append(down, id)
 		}
 	}
@@ -146,7 +147,7 @@ func (p *proc) linkEvent(typ transport.PeerEventType, class transport.Class, id 
 	case transport.Connected:
 		x.met = true
 		if control {
-			x.up, x.lostAt, x.refusals = true, never, 0
+			x.up, x.lostAt, x.refusals = true, virtual.Never, 0
 		}
 		l.heard(id)
 		p.upperPeer(id, class, true)
@@ -157,7 +158,7 @@ func (p *proc) linkEvent(typ transport.PeerEventType, class transport.Class, id 
 	case transport.Lost:
 		if control {
 			x.up = false
-			x.lostAt = min(x.lostAt, p.w.now)
+			x.lostAt = min(x.lostAt, p.w.Now())
 		}
 		p.upperPeer(id, class, false)
 	case transport.AcceptedLost:
@@ -176,12 +177,12 @@ func (p *proc) linkEvent(typ transport.PeerEventType, class transport.Class, id 
 		}
 	case transport.DialFailed:
 		x.refusals = 0
-		x.lostAt = min(x.lostAt, p.w.now)
+		x.lostAt = min(x.lostAt, p.w.Now())
 	}
 }
 
 func (l *links) refused(id nodeID, x *link) {
-	now := l.p.w.now
+	now := l.p.w.Now()
 	x.lostAt = min(x.lostAt, now)
 	if x.refusals == 0 {
 		x.firstRefusal = now
@@ -191,11 +192,11 @@ func (l *links) refused(id nodeID, x *link) {
 }
 
 func (l *links) conclude(id nodeID, x *link) {
-	if x.certain || !x.met || !x.member || x.lostAt == never || x.refusals < 2 {
+	if x.certain || !x.met || !x.member || x.lostAt == virtual.Never || x.refusals < 2 {
 		return
 	}
-	now := l.p.w.now
-	if now.sub(x.firstRefusal) < refusalsSpan || x.in && now.sub(x.lostAt) < refusalsReadOut {
+	now := l.p.w.Now()
+	if now.Sub(x.firstRefusal) < refusalsSpan || x.in && now.Sub(x.lostAt) < refusalsReadOut {
 		return
 	}
 	if l.p.w.swarm.lateProofs && now < x.late(l.p.w) {
@@ -213,7 +214,7 @@ func (l *links) conclude(id nodeID, x *link) {
 // host answers as the kernel does (forged).
 func (l *links) sealed(id nodeID) bool {
 	w, q := l.p.w, l.p.w.byID[id]
-	if w.sealRand.intn(100) >= w.swarm.sealPercent || q == nil {
+	if w.sealRand.IntN(100) >= w.swarm.sealPercent || q == nil {
 		return false
 	}
 	host := &w.hosts[q.slot]
@@ -252,10 +253,10 @@ func (w *world) certain(k proofKind) bool {
 
 // late returns when a proof arrives in runs with late proofs, drawn once for each proof.
 // It arrives immediately, a little later, or possibly after the window in which it counts.
-func (x *link) late(w *world) instant {
+func (x *link) late(w *world) virtual.Instant {
 	if x.proofAt == 0 {
-		d := []time.Duration{0, w.swarm.lease / 4, 3 * w.swarm.removeAfter}[w.netRand.intn(3)]
-		x.proofAt = w.now.add(w.netRand.dur(0, d))
+		d := []time.Duration{0, w.swarm.lease / 4, 3 * w.swarm.removeAfter}[w.netRand.IntN(3)]
+		x.proofAt = w.Now().Add(w.netRand.Duration(0, d))
 	}
 	return x.proofAt
 }
@@ -268,7 +269,7 @@ func (l *links) prove(id nodeID, kind proofKind, why string) {
 		return
 	}
 	if certain && !x.certain {
-		l.p.member.lastProof = w.now
+		l.p.member.lastProof = w.Now()
 	}
 	x.proof, x.certain, x.final = true, x.certain || certain, kind.final()
 	w.event(l.p, "proof", uint64(id), func() string { return w.name(id) + " " + why })

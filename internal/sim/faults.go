@@ -9,7 +9,7 @@ import (
 
 // planFaults keeps breaking things until the run's faults end.
 func (w *world) planFaults() {
-	w.after(w.faultRand.dur(0, 2*w.swarm.faultEvery), func() {
+	w.After(w.faultRand.Duration(0, 2*w.swarm.faultEvery), func() {
 		if w.calm {
 			return
 		}
@@ -42,7 +42,7 @@ func (w *world) fault() {
 		}
 	}
 	if len(on) > 0 {
-		on[w.faultRand.intn(len(on))]()
+		on[w.faultRand.IntN(len(on))]()
 	}
 }
 
@@ -62,13 +62,13 @@ func (w *world) anyone() *proc {
 	if len(ps) == 0 {
 		return nil
 	}
-	return ps[w.faultRand.intn(len(ps))]
+	return ps[w.faultRand.IntN(len(ps))]
 }
 
 // instants of interest around a lease.
 func (w *world) span() time.Duration {
 	l := w.swarm.lease
-	return []time.Duration{l / 3, l * 9 / 10, l * 3 / 2, 3 * l, 8 * l}[w.faultRand.intn(5)] + w.faultRand.dur(0, l/5)
+	return []time.Duration{l / 3, l * 9 / 10, l * 3 / 2, 3 * l, 8 * l}[w.faultRand.IntN(5)] + w.faultRand.Duration(0, l/5)
 }
 
 func (w *world) faultCrash() {
@@ -79,14 +79,14 @@ func (w *world) faultCrash() {
 
 func (w *world) crashOne(p *proc) {
 	slot := p.slot
-	p.crash(w.swarm.powerLoss && w.faultRand.chance(40))
-	if w.swarm.restart || w.faultRand.chance(40) {
-		w.restartIn(slot, w.faultRand.dur(2*time.Millisecond, 3*time.Second))
+	p.crash(w.swarm.powerLoss && w.faultRand.Chance(40))
+	if w.swarm.restart || w.faultRand.Chance(40) {
+		w.restartIn(slot, w.faultRand.Duration(2*time.Millisecond, 3*time.Second))
 	}
 }
 
 func (w *world) restartIn(slot int, d time.Duration) {
-	w.after(d, func() {
+	w.After(d, func() {
 		if h := &w.hosts[slot]; h.proc == nil && !w.calm && !h.stay {
 			w.start(slot)
 		}
@@ -100,7 +100,7 @@ func (w *world) faultRestartAll() {
 	w.hit(markRestartAll)
 	for _, p := range w.running() {
 		p.crash(false)
-		w.restartIn(p.slot, w.faultRand.dur(2*time.Millisecond, time.Second))
+		w.restartIn(p.slot, w.faultRand.Duration(2*time.Millisecond, time.Second))
 	}
 }
 
@@ -115,7 +115,7 @@ func (w *world) pauseFor(p *proc, d time.Duration) {
 		return
 	}
 	p.pause()
-	w.after(d, func() {
+	w.After(d, func() {
 		if !w.calm {
 			p.resume()
 		}
@@ -127,14 +127,14 @@ func (w *world) faultSlow() {
 	if p == nil {
 		return
 	}
-	p.cost = w.faultRand.dur(200*time.Microsecond, 4*time.Millisecond)
+	p.cost = w.faultRand.Duration(200*time.Microsecond, 4*time.Millisecond)
 	w.event(p, "slow", uint64(p.cost), nil)
-	w.after(w.faultRand.dur(50*time.Millisecond, 1500*time.Millisecond), func() { p.cost = 0 })
+	w.After(w.faultRand.Duration(50*time.Millisecond, 1500*time.Millisecond), func() { p.cost = 0 })
 }
 
 // blockKind draws how a path breaks.
 func (w *world) blockKind() block {
-	if w.swarm.reject && w.faultRand.coin() {
+	if w.swarm.reject && w.faultRand.Coin() {
 		w.hit(markReject)
 		return reject
 	}
@@ -147,19 +147,19 @@ func (w *world) faultPartition() {
 		return
 	}
 	side := map[int]bool{}
-	for _, i := range w.faultRand.subset(n, 1+w.faultRand.intn(n-1)) {
+	for _, i := range w.faultRand.Subset(n, 1+w.faultRand.IntN(n-1)) {
 		side[i] = true
 	}
-	oneWay := w.swarm.oneWay && w.faultRand.coin()
+	oneWay := w.swarm.oneWay && w.faultRand.Coin()
 	if oneWay {
 		w.hit(markOneWay)
 	}
 	kind := w.blockKind()
 	w.event(nil, "partition", uint64(len(side)), nil)
 	w.cutOff(side, kind, oneWay)
-	if w.faultRand.chance(20) {
+	if w.faultRand.Chance(20) {
 		// A bridge: one host still speaks with both sides.
-		b := w.faultRand.intn(n)
+		b := w.faultRand.IntN(n)
 		for i := range w.hosts {
 			w.setPath(b, i, open)
 			w.setPath(i, b, open)
@@ -171,12 +171,12 @@ func (w *world) faultPartition() {
 // healIn opens all paths, together or one by one.
 func (w *world) healIn(d time.Duration) {
 	step := time.Duration(0)
-	if w.faultRand.coin() {
-		step = w.faultRand.dur(0, 200*time.Millisecond)
+	if w.faultRand.Coin() {
+		step = w.faultRand.Duration(0, 200*time.Millisecond)
 	}
 	n := len(w.hosts)
-	for _, k := range w.faultRand.perm(n * n) {
-		w.after(d, func() {
+	for _, k := range w.faultRand.Perm(n * n) {
+		w.After(d, func() {
 			if !w.calm {
 				w.setPath(k/n, k%n, open)
 			}
@@ -188,8 +188,8 @@ func (w *world) healIn(d time.Duration) {
 func (w *world) faultClog() {
 	n := len(w.hosts)
 	kind := w.blockKind()
-	for range 1 + w.faultRand.intn(n) {
-		i, j := w.faultRand.intn(n), w.faultRand.intn(n)
+	for range 1 + w.faultRand.IntN(n) {
+		i, j := w.faultRand.IntN(n), w.faultRand.IntN(n)
 		w.setPath(i, j, kind)
 		if !w.swarm.oneWay {
 			w.setPath(j, i, kind)
@@ -205,7 +205,7 @@ func (w *world) faultFlaky() {
 		return
 	}
 	w.event(nil, "connections break", uint64(len(all)), nil)
-	for _, i := range w.faultRand.subset(len(all), 1+w.faultRand.intn(len(all))) {
+	for _, i := range w.faultRand.Subset(len(all), 1+w.faultRand.IntN(len(all))) {
 		all[i].breaks()
 	}
 }
@@ -216,7 +216,7 @@ func (w *world) faultLeave() {
 		if p := w.anyone(); p != nil {
 			w.faultLeaveOf(p)
 		}
-		if more := map[bool]int{false: 30, true: 60}[w.swarm.orderly]; !w.faultRand.chance(more) {
+		if more := map[bool]int{false: 30, true: 60}[w.swarm.orderly]; !w.faultRand.Chance(more) {
 			return
 		}
 	}
@@ -227,10 +227,10 @@ func (w *world) faultLeaveOf(p *proc) {
 		return
 	}
 	w.leave(p)
-	if w.swarm.crash && w.faultRand.chance(25) {
-		w.after(w.faultRand.dur(0, w.swarm.lease/2), func() { p.crash(false) })
+	if w.swarm.crash && w.faultRand.Chance(25) {
+		w.After(w.faultRand.Duration(0, w.swarm.lease/2), func() { p.crash(false) })
 	}
-	w.restartIn(p.slot, w.faultRand.dur(w.swarm.lease, 4*w.swarm.lease))
+	w.restartIn(p.slot, w.faultRand.Duration(w.swarm.lease, 4*w.swarm.lease))
 }
 
 // leave takes a node out in order, as Node.Shutdown does.
@@ -266,21 +266,21 @@ func (p *proc) whenLeaving(patience time.Duration, then func()) {
 // aim strikes around the moments of propose and commit, where random faults are too rare.
 // It cuts off or pauses some members, and kills some shortly after.
 func (w *world) aim(from *proc, next *gossip.View) {
-	if w.calm || !w.swarm.bursts || !w.faultRand.chance(40) {
+	if w.calm || !w.swarm.bursts || !w.faultRand.Chance(40) {
 		return
 	}
 	w.hit(markBurst)
 	n := len(w.hosts)
 	w.event(from, "burst", uint64(next.Epoch), nil)
 	side := map[int]bool{}
-	for _, i := range w.faultRand.subset(n, w.faultRand.intn(n)) {
+	for _, i := range w.faultRand.Subset(n, w.faultRand.IntN(n)) {
 		side[i] = true
 	}
-	start := w.faultRand.dur(0, 3*time.Millisecond)
-	pause := w.swarm.pause && w.faultRand.coin()
-	oneWay := w.swarm.oneWay && w.faultRand.coin()
+	start := w.faultRand.Duration(0, 3*time.Millisecond)
+	pause := w.swarm.pause && w.faultRand.Coin()
+	oneWay := w.swarm.oneWay && w.faultRand.Coin()
 	lasts := w.span()
-	w.after(start, func() {
+	w.After(start, func() {
 		if w.calm {
 			return
 		}
@@ -298,26 +298,15 @@ func (w *world) aim(from *proc, next *gossip.View) {
 	if !w.swarm.crash {
 		return
 	}
-	kill := w.faultRand.dur(5*time.Millisecond, w.swarm.lease*3/2)
-	w.after(start+kill, func() {
+	kill := w.faultRand.Duration(5*time.Millisecond, w.swarm.lease*3/2)
+	w.After(start+kill, func() {
 		for i := range w.hosts {
-			if p := w.hosts[i].proc; !w.calm && !side[i] && p != nil && w.faultRand.chance(60) {
+			if p := w.hosts[i].proc; !w.calm && !side[i] && p != nil && w.faultRand.Chance(60) {
 				w.crashOne(p)
 			}
 		}
 	})
 }
-
-// drawRings draws whether cuts may be rings.
-func (s *swarm) drawRings(r *pcg, cfg *Config) {
-	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
-	if !s.orderly && s.aim == aimNone {
-		s.rings = cfg.rings || plain && s.partition && r.chance(20)
-	}
-}
-
-// ringMin is the least number of hosts in which a ring cuts a pair off.
-const ringMin = 4
 
 // cutRing leaves each host its two neighbours in a ring drawn at random. There are no two
 // sides then: some pairs do not reach each other, and each has a member in common that
@@ -327,7 +316,7 @@ func cutRing(w *world) {
 	if n < ringMin {
 		return
 	}
-	ring, kind := w.faultRand.perm(n), w.blockKind()
+	ring, kind := w.faultRand.Perm(n), w.blockKind()
 	w.hit(markRing)
 	w.event(nil, "ring", uint64(n), nil)
 	for i := range n {

@@ -11,6 +11,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/sim/datapath"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
 
 // hosted is a shard that runs at a process: one queue, one handler at a time. The
@@ -27,7 +28,7 @@ type hosted struct {
 	// states are those of its entities, of a type that has them.
 	states map[int]uint64
 	// busySince is when the running handler began, never if none runs.
-	busySince instant
+	busySince virtual.Instant
 }
 
 func (u *upper) startShard(e region.StartShard) {
@@ -36,8 +37,8 @@ func (u *upper) startShard(e region.StartShard) {
 		w.fail("S11", "%s is ordered to start shard %d (%s), which runs there (%s)", p.label, e.Shard, w.tokenText(e.Token), w.tokenText(u.hosts[e.Shard].token))
 	}
 	t := w.types[u.number]
-	w.judge(t.hosting.Started(time.Duration(w.now), p.node.ID, e.Shard, e.Token))
-	h := &hosted{shard: e.Shard, token: e.Token, busySince: never, states: map[int]uint64{}, boxes: datapath.Mailboxes{Most: w.swarm.mailboxMax}}
+	w.judge(t.hosting.Started(time.Duration(w.Now()), p.node.ID, e.Shard, e.Token))
+	h := &hosted{shard: e.Shard, token: e.Token, busySince: virtual.Never, states: map[int]uint64{}, boxes: datapath.Mailboxes{Most: w.swarm.mailboxMax}}
 	u.hosts[e.Shard] = h
 	if u.spec.state {
 		if states := u.mover.Take(protocol.ShardToken{Shard: e.Shard, Token: e.Token}, e.From); states != nil {
@@ -95,7 +96,7 @@ func (u *upper) noteEnd(h *hosted, how string) {
 	if e := ends[h.shard]; e.token == h.token && e.node == u.p.node.ID {
 		e.how, e.to = how, h.to
 		if e.begun == 0 {
-			e.begun = u.p.w.now
+			e.begun = u.p.w.Now()
 		}
 		ends[h.shard] = e
 	}
@@ -110,7 +111,7 @@ func (u *upper) told(s protocol.ShardID, t protocol.Token) {
 // stoppedMaybe ends a stop when the queue is empty. Without a lease it waits: the
 // stop handler does not run.
 func (u *upper) stoppedMaybe(h *hosted) {
-	if !h.stopping || h.gone || h.boxes.Len() > 0 || h.busySince != never {
+	if !h.stopping || h.gone || h.boxes.Len() > 0 || h.busySince != virtual.Never {
 		return
 	}
 	if !u.p.leaseValid() && !u.p.w.cfg.Mutant.Is("stop handler without a lease") {
@@ -118,7 +119,7 @@ func (u *upper) stoppedMaybe(h *hosted) {
 	}
 	// The stop handler is code of the entity as well.
 	w := u.p.w
-	w.judge(w.types[u.number].hosting.Acts(time.Duration(w.now), u.p.node.ID, h.shard, h.token))
+	w.judge(w.types[u.number].hosting.Acts(time.Duration(w.Now()), u.p.node.ID, h.shard, h.token))
 	u.finishStop(h)
 }
 
@@ -180,7 +181,7 @@ func (u *upper) Deliver(m *message, left time.Duration, p *datapath.Place) {
 
 // dispatch runs the next handler, if the lease holds.
 func (u *upper) dispatch(h *hosted) {
-	if h == nil || h.gone || h.busySince != never {
+	if h == nil || h.gone || h.busySince != virtual.Never {
 		return
 	}
 	w, p := u.p.w, u.p
@@ -200,13 +201,13 @@ func (u *upper) dispatch(h *hosted) {
 		return
 	}
 	u.handleMessage(h, m.Message)
-	h.busySince = w.now
+	h.busySince = w.Now()
 	takes := time.Duration(0)
-	if w.netRand.intn(8) == 0 {
-		takes = w.netRand.dur(0, w.swarm.handleMax)
+	if w.netRand.IntN(8) == 0 {
+		takes = w.netRand.Duration(0, w.swarm.handleMax)
 	}
 	returns := func() {
-		h.busySince = never
+		h.busySince = virtual.Never
 		if !w.cfg.Mutant.Is("answered before it ran") {
 			u.reply(m.Message, afterwards(h))
 		}
@@ -242,7 +243,7 @@ func afterwards(h *hosted) outcomeOf {
 // handleMessage has a handler begin to work on a message, and asks the checkers.
 func (u *upper) handleMessage(h *hosted, m *message) {
 	w, p := u.p.w, u.p
-	at, t := time.Duration(w.now), w.types[u.number]
+	at, t := time.Duration(w.Now()), w.types[u.number]
 	w.judge(t.hosting.Acts(at, p.node.ID, h.shard, h.token))
 	w.judge(w.messages.Processed(at, p.node.ID, m.Sender, w.sideOf(p)<<24|u.number<<16|m.Entity<<2|m.Caller, m.Seq))
 	if m.Call != 0 {
@@ -276,7 +277,7 @@ func (w *world) checkStrict(u *upper, h *hosted) {
 			continue // it goes in the middle of its work, as no Node does
 		}
 		o := q.layers.types[u.number].hosts[h.shard]
-		if o == nil || o.busySince == never || o.busySince < q.pausedUntil || w.now.sub(o.busySince) > 2*w.swarm.handleMax {
+		if o == nil || o.busySince == virtual.Never || o.busySince < q.pausedUntil || w.Now().Sub(o.busySince) > 2*w.swarm.handleMax {
 			continue
 		}
 		w.fail("S1 strict", "shard %d is handled at %s and at %s simultaneously", h.shard, p.label, q.label)
@@ -286,13 +287,13 @@ func (w *world) checkStrict(u *upper, h *hosted) {
 // talk is a modelled sender on every process.
 func (u *upper) talk() {
 	w := u.p.w
-	w.after(w.setRand.dur(w.swarm.tellEvery/2, 2*w.swarm.tellEvery), func() {
+	w.After(w.setRand.Duration(w.swarm.tellEvery/2, 2*w.swarm.tellEvery), func() {
 		if !u.on {
 			return
 		}
 		u.p.run(func() {
 			if u.on && !u.p.over && !w.calm && !u.foreign {
-				u.tell(w.setRand.intn(u.spec.entities), false)
+				u.tell(w.setRand.IntN(u.spec.entities), false)
 			}
 		})
 		u.talk()

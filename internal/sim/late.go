@@ -7,6 +7,7 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/fence"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -29,28 +30,28 @@ func (c *conn) linger() {
 	c.state = dead
 	late := time.Duration(0)
 	if c.w.swarm.lateBytes {
-		late = c.w.netRand.dur(0, lateMost)
+		late = c.w.netRand.Duration(0, lateMost)
 	}
 	for i := range c.pending {
-		c.pending[i].due = max(c.pending[i].due, c.w.now.add(late))
+		c.pending[i].due = max(c.pending[i].due, c.w.Now().Add(late))
 	}
-	c.retransmit(c.w.now.add(retransmitMost))
+	c.retransmit(c.w.Now().Add(retransmitMost))
 }
 
 // retransmit sends the rest of a lingering connection when it is due and the path open.
-func (c *conn) retransmit(giveUp instant) {
+func (c *conn) retransmit(giveUp virtual.Instant) {
 	w := c.w
 	if len(c.pending) == 0 {
 		c.ended()
 		return
 	}
-	w.at(max(c.pending[0].due, w.now), func() {
+	w.At(max(c.pending[0].due, w.Now()), func() {
 		switch {
-		case !c.to.alive, c.closed, w.now > giveUp, w.path(c.from.slot, c.to.slot) == reject:
+		case !c.to.alive, c.closed, w.Now() > giveUp, w.path(c.from.slot, c.to.slot) == reject:
 			w.lost += len(c.pending)
 			c.pending = nil
 		case w.path(c.from.slot, c.to.slot) == drop && w.swarm.lateBytes:
-			c.pending[0].due = w.now.add(w.netRand.dur(20*time.Millisecond, 600*time.Millisecond))
+			c.pending[0].due = w.Now().Add(w.netRand.Duration(20*time.Millisecond, 600*time.Millisecond))
 		case w.path(c.from.slot, c.to.slot) == drop:
 			w.lost++
 			c.pending = c.pending[1:]
@@ -105,9 +106,9 @@ func (c *conn) fence() {
 	c.closed = true
 	delete(c.to.in, key)
 	c.w.hit(markLateFenced)
-	c.w.after(0, func() { c.to.peerEvent(transport.AcceptedLost, c.class, c.from.node.ID, 0) }) // its reader reports the loss
-	c.w.after(c.w.hosts[c.to.slot].latency[c.from.slot], func() {
-		if c.state == up && c.stalled == never {
+	c.w.After(0, func() { c.to.peerEvent(transport.AcceptedLost, c.class, c.from.node.ID, 0) }) // its reader reports the loss
+	c.w.After(c.w.hosts[c.to.slot].latency[c.from.slot], func() {
+		if c.state == up && c.stalled == virtual.Never {
 			c.breaks()
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -177,7 +178,7 @@ func (p *proc) endUpper() {
 // abandoned reports to the checkers that no instance of a process runs.
 func (w *world) abandoned(p *proc) {
 	if !p.layers.drained {
-		w.lastDeath = w.now
+		w.lastDeath = w.Now()
 	}
 	for _, t := range w.types {
 		t.hosting.Abandoned(p.node.ID)
@@ -207,7 +208,7 @@ func (p *proc) leaveUpper(then func()) {
 				p.waitAnswered(func() { p.part(leave) })
 			}
 		}
-		u.drainAt = p.w.now
+		u.drainAt = p.w.Now()
 		u.put(func() { u.stepRegion(region.Drain{}) })
 	}
 	p.later(p.w.swarm.drainPatience(), func() {
@@ -335,7 +336,7 @@ func (l *layers) hearing(id nodeID, heard bool) {
 
 // look keeps asking for connections that routes wait for.
 func (p *proc) look() {
-	p.w.after(50*time.Millisecond, func() {
+	p.w.After(50*time.Millisecond, func() {
 		if !p.layers.on {
 			return
 		}
@@ -359,7 +360,7 @@ type typeWorld struct {
 	// all members drain. Messages to the shard then have no destination.
 	untaken map[protocol.ShardToken]bool
 	// unhosted is when the type last lost its last home because that one leaves.
-	unhosted instant
+	unhosted virtual.Instant
 	// offices are the nodes that took office in a term.
 	offices map[officeOf]nodeID
 	// ends records how the newest instance of each shard ended.

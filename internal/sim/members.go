@@ -6,6 +6,7 @@ import (
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/view"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -23,14 +24,14 @@ type membership struct {
 	leaving  bool
 	links    links
 	// mail is the time before which the subscribers see nothing newer.
-	mail instant
+	mail virtual.Instant
 	// lostSince is when the lease was lost, deadSince when all other members were
 	// proven dead; never if not.
-	lostSince, deadSince instant
+	lostSince, deadSince virtual.Instant
 	// abandoning counts the abandonments under way: meanwhile no lease is valid.
 	abandoning int
 	// lastProof is when the newest certain proof of a death came.
-	lastProof instant
+	lastProof virtual.Instant
 }
 
 func (p *proc) links() *links { return &p.member.links }
@@ -40,7 +41,7 @@ func (p *proc) startMembership() {
 	s := &p.w.swarm
 	cfg := view.Config{
 		Self: p.node, Ping: s.ping, Lease: s.lease, RemoveAfter: s.removeAfter,
-		DriftPPM: s.driftPPM, Evidence: s.evidence, Partition: s.policy, Seed: p.w.setRand.u64(),
+		DriftPPM: s.driftPPM, Evidence: s.evidence, Partition: s.policy, Seed: p.w.setRand.Uint64(),
 		Authenticated: s.apart, Least: p.least,
 	}
 	p.w.tamperConfig(&cfg)
@@ -49,7 +50,7 @@ func (p *proc) startMembership() {
 		p.w.cfg.onView(m.core)
 	}
 	m.timer = newTimer(p, func() { p.step(view.Tick{}) })
-	m.lostSince, m.deadSince = never, never
+	m.lostSince, m.deadSince = virtual.Never, virtual.Never
 	m.links = links{p: p, peers: map[nodeID]*link{}}
 	m.timer.set(m.core.Deadline())
 	p.links().keep()
@@ -129,7 +130,7 @@ func (p *proc) setLease(l view.Lease) {
 		p.leaseTurned(valid)
 	}
 	if valid {
-		p.w.at(p.clk.when(l.Until), func() { p.run(p.lapse) })
+		p.w.At(p.clk.When(l.Until), func() { p.run(p.lapse) })
 	}
 }
 
@@ -148,7 +149,7 @@ func (p *proc) regain() {
 	if !m.valid && p.leaseValid() {
 		m.valid = true
 		p.leaseTurned(true)
-		p.w.at(p.clk.when(m.lease.Until), func() { p.run(p.lapse) })
+		p.w.At(p.clk.When(m.lease.Until), func() { p.run(p.lapse) })
 	}
 }
 
@@ -182,11 +183,11 @@ func (p *proc) setView(v *gossip.View) {
 // tell delivers to the layers above, in order, from another goroutine.
 func (p *proc) tell(do func()) {
 	d := time.Duration(0)
-	if p.w.netRand.intn(8) == 0 {
-		d = p.w.netRand.dur(0, 8*time.Millisecond)
+	if p.w.netRand.IntN(8) == 0 {
+		d = p.w.netRand.Duration(0, 8*time.Millisecond)
 	}
-	p.member.mail = max(p.member.mail, p.w.now.add(d))
-	p.w.at(p.member.mail, func() { p.run(do) })
+	p.member.mail = max(p.member.mail, p.w.Now().Add(d))
+	p.w.At(p.member.mail, func() { p.run(do) })
 }
 
 // abandon drops every instance immediately.
@@ -213,7 +214,7 @@ func (p *proc) removed(r gossip.Removed) {
 		w.hit(markLeft)
 		p.signOff()
 	}
-	w.after(w.faultRand.dur(time.Millisecond, 60*time.Millisecond), func() {
+	w.After(w.faultRand.Duration(time.Millisecond, 60*time.Millisecond), func() {
 		if !p.alive {
 			return
 		}
@@ -223,7 +224,7 @@ func (p *proc) removed(r gossip.Removed) {
 			return
 		}
 		w.hosts[slot].rejoins = true
-		w.after(w.faultRand.dur(5*time.Millisecond, 800*time.Millisecond), func() {
+		w.After(w.faultRand.Duration(5*time.Millisecond, 800*time.Millisecond), func() {
 			w.hosts[slot].rejoins = false
 			if w.hosts[slot].proc == nil && !w.hosts[slot].down && !w.hosts[slot].stay {
 				w.hit(markRejoined)
@@ -249,9 +250,9 @@ func (p *proc) signOff() {
 func (p *proc) goodbye(from nodeID) { p.links().prove(from, goodbyeProof, "goodbye") }
 
 // leaseEnd is the true time at which the process's lease ends.
-func (p *proc) leaseEnd() instant {
+func (p *proc) leaseEnd() virtual.Instant {
 	if p.member.lease.Until == 0 {
 		return 0
 	}
-	return p.clk.when(min(p.member.lease.Until, clock.Never))
+	return p.clk.When(min(p.member.lease.Until, clock.Never))
 }

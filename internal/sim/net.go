@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -32,7 +33,7 @@ type frame struct {
 }
 
 type flight struct {
-	due   instant
+	due   virtual.Instant
 	frame frame
 }
 
@@ -57,7 +58,7 @@ type conn struct {
 	// room is called when the queue has room.
 	room    []func(known bool)
 	pumping bool
-	stalled instant // since when the path is blocked, never if it is not
+	stalled virtual.Instant // since when the path is blocked, never if it is not
 }
 
 type peerClass struct {
@@ -90,7 +91,7 @@ func (p *proc) send(to gossip.NodeID, class transport.Class, f frame) error {
 		w.hit(markQueueFull)
 		return transport.ErrQueueFull
 	}
-	due := w.now.add(w.latency(p, peer, class))
+	due := w.Now().Add(w.latency(p, peer, class))
 	if n := len(c.pending); n > 0 {
 		due = max(due, c.pending[n-1].due)
 	}
@@ -117,21 +118,21 @@ func (p *proc) dialed(peer *proc, class transport.Class) *conn {
 	if c := p.out[key]; c != nil {
 		return c
 	}
-	c := &conn{w: p.w, from: p, to: peer, class: class, stalled: never}
+	c := &conn{w: p.w, from: p, to: peer, class: class, stalled: virtual.Never}
 	p.out[key] = c
-	c.dial(max(p.w.now, p.dialNext[peer.slot]))
+	c.dial(max(p.w.Now(), p.dialNext[peer.slot]))
 	return c
 }
 
 func (w *world) latency(from, to *proc, class transport.Class) time.Duration {
 	base := w.hosts[from.slot].latency[to.slot]
-	if w.netRand.intn(64) == 0 {
-		return base + w.netRand.dur(0, w.swarm.spike)
+	if w.netRand.IntN(64) == 0 {
+		return base + w.netRand.Duration(0, w.swarm.spike)
 	}
 	if class == transport.Bulk {
-		base += w.netRand.dur(0, 5*time.Millisecond)
+		base += w.netRand.Duration(0, 5*time.Millisecond)
 	}
-	return base + time.Duration(w.netRand.u64()%uint64(base/2+1))
+	return base + time.Duration(w.netRand.Uint64()%uint64(base/2+1))
 }
 
 // path returns what happens to packets from one host to another.
@@ -140,11 +141,11 @@ func (w *world) path(from, to int) block { return w.hosts[from].block[to] }
 func (w *world) blocked(a, b int) block { return max(w.path(a, b), w.path(b, a)) }
 
 // dial finds the process that answers, at the given time.
-func (c *conn) dial(at instant) {
+func (c *conn) dial(at virtual.Instant) {
 	w := c.w
-	start := max(at, w.now)
-	answer := start.add(2 * w.hosts[c.from.slot].latency[c.to.slot])
-	w.at(answer, func() {
+	start := max(at, w.Now())
+	answer := start.Add(2 * w.hosts[c.from.slot].latency[c.to.slot])
+	w.At(answer, func() {
 		if c.state == dead {
 			return
 		}
@@ -152,11 +153,11 @@ func (c *conn) dial(at instant) {
 		answering := host.proc
 		switch blocked := w.blocked(c.from.slot, c.to.slot); {
 		case blocked == drop || host.down && blocked == open:
-			w.at(start.add(dialTimeout), func() { c.fail(transport.DialFailed, nil) })
+			w.At(start.Add(dialTimeout), func() { c.fail(transport.DialFailed, nil) })
 		case blocked == reject || answering == nil:
 			c.fail(transport.Refused, nil)
 		case answering.paused:
-			w.at(start.add(dialTimeout), func() {
+			w.At(start.Add(dialTimeout), func() {
 				if c.to.alive && !c.to.paused && w.blocked(c.from.slot, c.to.slot) == open {
 					c.connected()
 					return
@@ -192,7 +193,7 @@ func (c *conn) connected() {
 	c.from.peerEvent(transport.Connected, c.class, c.to.node.ID, 0)
 	c.to.peerEvent(transport.Accepted, c.class, c.from.node.ID, 0)
 	for i := range c.pending {
-		c.pending[i].due = max(c.pending[i].due, c.w.now)
+		c.pending[i].due = max(c.pending[i].due, c.w.Now())
 	}
 	c.pump()
 }
@@ -210,7 +211,7 @@ func (c *conn) fail(typ transport.PeerEventType, other *proc) {
 	c.announceRoom()
 	p.dialTries[slot]++
 	wait := min(dialBackoffFirst<<min(p.dialTries[slot], 8), dialBackoffMax)
-	p.dialNext[slot] = c.w.now.add(wait)
+	p.dialNext[slot] = c.w.Now().Add(wait)
 	if typ == transport.OtherNode {
 		c.w.hit(markOtherNode)
 		p.peerEvent(typ, c.class, other.node.ID, c.to.node.ID)
@@ -221,11 +222,11 @@ func (c *conn) fail(typ transport.PeerEventType, other *proc) {
 
 // pump delivers what is due and plans the next delivery.
 func (c *conn) pump() {
-	if c.pumping || c.state != up || len(c.pending) == 0 || c.stalled != never {
+	if c.pumping || c.state != up || len(c.pending) == 0 || c.stalled != virtual.Never {
 		return
 	}
 	c.pumping = true
-	c.w.at(c.pending[0].due, c.flow)
+	c.w.At(c.pending[0].due, c.flow)
 }
 
 func (c *conn) flow() {
@@ -270,9 +271,9 @@ func (c *conn) arrive(f frame) {
 
 // stall holds everything until the path opens, and gives up after a while.
 func (c *conn) stall() {
-	since := c.w.now
+	since := c.w.Now()
 	c.stalled = since
-	c.w.after(c.w.netRand.dur(stallTimeoutMin, stallTimeoutMax), func() {
+	c.w.After(c.w.netRand.Duration(stallTimeoutMin, stallTimeoutMax), func() {
 		if c.state == up && c.stalled == since {
 			c.breaks()
 		}
@@ -281,12 +282,12 @@ func (c *conn) stall() {
 
 // resume lets a stalled connection flow again, with TCP's slowness to notice.
 func (c *conn) resume() {
-	if c.stalled == never {
+	if c.stalled == virtual.Never {
 		return
 	}
-	c.stalled = never
+	c.stalled = virtual.Never
 	for i := range c.pending {
-		c.pending[i].due = max(c.pending[i].due, c.w.now.add(c.w.netRand.dur(0, 200*time.Millisecond)))
+		c.pending[i].due = max(c.pending[i].due, c.w.Now().Add(c.w.netRand.Duration(0, 200*time.Millisecond)))
 		if i > 0 {
 			c.pending[i].due = max(c.pending[i].due, c.pending[i-1].due)
 		}
@@ -304,7 +305,7 @@ func (c *conn) breaks() {
 		return
 	}
 	if c.to.alive && c.w.path(c.from.slot, c.to.slot) == open {
-		for k := c.w.netRand.intn(len(c.pending) + 1); k > 0; k-- {
+		for k := c.w.netRand.IntN(len(c.pending) + 1); k > 0; k-- {
 			c.arrive(c.pending[0].frame)
 			c.pending = c.pending[1:]
 		}
@@ -339,7 +340,7 @@ func (c *conn) drop() {
 // ended notifies the accepting end, sooner or later.
 func (c *conn) ended() {
 	to := c.to
-	c.w.after(c.w.netRand.dur(0, 300*time.Millisecond), func() {
+	c.w.After(c.w.netRand.Duration(0, 300*time.Millisecond), func() {
 		if to.alive && !c.closed && to.in[peerClass{c.from.node.ID, c.class}] == c {
 			to.peerEvent(transport.AcceptedLost, c.class, c.from.node.ID, 0)
 		}
@@ -350,17 +351,17 @@ func (c *conn) ended() {
 // Some runs do so to test the protocols that claim to need no delivery guarantee.
 func (w *world) datagram(from, to *proc, f frame) {
 	copies := 1
-	if w.netRand.chance(w.swarm.dropPercent) {
+	if w.netRand.Chance(w.swarm.dropPercent) {
 		copies = 0
-	} else if w.netRand.chance(w.swarm.dupPercent) {
+	} else if w.netRand.Chance(w.swarm.dupPercent) {
 		copies = 2
 	}
 	for range copies {
 		d := w.latency(from, to, transport.Control)
-		if w.netRand.chance(w.swarm.latePercent) {
-			d += w.netRand.dur(0, w.swarm.late)
+		if w.netRand.Chance(w.swarm.latePercent) {
+			d += w.netRand.Duration(0, w.swarm.late)
 		}
-		w.after(d, func() {
+		w.After(d, func() {
 			if w.path(from.slot, to.slot) != open {
 				w.lost++
 				return

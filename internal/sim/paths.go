@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -109,7 +110,7 @@ func (w *world) cutOff(side map[int]bool, b block, oneWay bool) {
 // Its kernel notifies the peers, unless the machine crashed with the process.
 func (w *world) gone(p *proc) {
 	for _, c := range p.conns() {
-		if c.state == up && !w.hosts[p.slot].down && (w.netRand.coin() || w.swarm.lateBytes) {
+		if c.state == up && !w.hosts[p.slot].down && (w.netRand.Coin() || w.swarm.lateBytes) {
 			// The kernel still sends the bytes that it had taken, then the end of the stream.
 			c.linger()
 			continue
@@ -119,8 +120,8 @@ func (w *world) gone(p *proc) {
 	}
 	for _, c := range w.conns() {
 		if c.to == p && c.state == up {
-			w.after(w.hosts[p.slot].latency[c.from.slot], func() {
-				if c.state == up && c.stalled == never {
+			w.After(w.hosts[p.slot].latency[c.from.slot], func() {
+				if c.state == up && c.stalled == virtual.Never {
 					c.orphaned()
 				}
 			})

@@ -7,10 +7,9 @@ import (
 	"github.com/peerage-go/peerage/internal/clock"
 	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/fence"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
-
-type nodeID = gossip.NodeID
 
 // proc is one process: one incarnation of a node, with its cores and the thin
 // drivers that carry out their effects as the shells do. Everything that happens
@@ -27,14 +26,14 @@ type proc struct {
 	dropped              *fence.Dropped[nodeID]
 	// generation is the highest that the process has met, in all its incarnations.
 	generation uint32
-	clk        localClock
-	born       instant
+	clk        virtual.Clock
+	born       virtual.Instant
 	alive      bool
 	paused     bool
 	// pausedAt is when the pause began.
-	pausedAt instant
+	pausedAt virtual.Instant
 	// pausedUntil is when the newest pause ended.
-	pausedUntil instant
+	pausedUntil virtual.Instant
 	// over is set when the incarnation was removed: its stack is closing.
 	over bool
 	// outranked is set if the process was removed because another cluster continues;
@@ -57,13 +56,13 @@ type proc struct {
 	out, in   map[peerClass]*conn
 	forgotten map[nodeID]bool
 	dialTries []int
-	dialNext  []instant
+	dialNext  []virtual.Instant
 
 	member membership
 	layers layers
 }
 
-func (p *proc) now() clock.Instant { return p.clk.read(p.w.now) }
+func (p *proc) now() clock.Instant { return p.clk.Read(p.w.Now()) }
 
 // run does something in the process when it gets to it.
 func (p *proc) run(do func()) {
@@ -83,7 +82,7 @@ func (p *proc) drain(wait time.Duration) {
 		return
 	}
 	p.draining = true
-	p.w.after(wait, func() {
+	p.w.After(wait, func() {
 		p.draining = false
 		if !p.alive || p.paused || len(p.waiting) == 0 {
 			return
@@ -99,11 +98,11 @@ func (p *proc) drain(wait time.Duration) {
 // later does something on another goroutine of the process: a little later, and
 // not at all once it is dead.
 func (p *proc) later(d time.Duration, do func()) {
-	p.w.after(d, func() { p.run(do) })
+	p.w.After(d, func() { p.run(do) })
 }
 
 func (p *proc) pause() {
-	p.paused, p.pausedAt = true, p.w.now
+	p.paused, p.pausedAt = true, p.w.Now()
 	p.w.event(p, "paused", 0, nil)
 }
 
@@ -112,7 +111,7 @@ func (p *proc) resume() {
 		return
 	}
 	p.paused = false
-	p.pausedUntil = p.w.now
+	p.pausedUntil = p.w.Now()
 	p.w.event(p, "resumed", uint64(len(p.waiting)), nil)
 	p.w.checkPause(p)
 	p.drain(0)
@@ -133,8 +132,8 @@ func (t *timer) set(i clock.Instant) {
 		return
 	}
 	t.want = i
-	slack := time.Duration(t.p.w.netRand.u64() % uint64(t.p.w.swarm.ping/50))
-	t.p.w.at(t.p.clk.when(i).add(slack), func() {
+	slack := time.Duration(t.p.w.netRand.Uint64() % uint64(t.p.w.swarm.ping/50))
+	t.p.w.At(t.p.clk.When(i).Add(slack), func() {
 		if t.want != i {
 			return
 		}
@@ -176,13 +175,13 @@ func (w *world) startNext(slot int, former *proc) *proc {
 	h := &w.hosts[slot]
 	h.down, h.expected = false, true
 	w.ids++
-	id := nodeID(w.setRand.u64()>>16<<16 | w.ids)
+	id := nodeID(w.setRand.Uint64()>>16<<16 | w.ids)
 	p := &proc{
-		w: w, slot: slot, label: label(slot, h.lives), born: w.now, alive: true,
+		w: w, slot: slot, label: label(slot, h.lives), born: w.Now(), alive: true,
 		node: gossip.Node{ID: id, Name: label(slot, 0), Addr: "10.0.0." + label(slot, 0) + ":7000", Roles: w.swarm.rolesOf(slot)},
 		clk:  w.drawClock(),
 		out:  map[peerClass]*conn{}, in: map[peerClass]*conn{}, forgotten: map[nodeID]bool{},
-		dialTries: make([]int, len(w.hosts)), dialNext: make([]instant, len(w.hosts)),
+		dialTries: make([]int, len(w.hosts)), dialNext: make([]virtual.Instant, len(w.hosts)),
 		process: uint64(id), incarnation: 1,
 		marks:   fence.NewMarks(fenceMax, func(uint64) bool { return false }),
 		dropped: fence.NewDropped[nodeID](fenceMax),
@@ -203,15 +202,15 @@ func (w *world) startNext(slot int, former *proc) *proc {
 	return p
 }
 
-func (w *world) drawClock() localClock {
+func (w *world) drawClock() virtual.Clock {
 	bound := int64(w.swarm.driftPPM)
-	ppm := int64(w.setRand.u64()%uint64(bound+1)) - bound/2
-	if w.swarm.driftBeyond && w.setRand.chance(50) {
+	ppm := int64(w.setRand.Uint64()%uint64(bound+1)) - bound/2
+	if w.swarm.driftBeyond && w.setRand.Chance(50) {
 		ppm *= 30
 		w.hit(markDriftBeyond)
 		w.driftBroken = true
 	}
-	return localClock{origin: int64(w.setRand.u64() >> 14), ppm: ppm}
+	return virtual.NewClock(int64(w.setRand.Uint64()>>14), ppm)
 }
 
 // crash ends a process with the loss of its memory; power takes the machine too.
@@ -235,11 +234,4 @@ func (p *proc) end() {
 	w.members.Gone(p.node.ID)
 	p.endUpper()
 	w.gone(p)
-}
-
-func b2u(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -60,7 +60,7 @@ func (u *upper) AwaitRoom(to nodeID, then func(route.Outcome)) {
 
 // Later calls do on another goroutine.
 func (u *upper) Later(do func()) {
-	u.p.later(u.p.w.routeRand.dur(0, 2*time.Millisecond), func() {
+	u.p.later(u.p.w.routeRand.Duration(0, 2*time.Millisecond), func() {
 		if u.on {
 			do()
 		}
@@ -229,7 +229,7 @@ func (u *upper) tell(entity int, probe bool) {
 	w := u.p.w
 	caller := 0
 	if !probe {
-		for draw := w.routeRand.intn(100); draw >= callers[caller].percent; caller++ {
+		for draw := w.routeRand.IntN(100); draw >= callers[caller].percent; caller++ {
 			draw -= callers[caller].percent
 		}
 	}
@@ -242,7 +242,7 @@ func (u *upper) tell(entity int, probe bool) {
 		Sender: u.p.node.ID, Entity: entity, Caller: caller, Seq: u.seqs[entity], Probe: probe, Class: callers[caller].class,
 		Bytes: u.drawBytes(), Shard: protocol.ShardID(entity % u.spec.shards),
 	}
-	if !probe && w.swarm.askPercent > 0 && w.setRand.chance(w.swarm.askPercent) {
+	if !probe && w.swarm.askPercent > 0 && w.setRand.Chance(w.swarm.askPercent) {
 		u.beginAsk(m)
 	}
 	if !u.path.Post(m) || m.Call != 0 && m.Class != flow.Handler {
@@ -259,10 +259,10 @@ func (u *upper) tell(entity int, probe bool) {
 // drawBytes draws the size of a message: most are small.
 func (u *upper) drawBytes() int {
 	r := u.p.w.routeRand
-	if r.intn(16) == 0 {
-		return r.between(1<<10, 32<<10)
+	if r.IntN(16) == 0 {
+		return r.Between(1<<10, 32<<10)
 	}
-	return r.between(16, 200)
+	return r.Between(16, 200)
 }
 
 // handlerWait is how long a full mailbox delays a handler, as in package sharding.
@@ -273,5 +273,5 @@ func (u *upper) drawPatience(m *message) time.Duration {
 	if m.Class == flow.Handler {
 		return handlerWait
 	}
-	return u.p.w.routeRand.dur(50*time.Millisecond, 3*time.Second)
+	return u.p.w.routeRand.Duration(50*time.Millisecond, 3*time.Second)
 }

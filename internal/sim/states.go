@@ -6,6 +6,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/sim/statemove"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -65,7 +66,7 @@ type howEnded struct {
 	node, to nodeID
 	token    protocol.Token
 	// begun is when its stop was ordered.
-	begun instant
+	begun virtual.Instant
 	// stopped is set when the instance no longer runs.
 	stopped bool
 	how     string
@@ -83,7 +84,7 @@ func (u *upper) checkStates(h *hosted) {
 	w := u.p.w
 	t := w.types[u.number]
 	for e := int(h.shard); e < u.spec.entities; e += u.spec.shards {
-		lost, b := t.states.Started(time.Duration(w.now), e, h.states[e])
+		lost, b := t.states.Started(time.Duration(w.Now()), e, h.states[e])
 		w.judge(b)
 		if h.states[e] != 0 {
 			w.hit(markStateArrived)

@@ -14,6 +14,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/replication"
 	"github.com/peerage-go/peerage/internal/invariant"
 	"github.com/peerage-go/peerage/internal/operation"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 	"github.com/peerage-go/peerage/replicator"
 )
@@ -49,7 +50,7 @@ const (
 func (r *replica) start(p *proc, role int) {
 	r.p, r.role = p, role
 	cfg := replication.Config{
-		Self: p.node.ID, Role: p.w.swarm.roles[p.w.swarm.roleOf(role)], Seed: p.w.setRand.u64(),
+		Self: p.node.ID, Role: p.w.swarm.roles[p.w.swarm.roleOf(role)], Seed: p.w.setRand.Uint64(),
 		Limits: replication.Limits{LogEntries: p.w.swarm.logEntries}, LeaseValid: r.leaseValid, Epochs: !r.ofRegister(),
 	}
 	if p.w.swarm.disks {
@@ -289,7 +290,7 @@ func (r *replica) chat() {
 	if !w.swarm.clientWrites || r.ofRegister() {
 		return
 	}
-	w.after(w.setRand.dur(50*time.Millisecond, 600*time.Millisecond), func() {
+	w.After(w.setRand.Duration(50*time.Millisecond, 600*time.Millisecond), func() {
 		if !p.layers.on || w.calm {
 			return
 		}
@@ -306,7 +307,7 @@ func (r *replica) say() {
 		return
 	}
 	deadline := p.now().Add(storeTimeout)
-	if w.setRand.coin() {
+	if w.setRand.Coin() {
 		r.chats++
 		word := fmt.Sprintf("%s/%d", p.label, r.chats)
 		op := replication.Mutate(keyClient, crdt.KindORSet, 64, func(v crdt.Value) crdt.Value {
@@ -335,7 +336,7 @@ func (r *replica) say() {
 		s, _ := a.Values[0].(*crdt.ORSet[string])
 		has := func(word string) bool { return s != nil && s.Contains(word) }
 		w.event(p, "words read", uint64(begun), func() string { return "in " + w.viewText(p.layers.view) })
-		w.judge(w.durable[r.role].Read(time.Duration(w.now), begun, has, w.present))
+		w.judge(w.durable[r.role].Read(time.Duration(w.Now()), begun, has, w.present))
 	})
 	r.step(replication.Read{ID: id, Keys: []string{keyClient}, Level: replicator.Majority(0, 0), Deadline: deadline})
 }
@@ -354,7 +355,7 @@ func (r *replica) endedWell() {
 type register struct {
 	invariant.Durable
 	// begun and acked have, by word, the times at which its write began and was acknowledged.
-	begun, acked map[string]instant
+	begun, acked map[string]virtual.Instant
 	writes       int
 }
 
@@ -369,7 +370,7 @@ func (r *replica) writeRegister(answer func(error)) {
 	reg := &w.register
 	reg.writes++
 	word := fmt.Sprintf("%s/%d", p.label, reg.writes)
-	reg.begun[word] = w.now
+	reg.begun[word] = w.Now()
 	op := operation.Op{Key: keyRegister, Kind: crdt.KindLWWRegister, Plan: func(crdt.Value) (operation.Plan, error) {
 		return operation.Plan{Growth: 64, Blind: true, Entries: []string{""}, Stamped: func(v crdt.Value, above []uint64, wall uint64) crdt.Value {
 			at := crdt.Stamp{Time: max(above[0]+1, wall*stampTicks), Node: crdt.NodeID(p.node.ID)}
@@ -385,7 +386,7 @@ func (r *replica) writeRegister(answer func(error)) {
 	id := r.ask(func(a replication.Reply) {
 		if a.Err == nil {
 			r.endedWell()
-			reg.acked[word] = w.now
+			reg.acked[word] = w.Now()
 			reg.Acked(word, voters(p.layers.view, w.swarm.roles[0]))
 		}
 		answer(a.Err)
@@ -411,7 +412,7 @@ func (r *replica) readRegister() {
 		standsAbove := func(word string) bool {
 			return got != "" && (got == word || !acked || since >= reg.begun[word])
 		}
-		w.judge(reg.Read(time.Duration(w.now), begun, standsAbove, w.present))
+		w.judge(reg.Read(time.Duration(w.Now()), begun, standsAbove, w.present))
 		w.hit(markRegisterRead)
 	})
 	r.step(replication.Read{ID: id, Keys: []string{keyRegister}, Level: replicator.Majority(0, 0), Deadline: r.p.now().Add(storeTimeout)})
@@ -423,7 +424,7 @@ func (r *replica) useRegister() {
 	if !r.ofRegister() {
 		return
 	}
-	w.after(w.clockRand.dur(20*time.Millisecond, 400*time.Millisecond), func() {
+	w.After(w.clockRand.Duration(20*time.Millisecond, 400*time.Millisecond), func() {
 		if !r.p.layers.on || w.calm {
 			return
 		}
@@ -431,7 +432,7 @@ func (r *replica) useRegister() {
 			if r.p.layers.view == nil {
 				return
 			}
-			if w.clockRand.coin() {
+			if w.clockRand.Coin() {
 				r.readRegister()
 			} else {
 				r.writeRegister(func(error) {})
@@ -454,10 +455,10 @@ func checkRegister(w *world, q map[int]bool) {
 			continue
 		}
 		var last error
-		written, next := false, w.now
+		written, next := false, w.Now()
 		if !w.untilTrue(convergeBound, 100*time.Millisecond, func() bool {
-			if w.now >= next {
-				next = w.now.add(probeEvery)
+			if w.Now() >= next {
+				next = w.Now().Add(probeEvery)
 				p.run(func() {
 					p.layers.stores[len(w.swarm.roles)].writeRegister(func(err error) { last, written = err, written || err == nil })
 				})

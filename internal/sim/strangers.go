@@ -17,9 +17,9 @@ func (w *world) planStrangers() {
 	if !w.swarm.strangers {
 		return
 	}
-	w.after(w.strangerRand.dur(5*time.Millisecond, 400*time.Millisecond), func() {
+	w.After(w.strangerRand.Duration(5*time.Millisecond, 400*time.Millisecond), func() {
 		if ps := w.running(); len(ps) > 0 {
-			w.strangerSpeaks(ps[w.strangerRand.intn(len(ps))])
+			w.strangerSpeaks(ps[w.strangerRand.IntN(len(ps))])
 		}
 		w.planStrangers()
 	})
@@ -29,7 +29,7 @@ func (w *world) planStrangers() {
 // has been without a leader for long enough, it accepts views from strangers, since its
 // view may have no members left (speaker.go in internal/core/view).
 func (w *world) strangerSpeaks(p *proc) {
-	kind := w.strangerRand.intn(9)
+	kind := w.strangerRand.IntN(9)
 	p.run(func() {
 		v := p.member.core.View()
 		if v == nil {

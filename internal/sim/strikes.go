@@ -24,11 +24,11 @@ func (w *world) strike(u *upper, kind string, node nodeID) {
 		coordinator.TraceHandOff: 6, coordinator.TraceMove: 6, region.TraceStart: 6, region.TraceStop: 6,
 		coordinator.TraceOffice: 20, region.TraceCensus: 10,
 	}[kind]
-	if percent == 0 || !w.faultRand.chance(percent) {
+	if percent == 0 || !w.faultRand.Chance(percent) {
 		return
 	}
 	victim := u.p
-	switch w.faultRand.intn(3) {
+	switch w.faultRand.IntN(3) {
 	case 0:
 		if q := w.byID[node]; q != nil && q.alive {
 			victim = q
@@ -37,14 +37,14 @@ func (w *world) strike(u *upper, kind string, node nodeID) {
 		victim = w.anyone()
 	}
 	w.hit(markStrike)
-	w.after(w.faultRand.dur(0, 8*time.Millisecond), func() {
+	w.After(w.faultRand.Duration(0, 8*time.Millisecond), func() {
 		if w.calm || !victim.alive {
 			return
 		}
 		switch {
-		case w.swarm.crash && w.faultRand.chance(40):
+		case w.swarm.crash && w.faultRand.Chance(40):
 			w.crashOne(victim)
-		case w.swarm.pause && w.faultRand.chance(40):
+		case w.swarm.pause && w.faultRand.Chance(40):
 			w.pauseFor(victim, w.span())
 		case w.swarm.leave:
 			w.faultLeaveOf(victim)
@@ -58,7 +58,7 @@ func (w *world) strike(u *upper, kind string, node nodeID) {
 // cut off from the leader, too. The members cut off elect a leader as soon as the other old
 // members reach them; by then, the old leader's lease must have expired.
 func (w *world) aimAtRaise(from *proc, base, next *gossip.View) {
-	if w.calm || !w.swarm.together || !w.faultRand.chance(60) {
+	if w.calm || !w.swarm.together || !w.faultRand.Chance(60) {
 		return
 	}
 	raised := map[int]bool{}
@@ -80,7 +80,7 @@ func (w *world) aimAtRaise(from *proc, base, next *gossip.View) {
 	}
 	w.hit(markRaiseAimed)
 	w.event(from, "aimed at a raise", uint64(next.Epoch), nil)
-	deaf := old[w.faultRand.intn(len(old))]
+	deaf := old[w.faultRand.IntN(len(old))]
 	w.setPath(from.slot, deaf, drop)
 	w.setPath(deaf, from.slot, drop)
 	late := slices.DeleteFunc(old, func(i int) bool { return i == deaf })
@@ -89,7 +89,7 @@ func (w *world) aimAtRaise(from *proc, base, next *gossip.View) {
 		w.setPath(i, deaf, drop)
 		w.setPath(deaf, i, drop)
 	}
-	w.after(w.faultRand.dur(15*time.Millisecond, 80*time.Millisecond), func() {
+	w.After(w.faultRand.Duration(15*time.Millisecond, 80*time.Millisecond), func() {
 		for _, i := range slices.Sorted(maps.Keys(raised)) {
 			if w.calm {
 				return
@@ -99,7 +99,7 @@ func (w *world) aimAtRaise(from *proc, base, next *gossip.View) {
 		}
 	})
 	l := w.swarm.lease
-	w.after(w.faultRand.dur(l*11/10, l*14/10), func() {
+	w.After(w.faultRand.Duration(l*11/10, l*14/10), func() {
 		for _, i := range late {
 			if w.calm {
 				return
@@ -109,7 +109,7 @@ func (w *world) aimAtRaise(from *proc, base, next *gossip.View) {
 			w.setPath(deaf, i, open)
 		}
 	})
-	w.healIn(w.faultRand.dur(5*l/2, 4*l))
+	w.healIn(w.faultRand.Duration(5*l/2, 4*l))
 }
 
 // aimAtRemoval strikes when a leader has committed a view without a living member.
@@ -124,14 +124,14 @@ func (w *world) aimAtRemoval(p *proc, former, v *gossip.View) {
 		q := w.byID[m.ID]
 		return v.Member(m.ID) == nil && q != nil && q.alive && !q.over && !q.member.leaving
 	})
-	if !out || len(former.Members) < 3 || !w.faultRand.coin() {
+	if !out || len(former.Members) < 3 || !w.faultRand.Coin() {
 		return
 	}
 	w.hit(markRemovalAimed)
 	w.event(p, "aimed at a removal", uint64(v.Epoch), nil)
 	w.openAll()
 	w.cutOff(map[int]bool{p.slot: true}, drop, false)
-	w.healIn(w.faultRand.dur(2*w.swarm.lease, 5*w.swarm.lease))
+	w.healIn(w.faultRand.Duration(2*w.swarm.lease, 5*w.swarm.lease))
 }
 
 // faultDeaf cuts the paths between the leader and one member only.

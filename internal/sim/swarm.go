@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
 
 // swarm is the configuration that a seed draws first. Each class of fault is on
@@ -103,102 +104,102 @@ const (
 
 func (e ending) String() string { return [...]string{"quorum", "survivor", "all"}[e] }
 
-func drawSwarm(r *pcg, cfg *Config) swarm {
+func drawSwarm(r *virtual.Rand, cfg *Config) swarm {
 	s := swarm{
-		nodes:       []int{1, 2, 2, 3, 3, 3, 4, 5, 5, 6, 7}[r.intn(11)],
-		duration:    r.dur(3*time.Second, 9*time.Second),
+		nodes:       []int{1, 2, 2, 3, 3, 3, 4, 5, 5, 6, 7}[r.IntN(11)],
+		duration:    r.Duration(3*time.Second, 9*time.Second),
 		ping:        100 * time.Millisecond,
 		lease:       time.Second,
 		removeAfter: 2 * time.Second,
-		driftPPM:    []int{200, 1000, 1000, 10_000, 30_000}[r.intn(5)],
-		evidence:    []gossip.CrashEvidence{gossip.EvidenceFull, gossip.EvidenceFull, gossip.EvidenceFull, gossip.EvidenceWithinQuorum, gossip.EvidenceOff}[r.intn(5)],
+		driftPPM:    []int{200, 1000, 1000, 10_000, 30_000}[r.IntN(5)],
+		evidence:    []gossip.CrashEvidence{gossip.EvidenceFull, gossip.EvidenceFull, gossip.EvidenceFull, gossip.EvidenceWithinQuorum, gossip.EvidenceOff}[r.IntN(5)],
 	}
 	if cfg.Nodes > 0 {
 		s.nodes = cfg.Nodes
 	}
-	if r.chance(25) {
+	if r.Chance(25) {
 		s.ping, s.lease, s.removeAfter = 50*time.Millisecond, 400*time.Millisecond, 900*time.Millisecond
 	}
 	for _, on := range []*bool{&s.crash, &s.powerLoss, &s.restart, &s.restartAll, &s.pause, &s.slow, &s.partition, &s.oneWay,
 		&s.reject, &s.flaky, &s.join, &s.leave, &s.bursts, &s.driftBeyond, &s.lateProofs, &s.datagrams, &s.drain, &s.clientWrites} {
-		*on = r.coin()
+		*on = r.Coin()
 	}
-	if r.chance(20) || cfg.orderly {
+	if r.Chance(20) || cfg.orderly {
 		// Only what is planned happens: joins, leaves, moves.
 		orderly := swarm{nodes: s.nodes, duration: s.duration, ping: s.ping, lease: s.lease, removeAfter: s.removeAfter,
 			driftPPM: s.driftPPM, evidence: s.evidence, orderly: true, join: true, leave: s.leave && s.slow || cfg.orderly, drain: true, clientWrites: s.clientWrites}
 		s = orderly
 	}
-	s.restartAll = s.restartAll && r.chance(30)
-	s.driftBeyond = s.driftBeyond && r.chance(10)
-	s.reject = s.reject && r.chance(40)
-	s.dropPercent, s.dupPercent, s.latePercent = r.intn(12), r.intn(10), r.intn(10)
-	s.late = r.dur(10*time.Millisecond, 4*time.Second)
-	s.spike = r.dur(time.Millisecond, 400*time.Millisecond)
-	s.latencyMax = []time.Duration{300 * time.Microsecond, 2 * time.Millisecond, 20 * time.Millisecond}[r.intn(3)]
-	s.faultEvery = r.dur(60*time.Millisecond, 1500*time.Millisecond)
-	s.ending = []ending{endQuorum, endQuorum, endQuorum, endSurvivor, endAll}[r.intn(5)]
+	s.restartAll = s.restartAll && r.Chance(30)
+	s.driftBeyond = s.driftBeyond && r.Chance(10)
+	s.reject = s.reject && r.Chance(40)
+	s.dropPercent, s.dupPercent, s.latePercent = r.IntN(12), r.IntN(10), r.IntN(10)
+	s.late = r.Duration(10*time.Millisecond, 4*time.Second)
+	s.spike = r.Duration(time.Millisecond, 400*time.Millisecond)
+	s.latencyMax = []time.Duration{300 * time.Microsecond, 2 * time.Millisecond, 20 * time.Millisecond}[r.IntN(3)]
+	s.faultEvery = r.Duration(60*time.Millisecond, 1500*time.Millisecond)
+	s.ending = []ending{endQuorum, endQuorum, endQuorum, endSurvivor, endAll}[r.IntN(5)]
 	if s.orderly {
-		s.spike = r.dur(100*time.Millisecond, 400*time.Millisecond)
+		s.spike = r.Duration(100*time.Millisecond, 400*time.Millisecond)
 		s.ending = endAll
 	}
 	if s.ending == endSurvivor {
 		s.evidence = gossip.EvidenceFull
 	}
-	s.drawEvidence(newPCG(cfg.Seed, 20))
+	s.drawEvidence(virtual.NewRand(cfg.Seed, 20))
 	s.drawUpper(r)
-	s.drawMore(newPCG(cfg.Seed, 5), cfg.aim)
-	s.drawDeclines(newPCG(cfg.Seed, 6))
-	s.lateBytes = newPCG(cfg.Seed, 8).coin() && !s.orderly
-	s.wallJumps = newPCG(cfg.Seed, 9).coin()
-	s.strangers = newPCG(cfg.Seed, 30).coin() && cfg.Mutant.String() == "" // planted bugs keep their seeds
-	s.drawApart(newPCG(cfg.Seed, 40), cfg)
-	s.drawDisks(newPCG(cfg.Seed, 42), cfg)
-	s.drawTrouble(newPCG(cfg.Seed, 44), cfg)
-	s.drawRings(newPCG(cfg.Seed, 46), cfg)
-	s.drawClocks(newPCG(cfg.Seed, 48), cfg)
-	s.drawRoom(newPCG(cfg.Seed, 52))
+	s.drawMore(virtual.NewRand(cfg.Seed, 5), cfg.aim)
+	s.drawDeclines(virtual.NewRand(cfg.Seed, 6))
+	s.lateBytes = virtual.NewRand(cfg.Seed, 8).Coin() && !s.orderly
+	s.wallJumps = virtual.NewRand(cfg.Seed, 9).Coin()
+	s.strangers = virtual.NewRand(cfg.Seed, 30).Coin() && cfg.Mutant.String() == "" // planted bugs keep their seeds
+	s.drawApart(virtual.NewRand(cfg.Seed, 40), cfg)
+	s.drawDisks(virtual.NewRand(cfg.Seed, 42), cfg)
+	s.drawTrouble(virtual.NewRand(cfg.Seed, 44), cfg)
+	s.drawRings(virtual.NewRand(cfg.Seed, 46), cfg)
+	s.drawClocks(virtual.NewRand(cfg.Seed, 48), cfg)
+	s.drawRoom(virtual.NewRand(cfg.Seed, 52))
 	return s
 }
 
 // drawEvidence draws how good proofs of death are. A network that rejects gives weak
 // ones, under which every check holds; only a host that rejects in its own name, with
 // CrashEvidence full, breaks what is documented.
-func (s *swarm) drawEvidence(r *pcg) {
-	s.sealPercent = []int{100, 100, 50, 0}[r.intn(4)]
-	s.plaintext = r.chance(30)
-	s.forged = s.reject && r.chance(20)
+func (s *swarm) drawEvidence(r *virtual.Rand) {
+	s.sealPercent = []int{100, 100, 50, 0}[r.IntN(4)]
+	s.plaintext = r.Chance(30)
+	s.forged = s.reject && r.Chance(20)
 	s.wrongEvidence = s.forged && s.evidence == gossip.EvidenceFull
 }
 
-func (s *swarm) drawUpper(r *pcg) {
-	shards := []int{1, 2, 5, 8, 8, 16, 32}[r.intn(7)]
+func (s *swarm) drawUpper(r *virtual.Rand) {
+	shards := []int{1, 2, 5, 8, 8, 16, 32}[r.IntN(7)]
 	s.roles, s.hostRoles = []string{""}, make([]int, s.nodes)
-	s.types = []typeSpec{{name: "t", shards: shards, entities: r.between(1, 2*shards)}}
-	s.tellEvery = r.dur(15*time.Millisecond, 120*time.Millisecond)
-	s.handleMax = []time.Duration{0, 2 * time.Millisecond, 60 * time.Millisecond}[r.intn(3)]
+	s.types = []typeSpec{{name: "t", shards: shards, entities: r.Between(1, 2*shards)}}
+	s.tellEvery = r.Duration(15*time.Millisecond, 120*time.Millisecond)
+	s.handleMax = []time.Duration{0, 2 * time.Millisecond, 60 * time.Millisecond}[r.IntN(3)]
 	s.minMembers = 1
-	if r.chance(20) {
-		s.minMembers = r.between(1, s.nodes)
+	if r.Chance(20) {
+		s.minMembers = r.Between(1, s.nodes)
 	}
-	s.beginTimeout = []time.Duration{5 * time.Second, time.Second, 300 * time.Millisecond}[r.intn(3)]
-	s.rebalance = []time.Duration{2 * time.Second, 300 * time.Millisecond, 300 * time.Millisecond}[r.intn(3)]
-	s.queueFramesMax = []int{8, 64, 256, 256}[r.intn(4)]
-	s.logEntries = []int{0, 0, 4}[r.intn(3)]
-	s.bufferMax = []int{1, 8, 64, 64}[r.intn(4)]
+	s.beginTimeout = []time.Duration{5 * time.Second, time.Second, 300 * time.Millisecond}[r.IntN(3)]
+	s.rebalance = []time.Duration{2 * time.Second, 300 * time.Millisecond, 300 * time.Millisecond}[r.IntN(3)]
+	s.queueFramesMax = []int{8, 64, 256, 256}[r.IntN(4)]
+	s.logEntries = []int{0, 0, 4}[r.IntN(3)]
+	s.bufferMax = []int{1, 8, 64, 64}[r.IntN(4)]
 }
 
 // drawRoom draws how much room messages find at a home.
-func (s *swarm) drawRoom(r *pcg) {
-	s.mailboxMax = []int{4, 16, 64, 512}[r.intn(4)]
-	s.windowBytes = []uint64{0, 64 << 10, 4 << 20}[r.intn(3)]
-	s.parkedBytes = []uint64{0, 4 << 10, 1 << 20}[r.intn(3)]
+func (s *swarm) drawRoom(r *virtual.Rand) {
+	s.mailboxMax = []int{4, 16, 64, 512}[r.IntN(4)]
+	s.windowBytes = []uint64{0, 64 << 10, 4 << 20}[r.IntN(3)]
+	s.parkedBytes = []uint64{0, 4 << 10, 1 << 20}[r.IntN(3)]
 }
 
 // drawClocks draws whether there is a register, and clocks that jump.
-func (s *swarm) drawClocks(r *pcg, cfg *Config) {
+func (s *swarm) drawClocks(r *virtual.Rand, cfg *Config) {
 	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
-	s.clocks = (cfg.clocks || plain && r.chance(25)) && !s.orderly && s.aim == aimNone && !s.apart
+	s.clocks = (cfg.clocks || plain && r.Chance(25)) && !s.orderly && s.aim == aimNone && !s.apart
 }
 
 // storeCount is the number of replicators of a host that carries all roles.

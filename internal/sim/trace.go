@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
 
 // tracer folds every event of a run into one hash, and writes a line for each
@@ -45,7 +46,7 @@ func (t *tracer) listening() bool { return t.out != nil || t.keep > 0 }
 
 // event records one thing that happened at node (a slot's letter and life, ""
 // for the world). detail is called only when there is a listener.
-func (t *tracer) event(now instant, node, kind string, num uint64, detail func() string) {
+func (t *tracer) event(now virtual.Instant, node, kind string, num uint64, detail func() string) {
 	t.lines++
 	t.mix(uint64(now))
 	t.mixString(node)

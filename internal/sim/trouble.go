@@ -15,14 +15,6 @@ import (
 // A handler blocks for as long as faults last, or for ever if its shard is ordered to stop
 // meanwhile: then the shard is stopped by force, and the next home does not wait.
 
-func (s *swarm) drawTrouble(r *pcg, cfg *Config) {
-	plain := cfg.Mutant.String() == "" && cfg.onView == nil // planted bugs keep their seeds
-	if s.orderly || s.aim != aimNone || !plain && !cfg.trouble {
-		return
-	}
-	s.corrupt, s.blocks = r.chance(25) || cfg.trouble, r.chance(25) || cfg.trouble
-}
-
 // corruptOne of so many frames is damaged, blockOne of so many handlers blocks.
 const (
 	corruptOne = 300
@@ -33,7 +25,7 @@ const (
 // connection then.
 func (c *conn) corrupted() bool {
 	w := c.w
-	if !w.swarm.corrupt || w.calm || w.troubleRand.intn(corruptOne) > 0 {
+	if !w.swarm.corrupt || w.calm || w.troubleRand.IntN(corruptOne) > 0 {
 		return false
 	}
 	w.hit(markCorrupted)
@@ -63,7 +55,7 @@ func (c *conn) flipBits() {
 // blocked has a handler block, and calls returns when it does.
 func (u *upper) blocked(h *hosted, returns func()) bool {
 	w := u.p.w
-	if !w.swarm.blocks || w.calm || w.troubleRand.intn(blockOne) > 0 {
+	if !w.swarm.blocks || w.calm || w.troubleRand.IntN(blockOne) > 0 {
 		return false
 	}
 	w.hit(markBlocked)

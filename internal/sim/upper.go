@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/sim/datapath"
 	"github.com/peerage-go/peerage/internal/sim/statemove"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 	"github.com/peerage-go/peerage/internal/transport"
 )
 
@@ -41,7 +42,7 @@ type upper struct {
 	cooAt timer
 	own   []protocol.Message
 	// inbox is the time before which the shell's goroutine sees nothing newer.
-	inbox instant
+	inbox virtual.Instant
 
 	// path is the data path. looks counts calls of lookOnce.
 	path    *datapath.Path
@@ -51,7 +52,7 @@ type upper struct {
 	drained func()
 	// drainAt is when draining began, never if it did not; drainedIn the epoch of the view
 	// in which it ended, zero before.
-	drainAt   instant
+	drainAt   virtual.Instant
 	drainedIn gossip.Epoch
 	probed    map[protocol.ShardID]bool
 
@@ -68,7 +69,7 @@ func (p *proc) startUpper(number int) *upper {
 	s := &p.w.swarm
 	spec := &s.types[number]
 	u := &upper{
-		p: p, on: true, spec: spec, number: number, repl: p.layers.stores[spec.role], drainAt: never,
+		p: p, on: true, spec: spec, number: number, repl: p.layers.stores[spec.role], drainAt: virtual.Never,
 		floors: &region.Floors{}, probed: map[protocol.ShardID]bool{},
 		calls: map[uint64]*call{}, outbox: map[nodeID][]typed{}, gone: map[callOf]bool{},
 	}
@@ -93,11 +94,11 @@ const stopTimeout = 2 * time.Second
 func (u *upper) put(do func()) {
 	w := u.p.w
 	d := time.Duration(0)
-	if w.netRand.intn(16) == 0 {
-		d = w.netRand.dur(0, 3*time.Millisecond)
+	if w.netRand.IntN(16) == 0 {
+		d = w.netRand.Duration(0, 3*time.Millisecond)
 	}
-	u.inbox = max(u.inbox, w.now.add(d))
-	w.at(u.inbox, func() {
+	u.inbox = max(u.inbox, w.Now().Add(d))
+	w.At(u.inbox, func() {
 		u.p.run(func() {
 			if u.on {
 				do()
@@ -237,9 +238,9 @@ func (u *upper) doCoordinator(e coordinator.Effect) {
 		u.p.w.checkOrder(u, e.Msg)
 		u.send(e.To, e.Msg)
 	case coordinator.Write:
-		u.p.later(u.p.w.netRand.dur(0, time.Millisecond/4), func() { u.write(e) })
+		u.p.later(u.p.w.netRand.Duration(0, time.Millisecond/4), func() { u.write(e) })
 	case coordinator.Read:
-		u.p.later(u.p.w.netRand.dur(0, time.Millisecond/4), func() { u.read(e) })
+		u.p.later(u.p.w.netRand.Duration(0, time.Millisecond/4), func() { u.read(e) })
 	case coordinator.Yield:
 		u.p.later(0, func() { u.p.step(view.Yield{Subject: e.Subject, Reporter: u.p.node.ID}) })
 	}

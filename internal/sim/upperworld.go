@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/core/region"
 	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
 
 // upperWorld holds the checkers of the upper layers, and the facts that they share.
@@ -21,7 +22,7 @@ type upperWorld struct {
 	types    []*typeWorld
 	// lastDeath is when a process last ended that had not handed everything over, or a
 	// new generation began.
-	lastDeath instant
+	lastDeath virtual.Instant
 	// calls numbers the asks, outcomes counts how they ended.
 	calls    uint64
 	outcomes [timedOut + 1]int
@@ -35,7 +36,7 @@ type upperWorld struct {
 func (w *world) startUpperWorld() {
 	w.messages = invariant.NewMessages()
 	w.durable = make([]invariant.Durable, len(w.swarm.roles))
-	w.register = register{begun: map[string]instant{}, acked: map[string]instant{}}
+	w.register = register{begun: map[string]virtual.Instant{}, acked: map[string]virtual.Instant{}}
 	for range w.swarm.types {
 		w.types = append(w.types, &typeWorld{
 			hosting: invariant.NewHosting(w.members), states: invariant.NewStates(), asks: invariant.NewAsks(),
@@ -60,14 +61,14 @@ func (w *world) endUpperLiveness(q map[int]bool) {
 	if w.cfg.ViewsOnly || w.swarm.wrongEvidence || w.driftBroken {
 		return
 	}
-	from := w.now
+	from := w.Now()
 	for _, u := range w.uppers(q) {
 		clear(u.probed)
 	}
-	next := w.now
+	next := w.Now()
 	if !w.untilTrue(servedBound, 20*time.Millisecond, func() bool {
-		if w.now >= next {
-			next = w.now.add(probeEvery)
+		if w.Now() >= next {
+			next = w.Now().Add(probeEvery)
 			w.probe(q)
 		}
 		return w.unserved(q) == ""
@@ -78,7 +79,7 @@ func (w *world) endUpperLiveness(q map[int]bool) {
 		w.fail("G2", "%v after the cluster was whole a token is below those of a cluster that it has absorbed: %s", servedBound, w.outdated())
 	}
 	w.noteServed(q)
-	w.event(nil, "settled: shards", uint64(w.now.sub(from)), func() string { return w.now.sub(from).String() })
+	w.event(nil, "settled: shards", uint64(w.Now().Sub(from)), func() string { return w.Now().Sub(from).String() })
 	checkRegister(w, q)
 	if !w.untilTrue(convergeBound, 100*time.Millisecond, func() bool { return w.converged(q) }) {
 		w.fail("L2", "replicas differ %v after heal", convergeBound)

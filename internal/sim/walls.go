@@ -21,7 +21,7 @@ func (w *world) wallSecond() time.Duration {
 
 // wallClock returns the second and the millisecond that a host's clock shows.
 func (w *world) wallClock(slot int) (second uint32, millisecond uint16) {
-	now, wallSecond := time.Duration(w.now), w.wallSecond()
+	now, wallSecond := time.Duration(w.Now()), w.wallSecond()
 	second = uint32(int64(w.wallAtStart) + int64(now/wallSecond) + w.hosts[slot].wallAhead)
 	return second, uint16(now % wallSecond * 1000 / wallSecond)
 }
@@ -31,7 +31,7 @@ func (w *world) jumpWall(slot int) {
 	if !w.swarm.wallJumps {
 		return
 	}
-	w.hosts[slot].wallAhead = int64(w.wallRand.dur(0, 2*time.Hour)/time.Second) - 3600
+	w.hosts[slot].wallAhead = int64(w.wallRand.Duration(0, 2*time.Hour)/time.Second) - 3600
 	w.hit(markWallJump)
 }
 
@@ -77,12 +77,12 @@ func planClocks(w *world, jumps int) {
 	if !w.swarm.clocks || jumps == 0 {
 		return
 	}
-	w.after(w.clockRand.dur(0, w.swarm.duration/2), func() {
+	w.After(w.clockRand.Duration(0, w.swarm.duration/2), func() {
 		if w.calm {
 			return
 		}
-		h := &w.hosts[w.clockRand.intn(len(w.hosts))]
-		h.clockAhead = w.clockRand.dur(0, 2*time.Hour) - time.Hour
+		h := &w.hosts[w.clockRand.IntN(len(w.hosts))]
+		h.clockAhead = w.clockRand.Duration(0, 2*time.Hour) - time.Hour
 		w.hit(markClockJump)
 		planClocks(w, jumps-1)
 	})
@@ -90,7 +90,7 @@ func planClocks(w *world, jumps int) {
 
 // stampClock returns the wall clock of a host in milliseconds.
 func stampClock(w *world, slot int) uint64 {
-	return uint64((int64(w.wallAtStart)*int64(time.Second) + int64(w.now) + int64(w.hosts[slot].clockAhead)) / int64(time.Millisecond))
+	return uint64((int64(w.wallAtStart)*int64(time.Second) + int64(w.Now()) + int64(w.hosts[slot].clockAhead)) / int64(time.Millisecond))
 }
 
 // rightClocks sets all clocks of stamps right.

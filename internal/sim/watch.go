@@ -161,7 +161,7 @@ func (w *world) quorum(v *gossip.View, has func(nodeID) bool) bool {
 // The leader must have requested its newest grant before its lease ended.
 func (w *world) inTime(a *attempt) bool {
 	p := w.byID[a.leader]
-	return p == nil || p.member.lastProof <= p.clk.when(p.member.leaseWas).add(w.swarm.lease)
+	return p == nil || p.member.lastProof <= p.clk.When(p.member.leaseWas).Add(w.swarm.lease)
 }
 
 // restDead reports whether every member that did not accept is dead.
@@ -216,12 +216,12 @@ func (w *world) checkView(p *proc, v *gossip.View) {
 	p.former = v
 	if w.newest == nil || w.newest.Cluster != v.Cluster || w.newest.Epoch < v.Epoch {
 		if w.newest != nil && w.newest.Epoch.Generation() != v.Epoch.Generation() {
-			w.lastDeath = w.now // no member may have the writes of the dead
+			w.lastDeath = w.Now() // no member may have the writes of the dead
 		}
 		w.newest = v
-		w.newestAt = w.now
+		w.newestAt = w.Now()
 	}
-	w.judge(w.members.Published(time.Duration(w.now), p.node.ID, v))
+	w.judge(w.members.Published(time.Duration(w.Now()), p.node.ID, v))
 }
 
 // checkJoiners checks that a member that is new in a view is joining, not voting.
@@ -236,11 +236,11 @@ func (w *world) checkJoiners(p *proc, v *gossip.View) {
 
 // checkLease feeds the checkers a changed lease.
 func (w *world) checkLease(p *proc) {
-	was := w.members.Valid(time.Duration(w.now), p.node.ID)
-	w.judge(w.members.Leased(time.Duration(w.now), p.node.ID, time.Duration(p.leaseEnd()), p.member.lease.Leader))
+	was := w.members.Valid(time.Duration(w.Now()), p.node.ID)
+	w.judge(w.members.Leased(time.Duration(w.Now()), p.node.ID, time.Duration(p.leaseEnd()), p.member.lease.Leader))
 	if !was && p.leaseValid() {
 		for _, t := range w.types {
-			w.judge(t.hosting.Resumed(time.Duration(w.now), p.node.ID))
+			w.judge(t.hosting.Resumed(time.Duration(w.Now()), p.node.ID))
 		}
 	}
 }
@@ -255,7 +255,7 @@ func (w *world) checkPause(p *proc) {
 // viewTrace takes a trace event of the view core.
 func (w *world) viewTrace(p *proc, t *view.TraceEvent) {
 	w.noteView(p, t)
-	w.tracer.event(w.now, p.label, t.Kind, uint64(t.Subject), func() string {
+	w.tracer.event(w.Now(), p.label, t.Kind, uint64(t.Subject), func() string {
 		s := ""
 		if t.Subject != 0 {
 			s = w.name(t.Subject) + " "

@@ -2,22 +2,62 @@ package sim
 
 import (
 	"fmt"
-	"runtime/debug"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/core/view"
 	"github.com/peerage-go/peerage/internal/invariant"
+	"github.com/peerage-go/peerage/internal/mutant"
+	"github.com/peerage-go/peerage/internal/sim/virtual"
 )
+
+type nodeID = gossip.NodeID
+
+// Config selects the run to play. The zero Config plays seed 0.
+type Config struct {
+	// Seed decides everything: configuration, schedule, faults.
+	Seed uint64
+	// Nodes fixes the number of hosts, at most 26; 0 lets the seed draw 1 to 7.
+	Nodes int
+	// Trace, if set, gets one line per event.
+	Trace io.Writer
+	// Tail is how many of the newest lines a failure reports. It slows runs down, so
+	// Run plays a failed seed again with a tail of its own when it is 0.
+	Tail int
+	// ViewsOnly leaves the replicator and sharding out.
+	ViewsOnly bool
+	// Mutant plants a bug; tests of the checkers use it.
+	Mutant mutant.Kind
+
+	// onView, set by tests, gets every new view core: to plant bugs.
+	onView func(*view.Core)
+	// orderly, set by tests, has nothing happen but joins, leaves and moves.
+	orderly bool
+	again   bool
+	// apart, set by tests, has every run be one of two clusters that meet.
+	apart bool
+	// clocks, set by tests, has the clocks of stamps jump in every run.
+	clocks bool
+	// trouble, set by tests, has frames be damaged and handlers block in every run.
+	trouble bool
+	// rings, set by tests, has cuts be rings in every run.
+	rings bool
+	// disks, set by tests, has every run be one with durable words.
+	disks bool
+	// aim, set by tests, is the aim of every run.
+	aim aim
+}
 
 // world is one run: hosts, network, processes and checkers under one schedule.
 type world struct {
-	schedule
+	virtual.Schedule
 	tracer
 	cfg   *Config
 	swarm swarm
 
-	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand, diskRand, troubleRand, clockRand, routeRand *pcg
+	setRand, netRand, faultRand, toldRand, declineRand, sealRand, wallRand, strangerRand, apartRand, diskRand, troubleRand, clockRand, routeRand *virtual.Rand
 
 	hosts []host
 	byID  map[nodeID]*proc
@@ -30,7 +70,7 @@ type world struct {
 	meeting meeting
 
 	newest   *gossip.View
-	newestAt instant
+	newestAt virtual.Instant
 	// wallAtStart is the wall clock in seconds when the run began.
 	wallAtStart uint32
 	formed      int
@@ -83,148 +123,30 @@ func (w *world) event(p *proc, kind string, num uint64, detail func() string) {
 	if p != nil {
 		who = p.label
 	}
-	w.tracer.event(w.now, who, kind, num, detail)
-}
-
-func newWorld(cfg *Config) *world {
-	w := &world{
-		cfg:          cfg,
-		setRand:      newPCG(cfg.Seed, 1),
-		netRand:      newPCG(cfg.Seed, 2),
-		faultRand:    newPCG(cfg.Seed, 3),
-		toldRand:     newPCG(cfg.Seed, 4),
-		declineRand:  newPCG(cfg.Seed, 7),
-		sealRand:     newPCG(cfg.Seed, 21),
-		wallRand:     newPCG(cfg.Seed, 10),
-		strangerRand: newPCG(cfg.Seed, 31),
-		apartRand:    newPCG(cfg.Seed, 41),
-		diskRand:     newPCG(cfg.Seed, 43),
-		troubleRand:  newPCG(cfg.Seed, 45),
-		clockRand:    newPCG(cfg.Seed, 47),
-		routeRand:    newPCG(cfg.Seed, 51),
-		byID:         map[nodeID]*proc{},
-		members:      invariant.NewMembership(),
-		watch:        newWatched(),
-		wallAtStart:  1_700_000_000,
-	}
-	w.hash = fnvOffset
-	w.out, w.keep = cfg.Trace, cfg.Tail
-	w.swarm = drawSwarm(newPCG(cfg.Seed, 0), cfg)
-	w.hosts = make([]host, w.swarm.nodes)
-	for i := range w.hosts {
-		h := &w.hosts[i]
-		h.block = make([]block, len(w.hosts))
-		h.latency = make([]time.Duration, len(w.hosts))
-		for j := range h.latency {
-			h.latency[j] = w.setRand.dur(50*time.Microsecond, w.swarm.latencyMax)
-		}
-	}
-	w.startUpperWorld()
-	w.standApart()
-	return w
-}
-
-// run plays the seed to its end.
-func (w *world) run() {
-	w.event(nil, "swarm", uint64(w.swarm.nodes), func() string { return fmt.Sprintf("%+v", w.swarm) })
-	w.startHosts()
-	w.planFaults()
-	w.planStrangers()
-	w.planDisks()
-	planClocks(w, jumpsMax)
-	if w.swarm.restartAll {
-		w.after(w.faultRand.dur(w.swarm.duration/4, w.swarm.duration), w.faultRestartAll)
-	}
-	w.until(instant(w.swarm.duration))
-	w.calm = true
-	w.mendDisks()
-	rightClocks(w)
-	w.finish()
-	w.checkEnd()
-}
-
-// startHosts starts the hosts, in runs with joins some of them late, and perhaps all
-// late ones at one moment.
-func (w *world) startHosts() {
-	s := &w.swarm
-	moment := w.setRand.dur(s.duration/4, s.duration/2)
-	for i := range w.hosts {
-		d := w.setRand.dur(0, 300*time.Millisecond)
-		if late := w.setRand.coin(); s.join && i > 0 && s.duration > 4*time.Second && (late || s.aim == aimRaise) && (s.aim != aimRaise || i > 2) {
-			w.hosts[i].stay = true
-			d = w.setRand.dur(0, s.duration/2)
-			if s.together {
-				d = moment
-				w.after(d+50*time.Millisecond, func() {
-					if p := w.hosts[i].proc; p != nil {
-						p.run(p.learn)
-					}
-				})
-			}
-		}
-		w.hosts[i].expected = !w.hosts[i].stay
-		w.after(d, func() {
-			w.hosts[i].stay = false
-			if w.hosts[i].proc == nil {
-				w.start(i)
-			}
-		})
-	}
+	w.tracer.event(w.Now(), who, kind, num, detail)
 }
 
 // until plays events up to a time.
-func (w *world) until(end instant) {
-	for w.next(end) {
+func (w *world) until(end virtual.Instant) {
+	for w.Next(end) {
 	}
 }
 
 // untilTrue plays until a condition holds, asked every step, or time is up.
 func (w *world) untilTrue(limit, step time.Duration, ok func() bool) bool {
-	end := w.now.add(limit)
-	for w.now < end {
+	end := w.Now().Add(limit)
+	for w.Now() < end {
 		if ok() {
 			return true
 		}
-		w.until(min(end, w.now.add(step)))
+		w.until(min(end, w.Now().Add(step)))
 	}
 	return ok()
 }
 
-// guarded runs the seed and catches what stops it: a failed check, or a panic in
-// a core, which is a failure as well.
-func (w *world) guarded() (f *failure) {
-	defer func() {
-		if r := recover(); r != nil {
-			stopped, ok := r.(failure)
-			if !ok {
-				stopped = failure{what: fmt.Sprintf("panic: %v", r), stack: string(debug.Stack())}
-			}
-			f = &stopped
-		}
-	}()
-	w.run()
-	return nil
-}
-
-// states renders every process side by side.
-func (w *world) states() string {
-	var b strings.Builder
-	for i := range w.hosts {
-		h := &w.hosts[i]
-		p := h.proc
-		if p == nil {
-			fmt.Fprintf(&b, "  %c   -- down (power off: %v)  paths %v\n", 'a'+i, h.down, h.block)
-			continue
-		}
-		lease := "no lease"
-		if p.leaseValid() {
-			lease = fmt.Sprintf("lease %v", p.member.lease.Until.Sub(p.now()).Round(time.Millisecond))
-			if p.member.lease.Leader {
-				lease += " (leader)"
-			}
-		}
-		fmt.Fprintf(&b, "  %-3s %016x paused=%-5v over=%-5v %-24s %-30s paths %v unreachable [%s] %s\n", p.label, uint64(p.node.ID), p.paused, p.over, lease,
-			w.viewText(p.member.view), h.block, w.names(p.member.links.reported), p.upperState())
+func b2u(b bool) uint64 {
+	if b {
+		return 1
 	}
-	return b.String()
+	return 0
 }

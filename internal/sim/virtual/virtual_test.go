@@ -1,0 +1,107 @@
+package virtual
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/peerage-go/peerage/internal/clock"
+)
+
+func TestEventsHappenInTheOrderOfTheirInstants(t *testing.T) {
+	var s Schedule
+	var got []string
+	note := func(name string) func() { return func() { got = append(got, name) } }
+	s.At(30, note("third"))
+	s.At(10, func() {
+		got = append(got, "first")
+		s.At(5, note("planned too late"))
+		s.After(10, note("second of 20"))
+	})
+	s.At(20, note("first of 20"))
+	s.At(Never, note("never"))
+	for s.Next(40) {
+	}
+	want := []string{"first", "planned too late", "first of 20", "second of 20", "third"}
+	if !slices.Equal(got, want) || s.Now() != 40 {
+		t.Errorf("at %d: %q, want %q", s.Now(), got, want)
+	}
+	s.At(50, note("later"))
+	if s.Next(45) || s.Now() != 45 {
+		t.Errorf("an event after 45 happened, or it is %d", s.Now())
+	}
+}
+
+func TestEqualInstantsKeepTheirOrder(t *testing.T) {
+	var s Schedule
+	r, order := NewRand(1, 1), []int{}
+	for i := range 1000 {
+		s.At(Instant(r.IntN(10)), func() { order = append(order, int(s.Now())*1000+i) })
+	}
+	for s.Next(Never) {
+	}
+	if len(order) != 1000 || !slices.IsSorted(order) {
+		t.Errorf("%d events, in order: %v", len(order), slices.IsSorted(order))
+	}
+}
+
+// When is the first instant at which a clock shows a reading, whatever its rate.
+func TestAClockShowsItsReadingFirstWhenItSays(t *testing.T) {
+	r := NewRand(2, 1)
+	for range 2000 {
+		c := NewClock(int64(r.Uint64()>>14), int64(r.Between(-900_000, 900_000)))
+		at := Instant(r.Duration(1, 8*time.Minute))
+		reading := c.Read(at)
+		first := c.When(reading)
+		if first > at || c.Read(first) < reading || first > 0 && c.Read(first-1) >= reading {
+			t.Fatalf("%+v shows %d at %d, and first at %d", c, reading, at, first)
+		}
+	}
+	if c := NewClock(5, 0); c.When(clock.Never) != Never || c.When(3) != 0 {
+		t.Error("a reading before the origin, or after all runs")
+	}
+}
+
+// The numbers of a seed are the same in every version of Go, and those of another stream differ.
+func TestASeedGivesTheSameNumbers(t *testing.T) {
+	for _, c := range []struct {
+		stream uint64
+		want   []int
+	}{{1, []int{946, 192, 303, 756, 437, 914, 378, 994}}, {2, []int{565, 291, 516, 421, 954, 933, 323, 784}}} {
+		r, got := NewRand(42, c.stream), []int(nil)
+		for range 8 {
+			got = append(got, r.IntN(1000))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("stream %d: %d, want %d", c.stream, got, c.want)
+		}
+	}
+}
+
+func TestDrawsStayWithinTheirBounds(t *testing.T) {
+	r, heads := NewRand(3, 1), 0
+	for range 1000 {
+		if n := r.Between(3, 5); n < 3 || n > 5 {
+			t.Fatalf("Between(3, 5) is %d", n)
+		}
+		if d := r.Duration(time.Second, 2*time.Second); d < time.Second || d > 2*time.Second {
+			t.Fatalf("a duration of 1 to 2 s is %v", d)
+		}
+		if r.Coin() {
+			heads++
+		}
+		if r.Chance(0) || !r.Chance(100) {
+			t.Fatal("chances of 0 and 100 percent are certain")
+		}
+	}
+	if heads < 400 || heads > 600 {
+		t.Errorf("%d heads of 1000", heads)
+	}
+	all := r.Perm(20)
+	if slices.Sort(all); all[0] != 0 || all[19] != 19 || len(slices.Compact(all)) != 20 {
+		t.Errorf("a permutation of 20 has %d", all)
+	}
+	if few := r.Subset(20, 4); len(few) != 4 {
+		t.Errorf("4 of 20 are %d", few)
+	}
+}
