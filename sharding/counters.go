@@ -36,8 +36,6 @@ type counters struct {
 	shapes atomic.Uint64
 
 	sureDone, sureGivenUp atomic.Uint64
-
-	recalled, rememberDropped, rememberFailed atomic.Uint64
 }
 
 // stripe holds what is counted for every message, apart per group of shards:

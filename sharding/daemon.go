@@ -3,12 +3,11 @@ package sharding
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/peerage-go/peerage/internal/core/daemon"
+	"github.com/peerage-go/peerage/internal/residency"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -68,13 +67,14 @@ func (d *Daemon[Req, Resp]) max() int { return max(d.Workers, d.MaxWorkers) }
 
 // ErrNoWorker reports a worker that must not run: its number is too high, or the number of
 // workers is being changed. The latter is temporary.
-var ErrNoWorker = errors.New("sharding: no such worker now")
+var ErrNoWorker = residency.ErrNoWorker
 
 // RunningDaemon is the handle of a daemon on this node. It is valid as long as the
 // Registry. All methods are safe for concurrent use.
 type RunningDaemon[Req, Resp any] struct {
-	region *Region[Req, Resp]
-	keeper *workerKeeper
+	region     *Region[Req, Resp]
+	controller *residency.DaemonController
+	registry   *Registry
 }
 
 // RegisterDaemon makes this node run its share of the workers if it has the role. Nodes
@@ -87,30 +87,28 @@ func RegisterDaemon[Req, Resp any](r *Registry, d Daemon[Req, Resp]) (*RunningDa
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
-	k := &workerKeeper{name: d.Name, first: d.Workers, max: d.max()}
+	k := residency.NewDaemonController(d.Name, d.Workers, d.max())
 	typ := Type[Req, Resp]{
-		Name: d.Name, Role: d.Role, Shards: d.max(), Strategy: staffed{cmp.Or[Strategy](d.Strategy, strategy.LeastShards{}), k},
+		Name: d.Name, Role: d.Role, Shards: d.max(), Strategy: k.Strategy(cmp.Or[Strategy](d.Strategy, strategy.LeastShards{})),
 		ShardOf:  workerShard,
 		ReqCodec: d.ReqCodec, RespCodec: d.RespCodec, Control: d.Control,
 		Supervision: d.Supervision, StopTimeout: d.StopTimeout, MinMembers: d.MinMembers, Limits: d.Limits,
 		// It hosts; make is asked instead.
 		New: func(string) Entity[Req, Resp] { return nil },
 		make: func(id string) (Entity[Req, Resp], error) {
-			n, of, err := k.begins(id)
+			n, of, err := k.StartWorker(id)
 			if err != nil {
 				return nil, err
 			}
 			return d.New(n, of), nil
 		},
-		residents: &residents{of: k.of, also: k.serve},
+		alwaysOn: k.AlwaysOn(),
 	}
-	k.residents = typ.residents
 	region, err := add(r, typ)
 	if err != nil {
 		return nil, err
 	}
-	k.registry, k.ended = r, region.p.ended
-	return &RunningDaemon[Req, Resp]{region, k}, nil
+	return &RunningDaemon[Req, Resp]{region, k, r}, nil
 }
 
 // workerShard puts each worker into a shard of its own: it is its number.
@@ -146,11 +144,7 @@ func (d *RunningDaemon[Req, Resp]) Stats() Stats { return d.region.Stats() }
 // node has no number yet, or while all workers end because the number changes. Nodes
 // without the daemon's role always return 0.
 func (d *RunningDaemon[Req, Resp]) Workers() int {
-	p := d.keeper.plan.Load()
-	if p == nil || !p.Running {
-		return 0
-	}
-	return p.Workers
+	return d.controller.Workers()
 }
 
 // Scale changes the number of workers for the whole cluster. It returns once all workers of
@@ -164,8 +158,25 @@ func (d *RunningDaemon[Req, Resp]) Workers() int {
 // ErrNodeStopping because the node is closed meanwhile, the new number stays set, and is
 // applied as soon as possible.
 func (d *RunningDaemon[Req, Resp]) Scale(ctx context.Context, n int) error {
-	return inGroup(d.keeper.scale(ctx, n))
+	return inGroup(d.scale(ctx, n))
 }
 
-// runs reports whether a worker is to run by the plan that this node has seen.
-func runs(p *daemon.Plan, worker int) bool { return p != nil && p.Runs(worker) }
+func (d *RunningDaemon[Req, Resp]) scale(ctx context.Context, n int) error {
+	p := d.region.p
+	if most := d.controller.MaxWorkers(); n < 1 || n > most {
+		return &TypeError{Type: p.name, Wrong: []string{fmt.Sprintf("workers must be 1 to %d, not %d", most, n)}}
+	}
+	s, _, err := d.registry.serving(p.name)
+	if err != nil {
+		return err
+	}
+	store := s.plans(p.role)
+	if store == nil {
+		return ErrNoRole
+	}
+	done, err := d.controller.Scale(ctx, store, n, p.ended)
+	if !done {
+		return ErrNodeStopping
+	}
+	return err
+}

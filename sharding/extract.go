@@ -18,6 +18,12 @@ const noShard = ^ShardID(0)
 
 func (e *extractor) of(id string) ShardID { return e.ofHashed(id, xxh3.HashString(id)) }
 
+// locate is of, and false for an id without a shard.
+func (e *extractor) locate(id string) (s ShardID, ok bool) {
+	s = e.of(id)
+	return s, s != noShard
+}
+
 // ofHashed is of for an id whose hash is known.
 func (e *extractor) ofHashed(id string, hash uint64) ShardID {
 	if e.custom == nil {

@@ -8,19 +8,8 @@ import (
 
 	"github.com/peerage-go/peerage/gossip"
 	"github.com/peerage-go/peerage/internal/core/daemon"
-	"github.com/peerage-go/peerage/sharding/strategy"
+	"github.com/peerage-go/peerage/internal/residency"
 )
-
-// Plans that come late change nothing.
-func TestOlderPlansAreNotSeen(t *testing.T) {
-	k := &workerKeeper{residents: &residents{}}
-	k.see(daemon.Plan{Rev: daemon.Rev{Term: 2, Seq: 1}, Workers: 3, Running: true})
-	k.see(daemon.Plan{Rev: daemon.Rev{Term: 1, Seq: 9}, Workers: 5, Running: true})
-	k.see(daemon.Plan{})
-	if p := k.plan.Load(); p.Workers != 3 {
-		t.Errorf("the plan is %+v", *p)
-	}
-}
 
 // askAll asks every worker from a node; the answers do not matter.
 func (s *shop) askAll(t *testing.T, from, workers int) {
@@ -127,48 +116,12 @@ func TestDaemonScalesAtOnce(t *testing.T) {
 			if err := s.daemons[1].Scale(within(t, 10*time.Second), n); err != nil {
 				t.Fatal(err)
 			}
-			if took := time.Since(begin); took > residentEvery/5 {
+			if took := time.Since(begin); took > residency.CheckEvery/5 {
 				t.Errorf("Scale to %d took %v", n, took)
 			}
-			pass(residentEvery / 5)
+			pass(residency.CheckEvery / 5)
 			s.check(t, fmt.Sprint("at once after scaling to ", n), n, n)
-			pass(residentEvery/2 + 10*time.Millisecond)
+			pass(residency.CheckEvery/2 + 10*time.Millisecond)
 		}
 	})
-}
-
-// The handle tells of the workers that run: none while their number changes, or before
-// any plan is known.
-func TestWorkersAreThoseThatRun(t *testing.T) {
-	k := &workerKeeper{residents: &residents{}}
-	d := &RunningDaemon[string, string]{keeper: k}
-	for seq, running := range []bool{true, false, true} {
-		want := 0
-		if running {
-			want = 3
-		}
-		k.see(daemon.Plan{Rev: daemon.Rev{Term: 1, Seq: uint64(seq) + 1}, Workers: 3, Running: running})
-		if n := d.Workers(); n != want {
-			t.Errorf("plan %d: %d workers, want %d", seq, n, want)
-		}
-	}
-	if n := (&RunningDaemon[string, string]{keeper: &workerKeeper{}}).Workers(); n != 0 {
-		t.Errorf("%d workers before any plan", n)
-	}
-}
-
-// Only shards in which somebody works are moved, and counted.
-func TestWorkersThatDoNotRunCountNowhere(t *testing.T) {
-	k := &workerKeeper{residents: &residents{}}
-	f := staffed{strategy.LeastShards{}, k}
-	st := &strategy.State{Shards: 4, Regions: []strategy.Region{{Node: 1, Shards: []ShardID{0, 1, 2, 3}}}}
-	for workers := range 5 {
-		k.see(daemon.Plan{Rev: daemon.Rev{Term: 1, Seq: uint64(workers) + 1}, Workers: workers, Running: true})
-		if got := f.workers(st).Regions[0].Shards; len(got) != workers {
-			t.Errorf("%d workers: counts shards %v", workers, got)
-		}
-	}
-	if len(st.Regions[0].Shards) != 4 {
-		t.Error("what the coordinator knows was changed")
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/figures"
+	"github.com/peerage-go/peerage/internal/residency"
 	"github.com/zeebo/xxh3"
 )
 
@@ -62,9 +63,9 @@ type path[Req, Resp any] struct {
 	owns owner[Req]
 	// strict is that of the present incarnation.
 	strict atomic.Bool
-	// memories is nil unless the type remembers its entities.
-	memories *memories
-	entities activation.Counters
+	// remembered is nil unless the type remembers its entities.
+	remembered *residency.Remembered
+	entities   activation.Counters
 	// limit is the present one of Passivation.
 	limit atomic.Int64
 }
@@ -87,7 +88,9 @@ func newPath[Req, Resp any](t Type[Req, Resp]) *path[Req, Resp] {
 	p.messages = shapesOf(t.ReqCodec, t.RespCodec)
 	p.inner = p
 	if t.Remember {
-		p.memories = newMemories()
+		p.remembered = residency.NewRemembered(p.extract.locate, func(ctx context.Context, id string) error {
+			return p.ref(id).Start(ctx, Retry())
+		})
 	}
 	p.frames.New = func() any { return new([]byte) }
 	p.intakes.New = func() any { return &inflow[Req, Resp]{p: p} }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/residency"
 )
 
 // checkStore compares what the store keeps with who lives, and where.
@@ -58,36 +59,11 @@ func TestWritesUnderWayDuringAMoveAreNotLost(t *testing.T) {
 		if err := d.nodes[0].s.Drain(within(t, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		pass(recallAgain + 5*time.Second)
+		pass(residency.RereadAfter + 5*time.Second)
 		if n := d.alive(d.regions[1]); n < len(fresh) {
 			t.Errorf("%d live, and %d began", n, len(fresh))
 		}
 		d.checkStore(t)
-	})
-}
-
-// What is known of the entities of shards that have moved away takes no memory.
-func TestMemoriesOfShardsThatLeftAreDropped(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d := newDreams(t, 2, 0)
-		d.ask(t, someIDs(40), "hello")
-		pass(2 * time.Second)
-		m := d.regions[0].p.memories
-		m.mu.Lock()
-		known := len(m.known)
-		m.mu.Unlock()
-		if known == 0 {
-			t.Fatal("nothing is known to begin with")
-		}
-		if err := d.nodes[0].s.Drain(within(t, time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-		pass(2 * rememberEvery)
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if len(m.known) != 0 {
-			t.Errorf("%d shards are known", len(m.known))
-		}
 	})
 }
 
@@ -174,11 +150,11 @@ func TestRecallBeginsAtOnceAndTroubleIsNotHammered(t *testing.T) {
 		pass(2*time.Second + 10*time.Millisecond)
 		d.kill(d.nodes[1])
 		d.install(d.nodes[0])
-		pass(rememberEvery / 5)
+		pass(residency.RememberEvery / 5)
 		if n := d.alive(d.regions[0]); n != 40 {
 			t.Errorf("%d of 40 live at once", n)
 		}
-		pass(2 * recallAgain)
+		pass(2 * residency.RereadAfter)
 		d.diary.set(true, 0)
 		for i := range 50 {
 			d.ask(t, []string{fmt.Sprint("new", i)}, "hello")
@@ -195,7 +171,7 @@ func TestAReadThatFailsIsMadeAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDreams(t, 1, 0)
 		d.ask(t, someIDs(10), "hello")
-		pass(2 * recallAgain)
+		pass(2 * residency.RereadAfter)
 		late := "late"
 		shard := d.regions[0].ShardOf(late)
 		d.diary.mu.Lock()
@@ -212,95 +188,6 @@ func TestAReadThatFailsIsMadeAgain(t *testing.T) {
 		pass(time.Second)
 		if n := d.alive(d.regions...); n != 11 {
 			t.Errorf("%d of 11 live", n)
-		}
-	})
-}
-
-// News that find no room are counted.
-func TestDroppedNewsAreCounted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d := newDreams(t, 1, 0)
-		m := d.regions[0].p.memories
-		m.mu.Lock()
-		m.waiting = dirtyMax
-		m.mu.Unlock()
-		d.ask(t, someIDs(3), "hello")
-		m.mu.Lock()
-		m.waiting = 0
-		m.mu.Unlock()
-		if n := d.regions[0].Stats().Remembered.Dropped; n != 3 {
-			t.Errorf("%d are counted", n)
-		}
-	})
-}
-
-// Of an entity that begins and ends, what came last counts, whatever is being written or
-// read meanwhile.
-func TestTheLastNewsCount(t *testing.T) {
-	token, at := Token{Seq: 1}, time.Now()
-	known := func(ids ...string) *memories {
-		m := newMemories()
-		m.beginRead(3)
-		m.learn(3, token, ids, at)
-		return m
-	}
-	write := func(m *memories) {
-		for _, b := range m.take() {
-			m.written(b, true)
-		}
-	}
-	t.Run("an end while its beginning is written", func(t *testing.T) {
-		m := known()
-		m.note(3, "a", true)
-		b := m.take()
-		if !m.remembers(3, "a") {
-			t.Error("what is being written is forgotten")
-		}
-		m.note(3, "a", false)
-		m.written(b[0], true)
-		write(m)
-		if m.remembers(3, "a") {
-			t.Error("it is remembered")
-		}
-	})
-	t.Run("an end during a read", func(t *testing.T) {
-		m := known("a")
-		m.beginRead(3)
-		m.note(3, "a", false)
-		write(m)
-		if got := m.learn(3, token, []string{"a"}, at); len(got) != 0 {
-			t.Errorf("%q is started", got)
-		}
-	})
-	t.Run("an end that waits to be written", func(t *testing.T) {
-		m := known("a")
-		m.note(3, "a", false)
-		if got := m.learn(3, token, []string{"a"}, at); len(got) != 0 {
-			t.Errorf("%q is started", got)
-		}
-	})
-	t.Run("another allocation is read", func(t *testing.T) {
-		m := known("a")
-		if m.news(3, token, at) || !m.news(3, Token{Seq: 2}, at) {
-			t.Error("the token does not count")
-		}
-	})
-	t.Run("one that could not be started elsewhere is tried again", func(t *testing.T) {
-		m := known("a")
-		m.beginRead(3)
-		m.learn(3, token, []string{"a"}, at)
-		m.moved(3, "a", false, at)
-		if m.news(3, token, at) || !m.news(3, token, at.Add(recallAgain)) {
-			t.Error("it is not read again, or at once")
-		}
-	})
-	t.Run("writes are bounded", func(t *testing.T) {
-		m := known()
-		for i := range 2*dirtyBatch + 1 {
-			m.note(3, fmt.Sprint(i), true)
-		}
-		if b := m.take(); len(b[0].add) != dirtyBatch || m.queued() != dirtyBatch+1 {
-			t.Errorf("%d in one write, %d wait", len(b[0].add), m.queued())
 		}
 	})
 }

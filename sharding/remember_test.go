@@ -463,65 +463,9 @@ func TestASlowStoreHoldsNoEntityUp(t *testing.T) {
 	})
 }
 
-// TestMemoriesAreBounded: what finds no room is dropped, and news of what waits already
-// is not.
-// What fell is started again only if it is remembered: not what has wished to end, even
-// if there was no room to write that down.
-func TestMemoriesAreBounded(t *testing.T) {
-	m := newMemories()
-	m.learn(2, Token{Seq: 1}, []string{"a", "b"}, time.Now())
-	m.note(2, "b", false)
-	m.take()
-	for _, id := range someIDs(dirtyMax) {
-		if !m.note(1, id, true) {
-			t.Fatal("no room")
-		}
-	}
-	if m.note(1, "one more", true) || !m.note(1, "entity-7", false) || m.queued() != dirtyMax {
-		t.Errorf("%d wait", m.queued())
-	}
-	if m.note(2, "a", false) {
-		t.Error("there is room")
-	}
-	for _, id := range []string{"a", "b", "entity-7", "entity-8"} {
-		m.fell(map[bool]ShardID{true: 2, false: 1}[len(id) == 1], id)
-	}
-	if all := m.takeFallen(); len(all) != 1 || all[0].id != "entity-8" || len(m.takeFallen()) != 0 {
-		t.Errorf("%v are to be started again, want entity-8", all)
-	}
-}
-
 func TestRememberWantsNoOtherPassivation(t *testing.T) {
 	ty := Type[string, string]{Name: "t", Remember: true, IdleTimeout: time.Second}
 	if ty.Validate() == nil {
 		t.Error("an idle time-out is taken")
-	}
-}
-
-// A read that is made once more starts only what it finds anew: neither who runs, nor
-// who wished to end while it was under way.
-func TestSecondReadStartsOnlyWhatIsNew(t *testing.T) {
-	m, token, at := newMemories(), Token{Seq: 1}, time.Now()
-	m.beginRead(3)
-	if got := m.learn(3, token, []string{"a", "b"}, at); !slices.Equal(got, []string{"a", "b"}) || m.news(3, token, at) {
-		t.Fatalf("the first read starts %q", got)
-	}
-	m.doubt()
-	if !m.news(3, token, at) {
-		t.Fatal("a doubt is forgotten")
-	}
-	m.note(3, "b", false)
-	for _, b := range m.take() {
-		m.beginRead(3) // while it is being written
-		m.written(b, true)
-	}
-	if got := m.learn(3, token, []string{"a", "b", "c"}, at); !slices.Equal(got, []string{"c"}) {
-		t.Errorf("the second read starts %q, want c", got)
-	}
-	m.doubt()
-	m.beginRead(3)
-	m.endRead(3)
-	if !m.news(3, token, at) {
-		t.Error("a read that failed is not made again")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/route"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/residency"
 	"github.com/peerage-go/peerage/internal/signal"
 	"github.com/peerage-go/peerage/internal/statecopy"
 	"github.com/peerage-go/peerage/internal/transport"
@@ -93,7 +94,7 @@ type incarnation struct {
 	// remember keeps the remembered entities, nil where it cannot be; pace spreads their
 	// starts over time.
 	remember placement.Rememberer
-	pace     *pace
+	pace     *residency.Pace
 	// mutual are the asks of entities here; log is the node's.
 	mutual *mutualAsks
 	log    *slog.Logger

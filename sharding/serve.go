@@ -10,6 +10,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/reliable"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/figures"
+	"github.com/peerage-go/peerage/internal/residency"
 )
 
 // dataPath is a path without its types of messages.
@@ -49,7 +50,7 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 		cfg := activation.Config[*Context, Req, Resp]{
 			Type: p.name, Node: inc.self, Shards: p.shards, Context: newContext,
 			New:   func(id string) activation.Entity[*Context, Req, Resp] { return p.typ.New(id) },
-			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc}, Confirm: p.confirm(inc), Lived: p.hook(), Fell: p.fellHook(),
+			Alive: inc.alive, Replies: &replies[Req, Resp]{p, inc}, Confirm: p.confirm(inc),
 			Control: p.typ.Control, Supervision: p.typ.Supervision.internal(),
 			Passivation: p.typ.Passivation.internal(), Limit: &p.limit, StopTimeout: p.typ.StopTimeout,
 			Mailbox: p.limits.Mailbox, IdleTimeout: p.typ.IdleTimeout,
@@ -61,6 +62,9 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 		if inc.states != nil {
 			cfg.Keeper = inc.states
 		}
+		if p.remembered != nil {
+			cfg.Lived, cfg.Fell = p.remembered.Lived, p.remembered.Crashed
+		}
 		if p.typ.make != nil {
 			cfg.Make = func(id string) (activation.Entity[*Context, Req, Resp], error) { return p.typ.make(id) }
 		}
@@ -70,13 +74,35 @@ func (p *path[Req, Resp]) attach(inc *incarnation, hosts bool, logger *slog.Logg
 	}
 	p.strict.Store(inc.strict)
 	p.now.Store(inc)
-	if hosts {
-		p.beginRemembering(inc, logger)
+	home := p.residencyHome(inc)
+	if hosts && p.remembered != nil {
+		p.remembered.Serve(home)
 	}
 	p.reask(inc)
 	p.room.Broadcast()
-	if hosts && p.typ.residents != nil {
-		inc.work.Go(func() { p.keepResidents(inc) })
+	if always := p.typ.alwaysOn; hosts && always != nil {
+		inc.work.Go(func() {
+			always.Serve(home, p.stopTimeout, func(shards int) { p.entities.Forced.Add(shards) })
+		})
+	}
+}
+
+// residencyHome returns this node, in an incarnation, for package residency. The host of the
+// incarnation must have been stored.
+func (p *path[Req, Resp]) residencyHome(inc *incarnation) *residency.Home {
+	host := p.host.Load()
+	return &residency.Home{
+		Self: inc.self, Type: p.name, Shards: p.shards, Log: inc.log, Ctx: inc.ctx, Work: inc.work,
+		Shard: func(i ShardID) residency.Shard {
+			if s := host.Shard(i); s != nil {
+				return s
+			}
+			return nil
+		},
+		WantHome:   func(i ShardID) { p.wantHome(inc, i) },
+		Supersede:  inc.supersede,
+		LeaseValid: inc.alive, Members: inc.members, Office: inc.office,
+		Pace: inc.pace, Plans: inc.plans, Store: inc.remember,
 	}
 }
 
@@ -141,11 +167,11 @@ func (p *path[Req, Resp]) startShard(shard ShardID, token Token, states map[stri
 	_, err := h.StartShard(shard, token, states)
 	if err == nil {
 		p.counters.in.Add(1)
-		if p.typ.residents != nil {
-			p.typ.residents.wake.Broadcast()
+		if p.typ.alwaysOn != nil {
+			p.typ.alwaysOn.Check()
 		}
-		if p.memories != nil {
-			p.memories.look.Broadcast()
+		if p.remembered != nil {
+			p.remembered.ShardStarted()
 		}
 	}
 	return err
@@ -263,7 +289,9 @@ func (p *path[Req, Resp]) stats() Stats {
 	p.fillReliable(&s.Reliable)
 	s.BlockedHandlers = e.Blocked.Load()
 	s.Activated, s.CutLoose = e.Activated.Load(), e.CutLoose.Load()
-	p.fillRemembered(&s.Remembered)
+	if p.remembered != nil {
+		s.Remembered = RememberedStats(p.remembered.Stats())
+	}
 	s.Reliable.Repeated, s.Reliable.Forgotten = e.Repeated.Load(), e.Forgotten.Load()
 	s.Buffered, s.BufferedBytes = int(p.heldMessages.Load()), int(p.heldBytes.Load())
 	return s

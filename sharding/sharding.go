@@ -19,6 +19,7 @@ import (
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/figures"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/residency"
 	"github.com/peerage-go/peerage/internal/statecopy"
 	"github.com/peerage-go/peerage/internal/transport"
 )
@@ -63,7 +64,7 @@ type service struct {
 	queries    queries
 	// replicated are the replicated states of all types.
 	replicated *statecopy.Set
-	pace       pace
+	pace       *residency.Pace
 	mutual     mutualAsks
 	// ready is sticky.
 	ready atomic.Bool
@@ -86,7 +87,7 @@ func (r *Registry) startService(cfg placement.Config, o figures.ShardingObserver
 	s.out = outbox{links: cfg.Links, ctx: s.ctx, work: &s.work, lost: func(n int) { s.unsent.Add(uint64(n)) }}
 	s.paths.Store(&map[string]dataPath{})
 	s.replicated = statecopy.NewSet(s.replicationConfig())
-	s.pace.every = time.Second / time.Duration(cmp.Or(max(cfg.RememberedPerSecond, 0), DefaultRememberedPerSecond))
+	s.pace = residency.NewPace(cmp.Or(max(cfg.RememberedPerSecond, 0), DefaultRememberedPerSecond))
 	paths, err := r.attach(s)
 	if err != nil {
 		s.end()

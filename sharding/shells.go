@@ -42,7 +42,7 @@ func (s *service) newShell(info typeInfo, p dataPath) *shell {
 	if p != nil && s.cfg.Self.HasRole(info.role) && s.cfg.Store != nil {
 		sh.coord = coordinator.New(coordinator.Config{
 			Self: s.cfg.Self.ID, Type: info.name, Role: info.role, Shards: int(info.shards), ShardOf: info.print, Keeps: info.keeps, Messages: info.messages,
-			Strategy: advisedBy(info.strategy, info.name, s.log), MinMembers: info.minMembers, MinMembersAll: s.cfg.MinMembers, DeclinedIn: s.declined[info.name], Reluctant: info.proxy,
+			Strategy: newRecoverStrategy(info.strategy, info.name, s.log), MinMembers: info.minMembers, MinMembersAll: s.cfg.MinMembers, DeclinedIn: s.declined[info.name], Reluctant: info.proxy,
 			StopTimeout: info.stopTimeout, Rebalance: info.rebalance, RemoveAfter: s.cfg.RemoveAfter,
 		})
 	}
@@ -63,7 +63,7 @@ func (s *service) incarnation(sh *shell) *incarnation {
 		self: s.cfg.Self.ID, links: s.cfg.Links, ctx: s.ctx, work: &s.work,
 		plans: s.plans(sh.info.role), office: sh.office, members: sh.members,
 		supersede: func(shard ShardID, t Token) { sh.inbox.Put(superseded{shard, t}) },
-		remember:  s.rememberer(sh.info.role), pace: &s.pace,
+		remember:  s.rememberer(sh.info.role), pace: s.pace,
 		strict: s.cfg.Strict || raceEnabled,
 		mutual: &s.mutual, budgets: &s.budgets, log: s.log, alive: s.cfg.LeaseValid, out: &s.out, observer: s.observer,
 		need: func(shard ShardID) { sh.inbox.Put(region.NeedHome{Shards: []ShardID{shard}}) },
@@ -84,6 +84,15 @@ func (s *service) plans(role string) placement.PlanStore {
 	}
 	p, _ := s.cfg.Store(role).(placement.PlanStore)
 	return p
+}
+
+// rememberer returns the store of a role's remembered entities, nil if there is none.
+func (s *service) rememberer(role string) placement.Rememberer {
+	if !s.cfg.Self.HasRole(role) || s.cfg.Store == nil {
+		return nil
+	}
+	r, _ := s.cfg.Store(role).(placement.Rememberer)
+	return r
 }
 
 // office returns the term of the office that this node's coordinator holds, 0 for

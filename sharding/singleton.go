@@ -3,6 +3,7 @@ package sharding
 import (
 	"time"
 
+	"github.com/peerage-go/peerage/internal/residency"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -48,7 +49,7 @@ func RegisterSingleton[Req, Resp any](r *Registry, t Singleton[Req, Resp]) (Ref[
 		Name: t.Name, Role: t.Role, Shards: 1, Strategy: strategy.Senior{},
 		ReqCodec: t.ReqCodec, RespCodec: t.RespCodec, Control: t.Control,
 		Supervision: t.Supervision, StopTimeout: t.StopTimeout, State: t.State, MinMembers: t.MinMembers, Limits: t.Limits,
-		residents: &residents{of: func(ShardID) []string { return []string{singletonID} }},
+		alwaysOn: residency.NewAlwaysOn(func(ShardID) []string { return []string{singletonID} }),
 	}
 	if t.New != nil {
 		typ.New = func(string) Entity[Req, Resp] { return t.New() }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/peerage-go/peerage/gossip"
+	"github.com/peerage-go/peerage/internal/residency"
 )
 
 // only is a singleton that says where it lives, how often one was started, and
@@ -244,7 +245,7 @@ func TestSingletonWithStateAndStopTimeout(t *testing.T) {
 func TestSingletonStartsWithItsShard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		th := newThrone(t, "ruler", "ruler")
-		pass(residentEvery / 5)
+		pass(residency.CheckEvery / 5)
 		if n := th.starts.Load(); n != 1 {
 			t.Errorf("%d starts", n)
 		}

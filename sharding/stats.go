@@ -136,3 +136,16 @@ type Stats struct {
 	// Coordinating is set while this node coordinates the type.
 	Coordinating bool
 }
+
+// RememberedStats describes the remembered entities of one type on one node.
+type RememberedStats struct {
+	// Recalled counts entities that were started because they are remembered: in a shard that
+	// moved here, or again after a panic.
+	Recalled uint64
+	// Dropped counts updates that found no room to wait for the store.
+	Dropped uint64
+	// Failed counts failed reads and writes of the store, which are retried.
+	Failed uint64
+	// Waiting is the number of updates that are not in the store yet.
+	Waiting int
+}

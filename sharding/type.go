@@ -9,6 +9,7 @@ import (
 	"github.com/peerage-go/peerage/internal/core/protocol"
 	"github.com/peerage-go/peerage/internal/delivery/frames"
 	"github.com/peerage-go/peerage/internal/placement"
+	"github.com/peerage-go/peerage/internal/residency"
 	"github.com/peerage-go/peerage/sharding/strategy"
 )
 
@@ -26,6 +27,9 @@ type (
 // all nodes were down at the same time. "remembered/", the type, the shard and one of five
 // parts follow.
 const RememberedPrefix = placement.RememberedPrefix
+
+// DefaultRememberedPerSecond is the default of Config.RememberedPerSecond.
+const DefaultRememberedPerSecond = 500
 
 // PanicAction selects what happens to an instance whose handler panicked. In every case the
 // message that was being handled fails with ErrPanicked.
@@ -200,8 +204,8 @@ type Type[Req, Resp any] struct {
 	// shards. Entities of shards that no longer exist, because there are fewer, wait for
 	// their first message.
 	Remember bool
-	// residents are the entities that are kept alive; nil means none.
-	residents *residents
+	// alwaysOn keeps entities running without messages; nil means none.
+	alwaysOn *residency.AlwaysOn
 	// make is New for a type that may refuse the start of an entity; nil: New is used.
 	make func(id string) (Entity[Req, Resp], error)
 }
