@@ -39,7 +39,7 @@ func standStill(c *cluster, who string, d time.Duration, removed bool) {
 		victim = c.nodes[3]
 	}
 	leads, office := victim.Lease().Leader, other.Status().Types[0].Coordinator
-	if leads != (who == "leader") || (office == victim.Self().ID.String()) != (who != "member") {
+	if leads != (who == "leader") || (office == victim.Self().ID) != (who != "member") {
 		c.t.Fatalf("not the situation: leads %v, the coordinator is %s", leads, office)
 	}
 	before, id := c.askAll(other), victim.Self().ID

@@ -3,7 +3,6 @@ package peerage
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -15,11 +14,11 @@ import (
 // Status is the state of a node and its cluster as the node sees it, for people and
 // programs outside. It is the body of GET /status.
 type Status struct {
-	Name    string `json:"name"`
-	Node    string `json:"node"`
-	Addr    string `json:"addr"`
-	Cluster string `json:"cluster"`
-	Ready   bool   `json:"ready"`
+	Name    string        `json:"name"`
+	Node    gossip.NodeID `json:"node"`
+	Addr    string        `json:"addr"`
+	Cluster string        `json:"cluster"`
+	Ready   bool          `json:"ready"`
 	// NotReady lists the reasons why the node is not Ready, "" if it is.
 	NotReady string `json:"not_ready,omitempty"`
 	// FilesSetAside lists the files of durable keys that the node has set aside since its
@@ -29,38 +28,13 @@ type Status struct {
 	Draining bool `json:"draining,omitempty"`
 	// Lease describes in words whether this node may run entities.
 	Lease string `json:"lease"`
-	// Leader is the member that grants all leases, "" if this node has no leader.
-	Leader string      `json:"leader,omitempty"`
-	View   *ViewStatus `json:"view,omitempty"`
+	// Leader is the member that grants all leases, 0 if this node has no leader.
+	Leader gossip.NodeID `json:"leader,omitzero"`
+	// View is the agreed list of members, nil if this node is in no cluster. Its Foreign lists
+	// the other clusters of the same name with which this one is in contest.
+	View *gossip.View `json:"view,omitempty"`
 	// Types are the registered entity types, sorted by name.
 	Types []TypeStatus `json:"types"`
-}
-
-// ViewStatus is the agreed list of members.
-type ViewStatus struct {
-	Epoch string `json:"epoch"`
-	// Members are in order of seniority.
-	Members []MemberStatus `json:"members"`
-	// Foreign lists the other clusters of the same name with which this one is in contest.
-	Foreign []ForeignStatus `json:"foreign,omitempty"`
-}
-
-// ForeignStatus is a contest with another cluster of the same name.
-type ForeignStatus struct {
-	Cluster string `json:"cluster"`
-	// Verdict is this cluster's: "contested", "stands" or "yields".
-	Verdict string   `json:"verdict"`
-	Addrs   []string `json:"addrs"`
-}
-
-// MemberStatus is one member of the view.
-type MemberStatus struct {
-	Name       string   `json:"name"`
-	ID         string   `json:"id"`
-	Addr       string   `json:"addr"`
-	Status     string   `json:"status"`
-	Roles      []string `json:"roles,omitempty"`
-	AppVersion string   `json:"app_version,omitempty"`
 }
 
 // TypeStatus is one entity type as this node sees it.
@@ -73,7 +47,7 @@ type TypeStatus struct {
 	// Unregistered is set if this node has the type's role but does not run the type.
 	Unregistered bool `json:"unregistered,omitempty"`
 	// Coordinator is the node that places the type's shards.
-	Coordinator string `json:"coordinator,omitempty"`
+	Coordinator gossip.NodeID `json:"coordinator,omitzero"`
 	// Shards and Entities count those that this node hosts; ShardsTotal is the number of
 	// shards.
 	Shards      int `json:"shards"`
@@ -92,7 +66,7 @@ type HomeStatus struct {
 // Status returns a snapshot of this node's state. It sends no message.
 func (n *Node) Status() Status {
 	self := n.Self()
-	st := Status{Name: self.Name, Node: self.ID.String(), Addr: self.Addr, Cluster: n.cfg.Cluster, Lease: "none", Ready: n.Ready(), Draining: n.Draining()}
+	st := Status{Name: self.Name, Node: self.ID, Addr: self.Addr, Cluster: n.cfg.Cluster, Lease: "none", Ready: n.Ready(), Draining: n.Draining()}
 	if st.FilesSetAside = n.outage.listCopies(); !st.Ready {
 		st.NotReady = n.unready()
 	}
@@ -102,12 +76,7 @@ func (n *Node) Status() Status {
 	}
 	st.Lease = s.leaseInWords()
 	v := s.gossip.View()
-	if v != nil {
-		st.View = viewStatus(v)
-	}
-	if leader := s.gossip.Status().Protocol.Leader; leader != 0 {
-		st.Leader = leader.String()
-	}
+	st.View, st.Leader = v, s.gossip.Status().Protocol.Leader
 	st.Types = s.typeStatus(v)
 	return st
 }
@@ -125,33 +94,10 @@ func (s *stack) leaseInWords() string {
 	return "valid for " + l.Until.Sub(now).Round(time.Millisecond).String()
 }
 
-func viewStatus(v *gossip.View) *ViewStatus {
-	out := &ViewStatus{Epoch: v.Epoch.String()}
-	for i := range v.Members {
-		m := &v.Members[i]
-		out.Members = append(out.Members, MemberStatus{
-			Name: m.Name, ID: m.ID.String(), Addr: m.Addr, Status: m.Status.String(),
-			Roles: m.Roles, AppVersion: m.AppVersion,
-		})
-	}
-	for i := range v.Foreign {
-		f := &v.Foreign[i]
-		st := ForeignStatus{Cluster: fmt.Sprintf("%016x", f.Cluster), Verdict: f.Verdict.String()}
-		for k := range f.Nodes {
-			st.Addrs = append(st.Addrs, f.Nodes[k].Addr)
-		}
-		out.Foreign = append(out.Foreign, st)
-	}
-	return out
-}
-
 func (s *stack) typeStatus(v *gossip.View) []TypeStatus {
 	var out []TypeStatus
 	for _, t := range s.sharding.Status() {
-		st := TypeStatus{Name: t.Type, Role: t.Role, ShardsTotal: len(t.Shards), Refused: t.Refused, Unregistered: t.Unregistered}
-		if t.Coordinator != 0 {
-			st.Coordinator = t.Coordinator.String()
-		}
+		st := TypeStatus{Name: t.Type, Role: t.Role, Coordinator: t.Coordinator, ShardsTotal: len(t.Shards), Refused: t.Refused, Unregistered: t.Unregistered}
 		if stats, ok := s.node.registry.Stats(t.Type); ok {
 			st.Shards, st.Entities = stats.Shards, stats.Entities
 		}

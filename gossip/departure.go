@@ -60,8 +60,8 @@ func (c *Cause) UnmarshalText(text []byte) error {
 // Departure is a member that a view leaves out, and why. It is part of the agreed view,
 // so all members receive the same.
 type Departure struct {
-	ID    NodeID
-	Cause Cause
+	ID    NodeID `json:"id"`
+	Cause Cause  `json:"cause"`
 	// Evidence is the kind of the leader's proof; "" for other causes.
-	Evidence string `json:",omitempty"`
+	Evidence string `json:"evidence,omitempty"`
 }

@@ -121,18 +121,18 @@ func (s Status) Votes() bool { return s == Up || s == Leaving }
 
 // Node is a node's description of itself, constant for one incarnation.
 type Node struct {
-	ID NodeID
+	ID NodeID `json:"id"`
 	// Name is the stable label that survives restarts.
-	Name string
+	Name string `json:"name"`
 	// Addr is the host:port at which the peer transport listens.
-	Addr string
+	Addr string `json:"addr"`
 	// Roles is sorted and without duplicates.
-	Roles []string
+	Roles []string `json:"roles,omitempty"`
 	// AppVersion orders releases of the application, "" if unset.
-	AppVersion string
+	AppVersion string `json:"app_version,omitempty"`
 	// Metadata is the application's description of the node, for other nodes to read. It
 	// must not be modified.
-	Metadata map[string]string `json:",omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 // HasRole reports whether the node carries the role; every node carries "".
@@ -152,42 +152,43 @@ func (n *Node) HasRole(role string) bool {
 type Member struct {
 	Node
 	// Joined is the epoch of the view in which the member joined.
-	Joined Epoch
-	Status Status
+	Joined Epoch  `json:"joined"`
+	Status Status `json:"status"`
 }
 
 // View is the agreed list of members. Views are immutable once published.
 type View struct {
 	// Cluster is drawn when a cluster forms; two clusters of one name differ in it.
-	Cluster uint64
+	Cluster uint64 `json:"cluster,string"`
 	// Origin is that of the data: the Cluster of the first in a line of clusters that
 	// were formed one after the other on the same files. Files of one origin are merged;
 	// files of different origins are not.
-	Origin uint64
-	Epoch  Epoch
+	Origin uint64 `json:"origin,string"`
+	Epoch  Epoch  `json:"epoch"`
 	// Members are in order of seniority, the most senior first.
-	Members []Member
+	Members []Member `json:"members"`
 	// Forks lists the emergency takeovers of the view's lineage, oldest first.
-	Forks []Fork
+	Forks []Fork `json:"forks,omitempty"`
 	// Standing ranks the cluster among clusters of its name.
-	Standing Standing
+	Standing Standing `json:"standing"`
 	// TokensFrom is the lowest generation of shard tokens: lower ones may lie below
 	// tokens that another cluster or lineage has issued. 0 sets no bound.
-	TokensFrom uint32
+	TokensFrom uint32 `json:"tokens_from,omitempty"`
 	// Foreign lists the contests with other clusters of the same name, sorted by cluster.
-	Foreign []Foreign `json:",omitempty"`
+	Foreign []Foreign `json:"foreign,omitempty"`
 	// Out lists the members of the previous view that this one leaves out, and why.
-	Out []Departure `json:",omitempty"`
+	Out []Departure `json:"out,omitempty"`
 }
 
 // Fork is one emergency takeover in the history of a view. Forks distinguish two lineages
 // that meet after wrong evidence.
 type Fork struct {
 	// From is the epoch of the view that it continued, To the epoch that it opened.
-	From, To Epoch
+	From Epoch `json:"from"`
+	To   Epoch `json:"to"`
 	// Kept is how many members of the view From it kept, By its leader.
-	Kept int
-	By   NodeID
+	Kept int    `json:"kept"`
+	By   NodeID `json:"by"`
 }
 
 // Member returns the entry of id, or nil.
@@ -236,12 +237,12 @@ func (v *View) Oldest(role string) *Member {
 type Standing struct {
 	// Size is the largest number of voters that answered when a contest began. It is 0 in
 	// clusters whose nodes authenticate each other: there, Peak can be trusted.
-	Size int
+	Size int `json:"size,omitempty"`
 	// Peak is the largest number of voters that answered in one view. It does not fall
 	// when members leave: the last of twenty holds the data of twenty.
-	Peak int
+	Peak int `json:"peak"`
 	// Birth is the first epoch, as drawn when the cluster formed.
-	Birth Epoch
+	Birth Epoch `json:"birth"`
 }
 
 // Above reports whether s of cluster own ranks above o of cluster other: by size, then by
@@ -287,12 +288,23 @@ func (v Verdict) String() string {
 // MarshalText writes the verdict as String does.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
+// UnmarshalText reads what MarshalText wrote.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	for known := VerdictContested; known <= VerdictYields; known++ {
+		if known.String() == string(text) {
+			*v = known
+			return nil
+		}
+	}
+	return fmt.Errorf("view: unknown verdict %q", text)
+}
+
 // Foreign is an open contest with another cluster of the same name.
 type Foreign struct {
-	Cluster uint64
-	Verdict Verdict
+	Cluster uint64  `json:"cluster,string"`
+	Verdict Verdict `json:"verdict"`
 	// Nodes are some of the other cluster's members, with id, name and address only.
-	Nodes []Node
+	Nodes []Node `json:"nodes"`
 }
 
 // Contest returns the view's contest with a cluster, nil if there is none.

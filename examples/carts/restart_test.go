@@ -102,7 +102,7 @@ func (p *process) members() string {
 	}
 	ids := ""
 	for _, m := range st.View.Members {
-		ids += " " + m.ID
+		ids += " " + m.ID.String()
 	}
 	return ids
 }
